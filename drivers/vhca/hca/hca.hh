@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One virtual adapter of one process: its tables of objects and the engine that executes work
+// requests. Owner: the process that opened it. Every call below needs lock() held, run() included,
+// unless it says otherwise. Untrusted: everything a client passes is checked; errors are negative
+// errno values as mlx5_ib answers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kilim/base/result.hh"
+#include "vhca/hca/lock.hh"
+#include "vhca/hca/profile.hh"
+#include "vhca/hca/spec.hh"
+
+namespace kilim::vhca {
+
+class Journal;
+class Wire;
+struct HcaState;  // tables and engine, private to hca/
+
+struct HcaConfig {
+  std::string name;   // "vhca0"
+  Profile profile;    // capabilities and limits
+  Mac mac{};          // of port 1
+  uint64_t seed = 0;  // numbering of keys and queues depends on it
+  std::vector<std::unique_ptr<Wire>>
+      wires;                   // one a port; none: nothing leaves the adapter but loopback
+  Journal* journal = nullptr;  // outlives the adapter; null: counts only
+};
+
+class Hca {
+ public:
+  static Result<std::unique_ptr<Hca>> create(HcaConfig config);
+  ~Hca();
+  Hca(const Hca&) = delete;
+  Hca& operator=(const Hca&) = delete;
+
+  Lock& lock() noexcept;
+  const Profile& profile() const noexcept;
+  const std::string& name() const noexcept;
+  Journal& journal() noexcept;
+
+  // Protection domains, keys.
+  Result<Pdn> alloc_pd();
+  int dealloc_pd(Pdn);
+  Result<MrKeys> reg_mr(const MrSpec&);  // EFAULT: not mapped or not writable as asked
+  int dereg_mr(MkeyIndex);
+
+  // Completion queues. `sink` gets their events and outlives them.
+  Result<Cqn> create_cq(const CqSpec&, EventSink* sink);
+  int destroy_cq(Cqn);
+
+  // Queue pairs.
+  Result<Qpn> create_qp(const QpSpec&, EventSink* sink);
+  int modify_qp(Qpn, const QpAttr&, uint32_t mask);
+  Result<QpAttr> query_qp(Qpn);
+  int destroy_qp(Qpn);
+
+  // Steering of raw packet queue pairs; a rule's number is returned.
+  Result<uint32_t> create_flow(Qpn, const FlowSpec&);
+  int destroy_flow(uint32_t);
+
+  // Ports and addresses.
+  Result<PortAttr> query_port(uint32_t port);
+  Result<Gid> query_gid(uint32_t port, uint32_t index);  // ENODATA: no such entry
+
+  // UAR pages: anonymous shared memory of 4096 bytes that the client maps or is given; page numbers
+  // start at 1.
+  struct UarPage {
+    uint32_t index;
+    int fd;  // memory to map, owned by the adapter
+    uint64_t offset;
+  };
+  Result<UarPage> alloc_uar();
+  int free_uar(uint32_t index);
+
+  // A firmware command (PRM "Command Interface") of a DevX client: status and syndrome are in
+  // `out`. Returns 0, or a negative errno where mlx5_ib itself refuses.
+  int command(std::span<const std::byte> in, std::span<std::byte> out);
+
+  // Runs whatever doorbells, wires and timers demand, at most `budget` work requests and frames;
+  // what it did.
+  std::size_t run(std::size_t budget = 256);
+  // Something to wait for when idle: wires' descriptors, and the next timer in nanoseconds (or
+  // UINT64_MAX).
+  void wait_set(std::vector<int>& fds, uint64_t& deadline_ns) const;
+  // Whether a doorbell has been stored that run() has not seen. Without lock(): any thread.
+  bool doorbell_pending() const noexcept;
+  // The UAR pages as the engine sees them, for write protection while idle.
+  std::span<const std::span<std::byte>> uar_pages() const noexcept;
+
+  // The adapter dies: async event DEVICE_FATAL, every queue to error.
+  void fatal();
+
+ private:
+  explicit Hca(std::unique_ptr<HcaState>);
+  std::unique_ptr<HcaState> state_;
+};
+
+}  // namespace kilim::vhca

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Identity, capabilities and limits of a virtual adapter: the one place from which uverbs, commands
+// and checks read them. A value, fixed when the adapter is made. Names and meaning are those of
+// QUERY_HCA_CAP and ibv_query_device.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "kilim/base/result.hh"
+
+namespace kilim::vhca {
+
+struct Profile {
+  const char* name = "cx6dx";
+  uint32_t vendor_id = 0x02c9;
+  uint16_t pci_vendor = 0x15b3;
+  uint16_t pci_device = 0x101d;  // ConnectX-6 Dx
+  uint32_t hw_ver = 0;
+  const char* fw_ver = "22.35.1012";
+  const char* board_id = "MT_0000000359";
+
+  uint32_t max_qp = 1u << 17;
+  uint32_t max_qp_wr = 32768;
+  uint32_t max_sge = 30;
+  uint32_t max_cq = 1u << 24;
+  uint32_t max_cqe = (1u << 22) - 1;
+  uint32_t max_mr = 1u << 24;
+  uint32_t max_pd = 1u << 24;
+  uint32_t max_ah = 0x7fffffff;
+  uint32_t max_srq = 1u << 23;
+  uint32_t max_rd_atomic = 16;
+  uint32_t max_sq_desc_bytes = 1024;
+  uint32_t max_rq_desc_bytes = 512;
+  uint32_t gid_table_len = 16;
+
+  bool devx = true;
+  bool atomics = true;
+  bool scatter_to_cqe = true;
+  bool memory_windows = true;
+  bool raw_packet = true;
+  bool umr = true;
+  bool flow_control =
+      true;  // global pause: a frame waits on the wire while its receive queue is empty
+
+  uint8_t umr_fence = 1;  // 0 strong, 1 small, 2 none
+  uint8_t max_indirection = 4;
+  uint8_t log_max_klm_list_size = 16;
+  bool umr_ptr_rlkey = true;
+  bool repeated_block_disabled = false;
+  bool umr_modify_entity_size_disabled = false;
+  bool umr_modify_atomic_disabled = false;
+  bool umr_indirect_mkey_disabled = false;
+  bool umr_extended_translation_offset = true;
+};
+
+// "cx6dx" (default), "vf" (no memory windows), "strong-fence", "no-fence", "no-devx"; EINVAL for
+// another name.
+Result<Profile> find_profile(std::string_view name);
+
+}  // namespace kilim::vhca

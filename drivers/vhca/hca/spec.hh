@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What uverbs asks of the adapter: one plain struct a request, values in host order, already
+// checked for shape only. Pure values, any thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "kilim/base/ident.hh"
+
+namespace kilim::vhca {
+
+using Gid = std::array<uint8_t, 16>;
+using Mac = std::array<uint8_t, 6>;
+
+// IBTA access rights as the kernel numbers them (IB_ACCESS_*, <rdma/ib_user_ioctl_verbs.h>
+// IB_UVERBS_ACCESS_*).
+namespace access {
+inline constexpr uint32_t local_write = 1u << 0;
+inline constexpr uint32_t remote_write = 1u << 1;
+inline constexpr uint32_t remote_read = 1u << 2;
+inline constexpr uint32_t remote_atomic = 1u << 3;
+inline constexpr uint32_t mw_bind = 1u << 4;
+inline constexpr uint32_t zero_based = 1u << 5;
+inline constexpr uint32_t on_demand = 1u << 6;
+inline constexpr uint32_t huge_pages = 1u << 7;
+inline constexpr uint32_t optional_mask = 0x3ff00000u;  // relaxed ordering among them
+}  // namespace access
+
+struct MrSpec {
+  Pdn pd;
+  Va start;
+  uint64_t length = 0;
+  Iova iova;  // the address that work requests use (hca_va)
+  uint32_t access = 0;
+};
+
+struct MrKeys {
+  Lkey lkey;
+  Rkey rkey;
+};
+
+struct CqSpec {
+  Va buf;
+  Va record;               // doorbell record: consumer index, arm word
+  uint32_t cqe_count = 0;  // a power of two
+  uint32_t cqe_bytes = 64;
+  uint32_t uar_page = 0;
+  bool ignore_overrun = false;
+  void* owner = nullptr;  // handed back with every event
+};
+
+enum class QpType : uint8_t { rc, uc, ud, raw_packet };
+enum class QpState : uint8_t { reset, init, rtr, rts, sqd, sqe, err };  // numbered as in verbs
+
+struct QpSpec {
+  QpType type = QpType::rc;
+  Pdn pd;
+  Cqn send_cq;
+  Cqn recv_cq;
+  Va buf;                     // receive ring, then send ring
+  Va sq_buf;                  // send ring of a raw packet queue pair; 0: behind the receive ring
+  Va record;                  // doorbell record: receive, send
+  uint32_t sq_wqebbs = 0;     // a power of two, 64 bytes each; 0: no send queue
+  uint32_t rq_wqes = 0;       // a power of two; 0: no receive queue
+  uint32_t rq_wqe_shift = 0;  // log2 of a receive WQE's bytes
+  uint32_t uar_page = 0;
+  uint32_t uidx = 0;
+  bool rq_signature = false;  // a 16-byte signature segment opens each receive WQE
+  void* owner = nullptr;      // handed back with every event
+};
+
+// Attributes of MODIFY_QP, QUERY_QP. Mask bits are the kernel's (IB_QP_STATE ...), see qp_mask
+// below.
+struct QpAttr {
+  QpState state = QpState::reset;
+  QpState cur_state = QpState::reset;
+  uint8_t path_mtu = 0;  // 1..5: 256..4096 bytes
+  uint32_t qkey = 0;
+  uint32_t rq_psn = 0;
+  uint32_t sq_psn = 0;
+  Qpn dest_qpn;
+  uint32_t access = 0;  // access::remote_*
+  uint16_t pkey_index = 0;
+  uint8_t port = 0;
+  uint8_t sq_draining = 0;
+  uint8_t max_rd_atomic = 0;
+  uint8_t max_dest_rd_atomic = 0;
+  uint8_t min_rnr_timer = 0;
+  uint8_t timeout = 0;
+  uint8_t retry_cnt = 0;
+  uint8_t rnr_retry = 0;
+  uint8_t en_sqd_async_notify = 0;
+  uint32_t rate_limit = 0;
+  struct Path {
+    Gid dgid{};
+    uint32_t flow_label = 0;
+    uint16_t dlid = 0;
+    uint8_t sgid_index = 0, hop_limit = 0, traffic_class = 0, sl = 0, src_path_bits = 0,
+            static_rate = 0;
+    bool is_global = false;
+    uint8_t port = 0;
+    Mac dmac{};
+  } path;
+};
+
+namespace qp_mask {
+inline constexpr uint32_t state = 1u << 0, cur_state = 1u << 1, en_sqd_async = 1u << 2,
+                          access = 1u << 3, pkey_index = 1u << 4, port = 1u << 5, qkey = 1u << 6,
+                          path = 1u << 7, path_mtu = 1u << 8, timeout = 1u << 9,
+                          retry_cnt = 1u << 10, rnr_retry = 1u << 11, rq_psn = 1u << 12,
+                          max_rd_atomic = 1u << 13, alt_path = 1u << 14, min_rnr_timer = 1u << 15,
+                          sq_psn = 1u << 16, max_dest_rd_atomic = 1u << 17,
+                          path_mig_state = 1u << 18, cap = 1u << 19, dest_qpn = 1u << 20,
+                          rate_limit = 1u << 25;
+}  // namespace qp_mask
+
+// A steering rule of `ibv_create_flow`; addresses and masks as the Ethernet spec has them.
+struct FlowSpec {
+  enum class Type : uint8_t { normal, all_default, mc_default, sniffer } type = Type::normal;
+  uint16_t priority = 0;
+  uint8_t port = 1;
+  bool has_eth = false;
+  Mac dst{}, dst_mask{}, src{}, src_mask{};
+  uint16_t ether_type = 0, ether_type_mask = 0;  // host order
+  uint16_t vlan_tag = 0, vlan_tag_mask = 0;      // host order
+};
+
+struct PortAttr {
+  bool active = true;
+  uint32_t mtu = 4096;  // RoCE path MTU in bytes
+  uint32_t gid_count = 0;
+  Mac mac{};
+};
+
+// Where events of the adapter go. Called with the adapter's lock held: never blocks, never
+// allocates.
+class EventSink {
+ public:
+  virtual ~EventSink() = default;
+  virtual void completion(void* cq_owner) noexcept = 0;
+  // `type` is an IB_EVENT_* number (verbs enum ibv_event_type); owner is the CQ's or the QP's, null
+  // for the device.
+  virtual void async(uint32_t type, void* owner) noexcept = 0;
+};
+
+}  // namespace kilim::vhca

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// KILIM_ASSERT: what cannot happen unless our own code is wrong. Never reachable from a client's
+// bytes, a frame or a command line. Checked in constant expressions always, at run time in builds
+// without NDEBUG.
+#pragma once
+
+namespace kilim {
+// Prints the failed condition with its place to stderr and aborts.
+[[noreturn]] void assert_failed(const char* condition, const char* file, int line) noexcept;
+}  // namespace kilim
+
+#ifdef NDEBUG
+#define KILIM_ASSERT(cond)                               \
+  do {                                                   \
+    if (__builtin_is_constant_evaluated() && !(cond))    \
+      ::kilim::assert_failed(#cond, __FILE__, __LINE__); \
+  } while (0)
+#else
+#define KILIM_ASSERT(cond)                                          \
+  do {                                                              \
+    if (!(cond)) ::kilim::assert_failed(#cond, __FILE__, __LINE__); \
+  } while (0)
+#endif

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A big-endian integer in memory, as devices and wires write it.
+// Crossing is always spelled: construct to go out, .host() to come in. Trivial, so it may live in
+// device memory. Any thread; never converts by itself.
+#pragma once
+
+#include <bit>
+#include <concepts>
+#include <cstdint>
+
+namespace kilim {
+
+template <std::unsigned_integral T>
+constexpr T swap_bytes(T v) noexcept {
+  if constexpr (sizeof(T) == 1) {
+    return v;
+  } else if constexpr (sizeof(T) == 2) {
+    return __builtin_bswap16(v);
+  } else if constexpr (sizeof(T) == 4) {
+    return __builtin_bswap32(v);
+  } else {
+    static_assert(sizeof(T) == 8);
+    return __builtin_bswap64(v);
+  }
+}
+
+template <std::unsigned_integral T>
+class Be {
+ public:
+  using value_type = T;
+
+  Be() = default;
+  constexpr explicit Be(T host) noexcept : raw_(swap(host)) {}
+
+  // The value in the byte order of this machine.
+  [[nodiscard]] constexpr T host() const noexcept { return swap(raw_); }
+  // The value as it lies in memory: for atomic stores of a word already in device order.
+  [[nodiscard]] constexpr T raw() const noexcept { return raw_; }
+  [[nodiscard]] static constexpr Be from_raw(T raw) noexcept {
+    Be b{};
+    b.raw_ = raw;
+    return b;
+  }
+
+  friend constexpr Be operator|(Be a, Be b) noexcept {
+    return from_raw(static_cast<T>(a.raw_ | b.raw_));
+  }
+  friend constexpr Be operator&(Be a, Be b) noexcept {
+    return from_raw(static_cast<T>(a.raw_ & b.raw_));
+  }
+  constexpr Be& operator|=(Be b) noexcept { return *this = *this | b; }
+  friend constexpr bool operator==(Be a, Be b) noexcept = default;
+
+ private:
+  static constexpr T swap(T v) noexcept {
+    if constexpr (std::endian::native == std::endian::little) return swap_bytes(v);
+    return v;
+  }
+  T raw_;
+};
+
+using be16 = Be<uint16_t>;
+using be32 = Be<uint32_t>;
+using be64 = Be<uint64_t>;
+
+static_assert(sizeof(be16) == 2 && sizeof(be32) == 4 && sizeof(be64) == 8);
+
+}  // namespace kilim

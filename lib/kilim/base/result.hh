@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Result<T>: a value, or an Error that says why there is none. For set-up and control paths; bursts
+// return counts. Trivially copyable error, no strings built to be dropped. The first function that
+// decides something is an error logs it.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <variant>
+
+#include "kilim/base/assert.hh"
+
+namespace kilim {
+
+struct Error {
+  int code = 0;           // a positive errno value
+  const char* what = "";  // a sentence with static storage
+  uint32_t syndrome = 0;  // the device's syndrome, 0 where there is none
+};
+
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value)
+      : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Result(Error error)
+      : state_(std::in_place_index<1>, error) {}  // NOLINT(google-explicit-constructor)
+
+  [[nodiscard]] bool ok() const noexcept { return state_.index() == 0; }
+  explicit operator bool() const noexcept { return ok(); }
+
+  T& value() & noexcept { return *get(); }
+  const T& value() const& noexcept { return *const_cast<Result*>(this)->get(); }
+  T&& value() && noexcept { return std::move(*get()); }
+  T& operator*() & noexcept { return *get(); }
+  const T& operator*() const& noexcept { return value(); }
+  T&& operator*() && noexcept { return std::move(*get()); }
+  T* operator->() noexcept { return get(); }
+  const T* operator->() const noexcept { return const_cast<Result*>(this)->get(); }
+
+  [[nodiscard]] Error error() const noexcept {
+    const Error* e = std::get_if<1>(&state_);
+    KILIM_ASSERT(e != nullptr);
+    return *e;
+  }
+
+ private:
+  T* get() noexcept {
+    T* v = std::get_if<0>(&state_);
+    KILIM_ASSERT(v != nullptr);
+    return v;
+  }
+  std::variant<T, Error> state_;
+};
+
+// The outcome of a call that makes nothing.
+struct Done {};
+using Status = Result<Done>;
+
+}  // namespace kilim

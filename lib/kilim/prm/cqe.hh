@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "CQE Format". 64 bytes; in a queue of 128-byte entries this is the second half.
+// Pure formats, any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kilim/base/be.hh"
+#include "kilim/base/field.hh"
+#include "kilim/prm/opcode.hh"
+
+namespace kilim::prm {
+
+struct Cqe {
+  uint8_t rsvd0[2];
+  be16 wqe_id;
+  uint8_t lro_tcppsh_abort_dupack;
+  uint8_t lro_min_ttl;
+  be16 lro_tcp_win;
+  be32 lro_ack_seq_num;
+  be32 rx_hash_result;
+  uint8_t rx_hash_type;
+  uint8_t ml_path;
+  uint8_t rsvd20[2];
+  be16 checksum;
+  be16 slid;
+  be32 flags_rqpn;  // of RoCE; a raw packet has hds_ip_ext etc. right behind
+  uint8_t hds_ip_ext;
+  uint8_t l4_hdr_type_etc;
+  be16 vlan_info;
+  be32 srqn_uidx;
+  be32 imm_inval_pkey;
+  uint8_t app;
+  uint8_t app_op;
+  be16 app_info;
+  be32 byte_cnt;
+  be64 timestamp;
+  be32 sop_drop_qpn;
+  be16 wqe_counter;  // of the first basic block of the WQE
+  uint8_t signature;
+  uint8_t op_own;  // written last
+};
+static_assert(sizeof(Cqe) == 64 && offsetof(Cqe, rx_hash_result) == 12 &&
+              offsetof(Cqe, srqn_uidx) == 32 && offsetof(Cqe, byte_cnt) == 44 &&
+              offsetof(Cqe, timestamp) == 48 && offsetof(Cqe, op_own) == 63);
+
+struct ErrCqe {
+  uint8_t rsvd0[32];
+  be32 srqn;
+  uint8_t rsvd1[18];
+  uint8_t vendor_err_synd;
+  uint8_t syndrome;
+  be32 s_wqe_opcode_qpn;
+  be16 wqe_counter;
+  uint8_t signature;
+  uint8_t op_own;
+};
+static_assert(sizeof(ErrCqe) == 64 && offsetof(ErrCqe, vendor_err_synd) == 54 &&
+              offsetof(ErrCqe, syndrome) == 55);
+
+namespace cqe {
+using wqe_opcode = Field<&Cqe::sop_drop_qpn, 31, 24>;
+using qpn = Field<&Cqe::sop_drop_qpn, 23, 0>;
+using err_wqe_opcode = Field<&ErrCqe::s_wqe_opcode_qpn, 31, 24>;
+using err_qpn = Field<&ErrCqe::s_wqe_opcode_qpn, 23, 0>;
+using rqpn = Field<&Cqe::flags_rqpn, 23, 0>;
+
+inline constexpr uint8_t owner_bit = 1;
+inline constexpr uint8_t solicited_bit = 2;
+constexpr CqeOpcode opcode_of(uint8_t op_own) noexcept {
+  return static_cast<CqeOpcode>(op_own >> 4);
+}
+constexpr uint8_t format_of(uint8_t op_own) noexcept {
+  return (op_own >> 2) & 3;
+}
+constexpr uint8_t op_own(CqeOpcode op, bool solicited, bool owner) noexcept {
+  return static_cast<uint8_t>(static_cast<unsigned>(op) << 4 | (solicited ? solicited_bit : 0u) |
+                              (owner ? 1u : 0u));
+}
+inline constexpr uint8_t invalid_op_own = 0xf0;  // software presets its ring with it
+
+// op_own bits 3:2 and the older place of inline scatter
+inline constexpr uint8_t inline_scatter_32 = 0x4;
+inline constexpr uint8_t inline_scatter_64 = 0x8;
+
+// hds_ip_ext
+inline constexpr uint8_t l2_ok = 1 << 0;
+inline constexpr uint8_t l3_ok = 1 << 1;
+inline constexpr uint8_t l4_ok = 1 << 2;
+
+// l4_hdr_type_etc: bit 0 VLAN stripped, 3:2 L3 type, 6:4 L4 type
+inline constexpr uint8_t l3_type_shift = 2;
+inline constexpr uint8_t l3_none = 0, l3_ipv6 = 1, l3_ipv4 = 2;
+inline constexpr uint8_t l4_type_shift = 4;
+inline constexpr uint8_t l4_none = 0, l4_tcp = 1, l4_udp = 2, l4_tcp_empty_ack = 3, l4_tcp_ack = 4;
+}  // namespace cqe
+
+}  // namespace kilim::prm

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "Memory Pointer Segment", "Inline Data Segment", "Remote Address Segment", "Atomic Segment".
+// Pure formats, any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kilim/base/be.hh"
+#include "kilim/base/field.hh"
+
+namespace kilim::prm {
+
+// A piece of local memory. In a receive WQE a segment with lkey 0x100 ends the list.
+struct DataSeg {
+  be32 byte_count;  // bit 31: inline data follows instead; 0 stands for 2^31 bytes
+  be32 lkey;
+  be64 addr;
+};
+static_assert(sizeof(DataSeg) == 16 && offsetof(DataSeg, addr) == 8);
+
+inline constexpr uint32_t inline_flag = 0x80000000u;
+inline constexpr uint32_t inline_length_mask = 0x3ff;  // bytes behind an inline header
+inline constexpr uint32_t list_end_lkey = 0x100;       // MLX5_INVALID_LKEY
+
+// Four bytes before inline data; the data begins right behind it and is padded to 16 bytes.
+struct InlineSeg {
+  be32 byte_count;
+};
+static_assert(sizeof(InlineSeg) == 4);
+
+struct RaddrSeg {
+  be64 raddr;
+  be32 rkey;
+  be32 reserved;
+};
+static_assert(sizeof(RaddrSeg) == 16 && offsetof(RaddrSeg, rkey) == 8);
+
+struct AtomicSeg {
+  be64 swap_add;
+  be64 compare;
+};
+static_assert(sizeof(AtomicSeg) == 16);
+
+}  // namespace kilim::prm

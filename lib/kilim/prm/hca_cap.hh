@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "HCA Capabilities", the fields of the general group that Kilim reads and the virtual HCA
+// reports. A field is named by its bit offset from the start of the group, as the manual counts.
+// Pure values, any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace kilim::prm {
+
+struct CapField {
+  uint16_t bit;    // from the start; the manual's bit 0 is the highest of byte 0
+  uint16_t width;  // at most 32, within one dword
+};
+
+namespace hca_cap {
+inline constexpr CapField log_max_qp_sz{0x88, 8};
+inline constexpr CapField log_max_qp{0x9b, 5};
+inline constexpr CapField log_max_cq_sz{0xc8, 8};
+inline constexpr CapField log_max_cq{0xdb, 5};
+inline constexpr CapField log_max_mkey{0xea, 6};
+inline constexpr CapField max_indirection{0x100, 8};
+inline constexpr CapField umr_extended_translation_offset{0x118, 1};
+inline constexpr CapField log_max_klm_list_size{0x11a, 6};
+inline constexpr CapField log_max_ra_req_qp{0x14a, 6};
+inline constexpr CapField log_max_ra_res_qp{0x15a, 6};
+inline constexpr CapField gid_table_size{0x170, 16};
+inline constexpr CapField port_type{0x1b6, 2};
+inline constexpr CapField num_ports{0x1b8, 8};
+inline constexpr CapField log_max_msg{0x1c3, 5};
+inline constexpr CapField cqe_version{0x1fc, 4};
+inline constexpr CapField repeated_block_disabled{0x206, 1};
+inline constexpr CapField umr_modify_entity_size_disabled{0x207, 1};
+inline constexpr CapField umr_modify_atomic_disabled{0x208, 1};
+inline constexpr CapField umr_indirect_mkey_disabled{0x209, 1};
+inline constexpr CapField umr_fence{0x20a, 2};  // 0 strong, 1 small, 2 none
+inline constexpr CapField sctr_data_cqe{0x215, 1};
+inline constexpr CapField eth_net_offloads{0x21c, 1};
+inline constexpr CapField roce{0x21d, 1};
+inline constexpr CapField atomic{0x21e, 1};
+inline constexpr CapField umr_ptr_rlkey{0x230, 1};
+inline constexpr CapField rc{0x23f, 1};
+inline constexpr CapField uar_4k{0x240, 1};
+inline constexpr CapField max_wqe_sz_sq{0x290, 16};
+}  // namespace hca_cap
+
+// `group` is the capability group as QUERY_HCA_CAP returns it behind its 16-byte header.
+constexpr uint32_t cap_get(std::span<const std::byte> group, CapField f) noexcept {
+  std::size_t dword = f.bit / 32 * 4;
+  if (dword + 4 > group.size()) return 0;
+  uint32_t word = 0;
+  for (std::size_t i = 0; i < 4; i++) word = word << 8 | static_cast<uint32_t>(group[dword + i]);
+  unsigned low = 32u - f.bit % 32u - f.width;
+  return static_cast<uint32_t>(word >> low & ((uint64_t{1} << f.width) - 1));
+}
+
+constexpr void cap_set(std::span<std::byte> group, CapField f, uint32_t value) noexcept {
+  std::size_t dword = f.bit / 32 * 4;
+  if (dword + 4 > group.size()) return;
+  uint32_t word = 0;
+  for (std::size_t i = 0; i < 4; i++) word = word << 8 | static_cast<uint32_t>(group[dword + i]);
+  unsigned low = 32u - f.bit % 32u - f.width;
+  auto mask = static_cast<uint32_t>(((uint64_t{1} << f.width) - 1) << low);
+  word = (word & ~mask) | (value << low & mask);
+  for (std::size_t i = 0; i < 4; i++)
+    group[dword + i] = static_cast<std::byte>(word >> (24 - 8 * i));
+}
+
+}  // namespace kilim::prm
