@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Attaches a virtual adapter to the running process: afterwards libibverbs lists it under `name`
+// beside the machine's own devices. Only libibverbs, libmlx5 and libnl-3 see the difference: their
+// GOT entries are changed, the environment is not. Several devices by several calls, also after a
+// first ibv_get_device_list(). Under kilim-vhca the launcher's device of that name is used.
+// attach() and detach(): any thread, not concurrently with ibv_get_device_list().
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kilim/base/result.hh"
+
+namespace kilim::vhca {
+
+class Hca;
+struct AttachedState;
+
+// Who runs the adapter. poller: whoever calls Attached::poll(), and empty completion queues that
+// are polled. thread: a thread of the adapter, asleep while there is nothing to do.
+enum class Progress : uint8_t { poller, thread };
+
+struct AttachConfig {
+  std::string name = "vhca0";  // as ibv_get_device_name() will give it; 1 to 32 of [A-Za-z0-9_.-]
+  std::string profile = "cx6dx";   // see profile.hh
+  std::vector<std::string> wires;  // wire specs, one a port; none: loopback only
+  uint64_t seed = 0;
+  std::string journal;  // a file to which every event is written; empty: counts only
+  Progress progress = Progress::poller;
+};
+
+class Attached {
+ public:
+  const std::string& name() const noexcept;
+  // The adapter; null under the launcher, whose library owns it, and in a forked child until it
+  // opens the device.
+  Hca* hca() noexcept;
+  // Runs the adapter if nobody else does at this moment. Any thread; takes its lock by trying, so
+  // never with the lock held. Returns what it did: work requests and frames.
+  std::size_t poll(std::size_t budget = 256) noexcept;
+  // Takes the name off the list. Contexts that are open keep working; the object stays valid.
+  void detach() noexcept;
+
+  Attached(const Attached&) = delete;
+  Attached& operator=(const Attached&) = delete;
+
+ private:
+  friend Result<Attached*> attach(const AttachConfig&);
+  explicit Attached(AttachedState* state) noexcept : state_(state) {}
+  ~Attached() = default;
+  AttachedState* state_;
+};
+
+// EEXIST: attached already; EINVAL: a bad name, profile or wire spec; ENOENT: no libibverbs or no
+// libmlx5 to attach to. The object lives as long as the process.
+Result<Attached*> attach(const AttachConfig& config);
+
+}  // namespace kilim::vhca
