@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Lines of the journal: a table says what each kind's values are called; text and JSON print the
+// same table. Runs under the adapter's lock. Never allocates, never fails: a line that cannot be
+// written is lost.
+#include "vhca/hca/journal.hh"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "kilim/prm/opcode.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+struct Row {
+  const char* name;
+  const char* values[5];  // null behind the last
+};
+
+// In the order of Journal::Kind.
+// clang-format off
+constexpr Row rows[] = {
+    {"wqe",        {"qp", "index", "opcode", "ds", nullptr}},
+    {"recv",       {"qp", "index", "bytes", nullptr, nullptr}},
+    {"translated", {"key", "pieces", "bytes", nullptr, nullptr}},
+    {"umr",        {"key", "entries", "bytes", "mask", nullptr}},
+    {"invalidate", {"key", nullptr, nullptr, nullptr, nullptr}},
+    {"cqe",        {"cq", "qp", "opcode", "index", "bytes"}},
+    {"error",      {"qp", "syndrome", "vendor", "index", nullptr}},
+    {"async",      {"type", "number", nullptr, nullptr, nullptr}},
+    {"command",    {"opcode", "status", "syndrome", nullptr, nullptr}},
+    {"frame_out",  {"port", "bytes", nullptr, nullptr, nullptr}},
+    {"frame_in",   {"port", "bytes", nullptr, nullptr, nullptr}},
+    {"frame_drop", {"port", "bytes", nullptr, nullptr, nullptr}},
+    {"fault",      {"address", "bytes", nullptr, nullptr, nullptr}},
+};
+// clang-format on
+static_assert(std::size(rows) == Journal::kinds);
+
+// A line under construction; what does not fit is cut, the newline always fits.
+class Line {
+ public:
+  template <typename... Args>
+  void put(const char* format, Args... args) noexcept {
+    int n = std::snprintf(text_ + used_, sizeof text_ - 1 - used_, format, args...);
+    if (n > 0) used_ += static_cast<std::size_t>(n);
+    if (used_ > sizeof text_ - 2) used_ = sizeof text_ - 2;
+  }
+  void write_to(int fd) noexcept {
+    text_[used_++] = '\n';
+    ssize_t n;
+    do n = ::write(fd, text_, used_);
+    while (n < 0 && errno == EINTR);
+  }
+
+ private:
+  char text_[512];
+  std::size_t used_ = 0;
+};
+
+bool json(Journal::Format f) {
+  return f == Journal::Format::json;
+}
+
+void open_line(Line& line, Journal::Format f, const char* device, const char* event) {
+  line.put(json(f) ? R"({"pid":%d,"device":"%s","event":"%s")" : "%d %s %s",
+           static_cast<int>(getpid()), device, event);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Journal>> Journal::open(const char* path, Format format,
+                                               std::string_view device) {
+  Fd file{::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)};
+  if (!file) return Error{errno, "the journal's file cannot be opened"};
+  auto journal = std::make_unique<Journal>();
+  journal->file_ = std::move(file);
+  journal->format_ = format;
+  std::size_t n = std::min(device.size(), journal->device_.size() - 1);
+  std::memcpy(journal->device_.data(), device.data(), n);
+  return journal;
+}
+
+Journal::~Journal() {
+  if (on()) write_summary();
+}
+
+void Journal::write_line(Kind k, const Values& values, const char* why) noexcept {
+  const Row& row = rows[index(k)];
+  int saved = errno;
+  Line line;
+  open_line(line, format_, device_.data(), row.name);
+  for (std::size_t i = 0; i < values.size() && row.values[i] != nullptr; i++)
+    line.put(json(format_) ? R"(,"%s":%llu)" : " %s=%#llx", row.values[i],
+             static_cast<unsigned long long>(values[i]));
+  if (k == Kind::wqe) {
+    const char* name = prm::opcode_name(static_cast<uint8_t>(values[2]));
+    line.put(json(format_) ? R"(,"name":"%s")" : " %s", name != nullptr ? name : "undefined");
+  }
+  if (why != nullptr) line.put(json(format_) ? R"(,"why":"%s")" : " (%s)", why);
+  if (json(format_)) line.put("}");
+  line.write_to(file_.get());
+  errno = saved;
+}
+
+void Journal::write_summary() noexcept {
+  Line line;
+  open_line(line, format_, device_.data(), "summary");
+  for (std::size_t i = 0; i < kinds; i++)
+    line.put(json(format_) ? R"(,"%s":%llu)" : " %s=%llu", rows[i].name,
+             static_cast<unsigned long long>(counts_[i].read()));
+  line.put(json(format_) ? R"(,"pieces":%llu})" : " pieces=%llu",
+           static_cast<unsigned long long>(pieces_.read()));
+  line.write_to(file_.get());
+}
+
+}  // namespace kilim::vhca

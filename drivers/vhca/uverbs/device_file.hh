@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One open of /dev/infiniband/uverbsN: what the kernel's ib_uverbs and mlx5_ib would answer. Any
+// thread may call; each call takes the adapter's lock itself, so the caller must not hold it (and
+// unmaps or closes nothing that the engine uses behind its back). Everything that comes in is the
+// client's and untrusted. Destroying it releases every object of this open, as closing the last
+// descriptor does.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include <sys/types.h>
+
+namespace kilim::vhca {
+
+class Hca;
+struct Context;  // objects and event files of this open, private to uverbs/
+
+class DeviceFile {
+ public:
+  explicit DeviceFile(Hca& hca);
+  ~DeviceFile();
+  DeviceFile(const DeviceFile&) = delete;
+  DeviceFile& operator=(const DeviceFile&) = delete;
+
+  // ioctl(2): 0 or a negative errno. `argument` is the client's pointer.
+  int ioctl(unsigned long request, void* argument);
+
+  // write(2): the older command interface. Bytes taken (all) or a negative errno.
+  ssize_t write(const void* buffer, std::size_t count);
+
+  // mmap(2): what to map in its place, with `map_fd` and `map_offset` and the client's own
+  // address, length, protection and MAP_SHARED flags. The descriptor stays ours.
+  struct Mapping {
+    int map_fd = -1;
+    uint64_t map_offset = 0;
+  };
+  // 0 or a negative errno; `prot` and `flags` as mmap(2) has them.
+  int mmap(uint64_t offset, std::size_t length, int prot, int flags, Mapping& mapping);
+
+  [[nodiscard]] Hca& hca() noexcept;
+
+  // In a child after fork: the objects belong to the parent's queues. Forgets them without touching
+  // the adapter; every later call answers EIO, as a disassociated device does.
+  void disown_after_fork() noexcept;
+
+ private:
+  std::unique_ptr<Context> context_;
+};
+
+}  // namespace kilim::vhca
