@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What an adapter is made of: its tables, the engine's ready ring and timers. Private to hca/ and
+// transport/. Owner: Hca; its lock held.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "kilim/base/ident.hh"
+#include "vhca/hca/hca.hh"
+#include "vhca/hca/object_table.hh"
+#include "vhca/hca/uar.hh"
+#include "vhca/tpt/key_table.hh"
+#include "vhca/wq/cq.hh"
+#include "vhca/wq/qp.hh"
+#include "vhca/wq/sq_decode.hh"
+#include "vhca/wq/works.hh"
+
+namespace kilim::vhca {
+
+// What the raw packet path keeps (steering, port state): hca/eth_state.hh.
+struct EthState;
+struct EthStateDeleter {
+  void operator()(EthState*) const noexcept;
+};
+
+struct Pd {
+  uint32_t users = 0;  // queues; keys are counted by the key table
+};
+
+struct HcaState {
+  explicit HcaState(HcaConfig);
+  ~HcaState();
+
+  HcaConfig config;
+  Lock lock;
+  std::unique_ptr<Journal> own_journal;  // where the config names none
+  KeyTable keys;
+  ObjectTable<Pd> pds;
+  ObjectTable<Cq> cqs;
+  ObjectTable<Qp> qps;
+  UarSet uars;
+  Works works;
+  std::unique_ptr<EthState, EthStateDeleter> eth;
+
+  // Queues with work, first in first out.
+  Qp* ready_head = nullptr;
+  Qp* ready_tail = nullptr;
+  std::size_t next_uar = 0;   // where the next look at doorbells begins
+  std::vector<Qp*> waiting;   // RNR and timeouts; room for every queue is reserved at creation
+  std::vector<Qp*> in_error;  // their rings are looked at without doorbells
+  bool dead = false;          // fatal() has been called
+  SendWqe scratch;            // the WQE under execution
+
+  [[nodiscard]] bool pd_exists(Pdn pdn) const noexcept { return pds.at(pdn.value()) != nullptr; }
+};
+
+}  // namespace kilim::vhca

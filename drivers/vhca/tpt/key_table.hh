@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The adapter's keys by their 24-bit index. Where numbering starts depends on the adapter's seed,
+// freed numbers are used again last. Owner: the adapter; its lock held. Looking up never allocates.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kilim/base/result.hh"
+#include "kilim/prm/mkc.hh"
+#include "vhca/hca/profile.hh"
+#include "vhca/tpt/mkey.hh"
+
+namespace kilim::vhca {
+
+class KeyTable {
+ public:
+  KeyTable(uint64_t seed, uint32_t max_keys);
+
+  // A pinned range: `access` are the kernel's IB_ACCESS_* bits; `start` is what users name, `va`
+  // where it lies. ENOMEM: the adapter has no more keys.
+  struct Direct {
+    Pdn pd;
+    uint64_t start = 0, va = 0, len = 0;
+    uint32_t access = 0;
+  };
+  Result<Mkey*> create_direct(const Direct&);
+  // CREATE_MKEY: an indirect key; `list` is the command's inline list. EINVAL with a sentence: what
+  // a card answers with BAD_PARAM; ENOMEM: no more keys. The caller has checked that the PD exists.
+  Result<Mkey*> create_mkey(const prm::Mkc&, std::span<const std::byte> list, const Profile&);
+  // ENOENT: no such key.
+  int destroy(MkeyIndex) noexcept;
+
+  // The key with this index whatever its tag and state; null: none.
+  [[nodiscard]] Mkey* at(uint32_t index) const noexcept {
+    uint32_t slot = (index - first_) & 0xffffff;
+    return slot < slots_.size() ? slots_[slot].get() : nullptr;
+  }
+  // Whether any key belongs to this protection domain.
+  [[nodiscard]] bool uses(Pdn) const noexcept;
+  [[nodiscard]] std::size_t count() const noexcept { return live_; }
+
+ private:
+  Result<Mkey*> place(std::unique_ptr<Mkey>, bool own_tag);
+
+  uint32_t first_;
+  uint32_t max_keys_;
+  uint8_t next_tag_;
+  std::size_t live_ = 0;
+  std::vector<std::unique_ptr<Mkey>> slots_;
+  std::deque<uint32_t> unused_;
+};
+
+}  // namespace kilim::vhca

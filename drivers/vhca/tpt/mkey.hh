@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "Memory Key Context". One memory key of the adapter as the engine sees it: a direct key (a
+// pinned range of the client) or an indirect one (a list of pieces of other keys). Owner: KeyTable;
+// adapter's lock held. Never touches client memory.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "kilim/base/ident.hh"
+#include "kilim/prm/umr_seg.hh"
+
+namespace kilim::vhca {
+
+// Where one list entry lies in the key's address space, in host order: made from the raw list when
+// the list is first walked after a change.
+struct ListSpan {
+  uint64_t end = 0;  // offset behind this entry (in one repetition of a strided list)
+  uint64_t address = 0;
+  uint32_t key = 0;
+  uint16_t stride = 0;
+};
+
+enum class KeyMode : uint8_t { direct, klm, ksm };
+
+struct Mkey {
+  uint32_t key = 0;  // index << 8 | tag
+  KeyMode mode = KeyMode::direct;
+  bool free = false;         // the state in which no access is allowed
+  bool umr_enabled = false;  // a UMR WQE may change it
+  bool length64 = false;     // the whole 64-bit space; len does not matter
+  bool compiled = false;     // `spans` follow from `list`
+  bool list_valid = true;    // the list makes sense (set with compiled)
+  bool strided = false;      // the list opens with a repeat block (set with compiled)
+  uint8_t rights = 0;        // prm::mkey::local_read ... atomic
+  uint8_t log_entity_size = 0;
+  Pdn pd;
+  uint32_t qpn = prm::mkey::any_qpn;
+  uint64_t start = 0;  // first address that users of the key name
+  uint64_t len = 0;
+  uint64_t va = 0;            // direct: client address of `start`
+  uint32_t capacity = 0;      // list entries (octowords)
+  uint32_t used = 0;          // entries ever written
+  uint32_t span_count = 0;    // (set with compiled)
+  uint32_t repeat_count = 0;  // (set with compiled)
+  uint64_t repeat_bytes = 0;  // of one repetition (set with compiled)
+  std::unique_ptr<prm::Klm[]> list;
+  std::unique_ptr<ListSpan[]> spans;
+
+  [[nodiscard]] uint32_t index() const noexcept { return key >> 8; }
+  [[nodiscard]] uint8_t tag() const noexcept { return static_cast<uint8_t>(key); }
+};
+
+}  // namespace kilim::vhca

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Moves bytes between lists of segments (key, address, length): gather, scatter, both at once. A
+// whole list is checked before its first byte is touched, so a refused transfer changes nothing.
+// Adapter's lock held. Never allocates; touches client memory only through the guarded copy.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "vhca/tpt/translate.hh"
+
+namespace kilim::vhca {
+
+// One data segment in host order. `immediate`: addr is the adapter's own memory (inline data).
+struct Segment {
+  uint64_t addr = 0;
+  uint64_t bytes = 0;
+  uint32_t key = 0;
+  bool immediate = false;
+};
+
+struct SegmentList {
+  std::span<const Segment> segments;
+  Access need;
+};
+
+struct Transfer {
+  Deny source = Deny::none;
+  Deny target = Deny::none;
+  uint32_t pieces = 0;  // pieces of keys walked, for the journal
+  uint32_t bad_key = 0;
+  [[nodiscard]] bool ok() const noexcept { return source == Deny::none && target == Deny::none; }
+};
+
+// How keys are walked: the table, and the profile's limit.
+struct Translator {
+  const KeyTable* keys = nullptr;
+  uint8_t max_indirection = 4;
+};
+
+// Whether each segment is allowed as a whole. `bytes` cuts the list: what lies behind is not looked
+// at.
+Deny check_list(const Translator&, const SegmentList&, uint64_t bytes, uint32_t& bad_key) noexcept;
+
+// Copies the first `bytes` bytes of `from` over the first of `to`. Both are as long at least.
+Transfer move_bytes(const Translator&, const SegmentList& from, const SegmentList& to,
+                    uint64_t bytes) noexcept;
+// The same from and to the adapter's own memory.
+Transfer gather_bytes(const Translator&, const SegmentList& from, std::byte* to,
+                      uint64_t bytes) noexcept;
+Transfer scatter_bytes(const Translator&, const std::byte* from, uint64_t bytes,
+                       const SegmentList& to) noexcept;
+
+}  // namespace kilim::vhca

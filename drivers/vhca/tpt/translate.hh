@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// From a key, an address and a length to the pieces of client memory behind them, with every check
+// that a card makes: key, tag, state, protection domain, queue, rights, bounds, depth of
+// indirection. Adapter's lock held. Never allocates, never touches client memory.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "kilim/base/ident.hh"
+#include "vhca/tpt/key_table.hh"
+
+namespace kilim::vhca {
+
+// Why an access is refused. The transport makes a syndrome of it, the journal a word.
+enum class Deny : uint8_t {
+  none,
+  no_key,
+  tag,
+  free,
+  pd,
+  qpn,
+  rights,
+  bounds,
+  depth,  // keys of keys of keys ..., or a key that contains itself
+  list,   // the list does not make sense
+  fault,  // the memory behind the key is gone (found while copying)
+};
+const char* deny_name(Deny) noexcept;
+
+struct Access {
+  Pdn pd;
+  uint32_t qpn = prm::mkey::any_qpn;
+  uint8_t rights = 0;  // prm::mkey::local_read ...; all of them are needed
+};
+
+struct Piece {
+  uint64_t va = 0;
+  uint64_t bytes = 0;
+};
+
+inline constexpr std::size_t walk_depth = 9;  // hard limit of max_indirection + 1
+
+class Walk {
+ public:
+  // Checks the key itself; `max_indirection` as the profile has it. Zero bytes: nothing is checked.
+  Deny open(const KeyTable& keys, uint8_t max_indirection, uint32_t key, uint64_t address,
+            uint64_t bytes, const Access& need) noexcept;
+  // The next piece, never empty; false: at the end, or denied().
+  bool next(Piece& piece) noexcept;
+  [[nodiscard]] Deny denied() const noexcept { return denied_; }
+
+ private:
+  struct Frame {
+    Mkey* key;
+    uint64_t at;    // offset from the key's start
+    uint64_t left;  // bytes still wanted here
+  };
+  Deny enter(uint32_t key, uint64_t address, uint64_t bytes, const Access& need) noexcept;
+  bool step(Frame& frame, uint32_t& key, uint64_t& address, uint64_t& bytes) noexcept;
+
+  const KeyTable* keys_ = nullptr;
+  Access inner_{};  // what the keys below the first one have to allow
+  uint8_t limit_ = 0;
+  uint8_t depth_ = 0;  // frames in use
+  Deny denied_ = Deny::none;
+  std::array<Frame, walk_depth> frames_;
+};
+
+// Walks the whole range without copying: whether all of it is allowed.
+Deny check_range(const KeyTable& keys, uint8_t max_indirection, uint32_t key, uint64_t address,
+                 uint64_t bytes, const Access& need) noexcept;
+
+}  // namespace kilim::vhca

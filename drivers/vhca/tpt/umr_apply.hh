@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "UMR Work Request Operation". Changes a key as a UMR WQE says: exactly the fields of its
+// mask, exactly the granules of its list. Adapter's lock held. Never allocates; a refused WQE
+// changes nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kilim/prm/syndrome.hh"
+#include "vhca/hca/profile.hh"
+#include "vhca/tpt/transfer.hh"
+
+namespace kilim::vhca {
+
+struct UmrRequest {
+  uint32_t key = 0;                 // of the control segment
+  std::span<const std::byte> body;  // the WQE behind its control segment
+  Pdn pd;                           // of the queue
+  uint32_t qpn = 0;
+};
+
+struct UmrOutcome {
+  prm::Syndrome syndrome = prm::Syndrome::none;
+  const char* why = "";    // a word for the journal
+  uint32_t new_key = 0;    // index << 8 | tag afterwards
+  uint32_t octowords = 0;  // of the list, written
+};
+
+UmrOutcome umr_apply(KeyTable&, const Translator&, const Profile&, const UmrRequest&) noexcept;
+
+// The key becomes free (LOCAL_INV as an opcode of its own, and a SEND's remote invalidation).
+Deny invalidate_key(KeyTable&, uint32_t key, Pdn pd, uint32_t qpn) noexcept;
+
+}  // namespace kilim::vhca

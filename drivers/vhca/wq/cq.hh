@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One completion queue of the adapter. Owner: the adapter's table; its lock held. A plain record:
+// wq/cqe_writer.hh writes entries and events.
+#pragma once
+
+#include <cstdint>
+
+#include "kilim/base/ident.hh"
+#include "vhca/hca/spec.hh"
+
+namespace kilim::vhca {
+
+struct Cq {
+  Cqn cqn;
+  CqSpec spec;
+  EventSink* sink = nullptr;
+  uint32_t producer = 0;        // 24-bit index of the next entry
+  uint32_t consumer = 0;        // as last read from the record
+  uint32_t users = 0;           // queues that complete here
+  uint32_t arm_word = ~0u;      // as last read from the record
+  uint32_t armed_at = 0;        // consumer index of the request
+  uint32_t last_solicited = 0;  // index behind the last solicited entry
+  bool has_solicited = false;
+  bool armed = false;
+  bool armed_solicited = false;
+  bool error = false;  // overrun, or its memory is gone: nothing is written any more
+};
+
+}  // namespace kilim::vhca

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "CQE Ownership", "CQ Events". Writes completions, detects overrun, raises completion events.
+// Adapter's lock held. Never allocates; a CQ whose memory is gone gets its error event and falls
+// silent.
+#pragma once
+
+#include <cstdint>
+
+#include "kilim/prm/cqe.hh"
+#include "kilim/prm/syndrome.hh"
+#include "vhca/wq/cq.hh"
+#include "vhca/wq/qp.hh"
+#include "vhca/wq/works.hh"
+
+namespace kilim::vhca {
+
+// Writes `cqe` as the next entry; op_own, timestamp and signature are filled in here. False: the CQ
+// is in error (now or before), the caller takes its queue to error.
+bool write_cqe(Works&, Cq&, prm::Cqe& cqe, prm::CqeOpcode op, bool solicited) noexcept;
+
+// The completion of a send WQE. `bytes`: of a READ or an atomic, else 0.
+bool complete_send(Works&, Qp&, uint8_t wqe_opcode, uint16_t wqe_index, uint32_t bytes) noexcept;
+
+struct RecvCompletion {
+  prm::CqeOpcode op = prm::CqeOpcode::resp_send;
+  uint16_t wqe_index = 0;
+  uint32_t bytes = 0;
+  uint32_t imm_raw = 0;  // as it came, in the order of the wire
+  uint32_t remote_qpn = 0;
+  bool solicited = false;
+};
+bool complete_recv(Works&, Qp&, const RecvCompletion&) noexcept;
+
+// An error entry (13 of a send WQE, 14 of a receive WQE); `wqe_opcode` 0 for a receive WQE.
+bool complete_error(Works&, Qp&, bool responder, uint8_t wqe_opcode, uint16_t wqe_index,
+                    prm::Syndrome) noexcept;
+
+// The client may have asked for an event: reads the arm word, fires at once where entries wait.
+void look_at_arm(Works&, Cq&) noexcept;
+
+// Puts the CQ into error: event IBV_EVENT_CQ_ERR once.
+void fail_cq(Works&, Cq&, const char* why) noexcept;
+
+}  // namespace kilim::vhca

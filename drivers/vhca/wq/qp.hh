@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One queue pair of the adapter: type, state, attributes, both rings and where the engine stands in
+// them. Owner: the adapter's table; its lock held. A plain record: hca/modify_qp.hh changes states,
+// wq/sq_decode.hh and wq/recv.hh read the rings.
+#pragma once
+
+#include <cstdint>
+
+#include "kilim/base/ident.hh"
+#include "vhca/hca/spec.hh"
+#include "vhca/wq/cq.hh"
+
+namespace kilim::vhca {
+
+// What a send queue waits for before its oldest WQE is tried again.
+enum class SqWait : uint8_t { none, rnr, timeout };
+
+struct SendRing {
+  uint64_t base = 0;    // client address
+  uint32_t wqebbs = 0;  // a power of two; 0: no queue
+  uint16_t ci = 0;      // basic block of the next WQE, 16-bit counter
+  uint16_t pi = 0;      // as last taken from the doorbell record
+};
+
+struct RecvRing {
+  uint64_t base = 0;
+  uint32_t wqes = 0;  // a power of two; 0: no queue
+  uint32_t shift = 0;
+  uint16_t ci = 0;  // the next WQE to take, 16-bit counter
+};
+
+struct Qp {
+  Qpn qpn;
+  QpType type = QpType::rc;
+  QpState state = QpState::reset;
+  QpSpec spec;
+  QpAttr attr;  // as last set by modify
+  Cq* send_cq = nullptr;
+  Cq* recv_cq = nullptr;
+  EventSink* sink = nullptr;
+  SendRing sq;
+  RecvRing rq;
+
+  bool loopback = false;     // the path's GID is one of this adapter's
+  bool established = false;  // COMM_EST said
+  bool sq_drained = false;   // SQ_DRAINED said since SQD was entered
+  SqWait wait = SqWait::none;
+  uint8_t rnr_left = 0;
+  uint8_t retry_left = 0;
+  uint64_t retry_at_ns = 0;
+
+  // The scheduler's: on its ring of queues with work.
+  bool queued = false;
+  Qp* next_ready = nullptr;
+};
+
+}  // namespace kilim::vhca

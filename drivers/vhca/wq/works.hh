@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What every step of the engine needs at hand: keys, profile, journal, the time. Owner: the
+// adapter, one each; its lock held.
+#pragma once
+
+#include <cstdint>
+
+#include "vhca/hca/profile.hh"
+#include "vhca/tpt/transfer.hh"
+
+namespace kilim::vhca {
+
+class Journal;
+
+struct Works {
+  KeyTable* keys = nullptr;
+  const Profile* profile = nullptr;
+  Journal* journal = nullptr;
+  uint64_t now_ns = 0;  // CLOCK_MONOTONIC of this turn; completions carry it
+  Translator translator;
+};
+
+}  // namespace kilim::vhca
