@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Where packet buffers lie: one range of memory cut into strides; index to address is one
+// multiplication. Arena is a value that every burst copies; ArenaMemory owns the memory (one a
+// process, made in set-up). Any thread may translate; nobody frees while a handle is out.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "kilim/base/assert.hh"
+#include "kilim/base/cacheline.hh"
+#include "kilim/base/ident.hh"
+#include "kilim/base/result.hh"
+#include "kilim/pool/handle.hh"
+
+struct rte_memzone;
+
+namespace kilim::pool {
+
+// An odd number of cache lines: with 2048 bytes the first lines of all buffers would share few
+// cache sets.
+inline constexpr uint32_t default_stride = 33 * cacheline_bytes;
+
+// The smallest odd number of lines that holds `bytes`.
+constexpr uint32_t stride_for(uint32_t bytes) noexcept {
+  auto lines = static_cast<uint32_t>((bytes + cacheline_bytes - 1) / cacheline_bytes);
+  return static_cast<uint32_t>((lines | 1u) * cacheline_bytes);
+}
+static_assert(stride_for(2048) == default_stride && stride_for(9216) % 128 == 64);
+
+class Arena {
+ public:
+  Arena() = default;
+
+  // A geometry over memory of the caller, who keeps it. EINVAL: a stride that is not an odd number
+  // of lines below 256, or no room for one buffer.
+  static Result<Arena> over(std::span<std::byte> memory, uint32_t stride = default_stride,
+                            SideRecord* side = nullptr);
+
+  [[nodiscard]] uint32_t count() const noexcept { return count_; }
+  [[nodiscard]] uint32_t stride() const noexcept { return stride_; }
+  [[nodiscard]] std::span<std::byte> memory() const noexcept {
+    return {base_, std::size_t{count_} * stride_};
+  }
+
+  [[nodiscard]] std::byte* buffer(uint32_t index) const noexcept {
+    KILIM_ASSERT(index < count_);
+    return base_ + std::size_t{index} * stride_;
+  }
+  // Borrows: the bytes of a handle.
+  [[nodiscard]] std::byte* data(Handle h) const noexcept { return buffer(h.index) + h.offset(); }
+  [[nodiscard]] std::span<std::byte> bytes(Handle h) const noexcept { return {data(h), h.length}; }
+  [[nodiscard]] Va address(Handle h) const noexcept {
+    return Va{reinterpret_cast<uint64_t>(data(h))};
+  }
+  [[nodiscard]] bool has_side() const noexcept { return side_ != nullptr; }
+  [[nodiscard]] SideRecord& side(uint32_t index) const noexcept {
+    KILIM_ASSERT(side_ != nullptr && index < count_);
+    return side_[index];
+  }
+
+ private:
+  std::byte* base_ = nullptr;
+  SideRecord* side_ = nullptr;
+  uint32_t stride_ = default_stride;
+  uint32_t count_ = 0;
+};
+
+struct ArenaConfig {
+  uint32_t buffers = 8192;
+  uint32_t stride = default_stride;
+  bool side_records = false;
+  int numa_node = -1;  // of the device; -1: any
+};
+
+// The process's arena in EAL memory: hugepages, or ordinary pages under --no-huge. Move-only;
+// destroy it after every pool and region over it. A second one in a process is refused (EEXIST).
+class ArenaMemory {
+ public:
+  static Result<ArenaMemory> create(const ArenaConfig& config);
+
+  [[nodiscard]] const Arena& arena() const noexcept { return arena_; }
+  // The pages under it, in bytes: what registering it wants to know.
+  [[nodiscard]] std::size_t page_bytes() const noexcept;
+
+ private:
+  struct FreeZone {
+    void operator()(const rte_memzone* zone) const noexcept;
+  };
+  using Zone = std::unique_ptr<const rte_memzone, FreeZone>;
+  ArenaMemory() = default;
+
+  Zone zone_;
+  Zone side_zone_;
+  Arena arena_;
+};
+
+}  // namespace kilim::pool
