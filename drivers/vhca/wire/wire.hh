@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Where a port's frames go: whole Ethernet frames without FCS, RoCE and plain ones alike.
+// Owner: the adapter's port; called with the adapter's lock held. send, peek and drop never block
+// and never allocate. Frames that come in are untrusted bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace kilim::vhca {
+
+inline constexpr std::size_t ether_header_bytes = 14;
+inline constexpr std::size_t ether_min_frame = 60;  // without FCS; shorter ones are padded by a NIC
+inline constexpr std::size_t vlan_tags_bytes = 8;   // two tags on top of header and MTU
+
+struct WireCounters {
+  uint64_t rx_frames = 0, rx_bytes = 0;  // consumed by drop()
+  uint64_t tx_frames = 0, tx_bytes = 0;  // taken by send()
+  uint64_t tx_busy = 0;                  // send() that said busy
+  uint64_t tx_too_long = 0;              // sent frames longer than the wire carries
+  uint64_t rx_malformed = 0;             // not a frame, or one that cannot be made whole
+  uint64_t rx_too_long = 0;              // longer than MTU and header, and not to be segmented
+  uint64_t rx_kernel_drops = 0;          // lost before us, as the kernel says
+};
+
+class Wire {
+ public:
+  enum class Sent : uint8_t {
+    taken,
+    busy,     // back-pressure: the same frame again, later
+    refused,  // never goes out: too long or too short for this wire, or the wire is gone
+  };
+
+  virtual ~Wire() = default;
+  virtual Sent send(std::span<const std::byte> frame) noexcept = 0;
+  // The next frame, left where it is until drop(); empty: none now. Valid until the next call.
+  virtual std::span<const std::byte> peek() noexcept = 0;
+  // Removes the frame that peek() showed; without one: nothing.
+  virtual void drop() noexcept = 0;
+  // Readable when a frame may have come; -1: nothing to wait for.
+  [[nodiscard]] virtual int fd() const noexcept = 0;
+  // Payload bytes of an Ethernet frame: a frame has at most mtu() + 14 bytes, and 8 for tags.
+  [[nodiscard]] virtual uint32_t mtu() const noexcept = 0;
+  [[nodiscard]] virtual const WireCounters& counters() noexcept = 0;
+  // Nothing will ever come any more (a file that was read to its end).
+  [[nodiscard]] virtual bool ended() const noexcept { return false; }
+};
+
+// The longest frame of a wire with this MTU.
+constexpr std::size_t max_frame(uint32_t mtu) noexcept {
+  return mtu + ether_header_bytes + vlan_tags_bytes;
+}
+
+}  // namespace kilim::vhca
