@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Control messages to one worker: a function that it runs between two rounds. Any thread posts,
+// the worker alone collects. Owner: the worker. Never blocks; a full box says so.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include <rte_ring_elem.h>
+
+#include "kilim/base/result.hh"
+
+namespace kilim::worker {
+
+// Runs on the worker's thread; what `context` points to belongs to it until it has run.
+struct Message {
+  void (*run)(void* context) noexcept = nullptr;
+  void* context = nullptr;
+};
+static_assert(sizeof(Message) == 16);
+
+class Mailbox {
+ public:
+  static constexpr uint32_t depth = 64;
+
+  static Result<Mailbox> create(const char* name);
+
+  // False: the box is full; try again later.
+  bool post(Message m) noexcept { return rte_ring_enqueue_elem(ring_.get(), &m, sizeof m) == 0; }
+  // Runs what has arrived, at most a box full; how many.
+  uint32_t collect() noexcept {
+    uint32_t n = 0;
+    Message m;
+    while (n < depth && rte_ring_dequeue_elem(ring_.get(), &m, sizeof m) == 0) {
+      m.run(m.context);
+      n++;
+    }
+    return n;
+  }
+
+ private:
+  struct FreeRing {
+    void operator()(rte_ring* ring) const noexcept;
+  };
+  Mailbox() = default;
+  std::unique_ptr<rte_ring, FreeRing> ring_;
+};
+
+}  // namespace kilim::worker

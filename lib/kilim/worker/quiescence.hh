@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Who may still hold a reference: each worker reports after every round that it holds none. One
+// object for all workers of a process; a waiter on the control path asks whether all have passed.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include <rte_rcu_qsbr.h>
+
+#include "kilim/base/result.hh"
+
+namespace kilim::worker {
+
+class Quiescence {
+ public:
+  // Room for reporters 0..`reporters`-1; a worker reports under its lcore number.
+  static Result<Quiescence> create(uint32_t reporters);
+
+  // The reporter's thread only.
+  void online(uint32_t reporter) noexcept { rte_rcu_qsbr_thread_online(state_.get(), reporter); }
+  void offline(uint32_t reporter) noexcept { rte_rcu_qsbr_thread_offline(state_.get(), reporter); }
+  void pass(uint32_t reporter) noexcept { rte_rcu_qsbr_quiescent(state_.get(), reporter); }
+
+  // Control path: before the reporter goes online, after it went offline.
+  bool add(uint32_t reporter) noexcept {
+    return rte_rcu_qsbr_thread_register(state_.get(), reporter) == 0;
+  }
+  void remove(uint32_t reporter) noexcept {
+    rte_rcu_qsbr_thread_unregister(state_.get(), reporter);
+  }
+
+  // Any thread: a token, and whether every online reporter has passed since it was taken.
+  [[nodiscard]] uint64_t start() noexcept { return rte_rcu_qsbr_start(state_.get()); }
+  [[nodiscard]] bool passed(uint64_t token) noexcept {
+    return rte_rcu_qsbr_check(state_.get(), token, false) == 1;
+  }
+
+ private:
+  struct Free {
+    void operator()(rte_rcu_qsbr* state) const noexcept;
+  };
+  Quiescence() = default;
+  std::unique_ptr<rte_rcu_qsbr, Free> state_;
+};
+
+}  // namespace kilim::worker
