@@ -16,7 +16,7 @@ bool kilim_dma_copy_string(uint64_t to, uint64_t from, std::size_t bytes) noexce
 
 namespace {
 
-constexpr std::size_t string_move_from = 1024;
+constexpr std::size_t string_move_from = 2048;
 
 bool has_fast_string_moves() noexcept {
   constexpr unsigned erms = 1u << 9;

@@ -2,6 +2,8 @@
 // The instructions that touch client memory (dma.hh). Between kilim_dma_begin and kilim_dma_end no
 // routine moves the stack pointer or a preserved register, so a fault may go on at kilim_dma_fault,
 // which returns false. rdi, rsi, rdx are the arguments; eax is 1 where all bytes were moved.
+// No jump ends at an instruction that touches memory: valgrind's saved instruction pointer is one
+// jump late there. Hence the nops.
 
         .text
         .p2align 6
@@ -12,6 +14,7 @@
         .hidden \name
         .type \name, @function
 \name:
+        nop
         .endm
 
         .macro done name
@@ -105,19 +108,22 @@ kilim_dma_begin:
         mov     %cx, -2(%rdi,%rdx)
         mov     $1, %eax
         ret
-6:      mov     (%rsi), %rax
+6:      nop
+        mov     (%rsi), %rax
         mov     -8(%rsi,%rdx), %rcx
         mov     %rax, (%rdi)
         mov     %rcx, -8(%rdi,%rdx)
         mov     $1, %eax
         ret
-7:      mov     (%rsi), %eax
+7:      nop
+        mov     (%rsi), %eax
         mov     -4(%rsi,%rdx), %ecx
         mov     %eax, (%rdi)
         mov     %ecx, -4(%rdi,%rdx)
         mov     $1, %eax
         ret
-8:      movzbl  (%rsi), %eax
+8:      nop
+        movzbl  (%rsi), %eax
         mov     %al, (%rdi)
 9:      mov     $1, %eax
         ret
@@ -133,12 +139,14 @@ kilim_dma_begin:
         movdqu  %xmm3, -16(%rdi,%rdx)
         mov     $1, %eax
         ret
-4:      movdqu  -64(%rsi,%rdx), %xmm4
+4:      nop
+        movdqu  -64(%rsi,%rdx), %xmm4
         movdqu  -48(%rsi,%rdx), %xmm5
         movdqu  -32(%rsi,%rdx), %xmm6
         movdqu  -16(%rsi,%rdx), %xmm7
         lea     -64(%rdi,%rdx), %r8
-5:      movdqu  (%rsi), %xmm0
+5:      nop
+        movdqu  (%rsi), %xmm0
         movdqu  16(%rsi), %xmm1
         movdqu  32(%rsi), %xmm2
         movdqu  48(%rsi), %xmm3
@@ -156,7 +164,7 @@ kilim_dma_begin:
         movdqu  %xmm7, 48(%r8)
         done kilim_dma_copy
 
-// kilim_dma_copy_string(to, from, bytes): for a KiB and more on processors with fast string moves.
+// kilim_dma_copy_string(to, from, bytes): for long copies on processors with fast string moves.
         routine kilim_dma_copy_string
         movdqu  (%rsi), %xmm0
         movdqu  16(%rsi), %xmm1
