@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "support/ut.hh"
+#include "ut.hh"
 #include "vhca/hca/dma.hh"
 #include "vhca/hca/dma_guard.hh"
 

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "support/ut.hh"
+#include "ut.hh"
 #include "vhca/hca/dma.hh"
 #include "vhca/hca/dma_guard.hh"
 
