@@ -46,6 +46,9 @@ inline constexpr CapField uar_4k{0x240, 1};
 inline constexpr CapField max_wqe_sz_sq{0x290, 16};
 }  // namespace hca_cap
 
+// How a UMR WQE is ordered against the WQEs before it on its queue (umr_fence).
+enum class UmrFence : uint8_t { strong = 0, small = 1, none = 2 };
+
 // `group` is the capability group as QUERY_HCA_CAP returns it behind its 16-byte header.
 constexpr uint32_t cap_get(std::span<const std::byte> group, CapField f) noexcept {
   std::size_t dword = f.bit / 32 * 4;

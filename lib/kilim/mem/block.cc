@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "kilim/mem/block.hh"
+
+#include <cerrno>
+#include <cstring>
+
+#include <linux/mman.h>
+#include <numa.h>
+#include <numaif.h>
+#include <rte_errno.h>
+#include <rte_memory.h>
+#include <rte_memzone.h>
+#include <sys/mman.h>
+
+namespace kilim::mem {
+namespace {
+
+struct PageKind {
+  std::size_t bytes;
+  int flags;
+};
+constexpr PageKind page_kinds[] = {
+    {std::size_t{1} << 30, MAP_HUGETLB | MAP_HUGE_1GB},
+    {std::size_t{2} << 20, MAP_HUGETLB | MAP_HUGE_2MB},
+    {std::size_t{4} << 10, 0},
+};
+
+// Touching decides the node, so the policy comes first.
+void place(void* base, std::size_t bytes, int socket) {
+  if (socket >= 0 && numa_available() >= 0) numa_tonode_memory(base, bytes, socket);
+}
+
+}  // namespace
+
+Result<Block> Block::reserve(const char* name, std::size_t bytes, std::size_t align, int socket) {
+  const int where = socket < 0 ? SOCKET_ID_ANY : socket;
+  const rte_memzone* zone =
+      rte_memzone_reserve_aligned(name, bytes, where, 0, static_cast<unsigned>(align));
+  if (zone == nullptr) {
+    const char* why = rte_errno == EEXIST ? "a memzone of this name is there already"
+                                          : "EAL has no contiguous memory of this size left";
+    return Error{rte_errno, why};
+  }
+  std::memset(zone->addr, 0, zone->len);
+  return Block{
+      zone, Range{static_cast<std::byte*>(zone->addr), bytes, zone->hugepage_sz, zone->socket_id}};
+}
+
+Result<Block> Block::map(std::size_t bytes, int socket) {
+  if (bytes == 0) return Error{EINVAL, "a block of no bytes"};
+  for (const PageKind& kind : page_kinds) {
+    if (bytes < kind.bytes && kind.flags != 0) continue;
+    const std::size_t whole = (bytes + kind.bytes - 1) / kind.bytes * kind.bytes;
+    if (whole < bytes) continue;
+    void* base = mmap(nullptr, whole, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | kind.flags, -1, 0);
+    if (base == MAP_FAILED) continue;
+    place(base, whole, socket);
+    for (std::size_t at = 0; at < whole; at += kind.bytes)
+      static_cast<volatile std::byte*>(base)[at] = std::byte{0};
+    return Block{nullptr, Range{static_cast<std::byte*>(base), whole, kind.bytes, socket}};
+  }
+  return Error{ENOMEM, "the machine has no memory of this size left"};
+}
+
+void Block::reset() noexcept {
+  if (range_.base == nullptr) return;
+  if (zone_ != nullptr) {
+    (void)rte_memzone_free(zone_);
+  } else {
+    munmap(range_.base, range_.bytes);
+  }
+  zone_ = nullptr;
+  range_ = Range{};
+}
+
+int node_of(const void* address) noexcept {
+  int node = -1;
+  if (numa_available() < 0) return -1;
+  const long rc =
+      get_mempolicy(&node, nullptr, 0, const_cast<void*>(address), MPOL_F_NODE | MPOL_F_ADDR);
+  return rc == 0 ? node : -1;
+}
+
+}  // namespace kilim::mem

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// SEND of a raw packet queue: control segment, Ethernet segment, the frame's pieces. Nothing of the
+// frame is inlined (ConnectX-5 and later ask for none). Appended through a WqeCursor; false, and
+// nothing appended, where the queue has no room. Owner: the queue's worker. Never allocates,
+// blocks or logs.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "kilim/base/be.hh"
+#include "kilim/prm/ctrl_seg.hh"
+#include "kilim/prm/eth_seg.hh"
+#include "kilim/prm/opcode.hh"
+#include "kilim/queue/rc_wqe.hh"
+#include "kilim/queue/sge.hh"
+#include "kilim/queue/wqe_cursor.hh"
+
+namespace kilim::queue {
+
+// Checksums that the device fills in.
+struct EthOffload {
+  static constexpr uint8_t none = 0;
+  static constexpr uint8_t l3 = prm::eth::l3_csum;
+  static constexpr uint8_t l4 = prm::eth::l4_csum;
+};
+
+namespace detail {
+inline void store_eth(std::byte* dst, uint8_t offload) noexcept {
+  const be64 words[2] = {be64{uint64_t{offload} << 24}, be64{0}};
+  std::memcpy(dst, words, sizeof words);
+}
+}  // namespace detail
+
+// A frame in one piece, not empty.
+inline bool eth_send(WqeCursor& c, const Sge& frame, uint8_t offload, const Wr& wr) noexcept {
+  if (!c.fits(1)) return false;
+  KILIM_ASSERT(frame.length != 0);
+  std::byte* wqe = c.line(0);
+  c.control(prm::Opcode::send, Octowords{3}, wr.flags, 0);
+  detail::store_eth(wqe + 16, offload);
+  store_pointer(wqe + 32, frame.address, frame.length, frame.key);
+  c.advance(1, wr.id);
+  return true;
+}
+
+// A frame in several pieces.
+inline bool eth_send(WqeCursor& c, std::span<const Sge> frame, uint8_t offload,
+                     const Wr& wr) noexcept {
+  if (!detail::room_for(c, 2, frame.size())) return false;
+  const uint32_t ds = detail::store_pieces(c, 2, frame);
+  c.control(prm::Opcode::send, Octowords{ds}, wr.flags, 0);
+  detail::store_eth(c.segment(1), offload);
+  c.advance(wqebbs_for(Octowords{ds}).value(), wr.id);
+  return true;
+}
+
+}  // namespace kilim::queue

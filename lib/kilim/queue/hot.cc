@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Instantiates the whole inline API of this room, so that the undefined symbols of this object can
+// be checked: no heap, lock, log, throw, virtual or system call. Never run.
+#include "kilim/queue/completion.hh"
+#include "kilim/queue/cq.hh"
+#include "kilim/queue/eth_wqe.hh"
+#include "kilim/queue/geometry.hh"
+#include "kilim/queue/rc_wqe.hh"
+#include "kilim/queue/rq.hh"
+#include "kilim/queue/sge.hh"
+#include "kilim/queue/sq.hh"
+#include "kilim/queue/wqe_cursor.hh"
+
+namespace kilim::queue::hot {
+
+uint64_t sq(Sq& q, uint16_t counter) noexcept {
+  const uint64_t id = q.retire(counter);
+  if (q.idle()) q.reset();
+  q.release_owner();
+  return id + q.credits().value() + q.geometry().wqebb_count;
+}
+
+uint32_t cursor(Sq& q) noexcept {
+  WqeCursor c{q};
+  c.fence_next(c.pending_fence());
+  c.signal_last();
+  c.commit();
+  return c.room().value();
+}
+
+uint32_t write_burst(Sq& q, std::span<const Sge> from, const Remote& to) noexcept {
+  WqeCursor c{q};
+  uint32_t n = 0;
+  for (const Sge& s : from) {
+    if (!rdma_write(c, to, s, Wr{.id = n})) break;
+    n++;
+  }
+  if (n != 0) c.signal_last();
+  c.commit();
+  return n;
+}
+
+bool rc(Sq& q, std::span<const Sge> list, const Remote& remote, const Wr& wr) noexcept {
+  WqeCursor c{q};
+  const Atomic a{.target = remote, .result_address = list[0].address, .result_key = list[0].key};
+  bool ok = rdma_read(c, remote, list[0], wr) && send(c, list[0], wr);
+  ok = ok && rdma_write(c, remote, list, wr) && rdma_write_imm(c, remote, list, wr);
+  ok = ok && rdma_read(c, remote, list, wr) && send(c, list, wr) && send_imm(c, list, wr);
+  ok = ok && compare_and_swap(c, a, wr) && fetch_and_add(c, a, wr);
+  c.commit();
+  return ok;
+}
+
+bool eth(Sq& q, std::span<const Sge> frame, const Wr& wr) noexcept {
+  WqeCursor c{q};
+  const bool ok = eth_send(c, frame[0], EthOffload::none, wr) &&
+                  eth_send(c, frame, EthOffload::l3 | EthOffload::l4, wr);
+  c.commit();
+  return ok;
+}
+
+uint64_t rq(Rq& q, std::span<const Sge> into, std::span<const uint64_t> ids) noexcept {
+  uint64_t sum = q.post_burst(into, ids) + q.posted();
+  sum += q.post(into[0], ids[0]) && q.post(into, ids[0]) ? 1 : 0;
+  q.ring();
+  sum += q.wr_id(0) + q.retire(0);
+  q.reset([&sum](uint64_t id) noexcept { sum += id; });
+  q.release_owner();
+  return sum + q.max_pieces() + q.geometry().stride;
+}
+
+uint32_t poll(Cq& q, std::span<Completion> out) noexcept {
+  return q.poll(out);
+}
+
+uint32_t drain(Cq& q, Sq& s) noexcept {
+  const Cq::Drained d = q.drain(64);
+  if (d.cqes != 0) s.retire(d.wqe_counter);
+  return d.cqes;
+}
+
+uint32_t bytes(Cq& q) noexcept {
+  uint32_t sum = 0;
+  uint32_t n = 0;
+  while (const prm::Cqe* e = q.peek(n)) {
+    sum += e->byte_cnt.host();
+    n++;
+  }
+  q.consume(n);
+  q.release_owner();
+  return sum + q.geometry().cqe_count;
+}
+
+bool good(const Completion& c) noexcept {
+  return c.ok() && c.of_requester();
+}
+
+}  // namespace kilim::queue::hot

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The producer's side of one receive queue: posts where arriving data goes.
+// Owner: the worker that made it; no other thread may touch it. Never allocates, blocks or logs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kilim/base/assert.hh"
+#include "kilim/base/barrier.hh"
+#include "kilim/base/mmio.hh"
+#include "kilim/base/owner.hh"
+#include "kilim/base/units.hh"
+#include "kilim/prm/data_seg.hh"
+#include "kilim/queue/geometry.hh"
+#include "kilim/queue/sge.hh"
+
+namespace kilim::queue {
+
+class Rq {
+ public:
+  // `wr_ids` holds the caller's number of each posted WQE (a buffer's handle); one entry per WQE,
+  // and it outlives the queue.
+  Rq(const RqGeometry& geometry, std::span<uint64_t> wr_ids) noexcept
+      : geometry_(geometry), wr_ids_(wr_ids.data()), mask_(geometry.wqe_count - 1) {
+    KILIM_ASSERT(is_power_of_two(geometry.wqe_count) && geometry.wqe_count <= max_ring_entries);
+    KILIM_ASSERT(geometry.stride >= octoword_bytes && geometry.stride % octoword_bytes == 0);
+    KILIM_ASSERT(wr_ids.size() >= geometry.wqe_count);
+  }
+  Rq(Rq&&) = default;
+  Rq& operator=(Rq&&) = default;
+  Rq(const Rq&) = delete;
+  Rq& operator=(const Rq&) = delete;
+
+  [[nodiscard]] const RqGeometry& geometry() const noexcept { return geometry_; }
+  [[nodiscard]] uint32_t max_pieces() const noexcept { return geometry_.stride / octoword_bytes; }
+  // Receives that can be posted now.
+  [[nodiscard]] uint32_t room() const noexcept { return geometry_.wqe_count - (pi_ - ci_); }
+  // Receives posted and not retired.
+  [[nodiscard]] uint32_t posted() const noexcept { return pi_ - ci_; }
+
+  // Posts a receive into one piece, seen by the device after ring(). False where there is no room.
+  bool post(const Sge& into, uint64_t wr_id) noexcept {
+    owner_.check();
+    if (room() == 0) return false;
+    std::byte* wqe = at(pi_);
+    store_pointer(wqe, into.address, into.length, into.key);
+    if (geometry_.stride > octoword_bytes) store_end(wqe + octoword_bytes);
+    wr_ids_[pi_++ & mask_] = wr_id;
+    return true;
+  }
+  // The same into a list of pieces. False where there is no room or the list is too long.
+  bool post(std::span<const Sge> into, uint64_t wr_id) noexcept {
+    owner_.check();
+    if (room() == 0 || into.size() > max_pieces()) return false;
+    std::byte* seg = at(pi_);
+    std::byte* const end = seg + geometry_.stride;
+    for (const Sge& p : into) {
+      if (p.length == 0) continue;
+      store_pointer(seg, p);
+      seg += octoword_bytes;
+    }
+    if (seg != end) store_end(seg);
+    wr_ids_[pi_++ & mask_] = wr_id;
+    return true;
+  }
+  // Posts as many one-piece receives as fit and rings once. Returns how many.
+  uint32_t post_burst(std::span<const Sge> into, std::span<const uint64_t> wr_ids) noexcept {
+    const std::size_t n = into.size() < room() ? into.size() : room();
+    for (std::size_t i = 0; i < n; i++) post(into[i], wr_ids[i]);
+    if (n != 0) ring();
+    return static_cast<uint32_t>(n);
+  }
+
+  // Announces everything posted so far.
+  void ring() noexcept {
+    before_doorbell_record();
+    record_store(geometry_.record, be32{pi_ & 0xffff});
+  }
+
+  // The receive at `counter` (from a CQE) is complete; receives complete in order. Returns its wr
+  // id.
+  uint64_t retire(uint16_t counter) noexcept {
+    owner_.check();
+    ci_ += static_cast<uint16_t>(counter - ci_) + 1u;
+    KILIM_ASSERT(pi_ - ci_ <= geometry_.wqe_count);
+    return wr_ids_[counter & mask_];
+  }
+  // The wr id at `counter` without retiring it.
+  [[nodiscard]] uint64_t wr_id(uint16_t counter) const noexcept { return wr_ids_[counter & mask_]; }
+
+  // After the queue pair went through RESET. What was posted is the caller's again: visits the wr
+  // ids.
+  template <typename Visit>
+  void reset(Visit&& give_back) noexcept {
+    owner_.check();
+    for (; ci_ != pi_; ci_++) give_back(wr_ids_[ci_ & mask_]);
+    pi_ = ci_ = 0;
+    record_store(geometry_.record, be32{0});
+  }
+  // Hands the queue to another worker, which must not overlap with this one.
+  void release_owner() noexcept { owner_.release(); }
+
+ private:
+  [[nodiscard]] std::byte* at(uint32_t pi) const noexcept {
+    return geometry_.buf + std::size_t{pi & mask_} * geometry_.stride;
+  }
+  static void store_end(std::byte* seg) noexcept {
+    store_pointer(seg, 0, 0, Lkey{prm::list_end_lkey});
+  }
+
+  RqGeometry geometry_;
+  uint64_t* wr_ids_;
+  uint32_t mask_;
+  uint32_t pi_ = 0;
+  uint32_t ci_ = 0;
+  [[no_unique_address]] Owner owner_;
+};
+
+}  // namespace kilim::queue

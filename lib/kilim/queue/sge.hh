@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A piece of memory under a key, and how it is written as a pointer segment. Data segments and KLMs
+// have one layout: length, key, address, all big endian. Pure values, any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "kilim/base/be.hh"
+#include "kilim/base/ident.hh"
+
+#if defined(__SSSE3__)
+#include <immintrin.h>
+#endif
+
+namespace kilim::queue {
+
+// Laid out as ibv_sge, so that one 16-byte shuffle makes a segment of it.
+struct alignas(16) Sge {
+  uint64_t address = 0;
+  uint32_t length = 0;
+  Lkey key;
+};
+static_assert(sizeof(Sge) == 16 && offsetof(Sge, length) == 8 && offsetof(Sge, key) == 12);
+
+// Writes the segment of a piece whose parts are at hand (in registers).
+inline void store_pointer(std::byte* dst, uint64_t address, uint32_t length, Lkey key) noexcept {
+  const be64 words[2] = {be64{uint64_t{length} << 32 | key.value()}, be64{address}};
+  std::memcpy(dst, words, sizeof words);
+}
+
+// Writes the segment of a piece that lies in memory.
+inline void store_pointer(std::byte* dst, const Sge& piece) noexcept {
+#if defined(__SSSE3__)
+  const __m128i order = _mm_setr_epi8(11, 10, 9, 8, 15, 14, 13, 12, 7, 6, 5, 4, 3, 2, 1, 0);
+  const __m128i host = _mm_load_si128(reinterpret_cast<const __m128i*>(&piece));
+  _mm_store_si128(reinterpret_cast<__m128i*>(dst), _mm_shuffle_epi8(host, order));
+#else
+  store_pointer(dst, piece.address, piece.length, piece.key);
+#endif
+}
+
+// Zeroes one 16-byte segment.
+inline void store_zero(std::byte* dst) noexcept {
+  std::memset(dst, 0, 16);
+}
+
+}  // namespace kilim::queue

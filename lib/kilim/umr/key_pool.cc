@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "kilim/umr/key_pool.hh"
+
+#include <cerrno>
+#include <cstdlib>
+#include <utility>
+
+#include "kilim/base/assert.hh"
+#include "kilim/base/units.hh"
+
+namespace kilim::umr {
+
+void KeyPool::RingDelete::operator()(rte_ring* r) const noexcept {
+  std::free(r);
+}
+
+Result<std::unique_ptr<KeyPool>> KeyPool::create(mr::KeySource& source, uint32_t count,
+                                                 uint32_t max_entries) {
+  if (count == 0 || max_entries == 0) return Error{EINVAL, "a key pool needs keys and entries"};
+  uint32_t slots = 2;
+  while (slots <= count && slots < RTE_RING_SZ_MASK) slots *= 2;
+  const ssize_t bytes = rte_ring_get_memsize(slots);
+  if (slots <= count || bytes < 0) return Error{EINVAL, "a key pool of this size is not possible"};
+  const auto whole = round_up(static_cast<uint32_t>(bytes), cacheline_bytes);
+  auto* memory = static_cast<rte_ring*>(std::aligned_alloc(cacheline_bytes, whole));
+  std::unique_ptr<rte_ring, RingDelete> ring{memory};
+  if (memory == nullptr || rte_ring_init(memory, "kilim_keys", slots, 0) != 0)
+    return Error{ENOMEM, "no memory for the key pool's ring"};
+
+  std::vector<mr::IndirectMkey> made(count);
+  if (Status s = source.create_keys(max_entries, made); !s) return s.error();
+  std::unique_ptr<KeyPool> pool{new KeyPool(source, std::move(ring))};
+  pool->adopt(std::move(made));
+  return pool;
+}
+
+void KeyPool::adopt(std::vector<mr::IndirectMkey> made) {
+  made_ = std::move(made);
+  keys_.reserve(made_.size());
+  for (const mr::IndirectMkey& m : made_) {
+    keys_.push_back(IndirectKey{m.lkey, m.max_entries, KeyState::free});
+    (void)rte_ring_enqueue(ring_.get(), &keys_.back());
+  }
+}
+
+KeyPool::~KeyPool() {
+  KILIM_ASSERT(available() == size());
+  source_.destroy_keys(made_);
+}
+
+}  // namespace kilim::umr

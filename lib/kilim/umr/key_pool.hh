@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A pool of indirect keys, made in bulk, and the stash from which one lcore takes them. Keys move
+// between pool and stashes in bulk over an rte_ring; a key has one holder at any time.
+// KeyPool: made and destroyed by the control thread; it outlives its stashes. KeyStash: one worker.
+// take() and give() never allocate, block or log.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <rte_ring.h>
+
+#include "kilim/base/cacheline.hh"
+#include "kilim/base/owner.hh"
+#include "kilim/base/result.hh"
+#include "kilim/mr/key_source.hh"
+#include "kilim/umr/key.hh"
+
+namespace kilim::umr {
+
+class KeyPool {
+ public:
+  // `source` outlives the pool.
+  static Result<std::unique_ptr<KeyPool>> create(mr::KeySource& source, uint32_t count,
+                                                 uint32_t max_entries);
+  KeyPool(const KeyPool&) = delete;
+  KeyPool& operator=(const KeyPool&) = delete;
+  // All keys are back.
+  ~KeyPool();
+
+  [[nodiscard]] uint32_t size() const noexcept { return static_cast<uint32_t>(keys_.size()); }
+  // Keys in the pool itself, not in a stash or in use.
+  [[nodiscard]] uint32_t available() const noexcept { return rte_ring_count(ring_.get()); }
+
+ private:
+  friend class KeyStash;
+  struct RingDelete {
+    void operator()(rte_ring* r) const noexcept;
+  };
+  KeyPool(mr::KeySource& source, std::unique_ptr<rte_ring, RingDelete> ring) noexcept
+      : source_(source), ring_(std::move(ring)) {}
+  void adopt(std::vector<mr::IndirectMkey> made);
+
+  mr::KeySource& source_;
+  std::unique_ptr<rte_ring, RingDelete> ring_;
+  std::vector<mr::IndirectMkey> made_;
+  std::vector<IndirectKey> keys_;  // never moves: holders keep pointers
+};
+
+class KILIM_CACHELINE_ALIGNED KeyStash {
+ public:
+  static constexpr uint32_t capacity = 64;
+  static constexpr uint32_t bulk = capacity / 2;
+
+  explicit KeyStash(KeyPool& pool) noexcept : ring_(pool.ring_.get()) {}
+  KeyStash(const KeyStash&) = delete;
+  KeyStash& operator=(const KeyStash&) = delete;
+  ~KeyStash() { flush(); }
+
+  // A key in state free or valid, or nullptr while the pool is dry.
+  [[nodiscard]] IndirectKey* take() noexcept {
+    owner_.check();
+    if (count_ == 0) count_ = rte_ring_dequeue_burst(ring_, slots(), bulk, nullptr);
+    return count_ == 0 ? nullptr : keys_[--count_];
+  }
+  // Takes the key back; nobody uses it any more.
+  void give(IndirectKey* key) noexcept {
+    owner_.check();
+    KILIM_ASSERT(key->state == KeyState::free || key->state == KeyState::valid);
+    if (count_ == capacity) {
+      count_ -= bulk;
+      (void)rte_ring_enqueue_bulk(ring_, slots() + count_, bulk, nullptr);
+    }
+    keys_[count_++] = key;
+  }
+  // Everything back to the pool.
+  void flush() noexcept {
+    if (count_ != 0) (void)rte_ring_enqueue_bulk(ring_, slots(), count_, nullptr);
+    count_ = 0;
+  }
+  [[nodiscard]] uint32_t count() const noexcept { return count_; }
+
+ private:
+  [[nodiscard]] void** slots() noexcept { return reinterpret_cast<void**>(keys_); }
+  rte_ring* ring_;
+  uint32_t count_ = 0;
+  [[no_unique_address]] Owner owner_;
+  IndirectKey* keys_[capacity];
+};
+
+}  // namespace kilim::umr

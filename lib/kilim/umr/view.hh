@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A view: the pieces of memory that one key shows as a single range, in order. Pieces may overlap
+// and may lie under any keys, indirect ones included.
+// Values; the pieces belong to the caller and are read only while a WQE is built. Any thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "kilim/base/ident.hh"
+#include "kilim/prm/umr_seg.hh"
+#include "kilim/queue/sge.hh"
+
+#if defined(__SSSE3__)
+#include <immintrin.h>
+#endif
+
+namespace kilim::umr {
+
+// Not empty and at most prm::umr::max_piece_bytes long.
+using Piece = queue::Sge;
+
+struct View {
+  const Piece* pieces = nullptr;
+  uint32_t count = 0;
+  uint64_t length = 0;  // the sum over all pieces
+
+  // A view of pieces that lie ready. A piece that no view may hold makes the view empty, which
+  // every WQE refuses.
+  static View of(std::span<const Piece> pieces) noexcept {
+    View v{pieces.data(), static_cast<uint32_t>(pieces.size()), 0};
+    for (const Piece& p : pieces) {
+      if (p.length == 0 || p.length > prm::umr::max_piece_bytes) return View{};
+      v.length += p.length;
+    }
+    return v;
+  }
+};
+
+// Collects up to Capacity pieces. Empty ones are left out, longer ones than a KLM spans are split.
+template <uint32_t Capacity>
+class PieceList {
+ public:
+  // False, and nothing added, where the list would overflow or the range wraps.
+  bool add(Lkey key, uint64_t address, uint64_t length) noexcept {
+    if (length > prm::umr::max_piece_bytes) [[unlikely]]
+      return add_split(key, address, length);
+    if (length == 0) return true;
+    if (count_ == Capacity) return false;
+    store(count_++, key, address, static_cast<uint32_t>(length));
+    length_ += length;
+    return true;
+  }
+  void clear() noexcept {
+    count_ = 0;
+    length_ = 0;
+  }
+  [[nodiscard]] uint32_t count() const noexcept { return count_; }
+  [[nodiscard]] View view() const noexcept { return View{pieces_.data(), count_, length_}; }
+
+ private:
+  // In one store, as the WQE builder reads a piece in one load.
+  void store(uint32_t i, Lkey key, uint64_t address, uint32_t length) noexcept {
+#if defined(__SSSE3__)
+    const uint64_t high = uint64_t{key.value()} << 32 | length;
+    _mm_store_si128(reinterpret_cast<__m128i*>(&pieces_[i]),
+                    _mm_set_epi64x(static_cast<long long>(high), static_cast<long long>(address)));
+#else
+    pieces_[i] = Piece{address, length, key};
+#endif
+  }
+  bool add_split(Lkey key, uint64_t address, uint64_t length) noexcept {
+    constexpr uint64_t step = prm::umr::max_piece_bytes;
+    if ((length - 1) / step + 1 > Capacity - count_ || address + length < address) return false;
+    for (uint64_t left = length; left != 0;) {
+      const uint64_t n = left < step ? left : step;
+      store(count_++, key, address, static_cast<uint32_t>(n));
+      address += n;
+      left -= n;
+    }
+    length_ += length;
+    return true;
+  }
+
+  uint32_t count_ = 0;
+  uint64_t length_ = 0;
+  std::array<Piece, Capacity> pieces_;
+};
+
+}  // namespace kilim::umr
