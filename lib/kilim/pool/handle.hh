@@ -19,6 +19,9 @@ struct Handle {
   static constexpr uint16_t offset_mask = 0xff;
   static constexpr uint16_t more = 1u << 8;  // the packet goes on in the next handle
   static constexpr uint16_t side = 1u << 9;  // the index's side record was written
+  // Not a buffer: the slot of a key that weaves the handles behind it into one piece of `length`
+  // bytes. Only the head of a packet.
+  static constexpr uint16_t key = 1u << 10;
 
   [[nodiscard]] constexpr uint32_t offset() const noexcept {
     return static_cast<uint32_t>(meta & offset_mask) * static_cast<uint32_t>(cacheline_bytes);

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a burst can do beside moving packets, fixed at compile time; a queue's burst is chosen once,
+// when it starts (burst/select.hh). At most three bits a direction: a fourth needs a benchmark and
+// a decision record. Pure values, any thread.
+#pragma once
+
+#include <cstdint>
+
+namespace kilim::burst {
+
+struct RxConfig {
+  bool side = false;  // write the side record: hash, type, checksums, VLAN, timestamp
+  friend constexpr bool operator==(RxConfig, RxConfig) noexcept = default;
+};
+inline constexpr uint32_t rx_configs = 2;
+constexpr uint32_t number_of(RxConfig c) noexcept {
+  return c.side ? 1 : 0;
+}
+constexpr RxConfig rx_config(uint32_t number) noexcept {
+  return {.side = (number & 1) != 0};
+}
+
+struct TxConfig {
+  bool multi_seg = false;  // packets of several handles (Handle::more)
+  bool woven = false;      // packets headed by a key (Handle::key)
+  friend constexpr bool operator==(TxConfig, TxConfig) noexcept = default;
+};
+inline constexpr uint32_t tx_configs = 4;
+constexpr uint32_t number_of(TxConfig c) noexcept {
+  return (c.multi_seg ? 1u : 0u) | (c.woven ? 2u : 0u);
+}
+constexpr TxConfig tx_config(uint32_t number) noexcept {
+  return {.multi_seg = (number & 1) != 0, .woven = (number & 2) != 0};
+}
+
+}  // namespace kilim::burst

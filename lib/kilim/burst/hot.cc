@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Instantiates the whole inline API of this room, so that the undefined symbols of this object can
+// be checked: no heap, lock, log, throw, virtual or system call. Never run.
+#include "kilim/burst/select.hh"
+
+namespace kilim::burst::hot {
+
+uint32_t receive(RxQueue& q, std::span<pool::Handle> out, RxConfig c) noexcept {
+  return select_rx(c)(q, out) + rx_refill(q);
+}
+uint32_t transmit(TxQueue& q, std::span<const pool::Handle> in, TxConfig c) noexcept {
+  return select_reclaim(c)(q) + select_tx(c)(q, in) + tx_room(q);
+}
+uint32_t give_up(TxQueue& q) noexcept {
+  return static_cast<uint32_t>(q.sent.pop_all().first.size()) + q.sent.held();
+}
+
+}  // namespace kilim::burst::hot

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a send queue holds: handles in the order sent, cut into bursts of one completion each.
+// Owner: the worker of the send queue. Over memory of the caller; never allocates.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kilim/base/assert.hh"
+#include "kilim/pool/handle.hh"
+
+namespace kilim::burst {
+
+class SentRing {
+ public:
+  struct Burst {
+    uint32_t handles = 0;
+    uint32_t packets = 0;
+  };
+
+  SentRing() = default;
+  // Both sizes are powers of two; as many bursts as the send queue has blocks can be open.
+  SentRing(std::span<pool::Handle> handles, std::span<Burst> bursts) noexcept
+      : handles_(handles.data()),
+        bursts_(bursts.data()),
+        mask_(static_cast<uint32_t>(handles.size() - 1)),
+        burst_mask_(static_cast<uint32_t>(bursts.size() - 1)) {
+    KILIM_ASSERT((handles.size() & mask_) == 0 && (bursts.size() & burst_mask_) == 0);
+  }
+
+  [[nodiscard]] uint32_t room() const noexcept { return mask_ + 1 - (head_ - tail_); }
+  [[nodiscard]] uint32_t held() const noexcept { return head_ - tail_; }
+
+  // Takes the handle into the open burst.
+  void push(pool::Handle h) noexcept { handles_[head_++ & mask_] = h; }
+  // Closes the open burst.
+  void end_burst(uint32_t packets) noexcept {
+    KILIM_ASSERT(burst_head_ - burst_tail_ <= burst_mask_);
+    bursts_[burst_head_++ & burst_mask_] = {head_ - burst_start_, packets};
+    burst_start_ = head_;
+  }
+
+  struct Done {
+    std::span<const pool::Handle> first;
+    std::span<const pool::Handle> second;  // after the ring's end
+    uint32_t packets = 0;
+  };
+  // Gives the handles of the oldest `count` bursts back, valid until the next push.
+  [[nodiscard]] Done pop_bursts(uint32_t count) noexcept {
+    KILIM_ASSERT(burst_head_ - burst_tail_ >= count);
+    Burst sum;
+    for (uint32_t i = 0; i < count; i++) {
+      const Burst& b = bursts_[burst_tail_++ & burst_mask_];
+      sum.handles += b.handles;
+      sum.packets += b.packets;
+    }
+    return pop(sum);
+  }
+  // Everything, when the queue is gone.
+  [[nodiscard]] Done pop_all() noexcept {
+    burst_tail_ = burst_head_;
+    burst_start_ = head_;
+    return pop({head_ - tail_, 0});
+  }
+
+ private:
+  Done pop(Burst sum) noexcept {
+    const uint32_t at = tail_ & mask_;
+    const uint32_t to_end = mask_ + 1 - at;
+    const uint32_t first = sum.handles < to_end ? sum.handles : to_end;
+    tail_ += sum.handles;
+    return {{handles_ + at, first}, {handles_, sum.handles - first}, sum.packets};
+  }
+
+  pool::Handle* handles_ = nullptr;
+  Burst* bursts_ = nullptr;
+  uint32_t mask_ = 0;
+  uint32_t burst_mask_ = 0;
+  uint32_t head_ = 0;
+  uint32_t tail_ = 0;
+  uint32_t burst_start_ = 0;
+  uint32_t burst_head_ = 0;
+  uint32_t burst_tail_ = 0;
+};
+
+}  // namespace kilim::burst

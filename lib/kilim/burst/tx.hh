@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Transmit: handles become SENDs of a raw packet queue, one doorbell and one completion a burst.
+// What was sent is remembered in a ring of handles; a completion frees its whole burst. Owner: the
+// worker of the queue; no other thread. Never allocates from a heap, blocks, logs or calls the
+// system.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kilim/base/assert.hh"
+#include "kilim/base/counter.hh"
+#include "kilim/base/ident.hh"
+#include "kilim/burst/config.hh"
+#include "kilim/burst/sent_ring.hh"
+#include "kilim/pool/pool.hh"
+#include "kilim/queue/cq.hh"
+#include "kilim/queue/eth_wqe.hh"
+#include "kilim/queue/sq.hh"
+#include "kilim/queue/wqe_cursor.hh"
+
+namespace kilim::burst {
+
+struct TxCounters {
+  Counter packets, bytes;
+  Counter completed;  // packets whose completion was seen
+  Counter errors;     // completions with an error
+};
+
+// Keys of woven packets by slot, and the slots that are free. Filled by the weaver of the same
+// worker.
+struct KeySlots {
+  const Lkey* keys = nullptr;
+  uint32_t* free = nullptr;  // a stack of slots
+  uint32_t free_count = 0;
+};
+
+// One send queue as a burst sees it. Whoever assembles it keeps queue memory and pool alive.
+struct TxQueue {
+  queue::Sq sq;
+  queue::Cq cq;  // at least as many entries as the send queue has blocks
+  SentRing sent;
+  pool::Stash* stash;  // of the same worker
+  pool::Arena arena;
+  Lkey key;                                   // of the arena, for this device
+  uint8_t offload = queue::EthOffload::none;  // checksums that the device fills in
+  bool failed = false;                        // only set-up can revive the queue
+  KeySlots* slots = nullptr;                  // of woven packets
+  TxCounters counters{};
+};
+
+inline constexpr uint32_t max_pieces = 8;  // of one packet, a key's slot not counted
+
+namespace detail {
+
+// The queue has an error completion: it is dead. What it held is freed in set-up, when the device
+// is known to be done with it.
+[[gnu::noinline, gnu::cold]] inline void tx_error(TxQueue& q) noexcept {
+  queue::Completion c[4];
+  uint32_t n;
+  while ((n = q.cq.poll(c)) != 0) {
+    for (uint32_t i = 0; i < n; i++)
+      if (!c[i].ok() && c[i].syndrome != prm::Syndrome::wr_flush) q.counters.errors.add(1);
+  }
+  q.failed = true;
+}
+
+// Frees the handles of completed bursts; slots of keys go back to the weaver.
+template <TxConfig C>
+void give_back(TxQueue& q, std::span<const pool::Handle> done) noexcept {
+  if constexpr (C.woven) {
+    for (const pool::Handle h : done) {
+      if (h.has(pool::Handle::key))
+        q.slots->free[q.slots->free_count++] = h.index;
+      else
+        q.stash->free_one(h);
+    }
+  } else {
+    q.stash->free(done);
+  }
+}
+
+// Handles of the packet that starts at in[0], or 0 if it does not end within `in`.
+inline uint32_t chain_length(std::span<const pool::Handle> in) noexcept {
+  for (uint32_t i = 0; i < in.size(); i++)
+    if (!in[i].has(pool::Handle::more)) return i + 1;
+  return 0;
+}
+
+inline bool append_chain(TxQueue& q, queue::WqeCursor& c,
+                         std::span<const pool::Handle> chain) noexcept {
+  KILIM_ASSERT(chain.size() <= max_pieces);
+  queue::Sge pieces[max_pieces];
+  for (uint32_t i = 0; i < chain.size(); i++)
+    pieces[i] = {q.arena.address(chain[i]).value(), chain[i].length, q.key};
+  return queue::eth_send(c, {pieces, chain.size()}, q.offload, {});
+}
+
+// On the wire. A key's slot stands for the pieces behind it.
+template <TxConfig C>
+uint64_t bytes_of(std::span<const pool::Handle> packet) noexcept {
+  uint64_t sum = packet[0].length;
+  if constexpr (C.multi_seg) {
+    if (!packet[0].has(pool::Handle::key))
+      for (const pool::Handle h : packet.subspan(1)) sum += h.length;
+  }
+  return sum;
+}
+
+// Writes the WQE of one packet; false where the queue is full.
+template <TxConfig C>
+bool append(TxQueue& q, queue::WqeCursor& c, std::span<const pool::Handle> packet) noexcept {
+  const pool::Handle head = packet[0];
+  if constexpr (C.woven) {
+    if (head.has(pool::Handle::key))
+      return queue::eth_send(c, {0, head.length, q.slots->keys[head.index]}, q.offload, {});
+  }
+  if constexpr (C.multi_seg) {
+    if (packet.size() > 1) return append_chain(q, c, packet);
+  }
+  KILIM_ASSERT(packet.size() == 1);
+  return queue::eth_send(c, {q.arena.address(head).value(), head.length, q.key}, q.offload, {});
+}
+
+}  // namespace detail
+
+// Sees completions and frees what they cover; how many handles.
+template <TxConfig C>
+uint32_t tx_reclaim(TxQueue& q) noexcept {
+  const queue::Cq::Drained d = q.cq.drain(64);
+  if (d.error) [[unlikely]]
+    detail::tx_error(q);
+  if (d.cqes == 0) return 0;
+  q.sq.retire(d.wqe_counter);
+  const SentRing::Done done = q.sent.pop_bursts(d.cqes);
+  q.counters.completed.add(done.packets);
+  uint32_t n = 0;
+  for (const std::span<const pool::Handle> part : {done.first, done.second}) {
+    detail::give_back<C>(q, part);
+    n += static_cast<uint32_t>(part.size());
+  }
+  return n;
+}
+
+// Takes the handles that it returns the count of, whole packets only; the others stay with the
+// caller.
+template <TxConfig C>
+uint32_t tx_burst(TxQueue& q, std::span<const pool::Handle> in) noexcept {
+  tx_reclaim<C>(q);
+  if (q.failed) [[unlikely]]
+    return 0;
+  queue::WqeCursor c{q.sq};
+  uint32_t taken = 0;
+  uint32_t packets = 0;
+  uint64_t bytes = 0;
+  while (taken < in.size()) {
+    uint32_t pieces = 1;
+    if constexpr (C.multi_seg || C.woven) pieces = detail::chain_length(in.subspan(taken));
+    if (pieces == 0 || q.sent.room() < pieces) break;
+    const std::span<const pool::Handle> packet = in.subspan(taken, pieces);
+    if (!detail::append<C>(q, c, packet)) break;
+    for (const pool::Handle h : packet) q.sent.push(h);
+    bytes += detail::bytes_of<C>(packet);
+    taken += pieces;
+    packets++;
+  }
+  if (packets == 0) return 0;
+  c.signal_last();
+  c.commit();
+  q.sent.end_burst(packets);
+  q.counters.packets.add(packets);
+  q.counters.bytes.add(bytes);
+  return taken;
+}
+
+// Packets of one piece that the next burst surely takes.
+inline uint32_t tx_room(const TxQueue& q) noexcept {
+  if (q.failed) return 0;
+  const uint32_t blocks = q.sq.credits().value();
+  return blocks < q.sent.room() ? blocks : q.sent.room();
+}
+
+}  // namespace kilim::burst
