@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a device can do and how its port stands, as plain values read once at set-up.
+// Pure values, any thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "kilim/prm/hca_cap.hh"
+
+namespace kilim::device {
+
+struct Caps {
+  bool umr = false;  // indirect keys can be made and woven
+  bool raw_packet = false;
+  bool atomics = false;
+  prm::UmrFence umr_fence = prm::UmrFence::strong;  // strong where the device does not say
+  uint32_t max_indirection = 0;                     // how deep keys may refer to keys
+  uint32_t max_key_entries = 0;                     // of one indirect key
+  uint32_t max_inline_klms = 0;                     // in one WQE
+  bool umr_pointer_list = false;                    // a list may lie in registered memory
+  bool repeated_block = false;                      // strided lists
+  uint32_t max_qp_wr = 0;
+  uint32_t max_cqe = 0;
+  uint32_t max_sge = 0;
+};
+
+using MacAddress = std::array<uint8_t, 6>;
+
+struct PortInfo {
+  MacAddress mac{};
+  uint32_t mtu_bytes = 0;  // of RDMA messages
+  uint32_t speed_mbps = 0;
+  bool active = false;
+  bool ethernet = false;
+};
+
+}  // namespace kilim::device

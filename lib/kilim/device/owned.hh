@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Queues of a device that destroy themselves. Owner: whoever holds them; move-only; the device
+// outlives them. Control path only.
+#pragma once
+
+#include <utility>
+
+#include "kilim/base/result.hh"
+#include "kilim/device/device.hh"
+
+namespace kilim::device {
+
+// `Info` holds the handle; `Destroy` is the device's call for it.
+template <typename Info, auto Destroy>
+class Owned {
+ public:
+  Owned() = default;
+  Owned(Device& device, const Info& info) noexcept : device_(&device), info_(info) {}
+  Owned(Owned&& o) noexcept : device_(std::exchange(o.device_, nullptr)), info_(o.info_) {}
+  Owned& operator=(Owned&& o) noexcept {
+    if (this != &o) {
+      destroy();
+      device_ = std::exchange(o.device_, nullptr);
+      info_ = o.info_;
+    }
+    return *this;
+  }
+  Owned(const Owned&) = delete;
+  Owned& operator=(const Owned&) = delete;
+  ~Owned() { destroy(); }
+
+  explicit operator bool() const noexcept { return device_ != nullptr; }
+  const Info* operator->() const noexcept { return &info_; }
+  [[nodiscard]] const Info& info() const noexcept { return info_; }
+  void destroy() noexcept {
+    if (device_ != nullptr) (void)(device_->*Destroy)(info_.handle);
+    device_ = nullptr;
+  }
+
+ private:
+  Device* device_ = nullptr;
+  Info info_;
+};
+
+using OwnedCq = Owned<CqInfo, &Device::destroy_cq>;
+using OwnedQp = Owned<QpInfo, &Device::destroy_qp>;
+
+inline Result<OwnedCq> make_cq(Device& device, uint32_t entries) {
+  Result<CqInfo> info = device.create_cq(entries);
+  if (!info) return info.error();
+  return OwnedCq{device, *info};
+}
+inline Result<OwnedQp> make_rc(Device& device, const RcRequest& request) {
+  Result<QpInfo> info = device.create_rc(request);
+  if (!info) return info.error();
+  return OwnedQp{device, *info};
+}
+// A reliable connection to itself: where a worker weaves its keys.
+inline Result<OwnedQp> make_rc_loopback(Device& device, const RcRequest& request) {
+  Result<OwnedQp> qp = make_rc(device, request);
+  if (!qp) return qp;
+  Result<Endpoint> self = device.endpoint((*qp)->handle);
+  if (!self) return self.error();
+  if (Status s = device.connect((*qp)->handle, *self); !s) return s.error();
+  return qp;
+}
+inline Result<OwnedQp> make_raw_packet(Device& device, const QpRequest& request, uint8_t port) {
+  Result<QpInfo> info = device.create_raw_packet(request, port);
+  if (!info) return info.error();
+  return OwnedQp{device, *info};
+}
+
+}  // namespace kilim::device
