@@ -31,6 +31,8 @@ struct HcaConfig {
   std::vector<std::unique_ptr<Wire>>
       wires;                   // one a port; none: nothing leaves the adapter but loopback
   Journal* journal = nullptr;  // outlives the adapter; null: counts only
+  // A test of tests: every list entry's address is off by this much. Data checks must fail then.
+  uint64_t defect_klm_address = 0;
 };
 
 class Hca {

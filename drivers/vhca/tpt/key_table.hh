@@ -5,13 +5,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <memory>
 #include <span>
-#include <vector>
 
 #include "kilim/base/result.hh"
 #include "kilim/prm/mkc.hh"
+#include "vhca/hca/object_table.hh"
 #include "vhca/hca/profile.hh"
 #include "vhca/tpt/mkey.hh"
 
@@ -29,30 +27,28 @@ class KeyTable {
     uint32_t access = 0;
   };
   Result<Mkey*> create_direct(const Direct&);
-  // CREATE_MKEY: an indirect key; `list` is the command's inline list. EINVAL with a sentence: what
-  // a card answers with BAD_PARAM; ENOMEM: no more keys. The caller has checked that the PD exists.
+  // CREATE_MKEY: an indirect key; `list` is the command's inline list (whole octowords). EINVAL
+  // with a sentence: what a card answers with BAD_PARAM; ENOMEM: no more keys. The caller has
+  // checked that the PD exists.
   Result<Mkey*> create_mkey(const prm::Mkc&, std::span<const std::byte> list, const Profile&);
   // ENOENT: no such key.
-  int destroy(MkeyIndex) noexcept;
+  int destroy(MkeyIndex);
 
   // The key with this index whatever its tag and state; null: none.
-  [[nodiscard]] Mkey* at(uint32_t index) const noexcept {
-    uint32_t slot = (index - first_) & 0xffffff;
-    return slot < slots_.size() ? slots_[slot].get() : nullptr;
-  }
+  [[nodiscard]] Mkey* at(uint32_t index) const noexcept { return keys_.at(index); }
   // Whether any key belongs to this protection domain.
   [[nodiscard]] bool uses(Pdn) const noexcept;
-  [[nodiscard]] std::size_t count() const noexcept { return live_; }
+  [[nodiscard]] std::size_t count() const noexcept { return keys_.count(); }
+
+  // A test of tests: added to the address of every list entry that is walked, so that whoever
+  // compares data must notice. 0 unless HcaConfig::defect_klm_address says otherwise.
+  void set_defect(uint64_t offset) noexcept { defect_ = offset; }
+  [[nodiscard]] uint64_t defect() const noexcept { return defect_; }
 
  private:
-  Result<Mkey*> place(std::unique_ptr<Mkey>, bool own_tag);
-
-  uint32_t first_;
-  uint32_t max_keys_;
+  uint64_t defect_ = 0;
+  ObjectTable<Mkey> keys_;
   uint8_t next_tag_;
-  std::size_t live_ = 0;
-  std::vector<std::unique_ptr<Mkey>> slots_;
-  std::deque<uint32_t> unused_;
 };
 
 }  // namespace kilim::vhca

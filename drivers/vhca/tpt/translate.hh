@@ -39,6 +39,12 @@ struct Piece {
   uint64_t bytes = 0;
 };
 
+// Whether this key, found or not, lets `need` in at all.
+Deny check_key(const Mkey*, uint32_t key, const Access& need) noexcept;
+// The one piece behind a range of a direct key; `list`: the key is allowed but indirect, walk it.
+Deny find_direct(const KeyTable& keys, uint32_t key, uint64_t address, uint64_t bytes,
+                 const Access& need, Piece&) noexcept;
+
 inline constexpr std::size_t walk_depth = 9;  // hard limit of max_indirection + 1
 
 class Walk {
@@ -57,7 +63,6 @@ class Walk {
     uint64_t left;  // bytes still wanted here
   };
   Deny enter(uint32_t key, uint64_t address, uint64_t bytes, const Access& need) noexcept;
-  bool step(Frame& frame, uint32_t& key, uint64_t& address, uint64_t& bytes) noexcept;
 
   const KeyTable* keys_ = nullptr;
   Access inner_{};  // what the keys below the first one have to allow

@@ -23,14 +23,18 @@ struct UmrRequest {
 
 struct UmrOutcome {
   prm::Syndrome syndrome = prm::Syndrome::none;
-  const char* why = "";    // a word for the journal
+  const char* why = "";    // for the journal
   uint32_t new_key = 0;    // index << 8 | tag afterwards
   uint32_t octowords = 0;  // of the list, written
+  uint64_t mask = 0;       // mkey_mask
+  uint64_t bytes = 0;      // length of the key afterwards
+  bool freed = false;
 };
 
-UmrOutcome umr_apply(KeyTable&, const Translator&, const Profile&, const UmrRequest&) noexcept;
+UmrOutcome umr_apply(const KeyTable&, const Translator&, const Profile&,
+                     const UmrRequest&) noexcept;
 
-// The key becomes free (LOCAL_INV as an opcode of its own, and a SEND's remote invalidation).
-Deny invalidate_key(KeyTable&, uint32_t key, Pdn pd, uint32_t qpn) noexcept;
+// The key becomes free (LOCAL_INV as an opcode of its own, a SEND's remote invalidation).
+Deny invalidate_key(const KeyTable&, uint32_t key, Pdn pd, uint32_t qpn) noexcept;
 
 }  // namespace kilim::vhca

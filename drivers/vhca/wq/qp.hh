@@ -41,9 +41,11 @@ struct Qp {
   SendRing sq;
   RecvRing rq;
 
-  bool loopback = false;     // the path's GID is one of this adapter's
-  bool established = false;  // COMM_EST said
-  bool sq_drained = false;   // SQ_DRAINED said since SQD was entered
+  bool loopback = false;      // the path's GID is one of this adapter's
+  bool established = false;   // COMM_EST said
+  bool sq_drained = false;    // SQ_DRAINED said since SQD was entered
+  bool broken = false;        // a ring or a CQ is gone: nothing runs until RESET
+  bool error_listed = false;  // on the engine's list of queues in ERR
   SqWait wait = SqWait::none;
   uint8_t rnr_left = 0;
   uint8_t retry_left = 0;

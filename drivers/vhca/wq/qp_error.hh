@@ -18,16 +18,19 @@ inline constexpr uint32_t cq_err = 0, qp_fatal = 1, qp_req_err = 2, qp_access_er
                           sq_drained = 5, device_fatal = 8, last_wqe_reached = 16;
 }
 
-// The send WQE fails: its error CQE, then the queue goes to ERR (its other WQEs are flushed by the
-// next turns of the engine).
-void fail_send(Works&, Qp&, const SendWqe&, prm::Syndrome) noexcept;
-// A receive WQE fails: error CQE 14, queue to ERR; the WQE is consumed.
-void fail_recv(Works&, Qp&, uint16_t wqe_index, prm::Syndrome) noexcept;
-// Ring memory is gone, or its CQ is: QP_FATAL, ERR.
+// Tells the client's sink of this queue.
+void raise(Works&, Qp&, uint32_t event_type) noexcept;
+
+// The send WQE fails: it is used up, its error CQE is written, the queue goes to ERR (its other
+// WQEs are flushed by the next turns of the engine). `why` goes to the journal.
+void fail_send(Works&, Qp&, const SendWqe&, prm::Syndrome, const char* why) noexcept;
+// The receive WQE fails: error CQE 14, queue to ERR; the WQE is used up.
+void fail_recv(Works&, Qp&, uint16_t wqe_index, prm::Syndrome, const char* why) noexcept;
+// Ring memory is gone, or its CQ is: QP_FATAL once, ERR; nothing of it is executed or flushed.
 void fatal_qp(Works&, Qp&, const char* why) noexcept;
 // State ERR without an event: a transition the client asked for, or the other end's failure.
 void to_error(Works&, Qp&) noexcept;
-// One turn of flushing: at most `budget` WQEs of either ring get wr_flush. How many.
+// One turn of flushing: at most `budget` WQEs of both rings get wr_flush. How many.
 std::size_t flush_some(Works&, Qp&, std::size_t budget) noexcept;
 
 }  // namespace kilim::vhca

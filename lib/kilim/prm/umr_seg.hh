@@ -33,6 +33,7 @@ inline constexpr uint8_t check_qpn = 1 << 3;
 
 // mkey_mask
 inline constexpr uint64_t mask_len = 1ull << 0;
+inline constexpr uint64_t mask_page_size = 1ull << 1;  // also the size of fixed entries
 inline constexpr uint64_t mask_start_addr = 1ull << 6;
 inline constexpr uint64_t mask_sig_err = 1ull << 9;
 inline constexpr uint64_t mask_bsf_enable = 1ull << 12;

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "CREATE_MKEY". Makes and removes keys. Owner: the adapter; its lock held. Control path:
+// allocates; never touches client memory.
+#include "vhca/tpt/key_table.hh"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "kilim/base/units.hh"
+#include "vhca/hca/spec.hh"
+#include "vhca/tpt/list.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+// Spreads a seed over all bits (the finaliser of splitmix64).
+uint64_t spread(uint64_t x) noexcept {
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+  return x ^ x >> 31;
+}
+
+// Small indices are the firmware's own; 0x1 with tag 0 is the key that ends a receive list.
+constexpr uint32_t lowest_index = 0x1000;
+constexpr uint32_t seeded_range = 0x3fffff;
+constexpr uint32_t most_keys = 1u << 23;
+
+uint8_t rights_of(uint32_t verbs_access) noexcept {
+  uint32_t r = prm::mkey::local_read;
+  if ((verbs_access & access::local_write) != 0) r |= prm::mkey::local_write;
+  if ((verbs_access & access::remote_read) != 0) r |= prm::mkey::remote_read;
+  if ((verbs_access & access::remote_write) != 0) r |= prm::mkey::remote_write;
+  if ((verbs_access & access::remote_atomic) != 0) r |= prm::mkey::atomic;
+  return static_cast<uint8_t>(r);
+}
+
+uint8_t rights_of(const prm::Mkc& c) noexcept {
+  uint32_t r = 0;
+  if (prm::mkc::local_read::get(c) != 0) r |= prm::mkey::local_read;
+  if (prm::mkc::local_write::get(c) != 0) r |= prm::mkey::local_write;
+  if (prm::mkc::remote_read::get(c) != 0) r |= prm::mkey::remote_read;
+  if (prm::mkc::remote_write::get(c) != 0) r |= prm::mkey::remote_write;
+  if (prm::mkc::atomic::get(c) != 0) r |= prm::mkey::atomic;
+  return static_cast<uint8_t>(r);
+}
+
+// Null: nothing to object to.
+const char* objection(const prm::Mkc& c, std::size_t list_bytes, const Profile& profile) noexcept {
+  uint32_t mode = prm::mkc::access_mode_4_2::get(c) << 2 | prm::mkc::access_mode_1_0::get(c);
+  if (mode != prm::mkc::access_mode_klm && mode != prm::mkc::access_mode_ksm)
+    return "a key made by command is a list of other keys (KLM or KSM)";
+  if (prm::mkc::bsf_en::get(c) != 0) return "this adapter has no signature offload";
+  uint32_t entries = c.translations_octword_size.host();
+  if (entries == 0) return "a list needs at least one entry";
+  if (entries > 1u << profile.log_max_klm_list_size) return "the list exceeds the adapter's limit";
+  if (list_bytes > std::size_t{entries} * octoword_bytes) return "more entries than the key holds";
+  uint32_t entity = prm::mkc::log_entity_size::get(c);
+  if (mode == prm::mkc::access_mode_ksm && entity < 12)
+    return "entries of fixed size span at least 4096 bytes";
+  bool umr = prm::mkc::umr_en::get(c) != 0;
+  if (umr && (!profile.umr || profile.umr_indirect_mkey_disabled))
+    return "this adapter changes no list by a send queue";
+  return nullptr;
+}
+
+}  // namespace
+
+KeyTable::KeyTable(uint64_t seed, uint32_t max_keys)
+    : keys_(lowest_index + static_cast<uint32_t>(spread(seed) & seeded_range),
+            std::min(max_keys, most_keys)),
+      next_tag_(static_cast<uint8_t>(spread(seed) >> 56)) {}
+
+Result<Mkey*> KeyTable::create_direct(const Direct& d) {
+  uint32_t index = 0;
+  Mkey* m = keys_.create(index);
+  if (m == nullptr) return Error{ENOMEM, "the adapter has no more memory keys"};
+  m->key = index << 8 | next_tag_++;
+  m->mode = KeyMode::direct;
+  m->rights = rights_of(d.access);
+  m->pd = d.pd;
+  m->start = d.start;
+  m->va = d.va;
+  m->len = d.len;
+  return m;
+}
+
+Result<Mkey*> KeyTable::create_mkey(const prm::Mkc& c, std::span<const std::byte> list,
+                                    const Profile& profile) {
+  if (const char* why = objection(c, list.size(), profile)) return Error{EINVAL, why};
+  uint32_t index = 0;
+  Mkey* m = keys_.create(index);
+  if (m == nullptr) return Error{ENOMEM, "the adapter has no more memory keys"};
+  m->key = index << 8 | prm::mkc::tag::get(c);
+  m->mode =
+      prm::mkc::access_mode_1_0::get(c) == prm::mkc::access_mode_klm ? KeyMode::klm : KeyMode::ksm;
+  m->free = prm::mkc::free::get(c) != 0;
+  m->umr_enabled = prm::mkc::umr_en::get(c) != 0;
+  m->length64 = prm::mkc::length64::get(c) != 0;
+  m->rights = rights_of(c);
+  m->log_entity_size = static_cast<uint8_t>(prm::mkc::log_entity_size::get(c));
+  m->pd = Pdn{prm::mkc::pd::get(c)};
+  m->qpn = prm::mkc::qpn::get(c);
+  m->start = c.start_addr.host();
+  m->len = c.len.host();
+  m->capacity = round_up(c.translations_octword_size.host(), 4);
+  m->list = std::make_unique<prm::Klm[]>(m->capacity);
+  m->spans = std::make_unique<ListSpan[]>(m->capacity);
+  std::memcpy(m->list.get(), list.data(), list.size());
+  m->used = static_cast<uint32_t>(list.size() / octoword_bytes);
+  compile_list(*m);
+  return m;
+}
+
+int KeyTable::destroy(MkeyIndex index) {
+  if (keys_.at(index.value()) == nullptr) return -ENOENT;
+  keys_.destroy(index.value());
+  return 0;
+}
+
+bool KeyTable::uses(Pdn pd) const noexcept {
+  bool found = false;
+  keys_.for_each([&](const Mkey& m) { found = found || m.pd == pd; });
+  return found;
+}
+
+}  // namespace kilim::vhca

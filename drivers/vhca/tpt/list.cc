@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "KLM", "KSM", "Repeat Block". Adapter's lock held. Never allocates, never touches client
+// memory.
+#include "vhca/tpt/list.hh"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kilim/base/units.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+template <typename T>
+T octoword(const prm::Klm& raw) noexcept {
+  static_assert(sizeof(T) == sizeof(raw));
+  T t;
+  std::memcpy(&t, &raw, sizeof(t));
+  return t;
+}
+
+void compile_strided(Mkey& m) noexcept {
+  auto head = octoword<prm::RepeatBlockSeg>(m.list[0]);
+  uint32_t entries = head.num_ent.host();
+  m.strided = true;
+  m.list_valid = entries > 0 && entries < m.used;
+  if (!m.list_valid) return;
+  uint64_t end = 0;
+  for (uint32_t i = 0; i < entries; i++) {
+    auto e = octoword<prm::RepeatEntSeg>(m.list[i + 1]);
+    end += e.byte_count.host();
+    m.spans[i] = {end, e.va.host(), e.memkey.host(), e.stride.host()};
+  }
+  m.span_count = entries;
+  m.repeat_count = head.repeat_count.host();
+  m.repeat_bytes = head.byte_count.host();
+  m.list_valid = m.repeat_bytes > 0;
+}
+
+void compile_klm(Mkey& m) noexcept {
+  uint64_t end = 0;
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < m.used && (m.length64 || end < m.len); i++) {
+    uint64_t bytes = m.list[i].byte_count.host();
+    uint32_t key = m.list[i].mkey.host();
+    if (bytes == 0 && key == 0) continue;  // padding of a granule
+    if (bytes == 0) bytes = prm::umr::max_piece_bytes;
+    if (bytes > prm::umr::max_piece_bytes) {
+      m.list_valid = false;
+      return;
+    }
+    end += bytes;
+    m.spans[n++] = {end, m.list[i].address.host(), key, 0};
+  }
+  m.span_count = n;
+}
+
+// The first span that ends behind `at`; span_count: none.
+uint32_t span_of(const Mkey& m, uint64_t at) noexcept {
+  const ListSpan* first = m.spans.get();
+  const ListSpan* last = first + m.span_count;
+  if (m.span_count <= 8) {
+    const ListSpan* s = first;
+    while (s != last && s->end <= at) s++;
+    return static_cast<uint32_t>(s - first);
+  }
+  const ListSpan* s = std::upper_bound(
+      first, last, at, [](uint64_t a, const ListSpan& span) { return a < span.end; });
+  return static_cast<uint32_t>(s - first);
+}
+
+}  // namespace
+
+void compile_list(Mkey& m) noexcept {
+  m.compiled = true;
+  m.list_valid = true;
+  m.strided = false;
+  m.span_count = 0;
+  if (m.mode == KeyMode::direct || m.mode == KeyMode::ksm || m.used == 0) return;
+  if (m.list[0].mkey.host() == prm::repeat_block_op) return compile_strided(m);
+  compile_klm(m);
+}
+
+bool find_in_list(Mkey& m, uint64_t at, ListPlace& out) noexcept {
+  if (m.mode == KeyMode::ksm) {
+    uint64_t i = at >> m.log_entity_size;
+    uint64_t inside = at & ((uint64_t{1} << m.log_entity_size) - 1);
+    if (i >= m.used) return false;
+    const prm::Klm& e = m.list[i];
+    out = {e.mkey.host(), e.address.host() + inside, (uint64_t{1} << m.log_entity_size) - inside};
+    return true;
+  }
+  if (!m.compiled) compile_list(m);
+  if (!m.list_valid) return false;
+  uint64_t repetition = 0;
+  if (m.strided) {
+    repetition = at / m.repeat_bytes;
+    at %= m.repeat_bytes;
+    if (repetition >= m.repeat_count) return false;
+  }
+  uint32_t i = span_of(m, at);
+  if (i == m.span_count) return false;
+  const ListSpan& s = m.spans[i];
+  uint64_t begin = i == 0 ? 0 : m.spans[i - 1].end;
+  out = {s.key, s.address + repetition * s.stride + (at - begin), s.end - at};
+  if (m.strided) out.bytes = std::min(out.bytes, m.repeat_bytes - at);
+  return true;
+}
+
+const char* list_objection(const Mkey& m, std::span<const std::byte> octowords, uint32_t first,
+                           uint32_t total, const Profile& profile) noexcept {
+  if (m.mode != KeyMode::klm) return nullptr;
+  for (std::size_t i = 0; i + octoword_bytes <= octowords.size(); i += octoword_bytes) {
+    prm::Klm klm;
+    std::memcpy(&klm, octowords.data() + i, sizeof(klm));
+    if (first == 0 && i == 0 && klm.mkey.host() == prm::repeat_block_op) {
+      if (profile.repeated_block_disabled) return "the adapter has no repeat block";
+      auto head = octoword<prm::RepeatBlockSeg>(klm);
+      uint32_t entries = head.num_ent.host();
+      if (entries == 0 || entries >= total) return "a repeat block beyond its list";
+      return nullptr;  // its entries have other fields
+    }
+    if (klm.byte_count.host() > prm::umr::max_piece_bytes) return "an entry of more than 2 GiB";
+  }
+  return nullptr;
+}
+
+}  // namespace kilim::vhca

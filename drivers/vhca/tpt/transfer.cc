@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Moves bytes between lists of segments. Adapter's lock held. Never allocates; client memory only
+// by the guarded copy.
+#include "vhca/tpt/transfer.hh"
+
+#include <algorithm>
+
+#include "vhca/hca/dma.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+// The pieces of a list of segments, one after the other, at most `bytes` in all.
+class ListWalk {
+ public:
+  ListWalk(const Translator& t, const SegmentList& list, uint64_t bytes) noexcept
+      : t_(t), list_(list), left_(bytes) {}
+
+  bool next(Piece& piece) noexcept {
+    for (;;) {
+      if (in_key_ && walk_.next(piece)) {
+        pieces_++;
+        return true;
+      }
+      if (in_key_ && walk_.denied() != Deny::none) {
+        denied_ = walk_.denied();
+        return false;
+      }
+      in_key_ = false;
+      if (left_ == 0 || at_ == list_.segments.size()) return false;
+      const Segment& s = list_.segments[at_++];
+      uint64_t n = std::min(s.bytes, left_);
+      left_ -= n;
+      if (n == 0) continue;
+      key_ = s.key;
+      if (s.immediate) {
+        piece = {s.addr, n};
+        return true;
+      }
+      denied_ = walk_.open(*t_.keys, t_.max_indirection, s.key, s.addr, n, list_.need);
+      if (denied_ != Deny::none) return false;
+      in_key_ = true;
+    }
+  }
+  [[nodiscard]] Deny denied() const noexcept { return denied_; }
+  [[nodiscard]] uint32_t key() const noexcept { return key_; }
+  [[nodiscard]] uint32_t pieces() const noexcept { return pieces_; }
+
+ private:
+  const Translator& t_;
+  const SegmentList& list_;
+  uint64_t left_;
+  std::size_t at_ = 0;
+  bool in_key_ = false;
+  Deny denied_ = Deny::none;
+  uint32_t key_ = 0;
+  uint32_t pieces_ = 0;
+  Walk walk_;
+};
+
+// Which end of a copy that failed is gone: the source if it cannot be read.
+bool readable(uint64_t va, uint64_t bytes) noexcept {
+  std::byte sink[512];
+  for (uint64_t done = 0; done < bytes;) {
+    uint64_t n = std::min<uint64_t>(bytes - done, sizeof(sink));
+    if (!dma::copy_in(sink, Va{va + done}, n)) return false;
+    done += n;
+  }
+  return true;
+}
+
+bool copy_piece(uint64_t to, uint64_t from, uint64_t bytes, Transfer& result) noexcept {
+  if (dma::copy(Va{to}, Va{from}, bytes)) return true;
+  (readable(from, bytes) ? result.target : result.source) = Deny::fault;
+  return false;
+}
+
+// One segment each, direct keys or the adapter's memory: the way nearly all requests go.
+bool simple_piece(const Translator& t, const SegmentList& list, uint64_t bytes,
+                  Piece& piece) noexcept {
+  if (list.segments.size() != 1 || list.segments[0].bytes < bytes) return false;
+  const Segment& s = list.segments[0];
+  piece = {s.addr, bytes};
+  return s.immediate || find_direct(*t.keys, s.key, s.addr, bytes, list.need, piece) == Deny::none;
+}
+
+}  // namespace
+
+Deny check_list(const Translator& t, const SegmentList& list, uint64_t bytes,
+                uint32_t& bad_key) noexcept {
+  for (const Segment& s : list.segments) {
+    uint64_t n = std::min(s.bytes, bytes);
+    if (n == 0) break;
+    bytes -= n;
+    if (s.immediate) continue;
+    Deny d = check_range(*t.keys, t.max_indirection, s.key, s.addr, n, list.need);
+    if (d == Deny::none) continue;
+    bad_key = s.key;
+    return d;
+  }
+  return Deny::none;
+}
+
+Transfer move_bytes(const Translator& t, const SegmentList& from, const SegmentList& to,
+                    uint64_t bytes) noexcept {
+  Transfer result;
+  if (bytes == 0) return result;
+  Piece source, target;
+  if (simple_piece(t, from, bytes, source) && simple_piece(t, to, bytes, target)) {
+    result.pieces = (from.segments[0].immediate ? 0u : 1u) + (to.segments[0].immediate ? 0u : 1u);
+    if (!copy_piece(target.va, source.va, bytes, result)) result.bad_key = from.segments[0].key;
+    return result;
+  }
+  result.source = check_list(t, from, bytes, result.bad_key);
+  if (result.source != Deny::none) return result;
+  result.target = check_list(t, to, bytes, result.bad_key);
+  if (result.target != Deny::none) return result;
+  ListWalk sources(t, from, bytes), targets(t, to, bytes);
+  source.bytes = target.bytes = 0;
+  for (uint64_t left = bytes; left > 0;) {
+    if (source.bytes == 0 && !sources.next(source)) break;
+    if (target.bytes == 0 && !targets.next(target)) break;
+    uint64_t n = std::min(source.bytes, target.bytes);
+    if (!copy_piece(target.va, source.va, n, result)) break;
+    source = {source.va + n, source.bytes - n};
+    target = {target.va + n, target.bytes - n};
+    left -= n;
+  }
+  if (result.source != Deny::none) result.bad_key = sources.key();
+  if (result.target != Deny::none) result.bad_key = targets.key();
+  result.pieces = sources.pieces() + targets.pieces();
+  return result;
+}
+
+Transfer gather_bytes(const Translator& t, const SegmentList& from, std::byte* to,
+                      uint64_t bytes) noexcept {
+  Segment mine{reinterpret_cast<uint64_t>(to), bytes, 0, true};
+  return move_bytes(t, from, SegmentList{{&mine, 1}, {}}, bytes);
+}
+
+Transfer scatter_bytes(const Translator& t, const std::byte* from, uint64_t bytes,
+                       const SegmentList& to) noexcept {
+  Segment mine{reinterpret_cast<uint64_t>(from), bytes, 0, true};
+  return move_bytes(t, SegmentList{{&mine, 1}, {}}, to, bytes);
+}
+
+}  // namespace kilim::vhca

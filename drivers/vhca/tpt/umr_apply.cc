@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "UMR Work Request Operation". Adapter's lock held. Never allocates; all checks come before
+// the first change. The WQE and a list by pointer are untrusted.
+#include "vhca/tpt/umr_apply.hh"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kilim/base/units.hh"
+#include "kilim/prm/data_seg.hh"
+#include "kilim/prm/umr_seg.hh"
+#include "vhca/tpt/list.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+using prm::Syndrome;
+namespace umr = prm::umr;
+
+constexpr std::size_t fixed_bytes = sizeof(prm::UmrCtrlSeg) + sizeof(prm::MkeyContextSeg);
+constexpr uint64_t known_mask = umr::mask_len | umr::mask_page_size | umr::mask_start_addr |
+                                umr::mask_bsf_enable | umr::mask_mkey | umr::mask_qpn |
+                                umr::mask_access | umr::mask_free;
+constexpr uint8_t known_flags = umr::inline_list | umr::check_free | umr::check_not_free |
+                                umr::has_translation_offset | umr::check_qpn;
+
+struct Refusal {
+  Syndrome syndrome = Syndrome::none;
+  const char* why = nullptr;
+};
+constexpr Refusal granted{};
+
+struct Decoded {
+  prm::UmrCtrlSeg ctrl;
+  prm::MkeyContextSeg mk;
+  uint64_t mask = 0;
+  uint32_t octowords = 0;
+  uint32_t first = 0;                  // of them in the key's list
+  std::span<const std::byte> inlined;  // the list, where it is in the WQE
+  Segment pointer;                     // where it is not
+};
+
+bool has(const Decoded& d, uint8_t flag) noexcept {
+  return (d.ctrl.flags & flag) != 0;
+}
+
+// Reads the fixed part and finds the list.
+Refusal decode(const UmrRequest& r, Decoded& d) noexcept {
+  if (r.body.size() < fixed_bytes) return {Syndrome::local_qp_op, "UMR WQE too short"};
+  std::memcpy(&d.ctrl, r.body.data(), sizeof(d.ctrl));
+  std::memcpy(&d.mk, r.body.data() + sizeof(d.ctrl), sizeof(d.mk));
+  d.mask = d.ctrl.mkey_mask.host();
+  d.octowords = d.ctrl.klm_octowords.host();
+  std::span<const std::byte> rest = r.body.subspan(fixed_bytes);
+  if (has(d, umr::inline_list)) {
+    std::size_t bytes = std::size_t{d.octowords} * octoword_bytes;
+    if (bytes > rest.size()) return {Syndrome::local_qp_op, "list longer than its WQE"};
+    d.inlined = rest.first(bytes);
+  } else if (d.octowords > 0) {
+    prm::DataSeg seg;
+    if (rest.size() < sizeof(seg)) return {Syndrome::local_qp_op, "no pointer to the list"};
+    std::memcpy(&seg, rest.data(), sizeof(seg));
+    d.pointer = {seg.addr.host(), seg.byte_count.host(), seg.lkey.host(), false};
+  }
+  return granted;
+}
+
+Refusal check_features(const Profile& p, const Decoded& d) noexcept {
+  if (!p.umr) return {Syndrome::local_qp_op, "the adapter has no UMR"};
+  if ((d.ctrl.flags & ~known_flags) != 0) return {Syndrome::mw_bind, "unknown UMR flag"};
+  if ((d.mask & ~known_mask) != 0) return {Syndrome::mw_bind, "unknown bit in the mkey mask"};
+  if ((d.mask & umr::mask_atomic) != 0 && p.umr_modify_atomic_disabled)
+    return {Syndrome::mw_bind, "the atomic right cannot be changed"};
+  if ((d.mask & umr::mask_page_size) != 0 && p.umr_modify_entity_size_disabled)
+    return {Syndrome::mw_bind, "the entity size cannot be changed"};
+  constexpr uint32_t bsf_en = 1u << 30;
+  if ((d.mask & umr::mask_bsf_enable) != 0 && (d.mk.flags_pd.host() & bsf_en) != 0)
+    return {Syndrome::mw_bind, "the adapter has no signature offload"};
+  // The word is the size of signature descriptors where it is not an offset.
+  if (!has(d, umr::has_translation_offset) && d.ctrl.translation_offset.host() != 0)
+    return {Syndrome::mw_bind, "the adapter has no signature offload"};
+  if (!has(d, umr::inline_list) && d.octowords > 0 && !p.umr_ptr_rlkey)
+    return {Syndrome::mw_bind, "lists by pointer are for the kernel only"};
+  return granted;
+}
+
+Refusal check_target(const Mkey* m, const UmrRequest& r, const Decoded& d) noexcept {
+  if (m == nullptr || m->key != r.key) return {Syndrome::mw_bind, "UMR of no such key"};
+  if (m->pd != r.pd) return {Syndrome::mw_bind, "UMR of a key of another domain"};
+  if (!m->umr_enabled) return {Syndrome::mw_bind, "UMR of a key that allows none"};
+  if (has(d, umr::check_free) && m->free) return {Syndrome::mw_bind, "the key is free"};
+  if (has(d, umr::check_not_free) && !m->free) return {Syndrome::mw_bind, "the key is not free"};
+  if (has(d, umr::check_qpn) && m->qpn != prm::mkey::any_qpn && m->qpn != r.qpn)
+    return {Syndrome::mw_bind, "the key belongs to another queue"};
+  if ((d.mask & umr::mask_page_size) != 0 &&
+      (m->mode != KeyMode::ksm || (d.mk.log_page_size & 31) < 12))
+    return {Syndrome::mw_bind, "an entity size that the key cannot have"};
+  return granted;
+}
+
+Refusal check_list_place(const Mkey& m, Decoded& d) noexcept {
+  constexpr uint32_t granule = umr::granule_bytes / octoword_bytes;
+  if (has(d, umr::has_translation_offset)) d.first = d.ctrl.translation_offset.host();
+  if (d.octowords == 0) return granted;
+  if (d.octowords % granule != 0 || d.first % granule != 0)
+    return {Syndrome::mw_bind, "a list is written in granules of 64 bytes"};
+  if (m.mode == KeyMode::direct || d.first + d.octowords > m.capacity)
+    return {Syndrome::mw_bind, "more entries than the key holds"};
+  if (has(d, umr::inline_list)) return granted;
+  if (d.pointer.addr % umr::list_alignment != 0)
+    return {Syndrome::mw_bind, "a list by pointer lies on 2048 bytes"};
+  if (d.pointer.bytes < uint64_t{d.octowords} * octoword_bytes)
+    return {Syndrome::local_qp_op, "pointer shorter than its list"};
+  return granted;
+}
+
+// Looks at every entry before any is taken: a list by pointer goes through a small window.
+Refusal check_entries(const Mkey& m, const Translator& t, const Profile& p, const UmrRequest& r,
+                      const Decoded& d) noexcept {
+  if (d.octowords == 0) return granted;
+  if (has(d, umr::inline_list)) {
+    const char* why = list_objection(m, d.inlined, d.first, d.octowords, p);
+    return why != nullptr ? Refusal{Syndrome::mw_bind, why} : granted;
+  }
+  std::byte window[2048];
+  uint64_t bytes = uint64_t{d.octowords} * octoword_bytes;
+  bool strided = false;
+  for (uint64_t done = 0; done < bytes;) {
+    uint64_t n = std::min<uint64_t>(bytes - done, sizeof(window));
+    Segment s{d.pointer.addr + done, n, d.pointer.key, false};
+    Transfer got = gather_bytes(t, {{&s, 1}, {r.pd, r.qpn, prm::mkey::local_read}}, window, n);
+    if (!got.ok()) return {Syndrome::local_prot, "the list by pointer cannot be read"};
+    auto at = static_cast<uint32_t>(d.first + done / octoword_bytes);
+    const char* why = strided ? nullptr : list_objection(m, {window, n}, at, d.octowords, p);
+    if (why != nullptr) return {Syndrome::mw_bind, why};
+    prm::Klm head;
+    std::memcpy(&head, window, sizeof(head));
+    if (at == 0 && head.mkey.host() == prm::repeat_block_op) strided = true;
+    done += n;
+  }
+  return granted;
+}
+
+bool write_list(Mkey& m, const Translator& t, const UmrRequest& r, const Decoded& d) noexcept {
+  if (d.octowords == 0) return true;
+  auto* to = reinterpret_cast<std::byte*>(m.list.get() + d.first);
+  uint64_t bytes = uint64_t{d.octowords} * octoword_bytes;
+  m.used = std::max(m.used, d.first + d.octowords);
+  if (has(d, umr::inline_list)) {
+    std::memcpy(to, d.inlined.data(), bytes);
+    return true;
+  }
+  Segment s{d.pointer.addr, bytes, d.pointer.key, false};
+  if (gather_bytes(t, {{&s, 1}, {r.pd, r.qpn, prm::mkey::local_read}}, to, bytes).ok()) return true;
+  m.free = true;  // the client took the list away while it was read: half of it is no list
+  return false;
+}
+
+void write_fields(Mkey& m, const Decoded& d) noexcept {
+  auto right = [&](uint64_t bit, uint8_t flag) {
+    if ((d.mask & bit) == 0) return;
+    m.rights = static_cast<uint8_t>((m.rights & ~flag) | (d.mk.access_flags & flag));
+  };
+  right(umr::mask_local_write, prm::mkey::local_write);
+  right(umr::mask_remote_read, prm::mkey::remote_read);
+  right(umr::mask_remote_write, prm::mkey::remote_write);
+  right(umr::mask_atomic, prm::mkey::atomic);
+  if ((d.mask & umr::mask_free) != 0) m.free = (d.mk.free & prm::mkey::free) != 0;
+  if ((d.mask & umr::mask_start_addr) != 0) m.start = d.mk.start_addr.host();
+  if ((d.mask & umr::mask_len) != 0) {
+    m.len = d.mk.len.host();
+    m.length64 = d.mk.flags_pd.host() >> 31 != 0;
+  }
+  if ((d.mask & umr::mask_qpn) != 0) m.qpn = prm::mkey::qpn::get(d.mk);
+  if ((d.mask & umr::mask_mkey) != 0) m.key = m.index() << 8 | prm::mkey::tag::get(d.mk);
+  if ((d.mask & umr::mask_page_size) != 0) m.log_entity_size = d.mk.log_page_size & 31;
+  m.compiled = false;
+}
+
+}  // namespace
+
+UmrOutcome umr_apply(const KeyTable& keys, const Translator& t, const Profile& p,
+                     const UmrRequest& r) noexcept {
+  Decoded d;
+  Mkey* m = keys.at(r.key >> 8);
+  Refusal no = decode(r, d);
+  if (no.why == nullptr) no = check_features(p, d);
+  if (no.why == nullptr) no = check_target(m, r, d);
+  if (no.why == nullptr) no = check_list_place(*m, d);
+  if (no.why == nullptr) no = check_entries(*m, t, p, r, d);
+  if (no.why == nullptr && !write_list(*m, t, r, d))
+    no = {Syndrome::local_prot, "the list by pointer cannot be read"};
+  if (no.why != nullptr) return {no.syndrome, no.why};
+  write_fields(*m, d);
+  return {Syndrome::none, "", m->key, d.octowords, d.mask, m->len, m->free};
+}
+
+Deny invalidate_key(const KeyTable& keys, uint32_t key, Pdn pd, uint32_t qpn) noexcept {
+  Mkey* m = keys.at(key >> 8);
+  if (m == nullptr) return Deny::no_key;
+  if (m->key != key) return Deny::tag;
+  if (m->pd != pd) return Deny::pd;
+  if (!m->umr_enabled) return Deny::rights;
+  if (m->free) return Deny::free;
+  if (m->qpn != prm::mkey::any_qpn && m->qpn != qpn) return Deny::qpn;
+  m->free = true;
+  return Deny::none;
+}
+
+}  // namespace kilim::vhca

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "CQE Ownership", "CQ Events". Adapter's lock held. Never allocates.
+#include "vhca/wq/cqe_writer.hh"
+
+#include <cstring>
+
+#include "kilim/prm/doorbell.hh"
+#include "vhca/hca/dma.hh"
+#include "vhca/hca/journal.hh"
+#include "vhca/wq/qp_error.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+constexpr uint32_t index_mask = prm::arm::index_mask;
+
+uint64_t word(const Cq& cq, std::size_t n) noexcept {
+  return cq.spec.record.value() + 4 * n;
+}
+
+// Whether the ring has a free slot; the record is only read where it seems to have none.
+bool has_room(Cq& cq, bool& fault) noexcept {
+  fault = false;
+  if (((cq.producer - cq.consumer) & index_mask) < cq.spec.cqe_count || cq.spec.ignore_overrun)
+    return true;
+  uint32_t raw = 0;
+  if (!dma::load(Va{word(cq, prm::record_consumer_index)}, raw)) {
+    fault = true;
+    return false;
+  }
+  cq.consumer = be32::from_raw(raw).host() & index_mask;
+  return ((cq.producer - cq.consumer) & index_mask) < cq.spec.cqe_count;
+}
+
+bool store_entry(const Cq& cq, uint64_t slot, const prm::Cqe& cqe) noexcept {
+  uint64_t at = cq.spec.buf.value() + slot * cq.spec.cqe_bytes + (cq.spec.cqe_bytes - sizeof(cqe));
+  uint64_t last;  // with op_own: one store, after all others
+  std::memcpy(&last, reinterpret_cast<const std::byte*>(&cqe) + 56, sizeof(last));
+  return dma::copy_out(Va{at}, &cqe, 56) && dma::store(Va{at + 56}, last);
+}
+
+// Counts from the armed index to now, signed in 24 bits.
+bool behind(uint32_t from, uint32_t to) noexcept {
+  return ((to - from) & index_mask) - 1 < index_mask / 2;
+}
+
+void fire_if_due(Works&, Cq& cq) noexcept {
+  if (!cq.armed) return;
+  bool due = cq.armed_solicited ? cq.has_solicited && behind(cq.armed_at, cq.last_solicited)
+                                : cq.producer != cq.armed_at;
+  if (!due) return;
+  cq.armed = false;
+  if (cq.sink != nullptr) cq.sink->completion(cq.spec.owner);
+}
+
+}  // namespace
+
+void fail_cq(Works& works, Cq& cq, const char* why) noexcept {
+  if (cq.error) return;
+  cq.error = true;
+  works.journal->error(Qpn{0}, prm::Syndrome::none, 0, 0, why);
+  works.journal->async(event::cq_err, cq.cqn.value());
+  if (cq.sink != nullptr) cq.sink->async(event::cq_err, cq.spec.owner);
+}
+
+bool write_cqe(Works& works, Cq& cq, prm::Cqe& cqe, prm::CqeOpcode op, bool solicited) noexcept {
+  if (cq.error) return false;
+  bool fault = false;
+  if (!has_room(cq, fault)) {
+    fail_cq(works, cq, fault ? "the doorbell record of a CQ is gone" : "CQ overrun");
+    return false;
+  }
+  bool error = op == prm::CqeOpcode::req_err || op == prm::CqeOpcode::resp_err;
+  if (!error) cqe.timestamp = be64{works.now_ns};
+  cqe.signature = 0;
+  cqe.op_own = prm::cqe::op_own(op, solicited, (cq.producer & cq.spec.cqe_count) != 0);
+  if (!store_entry(cq, cq.producer & (cq.spec.cqe_count - 1), cqe)) {
+    fail_cq(works, cq, "the memory of a CQ is gone");
+    return false;
+  }
+  cq.producer = (cq.producer + 1) & index_mask;
+  if (solicited || error) {
+    cq.last_solicited = cq.producer;
+    cq.has_solicited = true;
+  }
+  if (cq.armed) fire_if_due(works, cq);
+  return true;
+}
+
+bool complete_send(Works& works, Qp& qp, uint8_t wqe_opcode, uint16_t wqe_index,
+                   uint32_t bytes) noexcept {
+  prm::Cqe cqe{};
+  cqe.srqn_uidx = be32{qp.spec.uidx};
+  cqe.byte_cnt = be32{bytes};
+  cqe.sop_drop_qpn = be32{prm::cqe::wqe_opcode::at(wqe_opcode) | qp.qpn.value()};
+  cqe.wqe_counter = be16{wqe_index};
+  works.journal->cqe(qp.send_cq->cqn, qp.qpn, 0, wqe_index, bytes);
+  return write_cqe(works, *qp.send_cq, cqe, prm::CqeOpcode::req, false);
+}
+
+bool complete_recv(Works& works, Qp& qp, const RecvCompletion& done) noexcept {
+  prm::Cqe cqe{};
+  cqe.srqn_uidx = be32{qp.spec.uidx};
+  cqe.flags_rqpn = be32{done.remote_qpn & prm::cqe::rqpn::mask};
+  cqe.imm_inval_pkey = be32::from_raw(done.imm_raw);
+  cqe.byte_cnt = be32{done.bytes};
+  cqe.sop_drop_qpn = be32{qp.qpn.value()};
+  cqe.wqe_counter = be16{done.wqe_index};
+  works.journal->cqe(qp.recv_cq->cqn, qp.qpn, static_cast<uint8_t>(done.op), done.wqe_index,
+                     done.bytes);
+  return write_cqe(works, *qp.recv_cq, cqe, done.op, done.solicited);
+}
+
+bool complete_error(Works& works, Qp& qp, bool responder, uint8_t wqe_opcode, uint16_t wqe_index,
+                    prm::Syndrome syndrome) noexcept {
+  prm::ErrCqe err{};
+  err.srqn = be32{qp.spec.uidx};
+  err.syndrome = static_cast<uint8_t>(syndrome);
+  err.s_wqe_opcode_qpn = be32{prm::cqe::err_wqe_opcode::at(wqe_opcode) | qp.qpn.value()};
+  err.wqe_counter = be16{wqe_index};
+  prm::Cqe cqe;
+  static_assert(sizeof(cqe) == sizeof(err));
+  std::memcpy(&cqe, &err, sizeof(cqe));
+  prm::CqeOpcode op = responder ? prm::CqeOpcode::resp_err : prm::CqeOpcode::req_err;
+  Cq& cq = responder ? *qp.recv_cq : *qp.send_cq;
+  works.journal->cqe(cq.cqn, qp.qpn, static_cast<uint8_t>(op), wqe_index, 0);
+  return write_cqe(works, cq, cqe, op, false);
+}
+
+void look_at_arm(Works& works, Cq& cq) noexcept {
+  if (cq.error) return;
+  uint32_t raw = 0;
+  if (!dma::load(Va{word(cq, prm::record_arm)}, raw)) {
+    fail_cq(works, cq, "the doorbell record of a CQ is gone");
+    return;
+  }
+  uint32_t arm = be32::from_raw(raw).host();
+  if (arm == cq.arm_word) return;
+  cq.arm_word = arm;
+  cq.armed = true;
+  cq.armed_solicited = (arm & prm::arm::solicited_only) != 0;
+  cq.armed_at = arm & index_mask;
+  fire_if_due(works, cq);
+}
+
+}  // namespace kilim::vhca

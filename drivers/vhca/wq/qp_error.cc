@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What happens to a queue pair that goes wrong. Adapter's lock held. Never allocates.
+#include "vhca/wq/qp_error.hh"
+
+#include "vhca/hca/journal.hh"
+#include "vhca/wq/cqe_writer.hh"
+#include "vhca/wq/recv.hh"
+
+namespace kilim::vhca {
+
+void raise(Works& works, Qp& qp, uint32_t type) noexcept {
+  works.journal->async(type, qp.qpn.value());
+  if (qp.sink != nullptr) qp.sink->async(type, qp.spec.owner);
+}
+
+void to_error(Works&, Qp& qp) noexcept {
+  qp.state = QpState::err;
+  qp.wait = SqWait::none;
+}
+
+void fatal_qp(Works& works, Qp& qp, const char* why) noexcept {
+  to_error(works, qp);
+  if (qp.broken) return;
+  qp.broken = true;
+  works.journal->error(qp.qpn, prm::Syndrome::none, 0, qp.sq.ci, why);
+  raise(works, qp, event::qp_fatal);
+}
+
+void fail_send(Works& works, Qp& qp, const SendWqe& wqe, prm::Syndrome syndrome,
+               const char* why) noexcept {
+  works.journal->error(qp.qpn, syndrome, 0, wqe.index, why);
+  to_error(works, qp);
+  qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + wqe.wqebbs);
+  if (!complete_error(works, qp, false, wqe.opcode, wqe.index, syndrome))
+    fatal_qp(works, qp, "the CQ of a send queue is in error");
+}
+
+void fail_recv(Works& works, Qp& qp, uint16_t wqe_index, prm::Syndrome syndrome,
+               const char* why) noexcept {
+  works.journal->error(qp.qpn, syndrome, 0, wqe_index, why);
+  to_error(works, qp);
+  consume_recv(qp);
+  if (!complete_error(works, qp, true, 0, wqe_index, syndrome))
+    fatal_qp(works, qp, "the CQ of a receive queue is in error");
+}
+
+std::size_t flush_sends(Works& works, Qp& qp, std::size_t budget) noexcept {
+  std::size_t done = 0;
+  SendWqe wqe;
+  for (; done < budget && !qp.broken && qp.sq.ci != qp.sq.pi; done++) {
+    if (decode_send(qp, wqe) == Decode::fault) {
+      fatal_qp(works, qp, "the send ring is gone");
+      break;
+    }
+    qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + wqe.wqebbs);
+    if (!complete_error(works, qp, false, wqe.opcode, wqe.index, prm::Syndrome::wr_flush))
+      fatal_qp(works, qp, "the CQ of a send queue is in error");
+  }
+  return done;
+}
+
+std::size_t flush_recvs(Works& works, Qp& qp, std::size_t budget) noexcept {
+  std::size_t done = 0;
+  uint32_t waiting = qp.broken ? 0 : recv_waiting(qp);
+  for (; done < budget && !qp.broken && waiting > 0; done++, waiting--) {
+    uint16_t index = qp.rq.ci;
+    consume_recv(qp);
+    if (!complete_error(works, qp, true, 0, index, prm::Syndrome::wr_flush))
+      fatal_qp(works, qp, "the CQ of a receive queue is in error");
+  }
+  return done;
+}
+
+std::size_t flush_some(Works& works, Qp& qp, std::size_t budget) noexcept {
+  std::size_t done = flush_sends(works, qp, budget);
+  return done + flush_recvs(works, qp, budget - done);
+}
+
+}  // namespace kilim::vhca
