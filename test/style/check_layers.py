@@ -1,0 +1,255 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Enforces the house's rules on every source file: rooms and arrows of doc/layers.txt, guarded
+system headers, sizes, names, the opening lines, what a hot room's header must not hold.
+
+Usage: check_layers.py ROOT            prints `file:line: what`, exits 1 if anything was found
+       check_layers.py --selftest      seeds each fault into a small tree and wants it reported
+"""
+
+import os
+import re
+import sys
+
+import source
+from source import CODE
+
+SCRIPTS = (".py", ".sh", "meson.build", "meson_options.txt")
+ROOTS = ("lib", "drivers", "app", "examples", "test")
+GUARDED = ("<infiniband/", "<rdma/", "<CUnit/", "<rte_", "<numa")
+MAX_FILE, MAX_FUNCTION = 400, 60
+BAD_NAMES = ("common", "utils", "util", "helpers", "helper", "misc", "defs", "manager")
+UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b")
+FENCE = re.compile(r"\b(atomic_thread_fence|atomic_signal_fence|_mm_[slm]fence|__sync_synchronize|"
+                   r"__atomic_(thread|signal)_fence|rte_(smp_|io_)?[rw]?mb|"
+                   r"__builtin_ia32_[slm]fence)\b|\b(asm|__asm__)\b.*\bmemory\b")
+HOT = (
+    (re.compile(r"\bvirtual\b"), "virtual"),
+    (re.compile(r"\b(rte_log|RTE_LOG|KILIM_LOG|printf|fprintf|std::cerr|std::cout|syslog)\b"),
+     "logging"),
+    (re.compile(r"\bstd::(mutex|shared_mutex|recursive_mutex|lock_guard|unique_lock|"
+                r"condition_variable|function|vector|string|shared_ptr|map|unordered_map|deque|"
+                r"list)\b"), "a library type that allocates or locks"),
+    (re.compile(r"\b(malloc|calloc|realloc|make_unique|make_shared)\s*[(<]|"
+                r"\bnew\b(?!\s*\()"), "allocation"),
+    (re.compile(r"\bthrow\b"), "throw"),
+)
+
+
+class Room:
+    def __init__(self, name, hot, may, peers, system):
+        self.name, self.hot, self.may, self.peers, self.system = name, hot, may, peers, system
+
+    @property
+    def folder(self):
+        if self.name.startswith("kilim/"):
+            return "lib/" + self.name
+        if self.name.startswith("vhca/"):
+            return "drivers/" + self.name
+        return self.name
+
+
+def read_rooms(root, report):
+    """The table; a line that lists a room not above it is reported (that is how cycles begin)."""
+    rooms = {}
+    names = []
+    lines = source.read(root, "doc/layers.txt").splitlines()
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        parts = [p.strip() for p in line.split(":")]
+        if len(parts) != 3:
+            report("doc/layers.txt", number, "a line is `room : rooms : headers`")
+            continue
+        names.append((number, parts))
+    all_names = {p[0].lstrip("!") for _, p in names}
+    for number, (head, may, system) in names:
+        allowed, peers = set(), set()
+        for word in may.split():
+            if word.startswith("~"):
+                peers.add(word[1:])
+                if word[1:] not in all_names:
+                    report("doc/layers.txt", number, f"no room {word[1:]}")
+            elif word.endswith("/*"):
+                allowed |= {r for r in rooms if r.startswith(word[:-1])}
+            elif word in rooms:
+                allowed.add(word)
+            else:
+                why = "stands below it: cycle" if word in all_names else "does not exist"
+                report("doc/layers.txt", number, f"room {word} {why}")
+        name = head.lstrip("!")
+        rooms[name] = Room(name, head.startswith("!"), allowed, peers, system.split())
+    return rooms
+
+
+def room_of(rooms, path):
+    best = None
+    for room in rooms.values():
+        if path.startswith(room.folder + "/") and (not best or len(room.folder) > len(best.folder)):
+            best = room
+    return best
+
+
+def resolve(files, path, name):
+    """The project file that `#include "name"` in `path` means, or None."""
+    here = os.path.dirname(path)
+    for base in ("lib", "drivers", "app", "test/support", "test", here, ""):
+        candidate = os.path.normpath(os.path.join(base, name))
+        if candidate in files:
+            return candidate
+    return None
+
+
+class Checker:
+    def __init__(self, root):
+        self.root = root
+        self.found = []
+        self.rooms = read_rooms(root, self.report)
+        self.files = set(source.project_files(root, CODE))
+        self.edges = {}   # header or source -> [(line, header)]
+
+    def report(self, path, line, what):
+        self.found.append((path, line, what))
+
+    def run(self):
+        for path in source.project_files(self.root):
+            if self.is_text(path):
+                self.any_file(path)
+        for path in sorted(self.files):
+            self.code_file(path)
+        self.cycles()
+        return sorted(set(self.found))
+
+    @staticmethod
+    def is_text(path):
+        return path.endswith(CODE + SCRIPTS) or path == ".ci/run"
+
+    def any_file(self, path):
+        text = source.read(self.root, path)
+        lines = text.splitlines()
+        head = lines[1:2] if lines and lines[0].startswith("#!") else lines[:1]
+        if not head or "SPDX-License-Identifier: BSD-3-Clause" not in head[0]:
+            self.report(path, 1, "the first line (behind #!) is not the SPDX line")
+        if len(lines) > MAX_FILE:
+            self.report(path, len(lines), f"{len(lines)} lines, at most {MAX_FILE}")
+        for number, line in enumerate(lines, 1):
+            if UNFINISHED.search(line):
+                self.report(path, number, "unfinished: finish it or make it an issue")
+            if path.endswith(CODE) and re.search(r"\bNOLINT(NEXTLINE|BEGIN|END)?\b(?!\()", line):
+                self.report(path, number, "NOLINT without a check's name")
+        for word in re.split(r"[/_.\-]", path):
+            if word.lower() in BAD_NAMES:
+                self.report(path, 1, f"'{word}' in a name says no concept")
+
+    def code_file(self, path):
+        room = room_of(self.rooms, path)
+        text = source.read(self.root, path)
+        if room is None:
+            self.report(path, 1, "a file without a room: doc/layers.txt has no line for its folder")
+        self.opening(path, text)
+        self.includes(path, room, text)
+        code = source.blank(text)
+        self.names(path, code)
+        if path != "lib/kilim/base/barrier.hh" and path.split("/")[0] != "test":
+            self.fences(path, text)
+        if room and room.hot and path.endswith(".hh"):
+            self.hot_header(path, code)
+        for f in source.functions(text):
+            length = f.last - f.first + 1
+            if length > MAX_FUNCTION:
+                self.report(path, f.first, f"{f.name}() has {length} lines, at most {MAX_FUNCTION}")
+
+    def opening(self, path, text):
+        twin = os.path.splitext(path)[0] + ".hh"
+        told = path.endswith(".cc") and twin in self.files
+        if not source.opening_comment(text) and not told:
+            self.report(path, 2, "no opening comment: what it is, who owns it, who may call")
+        if path.endswith(".hh") and "#pragma once" not in text:
+            self.report(path, 1, "a header without #pragma once")
+
+    def includes(self, path, room, text):
+        for number, line in enumerate(source.blank(text, keep_includes=True).splitlines(), 1):
+            m = re.match(r'\s*#\s*include\s*(<[^>]+>|"[^"]+")', line)
+            if not m or room is None:
+                continue
+            name = m.group(1)
+            if name[0] == "<":
+                self.system_include(path, number, room, name)
+                continue
+            target = resolve(self.files, path, name[1:-1])
+            if target is None:
+                self.report(path, number, f"{name} is no file of the project")
+                continue
+            self.edges.setdefault(path, []).append((number, target))
+            other = room_of(self.rooms, target)
+            if other and other is not room and other.name not in room.may | room.peers:
+                self.report(path, number, f"arrow {room.name} -> {other.name} is not in "
+                            "doc/layers.txt")
+
+    def system_include(self, path, number, room, name):
+        guarded = any(name.startswith(g) for g in GUARDED)
+        if guarded and not any(name.startswith(s) for s in room.system):
+            self.report(path, number, f"{name} is guarded: room {room.name} may not include it")
+
+    def names(self, path, code):
+        for number, line in enumerate(code.splitlines(), 1):
+            m = re.match(r"\s*(?:class|struct|namespace|enum class|enum)\s+(?:\[\[\w+\]\]\s*)?"
+                         r"([\w:]+)", line)
+            if m:
+                words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+", m.group(1))
+                for w in words:
+                    if w.lower() in BAD_NAMES:
+                        self.report(path, number, f"'{w}' in the name {m.group(1)} says no concept")
+            m = re.match(r"\s*#\s*define\s+(\w+)", line)
+            guard = m and path.endswith(".h") and m.group(1).endswith("_H")
+            if m and not m.group(1).startswith("KILIM_") and not guard:
+                self.report(path, number, f"macro {m.group(1)} is not a KILIM_ one")
+
+    def fences(self, path, text):
+        kept = source.blank(text, keep_includes=True)
+        for number, line in enumerate(kept.splitlines(), 1):
+            if FENCE.search(line):
+                self.report(path, number, "a raw fence: base/barrier.hh has one for the purpose")
+
+    def hot_header(self, path, code):
+        for number, line in enumerate(code.splitlines(), 1):
+            for pattern, what in HOT:
+                if pattern.search(line):
+                    self.report(path, number, f"{what} in a hot room's header")
+
+    def cycles(self):
+        """Headers that include each other, found depth first."""
+        state = {}
+
+        def visit(path, trail):
+            state[path] = 1
+            for number, target in self.edges.get(path, []):
+                if state.get(target) == 1:
+                    loop = trail[trail.index(target):] if target in trail else [target]
+                    self.report(path, number, "include cycle: " + " -> ".join(loop + [target]))
+                elif target not in state:
+                    visit(target, trail + [target])
+            state[path] = 2
+
+        for path in sorted(self.edges):
+            if path not in state:
+                visit(path, [path])
+
+
+def main(arguments):
+    if arguments[1:] == ["--selftest"]:
+        import seeds
+        return seeds.run(Checker)
+    if len(arguments) != 2 or not os.path.exists(os.path.join(arguments[1], "doc/layers.txt")):
+        print(__doc__, file=sys.stderr)
+        return 2
+    checker = Checker(arguments[1])
+    found = checker.run()
+    for path, line, what in found:
+        print(f"{path}:{line}: {what}")
+    print(f"{len(checker.files)} sources in {len(checker.rooms)} rooms, {len(found)} faults")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One seeded fault per rule of check_layers.py, each in a copy of a small tree that is clean. A
+rule that reports nothing, or something else, is broken; so is one that reports the clean tree."""
+
+import os
+import tempfile
+
+SPDX = "// SPDX-License-Identifier: BSD-3-Clause\n"
+HEAD = SPDX + "// A thing. Any thread.\n#pragma once\n"
+LAYERS = """# seeds
+kilim/base : :
+!kilim/queue : kilim/base :
+kilim/port : kilim/* : <rte_
+vhca/hca : kilim/base ~vhca/tpt : <rdma/
+vhca/tpt : kilim/base vhca/hca :
+test/kilim : kilim/* : <CUnit/
+"""
+CLEAN = {
+    "doc/layers.txt": LAYERS,
+    "lib/kilim/base/barrier.hh": HEAD + "inline void f() { std::atomic_thread_fence(x); }\n",
+    "lib/kilim/base/be.hh": HEAD,
+    "lib/kilim/base/be.cc": SPDX + '#include "kilim/base/be.hh"\n',
+    "lib/kilim/queue/sq.hh": HEAD + '#include "kilim/base/be.hh"\n'
+                             "// a virtual word in a comment, throw too\n"
+                             'inline const char* n() { return "new virtual"; }\n',
+    "lib/kilim/port/port.hh": HEAD + '#include <rte_ring.h>\n#include "kilim/queue/sq.hh"\n',
+    "drivers/vhca/hca/hca.hh": HEAD + '#include <rdma/ib_user_verbs.h>\n',
+    "drivers/vhca/tpt/key.hh": HEAD + '#include "vhca/hca/hca.hh"\n',
+    "test/kilim/be_ut.cc": SPDX + "// A test.\n#include <CUnit/Basic.h>\n",
+    "usertools/check.sh": "#!/bin/sh\n# SPDX-License-Identifier: BSD-3-Clause\n",
+}
+QUEUE, PORT, BASE = "lib/kilim/queue/sq.hh", "lib/kilim/port/port.hh", "lib/kilim/base/be.hh"
+LONG_BODY = "inline void f() {\n" + "  g();\n" * 60 + "}\n"
+LONG_LIST = "inline void f(int a,\n" + "              int b,\n" * 59 + "              int c) {}\n"
+
+# (what is wrong, file, text put behind the clean one or the whole text if it starts with '=',
+#  a part of the report that must come)
+SEEDS = (
+    ("an arrow that is not listed", QUEUE, '#include "kilim/port/port.hh"\n', "arrow kilim/queue"),
+    ("the device on the library", "drivers/vhca/tpt/key.hh", '#include "kilim/queue/sq.hh"\n',
+     "arrow vhca/tpt -> kilim/queue"),
+    ("the library on the device", PORT, '#include "vhca/hca/hca.hh"\n', "arrow kilim/port"),
+    ("a table with an arrow down", "doc/layers.txt", "=" + LAYERS.replace(
+        "kilim/base : :", "kilim/base : kilim/queue :"), "cycle"),
+    ("a table that names no room", "doc/layers.txt", "kilim/x : kilim/nowhere :\n", "does not exist"),
+    ("a table with a broken line", "doc/layers.txt", "kilim/x\n", "a line is"),
+    ("headers that include each other", BASE, '#include "kilim/base/cc.hh"\n', "include cycle"),
+    ("verbs in the library", PORT, "#include <infiniband/verbs.h>\n", "guarded"),
+    ("the kernel's ABI in the library", PORT, "#include <rdma/mlx5-abi.h>\n", "guarded"),
+    ("DPDK in the device", "drivers/vhca/hca/hca.hh", "#include <rte_eal.h>\n", "guarded"),
+    ("CUnit outside tests", BASE, "#include <CUnit/CUnit.h>\n", "guarded"),
+    ("an include of nothing", BASE, '#include "kilim/base/gone.hh"\n', "no file of the project"),
+    ("a file without a room", "lib/kilim/attic/x.hh", "=" + HEAD, "without a room"),
+    ("a long file", BASE, "\n" * 400, "at most 400"),
+    ("a long script", "usertools/check.sh", "\n" * 400, "at most 400"),
+    ("a long function", BASE, LONG_BODY, "f() has 62 lines"),
+    ("a long signature", BASE, LONG_LIST, "f() has 61 lines"),
+    ("a long member", BASE, "class A {\n" + LONG_BODY + "};\n", "f() has 62 lines"),
+    ("no SPDX line", BASE, "=// A thing.\n#pragma once\n", "SPDX"),
+    ("no SPDX line in a script", "usertools/check.sh", "=#!/bin/sh\n", "SPDX"),
+    ("no SPDX line in a build file", "lib/meson.build", "=x = 1\n", "SPDX"),
+    ("no opening comment", BASE, "=" + SPDX + "#pragma once\n", "no opening comment"),
+    ("a header without its guard", BASE, "=" + SPDX + "// A thing.\n", "#pragma once"),
+    ("a file name without a concept", "lib/kilim/base/string_utils.hh", "=" + HEAD, "'utils'"),
+    ("a folder name without a concept", "lib/kilim/base/common/x.hh", "=" + HEAD, "'common'"),
+    ("a type name without a concept", BASE, "class QueueManager {};\n", "'Manager'"),
+    ("virtual in a hot header", QUEUE, "struct A { virtual void f(); };\n", "virtual in a hot"),
+    ("logging in a hot header", QUEUE, "void f() { printf(x); }\n", "logging"),
+    ("DPDK's log in a hot header", QUEUE, "void f() { RTE_LOG(x); }\n", "logging"),
+    ("a mutex in a hot header", QUEUE, "std::mutex m;\n", "allocates or locks"),
+    ("a function object in a hot header", QUEUE, "std::function<void()> m;\n", "allocates or"),
+    ("a vector in a hot header", QUEUE, "std::vector<int> m;\n", "allocates or locks"),
+    ("a string in a hot header", QUEUE, "std::string m;\n", "allocates or locks"),
+    ("a shared pointer in a hot header", QUEUE, "std::shared_ptr<int> m;\n", "allocates or locks"),
+    ("new in a hot header", QUEUE, "int* p = new int;\n", "allocation"),
+    ("malloc in a hot header", QUEUE, "void* p = malloc(1);\n", "allocation"),
+    ("throw in a hot header", QUEUE, "void f() { throw 1; }\n", "throw"),
+    ("a raw fence", PORT, "void f() { std::atomic_thread_fence(x); }\n", "raw fence"),
+    ("an intrinsic fence", PORT, "void f() { _mm_sfence(); }\n", "raw fence"),
+    ("a fence in assembly", PORT, 'void f() { asm volatile("" ::: "memory"); }\n', "raw fence"),
+    ("a fence of DPDK", PORT, "void f() { rte_smp_wmb(); }\n", "raw fence"),
+    ("a macro of no house", BASE, "#define MIN(a, b) a\n", "macro MIN"),
+    ("an unnamed exception from lint", BASE, "int a;  // NOLINT\n", "NOLINT"),
+    ("something left for later", BASE, "// TO" "DO: later\n", "unfinished"),
+)
+# A second file that a seed needs beside its own.
+BESIDE = {"headers that include each other":
+          {"lib/kilim/base/cc.hh": HEAD + '#include "kilim/base/be.hh"\n'}}
+
+
+def plant(folder, files):
+    for path, text in files.items():
+        full = os.path.join(folder, path)
+        os.makedirs(os.path.dirname(full), exist_ok=True)
+        with open(full, "w", encoding="utf-8") as f:
+            f.write(text)
+
+
+def check(checker, files):
+    with tempfile.TemporaryDirectory() as folder:
+        plant(folder, files)
+        return checker(folder).run()
+
+
+def run(checker):
+    bad = 0
+    for path, line, what in check(checker, CLEAN):
+        print(f"the clean tree is reported: {path}:{line}: {what}")
+        bad += 1
+    for name, path, text, expected in SEEDS:
+        files = dict(CLEAN, **BESIDE.get(name, {}))
+        files[path] = text[1:] if text.startswith("=") else files.get(path, "") + text
+        found = check(checker, files)
+        if not any(expected in what for _, _, what in found):
+            print(f"not reported: {name} ({path}); came instead: {found}")
+            bad += 1
+    print(f"{len(SEEDS)} seeds, {bad} not reported as they should")
+    return 1 if bad or not SEEDS else 0
