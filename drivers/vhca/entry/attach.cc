@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The way in for programs that know Kilim: loads libibverbs and libmlx5 if they are not there yet,
+// redirects their calls, and keeps the tree that stands for the two class folders of sysfs.
+
+#include "vhca/entry/attach.hh"
+
+#include <cerrno>
+#include <climits>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include "vhca/entry/calls.hh"
+#include "vhca/entry/device_list.hh"
+#include "vhca/entry/got.hh"
+#include "vhca/entry/launched.hh"
+#include "vhca/entry/sysfs_tree.hh"
+
+namespace kilim::vhca {
+
+struct AttachedState {
+  std::string name;
+  Device* device = nullptr;                     // ours, or
+  const KilimVhcaLaunched* launched = nullptr;  // the launcher's
+  void* launched_device = nullptr;
+};
+
+namespace {
+
+// Made at the first attach, and anew at the first one of a forked child; never destroyed.
+SysfsTree* tree = nullptr;
+pid_t tree_owner = 0;
+pthread_mutex_t attach_lock = PTHREAD_MUTEX_INITIALIZER;
+
+// "<any root>/class/infiniband..." becomes our tree's: libibverbs may have cached another root than
+// /sys before we came. Null: not such a path; `room` is what it points to else.
+const char* in_tree(const char* path, char (&room)[PATH_MAX]) noexcept {
+  constexpr char part[] = "/class/infiniband";
+  const char* found = path == nullptr || path[0] != '/' ? nullptr : std::strstr(path, part);
+  if (found == nullptr) return path;
+  const char* rest = found + sizeof(part) - 1;
+  if (std::strncmp(rest, "_verbs", 6) == 0) rest += 6;
+  if (*rest != '\0' && *rest != '/') return path;
+  const int n = std::snprintf(room, sizeof(room), "%s%s", tree->path().c_str(), found);
+  return n > 0 && static_cast<std::size_t>(n) < sizeof(room) ? room : path;
+}
+
+mode_t mode_argument(int flags, va_list arguments) noexcept {
+  return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(arguments, mode_t) : 0;
+}
+
+int redirected_open(const char* path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = mode_argument(flags, arguments);
+  va_end(arguments);
+  char room[PATH_MAX];
+  return calls::open_at(AT_FDCWD, in_tree(path, room), flags, mode);
+}
+
+int redirected_openat(int dir, const char* path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = mode_argument(flags, arguments);
+  va_end(arguments);
+  char room[PATH_MAX];
+  return calls::open_at(dir, in_tree(path, room), flags, mode);
+}
+
+int redirected_stat(const char* path, struct stat* st) {
+  char room[PATH_MAX];
+  return calls::stat_at(AT_FDCWD, in_tree(path, room), st, 0);
+}
+
+DIR* redirected_opendir(const char* path) {
+  char room[PATH_MAX];
+  return ::opendir(in_tree(path, room));
+}
+
+int redirected_ioctl(int fd, unsigned long request, ...) {
+  va_list arguments;
+  va_start(arguments, request);
+  void* argument = va_arg(arguments, void*);
+  va_end(arguments);
+  return calls::ioctl(fd, request, argument);
+}
+
+template <typename F>
+void* address(F* f) noexcept {
+  return reinterpret_cast<void*>(f);
+}
+
+const Redirect redirects[] = {
+    {"open", address(redirected_open)},
+    {"open64", address(redirected_open)},
+    {"openat", address(redirected_openat)},
+    {"openat64", address(redirected_openat)},
+    {"opendir", address(redirected_opendir)},
+    {"stat", address(redirected_stat)},
+    {"stat64", address(redirected_stat)},
+    {"fstat", address(calls::file_stat)},
+    {"fstat64", address(calls::file_stat)},
+    {"socket", address(calls::socket)},
+    {"ioctl", address(redirected_ioctl)},
+    {"write", address(calls::write)},
+    {"mmap", address(calls::map)},
+    {"mmap64", address(calls::map)},
+    {"close", address(calls::close)},
+};
+
+// Loaded for the life of the process; libibverbs finds the driver it wants loaded already.
+Status redirect_libraries() {
+  const char* libraries[] = {"libibverbs.so.1", "libmlx5.so.1", "libnl-3.so.200"};
+  for (const char* library : libraries) {
+    if (::dlopen(library, RTLD_NOW | RTLD_LOCAL) == nullptr) {
+      return Error{ENOENT,
+                   "libibverbs, libmlx5 or libnl-3 cannot be loaded: are rdma-core's "
+                   "packages installed?"};
+    }
+  }
+  if (redirect_calls("libibverbs.so", redirects) < 0 || redirect_calls("libmlx5", redirects) < 0 ||
+      redirect_calls("libnl-3.so", redirects) < 0) {
+    return Error{EPERM, "the calls of libibverbs cannot be redirected"};
+  }
+  return Done{};
+}
+
+void erase_tree() noexcept {
+  if (::getpid() == tree_owner) tree->erase();
+}
+
+Status prepare_tree() {
+  if (tree != nullptr && tree_owner == ::getpid()) return Done{};
+  auto made = SysfsTree::make();
+  if (!made.ok()) return made.error();
+  if (tree == nullptr) std::atexit(&erase_tree);
+  tree = new SysfsTree(std::move(*made));
+  tree_owner = ::getpid();
+  for (std::size_t i = 0; i < device_list::count(); i++) {
+    const Device& device = *device_list::at(i);
+    if (device.hidden()) continue;
+    if (Status added = tree->add(device.config(), device.profile()); !added.ok()) return added;
+  }
+  return redirect_libraries();
+}
+
+// The launcher's library, where it has been loaded before us.
+const KilimVhcaLaunched* find_launcher() noexcept {
+  void* symbol = ::dlsym(RTLD_DEFAULT, "kilim_vhca_launched");
+  if (symbol == nullptr) return nullptr;
+  const auto* launched = reinterpret_cast<decltype(&kilim_vhca_launched)>(symbol)();
+  return launched != nullptr && launched->version == 1 ? launched : nullptr;
+}
+
+Result<AttachedState*> find_launched(const KilimVhcaLaunched* launched, const std::string& name) {
+  void* device = launched->find(name.c_str());
+  if (device == nullptr) return Error{ENOENT, "the launcher has no virtual device of this name"};
+  return new AttachedState{name, nullptr, launched, device};
+}
+
+Result<AttachedState*> attach_here(const AttachConfig& config) {
+  if (Status prepared = prepare_tree(); !prepared.ok()) return prepared.error();
+  const auto number = static_cast<uint32_t>(tree->first_free_number() + device_list::count());
+  auto device = device_list::add({config, number});
+  if (!device.ok()) return device.error();
+  // Made now: a bad wire is the caller's to know, not the one's who opens the device.
+  auto instance = (*device)->instance();
+  Status listed = instance.ok() ? tree->add((*device)->config(), (*device)->profile())
+                                : Status(instance.error());
+  if (!listed.ok()) {
+    (*device)->hide();
+    return listed.error();
+  }
+  return new AttachedState{config.name, *device, nullptr, nullptr};
+}
+
+Result<AttachedState*> attach_by_config(const AttachConfig& config) {
+  if (!name_is_valid(config.name)) {
+    return Error{EINVAL, "a device name is 1 to 32 letters, digits, '_', '-' or '.'"};
+  }
+  if (const KilimVhcaLaunched* launched = find_launcher(); launched != nullptr) {
+    return find_launched(launched, config.name);
+  }
+  if (device_list::find_name(config.name) != nullptr) {
+    return Error{EEXIST, "a virtual device of this name is attached already"};
+  }
+  return attach_here(config);
+}
+
+}  // namespace
+
+const std::string& Attached::name() const noexcept {
+  return state_->name;
+}
+
+Hca* Attached::hca() noexcept {
+  Instance* instance = state_->device == nullptr ? nullptr : state_->device->live();
+  return instance == nullptr ? nullptr : &instance->hca();
+}
+
+std::size_t Attached::poll(std::size_t budget) noexcept {
+  if (state_->launched != nullptr) return state_->launched->poll(state_->launched_device, budget);
+  Instance* instance = state_->device->live();
+  return instance == nullptr ? 0 : instance->poll(budget);
+}
+
+void Attached::detach() noexcept {
+  if (state_->device == nullptr || state_->device->hidden()) return;
+  pthread_mutex_lock(&attach_lock);
+  state_->device->hide();
+  tree->remove(state_->device->config());
+  pthread_mutex_unlock(&attach_lock);
+}
+
+Result<Attached*> attach(const AttachConfig& config) {
+  pthread_mutex_lock(&attach_lock);
+  auto state = attach_by_config(config);
+  pthread_mutex_unlock(&attach_lock);
+  if (!state.ok()) return state.error();
+  return new Attached(*state);
+}
+
+}  // namespace kilim::vhca

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Ours or the kernel's, call by call.
+
+#include "vhca/entry/calls.hh"
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+
+#include <linux/netlink.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/socket.h>
+
+#include "vhca/entry/device_list.hh"
+#include "vhca/entry/open_files.hh"
+#include "vhca/entry/raw.hh"
+#include "vhca/hca/dma_guard.hh"
+
+namespace kilim::vhca::calls {
+namespace {
+
+// A thread that blocks the two signals must let them through while the device looks at its memory.
+class FaultsOpen {
+ public:
+  FaultsOpen() noexcept {
+    sigset_t faults;
+    sigemptyset(&faults);
+    sigaddset(&faults, SIGSEGV);
+    sigaddset(&faults, SIGBUS);
+    pthread_sigmask(SIG_UNBLOCK, &faults, &before_);
+  }
+  ~FaultsOpen() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  FaultsOpen(const FaultsOpen&) = delete;
+  FaultsOpen& operator=(const FaultsOpen&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+int fail(int error) noexcept {
+  errno = error;
+  return -1;
+}
+
+// A handler that the program has installed since would get the faults that are ours.
+void keep_handler_on_top() noexcept {
+  static std::atomic<bool> said{false};
+  if (dma::check_on_top() && !said.exchange(true)) {
+    std::fprintf(stderr,
+                 "kilim-vhca: the program has replaced the SIGSEGV or SIGBUS handler: ours is put "
+                 "in front of it again\n");
+  }
+}
+
+int open_device(Device& device, int flags) {
+  auto instance = device.instance();
+  if (!instance.ok()) {
+    std::fprintf(stderr, "kilim-vhca: %s: %s\n", device.config().attach.name.c_str(),
+                 instance.error().what);
+    return fail(instance.error().code);
+  }
+  auto* file = new DeviceFile((*instance)->hca());
+  const int fd = open_files::add(file, *instance, &device, (flags & O_CLOEXEC) != 0);
+  if (fd >= 0) return fd;
+  delete file;
+  return fail(-fd);
+}
+
+void describe(const Device& device, struct stat* st) noexcept {
+  st->st_mode = S_IFCHR | 0666;
+  st->st_rdev = device.config().rdev();
+  st->st_size = 0;
+}
+
+}  // namespace
+
+int open_at(int dir, const char* path, int flags, mode_t mode) noexcept {
+  Device* device = device_list::find_path(path);
+  return device == nullptr ? raw::open_at(dir, path, flags, mode) : open_device(*device, flags);
+}
+
+int stat_at(int dir, const char* path, struct stat* st, int flags) noexcept {
+  const Device* device = device_list::find_path(path);
+  if (device == nullptr) return raw::stat_at(dir, path, st, flags);
+  // Like the device folder, with what is a device's own.
+  if (raw::stat_at(AT_FDCWD, "/dev", st, 0) != 0) return -1;
+  describe(*device, st);
+  st->st_nlink = 1;
+  return 0;
+}
+
+int file_stat(int fd, struct stat* st) noexcept {
+  const int result = raw::file_stat(fd, st);
+  if (result != 0) return result;
+  const OpenFileRef open(fd);
+  if (open) describe(*open->device, st);
+  return result;
+}
+
+// With the kernel's RDMA netlink libibverbs would never look at sysfs, where our devices are.
+int socket(int domain, int type, int protocol) noexcept {
+  if (domain == AF_NETLINK && protocol == NETLINK_RDMA) return fail(EPROTONOSUPPORT);
+  return raw::socket(domain, type, protocol);
+}
+
+int ioctl(int fd, unsigned long request, void* argument) noexcept {
+  const OpenFileRef open(fd);
+  if (!open) return raw::ioctl(fd, request, argument);
+  keep_handler_on_top();
+  const FaultsOpen faults;
+  const int result = open->file->ioctl(request, argument);
+  open->instance->kick();
+  return result < 0 ? fail(-result) : result;
+}
+
+ssize_t write(int fd, const void* from, std::size_t count) noexcept {
+  const OpenFileRef open(fd);
+  if (!open) return raw::write(fd, from, count);
+  keep_handler_on_top();
+  const FaultsOpen faults;
+  const ssize_t result = open->file->write(from, count);
+  open->instance->kick();
+  return result < 0 ? fail(static_cast<int>(-result)) : result;
+}
+
+void* map(void* at, std::size_t length, int prot, int flags, int fd, int64_t offset) noexcept {
+  // Callers pass any descriptor with MAP_ANONYMOUS.
+  if ((flags & MAP_ANONYMOUS) != 0) return raw::map(at, length, prot, flags, fd, offset);
+  const OpenFileRef open(fd);
+  if (!open) return raw::map(at, length, prot, flags, fd, offset);
+  DeviceFile::Mapping mapping;
+  const int result = open->file->mmap(static_cast<uint64_t>(offset), length, prot, flags, mapping);
+  if (result < 0) {
+    errno = -result;
+    return MAP_FAILED;
+  }
+  void* page =
+      raw::map(at, length, prot, flags, mapping.map_fd, static_cast<int64_t>(mapping.map_offset));
+  if (page != MAP_FAILED && (prot & PROT_WRITE) != 0) open->instance->mapped(page, length);
+  return page;
+}
+
+int close(int fd) noexcept {
+  OpenFileRef open(fd);
+  if (open) {
+    DeviceFile* last = open_files::remove_if_last(open.give_up(), fd);
+    delete last;
+  }
+  return raw::close(fd);
+}
+
+}  // namespace kilim::vhca::calls

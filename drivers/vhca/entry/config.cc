@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Names, numbers, addresses of a device, and the launcher's variables.
+
+#include "vhca/entry/config.hh"
+
+#include <charconv>
+#include <cstdlib>
+
+#include <sys/sysmacros.h>
+
+namespace kilim::vhca {
+namespace {
+
+constexpr unsigned verbs_major = 231;  // the kernel's major number of InfiniBand devices
+constexpr unsigned first_uverbs_minor = 192;
+constexpr char wire_separator = ',';  // wire specs contain none
+
+uint64_t mix(uint64_t h, uint64_t value) noexcept {
+  h = (h ^ value) * 0x9e3779b97f4a7c15u;
+  return h ^ (h >> 29);
+}
+
+void put(const char* name, const std::string& value) {
+  ::setenv(name, value.c_str(), 1);
+}
+
+std::string get(const char* name) {
+  const char* value = ::getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+uint64_t get_number(const char* name, uint64_t otherwise) {
+  const std::string text = get(name);
+  uint64_t value = otherwise;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+std::vector<std::string> split(const std::string& list) {
+  std::vector<std::string> parts;
+  for (std::size_t at = 0; at < list.size();) {
+    std::size_t end = list.find(wire_separator, at);
+    if (end == std::string::npos) end = list.size();
+    parts.push_back(list.substr(at, end - at));
+    at = end + 1;
+  }
+  return parts;
+}
+
+std::string join(const std::vector<std::string>& parts) {
+  std::string list;
+  for (const std::string& part : parts) {
+    list += part;
+    list += wire_separator;
+  }
+  return list;
+}
+
+}  // namespace
+
+dev_t DeviceConfig::rdev() const noexcept {
+  return makedev(verbs_major, first_uverbs_minor + number);
+}
+
+bool name_is_valid(std::string_view name) noexcept {
+  constexpr std::string_view allowed =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
+  return !name.empty() && name.size() <= 32 && name.front() != '.' &&
+         name.find_first_not_of(allowed) == std::string_view::npos;
+}
+
+Mac mac_of(const AttachConfig& config) noexcept {
+  uint64_t h = mix(0x6b696c696d, config.seed);
+  for (char c : config.name) h = mix(h, static_cast<uint8_t>(c));
+  Mac mac{0x02};
+  for (std::size_t i = 1; i < mac.size(); i++) mac[i] = static_cast<uint8_t>(h >> (8 * i));
+  return mac;
+}
+
+uint64_t guid_of(const Mac& mac) noexcept {
+  const uint8_t eui[8] = {
+      static_cast<uint8_t>(mac[0] ^ 2), mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
+  uint64_t guid = 0;
+  for (uint8_t byte : eui) guid = guid << 8 | byte;
+  return guid;
+}
+
+DeviceConfig LaunchConfig::device(uint32_t k) const {
+  DeviceConfig config;
+  config.attach = attach;
+  config.attach.name += std::to_string(k);
+  config.attach.wires.clear();
+  if (k < attach.wires.size() && !attach.wires[k].empty()) {
+    config.attach.wires.push_back(attach.wires[k]);
+  }
+  config.number = first_number + k;
+  return config;
+}
+
+void put_in_environment(const LaunchConfig& config) {
+  put("KILIM_VHCA_TREE", config.tree);
+  put("KILIM_VHCA_DEVICES", std::to_string(config.devices));
+  put("KILIM_VHCA_FIRST", std::to_string(config.first_number));
+  put("KILIM_VHCA_NAME", config.attach.name);
+  put("KILIM_VHCA_PROFILE", config.attach.profile);
+  put("KILIM_VHCA_WIRES", join(config.attach.wires));
+  put("KILIM_VHCA_SEED", std::to_string(config.attach.seed));
+  put("KILIM_VHCA_JOURNAL", config.attach.journal);
+}
+
+LaunchConfig find_in_environment() {
+  LaunchConfig config;
+  config.tree = get("KILIM_VHCA_TREE");
+  config.devices = static_cast<uint32_t>(get_number("KILIM_VHCA_DEVICES", 1));
+  config.first_number = static_cast<uint32_t>(get_number("KILIM_VHCA_FIRST", 0));
+  config.attach.name = get("KILIM_VHCA_NAME");
+  config.attach.profile = get("KILIM_VHCA_PROFILE");
+  config.attach.wires = split(get("KILIM_VHCA_WIRES"));
+  config.attach.seed = get_number("KILIM_VHCA_SEED", 0);
+  config.attach.journal = get("KILIM_VHCA_JOURNAL");
+  config.attach.progress = Progress::thread;
+  return config;
+}
+
+}  // namespace kilim::vhca

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What is known of a virtual adapter before a process opens it, and how the launcher hands it to
+// the processes that it starts: in environment variables KILIM_VHCA_*. Values, any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "kilim/base/result.hh"
+#include "vhca/entry/attach.hh"
+#include "vhca/hca/spec.hh"
+
+namespace kilim::vhca {
+
+struct DeviceConfig {
+  AttachConfig attach;  // name, profile, wires, seed, journal, progress
+  uint32_t number = 0;  // N of uverbsN
+
+  [[nodiscard]] dev_t rdev() const noexcept;
+};
+
+// A name that sysfs and libibverbs take: 1 to 32 of [A-Za-z0-9_.-], not beginning with '.'.
+bool name_is_valid(std::string_view name) noexcept;
+
+// The address of port 1, locally administered; the same for the same name and seed.
+Mac mac_of(const AttachConfig& config) noexcept;
+
+// The adapter's GUID, the EUI-64 of its address, in host order.
+uint64_t guid_of(const Mac& mac) noexcept;
+
+// One set-up of the launcher: equal devices with consecutive names and numbers.
+struct LaunchConfig {
+  std::string tree;  // its sysfs tree; empty: not under the launcher
+  uint32_t devices = 1;
+  uint32_t first_number = 0;
+  AttachConfig attach;  // `name` is the prefix; the k-th wire is the k-th device's
+
+  [[nodiscard]] DeviceConfig device(uint32_t k) const;
+};
+
+// To and from the environment; from: `tree` is empty where there is none.
+void put_in_environment(const LaunchConfig& config);
+LaunchConfig find_in_environment();
+
+}  // namespace kilim::vhca

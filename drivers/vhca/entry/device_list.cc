@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The list, what fork does to it, and what the end of the process does.
+
+#include "vhca/entry/device_list.hh"
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include "vhca/entry/open_files.hh"
+
+namespace kilim::vhca {
+namespace {
+
+constexpr std::size_t max_devices = 4096;  // detached ones count
+std::atomic<Device*> devices[max_devices];
+std::atomic<std::size_t> device_count{0};
+pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+bool handlers_installed = false;
+
+class ListGuard {
+ public:
+  ListGuard() noexcept { pthread_mutex_lock(&list_lock); }
+  ~ListGuard() { pthread_mutex_unlock(&list_lock); }
+  ListGuard(const ListGuard&) = delete;
+  ListGuard& operator=(const ListGuard&) = delete;
+};
+
+void close_journals() noexcept {
+  for (std::size_t i = 0; i < device_list::count(); i++) {
+    if (Instance* instance = device_list::at(i)->live(); instance != nullptr) {
+      instance->close_journal();
+    }
+  }
+}
+
+}  // namespace
+
+// Around fork every lock of ours is held, in this order: list, then each adapter's.
+struct ForkHandlers {
+  static void prepare() noexcept {
+    pthread_mutex_lock(&list_lock);
+    for_each([](Instance& i) { i.before_fork(); });
+  }
+  static void parent() noexcept {
+    for_each([](Instance& i) { i.after_fork_in_parent(); });
+    pthread_mutex_unlock(&list_lock);
+  }
+  // The parent's adapters are the parent's. Their copies here are left as they are, and the next
+  // open makes new ones.
+  static void child() noexcept {
+    for_each([](Instance& i) { i.after_fork_in_child(); });
+    open_files::after_fork_in_child();
+    for (std::size_t i = 0; i < device_list::count(); i++) {
+      device_list::at(i)->live_.store(nullptr, std::memory_order_relaxed);
+    }
+    pthread_mutex_init(&list_lock, nullptr);
+  }
+
+ private:
+  template <typename F>
+  static void for_each(F f) noexcept {
+    for (std::size_t i = 0; i < device_list::count(); i++) {
+      if (Instance* instance = device_list::at(i)->live(); instance != nullptr) f(*instance);
+    }
+  }
+};
+
+Result<Instance*> Device::instance() {
+  const ListGuard guard;
+  if (Instance* instance = live(); instance != nullptr) return instance;
+  auto made = Instance::make(config_.attach, profile_);
+  if (!made.ok()) return made.error();
+  if (!handlers_installed) {
+    pthread_atfork(&ForkHandlers::prepare, &ForkHandlers::parent, &ForkHandlers::child);
+    std::atexit(&close_journals);
+    handlers_installed = true;
+  }
+  Instance* instance = made->release();
+  live_.store(instance, std::memory_order_release);
+  return instance;
+}
+
+namespace device_list {
+
+Result<Device*> add(DeviceConfig config) {
+  auto profile = find_profile(config.attach.profile);
+  if (!profile.ok()) return profile.error();
+  const ListGuard guard;
+  const std::size_t n = count();
+  if (n == max_devices)
+    return Error{ENOSPC, "no more virtual devices can be attached to this process"};
+  auto* device = new Device(std::move(config), *profile);
+  devices[n].store(device, std::memory_order_relaxed);
+  device_count.store(n + 1, std::memory_order_release);
+  return device;
+}
+
+std::size_t count() noexcept {
+  return device_count.load(std::memory_order_acquire);
+}
+
+Device* at(std::size_t i) noexcept {
+  return devices[i].load(std::memory_order_relaxed);
+}
+
+Device* find_name(std::string_view name) noexcept {
+  for (std::size_t i = 0; i < count(); i++) {
+    if (!at(i)->hidden() && at(i)->config().attach.name == name) return at(i);
+  }
+  return nullptr;
+}
+
+Device* find_path(const char* path) noexcept {
+  constexpr char prefix[] = "/dev/infiniband/uverbs";
+  if (path == nullptr || std::strncmp(path, prefix, sizeof(prefix) - 1) != 0) return nullptr;
+  char* end = nullptr;
+  const unsigned long number = std::strtoul(path + sizeof(prefix) - 1, &end, 10);
+  if (end == path + sizeof(prefix) - 1 || *end != '\0') return nullptr;
+  for (std::size_t i = 0; i < count(); i++) {
+    if (!at(i)->hidden() && at(i)->config().number == number) return at(i);
+  }
+  return nullptr;
+}
+
+}  // namespace device_list
+
+}  // namespace kilim::vhca

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Puts an adapter together and lets one thread at a time run it.
+
+#include "vhca/entry/instance.hh"
+
+#include <cerrno>
+#include <memory>
+#include <string_view>
+
+#include <signal.h>
+
+#include "vhca/hca/dma_guard.hh"
+#include "vhca/wire/make.hh"
+
+namespace kilim::vhca {
+namespace {
+
+Result<std::unique_ptr<Journal>> open_journal(const AttachConfig& config) {
+  if (config.journal.empty()) return std::make_unique<Journal>();
+  const bool json = std::string_view(config.journal).ends_with(".json");
+  return Journal::open(config.journal.c_str(), json ? Journal::Format::json : Journal::Format::text,
+                       config.name);
+}
+
+// Client memory is touched only where its faults can be caught. Asked of the kernel once in a
+// while: threads rarely change these two signals.
+bool faults_are_caught() noexcept {
+  constexpr uint32_t calls_between_looks = 1024;
+  thread_local uint32_t calls = 0;
+  thread_local bool open = false;
+  if (calls++ % calls_between_looks == 0) open = dma::signals_open();
+  return open;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Instance>> Instance::make(const AttachConfig& config,
+                                                 const Profile& profile) {
+  if (!dma::install()) return Error{ENOSYS, "cannot install the handler for bad client memory"};
+  auto journal = open_journal(config);
+  if (!journal.ok()) return journal.error();
+
+  HcaConfig hca_config;
+  hca_config.name = config.name;
+  hca_config.profile = profile;
+  hca_config.mac = mac_of(config);
+  hca_config.seed = config.seed;
+  for (const std::string& spec : config.wires) {
+    auto wire = make_wire(spec);
+    if (!wire.ok()) return wire.error();
+    hca_config.wires.push_back(std::move(*wire));
+  }
+  hca_config.journal = journal->get();
+  auto hca = Hca::create(std::move(hca_config));
+  if (!hca.ok()) return hca.error();
+
+  std::unique_ptr<Instance> instance(new Instance);
+  instance->journal_ = std::move(*journal);
+  instance->hca_ = std::move(*hca);
+  if (config.progress == Progress::thread) {
+    instance->thread_ = std::make_unique<ProgressThread>(*instance->hca_);
+    if (!instance->thread_->start()) {
+      return Error{EAGAIN, "cannot start the virtual device's thread"};
+    }
+  }
+  return instance;
+}
+
+std::size_t Instance::poll(std::size_t budget) noexcept {
+  if (inherited_) return 0;
+  sigset_t faults, before;
+  const bool caught = faults_are_caught();
+  if (!caught) {
+    // Without a thread of the adapter nobody else would do the work.
+    if (thread_) return 0;
+    sigemptyset(&faults);
+    sigaddset(&faults, SIGSEGV);
+    sigaddset(&faults, SIGBUS);
+    pthread_sigmask(SIG_UNBLOCK, &faults, &before);
+  }
+  std::size_t did = 0;
+  if (hca_->lock().try_lock()) {
+    did = hca_->run(budget);
+    hca_->lock().unlock();
+  }
+  if (!caught) pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return did;
+}
+
+std::size_t Instance::poll_for_client() noexcept {
+  if (thread_) thread_->client_polled();
+  return poll(256);
+}
+
+void Instance::mapped(void* page, std::size_t length) noexcept {
+  if (thread_) thread_->watch(page, length);
+}
+
+// The object stays, for whoever still refers to it; only its file goes.
+void Instance::close_journal() noexcept {
+  const LockGuard guard(hca_->lock());
+  std::destroy_at(journal_.get());
+  std::construct_at(journal_.get());
+}
+
+void Instance::before_fork() noexcept {
+  hca_->lock().lock();
+  if (thread_) thread_->before_fork();
+}
+
+void Instance::after_fork_in_parent() noexcept {
+  if (thread_) thread_->after_fork_in_parent();
+  hca_->lock().unlock();
+}
+
+void Instance::after_fork_in_child() noexcept {
+  if (thread_) thread_->after_fork_in_child();
+  hca_->lock().reset_after_fork();
+  inherited_ = true;
+}
+
+}  // namespace kilim::vhca

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The adapter of one virtual device in this process, with its journal and what runs it. Made when
+// the process first opens the device (or attaches), kept until the process ends: clients may still
+// poll while static objects are destroyed. Calls from any thread unless said otherwise.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "kilim/base/result.hh"
+#include "vhca/entry/config.hh"
+#include "vhca/entry/progress_thread.hh"
+#include "vhca/hca/hca.hh"
+#include "vhca/hca/journal.hh"
+#include "vhca/hca/profile.hh"
+
+namespace kilim::vhca {
+
+class Instance {
+ public:
+  static Result<std::unique_ptr<Instance>> make(const AttachConfig& config, const Profile& profile);
+
+  [[nodiscard]] Hca& hca() noexcept { return *hca_; }
+  // Runs the adapter if nobody else does at this moment.
+  std::size_t poll(std::size_t budget) noexcept;
+  // The same from a client's empty completion queue.
+  std::size_t poll_for_client() noexcept;
+  // A client has mapped a doorbell page.
+  void mapped(void* page, std::size_t length) noexcept;
+  // A client has asked for something that may have made work.
+  void kick() noexcept {
+    if (thread_) thread_->kick();
+  }
+
+  // The process ends: the journal writes its summary and only counts from then on.
+  void close_journal() noexcept;
+
+  void before_fork() noexcept;
+  void after_fork_in_parent() noexcept;
+  void after_fork_in_child() noexcept;
+
+ private:
+  Instance() = default;
+
+  std::unique_ptr<Journal> journal_;
+  std::unique_ptr<Hca> hca_;
+  std::unique_ptr<ProgressThread> thread_;  // none: progress is the poller's
+  bool inherited_ = false;                  // the parent's, in a forked child: never run here
+};
+
+}  // namespace kilim::vhca

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Which descriptors are opens of a virtual device. A device descriptor is a memfd, and its inode is
+// its identity: dup(), F_DUPFD and fork() need no bookkeeping, a number that was closed behind our
+// back and given out again is not mistaken for ours. Any thread; looking up a foreign descriptor
+// takes no lock and writes nothing; while no device is open it is one load.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include <sys/types.h>
+
+#include "kilim/base/result.hh"
+#include "vhca/uverbs/device_file.hh"
+
+namespace kilim::vhca {
+
+class Instance;
+class Device;
+
+// One open file description. Slots are never freed, so that a reader may look at any of them.
+struct OpenFile {
+  std::atomic<ino_t> inode{0};     // 0: free, or being filled
+  std::atomic<uint32_t> users{0};  // calls on their way through
+  std::atomic<bool> taken{false};
+  DeviceFile* file = nullptr;
+  Instance* instance = nullptr;
+  Device* device = nullptr;
+};
+
+namespace open_files {
+
+// Makes a descriptor for a new open. Negative errno: EMFILE and what memfd_create answers.
+int add(DeviceFile* file, Instance* instance, Device* device, bool close_on_exec) noexcept;
+
+// The open behind `fd`, held until release(); null: not ours. errno is kept.
+OpenFile* acquire(int fd) noexcept;
+void release(OpenFile* open) noexcept;
+
+// Takes the open off the table when no other descriptor of this process refers to it, waits for
+// the calls on their way, and gives back its file for deletion; else null. The caller holds `open`,
+// and releases it by this. `fd` is the descriptor about to be closed.
+DeviceFile* remove_if_last(OpenFile* open, int fd) noexcept;
+
+// In a child after fork, alone: no call is on its way; every file is disowned.
+void after_fork_in_child() noexcept;
+
+}  // namespace open_files
+
+// Holds an open for the length of a call.
+class OpenFileRef {
+ public:
+  explicit OpenFileRef(int fd) noexcept : open_(open_files::acquire(fd)) {}
+  ~OpenFileRef() {
+    if (open_ != nullptr) open_files::release(open_);
+  }
+  OpenFileRef(const OpenFileRef&) = delete;
+  OpenFileRef& operator=(const OpenFileRef&) = delete;
+  explicit operator bool() const noexcept { return open_ != nullptr; }
+  OpenFile* operator->() const noexcept { return open_; }
+  OpenFile* give_up() noexcept {
+    OpenFile* open = open_;
+    open_ = nullptr;
+    return open;
+  }
+
+ private:
+  OpenFile* open_;
+};
+
+}  // namespace kilim::vhca

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The system calls that this room interposes, asked of the kernel directly: the answer to calls
+// that are not ours, whatever else is loaded. Any thread, also in a signal handler. Never looks up
+// a symbol: that could allocate, or find ourselves.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace kilim::vhca::raw {
+
+inline int open_at(int dir, const char* path, int flags, mode_t mode) noexcept {
+  return static_cast<int>(::syscall(SYS_openat, dir, path, flags, mode));
+}
+inline int stat_at(int dir, const char* path, struct stat* st, int flags) noexcept {
+  return static_cast<int>(::syscall(SYS_newfstatat, dir, path, st, flags));
+}
+inline int file_stat(int fd, struct stat* st) noexcept {
+  return static_cast<int>(::syscall(SYS_fstat, fd, st));
+}
+inline int socket(int domain, int type, int protocol) noexcept {
+  return static_cast<int>(::syscall(SYS_socket, domain, type, protocol));
+}
+inline int ioctl(int fd, unsigned long request, void* argument) noexcept {
+  return static_cast<int>(::syscall(SYS_ioctl, fd, request, argument));
+}
+inline ssize_t write(int fd, const void* from, std::size_t count) noexcept {
+  return ::syscall(SYS_write, fd, from, count);
+}
+inline void* map(void* at, std::size_t length, int prot, int flags, int fd,
+                 int64_t offset) noexcept {
+  return reinterpret_cast<void*>(::syscall(SYS_mmap, at, length, prot, flags, fd, offset));
+}
+inline int close(int fd) noexcept {
+  return static_cast<int>(::syscall(SYS_close, fd));
+}
+
+}  // namespace kilim::vhca::raw

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Makes, fills and removes the folder. A write that fails fails the whole: a half device would be
+// an unexplained absence.
+
+#include "vhca/entry/sysfs_tree.hh"
+
+#include <cerrno>
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "vhca/entry/raw.hh"
+
+namespace kilim::vhca {
+namespace {
+
+constexpr const char* folder_prefix = "kilim-vhca.";
+constexpr const char* classes[] = {"infiniband_verbs", "infiniband"};
+
+std::string base_folder() {
+  const char* runtime = ::secure_getenv("XDG_RUNTIME_DIR");
+  if (runtime != nullptr && runtime[0] == '/' && ::access(runtime, W_OK) == 0) return runtime;
+  return "/tmp";
+}
+
+int unlink_one(const char* path, const struct stat*, int, struct FTW*) {
+  return ::remove(path);
+}
+
+void remove_all(const std::string& path) noexcept {
+  ::nftw(path.c_str(), unlink_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+}
+
+// Removes `path` if its maker is gone.
+void sweep_one(const std::string& path) {
+  struct stat st;
+  if (::lstat(path.c_str(), &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != ::geteuid()) return;
+  const Fd lock(::open((path + "/lock").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  if (!lock || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return;
+  remove_all(path);
+}
+
+void sweep(const std::string& base) {
+  DIR* dir = ::opendir(base.c_str());
+  if (dir == nullptr) return;
+  while (const dirent* entry = ::readdir(dir)) {
+    if (std::strncmp(entry->d_name, folder_prefix, std::strlen(folder_prefix)) == 0) {
+      sweep_one(base + "/" + entry->d_name);
+    }
+  }
+  ::closedir(dir);
+}
+
+bool make_folders(const std::string& path) {
+  for (std::size_t at = path.find('/', 1);; at = path.find('/', at + 1)) {
+    const std::string part = path.substr(0, at);
+    if (::mkdir(part.c_str(), 0755) != 0 && errno != EEXIST) return false;
+    if (at == std::string::npos) return true;
+  }
+}
+
+bool write_file(const std::string& path, std::string text) {
+  if (text.empty() || text.back() != '\n') text += '\n';
+  const Fd file(
+      raw::open_at(AT_FDCWD, path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  return file && ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+}
+
+struct File {
+  const char* path;
+  std::string text;
+};
+
+bool write_files(const std::string& folder, std::initializer_list<File> files) {
+  for (const File& file : files) {
+    const std::string path = folder + "/" + file.path;
+    if (!make_folders(path.substr(0, path.rfind('/'))) || !write_file(path, file.text)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+template <typename... A>
+std::string text(const char* format, A... a) {
+  char buffer[128];
+  std::snprintf(buffer, sizeof(buffer), format, a...);
+  return buffer;
+}
+
+std::string guid_text(uint64_t guid) {
+  return text("%04x:%04x:%04x:%04x", static_cast<unsigned>(guid >> 48),
+              static_cast<unsigned>(guid >> 32 & 0xffff),
+              static_cast<unsigned>(guid >> 16 & 0xffff), static_cast<unsigned>(guid & 0xffff));
+}
+
+std::string gid_text(uint64_t guid) {
+  return "fe80:0000:0000:0000:" + guid_text(guid);
+}
+
+std::string modalias(const Profile& p) {
+  return text("pci:v%08Xd%08Xsv%08Xsd00000007bc02sc00i00", unsigned{p.pci_vendor},
+              unsigned{p.pci_device}, unsigned{p.pci_vendor});
+}
+
+bool write_pci_folder(const std::string& folder, const Profile& p) {
+  return write_files(folder, {{"modalias", modalias(p)},
+                              {"vendor", text("0x%04x", unsigned{p.pci_vendor})},
+                              {"device", text("0x%04x", unsigned{p.pci_device})},
+                              {"subsystem_vendor", text("0x%04x", unsigned{p.pci_vendor})},
+                              {"subsystem_device", "0x0007"},
+                              {"class", "0x020000"},
+                              {"numa_node", "-1"}});
+}
+
+bool write_device_folder(const std::string& folder, const Profile& p, uint64_t guid) {
+  return write_files(folder, {{"node_type", "1: CA"},
+                              {"node_guid", guid_text(guid)},
+                              {"sys_image_guid", guid_text(guid)},
+                              {"node_desc", "kilim virtual HCA"},
+                              {"board_id", p.board_id},
+                              {"fw_ver", p.fw_ver},
+                              {"hw_rev", text("%x", p.hw_ver)},
+                              {"hca_type", text("MT%u", unsigned{p.pci_device})},
+                              {"ports/1/state", "4: ACTIVE"},
+                              {"ports/1/phys_state", "5: LinkUp"},
+                              {"ports/1/link_layer", "Ethernet"},
+                              {"ports/1/rate", "100 Gb/sec (4X EDR)"},
+                              {"ports/1/lid", "0x0"},
+                              {"ports/1/lid_mask_count", "0"},
+                              {"ports/1/sm_lid", "0x0"},
+                              {"ports/1/sm_sl", "0"},
+                              {"ports/1/cap_mask", "0x04010000"},
+                              {"ports/1/pkeys/0", "0xffff"},
+                              {"ports/1/gids/0", gid_text(guid)},
+                              {"ports/1/gid_attrs/types/0", "RoCE v2"}});
+}
+
+}  // namespace
+
+Result<SysfsTree> SysfsTree::make() {
+  const std::string base = base_folder();
+  sweep(base);
+  for (int attempt = 0; attempt < 8; attempt++) {
+    std::string path = base + "/" + folder_prefix + "XXXXXX";
+    if (::mkdtemp(path.data()) == nullptr) {
+      return Error{errno, "cannot make a folder for the device list in XDG_RUNTIME_DIR or /tmp"};
+    }
+    Fd lock(::open((path + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    struct stat st;
+    // Between open and flock another process may have taken the folder for a leftover.
+    if (!lock || ::flock(lock.get(), LOCK_EX) != 0 || ::fstat(lock.get(), &st) != 0 ||
+        st.st_nlink == 0) {
+      continue;
+    }
+    SysfsTree tree(std::move(path), std::move(lock));
+    Status linked = tree.link_real_devices();
+    if (linked.ok()) return tree;
+    tree.erase();
+    return linked.error();
+  }
+  return Error{EAGAIN, "cannot keep a folder for the device list"};
+}
+
+// By their real paths: the class folders themselves may be covered by ours (launcher, --sysfs
+// mount).
+Status SysfsTree::link_real_devices() {
+  for (const char* name : classes) {
+    const std::string real = std::string("/sys/class/") + name;
+    const std::string ours = path_ + "/class/" + name;
+    if (!make_folders(ours)) return Error{errno, "cannot write the device list"};
+    DIR* dir = ::opendir(real.c_str());
+    while (const dirent* entry = dir == nullptr ? nullptr : ::readdir(dir)) {
+      if (entry->d_name[0] == '.' || std::strcmp(entry->d_name, "abi_version") == 0) continue;
+      char target[PATH_MAX];
+      if (::realpath((real + "/" + entry->d_name).c_str(), target) == nullptr) continue;
+      if (::symlink(target, (ours + "/" + entry->d_name).c_str()) != 0) continue;
+      uint32_t number = 0;
+      if (std::sscanf(entry->d_name, "uverbs%" SCNu32, &number) == 1 && number >= first_free_) {
+        first_free_ = number + 1;
+      }
+    }
+    if (dir != nullptr) ::closedir(dir);
+  }
+  if (!write_file(path_ + "/class/infiniband_verbs/abi_version", "6")) {
+    return Error{errno, "cannot write the device list"};
+  }
+  return Done{};
+}
+
+Status SysfsTree::add(const DeviceConfig& device, const Profile& profile) {
+  const std::string uverbs = "uverbs" + std::to_string(device.number);
+  const std::string pci = path_ + "/devices/" + device.attach.name;
+  const std::string verbs_folder = path_ + "/class/infiniband_verbs/" + uverbs;
+  const std::string class_folder = path_ + "/class/infiniband/" + device.attach.name;
+  const dev_t rdev = device.rdev();
+  struct stat st;
+  if (::lstat(class_folder.c_str(), &st) == 0) {
+    return Error{EEXIST, "a device of this name is there already"};
+  }
+  const bool written =
+      write_pci_folder(pci, profile) &&
+      write_device_folder(class_folder, profile, guid_of(mac_of(device.attach))) &&
+      ::symlink(pci.c_str(), (class_folder + "/device").c_str()) == 0 &&
+      write_files(verbs_folder, {{"ibdev", device.attach.name},
+                                 {"abi_version", "1"},
+                                 {"dev", text("%u:%u", major(rdev), minor(rdev))}}) &&
+      ::symlink(pci.c_str(), (verbs_folder + "/device").c_str()) == 0;
+  if (!written) {
+    const Error error{errno, "cannot write the device list"};
+    remove(device);
+    return error;
+  }
+  return Done{};
+}
+
+void SysfsTree::remove(const DeviceConfig& device) noexcept {
+  remove_all(path_ + "/class/infiniband_verbs/uverbs" + std::to_string(device.number));
+  remove_all(path_ + "/class/infiniband/" + device.attach.name);
+  remove_all(path_ + "/devices/" + device.attach.name);
+}
+
+void SysfsTree::erase() noexcept {
+  remove_all(path_);
+  lock_.reset();
+}
+
+}  // namespace kilim::vhca

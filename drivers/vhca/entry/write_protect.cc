@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The userfaultfd calls. The list of ranges changes under a lock that the progress thread takes
+// before it sleeps and after it wakes, and only then.
+
+#include "vhca/entry/write_protect.hh"
+
+#include <cerrno>
+
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "vhca/entry/raw.hh"
+
+namespace kilim::vhca {
+namespace {
+
+constexpr unsigned user_mode_only = 1;  // UFFD_USER_MODE_ONLY
+constexpr uint64_t wanted = UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_WP_HUGETLBFS_SHMEM;
+
+Fd open_descriptor() noexcept {
+  constexpr int flags = O_CLOEXEC | O_NONBLOCK;
+  Fd fd(static_cast<int>(::syscall(SYS_userfaultfd, flags | static_cast<int>(user_mode_only))));
+  if (fd) return fd;
+  const Fd device(raw::open_at(AT_FDCWD, "/dev/userfaultfd", O_RDWR | O_CLOEXEC, 0));
+  if (!device) return Fd();
+  return Fd(static_cast<int>(::syscall(SYS_ioctl, device.get(), USERFAULTFD_IOC_NEW, flags)));
+}
+
+}  // namespace
+
+const char* WriteProtect::open() noexcept {
+  Fd fd = open_descriptor();
+  if (!fd) return "userfaultfd is refused";
+  uffdio_api api{};
+  api.api = UFFD_API;
+  api.features = wanted;
+  if (raw::ioctl(fd.get(), UFFDIO_API, &api) != 0 || (api.features & wanted) != wanted) {
+    return "the kernel cannot write-protect shared memory through userfaultfd";
+  }
+  fd_ = std::move(fd);
+  return nullptr;
+}
+
+bool WriteProtect::add(void* page, std::size_t length) noexcept {
+  if (!fd_) return false;
+  const Range range{reinterpret_cast<uintptr_t>(page), length};
+  uffdio_register reg{};
+  reg.range = {range.start, range.length};
+  reg.mode = UFFDIO_REGISTER_MODE_WP;
+  pthread_mutex_lock(&lock_);
+  const bool ok = raw::ioctl(fd_.get(), UFFDIO_REGISTER, &reg) == 0;
+  if (ok) {
+    std::erase_if(ranges_, [&](const Range& r) { return r.start == range.start; });
+    ranges_.push_back(range);
+  }
+  pthread_mutex_unlock(&lock_);
+  return ok;
+}
+
+// A range that the client has unmapped since answers ENOENT and is forgotten.
+void WriteProtect::apply(unsigned long long mode) noexcept {
+  pthread_mutex_lock(&lock_);
+  std::erase_if(ranges_, [&](const Range& r) {
+    uffdio_writeprotect wp{};
+    wp.range = {r.start, r.length};
+    wp.mode = mode;
+    int result;
+    do {
+      result = raw::ioctl(fd_.get(), UFFDIO_WRITEPROTECT, &wp);
+    } while (result != 0 && errno == EAGAIN);
+    return result != 0 && errno == ENOENT;
+  });
+  pthread_mutex_unlock(&lock_);
+}
+
+void WriteProtect::protect() noexcept {
+  apply(UFFDIO_WRITEPROTECT_MODE_WP);
+}
+
+void WriteProtect::release() noexcept {
+  uffd_msg messages[16];
+  while (::read(fd_.get(), messages, sizeof(messages)) > 0) {
+  }
+  apply(0);
+}
+
+void WriteProtect::after_fork_in_child() noexcept {
+  pthread_mutex_init(&lock_, nullptr);
+  fd_.reset();
+  ranges_.clear();
+}
+
+}  // namespace kilim::vhca

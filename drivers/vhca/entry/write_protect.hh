@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Makes a sleeping thread see a doorbell, which is a plain store: while it sleeps, the client's
+// mappings of the doorbell pages are write-protected through userfaultfd; a store traps and the
+// descriptor becomes readable. Owner: one adapter's progress thread; add() from any thread.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include <pthread.h>
+
+#include "kilim/base/fd.hh"
+
+namespace kilim::vhca {
+
+class WriteProtect {
+ public:
+  WriteProtect() = default;
+  WriteProtect(const WriteProtect&) = delete;
+  WriteProtect& operator=(const WriteProtect&) = delete;
+
+  // Asks the kernel for a userfaultfd that can do it; null, or a sentence with static storage that
+  // says what is missing.
+  const char* open() noexcept;
+  // Readable when a protected page was stored to; -1: not available.
+  [[nodiscard]] int fd() const noexcept { return fd_.get(); }
+
+  // A client's mapping of a doorbell page. False: it cannot be protected.
+  bool add(void* page, std::size_t length) noexcept;
+  // Every mapping that is still there. release() lets waiting stores go on.
+  void protect() noexcept;
+  void release() noexcept;
+
+  // Around fork: the mappings' list stands still; the child starts without a descriptor.
+  void before_fork() noexcept { pthread_mutex_lock(&lock_); }
+  void after_fork_in_parent() noexcept { pthread_mutex_unlock(&lock_); }
+  void after_fork_in_child() noexcept;
+
+ private:
+  struct Range {
+    unsigned long long start;
+    unsigned long long length;
+  };
+  void apply(unsigned long long mode) noexcept;
+
+  Fd fd_;
+  pthread_mutex_t lock_ = PTHREAD_MUTEX_INITIALIZER;
+  std::vector<Range> ranges_;
+};
+
+}  // namespace kilim::vhca
