@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The control path of one adapter: queues, keys, regions. What it makes is returned as geometry and
 // handles; bursts never come here. Implemented over rdma-core by drivers/mlx5.
-// Any thread, one at a time. Logs what it refuses; destroying what is unknown is EINVAL.
+// Any thread, one at a time. Destroying what is unknown is EINVAL.
 #pragma once
 
 #include <cstdint>

@@ -35,8 +35,7 @@ struct QpRequest {
   CqHandle recv_cq;
   uint32_t send_wqebbs = 0;  // 64-byte blocks
   uint32_t recv_wrs = 0;
-  uint32_t max_send_sge = 1;
-  uint32_t max_recv_sge = 1;
+  uint32_t max_recv_sge = 1;  // pieces of one receive
 };
 
 struct RcRequest {

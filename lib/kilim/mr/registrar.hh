@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Who makes memory known to a device. Implemented by the device's driver; control path only.
-// Any thread, one at a time. Logs what it refuses.
+// Any thread, one at a time.
 #pragma once
 
 #include <cstddef>

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mlx5/caps.hh"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include <infiniband/mlx5dv.h>
+
+#include "kilim/prm/cmd.hh"
+#include "kilim/prm/hca_cap.hh"
+#include "kilim/umr/umr_wqe.hh"
+
+namespace kilim::mlx5 {
+namespace {
+
+using HcaCap = std::array<std::byte, prm::cmd::hca_cap_bytes>;
+
+// The general group, current values; false where the adapter does not answer DevX commands.
+bool query_hca_cap(ibv_context* context, HcaCap& group) {
+  struct In {
+    prm::CmdInHdr hdr;
+    uint8_t reserved[8];
+  } in{};
+  in.hdr.opcode = be16{prm::cmd::query_hca_cap};
+  in.hdr.op_mod = be16{prm::cmd::cap_general << 1 | 1};
+  struct Out {
+    prm::CmdOutHdr hdr;
+    uint8_t reserved[8];
+    HcaCap group;
+  };
+  static_assert(sizeof(Out) == 16 + prm::cmd::hca_cap_bytes);
+  auto out = std::make_unique<Out>();
+  std::memset(static_cast<void*>(out.get()), 0, sizeof(Out));
+  if (mlx5dv_devx_general_cmd(context, &in, sizeof in, out.get(), sizeof(Out)) != 0) return false;
+  if (out->hdr.status != 0) return false;
+  group = out->group;
+  return true;
+}
+
+void read_umr(const HcaCap& group, device::Caps& caps) {
+  auto get = [&group](prm::CapField f) { return prm::cap_get(group, f); };
+  caps.umr = get(prm::hca_cap::umr_indirect_mkey_disabled) == 0;
+  const uint32_t fence = get(prm::hca_cap::umr_fence);
+  caps.umr_fence = fence == 2   ? prm::UmrFence::none
+                   : fence == 1 ? prm::UmrFence::small
+                                : prm::UmrFence::strong;
+  caps.max_indirection = get(prm::hca_cap::max_indirection);
+  // libmlx5 takes the number of entries in 16 bits and rounds it up to four.
+  const uint32_t entries = 1u << std::min(get(prm::hca_cap::log_max_klm_list_size), 16u);
+  caps.max_key_entries = std::min(entries, 65532u);
+  caps.max_inline_klms = std::min(umr::max_inline_klms, caps.max_key_entries);
+  caps.umr_pointer_list = get(prm::hca_cap::umr_ptr_rlkey) != 0;
+  caps.repeated_block = get(prm::hca_cap::repeated_block_disabled) == 0;
+  caps.atomics = get(prm::hca_cap::atomic) != 0;
+}
+
+// A default GID is fe80:: with the port's MAC spread over its second half, bit 1 of the first byte
+// turned.
+device::MacAddress mac_of(const ibv_gid& gid) {
+  const uint8_t* r = gid.raw;
+  return {static_cast<uint8_t>(r[8] ^ 2), r[9], r[10], r[13], r[14], r[15]};
+}
+
+constexpr uint32_t lane_mbps(uint8_t speed) {
+  switch (speed) {
+    case 1:
+      return 2500;
+    case 2:
+      return 5000;
+    case 4:
+    case 8:
+      return 10000;
+    case 16:
+      return 14000;
+    case 32:
+      return 25000;
+    case 64:
+      return 50000;
+    case 128:
+      return 100000;
+    default:
+      return 0;
+  }
+}
+
+constexpr uint32_t lanes(uint8_t width) {
+  switch (width) {
+    case 1:
+      return 1;
+    case 2:
+      return 4;
+    case 4:
+      return 8;
+    case 8:
+      return 12;
+    case 16:
+      return 2;
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
+
+Result<device::Caps> read_caps(ibv_context* context) {
+  ibv_device_attr attr{};
+  if (const int rc = ibv_query_device(context, &attr); rc != 0)
+    return Error{rc, "the adapter does not tell its limits"};
+  device::Caps caps;
+  caps.max_qp_wr = static_cast<uint32_t>(attr.max_qp_wr);
+  caps.max_cqe = static_cast<uint32_t>(attr.max_cqe);
+  caps.max_sge = static_cast<uint32_t>(attr.max_sge);
+  ibv_port_attr port{};
+  caps.raw_packet =
+      ibv_query_port(context, 1, &port) == 0 && port.link_layer == IBV_LINK_LAYER_ETHERNET;
+  auto group = std::make_unique<HcaCap>();
+  if (query_hca_cap(context, *group)) read_umr(*group, caps);
+  return caps;
+}
+
+Result<device::PortInfo> read_port(ibv_context* context, uint8_t number) {
+  ibv_port_attr attr{};
+  if (const int rc = ibv_query_port(context, number, &attr); rc != 0)
+    return Error{rc, "the adapter has no such port"};
+  device::PortInfo info;
+  info.active = attr.state == IBV_PORT_ACTIVE;
+  info.ethernet = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
+  info.mtu_bytes = 128u << attr.active_mtu;
+  info.speed_mbps = lane_mbps(attr.active_speed) * lanes(attr.active_width);
+  ibv_gid gid{};
+  if (info.ethernet && ibv_query_gid(context, number, 0, &gid) == 0) info.mac = mac_of(gid);
+  return info;
+}
+
+uint8_t choose_gid(ibv_context* context, uint8_t port) {
+  ibv_port_attr attr{};
+  if (ibv_query_port(context, port, &attr) != 0) return 0;
+  const auto count = static_cast<uint32_t>(std::clamp(attr.gid_tbl_len, 0, 255));
+  for (uint32_t i = 0; i < count; i++) {
+    ibv_gid_entry entry{};
+    if (ibv_query_gid_ex(context, port, i, &entry, 0) == 0 &&
+        entry.gid_type == IBV_GID_TYPE_ROCE_V2)
+      return static_cast<uint8_t>(i);
+  }
+  return 0;
+}
+
+}  // namespace kilim::mlx5

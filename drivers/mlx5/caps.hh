@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Reads what an adapter can do: verbs attributes, and the firmware's capabilities through DevX.
+// Any thread; control path only.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include "kilim/base/result.hh"
+#include "kilim/device/caps.hh"
+
+namespace kilim::mlx5 {
+
+Result<device::Caps> read_caps(ibv_context* context);
+Result<device::PortInfo> read_port(ibv_context* context, uint8_t number);
+
+// The index of a GID to connect by: the first RoCE v2 one, else 0.
+uint8_t choose_gid(ibv_context* context, uint8_t port);
+
+}  // namespace kilim::mlx5

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Verbs objects that destroy themselves. Owner: whoever holds them; move-only.
+#pragma once
+
+#include <memory>
+
+#include <infiniband/mlx5dv.h>
+#include <infiniband/verbs.h>
+
+namespace kilim::mlx5 {
+
+// One overload an object, since verbs has inline functions among its destroyers.
+struct Destroy {
+  void operator()(ibv_context* o) const noexcept { (void)ibv_close_device(o); }
+  void operator()(ibv_pd* o) const noexcept { (void)ibv_dealloc_pd(o); }
+  void operator()(ibv_cq* o) const noexcept { (void)ibv_destroy_cq(o); }
+  void operator()(ibv_qp* o) const noexcept { (void)ibv_destroy_qp(o); }
+  void operator()(ibv_flow* o) const noexcept { (void)ibv_destroy_flow(o); }
+  void operator()(ibv_mr* o) const noexcept { (void)ibv_dereg_mr(o); }
+  void operator()(mlx5dv_mkey* o) const noexcept { (void)mlx5dv_destroy_mkey(o); }
+};
+
+using Context = std::unique_ptr<ibv_context, Destroy>;
+using Pd = std::unique_ptr<ibv_pd, Destroy>;
+using VerbsCq = std::unique_ptr<ibv_cq, Destroy>;
+using VerbsQp = std::unique_ptr<ibv_qp, Destroy>;
+using VerbsFlow = std::unique_ptr<ibv_flow, Destroy>;
+using VerbsMr = std::unique_ptr<ibv_mr, Destroy>;
+using Mkey = std::unique_ptr<mlx5dv_mkey, Destroy>;
+
+}  // namespace kilim::mlx5

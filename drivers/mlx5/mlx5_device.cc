@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mlx5/mlx5_device.hh"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "kilim/prm/doorbell.hh"
+#include "mlx5/caps.hh"
+
+namespace kilim::mlx5 {
+
+Mlx5Device::Mlx5Device(Context context, Pd pd, const device::Caps& caps, Progress progress)
+    : name_(ibv_get_device_name(context->device)),
+      caps_(caps),
+      progress_(progress),
+      context_(std::move(context)),
+      pd_(std::move(pd)),
+      registrar_(pd_.get()),
+      keys_(pd_.get(), caps.umr ? caps.max_key_entries : 0) {}
+
+int Mlx5Device::numa_node() const noexcept {
+  const std::string path = std::string{context_->device->ibdev_path} + "/device/numa_node";
+  int node = -1;
+  if (std::FILE* f = std::fopen(path.c_str(), "re")) {
+    if (std::fscanf(f, "%d", &node) != 1) node = -1;
+    (void)std::fclose(f);
+  }
+  return node;
+}
+
+Result<device::PortInfo> Mlx5Device::port(uint8_t number) {
+  return read_port(context_.get(), number);
+}
+
+Result<device::CqInfo> Mlx5Device::create_cq(uint32_t entries) {
+  if (entries == 0 || entries > caps_.max_cqe)
+    return Error{EINVAL, "a completion queue of so many entries is beyond the adapter's limit"};
+  VerbsCq cq{ibv_create_cq(context_.get(), static_cast<int>(entries), nullptr, nullptr, 0)};
+  if (cq == nullptr) return Error{errno, "the adapter makes no further completion queue"};
+  mlx5dv_cq dv{};
+  mlx5dv_obj obj{};
+  obj.cq.in = cq.get();
+  obj.cq.out = &dv;
+  if (const int rc = mlx5dv_init_obj(&obj, MLX5DV_OBJ_CQ); rc != 0)
+    return Error{rc, "libmlx5 does not show the completion queue's memory"};
+  device::CqInfo info;
+  info.handle = device::CqHandle{next_handle_++};
+  info.geometry.buf = static_cast<std::byte*>(dv.buf);
+  info.geometry.cqe_count = dv.cqe_cnt;
+  info.geometry.cqe_bytes = dv.cqe_size;
+  info.geometry.record = reinterpret_cast<be32*>(dv.dbrec) + prm::record_consumer_index;
+  info.geometry.cqn = Cqn{dv.cqn};
+  cqs_.emplace(info.handle.value(), std::move(cq));
+  return info;
+}
+
+Status Mlx5Device::destroy_cq(device::CqHandle cq) {
+  const auto at = cqs_.find(cq.value());
+  if (at == cqs_.end()) return Error{EINVAL, "no such completion queue"};
+  if (const int rc = ibv_destroy_cq(at->second.get()); rc != 0)
+    return Error{rc, "the completion queue still serves a queue pair"};
+  (void)at->second.release();
+  cqs_.erase(at);
+  return Done{};
+}
+
+// Kilim writes the send queue by itself and needs blocks, not work requests of libmlx5's making:
+// with SEND of one piece alone libmlx5 counts one block for each.
+Result<VerbsQp> Mlx5Device::make_qp(const device::QpRequest& request, ibv_qp_type type) {
+  const auto send_cq = cqs_.find(request.send_cq.value());
+  const auto recv_cq = cqs_.find(request.recv_cq.value());
+  if (send_cq == cqs_.end() || recv_cq == cqs_.end())
+    return Error{EINVAL, "a queue pair needs two completion queues of this device"};
+  if (request.send_wqebbs > caps_.max_qp_wr || request.recv_wrs > caps_.max_qp_wr)
+    return Error{EINVAL, "a queue of this depth is beyond the adapter's limit"};
+  ibv_qp_init_attr_ex attr{};
+  attr.send_cq = send_cq->second.get();
+  attr.recv_cq = recv_cq->second.get();
+  attr.cap.max_send_wr = request.send_wqebbs;
+  attr.cap.max_recv_wr = request.recv_wrs;
+  attr.cap.max_send_sge = request.send_wqebbs != 0 ? 1 : 0;
+  attr.cap.max_recv_sge = request.recv_wrs != 0 ? request.max_recv_sge : 0;
+  attr.qp_type = type;
+  attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  attr.pd = pd_.get();
+  attr.send_ops_flags = IBV_QP_EX_WITH_SEND;
+  mlx5dv_qp_init_attr dv{};
+  dv.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS;
+  dv.create_flags = MLX5DV_QP_CREATE_DISABLE_SCATTER_TO_CQE;
+  VerbsQp qp{mlx5dv_create_qp(context_.get(), &attr, &dv)};
+  if (qp == nullptr) return Error{errno, "the adapter makes no such queue pair"};
+  return qp;
+}
+
+device::QpInfo Mlx5Device::adopt(Qp qp) {
+  mlx5dv_qp dv{};
+  mlx5dv_obj obj{};
+  obj.qp.in = qp.verbs.get();
+  obj.qp.out = &dv;
+  (void)mlx5dv_init_obj(&obj, MLX5DV_OBJ_QP);  // fails for no queue pair that libmlx5 made
+  auto* record = reinterpret_cast<be32*>(dv.dbrec);
+  device::QpInfo info;
+  info.handle = device::QpHandle{next_handle_++};
+  info.qpn = Qpn{qp.verbs->qp_num};
+  info.sq = {.buf = static_cast<std::byte*>(dv.sq.buf),
+             .wqebb_count = dv.sq.wqe_cnt,
+             .record = record + prm::record_send,
+             .doorbell = static_cast<std::byte*>(dv.bf.reg),
+             .qpn = info.qpn};
+  info.rq = {.buf = static_cast<std::byte*>(dv.rq.buf),
+             .wqe_count = dv.rq.wqe_cnt,
+             .stride = dv.rq.stride,
+             .record = record + prm::record_receive};
+  qps_.emplace(info.handle.value(), std::move(qp));
+  return info;
+}
+
+Mlx5Device::Qp* Mlx5Device::find(device::QpHandle qp) noexcept {
+  const auto at = qps_.find(qp.value());
+  return at == qps_.end() ? nullptr : &at->second;
+}
+
+}  // namespace kilim::mlx5

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The Device over rdma-core: one open context, one protection domain, and what was made in it.
+// Any thread, one at a time; control path only. What is left at the end is destroyed in order.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+
+#include "kilim/device/device.hh"
+#include "mlx5/handle.hh"
+#include "mlx5/open.hh"
+#include "mlx5/qp_state.hh"
+#include "mlx5/registrar.hh"
+
+namespace kilim::mlx5 {
+
+class Mlx5Device final : public device::Device {
+ public:
+  Mlx5Device(Context context, Pd pd, const device::Caps& caps, Progress progress);
+
+  [[nodiscard]] const char* name() const noexcept override { return name_.c_str(); }
+  [[nodiscard]] const device::Caps& caps() const noexcept override { return caps_; }
+  [[nodiscard]] int numa_node() const noexcept override;
+  Result<device::PortInfo> port(uint8_t number) override;
+  mr::Registrar& registrar() noexcept override { return registrar_; }
+  mr::KeySource& keys() noexcept override { return keys_; }
+
+  Result<device::CqInfo> create_cq(uint32_t entries) override;
+  Status destroy_cq(device::CqHandle cq) override;
+  Result<device::QpInfo> create_rc(const device::RcRequest& request) override;
+  Result<device::Endpoint> endpoint(device::QpHandle qp) override;
+  Status connect(device::QpHandle qp, const device::Endpoint& peer) override;
+  Result<device::QpInfo> create_raw_packet(const device::QpRequest& request, uint8_t port) override;
+  Result<device::FlowHandle> add_flow(device::QpHandle qp, const device::FlowRule& rule) override;
+  Status remove_flow(device::FlowHandle flow) override;
+  Status reset(device::QpHandle qp) override;
+  Status fail(device::QpHandle qp) override;
+  Status destroy_qp(device::QpHandle qp) override;
+  void progress() noexcept override {
+    if (progress_.run != nullptr) progress_.run(progress_.arg);
+  }
+
+ private:
+  struct Qp {
+    VerbsQp verbs;
+    RcPath path;
+    bool raw = false;
+    bool connected = false;
+  };
+  Result<VerbsQp> make_qp(const device::QpRequest& request, ibv_qp_type type);
+  device::QpInfo adopt(Qp qp);
+  Qp* find(device::QpHandle qp) noexcept;
+
+  std::string name_;
+  device::Caps caps_;
+  Progress progress_;
+  uint32_t next_handle_ = 1;
+  // Destroyed from the last to the first.
+  Context context_;
+  Pd pd_;
+  VerbsRegistrar registrar_;
+  MkeySource keys_;
+  std::unordered_map<uint32_t, VerbsCq> cqs_;
+  std::unordered_map<uint32_t, Qp> qps_;
+  std::unordered_map<uint32_t, VerbsFlow> flows_;
+};
+
+}  // namespace kilim::mlx5

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mlx5/open.hh"
+
+#include <cerrno>
+#include <cstring>
+
+#include "mlx5/caps.hh"
+#include "mlx5/mlx5_device.hh"
+
+namespace kilim::mlx5 {
+namespace {
+
+struct ListDelete {
+  void operator()(ibv_device** list) const noexcept { ibv_free_device_list(list); }
+};
+
+// With DevX where the adapter has it: capabilities and indirect keys need it.
+Context open_context(ibv_device* device) {
+  mlx5dv_context_attr attr{};
+  attr.flags = MLX5DV_CONTEXT_FLAGS_DEVX;
+  if (Context with_devx{mlx5dv_open_device(device, &attr)}) return with_devx;
+  return Context{ibv_open_device(device)};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<device::Device>> open(const char* name, Progress progress) {
+  std::unique_ptr<ibv_device* [], ListDelete> list { ibv_get_device_list(nullptr) };
+  if (list == nullptr) return Error{errno, "libibverbs gives no list of adapters"};
+  ibv_device* device = nullptr;
+  for (std::size_t i = 0; list[i] != nullptr; i++) {
+    if (std::strcmp(ibv_get_device_name(list[i]), name) == 0) device = list[i];
+  }
+  if (device == nullptr) return Error{ENODEV, "no adapter of this name; ibv_devices lists them"};
+  if (!mlx5dv_is_supported(device)) return Error{EOPNOTSUPP, "the adapter is not an mlx5 one"};
+  Context context = open_context(device);
+  if (context == nullptr) return Error{errno, "the adapter cannot be opened"};
+  Result<device::Caps> caps = read_caps(context.get());
+  if (!caps) return caps.error();
+  Pd pd{ibv_alloc_pd(context.get())};
+  if (pd == nullptr) return Error{errno, "the adapter gives no protection domain"};
+  return std::unique_ptr<device::Device>{
+      new Mlx5Device(std::move(context), std::move(pd), *caps, progress)};
+}
+
+}  // namespace kilim::mlx5

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Queue pairs of the device: making, connecting, recovering, destroying, and their flow rules.
+// Control path only.
+#include <cerrno>
+#include <cstring>
+
+#include "mlx5/caps.hh"
+#include "mlx5/mlx5_device.hh"
+
+namespace kilim::mlx5 {
+namespace {
+
+constexpr Error no_such_qp{EINVAL, "no such queue pair"};
+
+struct EthRule {
+  ibv_flow_attr attr;
+  ibv_flow_spec_eth eth;
+};
+
+EthRule eth_rule(uint8_t port, const device::MacAddress& mac) {
+  EthRule rule{};
+  rule.attr.type = IBV_FLOW_ATTR_NORMAL;
+  rule.attr.size = sizeof rule;
+  rule.attr.num_of_specs = 1;
+  rule.attr.port = port;
+  rule.eth.type = IBV_FLOW_SPEC_ETH;
+  rule.eth.size = sizeof rule.eth;
+  std::memcpy(rule.eth.val.dst_mac, mac.data(), mac.size());
+  std::memset(rule.eth.mask.dst_mac, 0xff, mac.size());
+  return rule;
+}
+
+}  // namespace
+
+Result<device::QpInfo> Mlx5Device::create_rc(const device::RcRequest& request) {
+  if (request.umr && !caps_.umr)
+    return Error{EOPNOTSUPP, "the adapter weaves no indirect keys for user space"};
+  Result<VerbsQp> qp = make_qp(request.queues, IBV_QPT_RC);
+  if (!qp) return qp.error();
+  Qp made{.verbs = std::move(*qp), .path = {}, .raw = false, .connected = false};
+  made.path.access = request.access;
+  return adopt(std::move(made));
+}
+
+Result<device::Endpoint> Mlx5Device::endpoint(device::QpHandle handle) {
+  Qp* qp = find(handle);
+  if (qp == nullptr || qp->raw) return no_such_qp;
+  qp->path.gid_index = choose_gid(context_.get(), qp->path.port);
+  ibv_port_attr port{};
+  ibv_gid gid{};
+  int rc = ibv_query_port(context_.get(), qp->path.port, &port);
+  if (rc == 0) rc = ibv_query_gid(context_.get(), qp->path.port, qp->path.gid_index, &gid);
+  if (rc != 0) return Error{rc < 0 ? errno : rc, "the port has no address to connect by"};
+  qp->path.mtu = port.active_mtu;
+  device::Endpoint e;
+  e.qpn = Qpn{qp->verbs->qp_num};
+  e.psn = qp->path.psn;
+  e.lid = port.lid;
+  e.port = qp->path.port;
+  std::memcpy(e.gid.data(), gid.raw, e.gid.size());
+  return e;
+}
+
+Status Mlx5Device::connect(device::QpHandle handle, const device::Endpoint& peer) {
+  Result<device::Endpoint> self = endpoint(handle);  // also fills in our side of the path
+  if (!self) return self.error();
+  Qp* qp = find(handle);
+  qp->path.peer = peer;
+  Status s = rc_to_rts(qp->verbs.get(), qp->path);
+  qp->connected = s.ok();
+  return s;
+}
+
+Result<device::QpInfo> Mlx5Device::create_raw_packet(const device::QpRequest& request,
+                                                     uint8_t port) {
+  if (!caps_.raw_packet)
+    return Error{EOPNOTSUPP, "raw packets need a port with the Ethernet link layer"};
+  Result<VerbsQp> qp = make_qp(request, IBV_QPT_RAW_PACKET);
+  if (!qp) return qp.error();
+  if (Status s = raw_to_rts(qp->get(), port); !s) return s.error();
+  Qp made{.verbs = std::move(*qp), .path = {}, .raw = true, .connected = true};
+  made.path.port = port;
+  return adopt(std::move(made));
+}
+
+Result<device::FlowHandle> Mlx5Device::add_flow(device::QpHandle handle,
+                                                const device::FlowRule& rule) {
+  Qp* qp = find(handle);
+  if (qp == nullptr || !qp->raw) return no_such_qp;
+  using Kind = device::FlowRule::Kind;
+  const device::MacAddress everyone{0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+  EthRule eth = eth_rule(qp->path.port, rule.kind == Kind::broadcast ? everyone : rule.mac);
+  if (rule.kind == Kind::all || rule.kind == Kind::multicast) {
+    eth.attr.type = rule.kind == Kind::all ? IBV_FLOW_ATTR_ALL_DEFAULT : IBV_FLOW_ATTR_MC_DEFAULT;
+    eth.attr.size = sizeof eth.attr;
+    eth.attr.num_of_specs = 0;
+  }
+  VerbsFlow flow{ibv_create_flow(qp->verbs.get(), &eth.attr)};
+  if (flow == nullptr) return Error{errno, "the adapter refuses the flow rule"};
+  const device::FlowHandle made{next_handle_++};
+  flows_.emplace(made.value(), std::move(flow));
+  return made;
+}
+
+Status Mlx5Device::remove_flow(device::FlowHandle flow) {
+  if (flows_.erase(flow.value()) == 0) return Error{EINVAL, "no such flow rule"};
+  return Done{};
+}
+
+Status Mlx5Device::reset(device::QpHandle handle) {
+  Qp* qp = find(handle);
+  if (qp == nullptr) return no_such_qp;
+  if (qp->raw) return raw_to_rts(qp->verbs.get(), qp->path.port);
+  if (!qp->connected) return to_state(qp->verbs.get(), IBV_QPS_RESET);
+  return rc_to_rts(qp->verbs.get(), qp->path);
+}
+
+Status Mlx5Device::fail(device::QpHandle handle) {
+  Qp* qp = find(handle);
+  if (qp == nullptr) return no_such_qp;
+  return to_state(qp->verbs.get(), IBV_QPS_ERR);
+}
+
+Status Mlx5Device::destroy_qp(device::QpHandle handle) {
+  const auto at = qps_.find(handle.value());
+  if (at == qps_.end()) return no_such_qp;
+  if (const int rc = ibv_destroy_qp(at->second.verbs.get()); rc != 0)
+    return Error{rc, "the queue pair is still in use"};
+  (void)at->second.verbs.release();
+  qps_.erase(at);
+  return Done{};
+}
+
+}  // namespace kilim::mlx5

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mlx5/qp_state.hh"
+
+#include <cstring>
+
+namespace kilim::mlx5 {
+namespace {
+
+constexpr uint8_t timeout_268ms = 16;
+constexpr uint8_t retries = 7;
+constexpr uint8_t rnr_timer_640us = 12;
+constexpr uint8_t reads_in_flight = 16;
+
+Status modify(ibv_qp* qp, ibv_qp_attr& attr, int mask) {
+  if (const int rc = ibv_modify_qp(qp, &attr, mask); rc != 0)
+    return Error{rc, "the adapter refuses the queue pair's next state"};
+  return Done{};
+}
+
+Status rc_to_init(ibv_qp* qp, const RcPath& path) {
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = path.port;
+  attr.qp_access_flags = path.access;
+  return modify(qp, attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+}
+
+Status rc_to_rtr(ibv_qp* qp, const RcPath& path) {
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_RTR;
+  attr.path_mtu = path.mtu;
+  attr.dest_qp_num = path.peer.qpn.value();
+  attr.rq_psn = path.peer.psn;
+  attr.max_dest_rd_atomic = reads_in_flight;
+  attr.min_rnr_timer = rnr_timer_640us;
+  attr.ah_attr.port_num = path.port;
+  attr.ah_attr.dlid = path.peer.lid;
+  attr.ah_attr.is_global = 1;
+  attr.ah_attr.grh.hop_limit = 64;
+  attr.ah_attr.grh.sgid_index = path.gid_index;
+  std::memcpy(attr.ah_attr.grh.dgid.raw, path.peer.gid.data(), path.peer.gid.size());
+  return modify(qp, attr,
+                IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+}
+
+Status rc_from_rtr(ibv_qp* qp, const RcPath& path) {
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_RTS;
+  attr.timeout = timeout_268ms;
+  attr.retry_cnt = retries;
+  attr.rnr_retry = retries;
+  attr.sq_psn = path.psn;
+  attr.max_rd_atomic = reads_in_flight;
+  return modify(qp, attr,
+                IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+}  // namespace
+
+Status to_state(ibv_qp* qp, ibv_qp_state state) {
+  ibv_qp_attr attr{};
+  attr.qp_state = state;
+  return modify(qp, attr, IBV_QP_STATE);
+}
+
+Status rc_to_rts(ibv_qp* qp, const RcPath& path) {
+  if (Status s = to_state(qp, IBV_QPS_RESET); !s) return s;
+  if (Status s = rc_to_init(qp, path); !s) return s;
+  if (Status s = rc_to_rtr(qp, path); !s) return s;
+  return rc_from_rtr(qp, path);
+}
+
+Status raw_to_rts(ibv_qp* qp, uint8_t port) {
+  if (Status s = to_state(qp, IBV_QPS_RESET); !s) return s;
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = port;
+  if (Status s = modify(qp, attr, IBV_QP_STATE | IBV_QP_PORT); !s) return s;
+  if (Status s = to_state(qp, IBV_QPS_RTR); !s) return s;
+  return to_state(qp, IBV_QPS_RTS);
+}
+
+}  // namespace kilim::mlx5

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The ways of a queue pair through its states, by ibv_modify_qp. Control path only.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include "kilim/base/result.hh"
+#include "kilim/device/objects.hh"
+
+namespace kilim::mlx5 {
+
+// What a reliable connection is set up with; kept to set it up again after an error.
+struct RcPath {
+  uint32_t access = 0;
+  uint8_t port = 1;
+  uint8_t gid_index = 0;
+  uint32_t psn = 0;  // ours
+  ibv_mtu mtu = IBV_MTU_1024;
+  device::Endpoint peer;
+};
+
+// RESET, INIT, RTR, RTS.
+Status rc_to_rts(ibv_qp* qp, const RcPath& path);
+Status raw_to_rts(ibv_qp* qp, uint8_t port);
+Status to_state(ibv_qp* qp, ibv_qp_state state);
+
+}  // namespace kilim::mlx5
