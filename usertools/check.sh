@@ -1,0 +1,117 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Builds Kilim (release, and with AddressSanitizer and UBSan) and runs every test suite. The last
+# line is `N passed, N failed, N skipped`; the exit code is 0 only if nothing failed.
+# Usage: usertools/check.sh [--quick | --long]
+#   --quick   less than 5 minutes: one build, style, abi, unit, vhca, golden, a short e2e
+#   --long    soaks and large matrices too
+set -u
+. "$(dirname "${BASH_SOURCE[0]}")/prepare.sh"
+
+mode=normal
+case ${1:-} in
+  '') ;;
+  --quick) mode=quick ;;
+  --long) mode=long ;;
+  *)
+    sed -n '3,7s/^# \{0,1\}//p' "$0"
+    [ "$1" = --help ]
+    exit
+    ;;
+esac
+exec < /dev/null
+cd "$ROOT" || exit 1
+report=$ROOT/usertools/check_report.py
+stages=$(mktemp -d)
+trap 'return_hugepages; rm -rf "$stages"' EXIT
+trap 'exit 130' INT TERM HUP
+export KILIM_CHECK=$mode
+
+# stage NAME COMMAND...: runs it, keeps its output and its seconds; a failure is the report's.
+number=10
+stage() {
+  local name=$1 file start=$EPOCHREALTIME
+  number=$((number + 1)) file=$stages/$number-$name
+  shift
+  "$@" > "$file.out" 2>&1
+  echo "$? $start $EPOCHREALTIME" > "$file.ended"
+  /usr/bin/python3 "$report" one "$file"
+}
+
+# suites_of FOLDER: what Meson knows; long ones only with --long.
+suites_of() {
+  /usr/bin/python3 "$report" suites "$1" "$mode"
+}
+
+# run FOLDER NAME MESON-TEST-ARGUMENT...: a test run whose log the report reads.
+run() {
+  local folder=$1 name=$2
+  shift 2
+  meson test -C "$folder" --no-rebuild --logbase "$name" "$@"
+  local code=$?
+  cp "$folder/meson-logs/$name.json" "$stages/$number-$name.json" 2> /dev/null
+  return $code
+}
+
+# targets FOLDER WORD...: what the tests of these suites, or of these names, need built.
+targets() { /usr/bin/python3 "$report" targets "$@"; }
+
+build_release() {
+  configure build -Dbuildtype=release -Dwerror=true && build build all
+}
+build_asan() {
+  configure build-asan -Dbuildtype=debugoptimized -Doptimization=1 -Dwerror=true \
+    -Db_sanitize=address,undefined -Db_lundef=false || return 1
+  # shellcheck disable=SC2046
+  build build-asan $(targets build-asan unit golden vhca)
+}
+# The suites in which threads meet, by name: test/threads.txt.
+build_tsan() {
+  configure build-tsan -Dbuildtype=debugoptimized -Dwerror=true -Db_sanitize=thread \
+    -Db_lundef=false || return 1
+  # shellcheck disable=SC2046
+  build build-tsan $(targets build-tsan $threads)
+}
+run_asan() {
+  ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:abort_on_error=0 \
+  LSAN_OPTIONS=suppressions=$ROOT/test/support/lsan.supp:print_suppressions=0 \
+  UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+    run build-asan asan -t 5 --suite unit --suite golden --suite vhca
+}
+run_tsan() {
+  # shellcheck disable=SC2086
+  TSAN_OPTIONS=halt_on_error=1:suppressions=$ROOT/test/support/tsan.supp \
+    run build-tsan tsan -t 10 $threads
+}
+run_memcheck() {
+  run build memcheck -t 30 --suite unit --wrapper "valgrind -q --error-exitcode=99 \
+--fair-sched=yes --leak-check=full --errors-for-leak-kinds=definite \
+--suppressions=$ROOT/test/support/memcheck.supp"
+}
+known_threads() {
+  meson test -C "$1" --list 2> /dev/null | sed 's,.* / ,,' |
+    grep -xFf <(grep -v '^#' test/threads.txt) | tr '\n' ' '
+}
+
+if ! (need_packages build run check); then
+  say "0 passed, 1 failed, 0 skipped"
+  exit 1
+fi
+reserve_hugepages 128
+say "$mode check on $(nproc) cores"
+
+if stage build build_release; then
+  for suite in $(suites_of build); do
+    stage "$suite" run build "$suite" --suite "$suite"
+  done
+fi
+if [ "$mode" != quick ] && [ -f build/build.ninja ]; then
+  stage build-asan build_asan && stage asan run_asan
+  stage memcheck run_memcheck
+  threads=$(known_threads build)
+  [ -n "$threads" ] && stage build-tsan build_tsan && stage tsan run_tsan
+fi
+
+return_hugepages
+exec 3>&1
+/usr/bin/python3 "$report" all "$stages" >&3

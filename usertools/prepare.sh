@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash
+# What every script here does first: packages, hugepages, a build. Sourced, not run. Changes the
+# machine only by installing what is missing and by reserving hugepages that return_hugepages gives
+# back; says one line for each thing done, and why where something cannot be done.
+
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+say() { printf '%s\n' "$*"; }
+fail() {
+  printf '%s: %s\n' "$(basename "$0")" "$*" >&2
+  exit 1
+}
+is_root() { [ "$(id -u)" = 0 ]; }
+
+# Installs the packages of the given kinds (build, run, check) that are not there yet.
+need_packages() {
+  local kinds="$*" kind name missing=()
+  while read -r kind name; do
+    case " $kinds " in *" $kind "*) ;; *) continue ;; esac
+    dpkg-query -W -f '${db:Status-Status}' "$name" 2> /dev/null | grep -qx installed ||
+      missing+=("$name")
+  done < <(grep -v '^#' "$ROOT/usertools/packages.txt")
+  [ ${#missing[@]} = 0 ] && return 0
+  if ! command -v apt-get > /dev/null; then
+    fail "no apt-get here; install what Debian 12 calls ${missing[*]} and run this again"
+  fi
+  is_root || fail "not installed, and only root may install it: apt-get install ${missing[*]}"
+  say "installing ${missing[*]}"
+  export DEBIAN_FRONTEND=noninteractive
+  local log
+  log=$(mktemp)
+  if ! { apt-get -qq update && apt-get -qq -y --no-install-recommends install "${missing[@]}"; } \
+    > "$log" 2>&1 < /dev/null; then
+    tail -20 "$log" >&2
+    rm -f "$log"
+    fail "apt-get could not install ${missing[*]} (above is what it said)"
+  fi
+  rm -f "$log"
+}
+
+# Wants COUNT free hugepages of 2 MiB. Sets HUGEPAGES to yes or no; says so where it may not.
+HUGE=/sys/kernel/mm/hugepages/hugepages-2048kB
+HUGEPAGES=no
+hugepages_before=
+reserve_hugepages() {
+  local free total
+  [ -r $HUGE/nr_hugepages ] || {
+    say "no 2 MiB hugepages on this kernel: going on with --no-huge --no-shconf"
+    return 0
+  }
+  free=$(cat $HUGE/free_hugepages) total=$(cat $HUGE/nr_hugepages)
+  if [ "$free" -lt "$1" ] && is_root &&
+    { echo $((total + $1 - free)) > $HUGE/nr_hugepages; } 2> /dev/null; then
+    hugepages_before=$total
+    free=$(cat $HUGE/free_hugepages)
+  fi
+  if is_root && [ "$free" -ge "$1" ]; then
+    HUGEPAGES=yes
+    say "hugepages: $free of 2 MiB are free"
+  else
+    say "hugepages: $free of the $1 wanted are free: going on with --no-huge --no-shconf"
+  fi
+}
+return_hugepages() {
+  [ -n "$hugepages_before" ] && { echo "$hugepages_before" > $HUGE/nr_hugepages; } 2> /dev/null
+  hugepages_before=
+}
+
+# configure FOLDER OPTION...: a Meson folder with these options, made anew if it cannot be used.
+configure() {
+  local folder=$1 log
+  shift
+  log=$(mktemp)
+  if [ -f "$folder/build.ninja" ] && meson configure "$folder" "$@" > "$log" 2>&1; then
+    rm -f "$log"
+    return 0
+  fi
+  rm -rf "$folder"
+  if ! meson setup "$folder" "$ROOT" "$@" > "$log" 2>&1 < /dev/null; then
+    tail -30 "$log" >&2
+    rm -f "$log"
+    return 1
+  fi
+  rm -f "$log"
+}
+
+# build FOLDER TARGET...: quiet unless it fails.
+build() {
+  local folder=$1 log
+  shift
+  log=$(mktemp)
+  if ! ninja -C "$folder" "$@" > "$log" 2>&1 < /dev/null; then
+    grep -v '^\[[0-9]*/[0-9]*\] \(Compiling\|Linking\|Generating\)' "$log" | tail -60 >&2
+    rm -f "$log"
+    return 1
+  fi
+  rm -f "$log"
+}
