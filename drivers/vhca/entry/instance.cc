@@ -4,7 +4,9 @@
 #include "vhca/entry/instance.hh"
 
 #include <cerrno>
+#include <cstdio>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include <signal.h>
@@ -46,8 +48,12 @@ Result<std::unique_ptr<Instance>> Instance::make(const AttachConfig& config,
   hca_config.mac = mac_of(config);
   hca_config.seed = config.seed;
   for (const std::string& spec : config.wires) {
-    auto wire = make_wire(spec);
-    if (!wire.ok()) return wire.error();
+    std::string why;
+    auto wire = make_wire(spec, &why);
+    if (!wire.ok()) {
+      std::fprintf(stderr, "kilim-vhca: %s\n", why.c_str());
+      return wire.error();
+    }
     hca_config.wires.push_back(std::move(*wire));
   }
   hca_config.journal = journal->get();

@@ -154,7 +154,7 @@ KILIM_INTERPOSED int fstat(int fd, struct stat* st) {
   return calls::file_stat(fd, st);
 }
 KILIM_INTERPOSED int fstatat(int dir, const char* path, struct stat* st, int flags) {
-  if ((flags & AT_EMPTY_PATH) != 0 && (path == nullptr || *path == '\0') && dir >= 0) {
+  if ((flags & AT_EMPTY_PATH) != 0 && *path == '\0' && dir >= 0) {
     return calls::file_stat(dir, st);
   }
   return calls::stat_at(dir, noticed(path), st, flags);

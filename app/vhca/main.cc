@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// kilim-vhca: makes the device list, starts the command with libkilim-vhca.so loaded into it,
+// waits, forwards signals, removes the list. One thread.
+
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "command_check.hh"
+#include "options.hh"
+#include "sysfs_mount.hh"
+#include "vhca/entry/sysfs_tree.hh"
+#include "vhca/hca/profile.hh"
+
+namespace kilim::app {
+namespace {
+
+constexpr int exit_refused = 2;
+constexpr int exit_not_found = 127;
+
+int complain(const char* about, const char* why, int status) {
+  std::fprintf(stderr, "kilim-vhca: %s: %s\n", about, why);
+  return status;
+}
+
+// Beside the executable, or where the installation puts it.
+std::string find_library() {
+  char self[PATH_MAX];
+  const ssize_t n = ::readlink("/proc/self/exe", self, sizeof(self) - 1);
+  if (n <= 0) return {};
+  const std::string path(self, static_cast<std::size_t>(n));
+  const std::string folder = path.substr(0, path.rfind('/'));
+  for (const std::string& candidate :
+       {folder + "/libkilim-vhca.so", folder + "/../" KILIM_LIBDIR "/libkilim-vhca.so"}) {
+    if (::access(candidate.c_str(), R_OK) == 0) return candidate;
+  }
+  return {};
+}
+
+// AddressSanitizer's library first, then ours, then what was asked for before.
+void set_preload(const Command& command, const std::string& library) {
+  std::string list = command.asan.empty() ? library : command.asan + ":" + library;
+  const char* before = ::getenv("LD_PRELOAD");
+  if (before != nullptr && *before != '\0') list += std::string(":") + before;
+  ::setenv("LD_PRELOAD", list.c_str(), 1);
+}
+
+Result<vhca::SysfsTree> make_tree(vhca::LaunchConfig& launch) {
+  auto profile = vhca::find_profile(launch.attach.profile);
+  if (!profile.ok()) return profile.error();
+  auto tree = vhca::SysfsTree::make();
+  if (!tree.ok()) return tree;
+  launch.tree = tree->path();
+  launch.first_number = tree->first_free_number();
+  for (uint32_t k = 0; k < launch.devices; k++) {
+    if (Status added = tree->add(launch.device(k), *profile); !added.ok()) {
+      tree->erase();
+      return added.error();
+    }
+  }
+  return tree;
+}
+
+[[noreturn]] void run_command(const Options& options, const Command& command,
+                              const std::string& library, const sigset_t& signals) {
+  if (options.mount) {
+    if (Status mounted = mount_over_sysfs(options.launch.tree); !mounted.ok()) {
+      ::_exit(complain("--sysfs mount", mounted.error().what, exit_refused));
+    }
+  } else {
+    ::setenv("SYSFS_PATH", options.launch.tree.c_str(), 1);
+  }
+  vhca::put_in_environment(options.launch);
+  set_preload(command, library);
+  ::sigprocmask(SIG_SETMASK, &signals, nullptr);
+  ::execv(command.path.c_str(), options.command);
+  ::_exit(complain(options.command[0], std::strerror(errno), exit_refused));
+}
+
+// Signals that a terminal sends have reached the command already; those sent to us alone have not.
+int wait_for(pid_t child, const sigset_t& all) {
+  for (;;) {
+    siginfo_t info;
+    const int signal = ::sigwaitinfo(&all, &info);
+    if (signal < 0) continue;
+    if (signal != SIGCHLD) {
+      if (info.si_code <= 0) ::kill(child, signal);
+      continue;
+    }
+    int status = 0;
+    if (::waitpid(child, &status, WNOHANG | WUNTRACED) != child) continue;
+    if (WIFEXITED(status) || WIFSIGNALED(status)) return status;
+    if (WIFSTOPPED(status)) ::kill(::getpid(), SIGSTOP);  // for a shell's job control
+  }
+}
+
+// Ends as the command did.
+int end_like(int status) {
+  if (WIFEXITED(status)) return WEXITSTATUS(status);
+  const int signal = WTERMSIG(status);
+  const rlimit no_core{0, 0};
+  ::setrlimit(RLIMIT_CORE, &no_core);
+  ::signal(signal, SIG_DFL);
+  sigset_t only;
+  sigemptyset(&only);
+  sigaddset(&only, signal);
+  ::sigprocmask(SIG_UNBLOCK, &only, nullptr);
+  ::raise(signal);
+  return 128 + signal;
+}
+
+int launch(Options& options) {
+  const char* name = options.command[0];
+  auto command = find_command(name);
+  if (!command.ok()) {
+    const Error error = command.error();
+    return complain(name, error.what, error.code == ENOENT ? exit_not_found : exit_refused);
+  }
+  const std::string library = find_library();
+  if (library.empty()) {
+    return complain("libkilim-vhca.so", "it is not beside this program, nor installed",
+                    exit_refused);
+  }
+  sigset_t all, before;
+  sigfillset(&all);
+  ::sigprocmask(SIG_BLOCK, &all, &before);
+  auto tree = make_tree(options.launch);
+  if (!tree.ok()) return complain("device list", tree.error().what, exit_refused);
+  std::fflush(nullptr);
+  const pid_t child = ::fork();
+  if (child == 0) run_command(options, *command, library, before);
+  const int status = child < 0 ? -1 : wait_for(child, all);
+  tree->erase();
+  return child < 0 ? complain(name, "no process could be made", exit_refused) : end_like(status);
+}
+
+}  // namespace
+}  // namespace kilim::app
+
+int main(int argc, char** argv) {
+  auto options = kilim::app::parse(argc, argv);
+  if (!options) return kilim::app::exit_refused;
+  if (options->help) {
+    kilim::app::print_help();
+    return 0;
+  }
+  return kilim::app::launch(*options);
+}

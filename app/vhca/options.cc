@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Reads options up to "--" or the first word that is none.
+
+#include "options.hh"
+
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+
+#include "vhca/hca/profile.hh"
+#include "vhca/wire/make.hh"
+
+namespace kilim::app {
+namespace {
+
+constexpr uint32_t max_devices = 32;
+
+constexpr const char* help_text =
+    "usage: kilim-vhca [OPTION]... [--] COMMAND [ARGUMENT]...\n"
+    "Runs COMMAND, its children included, on virtual ConnectX-6 Dx adapters beside real ones.\n"
+    "Each process that opens a device has an adapter of its own.\n"
+    "\n"
+    "  --devices N      number of devices, 1 to 32 (1)\n"
+    "  --name PREFIX    their names are PREFIX0, PREFIX1, ... (vhca)\n"
+    "  --profile NAME   cx6dx, vf, strong-fence, no-fence or no-devx (cx6dx)\n"
+    "  --wire SPEC      where the next device's frames go; the first --wire is the first "
+    "device's:\n"
+    "                     pcap:IN[:OUT]      frames come from file IN, and go to file OUT\n"
+    "                     af_packet:IFACE    a network interface of this machine\n"
+    "                     cable:NAME         the other device of the process with this NAME\n"
+    "                   without: loopback between the queue pairs of one process\n"
+    "  --seed N         numbers of keys and queues, and addresses, follow from it (0)\n"
+    "  --journal FILE   append a line for each thing that an adapter does; JSON if FILE ends in "
+    ".json\n"
+    "  --sysfs env      libibverbs is told by SYSFS_PATH where the devices are (default)\n"
+    "  --sysfs mount    in a private mount namespace they are in /sys/class, for programs that "
+    "look\n"
+    "                   there themselves\n"
+    "  -h, --help       this text\n"
+    "\n"
+    "COMMAND is a dynamically linked program of this architecture or a script of such a one.\n"
+    "The exit status is COMMAND's; 2: refused before it started, 127: not found.\n";
+
+bool refuse(const char* what, std::string_view value, const char* why) {
+  std::fprintf(stderr, "kilim-vhca: %s '%.*s': %s\n", what, static_cast<int>(value.size()),
+               value.data(), why);
+  return false;
+}
+
+template <typename T>
+bool parse_number(const char* option, std::string_view text, T low, T high, T& out) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+  if (error == std::errc() && end == text.data() + text.size() && out >= low && out <= high) {
+    return true;
+  }
+  char why[80];
+  std::snprintf(why, sizeof(why), "a number from %llu to %llu is needed",
+                static_cast<unsigned long long>(low), static_cast<unsigned long long>(high));
+  return refuse(option, text, why);
+}
+
+bool set_name(Options& o, std::string_view value) {
+  o.launch.attach.name = value;
+  // Room for the number.
+  return (vhca::name_is_valid(value) && value.size() <= 28) ||
+         refuse("--name", value, "1 to 28 letters, digits, '_', '-' or '.' are needed");
+}
+
+bool set_profile(Options& o, std::string_view value) {
+  o.launch.attach.profile = value;
+  const auto profile = vhca::find_profile(value);
+  return profile.ok() || refuse("--profile", value, profile.error().what);
+}
+
+bool set_wire(Options& o, std::string_view value) {
+  o.launch.attach.wires.emplace_back(value);
+  return value.find_first_of(",=") == std::string_view::npos ||
+         refuse("--wire", value, "a wire has neither ',' nor '=' in it");
+}
+
+bool set_sysfs(Options& o, std::string_view value) {
+  o.mount = value == "mount";
+  return o.mount || value == "env" || refuse("--sysfs", value, "env or mount is needed");
+}
+
+struct Option {
+  const char* name;
+  bool (*set)(Options&, std::string_view);
+};
+
+constexpr Option table[] = {
+    {"--devices",
+     [](Options& o, std::string_view v) {
+       return parse_number("--devices", v, 1u, max_devices, o.launch.devices);
+     }},
+    {"--name", set_name},
+    {"--profile", set_profile},
+    {"--wire", set_wire},
+    {"--seed",
+     [](Options& o, std::string_view v) {
+       return parse_number<uint64_t>("--seed", v, 0, UINT64_MAX, o.launch.attach.seed);
+     }},
+    {"--journal",
+     [](Options& o, std::string_view v) {
+       o.launch.attach.journal = v;
+       return !v.empty() || refuse("--journal", v, "a file name is needed");
+     }},
+    {"--sysfs", set_sysfs},
+};
+
+// "--name value" or "--name=value" at argv[i]; moves i to its last word.
+bool parse_one(Options& o, int argc, char** argv, int& i) {
+  const std::string_view word = argv[i];
+  const std::size_t equals = word.find('=');
+  const std::string_view name = word.substr(0, equals);
+  for (const Option& option : table) {
+    if (name != option.name) continue;
+    if (equals != std::string_view::npos) return option.set(o, word.substr(equals + 1));
+    if (++i == argc) return refuse("option", name, "it needs a value");
+    return option.set(o, argv[i]);
+  }
+  return refuse("option", word, "there is none of this name; see --help");
+}
+
+}  // namespace
+
+void print_help() {
+  std::fputs(help_text, stdout);
+}
+
+std::optional<Options> parse(int argc, char** argv) {
+  Options o;
+  o.launch.attach.name = "vhca";
+  int i = 1;
+  for (; i < argc && argv[i][0] == '-'; i++) {
+    const std::string_view word = argv[i];
+    if (word == "--") {
+      i++;
+      break;
+    }
+    if (word == "-h" || word == "--help") {
+      o.help = true;
+      return o;
+    }
+    if (!parse_one(o, argc, argv, i)) return std::nullopt;
+  }
+  if (o.launch.attach.wires.size() > o.launch.devices) {
+    std::fprintf(stderr, "kilim-vhca: there are more wires than devices; see --devices\n");
+    return std::nullopt;
+  }
+  if (i == argc) {
+    std::fprintf(stderr, "kilim-vhca: a command is needed; see --help\n");
+    return std::nullopt;
+  }
+  o.command = argv + i;
+  return o;
+}
+
+}  // namespace kilim::app

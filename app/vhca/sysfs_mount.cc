@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// On a machine with RDMA the two class folders exist and are covered. Else nothing can be made in
+// sysfs: /sys/class is covered by a tmpfs that has them, and all others bound in again.
+
+#include "sysfs_mount.hh"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "kilim/base/fd.hh"
+
+namespace kilim::app {
+namespace {
+
+constexpr const char* names[] = {"infiniband", "infiniband_verbs"};
+const std::string class_folder = "/sys/class";
+
+bool write_text(const char* path, const std::string& text) {
+  const Fd fd(::open(path, O_WRONLY | O_CLOEXEC));
+  return fd && ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+}
+
+// The same user and group as outside.
+bool map_ids(uid_t uid, gid_t gid) {
+  const std::string u = std::to_string(uid), g = std::to_string(gid);
+  return write_text("/proc/self/setgroups", "deny") &&
+         write_text("/proc/self/uid_map", u + " " + u + " 1") &&
+         write_text("/proc/self/gid_map", g + " " + g + " 1");
+}
+
+Status enter_namespace() {
+  const uid_t uid = ::geteuid();
+  const gid_t gid = ::getegid();
+  if (::unshare(CLONE_NEWNS) != 0) {
+    if (::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0 || !map_ids(uid, gid)) {
+      return Error{EPERM, "--sysfs mount needs root, or a kernel that gives users namespaces"};
+    }
+  }
+  if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) {
+    return Error{errno, "the mount namespace cannot be made private"};
+  }
+  return Done{};
+}
+
+bool bind(const std::string& from, const std::string& to) {
+  return ::mount(from.c_str(), to.c_str(), nullptr, MS_BIND | MS_REC, nullptr) == 0;
+}
+
+// `old` is the folder as it was before the tmpfs covered it.
+bool bind_others(DIR* folder, const std::string& old) {
+  while (const dirent* entry = ::readdir(folder)) {
+    if (entry->d_name[0] == '.') continue;
+    const std::string to = class_folder + "/" + entry->d_name;
+    if (::mkdir(to.c_str(), 0755) != 0 || !bind(old + "/" + entry->d_name, to)) return false;
+  }
+  return true;
+}
+
+Status cover_class_folder() {
+  DIR* folder = ::opendir(class_folder.c_str());
+  if (folder == nullptr) return Error{errno, "/sys/class cannot be read"};
+  const std::string old = "/proc/self/fd/" + std::to_string(::dirfd(folder));
+  const bool ok = ::mount("tmpfs", class_folder.c_str(), "tmpfs", 0, "mode=755") == 0 &&
+                  bind_others(folder, old);
+  const int error = errno;
+  ::closedir(folder);
+  if (!ok) return Error{error, "/sys/class cannot be covered"};
+  for (const char* name : names) ::mkdir((class_folder + "/" + name).c_str(), 0755);
+  return Done{};
+}
+
+}  // namespace
+
+Status mount_over_sysfs(const std::string& tree) {
+  if (Status entered = enter_namespace(); !entered.ok()) return entered;
+  if (::access((class_folder + "/infiniband").c_str(), F_OK) != 0 ||
+      ::access((class_folder + "/infiniband_verbs").c_str(), F_OK) != 0) {
+    if (Status covered = cover_class_folder(); !covered.ok()) return covered;
+  }
+  for (const char* name : names) {
+    if (!bind(tree + "/class/" + name, class_folder + "/" + name)) {
+      return Error{errno, "the device list cannot be mounted in /sys/class"};
+    }
+  }
+  return Done{};
+}
+
+}  // namespace kilim::app

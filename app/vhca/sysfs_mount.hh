@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Puts a tree of virtual devices into this process's own view of /sys/class: a mount namespace, and
+// for an ordinary user a user namespace. Called between fork and exec.
+#pragma once
+
+#include <string>
+
+#include "kilim/base/result.hh"
+
+namespace kilim::app {
+
+Status mount_over_sysfs(const std::string& tree);
+
+}  // namespace kilim::app
