@@ -19,7 +19,7 @@ class SentRing {
   };
 
   SentRing() = default;
-  // Both sizes are powers of two; as many bursts as the send queue has blocks can be open.
+  // Both sizes are powers of two; as many bursts can be out as the completion queue has entries.
   SentRing(std::span<pool::Handle> handles, std::span<Burst> bursts) noexcept
       : handles_(handles.data()),
         bursts_(bursts.data()),
@@ -28,7 +28,11 @@ class SentRing {
     KILIM_ASSERT((handles.size() & mask_) == 0 && (bursts.size() & burst_mask_) == 0);
   }
 
-  [[nodiscard]] uint32_t room() const noexcept { return mask_ + 1 - (head_ - tail_); }
+  // Handles that can be pushed into a new burst.
+  [[nodiscard]] uint32_t room() const noexcept {
+    if (burst_head_ - burst_tail_ > burst_mask_) return 0;
+    return mask_ + 1 - (head_ - tail_);
+  }
   [[nodiscard]] uint32_t held() const noexcept { return head_ - tail_; }
 
   // Takes the handle into the open burst.

@@ -3,10 +3,6 @@
 
 #include <cerrno>
 
-#include <rte_errno.h>
-#include <rte_memory.h>
-#include <rte_memzone.h>
-
 namespace kilim::pool {
 
 Result<Arena> Arena::over(std::span<std::byte> memory, uint32_t stride, SideRecord* side) {
@@ -25,8 +21,8 @@ Result<Arena> Arena::over(std::span<std::byte> memory, uint32_t stride, SideReco
 
 namespace {
 
-Error zone_error() {
-  if (rte_errno == EEXIST) return Error{EEXIST, "this process has its packet arena already"};
+Error zone_error(Error e) {
+  if (e.code == EEXIST) return Error{EEXIST, "this process has its packet arena already"};
   return Error{ENOMEM,
                "no memory for the packet buffers: reserve hugepages, give EAL more with -m MIB, or "
                "run with --no-huge --no-shconf -m MIB"};
@@ -35,32 +31,19 @@ Error zone_error() {
 }  // namespace
 
 Result<ArenaMemory> ArenaMemory::create(const ArenaConfig& config) {
-  int node = config.numa_node < 0 ? SOCKET_ID_ANY : config.numa_node;
-  std::size_t bytes = std::size_t{config.buffers} * config.stride;
+  const std::size_t bytes = std::size_t{config.buffers} * config.stride;
   if (bytes == 0) return Error{EINVAL, "an arena holds at least one packet buffer"};
-  ArenaMemory m;
-  m.zone_.reset(rte_memzone_reserve_aligned("kilim_arena", bytes, node, 0, 4096));
-  if (m.zone_ == nullptr) return zone_error();
-  SideRecord* side = nullptr;
-  if (config.side_records) {
-    m.side_zone_.reset(rte_memzone_reserve_aligned("kilim_arena_side",
-                                                   config.buffers * sizeof(SideRecord), node, 0,
-                                                   static_cast<unsigned>(cacheline_bytes)));
-    if (m.side_zone_ == nullptr) return zone_error();
-    side = static_cast<SideRecord*>(m.side_zone_->addr);
-  }
-  auto arena = Arena::over({static_cast<std::byte*>(m.zone_->addr), bytes}, config.stride, side);
+  auto buffers = mem::Block::reserve("kilim_arena", bytes, 4096, config.numa_node);
+  if (!buffers) return zone_error(buffers.error());
+  // One record at least, so that a block stands behind the second name too.
+  const std::size_t records = config.side_records ? config.buffers : 1;
+  auto side = mem::Block::reserve("kilim_arena_side", records * sizeof(SideRecord), cacheline_bytes,
+                                  config.numa_node);
+  if (!side) return zone_error(side.error());
+  auto* record = reinterpret_cast<SideRecord*>(side->span().data());
+  auto arena = Arena::over(buffers->span(), config.stride, config.side_records ? record : nullptr);
   if (!arena) return arena.error();
-  m.arena_ = *arena;
-  return m;
-}
-
-std::size_t ArenaMemory::page_bytes() const noexcept {
-  return zone_ == nullptr ? 0 : zone_->hugepage_sz;
-}
-
-void ArenaMemory::FreeZone::operator()(const rte_memzone* zone) const noexcept {
-  rte_memzone_free(zone);
+  return ArenaMemory{*std::move(buffers), *std::move(side), *arena};
 }
 
 }  // namespace kilim::pool

@@ -6,16 +6,15 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
+#include <utility>
 
 #include "kilim/base/assert.hh"
 #include "kilim/base/cacheline.hh"
 #include "kilim/base/ident.hh"
 #include "kilim/base/result.hh"
+#include "kilim/mem/block.hh"
 #include "kilim/pool/handle.hh"
-
-struct rte_memzone;
 
 namespace kilim::pool {
 
@@ -82,18 +81,15 @@ class ArenaMemory {
   static Result<ArenaMemory> create(const ArenaConfig& config);
 
   [[nodiscard]] const Arena& arena() const noexcept { return arena_; }
-  // The pages under it, in bytes: what registering it wants to know.
-  [[nodiscard]] std::size_t page_bytes() const noexcept;
+  // The pages under it: what registering it wants to know.
+  [[nodiscard]] uint64_t page_bytes() const noexcept { return buffers_.range().page_bytes; }
 
  private:
-  struct FreeZone {
-    void operator()(const rte_memzone* zone) const noexcept;
-  };
-  using Zone = std::unique_ptr<const rte_memzone, FreeZone>;
-  ArenaMemory() = default;
+  ArenaMemory(mem::Block buffers, mem::Block side, const Arena& arena) noexcept
+      : buffers_(std::move(buffers)), side_(std::move(side)), arena_(arena) {}
 
-  Zone zone_;
-  Zone side_zone_;
+  mem::Block buffers_;
+  mem::Block side_;
   Arena arena_;
 };
 

@@ -28,6 +28,7 @@ void stash_free_one(Stash& s, Handle h) noexcept {
 }
 uint32_t stash_flush(Stash& s) noexcept {
   s.flush();
+  s.release_owner();
   return s.held() + s.arena().stride();
 }
 void stash_life(Pool& p) noexcept {

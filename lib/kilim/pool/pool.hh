@@ -115,6 +115,8 @@ class Stash {
     put(h.index);
   }
 
+  // Hands the stash to another worker, which must not overlap with this one.
+  void release_owner() noexcept { owner_.release(); }
   // Everything goes back to the pool: at the end of a worker, or when it goes idle for long.
   void flush() noexcept {
     while (top_ > 0) spill();

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "net/kilim/devargs.hh"
+
+#include <charconv>
+#include <cstring>
+#include <iterator>
+#include <memory>
+#include <string_view>
+
+#include <rte_kvargs.h>
+
+namespace kilim::net {
+namespace {
+
+struct FreeKvargs {
+  void operator()(rte_kvargs* k) const noexcept { rte_kvargs_free(k); }
+};
+
+// One row an argument. A number has a range; a text is judged by its function, which gives the
+// reason of a refusal or null.
+struct Row {
+  const char* key;
+  const char* range;  // for people
+  uint32_t Devargs::*number;
+  uint32_t low, high;
+  bool power_of_two;
+  const char* (*text)(Devargs&, const char*);
+};
+
+const char* take_hca(Devargs& d, const char* v) {
+  if (v[0] == '\0' || std::strlen(v) > 32) return "must be a device name of 1 to 32 characters";
+  d.hca.name = v;
+  return nullptr;
+}
+
+const char* take_wire(Devargs& d, const char* v) {
+  if (v[0] == '\0') return "must be a wire spec";
+  d.hca.wire = v;
+  return nullptr;
+}
+
+const char* take_progress(Devargs& d, const char* v) {
+  const std::string_view s = v;
+  if (s != "poll" && s != "thread") return "must be poll or thread";
+  d.hca.progress = s == "thread" ? attach::Progress::thread : attach::Progress::poll;
+  return nullptr;
+}
+
+// clang-format off
+constexpr Row rows[] = {
+    {"hca",      "name of an RDMA device, or vhcaN for a virtual one; default vhcaN of net_kilimN", nullptr, 0, 0, false, take_hca},
+    {"port",     "1 to 2; default 1",                           &Devargs::port, 1, 2, false, nullptr},
+    {"rxq",      "1 to 1 (this device spreads nothing by hash); default 1", &Devargs::rxq, 1, 1, false, nullptr},
+    {"txq",      "1 to 64; default 1",                          &Devargs::txq, 1, 64, false, nullptr},
+    {"rxd",      "64 to 8192, a power of two; default 1024",    &Devargs::rxd, 64, 8192, true, nullptr},
+    {"txd",      "64 to 8192, a power of two; default 1024",    &Devargs::txd, 64, 8192, true, nullptr},
+    {"wire",     "pcap:IN[:OUT], af_packet:IFACE or cable:NAME; virtual devices only", nullptr, 0, 0, false, take_wire},
+    {"progress", "poll or thread; default poll; virtual devices only", nullptr, 0, 0, false, take_progress},
+};
+// clang-format on
+
+const Row* find(std::string_view key) {
+  for (const Row& r : rows)
+    if (key == r.key) return &r;
+  return nullptr;
+}
+
+std::string quote(const char* key, const char* value) {
+  return std::string("devarg ") + key + "=" + (value == nullptr ? "" : value);
+}
+
+std::string unknown(const char* key) {
+  std::string why = std::string("devarg ") + key + " is unknown; known are";
+  for (const Row& r : rows) why += std::string(" ") + r.key + "=";
+  return why;
+}
+
+// The reason why not, or an empty string.
+std::string take(Devargs& d, const Row& row, const char* value) {
+  if (value == nullptr || value[0] == '\0')
+    return quote(row.key, "") + " needs a value: " + row.range;
+  if (row.text != nullptr) {
+    const char* why = row.text(d, value);
+    return why == nullptr ? "" : quote(row.key, value) + " " + why + " (" + row.range + ")";
+  }
+  uint32_t n = 0;
+  const char* end = value + std::strlen(value);
+  const auto [at, error] = std::from_chars(value, end, n);
+  const bool good = error == std::errc{} && at == end && n >= row.low && n <= row.high &&
+                    (!row.power_of_two || (n & (n - 1)) == 0);
+  if (!good) return quote(row.key, value) + " is out of range: " + row.range;
+  d.*row.number = n;
+  return "";
+}
+
+}  // namespace
+
+std::variant<Devargs, Refusal> parse_devargs(const char* text) {
+  Devargs d;
+  if (text == nullptr || text[0] == '\0') return d;
+  const std::unique_ptr<rte_kvargs, FreeKvargs> list(rte_kvargs_parse(text, nullptr));
+  if (list == nullptr)
+    return Refusal{std::string("devargs \"") + text + "\" are not a list of KEY=VALUE"};
+  uint32_t seen = 0;
+  for (unsigned i = 0; i < list->count; i++) {
+    const rte_kvargs_pair& pair = list->pairs[i];
+    const Row* row = find(pair.key);
+    if (row == nullptr) return Refusal{unknown(pair.key)};
+    const uint32_t bit = 1u << (row - rows);
+    if ((seen & bit) != 0) return Refusal{std::string("devarg ") + row->key + " is given twice"};
+    seen |= bit;
+    std::string why = take(d, *row, pair.value);
+    if (!why.empty()) return Refusal{std::move(why)};
+  }
+  return d;
+}
+
+const char* devargs_help() noexcept {
+  static const std::string text = [] {
+    std::string s;
+    for (const Row& r : rows) s += std::string("  ") + r.key + "=  " + r.range + "\n";
+    return s;
+  }();
+  return text.c_str();
+}
+
+}  // namespace kilim::net

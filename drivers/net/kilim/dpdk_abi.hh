@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The little of DPDK 22.11's driver interface that an EAL virtual device driver needs, for systems
+// that install no driver SDK: the layout of three structures and two functions, which
+// librte_bus_vdev.so.23 exports under the version INTERNAL. Their order and types are the ABI; the
+// words are ours. Where the SDK is installed its own headers are used (KILIM_DPDK_DRIVER_SDK).
+#pragma once
+
+#ifdef KILIM_DPDK_DRIVER_SDK
+
+#include <bus_vdev_driver.h>
+
+#else
+
+#include <cstddef>
+#include <cstdint>
+
+#include <rte_dev.h>
+#include <rte_devargs.h>
+#include <rte_os.h>
+#include <rte_version.h>
+#include <sys/queue.h>
+
+#if RTE_VERSION < RTE_VERSION_NUM(22, 11, 0, 0) || RTE_VERSION >= RTE_VERSION_NUM(23, 0, 0, 0)
+#error "drivers/net/kilim/dpdk_abi.hh describes DPDK 22.11; install DPDK's driver headers instead"
+#endif
+
+extern "C" {
+
+// What every driver of every bus begins with.
+struct rte_driver {
+  RTE_TAILQ_ENTRY(rte_driver) next;  // in the bus's list
+  const char* name;
+  const char* alias;  // an older name, or null
+};
+
+// What every device of every bus begins with.
+struct rte_device {
+  RTE_TAILQ_ENTRY(rte_device) next;
+  const char* name;
+  const char* bus_info;
+  const rte_driver* driver;  // set once probed
+  const rte_bus* bus;
+  int numa_node;
+  rte_devargs* devargs;
+};
+
+// A device given with --vdev.
+struct rte_vdev_device {
+  RTE_TAILQ_ENTRY(rte_vdev_device) next;
+  rte_device device;
+};
+
+// A driver matches every --vdev whose name starts with the driver's; functions return 0 or a
+// negative errno.
+struct rte_vdev_driver {
+  RTE_TAILQ_ENTRY(rte_vdev_driver) next;
+  rte_driver driver;
+  int (*probe)(rte_vdev_device* device);
+  int (*remove)(rte_vdev_device* device);
+  int (*dma_map)(rte_vdev_device* device, void* address, uint64_t iova, std::size_t bytes);
+  int (*dma_unmap)(rte_vdev_device* device, void* address, uint64_t iova, std::size_t bytes);
+  uint32_t drv_flags;
+};
+
+void rte_vdev_register(rte_vdev_driver* driver);
+void rte_vdev_unregister(rte_vdev_driver* driver);
+
+}  // extern "C"
+
+static_assert(sizeof(void*) != 8 || (sizeof(rte_driver) == 32 && sizeof(rte_device) == 64 &&
+                                     sizeof(rte_vdev_driver) == 88));
+
+#endif

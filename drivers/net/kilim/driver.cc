@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The EAL driver net_kilim: parses the devargs of each --vdev net_kilimN, resolves the device,
+// makes the native port and remembers it by name. Called by EAL on the main lcore. DPDK demands
+// registration by a constructor and a list of its own, so both are here and nowhere else.
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <rte_eal.h>
+#include <rte_log.h>
+
+#include "net/kilim/devargs.hh"
+#include "net/kilim/dpdk_abi.hh"
+#include "net/kilim/native.hh"
+
+namespace kilim::net {
+namespace {
+
+constexpr const char* driver_name = "net_kilim";
+
+int log_type = RTE_LOGTYPE_USER1;
+
+// Never destroyed: EAL's own clean-up may come after static destructors.
+std::vector<std::unique_ptr<port::Port>>& ports() {
+  static auto* list = new std::vector<std::unique_ptr<port::Port>>;
+  return *list;
+}
+
+int refuse(const char* name, const Error& e, const char* about) {
+  rte_log(RTE_LOG_ERR, static_cast<uint32_t>(log_type), "%s: %s%s: %s\n", name, about, e.what,
+          std::strerror(e.code));
+  return -e.code;
+}
+
+// net_kilim3 without hca= means vhca3.
+std::string default_hca(const char* name) {
+  const char* digits = name + std::strlen(driver_name);
+  return std::string("vhca") + (*digits == '\0' ? "0" : digits);
+}
+
+int probe(rte_vdev_device* vdev) {
+  const char* name = vdev->device.name;
+  const char* text = vdev->device.devargs == nullptr ? "" : vdev->device.devargs->args;
+  if (rte_eal_process_type() != RTE_PROC_PRIMARY)
+    return refuse(name, {ENOTSUP, "only a primary process may have Kilim ports"}, "");
+  auto parsed = parse_devargs(text);
+  if (const auto* refusal = std::get_if<Refusal>(&parsed)) {
+    rte_log(RTE_LOG_ERR, static_cast<uint32_t>(log_type), "%s: %s\n", name, refusal->why.c_str());
+    return -EINVAL;
+  }
+  Devargs& args = std::get<Devargs>(parsed);
+  if (args.hca.name.empty()) args.hca.name = default_hca(name);
+  auto attachment = attach::resolve(args.hca);
+  const std::string about = "hca=" + args.hca.name + ": ";
+  if (!attachment) return refuse(name, attachment.error(), about.c_str());
+  port::PortParts parts;
+  parts.name = name;
+  parts.device = std::move(attachment->device);
+  parts.poller = attachment->poller;
+  parts.number = static_cast<uint8_t>(args.port);
+  parts.defaults = {args.rxq, args.txq, args.rxd, args.txd};
+  auto made = port::Port::create(std::move(parts));
+  if (!made) return refuse(name, made.error(), about.c_str());
+  ports().push_back(*std::move(made));
+  return 0;
+}
+
+int remove(rte_vdev_device* vdev) {
+  auto& list = ports();
+  for (auto at = list.begin(); at != list.end(); ++at) {
+    if ((*at)->name() != vdev->device.name) continue;
+    list.erase(at);
+    return 0;
+  }
+  return -ENODEV;
+}
+
+rte_vdev_driver driver{};
+
+[[gnu::constructor]] void register_driver() {
+  log_type = rte_log_register_type_and_pick_level("pmd.net.kilim", RTE_LOG_NOTICE);
+  if (log_type < 0) log_type = RTE_LOGTYPE_USER1;
+  driver.driver.name = driver_name;
+  driver.probe = probe;
+  driver.remove = remove;
+  rte_vdev_register(&driver);
+}
+
+kilim_port* handle_of(const std::unique_ptr<port::Port>& p) {
+  return reinterpret_cast<kilim_port*>(p.get());
+}
+
+}  // namespace
+}  // namespace kilim::net
+
+extern "C" {
+
+unsigned int rte_pmd_kilim_count(void) {
+  return static_cast<unsigned>(kilim::net::ports().size());
+}
+
+kilim_port* rte_pmd_kilim_port_at(unsigned int index) {
+  auto& list = kilim::net::ports();
+  return index < list.size() ? kilim::net::handle_of(list[index]) : nullptr;
+}
+
+kilim_port* rte_pmd_kilim_port(const char* name) {
+  if (name == nullptr) return nullptr;
+  for (const auto& p : kilim::net::ports())
+    if (p->name() == name) return kilim::net::handle_of(p);
+  return nullptr;
+}
+
+const char* rte_pmd_kilim_devargs(void) {
+  return kilim::net::devargs_help();
+}
+
+}  // extern "C"

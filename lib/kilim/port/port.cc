@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "kilim/port/port.hh"
+
+#include <cerrno>
+
+namespace kilim::port {
+
+PortStats& PortStats::operator+=(const PortStats& o) noexcept {
+  rx_packets += o.rx_packets;
+  rx_bytes += o.rx_bytes;
+  tx_packets += o.tx_packets;
+  tx_bytes += o.tx_bytes;
+  tx_completed += o.tx_completed;
+  rx_errors += o.rx_errors;
+  rx_no_buffer += o.rx_no_buffer;
+  tx_errors += o.tx_errors;
+  keys_woven += o.keys_woven;
+  weave_errors += o.weave_errors;
+  return *this;
+}
+
+Result<std::unique_ptr<Port>> Port::create(PortParts parts) {
+  std::unique_ptr<Port> p(new Port(std::move(parts)));
+  auto info = p->device().port(p->parts_.number);
+  if (!info) return info.error();
+  if (!info->ethernet) return Error{EOPNOTSUPP, "the device's port is not an Ethernet port"};
+  if (!p->device().caps().raw_packet)
+    return Error{EOPNOTSUPP, "the device has no raw packet queues (CAP_NET_RAW may be missing)"};
+  p->info_ = *info;
+  if (Status s = check_sizes(p->parts_.defaults); !s) return s.error();
+  return p;
+}
+
+Port::~Port() {
+  stop();
+}
+
+Status Port::configure(const QueueSizes& sizes, const pool::ArenaMemory& arena) {
+  if (started_) return Error{EBUSY, "a started port is not configured: stop it first"};
+  if (Status s = check_sizes(sizes); !s) return s;
+  region_.reset();
+  auto region = mr::Mr::create(device().registrar(), arena.arena().memory(),
+                               mr::Access::local_write, arena.page_bytes());
+  if (!region) return region.error();
+  region_.emplace(*std::move(region));
+  arena_ = arena.arena();
+  sizes_ = sizes;
+  rx_.clear();
+  tx_.clear();
+  rx_.resize(sizes.rxq);
+  tx_.resize(sizes.txq);
+  return Done{};
+}
+
+Status Port::set_rx(uint32_t queue, const RxSetup& setup) {
+  if (started_ || queue >= rx_.size()) return Error{EINVAL, "no such receive queue to set up"};
+  if (setup.stash == nullptr) return Error{EINVAL, "a receive queue needs its worker's stash"};
+  if (setup.config.side && !arena_.has_side())
+    return Error{EINVAL, "side records were not asked of the arena"};
+  rx_[queue].setup = setup;
+  return Done{};
+}
+
+Status Port::set_tx(uint32_t queue, const TxSetup& setup) {
+  if (started_ || queue >= tx_.size()) return Error{EINVAL, "no such transmit queue to set up"};
+  if (setup.stash == nullptr) return Error{EINVAL, "a transmit queue needs its worker's stash"};
+  if (setup.config.woven != (setup.keys != 0))
+    return Error{EINVAL, "a woven transmit queue needs keys, and another has none"};
+  tx_[queue].setup = setup;
+  return Done{};
+}
+
+Status Port::start() {
+  if (started_) return Error{EBUSY, "the port is started already"};
+  if (!region_) return Error{EINVAL, "the port is not configured"};
+  for (const RxSlot& s : rx_)
+    if (s.setup.stash == nullptr) return Error{EINVAL, "a receive queue is not set up"};
+  for (const TxSlot& s : tx_)
+    if (s.setup.stash == nullptr) return Error{EINVAL, "a transmit queue is not set up"};
+  if (Status s = make_queues(); !s) {
+    drop_queues();
+    return s;
+  }
+  started_ = true;
+  return Done{};
+}
+
+// One raw packet queue pair a transmit queue; the first carries the receive queue too.
+Status Port::make_pair(uint32_t index) {
+  TxSlot& tx = tx_[index];
+  auto send_cq = device::make_cq(device(), sizes_.txd);
+  if (!send_cq) return send_cq.error();
+  tx.cq = *std::move(send_cq);
+
+  device::QpRequest request{
+      .send_cq = tx.cq->handle, .recv_cq = tx.cq->handle, .send_wqebbs = sizes_.txd};
+  if (index < rx_.size()) {
+    auto recv_cq = device::make_cq(device(), sizes_.rxd);
+    if (!recv_cq) return recv_cq.error();
+    rx_[index].cq = *std::move(recv_cq);
+    request.recv_cq = rx_[index].cq->handle;
+    request.recv_wrs = sizes_.rxd;
+  }
+  auto qp = device::make_raw_packet(device(), request, parts_.number);
+  if (!qp) return qp.error();
+  tx.qp = *std::move(qp);
+  return Done{};
+}
+
+Status Port::make_queues() {
+  const Lkey key = region_->region().lkey;
+  for (uint32_t i = 0; i < tx_.size(); i++) {
+    TxSlot& tx = tx_[i];
+    if (Status s = make_pair(i); !s) return s;
+    if (tx.setup.keys != 0) {
+      auto weaver = Weaver::create(device(), arena_, {.keys = tx.setup.keys, .arena_key = key});
+      if (!weaver) return weaver.error();
+      tx.weaver = *std::move(weaver);
+    }
+    attach_tx(tx, arena_, key);
+  }
+  for (uint32_t i = 0; i < rx_.size(); i++) {
+    attach_rx(rx_[i], tx_[i].qp->rq, arena_, key);
+    rx_[i].setup.stash->release_owner();
+    if (burst::rx_refill(*rx_[i].queue) == 0)
+      return Error{ENOMEM, "no packet buffer is free for the receive queue"};
+    rx_[i].queue->rq.release_owner();
+    rx_[i].setup.stash->release_owner();
+  }
+  auto flow = device().add_flow(tx_[0].qp->handle, {.kind = device::FlowRule::Kind::all});
+  if (!flow) return flow.error();
+  flow_ = *flow;
+  return Done{};
+}
+
+void Port::drop_queues() noexcept {
+  if (flow_) (void)device().remove_flow(*flow_);
+  flow_.reset();
+  for (TxSlot& tx : tx_)
+    if (tx.qp) (void)device().fail(tx.qp->handle);
+  std::vector<std::vector<uint32_t>> posted;
+  for (RxSlot& rx : rx_) posted.push_back(posted_buffers(rx));
+  for (TxSlot& tx : tx_) tx.qp.destroy();  // from here on the device touches no buffer
+  for (std::size_t i = 0; i < rx_.size(); i++) {
+    RxSlot& rx = rx_[i];
+    if (rx.queue != nullptr) {
+      rx.setup.stash->release_owner();
+      rx.setup.stash->free_indices(posted[i]);
+      rx.setup.stash->release_owner();
+    }
+    rx.queue.reset();
+    rx.cq.destroy();
+  }
+  for (TxSlot& tx : tx_) {
+    empty_tx(tx);
+    tx.queue.reset();
+    tx.weaver.reset();
+    tx.cq.destroy();
+  }
+}
+
+void Port::stop() noexcept {
+  if (!started_) return;
+  before_ += live();
+  drop_queues();
+  started_ = false;
+}
+
+PortStats Port::live() const noexcept {
+  PortStats sum;
+  for (const RxSlot& s : rx_) {
+    if (s.queue == nullptr) continue;
+    const burst::RxCounters& c = s.queue->counters;
+    sum.rx_packets += c.packets.read();
+    sum.rx_bytes += c.bytes.read();
+    sum.rx_errors += c.errors.read();
+    sum.rx_no_buffer += c.no_buffer.read();
+  }
+  for (const TxSlot& s : tx_) {
+    if (s.queue == nullptr) continue;
+    const burst::TxCounters& c = s.queue->counters;
+    sum.tx_packets += c.packets.read();
+    sum.tx_bytes += c.bytes.read();
+    sum.tx_completed += c.completed.read();
+    sum.tx_errors += c.errors.read();
+    if (s.weaver == nullptr) continue;
+    sum.keys_woven += s.weaver->stats().woven;
+    sum.weave_errors += s.weaver->stats().errors;
+  }
+  return sum;
+}
+
+PortStats Port::stats() const noexcept {
+  PortStats sum = before_;
+  sum += live();
+  return sum;
+}
+
+}  // namespace kilim::port

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One Ethernet port: a device's port with its queues, the packet arena under the device's key, and
+// the bursts chosen for it. The control lcore configures, starts and stops it; between start() and
+// stop() each queue belongs to one worker, which calls rx() and tx() for it. Owns the device and
+// everything made on it; stashes and arena belong to the caller and outlive a started port.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kilim/base/result.hh"
+#include "kilim/burst/select.hh"
+#include "kilim/device/owned.hh"
+#include "kilim/mr/registrar.hh"
+#include "kilim/pool/pool.hh"
+#include "kilim/port/queues.hh"
+#include "kilim/worker/poller.hh"
+
+namespace kilim::port {
+
+struct PortParts {
+  std::string name;  // of the vdev
+  std::unique_ptr<device::Device> device;
+  worker::Poller poller;  // runs the device; without a function where it runs by itself
+  uint8_t number = 1;     // of the device's port
+  QueueSizes defaults;
+};
+
+struct PortStats {
+  uint64_t rx_packets = 0, rx_bytes = 0;
+  uint64_t tx_packets = 0, tx_bytes = 0;
+  uint64_t tx_completed = 0;
+  uint64_t rx_errors = 0;     // completions with an error
+  uint64_t rx_no_buffer = 0;  // refills that found the pool dry: frames waited or were lost
+  uint64_t tx_errors = 0;     // completions with an error
+  uint64_t keys_woven = 0, weave_errors = 0;
+
+  PortStats& operator+=(const PortStats& o) noexcept;
+};
+
+class Port {
+ public:
+  // Reads the port's address; the device is open.
+  static Result<std::unique_ptr<Port>> create(PortParts parts);
+  Port(const Port&) = delete;
+  Port& operator=(const Port&) = delete;
+  ~Port();
+
+  [[nodiscard]] const std::string& name() const noexcept { return parts_.name; }
+  [[nodiscard]] device::Device& device() noexcept { return *parts_.device; }
+  [[nodiscard]] const device::PortInfo& info() const noexcept { return info_; }
+  [[nodiscard]] const QueueSizes& defaults() const noexcept { return parts_.defaults; }
+  [[nodiscard]] const QueueSizes& sizes() const noexcept { return sizes_; }
+  [[nodiscard]] const worker::Poller& poller() const noexcept { return parts_.poller; }
+  [[nodiscard]] bool started() const noexcept { return started_; }
+
+  // Stopped ports only. Registers the arena with the device.
+  Status configure(const QueueSizes& sizes, const pool::ArenaMemory& arena);
+  // Says who serves a queue. Configured and stopped ports only.
+  Status set_rx(uint32_t queue, const RxSetup& setup);
+  Status set_tx(uint32_t queue, const TxSetup& setup);
+
+  // Makes the queues, fills the receive rings, lets frames in. On an error nothing is left.
+  Status start();
+  // No worker serves the port any more. Every buffer goes back to the stash of its queue.
+  void stop() noexcept;
+
+  // The queue's worker. rx() hands packets over; tx() takes the handles it returns the count of.
+  uint32_t rx(uint32_t queue, std::span<pool::Handle> out) noexcept {
+    RxSlot& s = rx_[queue];
+    return s.burst(*s.queue, out);
+  }
+  uint32_t tx(uint32_t queue, std::span<const pool::Handle> in) noexcept {
+    TxSlot& s = tx_[queue];
+    return s.burst(*s.queue, in);
+  }
+  // Sees transmit completions without sending.
+  uint32_t reclaim(uint32_t queue) noexcept {
+    TxSlot& s = tx_[queue];
+    return s.reclaim(*s.queue);
+  }
+  // Packets of one piece that tx() surely takes.
+  [[nodiscard]] uint32_t tx_room(uint32_t queue) const noexcept {
+    return burst::tx_room(*tx_[queue].queue);
+  }
+  burst::TxQueue& tx_queue(uint32_t queue) noexcept { return *tx_[queue].queue; }
+  // Null where the queue was set up without keys.
+  Weaver* weaver(uint32_t queue) noexcept { return tx_[queue].weaver.get(); }
+
+  // Any thread while nobody starts or stops the port. Counts since it was created.
+  [[nodiscard]] PortStats stats() const noexcept;
+
+ private:
+  explicit Port(PortParts parts) noexcept : parts_(std::move(parts)) {}
+  Status make_queues();
+  Status make_pair(uint32_t index);
+  void drop_queues() noexcept;
+  [[nodiscard]] PortStats live() const noexcept;
+
+  PortParts parts_;
+  device::PortInfo info_;
+  QueueSizes sizes_;
+  std::optional<mr::Mr> region_;
+  pool::Arena arena_;
+  std::vector<RxSlot> rx_;
+  std::vector<TxSlot> tx_;
+  std::optional<device::FlowHandle> flow_;
+  PortStats before_;  // of queues that are gone
+  bool started_ = false;
+};
+
+}  // namespace kilim::port

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "kilim/port/queues.hh"
+
+#include <cerrno>
+
+namespace kilim::port {
+namespace {
+
+bool depth_ok(uint32_t n) noexcept {
+  return n >= min_depth && n <= max_depth && (n & (n - 1)) == 0;
+}
+
+}  // namespace
+
+Status check_sizes(const QueueSizes& s) noexcept {
+  if (s.rxq != 1)
+    return Error{EINVAL, "rxq must be 1 to 1: the port does not spread packets by hash"};
+  if (s.txq < 1 || s.txq > max_txq) return Error{EINVAL, "txq must be 1 to 64"};
+  if (!depth_ok(s.rxd)) return Error{EINVAL, "rxd must be 64 to 8192, a power of two"};
+  if (!depth_ok(s.txd)) return Error{EINVAL, "txd must be 64 to 8192, a power of two"};
+  return Done{};
+}
+
+void attach_rx(RxSlot& slot, const queue::RqGeometry& rq, const pool::Arena& arena, Lkey key) {
+  slot.wr_ids.assign(rq.wqe_count, 0);
+  slot.queue =
+      std::make_unique<burst::RxQueue>(burst::RxQueue{.rq = queue::Rq(rq, slot.wr_ids),
+                                                      .cq = queue::Cq(slot.cq->geometry),
+                                                      .stash = slot.setup.stash,
+                                                      .arena = arena,
+                                                      .key = key,
+                                                      .head_lines = slot.setup.head_lines});
+  slot.burst = burst::select_rx(slot.setup.config);
+}
+
+void attach_tx(TxSlot& slot, const pool::Arena& arena, Lkey key) {
+  const queue::SqGeometry& sq = slot.qp->sq;
+  slot.wr_ids.assign(sq.wqebb_count, 0);
+  slot.handles.assign(std::size_t{sq.wqebb_count} * 4, {});
+  slot.bursts.assign(slot.cq->geometry.cqe_count, {});
+  slot.queue = std::make_unique<burst::TxQueue>(
+      burst::TxQueue{.sq = queue::Sq(sq, slot.wr_ids),
+                     .cq = queue::Cq(slot.cq->geometry),
+                     .sent = burst::SentRing(slot.handles, slot.bursts),
+                     .stash = slot.setup.stash,
+                     .arena = arena,
+                     .key = key,
+                     .offload = slot.setup.offload,
+                     .slots = slot.weaver == nullptr ? nullptr : slot.weaver->slots()});
+  slot.burst = burst::select_tx(slot.setup.config);
+  slot.reclaim = burst::select_reclaim(slot.setup.config);
+}
+
+std::vector<uint32_t> posted_buffers(RxSlot& slot) {
+  std::vector<uint32_t> indices;
+  if (slot.queue == nullptr) return indices;
+  indices.reserve(slot.queue->rq.posted());
+  slot.queue->rq.release_owner();
+  slot.queue->rq.reset(
+      [&indices](uint64_t id) noexcept { indices.push_back(static_cast<uint32_t>(id)); });
+  return indices;
+}
+
+void empty_tx(TxSlot& slot) noexcept {
+  if (slot.queue == nullptr) return;
+  pool::Stash& stash = *slot.setup.stash;
+  stash.release_owner();
+  const burst::SentRing::Done left = slot.queue->sent.pop_all();
+  for (const std::span<const pool::Handle> part : {left.first, left.second})
+    for (const pool::Handle h : part)
+      if (!h.has(pool::Handle::key)) stash.free_one(h);
+  if (slot.weaver != nullptr) slot.weaver->abandon_all(stash);
+  stash.release_owner();
+}
+
+}  // namespace kilim::port

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "kilim/port/weaver.hh"
+
+#include <cerrno>
+#include <cstring>
+
+#include "kilim/umr/umr_wqe.hh"
+#include "kilim/umr/view.hh"
+
+namespace kilim::port {
+namespace {
+
+constexpr uint32_t blocks_a_key = 3;   // two of head, one of list
+constexpr uint32_t handles_a_key = 3;  // key, header, payload
+constexpr uint32_t entries_a_key = 4;  // a list is padded to whole lines
+
+uint32_t u16_at(std::span<const std::byte> f, std::size_t at) noexcept {
+  return static_cast<uint32_t>(f[at]) << 8 | static_cast<uint32_t>(f[at + 1]);
+}
+
+// Where TCP or UDP at `at` ends; 0: neither, or cut off.
+uint32_t l4_end(std::span<const std::byte> f, std::size_t at, uint32_t protocol) noexcept {
+  constexpr uint32_t tcp = 6;
+  constexpr uint32_t udp = 17;
+  if (protocol == udp && at + 8 <= f.size()) return static_cast<uint32_t>(at + 8);
+  if (protocol != tcp || at + 20 > f.size()) return 0;
+  return static_cast<uint32_t>(at) + (static_cast<uint32_t>(f[at + 12]) >> 4) * 4;
+}
+
+uint32_t parsed_length(std::span<const std::byte> f) noexcept {
+  std::size_t at = 12;
+  for (int tags = 0; tags < 2 && at + 2 <= f.size(); tags++) {
+    const uint32_t type = u16_at(f, at);
+    if (type != 0x8100 && type != 0x88a8) break;
+    at += 4;
+  }
+  if (at + 2 > f.size()) return 0;
+  const uint32_t type = u16_at(f, at);
+  at += 2;
+  if (type == 0x0800 && at + 20 <= f.size())
+    return l4_end(f, at + (static_cast<uint32_t>(f[at]) & 0xf) * 4,
+                  static_cast<uint32_t>(f[at + 9]));
+  if (type == 0x86dd && at + 40 <= f.size())
+    return l4_end(f, at + 40, static_cast<uint32_t>(f[at + 6]));
+  return 0;
+}
+
+}  // namespace
+
+uint32_t header_length(std::span<const std::byte> frame) noexcept {
+  constexpr uint32_t otherwise = 64;
+  const uint32_t parsed = parsed_length(frame);
+  const uint32_t wanted = parsed != 0 ? parsed : otherwise;
+  return wanted < frame.size() ? wanted : static_cast<uint32_t>(frame.size());
+}
+
+Weaver::Weaver(const pool::Arena& arena, const WeaverConfig& config)
+    : arena_(arena), config_(config) {}
+
+Weaver::~Weaver() {
+  if (key_stash_ == nullptr) return;
+  owned_qp_.destroy();  // nothing is woven any more
+  for (umr::IndirectKey* key : keys_) {
+    // The pool destroys the keys: what they show no longer matters.
+    if (key->state != umr::KeyState::free && key->state != umr::KeyState::valid)
+      key->state = umr::KeyState::free;
+    key_stash_->give(key);
+  }
+}
+
+Result<std::unique_ptr<Weaver>> Weaver::create(device::Device& device, const pool::Arena& arena,
+                                               const WeaverConfig& config) {
+  if (config.keys == 0 || (config.keys & (config.keys - 1)) != 0 || config.keys > 8192)
+    return Error{EINVAL, "a weaver has 1 to 8192 keys, a power of two"};
+  if (!device.caps().umr)
+    return Error{EOPNOTSUPP, "the device weaves no keys (no UMR): use another forwarding mode"};
+  std::unique_ptr<Weaver> w(new Weaver(arena, config));
+  if (Status s = w->set_up(device); !s) return s.error();
+  return w;
+}
+
+Status Weaver::set_up(device::Device& device) {
+  const uint32_t blocks = config_.keys * 4;  // a power of two, at least three a key
+  auto cq = device::make_cq(device, config_.keys * 2);
+  if (!cq) return cq.error();
+  owned_cq_ = *std::move(cq);
+  device::RcRequest request;
+  request.queues = {.send_cq = owned_cq_->handle,
+                    .recv_cq = owned_cq_->handle,
+                    .send_wqebbs = blocks < 32768 ? blocks : 32768};
+  request.umr = true;
+  auto qp = device::make_rc_loopback(device, request);
+  if (!qp) return qp.error();
+  owned_qp_ = *std::move(qp);
+  auto pool = umr::KeyPool::create(device.keys(), config_.keys, entries_a_key);
+  if (!pool) return pool.error();
+  key_pool_ = *std::move(pool);
+  key_stash_ = std::make_unique<umr::KeyStash>(*key_pool_);
+  for (uint32_t slot = 0; slot < config_.keys; slot++) {
+    umr::IndirectKey* key = key_stash_->take();
+    if (key == nullptr) return Error{ENOMEM, "the key pool gave fewer keys than it has"};
+    keys_.push_back(key);
+    lkeys_.push_back(key->lkey);
+    free_slots_.push_back(slot);
+  }
+  slots_ = {lkeys_.data(), free_slots_.data(), config_.keys};
+  handles_.resize(std::size_t{config_.keys} * 4);
+  bursts_.resize(config_.keys);
+  weaving_ = burst::SentRing(handles_, bursts_);
+  wr_ids_.resize(owned_qp_->sq.wqebb_count);
+  sq_ = std::make_unique<queue::Sq>(owned_qp_->sq, wr_ids_);
+  cq_ = std::make_unique<queue::Cq>(owned_cq_->geometry);
+  return Done{};
+}
+
+uint32_t Weaver::room(const burst::TxQueue& tx) const noexcept {
+  if (failed_) return 0;
+  const uint32_t weaving = weaving_.held() / handles_a_key;
+  const uint32_t sendable = burst::tx_room(tx);
+  const uint32_t by_ring = tx.sent.room() / handles_a_key;
+  uint32_t n = sendable < by_ring ? sendable : by_ring;
+  n = n > weaving ? n - weaving : 0;
+  const uint32_t by_queue = sq_->credits().value() / blocks_a_key;
+  n = n < by_queue ? n : by_queue;
+  return n < slots_.free_count ? n : slots_.free_count;
+}
+
+bool Weaver::weave_one(queue::WqeCursor& c, pool::Handle packet, pool::Handle header) noexcept {
+  umr::PieceList<2> pieces;
+  pieces.add(config_.arena_key, arena_.address(header).value(), header.length);
+  pieces.add(config_.arena_key, arena_.address(packet).value() + header.length,
+             packet.length - header.length);
+  const uint32_t slot = slots_.free[slots_.free_count - 1];
+  umr::IndirectKey& key = *keys_[slot];
+  const umr::ListRequest request{.key = key.lkey,
+                                 .max_entries = key.max_entries,
+                                 .new_tag = static_cast<uint8_t>(tag_of(key.lkey) + 1)};
+  if (!umr::umr_list(c, request, pieces.view(), {.id = slot}).ok()) return false;
+  slots_.free_count--;
+  key.lkey = request.new_key();
+  key.become(umr::KeyState::posted);
+  lkeys_[slot] = key.lkey;
+  weaving_.push({slot, packet.length, pool::Handle::key | pool::Handle::more});
+  weaving_.push(
+      {header.index, header.length, static_cast<uint16_t>(header.meta | pool::Handle::more)});
+  weaving_.push(packet);
+  return true;
+}
+
+uint32_t Weaver::weave(std::span<const pool::Handle> packets, pool::Stash& headers) noexcept {
+  if (failed_) return 0;
+  queue::WqeCursor c{*sq_};
+  uint32_t n = 0;
+  for (const pool::Handle packet : packets) {
+    pool::Handle header;
+    if (slots_.free_count == 0 || weaving_.room() < handles_a_key) break;
+    if (headers.alloc({&header, 1}, 0) == 0) break;
+    const uint32_t length = header_length(arena_.bytes(packet));
+    header.length = static_cast<uint16_t>(length);
+    std::memcpy(arena_.data(header), arena_.data(packet), length);
+    if (!weave_one(c, packet, header)) {
+      headers.free_one(header);
+      break;
+    }
+    n++;
+  }
+  if (n == 0) return 0;
+  c.signal_last();
+  c.commit();
+  weaving_.end_burst(n);
+  return n;
+}
+
+uint32_t Weaver::collect(std::span<pool::Handle> out) noexcept {
+  const queue::Cq::Drained d = cq_->drain(64);
+  if (d.error) [[unlikely]]
+    fail();
+  if (d.cqes == 0) return 0;
+  sq_->retire(d.wqe_counter);
+  const burst::SentRing::Done done = weaving_.pop_bursts(d.cqes);
+  uint32_t n = 0;
+  for (const std::span<const pool::Handle> part : {done.first, done.second}) {
+    for (const pool::Handle h : part) {
+      if (h.has(pool::Handle::key)) keys_[h.index]->become(umr::KeyState::valid);
+      out[n++] = h;
+    }
+  }
+  woven_.add(done.packets);
+  return n;
+}
+
+void Weaver::fail() noexcept {
+  queue::Completion c[4];
+  uint32_t n;
+  while ((n = cq_->poll(c)) != 0) {
+    for (uint32_t i = 0; i < n; i++)
+      if (!c[i].ok() && c[i].syndrome != prm::Syndrome::wr_flush) errors_.add(1);
+  }
+  failed_ = true;
+}
+
+void Weaver::abandon(std::span<const pool::Handle> chains, pool::Stash& stash) noexcept {
+  for (const pool::Handle h : chains) {
+    if (h.has(pool::Handle::key))
+      slots_.free[slots_.free_count++] = h.index;
+    else
+      stash.free_one(h);
+  }
+}
+
+void Weaver::abandon_all(pool::Stash& stash) noexcept {
+  const burst::SentRing::Done left = weaving_.pop_all();
+  abandon(left.first, stash);
+  abandon(left.second, stash);
+}
+
+void Weaver::release_owner() noexcept {
+  sq_->release_owner();
+  cq_->release_owner();
+}
+
+}  // namespace kilim::port

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Makes one piece of two: a new header and a received payload in place, under an indirect key. It
+// owns the reliable connection to itself on which the keys are woven, that queue's CQ and the keys.
+// Made by the control lcore; used by the worker whose transmit queue it serves, and by no other.
+// Read with burst/tx.hh, where a woven packet goes on.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kilim/base/counter.hh"
+#include "kilim/base/result.hh"
+#include "kilim/burst/sent_ring.hh"
+#include "kilim/burst/tx.hh"
+#include "kilim/device/owned.hh"
+#include "kilim/pool/pool.hh"
+#include "kilim/queue/cq.hh"
+#include "kilim/queue/sq.hh"
+#include "kilim/umr/key_pool.hh"
+
+namespace kilim::port {
+
+struct WeaverConfig {
+  uint32_t keys = 512;  // woven packets between weaving and transmission; a power of two
+  Lkey arena_key;       // of the arena, for this device
+};
+
+struct WeaverStats {
+  uint64_t woven = 0;   // keys whose UMR completed
+  uint64_t errors = 0;  // UMRs that failed
+};
+
+// Bytes of Ethernet, IP and TCP or UDP headers at the start of a frame; 64 where there is nothing
+// of the kind, and never more than the frame.
+uint32_t header_length(std::span<const std::byte> frame) noexcept;
+
+class Weaver {
+ public:
+  // The weaver keeps the device's objects; `arena` is where both pieces lie.
+  static Result<std::unique_ptr<Weaver>> create(device::Device& device, const pool::Arena& arena,
+                                                const WeaverConfig& config);
+  Weaver(const Weaver&) = delete;
+  Weaver& operator=(const Weaver&) = delete;
+  ~Weaver();
+
+  // The transmit queue that frees keys after use.
+  burst::KeySlots* slots() noexcept { return &slots_; }
+
+  // Packets that the next weave() surely takes and `tx` surely sends.
+  [[nodiscard]] uint32_t room(const burst::TxQueue& tx) const noexcept;
+
+  // Takes the packets that it returns the count of: each gets a header buffer from `headers` with a
+  // copy of its headers, and a key over that and the rest of the packet. One doorbell. Fewer: no
+  // header buffer or no key left.
+  uint32_t weave(std::span<const pool::Handle> packets, pool::Stash& headers) noexcept;
+
+  // Woven packets whose keys have completed, three handles each (key, header, payload), ready for a
+  // woven transmit burst. The caller holds them from now on. `out` has room for 3 * keys.
+  uint32_t collect(std::span<pool::Handle> out) noexcept;
+
+  // Gives back packets that will not be sent: buffers to `stash`, slots to the weaver.
+  void abandon(std::span<const pool::Handle> chains, pool::Stash& stash) noexcept;
+  // What is still being woven, when the queue is stopped.
+  void abandon_all(pool::Stash& stash) noexcept;
+  void release_owner() noexcept;
+
+  [[nodiscard]] bool failed() const noexcept { return failed_; }
+  [[nodiscard]] WeaverStats stats() const noexcept { return {woven_.read(), errors_.read()}; }
+
+ private:
+  Weaver(const pool::Arena& arena, const WeaverConfig& config);
+  Status set_up(device::Device& device);
+  bool weave_one(queue::WqeCursor& c, pool::Handle packet, pool::Handle header) noexcept;
+  void fail() noexcept;
+
+  pool::Arena arena_;
+  WeaverConfig config_;
+  device::OwnedCq owned_cq_;
+  device::OwnedQp owned_qp_;
+  std::unique_ptr<umr::KeyPool> key_pool_;
+  std::unique_ptr<umr::KeyStash> key_stash_;
+  std::vector<umr::IndirectKey*> keys_;  // by slot
+  std::vector<Lkey> lkeys_;              // by slot, with the present tag
+  std::vector<uint32_t> free_slots_;
+  std::vector<uint64_t> wr_ids_;
+  std::vector<pool::Handle> handles_;
+  std::vector<burst::SentRing::Burst> bursts_;
+  burst::KeySlots slots_;
+  burst::SentRing weaving_;
+  std::unique_ptr<queue::Sq> sq_;
+  std::unique_ptr<queue::Cq> cq_;
+  bool failed_ = false;
+  Counter woven_, errors_;
+};
+
+}  // namespace kilim::port
