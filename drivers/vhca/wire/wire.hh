@@ -18,10 +18,11 @@ struct WireCounters {
   uint64_t rx_frames = 0, rx_bytes = 0;  // consumed by drop()
   uint64_t tx_frames = 0, tx_bytes = 0;  // taken by send()
   uint64_t tx_busy = 0;                  // send() that said busy
-  uint64_t tx_too_long = 0;              // sent frames longer than the wire carries
-  uint64_t rx_malformed = 0;             // not a frame, or one that cannot be made whole
-  uint64_t rx_too_long = 0;              // longer than MTU and header, and not to be segmented
-  uint64_t rx_kernel_drops = 0;          // lost before us, as the kernel says
+  uint64_t tx_bad_length = 0;    // sent frames that the wire does not carry: too long, too short
+  uint64_t tx_lost = 0;          // taken from us and not sent: the link is down, the file is full
+  uint64_t rx_malformed = 0;     // not a frame, or one that cannot be made whole
+  uint64_t rx_too_long = 0;      // longer than MTU and header, and not to be segmented
+  uint64_t rx_kernel_drops = 0;  // lost before us, as the kernel says
 };
 
 class Wire {
@@ -29,7 +30,7 @@ class Wire {
   enum class Sent : uint8_t {
     taken,
     busy,     // back-pressure: the same frame again, later
-    refused,  // never goes out: too long or too short for this wire, or the wire is gone
+    refused,  // never goes out: too long or too short for this wire
   };
 
   virtual ~Wire() = default;
@@ -38,7 +39,8 @@ class Wire {
   virtual std::span<const std::byte> peek() noexcept = 0;
   // Removes the frame that peek() showed; without one: nothing.
   virtual void drop() noexcept = 0;
-  // Readable when a frame may have come; -1: nothing to wait for.
+  // Readable when a frame may have come; -1: nothing to wait for. Asked for before each wait: some
+  // wires wake only who asked since the last peek().
   [[nodiscard]] virtual int fd() const noexcept = 0;
   // Payload bytes of an Ethernet frame: a frame has at most mtu() + 14 bytes, and 8 for tags.
   [[nodiscard]] virtual uint32_t mtu() const noexcept = 0;

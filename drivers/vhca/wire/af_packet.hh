@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Wire `af_packet:IFACE`: a Linux interface of the process's network namespace. The kernel hands
+// over frames as its own stacks make them: checksums half done, segments of 64 KiB, VLAN tags
+// beside the frame. This wire finishes them, so that the adapter sees what a cable would carry.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "kilim/base/fd.hh"
+#include "kilim/base/result.hh"
+#include "vhca/wire/segment.hh"
+#include "vhca/wire/wire.hh"
+
+namespace kilim::vhca {
+
+class AfPacket final : public Wire {
+ public:
+  // ENODEV: no such interface here; EPERM: needs CAP_NET_RAW.
+  static Result<std::unique_ptr<Wire>> create(std::string_view interface);
+
+  Sent send(std::span<const std::byte> frame) noexcept override;
+  std::span<const std::byte> peek() noexcept override;
+  void drop() noexcept override;
+  [[nodiscard]] int fd() const noexcept override { return socket_.get(); }
+  [[nodiscard]] uint32_t mtu() const noexcept override { return mtu_; }
+  [[nodiscard]] const WireCounters& counters() noexcept override;
+
+ private:
+  // One packet as the kernel gave it; the frame begins `headroom` bytes into its place.
+  struct Arrival {
+    std::size_t at = 0;
+    std::size_t bytes = 0;
+    uint16_t segment_bytes = 0;  // 0: whole as it is
+  };
+  static constexpr std::size_t batch = 16;
+  static constexpr std::size_t headroom = 64;
+  static constexpr std::size_t place = headroom + (1u << 16) + 256;
+
+  AfPacket() = default;
+  Status open(std::string_view interface);
+  Status set_options();
+  void refresh_mtu() noexcept;
+  bool receive() noexcept;
+  void take(std::size_t slot, std::size_t bytes, void* message) noexcept;
+  bool present_next() noexcept;
+
+  Fd socket_;
+  int index_ = 0;
+  uint32_t mtu_ = 1500;
+  std::vector<std::byte> memory_;  // `batch` places, one more for a segment
+  std::array<Arrival, batch> arrivals_;
+  std::size_t arrived_ = 0, next_ = 0;
+  Segmenter segmenter_;
+  bool segmenting_ = false;
+  std::span<const std::byte> shown_;
+  WireCounters counters_;
+};
+
+}  // namespace kilim::vhca

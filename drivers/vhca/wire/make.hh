@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// From a wire spec, as `--wire` and the devarg `wire=` carry it, to the wire. Specs hold neither
+// ',' nor '=' (devargs would split them); decorators follow with '+'. Control path, any thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "kilim/base/result.hh"
+#include "vhca/wire/wire.hh"
+
+namespace kilim::vhca {
+
+// What a user may write, for help texts.
+inline constexpr const char* wire_spec_help = "cable:NAME, pcap:IN[:OUT] or af_packet:IFACE";
+
+// `why`, where given, gets a whole sentence that names the spec and what would do; Error::what is
+// its short form.
+Result<std::unique_ptr<Wire>> make_wire(std::string_view spec, std::string* why = nullptr);
+
+}  // namespace kilim::vhca

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Headers and checksums of frames. Pure, any thread; never reads behind the frame.
+#include "vhca/wire/packet.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+constexpr uint16_t type_ipv4 = 0x0800, type_ipv6 = 0x86dd, type_vlan = 0x8100, type_qinq = 0x88a8;
+constexpr uint8_t proto_hop_by_hop = 0, proto_tcp = 6, proto_udp = 17, proto_routing = 43,
+                  proto_fragment = 44, proto_destination = 60;
+constexpr uint32_t ipv6_header = 40, udp_header = 8, tcp_header = 20;
+constexpr uint32_t udp_checksum_at = 6, tcp_checksum_at = 16;
+
+uint8_t byte_at(std::span<const std::byte> f, std::size_t at) noexcept {
+  return std::to_integer<uint8_t>(f[at]);
+}
+
+void parse_l4(std::span<const std::byte> f, PacketView& v) noexcept {
+  uint32_t room = v.l3_end - v.l4_at;
+  if (v.fragment) return;
+  if (v.protocol == proto_tcp && room >= tcp_header) {
+    uint32_t header = (byte_at(f, v.l4_at + 12) >> 4) * 4u;
+    if (header < tcp_header || header > room) return;
+    v.l4 = L4::tcp;
+    v.l4_header = header;
+  } else if (v.protocol == proto_udp && room >= udp_header) {
+    uint16_t bytes = get_be<uint16_t>(f, v.l4_at + 4);
+    if (bytes < udp_header || bytes > room) return;
+    v.l4 = L4::udp;
+    v.l4_header = udp_header;
+  }
+}
+
+void parse_ipv4(std::span<const std::byte> f, PacketView& v) noexcept {
+  if (f.size() < v.l3_at + 20 || byte_at(f, v.l3_at) >> 4 != 4) return;
+  uint32_t header = (byte_at(f, v.l3_at) & 15u) * 4u;
+  uint32_t total = get_be<uint16_t>(f, v.l3_at + 2);
+  if (header < 20 || total < header || v.l3_at + total > f.size()) return;
+  v.l3 = L3::ipv4;
+  v.ip_options = header > 20;
+  v.l4_at = v.l3_at + header;
+  v.l3_end = v.l3_at + total;
+  v.fragment = (get_be<uint16_t>(f, v.l3_at + 6) & 0x3fff) != 0;
+  v.protocol = byte_at(f, v.l3_at + 9);
+  parse_l4(f, v);
+}
+
+void parse_ipv6(std::span<const std::byte> f, PacketView& v) noexcept {
+  if (f.size() < v.l3_at + ipv6_header || byte_at(f, v.l3_at) >> 4 != 6) return;
+  uint32_t end = v.l3_at + ipv6_header + get_be<uint16_t>(f, v.l3_at + 4);
+  if (end > f.size()) return;
+  v.l3 = L3::ipv6;
+  v.l3_end = end;
+  v.l4_at = v.l3_at + ipv6_header;
+  v.protocol = byte_at(f, v.l3_at + 6);
+  while (v.protocol == proto_hop_by_hop || v.protocol == proto_routing ||
+         v.protocol == proto_fragment || v.protocol == proto_destination) {
+    if (v.l4_at + 8 > end) return;
+    uint32_t bytes = v.protocol == proto_fragment ? 8u : (byte_at(f, v.l4_at + 1) + 1u) * 8u;
+    if (v.l4_at + bytes > end) return;
+    v.fragment = v.fragment || v.protocol == proto_fragment;
+    v.ip_options = true;
+    v.protocol = byte_at(f, v.l4_at);
+    v.l4_at += bytes;
+    if (v.fragment) return;
+  }
+  parse_l4(f, v);
+}
+
+uint32_t checksum_at(const PacketView& v) noexcept {
+  return v.l4_at + (v.l4 == L4::tcp ? tcp_checksum_at : udp_checksum_at);
+}
+
+// What the checksum of the packet's TCP or UDP part covers: UDP says its length itself.
+std::span<const std::byte> l4_bytes(std::span<const std::byte> f, const PacketView& v) noexcept {
+  std::size_t bytes = v.l3_end - v.l4_at;
+  if (v.l4 == L4::udp) bytes = get_be<uint16_t>(f, v.l4_at + 4);
+  return f.subspan(v.l4_at, bytes);
+}
+
+std::span<const std::byte> ipv4_header(std::span<const std::byte> f, const PacketView& v) noexcept {
+  return f.subspan(v.l3_at, v.l4_at - v.l3_at);
+}
+
+}  // namespace
+
+PacketView parse_packet(std::span<const std::byte> frame) noexcept {
+  PacketView v;
+  if (frame.size() < 14) return v;
+  std::size_t at = 12;
+  v.ether_type = get_be<uint16_t>(frame, at);
+  while ((v.ether_type == type_vlan || v.ether_type == type_qinq) && v.tags < 2 &&
+         at + 6 <= frame.size()) {
+    if (v.tags++ == 0) v.vlan_tci = get_be<uint16_t>(frame, at + 2);
+    at += 4;
+    v.ether_type = get_be<uint16_t>(frame, at);
+  }
+  v.l3_at = static_cast<uint32_t>(at + 2);
+  if (v.ether_type == type_ipv4) parse_ipv4(frame, v);
+  if (v.ether_type == type_ipv6) parse_ipv6(frame, v);
+  return v;
+}
+
+uint64_t add_to_sum(uint64_t sum, std::span<const std::byte> bytes) noexcept {
+  const std::byte* p = bytes.data();
+  std::size_t left = bytes.size();
+  for (; left >= 4; left -= 4, p += 4) {
+    uint32_t word;
+    std::memcpy(&word, p, 4);
+    sum += word;
+  }
+  uint32_t tail = 0;
+  if (left > 0) std::memcpy(&tail, p, left);
+  return sum + tail;
+}
+
+uint16_t fold_sum(uint64_t sum) noexcept {
+  sum = (sum & 0xffffffff) + (sum >> 32);
+  sum = (sum & 0xffffffff) + (sum >> 32);
+  sum = (sum & 0xffff) + (sum >> 16);
+  sum = (sum & 0xffff) + (sum >> 16);
+  return static_cast<uint16_t>(sum);
+}
+
+uint64_t pseudo_header_sum(std::span<const std::byte> frame, const PacketView& v,
+                           uint32_t l4_bytes) noexcept {
+  bool four = v.l3 == L3::ipv4;
+  uint64_t sum = add_to_sum(0, frame.subspan(v.l3_at + (four ? 12u : 8u), four ? 8 : 32));
+  return sum + be32{l4_bytes}.raw() + be32{v.protocol}.raw();
+}
+
+bool l3_checksum_good(std::span<const std::byte> frame, const PacketView& v) noexcept {
+  if (v.l3 != L3::ipv4) return v.l3 == L3::ipv6;
+  return fold_sum(add_to_sum(0, ipv4_header(frame, v))) == 0xffff;
+}
+
+bool l4_checksum_good(std::span<const std::byte> frame, const PacketView& v) noexcept {
+  if (v.l4 == L4::none) return false;
+  if (v.l4 == L4::udp && get_be<uint16_t>(frame, checksum_at(v)) == 0) return v.l3 == L3::ipv4;
+  std::span<const std::byte> bytes = l4_bytes(frame, v);
+  uint64_t sum = pseudo_header_sum(frame, v, static_cast<uint32_t>(bytes.size()));
+  return fold_sum(add_to_sum(sum, bytes)) == 0xffff;
+}
+
+void write_l3_checksum(std::span<std::byte> frame, const PacketView& v) noexcept {
+  if (v.l3 != L3::ipv4) return;
+  put_be<uint16_t>(frame, v.l3_at + 10, 0);
+  auto sum = static_cast<uint16_t>(~fold_sum(add_to_sum(0, ipv4_header(frame, v))));
+  std::memcpy(frame.data() + v.l3_at + 10, &sum, sizeof(sum));
+}
+
+void write_l4_checksum(std::span<std::byte> frame, const PacketView& v) noexcept {
+  if (v.l4 == L4::none) return;
+  put_be<uint16_t>(frame, checksum_at(v), 0);
+  std::span<const std::byte> bytes = l4_bytes(frame, v);
+  uint64_t pseudo = pseudo_header_sum(frame, v, static_cast<uint32_t>(bytes.size()));
+  auto sum = static_cast<uint16_t>(~fold_sum(add_to_sum(pseudo, bytes)));
+  if (v.l4 == L4::udp && sum == 0) sum = 0xffff;
+  std::memcpy(frame.data() + checksum_at(v), &sum, sizeof(sum));
+}
+
+}  // namespace kilim::vhca

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Where the headers of an Ethernet frame lie, and the internet checksums in them. Frames are
+// untrusted: every offset that parse_packet() gives lies inside the frame. Pure, any thread.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "kilim/base/be.hh"
+
+namespace kilim::vhca {
+
+enum class L3 : uint8_t { none, ipv4, ipv6 };
+enum class L4 : uint8_t { none, tcp, udp };
+
+struct PacketView {
+  uint16_t ether_type = 0;  // behind the tags; host order
+  uint16_t vlan_tci = 0;    // of the outer tag; host order
+  uint8_t tags = 0;
+  L3 l3 = L3::none;         // `none` too where header or lengths do not make sense
+  L4 l4 = L4::none;         // `none` for fragments, and where the header is cut off
+  bool fragment = false;    // any fragment, the first one too
+  bool ip_options = false;  // options or extension headers
+  uint8_t protocol = 0;     // behind extension headers
+  uint32_t l3_at = 0;       // where the IP header begins
+  uint32_t l4_at = 0;       // where its payload begins
+  uint32_t l4_header = 0;   // bytes of the TCP or UDP header
+  uint32_t l3_end = 0;      // where the packet ends as IP says; padding may follow
+};
+PacketView parse_packet(std::span<const std::byte> frame) noexcept;
+
+template <std::unsigned_integral T>
+T get_be(std::span<const std::byte> bytes, std::size_t at) noexcept {
+  Be<T> v;
+  std::memcpy(&v, bytes.data() + at, sizeof(T));
+  return v.host();
+}
+template <std::unsigned_integral T>
+void put_be(std::span<std::byte> bytes, std::size_t at, T value) noexcept {
+  Be<T> v{value};
+  std::memcpy(bytes.data() + at, &v, sizeof(T));
+}
+
+// The internet checksum's sum, in the byte order of memory; pieces but the last have even lengths.
+uint64_t add_to_sum(uint64_t sum, std::span<const std::byte> bytes) noexcept;
+uint16_t fold_sum(uint64_t sum) noexcept;
+// What the pseudo header adds for a packet with `l4_bytes` behind its IP headers.
+uint64_t pseudo_header_sum(std::span<const std::byte> frame, const PacketView&,
+                           uint32_t l4_bytes) noexcept;
+
+// IPv6 has no header checksum: fine where the header is.
+bool l3_checksum_good(std::span<const std::byte> frame, const PacketView&) noexcept;
+// TCP and UDP that are whole; a UDP checksum of 0 is good on IPv4 only.
+bool l4_checksum_good(std::span<const std::byte> frame, const PacketView&) noexcept;
+void write_l3_checksum(std::span<std::byte> frame, const PacketView&) noexcept;
+void write_l4_checksum(std::span<std::byte> frame, const PacketView&) noexcept;
+
+}  // namespace kilim::vhca

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Segmentation of TCP and UDP, as a card's large send does it.
+#include "vhca/wire/segment.hh"
+
+#include <algorithm>
+#include <cstring>
+
+namespace kilim::vhca {
+
+namespace {
+constexpr uint32_t tcp_seq_at = 4, tcp_flags_at = 13, udp_length_at = 4;
+constexpr std::byte tcp_fin{0x01}, tcp_psh{0x08}, tcp_cwr{0x80};
+}  // namespace
+
+bool Segmenter::open(std::span<const std::byte> frame, uint32_t payload_bytes) noexcept {
+  *this = Segmenter{};
+  view_ = parse_packet(frame);
+  if (view_.l4 == L4::none || payload_bytes == 0) return false;
+  frame_ = frame;
+  headers_ = view_.l4_at + view_.l4_header;
+  end_ = view_.l3_end - headers_;
+  piece_ = std::min(payload_bytes, end_);
+  return end_ > 0;
+}
+
+std::size_t Segmenter::next(std::span<std::byte> out) noexcept {
+  uint32_t bytes = std::min(piece_, end_ - at_);
+  if (bytes == 0 || out.size() < headers_ + bytes) return 0;
+  std::memcpy(out.data(), frame_.data(), headers_);
+  std::memcpy(out.data() + headers_, frame_.data() + headers_ + at_, bytes);
+  adjust(out.first(headers_ + bytes), bytes);
+  at_ += bytes;
+  count_++;
+  return headers_ + bytes;
+}
+
+void Segmenter::adjust(std::span<std::byte> out, uint32_t bytes) noexcept {
+  auto length = static_cast<uint16_t>(out.size() - view_.l3_at);
+  PacketView v = view_;
+  v.l3_end = static_cast<uint32_t>(out.size());
+  if (v.l3 == L3::ipv4) {
+    put_be<uint16_t>(out, v.l3_at + 2, length);
+    auto id = static_cast<uint16_t>(get_be<uint16_t>(out, v.l3_at + 4) + count_);
+    put_be<uint16_t>(out, v.l3_at + 4, id);
+  } else {
+    put_be<uint16_t>(out, v.l3_at + 4, static_cast<uint16_t>(length - 40));
+  }
+  if (v.l4 == L4::tcp) {
+    put_be<uint32_t>(out, v.l4_at + tcp_seq_at, get_be<uint32_t>(out, v.l4_at + tcp_seq_at) + at_);
+    std::byte& flags = out[v.l4_at + tcp_flags_at];
+    if (at_ + bytes < end_) flags &= ~(tcp_fin | tcp_psh);
+    if (at_ > 0) flags &= ~tcp_cwr;
+  } else {
+    put_be<uint16_t>(out, v.l4_at + udp_length_at, static_cast<uint16_t>(v.l3_end - v.l4_at));
+  }
+  write_l3_checksum(out, v);
+  write_l4_checksum(out, v);
+}
+
+}  // namespace kilim::vhca

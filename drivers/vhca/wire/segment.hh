@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Cuts a frame that a kernel handed over unsegmented (GSO) into the frames that a card would have
+// sent: headers repeated, lengths, identification, sequence numbers, flags and checksums right.
+// A value over the caller's memory. Never allocates.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "vhca/wire/packet.hh"
+
+namespace kilim::vhca {
+
+class Segmenter {
+ public:
+  // `payload_bytes` behind the TCP or UDP header go into each frame. False: not a whole TCP or UDP
+  // packet, or nothing to cut; next() gives none then.
+  bool open(std::span<const std::byte> frame, uint32_t payload_bytes) noexcept;
+  // Writes the next frame to `out`; its length, or 0 at the end or where `out` is too short.
+  std::size_t next(std::span<std::byte> out) noexcept;
+  // Of the longest frame that comes.
+  [[nodiscard]] std::size_t longest() const noexcept { return headers_ + piece_; }
+
+ private:
+  void adjust(std::span<std::byte> out, uint32_t bytes) noexcept;
+
+  std::span<const std::byte> frame_;
+  PacketView view_;
+  uint32_t headers_ = 0;  // bytes up to the payload
+  uint32_t piece_ = 0;
+  uint32_t at_ = 0;   // payload bytes done
+  uint32_t end_ = 0;  // payload bytes in all
+  uint16_t count_ = 0;
+};
+
+}  // namespace kilim::vhca
