@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Handles, use counts and events of one open of the device. Adapter's lock held.
+#include "vhca/uverbs/context.hh"
+
+#include <algorithm>
+#include <cerrno>
+
+#include <rdma/ib_user_verbs.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace kilim::vhca {
+
+Context::~Context() {
+  if (!disowned) close(true);
+}
+
+void Context::completion(void* cq_owner) noexcept {
+  auto* cq = static_cast<CqObject*>(static_cast<Object*>(cq_owner));
+  if (cq->channel == nullptr) return;
+  ib_uverbs_comp_event_desc event{cq->user_handle};
+  if (cq->channel->post(&event, sizeof event)) cq->completions_posted++;
+}
+
+void Context::async(uint32_t type, void* owner) noexcept {
+  ib_uverbs_async_event_desc event{};
+  event.event_type = type;
+  if (owner == nullptr) {
+    event.element = 1;  // the port
+    for (const auto& file : event_files_) {
+      if (file->kind() == EventFile::Kind::async) file->post(&event, sizeof event);
+    }
+    return;
+  }
+  auto* source = static_cast<EventSource*>(static_cast<Object*>(owner));
+  if (source->async == nullptr) return;
+  event.element = source->user_handle;
+  if (source->async->post(&event, sizeof event)) source->async_posted++;
+}
+
+Object* Context::object(uint64_t handle) const noexcept {
+  return handle < objects_.size() ? objects_[handle].get() : nullptr;
+}
+
+UarObject* Context::find_uar(uint32_t page) const noexcept {
+  for (const auto& o : objects_) {
+    if (o == nullptr || o->kind != Kind::uar) continue;
+    auto* uar = static_cast<UarObject*>(o.get());
+    if (uar->page.index == page) return uar;
+  }
+  return nullptr;
+}
+
+void Context::add(std::unique_ptr<Object> object, std::initializer_list<Object*> used) {
+  if (unused_.empty()) {
+    unused_.push_back(static_cast<uint32_t>(objects_.size()));
+    objects_.emplace_back();
+  }
+  object->handle = unused_.back();
+  unused_.pop_back();
+  std::size_t n = 0;
+  for (Object* u : used) {
+    if (u == nullptr) continue;
+    object->uses[n++] = u;
+    u->users++;
+  }
+  objects_[object->handle] = std::move(object);
+}
+
+int Context::destroy(Object& object) {
+  if (object.users != 0) return -EBUSY;
+  if (int err = object.release(*this); err != 0) return err;
+  for (Object* u : object.uses) {
+    if (u != nullptr) u->users--;
+  }
+  uint32_t handle = object.handle;
+  objects_[handle].reset();
+  unused_.push_back(handle);
+  return 0;
+}
+
+int Context::keep_unless(int err, Object& object) {
+  if (err != 0) destroy(object);
+  return err;
+}
+
+EventFile* Context::event_file(EventFile::Kind kind, int64_t fd) const noexcept {
+  struct stat st {};
+  if (fd < 0 || fd > INT32_MAX || syscall(SYS_fstat, static_cast<int>(fd), &st) != 0)
+    return nullptr;
+  for (const auto& file : event_files_) {
+    if (file->kind() == kind && file->is(st.st_dev, st.st_ino)) return file.get();
+  }
+  return nullptr;
+}
+
+int Context::make_event_file(EventFile::Kind kind) {
+  std::erase_if(event_files_, [this](const std::unique_ptr<EventFile>& f) {
+    return f.get() != default_async && f->abandoned();
+  });
+  Fd client_fd;
+  Result<std::unique_ptr<EventFile>> file = EventFile::create(kind, client_fd);
+  if (!file) return -file.error().code;
+  if (kind == EventFile::Kind::async && default_async == nullptr) default_async = file->get();
+  event_files_.push_back(std::move(*file));
+  return client_fd.release();
+}
+
+void Context::close(bool adapter_is_ours) {
+  // Users before what they use: the kinds are numbered in that order.
+  for (auto k = static_cast<int>(Kind::flow); adapter_is_ours && k <= static_cast<int>(Kind::pd);
+       k++) {
+    for (auto& o : objects_) {
+      if (o && static_cast<int>(o->kind) == k) destroy(*o);
+    }
+  }
+  objects_.clear();
+  unused_.clear();
+  event_files_.clear();
+  default_async = nullptr;
+  clock_page.reset();
+  opened = false;
+}
+
+}  // namespace kilim::vhca

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What one open of the device holds: objects by handle, event files, the clock page. Takes the
+// adapter's events and writes them to the client's files. Adapter's lock held for every call.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <vector>
+
+#include "kilim/base/fd.hh"
+#include "vhca/hca/hca.hh"
+#include "vhca/hca/spec.hh"
+#include "vhca/uverbs/event_file.hh"
+#include "vhca/uverbs/objects.hh"
+
+namespace kilim::vhca {
+
+struct Context final : EventSink {
+  explicit Context(Hca& h) noexcept : hca(h) {}
+  ~Context() override;
+
+  void completion(void* cq_owner) noexcept override;
+  void async(uint32_t type, void* owner) noexcept override;
+
+  // The object of this handle, if it is of this kind; null otherwise.
+  template <typename T>
+  [[nodiscard]] T* find(uint64_t handle) const noexcept {
+    Object* o = object(handle);
+    return o != nullptr && o->kind == T::kind_of ? static_cast<T*>(o) : nullptr;
+  }
+  [[nodiscard]] Object* object(uint64_t handle) const noexcept;
+
+  // The UAR object of this page number of the adapter, if it is one of ours.
+  [[nodiscard]] UarObject* find_uar(uint32_t page) const noexcept;
+
+  // Takes an object in; it uses `used` (nulls are passed over) until it is destroyed.
+  void add(std::unique_ptr<Object> object, std::initializer_list<Object*> used);
+  // -EBUSY: others use it. Otherwise what release() says.
+  int destroy(Object& object);
+  // Takes the object out again where `err` says that the client could not be told of it.
+  int keep_unless(int err, Object& object);
+
+  // The event file that the client's descriptor names; null: it names none of this kind.
+  [[nodiscard]] EventFile* event_file(EventFile::Kind kind, int64_t fd) const noexcept;
+  // Makes one; the client's descriptor, or a negative errno.
+  int make_event_file(EventFile::Kind kind);
+
+  // Everything goes; the adapter is not touched where it is not ours (a child after fork).
+  void close(bool adapter_is_ours);
+
+  Hca& hca;
+  bool opened = false;    // GET_CONTEXT has been answered
+  bool devx = false;      // and it asked for DevX
+  bool disowned = false;  // a child after fork
+  Fd clock_page;
+
+ private:
+  std::vector<std::unique_ptr<Object>> objects_;  // by handle
+  std::vector<uint32_t> unused_;
+  std::vector<std::unique_ptr<EventFile>> event_files_;
+
+ public:
+  EventFile* default_async = nullptr;  // the first one, where queues name no other
+};
+
+}  // namespace kilim::vhca

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Completion queues: creation by either interface, destruction with the count of events that the
+// client has read. Resizing and moderation are not there. Adapter's lock held.
+#include <bit>
+#include <cerrno>
+#include <cstddef>
+
+#include <rdma/ib_user_ioctl_cmds.h>
+#include <rdma/ib_user_verbs.h>
+#include <rdma/mlx5-abi.h>
+
+#include "vhca/uverbs/bundle.hh"
+#include "vhca/uverbs/write_command.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+// A request of either interface.
+struct CqRequest {
+  uint32_t cqe = 0;
+  uint32_t comp_vector = 0;
+  uint64_t user_handle = 0;
+  uint32_t flags = 0;
+  EventFile* channel = nullptr;
+  EventFile* async = nullptr;
+};
+
+constexpr uint32_t event_cq_err = 0;  // the one event of a completion queue
+
+int check_driver_part(const Request& r, mlx5_ib_create_cq& cmd) {
+  if (r.driver_in.bytes() < offsetof(mlx5_ib_create_cq, flags)) return -EINVAL;
+  if (int err = r.driver_in.read(cmd); err != 0) return err;
+  constexpr uint32_t known = MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD |
+                             MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX |
+                             MLX5_IB_CREATE_CQ_FLAGS_REAL_TIME_TS;
+  if ((cmd.flags & ~known) != 0 || (cmd.cqe_size != 64 && cmd.cqe_size != 128) ||
+      cmd.reserved0 != 0 || cmd.reserved1 != 0)
+    return -EINVAL;
+  if ((cmd.flags & MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX) == 0) return -EINVAL;
+  // Padding, wall clock stamps and compression are not reported.
+  if (cmd.flags != MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX || cmd.cqe_comp_en != 0)
+    return -EOPNOTSUPP;
+  return 0;
+}
+
+Result<CqObject*> create(Context& context, const CqRequest& q, const Request& r) {
+  constexpr uint32_t known =
+      IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION | IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN;
+  if (q.comp_vector != 0 || (q.flags & ~known) != 0) return Error{EINVAL};
+  if (q.cqe == 0 || q.cqe > context.hca.profile().max_cqe) return Error{EINVAL};
+  mlx5_ib_create_cq cmd;
+  if (int err = check_driver_part(r, cmd); err != 0) return Error{-err};
+  auto made = std::make_unique<CqObject>();
+  CqObject& cq = *made;
+  cq.user_handle = q.user_handle;
+  CqSpec spec{Va{cmd.buf_addr},   Va{cmd.db_addr}, std::bit_ceil(q.cqe + 1), cmd.cqe_size,
+              cmd.uar_page_index, false,           static_cast<Object*>(&cq)};
+  spec.ignore_overrun = (q.flags & IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN) != 0;
+  if (q.channel != nullptr) {
+    if (int err = q.channel->hold(); err != 0) return Error{-err};
+  }
+  if (q.async != nullptr) {
+    if (int err = q.async->hold(); err != 0) {
+      if (q.channel != nullptr) q.channel->let_go();
+      return Error{-err};
+    }
+  }
+  Result<Cqn> cqn = context.hca.create_cq(spec, &context);
+  if (!cqn) {
+    if (q.channel != nullptr) q.channel->let_go();
+    if (q.async != nullptr) q.async->let_go();
+    return cqn.error();
+  }
+  cq.cqn = *cqn;
+  cq.channel = q.channel;
+  cq.async = q.async;
+  context.add(std::move(made), {});
+  int err = r.driver_out.write(mlx5_ib_create_cq_resp{cqn->value(), 0});
+  if (context.keep_unless(err, cq) != 0) return Error{-err};
+  return &cq;
+}
+
+int create_method(Context& context, Bundle& b) {
+  CqRequest q{static_cast<uint32_t>(b.value(UVERBS_ATTR_CREATE_CQ_CQE)),
+              static_cast<uint32_t>(b.value(UVERBS_ATTR_CREATE_CQ_COMP_VECTOR)),
+              b.value(UVERBS_ATTR_CREATE_CQ_USER_HANDLE),
+              static_cast<uint32_t>(b.value(UVERBS_ATTR_CREATE_CQ_FLAGS)),
+              nullptr,
+              context.default_async};
+  if (b.has(UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL)) {
+    q.channel =
+        context.event_file(EventFile::Kind::completion, b.fd(UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL));
+    if (q.channel == nullptr) return -EBADF;
+  }
+  if (b.has(UVERBS_ATTR_CREATE_CQ_EVENT_FD)) {
+    q.async = context.event_file(EventFile::Kind::async, b.fd(UVERBS_ATTR_CREATE_CQ_EVENT_FD));
+    if (q.async == nullptr) return -EBADF;
+  }
+  Result<CqObject*> cq = create(context, q, b.driver_part());
+  if (!cq) return -cq.error().code;
+  uint32_t granted = std::bit_ceil(q.cqe + 1) - 1;
+  int err = b.put(UVERBS_ATTR_CREATE_CQ_RESP_CQE, granted);
+  if (err == 0) err = b.give(UVERBS_ATTR_CREATE_CQ_HANDLE, (*cq)->handle);
+  return context.keep_unless(err, **cq);
+}
+
+// Destroys and says how many events the client has read: those it must acknowledge.
+int destroy(Context& context, CqObject& cq, const OutBuffer& out) {
+  if (cq.users != 0) return -EBUSY;
+  // release() takes the unread ones back, so the counts are made here.
+  EventFile* channel = cq.channel;
+  EventFile* async = cq.async;
+  if (channel != nullptr) cq.completions_posted -= channel->take_back(cq.user_handle, 0, 0);
+  if (async != nullptr)
+    cq.async_posted -= async->take_back(cq.user_handle, event_cq_err, event_cq_err);
+  ib_uverbs_destroy_cq_resp resp{cq.completions_posted, cq.async_posted};
+  if (int err = context.destroy(cq); err != 0) return err;
+  return out.write(resp);
+}
+
+int destroy_method(Context& context, Bundle& b) {
+  auto* cq = b.object<CqObject>(context, UVERBS_ATTR_DESTROY_CQ_HANDLE);
+  return destroy(context, *cq, b.out(UVERBS_ATTR_DESTROY_CQ_RESP));
+}
+
+constexpr AttrRule create_rules[] = {
+    {UVERBS_ATTR_CREATE_CQ_HANDLE, AttrKind::fresh, true},
+    {UVERBS_ATTR_CREATE_CQ_CQE, AttrKind::in, true, 4, 4},
+    {UVERBS_ATTR_CREATE_CQ_USER_HANDLE, AttrKind::in, true, 8, 8},
+    {UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL, AttrKind::fd, false},
+    {UVERBS_ATTR_CREATE_CQ_COMP_VECTOR, AttrKind::in, true, 4, 4},
+    {UVERBS_ATTR_CREATE_CQ_FLAGS, AttrKind::in, false, 4, 8},
+    {UVERBS_ATTR_CREATE_CQ_RESP_CQE, AttrKind::out, true, 4, 4},
+    {UVERBS_ATTR_CREATE_CQ_EVENT_FD, AttrKind::fd, false},
+};
+constexpr AttrRule destroy_rules[] = {
+    {UVERBS_ATTR_DESTROY_CQ_HANDLE, AttrKind::object, true, 0, 0, Kind::cq},
+    {UVERBS_ATTR_DESTROY_CQ_RESP, AttrKind::out, true, sizeof(ib_uverbs_destroy_cq_resp)},
+};
+constexpr Method methods[] = {
+    {UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE, create_method, create_rules},
+    {UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_DESTROY, destroy_method, destroy_rules},
+};
+
+// The older commands name a channel by a descriptor or -1.
+int channel_of(const Context& context, int32_t fd, CqRequest& q) {
+  q.async = context.default_async;
+  if (fd < 0) return 0;
+  q.channel = context.event_file(EventFile::Kind::completion, fd);
+  return q.channel != nullptr ? 0 : -EINVAL;
+}
+
+}  // namespace
+
+std::span<const Method> cq_methods() {
+  return methods;
+}
+
+int CqObject::release(Context& context) {
+  if (int err = context.hca.destroy_cq(cqn); err != 0) return err;
+  if (channel != nullptr) {
+    channel->take_back(user_handle, 0, 0);
+    channel->let_go();
+  }
+  if (async != nullptr) {
+    async->take_back(user_handle, event_cq_err, event_cq_err);
+    async->let_go();
+  }
+  return 0;
+}
+
+int cmd_create_cq(Context& context, const Request& r) {
+  ib_uverbs_create_cq cmd;
+  if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
+  CqRequest q{cmd.cqe, cmd.comp_vector, cmd.user_handle, 0, nullptr, nullptr};
+  if (int err = channel_of(context, cmd.comp_channel, q); err != 0) return err;
+  Result<CqObject*> cq = create(context, q, r);
+  if (!cq) return -cq.error().code;
+  ib_uverbs_create_cq_resp resp{(*cq)->handle, std::bit_ceil(q.cqe + 1) - 1};
+  return context.keep_unless(r.out.write(&resp, sizeof resp), **cq);
+}
+
+int cmd_create_cq_ex(Context& context, const Request& r) {
+  ib_uverbs_ex_create_cq cmd;
+  if (int err = r.in.read_whole(cmd); err != 0) return err;
+  if (cmd.comp_mask != 0 || cmd.reserved != 0) return -EINVAL;
+  CqRequest q{cmd.cqe, cmd.comp_vector, cmd.user_handle, cmd.flags, nullptr, nullptr};
+  if (int err = channel_of(context, cmd.comp_channel, q); err != 0) return err;
+  Result<CqObject*> cq = create(context, q, r);
+  if (!cq) return -cq.error().code;
+  ib_uverbs_ex_create_cq_resp resp{};
+  resp.base.cq_handle = (*cq)->handle;
+  resp.base.cqe = std::bit_ceil(q.cqe + 1) - 1;
+  resp.response_length = sizeof resp;
+  return context.keep_unless(r.out.write(&resp, sizeof resp), **cq);
+}
+
+int cmd_destroy_cq(Context& context, const Request& r) {
+  ib_uverbs_destroy_cq cmd;
+  if (int err = r.in.read(cmd); err != 0) return err;
+  Object* o = context.object(cmd.cq_handle);
+  if (o == nullptr) return -ENOENT;
+  auto* cq = context.find<CqObject>(cmd.cq_handle);
+  return cq != nullptr ? destroy(context, *cq, r.out) : -EINVAL;
+}
+
+}  // namespace kilim::vhca

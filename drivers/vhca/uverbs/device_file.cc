@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One open of the device: takes the adapter's lock and hands over to dispatch, write commands and
+// mappings.
+#include "vhca/uverbs/device_file.hh"
+
+#include <cerrno>
+
+#include <rdma/rdma_user_ioctl_cmds.h>
+
+#include "vhca/uverbs/context.hh"
+#include "vhca/uverbs/dispatch.hh"
+#include "vhca/uverbs/uar.hh"
+#include "vhca/uverbs/write_command.hh"
+
+namespace kilim::vhca {
+
+DeviceFile::DeviceFile(Hca& hca) : context_(std::make_unique<Context>(hca)) {}
+
+DeviceFile::~DeviceFile() {
+  if (context_->disowned) return;
+  LockGuard guard(context_->hca.lock());
+  context_->close(true);
+}
+
+int DeviceFile::ioctl(unsigned long request, void* argument) {
+  if (request != RDMA_VERBS_IOCTL) return -ENOTTY;
+  if (context_->disowned) return -EIO;
+  LockGuard guard(context_->hca.lock());
+  return run_ioctl(*context_, Va{reinterpret_cast<uintptr_t>(argument)});
+}
+
+ssize_t DeviceFile::write(const void* buffer, std::size_t count) {
+  if (context_->disowned) return -EIO;
+  LockGuard guard(context_->hca.lock());
+  return run_write(*context_, Va{reinterpret_cast<uintptr_t>(buffer)}, count);
+}
+
+int DeviceFile::mmap(uint64_t offset, std::size_t length, int prot, int flags, Mapping& mapping) {
+  if (context_->disowned) return -EIO;
+  LockGuard guard(context_->hca.lock());
+  return find_mapping(*context_, {offset, length, prot, flags}, mapping);
+}
+
+Hca& DeviceFile::hca() noexcept {
+  return context_->hca;
+}
+
+void DeviceFile::disown_after_fork() noexcept {
+  context_->close(false);
+  context_->disowned = true;
+}
+
+}  // namespace kilim::vhca

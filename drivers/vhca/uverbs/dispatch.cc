@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The table of methods and the checks that the kernel's ioctl core makes before one runs. What is
+// not in the table is answered EPROTONOSUPPORT, by which rdma-core knows to try an older way.
+// Adapter's lock held.
+#include "vhca/uverbs/dispatch.hh"
+
+#include <cerrno>
+
+#include <rdma/ib_user_ioctl_verbs.h>
+#include <rdma/mlx5_user_ioctl_cmds.h>
+#include <rdma/rdma_user_ioctl_cmds.h>
+
+#include "vhca/hca/dma.hh"
+#include "vhca/uverbs/bundle.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+constexpr std::span<const Method> (*rooms[])() = {
+    device_methods, port_methods, pd_methods,  mr_methods,   cq_methods,    qp_methods,
+    ah_methods,     flow_methods, uar_methods, devx_methods, write_methods,
+};
+
+// DevX objects do not exist on an adapter without it.
+bool present(const Context& context, uint16_t object) {
+  bool devx = object == MLX5_IB_OBJECT_DEVX || object == MLX5_IB_OBJECT_DEVX_OBJ;
+  return !devx || context.hca.profile().devx;
+}
+
+const Method* find_method(const Context& context, uint16_t object, uint16_t method) {
+  if (!present(context, object)) return nullptr;
+  for (auto room : rooms) {
+    for (const Method& m : room()) {
+      if (m.object == object && m.method == method) return &m;
+    }
+  }
+  return nullptr;
+}
+
+// These two come before there is a context.
+bool needs_context(const Method& m) {
+  return m.object != UVERBS_OBJECT_DEVICE ||
+         (m.method != UVERBS_METHOD_INVOKE_WRITE && m.method != UVERBS_METHOD_GET_CONTEXT);
+}
+
+}  // namespace
+
+int run_ioctl(Context& context, Va header) {
+  constexpr uint32_t page = 4096;
+  ib_uverbs_ioctl_hdr h;
+  if (!dma::copy_in(&h, header, sizeof h)) return -EFAULT;
+  if (h.length > page || h.length != sizeof h + h.num_attrs * sizeof(ib_uverbs_attr))
+    return -EINVAL;
+  if (h.reserved1 != 0 || h.reserved2 != 0) return -EPROTONOSUPPORT;
+  if (h.driver_id != RDMA_DRIVER_MLX5) return -EINVAL;
+  const Method* m = find_method(context, h.object_id, h.method_id);
+  if (m == nullptr) return -EPROTONOSUPPORT;
+  Bundle bundle;
+  Va attrs{header.value() + sizeof h};
+  if (int err = bundle.parse(context, *m, attrs, h.num_attrs); err != 0) return err;
+  if (needs_context(*m) && !context.opened) return -EINVAL;
+  return m->run(context, bundle);
+}
+
+}  // namespace kilim::vhca

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Steering rules of the verbs kind (ibv_create_flow): only the Ethernet layer can be matched here,
+// deeper layers and actions are refused. Adapter's lock held.
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+
+#include <rdma/ib_user_ioctl_cmds.h>
+#include <rdma/ib_user_verbs.h>
+
+#include "kilim/base/be.hh"
+#include "vhca/uverbs/bundle.hh"
+#include "vhca/uverbs/write_command.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+// enum ib_flow_spec_type and ib_flow_flags of the kernel, which it does not export.
+constexpr uint32_t spec_eth = 0x20;
+constexpr uint32_t known_specs[] = {0x20, 0x21, 0x30, 0x31,   0x34,   0x40,   0x41,
+                                    0x50, 0x51, 0x60, 0x1000, 0x1001, 0x1002, 0x1003};
+constexpr uint32_t inner = 0x100;
+constexpr uint32_t flags_end = 1u << 3;
+constexpr uint16_t last_priority = 13;
+constexpr uint32_t max_specs = 10;
+
+int check(const ib_uverbs_flow_attr& a) {
+  if (a.flags >= flags_end || a.num_of_specs > max_specs ||
+      a.size > max_specs * sizeof(ib_uverbs_flow_spec_ipv6) || a.reserved[0] != 0 ||
+      a.reserved[1] != 0)
+    return -EINVAL;
+  if (a.type > static_cast<uint32_t>(FlowSpec::Type::sniffer)) return -EINVAL;
+  if (a.priority > last_priority) return -ENOSPC;
+  // Rules that do not trap, and rules of what leaves, are not there.
+  return a.flags != 0 ? -EOPNOTSUPP : 0;
+}
+
+bool known(uint32_t type) {
+  for (uint32_t t : known_specs) {
+    if (t == (type & ~inner)) return true;
+  }
+  return false;
+}
+
+uint16_t host16(__be16 v) {
+  return be16::from_raw(v).host();
+}
+
+void take_eth(const ib_uverbs_flow_spec_eth& e, FlowSpec& spec) {
+  spec.has_eth = true;
+  std::memcpy(spec.dst.data(), e.val.dst_mac, spec.dst.size());
+  std::memcpy(spec.src.data(), e.val.src_mac, spec.src.size());
+  std::memcpy(spec.dst_mask.data(), e.mask.dst_mac, spec.dst_mask.size());
+  std::memcpy(spec.src_mask.data(), e.mask.src_mac, spec.src_mask.size());
+  spec.ether_type = host16(e.val.ether_type);
+  spec.ether_type_mask = host16(e.mask.ether_type);
+  spec.vlan_tag = host16(e.val.vlan_tag);
+  spec.vlan_tag_mask = host16(e.mask.vlan_tag);
+}
+
+// The specs behind the command; their sizes must add up.
+int take_specs(const InBuffer& in, const ib_uverbs_flow_attr& a, FlowSpec& spec) {
+  std::size_t at = sizeof(ib_uverbs_create_flow);
+  std::size_t end = at + a.size;
+  if (in.bytes() < end) return -EINVAL;
+  for (unsigned i = 0; i < a.num_of_specs; i++) {
+    ib_uverbs_flow_spec_hdr h;
+    if (int err = in.read(&h, sizeof h, at); err != 0) return err;
+    if (h.size < sizeof h || h.size > end - at || h.reserved != 0 || !known(h.type)) return -EINVAL;
+    if (h.type != spec_eth || spec.has_eth) return -EOPNOTSUPP;
+    ib_uverbs_flow_spec_eth e;
+    if (h.size != sizeof e) return -EINVAL;
+    if (int err = in.read(&e, sizeof e, at); err != 0) return err;
+    take_eth(e, spec);
+    at += h.size;
+  }
+  return at == end ? 0 : -EINVAL;
+}
+
+int destroy(Context& context, Bundle& b) {
+  return destroy_by(context, b, UVERBS_ATTR_DESTROY_FLOW_HANDLE);
+}
+
+constexpr AttrRule destroy_rules[] = {
+    {UVERBS_ATTR_DESTROY_FLOW_HANDLE, AttrKind::object, true, 0, 0, Kind::flow},
+};
+constexpr Method methods[] = {
+    {UVERBS_OBJECT_FLOW, UVERBS_METHOD_FLOW_DESTROY, destroy, destroy_rules},
+};
+
+}  // namespace
+
+std::span<const Method> flow_methods() {
+  return methods;
+}
+
+int FlowObject::release(Context& context) {
+  return context.hca.destroy_flow(rule);
+}
+
+int cmd_create_flow(Context& context, const Request& r) {
+  ib_uverbs_create_flow cmd;
+  if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
+  if (cmd.comp_mask != 0) return -EINVAL;
+  if (int err = check(cmd.flow_attr); err != 0) return err;
+  auto* qp = context.find<QpObject>(cmd.qp_handle);
+  if (qp == nullptr || qp->type != QpType::raw_packet) return -EINVAL;
+  if (!context.hca.query_port(cmd.flow_attr.port)) return -EINVAL;
+  // Counters, which the driver's part would name, are not there.
+  if (int err = r.driver_in.zero_from(0); err != 0) return err;
+  FlowSpec spec;
+  spec.type = static_cast<FlowSpec::Type>(cmd.flow_attr.type);
+  spec.priority = cmd.flow_attr.priority;
+  spec.port = cmd.flow_attr.port;
+  if (int err = take_specs(r.in, cmd.flow_attr, spec); err != 0) return err;
+  Result<uint32_t> rule = context.hca.create_flow(qp->qpn, spec);
+  if (!rule) return -rule.error().code;
+  auto made = std::make_unique<FlowObject>();
+  made->rule = *rule;
+  FlowObject& flow = *made;
+  context.add(std::move(made), {qp});
+  return context.keep_unless(r.out.write(ib_uverbs_create_flow_resp{0, flow.handle}), flow);
+}
+
+int cmd_destroy_flow(Context& context, const Request& r) {
+  ib_uverbs_destroy_flow cmd;
+  if (int err = r.in.read(cmd); err != 0) return err;
+  return cmd.comp_mask != 0 ? -EINVAL : destroy_handle<FlowObject>(context, cmd.flow_handle);
+}
+
+}  // namespace kilim::vhca

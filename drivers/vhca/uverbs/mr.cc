@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Memory regions. Re-registration, device memory, dma-buf and advice are not there: their methods
+// are absent, as on a kernel without them. Adapter's lock held.
+#include <cerrno>
+
+#include <rdma/ib_user_ioctl_cmds.h>
+#include <rdma/ib_user_verbs.h>
+
+#include "vhca/uverbs/bundle.hh"
+#include "vhca/uverbs/write_command.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+constexpr uint32_t known_access = access::local_write | access::remote_write | access::remote_read |
+                                  access::remote_atomic | access::mw_bind | access::zero_based |
+                                  access::on_demand | access::huge_pages | access::optional_mask;
+
+// As ib_check_mr_access() and ib_uverbs_reg_mr() judge.
+int check(const ib_uverbs_reg_mr& cmd) {
+  constexpr uint64_t in_page = 4095;
+  if ((cmd.start & in_page) != (cmd.hca_va & in_page)) return -EINVAL;
+  if ((cmd.access_flags & (access::remote_write | access::remote_atomic)) != 0 &&
+      (cmd.access_flags & access::local_write) == 0)
+    return -EINVAL;
+  if ((cmd.access_flags & ~known_access) != 0) return -EINVAL;
+  // No on-demand paging is reported.
+  if ((cmd.access_flags & access::on_demand) != 0) return -EOPNOTSUPP;
+  if (cmd.length == 0 || cmd.start + cmd.length < cmd.start) return -EINVAL;
+  return 0;
+}
+
+int destroy(Context& context, Bundle& b) {
+  return destroy_by(context, b, UVERBS_ATTR_DESTROY_MR_HANDLE);
+}
+
+int query(Context& context, Bundle& b) {
+  const auto* mr = b.object<MrObject>(context, UVERBS_ATTR_QUERY_MR_HANDLE);
+  int err = b.put(UVERBS_ATTR_QUERY_MR_RESP_LKEY, mr->keys.lkey.value());
+  if (err == 0) err = b.put(UVERBS_ATTR_QUERY_MR_RESP_RKEY, mr->keys.rkey.value());
+  if (err == 0) err = b.put(UVERBS_ATTR_QUERY_MR_RESP_LENGTH, mr->length);
+  if (err == 0) err = b.put(UVERBS_ATTR_QUERY_MR_RESP_IOVA, mr->iova);
+  return err;
+}
+
+constexpr AttrRule destroy_rules[] = {
+    {UVERBS_ATTR_DESTROY_MR_HANDLE, AttrKind::object, true, 0, 0, Kind::mr},
+};
+constexpr AttrRule query_rules[] = {
+    {UVERBS_ATTR_QUERY_MR_HANDLE, AttrKind::object, true, 0, 0, Kind::mr},
+    {UVERBS_ATTR_QUERY_MR_RESP_LKEY, AttrKind::out, true, 4, 4},
+    {UVERBS_ATTR_QUERY_MR_RESP_RKEY, AttrKind::out, true, 4, 4},
+    {UVERBS_ATTR_QUERY_MR_RESP_LENGTH, AttrKind::out, true, 8, 8},
+    {UVERBS_ATTR_QUERY_MR_RESP_IOVA, AttrKind::out, false, 8, 8},
+};
+constexpr Method methods[] = {
+    {UVERBS_OBJECT_MR, UVERBS_METHOD_MR_DESTROY, destroy, destroy_rules},
+    {UVERBS_OBJECT_MR, UVERBS_METHOD_QUERY_MR, query, query_rules},
+};
+
+}  // namespace
+
+std::span<const Method> mr_methods() {
+  return methods;
+}
+
+int MrObject::release(Context& context) {
+  return context.hca.dereg_mr(index_of(keys.lkey));
+}
+
+int cmd_reg_mr(Context& context, const Request& r) {
+  ib_uverbs_reg_mr cmd;
+  if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
+  if (int err = check(cmd); err != 0) return err;
+  auto* pd = context.find<PdObject>(cmd.pd_handle);
+  if (pd == nullptr) return -EINVAL;
+  Result<MrKeys> keys =
+      context.hca.reg_mr({pd->pdn, Va{cmd.start}, cmd.length, Iova{cmd.hca_va}, cmd.access_flags});
+  if (!keys) return -keys.error().code;
+  auto made = std::make_unique<MrObject>();
+  made->keys = *keys;
+  made->length = cmd.length;
+  made->iova = cmd.hca_va;
+  MrObject& mr = *made;
+  context.add(std::move(made), {pd});
+  ib_uverbs_reg_mr_resp resp{mr.handle, keys->lkey.value(), keys->rkey.value()};
+  return context.keep_unless(r.out.write(&resp, sizeof resp), mr);
+}
+
+int cmd_dereg_mr(Context& context, const Request& r) {
+  ib_uverbs_dereg_mr cmd;
+  int err = r.in.read(cmd);
+  return err != 0 ? err : destroy_handle<MrObject>(context, cmd.mr_handle);
+}
+
+}  // namespace kilim::vhca

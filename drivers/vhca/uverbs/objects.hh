@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The objects that a client's handles name. Each knows which others it uses, as ib_core counts
+// them: an object in use cannot be destroyed. Owner: the context; adapter's lock held.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include <rdma/ib_user_ioctl_verbs.h>
+
+#include "vhca/hca/hca.hh"
+
+namespace kilim::vhca {
+
+class EventFile;
+struct Context;
+
+enum class Kind : uint8_t { flow, qp, mr, ah, devx_obj, cq, uar, pd };
+
+struct Object {
+  explicit Object(Kind k) noexcept : kind(k) {}
+  virtual ~Object() = default;
+  Object(const Object&) = delete;
+  Object& operator=(const Object&) = delete;
+  // Gives back what the adapter holds for it. 0, or a negative errno and the object stays.
+  virtual int release(Context&) = 0;
+
+  Kind kind;
+  uint32_t handle = 0;
+  uint32_t users = 0;             // objects that use this one
+  std::array<Object*, 3> uses{};  // null behind the last
+};
+
+struct PdObject final : Object {
+  static constexpr Kind kind_of = Kind::pd;
+  PdObject() noexcept : Object(kind_of) {}
+  int release(Context&) override;
+  Pdn pdn;
+};
+
+struct MrObject final : Object {
+  static constexpr Kind kind_of = Kind::mr;
+  MrObject() noexcept : Object(kind_of) {}
+  int release(Context&) override;
+  MrKeys keys;
+  uint64_t length = 0;
+  uint64_t iova = 0;
+};
+
+// What queues have in common: where their asynchronous events go.
+struct EventSource : Object {
+  using Object::Object;
+  uint64_t user_handle = 0;
+  EventFile* async = nullptr;
+  uint32_t async_posted = 0;
+};
+
+struct CqObject final : EventSource {
+  static constexpr Kind kind_of = Kind::cq;
+  CqObject() noexcept : EventSource(kind_of) {}
+  int release(Context&) override;
+  Cqn cqn;
+  EventFile* channel = nullptr;
+  uint32_t completions_posted = 0;
+};
+
+struct QpObject final : EventSource {
+  static constexpr Kind kind_of = Kind::qp;
+  QpObject() noexcept : EventSource(kind_of) {}
+  int release(Context&) override;
+  Qpn qpn;
+  QpType type = QpType::rc;
+  ib_uverbs_qp_cap cap{};  // as granted
+  bool sq_sig_all = false;
+};
+
+struct AhObject final : Object {
+  static constexpr Kind kind_of = Kind::ah;
+  AhObject() noexcept : Object(kind_of) {}
+  int release(Context&) override { return 0; }
+};
+
+struct FlowObject final : Object {
+  static constexpr Kind kind_of = Kind::flow;
+  FlowObject() noexcept : Object(kind_of) {}
+  int release(Context&) override;
+  uint32_t rule = 0;
+};
+
+struct UarObject final : Object {
+  static constexpr Kind kind_of = Kind::uar;
+  UarObject() noexcept : Object(kind_of) {}
+  int release(Context&) override;
+  Hca::UarPage page{};
+};
+
+struct DevxObject final : Object {
+  static constexpr Kind kind_of = Kind::devx_obj;
+  DevxObject() noexcept : Object(kind_of) {}
+  int release(Context&) override;
+  std::array<std::byte, 16> destroy_command{};
+};
+
+}  // namespace kilim::vhca

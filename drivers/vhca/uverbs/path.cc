@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Paths: there is no neighbour table behind a virtual port, so the MAC follows from the GID, which
+// holds for link-local ones and for any whose interface part was made from a MAC.
+#include "vhca/uverbs/path.hh"
+
+#include <cerrno>
+#include <cstring>
+
+namespace kilim::vhca {
+
+namespace {
+
+// The MAC that a modified EUI-64 was made from.
+bool mac_of(const Gid& gid, Mac& mac) {
+  if (gid[11] != 0xff || gid[12] != 0xfe) return false;
+  mac = {static_cast<uint8_t>(gid[8] ^ 2), gid[9], gid[10], gid[13], gid[14], gid[15]};
+  return true;
+}
+
+bool own_gid(Hca& hca, uint32_t port, uint32_t gid_count, const Gid& gid) {
+  for (uint32_t i = 0; i < gid_count; i++) {
+    Result<Gid> g = hca.query_gid(port, i);
+    if (g && *g == gid) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+int resolve_path(Hca& hca, QpAttr::Path& path) {
+  Result<PortAttr> port = hca.query_port(path.port);
+  if (!port || !path.is_global) return -EINVAL;
+  if (!hca.query_gid(path.port, path.sgid_index)) return -EINVAL;
+  if (own_gid(hca, path.port, port->gid_count, path.dgid)) {
+    path.dmac = port->mac;
+    return 0;
+  }
+  return mac_of(path.dgid, path.dmac) ? 0 : -EHOSTUNREACH;
+}
+
+QpAttr::Path path_of(const ib_uverbs_qp_dest& d) {
+  QpAttr::Path p;
+  std::memcpy(p.dgid.data(), d.dgid, p.dgid.size());
+  p.flow_label = d.flow_label;
+  p.dlid = d.dlid;
+  p.sgid_index = d.sgid_index;
+  p.hop_limit = d.hop_limit;
+  p.traffic_class = d.traffic_class;
+  p.sl = d.sl;
+  p.src_path_bits = d.src_path_bits;
+  p.static_rate = d.static_rate;
+  p.is_global = d.is_global != 0;
+  p.port = d.port_num;
+  return p;
+}
+
+QpAttr::Path path_of(const ib_uverbs_ah_attr& a) {
+  QpAttr::Path p;
+  std::memcpy(p.dgid.data(), a.grh.dgid, p.dgid.size());
+  p.flow_label = a.grh.flow_label;
+  p.dlid = a.dlid;
+  p.sgid_index = a.grh.sgid_index;
+  p.hop_limit = a.grh.hop_limit;
+  p.traffic_class = a.grh.traffic_class;
+  p.sl = a.sl;
+  p.src_path_bits = a.src_path_bits;
+  p.static_rate = a.static_rate;
+  p.is_global = a.is_global != 0;
+  p.port = a.port_num;
+  return p;
+}
+
+ib_uverbs_qp_dest dest_of(const QpAttr::Path& p) {
+  ib_uverbs_qp_dest d{};
+  std::memcpy(d.dgid, p.dgid.data(), p.dgid.size());
+  d.flow_label = p.flow_label;
+  d.dlid = p.dlid;
+  d.sgid_index = p.sgid_index;
+  d.hop_limit = p.hop_limit;
+  d.traffic_class = p.traffic_class;
+  d.sl = p.sl;
+  d.src_path_bits = p.src_path_bits;
+  d.static_rate = p.static_rate;
+  d.is_global = p.is_global;
+  d.port_num = p.port;
+  return d;
+}
+
+}  // namespace kilim::vhca

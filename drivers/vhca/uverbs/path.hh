@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A path as verbs name it (address handles, MODIFY_QP), checked and completed as ib_core does for
+// RoCE: it needs a GRH, an existing source GID and the MAC of the next hop. Adapter's lock held.
+#pragma once
+
+#include <rdma/ib_user_verbs.h>
+
+#include "vhca/hca/hca.hh"
+
+namespace kilim::vhca {
+
+// 0; -EINVAL: no GRH, port or source GID; -EHOSTUNREACH: no MAC is known for the destination.
+int resolve_path(Hca& hca, QpAttr::Path& path);
+
+QpAttr::Path path_of(const ib_uverbs_qp_dest& dest);
+QpAttr::Path path_of(const ib_uverbs_ah_attr& attr);
+ib_uverbs_qp_dest dest_of(const QpAttr::Path& path);
+
+}  // namespace kilim::vhca

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Protection domains. Adapter's lock held.
+#include <cerrno>
+
+#include <rdma/ib_user_ioctl_cmds.h>
+#include <rdma/ib_user_verbs.h>
+#include <rdma/mlx5-abi.h>
+#include <rdma/mlx5_user_ioctl_cmds.h>
+
+#include "vhca/uverbs/bundle.hh"
+#include "vhca/uverbs/write_command.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+int destroy(Context& context, Bundle& b) {
+  return destroy_by(context, b, UVERBS_ATTR_DESTROY_PD_HANDLE);
+}
+
+int query(Context& context, Bundle& b) {
+  const auto* pd = b.object<PdObject>(context, MLX5_IB_ATTR_QUERY_PD_HANDLE);
+  return b.put(MLX5_IB_ATTR_QUERY_PD_RESP_PDN, pd->pdn.value());
+}
+
+constexpr AttrRule destroy_rules[] = {
+    {UVERBS_ATTR_DESTROY_PD_HANDLE, AttrKind::object, true, 0, 0, Kind::pd},
+};
+constexpr AttrRule query_rules[] = {
+    {MLX5_IB_ATTR_QUERY_PD_HANDLE, AttrKind::object, true, 0, 0, Kind::pd},
+    {MLX5_IB_ATTR_QUERY_PD_RESP_PDN, AttrKind::out, true, 4, 4},
+};
+constexpr Method methods[] = {
+    {UVERBS_OBJECT_PD, UVERBS_METHOD_PD_DESTROY, destroy, destroy_rules},
+    {UVERBS_OBJECT_PD, MLX5_IB_METHOD_PD_QUERY, query, query_rules},
+};
+
+}  // namespace
+
+std::span<const Method> pd_methods() {
+  return methods;
+}
+
+int PdObject::release(Context& context) {
+  return context.hca.dealloc_pd(pdn);
+}
+
+int cmd_alloc_pd(Context& context, const Request& r) {
+  Result<Pdn> pdn = context.hca.alloc_pd();
+  if (!pdn) return -pdn.error().code;
+  auto made = std::make_unique<PdObject>();
+  made->pdn = *pdn;
+  PdObject& pd = *made;
+  context.add(std::move(made), {});
+  int err = r.out.write(ib_uverbs_alloc_pd_resp{pd.handle});
+  if (err == 0) err = r.driver_out.write(mlx5_ib_alloc_pd_resp{pdn->value()});
+  return context.keep_unless(err, pd);
+}
+
+int cmd_dealloc_pd(Context& context, const Request& r) {
+  ib_uverbs_dealloc_pd cmd;
+  int err = r.in.read(cmd);
+  return err != 0 ? err : destroy_handle<PdObject>(context, cmd.pd_handle);
+}
+
+}  // namespace kilim::vhca

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Ports and their GIDs: a RoCE port, so no LID and a GRH on every path; every GID is of RoCE v2.
+// Adapter's lock held.
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+
+#include <rdma/ib_user_ioctl_cmds.h>
+#include <rdma/ib_user_ioctl_verbs.h>
+
+#include "vhca/uverbs/bundle.hh"
+#include "vhca/uverbs/write_command.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+constexpr uint32_t ports = 1;
+constexpr uint8_t mtu_4096 = 5;  // enum ib_mtu
+constexpr uint8_t state_down = 1, state_active = 4;
+constexpr uint8_t phys_disabled = 3, phys_link_up = 5;
+constexpr uint8_t link_layer_ethernet = 2;  // enum rdma_link_layer + 1, IBV_LINK_LAYER_ETHERNET
+constexpr uint8_t width_4x = 2, speed_edr = 32;
+
+ib_uverbs_query_port_resp describe(const PortAttr& p) {
+  ib_uverbs_query_port_resp r{};
+  r.port_cap_flags = IB_UVERBS_PCF_CM_SUP | IB_UVERBS_PCF_IP_BASED_GIDS;
+  r.max_msg_sz = 1u << 30;
+  r.gid_tbl_len = p.gid_count;
+  r.pkey_tbl_len = 1;
+  r.state = p.active ? state_active : state_down;
+  r.max_mtu = mtu_4096;
+  // 256 bytes are 1, 4096 are 5.
+  uint32_t mtu = std::clamp(p.mtu, 256u, 4096u);
+  r.active_mtu = static_cast<uint8_t>(std::bit_width(mtu) - 8);
+  r.active_width = width_4x;
+  r.active_speed = speed_edr;
+  r.phys_state = p.active ? phys_link_up : phys_disabled;
+  r.link_layer = link_layer_ethernet;
+  r.flags = IB_UVERBS_QPF_GRH_REQUIRED;
+  return r;
+}
+
+ib_uverbs_gid_entry entry_of(const Gid& gid, uint32_t port, uint32_t index) {
+  ib_uverbs_gid_entry e{};
+  std::memcpy(e.gid, gid.data(), gid.size());
+  e.gid_index = index;
+  e.port_num = port;
+  e.gid_type = IB_UVERBS_GID_TYPE_ROCE_V2;
+  return e;
+}
+
+Result<PortAttr> port_of(Context& context, uint64_t number) {
+  if (number == 0 || number > ports) return Error{EINVAL};
+  return context.hca.query_port(static_cast<uint32_t>(number));
+}
+
+int query_port(Context& context, Bundle& b) {
+  Result<PortAttr> p = port_of(context, b.value(UVERBS_ATTR_QUERY_PORT_PORT_NUM));
+  if (!p) return -p.error().code;
+  ib_uverbs_query_port_resp_ex resp{};
+  resp.legacy_resp = describe(*p);
+  return b.put(UVERBS_ATTR_QUERY_PORT_RESP, resp);
+}
+
+int query_gid_entry(Context& context, Bundle& b) {
+  uint64_t port = b.value(UVERBS_ATTR_QUERY_GID_ENTRY_PORT);
+  uint64_t index = b.value(UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX);
+  Result<PortAttr> p = port_of(context, port);
+  if (!p || b.value(UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS) != 0 || index >= p->gid_count)
+    return -EINVAL;
+  Result<Gid> gid =
+      context.hca.query_gid(static_cast<uint32_t>(port), static_cast<uint32_t>(index));
+  if (!gid) return -gid.error().code;
+  return b.put(UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY,
+               entry_of(*gid, static_cast<uint32_t>(port), static_cast<uint32_t>(index)));
+}
+
+int query_gid_table(Context& context, Bundle& b) {
+  uint64_t entry_bytes = b.value(UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE);
+  OutBuffer out = b.out(UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES);
+  if (entry_bytes == 0 || b.value(UVERBS_ATTR_QUERY_GID_TABLE_FLAGS) != 0) return -EINVAL;
+  uint64_t room = out.bytes() / entry_bytes;
+  uint64_t found = 0;
+  for (uint32_t port = 1; port <= ports; port++) {
+    Result<PortAttr> p = port_of(context, port);
+    for (uint32_t i = 0; p && i < p->gid_count; i++) {
+      Result<Gid> gid = context.hca.query_gid(port, i);
+      if (!gid) continue;
+      if (found == room) return -EINVAL;
+      ib_uverbs_gid_entry e = entry_of(*gid, port, i);
+      std::size_t n = std::min<std::size_t>(sizeof e, entry_bytes);
+      if (int err = out.write_at(found * entry_bytes, &e, n); err != 0) return err;
+      found++;
+    }
+  }
+  return b.put(UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES, found);
+}
+
+constexpr AttrRule port_rules[] = {
+    {UVERBS_ATTR_QUERY_PORT_PORT_NUM, AttrKind::in, true, 8, 8},
+    {UVERBS_ATTR_QUERY_PORT_RESP, AttrKind::out, true,
+     offsetof(ib_uverbs_query_port_resp_ex, reserved)},
+};
+constexpr AttrRule entry_rules[] = {
+    {UVERBS_ATTR_QUERY_GID_ENTRY_PORT, AttrKind::in, true, 4, 8},
+    {UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX, AttrKind::in, true, 4, 8},
+    {UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS, AttrKind::in, true, 4, 8},
+    {UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, AttrKind::out, true,
+     offsetof(ib_uverbs_gid_entry, netdev_ifindex) + 4},
+};
+constexpr AttrRule table_rules[] = {
+    {UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE, AttrKind::in, true, 8, 8},
+    {UVERBS_ATTR_QUERY_GID_TABLE_FLAGS, AttrKind::in, true, 4, 8},
+    {UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES, AttrKind::out, true},
+    {UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES, AttrKind::out, true, 8, 8},
+};
+constexpr Method methods[] = {
+    {UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT, query_port, port_rules},
+    {UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY, query_gid_entry, entry_rules},
+    {UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE, query_gid_table, table_rules},
+};
+
+}  // namespace
+
+std::span<const Method> port_methods() {
+  return methods;
+}
+
+int cmd_query_port(Context& context, const Request& r) {
+  ib_uverbs_query_port cmd;
+  if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
+  Result<PortAttr> p = port_of(context, cmd.port_num);
+  return p ? r.out.write(describe(*p)) : -p.error().code;
+}
+
+}  // namespace kilim::vhca

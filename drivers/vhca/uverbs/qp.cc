@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Queue pairs: creation by either interface, destruction with the count of events that the client
+// has read. Reliable connections and raw packets are there; other transports, shared receive
+// queues, receive hashing and creation flags are refused. Adapter's lock held.
+#include <bit>
+#include <cerrno>
+#include <cstddef>
+
+#include <rdma/ib_user_ioctl_cmds.h>
+#include <rdma/ib_user_ioctl_verbs.h>
+#include <rdma/mlx5-abi.h>
+
+#include "vhca/uverbs/bundle.hh"
+#include "vhca/uverbs/write_command.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+// A request of either interface.
+struct QpRequest {
+  uint64_t type = 0;  // ib_uverbs_qp_type
+  uint64_t user_handle = 0;
+  PdObject* pd = nullptr;
+  CqObject* send_cq = nullptr;
+  CqObject* recv_cq = nullptr;
+  EventFile* async = nullptr;
+  ib_uverbs_qp_cap cap{};
+  uint32_t create_flags = 0;
+  bool sq_sig_all = false;
+};
+
+// Events that carry a queue pair: enum ibv_event_type 1 to 7, and 19.
+constexpr uint32_t first_qp_event = 1, last_qp_event = 7;
+constexpr uint32_t event_last_wqe = 19;
+constexpr uint32_t no_bfreg = 1u << 31;
+
+int type_of(uint64_t verbs_type, const Profile& p, QpType& type) {
+  switch (verbs_type) {
+    case IB_UVERBS_QPT_RC:
+      type = QpType::rc;
+      return 0;
+    case IB_UVERBS_QPT_RAW_PACKET:
+      type = QpType::raw_packet;
+      return p.raw_packet ? 0 : -EOPNOTSUPP;
+    case IB_UVERBS_QPT_UC:
+    case IB_UVERBS_QPT_UD:
+    case IB_UVERBS_QPT_XRC_INI:
+    case IB_UVERBS_QPT_XRC_TGT:
+    case IB_UVERBS_QPT_DRIVER:
+      return -EOPNOTSUPP;
+    default:
+      return -EINVAL;
+  }
+}
+
+int check_flags(const mlx5_ib_create_qp& cmd) {
+  // Scatter to CQE is a wish: a queue that cannot do it is made without.
+  constexpr uint32_t known = MLX5_QP_FLAG_SIGNATURE | MLX5_QP_FLAG_SCATTER_CQE |
+                             MLX5_QP_FLAG_ALLOW_SCATTER_CQE | MLX5_QP_FLAG_UAR_PAGE_INDEX;
+  if ((cmd.flags & ~known) != 0 || (cmd.flags & MLX5_QP_FLAG_UAR_PAGE_INDEX) == 0) return -EINVAL;
+  // Enhanced connection establishment is not reported.
+  if (cmd.ece_options != 0 || cmd.dci_streams.log_num_concurent != 0 ||
+      cmd.dci_streams.log_num_errored != 0 || cmd.reserved != 0)
+    return -EOPNOTSUPP;
+  return (cmd.uidx & ~0xffffffu) != 0 ? -EINVAL : 0;
+}
+
+int check_sizes(const mlx5_ib_create_qp& cmd, const ib_uverbs_qp_cap& cap, const Profile& p) {
+  if (cap.max_send_wr > p.max_qp_wr || cap.max_recv_wr > p.max_qp_wr) return -EINVAL;
+  if (cmd.sq_wqe_count != 0 &&
+      (!std::has_single_bit(cmd.sq_wqe_count) || cmd.sq_wqe_count > p.max_qp_wr))
+    return -EINVAL;
+  if (cmd.rq_wqe_count == 0) return 0;
+  bool signature = (cmd.flags & MLX5_QP_FLAG_SIGNATURE) != 0;
+  if (!std::has_single_bit(cmd.rq_wqe_count) || cmd.rq_wqe_count > p.max_qp_wr ||
+      cmd.rq_wqe_shift > 31 || (1u << cmd.rq_wqe_shift) < (signature ? 32u : 16u) ||
+      (1u << cmd.rq_wqe_shift) > p.max_rq_desc_bytes)
+    return -EINVAL;
+  return 0;
+}
+
+QpSpec spec_of(const QpRequest& q, const mlx5_ib_create_qp& cmd, QpObject& qp) {
+  QpSpec s;
+  s.type = qp.type;
+  s.pd = q.pd->pdn;
+  s.send_cq = q.send_cq->cqn;
+  s.recv_cq = q.recv_cq->cqn;
+  s.buf = Va{cmd.buf_addr};
+  s.sq_buf = Va{qp.type == QpType::raw_packet ? cmd.sq_buf_addr : 0};
+  s.record = Va{cmd.db_addr};
+  s.sq_wqebbs = cmd.sq_wqe_count;
+  s.rq_wqes = cmd.rq_wqe_count;
+  s.rq_wqe_shift = cmd.rq_wqe_shift;
+  s.uar_page = cmd.bfreg_index;
+  s.uidx = cmd.uidx;
+  s.rq_signature = (cmd.flags & MLX5_QP_FLAG_SIGNATURE) != 0;
+  s.owner = static_cast<Object*>(&qp);
+  return s;
+}
+
+// What QUERY_QP and the creator are told: the receive side as it is, the send side as asked.
+ib_uverbs_qp_cap granted(const QpRequest& q, const mlx5_ib_create_qp& cmd) {
+  ib_uverbs_qp_cap cap = q.cap;
+  cap.max_recv_wr = cmd.rq_wqe_count;
+  uint32_t segments = cmd.rq_wqe_count != 0 ? (1u << cmd.rq_wqe_shift) / 16 : 0;
+  bool signature = segments != 0 && (cmd.flags & MLX5_QP_FLAG_SIGNATURE) != 0;
+  cap.max_recv_sge = segments - (signature ? 1 : 0);
+  return cap;
+}
+
+Result<QpObject*> create(Context& context, const QpRequest& q, const Request& r) {
+  const Profile& p = context.hca.profile();
+  QpType type{};
+  if (int err = type_of(q.type, p, type); err != 0) return Error{-err};
+  if (q.create_flags != 0) return Error{EOPNOTSUPP};
+  if (q.pd == nullptr || q.send_cq == nullptr || q.recv_cq == nullptr) return Error{EINVAL};
+  mlx5_ib_create_qp cmd;
+  if (r.driver_in.bytes() < offsetof(mlx5_ib_create_qp, sq_buf_addr)) return Error{EINVAL};
+  if (int err = r.driver_in.read(cmd); err != 0) return Error{-err};
+  if (int err = check_flags(cmd); err != 0) return Error{-err};
+  if (int err = check_sizes(cmd, q.cap, p); err != 0) return Error{-err};
+  auto made = std::make_unique<QpObject>();
+  QpObject& qp = *made;
+  qp.type = type;
+  qp.user_handle = q.user_handle;
+  qp.cap = granted(q, cmd);
+  qp.sq_sig_all = q.sq_sig_all;
+  if (q.async != nullptr) {
+    if (int err = q.async->hold(); err != 0) return Error{-err};
+  }
+  Result<Qpn> qpn = context.hca.create_qp(spec_of(q, cmd, qp), &context);
+  if (!qpn) {
+    if (q.async != nullptr) q.async->let_go();
+    return qpn.error();
+  }
+  qp.qpn = *qpn;
+  qp.async = q.async;
+  context.add(std::move(made), {q.pd, q.send_cq, q.recv_cq});
+  mlx5_ib_create_qp_resp resp{};
+  resp.bfreg_index = no_bfreg;
+  int err = r.driver_out.write(resp);
+  if (context.keep_unless(err, qp) != 0) return Error{-err};
+  return &qp;
+}
+
+int create_method(Context& context, Bundle& b) {
+  // These belong to transports that are not there.
+  if (b.has(UVERBS_ATTR_CREATE_QP_SRQ_HANDLE) || b.has(UVERBS_ATTR_CREATE_QP_IND_TABLE_HANDLE) ||
+      b.has(UVERBS_ATTR_CREATE_QP_XRCD_HANDLE) || b.has(UVERBS_ATTR_CREATE_QP_SOURCE_QPN))
+    return -EOPNOTSUPP;
+  QpRequest q;
+  q.type = b.value(UVERBS_ATTR_CREATE_QP_TYPE);
+  q.user_handle = b.value(UVERBS_ATTR_CREATE_QP_USER_HANDLE);
+  q.pd = b.object<PdObject>(context, UVERBS_ATTR_CREATE_QP_PD_HANDLE);
+  q.send_cq = b.object<CqObject>(context, UVERBS_ATTR_CREATE_QP_SEND_CQ_HANDLE);
+  q.recv_cq = b.object<CqObject>(context, UVERBS_ATTR_CREATE_QP_RECV_CQ_HANDLE);
+  if (int err = b.in(UVERBS_ATTR_CREATE_QP_CAP).read(q.cap); err != 0) return err;
+  uint64_t flags = b.value(UVERBS_ATTR_CREATE_QP_FLAGS);
+  q.sq_sig_all = (flags & IB_UVERBS_QP_CREATE_SQ_SIG_ALL) != 0;
+  q.create_flags = static_cast<uint32_t>(flags & ~uint64_t{IB_UVERBS_QP_CREATE_SQ_SIG_ALL});
+  q.async = context.default_async;
+  if (b.has(UVERBS_ATTR_CREATE_QP_EVENT_FD)) {
+    q.async = context.event_file(EventFile::Kind::async, b.fd(UVERBS_ATTR_CREATE_QP_EVENT_FD));
+    if (q.async == nullptr) return -EBADF;
+  }
+  Result<QpObject*> qp = create(context, q, b.driver_part());
+  if (!qp) return -qp.error().code;
+  int err = b.put(UVERBS_ATTR_CREATE_QP_RESP_CAP, (*qp)->cap);
+  if (err == 0) err = b.put(UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, (*qp)->qpn.value());
+  if (err == 0) err = b.give(UVERBS_ATTR_CREATE_QP_HANDLE, (*qp)->handle);
+  return context.keep_unless(err, **qp);
+}
+
+uint32_t take_events_back(const QpObject& qp) {
+  if (qp.async == nullptr) return 0;
+  return qp.async->take_back(qp.user_handle, first_qp_event, last_qp_event) +
+         qp.async->take_back(qp.user_handle, event_last_wqe, event_last_wqe);
+}
+
+// Destroys and says how many events the client has read: those it must acknowledge.
+int destroy(Context& context, QpObject& qp, const OutBuffer& out) {
+  if (qp.users != 0) return -EBUSY;
+  qp.async_posted -= take_events_back(qp);
+  ib_uverbs_destroy_qp_resp resp{qp.async_posted};
+  if (int err = context.destroy(qp); err != 0) return err;
+  return out.write(resp);
+}
+
+int destroy_method(Context& context, Bundle& b) {
+  auto* qp = b.object<QpObject>(context, UVERBS_ATTR_DESTROY_QP_HANDLE);
+  return destroy(context, *qp, b.out(UVERBS_ATTR_DESTROY_QP_RESP));
+}
+
+constexpr AttrRule create_rules[] = {
+    {UVERBS_ATTR_CREATE_QP_HANDLE, AttrKind::fresh, true},
+    {UVERBS_ATTR_CREATE_QP_XRCD_HANDLE, AttrKind::fresh, false},
+    {UVERBS_ATTR_CREATE_QP_PD_HANDLE, AttrKind::object, false, 0, 0, Kind::pd},
+    {UVERBS_ATTR_CREATE_QP_SRQ_HANDLE, AttrKind::fresh, false},
+    {UVERBS_ATTR_CREATE_QP_SEND_CQ_HANDLE, AttrKind::object, false, 0, 0, Kind::cq},
+    {UVERBS_ATTR_CREATE_QP_RECV_CQ_HANDLE, AttrKind::object, false, 0, 0, Kind::cq},
+    {UVERBS_ATTR_CREATE_QP_IND_TABLE_HANDLE, AttrKind::fresh, false},
+    {UVERBS_ATTR_CREATE_QP_USER_HANDLE, AttrKind::in, true, 8, 8},
+    {UVERBS_ATTR_CREATE_QP_CAP, AttrKind::in_struct, true, sizeof(ib_uverbs_qp_cap),
+     sizeof(ib_uverbs_qp_cap)},
+    {UVERBS_ATTR_CREATE_QP_TYPE, AttrKind::in, true, 8, 8},
+    {UVERBS_ATTR_CREATE_QP_FLAGS, AttrKind::in, false, 4, 8},
+    {UVERBS_ATTR_CREATE_QP_SOURCE_QPN, AttrKind::in, false, 4, 4},
+    {UVERBS_ATTR_CREATE_QP_EVENT_FD, AttrKind::fd, false},
+    {UVERBS_ATTR_CREATE_QP_RESP_CAP, AttrKind::out, true, sizeof(ib_uverbs_qp_cap)},
+    {UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, AttrKind::out, true, 4, 4},
+};
+constexpr AttrRule destroy_rules[] = {
+    {UVERBS_ATTR_DESTROY_QP_HANDLE, AttrKind::object, true, 0, 0, Kind::qp},
+    {UVERBS_ATTR_DESTROY_QP_RESP, AttrKind::out, true, sizeof(ib_uverbs_destroy_qp_resp)},
+};
+constexpr Method methods[] = {
+    {UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE, create_method, create_rules},
+    {UVERBS_OBJECT_QP, UVERBS_METHOD_QP_DESTROY, destroy_method, destroy_rules},
+};
+
+// The two older structures name the common fields alike.
+template <typename Command>
+Result<QpObject*> create_from(Context& context, const Command& cmd, uint32_t create_flags,
+                              const Request& r) {
+  if (cmd.is_srq != 0) return Error{EOPNOTSUPP};
+  QpRequest q;
+  q.type = cmd.qp_type;
+  q.user_handle = cmd.user_handle;
+  q.pd = context.find<PdObject>(cmd.pd_handle);
+  q.send_cq = context.find<CqObject>(cmd.send_cq_handle);
+  q.recv_cq = context.find<CqObject>(cmd.recv_cq_handle);
+  q.cap = {cmd.max_send_wr, cmd.max_recv_wr, cmd.max_send_sge, cmd.max_recv_sge,
+           cmd.max_inline_data};
+  q.sq_sig_all = cmd.sq_sig_all != 0;
+  q.create_flags = create_flags;
+  q.async = context.default_async;
+  return create(context, q, r);
+}
+
+ib_uverbs_create_qp_resp answer(const QpObject& qp) {
+  const ib_uverbs_qp_cap& c = qp.cap;
+  return {qp.handle,      qp.qpn.value(), c.max_send_wr,     c.max_recv_wr,
+          c.max_send_sge, c.max_recv_sge, c.max_inline_data, 0};
+}
+
+}  // namespace
+
+std::span<const Method> qp_methods() {
+  return methods;
+}
+
+int QpObject::release(Context& context) {
+  if (int err = context.hca.destroy_qp(qpn); err != 0) return err;
+  take_events_back(*this);
+  if (async != nullptr) async->let_go();
+  return 0;
+}
+
+int cmd_create_qp(Context& context, const Request& r) {
+  ib_uverbs_create_qp cmd;
+  if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
+  Result<QpObject*> qp = create_from(context, cmd, 0, r);
+  if (!qp) return -qp.error().code;
+  ib_uverbs_create_qp_resp resp = answer(**qp);
+  return context.keep_unless(r.out.write(&resp, sizeof resp), **qp);
+}
+
+int cmd_create_qp_ex(Context& context, const Request& r) {
+  ib_uverbs_ex_create_qp cmd;
+  if (int err = r.in.read_whole(cmd); err != 0) return err;
+  if ((cmd.comp_mask & ~uint32_t{IB_UVERBS_CREATE_QP_SUP_COMP_MASK}) != 0) return -EINVAL;
+  if (cmd.comp_mask != 0 || cmd.source_qpn != 0) return -EOPNOTSUPP;
+  Result<QpObject*> qp = create_from(context, cmd, cmd.create_flags, r);
+  if (!qp) return -qp.error().code;
+  ib_uverbs_ex_create_qp_resp resp{};
+  resp.base.qp_handle = (*qp)->handle;
+  resp.response_length = sizeof resp;
+  std::byte bytes[sizeof resp];
+  ib_uverbs_create_qp_resp base = answer(**qp);
+  __builtin_memcpy(bytes, &resp, sizeof resp);
+  __builtin_memcpy(bytes, &base, sizeof base);
+  return context.keep_unless(r.out.write(bytes, sizeof bytes), **qp);
+}
+
+int cmd_destroy_qp(Context& context, const Request& r) {
+  ib_uverbs_destroy_qp cmd;
+  if (int err = r.in.read(cmd); err != 0) return err;
+  if (context.object(cmd.qp_handle) == nullptr) return -ENOENT;
+  auto* qp = context.find<QpObject>(cmd.qp_handle);
+  return qp != nullptr ? destroy(context, *qp, r.out) : -EINVAL;
+}
+
+}  // namespace kilim::vhca

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// MODIFY_QP and QUERY_QP. What ib_uverbs and ib_core check is checked here; whether a transition is
+// legal the adapter says. Adapter's lock held.
+#include <cerrno>
+#include <cstddef>
+
+#include <rdma/ib_user_verbs.h>
+#include <rdma/mlx5-abi.h>
+
+#include "vhca/uverbs/path.hh"
+#include "vhca/uverbs/write_command.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+constexpr uint8_t last_state = static_cast<uint8_t>(QpState::err);
+
+QpAttr attr_of(const ib_uverbs_modify_qp& c) {
+  QpAttr a;
+  a.state = static_cast<QpState>(c.qp_state);
+  a.cur_state = static_cast<QpState>(c.cur_qp_state);
+  a.path_mtu = c.path_mtu;
+  a.qkey = c.qkey;
+  a.rq_psn = c.rq_psn & 0xffffff;
+  a.sq_psn = c.sq_psn & 0xffffff;
+  a.dest_qpn = Qpn{c.dest_qp_num};
+  a.access = c.qp_access_flags;
+  a.pkey_index = c.pkey_index;
+  a.port = c.port_num;
+  a.max_rd_atomic = c.max_rd_atomic;
+  a.max_dest_rd_atomic = c.max_dest_rd_atomic;
+  a.min_rnr_timer = c.min_rnr_timer;
+  a.timeout = c.timeout;
+  a.retry_cnt = c.retry_cnt;
+  a.rnr_retry = c.rnr_retry;
+  a.en_sqd_async_notify = c.en_sqd_async_notify;
+  a.path = path_of(c.dest);
+  return a;
+}
+
+// The port that the path leaves by must be the queue's own.
+int check_path(Context& context, const QpObject& qp, const ib_uverbs_modify_qp& c, QpAttr& a) {
+  if (!context.hca.query_port(c.dest.port_num)) return -EINVAL;
+  if ((c.attr_mask & qp_mask::state) != 0 && a.state == QpState::rtr) {
+    Result<QpAttr> now = context.hca.query_qp(qp.qpn);
+    if (!now || now->port != c.dest.port_num) return -EINVAL;
+  } else if ((c.attr_mask & qp_mask::port) != 0 && c.dest.port_num != c.port_num) {
+    return -EINVAL;
+  }
+  return resolve_path(context.hca, a.path);
+}
+
+int modify(Context& context, const ib_uverbs_modify_qp& c) {
+  auto* qp = context.find<QpObject>(c.qp_handle);
+  if (qp == nullptr) return -EINVAL;
+  constexpr uint32_t known = (1u << 21) - 1;  // up to IB_QP_DEST_QPN
+  if ((c.attr_mask & ~known) != 0) return -EOPNOTSUPP;
+  if ((c.attr_mask & qp_mask::state) != 0 && c.qp_state > last_state) return -EINVAL;
+  if ((c.attr_mask & qp_mask::cur_state) != 0 && c.cur_qp_state > last_state) return -EINVAL;
+  if ((c.attr_mask & qp_mask::port) != 0 && !context.hca.query_port(c.port_num)) return -EINVAL;
+  // Automatic path migration is not reported.
+  if ((c.attr_mask & (qp_mask::alt_path | qp_mask::path_mig_state)) != 0) return -EOPNOTSUPP;
+  QpAttr a = attr_of(c);
+  if ((c.attr_mask & qp_mask::path) != 0) {
+    if (int err = check_path(context, *qp, c, a); err != 0) return err;
+  }
+  return context.hca.modify_qp(qp->qpn, a, c.attr_mask);
+}
+
+}  // namespace
+
+int cmd_modify_qp(Context& context, const Request& r) {
+  ib_uverbs_modify_qp cmd;
+  int err = r.in.read(&cmd, sizeof cmd);
+  return err != 0 ? err : modify(context, cmd);
+}
+
+int cmd_modify_qp_ex(Context& context, const Request& r) {
+  // The tail of the extended command is a rate limit, which no queue has here.
+  ib_uverbs_modify_qp cmd;
+  if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
+  if (int err = r.in.zero_from(sizeof cmd); err != 0) return err;
+  if (int err = r.driver_in.zero_from(0); err != 0) return err;
+  if (int err = modify(context, cmd); err != 0) return err;
+  mlx5_ib_modify_qp_resp driver{};
+  driver.response_length = sizeof driver;
+  if (int err = r.driver_out.write(driver); err != 0) return err;
+  return r.out.write(ib_uverbs_ex_modify_qp_resp{0, sizeof(ib_uverbs_ex_modify_qp_resp)});
+}
+
+int cmd_query_qp(Context& context, const Request& r) {
+  ib_uverbs_query_qp cmd;
+  if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
+  const auto* qp = context.find<QpObject>(cmd.qp_handle);
+  if (qp == nullptr) return -EINVAL;
+  Result<QpAttr> attr = context.hca.query_qp(qp->qpn);
+  if (!attr) return -attr.error().code;
+  const QpAttr& a = *attr;
+  ib_uverbs_query_qp_resp resp{};
+  resp.dest = dest_of(a.path);
+  // As mlx5_ib: the send side of a client's queue is the client library's to know.
+  resp.max_recv_wr = qp->cap.max_recv_wr;
+  resp.max_recv_sge = qp->cap.max_recv_sge;
+  resp.qkey = a.qkey;
+  resp.rq_psn = a.rq_psn;
+  resp.sq_psn = a.sq_psn;
+  resp.dest_qp_num = a.dest_qpn.value();
+  resp.qp_access_flags = a.access;
+  resp.pkey_index = a.pkey_index;
+  resp.qp_state = static_cast<uint8_t>(a.state);
+  resp.cur_qp_state = static_cast<uint8_t>(a.state);
+  resp.path_mtu = a.path_mtu;
+  resp.sq_draining = a.sq_draining;
+  resp.max_rd_atomic = a.max_rd_atomic;
+  resp.max_dest_rd_atomic = a.max_dest_rd_atomic;
+  resp.min_rnr_timer = a.min_rnr_timer;
+  resp.port_num = a.port;
+  resp.timeout = a.timeout;
+  resp.retry_cnt = a.retry_cnt;
+  resp.rnr_retry = a.rnr_retry;
+  resp.sq_sig_all = qp->sq_sig_all;
+  return r.out.write(&resp, sizeof resp);
+}
+
+}  // namespace kilim::vhca

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// QUERY_DEVICE in its old and extended form, with mlx5's driver part. Only what the adapter can do
+// is reported: no on-demand paging, windows, extended connections, tag matching, receive hashing,
+// segmentation, pacing or compression yet. Adapter's lock held.
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdio>
+
+#include <rdma/ib_user_verbs.h>
+#include <rdma/mlx5-abi.h>
+
+#include "kilim/base/be.hh"
+#include "vhca/uverbs/write_command.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+// "22.35.1012" as the kernel packs it: major, minor, subminor in 16 bits each.
+uint64_t pack_version(const char* text) {
+  unsigned major = 0, minor = 0, sub = 0;
+  if (std::sscanf(text, "%u.%u.%u", &major, &minor, &sub) != 3) return 0;
+  return uint64_t{major} << 32 | uint64_t{minor & 0xffff} << 16 | (sub & 0xffff);
+}
+
+// EUI-64 of the MAC, as cards' node GUIDs are made (without the local bit turned).
+uint64_t guid_of(const Mac& m) {
+  uint64_t g = 0;
+  for (uint8_t byte : {m[0], m[1], m[2], uint8_t{0xff}, uint8_t{0xfe}, m[3], m[4], m[5]})
+    g = g << 8 | byte;
+  return g;
+}
+
+ib_uverbs_query_device_resp describe(Hca& hca) {
+  const Profile& p = hca.profile();
+  Result<PortAttr> port = hca.query_port(1);
+  ib_uverbs_query_device_resp r{};
+  r.fw_ver = pack_version(p.fw_ver);
+  r.node_guid = be64{guid_of(port ? port->mac : Mac{})}.raw();
+  r.sys_image_guid = r.node_guid;
+  r.max_mr_size = ~uint64_t{0};
+  r.page_size_cap = ~uint64_t{0xfff};
+  r.vendor_id = p.vendor_id;
+  r.vendor_part_id = p.pci_device;
+  r.hw_ver = p.hw_ver;
+  r.max_qp = p.max_qp;
+  r.max_qp_wr = p.max_qp_wr;
+  r.device_cap_flags = IB_UVERBS_DEVICE_CHANGE_PHY_PORT | IB_UVERBS_DEVICE_PORT_ACTIVE_EVENT |
+                       IB_UVERBS_DEVICE_SYS_IMAGE_GUID | IB_UVERBS_DEVICE_RC_RNR_NAK_GEN;
+  if (p.raw_packet) r.device_cap_flags |= IB_UVERBS_DEVICE_MANAGED_FLOW_STEERING;
+  r.max_sge = p.max_sge;
+  r.max_sge_rd = p.max_sge;
+  r.max_cq = p.max_cq;
+  r.max_cqe = p.max_cqe;
+  r.max_mr = p.max_mr;
+  r.max_pd = p.max_pd;
+  r.max_qp_rd_atom = p.max_rd_atomic;
+  r.max_qp_init_rd_atom = p.max_rd_atomic;
+  r.max_res_rd_atom = p.max_rd_atomic * p.max_qp;
+  r.atomic_cap = p.atomics ? 1 : 0;  // IB_ATOMIC_HCA
+  r.max_ah = p.max_ah;
+  r.max_pkeys = 1;
+  r.local_ca_ack_delay = 16;
+  r.phys_port_cnt = 1;
+  return r;
+}
+
+}  // namespace
+
+int cmd_query_device(Context& context, const Request& r) {
+  return r.out.write(describe(context.hca));
+}
+
+int cmd_query_device_ex(Context& context, const Request& r) {
+  ib_uverbs_ex_query_device cmd;
+  if (int err = r.in.read_whole(cmd); err != 0) return err;
+  if (cmd.comp_mask != 0 || cmd.reserved != 0) return -EINVAL;
+  if (r.driver_in.zero_from(0) != 0) return -EINVAL;
+  ib_uverbs_ex_query_device_resp resp{};
+  resp.base = describe(context.hca);
+  resp.response_length = std::min<uint32_t>(sizeof resp, r.out.bytes());
+  resp.timestamp_mask = 0x7fff'ffff'ffff'ffff;
+  resp.hca_core_clock = 1'000'000;  // kHz: completions are stamped in nanoseconds
+  resp.device_cap_flags_ex = resp.base.device_cap_flags;
+  mlx5_ib_query_device_resp driver{};
+  constexpr uint32_t least = offsetof(mlx5_ib_query_device_resp, tso_caps);
+  if (r.driver_out.bytes() != 0) {
+    if (r.driver_out.bytes() < least) return -EINVAL;
+    driver.response_length = std::min<uint32_t>(sizeof driver, r.driver_out.bytes());
+    if (int err = r.driver_out.write(driver); err != 0) return err;
+  }
+  return r.out.write(resp);
+}
+
+}  // namespace kilim::vhca

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// UAR pages as objects, and what mmap(2) of the device finds: their pages by cookie, and the clock
+// page. Adapter's lock held.
+#include "vhca/uverbs/uar.hh"
+
+#include <cerrno>
+
+#include <rdma/mlx5-abi.h>
+#include <rdma/mlx5_user_ioctl_cmds.h>
+#include <rdma/mlx5_user_ioctl_verbs.h>
+#include <sys/mman.h>
+
+#include "vhca/uverbs/bundle.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+constexpr uint64_t page_bytes = 4096;
+// Where mlx5_ib numbers the mappings that it makes for objects.
+constexpr uint64_t first_cookie = uint64_t{9} << 16;
+constexpr uint64_t last_cookie = first_cookie + 0xffff;
+constexpr uint64_t clock_cookie = uint64_t{MLX5_IB_MMAP_CLOCK_INFO} << 8;
+
+int alloc(Context& context, Bundle& b) {
+  uint64_t type = b.value(MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE);
+  if (type != MLX5_IB_UAPI_UAR_ALLOC_TYPE_BF && type != MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC)
+    return -EOPNOTSUPP;
+  Result<Hca::UarPage> page = context.hca.alloc_uar();
+  if (!page) return -page.error().code;
+  auto made = std::make_unique<UarObject>();
+  made->page = *page;
+  UarObject& uar = *made;
+  context.add(std::move(made), {});
+  uint64_t offset = (first_cookie + page->index) * page_bytes;
+  int err = b.put(MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET, offset);
+  if (err == 0)
+    err = b.put(MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, static_cast<uint32_t>(page_bytes));
+  if (err == 0) err = b.put(MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, page->index);
+  if (err == 0) err = b.give(MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, uar.handle);
+  return context.keep_unless(err, uar);
+}
+
+int destroy(Context& context, Bundle& b) {
+  return destroy_by(context, b, MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE);
+}
+
+constexpr AttrRule alloc_rules[] = {
+    {MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, AttrKind::fresh, true},
+    {MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE, AttrKind::in, true, 8, 8},
+    {MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET, AttrKind::out, true, 8, 8},
+    {MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, AttrKind::out, true, 4, 4},
+    {MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, AttrKind::out, true, 4, 4},
+};
+constexpr AttrRule destroy_rules[] = {
+    {MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE, AttrKind::object, true, 0, 0, Kind::uar},
+};
+constexpr Method methods[] = {
+    {MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_ALLOC, alloc, alloc_rules},
+    {MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_DESTROY, destroy, destroy_rules},
+};
+
+// The adapter stamps completions in nanoseconds: cycles are nanoseconds.
+Fd make_clock_page() {
+  Fd fd{memfd_create("clock-info", MFD_CLOEXEC)};
+  mlx5_ib_clock_info info{};
+  info.mult = 1;
+  info.mask = ~uint64_t{0};
+  info.overflow_period = uint64_t{1} << 62;
+  if (!fd || ftruncate(fd.get(), page_bytes) != 0 ||
+      pwrite(fd.get(), &info, sizeof info, 0) != sizeof info)
+    return {};
+  return fd;
+}
+
+int map_clock(Context& context, std::size_t length, int prot, DeviceFile::Mapping& mapping) {
+  if (length != page_bytes) return -EINVAL;
+  if ((prot & (PROT_WRITE | PROT_EXEC)) != 0) return -EPERM;
+  if (!context.clock_page) context.clock_page = make_clock_page();
+  if (!context.clock_page) return -ENOMEM;
+  mapping = {context.clock_page.get(), 0};
+  return 0;
+}
+
+}  // namespace
+
+std::span<const Method> uar_methods() {
+  return methods;
+}
+
+int UarObject::release(Context& context) {
+  return context.hca.free_uar(page.index);
+}
+
+int find_mapping(Context& context, const MapRequest& request, DeviceFile::Mapping& mapping) {
+  if (!context.opened) return -EINVAL;
+  uint64_t cookie = request.offset / page_bytes;
+  if (request.offset % page_bytes != 0) return -EINVAL;
+  if (cookie == clock_cookie) return map_clock(context, request.length, request.prot, mapping);
+  if (cookie < first_cookie || cookie > last_cookie) return -EINVAL;
+  const UarObject* uar = context.find_uar(static_cast<uint32_t>(cookie - first_cookie));
+  if (uar == nullptr || (request.flags & MAP_SHARED) == 0 || request.length != page_bytes)
+    return -EINVAL;
+  mapping = {uar->page.fd, uar->page.offset};
+  return 0;
+}
+
+}  // namespace kilim::vhca

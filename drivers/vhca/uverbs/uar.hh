@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What mmap(2) of the device finds. Adapter's lock held.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "vhca/uverbs/context.hh"
+#include "vhca/uverbs/device_file.hh"
+
+namespace kilim::vhca {
+
+struct MapRequest {
+  uint64_t offset = 0;
+  std::size_t length = 0;
+  int prot = 0;
+  int flags = 0;
+};
+
+// 0 or a negative errno, as mlx5_ib's mmap.
+int find_mapping(Context& context, const MapRequest& request, DeviceFile::Mapping& mapping);
+
+}  // namespace kilim::vhca

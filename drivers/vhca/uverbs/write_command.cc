@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The table of write commands and its two ways in. Lengths are checked as the kernel checks them:
+// ENOSPC for a part too short, which is also how rdma-core finds out that INVOKE_WRITE exists.
+// Adapter's lock held; never allocates.
+#include "vhca/uverbs/write_command.hh"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+
+#include <rdma/ib_user_ioctl_cmds.h>
+#include <rdma/ib_user_verbs.h>
+
+#include "vhca/hca/dma.hh"
+#include "vhca/uverbs/bundle.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+constexpr uint32_t ex = IB_USER_VERBS_CMD_FLAG_EXTENDED;
+constexpr uint16_t ex_device_bytes = offsetof(ib_uverbs_ex_query_device_resp, response_length) + 4;
+
+// clang-format off
+constexpr WriteCommand commands[] = {
+    {IB_USER_VERBS_CMD_GET_CONTEXT, sizeof(ib_uverbs_get_context), sizeof(ib_uverbs_get_context_resp), true, cmd_get_context},
+    {IB_USER_VERBS_CMD_QUERY_DEVICE, sizeof(ib_uverbs_query_device), sizeof(ib_uverbs_query_device_resp), false, cmd_query_device},
+    {IB_USER_VERBS_CMD_QUERY_PORT, sizeof(ib_uverbs_query_port), sizeof(ib_uverbs_query_port_resp), false, cmd_query_port},
+    {IB_USER_VERBS_CMD_ALLOC_PD, sizeof(ib_uverbs_alloc_pd), sizeof(ib_uverbs_alloc_pd_resp), true, cmd_alloc_pd},
+    {IB_USER_VERBS_CMD_DEALLOC_PD, sizeof(ib_uverbs_dealloc_pd), 0, false, cmd_dealloc_pd},
+    {IB_USER_VERBS_CMD_CREATE_AH, sizeof(ib_uverbs_create_ah), sizeof(ib_uverbs_create_ah_resp), true, cmd_create_ah},
+    {IB_USER_VERBS_CMD_DESTROY_AH, sizeof(ib_uverbs_destroy_ah), 0, false, cmd_destroy_ah},
+    {IB_USER_VERBS_CMD_REG_MR, sizeof(ib_uverbs_reg_mr), sizeof(ib_uverbs_reg_mr_resp), true, cmd_reg_mr},
+    {IB_USER_VERBS_CMD_DEREG_MR, sizeof(ib_uverbs_dereg_mr), 0, false, cmd_dereg_mr},
+    {IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL, sizeof(ib_uverbs_create_comp_channel), sizeof(ib_uverbs_create_comp_channel_resp), false, cmd_create_comp_channel},
+    {IB_USER_VERBS_CMD_CREATE_CQ, sizeof(ib_uverbs_create_cq), sizeof(ib_uverbs_create_cq_resp), true, cmd_create_cq},
+    {IB_USER_VERBS_CMD_DESTROY_CQ, sizeof(ib_uverbs_destroy_cq), sizeof(ib_uverbs_destroy_cq_resp), false, cmd_destroy_cq},
+    {IB_USER_VERBS_CMD_CREATE_QP, sizeof(ib_uverbs_create_qp), sizeof(ib_uverbs_create_qp_resp), true, cmd_create_qp},
+    {IB_USER_VERBS_CMD_QUERY_QP, sizeof(ib_uverbs_query_qp), sizeof(ib_uverbs_query_qp_resp), false, cmd_query_qp},
+    {IB_USER_VERBS_CMD_MODIFY_QP, sizeof(ib_uverbs_modify_qp), 0, true, cmd_modify_qp},
+    {IB_USER_VERBS_CMD_DESTROY_QP, sizeof(ib_uverbs_destroy_qp), sizeof(ib_uverbs_destroy_qp_resp), false, cmd_destroy_qp},
+    {ex | IB_USER_VERBS_EX_CMD_QUERY_DEVICE, sizeof(ib_uverbs_ex_query_device), ex_device_bytes, true, cmd_query_device_ex},
+    {ex | IB_USER_VERBS_EX_CMD_CREATE_CQ, offsetof(ib_uverbs_ex_create_cq, flags), sizeof(ib_uverbs_ex_create_cq_resp), true, cmd_create_cq_ex},
+    {ex | IB_USER_VERBS_EX_CMD_CREATE_QP, offsetof(ib_uverbs_ex_create_qp, rwq_ind_tbl_handle), sizeof(ib_uverbs_ex_create_qp_resp), true, cmd_create_qp_ex},
+    {ex | IB_USER_VERBS_EX_CMD_MODIFY_QP, sizeof(ib_uverbs_modify_qp), sizeof(ib_uverbs_ex_modify_qp_resp), true, cmd_modify_qp_ex},
+    {ex | IB_USER_VERBS_EX_CMD_CREATE_FLOW, sizeof(ib_uverbs_create_flow), sizeof(ib_uverbs_create_flow_resp), true, cmd_create_flow},
+    {ex | IB_USER_VERBS_EX_CMD_DESTROY_FLOW, sizeof(ib_uverbs_destroy_flow), 0, false, cmd_destroy_flow},
+};
+// clang-format on
+
+int lookup(uint32_t command, const WriteCommand*& found) {
+  if ((command & ~(ex | IB_USER_VERBS_CMD_COMMAND_MASK)) != 0) return -EINVAL;
+  found = find_write_command(command);
+  return found != nullptr ? 0 : -EOPNOTSUPP;
+}
+
+int run(Context& context, const WriteCommand& c, const Request& r) {
+  if (r.in.bytes() < c.in_bytes || r.out.bytes() < c.out_bytes) return -ENOSPC;
+  if (!context.opened && c.run != cmd_get_context) return -EINVAL;
+  return c.run(context, r);
+}
+
+int invoke_write(Context& context, Bundle& b) {
+  uint64_t command = b.value(UVERBS_ATTR_WRITE_CMD);
+  if (command > UINT32_MAX) return -EINVAL;
+  const WriteCommand* c = nullptr;
+  if (int err = lookup(static_cast<uint32_t>(command), c); err != 0) return err;
+  Request r = b.driver_part();
+  r.in = b.in(UVERBS_ATTR_CORE_IN);
+  r.out = b.out(UVERBS_ATTR_CORE_OUT);
+  return run(context, *c, r);
+}
+
+constexpr AttrRule invoke_write_rules[] = {
+    {UVERBS_ATTR_WRITE_CMD, AttrKind::in, true, 8, 8},
+    {UVERBS_ATTR_CORE_IN, AttrKind::in, false},
+    {UVERBS_ATTR_CORE_OUT, AttrKind::out, false},
+};
+constexpr Method methods[] = {
+    {UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE, invoke_write, invoke_write_rules},
+};
+
+// What write(2) carries behind its header, cut into the core's and the driver's part.
+struct Parts {
+  uint64_t in_at;
+  uint32_t in_bytes;
+  uint64_t out_at;
+  uint32_t out_bytes;
+  uint32_t driver_in_bytes;
+  uint32_t driver_out_bytes;
+
+  [[nodiscard]] Request request() const {
+    return {{Va{in_at}, in_bytes},
+            {Va{out_at}, out_bytes},
+            {Va{in_at + in_bytes}, driver_in_bytes},
+            {Va{out_at + out_bytes}, driver_out_bytes}};
+  }
+};
+
+int cut_plain(const WriteCommand& c, const ib_uverbs_cmd_hdr& h, Va buffer, std::size_t count,
+              Parts& p) {
+  if (h.in_words * 4u != count) return -EINVAL;
+  if (count < c.in_bytes + sizeof h || h.out_words * 4u < c.out_bytes) return -ENOSPC;
+  p.in_at = buffer.value() + sizeof h;
+  p.in_bytes = static_cast<uint32_t>(count - sizeof h);
+  p.out_bytes = h.out_words * 4u;
+  // Commands with an answer begin with its address.
+  if (c.out_bytes != 0 && !dma::load(Va{p.in_at}, p.out_at)) return -EFAULT;
+  if (c.has_driver_part) {
+    p.driver_in_bytes = p.in_bytes - c.in_bytes;
+    p.in_bytes = c.in_bytes;
+    p.driver_out_bytes = p.out_bytes - c.out_bytes;
+    p.out_bytes = c.out_bytes;
+  }
+  return 0;
+}
+
+int cut_extended(const WriteCommand& c, const ib_uverbs_cmd_hdr& h, Va buffer, std::size_t count,
+                 Parts& p) {
+  ib_uverbs_ex_cmd_hdr x;
+  constexpr std::size_t headers = sizeof h + sizeof x;
+  if (count < headers) return -EINVAL;
+  if (!dma::copy_in(&x, Va{buffer.value() + sizeof h}, sizeof x)) return -EFAULT;
+  if ((h.in_words + x.provider_in_words) * 8u != count - headers || x.cmd_hdr_reserved != 0)
+    return -EINVAL;
+  if (h.in_words * 8u < c.in_bytes) return -ENOSPC;
+  bool wants_answer = h.out_words != 0 || x.provider_out_words != 0;
+  if (wants_answer != (x.response != 0)) return -EINVAL;
+  if (wants_answer && h.out_words * 8u < c.out_bytes) return -ENOSPC;
+  p = {buffer.value() + headers, h.in_words * 8u,          x.response,
+       h.out_words * 8u,         x.provider_in_words * 8u, x.provider_out_words * 8u};
+  return 0;
+}
+
+}  // namespace
+
+std::span<const Method> write_methods() {
+  return methods;
+}
+
+const WriteCommand* find_write_command(uint32_t command) {
+  const auto* c = std::find_if(std::begin(commands), std::end(commands),
+                               [=](const WriteCommand& w) { return w.command == command; });
+  return c != std::end(commands) ? c : nullptr;
+}
+
+ssize_t run_write(Context& context, Va buffer, std::size_t count) {
+  ib_uverbs_cmd_hdr h;
+  if (count < sizeof h) return -EINVAL;
+  if (!dma::copy_in(&h, buffer, sizeof h)) return -EFAULT;
+  const WriteCommand* c = nullptr;
+  if (int err = lookup(h.command, c); err != 0) return err;
+  Parts p{};
+  bool extended = (h.command & ex) != 0;
+  int err = extended ? cut_extended(*c, h, buffer, count, p) : cut_plain(*c, h, buffer, count, p);
+  if (err == 0) err = run(context, *c, p.request());
+  return err != 0 ? err : static_cast<ssize_t>(count);
+}
+
+}  // namespace kilim::vhca
