@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The send queue and its cursor over an array.
+#include "kilim/queue/rc_wqe.hh"
+#include "kilim/queue/sq.hh"
+#include "kilim/queue/wqe_cursor.hh"
+#include "ring.hh"
+#include "ut.hh"
+
+namespace {
+
+using namespace kilim;
+using namespace kilim::queue;
+using kilim::test::SqRing;
+
+constexpr Remote to{0x1122334455667788, Rkey{0xa1b2c3d4}};
+const Sge piece{0x99aabbccddeeff00, 0x1234, Lkey{0x01020304}};
+
+uint32_t post_writes(Sq& sq, uint32_t n, uint64_t first_id) {
+  WqeCursor c{sq};
+  uint32_t done = 0;
+  while (done < n && rdma_write(c, to, piece, {.id = first_id + done})) done++;
+  c.commit();
+  return done;
+}
+
+void full_queue() {
+  SqRing<8> ring;
+  Sq sq{ring.geometry(), ring.wr_ids};
+  CU_ASSERT_EQUAL(post_writes(sq, 20, 100), 8);
+  CU_ASSERT_EQUAL(sq.credits().value(), 0);
+  CU_ASSERT_EQUAL(post_writes(sq, 1, 0), 0);
+  CU_ASSERT_EQUAL(ring.record.host(), 8);
+}
+
+void retire_gives_credits() {
+  SqRing<8> ring;
+  Sq sq{ring.geometry(), ring.wr_ids};
+  post_writes(sq, 8, 100);
+  CU_ASSERT_EQUAL(sq.retire(2), 102);
+  CU_ASSERT_EQUAL(sq.credits().value(), 3);
+  CU_ASSERT_EQUAL(post_writes(sq, 8, 200), 3);
+  CU_ASSERT_EQUAL(sq.retire(10), 202);
+  CU_ASSERT_TRUE(sq.idle());
+}
+
+void retire_counts_blocks_of_long_wqes() {
+  SqRing<8> ring;
+  Sq sq{ring.geometry(), ring.wr_ids};
+  const Sge many[7] = {piece, piece, piece, piece, piece, piece, piece};
+  WqeCursor c{sq};
+  CU_ASSERT_TRUE(rdma_write(c, to, std::span{many}, {.id = 1}));  // 9 octowords: 3 blocks
+  CU_ASSERT_TRUE(send(c, piece, {.id = 2}));
+  c.commit();
+  CU_ASSERT_EQUAL(ring.record.host(), 4);
+  CU_ASSERT_EQUAL(sq.retire(0), 1);
+  CU_ASSERT_EQUAL(sq.credits().value(), 7);
+  CU_ASSERT_EQUAL(sq.retire(3), 2);
+  CU_ASSERT_TRUE(sq.idle());
+}
+
+void counters_wrap() {
+  SqRing<8> ring;
+  Sq sq{ring.geometry(), ring.wr_ids};
+  uint32_t posted = 0;
+  while (posted < 0x20007) {
+    CU_ASSERT_EQUAL_FATAL(post_writes(sq, 1, posted), 1);
+    CU_ASSERT_EQUAL_FATAL(ring.record.host(), (posted + 1) & 0xffff);
+    CU_ASSERT_EQUAL_FATAL(sq.retire(static_cast<uint16_t>(posted)), posted);
+    posted++;
+  }
+  CU_ASSERT_EQUAL(sq.credits().value(), 8);
+}
+
+void wqe_wraps_over_the_end() {
+  SqRing<4> ring;
+  Sq sq{ring.geometry(), ring.wr_ids};
+  post_writes(sq, 3, 0);
+  sq.retire(2);
+  const Sge many[3] = {{1, 11, Lkey{21}}, {2, 12, Lkey{22}}, {3, 13, Lkey{23}}};
+  WqeCursor c{sq};
+  CU_ASSERT_TRUE(rdma_write(c, to, std::span{many}, {.id = 9}));
+  c.commit();
+  const uint8_t third[16] = {0, 0, 0, 13, 0, 0, 0, 23, 0, 0, 0, 0, 0, 0, 0, 3};
+  CU_ASSERT_EQUAL(std::memcmp(ring.block(0), third, 16), 0);
+  CU_ASSERT_EQUAL(ring.block(3)[7], 5);  // ds
+  CU_ASSERT_EQUAL(sq.retire(3), 9);
+  CU_ASSERT_TRUE(sq.idle());
+}
+
+void one_doorbell() {
+  SqRing<8> ring;
+  Sq sq{ring.geometry(), ring.wr_ids};
+  WqeCursor c{sq};
+  rdma_write(c, to, piece, {});
+  send(c, piece, {});
+  CU_ASSERT_EQUAL(ring.record.host(), 0);
+  c.signal_last();
+  c.commit();
+  CU_ASSERT_EQUAL(ring.record.host(), 2);
+  const uint8_t last_ctrl[8] = {0, 0, 1, 0x0a, 0xab, 0xcd, 0xef, 2};
+  CU_ASSERT_EQUAL(std::memcmp(ring.doorbell.data(), last_ctrl, 8), 0);
+  CU_ASSERT_EQUAL(ring.block(0)[11], 0);
+  CU_ASSERT_EQUAL(ring.block(1)[11], prm::ctrl::cq_update);
+  ring.doorbell.fill(std::byte{0});
+  c.commit();
+  CU_ASSERT_EQUAL(ring.doorbell[3], std::byte{0});
+}
+
+void dropped_cursor_posts_nothing() {
+  SqRing<8> ring;
+  Sq sq{ring.geometry(), ring.wr_ids};
+  {
+    WqeCursor c{sq};
+    rdma_write(c, to, piece, {});
+    c.fence_next(prm::ctrl::small_fence);
+  }
+  CU_ASSERT_TRUE(sq.idle());
+  CU_ASSERT_EQUAL(ring.record.host(), 0);
+  WqeCursor c{sq};
+  CU_ASSERT_EQUAL(c.pending_fence(), 0);
+}
+
+void fence_goes_to_the_next() {
+  SqRing<8> ring;
+  Sq sq{ring.geometry(), ring.wr_ids};
+  {
+    WqeCursor c{sq};
+    send(c, piece, {});
+    c.fence_next(prm::ctrl::small_fence);
+    c.commit();
+  }
+  WqeCursor c{sq};
+  send(c, piece, {});
+  send(c, piece, {});
+  c.fence_next(prm::ctrl::small_fence);
+  send(c, piece, {.flags = WrFlags::fence | WrFlags::solicited});
+  c.commit();
+  CU_ASSERT_EQUAL(ring.block(0)[11], 0);
+  CU_ASSERT_EQUAL(ring.block(1)[11], prm::ctrl::small_fence);
+  CU_ASSERT_EQUAL(ring.block(2)[11], 0);
+  CU_ASSERT_EQUAL(ring.block(3)[11], prm::ctrl::fence | prm::ctrl::solicited);
+}
+
+void reset_starts_over() {
+  SqRing<8> ring;
+  Sq sq{ring.geometry(), ring.wr_ids};
+  post_writes(sq, 5, 0);
+  sq.reset();
+  CU_ASSERT_TRUE(sq.idle());
+  CU_ASSERT_EQUAL(ring.record.host(), 0);
+  CU_ASSERT_EQUAL(post_writes(sq, 1, 77), 1);
+  CU_ASSERT_EQUAL(ring.wr_ids[0], 77);
+}
+
+const kilim::test::Case cases[] = {
+    {"a full queue takes a short count and then nothing", full_queue},
+    {"retiring a WQE frees it and all before it", retire_gives_credits},
+    {"retiring a long WQE frees all its blocks", retire_counts_blocks_of_long_wqes},
+    {"producer and completion counters wrap at 16 bits", counters_wrap},
+    {"a WQE may begin at the ring's end and go on at its start", wqe_wraps_over_the_end},
+    {"a commit is one record and one doorbell with the last WQE's head", one_doorbell},
+    {"a cursor dropped without commit posts nothing", dropped_cursor_posts_nothing},
+    {"a pending fence goes into the next WQE only", fence_goes_to_the_next},
+    {"a reset queue starts over", reset_starts_over},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("queue/sq", cases)

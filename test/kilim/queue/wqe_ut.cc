@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The bytes of every builder, written out by hand from the manual's layout.
+#include "kilim/queue/eth_wqe.hh"
+#include "kilim/queue/rc_wqe.hh"
+#include "ring.hh"
+#include "ut.hh"
+
+namespace {
+
+using namespace kilim;
+using namespace kilim::queue;
+using kilim::test::SqRing;
+
+constexpr Remote peer{0x1122334455667788, Rkey{0xa1b2c3d4}};
+const Sge piece{0x99aabbccddeeff00, 0x1234, Lkey{0x01020304}};
+const Sge second{0x0f0e0d0c0b0a0908, 1, Lkey{0x05060708}};
+constexpr Wr wr{.id = 42, .flags = WrFlags::signalled, .imm = 0xcafe0102};
+
+// Appends one WQE with `build` to a fresh ring and returns it.
+template <typename Build>
+SqRing<8> built(Build build) {
+  SqRing<8> ring;
+  Sq sq{ring.geometry(), ring.wr_ids};
+  WqeCursor c{sq};
+  CU_ASSERT_TRUE(build(c));
+  c.commit();
+  CU_ASSERT_EQUAL(ring.wr_ids[0], wr.id);
+  return ring;
+}
+
+bool starts(const SqRing<8>& r, uint32_t block, std::span<const uint8_t> bytes) {
+  return std::memcmp(r.block(block), bytes.data(), bytes.size()) == 0;
+}
+
+void write_and_read() {
+  uint8_t expected[48] = {0,    0,    0,    0x08, 0xab, 0xcd, 0xef, 3,    0,    0,    0,    8,
+                          0,    0,    0,    0,    0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88,
+                          0xa1, 0xb2, 0xc3, 0xd4, 0,    0,    0,    0,    0,    0,    0x12, 0x34,
+                          1,    2,    3,    4,    0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff, 0};
+  const Sge list[1] = {piece};
+  auto one = built([](WqeCursor& c) { return rdma_write(c, peer, piece, wr); });
+  auto many = built([&](WqeCursor& c) { return rdma_write(c, peer, std::span{list}, wr); });
+  CU_ASSERT_TRUE(starts(one, 0, expected));
+  CU_ASSERT_TRUE(starts(many, 0, expected));
+  expected[3] = 0x10;
+  auto read = built([](WqeCursor& c) { return rdma_read(c, peer, piece, wr); });
+  auto reads = built([&](WqeCursor& c) { return rdma_read(c, peer, std::span{list}, wr); });
+  CU_ASSERT_TRUE(starts(read, 0, expected));
+  CU_ASSERT_TRUE(starts(reads, 0, expected));
+  expected[3] = 0x09;
+  const uint8_t imm[4] = {0xca, 0xfe, 1, 2};
+  std::memcpy(expected + 12, imm, 4);
+  auto write_imm = built([&](WqeCursor& c) { return rdma_write_imm(c, peer, list, wr); });
+  CU_ASSERT_TRUE(starts(write_imm, 0, expected));
+}
+
+void sends() {
+  uint8_t expected[32] = {0, 0, 0,    0x0a, 0xab, 0xcd, 0xef, 2,    0,    0, 0,
+                          8, 0, 0,    0,    0,    0,    0,    0x12, 0x34, 1, 2,
+                          3, 4, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff, 0};
+  const Sge list[1] = {piece};
+  auto one = built([](WqeCursor& c) { return send(c, piece, wr); });
+  auto many = built([&](WqeCursor& c) { return send(c, std::span{list}, wr); });
+  CU_ASSERT_TRUE(starts(one, 0, expected));
+  CU_ASSERT_TRUE(starts(many, 0, expected));
+  expected[3] = 0x0b;
+  const uint8_t imm[4] = {0xca, 0xfe, 1, 2};
+  std::memcpy(expected + 12, imm, 4);
+  auto with_imm = built([&](WqeCursor& c) { return send_imm(c, std::span{list}, wr); });
+  CU_ASSERT_TRUE(starts(with_imm, 0, expected));
+}
+
+void empty_message() {
+  const uint8_t expected[16] = {0, 0, 0, 0x0a, 0xab, 0xcd, 0xef, 1, 0, 0, 0, 8, 0, 0, 0, 0};
+  const Sge nothing[2] = {{1, 0, Lkey{1}}, {2, 0, Lkey{2}}};
+  auto none = built([](WqeCursor& c) { return send(c, std::span<const Sge>{}, wr); });
+  auto empty = built([&](WqeCursor& c) { return send(c, std::span{nothing}, wr); });
+  CU_ASSERT_TRUE(starts(none, 0, expected));
+  CU_ASSERT_TRUE(starts(empty, 0, expected));
+}
+
+void atomics() {
+  uint8_t expected[64] = {0,    0,    0,    0x11, 0xab, 0xcd, 0xef, 4,    0,    0,    0,
+                          8,    0,    0,    0,    0,    0x11, 0x22, 0x33, 0x44, 0x55, 0x66,
+                          0x77, 0x88, 0xa1, 0xb2, 0xc3, 0xd4, 0,    0,    0,    0,    1,
+                          2,    3,    4,    5,    6,    7,    8,    0x11, 0x12, 0x13, 0x14,
+                          0x15, 0x16, 0x17, 0x18, 0,    0,    0,    8,    1,    2,    3,
+                          4,    0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff, 0};
+  const Atomic a{.target = peer,
+                 .result_address = piece.address,
+                 .result_key = piece.key,
+                 .swap_or_add = 0x0102030405060708,
+                 .compare = 0x1112131415161718};
+  auto cas = built([&](WqeCursor& c) { return compare_and_swap(c, a, wr); });
+  CU_ASSERT_TRUE(cas.block_is(0, expected));
+  expected[3] = 0x12;
+  auto add = built([&](WqeCursor& c) { return fetch_and_add(c, a, wr); });
+  CU_ASSERT_TRUE(add.block_is(0, expected));
+}
+
+void eth_frames() {
+  uint8_t expected[64] = {0,    0,    0,    0x0a, 0xab, 0xcd, 0xef, 4,   0,    0,    0,
+                          8,    0,    0,    0,    0,  // control
+                          0,    0,    0,    0,    0xc0, 0,    0,    0,   0,    0,    0,
+                          0,    0,    0,    0,    0,  // Ethernet
+                          0,    0,    0x12, 0x34, 1,    2,    3,    4,   0x99, 0xaa, 0xbb,
+                          0xcc, 0xdd, 0xee, 0xff, 0,    0,    0,    0,   1,    5,    6,
+                          7,    8,    0xf,  0xe,  0xd,  0xc,  0xb,  0xa, 9,    8};
+  const Sge two[2] = {piece, second};
+  constexpr uint8_t both = EthOffload::l3 | EthOffload::l4;
+  auto list = built([&](WqeCursor& c) { return eth_send(c, std::span{two}, both, wr); });
+  CU_ASSERT_TRUE(list.block_is(0, expected));
+  expected[7] = 3;
+  auto one = built([](WqeCursor& c) { return eth_send(c, piece, both, wr); });
+  CU_ASSERT_TRUE(starts(one, 0, std::span{expected}.first(48)));
+  expected[20] = 0;
+  auto plain = built([](WqeCursor& c) { return eth_send(c, piece, EthOffload::none, wr); });
+  CU_ASSERT_TRUE(starts(plain, 0, std::span{expected}.first(48)));
+}
+
+void too_long_lists() {
+  SqRing<32> ring;
+  Sq sq{ring.geometry(), ring.wr_ids};
+  std::array<Sge, 63> many;
+  many.fill(piece);
+  const std::span<const Sge> all{many};
+  WqeCursor c{sq};
+  CU_ASSERT_FALSE(send(c, all, wr));
+  CU_ASSERT_FALSE(rdma_write(c, peer, all.first(62), wr));
+  CU_ASSERT_FALSE(eth_send(c, all.first(62), EthOffload::none, wr));
+  CU_ASSERT_TRUE(send(c, all.first(62), wr));
+  CU_ASSERT_EQUAL(c.room().value(), 16);
+  CU_ASSERT_TRUE(rdma_read(c, peer, all.first(61), wr));
+  CU_ASSERT_FALSE(send(c, piece, wr));
+}
+
+const kilim::test::Case cases[] = {
+    {"write and read from one piece and from a list", write_and_read},
+    {"send and send with immediate", sends},
+    {"empty pieces are left out; none make an empty message", empty_message},
+    {"compare and swap, fetch and add", atomics},
+    {"frames with their Ethernet segment", eth_frames},
+    {"a list that does not fit into 63 octowords is not posted", too_long_lists},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("queue/wqe", cases)
