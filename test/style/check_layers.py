@@ -14,7 +14,7 @@ import sys
 import source
 from source import CODE
 
-SCRIPTS = (".py", ".sh", "meson.build", "meson_options.txt")
+SCRIPTS = (".S", ".py", ".sh", "meson.build", "meson_options.txt")
 ROOTS = ("lib", "drivers", "app", "examples", "test")
 GUARDED = ("<infiniband/", "<rdma/", "<CUnit/", "<rte_", "<numa")
 MAX_FILE, MAX_FUNCTION = 400, 60

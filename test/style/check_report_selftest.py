@@ -1,0 +1,52 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""usertools/check_report.py counts what it should: a failure, a timeout, a skip that nobody named,
+a stage that broke and a part over its budget each make the check fail.
+Usage: check_report_selftest.py ROOT"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+# (what, stage, exit code, seconds, results of its tests, expected last line, expected exit code)
+CASES = (
+    ("all well", "unit", 0, 9, ("OK", "OK"), "2 passed, 0 failed, 0 skipped", 0),
+    ("a stage without tests", "build", 0, 9, (), "1 passed, 0 failed, 0 skipped", 0),
+    ("a failure", "unit", 1, 9, ("OK", "FAIL"), "1 passed, 1 failed, 0 skipped", 1),
+    ("a timeout", "unit", 1, 9, ("TIMEOUT",), "0 passed, 1 failed, 0 skipped", 1),
+    ("an error", "unit", 1, 9, ("ERROR",), "0 passed, 1 failed, 0 skipped", 1),
+    ("an unexpected pass", "unit", 1, 9, ("UNEXPECTEDPASS",), "0 passed, 1 failed, 0 skipped", 1),
+    ("a skip that nobody named", "unit", 0, 9, ("OK", "SKIP"), "1 passed, 1 failed, 0 skipped", 1),
+    ("a broken build", "build", 1, 9, (), "0 passed, 1 failed, 0 skipped", 1),
+    ("a run that ended early", "unit", 1, 9, ("OK",), "1 passed, 1 failed, 0 skipped", 1),
+    ("over budget", "e2e", 0, 9999, ("OK",), "1 passed, 1 failed, 0 skipped", 1),
+)
+
+
+def main(root):
+    bad = 0
+    for what, stage, code, seconds, results, line, expected in CASES:
+        with tempfile.TemporaryDirectory() as folder:
+            base = os.path.join(folder, "11-" + stage)
+            for ending, text in ((".ended", f"{code} 0 {seconds}"), (".out", "said\n")):
+                with open(base + ending, "w", encoding="utf-8") as f:
+                    f.write(text)
+            if results:
+                with open(base + ".json", "w", encoding="utf-8") as f:
+                    for i, r in enumerate(results):
+                        f.write(json.dumps({"name": f"kilim:unit / t{i}", "result": r,
+                                            "stdout": "", "stderr": ""}) + "\n")
+            done = subprocess.run([sys.executable, os.path.join(root, "usertools/check_report.py"),
+                                   "all", folder], capture_output=True, text=True, check=False)
+        said = done.stdout.splitlines()[-1]
+        if said != line or done.returncode != expected:
+            print(f"{what}: `{said}` and {done.returncode}, expected `{line}` and {expected}")
+            bad += 1
+    print(f"{len(CASES)} cases, {bad} wrong")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
