@@ -25,7 +25,7 @@ struct Profile {
   uint32_t max_sge = 30;
   uint32_t max_cq = 1u << 24;
   uint32_t max_cqe = (1u << 22) - 1;
-  uint32_t max_mr = 1u << 24;
+  uint32_t max_mr = 1u << 23;
   uint32_t max_pd = 1u << 24;
   uint32_t max_ah = 0x7fffffff;
   uint32_t max_srq = 1u << 23;

@@ -44,7 +44,16 @@ inline constexpr CapField umr_ptr_rlkey{0x230, 1};
 inline constexpr CapField rc{0x23f, 1};
 inline constexpr CapField uar_4k{0x240, 1};
 inline constexpr CapField max_wqe_sz_sq{0x290, 16};
+inline constexpr CapField max_wqe_sz_rq{0x2b0, 16};
+inline constexpr CapField log_max_atomic_size_qp{0x580, 8};
 }  // namespace hca_cap
+
+// The atomic group ("Atomic Capabilities").
+namespace atomic_cap {
+inline constexpr CapField request_8b_mode_1{0x46, 1};  // operands of 8 bytes in the host's order
+inline constexpr CapField operations{0x90, 16};        // bit 0 compare and swap, 1 fetch and add
+inline constexpr CapField size_qp{0xb0, 16};           // bit n: 2^n bytes
+}  // namespace atomic_cap
 
 // How a UMR WQE is ordered against the WQEs before it on its queue (umr_fence).
 enum class UmrFence : uint8_t { strong = 0, small = 1, none = 2 };

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Capability groups from the profile. Only what the adapter can do is set.
+#include "vhca/hca/caps.hh"
+
+#include <bit>
+
+#include "kilim/prm/hca_cap.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+constexpr uint16_t last_group = 0x20;  // "general, part 2"
+constexpr uint32_t port_type_ethernet = 1;
+
+uint32_t log2_of(uint32_t v) {
+  return static_cast<uint32_t>(std::bit_width(v) - 1);
+}
+
+void general(const Profile& p, CapGroup g) {
+  namespace cap = prm::hca_cap;
+  const struct {
+    prm::CapField field;
+    uint32_t value;
+  } rows[] = {
+      {cap::log_max_qp_sz, log2_of(p.max_qp_wr)},
+      {cap::log_max_qp, log2_of(p.max_qp)},
+      {cap::log_max_cq_sz, log2_of(p.max_cqe + 1)},
+      {cap::log_max_cq, log2_of(p.max_cq)},
+      {cap::log_max_mkey, log2_of(p.max_mr)},
+      {cap::max_indirection, p.max_indirection},
+      {cap::umr_extended_translation_offset, p.umr_extended_translation_offset},
+      {cap::log_max_klm_list_size, p.log_max_klm_list_size},
+      {cap::log_max_ra_req_qp, log2_of(p.max_rd_atomic)},
+      {cap::log_max_ra_res_qp, log2_of(p.max_rd_atomic)},
+      {cap::port_type, port_type_ethernet},
+      {cap::num_ports, 1},
+      {cap::log_max_msg, 30},
+      {cap::cqe_version, 1},
+      {cap::repeated_block_disabled, p.repeated_block_disabled},
+      {cap::umr_modify_entity_size_disabled, p.umr_modify_entity_size_disabled},
+      {cap::umr_modify_atomic_disabled, p.umr_modify_atomic_disabled},
+      {cap::umr_indirect_mkey_disabled, p.umr_indirect_mkey_disabled},
+      {cap::umr_fence, p.umr_fence},
+      {cap::sctr_data_cqe, p.scatter_to_cqe},
+      {cap::eth_net_offloads, p.raw_packet},
+      {cap::roce, 1},
+      {cap::atomic, p.atomics},
+      {cap::umr_ptr_rlkey, p.umr_ptr_rlkey},
+      {cap::rc, 1},
+      {cap::uar_4k, 1},
+      {cap::max_wqe_sz_sq, p.max_sq_desc_bytes},
+      {cap::max_wqe_sz_rq, p.max_rq_desc_bytes},
+      {cap::log_max_atomic_size_qp, p.atomics ? 3u : 0u},
+  };
+  for (const auto& row : rows) prm::cap_set(g, row.field, row.value);
+}
+
+void atomic(const Profile& p, CapGroup g) {
+  if (!p.atomics) return;
+  prm::cap_set(g, prm::atomic_cap::request_8b_mode_1, 1);
+  prm::cap_set(g, prm::atomic_cap::operations, 0x3);
+  prm::cap_set(g, prm::atomic_cap::size_qp, 1u << 3);
+}
+
+}  // namespace
+
+bool fill_caps(const Profile& profile, uint16_t group_number, CapGroup group) {
+  if (group_number > last_group) return false;
+  if (group_number == prm::cmd::cap_general) general(profile, group);
+  if (group_number == prm::cmd::cap_atomic) atomic(profile, group);
+  return true;
+}
+
+}  // namespace kilim::vhca
