@@ -46,6 +46,7 @@ class Hca {
   const Profile& profile() const noexcept;
   const std::string& name() const noexcept;
   Journal& journal() noexcept;
+  HcaState& state() noexcept;  // for hca/commands.cc and tests of the engine
 
   // Protection domains, keys.
   Result<Pdn> alloc_pd();
@@ -95,6 +96,10 @@ class Hca {
   bool doorbell_pending() const noexcept;
   // The UAR pages as the engine sees them, for write protection while idle.
   std::span<const std::span<std::byte>> uar_pages() const noexcept;
+
+  // Who hears of the adapter's own events; owners of queues do anyway. The sink outlives its stay.
+  void add_sink(EventSink*);
+  void remove_sink(EventSink*);
 
   // The adapter dies: async event DEVICE_FATAL, every queue to error.
   void fatal();

@@ -44,14 +44,12 @@ struct HcaState {
   Works works;
   std::unique_ptr<EthState, EthStateDeleter> eth;
 
-  // Queues with work, first in first out.
-  Qp* ready_head = nullptr;
-  Qp* ready_tail = nullptr;
-  std::size_t next_uar = 0;   // where the next look at doorbells begins
-  std::vector<Qp*> waiting;   // RNR and timeouts; room for every queue is reserved at creation
-  std::vector<Qp*> in_error;  // their rings are looked at without doorbells
-  bool dead = false;          // fatal() has been called
-  SendWqe scratch;            // the WQE under execution
+  ReadyList ready;           // queues with work
+  std::vector<Qp*> waiting;  // for RNR and timeouts; create_qp reserves room for every queue
+  std::vector<EventSink*> sinks;
+  uint64_t stirred = 0;  // turns since start, which page is looked at first
+  bool dead = false;     // fatal() has been called
+  SendWqe scratch;       // the WQE under execution
 
   [[nodiscard]] bool pd_exists(Pdn pdn) const noexcept { return pds.at(pdn.value()) != nullptr; }
 };

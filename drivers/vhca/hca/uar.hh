@@ -3,6 +3,7 @@
 // and the engine looks at. Owner: the adapter; its lock held except where said.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -47,14 +48,21 @@ class UarSet {
 
   // Takes the doorbells of a page: each word is exchanged with 0.
   static Rung take(Uar&) noexcept;
+  // Forgets doorbells of pages that are not in use: a client may still have one mapped.
+  void drop_stale() noexcept;
   // Any thread, without the lock.
   [[nodiscard]] bool pending() const noexcept;
   [[nodiscard]] std::span<const std::span<std::byte>> pages() const noexcept { return pages_; }
+
+  // Every page in use; the k-th page of all, null where it is not in use.
+  [[nodiscard]] std::span<const std::unique_ptr<Uar>> all() const noexcept { return uars_; }
 
   static constexpr std::size_t max_pages = 1024;
 
  private:
   std::vector<std::unique_ptr<Uar>> uars_;
+  std::vector<std::unique_ptr<Uar>> kept_;  // freed, to be used again
+  std::atomic<std::size_t> published_{0};   // how many of pages_ another thread may look at
   std::vector<std::span<std::byte>> pages_;
 };
 

@@ -29,6 +29,15 @@ struct RecvRing {
   uint16_t ci = 0;  // the next WQE to take, 16-bit counter
 };
 
+struct Qp;
+
+// A queue pair's place on one list.
+struct QpLink {
+  Qp* next = nullptr;
+  Qp* prev = nullptr;
+  bool listed = false;
+};
+
 struct Qp {
   Qpn qpn;
   QpType type = QpType::rc;
@@ -41,19 +50,20 @@ struct Qp {
   SendRing sq;
   RecvRing rq;
 
-  bool loopback = false;      // the path's GID is one of this adapter's
-  bool established = false;   // COMM_EST said
-  bool sq_drained = false;    // SQ_DRAINED said since SQD was entered
-  bool broken = false;        // a ring or a CQ is gone: nothing runs until RESET
-  bool error_listed = false;  // on the engine's list of queues in ERR
+  bool loopback = false;     // the path's GID is one of this adapter's
+  bool established = false;  // COMM_EST said
+  bool sq_drained = false;   // SQ_DRAINED said since SQD was entered
+  bool broken = false;       // a ring or a CQ is gone: nothing runs until RESET
   SqWait wait = SqWait::none;
+  bool retrying = false;  // the oldest send WQE has been tried and is tried again
+  uint8_t timeouts = 0;
   uint8_t rnr_left = 0;
   uint8_t retry_left = 0;
   uint64_t retry_at_ns = 0;
 
-  // The scheduler's: on its ring of queues with work.
-  bool queued = false;
-  Qp* next_ready = nullptr;
+  // The engine's lists (wq/qp_list.hh): queues with work, queues in ERR.
+  QpLink ready;
+  QpLink in_error;
 };
 
 }  // namespace kilim::vhca

@@ -13,7 +13,8 @@ void raise(Works& works, Qp& qp, uint32_t type) noexcept {
   if (qp.sink != nullptr) qp.sink->async(type, qp.spec.owner);
 }
 
-void to_error(Works&, Qp& qp) noexcept {
+void to_error(Works& works, Qp& qp) noexcept {
+  works.in_error.push(qp);
   qp.state = QpState::err;
   qp.wait = SqWait::none;
 }

@@ -7,6 +7,7 @@
 
 #include "vhca/hca/profile.hh"
 #include "vhca/tpt/transfer.hh"
+#include "vhca/wq/qp_list.hh"
 
 namespace kilim::vhca {
 
@@ -18,6 +19,7 @@ struct Works {
   Journal* journal = nullptr;
   uint64_t now_ns = 0;  // CLOCK_MONOTONIC of this turn; completions carry it
   Translator translator;
+  ErrorList in_error;  // their rings are looked at every turn, without doorbells
 };
 
 }  // namespace kilim::vhca

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Executes send WQEs. Adapter's lock held. Never allocates.
+#include "vhca/hca/exec.hh"
+
+#include "vhca/hca/eth.hh"
+#include "vhca/hca/journal.hh"
+#include "vhca/hca/scheduler.hh"
+#include "vhca/transport/requester.hh"
+#include "vhca/wq/cqe_writer.hh"
+#include "vhca/wq/qp_error.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+using prm::Opcode;
+using prm::Syndrome;
+
+// A full wire is tried again soon.
+constexpr uint64_t wire_retry_ns = 20'000;
+
+Outcome exec_raw(HcaState& h, Qp& qp, const SendWqe& wqe, bool& wire_full) noexcept {
+  switch (static_cast<Opcode>(wqe.opcode)) {
+    case Opcode::nop:
+      return Outcome::done();
+    case Opcode::send:
+    case Opcode::tso:
+    case Opcode::enhanced_mpsw:
+      break;
+    default:
+      // UMR among them: a raw packet queue has no reg_umr.
+      return Outcome::failed(Syndrome::local_qp_op, "an opcode that the queue does not know");
+  }
+  EthSend sent = eth_exec_send(h, qp, wqe);
+  wire_full = sent.retry;
+  if (sent.syndrome != Syndrome::none) return Outcome::failed(sent.syndrome, "raw packet refused");
+  return Outcome::done();
+}
+
+void wait_until(HcaState& h, Qp& qp, SqWait why, uint64_t ns) noexcept {
+  if (qp.wait == SqWait::none) h.waiting.push_back(&qp);
+  qp.wait = why;
+  qp.retry_at_ns = h.works.now_ns + ns;
+}
+
+// The WQE stays where it is; the queue sleeps, unless it has been patient enough.
+bool wait_for_peer(HcaState& h, Qp& qp, const Outcome& o) noexcept {
+  bool rnr = o.kind == Outcome::Kind::rnr;
+  if (!qp.retrying) {
+    qp.retrying = true;
+    qp.rnr_left = qp.attr.rnr_retry;
+    qp.retry_left = qp.attr.retry_cnt;
+  }
+  if (rnr) {
+    if (qp.rnr_left == 0) return false;
+    if (qp.rnr_left != 7) qp.rnr_left--;
+    wait_until(h, qp, SqWait::rnr, rnr_timer_ns(o.rnr_timer));
+    return true;
+  }
+  // The first time an answer is missing costs a timeout too.
+  if (qp.timeouts > qp.retry_left) return false;
+  if (qp.attr.timeout != 0) qp.timeouts++;
+  wait_until(h, qp, SqWait::timeout, timeout_ns(qp.attr.timeout));
+  return true;
+}
+
+void stop_waiting(Qp& qp) noexcept {
+  qp.retrying = false;
+  qp.timeouts = 0;
+}
+
+// One WQE; false: the queue goes no further now.
+bool run_one(HcaState& h, Qp& qp) noexcept {
+  SendWqe& wqe = h.scratch;
+  Decode decoded = decode_send(qp, wqe);
+  if (decoded == Decode::fault) {
+    fatal_qp(h.works, qp, "the send ring is gone");
+    return false;
+  }
+  Outcome o = Outcome::failed(Syndrome::local_qp_op, "malformed WQE");
+  bool wire_full = false;
+  if (decoded == Decode::ok) {
+    if (!qp.retrying)
+      h.works.journal->wqe(qp.qpn, wqe.index, wqe.opcode, static_cast<uint8_t>(wqe.ds));
+    o = qp.type == QpType::raw_packet ? exec_raw(h, qp, wqe, wire_full)
+                                      : exec_rc(h.works, h.qps, qp, wqe);
+  }
+  if (wire_full) {
+    qp.retrying = true;
+    wait_until(h, qp, SqWait::timeout, wire_retry_ns);
+    return false;
+  }
+  bool again = o.kind == Outcome::Kind::rnr || o.kind == Outcome::Kind::no_answer;
+  if (again && wait_for_peer(h, qp, o)) return false;
+  stop_waiting(qp);
+  if (o.kind != Outcome::Kind::done) {
+    fail_send(h.works, qp, wqe, o.syndrome, o.why);
+    return false;
+  }
+  qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + wqe.wqebbs);
+  if (!wqe.signaled() || complete_send(h.works, qp, wqe.opcode, wqe.index, o.bytes))
+    return qp.state == QpState::rts;
+  fatal_qp(h.works, qp, "the CQ of a send queue is in error");
+  return false;
+}
+
+}  // namespace
+
+std::size_t run_send_queue(HcaState& h, Qp& qp, std::size_t budget) noexcept {
+  std::size_t done = 0;
+  // In SQD only the WQE that was under way is brought to its end.
+  bool runs = qp.state == QpState::rts || (qp.state == QpState::sqd && qp.retrying);
+  while (runs && done < budget && qp.sq.ci != qp.sq.pi) {
+    done++;
+    runs = run_one(h, qp);
+  }
+  note_drained(h, qp);
+  return done;
+}
+
+}  // namespace kilim::vhca

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The adapter's calls: each finds its object and hands on. Adapter's lock held except where hca.hh
+// says otherwise.
+#include "vhca/hca/hca.hh"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "vhca/hca/dma_guard.hh"
+#include "vhca/hca/eth.hh"
+#include "vhca/hca/journal.hh"
+#include "vhca/hca/modify_qp.hh"
+#include "vhca/hca/objects.hh"
+#include "vhca/hca/scheduler.hh"
+#include "vhca/hca/state.hh"
+#include "vhca/wire/wire.hh"
+#include "vhca/wq/qp_error.hh"
+
+namespace kilim::vhca {
+
+Hca::Hca(std::unique_ptr<HcaState> state) : state_(std::move(state)) {}
+Hca::~Hca() = default;
+
+Result<std::unique_ptr<Hca>> Hca::create(HcaConfig config) {
+  if (!dma::install()) return Error{EPERM, "the signal handlers of the guarded copy are refused"};
+  auto state = std::make_unique<HcaState>(std::move(config));
+  if (int rc = eth_open(*state); rc != 0) return Error{-rc, "the ports cannot be opened"};
+  return std::unique_ptr<Hca>(new Hca(std::move(state)));
+}
+
+Lock& Hca::lock() noexcept {
+  return state_->lock;
+}
+const Profile& Hca::profile() const noexcept {
+  return state_->config.profile;
+}
+const std::string& Hca::name() const noexcept {
+  return state_->config.name;
+}
+Journal& Hca::journal() noexcept {
+  return *state_->works.journal;
+}
+HcaState& Hca::state() noexcept {
+  return *state_;
+}
+
+Result<Pdn> Hca::alloc_pd() {
+  if (state_->dead) return Error{EIO, "the adapter is dead"};
+  uint32_t number = 0;
+  if (state_->pds.create(number) == nullptr)
+    return Error{ENOMEM, "the adapter has no more protection domains"};
+  return Pdn{number};
+}
+
+int Hca::dealloc_pd(Pdn pd) {
+  Pd* p = state_->pds.at(pd.value());
+  if (p == nullptr) return -EINVAL;
+  if (p->users != 0 || state_->keys.uses(pd)) return -EBUSY;
+  state_->pds.destroy(pd.value());
+  return 0;
+}
+
+Result<MrKeys> Hca::reg_mr(const MrSpec& spec) {
+  if (state_->dead) return Error{EIO, "the adapter is dead"};
+  return vhca::reg_mr(*state_, spec);
+}
+
+int Hca::dereg_mr(MkeyIndex index) {
+  return state_->keys.destroy(index) == 0 ? 0 : -EINVAL;
+}
+
+Result<Cqn> Hca::create_cq(const CqSpec& spec, EventSink* sink) {
+  if (state_->dead) return Error{EIO, "the adapter is dead"};
+  return vhca::create_cq(*state_, spec, sink);
+}
+
+int Hca::destroy_cq(Cqn cqn) {
+  return vhca::destroy_cq(*state_, cqn);
+}
+
+Result<Qpn> Hca::create_qp(const QpSpec& spec, EventSink* sink) {
+  if (state_->dead) return Error{EIO, "the adapter is dead"};
+  return vhca::create_qp(*state_, spec, sink);
+}
+
+int Hca::modify_qp(Qpn qpn, const QpAttr& attr, uint32_t mask) {
+  Qp* qp = state_->qps.at(qpn.value());
+  return qp == nullptr ? -EINVAL : vhca::modify_qp(*state_, *qp, attr, mask);
+}
+
+Result<QpAttr> Hca::query_qp(Qpn qpn) {
+  Qp* qp = state_->qps.at(qpn.value());
+  if (qp == nullptr) return Error{EINVAL, "no such queue pair"};
+  QpAttr attr = qp->attr;
+  attr.state = attr.cur_state = qp->state;
+  attr.sq_draining = qp->state == QpState::sqd && !qp->sq_drained ? 1 : 0;
+  return attr;
+}
+
+int Hca::destroy_qp(Qpn qpn) {
+  return vhca::destroy_qp(*state_, qpn);
+}
+
+Result<uint32_t> Hca::create_flow(Qpn qpn, const FlowSpec& spec) {
+  Qp* qp = state_->qps.at(qpn.value());
+  if (qp == nullptr || qp->type != QpType::raw_packet)
+    return Error{EINVAL, "flows lead to raw packet queues"};
+  return eth_create_flow(*state_, *qp, spec);
+}
+
+int Hca::destroy_flow(uint32_t rule) {
+  return eth_destroy_flow(*state_, rule);
+}
+
+Result<PortAttr> Hca::query_port(uint32_t port) {
+  if (port == 0 || port > std::max<std::size_t>(1, state_->config.wires.size()))
+    return Error{EINVAL, "no such port"};
+  PortAttr attr;
+  attr.active = !state_->dead;
+  attr.gid_count = state_->config.profile.gid_table_len;
+  attr.mac = state_->config.mac;
+  return attr;
+}
+
+Result<Gid> Hca::query_gid(uint32_t port, uint32_t index) {
+  if (port == 0 || port > std::max<std::size_t>(1, state_->config.wires.size()))
+    return Error{EINVAL, "no such port"};
+  if (index >= state_->config.profile.gid_table_len) return Error{EINVAL, "no such GID index"};
+  Gid gid;
+  if (!port_gid(state_->config.mac, index, gid)) return Error{ENODATA, "an empty GID entry"};
+  return gid;
+}
+
+Result<Hca::UarPage> Hca::alloc_uar() {
+  Result<Uar*> uar = state_->uars.alloc();
+  if (!uar) return uar.error();
+  return UarPage{(*uar)->index, (*uar)->fd.get(), 0};
+}
+
+int Hca::free_uar(uint32_t index) {
+  return state_->uars.free(index);
+}
+
+std::size_t Hca::run(std::size_t budget) {
+  return run_engine(*state_, budget);
+}
+
+void Hca::wait_set(std::vector<int>& fds, uint64_t& deadline_ns) const {
+  deadline_ns = next_deadline(*state_);
+  eth_wait_set(*state_, fds, deadline_ns);
+}
+
+bool Hca::doorbell_pending() const noexcept {
+  return state_->uars.pending();
+}
+
+std::span<const std::span<std::byte>> Hca::uar_pages() const noexcept {
+  return state_->uars.pages();
+}
+
+void Hca::add_sink(EventSink* sink) {
+  state_->sinks.push_back(sink);
+}
+
+void Hca::remove_sink(EventSink* sink) {
+  std::erase(state_->sinks, sink);
+}
+
+void Hca::fatal() {
+  if (state_->dead) return;
+  state_->dead = true;
+  state_->qps.for_each([&](Qp& qp) {
+    if (qp.state != QpState::reset) to_error(state_->works, qp);
+  });
+  // Each client once: those that announced themselves, and owners of queues that did not.
+  std::vector<EventSink*> sinks = state_->sinks;
+  state_->qps.for_each([&](Qp& qp) { sinks.push_back(qp.sink); });
+  state_->cqs.for_each([&](Cq& cq) { sinks.push_back(cq.sink); });
+  std::sort(sinks.begin(), sinks.end());
+  sinks.erase(std::unique(sinks.begin(), sinks.end()), sinks.end());
+  state_->works.journal->async(event::device_fatal, 0);
+  for (EventSink* sink : sinks) {
+    if (sink != nullptr) sink->async(event::device_fatal, nullptr);
+  }
+}
+
+}  // namespace kilim::vhca

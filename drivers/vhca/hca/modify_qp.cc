@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "RST2INIT_QP ... 2RST_QP". Adapter's lock held.
+#include "vhca/hca/modify_qp.hh"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "vhca/hca/journal.hh"
+#include "vhca/hca/qp_transitions.hh"
+#include "vhca/hca/scheduler.hh"
+#include "vhca/wq/qp_error.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+bool connected(QpType t) noexcept {
+  return t == QpType::rc || t == QpType::uc;
+}
+
+// What the table does not say: ranges of the attributes.
+int check_values(const HcaState& h, const Qp& qp, const QpAttr& a, uint32_t mask) noexcept {
+  auto given = [&](uint32_t bit) { return (mask & bit) != 0; };
+  auto ports = static_cast<uint8_t>(std::max<std::size_t>(1, h.config.wires.size()));
+  if (given(qp_mask::port) && (a.port == 0 || a.port > ports)) return -EINVAL;
+  if (given(qp_mask::pkey_index) && a.pkey_index != 0) return -EINVAL;
+  if (given(qp_mask::path_mtu) && (a.path_mtu < 1 || a.path_mtu > 5)) return -EINVAL;
+  if (given(qp_mask::max_rd_atomic) && a.max_rd_atomic > h.config.profile.max_rd_atomic)
+    return -EINVAL;
+  if (given(qp_mask::max_dest_rd_atomic) && a.max_dest_rd_atomic > h.config.profile.max_rd_atomic)
+    return -EINVAL;
+  if (given(qp_mask::timeout) && a.timeout > 31) return -EINVAL;
+  if (given(qp_mask::min_rnr_timer) && a.min_rnr_timer > 31) return -EINVAL;
+  if (given(qp_mask::rnr_retry) && a.rnr_retry > 7) return -EINVAL;
+  if (given(qp_mask::retry_cnt) && a.retry_cnt > 7) return -EINVAL;
+  if (given(qp_mask::alt_path)) return -EINVAL;  // RoCE has no automatic path migration
+  // RoCE has no addresses but GIDs.
+  if (given(qp_mask::path) && connected(qp.type) && !a.path.is_global) return -EINVAL;
+  Gid own;
+  if (given(qp_mask::path) && connected(qp.type) && !port_gid(h.config.mac, a.path.sgid_index, own))
+    return -EINVAL;
+  return 0;
+}
+
+void take_values(Qp& qp, const QpAttr& a, uint32_t mask) noexcept {
+  auto take = [&](uint32_t bit, auto QpAttr::*field) {
+    if ((mask & bit) != 0) qp.attr.*field = a.*field;
+  };
+  take(qp_mask::access, &QpAttr::access);
+  take(qp_mask::pkey_index, &QpAttr::pkey_index);
+  take(qp_mask::port, &QpAttr::port);
+  take(qp_mask::qkey, &QpAttr::qkey);
+  take(qp_mask::path, &QpAttr::path);
+  take(qp_mask::path_mtu, &QpAttr::path_mtu);
+  take(qp_mask::timeout, &QpAttr::timeout);
+  take(qp_mask::retry_cnt, &QpAttr::retry_cnt);
+  take(qp_mask::rnr_retry, &QpAttr::rnr_retry);
+  take(qp_mask::rq_psn, &QpAttr::rq_psn);
+  take(qp_mask::sq_psn, &QpAttr::sq_psn);
+  take(qp_mask::max_rd_atomic, &QpAttr::max_rd_atomic);
+  take(qp_mask::max_dest_rd_atomic, &QpAttr::max_dest_rd_atomic);
+  take(qp_mask::min_rnr_timer, &QpAttr::min_rnr_timer);
+  take(qp_mask::dest_qpn, &QpAttr::dest_qpn);
+  take(qp_mask::rate_limit, &QpAttr::rate_limit);
+}
+
+// The client zeroes its doorbell record only after this returns: the engine does not look at it
+// before the queue is ready again.
+void to_reset(HcaState& h, Qp& qp) noexcept {
+  forget_work(h, qp);
+  h.works.in_error.remove(qp);
+  qp.state = QpState::reset;
+  qp.attr = {};
+  qp.sq.ci = qp.sq.pi = 0;
+  qp.rq.ci = 0;
+  qp.loopback = qp.established = qp.broken = false;
+  qp.wait = SqWait::none;
+}
+
+void enter(HcaState& h, Qp& qp, QpState to) noexcept {
+  if (to == QpState::reset) return to_reset(h, qp);
+  if (to == QpState::err) {
+    forget_work(h, qp);
+    return to_error(h.works, qp);
+  }
+  qp.state = to;
+  if (to == QpState::sqd) {
+    qp.sq_drained = false;
+    note_drained(h, qp);
+  }
+  if (to == QpState::rts && qp.sq.ci != qp.sq.pi) h.ready.push(qp);
+}
+
+}  // namespace
+
+bool port_gid(const Mac& mac, uint32_t index, Gid& gid) noexcept {
+  if (index != 0) return false;
+  gid = {0xfe,   0x80,   0,    0,    0,      0,      0,     0, static_cast<uint8_t>(mac[0] ^ 2),
+         mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
+  return true;
+}
+
+int modify_qp(HcaState& h, Qp& qp, const QpAttr& a, uint32_t mask) noexcept {
+  if ((mask & qp_mask::cur_state) != 0 && a.cur_state != qp.state) return -EINVAL;
+  QpState to = (mask & qp_mask::state) != 0 ? a.state : qp.state;
+  if (!transition_allowed(qp.type, qp.state, to, mask)) return -EINVAL;
+  if (int rc = check_values(h, qp, a, mask); rc != 0) return rc;
+  take_values(qp, a, mask);
+  Gid own;
+  if ((mask & qp_mask::path) != 0)
+    qp.loopback = port_gid(h.config.mac, 0, own) && own == a.path.dgid;
+  if ((mask & qp_mask::en_sqd_async) != 0) qp.attr.en_sqd_async_notify = a.en_sqd_async_notify;
+  if ((mask & qp_mask::state) != 0) enter(h, qp, to);
+  return 0;
+}
+
+}  // namespace kilim::vhca

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "CREATE_CQ", "CREATE_QP", "CREATE_MKEY" of pinned memory. Adapter's lock held.
+#include "vhca/hca/objects.hh"
+
+#include <bit>
+#include <cerrno>
+#include <vector>
+
+#include "kilim/base/be.hh"
+#include "kilim/base/units.hh"
+#include "kilim/prm/doorbell.hh"
+#include "vhca/hca/dma.hh"
+#include "vhca/hca/eth.hh"
+#include "vhca/hca/probe.hh"
+#include "vhca/hca/scheduler.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+constexpr uint64_t page_mask = 4095;
+constexpr uint32_t record_bytes = 8;
+constexpr uint32_t known_access = access::local_write | access::remote_write | access::remote_read |
+                                  access::remote_atomic | access::mw_bind | access::zero_based |
+                                  access::huge_pages | access::optional_mask;
+
+// Null: nothing to object to.
+const char* mr_objection(const HcaState& h, const MrSpec& s) noexcept {
+  if (!h.pd_exists(s.pd)) return "no such protection domain";
+  if ((s.access & access::on_demand) != 0) return "the adapter has no on-demand paging";
+  if ((s.access & ~known_access) != 0) return "unknown access flag";
+  if ((s.access & (access::remote_write | access::remote_atomic)) != 0 &&
+      (s.access & access::local_write) == 0)
+    return "remote write needs local write";
+  if (s.length == 0) return "an empty region";
+  if ((s.start.value() & page_mask) != (s.iova.value() & page_mask))
+    return "address and virtual address differ within the page";
+  if (s.iova.value() + s.length < s.iova.value()) return "the region wraps";
+  return nullptr;
+}
+
+// Null: nothing to object to.
+const char* qp_objection(const HcaState& h, const QpSpec& s) noexcept {
+  const Profile& p = h.config.profile;
+  if (!h.pd_exists(s.pd)) return "no such protection domain";
+  if (h.cqs.at(s.send_cq.value()) == nullptr || h.cqs.at(s.recv_cq.value()) == nullptr)
+    return "no such completion queue";
+  if (h.uars.at(s.uar_page) == nullptr) return "no such UAR page";
+  if (s.sq_wqebbs != 0 && !std::has_single_bit(s.sq_wqebbs)) return "send ring no power of two";
+  if (s.rq_wqes != 0 && !std::has_single_bit(s.rq_wqes)) return "receive ring no power of two";
+  if (s.sq_wqebbs > p.max_qp_wr || s.rq_wqes > p.max_qp_wr) return "a ring beyond the limit";
+  if (s.rq_wqes != 0 && (s.rq_wqe_shift < 4 || 1u << s.rq_wqe_shift > p.max_rq_desc_bytes))
+    return "size of a receive WQE";
+  if (s.record.value() % 4 != 0) return "doorbell record not aligned";
+  return nullptr;
+}
+
+int probe_rings(const QpSpec& s, uint64_t sq_base, uint64_t rq_bytes) noexcept {
+  if (int rc = probe_range(s.buf, rq_bytes, true); rc != 0) return rc;
+  if (int rc = probe_range(Va{sq_base}, uint64_t{s.sq_wqebbs} * wqebb_bytes, true); rc != 0)
+    return rc;
+  return probe_range(s.record, record_bytes, true);
+}
+
+// Lists that the engine appends to without allocating.
+void reserve_lists(HcaState& h) {
+  h.waiting.reserve(h.qps.count() + 1);
+}
+
+Error refused(int rc, const char* what) noexcept {
+  return Error{-rc, what};
+}
+
+}  // namespace
+
+Result<MrKeys> reg_mr(HcaState& h, const MrSpec& s) {
+  if (const char* why = mr_objection(h, s)) return Error{EINVAL, why};
+  // The kernel pins for writing whatever could be written through the key.
+  constexpr uint32_t writes =
+      access::local_write | access::remote_write | access::remote_atomic | access::mw_bind;
+  if (int rc = probe_range(s.start, s.length, (s.access & writes) != 0); rc != 0)
+    return refused(rc, "the range is not mapped, or not writable");
+  Result<Mkey*> m =
+      h.keys.create_direct({s.pd, s.iova.value(), s.start.value(), s.length, s.access});
+  if (!m) return m.error();
+  return MrKeys{Lkey{(*m)->key}, Rkey{(*m)->key}};
+}
+
+Result<Cqn> create_cq(HcaState& h, const CqSpec& s, EventSink* sink) {
+  bool entry_ok = s.cqe_bytes == 64 || s.cqe_bytes == 128;
+  if (!entry_ok || !std::has_single_bit(s.cqe_count) || s.cqe_count - 1 > h.config.profile.max_cqe)
+    return Error{EINVAL, "size of a completion queue"};
+  if (s.record.value() % 4 != 0) return Error{EINVAL, "doorbell record not aligned"};
+  Uar* uar = h.uars.at(s.uar_page);
+  if (uar == nullptr) return Error{EINVAL, "no such UAR page"};
+  int rc = probe_range(s.buf, uint64_t{s.cqe_count} * s.cqe_bytes, true);
+  if (rc == 0) rc = probe_range(s.record, record_bytes, true);
+  if (rc != 0) return refused(rc, "the memory of the completion queue is not there");
+  // The first request for events writes 0 into a word that may be 0 already: give it another value.
+  uint64_t arm = s.record.value() + 4 * prm::record_arm;
+  if (!dma::store(Va{arm}, ~uint32_t{0})) return Error{EFAULT, "the doorbell record is not there"};
+  uint32_t number = 0;
+  Cq* cq = h.cqs.create(number);
+  if (cq == nullptr) return Error{ENOMEM, "the adapter has no more completion queues"};
+  cq->cqn = Cqn{number};
+  cq->spec = s;
+  cq->sink = sink;
+  uar->cqs.push_back(cq);
+  return cq->cqn;
+}
+
+int destroy_cq(HcaState& h, Cqn cqn) {
+  Cq* cq = h.cqs.at(cqn.value());
+  if (cq == nullptr) return -EINVAL;
+  if (cq->users != 0) return -EBUSY;
+  std::erase(h.uars.at(cq->spec.uar_page)->cqs, cq);
+  h.cqs.destroy(cqn.value());
+  return 0;
+}
+
+Result<Qpn> create_qp(HcaState& h, const QpSpec& s, EventSink* sink) {
+  if (s.type == QpType::raw_packet && !h.config.profile.raw_packet)
+    return Error{EOPNOTSUPP, "the adapter has no raw packet queues"};
+  if (s.type == QpType::uc || s.type == QpType::ud)
+    return Error{EOPNOTSUPP, "the adapter has neither UC nor UD queues"};
+  if (const char* why = qp_objection(h, s)) return Error{EINVAL, why};
+  uint64_t rq_bytes = uint64_t{s.rq_wqes} << s.rq_wqe_shift;
+  uint64_t sq_base = s.sq_buf.value() != 0 ? s.sq_buf.value() : s.buf.value() + rq_bytes;
+  if (int rc = probe_rings(s, sq_base, rq_bytes); rc != 0)
+    return refused(rc, "the memory of the queue pair is not there");
+  uint32_t number = 0;
+  Qp* qp = h.qps.create(number);
+  if (qp == nullptr) return Error{ENOMEM, "the adapter has no more queue pairs"};
+  reserve_lists(h);
+  qp->qpn = Qpn{number};
+  qp->type = s.type;
+  qp->spec = s;
+  qp->sink = sink;
+  qp->send_cq = h.cqs.at(s.send_cq.value());
+  qp->recv_cq = h.cqs.at(s.recv_cq.value());
+  qp->sq.base = sq_base;
+  qp->sq.wqebbs = s.sq_wqebbs;
+  qp->rq = {s.buf.value(), s.rq_wqes, s.rq_wqe_shift, 0};
+  qp->send_cq->users++;
+  qp->recv_cq->users++;
+  h.pds.at(s.pd.value())->users++;
+  h.uars.at(s.uar_page)->qps.push_back(qp);
+  return qp->qpn;
+}
+
+int destroy_qp(HcaState& h, Qpn qpn) {
+  Qp* qp = h.qps.at(qpn.value());
+  if (qp == nullptr) return -EINVAL;
+  if (qp->type == QpType::raw_packet) {
+    if (int rc = eth_detach_qp(h, *qp); rc != 0) return rc;
+  }
+  forget_work(h, *qp);
+  h.works.in_error.remove(*qp);
+  std::erase(h.uars.at(qp->spec.uar_page)->qps, qp);
+  qp->send_cq->users--;
+  qp->recv_cq->users--;
+  h.pds.at(qp->spec.pd.value())->users--;
+  h.qps.destroy(qpn.value());
+  return 0;
+}
+
+}  // namespace kilim::vhca

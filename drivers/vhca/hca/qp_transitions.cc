@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The transition table. One row a transition and type; what is not in it is refused. Reset and
+// error can be reached from everywhere but reset itself and need nothing.
+#include "vhca/hca/qp_transitions.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+using namespace qp_mask;
+
+struct Row {
+  QpState from;
+  QpState to;
+  QpType type;
+  uint32_t required;
+  uint32_t optional;
+};
+
+constexpr QpState reset = QpState::reset, init = QpState::init, rtr = QpState::rtr,
+                  rts = QpState::rts, sqd = QpState::sqd, sqe = QpState::sqe;
+constexpr QpType rc = QpType::rc, uc = QpType::uc, ud = QpType::ud, raw = QpType::raw_packet;
+
+constexpr uint32_t to_rtr = path | path_mtu | dest_qpn | rq_psn;
+constexpr uint32_t rc_rtr = to_rtr | max_dest_rd_atomic | min_rnr_timer;
+constexpr uint32_t rc_rts = timeout | retry_cnt | rnr_retry | sq_psn | max_rd_atomic;
+constexpr uint32_t uc_live = qp_mask::cur_state | qp_mask::access | alt_path | path_mig_state;
+constexpr uint32_t rc_live = uc_live | min_rnr_timer;
+constexpr uint32_t rc_sqd = port | path | timeout | retry_cnt | rnr_retry | max_rd_atomic |
+                            max_dest_rd_atomic | alt_path | qp_mask::access | pkey_index |
+                            min_rnr_timer | path_mig_state;
+
+// clang-format off
+constexpr Row rows[] = {
+    // from   to    type required                      optional
+    {reset, init, rc,  pkey_index | port | qp_mask::access,   0},
+    {reset, init, uc,  pkey_index | port | qp_mask::access,   0},
+    {reset, init, ud,  pkey_index | port | qkey,     0},
+    {reset, init, raw, port,                         0},
+    {init,  init, rc,  0,                            pkey_index | port | qp_mask::access},
+    {init,  init, uc,  0,                            pkey_index | port | qp_mask::access},
+    {init,  init, ud,  0,                            pkey_index | port | qkey},
+    {init,  init, raw, 0,                            0},
+    {init,  rtr,  rc,  rc_rtr,                       alt_path | qp_mask::access | pkey_index},
+    {init,  rtr,  uc,  to_rtr,                       alt_path | qp_mask::access | pkey_index},
+    {init,  rtr,  ud,  0,                            pkey_index | qkey},
+    {init,  rtr,  raw, 0,                            0},
+    {rtr,   rts,  rc,  rc_rts,                       rc_live},
+    {rtr,   rts,  uc,  sq_psn,                       uc_live},
+    {rtr,   rts,  ud,  sq_psn,                       qp_mask::cur_state | qkey},
+    {rtr,   rts,  raw, 0,                            rate_limit},
+    {rts,   rts,  rc,  0,                            rc_live},
+    {rts,   rts,  uc,  0,                            uc_live},
+    {rts,   rts,  ud,  0,                            qp_mask::cur_state | qkey},
+    {rts,   rts,  raw, 0,                            rate_limit},
+    {rts,   sqd,  rc,  0,                            en_sqd_async},
+    {rts,   sqd,  uc,  0,                            en_sqd_async},
+    {rts,   sqd,  ud,  0,                            en_sqd_async},
+    {rts,   sqd,  raw, 0,                            0},
+    {sqd,   rts,  rc,  0,                            rc_live},
+    {sqd,   rts,  uc,  0,                            uc_live},
+    {sqd,   rts,  ud,  0,                            qp_mask::cur_state | qkey},
+    {sqd,   rts,  raw, 0,                            0},
+    {sqd,   sqd,  rc,  0,                            rc_sqd},
+    {sqd,   sqd,  uc,  0,                            path | alt_path | qp_mask::access | pkey_index | path_mig_state},
+    {sqd,   sqd,  ud,  0,                            pkey_index | qkey},
+    {sqd,   sqd,  raw, 0,                            0},
+    {sqe,   rts,  uc,  0,                            qp_mask::cur_state | qp_mask::access},
+    {sqe,   rts,  ud,  0,                            qp_mask::cur_state | qkey},
+    {sqe,   rts,  raw, 0,                            0},
+};
+// clang-format on
+
+bool masks_fit(const Row& row, uint32_t mask) noexcept {
+  return (mask & row.required) == row.required &&
+         (mask & ~(row.required | row.optional | qp_mask::state)) == 0;
+}
+
+}  // namespace
+
+bool transition_allowed(QpType type, QpState from, QpState to, uint32_t mask) noexcept {
+  if (to == QpState::reset) return (mask & ~qp_mask::state) == 0;
+  if (to == QpState::err) return from != QpState::reset && (mask & ~qp_mask::state) == 0;
+  for (const Row& row : rows) {
+    if (row.from == from && row.to == to && row.type == type) return masks_fit(row, mask);
+  }
+  return false;
+}
+
+}  // namespace kilim::vhca

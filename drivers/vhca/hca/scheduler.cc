@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The engine's turn: doorbells, timers, ready queues, queues in error, wires. Adapter's lock held.
+#include "vhca/hca/scheduler.hh"
+
+#include <algorithm>
+
+#include <time.h>
+
+#include "kilim/base/be.hh"
+#include "kilim/prm/doorbell.hh"
+#include "vhca/hca/dma.hh"
+#include "vhca/hca/eth.hh"
+#include "vhca/hca/exec.hh"
+#include "vhca/hca/journal.hh"
+#include "vhca/wq/cqe_writer.hh"
+#include "vhca/wq/qp_error.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+// A queue's share before the next one gets its turn.
+constexpr std::size_t slice = 16;
+// How often queues in ERR are looked at while the engine sleeps: receive WQEs ring no doorbell.
+constexpr uint64_t error_look_ns = 10'000'000;
+
+bool listens(const Qp& qp) noexcept {
+  return !qp.broken && (qp.state == QpState::rts || qp.state == QpState::sqd ||
+                        qp.state == QpState::sqe || qp.state == QpState::err);
+}
+
+void look_at_record(HcaState& h, Qp& qp) noexcept {
+  if (!listens(qp) || qp.sq.wqebbs == 0) return;
+  uint32_t raw = 0;
+  if (!dma::load(Va{qp.spec.record.value() + 4 * prm::record_send}, raw)) {
+    fatal_qp(h.works, qp, "the doorbell record is gone");
+    return;
+  }
+  qp.sq.pi = static_cast<uint16_t>(be32::from_raw(raw).host());
+  bool runs = qp.state == QpState::rts && qp.wait == SqWait::none;
+  if (runs && qp.sq.pi != qp.sq.ci) h.ready.push(qp);
+}
+
+void look_at_doorbells(HcaState& h) noexcept {
+  for (const std::unique_ptr<Uar>& uar : h.uars.all()) {
+    if (!uar) continue;
+    Rung rung = UarSet::take(*uar);
+    if (rung.arm) {
+      for (Cq* cq : uar->cqs) look_at_arm(h.works, *cq);
+    }
+    if (rung.send) {
+      for (Qp* qp : uar->qps) look_at_record(h, *qp);
+    }
+  }
+  h.uars.drop_stale();
+}
+
+void look_at_timers(HcaState& h) noexcept {
+  for (std::size_t i = 0; i < h.waiting.size();) {
+    Qp& qp = *h.waiting[i];
+    if (qp.wait != SqWait::none && qp.retry_at_ns > h.works.now_ns) {
+      i++;
+      continue;
+    }
+    h.waiting[i] = h.waiting.back();
+    h.waiting.pop_back();
+    if (qp.wait != SqWait::none) h.ready.push(qp);
+    qp.wait = SqWait::none;
+  }
+}
+
+std::size_t run_ready(HcaState& h, std::size_t budget) noexcept {
+  std::size_t done = 0;
+  while (done < budget && !h.ready.empty()) {
+    Qp& qp = *h.ready.front();
+    h.ready.remove(qp);
+    done += run_send_queue(h, qp, std::min(slice, budget - done));
+    bool more = qp.state == QpState::rts && qp.wait == SqWait::none && qp.sq.ci != qp.sq.pi;
+    if (more) h.ready.push(qp);
+    if (done >= slice) h.works.now_ns = clock_ns();
+  }
+  return done;
+}
+
+std::size_t flush_errors(HcaState& h, std::size_t budget) noexcept {
+  std::size_t done = 0;
+  for (Qp* qp = h.works.in_error.front(); qp != nullptr && done < budget;) {
+    Qp* next = ErrorList::after(*qp);
+    done += flush_some(h.works, *qp, budget - done);
+    qp = next;
+  }
+  return done;
+}
+
+}  // namespace
+
+uint64_t clock_ns() noexcept {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
+}
+
+void forget_work(HcaState& h, Qp& qp) noexcept {
+  h.ready.remove(qp);
+  std::erase(h.waiting, &qp);
+  qp.wait = SqWait::none;
+  qp.retrying = false;
+  qp.timeouts = 0;
+}
+
+void note_drained(HcaState& h, Qp& qp) noexcept {
+  if (qp.state != QpState::sqd || qp.retrying || qp.sq_drained) return;
+  qp.sq_drained = true;
+  if (qp.attr.en_sqd_async_notify != 0) raise(h.works, qp, event::sq_drained);
+}
+
+std::size_t run_engine(HcaState& h, std::size_t budget) noexcept {
+  h.works.now_ns = clock_ns();
+  look_at_doorbells(h);
+  if (!h.waiting.empty()) look_at_timers(h);
+  std::size_t done = run_ready(h, budget);
+  if (!h.works.in_error.empty()) done += flush_errors(h, budget);
+  return done + eth_poll_ports(h, budget);
+}
+
+uint64_t next_deadline(const HcaState& h) noexcept {
+  if (!h.ready.empty()) return 0;
+  uint64_t deadline = ~uint64_t{0};
+  for (const Qp* qp : h.waiting) deadline = std::min(deadline, qp->retry_at_ns);
+  for (const Qp* qp = h.works.in_error.front(); qp != nullptr; qp = ErrorList::after(*qp)) {
+    if (!qp->broken) return std::min(deadline, clock_ns() + error_look_ns);
+  }
+  return deadline;
+}
+
+}  // namespace kilim::vhca

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "UAR Page Format". Adapter's lock held except for pending(). Pages are memfds: the client
+// maps the same memory.
+#include "vhca/hca/uar.hh"
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+
+#include <sys/mman.h>
+
+#include "kilim/prm/doorbell.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+using prm::uar::blueflame;
+using prm::uar::blueflame_bytes;
+
+constexpr std::array<std::size_t, 2> send_words = {blueflame, blueflame + blueflame_bytes};
+
+uint64_t* word(std::span<std::byte> page, std::size_t offset) noexcept {
+  return reinterpret_cast<uint64_t*>(page.data() + offset);
+}
+
+bool rung(std::span<std::byte> page, std::size_t offset) noexcept {
+  return __atomic_load_n(word(page, offset), __ATOMIC_RELAXED) != 0;
+}
+
+// Exchanged, not stored: a doorbell that comes between look and store would be lost.
+bool take_word(std::span<std::byte> page, std::size_t offset) noexcept {
+  return rung(page, offset) &&
+         __atomic_exchange_n(word(page, offset), uint64_t{0}, __ATOMIC_ACQ_REL) != 0;
+}
+
+}  // namespace
+
+UarSet::UarSet() {
+  uars_.reserve(max_pages);
+  pages_.reserve(max_pages);
+}
+
+UarSet::~UarSet() {
+  for (std::span<std::byte> page : pages_) ::munmap(page.data(), page.size());
+}
+
+Result<Uar*> UarSet::alloc() {
+  std::size_t slot = 0;
+  while (slot < uars_.size() && uars_[slot]) slot++;
+  if (slot == max_pages) return Error{ENOMEM, "the adapter has no more UAR pages"};
+  // A page once made is kept mapped and used again: another thread may be looking at it.
+  if (slot < pages_.size() && kept_[slot]) {
+    uars_[slot] = std::move(kept_[slot]);
+    return uars_[slot].get();
+  }
+  Fd fd{::memfd_create("vhca-uar", MFD_CLOEXEC)};
+  if (!fd || ::ftruncate(fd.get(), prm::uar::page_bytes) != 0)
+    return Error{ENOMEM, "no memory for a UAR page"};
+  void* at = ::mmap(nullptr, prm::uar::page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  if (at == MAP_FAILED) return Error{ENOMEM, "no address space for a UAR page"};
+  auto uar = std::make_unique<Uar>();
+  uar->index = static_cast<uint32_t>(slot) + 1;
+  uar->fd = std::move(fd);
+  uar->page = {static_cast<std::byte*>(at), prm::uar::page_bytes};
+  pages_.push_back(uar->page);
+  published_.store(pages_.size(), std::memory_order_release);
+  uars_.push_back(std::move(uar));
+  kept_.emplace_back();
+  return uars_.back().get();
+}
+
+int UarSet::free(uint32_t index) {
+  Uar* uar = at(index);
+  if (uar == nullptr) return -EINVAL;
+  if (!uar->qps.empty() || !uar->cqs.empty()) return -EBUSY;
+  take(*uar);
+  kept_[index - 1] = std::move(uars_[index - 1]);
+  return 0;
+}
+
+Uar* UarSet::at(uint32_t index) const noexcept {
+  return index - 1 < uars_.size() ? uars_[index - 1].get() : nullptr;
+}
+
+Rung UarSet::take(Uar& uar) noexcept {
+  Rung r;
+  for (std::size_t offset : send_words) r.send = take_word(uar.page, offset) || r.send;
+  r.arm = take_word(uar.page, prm::uar::cq_doorbell);
+  return r;
+}
+
+void UarSet::drop_stale() noexcept {
+  for (const std::unique_ptr<Uar>& uar : kept_) {
+    if (uar) take(*uar);
+  }
+}
+
+bool UarSet::pending() const noexcept {
+  std::size_t n = published_.load(std::memory_order_acquire);
+  for (std::size_t i = 0; i < n; i++) {
+    std::span<std::byte> page = pages_[i];
+    if (rung(page, send_words[0]) || rung(page, send_words[1]) || rung(page, prm::uar::cq_doorbell))
+      return true;
+  }
+  return false;
+}
+
+}  // namespace kilim::vhca

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What became of a request: of its execution at the requester, of its arrival at the responder.
+// Pure values, any thread.
+#pragma once
+
+#include <cstdint>
+
+#include "kilim/prm/syndrome.hh"
+
+namespace kilim::vhca {
+
+struct Outcome {
+  enum class Kind : uint8_t {
+    done,
+    rnr,        // the responder has no receive WQE: again after its timer
+    no_answer,  // nobody there: again after the timeout
+    failed,     // with `syndrome`
+  };
+  Kind kind = Kind::done;
+  prm::Syndrome syndrome = prm::Syndrome::none;
+  uint8_t rnr_timer = 0;
+  uint32_t bytes = 0;  // of a READ or an atomic, for its completion
+  const char* why = "";
+
+  static constexpr Outcome done(uint32_t bytes = 0) noexcept {
+    return {Kind::done, prm::Syndrome::none, 0, bytes, ""};
+  }
+  static constexpr Outcome rnr(uint8_t timer) noexcept {
+    return {Kind::rnr, prm::Syndrome::rnr_retry_exc, timer, 0, "receiver not ready"};
+  }
+  static constexpr Outcome no_answer(const char* why) noexcept {
+    return {Kind::no_answer, prm::Syndrome::transport_retry_exc, 0, 0, why};
+  }
+  static constexpr Outcome failed(prm::Syndrome s, const char* why) noexcept {
+    return {Kind::failed, s, 0, 0, why};
+  }
+};
+
+}  // namespace kilim::vhca

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "Reliable Connection", requester. Executes one send WQE of an RC queue pair whose peer is a
+// queue of the same adapter; what asks for retries is told apart from what fails. Adapter's lock
+// held. Never allocates.
+#pragma once
+
+#include "vhca/hca/object_table.hh"
+#include "vhca/transport/outcome.hh"
+#include "vhca/wq/qp.hh"
+#include "vhca/wq/sq_decode.hh"
+#include "vhca/wq/works.hh"
+
+namespace kilim::vhca {
+
+inline constexpr uint64_t max_message_bytes = uint64_t{1} << 30;
+
+Outcome exec_rc(Works&, const ObjectTable<Qp>& qps, Qp&, const SendWqe&) noexcept;
+
+// Nanoseconds that a requester waits: for an answer (attribute `timeout`), after an RNR answer
+// (responder's `min_rnr_timer`).
+uint64_t timeout_ns(uint8_t timeout) noexcept;
+uint64_t rnr_timer_ns(uint8_t timer) noexcept;
+
+}  // namespace kilim::vhca
