@@ -89,7 +89,11 @@ inline constexpr uint8_t l2_ok = 1 << 0;
 inline constexpr uint8_t l3_ok = 1 << 1;
 inline constexpr uint8_t l4_ok = 1 << 2;
 
-// l4_hdr_type_etc: bit 0 VLAN stripped, 3:2 L3 type, 6:4 L4 type
+// l4_hdr_type_etc: bit 0 VLAN stripped, 1 options or extensions, 3:2 L3 type, 6:4 L4 type, 7
+// fragment
+inline constexpr uint8_t vlan_stripped = 1 << 0;
+inline constexpr uint8_t ip_ext_opts = 1 << 1;
+inline constexpr uint8_t ip_fragment = 1 << 7;
 inline constexpr uint8_t l3_type_shift = 2;
 inline constexpr uint8_t l3_none = 0, l3_ipv6 = 1, l3_ipv4 = 2;
 inline constexpr uint8_t l4_type_shift = 4;

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "CQE Format", responder of raw Ethernet. Frames of the wires go by the flow rules into
+// receive WQEs; the completion says what the headers are and which checksums are right.
+// Adapter's lock held. Never allocates. Frames are untrusted.
+#include <algorithm>
+
+#include "vhca/hca/eth_state.hh"
+#include "vhca/hca/journal.hh"
+#include "vhca/hca/state.hh"
+#include "vhca/wire/packet.hh"
+#include "vhca/wq/cqe_writer.hh"
+#include "vhca/wq/qp_error.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+using prm::Syndrome;
+
+constexpr std::size_t tcp_flags_at = 13;
+constexpr std::byte tcp_ack{0x10};
+
+bool receives(const Qp& qp) noexcept {
+  return qp.rq.wqes > 0 && qp.state != QpState::reset && qp.state != QpState::err;
+}
+
+uint8_t l4_type(std::span<const std::byte> frame, const PacketView& v) noexcept {
+  if (v.l4 == L4::udp) return prm::cqe::l4_udp;
+  if (v.l4 != L4::tcp) return prm::cqe::l4_none;
+  if ((frame[v.l4_at + tcp_flags_at] & tcp_ack) == std::byte{0}) return prm::cqe::l4_tcp;
+  return v.l4_at + v.l4_header == v.l3_end ? prm::cqe::l4_tcp_empty_ack : prm::cqe::l4_tcp_ack;
+}
+
+// What the card says about the headers. Tags stay in the frame, so vlan_info says nothing.
+void describe(std::span<const std::byte> frame, prm::Cqe& cqe) noexcept {
+  PacketView v = parse_packet(frame);
+  uint8_t l3 = v.l3 == L3::ipv4   ? prm::cqe::l3_ipv4
+               : v.l3 == L3::ipv6 ? prm::cqe::l3_ipv6
+                                  : prm::cqe::l3_none;
+  unsigned ok = prm::cqe::l2_ok;
+  if (l3_checksum_good(frame, v)) ok |= prm::cqe::l3_ok;
+  if (l4_checksum_good(frame, v)) ok |= prm::cqe::l4_ok;
+  unsigned type = static_cast<unsigned>(l3) << prm::cqe::l3_type_shift |
+                  static_cast<unsigned>(l4_type(frame, v)) << prm::cqe::l4_type_shift;
+  if (v.ip_options) type |= prm::cqe::ip_ext_opts;
+  if (v.fragment) type |= prm::cqe::ip_fragment;
+  cqe.hds_ip_ext = static_cast<uint8_t>(ok);
+  cqe.l4_hdr_type_etc = static_cast<uint8_t>(type);
+}
+
+bool complete(HcaState& hca, Qp& qp, std::span<const std::byte> frame, uint16_t index) noexcept {
+  prm::Cqe cqe{};
+  describe(frame, cqe);
+  auto bytes = static_cast<uint32_t>(frame.size());
+  cqe.srqn_uidx = be32{qp.spec.uidx};
+  cqe.byte_cnt = be32{bytes};
+  cqe.sop_drop_qpn = be32{qp.qpn.value()};
+  cqe.wqe_counter = be16{index};
+  constexpr auto op = prm::CqeOpcode::resp_send;
+  hca.works.journal->cqe(qp.recv_cq->cqn, qp.qpn, static_cast<uint8_t>(op), index, bytes);
+  return write_cqe(hca.works, *qp.recv_cq, cqe, op, false);
+}
+
+enum class Delivered : uint8_t { yes, no_wqe, queue_down };
+
+Delivered deliver(HcaState& hca, Qp& qp, std::span<const std::byte> frame) noexcept {
+  if (!receives(qp)) return Delivered::queue_down;
+  RecvWqe& wqe = hca.eth->recv;
+  switch (peek_recv(hca.works, qp, wqe)) {
+    case RecvTake::empty:
+      return Delivered::no_wqe;
+    case RecvTake::fault:
+      fatal_qp(hca.works, qp, "the memory of a receive queue is gone");
+      return Delivered::queue_down;
+    case RecvTake::ok:
+      break;
+  }
+  Syndrome s = scatter_to_recv(hca.works, qp, wqe, frame.data(), frame.size());
+  if (s != Syndrome::none) {
+    fail_recv(hca.works, qp, wqe.index, s,
+              s == Syndrome::local_length ? "the frame is longer than the receive request"
+                                          : "the receive request's memory is not allowed");
+    return Delivered::queue_down;
+  }
+  consume_recv(qp);
+  if (!complete(hca, qp, frame, wqe.index)) {
+    fatal_qp(hca.works, qp, "the completion queue of a receive queue is in error");
+    return Delivered::queue_down;
+  }
+  return Delivered::yes;
+}
+
+// With flow control a frame waits until each of its queues has room.
+bool must_wait(HcaState& hca, std::span<Qp* const> queues) noexcept {
+  if (!hca.config.profile.flow_control) return false;
+  // A record that is gone shows none waiting too, but that is a fault, not a pause.
+  return std::any_of(queues.begin(), queues.end(), [&hca](const Qp* qp) {
+    return receives(*qp) && recv_waiting(*qp) == 0 &&
+           peek_recv(hca.works, *qp, hca.eth->recv) == RecvTake::empty;
+  });
+}
+
+void count(PortCounters& c, Delivered d, std::size_t bytes, bool& first) noexcept {
+  switch (d) {
+    case Delivered::yes:
+      c.rx_copies += !first;
+      c.rx_packets += first;
+      c.rx_bytes += first ? bytes : 0;
+      first = false;
+      return;
+    case Delivered::no_wqe:
+      c.rx_out_of_buffer++;
+      return;
+    case Delivered::queue_down:
+      c.rx_queue_down++;
+      return;
+  }
+}
+
+// One frame; false: none there, or it waits.
+bool take_frame(HcaState& hca, EthPort& port, uint32_t number) noexcept {
+  std::span<const std::byte> frame = port.wire->peek();
+  if (frame.empty()) return false;
+  std::span<Qp* const> queues = port.steering.match(frame);
+  bool wait = must_wait(hca, queues);
+  port.counters.rx_pauses += wait && !port.paused;
+  port.paused = wait;
+  if (wait) return false;
+  auto bytes = static_cast<uint32_t>(frame.size());
+  port.counters.rx_no_rule += queues.empty();
+  bool first = true;
+  for (Qp* qp : queues) count(port.counters, deliver(hca, *qp, frame), bytes, first);
+  if (first) {
+    hca.works.journal->frame_drop(number, bytes,
+                                  queues.empty() ? "no flow rule" : "no receive queue took it");
+  } else {
+    hca.works.journal->frame_in(number, bytes);
+  }
+  port.wire->drop();
+  return true;
+}
+
+}  // namespace
+
+std::size_t eth_poll_ports(HcaState& hca, std::size_t budget) noexcept {
+  std::size_t taken = 0;
+  uint32_t number = 0;
+  for (EthPort& port : hca.eth->ports) {
+    ++number;
+    if (port.wire == nullptr) continue;
+    while (taken < budget && take_frame(hca, port, number)) ++taken;
+  }
+  return taken;
+}
+
+}  // namespace kilim::vhca
