@@ -123,7 +123,7 @@ start_testpmd() {
   shift 2
   "${prefix[@]}" "$program" "${eal[@]}" \
     --vdev "net_kilim0,hca=vhca0,wire=${wires[0]}" --vdev "net_kilim1,hca=vhca1,wire=${wires[1]}" \
-    -- --fwd "$fwd" --stats-period 1 --json "$dir/stats.json" "$@" \
+    -- "--fwd=$fwd" --stats-period=1 "--json=$dir/stats.json" "$@" \
     > >(sed -u 's/^/  | /') 2> "$dir/testpmd.err" &
   testpmd=$!
   jobs_started+=($testpmd)
@@ -204,7 +204,7 @@ through_files() {
     give_up "cannot write pcap files into $dir"
   say "pcap: $frames frames through kilim-testpmd ($fwd)"
   start_testpmd env -- "pcap:$dir/in.pcap" "pcap:$dir/none.pcap:$dir/out.pcap" \
-    --num-packets $frames
+    --num-packets=$frames
   attend tail --pid=$testpmd -f /dev/null
   stop_testpmd
   /usr/bin/python3 "$ROOT/usertools/pcap_file.py" compare "$dir/in.pcap" "$dir/out.pcap" ||
