@@ -25,9 +25,14 @@ constexpr PageKind page_kinds[] = {
     {std::size_t{4} << 10, 0},
 };
 
-// Touching decides the node, so the policy comes first.
+// Touching decides the node, so the policy comes first. Preferred only: a node that has run out is
+// better served by another than by a SIGBUS.
 void place(void* base, std::size_t bytes, int socket) {
-  if (socket >= 0 && numa_available() >= 0) numa_tonode_memory(base, bytes, socket);
+  if (socket < 0 || numa_available() < 0 || socket > numa_max_node()) return;
+  bitmask* nodes = numa_allocate_nodemask();
+  numa_bitmask_setbit(nodes, static_cast<unsigned>(socket));
+  (void)mbind(base, bytes, MPOL_PREFERRED, nodes->maskp, nodes->size + 1, 0);
+  numa_free_nodemask(nodes);
 }
 
 }  // namespace

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Owners of queues over a device that only counts.
+#include <cerrno>
+#include <cstdlib>
+
+#include "kilim/device/owned.hh"
+#include "ut.hh"
+
+namespace {
+
+using namespace kilim;
+using namespace kilim::device;
+
+class Counting final : public Device {
+ public:
+  [[nodiscard]] const char* name() const noexcept override { return "counting"; }
+  [[nodiscard]] const Caps& caps() const noexcept override { return caps_; }
+  [[nodiscard]] int numa_node() const noexcept override { return -1; }
+  Result<PortInfo> port(uint8_t) override { return PortInfo{}; }
+  mr::Registrar& registrar() noexcept override { std::abort(); }
+  mr::KeySource& keys() noexcept override { std::abort(); }
+  Result<CqInfo> create_cq(uint32_t) override {
+    cqs++;
+    return CqInfo{};
+  }
+  Status destroy_cq(CqHandle) override {
+    cqs--;
+    return Done{};
+  }
+  Result<QpInfo> create_rc(const RcRequest&) override {
+    qps++;
+    return QpInfo{.handle = QpHandle{5}, .qpn = Qpn{77}};
+  }
+  Result<Endpoint> endpoint(QpHandle) override { return Endpoint{.qpn = Qpn{77}}; }
+  Status connect(QpHandle qp, const Endpoint& peer) override {
+    if (refuse_connect) return Error{ENETUNREACH, "no way"};
+    CU_ASSERT_TRUE(qp == QpHandle{5} && peer.qpn == Qpn{77});
+    return Done{};
+  }
+  Result<QpInfo> create_raw_packet(const QpRequest&, uint8_t) override {
+    return Error{EPERM, "not allowed"};
+  }
+  Result<FlowHandle> add_flow(QpHandle, const FlowRule&) override { return FlowHandle{1}; }
+  Status remove_flow(FlowHandle) override { return Done{}; }
+  Status reset(QpHandle) override { return Done{}; }
+  Status fail(QpHandle) override { return Done{}; }
+  Status destroy_qp(QpHandle qp) override {
+    CU_ASSERT_TRUE(qp == QpHandle{5});
+    qps--;
+    return Done{};
+  }
+  void progress() noexcept override {}
+
+  int cqs = 0;
+  int qps = 0;
+  bool refuse_connect = false;
+
+ private:
+  Caps caps_;
+};
+
+void destroys_once() {
+  Counting device;
+  {
+    Result<OwnedCq> a = make_cq(device, 8);
+    Result<OwnedCq> b = make_cq(device, 8);
+    OwnedCq c = std::move(*a);
+    c = std::move(*b);
+    CU_ASSERT_EQUAL(device.cqs, 1);
+    c.destroy();
+    CU_ASSERT_EQUAL(device.cqs, 0);
+    CU_ASSERT_FALSE(static_cast<bool>(c));
+  }
+  CU_ASSERT_EQUAL(device.cqs, 0);
+}
+
+void loopback() {
+  Counting device;
+  {
+    Result<OwnedQp> qp = make_rc_loopback(device, {});
+    CU_ASSERT_TRUE_FATAL(qp.ok());
+    CU_ASSERT_TRUE((*qp)->qpn == Qpn{77});
+    CU_ASSERT_EQUAL(device.qps, 1);
+  }
+  CU_ASSERT_EQUAL(device.qps, 0);
+  device.refuse_connect = true;
+  CU_ASSERT_EQUAL(make_rc_loopback(device, {}).error().code, ENETUNREACH);
+  CU_ASSERT_EQUAL(device.qps, 0);
+  CU_ASSERT_EQUAL(make_raw_packet(device, {}, 1).error().code, EPERM);
+}
+
+const kilim::test::Case cases[] = {
+    {"a queue is destroyed once, also when moved", destroys_once},
+    {"a loopback that cannot be connected leaves nothing behind", loopback},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("device/owned", cases)

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The few functions among the formats.
+#include <array>
+#include <cstring>
+
+#include "kilim/prm/cqe.hh"
+#include "kilim/prm/hca_cap.hh"
+#include "kilim/prm/mkc.hh"
+#include "kilim/prm/opcode.hh"
+#include "kilim/prm/syndrome.hh"
+#include "ut.hh"
+
+namespace {
+
+using namespace kilim::prm;
+
+void capabilities() {
+  std::array<std::byte, 4096> group{};
+  cap_set(group, hca_cap::max_indirection, 0xa5);
+  CU_ASSERT_EQUAL(group[0x20], std::byte{0xa5});
+  cap_set(group, hca_cap::umr_fence, 2);
+  CU_ASSERT_EQUAL(group[0x41], std::byte{0x20});
+  CU_ASSERT_EQUAL(cap_get(group, hca_cap::umr_fence), 2);
+  cap_set(group, hca_cap::umr_fence, 1);
+  CU_ASSERT_EQUAL(cap_get(group, hca_cap::umr_fence), 1);
+  CU_ASSERT_EQUAL(cap_get(group, hca_cap::max_indirection), 0xa5);
+  cap_set(group, hca_cap::max_wqe_sz_sq, 0xffff'0123);
+  CU_ASSERT_EQUAL(cap_get(group, hca_cap::max_wqe_sz_sq), 0x0123);
+  CU_ASSERT_EQUAL(group[0x50], std::byte{0});
+}
+
+void capabilities_outside() {
+  std::array<std::byte, 16> shorter{};
+  cap_set(shorter, hca_cap::umr_fence, 1);
+  CU_ASSERT_EQUAL(cap_get(shorter, hca_cap::umr_fence), 0);
+  CU_ASSERT_EQUAL(cap_get({}, hca_cap::log_max_qp), 0);
+}
+
+void names() {
+  CU_ASSERT_STRING_EQUAL(opcode_name(0x25), "UMR");
+  CU_ASSERT_PTR_NULL(opcode_name(0x7f));
+  CU_ASSERT_STRING_EQUAL(verbs_name(Syndrome::wr_flush), "IBV_WC_WR_FLUSH_ERR");
+  CU_ASSERT_STRING_EQUAL(verbs_name(static_cast<Syndrome>(0x99)), "IBV_WC_GENERAL_ERR");
+  for (std::size_t i = 0; i < std::size(opcode_rows); i++) {
+    for (std::size_t j = 0; j < i; j++) CU_ASSERT_TRUE(opcode_rows[i].op != opcode_rows[j].op);
+  }
+}
+
+void owner_bytes() {
+  const uint8_t b = cqe::op_own(CqeOpcode::resp_send_imm, true, true);
+  CU_ASSERT_EQUAL(b, 0x33);
+  CU_ASSERT_EQUAL(cqe::opcode_of(b), CqeOpcode::resp_send_imm);
+  CU_ASSERT_EQUAL(cqe::opcode_of(cqe::invalid_op_own), CqeOpcode::invalid);
+  CU_ASSERT_EQUAL(cqe::format_of(0x08), 2);
+}
+
+// As libmlx5 asks for an indirect key: free, UMR allowed, local read, KLM entries.
+void mkey_context() {
+  Mkc m;
+  std::memset(static_cast<void*>(&m), 0, sizeof m);
+  mkc::free::set(m, 1);
+  mkc::umr_en::set(m, 1);
+  mkc::local_read::set(m, 1);
+  mkc::access_mode_1_0::set(m, mkc::access_mode_klm);
+  const uint8_t flags[4] = {0x40, 0, 0x86, 0};
+  CU_ASSERT_EQUAL(std::memcmp(&m, flags, 4), 0);
+}
+
+const kilim::test::Case cases[] = {
+    {"a capability is its bits in the group", capabilities},
+    {"a capability beyond the group reads 0", capabilities_outside},
+    {"opcodes and syndromes have names, each once", names},
+    {"the owner byte of a CQE", owner_bytes},
+    {"the flags of an indirect key as libmlx5 writes them", mkey_context},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("prm", cases)
