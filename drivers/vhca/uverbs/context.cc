@@ -107,7 +107,14 @@ int Context::make_event_file(EventFile::Kind kind) {
   return client_fd.release();
 }
 
+void Context::open(bool with_devx) {
+  opened = true;
+  devx = with_devx;
+  hca.add_sink(this);
+}
+
 void Context::close(bool adapter_is_ours) {
+  if (adapter_is_ours && opened) hca.remove_sink(this);
   // Users before what they use: the kinds are numbered in that order.
   for (auto k = static_cast<int>(Kind::flow); adapter_is_ours && k <= static_cast<int>(Kind::pd);
        k++) {

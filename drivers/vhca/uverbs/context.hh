@@ -46,6 +46,8 @@ struct Context final : EventSink {
   // Makes one; the client's descriptor, or a negative errno.
   int make_event_file(EventFile::Kind kind);
 
+  // GET_CONTEXT has been answered: events of the adapter come here.
+  void open(bool with_devx);
   // Everything goes; the adapter is not touched where it is not ours (a child after fork).
   void close(bool adapter_is_ours);
 

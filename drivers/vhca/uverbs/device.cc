@@ -11,6 +11,7 @@
 #include <rdma/mlx5_user_ioctl_cmds.h>
 
 #include "vhca/uverbs/bundle.hh"
+#include "vhca/uverbs/path.hh"
 #include "vhca/uverbs/write_command.hh"
 
 namespace kilim::vhca {
@@ -20,7 +21,8 @@ namespace {
 constexpr uint32_t comp_vectors = 1;  // one event queue
 constexpr uint64_t core_support = IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS;
 
-mlx5_ib_alloc_ucontext_resp describe(const Profile& p) {
+mlx5_ib_alloc_ucontext_resp describe(Hca& hca) {
+  const Profile& p = hca.profile();
   mlx5_ib_alloc_ucontext_resp r{};
   r.qp_tab_size = p.max_qp;
   r.bf_reg_size = 512;
@@ -31,7 +33,7 @@ mlx5_ib_alloc_ucontext_resp describe(const Profile& p) {
   r.max_send_wqebb = p.max_qp_wr;
   r.max_recv_wr = p.max_qp_wr;
   r.max_srq_recv_wr = p.max_qp_wr - 1;
-  r.num_ports = 1;
+  r.num_ports = static_cast<uint16_t>(port_count(hca));
   r.comp_mask = MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_MKEY_UPDATE_TAG;
   r.response_length = sizeof r;
   r.cqe_version = 1;
@@ -56,11 +58,10 @@ int open_context(Context& context, const Request& r) {
   bool devx = (req.flags & MLX5_IB_ALLOC_UCTX_DEVX) != 0;
   if (devx && !context.hca.profile().devx) return -EINVAL;
   if ((req.lib_caps & MLX5_LIB_CAP_DYN_UAR) == 0 || req.max_cqe_version == 0) return -EOPNOTSUPP;
-  mlx5_ib_alloc_ucontext_resp resp = describe(context.hca.profile());
+  mlx5_ib_alloc_ucontext_resp resp = describe(context.hca);
   resp.response_length = std::min<uint32_t>(sizeof resp, r.driver_out.bytes());
   if (int err = r.driver_out.write(resp); err != 0) return err;
-  context.opened = true;
-  context.devx = devx;
+  context.open(devx);
   return 0;
 }
 
@@ -71,7 +72,7 @@ int get_context(Context& context, Bundle& b) {
 }
 
 int query_context(Context& context, Bundle& b) {
-  mlx5_ib_alloc_ucontext_resp resp = describe(context.hca.profile());
+  mlx5_ib_alloc_ucontext_resp resp = describe(context.hca);
   OutBuffer driver = b.out(MLX5_IB_ATTR_QUERY_CONTEXT_RESP_UCTX);
   resp.response_length = std::min<uint32_t>(sizeof resp, driver.bytes());
   if (int err = driver.write(resp); err != 0) return err;

@@ -38,6 +38,12 @@ int resolve_path(Hca& hca, QpAttr::Path& path) {
   return mac_of(path.dgid, path.dmac) ? 0 : -EHOSTUNREACH;
 }
 
+uint32_t port_count(Hca& hca) {
+  uint32_t n = 0;
+  while (hca.query_port(n + 1)) n++;
+  return n;
+}
+
 QpAttr::Path path_of(const ib_uverbs_qp_dest& d) {
   QpAttr::Path p;
   std::memcpy(p.dgid.data(), d.dgid, p.dgid.size());

@@ -12,6 +12,9 @@ namespace kilim::vhca {
 // 0; -EINVAL: no GRH, port or source GID; -EHOSTUNREACH: no MAC is known for the destination.
 int resolve_path(Hca& hca, QpAttr::Path& path);
 
+// Ports are numbered from 1.
+uint32_t port_count(Hca& hca);
+
 QpAttr::Path path_of(const ib_uverbs_qp_dest& dest);
 QpAttr::Path path_of(const ib_uverbs_ah_attr& attr);
 ib_uverbs_qp_dest dest_of(const QpAttr::Path& path);

@@ -11,13 +11,13 @@
 #include <rdma/ib_user_ioctl_verbs.h>
 
 #include "vhca/uverbs/bundle.hh"
+#include "vhca/uverbs/path.hh"
 #include "vhca/uverbs/write_command.hh"
 
 namespace kilim::vhca {
 
 namespace {
 
-constexpr uint32_t ports = 1;
 constexpr uint8_t mtu_4096 = 5;  // enum ib_mtu
 constexpr uint8_t state_down = 1, state_active = 4;
 constexpr uint8_t phys_disabled = 3, phys_link_up = 5;
@@ -53,7 +53,7 @@ ib_uverbs_gid_entry entry_of(const Gid& gid, uint32_t port, uint32_t index) {
 }
 
 Result<PortAttr> port_of(Context& context, uint64_t number) {
-  if (number == 0 || number > ports) return Error{EINVAL};
+  if (number > UINT32_MAX) return Error{EINVAL};
   return context.hca.query_port(static_cast<uint32_t>(number));
 }
 
@@ -84,7 +84,7 @@ int query_gid_table(Context& context, Bundle& b) {
   if (entry_bytes == 0 || b.value(UVERBS_ATTR_QUERY_GID_TABLE_FLAGS) != 0) return -EINVAL;
   uint64_t room = out.bytes() / entry_bytes;
   uint64_t found = 0;
-  for (uint32_t port = 1; port <= ports; port++) {
+  for (uint32_t port = 1; port <= port_count(context.hca); port++) {
     Result<PortAttr> p = port_of(context, port);
     for (uint32_t i = 0; p && i < p->gid_count; i++) {
       Result<Gid> gid = context.hca.query_gid(port, i);

@@ -11,6 +11,7 @@
 #include <rdma/mlx5-abi.h>
 
 #include "kilim/base/be.hh"
+#include "vhca/uverbs/path.hh"
 #include "vhca/uverbs/write_command.hh"
 
 namespace kilim::vhca {
@@ -62,7 +63,7 @@ ib_uverbs_query_device_resp describe(Hca& hca) {
   r.max_ah = p.max_ah;
   r.max_pkeys = 1;
   r.local_ca_ack_delay = 16;
-  r.phys_port_cnt = 1;
+  r.phys_port_cnt = static_cast<uint8_t>(port_count(hca));
   return r;
 }
 

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Objects of one open device: lives, use counts, events and what is reported of the adapter.
+#include <cerrno>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "kilim/prm/cmd.hh"
+#include "kilim/prm/hca_cap.hh"
+#include "kilim/prm/mkc.hh"
+#include "request.hh"
+#include "ut.hh"
+
+namespace {
+
+using namespace kilim::test;
+using kilim::vhca::DeviceFile;
+using kilim::vhca::EventSink;
+using kilim::vhca::Hca;
+namespace prm = kilim::prm;
+
+int open_descriptors() {
+  int n = 0;
+  for (int fd = 0; fd < 1024; fd++) n += fcntl(fd, F_GETFD) >= 0;
+  return n;
+}
+
+void what_is_used_cannot_be_destroyed() {
+  Client c;
+  Rings r;
+  uint32_t pd, uar, uar_handle, cq, qp;
+  CU_ASSERT_EQUAL_FATAL(c.alloc_pd(pd), 0);
+  CU_ASSERT_EQUAL_FATAL(c.alloc_uar(uar, nullptr, &uar_handle), 0);
+  CU_ASSERT_EQUAL_FATAL(r.create_cq(c, uar, -1, 1, cq), 0);
+  CU_ASSERT_EQUAL_FATAL(r.create_qp(c, r.driver_part(uar), IB_UVERBS_QPT_RC, pd, cq, qp), 0);
+  ib_uverbs_destroy_cq_resp cq_resp{};
+  ib_uverbs_destroy_qp_resp qp_resp{};
+  CU_ASSERT_EQUAL(c.destroy_pd(pd), -EBUSY);
+  CU_ASSERT_EQUAL(r.destroy_cq(c, cq, cq_resp), -EBUSY);
+  CU_ASSERT_EQUAL(c.destroy(MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_DESTROY,
+                            MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE, uar_handle),
+                  -EBUSY);
+  CU_ASSERT_EQUAL(r.destroy_qp(c, qp, qp_resp), 0);
+  CU_ASSERT_EQUAL(r.destroy_cq(c, cq, cq_resp), 0);
+  CU_ASSERT_EQUAL(c.destroy_pd(pd), 0);
+  CU_ASSERT_EQUAL(c.destroy(MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_DESTROY,
+                            MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE, uar_handle),
+                  0);
+}
+
+void closing_the_device_releases_everything() {
+  auto hca = make_hca();
+  int after_first = 0;
+  static Rings r;
+  for (int i = 0; i < 50; i++) {
+    Client c;
+    c.file = std::make_unique<DeviceFile>(*hca);
+    CU_ASSERT_EQUAL_FATAL(get_context(*c.file), 0);
+    uint32_t pd, uar, cq, qp;
+    int channel, async;
+    CU_ASSERT_EQUAL_FATAL(c.async_fd(async), 0);
+    CU_ASSERT_EQUAL_FATAL(c.comp_channel(channel), 0);
+    CU_ASSERT_EQUAL_FATAL(c.alloc_pd(pd), 0);
+    CU_ASSERT_EQUAL_FATAL(c.alloc_uar(uar), 0);
+    CU_ASSERT_EQUAL_FATAL(r.create_cq(c, uar, channel, 1, cq), 0);
+    CU_ASSERT_EQUAL_FATAL(r.create_qp(c, r.driver_part(uar), IB_UVERBS_QPT_RC, pd, cq, qp), 0);
+    close(channel);
+    close(async);
+    c.file.reset();
+    c.hca.reset();
+    // The adapter keeps a page that was freed for the next round.
+    if (i == 0) after_first = open_descriptors();
+  }
+  CU_ASSERT_EQUAL(open_descriptors(), after_first);
+}
+
+void channels_that_the_client_closed_are_forgotten() {
+  Client c;
+  int before = open_descriptors();
+  for (int i = 0; i < 1000; i++) {
+    int channel = -1;
+    CU_ASSERT_EQUAL_FATAL(c.comp_channel(channel), 0);
+    close(channel);
+  }
+  CU_ASSERT(open_descriptors() <= before + 1);
+}
+
+// The events of a queue that goes are taken back, those of another stay, and only what was read is
+// counted.
+void only_events_that_were_read_are_counted() {
+  Client c;
+  static Rings r, other;
+  uint32_t uar, cq, cq2;
+  int channel;
+  CU_ASSERT_EQUAL_FATAL(c.alloc_uar(uar), 0);
+  CU_ASSERT_EQUAL_FATAL(c.comp_channel(channel), 0);
+  CU_ASSERT_EQUAL_FATAL(r.create_cq(c, uar, channel, 0x1111, cq), 0);
+  CU_ASSERT_EQUAL_FATAL(other.create_cq(c, uar, channel, 0x2222, cq2), 0);
+  auto raise = [&](uint32_t cqn) {
+    kilim::vhca::LockGuard guard(c.hca->lock());
+    kilim::test::raise_completion(*c.hca, cqn);
+  };
+  for (int i = 0; i < 3; i++) raise(r.cqn);
+  raise(other.cqn);
+  uint64_t event = 0;
+  CU_ASSERT_EQUAL(read(channel, &event, sizeof event), 8);
+  CU_ASSERT_EQUAL(event, 0x1111);
+  ib_uverbs_destroy_cq_resp resp{};
+  CU_ASSERT_EQUAL(r.destroy_cq(c, cq, resp), 0);
+  CU_ASSERT_EQUAL(resp.comp_events_reported, 1);
+  CU_ASSERT_EQUAL(resp.async_events_reported, 0);
+  CU_ASSERT_EQUAL(read(channel, &event, sizeof event), 8);
+  CU_ASSERT_EQUAL(event, 0x2222);
+  pollfd p{channel, POLLIN, 0};
+  CU_ASSERT_EQUAL(poll(&p, 1, 0), 0);
+  CU_ASSERT_EQUAL(other.destroy_cq(c, cq2, resp), 0);
+  CU_ASSERT_EQUAL(resp.comp_events_reported, 1);
+  close(channel);
+}
+
+void a_fatal_adapter_tells_every_asynchronous_file() {
+  Client c;
+  int fd[2];
+  CU_ASSERT_EQUAL_FATAL(c.async_fd(fd[0]), 0);
+  CU_ASSERT_EQUAL_FATAL(c.async_fd(fd[1]), 0);
+  {
+    kilim::vhca::LockGuard guard(c.hca->lock());
+    c.hca->fatal();
+  }
+  for (int f : fd) {
+    ib_uverbs_async_event_desc event{};
+    CU_ASSERT_EQUAL(read(f, &event, sizeof event), 16);
+    CU_ASSERT_EQUAL(event.event_type, 8);  // IBV_EVENT_DEVICE_FATAL
+    close(f);
+  }
+}
+
+void uar_pages_are_mapped_by_their_cookie() {
+  Client c;
+  uint32_t page = 0;
+  uint64_t offset = 0;
+  CU_ASSERT_EQUAL_FATAL(c.alloc_uar(page, &offset), 0);
+  DeviceFile::Mapping m;
+  CU_ASSERT_EQUAL(c.file->mmap(offset, 4096, PROT_WRITE, MAP_SHARED, m), 0);
+  CU_ASSERT(m.map_fd >= 0);
+  CU_ASSERT_EQUAL(c.file->mmap(offset, 8192, PROT_WRITE, MAP_SHARED, m), -EINVAL);
+  CU_ASSERT_EQUAL(c.file->mmap(offset, 4096, PROT_WRITE, MAP_PRIVATE, m), -EINVAL);
+  CU_ASSERT_EQUAL(c.file->mmap(offset + 4096, 4096, PROT_WRITE, MAP_SHARED, m), -EINVAL);
+  CU_ASSERT_EQUAL(c.file->mmap(0, 4096, PROT_WRITE, MAP_SHARED, m), -EINVAL);
+  CU_ASSERT_EQUAL(c.file->mmap(~uint64_t{0} << 12, 4096, PROT_WRITE, MAP_SHARED, m), -EINVAL);
+  // Another open of the device does not reach it.
+  DeviceFile second(*c.hca);
+  CU_ASSERT_EQUAL(get_context(second), 0);
+  CU_ASSERT_EQUAL(second.mmap(offset, 4096, PROT_WRITE, MAP_SHARED, m), -EINVAL);
+}
+
+void the_clock_page_is_for_reading() {
+  Client c;
+  DeviceFile::Mapping m;
+  CU_ASSERT_EQUAL(c.file->mmap(0x700000, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, m), -EPERM);
+  CU_ASSERT_EQUAL(c.file->mmap(0x700000, 8192, PROT_READ, MAP_SHARED, m), -EINVAL);
+  CU_ASSERT_EQUAL_FATAL(c.file->mmap(0x700000, 4096, PROT_READ, MAP_SHARED, m), 0);
+  mlx5_ib_clock_info info{};
+  CU_ASSERT_EQUAL(pread(m.map_fd, &info, sizeof info, static_cast<off_t>(m.map_offset)),
+                  static_cast<ssize_t>(sizeof info));
+  CU_ASSERT_EQUAL(info.mult, 1);
+  CU_ASSERT_EQUAL(info.mask, ~uint64_t{0});
+}
+
+int devx(Client& c, const std::vector<uint8_t>& in, std::vector<uint8_t>& out) {
+  return Ioctl(MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_OTHER)
+      .raw(MLX5_IB_ATTR_DEVX_OTHER_CMD_IN, static_cast<uint16_t>(in.size()),
+           reinterpret_cast<uintptr_t>(in.data()))
+      .raw(MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT, static_cast<uint16_t>(out.size()),
+           reinterpret_cast<uintptr_t>(out.data()))
+      .run(*c.file);
+}
+
+uint32_t general_cap(const char* profile, prm::CapField field) {
+  Client c(profile);
+  std::vector<uint8_t> in(16), out(16 + 4096);
+  in[0] = 1;  // QUERY_HCA_CAP, general, current
+  in[7] = 1;
+  CU_ASSERT_EQUAL(devx(c, in, out), 0);
+  CU_ASSERT_EQUAL(out[0], 0);
+  return prm::cap_get(std::as_bytes(std::span(out)).subspan(16), field);
+}
+
+void capabilities_follow_the_profile() {
+  CU_ASSERT_EQUAL(general_cap("cx6dx", prm::hca_cap::umr_fence), 1);
+  CU_ASSERT_EQUAL(general_cap("strong-fence", prm::hca_cap::umr_fence), 0);
+  CU_ASSERT_EQUAL(general_cap("no-fence", prm::hca_cap::umr_fence), 2);
+  CU_ASSERT_EQUAL(general_cap("cx6dx", prm::hca_cap::max_indirection), 4);
+  CU_ASSERT_EQUAL(general_cap("cx6dx", prm::hca_cap::log_max_klm_list_size), 16);
+  CU_ASSERT_EQUAL(general_cap("cx6dx", prm::hca_cap::max_wqe_sz_sq), 1024);
+  CU_ASSERT_EQUAL(general_cap("cx6dx", prm::hca_cap::port_type), 1);
+}
+
+void commands_are_refused_with_status_and_syndrome() {
+  Client c;
+  std::vector<uint8_t> in(16), out(16 + 4096), small(16);
+  in[0] = 1;
+  in[7] = 1;
+  CU_ASSERT_EQUAL(devx(c, in, small), -EREMOTEIO);
+  CU_ASSERT_EQUAL(small[0], 0x51);  // output too short
+  in[6] = 0xff;                     // no such group
+  CU_ASSERT_EQUAL(devx(c, in, out), -EREMOTEIO);
+  CU_ASSERT_EQUAL(out[0], 0x03);
+  CU_ASSERT(out[4] != 0 || out[5] != 0 || out[6] != 0 || out[7] != 0);
+  in = std::vector<uint8_t>(16);
+  in[0] = 0x07;  // QUERY_ADAPTER 0x101 is let pass, an unknown one is not
+  CU_ASSERT_EQUAL(devx(c, in, out), -EINVAL);
+  in[0] = in[1] = 1;
+  CU_ASSERT_EQUAL(devx(c, in, out), -EREMOTEIO);
+  CU_ASSERT_EQUAL(out[0], 0x02);  // known to mlx5_ib, not to this firmware
+  std::vector<uint8_t> tiny(8);
+  CU_ASSERT_EQUAL(devx(c, tiny, out), -EINVAL);
+}
+
+int create_mkey(Client& c, const prm::CreateMkeyIn& in, uint8_t* out, uint32_t& handle) {
+  Ioctl io(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_CREATE);
+  io.handle(MLX5_IB_ATTR_DEVX_OBJ_CREATE_HANDLE)
+      .raw(MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN, sizeof in, reinterpret_cast<uintptr_t>(&in))
+      .raw(MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_OUT, 16, reinterpret_cast<uintptr_t>(out));
+  int err = io.run(*c.file);
+  handle = static_cast<uint32_t>(io.attr(0).data);
+  return err;
+}
+
+void keys_are_made_and_destroyed_by_command() {
+  Client c;
+  uint32_t pd, pdn, handle;
+  CU_ASSERT_EQUAL_FATAL(c.alloc_pd(pd, &pdn), 0);
+  prm::CreateMkeyIn in{};
+  in.opcode = kilim::be16{prm::cmd::create_mkey};
+  in.mkc.flags = kilim::be32{prm::mkc::free::at(1u) | prm::mkc::umr_en::at(1u) |
+                             prm::mkc::local_read::at(1u) | prm::mkc::access_mode_1_0::at(2u)};
+  in.mkc.qpn_mkey = kilim::be32{0xffffff00};
+  in.mkc.flags_pd = kilim::be32{pdn};
+  in.mkc.translations_octword_size = kilim::be32{4};
+  uint8_t out[16]{};
+  CU_ASSERT_EQUAL(create_mkey(c, in, out, handle), 0);
+  CU_ASSERT((out[9] | out[10] | out[11]) != 0);
+  CU_ASSERT_EQUAL(c.destroy(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_DESTROY,
+                            MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE, handle),
+                  0);
+  // A list that is said to be longer than the command, a key of no PD, and one of pages.
+  prm::CreateMkeyIn bad = in;
+  bad.translations_octword_actual_size = kilim::be32{0xffffffff};
+  CU_ASSERT_EQUAL(create_mkey(c, bad, out, handle), -EREMOTEIO);
+  CU_ASSERT_EQUAL(out[0], 0x50);
+  bad = in;
+  bad.mkc.flags_pd = kilim::be32{pdn + 5};
+  CU_ASSERT_EQUAL(create_mkey(c, bad, out, handle), -EREMOTEIO);
+  CU_ASSERT_EQUAL(out[0], 0x05);
+  bad = in;
+  prm::mkc::access_mode_1_0::set(bad.mkc, 1u);
+  CU_ASSERT_EQUAL(create_mkey(c, bad, out, handle), -EREMOTEIO);
+  CU_ASSERT_EQUAL(out[0], 0x03);
+  CU_ASSERT_EQUAL(c.destroy_pd(pd), 0);
+}
+
+void an_adapter_without_devx_has_no_devx_objects() {
+  auto hca = make_hca("no-devx");
+  DeviceFile file(*hca);
+  CU_ASSERT_EQUAL(get_context(file), -EINVAL);
+  CU_ASSERT_EQUAL(get_context(file, 0), 0);
+  CU_ASSERT_EQUAL(Ioctl(MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_OTHER).run(file),
+                  -EPROTONOSUPPORT);
+  // With DevX, but not asked for: there, and refused.
+  Client with;
+  DeviceFile plain(*with.hca);
+  CU_ASSERT_EQUAL(get_context(plain, 0), 0);
+  with.file.reset();
+  uint8_t in[16]{1, 0, 0, 0, 0, 0, 0, 1}, out[16]{};
+  CU_ASSERT_EQUAL(Ioctl(MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_OTHER)
+                      .out(MLX5_IB_ATTR_DEVX_OTHER_CMD_IN, in)
+                      .out(MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT, out)
+                      .run(plain),
+                  -EINVAL);
+}
+
+void the_first_gid_is_link_local_and_of_roce_v2() {
+  Client c;
+  ib_uverbs_gid_entry e{};
+  auto query = [&](uint32_t port, uint32_t index) {
+    return Ioctl(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY)
+        .in(UVERBS_ATTR_QUERY_GID_ENTRY_PORT, uint64_t{port})
+        .in(UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX, uint64_t{index})
+        .in(UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS, uint32_t{0})
+        .out(UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, e)
+        .run(*c.file);
+  };
+  CU_ASSERT_EQUAL(query(1, 0), 0);
+  const uint8_t expected[16]{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0x4b, 0x01, 0xff, 0xfe, 2, 3, 4};
+  CU_ASSERT_EQUAL(std::memcmp(e.gid, expected, 16), 0);
+  CU_ASSERT_EQUAL(e.gid_type, IB_UVERBS_GID_TYPE_ROCE_V2);
+  CU_ASSERT_EQUAL(query(1, 1), -ENODATA);
+  CU_ASSERT_EQUAL(query(1, 16), -EINVAL);
+  CU_ASSERT_EQUAL(query(2, 0), -EINVAL);
+  CU_ASSERT_EQUAL(query(0, 0), -EINVAL);
+  ib_uverbs_gid_entry table[4]{};
+  uint64_t count = 0;
+  CU_ASSERT_EQUAL(Ioctl(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE)
+                      .in(UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE, uint64_t{sizeof e})
+                      .in(UVERBS_ATTR_QUERY_GID_TABLE_FLAGS, uint32_t{0})
+                      .out(UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES, table)
+                      .out(UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES, count)
+                      .run(*c.file),
+                  0);
+  CU_ASSERT_EQUAL(count, 1);
+  CU_ASSERT_EQUAL(std::memcmp(table[0].gid, expected, 16), 0);
+}
+
+void a_child_after_fork_has_nothing() {
+  Client c;
+  uint32_t pd;
+  CU_ASSERT_EQUAL_FATAL(c.alloc_pd(pd), 0);
+  c.file->disown_after_fork();
+  CU_ASSERT_EQUAL(c.destroy_pd(pd), -EIO);
+  DeviceFile::Mapping m;
+  CU_ASSERT_EQUAL(c.file->mmap(0x700000, 4096, PROT_READ, MAP_SHARED, m), -EIO);
+}
+
+void queues_of_odd_shapes_are_refused() {
+  Client c;
+  static Rings r;
+  uint32_t pd, uar, cq, qp;
+  CU_ASSERT_EQUAL_FATAL(c.alloc_pd(pd), 0);
+  CU_ASSERT_EQUAL_FATAL(c.alloc_uar(uar), 0);
+  CU_ASSERT_EQUAL_FATAL(r.create_cq(c, uar, -1, 1, cq), 0);
+  auto attempt = [&](auto change, uint64_t type = IB_UVERBS_QPT_RC) {
+    mlx5_ib_create_qp cmd = r.driver_part(uar);
+    change(cmd);
+    return r.create_qp(c, cmd, type, pd, cq, qp);
+  };
+  auto same = [](mlx5_ib_create_qp&) {};
+  CU_ASSERT_EQUAL(attempt([](auto& q) { q.sq_wqe_count = 63; }), -EINVAL);
+  CU_ASSERT_EQUAL(attempt([](auto& q) { q.sq_wqe_count = 1u << 31; }), -EINVAL);
+  CU_ASSERT_EQUAL(attempt([](auto& q) { q.rq_wqe_count = 65536; }), -EINVAL);
+  CU_ASSERT_EQUAL(attempt([](auto& q) { q.rq_wqe_shift = 200; }), -EINVAL);
+  CU_ASSERT_EQUAL(attempt([](auto& q) { q.flags = 0; }), -EINVAL);
+  CU_ASSERT_EQUAL(attempt([](auto& q) { q.flags |= MLX5_QP_FLAG_TUNNEL_OFFLOADS; }), -EINVAL);
+  CU_ASSERT_EQUAL(attempt([](auto& q) { q.uidx = 1u << 24; }), -EINVAL);
+  CU_ASSERT_EQUAL(attempt([](auto& q) { q.bfreg_index = 999; }), -EINVAL);
+  CU_ASSERT_EQUAL(attempt([](auto& q) { q.buf_addr = 0x1000; }), -EFAULT);
+  CU_ASSERT_EQUAL(attempt([](auto& q) { q.db_addr = ~uint64_t{63}; }), -EINVAL);
+  CU_ASSERT_EQUAL(attempt(same, 77), -EINVAL);
+  for (uint64_t absent : {uint64_t{IB_UVERBS_QPT_UD}, uint64_t{IB_UVERBS_QPT_UC},
+                          uint64_t{IB_UVERBS_QPT_XRC_INI}, uint64_t{IB_UVERBS_QPT_DRIVER}})
+    CU_ASSERT_EQUAL(attempt(same, absent), -EOPNOTSUPP);
+  ib_uverbs_destroy_qp_resp resp{};
+  CU_ASSERT_EQUAL(attempt(same), 0);
+  CU_ASSERT_EQUAL(r.destroy_qp(c, qp, resp), 0);
+}
+
+constexpr Case cases[] = {
+    {"what is used cannot be destroyed", what_is_used_cannot_be_destroyed},
+    {"closing the device releases everything", closing_the_device_releases_everything},
+    {"channels that the client closed are forgotten",
+     channels_that_the_client_closed_are_forgotten},
+    {"only events that were read are counted", only_events_that_were_read_are_counted},
+    {"a fatal adapter tells every asynchronous file",
+     a_fatal_adapter_tells_every_asynchronous_file},
+    {"UAR pages are mapped by their cookie", uar_pages_are_mapped_by_their_cookie},
+    {"the clock page is for reading", the_clock_page_is_for_reading},
+    {"capabilities follow the profile", capabilities_follow_the_profile},
+    {"commands are refused with status and syndrome",
+     commands_are_refused_with_status_and_syndrome},
+    {"keys are made and destroyed by command", keys_are_made_and_destroyed_by_command},
+    {"an adapter without DevX has no DevX objects", an_adapter_without_devx_has_no_devx_objects},
+    {"the first GID is link-local and of RoCE v2", the_first_gid_is_link_local_and_of_roce_v2},
+    {"a child after fork has nothing", a_child_after_fork_has_nothing},
+    {"queues of odd shapes are refused", queues_of_odd_shapes_are_refused},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("uverbs: objects", cases)
