@@ -62,8 +62,6 @@ Syndrome put_together(HcaState& hca, const Qp& qp, const SendWqe& wqe,
                    {qp.spec.pd, qp.qpn.value(), prm::mkey::local_read}};
   Transfer t = gather_bytes(hca.works.translator, from, eth.frame.data() + head.bytes, list.total);
   if (!t.ok()) {
-    hca.works.journal->error(qp.qpn, Syndrome::local_prot, wqe.opcode, wqe.index,
-                             deny_name(t.source));
     return Syndrome::local_prot;
   }
   hca.works.journal->translated(list.count > 0 ? list.segments[0].key : 0, t.pieces, list.total);

@@ -113,6 +113,10 @@ int Hca::destroy_flow(uint32_t rule) {
   return eth_destroy_flow(*state_, rule);
 }
 
+PortCounters Hca::port_counters(uint32_t port) {
+  return eth_port_counters(*state_, port);
+}
+
 Result<PortAttr> Hca::query_port(uint32_t port) {
   if (port == 0 || port > std::max<std::size_t>(1, state_->config.wires.size()))
     return Error{EINVAL, "no such port"};
