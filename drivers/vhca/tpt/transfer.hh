@@ -12,11 +12,12 @@
 namespace kilim::vhca {
 
 // One data segment in host order. `immediate`: addr is the adapter's own memory (inline data).
+// Trivial: arrays of it are made for each WQE and filled as far as needed.
 struct Segment {
-  uint64_t addr = 0;
-  uint64_t bytes = 0;
-  uint32_t key = 0;
-  bool immediate = false;
+  uint64_t addr;
+  uint64_t bytes;
+  uint32_t key;
+  bool immediate;
 };
 
 struct SegmentList {

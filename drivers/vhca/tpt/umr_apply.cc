@@ -38,7 +38,7 @@ struct Decoded {
   uint32_t octowords = 0;
   uint32_t first = 0;                  // of them in the key's list
   std::span<const std::byte> inlined;  // the list, where it is in the WQE
-  Segment pointer;                     // where it is not
+  Segment pointer{};                   // where it is not
 };
 
 bool has(const Decoded& d, uint8_t flag) noexcept {
