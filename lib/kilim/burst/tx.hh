@@ -33,6 +33,7 @@ struct KeySlots {
   const Lkey* keys = nullptr;
   uint32_t* free = nullptr;  // a stack of slots
   uint32_t free_count = 0;
+  pool::Stash* headers = nullptr;  // takes back pieces that are followed by another
 };
 
 // One send queue as a burst sees it. Whoever assembles it keeps queue memory and pool alive.
@@ -73,7 +74,7 @@ void give_back(TxQueue& q, std::span<const pool::Handle> done) noexcept {
       if (h.has(pool::Handle::key))
         q.slots->free[q.slots->free_count++] = h.index;
       else
-        q.stash->free_one(h);
+        (h.has(pool::Handle::more) ? q.slots->headers : q.stash)->free_one(h);
     }
   } else {
     q.stash->free(done);

@@ -52,6 +52,13 @@ Status Port::configure(const QueueSizes& sizes, const pool::ArenaMemory& arena) 
   return Done{};
 }
 
+void Port::unconfigure() noexcept {
+  stop();
+  rx_.clear();
+  tx_.clear();
+  region_.reset();
+}
+
 Status Port::set_rx(uint32_t queue, const RxSetup& setup) {
   if (started_ || queue >= rx_.size()) return Error{EINVAL, "no such receive queue to set up"};
   if (setup.stash == nullptr) return Error{EINVAL, "a receive queue needs its worker's stash"};
@@ -113,7 +120,7 @@ Status Port::make_queues() {
     TxSlot& tx = tx_[i];
     if (Status s = make_pair(i); !s) return s;
     if (tx.setup.keys != 0) {
-      auto weaver = Weaver::create(device(), arena_, {.keys = tx.setup.keys, .arena_key = key});
+      auto weaver = Weaver::create(device(), arena_, {.keys = tx.setup.keys, .arena_key = key, .headers = tx.setup.headers});
       if (!weaver) return weaver.error();
       tx.weaver = *std::move(weaver);
     }

@@ -60,6 +60,8 @@ class Port {
 
   // Stopped ports only. Registers the arena with the device.
   Status configure(const QueueSizes& sizes, const pool::ArenaMemory& arena);
+  // Stops the port and forgets arena and stashes, which may go away afterwards.
+  void unconfigure() noexcept;
   // Says who serves a queue. Configured and stopped ports only.
   Status set_rx(uint32_t queue, const RxSetup& setup);
   Status set_tx(uint32_t queue, const TxSetup& setup);

@@ -64,13 +64,19 @@ std::vector<uint32_t> posted_buffers(RxSlot& slot) {
 void empty_tx(TxSlot& slot) noexcept {
   if (slot.queue == nullptr) return;
   pool::Stash& stash = *slot.setup.stash;
+  pool::Stash& headers = slot.setup.headers == nullptr ? stash : *slot.setup.headers;
   stash.release_owner();
+  headers.release_owner();
   const burst::SentRing::Done left = slot.queue->sent.pop_all();
-  for (const std::span<const pool::Handle> part : {left.first, left.second})
-    for (const pool::Handle h : part)
-      if (!h.has(pool::Handle::key)) stash.free_one(h);
+  for (const std::span<const pool::Handle> part : {left.first, left.second}) {
+    if (slot.weaver != nullptr)
+      slot.weaver->abandon(part, stash);
+    else
+      stash.free(part);
+  }
   if (slot.weaver != nullptr) slot.weaver->abandon_all(stash);
   stash.release_owner();
+  headers.release_owner();
 }
 
 }  // namespace kilim::port

@@ -40,7 +40,8 @@ struct TxSetup {
   pool::Stash* stash = nullptr;
   burst::TxConfig config;
   uint8_t offload = queue::EthOffload::none;
-  uint32_t keys = 0;  // of its weaver; config.woven asks for some
+  uint32_t keys = 0;               // of its weaver; config.woven asks for some
+  pool::Stash* headers = nullptr;  // of the same worker; where the weaver gets header buffers
 };
 
 // The order matters: what is made last is destroyed first.

@@ -72,6 +72,7 @@ Result<std::unique_ptr<Weaver>> Weaver::create(device::Device& device, const poo
                                                const WeaverConfig& config) {
   if (config.keys == 0 || (config.keys & (config.keys - 1)) != 0 || config.keys > 8192)
     return Error{EINVAL, "a weaver has 1 to 8192 keys, a power of two"};
+  if (config.headers == nullptr) return Error{EINVAL, "a weaver needs a stash of header buffers"};
   if (!device.caps().umr)
     return Error{EOPNOTSUPP, "the device weaves no keys (no UMR): use another forwarding mode"};
   std::unique_ptr<Weaver> w(new Weaver(arena, config));
@@ -103,7 +104,7 @@ Status Weaver::set_up(device::Device& device) {
     lkeys_.push_back(key->lkey);
     free_slots_.push_back(slot);
   }
-  slots_ = {lkeys_.data(), free_slots_.data(), config_.keys};
+  slots_ = {lkeys_.data(), free_slots_.data(), config_.keys, config_.headers};
   handles_.resize(std::size_t{config_.keys} * 4);
   bursts_.resize(config_.keys);
   weaving_ = burst::SentRing(handles_, bursts_);
@@ -147,8 +148,9 @@ bool Weaver::weave_one(queue::WqeCursor& c, pool::Handle packet, pool::Handle he
   return true;
 }
 
-uint32_t Weaver::weave(std::span<const pool::Handle> packets, pool::Stash& headers) noexcept {
+uint32_t Weaver::weave(std::span<const pool::Handle> packets) noexcept {
   if (failed_) return 0;
+  pool::Stash& headers = *config_.headers;
   queue::WqeCursor c{*sq_};
   uint32_t n = 0;
   for (const pool::Handle packet : packets) {
@@ -204,7 +206,7 @@ void Weaver::abandon(std::span<const pool::Handle> chains, pool::Stash& stash) n
     if (h.has(pool::Handle::key))
       slots_.free[slots_.free_count++] = h.index;
     else
-      stash.free_one(h);
+      (h.has(pool::Handle::more) ? *slots_.headers : stash).free_one(h);
   }
 }
 

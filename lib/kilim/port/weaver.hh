@@ -25,6 +25,7 @@ namespace kilim::port {
 struct WeaverConfig {
   uint32_t keys = 512;  // woven packets between weaving and transmission; a power of two
   Lkey arena_key;       // of the arena, for this device
+  pool::Stash* headers = nullptr;  // of the worker: where header buffers come from and return
 };
 
 struct WeaverStats {
@@ -51,22 +52,24 @@ class Weaver {
   // Packets that the next weave() surely takes and `tx` surely sends.
   [[nodiscard]] uint32_t room(const burst::TxQueue& tx) const noexcept;
 
-  // Takes the packets that it returns the count of: each gets a header buffer from `headers` with a
-  // copy of its headers, and a key over that and the rest of the packet. One doorbell. Fewer: no
+  // Takes the packets that it returns the count of: each gets a header buffer with a copy of its
+  // headers, and a key over that and the rest of the packet. One doorbell. Fewer: no
   // header buffer or no key left.
-  uint32_t weave(std::span<const pool::Handle> packets, pool::Stash& headers) noexcept;
+  uint32_t weave(std::span<const pool::Handle> packets) noexcept;
 
   // Woven packets whose keys have completed, three handles each (key, header, payload), ready for a
   // woven transmit burst. The caller holds them from now on. `out` has room for 3 * keys.
   uint32_t collect(std::span<pool::Handle> out) noexcept;
 
-  // Gives back packets that will not be sent: buffers to `stash`, slots to the weaver.
+  // Gives back packets that will not be sent: payloads to `stash`, the rest to the weaver.
   void abandon(std::span<const pool::Handle> chains, pool::Stash& stash) noexcept;
   // What is still being woven, when the queue is stopped.
   void abandon_all(pool::Stash& stash) noexcept;
   void release_owner() noexcept;
 
   [[nodiscard]] bool failed() const noexcept { return failed_; }
+  // Nothing is between weave() and collect().
+  [[nodiscard]] bool idle() const noexcept { return weaving_.held() == 0; }
   [[nodiscard]] WeaverStats stats() const noexcept { return {woven_.read(), errors_.read()}; }
 
  private:

@@ -23,6 +23,7 @@ struct Bench {
   pool::Arena arena = *pool::Arena::over(memory, pool::default_stride, side.data());
   std::optional<pool::Pool> pool;
   std::optional<pool::Stash> stash;
+  std::optional<pool::Stash> headers;
   test::RxMemory rx_memory;
   test::TxMemory tx_memory;
   std::optional<RxQueue> rx;
@@ -30,6 +31,7 @@ struct Bench {
   std::array<Lkey, 16> keys{};
   std::array<uint32_t, 16> free_slots{};
   KeySlots slots;
+  uint32_t headers_back = 0;
 
   Bench() {
     CU_ASSERT_TRUE_FATAL(test::start_eal());
@@ -53,10 +55,13 @@ struct Bench {
                        .key = arena_key,
                        .slots = &slots});
     for (uint32_t i = 0; i < keys.size(); i++) keys[i] = Lkey{0x100 + i};
-    slots = {keys.data(), free_slots.data(), 0};
+    headers.emplace(*pool);
+    slots = {keys.data(), free_slots.data(), 0, &*headers};
   }
   uint32_t outstanding() {
     stash->flush();
+    headers_back = headers->held();
+    headers->flush();
     return buffers - pool->available();
   }
 };
@@ -245,6 +250,7 @@ void woven_is_one_segment() {
   CU_ASSERT_EQUAL(b.slots.free_count, 1u);
   CU_ASSERT_EQUAL(b.free_slots[0], 7u);
   CU_ASSERT_EQUAL(b.outstanding(), 0u);
+  CU_ASSERT_EQUAL(b.headers_back, 1u);  // the piece with one behind it
 }
 
 void dead_queue_takes_nothing() {

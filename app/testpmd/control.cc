@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "control.hh"
+
+#include <rte_launch.h>
+#include <rte_lcore.h>
+#include <signal.h>
+#include <time.h>
+
+namespace kilim::testpmd {
+
+bool volatile stop_requested = false;
+
+namespace {
+
+constexpr uint64_t second = 1'000'000'000;
+constexpr uint64_t tick_every = second / 1000;
+constexpr uint64_t drain_at_most = second;
+
+void on_signal(int) {
+  stop_requested = true;
+}
+
+uint64_t now_ns() noexcept {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<uint64_t>(t.tv_sec) * second + static_cast<uint64_t>(t.tv_nsec);
+}
+
+int run_lane(void* worker) {
+  static_cast<worker::Worker*>(worker)->run();
+  return 0;
+}
+
+double seconds(uint64_t ns) {
+  return static_cast<double>(ns) / 1e9;
+}
+
+}  // namespace
+
+void catch_signals() noexcept {
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+bool Control::enough() noexcept {
+  if (options_.num_packets == 0) return false;
+  uint64_t sum = 0;
+  for (Lane& lane : forwarder_.lanes())
+    for (const auto& s : lane.streams) sum += s->forwarded.read() + s->dropped.read();
+  return sum >= options_.num_packets;
+}
+
+Control::State Control::while_running(uint64_t now) noexcept {
+  if (next_print_ != 0 && now >= next_print_) {
+    next_print_ = now + options_.stats_period * second;
+    print_text(live_, collect(forwarder_, seconds(now - started_)), "statistics");
+  }
+  const bool over = options_.duration != 0 && now - started_ >= options_.duration * second;
+  if (!stop_requested && !over && !enough()) return State::running;
+  ended_ = now;
+  deadline_ = now + drain_at_most;
+  forwarder_.drain();
+  return State::draining;
+}
+
+Control::State Control::while_draining(uint64_t now) noexcept {
+  if (!forwarder_.drained() && now < deadline_) return State::draining;
+  forwarder_.stop();
+  return State::done;
+}
+
+void Control::tick() noexcept {
+  const uint64_t now = now_ns();
+  if (now < next_tick_) return;
+  next_tick_ = now + tick_every;
+  if (state_ == State::running)
+    state_ = while_running(now);
+  else if (state_ == State::draining)
+    state_ = while_draining(now);
+}
+
+uint32_t Control::poll(void* self, uint32_t) noexcept {
+  static_cast<Control*>(self)->tick();
+  return 0;
+}
+
+Report Control::run() {
+  started_ = now_ns();
+  if (options_.stats_period != 0) next_print_ = started_ + options_.stats_period * second;
+  if (forwarder_.alone()) {
+    worker::Worker& only = *forwarder_.lanes()[0].worker;
+    only.add({poll, this, "control"});
+    only.run();
+  } else {
+    for (Lane& lane : forwarder_.lanes())
+      rte_eal_remote_launch(run_lane, lane.worker.get(), lane.lcore);
+    while (state_ != State::done) {
+      tick();
+      const timespec pause{0, static_cast<long>(tick_every)};
+      nanosleep(&pause, nullptr);
+    }
+    rte_eal_mp_wait_lcore();
+  }
+  return collect(forwarder_, seconds(ended_ - started_));
+}
+
+}  // namespace kilim::testpmd

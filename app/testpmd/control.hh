@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Runs a forwarder until a signal, the time or the number of packets ends it; then drains it and
+// gives the final report. Main lcore; with a single lcore it is one more poller of that lcore.
+#pragma once
+
+#include <cstdint>
+
+#include "forwarder.hh"
+#include "stats.hh"
+
+namespace kilim::testpmd {
+
+// Set by SIGINT and SIGTERM from then on.
+extern bool volatile stop_requested;
+void catch_signals() noexcept;
+
+class Control {
+ public:
+  Control(Forwarder& forwarder, const Options& options, std::FILE* live) noexcept
+      : forwarder_(forwarder), options_(options), live_(live) {}
+
+  // Blocks until the run is over and all lanes have ended.
+  Report run();
+
+ private:
+  enum class State : uint8_t { running, draining, done };
+
+  void tick() noexcept;
+  State while_running(uint64_t now) noexcept;
+  State while_draining(uint64_t now) noexcept;
+  [[nodiscard]] bool enough() noexcept;
+  static uint32_t poll(void* self, uint32_t) noexcept;
+
+  Forwarder& forwarder_;
+  const Options& options_;
+  std::FILE* live_;
+  State state_ = State::running;
+  uint64_t started_ = 0;   // nanoseconds
+  uint64_t ended_ = 0;     // when draining began
+  uint64_t deadline_ = 0;  // of draining
+  uint64_t next_tick_ = 0;
+  uint64_t next_print_ = 0;
+};
+
+}  // namespace kilim::testpmd

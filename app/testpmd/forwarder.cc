@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "forwarder.hh"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include <rte_lcore.h>
+
+#include "net/kilim/native.hh"
+
+namespace kilim::testpmd {
+namespace {
+
+Exit failed(const std::string& about, const Error& e) {
+  return {1, about + ": " + e.what + " (" + std::strerror(e.code) + ")"};
+}
+
+// Testpmd's default peers: 02:00:00:00:00:PORT.
+Mac default_peer(uint32_t port) {
+  return {2, 0, 0, 0, 0, static_cast<uint8_t>(port)};
+}
+
+bool settled(Stream& s) noexcept {
+  if (s.tx == nullptr) return true;
+  if (port::Weaver* w = s.tx->weaver(s.tx_queue); w != nullptr && !w->failed() && !w->idle())
+    return false;
+  const burst::TxQueue& q = s.tx->tx_queue(s.tx_queue);
+  return q.failed || q.sent.held() == 0;
+}
+
+uint32_t run_stream(void* context, uint32_t) noexcept {
+  auto& s = *static_cast<Stream*>(context);
+  const uint32_t did = s.turn(s);
+  if (s.draining && did == 0 && settled(s)) s.idle_since_drain.add(1);
+  return did;
+}
+
+}  // namespace
+
+std::variant<std::unique_ptr<Forwarder>, Exit> Forwarder::create(const Options& options,
+                                                                 const bool volatile& stop) {
+  std::unique_ptr<Forwarder> f(new Forwarder);
+  f->options_ = options;
+  f->engine_ = find_engine(options.mode);
+  constexpr Step steps[] = {&Forwarder::find_ports,   &Forwarder::choose_lcores,
+                            &Forwarder::make_memory,  &Forwarder::make_lanes,
+                            &Forwarder::make_streams, &Forwarder::start_ports,
+                            &Forwarder::make_workers};
+  for (const Step step : steps) {
+    if (stop) return Exit{1, "interrupted during set-up; everything is given back"};
+    if (auto exit = ((*f).*step)()) return *std::move(exit);
+  }
+  return f;
+}
+
+// Ports before stashes before pools before the arena.
+Forwarder::~Forwarder() {
+  for (Lane& lane : lanes_) lane.worker.reset();
+  for (port::Port* p : ports_) p->unconfigure();
+  lanes_.clear();
+}
+
+std::optional<Exit> Forwarder::find_ports() {
+  for (unsigned i = 0; kilim_port* p = rte_pmd_kilim_port_at(i); i++)
+    ports_.push_back(&net::native(p));
+  if (ports_.empty())
+    return Exit{1,
+                "no port: give EAL one before `--`, for example --vdev "
+                "net_kilim0,hca=vhca0,wire=pcap:in.pcap:out.pcap (a message above says why if you "
+                "did; --help lists the devargs)"};
+  for (const auto& [port, mac] : options_.peers)
+    if (port >= ports_.size())
+      return Exit{1, "--eth-peer names port " + std::to_string(port) + " and there are " +
+                         std::to_string(ports_.size()) + " (0 is the first)"};
+  return std::nullopt;
+}
+
+uint32_t Forwarder::streams_a_port(uint32_t port) const noexcept {
+  const port::QueueSizes sizes = sizes_of(*ports_[port]);
+  return engine_->receives ? sizes.rxq : sizes.txq;
+}
+
+std::optional<Exit> Forwarder::choose_lcores() {
+  for (uint32_t p = 0; p < ports_.size(); p++) stream_count_ += streams_a_port(p);
+  unsigned lcore;
+  RTE_LCORE_FOREACH_WORKER(lcore) lcores_.push_back(lcore);
+  alone_ = lcores_.empty();
+  if (alone_) lcores_.push_back(rte_get_main_lcore());
+  if (options_.nb_cores > lcores_.size())
+    return Exit{1, "--nb-cores=" + std::to_string(options_.nb_cores) + " and EAL has " +
+                       std::to_string(lcores_.size()) +
+                       " to forward: name more with -l, the first is the main lcore"};
+  lcores_.resize(std::min(options_.nb_cores, stream_count_));
+  return std::nullopt;
+}
+
+port::QueueSizes Forwarder::sizes_of(const port::Port& port) const noexcept {
+  port::QueueSizes s = port.defaults();
+  if (options_.rxq != 0) s.rxq = options_.rxq;
+  if (options_.txq != 0) s.txq = options_.txq;
+  if (options_.rxd != 0) s.rxd = options_.rxd;
+  if (options_.txd != 0) s.txd = options_.txd;
+  return s;
+}
+
+// Enough for every ring to be full, every stash to be full and every lane to hold a burst.
+std::optional<Exit> Forwarder::make_memory() {
+  uint32_t need = static_cast<uint32_t>(lcores_.size()) * (pool::Stash::capacity + max_burst);
+  uint32_t headers = 0;
+  for (port::Port* p : ports_) {
+    const port::QueueSizes s = sizes_of(*p);
+    need += s.rxq * s.rxd + s.txq * s.txd;
+    if (engine_->woven) headers += s.txq * options_.keys;
+  }
+  if (headers != 0) headers += static_cast<uint32_t>(lcores_.size()) * pool::Stash::capacity;
+  if (options_.total_mbufs != 0) need = options_.total_mbufs;
+  pool::ArenaConfig config;
+  config.buffers = need + headers;
+  config.stride = pool::stride_for(std::max(options_.mbuf_size, options_.tx_length));
+  config.numa_node = ports_[0]->device().numa_node();
+  auto memory = pool::ArenaMemory::create(config);
+  if (!memory) {
+    const uint64_t mib = (uint64_t{config.buffers} * config.stride >> 20) + 1;
+    return failed("packet buffers, " + std::to_string(mib) + " MiB", memory.error());
+  }
+  memory_.emplace(*std::move(memory));
+  auto pool = pool::Pool::create(memory_->arena(), {.name = "testpmd", .count = need});
+  if (!pool) return failed("packet pool", pool.error());
+  pool_.emplace(*std::move(pool));
+  if (headers == 0) return std::nullopt;
+  auto header_pool = pool::Pool::create(
+      memory_->arena(), {.name = "testpmd_headers", .first = need, .count = headers});
+  if (!header_pool) return failed("header pool", header_pool.error());
+  header_pool_.emplace(*std::move(header_pool));
+  return std::nullopt;
+}
+
+std::optional<Exit> Forwarder::make_lanes() {
+  for (const uint32_t lcore : lcores_) {
+    Lane lane;
+    lane.lcore = lcore;
+    lane.stash = std::make_unique<pool::Stash>(*pool_);
+    if (header_pool_) lane.headers = std::make_unique<pool::Stash>(*header_pool_);
+    lanes_.push_back(std::move(lane));
+  }
+  return std::nullopt;
+}
+
+uint32_t Forwarder::partner(uint32_t port) const noexcept {
+  const uint32_t other = port ^ 1u;
+  return other < ports_.size() ? other : port;
+}
+
+void Forwarder::add_stream(uint32_t port, uint32_t queue) {
+  uint32_t made = 0;
+  for (const Lane& l : lanes_) made += static_cast<uint32_t>(l.streams.size());
+  Lane& lane = lanes_[made % lanes_.size()];
+  auto s = std::make_unique<Stream>();
+  s->turn = engine_->turn;
+  const uint32_t out = engine_->receives ? partner(port) : port;
+  if (engine_->receives) s->rx = ports_[port];
+  if (engine_->transmits) s->tx = ports_[out];
+  s->rx_queue = queue;
+  s->tx_queue = queue;
+  s->tx_port = out;
+  s->stash = lane.stash.get();
+  s->headers = lane.headers.get();
+  s->burst = options_.burst;
+  const auto peer = options_.peers.find(out);
+  s->peer = peer != options_.peers.end() ? peer->second : default_peer(out);
+  s->tx_length = options_.tx_length;
+  if (options_.num_packets != 0)
+    s->tx_limit = options_.num_packets / stream_count_ +
+                  (made < options_.num_packets % stream_count_ ? 1 : 0);
+  if (engine_->woven) s->chains.resize(std::size_t{options_.keys} * 3);
+  lane.streams.push_back(std::move(s));
+}
+
+std::optional<Exit> Forwarder::make_streams() {
+  for (uint32_t p = 0; p < ports_.size(); p++)
+    for (uint32_t q = 0; q < streams_a_port(p); q++) add_stream(p, q);
+  return std::nullopt;
+}
+
+// Queues that no stream uses belong to the first lane, which never polls them.
+Status Forwarder::configure(port::Port& port) {
+  const port::QueueSizes sizes = sizes_of(port);
+  if (Status s = port.configure(sizes, *memory_); !s) return s;
+  const auto woven_keys = engine_->woven ? options_.keys : 0;
+  for (uint32_t q = 0; q < sizes.rxq; q++) (void)port.set_rx(q, {.stash = lanes_[0].stash.get()});
+  for (uint32_t q = 0; q < sizes.txq; q++) (void)port.set_tx(q, {.stash = lanes_[0].stash.get()});
+  for (Lane& lane : lanes_) {
+    for (const auto& s : lane.streams) {
+      if (s->rx == &port)
+        if (Status st = port.set_rx(s->rx_queue, {.stash = s->stash}); !st) return st;
+      if (s->tx != &port) continue;
+      const port::TxSetup setup{.stash = s->stash,
+                                .config = {.woven = engine_->woven},
+                                .keys = woven_keys,
+                                .headers = s->headers};
+      if (Status st = port.set_tx(s->tx_queue, setup); !st) return st;
+    }
+  }
+  return Done{};
+}
+
+std::optional<Exit> Forwarder::start_ports() {
+  for (port::Port* p : ports_) {
+    if (Status s = configure(*p); !s) return failed(p->name(), s.error());
+    if (Status s = p->start(); !s) return failed(p->name(), s.error());
+  }
+  return std::nullopt;
+}
+
+std::optional<Exit> Forwarder::make_workers() {
+  auto quiescence = worker::Quiescence::create(RTE_MAX_LCORE);
+  if (!quiescence) return failed("workers", quiescence.error());
+  quiescence_.emplace(*std::move(quiescence));
+  for (Lane& lane : lanes_) {
+    worker::WorkerConfig config;
+    config.lcore = lane.lcore;
+    config.idle = options_.idle;
+    config.quiescence = &*quiescence_;
+    auto made = worker::Worker::create(config);
+    if (!made) return failed("lcore " + std::to_string(lane.lcore), made.error());
+    lane.worker = *std::move(made);
+    // The devices of this lane's streams, each once and before the streams.
+    std::vector<port::Port*> seen;
+    for (const auto& s : lane.streams) {
+      for (port::Port* p : {s->rx, s->tx}) {
+        if (p == nullptr || std::find(seen.begin(), seen.end(), p) != seen.end()) continue;
+        seen.push_back(p);
+        if (p->poller().fn != nullptr) lane.worker->add(p->poller());
+      }
+    }
+    for (const auto& s : lane.streams) lane.worker->add({run_stream, s.get(), engine_->name});
+  }
+  return std::nullopt;
+}
+
+void Forwarder::drain() noexcept {
+  for (Lane& lane : lanes_) {
+    for (const auto& s : lane.streams) {
+      auto begin = [](void* c) noexcept { static_cast<Stream*>(c)->draining = true; };
+      while (!lane.worker->post({begin, s.get()})) {
+      }
+    }
+  }
+}
+
+bool Forwarder::drained() const noexcept {
+  for (const Lane& lane : lanes_)
+    for (const auto& s : lane.streams)
+      if (s->idle_since_drain.read() == 0) return false;
+  return true;
+}
+
+void Forwarder::stop() noexcept {
+  for (Lane& lane : lanes_) lane.worker->stop();
+}
+
+}  // namespace kilim::testpmd

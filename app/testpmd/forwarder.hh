@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The assembly of a run: arena and pools, ports with their queues, streams spread over workers.
+// Made, started and stopped on the main lcore; whatever way it ends, everything is given back.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "forward.hh"
+#include "kilim/worker/worker.hh"
+#include "options.hh"
+
+namespace kilim::testpmd {
+
+// A worker with what belongs to its lcore alone.
+struct Lane {
+  uint32_t lcore = 0;
+  std::unique_ptr<pool::Stash> stash;
+  std::unique_ptr<pool::Stash> headers;  // mode umr
+  std::vector<std::unique_ptr<Stream>> streams;
+  std::unique_ptr<worker::Worker> worker;
+};
+
+class Forwarder {
+ public:
+  // `stop` is looked at between steps: an interrupt during set-up ends it.
+  static std::variant<std::unique_ptr<Forwarder>, Exit> create(const Options& options,
+                                                               const bool volatile& stop);
+  Forwarder(const Forwarder&) = delete;
+  Forwarder& operator=(const Forwarder&) = delete;
+  ~Forwarder();
+
+  [[nodiscard]] std::span<port::Port* const> ports() const noexcept { return ports_; }
+  [[nodiscard]] std::span<Lane> lanes() noexcept { return lanes_; }
+  [[nodiscard]] const Engine& engine() const noexcept { return *engine_; }
+  // One lcore forwards and controls.
+  [[nodiscard]] bool alone() const noexcept { return alone_; }
+
+  // Every stream takes in nothing new from now on; what is on its way goes on.
+  void drain() noexcept;
+  [[nodiscard]] bool drained() const noexcept;
+  // The lanes' loops end.
+  void stop() noexcept;
+
+ private:
+  Forwarder() = default;
+  using Step = std::optional<Exit> (Forwarder::*)();
+  std::optional<Exit> find_ports();
+  std::optional<Exit> choose_lcores();
+  std::optional<Exit> make_memory();
+  std::optional<Exit> make_lanes();
+  std::optional<Exit> make_streams();
+  std::optional<Exit> start_ports();
+  std::optional<Exit> make_workers();
+  void add_stream(uint32_t port, uint32_t queue);
+  Status configure(port::Port& port);
+  [[nodiscard]] port::QueueSizes sizes_of(const port::Port& port) const noexcept;
+  [[nodiscard]] uint32_t partner(uint32_t port) const noexcept;
+  [[nodiscard]] uint32_t streams_a_port(uint32_t port) const noexcept;
+
+  Options options_;
+  const Engine* engine_ = nullptr;
+  std::vector<port::Port*> ports_;  // EAL's
+  std::vector<uint32_t> lcores_;
+  bool alone_ = false;
+  uint32_t stream_count_ = 0;
+  std::optional<pool::ArenaMemory> memory_;
+  std::optional<pool::Pool> pool_;
+  std::optional<pool::Pool> header_pool_;
+  std::optional<worker::Quiescence> quiescence_;
+  std::vector<Lane> lanes_;
+};
+
+}  // namespace kilim::testpmd

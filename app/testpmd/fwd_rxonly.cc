@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Mode rxonly: packets are received, counted and freed.
+#include "forward.hh"
+
+namespace kilim::testpmd {
+namespace {
+
+uint32_t turn(Stream& s) noexcept {
+  if (s.draining) return 0;
+  pool::Handle packets[max_burst];
+  const uint32_t n = s.rx->rx(s.rx_queue, {packets, s.burst});
+  if (n == 0) return 0;
+  s.stash->free({packets, n});
+  s.forwarded.add(n);
+  return n;
+}
+
+}  // namespace
+
+const Engine rxonly_engine{"rxonly", "packets are received and freed", true, false, false, turn};
+
+}  // namespace kilim::testpmd

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// kilim-testpmd: the command line is split at `--`, the program's part is judged before EAL starts,
+// then set-up, run, final statistics.
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <rte_eal.h>
+#include <rte_errno.h>
+
+#include "control.hh"
+#include "forwarder.hh"
+#include "options.hh"
+#include "stats.hh"
+
+namespace kilim::testpmd {
+namespace {
+
+int say(const Exit& exit) {
+  if (!exit.message.empty()) std::fprintf(stderr, "kilim-testpmd: %s\n", exit.message.c_str());
+  return exit.code;
+}
+
+struct CommandLine {
+  std::vector<char*> eal;  // program name first
+  std::vector<char*> own;  // likewise
+  bool help = false;       // among EAL's words
+};
+
+CommandLine split(int argc, char** argv) {
+  CommandLine c;
+  c.eal.push_back(argv[0]);
+  c.own.push_back(argv[0]);
+  int i = 1;
+  for (; i < argc && std::strcmp(argv[i], "--") != 0; i++) {
+    c.eal.push_back(argv[i]);
+    c.help |= std::strcmp(argv[i], "--help") == 0 || std::strcmp(argv[i], "-h") == 0;
+  }
+  for (i++; i < argc; i++) c.own.push_back(argv[i]);
+  return c;
+}
+
+// Never returns: EAL prints its options and exits.
+int help_all(char* program) {
+  std::printf("%s\nEAL's own help follows.\n", help_text().c_str());
+  std::fflush(stdout);
+  char option[] = "--help";
+  char* args[] = {program, option};
+  return rte_eal_init(2, args) < 0 ? 1 : 0;
+}
+
+Exit eal_failed() {
+  return {1, std::string("EAL did not start (") + rte_strerror(rte_errno) +
+                 "); the lines above say why. Without hugepages or root run: kilim-testpmd "
+                 "--no-huge --no-shconf --no-pci [EAL options] -- [options]; with hugepages, "
+                 "reserve some first: echo 128 > "
+                 "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"};
+}
+
+// Returns an exit code.
+int report(const Options& options, const Report& r) {
+  const bool json_on_stdout = options.json && options.json_file.empty();
+  print_text(json_on_stdout ? stderr : stdout, r, "final statistics");
+  if (!options.json) return 0;
+  std::FILE* to = json_on_stdout ? stdout : std::fopen(options.json_file.c_str(), "w");
+  const std::string json = to_json(r);
+  const bool ok = to != nullptr && std::fputs(json.c_str(), to) >= 0 && std::fflush(to) == 0;
+  if (to != nullptr && to != stdout) std::fclose(to);
+  return ok ? 0 : say({1, "--json=" + options.json_file + " cannot be written"});
+}
+
+int run(const Options& options) {
+  auto made = Forwarder::create(options, stop_requested);
+  if (const auto* exit = std::get_if<Exit>(&made)) return say(*exit);
+  auto& forwarder = *std::get<std::unique_ptr<Forwarder>>(made);
+  const bool json_on_stdout = options.json && options.json_file.empty();
+  std::FILE* live = json_on_stdout ? stderr : stdout;
+  std::fprintf(live, "kilim-testpmd: %zu port(s), mode %s, %zu forwarding lcore(s); SIGINT stops\n",
+               forwarder.ports().size(), options.mode.c_str(), forwarder.lanes().size());
+  std::fflush(live);
+  Control control(forwarder, options, live);
+  return report(options, control.run());
+}
+
+int main(int argc, char** argv) {
+  CommandLine line = split(argc, argv);
+  if (line.help) return help_all(argv[0]);
+  line.own.push_back(nullptr);
+  auto parsed = parse_options(static_cast<int>(line.own.size()) - 1, line.own.data());
+  if (const auto* exit = std::get_if<Exit>(&parsed)) return say(*exit);
+  catch_signals();
+  std::vector<char*> eal = line.eal;
+  eal.push_back(nullptr);
+  if (rte_eal_init(static_cast<int>(line.eal.size()), eal.data()) < 0) return say(eal_failed());
+  const int code = run(std::get<Options>(parsed));
+  rte_eal_cleanup();
+  return code;
+}
+
+}  // namespace
+}  // namespace kilim::testpmd
+
+int main(int argc, char** argv) {
+  return kilim::testpmd::main(argc, argv);
+}
