@@ -40,7 +40,7 @@ class Wire {
   // Removes the frame that peek() showed; without one: nothing.
   virtual void drop() noexcept = 0;
   // Readable when a frame may have come; -1: nothing to wait for. Asked for before each wait: some
-  // wires wake only who asked since the last peek().
+  // wires wake only who asked since the last peek(). A frame that peek() has shown is no news.
   [[nodiscard]] virtual int fd() const noexcept = 0;
   // Payload bytes of an Ethernet frame: a frame has at most mtu() + 14 bytes, and 8 for tags.
   [[nodiscard]] virtual uint32_t mtu() const noexcept = 0;

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What every wire does, whatever is behind it: one set of checks over each kind. Packet sockets are
+// checked where a network namespace can be made, else the run ends with 77.
+#include <cstdio>
+#include <functional>
+
+#include <poll.h>
+#include <sys/mman.h>
+
+#include "frames.hh"
+#include "netns.hh"
+#include "ut.hh"
+#include "vhca/wire/make.hh"
+
+using namespace kilim;
+using namespace kilim::test;
+using namespace kilim::vhca;
+
+namespace {
+
+// How to get a wire to send on, and, when it has sent, one that receives the same frames.
+struct Kind {
+  const char* name;
+  std::string sender;
+  std::string receiver;
+  bool receiver_first;  // else it is opened when all is sent
+};
+// A file without a name in any folder.
+const std::string capture = "/proc/self/fd/" + std::to_string(memfd_create("capture", 0));
+const Kind kinds[] = {
+    {"cable", "cable:contract", "cable:contract", true},
+    {"pcap", "pcap::" + capture, "pcap:" + capture, false},
+    {"af_packet", "af_packet:va", "af_packet:vb", true},
+};
+bool have_namespace = false;
+
+struct Ends {
+  std::unique_ptr<Wire> tx, rx;
+  Kind kind;
+
+  explicit Ends(const Kind& k) : kind(k) {
+    std::string why;
+    Result<std::unique_ptr<Wire>> made = make_wire(k.sender, &why);
+    CU_ASSERT_FATAL(made.ok());
+    tx = std::move(*made);
+    if (k.receiver_first) open_receiver();
+  }
+  Ends(const Ends&) = delete;
+  Ends& operator=(const Ends&) = delete;
+  void open_receiver() {
+    if (!rx) rx = *make_wire(kind.receiver);
+  }
+  // The next frame that comes within a second.
+  std::span<const std::byte> next() {
+    open_receiver();
+    for (int i = 0; i < 1000; ++i) {
+      if (std::span<const std::byte> f = rx->peek(); !f.empty() || rx->ended()) return f;
+      usleep(1000);
+    }
+    return {};
+  }
+};
+
+void on_each_kind(const std::function<void(Ends&)>& check) {
+  for (const Kind& k : kinds) {
+    if (k.name[0] == 'a' && !have_namespace) continue;
+    std::printf(" %s", k.name);
+    Ends ends(k);
+    check(ends);
+  }
+}
+
+bool same(std::span<const std::byte> a, const Bytes& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), b.size()) == 0;
+}
+
+void frames_arrive_whole_and_in_order() {
+  on_each_kind([](Ends& e) {
+    uint64_t bytes = 0;
+    for (std::size_t i = 0; i < 50; ++i) {
+      Bytes f = make_frame({.ipv6 = i % 2 == 0, .tcp = i % 3 == 0, .payload = 20 * i});
+      CU_ASSERT(e.tx->send(f) == Wire::Sent::taken);
+      bytes += f.size();
+    }
+    for (std::size_t i = 0; i < 50; ++i) {
+      CU_ASSERT(
+          same(e.next(), make_frame({.ipv6 = i % 2 == 0, .tcp = i % 3 == 0, .payload = 20 * i})));
+      e.rx->drop();
+    }
+    CU_ASSERT(e.rx->peek().empty());
+    CU_ASSERT(e.tx->counters().tx_frames == 50 && e.tx->counters().tx_bytes == bytes);
+    CU_ASSERT(e.rx->counters().rx_frames == 50 && e.rx->counters().rx_bytes == bytes);
+  });
+}
+
+void a_frame_stays_until_it_is_dropped() {
+  on_each_kind([](Ends& e) {
+    Bytes a = make_frame({.payload = 1}), b = make_frame({.payload = 2});
+    e.tx->send(a);
+    e.tx->send(b);
+    CU_ASSERT(same(e.next(), a));
+    CU_ASSERT(same(e.next(), a));
+    e.rx->drop();
+    CU_ASSERT(same(e.next(), b));
+    e.rx->drop();
+    e.rx->drop();
+    CU_ASSERT(e.rx->peek().empty());
+    CU_ASSERT_EQUAL(e.rx->counters().rx_frames, 2);
+  });
+}
+
+void the_shortest_and_the_longest_frame_pass_and_no_other() {
+  on_each_kind([](Ends& e) {
+    std::size_t longest = e.tx->mtu() + 14;
+    for (std::size_t n : {std::size_t{14}, longest}) {
+      Bytes f(n, std::byte{5});
+      put16(f, 12, 0x88b5);
+      CU_ASSERT(e.tx->send(f) == Wire::Sent::taken);
+    }
+    for (std::size_t n : {std::size_t{0}, std::size_t{13}, longest + 9, std::size_t{65000}}) {
+      CU_ASSERT(e.tx->send(Bytes(n)) == Wire::Sent::refused);
+    }
+    CU_ASSERT_EQUAL(e.tx->counters().tx_bad_length, 4);
+    CU_ASSERT_EQUAL(e.next().size(), 14);
+    e.rx->drop();
+    CU_ASSERT_EQUAL(e.next().size(), longest);
+    e.rx->drop();
+  });
+}
+
+void a_waiting_receiver_is_woken() {
+  on_each_kind([](Ends& e) {
+    e.open_receiver();
+    CU_ASSERT(e.rx->peek().empty());
+    pollfd p{e.rx->fd(), POLLIN, 0};
+    if (p.fd < 0) return;
+    CU_ASSERT_EQUAL(poll(&p, 1, 0), 0);
+    e.tx->send(make_frame({}));
+    CU_ASSERT_EQUAL(poll(&p, 1, 1000), 1);
+    CU_ASSERT(!e.next().empty());
+    e.rx->drop();
+    CU_ASSERT(e.rx->peek().empty());
+    p.fd = e.rx->fd();
+    CU_ASSERT_EQUAL(poll(&p, 1, 0), 0);
+  });
+}
+
+void a_receiver_that_does_not_take_loses_nothing_that_was_taken() {
+  on_each_kind([](Ends& e) {
+    Bytes f = make_frame({.payload = 1400});
+    uint64_t taken = 0;
+    for (; taken < 1000 && e.tx->send(f) == Wire::Sent::taken; ++taken) continue;
+    CU_ASSERT(taken == 1000 || e.tx->counters().tx_busy == 1);
+    uint64_t came = 0;
+    for (; !e.next().empty() && same(e.next(), f); ++came) {
+      e.rx->drop();
+      if (came + 1 == taken) break;
+    }
+    CU_ASSERT_EQUAL(came + 1, taken);
+    CU_ASSERT_EQUAL(e.rx->counters().rx_kernel_drops, 0);
+    CU_ASSERT(e.tx->send(f) == Wire::Sent::taken);
+  });
+}
+
+void a_cable_has_two_ends_and_may_be_plugged_again() {
+  auto a = make_wire("cable:c"), b = make_wire("cable:c");
+  CU_ASSERT(a.ok() && b.ok());
+  CU_ASSERT(!make_wire("cable:c").ok() && make_wire("cable:c").error().code == EBUSY);
+  (*a)->send(make_frame({}));
+  b->reset();
+  CU_ASSERT((*a)->send(make_frame({})) == Wire::Sent::taken);
+  b = make_wire("cable:c");
+  CU_ASSERT(b.ok() && (*b)->peek().empty());
+  (*a)->send(make_frame({}));
+  CU_ASSERT(!(*b)->peek().empty());
+}
+
+void specs_that_are_no_wire_are_refused_with_a_sentence() {
+  for (const char* bad :
+       {"", "x", "cable", "cable:", "pcap:", "pcap::", "pcap:a:b:c", "af_packet:", "tap:t0",
+        "af_packet:nosuchif0", "pcap:/nonexistent/x", "cable:a,b", "cable:a=b", "cable:a+drop"}) {
+    std::string why;
+    CU_ASSERT(!make_wire(bad, &why).ok());
+    CU_ASSERT(why.find(std::string("'") + bad + "'") != std::string::npos);
+    CU_ASSERT(why.find("cable:NAME") != std::string::npos);
+  }
+}
+
+constexpr Case cases[] = {
+    {"frames arrive whole and in order", frames_arrive_whole_and_in_order},
+    {"a frame stays until it is dropped", a_frame_stays_until_it_is_dropped},
+    {"the shortest and the longest frame pass and no other",
+     the_shortest_and_the_longest_frame_pass_and_no_other},
+    {"a waiting receiver is woken", a_waiting_receiver_is_woken},
+    {"a receiver that does not take loses nothing that was taken",
+     a_receiver_that_does_not_take_loses_nothing_that_was_taken},
+    {"a cable has two ends and may be plugged again",
+     a_cable_has_two_ends_and_may_be_plugged_again},
+    {"specs that are no wire are refused with a sentence",
+     specs_that_are_no_wire_are_refused_with_a_sentence},
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  have_namespace = enter_namespace_with_veth();
+  int failed = run_cases("vhca/wire contract", cases, argc, argv);
+  if (failed == 0 && !have_namespace) {
+    std::printf("skipped for af_packet: no network namespace can be made here (root is needed)\n");
+    return skipped;
+  }
+  return failed;
+}
