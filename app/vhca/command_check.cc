@@ -94,10 +94,14 @@ std::string needed_asan(Bytes file, std::span<const Elf64_Phdr> segments,
   return {};
 }
 
+bool is_ours(std::span<const Elf64_Ehdr> header) noexcept {
+  return !header.empty() && std::memcmp(header[0].e_ident, ELFMAG, SELFMAG) == 0 &&
+         header[0].e_ident[EI_CLASS] == ELFCLASS64 && header[0].e_machine == our_machine;
+}
+
 Result<Command> check_elf(const char* path, Bytes file) {
   const auto header = table<Elf64_Ehdr>(file, 0, 1);
-  if (header.empty() || header[0].e_ident[EI_CLASS] != ELFCLASS64 ||
-      header[0].e_machine != our_machine) {
+  if (!is_ours(header)) {
     return Error{ENOEXEC, "it is a program of another architecture: our library cannot be loaded"};
   }
   const auto segments = table<Elf64_Phdr>(file, header[0].e_phoff, header[0].e_phnum);
@@ -158,8 +162,7 @@ std::string search_path(std::string_view name) {
   std::string_view folders = variable == nullptr ? "/usr/bin:/bin" : variable;
   for (;;) {
     const std::size_t end = folders.find(':');
-    std::string path(folders.substr(0, end));
-    if (path.empty()) path = ".";
+    std::string path(end == 0 ? "." : folders.substr(0, end));
     path += '/';
     path += name;
     struct stat st;
@@ -173,6 +176,17 @@ std::string search_path(std::string_view name) {
 }
 
 }  // namespace
+
+std::string find_asan(const char* path) {
+  const MappedFile file(path);
+  const auto header = table<Elf64_Ehdr>(file.bytes(), 0, 1);
+  if (!is_ours(header)) return {};
+  const auto segments = table<Elf64_Phdr>(file.bytes(), header[0].e_phoff, header[0].e_phnum);
+  for (const Elf64_Phdr& p : segments) {
+    if (p.p_type == PT_DYNAMIC) return needed_asan(file.bytes(), segments, p);
+  }
+  return {};
+}
 
 Result<Command> find_command(const char* name) {
   const std::string path = std::strchr(name, '/') == nullptr ? search_path(name) : name;

@@ -18,4 +18,7 @@ struct Command {
 // says why the loader would not take our library: static, other architecture, setuid, capabilities.
 Result<Command> find_command(const char* name);
 
+// The AddressSanitizer library that a program or library needs; empty: none.
+std::string find_asan(const char* path);
+
 }  // namespace kilim::app

@@ -45,9 +45,11 @@ std::string find_library() {
   return {};
 }
 
-// AddressSanitizer's library first, then ours, then what was asked for before.
+// AddressSanitizer's library first where either needs it, then ours, then what was asked for
+// before.
 void set_preload(const Command& command, const std::string& library) {
-  std::string list = command.asan.empty() ? library : command.asan + ":" + library;
+  const std::string asan = command.asan.empty() ? find_asan(library.c_str()) : command.asan;
+  std::string list = asan.empty() ? library : asan + ":" + library;
   const char* before = ::getenv("LD_PRELOAD");
   if (before != nullptr && *before != '\0') list += std::string(":") + before;
   ::setenv("LD_PRELOAD", list.c_str(), 1);
@@ -127,6 +129,10 @@ int launch(Options& options) {
   const std::string library = find_library();
   if (library.empty()) {
     return complain("libkilim-vhca.so", "it is not beside this program, nor installed",
+                    exit_refused);
+  }
+  if (library.find_first_of(" :") != std::string::npos) {
+    return complain(library.c_str(), "the loader takes no library with ' ' or ':' in its path",
                     exit_refused);
   }
   sigset_t all, before;

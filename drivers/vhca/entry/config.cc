@@ -78,8 +78,7 @@ Mac mac_of(const AttachConfig& config) noexcept {
 }
 
 uint64_t guid_of(const Mac& mac) noexcept {
-  const uint8_t eui[8] = {
-      static_cast<uint8_t>(mac[0] ^ 2), mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
+  const uint8_t eui[8] = {mac[0], mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
   uint64_t guid = 0;
   for (uint8_t byte : eui) guid = guid << 8 | byte;
   return guid;

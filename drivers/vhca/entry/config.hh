@@ -29,7 +29,7 @@ bool name_is_valid(std::string_view name) noexcept;
 // The address of port 1, locally administered; the same for the same name and seed.
 Mac mac_of(const AttachConfig& config) noexcept;
 
-// The adapter's GUID, the EUI-64 of its address, in host order.
+// The adapter's GUID, its address widened by ff:fe, in host order.
 uint64_t guid_of(const Mac& mac) noexcept;
 
 // One set-up of the launcher: equal devices with consecutive names and numbers.

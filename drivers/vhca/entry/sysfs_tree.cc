@@ -102,8 +102,9 @@ std::string guid_text(uint64_t guid) {
               static_cast<unsigned>(guid >> 16 & 0xffff), static_cast<unsigned>(guid & 0xffff));
 }
 
+// Link-local: the universal bit of the address is inverted in it.
 std::string gid_text(uint64_t guid) {
-  return "fe80:0000:0000:0000:" + guid_text(guid);
+  return "fe80:0000:0000:0000:" + guid_text(guid ^ uint64_t{2} << 56);
 }
 
 std::string modalias(const Profile& p) {

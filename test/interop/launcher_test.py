@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Unmodified programs under kilim-vhca. Usage: launcher_test.py KILIM_VHCA CLIENT SECOND_CLIENT
+
+SECOND_CLIENT is the client built with AddressSanitizer, or "-" where there is none.
+"""
+
+import glob
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+LAUNCHER, CLIENT, ASAN_CLIENT = sys.argv[1:4]
+
+
+def run(*words, options=(), **more):
+    return subprocess.run([LAUNCHER, *options, "--", *words], capture_output=True, text=True,
+                          timeout=60, **more)
+
+
+def compiled(folder, name, *flags):
+    """A program of one line, built as the flags say; its path."""
+    path = os.path.join(folder, name)
+    subprocess.run(["cc", "-x", "c", "-", "-o", path, *flags], input="int main(void){return 0;}",
+                   text=True, check=True)
+    return path
+
+
+class Launcher(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        os.environ["XDG_RUNTIME_DIR"] = self.folder
+
+    def tearDown(self):
+        self.assertEqual(glob.glob(self.folder + "/kilim-vhca.*"), [], "a device list was left")
+        shutil.rmtree(self.folder)
+
+    def good(self, *words, **more):
+        done = run(*words, **more)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def refused(self, *words, code=2, **more):
+        done = run(*words, **more)
+        self.assertEqual(done.returncode, code)
+        self.assertRegex(done.stderr, "^kilim-vhca: .+: .+\n$")
+
+    def test_ibv_devices(self):
+        """ibv_devices lists the devices asked for"""
+        out = self.good("ibv_devices", options=["--devices", "2", "--name", "loom"])
+        self.assertIn("loom0", out)
+        self.assertIn("loom1", out)
+
+    def test_ibv_devinfo(self):
+        """ibv_devinfo -v ends well and shows an active Ethernet port with a RoCE v2 GID"""
+        out = self.good("ibv_devinfo", "-v")
+        for text in ("PORT_ACTIVE (4)", "Ethernet", "RoCE v2", "fw_ver:", "board_id:"):
+            self.assertIn(text, out)
+
+    def test_guids_agree(self):
+        """sysfs and the device give the same node GUID"""
+        listed = self.good("ibv_devices").split()[-1]
+        self.assertIn(listed, self.good("ibv_devinfo").replace(":", ""))
+
+    def test_traffic(self):
+        """a busy-polling program moves data"""
+        self.good(CLIENT, "traffic")
+
+    def test_extended(self):
+        """an extended completion queue is polled"""
+        self.good(CLIENT, "extended")
+
+    def test_dup(self):
+        """a duplicated descriptor is imported"""
+        self.good(CLIENT, "dup")
+
+    def test_foreign(self):
+        """files of others stay the kernel's"""
+        self.good(CLIENT, "foreign")
+
+    def test_fault_handler(self):
+        """the program's own SIGSEGV handler gets its own faults only"""
+        self.good(CLIENT, "fault")
+
+    def test_fork(self):
+        """200 forked children end, those that open a device have their own"""
+        self.good(CLIENT, "fork")
+
+    def test_exit(self):
+        """200 exits with live objects do not crash"""
+        self.good("sh", "-c", f"i=0; while [ $i -lt 200 ]; do {CLIENT} exit || exit 1; "
+                              "i=$((i+1)); done")
+
+    def test_pipeline_children(self):
+        """children of the command and pipelines have devices"""
+        self.assertIn("PORT_ACTIVE", self.good("sh", "-c", "ibv_devinfo | grep PORT_ACTIVE"))
+
+    def test_two_at_once(self):
+        """two processes at once do not disturb each other"""
+        both = [subprocess.Popen([LAUNCHER, CLIENT, "traffic"]) for _ in range(2)]
+        self.assertEqual([p.wait(60) for p in both], [0, 0])
+
+    def test_mount(self):
+        """--sysfs mount shows the device in /sys/class, and the machine's interfaces still"""
+        if os.geteuid() != 0:
+            self.skipTest("needs root")
+        out = self.good("sh", "-c", "cat /sys/class/infiniband/vhca0/node_type "
+                                    "/sys/class/net/lo/address; ibv_devinfo; echo [$SYSFS_PATH]",
+                        options=["--sysfs", "mount"])
+        for text in ("1: CA", "00:00:00:00:00:00", "PORT_ACTIVE", "[]"):
+            self.assertIn(text, out)
+        self.assertFalse(os.path.exists("/sys/class/infiniband/vhca0"))
+
+    def test_journal(self):
+        """--journal gets a line for what the device did"""
+        journal = os.path.join(self.folder, "journal")
+        self.good(CLIENT, "traffic", options=["--journal", journal])
+        with open(journal) as lines:
+            self.assertGreater(sum("vhca0" in line for line in lines), 1000)
+
+    def test_no_device_opened(self):
+        """a program that opens no device has no thread and no descriptor of ours"""
+        out = self.good("sh", "-c", "ls /proc/self/task | wc -l; ls -l /proc/self/fd")
+        self.assertEqual(out.split()[0], "1")
+        self.assertNotIn("kilim", out)
+        self.assertNotIn("userfaultfd", out)
+
+    def test_exit_status(self):
+        """the command's exit status and its signal are passed on"""
+        self.assertEqual(run("sh", "-c", "exit 7").returncode, 7)
+        self.assertEqual(run("sh", "-c", "kill -TERM $$").returncode, -signal.SIGTERM)
+
+    def test_signals(self):
+        """a signal sent to the launcher reaches the command"""
+        p = subprocess.Popen([LAUNCHER, "sh", "-c", "trap 'exit 9' USR1; while :; do sleep 0.01; "
+                                                    "done"])
+        time.sleep(0.3)
+        p.send_signal(signal.SIGUSR1)
+        self.assertEqual(p.wait(10), 9)
+
+    def test_preload_is_kept(self):
+        """an LD_PRELOAD that was there stays"""
+        out = self.good("sh", "-c", "echo $LD_PRELOAD",
+                        env={**os.environ, "LD_PRELOAD": "libpthread.so.0"})
+        self.assertTrue(out.strip().endswith("libkilim-vhca.so:libpthread.so.0"))
+
+    def test_asan(self):
+        """a program built with AddressSanitizer gets its library first"""
+        if ASAN_CLIENT == "-":
+            self.skipTest("no compiler for it")
+        self.good(ASAN_CLIENT, "traffic", env={**os.environ, "ASAN_OPTIONS": "detect_leaks=0"})
+
+    def test_static_is_refused(self):
+        """a static command, and a script with a static interpreter, are refused"""
+        static = compiled(self.folder, "static", "-static")
+        self.refused(static)
+        script = os.path.join(self.folder, "script")
+        with open(script, "w") as text:
+            text.write(f"#!{static}\n")
+        os.chmod(script, 0o755)
+        self.refused(script)
+
+    def test_setuid_is_refused(self):
+        """a setuid command, and one with file capabilities, are refused"""
+        program = compiled(self.folder, "dynamic")
+        self.good(program)
+        os.chmod(program, 0o4755)
+        self.refused(program)
+        os.chmod(program, 0o755)
+        try:
+            # Version 2, effective, CAP_NET_RAW.
+            os.setxattr(program, "security.capability",
+                        bytes.fromhex("0100000200200000000000000000000000000000"))
+        except OSError:
+            return  # an ordinary user may not
+        self.refused(program)
+
+    def test_other_architecture_is_refused(self):
+        """a program of another architecture is refused"""
+        program = compiled(self.folder, "other")
+        with open(program, "r+b") as image:
+            image.seek(18)
+            image.write(bytes([0x08, 0x00]))  # MIPS
+        self.refused(program)
+
+    def test_not_found(self):
+        """a command that is not there is 127"""
+        self.refused("no-such-command-anywhere", code=127)
+
+    def test_options(self):
+        """unknown and bad options are refused with a sentence"""
+        for options in (["--nonsense", "1"], ["--devices", "0"], ["--devices", "x"],
+                        ["--profile", "none"], ["--wire", "a,b"], ["--name", "a b"],
+                        ["--sysfs", "where"], ["--seed", "-1"]):
+            self.refused("true", options=options)
+        self.assertEqual(subprocess.run([LAUNCHER], capture_output=True).returncode, 2)
+
+    def test_help(self):
+        """--help names every option"""
+        text = subprocess.run([LAUNCHER, "--help"], capture_output=True, text=True).stdout
+        for option in ("--devices", "--profile", "--name", "--wire", "--seed", "--journal",
+                       "--sysfs", "COMMAND"):
+            self.assertIn(option, text)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[4:], verbosity=2)

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Attaching in process: unmodified libibverbs and libmlx5 find the device, and nobody else notices.
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+
+#include <fcntl.h>
+#include <infiniband/verbs.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "rc_pair.hh"
+#include "ut.hh"
+#include "vhca/entry/attach.hh"
+#include "vhca/hca/hca.hh"
+#include "vhca/hca/journal.hh"
+
+using namespace kilim;
+using namespace kilim::vhca;
+using test::open_by_name;
+using test::RcPair;
+
+namespace {
+
+Attached* attach_named(const char* name) {
+  AttachConfig config;
+  config.name = name;
+  auto attached = attach(config);
+  return attached.ok() ? *attached : nullptr;
+}
+
+// First of all cases: the list is asked for before there is a device.
+void attaches_after_a_first_list() {
+  CU_ASSERT(!test::is_listed("first0"));
+  const auto begin = std::chrono::steady_clock::now();
+  Attached* attached = attach_named("first0");
+  const auto took = std::chrono::steady_clock::now() - begin;
+  CU_ASSERT_FATAL(attached != nullptr);
+  CU_ASSERT(took < std::chrono::milliseconds(50));
+  CU_ASSERT(attached->name() == "first0");
+  CU_ASSERT(attached->hca() != nullptr);
+  CU_ASSERT(test::is_listed("first0"));
+  CU_ASSERT(std::getenv("SYSFS_PATH") == nullptr);
+}
+
+void opens_and_answers() {
+  CU_ASSERT_FATAL(attach_named("open0") != nullptr);
+  ibv_context* context = open_by_name("open0");
+  CU_ASSERT_FATAL(context != nullptr);
+  ibv_port_attr port{};
+  CU_ASSERT(ibv_query_port(context, 1, &port) == 0);
+  CU_ASSERT(port.state == IBV_PORT_ACTIVE);
+  CU_ASSERT(port.link_layer == IBV_LINK_LAYER_ETHERNET);
+  CU_ASSERT(ibv_close_device(context) == 0);
+}
+
+void several_devices_and_detach() {
+  Attached* one = attach_named("many0");
+  Attached* two = attach_named("many1");
+  CU_ASSERT_FATAL(one != nullptr && two != nullptr);
+  CU_ASSERT(one->hca() != two->hca());
+  ibv_context* context = open_by_name("many1");
+  CU_ASSERT_FATAL(context != nullptr);
+  two->detach();
+  CU_ASSERT(test::is_listed("many0"));
+  CU_ASSERT(!test::is_listed("many1"));
+  ibv_port_attr port{};
+  CU_ASSERT(ibv_query_port(context, 1, &port) == 0);
+  ibv_close_device(context);
+  CU_ASSERT(attach_named("many1") != nullptr);
+  CU_ASSERT(test::is_listed("many1"));
+}
+
+int error_of(const AttachConfig& config) {
+  auto attached = attach(config);
+  return attached.ok() ? 0 : attached.error().code;
+}
+
+void refuses_with_a_reason() {
+  AttachConfig config;
+  config.name = "bad name";
+  CU_ASSERT(error_of(config) == EINVAL);
+  config.name = "";
+  CU_ASSERT(error_of(config) == EINVAL);
+  config.name = "refused0";
+  config.profile = "no such profile";
+  CU_ASSERT(error_of(config) == EINVAL);
+  config.profile = "cx6dx";
+  config.wires = {"nowhere:x"};
+  CU_ASSERT(error_of(config) == EINVAL);
+  CU_ASSERT(!test::is_listed("refused0"));
+  config.wires = {};
+  CU_ASSERT(error_of(config) == 0);
+  CU_ASSERT(error_of(config) == EEXIST);
+}
+
+void runs_from_poll() {
+  Attached* attached = attach_named("run0");
+  CU_ASSERT_FATAL(attached != nullptr);
+  ibv_context* context = open_by_name("run0");
+  CU_ASSERT_FATAL(context != nullptr);
+  {
+    RcPair pair(context);
+    CU_ASSERT_FATAL(pair.ok());
+    std::memset(pair.from(), 0x5a, 100);
+    CU_ASSERT(pair.post_write(100) == 0);
+    ibv_wc wc{};
+    CU_ASSERT(ibv_poll_cq(pair.cq(), 1, &wc) == 0);
+    for (int i = 0; i < 100 && ibv_poll_cq(pair.cq(), 1, &wc) == 0; i++) attached->poll();
+    CU_ASSERT(wc.status == IBV_WC_SUCCESS && wc.wr_id == 100);
+    CU_ASSERT(std::memcmp(pair.from(), pair.to(), 100) == 0);
+    CU_ASSERT(attached->hca()->journal().count(Journal::Kind::wqe) == 1);
+  }
+  ibv_close_device(context);
+}
+
+// dup() and F_DUPFD are not seen; the file is known by its inode.
+void knows_duplicated_descriptors() {
+  CU_ASSERT_FATAL(attach_named("dup0") != nullptr);
+  ibv_context* context = open_by_name("dup0");
+  CU_ASSERT_FATAL(context != nullptr);
+  ibv_context* imported = ibv_import_device(::fcntl(context->cmd_fd, F_DUPFD_CLOEXEC, 100));
+  CU_ASSERT_FATAL(imported != nullptr);
+  ibv_pd* pd = ibv_alloc_pd(context);
+  CU_ASSERT_FATAL(pd != nullptr);
+  ibv_pd* same = ibv_import_pd(imported, pd->handle);
+  CU_ASSERT(same != nullptr);
+  if (same != nullptr) ibv_unimport_pd(same);
+  ibv_dealloc_pd(pd);
+  ibv_close_device(context);
+  // The other descriptor still refers to the open.
+  ibv_port_attr port{};
+  CU_ASSERT(ibv_query_port(imported, 1, &port) == 0);
+  ibv_close_device(imported);
+}
+
+// The descriptor of a device that was closed behind libibverbs's back is somebody else's file.
+void foreign_files_stay_foreign() {
+  CU_ASSERT_FATAL(attach_named("foreign0") != nullptr);
+  ibv_context* context = open_by_name("foreign0");
+  CU_ASSERT_FATAL(context != nullptr);
+  const int copy = ::dup(context->cmd_fd);
+  const int other = ::memfd_create("other", MFD_CLOEXEC);
+  CU_ASSERT(::dup2(other, context->cmd_fd) == context->cmd_fd);
+  errno = 0;
+  CU_ASSERT(ibv_alloc_pd(context) == nullptr);
+  CU_ASSERT(errno == ENOTTY);
+  CU_ASSERT(::dup2(copy, context->cmd_fd) == context->cmd_fd);
+  ibv_pd* pd = ibv_alloc_pd(context);
+  CU_ASSERT(pd != nullptr);
+  if (pd != nullptr) ibv_dealloc_pd(pd);
+  ::close(copy);
+  ::close(other);
+  ibv_close_device(context);
+}
+
+int child_of_fork(ibv_context* inherited) {
+  ibv_pd* pd = ibv_alloc_pd(inherited);
+  if (pd != nullptr) return 1;
+  ibv_context* own = open_by_name("fork0");
+  if (own == nullptr) return 2;
+  pd = ibv_alloc_pd(own);
+  if (pd == nullptr) return 3;
+  ibv_dealloc_pd(pd);
+  return ibv_close_device(own) == 0 ? 0 : 4;
+}
+
+void forked_children_have_their_own() {
+  AttachConfig config;
+  config.name = "fork0";
+  config.progress = Progress::thread;
+  CU_ASSERT_FATAL(attach(config).ok());
+  ibv_context* context = open_by_name("fork0");
+  CU_ASSERT_FATAL(context != nullptr);
+  for (int i = 0; i < 20; i++) {
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(child_of_fork(context));
+    int status = 0;
+    CU_ASSERT(::waitpid(child, &status, 0) == child);
+    CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  }
+  RcPair pair(context);
+  CU_ASSERT(pair.ok());
+}
+
+const test::Case cases[] = {
+    {"attach works after a first device list, in 50 ms, without touching the environment",
+     attaches_after_a_first_list},
+    {"an attached device opens and its port is active", opens_and_answers},
+    {"several devices are attached, one is detached and attached again",
+     several_devices_and_detach},
+    {"a bad name, profile or wire and a second time are refused", refuses_with_a_reason},
+    {"work is done when polled, and not before", runs_from_poll},
+    {"a duplicated descriptor is the same open", knows_duplicated_descriptors},
+    {"a descriptor that became another file is the kernel's", foreign_files_stay_foreign},
+    {"a forked child opens a device of its own and leaves the parent's alone",
+     forked_children_have_their_own},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("attach", cases)

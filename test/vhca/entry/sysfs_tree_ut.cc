@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The device list in files: what libibverbs reads is there, and nothing is left behind.
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "ut.hh"
+#include "vhca/entry/sysfs_tree.hh"
+
+using namespace kilim;
+using namespace kilim::vhca;
+
+namespace {
+
+bool exists(const std::string& path) {
+  return ::access(path.c_str(), F_OK) == 0;
+}
+
+std::string line_of(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+DeviceConfig device_named(const char* name, uint32_t number) {
+  DeviceConfig config;
+  config.attach.name = name;
+  config.number = number;
+  return config;
+}
+
+void lists_a_device() {
+  auto tree = SysfsTree::make();
+  CU_ASSERT_FATAL(tree.ok());
+  const DeviceConfig config = device_named("some0", 7);
+  CU_ASSERT_FATAL(tree->add(config, Profile{}).ok());
+  const std::string verbs = tree->path() + "/class/infiniband_verbs";
+  const std::string device = tree->path() + "/class/infiniband/some0";
+  CU_ASSERT(line_of(verbs + "/abi_version") == "6");
+  CU_ASSERT(line_of(verbs + "/uverbs7/ibdev") == "some0");
+  CU_ASSERT(line_of(verbs + "/uverbs7/abi_version") == "1");
+  CU_ASSERT(line_of(verbs + "/uverbs7/dev") == "231:199");
+  CU_ASSERT(line_of(verbs + "/uverbs7/device/modalias").starts_with("pci:v000015B3d0000101Dsv"));
+  CU_ASSERT(line_of(device + "/node_type") == "1: CA");
+  CU_ASSERT(line_of(device + "/device/vendor") == "0x15b3");
+  CU_ASSERT(line_of(device + "/ports/1/state") == "4: ACTIVE");
+  CU_ASSERT(line_of(device + "/node_guid").size() == 19);
+  tree->remove(config);
+  CU_ASSERT(!exists(verbs + "/uverbs7"));
+  CU_ASSERT(!exists(device));
+  tree->erase();
+  CU_ASSERT(!exists(tree->path()));
+}
+
+void refuses_a_name_twice() {
+  auto tree = SysfsTree::make();
+  CU_ASSERT_FATAL(tree.ok());
+  CU_ASSERT(tree->add(device_named("same", 1), Profile{}).ok());
+  Status again = tree->add(device_named("same", 2), Profile{});
+  CU_ASSERT(!again.ok() && again.error().code == EEXIST);
+  CU_ASSERT(!exists(tree->path() + "/class/infiniband_verbs/uverbs2"));
+  tree->erase();
+}
+
+void guid_and_address_follow_from_the_seed() {
+  AttachConfig one, two;
+  two.seed = 1;
+  CU_ASSERT(mac_of(one) == mac_of(one));
+  CU_ASSERT(mac_of(one) != mac_of(two));
+  CU_ASSERT((mac_of(one)[0] & 3) == 2);
+}
+
+// A process that dies leaves its folder; the next one removes it, but not that of a living one.
+void leftovers_of_the_dead_go() {
+  auto living = SysfsTree::make();
+  CU_ASSERT_FATAL(living.ok());
+  int pipe_fds[2];
+  CU_ASSERT_FATAL(::pipe(pipe_fds) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    auto tree = SysfsTree::make();
+    char path[256] = {};
+    if (tree.ok()) tree->path().copy(path, sizeof(path) - 1);
+    const ssize_t n = ::write(pipe_fds[1], path, sizeof(path));
+    ::_exit(n == sizeof(path) ? 0 : 1);
+  }
+  char path[256] = {};
+  CU_ASSERT(::read(pipe_fds[0], path, sizeof(path)) == sizeof(path));
+  ::waitpid(child, nullptr, 0);
+  CU_ASSERT(path[0] == '/' && exists(path));
+  auto next = SysfsTree::make();
+  CU_ASSERT_FATAL(next.ok());
+  CU_ASSERT(!exists(path));
+  CU_ASSERT(exists(living->path() + "/class"));
+  next->erase();
+  living->erase();
+  ::close(pipe_fds[0]);
+  ::close(pipe_fds[1]);
+}
+
+const test::Case cases[] = {
+    {"a device is listed in the files that libibverbs reads", lists_a_device},
+    {"a second device of the same name is refused and leaves nothing", refuses_a_name_twice},
+    {"GUID and address follow from name and seed", guid_and_address_follow_from_the_seed},
+    {"folders of dead processes are removed, of living ones not", leftovers_of_the_dead_go},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("sysfs_tree", cases)
