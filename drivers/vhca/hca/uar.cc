@@ -3,6 +3,7 @@
 // maps the same memory.
 #include "vhca/hca/uar.hh"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -18,7 +19,11 @@ namespace {
 using prm::uar::blueflame;
 using prm::uar::blueflame_bytes;
 
-constexpr std::array<std::size_t, 2> send_words = {blueflame, blueflame + blueflame_bytes};
+// Two doorbell registers a page, each with two halves that a client uses in turn; libmlx5 gives a
+// second queue of the page the second register.
+constexpr std::array<std::size_t, 4> send_words = {blueflame, blueflame + blueflame_bytes,
+                                                   blueflame + 2 * blueflame_bytes,
+                                                   blueflame + 3 * blueflame_bytes};
 
 uint64_t* word(std::span<std::byte> page, std::size_t offset) noexcept {
   return reinterpret_cast<uint64_t*>(page.data() + offset);
@@ -100,7 +105,9 @@ bool UarSet::pending() const noexcept {
   std::size_t n = published_.load(std::memory_order_acquire);
   for (std::size_t i = 0; i < n; i++) {
     std::span<std::byte> page = pages_[i];
-    if (rung(page, send_words[0]) || rung(page, send_words[1]) || rung(page, prm::uar::cq_doorbell))
+    if (rung(page, prm::uar::cq_doorbell) ||
+        std::any_of(send_words.begin(), send_words.end(),
+                    [page](std::size_t at) noexcept { return rung(page, at); }))
       return true;
   }
   return false;

@@ -18,9 +18,9 @@ inline constexpr std::size_t record_arm = 1;             // sn << 28 | command |
 
 namespace uar {
 inline constexpr std::size_t page_bytes = 4096;
-inline constexpr std::size_t cq_doorbell = 0x20;  // 8 bytes: arm word, CQN
-inline constexpr std::size_t blueflame = 0x800;   // two registers, used in turn
-inline constexpr std::size_t blueflame_bytes = 256;
+inline constexpr std::size_t cq_doorbell = 0x20;     // 8 bytes: arm word, CQN
+inline constexpr std::size_t blueflame = 0x800;      // two registers of two halves, used in turn
+inline constexpr std::size_t blueflame_bytes = 256;  // of a half
 }  // namespace uar
 
 namespace arm {
