@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// UMR WQEs form by form: list, start address, interleaved, nested, by pointer, partial, tag change,
+// free checks, invalidation; and what is refused.
+#include <vector>
+
+#include "kilim/prm/data_seg.hh"
+#include "rig.hh"
+#include "ut.hh"
+#include "vhca/hca/state.hh"
+
+namespace kilim::vhca::test {
+namespace {
+
+using prm::CqeOpcode;
+using prm::Opcode;
+using prm::Syndrome;
+namespace umr = prm::umr;
+
+struct Bench {
+  explicit Bench(const RigShape& s = {}) : rig(s) {
+    for (std::size_t i = 0; i < src.size(); i++)
+      src.data()[i] = static_cast<std::byte>(i * 7 + i / 256);
+    ks = rig.reg(src, rw_access);
+    kd = rig.reg(dst, rw_access);
+    lkey = ks.lkey.value();
+  }
+  Syndrome post(const Wqe& w) { return rig.run_one(rig.a, w).syndrome; }
+  Syndrome configure(uint32_t key, uint64_t len, std::span<const prm::Klm> list) {
+    UmrShape shape;
+    shape.len = len;
+    return post(umr_wqe(key, shape, list));
+  }
+  // Gathers through the key into dst.
+  Syndrome gather(uint32_t key, uint64_t addr, uint32_t n) {
+    Wqe w(Opcode::rdma_write);
+    w.raddr(dst.at(0), kd.rkey.value()).data(addr, n, key);
+    return post(w);
+  }
+  [[nodiscard]] bool got(std::size_t at, std::size_t from, std::size_t n) const {
+    return std::memcmp(dst.data() + at, src.data() + from, n) == 0;
+  }
+  prm::Klm piece(std::size_t at, uint32_t n) const { return klm(src.at(at), n, lkey); }
+  Rig rig;
+  Pages src{65536}, dst{65536};
+  MrKeys ks{}, kd{};
+  uint32_t lkey = 0;
+};
+
+void a_list_is_gathered_in_order() {
+  Bench t;
+  uint32_t key = t.rig.make_key(8);
+  std::array<prm::Klm, 3> list = {t.piece(100, 10), t.piece(5, 1), t.piece(4000, 89)};
+  CU_ASSERT(t.configure(key, 100, list) == Syndrome::none);
+  CU_ASSERT(t.gather(key, 0, 100) == Syndrome::none);
+  CU_ASSERT(t.got(0, 100, 10) && t.got(10, 5, 1) && t.got(11, 4000, 89));
+  CU_ASSERT(t.gather(key, 9, 3) == Syndrome::none);
+  CU_ASSERT(t.got(0, 109, 1) && t.got(1, 5, 1) && t.got(2, 4000, 1));
+  CU_ASSERT(t.rig.journal.count(Journal::Kind::umr) == 1 && t.rig.journal.pieces() >= 8);
+}
+
+void the_key_ends_where_its_length_says() {
+  Bench t;
+  uint32_t key = t.rig.make_key(4);
+  std::array<prm::Klm, 1> list = {t.piece(0, 64)};
+  CU_ASSERT(t.configure(key, 32, list) == Syndrome::none);
+  CU_ASSERT(t.gather(key, 0, 32) == Syndrome::none);
+  CU_ASSERT(t.gather(key, 1, 32) == Syndrome::local_prot);
+}
+
+void a_list_shorter_than_the_key_has_a_hole() {
+  Bench t;
+  uint32_t key = t.rig.make_key(4);
+  std::array<prm::Klm, 1> list = {t.piece(0, 64)};
+  CU_ASSERT(t.configure(key, 128, list) == Syndrome::none);
+  CU_ASSERT(t.gather(key, 0, 65) == Syndrome::local_prot && t.dst.data()[0] == std::byte{0});
+}
+
+void a_start_address_moves_the_key() {
+  Bench t;
+  uint32_t key = t.rig.make_key(4);
+  std::array<prm::Klm, 2> list = {t.piece(10, 50), t.piece(500, 50)};
+  UmrShape shape;
+  shape.mask |= umr::mask_start_addr;
+  shape.start = 0xfffffffffffff000;
+  shape.len = 100;
+  CU_ASSERT(t.post(umr_wqe(key, shape, list)) == Syndrome::none);
+  CU_ASSERT(t.gather(key, shape.start + 40, 20) == Syndrome::none);
+  CU_ASSERT(t.got(0, 50, 10) && t.got(10, 500, 10));
+  CU_ASSERT(t.gather(key, 0, 20) == Syndrome::local_prot);
+}
+
+void interleaved_pieces_repeat() {
+  Bench t;
+  uint32_t key = t.rig.make_key(4);
+  std::array<prm::Klm, 3> list = {repeat_head(12, 5, 2), repeat_entry(100, 8, t.lkey, t.src.at(0)),
+                                  repeat_entry(50, 4, t.lkey, t.src.at(3000))};
+  CU_ASSERT(t.configure(key, 60, list) == Syndrome::none);
+  CU_ASSERT(t.gather(key, 0, 60) == Syndrome::none);
+  for (std::size_t i = 0; i < 5; i++)
+    CU_ASSERT(t.got(i * 12, i * 100, 8) && t.got(i * 12 + 8, 3000 + i * 50, 4));
+  CU_ASSERT(t.gather(key, 59, 2) == Syndrome::local_prot);
+}
+
+void keys_nest_as_deep_as_the_profile_says() {
+  Bench t;
+  std::array<uint32_t, 6> keys{};
+  for (uint32_t level = 0; level < 6; level++) {
+    keys[level] = t.rig.make_key(4);
+    std::array<prm::Klm, 1> list = {level == 0 ? t.piece(7, 600)
+                                               : klm(1, 600 - level, keys[level - 1])};
+    CU_ASSERT(t.configure(keys[level], 600 - level, list) == Syndrome::none);
+  }
+  CU_ASSERT(t.gather(keys[3], 0, 100) == Syndrome::none && t.got(0, 10, 100));
+  CU_ASSERT(t.gather(keys[4], 0, 100) == Syndrome::local_prot);
+}
+
+void a_key_of_itself_is_refused_when_used() {
+  Bench t;
+  uint32_t key = t.rig.make_key(4);
+  std::array<prm::Klm, 1> list = {klm(0, 64, key)};
+  CU_ASSERT(t.configure(key, 64, list) == Syndrome::none);
+  CU_ASSERT(t.gather(key, 0, 64) == Syndrome::local_prot);
+}
+
+// The list lies in registered memory; the WQE carries a pointer.
+Wqe by_pointer(uint32_t key, uint64_t len, uint64_t addr, uint32_t entries, uint32_t list_key) {
+  UmrShape shape;
+  shape.flags = 0;
+  shape.len = len;
+  Wqe w = umr_wqe(key, shape, {});
+  auto octowords = static_cast<uint16_t>((entries + 3) / 4 * 4);
+  be16 n{octowords};
+  std::memcpy(w.bytes.data() + 16 + 4, &n, sizeof(n));
+  return w.data(addr, octowords * 16u, list_key);
+}
+
+void a_list_by_pointer_may_be_long() {
+  Bench t;
+  Pages lists(65536);
+  uint32_t list_key = t.rig.reg(lists, access::local_write).lkey.value();
+  uint32_t key = t.rig.make_key(1000);
+  for (uint32_t i = 0; i < 1000; i++) {
+    prm::Klm k = t.piece(i * 61 % 5000, i % 60 + 1);
+    std::memcpy(lists.data() + 2048 + i * 16, &k, sizeof(k));
+  }
+  uint32_t len = 0;
+  for (uint32_t i = 0; i < 1000; i++) len += i % 60 + 1;
+  CU_ASSERT(t.post(by_pointer(key, len, lists.at(2048), 1000, list_key)) == Syndrome::none);
+  CU_ASSERT(t.gather(key, 0, len) == Syndrome::none);
+  std::size_t at = 0;
+  bool all = true;
+  for (uint32_t i = 0; i < 1000; at += i % 60 + 1, i++)
+    all = all && t.got(at, i * 61 % 5000, i % 60 + 1);
+  CU_ASSERT(all);
+}
+
+void a_list_by_pointer_lies_on_2048_bytes_in_a_valid_key() {
+  struct {
+    uint64_t offset;
+    bool good_key;
+    Syndrome want;
+  } rows[] = {{64, true, Syndrome::mw_bind},
+              {2048, false, Syndrome::local_prot},
+              {8192, true, Syndrome::local_prot}};
+  for (const auto& row : rows) {
+    Bench t;
+    Pages lists(8192);
+    uint32_t list_key = t.rig.reg(lists, access::local_write).lkey.value();
+    uint32_t key = t.rig.make_key(8);
+    uint32_t named = row.good_key ? list_key : list_key ^ 1;
+    CU_ASSERT(t.post(by_pointer(key, 8, lists.at(row.offset), 4, named)) == row.want);
+    CU_ASSERT(t.rig.hca->state().keys.at(key >> 8)->free);
+  }
+}
+
+void granules_of_a_list_change_alone() {
+  Bench t;
+  uint32_t key = t.rig.make_key(8);
+  std::vector<prm::Klm> list;
+  for (uint32_t i = 0; i < 8; i++) list.push_back(t.piece(i * 100, 10));
+  CU_ASSERT(t.configure(key, 80, list) == Syndrome::none);
+  std::array<prm::Klm, 4> patch = {t.piece(2000, 10), t.piece(3000, 10), t.piece(4000, 10),
+                                   t.piece(5000, 10)};
+  UmrShape shape;
+  shape.flags = umr::inline_list | umr::has_translation_offset;
+  shape.mask = 0;
+  shape.offset = 4;
+  CU_ASSERT(t.post(umr_wqe(key, shape, patch)) == Syndrome::none);
+  CU_ASSERT(t.gather(key, 0, 80) == Syndrome::none);
+  CU_ASSERT(t.got(0, 0, 10) && t.got(30, 300, 10) && t.got(40, 2000, 10) && t.got(70, 5000, 10));
+}
+
+void a_new_tag_makes_the_old_key_stale() {
+  Bench t;
+  uint32_t key = t.rig.make_key(4);
+  std::array<prm::Klm, 1> list = {t.piece(0, 64)};
+  UmrShape shape;
+  shape.len = 64;
+  shape.tag = 0x5c;
+  CU_ASSERT(t.post(umr_wqe(key, shape, list)) == Syndrome::none);
+  uint32_t renamed = (key & ~0xffu) | 0x5c;
+  CU_ASSERT(t.gather(renamed, 0, 64) == Syndrome::none);
+  CU_ASSERT(t.gather(key, 0, 64) == Syndrome::local_prot);
+}
+
+void only_fields_of_the_mask_change() {
+  Bench t;
+  uint32_t key = t.rig.make_key(4);
+  std::array<prm::Klm, 1> list = {t.piece(0, 64)};
+  CU_ASSERT(t.configure(key, 64, list) == Syndrome::none);
+  UmrShape shape;
+  shape.mask = umr::mask_remote_write;
+  shape.access = 0;
+  shape.len = 1;
+  shape.free = prm::mkey::free;
+  shape.start = 77;
+  shape.tag = 9;
+  CU_ASSERT(t.post(umr_wqe(key, shape, {})) == Syndrome::none);
+  const Mkey& m = *t.rig.hca->state().keys.at(key >> 8);
+  CU_ASSERT(m.key == key && m.len == 64 && m.start == 0 && !m.free);
+  CU_ASSERT(m.rights == (prm::mkey::local_read | prm::mkey::local_write | prm::mkey::remote_read));
+}
+
+void the_state_of_a_key_is_checked_on_demand() {
+  struct {
+    bool is_free;
+    uint8_t flag;
+    Syndrome want;
+  } rows[] = {{true, umr::check_free, Syndrome::mw_bind},
+              {false, umr::check_free, Syndrome::none},
+              {true, umr::check_not_free, Syndrome::none},
+              {false, umr::check_not_free, Syndrome::mw_bind}};
+  for (const auto& row : rows) {
+    Bench t;
+    uint32_t key = t.rig.make_key(4);
+    std::array<prm::Klm, 1> list = {t.piece(0, 64)};
+    if (!row.is_free) CU_ASSERT(t.configure(key, 64, list) == Syndrome::none);
+    UmrShape shape;
+    shape.flags |= row.flag;
+    shape.len = 64;
+    CU_ASSERT(t.post(umr_wqe(key, shape, list)) == row.want);
+  }
+}
+
+// LOCAL_INV as rdma-core writes it: a UMR that frees the key.
+void an_invalidated_key_admits_nobody() {
+  Bench t;
+  uint32_t key = t.rig.make_key(4);
+  std::array<prm::Klm, 1> list = {t.piece(0, 64)};
+  CU_ASSERT(t.configure(key, 64, list) == Syndrome::none);
+  UmrShape inval;
+  inval.flags = umr::inline_list | umr::has_translation_offset | umr::check_qpn;
+  inval.mask = umr::mask_free | umr::mask_mkey | umr::mask_qpn;
+  inval.free = prm::mkey::free;
+  CU_ASSERT(t.post(umr_wqe(key, inval, {})) == Syndrome::none);
+  CU_ASSERT(t.rig.journal.count(Journal::Kind::invalidate) == 1);
+  CU_ASSERT(t.gather(key, 0, 64) == Syndrome::local_prot);
+}
+
+struct Refused {
+  const char* name;
+  void (*change)(Bench&, UmrShape&, std::vector<prm::Klm>&);
+  Syndrome want;
+};
+// clang-format off
+const Refused refused[] = {
+    {"too many entries", [](Bench& t, UmrShape&, std::vector<prm::Klm>& l) { l.resize(12, t.piece(0, 1)); }, Syndrome::mw_bind},
+    {"offset behind the list", [](Bench&, UmrShape& s, std::vector<prm::Klm>&) { s.flags |= umr::has_translation_offset; s.offset = 8; }, Syndrome::mw_bind},
+    {"offset within a granule", [](Bench&, UmrShape& s, std::vector<prm::Klm>&) { s.flags |= umr::has_translation_offset; s.offset = 2; }, Syndrome::mw_bind},
+    {"signature descriptors", [](Bench&, UmrShape& s, std::vector<prm::Klm>&) { s.offset = 4; }, Syndrome::mw_bind},
+    {"unknown mask bit", [](Bench&, UmrShape& s, std::vector<prm::Klm>&) { s.mask |= umr::mask_sig_err; }, Syndrome::mw_bind},
+    {"unknown flag", [](Bench&, UmrShape& s, std::vector<prm::Klm>&) { s.flags |= 1; }, Syndrome::mw_bind},
+    {"entity size of a KLM key", [](Bench&, UmrShape& s, std::vector<prm::Klm>&) { s.mask |= umr::mask_page_size; }, Syndrome::mw_bind},
+    {"a piece above 2 GiB", [](Bench& t, UmrShape&, std::vector<prm::Klm>& l) { l[0] = t.piece(0, 0x80000001); }, Syndrome::mw_bind},
+    {"repeat block without entries", [](Bench&, UmrShape&, std::vector<prm::Klm>& l) { l[0] = repeat_head(8, 1, 0); }, Syndrome::mw_bind},
+    {"repeat block beyond its list", [](Bench&, UmrShape&, std::vector<prm::Klm>& l) { l[0] = repeat_head(8, 1, 4); }, Syndrome::mw_bind},
+};
+// clang-format on
+
+void a_refused_umr_changes_nothing() {
+  for (const Refused& row : refused) {
+    Bench t;
+    uint32_t key = t.rig.make_key(8);
+    UmrShape shape;
+    std::vector<prm::Klm> list = {t.piece(0, 64)};
+    shape.len = 64;
+    row.change(t, shape, list);
+    Syndrome got = t.post(umr_wqe(key, shape, list));
+    if (got != row.want) std::printf("\n    %s: syndrome %d\n", row.name, static_cast<int>(got));
+    CU_ASSERT(got == row.want);
+    const Mkey& m = *t.rig.hca->state().keys.at(key >> 8);
+    CU_ASSERT(m.free && m.len == 0 && m.used == 0 && m.rights == prm::mkey::local_read);
+  }
+}
+
+void a_profile_can_lack_features() {
+  for (int what = 0; what < 5; what++) {
+    RigShape s;
+    s.profile.repeated_block_disabled = what == 0;
+    s.profile.umr_modify_atomic_disabled = what == 1;
+    s.profile.umr_ptr_rlkey = what != 2;
+    s.profile.umr = what != 3;
+    s.profile.max_indirection = what == 4 ? 0 : 4;
+    Bench t(s);
+    uint32_t key = t.rig.make_key(8, what != 3);
+    std::array<prm::Klm, 2> strided = {repeat_head(4, 1, 1),
+                                       repeat_entry(4, 4, t.lkey, t.src.at(0))};
+    std::array<prm::Klm, 1> list = {t.piece(0, 64)};
+    UmrShape shape;
+    shape.len = 4;
+    shape.mask &= ~umr::mask_atomic;
+    if (what == 0) CU_ASSERT(t.post(umr_wqe(key, shape, strided)) == Syndrome::mw_bind);
+    if (what == 1) CU_ASSERT(t.configure(key, 64, list) == Syndrome::mw_bind);
+    if (what == 2)
+      CU_ASSERT(t.post(by_pointer(key, 8, t.src.at(0), 4, t.lkey)) == Syndrome::mw_bind);
+    if (what == 3) CU_ASSERT(t.post(umr_wqe(key, shape, list)) == Syndrome::local_qp_op);
+    if (what == 4) {
+      CU_ASSERT(t.post(umr_wqe(key, shape, list)) == Syndrome::none);
+      CU_ASSERT(t.gather(key, 0, 4) == Syndrome::local_prot);
+    }
+  }
+}
+
+void raw_packet_queues_have_no_umr() {
+  RigShape s;
+  s.a.type = QpType::raw_packet;
+  s.connect = false;
+  Bench t(s);
+  uint32_t key = t.rig.make_key(4);
+  CU_ASSERT(t.rig.to_init(t.rig.a) == 0 && t.rig.to_rtr(t.rig.a, Qpn{0}) == 0);
+  CU_ASSERT(t.rig.to_rts_only(t.rig.a) == 0);
+  std::array<prm::Klm, 1> list = {t.piece(0, 64)};
+  CU_ASSERT(t.configure(key, 64, list) == Syndrome::local_qp_op);
+}
+
+void inner_keys_are_checked_too() {
+  Bench t;
+  uint32_t read_only = t.rig.reg(t.src, 0).lkey.value();
+  uint32_t key = t.rig.make_key(4);
+  std::array<prm::Klm, 2> list = {t.piece(0, 64), klm(t.src.at(64), 64, read_only)};
+  CU_ASSERT(t.configure(key, 128, list) == Syndrome::none);
+  CU_ASSERT(t.gather(key, 0, 128) == Syndrome::none && t.got(0, 0, 128));
+  std::vector<std::byte> before(t.src.data(), t.src.data() + 128);
+  Wqe w(Opcode::rdma_write);
+  w.raddr(0, key).data(t.dst.at(9000), 128, t.kd.lkey.value());
+  CU_ASSERT(t.post(w) == Syndrome::remote_access);
+  CU_ASSERT(std::memcmp(before.data(), t.src.data(), 128) == 0);
+}
+
+const kilim::test::Case cases[] = {
+    {"a list is gathered in order", a_list_is_gathered_in_order},
+    {"the key ends where its length says", the_key_ends_where_its_length_says},
+    {"a list shorter than the key has a hole", a_list_shorter_than_the_key_has_a_hole},
+    {"a start address moves the key", a_start_address_moves_the_key},
+    {"interleaved pieces repeat", interleaved_pieces_repeat},
+    {"keys nest as deep as the profile says", keys_nest_as_deep_as_the_profile_says},
+    {"a key of itself is refused when used", a_key_of_itself_is_refused_when_used},
+    {"a list by pointer may be long", a_list_by_pointer_may_be_long},
+    {"a list by pointer lies on 2048 bytes in a valid key",
+     a_list_by_pointer_lies_on_2048_bytes_in_a_valid_key},
+    {"granules of a list change alone", granules_of_a_list_change_alone},
+    {"a new tag makes the old key stale", a_new_tag_makes_the_old_key_stale},
+    {"only fields of the mask change", only_fields_of_the_mask_change},
+    {"the state of a key is checked on demand", the_state_of_a_key_is_checked_on_demand},
+    {"an invalidated key admits nobody", an_invalidated_key_admits_nobody},
+    {"a refused UMR changes nothing", a_refused_umr_changes_nothing},
+    {"a profile can lack features", a_profile_can_lack_features},
+    {"raw packet queues have no UMR", raw_packet_queues_have_no_umr},
+    {"inner keys are checked too", inner_keys_are_checked_too},
+};
+
+}  // namespace
+}  // namespace kilim::vhca::test
+
+KILIM_UT_MAIN("umr", kilim::vhca::test::cases)
