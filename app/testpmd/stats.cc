@@ -124,8 +124,8 @@ void print_text(std::FILE* to, const Report& r, const char* title) {
 }
 
 std::string to_json(const Report& r) {
-  std::string s =
-      "{" + text("mode", r.mode) + "," + fraction("seconds", r.seconds) + ",\"ports\":[";
+  std::string s = "{";
+  s += text("mode", r.mode) + "," + fraction("seconds", r.seconds) + ",\"ports\":[";
   for (std::size_t i = 0; i < r.ports.size(); i++) {
     const PortReport& p = r.ports[i];
     s += std::string(i == 0 ? "" : ",") + "{" + text("name", p.name) + "," + text("hca", p.hca) +
