@@ -30,6 +30,7 @@ struct AttachConfig {
   uint64_t seed = 0;
   std::string journal;  // a file to which every event is written; empty: counts only
   Progress progress = Progress::poller;
+  uint64_t defect_klm_address = 0;  // a test of tests, see hca.hh; no launcher option
 };
 
 class Attached {
