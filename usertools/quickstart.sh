@@ -6,17 +6,19 @@
 # HTTP and compares its sha256. Removes everything it made on every way out.
 # Without root the same frames come from and go to pcap files.
 #
-# Usage: usertools/quickstart.sh [--fwd io|umr] [--size MIB] [--json FILE] [--keep] [--program PATH]
+# Usage: usertools/quickstart.sh [--fwd io|umr] [--size MIB] [--files] [--json FILE] [--keep]
+#                                [--program PATH]
 #   --fwd io         pass frames on (default); umr: each frame leaves as a new header and the
 #                    received payload in place, woven together by a memory key
 #   --size MIB       of the file that is sent, default 256
+#   --files          pcap files instead of namespaces, as without root
 #   --json FILE      put kilim-testpmd's own statistics there
 #   --keep           leave the logs behind and say where they are
 #   --program PATH   use this kilim-testpmd; install and build nothing
 set -u
 . "$(dirname "${BASH_SOURCE[0]}")/prepare.sh"
 
-fwd=io size=256 json= keep=no program=
+fwd=io size=256 json= keep=no program= files=no
 while [ $# -gt 0 ]; do
   case $1 in
     --fwd | --size | --json | --program)
@@ -25,8 +27,9 @@ while [ $# -gt 0 ]; do
       shift
       ;;
     --keep) keep=yes ;;
+    --files) files=yes ;;
     *)
-      sed -n '3,16s/^# \{0,1\}//p' "$0"
+      sed -n '3,18s/^# \{0,1\}//p' "$0"
       [ "$1" = --help ]
       exit
       ;;
@@ -47,8 +50,12 @@ spaces=() jobs_started=()
 
 cleanup() {
   trap '' INT TERM HUP
-  local ns pid
+  local ns pid i
   for pid in "${jobs_started[@]}"; do kill "$pid" 2> /dev/null; done
+  for ((i = 0; i < 30; i++)); do   # 3 s to go by themselves
+    kill -0 "${jobs_started[@]}" 2> /dev/null || break
+    sleep 0.1
+  done
   for ns in "${spaces[@]}"; do
     for pid in $(ip netns pids "$ns" 2> /dev/null); do kill -KILL "$pid" 2> /dev/null; done
     ip netns del "$ns" 2> /dev/null
@@ -114,6 +121,9 @@ eal_arguments() {
   fi
 }
 
+# A line a second out of kilim-testpmd's statistics; all of them go to the log.
+live() { tee "$dir/testpmd.out" | /usr/bin/python3 -u "$ROOT/usertools/summary.py" --live; }
+
 # start_testpmd PREFIX... -- WIRE0 WIRE1 APP-ARGUMENT...
 start_testpmd() {
   local prefix=() wires=()
@@ -121,10 +131,10 @@ start_testpmd() {
   shift
   wires=("$1" "$2")
   shift 2
-  "${prefix[@]}" "$program" "${eal[@]}" \
+  XDG_RUNTIME_DIR=$dir "${prefix[@]}" "$program" "${eal[@]}" \
     --vdev "net_kilim0,hca=vhca0,wire=${wires[0]}" --vdev "net_kilim1,hca=vhca1,wire=${wires[1]}" \
     -- "--fwd=$fwd" --stats-period=1 "--json=$dir/stats.json" "$@" \
-    > >(sed -u 's/^/  | /') 2> "$dir/testpmd.err" &
+    > >(live) 2> "$dir/testpmd.err" &
   testpmd=$!
   jobs_started+=($testpmd)
 }
@@ -168,6 +178,15 @@ wait_for_first_ping() {
   give_up "no answer to a ping within a minute"
 }
 
+wait_for_server() {
+  local i
+  for ((i = 0; i < 100; i++)); do
+    ip netns exec $h2 bash -c '< /dev/tcp/198.18.0.2/8000' 2> /dev/null && return 0
+    attend sleep 0.1
+  done
+  give_up "the HTTP server did not start: $(cat "$dir/http.log")"
+}
+
 through_namespaces() {
   ip netns add $mid || give_up "cannot make a network namespace"
   spaces+=($mid)
@@ -186,8 +205,9 @@ through_namespaces() {
     --directory "$dir/www" > "$dir/http.log" 2>&1 &
   jobs_started+=($!)
   say "http: $size MiB from 198.18.0.2 to 198.18.0.1"
-  attend ip netns exec $h1 taskset -c "$rest" curl -sS --retry 20 --retry-connrefused \
-    --retry-delay 1 --max-time 200 -o "$dir/got" http://198.18.0.2:8000/file ||
+  wait_for_server
+  attend ip netns exec $h1 taskset -c "$rest" curl -sS --max-time 200 -o "$dir/got" \
+    http://198.18.0.2:8000/file ||
     give_up "curl failed"
   sha256sum < "$dir/got" > "$dir/got.sha"
   stop_testpmd
@@ -197,7 +217,7 @@ through_namespaces() {
 }
 
 through_files() {
-  say "not root: no namespaces, no host stacks, no veth; frames come from and go to pcap files"
+  say "left out: namespaces, the hosts' TCP/IP stacks, ping and HTTP (they need root)"
   local frames=$((size * 1024))
   /usr/bin/python3 "$ROOT/usertools/pcap_file.py" make "$dir/in.pcap" $frames &&
     /usr/bin/python3 "$ROOT/usertools/pcap_file.py" make "$dir/none.pcap" 0 ||
@@ -214,7 +234,7 @@ through_files() {
 prepare_program
 choose_cores
 eal_arguments
-if is_root && ip netns add "$tag-try" 2> /dev/null; then
+if [ $files = no ] && is_root && ip netns add "$tag-try" 2> /dev/null; then
   ip netns del "$tag-try"
   through_namespaces
 else

@@ -1,0 +1,54 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""One paragraph from the statistics that `kilim-testpmd --json=FILE` leaves.
+
+Usage: summary.py FILE      the paragraph
+       summary.py --live    a line for each periodic report on standard input"""
+
+import json
+import re
+import sys
+
+
+def main(path):
+    with open(path, encoding="utf-8") as f:
+        stats = json.load(f)
+    total = stats["total"]
+    print(f"summary ({stats['mode']}, {stats['seconds']:.1f} s):")
+    for port in stats["ports"]:
+        print(f"  {port['name']} on {port['hca']}: received {port['rx_packets']} packets, "
+              f"{port['rx_bytes']} bytes; sent {port['tx_packets']}, {port['tx_bytes']}")
+    print(f"  forwarded {total['forwarded']} packets, {total['mpps']:.3f} Mpps over the whole time, "
+          f"{total['cycles_per_packet']:.0f} cycles a packet (device included)")
+    print(f"  keys woven: {total['keys_woven']}")
+    drops = ", ".join(f"{cause} {count}" for cause, count in total["drops"].items())
+    print(f"  drops: {drops}")
+
+
+def live(lines):
+    """The lines of a report between `all ports` and `forwarded`, said in one."""
+    said, report = None, {}
+    for line in lines:
+        m = re.match(r"---- (\w+) statistics|---- statistics, .*, ([\d.]+) s$", line)
+        if m:
+            said, report = m.group(2), None
+        elif line.startswith("all ports"):
+            report = {}
+        elif report is not None and said:
+            name, _, rest = line.strip().partition(" ")
+            report[name.rstrip(":,")] = rest.strip()
+            if name == "forwarded":
+                causes = [c for c in report["drops"].split(", ") if not c.endswith(" 0")]
+                print(f"  | {said:>6} s: {report['RX-packets']} packets in, "
+                      f"{report['TX-packets']} out, {report['keys-woven']} keys woven, "
+                      f"{'drops: ' + ', '.join(causes) if causes else 'no drops'}")
+                said = None
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    if sys.argv[1] == "--live":
+        live(sys.stdin)
+    else:
+        main(sys.argv[1])
