@@ -38,6 +38,7 @@ Pages::Pages(std::size_t bytes) : size_(whole_pages(bytes)) {
   void* p = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (p == MAP_FAILED) stop("no memory");
   data_ = static_cast<std::byte*>(p);
+  address_ = reinterpret_cast<uint64_t>(p);
 }
 Pages::~Pages() {
   unmap();

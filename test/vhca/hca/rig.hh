@@ -33,13 +33,14 @@ class Pages {
   Pages& operator=(const Pages&) = delete;
   [[nodiscard]] std::byte* data() const noexcept { return data_; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
-  [[nodiscard]] Va va() const noexcept { return Va{reinterpret_cast<uint64_t>(data_)}; }
+  [[nodiscard]] Va va() const noexcept { return Va{address_}; }
   [[nodiscard]] uint64_t at(std::size_t offset) const noexcept { return va().value() + offset; }
-  void unmap();
+  void unmap();  // at() and va() stay what they were
 
  private:
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;
+  uint64_t address_ = 0;
 };
 
 class Events : public EventSink {

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The adapter around its queues: completion events, overrun, memory that goes away, fairness,
+// objects that are in use, a thousand lives, death.
+#include <sys/mman.h>
+
+#include "rig.hh"
+#include "ut.hh"
+
+namespace kilim::vhca::test {
+namespace {
+
+using prm::Opcode;
+using prm::Syndrome;
+
+constexpr uint32_t cq_err = 0, qp_fatal = 1, device_fatal = 8;
+
+void nop(Rig& rig) {
+  rig.a.put(Wqe(Opcode::nop));
+  rig.a.ring(rig.uar);
+  rig.run();
+}
+
+void an_armed_queue_tells_once() {
+  Rig rig;
+  nop(rig);
+  CU_ASSERT(rig.events.completions == 0);
+  CU_ASSERT(rig.cq_a.poll().has_value());
+  rig.cq_a.arm(rig.uar, false);
+  rig.run();
+  CU_ASSERT(rig.events.completions == 0);
+  nop(rig);
+  nop(rig);
+  CU_ASSERT(rig.events.completions == 1);
+}
+
+void the_very_first_arm_is_seen() {
+  Rig rig;
+  rig.cq_a.arm(rig.uar, false);  // the word is 0, as memory was
+  rig.run();
+  nop(rig);
+  CU_ASSERT(rig.events.completions == 1);
+}
+
+void arming_over_waiting_entries_tells_at_once() {
+  Rig rig;
+  nop(rig);
+  rig.cq_a.arm(rig.uar, false);
+  rig.run();
+  CU_ASSERT(rig.events.completions == 1);
+}
+
+void solicited_arming_waits_for_solicited_entries() {
+  Rig rig;
+  Pages mem(4096);
+  uint32_t key = rig.reg(mem, rw_access).lkey.value();
+  for (int i = 0; i < 2; i++) rig.b.recv(mem.at(0), 64, key);
+  rig.cq_b.arm(rig.uar, true);
+  rig.run();
+  CU_ASSERT(rig.run_one(rig.a, Wqe(Opcode::send).data(mem.at(128), 8, key)).syndrome ==
+            Syndrome::none);
+  CU_ASSERT(rig.events.completions == 0);
+  rig.run_one(rig.a, Wqe(Opcode::send).data(mem.at(128), 8, key).solicited());
+  CU_ASSERT(rig.events.completions == 1);
+}
+
+void an_overrun_kills_the_completion_queue() {
+  RigShape s;
+  s.cq_entries = 4;
+  Rig rig(s);
+  for (int i = 0; i < 5; i++) rig.a.put(Wqe(Opcode::nop));
+  rig.a.ring(rig.uar);
+  rig.run();
+  CU_ASSERT(rig.events.of(cq_err) == 1 && rig.events.log[0].second == &rig.cq_a);
+  CU_ASSERT(rig.events.of(qp_fatal) == 1 && rig.state(rig.a) == QpState::err);
+  for (int i = 0; i < 4; i++) CU_ASSERT(rig.cq_a.poll()->index == i);
+  CU_ASSERT(!rig.cq_a.poll());
+}
+
+// What is taken away while the adapter still knows of it.
+enum class Gone { local_payload, remote_payload, list, send_ring, recv_ring, records, cq };
+
+struct Loss {
+  Gone what;
+  Syndrome want;   // none: no completion at all
+  uint32_t event;  // 99: none
+  QpState a, b;
+};
+const Loss losses[] = {
+    {Gone::local_payload, Syndrome::local_prot, 99, QpState::err, QpState::rts},
+    {Gone::remote_payload, Syndrome::remote_access, 3, QpState::err, QpState::err},
+    {Gone::list, Syndrome::local_prot, 99, QpState::err, QpState::rts},
+    {Gone::send_ring, Syndrome::none, qp_fatal, QpState::err, QpState::rts},
+    {Gone::recv_ring, Syndrome::remote_op, qp_fatal, QpState::err, QpState::err},
+    {Gone::records, Syndrome::none, qp_fatal, QpState::err, QpState::rts},
+    {Gone::cq, Syndrome::none, cq_err, QpState::err, QpState::rts},
+};
+
+Wqe request_for(const Loss& loss, Rig& rig, const Pages& near, const Pages& far, MrKeys kn,
+                MrKeys kf) {
+  if (loss.what == Gone::recv_ring) {
+    rig.b.recv(far.at(0), 64, kf.lkey.value());
+    return Wqe(Opcode::send).data(near.at(0), 64, kn.lkey.value());
+  }
+  if (loss.what == Gone::list) {
+    uint32_t key = rig.make_key(4);
+    UmrShape shape;
+    shape.flags = 0;
+    Wqe w = umr_wqe(key, shape, {});
+    w.bytes[21] = std::byte{4};  // four octowords
+    return w.data(near.at(0), 64, kn.lkey.value());
+  }
+  Wqe w(Opcode::rdma_write);
+  return w.raddr(far.at(0), kf.rkey.value()).data(near.at(0), 64, kn.lkey.value());
+}
+
+void memory_that_goes_away_is_an_error_not_a_crash() {
+  for (const Loss& loss : losses) {
+    Rig rig;
+    Pages near(4096), far(4096);
+    Wqe w = request_for(loss, rig, near, far, rig.reg(near, rw_access), rig.reg(far, rw_access));
+    rig.a.put(w);
+    rig.a.ring(rig.uar);
+    Pages* gone[] = {&near, &far, &near, &rig.a.sq, &rig.b.rings, &rig.a.record, &rig.cq_a.memory};
+    gone[static_cast<int>(loss.what)]->unmap();
+    for (int i = 0; i < 3; i++) rig.run();
+    bool readable = loss.what != Gone::cq;
+    std::optional<Completion> c = readable ? rig.cq_a.poll() : std::nullopt;
+    CU_ASSERT(c.has_value() == (loss.want != Syndrome::none));
+    CU_ASSERT(!c || c->syndrome == loss.want);
+    CU_ASSERT(loss.event == 99 ? rig.events.count == 0 : rig.events.of(loss.event) == 1);
+    CU_ASSERT(rig.state(rig.a) == loss.a && rig.state(rig.b) == loss.b);
+  }
+}
+
+void memory_may_turn_read_only() {
+  Rig rig;
+  Pages near(4096), far(4096);
+  MrKeys kn = rig.reg(near, rw_access), kf = rig.reg(far, rw_access);
+  CU_ASSERT(::mprotect(far.data(), far.size(), PROT_READ) == 0);
+  Wqe w(Opcode::rdma_write);
+  w.raddr(far.at(0), kf.rkey.value()).data(near.at(0), 64, kn.lkey.value());
+  CU_ASSERT(rig.run_one(rig.a, w).syndrome == Syndrome::remote_access);
+}
+
+void registration_answers_as_pinning_does() {
+  Rig rig;
+  Pages p(16384);
+  auto reg = [&](uint64_t at, uint64_t n, uint32_t access) {
+    Result<MrKeys> r = rig.hca->reg_mr({rig.pd, Va{at}, n, Iova{at}, access});
+    return r ? 0 : r.error().code;
+  };
+  CU_ASSERT(reg(p.at(10), 9000, access::local_write) == 0);
+  CU_ASSERT(::mprotect(p.data() + 4096, 4096, PROT_READ) == 0);
+  CU_ASSERT(reg(p.at(0), 8192, access::local_write) == EFAULT && reg(p.at(0), 8192, 0) == 0);
+  CU_ASSERT(::mprotect(p.data() + 4096, 4096, PROT_NONE) == 0);
+  CU_ASSERT(reg(p.at(0), 8192, 0) == EFAULT);
+  CU_ASSERT(::munmap(p.data() + 12288, 4096) == 0);
+  CU_ASSERT(reg(p.at(8192), 4096, 0) == 0 && reg(p.at(8192), 4097, 0) == EFAULT);
+  CU_ASSERT(reg(~0ull - 100, 200, 0) == EINVAL && reg(0x7000'0000'0000'0000, 64, 0) == EFAULT);
+  CU_ASSERT(reg(p.at(0), 0, 0) == EINVAL && reg(p.at(0), 64, access::remote_write) == EINVAL);
+  CU_ASSERT(reg(p.at(0), 64, access::on_demand) == EINVAL);
+  CU_ASSERT(rig.hca->reg_mr({Pdn{1}, p.va(), 64, Iova{p.at(0)}, 0}).error().code == EINVAL);
+  CU_ASSERT(rig.hca->reg_mr({rig.pd, p.va(), 64, Iova{p.at(1)}, 0}).error().code == EINVAL);
+}
+
+void objects_in_use_stay() {
+  Rig rig;
+  CU_ASSERT(rig.hca->destroy_cq(rig.cq_a.cqn) == -EBUSY);
+  CU_ASSERT(rig.hca->dealloc_pd(rig.pd) == -EBUSY);
+  CU_ASSERT(rig.hca->free_uar(rig.uar_page) == -EBUSY);
+  CU_ASSERT(rig.hca->destroy_qp(rig.a.qpn) == 0 && rig.hca->destroy_cq(rig.cq_a.cqn) == 0);
+  CU_ASSERT(rig.hca->destroy_qp(rig.a.qpn) == -EINVAL &&
+            rig.hca->destroy_cq(rig.cq_a.cqn) == -EINVAL);
+  Pages p(4096);
+  MrKeys k = rig.reg(p, 0);
+  CU_ASSERT(rig.hca->destroy_qp(rig.b.qpn) == 0 && rig.hca->destroy_cq(rig.cq_b.cqn) == 0);
+  CU_ASSERT(rig.hca->dealloc_pd(rig.pd) == -EBUSY);
+  CU_ASSERT(rig.hca->dereg_mr(index_of(k.lkey)) == 0 &&
+            rig.hca->dereg_mr(index_of(k.lkey)) == -EINVAL);
+  CU_ASSERT(rig.hca->dealloc_pd(rig.pd) == 0 && rig.hca->free_uar(rig.uar_page) == 0);
+  CU_ASSERT(rig.hca->free_uar(rig.uar_page) == -EINVAL && rig.hca->dealloc_pd(rig.pd) == -EINVAL);
+}
+
+void queues_take_turns() {
+  RigShape s;
+  s.a.sq_wqebbs = s.b.sq_wqebbs = 128;
+  Rig rig(s);
+  for (int i = 0; i < 100; i++) rig.a.put(Wqe(Opcode::nop));
+  for (int i = 0; i < 5; i++) rig.b.put(Wqe(Opcode::nop));
+  rig.a.ring(rig.uar);
+  rig.b.ring(rig.uar);
+  CU_ASSERT(rig.hca->run(40) == 40);  // a budget is kept, and the short queue was not starved
+  for (int i = 0; i < 5; i++) CU_ASSERT(rig.cq_b.poll().has_value());
+  rig.run();
+  for (int i = 0; i < 100; i++) CU_ASSERT(rig.cq_a.poll().has_value());
+}
+
+void a_queue_goes_with_its_work_pending() {
+  Rig rig;
+  Pages mem(4096);
+  uint32_t key = rig.reg(mem, rw_access).lkey.value();
+  rig.a.put(Wqe(Opcode::send).data(mem.at(0), 8, key));
+  rig.a.ring(rig.uar);
+  rig.hca->run();  // waits for a receive WQE
+  CU_ASSERT(rig.hca->destroy_qp(rig.a.qpn) == 0);
+  rig.run();
+  rig.b.put(Wqe(Opcode::nop));
+  rig.b.ring(rig.uar);
+  CU_ASSERT(rig.to_state(rig.b, QpState::err) == 0);
+  CU_ASSERT(rig.hca->destroy_qp(rig.b.qpn) == 0);
+  rig.run();
+  CU_ASSERT(!rig.cq_a.poll() && !rig.cq_b.poll());
+}
+
+void a_thousand_lives() {
+  Rig rig;
+  Pages p(8192), ring(8192), record(4096);
+  for (int i = 0; i < 1000; i++) {
+    Pdn pd = *rig.hca->alloc_pd();
+    Hca::UarPage uar = *rig.hca->alloc_uar();
+    CqSpec cq;
+    cq.buf = p.va();
+    cq.record = record.va();
+    cq.cqe_count = 8;
+    cq.uar_page = uar.index;
+    Cqn cqn = *rig.hca->create_cq(cq, &rig.events);
+    QpSpec qp;
+    qp.pd = pd;
+    qp.send_cq = qp.recv_cq = cqn;
+    qp.buf = ring.va();
+    qp.record = Va{record.at(64)};
+    qp.sq_wqebbs = 16;
+    qp.rq_wqes = 16;
+    qp.rq_wqe_shift = 4;
+    qp.uar_page = uar.index;
+    Result<Qpn> qpn = rig.hca->create_qp(qp, &rig.events);
+    CU_ASSERT_FATAL(qpn.ok());
+    MrKeys k = *rig.hca->reg_mr({pd, p.va(), 4096, Iova{p.at(0)}, rw_access});
+    uint32_t key = rig.make_key(64);
+    CU_ASSERT(rig.hca->dereg_mr(MkeyIndex{key >> 8}) == 0 &&
+              rig.hca->dereg_mr(index_of(k.lkey)) == 0);
+    CU_ASSERT(rig.hca->destroy_qp(*qpn) == 0 && rig.hca->destroy_cq(cqn) == 0);
+    CU_ASSERT(rig.hca->free_uar(uar.index) == 0 && rig.hca->dealloc_pd(pd) == 0);
+  }
+  CU_ASSERT(rig.hca->uar_pages().size() == 2);
+  nop(rig);
+  CU_ASSERT(rig.cq_a.poll().has_value());
+}
+
+void numbers_depend_on_the_seed() {
+  RigShape one, two;
+  two.seed = 2;
+  Rig x(one), y(two), z(one);
+  CU_ASSERT(x.make_key(4) != y.make_key(4) && x.a.qpn != y.a.qpn);
+  CU_ASSERT(z.a.qpn == x.a.qpn);
+}
+
+void a_dead_adapter_refuses() {
+  Rig rig;
+  rig.hca->fatal();
+  CU_ASSERT(rig.events.of(device_fatal) == 1 && rig.state(rig.a) == QpState::err);
+  CU_ASSERT(rig.hca->alloc_pd().error().code == EIO && !rig.hca->query_port(1)->active);
+  rig.hca->fatal();
+  CU_ASSERT(rig.events.of(device_fatal) == 1);
+}
+
+const kilim::test::Case cases[] = {
+    {"an armed queue tells once", an_armed_queue_tells_once},
+    {"the very first arm is seen", the_very_first_arm_is_seen},
+    {"arming over waiting entries tells at once", arming_over_waiting_entries_tells_at_once},
+    {"solicited arming waits for solicited entries", solicited_arming_waits_for_solicited_entries},
+    {"an overrun kills the completion queue", an_overrun_kills_the_completion_queue},
+    {"memory that goes away is an error, not a crash",
+     memory_that_goes_away_is_an_error_not_a_crash},
+    {"memory may turn read-only", memory_may_turn_read_only},
+    {"registration answers as pinning does", registration_answers_as_pinning_does},
+    {"objects in use stay", objects_in_use_stay},
+    {"queues take turns", queues_take_turns},
+    {"a queue goes with its work pending", a_queue_goes_with_its_work_pending},
+    {"a thousand lives", a_thousand_lives},
+    {"numbers depend on the seed", numbers_depend_on_the_seed},
+    {"a dead adapter refuses", a_dead_adapter_refuses},
+};
+
+}  // namespace
+}  // namespace kilim::vhca::test
+
+KILIM_UT_MAIN("engine", kilim::vhca::test::cases)
