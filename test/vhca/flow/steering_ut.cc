@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Steering rules: which queues get which frame.
+#include <algorithm>
+#include <cerrno>
+#include <initializer_list>
+
+#include "../wire/frames.hh"
+#include "ut.hh"
+#include "vhca/flow/steering.hh"
+#include "vhca/wq/qp.hh"
+
+using namespace kilim;
+using namespace kilim::test;
+using namespace kilim::vhca;
+
+namespace {
+
+Qp a, b, c;
+constexpr Mac mine = {2, 0, 0, 0, 0, 1}, other = {2, 0, 0, 0, 0, 2}, group = {1, 0, 0x5e, 0, 0, 9},
+              broadcast = {255, 255, 255, 255, 255, 255}, all_ones = broadcast;
+using Type = FlowSpec::Type;
+
+FlowSpec to(const Mac& dst, uint16_t priority = 0) {
+  FlowSpec f;
+  f.has_eth = true;
+  f.dst = dst;
+  f.dst_mask = all_ones;
+  f.priority = priority;
+  return f;
+}
+FlowSpec of_type(Type t) {
+  FlowSpec f;
+  f.type = t;
+  return f;
+}
+FlowSpec any(uint16_t priority = 0) {
+  FlowSpec f;
+  f.has_eth = true;
+  f.priority = priority;
+  return f;
+}
+
+Bytes frame(const Mac& dst, std::size_t type = 0x0800, int tag = -1) {
+  Bytes f(64, std::byte{0});
+  std::memcpy(f.data(), dst.data(), 6);
+  f[6] = std::byte{0x0a};
+  if (tag >= 0) {
+    put16(f, 12, 0x8100);
+    put16(f, 14, static_cast<std::size_t>(tag));
+    put16(f, 16, type);
+  } else {
+    put16(f, 12, type);
+  }
+  return f;
+}
+
+// Whether exactly these queues get the frame.
+bool goes_to(Steering& s, const Bytes& f, std::initializer_list<Qp*> want) {
+  std::span<Qp* const> got = s.match(f);
+  return got.size() == want.size() && std::is_permutation(got.begin(), got.end(), want.begin());
+}
+
+void without_a_rule_nothing_is_wanted() {
+  Steering s;
+  CU_ASSERT(goes_to(s, frame(mine), {}));
+  CU_ASSERT(s.add(&a, to(mine)).ok());
+  CU_ASSERT(goes_to(s, frame(other), {}));
+  CU_ASSERT(goes_to(s, Bytes(13), {}) && goes_to(s, {}, {}));
+}
+
+void a_station_address_is_compared_under_its_mask() {
+  Steering s;
+  FlowSpec low = to(mine);
+  low.dst_mask = {255, 255, 255, 255, 255, 0};
+  CU_ASSERT(s.add(&a, to(mine)).ok() && s.add(&b, to(other)).ok());
+  CU_ASSERT(goes_to(s, frame(mine), {&a}) && goes_to(s, frame(other), {&b}));
+  Steering masked;
+  CU_ASSERT(masked.add(&c, low).ok());
+  CU_ASSERT(goes_to(masked, frame(other), {&c}) && goes_to(masked, frame(group), {}));
+}
+
+void the_first_priority_wins_then_age() {
+  Steering s;
+  CU_ASSERT(s.add(&a, any(2)).ok() && s.add(&b, to(mine, 1)).ok() && s.add(&c, any(1)).ok());
+  CU_ASSERT(goes_to(s, frame(mine), {&b}));
+  CU_ASSERT(goes_to(s, frame(other), {&c}));
+}
+
+void two_queues_with_the_same_rule_get_a_copy_each() {
+  Steering s;
+  CU_ASSERT(s.add(&a, to(mine)).ok() && s.add(&b, to(mine)).ok() && s.add(&a, to(mine)).ok());
+  CU_ASSERT(goes_to(s, frame(mine), {&a, &b}));
+}
+
+void multicast_goes_to_all_that_match() {
+  Steering s;
+  CU_ASSERT(s.add(&a, to(group)).ok() && s.add(&b, any(3)).ok() && s.add(&c, to(broadcast)).ok());
+  CU_ASSERT(goes_to(s, frame(group), {&a, &b}));
+  CU_ASSERT(goes_to(s, frame(broadcast), {&b, &c}));
+  CU_ASSERT(goes_to(s, frame(mine), {&b}));
+}
+
+void default_rules_see_what_no_other_took() {
+  Steering s;
+  CU_ASSERT(s.add(&a, of_type(Type::all_default)).ok());
+  CU_ASSERT(s.add(&b, of_type(Type::mc_default)).ok());
+  CU_ASSERT(s.add(&c, to(mine, 15)).ok());
+  CU_ASSERT(goes_to(s, frame(mine), {&c}));
+  CU_ASSERT(goes_to(s, frame(other), {&a}));
+  CU_ASSERT(goes_to(s, frame(group), {&a, &b}));
+  CU_ASSERT(s.add(&c, to(group)).ok());
+  CU_ASSERT(goes_to(s, frame(group), {&c}));
+}
+
+void a_sniffer_sees_everything_and_takes_nothing_away() {
+  Steering s;
+  CU_ASSERT(s.add(&a, of_type(Type::sniffer)).ok() && s.add(&b, to(mine)).ok());
+  CU_ASSERT(goes_to(s, frame(mine), {&a, &b}));
+  CU_ASSERT(goes_to(s, frame(other), {&a}));
+}
+
+void types_tags_and_sources_are_compared() {
+  Steering s;
+  FlowSpec ip = any(), tagged = any(1), source = any(2);
+  ip.ether_type = 0x0800;
+  ip.ether_type_mask = 0xffff;
+  tagged.vlan_tag = 100;
+  tagged.vlan_tag_mask = 0x0fff;
+  source.src[0] = 0x0a;
+  source.src_mask[0] = 0xff;
+  CU_ASSERT(s.add(&a, ip).ok() && s.add(&b, tagged).ok() && s.add(&c, source).ok());
+  CU_ASSERT(goes_to(s, frame(mine, 0x0800), {&a}) && goes_to(s, frame(mine, 0x0800, 5), {&a}));
+  CU_ASSERT(goes_to(s, frame(mine, 0x86dd, 0x2064), {&b}));
+  CU_ASSERT(goes_to(s, frame(mine, 0x86dd, 101), {&c}) && goes_to(s, frame(mine, 0x86dd), {&c}));
+  Bytes foreign = frame(mine, 0x86dd);
+  foreign[6] = std::byte{0x0b};
+  CU_ASSERT(goes_to(s, foreign, {}));
+}
+
+void rules_that_the_kernel_refuses_are_refused() {
+  Steering s;
+  FlowSpec far = any(), port = any(), type = any();
+  far.priority = 16;
+  port.port = 2;
+  type.type = static_cast<Type>(7);
+  CU_ASSERT_EQUAL(s.add(&a, far).error().code, ENOSPC);
+  CU_ASSERT_EQUAL(s.add(&a, port).error().code, EINVAL);
+  CU_ASSERT_EQUAL(s.add(&a, type).error().code, EINVAL);
+  CU_ASSERT_EQUAL(s.count(), 0);
+}
+
+void a_removed_rule_is_gone() {
+  Steering s;
+  uint32_t first = *s.add(&a, to(mine)), second = *s.add(&b, to(mine));
+  CU_ASSERT(first != second && s.uses(&a) && s.uses(&b) && !s.uses(&c));
+  CU_ASSERT_EQUAL(s.remove(first), 0);
+  CU_ASSERT(!s.uses(&a) && goes_to(s, frame(mine), {&b}));
+  CU_ASSERT_EQUAL(s.remove(first), -ENOENT);
+}
+
+constexpr Case cases[] = {
+    {"without a rule nothing is wanted", without_a_rule_nothing_is_wanted},
+    {"a station address is compared under its mask", a_station_address_is_compared_under_its_mask},
+    {"the first priority wins, then age", the_first_priority_wins_then_age},
+    {"two queues with the same rule get a copy each",
+     two_queues_with_the_same_rule_get_a_copy_each},
+    {"multicast goes to all that match", multicast_goes_to_all_that_match},
+    {"default rules see what no other took", default_rules_see_what_no_other_took},
+    {"a sniffer sees everything and takes nothing away",
+     a_sniffer_sees_everything_and_takes_nothing_away},
+    {"types, tags and sources are compared", types_tags_and_sources_are_compared},
+    {"rules that the kernel refuses are refused", rules_that_the_kernel_refuses_are_refused},
+    {"a removed rule is gone", a_removed_rule_is_gone},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("vhca/flow steering", cases)

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Headers, checksums and segmentation against frames and sums made in another way.
+#include <algorithm>
+#include <random>
+
+#include "frames.hh"
+#include "ut.hh"
+#include "vhca/wire/packet.hh"
+#include "vhca/wire/segment.hh"
+
+using namespace kilim;
+using namespace kilim::test;
+using namespace kilim::vhca;
+
+namespace {
+
+template <typename F>
+void on_each_kind(F check) {
+  for (bool v6 : {false, true}) {
+    for (bool tcp : {false, true}) {
+      for (int tags : {0, 1, 2}) {
+        for (std::size_t payload : {std::size_t{0}, std::size_t{1}, std::size_t{999}}) {
+          check(FrameSpec{.ipv6 = v6, .tcp = tcp, .tags = tags, .payload = payload});
+        }
+      }
+    }
+  }
+}
+
+void headers_are_found_behind_tags() {
+  on_each_kind([](const FrameSpec& s) {
+    Bytes f = make_frame(s);
+    PacketView v = parse_packet(f);
+    CU_ASSERT(v.l3 == (s.ipv6 ? L3::ipv6 : L3::ipv4) && v.l4 == (s.tcp ? L4::tcp : L4::udp));
+    CU_ASSERT(v.tags == s.tags && v.l3_at == l3_of(s) && v.l4_at == l4_of(s));
+    CU_ASSERT(v.l3_end == f.size() && v.l4_at + v.l4_header == payload_of(s));
+    CU_ASSERT(!v.fragment && !v.ip_options);
+  });
+}
+
+void right_checksums_are_good_and_any_changed_byte_is_not() {
+  on_each_kind([](const FrameSpec& s) {
+    Bytes f = make_frame(s);
+    PacketView v = parse_packet(f);
+    CU_ASSERT(l3_checksum_good(f, v) && l4_checksum_good(f, v));
+    for (std::size_t i = l4_of(s); i < f.size(); i += 13) {
+      if (!s.tcp && i >= l4_of(s) + 4 && i < l4_of(s) + 6)
+        continue;  // the length decides what is summed
+      f[i] ^= std::byte{0x20};
+      CU_ASSERT(!l4_checksum_good(f, v));
+      f[i] ^= std::byte{0x20};
+    }
+  });
+}
+
+void written_checksums_are_those_of_the_other_way() {
+  on_each_kind([](const FrameSpec& s) {
+    Bytes good = make_frame(s), f = good;
+    put16(f, l4_checksum_at(s), 0xabcd);
+    if (!s.ipv6) put16(f, l3_of(s) + 10, 0xabcd);
+    PacketView v = parse_packet(f);
+    write_l3_checksum(f, v);
+    write_l4_checksum(f, v);
+    CU_ASSERT(f == good);
+  });
+}
+
+void padding_behind_the_packet_is_not_summed() {
+  Bytes f = make_frame({.tcp = false, .payload = 3});
+  f.resize(60, std::byte{0xff});
+  CU_ASSERT(l4_checksum_good(f, parse_packet(f)));
+}
+
+void udp_without_a_checksum_is_good_on_ipv4_only() {
+  for (bool v6 : {false, true}) {
+    FrameSpec s{.ipv6 = v6, .tcp = false};
+    Bytes f = make_frame(s);
+    put16(f, l4_checksum_at(s), 0);
+    CU_ASSERT_EQUAL(l4_checksum_good(f, parse_packet(f)), !v6);
+  }
+}
+
+void extension_headers_are_passed_and_fragments_told() {
+  FrameSpec s{.ipv6 = true, .tcp = false};
+  Bytes f = make_frame(s);
+  Bytes options(8, std::byte{0});
+  options[0] = f[l3_of(s) + 6];
+  f[l3_of(s) + 6] = std::byte{60};
+  f.insert(f.begin() + static_cast<long>(l4_of(s)), options.begin(), options.end());
+  put16(f, l3_of(s) + 4, f.size() - l4_of(s));
+  PacketView v = parse_packet(f);
+  CU_ASSERT(v.ip_options && v.l4 == L4::udp && v.l4_at == l4_of(s) + 8 && l4_checksum_good(f, v));
+  f[l3_of(s) + 6] = std::byte{44};
+  v = parse_packet(f);
+  CU_ASSERT(v.fragment && v.l4 == L4::none && v.l3 == L3::ipv6);
+}
+
+// Any bytes, any length: offsets stay inside (a sanitizer sees reads that do not).
+void damaged_frames_never_lead_outside() {
+  std::mt19937 random(7);
+  for (int i = 0; i < 20000; ++i) {
+    FrameSpec s{.ipv6 = random() % 2 == 0,
+                .tcp = random() % 2 == 0,
+                .tags = static_cast<int>(random() % 3),
+                .payload = random() % 64};
+    Bytes f = make_frame(s);
+    for (unsigned n = random() % 4; n > 0; --n)
+      f[random() % f.size()] = static_cast<std::byte>(random());
+    f.resize(random() % (f.size() + 1));
+    f.shrink_to_fit();
+    PacketView v = parse_packet(f);
+    bool inside =
+        v.l3 == L3::none || (v.l3_at <= v.l4_at && v.l4_at <= v.l3_end && v.l3_end <= f.size());
+    inside = inside && (v.l4 == L4::none || v.l4_at + v.l4_header <= v.l3_end);
+    if (!inside) CU_FAIL("an offset lies outside");
+    (void)(l3_checksum_good(f, v) && l4_checksum_good(f, v));
+    write_l3_checksum(f, v);
+    write_l4_checksum(f, v);
+    Segmenter seg;
+    std::byte out[256];
+    if (seg.open(f, 1 + random() % 20)) {
+      for (int k = 0; k < 100 && seg.next(out) > 0; ++k) continue;
+    }
+  }
+}
+
+void segments_put_together_are_the_packet_and_each_is_right() {
+  for (bool v6 : {false, true}) {
+    for (bool tcp : {false, true}) {
+      FrameSpec s{
+          .ipv6 = v6, .tcp = tcp, .tags = 1, .payload = 4001, .tcp_flags = 0x99, .seq = 0xfffffc00};
+      Bytes whole = make_frame(s);
+      Segmenter seg;
+      CU_ASSERT(seg.open(whole, 1448));
+      CU_ASSERT_EQUAL(seg.longest(), payload_of(s) + 1448);
+      std::size_t done = 0;
+      Bytes out(2000), payload;
+      for (std::size_t n, i = 0; (n = seg.next(out)) > 0; ++i) {
+        Bytes f(out.begin(), out.begin() + static_cast<long>(n));
+        CU_ASSERT_EQUAL(n, payload_of(s) + std::min<std::size_t>(1448, 4001 - done));
+        CU_ASSERT_EQUAL(l4_check(f, s), 0xffff);
+        if (v6) {
+          CU_ASSERT_EQUAL(get16(f, l3_of(s) + 4), n - l4_of(s));
+        } else {
+          CU_ASSERT_EQUAL(l3_check(f, s), 0xffff);
+          CU_ASSERT_EQUAL(get16(f, l3_of(s) + 2), n - l3_of(s));
+          CU_ASSERT_EQUAL(get16(f, l3_of(s) + 4), (0xfffe + i) & 0xffff);
+        }
+        if (tcp) {
+          uint32_t seq = get16(f, l4_of(s) + 4) << 16 | get16(f, l4_of(s) + 6);
+          CU_ASSERT_EQUAL(seq, static_cast<uint32_t>(0xfffffc00 + done));
+          // CWR on the first only, FIN and PSH on the last only.
+          unsigned want = 0x10u | (i == 0 ? 0x80u : 0u) | (i == 2 ? 0x09u : 0u);
+          CU_ASSERT_EQUAL(std::to_integer<unsigned>(f[l4_of(s) + 13]), want);
+        } else {
+          CU_ASSERT_EQUAL(get16(f, l4_of(s) + 4), n - l4_of(s));
+        }
+        payload.insert(payload.end(), f.begin() + static_cast<long>(payload_of(s)), f.end());
+        done = payload.size();
+      }
+      CU_ASSERT(std::equal(payload.begin(), payload.end(),
+                           whole.begin() + static_cast<long>(payload_of(s)), whole.end()));
+    }
+  }
+}
+
+void what_cannot_be_cut_is_refused() {
+  Segmenter seg;
+  std::byte out[2000];
+  CU_ASSERT(!seg.open(make_frame({.payload = 0}), 1000) && seg.next(out) == 0);
+  CU_ASSERT(!seg.open(make_frame({}), 0) && seg.next(out) == 0);
+  CU_ASSERT(!seg.open(make_frame({.fragment = 0x2000}), 10) && seg.next(out) == 0);
+  CU_ASSERT(!seg.open(Bytes(14), 10) && !seg.open({}, 10));
+}
+
+constexpr Case cases[] = {
+    {"headers are found behind tags", headers_are_found_behind_tags},
+    {"right checksums are good and any changed byte is not",
+     right_checksums_are_good_and_any_changed_byte_is_not},
+    {"written checksums are those of the other way", written_checksums_are_those_of_the_other_way},
+    {"padding behind the packet is not summed", padding_behind_the_packet_is_not_summed},
+    {"UDP without a checksum is good on IPv4 only", udp_without_a_checksum_is_good_on_ipv4_only},
+    {"extension headers are passed and fragments told",
+     extension_headers_are_passed_and_fragments_told},
+    {"damaged frames never lead outside", damaged_frames_never_lead_outside},
+    {"segments put together are the packet and each is right",
+     segments_put_together_are_the_packet_and_each_is_right},
+    {"what cannot be cut is refused", what_cannot_be_cut_is_refused},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("vhca/wire packet", cases)
