@@ -86,7 +86,10 @@ Refusal check_features(const Profile& p, const Decoded& d) noexcept {
 }
 
 Refusal check_target(const Mkey* m, const UmrRequest& r, const Decoded& d) noexcept {
-  if (m == nullptr || m->key != r.key) return {Syndrome::mw_bind, "UMR of no such key"};
+  // Whoever writes the tag may name the key by its new one already: libmlx5 and the kernel do.
+  const bool new_tag = (d.mask & umr::mask_mkey) != 0;
+  if (m == nullptr || (!new_tag && m->key != r.key))
+    return {Syndrome::mw_bind, "UMR of no such key"};
   if (m->pd != r.pd) return {Syndrome::mw_bind, "UMR of a key of another domain"};
   if (!m->umr_enabled) return {Syndrome::mw_bind, "UMR of a key that allows none"};
   if (has(d, umr::check_free) && m->free) return {Syndrome::mw_bind, "the key is free"};

@@ -203,6 +203,19 @@ void a_new_tag_makes_the_old_key_stale() {
   CU_ASSERT(t.gather(key, 0, 64) == Syndrome::local_prot);
 }
 
+// As the kernel registers: the control segment has the key as it will be.
+void the_new_tag_may_name_the_key() {
+  Bench t;
+  uint32_t key = t.rig.make_key(4);
+  std::array<prm::Klm, 1> list = {t.piece(0, 64)};
+  UmrShape shape;
+  shape.len = 64;
+  CU_ASSERT(t.post(umr_wqe(key + 3, shape, list)) == Syndrome::none);
+  CU_ASSERT(t.gather(key + 3, 0, 64) == Syndrome::none);
+  shape.mask &= ~umr::mask_mkey;
+  CU_ASSERT(t.post(umr_wqe(key, shape, list)) == Syndrome::mw_bind);
+}
+
 void only_fields_of_the_mask_change() {
   Bench t;
   uint32_t key = t.rig.make_key(4);
@@ -360,6 +373,7 @@ const kilim::test::Case cases[] = {
      a_list_by_pointer_lies_on_2048_bytes_in_a_valid_key},
     {"granules of a list change alone", granules_of_a_list_change_alone},
     {"a new tag makes the old key stale", a_new_tag_makes_the_old_key_stale},
+    {"the new tag may name the key", the_new_tag_may_name_the_key},
     {"only fields of the mask change", only_fields_of_the_mask_change},
     {"the state of a key is checked on demand", the_state_of_a_key_is_checked_on_demand},
     {"an invalidated key admits nobody", an_invalidated_key_admits_nobody},
