@@ -147,18 +147,18 @@ void a_waiting_receiver_is_woken() {
 
 void a_receiver_that_does_not_take_loses_nothing_that_was_taken() {
   on_each_kind([](Ends& e) {
-    Bytes f = make_frame({.payload = 1400});
+    auto numbered = [](uint64_t n) {
+      return make_frame({.payload = 1400, .seq = static_cast<uint32_t>(n)});
+    };
     uint64_t taken = 0;
-    for (; taken < 1000 && e.tx->send(f) == Wire::Sent::taken; ++taken) continue;
+    while (taken < 1000 && e.tx->send(numbered(taken)) == Wire::Sent::taken) ++taken;
     CU_ASSERT(taken == 1000 || e.tx->counters().tx_busy == 1);
+    CU_ASSERT(taken < 1000 || e.kind.name[0] != 'c');  // a cable's queue is shorter than that
     uint64_t came = 0;
-    for (; !e.next().empty() && same(e.next(), f); ++came) {
-      e.rx->drop();
-      if (came + 1 == taken) break;
-    }
-    CU_ASSERT_EQUAL(came + 1, taken);
+    for (; came < taken && same(e.next(), numbered(came)); ++came) e.rx->drop();
+    CU_ASSERT_EQUAL(came, taken);
     CU_ASSERT_EQUAL(e.rx->counters().rx_kernel_drops, 0);
-    CU_ASSERT(e.tx->send(f) == Wire::Sent::taken);
+    CU_ASSERT(e.tx->send(numbered(came)) == Wire::Sent::taken);
   });
 }
 
