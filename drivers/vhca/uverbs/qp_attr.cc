@@ -106,7 +106,9 @@ int cmd_query_qp(Context& context, const Request& r) {
   resp.rq_psn = a.rq_psn;
   resp.sq_psn = a.sq_psn;
   resp.dest_qp_num = a.dest_qpn.value();
-  resp.qp_access_flags = a.access;
+  // A card keeps the remote rights only.
+  resp.qp_access_flags =
+      a.access & (access::remote_write | access::remote_read | access::remote_atomic);
   resp.pkey_index = a.pkey_index;
   resp.qp_state = static_cast<uint8_t>(a.state);
   resp.cur_qp_state = static_cast<uint8_t>(a.state);

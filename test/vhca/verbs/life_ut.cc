@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Lives of objects through libibverbs: what is in use stays, rounds of creation leave nothing, a
+// duplicated descriptor is the same device, asynchronous events are counted.
+#include <cerrno>
+
+#include <fcntl.h>
+#include <malloc.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "fabric.hh"
+
+namespace {
+
+using namespace kilim::test;
+
+void the_device_says_what_it_is() {
+  ibv_device_attr_ex attr{};
+  CU_ASSERT_EQUAL(ibv_query_device_ex(context(), nullptr, &attr), 0);
+  CU_ASSERT_EQUAL(attr.orig_attr.vendor_id, 0x02c9);
+  CU_ASSERT_EQUAL(attr.orig_attr.vendor_part_id, 0x101d);
+  CU_ASSERT_EQUAL(attr.orig_attr.atomic_cap, IBV_ATOMIC_HCA);
+  CU_ASSERT_EQUAL(attr.orig_attr.phys_port_cnt, 1);
+  CU_ASSERT_EQUAL(attr.odp_caps.general_caps, 0);
+  CU_ASSERT_EQUAL(attr.max_dm_size, 0);
+  CU_ASSERT_EQUAL(attr.rss_caps.supported_qpts, 0);
+  constexpr unsigned absent = IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
+                              IBV_DEVICE_XRC | IBV_DEVICE_AUTO_PATH_MIG;
+  CU_ASSERT_EQUAL(attr.orig_attr.device_cap_flags & absent, 0);
+  CU_ASSERT(attr.orig_attr.device_cap_flags & IBV_DEVICE_MANAGED_FLOW_STEERING);
+  ibv_port_attr port{};
+  CU_ASSERT_EQUAL(ibv_query_port(context(), 1, &port), 0);
+  CU_ASSERT_EQUAL(port.state, IBV_PORT_ACTIVE);
+  CU_ASSERT_EQUAL(port.link_layer, IBV_LINK_LAYER_ETHERNET);
+  CU_ASSERT_EQUAL(port.active_mtu, IBV_MTU_4096);
+  CU_ASSERT_EQUAL(ibv_query_port(context(), 2, &port), EINVAL);
+  ibv_gid_entry gid{};
+  CU_ASSERT_EQUAL(ibv_query_gid_ex(context(), 1, 0, &gid, 0), 0);
+  CU_ASSERT_EQUAL(gid.gid_type, IBV_GID_TYPE_ROCE_V2);
+  CU_ASSERT_EQUAL(ibv_query_gid_ex(context(), 1, 5, &gid, 0), ENODATA);
+  mlx5dv_context dv{};
+  CU_ASSERT_EQUAL(mlx5dv_query_device(context(), &dv), 0);
+  CU_ASSERT(dv.flags & MLX5DV_CONTEXT_FLAGS_CQE_V1);
+}
+
+void what_is_in_use_is_busy() {
+  Loop l;
+  CU_ASSERT_FATAL(l.ok);
+  Region r(l.pd[0], 64);
+  CU_ASSERT_EQUAL(ibv_destroy_cq(l.cq[0]), EBUSY);
+  CU_ASSERT_EQUAL(ibv_dealloc_pd(l.pd[0]), EBUSY);
+  ibv_ah_attr ah{};
+  ah.is_global = 1;
+  ah.port_num = 1;
+  CU_ASSERT_EQUAL(ibv_query_gid(context(), 1, 0, &ah.grh.dgid), 0);
+  ibv_pd* pd = ibv_alloc_pd(context());
+  ibv_ah* handle = ibv_create_ah(pd, &ah);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(handle);
+  CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), EBUSY);
+  CU_ASSERT_EQUAL(ibv_destroy_ah(handle), 0);
+  CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), 0);
+  ah.is_global = 0;
+  CU_ASSERT_PTR_NULL(ibv_create_ah(l.pd[0], &ah));
+}
+
+void an_address_handle_has_the_mac_of_its_gid() {
+  ibv_pd* pd = ibv_alloc_pd(context());
+  ibv_ah_attr attr{};
+  attr.is_global = 1;
+  attr.port_num = 1;
+  const uint8_t gid[16]{0xfe, 0x80, 0,    0,    0,    0,    0,    0,
+                        0x00, 0x22, 0x33, 0xff, 0xfe, 0x44, 0x55, 0x66};
+  std::memcpy(attr.grh.dgid.raw, gid, 16);
+  ibv_ah* ah = ibv_create_ah(pd, &attr);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(ah);
+  mlx5dv_ah av{};
+  mlx5dv_obj obj{};
+  obj.ah = {ah, &av};
+  CU_ASSERT_EQUAL(mlx5dv_init_obj(&obj, MLX5DV_OBJ_AH), 0);
+  const uint8_t mac[6]{0x02, 0x22, 0x33, 0x44, 0x55, 0x66};
+  CU_ASSERT_EQUAL(std::memcmp(av.av->rmac, mac, 6), 0);
+  ibv_destroy_ah(ah);
+  ibv_dealloc_pd(pd);
+}
+
+void queries_tell_what_was_set() {
+  Loop l;
+  CU_ASSERT_FATAL(l.ok);
+  ibv_qp_attr a{};
+  ibv_qp_init_attr init{};
+  CU_ASSERT_EQUAL(ibv_query_qp(l.qp[0], &a, 0, &init), 0);
+  CU_ASSERT_EQUAL(a.qp_state, IBV_QPS_RTS);
+  CU_ASSERT_EQUAL(a.dest_qp_num, l.qp[1]->qp_num);
+  CU_ASSERT_EQUAL(a.path_mtu, IBV_MTU_1024);
+  CU_ASSERT_EQUAL(a.timeout, 8);
+  CU_ASSERT_EQUAL(a.max_rd_atomic, 16);
+  CU_ASSERT_EQUAL(a.port_num, 1);
+  CU_ASSERT_EQUAL(a.qp_access_flags & all_access, all_access & ~1u);
+  CU_ASSERT_EQUAL(init.cap.max_recv_wr, 32);
+  CU_ASSERT_EQUAL(a.ah_attr.is_global, 1);
+}
+
+// Illegal transitions and missing attributes are refused, and nothing changes.
+void transitions_need_their_attributes() {
+  ibv_pd* pd = ibv_alloc_pd(context());
+  ibv_cq* cq = ibv_create_cq(context(), 16, nullptr, nullptr, 0);
+  ibv_qp* qp = create_qp(pd, cq);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(qp);
+  ibv_qp_attr a{};
+  a.qp_state = IBV_QPS_RTS;
+  CU_ASSERT_EQUAL(ibv_modify_qp(qp, &a, IBV_QP_STATE), EINVAL);
+  a.qp_state = IBV_QPS_INIT;
+  CU_ASSERT_EQUAL(ibv_modify_qp(qp, &a, IBV_QP_STATE), EINVAL);
+  a.port_num = 9;
+  CU_ASSERT_EQUAL(
+      ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+      EINVAL);
+  CU_ASSERT_EQUAL(state_of(qp), IBV_QPS_RESET);
+  CU_ASSERT_EQUAL(connect(qp, qp->qp_num), 0);
+  a = {};
+  a.qp_state = IBV_QPS_RESET;
+  CU_ASSERT_EQUAL(ibv_modify_qp(qp, &a, IBV_QP_STATE), 0);
+  CU_ASSERT_EQUAL(connect(qp, qp->qp_num), 0);  // and again from the beginning
+  CU_ASSERT_EQUAL(ibv_destroy_qp(qp), 0);
+  CU_ASSERT_EQUAL(ibv_destroy_cq(cq), 0);
+  CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), 0);
+}
+
+int open_descriptors() {
+  int n = 0;
+  for (int fd = 0; fd < 1024; fd++) n += fcntl(fd, F_GETFD) >= 0;
+  return n;
+}
+
+void a_round() {
+  ibv_context* c = open_device();
+  ibv_comp_channel* channel = ibv_create_comp_channel(c);
+  ibv_pd* pd = ibv_alloc_pd(c);
+  ibv_cq* cq = ibv_create_cq(c, 16, nullptr, channel, 0);
+  ibv_qp* qp = create_qp(pd, cq);
+  uint64_t word = 0;
+  ibv_mr* mr = ibv_reg_mr(pd, &word, 8, IBV_ACCESS_LOCAL_WRITE);
+  mlx5dv_mkey_init_attr attr{};
+  attr.pd = pd;
+  attr.create_flags = MLX5DV_MKEY_INIT_ATTR_FLAGS_INDIRECT;
+  attr.max_entries = 4;
+  mlx5dv_mkey* key = mlx5dv_create_mkey(&attr);
+  CU_ASSERT_FATAL(qp != nullptr && mr != nullptr && key != nullptr && connect(qp, qp->qp_num) == 0);
+  CU_ASSERT_EQUAL(mlx5dv_destroy_mkey(key), 0);
+  CU_ASSERT_EQUAL(ibv_dereg_mr(mr), 0);
+  CU_ASSERT_EQUAL(ibv_destroy_qp(qp), 0);
+  CU_ASSERT_EQUAL(ibv_destroy_cq(cq), 0);
+  CU_ASSERT_EQUAL(ibv_destroy_comp_channel(channel), 0);
+  CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), 0);
+  CU_ASSERT_EQUAL(ibv_close_device(c), 0);
+}
+
+void a_thousand_rounds_leave_nothing() {
+  for (int i = 0; i < 100; i++) a_round();  // tables reach their size
+  int descriptors = open_descriptors();
+  std::size_t bytes = mallinfo2().uordblks;
+  for (int i = 0; i < 1000; i++) a_round();
+  CU_ASSERT_EQUAL(open_descriptors(), descriptors);
+  CU_ASSERT(mallinfo2().uordblks <= bytes + 4096);
+}
+
+void an_imported_device_shares_the_objects() {
+  ibv_pd* pd = ibv_alloc_pd(context());
+  Region r(pd, 4096);
+  ibv_context* second = ibv_import_device(dup(context()->cmd_fd));
+  CU_ASSERT_PTR_NOT_NULL_FATAL(second);
+  ibv_pd* same = ibv_import_pd(second, pd->handle);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(same);
+  ibv_mr* mr = ibv_import_mr(same, r.mr()->handle);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(mr);
+  CU_ASSERT_EQUAL(mr->lkey, r.mr()->lkey);
+  CU_ASSERT_EQUAL(mr->length, 4096);
+  ibv_unimport_mr(mr);
+  // A queue of the imported context in the shared domain.
+  ibv_cq* cq = ibv_create_cq(second, 16, nullptr, nullptr, 0);
+  ibv_qp* qp = create_qp(same, cq);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(qp);
+  CU_ASSERT_EQUAL(ibv_destroy_qp(qp), 0);
+  CU_ASSERT_EQUAL(ibv_destroy_cq(cq), 0);
+  ibv_unimport_pd(same);
+  CU_ASSERT_EQUAL(ibv_close_device(second), 0);
+  r.release();
+  CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), 0);
+}
+
+void a_drained_queue_is_announced() {
+  Loop l;
+  CU_ASSERT_FATAL(l.ok);
+  Region a(l.pd[0], 64), b(l.pd[1], 64);
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_SQD;
+  attr.en_sqd_async_notify = 1;
+  CU_ASSERT_EQUAL(ibv_modify_qp(l.qp[0], &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
+  for (int i = 0; i < 10; i++) shared().poll();
+  pollfd p{context()->async_fd, POLLIN, 0};
+  CU_ASSERT_EQUAL_FATAL(poll(&p, 1, 0), 1);
+  ibv_async_event event{};
+  CU_ASSERT_EQUAL(ibv_get_async_event(context(), &event), 0);
+  CU_ASSERT_EQUAL(event.event_type, IBV_EVENT_SQ_DRAINED);
+  CU_ASSERT_PTR_EQUAL(event.element.qp, l.qp[0]);
+  ibv_ack_async_event(&event);
+}
+
+// An event that nobody read does not keep the queue from being destroyed.
+void an_event_that_nobody_reads_is_taken_back() {
+  {
+    Loop l;
+    CU_ASSERT_FATAL(l.ok);
+    ibv_qp_attr attr{};
+    attr.qp_state = IBV_QPS_SQD;
+    attr.en_sqd_async_notify = 1;
+    CU_ASSERT_EQUAL(ibv_modify_qp(l.qp[0], &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
+    for (int i = 0; i < 10; i++) shared().poll();
+    pollfd p{context()->async_fd, POLLIN, 0};
+    CU_ASSERT_EQUAL(poll(&p, 1, 0), 1);
+  }
+  pollfd p{context()->async_fd, POLLIN, 0};
+  CU_ASSERT_EQUAL(poll(&p, 1, 0), 0);
+}
+
+constexpr Case cases[] = {
+    {"the device says what it is", the_device_says_what_it_is},
+    {"what is in use is busy", what_is_in_use_is_busy},
+    {"an address handle has the MAC of its GID", an_address_handle_has_the_mac_of_its_gid},
+    {"queries tell what was set", queries_tell_what_was_set},
+    {"transitions need their attributes", transitions_need_their_attributes},
+    {"a thousand rounds leave nothing", a_thousand_rounds_leave_nothing},
+    {"an imported device shares the objects", an_imported_device_shares_the_objects},
+    {"a drained queue is announced", a_drained_queue_is_announced},
+    {"an event that nobody reads is taken back", an_event_that_nobody_reads_is_taken_back},
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // Before anything is registered, as programs that fork do.
+  if (ibv_fork_init() != 0) return 2;
+  return kilim::test::run_cases("verbs: lives", cases, argc, argv);
+}
