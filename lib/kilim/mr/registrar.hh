@@ -21,7 +21,7 @@ class Registrar {
   // the caller knows of its pages and is only recorded.
   virtual Result<Region> register_memory(std::span<std::byte> memory, uint32_t access,
                                          uint64_t page_bytes) = 0;
-  // The same under addresses of the caller's choice.
+  // The same under addresses of the caller's choice, which begin at the same place in a page.
   virtual Result<Region> register_memory_at(std::span<std::byte> memory, Iova iova, uint32_t access,
                                             uint64_t page_bytes) = 0;
   virtual Status deregister(const Region& region) = 0;

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// drivers/mlx5 over a virtual device: what it says, what it refuses, that it recovers, and that
+// nothing is left of what was made and destroyed.
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "kilim/mr/registrar.hh"
+#include "kilim/queue/rc_wqe.hh"
+#include "kilim/umr/umr_wqe.hh"
+#include "rig.hh"
+#include "ut.hh"
+
+namespace {
+
+using namespace kilim;
+using test::Loop;
+using test::VirtualDevice;
+
+vhca::AttachConfig config(const char* name, const char* profile = "cx6dx") {
+  vhca::AttachConfig c;
+  c.name = name;
+  c.profile = profile;
+  return c;
+}
+
+void tells_what_it_is() {
+  VirtualDevice v{config("dev0")};
+  CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());
+  const device::Caps& caps = v.device->caps();
+  CU_ASSERT_STRING_EQUAL(v.device->name(), "dev0");
+  CU_ASSERT_TRUE(caps.umr && caps.raw_packet && caps.atomics && caps.repeated_block);
+  CU_ASSERT_EQUAL(caps.umr_fence, prm::UmrFence::small);
+  CU_ASSERT_EQUAL(caps.max_indirection, 4);
+  CU_ASSERT_EQUAL(caps.max_key_entries, 65532);
+  CU_ASSERT_EQUAL(caps.max_inline_klms, 52);
+  CU_ASSERT_EQUAL(caps.max_qp_wr, 32768);
+  Result<device::PortInfo> port = v.device->port(1);
+  CU_ASSERT_TRUE_FATAL(port.ok());
+  CU_ASSERT_TRUE(port->active && port->ethernet && port->mtu_bytes >= 1024);
+  CU_ASSERT_TRUE(port->speed_mbps > 0);
+  CU_ASSERT_TRUE((port->mac != device::MacAddress{}) && (port->mac[0] & 1) == 0);
+  CU_ASSERT_FALSE(v.device->port(9).ok());
+}
+
+void reads_the_fence() {
+  VirtualDevice strong{config("dev1", "strong-fence")};
+  VirtualDevice none{config("dev2", "no-fence")};
+  CU_ASSERT_TRUE_FATAL(strong.device != nullptr && none.device != nullptr);
+  CU_ASSERT_EQUAL(strong.device->caps().umr_fence, prm::UmrFence::strong);
+  CU_ASSERT_EQUAL(none.device->caps().umr_fence, prm::UmrFence::none);
+}
+
+void without_devx() {
+  VirtualDevice v{config("dev3", "no-devx")};
+  CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());
+  CU_ASSERT_FALSE(v.device->caps().umr);
+  CU_ASSERT_EQUAL(v.device->caps().umr_fence, prm::UmrFence::strong);
+  std::array<mr::IndirectMkey, 1> key;
+  CU_ASSERT_EQUAL(v.device->keys().create_keys(4, key).error().code, EOPNOTSUPP);
+  device::RcRequest request;
+  request.umr = true;
+  CU_ASSERT_EQUAL(v.device->create_rc(request).error().code, EOPNOTSUPP);
+}
+
+void refuses() {
+  CU_ASSERT_EQUAL(mlx5::open("no_such_device").error().code, ENODEV);
+  VirtualDevice v{config("dev4")};
+  CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());
+  device::Device& d = *v.device;
+  std::array<mr::IndirectMkey, 2> keys;
+  CU_ASSERT_EQUAL(d.keys().create_keys(65533, keys).error().code, EINVAL);
+  CU_ASSERT_EQUAL(d.keys().create_keys(0, keys).error().code, EINVAL);
+  CU_ASSERT_EQUAL(d.create_cq(0).error().code, EINVAL);
+  CU_ASSERT_EQUAL(d.create_cq(~0u).error().code, EINVAL);
+  CU_ASSERT_EQUAL(d.destroy_cq(device::CqHandle{99}).error().code, EINVAL);
+  CU_ASSERT_EQUAL(d.destroy_qp(device::QpHandle{99}).error().code, EINVAL);
+  CU_ASSERT_EQUAL(d.create_rc({}).error().code, EINVAL);
+  auto* nowhere = reinterpret_cast<std::byte*>(uintptr_t{4096});
+  CU_ASSERT_EQUAL(
+      d.registrar().register_memory({nowhere, 4096}, mr::Access::local, 4096).error().code, EFAULT);
+  Result<device::OwnedCq> cq = device::make_cq(d, 16);
+  CU_ASSERT_TRUE_FATAL(cq.ok());
+  device::RcRequest request;
+  request.queues = {.send_cq = (*cq)->handle, .recv_cq = (*cq)->handle, .send_wqebbs = 40000};
+  CU_ASSERT_EQUAL(d.create_rc(request).error().code, EINVAL);
+  request.queues.send_wqebbs = 100;
+  Result<device::OwnedQp> qp = device::make_rc(d, request);
+  CU_ASSERT_TRUE_FATAL(qp.ok());
+  CU_ASSERT_EQUAL((*qp)->sq.wqebb_count, 128);
+  CU_ASSERT_EQUAL((*qp)->rq.wqe_count, 0);
+  CU_ASSERT_EQUAL(d.destroy_cq((*cq)->handle).error().code, EBUSY);
+  CU_ASSERT_EQUAL(d.add_flow((*qp)->handle, {}).error().code, EINVAL);
+}
+
+void regions() {
+  VirtualDevice v{config("dev5")};
+  CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());
+  Loop loop{*v.device, mr::Access::all};
+  CU_ASSERT_TRUE_FATAL(loop.ok());
+  std::vector<std::byte> pages(3 * 4096);
+  std::byte* first =
+      pages.data() + (4096 - reinterpret_cast<uintptr_t>(pages.data()) % 4096) % 4096;
+  const std::span<std::byte> memory{first, 8192};
+  mr::Registrar& registrar = v.device->registrar();
+  Result<mr::Region> r =
+      registrar.register_memory_at(memory, Iova{0x7000'0000'0000}, mr::Access::all, 4096);
+  CU_ASSERT_TRUE_FATAL(r.ok());
+  CU_ASSERT_EQUAL(r->iova, 0x7000'0000'0000u);
+  std::memset(memory.data(), 0x5a, 4096);
+  queue::WqeCursor c{*loop.sq};
+  const queue::Sge from{r->iova, 4096, r->lkey};
+  CU_ASSERT_TRUE(queue::rdma_write(c, {r->iova + 4096, r->rkey}, from,
+                                   {.id = 11, .flags = queue::WrFlags::signalled}));
+  c.commit();
+  const auto done = loop.wait(*loop.send_cq);
+  CU_ASSERT_TRUE_FATAL(done.has_value());
+  CU_ASSERT_TRUE(done->ok());
+  CU_ASSERT_EQUAL(loop.sq->retire(done->wqe_counter), 11);
+  CU_ASSERT_EQUAL(std::memcmp(memory.data(), memory.data() + 4096, 4096), 0);
+  const Iova elsewhere_in_page{0x7000'0000'0001};
+  CU_ASSERT_EQUAL(
+      registrar.register_memory_at(memory, elsewhere_in_page, mr::Access::all, 4096).error().code,
+      EINVAL);
+  CU_ASSERT_TRUE(registrar.deregister(*r).ok());
+  CU_ASSERT_EQUAL(registrar.deregister(*r).error().code, EINVAL);
+}
+
+// A key is used, invalidated, refused, and after the recovery woven anew.
+void recovers_from_an_error() {
+  VirtualDevice v{config("dev6")};
+  CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());
+  Loop loop{*v.device, mr::Access::all};
+  CU_ASSERT_TRUE_FATAL(loop.ok());
+  std::vector<std::byte> memory(4096, std::byte{7});
+  Result<mr::Mr> mr = mr::Mr::create(v.device->registrar(), memory, mr::Access::all, 4096);
+  CU_ASSERT_TRUE_FATAL(mr.ok());
+  const mr::Region& r = mr->region();
+  std::array<mr::IndirectMkey, 1> key;
+  CU_ASSERT_TRUE_FATAL(v.device->keys().create_keys(4, key).ok());
+  const umr::Piece piece{r.iova, 100, r.lkey};
+  const umr::ListRequest request{.key = key[0].lkey,
+                                 .max_entries = 4,
+                                 .new_tag = tag_of(key[0].lkey),
+                                 .access = umr::mkey_access(mr::Access::all)};
+  const queue::Sge through_key{0, 100, key[0].lkey};
+  const queue::Remote to{r.iova + 1000, r.rkey};
+  for (int round = 0; round < 3; round++) {
+    std::memset(memory.data() + 1000, 0, 100);
+    queue::WqeCursor c{*loop.sq};
+    CU_ASSERT_TRUE(umr::umr_list(c, request, umr::View::of({&piece, 1}), {}).ok());
+    CU_ASSERT_TRUE(queue::rdma_write(c, to, through_key, {.flags = queue::WrFlags::signalled}));
+    CU_ASSERT_TRUE(umr::local_invalidate(c, key[0].lkey, {}).ok());
+    CU_ASSERT_TRUE(queue::rdma_write(c, to, through_key, {.id = 9}));
+    CU_ASSERT_TRUE(queue::send(c, through_key, {.id = 10}));
+    c.commit();
+    auto done = loop.wait(*loop.send_cq);
+    CU_ASSERT_TRUE_FATAL(done.has_value() && done->ok());
+    CU_ASSERT_EQUAL(memory[1099], std::byte{7});
+    done = loop.wait(*loop.send_cq);
+    CU_ASSERT_TRUE_FATAL(done.has_value());
+    CU_ASSERT_EQUAL(done->syndrome, prm::Syndrome::local_prot);
+    CU_ASSERT_EQUAL(loop.sq->retire(done->wqe_counter), 9);
+    done = loop.wait(*loop.send_cq);
+    CU_ASSERT_TRUE_FATAL(done.has_value());
+    CU_ASSERT_EQUAL(done->syndrome, prm::Syndrome::wr_flush);
+    CU_ASSERT_EQUAL(loop.sq->retire(done->wqe_counter), 10);
+    CU_ASSERT_TRUE(loop.sq->idle());
+    CU_ASSERT_TRUE_FATAL(loop.recover());
+  }
+}
+
+void raw_packets() {
+  VirtualDevice v{config("dev7")};
+  CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());
+  device::Device& d = *v.device;
+  Result<device::OwnedCq> cq = device::make_cq(d, 64);
+  CU_ASSERT_TRUE_FATAL(cq.ok());
+  const device::QpRequest request{
+      .send_cq = (*cq)->handle, .recv_cq = (*cq)->handle, .send_wqebbs = 64, .recv_wrs = 32};
+  Result<device::OwnedQp> qp = device::make_raw_packet(d, request, 1);
+  CU_ASSERT_TRUE_FATAL(qp.ok());
+  CU_ASSERT_EQUAL((*qp)->sq.wqebb_count, 64);
+  CU_ASSERT_EQUAL((*qp)->rq.wqe_count, 32);
+  CU_ASSERT_EQUAL((*qp)->rq.stride, 16);
+  using Kind = device::FlowRule::Kind;
+  for (Kind kind : {Kind::all, Kind::unicast, Kind::multicast, Kind::broadcast}) {
+    Result<device::FlowHandle> flow =
+        d.add_flow((*qp)->handle, {.kind = kind, .mac = {2, 0, 0, 0, 0, 1}});
+    CU_ASSERT_TRUE_FATAL(flow.ok());
+    CU_ASSERT_TRUE(d.remove_flow(*flow).ok());
+    CU_ASSERT_EQUAL(d.remove_flow(*flow).error().code, EINVAL);
+  }
+  CU_ASSERT_TRUE(d.reset((*qp)->handle).ok());
+  CU_ASSERT_FALSE(d.endpoint((*qp)->handle).ok());
+}
+
+std::size_t open_files() {
+  std::size_t n = 0;
+  for ([[maybe_unused]] const auto& f : std::filesystem::directory_iterator{"/proc/self/fd"}) n++;
+  return n;
+}
+
+void thousand_rounds() {
+  vhca::AttachConfig c = config("dev8");
+  Result<vhca::Attached*> attached = vhca::attach(c);
+  CU_ASSERT_TRUE_FATAL(attached.ok());
+  std::size_t files = 0;
+  std::vector<std::byte> memory(4096);
+  for (int round = 0; round < 1000; round++) {
+    auto d = mlx5::open("dev8");
+    CU_ASSERT_TRUE_FATAL(d.ok());
+    Loop loop{**d, mr::Access::all};
+    CU_ASSERT_TRUE_FATAL(loop.ok());
+    Result<mr::Mr> mr = mr::Mr::create((*d)->registrar(), memory, mr::Access::all, 4096);
+    std::array<mr::IndirectMkey, 4> keys;
+    CU_ASSERT_TRUE_FATAL(mr.ok() && (*d)->keys().create_keys(8, keys).ok());
+    if (round % 2 != 0) (*d)->keys().destroy_keys(keys);
+    if (round == 10) files = open_files();
+    if (round > 10) CU_ASSERT_EQUAL_FATAL(open_files(), files);
+  }
+}
+
+const kilim::test::Case cases[] = {
+    {"a device tells its capabilities and its port", tells_what_it_is},
+    {"the fence after a UMR is read from the device", reads_the_fence},
+    {"without DevX there are no indirect keys", without_devx},
+    {"what cannot be made is refused", refuses},
+    {"a region may have addresses of its own", regions},
+    {"a connection recovers from an error and keys are woven anew", recovers_from_an_error},
+    {"raw packet queues and every kind of flow rule", raw_packets},
+    {"a thousand rounds of open, create and destroy leave nothing", thousand_rounds},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("mlx5/device", cases)
