@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Raw packet queues of two devices joined by a cable: frames arrive as they were sent, where the
+// rules of ibv_create_flow lead them, and are never scattered to a completion.
+#include <cerrno>
+
+#include "fabric.hh"
+
+namespace {
+
+using namespace kilim::test;
+
+Attached* attach_wired(const char* name, const char* wire) {
+  kilim::vhca::AttachConfig config;
+  config.name = name;
+  config.wires = {wire};
+  auto attached = kilim::vhca::attach(config);
+  if (!attached) std::printf("attach: %s\n", attached.error().what);
+  return attached ? *attached : nullptr;
+}
+
+// One device with a raw packet queue, its memory in frames of 2048 bytes.
+struct Port {
+  static constexpr uint32_t frame = 2048;
+
+  Port(Attached* device, const char* name)
+      : attached(device),
+        c(open_device(name)),
+        pd(ibv_alloc_pd(c)),
+        cq(ibv_create_cq(c, 64, nullptr, nullptr, 0)),
+        memory(pd, 16 * frame, IBV_ACCESS_LOCAL_WRITE),
+        qp(create_qp(pd, cq,
+                     {0, 0, 0, IBV_QPT_RAW_PACKET, MLX5DV_QP_CREATE_ALLOW_SCATTER_TO_CQE})) {
+    CU_ASSERT_PTR_NOT_NULL_FATAL(qp);
+    ibv_qp_attr a{};
+    a.port_num = 1;
+    a.qp_state = IBV_QPS_INIT;
+    CU_ASSERT_EQUAL(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PORT), 0);
+    a.qp_state = IBV_QPS_RTR;
+    CU_ASSERT_EQUAL(ibv_modify_qp(qp, &a, IBV_QP_STATE), 0);
+    a.qp_state = IBV_QPS_RTS;
+    CU_ASSERT_EQUAL(ibv_modify_qp(qp, &a, IBV_QP_STATE), 0);
+  }
+  ~Port() {
+    ibv_destroy_qp(qp);
+    memory.release();
+    ibv_destroy_cq(cq);
+    ibv_dealloc_pd(pd);
+    ibv_close_device(c);
+  }
+  void receive(uint32_t slot, uint32_t bytes = frame) {
+    ibv_sge sge = memory.sge(slot * frame, bytes);
+    ibv_recv_wr wr{}, *bad = nullptr;
+    wr.wr_id = slot;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    CU_ASSERT_EQUAL(ibv_post_recv(qp, &wr, &bad), 0);
+  }
+  void send(const uint8_t* dst, uint32_t bytes) {
+    uint8_t* f = memory.data();
+    fill(f, bytes, static_cast<uint8_t>(bytes));
+    std::memcpy(f, dst, 6);
+    std::memcpy(f + 6, "\x02\x00\x00\x00\x00\x01\x88\xb5", 8);
+    ibv_sge sge = memory.sge(0, bytes);
+    ibv_send_wr wr{}, *bad = nullptr;
+    wr.opcode = IBV_WR_SEND;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    CU_ASSERT_EQUAL(ibv_post_send(qp, &wr, &bad), 0);
+  }
+  ibv_flow* flow(ibv_flow_attr_type type, const uint8_t* dst = nullptr,
+                 const uint8_t* mask = nullptr) {
+    struct {
+      ibv_flow_attr attr{};
+      ibv_flow_spec_eth eth{};
+    } f;
+    f.attr.type = type;
+    f.attr.port = 1;
+    f.attr.size = sizeof f.attr;
+    if (dst != nullptr) {
+      f.attr.size = sizeof f;
+      f.attr.num_of_specs = 1;
+      f.eth.type = IBV_FLOW_SPEC_ETH;
+      f.eth.size = sizeof f.eth;
+      std::memcpy(f.eth.val.dst_mac, dst, 6);
+      std::memcpy(f.eth.mask.dst_mac, mask, 6);
+    }
+    return ibv_create_flow(qp, &f.attr);
+  }
+
+  Attached* attached;
+  ibv_context* c;
+  ibv_pd* pd;
+  ibv_cq* cq;
+  Region memory;
+  ibv_qp* qp;
+};
+
+struct Cable {
+  Cable() : left(devices()[0], "eth0"), right(devices()[1], "eth1") {}
+  static Attached** devices() {
+    static Attached* both[2] = {attach_wired("eth0", "cable:verbs"),
+                                attach_wired("eth1", "cable:verbs")};
+    return both;
+  }
+  void run() {
+    for (int i = 0; i < 20; i++) {
+      left.attached->poll();
+      right.attached->poll();
+    }
+  }
+  // Whether a frame sent by the left one to `dst` arrives at the right one.
+  bool passes(const uint8_t* dst, uint32_t bytes = 60) {
+    left.send(dst, bytes);
+    run();
+    ibv_wc wc{};
+    CU_ASSERT_EQUAL(ibv_poll_cq(left.cq, 1, &wc), 1);
+    CU_ASSERT_EQUAL(wc.status, IBV_WC_SUCCESS);
+    if (ibv_poll_cq(right.cq, 1, &wc) != 1) return false;
+    CU_ASSERT_EQUAL(wc.status, IBV_WC_SUCCESS);
+    CU_ASSERT_EQUAL(wc.byte_len, bytes);
+    const uint8_t* at = right.memory.data() + wc.wr_id * Port::frame;
+    CU_ASSERT_EQUAL(std::memcmp(at, left.memory.data(), bytes), 0);
+    return true;
+  }
+  Port left, right;
+};
+
+constexpr uint8_t unicast[6]{0x02, 0, 0, 0, 0, 0x99};
+constexpr uint8_t other[6]{0x02, 0, 0, 0, 0, 0x77};
+constexpr uint8_t multicast[6]{0x01, 0, 0x5e, 0, 0, 1};
+constexpr uint8_t broadcast[6]{0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+
+void frames_of_every_size_arrive_as_sent() {
+  Cable cable;
+  ibv_flow* all = cable.right.flow(IBV_FLOW_ATTR_ALL_DEFAULT);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(all);
+  for (uint32_t bytes = 60; bytes <= 1514; bytes += 61) {
+    cable.right.receive(bytes % 16);
+    CU_ASSERT(cable.passes(unicast, bytes));
+  }
+  ibv_destroy_flow(all);
+}
+
+void rules_say_what_arrives() {
+  Cable cable;
+  for (uint32_t i = 0; i < 8; i++) cable.right.receive(i);
+  CU_ASSERT_FALSE(cable.passes(unicast));
+  ibv_flow* rule = cable.right.flow(IBV_FLOW_ATTR_NORMAL, unicast, broadcast);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(rule);
+  CU_ASSERT(cable.passes(unicast));
+  CU_ASSERT_FALSE(cable.passes(other));
+  CU_ASSERT_FALSE(cable.passes(broadcast));
+  ibv_destroy_flow(rule);
+  CU_ASSERT_FALSE(cable.passes(unicast));
+  rule = cable.right.flow(IBV_FLOW_ATTR_NORMAL, broadcast, broadcast);
+  CU_ASSERT(cable.passes(broadcast));
+  CU_ASSERT_FALSE(cable.passes(multicast));
+  ibv_destroy_flow(rule);
+  rule = cable.right.flow(IBV_FLOW_ATTR_NORMAL, multicast, broadcast);
+  CU_ASSERT(cable.passes(multicast));
+  CU_ASSERT_FALSE(cable.passes(unicast));
+  ibv_destroy_flow(rule);
+}
+
+// The queue asked for scatter to CQE; a raw one never does it: the buffer holds the frame, and the
+// completion none of its bytes.
+void small_frames_lie_in_their_buffer() {
+  Cable cable;
+  ibv_flow* all = cable.right.flow(IBV_FLOW_ATTR_ALL_DEFAULT);
+  cable.right.receive(3, 64);
+  mlx5dv_cq dv{};
+  mlx5dv_obj obj{};
+  obj.cq = {cable.right.cq, &dv};
+  CU_ASSERT_EQUAL(mlx5dv_init_obj(&obj, MLX5DV_OBJ_CQ), 0);
+  CU_ASSERT(cable.passes(unicast, 60));
+  const auto* cqe = static_cast<const uint8_t*>(dv.buf);
+  CU_ASSERT_EQUAL(cqe[63] & 0x0c, 0);  // no inline scatter of 32 or 64 bytes
+  ibv_destroy_flow(all);
+}
+
+void a_queue_with_rules_is_busy() {
+  Cable cable;
+  ibv_flow* all = cable.right.flow(IBV_FLOW_ATTR_ALL_DEFAULT);
+  CU_ASSERT_EQUAL(ibv_destroy_qp(cable.right.qp), EBUSY);
+  ibv_destroy_flow(all);
+}
+
+constexpr Case cases[] = {
+    {"frames of every size arrive as sent", frames_of_every_size_arrive_as_sent},
+    {"rules say what arrives", rules_say_what_arrives},
+    {"small frames lie in their buffer", small_frames_lie_in_their_buffer},
+    {"a queue with rules is busy", a_queue_with_rules_is_busy},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("verbs: raw packets", cases)

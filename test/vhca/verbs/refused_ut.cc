@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// "Refused as on the card": one case a row of the table, for what exists already. What a
+// card, mlx5_ib or libmlx5 refuses is refused with the same error, and what is not reported cannot
+// be had.
+#include <cerrno>
+#include <span>
+
+#include "fabric.hh"
+#include "kilim/prm/ctrl_seg.hh"
+#include "kilim/prm/data_seg.hh"
+#include "kilim/prm/opcode.hh"
+#include "kilim/prm/umr_seg.hh"
+
+namespace {
+
+using namespace kilim::test;
+namespace prm = kilim::prm;
+
+// A queue pair whose send queue the test writes itself.
+class HandPost {
+ public:
+  explicit HandPost(ibv_qp* qp) : qp_(qp) {
+    mlx5dv_obj obj{};
+    obj.qp = {qp, &dv_};
+    CU_ASSERT_EQUAL(mlx5dv_init_obj(&obj, MLX5DV_OBJ_QP), 0);
+  }
+  // `body` follows the control segment; its imm is `imm`.
+  void post(prm::Opcode opcode, uint32_t imm, std::span<const uint8_t> body) {
+    auto ds = static_cast<uint32_t>(1 + (body.size() + 15) / 16);
+    std::vector<uint8_t> wqe(ds * 16);
+    prm::CtrlSeg ctrl{};
+    ctrl.opmod_idx_opcode = kilim::be32{uint32_t{pi_} << 8 | static_cast<uint8_t>(opcode)};
+    ctrl.qpn_ds = kilim::be32{qp_->qp_num << 8 | ds};
+    ctrl.fm_ce_se = 0x08;
+    ctrl.imm = kilim::be32{imm};
+    std::memcpy(wqe.data(), &ctrl, sizeof ctrl);
+    std::memcpy(wqe.data() + sizeof ctrl, body.data(), body.size());
+    auto* ring = static_cast<uint8_t*>(dv_.sq.buf);
+    for (std::size_t i = 0; i < wqe.size(); i++)
+      ring[(pi_ * 64u + i) % (dv_.sq.wqe_cnt * 64u)] = wqe[i];
+    pi_ = static_cast<uint16_t>(pi_ + (ds + 3) / 4);
+    __atomic_store_n(&dv_.dbrec[1], kilim::be32{pi_}.raw(), __ATOMIC_RELEASE);
+    uint64_t first = 0;
+    std::memcpy(&first, wqe.data(), 8);
+    __atomic_store_n(static_cast<uint64_t*>(dv_.bf.reg), first, __ATOMIC_RELEASE);
+  }
+
+ private:
+  ibv_qp* qp_;
+  mlx5dv_qp dv_{};
+  uint16_t pi_ = 0;
+};
+
+// The body of a UMR WQE: control, key context, then `list`.
+std::vector<uint8_t> umr_body(const prm::UmrCtrlSeg& ctrl, const prm::MkeyContextSeg& context,
+                              std::span<const uint8_t> list) {
+  std::vector<uint8_t> body(sizeof ctrl + sizeof context);
+  std::memcpy(body.data(), &ctrl, sizeof ctrl);
+  std::memcpy(body.data() + sizeof ctrl, &context, sizeof context);
+  body.insert(body.end(), list.begin(), list.end());
+  return body;
+}
+
+void to_rts(ibv_qp* raw) {
+  ibv_qp_attr a{};
+  a.port_num = 1;
+  a.qp_state = IBV_QPS_INIT;
+  CU_ASSERT_EQUAL(ibv_modify_qp(raw, &a, IBV_QP_STATE | IBV_QP_PORT), 0);
+  a.qp_state = IBV_QPS_RTR;
+  CU_ASSERT_EQUAL(ibv_modify_qp(raw, &a, IBV_QP_STATE), 0);
+  a.qp_state = IBV_QPS_RTS;
+  CU_ASSERT_EQUAL(ibv_modify_qp(raw, &a, IBV_QP_STATE), 0);
+}
+
+struct Common {
+  Common() : pd(ibv_alloc_pd(context())), cq(ibv_create_cq(context(), 64, nullptr, nullptr, 0)) {}
+  ~Common() {
+    ibv_destroy_cq(cq);
+    ibv_dealloc_pd(pd);
+  }
+  ibv_pd* pd;
+  ibv_cq* cq;
+};
+
+void umr_builders_on_a_raw_packet_queue() {
+  Common c;
+  for (uint64_t dv :
+       {uint64_t{MLX5DV_QP_EX_WITH_MKEY_CONFIGURE}, uint64_t{MLX5DV_QP_EX_WITH_MR_LIST},
+        uint64_t{MLX5DV_QP_EX_WITH_MR_INTERLEAVED}}) {
+    errno = 0;
+    CU_ASSERT_PTR_NULL(create_qp(c.pd, c.cq, {IBV_QP_EX_WITH_SEND, dv, 64, IBV_QPT_RAW_PACKET}));
+    CU_ASSERT_EQUAL(errno, EOPNOTSUPP);
+  }
+}
+
+void a_umr_on_a_raw_send_queue_is_a_local_operation_error() {
+  Common c;
+  ibv_qp* raw = create_qp(c.pd, c.cq, {0, 0, 0, IBV_QPT_RAW_PACKET});
+  CU_ASSERT_PTR_NOT_NULL_FATAL(raw);
+  to_rts(raw);
+  mlx5dv_mkey_init_attr attr{};
+  attr.pd = c.pd;
+  attr.create_flags = MLX5DV_MKEY_INIT_ATTR_FLAGS_INDIRECT;
+  attr.max_entries = 4;
+  mlx5dv_mkey* key = mlx5dv_create_mkey(&attr);
+  uint64_t umrs = journal_count(Journal::Kind::umr);
+  std::vector<uint8_t> body = umr_body({}, {}, std::vector<uint8_t>(64));
+  HandPost(raw).post(prm::Opcode::umr, key->lkey, body);
+  CU_ASSERT_EQUAL(wait_status(c.cq), IBV_WC_LOC_QP_OP_ERR);
+  CU_ASSERT_EQUAL(journal_count(Journal::Kind::umr), umrs);
+  CU_ASSERT_EQUAL(state_of(raw), IBV_QPS_ERR);
+  mlx5dv_destroy_mkey(key);
+  ibv_destroy_qp(raw);
+}
+
+// The same WQE by pointer, once with the list where it may lie and once 64 bytes beside.
+ibv_wc_status umr_by_pointer(uint64_t offset) {
+  Loop l;
+  CU_ASSERT_FATAL(l.ok);
+  Region lists(l.pd[0], 8192), a(l.pd[0], 4096);
+  mlx5dv_mkey_init_attr attr{};
+  attr.pd = l.pd[0];
+  attr.create_flags = MLX5DV_MKEY_INIT_ATTR_FLAGS_INDIRECT;
+  attr.max_entries = 4;
+  mlx5dv_mkey* key = mlx5dv_create_mkey(&attr);
+  uint64_t aligned = (lists.at() + 2047) / 2048 * 2048;
+  prm::Klm klm{kilim::be32{64}, kilim::be32{a.mr()->lkey}, kilim::be64{a.at()}};
+  std::memcpy(lists.data() + (aligned + offset - lists.at()), &klm, sizeof klm);
+  prm::UmrCtrlSeg ctrl{};
+  ctrl.klm_octowords = kilim::be16{4};
+  ctrl.mkey_mask = kilim::be64{prm::umr::mask_free | prm::umr::mask_len};
+  prm::MkeyContextSeg mkc{};
+  mkc.len = kilim::be64{64};
+  prm::DataSeg pointer{kilim::be32{64}, kilim::be32{lists.mr()->lkey},
+                       kilim::be64{aligned + offset}};
+  std::vector<uint8_t> bytes(sizeof pointer);
+  std::memcpy(bytes.data(), &pointer, sizeof pointer);
+  HandPost(l.qp[0]).post(prm::Opcode::umr, key->lkey, umr_body(ctrl, mkc, bytes));
+  ibv_wc wc{};
+  bool came = wait_for(l.cq[0], wc);
+  mlx5dv_destroy_mkey(key);
+  return came ? wc.status : IBV_WC_GENERAL_ERR;
+}
+
+void a_list_by_pointer_must_be_aligned() {
+  CU_ASSERT_EQUAL(umr_by_pointer(0), IBV_WC_SUCCESS);
+  CU_ASSERT_EQUAL(umr_by_pointer(64), IBV_WC_MW_BIND_ERR);
+  CU_ASSERT_EQUAL(umr_by_pointer(1024), IBV_WC_MW_BIND_ERR);
+}
+
+void scatter_to_cqe_is_a_wish_on_a_raw_queue() {
+  Common c;
+  Shape shape{0, 0, 0, IBV_QPT_RAW_PACKET, MLX5DV_QP_CREATE_ALLOW_SCATTER_TO_CQE};
+  ibv_qp* raw = create_qp(c.pd, c.cq, shape);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(raw);
+  ibv_destroy_qp(raw);
+}
+
+void the_fence_is_read_from_the_capabilities() {
+  uint8_t in[16]{1, 0, 0, 0, 0, 0, 0, 1}, out[16 + 4096]{};
+  CU_ASSERT_EQUAL(mlx5dv_devx_general_cmd(context(), in, sizeof in, out, sizeof out), 0);
+  CU_ASSERT_EQUAL(out[16 + 0x20a / 8] >> 4 & 3, 1);  // small
+}
+
+void memory_windows_are_not_reported_and_not_made() {
+  Common c;
+  for (ibv_mw_type type : {IBV_MW_TYPE_1, IBV_MW_TYPE_2}) {
+    errno = 0;
+    CU_ASSERT_PTR_NULL(ibv_alloc_mw(c.pd, type));
+    CU_ASSERT_EQUAL(errno, EOPNOTSUPP);
+  }
+}
+
+void on_demand_paging_is_not_reported_and_not_made() {
+  Common c;
+  static uint8_t memory[64];
+  errno = 0;
+  CU_ASSERT_PTR_NULL(
+      ibv_reg_mr(c.pd, memory, sizeof memory, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ON_DEMAND));
+  CU_ASSERT_EQUAL(errno, EOPNOTSUPP);
+  errno = 0;
+  CU_ASSERT_PTR_NULL(ibv_reg_mr(c.pd, nullptr, SIZE_MAX, IBV_ACCESS_ON_DEMAND));
+  CU_ASSERT_EQUAL(errno, EOPNOTSUPP);
+}
+
+// A kernel whose device has no on-demand paging does not have the method either.
+void advice_needs_on_demand_paging() {
+  Common c;
+  Region r(c.pd, 64);
+  ibv_sge sge = r.sge(0, 64);
+  CU_ASSERT_EQUAL(ibv_advise_mr(c.pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1), EPROTONOSUPPORT);
+}
+
+void registering_again_is_refused_and_leaves_the_region() {
+  Loop l;
+  CU_ASSERT_FATAL(l.ok);
+  Region a(l.pd[0], 64), b(l.pd[1], 64);
+  CU_ASSERT_EQUAL(ibv_rereg_mr(a.mr(), IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, 0),
+                  IBV_REREG_MR_ERR_CMD);
+  CU_ASSERT_EQUAL(errno, EOPNOTSUPP);
+}
+
+void queues_that_are_not_there_are_refused() {
+  Common c;
+  for (ibv_qp_type type : {IBV_QPT_UD, IBV_QPT_UC, IBV_QPT_XRC_SEND}) {
+    errno = 0;
+    CU_ASSERT_PTR_NULL(create_qp(c.pd, c.cq, {0, 0, 0, type}));
+    CU_ASSERT_EQUAL(errno, EOPNOTSUPP);
+  }
+  ibv_srq_init_attr srq{};
+  srq.attr = {16, 1, 0};
+  errno = 0;
+  CU_ASSERT_PTR_NULL(ibv_create_srq(c.pd, &srq));
+  CU_ASSERT_EQUAL(errno, EOPNOTSUPP);
+  ibv_xrcd_init_attr xrcd{};
+  xrcd.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+  xrcd.fd = -1;
+  errno = 0;
+  CU_ASSERT_PTR_NULL(ibv_open_xrcd(context(), &xrcd));
+  CU_ASSERT_EQUAL(errno, EOPNOTSUPP);
+  ibv_wq_init_attr wq{};
+  wq.wq_type = IBV_WQT_RQ;
+  wq.max_wr = 16;
+  wq.max_sge = 1;
+  wq.pd = c.pd;
+  wq.cq = c.cq;
+  errno = 0;
+  CU_ASSERT_PTR_NULL(ibv_create_wq(context(), &wq));
+  CU_ASSERT_EQUAL(errno, EOPNOTSUPP);
+  CU_ASSERT_EQUAL(ibv_resize_cq(c.cq, 300), EOPNOTSUPP);
+}
+
+void queues_beyond_the_limits_are_refused() {
+  Common c;
+  CU_ASSERT_PTR_NULL(ibv_create_cq(context(), 1 << 22, nullptr, nullptr, 0));
+  CU_ASSERT_EQUAL(errno, EINVAL);
+  CU_ASSERT_PTR_NULL(ibv_create_cq(context(), 16, nullptr, nullptr, 1));  // one vector only
+  ibv_qp_init_attr attr{};
+  attr.qp_type = IBV_QPT_RC;
+  attr.send_cq = attr.recv_cq = c.cq;
+  attr.cap = {40000, 1, 1, 1, 0};
+  CU_ASSERT_PTR_NULL(ibv_create_qp(c.pd, &attr));
+  attr.cap = {1, 40000, 1, 1, 0};
+  CU_ASSERT_PTR_NULL(ibv_create_qp(c.pd, &attr));
+}
+
+void flows_match_no_more_than_the_ethernet_layer() {
+  Common c;
+  ibv_qp* raw = create_qp(c.pd, c.cq, {0, 0, 0, IBV_QPT_RAW_PACKET});
+  Loop l;
+  CU_ASSERT_FATAL(raw != nullptr && l.ok);
+  struct {
+    ibv_flow_attr attr{};
+    ibv_flow_spec_ipv4 ip{};
+  } f;
+  f.attr.size = sizeof f.attr;
+  f.attr.port = 1;
+  f.attr.type = IBV_FLOW_ATTR_ALL_DEFAULT;
+  ibv_flow* flow = ibv_create_flow(raw, &f.attr);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(flow);
+  CU_ASSERT_EQUAL(ibv_destroy_qp(raw), EBUSY);
+  CU_ASSERT_EQUAL(ibv_destroy_flow(flow), 0);
+  errno = 0;
+  CU_ASSERT_PTR_NULL(ibv_create_flow(l.qp[0], &f.attr));  // not a raw packet queue
+  CU_ASSERT_EQUAL(errno, EINVAL);
+  f.attr.port = 2;
+  CU_ASSERT_PTR_NULL(ibv_create_flow(raw, &f.attr));
+  CU_ASSERT_EQUAL(errno, EINVAL);
+  f.attr.port = 1;
+  f.attr.type = IBV_FLOW_ATTR_NORMAL;
+  f.attr.size = sizeof f;
+  f.attr.num_of_specs = 1;
+  f.ip.type = IBV_FLOW_SPEC_IPV4;
+  f.ip.size = sizeof f.ip;
+  f.ip.mask.dst_ip = 0xffffffff;
+  errno = 0;
+  CU_ASSERT_PTR_NULL(ibv_create_flow(raw, &f.attr));
+  CU_ASSERT_EQUAL(errno, EOPNOTSUPP);
+  CU_ASSERT_EQUAL(ibv_destroy_qp(raw), 0);
+}
+
+constexpr Case cases[] = {
+    {"UMR builders on a raw packet queue", umr_builders_on_a_raw_packet_queue},
+    {"a UMR on a raw send queue is a local operation error",
+     a_umr_on_a_raw_send_queue_is_a_local_operation_error},
+    {"a list by pointer must be aligned", a_list_by_pointer_must_be_aligned},
+    {"scatter to CQE is a wish on a raw queue", scatter_to_cqe_is_a_wish_on_a_raw_queue},
+    {"the fence is read from the capabilities", the_fence_is_read_from_the_capabilities},
+    {"memory windows are not reported and not made", memory_windows_are_not_reported_and_not_made},
+    {"on-demand paging is not reported and not made",
+     on_demand_paging_is_not_reported_and_not_made},
+    {"advice needs on-demand paging", advice_needs_on_demand_paging},
+    {"registering again is refused and leaves the region",
+     registering_again_is_refused_and_leaves_the_region},
+    {"queues that are not there are refused", queues_that_are_not_there_are_refused},
+    {"queues beyond the limits are refused", queues_beyond_the_limits_are_refused},
+    {"flows match no more than the Ethernet layer", flows_match_no_more_than_the_ethernet_layer},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("verbs: refused as on the card", cases)
