@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The journal: counts always, lines when open, as text and as JSON, from several processes.
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "ut.hh"
+#include "vhca/hca/journal.hh"
+
+namespace {
+
+using kilim::Cqn;
+using kilim::Qpn;
+using kilim::test::Case;
+using kilim::vhca::Journal;
+
+// A file that goes with the test.
+struct Scratch {
+  Scratch() {
+    int fd = mkstemp(path);
+    CU_ASSERT_FATAL(fd >= 0);
+    close(fd);
+  }
+  ~Scratch() { unlink(path); }
+  std::vector<std::string> lines() const {
+    std::ifstream in(path);
+    std::vector<std::string> all;
+    for (std::string line; std::getline(in, line);) all.push_back(line);
+    return all;
+  }
+  char path[32] = "/tmp/journal_ut.XXXXXX";
+};
+
+void a_closed_journal_counts() {
+  Journal j;
+  CU_ASSERT_FALSE(j.on());
+  j.wqe(Qpn{5}, 1, 0x08, 4);
+  j.wqe(Qpn{5}, 2, 0x08, 4);
+  j.translated(0x100, 3, 77);
+  j.translated(0x200, 4, 78);
+  CU_ASSERT_EQUAL(j.count(Journal::Kind::wqe), 2);
+  CU_ASSERT_EQUAL(j.count(Journal::Kind::translated), 2);
+  CU_ASSERT_EQUAL(j.pieces(), 7);
+  CU_ASSERT_EQUAL(j.count(Journal::Kind::cqe), 0);
+}
+
+void text_has_a_line_for_each_happening_and_a_summary() {
+  Scratch file;
+  {
+    auto j = Journal::open(file.path, Journal::Format::text, "vhca7");
+    CU_ASSERT_FATAL(j.ok());
+    (*j)->wqe(Qpn{0x1f}, 3, 0x25, 12);
+    (*j)->error(Qpn{0x1f}, kilim::prm::Syndrome::remote_access, 0x89, 3, "no such key");
+  }
+  std::vector<std::string> lines = file.lines();
+  std::string pid = std::to_string(getpid());
+  CU_ASSERT_EQUAL_FATAL(lines.size(), 3);
+  CU_ASSERT_EQUAL(lines[0], pid + " vhca7 wqe qp=0x1f index=0x3 opcode=0x25 ds=0xc UMR");
+  CU_ASSERT_EQUAL(lines[1],
+                  pid + " vhca7 error qp=0x1f syndrome=0x13 vendor=0x89 index=0x3 (no such key)");
+  CU_ASSERT(lines[2].find("summary wqe=1 ") != std::string::npos);
+  CU_ASSERT(lines[2].find("error=1 ") != std::string::npos);
+}
+
+void json_is_one_object_a_line() {
+  Scratch file;
+  {
+    auto j = Journal::open(file.path, Journal::Format::json, "vhca0");
+    CU_ASSERT_FATAL(j.ok());
+    (*j)->cqe(Cqn{4}, Qpn{9}, 0, 17, 4096);
+    (*j)->frame_drop(1, 60, "no rule");
+  }
+  std::vector<std::string> lines = file.lines();
+  std::string head = R"({"pid":)" + std::to_string(getpid()) + R"(,"device":"vhca0","event":)";
+  CU_ASSERT_EQUAL_FATAL(lines.size(), 3);
+  CU_ASSERT_EQUAL(lines[0], head + R"("cqe","cq":4,"qp":9,"opcode":0,"index":17,"bytes":4096})");
+  CU_ASSERT_EQUAL(lines[1], head + R"("frame_drop","port":1,"bytes":60,"why":"no rule"})");
+  CU_ASSERT(lines[2].ends_with(R"("pieces":0})"));
+}
+
+void processes_share_a_file_by_whole_lines() {
+  Scratch file;
+  constexpr int children = 4, each = 300;
+  for (int c = 0; c < children; c++) {
+    if (fork() == 0) {
+      {
+        auto j = Journal::open(file.path, Journal::Format::text, "vhca0");
+        for (int i = 0; i < each; i++) (*j)->umr(0x1234, 4, 4096, 0x203c2001);
+      }
+      _exit(0);
+    }
+  }
+  for (int c = 0; c < children; c++) wait(nullptr);
+  int umrs = 0, other = 0;
+  for (const std::string& line : file.lines()) {
+    bool whole = line.ends_with("umr key=0x1234 entries=0x4 bytes=0x1000 mask=0x203c2001");
+    umrs += whole;
+    other += !whole;
+  }
+  CU_ASSERT_EQUAL(umrs, children * each);
+  CU_ASSERT_EQUAL(other, children);  // the summaries
+}
+
+void a_file_that_cannot_be_opened_is_said() {
+  auto j = Journal::open("/nowhere/at/all", Journal::Format::text, "vhca0");
+  CU_ASSERT_FALSE(j.ok());
+  CU_ASSERT_EQUAL(j.error().code, ENOENT);
+}
+
+constexpr Case cases[] = {
+    {"a closed journal counts", a_closed_journal_counts},
+    {"text has a line for each happening and a summary",
+     text_has_a_line_for_each_happening_and_a_summary},
+    {"JSON is one object a line", json_is_one_object_a_line},
+    {"processes share a file by whole lines", processes_share_a_file_by_whole_lines},
+    {"a file that cannot be opened is said", a_file_that_cannot_be_opened_is_said},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("hca: journal", cases)
