@@ -69,6 +69,9 @@ std::optional<Exit> Forwarder::find_ports() {
                 "no port: give EAL one before `--`, for example --vdev "
                 "net_kilim0,hca=vhca0,wire=pcap:in.pcap:out.pcap (a message above says why if you "
                 "did; --help lists the devargs)"};
+  if (ports_.size() < options_.ports_asked)
+    return Exit{1, std::to_string(options_.ports_asked) + " ports were asked for and " +
+                       std::to_string(ports_.size()) + " came up; a message above says why"};
   for (const auto& [port, mac] : options_.peers)
     if (port >= ports_.size())
       return Exit{1, "--eth-peer names port " + std::to_string(port) + " and there are " +

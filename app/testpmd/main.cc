@@ -27,7 +27,17 @@ struct CommandLine {
   std::vector<char*> eal;  // program name first
   std::vector<char*> own;  // likewise
   bool help = false;       // among EAL's words
+  uint32_t ports = 0;      // --vdev net_kilim... likewise
 };
+
+// `--vdev net_kilim0,...` or `--vdev=net_kilim0,...`; EAL takes options cut short too.
+bool names_port(const char* word, const char* next) {
+  constexpr const char* driver = "net_kilim";
+  const char* value = nullptr;
+  if (std::strcmp(word, "--vdev") == 0) value = next;
+  if (std::strncmp(word, "--vdev=", 7) == 0) value = word + 7;
+  return value != nullptr && std::strncmp(value, driver, std::strlen(driver)) == 0;
+}
 
 CommandLine split(int argc, char** argv) {
   CommandLine c;
@@ -36,6 +46,7 @@ CommandLine split(int argc, char** argv) {
   int i = 1;
   for (; i < argc && std::strcmp(argv[i], "--") != 0; i++) {
     c.eal.push_back(argv[i]);
+    c.ports += names_port(argv[i], argv[i + 1]);
     c.help |= std::strcmp(argv[i], "--help") == 0 || std::strcmp(argv[i], "-h") == 0;
   }
   for (i++; i < argc; i++) c.own.push_back(argv[i]);
@@ -94,7 +105,9 @@ int main(int argc, char** argv) {
   std::vector<char*> eal = line.eal;
   eal.push_back(nullptr);
   if (rte_eal_init(static_cast<int>(line.eal.size()), eal.data()) < 0) return say(eal_failed());
-  const int code = run(std::get<Options>(parsed));
+  auto& options = std::get<Options>(parsed);
+  options.ports_asked = line.ports;
+  const int code = run(options);
   rte_eal_cleanup();
   return code;
 }

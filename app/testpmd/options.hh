@@ -31,6 +31,7 @@ struct Options {
   bool json = false;
   std::string json_file;  // empty: stdout
   std::map<uint32_t, Mac> peers;
+  uint32_t ports_asked = 0;  // --vdev net_kilim... among EAL's words
 };
 
 struct Exit {

@@ -1,8 +1,7 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * From the name of a virtual device (--vdev net_kilimN,...) to Kilim's native port. Any thread once
- * EAL has started; a port stays until its vdev is removed or EAL is cleaned up. C and C++; C++
- * programs turn the pointer into a port with kilim::net::native() of net/kilim/native.hh.
- */
+// SPDX-License-Identifier: BSD-3-Clause
+// From the name of a virtual device (--vdev net_kilimN,...) to Kilim's native port. Any thread once
+// EAL has started; a port stays until its vdev is removed or EAL is cleaned up. C and C++; C++
+// programs turn the pointer into a port with kilim::net::native() of net/kilim/native.hh.
 #ifndef RTE_PMD_KILIM_H
 #define RTE_PMD_KILIM_H
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Bursts over arrays: the test writes what a device would write and reads what one would read.
 #include <optional>
 #include <set>
 #include <vector>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Arena, pool and stash over arrays and over EAL memory without hugepages.
 #include <cerrno>
 #include <set>
 #include <thread>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// The poll loop on ordinary threads: turns, messages, stop and start, quiescence.
 #include <string>
 #include <thread>
 

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The devargs of net_kilim: what is taken, and that each refusal names the argument and its range.
+#include <string>
+
+#include "net/kilim/devargs.hh"
+#include "ut.hh"
+
+namespace {
+
+using namespace kilim::net;
+using kilim::attach::Progress;
+
+void all_given() {
+  auto r = parse_devargs(
+      "hca=vhca3,port=2,rxq=1,txq=4,rxd=64,txd=8192,wire=pcap:in:out,progress=thread");
+  auto* d = std::get_if<Devargs>(&r);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(d);
+  CU_ASSERT_TRUE(d->hca.name == "vhca3" && d->hca.wire == "pcap:in:out");
+  CU_ASSERT_TRUE(d->hca.progress == Progress::thread);
+  CU_ASSERT_TRUE(d->port == 2 && d->rxq == 1 && d->txq == 4 && d->rxd == 64 && d->txd == 8192);
+}
+
+void defaults() {
+  for (const char* text : {static_cast<const char*>(nullptr), ""}) {
+    auto r = parse_devargs(text);
+    auto* d = std::get_if<Devargs>(&r);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(d);
+    CU_ASSERT_TRUE(d->hca.name.empty() && d->hca.wire.empty() && d->port == 1);
+    CU_ASSERT_TRUE(d->rxq == 1 && d->txq == 1 && d->rxd == 1024 && d->txd == 1024);
+    CU_ASSERT_TRUE(d->hca.progress == Progress::poll);
+  }
+}
+
+struct Refused {
+  const char* text;
+  const char* names;  // the argument
+  const char* range;
+};
+
+// clang-format off
+constexpr Refused refused[] = {
+    {"bogus=1",              "bogus",           "known are hca= port= rxq= txq= rxd= txd= wire= progress="},
+    {"hca=vhca0,speed=fast", "speed",           "known are"},
+    {"port=0",               "port=0",          "1 to 2"},
+    {"port=3",               "port=3",          "1 to 2"},
+    {"rxq=2",                "rxq=2",           "1 to 1"},
+    {"rxq=0",                "rxq=0",           "1 to 1"},
+    {"txq=65",               "txq=65",          "1 to 64"},
+    {"txq=-1",               "txq=-1",          "1 to 64"},
+    {"txq=1x",               "txq=1x",          "1 to 64"},
+    {"txq=99999999999999",   "txq=99999999999999", "1 to 64"},
+    {"rxd=63",               "rxd=63",          "64 to 8192, a power of two"},
+    {"rxd=100",              "rxd=100",         "64 to 8192, a power of two"},
+    {"txd=16384",            "txd=16384",       "64 to 8192, a power of two"},
+    {"txd=",                 "txd=",            "64 to 8192, a power of two"},
+    {"txd",                  "txd=",            "64 to 8192, a power of two"},
+    {"hca=",                 "hca=",            "vhcaN"},
+    {"hca=a23456789012345678901234567890123", "hca=", "1 to 32 characters"},
+    {"wire=",                "wire=",           "pcap:IN[:OUT]"},
+    {"progress=fast",        "progress=fast",   "poll or thread"},
+    {"progress=",            "progress=",       "poll or thread"},
+    {"rxd=64,rxd=128",       "rxd",             "twice"},
+};
+// clang-format on
+
+void refusals() {
+  for (const Refused& row : refused) {
+    auto r = parse_devargs(row.text);
+    auto* no = std::get_if<Refusal>(&r);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(no);
+    const bool named = no->why.find(row.names) != std::string::npos;
+    const bool ranged = no->why.find(row.range) != std::string::npos;
+    if (!named || !ranged) std::printf("%s: %s\n", row.text, no->why.c_str());
+    CU_ASSERT_TRUE(named && ranged);
+    CU_ASSERT_EQUAL(no->why.find('\n'), std::string::npos);
+  }
+}
+
+void virtual_names() {
+  for (const char* yes : {"vhca0", "vhca12"}) CU_ASSERT_TRUE(kilim::attach::is_virtual_name(yes));
+  for (const char* no : {"vhca", "mlx5_0", "vhca0x", "xvhca0", ""})
+    CU_ASSERT_FALSE(kilim::attach::is_virtual_name(no));
+}
+
+const kilim::test::Case cases[] = {
+    {"every argument is taken", all_given},
+    {"without arguments there are defaults", defaults},
+    {"a refusal names the argument and its range", refusals},
+    {"vhca and a number is a virtual device", virtual_names},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("devargs", cases)

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Frames of many sizes go over a cable into a port, through each of testpmd's modes, and back: none
+// lost, every byte as the mode says.
+#include <cerrno>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "forward.hh"
+#include "two_ports.hh"
+#include "ut.hh"
+
+namespace {
+
+using namespace kilim;
+using pool::Handle;
+using testpmd::Mac;
+using Frame = std::vector<std::byte>;
+
+constexpr Mac peer{2, 0, 0, 0, 0, 0x77};
+
+std::byte b(std::size_t v) {
+  return static_cast<std::byte>(v);
+}
+
+// Sizes 60 to 1514; kinds that a header parser tells apart, and some that it cannot.
+Frame make_frame(std::mt19937& rng, uint32_t number) {
+  Frame f(60 + rng() % 1455);
+  for (std::byte& x : f) x = b(rng() & 0xff);
+  std::memcpy(f.data() + f.size() - 4, &number, 4);
+  f[0] = b(2);  // unicast
+  const auto kind = rng() % 6;
+  const std::size_t at = kind == 1 ? 16 : 12;
+  if (kind == 1) f[12] = b(0x81), f[13] = b(0);
+  if (kind <= 2) {
+    f[at] = b(8), f[at + 1] = b(0);
+    f[at + 2] = b(0x45);
+    f[at + 11] = b(kind == 2 ? 17 : 6);
+    if (at + 2 + 20 + 13 < f.size()) f[at + 2 + 20 + 12] = b(0x50 + (rng() % 11 << 4));
+  } else if (kind == 3) {
+    f[at] = b(0x86), f[at + 1] = b(0xdd);
+    f[at + 2 + 6] = b(17);
+  }
+  return f;
+}
+
+Frame expected(const Frame& sent, std::string_view mode, const Mac& port_mac) {
+  Frame f = sent;
+  if (mode == "macswap") {
+    std::memcpy(f.data(), sent.data() + 6, 6);
+    std::memcpy(f.data() + 6, sent.data(), 6);
+  } else if (mode == "mac") {
+    std::memcpy(f.data(), peer.data(), 6);
+    std::memcpy(f.data() + 6, port_mac.data(), 6);
+  }
+  return f;
+}
+
+// Sends all frames at `near` while a stream forwards at `far`; true if all came back as expected.
+struct Run {
+  test::TwoPorts& t;
+  testpmd::Stream stream;
+  const testpmd::Engine* engine;
+  const std::vector<Frame>& frames;
+  uint32_t sent = 0;
+  uint32_t back = 0;
+  uint32_t wrong = 0;
+
+  void send() {
+    Handle h[16];
+    uint32_t want = std::min<uint32_t>(16, static_cast<uint32_t>(frames.size()) - sent);
+    want = std::min(want, t.near->tx_room(0));
+    if (want == 0) t.near->reclaim(0);
+    want = t.stash->alloc({h, want}, 0);
+    for (uint32_t i = 0; i < want; i++) {
+      const Frame& f = frames[sent + i];
+      h[i].length = static_cast<uint16_t>(f.size());
+      std::memcpy(t.memory.arena().data(h[i]), f.data(), f.size());
+    }
+    CU_ASSERT_EQUAL_FATAL(t.near->tx(0, {h, want}), want);
+    sent += want;
+  }
+  void receive() {
+    Handle h[32];
+    const uint32_t n = t.near->rx(0, h);
+    for (uint32_t i = 0; i < n; i++) {
+      const Frame want = expected(frames[back], engine->name, t.far->info().mac);
+      const auto got = t.memory.arena().bytes(h[i]);
+      const bool same =
+          got.size() == want.size() && std::memcmp(got.data(), want.data(), want.size()) == 0;
+      wrong += !same;
+      back++;
+    }
+    t.stash->free({h, n});
+  }
+  void all() {
+    for (uint32_t idle = 0; back < frames.size() && idle < 20000; idle++) {
+      const uint32_t before = back;
+      send();
+      t.run_devices();
+      engine->turn(stream);
+      receive();
+      if (back != before) idle = 0;
+    }
+    // What is still on its way to be freed.
+    for (int i = 0; i < 10; i++) {
+      t.run_devices();
+      engine->turn(stream);
+      t.near->reclaim(0);
+    }
+  }
+};
+
+Run make_run(test::TwoPorts& t, const char* mode, const std::vector<Frame>& frames,
+             uint32_t keys = 0) {
+  Run run{.t = t, .stream = {}, .engine = testpmd::find_engine(mode), .frames = frames};
+  CU_ASSERT_PTR_NOT_NULL_FATAL(run.engine);
+  run.stream.rx = run.stream.tx = t.far.get();
+  run.stream.stash = run.stream.headers = &*t.stash;
+  run.stream.peer = peer;
+  run.stream.chains.resize(std::size_t{keys} * 3);
+  return run;
+}
+
+std::vector<Frame> make_frames(uint32_t count, unsigned seed) {
+  std::mt19937 rng(seed);
+  std::vector<Frame> frames;
+  for (uint32_t i = 0; i < count; i++) frames.push_back(make_frame(rng, i));
+  return frames;
+}
+
+void all_modes() {
+  const std::vector<Frame> frames = make_frames(3000, 1);
+  test::TwoPorts t;
+  for (const char* mode : {"io", "mac", "macswap", "umr"}) {
+    const bool woven = testpmd::find_engine(mode)->woven;
+    const uint32_t keys = woven ? 128 : 0;
+    CU_ASSERT_TRUE_FATAL(t.start(*t.near, {.rxd = 256, .txd = 256}).ok());
+    CU_ASSERT_TRUE_FATAL(t.start(*t.far, {.rxd = 256, .txd = 256}, {.woven = woven}, keys).ok());
+    const port::PortStats before = t.far->stats();
+    Run run = make_run(t, mode, frames, keys);
+    run.all();
+    CU_ASSERT_EQUAL(run.back, frames.size());
+    CU_ASSERT_EQUAL(run.wrong, 0u);
+    CU_ASSERT_EQUAL(run.stream.dropped.read(), 0u);
+    const port::PortStats after = t.far->stats();
+    CU_ASSERT_EQUAL(after.tx_completed - before.tx_completed, frames.size());
+    CU_ASSERT_EQUAL(after.tx_bytes - before.tx_bytes, after.rx_bytes - before.rx_bytes);
+    CU_ASSERT_EQUAL(after.keys_woven - before.keys_woven, woven ? frames.size() : 0u);
+    t.near->stop();
+    t.far->stop();
+    CU_ASSERT_EQUAL(t.out(), 0u);
+  }
+}
+
+// Few keys and small rings: keys are woven again and again, with all 256 tags.
+void keys_come_round() {
+  const std::vector<Frame> frames = make_frames(20000, 2);
+  test::TwoPorts t;
+  CU_ASSERT_TRUE_FATAL(t.start(*t.near, {.rxd = 128, .txd = 128}).ok());
+  CU_ASSERT_TRUE_FATAL(t.start(*t.far, {.rxd = 128, .txd = 128}, {.woven = true}, 64).ok());
+  Run run = make_run(t, "umr", frames, 64);
+  run.all();
+  CU_ASSERT_EQUAL(run.back, frames.size());
+  CU_ASSERT_EQUAL(run.wrong, 0u);
+}
+
+// Fewer buffers than the rings have places: frames wait, none is lost, and the shortage is counted.
+void dry_pool() {
+  const std::vector<Frame> frames = make_frames(2000, 3);
+  test::TwoPorts t(316);
+  pool::Stash sender(t.pool);  // the rings would take these too
+  uint32_t own[16];
+  CU_ASSERT_EQUAL_FATAL(t.stash->alloc_indices(own), 16u);
+  sender.free_indices(own);
+  CU_ASSERT_TRUE_FATAL(t.start(*t.far, {.rxd = 256, .txd = 256}).ok());
+  CU_ASSERT_TRUE_FATAL(t.near->configure({.rxd = 256, .txd = 256}, t.memory).ok());
+  CU_ASSERT_TRUE_FATAL(t.near->set_rx(0, {.stash = &*t.stash}).ok());
+  CU_ASSERT_TRUE_FATAL(t.near->set_tx(0, {.stash = &sender}).ok());
+  CU_ASSERT_TRUE_FATAL(t.near->start().ok());
+  Run run = make_run(t, "io", frames);
+  for (uint32_t turn = 0; run.back < frames.size() && turn < 20000; turn++) {
+    Handle h;
+    if (run.sent < frames.size() && sender.alloc({&h, 1}, 0) == 1) {
+      const Frame& f = frames[run.sent];
+      h.length = static_cast<uint16_t>(f.size());
+      std::memcpy(t.memory.arena().data(h), f.data(), f.size());
+      CU_ASSERT_EQUAL_FATAL(t.near->tx(0, {&h, 1}), 1u);
+      run.sent++;
+    }
+    t.near->reclaim(0);
+    t.run_devices();
+    run.engine->turn(run.stream);
+    run.receive();
+  }
+  CU_ASSERT_EQUAL(run.back, frames.size());
+  CU_ASSERT_EQUAL(run.wrong, 0u);
+  CU_ASSERT_TRUE(t.near->stats().rx_no_buffer > 0);
+  t.near->stop();
+}
+
+// Stopped amid traffic, with packets in every place; all buffers come back and it starts again.
+void stop_and_start() {
+  const std::vector<Frame> frames = make_frames(500, 4);
+  test::TwoPorts t;
+  for (int round = 0; round < 5; round++) {
+    CU_ASSERT_TRUE_FATAL(t.start(*t.near, {.rxd = 64, .txd = 128}).ok());
+    CU_ASSERT_TRUE_FATAL(t.start(*t.far, {.rxd = 64, .txd = 64}, {.woven = true}, 64).ok());
+    Run run = make_run(t, "umr", frames, 64);
+    for (int i = 0; i < 3 + round; i++) {
+      run.send();
+      t.run_devices();
+      run.engine->turn(run.stream);
+    }
+    run.send();
+    t.near->stop();
+    t.far->stop();
+    CU_ASSERT_FALSE(t.near->started());
+    CU_ASSERT_EQUAL(t.out(), 0u);
+  }
+  CU_ASSERT_TRUE(t.near->stats().tx_packets >= 5 * 16);  // counts outlive the queues
+}
+
+void many_transmit_queues() {
+  const std::vector<Frame> frames = make_frames(64, 5);
+  test::TwoPorts t;
+  CU_ASSERT_TRUE_FATAL(t.start(*t.near, {.txq = 8, .rxd = 64, .txd = 64}).ok());
+  CU_ASSERT_TRUE_FATAL(t.start(*t.far, {.rxd = 128, .txd = 64}).ok());
+  for (uint32_t q = 0; q < 8; q++) {
+    Handle h[8];
+    CU_ASSERT_EQUAL_FATAL(t.stash->alloc(h, 0), 8u);
+    for (uint32_t i = 0; i < 8; i++) {
+      const Frame& f = frames[q * 8 + i];
+      h[i].length = static_cast<uint16_t>(f.size());
+      std::memcpy(t.memory.arena().data(h[i]), f.data(), f.size());
+    }
+    CU_ASSERT_EQUAL(t.near->tx(q, h), 8u);
+  }
+  uint32_t arrived = 0;
+  for (int i = 0; i < 1000 && arrived < 64; i++) {
+    t.run_devices();
+    Handle h[64];
+    const uint32_t n = t.far->rx(0, h);
+    t.stash->free({h, n});
+    arrived += n;
+  }
+  CU_ASSERT_EQUAL(arrived, 64u);
+}
+
+void chains_are_gathered() {
+  test::TwoPorts t;
+  CU_ASSERT_TRUE_FATAL(t.start(*t.near, {.rxd = 64, .txd = 64}, {.multi_seg = true}).ok());
+  CU_ASSERT_TRUE_FATAL(t.start(*t.far, {.rxd = 64, .txd = 64}).ok());
+  Handle h[5];
+  CU_ASSERT_EQUAL_FATAL(t.stash->alloc(h, 40), 5u);
+  Frame want;
+  for (uint32_t i = 0; i < 5; i++) {
+    if (i != 4) h[i].meta |= Handle::more;
+    for (std::byte& x : t.memory.arena().bytes(h[i])) x = b(i * 16 + 2);
+    for (int k = 0; k < 40; k++) want.push_back(b(i * 16 + 2));
+  }
+  CU_ASSERT_EQUAL(t.near->tx(0, h), 5u);
+  uint32_t n = 0;
+  Handle got[4];
+  for (int i = 0; i < 1000 && n == 0; i++) {
+    t.run_devices();
+    n = t.far->rx(0, got);
+  }
+  CU_ASSERT_EQUAL_FATAL(n, 1u);
+  const auto bytes = t.memory.arena().bytes(got[0]);
+  CU_ASSERT_EQUAL(bytes.size(), want.size());
+  CU_ASSERT_EQUAL(std::memcmp(bytes.data(), want.data(), want.size()), 0);
+  t.stash->free_one(got[0]);
+}
+
+void refused_set_ups() {
+  test::TwoPorts t(200);
+  port::Port& p = *t.near;
+  CU_ASSERT_FALSE(p.start().ok());
+  for (const port::QueueSizes bad :
+       {port::QueueSizes{.rxq = 2}, port::QueueSizes{.rxq = 0}, port::QueueSizes{.txq = 0},
+        port::QueueSizes{.txq = 65}, port::QueueSizes{.rxd = 32}, port::QueueSizes{.txd = 100}}) {
+    Status s = p.configure(bad, t.memory);
+    CU_ASSERT_FALSE_FATAL(s.ok());
+    CU_ASSERT_EQUAL(s.error().code, EINVAL);
+  }
+  CU_ASSERT_TRUE_FATAL(p.configure({}, t.memory).ok());
+  CU_ASSERT_FALSE(p.start().ok());  // nobody serves the queues
+  CU_ASSERT_FALSE(p.set_rx(1, {.stash = &*t.stash}).ok());
+  CU_ASSERT_FALSE(p.set_rx(0, {}).ok());
+  CU_ASSERT_FALSE(p.set_tx(1, {.stash = &*t.stash}).ok());
+  CU_ASSERT_FALSE(p.set_tx(0, {.stash = &*t.stash, .config = {.woven = true}}).ok());
+  CU_ASSERT_FALSE(p.set_tx(0, {.stash = &*t.stash, .keys = 64}).ok());
+  CU_ASSERT_TRUE(t.start(p, {.rxd = 64, .txd = 64}).ok());
+  CU_ASSERT_FALSE(p.start().ok());
+  CU_ASSERT_FALSE(p.configure({}, t.memory).ok());
+  CU_ASSERT_FALSE(p.set_rx(0, {.stash = &*t.stash}).ok());
+  p.stop();
+  for (uint32_t keys : {100u, 16384u})
+    CU_ASSERT_FALSE(t.start(p, {.rxd = 64, .txd = 64}, {.woven = true}, keys).ok());
+  CU_ASSERT_EQUAL(t.out(), 0u);  // a failed start leaves nothing
+}
+
+const kilim::test::Case cases[] = {
+    {"every mode passes every byte and loses nothing", all_modes},
+    {"few keys come round with every tag", keys_come_round},
+    {"a dry pool delays frames and loses none", dry_pool},
+    {"a port stopped amid traffic gives all buffers back and starts again", stop_and_start},
+    {"eight transmit queues share the wire", many_transmit_queues},
+    {"a chain arrives as one frame", chains_are_gathered},
+    {"wrong set-ups are refused and leave nothing", refused_set_ups},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("traffic", cases)
