@@ -1,0 +1,200 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""kilim-testpmd from the command line, without hugepages, hardware or root, over pcap files.
+
+Usage: run_testpmd.py KILIM_TESTPMD SOURCE_ROOT CASE     CASE is a function below"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+EAL = ["--no-huge", "--no-shconf", "--no-pci", "--log-level", "error", "-m", "128"]
+SECONDS = 60
+
+
+class Bench:
+    def __init__(self, program, root, folder):
+        self.program = program
+        self.folder = folder
+        sys.path.insert(0, os.path.join(root, "usertools"))
+        sys.dont_write_bytecode = True
+        import pcap_file
+        self.pcap = pcap_file
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def make(self, name, count):
+        self.pcap.make(self.path(name), count)
+
+    def same(self, sent, got):
+        a, b = (list(self.pcap.frames(self.path(n))) for n in (sent, got))
+        assert a == b, f"{sent} has {len(a)} frames, {got} {len(b)}, and they are not the same"
+
+    def command(self, vdevs, *own, eal=EAL, lcores="0"):
+        words = [self.program, *eal, "-l", lcores]
+        for v in vdevs:
+            words += ["--vdev", v]
+        return [*words, "--", *own]
+
+    def run(self, *args, **kwargs):
+        done = subprocess.run(self.command(*args, **kwargs), cwd=self.folder, text=True,
+                              capture_output=True, timeout=SECONDS)
+        assert done.returncode >= 0, f"killed by signal {-done.returncode}: {done.stderr}"
+        return done
+
+    def stats(self, *args, **kwargs):
+        done = self.run(*args, **kwargs)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout), done.stderr
+
+
+def vdev(number, wire, more=""):
+    return f"net_kilim{number},hca=vhca{number},wire={wire}{more}"
+
+
+def one_port(b):
+    """A single port sends back what it receives, in each mode that forwards."""
+    b.make("in.pcap", 500)
+    for mode in ("io", "umr"):
+        stats, text = b.stats([vdev(0, "pcap:in.pcap:out.pcap")], f"--fwd={mode}",
+                              "--num-packets=500", "--duration=20", "--json")
+        b.same("in.pcap", "out.pcap")
+        total = stats["total"]
+        assert stats["mode"] == mode and total["forwarded"] == 500, stats
+        assert total["rx_packets"] == total["tx_packets"] == total["tx_completed"] == 500, stats
+        assert total["keys_woven"] == (500 if mode == "umr" else 0), stats
+        assert sum(total["drops"].values()) == 0, stats
+        assert "final statistics" in text and "RX-packets     500" in text, text
+
+
+def two_ports(b):
+    """Two ports exchange; the options with their value as the next word; JSON to a file."""
+    b.make("in0.pcap", 700)
+    b.make("in1.pcap", 300)
+    done = b.run([vdev(0, "pcap:in0.pcap:out0.pcap", ",rxd=128,txd=64"),
+                  vdev(1, "pcap:in1.pcap:out1.pcap")],
+                 "--forward-mode", "umr", "--num-packets", "1000", "--duration", "20", "--burst",
+                 "16", "--umr-keys", "64", "--nb-cores", "1", "--json=stats.json")
+    assert done.returncode == 0, done.stderr
+    b.same("in0.pcap", "out1.pcap")
+    b.same("in1.pcap", "out0.pcap")
+    with open(b.path("stats.json"), encoding="ascii") as f:
+        stats = json.load(f)
+    assert [p["rx_packets"] for p in stats["ports"]] == [700, 300], stats
+    assert [p["tx_packets"] for p in stats["ports"]] == [300, 700], stats
+    assert "final statistics" in done.stdout and "Mpps" in done.stdout, done.stdout
+
+
+def other_modes(b):
+    """rxonly frees what it receives, txonly makes exactly the packets asked for, macswap swaps."""
+    b.make("in.pcap", 200)
+    port = [vdev(0, "pcap:in.pcap:out.pcap")]
+    stats, _ = b.stats(port, "--fwd=rxonly", "--num-packets=200", "--duration=20", "--json")
+    assert stats["total"]["rx_packets"] == 200 and stats["total"]["tx_packets"] == 0, stats
+    stats, _ = b.stats(port, "--fwd=txonly", "--txq=3", "--num-packets=1001", "--txpkts=128",
+                       "--eth-peer=0,02:11:22:33:44:55", "--json")
+    sent = list(b.pcap.frames(b.path("out.pcap")))
+    assert stats["total"]["tx_packets"] == len(sent) == 1001, stats
+    assert all(len(f) == 128 and f[:6].hex() == "021122334455" for f in sent)
+    assert all(b.pcap.checksum(f[14:34]) == 0 for f in sent)
+    b.stats(port, "--fwd=macswap", "--num-packets=200", "--duration=20", "--json")
+    swapped = [f[6:12] + f[:6] + f[12:] for f in b.pcap.frames(b.path("out.pcap"))]
+    assert swapped == list(b.pcap.frames(b.path("in.pcap")))
+
+
+def stops(b):
+    """SIGINT and SIGTERM end a run with final statistics; --stats-period prints meanwhile."""
+    b.make("in.pcap", 50)
+    for number, lcores in ((signal.SIGINT, "0"), (signal.SIGTERM, "0,1")):
+        if os.cpu_count() < 2:
+            lcores = "0"
+        words = b.command([vdev(0, "pcap:in.pcap:out.pcap")], "--stats-period=1", lcores=lcores)
+        with subprocess.Popen(words, cwd=b.folder, text=True, stdout=subprocess.PIPE) as p:
+            line = ""
+            while "---- statistics" not in line:
+                line = p.stdout.readline()
+                assert line != "", "ended before the first statistics"
+            p.send_signal(number)
+            rest, _ = p.communicate(timeout=10)
+        assert p.returncode == 0, p.returncode
+        assert "final statistics" in rest and "TX-packets     50" in rest, rest
+        b.same("in.pcap", "out.pcap")
+
+
+def interrupted_early(b):
+    """An interrupt at any moment of set-up leaves neither a crash nor a hang."""
+    b.make("in.pcap", 50)
+    words = b.command([vdev(0, "pcap:in.pcap:out.pcap")], "--fwd=umr", "--umr-keys=8192")
+    for ms in (5, 20, 60, 120, 180, 240, 300):
+        with subprocess.Popen(words, cwd=b.folder, text=True, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE) as p:
+            time.sleep(ms / 1000)
+            p.send_signal(signal.SIGINT)
+            _, said = p.communicate(timeout=20)
+        # Before the program has its handlers the signal's default ends it.
+        assert p.returncode in (0, 1, -signal.SIGINT), (ms, p.returncode, said)
+
+
+def refusals(b):
+    """What is wrong is said in one sentence that names it; the exit code is 1."""
+    port = [vdev(0, "pcap:in.pcap:out.pcap")]
+    b.make("in.pcap", 1)
+    rows = (
+        ([], [], ["no port", "--vdev net_kilim0"]),
+        (port, ["--fwd=bogus"], ["--fwd=bogus", "io, mac, macswap"]),
+        (port, ["--rxq=2"], ["--rxq=2", "1 to 1"]),
+        (port, ["--txq=65"], ["--txq=65", "1 to 64"]),
+        (port, ["--rxd=100"], ["--rxd=100", "64 to 8192", "power of two"]),
+        (port, ["--burst=0"], ["--burst=0", "1 to 512"]),
+        (port, ["--burst=1x"], ["--burst=1x"]),
+        (port, ["--nb-cores=7"], ["--nb-cores=7", "-l"]),
+        (port, ["--num-packets=none"], ["--num-packets=none"]),
+        (port, ["--eth-peer=0,02:zz"], ["--eth-peer=0,02:zz", "PORT,"]),
+        (port, ["--eth-peer=4,02:00:00:00:00:01"], ["--eth-peer", "port 4"]),
+        (port, ["--idle=never"], ["--idle=never", "spin"]),
+        (port, ["--unknown"], ["--unknown", "--help"]),
+        (port, ["--burst"], ["--burst", "value"]),
+        (port, ["word"], ["word"]),
+        (port, ["--total-num-mbufs=10000000"], ["MiB", "--no-huge"]),
+        (["net_kilim0,bogus=1"], [], ["devarg bogus", "hca="]),
+        (["net_kilim0,rxd=1"], [], ["devarg rxd=1", "64 to 8192"]),
+        ([*port, "net_kilim1,hca=vhca1,wire=pcap:no-such-file"], [], ["2 ports", "1 came up"]),
+    )
+    for vdevs, own, parts in rows:
+        done = b.run(vdevs, *own)
+        assert done.returncode == 1, (own, done.returncode, done.stderr)
+        for part in parts:
+            assert part in done.stderr, (vdevs, own, part, done.stderr)
+    for words in (["--help"], ["--", "--help"], ["-h"]):
+        done = subprocess.run([b.program, *words], text=True, capture_output=True, timeout=SECONDS)
+        assert done.returncode == 0, done
+        for part in ("--forward-mode=MODE", "--json[=FILE]", "macswap", "progress=", "--no-huge"):
+            assert part in done.stdout, (words, part)
+
+
+def no_memory(b):
+    """EAL that cannot start is explained, with the way on."""
+    eal = ["--no-pci", "--log-level", "error", "--no-shconf", "--huge-dir", b.path("none")]
+    done = b.run([], eal=eal)
+    assert done.returncode == 1, done
+    for part in ("EAL did not start", "--no-huge --no-shconf"):
+        assert part in done.stderr, done.stderr
+
+
+CASES = {f.__name__: f for f in (one_port, two_ports, other_modes, stops, interrupted_early,
+                                 refusals, no_memory)}
+
+
+def main(program, root, name):
+    with tempfile.TemporaryDirectory(prefix="kilim-testpmd-") as folder:
+        CASES[name](Bench(program, root, folder))
+    print(f"{name}: {CASES[name].__doc__}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:4])
