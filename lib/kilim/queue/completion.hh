@@ -14,7 +14,6 @@
 namespace kilim::queue {
 
 struct Completion {
-  uint64_t timestamp = 0;
   Qpn qpn;
   uint32_t byte_len = 0;  // of receives, reads and atomics
   uint32_t imm = 0;       // immediate data or invalidated key, host order
@@ -31,32 +30,31 @@ struct Completion {
   }
 };
 
-// From a CQE that is the software's.
-inline Completion decode(const prm::Cqe& e) noexcept {
-  Completion c;
-  c.timestamp = e.timestamp.host();
+// From a CQE that is the software's; written member by member to where it is wanted.
+inline void decode(const prm::Cqe& e, Completion& c) noexcept {
   const uint32_t sop = e.sop_drop_qpn.host();
   c.qpn = Qpn{prm::cqe::qpn::of(sop)};
   c.byte_len = e.byte_cnt.host();
   c.imm = e.imm_inval_pkey.host();
   c.wqe_counter = e.wqe_counter.host();
   c.opcode = prm::cqe::opcode_of(e.op_own);
+  c.syndrome = prm::Syndrome::none;
   c.wqe_opcode = static_cast<prm::Opcode>(prm::cqe::wqe_opcode::of(sop));
-  return c;
+  c.vendor_syndrome = 0;
 }
 
 // From a CQE whose opcode says error; not on the way of a burst.
-inline Completion decode_error(const prm::Cqe& cqe) noexcept {
+inline void decode_error(const prm::Cqe& cqe, Completion& c) noexcept {
   const auto& e = reinterpret_cast<const prm::ErrCqe&>(cqe);
-  Completion c;
   const uint32_t sop = e.s_wqe_opcode_qpn.host();
   c.qpn = Qpn{prm::cqe::err_qpn::of(sop)};
+  c.byte_len = 0;
+  c.imm = 0;
   c.wqe_counter = e.wqe_counter.host();
   c.opcode = prm::cqe::opcode_of(e.op_own);
-  c.wqe_opcode = static_cast<prm::Opcode>(prm::cqe::err_wqe_opcode::of(sop));
   c.syndrome = static_cast<prm::Syndrome>(e.syndrome);
+  c.wqe_opcode = static_cast<prm::Opcode>(prm::cqe::err_wqe_opcode::of(sop));
   c.vendor_syndrome = e.vendor_err_synd;
-  return c;
 }
 
 }  // namespace kilim::queue

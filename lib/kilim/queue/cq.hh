@@ -23,10 +23,10 @@ class Cq {
  public:
   explicit Cq(const CqGeometry& geometry) noexcept
       : geometry_(geometry),
-        cqes_(geometry.buf + (geometry.cqe_bytes - sizeof(prm::Cqe))),
-        mask_(geometry.cqe_count - 1),
-        log_count_(static_cast<uint8_t>(std::countr_zero(geometry.cqe_count))),
-        log_bytes_(static_cast<uint8_t>(std::countr_zero(geometry.cqe_bytes))) {
+        ring_{.cqes = geometry.buf + (geometry.cqe_bytes - sizeof(prm::Cqe)),
+              .mask = geometry.cqe_count - 1,
+              .log_count = static_cast<uint8_t>(std::countr_zero(geometry.cqe_count)),
+              .log_bytes = static_cast<uint8_t>(std::countr_zero(geometry.cqe_bytes))} {
     KILIM_ASSERT(is_power_of_two(geometry.cqe_count));
     KILIM_ASSERT(geometry.cqe_bytes == 64 || geometry.cqe_bytes == 128);
   }
@@ -40,12 +40,14 @@ class Cq {
   // Decodes up to out.size() completions and gives their places back. Errors come as values.
   uint32_t poll(std::span<Completion> out) noexcept {
     owner_.check();
+    const Ring ring = ring_;  // in registers: what is written below might be anywhere
+    const uint32_t first = ci_;
     uint32_t n = 0;
-    for (const prm::Cqe* e; n < out.size() && (e = ready(ci_ + n)) != nullptr; n++) {
+    for (const prm::Cqe* e; n < out.size() && (e = ring.ready(first + n)) != nullptr; n++) {
       if (is_error(e->op_own)) [[unlikely]] {
-        out[n] = decode_error(*e);
+        decode_error(*e, out[n]);
       } else {
-        out[n] = decode(*e);
+        decode(*e, out[n]);
       }
     }
     if (n != 0) consume(n);
@@ -53,7 +55,7 @@ class Cq {
   }
 
   // The i-th CQE not yet consumed, or nullptr where the device has not written it.
-  [[nodiscard]] const prm::Cqe* peek(uint32_t i) const noexcept { return ready(ci_ + i); }
+  [[nodiscard]] const prm::Cqe* peek(uint32_t i) const noexcept { return ring_.ready(ci_ + i); }
   // Gives the places of `n` CQEs, all seen by peek(), back to the device.
   void consume(uint32_t n) noexcept {
     ci_ += n;
@@ -72,7 +74,8 @@ class Cq {
     owner_.check();
     Drained d;
     const prm::Cqe* last = nullptr;
-    for (const prm::Cqe* e; d.cqes < limit && (e = ready(ci_ + d.cqes)) != nullptr; d.cqes++) {
+    for (const prm::Cqe* e; d.cqes < limit && (e = ring_.ready(ci_ + d.cqes)) != nullptr;
+         d.cqes++) {
       if (is_error(e->op_own)) [[unlikely]] {
         d.error = true;
         break;
@@ -93,25 +96,29 @@ class Cq {
   void release_owner() noexcept { owner_.release(); }
 
  private:
-  // A CQE is ours if its owner bit has the phase of this pass over the ring and its opcode is not
-  // the one with which the ring was preset.
-  [[nodiscard]] const prm::Cqe* ready(uint32_t ci) const noexcept {
-    const auto* e =
-        reinterpret_cast<const prm::Cqe*>(cqes_ + (std::size_t{ci & mask_} << log_bytes_));
-    const uint8_t op_own = *static_cast<const volatile uint8_t*>(&e->op_own);
-    if (((op_own ^ (ci >> log_count_)) & prm::cqe::owner_bit) != 0 ||
-        op_own >= prm::cqe::invalid_op_own)
-      return nullptr;
-    after_owner_bit();
-    return e;
-  }
+  struct Ring {
+    const std::byte* cqes;  // the first CQE's 64 bytes
+    uint32_t mask;
+    uint8_t log_count;
+    uint8_t log_bytes;
+
+    // A CQE is ours if its owner bit has the phase of this pass over the ring and its opcode is not
+    // the one with which the ring was preset.
+    [[nodiscard]] const prm::Cqe* ready(uint32_t ci) const noexcept {
+      const std::byte* at = cqes + (std::size_t{ci & mask} << log_bytes);
+      const auto* e = reinterpret_cast<const prm::Cqe*>(at);
+      const uint8_t op_own = *static_cast<const volatile uint8_t*>(&e->op_own);
+      if (((op_own ^ (ci >> log_count)) & prm::cqe::owner_bit) != 0 ||
+          op_own >= prm::cqe::invalid_op_own)
+        return nullptr;
+      after_owner_bit();
+      return e;
+    }
+  };
 
   CqGeometry geometry_;
-  const std::byte* cqes_;  // the first CQE's 64 bytes
-  uint32_t mask_;
+  Ring ring_;
   uint32_t ci_ = 0;
-  uint8_t log_count_;
-  uint8_t log_bytes_;
   [[no_unique_address]] Owner owner_;
 };
 

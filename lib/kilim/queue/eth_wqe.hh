@@ -34,7 +34,8 @@ inline void store_eth(std::byte* dst, uint8_t offload) noexcept {
 }  // namespace detail
 
 // A frame in one piece, not empty.
-inline bool eth_send(WqeCursor& c, const Sge& frame, uint8_t offload, const Wr& wr) noexcept {
+[[gnu::always_inline]] inline bool eth_send(WqeCursor& c, const Sge& frame, uint8_t offload,
+                                            const Wr& wr) noexcept {
   if (!c.fits(1)) return false;
   KILIM_ASSERT(frame.length != 0);
   std::byte* wqe = c.line(0);

@@ -53,7 +53,8 @@ inline uint32_t store_pieces(WqeCursor& c, uint32_t first, std::span<const Sge> 
 }  // namespace detail
 
 // One piece to remote memory. The piece is not empty.
-inline bool rdma_write(WqeCursor& c, const Remote& to, const Sge& from, const Wr& wr) noexcept {
+[[gnu::always_inline]] inline bool rdma_write(WqeCursor& c, const Remote& to, const Sge& from,
+                                              const Wr& wr) noexcept {
   if (!c.fits(1)) return false;
   KILIM_ASSERT(from.length != 0);
   std::byte* wqe = c.line(0);
@@ -65,7 +66,8 @@ inline bool rdma_write(WqeCursor& c, const Remote& to, const Sge& from, const Wr
 }
 
 // Remote memory into one piece. The piece is not empty.
-inline bool rdma_read(WqeCursor& c, const Remote& from, const Sge& into, const Wr& wr) noexcept {
+[[gnu::always_inline]] inline bool rdma_read(WqeCursor& c, const Remote& from, const Sge& into,
+                                             const Wr& wr) noexcept {
   if (!c.fits(1)) return false;
   KILIM_ASSERT(into.length != 0);
   std::byte* wqe = c.line(0);
@@ -77,7 +79,7 @@ inline bool rdma_read(WqeCursor& c, const Remote& from, const Sge& into, const W
 }
 
 // One piece to the peer's next receive. The piece is not empty.
-inline bool send(WqeCursor& c, const Sge& piece, const Wr& wr) noexcept {
+[[gnu::always_inline]] inline bool send(WqeCursor& c, const Sge& piece, const Wr& wr) noexcept {
   if (!c.fits(1)) return false;
   KILIM_ASSERT(piece.length != 0);
   std::byte* wqe = c.line(0);

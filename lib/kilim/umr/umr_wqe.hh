@@ -66,7 +66,7 @@ inline void store_words(std::byte* dst, be64 a, be64 b) noexcept {
 }
 
 // Everything of the first line but the control segment.
-inline void store_umr_ctrl(std::byte* line, uint8_t flags, uint32_t octowords,
+[[gnu::always_inline]] inline void store_umr_ctrl(std::byte* line, uint8_t flags, uint32_t octowords,
                            uint64_t mask) noexcept {
   store_words(line + 16, be64{uint64_t{flags} << 56 | uint64_t{octowords} << 16}, be64{mask});
   queue::store_zero(line + 32);
@@ -81,7 +81,7 @@ struct MkeyWords {
   uint64_t start;
   uint64_t length;
 };
-inline void store_mkey(std::byte* line, const MkeyWords& k) noexcept {
+[[gnu::always_inline]] inline void store_mkey(std::byte* line, const MkeyWords& k) noexcept {
   store_words(line, be64{uint64_t{k.free} << 56 | uint64_t{k.access} << 40 | uint64_t{k.qpn_mkey}},
               be64{0});
   store_words(line + 16, be64{k.start}, be64{k.length});
@@ -89,7 +89,7 @@ inline void store_mkey(std::byte* line, const MkeyWords& k) noexcept {
   queue::store_zero(line + 48);
 }
 
-inline Outcome check_list(const queue::WqeCursor& c, const ListRequest& r, const View& v,
+[[gnu::always_inline]] inline Outcome check_list(const queue::WqeCursor& c, const ListRequest& r, const View& v,
                           uint32_t wqebbs) noexcept {
   if (v.count == 0) return {Refusal::empty, 0, max_inline_klms};
   if (v.count > max_inline_klms) return {Refusal::too_many_inline, v.count, max_inline_klms};
@@ -101,7 +101,7 @@ inline Outcome check_list(const queue::WqeCursor& c, const ListRequest& r, const
 
 // Makes the key show the view. Usable by the next WQE of the same queue, and elsewhere after the
 // completion.
-inline Outcome umr_list(queue::WqeCursor& c, const ListRequest& r, const View& view,
+[[gnu::always_inline]] inline Outcome umr_list(queue::WqeCursor& c, const ListRequest& r, const View& view,
                         const UmrWr& wr) noexcept {
   const uint32_t octowords = klm_octowords(view.count);
   const uint32_t wqebbs = 2 + octowords / klms_per_line;
@@ -126,7 +126,7 @@ inline Outcome umr_list(queue::WqeCursor& c, const ListRequest& r, const View& v
 }
 
 // Makes the key free: no access through it from now on. `key` is its present value.
-inline Outcome local_invalidate(queue::WqeCursor& c, Lkey key, const UmrWr& wr) noexcept {
+[[gnu::always_inline]] inline Outcome local_invalidate(queue::WqeCursor& c, Lkey key, const UmrWr& wr) noexcept {
   if (!c.fits(2)) return {Refusal::no_room, 2, c.room().value()};
   std::byte* const first = c.line(0);
   c.control(prm::Opcode::umr, Octowords{umr_head_octowords}, wr.flags, key.value());
