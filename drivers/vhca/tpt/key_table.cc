@@ -109,7 +109,7 @@ Result<Mkey*> KeyTable::create_mkey(const prm::Mkc& c, std::span<const std::byte
   m->capacity = round_up(c.translations_octword_size.host(), 4);
   m->list = std::make_unique<prm::Klm[]>(m->capacity);
   m->spans = std::make_unique<ListSpan[]>(m->capacity);
-  std::memcpy(m->list.get(), list.data(), list.size());
+  if (!list.empty()) std::memcpy(m->list.get(), list.data(), list.size());
   m->used = static_cast<uint32_t>(list.size() / octoword_bytes);
   compile_list(*m);
   return m;

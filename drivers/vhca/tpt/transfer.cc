@@ -72,7 +72,9 @@ bool readable(uint64_t va, uint64_t bytes) noexcept {
 
 bool copy_piece(uint64_t to, uint64_t from, uint64_t bytes, Transfer& result) noexcept {
   if (dma::copy(Va{to}, Va{from}, bytes)) return true;
-  (readable(from, bytes) ? result.target : result.source) = Deny::fault;
+  bool from_is_there = readable(from, bytes);
+  (from_is_there ? result.target : result.source) = Deny::fault;
+  result.fault_va = from_is_there ? to : from;
   return false;
 }
 

@@ -30,6 +30,7 @@ struct Transfer {
   Deny target = Deny::none;
   uint32_t pieces = 0;  // pieces of keys walked, for the journal
   uint32_t bad_key = 0;
+  uint64_t fault_va = 0;  // of the piece whose memory is gone
   [[nodiscard]] bool ok() const noexcept { return source == Deny::none && target == Deny::none; }
 };
 

@@ -40,6 +40,9 @@ Outcome local_denied(Deny d) noexcept {
 }
 
 void note(Works& works, const Request& r, const Transfer& t) noexcept {
+  if (t.source == Deny::fault || t.target == Deny::fault)
+    return works.journal->fault(t.fault_va, static_cast<uint32_t>(r.bytes));
+  if (!t.ok()) return;
   uint32_t key = r.local.segments.empty() ? r.rkey : r.local.segments[0].key;
   works.journal->translated(r.rkey != 0 ? r.rkey : key, t.pieces, r.bytes);
 }
@@ -117,11 +120,11 @@ Outcome respond_send(Works& works, Qp& qp, const Request& r) noexcept {
                         "message longer than its receive WQE");
   SegmentList to{{wqe.segments.data(), wqe.count}, recv_access(qp)};
   Transfer t = move_bytes(works.translator, r.local, to, r.bytes);
+  note(works, r, t);
   if (t.source != Deny::none) return local_denied(t.source);
   if (t.target != Deny::none)
     return fail_receive(works, qp, wqe, Syndrome::local_prot, Syndrome::remote_op,
                         deny_name(t.target));
-  note(works, r, t);
   if (r.wqe.opcode == static_cast<uint8_t>(Opcode::send_inval)) {
     uint32_t key = be32::from_raw(r.wqe.imm_raw).host();
     Deny d = invalidate_key(*works.keys, key, qp.spec.pd, qp.qpn.value());
@@ -152,10 +155,10 @@ Outcome respond_write(Works& works, Qp& qp, const Request& r) noexcept {
     if (!take(works, qp, wqe, result)) return result;
   }
   Transfer t = move_bytes(works.translator, r.local, to, r.bytes);
+  note(works, r, t);
   if (t.source != Deny::none) return local_denied(t.source);
   if (t.target != Deny::none)
     return refuse(works, qp, Syndrome::remote_access, deny_name(t.target));
-  note(works, r, t);
   return with_imm ? finish_receive(works, qp, r, wqe) : Outcome::done();
 }
 
@@ -166,10 +169,10 @@ Outcome respond_read(Works& works, Qp& qp, const Request& r) noexcept {
   Segment range{r.remote_addr, r.bytes, r.rkey, false};
   SegmentList from = remote_range(qp, range, prm::mkey::remote_read);
   Transfer t = move_bytes(works.translator, from, r.local, r.bytes);
+  note(works, r, t);
   if (t.source != Deny::none)
     return refuse(works, qp, Syndrome::remote_access, deny_name(t.source));
   if (t.target != Deny::none) return local_denied(t.target);
-  note(works, r, t);
   return Outcome::done(static_cast<uint32_t>(r.bytes));
 }
 

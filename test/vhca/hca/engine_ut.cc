@@ -129,6 +129,8 @@ void memory_that_goes_away_is_an_error_not_a_crash() {
     CU_ASSERT(!c || c->syndrome == loss.want);
     CU_ASSERT(loss.event == 99 ? rig.events.count == 0 : rig.events.of(loss.event) == 1);
     CU_ASSERT(rig.state(rig.a) == loss.a && rig.state(rig.b) == loss.b);
+    bool payload = loss.what == Gone::local_payload || loss.what == Gone::remote_payload;
+    CU_ASSERT(rig.journal.count(Journal::Kind::fault) == (payload ? 1u : 0u));
   }
 }
 

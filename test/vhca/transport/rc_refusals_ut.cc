@@ -212,7 +212,7 @@ void patience_ends_after_rnr_retry() {
 }
 
 void a_peer_that_is_not_there_times_out() {
-  for (int what = 0; what < 3; what++) {
+  for (int what = 0; what < 4; what++) {
     Bench t;
     if (what == 0) CU_ASSERT(t.rig.to_state(t.rig.b, QpState::err) == 0);
     if (what == 1) CU_ASSERT(t.rig.hca->destroy_qp(t.rig.b.qpn) == 0);
@@ -223,6 +223,10 @@ void a_peer_that_is_not_there_times_out() {
       CU_ASSERT(t.rig.to_state(t.rig.a, QpState::sqd) == 0);
       CU_ASSERT(t.rig.hca->modify_qp(t.rig.a.qpn, attr, qp_mask::path) == 0);
       CU_ASSERT(t.rig.to_state(t.rig.a, QpState::rts) == 0);
+    }
+    if (what == 3) {  // it talks to another queue
+      CU_ASSERT(t.rig.to_state(t.rig.b, QpState::reset) == 0);
+      t.rig.to_rts(t.rig.b, t.rig.b.qpn);
     }
     Completion c = t.rig.run_one(t.rig.a, write(t, t.dst.at(0), 8, t.good.rkey.value()));
     CU_ASSERT(c.syndrome == Syndrome::transport_retry_exc && untouched(t));
