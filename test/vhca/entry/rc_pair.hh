@@ -13,12 +13,13 @@ namespace kilim::test {
 
 class RcPair {
  public:
-  // `events`: completions of the queue go to channel() once it is armed.
-  explicit RcPair(ibv_context* context, bool events = false) {
+  // `events`: completions of the queue go to channel() once it is armed. `cq`: the queue to use,
+  // taken over.
+  explicit RcPair(ibv_context* context, bool events = false, ibv_cq* cq = nullptr) {
     if (context == nullptr) return;
     pd_ = ibv_alloc_pd(context);
     channel_ = events ? ibv_create_comp_channel(context) : nullptr;
-    cq_ = ibv_create_cq(context, 64, nullptr, channel_, 0);
+    cq_ = cq != nullptr ? cq : ibv_create_cq(context, 64, nullptr, channel_, 0);
     if (pd_ == nullptr || cq_ == nullptr) return;
     // Pages of their own: after ibv_fork_init() a child does not have them.
     void* memory =

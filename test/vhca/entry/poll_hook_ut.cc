@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A program that only polls gets its work done by polling. There is no thread here and nobody else
+// runs the adapter: without the hooks nothing would ever complete.
+
+#include <cerrno>
+#include <cstring>
+
+#include <infiniband/verbs.h>
+
+#include "rc_pair.hh"
+#include "ut.hh"
+#include "vhca/entry/attach.hh"
+#include "vhca/entry/poll_hook.hh"
+
+using namespace kilim::vhca;
+using kilim::test::RcPair;
+
+namespace {
+
+ibv_context* open_unhooked(const char* name) {
+  AttachConfig config;
+  config.name = name;
+  return attach(config).ok() ? kilim::test::open_by_name(name) : nullptr;
+}
+
+int poll_often(ibv_cq* cq, ibv_wc& wc) {
+  int n = 0;
+  for (int i = 0; i < 100 && n == 0; i++) n = ibv_poll_cq(cq, 1, &wc);
+  return n;
+}
+
+void plain_queue() {
+  ibv_context* context = open_unhooked("plain0");
+  CU_ASSERT_FATAL(context != nullptr);
+  {
+    RcPair pair(context);
+    CU_ASSERT_FATAL(pair.ok());
+    ibv_wc wc{};
+    CU_ASSERT(pair.post_write(32) == 0);
+    CU_ASSERT(poll_often(pair.cq(), wc) == 0);
+    CU_ASSERT(hook_polls(context) == context);
+    CU_ASSERT(hook_polls(context) == context);  // twice is once
+    for (int i = 0; i < 10; i++) {
+      CU_ASSERT(poll_often(pair.cq(), wc) == 1 && wc.status == IBV_WC_SUCCESS);
+      CU_ASSERT(pair.post_write(32) == 0);
+    }
+  }
+  ibv_close_device(context);
+}
+
+void extended_queue() {
+  ibv_context* context = hook_polls(open_unhooked("extended0"));
+  CU_ASSERT_FATAL(context != nullptr);
+  ibv_cq_init_attr_ex attr{};
+  attr.cqe = 16;
+  attr.wc_flags = IBV_WC_EX_WITH_BYTE_LEN;
+  ibv_cq_ex* cq = ibv_create_cq_ex(context, &attr);
+  CU_ASSERT_FATAL(cq != nullptr);
+  {
+    RcPair pair(context, false, ibv_cq_ex_to_cq(cq));
+    CU_ASSERT_FATAL(pair.ok());
+    ibv_poll_cq_attr poll{};
+    CU_ASSERT(ibv_start_poll(cq, &poll) == ENOENT);
+    for (int i = 0; i < 10; i++) {
+      CU_ASSERT(pair.post_write(32) == 0);
+      int result = ENOENT;
+      for (int k = 0; k < 100 && result == ENOENT; k++) result = ibv_start_poll(cq, &poll);
+      CU_ASSERT_FATAL(result == 0);
+      CU_ASSERT(cq->status == IBV_WC_SUCCESS && cq->wr_id == 32);
+      ibv_end_poll(cq);
+    }
+  }
+  ibv_close_device(context);
+}
+
+void leaves_others_alone() {
+  CU_ASSERT(hook_polls(static_cast<ibv_context*>(nullptr)) == nullptr);
+  ibv_context other{};
+  other.cmd_fd = 0;
+  CU_ASSERT(hook_polls(&other) == &other);
+  CU_ASSERT(other.ops.poll_cq == nullptr);
+}
+
+const kilim::test::Case cases[] = {
+    {"a plain completion queue runs the adapter when it is empty", plain_queue},
+    {"an extended completion queue runs the adapter when it is empty", extended_queue},
+    {"contexts of other devices are left alone", leaves_others_alone},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("poll_hook", cases)
