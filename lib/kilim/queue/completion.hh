@@ -44,17 +44,17 @@ inline void decode(const prm::Cqe& e, Completion& c) noexcept {
 }
 
 // From a CQE whose opcode says error; not on the way of a burst.
-inline void decode_error(const prm::Cqe& cqe, Completion& c) noexcept {
+inline Completion decode_error(const prm::Cqe& cqe) noexcept {
+  Completion c;
   const auto& e = reinterpret_cast<const prm::ErrCqe&>(cqe);
   const uint32_t sop = e.s_wqe_opcode_qpn.host();
   c.qpn = Qpn{prm::cqe::err_qpn::of(sop)};
-  c.byte_len = 0;
-  c.imm = 0;
   c.wqe_counter = e.wqe_counter.host();
   c.opcode = prm::cqe::opcode_of(e.op_own);
   c.syndrome = static_cast<prm::Syndrome>(e.syndrome);
   c.wqe_opcode = static_cast<prm::Opcode>(prm::cqe::err_wqe_opcode::of(sop));
   c.vendor_syndrome = e.vendor_err_synd;
+  return c;
 }
 
 }  // namespace kilim::queue

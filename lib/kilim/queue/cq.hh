@@ -45,7 +45,7 @@ class Cq {
     uint32_t n = 0;
     for (const prm::Cqe* e; n < out.size() && (e = ring.ready(first + n)) != nullptr; n++) {
       if (is_error(e->op_own)) [[unlikely]] {
-        decode_error(*e, out[n]);
+        out[n] = decode_error(*e);
       } else {
         decode(*e, out[n]);
       }
