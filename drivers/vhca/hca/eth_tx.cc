@@ -61,9 +61,7 @@ Syndrome put_together(HcaState& hca, const Qp& qp, const SendWqe& wqe,
   SegmentList from{{list.segments.data(), list.count},
                    {qp.spec.pd, qp.qpn.value(), prm::mkey::local_read}};
   Transfer t = gather_bytes(hca.works.translator, from, eth.frame.data() + head.bytes, list.total);
-  if (!t.ok()) {
-    return Syndrome::local_prot;
-  }
+  if (!t.ok()) return Syndrome::local_prot;
   hca.works.journal->translated(list.count > 0 ? list.segments[0].key : 0, t.pieces, list.total);
   std::span<std::byte> frame = std::span(eth.frame).first(bytes);
   if ((seg.cs_flags & (prm::eth::l3_csum | prm::eth::l4_csum)) != 0) {
