@@ -27,25 +27,26 @@ Result<std::unique_ptr<KeyPool>> KeyPool::create(mr::KeySource& source, uint32_t
   if (memory == nullptr || rte_ring_init(memory, "kilim_keys", slots, 0) != 0)
     return Error{ENOMEM, "no memory for the key pool's ring"};
 
-  std::vector<mr::IndirectMkey> made(count);
-  if (Status s = source.create_keys(max_entries, made); !s) return s.error();
+  auto made = std::make_unique<mr::IndirectMkey[]>(count);
+  if (Status s = source.create_keys(max_entries, {made.get(), count}); !s) return s.error();
   std::unique_ptr<KeyPool> pool{new KeyPool(source, std::move(ring))};
-  pool->adopt(std::move(made));
+  pool->made_ = std::move(made);
+  pool->count_ = count;
+  pool->adopt();
   return pool;
 }
 
-void KeyPool::adopt(std::vector<mr::IndirectMkey> made) {
-  made_ = std::move(made);
-  keys_.reserve(made_.size());
-  for (const mr::IndirectMkey& m : made_) {
-    keys_.push_back(IndirectKey{m.lkey, m.max_entries, KeyState::free});
-    (void)rte_ring_enqueue(ring_.get(), &keys_.back());
+void KeyPool::adopt() {
+  keys_ = std::make_unique<IndirectKey[]>(count_);
+  for (uint32_t i = 0; i < count_; i++) {
+    keys_[i] = IndirectKey{made_[i].lkey, made_[i].max_entries, KeyState::free};
+    (void)rte_ring_enqueue(ring_.get(), &keys_[i]);
   }
 }
 
 KeyPool::~KeyPool() {
   KILIM_ASSERT(available() == size());
-  source_.destroy_keys(made_);
+  source_.destroy_keys({made_.get(), count_});
 }
 
 }  // namespace kilim::umr

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <vector>
 
 #include <rte_ring.h>
 
@@ -30,7 +29,7 @@ class KeyPool {
   // All keys are back.
   ~KeyPool();
 
-  [[nodiscard]] uint32_t size() const noexcept { return static_cast<uint32_t>(keys_.size()); }
+  [[nodiscard]] uint32_t size() const noexcept { return count_; }
   // Keys in the pool itself, not in a stash or in use.
   [[nodiscard]] uint32_t available() const noexcept { return rte_ring_count(ring_.get()); }
 
@@ -41,12 +40,13 @@ class KeyPool {
   };
   KeyPool(mr::KeySource& source, std::unique_ptr<rte_ring, RingDelete> ring) noexcept
       : source_(source), ring_(std::move(ring)) {}
-  void adopt(std::vector<mr::IndirectMkey> made);
+  void adopt();
 
   mr::KeySource& source_;
   std::unique_ptr<rte_ring, RingDelete> ring_;
-  std::vector<mr::IndirectMkey> made_;
-  std::vector<IndirectKey> keys_;  // never moves: holders keep pointers
+  uint32_t count_ = 0;
+  std::unique_ptr<mr::IndirectMkey[]> made_;  // as the source made them
+  std::unique_ptr<IndirectKey[]> keys_;       // never moves: holders keep pointers
 };
 
 class KILIM_CACHELINE_ALIGNED KeyStash {

@@ -23,7 +23,8 @@ constexpr uint32_t klm_octowords(uint32_t pieces) noexcept {
 
 // `line_at(i)` gives the place of the i-th line: a send queue wraps between lines.
 template <typename LineAt>
-[[gnu::always_inline]] inline void store_klm_list(const Piece* pieces, uint32_t count, LineAt line_at) noexcept {
+[[gnu::always_inline]] inline void store_klm_list(const Piece* pieces, uint32_t count,
+                                                  LineAt line_at) noexcept {
   uint32_t line = 0;
   for (; count >= klms_per_line; count -= klms_per_line, pieces += klms_per_line) {
     std::byte* dst = line_at(line++);

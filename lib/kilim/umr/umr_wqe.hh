@@ -66,8 +66,8 @@ inline void store_words(std::byte* dst, be64 a, be64 b) noexcept {
 }
 
 // Everything of the first line but the control segment.
-[[gnu::always_inline]] inline void store_umr_ctrl(std::byte* line, uint8_t flags, uint32_t octowords,
-                           uint64_t mask) noexcept {
+[[gnu::always_inline]] inline void store_umr_ctrl(std::byte* line, uint8_t flags,
+                                                  uint32_t octowords, uint64_t mask) noexcept {
   store_words(line + 16, be64{uint64_t{flags} << 56 | uint64_t{octowords} << 16}, be64{mask});
   queue::store_zero(line + 32);
   queue::store_zero(line + 48);
@@ -89,8 +89,8 @@ struct MkeyWords {
   queue::store_zero(line + 48);
 }
 
-[[gnu::always_inline]] inline Outcome check_list(const queue::WqeCursor& c, const ListRequest& r, const View& v,
-                          uint32_t wqebbs) noexcept {
+[[gnu::always_inline]] inline Outcome check_list(const queue::WqeCursor& c, const ListRequest& r,
+                                                 const View& v, uint32_t wqebbs) noexcept {
   if (v.count == 0) return {Refusal::empty, 0, max_inline_klms};
   if (v.count > max_inline_klms) return {Refusal::too_many_inline, v.count, max_inline_klms};
   if (v.count > r.max_entries) return {Refusal::over_key, v.count, r.max_entries};
@@ -101,8 +101,8 @@ struct MkeyWords {
 
 // Makes the key show the view. Usable by the next WQE of the same queue, and elsewhere after the
 // completion.
-[[gnu::always_inline]] inline Outcome umr_list(queue::WqeCursor& c, const ListRequest& r, const View& view,
-                        const UmrWr& wr) noexcept {
+[[gnu::always_inline]] inline Outcome umr_list(queue::WqeCursor& c, const ListRequest& r,
+                                               const View& view, const UmrWr& wr) noexcept {
   const uint32_t octowords = klm_octowords(view.count);
   const uint32_t wqebbs = 2 + octowords / klms_per_line;
   if (const Outcome o = detail::check_list(c, r, view, wqebbs); !o.ok()) [[unlikely]]
@@ -126,7 +126,8 @@ struct MkeyWords {
 }
 
 // Makes the key free: no access through it from now on. `key` is its present value.
-[[gnu::always_inline]] inline Outcome local_invalidate(queue::WqeCursor& c, Lkey key, const UmrWr& wr) noexcept {
+[[gnu::always_inline]] inline Outcome local_invalidate(queue::WqeCursor& c, Lkey key,
+                                                       const UmrWr& wr) noexcept {
   if (!c.fits(2)) return {Refusal::no_room, 2, c.room().value()};
   std::byte* const first = c.line(0);
   c.control(prm::Opcode::umr, Octowords{umr_head_octowords}, wr.flags, key.value());

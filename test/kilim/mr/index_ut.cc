@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Indexes from address to key against plain searches, and regions that deregister themselves.
 #include <array>
 #include <cerrno>
 #include <map>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Key pool and stashes over a source that counts; the states of a key.
 #include <cerrno>
 #include <set>
 #include <thread>

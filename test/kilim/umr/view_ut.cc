@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Collecting pieces into views.
 #include "kilim/umr/view.hh"
 #include "ut.hh"
 
