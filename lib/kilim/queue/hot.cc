@@ -91,6 +91,10 @@ uint32_t bytes(Cq& q) noexcept {
   return sum + q.geometry().cqe_count;
 }
 
+void zero(WqeCursor& c) noexcept {
+  store_zero(c.segment(1));
+}
+
 bool good(const Completion& c) noexcept {
   return c.ok() && c.of_requester();
 }

@@ -51,6 +51,10 @@ uint32_t next(const ListRequest& r) noexcept {
   return r.new_key().value();
 }
 
+uint32_t left(const KeyPool& pool) noexcept {
+  return pool.available() + pool.size();
+}
+
 const char* say(const Outcome& o) noexcept {
   return text(o.why);
 }
