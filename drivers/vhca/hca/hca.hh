@@ -71,7 +71,7 @@ class Hca {
 
   // Ports and addresses.
   Result<PortAttr> query_port(uint32_t port);
-  PortCounters port_counters(uint32_t port);  // all zero: no such port
+  PortCounters port_counters(uint32_t port);             // all zero: no such port
   Result<Gid> query_gid(uint32_t port, uint32_t index);  // ENODATA: no such entry
 
   // UAR pages: anonymous shared memory of 4096 bytes that the client maps or is given; page numbers

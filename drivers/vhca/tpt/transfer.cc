@@ -4,6 +4,7 @@
 #include "vhca/tpt/transfer.hh"
 
 #include <algorithm>
+#include <array>
 
 #include "vhca/hca/dma.hh"
 
@@ -57,6 +58,40 @@ class ListWalk {
   uint32_t key_ = 0;
   uint32_t pieces_ = 0;
   Walk walk_;
+};
+
+// One side of a transfer: checked by a walk that remembers what it finds, so that only a long list
+// is walked twice.
+class Pieces {
+ public:
+  Pieces(const Translator& t, const SegmentList& list, uint64_t bytes) noexcept
+      : again_(t, list, bytes) {}
+
+  Deny check(uint32_t& bad_key) noexcept {
+    ListWalk walk = again_;
+    Piece piece;
+    while (walk.next(piece)) {
+      if (found_ < first_.size()) first_[found_] = piece;
+      found_++;
+    }
+    if (walk.denied() != Deny::none) bad_key = walk.key();
+    of_keys_ = walk.pieces();
+    return walk.denied();
+  }
+  bool next(Piece& piece) noexcept {
+    if (found_ > first_.size()) return again_.next(piece);
+    if (taken_ == found_) return false;
+    piece = first_[taken_++];
+    return true;
+  }
+  [[nodiscard]] uint32_t of_keys() const noexcept { return of_keys_; }
+
+ private:
+  ListWalk again_;
+  uint32_t found_ = 0;
+  uint32_t taken_ = 0;
+  uint32_t of_keys_ = 0;
+  std::array<Piece, 128> first_;
 };
 
 // Which end of a copy that failed is gone: the source if it cannot be read.
@@ -114,11 +149,11 @@ Transfer move_bytes(const Translator& t, const SegmentList& from, const SegmentL
     if (!copy_piece(target.va, source.va, bytes, result)) result.bad_key = from.segments[0].key;
     return result;
   }
-  result.source = check_list(t, from, bytes, result.bad_key);
+  Pieces sources(t, from, bytes), targets(t, to, bytes);
+  result.source = sources.check(result.bad_key);
   if (result.source != Deny::none) return result;
-  result.target = check_list(t, to, bytes, result.bad_key);
+  result.target = targets.check(result.bad_key);
   if (result.target != Deny::none) return result;
-  ListWalk sources(t, from, bytes), targets(t, to, bytes);
   source.bytes = target.bytes = 0;
   for (uint64_t left = bytes; left > 0;) {
     if (source.bytes == 0 && !sources.next(source)) break;
@@ -129,9 +164,7 @@ Transfer move_bytes(const Translator& t, const SegmentList& from, const SegmentL
     target = {target.va + n, target.bytes - n};
     left -= n;
   }
-  if (result.source != Deny::none) result.bad_key = sources.key();
-  if (result.target != Deny::none) result.bad_key = targets.key();
-  result.pieces = sources.pieces() + targets.pieces();
+  result.pieces = sources.of_keys() + targets.of_keys();
   return result;
 }
 

@@ -34,9 +34,10 @@ struct Access {
   uint8_t rights = 0;  // prm::mkey::local_read ...; all of them are needed
 };
 
+// Trivial: arrays of it are made for each transfer and filled as far as needed.
 struct Piece {
-  uint64_t va = 0;
-  uint64_t bytes = 0;
+  uint64_t va;
+  uint64_t bytes;
 };
 
 // Whether this key, found or not, lets `need` in at all.
