@@ -153,6 +153,18 @@ void foreign_files_stay_foreign() {
   ibv_close_device(context);
 }
 
+// More rounds than there may be opens at a time.
+void closing_gives_everything_back() {
+  Attached* attached = attach_named("rounds0");
+  CU_ASSERT_FATAL(attached != nullptr);
+  for (int i = 0; i < 1100; i++) {
+    ibv_context* context = open_by_name("rounds0");
+    CU_ASSERT_FATAL(context != nullptr);
+    CU_ASSERT(ibv_alloc_pd(context) != nullptr);  // left to the close
+    CU_ASSERT(ibv_close_device(context) == 0);
+  }
+}
+
 int child_of_fork(ibv_context* inherited) {
   ibv_pd* pd = ibv_alloc_pd(inherited);
   if (pd != nullptr) return 1;
@@ -192,6 +204,7 @@ const test::Case cases[] = {
     {"work is done when polled, and not before", runs_from_poll},
     {"a duplicated descriptor is the same open", knows_duplicated_descriptors},
     {"a descriptor that became another file is the kernel's", foreign_files_stay_foreign},
+    {"1100 opens and closes leave room for more", closing_gives_everything_back},
     {"a forked child opens a device of its own and leaves the parent's alone",
      forked_children_have_their_own},
 };
