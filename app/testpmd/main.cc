@@ -64,10 +64,9 @@ int help_all(char* program) {
 
 Exit eal_failed() {
   return {1, std::string("EAL did not start (") + rte_strerror(rte_errno) +
-                 "); the lines above say why. Without hugepages or root run: kilim-testpmd "
-                 "--no-huge --no-shconf --no-pci [EAL options] -- [options]; with hugepages, "
-                 "reserve some first: echo 128 > "
-                 "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"};
+                 "; the lines above say why). Without hugepages or root add --no-huge --no-shconf "
+                 "before `--`; with hugepages reserve some (echo 128 > "
+                 "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages) and add --in-memory"};
 }
 
 // Returns an exit code.

@@ -188,6 +188,7 @@ std::string help_text() {
        "  -l LCORES                  the first is the main lcore, the others forward; with one\n"
        "                             lcore it does both\n"
        "  --no-huge --no-shconf      ordinary pages: no hugepages, no root needed\n"
+       "  --in-memory                hugepages without a hugetlbfs mount\n"
        "  -m MIB                     memory, with --no-huge 64 unless said\n"
        "  --no-pci                   leaves the machine's cards to their drivers\n"
        "\n"
