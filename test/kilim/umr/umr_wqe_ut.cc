@@ -39,7 +39,7 @@ constexpr ListRequest request{.key = Lkey{0x01020304},
 const std::array<Piece, 56> many = [] {
   std::array<Piece, 56> a;
   for (uint32_t i = 0; i < a.size(); i++)
-    a[i] = Piece{0x1000'0000'0000u + i, 100 + i, Lkey{0x5000 + i}};
+    a[i] = Piece{0x0708'090a'0b0c'0d00u + i, 0x10203000 + 100 + i, Lkey{0x51525300 + i}};
   return a;
 }();
 
@@ -57,10 +57,11 @@ void two_pieces() {
   const uint8_t control[64] = {0, 0, 0, 0x25, 0xab, 0xcd, 0xef, 12, 0, 0, 0, 8, 1, 2, 3, 4,
                                // inline; 4 octowords; FREE|ACCESS|MKEY|LEN
                                0x80, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0x20, 0x3c, 0x20, 1};
-  const uint8_t context[64] = {0, 0, 0x78, 0, 0xff, 0xff, 0xff, 4, 0, 0, 0, 0, 0, 0, 0, 0,
-                               0, 0, 0,    0, 0,    0,    0,    0, 0, 0, 0, 0, 0, 0, 0, 201};
-  const uint8_t list[64] = {0, 0, 0, 100, 0, 0, 0x50, 0, 0, 0, 0x10, 0, 0, 0, 0, 0,
-                            0, 0, 0, 101, 0, 0, 0x50, 1, 0, 0, 0x10, 0, 0, 0, 0, 1};
+  const uint8_t context[64] = {0, 0, 0x78, 0, 0xff, 0xff, 0xff, 4,    0,    0,  0,
+                               0, 0, 0,    0, 0,    0,    0,    0,    0,    0,  0,
+                               0, 0, 0,    0, 0,    0,    0x20, 0x40, 0x60, 201};
+  const uint8_t list[64] = {0x10, 0x20, 0x30, 100, 0x51, 0x52, 0x53, 0, 7, 8, 9, 10, 11, 12, 13, 0,
+                            0x10, 0x20, 0x30, 101, 0x51, 0x52, 0x53, 1, 7, 8, 9, 10, 11, 12, 13, 1};
   CU_ASSERT_EQUAL(std::memcmp(ring.block(0), control, 64), 0);
   CU_ASSERT_EQUAL(std::memcmp(ring.block(1), context, 64), 0);
   CU_ASSERT_EQUAL(std::memcmp(ring.block(2), list, 64), 0);
