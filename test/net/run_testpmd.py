@@ -72,6 +72,17 @@ def one_port(b):
         assert "final statistics" in text and "RX-packets     500" in text, text
 
 
+def own_thread(b):
+    """The device runs on a thread of its own; a file waits until the port asks for frames."""
+    b.make("in.pcap", 3000)
+    for mode in ("io", "umr"):
+        stats, _ = b.stats([vdev(0, "pcap:in.pcap:out.pcap", ",progress=thread,rxd=64,txd=64")],
+                           f"--fwd={mode}", "--num-packets=3000", "--duration=30", "--json",
+                           "--idle=sleep")
+        b.same("in.pcap", "out.pcap")
+        assert sum(stats["total"]["drops"].values()) == 0, stats
+
+
 def two_ports(b):
     """Two ports exchange; the options with their value as the next word; JSON to a file."""
     b.make("in0.pcap", 700)
@@ -186,7 +197,7 @@ def no_memory(b):
         assert part in done.stderr, done.stderr
 
 
-CASES = {f.__name__: f for f in (one_port, two_ports, other_modes, stops, interrupted_early,
+CASES = {f.__name__: f for f in (one_port, own_thread, two_ports, other_modes, stops, interrupted_early,
                                  refusals, no_memory)}
 
 

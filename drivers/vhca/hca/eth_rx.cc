@@ -148,6 +148,7 @@ std::size_t eth_poll_ports(HcaState& hca, std::size_t budget) noexcept {
   for (EthPort& port : hca.eth->ports) {
     ++number;
     if (port.wire == nullptr) continue;
+    if (port.wire->waits_for_rule() && port.steering.count() == 0) continue;
     while (taken < budget && take_frame(hca, port, number)) ++taken;
   }
   return taken;

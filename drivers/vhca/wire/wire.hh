@@ -45,6 +45,8 @@ class Wire {
   // Payload bytes of an Ethernet frame: a frame has at most mtu() + 14 bytes, and 8 for tags.
   [[nodiscard]] virtual uint32_t mtu() const noexcept = 0;
   [[nodiscard]] virtual const WireCounters& counters() noexcept = 0;
+  // A recording, not a neighbour: it begins when the port's first steering rule asks for frames.
+  [[nodiscard]] virtual bool waits_for_rule() const noexcept { return false; }
   // Nothing will ever come any more (a file that was read to its end).
   [[nodiscard]] virtual bool ended() const noexcept { return false; }
 };
