@@ -314,6 +314,45 @@ void the_first_gid_is_link_local_and_of_roce_v2() {
   CU_ASSERT_EQUAL(std::memcmp(table[0].gid, expected, 16), 0);
 }
 
+void a_path_needs_a_gid_and_a_mac() {
+  Client c;
+  uint32_t pd = 0;
+  CU_ASSERT_EQUAL_FATAL(c.alloc_pd(pd), 0);
+  mlx5_ib_create_ah_resp driver{};
+  ib_uverbs_create_ah_resp resp{};
+  auto attempt = [&](auto change) {
+    struct {
+      uint64_t response = 0, user_handle = 0;
+      uint32_t pd_handle = 0, reserved = 0;
+      ib_uverbs_ah_attr attr{};
+    } cmd;
+    static_assert(sizeof cmd == sizeof(ib_uverbs_create_ah));
+    cmd.pd_handle = pd;
+    cmd.attr.is_global = 1;
+    cmd.attr.port_num = 1;
+    const uint8_t gid[16]{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0x11, 0x22, 0xff, 0xfe, 3, 4, 5};
+    std::memcpy(cmd.attr.grh.dgid, gid, sizeof gid);
+    change(cmd.attr);
+    return write_command(IB_USER_VERBS_CMD_CREATE_AH)
+        .in(UVERBS_ATTR_CORE_IN, cmd)
+        .out(UVERBS_ATTR_CORE_OUT, resp)
+        .out(UVERBS_ATTR_UHW_OUT, driver)
+        .run(*c.file);
+  };
+  CU_ASSERT_EQUAL(attempt([](auto& a) { a.is_global = 0; }), -EINVAL);
+  CU_ASSERT_EQUAL(attempt([](auto& a) { a.port_num = 2; }), -EINVAL);
+  CU_ASSERT_EQUAL(attempt([](auto& a) { a.grh.sgid_index = 1; }), -EINVAL);
+  CU_ASSERT_EQUAL(attempt([](auto& a) { a.grh.dgid[11] = 0; }), -EHOSTUNREACH);
+  CU_ASSERT_EQUAL(attempt([](auto&) {}), 0);
+  const uint8_t mac[6]{0x02, 0x11, 0x22, 3, 4, 5};
+  CU_ASSERT_EQUAL(std::memcmp(driver.dmac, mac, 6), 0);
+  CU_ASSERT_EQUAL(c.destroy_pd(pd), -EBUSY);
+  CU_ASSERT_EQUAL(c.destroy(UVERBS_OBJECT_AH, UVERBS_METHOD_AH_DESTROY,
+                            UVERBS_ATTR_DESTROY_AH_HANDLE, resp.ah_handle),
+                  0);
+  CU_ASSERT_EQUAL(c.destroy_pd(pd), 0);
+}
+
 void a_child_after_fork_has_nothing() {
   Client c;
   uint32_t pd;
@@ -372,6 +411,7 @@ constexpr Case cases[] = {
     {"keys are made and destroyed by command", keys_are_made_and_destroyed_by_command},
     {"an adapter without DevX has no DevX objects", an_adapter_without_devx_has_no_devx_objects},
     {"the first GID is link-local and of RoCE v2", the_first_gid_is_link_local_and_of_roce_v2},
+    {"a path needs a GID and a MAC", a_path_needs_a_gid_and_a_mac},
     {"a child after fork has nothing", a_child_after_fork_has_nothing},
     {"queues of odd shapes are refused", queues_of_odd_shapes_are_refused},
 };
