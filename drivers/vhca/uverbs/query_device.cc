@@ -49,7 +49,8 @@ ib_uverbs_query_device_resp describe(Hca& hca) {
   r.max_qp_wr = p.max_qp_wr;
   r.device_cap_flags = IB_UVERBS_DEVICE_CHANGE_PHY_PORT | IB_UVERBS_DEVICE_PORT_ACTIVE_EVENT |
                        IB_UVERBS_DEVICE_SYS_IMAGE_GUID | IB_UVERBS_DEVICE_RC_RNR_NAK_GEN;
-  if (p.raw_packet) r.device_cap_flags |= IB_UVERBS_DEVICE_MANAGED_FLOW_STEERING;
+  if (p.raw_packet)
+    r.device_cap_flags |= IB_UVERBS_DEVICE_MANAGED_FLOW_STEERING | IB_UVERBS_DEVICE_RAW_IP_CSUM;
   r.max_sge = p.max_sge;
   r.max_sge_rd = p.max_sge;
   r.max_cq = p.max_cq;
@@ -84,6 +85,7 @@ int cmd_query_device_ex(Context& context, const Request& r) {
   resp.timestamp_mask = 0x7fff'ffff'ffff'ffff;
   resp.hca_core_clock = 1'000'000;  // kHz: completions are stamped in nanoseconds
   resp.device_cap_flags_ex = resp.base.device_cap_flags;
+  if (context.hca.profile().raw_packet) resp.raw_packet_caps = IB_UVERBS_RAW_PACKET_CAP_IP_CSUM;
   mlx5_ib_query_device_resp driver{};
   constexpr uint32_t least = offsetof(mlx5_ib_query_device_resp, tso_caps);
   if (r.driver_out.bytes() != 0) {

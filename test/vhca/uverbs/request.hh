@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include <rdma/ib_user_ioctl_cmds.h>
@@ -40,8 +41,7 @@ class Ioctl {
     a.len = len;
     a.flags = UVERBS_ATTR_F_MANDATORY;
     a.data = data;
-    bytes_.insert(bytes_.end(), reinterpret_cast<std::byte*>(&a),
-                  reinterpret_cast<std::byte*>(&a + 1));
+    for (const std::byte b : std::as_bytes(std::span(&a, 1))) bytes_.push_back(b);
     header().num_attrs++;
     return *this;
   }

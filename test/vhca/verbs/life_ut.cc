@@ -28,6 +28,8 @@ void the_device_says_what_it_is() {
                               IBV_DEVICE_XRC | IBV_DEVICE_AUTO_PATH_MIG;
   CU_ASSERT_EQUAL(attr.orig_attr.device_cap_flags & absent, 0);
   CU_ASSERT(attr.orig_attr.device_cap_flags & IBV_DEVICE_MANAGED_FLOW_STEERING);
+  CU_ASSERT(attr.orig_attr.device_cap_flags & IBV_DEVICE_RAW_IP_CSUM);
+  CU_ASSERT_EQUAL(attr.raw_packet_caps, IBV_RAW_PACKET_CAP_IP_CSUM);
   ibv_port_attr port{};
   CU_ASSERT_EQUAL(ibv_query_port(context(), 1, &port), 0);
   CU_ASSERT_EQUAL(port.state, IBV_PORT_ACTIVE);

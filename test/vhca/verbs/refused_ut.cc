@@ -2,6 +2,7 @@
 // "Refused as on the card": one case a row of the table, for what exists already. What a
 // card, mlx5_ib or libmlx5 refuses is refused with the same error, and what is not reported cannot
 // be had.
+#include <algorithm>
 #include <cerrno>
 #include <span>
 
@@ -54,10 +55,10 @@ class HandPost {
 // The body of a UMR WQE: control, key context, then `list`.
 std::vector<uint8_t> umr_body(const prm::UmrCtrlSeg& ctrl, const prm::MkeyContextSeg& context,
                               std::span<const uint8_t> list) {
-  std::vector<uint8_t> body(sizeof ctrl + sizeof context);
+  std::vector<uint8_t> body(sizeof ctrl + sizeof context + list.size());
   std::memcpy(body.data(), &ctrl, sizeof ctrl);
   std::memcpy(body.data() + sizeof ctrl, &context, sizeof context);
-  body.insert(body.end(), list.begin(), list.end());
+  std::copy(list.begin(), list.end(), body.begin() + sizeof ctrl + sizeof context);
   return body;
 }
 
@@ -72,9 +73,9 @@ void to_rts(ibv_qp* raw) {
   CU_ASSERT_EQUAL(ibv_modify_qp(raw, &a, IBV_QP_STATE), 0);
 }
 
-struct Common {
-  Common() : pd(ibv_alloc_pd(context())), cq(ibv_create_cq(context(), 64, nullptr, nullptr, 0)) {}
-  ~Common() {
+struct Queues {
+  Queues() : pd(ibv_alloc_pd(context())), cq(ibv_create_cq(context(), 64, nullptr, nullptr, 0)) {}
+  ~Queues() {
     ibv_destroy_cq(cq);
     ibv_dealloc_pd(pd);
   }
@@ -83,7 +84,7 @@ struct Common {
 };
 
 void umr_builders_on_a_raw_packet_queue() {
-  Common c;
+  Queues c;
   for (uint64_t dv :
        {uint64_t{MLX5DV_QP_EX_WITH_MKEY_CONFIGURE}, uint64_t{MLX5DV_QP_EX_WITH_MR_LIST},
         uint64_t{MLX5DV_QP_EX_WITH_MR_INTERLEAVED}}) {
@@ -94,7 +95,7 @@ void umr_builders_on_a_raw_packet_queue() {
 }
 
 void a_umr_on_a_raw_send_queue_is_a_local_operation_error() {
-  Common c;
+  Queues c;
   ibv_qp* raw = create_qp(c.pd, c.cq, {0, 0, 0, IBV_QPT_RAW_PACKET});
   CU_ASSERT_PTR_NOT_NULL_FATAL(raw);
   to_rts(raw);
@@ -149,7 +150,7 @@ void a_list_by_pointer_must_be_aligned() {
 }
 
 void scatter_to_cqe_is_a_wish_on_a_raw_queue() {
-  Common c;
+  Queues c;
   Shape shape{0, 0, 0, IBV_QPT_RAW_PACKET, MLX5DV_QP_CREATE_ALLOW_SCATTER_TO_CQE};
   ibv_qp* raw = create_qp(c.pd, c.cq, shape);
   CU_ASSERT_PTR_NOT_NULL_FATAL(raw);
@@ -163,7 +164,7 @@ void the_fence_is_read_from_the_capabilities() {
 }
 
 void memory_windows_are_not_reported_and_not_made() {
-  Common c;
+  Queues c;
   for (ibv_mw_type type : {IBV_MW_TYPE_1, IBV_MW_TYPE_2}) {
     errno = 0;
     CU_ASSERT_PTR_NULL(ibv_alloc_mw(c.pd, type));
@@ -172,7 +173,7 @@ void memory_windows_are_not_reported_and_not_made() {
 }
 
 void on_demand_paging_is_not_reported_and_not_made() {
-  Common c;
+  Queues c;
   static uint8_t memory[64];
   errno = 0;
   CU_ASSERT_PTR_NULL(
@@ -185,7 +186,7 @@ void on_demand_paging_is_not_reported_and_not_made() {
 
 // A kernel whose device has no on-demand paging does not have the method either.
 void advice_needs_on_demand_paging() {
-  Common c;
+  Queues c;
   Region r(c.pd, 64);
   ibv_sge sge = r.sge(0, 64);
   CU_ASSERT_EQUAL(ibv_advise_mr(c.pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1), EPROTONOSUPPORT);
@@ -201,7 +202,7 @@ void registering_again_is_refused_and_leaves_the_region() {
 }
 
 void queues_that_are_not_there_are_refused() {
-  Common c;
+  Queues c;
   for (ibv_qp_type type : {IBV_QPT_UD, IBV_QPT_UC, IBV_QPT_XRC_SEND}) {
     errno = 0;
     CU_ASSERT_PTR_NULL(create_qp(c.pd, c.cq, {0, 0, 0, type}));
@@ -231,7 +232,7 @@ void queues_that_are_not_there_are_refused() {
 }
 
 void queues_beyond_the_limits_are_refused() {
-  Common c;
+  Queues c;
   CU_ASSERT_PTR_NULL(ibv_create_cq(context(), 1 << 22, nullptr, nullptr, 0));
   CU_ASSERT_EQUAL(errno, EINVAL);
   CU_ASSERT_PTR_NULL(ibv_create_cq(context(), 16, nullptr, nullptr, 1));  // one vector only
@@ -245,7 +246,7 @@ void queues_beyond_the_limits_are_refused() {
 }
 
 void flows_match_no_more_than_the_ethernet_layer() {
-  Common c;
+  Queues c;
   ibv_qp* raw = create_qp(c.pd, c.cq, {0, 0, 0, IBV_QPT_RAW_PACKET});
   Loop l;
   CU_ASSERT_FATAL(raw != nullptr && l.ok);
