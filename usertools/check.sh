@@ -47,9 +47,11 @@ suites_of() {
 run() {
   local folder=$1 name=$2
   shift 2
+  rm -f "$folder/meson-logs/$name"*
   meson test -C "$folder" --no-rebuild --logbase "$name" "$@"
   local code=$?
-  cp "$folder/meson-logs/$name.json" "$stages/$number-$name.json" 2> /dev/null
+  # With a wrapper Meson adds its name to the log's.
+  cat "$folder/meson-logs/$name"*.json > "$stages/$number-$name.json" || return 1
   return $code
 }
 
@@ -59,9 +61,10 @@ targets() { /usr/bin/python3 "$report" targets "$@"; }
 build_release() {
   configure build -Dbuildtype=release -Dwerror=true && build build all
 }
+# UBSan's vptr check needs RTTI, which lib and drivers are built without.
 build_asan() {
   configure build-asan -Dbuildtype=debugoptimized -Doptimization=1 -Dwerror=true \
-    -Db_sanitize=address,undefined -Db_lundef=false || return 1
+    -Db_sanitize=address,undefined -Db_lundef=false -Dcpp_args=-fno-sanitize=vptr || return 1
   # shellcheck disable=SC2046
   build build-asan $(targets build-asan unit golden vhca)
 }

@@ -97,6 +97,10 @@ def resolve(files, path, name):
         candidate = os.path.normpath(os.path.join(base, name))
         if candidate in files:
             return candidate
+    if path.startswith("test/") and "/" not in name:   # a folder that the test's build file adds
+        near = [f for f in files if os.path.basename(f) == name and
+                f.startswith(("test/", "app/"))]
+        return max(near, default=None, key=lambda f: (len(os.path.commonprefix([f, path])), f))
     return None
 
 
