@@ -103,7 +103,7 @@ void Journal::write_line(Kind k, const Values& values, const char* why) noexcept
     line.put(json(format_) ? R"(,"name":"%s")" : " %s", name != nullptr ? name : "undefined");
   }
   if (why != nullptr) line.put(json(format_) ? R"(,"why":"%s")" : " (%s)", why);
-  if (json(format_)) line.put("}");
+  if (json(format_)) line.put("%c", '}');
   line.write_to(file_.get());
   errno = saved;
 }
