@@ -31,6 +31,8 @@ struct AttachedState {
   Device* device = nullptr;                     // ours, or
   const KilimVhcaLaunched* launched = nullptr;  // the launcher's
   void* launched_device = nullptr;
+  Attached* attached = nullptr;
+  AttachedState* before = nullptr;  // all are kept in a chain: they live as long as the process
 };
 
 namespace {
@@ -39,6 +41,14 @@ namespace {
 SysfsTree* tree = nullptr;
 pid_t tree_owner = 0;
 pthread_mutex_t attach_lock = PTHREAD_MUTEX_INITIALIZER;
+AttachedState* all_attached = nullptr;
+
+// With the lock.
+AttachedState* keep(AttachedState state) {
+  state.before = all_attached;
+  all_attached = new AttachedState(std::move(state));
+  return all_attached;
+}
 
 // "<any root>/class/infiniband..." becomes our tree's: libibverbs may have cached another root than
 // /sys before we came. Null: not such a path; `room` is what it points to else.
@@ -163,7 +173,7 @@ const KilimVhcaLaunched* find_launcher() noexcept {
 Result<AttachedState*> find_launched(const KilimVhcaLaunched* launched, const std::string& name) {
   void* device = launched->find(name.c_str());
   if (device == nullptr) return Error{ENOENT, "the launcher has no virtual device of this name"};
-  return new AttachedState{name, nullptr, launched, device};
+  return keep({name, nullptr, launched, device});
 }
 
 Result<AttachedState*> attach_here(const AttachConfig& config) {
@@ -179,7 +189,7 @@ Result<AttachedState*> attach_here(const AttachConfig& config) {
     (*device)->hide();
     return listed.error();
   }
-  return new AttachedState{config.name, *device, nullptr, nullptr};
+  return keep({config.name, *device});
 }
 
 Result<AttachedState*> attach_by_config(const AttachConfig& config) {
@@ -225,7 +235,8 @@ Result<Attached*> attach(const AttachConfig& config) {
   auto state = attach_by_config(config);
   pthread_mutex_unlock(&attach_lock);
   if (!state.ok()) return state.error();
-  return new Attached(*state);
+  (*state)->attached = new Attached(*state);
+  return (*state)->attached;
 }
 
 }  // namespace kilim::vhca
