@@ -18,7 +18,7 @@ import sys
 BUDGETS = (
     ("build", ("build", "build-asan", "build-tsan"), 10),
     ("unit+golden+vhca under ASan", ("asan",), 10),
-    ("style", ("style",), 2), ("tidy", ("tidy",), 6), ("abi", ("abi",), 1), ("unit", ("unit",), 3),
+    ("style", ("style",), 2), ("tidy", ("tidy",), 10), ("abi", ("abi",), 1), ("unit", ("unit",), 3),
     ("vhca", ("vhca",), 3), ("golden", ("golden",), 3), ("e2e", ("e2e",), 4),
     ("pyverbs", ("pyverbs",), 2), ("interop", ("interop",), 6), ("fuzz", ("fuzz",), 5),
     ("callgrind", ("callgrind",), 3), ("memcheck", ("memcheck",), 6), ("threads", ("tsan",), 3),
