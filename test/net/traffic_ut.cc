@@ -163,6 +163,10 @@ void keys_come_round() {
   run.all();
   CU_ASSERT_EQUAL(run.back, frames.size());
   CU_ASSERT_EQUAL(run.wrong, 0u);
+  // Woven again under a new tag each time: a stale use of a key would be refused.
+  uint64_t tags = 0;
+  for (uint32_t slot = 0; slot < 64; slot++) tags += tag_of(t.far->weaver(0)->slots()->keys[slot]);
+  CU_ASSERT_TRUE(tags > 0);
 }
 
 // Fewer buffers than the rings have places: frames wait, none is lost, and the shortage is counted.

@@ -160,6 +160,7 @@ void refused_parts() {
   CU_ASSERT_FALSE(Pool::create(f.arena, {.name = "r1", .count = 0}).ok());
   CU_ASSERT_FALSE(Pool::create(f.arena, {.name = "r2", .first = 5, .count = 6}).ok());
   CU_ASSERT_FALSE(Pool::create(f.arena, {.name = "r3", .first = 10, .count = 1}).ok());
+  CU_ASSERT_FALSE(Pool::create(f.arena, {.name = "r3", .first = 11, .count = 1}).ok());
   auto first = Pool::create(f.arena, {.name = "r4", .count = 4});
   CU_ASSERT_TRUE(first.ok());
   auto second = Pool::create(f.arena, {.name = "r4", .count = 4});
