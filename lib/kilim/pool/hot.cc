@@ -43,4 +43,8 @@ uint64_t arena_reads(const Arena& a, Handle h) noexcept {
          (h.has(Handle::more) ? 1 : 0);
 }
 
+uint64_t arena_memory(const ArenaMemory& m, uint32_t bytes) noexcept {
+  return m.page_bytes() + m.arena().count() + stride_for(bytes);
+}
+
 }  // namespace kilim::pool::hot

@@ -120,7 +120,8 @@ Status Port::make_queues() {
     TxSlot& tx = tx_[i];
     if (Status s = make_pair(i); !s) return s;
     if (tx.setup.keys != 0) {
-      auto weaver = Weaver::create(device(), arena_, {.keys = tx.setup.keys, .arena_key = key, .headers = tx.setup.headers});
+      auto weaver = Weaver::create(
+          device(), arena_, {.keys = tx.setup.keys, .arena_key = key, .headers = tx.setup.headers});
       if (!weaver) return weaver.error();
       tx.weaver = *std::move(weaver);
     }

@@ -23,8 +23,8 @@
 namespace kilim::port {
 
 struct WeaverConfig {
-  uint32_t keys = 512;  // woven packets between weaving and transmission; a power of two
-  Lkey arena_key;       // of the arena, for this device
+  uint32_t keys = 512;             // woven packets between weaving and transmission; a power of two
+  Lkey arena_key;                  // of the arena, for this device
   pool::Stash* headers = nullptr;  // of the worker: where header buffers come from and return
 };
 
