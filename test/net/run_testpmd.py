@@ -101,6 +101,23 @@ def two_ports(b):
     assert "final statistics" in done.stdout and "Mpps" in done.stdout, done.stdout
 
 
+def two_lcores(b):
+    """Two lcores forward, each a direction; both run both devices, each at its turn."""
+    b.make("in0.pcap", 3000)
+    b.make("in1.pcap", 2000)
+    cpus = sorted(os.sched_getaffinity(0))
+    lcores = f"0@{cpus[0]},1@{cpus[0]},2@{cpus[-1]}"
+    words = [b.program, *EAL, "--lcores", lcores, "--vdev", vdev(0, "pcap:in0.pcap:out0.pcap"),
+             "--vdev", vdev(1, "pcap:in1.pcap:out1.pcap"), "--", "--nb-cores=2",
+             "--num-packets=5000", "--duration=40"]
+    for mode in ("io", "umr"):
+        done = subprocess.run([*words, f"--fwd={mode}"], cwd=b.folder, text=True,
+                              capture_output=True, timeout=SECONDS)
+        assert done.returncode == 0 and "2 forwarding lcore(s)" in done.stdout, done
+        b.same("in0.pcap", "out1.pcap")
+        b.same("in1.pcap", "out0.pcap")
+
+
 def other_modes(b):
     """rxonly frees what it receives, txonly makes exactly the packets asked for, macswap swaps."""
     b.make("in.pcap", 200)
@@ -197,13 +214,13 @@ def no_memory(b):
         assert part in done.stderr, done.stderr
 
 
-CASES = {f.__name__: f for f in (one_port, own_thread, two_ports, other_modes, stops, interrupted_early,
+CASES = {f.__name__: f for f in (one_port, own_thread, two_ports, two_lcores, other_modes, stops, interrupted_early,
                                  refusals, no_memory)}
 
 
 def main(program, root, name):
     with tempfile.TemporaryDirectory(prefix="kilim-testpmd-") as folder:
-        CASES[name](Bench(program, root, folder))
+        CASES[name](Bench(os.path.abspath(program), os.path.abspath(root), folder))
     print(f"{name}: {CASES[name].__doc__}")
 
 

@@ -8,7 +8,8 @@
 # The rooms: last words of the names in doc/layers.txt, and the parts of the tree without a line.
 rooms_of() {
   sed -n 's/^!\{0,1\}\([a-z0-9/]*\) *:.*/\1/p' "$1/doc/layers.txt" | sed 's,.*/,,'
-  printf '%s\n' house ci doc test app examples usertools vhca drivers lib
+  printf '%s\n' house ci doc test app examples usertools vhca drivers lib \
+    golden verbs interop
 }
 
 check_subject() { # SUBJECT: says what is wrong with it, nothing if it is fine
@@ -25,7 +26,7 @@ check_subject() { # SUBJECT: says what is wrong with it, nothing if it is fine
   for room in $(printf '%s\n' "${1%%:*}" | tr -d ,); do
     printf '%s\n' "$rooms" | grep -qx "$room" || echo "no room '$room'"
   done
-  printf '%s\n' "${1#*: }" | grep -Eq '^[a-z][a-z]' || echo "what it does begins in lower case"
+  printf '%s\n' "${1#*: }" | grep -Eq '^([a-z]|[A-Z]{2})' || echo "what it does begins in lower case"
   case $1 in
     *.) echo "ends with a full stop" ;;
   esac
