@@ -214,8 +214,8 @@ def no_memory(b):
         assert part in done.stderr, done.stderr
 
 
-CASES = {f.__name__: f for f in (one_port, own_thread, two_ports, two_lcores, other_modes, stops, interrupted_early,
-                                 refusals, no_memory)}
+CASES = {f.__name__: f for f in (one_port, own_thread, two_ports, two_lcores, other_modes, stops,
+                                 interrupted_early, refusals, no_memory)}
 
 
 def main(program, root, name):
