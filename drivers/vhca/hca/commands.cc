@@ -115,7 +115,7 @@ int Hca::command(std::span<const std::byte> in, std::span<std::byte> out) {
   header.syndrome = be32{static_cast<uint32_t>(o.why)};
   std::memcpy(out.data(), &header, sizeof header);
   journal().command(read<prm::CmdInHdr>(in).opcode.host(), header.status,
-                    static_cast<uint32_t>(o.why));
+                    static_cast<uint32_t>(o.why), in);
   return 0;
 }
 

@@ -4,6 +4,7 @@
 // written is lost.
 #include "vhca/hca/journal.hh"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -72,6 +73,13 @@ void open_line(Line& line, Journal::Format f, const char* device, const char* ev
            static_cast<int>(getpid()), device, event);
 }
 
+void put_values(Line& line, Journal::Format f, const Row& row,
+                const std::array<uint64_t, 5>& values) {
+  for (std::size_t i = 0; i < values.size() && row.values[i] != nullptr; i++)
+    line.put(json(f) ? R"(,"%s":%llu)" : " %s=%#llx", row.values[i],
+             static_cast<unsigned long long>(values[i]));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Journal>> Journal::open(const char* path, Format format,
@@ -91,19 +99,30 @@ Journal::~Journal() {
 }
 
 void Journal::write_line(Kind k, const Values& values, const char* why) noexcept {
-  const Row& row = rows[index(k)];
   int saved = errno;
   Line line;
-  open_line(line, format_, device_.data(), row.name);
-  for (std::size_t i = 0; i < values.size() && row.values[i] != nullptr; i++)
-    line.put(json(format_) ? R"(,"%s":%llu)" : " %s=%#llx", row.values[i],
-             static_cast<unsigned long long>(values[i]));
+  open_line(line, format_, device_.data(), rows[index(k)].name);
+  put_values(line, format_, rows[index(k)], values);
   if (k == Kind::wqe) {
     const char* name = prm::opcode_name(static_cast<uint8_t>(values[2]));
     line.put(json(format_) ? R"(,"name":"%s")" : " %s", name != nullptr ? name : "undefined");
   }
   if (why != nullptr) line.put(json(format_) ? R"(,"why":"%s")" : " (%s)", why);
   if (json(format_)) line.put("%c", '}');
+  line.write_to(file_.get());
+  errno = saved;
+}
+
+void Journal::write_command(const Values& values, std::span<const std::byte> in) noexcept {
+  int saved = errno;
+  Line line;
+  const Row& row = rows[index(Kind::command)];
+  open_line(line, format_, device_.data(), row.name);
+  put_values(line, format_, row, values);
+  line.put(json(format_) ? R"(,"in":")" : " in=");
+  for (std::byte b : in.first(std::min(in.size(), command_bytes_shown)))
+    line.put("%02x", static_cast<unsigned>(b));
+  if (json(format_)) line.put("\"}");
   line.write_to(file_.get());
   errno = saved;
 }

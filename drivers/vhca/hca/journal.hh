@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 
 #include "kilim/base/counter.hh"
@@ -79,9 +80,13 @@ class Journal {
   }
   // `type` as EventSink::async(); `number` of the queue, 0 for the adapter.
   void async(uint32_t type, uint32_t number) noexcept { note(Kind::async, {type, number}); }
-  void command(uint16_t opcode, uint8_t status, uint32_t syndrome) noexcept {
-    note(Kind::command, {opcode, status, syndrome});
+  // The line shows the input, up to command_bytes_shown of it, as hexadecimal digits.
+  void command(uint16_t opcode, uint8_t status, uint32_t syndrome,
+               std::span<const std::byte> in) noexcept {
+    counts_[index(Kind::command)].add(1);
+    if (on()) write_command({opcode, status, syndrome}, in);
   }
+  static constexpr std::size_t command_bytes_shown = 128;
   void frame_out(uint32_t port, uint32_t bytes) noexcept { note(Kind::frame_out, {port, bytes}); }
   void frame_in(uint32_t port, uint32_t bytes) noexcept { note(Kind::frame_in, {port, bytes}); }
   void frame_drop(uint32_t port, uint32_t bytes, const char* why) noexcept {
@@ -98,6 +103,7 @@ class Journal {
       write_line(k, values, why);
   }
   void write_line(Kind k, const Values& values, const char* why) noexcept;
+  void write_command(const Values& values, std::span<const std::byte> in) noexcept;
   void write_summary() noexcept;
 
   std::array<Counter, kinds> counts_{};
