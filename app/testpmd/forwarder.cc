@@ -64,14 +64,14 @@ Forwarder::~Forwarder() {
 std::optional<Exit> Forwarder::find_ports() {
   for (unsigned i = 0; kilim_port* p = rte_pmd_kilim_port_at(i); i++)
     ports_.push_back(&net::native(p));
+  if (ports_.size() < options_.ports_asked)
+    return Exit{1, "ports asked for: " + std::to_string(options_.ports_asked) +
+                       ", come up: " + std::to_string(ports_.size()) +
+                       "; a message above says why (--help lists the devargs)"};
   if (ports_.empty())
     return Exit{1,
                 "no port: give EAL one before `--`, for example --vdev "
-                "net_kilim0,hca=vhca0,wire=pcap:in.pcap:out.pcap (a message above says why if you "
-                "did; --help lists the devargs)"};
-  if (ports_.size() < options_.ports_asked)
-    return Exit{1, std::to_string(options_.ports_asked) + " ports were asked for and " +
-                       std::to_string(ports_.size()) + " came up; a message above says why"};
+                "net_kilim0,hca=vhca0,wire=pcap:in.pcap:out.pcap (--help lists the devargs)"};
   for (const auto& [port, mac] : options_.peers)
     if (port >= ports_.size())
       return Exit{1, "--eth-peer names port " + std::to_string(port) + " and there are " +
