@@ -22,11 +22,18 @@ Context open_context(ibv_device* device) {
   return Context{ibv_open_device(device)};
 }
 
+// Where the kernel's uverbs module is not loaded, libibverbs has no list at all.
+Error no_list(int code) {
+  if (code != ENOSYS) return {code, "libibverbs gives no list of adapters"};
+  return {ENODEV,
+          "this kernel offers no RDMA adapter (is ib_uverbs loaded?); hca=vhca0 is a virtual one"};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<device::Device>> open(const char* name, Progress progress) {
   std::unique_ptr<ibv_device* [], ListDelete> list { ibv_get_device_list(nullptr) };
-  if (list == nullptr) return Error{errno, "libibverbs gives no list of adapters"};
+  if (list == nullptr) return no_list(errno);
   ibv_device* device = nullptr;
   for (std::size_t i = 0; list[i] != nullptr; i++) {
     if (std::strcmp(ibv_get_device_name(list[i]), name) == 0) device = list[i];
