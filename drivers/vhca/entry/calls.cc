@@ -124,6 +124,7 @@ ssize_t write(int fd, const void* from, std::size_t count) noexcept {
   return result < 0 ? fail(static_cast<int>(-result)) : result;
 }
 
+// NOLINTNEXTLINE(readability-function-size): six parameters, as mmap() has them
 void* map(void* at, std::size_t length, int prot, int flags, int fd, int64_t offset) noexcept {
   // Callers pass any descriptor with MAP_ANONYMOUS.
   if ((flags & MAP_ANONYMOUS) != 0) return raw::map(at, length, prot, flags, fd, offset);

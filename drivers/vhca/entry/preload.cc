@@ -205,9 +205,11 @@ KILIM_INTERPOSED int ioctl(int fd, unsigned long request, ...) {
   va_end(arguments);
   return calls::ioctl(fd, request, argument);
 }
+// NOLINTNEXTLINE(readability-function-size): six parameters, as mmap() has them
 KILIM_INTERPOSED void* mmap(void* at, size_t length, int prot, int flags, int fd, off_t offset) {
   return calls::map(at, length, prot, flags, fd, offset);
 }
+// NOLINTNEXTLINE(readability-function-size): six parameters, as mmap() has them
 KILIM_INTERPOSED void* mmap64(void* at, size_t length, int prot, int flags, int fd,
                               off64_t offset) {
   return calls::map(at, length, prot, flags, fd, offset);

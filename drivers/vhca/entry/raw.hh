@@ -33,6 +33,7 @@ inline int ioctl(int fd, unsigned long request, void* argument) noexcept {
 inline ssize_t write(int fd, const void* from, std::size_t count) noexcept {
   return ::syscall(SYS_write, fd, from, count);
 }
+// NOLINTNEXTLINE(readability-function-size): six parameters, as mmap() has them
 inline void* map(void* at, std::size_t length, int prot, int flags, int fd,
                  int64_t offset) noexcept {
   return reinterpret_cast<void*>(::syscall(SYS_mmap, at, length, prot, flags, fd, offset));

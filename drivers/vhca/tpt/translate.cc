@@ -65,6 +65,7 @@ Deny check_key(const Mkey* m, uint32_t key, const Access& need) noexcept {
   return Deny::none;
 }
 
+// NOLINTNEXTLINE(readability-function-size): six parameters
 Deny find_direct(const KeyTable& keys, uint32_t key, uint64_t address, uint64_t bytes,
                  const Access& need, Piece& piece) noexcept {
   const Mkey* m = keys.at(key >> 8);
@@ -76,6 +77,7 @@ Deny find_direct(const KeyTable& keys, uint32_t key, uint64_t address, uint64_t 
   return Deny::none;
 }
 
+// NOLINTNEXTLINE(readability-function-size): six parameters
 Deny Walk::open(const KeyTable& keys, uint8_t max_indirection, uint32_t key, uint64_t address,
                 uint64_t bytes, const Access& need) noexcept {
   keys_ = &keys;
@@ -125,6 +127,7 @@ bool Walk::next(Piece& piece) noexcept {
   return false;
 }
 
+// NOLINTNEXTLINE(readability-function-size): six parameters
 Deny check_range(const KeyTable& keys, uint8_t max_indirection, uint32_t key, uint64_t address,
                  uint64_t bytes, const Access& need) noexcept {
   Piece piece;

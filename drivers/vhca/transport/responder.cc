@@ -100,6 +100,7 @@ bool take(Works& works, Qp& qp, RecvWqe& wqe, Outcome& result) noexcept {
   return false;
 }
 
+// NOLINTNEXTLINE(readability-function-size): six parameters
 Outcome fail_receive(Works& works, Qp& qp, const RecvWqe& wqe, Syndrome mine, Syndrome theirs,
                      const char* why) noexcept {
   fail_recv(works, qp, wqe.index, mine, why);

@@ -112,6 +112,7 @@ bool complete_recv(Works& works, Qp& qp, const RecvCompletion& done) noexcept {
   return write_cqe(works, *qp.recv_cq, cqe, done.op, done.solicited);
 }
 
+// NOLINTNEXTLINE(readability-function-size): six parameters
 bool complete_error(Works& works, Qp& qp, bool responder, uint8_t wqe_opcode, uint16_t wqe_index,
                     prm::Syndrome syndrome) noexcept {
   prm::ErrCqe err{};
