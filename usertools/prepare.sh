@@ -73,7 +73,8 @@ configure() {
   local folder=$1 log
   shift
   log=$(mktemp)
-  if [ -f "$folder/build.ninja" ] && meson configure "$folder" "$@" > "$log" 2>&1; then
+  if [ -f "$folder/build.ninja" ] && meson configure "$folder" "$@" > "$log" 2>&1 &&
+    ninja -C "$folder" build.ninja >> "$log" 2>&1; then   # reads changed build files anew
     rm -f "$log"
     return 0
   fi
