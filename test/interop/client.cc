@@ -140,6 +140,22 @@ void import_duplicate() {
   if (ibv_close_device(imported) != 0) fail("the imported device does not close");
 }
 
+// What a child of vfork() closes before it executes something stays open here.
+void vfork_closes() {
+  ibv_context* context = open_device();
+  const pid_t child = ::vfork();
+  if (child == 0) {
+    ::close(context->cmd_fd);
+    ::_exit(0);
+  }
+  int status = 0;
+  if (child < 0 || ::waitpid(child, &status, 0) != child || status != 0) fail("vfork");
+  ibv_pd* pd = ibv_alloc_pd(context);
+  if (pd == nullptr) fail("the child has closed its parent's device");
+  ibv_dealloc_pd(pd);
+  if (ibv_close_device(context) != 0) fail("the device does not close");
+}
+
 // Others' descriptors are others' while a device is open.
 void foreign_files() {
   ibv_context* context = open_device();
@@ -193,7 +209,7 @@ struct Mode {
 constexpr Mode modes[] = {
     {"traffic", traffic},     {"extended", extended},    {"exit", exit_with_live_objects},
     {"fork", fork_children},  {"dup", import_duplicate}, {"foreign", foreign_files},
-    {"fault", fault_handler}, {"none", no_device},
+    {"fault", fault_handler}, {"none", no_device},       {"vfork", vfork_closes},
 };
 
 }  // namespace

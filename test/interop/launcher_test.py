@@ -90,6 +90,10 @@ class Launcher(unittest.TestCase):
         """200 forked children end, those that open a device have their own"""
         self.good(CLIENT, "fork")
 
+    def test_vfork(self):
+        """what a child of vfork closes stays open in its parent"""
+        self.good(CLIENT, "vfork")
+
     def test_exit(self):
         """200 exits with live objects do not crash"""
         self.good("sh", "-c", f"i=0; while [ $i -lt 200 ]; do {CLIENT} exit || exit 1; "

@@ -21,6 +21,7 @@ OpenFile slots[max_open];
 std::atomic<std::size_t> slots_used{0};  // high-water mark
 std::atomic<uint32_t> open_count{0};
 std::atomic<dev_t> memfd_device{0};  // the kernel has one mount for all of them
+std::atomic<pid_t> owner{0};         // the process whose opens these are
 
 struct KernelDirent {
   uint64_t inode;
@@ -81,6 +82,7 @@ int add(DeviceFile* file, Instance* instance, Device* device, bool close_on_exec
     return -EMFILE;
   }
   memfd_device.store(st.st_dev, std::memory_order_relaxed);
+  owner.store(::getpid(), std::memory_order_relaxed);
   slot->file = file;
   slot->instance = instance;
   slot->device = device;
@@ -115,7 +117,9 @@ void release(OpenFile* open) noexcept {
 
 DeviceFile* remove_if_last(OpenFile* open, int fd) noexcept {
   ino_t inode = open->inode.load(std::memory_order_relaxed);
-  const bool last = inode != 0 && !has_other_descriptor(fd, inode) &&
+  // A child of vfork() closes its own descriptors, but this memory is its parent's.
+  const bool ours = owner.load(std::memory_order_relaxed) == ::getpid();
+  const bool last = ours && inode != 0 && !has_other_descriptor(fd, inode) &&
                     open->inode.compare_exchange_strong(inode, 0, std::memory_order_seq_cst);
   release(open);
   if (!last) return nullptr;
@@ -128,6 +132,7 @@ DeviceFile* remove_if_last(OpenFile* open, int fd) noexcept {
 }
 
 void after_fork_in_child() noexcept {
+  owner.store(::getpid(), std::memory_order_relaxed);
   const std::size_t used = slots_used.load(std::memory_order_relaxed);
   for (std::size_t i = 0; i < used; i++) {
     slots[i].users.store(0, std::memory_order_relaxed);
