@@ -170,10 +170,13 @@ const KilimVhcaLaunched* find_launcher() noexcept {
   return launched != nullptr && launched->version == 1 ? launched : nullptr;
 }
 
-Result<AttachedState*> find_launched(const KilimVhcaLaunched* launched, const std::string& name) {
-  void* device = launched->find(name.c_str());
+Result<AttachedState*> find_launched(const KilimVhcaLaunched* launched,
+                                     const AttachConfig& config) {
+  if (!config.wires.empty())
+    return Error{EINVAL, "under kilim-vhca a device's wire is said by its option --wire"};
+  void* device = launched->find(config.name.c_str());
   if (device == nullptr) return Error{ENOENT, "the launcher has no virtual device of this name"};
-  return keep({name, nullptr, launched, device});
+  return keep({config.name, nullptr, launched, device});
 }
 
 Result<AttachedState*> attach_here(const AttachConfig& config) {
@@ -197,7 +200,7 @@ Result<AttachedState*> attach_by_config(const AttachConfig& config) {
     return Error{EINVAL, "a device name is 1 to 32 letters, digits, '_', '-' or '.'"};
   }
   if (const KilimVhcaLaunched* launched = find_launcher(); launched != nullptr) {
-    return find_launched(launched, config.name);
+    return find_launched(launched, config);
   }
   if (device_list::find_name(config.name) != nullptr) {
     return Error{EEXIST, "a virtual device of this name is attached already"};

@@ -1,12 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The adapter's thread: asleep, it is woken by a doorbell.
 
+#include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <thread>
 
 #include <infiniband/verbs.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <linux/userfaultfd.h>
 #include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "rc_pair.hh"
 #include "ut.hh"
@@ -31,14 +42,12 @@ void let_it_sleep() {
   std::this_thread::sleep_for(5ms);
 }
 
-// Nobody polls: memory changes because the thread was woken.
-void doorbell_wakes_it() {
-  ibv_context* context = open_threaded("wake0");
-  CU_ASSERT_FATAL(context != nullptr);
+// Nobody polls: memory changes because the thread was woken, or looked in.
+void writes_arrive(ibv_context* context, uint8_t rounds) {
   {
     RcPair pair(context);
     CU_ASSERT_FATAL(pair.ok());
-    for (uint8_t round = 1; round <= 20; round++) {
+    for (uint8_t round = 1; round <= rounds; round++) {
       let_it_sleep();
       std::memset(pair.from(), round, 64);
       CU_ASSERT(pair.post_write(64) == 0);
@@ -53,6 +62,57 @@ void doorbell_wakes_it() {
     }
   }
   ibv_close_device(context);
+}
+
+void doorbell_wakes_it() {
+  ibv_context* context = open_threaded("wake0");
+  CU_ASSERT_FATAL(context != nullptr);
+  writes_arrive(context, 20);
+}
+
+// As many container runtimes do. False: the kernel has no such filters.
+bool refuse_userfaultfd() {
+  constexpr auto number = static_cast<uint32_t>(offsetof(seccomp_data, nr));
+  constexpr auto second = static_cast<uint32_t>(offsetof(seccomp_data, args[1]));
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, number),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_userfaultfd, 3, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, second),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, USERFAULTFD_IOC_NEW, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  sock_fprog filter{static_cast<unsigned short>(std::size(program)), program};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+// The child's answer: 0, or which step went wrong.
+int child_without_userfaultfd(int said) {
+  if (!refuse_userfaultfd()) return 1;
+  if (::dup2(said, STDERR_FILENO) < 0) return 2;
+  ibv_context* context = open_threaded("timed0");
+  if (context == nullptr) return 3;
+  const unsigned failed = CU_get_number_of_failures();
+  writes_arrive(context, 5);
+  return CU_get_number_of_failures() == failed ? 0 : 4;
+}
+
+// Without traps the thread looks in from time to time, and says so once.
+void works_without_userfaultfd() {
+  int ends[2];
+  CU_ASSERT_FATAL(::pipe(ends) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(child_without_userfaultfd(ends[1]));
+  ::close(ends[1]);
+  char text[512]{};
+  const ssize_t n = ::read(ends[0], text, sizeof(text) - 1);
+  int status = 0;
+  CU_ASSERT(::waitpid(child, &status, 0) == child);
+  CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  CU_ASSERT(n > 0 && std::strstr(text, "userfaultfd is refused") != nullptr);
+  ::close(ends[0]);
 }
 
 void completion_channel_becomes_readable() {
@@ -82,6 +142,8 @@ const test::Case cases[] = {
     {"a doorbell wakes the sleeping thread, which does the work", doorbell_wakes_it},
     {"a completion channel wakes a client that sleeps as well",
      completion_channel_becomes_readable},
+    {"where userfaultfd is refused the thread looks in from time to time",
+     works_without_userfaultfd},
 };
 
 }  // namespace
