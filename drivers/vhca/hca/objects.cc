@@ -49,7 +49,8 @@ const char* qp_objection(const HcaState& h, const QpSpec& s) noexcept {
   if (s.sq_wqebbs != 0 && !std::has_single_bit(s.sq_wqebbs)) return "send ring no power of two";
   if (s.rq_wqes != 0 && !std::has_single_bit(s.rq_wqes)) return "receive ring no power of two";
   if (s.sq_wqebbs > p.max_qp_wr || s.rq_wqes > p.max_qp_wr) return "a ring beyond the limit";
-  if (s.rq_wqes != 0 && (s.rq_wqe_shift < 4 || 1u << s.rq_wqe_shift > p.max_rq_desc_bytes))
+  if (s.rq_wqes != 0 &&
+      (s.rq_wqe_shift < 4 || s.rq_wqe_shift > 31 || 1u << s.rq_wqe_shift > p.max_rq_desc_bytes))
     return "size of a receive WQE";
   if (s.record.value() % 4 != 0) return "doorbell record not aligned";
   return nullptr;
@@ -124,7 +125,9 @@ Result<Qpn> create_qp(HcaState& h, const QpSpec& s, EventSink* sink) {
   if (s.type == QpType::uc || s.type == QpType::ud)
     return Error{EOPNOTSUPP, "the adapter has neither UC nor UD queues"};
   if (const char* why = qp_objection(h, s)) return Error{EINVAL, why};
-  uint64_t rq_bytes = uint64_t{s.rq_wqes} << s.rq_wqe_shift;
+  // Without receive WQEs their size says nothing, and may be any number.
+  uint32_t rq_shift = s.rq_wqes != 0 ? s.rq_wqe_shift : 0;
+  uint64_t rq_bytes = uint64_t{s.rq_wqes} << rq_shift;
   uint64_t sq_base = s.sq_buf.value() != 0 ? s.sq_buf.value() : s.buf.value() + rq_bytes;
   if (int rc = probe_rings(s, sq_base, rq_bytes); rc != 0)
     return refused(rc, "the memory of the queue pair is not there");
@@ -140,7 +143,7 @@ Result<Qpn> create_qp(HcaState& h, const QpSpec& s, EventSink* sink) {
   qp->recv_cq = h.cqs.at(s.recv_cq.value());
   qp->sq.base = sq_base;
   qp->sq.wqebbs = s.sq_wqebbs;
-  qp->rq = {s.buf.value(), s.rq_wqes, s.rq_wqe_shift, 0};
+  qp->rq = {s.buf.value(), s.rq_wqes, rq_shift, 0};
   qp->send_cq->users++;
   qp->recv_cq->users++;
   h.pds.at(s.pd.value())->users++;

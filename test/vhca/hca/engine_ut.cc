@@ -257,6 +257,27 @@ void numbers_depend_on_the_seed() {
   CU_ASSERT(z.a.qpn == x.a.qpn);
 }
 
+// A shift that is no size: 1 << 36 must not pass for 16.
+void sizes_of_receive_requests_are_bounded() {
+  Rig rig;
+  QpSpec qp;
+  qp.pd = rig.pd;
+  qp.send_cq = qp.recv_cq = rig.cq_a.cqn;
+  qp.buf = rig.a.rings.va();
+  qp.record = rig.a.record.va();
+  qp.uar_page = rig.uar_page;
+  for (uint32_t shift : {3u, 32u, 36u, 64u, 68u, ~0u}) {
+    qp.rq_wqes = 1;
+    qp.rq_wqe_shift = shift;
+    Result<Qpn> made = rig.hca->create_qp(qp, &rig.events);
+    CU_ASSERT(!made && made.error().code == EINVAL);
+    qp.rq_wqes = 0;
+    made = rig.hca->create_qp(qp, &rig.events);
+    CU_ASSERT_FATAL(made.ok());
+    CU_ASSERT_EQUAL(rig.hca->destroy_qp(*made), 0);
+  }
+}
+
 void a_dead_adapter_refuses() {
   Rig rig;
   rig.hca->fatal();
@@ -281,6 +302,7 @@ const kilim::test::Case cases[] = {
     {"a queue goes with its work pending", a_queue_goes_with_its_work_pending},
     {"a thousand lives", a_thousand_lives},
     {"numbers depend on the seed", numbers_depend_on_the_seed},
+    {"sizes of receive requests are bounded", sizes_of_receive_requests_are_bounded},
     {"a dead adapter refuses", a_dead_adapter_refuses},
 };
 
