@@ -84,7 +84,7 @@ run_asan() {
 }
 run_tsan() {
   # shellcheck disable=SC2086
-  TSAN_OPTIONS=halt_on_error=1:suppressions=$ROOT/test/support/tsan.supp \
+  TSAN_OPTIONS=halt_on_error=1:die_after_fork=0:suppressions=$ROOT/test/support/tsan.supp \
     run build-tsan tsan -t 10 $threads
 }
 run_memcheck() {
