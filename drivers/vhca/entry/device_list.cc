@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "vhca/entry/open_files.hh"
+#include "vhca/hca/dma_guard.hh"
 
 namespace kilim::vhca {
 namespace {
@@ -39,19 +40,22 @@ void close_journals() noexcept {
 
 }  // namespace
 
-// Around fork every lock of ours is held, in this order: list, then each adapter's.
+// Around fork every lock of ours is held, in this order: list, each adapter's, the handlers'.
 struct ForkHandlers {
   static void prepare() noexcept {
     pthread_mutex_lock(&list_lock);
     for_each([](Instance& i) { i.before_fork(); });
+    dma::before_fork();
   }
   static void parent() noexcept {
+    dma::after_fork_in_parent();
     for_each([](Instance& i) { i.after_fork_in_parent(); });
     pthread_mutex_unlock(&list_lock);
   }
   // The parent's adapters are the parent's. Their copies here are left as they are, and the next
   // open makes new ones.
   static void child() noexcept {
+    dma::after_fork_in_child();
     for_each([](Instance& i) { i.after_fork_in_child(); });
     open_files::after_fork_in_child();
     for (std::size_t i = 0; i < device_list::count(); i++) {

@@ -209,4 +209,14 @@ bool signals_open() noexcept {
   return sigismember(&blocked, SIGSEGV) == 0 && sigismember(&blocked, SIGBUS) == 0;
 }
 
+void before_fork() noexcept {
+  pthread_mutex_lock(&chain_lock);
+}
+void after_fork_in_parent() noexcept {
+  pthread_mutex_unlock(&chain_lock);
+}
+void after_fork_in_child() noexcept {
+  pthread_mutex_init(&chain_lock, nullptr);
+}
+
 }  // namespace kilim::vhca::dma

@@ -23,4 +23,9 @@ int client_sigaction(int sig, const struct sigaction* act, struct sigaction* old
 // Whether this thread lets both signals through: one that does not must leave client memory alone.
 bool signals_open() noexcept;
 
+// Around fork: the handlers' lock is held meanwhile, so that a child finds it free.
+void before_fork() noexcept;
+void after_fork_in_parent() noexcept;
+void after_fork_in_child() noexcept;
+
 }  // namespace kilim::vhca::dma

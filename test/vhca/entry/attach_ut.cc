@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Attaching in process: unmodified libibverbs and libmlx5 find the device, and nobody else notices.
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include <fcntl.h>
 #include <infiniband/verbs.h>
@@ -196,6 +198,36 @@ void forked_children_have_their_own() {
   ibv_close_device(context);
 }
 
+// Threads that call meanwhile leave no lock behind in the child.
+void forks_among_calls() {
+  CU_ASSERT_FATAL(attach_named("calls0") != nullptr);
+  ibv_context* context = open_by_name("calls0");
+  CU_ASSERT_FATAL(context != nullptr);
+  std::atomic<bool> over{false};
+  const auto call = [&] {
+    while (!over.load()) {
+      if (ibv_pd* pd = ibv_alloc_pd(context); pd != nullptr) ibv_dealloc_pd(pd);
+    }
+  };
+  std::thread one(call), two(call);
+  bool good = true;
+  for (int i = 0; i < 300 && good; i++) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(2);
+      ibv_context* own = open_by_name("calls0");
+      ::_exit(own != nullptr && ibv_close_device(own) == 0 ? 0 : 1);
+    }
+    int status = 0;
+    good = ::waitpid(child, &status, 0) == child && status == 0;
+  }
+  over = true;
+  one.join();
+  two.join();
+  CU_ASSERT(good);
+  ibv_close_device(context);
+}
+
 const test::Case cases[] = {
     {"attach works after a first device list, without touching the environment",
      attaches_after_a_first_list},
@@ -209,6 +241,7 @@ const test::Case cases[] = {
     {"1100 opens and closes leave room for more", closing_gives_everything_back},
     {"a forked child opens a device of its own and leaves the parent's alone",
      forked_children_have_their_own},
+    {"a child forked among other threads' calls opens a device too", forks_among_calls},
 };
 
 }  // namespace
