@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "control.hh"
 
+#include <cinttypes>
+
 #include <rte_launch.h>
 #include <rte_lcore.h>
 #include <signal.h>
@@ -53,7 +55,21 @@ bool Control::enough() noexcept {
   return sum >= options_.num_packets;
 }
 
+// A queue that an error ended forwards nothing more: nobody should wait for it unknowing.
+void Control::say_queues_down() noexcept {
+  uint64_t down = 0;
+  for (const port::Port* p : forwarder_.ports()) down += p->stats().queues_down;
+  if (down <= queues_down_) return;
+  queues_down_ = down;
+  std::fprintf(stderr,
+               "kilim-testpmd: %" PRIu64
+               " queue(s) ended by an error and forward nothing more; a frame longer than a packet "
+               "buffer does that: see RX-errors, TX-errors and --mbuf-size\n",
+               down);
+}
+
 Control::State Control::while_running(uint64_t now) noexcept {
+  say_queues_down();
   if (next_print_ != 0 && now >= next_print_) {
     next_print_ = now + options_.stats_period * second;
     print_text(live_, collect(forwarder_, seconds(now - started_)), "statistics");

@@ -29,6 +29,7 @@ class Control {
   State while_running(uint64_t now) noexcept;
   State while_draining(uint64_t now) noexcept;
   [[nodiscard]] bool enough() noexcept;
+  void say_queues_down() noexcept;
   static uint32_t poll(void* self, uint32_t) noexcept;
 
   Forwarder& forwarder_;
@@ -40,6 +41,7 @@ class Control {
   uint64_t deadline_ = 0;  // of draining
   uint64_t next_tick_ = 0;
   uint64_t next_print_ = 0;
+  uint64_t queues_down_ = 0;  // said
 };
 
 }  // namespace kilim::testpmd

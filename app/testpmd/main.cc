@@ -73,12 +73,13 @@ Exit eal_failed() {
 int report(const Options& options, const Report& r) {
   const bool json_on_stdout = options.json && options.json_file.empty();
   print_text(json_on_stdout ? stderr : stdout, r, "final statistics");
-  if (!options.json) return 0;
+  const int code = r.total().queues_down != 0 ? 1 : 0;  // it did not do all its work
+  if (!options.json) return code;
   std::FILE* to = json_on_stdout ? stdout : std::fopen(options.json_file.c_str(), "w");
   const std::string json = to_json(r);
   const bool ok = to != nullptr && std::fputs(json.c_str(), to) >= 0 && std::fflush(to) == 0;
   if (to != nullptr && to != stdout) std::fclose(to);
-  return ok ? 0 : say({1, "--json=" + options.json_file + " cannot be written"});
+  return ok ? code : say({1, "--json=" + options.json_file + " cannot be written"});
 }
 
 int run(const Options& options) {

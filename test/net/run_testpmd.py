@@ -7,6 +7,7 @@ Usage: run_testpmd.py KILIM_TESTPMD SOURCE_ROOT CASE     CASE is a function belo
 import json
 import os
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -205,6 +206,24 @@ def refusals(b):
             assert part in done.stdout, (words, part)
 
 
+def a_frame_too_long(b):
+    """A frame longer than the buffers ends the queue, as on a card: said, and not a success."""
+    b.make("in.pcap", 20)
+    with open(b.path("in.pcap"), "ab") as f:
+        f.write(struct.pack("<IIII", 1, 0, 4000, 4000) + bytes(4000))
+    done = b.run([vdev(0, "pcap:in.pcap")], "--fwd=rxonly", "--duration=1", "--json=stats.json")
+    assert done.returncode == 1, done
+    assert "ended by an error" in done.stderr and "--mbuf-size" in done.stderr, done.stderr
+    assert "queues-down    1" in done.stdout, done.stdout
+    with open(b.path("stats.json"), encoding="ascii") as f:
+        total = json.load(f)["total"]
+    assert total["queues_down"] == 1 and total["drops"]["rx_errors"] == 1, total
+    stats, text = b.stats([vdev(0, "pcap:in.pcap")], "--fwd=rxonly", "--num-packets=21",
+                          "--duration=20", "--mbuf-size=9100", "--json")
+    assert stats["total"]["rx_packets"] == 21 and stats["total"]["queues_down"] == 0, stats
+    assert "ended by" not in text, text
+
+
 def no_memory(b):
     """EAL that cannot start is explained, with the way on."""
     eal = ["--no-pci", "--log-level", "error", "--no-shconf", "--huge-dir", b.path("none")]
@@ -215,7 +234,7 @@ def no_memory(b):
 
 
 CASES = {f.__name__: f for f in (one_port, own_thread, two_ports, two_lcores, other_modes, stops,
-                                 interrupted_early, refusals, no_memory)}
+                                 interrupted_early, refusals, a_frame_too_long, no_memory)}
 
 
 def main(program, root, name):

@@ -22,6 +22,7 @@ struct RxCounters {
   Counter packets, bytes;
   Counter errors;     // completions with an error; their buffers were freed
   Counter no_buffer;  // refills that found the pool dry
+  Counter down;       // 1: the queue failed
 };
 
 // One receive queue as a burst sees it. Whoever assembles it keeps queue memory and pool alive.
@@ -76,10 +77,9 @@ inline void write_side(pool::SideRecord& r, const prm::Cqe& e) noexcept {
   const queue::Completion c = queue::decode_error(e);
   const auto index = static_cast<uint32_t>(q.rq.wr_id(c.wqe_counter));
   q.stash->free_indices({&index, 1});
-  if (c.syndrome == prm::Syndrome::wr_flush)
-    q.failed = true;
-  else
-    q.counters.errors.add(1);
+  if (c.syndrome != prm::Syndrome::wr_flush) return q.counters.errors.add(1);
+  if (!q.failed) q.counters.down.add(1);
+  q.failed = true;
 }
 
 }  // namespace detail

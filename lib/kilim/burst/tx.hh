@@ -25,6 +25,7 @@ struct TxCounters {
   Counter packets, bytes;
   Counter completed;  // packets whose completion was seen
   Counter errors;     // completions with an error
+  Counter down;       // 1: the queue failed
 };
 
 // Keys of woven packets by slot, and the slots that are free. Filled by the weaver of the same
@@ -63,6 +64,7 @@ namespace detail {
     for (uint32_t i = 0; i < n; i++)
       if (!c[i].ok() && c[i].syndrome != prm::Syndrome::wr_flush) q.counters.errors.add(1);
   }
+  if (!q.failed) q.counters.down.add(1);
   q.failed = true;
 }
 

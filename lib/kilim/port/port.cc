@@ -16,6 +16,7 @@ PortStats& PortStats::operator+=(const PortStats& o) noexcept {
   tx_errors += o.tx_errors;
   keys_woven += o.keys_woven;
   weave_errors += o.weave_errors;
+  queues_down += o.queues_down;
   return *this;
 }
 
@@ -170,6 +171,7 @@ void Port::drop_queues() noexcept {
 void Port::stop() noexcept {
   if (!started_) return;
   before_ += live();
+  before_.queues_down = 0;  // they go
   drop_queues();
   started_ = false;
 }
@@ -183,6 +185,7 @@ PortStats Port::live() const noexcept {
     sum.rx_bytes += c.bytes.read();
     sum.rx_errors += c.errors.read();
     sum.rx_no_buffer += c.no_buffer.read();
+    sum.queues_down += c.down.read();
   }
   for (const TxSlot& s : tx_) {
     if (s.queue == nullptr) continue;
@@ -191,6 +194,7 @@ PortStats Port::live() const noexcept {
     sum.tx_bytes += c.bytes.read();
     sum.tx_completed += c.completed.read();
     sum.tx_errors += c.errors.read();
+    sum.queues_down += c.down.read();
     if (s.weaver == nullptr) continue;
     sum.keys_woven += s.weaver->stats().woven;
     sum.weave_errors += s.weaver->stats().errors;

@@ -38,6 +38,7 @@ struct PortStats {
   uint64_t rx_no_buffer = 0;  // refills that found the pool dry: frames waited or were lost
   uint64_t tx_errors = 0;     // completions with an error
   uint64_t keys_woven = 0, weave_errors = 0;
+  uint64_t queues_down = 0;  // queues that an error ended; stop() and start() revive them
 
   PortStats& operator+=(const PortStats& o) noexcept;
 };
