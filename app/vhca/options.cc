@@ -6,7 +6,9 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 
 #include "vhca/hca/profile.hh"
 #include "vhca/wire/make.hh"
@@ -79,6 +81,14 @@ bool set_wire(Options& o, std::string_view value) {
          refuse("--wire", value, "a wire has neither ',' nor '=' in it");
 }
 
+// Children may be elsewhere when they open the device: the name is the launcher's.
+bool set_journal(Options& o, std::string_view value) {
+  if (value.empty()) return refuse("--journal", value, "a file name is needed");
+  std::error_code none;
+  o.launch.attach.journal = std::filesystem::absolute(value, none).string();
+  return true;
+}
+
 bool set_sysfs(Options& o, std::string_view value) {
   o.mount = value == "mount";
   return o.mount || value == "env" || refuse("--sysfs", value, "env or mount is needed");
@@ -101,11 +111,7 @@ constexpr Option table[] = {
      [](Options& o, std::string_view v) {
        return parse_number<uint64_t>("--seed", v, 0, UINT64_MAX, o.launch.attach.seed);
      }},
-    {"--journal",
-     [](Options& o, std::string_view v) {
-       o.launch.attach.journal = v;
-       return !v.empty() || refuse("--journal", v, "a file name is needed");
-     }},
+    {"--journal", set_journal},
     {"--sysfs", set_sysfs},
 };
 

@@ -5,6 +5,7 @@ SECOND_CLIENT is the client built with AddressSanitizer, or "-" where there is n
 """
 
 import glob
+import json
 import os
 import shutil
 import signal
@@ -125,6 +126,13 @@ class Launcher(unittest.TestCase):
         self.good(CLIENT, "traffic", options=["--journal", journal])
         with open(journal) as lines:
             self.assertGreater(sum("vhca0" in line for line in lines), 1000)
+
+    def test_journal_of_children(self):
+        """a journal's name is the launcher's: children elsewhere write the same file"""
+        self.good("sh", "-c", "mkdir other && cd other && exec ibv_devinfo", cwd=self.folder,
+                  options=["--journal", "lines.json"])
+        with open(os.path.join(self.folder, "lines.json")) as lines:
+            self.assertEqual([json.loads(line)["device"] for line in lines][-1], "vhca0")
 
     def test_no_device_opened(self):
         """a program that opens no device has no thread and no descriptor of ours"""

@@ -198,6 +198,7 @@ PortStats Port::live() const noexcept {
     if (s.weaver == nullptr) continue;
     sum.keys_woven += s.weaver->stats().woven;
     sum.weave_errors += s.weaver->stats().errors;
+    sum.queues_down += s.weaver->stats().errors != 0 ? 1 : 0;
   }
   return sum;
 }
