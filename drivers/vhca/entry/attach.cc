@@ -147,11 +147,19 @@ void erase_tree() noexcept {
   if (::getpid() == tree_owner) tree->erase();
 }
 
+// A thread of the parent may have been attaching. Its half-made tree is not the child's.
+void free_lock_in_child() noexcept {
+  pthread_mutex_init(&attach_lock, nullptr);
+}
+
 Status prepare_tree() {
   if (tree != nullptr && tree_owner == ::getpid()) return Done{};
   auto made = SysfsTree::make();
   if (!made.ok()) return made.error();
-  if (tree == nullptr) std::atexit(&erase_tree);
+  if (tree == nullptr) {
+    std::atexit(&erase_tree);
+    pthread_atfork(nullptr, nullptr, &free_lock_in_child);
+  }
   tree = new SysfsTree(std::move(*made));
   tree_owner = ::getpid();
   for (std::size_t i = 0; i < device_list::count(); i++) {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <thread>
 
 #include <fcntl.h>
@@ -228,6 +229,28 @@ void forks_among_calls() {
   ibv_close_device(context);
 }
 
+// Nor does a thread that attaches.
+void forks_among_attaches() {
+  std::atomic<int> attached{0};
+  std::thread other([&] {
+    for (int i = 0; i < 40; i++) {
+      if (attach_named(("among" + std::to_string(i)).c_str()) != nullptr) attached++;
+    }
+  });
+  bool good = true;
+  while (attached < 40 && good) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(20);
+      ::_exit(attach_named("inchild0") != nullptr && test::is_listed("inchild0") ? 0 : 1);
+    }
+    int status = 0;
+    good = ::waitpid(child, &status, 0) == child && status == 0;
+  }
+  other.join();
+  CU_ASSERT(good && attached == 40);
+}
+
 const test::Case cases[] = {
     {"attach works after a first device list, without touching the environment",
      attaches_after_a_first_list},
@@ -242,6 +265,7 @@ const test::Case cases[] = {
     {"a forked child opens a device of its own and leaves the parent's alone",
      forked_children_have_their_own},
     {"a child forked among other threads' calls opens a device too", forks_among_calls},
+    {"a child forked while another thread attaches does so too", forks_among_attaches},
 };
 
 }  // namespace
