@@ -20,6 +20,18 @@ void nop(Rig& rig) {
   rig.run();
 }
 
+// A driver that forgets the doorbell hangs, as on a card (doc/decisions/0008).
+void a_record_alone_is_not_executed() {
+  Rig rig;
+  rig.a.put(Wqe(Opcode::nop));
+  rig.a.publish();
+  rig.run();
+  CU_ASSERT(!rig.cq_a.poll().has_value());
+  rig.a.ring(rig.uar);
+  rig.run();
+  CU_ASSERT(rig.cq_a.poll().has_value() && !rig.cq_a.poll().has_value());
+}
+
 void an_armed_queue_tells_once() {
   Rig rig;
   nop(rig);
@@ -288,6 +300,7 @@ void a_dead_adapter_refuses() {
 }
 
 const kilim::test::Case cases[] = {
+    {"a doorbell record without a doorbell is not executed", a_record_alone_is_not_executed},
     {"an armed queue tells once", an_armed_queue_tells_once},
     {"the very first arm is seen", the_very_first_arm_is_seen},
     {"arming over waiting entries tells at once", arming_over_waiting_entries_tells_at_once},
