@@ -15,7 +15,7 @@ import tempfile
 import time
 import unittest
 
-LAUNCHER, CLIENT, ASAN_CLIENT = sys.argv[1:4]
+LAUNCHER, CLIENT, ASAN_CLIENT = (a if a == "-" else os.path.abspath(a) for a in sys.argv[1:4])
 
 
 def run(*words, options=(), **more):
