@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// CRC-32 eight bytes at a time, and what the invariant CRC leaves out.
+#include "vhca/transport/icrc.hh"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "vhca/transport/roce.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+constexpr uint32_t polynomial = 0xedb88320;  // of Ethernet, reflected
+using Tables = std::array<std::array<uint32_t, 256>, 8>;
+
+constexpr Tables make_tables() noexcept {
+  Tables t{};
+  for (uint32_t i = 0; i < 256; i++) {
+    uint32_t c = i;
+    for (int bit = 0; bit < 8; bit++) c = (c & 1) != 0 ? c >> 1 ^ polynomial : c >> 1;
+    t[0][i] = c;
+  }
+  for (uint32_t i = 0; i < 256; i++) {
+    for (std::size_t k = 1; k < t.size(); k++) {
+      t[k][i] = t[k - 1][i] >> 8 ^ t[0][t[k - 1][i] & 0xff];
+    }
+  }
+  return t;
+}
+constexpr Tables tables = make_tables();
+
+constexpr std::size_t udp_header = 8, bth_mutable_at = 4;
+constexpr std::size_t longest_ip_header = 60;
+
+}  // namespace
+
+uint32_t crc32_add(uint32_t state, std::span<const std::byte> bytes) noexcept {
+  const std::byte* p = bytes.data();
+  std::size_t left = bytes.size();
+  for (; left >= 8; left -= 8, p += 8) {
+    uint64_t v;
+    std::memcpy(&v, p, 8);
+    v ^= state;
+    state = tables[7][v & 0xff] ^ tables[6][v >> 8 & 0xff] ^ tables[5][v >> 16 & 0xff] ^
+            tables[4][v >> 24 & 0xff] ^ tables[3][v >> 32 & 0xff] ^ tables[2][v >> 40 & 0xff] ^
+            tables[1][v >> 48 & 0xff] ^ tables[0][v >> 56];
+  }
+  for (; left > 0; left--, p++) {
+    state = state >> 8 ^ tables[0][(state ^ std::to_integer<uint32_t>(*p)) & 0xff];
+  }
+  return state;
+}
+
+uint32_t icrc_of(std::span<const std::byte> frame, const PacketView& v) noexcept {
+  // Eight bytes stand for the local route header that Ethernet does not have.
+  std::array<std::byte, 8 + longest_ip_header + udp_header + sizeof(roce::Bth)> head;
+  std::size_t ip = v.l4_at - v.l3_at;
+  if (ip > longest_ip_header) return 0;
+  constexpr std::byte ones{0xff};
+  std::fill_n(head.begin(), 8, ones);
+  std::byte* h = head.data() + 8;
+  std::size_t copied = ip + udp_header + sizeof(roce::Bth);
+  std::memcpy(h, frame.data() + v.l3_at, copied);
+  if (v.l3 == L3::ipv4) {
+    h[1] = h[8] = h[10] = h[11] = ones;  // type of service, time to live, checksum
+  } else {
+    h[0] |= std::byte{0x0f};  // traffic class, flow label, hop limit
+    h[1] = h[2] = h[3] = h[7] = ones;
+  }
+  h[ip + 6] = h[ip + 7] = ones;  // UDP checksum
+  h[ip + udp_header + bth_mutable_at] = ones;
+  std::size_t rest = v.l3_at + copied;
+  uint32_t crc = crc32_add(~0u, {head.data(), 8 + copied});
+  return ~crc32_add(crc, frame.subspan(rest, v.l3_end - icrc_bytes - rest));
+}
+
+void write_icrc(std::span<std::byte> frame, const PacketView& v) noexcept {
+  uint32_t crc = icrc_of(frame, v);
+  std::memcpy(frame.data() + v.l3_end - icrc_bytes, &crc, icrc_bytes);
+}
+
+bool icrc_good(std::span<const std::byte> frame, const PacketView& v) noexcept {
+  uint32_t crc;
+  std::memcpy(&crc, frame.data() + v.l3_end - icrc_bytes, icrc_bytes);
+  return crc == icrc_of(frame, v);
+}
+
+}  // namespace kilim::vhca

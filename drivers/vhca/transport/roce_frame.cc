@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Reads and writes RoCEv2 frames.
+#include "vhca/transport/roce_frame.hh"
+
+#include <algorithm>
+#include <cstring>
+
+#include "vhca/transport/icrc.hh"
+#include "vhca/wire/packet.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+using namespace roce;
+
+constexpr std::size_t ether = 14, ipv6 = 40, udp = 8;
+constexpr uint16_t default_pkey = 0xffff;
+constexpr uint8_t protocol_udp = 17;
+
+// Extended headers in the order in which they follow the base header.
+std::size_t header_bytes(uint16_t flags) noexcept {
+  return ((flags & flag::reth) != 0 ? sizeof(Reth) : 0) +
+         ((flags & flag::atomic) != 0 ? sizeof(AtomicEth) : 0) +
+         ((flags & flag::aeth) != 0 ? sizeof(Aeth) : 0) +
+         ((flags & flag::atomic_ack) != 0 ? sizeof(AtomicAckEth) : 0) +
+         ((flags & (flag::imm | flag::ieth)) != 0 ? sizeof(ImmDt) : 0);
+}
+
+uint64_t joined(be32 high, be32 low) noexcept {
+  return uint64_t{high.host()} << 32 | low.host();
+}
+void split(uint64_t v, be32& high, be32& low) noexcept {
+  high = be32{static_cast<uint32_t>(v >> 32)};
+  low = be32{static_cast<uint32_t>(v)};
+}
+
+template <typename T>
+T take(const std::byte*& p) noexcept {
+  T v;
+  std::memcpy(&v, p, sizeof(v));
+  p += sizeof(v);
+  return v;
+}
+template <typename T>
+void put(std::byte*& p, const T& v) noexcept {
+  std::memcpy(p, &v, sizeof(v));
+  p += sizeof(v);
+}
+
+void read_headers(const std::byte* p, RocePacket& r) noexcept {
+  if ((r.flags & flag::reth) != 0) {
+    Reth h = take<Reth>(p);
+    r.va = joined(h.va_high, h.va_low);
+    r.rkey = h.rkey.host();
+    r.length = h.length.host();
+  }
+  if ((r.flags & flag::atomic) != 0) {
+    AtomicEth h = take<AtomicEth>(p);
+    r.va = joined(h.va_high, h.va_low);
+    r.rkey = h.rkey.host();
+    r.swap_add = joined(h.swap_high, h.swap_low);
+    r.compare = joined(h.compare_high, h.compare_low);
+  }
+  if ((r.flags & flag::aeth) != 0) {
+    Aeth h = take<Aeth>(p);
+    r.ack_kind = static_cast<uint8_t>(aeth::kind::get(h));
+    r.ack_value = static_cast<uint8_t>(aeth::value::get(h));
+    r.msn = aeth::msn::get(h);
+  }
+  if ((r.flags & flag::atomic_ack) != 0) {
+    AtomicAckEth h = take<AtomicAckEth>(p);
+    r.original = joined(h.original_high, h.original_low);
+  }
+  if ((r.flags & (flag::imm | flag::ieth)) != 0) r.imm_raw = take<ImmDt>(p).data.raw();
+}
+
+void write_headers(std::byte* p, const RocePacket& r) noexcept {
+  if ((r.flags & flag::reth) != 0) {
+    Reth h{{}, {}, be32{r.rkey}, be32{r.length}};
+    split(r.va, h.va_high, h.va_low);
+    put(p, h);
+  }
+  if ((r.flags & flag::atomic) != 0) {
+    AtomicEth h{};
+    h.rkey = be32{r.rkey};
+    split(r.va, h.va_high, h.va_low);
+    split(r.swap_add, h.swap_high, h.swap_low);
+    split(r.compare, h.compare_high, h.compare_low);
+    put(p, h);
+  }
+  if ((r.flags & flag::aeth) != 0) {
+    put(p, Aeth{be32{aeth::kind::at(r.ack_kind) | aeth::value::at(r.ack_value) |
+                     aeth::msn::at(r.msn & psn_mask)}});
+  }
+  if ((r.flags & flag::atomic_ack) != 0) {
+    AtomicAckEth h;
+    split(r.original, h.original_high, h.original_low);
+    put(p, h);
+  }
+  if ((r.flags & (flag::imm | flag::ieth)) != 0) put(p, r.imm_raw);
+}
+
+void write_ip(const RocePath& path, std::size_t l4_bytes, std::span<std::byte> out) noexcept {
+  std::memcpy(out.data(), path.dst.data(), path.dst.size());
+  std::memcpy(out.data() + 6, path.src.data(), path.src.size());
+  put_be<uint16_t>(out, 12, 0x86dd);
+  put_be<uint32_t>(out, ether,
+                   6u << 28 | uint32_t{path.traffic_class} << 20 | (path.flow_label & 0xfffff));
+  put_be<uint16_t>(out, ether + 4, static_cast<uint16_t>(l4_bytes));
+  out[ether + 6] = std::byte{protocol_udp};
+  out[ether + 7] = std::byte{path.hop_limit};
+  std::memcpy(out.data() + ether + 8, path.sgid.data(), path.sgid.size());
+  std::memcpy(out.data() + ether + 24, path.dgid.data(), path.dgid.size());
+  put_be<uint16_t>(out, ether + ipv6, path.src_port);
+  put_be<uint16_t>(out, ether + ipv6 + 2, udp_port);
+  put_be<uint16_t>(out, ether + ipv6 + 4, static_cast<uint16_t>(l4_bytes));
+  put_be<uint16_t>(out, ether + ipv6 + 6, 0);  // the ICRC does its work
+}
+
+}  // namespace
+
+RoceParse parse_roce(std::span<const std::byte> frame, RocePacket& r) noexcept {
+  PacketView v = parse_packet(frame);
+  if (v.l3 != L3::ipv6 || v.l4 != L4::udp || get_be<uint16_t>(frame, v.l4_at + 2) != udp_port)
+    return RoceParse::not_roce;
+  std::size_t at = v.l4_at + v.l4_header;
+  // Extension headers would lie before what the ICRC covers in one piece.
+  if (v.ip_options || v.l3_end - at < sizeof(Bth) + icrc_bytes) return RoceParse::bad;
+  if (get_be<uint16_t>(frame, v.l4_at + 4) != v.l3_end - v.l4_at) return RoceParse::bad;
+  Bth h;
+  std::memcpy(&h, frame.data() + at, sizeof(h));
+  auto opcode = static_cast<uint8_t>(bth::opcode::get(h));
+  const OpRow* row = op_row(opcode);
+  r = {};
+  r.service = static_cast<Service>(opcode >> 5);
+  if (row == nullptr || r.service != Service::rc || bth::version::get(h) != 0)
+    return RoceParse::bad;
+  if ((bth::pkey::get(h) & 0x7fff) != (default_pkey & 0x7fff)) return RoceParse::bad;
+  r.op = row->op;
+  r.flags = row->flags;
+  at += sizeof(h);
+  std::size_t tail = icrc_bytes + bth::pad::get(h);
+  std::size_t headers = header_bytes(r.flags);
+  if (v.l3_end - at < headers + tail || !icrc_good(frame, v)) return RoceParse::bad;
+  std::size_t bytes = v.l3_end - at - headers - tail;
+  if (bytes != 0 && (r.flags & flag::payload) == 0) return RoceParse::bad;
+  r.solicited = bth::solicited::get(h) != 0;
+  r.ack_request = bth::ack_request::get(h) != 0;
+  r.dest_qpn = bth::dest_qpn::get(h);
+  r.psn = bth::psn::get(h);
+  std::memcpy(r.sgid.data(), frame.data() + v.l3_at + 8, r.sgid.size());
+  read_headers(frame.data() + at, r);
+  r.payload = frame.subspan(at + headers, bytes);
+  return RoceParse::ok;
+}
+
+std::size_t roce_payload_at(uint16_t flags) noexcept {
+  return ether + ipv6 + udp + sizeof(Bth) + header_bytes(flags);
+}
+
+std::size_t build_roce(const RocePath& path, const RocePacket& r, std::size_t payload_bytes,
+                       std::span<std::byte> out) noexcept {
+  std::size_t end = roce_payload_at(r.flags) + payload_bytes;
+  std::size_t pad = (4 - payload_bytes % 4) % 4;
+  std::fill_n(out.begin() + static_cast<std::ptrdiff_t>(end), pad, std::byte{0});
+  end += pad + icrc_bytes;
+  write_ip(path, end - ether - ipv6, out);
+  Bth h;
+  h.opcode_flags_pkey =
+      be32{bth::opcode::at(opcode_of(r.service, r.op)) | bth::solicited::at(r.solicited) |
+           bth::migrated::at(1u) | bth::pad::at(pad) | bth::pkey::at(default_pkey)};
+  h.fecn_dest_qpn = be32{bth::dest_qpn::at(r.dest_qpn)};
+  h.ack_psn = be32{bth::ack_request::at(r.ack_request) | bth::psn::at(r.psn)};
+  std::byte* p = out.data() + ether + ipv6 + udp;
+  put(p, h);
+  write_headers(p, r);
+  std::span<std::byte> frame = out.first(end);
+  PacketView v;
+  v.l3 = L3::ipv6;
+  v.l3_at = ether;
+  v.l4_at = ether + ipv6;
+  v.l3_end = static_cast<uint32_t>(end);
+  write_icrc(frame, v);
+  return end;
+}
+
+bool mac_of_gid(const Gid& gid, Mac& mac) noexcept {
+  static constexpr uint8_t prefix[8] = {0xfe, 0x80};
+  if (std::memcmp(gid.data(), prefix, sizeof(prefix)) != 0) return false;
+  if (gid[11] != 0xff || gid[12] != 0xfe) return false;
+  mac = {static_cast<uint8_t>(gid[8] ^ 2), gid[9], gid[10], gid[13], gid[14], gid[15]};
+  return true;
+}
+
+}  // namespace kilim::vhca

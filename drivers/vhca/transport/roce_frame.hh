@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A RoCEv2 packet of a connected queue as a value: out of an Ethernet frame, and into one. Frames
+// are untrusted: whatever is not a whole packet with a right ICRC is none. Pure, any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "vhca/hca/spec.hh"
+#include "vhca/transport/roce.hh"
+
+namespace kilim::vhca {
+
+struct RocePacket {
+  roce::Service service = roce::Service::rc;
+  roce::Op op = roce::Op::acknowledge;
+  uint16_t flags = 0;  // roce::flag, of the opcode
+  bool solicited = false;
+  bool ack_request = false;
+  uint32_t dest_qpn = 0;
+  uint32_t psn = 0;
+  uint64_t va = 0;  // RETH, AtomicETH
+  uint32_t rkey = 0;
+  uint32_t length = 0;
+  uint64_t swap_add = 0, compare = 0;
+  uint8_t ack_kind = 0, ack_value = 0;  // AETH
+  uint32_t msn = 0;
+  uint64_t original = 0;  // AtomicAckETH
+  uint32_t imm_raw = 0;   // ImmDt as it lies on the wire, IETH in the same order
+  Gid sgid{};             // of the IPv6 header
+  std::span<const std::byte> payload;
+};
+
+enum class RoceParse : uint8_t {
+  ok,
+  not_roce,  // some other frame
+  bad,       // RoCE, but cut off, of an unknown opcode or with a wrong ICRC
+};
+RoceParse parse_roce(std::span<const std::byte> frame, RocePacket&) noexcept;
+
+// Where a frame goes and comes from.
+struct RocePath {
+  Mac src{}, dst{};
+  Gid sgid{}, dgid{};
+  uint8_t traffic_class = 0, hop_limit = 64;
+  uint32_t flow_label = 0;
+  uint16_t src_port = 0xc000;
+};
+
+// The longest frame without its payload: all headers, padding and ICRC.
+inline constexpr std::size_t roce_overhead =
+    14 + 40 + 8 + sizeof(roce::Bth) + sizeof(roce::AtomicEth) + 4 + 3 + 4;
+
+// Where the payload of such a packet begins in its frame.
+std::size_t roce_payload_at(uint16_t flags) noexcept;
+// Writes all but the payload, which lies in place already and has `payload_bytes`. The frame's
+// length. `out` has room for payload and roce_overhead.
+std::size_t build_roce(const RocePath&, const RocePacket&, std::size_t payload_bytes,
+                       std::span<std::byte> out) noexcept;
+
+// The address in a link-local GID of the modified EUI-64 kind; false: it holds none.
+bool mac_of_gid(const Gid&, Mac&) noexcept;
+
+}  // namespace kilim::vhca
