@@ -7,7 +7,12 @@
 
 #include "vhca/wire/af_packet.hh"
 #include "vhca/wire/cable.hh"
+#include "vhca/wire/fault.hh"
 #include "vhca/wire/pcap.hh"
+#include "vhca/wire/tap.hh"
+#include "vhca/wire/tee.hh"
+#include "vhca/wire/udp.hh"
+#include "vhca/wire/unix.hh"
 
 namespace kilim::vhca {
 
@@ -38,21 +43,27 @@ struct Kind {
   Made (*make)(std::string_view rest);
 };
 constexpr Kind kinds[] = {
-    {"cable:", make_cable},
-    {"pcap:", make_pcap},
-    {"af_packet:", make_af_packet},
+    {"unix:", UnixWire::create},    {"cable:", make_cable},    {"pcap:", make_pcap},
+    {"af_packet:", make_af_packet}, {"tap:", TapWire::create}, {"udp:", UdpWire::create},
 };
 
-Made make(std::string_view spec) {
-  if (spec.find_first_of(",=") != std::string_view::npos) {
-    return Error{EINVAL, "a wire spec contains neither ',' nor '='"};
+struct Around {
+  std::string_view name;
+  Made (*make)(std::unique_ptr<Wire> inner, std::string_view rest);
+};
+constexpr Around decorators[] = {
+    {"tee:", Tee::create},
+    {"fault:", Fault::create},
+};
+
+Made decorate(std::unique_ptr<Wire> inner, std::string_view word) {
+  for (const Around& d : decorators) {
+    if (word.starts_with(d.name)) return d.make(std::move(inner), word.substr(d.name.size()));
   }
-  if (spec.find('+') != std::string_view::npos) {
-    return Error{EOPNOTSUPP, "wire decorators ('+' and a word) do not exist yet"};
-  }
-  if (spec.find('\0') != std::string_view::npos) {
-    return Error{EINVAL, "a wire spec has no zero byte"};
-  }
+  return Error{EINVAL, "behind '+' comes tee:FILE or fault:WORD:RATE"};
+}
+
+Made make_plain(std::string_view spec) {
   for (const Kind& k : kinds) {
     if (!spec.starts_with(k.name)) continue;
     if (spec.size() == k.name.size())
@@ -60,6 +71,24 @@ Made make(std::string_view spec) {
     return k.make(spec.substr(k.name.size()));
   }
   return Error{EINVAL, "unknown kind of wire"};
+}
+
+Made make(std::string_view spec) {
+  if (spec.find_first_of(",=") != std::string_view::npos) {
+    return Error{EINVAL, "a wire spec contains neither ',' nor '='"};
+  }
+  if (spec.find('\0') != std::string_view::npos) {
+    return Error{EINVAL, "a wire spec has no zero byte"};
+  }
+  std::size_t plus = spec.find('+');
+  Made made = make_plain(spec.substr(0, plus));
+  while (made && plus != std::string_view::npos) {
+    std::size_t next = spec.find('+', plus + 1);
+    std::string_view word = spec.substr(plus + 1, next - plus - 1);
+    made = decorate(std::move(*made), word);
+    plus = next;
+  }
+  return made;
 }
 
 }  // namespace

@@ -13,7 +13,9 @@
 namespace kilim::vhca {
 
 // What a user may write, for help texts.
-inline constexpr const char* wire_spec_help = "cable:NAME, pcap:IN[:OUT] or af_packet:IFACE";
+inline constexpr const char* wire_spec_help =
+    "unix:DIR, cable:NAME, pcap:IN[:OUT], af_packet:IFACE, tap:NAME or udp:HOST:PORT:HOST:PORT, "
+    "then +tee:FILE or +fault:drop:0.01:dup:0.01:reorder:0.01:corrupt:0.01:seed:7";
 
 // `why`, where given, gets a whole sentence that names the spec and what would do; Error::what is
 // its short form.

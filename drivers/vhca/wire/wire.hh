@@ -6,7 +6,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
+
+#include "vhca/hca/spec.hh"
 
 namespace kilim::vhca {
 
@@ -47,6 +50,8 @@ class Wire {
   [[nodiscard]] virtual const WireCounters& counters() noexcept = 0;
   // A recording, not a neighbour: it begins when the port's first steering rule asks for frames.
   [[nodiscard]] virtual bool waits_for_rule() const noexcept { return false; }
+  // The address that this wire gives its port, so that neighbours find it; most give none.
+  [[nodiscard]] virtual std::optional<Mac> mac() const noexcept { return std::nullopt; }
   // Nothing will ever come any more (a file that was read to its end).
   [[nodiscard]] virtual bool ended() const noexcept { return false; }
 };

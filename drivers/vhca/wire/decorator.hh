@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A wire around a wire: passes everything on, unless a derived class does more. Owns the inner one.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "vhca/wire/wire.hh"
+
+namespace kilim::vhca {
+
+class Decorator : public Wire {
+ public:
+  Sent send(std::span<const std::byte> frame) noexcept override { return inner_->send(frame); }
+  std::span<const std::byte> peek() noexcept override { return inner_->peek(); }
+  void drop() noexcept override { inner_->drop(); }
+  [[nodiscard]] int fd() const noexcept override { return inner_->fd(); }
+  [[nodiscard]] uint32_t mtu() const noexcept override { return inner_->mtu(); }
+  [[nodiscard]] const WireCounters& counters() noexcept override { return inner_->counters(); }
+  [[nodiscard]] bool waits_for_rule() const noexcept override { return inner_->waits_for_rule(); }
+  [[nodiscard]] std::optional<Mac> mac() const noexcept override { return inner_->mac(); }
+  [[nodiscard]] bool ended() const noexcept override { return inner_->ended(); }
+
+ protected:
+  explicit Decorator(std::unique_ptr<Wire> inner) : inner_(std::move(inner)) {}
+  [[nodiscard]] Wire& inner() const noexcept { return *inner_; }
+
+ private:
+  std::unique_ptr<Wire> inner_;
+};
+
+}  // namespace kilim::vhca

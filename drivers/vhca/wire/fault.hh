@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// `+fault:drop:P:dup:P:reorder:P:corrupt:P:seed:N`: a bad cable. Of the frames that are sent some
+// are lost, come twice, come behind the next one or with a bit turned; P from 0 to 1. The same seed
+// does the same to the same frames.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "kilim/base/result.hh"
+#include "vhca/wire/decorator.hh"
+
+namespace kilim::vhca {
+
+struct FaultRates {
+  double drop = 0, dup = 0, reorder = 0, corrupt = 0;
+  uint64_t seed = 1;
+};
+Result<FaultRates> parse_faults(std::string_view text);
+
+class Fault final : public Decorator {
+ public:
+  static Result<std::unique_ptr<Wire>> create(std::unique_ptr<Wire> inner, std::string_view rates);
+
+  Sent send(std::span<const std::byte> frame) noexcept override;
+  std::span<const std::byte> peek() noexcept override;
+
+ private:
+  Fault(std::unique_ptr<Wire> inner, const FaultRates& rates);
+  bool happens(double rate) noexcept;
+  uint64_t next_random() noexcept;
+  void release() noexcept;
+
+  FaultRates rates_;
+  uint64_t state_;
+  std::vector<std::byte> changed_, held_;
+  std::size_t held_bytes_ = 0;  // of the frame that waits for the next one
+  unsigned looks_ = 0;          // peek() since it waits
+};
+
+}  // namespace kilim::vhca

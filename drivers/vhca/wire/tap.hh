@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Wire `tap:NAME`: the other end of a TAP interface of this machine, made where it is missing
+// (needs CAP_NET_ADMIN) and gone with the wire then. What its kernel sends is what comes.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "kilim/base/result.hh"
+#include "vhca/wire/fd_wire.hh"
+
+namespace kilim::vhca {
+
+class TapWire final : public FdWire {
+ public:
+  static Result<std::unique_ptr<Wire>> create(std::string_view interface);
+
+ protected:
+  Put put(std::span<const std::byte> frame) noexcept override;
+  ssize_t take(std::span<std::byte> into) noexcept override;
+
+ private:
+  TapWire(Fd tap, uint32_t mtu) : FdWire(static_cast<Fd&&>(tap), mtu) {}
+};
+
+}  // namespace kilim::vhca

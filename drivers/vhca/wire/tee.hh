@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// `+tee:FILE`: what passes on the wire inside, both ways, is written to a capture file as well.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "kilim/base/result.hh"
+#include "vhca/wire/decorator.hh"
+#include "vhca/wire/pcap.hh"
+
+namespace kilim::vhca {
+
+class Tee final : public Decorator {
+ public:
+  static Result<std::unique_ptr<Wire>> create(std::unique_ptr<Wire> inner, std::string_view file) {
+    Result<std::unique_ptr<Wire>> out = PcapWire::create({}, file);
+    if (!out) return out.error();
+    return std::unique_ptr<Wire>(new Tee(std::move(inner), std::move(*out)));
+  }
+
+  Sent send(std::span<const std::byte> frame) noexcept override {
+    Sent sent = inner().send(frame);
+    if (sent == Sent::taken) file_->send(frame);
+    return sent;
+  }
+  void drop() noexcept override {
+    if (std::span<const std::byte> frame = inner().peek(); !frame.empty()) file_->send(frame);
+    inner().drop();
+  }
+
+ private:
+  Tee(std::unique_ptr<Wire> inner, std::unique_ptr<Wire> file)
+      : Decorator(std::move(inner)), file_(std::move(file)) {}
+  std::unique_ptr<Wire> file_;
+};
+
+}  // namespace kilim::vhca

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Slots, sockets and addresses of a folder.
+#include "vhca/wire/unix.hh"
+
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+namespace kilim::vhca {
+
+namespace {
+
+constexpr int send_buffer = 4 << 20;
+constexpr std::size_t longest_folder = sizeof(sockaddr_un::sun_path) - 8;
+constexpr uint8_t port_number = 1;  // a slot is one port's alone
+
+Mac mac_of_slot(uint32_t slot) noexcept {
+  return {0x02,       0x4b, 0x4c, static_cast<uint8_t>(slot >> 8), static_cast<uint8_t>(slot),
+          port_number};
+}
+
+// Socket of a slot: "FOLDER/7". Returns the address's length.
+socklen_t address_of(const std::string& folder, uint32_t slot, sockaddr_un& a) noexcept {
+  a.sun_family = AF_UNIX;
+  std::memcpy(a.sun_path, folder.data(), folder.size());
+  char* p = a.sun_path + folder.size();
+  *p++ = '/';
+  p = std::to_chars(p, a.sun_path + sizeof(a.sun_path) - 1, slot).ptr;
+  *p = '\0';
+  return static_cast<socklen_t>(p + 1 - reinterpret_cast<char*>(&a));
+}
+
+// The slot of a sender; UnixWire::slots: it has none.
+uint32_t slot_of(const sockaddr_un& a, socklen_t bytes) noexcept {
+  const char* end = reinterpret_cast<const char*>(&a) + bytes;
+  if (bytes <= offsetof(sockaddr_un, sun_path) || bytes > sizeof(a)) return UnixWire::slots;
+  if (end[-1] == '\0') end--;
+  const char* name = end;
+  while (name > a.sun_path && name[-1] != '/') name--;
+  uint32_t slot = UnixWire::slots;
+  auto [stop, error] = std::from_chars(name, end, slot);
+  return error == std::errc() && stop == end && slot < UnixWire::slots ? slot : UnixWire::slots;
+}
+
+Fd try_lock(const std::string& folder, uint32_t slot) {
+  std::string name = folder + "/slot-" + std::to_string(slot);
+  Fd fd(open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (fd && flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    int error = errno;
+    fd.reset();
+    errno = error;
+  }
+  return fd;
+}
+
+// Sockets behind the last slot in use belong to nobody who lives.
+void sweep(const std::string& folder, uint32_t from) {
+  for (uint32_t slot = from; slot < UnixWire::slots; slot++) {
+    sockaddr_un a;
+    address_of(folder, slot, a);
+    struct stat st;
+    if (lstat(a.sun_path, &st) != 0 || !S_ISSOCK(st.st_mode)) continue;
+    if (Fd lock = try_lock(folder, slot)) (void)!unlink(a.sun_path);
+  }
+}
+
+}  // namespace
+
+Result<UnixWire::Claim> UnixWire::claim(const std::string& folder) {
+  for (uint32_t slot = 0; slot < slots; slot++) {
+    if (Fd lock = try_lock(folder, slot)) return Claim{std::move(lock), slot};
+    if (errno != EWOULDBLOCK) return Error{errno, "unix: files cannot be made in the folder"};
+  }
+  return Error{EBUSY, "unix: all 256 slots of the folder are taken"};
+}
+
+Result<std::unique_ptr<Wire>> UnixWire::create(std::string_view name) {
+  std::string folder(name);
+  if (folder.size() > longest_folder) {
+    return Error{ENAMETOOLONG, "unix: the folder's name is too long for a socket in it"};
+  }
+  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
+    return Error{errno, "unix: the folder cannot be made"};
+  }
+  Result<Claim> claimed = claim(folder);
+  if (!claimed) return claimed.error();
+  sweep(folder, claimed->slot + 1);
+  Fd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!socket) return Error{errno, "unix: no socket can be made"};
+  setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &send_buffer, sizeof(send_buffer));
+  sockaddr_un a;
+  socklen_t bytes = address_of(folder, claimed->slot, a);
+  (void)!unlink(a.sun_path);
+  if (bind(socket.get(), reinterpret_cast<const sockaddr*>(&a), bytes) != 0) {
+    return Error{errno, "unix: the socket cannot be bound in the folder"};
+  }
+  return std::unique_ptr<Wire>(
+      new UnixWire(std::move(folder), std::move(socket), std::move(*claimed)));
+}
+
+UnixWire::UnixWire(std::string folder, Fd socket, Claim claim)
+    : FdWire(std::move(socket), unix_mtu),
+      folder_(std::move(folder)),
+      lock_(std::move(claim.lock)),
+      slot_(claim.slot) {}
+
+UnixWire::~UnixWire() {
+  sockaddr_un a;
+  address_of(folder_, slot_, a);
+  (void)!unlink(a.sun_path);
+}
+
+std::optional<Mac> UnixWire::mac() const noexcept {
+  return mac_of_slot(slot_);
+}
+
+UnixWire::Seen& UnixWire::place_of(const Mac& m) noexcept {
+  return seen_[(m[2] ^ m[3] ^ m[4] * 7u ^ m[5]) % seen_.size()];
+}
+
+FdWire::Put UnixWire::put_to(uint32_t slot, std::span<const std::byte> frame) noexcept {
+  sockaddr_un a;
+  socklen_t bytes = address_of(folder_, slot, a);
+  ssize_t n = sendto(fd_.get(), frame.data(), frame.size(), MSG_DONTWAIT | MSG_NOSIGNAL,
+                     reinterpret_cast<const sockaddr*>(&a), bytes);
+  if (n >= 0) return Put::done;
+  return says_busy(errno) ? Put::busy : Put::lost;
+}
+
+FdWire::Put UnixWire::put_to_all(std::span<const std::byte> frame) noexcept {
+  bool busy = false, done = false;
+  for (uint32_t slot = 0; slot < slots; slot++) {
+    if (slot == slot_) continue;
+    Put p = put_to(slot, frame);
+    busy = busy || p == Put::busy;
+    done = done || p == Put::done;
+  }
+  if (!done) return busy ? Put::busy : Put::done;  // an empty switch takes everything
+  return busy ? Put::lost : Put::done;
+}
+
+FdWire::Put UnixWire::put(std::span<const std::byte> frame) noexcept {
+  Mac to;
+  std::memcpy(to.data(), frame.data(), to.size());
+  if ((to[0] & 1) != 0) return put_to_all(frame);
+  Seen& seen = place_of(to);
+  uint32_t slot = static_cast<uint32_t>(to[3]) << 8 | to[4];
+  if (seen.mac == to && seen.slot != slots)
+    slot = seen.slot;
+  else if (slot >= slots || to != mac_of_slot(slot))
+    return put_to_all(frame);
+  if (slot == slot_) return Put::done;
+  Put p = put_to(slot, frame);
+  if (p == Put::lost) seen = {};
+  return p;
+}
+
+ssize_t UnixWire::take(std::span<std::byte> into) noexcept {
+  sockaddr_un from;
+  socklen_t bytes = sizeof(from);
+  ssize_t n = recvfrom(fd_.get(), into.data(), into.size(), MSG_DONTWAIT,
+                       reinterpret_cast<sockaddr*>(&from), &bytes);
+  if (n < static_cast<ssize_t>(ether_header_bytes)) return n;
+  Mac mac;
+  std::memcpy(mac.data(), into.data() + mac.size(), mac.size());
+  uint32_t slot = slot_of(from, bytes);
+  if ((mac[0] & 1) == 0 && slot != slots) place_of(mac) = {mac, slot};
+  return n;
+}
+
+}  // namespace kilim::vhca

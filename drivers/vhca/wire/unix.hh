@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Wire `unix:DIR`: the ports of all processes that name this folder are on one switch. Each claims
+// the lowest free slot number (a locked file) and receives on a datagram socket of that number; its
+// address tells the slot, so a frame finds its way without asking. Frames to other addresses go
+// where such an address was seen, else to all. What dead processes left is removed.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "kilim/base/result.hh"
+#include "vhca/wire/fd_wire.hh"
+
+namespace kilim::vhca {
+
+class UnixWire final : public FdWire {
+ public:
+  // The folder is made where it is missing, for this user alone.
+  static Result<std::unique_ptr<Wire>> create(std::string_view folder);
+  ~UnixWire() override;
+  UnixWire(const UnixWire&) = delete;
+  UnixWire& operator=(const UnixWire&) = delete;
+
+  [[nodiscard]] std::optional<Mac> mac() const noexcept override;
+  [[nodiscard]] uint32_t slot() const noexcept { return slot_; }
+
+  static constexpr uint32_t unix_mtu = 9000;
+  static constexpr uint32_t slots = 256;
+
+ protected:
+  Put put(std::span<const std::byte> frame) noexcept override;
+  ssize_t take(std::span<std::byte> into) noexcept override;
+
+ private:
+  struct Claim {
+    Fd lock;
+    uint32_t slot;
+  };
+  struct Seen {
+    Mac mac{};
+    uint32_t slot = slots;  // none
+  };
+  static Result<Claim> claim(const std::string& folder);
+  UnixWire(std::string folder, Fd socket, Claim claim);
+  Put put_to(uint32_t slot, std::span<const std::byte> frame) noexcept;
+  Put put_to_all(std::span<const std::byte> frame) noexcept;
+  Seen& place_of(const Mac&) noexcept;
+
+  std::string folder_;
+  Fd lock_;
+  uint32_t slot_;
+  std::array<Seen, 64> seen_;  // by a hash of the address; a newer one displaces
+};
+
+}  // namespace kilim::vhca

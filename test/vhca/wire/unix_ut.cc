@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The switch that is a folder, what is left of the dead in it, and bad cables.
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <string>
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "frames.hh"
+#include "ut.hh"
+#include "vhca/wire/fault.hh"
+#include "vhca/wire/make.hh"
+
+using namespace kilim;
+using namespace kilim::test;
+using namespace kilim::vhca;
+
+namespace {
+
+struct Folder {
+  std::string name;
+  Folder() {
+    char text[] = "/tmp/kilim-unix-XXXXXX";
+    name = mkdtemp(text) != nullptr ? text : "";
+  }
+  ~Folder() { std::filesystem::remove_all(name); }
+  [[nodiscard]] std::unique_ptr<Wire> open(const char* more = "") const {
+    return std::move(*make_wire("unix:" + name + more));
+  }
+};
+
+Bytes frame_to(const Mac& to, const Mac& from, uint8_t number) {
+  Bytes f(60, static_cast<std::byte>(number));
+  std::memcpy(f.data(), to.data(), 6);
+  std::memcpy(f.data() + 6, from.data(), 6);
+  return f;
+}
+
+// Takes all that waits; the last byte of each.
+std::string taken(Wire& w) {
+  std::string all;
+  for (std::span<const std::byte> f; !(f = w.peek()).empty(); w.drop())
+    all += std::to_integer<char>(f.back());
+  return all;
+}
+
+void each_port_gets_the_lowest_free_slot_and_an_address_of_it() {
+  Folder f;
+  auto a = f.open(), b = f.open(), c = f.open();
+  CU_ASSERT((*a->mac() == Mac{0x02, 0x4b, 0x4c, 0, 0, 1}));
+  CU_ASSERT((*b->mac() == Mac{0x02, 0x4b, 0x4c, 0, 1, 1}));
+  CU_ASSERT((*c->mac() == Mac{0x02, 0x4b, 0x4c, 0, 2, 1}));
+  b.reset();
+  auto again = f.open();
+  CU_ASSERT((*again->mac() == Mac{0x02, 0x4b, 0x4c, 0, 1, 1}));
+}
+
+void a_frame_goes_to_its_slot_and_to_nobody_else() {
+  Folder f;
+  auto a = f.open(), b = f.open(), c = f.open();
+  a->send(frame_to(*b->mac(), *a->mac(), 'b'));
+  a->send(frame_to(*c->mac(), *a->mac(), 'c'));
+  CU_ASSERT(taken(*b) == "b" && taken(*c) == "c" && taken(*a).empty());
+  CU_ASSERT(a->send(frame_to(*a->mac(), *a->mac(), 'a')) == Wire::Sent::taken);
+  CU_ASSERT(taken(*a).empty());
+}
+
+void an_unknown_address_is_flooded_until_it_has_been_seen() {
+  Folder f;
+  auto a = f.open(), b = f.open(), c = f.open();
+  Mac own{0x02, 9, 9, 9, 9, 9};
+  a->send(frame_to(own, *a->mac(), '1'));
+  CU_ASSERT(taken(*b) == "1" && taken(*c) == "1");
+  b->send(frame_to(*a->mac(), own, '2'));
+  CU_ASSERT(taken(*a) == "2");
+  a->send(frame_to(own, *a->mac(), '3'));
+  CU_ASSERT(taken(*b) == "3" && taken(*c).empty());
+  a->send(frame_to({0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, *a->mac(), '4'));
+  CU_ASSERT(taken(*b) == "4" && taken(*c) == "4" && taken(*a).empty());
+}
+
+void what_a_killed_process_left_is_taken_over() {
+  Folder f;
+  auto a = f.open();
+  int ready[2];
+  CU_ASSERT_FATAL(pipe(ready) == 0);
+  pid_t child = fork();
+  if (child == 0) {
+    auto w = f.open(), x = f.open();
+    (void)!write(ready[1], "", 1);
+    for (;;) pause();
+  }
+  char c;
+  CU_ASSERT(read(ready[0], &c, 1) == 1);
+  CU_ASSERT(std::filesystem::exists(f.name + "/1") && std::filesystem::exists(f.name + "/2"));
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  Mac dead{0x02, 0x4b, 0x4c, 0, 1, 1};
+  CU_ASSERT(a->send(frame_to(dead, *a->mac(), 'x')) == Wire::Sent::taken);
+  CU_ASSERT_EQUAL(a->counters().tx_lost, 1);
+  auto b = f.open();
+  CU_ASSERT(*b->mac() == dead);
+  CU_ASSERT(!std::filesystem::exists(f.name + "/2"));
+  a->send(frame_to(dead, *a->mac(), 'y'));
+  CU_ASSERT(taken(*b) == "y");
+  close(ready[0]);
+  close(ready[1]);
+}
+
+// What comes out of a bad cable when 2000 numbered frames go in.
+std::vector<unsigned> through(const std::string& faults, unsigned& changed) {
+  Folder f;
+  auto a = f.open(("+fault:" + faults).c_str()), b = f.open();
+  std::vector<unsigned> came;
+  changed = 0;
+  for (unsigned i = 0; i < 2000; i++) {
+    Bytes frame = frame_to(*b->mac(), *a->mac(), 0);
+    put16(frame, 50, i);
+    a->send(frame);
+    for (std::span<const std::byte> in; !(in = b->peek()).empty(); b->drop()) {
+      Bytes copy(in.begin(), in.end());
+      unsigned n = get16(copy, 50);
+      Bytes right = frame_to(*b->mac(), *a->mac(), 0);
+      put16(right, 50, n);
+      if (copy != right) changed++;
+      came.push_back(n);
+    }
+  }
+  return came;
+}
+
+void a_bad_cable_does_what_it_is_told() {
+  unsigned changed = 0;
+  auto near = [](std::size_t got, double want) {
+    return static_cast<double>(got) > want * 0.6 && static_cast<double>(got) < want * 1.5;
+  };
+  std::vector<unsigned> lost = through("drop:0.1:seed:3", changed);
+  CU_ASSERT(near(2000 - lost.size(), 200) && changed == 0);
+  CU_ASSERT(std::is_sorted(lost.begin(), lost.end()));
+  std::vector<unsigned> twice = through("dup:0.1", changed);
+  CU_ASSERT(near(twice.size() - 2000, 200) && std::is_sorted(twice.begin(), twice.end()));
+  std::vector<unsigned> mixed = through("reorder:0.1", changed);
+  CU_ASSERT(mixed.size() >= 1999);
+  CU_ASSERT(std::set<unsigned>(mixed.begin(), mixed.end()).size() == mixed.size());
+  std::size_t back = 0;
+  for (std::size_t i = 1; i < mixed.size(); i++) back += mixed[i] < mixed[i - 1];
+  CU_ASSERT(near(back, 200));
+  through("corrupt:0.1", changed);
+  CU_ASSERT(near(changed, 180));  // a turned address bit may lead elsewhere
+  CU_ASSERT(through("drop:0.1:seed:3", changed) == lost);
+  CU_ASSERT(through("drop:0.1:seed:4", changed) != lost);
+}
+
+void a_tee_writes_down_both_ways() {
+  Folder f;
+  std::string file = f.name + "/both.pcap";
+  {
+    auto a = f.open(("+tee:" + file).c_str()), b = f.open();
+    a->send(frame_to(*b->mac(), *a->mac(), '1'));
+    b->send(frame_to(*a->mac(), *b->mac(), '2'));
+    CU_ASSERT(taken(*a) == "2");
+  }
+  auto read = make_wire("pcap:" + file);
+  CU_ASSERT(read.ok() && taken(**read) == "12");
+}
+
+constexpr Case cases[] = {
+    {"each port gets the lowest free slot and an address of it",
+     each_port_gets_the_lowest_free_slot_and_an_address_of_it},
+    {"a frame goes to its slot and to nobody else", a_frame_goes_to_its_slot_and_to_nobody_else},
+    {"an unknown address is flooded until it has been seen",
+     an_unknown_address_is_flooded_until_it_has_been_seen},
+    {"what a killed process left is taken over", what_a_killed_process_left_is_taken_over},
+    {"a bad cable does what it is told", a_bad_cable_does_what_it_is_told},
+    {"a tee writes down both ways", a_tee_writes_down_both_ways},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("vhca/wire unix", cases)
