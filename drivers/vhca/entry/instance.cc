@@ -55,6 +55,8 @@ Result<std::unique_ptr<Instance>> Instance::make(const AttachConfig& config,
       std::fprintf(stderr, "kilim-vhca: %s\n", why.c_str());
       return wire.error();
     }
+    // A wire between processes tells them apart: they may be one program with one seed.
+    if (hca_config.wires.empty()) hca_config.mac = (*wire)->mac().value_or(hca_config.mac);
     hca_config.wires.push_back(std::move(*wire));
   }
   hca_config.journal = journal->get();

@@ -6,6 +6,7 @@
 
 #include "vhca/hca/eth_state.hh"
 #include "vhca/hca/journal.hh"
+#include "vhca/hca/roce_port.hh"
 #include "vhca/hca/state.hh"
 #include "vhca/wire/packet.hh"
 #include "vhca/wq/cqe_writer.hh"
@@ -121,6 +122,10 @@ void count(PortCounters& c, Delivered d, std::size_t bytes, bool& first) noexcep
 bool take_frame(HcaState& hca, EthPort& port, uint32_t number) noexcept {
   std::span<const std::byte> frame = port.wire->peek();
   if (frame.empty()) return false;
+  if (roce_take(hca, number, frame)) {
+    port.wire->drop();
+    return true;
+  }
   std::span<Qp* const> queues = port.steering.match(frame);
   bool wait = must_wait(hca, queues);
   port.counters.rx_pauses += wait && !port.paused;

@@ -4,6 +4,7 @@
 
 #include "vhca/hca/eth.hh"
 #include "vhca/hca/journal.hh"
+#include "vhca/hca/roce_port.hh"
 #include "vhca/hca/scheduler.hh"
 #include "vhca/transport/requester.hh"
 #include "vhca/wq/cqe_writer.hh"
@@ -108,6 +109,11 @@ bool run_one(HcaState& h, Qp& qp) noexcept {
 
 std::size_t run_send_queue(HcaState& h, Qp& qp, std::size_t budget) noexcept {
   std::size_t done = 0;
+  if (qp.rc && qp.wait == SqWait::none) {
+    done = roce_run(h, qp, budget, run_one);
+    note_drained(h, qp);
+    return done;
+  }
   // In SQD only the WQE that was under way is brought to its end.
   bool runs = qp.state == QpState::rts || (qp.state == QpState::sqd && qp.retrying);
   while (runs && done < budget && qp.sq.ci != qp.sq.pi) {

@@ -12,6 +12,7 @@
 #include "vhca/hca/journal.hh"
 #include "vhca/hca/modify_qp.hh"
 #include "vhca/hca/objects.hh"
+#include "vhca/hca/roce_port.hh"
 #include "vhca/hca/scheduler.hh"
 #include "vhca/hca/state.hh"
 #include "vhca/wire/wire.hh"
@@ -26,6 +27,7 @@ Result<std::unique_ptr<Hca>> Hca::create(HcaConfig config) {
   if (!dma::install()) return Error{EPERM, "the signal handlers of the guarded copy are refused"};
   auto state = std::make_unique<HcaState>(std::move(config));
   if (int rc = eth_open(*state); rc != 0) return Error{-rc, "the ports cannot be opened"};
+  roce_open(*state);
   return std::unique_ptr<Hca>(new Hca(std::move(state)));
 }
 

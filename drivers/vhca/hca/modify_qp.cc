@@ -7,6 +7,7 @@
 
 #include "vhca/hca/journal.hh"
 #include "vhca/hca/qp_transitions.hh"
+#include "vhca/hca/roce_port.hh"
 #include "vhca/hca/scheduler.hh"
 #include "vhca/wq/qp_error.hh"
 
@@ -110,7 +111,9 @@ int modify_qp(HcaState& h, Qp& qp, const QpAttr& a, uint32_t mask) noexcept {
   if ((mask & qp_mask::path) != 0)
     qp.loopback = port_gid(h.config.mac, 0, own) && own == a.path.dgid;
   if ((mask & qp_mask::en_sqd_async) != 0) qp.attr.en_sqd_async_notify = a.en_sqd_async_notify;
+  QpState from = qp.state;
   if ((mask & qp_mask::state) != 0) enter(h, qp, to);
+  if ((mask & qp_mask::state) != 0) roce_enter(h, qp, from);
   return 0;
 }
 

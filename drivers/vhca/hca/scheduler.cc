@@ -12,6 +12,7 @@
 #include "vhca/hca/eth.hh"
 #include "vhca/hca/exec.hh"
 #include "vhca/hca/journal.hh"
+#include "vhca/hca/roce_port.hh"
 #include "vhca/wq/cqe_writer.hh"
 #include "vhca/wq/qp_error.hh"
 
@@ -76,7 +77,7 @@ std::size_t run_ready(HcaState& h, std::size_t budget) noexcept {
     h.ready.remove(qp);
     done += run_send_queue(h, qp, std::min(slice, budget - done));
     bool more = qp.state == QpState::rts && qp.wait == SqWait::none && qp.sq.ci != qp.sq.pi;
-    if (more) h.ready.push(qp);
+    if (more && (!qp.rc || roce_may_send(qp))) h.ready.push(qp);
     if (done >= slice) h.works.now_ns = clock_ns();
   }
   return done;
@@ -102,6 +103,7 @@ uint64_t clock_ns() noexcept {
 
 void forget_work(HcaState& h, Qp& qp) noexcept {
   h.ready.remove(qp);
+  roce_forget(h, qp);
   std::erase(h.waiting, &qp);
   qp.wait = SqWait::none;
   qp.retrying = false;
@@ -118,14 +120,16 @@ std::size_t run_engine(HcaState& h, std::size_t budget) noexcept {
   h.works.now_ns = clock_ns();
   look_at_doorbells(h);
   if (!h.waiting.empty()) look_at_timers(h);
+  roce_timers(h);
   std::size_t done = run_ready(h, budget);
   if (!h.works.in_error.empty()) done += flush_errors(h, budget);
-  return done + eth_poll_ports(h, budget);
+  done += eth_poll_ports(h, budget);
+  return done + roce_answer(h);
 }
 
 uint64_t next_deadline(const HcaState& h) noexcept {
   if (!h.ready.empty()) return 0;
-  uint64_t deadline = ~uint64_t{0};
+  uint64_t deadline = roce_deadline(h);
   for (const Qp* qp : h.waiting) deadline = std::min(deadline, qp->retry_at_ns);
   for (const Qp* qp = h.works.in_error.front(); qp != nullptr; qp = ErrorList::after(*qp)) {
     if (!qp->broken) return std::min(deadline, clock_ns() + error_look_ns);

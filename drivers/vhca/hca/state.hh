@@ -25,6 +25,12 @@ struct EthStateDeleter {
   void operator()(EthState*) const noexcept;
 };
 
+// The RC protocol on the wire: transport/roce_link.hh.
+struct RoceLink;
+struct RoceLinkDeleter {
+  void operator()(RoceLink*) const noexcept;
+};
+
 struct Pd {
   uint32_t users = 0;  // queues; keys are counted by the key table
 };
@@ -43,6 +49,7 @@ struct HcaState {
   UarSet uars;
   Works works;
   std::unique_ptr<EthState, EthStateDeleter> eth;
+  std::unique_ptr<RoceLink, RoceLinkDeleter> roce;
 
   ReadyList ready;           // queues with work
   std::vector<Qp*> waiting;  // for RNR and timeouts; create_qp reserves room for every queue

@@ -5,10 +5,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "kilim/base/ident.hh"
 #include "vhca/hca/spec.hh"
 #include "vhca/wq/cq.hh"
+#include "vhca/wq/rc_wire.hh"
 
 namespace kilim::vhca {
 
@@ -64,6 +66,11 @@ struct Qp {
   // The engine's lists (wq/qp_list.hh): queues with work, queues in ERR.
   QpLink ready;
   QpLink in_error;
+
+  // An RC queue whose peer is on the wire, and its places on the protocol's lists.
+  std::unique_ptr<RcWire> rc;
+  QpLink timed;
+  QpLink answering;
 };
 
 }  // namespace kilim::vhca

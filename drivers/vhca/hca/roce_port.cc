@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The engine's side of the RC protocol. Adapter's lock held.
+#include "vhca/hca/roce_port.hh"
+
+#include <algorithm>
+#include <cstring>
+
+#include "vhca/hca/eth_state.hh"
+#include "vhca/hca/journal.hh"
+#include "vhca/hca/scheduler.hh"
+#include "vhca/transport/completer_wire.hh"
+#include "vhca/transport/requester_wire.hh"
+#include "vhca/transport/responder_wire.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+constexpr uint32_t longest_payload = 4096;
+constexpr uint64_t full_wire_ns = 10'000;
+
+bool for_us(const HcaState& h, std::span<const std::byte> frame) noexcept {
+  return frame.size() >= 6 && std::memcmp(frame.data(), h.config.mac.data(), 6) == 0;
+}
+
+}  // namespace
+
+void RoceLinkDeleter::operator()(RoceLink* link) const noexcept {
+  delete link;
+}
+
+void roce_open(HcaState& h) {
+  h.roce.reset(new RoceLink);
+  h.roce->works = &h.works;
+  h.roce->ready = &h.ready;
+  h.roce->mac = h.config.mac;
+  for (const EthPort& port : h.eth->ports) h.roce->wires.push_back(port.wire);
+  h.roce->frame.resize(longest_payload + roce_overhead);
+}
+
+void roce_enter(HcaState& h, Qp& qp, QpState from) {
+  if (qp.state == QpState::reset || qp.state == QpState::init) qp.rc.reset();
+  if (qp.type != QpType::rc || qp.loopback || h.roce->wire_of(qp) == nullptr) return;
+  if (qp.state == QpState::rtr && from == QpState::init) {
+    qp.rc = std::make_unique<RcWire>();
+    qp.rc->expected_psn = qp.attr.rq_psn & roce::psn_mask;
+  }
+  if (qp.state == QpState::rts && from == QpState::rtr && qp.rc) start_requester(qp);
+}
+
+void roce_forget(HcaState& h, Qp& qp) noexcept {
+  h.roce->timed.remove(qp);
+  h.roce->answering.remove(qp);
+  if (qp.rc) qp.rc->count = 0;
+}
+
+std::size_t roce_run(HcaState& h, Qp& qp, std::size_t budget,
+                     bool (*run_here)(HcaState&, Qp&)) noexcept {
+  std::size_t done = 0;
+  qp.rc->idle = false;
+  for (; done < budget; done++) {
+    RequesterStep step = send_next(*h.roce, qp);
+    if (step == RequesterStep::sent) continue;
+    bool goes_on = step == RequesterStep::local && run_here(h, qp);
+    if (step == RequesterStep::local) after_local(qp);
+    if (goes_on) continue;
+    qp.rc->idle = true;
+    break;
+  }
+  return done;
+}
+
+bool roce_may_send(const Qp& qp) noexcept {
+  return !qp.rc->idle;
+}
+
+bool roce_take(HcaState& h, uint32_t port, std::span<const std::byte> frame) noexcept {
+  if (!for_us(h, frame)) return false;
+  RocePacket p;
+  RoceParse parsed = parse_roce(frame, p);
+  if (parsed == RoceParse::not_roce) return false;
+  auto bytes = static_cast<uint32_t>(frame.size());
+  Qp* qp = parsed == RoceParse::ok ? h.qps.at(p.dest_qpn) : nullptr;
+  if (qp == nullptr || !qp->rc || p.sgid != qp->attr.path.dgid) {
+    h.works.journal->frame_drop(
+        port, bytes, parsed == RoceParse::ok ? "no queue for it" : "a malformed RoCE packet");
+    return true;
+  }
+  if ((p.flags & roce::flag::response) != 0)
+    take_response(*h.roce, *qp, p);
+  else
+    take_request(*h.roce, *qp, p);
+  note_drained(h, *qp);
+  return true;
+}
+
+void roce_timers(HcaState& h) noexcept {
+  RoceLink& link = *h.roce;
+  for (Qp* qp = link.timed.front(); qp != nullptr;) {
+    Qp* next = link.timed.after(*qp);
+    RcWire* w = qp->rc.get();
+    bool runs = qp->state == QpState::rts || qp->state == QpState::sqd;
+    if (w != nullptr && runs) look_at_clock(link, *qp);
+    runs = qp->state == QpState::rts || qp->state == QpState::sqd;
+    if (w == nullptr || !runs || (w->deadline_ns == 0 && w->pause_until_ns == 0))
+      link.timed.remove(*qp);
+    qp = next;
+  }
+}
+
+std::size_t roce_answer(HcaState& h) noexcept {
+  RoceLink& link = *h.roce;
+  std::size_t done = 0;
+  for (Qp* qp = link.answering.front(); qp != nullptr;) {
+    Qp* next = link.answering.after(*qp);
+    if (!qp->rc || send_owed(link, *qp)) {
+      link.answering.remove(*qp);
+      done++;
+    }
+    qp = next;
+  }
+  return done;
+}
+
+uint64_t roce_deadline(const HcaState& h) noexcept {
+  uint64_t deadline = ~uint64_t{0};
+  for (const Qp* qp = h.roce->timed.front(); qp != nullptr; qp = h.roce->timed.after(*qp)) {
+    if (!qp->rc) continue;
+    if (qp->rc->deadline_ns != 0) deadline = std::min(deadline, qp->rc->deadline_ns);
+    if (qp->rc->pause_until_ns != 0) deadline = std::min(deadline, qp->rc->pause_until_ns);
+  }
+  if (!h.roce->answering.empty()) deadline = std::min(deadline, h.works.now_ns + full_wire_ns);
+  return deadline;
+}
+
+}  // namespace kilim::vhca

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Acknowledgements and answers. Adapter's lock held. Never allocates.
+#include "vhca/transport/completer_wire.hh"
+
+#include <algorithm>
+
+#include "vhca/hca/journal.hh"
+#include "vhca/transport/requester.hh"
+#include "vhca/transport/requester_wire.hh"
+#include "vhca/wq/cqe_writer.hh"
+#include "vhca/wq/qp_error.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+using prm::Syndrome;
+
+bool runs(const Qp& qp) noexcept {
+  return qp.state == QpState::rts || qp.state == QpState::sqd;
+}
+
+// The oldest message is done.
+void complete_oldest(RoceLink& link, Qp& qp) noexcept {
+  RcWire& w = *qp.rc;
+  RcMessage m = w.at(0);
+  w.head = (w.head + 1) % RcWire::messages;
+  w.count--;
+  w.answers_open = static_cast<uint8_t>(w.answers_open - m.answered());
+  w.una_psn = roce::psn_add(m.first_psn, m.packets);
+  qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + m.wqebbs);
+  qp.retrying = w.count > 0;
+  auto bytes = static_cast<uint32_t>(m.answered() ? m.bytes : 0);
+  if (m.signaled && !complete_send(*link.works, qp, m.opcode, m.sq_index, bytes))
+    fatal_qp(*link.works, qp, "the CQ of a send queue is in error");
+}
+
+// All before `psn` has arrived there. False: an answer before it is missing.
+bool acknowledge(RoceLink& link, Qp& qp, uint32_t psn) noexcept {
+  RcWire& w = *qp.rc;
+  uint32_t before = w.una_psn;
+  while (runs(qp) && w.count > 0 && !w.at(0).answered()) {
+    uint32_t end = roce::psn_add(w.at(0).first_psn, w.at(0).packets);
+    if (roce::psn_diff(psn, end) < 0) {
+      if (roce::psn_diff(psn, w.una_psn) > 0) w.una_psn = psn;
+      break;
+    }
+    complete_oldest(link, qp);
+  }
+  if (w.una_psn != before) note_progress(link, qp);
+  if (roce::psn_diff(w.una_psn, w.send_psn) > 0) w.send_psn = w.una_psn;
+  return w.count == 0 || roce::psn_diff(psn, w.una_psn) <= 0;
+}
+
+void take_rnr(RoceLink& link, Qp& qp, uint8_t timer) noexcept {
+  RcWire& w = *qp.rc;
+  if (w.rnr_left == 0) return fail_oldest(link, qp, Syndrome::rnr_retry_exc, "receiver not ready");
+  if (w.rnr_left != 7) w.rnr_left--;
+  uint64_t wait = rnr_timer_ns(timer);
+  w.pause_until_ns = link.works->now_ns + wait;
+  if (w.deadline_ns != 0) w.deadline_ns = w.pause_until_ns + timeout_ns(qp.attr.timeout);
+  w.send_psn = w.una_psn;
+  link.timed.push(qp);
+}
+
+void take_nak(RoceLink& link, Qp& qp, uint8_t code) noexcept {
+  using roce::aeth::Nak;
+  switch (static_cast<Nak>(code)) {
+    case Nak::sequence:
+      return go_back(link, qp, false);
+    case Nak::invalid_request:
+      return fail_oldest(link, qp, Syndrome::remote_inval_req, "the peer refused the request");
+    case Nak::remote_access:
+      return fail_oldest(link, qp, Syndrome::remote_access, "the peer refused the access");
+    case Nak::remote_op:
+      return fail_oldest(link, qp, Syndrome::remote_op, "the peer could not do it");
+  }
+}
+
+void take_acknowledge(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
+  bool ack = p.ack_kind == roce::aeth::ack;
+  bool all = acknowledge(link, qp, ack ? roce::psn_add(p.psn, 1) : p.psn);
+  if (!runs(qp)) return;
+  if (!all) return go_back(link, qp, false);
+  if (ack || qp.rc->count == 0 || p.psn != qp.rc->una_psn) return;
+  if (p.ack_kind == roce::aeth::rnr) return take_rnr(link, qp, p.ack_value);
+  if (p.ack_kind == roce::aeth::nak) take_nak(link, qp, p.ack_value);
+}
+
+// Bytes of an answer go to the message's own memory; false: refused, the queue is in error.
+bool scatter(RoceLink& link, Qp& qp, const RcMessage& m, uint64_t offset,
+             std::span<const std::byte> bytes) noexcept {
+  MessageData data;
+  SubList part;
+  if (!reread(link, qp, m, data)) return false;
+  if (bytes.empty()) return true;
+  bool whole = cut_list({data.data.segments.data(), data.data.count}, offset, bytes.size(), part);
+  SegmentList to{{part.segments, part.count}, {qp.spec.pd, qp.qpn.value(), prm::mkey::local_write}};
+  Transfer t;
+  if (whole) t = scatter_bytes(link.works->translator, bytes.data(), bytes.size(), to);
+  if (whole && t.ok()) {
+    link.works->journal->translated(part.segments[0].key, t.pieces, bytes.size());
+    return true;
+  }
+  fail_oldest(link, qp, Syndrome::local_prot, deny_name(t.target));
+  return false;
+}
+
+void take_answer(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
+  RcWire& w = *qp.rc;
+  acknowledge(link, qp, p.psn);
+  if (!runs(qp) || w.count == 0) return;
+  if (p.psn != w.una_psn || !w.at(0).answered()) return go_back(link, qp, false);
+  RcMessage m = w.at(0);
+  bool atomic = p.op == roce::Op::atomic_acknowledge;
+  if (atomic != (m.kind == RcMessage::Kind::atomic))
+    return fail_oldest(link, qp, Syndrome::bad_resp, "an answer of another kind");
+  uint32_t mtu = mtu_bytes(qp);
+  auto index = static_cast<uint32_t>(roce::psn_diff(p.psn, m.first_psn));
+  uint64_t offset = uint64_t{index} * mtu;
+  std::span<const std::byte> bytes = p.payload;
+  if (atomic) bytes = std::as_bytes(std::span(&p.original, 1));
+  if (bytes.size() != (atomic ? 8 : std::min<uint64_t>(mtu, m.bytes - offset)))
+    return fail_oldest(link, qp, Syndrome::bad_resp, "an answer of another length");
+  if (!scatter(link, qp, m, offset, bytes)) return;
+  w.una_psn = roce::psn_add(w.una_psn, 1);
+  if (index + 1 == m.packets) complete_oldest(link, qp);
+  note_progress(link, qp);
+  if (roce::psn_diff(w.una_psn, w.send_psn) > 0) w.send_psn = w.una_psn;
+}
+
+}  // namespace
+
+void take_response(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
+  RcWire& w = *qp.rc;
+  if (!runs(qp) || w.count == 0) return;
+  // Old ones that come late or twice, and those for what was never sent.
+  if (roce::psn_diff(p.psn, w.una_psn) < 0 || roce::psn_diff(p.psn, w.sent_psn) >= 0) return;
+  if (p.op == roce::Op::acknowledge)
+    take_acknowledge(link, qp, p);
+  else
+    take_answer(link, qp, p);
+  if (runs(qp)) link.ready->push(qp);
+}
+
+}  // namespace kilim::vhca

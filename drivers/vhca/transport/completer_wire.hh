@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// InfiniBand Architecture Specification: "Reliable Connection", what a requester does with
+// acknowledgements and answers. Adapter's lock held. Never allocates. Packets are untrusted.
+#pragma once
+
+#include "vhca/transport/roce_link.hh"
+
+namespace kilim::vhca {
+
+void take_response(RoceLink&, Qp&, const RocePacket&) noexcept;
+
+}  // namespace kilim::vhca

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Requester of an RC queue whose peer is on the wire. Adapter's lock held. Never allocates.
+#include "vhca/transport/requester_wire.hh"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kilim/prm/data_seg.hh"
+#include "vhca/hca/journal.hh"
+#include "vhca/transport/requester.hh"
+#include "vhca/wq/qp_error.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+using prm::Opcode;
+using prm::Syndrome;
+using roce::Op;
+using Kind = RcMessage::Kind;
+
+constexpr int32_t window_packets = 128;
+constexpr uint32_t ack_every = 16;
+constexpr uint64_t full_wire_ns = 10'000;
+
+struct RequestRow {
+  Opcode op;
+  Kind kind;
+  Op first, middle, last, only;
+};
+// clang-format off
+constexpr RequestRow request_rows[] = {
+    {Opcode::send,           Kind::send,   Op::send_first,   Op::send_middle,  Op::send_last,       Op::send_only},
+    {Opcode::send_imm,       Kind::send,   Op::send_first,   Op::send_middle,  Op::send_last_imm,   Op::send_only_imm},
+    {Opcode::send_inval,     Kind::send,   Op::send_first,   Op::send_middle,  Op::send_last_inval, Op::send_only_inval},
+    {Opcode::rdma_write,     Kind::write,  Op::write_first,  Op::write_middle, Op::write_last,      Op::write_only},
+    {Opcode::rdma_write_imm, Kind::write,  Op::write_first,  Op::write_middle, Op::write_last_imm,  Op::write_only_imm},
+    {Opcode::rdma_read,      Kind::read,   Op::read_request, Op::read_request, Op::read_request,    Op::read_request},
+    {Opcode::atomic_cs,      Kind::atomic, Op::compare_swap, Op::compare_swap, Op::compare_swap,    Op::compare_swap},
+    {Opcode::atomic_fa,      Kind::atomic, Op::fetch_add,    Op::fetch_add,    Op::fetch_add,       Op::fetch_add},
+};
+// clang-format on
+
+const RequestRow* row_of(uint8_t opcode) noexcept {
+  for (const RequestRow& row : request_rows) {
+    if (static_cast<uint8_t>(row.op) == opcode) return &row;
+  }
+  return nullptr;
+}
+
+// The WQE that begins at basic block `at` of the ring.
+Decode decode_at(Qp& qp, uint16_t at, SendWqe& wqe) noexcept {
+  uint16_t oldest = qp.sq.ci;
+  qp.sq.ci = at;
+  Decode d = decode_send(qp, wqe);
+  qp.sq.ci = oldest;
+  return d;
+}
+
+bool read_segments(const SendWqe& wqe, Kind kind, MessageData& m) noexcept {
+  std::span<const std::byte> body = wqe.body();
+  std::size_t at = 0;
+  if (kind != Kind::send) {
+    prm::RaddrSeg raddr;
+    if (body.size() < sizeof(raddr)) return false;
+    std::memcpy(&raddr, body.data(), sizeof(raddr));
+    m.remote_addr = raddr.raddr.host();
+    m.rkey = raddr.rkey.host();
+    at = sizeof(raddr);
+  }
+  if (kind == Kind::atomic) {
+    prm::AtomicSeg atomic;
+    if (body.size() < at + sizeof(atomic)) return false;
+    std::memcpy(&atomic, body.data() + at, sizeof(atomic));
+    m.swap_add = atomic.swap_add.host();
+    m.compare = atomic.compare.host();
+    at += sizeof(atomic);
+  }
+  return decode_data(body, at, m.data);
+}
+
+bool writes_here(Kind kind) noexcept {
+  return kind == Kind::read || kind == Kind::atomic;
+}
+
+Access right_of(const Qp& qp, Kind kind) noexcept {
+  return {qp.spec.pd, qp.qpn.value(),
+          writes_here(kind) ? prm::mkey::local_write : prm::mkey::local_read};
+}
+
+// What the queue's own side objects to, exec_rc() finds as well and fails the WQE with.
+bool sendable(RoceLink& link, const Qp& qp, const RequestRow& row, MessageData& m,
+              uint64_t& bytes) noexcept {
+  if (!read_segments(link.wqe, row.kind, m)) return false;
+  bytes = row.kind == Kind::atomic ? 8 : m.data.total;
+  if (m.data.total > max_message_bytes || m.data.total < bytes) return false;
+  bool inlined = std::any_of(m.data.segments.begin(), m.data.segments.begin() + m.data.count,
+                             [](const Segment& s) { return s.immediate; });
+  if (writes_here(row.kind) && (inlined || qp.attr.max_rd_atomic == 0)) return false;
+  uint32_t bad_key = 0;
+  SegmentList list{{m.data.segments.data(), m.data.count}, right_of(qp, row.kind)};
+  return check_list(link.works->translator, list, bytes, bad_key) == Deny::none;
+}
+
+// Takes the next WQE off the ring as a message.
+RequesterStep take_message(RoceLink& link, Qp& qp) noexcept {
+  RcWire& w = *qp.rc;
+  if (qp.state != QpState::rts || w.next_ci == qp.sq.pi || w.count == RcWire::messages)
+    return RequesterStep::idle;
+  SendWqe& wqe = link.wqe;
+  const RequestRow* row = nullptr;
+  MessageData data;
+  uint64_t bytes = 0;
+  if (decode_at(qp, w.next_ci, wqe) == Decode::ok) row = row_of(wqe.opcode);
+  if (row == nullptr || !sendable(link, qp, *row, data, bytes))
+    return w.count == 0 ? RequesterStep::local : RequesterStep::idle;
+  bool fenced = (wqe.fm_ce_se >> 5) != 0;
+  if (fenced && w.answers_open > 0) return RequesterStep::idle;
+  if (writes_here(row->kind) && w.answers_open >= qp.attr.max_rd_atomic) return RequesterStep::idle;
+  link.works->journal->wqe(qp.qpn, wqe.index, wqe.opcode, static_cast<uint8_t>(wqe.ds));
+  RcMessage& m = w.at(w.count);
+  m = {row->kind,
+       wqe.signaled(),
+       wqe.opcode,
+       wqe.index,
+       wqe.wqebbs,
+       w.new_psn,
+       packets_of(bytes, mtu_bytes(qp)),
+       bytes};
+  if (w.count++ == 0) note_progress(link, qp);
+  w.answers_open = static_cast<uint8_t>(w.answers_open + m.answered());
+  w.new_psn = roce::psn_add(w.new_psn, m.packets);
+  w.next_ci = static_cast<uint16_t>(w.next_ci + wqe.wqebbs);
+  qp.retrying = true;  // something is under way
+  return RequesterStep::sent;
+}
+
+RcMessage& message_of(RcWire& w, uint32_t psn) noexcept {
+  for (uint32_t i = 0; i + 1 < w.count; i++) {
+    RcMessage& m = w.at(i);
+    if (roce::psn_diff(psn, roce::psn_add(m.first_psn, m.packets)) < 0) return m;
+  }
+  return w.at(w.count - 1);
+}
+
+Op op_of(const RequestRow& row, uint32_t packet, uint32_t packets) noexcept {
+  if (packets == 1) return row.only;
+  if (packet == 0) return row.first;
+  return packet + 1 == packets ? row.last : row.middle;
+}
+
+void pause(RoceLink& link, Qp& qp, uint64_t ns) noexcept {
+  qp.rc->pause_until_ns = link.works->now_ns + ns;
+  link.timed.push(qp);
+}
+
+// The packet at send_psn. A READ asks for all that is still to come in one packet.
+RequesterStep send_packet_of(RoceLink& link, Qp& qp, const RcMessage& m) noexcept {
+  RcWire& w = *qp.rc;
+  MessageData data;
+  if (!reread(link, qp, m, data)) return RequesterStep::down;
+  const RequestRow& row = *row_of(m.opcode);
+  uint32_t mtu = mtu_bytes(qp);
+  auto index = static_cast<uint32_t>(roce::psn_diff(w.send_psn, m.first_psn));
+  uint64_t offset = uint64_t{index} * mtu;
+  uint64_t bytes = m.answered() ? 0 : std::min<uint64_t>(mtu, m.bytes - offset);
+  bool last = m.answered() || index + 1 == m.packets;
+  RocePacket p;
+  p.op = op_of(row, index, m.packets);
+  p.flags = roce::op_row(static_cast<uint8_t>(p.op))->flags;
+  p.psn = w.send_psn;
+  p.ack_request = last || index % ack_every == ack_every - 1;
+  p.solicited = last && link.wqe.solicited();
+  p.va = data.remote_addr + (m.kind == Kind::read ? offset : 0);
+  p.rkey = data.rkey;
+  p.length = static_cast<uint32_t>(m.kind == Kind::read ? m.bytes - offset : m.bytes);
+  p.swap_add = data.swap_add;
+  p.compare = data.compare;
+  p.imm_raw = link.wqe.imm_raw;
+  SubList part;
+  bool whole = cut_list({data.data.segments.data(), data.data.count}, offset, bytes, part);
+  SegmentList from{{part.segments, part.count}, right_of(qp, m.kind)};
+  if (bytes > 0 &&
+      (!whole ||
+       !gather_bytes(link.works->translator, from, payload_place(link, p.flags), bytes).ok())) {
+    fatal_qp(*link.works, qp, "the memory of a message under way is gone");
+    return RequesterStep::down;
+  }
+  if (!send_packet(link, qp, p, bytes)) {
+    pause(link, qp, full_wire_ns);
+    return RequesterStep::idle;
+  }
+  w.send_psn = m.answered() ? roce::psn_add(m.first_psn, m.packets) : roce::psn_add(w.send_psn, 1);
+  if (roce::psn_diff(w.send_psn, w.sent_psn) > 0) w.sent_psn = w.send_psn;
+  return RequesterStep::sent;
+}
+
+}  // namespace
+
+bool reread(RoceLink& link, Qp& qp, const RcMessage& m, MessageData& data) noexcept {
+  bool ok = decode_at(qp, m.sq_index, link.wqe) == Decode::ok && link.wqe.opcode == m.opcode &&
+            read_segments(link.wqe, m.kind, data) && data.data.total >= m.bytes;
+  if (!ok) fatal_qp(*link.works, qp, "a WQE under way has changed");
+  return ok;
+}
+
+void after_local(Qp& qp) noexcept {
+  qp.rc->next_ci = qp.sq.ci;
+}
+
+void start_requester(Qp& qp) noexcept {
+  RcWire& w = *qp.rc;
+  w.una_psn = w.send_psn = w.new_psn = w.sent_psn = qp.attr.sq_psn & roce::psn_mask;
+  w.next_ci = qp.sq.ci;
+  w.head = w.count = 0;
+  w.answers_open = 0;
+}
+
+RequesterStep send_next(RoceLink& link, Qp& qp) noexcept {
+  RcWire& w = *qp.rc;
+  bool runs = qp.state == QpState::rts || (qp.state == QpState::sqd && w.count > 0);
+  if (!runs) return RequesterStep::down;
+  if (w.pause_until_ns != 0 || roce::psn_diff(w.send_psn, w.una_psn) >= window_packets)
+    return RequesterStep::idle;
+  if (w.send_psn == w.new_psn) {
+    RequesterStep taken = take_message(link, qp);
+    if (taken != RequesterStep::sent) return taken;
+  }
+  return send_packet_of(link, qp, message_of(w, w.send_psn));
+}
+
+void note_progress(RoceLink& link, Qp& qp) noexcept {
+  RcWire& w = *qp.rc;
+  w.retry_left = qp.attr.retry_cnt;
+  w.rnr_left = qp.attr.rnr_retry;
+  w.went_back = false;
+  bool timer = w.count > 0 && qp.attr.timeout != 0;
+  w.deadline_ns = timer ? link.works->now_ns + timeout_ns(qp.attr.timeout) : 0;
+  if (timer) link.timed.push(qp);
+}
+
+void go_back(RoceLink& link, Qp& qp, bool counts) noexcept {
+  RcWire& w = *qp.rc;
+  if (w.went_back && !counts) return;
+  w.went_back = true;
+  w.send_psn = w.una_psn;
+  link.ready->push(qp);
+}
+
+void fail_oldest(RoceLink& link, Qp& qp, Syndrome syndrome, const char* why) noexcept {
+  RcWire& w = *qp.rc;
+  SendWqe& wqe = link.wqe;
+  if (decode_at(qp, w.at(0).sq_index, wqe) != Decode::ok)
+    return fatal_qp(*link.works, qp, "a WQE under way has changed");
+  w.count = 0;
+  qp.retrying = false;
+  fail_send(*link.works, qp, wqe, syndrome, why);
+}
+
+void look_at_clock(RoceLink& link, Qp& qp) noexcept {
+  RcWire& w = *qp.rc;
+  uint64_t now = link.works->now_ns;
+  if (w.pause_until_ns != 0 && w.pause_until_ns <= now) {
+    w.pause_until_ns = 0;
+    link.ready->push(qp);
+  }
+  if (w.deadline_ns == 0 || w.deadline_ns > now || w.count == 0) return;
+  if (w.retry_left == 0)
+    return fail_oldest(link, qp, Syndrome::transport_retry_exc, "the peer does not answer");
+  w.retry_left--;
+  w.deadline_ns = now + timeout_ns(qp.attr.timeout);
+  go_back(link, qp, true);
+}
+
+}  // namespace kilim::vhca

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// InfiniBand Architecture Specification: "Reliable Connection", requester. Turns send WQEs into
+// packets, keeps what is under way, goes back and gives up. Adapter's lock held. Never allocates.
+#pragma once
+
+#include "kilim/prm/syndrome.hh"
+#include "vhca/transport/roce_link.hh"
+
+namespace kilim::vhca {
+
+enum class RequesterStep : uint8_t {
+  sent,   // a packet went out; there may be more
+  idle,   // nothing to send now
+  local,  // the next WQE is no request for the peer and nothing is under way: execute it here
+  down,   // the queue has left its state
+};
+RequesterStep send_next(RoceLink&, Qp&) noexcept;
+
+// A WQE was executed here: the next one follows it.
+void after_local(Qp&) noexcept;
+
+// The queue enters RTS: sequence numbers from its attributes.
+void start_requester(Qp&) noexcept;
+// Progress was made: patience is full again, the timer runs anew.
+void note_progress(RoceLink&, Qp&) noexcept;
+// Sends again from the oldest packet that is not acknowledged, once until there is progress.
+void go_back(RoceLink&, Qp&, bool counts) noexcept;
+// The oldest message fails.
+void fail_oldest(RoceLink&, Qp&, prm::Syndrome, const char* why) noexcept;
+// Timers that have run out.
+void look_at_clock(RoceLink&, Qp&) noexcept;
+
+// The WQE of a message, read again into link.wqe: its data list. False: it has changed, and the
+// queue is in error now.
+struct MessageData {
+  uint64_t remote_addr = 0, swap_add = 0, compare = 0;
+  uint32_t rkey = 0;
+  DataList data;
+};
+bool reread(RoceLink&, Qp&, const RcMessage&, MessageData&) noexcept;
+
+}  // namespace kilim::vhca

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the RC protocol needs around it: the ports' wires, one place to put a frame together, the
+// queue pairs that wait for a timer or owe an answer. Owner: the adapter; its lock held.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "vhca/transport/roce_frame.hh"
+#include "vhca/wire/wire.hh"
+#include "vhca/wq/qp.hh"
+#include "vhca/wq/qp_list.hh"
+#include "vhca/wq/recv.hh"
+#include "vhca/wq/sq_decode.hh"
+#include "vhca/wq/works.hh"
+
+namespace kilim::vhca {
+
+struct RoceLink {
+  Works* works = nullptr;
+  ReadyList* ready = nullptr;
+  std::vector<Wire*> wires;  // by port; null: nothing is plugged in
+  Mac mac{};
+  QpList<&Qp::timed> timed;
+  QpList<&Qp::answering> answering;
+  std::vector<std::byte> frame;
+  SendWqe wqe;   // of the message in hand
+  RecvWqe recv;  // the receive WQE in hand
+
+  [[nodiscard]] Wire* wire_of(const Qp& qp) const noexcept {
+    std::size_t i = qp.attr.port == 0 ? 0 : qp.attr.port - 1u;
+    return i < wires.size() ? wires[i] : nullptr;
+  }
+};
+
+inline uint32_t mtu_bytes(const Qp& qp) noexcept {
+  uint32_t code = qp.attr.path_mtu;
+  return 128u << (code < 1 ? 1 : code > 5 ? 5 : code);
+}
+constexpr uint32_t packets_of(uint64_t bytes, uint32_t mtu) noexcept {
+  return bytes == 0 ? 1 : static_cast<uint32_t>((bytes + mtu - 1) / mtu);
+}
+
+// Where the payload of the next frame is to be put.
+std::byte* payload_place(RoceLink&, uint16_t flags) noexcept;
+// Sends the packet with `bytes` in its payload's place; false: the wire is full. What a wire
+// refuses for its length counts as lost.
+bool send_packet(RoceLink&, const Qp&, RocePacket&, std::size_t bytes) noexcept;
+
+// The part of a list behind its first `skip` bytes, `bytes` long; false: it ends before.
+struct SubList {
+  uint32_t count = 0;
+  Segment segments[64];
+};
+bool cut_list(std::span<const Segment> list, uint64_t skip, uint64_t bytes, SubList&) noexcept;
+
+}  // namespace kilim::vhca
