@@ -15,13 +15,11 @@
 #include "kilim/prm/mkc.hh"
 #include "vhca/hca/modify_qp.hh"
 #include "vhca/hca/state.hh"
-#include "vhca/wire/wire.hh"
+#include "vhca/wire/make.hh"
 
 namespace kilim::vhca::test {
 
 namespace {
-
-constexpr Mac test_mac = {0x02, 0x4b, 0x69, 0x6c, 0x69, 0x6d};
 
 [[noreturn]] void stop(const char* what) {
   std::fprintf(stderr, "rig: %s\n", what);
@@ -221,7 +219,12 @@ Rig::Rig(const RigShape& shape)
   HcaConfig config;
   config.name = "vhca0";
   config.profile = shape.profile;
-  config.mac = test_mac;
+  config.mac = shape.mac;
+  if (!shape.wire.empty()) {
+    Result<std::unique_ptr<Wire>> wire = make_wire(shape.wire);
+    if (!wire) stop(wire.error().what);
+    config.wires.push_back(std::move(*wire));
+  }
   config.seed = shape.seed;
   config.journal = &journal;
   config.defect_klm_address = shape.defect;

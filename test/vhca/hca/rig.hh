@@ -142,6 +142,8 @@ class TestQp {
   Qpn qpn;
 };
 
+inline constexpr Mac test_mac = {0x02, 0x4b, 0x69, 0x6c, 0x69, 0x6d};
+
 struct RigShape {
   uint32_t cq_entries = 256, cqe_bytes = 64;
   QueueShape a, b;
@@ -149,6 +151,8 @@ struct RigShape {
   uint64_t defect = 0;
   Profile profile{};
   bool connect = true;
+  Mac mac = test_mac;
+  std::string wire;  // a spec; empty: none
 };
 
 // Two connected RC queues of one adapter with a CQ each, one protection domain.
