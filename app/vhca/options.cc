@@ -3,12 +3,19 @@
 
 #include "options.hh"
 
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <string>
 #include <string_view>
 #include <system_error>
+#include <vector>
+
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "vhca/hca/profile.hh"
 #include "vhca/wire/make.hh"
@@ -36,7 +43,11 @@ constexpr const char* help_text =
     "                     udp:HOST:PORT:HOST:PORT  from our address to a neighbour's\n"
     "                   then, each a part of SPEC: +tee:FILE and\n"
     "                   +fault:drop:0.01:dup:0.01:reorder:0.01:corrupt:0.01:seed:7\n"
-    "                   without: loopback between the queue pairs of one process\n"
+    "                   without: unix:DIR with DIR 'kilim' under XDG_RUNTIME_DIR or, where that is "
+    "not set,\n"
+    "                     'kilim-UID' under /tmp: all processes of the user find each other\n"
+    "  --mac ADDRESS    of the first device's port; the next ones' follow. Without: as the wire "
+    "says\n"
     "  --seed N         numbers of keys and queues, and addresses, follow from it (0)\n"
     "  --journal FILE   append a line for each thing that an adapter does; JSON if FILE ends in "
     ".json\n"
@@ -94,6 +105,33 @@ bool set_journal(Options& o, std::string_view value) {
   return true;
 }
 
+bool set_mac(Options& o, std::string_view value) {
+  o.launch.attach.mac = value;
+  return vhca::parse_mac(value).has_value() ||
+         refuse("--mac", value, "an address of one station is needed, like 02:4b:4c:00:00:01");
+}
+
+// A wire for each device that has none: a switch that the user's processes share. The folder is
+// this user's alone, whoever made it.
+bool set_default_wires(Options& o) {
+  std::vector<std::string>& wires = o.launch.attach.wires;
+  if (wires.size() == o.launch.devices) return true;
+  const char* base = ::getenv("XDG_RUNTIME_DIR");
+  const std::string folder = base != nullptr && *base == '/'
+                                 ? std::string(base) + "/kilim"
+                                 : "/tmp/kilim-" + std::to_string(::getuid());
+  if (folder.find_first_of(",=+") != std::string::npos)
+    return refuse("XDG_RUNTIME_DIR", folder, "a wire's folder has no ',', '=' or '+' in it");
+  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
+    return refuse("--wire unix", folder, "the folder cannot be made; name a wire");
+  struct stat st;
+  if (::lstat(folder.c_str(), &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != ::getuid() ||
+      (st.st_mode & 022) != 0)
+    return refuse("--wire unix", folder, "this is no folder that only this user writes to");
+  wires.resize(o.launch.devices, "unix:" + folder);
+  return true;
+}
+
 bool set_sysfs(Options& o, std::string_view value) {
   o.mount = value == "mount";
   return o.mount || value == "env" || refuse("--sysfs", value, "env or mount is needed");
@@ -112,6 +150,7 @@ constexpr Option table[] = {
     {"--name", set_name},
     {"--profile", set_profile},
     {"--wire", set_wire},
+    {"--mac", set_mac},
     {"--seed",
      [](Options& o, std::string_view v) {
        return parse_number<uint64_t>("--seed", v, 0, UINT64_MAX, o.launch.attach.seed);
@@ -164,6 +203,7 @@ std::optional<Options> parse(int argc, char** argv) {
     std::fprintf(stderr, "kilim-vhca: a command is needed; see --help\n");
     return std::nullopt;
   }
+  if (!set_default_wires(o)) return std::nullopt;
   o.command = argv + i;
   return o;
 }

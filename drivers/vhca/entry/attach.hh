@@ -27,6 +27,8 @@ struct AttachConfig {
   std::string name = "vhca0";  // as ibv_get_device_name() will give it; 1 to 32 of [A-Za-z0-9_.-]
   std::string profile = "cx6dx";   // see profile.hh
   std::vector<std::string> wires;  // wire specs, one a port; none: loopback only
+  std::string
+      mac;  // of port 1, "02:4b:4c:00:00:01"; empty: the wire's, else it follows from name and seed
   uint64_t seed = 0;
   std::string journal;  // a file to which every event is written; empty: counts only
   Progress progress = Progress::poller;

@@ -4,6 +4,7 @@
 #include "vhca/entry/config.hh"
 
 #include <charconv>
+#include <cstdio>
 #include <cstdlib>
 
 #include <sys/sysmacros.h>
@@ -69,7 +70,21 @@ bool name_is_valid(std::string_view name) noexcept {
          name.find_first_not_of(allowed) == std::string_view::npos;
 }
 
+std::optional<Mac> parse_mac(std::string_view text) noexcept {
+  Mac mac;
+  if (text.size() != mac.size() * 3 - 1) return std::nullopt;
+  for (std::size_t i = 0; i < mac.size(); i++) {
+    const char* at = text.data() + 3 * i;
+    auto [end, error] = std::from_chars(at, at + 2, mac[i], 16);
+    if (error != std::errc() || end != at + 2) return std::nullopt;
+    if (i + 1 < mac.size() && at[2] != ':') return std::nullopt;
+  }
+  if ((mac[0] & 1) != 0 || mac == Mac{}) return std::nullopt;
+  return mac;
+}
+
 Mac mac_of(const AttachConfig& config) noexcept {
+  if (std::optional<Mac> named = parse_mac(config.mac)) return *named;
   uint64_t h = mix(0x6b696c696d, config.seed);
   for (char c : config.name) h = mix(h, static_cast<uint8_t>(c));
   Mac mac{0x02};
@@ -92,6 +107,13 @@ DeviceConfig LaunchConfig::device(uint32_t k) const {
   if (k < attach.wires.size() && !attach.wires[k].empty()) {
     config.attach.wires.push_back(attach.wires[k]);
   }
+  if (std::optional<Mac> mac = parse_mac(attach.mac); mac && k > 0) {
+    (*mac)[5] = static_cast<uint8_t>((*mac)[5] + k);
+    char text[18];
+    std::snprintf(text, sizeof(text), "%02x:%02x:%02x:%02x:%02x:%02x", (*mac)[0], (*mac)[1],
+                  (*mac)[2], (*mac)[3], (*mac)[4], (*mac)[5]);
+    config.attach.mac = text;
+  }
   config.number = first_number + k;
   return config;
 }
@@ -103,6 +125,7 @@ void put_in_environment(const LaunchConfig& config) {
   put("KILIM_VHCA_NAME", config.attach.name);
   put("KILIM_VHCA_PROFILE", config.attach.profile);
   put("KILIM_VHCA_WIRES", join(config.attach.wires));
+  put("KILIM_VHCA_MAC", config.attach.mac);
   put("KILIM_VHCA_SEED", std::to_string(config.attach.seed));
   put("KILIM_VHCA_JOURNAL", config.attach.journal);
 }
@@ -115,6 +138,7 @@ LaunchConfig find_in_environment() {
   config.attach.name = get("KILIM_VHCA_NAME");
   config.attach.profile = get("KILIM_VHCA_PROFILE");
   config.attach.wires = split(get("KILIM_VHCA_WIRES"));
+  config.attach.mac = get("KILIM_VHCA_MAC");
   config.attach.seed = get_number("KILIM_VHCA_SEED", 0);
   config.attach.journal = get("KILIM_VHCA_JOURNAL");
   config.attach.progress = Progress::thread;

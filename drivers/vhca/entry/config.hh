@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,13 +27,18 @@ struct DeviceConfig {
 // A name that sysfs and libibverbs take: 1 to 32 of [A-Za-z0-9_.-], not beginning with '.'.
 bool name_is_valid(std::string_view name) noexcept;
 
-// The address of port 1, locally administered; the same for the same name and seed.
+// "02:4b:4c:00:00:01"; nothing: this is no address of one station.
+std::optional<Mac> parse_mac(std::string_view text) noexcept;
+
+// The address of port 1: the one that is named, else a locally administered one that is the same
+// for the same name and seed.
 Mac mac_of(const AttachConfig& config) noexcept;
 
 // The adapter's GUID, its address widened by ff:fe, in host order.
 uint64_t guid_of(const Mac& mac) noexcept;
 
-// One set-up of the launcher: equal devices with consecutive names and numbers.
+// One set-up of the launcher: equal devices with consecutive names, numbers and, where one
+// is named, addresses.
 struct LaunchConfig {
   std::string tree;  // its sysfs tree; empty: not under the launcher
   uint32_t devices = 1;

@@ -45,7 +45,7 @@ Result<std::unique_ptr<Instance>> Instance::make(const AttachConfig& config,
   HcaConfig hca_config;
   hca_config.name = config.name;
   hca_config.profile = profile;
-  hca_config.mac = mac_of(config);
+  hca_config.mac = hca_config.node = mac_of(config);
   hca_config.seed = config.seed;
   hca_config.defect_klm_address = config.defect_klm_address;
   for (const std::string& spec : config.wires) {
@@ -56,7 +56,8 @@ Result<std::unique_ptr<Instance>> Instance::make(const AttachConfig& config,
       return wire.error();
     }
     // A wire between processes tells them apart: they may be one program with one seed.
-    if (hca_config.wires.empty()) hca_config.mac = (*wire)->mac().value_or(hca_config.mac);
+    if (hca_config.wires.empty() && config.mac.empty())
+      hca_config.mac = (*wire)->mac().value_or(hca_config.mac);
     hca_config.wires.push_back(std::move(*wire));
   }
   hca_config.journal = journal->get();

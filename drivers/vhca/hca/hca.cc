@@ -126,6 +126,7 @@ Result<PortAttr> Hca::query_port(uint32_t port) {
   attr.active = !state_->dead;
   attr.gid_count = state_->config.profile.gid_table_len;
   attr.mac = state_->config.mac;
+  attr.node = state_->config.node == Mac{} ? attr.mac : state_->config.node;
   return attr;
 }
 

@@ -28,6 +28,7 @@ struct HcaConfig {
   std::string name;   // "vhca0"
   Profile profile;    // capabilities and limits
   Mac mac{};          // of port 1
+  Mac node{};         // of the adapter, for its GUID; all zero: the port's
   uint64_t seed = 0;  // numbering of keys and queues depends on it
   std::vector<std::unique_ptr<Wire>>
       wires;                   // one a port; none: nothing leaves the adapter but loopback

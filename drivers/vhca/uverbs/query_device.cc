@@ -38,7 +38,7 @@ ib_uverbs_query_device_resp describe(Hca& hca) {
   Result<PortAttr> port = hca.query_port(1);
   ib_uverbs_query_device_resp r{};
   r.fw_ver = pack_version(p.fw_ver);
-  r.node_guid = be64{guid_of(port ? port->mac : Mac{})}.raw();
+  r.node_guid = be64{guid_of(port ? port->node : Mac{})}.raw();
   r.sys_image_guid = r.node_guid;
   r.max_mr_size = ~uint64_t{0};
   r.page_size_cap = ~uint64_t{0xfff};
