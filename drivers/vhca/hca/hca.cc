@@ -124,6 +124,8 @@ Result<PortAttr> Hca::query_port(uint32_t port) {
     return Error{EINVAL, "no such port"};
   PortAttr attr;
   attr.active = !state_->dead;
+  if (port <= state_->config.wires.size() && state_->config.wires[port - 1] != nullptr)
+    attr.mtu = roce_mtu(state_->config.wires[port - 1]->mtu());
   attr.gid_count = state_->config.profile.gid_table_len;
   attr.mac = state_->config.mac;
   attr.node = state_->config.node == Mac{} ? attr.mac : state_->config.node;

@@ -29,6 +29,12 @@ void RoceLinkDeleter::operator()(RoceLink* link) const noexcept {
   delete link;
 }
 
+uint32_t roce_mtu(uint32_t wire_mtu) noexcept {
+  uint32_t mtu = longest_payload;
+  while (mtu > 256 && mtu + roce_overhead - ether_header_bytes > wire_mtu) mtu /= 2;
+  return mtu;
+}
+
 void roce_open(HcaState& h) {
   h.roce.reset(new RoceLink);
   h.roce->works = &h.works;

@@ -15,6 +15,8 @@ namespace kilim::vhca {
 struct RoceLink;
 
 // Control path.
+// The longest payload, a power of two, that a wire of this MTU carries with all headers.
+uint32_t roce_mtu(uint32_t wire_mtu) noexcept;
 void roce_open(HcaState&);
 // The queue has changed its state: its protocol begins, goes on or ends.
 void roce_enter(HcaState&, Qp&, QpState from);

@@ -69,7 +69,8 @@ struct Ends {
     // The kernel sends on a tap a while after somebody listens there.
     if (kind.receiver.starts_with("tap"))
       CU_ASSERT(
-          command("for i in $(seq 200); do ip link show kt1 | grep -q 'state UP' && exit 0; sleep "
+          command("for i in $(seq 200); do ip link show kt1 | grep -q 'state UP' && sleep 0.05 && "
+                  "exit 0; sleep "
                   "0.01; done; exit 1"));
   }
   // The next frame that comes within a second.
@@ -265,7 +266,7 @@ constexpr Case cases[] = {
 int main(int argc, char** argv) {
   have_namespace = enter_namespace_with_veth();
   have_tap = have_namespace && command("ip link set lo up") &&
-             command("echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6") &&
+             command("(echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6)") &&
              command("ip tuntap add kt0 mode tap") && command("ip tuntap add kt1 mode tap") &&
              command("ip link set kt0 up") && command("ip link set kt1 up");
   int failed = run_cases("vhca/wire contract", cases, argc, argv);
