@@ -129,11 +129,14 @@ class PingPong(unittest.TestCase):
         """where the peer is killed, ib_write_bw ends with retries exceeded"""
         if shutil.which("ib_write_bw") is None:
             self.skipTest("there is no perftest")
-        pair = Pair(["ib_write_bw", "-d", "vhca0", "-x", "0", "-F", "-u", "8", "-D", "20"])
+        pair = Pair(["ib_write_bw", "-d", "vhca0", "-x", "0", "-F", "-D", "20"])
         time.sleep(1.5)
         children = "/proc/{0}/task/{0}/children".format(pair.server.pid)
         with open(children, encoding="ascii") as f:
-            os.kill(int(f.read().split()[0]), signal.SIGKILL)
+            server = f.read().split()
+        if not server:
+            self.fail("the server has ended by itself: " + pair.end()[1])
+        os.kill(int(server[0]), signal.SIGKILL)
         begin = time.monotonic()
         codes, text = pair.end()
         self.assertLess(time.monotonic() - begin, 10)
