@@ -65,6 +65,16 @@ class Hca {
   Result<QpAttr> query_qp(Qpn);
   int destroy_qp(Qpn);
 
+  // Shared receive queues, XRC domains, multicast groups.
+  Result<uint32_t> create_srq(const SrqSpec&, EventSink* sink);
+  int set_srq_limit(uint32_t srqn, uint32_t limit);
+  Result<uint32_t> query_srq_limit(uint32_t srqn);
+  int destroy_srq(uint32_t srqn);
+  Result<uint32_t> open_xrcd(const XrcdSpec&);
+  int close_xrcd(uint32_t);
+  int join_group(Qpn, const Gid&);
+  int leave_group(Qpn, const Gid&);
+
   // Steering of raw packet queue pairs; a rule's number is returned.
   Result<uint32_t> create_flow(Qpn, const FlowSpec&);
   int destroy_flow(uint32_t);

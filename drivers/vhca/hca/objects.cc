@@ -39,13 +39,26 @@ const char* mr_objection(const HcaState& h, const MrSpec& s) noexcept {
   return nullptr;
 }
 
+// What a queue pair completes to and takes from. Null: nothing to object to.
+const char* queue_objection(const HcaState& h, const QpSpec& s) noexcept {
+  bool sends = s.type != QpType::xrc_tgt;
+  bool receives = s.type != QpType::xrc_ini && s.type != QpType::xrc_tgt;
+  if (sends && h.cqs.at(s.send_cq.value()) == nullptr) return "no such completion queue";
+  if (sends && h.uars.at(s.uar_page) == nullptr) return "no such UAR page";
+  if (!sends && h.xrcds.at(s.xrcd) == nullptr) return "no such XRC domain";
+  if (!sends && s.sq_wqebbs != 0) return "a target has no send queue";
+  if (receives && h.cqs.at(s.recv_cq.value()) == nullptr) return "no such completion queue";
+  if ((!receives || s.srqn != 0) && s.rq_wqes != 0) return "a receive ring that nothing would use";
+  const Srq* srq = s.srqn != 0 ? h.srqs.at(s.srqn) : nullptr;
+  if (s.srqn != 0 && (srq == nullptr || srq->spec.xrc)) return "no such shared receive queue";
+  return nullptr;
+}
+
 // Null: nothing to object to.
 const char* qp_objection(const HcaState& h, const QpSpec& s) noexcept {
   const Profile& p = h.config.profile;
-  if (!h.pd_exists(s.pd)) return "no such protection domain";
-  if (h.cqs.at(s.send_cq.value()) == nullptr || h.cqs.at(s.recv_cq.value()) == nullptr)
-    return "no such completion queue";
-  if (h.uars.at(s.uar_page) == nullptr) return "no such UAR page";
+  if (s.type != QpType::xrc_tgt && !h.pd_exists(s.pd)) return "no such protection domain";
+  if (const char* why = queue_objection(h, s)) return why;
   if (s.sq_wqebbs != 0 && !std::has_single_bit(s.sq_wqebbs)) return "send ring no power of two";
   if (s.rq_wqes != 0 && !std::has_single_bit(s.rq_wqes)) return "receive ring no power of two";
   if (s.sq_wqebbs > p.max_qp_wr || s.rq_wqes > p.max_qp_wr) return "a ring beyond the limit";
@@ -60,7 +73,19 @@ int probe_rings(const QpSpec& s, uint64_t sq_base, uint64_t rq_bytes) noexcept {
   if (int rc = probe_range(s.buf, rq_bytes, true); rc != 0) return rc;
   if (int rc = probe_range(Va{sq_base}, uint64_t{s.sq_wqebbs} * wqebb_bytes, true); rc != 0)
     return rc;
+  if (s.type == QpType::xrc_tgt) return 0;  // neither ring nor record
   return probe_range(s.record, record_bytes, true);
+}
+
+void count_users(HcaState& h, const Qp& qp, uint32_t by) noexcept {
+  if (qp.send_cq != nullptr) qp.send_cq->users += by;
+  if (qp.type == QpType::xrc_tgt) {
+    h.xrcds.at(qp.spec.xrcd)->users += by;
+    return;
+  }
+  if (qp.recv_cq != nullptr) qp.recv_cq->users += by;
+  if (qp.srq != nullptr) qp.srq->users += by;
+  h.pds.at(qp.spec.pd.value())->users += by;
 }
 
 // Lists that the engine appends to without allocating.
@@ -122,8 +147,6 @@ int destroy_cq(HcaState& h, Cqn cqn) {
 Result<Qpn> create_qp(HcaState& h, const QpSpec& s, EventSink* sink) {
   if (s.type == QpType::raw_packet && !h.config.profile.raw_packet)
     return Error{EOPNOTSUPP, "the adapter has no raw packet queues"};
-  if (s.type == QpType::uc || s.type == QpType::ud)
-    return Error{EOPNOTSUPP, "the adapter has neither UC nor UD queues"};
   if (const char* why = qp_objection(h, s)) return Error{EINVAL, why};
   // Without receive WQEs their size says nothing, and may be any number.
   uint32_t rq_shift = s.rq_wqes != 0 ? s.rq_wqe_shift : 0;
@@ -139,30 +162,29 @@ Result<Qpn> create_qp(HcaState& h, const QpSpec& s, EventSink* sink) {
   qp->type = s.type;
   qp->spec = s;
   qp->sink = sink;
-  qp->send_cq = h.cqs.at(s.send_cq.value());
-  qp->recv_cq = h.cqs.at(s.recv_cq.value());
+  bool target = s.type == QpType::xrc_tgt;
+  qp->send_cq = target ? nullptr : h.cqs.at(s.send_cq.value());
+  qp->recv_cq = target || s.type == QpType::xrc_ini ? nullptr : h.cqs.at(s.recv_cq.value());
+  qp->srq = s.srqn != 0 ? h.srqs.at(s.srqn) : nullptr;
   qp->sq.base = sq_base;
   qp->sq.wqebbs = s.sq_wqebbs;
   qp->rq = {s.buf.value(), s.rq_wqes, rq_shift, 0};
-  qp->send_cq->users++;
-  qp->recv_cq->users++;
-  h.pds.at(s.pd.value())->users++;
-  h.uars.at(s.uar_page)->qps.push_back(qp);
+  count_users(h, *qp, 1);
+  if (!target) h.uars.at(s.uar_page)->qps.push_back(qp);
   return qp->qpn;
 }
 
 int destroy_qp(HcaState& h, Qpn qpn) {
   Qp* qp = h.qps.at(qpn.value());
   if (qp == nullptr) return -EINVAL;
+  if (qp->groups != 0) return -EBUSY;
   if (qp->type == QpType::raw_packet) {
     if (int rc = eth_detach_qp(h, *qp); rc != 0) return rc;
   }
   forget_work(h, *qp);
   h.works.in_error.remove(*qp);
-  std::erase(h.uars.at(qp->spec.uar_page)->qps, qp);
-  qp->send_cq->users--;
-  qp->recv_cq->users--;
-  h.pds.at(qp->spec.pd.value())->users--;
+  if (qp->type != QpType::xrc_tgt) std::erase(h.uars.at(qp->spec.uar_page)->qps, qp);
+  count_users(h, *qp, ~0u);
   h.qps.destroy(qpn.value());
   return 0;
 }

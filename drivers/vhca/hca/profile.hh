@@ -29,6 +29,8 @@ struct Profile {
   uint32_t max_pd = 1u << 24;
   uint32_t max_ah = 0x7fffffff;
   uint32_t max_srq = 1u << 23;
+  uint32_t max_xrcd = 1u << 24;
+  uint32_t max_group_members = 1u << 16;
   uint32_t max_rd_atomic = 16;
   uint32_t max_sq_desc_bytes = 1024;
   uint32_t max_rq_desc_bytes = 512;

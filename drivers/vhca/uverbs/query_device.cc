@@ -61,6 +61,13 @@ ib_uverbs_query_device_resp describe(Hca& hca) {
   r.max_qp_init_rd_atom = p.max_rd_atomic;
   r.max_res_rd_atom = p.max_rd_atomic * p.max_qp;
   r.atomic_cap = p.atomics ? 1 : 0;  // IB_ATOMIC_HCA
+  r.device_cap_flags |= IB_UVERBS_DEVICE_XRC;
+  r.max_srq = p.max_srq;
+  r.max_srq_wr = p.max_qp_wr - 1;
+  r.max_srq_sge = p.max_rq_desc_bytes / 16 - 1;
+  r.max_mcast_grp = p.max_group_members;
+  r.max_mcast_qp_attach = p.max_group_members;
+  r.max_total_mcast_qp_attach = p.max_group_members;
   r.max_ah = p.max_ah;
   r.max_pkeys = 1;
   r.local_ca_ack_delay = 16;

@@ -46,6 +46,15 @@ int cmd_modify_qp_ex(Context&, const Request&);
 int cmd_destroy_qp(Context&, const Request&);
 int cmd_create_ah(Context&, const Request&);
 int cmd_destroy_ah(Context&, const Request&);
+int cmd_create_srq(Context&, const Request&);
+int cmd_create_xsrq(Context&, const Request&);
+int cmd_modify_srq(Context&, const Request&);
+int cmd_query_srq(Context&, const Request&);
+int cmd_destroy_srq(Context&, const Request&);
+int cmd_open_xrcd(Context&, const Request&);
+int cmd_close_xrcd(Context&, const Request&);
+int cmd_attach_mcast(Context&, const Request&);
+int cmd_detach_mcast(Context&, const Request&);
 int cmd_create_flow(Context&, const Request&);
 int cmd_destroy_flow(Context&, const Request&);
 

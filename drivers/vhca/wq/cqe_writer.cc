@@ -54,6 +54,11 @@ void fire_if_due(Works&, Cq& cq) noexcept {
   if (cq.sink != nullptr) cq.sink->completion(cq.spec.owner);
 }
 
+// Whom the client asks for the receive: an XRC target has no context of its own there.
+uint32_t receiver_uidx(const Qp& qp) noexcept {
+  return qp.type == QpType::xrc_tgt && qp.srq != nullptr ? qp.srq->spec.uidx : qp.spec.uidx;
+}
+
 }  // namespace
 
 void fail_cq(Works& works, Cq& cq, const char* why) noexcept {
@@ -101,8 +106,9 @@ bool complete_send(Works& works, Qp& qp, uint8_t wqe_opcode, uint16_t wqe_index,
 
 bool complete_recv(Works& works, Qp& qp, const RecvCompletion& done) noexcept {
   prm::Cqe cqe{};
-  cqe.srqn_uidx = be32{qp.spec.uidx};
-  cqe.flags_rqpn = be32{done.remote_qpn & prm::cqe::rqpn::mask};
+  cqe.srqn_uidx = be32{receiver_uidx(qp)};
+  constexpr uint32_t grh_flag = 1u << 28;
+  cqe.flags_rqpn = be32{(done.remote_qpn & prm::cqe::rqpn::mask) | (done.grh ? grh_flag : 0)};
   cqe.imm_inval_pkey = be32::from_raw(done.imm_raw);
   cqe.byte_cnt = be32{done.bytes};
   cqe.sop_drop_qpn = be32{qp.qpn.value()};
@@ -116,7 +122,7 @@ bool complete_recv(Works& works, Qp& qp, const RecvCompletion& done) noexcept {
 bool complete_error(Works& works, Qp& qp, bool responder, uint8_t wqe_opcode, uint16_t wqe_index,
                     prm::Syndrome syndrome) noexcept {
   prm::ErrCqe err{};
-  err.srqn = be32{qp.spec.uidx};
+  err.srqn = be32{responder ? receiver_uidx(qp) : qp.spec.uidx};
   err.syndrome = static_cast<uint8_t>(syndrome);
   err.s_wqe_opcode_qpn = be32{prm::cqe::err_wqe_opcode::at(wqe_opcode) | qp.qpn.value()};
   err.wqe_counter = be16{wqe_index};

@@ -28,6 +28,7 @@ struct RecvCompletion {
   uint32_t imm_raw = 0;  // as it came, in the order of the wire
   uint32_t remote_qpn = 0;
   bool solicited = false;
+  bool grh = false;  // the data opens with the 40 bytes of a global header
 };
 bool complete_recv(Works&, Qp&, const RecvCompletion&) noexcept;
 

@@ -14,6 +14,8 @@ void raise(Works& works, Qp& qp, uint32_t type) noexcept {
 }
 
 void to_error(Works& works, Qp& qp) noexcept {
+  // Receives of a shared queue are not flushed: its users are told that no more will complete.
+  if (qp.state != QpState::err && qp.spec.srqn != 0) raise(works, qp, event::last_wqe_reached);
   works.in_error.push(qp);
   qp.state = QpState::err;
   qp.wait = SqWait::none;
@@ -40,7 +42,7 @@ void fail_recv(Works& works, Qp& qp, uint16_t wqe_index, prm::Syndrome syndrome,
                const char* why) noexcept {
   works.journal->error(qp.qpn, syndrome, 0, wqe_index, why);
   to_error(works, qp);
-  consume_recv(qp);
+  consume_recv(works, qp);
   if (!complete_error(works, qp, true, 0, wqe_index, syndrome))
     fatal_qp(works, qp, "the CQ of a receive queue is in error");
 }
@@ -65,7 +67,7 @@ std::size_t flush_recvs(Works& works, Qp& qp, std::size_t budget) noexcept {
   uint32_t waiting = qp.broken ? 0 : recv_waiting(qp);
   for (; done < budget && !qp.broken && waiting > 0; done++, waiting--) {
     uint16_t index = qp.rq.ci;
-    consume_recv(qp);
+    consume_recv(works, qp);
     if (!complete_error(works, qp, true, 0, index, prm::Syndrome::wr_flush))
       fatal_qp(works, qp, "the CQ of a receive queue is in error");
   }

@@ -203,22 +203,8 @@ void registering_again_is_refused_and_leaves_the_region() {
 
 void queues_that_are_not_there_are_refused() {
   Queues c;
-  for (ibv_qp_type type : {IBV_QPT_UD, IBV_QPT_UC, IBV_QPT_XRC_SEND}) {
-    errno = 0;
-    CU_ASSERT_PTR_NULL(create_qp(c.pd, c.cq, {0, 0, 0, type}));
-    CU_ASSERT_EQUAL(errno, EOPNOTSUPP);
-  }
-  ibv_srq_init_attr srq{};
-  srq.attr = {16, 1, 0};
   errno = 0;
-  CU_ASSERT_PTR_NULL(ibv_create_srq(c.pd, &srq));
-  CU_ASSERT_EQUAL(errno, EOPNOTSUPP);
-  ibv_xrcd_init_attr xrcd{};
-  xrcd.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
-  xrcd.fd = -1;
-  errno = 0;
-  CU_ASSERT_PTR_NULL(ibv_open_xrcd(context(), &xrcd));
-  CU_ASSERT_EQUAL(errno, EOPNOTSUPP);
+  CU_ASSERT_PTR_NULL(create_qp(c.pd, c.cq, {0, 0, 0, IBV_QPT_DRIVER}));
   ibv_wq_init_attr wq{};
   wq.wq_type = IBV_WQT_RQ;
   wq.max_wr = 16;
