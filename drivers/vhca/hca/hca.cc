@@ -68,6 +68,19 @@ Result<MrKeys> Hca::reg_mr(const MrSpec& spec) {
   return vhca::reg_mr(*state_, spec);
 }
 
+int Hca::rereg_mr(MkeyIndex index, const MrSpec& spec) {
+  return state_->dead ? -EIO : vhca::rereg_mr(*state_, index, spec);
+}
+
+Result<Rkey> Hca::alloc_mw(Pdn pd, bool type2) {
+  if (state_->dead) return Error{EIO, "the adapter is dead"};
+  return vhca::alloc_mw(*state_, pd, type2);
+}
+
+int Hca::dealloc_mw(MkeyIndex index) {
+  return state_->keys.destroy(index) == 0 ? 0 : -EINVAL;
+}
+
 int Hca::dereg_mr(MkeyIndex index) {
   return state_->keys.destroy(index) == 0 ? 0 : -EINVAL;
 }
@@ -75,6 +88,10 @@ int Hca::dereg_mr(MkeyIndex index) {
 Result<Cqn> Hca::create_cq(const CqSpec& spec, EventSink* sink) {
   if (state_->dead) return Error{EIO, "the adapter is dead"};
   return vhca::create_cq(*state_, spec, sink);
+}
+
+int Hca::resize_cq(Cqn cqn, Va buf, uint32_t cqe_count) {
+  return state_->dead ? -EIO : vhca::resize_cq(*state_, cqn, buf, cqe_count);
 }
 
 int Hca::destroy_cq(Cqn cqn) {

@@ -53,10 +53,17 @@ class Hca {
   Result<Pdn> alloc_pd();
   int dealloc_pd(Pdn);
   Result<MrKeys> reg_mr(const MrSpec&);  // EFAULT: not mapped or not writable as asked
+  // Changes what a region's key stands for, the key stays; a refused change leaves it as it was.
+  int rereg_mr(MkeyIndex, const MrSpec&);
   int dereg_mr(MkeyIndex);
+  // Memory windows; what they show is bound on send queues.
+  Result<Rkey> alloc_mw(Pdn, bool type2);
+  int dealloc_mw(MkeyIndex);
 
   // Completion queues. `sink` gets their events and outlives them.
   Result<Cqn> create_cq(const CqSpec&, EventSink* sink);
+  // The entries not yet read stay in the old ring, for the client to carry over.
+  int resize_cq(Cqn, Va buf, uint32_t cqe_count);
   int destroy_cq(Cqn);
 
   // Queue pairs.

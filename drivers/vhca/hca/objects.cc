@@ -13,6 +13,7 @@
 #include "vhca/hca/eth.hh"
 #include "vhca/hca/probe.hh"
 #include "vhca/hca/scheduler.hh"
+#include "vhca/wq/cqe_writer.hh"
 
 namespace kilim::vhca {
 
@@ -88,6 +89,13 @@ void count_users(HcaState& h, const Qp& qp, uint32_t by) noexcept {
   h.pds.at(qp.spec.pd.value())->users += by;
 }
 
+// The kernel pins for writing whatever could be written through the key.
+int probe_mr(const MrSpec& s) noexcept {
+  constexpr uint32_t writes =
+      access::local_write | access::remote_write | access::remote_atomic | access::mw_bind;
+  return probe_range(s.start, s.length, (s.access & writes) != 0);
+}
+
 // Lists that the engine appends to without allocating.
 void reserve_lists(HcaState& h) {
   h.waiting.reserve(h.qps.count() + 1);
@@ -101,15 +109,27 @@ Error refused(int rc, const char* what) noexcept {
 
 Result<MrKeys> reg_mr(HcaState& h, const MrSpec& s) {
   if (const char* why = mr_objection(h, s)) return Error{EINVAL, why};
-  // The kernel pins for writing whatever could be written through the key.
-  constexpr uint32_t writes =
-      access::local_write | access::remote_write | access::remote_atomic | access::mw_bind;
-  if (int rc = probe_range(s.start, s.length, (s.access & writes) != 0); rc != 0)
-    return refused(rc, "the range is not mapped, or not writable");
+  if (int rc = probe_mr(s); rc != 0) return refused(rc, "the range is not mapped, or not writable");
   Result<Mkey*> m =
       h.keys.create_direct({s.pd, s.iova.value(), s.start.value(), s.length, s.access});
   if (!m) return m.error();
   return MrKeys{Lkey{(*m)->key}, Rkey{(*m)->key}};
+}
+
+int rereg_mr(HcaState& h, MkeyIndex index, const MrSpec& s) {
+  Mkey* m = h.keys.at(index.value());
+  if (m == nullptr || m->mode != KeyMode::direct || mr_objection(h, s) != nullptr) return -EINVAL;
+  if (int rc = probe_mr(s); rc != 0) return rc;
+  KeyTable::replace_direct(*m, {s.pd, s.iova.value(), s.start.value(), s.length, s.access});
+  return 0;
+}
+
+Result<Rkey> alloc_mw(HcaState& h, Pdn pd, bool type2) {
+  if (!h.config.profile.memory_windows) return Error{EOPNOTSUPP, "the adapter has no windows"};
+  if (!h.pd_exists(pd)) return Error{EINVAL, "no such protection domain"};
+  Result<Mkey*> m = h.keys.create_window(pd, type2);
+  if (!m) return m.error();
+  return Rkey{(*m)->key};
 }
 
 Result<Cqn> create_cq(HcaState& h, const CqSpec& s, EventSink* sink) {
@@ -133,6 +153,14 @@ Result<Cqn> create_cq(HcaState& h, const CqSpec& s, EventSink* sink) {
   cq->sink = sink;
   uar->cqs.push_back(cq);
   return cq->cqn;
+}
+
+int resize_cq(HcaState& h, Cqn cqn, Va buf, uint32_t cqe_count) {
+  Cq* cq = h.cqs.at(cqn.value());
+  if (cq == nullptr || !std::has_single_bit(cqe_count)) return -EINVAL;
+  if (cqe_count - 1 > h.config.profile.max_cqe) return -EINVAL;
+  if (int rc = probe_range(buf, uint64_t{cqe_count} * cq->spec.cqe_bytes, true); rc != 0) return rc;
+  return change_ring(h.works, *cq, buf, cqe_count) ? 0 : -EINVAL;
 }
 
 int destroy_cq(HcaState& h, Cqn cqn) {

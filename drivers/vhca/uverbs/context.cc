@@ -68,6 +68,16 @@ void Context::add(std::unique_ptr<Object> object, std::initializer_list<Object*>
   objects_[object->handle] = std::move(object);
 }
 
+void Context::use_instead(Object& object, Object& before, Object& now) noexcept {
+  for (Object*& u : object.uses) {
+    if (u != &before) continue;
+    u = &now;
+    before.users--;
+    now.users++;
+    return;
+  }
+}
+
 int Context::destroy(Object& object) {
   if (object.users != 0) return -EBUSY;
   if (int err = object.release(*this); err != 0) return err;

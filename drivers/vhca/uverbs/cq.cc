@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Completion queues: creation by either interface, destruction with the count of events that the
-// client has read. Resizing and moderation are not there. Adapter's lock held.
+// client has read. Moderation is not there. Adapter's lock held.
 #include <bit>
 #include <cerrno>
 #include <cstddef>
@@ -73,6 +73,8 @@ Result<CqObject*> create(Context& context, const CqRequest& q, const Request& r)
     return cqn.error();
   }
   cq.cqn = *cqn;
+  cq.cqe_count = spec.cqe_count;
+  cq.cqe_bytes = spec.cqe_bytes;
   cq.channel = q.channel;
   cq.async = q.async;
   context.add(std::move(made), {});
@@ -194,6 +196,25 @@ int cmd_create_cq_ex(Context& context, const Request& r) {
   resp.base.cqe = std::bit_ceil(q.cqe + 1) - 1;
   resp.response_length = sizeof resp;
   return context.keep_unless(r.out.write(&resp, sizeof resp), **cq);
+}
+
+int cmd_resize_cq(Context& context, const Request& r) {
+  ib_uverbs_resize_cq cmd;
+  if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
+  auto* cq = context.find<CqObject>(cmd.cq_handle);
+  if (cq == nullptr || cmd.cqe == 0 || cmd.cqe > context.hca.profile().max_cqe) return -EINVAL;
+  uint32_t count = std::bit_ceil(cmd.cqe + 1);
+  mlx5_ib_resize_cq driver;
+  if (r.driver_in.bytes() < sizeof driver) return -EINVAL;
+  if (int err = r.driver_in.read(driver); err != 0) return err;
+  if (driver.cqe_size != cq->cqe_bytes || driver.reserved0 != 0 || driver.reserved1 != 0)
+    return -EINVAL;
+  if (count != cq->cqe_count) {
+    if (int err = context.hca.resize_cq(cq->cqn, Va{driver.buf_addr}, count); err != 0) return err;
+    cq->cqe_count = count;
+  }
+  uint32_t granted = count - 1;
+  return r.out.write(&granted, sizeof granted);
 }
 
 int cmd_destroy_cq(Context& context, const Request& r) {

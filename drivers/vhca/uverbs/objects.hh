@@ -16,7 +16,7 @@ namespace kilim::vhca {
 class EventFile;
 struct Context;
 
-enum class Kind : uint8_t { flow, qp, srq, mr, ah, devx_obj, cq, uar, xrcd, pd };
+enum class Kind : uint8_t { flow, qp, srq, mw, mr, ah, devx_obj, cq, uar, xrcd, pd };
 
 struct Object {
   explicit Object(Kind k) noexcept : kind(k) {}
@@ -44,8 +44,17 @@ struct MrObject final : Object {
   MrObject() noexcept : Object(kind_of) {}
   int release(Context&) override;
   MrKeys keys;
+  uint64_t start = 0;
   uint64_t length = 0;
   uint64_t iova = 0;
+  uint32_t access = 0;
+};
+
+struct MwObject final : Object {
+  static constexpr Kind kind_of = Kind::mw;
+  MwObject() noexcept : Object(kind_of) {}
+  int release(Context&) override;
+  Rkey rkey;
 };
 
 // What queues have in common: where their asynchronous events go.
@@ -61,6 +70,8 @@ struct CqObject final : EventSource {
   CqObject() noexcept : EventSource(kind_of) {}
   int release(Context&) override;
   Cqn cqn;
+  uint32_t cqe_count = 0;
+  uint32_t cqe_bytes = 0;
   EventFile* channel = nullptr;
   uint32_t completions_posted = 0;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // QUERY_DEVICE in its old and extended form, with mlx5's driver part. Only what the adapter can do
-// is reported: no on-demand paging, windows, extended connections, tag matching, receive hashing,
+// is reported: no on-demand paging, extended connections, tag matching, receive hashing,
 // segmentation, pacing or compression yet. Adapter's lock held.
 #include <algorithm>
 #include <cerrno>
@@ -62,6 +62,10 @@ ib_uverbs_query_device_resp describe(Hca& hca) {
   r.max_res_rd_atom = p.max_rd_atomic * p.max_qp;
   r.atomic_cap = p.atomics ? 1 : 0;  // IB_ATOMIC_HCA
   r.device_cap_flags |= IB_UVERBS_DEVICE_XRC;
+  if (p.memory_windows) {
+    r.device_cap_flags |= IB_UVERBS_DEVICE_MEM_WINDOW | IB_UVERBS_DEVICE_MEM_WINDOW_TYPE_2B;
+    r.max_mw = p.max_mr;
+  }
   r.max_srq = p.max_srq;
   r.max_srq_wr = p.max_qp_wr - 1;
   r.max_srq_sge = p.max_rq_desc_bytes / 16 - 1;

@@ -93,6 +93,25 @@ bool write_cqe(Works& works, Cq& cq, prm::Cqe& cqe, prm::CqeOpcode op, bool soli
   return true;
 }
 
+bool change_ring(Works& works, Cq& cq, Va buf, uint32_t cqe_count) noexcept {
+  bool fault = false;
+  if (cq.error || !has_room(cq, fault)) return false;
+  if (((cq.producer - cq.consumer) & index_mask) + 1 >= cqe_count) return false;
+  prm::Cqe cqe{};
+  cqe.op_own =
+      prm::cqe::op_own(prm::CqeOpcode::resize_cq, false, (cq.producer & cq.spec.cqe_count) != 0);
+  if (!store_entry(cq, cq.producer & (cq.spec.cqe_count - 1), cqe)) {
+    fail_cq(works, cq, "the memory of a CQ is gone");
+    return false;
+  }
+  // The client counts this entry as read: it is nothing to wake up for.
+  if (cq.armed_at == cq.producer) cq.armed_at = (cq.armed_at + 1) & index_mask;
+  cq.producer = (cq.producer + 1) & index_mask;
+  cq.spec.buf = buf;
+  cq.spec.cqe_count = cqe_count;
+  return true;
+}
+
 bool complete_send(Works& works, Qp& qp, uint8_t wqe_opcode, uint16_t wqe_index,
                    uint32_t bytes) noexcept {
   prm::Cqe cqe{};

@@ -36,6 +36,10 @@ bool complete_recv(Works&, Qp&, const RecvCompletion&) noexcept;
 bool complete_error(Works&, Qp&, bool responder, uint8_t wqe_opcode, uint16_t wqe_index,
                     prm::Syndrome) noexcept;
 
+// The ring becomes another one: an entry that says so is the last of the old ring, and counts.
+// False: the old ring has no room for it, or is gone.
+bool change_ring(Works&, Cq&, Va buf, uint32_t cqe_count) noexcept;
+
 // The client may have asked for an event: reads the arm word, fires at once where entries wait.
 void look_at_arm(Works&, Cq&) noexcept;
 
