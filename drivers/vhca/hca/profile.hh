@@ -45,6 +45,10 @@ struct Profile {
   bool flow_control =
       true;  // global pause: a frame waits on the wire while its receive queue is empty
 
+  bool cqe_padding = true;        // of 128-byte entries to whole ones
+  bool cqe_compression = true;    // may be asked for; the adapter never finds a reason to
+  uint8_t log_max_dma_copy = 23;  // bytes; 0: send queues copy nothing
+
   uint8_t umr_fence = 1;  // 0 strong, 1 small, 2 none
   uint8_t max_indirection = 4;
   uint8_t log_max_klm_list_size = 16;

@@ -48,6 +48,7 @@ struct CqSpec {
   uint32_t uar_page = 0;
   bool ignore_overrun = false;
   void* owner = nullptr;  // handed back with every event
+  bool padded = false;    // 128-byte entries are written whole
 };
 
 enum class QpType : uint8_t { rc, uc, ud, raw_packet, xrc_ini, xrc_tgt };

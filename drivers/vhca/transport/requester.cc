@@ -9,6 +9,7 @@
 #include "kilim/prm/data_seg.hh"
 #include "vhca/hca/journal.hh"
 #include "vhca/tpt/umr_apply.hh"
+#include "vhca/transport/dma_copy.hh"
 #include "vhca/transport/responder.hh"
 
 namespace kilim::vhca {
@@ -176,9 +177,13 @@ Outcome exec_rc(Works& works, const ObjectTable<Qp>& qps, Qp& qp, const SendWqe&
       return exec_umr(works, qp, wqe);
     case Opcode::local_inval:
       return exec_local_inval(works, qp, wqe);
+    case Opcode::mmo:
+      if (qp.type == QpType::rc) return exec_dma_copy(works, qp, wqe);
+      break;
     default:
-      return malformed("an opcode that the queue does not know");
+      break;
   }
+  return malformed("an opcode that the queue does not know");
 }
 
 uint64_t timeout_ns(uint8_t timeout) noexcept {

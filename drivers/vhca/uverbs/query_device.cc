@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // QUERY_DEVICE in its old and extended form, with mlx5's driver part. Only what the adapter can do
 // is reported: no on-demand paging, extended connections, tag matching, receive hashing,
-// segmentation, pacing or compression yet. Adapter's lock held.
+// segmentation or pacing yet. Adapter's lock held.
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
@@ -79,6 +79,17 @@ ib_uverbs_query_device_resp describe(Hca& hca) {
   return r;
 }
 
+// Completion entries. Compression is a wish that the adapter may leave unfulfilled.
+void describe_entries(const Profile& p, mlx5_ib_query_device_resp& r) {
+  if (p.cqe_padding) r.flags |= MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_PAD;
+  if (!p.cqe_compression) return;
+  constexpr uint32_t entries_in_one = 128;
+  r.flags |= MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_COMP;
+  r.cqe_comp_caps.max_num = entries_in_one;
+  r.cqe_comp_caps.supported_format = MLX5_IB_CQE_RES_FORMAT_HASH | MLX5_IB_CQE_RES_FORMAT_CSUM |
+                                     MLX5_IB_CQE_RES_FORMAT_CSUM_STRIDX;
+}
+
 }  // namespace
 
 int cmd_query_device(Context& context, const Request& r) {
@@ -102,6 +113,7 @@ int cmd_query_device_ex(Context& context, const Request& r) {
   if (r.driver_out.bytes() != 0) {
     if (r.driver_out.bytes() < least) return -EINVAL;
     driver.response_length = std::min<uint32_t>(sizeof driver, r.driver_out.bytes());
+    describe_entries(context.hca.profile(), driver);
     if (int err = r.driver_out.write(driver); err != 0) return err;
   }
   return r.out.write(resp);

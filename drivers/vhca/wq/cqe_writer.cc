@@ -35,6 +35,9 @@ bool has_room(Cq& cq, bool& fault) noexcept {
 
 bool store_entry(const Cq& cq, uint64_t slot, const prm::Cqe& cqe) noexcept {
   uint64_t at = cq.spec.buf.value() + slot * cq.spec.cqe_bytes + (cq.spec.cqe_bytes - sizeof(cqe));
+  constexpr std::byte padding[64]{};
+  if (cq.spec.padded && !dma::copy_out(Va{at - sizeof(padding)}, padding, sizeof(padding)))
+    return false;
   uint64_t last;  // with op_own: one store, after all others
   std::memcpy(&last, reinterpret_cast<const std::byte*>(&cqe) + 56, sizeof(last));
   return dma::copy_out(Va{at}, &cqe, 56) && dma::store(Va{at + 56}, last);
