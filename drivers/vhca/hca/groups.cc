@@ -34,4 +34,9 @@ int leave_group(HcaState& h, Qp& qp, const Gid& gid) {
   return 0;
 }
 
+void leave_groups(HcaState& h, Qp& qp) {
+  std::erase_if(h.groups, [&](const GroupMember& m) { return m.qp == &qp; });
+  qp.groups = 0;
+}
+
 }  // namespace kilim::vhca

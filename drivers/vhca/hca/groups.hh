@@ -12,4 +12,7 @@ int join_group(HcaState&, Qp&, const Gid&);
 // EINVAL: not a member.
 int leave_group(HcaState&, Qp&, const Gid&);
 
+// All of them: its client is gone.
+void leave_groups(HcaState&, Qp&);
+
 }  // namespace kilim::vhca

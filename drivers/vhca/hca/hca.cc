@@ -159,6 +159,10 @@ int Hca::leave_group(Qpn qpn, const Gid& gid) {
   return qp == nullptr ? -EINVAL : vhca::leave_group(*state_, *qp, gid);
 }
 
+void Hca::leave_groups(Qpn qpn) {
+  if (Qp* qp = state_->qps.at(qpn.value())) vhca::leave_groups(*state_, *qp);
+}
+
 Result<uint32_t> Hca::create_flow(Qpn qpn, const FlowSpec& spec) {
   Qp* qp = state_->qps.at(qpn.value());
   if (qp == nullptr || qp->type != QpType::raw_packet)

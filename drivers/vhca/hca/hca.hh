@@ -81,6 +81,7 @@ class Hca {
   int close_xrcd(uint32_t);
   int join_group(Qpn, const Gid&);
   int leave_group(Qpn, const Gid&);
+  void leave_groups(Qpn);
 
   // Steering of raw packet queue pairs; a rule's number is returned.
   Result<uint32_t> create_flow(Qpn, const FlowSpec&);

@@ -129,7 +129,9 @@ void Context::close(bool adapter_is_ours) {
   for (auto k = static_cast<int>(Kind::flow); adapter_is_ours && k <= static_cast<int>(Kind::pd);
        k++) {
     for (auto& o : objects_) {
-      if (o && static_cast<int>(o->kind) == k) destroy(*o);
+      if (!o || static_cast<int>(o->kind) != k) continue;
+      if (o->kind == Kind::qp) hca.leave_groups(static_cast<QpObject&>(*o).qpn);
+      destroy(*o);
     }
   }
   objects_.clear();
