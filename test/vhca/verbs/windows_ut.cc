@@ -97,7 +97,7 @@ void type_1_is_bound_anew_and_the_old_key_is_stale() {
   CU_ASSERT_EQUAL(w.bind1(mw, 0, 64), IBV_WC_SUCCESS);
   uint32_t first = mw->rkey;
   CU_ASSERT_EQUAL(w.write(0, 64, first), IBV_WC_SUCCESS);
-  CU_ASSERT_EQUAL(w.bind1(mw, 128, 64), IBV_WC_SUCCESS);
+  CU_ASSERT_EQUAL(w.bind1(mw, 0, 192), IBV_WC_SUCCESS);
   CU_ASSERT_NOT_EQUAL(mw->rkey, first);
   CU_ASSERT_EQUAL(w.write(128, 64, mw->rkey), IBV_WC_SUCCESS);
   CU_ASSERT_EQUAL(w.write(0, 64, first), IBV_WC_REM_ACCESS_ERR);
