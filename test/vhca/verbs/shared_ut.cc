@@ -39,7 +39,9 @@ ibv_srq* create_srq(ibv_pd* pd, uint32_t max_wr) {
 // Side 0 sends; side 1 receives from a shared queue.
 struct SharedLoop {
   SharedLoop() {
-    srq = create_srq(pd = ibv_alloc_pd(context()), 7);
+    pd = ibv_alloc_pd(context());
+    srq_pd = ibv_alloc_pd(context());
+    srq = create_srq(srq_pd, 7);
     cq = ibv_create_cq(context(), 64, nullptr, nullptr, 0);
     for (int i = 0; i < 2; i++) {
       ibv_qp_init_attr attr{};
@@ -59,6 +61,7 @@ struct SharedLoop {
     ibv_destroy_srq(srq);
     ibv_destroy_cq(cq);
     ibv_dealloc_pd(pd);
+    ibv_dealloc_pd(srq_pd);
   }
   SharedLoop(const SharedLoop&) = delete;
   SharedLoop& operator=(const SharedLoop&) = delete;
@@ -82,6 +85,7 @@ struct SharedLoop {
 
   bool ok = false;
   ibv_pd* pd = nullptr;
+  ibv_pd* srq_pd = nullptr;
   ibv_srq* srq = nullptr;
   ibv_cq* cq = nullptr;
   ibv_qp* qp[2]{};
@@ -91,7 +95,7 @@ void a_shared_ring_goes_round() {
   SharedLoop l;
   CU_ASSERT_FATAL(l.ok);
   CU_ASSERT_EQUAL(ibv_destroy_srq(l.srq), EBUSY);
-  Region from(l.pd, 64), to(l.pd, 4096);
+  Region from(l.pd, 64), to(l.srq_pd, 4096);
   for (uint64_t id = 0; id < 5; id++)
     CU_ASSERT_EQUAL(post_shared(l.srq, to.sge(id * 64, 64), id), 0);
   for (uint64_t id = 0; id < 60; id++) {
@@ -105,6 +109,25 @@ void a_shared_ring_goes_round() {
   }
 }
 
+// Receives are in the shared queue's domain, remote access is in the queue pair's.
+void two_domains_are_kept_apart() {
+  SharedLoop l;
+  CU_ASSERT_FATAL(l.ok);
+  Region from(l.pd, 64), to(l.pd, 64), shared_to(l.srq_pd, 64);
+  ibv_sge sge = from.sge(0, 64);
+  ibv_send_wr wr{}, *bad = nullptr;
+  wr.opcode = IBV_WR_RDMA_WRITE;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  wr.wr.rdma = {to.at(), to.mr()->rkey};
+  CU_ASSERT_EQUAL(ibv_post_send(l.qp[0], &wr, &bad), 0);
+  CU_ASSERT_EQUAL(wait_status(l.cq), IBV_WC_SUCCESS);
+  wr.wr.rdma = {shared_to.at(), shared_to.mr()->rkey};
+  CU_ASSERT_EQUAL(ibv_post_send(l.qp[0], &wr, &bad), 0);
+  CU_ASSERT_EQUAL(wait_status(l.cq), IBV_WC_REM_ACCESS_ERR);
+}
+
 void an_empty_shared_queue_is_not_ready() {
   SharedLoop l;
   CU_ASSERT_FATAL(l.ok);
@@ -115,7 +138,7 @@ void an_empty_shared_queue_is_not_ready() {
 void the_limit_speaks_once() {
   SharedLoop l;
   CU_ASSERT_FATAL(l.ok);
-  Region from(l.pd, 64), to(l.pd, 64);
+  Region from(l.pd, 64), to(l.srq_pd, 64);
   for (uint64_t id = 0; id < 4; id++) CU_ASSERT_EQUAL(post_shared(l.srq, to.sge(0, 64), id), 0);
   ibv_srq_attr attr{};
   attr.srq_limit = 3;
@@ -140,7 +163,7 @@ void the_limit_speaks_once() {
 void a_queue_pair_in_error_leaves_the_shared_queue() {
   SharedLoop l;
   CU_ASSERT_FATAL(l.ok);
-  Region to(l.pd, 64);
+  Region to(l.srq_pd, 64);
   CU_ASSERT_EQUAL(post_shared(l.srq, to.sge(0, 64), 1), 0);
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_ERR;
@@ -319,6 +342,7 @@ void a_file_names_an_xrc_domain() {
 
 constexpr Case cases[] = {
     {"a shared ring serves in order and goes round", a_shared_ring_goes_round},
+    {"receives and remote access have a domain each", two_domains_are_kept_apart},
     {"an empty shared queue is answered not ready", an_empty_shared_queue_is_not_ready},
     {"the limit event comes once each time it is set", the_limit_speaks_once},
     {"a queue pair in error leaves shared receives alone and says so",
