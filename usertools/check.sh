@@ -97,7 +97,7 @@ known_threads() {
     grep -xFf <(grep -v '^#' test/threads.txt) | tr '\n' ' '
 }
 
-if ! (need_packages build run check); then
+if ! (need_packages build run check suite); then
   say "0 passed, 1 failed, 0 skipped"
   exit 1
 fi

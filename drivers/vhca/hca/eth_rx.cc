@@ -83,7 +83,7 @@ Delivered deliver(HcaState& hca, Qp& qp, std::span<const std::byte> frame) noexc
                                           : "the receive request's memory is not allowed");
     return Delivered::queue_down;
   }
-  consume_recv(qp);
+  consume_recv(hca.works, qp);
   if (!complete(hca, qp, frame, wqe.index)) {
     fatal_qp(hca.works, qp, "the completion queue of a receive queue is in error");
     return Delivered::queue_down;

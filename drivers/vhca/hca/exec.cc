@@ -6,6 +6,7 @@
 #include "vhca/hca/journal.hh"
 #include "vhca/hca/roce_port.hh"
 #include "vhca/hca/scheduler.hh"
+#include "vhca/transport/datagram.hh"
 #include "vhca/transport/requester.hh"
 #include "vhca/wq/cqe_writer.hh"
 #include "vhca/wq/qp_error.hh"
@@ -36,6 +37,17 @@ Outcome exec_raw(HcaState& h, Qp& qp, const SendWqe& wqe, bool& wire_full) noexc
   wire_full = sent.retry;
   if (sent.syndrome != Syndrome::none) return Outcome::failed(sent.syndrome, "raw packet refused");
   return Outcome::done();
+}
+
+Outcome exec(HcaState& h, Qp& qp, const SendWqe& wqe, bool& wire_full) noexcept {
+  switch (qp.type) {
+    case QpType::raw_packet:
+      return exec_raw(h, qp, wqe, wire_full);
+    case QpType::ud:
+      return exec_ud(h, qp, wqe);
+    default:
+      return exec_rc(h.works, h.qps, qp, wqe);
+  }
 }
 
 void wait_until(HcaState& h, Qp& qp, SqWait why, uint64_t ns) noexcept {
@@ -83,8 +95,7 @@ bool run_one(HcaState& h, Qp& qp) noexcept {
   if (decoded == Decode::ok) {
     if (!qp.retrying)
       h.works.journal->wqe(qp.qpn, wqe.index, wqe.opcode, static_cast<uint8_t>(wqe.ds));
-    o = qp.type == QpType::raw_packet ? exec_raw(h, qp, wqe, wire_full)
-                                      : exec_rc(h.works, h.qps, qp, wqe);
+    o = exec(h, qp, wqe, wire_full);
   }
   if (wire_full) {
     qp.retrying = true;

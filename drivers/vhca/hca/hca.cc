@@ -9,11 +9,13 @@
 
 #include "vhca/hca/dma_guard.hh"
 #include "vhca/hca/eth.hh"
+#include "vhca/hca/groups.hh"
 #include "vhca/hca/journal.hh"
 #include "vhca/hca/modify_qp.hh"
 #include "vhca/hca/objects.hh"
 #include "vhca/hca/roce_port.hh"
 #include "vhca/hca/scheduler.hh"
+#include "vhca/hca/shared_receive.hh"
 #include "vhca/hca/state.hh"
 #include "vhca/wire/wire.hh"
 #include "vhca/wq/qp_error.hh"
@@ -68,6 +70,19 @@ Result<MrKeys> Hca::reg_mr(const MrSpec& spec) {
   return vhca::reg_mr(*state_, spec);
 }
 
+int Hca::rereg_mr(MkeyIndex index, const MrSpec& spec) {
+  return state_->dead ? -EIO : vhca::rereg_mr(*state_, index, spec);
+}
+
+Result<Rkey> Hca::alloc_mw(Pdn pd, bool type2) {
+  if (state_->dead) return Error{EIO, "the adapter is dead"};
+  return vhca::alloc_mw(*state_, pd, type2);
+}
+
+int Hca::dealloc_mw(MkeyIndex index) {
+  return state_->keys.destroy(index) == 0 ? 0 : -EINVAL;
+}
+
 int Hca::dereg_mr(MkeyIndex index) {
   return state_->keys.destroy(index) == 0 ? 0 : -EINVAL;
 }
@@ -75,6 +90,10 @@ int Hca::dereg_mr(MkeyIndex index) {
 Result<Cqn> Hca::create_cq(const CqSpec& spec, EventSink* sink) {
   if (state_->dead) return Error{EIO, "the adapter is dead"};
   return vhca::create_cq(*state_, spec, sink);
+}
+
+int Hca::resize_cq(Cqn cqn, Va buf, uint32_t cqe_count) {
+  return state_->dead ? -EIO : vhca::resize_cq(*state_, cqn, buf, cqe_count);
 }
 
 int Hca::destroy_cq(Cqn cqn) {
@@ -102,6 +121,48 @@ Result<QpAttr> Hca::query_qp(Qpn qpn) {
 
 int Hca::destroy_qp(Qpn qpn) {
   return vhca::destroy_qp(*state_, qpn);
+}
+
+Result<uint32_t> Hca::create_srq(const SrqSpec& spec, EventSink* sink) {
+  if (state_->dead) return Error{EIO, "the adapter is dead"};
+  return vhca::create_srq(*state_, spec, sink);
+}
+
+int Hca::set_srq_limit(uint32_t srqn, uint32_t limit) {
+  return vhca::set_srq_limit(*state_, srqn, limit);
+}
+
+Result<uint32_t> Hca::query_srq_limit(uint32_t srqn) {
+  const Srq* srq = state_->srqs.at(srqn);
+  if (srq == nullptr) return Error{EINVAL, "no such shared receive queue"};
+  return uint32_t{srq->limit};
+}
+
+int Hca::destroy_srq(uint32_t srqn) {
+  return vhca::destroy_srq(*state_, srqn);
+}
+
+Result<uint32_t> Hca::open_xrcd(const XrcdSpec& spec) {
+  if (state_->dead) return Error{EIO, "the adapter is dead"};
+  return vhca::open_xrcd(*state_, spec);
+}
+
+int Hca::close_xrcd(uint32_t xrcd) {
+  return vhca::close_xrcd(*state_, xrcd);
+}
+
+int Hca::join_group(Qpn qpn, const Gid& gid) {
+  Qp* qp = state_->qps.at(qpn.value());
+  return qp == nullptr ? -EINVAL : vhca::join_group(*state_, *qp, gid);
+}
+
+int Hca::leave_group(Qpn qpn, const Gid& gid) {
+  Qp* qp = state_->qps.at(qpn.value());
+  return qp == nullptr ? -EINVAL : vhca::leave_group(*state_, *qp, gid);
+}
+
+void Hca::leave_groups(Qpn qpn) {
+  if (Qp* qp = state_->qps.at(qpn.value())) vhca::leave_groups(*state_, *qp);
 }
 
 Result<uint32_t> Hca::create_flow(Qpn qpn, const FlowSpec& spec) {

@@ -54,10 +54,17 @@ class Hca {
   Result<Pdn> alloc_pd();
   int dealloc_pd(Pdn);
   Result<MrKeys> reg_mr(const MrSpec&);  // EFAULT: not mapped or not writable as asked
+  // Changes what a region's key stands for, the key stays; a refused change leaves it as it was.
+  int rereg_mr(MkeyIndex, const MrSpec&);
   int dereg_mr(MkeyIndex);
+  // Memory windows; what they show is bound on send queues.
+  Result<Rkey> alloc_mw(Pdn, bool type2);
+  int dealloc_mw(MkeyIndex);
 
   // Completion queues. `sink` gets their events and outlives them.
   Result<Cqn> create_cq(const CqSpec&, EventSink* sink);
+  // The entries not yet read stay in the old ring, for the client to carry over.
+  int resize_cq(Cqn, Va buf, uint32_t cqe_count);
   int destroy_cq(Cqn);
 
   // Queue pairs.
@@ -65,6 +72,17 @@ class Hca {
   int modify_qp(Qpn, const QpAttr&, uint32_t mask);
   Result<QpAttr> query_qp(Qpn);
   int destroy_qp(Qpn);
+
+  // Shared receive queues, XRC domains, multicast groups.
+  Result<uint32_t> create_srq(const SrqSpec&, EventSink* sink);
+  int set_srq_limit(uint32_t srqn, uint32_t limit);
+  Result<uint32_t> query_srq_limit(uint32_t srqn);
+  int destroy_srq(uint32_t srqn);
+  Result<uint32_t> open_xrcd(const XrcdSpec&);
+  int close_xrcd(uint32_t);
+  int join_group(Qpn, const Gid&);
+  int leave_group(Qpn, const Gid&);
+  void leave_groups(Qpn);
 
   // Steering of raw packet queue pairs; a rule's number is returned.
   Result<uint32_t> create_flow(Qpn, const FlowSpec&);

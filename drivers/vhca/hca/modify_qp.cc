@@ -16,7 +16,7 @@ namespace kilim::vhca {
 namespace {
 
 bool connected(QpType t) noexcept {
-  return t == QpType::rc || t == QpType::uc;
+  return t != QpType::ud && t != QpType::raw_packet;
 }
 
 // What the table does not say: ranges of the attributes.

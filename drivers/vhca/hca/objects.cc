@@ -13,6 +13,7 @@
 #include "vhca/hca/eth.hh"
 #include "vhca/hca/probe.hh"
 #include "vhca/hca/scheduler.hh"
+#include "vhca/wq/cqe_writer.hh"
 
 namespace kilim::vhca {
 
@@ -39,13 +40,26 @@ const char* mr_objection(const HcaState& h, const MrSpec& s) noexcept {
   return nullptr;
 }
 
+// What a queue pair completes to and takes from. Null: nothing to object to.
+const char* queue_objection(const HcaState& h, const QpSpec& s) noexcept {
+  bool sends = s.type != QpType::xrc_tgt;
+  bool receives = s.type != QpType::xrc_ini && s.type != QpType::xrc_tgt;
+  if (sends && h.cqs.at(s.send_cq.value()) == nullptr) return "no such completion queue";
+  if (sends && h.uars.at(s.uar_page) == nullptr) return "no such UAR page";
+  if (!sends && h.xrcds.at(s.xrcd) == nullptr) return "no such XRC domain";
+  if (!sends && s.sq_wqebbs != 0) return "a target has no send queue";
+  if (receives && h.cqs.at(s.recv_cq.value()) == nullptr) return "no such completion queue";
+  if ((!receives || s.srqn != 0) && s.rq_wqes != 0) return "a receive ring that nothing would use";
+  const Srq* srq = s.srqn != 0 ? h.srqs.at(s.srqn) : nullptr;
+  if (s.srqn != 0 && (srq == nullptr || srq->spec.xrc)) return "no such shared receive queue";
+  return nullptr;
+}
+
 // Null: nothing to object to.
 const char* qp_objection(const HcaState& h, const QpSpec& s) noexcept {
   const Profile& p = h.config.profile;
-  if (!h.pd_exists(s.pd)) return "no such protection domain";
-  if (h.cqs.at(s.send_cq.value()) == nullptr || h.cqs.at(s.recv_cq.value()) == nullptr)
-    return "no such completion queue";
-  if (h.uars.at(s.uar_page) == nullptr) return "no such UAR page";
+  if (s.type != QpType::xrc_tgt && !h.pd_exists(s.pd)) return "no such protection domain";
+  if (const char* why = queue_objection(h, s)) return why;
   if (s.sq_wqebbs != 0 && !std::has_single_bit(s.sq_wqebbs)) return "send ring no power of two";
   if (s.rq_wqes != 0 && !std::has_single_bit(s.rq_wqes)) return "receive ring no power of two";
   if (s.sq_wqebbs > p.max_qp_wr || s.rq_wqes > p.max_qp_wr) return "a ring beyond the limit";
@@ -60,7 +74,26 @@ int probe_rings(const QpSpec& s, uint64_t sq_base, uint64_t rq_bytes) noexcept {
   if (int rc = probe_range(s.buf, rq_bytes, true); rc != 0) return rc;
   if (int rc = probe_range(Va{sq_base}, uint64_t{s.sq_wqebbs} * wqebb_bytes, true); rc != 0)
     return rc;
+  if (s.type == QpType::xrc_tgt) return 0;  // neither ring nor record
   return probe_range(s.record, record_bytes, true);
+}
+
+void count_users(HcaState& h, const Qp& qp, uint32_t by) noexcept {
+  if (qp.send_cq != nullptr) qp.send_cq->users += by;
+  if (qp.type == QpType::xrc_tgt) {
+    h.xrcds.at(qp.spec.xrcd)->users += by;
+    return;
+  }
+  if (qp.recv_cq != nullptr) qp.recv_cq->users += by;
+  if (qp.srq != nullptr) qp.srq->users += by;
+  h.pds.at(qp.spec.pd.value())->users += by;
+}
+
+// The kernel pins for writing whatever could be written through the key.
+int probe_mr(const MrSpec& s) noexcept {
+  constexpr uint32_t writes =
+      access::local_write | access::remote_write | access::remote_atomic | access::mw_bind;
+  return probe_range(s.start, s.length, (s.access & writes) != 0);
 }
 
 // Lists that the engine appends to without allocating.
@@ -76,15 +109,27 @@ Error refused(int rc, const char* what) noexcept {
 
 Result<MrKeys> reg_mr(HcaState& h, const MrSpec& s) {
   if (const char* why = mr_objection(h, s)) return Error{EINVAL, why};
-  // The kernel pins for writing whatever could be written through the key.
-  constexpr uint32_t writes =
-      access::local_write | access::remote_write | access::remote_atomic | access::mw_bind;
-  if (int rc = probe_range(s.start, s.length, (s.access & writes) != 0); rc != 0)
-    return refused(rc, "the range is not mapped, or not writable");
+  if (int rc = probe_mr(s); rc != 0) return refused(rc, "the range is not mapped, or not writable");
   Result<Mkey*> m =
       h.keys.create_direct({s.pd, s.iova.value(), s.start.value(), s.length, s.access});
   if (!m) return m.error();
   return MrKeys{Lkey{(*m)->key}, Rkey{(*m)->key}};
+}
+
+int rereg_mr(HcaState& h, MkeyIndex index, const MrSpec& s) {
+  Mkey* m = h.keys.at(index.value());
+  if (m == nullptr || m->mode != KeyMode::direct || mr_objection(h, s) != nullptr) return -EINVAL;
+  if (int rc = probe_mr(s); rc != 0) return rc;
+  KeyTable::replace_direct(*m, {s.pd, s.iova.value(), s.start.value(), s.length, s.access});
+  return 0;
+}
+
+Result<Rkey> alloc_mw(HcaState& h, Pdn pd, bool type2) {
+  if (!h.config.profile.memory_windows) return Error{EOPNOTSUPP, "the adapter has no windows"};
+  if (!h.pd_exists(pd)) return Error{EINVAL, "no such protection domain"};
+  Result<Mkey*> m = h.keys.create_window(pd, type2);
+  if (!m) return m.error();
+  return Rkey{(*m)->key};
 }
 
 Result<Cqn> create_cq(HcaState& h, const CqSpec& s, EventSink* sink) {
@@ -110,6 +155,14 @@ Result<Cqn> create_cq(HcaState& h, const CqSpec& s, EventSink* sink) {
   return cq->cqn;
 }
 
+int resize_cq(HcaState& h, Cqn cqn, Va buf, uint32_t cqe_count) {
+  Cq* cq = h.cqs.at(cqn.value());
+  if (cq == nullptr || !std::has_single_bit(cqe_count)) return -EINVAL;
+  if (cqe_count - 1 > h.config.profile.max_cqe) return -EINVAL;
+  if (int rc = probe_range(buf, uint64_t{cqe_count} * cq->spec.cqe_bytes, true); rc != 0) return rc;
+  return change_ring(h.works, *cq, buf, cqe_count) ? 0 : -EINVAL;
+}
+
 int destroy_cq(HcaState& h, Cqn cqn) {
   Cq* cq = h.cqs.at(cqn.value());
   if (cq == nullptr) return -EINVAL;
@@ -122,8 +175,6 @@ int destroy_cq(HcaState& h, Cqn cqn) {
 Result<Qpn> create_qp(HcaState& h, const QpSpec& s, EventSink* sink) {
   if (s.type == QpType::raw_packet && !h.config.profile.raw_packet)
     return Error{EOPNOTSUPP, "the adapter has no raw packet queues"};
-  if (s.type == QpType::uc || s.type == QpType::ud)
-    return Error{EOPNOTSUPP, "the adapter has neither UC nor UD queues"};
   if (const char* why = qp_objection(h, s)) return Error{EINVAL, why};
   // Without receive WQEs their size says nothing, and may be any number.
   uint32_t rq_shift = s.rq_wqes != 0 ? s.rq_wqe_shift : 0;
@@ -139,30 +190,29 @@ Result<Qpn> create_qp(HcaState& h, const QpSpec& s, EventSink* sink) {
   qp->type = s.type;
   qp->spec = s;
   qp->sink = sink;
-  qp->send_cq = h.cqs.at(s.send_cq.value());
-  qp->recv_cq = h.cqs.at(s.recv_cq.value());
+  bool target = s.type == QpType::xrc_tgt;
+  qp->send_cq = target ? nullptr : h.cqs.at(s.send_cq.value());
+  qp->recv_cq = target || s.type == QpType::xrc_ini ? nullptr : h.cqs.at(s.recv_cq.value());
+  qp->srq = s.srqn != 0 ? h.srqs.at(s.srqn) : nullptr;
   qp->sq.base = sq_base;
   qp->sq.wqebbs = s.sq_wqebbs;
   qp->rq = {s.buf.value(), s.rq_wqes, rq_shift, 0};
-  qp->send_cq->users++;
-  qp->recv_cq->users++;
-  h.pds.at(s.pd.value())->users++;
-  h.uars.at(s.uar_page)->qps.push_back(qp);
+  count_users(h, *qp, 1);
+  if (!target) h.uars.at(s.uar_page)->qps.push_back(qp);
   return qp->qpn;
 }
 
 int destroy_qp(HcaState& h, Qpn qpn) {
   Qp* qp = h.qps.at(qpn.value());
   if (qp == nullptr) return -EINVAL;
+  if (qp->groups != 0) return -EBUSY;
   if (qp->type == QpType::raw_packet) {
     if (int rc = eth_detach_qp(h, *qp); rc != 0) return rc;
   }
   forget_work(h, *qp);
   h.works.in_error.remove(*qp);
-  std::erase(h.uars.at(qp->spec.uar_page)->qps, qp);
-  qp->send_cq->users--;
-  qp->recv_cq->users--;
-  h.pds.at(qp->spec.pd.value())->users--;
+  if (qp->type != QpType::xrc_tgt) std::erase(h.uars.at(qp->spec.uar_page)->qps, qp);
+  count_users(h, *qp, ~0u);
   h.qps.destroy(qpn.value());
   return 0;
 }

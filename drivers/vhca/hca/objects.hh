@@ -8,7 +8,11 @@
 namespace kilim::vhca {
 
 Result<MrKeys> reg_mr(HcaState&, const MrSpec&);
+int rereg_mr(HcaState&, MkeyIndex, const MrSpec&);
+Result<Rkey> alloc_mw(HcaState&, Pdn, bool type2);
+
 Result<Cqn> create_cq(HcaState&, const CqSpec&, EventSink*);
+int resize_cq(HcaState&, Cqn, Va buf, uint32_t cqe_count);
 int destroy_cq(HcaState&, Cqn);
 Result<Qpn> create_qp(HcaState&, const QpSpec&, EventSink*);
 int destroy_qp(HcaState&, Qpn);

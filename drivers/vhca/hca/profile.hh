@@ -29,6 +29,8 @@ struct Profile {
   uint32_t max_pd = 1u << 24;
   uint32_t max_ah = 0x7fffffff;
   uint32_t max_srq = 1u << 23;
+  uint32_t max_xrcd = 1u << 24;
+  uint32_t max_group_members = 1u << 16;
   uint32_t max_rd_atomic = 16;
   uint32_t max_sq_desc_bytes = 1024;
   uint32_t max_rq_desc_bytes = 512;
@@ -42,6 +44,10 @@ struct Profile {
   bool umr = true;
   bool flow_control =
       true;  // global pause: a frame waits on the wire while its receive queue is empty
+
+  bool cqe_padding = true;        // of 128-byte entries to whole ones
+  bool cqe_compression = true;    // may be asked for; the adapter never finds a reason to
+  uint8_t log_max_dma_copy = 23;  // bytes; 0: send queues copy nothing
 
   uint8_t umr_fence = 1;  // 0 strong, 1 small, 2 none
   uint8_t max_indirection = 4;

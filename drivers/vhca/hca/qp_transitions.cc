@@ -19,7 +19,8 @@ struct Row {
 
 constexpr QpState reset = QpState::reset, init = QpState::init, rtr = QpState::rtr,
                   rts = QpState::rts, sqd = QpState::sqd, sqe = QpState::sqe;
-constexpr QpType rc = QpType::rc, uc = QpType::uc, ud = QpType::ud, raw = QpType::raw_packet;
+constexpr QpType rc = QpType::rc, uc = QpType::uc, ud = QpType::ud, raw = QpType::raw_packet,
+                 ini = QpType::xrc_ini, tgt = QpType::xrc_tgt;
 
 constexpr uint32_t to_rtr = path | path_mtu | dest_qpn | rq_psn;
 constexpr uint32_t rc_rtr = to_rtr | max_dest_rd_atomic | min_rnr_timer;
@@ -29,6 +30,10 @@ constexpr uint32_t rc_live = uc_live | min_rnr_timer;
 constexpr uint32_t rc_sqd = port | path | timeout | retry_cnt | rnr_retry | max_rd_atomic |
                             max_dest_rd_atomic | alt_path | qp_mask::access | pkey_index |
                             min_rnr_timer | path_mig_state;
+constexpr uint32_t ini_sqd = port | path | timeout | retry_cnt | rnr_retry | max_rd_atomic |
+                             alt_path | qp_mask::access | pkey_index | path_mig_state;
+constexpr uint32_t tgt_sqd = port | path | timeout | max_dest_rd_atomic | alt_path |
+                             qp_mask::access | pkey_index | min_rnr_timer | path_mig_state;
 
 // clang-format off
 constexpr Row rows[] = {
@@ -68,6 +73,22 @@ constexpr Row rows[] = {
     {sqe,   rts,  uc,  0,                            qp_mask::cur_state | qp_mask::access},
     {sqe,   rts,  ud,  0,                            qp_mask::cur_state | qkey},
     {sqe,   rts,  raw, 0,                            0},
+    {reset, init, ini, pkey_index | port | qp_mask::access,   0},
+    {init,  init, ini, 0,                            pkey_index | port | qp_mask::access},
+    {init,  rtr,  ini, to_rtr,                       alt_path | qp_mask::access | pkey_index},
+    {rtr,   rts,  ini, rc_rts,                       uc_live},
+    {rts,   rts,  ini, 0,                            uc_live},
+    {rts,   sqd,  ini, 0,                            en_sqd_async},
+    {sqd,   rts,  ini, 0,                            uc_live},
+    {sqd,   sqd,  ini, 0,                            ini_sqd},
+    {reset, init, tgt, pkey_index | port | qp_mask::access,   0},
+    {init,  init, tgt, 0,                            pkey_index | port | qp_mask::access},
+    {init,  rtr,  tgt, rc_rtr,                       alt_path | qp_mask::access | pkey_index},
+    {rtr,   rts,  tgt, timeout | sq_psn,             rc_live},
+    {rts,   rts,  tgt, 0,                            rc_live},
+    {rts,   sqd,  tgt, 0,                            en_sqd_async},
+    {sqd,   rts,  tgt, 0,                            rc_live},
+    {sqd,   sqd,  tgt, 0,                            tgt_sqd},
 };
 // clang-format on
 

@@ -48,9 +48,10 @@ struct CqSpec {
   uint32_t uar_page = 0;
   bool ignore_overrun = false;
   void* owner = nullptr;  // handed back with every event
+  bool padded = false;    // 128-byte entries are written whole
 };
 
-enum class QpType : uint8_t { rc, uc, ud, raw_packet };
+enum class QpType : uint8_t { rc, uc, ud, raw_packet, xrc_ini, xrc_tgt };
 enum class QpState : uint8_t { reset, init, rtr, rts, sqd, sqe, err };  // numbered as in verbs
 
 struct QpSpec {
@@ -66,8 +67,32 @@ struct QpSpec {
   uint32_t rq_wqe_shift = 0;  // log2 of a receive WQE's bytes
   uint32_t uar_page = 0;
   uint32_t uidx = 0;
+  uint32_t srqn = 0;          // receives come from this shared queue; 0: from its own ring
+  uint32_t xrcd = 0;          // of an XRC target
   bool rq_signature = false;  // a 16-byte signature segment opens each receive WQE
   void* owner = nullptr;      // handed back with every event
+};
+
+struct SrqSpec {
+  Pdn pd;
+  Va buf;
+  Va record;               // doorbell record: receive
+  uint32_t wqes = 0;       // a power of two
+  uint32_t wqe_shift = 0;  // log2 of a WQE's bytes, its link included
+  uint32_t limit = 0;
+  uint32_t uidx = 0;
+  bool xrc = false;
+  uint32_t xrcd = 0;      // of an XRC queue
+  Cqn cq;                 // of an XRC queue
+  void* owner = nullptr;  // handed back with every event
+};
+
+// An XRC domain; with a file it is the same one for all who name that file.
+struct XrcdSpec {
+  bool by_file = false;
+  uint64_t device = 0, inode = 0;
+  bool create = true;      // EAGAIN: no domain of that file yet
+  bool exclusive = false;  // EINVAL: there is one
 };
 
 // Attributes of MODIFY_QP, QUERY_QP. Mask bits are the kernel's (IB_QP_STATE ...), see qp_mask

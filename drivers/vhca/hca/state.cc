@@ -20,13 +20,16 @@ HcaState::HcaState(HcaConfig c)
       keys(config.seed, config.profile.max_mr),
       pds(first_number(config.seed, 0x10, 16), config.profile.max_pd),
       cqs(first_number(config.seed, 0x400, 28), config.profile.max_cq),
-      qps(first_number(config.seed, 0x40, 40), config.profile.max_qp) {
+      qps(first_number(config.seed, 0x40, 40), config.profile.max_qp),
+      srqs(first_number(config.seed, 0x200, 20), config.profile.max_srq),
+      xrcds(first_number(config.seed, 0x10, 36), config.profile.max_xrcd) {
   if (config.journal == nullptr) {
     own_journal = std::make_unique<Journal>();
     config.journal = own_journal.get();
   }
   keys.set_defect(config.defect_klm_address);
   works.keys = &keys;
+  works.srqs = &srqs;
   works.profile = &config.profile;
   works.journal = config.journal;
   works.translator = {&keys, config.profile.max_indirection};

@@ -35,6 +35,19 @@ struct Pd {
   uint32_t users = 0;  // queues; keys are counted by the key table
 };
 
+struct Xrcd {
+  uint32_t number = 0;
+  uint32_t opens = 0;  // handles on it
+  uint32_t users = 0;  // shared receive queues and targets
+  bool by_file = false;
+  uint64_t device = 0, inode = 0;
+};
+
+struct GroupMember {
+  Gid gid;
+  Qp* qp;
+};
+
 struct HcaState {
   explicit HcaState(HcaConfig);
   ~HcaState();
@@ -46,6 +59,9 @@ struct HcaState {
   ObjectTable<Pd> pds;
   ObjectTable<Cq> cqs;
   ObjectTable<Qp> qps;
+  ObjectTable<Srq> srqs;
+  ObjectTable<Xrcd> xrcds;
+  std::vector<GroupMember> groups;
   UarSet uars;
   Works works;
   std::unique_ptr<EthState, EthStateDeleter> eth;

@@ -80,11 +80,33 @@ Result<Mkey*> KeyTable::create_direct(const Direct& d) {
   if (m == nullptr) return Error{ENOMEM, "the adapter has no more memory keys"};
   m->key = index << 8 | next_tag_++;
   m->mode = KeyMode::direct;
-  m->rights = rights_of(d.access);
-  m->pd = d.pd;
-  m->start = d.start;
-  m->va = d.va;
-  m->len = d.len;
+  replace_direct(*m, d);
+  return m;
+}
+
+void KeyTable::replace_direct(Mkey& m, const Direct& d) noexcept {
+  m.rights = rights_of(d.access);
+  m.pd = d.pd;
+  m.start = d.start;
+  m.va = d.va;
+  m.len = d.len;
+}
+
+Result<Mkey*> KeyTable::create_window(Pdn pd, bool type2) {
+  constexpr uint32_t granule = prm::umr::granule_bytes / octoword_bytes;
+  uint32_t index = 0;
+  Mkey* m = keys_.create(index);
+  if (m == nullptr) return Error{ENOMEM, "the adapter has no more memory keys"};
+  m->key = index << 8 | next_tag_++;
+  m->mode = KeyMode::klm;
+  m->free = true;
+  m->umr_enabled = true;
+  m->invalidates = type2;
+  m->rights = prm::mkey::local_read;
+  m->pd = pd;
+  m->capacity = granule;
+  m->list = std::make_unique<prm::Klm[]>(granule);
+  m->spans = std::make_unique<ListSpan[]>(granule);
   return m;
 }
 

@@ -31,6 +31,11 @@ class KeyTable {
   // with a sentence: what a card answers with BAD_PARAM; ENOMEM: no more keys. The caller has
   // checked that the PD exists.
   Result<Mkey*> create_mkey(const prm::Mkc&, std::span<const std::byte> list, const Profile&);
+  // A memory window: free, without rights, with room for the one piece that a bind will name. Type
+  // 1 is only ever bound anew, type 2 invalidated too.
+  Result<Mkey*> create_window(Pdn, bool type2);
+  // The pinned range behind a key becomes another one; the key stays.
+  static void replace_direct(Mkey&, const Direct&) noexcept;
   // ENOENT: no such key.
   int destroy(MkeyIndex);
 

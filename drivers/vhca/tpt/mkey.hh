@@ -28,6 +28,7 @@ struct Mkey {
   KeyMode mode = KeyMode::direct;
   bool free = false;         // the state in which no access is allowed
   bool umr_enabled = false;  // a UMR WQE may change it
+  bool invalidates = true;   // LOCAL_INV and SEND with invalidate may free it
   bool length64 = false;     // the whole 64-bit space; len does not matter
   bool compiled = false;     // `spans` follow from `list`
   bool list_valid = true;    // the list makes sense (set with compiled)

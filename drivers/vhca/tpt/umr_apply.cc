@@ -204,7 +204,7 @@ Deny invalidate_key(const KeyTable& keys, uint32_t key, Pdn pd, uint32_t qpn) no
   if (m == nullptr) return Deny::no_key;
   if (m->key != key) return Deny::tag;
   if (m->pd != pd) return Deny::pd;
-  if (!m->umr_enabled) return Deny::rights;
+  if (!m->umr_enabled || !m->invalidates) return Deny::rights;
   if (m->free) return Deny::free;
   if (m->qpn != prm::mkey::any_qpn && m->qpn != qpn) return Deny::qpn;
   m->free = true;

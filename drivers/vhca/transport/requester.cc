@@ -5,9 +5,11 @@
 #include <array>
 #include <cstring>
 
+#include "kilim/prm/av_seg.hh"
 #include "kilim/prm/data_seg.hh"
 #include "vhca/hca/journal.hh"
 #include "vhca/tpt/umr_apply.hh"
+#include "vhca/transport/dma_copy.hh"
 #include "vhca/transport/responder.hh"
 
 namespace kilim::vhca {
@@ -82,10 +84,22 @@ const char* data_objection(const RcRow& row, const DataList& data) noexcept {
 Qp* answering_peer(const ObjectTable<Qp>& qps, const Qp& qp) noexcept {
   if (!qp.loopback) return nullptr;
   Qp* peer = qps.at(qp.attr.dest_qpn.value());
-  if (peer == nullptr || peer->type != qp.type || peer->attr.dest_qpn != qp.qpn) return nullptr;
+  QpType wanted = qp.type == QpType::xrc_ini ? QpType::xrc_tgt : qp.type;
+  if (peer == nullptr || peer->type != wanted || peer->attr.dest_qpn != qp.qpn) return nullptr;
   bool receives =
       peer->state == QpState::rtr || peer->state == QpState::rts || peer->state == QpState::sqd;
   return receives && peer->loopback ? peer : nullptr;
+}
+
+// A request to an XRC target names the shared queue on whose behalf it is answered.
+bool aim_at_srq(Works& works, Qp& target, std::span<const std::byte> body) noexcept {
+  prm::XrcSeg xrc;
+  std::memcpy(&xrc, body.data(), sizeof(xrc));
+  Srq* srq = works.srqs->at(xrc.srqn.host());
+  if (srq == nullptr || !srq->spec.xrc || srq->spec.xrcd != target.spec.xrcd) return false;
+  target.srq = srq;
+  target.recv_cq = srq->cq;
+  return true;
 }
 
 Outcome exec_umr(Works& works, Qp& qp, const SendWqe& wqe) noexcept {
@@ -112,8 +126,13 @@ Outcome exec_transfer(Works& works, const ObjectTable<Qp>& qps, Qp& qp, const Se
   Request r{wqe, qp.qpn.value(), {}, 0, 0, 0, 0, 0};
   std::size_t head = 0;
   DataList data;
-  if (!read_head(row.shape, wqe.body(), r, head)) return malformed("WQE shorter than its opcode");
-  if (!decode_data(wqe.body(), head, data)) return malformed("data segments beyond the WQE");
+  std::span<const std::byte> body = wqe.body();
+  if (qp.type == QpType::xrc_ini) {
+    if (body.size() < sizeof(prm::XrcSeg)) return malformed("WQE shorter than its opcode");
+    body = body.subspan(sizeof(prm::XrcSeg));
+  }
+  if (!read_head(row.shape, body, r, head)) return malformed("WQE shorter than its opcode");
+  if (!decode_data(body, head, data)) return malformed("data segments beyond the WQE");
   if (const char* why = data_objection(row, data)) return malformed(why);
   if (row.local_write && qp.attr.max_rd_atomic == 0)
     return malformed("the queue issues neither READ nor atomics");
@@ -123,6 +142,8 @@ Outcome exec_transfer(Works& works, const ObjectTable<Qp>& qps, Qp& qp, const Se
   uint8_t right = row.local_write ? prm::mkey::local_write : prm::mkey::local_read;
   r.local = {{data.segments.data(), data.count}, {qp.spec.pd, qp.qpn.value(), right}};
   Qp* peer = answering_peer(qps, qp);
+  if (peer != nullptr && qp.type == QpType::xrc_ini && !aim_at_srq(works, *peer, wqe.body()))
+    return Outcome::failed(Syndrome::remote_inval_req, "no such XRC queue");
   if (peer != nullptr) return row.respond(works, *peer, r);
   uint32_t bad_key = 0;
   Deny d = row.local_write ? Deny::none : check_list(works.translator, r.local, r.bytes, bad_key);
@@ -130,10 +151,25 @@ Outcome exec_transfer(Works& works, const ObjectTable<Qp>& qps, Qp& qp, const Se
   return Outcome::no_answer(qp.loopback ? "the peer does not answer" : "no way to that address");
 }
 
+// Nobody tells the sender of an unreliable connection what became of its message.
+Outcome forget_remote(const Outcome& o) noexcept {
+  bool local = o.kind == Outcome::Kind::failed && o.syndrome != Syndrome::remote_inval_req &&
+               o.syndrome != Syndrome::remote_access && o.syndrome != Syndrome::remote_op;
+  return local ? o : Outcome::done();
+}
+
+bool knows(QpType type, const RcRow& row) noexcept {
+  return type != QpType::uc || (!row.local_write && row.op != Opcode::send_inval);
+}
+
 }  // namespace
 
 Outcome exec_rc(Works& works, const ObjectTable<Qp>& qps, Qp& qp, const SendWqe& wqe) noexcept {
-  if (const RcRow* row = row_of(wqe.opcode)) return exec_transfer(works, qps, qp, wqe, *row);
+  const RcRow* row = row_of(wqe.opcode);
+  if (row != nullptr && knows(qp.type, *row)) {
+    Outcome o = exec_transfer(works, qps, qp, wqe, *row);
+    return qp.type == QpType::uc ? forget_remote(o) : o;
+  }
   switch (static_cast<Opcode>(wqe.opcode)) {
     case Opcode::nop:
       return Outcome::done();
@@ -141,9 +177,13 @@ Outcome exec_rc(Works& works, const ObjectTable<Qp>& qps, Qp& qp, const SendWqe&
       return exec_umr(works, qp, wqe);
     case Opcode::local_inval:
       return exec_local_inval(works, qp, wqe);
+    case Opcode::mmo:
+      if (qp.type == QpType::rc) return exec_dma_copy(works, qp, wqe);
+      break;
     default:
-      return malformed("an opcode that the queue does not know");
+      break;
   }
+  return malformed("an opcode that the queue does not know");
 }
 
 uint64_t timeout_ns(uint8_t timeout) noexcept {

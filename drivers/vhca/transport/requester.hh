@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "Reliable Connection", requester. Executes one send WQE of an RC queue pair whose peer is a
-// queue of the same adapter; what asks for retries is told apart from what fails. Adapter's lock
-// held. Never allocates.
+// PRM: "Reliable Connection", requester. Executes one send WQE of a connected queue pair (RC, XRC
+// initiator, UC) whose peer is a queue of the same adapter; what asks for retries is told apart
+// from what fails. Adapter's lock held. Never allocates.
 #pragma once
 
 #include "vhca/hca/object_table.hh"

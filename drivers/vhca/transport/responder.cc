@@ -26,8 +26,10 @@ void establish(Works& works, Qp& qp) noexcept {
 }
 
 // A refused request that used up no receive WQE: the queue goes to ERR and says so by an event.
+// An unreliable connection drops it without a word.
 Outcome refuse(Works& works, Qp& qp, Syndrome to_requester, const char* why) noexcept {
   works.journal->error(qp.qpn, to_requester, 0, qp.rq.ci, why);
+  if (qp.type == QpType::uc) return Outcome::failed(to_requester, why);
   to_error(works, qp);
   raise(works, qp,
         to_requester == Syndrome::remote_access ? event::qp_access_err : event::qp_req_err);
@@ -54,8 +56,13 @@ bool source_is_bad(Works& works, const Request& r, Deny& d) noexcept {
   return d != Deny::none;
 }
 
+// Whose keys a request may name: an XRC target answers on behalf of the queue that it names.
+Pdn remote_pd(const Qp& qp) noexcept {
+  return qp.type == QpType::xrc_tgt && qp.srq != nullptr ? qp.srq->spec.pd : qp.spec.pd;
+}
+
 SegmentList remote_range(const Qp& qp, const Segment& s, uint8_t right) noexcept {
-  return {{&s, 1}, {qp.spec.pd, qp.qpn.value(), right}};
+  return {{&s, 1}, {remote_pd(qp), qp.qpn.value(), right}};
 }
 
 prm::CqeOpcode receive_opcode(const SendWqe& wqe) noexcept {
@@ -72,7 +79,7 @@ prm::CqeOpcode receive_opcode(const SendWqe& wqe) noexcept {
 }
 
 Outcome finish_receive(Works& works, Qp& qp, const Request& r, const RecvWqe& wqe) noexcept {
-  consume_recv(qp);
+  consume_recv(works, qp);
   RecvCompletion done;
   done.op = receive_opcode(r.wqe);
   done.wqe_index = wqe.index;
@@ -128,7 +135,7 @@ Outcome respond_send(Works& works, Qp& qp, const Request& r) noexcept {
                         deny_name(t.target));
   if (r.wqe.opcode == static_cast<uint8_t>(Opcode::send_inval)) {
     uint32_t key = be32::from_raw(r.wqe.imm_raw).host();
-    Deny d = invalidate_key(*works.keys, key, qp.spec.pd, qp.qpn.value());
+    Deny d = invalidate_key(*works.keys, key, remote_pd(qp), qp.qpn.value());
     if (d != Deny::none)
       return fail_receive(works, qp, wqe, Syndrome::local_access, Syndrome::remote_access,
                           deny_name(d));
@@ -185,7 +192,7 @@ Outcome respond_atomic(Works& works, Qp& qp, const Request& r) noexcept {
     return refuse(works, qp, Syndrome::remote_inval_req, "an atomic on an unaligned address");
   Walk walk;
   Piece piece;
-  Access need{qp.spec.pd, qp.qpn.value(), prm::mkey::atomic};
+  Access need{remote_pd(qp), qp.qpn.value(), prm::mkey::atomic};
   Deny d = walk.open(*works.keys, works.translator.max_indirection, r.rkey, r.remote_addr, 8, need);
   if (d == Deny::none && !walk.next(piece)) d = walk.denied();
   if (d == Deny::none && (piece.bytes < 8 || piece.va % 8 != 0)) d = Deny::bounds;

@@ -3,6 +3,7 @@
 #include "vhca/transport/responder_wire.hh"
 
 #include <algorithm>
+#include <utility>
 
 #include "vhca/hca/dma.hh"
 #include "vhca/hca/journal.hh"
@@ -55,13 +56,27 @@ bool refuse(RoceLink& link, Qp& qp, Nak code, const char* why) noexcept {
 // The receive WQE of the message fails.
 bool fail_receive(RoceLink& link, Qp& qp, Syndrome mine, Nak theirs, const char* why) noexcept {
   owe_nak(link, qp, roce::aeth::nak, static_cast<uint8_t>(theirs));
-  fail_recv(*link.works, qp, link.recv.index, mine, why);
+  bool taken = std::exchange(qp.rc->holds_receive, false);
+  (taken ? fail_taken_recv : fail_recv)(*link.works, qp, link.recv.index, mine, why);
   return false;
 }
 
+// Another queue's message may come between the packets of this one: what it receives into is its
+// own from the first one on.
+void hold_receive(RoceLink& link, Qp& qp) noexcept {
+  qp.rc->held = link.recv;
+  qp.rc->holds_receive = true;
+  consume_recv(*link.works, qp);
+}
+
 bool take_receive(RoceLink& link, Qp& qp) noexcept {
+  if (qp.rc->holds_receive) {
+    link.recv = qp.rc->held;
+    return true;
+  }
   switch (peek_recv(*link.works, qp, link.recv)) {
     case RecvTake::ok:
+      if (qp.srq != nullptr) hold_receive(link, qp);
       return true;
     case RecvTake::empty:
       return not_ready(link, qp);
@@ -75,7 +90,7 @@ bool take_receive(RoceLink& link, Qp& qp) noexcept {
 
 bool finish_receive(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcWire& w = *qp.rc;
-  consume_recv(qp);
+  if (!std::exchange(w.holds_receive, false)) consume_recv(*link.works, qp);
   RecvCompletion done;
   bool write = has(p, flag::write);
   done.op = write                ? prm::CqeOpcode::resp_wr_imm

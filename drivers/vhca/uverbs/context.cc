@@ -68,6 +68,16 @@ void Context::add(std::unique_ptr<Object> object, std::initializer_list<Object*>
   objects_[object->handle] = std::move(object);
 }
 
+void Context::use_instead(Object& object, Object& before, Object& now) noexcept {
+  for (Object*& u : object.uses) {
+    if (u != &before) continue;
+    u = &now;
+    before.users--;
+    now.users++;
+    return;
+  }
+}
+
 int Context::destroy(Object& object) {
   if (object.users != 0) return -EBUSY;
   if (int err = object.release(*this); err != 0) return err;
@@ -119,7 +129,9 @@ void Context::close(bool adapter_is_ours) {
   for (auto k = static_cast<int>(Kind::flow); adapter_is_ours && k <= static_cast<int>(Kind::pd);
        k++) {
     for (auto& o : objects_) {
-      if (o && static_cast<int>(o->kind) == k) destroy(*o);
+      if (!o || static_cast<int>(o->kind) != k) continue;
+      if (o->kind == Kind::qp) hca.leave_groups(static_cast<QpObject&>(*o).qpn);
+      destroy(*o);
     }
   }
   objects_.clear();

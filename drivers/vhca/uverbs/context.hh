@@ -36,6 +36,8 @@ struct Context final : EventSink {
 
   // Takes an object in; it uses `used` (nulls are passed over) until it is destroyed.
   void add(std::unique_ptr<Object> object, std::initializer_list<Object*> used);
+  // The object uses `now` instead of `before` from here on.
+  static void use_instead(Object& object, Object& before, Object& now) noexcept;
   // -EBUSY: others use it. Otherwise what release() says.
   int destroy(Object& object);
   // Takes the object out again where `err` says that the client could not be told of it.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Completion queues: creation by either interface, destruction with the count of events that the
-// client has read. Resizing and moderation are not there. Adapter's lock held.
+// client has read. Moderation is not there. Adapter's lock held.
 #include <bit>
 #include <cerrno>
 #include <cstddef>
@@ -26,9 +26,11 @@ struct CqRequest {
   EventFile* async = nullptr;
 };
 
+constexpr uint32_t cqe_formats =
+    MLX5_IB_CQE_RES_FORMAT_HASH | MLX5_IB_CQE_RES_FORMAT_CSUM | MLX5_IB_CQE_RES_FORMAT_CSUM_STRIDX;
 constexpr uint32_t event_cq_err = 0;  // the one event of a completion queue
 
-int check_driver_part(const Request& r, mlx5_ib_create_cq& cmd) {
+int check_driver_part(const Request& r, const Profile& p, mlx5_ib_create_cq& cmd) {
   if (r.driver_in.bytes() < offsetof(mlx5_ib_create_cq, flags)) return -EINVAL;
   if (int err = r.driver_in.read(cmd); err != 0) return err;
   constexpr uint32_t known = MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD |
@@ -38,10 +40,14 @@ int check_driver_part(const Request& r, mlx5_ib_create_cq& cmd) {
       cmd.reserved0 != 0 || cmd.reserved1 != 0)
     return -EINVAL;
   if ((cmd.flags & MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX) == 0) return -EINVAL;
-  // Padding, wall clock stamps and compression are not reported.
-  if (cmd.flags != MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX || cmd.cqe_comp_en != 0)
-    return -EOPNOTSUPP;
-  return 0;
+  // Wall clock stamps are not reported.
+  if ((cmd.flags & MLX5_IB_CREATE_CQ_FLAGS_REAL_TIME_TS) != 0) return -EOPNOTSUPP;
+  bool padded = (cmd.flags & MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD) != 0;
+  if (padded && (cmd.cqe_size != 128 || !p.cqe_padding)) return -EOPNOTSUPP;
+  if (cmd.cqe_comp_en == 0) return 0;
+  if (!p.cqe_compression || cmd.cqe_comp_en != 1) return -EOPNOTSUPP;
+  bool one_format = std::has_single_bit(uint32_t{cmd.cqe_comp_res_format});
+  return one_format && (cmd.cqe_comp_res_format & ~cqe_formats) == 0 ? 0 : -EINVAL;
 }
 
 Result<CqObject*> create(Context& context, const CqRequest& q, const Request& r) {
@@ -50,13 +56,14 @@ Result<CqObject*> create(Context& context, const CqRequest& q, const Request& r)
   if (q.comp_vector != 0 || (q.flags & ~known) != 0) return Error{EINVAL};
   if (q.cqe == 0 || q.cqe > context.hca.profile().max_cqe) return Error{EINVAL};
   mlx5_ib_create_cq cmd;
-  if (int err = check_driver_part(r, cmd); err != 0) return Error{-err};
+  if (int err = check_driver_part(r, context.hca.profile(), cmd); err != 0) return Error{-err};
   auto made = std::make_unique<CqObject>();
   CqObject& cq = *made;
   cq.user_handle = q.user_handle;
   CqSpec spec{Va{cmd.buf_addr},   Va{cmd.db_addr}, std::bit_ceil(q.cqe + 1), cmd.cqe_size,
               cmd.uar_page_index, false,           static_cast<Object*>(&cq)};
   spec.ignore_overrun = (q.flags & IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN) != 0;
+  spec.padded = (cmd.flags & MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD) != 0;
   if (q.channel != nullptr) {
     if (int err = q.channel->hold(); err != 0) return Error{-err};
   }
@@ -73,6 +80,8 @@ Result<CqObject*> create(Context& context, const CqRequest& q, const Request& r)
     return cqn.error();
   }
   cq.cqn = *cqn;
+  cq.cqe_count = spec.cqe_count;
+  cq.cqe_bytes = spec.cqe_bytes;
   cq.channel = q.channel;
   cq.async = q.async;
   context.add(std::move(made), {});
@@ -194,6 +203,25 @@ int cmd_create_cq_ex(Context& context, const Request& r) {
   resp.base.cqe = std::bit_ceil(q.cqe + 1) - 1;
   resp.response_length = sizeof resp;
   return context.keep_unless(r.out.write(&resp, sizeof resp), **cq);
+}
+
+int cmd_resize_cq(Context& context, const Request& r) {
+  ib_uverbs_resize_cq cmd;
+  if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
+  auto* cq = context.find<CqObject>(cmd.cq_handle);
+  if (cq == nullptr || cmd.cqe == 0 || cmd.cqe > context.hca.profile().max_cqe) return -EINVAL;
+  uint32_t count = std::bit_ceil(cmd.cqe + 1);
+  mlx5_ib_resize_cq driver;
+  if (r.driver_in.bytes() < sizeof driver) return -EINVAL;
+  if (int err = r.driver_in.read(driver); err != 0) return err;
+  if (driver.cqe_size != cq->cqe_bytes || driver.reserved0 != 0 || driver.reserved1 != 0)
+    return -EINVAL;
+  if (count != cq->cqe_count) {
+    if (int err = context.hca.resize_cq(cq->cqn, Va{driver.buf_addr}, count); err != 0) return err;
+    cq->cqe_count = count;
+  }
+  uint32_t granted = count - 1;
+  return r.out.write(&granted, sizeof granted);
 }
 
 int cmd_destroy_cq(Context& context, const Request& r) {

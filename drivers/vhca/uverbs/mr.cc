@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory regions. Re-registration, device memory, dma-buf and advice are not there: their methods
+// Memory regions and windows. Device memory, dma-buf and advice are not there: their methods
 // are absent, as on a kernel without them. Adapter's lock held.
 #include <cerrno>
 
@@ -35,6 +35,10 @@ int destroy(Context& context, Bundle& b) {
   return destroy_by(context, b, UVERBS_ATTR_DESTROY_MR_HANDLE);
 }
 
+int destroy_window(Context& context, Bundle& b) {
+  return destroy_by(context, b, UVERBS_ATTR_DESTROY_MW_HANDLE);
+}
+
 int query(Context& context, Bundle& b) {
   const auto* mr = b.object<MrObject>(context, UVERBS_ATTR_QUERY_MR_HANDLE);
   int err = b.put(UVERBS_ATTR_QUERY_MR_RESP_LKEY, mr->keys.lkey.value());
@@ -47,6 +51,9 @@ int query(Context& context, Bundle& b) {
 constexpr AttrRule destroy_rules[] = {
     {UVERBS_ATTR_DESTROY_MR_HANDLE, AttrKind::object, true, 0, 0, Kind::mr},
 };
+constexpr AttrRule destroy_window_rules[] = {
+    {UVERBS_ATTR_DESTROY_MW_HANDLE, AttrKind::object, true, 0, 0, Kind::mw},
+};
 constexpr AttrRule query_rules[] = {
     {UVERBS_ATTR_QUERY_MR_HANDLE, AttrKind::object, true, 0, 0, Kind::mr},
     {UVERBS_ATTR_QUERY_MR_RESP_LKEY, AttrKind::out, true, 4, 4},
@@ -57,7 +64,21 @@ constexpr AttrRule query_rules[] = {
 constexpr Method methods[] = {
     {UVERBS_OBJECT_MR, UVERBS_METHOD_MR_DESTROY, destroy, destroy_rules},
     {UVERBS_OBJECT_MR, UVERBS_METHOD_QUERY_MR, query, query_rules},
+    {UVERBS_OBJECT_MW, UVERBS_METHOD_MW_DESTROY, destroy_window, destroy_window_rules},
 };
+
+constexpr uint32_t change_translation = 1, change_pd = 2, change_access = 4;
+
+// What the region would be after the change: the rest stays as it is.
+ib_uverbs_reg_mr merged(const MrObject& mr, const ib_uverbs_rereg_mr& cmd) {
+  ib_uverbs_reg_mr all{};
+  bool moves = (cmd.flags & change_translation) != 0;
+  all.start = moves ? uint64_t{cmd.start} : mr.start;
+  all.length = moves ? uint64_t{cmd.length} : mr.length;
+  all.hca_va = moves ? uint64_t{cmd.hca_va} : mr.iova;
+  all.access_flags = (cmd.flags & change_access) != 0 ? cmd.access_flags : mr.access;
+  return all;
+}
 
 }  // namespace
 
@@ -80,8 +101,10 @@ int cmd_reg_mr(Context& context, const Request& r) {
   if (!keys) return -keys.error().code;
   auto made = std::make_unique<MrObject>();
   made->keys = *keys;
+  made->start = cmd.start;
   made->length = cmd.length;
   made->iova = cmd.hca_va;
+  made->access = cmd.access_flags;
   MrObject& mr = *made;
   context.add(std::move(made), {pd});
   ib_uverbs_reg_mr_resp resp{mr.handle, keys->lkey.value(), keys->rkey.value()};
@@ -92,6 +115,55 @@ int cmd_dereg_mr(Context& context, const Request& r) {
   ib_uverbs_dereg_mr cmd;
   int err = r.in.read(cmd);
   return err != 0 ? err : destroy_handle<MrObject>(context, cmd.mr_handle);
+}
+
+int cmd_rereg_mr(Context& context, const Request& r) {
+  ib_uverbs_rereg_mr cmd;
+  if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
+  if (cmd.flags == 0 || (cmd.flags & ~(change_translation | change_pd | change_access)) != 0)
+    return -EINVAL;
+  auto* mr = context.find<MrObject>(cmd.mr_handle);
+  if (mr == nullptr) return -EINVAL;
+  auto* old_pd = static_cast<PdObject*>(mr->uses[0]);
+  auto* pd = (cmd.flags & change_pd) != 0 ? context.find<PdObject>(cmd.pd_handle) : old_pd;
+  if (pd == nullptr) return -EINVAL;
+  ib_uverbs_reg_mr all = merged(*mr, cmd);
+  if (int err = check(all); err != 0) return err;
+  MrSpec spec{pd->pdn, Va{all.start}, all.length, Iova{all.hca_va}, all.access_flags};
+  if (int err = context.hca.rereg_mr(index_of(mr->keys.lkey), spec); err != 0) return err;
+  if (pd != old_pd) Context::use_instead(*mr, *old_pd, *pd);
+  mr->start = all.start;
+  mr->length = all.length;
+  mr->iova = all.hca_va;
+  mr->access = all.access_flags;
+  return r.out.write(ib_uverbs_rereg_mr_resp{mr->keys.lkey.value(), mr->keys.rkey.value()});
+}
+
+int MwObject::release(Context& context) {
+  return context.hca.dealloc_mw(MkeyIndex{rkey.value() >> 8});
+}
+
+int cmd_alloc_mw(Context& context, const Request& r) {
+  constexpr uint8_t type_1 = 1, type_2 = 2;
+  ib_uverbs_alloc_mw cmd;
+  if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
+  auto* pd = context.find<PdObject>(cmd.pd_handle);
+  if (pd == nullptr || (cmd.mw_type != type_1 && cmd.mw_type != type_2)) return -EINVAL;
+  if (int err = r.driver_in.zero_from(0); err != 0) return err;
+  Result<Rkey> rkey = context.hca.alloc_mw(pd->pdn, cmd.mw_type == type_2);
+  if (!rkey) return -rkey.error().code;
+  auto made = std::make_unique<MwObject>();
+  made->rkey = *rkey;
+  MwObject& mw = *made;
+  context.add(std::move(made), {pd});
+  ib_uverbs_alloc_mw_resp resp{mw.handle, rkey->value()};
+  return context.keep_unless(r.out.write(&resp, sizeof resp), mw);
+}
+
+int cmd_dealloc_mw(Context& context, const Request& r) {
+  ib_uverbs_dealloc_mw cmd;
+  int err = r.in.read(cmd);
+  return err != 0 ? err : destroy_handle<MwObject>(context, cmd.mw_handle);
 }
 
 }  // namespace kilim::vhca

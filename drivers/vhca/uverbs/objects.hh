@@ -16,7 +16,7 @@ namespace kilim::vhca {
 class EventFile;
 struct Context;
 
-enum class Kind : uint8_t { flow, qp, mr, ah, devx_obj, cq, uar, pd };
+enum class Kind : uint8_t { flow, qp, srq, mw, mr, ah, devx_obj, cq, uar, xrcd, pd };
 
 struct Object {
   explicit Object(Kind k) noexcept : kind(k) {}
@@ -29,7 +29,7 @@ struct Object {
   Kind kind;
   uint32_t handle = 0;
   uint32_t users = 0;             // objects that use this one
-  std::array<Object*, 3> uses{};  // null behind the last
+  std::array<Object*, 5> uses{};  // null behind the last
 };
 
 struct PdObject final : Object {
@@ -44,8 +44,17 @@ struct MrObject final : Object {
   MrObject() noexcept : Object(kind_of) {}
   int release(Context&) override;
   MrKeys keys;
+  uint64_t start = 0;
   uint64_t length = 0;
   uint64_t iova = 0;
+  uint32_t access = 0;
+};
+
+struct MwObject final : Object {
+  static constexpr Kind kind_of = Kind::mw;
+  MwObject() noexcept : Object(kind_of) {}
+  int release(Context&) override;
+  Rkey rkey;
 };
 
 // What queues have in common: where their asynchronous events go.
@@ -61,6 +70,8 @@ struct CqObject final : EventSource {
   CqObject() noexcept : EventSource(kind_of) {}
   int release(Context&) override;
   Cqn cqn;
+  uint32_t cqe_count = 0;
+  uint32_t cqe_bytes = 0;
   EventFile* channel = nullptr;
   uint32_t completions_posted = 0;
 };
@@ -73,6 +84,22 @@ struct QpObject final : EventSource {
   QpType type = QpType::rc;
   ib_uverbs_qp_cap cap{};  // as granted
   bool sq_sig_all = false;
+};
+
+struct SrqObject final : EventSource {
+  static constexpr Kind kind_of = Kind::srq;
+  SrqObject() noexcept : EventSource(kind_of) {}
+  int release(Context&) override;
+  uint32_t srqn = 0;
+  uint32_t max_wr = 0;
+  uint32_t max_sge = 0;
+};
+
+struct XrcdObject final : Object {
+  static constexpr Kind kind_of = Kind::xrcd;
+  XrcdObject() noexcept : Object(kind_of) {}
+  int release(Context&) override;
+  uint32_t xrcd = 0;
 };
 
 struct AhObject final : Object {

@@ -10,8 +10,12 @@ namespace kilim::vhca {
 
 namespace {
 
-// The MAC that a modified EUI-64 was made from.
+// The MAC of a multicast group, or that a modified EUI-64 was made from.
 bool mac_of(const Gid& gid, Mac& mac) {
+  if (gid[0] == 0xff) {  // a multicast group
+    mac = {0x33, 0x33, gid[12], gid[13], gid[14], gid[15]};
+    return true;
+  }
   if (gid[11] != 0xff || gid[12] != 0xfe) return false;
   mac = {static_cast<uint8_t>(gid[8] ^ 2), gid[9], gid[10], gid[13], gid[14], gid[15]};
   return true;

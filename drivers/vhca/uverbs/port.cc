@@ -9,6 +9,8 @@
 
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_ioctl_verbs.h>
+#include <rdma/mlx5_user_ioctl_cmds.h>
+#include <rdma/mlx5_user_ioctl_verbs.h>
 
 #include "vhca/uverbs/bundle.hh"
 #include "vhca/uverbs/path.hh"
@@ -65,6 +67,13 @@ int query_port(Context& context, Bundle& b) {
   return b.put(UVERBS_ATTR_QUERY_PORT_RESP, resp);
 }
 
+// What an embedded switch would say of the port; there is none, so no flag is set.
+int query_switch_port(Context& context, Bundle& b) {
+  Result<PortAttr> p = port_of(context, b.value(MLX5_IB_ATTR_QUERY_PORT_PORT_NUM));
+  if (!p) return -p.error().code;
+  return b.put(MLX5_IB_ATTR_QUERY_PORT, mlx5_ib_uapi_query_port{});
+}
+
 int query_gid_entry(Context& context, Bundle& b) {
   uint64_t port = b.value(UVERBS_ATTR_QUERY_GID_ENTRY_PORT);
   uint64_t index = b.value(UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX);
@@ -104,6 +113,10 @@ constexpr AttrRule port_rules[] = {
     {UVERBS_ATTR_QUERY_PORT_RESP, AttrKind::out, true,
      offsetof(ib_uverbs_query_port_resp_ex, reserved)},
 };
+constexpr AttrRule switch_port_rules[] = {
+    {MLX5_IB_ATTR_QUERY_PORT_PORT_NUM, AttrKind::in, true, 4, 4},
+    {MLX5_IB_ATTR_QUERY_PORT, AttrKind::out, true, sizeof(mlx5_ib_uapi_query_port)},
+};
 constexpr AttrRule entry_rules[] = {
     {UVERBS_ATTR_QUERY_GID_ENTRY_PORT, AttrKind::in, true, 4, 8},
     {UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX, AttrKind::in, true, 4, 8},
@@ -119,6 +132,7 @@ constexpr AttrRule table_rules[] = {
 };
 constexpr Method methods[] = {
     {UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT, query_port, port_rules},
+    {UVERBS_OBJECT_DEVICE, MLX5_IB_METHOD_QUERY_PORT, query_switch_port, switch_port_rules},
     {UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY, query_gid_entry, entry_rules},
     {UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE, query_gid_table, table_rules},
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Queue pairs: creation by either interface, destruction with the count of events that the client
-// has read. Reliable connections and raw packets are there; other transports, shared receive
-// queues, receive hashing and creation flags are refused. Adapter's lock held.
+// has read. Receive hashing, dynamic connections and creation flags are refused. Adapter's lock
+// held.
 #include <bit>
 #include <cerrno>
 #include <cstddef>
@@ -24,15 +24,17 @@ struct QpRequest {
   PdObject* pd = nullptr;
   CqObject* send_cq = nullptr;
   CqObject* recv_cq = nullptr;
+  SrqObject* srq = nullptr;
+  XrcdObject* xrcd = nullptr;
   EventFile* async = nullptr;
   ib_uverbs_qp_cap cap{};
   uint32_t create_flags = 0;
   bool sq_sig_all = false;
 };
 
-// Events that carry a queue pair: enum ibv_event_type 1 to 7, and 19.
+// Events that carry a queue pair: enum ibv_event_type 1 to 7, and 16.
 constexpr uint32_t first_qp_event = 1, last_qp_event = 7;
-constexpr uint32_t event_last_wqe = 19;
+constexpr uint32_t event_last_wqe = 16;
 constexpr uint32_t no_bfreg = 1u << 31;
 
 int type_of(uint64_t verbs_type, const Profile& p, QpType& type) {
@@ -44,9 +46,17 @@ int type_of(uint64_t verbs_type, const Profile& p, QpType& type) {
       type = QpType::raw_packet;
       return p.raw_packet ? 0 : -EOPNOTSUPP;
     case IB_UVERBS_QPT_UC:
+      type = QpType::uc;
+      return 0;
     case IB_UVERBS_QPT_UD:
+      type = QpType::ud;
+      return 0;
     case IB_UVERBS_QPT_XRC_INI:
+      type = QpType::xrc_ini;
+      return 0;
     case IB_UVERBS_QPT_XRC_TGT:
+      type = QpType::xrc_tgt;
+      return 0;
     case IB_UVERBS_QPT_DRIVER:
       return -EOPNOTSUPP;
     default:
@@ -83,9 +93,11 @@ int check_sizes(const mlx5_ib_create_qp& cmd, const ib_uverbs_qp_cap& cap, const
 QpSpec spec_of(const QpRequest& q, const mlx5_ib_create_qp& cmd, QpObject& qp) {
   QpSpec s;
   s.type = qp.type;
-  s.pd = q.pd->pdn;
-  s.send_cq = q.send_cq->cqn;
-  s.recv_cq = q.recv_cq->cqn;
+  if (q.pd != nullptr) s.pd = q.pd->pdn;
+  if (q.send_cq != nullptr) s.send_cq = q.send_cq->cqn;
+  if (q.recv_cq != nullptr) s.recv_cq = q.recv_cq->cqn;
+  if (q.srq != nullptr) s.srqn = q.srq->srqn;
+  if (q.xrcd != nullptr) s.xrcd = q.xrcd->xrcd;
   s.buf = Va{cmd.buf_addr};
   s.sq_buf = Va{qp.type == QpType::raw_packet ? cmd.sq_buf_addr : 0};
   s.record = Va{cmd.db_addr};
@@ -109,12 +121,22 @@ ib_uverbs_qp_cap granted(const QpRequest& q, const mlx5_ib_create_qp& cmd) {
   return cap;
 }
 
+// What ib_uverbs wants of each type: a target has a domain and nothing else, an initiator does not
+// receive.
+bool has_its_parts(const QpRequest& q, QpType type) {
+  if (type == QpType::xrc_tgt)
+    return q.xrcd != nullptr && q.pd == nullptr && q.send_cq == nullptr && q.srq == nullptr;
+  if (q.pd == nullptr || q.send_cq == nullptr || q.xrcd != nullptr) return false;
+  if (type == QpType::xrc_ini) return q.srq == nullptr;
+  return q.recv_cq != nullptr && (q.srq == nullptr || type != QpType::raw_packet);
+}
+
 Result<QpObject*> create(Context& context, const QpRequest& q, const Request& r) {
   const Profile& p = context.hca.profile();
   QpType type{};
   if (int err = type_of(q.type, p, type); err != 0) return Error{-err};
   if (q.create_flags != 0) return Error{EOPNOTSUPP};
-  if (q.pd == nullptr || q.send_cq == nullptr || q.recv_cq == nullptr) return Error{EINVAL};
+  if (!has_its_parts(q, type)) return Error{EINVAL};
   mlx5_ib_create_qp cmd;
   if (r.driver_in.bytes() < offsetof(mlx5_ib_create_qp, sq_buf_addr)) return Error{EINVAL};
   if (int err = r.driver_in.read(cmd); err != 0) return Error{-err};
@@ -136,7 +158,7 @@ Result<QpObject*> create(Context& context, const QpRequest& q, const Request& r)
   }
   qp.qpn = *qpn;
   qp.async = q.async;
-  context.add(std::move(made), {q.pd, q.send_cq, q.recv_cq});
+  context.add(std::move(made), {q.pd, q.send_cq, q.recv_cq, q.srq, q.xrcd});
   mlx5_ib_create_qp_resp resp{};
   resp.bfreg_index = no_bfreg;
   int err = r.driver_out.write(resp);
@@ -146,8 +168,7 @@ Result<QpObject*> create(Context& context, const QpRequest& q, const Request& r)
 
 int create_method(Context& context, Bundle& b) {
   // These belong to transports that are not there.
-  if (b.has(UVERBS_ATTR_CREATE_QP_SRQ_HANDLE) || b.has(UVERBS_ATTR_CREATE_QP_IND_TABLE_HANDLE) ||
-      b.has(UVERBS_ATTR_CREATE_QP_XRCD_HANDLE) || b.has(UVERBS_ATTR_CREATE_QP_SOURCE_QPN))
+  if (b.has(UVERBS_ATTR_CREATE_QP_IND_TABLE_HANDLE) || b.has(UVERBS_ATTR_CREATE_QP_SOURCE_QPN))
     return -EOPNOTSUPP;
   QpRequest q;
   q.type = b.value(UVERBS_ATTR_CREATE_QP_TYPE);
@@ -155,6 +176,8 @@ int create_method(Context& context, Bundle& b) {
   q.pd = b.object<PdObject>(context, UVERBS_ATTR_CREATE_QP_PD_HANDLE);
   q.send_cq = b.object<CqObject>(context, UVERBS_ATTR_CREATE_QP_SEND_CQ_HANDLE);
   q.recv_cq = b.object<CqObject>(context, UVERBS_ATTR_CREATE_QP_RECV_CQ_HANDLE);
+  q.srq = b.object<SrqObject>(context, UVERBS_ATTR_CREATE_QP_SRQ_HANDLE);
+  q.xrcd = b.object<XrcdObject>(context, UVERBS_ATTR_CREATE_QP_XRCD_HANDLE);
   if (int err = b.in(UVERBS_ATTR_CREATE_QP_CAP).read(q.cap); err != 0) return err;
   uint64_t flags = b.value(UVERBS_ATTR_CREATE_QP_FLAGS);
   q.sq_sig_all = (flags & IB_UVERBS_QP_CREATE_SQ_SIG_ALL) != 0;
@@ -194,9 +217,9 @@ int destroy_method(Context& context, Bundle& b) {
 
 constexpr AttrRule create_rules[] = {
     {UVERBS_ATTR_CREATE_QP_HANDLE, AttrKind::fresh, true},
-    {UVERBS_ATTR_CREATE_QP_XRCD_HANDLE, AttrKind::fresh, false},
+    {UVERBS_ATTR_CREATE_QP_XRCD_HANDLE, AttrKind::object, false, 0, 0, Kind::xrcd},
     {UVERBS_ATTR_CREATE_QP_PD_HANDLE, AttrKind::object, false, 0, 0, Kind::pd},
-    {UVERBS_ATTR_CREATE_QP_SRQ_HANDLE, AttrKind::fresh, false},
+    {UVERBS_ATTR_CREATE_QP_SRQ_HANDLE, AttrKind::object, false, 0, 0, Kind::srq},
     {UVERBS_ATTR_CREATE_QP_SEND_CQ_HANDLE, AttrKind::object, false, 0, 0, Kind::cq},
     {UVERBS_ATTR_CREATE_QP_RECV_CQ_HANDLE, AttrKind::object, false, 0, 0, Kind::cq},
     {UVERBS_ATTR_CREATE_QP_IND_TABLE_HANDLE, AttrKind::fresh, false},
@@ -223,13 +246,20 @@ constexpr Method methods[] = {
 template <typename Command>
 Result<QpObject*> create_from(Context& context, const Command& cmd, uint32_t create_flags,
                               const Request& r) {
-  if (cmd.is_srq != 0) return Error{EOPNOTSUPP};
   QpRequest q;
   q.type = cmd.qp_type;
   q.user_handle = cmd.user_handle;
-  q.pd = context.find<PdObject>(cmd.pd_handle);
-  q.send_cq = context.find<CqObject>(cmd.send_cq_handle);
-  q.recv_cq = context.find<CqObject>(cmd.recv_cq_handle);
+  if (q.type == IB_UVERBS_QPT_XRC_TGT) {
+    q.xrcd = context.find<XrcdObject>(cmd.pd_handle);  // the field serves both
+  } else {
+    q.pd = context.find<PdObject>(cmd.pd_handle);
+    q.send_cq = context.find<CqObject>(cmd.send_cq_handle);
+    q.recv_cq = context.find<CqObject>(cmd.recv_cq_handle);
+  }
+  if (cmd.is_srq != 0) {
+    q.srq = context.find<SrqObject>(cmd.srq_handle);
+    if (q.srq == nullptr) return Error{EINVAL};
+  }
   q.cap = {cmd.max_send_wr, cmd.max_recv_wr, cmd.max_send_sge, cmd.max_recv_sge,
            cmd.max_inline_data};
   q.sq_sig_all = cmd.sq_sig_all != 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // QUERY_DEVICE in its old and extended form, with mlx5's driver part. Only what the adapter can do
-// is reported: no on-demand paging, windows, extended connections, tag matching, receive hashing,
-// segmentation, pacing or compression yet. Adapter's lock held.
+// is reported: no on-demand paging, extended connections, tag matching, receive hashing,
+// segmentation or pacing yet. Adapter's lock held.
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
@@ -61,11 +61,33 @@ ib_uverbs_query_device_resp describe(Hca& hca) {
   r.max_qp_init_rd_atom = p.max_rd_atomic;
   r.max_res_rd_atom = p.max_rd_atomic * p.max_qp;
   r.atomic_cap = p.atomics ? 1 : 0;  // IB_ATOMIC_HCA
+  r.device_cap_flags |= IB_UVERBS_DEVICE_XRC;
+  if (p.memory_windows) {
+    r.device_cap_flags |= IB_UVERBS_DEVICE_MEM_WINDOW | IB_UVERBS_DEVICE_MEM_WINDOW_TYPE_2B;
+    r.max_mw = p.max_mr;
+  }
+  r.max_srq = p.max_srq;
+  r.max_srq_wr = p.max_qp_wr - 1;
+  r.max_srq_sge = p.max_rq_desc_bytes / 16 - 1;
+  r.max_mcast_grp = p.max_group_members;
+  r.max_mcast_qp_attach = p.max_group_members;
+  r.max_total_mcast_qp_attach = p.max_group_members;
   r.max_ah = p.max_ah;
   r.max_pkeys = 1;
   r.local_ca_ack_delay = 16;
   r.phys_port_cnt = static_cast<uint8_t>(port_count(hca));
   return r;
+}
+
+// Completion entries. Compression is a wish that the adapter may leave unfulfilled.
+void describe_entries(const Profile& p, mlx5_ib_query_device_resp& r) {
+  if (p.cqe_padding) r.flags |= MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_PAD;
+  if (!p.cqe_compression) return;
+  constexpr uint32_t entries_in_one = 128;
+  r.flags |= MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_COMP;
+  r.cqe_comp_caps.max_num = entries_in_one;
+  r.cqe_comp_caps.supported_format = MLX5_IB_CQE_RES_FORMAT_HASH | MLX5_IB_CQE_RES_FORMAT_CSUM |
+                                     MLX5_IB_CQE_RES_FORMAT_CSUM_STRIDX;
 }
 
 }  // namespace
@@ -91,6 +113,7 @@ int cmd_query_device_ex(Context& context, const Request& r) {
   if (r.driver_out.bytes() != 0) {
     if (r.driver_out.bytes() < least) return -EINVAL;
     driver.response_length = std::min<uint32_t>(sizeof driver, r.driver_out.bytes());
+    describe_entries(context.hca.profile(), driver);
     if (int err = r.driver_out.write(driver); err != 0) return err;
   }
   return r.out.write(resp);

@@ -35,6 +35,9 @@ bool has_room(Cq& cq, bool& fault) noexcept {
 
 bool store_entry(const Cq& cq, uint64_t slot, const prm::Cqe& cqe) noexcept {
   uint64_t at = cq.spec.buf.value() + slot * cq.spec.cqe_bytes + (cq.spec.cqe_bytes - sizeof(cqe));
+  constexpr std::byte padding[64]{};
+  if (cq.spec.padded && !dma::copy_out(Va{at - sizeof(padding)}, padding, sizeof(padding)))
+    return false;
   uint64_t last;  // with op_own: one store, after all others
   std::memcpy(&last, reinterpret_cast<const std::byte*>(&cqe) + 56, sizeof(last));
   return dma::copy_out(Va{at}, &cqe, 56) && dma::store(Va{at + 56}, last);
@@ -52,6 +55,11 @@ void fire_if_due(Works&, Cq& cq) noexcept {
   if (!due) return;
   cq.armed = false;
   if (cq.sink != nullptr) cq.sink->completion(cq.spec.owner);
+}
+
+// Whom the client asks for the receive: an XRC target has no context of its own there.
+uint32_t receiver_uidx(const Qp& qp) noexcept {
+  return qp.type == QpType::xrc_tgt && qp.srq != nullptr ? qp.srq->spec.uidx : qp.spec.uidx;
 }
 
 }  // namespace
@@ -88,6 +96,25 @@ bool write_cqe(Works& works, Cq& cq, prm::Cqe& cqe, prm::CqeOpcode op, bool soli
   return true;
 }
 
+bool change_ring(Works& works, Cq& cq, Va buf, uint32_t cqe_count) noexcept {
+  bool fault = false;
+  if (cq.error || !has_room(cq, fault)) return false;
+  if (((cq.producer - cq.consumer) & index_mask) + 1 >= cqe_count) return false;
+  prm::Cqe cqe{};
+  cqe.op_own =
+      prm::cqe::op_own(prm::CqeOpcode::resize_cq, false, (cq.producer & cq.spec.cqe_count) != 0);
+  if (!store_entry(cq, cq.producer & (cq.spec.cqe_count - 1), cqe)) {
+    fail_cq(works, cq, "the memory of a CQ is gone");
+    return false;
+  }
+  // The client counts this entry as read: it is nothing to wake up for.
+  if (cq.armed_at == cq.producer) cq.armed_at = (cq.armed_at + 1) & index_mask;
+  cq.producer = (cq.producer + 1) & index_mask;
+  cq.spec.buf = buf;
+  cq.spec.cqe_count = cqe_count;
+  return true;
+}
+
 bool complete_send(Works& works, Qp& qp, uint8_t wqe_opcode, uint16_t wqe_index,
                    uint32_t bytes) noexcept {
   prm::Cqe cqe{};
@@ -101,8 +128,9 @@ bool complete_send(Works& works, Qp& qp, uint8_t wqe_opcode, uint16_t wqe_index,
 
 bool complete_recv(Works& works, Qp& qp, const RecvCompletion& done) noexcept {
   prm::Cqe cqe{};
-  cqe.srqn_uidx = be32{qp.spec.uidx};
-  cqe.flags_rqpn = be32{done.remote_qpn & prm::cqe::rqpn::mask};
+  cqe.srqn_uidx = be32{receiver_uidx(qp)};
+  constexpr uint32_t grh_flag = 1u << 28;
+  cqe.flags_rqpn = be32{(done.remote_qpn & prm::cqe::rqpn::mask) | (done.grh ? grh_flag : 0)};
   cqe.imm_inval_pkey = be32::from_raw(done.imm_raw);
   cqe.byte_cnt = be32{done.bytes};
   cqe.sop_drop_qpn = be32{qp.qpn.value()};
@@ -116,7 +144,7 @@ bool complete_recv(Works& works, Qp& qp, const RecvCompletion& done) noexcept {
 bool complete_error(Works& works, Qp& qp, bool responder, uint8_t wqe_opcode, uint16_t wqe_index,
                     prm::Syndrome syndrome) noexcept {
   prm::ErrCqe err{};
-  err.srqn = be32{qp.spec.uidx};
+  err.srqn = be32{responder ? receiver_uidx(qp) : qp.spec.uidx};
   err.syndrome = static_cast<uint8_t>(syndrome);
   err.s_wqe_opcode_qpn = be32{prm::cqe::err_wqe_opcode::at(wqe_opcode) | qp.qpn.value()};
   err.wqe_counter = be16{wqe_index};

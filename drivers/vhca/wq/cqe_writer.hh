@@ -28,12 +28,17 @@ struct RecvCompletion {
   uint32_t imm_raw = 0;  // as it came, in the order of the wire
   uint32_t remote_qpn = 0;
   bool solicited = false;
+  bool grh = false;  // the data opens with the 40 bytes of a global header
 };
 bool complete_recv(Works&, Qp&, const RecvCompletion&) noexcept;
 
 // An error entry (13 of a send WQE, 14 of a receive WQE); `wqe_opcode` 0 for a receive WQE.
 bool complete_error(Works&, Qp&, bool responder, uint8_t wqe_opcode, uint16_t wqe_index,
                     prm::Syndrome) noexcept;
+
+// The ring becomes another one: an entry that says so is the last of the old ring, and counts.
+// False: the old ring has no room for it, or is gone.
+bool change_ring(Works&, Cq&, Va buf, uint32_t cqe_count) noexcept;
 
 // The client may have asked for an event: reads the arm word, fires at once where entries wait.
 void look_at_arm(Works&, Cq&) noexcept;

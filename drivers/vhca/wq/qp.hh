@@ -11,6 +11,7 @@
 #include "vhca/hca/spec.hh"
 #include "vhca/wq/cq.hh"
 #include "vhca/wq/rc_wire.hh"
+#include "vhca/wq/srq.hh"
 
 namespace kilim::vhca {
 
@@ -48,12 +49,14 @@ struct Qp {
   QpAttr attr;  // as last set by modify
   Cq* send_cq = nullptr;
   Cq* recv_cq = nullptr;
+  Srq* srq = nullptr;  // of an XRC target: the one that the request under way names
   EventSink* sink = nullptr;
   SendRing sq;
   RecvRing rq;
 
   bool loopback = false;     // the path's GID is one of this adapter's
   bool established = false;  // COMM_EST said
+  uint32_t groups = 0;       // multicast groups it has joined
   bool sq_drained = false;   // SQ_DRAINED said since SQD was entered
   bool broken = false;       // a ring or a CQ is gone: nothing runs until RESET
   SqWait wait = SqWait::none;

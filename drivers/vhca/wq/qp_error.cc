@@ -14,6 +14,8 @@ void raise(Works& works, Qp& qp, uint32_t type) noexcept {
 }
 
 void to_error(Works& works, Qp& qp) noexcept {
+  // Receives of a shared queue are not flushed: its users are told that no more will complete.
+  if (qp.state != QpState::err && qp.spec.srqn != 0) raise(works, qp, event::last_wqe_reached);
   works.in_error.push(qp);
   qp.state = QpState::err;
   qp.wait = SqWait::none;
@@ -38,9 +40,14 @@ void fail_send(Works& works, Qp& qp, const SendWqe& wqe, prm::Syndrome syndrome,
 
 void fail_recv(Works& works, Qp& qp, uint16_t wqe_index, prm::Syndrome syndrome,
                const char* why) noexcept {
+  consume_recv(works, qp);
+  fail_taken_recv(works, qp, wqe_index, syndrome, why);
+}
+
+void fail_taken_recv(Works& works, Qp& qp, uint16_t wqe_index, prm::Syndrome syndrome,
+                     const char* why) noexcept {
   works.journal->error(qp.qpn, syndrome, 0, wqe_index, why);
   to_error(works, qp);
-  consume_recv(qp);
   if (!complete_error(works, qp, true, 0, wqe_index, syndrome))
     fatal_qp(works, qp, "the CQ of a receive queue is in error");
 }
@@ -60,12 +67,21 @@ std::size_t flush_sends(Works& works, Qp& qp, std::size_t budget) noexcept {
   return done;
 }
 
+// The receive WQE of a message that broke off, where it was taken from a shared queue.
+void flush_held(Works& works, Qp& qp) noexcept {
+  if (!qp.rc || !qp.rc->holds_receive) return;
+  qp.rc->holds_receive = false;
+  if (!complete_error(works, qp, true, 0, qp.rc->held.index, prm::Syndrome::wr_flush))
+    fatal_qp(works, qp, "the CQ of a receive queue is in error");
+}
+
 std::size_t flush_recvs(Works& works, Qp& qp, std::size_t budget) noexcept {
   std::size_t done = 0;
+  flush_held(works, qp);
   uint32_t waiting = qp.broken ? 0 : recv_waiting(qp);
   for (; done < budget && !qp.broken && waiting > 0; done++, waiting--) {
     uint16_t index = qp.rq.ci;
-    consume_recv(qp);
+    consume_recv(works, qp);
     if (!complete_error(works, qp, true, 0, index, prm::Syndrome::wr_flush))
       fatal_qp(works, qp, "the CQ of a receive queue is in error");
   }

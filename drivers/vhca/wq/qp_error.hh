@@ -15,7 +15,8 @@ namespace kilim::vhca {
 // Async events, numbered as verbs does (enum ibv_event_type).
 namespace event {
 inline constexpr uint32_t cq_err = 0, qp_fatal = 1, qp_req_err = 2, qp_access_err = 3, comm_est = 4,
-                          sq_drained = 5, device_fatal = 8, last_wqe_reached = 16;
+                          sq_drained = 5, device_fatal = 8, srq_limit_reached = 15,
+                          last_wqe_reached = 16;
 }
 
 // Tells the client's sink of this queue.
@@ -26,6 +27,8 @@ void raise(Works&, Qp&, uint32_t event_type) noexcept;
 void fail_send(Works&, Qp&, const SendWqe&, prm::Syndrome, const char* why) noexcept;
 // The receive WQE fails: error CQE 14, queue to ERR; the WQE is used up.
 void fail_recv(Works&, Qp&, uint16_t wqe_index, prm::Syndrome, const char* why) noexcept;
+// The same of one that has left its ring already.
+void fail_taken_recv(Works&, Qp&, uint16_t wqe_index, prm::Syndrome, const char* why) noexcept;
 // Ring memory is gone, or its CQ is: QP_FATAL once, ERR; nothing of it is executed or flushed.
 void fatal_qp(Works&, Qp&, const char* why) noexcept;
 // State ERR without an event: a transition the client asked for, or the other end's failure.

@@ -6,6 +6,8 @@
 #include <array>
 #include <cstdint>
 
+#include "vhca/wq/recv_wqe.hh"
+
 namespace kilim::vhca {
 
 // A send WQE whose packets are under way. Its bytes stay in the ring and are read again.
@@ -60,6 +62,9 @@ struct RcWire {
   bool silent = false;  // a NAK is out: nothing more until the expected packet comes
   enum class Receiving : uint8_t { nothing, send, write } receiving = Receiving::nothing;
   uint64_t received = 0;  // bytes of the message that comes
+  // Of a shared queue: taken with the message's first packet, since others take theirs meanwhile.
+  bool holds_receive = false;
+  RecvWqe held;
   uint64_t write_va = 0;
   uint32_t write_rkey = 0, write_length = 0;
   bool ack_owed = false, nak_owed = false;

@@ -1,42 +1,43 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "Receive Work Queue". Adapter's lock held. Never allocates.
+// PRM: "Receive Work Queue", "Shared Receive Queue". Adapter's lock held. Never allocates.
 #include "vhca/wq/recv.hh"
 
 #include <algorithm>
+#include <cstring>
 
 #include "kilim/base/be.hh"
+#include "kilim/prm/av_seg.hh"
 #include "kilim/prm/data_seg.hh"
 #include "kilim/prm/doorbell.hh"
 #include "vhca/hca/dma.hh"
 #include "vhca/hca/journal.hh"
+#include "vhca/wq/qp_error.hh"
 
 namespace kilim::vhca {
 
 namespace {
 
-bool posted(const Qp& qp, uint16_t& count) noexcept {
+// The 16-bit counter of WQEs posted that lies in a doorbell record.
+bool load_head(Va record, uint16_t& head) noexcept {
   uint32_t raw = 0;
-  if (!dma::load(Va{qp.spec.record.value() + 4 * prm::record_receive}, raw)) return false;
-  auto head = static_cast<uint16_t>(be32::from_raw(raw).host());
+  if (!dma::load(Va{record.value() + 4 * prm::record_receive}, raw)) return false;
+  head = static_cast<uint16_t>(be32::from_raw(raw).host());
+  return true;
+}
+
+bool posted(const Qp& qp, uint16_t& count) noexcept {
+  uint16_t head = 0;
+  if (!load_head(qp.spec.record, head)) return false;
   count = static_cast<uint16_t>(head - qp.rq.ci);
   return true;
 }
 
-}  // namespace
+using RawWqe = std::array<prm::DataSeg, max_recv_segments>;
 
-RecvTake peek_recv(Works& works, const Qp& qp, RecvWqe& wqe) noexcept {
-  if (qp.rq.wqes == 0) return RecvTake::empty;
-  uint16_t count = 0;
-  if (!posted(qp, count)) return RecvTake::fault;
-  if (count == 0) return RecvTake::empty;
-  std::array<prm::DataSeg, max_recv_segments> raw;
-  std::size_t bytes = std::min(std::size_t{1} << qp.rq.shift, sizeof(raw));
-  uint64_t at = qp.rq.base + (uint64_t{qp.rq.ci & (qp.rq.wqes - 1)} << qp.rq.shift);
-  if (!dma::copy_in(raw.data(), Va{at}, bytes)) return RecvTake::fault;
-  wqe.index = qp.rq.ci;
+void decode(const RawWqe& raw, std::size_t first, std::size_t end, RecvWqe& wqe) noexcept {
   wqe.count = 0;
   wqe.room = 0;
-  for (std::size_t i = qp.spec.rq_signature ? 1 : 0; i < bytes / sizeof(raw[0]); i++) {
+  for (std::size_t i = first; i < end; i++) {
     uint32_t key = raw[i].lkey.host();
     if (key == prm::list_end_lkey) break;
     uint64_t n = raw[i].byte_count.host() & ~prm::inline_flag;
@@ -44,8 +45,63 @@ RecvTake peek_recv(Works& works, const Qp& qp, RecvWqe& wqe) noexcept {
     wqe.segments[wqe.count++] = {raw[i].addr.host(), n, key, false};
     wqe.room += n;
   }
-  works.journal->recv(qp.qpn, wqe.index, static_cast<uint32_t>(wqe.room));
+}
+
+RecvTake peek_own(const Qp& qp, RecvWqe& wqe) noexcept {
+  if (qp.rq.wqes == 0) return RecvTake::empty;
+  uint16_t count = 0;
+  if (!posted(qp, count)) return RecvTake::fault;
+  if (count == 0) return RecvTake::empty;
+  RawWqe raw;
+  std::size_t bytes = std::min(std::size_t{1} << qp.rq.shift, sizeof(raw));
+  uint64_t at = qp.rq.base + (uint64_t{qp.rq.ci & (qp.rq.wqes - 1)} << qp.rq.shift);
+  if (!dma::copy_in(raw.data(), Va{at}, bytes)) return RecvTake::fault;
+  wqe.index = qp.rq.ci;
+  decode(raw, qp.spec.rq_signature ? 1 : 0, bytes / sizeof(raw[0]), wqe);
   return RecvTake::ok;
+}
+
+RecvTake peek_shared(Srq& srq, RecvWqe& wqe) noexcept {
+  uint16_t head = 0;
+  if (!load_head(srq.spec.record, head)) return RecvTake::fault;
+  if (head == srq.ci) return RecvTake::empty;
+  RawWqe raw;
+  std::size_t bytes = std::min(std::size_t{1} << srq.spec.wqe_shift, sizeof(raw));
+  uint64_t at = srq.spec.buf.value() + (uint64_t{srq.head} << srq.spec.wqe_shift);
+  if (!dma::copy_in(raw.data(), Va{at}, bytes)) return RecvTake::fault;
+  prm::SrqNextSeg link;
+  std::memcpy(&link, raw.data(), sizeof(link));
+  srq.next = link.next_wqe_index.host() & (srq.spec.wqes - 1);
+  wqe.index = static_cast<uint16_t>(srq.head);
+  decode(raw, 1, bytes / sizeof(raw[0]), wqe);
+  return RecvTake::ok;
+}
+
+}  // namespace
+
+RecvTake peek_recv(Works& works, const Qp& qp, RecvWqe& wqe) noexcept {
+  RecvTake take = qp.srq != nullptr ? peek_shared(*qp.srq, wqe) : peek_own(qp, wqe);
+  if (take == RecvTake::ok) works.journal->recv(qp.qpn, wqe.index, static_cast<uint32_t>(wqe.room));
+  return take;
+}
+
+void consume_recv(Works& works, Qp& qp) noexcept {
+  if (qp.srq == nullptr) {
+    qp.rq.ci++;
+    return;
+  }
+  qp.srq->head = qp.srq->next;
+  qp.srq->ci++;
+  look_at_limit(works, *qp.srq);
+}
+
+void look_at_limit(Works& works, Srq& srq) noexcept {
+  uint16_t head = 0;
+  if (srq.limit == 0 || !load_head(srq.spec.record, head)) return;
+  if (static_cast<uint16_t>(head - srq.ci) >= srq.limit) return;
+  srq.limit = 0;  // once each time it is set
+  works.journal->async(event::srq_limit_reached, srq.srqn);
+  if (srq.sink != nullptr) srq.sink->async(event::srq_limit_reached, srq.spec.owner);
 }
 
 uint32_t recv_waiting(const Qp& qp) noexcept {
@@ -55,7 +111,7 @@ uint32_t recv_waiting(const Qp& qp) noexcept {
 }
 
 Access recv_access(const Qp& qp) noexcept {
-  return {qp.spec.pd, qp.qpn.value(), prm::mkey::local_write};
+  return {qp.srq != nullptr ? qp.srq->spec.pd : qp.spec.pd, qp.qpn.value(), prm::mkey::local_write};
 }
 
 prm::Syndrome scatter_to_recv(Works& works, const Qp& qp, const RecvWqe& wqe,

@@ -1,26 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "Receive Work Queue". Takes receive WQEs off a queue pair's ring and scatters payload into
-// them. Adapter's lock held. Never allocates; the ring is read through the guarded copy.
+// PRM: "Receive Work Queue", "Shared Receive Queue". Takes receive WQEs off a ring and scatters
+// payload into them. Adapter's lock held. Never allocates; the ring is read through the guarded
+// copy.
 #pragma once
 
-#include <array>
 #include <cstdint>
 
 #include "kilim/prm/syndrome.hh"
 #include "vhca/tpt/transfer.hh"
 #include "vhca/wq/qp.hh"
+#include "vhca/wq/recv_wqe.hh"
 #include "vhca/wq/works.hh"
 
 namespace kilim::vhca {
-
-inline constexpr std::size_t max_recv_segments = 32;  // 512 bytes, the longest receive WQE
-
-struct RecvWqe {
-  uint16_t index = 0;  // of its completion
-  uint32_t count = 0;  // segments
-  uint64_t room = 0;   // bytes they hold together
-  std::array<Segment, max_recv_segments> segments;
-};
 
 enum class RecvTake : uint8_t { ok, empty, fault };
 
@@ -28,11 +20,11 @@ enum class RecvTake : uint8_t { ok, empty, fault };
 // caller raises QP_FATAL and takes the queue to error).
 RecvTake peek_recv(Works&, const Qp&, RecvWqe&) noexcept;
 // The peeked WQE is used up.
-inline void consume_recv(Qp& qp) noexcept {
-  qp.rq.ci++;
-}
-// Receive WQEs waiting; 0 as well where the record is gone.
+void consume_recv(Works&, Qp&) noexcept;
+// Receive WQEs waiting on the ring of its own; 0 as well where the record is gone.
 uint32_t recv_waiting(const Qp&) noexcept;
+// The event of a shared queue that runs low, if it is wanted and due.
+void look_at_limit(Works&, Srq&) noexcept;
 
 // The rights a receive WQE's segments need.
 Access recv_access(const Qp&) noexcept;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "vhca/hca/object_table.hh"
 #include "vhca/hca/profile.hh"
 #include "vhca/tpt/transfer.hh"
 #include "vhca/wq/qp_list.hh"
@@ -18,6 +19,7 @@ struct Works {
   const Profile* profile = nullptr;
   Journal* journal = nullptr;
   uint64_t now_ns = 0;  // CLOCK_MONOTONIC of this turn; completions carry it
+  const ObjectTable<Srq>* srqs = nullptr;
   Translator translator;
   ErrorList in_error;  // their rings are looked at every turn, without doorbells
 };

@@ -16,6 +16,7 @@ struct CapField {
 };
 
 namespace hca_cap {
+inline constexpr CapField log_dma_mmo_max_size{0x6b, 5};
 inline constexpr CapField log_max_qp_sz{0x88, 8};
 inline constexpr CapField log_max_qp{0x9b, 5};
 inline constexpr CapField log_max_cq_sz{0xc8, 8};
@@ -26,6 +27,7 @@ inline constexpr CapField umr_extended_translation_offset{0x118, 1};
 inline constexpr CapField log_max_klm_list_size{0x11a, 6};
 inline constexpr CapField log_max_ra_req_qp{0x14a, 6};
 inline constexpr CapField log_max_ra_res_qp{0x15a, 6};
+inline constexpr CapField dma_mmo_sq{0x153, 1};
 inline constexpr CapField gid_table_size{0x170, 16};
 inline constexpr CapField port_type{0x1b6, 2};
 inline constexpr CapField num_ports{0x1b8, 8};
@@ -41,6 +43,9 @@ inline constexpr CapField eth_net_offloads{0x21c, 1};
 inline constexpr CapField roce{0x21d, 1};
 inline constexpr CapField atomic{0x21e, 1};
 inline constexpr CapField umr_ptr_rlkey{0x230, 1};
+inline constexpr CapField xrc{0x23c, 1};
+inline constexpr CapField ud{0x23d, 1};
+inline constexpr CapField uc{0x23e, 1};
 inline constexpr CapField rc{0x23f, 1};
 inline constexpr CapField uar_4k{0x240, 1};
 inline constexpr CapField max_wqe_sz_sq{0x290, 16};

@@ -9,6 +9,7 @@
 
 #include "request.hh"
 #include "ut.hh"
+#include "vhca/hca/state.hh"
 
 namespace {
 
@@ -246,6 +247,88 @@ void a_child_after_fork_has_nothing() {
   CU_ASSERT_EQUAL(c.file->mmap(0x700000, 4096, PROT_READ, MAP_SHARED, m), -EIO);
 }
 
+template <typename Command>
+int run_command(Client& c, uint32_t number, const Command& cmd) {
+  return write_command(number).in(UVERBS_ATTR_CORE_IN, cmd).run(*c.file);
+}
+
+void a_client_that_goes_away_leaves_its_groups() {
+  Client c;
+  static Rings r;
+  uint32_t pd, uar, cq, qp;
+  CU_ASSERT_EQUAL_FATAL(c.alloc_pd(pd), 0);
+  CU_ASSERT_EQUAL_FATAL(c.alloc_uar(uar), 0);
+  CU_ASSERT_EQUAL_FATAL(r.create_cq(c, uar, -1, 1, cq), 0);
+  CU_ASSERT_EQUAL_FATAL(r.create_qp(c, r.driver_part(uar), IB_UVERBS_QPT_UD, pd, cq, qp), 0);
+  ib_uverbs_attach_mcast group{};
+  group.gid[0] = 0xff;
+  group.qp_handle = qp;
+  CU_ASSERT_EQUAL(run_command(c, IB_USER_VERBS_CMD_ATTACH_MCAST, group), 0);
+  CU_ASSERT_EQUAL(c.hca->state().groups.size(), 1);
+  c.file.reset();
+  CU_ASSERT(c.hca->state().groups.empty());
+  CU_ASSERT_EQUAL(c.hca->state().qps.count(), 0);
+}
+
+void shared_queues_of_odd_shapes_are_refused() {
+  Client c;
+  static Rings r;
+  uint32_t pd, uar, cq;
+  CU_ASSERT_EQUAL_FATAL(c.alloc_pd(pd), 0);
+  CU_ASSERT_EQUAL_FATAL(c.alloc_uar(uar), 0);
+  CU_ASSERT_EQUAL_FATAL(r.create_cq(c, uar, -1, 1, cq), 0);
+  auto attempt = [&](auto change) {
+    ib_uverbs_create_srq cmd{};
+    cmd.pd_handle = pd;
+    cmd.max_wr = 15;
+    cmd.max_sge = 1;
+    mlx5_ib_create_srq driver{};
+    driver.buf_addr = reinterpret_cast<uintptr_t>(r.qp);
+    driver.db_addr = reinterpret_cast<uintptr_t>(r.qp_record);
+    change(cmd, driver);
+    ib_uverbs_create_srq_resp resp{};
+    mlx5_ib_create_srq_resp out{};
+    return write_command(IB_USER_VERBS_CMD_CREATE_SRQ)
+        .in(UVERBS_ATTR_CORE_IN, cmd)
+        .out(UVERBS_ATTR_CORE_OUT, resp)
+        .in(UVERBS_ATTR_UHW_IN, driver)
+        .out(UVERBS_ATTR_UHW_OUT, out)
+        .run(*c.file);
+  };
+  CU_ASSERT_EQUAL(attempt([](auto&, auto&) {}), 0);
+  CU_ASSERT_EQUAL(attempt([](auto& q, auto&) { q.pd_handle = 999; }), -EINVAL);
+  CU_ASSERT_EQUAL(attempt([](auto& q, auto&) { q.max_wr = ~0u; }), -EINVAL);
+  CU_ASSERT_EQUAL(attempt([](auto& q, auto&) { q.max_sge = 32; }), -EINVAL);
+  CU_ASSERT_EQUAL(attempt([](auto& q, auto&) { q.max_sge = 1u << 28; }), -EINVAL);
+  CU_ASSERT_EQUAL(attempt([](auto& q, auto&) { q.srq_limit = 16; }), -EINVAL);
+  CU_ASSERT_EQUAL(attempt([](auto&, auto& d) { d.flags = 2; }), -EINVAL);
+  CU_ASSERT_EQUAL(attempt([](auto&, auto& d) { d.uidx = 1u << 24; }), -EINVAL);
+  CU_ASSERT_EQUAL(attempt([](auto&, auto& d) { d.buf_addr = 0x1000; }), -EFAULT);
+  CU_ASSERT_EQUAL(attempt([](auto&, auto& d) { d.db_addr = 0x1000; }), -EFAULT);
+  CU_ASSERT_EQUAL(attempt([](auto&, auto& d) { d.db_addr += 1; }), -EINVAL);
+}
+
+// Handles of nothing, and of another kind.
+void new_commands_check_their_handles() {
+  Client c;
+  uint32_t pd;
+  CU_ASSERT_EQUAL_FATAL(c.alloc_pd(pd), 0);
+  for (uint32_t handle : {pd, 999u, ~0u}) {
+    int none = handle == pd ? -EINVAL : -ENOENT;
+    ib_uverbs_modify_srq srq{};
+    srq.srq_handle = handle;
+    CU_ASSERT_EQUAL(run_command(c, IB_USER_VERBS_CMD_MODIFY_SRQ, srq), -EINVAL);
+    ib_uverbs_attach_mcast group{};
+    group.qp_handle = handle;
+    CU_ASSERT_EQUAL(run_command(c, IB_USER_VERBS_CMD_ATTACH_MCAST, group), -EINVAL);
+    CU_ASSERT_EQUAL(run_command(c, IB_USER_VERBS_CMD_DETACH_MCAST, group), -EINVAL);
+    ib_uverbs_dealloc_mw mw{handle};
+    CU_ASSERT_EQUAL(run_command(c, IB_USER_VERBS_CMD_DEALLOC_MW, mw), none);
+    ib_uverbs_close_xrcd xrcd{handle};
+    CU_ASSERT_EQUAL(run_command(c, IB_USER_VERBS_CMD_CLOSE_XRCD, xrcd), none);
+  }
+}
+
 void queues_of_odd_shapes_are_refused() {
   Client c;
   static Rings r;
@@ -270,9 +353,10 @@ void queues_of_odd_shapes_are_refused() {
   CU_ASSERT_EQUAL(attempt([](auto& q) { q.buf_addr = 0x1000; }), -EFAULT);
   CU_ASSERT_EQUAL(attempt([](auto& q) { q.db_addr = ~uint64_t{63}; }), -EINVAL);
   CU_ASSERT_EQUAL(attempt(same, 77), -EINVAL);
-  for (uint64_t absent : {uint64_t{IB_UVERBS_QPT_UD}, uint64_t{IB_UVERBS_QPT_UC},
-                          uint64_t{IB_UVERBS_QPT_XRC_INI}, uint64_t{IB_UVERBS_QPT_DRIVER}})
-    CU_ASSERT_EQUAL(attempt(same, absent), -EOPNOTSUPP);
+  CU_ASSERT_EQUAL(attempt(same, IB_UVERBS_QPT_DRIVER), -EOPNOTSUPP);
+  // An initiator has no receive ring, a target no protection domain.
+  CU_ASSERT_EQUAL(attempt(same, IB_UVERBS_QPT_XRC_INI), -EINVAL);
+  CU_ASSERT_EQUAL(attempt(same, IB_UVERBS_QPT_XRC_TGT), -EINVAL);
   ib_uverbs_destroy_qp_resp resp{};
   CU_ASSERT_EQUAL(attempt(same), 0);
   CU_ASSERT_EQUAL(r.destroy_qp(c, qp, resp), 0);
@@ -291,6 +375,9 @@ constexpr Case cases[] = {
     {"the first GID is link-local and of RoCE v2", the_first_gid_is_link_local_and_of_roce_v2},
     {"a path needs a GID and a MAC", a_path_needs_a_gid_and_a_mac},
     {"a child after fork has nothing", a_child_after_fork_has_nothing},
+    {"a client that goes away leaves its groups", a_client_that_goes_away_leaves_its_groups},
+    {"shared queues of odd shapes are refused", shared_queues_of_odd_shapes_are_refused},
+    {"new commands check their handles", new_commands_check_their_handles},
     {"queues of odd shapes are refused", queues_of_odd_shapes_are_refused},
 };
 

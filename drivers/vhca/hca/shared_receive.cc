@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "CREATE_SRQ", "CREATE_XRC_SRQ", "ALLOC_XRCD". Adapter's lock held.
+#include "vhca/hca/shared_receive.hh"
+
+#include <bit>
+#include <cerrno>
+
+#include "vhca/hca/probe.hh"
+#include "vhca/wq/recv.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+constexpr uint32_t record_bytes = 4;
+
+// Null: nothing to object to.
+const char* objection(const HcaState& h, const SrqSpec& s) noexcept {
+  const Profile& p = h.config.profile;
+  if (!h.pd_exists(s.pd)) return "no such protection domain";
+  if (!std::has_single_bit(s.wqes) || s.wqes > p.max_qp_wr) return "size of a shared receive queue";
+  if (s.wqe_shift < 5 || 1u << s.wqe_shift > p.max_rq_desc_bytes) return "size of a receive WQE";
+  if (s.limit >= s.wqes) return "a limit beyond the queue";
+  if (s.record.value() % 4 != 0) return "doorbell record not aligned";
+  if (s.xrc && h.xrcds.at(s.xrcd) == nullptr) return "no such XRC domain";
+  if (s.xrc && h.cqs.at(s.cq.value()) == nullptr) return "no such completion queue";
+  return nullptr;
+}
+
+void count_users(HcaState& h, const Srq& srq, uint32_t by) noexcept {
+  h.pds.at(srq.spec.pd.value())->users += by;
+  if (!srq.spec.xrc) return;
+  srq.cq->users += by;
+  h.xrcds.at(srq.spec.xrcd)->users += by;
+}
+
+Xrcd* xrcd_of(const HcaState& h, const XrcdSpec& s, uint32_t& number) {
+  Xrcd* found = nullptr;
+  h.xrcds.for_each([&](Xrcd& x) {
+    if (x.by_file && x.device == s.device && x.inode == s.inode) found = &x;
+  });
+  if (found != nullptr) number = found->number;
+  return found;
+}
+
+}  // namespace
+
+Result<uint32_t> create_srq(HcaState& h, const SrqSpec& s, EventSink* sink) {
+  if (const char* why = objection(h, s)) return Error{EINVAL, why};
+  int rc = probe_range(s.buf, uint64_t{s.wqes} << s.wqe_shift, true);
+  if (rc == 0) rc = probe_range(s.record, record_bytes, true);
+  if (rc != 0) return Error{-rc, "the memory of the shared receive queue is not there"};
+  uint32_t number = 0;
+  Srq* srq = h.srqs.create(number);
+  if (srq == nullptr) return Error{ENOMEM, "the adapter has no more shared receive queues"};
+  srq->srqn = number;
+  srq->spec = s;
+  srq->sink = sink;
+  srq->cq = s.xrc ? h.cqs.at(s.cq.value()) : nullptr;
+  count_users(h, *srq, 1);
+  return number;
+}
+
+int set_srq_limit(HcaState& h, uint32_t srqn, uint32_t limit) {
+  Srq* srq = h.srqs.at(srqn);
+  if (srq == nullptr || limit >= srq->spec.wqes) return -EINVAL;
+  srq->limit = limit;
+  look_at_limit(h.works, *srq);
+  return 0;
+}
+
+int destroy_srq(HcaState& h, uint32_t srqn) {
+  Srq* srq = h.srqs.at(srqn);
+  if (srq == nullptr) return -EINVAL;
+  if (srq->users != 0) return -EBUSY;
+  // XRC targets answer for a queue only while a request names it.
+  h.qps.for_each([&](Qp& qp) {
+    if (qp.srq != srq) return;
+    qp.srq = nullptr;
+    qp.recv_cq = nullptr;
+  });
+  count_users(h, *srq, ~0u);
+  h.srqs.destroy(srqn);
+  return 0;
+}
+
+Result<uint32_t> open_xrcd(HcaState& h, const XrcdSpec& s) {
+  uint32_t number = 0;
+  Xrcd* x = s.by_file ? xrcd_of(h, s, number) : nullptr;
+  if (x != nullptr && s.exclusive) return Error{EINVAL, "the file has an XRC domain already"};
+  if (x == nullptr && s.by_file && !s.create) return Error{EAGAIN, "the file has no XRC domain"};
+  if (x == nullptr) {
+    x = h.xrcds.create(number);
+    if (x == nullptr) return Error{ENOMEM, "the adapter has no more XRC domains"};
+    *x = {number, 0, 0, s.by_file, s.device, s.inode};
+  }
+  x->opens++;
+  return number;
+}
+
+int close_xrcd(HcaState& h, uint32_t xrcd) {
+  Xrcd* x = h.xrcds.at(xrcd);
+  if (x == nullptr) return -EINVAL;
+  if (x->opens == 1 && x->users != 0) return -EBUSY;
+  if (--x->opens == 0) h.xrcds.destroy(xrcd);
+  return 0;
+}
+
+}  // namespace kilim::vhca

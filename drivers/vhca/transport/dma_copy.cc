@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "MMO Work Request Operation". Adapter's lock held. Never allocates.
+#include "vhca/transport/dma_copy.hh"
+
+#include "kilim/prm/data_seg.hh"
+#include "vhca/hca/journal.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+using prm::Syndrome;
+
+constexpr uint8_t opmod_dma = 1;
+constexpr std::size_t metadata_bytes = 16;  // where other operations of this opcode keep results
+
+}  // namespace
+
+Outcome exec_dma_copy(Works& works, const Qp& qp, const SendWqe& wqe) noexcept {
+  if (works.profile->log_max_dma_copy == 0 || wqe.opmod != opmod_dma)
+    return Outcome::failed(Syndrome::local_qp_op, "an operation that the queue does not know");
+  DataList data;
+  if (wqe.body().size() < metadata_bytes || !decode_data(wqe.body(), metadata_bytes, data) ||
+      data.count != 2 || data.segments[0].immediate || data.segments[1].immediate)
+    return Outcome::failed(Syndrome::local_qp_op, "a copy needs one source and one target");
+  const Segment& from = data.segments[0];
+  const Segment& to = data.segments[1];
+  if (from.bytes != to.bytes || from.bytes > uint64_t{1} << works.profile->log_max_dma_copy)
+    return Outcome::failed(Syndrome::local_length, "length of a copy");
+  Access reads{qp.spec.pd, qp.qpn.value(), prm::mkey::local_read};
+  Access writes{qp.spec.pd, qp.qpn.value(), prm::mkey::local_write};
+  Transfer t = move_bytes(works.translator, {{&from, 1}, reads}, {{&to, 1}, writes}, from.bytes);
+  if (!t.ok())
+    return Outcome::failed(Syndrome::local_prot,
+                           deny_name(t.source != Deny::none ? t.source : t.target));
+  works.journal->translated(from.key, t.pieces, from.bytes);
+  return Outcome::done();
+}
+
+}  // namespace kilim::vhca

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "MMO Work Request Operation". A copy from one range of the queue's protection domain to
+// another, done by the send queue without a peer. Adapter's lock held. Never allocates.
+#pragma once
+
+#include "vhca/transport/outcome.hh"
+#include "vhca/wq/qp.hh"
+#include "vhca/wq/sq_decode.hh"
+#include "vhca/wq/works.hh"
+
+namespace kilim::vhca {
+
+Outcome exec_dma_copy(Works&, const Qp&, const SendWqe&) noexcept;
+
+}  // namespace kilim::vhca

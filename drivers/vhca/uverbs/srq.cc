@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Shared receive queues, basic and XRC, by the older commands: their method is absent, by which
+// rdma-core knows to send these. Tag matching is not there. Adapter's lock held.
+#include <bit>
+#include <cerrno>
+#include <cstddef>
+
+#include <rdma/ib_user_ioctl_verbs.h>
+#include <rdma/ib_user_verbs.h>
+#include <rdma/mlx5-abi.h>
+
+#include "vhca/uverbs/write_command.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+constexpr uint32_t event_srq_err = 14, event_srq_limit = 15;
+
+struct SrqRequest {
+  PdObject* pd = nullptr;
+  CqObject* cq = nullptr;      // of an XRC queue
+  XrcdObject* xrcd = nullptr;  // of an XRC queue
+  uint64_t user_handle = 0;
+  uint32_t max_wr = 0;
+  uint32_t max_sge = 0;
+  uint32_t limit = 0;
+};
+
+int check_driver_part(const Request& r, mlx5_ib_create_srq& cmd) {
+  if (r.driver_in.bytes() < offsetof(mlx5_ib_create_srq, uidx)) return -EINVAL;
+  if (int err = r.driver_in.read(cmd); err != 0) return err;
+  constexpr uint32_t signature = 1;
+  if (cmd.reserved0 != 0 || cmd.reserved1 != 0 || (cmd.flags & ~signature) != 0) return -EINVAL;
+  return (cmd.uidx & ~0xffffffu) != 0 ? -EINVAL : 0;
+}
+
+// As mlx5_ib sizes the ring, which the client library has laid out before it asks.
+int size(const SrqRequest& q, const Profile& p, SrqSpec& s) {
+  constexpr uint32_t link_bytes = 16, segment_bytes = 16, least_bytes = 32;
+  if (q.max_wr >= p.max_qp_wr) return -EINVAL;
+  if (q.max_sge > (p.max_rq_desc_bytes - link_bytes) / segment_bytes) return -EINVAL;
+  s.wqes = std::bit_ceil(q.max_wr + 1);
+  uint32_t bytes = std::bit_ceil(std::max(link_bytes + q.max_sge * segment_bytes, least_bytes));
+  s.wqe_shift = static_cast<uint32_t>(std::bit_width(bytes) - 1);
+  return 0;
+}
+
+Result<SrqObject*> create(Context& context, const SrqRequest& q, const Request& r) {
+  if (q.pd == nullptr) return Error{EINVAL};
+  mlx5_ib_create_srq cmd;
+  if (int err = check_driver_part(r, cmd); err != 0) return Error{-err};
+  auto made = std::make_unique<SrqObject>();
+  SrqObject& srq = *made;
+  srq.user_handle = q.user_handle;
+  SrqSpec s;
+  if (int err = size(q, context.hca.profile(), s); err != 0) return Error{-err};
+  s.pd = q.pd->pdn;
+  s.buf = Va{cmd.buf_addr};
+  s.record = Va{cmd.db_addr};
+  s.limit = q.limit;
+  s.uidx = cmd.uidx;
+  s.xrc = q.xrcd != nullptr;
+  if (s.xrc) {
+    s.xrcd = q.xrcd->xrcd;
+    s.cq = q.cq->cqn;
+  }
+  s.owner = static_cast<Object*>(&srq);
+  srq.max_wr = s.wqes - 1;
+  srq.max_sge = (1u << s.wqe_shift) / 16 - 1;
+  EventFile* async = context.default_async;
+  if (async != nullptr) {
+    if (int err = async->hold(); err != 0) return Error{-err};
+  }
+  Result<uint32_t> srqn = context.hca.create_srq(s, &context);
+  if (!srqn) {
+    if (async != nullptr) async->let_go();
+    return srqn.error();
+  }
+  srq.srqn = *srqn;
+  srq.async = async;
+  context.add(std::move(made), {q.pd, q.cq, q.xrcd});
+  int err = r.driver_out.write(mlx5_ib_create_srq_resp{*srqn, 0});
+  if (context.keep_unless(err, srq) != 0) return Error{-err};
+  return &srq;
+}
+
+int answer(Context& context, const Result<SrqObject*>& srq, const Request& r) {
+  if (!srq) return -srq.error().code;
+  ib_uverbs_create_srq_resp resp{(*srq)->handle, (*srq)->max_wr, (*srq)->max_sge, (*srq)->srqn};
+  return context.keep_unless(r.out.write(&resp, sizeof resp), **srq);
+}
+
+}  // namespace
+
+int SrqObject::release(Context& context) {
+  if (int err = context.hca.destroy_srq(srqn); err != 0) return err;
+  if (async != nullptr) {
+    async->take_back(user_handle, event_srq_err, event_srq_limit);
+    async->let_go();
+  }
+  return 0;
+}
+
+int cmd_create_srq(Context& context, const Request& r) {
+  ib_uverbs_create_srq cmd;
+  if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
+  SrqRequest q{context.find<PdObject>(cmd.pd_handle),
+               nullptr,
+               nullptr,
+               cmd.user_handle,
+               cmd.max_wr,
+               cmd.max_sge,
+               cmd.srq_limit};
+  return answer(context, create(context, q, r), r);
+}
+
+int cmd_create_xsrq(Context& context, const Request& r) {
+  ib_uverbs_create_xsrq cmd;
+  if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
+  SrqRequest q{context.find<PdObject>(cmd.pd_handle),
+               nullptr,
+               nullptr,
+               cmd.user_handle,
+               cmd.max_wr,
+               cmd.max_sge,
+               cmd.srq_limit};
+  switch (cmd.srq_type) {
+    case IB_UVERBS_SRQT_BASIC:
+      break;
+    case IB_UVERBS_SRQT_XRC:
+      q.cq = context.find<CqObject>(cmd.cq_handle);
+      q.xrcd = context.find<XrcdObject>(cmd.xrcd_handle);
+      if (q.cq == nullptr || q.xrcd == nullptr) return -EINVAL;
+      break;
+    case IB_UVERBS_SRQT_TM:
+      return -EOPNOTSUPP;
+    default:
+      return -EINVAL;
+  }
+  return answer(context, create(context, q, r), r);
+}
+
+int cmd_modify_srq(Context& context, const Request& r) {
+  constexpr uint32_t mask_max_wr = 1, mask_limit = 2;
+  ib_uverbs_modify_srq cmd;
+  if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
+  const auto* srq = context.find<SrqObject>(cmd.srq_handle);
+  if (srq == nullptr) return -EINVAL;
+  // As mlx5_ib: a queue keeps its size.
+  if ((cmd.attr_mask & mask_max_wr) != 0) return -EINVAL;
+  if ((cmd.attr_mask & mask_limit) == 0) return 0;
+  return context.hca.set_srq_limit(srq->srqn, cmd.srq_limit);
+}
+
+int cmd_query_srq(Context& context, const Request& r) {
+  ib_uverbs_query_srq cmd;
+  if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
+  const auto* srq = context.find<SrqObject>(cmd.srq_handle);
+  if (srq == nullptr) return -EINVAL;
+  Result<uint32_t> limit = context.hca.query_srq_limit(srq->srqn);
+  if (!limit) return -limit.error().code;
+  return r.out.write(ib_uverbs_query_srq_resp{srq->max_wr, srq->max_sge, *limit, 0});
+}
+
+int cmd_destroy_srq(Context& context, const Request& r) {
+  ib_uverbs_destroy_srq cmd;
+  if (int err = r.in.read(cmd); err != 0) return err;
+  if (context.object(cmd.srq_handle) == nullptr) return -ENOENT;
+  auto* srq = context.find<SrqObject>(cmd.srq_handle);
+  if (srq == nullptr) return -EINVAL;
+  if (srq->users != 0) return -EBUSY;
+  if (srq->async != nullptr)
+    srq->async_posted -= srq->async->take_back(srq->user_handle, event_srq_err, event_srq_limit);
+  ib_uverbs_destroy_srq_resp resp{srq->async_posted};
+  if (int err = context.destroy(*srq); err != 0) return err;
+  return r.out.write(resp);
+}
+
+}  // namespace kilim::vhca

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What mlx5 has beyond verbs, through libibverbs and libmlx5: copies by a send queue, completion
+// entries of other shapes, the port as its switch would see it.
+#include "fabric.hh"
+
+namespace {
+
+using namespace kilim::test;
+
+// A queue that copies; it needs no peer.
+struct Copier {
+  Copier() : loop(shape()), from(loop.pd[0], 8192), to(loop.pd[0], 8192) {
+    fill(from.data(), 8192, 21);
+  }
+  static Shape shape() {
+    Shape s;
+    s.ops = IBV_QP_EX_WITH_SEND;
+    s.dv_ops = MLX5DV_QP_EX_WITH_MEMCPY;
+    return s;
+  }
+  ibv_wc copy(uint32_t to_key, uint64_t to_at, uint32_t from_key, uint64_t from_at,
+              std::size_t bytes) {
+    ibv_qp_ex* q = ibv_qp_to_qp_ex(loop.qp[0]);
+    ibv_wc wc{};
+    wc.status = IBV_WC_GENERAL_ERR;
+    ibv_wr_start(q);
+    q->wr_id = 3;
+    q->wr_flags = IBV_SEND_SIGNALED;
+    mlx5dv_wr_memcpy(mlx5dv_qp_ex_from_ibv_qp_ex(q), to_key, to_at, from_key, from_at, bytes);
+    if (ibv_wr_complete(q) == 0) wait_for(loop.cq[0], wc);
+    return wc;
+  }
+  Loop loop;
+  Region from, to;
+};
+
+void a_send_queue_copies() {
+  Copier c;
+  CU_ASSERT_FATAL(c.loop.ok);
+  ibv_wc wc = c.copy(c.to.mr()->lkey, c.to.at(5), c.from.mr()->lkey, c.from.at(3), 7001);
+  CU_ASSERT_EQUAL(wc.status, IBV_WC_SUCCESS);
+  CU_ASSERT_EQUAL(static_cast<int>(wc.opcode), static_cast<int>(MLX5DV_WC_MEMCPY));
+  CU_ASSERT_EQUAL(std::memcmp(c.to.data() + 5, c.from.data() + 3, 7001), 0);
+  CU_ASSERT(all_equal(c.to.data(), 5, 0));
+  CU_ASSERT(all_equal(c.to.data() + 7006, 8192 - 7006, 0));
+}
+
+void a_copy_is_checked_at_both_ends() {
+  for (int bad = 0; bad < 4; bad++) {
+    Copier c;
+    CU_ASSERT_FATAL(c.loop.ok);
+    Region foreign(c.loop.pd[1], 64), read_only(c.loop.pd[0], 64, 0);
+    uint32_t to = c.to.mr()->lkey, from = c.from.mr()->lkey;
+    ibv_wc wc{};
+    if (bad == 0) wc = c.copy(foreign.mr()->lkey, foreign.at(), from, c.from.at(), 8);
+    if (bad == 1) wc = c.copy(to, c.to.at(), foreign.mr()->lkey, foreign.at(), 8);
+    if (bad == 2) wc = c.copy(read_only.mr()->lkey, read_only.at(), from, c.from.at(), 8);
+    if (bad == 3) wc = c.copy(to, c.to.at(1), from, c.from.at(), 8192);
+    CU_ASSERT_EQUAL(wc.status, IBV_WC_LOC_PROT_ERR);
+    CU_ASSERT(all_equal(c.to.data(), 8192, 0));
+    CU_ASSERT(all_equal(foreign.data(), 64, 0));
+  }
+}
+
+void a_copy_has_a_longest() {
+  Copier c;
+  CU_ASSERT_FATAL(c.loop.ok);
+  mlx5dv_context dv{};
+  dv.comp_mask = MLX5DV_CONTEXT_MASK_WR_MEMCPY_LENGTH;
+  CU_ASSERT_EQUAL(mlx5dv_query_device(context(), &dv), 0);
+  CU_ASSERT_EQUAL(dv.max_wr_memcpy_length, 1u << 23);
+  CU_ASSERT_EQUAL(c.copy(c.to.mr()->lkey, c.to.at(), c.from.mr()->lkey, c.from.at(),
+                         dv.max_wr_memcpy_length + 1)
+                      .status,
+                  IBV_WC_GENERAL_ERR);
+}
+
+// Entries of 128 bytes carry the completion in their second half; padded ones are written whole.
+void padded_entries_are_written_whole() {
+  ibv_cq_init_attr_ex attr{};
+  attr.cqe = 15;
+  mlx5dv_cq_init_attr dv{};
+  dv.comp_mask = MLX5DV_CQ_INIT_ATTR_MASK_CQE_SIZE | MLX5DV_CQ_INIT_ATTR_MASK_FLAGS;
+  dv.cqe_size = 128;
+  dv.flags = MLX5DV_CQ_INIT_ATTR_FLAGS_CQE_PAD;
+  ibv_cq* cq = ibv_cq_ex_to_cq(mlx5dv_create_cq(context(), &attr, &dv));
+  CU_ASSERT_FATAL(cq != nullptr);
+  mlx5dv_cq raw{};
+  mlx5dv_obj obj{};
+  obj.cq = {cq, &raw};
+  CU_ASSERT_EQUAL(mlx5dv_init_obj(&obj, MLX5DV_OBJ_CQ), 0);
+  CU_ASSERT_EQUAL(raw.cqe_size, 128);
+  std::memset(raw.buf, 0xee, 64);
+  ibv_pd* pd = ibv_alloc_pd(context());
+  ibv_qp* qp = create_qp(pd, cq);
+  CU_ASSERT_EQUAL(connect(qp, qp->qp_num), 0);
+  {
+    Region r(pd, 128);
+    ibv_sge sge = r.sge(0, 8);
+    ibv_send_wr wr{}, *bad = nullptr;
+    wr.opcode = IBV_WR_RDMA_WRITE;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.wr.rdma = {r.at(64), r.mr()->rkey};
+    CU_ASSERT_EQUAL(ibv_post_send(qp, &wr, &bad), 0);
+    CU_ASSERT_EQUAL(wait_status(cq), IBV_WC_SUCCESS);
+    CU_ASSERT(all_equal(static_cast<uint8_t*>(raw.buf), 64, 0));
+  }
+  ibv_destroy_qp(qp);
+  ibv_destroy_cq(cq);
+  ibv_dealloc_pd(pd);
+}
+
+void compression_is_a_wish_for_one_format() {
+  for (auto format : {MLX5DV_CQE_RES_FORMAT_HASH, MLX5DV_CQE_RES_FORMAT_CSUM}) {
+    ibv_cq_init_attr_ex attr{};
+    attr.cqe = 15;
+    mlx5dv_cq_init_attr dv{};
+    dv.comp_mask = MLX5DV_CQ_INIT_ATTR_MASK_COMPRESSED_CQE;
+    dv.cqe_comp_res_format = static_cast<uint8_t>(format);
+    ibv_cq_ex* cq = mlx5dv_create_cq(context(), &attr, &dv);
+    CU_ASSERT_FATAL(cq != nullptr);
+    ibv_destroy_cq(ibv_cq_ex_to_cq(cq));
+    dv.cqe_comp_res_format = MLX5DV_CQE_RES_FORMAT_HASH | MLX5DV_CQE_RES_FORMAT_CSUM;
+    CU_ASSERT_PTR_NULL(mlx5dv_create_cq(context(), &attr, &dv));
+    CU_ASSERT_EQUAL(errno, EINVAL);
+  }
+}
+
+void a_port_has_no_switch() {
+  mlx5dv_port port{};
+  CU_ASSERT_EQUAL(mlx5dv_query_port(context(), 1, &port), 0);
+  CU_ASSERT_EQUAL(port.flags, 0);
+  CU_ASSERT_EQUAL(mlx5dv_query_port(context(), 2, &port), EINVAL);
+}
+
+constexpr Case cases[] = {
+    {"a send queue copies", a_send_queue_copies},
+    {"a copy is checked at both ends", a_copy_is_checked_at_both_ends},
+    {"a copy has a longest", a_copy_has_a_longest},
+    {"padded entries are written whole", padded_entries_are_written_whole},
+    {"compression is a wish for one format", compression_is_a_wish_for_one_format},
+    {"a port has no switch", a_port_has_no_switch},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("verbs: extras", cases)

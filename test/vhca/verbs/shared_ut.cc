@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Shared receive queues and XRC through libibverbs and libmlx5: order and reuse of WQEs, the limit
+// event, whose memory and completion queue count, and domains that a file names.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "fabric.hh"
+
+namespace {
+
+using namespace kilim::test;
+
+int post_shared(ibv_srq* srq, ibv_sge sge, uint64_t id) {
+  ibv_recv_wr wr{}, *bad = nullptr;
+  wr.wr_id = id;
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  return ibv_post_srq_recv(srq, &wr, &bad);
+}
+
+// The event of this type, if it is the next one.
+bool next_event(ibv_event_type type) {
+  shared().poll();
+  int flags = fcntl(context()->async_fd, F_GETFL);
+  fcntl(context()->async_fd, F_SETFL, flags | O_NONBLOCK);
+  ibv_async_event e{};
+  bool got = ibv_get_async_event(context(), &e) == 0;
+  fcntl(context()->async_fd, F_SETFL, flags);
+  if (got) ibv_ack_async_event(&e);
+  return got && e.event_type == type;
+}
+
+ibv_srq* create_srq(ibv_pd* pd, uint32_t max_wr) {
+  ibv_srq_init_attr attr{};
+  attr.attr = {max_wr, 2, 0};
+  return ibv_create_srq(pd, &attr);
+}
+
+// Side 0 sends; side 1 receives from a shared queue.
+struct SharedLoop {
+  SharedLoop() {
+    pd = ibv_alloc_pd(context());
+    srq_pd = ibv_alloc_pd(context());
+    srq = create_srq(srq_pd, 7);
+    cq = ibv_create_cq(context(), 64, nullptr, nullptr, 0);
+    for (int i = 0; i < 2; i++) {
+      ibv_qp_init_attr attr{};
+      attr.qp_type = IBV_QPT_RC;
+      attr.send_cq = attr.recv_cq = cq;
+      attr.cap = {8, 8, 1, 1, 0};
+      if (i == 1) attr.srq = srq;
+      qp[i] = ibv_create_qp(pd, &attr);
+    }
+    ok = srq != nullptr && qp[0] != nullptr && qp[1] != nullptr &&
+         connect(qp[0], qp[1]->qp_num, all_access, 0) == 0 && connect(qp[1], qp[0]->qp_num) == 0;
+  }
+  ~SharedLoop() {
+    for (ibv_qp* q : qp) {
+      if (q != nullptr) ibv_destroy_qp(q);
+    }
+    ibv_destroy_srq(srq);
+    ibv_destroy_cq(cq);
+    ibv_dealloc_pd(pd);
+    ibv_dealloc_pd(srq_pd);
+  }
+  SharedLoop(const SharedLoop&) = delete;
+  SharedLoop& operator=(const SharedLoop&) = delete;
+
+  // What the receiver's completion says; the sender's is taken too.
+  ibv_wc send(ibv_sge sge) {
+    ibv_send_wr wr{}, *bad = nullptr;
+    wr.opcode = IBV_WR_SEND;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    ibv_wc got{}, wc{};
+    got.status = IBV_WC_GENERAL_ERR;
+    if (ibv_post_send(qp[0], &wr, &bad) != 0) return got;
+    for (int i = 0; i < 2 && wait_for(cq, wc); i++) {
+      if (wc.opcode == IBV_WC_RECV || wc.status != IBV_WC_SUCCESS) got = wc;
+      if (wc.status != IBV_WC_SUCCESS) break;
+    }
+    return got;
+  }
+
+  bool ok = false;
+  ibv_pd* pd = nullptr;
+  ibv_pd* srq_pd = nullptr;
+  ibv_srq* srq = nullptr;
+  ibv_cq* cq = nullptr;
+  ibv_qp* qp[2]{};
+};
+
+void a_shared_ring_goes_round() {
+  SharedLoop l;
+  CU_ASSERT_FATAL(l.ok);
+  CU_ASSERT_EQUAL(ibv_destroy_srq(l.srq), EBUSY);
+  Region from(l.pd, 64), to(l.srq_pd, 4096);
+  for (uint64_t id = 0; id < 5; id++)
+    CU_ASSERT_EQUAL(post_shared(l.srq, to.sge(id * 64, 64), id), 0);
+  for (uint64_t id = 0; id < 60; id++) {
+    fill(from.data(), 64, static_cast<uint8_t>(id));
+    ibv_wc wc = l.send(from.sge(0, 64));
+    CU_ASSERT_EQUAL(wc.status, IBV_WC_SUCCESS);
+    CU_ASSERT_EQUAL(wc.wr_id, id);
+    CU_ASSERT_EQUAL(wc.qp_num, l.qp[1]->qp_num);
+    CU_ASSERT_EQUAL(std::memcmp(to.data() + id % 5 * 64, from.data(), 64), 0);
+    CU_ASSERT_EQUAL(post_shared(l.srq, to.sge(id % 5 * 64, 64), id + 5), 0);
+  }
+}
+
+// Receives are in the shared queue's domain, remote access is in the queue pair's.
+void two_domains_are_kept_apart() {
+  SharedLoop l;
+  CU_ASSERT_FATAL(l.ok);
+  Region from(l.pd, 64), to(l.pd, 64), shared_to(l.srq_pd, 64);
+  ibv_sge sge = from.sge(0, 64);
+  ibv_send_wr wr{}, *bad = nullptr;
+  wr.opcode = IBV_WR_RDMA_WRITE;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  wr.wr.rdma = {to.at(), to.mr()->rkey};
+  CU_ASSERT_EQUAL(ibv_post_send(l.qp[0], &wr, &bad), 0);
+  CU_ASSERT_EQUAL(wait_status(l.cq), IBV_WC_SUCCESS);
+  wr.wr.rdma = {shared_to.at(), shared_to.mr()->rkey};
+  CU_ASSERT_EQUAL(ibv_post_send(l.qp[0], &wr, &bad), 0);
+  CU_ASSERT_EQUAL(wait_status(l.cq), IBV_WC_REM_ACCESS_ERR);
+}
+
+void an_empty_shared_queue_is_not_ready() {
+  SharedLoop l;
+  CU_ASSERT_FATAL(l.ok);
+  Region from(l.pd, 64);
+  CU_ASSERT_EQUAL(l.send(from.sge(0, 64)).status, IBV_WC_RNR_RETRY_EXC_ERR);
+}
+
+void the_limit_speaks_once() {
+  SharedLoop l;
+  CU_ASSERT_FATAL(l.ok);
+  Region from(l.pd, 64), to(l.srq_pd, 64);
+  for (uint64_t id = 0; id < 4; id++) CU_ASSERT_EQUAL(post_shared(l.srq, to.sge(0, 64), id), 0);
+  ibv_srq_attr attr{};
+  attr.srq_limit = 3;
+  CU_ASSERT_EQUAL(ibv_modify_srq(l.srq, &attr, IBV_SRQ_LIMIT), 0);
+  CU_ASSERT_EQUAL(ibv_query_srq(l.srq, &attr), 0);
+  CU_ASSERT_EQUAL(attr.srq_limit, 3);
+  CU_ASSERT_EQUAL(l.send(from.sge(0, 64)).status, IBV_WC_SUCCESS);
+  CU_ASSERT(!next_event(IBV_EVENT_SRQ_LIMIT_REACHED));
+  CU_ASSERT_EQUAL(l.send(from.sge(0, 64)).status, IBV_WC_SUCCESS);
+  CU_ASSERT(next_event(IBV_EVENT_SRQ_LIMIT_REACHED));
+  CU_ASSERT_EQUAL(l.send(from.sge(0, 64)).status, IBV_WC_SUCCESS);
+  CU_ASSERT(!next_event(IBV_EVENT_SRQ_LIMIT_REACHED));
+  CU_ASSERT_EQUAL(ibv_query_srq(l.srq, &attr), 0);
+  CU_ASSERT_EQUAL(attr.srq_limit, 0);
+  // A size cannot be changed, nor a limit set that the ring cannot hold.
+  attr.max_wr = 20;
+  CU_ASSERT_EQUAL(ibv_modify_srq(l.srq, &attr, IBV_SRQ_MAX_WR), EINVAL);
+  attr.srq_limit = 4096;
+  CU_ASSERT_EQUAL(ibv_modify_srq(l.srq, &attr, IBV_SRQ_LIMIT), EINVAL);
+}
+
+void a_queue_pair_in_error_leaves_the_shared_queue() {
+  SharedLoop l;
+  CU_ASSERT_FATAL(l.ok);
+  Region to(l.srq_pd, 64);
+  CU_ASSERT_EQUAL(post_shared(l.srq, to.sge(0, 64), 1), 0);
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_ERR;
+  CU_ASSERT_EQUAL(ibv_modify_qp(l.qp[1], &attr, IBV_QP_STATE), 0);
+  CU_ASSERT(next_event(IBV_EVENT_QP_LAST_WQE_REACHED));
+  ibv_wc wc{};
+  for (int i = 0; i < 20; i++) shared().poll();
+  CU_ASSERT_EQUAL(ibv_poll_cq(l.cq, 1, &wc), 0);
+}
+
+// An initiator, a target, and a queue of the target's domain with a PD and a CQ of its own.
+struct Xrc {
+  Xrc() {
+    ibv_xrcd_init_attr domain{};
+    domain.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+    domain.fd = -1;
+    domain.oflags = O_CREAT;
+    for (ibv_xrcd*& x : xrcd) x = ibv_open_xrcd(context(), &domain);
+    for (int i = 0; i < 2; i++) {
+      pd[i] = ibv_alloc_pd(context());
+      cq[i] = ibv_create_cq(context(), 64, nullptr, nullptr, 0);
+    }
+    for (int i = 0; i < 2; i++) srq[i] = create_xsrq(xrcd[i]);
+    ibv_qp_init_attr_ex attr{};
+    attr.qp_type = IBV_QPT_XRC_SEND;
+    attr.comp_mask = IBV_QP_INIT_ATTR_PD;
+    attr.pd = pd[0];
+    attr.send_cq = cq[0];
+    attr.cap = {8, 0, 1, 0, 0};
+    initiator = ibv_create_qp_ex(context(), &attr);
+    ibv_qp_init_attr_ex target_attr{};
+    target_attr.qp_type = IBV_QPT_XRC_RECV;
+    target_attr.comp_mask = IBV_QP_INIT_ATTR_XRCD;
+    target_attr.xrcd = xrcd[0];
+    target = ibv_create_qp_ex(context(), &target_attr);
+    ok = initiator != nullptr && target != nullptr && srq[0] != nullptr && srq[1] != nullptr &&
+         connect(initiator, target->qp_num,
+                 IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RNR_RETRY | IBV_QP_RETRY_CNT, 0) == 0 &&
+         connect(target, initiator->qp_num, 0, IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) ==
+             0;
+  }
+  ~Xrc() {
+    if (target != nullptr) ibv_destroy_qp(target);
+    if (initiator != nullptr) ibv_destroy_qp(initiator);
+    for (int i = 0; i < 2; i++) {
+      ibv_destroy_srq(srq[i]);
+      ibv_close_xrcd(xrcd[i]);
+      ibv_destroy_cq(cq[i]);
+      ibv_dealloc_pd(pd[i]);
+    }
+  }
+  Xrc(const Xrc&) = delete;
+  Xrc& operator=(const Xrc&) = delete;
+
+  ibv_srq* create_xsrq(ibv_xrcd* domain) {
+    ibv_srq_init_attr_ex attr{};
+    attr.attr = {8, 1, 0};
+    attr.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD |
+                     IBV_SRQ_INIT_ATTR_CQ;
+    attr.srq_type = IBV_SRQT_XRC;
+    attr.pd = pd[1];
+    attr.xrcd = domain;
+    attr.cq = cq[1];
+    return ibv_create_srq_ex(context(), &attr);
+  }
+  // `at_rts` and `at_rtr`: what this type of queue wants besides.
+  static int connect(ibv_qp* qp, uint32_t peer, int at_rts, int at_rtr) {
+    ibv_qp_attr a{};
+    a.qp_state = IBV_QPS_INIT;
+    a.port_num = 1;
+    a.qp_access_flags = all_access;
+    int err =
+        ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+    a.qp_state = IBV_QPS_RTR;
+    a.path_mtu = IBV_MTU_1024;
+    a.dest_qp_num = peer;
+    a.max_dest_rd_atomic = a.max_rd_atomic = 1;
+    a.ah_attr.is_global = 1;
+    a.ah_attr.port_num = 1;
+    ibv_query_gid(context(), 1, 0, &a.ah_attr.grh.dgid);
+    int rtr = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+    if (err == 0) err = ibv_modify_qp(qp, &a, rtr | at_rtr);
+    a.qp_state = IBV_QPS_RTS;
+    a.timeout = 8;
+    if (err == 0)
+      err = ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_SQ_PSN | at_rts);
+    return err;
+  }
+  ibv_wc_status post(ibv_wr_opcode op, ibv_srq* to, ibv_sge sge, uint64_t remote = 0,
+                     uint32_t rkey = 0) {
+    uint32_t srqn = 0;
+    ibv_get_srq_num(to, &srqn);
+    ibv_send_wr wr{}, *bad = nullptr;
+    wr.opcode = op;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.wr.rdma = {remote, rkey};
+    wr.qp_type.xrc.remote_srqn = srqn;
+    if (ibv_post_send(initiator, &wr, &bad) != 0) return IBV_WC_GENERAL_ERR;
+    return wait_status(cq[0]);
+  }
+
+  bool ok = false;
+  ibv_xrcd* xrcd[2]{};
+  ibv_pd* pd[2]{};
+  ibv_cq* cq[2]{};
+  ibv_srq* srq[2]{};
+  ibv_qp* initiator = nullptr;
+  ibv_qp* target = nullptr;
+};
+
+void an_xrc_send_arrives_at_the_queue_it_names() {
+  Xrc x;
+  CU_ASSERT_FATAL(x.ok);
+  CU_ASSERT_EQUAL(ibv_close_xrcd(x.xrcd[0]), EBUSY);
+  Region from(x.pd[0], 64), to(x.pd[1], 64);
+  fill(from.data(), 64, 5);
+  CU_ASSERT_EQUAL(post_shared(x.srq[0], to.sge(0, 64), 9), 0);
+  CU_ASSERT_EQUAL(x.post(IBV_WR_SEND, x.srq[0], from.sge(0, 64)), IBV_WC_SUCCESS);
+  ibv_wc wc{};
+  CU_ASSERT_FATAL(wait_for(x.cq[1], wc));
+  CU_ASSERT_EQUAL(wc.status, IBV_WC_SUCCESS);
+  CU_ASSERT_EQUAL(wc.wr_id, 9);
+  CU_ASSERT_EQUAL(std::memcmp(from.data(), to.data(), 64), 0);
+}
+
+void the_shared_queue_s_domain_protects_memory() {
+  Xrc x;
+  CU_ASSERT_FATAL(x.ok);
+  Region from(x.pd[0], 64), to(x.pd[1], 64), foreign(x.pd[0], 64);
+  fill(from.data(), 64, 5);
+  CU_ASSERT_EQUAL(x.post(IBV_WR_RDMA_WRITE, x.srq[0], from.sge(0, 64), to.at(), to.mr()->rkey),
+                  IBV_WC_SUCCESS);
+  CU_ASSERT_EQUAL(std::memcmp(from.data(), to.data(), 64), 0);
+  CU_ASSERT_EQUAL(
+      x.post(IBV_WR_RDMA_WRITE, x.srq[0], from.sge(0, 64), foreign.at(), foreign.mr()->rkey),
+      IBV_WC_REM_ACCESS_ERR);
+  CU_ASSERT(all_equal(foreign.data(), 64, 0));
+}
+
+void a_queue_of_another_xrc_domain_is_refused() {
+  Xrc x;
+  CU_ASSERT_FATAL(x.ok);
+  Region from(x.pd[0], 64), to(x.pd[1], 64);
+  CU_ASSERT_EQUAL(post_shared(x.srq[1], to.sge(0, 64), 9), 0);
+  CU_ASSERT_EQUAL(x.post(IBV_WR_SEND, x.srq[1], from.sge(0, 64)), IBV_WC_REM_INV_REQ_ERR);
+}
+
+void a_file_names_an_xrc_domain() {
+  char name[] = "/tmp/kilim-xrcd-XXXXXX";
+  int fd = mkstemp(name);
+  CU_ASSERT_FATAL(fd >= 0);
+  unlink(name);
+  ibv_xrcd_init_attr attr{};
+  attr.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+  attr.fd = fd;
+  attr.oflags = 0;
+  CU_ASSERT_PTR_NULL(ibv_open_xrcd(context(), &attr));
+  CU_ASSERT_EQUAL(errno, EAGAIN);
+  attr.oflags = O_CREAT;
+  ibv_xrcd* first = ibv_open_xrcd(context(), &attr);
+  CU_ASSERT_FATAL(first != nullptr);
+  attr.oflags = 0;
+  ibv_xrcd* second = ibv_open_xrcd(context(), &attr);
+  CU_ASSERT_PTR_NOT_NULL(second);
+  attr.oflags = O_CREAT | O_EXCL;
+  CU_ASSERT_PTR_NULL(ibv_open_xrcd(context(), &attr));
+  CU_ASSERT_EQUAL(ibv_close_xrcd(first), 0);
+  CU_ASSERT_EQUAL(ibv_close_xrcd(second), 0);
+  attr.fd = 9999;
+  CU_ASSERT_PTR_NULL(ibv_open_xrcd(context(), &attr));
+  CU_ASSERT_EQUAL(errno, EBADF);
+  close(fd);
+}
+
+constexpr Case cases[] = {
+    {"a shared ring serves in order and goes round", a_shared_ring_goes_round},
+    {"receives and remote access have a domain each", two_domains_are_kept_apart},
+    {"an empty shared queue is answered not ready", an_empty_shared_queue_is_not_ready},
+    {"the limit event comes once each time it is set", the_limit_speaks_once},
+    {"a queue pair in error leaves shared receives alone and says so",
+     a_queue_pair_in_error_leaves_the_shared_queue},
+    {"an XRC send arrives at the queue that it names", an_xrc_send_arrives_at_the_queue_it_names},
+    {"the shared queue's domain protects memory", the_shared_queue_s_domain_protects_memory},
+    {"a queue of another XRC domain is refused", a_queue_of_another_xrc_domain_is_refused},
+    {"a file names an XRC domain", a_file_names_an_xrc_domain},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("verbs: shared receive queues", cases)
