@@ -93,8 +93,8 @@ bool set_profile(Options& o, std::string_view value) {
 
 bool set_wire(Options& o, std::string_view value) {
   o.launch.attach.wires.emplace_back(value);
-  return value.find_first_of(",=") == std::string_view::npos ||
-         refuse("--wire", value, "a wire has neither ',' nor '=' in it");
+  auto shape = kilim::vhca::check_wire_spec(value);
+  return shape.ok() || refuse("--wire", value, shape.error().what);
 }
 
 // Children may be elsewhere when they open the device: the name is the launcher's.

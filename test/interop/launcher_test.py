@@ -208,8 +208,9 @@ class Launcher(unittest.TestCase):
     def test_options(self):
         """unknown and bad options are refused with a sentence"""
         for options in (["--nonsense", "1"], ["--devices", "0"], ["--devices", "x"],
-                        ["--profile", "none"], ["--wire", "a,b"], ["--name", "a b"],
-                        ["--sysfs", "where"], ["--seed", "-1"]):
+                        ["--profile", "none"], ["--name", "a b"], ["--sysfs", "where"],
+                        ["--seed", "-1"], ["--wire", "a,b"], ["--wire", "pigeon:loft"],
+                        ["--wire", "pcap:"], ["--wire", "pcap:a+b"]):
             self.refused("true", options=options)
         self.assertEqual(subprocess.run([LAUNCHER], capture_output=True).returncode, 2)
 

@@ -56,50 +56,82 @@ constexpr Around decorators[] = {
     {"fault:", Fault::create},
 };
 
-Made decorate(std::unique_ptr<Wire> inner, std::string_view word) {
-  for (const Around& d : decorators) {
-    if (word.starts_with(d.name)) return d.make(std::move(inner), word.substr(d.name.size()));
+template <typename Row, std::size_t N>
+const Row* find_row(const Row (&rows)[N], std::string_view word) {
+  for (const Row& row : rows) {
+    if (word.starts_with(row.name)) return &row;
   }
-  return Error{EINVAL, "behind '+' comes tee:FILE or fault:WORD:RATE"};
+  return nullptr;
 }
 
-Made make_plain(std::string_view spec) {
-  for (const Kind& k : kinds) {
-    if (!spec.starts_with(k.name)) continue;
-    if (spec.size() == k.name.size())
-      return Error{EINVAL, "the kind of wire is not followed by a name"};
-    return k.make(spec.substr(k.name.size()));
+// A wire and its decorators: calls `each` with every word between '+' signs until it says no.
+template <typename Each>
+bool each_word(std::string_view spec, Each each) {
+  for (std::size_t at = 0; at != std::string_view::npos;) {
+    std::size_t plus = spec.find('+', at);
+    if (!each(at == 0, spec.substr(at, plus - at))) return false;
+    at = plus == std::string_view::npos ? plus : plus + 1;
   }
-  return Error{EINVAL, "unknown kind of wire"};
+  return true;
+}
+
+Status check_word(bool first, std::string_view word) {
+  if (!first) {
+    if (find_row(decorators, word) != nullptr) return Done{};
+    return Error{EINVAL, "behind '+' comes tee:FILE or fault:WORD:RATE"};
+  }
+  const Kind* kind = find_row(kinds, word);
+  if (kind == nullptr) return Error{EINVAL, "unknown kind of wire"};
+  if (word.size() == kind->name.size())
+    return Error{EINVAL, "the kind of wire is not followed by a name"};
+  return Done{};
+}
+
+Status check(std::string_view spec) {
+  if (spec.find_first_of(",=") != std::string_view::npos)
+    return Error{EINVAL, "a wire spec contains neither ',' nor '='"};
+  if (spec.find('\0') != std::string_view::npos)
+    return Error{EINVAL, "a wire spec has no zero byte"};
+  Status status = Done{};
+  each_word(spec, [&](bool first, std::string_view word) {
+    status = check_word(first, word);
+    return status.ok();
+  });
+  return status;
 }
 
 Made make(std::string_view spec) {
-  if (spec.find_first_of(",=") != std::string_view::npos) {
-    return Error{EINVAL, "a wire spec contains neither ',' nor '='"};
-  }
-  if (spec.find('\0') != std::string_view::npos) {
-    return Error{EINVAL, "a wire spec has no zero byte"};
-  }
-  std::size_t plus = spec.find('+');
-  Made made = make_plain(spec.substr(0, plus));
-  while (made && plus != std::string_view::npos) {
-    std::size_t next = spec.find('+', plus + 1);
-    std::string_view word = spec.substr(plus + 1, next - plus - 1);
-    made = decorate(std::move(*made), word);
-    plus = next;
-  }
+  if (Status shape = check(spec); !shape) return shape.error();
+  Made made = Error{EINVAL, "unknown kind of wire"};
+  each_word(spec, [&](bool first, std::string_view word) {
+    if (first) {
+      const Kind* kind = find_row(kinds, word);
+      made = kind->make(word.substr(kind->name.size()));
+    } else {
+      const Around* around = find_row(decorators, word);
+      made = around->make(std::move(*made), word.substr(around->name.size()));
+    }
+    return made.ok();
+  });
   return made;
+}
+
+std::string sentence(std::string_view spec, const Error& e) {
+  return "wire '" + std::string(spec) + "': " + e.what + " (" + std::strerror(e.code) +
+         "); a wire is " + wire_spec_help + ".";
 }
 
 }  // namespace
 
+Status check_wire_spec(std::string_view spec, std::string* why) {
+  Status shape = check(spec);
+  if (!shape && why != nullptr) *why = sentence(spec, shape.error());
+  return shape;
+}
+
 Result<std::unique_ptr<Wire>> make_wire(std::string_view spec, std::string* why) {
   Made made = make(spec);
-  if (!made && why != nullptr) {
-    Error e = made.error();
-    *why = "wire '" + std::string(spec) + "': " + e.what + " (" + std::strerror(e.code) +
-           "); a wire is " + wire_spec_help + ".";
-  }
+  if (!made && why != nullptr) *why = sentence(spec, made.error());
   return made;
 }
 

@@ -17,6 +17,10 @@ inline constexpr const char* wire_spec_help =
     "unix:DIR, cable:NAME, pcap:IN[:OUT], af_packet:IFACE, tap:NAME or udp:HOST:PORT:HOST:PORT, "
     "then +tee:FILE or +fault:drop:0.01:dup:0.01:reorder:0.01:corrupt:0.01:seed:7";
 
+// Whether the kind of wire and its decorators exist and are named; nothing is opened. `why` as
+// below.
+Status check_wire_spec(std::string_view spec, std::string* why = nullptr);
+
 // `why`, where given, gets a whole sentence that names the spec and what would do; Error::what is
 // its short form.
 Result<std::unique_ptr<Wire>> make_wire(std::string_view spec, std::string* why = nullptr);
