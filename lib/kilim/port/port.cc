@@ -3,6 +3,8 @@
 
 #include <cerrno>
 
+#include "kilim/mr/runs.hh"
+
 namespace kilim::port {
 
 PortStats& PortStats::operator+=(const PortStats& o) noexcept {
@@ -40,10 +42,12 @@ Status Port::configure(const QueueSizes& sizes, const pool::ArenaMemory& arena) 
   if (started_) return Error{EBUSY, "a started port is not configured: stop it first"};
   if (Status s = check_sizes(sizes); !s) return s;
   region_.reset();
-  auto region = mr::Mr::create(device().registrar(), arena.arena().memory(),
-                               mr::Access::local_write, arena.page_bytes());
-  if (!region) return region.error();
-  region_.emplace(*std::move(region));
+  auto regions =
+      mr::register_runs(device().registrar(), arena.arena().memory(), mr::Access::local_write);
+  if (!regions) return regions.error();
+  if (regions->size() != 1)
+    return Error{EINVAL, "the arena needs pages of one size: it has one key"};
+  region_.emplace(std::move(regions->front()));
   arena_ = arena.arena();
   sizes_ = sizes;
   rx_.clear();
