@@ -90,12 +90,12 @@ void take_acknowledge(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
 // Bytes of an answer go to the message's own memory; false: refused, the queue is in error.
 bool scatter(RoceLink& link, Qp& qp, const RcMessage& m, uint64_t offset,
              std::span<const std::byte> bytes) noexcept {
-  MessageData data;
+  RequestData ask;
   SubList part;
-  if (!reread(link, qp, m, data)) return false;
+  if (!reread(link, qp, m, ask)) return false;
   if (bytes.empty()) return true;
-  bool whole = cut_list({data.data.segments.data(), data.data.count}, offset, bytes.size(), part);
-  SegmentList to{{part.segments, part.count}, {qp.spec.pd, qp.qpn.value(), prm::mkey::local_write}};
+  bool whole = cut_list({ask.data.segments.data(), ask.data.count}, offset, bytes.size(), part);
+  SegmentList to{{part.segments, part.count}, own_memory(qp, m.kind, ask.data).need};
   Transfer t;
   if (whole) t = scatter_bytes(link.works->translator, bytes.data(), bytes.size(), to);
   if (whole && t.ok()) {

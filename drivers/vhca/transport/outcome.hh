@@ -22,6 +22,7 @@ struct Outcome {
   uint32_t bytes = 0;  // of a READ or an atomic, for its completion
   const char* why = "";
 
+  [[nodiscard]] constexpr bool ok() const noexcept { return kind == Kind::done; }
   static constexpr Outcome done(uint32_t bytes = 0) noexcept {
     return {Kind::done, prm::Syndrome::none, 0, bytes, ""};
   }

@@ -12,8 +12,6 @@
 
 namespace kilim::vhca {
 
-inline constexpr uint64_t max_message_bytes = uint64_t{1} << 30;
-
 Outcome exec_rc(Works&, const ObjectTable<Qp>& qps, Qp&, const SendWqe&) noexcept;
 
 // Nanoseconds that a requester waits: for an answer (attribute `timeout`), after an RNR answer

@@ -3,9 +3,7 @@
 #include "vhca/transport/requester_wire.hh"
 
 #include <algorithm>
-#include <cstring>
 
-#include "kilim/prm/data_seg.hh"
 #include "vhca/hca/journal.hh"
 #include "vhca/transport/requester.hh"
 #include "vhca/wq/qp_error.hh"
@@ -14,39 +12,13 @@ namespace kilim::vhca {
 
 namespace {
 
-using prm::Opcode;
 using prm::Syndrome;
 using roce::Op;
-using Kind = RcMessage::Kind;
+using Kind = RequestKind;
 
 constexpr int32_t window_packets = 128;
 constexpr uint32_t ack_every = 16;
 constexpr uint64_t full_wire_ns = 10'000;
-
-struct RequestRow {
-  Opcode op;
-  Kind kind;
-  Op first, middle, last, only;
-};
-// clang-format off
-constexpr RequestRow request_rows[] = {
-    {Opcode::send,           Kind::send,   Op::send_first,   Op::send_middle,  Op::send_last,       Op::send_only},
-    {Opcode::send_imm,       Kind::send,   Op::send_first,   Op::send_middle,  Op::send_last_imm,   Op::send_only_imm},
-    {Opcode::send_inval,     Kind::send,   Op::send_first,   Op::send_middle,  Op::send_last_inval, Op::send_only_inval},
-    {Opcode::rdma_write,     Kind::write,  Op::write_first,  Op::write_middle, Op::write_last,      Op::write_only},
-    {Opcode::rdma_write_imm, Kind::write,  Op::write_first,  Op::write_middle, Op::write_last_imm,  Op::write_only_imm},
-    {Opcode::rdma_read,      Kind::read,   Op::read_request, Op::read_request, Op::read_request,    Op::read_request},
-    {Opcode::atomic_cs,      Kind::atomic, Op::compare_swap, Op::compare_swap, Op::compare_swap,    Op::compare_swap},
-    {Opcode::atomic_fa,      Kind::atomic, Op::fetch_add,    Op::fetch_add,    Op::fetch_add,       Op::fetch_add},
-};
-// clang-format on
-
-const RequestRow* row_of(uint8_t opcode) noexcept {
-  for (const RequestRow& row : request_rows) {
-    if (static_cast<uint8_t>(row.op) == opcode) return &row;
-  }
-  return nullptr;
-}
 
 // The WQE that begins at basic block `at` of the ring.
 Decode decode_at(Qp& qp, uint16_t at, SendWqe& wqe) noexcept {
@@ -57,51 +29,6 @@ Decode decode_at(Qp& qp, uint16_t at, SendWqe& wqe) noexcept {
   return d;
 }
 
-bool read_segments(const SendWqe& wqe, Kind kind, MessageData& m) noexcept {
-  std::span<const std::byte> body = wqe.body();
-  std::size_t at = 0;
-  if (kind != Kind::send) {
-    prm::RaddrSeg raddr;
-    if (body.size() < sizeof(raddr)) return false;
-    std::memcpy(&raddr, body.data(), sizeof(raddr));
-    m.remote_addr = raddr.raddr.host();
-    m.rkey = raddr.rkey.host();
-    at = sizeof(raddr);
-  }
-  if (kind == Kind::atomic) {
-    prm::AtomicSeg atomic;
-    if (body.size() < at + sizeof(atomic)) return false;
-    std::memcpy(&atomic, body.data() + at, sizeof(atomic));
-    m.swap_add = atomic.swap_add.host();
-    m.compare = atomic.compare.host();
-    at += sizeof(atomic);
-  }
-  return decode_data(body, at, m.data);
-}
-
-bool writes_here(Kind kind) noexcept {
-  return kind == Kind::read || kind == Kind::atomic;
-}
-
-Access right_of(const Qp& qp, Kind kind) noexcept {
-  return {qp.spec.pd, qp.qpn.value(),
-          writes_here(kind) ? prm::mkey::local_write : prm::mkey::local_read};
-}
-
-// What the queue's own side objects to, exec_rc() finds as well and fails the WQE with.
-bool sendable(RoceLink& link, const Qp& qp, const RequestRow& row, MessageData& m,
-              uint64_t& bytes) noexcept {
-  if (!read_segments(link.wqe, row.kind, m)) return false;
-  bytes = row.kind == Kind::atomic ? 8 : m.data.total;
-  if (m.data.total > max_message_bytes || m.data.total < bytes) return false;
-  bool inlined = std::any_of(m.data.segments.begin(), m.data.segments.begin() + m.data.count,
-                             [](const Segment& s) { return s.immediate; });
-  if (writes_here(row.kind) && (inlined || qp.attr.max_rd_atomic == 0)) return false;
-  uint32_t bad_key = 0;
-  SegmentList list{{m.data.segments.data(), m.data.count}, right_of(qp, row.kind)};
-  return check_list(link.works->translator, list, bytes, bad_key) == Deny::none;
-}
-
 // Takes the next WQE off the ring as a message.
 RequesterStep take_message(RoceLink& link, Qp& qp) noexcept {
   RcWire& w = *qp.rc;
@@ -109,14 +36,15 @@ RequesterStep take_message(RoceLink& link, Qp& qp) noexcept {
     return RequesterStep::idle;
   SendWqe& wqe = link.wqe;
   const RequestRow* row = nullptr;
-  MessageData data;
-  uint64_t bytes = 0;
-  if (decode_at(qp, w.next_ci, wqe) == Decode::ok) row = row_of(wqe.opcode);
-  if (row == nullptr || !sendable(link, qp, *row, data, bytes))
+  RequestData ask;
+  if (decode_at(qp, w.next_ci, wqe) == Decode::ok) row = request_row(qp.type, wqe.opcode);
+  // What the queue's own side objects to, exec_rc() finds as well and fails the WQE with.
+  if (row == nullptr || !read_request(qp, *row, wqe, ask).ok() ||
+      !check_own_memory(*link.works, qp, *row, ask).ok())
     return w.count == 0 ? RequesterStep::local : RequesterStep::idle;
   bool fenced = (wqe.fm_ce_se >> 5) != 0;
   if (fenced && w.answers_open > 0) return RequesterStep::idle;
-  if (writes_here(row->kind) && w.answers_open >= qp.attr.max_rd_atomic) return RequesterStep::idle;
+  if (is_answered(row->kind) && w.answers_open >= qp.attr.max_rd_atomic) return RequesterStep::idle;
   link.works->journal->wqe(qp.qpn, wqe.index, wqe.opcode, static_cast<uint8_t>(wqe.ds));
   RcMessage& m = w.at(w.count);
   m = {row->kind,
@@ -125,8 +53,8 @@ RequesterStep take_message(RoceLink& link, Qp& qp) noexcept {
        wqe.index,
        wqe.wqebbs,
        w.new_psn,
-       packets_of(bytes, mtu_bytes(qp)),
-       bytes};
+       packets_of(ask.bytes, mtu_bytes(qp)),
+       ask.bytes};
   if (w.count++ == 0) note_progress(link, qp);
   w.answers_open = static_cast<uint8_t>(w.answers_open + m.answered());
   w.new_psn = roce::psn_add(w.new_psn, m.packets);
@@ -157,9 +85,9 @@ void pause(RoceLink& link, Qp& qp, uint64_t ns) noexcept {
 // The packet at send_psn. A READ asks for all that is still to come in one packet.
 RequesterStep send_packet_of(RoceLink& link, Qp& qp, const RcMessage& m) noexcept {
   RcWire& w = *qp.rc;
-  MessageData data;
-  if (!reread(link, qp, m, data)) return RequesterStep::down;
-  const RequestRow& row = *row_of(m.opcode);
+  RequestData ask;
+  if (!reread(link, qp, m, ask)) return RequesterStep::down;
+  const RequestRow& row = *request_row(qp.type, m.opcode);
   uint32_t mtu = mtu_bytes(qp);
   auto index = static_cast<uint32_t>(roce::psn_diff(w.send_psn, m.first_psn));
   uint64_t offset = uint64_t{index} * mtu;
@@ -171,15 +99,15 @@ RequesterStep send_packet_of(RoceLink& link, Qp& qp, const RcMessage& m) noexcep
   p.psn = w.send_psn;
   p.ack_request = last || index % ack_every == ack_every - 1;
   p.solicited = last && link.wqe.solicited();
-  p.va = data.remote_addr + (m.kind == Kind::read ? offset : 0);
-  p.rkey = data.rkey;
+  p.va = ask.remote_addr + (m.kind == Kind::read ? offset : 0);
+  p.rkey = ask.rkey;
   p.length = static_cast<uint32_t>(m.kind == Kind::read ? m.bytes - offset : m.bytes);
-  p.swap_add = data.swap_add;
-  p.compare = data.compare;
+  p.swap_add = ask.swap_add;
+  p.compare = ask.compare;
   p.imm_raw = link.wqe.imm_raw;
   SubList part;
-  bool whole = cut_list({data.data.segments.data(), data.data.count}, offset, bytes, part);
-  SegmentList from{{part.segments, part.count}, right_of(qp, m.kind)};
+  bool whole = cut_list({ask.data.segments.data(), ask.data.count}, offset, bytes, part);
+  SegmentList from{{part.segments, part.count}, own_memory(qp, m.kind, ask.data).need};
   if (bytes > 0 &&
       (!whole ||
        !gather_bytes(link.works->translator, from, payload_place(link, p.flags), bytes).ok())) {
@@ -197,9 +125,10 @@ RequesterStep send_packet_of(RoceLink& link, Qp& qp, const RcMessage& m) noexcep
 
 }  // namespace
 
-bool reread(RoceLink& link, Qp& qp, const RcMessage& m, MessageData& data) noexcept {
+bool reread(RoceLink& link, Qp& qp, const RcMessage& m, RequestData& ask) noexcept {
+  const RequestRow* row = request_row(qp.type, m.opcode);
   bool ok = decode_at(qp, m.sq_index, link.wqe) == Decode::ok && link.wqe.opcode == m.opcode &&
-            read_segments(link.wqe, m.kind, data) && data.data.total >= m.bytes;
+            read_request(qp, *row, link.wqe, ask).ok() && ask.bytes == m.bytes;
   if (!ok) fatal_qp(*link.works, qp, "a WQE under way has changed");
   return ok;
 }

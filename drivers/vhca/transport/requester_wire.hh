@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kilim/prm/syndrome.hh"
+#include "vhca/transport/request.hh"
 #include "vhca/transport/roce_link.hh"
 
 namespace kilim::vhca {
@@ -30,13 +31,8 @@ void fail_oldest(RoceLink&, Qp&, prm::Syndrome, const char* why) noexcept;
 // Timers that have run out.
 void look_at_clock(RoceLink&, Qp&) noexcept;
 
-// The WQE of a message, read again into link.wqe: its data list. False: it has changed, and the
-// queue is in error now.
-struct MessageData {
-  uint64_t remote_addr = 0, swap_add = 0, compare = 0;
-  uint32_t rkey = 0;
-  DataList data;
-};
-bool reread(RoceLink&, Qp&, const RcMessage&, MessageData&) noexcept;
+// The WQE of a message, read again into link.wqe. False: it has changed, and the queue is in error
+// now.
+bool reread(RoceLink&, Qp&, const RcMessage&, RequestData&) noexcept;
 
 }  // namespace kilim::vhca

@@ -2,12 +2,8 @@
 // PRM: "Reliable Connection", responder. Adapter's lock held. Never allocates.
 #include "vhca/transport/responder.hh"
 
-#include "vhca/hca/dma.hh"
 #include "vhca/hca/journal.hh"
-#include "vhca/tpt/umr_apply.hh"
-#include "vhca/wq/cqe_writer.hh"
-#include "vhca/wq/qp_error.hh"
-#include "vhca/wq/recv.hh"
+#include "vhca/transport/arrival.hh"
 
 namespace kilim::vhca {
 
@@ -16,26 +12,6 @@ namespace {
 using prm::Opcode;
 using prm::Syndrome;
 
-constexpr uint64_t no_bad_key = 0;
-
-// The first packet that reaches a queue in RTR.
-void establish(Works& works, Qp& qp) noexcept {
-  if (qp.established || qp.state != QpState::rtr) return;
-  qp.established = true;
-  raise(works, qp, event::comm_est);
-}
-
-// A refused request that used up no receive WQE: the queue goes to ERR and says so by an event.
-// An unreliable connection drops it without a word.
-Outcome refuse(Works& works, Qp& qp, Syndrome to_requester, const char* why) noexcept {
-  works.journal->error(qp.qpn, to_requester, 0, qp.rq.ci, why);
-  if (qp.type == QpType::uc) return Outcome::failed(to_requester, why);
-  to_error(works, qp);
-  raise(works, qp,
-        to_requester == Syndrome::remote_access ? event::qp_access_err : event::qp_req_err);
-  return Outcome::failed(to_requester, why);
-}
-
 // The requester's own memory was refused: nothing has happened here.
 Outcome local_denied(Deny d) noexcept {
   return Outcome::failed(Syndrome::local_prot, deny_name(d));
@@ -43,175 +19,121 @@ Outcome local_denied(Deny d) noexcept {
 
 void note(Works& works, const Request& r, const Transfer& t) noexcept {
   if (t.source == Deny::fault || t.target == Deny::fault)
-    return works.journal->fault(t.fault_va, static_cast<uint32_t>(r.bytes));
+    return works.journal->fault(t.fault_va, static_cast<uint32_t>(r.ask.bytes));
   if (!t.ok()) return;
-  uint32_t key = r.local.segments.empty() ? r.rkey : r.local.segments[0].key;
-  works.journal->translated(r.rkey != 0 ? r.rkey : key, t.pieces, r.bytes);
+  uint32_t key = r.local.segments.empty() ? r.ask.rkey : r.local.segments[0].key;
+  works.journal->translated(r.ask.rkey != 0 ? r.ask.rkey : key, t.pieces, r.ask.bytes);
 }
 
 // The requester checks its own list before it sends anything.
-bool source_is_bad(Works& works, const Request& r, Deny& d) noexcept {
-  uint32_t bad_key = no_bad_key;
-  d = check_list(works.translator, r.local, r.bytes, bad_key);
-  return d != Deny::none;
+Outcome check_local(Works& works, const Request& r) noexcept {
+  uint32_t bad_key = 0;
+  Deny d = check_list(works.translator, r.local, r.ask.bytes, bad_key);
+  return d == Deny::none ? Outcome::done() : local_denied(d);
 }
 
-// Whose keys a request may name: an XRC target answers on behalf of the queue that it names.
-Pdn remote_pd(const Qp& qp) noexcept {
-  return qp.type == QpType::xrc_tgt && qp.srq != nullptr ? qp.srq->spec.pd : qp.spec.pd;
+bool has_opcode(const Request& r, Opcode op) noexcept {
+  return r.wqe.opcode == static_cast<uint8_t>(op);
 }
 
-SegmentList remote_range(const Qp& qp, const Segment& s, uint8_t right) noexcept {
-  return {{&s, 1}, {remote_pd(qp), qp.qpn.value(), right}};
-}
-
-prm::CqeOpcode receive_opcode(const SendWqe& wqe) noexcept {
-  switch (static_cast<Opcode>(wqe.opcode)) {
-    case Opcode::send_imm:
-      return prm::CqeOpcode::resp_send_imm;
-    case Opcode::send_inval:
-      return prm::CqeOpcode::resp_send_inv;
-    case Opcode::rdma_write_imm:
-      return prm::CqeOpcode::resp_wr_imm;
-    default:
-      return prm::CqeOpcode::resp_send;
-  }
-}
-
-Outcome finish_receive(Works& works, Qp& qp, const Request& r, const RecvWqe& wqe) noexcept {
-  consume_recv(works, qp);
-  RecvCompletion done;
-  done.op = receive_opcode(r.wqe);
-  done.wqe_index = wqe.index;
-  done.bytes = static_cast<uint32_t>(r.bytes);
-  done.imm_raw = done.op == prm::CqeOpcode::resp_send ? 0 : r.wqe.imm_raw;
-  done.remote_qpn = r.from_qpn;
-  done.solicited = r.wqe.solicited();
-  if (!complete_recv(works, qp, done)) fatal_qp(works, qp, "the CQ of a receive queue is in error");
+Outcome finish(Works& works, Qp& qp, const Request& r, const RecvWqe& wqe) noexcept {
+  prm::CqeOpcode op = has_opcode(r, Opcode::send_imm)         ? prm::CqeOpcode::resp_send_imm
+                      : has_opcode(r, Opcode::send_inval)     ? prm::CqeOpcode::resp_send_inv
+                      : has_opcode(r, Opcode::rdma_write_imm) ? prm::CqeOpcode::resp_wr_imm
+                                                              : prm::CqeOpcode::resp_send;
+  finish_receive(works, qp, wqe, {op, r.ask.bytes, r.wqe.imm_raw, r.wqe.solicited()});
   return Outcome::done();
 }
 
-// Takes a receive WQE for a request that needs one; `result` says why there is none.
-bool take(Works& works, Qp& qp, RecvWqe& wqe, Outcome& result) noexcept {
-  switch (peek_recv(works, qp, wqe)) {
-    case RecvTake::ok:
-      return true;
-    case RecvTake::empty:
-      result = Outcome::rnr(qp.attr.min_rnr_timer);
-      return false;
-    case RecvTake::fault:
-      fatal_qp(works, qp, "the receive ring is gone");
-      result = Outcome::failed(Syndrome::remote_op, "the receive ring is gone");
-      return false;
-  }
-  return false;
-}
-
-// NOLINTNEXTLINE(readability-function-size): six parameters
-Outcome fail_receive(Works& works, Qp& qp, const RecvWqe& wqe, Syndrome mine, Syndrome theirs,
-                     const char* why) noexcept {
-  fail_recv(works, qp, wqe.index, mine, why);
-  return Outcome::failed(theirs, why);
-}
-
-}  // namespace
-
 Outcome respond_send(Works& works, Qp& qp, const Request& r) noexcept {
-  Deny denied = Deny::none;
   RecvWqe wqe;
-  Outcome result;
-  if (source_is_bad(works, r, denied)) return local_denied(denied);
+  if (Outcome o = check_local(works, r); !o.ok()) return o;
   establish(works, qp);
-  if (!take(works, qp, wqe, result)) return result;
-  if (r.bytes > wqe.room)
-    return fail_receive(works, qp, wqe, Syndrome::local_length, Syndrome::remote_inval_req,
-                        "message longer than its receive WQE");
+  if (Outcome o = take_receive(works, qp, wqe); !o.ok()) return o;
+  if (r.ask.bytes > wqe.room)
+    return fail_receive(works, qp, wqe,
+                        {Syndrome::local_length, Syndrome::remote_inval_req,
+                         "message longer than its receive WQE"});
   SegmentList to{{wqe.segments.data(), wqe.count}, recv_access(qp)};
-  Transfer t = move_bytes(works.translator, r.local, to, r.bytes);
+  Transfer t = move_bytes(works.translator, r.local, to, r.ask.bytes);
   note(works, r, t);
   if (t.source != Deny::none) return local_denied(t.source);
   if (t.target != Deny::none)
-    return fail_receive(works, qp, wqe, Syndrome::local_prot, Syndrome::remote_op,
-                        deny_name(t.target));
-  if (r.wqe.opcode == static_cast<uint8_t>(Opcode::send_inval)) {
-    uint32_t key = be32::from_raw(r.wqe.imm_raw).host();
-    Deny d = invalidate_key(*works.keys, key, remote_pd(qp), qp.qpn.value());
-    if (d != Deny::none)
-      return fail_receive(works, qp, wqe, Syndrome::local_access, Syndrome::remote_access,
-                          deny_name(d));
-    works.journal->invalidate(key);
+    return fail_receive(works, qp, wqe,
+                        {Syndrome::local_prot, Syndrome::remote_op, deny_name(t.target)});
+  if (has_opcode(r, Opcode::send_inval)) {
+    if (Outcome o = invalidate_received(works, qp, wqe, r.wqe.imm_raw); !o.ok()) return o;
   }
-  return finish_receive(works, qp, r, wqe);
+  return finish(works, qp, r, wqe);
 }
 
 Outcome respond_write(Works& works, Qp& qp, const Request& r) noexcept {
-  Deny denied = Deny::none;
-  bool with_imm = r.wqe.opcode == static_cast<uint8_t>(Opcode::rdma_write_imm);
-  bool allowed = (qp.attr.access & access::remote_write) != 0;
-  if ((!allowed || with_imm) && source_is_bad(works, r, denied)) return local_denied(denied);
-  establish(works, qp);
-  if (!allowed)
-    return refuse(works, qp, Syndrome::remote_inval_req, "the queue takes no RDMA WRITE");
-  Segment range{r.remote_addr, r.bytes, r.rkey, false};
-  SegmentList to = remote_range(qp, range, prm::mkey::remote_write);
-  RecvWqe wqe;
-  Outcome result;
-  if (with_imm) {
-    uint32_t bad_key = no_bad_key;
-    Deny d = check_list(works.translator, to, r.bytes, bad_key);
-    if (d != Deny::none) return refuse(works, qp, Syndrome::remote_access, deny_name(d));
-    if (!take(works, qp, wqe, result)) return result;
+  bool with_imm = has_opcode(r, Opcode::rdma_write_imm);
+  if (with_imm || (qp.attr.access & access::remote_write) == 0) {
+    if (Outcome o = check_local(works, r); !o.ok()) return o;
   }
-  Transfer t = move_bytes(works.translator, r.local, to, r.bytes);
+  establish(works, qp);
+  if (Outcome o = admit_write(works, qp); !o.ok()) return o;
+  Segment range{r.ask.remote_addr, r.ask.bytes, r.ask.rkey, false};
+  RecvWqe wqe;
+  if (with_imm) {
+    if (Outcome o = admit_range(works, qp, range, prm::mkey::remote_write); !o.ok()) return o;
+    if (Outcome o = take_receive(works, qp, wqe); !o.ok()) return o;
+  }
+  SegmentList to = remote_range(qp, range, prm::mkey::remote_write);
+  Transfer t = move_bytes(works.translator, r.local, to, r.ask.bytes);
   note(works, r, t);
   if (t.source != Deny::none) return local_denied(t.source);
   if (t.target != Deny::none)
     return refuse(works, qp, Syndrome::remote_access, deny_name(t.target));
-  return with_imm ? finish_receive(works, qp, r, wqe) : Outcome::done();
+  return with_imm ? finish(works, qp, r, wqe) : Outcome::done();
 }
 
 Outcome respond_read(Works& works, Qp& qp, const Request& r) noexcept {
   establish(works, qp);
-  if ((qp.attr.access & access::remote_read) == 0 || qp.attr.max_dest_rd_atomic == 0)
-    return refuse(works, qp, Syndrome::remote_inval_req, "the queue takes no RDMA READ");
-  Segment range{r.remote_addr, r.bytes, r.rkey, false};
+  if (Outcome o = admit_read(works, qp); !o.ok()) return o;
+  Segment range{r.ask.remote_addr, r.ask.bytes, r.ask.rkey, false};
   SegmentList from = remote_range(qp, range, prm::mkey::remote_read);
-  Transfer t = move_bytes(works.translator, from, r.local, r.bytes);
+  Transfer t = move_bytes(works.translator, from, r.local, r.ask.bytes);
   note(works, r, t);
   if (t.source != Deny::none)
     return refuse(works, qp, Syndrome::remote_access, deny_name(t.source));
   if (t.target != Deny::none) return local_denied(t.target);
-  return Outcome::done(static_cast<uint32_t>(r.bytes));
+  return Outcome::done(static_cast<uint32_t>(r.ask.bytes));
 }
 
 Outcome respond_atomic(Works& works, Qp& qp, const Request& r) noexcept {
   establish(works, qp);
-  if ((qp.attr.access & access::remote_atomic) == 0 || qp.attr.max_dest_rd_atomic == 0)
-    return refuse(works, qp, Syndrome::remote_inval_req, "the queue takes no atomics");
-  if (r.remote_addr % 8 != 0)
-    return refuse(works, qp, Syndrome::remote_inval_req, "an atomic on an unaligned address");
-  Walk walk;
-  Piece piece;
-  Access need{remote_pd(qp), qp.qpn.value(), prm::mkey::atomic};
-  Deny d = walk.open(*works.keys, works.translator.max_indirection, r.rkey, r.remote_addr, 8, need);
-  if (d == Deny::none && !walk.next(piece)) d = walk.denied();
-  if (d == Deny::none && (piece.bytes < 8 || piece.va % 8 != 0)) d = Deny::bounds;
-  if (d != Deny::none) return refuse(works, qp, Syndrome::remote_access, deny_name(d));
-  // The answer has to have a place before memory changes.
-  uint32_t bad_key = no_bad_key;
-  if (d = check_list(works.translator, r.local, 8, bad_key); d != Deny::none)
-    return local_denied(d);
+  Va word;
   uint64_t old = 0;
-  bool add = r.wqe.opcode == static_cast<uint8_t>(Opcode::atomic_fa);
-  bool ok = add ? dma::fetch_add(Va{piece.va}, r.swap_add, old)
-                : dma::compare_exchange(Va{piece.va}, r.compare, r.swap_add, old);
-  if (!ok) return refuse(works, qp, Syndrome::remote_access, deny_name(Deny::fault));
+  if (Outcome o = admit_atomic(works, qp, r.ask.remote_addr); !o.ok()) return o;
+  if (Outcome o = find_word(works, qp, r.ask.rkey, r.ask.remote_addr, word); !o.ok()) return o;
+  // The answer has to have a place before memory changes.
+  if (Outcome o = check_local(works, r); !o.ok()) return o;
+  WordChange change{has_opcode(r, Opcode::atomic_fa), r.ask.swap_add, r.ask.compare};
+  if (Outcome o = change_word(works, qp, word, change, old); !o.ok()) return o;
   Transfer t =
       scatter_bytes(works.translator, reinterpret_cast<const std::byte*>(&old), 8, r.local);
   if (t.target != Deny::none) return local_denied(t.target);
   t.pieces++;
   note(works, r, t);
   return Outcome::done(8);
+}
+
+}  // namespace
+
+Outcome respond(Works& works, Qp& qp, RequestKind kind, const Request& r) noexcept {
+  switch (kind) {
+    case RequestKind::send:
+      return respond_send(works, qp, r);
+    case RequestKind::write:
+      return respond_write(works, qp, r);
+    case RequestKind::read:
+      return respond_read(works, qp, r);
+    case RequestKind::atomic:
+      break;
+  }
+  return respond_atomic(works, qp, r);
 }
 
 }  // namespace kilim::vhca

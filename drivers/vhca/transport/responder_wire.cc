@@ -3,14 +3,10 @@
 #include "vhca/transport/responder_wire.hh"
 
 #include <algorithm>
-#include <utility>
 
-#include "vhca/hca/dma.hh"
 #include "vhca/hca/journal.hh"
-#include "vhca/tpt/umr_apply.hh"
-#include "vhca/transport/requester.hh"
-#include "vhca/wq/cqe_writer.hh"
-#include "vhca/wq/qp_error.hh"
+#include "vhca/transport/arrival.hh"
+#include "vhca/transport/request.hh"
 
 namespace kilim::vhca {
 
@@ -37,139 +33,91 @@ void owe_nak(RoceLink& link, Qp& qp, uint8_t kind, uint8_t value) noexcept {
   link.answering.push(qp);
 }
 
-bool not_ready(RoceLink& link, Qp& qp) noexcept {
-  owe_nak(link, qp, roce::aeth::rnr, qp.attr.min_rnr_timer & 31);
-  return false;
+Nak code_of(Syndrome s) noexcept {
+  return s == Syndrome::remote_access ? Nak::remote_access
+         : s == Syndrome::remote_op   ? Nak::remote_op
+                                      : Nak::invalid_request;
 }
 
-// A request that used up no receive WQE is refused: the queue goes to ERR and says so by an event.
-bool refuse(RoceLink& link, Qp& qp, Nak code, const char* why) noexcept {
-  bool access = code == Nak::remote_access;
-  link.works->journal->error(qp.qpn, access ? Syndrome::remote_access : Syndrome::remote_inval_req,
-                             0, qp.rq.ci, why);
-  owe_nak(link, qp, roce::aeth::nak, static_cast<uint8_t>(code));
-  to_error(*link.works, qp);
-  raise(*link.works, qp, access ? event::qp_access_err : event::qp_req_err);
-  return false;
+// Tells the requester that its packet was not executed.
+void answer_refusal(RoceLink& link, Qp& qp, const Outcome& o) noexcept {
+  if (o.kind == Outcome::Kind::rnr)
+    owe_nak(link, qp, roce::aeth::rnr, o.rnr_timer & 31);
+  else
+    owe_nak(link, qp, roce::aeth::nak, static_cast<uint8_t>(code_of(o.syndrome)));
 }
 
-// The receive WQE of the message fails.
-bool fail_receive(RoceLink& link, Qp& qp, Syndrome mine, Nak theirs, const char* why) noexcept {
-  owe_nak(link, qp, roce::aeth::nak, static_cast<uint8_t>(theirs));
-  bool taken = std::exchange(qp.rc->holds_receive, false);
-  (taken ? fail_taken_recv : fail_recv)(*link.works, qp, link.recv.index, mine, why);
-  return false;
+Outcome invalid(RoceLink& link, Qp& qp, const char* why) noexcept {
+  return refuse(*link.works, qp, Syndrome::remote_inval_req, why);
 }
 
-// Another queue's message may come between the packets of this one: what it receives into is its
-// own from the first one on.
-void hold_receive(RoceLink& link, Qp& qp) noexcept {
-  qp.rc->held = link.recv;
-  qp.rc->holds_receive = true;
-  consume_recv(*link.works, qp);
-}
-
-bool take_receive(RoceLink& link, Qp& qp) noexcept {
-  if (qp.rc->holds_receive) {
-    link.recv = qp.rc->held;
-    return true;
-  }
-  switch (peek_recv(*link.works, qp, link.recv)) {
-    case RecvTake::ok:
-      if (qp.srq != nullptr) hold_receive(link, qp);
-      return true;
-    case RecvTake::empty:
-      return not_ready(link, qp);
-    case RecvTake::fault:
-      break;
-  }
-  owe_nak(link, qp, roce::aeth::nak, static_cast<uint8_t>(Nak::remote_op));
-  fatal_qp(*link.works, qp, "the receive ring is gone");
-  return false;
-}
-
-bool finish_receive(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
-  RcWire& w = *qp.rc;
-  if (!std::exchange(w.holds_receive, false)) consume_recv(*link.works, qp);
-  RecvCompletion done;
-  bool write = has(p, flag::write);
-  done.op = write                ? prm::CqeOpcode::resp_wr_imm
-            : has(p, flag::imm)  ? prm::CqeOpcode::resp_send_imm
-            : has(p, flag::ieth) ? prm::CqeOpcode::resp_send_inv
-                                 : prm::CqeOpcode::resp_send;
-  done.wqe_index = link.recv.index;
-  done.bytes = static_cast<uint32_t>(w.received);
-  done.imm_raw = has(p, flag::imm | flag::ieth) ? p.imm_raw : 0;
-  done.remote_qpn = qp.attr.dest_qpn.value();
-  done.solicited = p.solicited;
-  if (!complete_recv(*link.works, qp, done))
-    fatal_qp(*link.works, qp, "the CQ of a receive queue is in error");
-  return true;
+Outcome finish(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
+  prm::CqeOpcode op = has(p, flag::write)  ? prm::CqeOpcode::resp_wr_imm
+                      : has(p, flag::imm)  ? prm::CqeOpcode::resp_send_imm
+                      : has(p, flag::ieth) ? prm::CqeOpcode::resp_send_inv
+                                           : prm::CqeOpcode::resp_send;
+  finish_receive(*link.works, qp, link.recv, {op, qp.rc->received, p.imm_raw, p.solicited});
+  return Outcome::done();
 }
 
 // Its payload lies in the receive WQE behind what came before.
-bool execute_send(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
+Outcome execute_send(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcWire& w = *qp.rc;
-  if (!take_receive(link, qp)) return false;
+  Works& works = *link.works;
   RecvWqe& recv = link.recv;
+  if (Outcome o = take_receive(works, qp, recv); !o.ok()) return o;
+  // Of a shared queue: another message may come between the packets of this one.
+  if (qp.srq != nullptr) hold_receive(works, qp, recv);
   SubList part;
   if (!cut_list({recv.segments.data(), recv.count}, w.received, p.payload.size(), part))
-    return fail_receive(link, qp, Syndrome::local_length, Nak::invalid_request,
-                        "message longer than its receive WQE");
+    return fail_receive(works, qp, recv,
+                        {Syndrome::local_length, Syndrome::remote_inval_req,
+                         "message longer than its receive WQE"});
   SegmentList to{{part.segments, part.count}, recv_access(qp)};
-  Transfer t = scatter_bytes(link.works->translator, p.payload.data(), p.payload.size(), to);
+  Transfer t = scatter_bytes(works.translator, p.payload.data(), p.payload.size(), to);
   if (!t.ok())
-    return fail_receive(link, qp, Syndrome::local_prot, Nak::remote_op, deny_name(t.target));
+    return fail_receive(works, qp, recv,
+                        {Syndrome::local_prot, Syndrome::remote_op, deny_name(t.target)});
   w.received += p.payload.size();
-  if (part.count > 0)
-    link.works->journal->translated(part.segments[0].key, t.pieces, p.payload.size());
+  if (part.count > 0) works.journal->translated(part.segments[0].key, t.pieces, p.payload.size());
   if (has(p, flag::ieth)) {
-    uint32_t key = be32::from_raw(p.imm_raw).host();
-    Deny d = invalidate_key(*link.works->keys, key, qp.spec.pd, qp.qpn.value());
-    if (d != Deny::none)
-      return fail_receive(link, qp, Syndrome::local_access, Nak::remote_access, deny_name(d));
-    link.works->journal->invalidate(key);
+    if (Outcome o = invalidate_received(works, qp, recv, p.imm_raw); !o.ok()) return o;
   }
-  return !has(p, flag::last) || finish_receive(link, qp, p);
+  return has(p, flag::last) ? finish(link, qp, p) : Outcome::done();
 }
 
-SegmentList remote_range(const Qp& qp, const Segment& s, uint8_t right) noexcept {
-  return {{&s, 1}, {qp.spec.pd, qp.qpn.value(), right}};
-}
-
-bool open_write(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
+Outcome open_write(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcWire& w = *qp.rc;
-  if ((qp.attr.access & access::remote_write) == 0)
-    return refuse(link, qp, Nak::invalid_request, "the queue takes no RDMA WRITE");
+  if (Outcome o = admit_write(*link.works, qp); !o.ok()) return o;
   w.write_va = p.va;
   w.write_rkey = p.rkey;
   w.write_length = p.length;
-  if (p.length > max_message_bytes)
-    return refuse(link, qp, Nak::invalid_request, "a message beyond the limit");
-  Segment range{p.va, p.length, p.rkey, false};
-  uint32_t bad_key = 0;
-  Deny d = check_list(link.works->translator, remote_range(qp, range, prm::mkey::remote_write),
-                      p.length, bad_key);
-  return d == Deny::none || refuse(link, qp, Nak::remote_access, deny_name(d));
+  if (p.length > max_message_bytes) return invalid(link, qp, "a message beyond the limit");
+  return admit_range(*link.works, qp, {p.va, p.length, p.rkey, false}, prm::mkey::remote_write);
 }
 
-bool execute_write(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
+Outcome execute_write(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcWire& w = *qp.rc;
+  Works& works = *link.works;
   uint64_t bytes = p.payload.size();
-  if (has(p, flag::first) && !open_write(link, qp, p)) return false;
+  if (has(p, flag::first)) {
+    if (Outcome o = open_write(link, qp, p); !o.ok()) return o;
+  }
   bool fits = w.received + bytes <= w.write_length;
   if (!fits || (has(p, flag::last) && w.received + bytes != w.write_length))
-    return refuse(link, qp, Nak::invalid_request, "a WRITE of another length than it said");
-  if (has(p, flag::imm) && !take_receive(link, qp)) return false;
+    return invalid(link, qp, "a WRITE of another length than it said");
+  if (has(p, flag::imm)) {
+    if (Outcome o = take_receive(works, qp, link.recv); !o.ok()) return o;
+  }
   if (bytes > 0) {
     Segment range{w.write_va + w.received, bytes, w.write_rkey, false};
-    Transfer t = scatter_bytes(link.works->translator, p.payload.data(), bytes,
+    Transfer t = scatter_bytes(works.translator, p.payload.data(), bytes,
                                remote_range(qp, range, prm::mkey::remote_write));
-    if (!t.ok()) return refuse(link, qp, Nak::remote_access, deny_name(t.target));
-    link.works->journal->translated(w.write_rkey, t.pieces, bytes);
+    if (!t.ok()) return refuse(works, qp, Syndrome::remote_access, deny_name(t.target));
+    works.journal->translated(w.write_rkey, t.pieces, bytes);
   }
   w.received += bytes;
-  return !has(p, flag::imm) || finish_receive(link, qp, p);
+  return has(p, flag::imm) ? finish(link, qp, p) : Outcome::done();
 }
 
 RcAnswer& new_answer(RcWire& w, uint32_t psn, uint32_t packets) noexcept {
@@ -182,57 +130,39 @@ RcAnswer& new_answer(RcWire& w, uint32_t psn, uint32_t packets) noexcept {
   return a;
 }
 
-bool readable(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
-  Segment range{p.va, p.length, p.rkey, false};
-  uint32_t bad_key = 0;
-  Deny d = check_list(link.works->translator, remote_range(qp, range, prm::mkey::remote_read),
-                      p.length, bad_key);
-  return d == Deny::none || refuse(link, qp, Nak::remote_access, deny_name(d));
-}
-
-bool execute_read(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
+Outcome execute_read(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcWire& w = *qp.rc;
-  if ((qp.attr.access & access::remote_read) == 0 || qp.attr.max_dest_rd_atomic == 0)
-    return refuse(link, qp, Nak::invalid_request, "the queue takes no RDMA READ");
+  Works& works = *link.works;
+  if (Outcome o = admit_read(works, qp); !o.ok()) return o;
   if (p.length > max_message_bytes || w.answer(0).pending)
-    return refuse(link, qp, Nak::invalid_request, "more or longer READs than the queue takes");
-  if (!readable(link, qp, p)) return false;
+    return invalid(link, qp, "more or longer READs than the queue takes");
+  Segment range{p.va, p.length, p.rkey, false};
+  if (Outcome o = admit_range(works, qp, range, prm::mkey::remote_read); !o.ok()) return o;
   RcAnswer& a = new_answer(w, p.psn, packets_of(p.length, mtu_bytes(qp)));
   a.va = p.va;
   a.rkey = p.rkey;
   a.length = p.length;
   w.expected_psn = roce::psn_add(w.expected_psn, a.packets - 1);
   link.answering.push(qp);
-  return true;
+  return Outcome::done();
 }
 
-bool execute_atomic(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
+Outcome execute_atomic(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcWire& w = *qp.rc;
-  if ((qp.attr.access & access::remote_atomic) == 0 || qp.attr.max_dest_rd_atomic == 0)
-    return refuse(link, qp, Nak::invalid_request, "the queue takes no atomics");
-  if (p.va % 8 != 0 || w.answer(0).pending)
-    return refuse(link, qp, Nak::invalid_request, "an atomic on an unaligned address");
-  Walk walk;
-  Piece piece;
-  Access need{qp.spec.pd, qp.qpn.value(), prm::mkey::atomic};
   Works& works = *link.works;
-  Deny d = walk.open(*works.keys, works.translator.max_indirection, p.rkey, p.va, 8, need);
-  if (d == Deny::none && !walk.next(piece)) d = walk.denied();
-  if (d == Deny::none && (piece.bytes < 8 || piece.va % 8 != 0)) d = Deny::bounds;
+  Va word;
   uint64_t old = 0;
-  if (d == Deny::none) {
-    bool ok = p.op == Op::fetch_add
-                  ? dma::fetch_add(Va{piece.va}, p.swap_add, old)
-                  : dma::compare_exchange(Va{piece.va}, p.compare, p.swap_add, old);
-    if (!ok) d = Deny::fault;
-  }
-  if (d != Deny::none) return refuse(link, qp, Nak::remote_access, deny_name(d));
+  if (Outcome o = admit_atomic(works, qp, p.va); !o.ok()) return o;
+  if (w.answer(0).pending) return invalid(link, qp, "more atomics than the queue takes");
+  if (Outcome o = find_word(works, qp, p.rkey, p.va, word); !o.ok()) return o;
+  WordChange change{p.op == Op::fetch_add, p.swap_add, p.compare};
+  if (Outcome o = change_word(works, qp, word, change, old); !o.ok()) return o;
   RcAnswer& a = new_answer(w, p.psn, 1);
   a.atomic = true;
   a.original = old;
   works.journal->translated(p.rkey, 1, 8);
   link.answering.push(qp);
-  return true;
+  return Outcome::done();
 }
 
 // Whether the packet may come at this place of a message, with this much payload.
@@ -250,13 +180,21 @@ const char* order_objection(const Qp& qp, const RocePacket& p) noexcept {
   return nullptr;
 }
 
-bool execute(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
+Outcome execute(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcWire& w = *qp.rc;
-  if (const char* why = order_objection(qp, p)) return refuse(link, qp, Nak::invalid_request, why);
+  if (const char* why = order_objection(qp, p)) return invalid(link, qp, why);
   if (has(p, flag::first)) w.received = 0;
   if (has(p, flag::send)) return execute_send(link, qp, p);
   if (has(p, flag::write)) return execute_write(link, qp, p);
   return p.op == Op::read_request ? execute_read(link, qp, p) : execute_atomic(link, qp, p);
+}
+
+bool may_read_again(RoceLink& link, Qp& qp, const RocePacket& p, uint32_t packets) noexcept {
+  if (packets_of(p.length, mtu_bytes(qp)) != packets) return false;
+  Segment range{p.va, p.length, p.rkey, false};
+  Outcome o = admit_range(*link.works, qp, range, prm::mkey::remote_read);
+  if (!o.ok()) answer_refusal(link, qp, o);
+  return o.ok();
 }
 
 // A packet that has been executed comes again: the answer got lost.
@@ -276,10 +214,7 @@ void take_again(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
     if (!a.used || found || at < 0 || at >= static_cast<int32_t>(a.packets)) continue;
     if (a.atomic != has(p, flag::atomic)) continue;
     if (a.pending && at == 0) return;  // it is being answered
-    if (!a.atomic &&
-        (packets_of(p.length, mtu_bytes(qp)) + static_cast<uint32_t>(at) != a.packets ||
-         !readable(link, qp, p)))
-      return;
+    if (!a.atomic && !may_read_again(link, qp, p, a.packets - static_cast<uint32_t>(at))) return;
     found = a.pending = true;
     a.va = p.va;
     a.rkey = p.rkey;
@@ -288,12 +223,6 @@ void take_again(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
     a.first_psn = p.psn;
     a.next = 0;
   }
-}
-
-void establish(RoceLink& link, Qp& qp) noexcept {
-  if (qp.established || qp.state != QpState::rtr) return;
-  qp.established = true;
-  raise(*link.works, qp, event::comm_est);
 }
 
 Op answer_op(const RcAnswer& a) noexcept {
@@ -345,7 +274,7 @@ bool send_acknowledge(RoceLink& link, Qp& qp) noexcept {
 
 void take_request(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcWire& w = *qp.rc;
-  if (qp.state != QpState::rtr && qp.state != QpState::rts && qp.state != QpState::sqd) return;
+  if (!answers(qp)) return;
   int32_t ahead = roce::psn_diff(p.psn, w.expected_psn);
   if (ahead < 0) return take_again(link, qp, p);
   if (ahead > 0) {
@@ -354,8 +283,8 @@ void take_request(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   }
   w.silent = false;
   w.nak_owed = false;  // what was not sent yet is out of date
-  establish(link, qp);
-  if (!execute(link, qp, p)) return;
+  establish(*link.works, qp);
+  if (Outcome o = execute(link, qp, p); !o.ok()) return answer_refusal(link, qp, o);
   w.expected_psn = roce::psn_add(w.expected_psn, 1);
   bool last = has(p, flag::last);
   w.msn = roce::psn_add(w.msn, last);
@@ -382,7 +311,9 @@ bool send_owed(RoceLink& link, Qp& qp) noexcept {
       // The memory went away after the READ was accepted.
       uint32_t psn = roce::psn_add(a.first_psn, a.next - 1);
       for (RcAnswer& other : w.answers) other.pending = false;
-      refuse(link, qp, Nak::remote_access, "the memory of a READ is gone");
+      answer_refusal(
+          link, qp,
+          refuse(*link.works, qp, Syndrome::remote_access, "the memory of a READ is gone"));
       w.nak_psn = psn;
       break;
     }

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a request meets at a queue. Adapter's lock held. Never allocates.
+#include "vhca/transport/arrival.hh"
+
+#include <utility>
+
+#include "vhca/hca/dma.hh"
+#include "vhca/hca/journal.hh"
+#include "vhca/tpt/umr_apply.hh"
+#include "vhca/wq/cqe_writer.hh"
+#include "vhca/wq/qp_error.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+using prm::Syndrome;
+
+Pdn remote_pd(const Qp& qp) noexcept {
+  return qp.type == QpType::xrc_tgt && qp.srq != nullptr ? qp.srq->spec.pd : qp.spec.pd;
+}
+
+bool allows(const Qp& qp, uint32_t right) noexcept {
+  return (qp.attr.access & right) != 0;
+}
+
+// Whether the message's receive WQE has left its ring already; it is let go of.
+bool let_go(Qp& qp) noexcept {
+  return qp.rc && std::exchange(qp.rc->holds_receive, false);
+}
+
+}  // namespace
+
+void establish(Works& works, Qp& qp) noexcept {
+  if (qp.established || qp.state != QpState::rtr) return;
+  qp.established = true;
+  raise(works, qp, event::comm_est);
+}
+
+Outcome refuse(Works& works, Qp& qp, Syndrome to_requester, const char* why) noexcept {
+  works.journal->error(qp.qpn, to_requester, 0, qp.rq.ci, why);
+  if (qp.type == QpType::uc) return Outcome::failed(to_requester, why);
+  to_error(works, qp);
+  raise(works, qp,
+        to_requester == Syndrome::remote_access ? event::qp_access_err : event::qp_req_err);
+  return Outcome::failed(to_requester, why);
+}
+
+Outcome admit_write(Works& works, Qp& qp) noexcept {
+  if (allows(qp, access::remote_write)) return Outcome::done();
+  return refuse(works, qp, Syndrome::remote_inval_req, "the queue takes no RDMA WRITE");
+}
+
+Outcome admit_read(Works& works, Qp& qp) noexcept {
+  if (allows(qp, access::remote_read) && qp.attr.max_dest_rd_atomic != 0) return Outcome::done();
+  return refuse(works, qp, Syndrome::remote_inval_req, "the queue takes no RDMA READ");
+}
+
+Outcome admit_atomic(Works& works, Qp& qp, uint64_t va) noexcept {
+  if (!allows(qp, access::remote_atomic) || qp.attr.max_dest_rd_atomic == 0)
+    return refuse(works, qp, Syndrome::remote_inval_req, "the queue takes no atomics");
+  if (va % 8 == 0) return Outcome::done();
+  return refuse(works, qp, Syndrome::remote_inval_req, "an atomic on an unaligned address");
+}
+
+SegmentList remote_range(const Qp& qp, const Segment& s, uint8_t right) noexcept {
+  return {{&s, 1}, {remote_pd(qp), qp.qpn.value(), right}};
+}
+
+Outcome admit_range(Works& works, Qp& qp, const Segment& s, uint8_t right) noexcept {
+  uint32_t bad_key = 0;
+  Deny d = check_list(works.translator, remote_range(qp, s, right), s.bytes, bad_key);
+  if (d == Deny::none) return Outcome::done();
+  return refuse(works, qp, Syndrome::remote_access, deny_name(d));
+}
+
+bool aim_at_srq(Works& works, Qp& target, uint32_t srqn) noexcept {
+  Srq* srq = works.srqs->at(srqn);
+  if (srq == nullptr || !srq->spec.xrc || srq->spec.xrcd != target.spec.xrcd) return false;
+  target.srq = srq;
+  target.recv_cq = srq->cq;
+  return true;
+}
+
+Outcome find_word(Works& works, Qp& qp, uint32_t rkey, uint64_t va, Va& word) noexcept {
+  Walk walk;
+  Piece piece;
+  Access need{remote_pd(qp), qp.qpn.value(), prm::mkey::atomic};
+  Deny d = walk.open(*works.keys, works.translator.max_indirection, rkey, va, 8, need);
+  if (d == Deny::none && !walk.next(piece)) d = walk.denied();
+  if (d == Deny::none && (piece.bytes < 8 || piece.va % 8 != 0)) d = Deny::bounds;
+  if (d != Deny::none) return refuse(works, qp, Syndrome::remote_access, deny_name(d));
+  word = Va{piece.va};
+  return Outcome::done();
+}
+
+Outcome change_word(Works& works, Qp& qp, Va word, const WordChange& c, uint64_t& old) noexcept {
+  bool ok = c.add ? dma::fetch_add(word, c.swap_add, old)
+                  : dma::compare_exchange(word, c.compare, c.swap_add, old);
+  if (ok) return Outcome::done();
+  return refuse(works, qp, Syndrome::remote_access, deny_name(Deny::fault));
+}
+
+Outcome take_receive(Works& works, Qp& qp, RecvWqe& wqe) noexcept {
+  if (qp.rc && qp.rc->holds_receive) {
+    wqe = qp.rc->held;
+    return Outcome::done();
+  }
+  switch (peek_recv(works, qp, wqe)) {
+    case RecvTake::ok:
+      return Outcome::done();
+    case RecvTake::empty:
+      return Outcome::rnr(qp.attr.min_rnr_timer);
+    case RecvTake::fault:
+      break;
+  }
+  fatal_qp(works, qp, "the receive ring is gone");
+  return Outcome::failed(Syndrome::remote_op, "the receive ring is gone");
+}
+
+void hold_receive(Works& works, Qp& qp, const RecvWqe& wqe) noexcept {
+  if (std::exchange(qp.rc->holds_receive, true)) return;
+  qp.rc->held = wqe;
+  consume_recv(works, qp);
+}
+
+Outcome fail_receive(Works& works, Qp& qp, const RecvWqe& wqe, const RecvFailure& f) noexcept {
+  (let_go(qp) ? fail_taken_recv : fail_recv)(works, qp, wqe.index, f.mine, f.why);
+  return Outcome::failed(f.theirs, f.why);
+}
+
+Outcome invalidate_received(Works& works, Qp& qp, const RecvWqe& wqe, uint32_t imm_raw) noexcept {
+  uint32_t key = be32::from_raw(imm_raw).host();
+  Deny d = invalidate_key(*works.keys, key, remote_pd(qp), qp.qpn.value());
+  if (d != Deny::none)
+    return fail_receive(works, qp, wqe,
+                        {Syndrome::local_access, Syndrome::remote_access, deny_name(d)});
+  works.journal->invalidate(key);
+  return Outcome::done();
+}
+
+void finish_receive(Works& works, Qp& qp, const RecvWqe& wqe, const Received& r) noexcept {
+  if (!let_go(qp)) consume_recv(works, qp);
+  RecvCompletion done;
+  done.op = r.op;
+  done.wqe_index = wqe.index;
+  done.bytes = static_cast<uint32_t>(r.bytes);
+  done.imm_raw = r.op == prm::CqeOpcode::resp_send ? 0 : r.imm_raw;
+  done.remote_qpn = qp.attr.dest_qpn.value();
+  done.solicited = r.solicited;
+  if (!complete_recv(works, qp, done)) fatal_qp(works, qp, "the CQ of a receive queue is in error");
+}
+
+}  // namespace kilim::vhca

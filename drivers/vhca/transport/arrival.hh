@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "Reliable Connection", responder. The rules of a queue that a request reaches, each once:
+// what it may do, whose keys it names, what it receives into, how it is refused. Requests come by a
+// call (responder.hh) or packet by packet (responder_wire.hh). Adapter's lock held. Never
+// allocates.
+#pragma once
+
+#include <cstdint>
+
+#include "kilim/prm/cqe.hh"
+#include "vhca/transport/outcome.hh"
+#include "vhca/wq/qp.hh"
+#include "vhca/wq/recv.hh"
+#include "vhca/wq/works.hh"
+
+namespace kilim::vhca {
+
+// States in which a queue answers requests.
+constexpr bool answers(const Qp& qp) noexcept {
+  return qp.state == QpState::rtr || qp.state == QpState::rts || qp.state == QpState::sqd;
+}
+
+// The first packet that reaches a queue in RTR.
+void establish(Works&, Qp&) noexcept;
+
+// A refused request that used up no receive WQE: the queue goes to ERR and says so by an event. An
+// unreliable connection drops it without a word.
+Outcome refuse(Works&, Qp&, prm::Syndrome to_requester, const char* why) noexcept;
+
+// Whether the queue's attributes allow it; what it refuses is refused already.
+Outcome admit_write(Works&, Qp&) noexcept;
+Outcome admit_read(Works&, Qp&) noexcept;
+Outcome admit_atomic(Works&, Qp&, uint64_t va) noexcept;
+
+// A remote range with the right that it needs. An XRC target answers on behalf of the queue that a
+// request names, with the keys of that one's domain.
+SegmentList remote_range(const Qp&, const Segment&, uint8_t right) noexcept;
+// Whether the range may be used so; if not, it is refused already.
+Outcome admit_range(Works&, Qp&, const Segment&, uint8_t right) noexcept;
+
+// A request to an XRC target names the shared queue on whose behalf it is answered; false: none.
+bool aim_at_srq(Works&, Qp& target, uint32_t srqn) noexcept;
+
+// The word of an atomic: its place, then its change.
+Outcome find_word(Works&, Qp&, uint32_t rkey, uint64_t va, Va& word) noexcept;
+struct WordChange {
+  bool add = false;  // else compare and swap
+  uint64_t swap_add = 0, compare = 0;
+};
+Outcome change_word(Works&, Qp&, Va word, const WordChange&, uint64_t& old) noexcept;
+
+// Takes a receive WQE for a request that needs one.
+Outcome take_receive(Works&, Qp&, RecvWqe&) noexcept;
+// From here on it belongs to the message under way, and others may take theirs meanwhile.
+void hold_receive(Works&, Qp&, const RecvWqe&) noexcept;
+// The receive WQE of the message fails: `theirs` is what the requester hears.
+struct RecvFailure {
+  prm::Syndrome mine, theirs;
+  const char* why;
+};
+Outcome fail_receive(Works&, Qp&, const RecvWqe&, const RecvFailure&) noexcept;
+// SEND with invalidate: of the key in `imm_raw`.
+Outcome invalidate_received(Works&, Qp&, const RecvWqe&, uint32_t imm_raw) noexcept;
+
+struct Received {
+  prm::CqeOpcode op = prm::CqeOpcode::resp_send;
+  uint64_t bytes = 0;
+  uint32_t imm_raw = 0;  // as it came
+  bool solicited = false;
+};
+// The receive WQE is used up and completed.
+void finish_receive(Works&, Qp&, const RecvWqe&, const Received&) noexcept;
+
+}  // namespace kilim::vhca

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "Send Work Queue", requests of connected queues. What a send WQE asks of the peer, and what
+// the queue's own side objects to, the same for a peer on this adapter and one on the wire.
+// Adapter's lock held. Never allocates; a WQE is untrusted.
+#pragma once
+
+#include <cstdint>
+
+#include "vhca/transport/outcome.hh"
+#include "vhca/transport/roce.hh"
+#include "vhca/wq/qp.hh"
+#include "vhca/wq/sq_decode.hh"
+#include "vhca/wq/works.hh"
+
+namespace kilim::vhca {
+
+inline constexpr uint64_t max_message_bytes = uint64_t{1} << 30;
+
+using RequestKind = RcMessage::Kind;
+
+struct RequestRow {
+  prm::Opcode opcode;
+  RequestKind kind;
+  bool unreliable;  // unreliable connections know it too
+  roce::Op first, middle, last, only;
+};
+// The row of an opcode; null: a queue of this type knows no such request.
+const RequestRow* request_row(QpType, uint8_t opcode) noexcept;
+
+// READ and atomics: the data segments are written, not read.
+constexpr bool is_answered(RequestKind kind) noexcept {
+  return kind == RequestKind::read || kind == RequestKind::atomic;
+}
+
+// What the segments of a WQE say.
+struct RequestData {
+  uint64_t remote_addr = 0;
+  uint64_t swap_add = 0, compare = 0;  // host order
+  uint64_t bytes = 0;                  // of the message
+  uint32_t rkey = 0;
+  uint32_t srqn = 0;  // of an XRC initiator: the shared queue it names
+  DataList data;
+};
+// Reads the segments; nothing is said about keys yet.
+Outcome read_request(const Qp&, const RequestRow&, const SendWqe&, RequestData&) noexcept;
+
+// The queue's own memory behind a request.
+inline SegmentList own_memory(const Qp& qp, RequestKind kind, const DataList& data) noexcept {
+  uint8_t right = is_answered(kind) ? prm::mkey::local_write : prm::mkey::local_read;
+  return {{data.segments.data(), data.count}, {qp.spec.pd, qp.qpn.value(), right}};
+}
+// Whether its keys allow it.
+Outcome check_own_memory(const Works&, const Qp&, const RequestRow&, const RequestData&) noexcept;
+
+}  // namespace kilim::vhca
