@@ -48,12 +48,17 @@ void read_umr(const HcaCap& group, device::Caps& caps) {
                    : fence == 1 ? prm::UmrFence::small
                                 : prm::UmrFence::strong;
   caps.max_indirection = get(prm::hca_cap::max_indirection);
-  // libmlx5 takes the number of entries in 16 bits and rounds it up to four.
-  const uint32_t entries = 1u << std::min(get(prm::hca_cap::log_max_klm_list_size), 16u);
-  caps.max_key_entries = std::min(entries, 65532u);
+  caps.umr_extended_offset = get(prm::hca_cap::umr_extended_translation_offset) != 0;
+  // A further WQE begins at an offset of 16 bits at most, where that is not extended.
+  const uint32_t entries = 1u << std::min(get(prm::hca_cap::log_max_klm_list_size), 24u);
+  const uint32_t reach = prm::umr::chained_list_octowords + prm::umr::max_list_octowords;
+  caps.max_key_entries = caps.umr_extended_offset ? entries : std::min(entries, reach);
   caps.max_inline_klms = std::min(umr::max_inline_klms, caps.max_key_entries);
   caps.umr_pointer_list = get(prm::hca_cap::umr_ptr_rlkey) != 0;
   caps.repeated_block = get(prm::hca_cap::repeated_block_disabled) == 0;
+  caps.umr_entity_size = get(prm::hca_cap::umr_modify_entity_size_disabled) == 0;
+  caps.umr_atomic =
+      get(prm::hca_cap::atomic) != 0 && get(prm::hca_cap::umr_modify_atomic_disabled) == 0;
   caps.atomics = get(prm::hca_cap::atomic) != 0;
 }
 

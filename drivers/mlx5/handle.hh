@@ -17,7 +17,7 @@ struct Destroy {
   void operator()(ibv_qp* o) const noexcept { (void)ibv_destroy_qp(o); }
   void operator()(ibv_flow* o) const noexcept { (void)ibv_destroy_flow(o); }
   void operator()(ibv_mr* o) const noexcept { (void)ibv_dereg_mr(o); }
-  void operator()(mlx5dv_mkey* o) const noexcept { (void)mlx5dv_destroy_mkey(o); }
+  void operator()(mlx5dv_devx_obj* o) const noexcept { (void)mlx5dv_devx_obj_destroy(o); }
 };
 
 using Context = std::unique_ptr<ibv_context, Destroy>;
@@ -26,6 +26,6 @@ using VerbsCq = std::unique_ptr<ibv_cq, Destroy>;
 using VerbsQp = std::unique_ptr<ibv_qp, Destroy>;
 using VerbsFlow = std::unique_ptr<ibv_flow, Destroy>;
 using VerbsMr = std::unique_ptr<ibv_mr, Destroy>;
-using Mkey = std::unique_ptr<mlx5dv_mkey, Destroy>;
+using DevxObject = std::unique_ptr<mlx5dv_devx_obj, Destroy>;
 
 }  // namespace kilim::mlx5

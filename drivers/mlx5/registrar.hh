@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Regions by ibv_reg_mr, indirect keys by mlx5dv_create_mkey, in one protection domain.
-// Owner: the device; any thread, one at a time.
+// Regions by ibv_reg_mr, indirect keys by the command CREATE_MKEY (through DevX: libmlx5's own call
+// makes no keys of fixed-size entries and none of 65,533 entries and more), in one protection
+// domain. Owner: the device; any thread, one at a time.
 #pragma once
 
 #include <span>
@@ -31,13 +32,15 @@ class MkeySource final : public mr::KeySource {
  public:
   // `max_entries` is the device's limit for one key, 0 where it makes none.
   MkeySource(ibv_pd* pd, uint32_t max_entries) noexcept : pd_(pd), max_entries_(max_entries) {}
-  Status create_keys(uint32_t max_entries, std::span<mr::IndirectMkey> out) override;
+  using mr::KeySource::create_keys;
+  Status create_keys(const mr::KeyRequest& request, std::span<mr::IndirectMkey> out) override;
   void destroy_keys(std::span<const mr::IndirectMkey> keys) override;
 
  private:
+  Result<mr::IndirectMkey> create_key(const mr::KeyRequest& request, uint32_t pdn);
   ibv_pd* pd_;
   uint32_t max_entries_;
-  std::unordered_map<uint32_t, Mkey> keys_;  // by index: the tag changes
+  std::unordered_map<uint32_t, DevxObject> keys_;  // by index: the tag changes
 };
 
 }  // namespace kilim::mlx5

@@ -13,12 +13,27 @@ struct Row {
   void (*change)(Profile&);
 };
 
+// Everything about lists that a card may lack.
+void plain_lists(Profile& p) {
+  p.umr_fence = 0;
+  p.max_indirection = 1;
+  p.log_max_klm_list_size = 8;
+  p.umr_ptr_rlkey = false;
+  p.repeated_block_disabled = true;
+  p.umr_modify_entity_size_disabled = true;
+  p.umr_modify_atomic_disabled = true;
+  p.umr_extended_translation_offset = false;
+}
+
 constexpr Row rows[] = {
     {"cx6dx", [](Profile&) {}},
     {"vf", [](Profile& p) { p.memory_windows = false; }},
     {"strong-fence", [](Profile& p) { p.umr_fence = 0; }},
     {"no-fence", [](Profile& p) { p.umr_fence = 2; }},
     {"no-devx", [](Profile& p) { p.devx = false; }},
+    {"long-lists", [](Profile& p) { p.log_max_klm_list_size = 20; }},
+    {"plain-lists", plain_lists},
+    {"no-umr-lists", [](Profile& p) { p.umr_indirect_mkey_disabled = true; }},
 };
 
 }  // namespace
@@ -31,7 +46,10 @@ Result<Profile> find_profile(std::string_view name) {
     p.name = row.name;
     return p;
   }
-  return Error{EINVAL, "no such profile: cx6dx, vf, strong-fence, no-fence and no-devx are known"};
+  return Error{
+      EINVAL,
+      "no such profile: cx6dx, vf, strong-fence, no-fence, no-devx, long-lists, plain-lists and "
+      "no-umr-lists are known"};
 }
 
 }  // namespace kilim::vhca

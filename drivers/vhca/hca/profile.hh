@@ -60,8 +60,9 @@ struct Profile {
   bool umr_extended_translation_offset = true;
 };
 
-// "cx6dx" (default), "vf" (no memory windows), "strong-fence", "no-fence", "no-devx"; EINVAL for
-// another name.
+// "cx6dx" (default), "vf" (no memory windows), "strong-fence", "no-fence", "no-devx", "long-lists"
+// (keys of 2^20 entries), "plain-lists" (one level, inline, nothing optional), "no-umr-lists" (send
+// queues change no list); EINVAL for another name.
 Result<Profile> find_profile(std::string_view name);
 
 }  // namespace kilim::vhca

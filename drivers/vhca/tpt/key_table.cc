@@ -102,6 +102,7 @@ Result<Mkey*> KeyTable::create_window(Pdn pd, bool type2) {
   m->free = true;
   m->umr_enabled = true;
   m->invalidates = type2;
+  m->remote_invalidates = type2;
   m->rights = prm::mkey::local_read;
   m->pd = pd;
   m->capacity = granule;
@@ -121,6 +122,7 @@ Result<Mkey*> KeyTable::create_mkey(const prm::Mkc& c, std::span<const std::byte
       prm::mkc::access_mode_1_0::get(c) == prm::mkc::access_mode_klm ? KeyMode::klm : KeyMode::ksm;
   m->free = prm::mkc::free::get(c) != 0;
   m->umr_enabled = prm::mkc::umr_en::get(c) != 0;
+  m->remote_invalidates = prm::mkc::en_rinval::get(c) != 0;
   m->length64 = prm::mkc::length64::get(c) != 0;
   m->rights = rights_of(c);
   m->log_entity_size = static_cast<uint8_t>(prm::mkc::log_entity_size::get(c));

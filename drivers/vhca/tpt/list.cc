@@ -108,7 +108,7 @@ bool find_in_list(Mkey& m, uint64_t at, ListPlace& out) noexcept {
   return true;
 }
 
-const char* list_objection(const Mkey& m, std::span<const std::byte> octowords, uint32_t first,
+const char* list_objection(const Mkey& m, std::span<const std::byte> octowords, uint64_t first,
                            uint32_t total, const Profile& profile) noexcept {
   if (m.mode != KeyMode::klm) return nullptr;
   for (std::size_t i = 0; i + octoword_bytes <= octowords.size(); i += octoword_bytes) {

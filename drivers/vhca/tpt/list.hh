@@ -26,7 +26,7 @@ struct ListPlace {
 bool find_in_list(Mkey&, uint64_t at, ListPlace&) noexcept;
 
 // Null, or why a card refuses these octowords at `first` in a list of this key.
-const char* list_objection(const Mkey&, std::span<const std::byte> octowords, uint32_t first,
+const char* list_objection(const Mkey&, std::span<const std::byte> octowords, uint64_t first,
                            uint32_t total, const Profile&) noexcept;
 
 }  // namespace kilim::vhca

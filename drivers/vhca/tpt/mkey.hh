@@ -26,14 +26,15 @@ enum class KeyMode : uint8_t { direct, klm, ksm };
 struct Mkey {
   uint32_t key = 0;  // index << 8 | tag
   KeyMode mode = KeyMode::direct;
-  bool free = false;         // the state in which no access is allowed
-  bool umr_enabled = false;  // a UMR WQE may change it
-  bool invalidates = true;   // LOCAL_INV and SEND with invalidate may free it
-  bool length64 = false;     // the whole 64-bit space; len does not matter
-  bool compiled = false;     // `spans` follow from `list`
-  bool list_valid = true;    // the list makes sense (set with compiled)
-  bool strided = false;      // the list opens with a repeat block (set with compiled)
-  uint8_t rights = 0;        // prm::mkey::local_read ... atomic
+  bool free = false;                // the state in which no access is allowed
+  bool umr_enabled = false;         // a UMR WQE may change it
+  bool invalidates = true;          // LOCAL_INV may free it
+  bool remote_invalidates = false;  // so may a peer's SEND with invalidate
+  bool length64 = false;            // the whole 64-bit space; len does not matter
+  bool compiled = false;            // `spans` follow from `list`
+  bool list_valid = true;           // the list makes sense (set with compiled)
+  bool strided = false;             // the list opens with a repeat block (set with compiled)
+  uint8_t rights = 0;               // prm::mkey::local_read ... atomic
   uint8_t log_entity_size = 0;
   Pdn pd;
   uint32_t qpn = prm::mkey::any_qpn;

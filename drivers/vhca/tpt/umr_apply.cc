@@ -36,7 +36,7 @@ struct Decoded {
   prm::MkeyContextSeg mk;
   uint64_t mask = 0;
   uint32_t octowords = 0;
-  uint32_t first = 0;                  // of them in the key's list
+  uint64_t first = 0;                  // of them in the key's list
   std::span<const std::byte> inlined;  // the list, where it is in the WQE
   Segment pointer{};                   // where it is not
 };
@@ -61,7 +61,7 @@ Refusal decode(const UmrRequest& r, Decoded& d) noexcept {
     prm::DataSeg seg;
     if (rest.size() < sizeof(seg)) return {Syndrome::local_qp_op, "no pointer to the list"};
     std::memcpy(&seg, rest.data(), sizeof(seg));
-    d.pointer = {seg.addr.host(), seg.byte_count.host(), seg.lkey.host(), false};
+    d.pointer = {seg.addr.host(), uint64_t{d.octowords} * octoword_bytes, seg.lkey.host(), false};
   }
   return granted;
 }
@@ -102,9 +102,14 @@ Refusal check_target(const Mkey* m, const UmrRequest& r, const Decoded& d) noexc
   return granted;
 }
 
-Refusal check_list_place(const Mkey& m, Decoded& d) noexcept {
+Refusal check_list_place(const Mkey& m, const Profile& p, Decoded& d) noexcept {
   constexpr uint32_t granule = umr::granule_bytes / octoword_bytes;
-  if (has(d, umr::has_translation_offset)) d.first = d.ctrl.translation_offset.host();
+  if (has(d, umr::has_translation_offset)) {
+    const uint64_t high = d.ctrl.translation_offset_47_16.host();
+    if (high != 0 && !p.umr_extended_translation_offset)
+      return {Syndrome::mw_bind, "the adapter has no extended translation offset"};
+    d.first = high << 16 | d.ctrl.translation_offset.host();
+  }
   if (d.octowords == 0) return granted;
   if (d.octowords % granule != 0 || d.first % granule != 0)
     return {Syndrome::mw_bind, "a list is written in granules of 64 bytes"};
@@ -113,8 +118,7 @@ Refusal check_list_place(const Mkey& m, Decoded& d) noexcept {
   if (has(d, umr::inline_list)) return granted;
   if (d.pointer.addr % umr::list_alignment != 0)
     return {Syndrome::mw_bind, "a list by pointer lies on 2048 bytes"};
-  if (d.pointer.bytes < uint64_t{d.octowords} * octoword_bytes)
-    return {Syndrome::local_qp_op, "pointer shorter than its list"};
+  // The byte count of the pointer is not looked at: drivers write bytes, entries or nothing there.
   return granted;
 }
 
@@ -134,7 +138,7 @@ Refusal check_entries(const Mkey& m, const Translator& t, const Profile& p, cons
     Segment s{d.pointer.addr + done, n, d.pointer.key, false};
     Transfer got = gather_bytes(t, {{&s, 1}, {r.pd, r.qpn, prm::mkey::local_read}}, window, n);
     if (!got.ok()) return {Syndrome::local_prot, "the list by pointer cannot be read"};
-    auto at = static_cast<uint32_t>(d.first + done / octoword_bytes);
+    const uint64_t at = d.first + done / octoword_bytes;
     const char* why = strided ? nullptr : list_objection(m, {window, n}, at, d.octowords, p);
     if (why != nullptr) return {Syndrome::mw_bind, why};
     prm::Klm head;
@@ -149,7 +153,7 @@ bool write_list(Mkey& m, const Translator& t, const UmrRequest& r, const Decoded
   if (d.octowords == 0) return true;
   auto* to = reinterpret_cast<std::byte*>(m.list.get() + d.first);
   uint64_t bytes = uint64_t{d.octowords} * octoword_bytes;
-  m.used = std::max(m.used, d.first + d.octowords);
+  m.used = std::max(m.used, static_cast<uint32_t>(d.first + d.octowords));
   if (has(d, umr::inline_list)) {
     std::memcpy(to, d.inlined.data(), bytes);
     return true;
@@ -190,7 +194,7 @@ UmrOutcome umr_apply(const KeyTable& keys, const Translator& t, const Profile& p
   Refusal no = decode(r, d);
   if (no.why == nullptr) no = check_features(p, d);
   if (no.why == nullptr) no = check_target(m, r, d);
-  if (no.why == nullptr) no = check_list_place(*m, d);
+  if (no.why == nullptr) no = check_list_place(*m, p, d);
   if (no.why == nullptr) no = check_entries(*m, t, p, r, d);
   if (no.why == nullptr && !write_list(*m, t, r, d))
     no = {Syndrome::local_prot, "the list by pointer cannot be read"};
@@ -199,12 +203,14 @@ UmrOutcome umr_apply(const KeyTable& keys, const Translator& t, const Profile& p
   return {Syndrome::none, "", m->key, d.octowords, d.mask, m->len, m->free};
 }
 
-Deny invalidate_key(const KeyTable& keys, uint32_t key, Pdn pd, uint32_t qpn) noexcept {
+Deny invalidate_key(const KeyTable& keys, uint32_t key, Pdn pd, uint32_t qpn,
+                    Invalidator by) noexcept {
   Mkey* m = keys.at(key >> 8);
   if (m == nullptr) return Deny::no_key;
   if (m->key != key) return Deny::tag;
   if (m->pd != pd) return Deny::pd;
   if (!m->umr_enabled || !m->invalidates) return Deny::rights;
+  if (by == Invalidator::peer && !m->remote_invalidates) return Deny::rights;
   if (m->free) return Deny::free;
   if (m->qpn != prm::mkey::any_qpn && m->qpn != qpn) return Deny::qpn;
   m->free = true;

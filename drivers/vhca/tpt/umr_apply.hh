@@ -34,7 +34,9 @@ struct UmrOutcome {
 UmrOutcome umr_apply(const KeyTable&, const Translator&, const Profile&,
                      const UmrRequest&) noexcept;
 
-// The key becomes free (LOCAL_INV as an opcode of its own, a SEND's remote invalidation).
-Deny invalidate_key(const KeyTable&, uint32_t key, Pdn pd, uint32_t qpn) noexcept;
+// The key becomes free (LOCAL_INV as an opcode of its own, a SEND's remote invalidation, which the
+// key must allow).
+enum class Invalidator : uint8_t { owner, peer };
+Deny invalidate_key(const KeyTable&, uint32_t key, Pdn pd, uint32_t qpn, Invalidator) noexcept;
 
 }  // namespace kilim::vhca

@@ -131,7 +131,7 @@ Outcome fail_receive(Works& works, Qp& qp, const RecvWqe& wqe, const RecvFailure
 
 Outcome invalidate_received(Works& works, Qp& qp, const RecvWqe& wqe, uint32_t imm_raw) noexcept {
   uint32_t key = be32::from_raw(imm_raw).host();
-  Deny d = invalidate_key(*works.keys, key, remote_pd(qp), qp.qpn.value());
+  Deny d = invalidate_key(*works.keys, key, remote_pd(qp), qp.qpn.value(), Invalidator::peer);
   if (d != Deny::none)
     return fail_receive(works, qp, wqe,
                         {Syndrome::local_access, Syndrome::remote_access, deny_name(d)});

@@ -48,7 +48,7 @@ Outcome exec_umr(Works& works, Qp& qp, const SendWqe& wqe) noexcept {
 
 Outcome exec_local_inval(Works& works, Qp& qp, const SendWqe& wqe) noexcept {
   uint32_t key = be32::from_raw(wqe.imm_raw).host();
-  Deny d = invalidate_key(*works.keys, key, qp.spec.pd, qp.qpn.value());
+  Deny d = invalidate_key(*works.keys, key, qp.spec.pd, qp.qpn.value(), Invalidator::owner);
   if (d != Deny::none) return Outcome::failed(Syndrome::mw_bind, deny_name(d));
   works.journal->invalidate(key);
   return Outcome::done();

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "kilim/prm/hca_cap.hh"
+#include "kilim/prm/umr_limits.hh"
 
 namespace kilim::device {
 
@@ -20,9 +21,25 @@ struct Caps {
   uint32_t max_inline_klms = 0;                     // in one WQE
   bool umr_pointer_list = false;                    // a list may lie in registered memory
   bool repeated_block = false;                      // strided lists
+  bool umr_entity_size = false;                     // a UMR may change the size of fixed entries
+  bool umr_atomic = false;                          // a UMR may change the right to atomics
+  bool umr_extended_offset = false;                 // translation offsets beyond 16 bits
   uint32_t max_qp_wr = 0;
   uint32_t max_cqe = 0;
   uint32_t max_sge = 0;
+
+  [[nodiscard]] constexpr prm::UmrLimits umr_limits() const noexcept {
+    return {.indirect_keys = umr,
+            .pointer_lists = umr_pointer_list,
+            .repeated_block = repeated_block,
+            .change_entity = umr_entity_size,
+            .change_atomic = umr_atomic,
+            .extended_offset = umr_extended_offset,
+            .fence = umr_fence,
+            .max_indirection = max_indirection,
+            .max_key_entries = max_key_entries,
+            .max_inline_klms = max_inline_klms};
+  }
 };
 
 using MacAddress = std::array<uint8_t, 6>;

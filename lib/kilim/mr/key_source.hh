@@ -11,10 +11,25 @@
 
 namespace kilim::mr {
 
+// What a key's list consists of, for its whole life.
+enum class EntryKind : uint8_t {
+  klm,  // pieces, each with its length; strided lists too
+  ksm,  // pieces of one fixed size
+};
+
+struct KeyRequest {
+  uint32_t max_entries = 0;
+  EntryKind kind = EntryKind::klm;
+  uint8_t log_entity_bytes = 0;    // of a KSM key's entries, 12 to 31
+  bool remote_invalidate = false;  // a peer's SEND_WITH_INV may free the key
+};
+
 // An indirect key as the device made it: free, with room for `max_entries` entries.
 struct IndirectMkey {
   Lkey lkey;  // index and tag; the rkey has the same value
   uint32_t max_entries = 0;
+  EntryKind kind = EntryKind::klm;
+  uint8_t log_entity_bytes = 0;
 
   [[nodiscard]] Rkey rkey() const noexcept { return Rkey{lkey.value()}; }
 };
@@ -23,8 +38,13 @@ class KeySource {
  public:
   virtual ~KeySource() = default;
   // Fills `out` with new keys or makes none.
-  virtual Status create_keys(uint32_t max_entries, std::span<IndirectMkey> out) = 0;
+  virtual Status create_keys(const KeyRequest& request, std::span<IndirectMkey> out) = 0;
   virtual void destroy_keys(std::span<const IndirectMkey> keys) = 0;
+
+  // Of the ordinary kind.
+  Status create_keys(uint32_t max_entries, std::span<IndirectMkey> out) {
+    return create_keys(KeyRequest{.max_entries = max_entries}, out);
+  }
 };
 
 }  // namespace kilim::mr

@@ -15,12 +15,14 @@ namespace kilim::prm {
 struct UmrCtrlSeg {
   uint8_t flags;
   uint8_t rsvd0[3];
-  be16 klm_octowords;       // of the list, padded to whole granules of 64 bytes
-  be16 translation_offset;  // in octowords; shares its word with bsf_octowords
-  be64 mkey_mask;           // which fields of the mkey context this WQE changes
-  uint8_t rsvd1[32];
+  be16 klm_octowords;             // of the list, padded to whole granules of 64 bytes
+  be16 translation_offset;        // in octowords; shares its word with bsf_octowords
+  be64 mkey_mask;                 // which fields of the mkey context this WQE changes
+  be32 translation_offset_47_16;  // where the adapter has the extended offset
+  uint8_t rsvd1[28];
 };
-static_assert(sizeof(UmrCtrlSeg) == 48 && offsetof(UmrCtrlSeg, mkey_mask) == 8);
+static_assert(sizeof(UmrCtrlSeg) == 48 && offsetof(UmrCtrlSeg, mkey_mask) == 8 &&
+              offsetof(UmrCtrlSeg, translation_offset_47_16) == 16);
 
 namespace umr {
 // flags
@@ -49,6 +51,11 @@ inline constexpr uint64_t mask_access =
 
 inline constexpr uint32_t granule_bytes = 64;     // a list is padded to, and patched in, granules
 inline constexpr uint32_t list_alignment = 2048;  // of a list by pointer
+inline constexpr uint32_t max_list_octowords = 65532;  // of one WQE: 16 bits, granules
+// A longer list takes several WQEs; each of them but the last one takes so many that the list of
+// the next begins aligned.
+inline constexpr uint32_t chained_list_octowords = 65408;
+static_assert(chained_list_octowords * 16 % list_alignment == 0);
 inline constexpr uint64_t max_piece_bytes = 1ull << 31;  // one KLM spans at most this much
 }  // namespace umr
 

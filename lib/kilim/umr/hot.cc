@@ -2,12 +2,18 @@
 // Instantiates the whole inline API of this room, so that the undefined symbols of this object can
 // be checked: no heap, lock, log, throw, virtual or system call. Never run.
 #include "kilim/umr/fence.hh"
+#include "kilim/umr/fixed.hh"
 #include "kilim/umr/key.hh"
 #include "kilim/umr/key_pool.hh"
 #include "kilim/umr/klm_list.hh"
+#include "kilim/umr/list_memory.hh"
+#include "kilim/umr/patch.hh"
+#include "kilim/umr/pointer_wqe.hh"
 #include "kilim/umr/refusal.hh"
+#include "kilim/umr/strided.hh"
 #include "kilim/umr/umr_wqe.hh"
 #include "kilim/umr/view.hh"
+#include "kilim/umr/weave.hh"
 
 namespace kilim::umr::hot {
 
@@ -38,6 +44,41 @@ Outcome drop(queue::Sq& sq, IndirectKey& key, const FencePlanner& fences) noexce
   return o;
 }
 
+Outcome change(queue::WqeCursor& c, const KeyChange& k, const UmrWr& wr) noexcept {
+  return change_key(c, k, wr);
+}
+
+// What every form is given.
+struct Job {
+  const Loom& loom;
+  const ListRequest& request;
+  const Patch& patched;
+  const UmrWr& wr;
+};
+
+Outcome lists(queue::WqeCursor& c, const Job& j, const View& v) noexcept {
+  const Outcome o = weave(c, j.loom, j.request, v, j.wr);
+  return o.ok() ? patch(c, j.loom.limits, j.patched, v, j.wr) : o;
+}
+
+Outcome strided(queue::WqeCursor& c, const Job& j, const StridedView& v) noexcept {
+  return weave_strided(c, j.loom, j.request, v, j.wr);
+}
+
+Outcome fixed(queue::WqeCursor& c, const Job& j, std::span<const Piece> pieces) noexcept {
+  FixedView v;
+  Outcome o = fixed_view(pieces, 12, v);
+  if (o.ok()) o = weave_fixed(c, j.loom, j.request, v, j.wr);
+  return o.ok() ? patch_fixed(c, j.loom.limits, j.patched, v, j.wr) : o;
+}
+
+Outcome stored(queue::WqeCursor& c, const Job& j, ListMemory& memory) noexcept {
+  const StoredList list = memory.take(128);
+  const Outcome o = patch_by_pointer(c, j.loom.limits, j.patched, list, j.wr);
+  memory.release(memory.taken());
+  return o;
+}
+
 uint32_t stash(KeyStash& s) noexcept {
   IndirectKey* key = s.take();
   if (key == nullptr) return 0;
@@ -53,10 +94,6 @@ uint32_t next(const ListRequest& r) noexcept {
 
 uint32_t left(const KeyPool& pool) noexcept {
   return pool.available() + pool.size();
-}
-
-const char* say(const Outcome& o) noexcept {
-  return text(o.why);
 }
 
 }  // namespace kilim::umr::hot

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kilim/base/units.hh"
 #include "kilim/prm/umr_seg.hh"
 #include "kilim/queue/sge.hh"
 #include "kilim/umr/view.hh"
@@ -47,6 +48,12 @@ template <typename LineAt>
     queue::store_zero(dst + 32);
   }
   queue::store_zero(dst + 48);
+}
+
+// The list in memory, one line after the other.
+inline void encode_klm_list(std::byte* to, const View& view) noexcept {
+  store_klm_list(view.pieces, view.count,
+                 [to](uint32_t i) noexcept { return to + std::size_t{i} * wqebb_bytes; });
 }
 
 }  // namespace kilim::umr

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 namespace kilim::umr {
 
@@ -11,8 +12,23 @@ enum class Refusal : uint8_t {
   none,             // posted
   no_room,          // asked: basic blocks; limit: free ones of the send queue
   empty,            // the view has no piece, or one that no view may hold
-  too_many_inline,  // asked: pieces; limit: what fits into one WQE
-  over_key,         // asked: pieces; limit: entries of the key
+  too_many_inline,  // asked: octowords of the list; limit: what fits into one WQE
+  over_key,         // asked: octowords of the list; limit: entries of the key
+  no_such_change,   // asked: the fields
+  no_pointer,       // the device takes no lists by pointer
+  no_list_memory,   // asked: octowords; limit: all that the list memory has
+  misaligned_list,  // asked: the address's offset in 2048 bytes; limit: 0
+  off_granule,      // asked: an entry or a number of entries; limit: what it must be a multiple of
+  offset_too_far,   // asked: first entry; limit: the last that the device can name
+  no_repeat,        // the device has no strided lists
+  long_block,       // asked: bytes of a strided entry; limit: 65535
+  long_stride,      // asked: stride; limit: 65535
+  long_repetition,  // asked: MiB of one repetition; limit: 4095
+  too_many_blocks,  // asked: entries of one repetition; limit: 65535
+  wrong_size,       // asked: bytes of a fixed-size entry; limit: what they must be
+  keeps_entity,     // the device does not change the size of fixed entries
+  too_deep,         // asked: levels of keys; limit: what the device follows
+  itself,           // asked: entry; the key would show itself
 };
 
 struct [[nodiscard]] Outcome {
@@ -24,20 +40,9 @@ struct [[nodiscard]] Outcome {
 };
 
 // A sentence without the numbers.
-constexpr const char* text(Refusal r) noexcept {
-  switch (r) {
-    case Refusal::none:
-      return "posted";
-    case Refusal::no_room:
-      return "the send queue has too few free basic blocks";
-    case Refusal::empty:
-      return "the view is empty, or holds a piece of no bytes or of more than 2 GiB";
-    case Refusal::too_many_inline:
-      return "the view has more pieces than one WQE can carry inline";
-    case Refusal::over_key:
-      return "the view has more pieces than the key has entries";
-  }
-  return "unknown";
-}
+const char* text(Refusal r) noexcept;
+// The sentence with its numbers, cut where `out` ends. Returns its length. Not on the way of a
+// burst.
+uint32_t describe(const Outcome& outcome, std::span<char> out) noexcept;
 
 }  // namespace kilim::umr

@@ -15,9 +15,9 @@ using namespace kilim::umr;
 // Counts what it has given out.
 class Counting final : public mr::KeySource {
  public:
-  Status create_keys(uint32_t max_entries, std::span<mr::IndirectMkey> out) override {
+  Status create_keys(const mr::KeyRequest& request, std::span<mr::IndirectMkey> out) override {
     if (refuse) return Error{ENOSPC, "no keys left"};
-    for (mr::IndirectMkey& k : out) k = {Lkey{++made << 8}, max_entries};
+    for (mr::IndirectMkey& k : out) k = {Lkey{++made << 8}, request.max_entries};
     return Done{};
   }
   void destroy_keys(std::span<const mr::IndirectMkey> keys) override {

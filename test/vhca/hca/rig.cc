@@ -285,13 +285,13 @@ MrKeys Rig::reg(const Pages& p, uint32_t access) {
   return reg(p.va(), p.size(), access);
 }
 
-uint32_t Rig::make_key(uint32_t entries, bool umr) {
+uint32_t Rig::make_key(uint32_t entries, bool umr, bool rinval) {
   prm::Mkc mkc{};
   mkc.flags =
       be32{prm::mkc::free::at(1u) | prm::mkc::umr_en::at(umr ? 1u : 0u) |
            prm::mkc::local_read::at(1u) | prm::mkc::access_mode_1_0::at(prm::mkc::access_mode_klm)};
   mkc.qpn_mkey = be32{0xffffff00u};
-  mkc.flags_pd = be32{pd.value()};
+  mkc.flags_pd = be32{pd.value() | prm::mkc::en_rinval::at(rinval ? 1u : 0u)};
   mkc.translations_octword_size = be32{round_up(entries, 4)};
   Result<Mkey*> m = hca->state().keys.create_mkey(mkc, {}, hca->profile());
   if (!m) stop(m.error().what);

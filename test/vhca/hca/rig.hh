@@ -162,7 +162,7 @@ class Rig {
   ~Rig();
   MrKeys reg(const Pages&, uint32_t access);
   MrKeys reg(Va, uint64_t bytes, uint32_t access);
-  uint32_t make_key(uint32_t entries, bool umr = true);  // indirect, free
+  uint32_t make_key(uint32_t entries, bool umr = true, bool rinval = false);  // indirect, free
   void to_rts(TestQp&, Qpn peer, uint32_t access = all_access);
   int to_init(TestQp&, uint32_t access = all_access);
   int to_rtr(TestQp&, Qpn peer);

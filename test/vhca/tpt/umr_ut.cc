@@ -190,6 +190,45 @@ void granules_of_a_list_change_alone() {
   CU_ASSERT(t.got(0, 0, 10) && t.got(30, 300, 10) && t.got(40, 2000, 10) && t.got(70, 5000, 10));
 }
 
+// An offset above 16 bits has its high part in a word of its own, where the adapter knows it.
+void granules_lie_beyond_16_bits() {
+  for (bool extended : {true, false}) {
+    RigShape s;
+    s.profile.log_max_klm_list_size = 17;
+    s.profile.umr_extended_translation_offset = extended;
+    Bench t(s);
+    uint32_t key = t.rig.make_key(70000);
+    std::array<prm::Klm, 4> list = {t.piece(2000, 10), t.piece(3000, 10), t.piece(4000, 10),
+                                    t.piece(5000, 10)};
+    UmrShape shape;
+    shape.flags = umr::inline_list | umr::has_translation_offset;
+    shape.offset = 8;
+    Wqe w = umr_wqe(key, shape, list);
+    be32 high{1};
+    std::memcpy(w.bytes.data() + 16 + 16, &high, sizeof(high));
+    CU_ASSERT(t.post(w) == (extended ? Syndrome::none : Syndrome::mw_bind));
+    const Mkey& m = *t.rig.hca->state().keys.at(key >> 8);
+    CU_ASSERT(m.used == (extended ? 65536u + 12u : 0u));
+    CU_ASSERT((m.list[65536 + 8].address.host() == t.src.at(2000)) == extended);
+    CU_ASSERT(m.list[8].address.host() == 0);
+  }
+}
+
+// DPDK's drivers and the kernel write different things there.
+void the_byte_count_of_a_pointer_is_ignored() {
+  Bench t;
+  Pages lists(4096);
+  uint32_t list_key = t.rig.reg(lists, access::local_write).lkey.value();
+  uint32_t key = t.rig.make_key(8);
+  prm::Klm k = t.piece(77, 8);
+  std::memcpy(lists.data(), &k, sizeof(k));
+  Wqe w = by_pointer(key, 8, lists.at(0), 4, list_key);
+  be32 bytes{0};
+  std::memcpy(w.bytes.data() + 128, &bytes, sizeof(bytes));
+  CU_ASSERT(t.post(w) == Syndrome::none);
+  CU_ASSERT(t.gather(key, 0, 8) == Syndrome::none && t.got(0, 77, 8));
+}
+
 void a_new_tag_makes_the_old_key_stale() {
   Bench t;
   uint32_t key = t.rig.make_key(4);
@@ -372,6 +411,8 @@ const kilim::test::Case cases[] = {
     {"a list by pointer lies on 2048 bytes in a valid key",
      a_list_by_pointer_lies_on_2048_bytes_in_a_valid_key},
     {"granules of a list change alone", granules_of_a_list_change_alone},
+    {"granules lie beyond 16 bits", granules_lie_beyond_16_bits},
+    {"the byte count of a pointer is ignored", the_byte_count_of_a_pointer_is_ignored},
     {"a new tag makes the old key stale", a_new_tag_makes_the_old_key_stale},
     {"the new tag may name the key", the_new_tag_may_name_the_key},
     {"only fields of the mask change", only_fields_of_the_mask_change},

@@ -5,6 +5,7 @@
 
 #include "rig.hh"
 #include "ut.hh"
+#include "vhca/hca/state.hh"
 
 namespace kilim::vhca::test {
 namespace {
@@ -137,7 +138,7 @@ void atomics_return_the_old_value() {
 
 void a_send_can_invalidate_a_key() {
   Bench t;
-  uint32_t key = t.rig.make_key(4);
+  uint32_t key = t.rig.make_key(4, true, true);
   std::array<prm::Klm, 1> list = {klm(t.dst.at(0), 256, t.kd.lkey.value())};
   UmrShape shape;
   shape.len = 256;
@@ -151,6 +152,20 @@ void a_send_can_invalidate_a_key() {
   Wqe use(Opcode::rdma_write);
   use.raddr(0, key).data(t.src.at(0), 8, t.ks.lkey.value());
   CU_ASSERT(t.rig.run_one(t.rig.a, use).syndrome == prm::Syndrome::remote_access);
+}
+
+void a_peer_invalidates_only_keys_that_allow_it() {
+  Bench t;
+  uint32_t key = t.rig.make_key(4);
+  std::array<prm::Klm, 1> list = {klm(t.dst.at(0), 256, t.kd.lkey.value())};
+  UmrShape shape;
+  shape.len = 256;
+  CU_ASSERT(t.rig.run_one(t.rig.a, umr_wqe(key, shape, list)).op == CqeOpcode::req);
+  t.rig.b.recv(t.dst.at(4096), 64, t.kd.lkey.value());
+  Wqe w(Opcode::send_inval, key);
+  w.data(t.src.at(0), 8, t.ks.lkey.value());
+  CU_ASSERT(t.rig.run_one(t.rig.a, w).syndrome == prm::Syndrome::remote_access);
+  CU_ASSERT(!t.rig.hca->state().keys.at(key >> 8)->free);
 }
 
 // WQEs of all lengths around the end of a small ring, inline data included.
@@ -246,6 +261,7 @@ const kilim::test::Case cases[] = {
     {"write with immediate uses a receive WQE", write_with_immediate_uses_a_receive_wqe},
     {"atomics return the old value", atomics_return_the_old_value},
     {"a send can invalidate a key", a_send_can_invalidate_a_key},
+    {"a peer invalidates only keys that allow it", a_peer_invalidates_only_keys_that_allow_it},
     {"rings wrap with 64 byte CQEs", rings_wrap_with_64_byte_cqes},
     {"rings wrap with 128 byte CQEs", rings_wrap_with_128_byte_cqes},
     {"a queue may be its own peer", a_queue_may_be_its_own_peer},

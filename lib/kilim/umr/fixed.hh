@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "KSM". Keys whose entries all span the same power of two of bytes, so that an offset leads
+// to its entry without a search: a table of pages, or a ring over a pool. Owner: the queue's
+// worker. Never allocates, blocks or logs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kilim/base/units.hh"
+#include "kilim/prm/opcode.hh"
+#include "kilim/prm/umr_limits.hh"
+#include "kilim/prm/umr_seg.hh"
+#include "kilim/queue/sge.hh"
+#include "kilim/queue/wqe_cursor.hh"
+#include "kilim/umr/klm_list.hh"
+#include "kilim/umr/refusal.hh"
+#include "kilim/umr/umr_head.hh"
+#include "kilim/umr/umr_wqe.hh"
+#include "kilim/umr/view.hh"
+
+namespace kilim::umr {
+
+inline constexpr uint8_t min_log_entity = 12;
+inline constexpr uint8_t max_log_entity = 31;
+
+// Pieces of one size, 2^log_entity bytes; the last one may be shorter.
+struct FixedView {
+  const Piece* pieces = nullptr;
+  uint32_t count = 0;
+  uint8_t log_entity = 0;
+  uint64_t length = 0;
+
+  [[nodiscard]] constexpr View list() const noexcept { return {pieces, count, length}; }
+};
+
+// Fills `v` or says which piece does not fit.
+inline Outcome fixed_view(std::span<const Piece> pieces, uint8_t log_entity,
+                          FixedView& v) noexcept {
+  if (log_entity < min_log_entity || log_entity > max_log_entity)
+    return {Refusal::wrong_size, log_entity, min_log_entity};
+  const uint32_t size = 1u << log_entity;
+  for (std::size_t i = 0; i < pieces.size(); i++) {
+    const bool last = i + 1 == pieces.size();
+    if (pieces[i].length != size && (!last || pieces[i].length > size || pieces[i].length == 0))
+      return {Refusal::wrong_size, pieces[i].length, size};
+  }
+  if (pieces.empty()) return {Refusal::empty, 0, 0};
+  const auto count = static_cast<uint32_t>(pieces.size());
+  v = {pieces.data(), count, log_entity,
+       (uint64_t{count - 1} << log_entity) + pieces.back().length};
+  return {};
+}
+
+// As store_klm_list(), without the lengths.
+template <typename LineAt>
+inline void store_ksm_list(const Piece* pieces, uint32_t count, LineAt line_at) noexcept {
+  for (uint32_t i = 0; i < klm_octowords(count); i++) {
+    std::byte* dst = line_at(i / klms_per_line) + std::size_t{i % klms_per_line} * octoword_bytes;
+    if (i < count) {
+      queue::store_pointer(dst, pieces[i].address, 0, pieces[i].key);
+    } else {
+      queue::store_zero(dst);
+    }
+  }
+}
+inline void encode_ksm_list(std::byte* to, const Piece* pieces, uint32_t count) noexcept {
+  store_ksm_list(pieces, count,
+                 [to](uint32_t i) noexcept { return to + std::size_t{i} * wqebb_bytes; });
+}
+
+namespace detail {
+inline bool resizes(const ListRequest& r, const FixedView& v) noexcept {
+  return v.log_entity != r.log_entity;
+}
+inline uint64_t mask_of(const ListRequest& r, const FixedView& v) noexcept {
+  return r.mask() | (resizes(r, v) ? prm::umr::mask_page_size : 0);
+}
+inline MkeyWords mkey_words(const ListRequest& r, const FixedView& v) noexcept {
+  MkeyWords words = mkey_words(r, v.length);
+  words.log_entity = resizes(r, v) ? v.log_entity : uint8_t{0};
+  return words;
+}
+}  // namespace detail
+
+// Makes a key of fixed-size entries show the view, inline. Where the view's entries have another
+// size than the key's, that changes too.
+inline Outcome umr_fixed(queue::WqeCursor& c, const prm::UmrLimits& limits, const ListRequest& r,
+                         const FixedView& v, const UmrWr& wr) noexcept {
+  const uint32_t octowords = klm_octowords(v.count);
+  const uint32_t wqebbs = 2 + octowords / klms_per_line;
+  if (detail::resizes(r, v) && !limits.change_entity) return {Refusal::keeps_entity, 0, 0};
+  if (const Outcome o = detail::check_inline(c, r, v.count, wqebbs); !o.ok()) return o;
+  const auto flags = static_cast<uint8_t>(prm::umr::inline_list | r.checks);
+  std::byte* const first = c.line(0);
+  c.control(prm::Opcode::umr, Octowords{umr_head_octowords + octowords}, wr.flags, r.key.value());
+  detail::store_umr_ctrl(first, {flags, octowords, detail::mask_of(r, v)});
+  detail::store_mkey(c.line(1), detail::mkey_words(r, v));
+  store_ksm_list(v.pieces, v.count, [&c](uint32_t i) noexcept { return c.line(2 + i); });
+  c.fence_next(fence_after_umr);
+  c.advance(wqebbs, wr.id);
+  return {};
+}
+
+}  // namespace kilim::umr

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "UMR Control Segment", translation offset. Some entries of a key are written anew, in whole
+// granules of four; its other entries, its length, access and tag stay as they are.
+// Owner: the queue's worker. Never allocates, blocks or logs.
+#pragma once
+
+#include <cstdint>
+
+#include "kilim/base/ident.hh"
+#include "kilim/base/units.hh"
+#include "kilim/prm/opcode.hh"
+#include "kilim/prm/umr_limits.hh"
+#include "kilim/prm/umr_seg.hh"
+#include "kilim/queue/wqe_cursor.hh"
+#include "kilim/umr/fixed.hh"
+#include "kilim/umr/klm_list.hh"
+#include "kilim/umr/list_memory.hh"
+#include "kilim/umr/pointer_wqe.hh"
+#include "kilim/umr/refusal.hh"
+#include "kilim/umr/umr_head.hh"
+#include "kilim/umr/view.hh"
+
+namespace kilim::umr {
+
+// Which entries of which key. `first` is a multiple of four, and so is their number unless they are
+// the key's last.
+struct Patch {
+  Lkey key;                  // as it is; it keeps its tag
+  uint32_t max_entries = 0;  // of the key
+  uint32_t first = 0;
+  uint8_t checks = 0;  // prm::umr::check_*
+};
+
+namespace detail {
+[[gnu::always_inline]] inline Outcome check_patch(const prm::UmrLimits& limits, const Patch& p,
+                                                  uint32_t count) noexcept {
+  constexpr uint32_t granule = klms_per_line;
+  if (count == 0) return {Refusal::empty, 0, 0};
+  if (p.first % granule != 0) return {Refusal::off_granule, p.first, granule};
+  if (count > p.max_entries || p.first > p.max_entries - count)
+    return {Refusal::over_key, p.first + count, p.max_entries};
+  if (count % granule != 0 && p.first + count != p.max_entries)
+    return {Refusal::off_granule, count, granule};
+  if (p.first > 0xffff && !limits.extended_offset)
+    return {Refusal::offset_too_far, p.first, 0xffff};
+  return {};
+}
+
+template <bool fixed>
+[[gnu::always_inline]] inline Outcome patch_inline(queue::WqeCursor& c,
+                                                   const prm::UmrLimits& limits, const Patch& p,
+                                                   const View& v, const UmrWr& wr) noexcept {
+  const uint32_t octowords = klm_octowords(v.count);
+  const uint32_t wqebbs = 2 + octowords / klms_per_line;
+  if (const Outcome o = check_patch(limits, p, v.count); !o.ok()) [[unlikely]]
+    return o;
+  if (octowords > max_inline_klms) [[unlikely]]
+    return {Refusal::too_many_inline, v.count, max_inline_klms};
+  if (!c.fits(wqebbs)) [[unlikely]]
+    return {Refusal::no_room, wqebbs, c.room().value()};
+  constexpr uint8_t partial = prm::umr::inline_list | prm::umr::has_translation_offset;
+  std::byte* const first = c.line(0);
+  c.control(prm::Opcode::umr, Octowords{umr_head_octowords + octowords}, wr.flags, p.key.value());
+  store_umr_ctrl(first, {static_cast<uint8_t>(partial | p.checks), octowords, 0, p.first});
+  store_no_mkey(c.line(1));
+  const auto line_at = [&c](uint32_t i) noexcept { return c.line(2 + i); };
+  if constexpr (fixed) {
+    store_ksm_list(v.pieces, v.count, line_at);
+  } else {
+    store_klm_list(v.pieces, v.count, line_at);
+  }
+  c.fence_next(fence_after_umr);
+  c.advance(wqebbs, wr.id);
+  return {};
+}
+}  // namespace detail
+
+// Entries of a KLM key, inline. A piece of another length moves what lies behind it.
+[[gnu::always_inline]] inline Outcome patch(queue::WqeCursor& c, const prm::UmrLimits& limits,
+                                            const Patch& p, const View& v,
+                                            const UmrWr& wr) noexcept {
+  return detail::patch_inline<false>(c, limits, p, v, wr);
+}
+// Entries of a KSM key, inline.
+[[gnu::always_inline]] inline Outcome patch_fixed(queue::WqeCursor& c, const prm::UmrLimits& limits,
+                                                  const Patch& p, const FixedView& v,
+                                                  const UmrWr& wr) noexcept {
+  return detail::patch_inline<true>(c, limits, p, v.list(), wr);
+}
+
+// Entries that lie in memory, of either kind, up to 65,532; the memory stays as it is until the
+// UMR has completed.
+inline Outcome patch_by_pointer(queue::WqeCursor& c, const prm::UmrLimits& limits, const Patch& p,
+                                const StoredList& list, const UmrWr& wr) noexcept {
+  const auto off = static_cast<uint32_t>(list.address % prm::umr::list_alignment);
+  if (!limits.pointer_lists) return {Refusal::no_pointer, 0, 0};
+  if (off != 0) return {Refusal::misaligned_list, off, 0};
+  if (list.octowords > prm::umr::max_list_octowords)
+    return {Refusal::over_key, list.octowords, prm::umr::max_list_octowords};
+  const uint32_t room = p.max_entries > p.first ? p.max_entries - p.first : 0;
+  const uint32_t count = list.octowords < room ? list.octowords : room;
+  if (list.octowords > round_up(room, klms_per_line))
+    return {Refusal::over_key, p.first + list.octowords, p.max_entries};
+  if (const Outcome o = detail::check_patch(limits, p, count); !o.ok()) return o;
+  if (!c.fits(pointer_wqebbs)) return {Refusal::no_room, pointer_wqebbs, c.room().value()};
+  const auto flags = static_cast<uint8_t>(prm::umr::has_translation_offset | p.checks);
+  std::byte* const first = c.line(0);
+  c.control(prm::Opcode::umr, Octowords{umr_head_octowords + 1}, wr.flags, p.key.value());
+  detail::store_umr_ctrl(first, {flags, list.octowords, 0, p.first});
+  detail::store_no_mkey(c.line(1));
+  detail::store_list_pointer(c.line(2), list.address, list.key, list.octowords);
+  c.fence_next(fence_after_umr);
+  c.advance(pointer_wqebbs, wr.id);
+  return {};
+}
+
+}  // namespace kilim::umr

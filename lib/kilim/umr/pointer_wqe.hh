@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "UMR Work Request Operation", list by pointer. A key takes its list from registered memory:
+// by one WQE up to 65,532 octowords, by several with translation offsets beyond. What kind of list
+// it is does not matter here.
+// Owner: the queue's worker. Never allocates, blocks or logs.
+#pragma once
+
+#include <cstdint>
+
+#include "kilim/base/ident.hh"
+#include "kilim/base/units.hh"
+#include "kilim/prm/opcode.hh"
+#include "kilim/prm/umr_limits.hh"
+#include "kilim/prm/umr_seg.hh"
+#include "kilim/queue/wqe_cursor.hh"
+#include "kilim/umr/list_memory.hh"
+#include "kilim/umr/refusal.hh"
+#include "kilim/umr/request.hh"
+#include "kilim/umr/umr_head.hh"
+
+namespace kilim::umr {
+
+// How many WQEs a list of so many octowords takes.
+constexpr uint32_t pointer_wqes(uint32_t octowords) noexcept {
+  constexpr uint32_t most = prm::umr::max_list_octowords;
+  constexpr uint32_t step = prm::umr::chained_list_octowords;
+  return octowords <= most ? 1 : (octowords - most + step - 1) / step + 1;
+}
+
+namespace detail {
+constexpr uint8_t fence_of(uint8_t flags) noexcept {
+  return static_cast<uint8_t>(flags & prm::ctrl::fence_mask);
+}
+
+// Whether a list of so many octowords, padding included, can be given to the key.
+inline Outcome check_reach(const queue::WqeCursor& c, const prm::UmrLimits& limits,
+                           const ListRequest& r, uint32_t octowords) noexcept {
+  const uint32_t wqes = pointer_wqes(octowords);
+  if (!limits.pointer_lists) return {Refusal::no_pointer, 0, 0};
+  if (octowords == 0) return {Refusal::empty, 0, 0};
+  if (octowords > round_up(r.max_entries, 4)) return {Refusal::over_key, octowords, r.max_entries};
+  const uint32_t last = (wqes - 1) * prm::umr::chained_list_octowords;
+  if (last > 0xffff && !limits.extended_offset) return {Refusal::offset_too_far, last, 0xffff};
+  if (!c.fits(wqes * pointer_wqebbs))
+    return {Refusal::no_room, wqes * pointer_wqebbs, c.room().value()};
+  return {};
+}
+
+inline Outcome check_pointer(const queue::WqeCursor& c, const prm::UmrLimits& limits,
+                             const ListRequest& r, const StoredList& list) noexcept {
+  if (const Outcome o = check_reach(c, limits, r, list.octowords); !o.ok()) return o;
+  const auto off = static_cast<uint32_t>(list.address % prm::umr::list_alignment);
+  if (off != 0) return {Refusal::misaligned_list, off, 0};
+  if (list.octowords % 4 != 0) return {Refusal::off_granule, list.octowords, 4};
+  return {};
+}
+
+// One WQE of a chain, not the last: a part of the list, and the key does not show anything until
+// all of it has come.
+inline void append_part(queue::WqeCursor& c, const ListRequest& r, const StoredList& part,
+                        uint64_t offset, const UmrWr& wr) noexcept {
+  const bool first = offset == 0;
+  const auto flags =
+      static_cast<uint8_t>(prm::umr::has_translation_offset | (first ? r.checks : 0));
+  std::byte* const line = c.line(0);
+  c.control(prm::Opcode::umr, Octowords{umr_head_octowords + 1}, wr.flags, r.key.value());
+  store_umr_ctrl(line, {flags, part.octowords, prm::umr::mask_free, offset});
+  store_mkey(c.line(1), {.free = prm::mkey::free,
+                         .access = 0,
+                         .qpn_mkey = prm::mkey::any_qpn << 8 | tag_of(r.key),
+                         .start = 0,
+                         .length = 0});
+  store_list_pointer(c.line(2), part.address, part.key, part.octowords);
+  c.fence_next(fence_after_umr);
+  c.advance(pointer_wqebbs, wr.id);
+}
+}  // namespace detail
+
+// Makes the key show what the list in memory says. The memory stays as it is until
+// the UMR has completed. Where it takes several WQEs, the key is free in between.
+inline Outcome umr_by_pointer(queue::WqeCursor& c, const prm::UmrLimits& limits,
+                              const ListRequest& r, const StoredList& list,
+                              const UmrWr& wr) noexcept {
+  if (const Outcome o = detail::check_pointer(c, limits, r, list); !o.ok()) [[unlikely]]
+    return o;
+  constexpr uint32_t step = prm::umr::chained_list_octowords;
+  StoredList part = list;
+  uint32_t offset = 0;
+  for (; list.octowords - offset > prm::umr::max_list_octowords; offset += step) {
+    part.octowords = step;
+    detail::append_part(c, r, part, offset,
+                        {wr.id, offset == 0 ? detail::fence_of(wr.flags) : uint8_t{0}});
+    part.address += uint64_t{step} * octoword_bytes;
+  }
+  part.octowords = list.octowords - offset;
+  const bool chained = offset != 0;
+  const auto flags = chained ? prm::umr::has_translation_offset : r.checks;
+  const auto fm = static_cast<uint8_t>(wr.flags & (chained ? ~prm::ctrl::fence_mask : 0xff));
+  std::byte* const first = c.line(0);
+  c.control(prm::Opcode::umr, Octowords{umr_head_octowords + 1}, fm, r.key.value());
+  detail::store_umr_ctrl(first, {flags, part.octowords, r.mask(), offset});
+  detail::store_mkey(c.line(1), detail::mkey_words(r, list.length));
+  detail::store_list_pointer(c.line(2), part.address, part.key, part.octowords);
+  c.fence_next(fence_after_umr);
+  c.advance(pointer_wqebbs, wr.id);
+  return {};
+}
+
+}  // namespace kilim::umr

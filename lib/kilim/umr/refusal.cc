@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "kilim/umr/refusal.hh"
+
+#include <cstdio>
+
+namespace kilim::umr {
+namespace {
+
+enum class Numbers : uint8_t { none, asked, both };
+
+struct Row {
+  Refusal why;
+  const char* sentence;
+  Numbers numbers;
+  const char* unit;
+};
+
+// clang-format off
+constexpr Row rows[] = {
+    {Refusal::none, "posted", Numbers::none, ""},
+    {Refusal::no_room, "the send queue has too few free basic blocks", Numbers::both, "blocks"},
+    {Refusal::empty, "the view is empty, or holds a piece of no bytes or of more than 2 GiB", Numbers::none, ""},
+    {Refusal::too_many_inline, "the view has more pieces than one WQE can carry inline", Numbers::both, "entries"},
+    {Refusal::over_key, "the view has more pieces than the key has entries", Numbers::both, "entries"},
+    {Refusal::no_such_change, "a key has no such field to change", Numbers::asked, "fields"},
+    {Refusal::no_pointer, "the device takes no lists by pointer", Numbers::none, ""},
+    {Refusal::no_list_memory, "the list memory has too little room", Numbers::both, "entries"},
+    {Refusal::misaligned_list, "a list by pointer begins at a multiple of 2048 bytes", Numbers::asked, "bytes behind one"},
+    {Refusal::off_granule, "a list is changed in whole granules of four entries", Numbers::both, "entries"},
+    {Refusal::offset_too_far, "the device cannot name so late an entry of a list", Numbers::both, "entries"},
+    {Refusal::no_repeat, "the device has no strided lists", Numbers::none, ""},
+    {Refusal::long_block, "a strided entry has a length of 16 bits", Numbers::both, "bytes"},
+    {Refusal::long_stride, "a strided entry has a stride of 16 bits", Numbers::both, "bytes"},
+    {Refusal::long_repetition, "one repetition of a strided list has a length of 32 bits", Numbers::both, "MiB"},
+    {Refusal::too_many_blocks, "a strided list has a number of entries of 16 bits", Numbers::both, "entries"},
+    {Refusal::wrong_size, "an entry of fixed size has another size", Numbers::both, "bytes"},
+    {Refusal::keeps_entity, "the device does not change the size of a key's fixed entries", Numbers::none, ""},
+    {Refusal::too_deep, "the device follows fewer keys of keys", Numbers::both, "levels"},
+    {Refusal::itself, "a key cannot show itself", Numbers::asked, "th entry"},
+};
+// clang-format on
+
+constexpr bool complete() {
+  uint32_t i = 0;
+  for (const Row& row : rows)
+    if (row.why != static_cast<Refusal>(i++)) return false;
+  return i == static_cast<uint32_t>(Refusal::itself) + 1;
+}
+static_assert(complete());
+
+const Row& row_of(Refusal r) noexcept {
+  const auto i = static_cast<uint32_t>(r);
+  return rows[i < sizeof rows / sizeof *rows ? i : 0];
+}
+
+}  // namespace
+
+const char* text(Refusal r) noexcept {
+  return row_of(r).sentence;
+}
+
+uint32_t describe(const Outcome& o, std::span<char> out) noexcept {
+  const Row& row = row_of(o.why);
+  int n = 0;
+  switch (row.numbers) {
+    case Numbers::none:
+      n = std::snprintf(out.data(), out.size(), "%s", row.sentence);
+      break;
+    case Numbers::asked:
+      n = std::snprintf(out.data(), out.size(), "%s: %u %s", row.sentence, o.asked, row.unit);
+      break;
+    case Numbers::both:
+      n = std::snprintf(out.data(), out.size(), "%s: %u %s, the limit is %u", row.sentence, o.asked,
+                        row.unit, o.limit);
+      break;
+  }
+  if (n < 0 || out.empty()) return 0;
+  const auto length = static_cast<uint32_t>(n);
+  return length < out.size() ? length : static_cast<uint32_t>(out.size()) - 1;
+}
+
+}  // namespace kilim::umr
