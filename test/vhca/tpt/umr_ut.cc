@@ -4,47 +4,15 @@
 #include <vector>
 
 #include "kilim/prm/data_seg.hh"
-#include "rig.hh"
+#include "umr_bench.hh"
 #include "ut.hh"
-#include "vhca/hca/state.hh"
 
 namespace kilim::vhca::test {
 namespace {
 
-using prm::CqeOpcode;
 using prm::Opcode;
 using prm::Syndrome;
 namespace umr = prm::umr;
-
-struct Bench {
-  explicit Bench(const RigShape& s = {}) : rig(s) {
-    for (std::size_t i = 0; i < src.size(); i++)
-      src.data()[i] = static_cast<std::byte>(i * 7 + i / 256);
-    ks = rig.reg(src, rw_access);
-    kd = rig.reg(dst, rw_access);
-    lkey = ks.lkey.value();
-  }
-  Syndrome post(const Wqe& w) { return rig.run_one(rig.a, w).syndrome; }
-  Syndrome configure(uint32_t key, uint64_t len, std::span<const prm::Klm> list) {
-    UmrShape shape;
-    shape.len = len;
-    return post(umr_wqe(key, shape, list));
-  }
-  // Gathers through the key into dst.
-  Syndrome gather(uint32_t key, uint64_t addr, uint32_t n) {
-    Wqe w(Opcode::rdma_write);
-    w.raddr(dst.at(0), kd.rkey.value()).data(addr, n, key);
-    return post(w);
-  }
-  [[nodiscard]] bool got(std::size_t at, std::size_t from, std::size_t n) const {
-    return std::memcmp(dst.data() + at, src.data() + from, n) == 0;
-  }
-  prm::Klm piece(std::size_t at, uint32_t n) const { return klm(src.at(at), n, lkey); }
-  Rig rig;
-  Pages src{65536}, dst{65536};
-  MrKeys ks{}, kd{};
-  uint32_t lkey = 0;
-};
 
 void a_list_is_gathered_in_order() {
   Bench t;
@@ -120,113 +88,6 @@ void a_key_of_itself_is_refused_when_used() {
   std::array<prm::Klm, 1> list = {klm(0, 64, key)};
   CU_ASSERT(t.configure(key, 64, list) == Syndrome::none);
   CU_ASSERT(t.gather(key, 0, 64) == Syndrome::local_prot);
-}
-
-// The list lies in registered memory; the WQE carries a pointer.
-Wqe by_pointer(uint32_t key, uint64_t len, uint64_t addr, uint32_t entries, uint32_t list_key) {
-  UmrShape shape;
-  shape.flags = 0;
-  shape.len = len;
-  Wqe w = umr_wqe(key, shape, {});
-  auto octowords = static_cast<uint16_t>((entries + 3) / 4 * 4);
-  be16 n{octowords};
-  std::memcpy(w.bytes.data() + 16 + 4, &n, sizeof(n));
-  return w.data(addr, octowords * 16u, list_key);
-}
-
-void a_list_by_pointer_may_be_long() {
-  Bench t;
-  Pages lists(65536);
-  uint32_t list_key = t.rig.reg(lists, access::local_write).lkey.value();
-  uint32_t key = t.rig.make_key(1000);
-  for (uint32_t i = 0; i < 1000; i++) {
-    prm::Klm k = t.piece(i * 61 % 5000, i % 60 + 1);
-    std::memcpy(lists.data() + 2048 + i * 16, &k, sizeof(k));
-  }
-  uint32_t len = 0;
-  for (uint32_t i = 0; i < 1000; i++) len += i % 60 + 1;
-  CU_ASSERT(t.post(by_pointer(key, len, lists.at(2048), 1000, list_key)) == Syndrome::none);
-  CU_ASSERT(t.gather(key, 0, len) == Syndrome::none);
-  std::size_t at = 0;
-  bool all = true;
-  for (uint32_t i = 0; i < 1000; at += i % 60 + 1, i++)
-    all = all && t.got(at, i * 61 % 5000, i % 60 + 1);
-  CU_ASSERT(all);
-}
-
-void a_list_by_pointer_lies_on_2048_bytes_in_a_valid_key() {
-  struct {
-    uint64_t offset;
-    bool good_key;
-    Syndrome want;
-  } rows[] = {{64, true, Syndrome::mw_bind},
-              {2048, false, Syndrome::local_prot},
-              {8192, true, Syndrome::local_prot}};
-  for (const auto& row : rows) {
-    Bench t;
-    Pages lists(8192);
-    uint32_t list_key = t.rig.reg(lists, access::local_write).lkey.value();
-    uint32_t key = t.rig.make_key(8);
-    uint32_t named = row.good_key ? list_key : list_key ^ 1;
-    CU_ASSERT(t.post(by_pointer(key, 8, lists.at(row.offset), 4, named)) == row.want);
-    CU_ASSERT(t.rig.hca->state().keys.at(key >> 8)->free);
-  }
-}
-
-void granules_of_a_list_change_alone() {
-  Bench t;
-  uint32_t key = t.rig.make_key(8);
-  std::vector<prm::Klm> list;
-  for (uint32_t i = 0; i < 8; i++) list.push_back(t.piece(i * 100, 10));
-  CU_ASSERT(t.configure(key, 80, list) == Syndrome::none);
-  std::array<prm::Klm, 4> patch = {t.piece(2000, 10), t.piece(3000, 10), t.piece(4000, 10),
-                                   t.piece(5000, 10)};
-  UmrShape shape;
-  shape.flags = umr::inline_list | umr::has_translation_offset;
-  shape.mask = 0;
-  shape.offset = 4;
-  CU_ASSERT(t.post(umr_wqe(key, shape, patch)) == Syndrome::none);
-  CU_ASSERT(t.gather(key, 0, 80) == Syndrome::none);
-  CU_ASSERT(t.got(0, 0, 10) && t.got(30, 300, 10) && t.got(40, 2000, 10) && t.got(70, 5000, 10));
-}
-
-// An offset above 16 bits has its high part in a word of its own, where the adapter knows it.
-void granules_lie_beyond_16_bits() {
-  for (bool extended : {true, false}) {
-    RigShape s;
-    s.profile.log_max_klm_list_size = 17;
-    s.profile.umr_extended_translation_offset = extended;
-    Bench t(s);
-    uint32_t key = t.rig.make_key(70000);
-    std::array<prm::Klm, 4> list = {t.piece(2000, 10), t.piece(3000, 10), t.piece(4000, 10),
-                                    t.piece(5000, 10)};
-    UmrShape shape;
-    shape.flags = umr::inline_list | umr::has_translation_offset;
-    shape.offset = 8;
-    Wqe w = umr_wqe(key, shape, list);
-    be32 high{1};
-    std::memcpy(w.bytes.data() + 16 + 16, &high, sizeof(high));
-    CU_ASSERT(t.post(w) == (extended ? Syndrome::none : Syndrome::mw_bind));
-    const Mkey& m = *t.rig.hca->state().keys.at(key >> 8);
-    CU_ASSERT(m.used == (extended ? 65536u + 12u : 0u));
-    CU_ASSERT((m.list[65536 + 8].address.host() == t.src.at(2000)) == extended);
-    CU_ASSERT(m.list[8].address.host() == 0);
-  }
-}
-
-// DPDK's drivers and the kernel write different things there.
-void the_byte_count_of_a_pointer_is_ignored() {
-  Bench t;
-  Pages lists(4096);
-  uint32_t list_key = t.rig.reg(lists, access::local_write).lkey.value();
-  uint32_t key = t.rig.make_key(8);
-  prm::Klm k = t.piece(77, 8);
-  std::memcpy(lists.data(), &k, sizeof(k));
-  Wqe w = by_pointer(key, 8, lists.at(0), 4, list_key);
-  be32 bytes{0};
-  std::memcpy(w.bytes.data() + 128, &bytes, sizeof(bytes));
-  CU_ASSERT(t.post(w) == Syndrome::none);
-  CU_ASSERT(t.gather(key, 0, 8) == Syndrome::none && t.got(0, 77, 8));
 }
 
 void a_new_tag_makes_the_old_key_stale() {
@@ -407,12 +268,6 @@ const kilim::test::Case cases[] = {
     {"interleaved pieces repeat", interleaved_pieces_repeat},
     {"keys nest as deep as the profile says", keys_nest_as_deep_as_the_profile_says},
     {"a key of itself is refused when used", a_key_of_itself_is_refused_when_used},
-    {"a list by pointer may be long", a_list_by_pointer_may_be_long},
-    {"a list by pointer lies on 2048 bytes in a valid key",
-     a_list_by_pointer_lies_on_2048_bytes_in_a_valid_key},
-    {"granules of a list change alone", granules_of_a_list_change_alone},
-    {"granules lie beyond 16 bits", granules_lie_beyond_16_bits},
-    {"the byte count of a pointer is ignored", the_byte_count_of_a_pointer_is_ignored},
     {"a new tag makes the old key stale", a_new_tag_makes_the_old_key_stale},
     {"the new tag may name the key", the_new_tag_may_name_the_key},
     {"only fields of the mask change", only_fields_of_the_mask_change},

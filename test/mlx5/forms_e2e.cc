@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Every form of UMR against a plain gather and scatter: random layouts, used by SEND, WRITE and
+// READ on the side that posts and on the peer's, on devices of several profiles. What a profile
+// lacks must be refused with its reason.
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "form_layouts.hh"
+#include "kilim/umr/patch.hh"
+#include "ut.hh"
+#include "vhca/hca/state.hh"
+
+namespace {
+
+using namespace kilim;
+using namespace kilim::test;
+using umr::Outcome;
+using umr::Refusal;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr uint32_t random_cases = 500;
+#else
+constexpr uint32_t random_cases = 10'000;
+#endif
+constexpr uint64_t most_bytes = FormRig::flat_bytes / 2;
+
+// What the cases of one profile did, so that none of them is idle.
+struct Tally {
+  uint32_t shown = 0;
+  uint32_t refused = 0;
+  uint32_t strided = 0;
+  uint32_t by_pointer = 0;
+};
+
+class Bench {
+ public:
+  Bench(const char* name, const char* profile, uint64_t defect = 0)
+      : rig(name, profile, 2026, defect) {}
+  [[nodiscard]] bool ok() const { return rig.ok(); }
+  Woven make(const mr::KeyRequest& request) {
+    std::optional<mr::IndirectMkey> key = rig.key(request);
+    CU_ASSERT_TRUE_FATAL(key.has_value());
+    return Woven{*key};
+  }
+  umr::Loom loom(umr::Form form = umr::Form::by_size) {
+    return {.limits = rig.limits, .memory = &*rig.lists, .form = form};
+  }
+  umr::Form any_form() { return static_cast<umr::Form>(rig.below(3)); }
+  // Posts, waits, gives the list memory back, and knows the key as it is now.
+  bool done(queue::WqeCursor& c, Woven& key, const umr::ListRequest& r, Shown&& shown) {
+    if (rig.lists->taken() != taken_) tally.by_pointer++;
+    const bool ran = rig.run(c);
+    taken_ = rig.lists->taken();
+    rig.lists->release(taken_);
+    key.lkey = r.new_key();
+    key.start = r.start;
+    key.shown = std::move(shown);
+    tally.shown++;
+    return ran;
+  }
+  bool shows(const Woven& key) { return rig.use_somehow(key.lkey, key.start, key.shown); }
+  // The list as the device has it.
+  const vhca::Mkey& device_key(const Woven& key) {
+    return *rig.device->attached->hca()->state().keys.at(key.made.lkey.value() >> 8);
+  }
+  bool refusal(const Outcome& o, Refusal want) {
+    tally.refused++;
+    return o.why == want;
+  }
+
+  FormRig rig;
+  Tally tally;
+
+ private:
+  uint64_t taken_ = 0;
+};
+
+bool one_list(Bench& b, Woven& key, umr::Form form, const std::vector<Woven>& inner = {}) {
+  ListLayout l = random_list(b.rig, key.made.max_entries, most_bytes, inner);
+  const umr::ListRequest r = random_request(b.rig, key);
+  umr::Loom loom = b.loom(form);
+  loom.levels = inner.empty() ? 1 : 2;
+  queue::WqeCursor c{*b.rig.loop->sq};
+  const Outcome o = umr::weave(c, loom, r, umr::View::of(l.pieces), {});
+  const bool pointer = form == umr::Form::by_pointer ||
+                       (form == umr::Form::by_size && l.pieces.size() > umr::max_inline_klms);
+  if (loom.levels > b.rig.limits.max_indirection) return b.refusal(o, Refusal::too_deep);
+  if (pointer && !b.rig.limits.pointer_lists) return b.refusal(o, Refusal::no_pointer);
+  if (!pointer && l.pieces.size() > umr::max_inline_klms)
+    return b.refusal(o, Refusal::too_many_inline);
+  return o.ok() && b.done(c, key, r, std::move(l.shown)) && b.shows(key);
+}
+
+template <uint32_t n>
+uint32_t passed(Bench& b, bool (*one)(Bench&, std::array<Woven, n>&), std::array<Woven, n>& keys) {
+  for (uint32_t i = 0; i < random_cases; i++) {
+    if (!one(b, keys)) return i;
+  }
+  return random_cases;
+}
+
+struct On {
+  const char* name;
+  const char* profile;
+};
+constexpr On profiles[] = {
+    {"0", "cx6dx"}, {"1", "plain-lists"}, {"2", "long-lists"}, {"3", "no-fence"}};
+
+// Runs the cases of one form on a device of each profile.
+template <typename Form>
+void on_profiles(const char* what, Form form) {
+  for (const On& on : profiles) {
+    const std::string name = std::string{what} + on.name;
+    Bench b{name.c_str(), on.profile};
+    CU_ASSERT_TRUE_FATAL(b.ok());
+    const uint32_t good = form(b);
+    if (good != random_cases) std::printf("\n    case %u of %s\n", good, on.profile);
+    CU_ASSERT_EQUAL(good, random_cases);
+    CU_ASSERT_TRUE(b.tally.shown > random_cases / 20 || b.rig.limits.max_indirection == 1);
+    const vhca::Journal& journal = b.rig.device->journal();
+    CU_ASSERT_TRUE(journal.count(vhca::Journal::Kind::umr) >= b.tally.shown);
+    CU_ASSERT_EQUAL(journal.count(vhca::Journal::Kind::error), 0);
+  }
+}
+
+void lists() {
+  on_profiles("list", [](Bench& b) {
+    std::array<Woven, 3> keys{b.make({.max_entries = 52}), b.make({.max_entries = 3}),
+                              b.make({.max_entries = 17})};
+    return passed<3>(
+        b, [](Bench& t, auto& k) { return one_list(t, k[t.rig.below(3)], umr::Form::inline_list); },
+        keys);
+  });
+}
+
+void pointers() {
+  on_profiles("pointer", [](Bench& b) {
+    std::array<Woven, 2> keys{b.make({.max_entries = 250}), b.make({.max_entries = 201})};
+    const uint32_t n = passed<2>(
+        b, [](Bench& t, auto& k) { return one_list(t, k[t.rig.below(2)], t.any_form()); }, keys);
+    CU_ASSERT_TRUE((b.tally.by_pointer > random_cases / 3) == b.rig.limits.pointer_lists);
+    return n;
+  });
+}
+
+bool one_strided(Bench& b, Woven& key) {
+  const bool far = b.rig.below(3) == 0;
+  StridedLayout l = random_strided(b.rig, b.rig.below(4) == 0 ? 90 : 6, most_bytes, far);
+  const umr::ListRequest r = random_request(b.rig, key);
+  const umr::Form form = b.any_form();
+  const umr::StridedView v = l.view();
+  queue::WqeCursor c{*b.rig.loop->sq};
+  const Outcome o = umr::weave_strided(c, b.loom(form), r, v, {});
+  const bool whole = l.fits_16_bits() && b.rig.limits.repeated_block;
+  const uint64_t entries = whole ? v.count + 1 : uint64_t{v.count} * v.repeat;
+  const bool pointer =
+      form == umr::Form::by_pointer || (form == umr::Form::by_size && entries > 52);
+  if (entries > key.made.max_entries || (pointer && !b.rig.limits.pointer_lists)) {
+    const bool first = o.why == Refusal::no_repeat || o.why == Refusal::long_block ||
+                       o.why == Refusal::long_stride;
+    return b.refusal(
+        o, whole   ? (pointer || entries <= 52 ? Refusal::over_key : Refusal::too_many_inline)
+           : first ? o.why
+                   : Refusal::none);
+  }
+  if (!pointer && entries > 52) return b.refusal(o, Refusal::too_many_inline);
+  if (!o.ok() || !b.done(c, key, r, std::move(l.shown))) return false;
+  const bool is_strided = b.device_key(key).list[0].mkey.host() == prm::repeat_block_op;
+  b.tally.strided += is_strided ? 1 : 0;
+  return is_strided == whole && b.shows(key);
+}
+
+void strided() {
+  on_profiles("strided", [](Bench& b) {
+    std::array<Woven, 2> keys{b.make({.max_entries = 100}), b.make({.max_entries = 256})};
+    const uint32_t n = passed<2>(
+        b, [](Bench& t, auto& k) { return one_strided(t, k[t.rig.below(2)]); }, keys);
+    CU_ASSERT_TRUE((b.tally.strided > random_cases / 4) == b.rig.limits.repeated_block);
+    return n;
+  });
+}
+
+bool one_fixed(Bench& b, Woven& key, uint8_t log) {
+  ListLayout l =
+      random_fixed(b.rig, std::min<uint64_t>(most_bytes >> log, key.made.max_entries), log);
+  const umr::ListRequest r = random_request(b.rig, key);
+  umr::FixedView v;
+  if (!umr::fixed_view(l.pieces, log, v).ok()) return false;
+  const bool pointer = b.rig.limits.pointer_lists && log == r.log_entity && b.rig.below(2) != 0;
+  queue::WqeCursor c{*b.rig.loop->sq};
+  const Outcome o = umr::weave_fixed(
+      c, b.loom(pointer ? umr::Form::by_pointer : umr::Form::inline_list), r, v, {});
+  if (log != r.log_entity && !b.rig.limits.change_entity)
+    return b.refusal(o, Refusal::keeps_entity);
+  if (!o.ok() || !b.done(c, key, r, std::move(l.shown))) return false;
+  key.made.log_entity_bytes = log;
+  return b.shows(key);
+}
+
+void fixed() {
+  on_profiles("fixed", [](Bench& b) {
+    constexpr auto ksm = mr::EntryKind::ksm;
+    std::array<Woven, 2> keys{b.make({.max_entries = 52, .kind = ksm, .log_entity_bytes = 12}),
+                              b.make({.max_entries = 16, .kind = ksm, .log_entity_bytes = 13})};
+    return passed<2>(
+        b,
+        [](Bench& t, auto& k) {
+          const uint64_t i = t.rig.below(2);
+          const uint64_t log = t.rig.below(4) == 0 ? 13 : k[i].made.log_entity_bytes;
+          return one_fixed(t, k[i], static_cast<uint8_t>(log));
+        },
+        keys);
+  });
+}
+
+// Keys of all forms at the bottom, keys of these above.
+void nested() {
+  on_profiles("nested", [](Bench& b) {
+    std::vector<Woven> inner;
+    const mr::KeyRequest pages{
+        .max_entries = 8, .kind = mr::EntryKind::ksm, .log_entity_bytes = 12};
+    for (uint32_t i = 0; i < 4; i++) inner.push_back(b.make({.max_entries = 64}));
+    inner.push_back(b.make(pages));
+    Woven key = b.make({.max_entries = 52});
+    for (uint32_t i = 0; i < random_cases; i++) {
+      if (i % 16 == 0) {
+        for (uint32_t k = 0; k < 3; k++) {
+          if (!one_list(b, inner[k], umr::Form::inline_list)) return i;
+        }
+        if (!one_fixed(b, inner[4], 12)) return i;
+        while (!inner[3].shown.size() || b.rig.below(4) == 0) {
+          if (b.rig.limits.repeated_block ? !one_strided(b, inner[3])
+                                          : !one_list(b, inner[3], umr::Form::inline_list))
+            return i;
+        }
+      }
+      if (!one_list(b, key, umr::Form::inline_list, inner)) return i;
+    }
+    return random_cases;
+  });
+}
+
+// The same forms on a device whose list addresses are off by one.
+void defect_is_noticed() {
+  Bench b{"defect", "cx6dx", 1};
+  CU_ASSERT_TRUE_FATAL(b.ok());
+  constexpr auto ksm = mr::EntryKind::ksm;
+  std::array<Woven, 3> keys{b.make({.max_entries = 52}), b.make({.max_entries = 256}),
+                            b.make({.max_entries = 52, .kind = ksm, .log_entity_bytes = 12})};
+  uint32_t wrong[4] = {};
+  for (uint32_t i = 0; i < 40; i++) {
+    wrong[0] += one_list(b, keys[0], umr::Form::inline_list) ? 0 : 1;
+    wrong[1] += one_list(b, keys[1], umr::Form::by_pointer) ? 0 : 1;
+    wrong[2] += one_strided(b, keys[1]) ? 0 : 1;
+    wrong[3] += one_fixed(b, keys[2], 12) ? 0 : 1;
+  }
+  for (uint32_t w : wrong) CU_ASSERT_TRUE(w >= 15);
+}
+
+const kilim::test::Case cases[] = {
+    {"inline lists", lists},
+    {"lists by pointer, and by size", pointers},
+    {"strided layouts, as they are and as lists", strided},
+    {"entries of fixed size", fixed},
+    {"keys of keys", nested},
+    {"a device whose list addresses are off by one is noticed", defect_is_noticed},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("mlx5/forms", cases)
