@@ -43,7 +43,7 @@ class Bench {
     CU_ASSERT_TRUE_FATAL(key.has_value());
     return Woven{*key};
   }
-  umr::Loom loom(umr::Form form = umr::Form::by_size) {
+  umr::Means means(umr::Form form = umr::Form::by_size) {
     return {.limits = rig.limits, .memory = &*rig.lists, .form = form};
   }
   umr::Form any_form() { return static_cast<umr::Form>(rig.below(3)); }
@@ -79,13 +79,13 @@ class Bench {
 bool one_list(Bench& b, Woven& key, umr::Form form, const std::vector<Woven>& inner = {}) {
   ListLayout l = random_list(b.rig, key.made.max_entries, most_bytes, inner);
   const umr::ListRequest r = random_request(b.rig, key);
-  umr::Loom loom = b.loom(form);
-  loom.levels = inner.empty() ? 1 : 2;
+  umr::Means means = b.means(form);
+  means.levels = inner.empty() ? 1 : 2;
   queue::WqeCursor c{*b.rig.loop->sq};
-  const Outcome o = umr::weave(c, loom, r, umr::View::of(l.pieces), {});
+  const Outcome o = umr::weave(c, means, r, umr::View::of(l.pieces), {});
   const bool pointer = form == umr::Form::by_pointer ||
                        (form == umr::Form::by_size && l.pieces.size() > umr::max_inline_klms);
-  if (loom.levels > b.rig.limits.max_indirection) return b.refusal(o, Refusal::too_deep);
+  if (means.levels > b.rig.limits.max_indirection) return b.refusal(o, Refusal::too_deep);
   if (pointer && !b.rig.limits.pointer_lists) return b.refusal(o, Refusal::no_pointer);
   if (!pointer && l.pieces.size() > umr::max_inline_klms)
     return b.refusal(o, Refusal::too_many_inline);
@@ -151,7 +151,7 @@ bool one_strided(Bench& b, Woven& key) {
   const umr::Form form = b.any_form();
   const umr::StridedView v = l.view();
   queue::WqeCursor c{*b.rig.loop->sq};
-  const Outcome o = umr::weave_strided(c, b.loom(form), r, v, {});
+  const Outcome o = umr::weave_strided(c, b.means(form), r, v, {});
   const bool whole = l.fits_16_bits() && b.rig.limits.repeated_block;
   const uint64_t entries = whole ? v.count + 1 : uint64_t{v.count} * v.repeat;
   const bool pointer =
@@ -190,7 +190,7 @@ bool one_fixed(Bench& b, Woven& key, uint8_t log) {
   const bool pointer = b.rig.limits.pointer_lists && log == r.log_entity && b.rig.below(2) != 0;
   queue::WqeCursor c{*b.rig.loop->sq};
   const Outcome o = umr::weave_fixed(
-      c, b.loom(pointer ? umr::Form::by_pointer : umr::Form::inline_list), r, v, {});
+      c, b.means(pointer ? umr::Form::by_pointer : umr::Form::inline_list), r, v, {});
   if (log != r.log_entity && !b.rig.limits.change_entity)
     return b.refusal(o, Refusal::keeps_entity);
   if (!o.ok() || !b.done(c, key, r, std::move(l.shown))) return false;

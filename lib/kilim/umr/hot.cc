@@ -50,31 +50,31 @@ Outcome change(queue::WqeCursor& c, const KeyChange& k, const UmrWr& wr) noexcep
 
 // What every form is given.
 struct Job {
-  const Loom& loom;
+  const Means& means;
   const ListRequest& request;
   const Patch& patched;
   const UmrWr& wr;
 };
 
 Outcome lists(queue::WqeCursor& c, const Job& j, const View& v) noexcept {
-  const Outcome o = weave(c, j.loom, j.request, v, j.wr);
-  return o.ok() ? patch(c, j.loom.limits, j.patched, v, j.wr) : o;
+  const Outcome o = weave(c, j.means, j.request, v, j.wr);
+  return o.ok() ? patch(c, j.means.limits, j.patched, v, j.wr) : o;
 }
 
 Outcome strided(queue::WqeCursor& c, const Job& j, const StridedView& v) noexcept {
-  return weave_strided(c, j.loom, j.request, v, j.wr);
+  return weave_strided(c, j.means, j.request, v, j.wr);
 }
 
 Outcome fixed(queue::WqeCursor& c, const Job& j, std::span<const Piece> pieces) noexcept {
   FixedView v;
   Outcome o = fixed_view(pieces, 12, v);
-  if (o.ok()) o = weave_fixed(c, j.loom, j.request, v, j.wr);
-  return o.ok() ? patch_fixed(c, j.loom.limits, j.patched, v, j.wr) : o;
+  if (o.ok()) o = weave_fixed(c, j.means, j.request, v, j.wr);
+  return o.ok() ? patch_fixed(c, j.means.limits, j.patched, v, j.wr) : o;
 }
 
 Outcome stored(queue::WqeCursor& c, const Job& j, ListMemory& memory) noexcept {
   const StoredList list = memory.take(128);
-  const Outcome o = patch_by_pointer(c, j.loom.limits, j.patched, list, j.wr);
+  const Outcome o = patch_by_pointer(c, j.means.limits, j.patched, list, j.wr);
   memory.release(memory.taken());
   return o;
 }

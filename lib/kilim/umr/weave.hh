@@ -24,7 +24,7 @@ namespace kilim::umr {
 enum class Form : uint8_t { by_size, inline_list, by_pointer };
 
 // What a worker weaves with.
-struct Loom {
+struct Means {
   prm::UmrLimits limits;
   ListMemory* memory = nullptr;  // none: inline only
   Form form = Form::by_size;
@@ -32,9 +32,9 @@ struct Loom {
 };
 
 namespace detail {
-inline Outcome check_nesting(const Loom& loom) noexcept {
-  if (loom.levels > loom.limits.max_indirection)
-    return {Refusal::too_deep, loom.levels, loom.limits.max_indirection};
+inline Outcome check_nesting(const Means& means) noexcept {
+  if (means.levels > means.limits.max_indirection)
+    return {Refusal::too_deep, means.levels, means.limits.max_indirection};
   return {};
 }
 // A key whose list names the key itself leads nowhere.
@@ -44,19 +44,19 @@ inline Outcome check_itself(Lkey key, const Piece* pieces, uint32_t count) noexc
   }
   return {};
 }
-inline bool goes_inline(const Loom& loom, uint32_t octowords) noexcept {
-  if (loom.form != Form::by_size) return loom.form == Form::inline_list;
+inline bool goes_inline(const Means& means, uint32_t octowords) noexcept {
+  if (means.form != Form::by_size) return means.form == Form::inline_list;
   return octowords <= max_inline_klms;
 }
 
 // Room for a list of the key. Everything that could refuse the WQE is looked at first.
-inline Outcome take_list(const queue::WqeCursor& c, const Loom& loom, const ListRequest& r,
+inline Outcome take_list(const queue::WqeCursor& c, const Means& means, const ListRequest& r,
                          uint32_t entries, StoredList& out) noexcept {
   const uint32_t octowords = klm_octowords(entries);
   if (entries > r.max_entries) return {Refusal::over_key, entries, r.max_entries};
-  if (const Outcome o = check_reach(c, loom.limits, r, octowords); !o.ok()) return o;
-  const uint64_t most = loom.memory == nullptr ? 0 : loom.memory->capacity_octowords();
-  if (loom.memory != nullptr) out = loom.memory->take(octowords);
+  if (const Outcome o = check_reach(c, means.limits, r, octowords); !o.ok()) return o;
+  const uint64_t most = means.memory == nullptr ? 0 : means.memory->capacity_octowords();
+  if (means.memory != nullptr) out = means.memory->take(octowords);
   if (out.memory == nullptr)
     return {Refusal::no_list_memory, octowords, static_cast<uint32_t>(most < ~0u ? most : ~0u)};
   return {};
@@ -64,32 +64,32 @@ inline Outcome take_list(const queue::WqeCursor& c, const Loom& loom, const List
 }  // namespace detail
 
 // A list. By pointer it takes list memory, which is released when the UMR has completed.
-inline Outcome weave(queue::WqeCursor& c, const Loom& loom, const ListRequest& r, const View& view,
-                     const UmrWr& wr) noexcept {
-  if (const Outcome o = detail::check_nesting(loom); !o.ok()) return o;
+inline Outcome weave(queue::WqeCursor& c, const Means& means, const ListRequest& r,
+                     const View& view, const UmrWr& wr) noexcept {
+  if (const Outcome o = detail::check_nesting(means); !o.ok()) return o;
   if (const Outcome o = detail::check_itself(r.key, view.pieces, view.count); !o.ok()) return o;
-  if (view.count == 0 || detail::goes_inline(loom, klm_octowords(view.count)))
+  if (view.count == 0 || detail::goes_inline(means, klm_octowords(view.count)))
     return umr_list(c, r, view, wr);
   StoredList list;
-  if (const Outcome o = detail::take_list(c, loom, r, view.count, list); !o.ok()) return o;
+  if (const Outcome o = detail::take_list(c, means, r, view.count, list); !o.ok()) return o;
   encode_klm_list(list.memory, view);
   list.length = view.length;
-  return umr_by_pointer(c, loom.limits, r, list, wr);
+  return umr_by_pointer(c, means.limits, r, list, wr);
 }
 
 // Entries of one size, on a key that was made for such.
-inline Outcome weave_fixed(queue::WqeCursor& c, const Loom& loom, const ListRequest& r,
+inline Outcome weave_fixed(queue::WqeCursor& c, const Means& means, const ListRequest& r,
                            const FixedView& v, const UmrWr& wr) noexcept {
-  if (const Outcome o = detail::check_nesting(loom); !o.ok()) return o;
+  if (const Outcome o = detail::check_nesting(means); !o.ok()) return o;
   if (const Outcome o = detail::check_itself(r.key, v.pieces, v.count); !o.ok()) return o;
-  if (v.count == 0 || detail::goes_inline(loom, klm_octowords(v.count)))
-    return umr_fixed(c, loom.limits, r, v, wr);
+  if (v.count == 0 || detail::goes_inline(means, klm_octowords(v.count)))
+    return umr_fixed(c, means.limits, r, v, wr);
   if (detail::resizes(r, v)) return {Refusal::keeps_entity, 0, 0};
   StoredList list;
-  if (const Outcome o = detail::take_list(c, loom, r, v.count, list); !o.ok()) return o;
+  if (const Outcome o = detail::take_list(c, means, r, v.count, list); !o.ok()) return o;
   encode_ksm_list(list.memory, v.pieces, v.count);
   list.length = v.length;
-  return umr_by_pointer(c, loom.limits, r, list, wr);
+  return umr_by_pointer(c, means.limits, r, list, wr);
 }
 
 namespace detail {
@@ -102,16 +102,16 @@ inline Outcome weave_unrolled_inline(queue::WqeCursor& c, const ListRequest& r,
   return umr_list(c, r, pieces.view(), wr);
 }
 
-inline Outcome weave_unrolled(queue::WqeCursor& c, const Loom& loom, const ListRequest& r,
+inline Outcome weave_unrolled(queue::WqeCursor& c, const Means& means, const ListRequest& r,
                               const StridedView& v, const UmrWr& wr) noexcept {
   const uint64_t pieces = pieces_of(v);
   const auto asked = static_cast<uint32_t>(pieces < ~0u ? pieces : ~0u);
   if (pieces > r.max_entries) return {Refusal::over_key, asked, r.max_entries};
-  if (loom.form == Form::inline_list && pieces > max_inline_klms)
+  if (means.form == Form::inline_list && pieces > max_inline_klms)
     return {Refusal::too_many_inline, asked, max_inline_klms};
-  if (goes_inline(loom, klm_octowords(asked))) return weave_unrolled_inline(c, r, v, wr);
+  if (goes_inline(means, klm_octowords(asked))) return weave_unrolled_inline(c, r, v, wr);
   StoredList list;
-  if (const Outcome o = take_list(c, loom, r, asked, list); !o.ok()) return o;
+  if (const Outcome o = take_list(c, means, r, asked, list); !o.ok()) return o;
   std::byte* to = list.memory;
   for_each_piece(v, [&to](Lkey key, uint64_t at, uint32_t bytes) noexcept {
     queue::store_pointer(to, at, bytes, key);
@@ -121,32 +121,32 @@ inline Outcome weave_unrolled(queue::WqeCursor& c, const Loom& loom, const ListR
   for (uint32_t i = asked; i < klm_octowords(asked); i++, to += octoword_bytes)
     queue::store_zero(to);
   list.length = v.length();
-  return umr_by_pointer(c, loom.limits, r, list, wr);
+  return umr_by_pointer(c, means.limits, r, list, wr);
 }
 }  // namespace detail
 
 // A strided layout; as a list of its blocks where the device or 16 bits cannot hold it and the key
 // has entries enough, otherwise refused for the first reason.
-inline Outcome weave_strided(queue::WqeCursor& c, const Loom& loom, const ListRequest& r,
+inline Outcome weave_strided(queue::WqeCursor& c, const Means& means, const ListRequest& r,
                              const StridedView& v, const UmrWr& wr) noexcept {
-  if (const Outcome o = detail::check_nesting(loom); !o.ok()) return o;
+  if (const Outcome o = detail::check_nesting(means); !o.ok()) return o;
   for (uint32_t i = 0; i < v.count; i++) {
     if (index_of(v.entries[i].key) == index_of(r.key)) return {Refusal::itself, i, 0};
     if (v.entries[i].bytes == 0) return {Refusal::empty, i, 0};
   }
-  const Outcome whole = check_strided(loom.limits, v);
+  const Outcome whole = check_strided(means.limits, v);
   if (whole.why == Refusal::empty) return whole;
   if (!whole.ok()) {
-    const Outcome o = detail::weave_unrolled(c, loom, r, v, wr);
+    const Outcome o = detail::weave_unrolled(c, means, r, v, wr);
     const bool too_long = o.why == Refusal::over_key || o.why == Refusal::no_pointer;
     return too_long ? whole : o;
   }
-  if (detail::goes_inline(loom, v.octowords())) return umr_strided(c, loom.limits, r, v, wr);
+  if (detail::goes_inline(means, v.octowords())) return umr_strided(c, means.limits, r, v, wr);
   StoredList list;
-  if (const Outcome o = detail::take_list(c, loom, r, v.count + 1, list); !o.ok()) return o;
+  if (const Outcome o = detail::take_list(c, means, r, v.count + 1, list); !o.ok()) return o;
   encode_strided_list(list.memory, v);
   list.length = v.length();
-  return umr_by_pointer(c, loom.limits, r, list, wr);
+  return umr_by_pointer(c, means.limits, r, list, wr);
 }
 
 }  // namespace kilim::umr
