@@ -16,7 +16,7 @@ import sys
 
 # Minutes a part of the check may take on two cores; a part is one or more stages.
 BUDGETS = (
-    ("build", ("build", "build-asan", "build-tsan"), 10),
+    ("build", ("build", "build-asan", "build-tsan", "build-fuzz"), 10),
     ("unit+golden+vhca under ASan", ("asan",), 10),
     ("style", ("style",), 2), ("tidy", ("tidy",), 10), ("abi", ("abi",), 1), ("unit", ("unit",), 3),
     ("vhca", ("vhca",), 3), ("golden", ("golden",), 3), ("e2e", ("e2e",), 4),

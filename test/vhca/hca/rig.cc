@@ -225,6 +225,7 @@ Rig::Rig(const RigShape& shape)
     if (!wire) stop(wire.error().what);
     config.wires.push_back(std::move(*wire));
   }
+  if (shape.own_wire != nullptr) config.wires.emplace_back(shape.own_wire);
   config.seed = shape.seed;
   config.journal = &journal;
   config.defect_klm_address = shape.defect;

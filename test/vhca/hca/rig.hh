@@ -22,6 +22,10 @@
 #include "vhca/hca/hca.hh"
 #include "vhca/hca/journal.hh"
 
+namespace kilim::vhca {
+class Wire;
+}
+
 namespace kilim::vhca::test {
 
 // Page-aligned memory of its own, so that it can be unmapped under the adapter.
@@ -152,7 +156,8 @@ struct RigShape {
   Profile profile{};
   bool connect = true;
   Mac mac = test_mac;
-  std::string wire;  // a spec; empty: none
+  std::string wire;          // a spec; empty: none
+  Wire* own_wire = nullptr;  // instead of a spec; the rig's from then on
 };
 
 // Two connected RC queues of one adapter with a CQ each, one protection domain.

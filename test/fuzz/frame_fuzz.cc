@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Any frames into a port whose queue pairs are alive: RoCEv2 packets that fit the connection, that
+// nearly fit it and that do not, plain Ethernet ones, and captures. The first byte names the kind
+// of the second queue.
+#include <deque>
+
+#include "fake_clock.hh"
+#include "machine.hh"
+#include "vhca/hca/modify_qp.hh"
+#include "vhca/hca/state.hh"
+#include "vhca/transport/icrc.hh"
+#include "vhca/transport/roce_frame.hh"
+#include "vhca/wire/packet.hh"
+#include "vhca/wire/segment.hh"
+#include "vhca/wire/wire.hh"
+
+namespace kilim::fuzz {
+
+using namespace vhca;
+using prm::Opcode;
+using vhca::test::Wqe;
+
+namespace {
+
+constexpr Mac own_mac = vhca::test::test_mac, peer_mac = {2, 0, 0, 0, 0, 9};
+constexpr uint32_t own_psn = 0xfffff0, peer_psn = 5;
+
+// Frames that are handed in come out of it; those that are sent are counted.
+class HandWire final : public Wire {
+ public:
+  Sent send(std::span<const std::byte>) noexcept override {
+    return busy ? Sent::busy : Sent::taken;
+  }
+  std::span<const std::byte> peek() noexcept override {
+    return frames.empty() ? std::span<const std::byte>() : frames.front();
+  }
+  void drop() noexcept override {
+    if (!frames.empty()) frames.pop_front();
+  }
+  [[nodiscard]] int fd() const noexcept override { return -1; }
+  [[nodiscard]] uint32_t mtu() const noexcept override { return 9000; }
+  [[nodiscard]] const WireCounters& counters() noexcept override { return counters_; }
+  std::deque<std::vector<std::byte>> frames;
+  bool busy = false;
+
+ private:
+  WireCounters counters_;
+};
+
+RigShape shape_of(uint8_t first, Wire* wire) {
+  constexpr QpType kinds[] = {QpType::rc, QpType::raw_packet, QpType::ud, QpType::uc};
+  RigShape s;
+  s.connect = false;
+  s.own_wire = wire;
+  s.b.type = kinds[first & 3];
+  return s;
+}
+
+struct Port {
+  explicit Port(uint8_t first) : wire(new HandWire), m(shape_of(first, wire)) {
+    connect(m.rig.a);
+    connect(m.rig.b);
+    if (m.rig.b.shape.type != QpType::raw_packet) return;
+    FlowSpec all;
+    all.type = FlowSpec::Type::all_default;
+    rule = *m.rig.hca->create_flow(m.rig.b.qpn, all);
+  }
+  void connect(TestQp& qp);
+  void more(Input& in);
+  void structured(Input& in, bool damage);
+  void plain(Input& in);
+
+  HandWire* wire;
+  Machine m;
+  uint32_t rule = 0;
+};
+
+void Port::connect(TestQp& qp) {
+  Hca& hca = *m.rig.hca;
+  if (qp.shape.type == QpType::raw_packet) return m.rig.to_rts(qp, qp.qpn);
+  bool ud = qp.shape.type == QpType::ud, rc = qp.shape.type == QpType::rc;
+  using namespace qp_mask;
+  QpAttr a;
+  a.state = QpState::init;
+  a.port = 1;
+  a.access = Rig::all_access;
+  a.qkey = 0x1111;
+  hca.modify_qp(qp.qpn, a, state | pkey_index | port | (ud ? qkey : qp_mask::access));
+  a.state = QpState::rtr;
+  a.path_mtu = 3;
+  a.dest_qpn = Qpn{0x77};
+  a.rq_psn = peer_psn;
+  a.max_dest_rd_atomic = 16;
+  a.min_rnr_timer = 1;
+  a.path.is_global = true;
+  a.path.port = 1;
+  port_gid(peer_mac, 0, a.path.dgid);
+  uint32_t rtr = path | path_mtu | dest_qpn | rq_psn;
+  if (rc) rtr |= max_dest_rd_atomic | min_rnr_timer;
+  hca.modify_qp(qp.qpn, a, state | (ud ? 0 : rtr));
+  a.state = QpState::rts;
+  a.timeout = 8;
+  a.retry_cnt = a.rnr_retry = 3;
+  a.sq_psn = own_psn;
+  a.max_rd_atomic = 16;
+  uint32_t rts = timeout | retry_cnt | rnr_retry | max_rd_atomic;
+  hca.modify_qp(qp.qpn, a, state | sq_psn | (rc ? rts : 0));
+}
+
+// A packet as a peer builds it; `damage`: then some of its bytes are changed.
+void Port::structured(Input& in, bool damage) {
+  uint8_t which = in.take<uint8_t>(), op = in.take<uint8_t>();
+  const roce::OpRow* row = roce::op_row(op);
+  TestQp& qp = m.queue(which);
+  const Qp* state = m.rig.hca->state().qps.at(qp.qpn.value());
+  RocePacket p;
+  p.service = static_cast<roce::Service>(op >> 5);
+  p.op = row != nullptr ? row->op : roce::Op::acknowledge;
+  p.flags = row != nullptr ? row->flags : 0;
+  p.solicited = (which & 2) != 0;
+  p.ack_request = (which & 4) != 0;
+  p.dest_qpn = qp.qpn.value();
+  bool response = (p.flags & roce::flag::response) != 0;
+  if (state != nullptr && state->rc)
+    p.psn = response ? state->rc->una_psn : state->rc->expected_psn;
+  p.psn = roce::psn_add(p.psn, static_cast<uint32_t>(static_cast<int8_t>(in.take<uint8_t>())));
+  std::vector<std::byte> words = in.bytes(40);
+  m.resolve(words);
+  auto get = [&](std::size_t at) { return get_be<uint32_t>(words, at); };
+  p.va = uint64_t{get(0)} << 32 | get(4);
+  p.rkey = get(8);
+  p.length = get(12);
+  p.swap_add = uint64_t{get(16)} << 32 | get(20);
+  p.compare = p.original = uint64_t{get(24)} << 32 | get(28);
+  p.imm_raw = get(32);
+  p.msn = get(36) & 0xffffff;
+  p.ack_kind = static_cast<uint8_t>(get(36) >> 24 & 3);
+  p.ack_value = static_cast<uint8_t>(get(36) >> 27);
+  std::size_t payload = in.take<uint16_t>() % 4200;
+  RocePath path;
+  path.src = peer_mac;
+  path.dst = own_mac;
+  port_gid(peer_mac, 0, path.sgid);
+  port_gid(own_mac, 0, path.dgid);
+  std::vector<std::byte> frame(payload + roce_overhead);
+  frame.resize(build_roce(path, p, payload, frame));
+  for (unsigned n = damage ? in.take<uint8_t>() % 8u : 0; n > 0; n--) {
+    std::size_t at = in.take<uint16_t>() % frame.size();
+    frame[at] ^= std::byte{in.take<uint8_t>()};
+  }
+  PacketView v = parse_packet(frame);
+  bool whole = v.l4 == L4::udp && v.l3_end <= frame.size() &&
+               v.l3_end >= v.l4_at + 8 + sizeof(roce::Bth) + icrc_bytes;
+  if (damage && whole) write_icrc(frame, v);
+  wire->frames.push_back(std::move(frame));
+}
+
+// Any bytes; they are looked at as what a kernel hands over too.
+void Port::plain(Input& in) {
+  std::size_t n = in.take<uint16_t>() % 2048;
+  uint16_t piece = in.take<uint16_t>();
+  std::vector<std::byte> frame = in.bytes(n);
+  PacketView v = parse_packet(frame);
+  (void)l3_checksum_good(frame, v);
+  (void)l4_checksum_good(frame, v);
+  write_l3_checksum(frame, v);
+  write_l4_checksum(frame, v);
+  Segmenter cut;
+  if (cut.open(frame, piece)) {
+    std::vector<std::byte> out(cut.longest());
+    for (int i = 0; i < 4096 && cut.next(out) != 0; i++) (void)parse_packet(out);
+  }
+  if (!frame.empty()) wire->frames.push_back(std::move(frame));
+}
+
+void Port::more(Input& in) {
+  uint8_t what = in.take<uint8_t>();
+  switch (what & 3) {
+    case 0:
+      return structured(in, false);
+    case 1:
+      return structured(in, true);
+    case 2:
+      return plain(in);
+    default:
+      wire->busy = (what & 4) != 0;
+  }
+}
+
+constexpr uint32_t region = key_token;
+constexpr uint64_t there = address_token(0, 0x8000);
+
+struct Fields {
+  uint64_t va = 0;
+  uint32_t rkey = 0, length = 0;
+  uint32_t aeth = 0x1f << 27;
+};
+Script& packet(Script& s, roce::Op op, uint8_t psn, const Fields& f, uint16_t payload) {
+  s.put(static_cast<uint8_t>(Step::more), uint8_t{0}, uint8_t{4}, static_cast<uint8_t>(op), psn);
+  s.value(be64{f.va}).value(be32{f.rkey}).value(be32{f.length});
+  s.value(be64{1}).value(be64{2}).value(be32{3}).value(be32{f.aeth});
+  s.put(payload);
+  return step(s, Step::run, 64);
+}
+
+Script responder_seed() {
+  Script s;
+  s.put(uint8_t{0});
+  receive(s, 0, there, 8192, region);
+  receive(s, 0, there, 8192, region);
+  packet(s, roce::Op::send_first, 0, {}, 1024);
+  packet(s, roce::Op::send_middle, 0, {}, 1024);
+  packet(s, roce::Op::send_last, 0, {}, 100);
+  packet(s, roce::Op::write_first, 0, {there, region, 1500}, 1024);
+  packet(s, roce::Op::write_last_imm, 0, {}, 476);
+  packet(s, roce::Op::read_request, 0, {there, region, 5000}, 0);
+  packet(s, roce::Op::fetch_add, 0, {there, region, 8}, 0);
+  packet(s, roce::Op::write_only, 3, {there, region, 8}, 8);
+  return packet(s, roce::Op::read_request, 0xfe, {there, region, 5000}, 0);
+}
+
+Script requester_seed() {
+  Script s;
+  s.put(uint8_t{0});
+  post(s, 0, Wqe(Opcode::rdma_write).raddr(there, 0x1234).data(there, 3000, region));
+  post(s, 0, Wqe(Opcode::rdma_read).raddr(there, 0x1234).data(there, 2000, region));
+  post(s, 0, Wqe(Opcode::atomic_fa).raddr(there, 0x1234).atomic(5, 0).data(there, 8, region));
+  step(s, Step::ring, 0);
+  step(s, Step::run, 64);
+  packet(s, roce::Op::acknowledge, 2, {}, 0);
+  packet(s, roce::Op::read_first, 0, {}, 1024);
+  packet(s, roce::Op::read_last, 0, {}, 976);
+  packet(s, roce::Op::atomic_acknowledge, 0, {}, 0);
+  s.put(static_cast<uint8_t>(Step::time), uint16_t{2});
+  step(s, Step::run, 64);
+  packet(s, roce::Op::acknowledge, 0, {0, 0, 0, 0x61 << 24}, 0);
+  return step(s, Step::poll, 8);
+}
+
+Script plain_seed() {
+  Script s;
+  s.put(uint8_t{1});
+  receive(s, 1, there, 2048, region);
+  std::array<uint8_t, 60> udp4{2, 0x4b, 0x69, 0x6c, 0x69, 0x6d, 2, 0, 0, 0, 0,  9,
+                               8, 0,    0x45, 0,    0,    40,   0, 0, 0, 0, 64, 17};
+  udp4[39] = 20;
+  s.put(static_cast<uint8_t>(Step::more), uint8_t{2}, uint16_t{60}, uint16_t{8});
+  s.bytes(std::as_bytes(std::span(udp4)));
+  return step(s, Step::run, 64);
+}
+
+}  // namespace
+
+std::vector<Seed> seeds() {
+  return {{"requests of a peer", responder_seed()},
+          {"answers of a peer", requester_seed()},
+          {"a plain frame", plain_seed()}};
+}
+
+void run_input(Input in) {
+  Port port(in.take<uint8_t>());
+  for (int n = 0; n < 256 && !in.done(); n++) {
+    auto s = static_cast<Step>(in.take<uint8_t>() % steps);
+    if (s == Step::more) {
+      port.more(in);
+    } else {
+      port.m.step(s, in);
+    }
+  }
+  port.wire->busy = false;
+  port.m.finish();
+}
+
+}  // namespace kilim::fuzz

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Any bytes in send and receive queues: decode, UMR, RDMA, atomics, raw frames, copies; rings,
+// doorbell records and keys that change under the engine. The first byte names the kind of queue.
+#include "fake_clock.hh"
+#include "kilim/prm/data_seg.hh"
+#include "machine.hh"
+
+namespace kilim::fuzz {
+
+using namespace vhca;
+using prm::Opcode;
+using vhca::test::klm;
+using vhca::test::repeat_entry;
+using vhca::test::repeat_head;
+using vhca::test::umr_wqe;
+using vhca::test::UmrShape;
+using vhca::test::Wqe;
+
+namespace {
+
+constexpr QpType kinds[] = {QpType::rc, QpType::uc, QpType::ud, QpType::raw_packet};
+
+RigShape shape_of(uint8_t first) {
+  RigShape s;
+  s.connect = false;
+  s.wire = "cable:fuzz";
+  s.cq_entries = (first & 4) != 0 ? 16 : 256;
+  s.cqe_bytes = (first & 8) != 0 ? 128 : 64;
+  s.a.type = s.b.type = kinds[first & 3];
+  s.a.sq_wqebbs = (first & 16) != 0 ? 16 : 64;
+  s.profile.umr_fence = 0;
+  return s;
+}
+
+Script begin(QpType type) {
+  Script s;
+  for (uint8_t k = 0; k < 4; k++) {
+    if (kinds[k] == type) s.put(k);
+  }
+  return s;
+}
+
+Script& work(Script& s) {
+  step(s, Step::ring, 0);
+  step(s, Step::run, 200);
+  return step(s, Step::poll, 8);
+}
+
+constexpr uint64_t here = address_token(0, 0x100), there = address_token(0, 0x8000);
+constexpr uint32_t region = key_token, list = key_token | 3, other_list = key_token | 4;
+
+Script list_seed() {
+  Script s = begin(QpType::rc);
+  std::array two{klm(here, 64, region), klm(there, 192, region)};
+  UmrShape shape;
+  shape.len = 256;
+  post(s, 0, umr_wqe(list, shape, two));
+  post(s, 0, Wqe(Opcode::rdma_write).raddr(there, region).data(0, 256, list));
+  post(s, 0, Wqe(Opcode::rdma_read).raddr(0, list).data(here, 200, region));
+  return work(s);
+}
+
+Script nested_seed() {
+  Script s = begin(QpType::rc);
+  UmrShape shape;
+  shape.len = 512;
+  std::array self{klm(0, 256, list), klm(0, 256, list)};
+  std::array mutual{klm(0, 512, other_list)};
+  std::array back{klm(0, 512, list)};
+  post(s, 0, umr_wqe(list, shape, self));
+  post(s, 0, Wqe(Opcode::rdma_write).raddr(there, region).data(0, 512, list));
+  step(s, Step::modify, 0).put(uint8_t{7});
+  post(s, 0, umr_wqe(other_list, shape, back));
+  post(s, 0, umr_wqe(list, shape, mutual));
+  post(s, 0, Wqe(Opcode::rdma_read).raddr(0, list).data(here, 512, region));
+  return work(s);
+}
+
+Script strided_seed() {
+  Script s = begin(QpType::rc);
+  std::array rows{repeat_head(96, 8, 2), repeat_entry(512, 64, region, here),
+                  repeat_entry(512, 32, region, there)};
+  UmrShape shape;
+  shape.len = 96 * 8;
+  post(s, 0, umr_wqe(key_token | 5, shape, rows));
+  post(s, 0, Wqe(Opcode::rdma_write).raddr(there, region).data(0, 700, key_token | 5));
+  return work(s);
+}
+
+Script send_seed() {
+  Script s = begin(QpType::rc);
+  receive(s, 1, there, 4096, region);
+  receive(s, 1, there, 16, region);
+  std::array<std::byte, 24> bytes{};
+  post(s, 0, Wqe(Opcode::send_imm, 7).data(here, 1000, region));
+  post(s, 0, Wqe(Opcode::send).inlined(bytes));
+  post(s, 0, Wqe(Opcode::rdma_write_imm, 9).raddr(there, region).inlined(bytes));
+  post(s, 0, Wqe(Opcode::send_inval, key_token | 8).data(here, 8, region));
+  return work(s);
+}
+
+Script atomic_seed() {
+  Script s = begin(QpType::rc);
+  post(s, 0, Wqe(Opcode::atomic_fa).raddr(here, region).atomic(5, 0).data(there, 8, region));
+  post(s, 0, Wqe(Opcode::atomic_cs).raddr(here, region).atomic(5, 6).data(there, 8, region));
+  post(s, 0, Wqe(Opcode::local_inval, list));
+  return work(s);
+}
+
+Script mmo_seed() {
+  Script s = begin(QpType::rc);
+  std::array<std::byte, 16> meta{};
+  prm::DataSeg from{be32{512}, be32{region}, be64{here}};
+  prm::DataSeg to{be32{512}, be32{region}, be64{there}};
+  Wqe w(Opcode::mmo);
+  w.raw(meta.data(), meta.size()).raw(&from, sizeof(from)).raw(&to, sizeof(to));
+  post(s, 0, w);
+  return work(s);
+}
+
+Script raw_seed() {
+  Script s = begin(QpType::raw_packet);
+  std::array<std::byte, 16> eth{};
+  post(s, 0, Wqe(Opcode::send).raw(eth.data(), eth.size()).data(here, 64, region));
+  post(s, 0, Wqe(Opcode::nop));
+  return work(s);
+}
+
+Script datagram_seed() {
+  Script s = begin(QpType::ud);
+  std::array<std::byte, 48> av{};
+  av[3] = std::byte{0x11};
+  av[2] = std::byte{0x11};
+  receive(s, 1, there, 4096, region);
+  post(s, 0, Wqe(Opcode::send).raw(av.data(), av.size()).data(here, 100, region));
+  return work(s);
+}
+
+Script odd_seed() {
+  Script s = begin(QpType::rc);
+  for (uint8_t what = 0; what < 7; what++) {
+    post(s, 0, Wqe(Opcode::rdma_write).raddr(there, region).data(here, 4096, region));
+    s.put(static_cast<uint8_t>(Step::odd), what, uint32_t{0x10});
+    work(s);
+  }
+  s.put(static_cast<uint8_t>(Step::time), uint16_t{500});
+  step(s, Step::modify, 0).put(uint8_t{6});
+  return work(s);
+}
+
+}  // namespace
+
+std::vector<Seed> seeds() {
+  return {{"a list", list_seed()},     {"lists of themselves", nested_seed()},
+          {"strided", strided_seed()}, {"sends", send_seed()},
+          {"atomics", atomic_seed()},  {"copies by the adapter", mmo_seed()},
+          {"raw frames", raw_seed()},  {"datagrams", datagram_seed()},
+          {"odd steps", odd_seed()}};
+}
+
+void run_input(Input in) {
+  Machine m(shape_of(in.take<uint8_t>()));
+  m.bring_up();
+  for (int n = 0; n < 256 && !in.done(); n++)
+    m.step(static_cast<Step>(in.take<uint8_t>() % steps), in);
+  m.finish();
+}
+
+}  // namespace kilim::fuzz
