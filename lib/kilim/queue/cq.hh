@@ -63,6 +63,10 @@ class Cq {
     record_store(geometry_.record, be32{ci_ & 0xffffff});
   }
 
+  // Writes the consumer index again: libmlx5 writes its own, which is not ours, when it takes a
+  // queue pair to RESET.
+  void restore_record() noexcept { consume(0); }
+
   struct Drained {
     uint32_t cqes = 0;         // consumed
     uint16_t wqe_counter = 0;  // of the last one, if any

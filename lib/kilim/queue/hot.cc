@@ -91,6 +91,14 @@ uint32_t bytes(Cq& q) noexcept {
   return sum + q.geometry().cqe_count;
 }
 
+uint64_t lost(Sq& s, Cq& q) noexcept {
+  uint64_t sum = s.posted() - s.retired();
+  s.give_up([&sum](uint64_t id, bool signalled) noexcept { sum += signalled ? id : 0; });
+  q.restore_record();
+  const WqeCursor c{s};
+  return sum + c.position() + (c.writes(s) ? 1 : 0);
+}
+
 void zero(WqeCursor& c) noexcept {
   store_zero(c.segment(1));
 }

@@ -39,6 +39,10 @@ class Sq {
   // Nothing is posted that has not been retired.
   [[nodiscard]] bool idle() const noexcept { return pi_ == ci_; }
 
+  // Positions: blocks posted, and blocks whose WQE is known to be complete. They run freely.
+  [[nodiscard]] uint32_t posted() const noexcept { return pi_; }
+  [[nodiscard]] uint32_t retired() const noexcept { return ci_; }
+
   // The WQE that starts at block `counter` (from a CQE) and all before it are complete: their
   // blocks may be used again. Returns its wr id.
   uint64_t retire(uint16_t counter) noexcept {
@@ -50,6 +54,20 @@ class Sq {
     ci_ += ahead + wqebbs_for(Octowords{prm::ctrl::ds::get(*ctrl)}).value();
     KILIM_ASSERT(pi_ - ci_ <= geometry_.wqebb_count);
     return wr_ids_[slot];
+  }
+
+  // No completion will come any more (the device is dead): hands each WQE that has not been retired
+  // to `lost`, as its wr id and whether it asked for a completion, and retires it.
+  template <typename Lost>
+  void give_up(Lost lost) noexcept {
+    owner_.check();
+    while (ci_ != pi_) {
+      const uint32_t slot = ci_ & mask_;
+      const std::byte* wqe = geometry_.buf + std::size_t{slot} * wqebb_bytes;
+      const auto* ctrl = reinterpret_cast<const prm::CtrlSeg*>(wqe);
+      ci_ += wqebbs_for(Octowords{prm::ctrl::ds::get(*ctrl)}).value();
+      lost(wr_ids_[slot], (ctrl->fm_ce_se & prm::ctrl::cq_update) != 0);
+    }
   }
 
   // After the queue pair went through RESET: both counters start over.

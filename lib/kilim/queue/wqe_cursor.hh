@@ -48,6 +48,11 @@ class WqeCursor {
   [[nodiscard]] bool fits(uint32_t wqebbs) const noexcept { return limit_ - pi_ >= wqebbs; }
   [[nodiscard]] bool fits(Octowords ds) const noexcept { return fits(wqebbs_for(ds).value()); }
 
+  // Where the WQE being written begins, as Sq counts.
+  [[nodiscard]] uint32_t position() const noexcept { return pi_; }
+
+  [[nodiscard]] bool writes(const Sq& sq) const noexcept { return &sq_ == &sq; }
+
   // The i-th basic block of the WQE being written; wraps by itself.
   [[nodiscard]] std::byte* line(uint32_t i) const noexcept {
     return buf_ + std::size_t{(pi_ + i) & mask_} * wqebb_bytes;

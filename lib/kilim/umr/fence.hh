@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The fence planner: which WQEs around a UMR must wait. The WQE behind a UMR always carries a small
-// fence (the cursor remembers it). The UMR itself waits for the WQEs before it only where these may
-// still use the key that it changes; how, the device says with its capability umr_fence.
-// Pure values, any thread.
+// The fence planner: which WQEs around a UMR must wait. The first WQE behind a burst of UMRs
+// carries one small fence (the cursor remembers it), whoever uses the keys; the UMRs of a burst do
+// not wait for each other. A UMR waits for the WQEs before it only where these may still use the
+// key that it changes; how, the device says with its capability umr_fence; one such fence holds for
+// the burst. FencePlanner: pure values, any thread. FenceTrack: the queue's worker.
 #pragma once
 
 #include <cstdint>
 
 #include "kilim/prm/ctrl_seg.hh"
 #include "kilim/prm/hca_cap.hh"
+#include "kilim/queue/wqe_cursor.hh"
 
 namespace kilim::umr {
 
@@ -35,6 +37,58 @@ class FencePlanner {
 
  private:
   uint8_t in_flight_;
+};
+
+// How far position `a` lies behind `b`; positions run freely and wrap.
+constexpr int32_t distance(uint32_t a, uint32_t b) noexcept {
+  return static_cast<int32_t>(a - b);
+}
+
+// What a key's next change has to wait for.
+struct KeyPast {
+  uint32_t changed_until = 0;  // position behind the last WQE that changes it
+  uint32_t used_at = 0;        // position of the last WQE of this queue that uses it
+  bool used = false;
+};
+
+// Follows the UMRs of one send queue, so that a burst has one fence and no more.
+class FenceTrack {
+ public:
+  constexpr explicit FenceTrack(FencePlanner planner) noexcept : planner_(planner) {}
+
+  // To be called before a UMR is appended at `c`: gives the fence bits of its own, and takes away
+  // the pending fence where the UMR need not wait. `reads_keys`: pieces of its list lie under keys
+  // that are woven on this queue.
+  [[nodiscard]] uint8_t before(queue::WqeCursor& c, const KeyPast& key, uint32_t retired,
+                               bool reads_keys) noexcept {
+    const uint8_t pending = c.pending_fence();
+    if (pending == 0)
+      burst_ = c.position();  // whoever came behind the last burst has waited for it
+    if (has_fenced_ && distance(fenced_, retired) < 0) has_fenced_ = false;  // long ago
+    const bool used = key.used && distance(key.used_at, retired) >= 0 &&
+                      (!has_fenced_ || distance(key.used_at, fenced_) >= 0);
+    uint8_t own = 0;
+    if (used) {
+      own = planner_.before_umr(KeyUse::in_flight);
+      fenced_ = c.position();
+      has_fenced_ = true;
+    }
+    const bool same_key = pending != 0 && distance(key.changed_until, burst_) > 0 &&
+                          distance(key.changed_until, retired) > 0;
+    if (own != 0 || reads_keys || same_key)
+      burst_ = c.position();
+    else
+      c.fence_next(0);
+    return own;
+  }
+  // The queue went through RESET.
+  void restart() noexcept { has_fenced_ = false; }
+
+ private:
+  FencePlanner planner_;
+  bool has_fenced_ = false;
+  uint32_t fenced_ = 0;  // position of the last UMR that waited for all before it
+  uint32_t burst_ = 0;   // where the UMRs begin for which nobody has waited yet
 };
 
 }  // namespace kilim::umr

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Instantiates the whole inline API of this room, so that the undefined symbols of this object can
 // be checked: no heap, lock, log, throw, virtual or system call. Never run.
+#include "kilim/umr/binding.hh"
+#include "kilim/umr/epoch.hh"
 #include "kilim/umr/fence.hh"
 #include "kilim/umr/fixed.hh"
 #include "kilim/umr/key.hh"
 #include "kilim/umr/key_pool.hh"
 #include "kilim/umr/klm_list.hh"
 #include "kilim/umr/list_memory.hh"
+#include "kilim/umr/loom.hh"
+#include "kilim/umr/loom_burst.hh"
 #include "kilim/umr/patch.hh"
 #include "kilim/umr/pointer_wqe.hh"
 #include "kilim/umr/refusal.hh"
@@ -35,12 +39,11 @@ Outcome weave(queue::Sq& sq, const ListRequest& r, const View& v, const UmrWr& w
   return o;
 }
 
-Outcome drop(queue::Sq& sq, IndirectKey& key, const FencePlanner& fences) noexcept {
-  queue::WqeCursor c{sq};
-  const UmrWr wr{.flags = fences.before_umr(KeyUse::in_flight)};
-  const Outcome o = local_invalidate(c, key.lkey, wr);
-  if (o.ok()) key.become(KeyState::invalidating);
-  c.commit();
+Outcome weave_and_use(Loom& loom, Binding& b, const View& v, queue::Sge& next) noexcept {
+  queue::WqeCursor c{loom.sq()};
+  const Outcome o = loom.bind(c, b, {.access = mkey_access(mr::Access::all)}, v);
+  if (o.ok()) next.key = b.lkey_behind(c);
+  loom.commit(c);
   return o;
 }
 
@@ -85,7 +88,46 @@ uint32_t stash(KeyStash& s) noexcept {
   const uint32_t rkey = key->rkey().value() + mkey_access(mr::Access::all);
   s.give(key);
   s.flush();
+  s.release_owner();
   return rkey + s.count();
+}
+
+uint64_t round(Loom& loom, const queue::Completion& done) noexcept {
+  const uint64_t id = loom.completed(done);
+  loom.settle();
+  loom.turn();
+  return id + (loom.flush() ? 1 : 0) + loom.ending() + loom.parked();
+}
+
+bool hold(Loom& loom, Binding& b) noexcept {
+  Binding fresh = loom.take();
+  if (!fresh) return false;
+  loom.drop(b);
+  b.end();
+  b = std::move(fresh);
+  return b.state() == KeyState::free && b.key().state == KeyState::free;
+}
+
+uint32_t handles(const Binding& b) noexcept {
+  return b.valid() ? b.lkey().value() + b.rkey().value() : 0;
+}
+
+uint64_t state(Loom& loom) noexcept {
+  loom.release_owner();
+  return loom.counters().woven.read() + (loom.failed() ? 1 : 0) + (loom.idle() ? 2 : 0);
+}
+
+uint64_t clock(QueueClock& clock, const queue::Sq& sq) noexcept {
+  clock.publish(sq);
+  clock.restart(sq);
+  return clock.posted() + clock.done();
+}
+
+Lkey ended(Limbo& limbo, Epochs& epochs) noexcept {
+  limbo.open_gates();
+  IndirectKey* key = limbo.pop();
+  limbo.want_epoch();
+  return key == nullptr ? Lkey{limbo.epoch() + epochs.max_queues()} : key->lkey;
 }
 
 uint32_t next(const ListRequest& r) noexcept {

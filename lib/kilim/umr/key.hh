@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An indirect key and the state in which its owner knows it to be.
+// An indirect key and the state in which its owner knows it to be. All that is kept of a key beside
+// its WQE; a loom (umr/loom.hh) moves it through its states.
 // Owner: one worker at a time, through its stash. Never allocates, blocks or logs.
 #pragma once
 
@@ -36,14 +37,39 @@ constexpr bool may_become(KeyState from, KeyState to) noexcept {
 }
 
 struct IndirectKey {
+  static constexpr uint32_t none = ~0u;
+  // A tag has 8 bits: the 256th after it is the same one.
+  static constexpr uint32_t tags = 256;
+
+  // Marks of its loom.
+  static constexpr uint8_t bound = 1;       // a Binding holds it
+  static constexpr uint8_t ending = 2;      // shall be invalidated
+  static constexpr uint8_t listed = 4;      // in the list of keys to invalidate
+  static constexpr uint8_t swapping = 8;    // its new handle is nobody's before the swap completes
+  static constexpr uint8_t used_here = 16;  // `used` is set
+  static constexpr uint8_t waiting = 32;    // parked
+  static constexpr uint8_t passed = 64;     // nobody can use a handle any more
+
   Lkey lkey;  // with its present tag
   uint32_t max_entries = 0;
+  uint32_t next = none;     // in one list of its loom: a number in the pool
+  uint32_t end = 0;         // position behind the last WQE that changes it
+  uint32_t used = 0;        // position of the last WQE of the same queue that names it
+  uint32_t window = 0;      // epoch in which tags_now was begun
+  uint32_t binds = 0;       // since the pool was made
+  uint16_t lcore = 0;       // of its loom
+  uint8_t tags_before = 0;  // tags given out in the window before
+  uint8_t tags_now = 0;     // and in this one
   KeyState state = KeyState::free;
+  uint8_t marks = 0;
 
   [[nodiscard]] Rkey rkey() const noexcept { return Rkey{lkey.value()}; }
-  void become(KeyState next) noexcept {
-    KILIM_ASSERT(may_become(state, next));
-    state = next;
+  [[nodiscard]] bool has(uint8_t mark) const noexcept { return (marks & mark) != 0; }
+  void set(uint8_t mark) noexcept { marks = static_cast<uint8_t>(marks | mark); }
+  void clear(uint8_t mark) noexcept { marks = static_cast<uint8_t>(marks & ~mark); }
+  void become(KeyState to) noexcept {
+    KILIM_ASSERT(may_become(state, to));
+    state = to;
   }
 };
 

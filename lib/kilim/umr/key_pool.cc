@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "kilim/umr/key_pool.hh"
 
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <utility>
@@ -27,26 +28,36 @@ Result<std::unique_ptr<KeyPool>> KeyPool::create(mr::KeySource& source, uint32_t
   if (memory == nullptr || rte_ring_init(memory, "kilim_keys", slots, 0) != 0)
     return Error{ENOMEM, "no memory for the key pool's ring"};
 
-  auto made = std::make_unique<mr::IndirectMkey[]>(count);
-  if (Status s = source.create_keys(max_entries, {made.get(), count}); !s) return s.error();
   std::unique_ptr<KeyPool> pool{new KeyPool(source, std::move(ring))};
-  pool->made_ = std::move(made);
-  pool->count_ = count;
-  pool->adopt();
+  if (Status s = pool->make_keys(count, max_entries); !s) return s.error();
   return pool;
 }
 
-void KeyPool::adopt() {
-  keys_ = std::make_unique<IndirectKey[]>(count_);
-  for (uint32_t i = 0; i < count_; i++) {
-    keys_[i] = IndirectKey{made_[i].lkey, made_[i].max_entries, KeyState::free};
+Status KeyPool::make_keys(uint32_t count, uint32_t max_entries) {
+  const auto made = std::make_unique<mr::IndirectMkey[]>(count);
+  if (Status s = source_.create_keys(max_entries, {made.get(), count}); !s) return s;
+  keys_ = std::make_unique<IndirectKey[]>(count);
+  count_ = count;
+  for (uint32_t i = 0; i < count; i++) {
+    keys_[i].lkey = made[i].lkey;
+    keys_[i].max_entries = made[i].max_entries;
     (void)rte_ring_enqueue(ring_.get(), &keys_[i]);
   }
+  return Done{};
 }
 
 KeyPool::~KeyPool() {
   KILIM_ASSERT(available() == size());
-  source_.destroy_keys({made_.get(), count_});
+  destroy_keys();
+}
+
+void KeyPool::destroy_keys() noexcept {
+  std::array<mr::IndirectMkey, 64> some;
+  for (uint32_t i = 0; i < count_;) {
+    uint32_t n = 0;
+    for (; n < some.size() && i < count_; n++, i++) some[n] = {keys_[i].lkey, keys_[i].max_entries};
+    source_.destroy_keys({some.data(), n});
+  }
 }
 
 }  // namespace kilim::umr

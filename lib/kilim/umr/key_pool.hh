@@ -5,6 +5,7 @@
 // take() and give() never allocate, block or log.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -30,6 +31,11 @@ class KeyPool {
   ~KeyPool();
 
   [[nodiscard]] uint32_t size() const noexcept { return count_; }
+  // Keys by number, for lists that need no memory of their own. Of keys that the caller holds.
+  [[nodiscard]] IndirectKey& at(uint32_t number) noexcept { return keys_[number]; }
+  [[nodiscard]] uint32_t number_of(const IndirectKey& key) const noexcept {
+    return static_cast<uint32_t>(&key - keys_.get());
+  }
   // Keys in the pool itself, not in a stash or in use.
   [[nodiscard]] uint32_t available() const noexcept { return rte_ring_count(ring_.get()); }
 
@@ -40,14 +46,19 @@ class KeyPool {
   };
   KeyPool(mr::KeySource& source, std::unique_ptr<rte_ring, RingDelete> ring) noexcept
       : source_(source), ring_(std::move(ring)) {}
-  void adopt();
+  Status make_keys(uint32_t count, uint32_t max_entries);
+  void destroy_keys() noexcept;
 
   mr::KeySource& source_;
   std::unique_ptr<rte_ring, RingDelete> ring_;
   uint32_t count_ = 0;
-  std::unique_ptr<mr::IndirectMkey[]> made_;  // as the source made them
-  std::unique_ptr<IndirectKey[]> keys_;       // never moves: holders keep pointers
+  std::unique_ptr<IndirectKey[]> keys_;  // never moves: holders keep pointers
 };
+
+// All that is kept of a key: itself and its place in the ring, which has up to twice as many
+// places.
+inline constexpr std::size_t bytes_a_key = sizeof(IndirectKey) + 2 * sizeof(void*);
+static_assert(bytes_a_key <= 64);
 
 class KILIM_CACHELINE_ALIGNED KeyStash {
  public:
@@ -59,7 +70,7 @@ class KILIM_CACHELINE_ALIGNED KeyStash {
   KeyStash& operator=(const KeyStash&) = delete;
   ~KeyStash() { flush(); }
 
-  // A key in state free or valid, or nullptr while the pool is dry.
+  // A key in state free, or nullptr while the pool is dry.
   [[nodiscard]] IndirectKey* take() noexcept {
     owner_.check();
     if (count_ == 0) count_ = rte_ring_dequeue_burst(ring_, slots(), bulk, nullptr);
@@ -68,7 +79,7 @@ class KILIM_CACHELINE_ALIGNED KeyStash {
   // Takes the key back; nobody uses it any more.
   void give(IndirectKey* key) noexcept {
     owner_.check();
-    KILIM_ASSERT(key->state == KeyState::free || key->state == KeyState::valid);
+    KILIM_ASSERT(key->state == KeyState::free && key->marks == 0);
     if (count_ == capacity) {
       count_ -= bulk;
       (void)rte_ring_enqueue_bulk(ring_, slots() + count_, bulk, nullptr);
@@ -81,6 +92,8 @@ class KILIM_CACHELINE_ALIGNED KeyStash {
     count_ = 0;
   }
   [[nodiscard]] uint32_t count() const noexcept { return count_; }
+  // Hands the stash to another worker, which must not overlap with this one.
+  void release_owner() noexcept { owner_.release(); }
 
  private:
   [[nodiscard]] void** slots() noexcept { return reinterpret_cast<void**>(keys_); }

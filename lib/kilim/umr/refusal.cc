@@ -37,6 +37,8 @@ constexpr Row rows[] = {
     {Refusal::keeps_entity, "the device does not change the size of a key's fixed entries", Numbers::none, ""},
     {Refusal::too_deep, "the device follows fewer keys of keys", Numbers::both, "levels"},
     {Refusal::itself, "a key cannot show itself", Numbers::asked, "th entry"},
+    {Refusal::no_key, "no key is free: the pool is dry, or its keys wait for an epoch", Numbers::both, "asked for"},
+    {Refusal::queue_failed, "the send queue had an error and has not been recovered", Numbers::none, ""},
 };
 // clang-format on
 
@@ -44,7 +46,7 @@ constexpr bool complete() {
   uint32_t i = 0;
   for (const Row& row : rows)
     if (row.why != static_cast<Refusal>(i++)) return false;
-  return i == static_cast<uint32_t>(Refusal::itself) + 1;
+  return i == static_cast<uint32_t>(Refusal::queue_failed) + 1;
 }
 static_assert(complete());
 

@@ -29,6 +29,8 @@ enum class Refusal : uint8_t {
   keeps_entity,     // the device does not change the size of fixed entries
   too_deep,         // asked: levels of keys; limit: what the device follows
   itself,           // asked: entry; the key would show itself
+  no_key,           // asked: keys; limit: free ones: the pool is dry, or they wait for an epoch
+  queue_failed,     // the queue had an error and has not been recovered
 };
 
 struct [[nodiscard]] Outcome {

@@ -78,6 +78,8 @@ void two_threads() {
       for (uint32_t i = 0; i < n; i++) {
         held[i]->become(KeyState::posted);
         held[i]->become(KeyState::valid);
+        held[i]->become(KeyState::invalidating);
+        held[i]->become(KeyState::free);
       }
       while (n != 0) stash.give(held[--n]);
     }

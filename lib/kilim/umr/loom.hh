@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Where keys live: takes them from the stash, has them woven on one reliable connection, follows
+// their WQEs to the completion, invalidates those that are no longer held, parks them until nobody
+// can use them and gives them back. Read with key.hh (states), fence.hh and epoch.hh.
+// Owner: the worker of the queue; made by the control thread. Never allocates after create(), never
+// blocks or logs. What has been woven at a cursor must be committed.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "kilim/base/counter.hh"
+#include "kilim/base/owner.hh"
+#include "kilim/queue/completion.hh"
+#include "kilim/queue/sq.hh"
+#include "kilim/queue/wqe_cursor.hh"
+#include "kilim/umr/binding.hh"
+#include "kilim/umr/epoch.hh"
+#include "kilim/umr/fence.hh"
+#include "kilim/umr/key_pool.hh"
+#include "kilim/umr/refusal.hh"
+#include "kilim/umr/umr_wqe.hh"
+
+namespace kilim::umr {
+
+// When a binding that ends has its key invalidated. at_once: users of a handle that is still about
+// fault. after_epoch: they read what the key showed until nobody is left.
+enum class Ending : uint8_t { at_once, after_epoch };
+
+struct LoomConfig {
+  FencePlanner fences{prm::UmrFence::strong};
+  Ending ending = Ending::at_once;
+  bool keep_atomic = false;  // UmrLimits::change_atomic is false: the right to atomics stays
+  uint16_t lcore = 0;        // of the worker, for diagnosis
+};
+
+// How a key shall show a view.
+struct Bind {
+  uint8_t access = 0;      // mkey_access()
+  bool has_start = false;  // the first byte is at `start`, else at 0
+  uint64_t start = 0;
+  bool reads_keys = false;  // pieces lie under keys woven on the same queue and not completed
+  bool owner_only = false;  // no one but the owner knows the key's handles: a tag may come round
+  uint64_t wr_id = 0;
+};
+
+struct LoomCounters {
+  Counter woven;        // UMRs that completed
+  Counter invalidated;  // invalidations that completed
+  Counter poisoned;     // keys whose WQE failed or was flushed
+  Counter swaps;        // posted
+  Counter parked;       // keys changed for another because their tags were used up
+};
+
+class Loom;
+// One key of a swap.
+struct SwapItem {
+  Binding* binding = nullptr;  // of the same loom
+  View view;
+  Bind how;
+};
+
+class Loom {
+ public:
+  // Queue, pool and epochs outlive the loom.
+  static Result<std::unique_ptr<Loom>> create(queue::Sq& sq, KeyPool& pool, Epochs& epochs,
+                                              const LoomConfig& config);
+  Loom(const Loom&) = delete;
+  Loom& operator=(const Loom&) = delete;
+  // The queue is gone, all bindings have ended: every key goes back to the pool, which destroys it.
+  ~Loom();
+
+  // A key that shows nothing yet, for bind(); empty while the pool is dry.
+  [[nodiscard]] Binding take() noexcept;
+  // Makes the key of a binding show the view, under a new tag. Behind what is posted on the queue;
+  // usable there by the next WQE, elsewhere once binding.valid().
+  Outcome bind(queue::WqeCursor& c, Binding& b, const Bind& how, const View& view) noexcept;
+  // The same by any builder of a UMR: build(cursor, key as it is, new tag, fence bits) -> Outcome.
+  template <typename Build>
+  Outcome bind_with(queue::WqeCursor& c, Binding& b, const Bind& how, Build build) noexcept;
+  // All keys at once with one doorbell: each gets a new tag, and its binding shows the new handle
+  // when the last one has completed. Whoever holds an old handle reads old data or faults. If one
+  // is refused by the device, all end poisoned. Nothing is posted where the outcome says so.
+  Outcome swap(std::span<const SwapItem> items, uint64_t wr_id) noexcept;
+  // The key shows nothing any more; the binding keeps it. As ever with the next doorbell.
+  void drop(Binding& b) noexcept;
+
+  // Appends the invalidations that wait and rings once, with a completion for the last WQE.
+  void commit(queue::WqeCursor& c) noexcept;
+  // The same without anything else to post. True: something was posted.
+  bool flush() noexcept;
+  [[nodiscard]] uint32_t ending() const noexcept { return ending_count_; }
+
+  // A completion of the queue; returns its wr id. An error stops the loom until restart().
+  uint64_t completed(const queue::Completion& c) noexcept;
+  // After Sq::retire(): what is complete.
+  void settle() noexcept { settle_until(sq_.retired()); }
+  // Once a round: keys that nobody can use any more go back to the stash.
+  void turn() noexcept;
+
+  // The queue has been drained and reset: keys whose WQE failed are rebuilt with the next doorbell.
+  // Before Sq::reset() if the queue's clock is to be right.
+  void restart() noexcept;
+  // An error completion has been seen and not been recovered from.
+  [[nodiscard]] bool failed() const noexcept { return failed_; }
+  [[nodiscard]] bool idle() const noexcept { return head_ == tail_; }
+  [[nodiscard]] uint32_t parked() const noexcept { return limbo_.parked(); }
+  [[nodiscard]] queue::Sq& sq() noexcept { return sq_; }
+  [[nodiscard]] const LoomCounters& counters() const noexcept { return counters_; }
+  void release_owner() noexcept {
+    owner_.release();
+    stash_.release_owner();
+  }
+
+ private:
+  friend class Binding;
+  // A WQE that changes a key, until it completes.
+  struct Change {
+    uint32_t key;
+    uint32_t end;   // position behind it
+    uint32_t swap;  // its number; 0: none
+  };
+
+  Loom(queue::Sq& sq, KeyPool& pool, Epochs& epochs, const LoomConfig& config);
+  template <typename Build>
+  Outcome append(queue::WqeCursor& c, IndirectKey& key, bool reads_keys, KeyState to,
+                 Build build) noexcept;
+  Outcome append_invalidate(queue::WqeCursor& c, IndirectKey& key) noexcept;
+  void append_ending(queue::WqeCursor& c) noexcept;
+  [[nodiscard]] bool tags_used_up(IndirectKey& key) noexcept;
+  void replace(Binding& b, IndirectKey& fresh) noexcept;
+  IndirectKey* take_key() noexcept;
+  Outcome check_swap(std::span<const SwapItem> items, const queue::WqeCursor& c) noexcept;
+  Outcome take_spares(uint32_t count) noexcept;
+  void to_end(IndirectKey& key) noexcept;
+  IndirectKey* next_ending() noexcept;
+  void end(IndirectKey& key) noexcept;
+  void route(IndirectKey& key) noexcept;
+  void give(IndirectKey& key) noexcept;
+  void settle_until(uint32_t position) noexcept;
+  void finish(const Change& change) noexcept;
+  void fail(uint32_t position) noexcept;
+  void poison(const Change& change) noexcept;
+  void use(IndirectKey& key, const queue::WqeCursor& c) noexcept;
+
+  queue::Sq& sq_;
+  KeyPool& pool_;
+  LoomConfig config_;
+  KeyStash stash_;
+  Limbo limbo_;
+  FenceTrack fences_;
+  QueueClock* clock_ = nullptr;
+  Epochs& epochs_;
+  std::unique_ptr<Change[]> changes_;  // a ring
+  uint32_t mask_;
+  uint32_t head_ = 0, tail_ = 0;
+  uint32_t ending_first_ = IndirectKey::none;  // a queue: the oldest goes first
+  uint32_t ending_last_ = IndirectKey::none;
+  uint32_t ending_count_ = 0;
+  uint32_t spare_ = IndirectKey::none;  // keys taken for a swap
+  uint32_t bound_ = 0;                  // bindings alive
+  uint32_t swap_ = 0;                   // number of the swap being appended, 0: none
+  uint32_t swaps_ = 0;
+  bool failed_ = false;
+  LoomCounters counters_;
+  [[no_unique_address]] Owner owner_;
+};
+
+}  // namespace kilim::umr

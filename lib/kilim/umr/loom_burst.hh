@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The inline part of a loom (umr/loom.hh): what its worker calls in a burst.
+// Owner: the worker of the loom's queue. Never allocates, blocks or logs.
+#pragma once
+
+#include "kilim/umr/loom.hh"
+#include "kilim/umr/umr_wqe.hh"
+
+namespace kilim::umr {
+
+inline Lkey Binding::lkey_behind(const queue::WqeCursor& c) noexcept {
+  KILIM_ASSERT(c.writes(loom_->sq_) && !key_->has(IndirectKey::swapping));
+  KILIM_ASSERT(key_->state == KeyState::posted || key_->state == KeyState::valid);
+  key_->used = c.position();
+  key_->set(IndirectKey::used_here);
+  return key_->lkey;
+}
+
+inline void Binding::end() noexcept {
+  if (key_ != nullptr) loom_->end(*key_);
+  key_ = nullptr;
+}
+
+// ---- keys
+
+inline IndirectKey* Loom::take_key() noexcept {
+  if (spare_ == IndirectKey::none) return stash_.take();
+  IndirectKey& key = pool_.at(spare_);
+  spare_ = key.next;
+  key.next = IndirectKey::none;
+  return &key;
+}
+
+inline Binding Loom::take() noexcept {
+  owner_.check();
+  IndirectKey* key = take_key();
+  if (key == nullptr) return {};
+  key->set(IndirectKey::bound);
+  key->lcore = config_.lcore;
+  key->window = limbo_.epoch();
+  bound_++;
+  return Binding{*this, *key};
+}
+
+// Whether the next tag may be one that somebody still knows: handles taken back at epoch n are
+// nobody's at epoch n + 2.
+inline bool Loom::tags_used_up(IndirectKey& key) noexcept {
+  const uint32_t passed = limbo_.epoch() - key.window;
+  if (passed >= 2) {
+    key.tags_before = passed >= 4 ? uint8_t{0} : key.tags_now;
+    key.tags_now = 0;
+    key.window = limbo_.epoch();
+  }
+  const uint32_t known = uint32_t{key.tags_before} + key.tags_now;
+  if (known >= IndirectKey::tags / 2) limbo_.want_epoch();
+  return known >= IndirectKey::tags - 1;
+}
+
+// The binding goes on with another key; the old one ends.
+inline void Loom::replace(Binding& b, IndirectKey& fresh) noexcept {
+  fresh.set(IndirectKey::bound);
+  fresh.lcore = config_.lcore;
+  fresh.window = limbo_.epoch();
+  bound_++;
+  end(*b.key_);
+  b.key_ = &fresh;
+  counters_.parked.add(1);
+}
+
+inline void Loom::to_end(IndirectKey& key) noexcept {
+  key.set(IndirectKey::ending);
+  if (key.has(IndirectKey::listed)) return;
+  key.set(IndirectKey::listed);
+  const uint32_t number = pool_.number_of(key);
+  key.next = IndirectKey::none;
+  if (ending_first_ == IndirectKey::none)
+    ending_first_ = number;
+  else
+    pool_.at(ending_last_).next = number;
+  ending_last_ = number;
+  ending_count_++;
+}
+
+// The oldest key that shall be invalidated, still in the list; nullptr: none.
+inline IndirectKey* Loom::next_ending() noexcept {
+  while (ending_first_ != IndirectKey::none) {
+    IndirectKey& key = pool_.at(ending_first_);
+    if (key.has(IndirectKey::ending)) return &key;
+    ending_first_ = key.next;  // invalidated now, or it shows something new since
+    ending_count_--;
+    key.next = IndirectKey::none;
+    key.clear(IndirectKey::listed);
+    if (!key.has(IndirectKey::bound) && key.state != KeyState::invalidating) route(key);
+  }
+  return nullptr;
+}
+
+inline void Loom::drop(Binding& b) noexcept {
+  owner_.check();
+  const KeyState s = b.key_->state;
+  if (s == KeyState::posted || s == KeyState::valid) to_end(*b.key_);
+}
+
+inline void Loom::end(IndirectKey& key) noexcept {
+  owner_.check();
+  bound_--;
+  key.clear(IndirectKey::bound);
+  if (key.has(IndirectKey::listed) && config_.ending == Ending::at_once)
+    key.set(IndirectKey::ending);
+  // What is under way goes on from there.
+  if (!key.has(IndirectKey::listed) && key.state != KeyState::invalidating) route(key);
+}
+
+// The next step of a key that no binding holds.
+inline void Loom::route(IndirectKey& key) noexcept {
+  const bool passed = key.has(IndirectKey::passed);
+  const bool free = key.state == KeyState::free;
+  if (!free && (passed || config_.ending == Ending::at_once)) return to_end(key);
+  if (passed) return give(key);
+  key.set(IndirectKey::waiting);
+  limbo_.park(key);
+}
+
+inline void Loom::give(IndirectKey& key) noexcept {
+  key.marks = 0;
+  key.next = IndirectKey::none;
+  stash_.give(&key);
+}
+
+inline void Loom::turn() noexcept {
+  owner_.check();
+  clock_->publish(sq_);
+  if (!limbo_.turn()) return;
+  while (IndirectKey* key = limbo_.pop()) {
+    key->clear(IndirectKey::waiting);
+    key->set(IndirectKey::passed);
+    route(*key);
+  }
+}
+
+// ---- WQEs
+
+// Follows a WQE of `build` (fence bits -> Outcome) that changes the key.
+template <typename Build>
+[[gnu::always_inline]] inline Outcome Loom::append(queue::WqeCursor& c, IndirectKey& key,
+                                                   bool reads_keys, KeyState to,
+                                                   Build build) noexcept {
+  KILIM_ASSERT(c.writes(sq_) && head_ - tail_ <= mask_);
+  const uint8_t pending = c.pending_fence();
+  const KeyPast past{key.end, key.used, key.has(IndirectKey::used_here)};
+  const Outcome o = build(fences_.before(c, past, sq_.retired(), reads_keys));
+  if (!o.ok()) [[unlikely]] {
+    c.fence_next(pending);
+    fences_.restart();
+    return o;
+  }
+  key.end = c.position();
+  key.become(to);
+  key.clear(IndirectKey::ending | IndirectKey::used_here);
+  changes_[head_++ & mask_] = {pool_.number_of(key), key.end, swap_};
+  return o;
+}
+
+inline Outcome Loom::append_invalidate(queue::WqeCursor& c, IndirectKey& key) noexcept {
+  const bool unknown = key.state == KeyState::poisoned;
+  const auto tag = static_cast<uint8_t>(tag_of(key.lkey) + 1);
+  return append(c, key, false, KeyState::invalidating, [&](uint8_t fence) noexcept {
+    if (!unknown) return local_invalidate(c, key.lkey, {.flags = fence});
+    // Whatever it shows, under whatever tag: only the new one is known.
+    constexpr uint64_t fields = prm::umr::mask_free | prm::umr::mask_mkey;
+    const KeyChange change{.key = key.lkey, .fields = fields, .new_tag = tag, .free = true};
+    const Outcome o = change_key(c, change, {.flags = fence});
+    if (!o.ok()) return o;
+    key.lkey = Lkey{(key.lkey.value() & ~0xffu) | tag};
+    if (key.tags_now != UINT8_MAX) key.tags_now++;
+    return o;
+  });
+}
+
+template <typename Build>
+[[gnu::always_inline]] inline Outcome Loom::bind_with(queue::WqeCursor& c, Binding& b,
+                                                      const Bind& how, Build build) noexcept {
+  owner_.check();
+  if (failed_) [[unlikely]]
+    return {Refusal::queue_failed, 0, 0};
+  IndirectKey* key = b.key_;
+  const bool replaced = !how.owner_only && tags_used_up(*key);
+  if (replaced) [[unlikely]] {
+    key = take_key();
+    if (key == nullptr) return {Refusal::no_key, 1, 0};
+  }
+  if (key->state == KeyState::poisoned) [[unlikely]] {
+    if (const Outcome o = append_invalidate(c, *key); !o.ok()) return o;
+  }
+  const auto tag = static_cast<uint8_t>(tag_of(key->lkey) + 1);
+  const Outcome o = append(c, *key, how.reads_keys, KeyState::posted, [&](uint8_t fence) noexcept {
+    return build(c, *key, tag, UmrWr{how.wr_id, fence});
+  });
+  if (!o.ok()) [[unlikely]] {
+    if (replaced) give(*key);
+    return o;
+  }
+  key->lkey = Lkey{(key->lkey.value() & ~0xffu) | tag};
+  key->binds++;
+  if (!how.owner_only) key->tags_now++;
+  if (replaced) replace(b, *key);
+  return o;
+}
+
+inline Outcome Loom::bind(queue::WqeCursor& c, Binding& b, const Bind& how,
+                          const View& view) noexcept {
+  return bind_with(
+      c, b, how, [&](queue::WqeCursor& at, const IndirectKey& key, uint8_t tag, UmrWr wr) noexcept {
+        const ListRequest request{.key = key.lkey,
+                                  .max_entries = key.max_entries,
+                                  .new_tag = tag,
+                                  .access = how.access,
+                                  .has_start = how.has_start,
+                                  .start = how.start};
+        return umr_list(at, request, view, wr);
+      });
+}
+
+inline void Loom::append_ending(queue::WqeCursor& c) noexcept {
+  while (IndirectKey* key = next_ending()) {
+    if (!append_invalidate(c, *key).ok()) return;  // the rest with the next doorbell
+  }
+}
+
+inline void Loom::commit(queue::WqeCursor& c) noexcept {
+  owner_.check();
+  if (!failed_) append_ending(c);
+  if (c.position() == sq_.posted()) return;
+  c.signal_last();
+  c.commit();
+}
+
+inline bool Loom::flush() noexcept {
+  if (failed_ || ending_first_ == IndirectKey::none) return false;
+  queue::WqeCursor c{sq_};
+  const uint32_t from = sq_.posted();
+  commit(c);
+  return sq_.posted() != from;
+}
+
+// ---- completions
+
+inline void Loom::finish(const Change& change) noexcept {
+  IndirectKey& key = pool_.at(change.key);
+  if (key.end != change.end) return;  // changed again since
+  if (key.state == KeyState::posted) {
+    key.clear(IndirectKey::swapping);
+    key.become(KeyState::valid);
+    counters_.woven.add(1);
+  } else if (key.state == KeyState::invalidating) {
+    key.become(KeyState::free);
+    counters_.invalidated.add(1);
+    if (!key.has(IndirectKey::bound | IndirectKey::listed)) route(key);
+  }
+}
+
+inline void Loom::settle_until(uint32_t position) noexcept {
+  for (; tail_ != head_; tail_++) {
+    const Change& change = changes_[tail_ & mask_];
+    if (distance(change.end, position) > 0) return;
+    finish(change);
+  }
+}
+
+inline uint64_t Loom::completed(const queue::Completion& c) noexcept {
+  owner_.check();
+  if (c.ok()) [[likely]] {
+    const uint64_t id = sq_.retire(c.wqe_counter);
+    settle();
+    return id;
+  }
+  const uint32_t ahead = static_cast<uint16_t>(c.wqe_counter - sq_.retired());
+  const uint32_t start = sq_.retired() + ahead;
+  const uint64_t id = sq_.retire(c.wqe_counter);
+  if (!failed_) fail(start);
+  return id;
+}
+
+}  // namespace kilim::umr

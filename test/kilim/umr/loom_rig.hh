@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A loom over an array, with a device of a few lines: it completes what was posted, in order, when
+// the test says so. Test code, one thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "kilim/umr/loom_burst.hh"
+
+namespace kilim::test {
+
+// Counts what it has given out.
+class CountingKeys final : public mr::KeySource {
+ public:
+  Status create_keys(const mr::KeyRequest& r, std::span<mr::IndirectMkey> out) override {
+    for (mr::IndirectMkey& k : out) k = {Lkey{++made << 8}, r.max_entries};
+    return Done{};
+  }
+  void destroy_keys(std::span<const mr::IndirectMkey> keys) override {
+    destroyed += static_cast<uint32_t>(keys.size());
+  }
+  uint32_t made = 0;
+  uint32_t destroyed = 0;
+};
+
+struct LoomRig {
+  static constexpr uint32_t blocks = 512;
+  alignas(64) std::array<std::byte, std::size_t{blocks} * 64> memory{};
+  std::array<uint64_t, blocks> wr_ids{};
+  be32 record{0};
+  alignas(8) std::array<std::byte, 8> doorbell{};
+  queue::Sq sq;
+  CountingKeys source;
+  std::unique_ptr<umr::KeyPool> pool;
+  std::unique_ptr<umr::Epochs> epochs;
+  std::unique_ptr<umr::Loom> loom;
+  uint32_t done = 0;  // position until which the device has completed
+
+  explicit LoomRig(uint32_t keys, umr::LoomConfig config = {}, uint32_t use_blocks = blocks,
+                   rte_rcu_qsbr* readers = nullptr, uint32_t queues = 4)
+      : sq({.buf = memory.data(),
+            .wqebb_count = use_blocks,
+            .record = &record,
+            .doorbell = doorbell.data(),
+            .qpn = Qpn{7}},
+           wr_ids),
+        pool(*std::move(umr::KeyPool::create(source, keys, 8))),
+        epochs(*std::move(umr::Epochs::create(readers, queues))),
+        loom(*std::move(umr::Loom::create(sq, *pool, *epochs, config))) {}
+
+  [[nodiscard]] const prm::CtrlSeg& wqe(uint32_t position) const {
+    const uint32_t slot = position & (sq.geometry().wqebb_count - 1);
+    return *reinterpret_cast<const prm::CtrlSeg*>(&memory[std::size_t{slot} * 64]);
+  }
+  [[nodiscard]] uint32_t blocks_of(uint32_t position) const {
+    return wqebbs_for(Octowords{prm::ctrl::ds::get(wqe(position))}).value();
+  }
+  [[nodiscard]] uint8_t fence_of(uint32_t position) const {
+    return wqe(position).fm_ce_se & prm::ctrl::fence_mask;
+  }
+  // Where the posted WQEs begin.
+  [[nodiscard]] std::vector<uint32_t> posted() const {
+    std::vector<uint32_t> at;
+    for (uint32_t p = done; p != sq.posted(); p += blocks_of(p)) at.push_back(p);
+    return at;
+  }
+  // Completes everything: good CQEs for WQEs that ask for one. From the `failing`-th WQE on errors,
+  // for all WQEs. Returns the wr ids of all CQEs.
+  std::vector<uint64_t> complete(uint32_t failing = ~0u) {
+    std::vector<uint64_t> ids;
+    uint32_t n = 0;
+    for (; done != sq.posted(); n++) {
+      queue::Completion c;
+      c.wqe_counter = static_cast<uint16_t>(done);
+      const bool signalled = (wqe(done).fm_ce_se & prm::ctrl::cq_update) != 0;
+      c.opcode = n < failing ? prm::CqeOpcode::req : prm::CqeOpcode::req_err;
+      c.syndrome = n < failing    ? prm::Syndrome::none
+                   : n == failing ? prm::Syndrome::mw_bind
+                                  : prm::Syndrome::wr_flush;
+      done += blocks_of(done);
+      if (signalled || n >= failing) ids.push_back(loom->completed(c));
+    }
+    return ids;
+  }
+  void recover() {
+    loom->restart();
+    sq.reset();
+    done = 0;
+  }
+};
+
+}  // namespace kilim::test

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The life of keys on one queue: bindings, fences of a burst, swaps, tags, and what an error
+// leaves.
+#include <cstdlib>
+#include <set>
+
+#include "kilim/queue/rc_wqe.hh"
+#include "loom_rig.hh"
+#include "ut.hh"
+
+namespace {
+
+using namespace kilim;
+using namespace kilim::umr;
+using test::LoomRig;
+
+constexpr std::array<Piece, 4> pieces{
+    Piece{0x1000, 10, Lkey{0x100}}, Piece{0x2000, 20, Lkey{0x200}}, Piece{0x3000, 30, Lkey{0x300}},
+    Piece{0x4000, 40, Lkey{0x400}}};
+
+View view(uint32_t n = 2) {
+  return View::of(std::span{pieces}.first(n));
+}
+
+// One key bound and complete.
+Binding bound(LoomRig& r) {
+  Binding b = r.loom->take();
+  queue::WqeCursor c{r.sq};
+  CU_ASSERT_TRUE_FATAL(b && r.loom->bind(c, b, {}, view()).ok());
+  r.loom->commit(c);
+  r.complete();
+  CU_ASSERT_TRUE_FATAL(b.valid());
+  return b;
+}
+
+void life() {
+  LoomRig r{4};
+  {
+    Binding b = r.loom->take();
+    CU_ASSERT_EQUAL(b.state(), KeyState::free);
+    const Lkey before = b.key().lkey;
+    queue::WqeCursor c{r.sq};
+    CU_ASSERT_TRUE(r.loom->bind(c, b, {.wr_id = 9}, view()).ok());
+    CU_ASSERT_EQUAL(b.state(), KeyState::posted);
+    CU_ASSERT_EQUAL(b.lkey_behind(c).value(), before.value() + 1);
+    r.loom->commit(c);
+    CU_ASSERT_FALSE(b.valid());
+    const std::vector<uint64_t> ids = r.complete();
+    CU_ASSERT_TRUE(ids.size() == 1 && ids[0] == 9);
+    CU_ASSERT_TRUE(b.valid());
+    CU_ASSERT_EQUAL(b.lkey().value(), before.value() + 1);
+    Binding moved = std::move(b);
+    CU_ASSERT_TRUE(moved.valid() && !b);
+    CU_ASSERT_EQUAL(r.loom->ending(), 0);
+  }
+  CU_ASSERT_EQUAL(r.loom->ending(), 1);
+  CU_ASSERT_EQUAL(r.sq.posted(), 3);  // nothing behind the owner's back
+  CU_ASSERT_TRUE(r.loom->flush());
+  CU_ASSERT_EQUAL(r.sq.posted(), 5);
+  r.complete();
+  CU_ASSERT_EQUAL(r.loom->parked(), 1);
+  r.loom->turn();
+  CU_ASSERT_EQUAL(r.loom->parked(), 0);
+  CU_ASSERT_EQUAL(r.loom->counters().invalidated.read(), 1);
+  r.loom.reset();
+  CU_ASSERT_EQUAL(r.pool->available(), 4);
+}
+
+void dropped_and_rebound() {
+  LoomRig r{2};
+  Binding b = bound(r);
+  r.loom->drop(b);
+  CU_ASSERT_EQUAL(r.loom->ending(), 1);
+  queue::WqeCursor c{r.sq};
+  CU_ASSERT_TRUE(r.loom->bind(c, b, {}, view()).ok());
+  r.loom->commit(c);
+  CU_ASSERT_EQUAL(r.posted().size(), 1);  // the new tag is as good as an invalidation
+  r.complete();
+  CU_ASSERT_TRUE(b.valid());
+  r.loom->drop(b);
+  CU_ASSERT_TRUE(r.loom->flush());
+  r.complete();
+  CU_ASSERT_EQUAL(b.state(), KeyState::free);
+  CU_ASSERT_EQUAL(r.loom->parked(), 0);
+}
+
+void short_counts() {
+  LoomRig r{8, {}, 16};
+  std::vector<Binding> held;
+  queue::WqeCursor c{r.sq};
+  Outcome o;
+  while (o.ok()) {
+    held.push_back(r.loom->take());
+    o = r.loom->bind(c, held.back(), {}, view());
+  }
+  CU_ASSERT_EQUAL(held.size(), 6);  // five of three blocks fit into 16
+  CU_ASSERT_TRUE(o.why == Refusal::no_room && o.asked == 3 && o.limit == 1);
+  r.loom->commit(c);
+  r.complete();
+  for (std::size_t i = 0; i < 5; i++) CU_ASSERT_TRUE(held[i].valid());
+  CU_ASSERT_EQUAL(held[5].state(), KeyState::free);
+  held.push_back(r.loom->take());
+  held.push_back(r.loom->take());
+  CU_ASSERT_FALSE(r.loom->take());
+  held.clear();  // five invalidations of two blocks, and three keys that were never bound
+  CU_ASSERT_EQUAL(r.loom->ending(), 5);
+  while (r.loom->flush()) r.complete();
+  r.loom->turn();
+  r.loom.reset();
+  CU_ASSERT_EQUAL(r.pool->available(), 8);
+}
+
+// The fences of all posted WQEs.
+std::vector<uint8_t> fences(const LoomRig& r) {
+  std::vector<uint8_t> f;
+  for (const uint32_t at : r.posted()) f.push_back(r.fence_of(at));
+  return f;
+}
+
+using prm::ctrl::small_fence;
+using prm::ctrl::strong_fence;
+
+void one_fence_a_burst() {
+  LoomRig r{8};
+  std::vector<Binding> held;
+  queue::WqeCursor c{r.sq};
+  for (int i = 0; i < 4; i++) {
+    held.push_back(r.loom->take());
+    (void)r.loom->bind(c, held.back(), {}, view());
+  }
+  (void)queue::send(c, Piece{0, 10, held[0].lkey_behind(c)}, {});
+  (void)queue::send(c, Piece{0, 10, held[1].lkey_behind(c)}, {});
+  r.loom->commit(c);
+  CU_ASSERT_TRUE((fences(r) == std::vector<uint8_t>{0, 0, 0, 0, small_fence, 0}));
+  r.complete();
+}
+
+void dependent_umrs_wait() {
+  LoomRig r{8};
+  Binding a = r.loom->take();
+  Binding b = r.loom->take();
+  queue::WqeCursor c{r.sq};
+  (void)r.loom->bind(c, a, {}, view());
+  (void)r.loom->bind(c, b, {.reads_keys = true}, view());  // a list over the key before
+  (void)r.loom->bind(c, a, {}, view());                    // behind the fence of the one before
+  (void)r.loom->bind(c, a, {}, view());                    // the same key again
+  r.loom->commit(c);
+  CU_ASSERT_TRUE((fences(r) == std::vector<uint8_t>{0, small_fence, 0, small_fence}));
+  r.complete();
+  CU_ASSERT_TRUE(a.valid() && b.valid());
+}
+
+void keys_in_flight() {
+  struct Row {
+    prm::UmrFence cap;
+    uint8_t before;
+  };
+  for (const Row row : {Row{prm::UmrFence::none, 0}, Row{prm::UmrFence::small, small_fence},
+                        Row{prm::UmrFence::strong, strong_fence}}) {
+    LoomRig r{8, {.fences = FencePlanner{row.cap}}};
+    Binding a = bound(r);
+    Binding b = bound(r);
+    Binding quiet = bound(r);
+    {
+      queue::WqeCursor c{r.sq};
+      (void)queue::send(c, Piece{0, 10, a.lkey_behind(c)}, {});
+      (void)queue::send(c, Piece{0, 10, b.lkey_behind(c)}, {});
+      (void)r.loom->bind(c, quiet, {}, view());
+      (void)r.loom->bind(c, a, {}, view());
+      (void)r.loom->bind(c, b, {}, view());  // a's fence holds for it
+      r.loom->commit(c);
+    }
+    // The small fence of the first SEND is for the UMRs before it.
+    const uint8_t first = small_fence;
+    CU_ASSERT_TRUE((fences(r) == std::vector<uint8_t>{first, 0, 0, row.before, 0}));
+    r.complete();
+    queue::WqeCursor c{r.sq};
+    (void)r.loom->bind(c, a, {}, view());  // its use has completed
+    r.loom->commit(c);
+    CU_ASSERT_EQUAL(fences(r)[0], 0);
+    r.complete();
+  }
+}
+
+void swaps() {
+  LoomRig r{8};
+  Binding a = bound(r);
+  Binding b = bound(r);
+  const Lkey old_a = a.lkey();
+  const Lkey old_b = b.lkey();
+  const uint64_t doorbells = r.sq.posted();
+  const SwapItem items[] = {{&a, view(3), {}}, {&b, view(1), {}}};
+  CU_ASSERT_TRUE(r.loom->swap(items, 77).ok());
+  CU_ASSERT_EQUAL(r.sq.posted() - doorbells, 6);
+  CU_ASSERT_TRUE(a.state() == KeyState::posted && b.state() == KeyState::posted);
+  // Only the last asks for a completion.
+  const std::vector<uint32_t> at = r.posted();
+  CU_ASSERT_EQUAL_FATAL(at.size(), 2);
+  CU_ASSERT_FALSE((r.wqe(at[0]).fm_ce_se & prm::ctrl::cq_update) != 0);
+  const std::vector<uint64_t> ids = r.complete();
+  CU_ASSERT_TRUE(ids.size() == 1 && ids[0] == 77);
+  CU_ASSERT_TRUE(a.valid() && b.valid());
+  CU_ASSERT_NOT_EQUAL(a.lkey().value(), old_a.value());
+  CU_ASSERT_EQUAL(a.lkey().value() >> 8, old_a.value() >> 8);
+  CU_ASSERT_NOT_EQUAL(b.lkey().value(), old_b.value());
+}
+
+void refused_swap() {
+  for (uint32_t bad = 0; bad < 3; bad++) {
+    LoomRig r{8};
+    Binding before = r.loom->take();
+    {
+      queue::WqeCursor c{r.sq};
+      (void)r.loom->bind(c, before, {}, view());
+      c.commit();  // without a completion of its own
+    }
+    std::array<Binding, 3> b{bound(r), bound(r), bound(r)};
+    Binding waiting = r.loom->take();
+    {
+      queue::WqeCursor c{r.sq};
+      (void)r.loom->bind(c, waiting, {}, view());
+      c.commit();
+    }
+    const SwapItem items[] = {{&b[0], view(), {}}, {&b[1], view(), {}}, {&b[2], view(), {}}};
+    CU_ASSERT_TRUE(r.loom->swap(items, 5).ok());
+    r.complete(bad + 1);  // `waiting` first
+    CU_ASSERT_TRUE(r.loom->failed());
+    CU_ASSERT_TRUE(before.valid() && waiting.valid());
+    for (const Binding& x : b) CU_ASSERT_EQUAL(x.state(), KeyState::poisoned);
+    CU_ASSERT_EQUAL(r.loom->counters().poisoned.read(), 3);
+    queue::WqeCursor c{r.sq};
+    CU_ASSERT_TRUE(r.loom->bind(c, before, {}, view()).why == Refusal::queue_failed);
+    CU_ASSERT_TRUE(r.loom->swap(items, 6).why == Refusal::queue_failed);
+    CU_ASSERT_FALSE(r.loom->flush());
+    r.recover();
+    CU_ASSERT_EQUAL(r.loom->ending(), 3);
+    CU_ASSERT_TRUE(r.loom->flush());
+    r.complete();
+    for (const Binding& x : b) CU_ASSERT_EQUAL(x.state(), KeyState::free);
+    CU_ASSERT_TRUE(r.loom->swap(items, 7).ok());
+    r.complete();
+    for (const Binding& x : b) CU_ASSERT_TRUE(x.valid());
+  }
+}
+
+void poisoned_and_ended() {
+  LoomRig r{4};
+  {
+    Binding a = bound(r);
+    Binding b = bound(r);
+    queue::WqeCursor c{r.sq};
+    (void)r.loom->bind(c, a, {}, view());
+    (void)r.loom->bind(c, b, {}, view());
+    r.loom->commit(c);
+    r.complete(0);
+    r.recover();
+    // Bound again at once: the rebuild goes before it.
+    queue::WqeCursor d{r.sq};
+    CU_ASSERT_TRUE(r.loom->bind(d, a, {}, view()).ok());
+    r.loom->commit(d);
+    CU_ASSERT_EQUAL(r.posted().size(), 3);
+    r.complete();
+    CU_ASSERT_TRUE(a.valid());
+    CU_ASSERT_EQUAL(b.state(), KeyState::free);
+  }
+  while (r.loom->flush()) r.complete();
+  r.loom->turn();
+  r.loom.reset();
+  CU_ASSERT_EQUAL(r.pool->available(), 4);
+}
+
+// Handles of 256 swaps in one epoch: all different, as the key is changed for another in time.
+void tags_do_not_repeat() {
+  rte_rcu_qsbr* readers = nullptr;
+  const std::size_t bytes = rte_rcu_qsbr_get_memsize(1);
+  const std::size_t lines = (bytes + 63) / 64 * 64;
+  readers = static_cast<rte_rcu_qsbr*>(std::aligned_alloc(64, lines));
+  CU_ASSERT_EQUAL_FATAL(rte_rcu_qsbr_init(readers, 1), 0);
+  rte_rcu_qsbr_thread_register(readers, 0);
+  rte_rcu_qsbr_thread_online(readers, 0);
+  {
+    LoomRig r{2, {}, LoomRig::blocks, readers};
+    Binding a = bound(r);
+    std::set<uint32_t> handles{a.lkey().value()};
+    const SwapItem items[] = {{&a, view(), {}}};
+    for (int i = 0; i < 300; i++) {
+      CU_ASSERT_TRUE_FATAL(r.loom->swap(items, 0).ok());
+      r.complete();
+      r.loom->turn();
+      CU_ASSERT_TRUE(handles.insert(a.lkey().value()).second);
+    }
+    CU_ASSERT_EQUAL(r.loom->counters().parked.read(), 1);
+    Outcome o;
+    int more = 0;
+    for (; more < 300 && o.ok(); more++) {
+      o = r.loom->swap(items, 0);
+      r.complete();
+      r.loom->turn();
+    }
+    // The reader never passed: both keys are used up.
+    CU_ASSERT_TRUE(o.why == Refusal::no_key && more < 300);
+    CU_ASSERT_TRUE(a.valid());
+    for (int i = 0; i < 4; i++) {
+      rte_rcu_qsbr_quiescent(readers, 0);
+      r.loom->turn();
+    }
+    CU_ASSERT_TRUE(r.loom->swap(items, 0).ok());
+    r.complete();
+    for (int i = 0; i < 2000; i++) {
+      CU_ASSERT_TRUE_FATAL(r.loom->swap(items, 0).ok());
+      r.complete();
+      rte_rcu_qsbr_quiescent(readers, 0);
+      r.loom->turn();
+    }
+  }
+  std::free(readers);
+}
+
+const kilim::test::Case cases[] = {
+    {"a key goes from free to valid, and its binding's end queues the invalidation", life},
+    {"a dropped key that is bound again needs no invalidation", dropped_and_rebound},
+    {"a full queue takes fewer, a dry pool gives none", short_counts},
+    {"a burst of UMRs has one fence, behind it", one_fence_a_burst},
+    {"a UMR that depends on another waits for it", dependent_umrs_wait},
+    {"a key in flight waits as the device asks, once a burst", keys_in_flight},
+    {"a swap has one completion and shows its handles behind it", swaps},
+    {"a swap that fails anywhere leaves all its keys poisoned, and they are rebuilt", refused_swap},
+    {"a poisoned key is rebuilt before it is bound or given back", poisoned_and_ended},
+    {"no tag repeats within an epoch", tags_do_not_repeat},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("umr/loom", cases)
