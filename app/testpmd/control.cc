@@ -55,21 +55,33 @@ bool Control::enough() noexcept {
   return sum >= options_.num_packets;
 }
 
-// A queue that an error ended forwards nothing more: nobody should wait for it unknowing.
-void Control::say_queues_down() noexcept {
+// Queues that an error ended are brought back to work; nobody should be unknowing of it.
+void Control::revive_queues() noexcept {
+  uint64_t back = 0;
   uint64_t down = 0;
-  for (const port::Port* p : forwarder_.ports()) down += p->stats().queues_down;
+  for (port::Port* p : forwarder_.ports()) {
+    p->revive(forwarder_.alone() ? nullptr : &forwarder_.quiescence());
+    const port::PortStats s = p->stats();
+    back += s.recoveries;
+    down += s.queues_down;
+  }
+  if (back > recoveries_) {
+    recoveries_ = back;
+    std::fprintf(stderr,
+                 "kilim-testpmd: queues ended by an error and brought back: %" PRIu64
+                 " so far, with the loss of what they held; a frame longer than a packet buffer "
+                 "does that: see RX-errors, TX-errors and --mbuf-size\n",
+                 back);
+  }
   if (down <= queues_down_) return;
   queues_down_ = down;
   std::fprintf(stderr,
-               "kilim-testpmd: %" PRIu64
-               " queue(s) ended by an error and forward nothing more; a frame longer than a packet "
-               "buffer does that: see RX-errors, TX-errors and --mbuf-size\n",
+               "kilim-testpmd: %" PRIu64 " queue(s) ended by an error forward nothing for now\n",
                down);
 }
 
 Control::State Control::while_running(uint64_t now) noexcept {
-  say_queues_down();
+  revive_queues();
   if (next_print_ != 0 && now >= next_print_) {
     next_print_ = now + options_.stats_period * second;
     print_text(live_, collect(forwarder_, seconds(now - started_)), "statistics");

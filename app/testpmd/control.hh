@@ -29,7 +29,7 @@ class Control {
   State while_running(uint64_t now) noexcept;
   State while_draining(uint64_t now) noexcept;
   [[nodiscard]] bool enough() noexcept;
-  void say_queues_down() noexcept;
+  void revive_queues() noexcept;
   static uint32_t poll(void* self, uint32_t) noexcept;
 
   Forwarder& forwarder_;
@@ -42,6 +42,7 @@ class Control {
   uint64_t next_tick_ = 0;
   uint64_t next_print_ = 0;
   uint64_t queues_down_ = 0;  // said
+  uint64_t recoveries_ = 0;   // said
 };
 
 }  // namespace kilim::testpmd

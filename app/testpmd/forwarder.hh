@@ -37,6 +37,7 @@ class Forwarder {
   [[nodiscard]] std::span<port::Port* const> ports() const noexcept { return ports_; }
   [[nodiscard]] std::span<Lane> lanes() noexcept { return lanes_; }
   [[nodiscard]] const Engine& engine() const noexcept { return *engine_; }
+  [[nodiscard]] worker::Quiescence& quiescence() noexcept { return *quiescence_; }
   // One lcore forwards and controls.
   [[nodiscard]] bool alone() const noexcept { return alone_; }
 

@@ -35,6 +35,7 @@ void print_counts(std::FILE* to, const port::PortStats& c, uint64_t tx_dropped) 
   std::fprintf(to, "  drops:        ");
   for (const Row& r : drops) std::fprintf(to, " %s %" PRIu64 ",", r.label, c.*r.value);
   std::fprintf(to, " TX-dropped %" PRIu64 "\n", tx_dropped);
+  if (c.recoveries != 0) std::fprintf(to, "  recoveries     %" PRIu64 "\n", c.recoveries);
   if (c.queues_down != 0) std::fprintf(to, "  queues-down    %" PRIu64 "\n", c.queues_down);
 }
 
@@ -71,7 +72,8 @@ std::string counts_json(const port::PortStats& c, uint64_t tx_dropped) {
   for (const Row& r : traffic) s += number(r.json, c.*r.value) + ",";
   s += "\"drops\":{";
   for (const Row& r : drops) s += number(r.json, c.*r.value) + ",";
-  return s + number("tx_dropped", tx_dropped) + "}," + number("queues_down", c.queues_down);
+  return s + number("tx_dropped", tx_dropped) + "}," + number("recoveries", c.recoveries) + "," +
+         number("queues_down", c.queues_down);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "kilim/base/counter.hh"
+#include "kilim/base/flag.hh"
 #include "kilim/base/ident.hh"
 #include "kilim/burst/config.hh"
 #include "kilim/pool/pool.hh"
@@ -22,7 +23,7 @@ struct RxCounters {
   Counter packets, bytes;
   Counter errors;     // completions with an error; their buffers were freed
   Counter no_buffer;  // refills that found the pool dry
-  Counter down;       // 1: the queue failed
+  Counter failures;   // times that an error ended the queue
 };
 
 // One receive queue as a burst sees it. Whoever assembles it keeps queue memory and pool alive.
@@ -34,7 +35,7 @@ struct RxQueue {
   Lkey key;                 // of the arena, for this device
   uint16_t head_lines = 0;  // lines left free before the data
   uint16_t refill_at = 32;  // free places that make a refill worth its doorbell
-  bool failed = false;      // the device flushed the queue; only set-up can revive it
+  Flag failed{};            // the device flushed the queue; the control lcore revives it
   RxCounters counters{};
 };
 
@@ -78,8 +79,8 @@ inline void write_side(pool::SideRecord& r, const prm::Cqe& e) noexcept {
   const auto index = static_cast<uint32_t>(q.rq.wr_id(c.wqe_counter));
   q.stash->free_indices({&index, 1});
   if (c.syndrome != prm::Syndrome::wr_flush) return q.counters.errors.add(1);
-  if (!q.failed) q.counters.down.add(1);
-  q.failed = true;
+  if (!q.failed) q.counters.failures.add(1);
+  q.failed.set(true);
 }
 
 }  // namespace detail
@@ -87,6 +88,8 @@ inline void write_side(pool::SideRecord& r, const prm::Cqe& e) noexcept {
 // Up to out.size() packets, oldest first; the caller holds them from now on.
 template <RxConfig C>
 uint32_t rx_burst(RxQueue& q, std::span<pool::Handle> out) noexcept {
+  if (q.failed) [[unlikely]]
+    return 0;
   uint32_t n = 0;
   uint32_t seen = 0;
   uint64_t bytes = 0;

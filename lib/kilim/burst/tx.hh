@@ -10,6 +10,7 @@
 
 #include "kilim/base/assert.hh"
 #include "kilim/base/counter.hh"
+#include "kilim/base/flag.hh"
 #include "kilim/base/ident.hh"
 #include "kilim/burst/config.hh"
 #include "kilim/burst/sent_ring.hh"
@@ -25,7 +26,7 @@ struct TxCounters {
   Counter packets, bytes;
   Counter completed;  // packets whose completion was seen
   Counter errors;     // completions with an error
-  Counter down;       // 1: the queue failed
+  Counter failures;   // times that the queue was ended by one
 };
 
 // Keys of woven packets by slot, and the slots that are free. Filled by the weaver of the same
@@ -46,7 +47,7 @@ struct TxQueue {
   pool::Arena arena;
   Lkey key;                                   // of the arena, for this device
   uint8_t offload = queue::EthOffload::none;  // checksums that the device fills in
-  bool failed = false;                        // only set-up can revive the queue
+  Flag failed{};                              // the control lcore revives the queue
   KeySlots* slots = nullptr;                  // of woven packets
   TxCounters counters{};
 };
@@ -55,17 +56,19 @@ inline constexpr uint32_t max_pieces = 8;  // of one packet, a key's slot not co
 
 namespace detail {
 
-// The queue has an error completion: it is dead. What it held is freed in set-up, when the device
-// is known to be done with it.
+// The queue has an error completion: nothing goes on until it is revived. What it held is freed
+// then, when the device is known to be done with it.
 [[gnu::noinline, gnu::cold]] inline void tx_error(TxQueue& q) noexcept {
   queue::Completion c[4];
   uint32_t n;
   while ((n = q.cq.poll(c)) != 0) {
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
       if (!c[i].ok() && c[i].syndrome != prm::Syndrome::wr_flush) q.counters.errors.add(1);
+      q.sq.retire(c[i].wqe_counter);
+    }
   }
-  if (!q.failed) q.counters.down.add(1);
-  q.failed = true;
+  q.counters.failures.add(1);
+  q.failed.set(true);
 }
 
 // Frees the handles of completed bursts; slots of keys go back to the weaver.
@@ -130,10 +133,14 @@ bool append(TxQueue& q, queue::WqeCursor& c, std::span<const pool::Handle> packe
 // Sees completions and frees what they cover; how many handles.
 template <TxConfig C>
 uint32_t tx_reclaim(TxQueue& q) noexcept {
+  if (q.failed) [[unlikely]]
+    return 0;
   const queue::Cq::Drained d = q.cq.drain(64);
-  if (d.error) [[unlikely]]
-    detail::tx_error(q);
-  if (d.cqes == 0) return 0;
+  if (d.cqes == 0) {
+    if (d.error) [[unlikely]]
+      detail::tx_error(q);
+    return 0;  // errors behind good completions are next turn's
+  }
   q.sq.retire(d.wqe_counter);
   const SentRing::Done done = q.sent.pop_bursts(d.cqes);
   q.counters.completed.add(done.packets);

@@ -72,6 +72,7 @@ class Stash {
   ~Stash() { flush(); }
 
   [[nodiscard]] const Arena& arena() const noexcept { return arena_; }
+  [[nodiscard]] Pool& pool() const noexcept { return *pool_; }
   [[nodiscard]] uint32_t held() const noexcept { return top_; }
 
   // Hands out buffers; the caller holds them from now on. Fewer than asked: the pool is dry.

@@ -18,6 +18,7 @@ PortStats& PortStats::operator+=(const PortStats& o) noexcept {
   tx_errors += o.tx_errors;
   keys_woven += o.keys_woven;
   weave_errors += o.weave_errors;
+  recoveries += o.recoveries;
   queues_down += o.queues_down;
   return *this;
 }
@@ -165,7 +166,14 @@ void Port::drop_queues() noexcept {
     rx.cq.destroy();
   }
   for (TxSlot& tx : tx_) {
-    empty_tx(tx);
+    if (tx.queue != nullptr) {
+      pool::Stash& headers = header_stash(tx.setup);
+      empty_tx(tx, *tx.setup.stash, headers);
+      if (tx.weaver != nullptr) tx.weaver->abandon_all(*tx.setup.stash, headers);
+      tx.setup.stash->release_owner();
+      headers.release_owner();
+    }
+    tx.revival = {};
     tx.queue.reset();
     tx.weaver.reset();
     tx.cq.destroy();
@@ -189,7 +197,6 @@ PortStats Port::live() const noexcept {
     sum.rx_bytes += c.bytes.read();
     sum.rx_errors += c.errors.read();
     sum.rx_no_buffer += c.no_buffer.read();
-    sum.queues_down += c.down.read();
   }
   for (const TxSlot& s : tx_) {
     if (s.queue == nullptr) continue;
@@ -198,18 +205,18 @@ PortStats Port::live() const noexcept {
     sum.tx_bytes += c.bytes.read();
     sum.tx_completed += c.completed.read();
     sum.tx_errors += c.errors.read();
-    sum.queues_down += c.down.read();
     if (s.weaver == nullptr) continue;
     sum.keys_woven += s.weaver->stats().woven;
     sum.weave_errors += s.weaver->stats().errors;
-    sum.queues_down += s.weaver->stats().errors != 0 ? 1 : 0;
   }
+  for (std::size_t i = 0; i < tx_.size(); i++) sum.queues_down += down(i) ? 1 : 0;
   return sum;
 }
 
 PortStats Port::stats() const noexcept {
   PortStats sum = before_;
   sum += live();
+  sum.recoveries = recoveries_.read();
   return sum;
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One Ethernet port: a device's port with its queues, the packet arena under the device's key, and
 // the bursts chosen for it. The control lcore configures, starts and stops it; between start() and
-// stop() each queue belongs to one worker, which calls rx() and tx() for it. Owns the device and
-// everything made on it; stashes and arena belong to the caller and outlive a started port.
+// stop() each queue belongs to one worker, which calls rx() and tx() for it; revive() takes a
+// failed one away for a moment. Owns the device and everything made on it; stashes and arena belong
+// to the caller and outlive a started port.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +20,7 @@
 #include "kilim/pool/pool.hh"
 #include "kilim/port/queues.hh"
 #include "kilim/worker/poller.hh"
+#include "kilim/worker/quiescence.hh"
 
 namespace kilim::port {
 
@@ -38,7 +40,8 @@ struct PortStats {
   uint64_t rx_no_buffer = 0;  // refills that found the pool dry: frames waited or were lost
   uint64_t tx_errors = 0;     // completions with an error
   uint64_t keys_woven = 0, weave_errors = 0;
-  uint64_t queues_down = 0;  // queues that an error ended; stop() and start() revive them
+  uint64_t recoveries = 0;   // times that revive() brought a queue back
+  uint64_t queues_down = 0;  // queue numbers that do no work now because of an error
 
   PortStats& operator+=(const PortStats& o) noexcept;
 };
@@ -94,6 +97,12 @@ class Port {
   // Null where the queue was set up without keys.
   Weaver* weaver(uint32_t queue) noexcept { return tx_[queue].weaver.get(); }
 
+  // Control lcore, every now and then while the port is started: queues that an error ended are
+  // taken from their workers, drained, reset and given back, a step a call; their packets are lost.
+  // `workers` says when the workers keep away; null: the caller serves the queues itself. A queue
+  // that the device does not take back stays down until stop().
+  void revive(worker::Quiescence* workers) noexcept;
+
   // Any thread while nobody starts or stops the port. Counts since it was created.
   [[nodiscard]] PortStats stats() const noexcept;
 
@@ -102,6 +111,11 @@ class Port {
   Status make_queues();
   Status make_pair(uint32_t index);
   void drop_queues() noexcept;
+  [[nodiscard]] bool down(std::size_t index) const noexcept;
+  void hold(std::size_t index, bool on) noexcept;
+  Status revive_one(std::size_t index) noexcept;
+  Status revive_pair(std::size_t index, pool::Stash& stash, pool::Stash& headers) noexcept;
+  void restart_rx(RxSlot& rx, pool::Stash& stash) noexcept;
   [[nodiscard]] PortStats live() const noexcept;
 
   PortParts parts_;
@@ -112,6 +126,7 @@ class Port {
   std::vector<RxSlot> rx_;
   std::vector<TxSlot> tx_;
   std::optional<device::FlowHandle> flow_;
+  Counter recoveries_;
   PortStats before_;  // of queues that are gone
   bool started_ = false;
 };

@@ -61,20 +61,22 @@ std::vector<uint32_t> posted_buffers(RxSlot& slot) {
   return indices;
 }
 
-void empty_tx(TxSlot& slot) noexcept {
+pool::Stash& header_stash(const TxSetup& setup) noexcept {
+  return setup.headers == nullptr ? *setup.stash : *setup.headers;
+}
+
+void empty_tx(TxSlot& slot, pool::Stash& stash, pool::Stash& headers) noexcept {
   if (slot.queue == nullptr) return;
-  pool::Stash& stash = *slot.setup.stash;
-  pool::Stash& headers = slot.setup.headers == nullptr ? stash : *slot.setup.headers;
   stash.release_owner();
   headers.release_owner();
+  if (slot.weaver != nullptr) slot.weaver->release_owner();
   const burst::SentRing::Done left = slot.queue->sent.pop_all();
   for (const std::span<const pool::Handle> part : {left.first, left.second}) {
     if (slot.weaver != nullptr)
-      slot.weaver->abandon(part, stash);
+      slot.weaver->abandon(part, stash, headers);
     else
       stash.free(part);
   }
-  if (slot.weaver != nullptr) slot.weaver->abandon_all(stash);
   stash.release_owner();
   headers.release_owner();
 }

@@ -53,8 +53,17 @@ struct RxSlot {
   burst::RxBurst burst = nullptr;
 };
 
+// What the control lcore does about queues of one number that failed (receive, transmit, weaver).
+struct Revival {
+  enum class Stage : uint8_t { up, leaving, dead };
+  Stage stage = Stage::up;
+  bool pair = false;   // the raw packet queue pair failed
+  uint64_t token = 0;  // of the workers' quiescence
+};
+
 struct TxSlot {
   TxSetup setup;
+  Revival revival;
   device::OwnedCq cq;
   device::OwnedQp qp;  // the first one also carries the receive queue
   std::vector<uint64_t> wr_ids;
@@ -72,7 +81,9 @@ void attach_tx(TxSlot& slot, const pool::Arena& arena, Lkey key);
 
 // Buffers in the receive ring; the ring is empty afterwards. The queue pair is in the error state.
 std::vector<uint32_t> posted_buffers(RxSlot& slot);
-// What was sent and not seen to complete goes to the stash; the queue pair is gone.
-void empty_tx(TxSlot& slot) noexcept;
+// What was sent and not seen to complete goes to the stashes; the queue pair is gone or reset.
+void empty_tx(TxSlot& slot, pool::Stash& stash, pool::Stash& headers) noexcept;
+// The stash for header buffers where there are any, else `stash`.
+pool::Stash& header_stash(const TxSetup& setup) noexcept;
 
 }  // namespace kilim::port

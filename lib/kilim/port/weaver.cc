@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "kilim/umr/umr_wqe.hh"
+#include "kilim/device/recovery.hh"
 #include "kilim/umr/view.hh"
 
 namespace kilim::port {
@@ -58,14 +58,8 @@ Weaver::Weaver(const pool::Arena& arena, const WeaverConfig& config)
     : arena_(arena), config_(config) {}
 
 Weaver::~Weaver() {
-  if (key_stash_ == nullptr) return;
   owned_qp_.destroy();  // nothing is woven any more
-  for (umr::IndirectKey* key : keys_) {
-    // The pool destroys the keys: what they show no longer matters.
-    if (key->state != umr::KeyState::free && key->state != umr::KeyState::valid)
-      key->state = umr::KeyState::free;
-    key_stash_->give(key);
-  }
+  if (loom_ != nullptr) release_owner();
 }
 
 Result<std::unique_ptr<Weaver>> Weaver::create(device::Device& device, const pool::Arena& arena,
@@ -93,29 +87,43 @@ Status Weaver::set_up(device::Device& device) {
   auto qp = device::make_rc_loopback(device, request);
   if (!qp) return qp.error();
   owned_qp_ = *std::move(qp);
-  auto pool = umr::KeyPool::create(device.keys(), config_.keys, entries_a_key);
-  if (!pool) return pool.error();
-  key_pool_ = *std::move(pool);
-  key_stash_ = std::make_unique<umr::KeyStash>(*key_pool_);
-  for (uint32_t slot = 0; slot < config_.keys; slot++) {
-    umr::IndirectKey* key = key_stash_->take();
-    if (key == nullptr) return Error{ENOMEM, "the key pool gave fewer keys than it has"};
-    keys_.push_back(key);
-    lkeys_.push_back(key->lkey);
-    free_slots_.push_back(slot);
-  }
-  slots_ = {lkeys_.data(), free_slots_.data(), config_.keys, config_.headers};
-  handles_.resize(std::size_t{config_.keys} * 4);
-  bursts_.resize(config_.keys);
-  weaving_ = burst::SentRing(handles_, bursts_);
   wr_ids_.resize(owned_qp_->sq.wqebb_count);
   sq_ = std::make_unique<queue::Sq>(owned_qp_->sq, wr_ids_);
   cq_ = std::make_unique<queue::Cq>(owned_cq_->geometry);
+  auto pool = umr::KeyPool::create(device.keys(), config_.keys, entries_a_key);
+  if (!pool) return pool.error();
+  key_pool_ = *std::move(pool);
+  // Nobody but this worker knows the keys, and it uses one again only when all work with it is
+  // done.
+  auto epochs = umr::Epochs::create(nullptr, 1);
+  if (!epochs) return epochs.error();
+  epochs_ = *std::move(epochs);
+  const umr::LoomConfig config{.fences = umr::FencePlanner{device.caps().umr_fence}};
+  auto loom = umr::Loom::create(*sq_, *key_pool_, *epochs_, config);
+  if (!loom) return loom.error();
+  loom_ = *std::move(loom);
+  const Status taken = take_keys();
+  release_owner();  // the worker's from now on
+  return taken;
+}
+
+Status Weaver::take_keys() {
+  for (uint32_t slot = 0; slot < config_.keys; slot++) {
+    bindings_.push_back(loom_->take());
+    if (!bindings_.back()) return Error{ENOMEM, "the key pool gave fewer keys than it has"};
+    free_slots_.push_back(slot);
+  }
+  lkeys_.resize(config_.keys);
+  slots_ = {lkeys_.data(), free_slots_.data(), config_.keys, config_.headers};
+  handles_.resize(std::size_t{config_.keys} * 4);
+  bursts_.resize(config_.keys);
+  burst_ends_.resize(config_.keys);
+  weaving_ = burst::SentRing(handles_, bursts_);
   return Done{};
 }
 
 uint32_t Weaver::room(const burst::TxQueue& tx) const noexcept {
-  if (failed_) return 0;
+  if (failed()) return 0;
   const uint32_t weaving = weaving_.held() / handles_a_key;
   const uint32_t sendable = burst::tx_room(tx);
   const uint32_t by_ring = tx.sent.room() / handles_a_key;
@@ -132,15 +140,9 @@ bool Weaver::weave_one(queue::WqeCursor& c, pool::Handle packet, pool::Handle he
   pieces.add(config_.arena_key, arena_.address(packet).value() + header.length,
              packet.length - header.length);
   const uint32_t slot = slots_.free[slots_.free_count - 1];
-  umr::IndirectKey& key = *keys_[slot];
-  const umr::ListRequest request{.key = key.lkey,
-                                 .max_entries = key.max_entries,
-                                 .new_tag = static_cast<uint8_t>(tag_of(key.lkey) + 1)};
-  if (!umr::umr_list(c, request, pieces.view(), {.id = slot}).ok()) return false;
+  constexpr umr::Bind how{.owner_only = true};
+  if (!loom_->bind(c, bindings_[slot], how, pieces.view()).ok()) return false;
   slots_.free_count--;
-  key.lkey = request.new_key();
-  key.become(umr::KeyState::posted);
-  lkeys_[slot] = key.lkey;
   weaving_.push({slot, packet.length, pool::Handle::key | pool::Handle::more});
   weaving_.push(
       {header.index, header.length, static_cast<uint16_t>(header.meta | pool::Handle::more)});
@@ -149,7 +151,7 @@ bool Weaver::weave_one(queue::WqeCursor& c, pool::Handle packet, pool::Handle he
 }
 
 uint32_t Weaver::weave(std::span<const pool::Handle> packets) noexcept {
-  if (failed_) return 0;
+  if (failed()) return 0;
   pool::Stash& headers = *config_.headers;
   queue::WqeCursor c{*sq_};
   uint32_t n = 0;
@@ -167,23 +169,34 @@ uint32_t Weaver::weave(std::span<const pool::Handle> packets) noexcept {
     n++;
   }
   if (n == 0) return 0;
-  c.signal_last();
-  c.commit();
+  loom_->commit(c);
   weaving_.end_burst(n);
+  burst_ends_[burst_head_++ & (config_.keys - 1)] = sq_->posted();
   return n;
 }
 
 uint32_t Weaver::collect(std::span<pool::Handle> out) noexcept {
+  if (failed()) [[unlikely]]
+    return 0;
   const queue::Cq::Drained d = cq_->drain(64);
+  if (d.cqes != 0) {
+    sq_->retire(d.wqe_counter);
+    loom_->settle();
+  }
+  uint32_t bursts = 0;
+  for (; burst_tail_ != burst_head_; burst_tail_++, bursts++)
+    if (umr::distance(burst_ends_[burst_tail_ & (config_.keys - 1)], sq_->retired()) > 0) break;
   if (d.error) [[unlikely]]
     fail();
-  if (d.cqes == 0) return 0;
-  sq_->retire(d.wqe_counter);
-  const burst::SentRing::Done done = weaving_.pop_bursts(d.cqes);
+  if (bursts == 0) {
+    if (idle() && loom_->ending() != 0) (void)loom_->flush();  // no other doorbell is near
+    return 0;
+  }
+  const burst::SentRing::Done done = weaving_.pop_bursts(bursts);
   uint32_t n = 0;
   for (const std::span<const pool::Handle> part : {done.first, done.second}) {
     for (const pool::Handle h : part) {
-      if (h.has(pool::Handle::key)) keys_[h.index]->become(umr::KeyState::valid);
+      if (h.has(pool::Handle::key)) lkeys_[h.index] = bindings_[h.index].lkey();
       out[n++] = h;
     }
   }
@@ -191,34 +204,79 @@ uint32_t Weaver::collect(std::span<pool::Handle> out) noexcept {
   return n;
 }
 
+void Weaver::see(const queue::Completion& c) noexcept {
+  if (!c.ok() && c.syndrome != prm::Syndrome::wr_flush) errors_.add(1);
+  (void)loom_->completed(c);
+}
+
+// Bursts that have not been collected come back in revive(), or when the queue is stopped.
 void Weaver::fail() noexcept {
   queue::Completion c[4];
   uint32_t n;
-  while ((n = cq_->poll(c)) != 0) {
-    for (uint32_t i = 0; i < n; i++)
-      if (!c[i].ok() && c[i].syndrome != prm::Syndrome::wr_flush) errors_.add(1);
-  }
-  failed_ = true;
+  while ((n = cq_->poll(c)) != 0)
+    for (uint32_t i = 0; i < n; i++) see(c[i]);
+  failed_.set(true);
 }
 
-void Weaver::abandon(std::span<const pool::Handle> chains, pool::Stash& stash) noexcept {
+Status Weaver::revive(device::Device& device, pool::Stash& stash, pool::Stash& headers) noexcept {
+  struct Sink {
+    Weaver& w;
+    void completed(const queue::Completion& c) noexcept { w.see(c); }
+    void lost(uint64_t, bool) noexcept {}
+  } sink{*this};
+  release_owner();
+  const device::Recovery recovery{device, owned_qp_->handle, *sq_, *cq_};
+  Status s = device::recover(recovery, sink);
+  loom_->restart();
+  sq_->reset();
+  abandon_all(stash, headers);
+  if (s) s = rebuild_keys(device);
+  release_owner();
+  return s;
+}
+
+// With the queue empty all of them fit: two blocks a key, and there are four.
+Status Weaver::rebuild_keys(device::Device& device) noexcept {
+  constexpr int turns = 100000;
+  (void)loom_->flush();
+  for (int turn = 0; !loom_->idle() && turn < turns; turn++) {
+    device.progress();
+    queue::Completion c[16];
+    const uint32_t n = cq_->poll(c);
+    for (uint32_t i = 0; i < n; i++) see(c[i]);
+  }
+  if (!loom_->idle() || loom_->failed()) return Error{EIO, "the keys cannot be rebuilt"};
+  return Done{};
+}
+
+void Weaver::resume() noexcept {
+  release_owner();
+  failed_.set(false);
+}
+
+void Weaver::abandon(std::span<const pool::Handle> chains, pool::Stash& stash,
+                     pool::Stash& headers) noexcept {
   for (const pool::Handle h : chains) {
-    if (h.has(pool::Handle::key))
+    if (h.has(pool::Handle::key)) {
+      loom_->drop(bindings_[h.index]);  // nobody shall read the packet through it
       slots_.free[slots_.free_count++] = h.index;
-    else
-      (h.has(pool::Handle::more) ? *slots_.headers : stash).free_one(h);
+    } else {
+      (h.has(pool::Handle::more) ? headers : stash).free_one(h);
+    }
   }
 }
 
-void Weaver::abandon_all(pool::Stash& stash) noexcept {
+void Weaver::abandon_all(pool::Stash& stash, pool::Stash& headers) noexcept {
+  burst_tail_ = burst_head_;
   const burst::SentRing::Done left = weaving_.pop_all();
-  abandon(left.first, stash);
-  abandon(left.second, stash);
+  abandon(left.first, stash, headers);
+  abandon(left.second, stash, headers);
 }
 
 void Weaver::release_owner() noexcept {
   sq_->release_owner();
   cq_->release_owner();
+  loom_->release_owner();
 }
 
 }  // namespace kilim::port

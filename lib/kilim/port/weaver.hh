@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Makes one piece of two: a new header and a received payload in place, under an indirect key. It
 // owns the reliable connection to itself on which the keys are woven, that queue's CQ and the keys.
-// Made by the control lcore; used by the worker whose transmit queue it serves, and by no other.
+// Made by the control lcore, which also brings it back to work after an error; used by the worker
+// whose transmit queue it serves, and by no other.
 // Read with burst/tx.hh, where a woven packet goes on.
 #pragma once
 
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "kilim/base/counter.hh"
+#include "kilim/base/flag.hh"
 #include "kilim/base/result.hh"
 #include "kilim/burst/sent_ring.hh"
 #include "kilim/burst/tx.hh"
@@ -19,6 +21,7 @@
 #include "kilim/queue/cq.hh"
 #include "kilim/queue/sq.hh"
 #include "kilim/umr/key_pool.hh"
+#include "kilim/umr/loom.hh"
 
 namespace kilim::port {
 
@@ -30,7 +33,7 @@ struct WeaverConfig {
 
 struct WeaverStats {
   uint64_t woven = 0;   // keys whose UMR completed
-  uint64_t errors = 0;  // UMRs that failed
+  uint64_t errors = 0;  // WQEs that failed
 };
 
 // Bytes of Ethernet, IP and TCP or UDP headers at the start of a frame; 64 where there is nothing
@@ -61,13 +64,27 @@ class Weaver {
   // woven transmit burst. The caller holds them from now on. `out` has room for 3 * keys.
   uint32_t collect(std::span<pool::Handle> out) noexcept;
 
-  // Gives back packets that will not be sent: payloads to `stash`, the rest to the weaver.
-  void abandon(std::span<const pool::Handle> chains, pool::Stash& stash) noexcept;
+  // Gives back packets that will not be sent: payloads to `stash`, headers to `headers`, keys to
+  // the weaver, which has them invalidated.
+  void abandon(std::span<const pool::Handle> chains, pool::Stash& stash,
+               pool::Stash& headers) noexcept;
+  void abandon(std::span<const pool::Handle> chains, pool::Stash& stash) noexcept {
+    abandon(chains, stash, *config_.headers);
+  }
   // What is still being woven, when the queue is stopped.
-  void abandon_all(pool::Stash& stash) noexcept;
+  void abandon_all(pool::Stash& stash, pool::Stash& headers) noexcept;
   void release_owner() noexcept;
 
-  [[nodiscard]] bool failed() const noexcept { return failed_; }
+  // The queue had an error, or the control lcore wants it to itself: nothing is woven.
+  [[nodiscard]] bool failed() const noexcept { return failed_.read(); }
+  [[nodiscard]] bool broken() const noexcept { return loom_->failed(); }
+
+  // Control lcore, with the worker away. Between hold() and resume() the worker keeps off.
+  void hold() noexcept { failed_.set(true); }
+  // After an error: queue and keys work again. Packets that were being woven are dropped; payloads
+  // go to `stash`, headers to `headers`.
+  Status revive(device::Device& device, pool::Stash& stash, pool::Stash& headers) noexcept;
+  void resume() noexcept;
   // Nothing is between weave() and collect().
   [[nodiscard]] bool idle() const noexcept { return weaving_.held() == 0; }
   [[nodiscard]] WeaverStats stats() const noexcept { return {woven_.read(), errors_.read()}; }
@@ -75,26 +92,32 @@ class Weaver {
  private:
   Weaver(const pool::Arena& arena, const WeaverConfig& config);
   Status set_up(device::Device& device);
+  Status take_keys();
   bool weave_one(queue::WqeCursor& c, pool::Handle packet, pool::Handle header) noexcept;
   void fail() noexcept;
+  void see(const queue::Completion& c) noexcept;
+  Status rebuild_keys(device::Device& device) noexcept;
 
   pool::Arena arena_;
   WeaverConfig config_;
   device::OwnedCq owned_cq_;
   device::OwnedQp owned_qp_;
-  std::unique_ptr<umr::KeyPool> key_pool_;
-  std::unique_ptr<umr::KeyStash> key_stash_;
-  std::vector<umr::IndirectKey*> keys_;  // by slot
-  std::vector<Lkey> lkeys_;              // by slot, with the present tag
-  std::vector<uint32_t> free_slots_;
   std::vector<uint64_t> wr_ids_;
-  std::vector<pool::Handle> handles_;
-  std::vector<burst::SentRing::Burst> bursts_;
-  burst::KeySlots slots_;
-  burst::SentRing weaving_;
   std::unique_ptr<queue::Sq> sq_;
   std::unique_ptr<queue::Cq> cq_;
-  bool failed_ = false;
+  std::unique_ptr<umr::KeyPool> key_pool_;
+  std::unique_ptr<umr::Epochs> epochs_;
+  std::unique_ptr<umr::Loom> loom_;
+  std::vector<umr::Binding> bindings_;  // by slot
+  std::vector<Lkey> lkeys_;             // by slot: of keys whose UMR has completed
+  std::vector<uint32_t> free_slots_;
+  std::vector<pool::Handle> handles_;
+  std::vector<burst::SentRing::Burst> bursts_;
+  std::vector<uint32_t> burst_ends_;  // positions of the send queue, a ring
+  uint32_t burst_head_ = 0, burst_tail_ = 0;
+  burst::KeySlots slots_;
+  burst::SentRing weaving_;
+  Flag failed_;
   Counter woven_, errors_;
 };
 

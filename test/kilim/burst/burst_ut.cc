@@ -143,12 +143,12 @@ void receive_errors() {
   Handle out[8];
   CU_ASSERT_EQUAL_FATAL(receive(b, out), 2u);
   CU_ASSERT_EQUAL(b.rx->counters.errors.read(), 1u);
-  CU_ASSERT_FALSE(b.rx->failed);
+  CU_ASSERT_FALSE(b.rx->failed.read());
   for (uint16_t i = 3; i < 20; i++)
     b.rx_memory.cq.write_error(prm::CqeOpcode::resp_err, i, prm::Syndrome::wr_flush);
   Handle more[32];
   CU_ASSERT_EQUAL(receive(b, more), 0u);
-  CU_ASSERT_TRUE(b.rx->failed);
+  CU_ASSERT_TRUE(b.rx->failed.read());
   CU_ASSERT_EQUAL(b.rx->rq.posted(), 12u);  // a dead queue is not refilled
   CU_ASSERT_EQUAL(b.outstanding(), 12u + 2u);
 }
@@ -263,8 +263,11 @@ void dead_queue_takes_nothing() {
   b.tx_memory.cq.write(prm::CqeOpcode::req, 1);
   b.tx_memory.cq.write_error(prm::CqeOpcode::req_err, 2, prm::Syndrome::local_prot);
   b.tx_memory.cq.write_error(prm::CqeOpcode::req_err, 3, prm::Syndrome::wr_flush);
+  CU_ASSERT_EQUAL(select_reclaim({})(*b.tx), 2u);
   CU_ASSERT_EQUAL(transmit(b, {h + 4, 2}), 0u);
-  CU_ASSERT_TRUE(b.tx->failed);
+  CU_ASSERT_TRUE(b.tx->failed.read());
+  CU_ASSERT_TRUE(b.tx->sq.idle());
+  CU_ASSERT_EQUAL(b.tx->counters.failures.read(), 1u);
   CU_ASSERT_EQUAL(b.tx->counters.errors.read(), 1u);
   CU_ASSERT_EQUAL(tx_room(*b.tx), 0u);
   SentRing::Done left = b.tx->sent.pop_all();

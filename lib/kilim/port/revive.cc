@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Brings queues of a started port back to work after an error: they are held, their workers keep
+// away from then on, the queue pair is drained and reset, and they are given back. Control lcore.
+#include <cerrno>
+
+#include "kilim/device/recovery.hh"
+#include "kilim/port/port.hh"
+
+namespace kilim::port {
+namespace {
+
+// What is flushed has been counted as its error; its buffers lie in the rings.
+struct PairSink {
+  burst::TxQueue& tx;
+  burst::RxQueue* rx;
+  void completed(const queue::Completion& c) noexcept {
+    if (c.of_requester())
+      tx.sq.retire(c.wqe_counter);
+    else if (rx != nullptr)
+      lost_receive(c);
+  }
+  void lost(uint64_t, bool) noexcept {}
+
+  // A frame that came before the error is lost with the queue; its buffer is not.
+  void lost_receive(const queue::Completion& c) noexcept {
+    const auto index = static_cast<uint32_t>(rx->rq.retire(c.wqe_counter));
+    rx->stash->free_indices({&index, 1});
+  }
+};
+
+}  // namespace
+
+bool Port::down(std::size_t index) const noexcept {
+  const TxSlot& tx = tx_[index];
+  if (tx.queue == nullptr) return false;
+  if (tx.queue->failed || (tx.weaver != nullptr && tx.weaver->failed())) return true;
+  return index < rx_.size() && rx_[index].queue != nullptr && rx_[index].queue->failed;
+}
+
+void Port::hold(std::size_t index, bool on) noexcept {
+  TxSlot& tx = tx_[index];
+  tx.queue->failed.set(on);
+  if (index < rx_.size()) rx_[index].queue->failed.set(on);
+  if (tx.weaver == nullptr) return;
+  if (on)
+    tx.weaver->hold();
+  else
+    tx.weaver->resume();
+}
+
+void Port::revive(worker::Quiescence* workers) noexcept {
+  if (!started_) return;
+  for (std::size_t i = 0; i < tx_.size(); i++) {
+    Revival& r = tx_[i].revival;
+    if (r.stage == Revival::Stage::dead || (r.stage == Revival::Stage::up && !down(i))) continue;
+    if (r.stage == Revival::Stage::up) {
+      r.pair = tx_[i].queue->failed || (i < rx_.size() && rx_[i].queue->failed);
+      hold(i, true);
+      if (workers != nullptr) r.token = workers->start();
+      r.stage = Revival::Stage::leaving;
+    }
+    if (workers != nullptr && !workers->passed(r.token)) continue;
+    r.stage = Revival::Stage::dead;
+    if (!revive_one(i)) continue;
+    recoveries_.add(1);
+    r.stage = Revival::Stage::up;
+    hold(i, false);
+  }
+}
+
+// The workers' stashes are theirs: what comes back goes to the pools by way of stashes of our own.
+Status Port::revive_one(std::size_t index) noexcept {
+  TxSlot& tx = tx_[index];
+  pool::Stash stash(tx.setup.stash->pool());
+  pool::Stash headers(header_stash(tx.setup).pool());
+  if (tx.revival.pair)
+    if (Status s = revive_pair(index, stash, headers); !s) return s;
+  if (tx.weaver == nullptr || !tx.weaver->broken()) return Done{};
+  return tx.weaver->revive(device(), stash, headers);
+}
+
+Status Port::revive_pair(std::size_t index, pool::Stash& stash, pool::Stash& headers) noexcept {
+  TxSlot& tx = tx_[index];
+  RxSlot* rx = index < rx_.size() ? &rx_[index] : nullptr;
+  pool::Stash rx_stash(rx == nullptr ? stash.pool() : rx->setup.stash->pool());
+  tx.queue->sq.release_owner();
+  tx.queue->cq.release_owner();
+  device::Recovery recovery{device(), tx.qp->handle, tx.queue->sq, tx.queue->cq};
+  if (rx != nullptr) {
+    rx->queue->rq.release_owner();
+    rx->queue->cq.release_owner();
+    rx->queue->stash = &rx_stash;
+    recovery.rq = &rx->queue->rq;
+    recovery.recv_cq = &rx->queue->cq;
+  }
+  PairSink sink{*tx.queue, rx == nullptr ? nullptr : rx->queue.get()};
+  const Status s = device::recover(recovery, sink);
+  empty_tx(tx, stash, headers);
+  tx.queue->sq.reset();
+  tx.queue->sq.release_owner();
+  tx.queue->cq.release_owner();
+  if (rx == nullptr) return s;
+  if (s) restart_rx(*rx, rx_stash);
+  rx->queue->stash = rx->setup.stash;
+  return s;
+}
+
+void Port::restart_rx(RxSlot& rx, pool::Stash& stash) noexcept {
+  rx.queue->rq.reset([&stash](uint64_t id) noexcept {
+    const auto index = static_cast<uint32_t>(id);
+    stash.free_indices({&index, 1});
+  });
+  burst::rx_refill(*rx.queue);
+  rx.queue->rq.release_owner();
+  rx.queue->cq.release_owner();
+}
+
+}  // namespace kilim::port
