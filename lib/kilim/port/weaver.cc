@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kilim/device/recovery.hh"
+#include "kilim/umr/loom_burst.hh"
 #include "kilim/umr/view.hh"
 
 namespace kilim::port {
@@ -98,7 +99,8 @@ Status Weaver::set_up(device::Device& device) {
   auto epochs = umr::Epochs::create(nullptr, 1);
   if (!epochs) return epochs.error();
   epochs_ = *std::move(epochs);
-  const umr::LoomConfig config{.fences = umr::FencePlanner{device.caps().umr_fence}};
+  const umr::LoomConfig config{.fences = umr::FencePlanner{device.caps().umr_fence},
+                               .keep_atomic = !device.caps().umr_atomic};
   auto loom = umr::Loom::create(*sq_, *key_pool_, *epochs_, config);
   if (!loom) return loom.error();
   loom_ = *std::move(loom);

@@ -140,7 +140,8 @@ class Loom {
   void give(IndirectKey& key) noexcept;
   void settle_until(uint32_t position) noexcept;
   void finish(const Change& change) noexcept;
-  void fail(uint32_t position) noexcept;
+  // Cold, and so named for who looks at the undefined symbols of the hot part.
+  void fail(uint32_t position) noexcept __asm__("kilim_cold_loom_fail");
   void poison(const Change& change) noexcept;
   void use(IndirectKey& key, const queue::WqeCursor& c) noexcept;
 
