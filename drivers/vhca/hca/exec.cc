@@ -44,7 +44,7 @@ Outcome exec(HcaState& h, Qp& qp, const SendWqe& wqe, bool& wire_full) noexcept 
     case QpType::raw_packet:
       return exec_raw(h, qp, wqe, wire_full);
     case QpType::ud:
-      return exec_ud(h, qp, wqe);
+      return exec_ud(h, qp, wqe, wire_full);
     default:
       return exec_rc(h.works, h.qps, qp, wqe);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The engine's side of the RC protocol. Adapter's lock held.
+// The engine's side of the protocols. Adapter's lock held.
 #include "vhca/hca/roce_port.hh"
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include "vhca/hca/journal.hh"
 #include "vhca/hca/scheduler.hh"
 #include "vhca/transport/completer_wire.hh"
+#include "vhca/transport/datagram.hh"
 #include "vhca/transport/requester_wire.hh"
 #include "vhca/transport/responder_wire.hh"
 
@@ -21,6 +22,34 @@ constexpr uint64_t full_wire_ns = 10'000;
 
 bool for_us(const HcaState& h, std::span<const std::byte> frame) noexcept {
   return frame.size() >= 6 && std::memcmp(frame.data(), h.config.mac.data(), 6) == 0;
+}
+// A multicast address that IPv6 made.
+bool for_a_group(std::span<const std::byte> frame) noexcept {
+  return frame.size() >= 6 && frame[0] == std::byte{0x33} && frame[1] == std::byte{0x33};
+}
+
+bool is_wired(QpType type) noexcept {
+  return type != QpType::ud && type != QpType::raw_packet;
+}
+
+// Whether a packet of a connection can come to this queue.
+bool hears(const Qp& qp, const RocePacket& p) noexcept {
+  if (!qp.rc || service_of(qp.type) != p.service || p.sgid != qp.attr.path.dgid) return false;
+  bool response = (p.flags & roce::flag::response) != 0;
+  return p.service != roce::Service::xrc || response == (qp.type == QpType::xrc_ini);
+}
+
+// False: no queue for it.
+bool take_packet(HcaState& h, const RocePacket& p) noexcept {
+  if (p.service == roce::Service::ud) return take_datagram(h, p);
+  Qp* qp = h.qps.at(p.dest_qpn);
+  if (qp == nullptr || !hears(*qp, p)) return false;
+  if ((p.flags & roce::flag::response) != 0)
+    take_response(*h.roce, *qp, p);
+  else
+    take_request(*h.roce, *qp, p);
+  note_drained(h, *qp);
+  return true;
 }
 
 }  // namespace
@@ -46,7 +75,7 @@ void roce_open(HcaState& h) {
 
 void roce_enter(HcaState& h, Qp& qp, QpState from) {
   if (qp.state == QpState::reset || qp.state == QpState::init) qp.rc.reset();
-  if (qp.type != QpType::rc || qp.loopback || h.roce->wire_of(qp) == nullptr) return;
+  if (!is_wired(qp.type) || qp.loopback || h.roce->wire_of(qp) == nullptr) return;
   if (qp.state == QpState::rtr && from == QpState::init) {
     qp.rc = std::make_unique<RcWire>();
     qp.rc->expected_psn = qp.attr.rq_psn & roce::psn_mask;
@@ -81,22 +110,16 @@ bool roce_may_send(const Qp& qp) noexcept {
 }
 
 bool roce_take(HcaState& h, uint32_t port, std::span<const std::byte> frame) noexcept {
-  if (!for_us(h, frame)) return false;
+  bool group = for_a_group(frame);
+  if (!group && !for_us(h, frame)) return false;
   RocePacket p;
   RoceParse parsed = parse_roce(frame, p);
   if (parsed == RoceParse::not_roce) return false;
-  auto bytes = static_cast<uint32_t>(frame.size());
-  Qp* qp = parsed == RoceParse::ok ? h.qps.at(p.dest_qpn) : nullptr;
-  if (qp == nullptr || !qp->rc || p.sgid != qp->attr.path.dgid) {
-    h.works.journal->frame_drop(
-        port, bytes, parsed == RoceParse::ok ? "no queue for it" : "a malformed RoCE packet");
-    return true;
-  }
-  if ((p.flags & roce::flag::response) != 0)
-    take_response(*h.roce, *qp, p);
-  else
-    take_request(*h.roce, *qp, p);
-  note_drained(h, *qp);
+  if (group) return parsed == RoceParse::ok && take_packet(h, p);
+  bool bad = parsed == RoceParse::bad;
+  if (bad || !take_packet(h, p))
+    h.works.journal->frame_drop(port, static_cast<uint32_t>(frame.size()),
+                                bad ? "a malformed RoCE packet" : "no queue for it");
   return true;
 }
 
@@ -119,10 +142,9 @@ std::size_t roce_answer(HcaState& h) noexcept {
   std::size_t done = 0;
   for (Qp* qp = link.answering.front(); qp != nullptr;) {
     Qp* next = link.answering.after(*qp);
-    if (!qp->rc || send_owed(link, *qp)) {
-      link.answering.remove(*qp);
-      done++;
-    }
+    std::size_t sent = 0;
+    if (!qp->rc || send_owed(link, *qp, sent)) link.answering.remove(*qp);
+    done += sent;
     qp = next;
   }
   return done;

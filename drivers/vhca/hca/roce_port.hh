@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where the engine hands over to the RC protocol and back: send queues whose peer is on the wire,
-// RoCE frames of the ports, timers, answers that are owed. Adapter's lock held. The data calls
-// never allocate.
+// Where the engine hands over to the protocols of the wire and back: send queues whose peer is on
+// the wire, RoCE frames of the ports, timers, answers that are owed. Adapter's lock held. The data
+// calls never allocate.
 #pragma once
 
 #include <cstddef>

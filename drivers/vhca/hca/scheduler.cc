@@ -76,8 +76,8 @@ std::size_t run_ready(HcaState& h, std::size_t budget) noexcept {
     Qp& qp = *h.ready.front();
     h.ready.remove(qp);
     done += run_send_queue(h, qp, std::min(slice, budget - done));
-    bool more = qp.state == QpState::rts && qp.wait == SqWait::none && qp.sq.ci != qp.sq.pi;
-    if (more && (!qp.rc || roce_may_send(qp))) h.ready.push(qp);
+    bool more = qp.rc ? roce_may_send(qp) : qp.state == QpState::rts && qp.sq.ci != qp.sq.pi;
+    if (more && qp.wait == SqWait::none) h.ready.push(qp);
     if (done >= slice) h.works.now_ns = clock_ns();
   }
   return done;
@@ -120,10 +120,10 @@ std::size_t run_engine(HcaState& h, std::size_t budget) noexcept {
   h.works.now_ns = clock_ns();
   look_at_doorbells(h);
   if (!h.waiting.empty()) look_at_timers(h);
-  roce_timers(h);
   std::size_t done = run_ready(h, budget);
   if (!h.works.in_error.empty()) done += flush_errors(h, budget);
   done += eth_poll_ports(h, budget);
+  roce_timers(h);  // behind the frames: an answer that has come is not late
   return done + roce_answer(h);
 }
 

@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "vhca/hca/probe.hh"
+#include "vhca/transport/responder_wire.hh"
 #include "vhca/wq/recv.hh"
 
 namespace kilim::vhca {
@@ -76,6 +77,7 @@ int destroy_srq(HcaState& h, uint32_t srqn) {
   // XRC targets answer for a queue only while a request names it.
   h.qps.for_each([&](Qp& qp) {
     if (qp.srq != srq) return;
+    forget_shared(qp);
     qp.srq = nullptr;
     qp.recv_cq = nullptr;
   });

@@ -16,10 +16,6 @@ namespace {
 
 using prm::Syndrome;
 
-Pdn remote_pd(const Qp& qp) noexcept {
-  return qp.type == QpType::xrc_tgt && qp.srq != nullptr ? qp.srq->spec.pd : qp.spec.pd;
-}
-
 bool allows(const Qp& qp, uint32_t right) noexcept {
   return (qp.attr.access & right) != 0;
 }
@@ -63,6 +59,10 @@ Outcome admit_atomic(Works& works, Qp& qp, uint64_t va) noexcept {
   return refuse(works, qp, Syndrome::remote_inval_req, "an atomic on an unaligned address");
 }
 
+Pdn remote_pd(const Qp& qp) noexcept {
+  return qp.type == QpType::xrc_tgt && qp.srq != nullptr ? qp.srq->spec.pd : qp.spec.pd;
+}
+
 SegmentList remote_range(const Qp& qp, const Segment& s, uint8_t right) noexcept {
   return {{&s, 1}, {remote_pd(qp), qp.qpn.value(), right}};
 }
@@ -74,12 +74,13 @@ Outcome admit_range(Works& works, Qp& qp, const Segment& s, uint8_t right) noexc
   return refuse(works, qp, Syndrome::remote_access, deny_name(d));
 }
 
-bool aim_at_srq(Works& works, Qp& target, uint32_t srqn) noexcept {
+Outcome aim_at_srq(Works& works, Qp& target, uint32_t srqn) noexcept {
   Srq* srq = works.srqs->at(srqn);
-  if (srq == nullptr || !srq->spec.xrc || srq->spec.xrcd != target.spec.xrcd) return false;
+  if (srq == nullptr || !srq->spec.xrc || srq->spec.xrcd != target.spec.xrcd)
+    return refuse(works, target, Syndrome::remote_inval_req, "no such XRC queue");
   target.srq = srq;
   target.recv_cq = srq->cq;
-  return true;
+  return Outcome::done();
 }
 
 Outcome find_word(Works& works, Qp& qp, uint32_t rkey, uint64_t va, Va& word) noexcept {

@@ -32,14 +32,15 @@ Outcome admit_write(Works&, Qp&) noexcept;
 Outcome admit_read(Works&, Qp&) noexcept;
 Outcome admit_atomic(Works&, Qp&, uint64_t va) noexcept;
 
-// A remote range with the right that it needs. An XRC target answers on behalf of the queue that a
-// request names, with the keys of that one's domain.
+// Whose keys a request may name: an XRC target answers on behalf of the queue that it names.
+Pdn remote_pd(const Qp&) noexcept;
+// A remote range with the right that it needs.
 SegmentList remote_range(const Qp&, const Segment&, uint8_t right) noexcept;
 // Whether the range may be used so; if not, it is refused already.
 Outcome admit_range(Works&, Qp&, const Segment&, uint8_t right) noexcept;
 
-// A request to an XRC target names the shared queue on whose behalf it is answered; false: none.
-bool aim_at_srq(Works&, Qp& target, uint32_t srqn) noexcept;
+// A request to an XRC target names the shared queue on whose behalf it is answered.
+Outcome aim_at_srq(Works&, Qp& target, uint32_t srqn) noexcept;
 
 // The word of an atomic: its place, then its change.
 Outcome find_word(Works&, Qp&, uint32_t rkey, uint64_t va, Va& word) noexcept;

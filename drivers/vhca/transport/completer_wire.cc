@@ -20,42 +20,28 @@ bool runs(const Qp& qp) noexcept {
   return qp.state == QpState::rts || qp.state == QpState::sqd;
 }
 
-// The oldest message is done.
-void complete_oldest(RoceLink& link, Qp& qp) noexcept {
-  RcWire& w = *qp.rc;
-  RcMessage m = w.at(0);
-  w.head = (w.head + 1) % RcWire::messages;
-  w.count--;
-  w.answers_open = static_cast<uint8_t>(w.answers_open - m.answered());
-  w.una_psn = roce::psn_add(m.first_psn, m.packets);
-  qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + m.wqebbs);
-  qp.retrying = w.count > 0;
-  auto bytes = static_cast<uint32_t>(m.answered() ? m.bytes : 0);
-  if (m.signaled && !complete_send(*link.works, qp, m.opcode, m.sq_index, bytes))
-    fatal_qp(*link.works, qp, "the CQ of a send queue is in error");
-}
-
 // All before `psn` has arrived there. False: an answer before it is missing.
 bool acknowledge(RoceLink& link, Qp& qp, uint32_t psn) noexcept {
   RcWire& w = *qp.rc;
   uint32_t before = w.una_psn;
   while (runs(qp) && w.count > 0 && !w.at(0).answered()) {
     uint32_t end = roce::psn_add(w.at(0).first_psn, w.at(0).packets);
-    if (roce::psn_diff(psn, end) < 0) {
-      if (roce::psn_diff(psn, w.una_psn) > 0) w.una_psn = psn;
+    if (w.packets_to(psn) < w.packets_to(end)) {
+      w.una_psn = psn;
       break;
     }
     complete_oldest(link, qp);
   }
   if (w.una_psn != before) note_progress(link, qp);
   if (roce::psn_diff(w.una_psn, w.send_psn) > 0) w.send_psn = w.una_psn;
-  return w.count == 0 || roce::psn_diff(psn, w.una_psn) <= 0;
+  return w.count == 0 || psn == w.una_psn;
 }
 
 void take_rnr(RoceLink& link, Qp& qp, uint8_t timer) noexcept {
   RcWire& w = *qp.rc;
   if (w.rnr_left == 0) return fail_oldest(link, qp, Syndrome::rnr_retry_exc, "receiver not ready");
   if (w.rnr_left != 7) w.rnr_left--;
+  w.retry_left = qp.attr.retry_cnt;  // the peer is there
   uint64_t wait = rnr_timer_ns(timer);
   w.pause_until_ns = link.works->now_ns + wait;
   if (w.deadline_ns != 0) w.deadline_ns = w.pause_until_ns + timeout_ns(qp.attr.timeout);
@@ -116,7 +102,7 @@ void take_answer(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   if (atomic != (m.kind == RcMessage::Kind::atomic))
     return fail_oldest(link, qp, Syndrome::bad_resp, "an answer of another kind");
   uint32_t mtu = mtu_bytes(qp);
-  auto index = static_cast<uint32_t>(roce::psn_diff(p.psn, m.first_psn));
+  uint32_t index = roce::psn_distance(m.first_psn, p.psn);
   uint64_t offset = uint64_t{index} * mtu;
   std::span<const std::byte> bytes = p.payload;
   if (atomic) bytes = std::as_bytes(std::span(&p.original, 1));
@@ -131,11 +117,25 @@ void take_answer(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
 
 }  // namespace
 
+void complete_oldest(RoceLink& link, Qp& qp) noexcept {
+  RcWire& w = *qp.rc;
+  RcMessage m = w.at(0);
+  w.head = (w.head + 1) % RcWire::messages;
+  w.count--;
+  w.answers_open = static_cast<uint8_t>(w.answers_open - m.answered());
+  w.una_psn = roce::psn_add(m.first_psn, m.packets);
+  qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + m.wqebbs);
+  qp.retrying = w.count > 0;
+  auto bytes = static_cast<uint32_t>(m.answered() ? m.bytes : 0);
+  if (m.signaled && !complete_send(*link.works, qp, m.opcode, m.sq_index, bytes))
+    fatal_qp(*link.works, qp, "the CQ of a send queue is in error");
+}
+
 void take_response(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcWire& w = *qp.rc;
   if (!runs(qp) || w.count == 0) return;
   // Old ones that come late or twice, and those for what was never sent.
-  if (roce::psn_diff(p.psn, w.una_psn) < 0 || roce::psn_diff(p.psn, w.sent_psn) >= 0) return;
+  if (w.packets_to(p.psn) >= w.packets_to(w.sent_psn)) return;
   if (p.op == roce::Op::acknowledge)
     take_acknowledge(link, qp, p);
   else

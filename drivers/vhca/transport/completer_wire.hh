@@ -7,6 +7,8 @@
 
 namespace kilim::vhca {
 
+// The oldest message is done.
+void complete_oldest(RoceLink&, Qp&) noexcept;
 void take_response(RoceLink&, Qp&, const RocePacket&) noexcept;
 
 }  // namespace kilim::vhca

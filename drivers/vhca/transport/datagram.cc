@@ -10,6 +10,8 @@
 #include "kilim/prm/av_seg.hh"
 #include "vhca/hca/journal.hh"
 #include "vhca/hca/modify_qp.hh"
+#include "vhca/hca/roce_port.hh"
+#include "vhca/transport/roce_link.hh"
 #include "vhca/wq/cqe_writer.hh"
 #include "vhca/wq/qp_error.hh"
 #include "vhca/wq/recv.hh"
@@ -21,24 +23,30 @@ namespace {
 using prm::Opcode;
 using prm::Syndrome;
 
-constexpr uint64_t port_mtu = 4096;
+constexpr uint32_t port_mtu = 4096;
 constexpr uint32_t any_group_member = 0xffffff;
 // What the wire puts around the data of RoCE v2 behind the IP header: UDP, BTH, DETH, ICRC.
 constexpr uint32_t wire_headers = 8 + 12 + 8 + 4;
 
 struct Datagram {
-  const SendWqe& wqe;
   uint32_t from_qpn;
   uint32_t qkey;
+  bool has_imm;
+  uint32_t imm_raw;
+  bool solicited;
   uint64_t bytes;
-  SegmentList local;  // the header, then the sender's data
+  SegmentList content;  // the header, then the sender's data
 };
+
+bool has_imm(const SendWqe& wqe) noexcept {
+  return wqe.opcode == static_cast<uint8_t>(Opcode::send_imm);
+}
 
 prm::GrhSeg header_of(const prm::AvSeg& to, const Gid& own, const SendWqe& wqe, uint64_t bytes) {
   prm::GrhSeg h{};
   h.version_class_label =
       be32{6u << 28 | static_cast<uint32_t>(to.tclass) << 20 | prm::av::flow_label::get(to)};
-  uint32_t imm = wqe.opcode == static_cast<uint8_t>(Opcode::send_imm) ? 4 : 0;
+  uint32_t imm = has_imm(wqe) ? 4 : 0;
   uint32_t padded = round_up(static_cast<uint32_t>(bytes), 4);
   h.payload_bytes = be16{static_cast<uint16_t>(wire_headers + imm + padded)};
   h.next_header = 17;  // UDP
@@ -64,46 +72,103 @@ void deliver(Works& works, Qp& qp, const Datagram& d) noexcept {
     return fail_recv(works, qp, wqe.index, Syndrome::local_length,
                      "datagram and header longer than the receive WQE");
   SegmentList to{{wqe.segments.data(), wqe.count}, recv_access(qp)};
-  Transfer t = move_bytes(works.translator, d.local, to, bytes);
+  Transfer t = move_bytes(works.translator, d.content, to, bytes);
   if (t.source != Deny::none) return;  // checked before; the sender took its memory away meanwhile
   if (t.target != Deny::none)
     return fail_recv(works, qp, wqe.index, Syndrome::local_prot, deny_name(t.target));
   if (wqe.count > 0) works.journal->translated(wqe.segments[0].key, t.pieces, bytes);
   consume_recv(works, qp);
   RecvCompletion done;
-  bool imm = d.wqe.opcode == static_cast<uint8_t>(Opcode::send_imm);
-  done.op = imm ? prm::CqeOpcode::resp_send_imm : prm::CqeOpcode::resp_send;
+  done.op = d.has_imm ? prm::CqeOpcode::resp_send_imm : prm::CqeOpcode::resp_send;
   done.wqe_index = wqe.index;
   done.bytes = static_cast<uint32_t>(bytes);
-  done.imm_raw = imm ? d.wqe.imm_raw : 0;
+  done.imm_raw = d.has_imm ? d.imm_raw : 0;
   done.remote_qpn = d.from_qpn;
-  done.solicited = d.wqe.solicited();
+  done.solicited = d.solicited;
   done.grh = true;
   if (!complete_recv(works, qp, done)) fatal_qp(works, qp, "the CQ of a receive queue is in error");
 }
 
-void route(HcaState& h, const prm::AvSeg& to, const Datagram& d) noexcept {
-  Gid gid;
-  std::memcpy(gid.data(), to.rgid, gid.size());
-  if (gid[0] == 0xff) {
-    for (const GroupMember& m : h.groups) {
-      if (m.gid == gid && prm::av::qpn::get(to) == any_group_member) deliver(h.works, *m.qp, d);
-    }
-    return;
+// To all members on this adapter; false: there is none.
+bool deliver_to_group(HcaState& h, const Gid& gid, const Datagram& d) noexcept {
+  bool any = false;
+  for (const GroupMember& m : h.groups) {
+    if (m.gid != gid) continue;
+    any = true;
+    deliver(h.works, *m.qp, d);
   }
+  return any;
+}
+
+bool is_group(const Gid& gid) noexcept {
+  return gid[0] == 0xff;
+}
+
+bool is_own(const HcaState& h, const Gid& gid) noexcept {
   Gid own;
   for (uint32_t i = 0; port_gid(h.config.mac, i, own); i++) {
-    if (own != gid) continue;
-    if (Qp* qp = h.qps.at(prm::av::qpn::get(to))) deliver(h.works, *qp, d);
-    return;
+    if (own == gid) return true;
   }
+  return false;
+}
+
+// Puts it on the queue's wire, if there is one; false: the wire is full.
+bool send_out(HcaState& h, Qp& qp, const SendWqe& wqe, const prm::AvSeg& to,
+              const Datagram& d) noexcept {
+  RoceLink& link = *h.roce;
+  Wire* wire = link.wire_of(qp);
+  if (wire == nullptr) return true;
+  uint32_t psn = qp.attr.sq_psn & roce::psn_mask;
+  RocePacket p = packet_of(qp, has_imm(wqe) ? roce::Op::send_only_imm : roce::Op::send_only, psn);
+  p.dest_qpn = prm::av::qpn::get(to);
+  p.qkey = d.qkey;
+  p.src_qpn = d.from_qpn;
+  p.imm_raw = d.imm_raw;
+  p.solicited = d.solicited;
+  SegmentList data{d.content.segments.subspan(1), d.content.need};
+  if (!gather_bytes(h.works.translator, data, payload_place(link, p.flags), d.bytes).ok())
+    return true;  // checked before; the client took its memory away meanwhile
+  RocePath path;
+  path.src = link.mac;
+  std::memcpy(path.dst.data(), to.rmac, path.dst.size());
+  port_gid(link.mac, prm::av::gid_index::get(to), path.sgid);
+  std::memcpy(path.dgid.data(), to.rgid, path.dgid.size());
+  path.traffic_class = to.tclass;
+  path.hop_limit = std::max<uint8_t>(to.hop_limit, 1);
+  path.flow_label = prm::av::flow_label::get(to);
+  path.src_port = to.rlid.host() != 0 ? to.rlid.host() : source_port(d.from_qpn, p.dest_qpn);
+  if (!send_along(link, *wire, path, p, d.bytes)) return false;
+  qp.attr.sq_psn = roce::psn_add(psn, 1);
+  return true;
+}
+
+// False: the wire is full.
+bool route(HcaState& h, Qp& qp, const SendWqe& wqe, const prm::AvSeg& to,
+           const Datagram& d) noexcept {
+  Gid gid;
+  std::memcpy(gid.data(), to.rgid, gid.size());
+  uint32_t qpn = prm::av::qpn::get(to);
+  if (is_group(gid)) {
+    if (!send_out(h, qp, wqe, to, d)) return false;
+    if (qpn == any_group_member) deliver_to_group(h, gid, d);
+    return true;
+  }
+  if (!is_own(h, gid)) return send_out(h, qp, wqe, to, d);
+  if (Qp* peer = h.qps.at(qpn)) deliver(h.works, *peer, d);
+  return true;
 }
 
 Outcome malformed(const char* why) noexcept {
   return Outcome::failed(Syndrome::local_qp_op, why);
 }
 
-Outcome send(HcaState& h, Qp& qp, const SendWqe& wqe) noexcept {
+// The longest datagram of the queue's port.
+uint32_t longest(const HcaState& h, const Qp& qp) noexcept {
+  const Wire* wire = h.roce->wire_of(qp);
+  return wire == nullptr ? port_mtu : roce_mtu(wire->mtu());
+}
+
+Outcome send(HcaState& h, Qp& qp, const SendWqe& wqe, bool& wire_full) noexcept {
   prm::AvSeg to;
   DataList data;
   if (wqe.body().size() < sizeof(to)) return malformed("WQE shorter than its address");
@@ -113,7 +178,8 @@ Outcome send(HcaState& h, Qp& qp, const SendWqe& wqe) noexcept {
   Gid own;
   if (!port_gid(h.config.mac, prm::av::gid_index::get(to), own))
     return malformed("no such source GID");
-  if (data.total > port_mtu) return Outcome::failed(Syndrome::local_length, "longer than the MTU");
+  if (data.total > longest(h, qp))
+    return Outcome::failed(Syndrome::local_length, "longer than the MTU");
   Access need{qp.spec.pd, qp.qpn.value(), prm::mkey::local_read};
   uint32_t bad_key = 0;
   Deny denied = check_list(h.works.translator, {{data.segments.data(), data.count}, need},
@@ -124,19 +190,42 @@ Outcome send(HcaState& h, Qp& qp, const SendWqe& wqe) noexcept {
   list[0] = {reinterpret_cast<uint64_t>(&header), sizeof(header), 0, true};
   std::copy_n(data.segments.begin(), data.count, list.begin() + 1);
   uint32_t qkey = prm::av::own_qkey::get(to) != 0 ? qp.attr.qkey : to.qkey.host();
-  route(h, to, {wqe, qp.qpn.value(), qkey, data.total, {{list.data(), data.count + 1}, need}});
+  Datagram d{qp.qpn.value(),
+             qkey,
+             has_imm(wqe),
+             wqe.imm_raw,
+             wqe.solicited(),
+             data.total,
+             {{list.data(), data.count + 1}, need}};
+  wire_full = !route(h, qp, wqe, to, d);
   return Outcome::done();
 }
 
 }  // namespace
 
-Outcome exec_ud(HcaState& h, Qp& qp, const SendWqe& wqe) noexcept {
+bool take_datagram(HcaState& h, const RocePacket& p) noexcept {
+  const std::byte* ip = p.ip.data();
+  Segment content[] = {
+      {reinterpret_cast<uint64_t>(ip), sizeof(prm::GrhSeg), 0, true},
+      {reinterpret_cast<uint64_t>(p.payload.data()), p.payload.size(), 0, true},
+  };
+  Datagram d{p.src_qpn,    p.qkey,      (p.flags & roce::flag::imm) != 0,
+             p.imm_raw,    p.solicited, p.payload.size(),
+             {content, {}}};
+  if (is_group(p.dgid)) return p.dest_qpn == any_group_member && deliver_to_group(h, p.dgid, d);
+  Qp* qp = h.qps.at(p.dest_qpn);
+  if (qp == nullptr || qp->type != QpType::ud) return false;
+  deliver(h.works, *qp, d);
+  return true;
+}
+
+Outcome exec_ud(HcaState& h, Qp& qp, const SendWqe& wqe, bool& wire_full) noexcept {
   switch (static_cast<Opcode>(wqe.opcode)) {
     case Opcode::nop:
       return Outcome::done();
     case Opcode::send:
     case Opcode::send_imm:
-      return send(h, qp, wqe);
+      return send(h, qp, wqe, wire_full);
     default:
       return malformed("an opcode that the queue does not know");
   }

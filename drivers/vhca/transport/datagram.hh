@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // PRM: "Unreliable Datagram". Executes one send WQE of a datagram queue pair: to a queue of the
-// same adapter, or to all of them that joined a multicast group. Adapter's lock held. Never
-// allocates.
+// same adapter or of a neighbour, or to all that joined a multicast group. Takes what comes from
+// the wire. Adapter's lock held. Never allocates. Packets are untrusted.
 #pragma once
 
 #include "vhca/hca/state.hh"
 #include "vhca/transport/outcome.hh"
+#include "vhca/transport/roce_frame.hh"
 
 namespace kilim::vhca {
 
 // What nobody takes is lost without a word: the sender's completion says that it was sent.
-Outcome exec_ud(HcaState&, Qp&, const SendWqe&) noexcept;
+// `wire_full`: nothing has happened, the same again later.
+Outcome exec_ud(HcaState&, Qp&, const SendWqe&, bool& wire_full) noexcept;
+
+// A datagram from the wire; false: no queue has that number, or nobody is in that group.
+bool take_datagram(HcaState&, const RocePacket&) noexcept;
 
 }  // namespace kilim::vhca

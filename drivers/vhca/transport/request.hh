@@ -14,7 +14,7 @@
 
 namespace kilim::vhca {
 
-inline constexpr uint64_t max_message_bytes = uint64_t{1} << 30;
+inline constexpr uint64_t max_message_bytes = uint64_t{1} << 31;
 
 using RequestKind = RcMessage::Kind;
 

@@ -63,8 +63,9 @@ Outcome exec_transfer(Works& works, const ObjectTable<Qp>& qps, Qp& qp, const Se
     Outcome o = check_own_memory(works, qp, row, ask);
     return o.ok() ? no_answer(qp) : o;
   }
-  if (qp.type == QpType::xrc_ini && !aim_at_srq(works, *peer, ask.srqn))
-    return Outcome::failed(Syndrome::remote_inval_req, "no such XRC queue");
+  if (qp.type == QpType::xrc_ini) {
+    if (Outcome o = aim_at_srq(works, *peer, ask.srqn); !o.ok()) return o;
+  }
   return respond(works, *peer, row.kind, {wqe, ask, own_memory(qp, row.kind, ask.data)});
 }
 

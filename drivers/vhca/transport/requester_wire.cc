@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Requester of an RC queue whose peer is on the wire. Adapter's lock held. Never allocates.
+// Requester of a connected queue whose peer is on the wire. Adapter's lock held. Never allocates.
 #include "vhca/transport/requester_wire.hh"
 
 #include <algorithm>
 
 #include "vhca/hca/journal.hh"
+#include "vhca/transport/completer_wire.hh"
 #include "vhca/transport/requester.hh"
 #include "vhca/wq/qp_error.hh"
 
@@ -16,9 +17,13 @@ using prm::Syndrome;
 using roce::Op;
 using Kind = RequestKind;
 
-constexpr int32_t window_packets = 128;
+constexpr uint32_t window_packets = 128;
 constexpr uint32_t ack_every = 16;
 constexpr uint64_t full_wire_ns = 10'000;
+
+bool unreliable(const Qp& qp) noexcept {
+  return qp.type == QpType::uc;
+}
 
 // The WQE that begins at basic block `at` of the ring.
 Decode decode_at(Qp& qp, uint16_t at, SendWqe& wqe) noexcept {
@@ -42,19 +47,14 @@ RequesterStep take_message(RoceLink& link, Qp& qp) noexcept {
   if (row == nullptr || !read_request(qp, *row, wqe, ask).ok() ||
       !check_own_memory(*link.works, qp, *row, ask).ok())
     return w.count == 0 ? RequesterStep::local : RequesterStep::idle;
+  uint32_t packets = packets_of(ask.bytes, mtu_bytes(qp));
+  if (w.packets_to(w.new_psn) + packets > roce::most_packets) return RequesterStep::idle;
   bool fenced = (wqe.fm_ce_se >> 5) != 0;
   if (fenced && w.answers_open > 0) return RequesterStep::idle;
   if (is_answered(row->kind) && w.answers_open >= qp.attr.max_rd_atomic) return RequesterStep::idle;
   link.works->journal->wqe(qp.qpn, wqe.index, wqe.opcode, static_cast<uint8_t>(wqe.ds));
   RcMessage& m = w.at(w.count);
-  m = {row->kind,
-       wqe.signaled(),
-       wqe.opcode,
-       wqe.index,
-       wqe.wqebbs,
-       w.new_psn,
-       packets_of(ask.bytes, mtu_bytes(qp)),
-       ask.bytes};
+  m = {row->kind, wqe.signaled(), wqe.opcode, wqe.index, wqe.wqebbs, w.new_psn, packets, ask.bytes};
   if (w.count++ == 0) note_progress(link, qp);
   w.answers_open = static_cast<uint8_t>(w.answers_open + m.answered());
   w.new_psn = roce::psn_add(w.new_psn, m.packets);
@@ -66,7 +66,8 @@ RequesterStep take_message(RoceLink& link, Qp& qp) noexcept {
 RcMessage& message_of(RcWire& w, uint32_t psn) noexcept {
   for (uint32_t i = 0; i + 1 < w.count; i++) {
     RcMessage& m = w.at(i);
-    if (roce::psn_diff(psn, roce::psn_add(m.first_psn, m.packets)) < 0) return m;
+    uint32_t end = roce::psn_add(m.first_psn, m.packets);
+    if (roce::psn_distance(w.una_psn, psn) < roce::psn_distance(w.una_psn, end)) return m;
   }
   return w.at(w.count - 1);
 }
@@ -89,15 +90,13 @@ RequesterStep send_packet_of(RoceLink& link, Qp& qp, const RcMessage& m) noexcep
   if (!reread(link, qp, m, ask)) return RequesterStep::down;
   const RequestRow& row = *request_row(qp.type, m.opcode);
   uint32_t mtu = mtu_bytes(qp);
-  auto index = static_cast<uint32_t>(roce::psn_diff(w.send_psn, m.first_psn));
+  uint32_t index = roce::psn_distance(m.first_psn, w.send_psn);
   uint64_t offset = uint64_t{index} * mtu;
   uint64_t bytes = m.answered() ? 0 : std::min<uint64_t>(mtu, m.bytes - offset);
   bool last = m.answered() || index + 1 == m.packets;
-  RocePacket p;
-  p.op = op_of(row, index, m.packets);
-  p.flags = roce::op_row(static_cast<uint8_t>(p.op))->flags;
-  p.psn = w.send_psn;
-  p.ack_request = last || index % ack_every == ack_every - 1;
+  RocePacket p = packet_of(qp, op_of(row, index, m.packets), w.send_psn);
+  p.ack_request = !unreliable(qp) && (last || index % ack_every == ack_every - 1);
+  p.srqn = ask.srqn;
   p.solicited = last && link.wqe.solicited();
   p.va = ask.remote_addr + (m.kind == Kind::read ? offset : 0);
   p.rkey = ask.rkey;
@@ -119,7 +118,8 @@ RequesterStep send_packet_of(RoceLink& link, Qp& qp, const RcMessage& m) noexcep
     return RequesterStep::idle;
   }
   w.send_psn = m.answered() ? roce::psn_add(m.first_psn, m.packets) : roce::psn_add(w.send_psn, 1);
-  if (roce::psn_diff(w.send_psn, w.sent_psn) > 0) w.sent_psn = w.send_psn;
+  if (w.packets_to(w.send_psn) > w.packets_to(w.sent_psn)) w.sent_psn = w.send_psn;
+  if (unreliable(qp) && last) complete_oldest(link, qp);
   return RequesterStep::sent;
 }
 
@@ -149,8 +149,8 @@ RequesterStep send_next(RoceLink& link, Qp& qp) noexcept {
   RcWire& w = *qp.rc;
   bool runs = qp.state == QpState::rts || (qp.state == QpState::sqd && w.count > 0);
   if (!runs) return RequesterStep::down;
-  if (w.pause_until_ns != 0 || roce::psn_diff(w.send_psn, w.una_psn) >= window_packets)
-    return RequesterStep::idle;
+  if (w.pause_until_ns != 0) return RequesterStep::idle;
+  if (!unreliable(qp) && w.packets_to(w.send_psn) >= window_packets) return RequesterStep::idle;
   if (w.send_psn == w.new_psn) {
     RequesterStep taken = take_message(link, qp);
     if (taken != RequesterStep::sent) return taken;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// InfiniBand Architecture Specification: "Reliable Connection", requester. Turns send WQEs into
+// InfiniBand Architecture Specification: "Reliable Connection", "Unreliable Connection", requester.
+// Turns send WQEs into
 // packets, keeps what is under way, goes back and gives up. Adapter's lock held. Never allocates.
 #pragma once
 

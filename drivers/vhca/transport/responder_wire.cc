@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Responder of an RC queue whose peer is on the wire. Adapter's lock held. Never allocates.
+// Responder of a connected queue whose peer is on the wire. Adapter's lock held. Never allocates.
 #include "vhca/transport/responder_wire.hh"
 
 #include <algorithm>
@@ -120,13 +120,15 @@ Outcome execute_write(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   return has(p, flag::imm) ? finish(link, qp, p) : Outcome::done();
 }
 
-RcAnswer& new_answer(RcWire& w, uint32_t psn, uint32_t packets) noexcept {
+RcAnswer& new_answer(const Qp& qp, uint32_t psn, uint32_t packets) noexcept {
+  RcWire& w = *qp.rc;
   RcAnswer& a = w.answer(0);
   w.next_answer = (w.next_answer + 1) % RcWire::answers_kept;
   a = {};
   a.used = a.pending = true;
   a.first_psn = psn;
   a.packets = packets;
+  a.pd = remote_pd(qp);
   return a;
 }
 
@@ -138,7 +140,7 @@ Outcome execute_read(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
     return invalid(link, qp, "more or longer READs than the queue takes");
   Segment range{p.va, p.length, p.rkey, false};
   if (Outcome o = admit_range(works, qp, range, prm::mkey::remote_read); !o.ok()) return o;
-  RcAnswer& a = new_answer(w, p.psn, packets_of(p.length, mtu_bytes(qp)));
+  RcAnswer& a = new_answer(qp, p.psn, packets_of(p.length, mtu_bytes(qp)));
   a.va = p.va;
   a.rkey = p.rkey;
   a.length = p.length;
@@ -157,7 +159,7 @@ Outcome execute_atomic(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   if (Outcome o = find_word(works, qp, p.rkey, p.va, word); !o.ok()) return o;
   WordChange change{p.op == Op::fetch_add, p.swap_add, p.compare};
   if (Outcome o = change_word(works, qp, word, change, old); !o.ok()) return o;
-  RcAnswer& a = new_answer(w, p.psn, 1);
+  RcAnswer& a = new_answer(qp, p.psn, 1);
   a.atomic = true;
   a.original = old;
   works.journal->translated(p.rkey, 1, 8);
@@ -180,21 +182,38 @@ const char* order_objection(const Qp& qp, const RocePacket& p) noexcept {
   return nullptr;
 }
 
+// Each packet to an XRC target names its shared queue, all of a message the same.
+Outcome aim(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
+  if (has(p, flag::first)) qp.rc->srqn = p.srqn;
+  if (p.srqn != qp.rc->srqn) return invalid(link, qp, "another XRC queue within a message");
+  return aim_at_srq(*link.works, qp, p.srqn);
+}
+
 Outcome execute(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcWire& w = *qp.rc;
   if (const char* why = order_objection(qp, p)) return invalid(link, qp, why);
+  if (qp.type == QpType::xrc_tgt) {
+    if (Outcome o = aim(link, qp, p); !o.ok()) return o;
+  }
   if (has(p, flag::first)) w.received = 0;
   if (has(p, flag::send)) return execute_send(link, qp, p);
   if (has(p, flag::write)) return execute_write(link, qp, p);
   return p.op == Op::read_request ? execute_read(link, qp, p) : execute_atomic(link, qp, p);
 }
 
-bool may_read_again(RoceLink& link, Qp& qp, const RocePacket& p, uint32_t packets) noexcept {
+SegmentList answer_range(const Qp& qp, const RcAnswer& a, const Segment& s) noexcept {
+  return {{&s, 1}, {a.pd, qp.qpn.value(), prm::mkey::remote_read}};
+}
+
+bool may_read_again(RoceLink& link, Qp& qp, const RocePacket& p, const RcAnswer& a) noexcept {
+  uint32_t packets = a.packets - roce::psn_distance(a.first_psn, p.psn);
   if (packets_of(p.length, mtu_bytes(qp)) != packets) return false;
   Segment range{p.va, p.length, p.rkey, false};
-  Outcome o = admit_range(*link.works, qp, range, prm::mkey::remote_read);
-  if (!o.ok()) answer_refusal(link, qp, o);
-  return o.ok();
+  uint32_t bad_key = 0;
+  Deny d = check_list(link.works->translator, answer_range(qp, a, range), p.length, bad_key);
+  if (d != Deny::none)
+    answer_refusal(link, qp, refuse(*link.works, qp, Syndrome::remote_access, deny_name(d)));
+  return d == Deny::none;
 }
 
 // A packet that has been executed comes again: the answer got lost.
@@ -214,7 +233,7 @@ void take_again(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
     if (!a.used || found || at < 0 || at >= static_cast<int32_t>(a.packets)) continue;
     if (a.atomic != has(p, flag::atomic)) continue;
     if (a.pending && at == 0) return;  // it is being answered
-    if (!a.atomic && !may_read_again(link, qp, p, a.packets - static_cast<uint32_t>(at))) return;
+    if (!a.atomic && !may_read_again(link, qp, p, a)) return;
     found = a.pending = true;
     a.va = p.va;
     a.rkey = p.rkey;
@@ -235,10 +254,7 @@ Op answer_op(const RcAnswer& a) noexcept {
 enum class Went : uint8_t { out, full, refused };
 
 Went send_answer(RoceLink& link, Qp& qp, const RcAnswer& a) noexcept {
-  RocePacket p;
-  p.op = answer_op(a);
-  p.flags = roce::op_row(static_cast<uint8_t>(p.op))->flags;
-  p.psn = roce::psn_add(a.first_psn, a.next);
+  RocePacket p = packet_of(qp, answer_op(a), roce::psn_add(a.first_psn, a.next));
   p.ack_value = roce::aeth::no_credit_count;
   p.msn = qp.rc->msn;
   p.original = a.original;
@@ -247,9 +263,8 @@ Went send_answer(RoceLink& link, Qp& qp, const RcAnswer& a) noexcept {
   uint64_t bytes = a.atomic ? 0 : std::min<uint64_t>(mtu, a.length - offset);
   if (bytes > 0) {
     Segment range{a.va + offset, bytes, a.rkey, false};
-    Transfer t =
-        gather_bytes(link.works->translator, remote_range(qp, range, prm::mkey::remote_read),
-                     payload_place(link, p.flags), bytes);
+    Transfer t = gather_bytes(link.works->translator, answer_range(qp, a, range),
+                              payload_place(link, p.flags), bytes);
     if (!t.ok()) return Went::refused;
     link.works->journal->translated(a.rkey, t.pieces, bytes);
   }
@@ -258,10 +273,8 @@ Went send_answer(RoceLink& link, Qp& qp, const RcAnswer& a) noexcept {
 
 bool send_acknowledge(RoceLink& link, Qp& qp) noexcept {
   RcWire& w = *qp.rc;
-  RocePacket p;
-  p.op = Op::acknowledge;
-  p.flags = roce::op_row(static_cast<uint8_t>(p.op))->flags;
-  p.psn = w.nak_owed ? w.nak_psn : roce::psn_add(w.expected_psn, roce::psn_mask);
+  uint32_t psn = w.nak_owed ? w.nak_psn : roce::psn_add(w.expected_psn, roce::psn_mask);
+  RocePacket p = packet_of(qp, Op::acknowledge, psn);
   p.ack_kind = w.nak_owed ? w.nak_kind : roce::aeth::ack;
   p.ack_value = w.nak_owed ? w.nak_value : roce::aeth::no_credit_count;
   p.msn = w.msn;
@@ -270,11 +283,36 @@ bool send_acknowledge(RoceLink& link, Qp& qp) noexcept {
   return true;
 }
 
+// What the queue waits for behind this packet.
+Receiving behind(const RocePacket& p) noexcept {
+  return has(p, flag::last)    ? Receiving::nothing
+         : has(p, flag::send)  ? Receiving::send
+         : has(p, flag::write) ? Receiving::write
+                               : Receiving::nothing;
+}
+
+// Nobody asks again: a message of which a packet is missing is dropped as a whole.
+void take_unreliable(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
+  RcWire& w = *qp.rc;
+  if (p.psn != w.expected_psn || has(p, flag::first)) w.receiving = Receiving::nothing;
+  w.expected_psn = roce::psn_add(p.psn, 1);
+  establish(*link.works, qp);
+  bool begun = has(p, flag::first) || w.receiving != Receiving::nothing;
+  w.receiving = begun && execute(link, qp, p).ok() ? behind(p) : Receiving::nothing;
+}
+
 }  // namespace
+
+void forget_shared(Qp& qp) noexcept {
+  if (!qp.rc) return;
+  qp.rc->holds_receive = false;
+  for (RcAnswer& a : qp.rc->answers) a.used = a.pending = false;
+}
 
 void take_request(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcWire& w = *qp.rc;
   if (!answers(qp)) return;
+  if (qp.type == QpType::uc) return take_unreliable(link, qp, p);
   int32_t ahead = roce::psn_diff(p.psn, w.expected_psn);
   if (ahead < 0) return take_again(link, qp, p);
   if (ahead > 0) {
@@ -286,26 +324,22 @@ void take_request(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   establish(*link.works, qp);
   if (Outcome o = execute(link, qp, p); !o.ok()) return answer_refusal(link, qp, o);
   w.expected_psn = roce::psn_add(w.expected_psn, 1);
-  bool last = has(p, flag::last);
-  w.msn = roce::psn_add(w.msn, last);
-  w.receiving = last                  ? Receiving::nothing
-                : has(p, flag::send)  ? Receiving::send
-                : has(p, flag::write) ? Receiving::write
-                                      : Receiving::nothing;
+  w.msn = roce::psn_add(w.msn, has(p, flag::last));
+  w.receiving = behind(p);
   if (!p.ack_request || !has(p, flag::send | flag::write)) return;
   w.ack_owed = true;
   link.answering.push(qp);
 }
 
-bool send_owed(RoceLink& link, Qp& qp) noexcept {
+bool send_owed(RoceLink& link, Qp& qp, std::size_t& sent) noexcept {
   RcWire& w = *qp.rc;
-  uint32_t sent = 0;
   for (uint32_t i = 0; i < RcWire::answers_kept; i++) {
     RcAnswer& a = w.answer(i);
     for (; a.pending; a.pending = a.next < a.packets) {
-      if (sent++ == packets_in_a_row) return false;
+      if (sent == packets_in_a_row) return false;
       Went went = send_answer(link, qp, a);
       if (went == Went::full) return false;
+      sent++;
       a.next++;
       if (went == Went::out) continue;
       // The memory went away after the READ was accepted.
@@ -318,7 +352,10 @@ bool send_owed(RoceLink& link, Qp& qp) noexcept {
       break;
     }
   }
-  return !(w.nak_owed || w.ack_owed) || send_acknowledge(link, qp);
+  if (!w.nak_owed && !w.ack_owed) return true;
+  if (!send_acknowledge(link, qp)) return false;
+  sent++;
+  return true;
 }
 
 }  // namespace kilim::vhca

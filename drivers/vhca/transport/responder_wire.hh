@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// InfiniBand Architecture Specification: "Reliable Connection", responder. Executes requests in
-// the order of their sequence numbers, remembers what may be asked for again, and sends what it
-// owes. Adapter's lock held. Never allocates. Packets are untrusted.
+// InfiniBand Architecture Specification: "Reliable Connection", "Unreliable Connection", responder.
+// Executes requests in the order of their sequence numbers, remembers what may be asked for again,
+// and sends what it owes. Adapter's lock held. Never allocates. Packets are untrusted.
 #pragma once
 
 #include "vhca/transport/roce_link.hh"
@@ -9,7 +9,10 @@
 namespace kilim::vhca {
 
 void take_request(RoceLink&, Qp&, const RocePacket&) noexcept;
-// Sends answers and the acknowledgement that are owed; false: the wire is full, or there is more.
-bool send_owed(RoceLink&, Qp&) noexcept;
+// A shared queue is gone: nothing may use what the queue pair has taken from it.
+void forget_shared(Qp&) noexcept;
+// Sends answers and the acknowledgement that are owed. False: the wire is full, or there is more;
+// `sent` packets went out.
+bool send_owed(RoceLink&, Qp&, std::size_t& sent) noexcept;
 
 }  // namespace kilim::vhca

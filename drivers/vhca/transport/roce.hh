@@ -88,6 +88,16 @@ namespace deth {
 using src_qpn = Field<&Deth::src_qpn_word, 23, 0>;
 }
 
+// XRC: of every request, right behind the base header. The shared queue that it is for.
+struct XrcEth {
+  be32 srqn_word;
+};
+static_assert(sizeof(XrcEth) == 4);
+
+namespace xrceth {
+using srqn = Field<&XrcEth::srqn_word, 23, 0>;
+}
+
 enum class Service : uint8_t { rc = 0, uc = 1, rd = 2, ud = 3, xrc = 5 };
 
 // The low five bits of an opcode; the high three are the service.
@@ -119,11 +129,11 @@ enum class Op : uint8_t {
 
 namespace flag {
 inline constexpr uint16_t reth = 1, aeth = 2, atomic = 4, atomic_ack = 8, imm = 0x10, ieth = 0x20;
-inline constexpr uint16_t headers = 0x3f;
 inline constexpr uint16_t first = 0x40, last = 0x80;  // of its message; both: the only one
 inline constexpr uint16_t payload = 0x100;            // may carry bytes
 inline constexpr uint16_t response = 0x200;           // from responder to requester
 inline constexpr uint16_t send = 0x400, write = 0x800;
+inline constexpr uint16_t deth = 0x1000, xrceth = 0x2000;  // by the service
 }  // namespace flag
 
 struct OpRow {
@@ -168,6 +178,26 @@ constexpr const OpRow* op_row(uint8_t opcode) noexcept {
   return nullptr;
 }
 
+// All flags of a packet of that service; 0: the service has no such packet.
+constexpr uint16_t flags_of(Service s, const OpRow& row) noexcept {
+  bool response = (row.flags & flag::response) != 0;
+  bool one_way = (row.flags & (flag::send | flag::write)) != 0 && (row.flags & flag::ieth) == 0;
+  switch (s) {
+    case Service::rc:
+      return row.flags;
+    case Service::xrc:
+      return response ? row.flags : row.flags | flag::xrceth;
+    case Service::uc:
+      return one_way ? row.flags : uint16_t{0};
+    case Service::ud:
+      return row.op == Op::send_only || row.op == Op::send_only_imm ? row.flags | flag::deth
+                                                                    : uint16_t{0};
+    case Service::rd:
+      break;
+  }
+  return 0;
+}
+
 constexpr uint8_t opcode_of(Service s, Op op) noexcept {
   return static_cast<uint8_t>(static_cast<unsigned>(s) << 5 | static_cast<unsigned>(op));
 }
@@ -176,6 +206,12 @@ constexpr uint8_t opcode_of(Service s, Op op) noexcept {
 constexpr uint32_t psn_add(uint32_t psn, uint32_t n) noexcept {
   return (psn + n) & psn_mask;
 }
+// From `from` on to `to`. Where the order is known, for as much as 2^24 - 1.
+constexpr uint32_t psn_distance(uint32_t from, uint32_t to) noexcept {
+  return (to - from) & psn_mask;
+}
+// The most that may be under way: a responder takes what lies further behind for news.
+inline constexpr uint32_t most_packets = 1u << 23;
 // How far `a` lies behind `b`: negative where it lies before.
 constexpr int32_t psn_diff(uint32_t a, uint32_t b) noexcept {
   return static_cast<int32_t>((a - b) << 8) >> 8;

@@ -20,7 +20,9 @@ constexpr uint8_t protocol_udp = 17;
 
 // Extended headers in the order in which they follow the base header.
 std::size_t header_bytes(uint16_t flags) noexcept {
-  return ((flags & flag::reth) != 0 ? sizeof(Reth) : 0) +
+  return ((flags & flag::xrceth) != 0 ? sizeof(XrcEth) : 0) +
+         ((flags & flag::deth) != 0 ? sizeof(Deth) : 0) +
+         ((flags & flag::reth) != 0 ? sizeof(Reth) : 0) +
          ((flags & flag::atomic) != 0 ? sizeof(AtomicEth) : 0) +
          ((flags & flag::aeth) != 0 ? sizeof(Aeth) : 0) +
          ((flags & flag::atomic_ack) != 0 ? sizeof(AtomicAckEth) : 0) +
@@ -49,6 +51,12 @@ void put(std::byte*& p, const T& v) noexcept {
 }
 
 void read_headers(const std::byte* p, RocePacket& r) noexcept {
+  if ((r.flags & flag::xrceth) != 0) r.srqn = xrceth::srqn::get(take<XrcEth>(p));
+  if ((r.flags & flag::deth) != 0) {
+    Deth h = take<Deth>(p);
+    r.qkey = h.qkey.host();
+    r.src_qpn = deth::src_qpn::get(h);
+  }
   if ((r.flags & flag::reth) != 0) {
     Reth h = take<Reth>(p);
     r.va = joined(h.va_high, h.va_low);
@@ -76,6 +84,8 @@ void read_headers(const std::byte* p, RocePacket& r) noexcept {
 }
 
 void write_headers(std::byte* p, const RocePacket& r) noexcept {
+  if ((r.flags & flag::xrceth) != 0) put(p, XrcEth{be32{xrceth::srqn::at(r.srqn)}});
+  if ((r.flags & flag::deth) != 0) put(p, Deth{be32{r.qkey}, be32{deth::src_qpn::at(r.src_qpn)}});
   if ((r.flags & flag::reth) != 0) {
     Reth h{{}, {}, be32{r.rkey}, be32{r.length}};
     split(r.va, h.va_high, h.va_low);
@@ -134,11 +144,10 @@ RoceParse parse_roce(std::span<const std::byte> frame, RocePacket& r) noexcept {
   const OpRow* row = op_row(opcode);
   r = {};
   r.service = static_cast<Service>(opcode >> 5);
-  if (row == nullptr || r.service != Service::rc || bth::version::get(h) != 0)
-    return RoceParse::bad;
+  r.flags = row != nullptr ? flags_of(r.service, *row) : uint16_t{0};
+  if (r.flags == 0 || bth::version::get(h) != 0) return RoceParse::bad;
   if ((bth::pkey::get(h) & 0x7fff) != (default_pkey & 0x7fff)) return RoceParse::bad;
   r.op = row->op;
-  r.flags = row->flags;
   at += sizeof(h);
   std::size_t tail = icrc_bytes + bth::pad::get(h);
   std::size_t headers = header_bytes(r.flags);
@@ -149,7 +158,9 @@ RoceParse parse_roce(std::span<const std::byte> frame, RocePacket& r) noexcept {
   r.ack_request = bth::ack_request::get(h) != 0;
   r.dest_qpn = bth::dest_qpn::get(h);
   r.psn = bth::psn::get(h);
-  std::memcpy(r.sgid.data(), frame.data() + v.l3_at + 8, r.sgid.size());
+  r.ip = frame.subspan(v.l3_at, ipv6);
+  std::memcpy(r.sgid.data(), r.ip.data() + 8, r.sgid.size());
+  std::memcpy(r.dgid.data(), r.ip.data() + 24, r.dgid.size());
   read_headers(frame.data() + at, r);
   r.payload = frame.subspan(at + headers, bytes);
   return RoceParse::ok;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A RoCEv2 packet of a connected queue as a value: out of an Ethernet frame, and into one. Frames
+// A RoCEv2 packet as a value: out of an Ethernet frame, and into one. Frames
 // are untrusted: whatever is not a whole packet with a right ICRC is none. Pure, any thread.
 #pragma once
 
@@ -26,9 +26,12 @@ struct RocePacket {
   uint64_t swap_add = 0, compare = 0;
   uint8_t ack_kind = 0, ack_value = 0;  // AETH
   uint32_t msn = 0;
-  uint64_t original = 0;  // AtomicAckETH
-  uint32_t imm_raw = 0;   // ImmDt as it lies on the wire, IETH in the same order
-  Gid sgid{};             // of the IPv6 header
+  uint64_t original = 0;           // AtomicAckETH
+  uint32_t imm_raw = 0;            // ImmDt as it lies on the wire, IETH in the same order
+  uint32_t qkey = 0, src_qpn = 0;  // DETH
+  uint32_t srqn = 0;               // XRCETH
+  Gid sgid{}, dgid{};              // of the IPv6 header
+  std::span<const std::byte> ip;   // that header, whole
   std::span<const std::byte> payload;
 };
 
@@ -50,7 +53,7 @@ struct RocePath {
 
 // The longest frame without its payload: all headers, padding and ICRC.
 inline constexpr std::size_t roce_overhead =
-    14 + 40 + 8 + sizeof(roce::Bth) + sizeof(roce::AtomicEth) + 4 + 3 + 4;
+    14 + 40 + 8 + sizeof(roce::Bth) + sizeof(roce::XrcEth) + sizeof(roce::AtomicEth) + 4 + 3 + 4;
 
 // Where the payload of such a packet begins in its frame.
 std::size_t roce_payload_at(uint16_t flags) noexcept;

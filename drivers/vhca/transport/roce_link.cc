@@ -13,7 +13,29 @@ std::byte* payload_place(RoceLink& link, uint16_t flags) noexcept {
   return link.frame.data() + roce_payload_at(flags);
 }
 
-bool send_packet(RoceLink& link, const Qp& qp, RocePacket& packet, std::size_t bytes) noexcept {
+RocePacket packet_of(const Qp& qp, roce::Op op, uint32_t psn) noexcept {
+  RocePacket p;
+  p.op = op;
+  p.service = service_of(qp.type);
+  p.flags = roce::flags_of(p.service, *roce::op_row(static_cast<uint8_t>(op)));
+  p.psn = psn;
+  p.dest_qpn = qp.attr.dest_qpn.value();
+  return p;
+}
+
+uint16_t source_port(uint32_t qpn, uint32_t peer) noexcept {
+  uint32_t mix = qpn * 31 ^ peer;
+  return static_cast<uint16_t>(0xc000 | ((mix ^ mix >> 14) & 0x3fff));
+}
+
+bool send_along(RoceLink& link, Wire& wire, const RocePath& path, const RocePacket& packet,
+                std::size_t bytes) noexcept {
+  std::size_t length = build_roce(path, packet, bytes, link.frame);
+  return wire.send({link.frame.data(), length}) != Wire::Sent::busy;
+}
+
+bool send_packet(RoceLink& link, const Qp& qp, const RocePacket& packet,
+                 std::size_t bytes) noexcept {
   Wire* wire = link.wire_of(qp);
   RocePath path;
   path.src = link.mac;
@@ -23,11 +45,8 @@ bool send_packet(RoceLink& link, const Qp& qp, RocePacket& packet, std::size_t b
   path.traffic_class = qp.attr.path.traffic_class;
   path.hop_limit = std::max<uint8_t>(qp.attr.path.hop_limit, 1);
   path.flow_label = qp.attr.path.flow_label;
-  uint32_t mix = qp.qpn.value() * 31 ^ qp.attr.dest_qpn.value();
-  path.src_port = static_cast<uint16_t>(0xc000 | ((mix ^ mix >> 14) & 0x3fff));
-  packet.dest_qpn = qp.attr.dest_qpn.value();
-  std::size_t length = build_roce(path, packet, bytes, link.frame);
-  return wire->send({link.frame.data(), length}) != Wire::Sent::busy;
+  path.src_port = source_port(qp.qpn.value(), qp.attr.dest_qpn.value());
+  return send_along(link, *wire, path, packet, bytes);
 }
 
 bool cut_list(std::span<const Segment> list, uint64_t skip, uint64_t bytes, SubList& out) noexcept {

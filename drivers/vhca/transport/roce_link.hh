@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the RC protocol needs around it: the ports' wires, one place to put a frame together, the
-// queue pairs that wait for a timer or owe an answer. Owner: the adapter; its lock held.
+// What the protocols of queues need around them: the ports' wires, one place to put a frame
+// together, the queue pairs that wait for a timer or owe an answer. Owner: the adapter; its lock
+// held.
 #pragma once
 
 #include <cstddef>
@@ -41,11 +42,24 @@ constexpr uint32_t packets_of(uint64_t bytes, uint32_t mtu) noexcept {
   return bytes == 0 ? 1 : static_cast<uint32_t>((bytes + mtu - 1) / mtu);
 }
 
+constexpr roce::Service service_of(QpType type) noexcept {
+  return type == QpType::uc                                   ? roce::Service::uc
+         : type == QpType::ud                                 ? roce::Service::ud
+         : type == QpType::xrc_ini || type == QpType::xrc_tgt ? roce::Service::xrc
+                                                              : roce::Service::rc;
+}
+// The beginning of a packet from this queue.
+RocePacket packet_of(const Qp&, roce::Op, uint32_t psn) noexcept;
+
 // Where the payload of the next frame is to be put.
 std::byte* payload_place(RoceLink&, uint16_t flags) noexcept;
 // Sends the packet with `bytes` in its payload's place; false: the wire is full. What a wire
 // refuses for its length counts as lost.
-bool send_packet(RoceLink&, const Qp&, RocePacket&, std::size_t bytes) noexcept;
+bool send_packet(RoceLink&, const Qp&, const RocePacket&, std::size_t bytes) noexcept;
+// The same of a packet whose way is its own.
+bool send_along(RoceLink&, Wire&, const RocePath&, const RocePacket&, std::size_t bytes) noexcept;
+// The UDP port that a queue's packets come from: flows differ in it.
+uint16_t source_port(uint32_t qpn, uint32_t peer) noexcept;
 
 // The part of a list behind its first `skip` bytes, `bytes` long; false: it ends before.
 struct SubList {

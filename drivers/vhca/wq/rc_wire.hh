@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What an RC queue pair whose peer is on the wire keeps: messages under way as requester, what it
-// expects and owes as responder. Owner: its queue pair; adapter's lock held. A plain record.
+// What a connected queue pair whose peer is on the wire keeps: messages under way as requester,
+// what it expects and owes as responder. Owner: its queue pair; adapter's lock held. A plain
+// record.
 #pragma once
 
 #include <array>
 #include <cstdint>
 
+#include "kilim/base/ident.hh"
 #include "vhca/wq/recv_wqe.hh"
 
 namespace kilim::vhca {
@@ -34,6 +36,7 @@ struct RcAnswer {
   uint64_t va = 0;
   uint32_t rkey = 0;
   uint32_t length = 0;
+  Pdn pd;  // whose key it is
   uint64_t original = 0;
 };
 
@@ -67,12 +70,17 @@ struct RcWire {
   RecvWqe held;
   uint64_t write_va = 0;
   uint32_t write_rkey = 0, write_length = 0;
+  uint32_t srqn = 0;  // XRC: that the message names
   bool ack_owed = false, nak_owed = false;
   uint8_t nak_kind = 0, nak_value = 0;
   uint32_t nak_psn = 0;
   std::array<RcAnswer, answers_kept> answers;  // oldest at `next_answer`
   uint32_t next_answer = 0;
 
+  // From the oldest packet under way to this one.
+  [[nodiscard]] uint32_t packets_to(uint32_t psn) const noexcept {
+    return (psn - una_psn) & 0xffffff;
+  }
   [[nodiscard]] RcMessage& at(uint32_t i) noexcept { return ring[(head + i) % messages]; }
   [[nodiscard]] RcAnswer& answer(uint32_t i) noexcept {
     return answers[(next_answer + i) % answers_kept];

@@ -109,7 +109,7 @@ const Row rows[] = {
     {"send: longer than its receive WQE", [](Bench& t) { return send_into(t, t.dst.at(0), 63, t.good.lkey.value()); }, Syndrome::remote_inval_req, Syndrome::local_length, true, no_event},
     {"send: into memory not writable", [](Bench& t) { return send_into(t, t.dst.at(0), 64, t.read_only.lkey.value()); }, Syndrome::remote_op, Syndrome::local_prot, true, no_event},
     {"send: into a key of another domain", [](Bench& t) { return send_into(t, t.dst.at(0), 64, t.other_pd.lkey.value()); }, Syndrome::remote_op, Syndrome::local_prot, true, no_event},
-    {"send: 2 GiB", [](Bench& t) { return send_from(t.src.at(0), 0, t.good_src.lkey.value()); }, Syndrome::local_length, Syndrome::none, false, no_event},
+    {"send: longer than 2 GiB", [](Bench& t) { return send_from(t.src.at(0), 0, t.good_src.lkey.value()).data(t.src.at(0), 1, t.good_src.lkey.value()); }, Syndrome::local_length, Syndrome::none, false, no_event},
     {"opcode unknown", [](Bench&) { return empty_wqe_of(0x3e); }, Syndrome::local_qp_op, Syndrome::none, false, no_event},
     {"opcode of other queues", [](Bench&) { return empty_wqe_of(0x0e); }, Syndrome::local_qp_op, Syndrome::none, false, no_event},
     {"write: no address", [](Bench&) { return empty_wqe_of(0x08); }, Syndrome::local_qp_op, Syndrome::none, false, no_event},

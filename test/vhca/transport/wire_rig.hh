@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Two adapters with a wire between them, a connected RC queue on each. Queue `a` of either rig is
-// used. Owner: one test case, one thread: it runs both adapters in turn.
+// Two adapters with a wire between them, a queue on each, connected where its type is. Queue `a` of
+// either rig is used. Owner: one test case, one thread: it runs both adapters in turn.
 #pragma once
 
 #include <string>
@@ -29,8 +29,13 @@ inline constexpr Mac left_mac = {2, 0, 0, 0, 0, 1}, right_mac = {2, 0, 0, 0, 0, 
 struct WireRig {
   explicit WireRig(const LinkShape& s = {})
       : left(shape(s, left_mac, s.left_wire)), right(shape(s, right_mac, s.right_wire)) {
-    connect(left, right, right_mac, s, s.left_psn, s.right_psn);
-    connect(right, left, left_mac, s, s.right_psn, s.left_psn);
+    if (s.queue.type == QpType::ud) {
+      to_datagrams(left);
+      to_datagrams(right);
+      return;
+    }
+    connect(left, {left.a, right.a.qpn, s.queue.type}, right_mac, s, s.left_psn, s.right_psn);
+    connect(right, {right.a, left.a.qpn, s.queue.type}, left_mac, s, s.right_psn, s.left_psn);
   }
   static RigShape shape(const LinkShape& s, const Mac& mac, const std::string& more) {
     RigShape r;
@@ -41,34 +46,57 @@ struct WireRig {
     r.connect = false;
     return r;
   }
-  static void connect(Rig& r, const Rig& peer, const Mac& peer_mac, const LinkShape& s,
+  struct Ends {
+    TestQp& qp;
+    Qpn peer;
+    QpType type;
+  };
+  // NOLINTNEXTLINE(readability-function-size): six parameters
+  static void connect(Rig& r, const Ends& e, const Mac& peer_mac, const LinkShape& s,
                       uint32_t own_psn, uint32_t peer_psn) {
-    r.to_init(r.a, s.access);
+    r.to_init(e.qp, s.access);
+    bool responds = e.type == QpType::rc || e.type == QpType::xrc_tgt;
+    bool requests = e.type == QpType::rc || e.type == QpType::xrc_ini;
     QpAttr attr;
     attr.state = QpState::rtr;
     attr.path_mtu = s.mtu;
-    attr.dest_qpn = peer.a.qpn;
+    attr.dest_qpn = e.peer;
     attr.rq_psn = peer_psn;
     attr.max_dest_rd_atomic = s.reads;
     attr.min_rnr_timer = s.min_rnr_timer;
     attr.path.is_global = true;
     attr.path.port = 1;
     port_gid(peer_mac, 0, attr.path.dgid);
-    int rc = r.hca->modify_qp(r.a.qpn, attr,
-                              qp_mask::state | qp_mask::path | qp_mask::path_mtu |
-                                  qp_mask::dest_qpn | qp_mask::rq_psn |
-                                  qp_mask::max_dest_rd_atomic | qp_mask::min_rnr_timer);
+    uint32_t mask =
+        qp_mask::state | qp_mask::path | qp_mask::path_mtu | qp_mask::dest_qpn | qp_mask::rq_psn;
+    if (responds) mask |= qp_mask::max_dest_rd_atomic | qp_mask::min_rnr_timer;
+    int rc = r.hca->modify_qp(e.qp.qpn, attr, mask);
     attr.state = QpState::rts;
     attr.timeout = s.timeout;
     attr.retry_cnt = s.retry_cnt;
     attr.rnr_retry = s.rnr_retry;
     attr.sq_psn = own_psn;
     attr.max_rd_atomic = s.reads;
-    rc |= r.hca->modify_qp(r.a.qpn, attr,
-                           qp_mask::state | qp_mask::timeout | qp_mask::retry_cnt |
-                               qp_mask::rnr_retry | qp_mask::sq_psn | qp_mask::max_rd_atomic);
+    mask = qp_mask::state | qp_mask::sq_psn;
+    if (responds || requests) mask |= qp_mask::timeout;
+    if (requests) mask |= qp_mask::retry_cnt | qp_mask::rnr_retry | qp_mask::max_rd_atomic;
+    rc |= r.hca->modify_qp(e.qp.qpn, attr, mask);
     if (rc != 0) std::abort();
   }
+  static void to_datagrams(Rig& r) {
+    QpAttr attr;
+    attr.state = QpState::init;
+    attr.port = 1;
+    attr.qkey = datagram_key;
+    uint32_t mask = qp_mask::state | qp_mask::pkey_index | qp_mask::port | qp_mask::qkey;
+    int rc = r.hca->modify_qp(r.a.qpn, attr, mask);
+    attr.state = QpState::rtr;
+    rc |= r.hca->modify_qp(r.a.qpn, attr, qp_mask::state);
+    attr.state = QpState::rts;
+    rc |= r.hca->modify_qp(r.a.qpn, attr, qp_mask::state | qp_mask::sq_psn);
+    if (rc != 0) std::abort();
+  }
+  static constexpr uint32_t datagram_key = 0x1234567;
 
   // Runs both until the queue has a completion or five seconds are over.
   std::optional<Completion> wait(TestCq& cq) {
@@ -78,6 +106,11 @@ struct WireRig {
       if (did == 0) ::usleep(50);
     }
     return std::nullopt;
+  }
+  // What moves without waiting for a timer.
+  void settle() {
+    while (left.hca->run() + right.hca->run() != 0) {
+    }
   }
   std::optional<Completion> post(const Wqe& w) {
     left.a.put(w);

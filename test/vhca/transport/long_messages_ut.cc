@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Messages of up to 2 GiB, by the direct call and over a wire, and sequence numbers where as many
+// of them are under way as there may be. A long region is a short one, mapped again and again.
+#include <cstdlib>
+#include <string_view>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "kilim/base/fd.hh"
+#include "ut.hh"
+#include "vhca/hca/state.hh"
+#include "vhca/transport/roce.hh"
+#include "wire_rig.hh"
+
+using namespace kilim;
+using namespace kilim::vhca;
+using namespace kilim::vhca::test;
+using kilim::test::Case;
+using prm::Opcode;
+using prm::Syndrome;
+
+namespace {
+
+constexpr uint64_t gib = uint64_t{1} << 30;
+constexpr std::size_t turn = 1 << 20;  // bytes that there are
+
+class Repeated {
+ public:
+  explicit Repeated(uint64_t bytes)
+      : bytes_(bytes), file_(::memfd_create("repeated", MFD_CLOEXEC)) {
+    void* all =
+        ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (!file_ || ::ftruncate(file_.get(), turn) != 0 || all == MAP_FAILED) std::abort();
+    data_ = static_cast<std::byte*>(all);
+    for (uint64_t at = 0; at < bytes; at += turn) {
+      if (::mmap(data_ + at, turn, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_.get(),
+                 0) == MAP_FAILED)
+        std::abort();
+    }
+  }
+  ~Repeated() { ::munmap(data_, bytes_); }
+  Repeated(const Repeated&) = delete;
+  Repeated& operator=(const Repeated&) = delete;
+  [[nodiscard]] std::byte* data() const { return data_; }
+  [[nodiscard]] Va va() const { return Va{reinterpret_cast<uint64_t>(data_)}; }
+  [[nodiscard]] uint64_t bytes() const { return bytes_; }
+
+ private:
+  uint64_t bytes_;
+  Fd file_;
+  std::byte* data_ = nullptr;
+};
+
+void fill(const Repeated& r, unsigned seed) {
+  for (std::size_t i = 0; i < turn; i++)
+    r.data()[i] = static_cast<std::byte>((i + seed) * 2654435761u >> 13);
+}
+bool equal(const Repeated& a, const Repeated& b) {
+  return std::memcmp(a.data(), b.data(), turn) == 0;
+}
+bool good(const std::optional<Completion>& c) {
+  return c.has_value() && c->op == prm::CqeOpcode::req;
+}
+
+// A byte count of 0 says 2 GiB.
+Wqe rdma(Opcode op, const Repeated& near, Lkey lkey, const Repeated& far, Rkey rkey) {
+  return Wqe(op)
+      .raddr(far.va().value(), rkey.value())
+      .data(near.va().value(), static_cast<uint32_t>(near.bytes()) & 0x7fffffff, lkey.value());
+}
+
+void loopback_moves_two_gib_in_one_request() {
+  Rig rig;
+  Repeated near(2 * gib), far(2 * gib);
+  MrKeys a = rig.reg(near.va(), near.bytes(), rw_access),
+         b = rig.reg(far.va(), far.bytes(), rw_access);
+  fill(near, 1);
+  Completion c = rig.run_one(rig.a, rdma(Opcode::rdma_write, near, a.lkey, far, b.rkey));
+  CU_ASSERT(c.op == prm::CqeOpcode::req && equal(near, far));
+  Wqe longer = rdma(Opcode::rdma_write, near, a.lkey, far, b.rkey);
+  longer.data(near.va().value(), 1, a.lkey.value());
+  CU_ASSERT(rig.run_one(rig.a, longer).syndrome == Syndrome::local_length);
+}
+
+// Pieces of the wire's pace: a cable and both adapters in one thread.
+void over_a_wire(uint8_t mtu, uint64_t bytes) {
+  WireRig w({.mtu = mtu, .timeout = 14});
+  Repeated near(bytes), far(bytes);
+  MrKeys a = w.left.reg(near.va(), bytes, rw_access), b = w.right.reg(far.va(), bytes, rw_access);
+  fill(near, 1);
+  auto run = [&](const Wqe& wqe) {
+    w.left.a.put(wqe);
+    w.left.a.ring(w.left.uar);
+    for (;;) {
+      w.left.hca->run();
+      w.right.hca->run();
+      if (std::optional<Completion> c = w.left.cq_a.poll()) return c;
+    }
+  };
+  CU_ASSERT(good(run(rdma(Opcode::rdma_write, near, a.lkey, far, b.rkey))) && equal(near, far));
+  fill(far, 2);
+  std::optional<Completion> c = run(rdma(Opcode::rdma_read, near, a.lkey, far, b.rkey));
+  CU_ASSERT(good(c) && c->bytes == bytes && equal(near, far));
+  fill(near, 3);
+  w.right.a.recv(far.va().value(), static_cast<uint32_t>(bytes) & 0x7fffffff, b.lkey.value());
+  Wqe send(Opcode::send);
+  send.data(near.va().value(), static_cast<uint32_t>(bytes) & 0x7fffffff, a.lkey.value());
+  CU_ASSERT(good(run(send)) && equal(near, far));
+  c = w.wait(w.right.cq_a);
+  CU_ASSERT(c.has_value() && c->bytes == bytes);
+  CU_ASSERT(good(run(rdma(Opcode::rdma_write, near, a.lkey, far, b.rkey))));
+}
+
+bool is_long() {
+  const char* mode = std::getenv("KILIM_CHECK");
+  return mode != nullptr && std::string_view(mode) == "long";
+}
+
+void a_wire_carries_long_messages() {
+  over_a_wire(5, is_long() ? 2 * gib : gib / 32);
+  if (is_long()) over_a_wire(1, 2 * gib);
+}
+
+// 2 GiB in packets of 256 bytes: 2^23 sequence numbers, as many as a responder tells from old ones.
+void a_read_of_half_of_all_numbers_makes_progress() {
+  WireRig w({.mtu = 1, .timeout = 14});
+  Repeated near(2 * gib), far(2 * gib);
+  MrKeys a = w.left.reg(near.va(), near.bytes(), rw_access),
+         b = w.right.reg(far.va(), far.bytes(), rw_access);
+  fill(far, 7);
+  w.left.a.put(Wqe(Opcode::rdma_read)
+                   .raddr(far.va().value(), b.rkey.value())
+                   .data(near.va().value(), 1, a.lkey.value()));
+  for (int i = 0; i < 2; i++) w.left.a.put(rdma(Opcode::rdma_read, near, a.lkey, far, b.rkey));
+  w.left.a.ring(w.left.uar);
+  const RcWire& l = *w.left.hca->state().qps.at(w.left.a.qpn.value())->rc;
+  const RcWire& r = *w.right.hca->state().qps.at(w.right.a.qpn.value())->rc;
+  for (int i = 0; i < 10; i++) w.left.hca->run();
+  CU_ASSERT_EQUAL(l.count, 1);  // with the next one there would be a number too many
+  CU_ASSERT(good(w.wait(w.left.cq_a)));
+  uint32_t begin = l.una_psn;
+  for (int i = 0; i < 20'000 && !equal(near, far); i++) {
+    w.left.hca->run();
+    w.right.hca->run();
+  }
+  CU_ASSERT(equal(near, far));  // the first turn of many has come
+  CU_ASSERT_EQUAL(l.count, 1);  // the last READ has to wait
+  CU_ASSERT(roce::psn_distance(begin, l.una_psn) >= turn / 256);
+  CU_ASSERT_EQUAL(roce::psn_distance(begin, l.sent_psn), roce::most_packets);
+  CU_ASSERT_EQUAL(roce::psn_distance(begin, r.expected_psn), roce::most_packets);
+  CU_ASSERT(!w.left.cq_a.poll().has_value());
+}
+
+constexpr Case cases[] = {
+    {"loopback moves 2 GiB in one request", loopback_moves_two_gib_in_one_request},
+    {"a wire carries long messages", a_wire_carries_long_messages},
+    {"a READ of half of all sequence numbers makes progress",
+     a_read_of_half_of_all_numbers_makes_progress},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("vhca/transport long messages", cases)

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// XRC between two adapters: one target, several shared receive queues behind it, each message for
+// the queue that it names; and what a target refuses.
+#include <random>
+
+#include "kilim/base/mmio.hh"
+#include "kilim/prm/av_seg.hh"
+#include "kilim/prm/data_seg.hh"
+#include "ut.hh"
+#include "vhca/hca/state.hh"
+#include "vhca/transport/roce_frame.hh"
+#include "vhca/wire/wire.hh"
+#include "vhca/wq/qp_error.hh"
+#include "wire_rig.hh"
+
+using namespace kilim;
+using namespace kilim::vhca;
+using namespace kilim::vhca::test;
+using kilim::test::Case;
+using prm::Opcode;
+using prm::Syndrome;
+
+namespace {
+
+constexpr std::size_t area = 1 << 20;
+
+// A shared receive queue of the right adapter, with a completion queue of its own.
+struct SharedQueue {
+  static constexpr uint32_t wqes = 16, stride = 32;
+  SharedQueue(Rig& rig, uint32_t xrcd) : ring(wqes * stride), record(64), cq(64, 64), rig_(rig) {
+    CqSpec c;
+    c.buf = cq.memory.va();
+    c.record = cq.record.va();
+    c.cqe_count = cq.entries;
+    c.uar_page = rig.uar_page;
+    cq.cqn = *rig.hca->create_cq(c, &rig.events);
+    SrqSpec s;
+    s.pd = rig.pd;
+    s.buf = ring.va();
+    s.record = record.va();
+    s.wqes = wqes;
+    s.wqe_shift = 5;
+    s.xrc = true;
+    s.xrcd = xrcd;
+    s.cq = cq.cqn;
+    s.uidx = 0x77;
+    srqn = *rig.hca->create_srq(s, &rig.events);
+  }
+  void recv(uint64_t addr, uint32_t bytes, uint32_t lkey) {
+    std::byte* at = ring.data() + std::size_t{head % wqes} * stride;
+    prm::SrqNextSeg link{};
+    link.next_wqe_index = be16{static_cast<uint16_t>((head + 1) % wqes)};
+    prm::DataSeg data{be32{bytes}, be32{lkey}, be64{addr}};
+    std::memcpy(at, &link, sizeof(link));
+    std::memcpy(at + sizeof(link), &data, sizeof(data));
+    record_store(reinterpret_cast<be32*>(record.data()), be32{++head});
+  }
+  int destroy() { return rig_.hca->destroy_srq(srqn); }
+  Pages ring, record;
+  TestCq cq;
+  uint32_t head = 0;
+  uint32_t srqn = 0;
+
+ private:
+  Rig& rig_;
+};
+
+// An initiator on the left, a target on the right.
+struct Xrc {
+  explicit Xrc(const LinkShape& s = {.mtu = 1}, uint32_t near_psn = 0xfffffe)
+      : w({.queue = {.type = QpType::ud}}),
+        ini({.rq_wqes = 0, .type = QpType::xrc_ini}),
+        tgt({.sq_wqebbs = 0, .rq_wqes = 0, .type = QpType::xrc_tgt}),
+        xrcd(*w.right.hca->open_xrcd({})),
+        near_key(w.left.reg(near, rw_access)),
+        far_key(w.right.reg(far, rw_access)) {
+    QpSpec spec;
+    spec.type = QpType::xrc_ini;
+    spec.pd = w.left.pd;
+    spec.send_cq = w.left.cq_a.cqn;
+    spec.buf = ini.rings.va();
+    spec.sq_buf = ini.sq.va();
+    spec.record = ini.record.va();
+    spec.sq_wqebbs = ini.shape.sq_wqebbs;
+    spec.uar_page = w.left.uar_page;
+    ini.qpn = *w.left.hca->create_qp(spec, &w.left.events);
+    spec = {};
+    spec.type = QpType::xrc_tgt;
+    spec.xrcd = xrcd;
+    tgt.qpn = *w.right.hca->create_qp(spec, &w.right.events);
+    WireRig::connect(w.left, {ini, tgt.qpn, QpType::xrc_ini}, right_mac, s, near_psn, 9);
+    WireRig::connect(w.right, {tgt, ini.qpn, QpType::xrc_tgt}, left_mac, s, 9, near_psn);
+    for (std::size_t i = 0; i < area; i++)
+      near.data()[i] = static_cast<std::byte>(i * 7 + (i >> 8));
+  }
+  [[nodiscard]] Wqe wqe(Opcode op, uint32_t srqn, uint32_t imm = 0) const {
+    prm::XrcSeg x{};
+    x.srqn = be32{srqn};
+    return Wqe(op, imm).raw(&x, sizeof(x));
+  }
+  [[nodiscard]] Wqe send(uint32_t srqn, std::size_t at, uint32_t n) const {
+    return wqe(Opcode::send_imm, srqn, 3).data(near.at(at), n, near_key.lkey.value());
+  }
+  std::optional<Completion> post(const Wqe& request) {
+    ini.put(request);
+    ini.ring(w.left.uar);
+    return w.wait(w.left.cq_a);
+  }
+  void recv(SharedQueue& q, std::size_t at, uint32_t n) {
+    q.recv(far.at(at), n, far_key.lkey.value());
+  }
+  [[nodiscard]] bool same(std::size_t near_at, std::size_t far_at, std::size_t n) const {
+    return std::memcmp(near.data() + near_at, far.data() + far_at, n) == 0;
+  }
+  WireRig w;
+  TestQp ini, tgt;
+  uint32_t xrcd;
+  Pages near{area}, far{area};
+  MrKeys near_key, far_key;
+};
+
+bool good(const std::optional<Completion>& c) {
+  return c.has_value() && c->op == prm::CqeOpcode::req;
+}
+
+void each_message_goes_to_the_queue_that_it_names() {
+  Xrc x;
+  SharedQueue one(x.w.right, x.xrcd), two(x.w.right, x.xrcd);
+  for (uint32_t i = 0; i < 6; i++) {
+    SharedQueue& q = i % 2 == 0 ? one : two;
+    x.recv(q, i * 10'000, 9000);
+    CU_ASSERT(good(x.post(x.send(q.srqn, i * 9001, 9000 - i))));
+    std::optional<Completion> c = x.w.wait(q.cq);
+    CU_ASSERT_FATAL(c.has_value());
+    CU_ASSERT(c->op == prm::CqeOpcode::resp_send_imm && c->bytes == 9000 - i && c->imm == 3);
+    CU_ASSERT(c->uidx == 0x77 && x.same(i * 9001, i * 10'000, 9000 - i));
+  }
+  CU_ASSERT(!one.cq.poll().has_value() && !two.cq.poll().has_value());
+}
+
+void writes_reads_and_atomics_go_by_the_named_queues_domain() {
+  Xrc x;
+  SharedQueue q(x.w.right, x.xrcd);
+  auto with = [&](Opcode op, std::size_t at, uint32_t n) {
+    return x.wqe(op, q.srqn)
+        .raddr(x.far.at(at), x.far_key.rkey.value())
+        .data(x.near.at(at), n, x.near_key.lkey.value());
+  };
+  CU_ASSERT(good(x.post(with(Opcode::rdma_write, 5, 3000))) && x.same(5, 5, 3000));
+  x.far.data()[7] = std::byte{0x5a};
+  CU_ASSERT(good(x.post(with(Opcode::rdma_read, 5, 3000))) && x.same(5, 5, 3000));
+  CU_ASSERT(x.near.data()[7] == std::byte{0x5a});
+  auto* word = reinterpret_cast<uint64_t*>(x.far.data() + 4096);
+  *word = 40;
+  Wqe add = x.wqe(Opcode::atomic_fa, q.srqn)
+                .raddr(x.far.at(4096), x.far_key.rkey.value())
+                .atomic(2, 0)
+                .data(x.near.at(4096), 8, x.near_key.lkey.value());
+  CU_ASSERT(good(x.post(add)) && *word == 42);
+}
+
+void a_bad_wire_changes_nothing_but_the_time() {
+  LinkShape s{.mtu = 1};
+  Xrc x(s);
+  SharedQueue q(x.w.right, x.xrcd);
+  std::mt19937 rng(3);
+  Wire* wire = x.w.left.hca->state().config.wires[0].get();
+  // Every seventh packet of either direction gets lost.
+  Wire* other = x.w.right.hca->state().config.wires[0].get();
+  for (uint32_t i = 0; i < 60; i++) {
+    auto n = static_cast<uint32_t>(rng() % 3000 + 1);
+    x.recv(q, i * 3000, n);
+    x.ini.put(x.send(q.srqn, i * 100, n));
+    x.ini.ring(x.w.left.uar);
+    x.w.left.hca->run();
+    if (i % 7 == 0) other->drop();
+    x.w.right.hca->run();
+    if (i % 5 == 0) wire->drop();
+    CU_ASSERT_FATAL(good(x.w.wait(x.w.left.cq_a)));
+    std::optional<Completion> c = x.w.wait(q.cq);
+    CU_ASSERT(c.has_value() && c->bytes == n && x.same(i * 100, i * 3000, n));
+  }
+}
+
+void a_queue_that_is_not_there_is_refused() {
+  Xrc x;
+  std::optional<Completion> c = x.post(x.send(0x999, 0, 10));
+  CU_ASSERT(c.has_value() && c->syndrome == Syndrome::remote_inval_req);
+  CU_ASSERT(x.w.right.state(x.tgt) == QpState::err);
+  CU_ASSERT_EQUAL(x.w.right.events.of(event::qp_req_err), 1);
+}
+
+void a_queue_of_another_domain_is_refused() {
+  Xrc x;
+  uint32_t other = *x.w.right.hca->open_xrcd({});
+  SharedQueue q(x.w.right, other);
+  std::optional<Completion> c = x.post(x.send(q.srqn, 0, 10));
+  CU_ASSERT(c.has_value() && c->syndrome == Syndrome::remote_inval_req);
+}
+
+void a_receiver_that_is_late_is_waited_for() {
+  Xrc x;
+  SharedQueue q(x.w.right, x.xrcd);
+  x.ini.put(x.send(q.srqn, 0, 1000));
+  x.ini.ring(x.w.left.uar);
+  for (int i = 0; i < 100; i++) {
+    x.w.left.hca->run();
+    x.w.right.hca->run();
+  }
+  CU_ASSERT(!x.w.left.cq_a.poll().has_value());
+  x.recv(q, 0, 1000);
+  CU_ASSERT(good(x.w.wait(x.w.left.cq_a)) && x.same(0, 0, 1000));
+}
+
+// The first packet of a message, from the initiator's address.
+void send_frame(Xrc& x, roce::Op op, uint32_t psn, uint32_t srqn) {
+  RocePath path{.src = left_mac, .dst = right_mac};
+  port_gid(left_mac, 0, path.sgid);
+  port_gid(right_mac, 0, path.dgid);
+  RocePacket p;
+  p.service = roce::Service::xrc;
+  p.op = op;
+  p.flags = roce::flags_of(p.service, *roce::op_row(static_cast<uint8_t>(op)));
+  p.dest_qpn = x.tgt.qpn.value();
+  p.psn = psn;
+  p.srqn = srqn;
+  std::vector<std::byte> frame(4096);
+  std::size_t n = build_roce(path, p, 256, frame);
+  x.w.left.hca->state().config.wires[0]->send({frame.data(), n});
+  x.w.right.hca->run();
+}
+
+void a_message_keeps_to_its_queue() {
+  Xrc x({.mtu = 1}, 100);
+  SharedQueue one(x.w.right, x.xrcd), two(x.w.right, x.xrcd);
+  x.recv(one, 0, 5000);
+  send_frame(x, roce::Op::send_first, 100, one.srqn);
+  send_frame(x, roce::Op::send_middle, 101, two.srqn);
+  CU_ASSERT(x.w.right.state(x.tgt) == QpState::err);
+  x.w.right.hca->run();
+  std::optional<Completion> c = one.cq.poll();
+  CU_ASSERT(c.has_value() && c->syndrome == Syndrome::wr_flush);
+  CU_ASSERT(!two.cq.poll().has_value());
+}
+
+void a_queue_may_go_in_the_middle_of_a_message() {
+  Xrc x({.mtu = 1}, 100);
+  SharedQueue one(x.w.right, x.xrcd);
+  x.recv(one, 0, 5000);
+  send_frame(x, roce::Op::send_first, 100, one.srqn);
+  CU_ASSERT_EQUAL(one.destroy(), 0);
+  send_frame(x, roce::Op::send_last, 101, one.srqn);
+  CU_ASSERT(x.w.right.state(x.tgt) == QpState::err);
+  for (int i = 0; i < 10; i++) x.w.right.hca->run();
+  CU_ASSERT(!one.cq.poll().has_value());
+}
+
+constexpr Case cases[] = {
+    {"each message goes to the queue that it names", each_message_goes_to_the_queue_that_it_names},
+    {"writes, reads and atomics go by the named queue's domain",
+     writes_reads_and_atomics_go_by_the_named_queues_domain},
+    {"a bad wire changes nothing but the time", a_bad_wire_changes_nothing_but_the_time},
+    {"a queue that is not there is refused", a_queue_that_is_not_there_is_refused},
+    {"a queue of another domain is refused", a_queue_of_another_domain_is_refused},
+    {"a receiver that is late is waited for", a_receiver_that_is_late_is_waited_for},
+    {"a message keeps to its queue", a_message_keeps_to_its_queue},
+    {"a queue may go in the middle of a message", a_queue_may_go_in_the_middle_of_a_message},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("vhca/transport XRC on a wire", cases)
