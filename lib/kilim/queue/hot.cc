@@ -44,6 +44,7 @@ bool rc(Sq& q, std::span<const Sge> list, const Remote& remote, const Wr& wr) no
   WqeCursor c{q};
   const Atomic a{.target = remote, .result_address = list[0].address, .result_key = list[0].key};
   bool ok = rdma_read(c, remote, list[0], wr) && send(c, list[0], wr);
+  ok = ok && send_invalidate(c, list[0], remote.rkey, wr);
   ok = ok && rdma_write(c, remote, list, wr) && rdma_write_imm(c, remote, list, wr);
   ok = ok && rdma_read(c, remote, list, wr) && send(c, list, wr) && send_imm(c, list, wr);
   ok = ok && compare_and_swap(c, a, wr) && fetch_and_add(c, a, wr);

@@ -89,6 +89,19 @@ inline uint32_t store_pieces(WqeCursor& c, uint32_t first, std::span<const Sge> 
   return true;
 }
 
+// The same, and the peer's key `freed` becomes free: no access through it from then on. The key
+// allows that if it was made so. The peer's completion says which key.
+[[gnu::always_inline]] inline bool send_invalidate(WqeCursor& c, const Sge& piece, Rkey freed,
+                                                   const Wr& wr) noexcept {
+  if (!c.fits(1)) return false;
+  KILIM_ASSERT(piece.length != 0);
+  std::byte* wqe = c.line(0);
+  c.control(prm::Opcode::send_inval, Octowords{2}, wr.flags, freed.value());
+  store_pointer(wqe + 16, piece.address, piece.length, piece.key);
+  c.advance(1, wr.id);
+  return true;
+}
+
 // RDMA_WRITE, RDMA_WRITE_IMM or RDMA_READ with a list of pieces.
 inline bool rdma_list(WqeCursor& c, prm::Opcode op, const Remote& remote,
                       std::span<const Sge> pieces, const Wr& wr) noexcept {
