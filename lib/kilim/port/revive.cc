@@ -9,15 +9,19 @@
 namespace kilim::port {
 namespace {
 
-// What is flushed has been counted as its error; its buffers lie in the rings.
+// What is flushed is only retired: buffers that were sent lie in the ring of what was sent.
 struct PairSink {
   burst::TxQueue& tx;
   burst::RxQueue* rx;
   void completed(const queue::Completion& c) noexcept {
-    if (c.of_requester())
+    const bool error = !c.ok() && c.syndrome != prm::Syndrome::wr_flush;
+    if (c.of_requester()) {
       tx.sq.retire(c.wqe_counter);
-    else if (rx != nullptr)
+      if (error) tx.counters.errors.add(1);
+    } else if (rx != nullptr) {
       lost_receive(c);
+      if (error) rx->counters.errors.add(1);
+    }
   }
   void lost(uint64_t, bool) noexcept {}
 

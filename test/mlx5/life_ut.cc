@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The life of keys on a virtual device, under profiles with each kind of fence: woven and used
+// behind, swapped, refused; errors at every place of a burst and a device that dies.
+#include <cerrno>
+
+#include "key_rig.hh"
+#include "ut.hh"
+#include "vhca/hca/lock.hh"
+
+namespace {
+
+using namespace kilim;
+using namespace kilim::umr;
+using test::KeyRig;
+using test::VirtualDevice;
+
+vhca::AttachConfig config(const char* name, const char* profile = "cx6dx") {
+  vhca::AttachConfig c;
+  c.name = name;
+  c.profile = profile;
+  return c;
+}
+
+// Keys are bound and used by the next WQE, bound again behind their use, and ended; all data right.
+void churn(const char* name, const char* profile) {
+  VirtualDevice v{config(name, profile)};
+  CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());
+  KeyRig r{*v.device};
+  CU_ASSERT_TRUE_FATAL(r.ok());
+  std::array<Binding, 8> held;
+  for (int round = 0; round < 300; round++) {
+    std::array<KeyRig::Layout, 16> layouts;
+    {
+      queue::WqeCursor c{*r.loop.sq};
+      for (uint32_t i = 0; i < 16; i++) {
+        Binding& b = held[r.random() % held.size()];
+        if (!b) b = r.loom->take();
+        layouts[i] = r.layout();
+        CU_ASSERT_TRUE_FATAL(r.loom->bind(c, b, KeyRig::all, layouts[i].view()).ok());
+        const auto bytes = static_cast<uint32_t>(layouts[i].bytes.size());
+        const queue::Sge from{0, bytes, b.lkey_behind(c)};
+        CU_ASSERT_TRUE_FATAL(queue::rdma_write(c, r.target(i), from, {}));
+      }
+      held[r.random() % held.size()].end();
+      r.loom->commit(c);
+    }
+    CU_ASSERT_TRUE_FATAL(r.settle());
+    for (uint32_t i = 0; i < 16; i++) CU_ASSERT_TRUE_FATAL(r.arrived(i, layouts[i]));
+  }
+  CU_ASSERT_EQUAL(v.journal().count(vhca::Journal::Kind::error), 0);
+  CU_ASSERT_TRUE(v.journal().count(vhca::Journal::Kind::umr) == 300 * 16);
+  CU_ASSERT_TRUE(r.loom->counters().invalidated.read() > 100);
+  for (Binding& b : held) b.end();
+}
+
+void no_fence() {
+  churn("life0", "no-fence");
+}
+void small_fence() {
+  churn("life1", "cx6dx");
+}
+void strong_fence() {
+  churn("life2", "strong-fence");
+}
+
+// Binds a key to a layout and waits.
+void show(KeyRig& r, Binding& b, const KeyRig::Layout& l) {
+  if (!b) b = r.loom->take();
+  queue::WqeCursor c{*r.loop.sq};
+  CU_ASSERT_TRUE_FATAL(r.loom->bind(c, b, KeyRig::all, l.view()).ok());
+  r.loom->commit(c);
+  CU_ASSERT_TRUE_FATAL(r.settle());
+}
+
+// Reads what a handle shows as a remote peer would; false: it faults.
+bool peer_reads(KeyRig& r, Rkey handle, const KeyRig::Layout& expected) {
+  queue::WqeCursor c{*r.loop.sq};
+  const auto bytes = static_cast<uint32_t>(expected.bytes.size());
+  const queue::Sge into{r.target(0).address, bytes, r.mr().lkey};
+  CU_ASSERT_TRUE_FATAL(
+      queue::rdma_read(c, {0, handle}, into, {.flags = queue::WrFlags::signalled}));
+  c.commit();
+  if (r.settle()) return r.arrived(0, expected);
+  CU_ASSERT_TRUE_FATAL(r.recover().ok());
+  return false;
+}
+
+void swap_on_the_device() {
+  VirtualDevice v{config("life3")};
+  KeyRig r{*v.device};
+  CU_ASSERT_TRUE_FATAL(r.ok());
+  for (int round = 0; round < 50; round++) {
+    std::array<Binding, 3> keys;
+    std::array<KeyRig::Layout, 3> before{r.layout(), r.layout(), r.layout()};
+    std::array<KeyRig::Layout, 3> after{r.layout(), r.layout(), r.layout()};
+    for (int i = 0; i < 3; i++) show(r, keys[i], before[i]);
+    const std::array<Rkey, 3> old{keys[0].rkey(), keys[1].rkey(), keys[2].rkey()};
+    const SwapItem items[] = {{&keys[0], after[0].view(), KeyRig::all},
+                              {&keys[1], after[1].view(), KeyRig::all},
+                              {&keys[2], after[2].view(), KeyRig::all}};
+    CU_ASSERT_TRUE_FATAL(r.loom->swap(items, 1).ok());
+    CU_ASSERT_TRUE_FATAL(r.settle());
+    for (int i = 0; i < 3; i++) CU_ASSERT_TRUE_FATAL(peer_reads(r, keys[i].rkey(), after[i]));
+    const int which = round % 3;
+    CU_ASSERT_FALSE(peer_reads(r, old[which], before[which]));  // faults
+    CU_ASSERT_FALSE(r.arrived(0, before[which]));
+  }
+}
+
+// The second of three lists has an entry that no device takes.
+void refused_swap_on_the_device() {
+  VirtualDevice v{config("life4")};
+  KeyRig r{*v.device};
+  CU_ASSERT_TRUE_FATAL(r.ok());
+  std::array<Binding, 3> keys;
+  std::array<KeyRig::Layout, 3> before{r.layout(), r.layout(), r.layout()};
+  for (int i = 0; i < 3; i++) show(r, keys[i], before[i]);
+  const std::array<Rkey, 3> old{keys[0].rkey(), keys[1].rkey(), keys[2].rkey()};
+  const Piece too_long{r.mr().iova, 0x8000'0001, r.mr().lkey};
+  const KeyRig::Layout fine = r.layout();
+  const SwapItem items[] = {{&keys[0], fine.view(), KeyRig::all},
+                            {&keys[1], View{&too_long, 1, too_long.length}, KeyRig::all},
+                            {&keys[2], fine.view(), KeyRig::all}};
+  CU_ASSERT_TRUE_FATAL(r.loom->swap(items, 1).ok());
+  CU_ASSERT_FALSE(r.settle());
+  CU_ASSERT_TRUE_FATAL(r.recover().ok());
+  for (const Binding& b : keys) CU_ASSERT_EQUAL(b.state(), KeyState::poisoned);
+  // Nothing was rolled back: the first shows new data under a tag that nobody has, the others old.
+  CU_ASSERT_FALSE(peer_reads(r, old[0], before[0]));
+  CU_ASSERT_TRUE(peer_reads(r, old[1], before[1]));
+  CU_ASSERT_TRUE(r.loom->flush());
+  CU_ASSERT_TRUE_FATAL(r.settle());
+  for (int i = 0; i < 3; i++) {
+    CU_ASSERT_EQUAL(keys[i].state(), KeyState::free);
+    CU_ASSERT_FALSE(peer_reads(r, old[i], before[i]));
+    show(r, keys[i], fine);
+    CU_ASSERT_TRUE(peer_reads(r, keys[i].rkey(), fine));
+  }
+}
+
+// A burst of 32 requests, every third without a completion, binds and writes in turn. The k-th
+// fails: a write to a wrong address, a bind to a list that no device takes.
+struct Burst {
+  std::array<Binding, 16> keys;
+  std::array<KeyRig::Layout, 16> layouts;
+  std::array<bool, 33> signalled{};
+
+  void post(KeyRig& r, uint32_t failing) {
+    const Piece too_long{r.mr().iova, 0x8000'0001, r.mr().lkey};
+    queue::WqeCursor c{*r.loop.sq};
+    for (uint32_t n = 1; n <= 32; n++) {
+      const uint32_t i = (n - 1) / 2;
+      signalled[n] = n % 3 != 0;
+      const auto flags = signalled[n] ? queue::WrFlags::signalled : queue::WrFlags::none;
+      if (n % 2 != 0) {
+        if (!keys[i]) keys[i] = r.loom->take();
+        layouts[i] = r.layout();
+        Bind how = KeyRig::all;
+        how.wr_id = n;
+        const View bad{&too_long, 1, too_long.length};
+        const View view = n == failing ? bad : layouts[i].view();
+        CU_ASSERT_TRUE_FATAL(r.loom->bind(c, keys[i], how, view).ok());
+        if (signalled[n]) c.signal_last();
+      } else {
+        queue::Remote to = r.target(i);
+        if (n == failing) to.address = 16;
+        const auto bytes = static_cast<uint32_t>(layouts[i].bytes.size());
+        const queue::Sge from{0, bytes, keys[i].lkey_behind(c)};
+        CU_ASSERT_TRUE_FATAL(queue::rdma_write(c, to, from, {.id = n, .flags = flags}));
+      }
+    }
+    c.commit();
+  }
+};
+
+void errors_everywhere() {
+  VirtualDevice v{config("life5")};
+  KeyRig r{*v.device};
+  CU_ASSERT_TRUE_FATAL(r.ok());
+  Burst b;
+  for (uint32_t k = 1; k <= 32; k++) {
+    r.endings.clear();
+    const uint64_t poisoned = r.loom->counters().poisoned.read();
+    b.post(r, k);
+    CU_ASSERT_FALSE(r.settle());
+    CU_ASSERT_TRUE_FATAL(r.recover().ok());
+    for (uint32_t n = 1; n <= 32; n++) {
+      const KeyRig::Ending e = r.endings[n];
+      if (n < k) CU_ASSERT_TRUE(e.good == (b.signalled[n] ? 1u : 0u) && e.all() == e.good);
+      if (n == k) CU_ASSERT_TRUE(e.failed == 1 && e.all() == 1);
+      if (n > k) CU_ASSERT_TRUE(e.flushed == 1 && e.all() == 1);
+    }
+    // Keys whose bind was not done, by the error or behind it.
+    const uint32_t bad = (32 - k) / 2 + (k % 2 != 0 ? 1 : 0);
+    CU_ASSERT_EQUAL(r.loom->counters().poisoned.read() - poisoned, bad);
+    CU_ASSERT_EQUAL(r.loom->ending(), bad);
+    r.endings.clear();
+    if (k % 2 != 0) (void)r.loom->flush();  // else the rebuild goes with the bind
+    CU_ASSERT_TRUE_FATAL(r.settle());
+    b.post(r, 0);
+    (void)r.loom->flush();
+    queue::WqeCursor c{*r.loop.sq};
+    CU_ASSERT_TRUE(queue::rdma_write(c, r.target(20), queue::Sge{r.mr().iova, 1, r.mr().lkey},
+                                     {.id = 33, .flags = queue::WrFlags::signalled}));
+    c.commit();
+    CU_ASSERT_TRUE_FATAL(r.settle());
+    for (uint32_t i = 0; i < 16; i++) CU_ASSERT_TRUE(r.arrived(i, b.layouts[i]));
+  }
+}
+
+// The device answers nothing any more, with requests of every kind on their way.
+void device_dies() {
+  VirtualDevice v{config("life6")};
+  KeyRig r{*v.device};
+  CU_ASSERT_TRUE_FATAL(r.ok());
+  Burst b;
+  b.post(r, 0);
+  CU_ASSERT_TRUE_FATAL(r.loom->flush() || true);
+  {
+    vhca::Hca& hca = *v.attached->hca();
+    const vhca::LockGuard guard{hca.lock()};
+    hca.fatal();
+  }
+  (void)r.settle(100);
+  (void)r.recover(std::chrono::milliseconds{300});
+  for (uint32_t n = 1; n <= 32; n++) CU_ASSERT_TRUE(!b.signalled[n] || r.endings[n].all() == 1);
+  CU_ASSERT_TRUE(r.loop.sq->idle() && r.loom->idle());
+}
+
+// A queue pair whose flush never comes, as the adapter is not run: bounded, each request once.
+void device_is_silent() {
+  VirtualDevice v{config("life7")};
+  auto silent = mlx5::open("life7");
+  CU_ASSERT_TRUE_FATAL(silent.ok());
+  KeyRig r{**silent};
+  CU_ASSERT_TRUE_FATAL(r.ok());
+  Burst b;
+  b.post(r, 0);
+  CU_ASSERT_TRUE(r.recover(std::chrono::milliseconds{50}).ok());
+  for (uint32_t n = 1; n <= 32; n++) {
+    const KeyRig::Ending e = r.endings[n];
+    CU_ASSERT_EQUAL(e.all(), b.signalled[n] ? 1u : 0u);
+    CU_ASSERT_EQUAL(e.lost, e.all());
+  }
+  CU_ASSERT_EQUAL(r.loom->counters().poisoned.read(), 16);
+}
+
+const kilim::test::Case cases[] = {
+    {"keys are used behind their UMR, no fence needed", no_fence},
+    {"keys are used behind their UMR, small fence", small_fence},
+    {"keys are used behind their UMR, strong fence", strong_fence},
+    {"a swap shows new data by new handles and old handles fault", swap_on_the_device},
+    {"a swap that the device refuses poisons its keys, which are rebuilt",
+     refused_swap_on_the_device},
+    {"an error at any place of a burst: each completion once, and the queue works again",
+     errors_everywhere},
+    {"a device that dies: each completion once, and no wait without end", device_dies},
+    {"a device that is silent: the queue is given up in time", device_is_silent},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("mlx5/life", cases)

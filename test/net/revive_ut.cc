@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Queues of a started port that fail are brought back: receive, transmit and the weaver's, by the
+// thread that serves them or by another while a worker forwards. No buffer is lost.
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "forward.hh"
+#include "two_ports.hh"
+#include "ut.hh"
+
+namespace {
+
+using namespace kilim;
+using pool::Handle;
+
+constexpr uint32_t frame_bytes = 200;
+
+// `near` sends, `far` forwards in a mode of testpmd, `near` receives.
+struct Bench {
+  test::TwoPorts t;
+  const testpmd::Engine* engine;
+  testpmd::Stream stream;
+  pool::Stash worker_stash;  // of who forwards at `far`
+  uint32_t number = 0;
+
+  explicit Bench(const char* mode) : engine(testpmd::find_engine(mode)), worker_stash(t.pool) {
+    const uint32_t keys = engine->woven ? 64 : 0;
+    CU_ASSERT_TRUE_FATAL(t.start(*t.near, {.rxd = 128, .txd = 128}).ok());
+    CU_ASSERT_TRUE_FATAL(t.far->configure({.rxd = 128, .txd = 128}, t.memory).ok());
+    CU_ASSERT_TRUE_FATAL(t.far->set_rx(0, {.stash = &worker_stash}).ok());
+    CU_ASSERT_TRUE_FATAL(t.far
+                             ->set_tx(0, {.stash = &worker_stash,
+                                          .config = {.woven = engine->woven},
+                                          .keys = keys,
+                                          .headers = &worker_stash})
+                             .ok());
+    CU_ASSERT_TRUE_FATAL(t.far->start().ok());
+    stream.rx = stream.tx = t.far.get();
+    stream.stash = stream.headers = &worker_stash;
+    stream.chains.resize(std::size_t{keys} * 3);
+  }
+  ~Bench() {
+    t.near->stop();
+    t.far->stop();
+    worker_stash.flush();
+    CU_ASSERT_EQUAL(t.out(), 0u);
+  }
+
+  // One frame; a long one ends the receive queue at the other end.
+  void send(uint16_t bytes = frame_bytes) {
+    t.near->reclaim(0);
+    Handle h;
+    if (t.near->tx_room(0) == 0 || t.stash->alloc({&h, 1}, bytes) == 0) return;
+    std::memset(t.memory.arena().data(h), 0x02, frame_bytes);
+    std::memcpy(t.memory.arena().data(h) + 100, &number, sizeof number);
+    number++;
+    CU_ASSERT_EQUAL_FATAL(t.near->tx(0, {&h, 1}), 1u);
+  }
+  uint32_t receive() {
+    Handle h[64];
+    const uint32_t n = t.near->rx(0, h);
+    for (uint32_t i = 0; i < n; i++) {
+      const auto got = t.memory.arena().bytes(h[i]);
+      CU_ASSERT_TRUE(got.size() == frame_bytes && got[99] == std::byte{2});
+    }
+    t.stash->free({h, n});
+    return n;
+  }
+  void turn() {
+    t.run_devices();
+    engine->turn(stream);
+    t.far->revive(nullptr);
+  }
+  // Sends and forwards until `count` frames have come back.
+  bool forwards(uint32_t count) {
+    uint32_t back = 0;
+    for (int i = 0; i < 20000 && back < count; i++) {
+      send();
+      turn();
+      back += receive();
+    }
+    return back >= count;
+  }
+  // The queue pair of `far` that was made last (with keys: the weaver's) goes to the error state.
+  bool fail_last_qp() {
+    for (uint32_t n = 64; n != 0; n--)
+      if (t.far->device().fail(device::QpHandle{n}).ok()) return true;
+    return false;
+  }
+};
+
+void receive_queue() {
+  for (const char* mode : {"io", "umr"}) {
+    Bench b(mode);
+    for (uint32_t round = 1; round <= 5; round++) {
+      CU_ASSERT_TRUE_FATAL(b.forwards(100));
+      b.send(4000);
+      CU_ASSERT_TRUE_FATAL(b.forwards(300));
+      CU_ASSERT_EQUAL(b.t.far->stats().recoveries, round);
+      CU_ASSERT_EQUAL(b.t.far->stats().queues_down, 0u);
+      CU_ASSERT_EQUAL(b.t.far->stats().rx_errors, round);
+    }
+  }
+}
+
+// A packet beyond the arena's end, which the device may not read.
+void transmit_queue() {
+  for (const char* mode : {"io", "umr"}) {
+    Bench b(mode);
+    CU_ASSERT_TRUE_FATAL(b.forwards(100));
+    if (!b.engine->woven) {
+      std::vector<uint32_t> all(b.t.pool.size());
+      const uint32_t n = b.worker_stash.alloc_indices(all);
+      std::sort(all.begin(), all.begin() + n);
+      const Handle beyond{all[n - 1], 65535, 0};
+      b.worker_stash.free_indices({all.data(), n - 1});
+      while (b.t.far->tx_room(0) == 0) b.turn();
+      CU_ASSERT_EQUAL_FATAL(b.t.far->tx(0, {&beyond, 1}), 1u);
+    } else {
+      CU_ASSERT_TRUE_FATAL(b.t.far->device().fail(device::QpHandle{3}).ok());
+    }
+    CU_ASSERT_TRUE_FATAL(b.forwards(300));
+    CU_ASSERT_EQUAL(b.t.far->stats().recoveries, 1u);
+    CU_ASSERT_EQUAL(b.t.far->stats().tx_errors, b.engine->woven ? 0u : 1u);
+    CU_ASSERT_EQUAL(b.t.far->stats().queues_down, 0u);
+  }
+}
+
+void weaver() {
+  Bench b("umr");
+  for (uint32_t round = 1; round <= 5; round++) {
+    CU_ASSERT_TRUE_FATAL(b.forwards(100));
+    CU_ASSERT_TRUE_FATAL(b.fail_last_qp());
+    CU_ASSERT_TRUE_FATAL(b.forwards(300));
+    CU_ASSERT_EQUAL(b.t.far->stats().recoveries, round);
+    CU_ASSERT_EQUAL(b.t.far->stats().queues_down, 0u);
+  }
+}
+
+void everything_at_once() {
+  Bench b("umr");
+  CU_ASSERT_TRUE_FATAL(b.forwards(100));
+  for (uint32_t n = 1; n < 64; n++) (void)b.t.far->device().fail(device::QpHandle{n});
+  CU_ASSERT_TRUE_FATAL(b.forwards(300));
+  CU_ASSERT_TRUE(b.t.far->stats().recoveries >= 1);
+  CU_ASSERT_EQUAL(b.t.far->stats().queues_down, 0u);
+}
+
+// A worker forwards in a thread of its own; this one is the control lcore, and `near`.
+void beside_a_worker() {
+  for (const char* mode : {"io", "umr"}) {
+    Bench b(mode);
+    auto quiescence = worker::Quiescence::create(1);
+    CU_ASSERT_TRUE_FATAL(quiescence.ok() && quiescence->add(0));
+    std::atomic<bool> stop{false};
+    std::thread worker([&] {
+      quiescence->online(0);
+      while (!stop.load()) {
+        b.t.run_devices();
+        if (b.engine->turn(b.stream) == 0) std::this_thread::yield();
+        quiescence->pass(0);
+      }
+      quiescence->offline(0);
+    });
+    uint32_t back = 0;
+    for (uint32_t round = 1; round <= 4; round++) {
+      const uint32_t from = back;
+      for (int i = 0; i < 200000 && back < from + 200; i++) {
+        b.send(i == 50 ? uint16_t{4000} : uint16_t{frame_bytes});
+        back += b.receive();
+        b.t.far->revive(&*quiescence);
+        if (i % 8 == 0) std::this_thread::yield();
+      }
+      CU_ASSERT_TRUE(back >= from + 200);
+    }
+    for (int i = 0; i < 20000 && b.t.far->stats().queues_down != 0; i++) {
+      b.t.far->revive(&*quiescence);
+      std::this_thread::yield();
+    }
+    CU_ASSERT_TRUE(b.t.far->stats().recoveries >= 1);
+    CU_ASSERT_EQUAL(b.t.far->stats().queues_down, 0u);
+    stop.store(true);
+    worker.join();
+    b.worker_stash.release_owner();
+  }
+}
+
+const kilim::test::Case cases[] = {
+    {"a receive queue that a long frame ended works again", receive_queue},
+    {"a transmit queue that a bad packet ended works again", transmit_queue},
+    {"the weaver's queue works again and its keys are rebuilt", weaver},
+    {"all queues of a port fail at once", everything_at_once},
+    {"queues are revived beside a worker that forwards", beside_a_worker},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("revive", cases)
