@@ -46,6 +46,8 @@ void general(const Profile& p, CapGroup g) {
       {cap::eth_net_offloads, p.raw_packet},
       {cap::roce, 1},
       {cap::atomic, p.atomics},
+      {cap::cq_resize, 1},
+      {cap::block_lb_mc, p.block_multicast_loopback},
       {cap::umr_ptr_rlkey, p.umr_ptr_rlkey},
       {cap::rc, 1},
       {cap::uc, 1},

@@ -39,6 +39,9 @@ struct Profile {
   bool devx = true;
   bool atomics = true;
   bool scatter_to_cqe = true;
+  bool block_multicast_loopback = true;
+  bool scatter_fcs = true;
+  bool vlan_stripping = true;
   bool memory_windows = true;
   bool raw_packet = true;
   bool umr = true;

@@ -70,6 +70,17 @@ struct QpSpec {
   uint32_t srqn = 0;          // receives come from this shared queue; 0: from its own ring
   uint32_t xrcd = 0;          // of an XRC target
   bool rq_signature = false;  // a 16-byte signature segment opens each receive WQE
+  // The longest SEND that is received into its completion, and the longest answer of a READ or an
+  // atomic that comes in one; 0: none.
+  uint8_t scatter_received = 0;
+  uint8_t scatter_answers = 0;
+  bool block_self_multicast = false;  // own datagrams to a group do not come back
+  // Of a raw packet queue: frames keep their check sequence, tags go to the completion, frames of
+  // the same client come back.
+  bool scatter_fcs = false;
+  bool strip_vlan = false;
+  bool own_unicast = false;
+  bool own_multicast = false;
   void* owner = nullptr;      // handed back with every event
 };
 

@@ -89,11 +89,13 @@ void deliver(Works& works, Qp& qp, const Datagram& d) noexcept {
   if (!complete_recv(works, qp, done)) fatal_qp(works, qp, "the CQ of a receive queue is in error");
 }
 
-// To all members on this adapter; false: there is none.
-bool deliver_to_group(HcaState& h, const Gid& gid, const Datagram& d) noexcept {
+// To all members on this adapter but a sender that does not want its own; false: there is none.
+// `from`: null where the datagram comes from the wire.
+bool deliver_to_group(HcaState& h, const Gid& gid, const Datagram& d,
+                      const Qp* from = nullptr) noexcept {
   bool any = false;
   for (const GroupMember& m : h.groups) {
-    if (m.gid != gid) continue;
+    if (m.gid != gid || (m.qp == from && from->spec.block_self_multicast)) continue;
     any = true;
     deliver(h.works, *m.qp, d);
   }
@@ -150,7 +152,7 @@ bool route(HcaState& h, Qp& qp, const SendWqe& wqe, const prm::AvSeg& to,
   uint32_t qpn = prm::av::qpn::get(to);
   if (is_group(gid)) {
     if (!send_out(h, qp, wqe, to, d)) return false;
-    if (qpn == any_group_member) deliver_to_group(h, gid, d);
+    if (qpn == any_group_member) deliver_to_group(h, gid, d, &qp);
     return true;
   }
   if (!is_own(h, gid)) return send_out(h, qp, wqe, to, d);

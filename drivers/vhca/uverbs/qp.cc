@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Queue pairs: creation by either interface, destruction with the count of events that the client
-// has read. Receive hashing, dynamic connections and creation flags are refused. Adapter's lock
-// held.
+// has read. Receive hashing and dynamic connections are refused. Adapter's lock held.
 #include <bit>
 #include <cerrno>
 #include <cstddef>
@@ -11,6 +10,7 @@
 #include <rdma/mlx5-abi.h>
 
 #include "vhca/uverbs/bundle.hh"
+#include "vhca/uverbs/qp_flags.hh"
 #include "vhca/uverbs/write_command.hh"
 
 namespace kilim::vhca {
@@ -64,11 +64,7 @@ int type_of(uint64_t verbs_type, const Profile& p, QpType& type) {
   }
 }
 
-int check_flags(const mlx5_ib_create_qp& cmd) {
-  // Scatter to CQE is a wish: a queue that cannot do it is made without.
-  constexpr uint32_t known = MLX5_QP_FLAG_SIGNATURE | MLX5_QP_FLAG_SCATTER_CQE |
-                             MLX5_QP_FLAG_ALLOW_SCATTER_CQE | MLX5_QP_FLAG_UAR_PAGE_INDEX;
-  if ((cmd.flags & ~known) != 0 || (cmd.flags & MLX5_QP_FLAG_UAR_PAGE_INDEX) == 0) return -EINVAL;
+int check_command(const mlx5_ib_create_qp& cmd) {
   // Enhanced connection establishment is not reported.
   if (cmd.ece_options != 0 || cmd.dci_streams.log_num_concurent != 0 ||
       cmd.dci_streams.log_num_errored != 0 || cmd.reserved != 0)
@@ -106,9 +102,14 @@ QpSpec spec_of(const QpRequest& q, const mlx5_ib_create_qp& cmd, QpObject& qp) {
   s.rq_wqe_shift = cmd.rq_wqe_shift;
   s.uar_page = cmd.bfreg_index;
   s.uidx = cmd.uidx;
-  s.rq_signature = (cmd.flags & MLX5_QP_FLAG_SIGNATURE) != 0;
   s.owner = static_cast<Object*>(&qp);
   return s;
+}
+
+QpWishes wishes_of(const QpRequest& q, const mlx5_ib_create_qp& cmd) {
+  return {q.create_flags, cmd.flags, q.sq_sig_all,
+          q.send_cq != nullptr ? q.send_cq->cqe_bytes : 0,
+          q.recv_cq != nullptr ? q.recv_cq->cqe_bytes : 0};
 }
 
 // What QUERY_QP and the creator are told: the receive side as it is, the send side as asked.
@@ -135,23 +136,24 @@ Result<QpObject*> create(Context& context, const QpRequest& q, const Request& r)
   const Profile& p = context.hca.profile();
   QpType type{};
   if (int err = type_of(q.type, p, type); err != 0) return Error{-err};
-  if (q.create_flags != 0) return Error{EOPNOTSUPP};
   if (!has_its_parts(q, type)) return Error{EINVAL};
   mlx5_ib_create_qp cmd;
   if (r.driver_in.bytes() < offsetof(mlx5_ib_create_qp, sq_buf_addr)) return Error{EINVAL};
   if (int err = r.driver_in.read(cmd); err != 0) return Error{-err};
-  if (int err = check_flags(cmd); err != 0) return Error{-err};
+  if (int err = check_command(cmd); err != 0) return Error{-err};
   if (int err = check_sizes(cmd, q.cap, p); err != 0) return Error{-err};
   auto made = std::make_unique<QpObject>();
   QpObject& qp = *made;
   qp.type = type;
+  QpSpec spec = spec_of(q, cmd, qp);
+  if (int err = apply_flags(wishes_of(q, cmd), p, spec); err != 0) return Error{-err};
   qp.user_handle = q.user_handle;
   qp.cap = granted(q, cmd);
   qp.sq_sig_all = q.sq_sig_all;
   if (q.async != nullptr) {
     if (int err = q.async->hold(); err != 0) return Error{-err};
   }
-  Result<Qpn> qpn = context.hca.create_qp(spec_of(q, cmd, qp), &context);
+  Result<Qpn> qpn = context.hca.create_qp(spec, &context);
   if (!qpn) {
     if (q.async != nullptr) q.async->let_go();
     return qpn.error();
@@ -165,6 +167,16 @@ Result<QpObject*> create(Context& context, const QpRequest& q, const Request& r)
   if (context.keep_unless(err, qp) != 0) return Error{-err};
   return &qp;
 }
+
+// What ib_uverbs lets pass; the older command knows three more, of cross-channel work.
+constexpr uint64_t method_flags =
+    IB_UVERBS_QP_CREATE_BLOCK_MULTICAST_LOOPBACK | IB_UVERBS_QP_CREATE_SCATTER_FCS |
+    IB_UVERBS_QP_CREATE_CVLAN_STRIPPING | IB_UVERBS_QP_CREATE_PCI_WRITE_END_PADDING |
+    IB_UVERBS_QP_CREATE_SQ_SIG_ALL;
+constexpr uint32_t cross_channel = 1u << 2 | 1u << 3 | 1u << 4, source_qpn = 1u << 10;
+constexpr uint32_t command_flags =
+    static_cast<uint32_t>(method_flags & ~uint64_t{IB_UVERBS_QP_CREATE_SQ_SIG_ALL}) |
+    cross_channel | source_qpn;
 
 int create_method(Context& context, Bundle& b) {
   // These belong to transports that are not there.
@@ -180,6 +192,7 @@ int create_method(Context& context, Bundle& b) {
   q.xrcd = b.object<XrcdObject>(context, UVERBS_ATTR_CREATE_QP_XRCD_HANDLE);
   if (int err = b.in(UVERBS_ATTR_CREATE_QP_CAP).read(q.cap); err != 0) return err;
   uint64_t flags = b.value(UVERBS_ATTR_CREATE_QP_FLAGS);
+  if ((flags & ~method_flags) != 0) return -EINVAL;
   q.sq_sig_all = (flags & IB_UVERBS_QP_CREATE_SQ_SIG_ALL) != 0;
   q.create_flags = static_cast<uint32_t>(flags & ~uint64_t{IB_UVERBS_QP_CREATE_SQ_SIG_ALL});
   q.async = context.default_async;
@@ -300,6 +313,7 @@ int cmd_create_qp_ex(Context& context, const Request& r) {
   ib_uverbs_ex_create_qp cmd;
   if (int err = r.in.read_whole(cmd); err != 0) return err;
   if ((cmd.comp_mask & ~uint32_t{IB_UVERBS_CREATE_QP_SUP_COMP_MASK}) != 0) return -EINVAL;
+  if ((cmd.create_flags & ~command_flags) != 0) return -EINVAL;
   if (cmd.comp_mask != 0 || cmd.source_qpn != 0) return -EOPNOTSUPP;
   Result<QpObject*> qp = create_from(context, cmd, cmd.create_flags, r);
   if (!qp) return -qp.error().code;

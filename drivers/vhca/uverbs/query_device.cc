@@ -79,6 +79,16 @@ ib_uverbs_query_device_resp describe(Hca& hca) {
   return r;
 }
 
+// Whether check sequences can be kept is reported at two places, for older and newer clients.
+void describe_raw_packets(const Profile& p, ib_uverbs_ex_query_device_resp& r) {
+  if (!p.raw_packet) return;
+  r.raw_packet_caps = IB_UVERBS_RAW_PACKET_CAP_IP_CSUM;
+  if (p.vlan_stripping) r.raw_packet_caps |= IB_UVERBS_RAW_PACKET_CAP_CVLAN_STRIPPING;
+  if (!p.scatter_fcs) return;
+  r.raw_packet_caps |= IB_UVERBS_RAW_PACKET_CAP_SCATTER_FCS;
+  r.device_cap_flags_ex |= IB_UVERBS_DEVICE_RAW_SCATTER_FCS;
+}
+
 // Completion entries. Compression is a wish that the adapter may leave unfulfilled.
 void describe_entries(const Profile& p, mlx5_ib_query_device_resp& r) {
   if (p.cqe_padding) r.flags |= MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_PAD;
@@ -107,7 +117,7 @@ int cmd_query_device_ex(Context& context, const Request& r) {
   resp.timestamp_mask = 0x7fff'ffff'ffff'ffff;
   resp.hca_core_clock = 1'000'000;  // kHz: completions are stamped in nanoseconds
   resp.device_cap_flags_ex = resp.base.device_cap_flags;
-  if (context.hca.profile().raw_packet) resp.raw_packet_caps = IB_UVERBS_RAW_PACKET_CAP_IP_CSUM;
+  describe_raw_packets(context.hca.profile(), resp);
   mlx5_ib_query_device_resp driver{};
   constexpr uint32_t least = offsetof(mlx5_ib_query_device_resp, tso_caps);
   if (r.driver_out.bytes() != 0) {
