@@ -126,6 +126,23 @@ ibv_cq_ex* create_hooked_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) 
   return hook_polls(create_cq_ex.load(std::memory_order_relaxed)(context, attr));
 }
 
+using QueryRtValues = int (*)(ibv_context*, ibv_values_ex*);
+std::atomic<QueryRtValues> query_rt_values{nullptr};  // the provider's, the same for every context
+
+// The provider reads a page of the adapter: the present time is written there first.
+int query_hooked_rt_values(ibv_context* context, ibv_values_ex* values) {
+  if (Instance* instance = instance_of(context)) instance->hca().tick_core_clock();
+  return query_rt_values.load(std::memory_order_relaxed)(context, values);
+}
+
+// Puts `ours` in the place of a function of the context, and keeps the one that was there.
+template <typename Function>
+void put_before(Function& place, std::atomic<Function>& kept, Function ours) noexcept {
+  if (place == nullptr || place == ours) return;
+  kept.store(place, std::memory_order_relaxed);
+  place = ours;
+}
+
 }  // namespace
 
 ibv_context* hook_polls(ibv_context* context) noexcept {
@@ -135,11 +152,9 @@ ibv_context* hook_polls(ibv_context* context) noexcept {
   remember(context, open->instance);
   context->ops.poll_cq = Wrappers<PollCq>::wrap(context->ops.poll_cq);
   verbs_context* extended = verbs_get_ctx(context);
-  if (extended != nullptr && extended->create_cq_ex != nullptr &&
-      extended->create_cq_ex != create_hooked_cq_ex) {
-    create_cq_ex.store(extended->create_cq_ex, std::memory_order_relaxed);
-    extended->create_cq_ex = create_hooked_cq_ex;
-  }
+  if (extended == nullptr) return context;
+  put_before(extended->create_cq_ex, create_cq_ex, &create_hooked_cq_ex);
+  put_before(extended->query_rt_values, query_rt_values, &query_hooked_rt_values);
   return context;
 }
 

@@ -2,7 +2,8 @@
 // Programs that busy-poll run the adapter themselves: a poll that finds its completion queue empty
 // runs the adapter and looks again. That saves the second core, and the trap at each doorbell. Put
 // in place when a context is opened (ibv_poll_cq) and when an extended queue is made
-// (ibv_start_poll). Polling costs nothing more while completions are there.
+// (ibv_start_poll). Polling costs nothing more while completions are there. Who asks for the
+// adapter's clock has it written first.
 #pragma once
 
 #include <infiniband/verbs.h>

@@ -47,6 +47,7 @@ void general(const Profile& p, CapGroup g) {
       {cap::roce, 1},
       {cap::atomic, p.atomics},
       {cap::cq_resize, 1},
+      {cap::cq_moderation, p.cq_moderation},
       {cap::block_lb_mc, p.block_multicast_loopback},
       {cap::umr_ptr_rlkey, p.umr_ptr_rlkey},
       {cap::rc, 1},

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "kilim/base/result.hh"
@@ -29,6 +30,10 @@ EthSend eth_exec_send(HcaState&, Qp&, const SendWqe&) noexcept;
 
 // Takes at most `budget` frames from all ports, steers and delivers them. How many it took.
 std::size_t eth_poll_ports(HcaState&, std::size_t budget) noexcept;
+
+// Gives a frame that leaves by a queue to queues of the same port, as its rules say: those of other
+// clients, and of the same one where they want their own. Whether one took it.
+bool eth_loop_back(HcaState&, const Qp& from, std::span<const std::byte> frame) noexcept;
 
 // What run() may wait for: descriptors of the wires are appended, `deadline_ns` (CLOCK_MONOTONIC)
 // is lowered where a frame waits for a receive WQE, which no doorbell announces.

@@ -35,6 +35,7 @@ int eth_open(HcaState& hca) {
     }
   }
   eth.frame.resize(longest);
+  eth.shaped.resize(longest + ether_fcs_bytes);
   return 0;
 }
 

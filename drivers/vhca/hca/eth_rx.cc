@@ -32,7 +32,7 @@ uint8_t l4_type(std::span<const std::byte> frame, const PacketView& v) noexcept 
   return v.l4_at + v.l4_header == v.l3_end ? prm::cqe::l4_tcp_empty_ack : prm::cqe::l4_tcp_ack;
 }
 
-// What the card says about the headers. Tags stay in the frame, so vlan_info says nothing.
+// What the card says about the headers.
 void describe(std::span<const std::byte> frame, prm::Cqe& cqe) noexcept {
   PacketView v = parse_packet(frame);
   uint8_t l3 = v.l3 == L3::ipv4   ? prm::cqe::l3_ipv4
@@ -49,10 +49,15 @@ void describe(std::span<const std::byte> frame, prm::Cqe& cqe) noexcept {
   cqe.l4_hdr_type_etc = static_cast<uint8_t>(type);
 }
 
-bool complete(HcaState& hca, Qp& qp, std::span<const std::byte> frame, uint16_t index) noexcept {
+bool complete(HcaState& hca, Qp& qp, std::span<const std::byte> frame, const ShapedFrame& shaped,
+              uint16_t index) noexcept {
   prm::Cqe cqe{};
   describe(frame, cqe);
-  auto bytes = static_cast<uint32_t>(frame.size());
+  if (shaped.stripped) {
+    cqe.l4_hdr_type_etc |= prm::cqe::vlan_stripped;
+    cqe.vlan_info = be16::from_raw(shaped.tag_raw);
+  }
+  auto bytes = static_cast<uint32_t>(shaped.bytes.size());
   cqe.srqn_uidx = be32{qp.spec.uidx};
   cqe.byte_cnt = be32{bytes};
   cqe.sop_drop_qpn = be32{qp.qpn.value()};
@@ -76,7 +81,8 @@ Delivered deliver(HcaState& hca, Qp& qp, std::span<const std::byte> frame) noexc
     case RecvTake::ok:
       break;
   }
-  Syndrome s = scatter_to_recv(hca.works, qp, wqe, frame.data(), frame.size());
+  ShapedFrame shaped = shape_frame(*hca.eth, qp.spec, frame);
+  Syndrome s = scatter_to_recv(hca.works, qp, wqe, shaped.bytes.data(), shaped.bytes.size());
   if (s != Syndrome::none) {
     fail_recv(hca.works, qp, wqe.index, s,
               s == Syndrome::local_length ? "the frame is longer than the receive request"
@@ -84,7 +90,7 @@ Delivered deliver(HcaState& hca, Qp& qp, std::span<const std::byte> frame) noexc
     return Delivered::queue_down;
   }
   consume_recv(hca.works, qp);
-  if (!complete(hca, qp, frame, wqe.index)) {
+  if (!complete(hca, qp, frame, shaped, wqe.index)) {
     fatal_qp(hca.works, qp, "the completion queue of a receive queue is in error");
     return Delivered::queue_down;
   }
@@ -145,7 +151,28 @@ bool take_frame(HcaState& hca, EthPort& port, uint32_t number) noexcept {
   return true;
 }
 
+// Whether frames of `from` come back to `to`: a client's own do only where the queue wants them.
+bool comes_back(const Qp& from, const Qp& to, bool multicast) noexcept {
+  if (from.sink != to.sink) return true;
+  return multicast ? to.spec.own_multicast : to.spec.own_unicast;
+}
+
 }  // namespace
+
+bool eth_loop_back(HcaState& hca, const Qp& from, std::span<const std::byte> frame) noexcept {
+  // As mlx5_ib switches it on: for a second client, or for a queue that wants its own.
+  if (hca.sinks.size() < 2 && hca.eth->own_queues == 0) return false;
+  EthPort& port = eth_port(*hca.eth, from.attr.port);
+  bool multicast = (frame[0] & std::byte{1}) != std::byte{0};
+  bool first = true;
+  for (Qp* to : port.steering.match(frame)) {
+    if (comes_back(from, *to, multicast)) {
+      count(port.counters, deliver(hca, *to, frame), frame.size(), first);
+    }
+  }
+  if (!first) hca.works.journal->frame_in(from.attr.port, static_cast<uint32_t>(frame.size()));
+  return !first;
+}
 
 std::size_t eth_poll_ports(HcaState& hca, std::size_t budget) noexcept {
   std::size_t taken = 0;

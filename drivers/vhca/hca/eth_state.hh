@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "vhca/flow/steering.hh"
@@ -23,9 +24,22 @@ struct EthPort {
 
 struct EthState {
   std::vector<EthPort> ports;
-  std::vector<std::byte> frame;  // of the send WQE under execution: the longest that a port takes
-  RecvWqe recv;                  // the receive WQE in hand
+  std::vector<std::byte> frame;   // of the send WQE under execution: the longest that a port takes
+  std::vector<std::byte> shaped;  // a received frame that is not delivered as it came
+  RecvWqe recv;                   // the receive WQE in hand
+  uint32_t own_queues = 0;        // that take frames of their own client
 };
+
+inline constexpr std::size_t ether_fcs_bytes = 4;
+
+// A received frame as a queue wants it: without its tag, with its check sequence. Valid until the
+// next call.
+struct ShapedFrame {
+  std::span<const std::byte> bytes;
+  bool stripped = false;
+  uint16_t tag_raw = 0;  // as it came
+};
+ShapedFrame shape_frame(EthState&, const QpSpec&, std::span<const std::byte> frame) noexcept;
 
 // The port of a queue; its number comes from the client.
 EthPort& eth_port(EthState&, uint32_t port) noexcept;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // PRM: "Ethernet Segment", "Send WQE Format for Ethernet". Executes the send WQEs of raw packet
-// queues: the frame is put together, checksums asked for are computed, the wire takes it.
-// Adapter's lock held. Never allocates. Frames do not come back to queues of the same port.
+// queues: the frame is put together, checksums asked for are computed, the wire takes it,
+// and so do queues of other clients on the same port. Adapter's lock held. Never allocates.
 #include <algorithm>
 #include <cstring>
 
@@ -85,6 +85,12 @@ EthSend eth_exec_send(HcaState& hca, Qp& qp, const SendWqe& wqe) noexcept {
   Wire::Sent sent = port.wire != nullptr
                         ? port.wire->send(std::span<const std::byte>(eth.frame).first(bytes))
                         : Wire::Sent::refused;
+  if (sent == Wire::Sent::busy) {
+    port.counters.tx_waits++;
+    return {Syndrome::none, true};
+  }
+  bool looped = eth_loop_back(hca, qp, std::span<const std::byte>(eth.frame).first(bytes));
+  if (looped) sent = Wire::Sent::taken;
   switch (sent) {
     case Wire::Sent::taken:
       port.counters.tx_packets++;
@@ -92,8 +98,7 @@ EthSend eth_exec_send(HcaState& hca, Qp& qp, const SendWqe& wqe) noexcept {
       hca.works.journal->frame_out(qp.attr.port, static_cast<uint32_t>(bytes));
       break;
     case Wire::Sent::busy:
-      port.counters.tx_waits++;
-      return {Syndrome::none, true};
+      break;
     case Wire::Sent::refused:
       port.counters.tx_drops++;
       hca.works.journal->frame_drop(qp.attr.port, static_cast<uint32_t>(bytes),

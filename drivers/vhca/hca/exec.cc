@@ -110,7 +110,7 @@ bool run_one(HcaState& h, Qp& qp) noexcept {
     return false;
   }
   qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + wqe.wqebbs);
-  if (!wqe.signaled() || complete_send(h.works, qp, wqe.opcode, wqe.index, o.bytes))
+  if (!wqe.signaled() || complete_send(h.works, qp, {wqe.opcode, wqe.index, o.bytes, o.in_entry}))
     return qp.state == QpState::rts;
   fatal_qp(h.works, qp, "the CQ of a send queue is in error");
   return false;

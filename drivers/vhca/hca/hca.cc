@@ -96,6 +96,10 @@ int Hca::resize_cq(Cqn cqn, Va buf, uint32_t cqe_count) {
   return state_->dead ? -EIO : vhca::resize_cq(*state_, cqn, buf, cqe_count);
 }
 
+int Hca::moderate_cq(Cqn cqn, uint16_t count, uint16_t period_us) {
+  return vhca::moderate_cq(*state_, cqn, count, period_us);
+}
+
 int Hca::destroy_cq(Cqn cqn) {
   return vhca::destroy_cq(*state_, cqn);
 }
@@ -210,6 +214,14 @@ Result<Hca::UarPage> Hca::alloc_uar() {
 
 int Hca::free_uar(uint32_t index) {
   return state_->uars.free(index);
+}
+
+int Hca::core_clock_page() {
+  return state_->clock.fd();
+}
+
+void Hca::tick_core_clock() noexcept {
+  state_->clock.set(clock_ns());
 }
 
 std::size_t Hca::run(std::size_t budget) {

@@ -65,6 +65,8 @@ class Hca {
   Result<Cqn> create_cq(const CqSpec&, EventSink* sink);
   // The entries not yet read stay in the old ring, for the client to carry over.
   int resize_cq(Cqn, Va buf, uint32_t cqe_count);
+  // An event waits for `count` entries or `period_us`, whichever comes first; 0: not for that.
+  int moderate_cq(Cqn, uint16_t count, uint16_t period_us);
   int destroy_cq(Cqn);
 
   // Queue pairs.
@@ -102,6 +104,11 @@ class Hca {
   };
   Result<UarPage> alloc_uar();
   int free_uar(uint32_t index);
+
+  // The clock that stamps completions, as a page to map for reading; -1: no memory for it.
+  int core_clock_page();
+  // Writes the present time there. Without lock(): any thread.
+  void tick_core_clock() noexcept;
 
   // A firmware command (PRM "Command Interface") of a DevX client: status and syndrome are in
   // `out`. Returns 0, or a negative errno where mlx5_ib itself refuses.

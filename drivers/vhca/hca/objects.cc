@@ -10,7 +10,7 @@
 #include "kilim/base/units.hh"
 #include "kilim/prm/doorbell.hh"
 #include "vhca/hca/dma.hh"
-#include "vhca/hca/eth.hh"
+#include "vhca/hca/eth_state.hh"
 #include "vhca/hca/probe.hh"
 #include "vhca/hca/scheduler.hh"
 #include "vhca/wq/cqe_writer.hh"
@@ -163,11 +163,26 @@ int resize_cq(HcaState& h, Cqn cqn, Va buf, uint32_t cqe_count) {
   return change_ring(h.works, *cq, buf, cqe_count) ? 0 : -EINVAL;
 }
 
+int moderate_cq(HcaState& h, Cqn cqn, uint16_t count, uint16_t period_us) {
+  constexpr uint16_t longest_period = 4095;
+  Cq* cq = h.cqs.at(cqn.value());
+  if (cq == nullptr || period_us > longest_period) return -EINVAL;
+  if (!h.config.profile.cq_moderation) return -EOPNOTSUPP;
+  cq->moderation_count = count;
+  cq->moderation_ns = uint64_t{period_us} * 1000;
+  cq->event_at = cq->producer;
+  cq->event_ns = clock_ns();
+  std::erase(h.moderated, cq);
+  if (period_us != 0) h.moderated.push_back(cq);
+  return 0;
+}
+
 int destroy_cq(HcaState& h, Cqn cqn) {
   Cq* cq = h.cqs.at(cqn.value());
   if (cq == nullptr) return -EINVAL;
   if (cq->users != 0) return -EBUSY;
   std::erase(h.uars.at(cq->spec.uar_page)->cqs, cq);
+  std::erase(h.moderated, cq);
   h.cqs.destroy(cqn.value());
   return 0;
 }
@@ -198,6 +213,7 @@ Result<Qpn> create_qp(HcaState& h, const QpSpec& s, EventSink* sink) {
   qp->sq.wqebbs = s.sq_wqebbs;
   qp->rq = {s.buf.value(), s.rq_wqes, rq_shift, 0};
   count_users(h, *qp, 1);
+  if (s.own_unicast || s.own_multicast) h.eth->own_queues++;
   if (!target) h.uars.at(s.uar_page)->qps.push_back(qp);
   return qp->qpn;
 }
@@ -213,6 +229,7 @@ int destroy_qp(HcaState& h, Qpn qpn) {
   h.works.in_error.remove(*qp);
   if (qp->type != QpType::xrc_tgt) std::erase(h.uars.at(qp->spec.uar_page)->qps, qp);
   count_users(h, *qp, ~0u);
+  if (qp->spec.own_unicast || qp->spec.own_multicast) h.eth->own_queues--;
   h.qps.destroy(qpn.value());
   return 0;
 }

@@ -13,6 +13,7 @@ Result<Rkey> alloc_mw(HcaState&, Pdn, bool type2);
 
 Result<Cqn> create_cq(HcaState&, const CqSpec&, EventSink*);
 int resize_cq(HcaState&, Cqn, Va buf, uint32_t cqe_count);
+int moderate_cq(HcaState&, Cqn, uint16_t count, uint16_t period_us);
 int destroy_cq(HcaState&, Cqn);
 Result<Qpn> create_qp(HcaState&, const QpSpec&, EventSink*);
 int destroy_qp(HcaState&, Qpn);

@@ -34,6 +34,7 @@ constexpr Row rows[] = {
     {"long-lists", [](Profile& p) { p.log_max_klm_list_size = 20; }},
     {"plain-lists", plain_lists},
     {"no-umr-lists", [](Profile& p) { p.umr_indirect_mkey_disabled = true; }},
+    {"real-time", [](Profile& p) { p.real_time_clock = true; }},
 };
 
 }  // namespace
@@ -46,10 +47,10 @@ Result<Profile> find_profile(std::string_view name) {
     p.name = row.name;
     return p;
   }
-  return Error{
-      EINVAL,
-      "no such profile: cx6dx, vf, strong-fence, no-fence, no-devx, long-lists, plain-lists and "
-      "no-umr-lists are known"};
+  return Error{EINVAL,
+               "no such profile: cx6dx, vf, strong-fence, no-fence, no-devx, real-time, "
+               "long-lists, plain-lists "
+               "and no-umr-lists are known"};
 }
 
 }  // namespace kilim::vhca

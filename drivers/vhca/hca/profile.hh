@@ -48,6 +48,8 @@ struct Profile {
   bool flow_control =
       true;  // global pause: a frame waits on the wire while its receive queue is empty
 
+  bool cq_moderation = true;
+  bool real_time_clock = false;   // completions may be stamped with the time of day
   bool cqe_padding = true;        // of 128-byte entries to whole ones
   bool cqe_compression = true;    // may be asked for; the adapter never finds a reason to
   uint8_t log_max_dma_copy = 23;  // bytes; 0: send queues copy nothing
@@ -63,7 +65,8 @@ struct Profile {
   bool umr_extended_translation_offset = true;
 };
 
-// "cx6dx" (default), "vf" (no memory windows), "strong-fence", "no-fence", "no-devx", "long-lists"
+// "cx6dx" (default), "vf" (no memory windows), "strong-fence", "no-fence", "no-devx", "real-time"
+// (stamps of the time of day), "long-lists"
 // (keys of 2^20 entries), "plain-lists" (one level, inline, nothing optional), "no-umr-lists" (send
 // queues change no list); EINVAL for another name.
 Result<Profile> find_profile(std::string_view name);

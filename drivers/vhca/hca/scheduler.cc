@@ -118,8 +118,10 @@ void note_drained(HcaState& h, Qp& qp) noexcept {
 
 std::size_t run_engine(HcaState& h, std::size_t budget) noexcept {
   h.works.now_ns = clock_ns();
+  h.clock.set(h.works.now_ns);
   look_at_doorbells(h);
   if (!h.waiting.empty()) look_at_timers(h);
+  for (Cq* cq : h.moderated) look_at_period(h.works, *cq);
   std::size_t done = run_ready(h, budget);
   if (!h.works.in_error.empty()) done += flush_errors(h, budget);
   done += eth_poll_ports(h, budget);
@@ -130,6 +132,7 @@ std::size_t run_engine(HcaState& h, std::size_t budget) noexcept {
 uint64_t next_deadline(const HcaState& h) noexcept {
   if (!h.ready.empty()) return 0;
   uint64_t deadline = roce_deadline(h);
+  for (const Cq* cq : h.moderated) deadline = std::min(deadline, event_deadline(*cq));
   for (const Qp* qp : h.waiting) deadline = std::min(deadline, qp->retry_at_ns);
   for (const Qp* qp = h.works.in_error.front(); qp != nullptr; qp = ErrorList::after(*qp)) {
     if (!qp->broken) return std::min(deadline, clock_ns() + error_look_ns);

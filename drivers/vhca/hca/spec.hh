@@ -47,8 +47,9 @@ struct CqSpec {
   uint32_t cqe_bytes = 64;
   uint32_t uar_page = 0;
   bool ignore_overrun = false;
-  void* owner = nullptr;  // handed back with every event
-  bool padded = false;    // 128-byte entries are written whole
+  void* owner = nullptr;     // handed back with every event
+  bool padded = false;       // 128-byte entries are written whole
+  bool time_of_day = false;  // stamps are seconds and nanoseconds of UTC
 };
 
 enum class QpType : uint8_t { rc, uc, ud, raw_packet, xrc_ini, xrc_tgt };
@@ -81,7 +82,7 @@ struct QpSpec {
   bool strip_vlan = false;
   bool own_unicast = false;
   bool own_multicast = false;
-  void* owner = nullptr;      // handed back with every event
+  void* owner = nullptr;  // handed back with every event
 };
 
 struct SrqSpec {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kilim/base/ident.hh"
+#include "vhca/hca/core_clock.hh"
 #include "vhca/hca/hca.hh"
 #include "vhca/hca/object_table.hh"
 #include "vhca/hca/uar.hh"
@@ -63,12 +64,14 @@ struct HcaState {
   ObjectTable<Xrcd> xrcds;
   std::vector<GroupMember> groups;
   UarSet uars;
+  CoreClock clock;
   Works works;
   std::unique_ptr<EthState, EthStateDeleter> eth;
   std::unique_ptr<RoceLink, RoceLinkDeleter> roce;
 
-  ReadyList ready;           // queues with work
-  std::vector<Qp*> waiting;  // for RNR and timeouts; create_qp reserves room for every queue
+  ReadyList ready;             // queues with work
+  std::vector<Qp*> waiting;    // for RNR and timeouts; create_qp reserves room for every queue
+  std::vector<Cq*> moderated;  // whose events may wait for a time
   std::vector<EventSink*> sinks;
   uint64_t stirred = 0;  // turns since start, which page is looked at first
   bool dead = false;     // fatal() has been called

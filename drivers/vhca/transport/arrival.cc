@@ -149,6 +149,7 @@ void finish_receive(Works& works, Qp& qp, const RecvWqe& wqe, const Received& r)
   done.imm_raw = r.op == prm::CqeOpcode::resp_send ? 0 : r.imm_raw;
   done.remote_qpn = qp.attr.dest_qpn.value();
   done.solicited = r.solicited;
+  done.in_entry = r.in_entry;
   if (!complete_recv(works, qp, done)) fatal_qp(works, qp, "the CQ of a receive queue is in error");
 }
 

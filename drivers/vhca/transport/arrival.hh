@@ -68,6 +68,7 @@ struct Received {
   uint64_t bytes = 0;
   uint32_t imm_raw = 0;  // as it came
   bool solicited = false;
+  bool in_entry = false;  // the data waits in Works::entry_data
 };
 // The receive WQE is used up and completed.
 void finish_receive(Works&, Qp&, const RecvWqe&, const Received&) noexcept;

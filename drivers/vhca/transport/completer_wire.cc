@@ -8,6 +8,7 @@
 #include "vhca/transport/requester.hh"
 #include "vhca/transport/requester_wire.hh"
 #include "vhca/wq/cqe_writer.hh"
+#include "vhca/wq/in_entry.hh"
 #include "vhca/wq/qp_error.hh"
 
 namespace kilim::vhca {
@@ -108,16 +109,20 @@ void take_answer(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   if (atomic) bytes = std::as_bytes(std::span(&p.original, 1));
   if (bytes.size() != (atomic ? 8 : std::min<uint64_t>(mtu, m.bytes - offset)))
     return fail_oldest(link, qp, Syndrome::bad_resp, "an answer of another length");
-  if (!scatter(link, qp, m, offset, bytes)) return;
+  bool in_entry = answered_in_entry(qp, m.signaled, m.bytes);
+  if (in_entry)
+    fill_entry(*link.works, bytes);
+  else if (!scatter(link, qp, m, offset, bytes))
+    return;
   w.una_psn = roce::psn_add(w.una_psn, 1);
-  if (index + 1 == m.packets) complete_oldest(link, qp);
+  if (index + 1 == m.packets) complete_oldest(link, qp, in_entry);
   note_progress(link, qp);
   if (roce::psn_diff(w.una_psn, w.send_psn) > 0) w.send_psn = w.una_psn;
 }
 
 }  // namespace
 
-void complete_oldest(RoceLink& link, Qp& qp) noexcept {
+void complete_oldest(RoceLink& link, Qp& qp, bool in_entry) noexcept {
   RcWire& w = *qp.rc;
   RcMessage m = w.at(0);
   w.head = (w.head + 1) % RcWire::messages;
@@ -127,7 +132,7 @@ void complete_oldest(RoceLink& link, Qp& qp) noexcept {
   qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + m.wqebbs);
   qp.retrying = w.count > 0;
   auto bytes = static_cast<uint32_t>(m.answered() ? m.bytes : 0);
-  if (m.signaled && !complete_send(*link.works, qp, m.opcode, m.sq_index, bytes))
+  if (m.signaled && !complete_send(*link.works, qp, {m.opcode, m.sq_index, bytes, in_entry}))
     fatal_qp(*link.works, qp, "the CQ of a send queue is in error");
 }
 

@@ -21,6 +21,7 @@ struct Outcome {
   uint8_t rnr_timer = 0;
   uint32_t bytes = 0;  // of a READ or an atomic, for its completion
   const char* why = "";
+  bool in_entry = false;  // its answer waits in Works::entry_data
 
   [[nodiscard]] constexpr bool ok() const noexcept { return kind == Kind::done; }
   static constexpr Outcome done(uint32_t bytes = 0) noexcept {

@@ -4,6 +4,7 @@
 
 #include "vhca/hca/journal.hh"
 #include "vhca/transport/arrival.hh"
+#include "vhca/wq/in_entry.hh"
 
 namespace kilim::vhca {
 
@@ -36,13 +37,25 @@ bool has_opcode(const Request& r, Opcode op) noexcept {
   return r.wqe.opcode == static_cast<uint8_t>(op);
 }
 
-Outcome finish(Works& works, Qp& qp, const Request& r, const RecvWqe& wqe) noexcept {
+// `in_entry`: the data waits for the completion in Works::entry_data.
+Outcome finish(Works& works, Qp& qp, const Request& r, const RecvWqe& wqe,
+               bool in_entry = false) noexcept {
   prm::CqeOpcode op = has_opcode(r, Opcode::send_imm)         ? prm::CqeOpcode::resp_send_imm
                       : has_opcode(r, Opcode::send_inval)     ? prm::CqeOpcode::resp_send_inv
                       : has_opcode(r, Opcode::rdma_write_imm) ? prm::CqeOpcode::resp_wr_imm
                                                               : prm::CqeOpcode::resp_send;
-  finish_receive(works, qp, wqe, {op, r.ask.bytes, r.wqe.imm_raw, r.wqe.solicited()});
+  finish_receive(works, qp, wqe, {op, r.ask.bytes, r.wqe.imm_raw, r.wqe.solicited(), in_entry});
   return Outcome::done();
+}
+
+// The receive's own memory is asked for although the data goes to the completion: the client's
+// library writes there.
+Transfer move_to_entry(Works& works, const Request& r, const SegmentList& to) noexcept {
+  Transfer t;
+  t.target = check_list(works.translator, to, r.ask.bytes, t.bad_key);
+  if (!t.ok()) return t;
+  Segment entry = entry_segment(works);
+  return move_bytes(works.translator, r.local, {{&entry, 1}, {}}, r.ask.bytes);
 }
 
 Outcome respond_send(Works& works, Qp& qp, const Request& r) noexcept {
@@ -55,7 +68,9 @@ Outcome respond_send(Works& works, Qp& qp, const Request& r) noexcept {
                         {Syndrome::local_length, Syndrome::remote_inval_req,
                          "message longer than its receive WQE"});
   SegmentList to{{wqe.segments.data(), wqe.count}, recv_access(qp)};
-  Transfer t = move_bytes(works.translator, r.local, to, r.ask.bytes);
+  bool in_entry = received_in_entry(qp, r.ask.bytes);
+  Transfer t = in_entry ? move_to_entry(works, r, to)
+                        : move_bytes(works.translator, r.local, to, r.ask.bytes);
   note(works, r, t);
   if (t.source != Deny::none) return local_denied(t.source);
   if (t.target != Deny::none)
@@ -64,7 +79,7 @@ Outcome respond_send(Works& works, Qp& qp, const Request& r) noexcept {
   if (has_opcode(r, Opcode::send_inval)) {
     if (Outcome o = invalidate_received(works, qp, wqe, r.wqe.imm_raw); !o.ok()) return o;
   }
-  return finish(works, qp, r, wqe);
+  return finish(works, qp, r, wqe, in_entry);
 }
 
 Outcome respond_write(Works& works, Qp& qp, const Request& r) noexcept {

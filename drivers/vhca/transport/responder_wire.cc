@@ -7,6 +7,7 @@
 #include "vhca/hca/journal.hh"
 #include "vhca/transport/arrival.hh"
 #include "vhca/transport/request.hh"
+#include "vhca/wq/in_entry.hh"
 
 namespace kilim::vhca {
 
@@ -51,12 +52,14 @@ Outcome invalid(RoceLink& link, Qp& qp, const char* why) noexcept {
   return refuse(*link.works, qp, Syndrome::remote_inval_req, why);
 }
 
-Outcome finish(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
+// `in_entry`: the data waits for the completion in Works::entry_data.
+Outcome finish(RoceLink& link, Qp& qp, const RocePacket& p, bool in_entry = false) noexcept {
   prm::CqeOpcode op = has(p, flag::write)  ? prm::CqeOpcode::resp_wr_imm
                       : has(p, flag::imm)  ? prm::CqeOpcode::resp_send_imm
                       : has(p, flag::ieth) ? prm::CqeOpcode::resp_send_inv
                                            : prm::CqeOpcode::resp_send;
-  finish_receive(*link.works, qp, link.recv, {op, qp.rc->received, p.imm_raw, p.solicited});
+  finish_receive(*link.works, qp, link.recv,
+                 {op, qp.rc->received, p.imm_raw, p.solicited, in_entry});
   return Outcome::done();
 }
 
@@ -74,7 +77,15 @@ Outcome execute_send(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
                         {Syndrome::local_length, Syndrome::remote_inval_req,
                          "message longer than its receive WQE"});
   SegmentList to{{part.segments, part.count}, recv_access(qp)};
-  Transfer t = scatter_bytes(works.translator, p.payload.data(), p.payload.size(), to);
+  bool in_entry =
+      has(p, flag::first) && has(p, flag::last) && received_in_entry(qp, p.payload.size());
+  Transfer t;
+  if (in_entry) {
+    t.target = check_list(works.translator, to, p.payload.size(), t.bad_key);
+    fill_entry(works, p.payload);
+  } else {
+    t = scatter_bytes(works.translator, p.payload.data(), p.payload.size(), to);
+  }
   if (!t.ok())
     return fail_receive(works, qp, recv,
                         {Syndrome::local_prot, Syndrome::remote_op, deny_name(t.target)});
@@ -83,7 +94,7 @@ Outcome execute_send(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   if (has(p, flag::ieth)) {
     if (Outcome o = invalidate_received(works, qp, recv, p.imm_raw); !o.ok()) return o;
   }
-  return has(p, flag::last) ? finish(link, qp, p) : Outcome::done();
+  return has(p, flag::last) ? finish(link, qp, p, in_entry) : Outcome::done();
 }
 
 Outcome open_write(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {

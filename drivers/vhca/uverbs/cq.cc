@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Completion queues: creation by either interface, destruction with the count of events that the
-// client has read. Moderation is not there. Adapter's lock held.
+// client has read, other sizes, moderation. Adapter's lock held.
 #include <bit>
 #include <cerrno>
 #include <cstddef>
@@ -28,6 +28,7 @@ struct CqRequest {
 
 constexpr uint32_t cqe_formats =
     MLX5_IB_CQE_RES_FORMAT_HASH | MLX5_IB_CQE_RES_FORMAT_CSUM | MLX5_IB_CQE_RES_FORMAT_CSUM_STRIDX;
+constexpr uint32_t moderate = 1;      // IB_CQ_MODERATE, the one change there is
 constexpr uint32_t event_cq_err = 0;  // the one event of a completion queue
 
 int check_driver_part(const Request& r, const Profile& p, mlx5_ib_create_cq& cmd) {
@@ -40,8 +41,8 @@ int check_driver_part(const Request& r, const Profile& p, mlx5_ib_create_cq& cmd
       cmd.reserved0 != 0 || cmd.reserved1 != 0)
     return -EINVAL;
   if ((cmd.flags & MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX) == 0) return -EINVAL;
-  // Wall clock stamps are not reported.
-  if ((cmd.flags & MLX5_IB_CREATE_CQ_FLAGS_REAL_TIME_TS) != 0) return -EOPNOTSUPP;
+  if ((cmd.flags & MLX5_IB_CREATE_CQ_FLAGS_REAL_TIME_TS) != 0 && !p.real_time_clock)
+    return -EOPNOTSUPP;
   bool padded = (cmd.flags & MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD) != 0;
   if (padded && (cmd.cqe_size != 128 || !p.cqe_padding)) return -EOPNOTSUPP;
   if (cmd.cqe_comp_en == 0) return 0;
@@ -63,6 +64,7 @@ Result<CqObject*> create(Context& context, const CqRequest& q, const Request& r)
   CqSpec spec{Va{cmd.buf_addr},   Va{cmd.db_addr}, std::bit_ceil(q.cqe + 1), cmd.cqe_size,
               cmd.uar_page_index, false,           static_cast<Object*>(&cq)};
   spec.ignore_overrun = (q.flags & IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN) != 0;
+  spec.time_of_day = (cmd.flags & MLX5_IB_CREATE_CQ_FLAGS_REAL_TIME_TS) != 0;
   spec.padded = (cmd.flags & MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD) != 0;
   if (q.channel != nullptr) {
     if (int err = q.channel->hold(); err != 0) return Error{-err};
@@ -222,6 +224,16 @@ int cmd_resize_cq(Context& context, const Request& r) {
   }
   uint32_t granted = count - 1;
   return r.out.write(&granted, sizeof granted);
+}
+
+int cmd_modify_cq(Context& context, const Request& r) {
+  ib_uverbs_ex_modify_cq cmd;
+  if (int err = r.in.read_whole(cmd); err != 0) return err;
+  if (cmd.attr_mask == 0 || cmd.reserved != 0) return -EINVAL;
+  if (cmd.attr_mask != moderate) return -EOPNOTSUPP;
+  auto* cq = context.find<CqObject>(cmd.cq_handle);
+  if (cq == nullptr) return -EINVAL;
+  return context.hca.moderate_cq(cq->cqn, cmd.attr.cq_count, cmd.attr.cq_period);
 }
 
 int cmd_destroy_cq(Context& context, const Request& r) {

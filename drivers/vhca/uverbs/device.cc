@@ -34,7 +34,10 @@ mlx5_ib_alloc_ucontext_resp describe(Hca& hca) {
   r.max_recv_wr = p.max_qp_wr;
   r.max_srq_recv_wr = p.max_qp_wr - 1;
   r.num_ports = static_cast<uint16_t>(port_count(hca));
-  r.comp_mask = MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_MKEY_UPDATE_TAG;
+  r.comp_mask = MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_MKEY_UPDATE_TAG |
+                MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_CORE_CLOCK_OFFSET;
+  r.hca_core_clock_offset = 0;  // within its page
+  if (p.real_time_clock) r.comp_mask |= MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_REAL_TIME_TS;
   r.response_length = sizeof r;
   r.cqe_version = 1;
   r.cmds_supp_uhw = MLX5_USER_CMDS_SUPP_UHW_QUERY_DEVICE | MLX5_USER_CMDS_SUPP_UHW_CREATE_AH;

@@ -107,8 +107,7 @@ QpSpec spec_of(const QpRequest& q, const mlx5_ib_create_qp& cmd, QpObject& qp) {
 }
 
 QpWishes wishes_of(const QpRequest& q, const mlx5_ib_create_qp& cmd) {
-  return {q.create_flags, cmd.flags, q.sq_sig_all,
-          q.send_cq != nullptr ? q.send_cq->cqe_bytes : 0,
+  return {q.create_flags, cmd.flags, q.sq_sig_all, q.send_cq != nullptr ? q.send_cq->cqe_bytes : 0,
           q.recv_cq != nullptr ? q.recv_cq->cqe_bytes : 0};
 }
 

@@ -52,8 +52,7 @@ int apply_flags(const QpWishes& w, const Profile& p, QpSpec& spec) noexcept {
   if (int err = check_driver_flags(w.driver_flags, spec.type); err != 0) return err;
   if (int err = check_create_flags(w.create_flags, p, spec.type); err != 0) return err;
   spec.rq_signature = (w.driver_flags & MLX5_QP_FLAG_SIGNATURE) != 0;
-  spec.block_self_multicast =
-      (w.create_flags & IB_UVERBS_QP_CREATE_BLOCK_MULTICAST_LOOPBACK) != 0;
+  spec.block_self_multicast = (w.create_flags & IB_UVERBS_QP_CREATE_BLOCK_MULTICAST_LOOPBACK) != 0;
   spec.scatter_fcs = (w.create_flags & IB_UVERBS_QP_CREATE_SCATTER_FCS) != 0;
   spec.strip_vlan = (w.create_flags & IB_UVERBS_QP_CREATE_CVLAN_STRIPPING) != 0;
   spec.own_unicast = (w.driver_flags & MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_UC) != 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // UAR pages as objects, and what mmap(2) of the device finds: their pages by cookie, and the clock
-// page. Adapter's lock held.
+// pages. Adapter's lock held.
 #include "vhca/uverbs/uar.hh"
 
 #include <cerrno>
@@ -9,6 +9,7 @@
 #include <rdma/mlx5_user_ioctl_cmds.h>
 #include <rdma/mlx5_user_ioctl_verbs.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include "vhca/uverbs/bundle.hh"
 
@@ -21,6 +22,7 @@ constexpr uint64_t page_bytes = 4096;
 constexpr uint64_t first_cookie = uint64_t{9} << 16;
 constexpr uint64_t last_cookie = first_cookie + 0xffff;
 constexpr uint64_t clock_cookie = uint64_t{MLX5_IB_MMAP_CLOCK_INFO} << 8;
+constexpr uint64_t core_clock_cookie = uint64_t{MLX5_IB_MMAP_CORE_CLOCK} << 8;
 
 int alloc(Context& context, Bundle& b) {
   uint64_t type = b.value(MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE);
@@ -60,10 +62,19 @@ constexpr Method methods[] = {
     {MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_DESTROY, destroy, destroy_rules},
 };
 
-// The adapter stamps completions in nanoseconds: cycles are nanoseconds.
+uint64_t nanoseconds_of(clockid_t clock) {
+  timespec t{};
+  clock_gettime(clock, &t);
+  return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(t.tv_nsec);
+}
+
+// The adapter stamps completions in nanoseconds: cycles are nanoseconds. What time of day they mean
+// is settled when the page is made and follows the monotonic clock from then on, as a card's does.
 Fd make_clock_page() {
   Fd fd{memfd_create("clock-info", MFD_CLOEXEC)};
   mlx5_ib_clock_info info{};
+  info.nsec = nanoseconds_of(CLOCK_REALTIME);
+  info.cycles = nanoseconds_of(CLOCK_MONOTONIC);
   info.mult = 1;
   info.mask = ~uint64_t{0};
   info.overflow_period = uint64_t{1} << 62;
@@ -73,12 +84,25 @@ Fd make_clock_page() {
   return fd;
 }
 
-int map_clock(Context& context, std::size_t length, int prot, DeviceFile::Mapping& mapping) {
-  if (length != page_bytes) return -EINVAL;
-  if ((prot & (PROT_WRITE | PROT_EXEC)) != 0) return -EPERM;
+int check_read_only(const MapRequest& r) {
+  if (r.length != page_bytes) return -EINVAL;
+  return (r.prot & (PROT_WRITE | PROT_EXEC)) != 0 ? -EPERM : 0;
+}
+
+int map_clock(Context& context, const MapRequest& r, DeviceFile::Mapping& mapping) {
+  if (int err = check_read_only(r); err != 0) return err;
   if (!context.clock_page) context.clock_page = make_clock_page();
   if (!context.clock_page) return -ENOMEM;
   mapping = {context.clock_page.get(), 0};
+  return 0;
+}
+
+int map_core_clock(Context& context, const MapRequest& r, DeviceFile::Mapping& mapping) {
+  if (int err = check_read_only(r); err != 0) return err;
+  int fd = context.hca.core_clock_page();
+  if (fd < 0) return -ENOMEM;
+  context.hca.tick_core_clock();
+  mapping = {fd, 0};
   return 0;
 }
 
@@ -96,7 +120,8 @@ int find_mapping(Context& context, const MapRequest& request, DeviceFile::Mappin
   if (!context.opened) return -EINVAL;
   uint64_t cookie = request.offset / page_bytes;
   if (request.offset % page_bytes != 0) return -EINVAL;
-  if (cookie == clock_cookie) return map_clock(context, request.length, request.prot, mapping);
+  if (cookie == clock_cookie) return map_clock(context, request, mapping);
+  if (cookie == core_clock_cookie) return map_core_clock(context, request, mapping);
   if (cookie < first_cookie || cookie > last_cookie) return -EINVAL;
   const UarObject* uar = context.find_uar(static_cast<uint32_t>(cookie - first_cookie));
   if (uar == nullptr || (request.flags & MAP_SHARED) == 0 || request.length != page_bytes)

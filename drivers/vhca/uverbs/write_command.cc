@@ -54,6 +54,7 @@ constexpr WriteCommand commands[] = {
     {IB_USER_VERBS_CMD_CLOSE_XRCD, sizeof(ib_uverbs_close_xrcd), 0, false, cmd_close_xrcd},
     {ex | IB_USER_VERBS_EX_CMD_QUERY_DEVICE, sizeof(ib_uverbs_ex_query_device), ex_device_bytes, true, cmd_query_device_ex},
     {ex | IB_USER_VERBS_EX_CMD_CREATE_CQ, offsetof(ib_uverbs_ex_create_cq, flags), sizeof(ib_uverbs_ex_create_cq_resp), true, cmd_create_cq_ex},
+    {ex | IB_USER_VERBS_EX_CMD_MODIFY_CQ, sizeof(ib_uverbs_ex_modify_cq), 0, false, cmd_modify_cq},
     {ex | IB_USER_VERBS_EX_CMD_CREATE_QP, offsetof(ib_uverbs_ex_create_qp, rwq_ind_tbl_handle), sizeof(ib_uverbs_ex_create_qp_resp), true, cmd_create_qp_ex},
     {ex | IB_USER_VERBS_EX_CMD_MODIFY_QP, sizeof(ib_uverbs_modify_qp), sizeof(ib_uverbs_ex_modify_qp_resp), true, cmd_modify_qp_ex},
     {ex | IB_USER_VERBS_EX_CMD_CREATE_FLOW, sizeof(ib_uverbs_create_flow), sizeof(ib_uverbs_create_flow_resp), true, cmd_create_flow},

@@ -38,6 +38,7 @@ int cmd_dereg_mr(Context&, const Request&);
 int cmd_alloc_mw(Context&, const Request&);
 int cmd_dealloc_mw(Context&, const Request&);
 int cmd_resize_cq(Context&, const Request&);
+int cmd_modify_cq(Context&, const Request&);
 int cmd_create_comp_channel(Context&, const Request&);
 int cmd_create_cq(Context&, const Request&);
 int cmd_create_cq_ex(Context&, const Request&);

@@ -23,7 +23,12 @@ struct Cq {
   bool has_solicited = false;
   bool armed = false;
   bool armed_solicited = false;
-  bool error = false;  // overrun, or its memory is gone: nothing is written any more
+  // Moderation: an event waits for so many entries, or for this long since the last one; 0: not.
+  uint32_t moderation_count = 0;
+  uint64_t moderation_ns = 0;
+  uint32_t event_at = 0;  // producer index at the last event
+  uint64_t event_ns = 0;  // its time
+  bool error = false;     // overrun, or its memory is gone: nothing is written any more
 };
 
 }  // namespace kilim::vhca

@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include <time.h>
+
 #include "kilim/prm/doorbell.hh"
 #include "vhca/hca/dma.hh"
 #include "vhca/hca/journal.hh"
@@ -33,11 +35,19 @@ bool has_room(Cq& cq, bool& fault) noexcept {
   return ((cq.producer - cq.consumer) & index_mask) < cq.spec.cqe_count;
 }
 
-bool store_entry(const Cq& cq, uint64_t slot, const prm::Cqe& cqe) noexcept {
+// What the first half of a long entry holds; null: it is left alone.
+const std::byte* first_half(const Works& works, const Cq& cq, const prm::Cqe& cqe) noexcept {
+  static constexpr std::byte padding[sizeof(prm::Cqe)]{};
+  if (cq.spec.cqe_bytes == sizeof(cqe)) return nullptr;
+  if ((cqe.op_own & prm::cqe::inline_scatter_64) != 0) return works.entry_data.data();
+  return cq.spec.padded ? padding : nullptr;
+}
+
+bool store_entry(const Works& works, const Cq& cq, const prm::Cqe& cqe) noexcept {
+  uint64_t slot = cq.producer & (cq.spec.cqe_count - 1);
   uint64_t at = cq.spec.buf.value() + slot * cq.spec.cqe_bytes + (cq.spec.cqe_bytes - sizeof(cqe));
-  constexpr std::byte padding[64]{};
-  if (cq.spec.padded && !dma::copy_out(Va{at - sizeof(padding)}, padding, sizeof(padding)))
-    return false;
+  const std::byte* first = first_half(works, cq, cqe);
+  if (first != nullptr && !dma::copy_out(Va{at - sizeof(cqe)}, first, sizeof(cqe))) return false;
   uint64_t last;  // with op_own: one store, after all others
   std::memcpy(&last, reinterpret_cast<const std::byte*>(&cqe) + 56, sizeof(last));
   return dma::copy_out(Va{at}, &cqe, 56) && dma::store(Va{at + 56}, last);
@@ -48,13 +58,46 @@ bool behind(uint32_t from, uint32_t to) noexcept {
   return ((to - from) & index_mask) - 1 < index_mask / 2;
 }
 
-void fire_if_due(Works&, Cq& cq) noexcept {
-  if (!cq.armed) return;
-  bool due = cq.armed_solicited ? cq.has_solicited && behind(cq.armed_at, cq.last_solicited)
-                                : cq.producer != cq.armed_at;
-  if (!due) return;
+// Whether there is what the client asked to be told of.
+bool has_news(const Cq& cq) noexcept {
+  if (!cq.armed) return false;
+  return cq.armed_solicited ? cq.has_solicited && behind(cq.armed_at, cq.last_solicited)
+                            : cq.producer != cq.armed_at;
+}
+
+// Whether moderation lets the event pass.
+bool is_time(const Works& works, const Cq& cq) noexcept {
+  if (cq.moderation_count == 0 && cq.moderation_ns == 0) return true;
+  uint32_t entries = (cq.producer - cq.event_at) & index_mask;
+  if (cq.moderation_count != 0 && entries >= cq.moderation_count) return true;
+  return cq.moderation_ns != 0 && works.now_ns - cq.event_ns >= cq.moderation_ns;
+}
+
+void fire_if_due(const Works& works, Cq& cq) noexcept {
+  if (!has_news(cq) || !is_time(works, cq)) return;
   cq.armed = false;
+  cq.event_at = cq.producer;
+  cq.event_ns = works.now_ns;
   if (cq.sink != nullptr) cq.sink->completion(cq.spec.owner);
+}
+
+// The data of a completion, in the entry's own first bytes or in the half before it.
+void carry_data(const Works& works, const Cq& cq, prm::Cqe& cqe) noexcept {
+  static_assert(sizeof(works.entry_data) == sizeof(cqe));
+  constexpr std::size_t own_bytes = 32;
+  if (cq.spec.cqe_bytes > sizeof(cqe)) {
+    cqe.op_own = prm::cqe::inline_scatter_64;
+    return;
+  }
+  std::memcpy(&cqe, works.entry_data.data(), own_bytes);
+  cqe.op_own = prm::cqe::inline_scatter_32;
+}
+
+// As a card with a real-time clock stamps: seconds in the upper half, nanoseconds in the lower.
+uint64_t time_of_day() noexcept {
+  timespec t{};
+  ::clock_gettime(CLOCK_REALTIME, &t);
+  return static_cast<uint64_t>(t.tv_sec) << 32 | static_cast<uint64_t>(t.tv_nsec);
 }
 
 // Whom the client asks for the receive: an XRC target has no context of its own there.
@@ -80,10 +123,10 @@ bool write_cqe(Works& works, Cq& cq, prm::Cqe& cqe, prm::CqeOpcode op, bool soli
     return false;
   }
   bool error = op == prm::CqeOpcode::req_err || op == prm::CqeOpcode::resp_err;
-  if (!error) cqe.timestamp = be64{works.now_ns};
+  if (!error) cqe.timestamp = be64{cq.spec.time_of_day ? time_of_day() : works.now_ns};
   cqe.signature = 0;
-  cqe.op_own = prm::cqe::op_own(op, solicited, (cq.producer & cq.spec.cqe_count) != 0);
-  if (!store_entry(cq, cq.producer & (cq.spec.cqe_count - 1), cqe)) {
+  cqe.op_own |= prm::cqe::op_own(op, solicited, (cq.producer & cq.spec.cqe_count) != 0);
+  if (!store_entry(works, cq, cqe)) {
     fail_cq(works, cq, "the memory of a CQ is gone");
     return false;
   }
@@ -103,7 +146,7 @@ bool change_ring(Works& works, Cq& cq, Va buf, uint32_t cqe_count) noexcept {
   prm::Cqe cqe{};
   cqe.op_own =
       prm::cqe::op_own(prm::CqeOpcode::resize_cq, false, (cq.producer & cq.spec.cqe_count) != 0);
-  if (!store_entry(cq, cq.producer & (cq.spec.cqe_count - 1), cqe)) {
+  if (!store_entry(works, cq, cqe)) {
     fail_cq(works, cq, "the memory of a CQ is gone");
     return false;
   }
@@ -115,14 +158,14 @@ bool change_ring(Works& works, Cq& cq, Va buf, uint32_t cqe_count) noexcept {
   return true;
 }
 
-bool complete_send(Works& works, Qp& qp, uint8_t wqe_opcode, uint16_t wqe_index,
-                   uint32_t bytes) noexcept {
+bool complete_send(Works& works, Qp& qp, const SendCompletion& done) noexcept {
   prm::Cqe cqe{};
+  if (done.in_entry) carry_data(works, *qp.send_cq, cqe);
   cqe.srqn_uidx = be32{qp.spec.uidx};
-  cqe.byte_cnt = be32{bytes};
-  cqe.sop_drop_qpn = be32{prm::cqe::wqe_opcode::at(wqe_opcode) | qp.qpn.value()};
-  cqe.wqe_counter = be16{wqe_index};
-  works.journal->cqe(qp.send_cq->cqn, qp.qpn, 0, wqe_index, bytes);
+  cqe.byte_cnt = be32{done.bytes};
+  cqe.sop_drop_qpn = be32{prm::cqe::wqe_opcode::at(done.wqe_opcode) | qp.qpn.value()};
+  cqe.wqe_counter = be16{done.wqe_index};
+  works.journal->cqe(qp.send_cq->cqn, qp.qpn, 0, done.wqe_index, done.bytes);
   return write_cqe(works, *qp.send_cq, cqe, prm::CqeOpcode::req, false);
 }
 
@@ -131,6 +174,7 @@ bool complete_recv(Works& works, Qp& qp, const RecvCompletion& done) noexcept {
   cqe.srqn_uidx = be32{receiver_uidx(qp)};
   constexpr uint32_t grh_flag = 1u << 28;
   cqe.flags_rqpn = be32{(done.remote_qpn & prm::cqe::rqpn::mask) | (done.grh ? grh_flag : 0)};
+  if (done.in_entry) carry_data(works, *qp.recv_cq, cqe);
   cqe.imm_inval_pkey = be32::from_raw(done.imm_raw);
   cqe.byte_cnt = be32{done.bytes};
   cqe.sop_drop_qpn = be32{qp.qpn.value()};
@@ -155,6 +199,15 @@ bool complete_error(Works& works, Qp& qp, bool responder, uint8_t wqe_opcode, ui
   Cq& cq = responder ? *qp.recv_cq : *qp.send_cq;
   works.journal->cqe(cq.cqn, qp.qpn, static_cast<uint8_t>(op), wqe_index, 0);
   return write_cqe(works, cq, cqe, op, false);
+}
+
+uint64_t event_deadline(const Cq& cq) noexcept {
+  bool waits = cq.moderation_ns != 0 && !cq.error && has_news(cq);
+  return waits ? cq.event_ns + cq.moderation_ns : ~uint64_t{0};
+}
+
+void look_at_period(Works& works, Cq& cq) noexcept {
+  if (!cq.error) fire_if_due(works, cq);
 }
 
 void look_at_arm(Works& works, Cq& cq) noexcept {

@@ -14,12 +14,19 @@
 
 namespace kilim::vhca {
 
-// Writes `cqe` as the next entry; op_own, timestamp and signature are filled in here. False: the CQ
-// is in error (now or before), the caller takes its queue to error.
+// Writes `cqe` as the next entry; owner and opcode, timestamp and signature are filled in here,
+// bits in op_own that say what the entry carries stay. False: the CQ is in error (now or before),
+// the caller takes its queue to error.
 bool write_cqe(Works&, Cq&, prm::Cqe& cqe, prm::CqeOpcode op, bool solicited) noexcept;
 
-// The completion of a send WQE. `bytes`: of a READ or an atomic, else 0.
-bool complete_send(Works&, Qp&, uint8_t wqe_opcode, uint16_t wqe_index, uint32_t bytes) noexcept;
+// The completion of a send WQE.
+struct SendCompletion {
+  uint8_t wqe_opcode = 0;
+  uint16_t wqe_index = 0;
+  uint32_t bytes = 0;     // of a READ or an atomic, else 0
+  bool in_entry = false;  // Works::entry_data is the answer
+};
+bool complete_send(Works&, Qp&, const SendCompletion&) noexcept;
 
 struct RecvCompletion {
   prm::CqeOpcode op = prm::CqeOpcode::resp_send;
@@ -28,7 +35,8 @@ struct RecvCompletion {
   uint32_t imm_raw = 0;  // as it came, in the order of the wire
   uint32_t remote_qpn = 0;
   bool solicited = false;
-  bool grh = false;  // the data opens with the 40 bytes of a global header
+  bool grh = false;       // the data opens with the 40 bytes of a global header
+  bool in_entry = false;  // Works::entry_data is the data
 };
 bool complete_recv(Works&, Qp&, const RecvCompletion&) noexcept;
 
@@ -42,6 +50,11 @@ bool change_ring(Works&, Cq&, Va buf, uint32_t cqe_count) noexcept;
 
 // The client may have asked for an event: reads the arm word, fires at once where entries wait.
 void look_at_arm(Works&, Cq&) noexcept;
+
+// When an armed CQ's event is due at the latest, because its period ends; UINT64_MAX: none waits.
+uint64_t event_deadline(const Cq&) noexcept;
+// Raises the event if it is due by now.
+void look_at_period(Works&, Cq&) noexcept;
 
 // Puts the CQ into error: event IBV_EVENT_CQ_ERR once.
 void fail_cq(Works&, Cq&, const char* why) noexcept;

@@ -3,6 +3,8 @@
 // adapter, one each; its lock held.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "vhca/hca/object_table.hh"
@@ -21,6 +23,7 @@ struct Works {
   uint64_t now_ns = 0;  // CLOCK_MONOTONIC of this turn; completions carry it
   const ObjectTable<Srq>* srqs = nullptr;
   Translator translator;
+  std::array<std::byte, 64> entry_data{};  // what the next completion carries, see in_entry.hh
   ErrorList in_error;  // their rings are looked at every turn, without doorbells
 };
 

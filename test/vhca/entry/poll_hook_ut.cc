@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 
 #include <infiniband/verbs.h>
 
@@ -73,6 +74,26 @@ void extended_queue() {
   ibv_close_device(context);
 }
 
+uint64_t monotonic_ns() {
+  timespec t{};
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(t.tv_nsec);
+}
+
+void clock_without_engine() {
+  ibv_context* context = hook_polls(open_unhooked("clock0"));
+  CU_ASSERT_FATAL(context != nullptr);
+  for (int i = 0; i < 3; i++) {
+    ibv_values_ex values{};
+    values.comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
+    const uint64_t from = monotonic_ns();
+    CU_ASSERT(ibv_query_rt_values_ex(context, &values) == 0);
+    const auto read = static_cast<uint64_t>(values.raw_clock.tv_nsec);
+    CU_ASSERT(read >= from && read <= monotonic_ns());
+  }
+  ibv_close_device(context);
+}
+
 void leaves_others_alone() {
   CU_ASSERT(hook_polls(static_cast<ibv_context*>(nullptr)) == nullptr);
   ibv_context other{};
@@ -84,6 +105,7 @@ void leaves_others_alone() {
 const kilim::test::Case cases[] = {
     {"a plain completion queue runs the adapter when it is empty", plain_queue},
     {"an extended completion queue runs the adapter when it is empty", extended_queue},
+    {"the clock is read without the engine", clock_without_engine},
     {"contexts of other devices are left alone", leaves_others_alone},
 };
 
