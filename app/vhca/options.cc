@@ -32,7 +32,7 @@ constexpr const char* help_text =
     "\n"
     "  --devices N      number of devices, 1 to 32 (1)\n"
     "  --name PREFIX    their names are PREFIX0, PREFIX1, ... (vhca)\n"
-    "  --profile NAME   cx6dx, vf, strong-fence, no-fence, no-devx or real-time (cx6dx)\n"
+    "  --profile NAME   cx6dx, vf, strong-fence, no-fence, no-devx, real-time, ... (cx6dx)\n"
     "  --wire SPEC      where the next device's frames go; the first --wire is the first "
     "device's:\n"
     "                     pcap:IN[:OUT]      frames come from file IN, and go to file OUT\n"
