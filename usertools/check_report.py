@@ -26,6 +26,7 @@ BUDGETS = (
 ORDER = ("style", "abi", "unit", "vhca", "golden", "pyverbs", "interop", "fuzz", "callgrind", "e2e",
          "tidy")
 LONG = ("soak", "long")           # only with --long; they have no budget
+OTHER_NAMES = ("perf",)           # of suites that run under their own
 NOT_QUICK = ("tidy", "pyverbs", "interop", "fuzz", "callgrind")
 CASES = re.compile(r"^(\d+) passed, (\d+) failed$", re.M)
 
@@ -41,7 +42,7 @@ def suites_of(test):
 
 
 def suites(build, mode):
-    found = {s for t in introspect(build, "tests") for s in suites_of(t)}
+    found = {s for t in introspect(build, "tests") for s in suites_of(t)} - set(OTHER_NAMES)
     if mode != "long":
         found -= set(LONG)
     if mode == "quick":

@@ -59,6 +59,13 @@ class Be {
   T raw_;
 };
 
+// Eight bytes: these four, then those.
+constexpr Be<uint64_t> eight_of(Be<uint32_t> first, Be<uint32_t> second) noexcept {
+  if constexpr (std::endian::native == std::endian::little)
+    return Be<uint64_t>::from_raw(uint64_t{second.raw()} << 32 | first.raw());
+  return Be<uint64_t>{uint64_t{first.host()} << 32 | second.host()};
+}
+
 using be16 = Be<uint16_t>;
 using be32 = Be<uint32_t>;
 using be64 = Be<uint64_t>;

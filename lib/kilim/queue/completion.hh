@@ -1,27 +1,36 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What a CQE says, as a value in host order. The wr id is got from the queue that it names:
-// sq.retire(c.wqe_counter) for a requester's, rq.retire(c.wqe_counter) for a responder's.
+// sq.retire(c.wqe_counter) for a requester's, rq.retire(c.wqe_counter) for a responder's; a poll
+// with its send queue fills it in.
 // Any thread; pure values.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "kilim/base/ident.hh"
 #include "kilim/prm/cqe.hh"
 #include "kilim/prm/opcode.hh"
 #include "kilim/prm/syndrome.hh"
 
+#if defined(__SSSE3__)
+#include <immintrin.h>
+#endif
+
 namespace kilim::queue {
 
-struct Completion {
+// Its first 16 bytes are a shuffle of the CQE's second half.
+struct alignas(16) Completion {
   Qpn qpn;
   uint32_t byte_len = 0;  // of receives, reads and atomics
   uint32_t imm = 0;       // immediate data or invalidated key, host order
   uint16_t wqe_counter = 0;
+  prm::Opcode wqe_opcode = prm::Opcode::nop;  // of the request that completed
   prm::CqeOpcode opcode = prm::CqeOpcode::invalid;
   prm::Syndrome syndrome = prm::Syndrome::none;  // none: success
-  prm::Opcode wqe_opcode = prm::Opcode::nop;     // of the request that completed
   uint8_t vendor_syndrome = 0;
+  uint64_t wr_id = 0;
 
   [[nodiscard]] bool ok() const noexcept { return opcode < prm::CqeOpcode::sig_err; }
   // Of the send queue; a responder's completion belongs to the receive queue.
@@ -30,17 +39,32 @@ struct Completion {
   }
 };
 
-// From a CQE that is the software's; written member by member to where it is wanted.
-inline void decode(const prm::Cqe& e, Completion& c) noexcept {
+static_assert(offsetof(Completion, byte_len) == 4 && offsetof(Completion, imm) == 8 &&
+              offsetof(Completion, wqe_counter) == 12 && offsetof(Completion, wqe_opcode) == 14 &&
+              offsetof(Completion, opcode) == 15 && offsetof(Completion, vendor_syndrome) == 17 &&
+              sizeof(Completion) == 32);
+
+// From a CQE that is the software's, its last byte already read; written to where it is wanted. The
+// wr id is left as it is.
+inline void decode(const prm::Cqe& e, uint8_t op_own, Completion& c) noexcept {
+#if defined(__SSSE3__)
+  // Of the CQE's bytes 32..47: imm, byte_cnt; of 48..63: queue pair, counter, opcode.
+  const __m128i third = _mm_setr_epi8(-1, -1, -1, -1, 15, 14, 13, 12, 7, 6, 5, 4, -1, -1, -1, -1);
+  const __m128i last = _mm_setr_epi8(11, 10, 9, -1, -1, -1, -1, -1, -1, -1, -1, -1, 13, 12, 8, -1);
+  const auto* cqe = reinterpret_cast<const __m128i*>(&e);
+  _mm_store_si128(reinterpret_cast<__m128i*>(&c),
+                  _mm_or_si128(_mm_shuffle_epi8(_mm_load_si128(cqe + 2), third),
+                               _mm_shuffle_epi8(_mm_load_si128(cqe + 3), last)));
+#else
   const uint32_t sop = e.sop_drop_qpn.host();
   c.qpn = Qpn{prm::cqe::qpn::of(sop)};
   c.byte_len = e.byte_cnt.host();
   c.imm = e.imm_inval_pkey.host();
   c.wqe_counter = e.wqe_counter.host();
-  c.opcode = prm::cqe::opcode_of(e.op_own);
-  c.syndrome = prm::Syndrome::none;
   c.wqe_opcode = static_cast<prm::Opcode>(prm::cqe::wqe_opcode::of(sop));
-  c.vendor_syndrome = 0;
+#endif
+  c.opcode = prm::cqe::opcode_of(op_own);
+  std::memset(&c.syndrome, 0, 2);  // and the vendor's
 }
 
 // From a CQE whose opcode says error; not on the way of a burst.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The consumer's side of one completion queue. Three ways to read it: poll() decodes into values;
-// peek()/consume() show the CQEs themselves to a burst; drain() only counts, for transmit.
+// The consumer's side of one completion queue. Three ways to read it: poll() decodes into values,
+// with a send queue's wr ids if wanted; peek()/consume() show the CQEs themselves to a burst;
+// drain() only counts, for transmit.
 // Owner: the worker that made it; no other thread may touch it. Never allocates, blocks or logs.
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -16,6 +16,7 @@
 #include "kilim/prm/cqe.hh"
 #include "kilim/queue/completion.hh"
 #include "kilim/queue/geometry.hh"
+#include "kilim/queue/sq.hh"
 
 namespace kilim::queue {
 
@@ -24,9 +25,10 @@ class Cq {
   explicit Cq(const CqGeometry& geometry) noexcept
       : geometry_(geometry),
         ring_{.cqes = geometry.buf + (geometry.cqe_bytes - sizeof(prm::Cqe)),
+              .end = geometry.buf + std::size_t{geometry.cqe_count} * geometry.cqe_bytes,
               .mask = geometry.cqe_count - 1,
-              .log_count = static_cast<uint8_t>(std::countr_zero(geometry.cqe_count)),
-              .log_bytes = static_cast<uint8_t>(std::countr_zero(geometry.cqe_bytes))} {
+              .bytes = geometry.cqe_bytes},
+        next_(ring_.place(0)) {
     KILIM_ASSERT(is_power_of_two(geometry.cqe_count));
     KILIM_ASSERT(geometry.cqe_bytes == 64 || geometry.cqe_bytes == 128);
   }
@@ -37,28 +39,31 @@ class Cq {
 
   [[nodiscard]] const CqGeometry& geometry() const noexcept { return geometry_; }
 
-  // Decodes up to out.size() completions and gives their places back. Errors come as values.
+  // Decodes up to out.size() completions and gives their places back. Errors come as values. The
+  // wr ids are the caller's to ask for.
   uint32_t poll(std::span<Completion> out) noexcept {
     owner_.check();
-    const Ring ring = ring_;  // in registers: what is written below might be anywhere
-    const uint32_t first = ci_;
-    uint32_t n = 0;
-    for (const prm::Cqe* e; n < out.size() && (e = ring.ready(first + n)) != nullptr; n++) {
-      if (is_error(e->op_own)) [[unlikely]] {
-        out[n] = decode_error(*e);
-      } else {
-        decode(*e, out[n]);
-      }
-    }
-    if (n != 0) consume(n);
-    return n;
+    return empty() ? 0 : take(out);
+  }
+  // The same where `sq` is the one send queue that completes here: its completions get their wr
+  // ids, and its room is given back.
+  uint32_t poll(std::span<Completion> out, Sq& sq) noexcept {
+    owner_.check();
+    return empty() ? 0 : take_sent(out, sq);
   }
 
   // The i-th CQE not yet consumed, or nullptr where the device has not written it.
-  [[nodiscard]] const prm::Cqe* peek(uint32_t i) const noexcept { return ring_.ready(ci_ + i); }
+  [[nodiscard]] const prm::Cqe* peek(uint32_t i) const noexcept {
+    const Place at = ring_.place(ci_ + i);
+    const uint8_t op = load_op(at);
+    if ((op & prm::cqe::owner_bit) != 0 || op >= prm::cqe::invalid_op_own) return nullptr;
+    after_owner_bit();
+    return reinterpret_cast<const prm::Cqe*>(at.cqe);
+  }
   // Gives the places of `n` CQEs, all seen by peek(), back to the device.
   void consume(uint32_t n) noexcept {
     ci_ += n;
+    next_ = ring_.place(ci_);
     before_consumer_index();
     record_store(geometry_.record, be32{ci_ & 0xffffff});
   }
@@ -78,8 +83,7 @@ class Cq {
     owner_.check();
     Drained d;
     const prm::Cqe* last = nullptr;
-    for (const prm::Cqe* e; d.cqes < limit && (e = ring_.ready(ci_ + d.cqes)) != nullptr;
-         d.cqes++) {
+    for (const prm::Cqe* e; d.cqes < limit && (e = peek(d.cqes)) != nullptr; d.cqes++) {
       if (is_error(e->op_own)) [[unlikely]] {
         d.error = true;
         break;
@@ -93,35 +97,104 @@ class Cq {
     return d;
   }
 
-  static bool is_error(uint8_t op_own) noexcept {
-    return op_own >= static_cast<unsigned>(prm::CqeOpcode::sig_err) << 4;
-  }
+  static bool is_error(uint8_t op_own) noexcept { return op_own >= first_error_op_own; }
   // Hands the queue to another worker, which must not overlap with this one.
   void release_owner() noexcept { owner_.release(); }
 
  private:
+  static constexpr uint8_t first_responder_op_own =
+      static_cast<uint8_t>(prm::CqeOpcode::resp_wr_imm) << 4;
+  static constexpr uint8_t first_error_op_own = static_cast<uint8_t>(prm::CqeOpcode::sig_err) << 4;
+
+  // Where a CQE will appear, and the owner bit that it will have.
+  struct Place {
+    const std::byte* cqe;
+    uint8_t owner;
+  };
   struct Ring {
     const std::byte* cqes;  // the first CQE's 64 bytes
+    const std::byte* end;   // behind the last one's
     uint32_t mask;
-    uint8_t log_count;
-    uint8_t log_bytes;
+    uint32_t bytes;
 
-    // A CQE is ours if its owner bit has the phase of this pass over the ring and its opcode is not
-    // the one with which the ring was preset.
-    [[nodiscard]] const prm::Cqe* ready(uint32_t ci) const noexcept {
-      const std::byte* at = cqes + (std::size_t{ci & mask} << log_bytes);
-      const auto* e = reinterpret_cast<const prm::Cqe*>(at);
-      const uint8_t op_own = *static_cast<const volatile uint8_t*>(&e->op_own);
-      if (((op_own ^ (ci >> log_count)) & prm::cqe::owner_bit) != 0 ||
-          op_own >= prm::cqe::invalid_op_own)
-        return nullptr;
-      after_owner_bit();
-      return e;
+    // The owner bit changes with each pass over the ring.
+    [[nodiscard]] Place place(uint32_t ci) const noexcept {
+      return {cqes + std::size_t{ci & mask} * bytes, (ci & (mask + 1)) != 0};
+    }
+    void step(Place& p) const noexcept {
+      p.cqe += bytes;
+      if (p.cqe < end) return;
+      p.cqe = cqes;
+      p.owner ^= prm::cqe::owner_bit;
     }
   };
+  // The CQE's last byte, its owner bit 0 where the CQE is the software's: that is where it has the
+  // phase of this pass over the ring and its opcode is not the one with which the ring was preset.
+  static uint8_t load_op(const Place& at) noexcept {
+    const std::byte* last = at.cqe + offsetof(prm::Cqe, op_own);
+    return static_cast<uint8_t>(*reinterpret_cast<const volatile uint8_t*>(last) ^ at.owner);
+  }
+
+  [[nodiscard]] bool empty() const noexcept { return (load_op(next_) & prm::cqe::owner_bit) != 0; }
+
+  // Out of line: an empty poll is a few instructions in its caller.
+  [[gnu::noinline]] uint32_t take(std::span<Completion> out) noexcept {
+    return scan(out, first_error_op_own, [](Completion&, bool) noexcept {});
+  }
+  [[gnu::noinline]] uint32_t take_sent(std::span<Completion> out, Sq& sq) noexcept {
+    constexpr uint32_t none = ~0u;
+    uint32_t last = none;
+    const Sq::WrIds ids = sq.wr_ids();
+    const uint32_t n = scan(out, first_responder_op_own, [&](Completion& c, bool usual) noexcept {
+      if (!usual && !c.of_requester()) return;
+      KILIM_ASSERT(c.qpn == sq.geometry().qpn);
+      last = c.wqe_counter;
+      c.wr_id = ids[c.wqe_counter];
+    });
+    if (last != none) (void)sq.retire(static_cast<uint16_t>(last));
+    return n;
+  }
+
+  // Decodes into `out` whatever is the software's; `each` hears of it, and whether its opcode lies
+  // below `unusual`. The next CQE has been seen to be the software's or preset.
+  template <typename Each>
+  [[gnu::always_inline]] uint32_t scan(std::span<Completion> out, uint8_t unusual,
+                                       Each each) noexcept {
+    Place at = next_;
+    uint8_t op = load_op(at);
+    const Ring ring = ring_;  // in registers: what is written below might be anywhere
+    Completion* c = out.data();
+    Completion* const end = c + out.size();
+    while (c != end) {
+      after_owner_bit();
+      const auto& e = *reinterpret_cast<const prm::Cqe*>(at.cqe);
+      if (op < unusual) [[likely]] {
+        decode(e, op, *c);
+        each(*c, true);
+      } else {
+        if (op >= prm::cqe::invalid_op_own) break;
+        decode_any(e, op, *c);
+        each(*c, false);
+      }
+      c++;
+      ring.step(at);
+      op = load_op(at);
+      if ((op & prm::cqe::owner_bit) != 0) break;
+    }
+    const auto n = static_cast<uint32_t>(c - out.data());
+    if (n != 0) consume(n);
+    return n;
+  }
+  [[gnu::noinline]] static void decode_any(const prm::Cqe& e, uint8_t op, Completion& c) noexcept {
+    if (is_error(op))
+      c = decode_error(e);
+    else
+      decode(e, op, c);
+  }
 
   CqGeometry geometry_;
   Ring ring_;
+  Place next_;  // of ci_
   uint32_t ci_ = 0;
   [[no_unique_address]] Owner owner_;
 };

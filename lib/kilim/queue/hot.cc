@@ -17,7 +17,7 @@ uint64_t sq(Sq& q, uint16_t counter) noexcept {
   const uint64_t id = q.retire(counter);
   if (q.idle()) q.reset();
   q.release_owner();
-  return id + q.credits().value() + q.geometry().wqebb_count;
+  return id + q.wr_ids()[counter] + q.credits().value() + q.geometry().wqebb_count;
 }
 
 uint32_t cursor(Sq& q) noexcept {
@@ -25,7 +25,14 @@ uint32_t cursor(Sq& q) noexcept {
   c.fence_next(c.pending_fence());
   c.signal_last();
   c.commit();
-  return c.room().value();
+  return c.straight(4) && c.line() != nullptr ? c.room().value() : 0;
+}
+
+bool made_on_the_spot(Sq& q, uint64_t at) noexcept {
+  WqeCursor c{q};
+  const Remote to;
+  return rdma_write(c, to, Sge{at, 64, Lkey{1}}, {}) &&
+         rdma_read(c, to, Sge{at, 64, Lkey{1}}, {}) && send(c, Sge{at, 64, Lkey{1}}, {});
 }
 
 uint32_t write_burst(Sq& q, std::span<const Sge> from, const Remote& to) noexcept {
@@ -44,7 +51,7 @@ bool rc(Sq& q, std::span<const Sge> list, const Remote& remote, const Wr& wr) no
   WqeCursor c{q};
   const Atomic a{.target = remote, .result_address = list[0].address, .result_key = list[0].key};
   bool ok = rdma_read(c, remote, list[0], wr) && send(c, list[0], wr);
-  ok = ok && send_invalidate(c, list[0], remote.rkey, wr);
+  ok = ok && send_invalidate(c, list[0], Rkey{1}, wr);
   ok = ok && rdma_write(c, remote, list, wr) && rdma_write_imm(c, remote, list, wr);
   ok = ok && rdma_read(c, remote, list, wr) && send(c, list, wr) && send_imm(c, list, wr);
   ok = ok && compare_and_swap(c, a, wr) && fetch_and_add(c, a, wr);
@@ -72,6 +79,10 @@ uint64_t rq(Rq& q, std::span<const Sge> into, std::span<const uint64_t> ids) noe
 
 uint32_t poll(Cq& q, std::span<Completion> out) noexcept {
   return q.poll(out);
+}
+
+uint32_t poll_sent(Cq& q, std::span<Completion> out, Sq& s) noexcept {
+  return q.poll(out, s);
 }
 
 uint32_t drain(Cq& q, Sq& s) noexcept {

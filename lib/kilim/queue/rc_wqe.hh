@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <utility>
 
 #include "kilim/base/be.hh"
 #include "kilim/base/ident.hh"
@@ -18,10 +19,14 @@
 
 namespace kilim::queue {
 
-// Memory of the peer.
+// Memory of the peer. The key is kept as it travels: made once, used for many requests.
 struct Remote {
-  uint64_t address = 0;
-  Rkey rkey;
+  constexpr Remote(uint64_t at, Rkey rkey) noexcept
+      : address(at), key(eight_of(be32{rkey.value()}, be32{0})) {}
+  Remote() noexcept : Remote(0, Rkey{}) {}
+
+  uint64_t address;
+  be64 key;  // and the four bytes behind it
 };
 
 // What every work request has beside its operands.
@@ -33,8 +38,8 @@ struct Wr {
 
 namespace detail {
 inline void store_remote(std::byte* dst, const Remote& r) noexcept {
-  const be64 words[2] = {be64{r.address}, be64{uint64_t{r.rkey.value()} << 32}};
-  std::memcpy(dst, words, sizeof words);
+  store_word(dst, be64{r.address});
+  store_word(dst + 8, r.key);
 }
 
 // Writes the pieces from segment `first` on; empty pieces are left out, as a length of 0 stands for
@@ -50,56 +55,65 @@ inline uint32_t store_pieces(WqeCursor& c, uint32_t first, std::span<const Sge> 
 [[nodiscard]] inline bool room_for(const WqeCursor& c, uint32_t head, std::size_t pieces) noexcept {
   return pieces <= prm::max_ds - head && c.fits(Octowords{head + static_cast<uint32_t>(pieces)});
 }
-}  // namespace detail
-
-// One piece to remote memory. The piece is not empty.
-[[gnu::always_inline]] inline bool rdma_write(WqeCursor& c, const Remote& to, const Sge& from,
-                                              const Wr& wr) noexcept {
-  if (!c.fits(1)) return false;
-  KILIM_ASSERT(from.length != 0);
-  std::byte* wqe = c.line(0);
-  c.control(prm::Opcode::rdma_write, Octowords{3}, wr.flags, 0);
-  detail::store_remote(wqe + 16, to);
-  store_pointer(wqe + 32, from.address, from.length, from.key);
-  c.advance(1, wr.id);
-  return true;
-}
-
-// Remote memory into one piece. The piece is not empty.
-[[gnu::always_inline]] inline bool rdma_read(WqeCursor& c, const Remote& from, const Sge& into,
-                                             const Wr& wr) noexcept {
-  if (!c.fits(1)) return false;
-  KILIM_ASSERT(into.length != 0);
-  std::byte* wqe = c.line(0);
-  c.control(prm::Opcode::rdma_read, Octowords{3}, wr.flags, 0);
-  detail::store_remote(wqe + 16, from);
-  store_pointer(wqe + 32, into.address, into.length, into.key);
-  c.advance(1, wr.id);
-  return true;
-}
-
-// One piece to the peer's next receive. The piece is not empty.
-[[gnu::always_inline]] inline bool send(WqeCursor& c, const Sge& piece, const Wr& wr) noexcept {
+// One piece, which is not empty. It comes as it is to be read: from memory, or out of registers.
+template <typename Piece>
+[[gnu::always_inline]] inline bool rdma_one(WqeCursor& c, prm::Opcode op, const Remote& remote,
+                                            Piece&& piece, const Wr& wr) noexcept {
   if (!c.fits(1)) return false;
   KILIM_ASSERT(piece.length != 0);
-  std::byte* wqe = c.line(0);
-  c.control(prm::Opcode::send, Octowords{2}, wr.flags, 0);
-  store_pointer(wqe + 16, piece.address, piece.length, piece.key);
+  std::byte* wqe = c.line();
+  c.control(op, Octowords{3}, wr.flags, 0);
+  store_remote(wqe + 16, remote);
+  store_pointer(wqe + 32, std::forward<Piece>(piece));
   c.advance(1, wr.id);
   return true;
+}
+template <typename Piece>
+[[gnu::always_inline]] inline bool send_one(WqeCursor& c, prm::Opcode op, uint32_t imm,
+                                            Piece&& piece, const Wr& wr) noexcept {
+  if (!c.fits(1)) return false;
+  KILIM_ASSERT(piece.length != 0);
+  std::byte* wqe = c.line();
+  c.control(op, Octowords{2}, wr.flags, imm);
+  store_pointer(wqe + 16, std::forward<Piece>(piece));
+  c.advance(1, wr.id);
+  return true;
+}
+}  // namespace detail
+
+// One piece to remote memory: one that lies ready, or one made on the spot. It is not empty.
+[[gnu::always_inline]] inline bool rdma_write(WqeCursor& c, const Remote& to, const Sge& from,
+                                              const Wr& wr) noexcept {
+  return detail::rdma_one(c, prm::Opcode::rdma_write, to, from, wr);
+}
+[[gnu::always_inline]] inline bool rdma_write(WqeCursor& c, const Remote& to, Sge&& from,
+                                              const Wr& wr) noexcept {
+  return detail::rdma_one(c, prm::Opcode::rdma_write, to, std::move(from), wr);
+}
+
+// Remote memory into one piece, likewise.
+[[gnu::always_inline]] inline bool rdma_read(WqeCursor& c, const Remote& from, const Sge& into,
+                                             const Wr& wr) noexcept {
+  return detail::rdma_one(c, prm::Opcode::rdma_read, from, into, wr);
+}
+[[gnu::always_inline]] inline bool rdma_read(WqeCursor& c, const Remote& from, Sge&& into,
+                                             const Wr& wr) noexcept {
+  return detail::rdma_one(c, prm::Opcode::rdma_read, from, std::move(into), wr);
+}
+
+// One piece to the peer's next receive, likewise.
+[[gnu::always_inline]] inline bool send(WqeCursor& c, const Sge& piece, const Wr& wr) noexcept {
+  return detail::send_one(c, prm::Opcode::send, 0, piece, wr);
+}
+[[gnu::always_inline]] inline bool send(WqeCursor& c, Sge&& piece, const Wr& wr) noexcept {
+  return detail::send_one(c, prm::Opcode::send, 0, std::move(piece), wr);
 }
 
 // The same, and the peer's key `freed` becomes free: no access through it from then on. The key
 // allows that if it was made so. The peer's completion says which key.
 [[gnu::always_inline]] inline bool send_invalidate(WqeCursor& c, const Sge& piece, Rkey freed,
                                                    const Wr& wr) noexcept {
-  if (!c.fits(1)) return false;
-  KILIM_ASSERT(piece.length != 0);
-  std::byte* wqe = c.line(0);
-  c.control(prm::Opcode::send_inval, Octowords{2}, wr.flags, freed.value());
-  store_pointer(wqe + 16, piece.address, piece.length, piece.key);
-  c.advance(1, wr.id);
-  return true;
+  return detail::send_one(c, prm::Opcode::send_inval, freed.value(), piece, wr);
 }
 
 // RDMA_WRITE, RDMA_WRITE_IMM or RDMA_READ with a list of pieces.
@@ -152,7 +166,7 @@ struct Atomic {
 
 inline bool atomic(WqeCursor& c, prm::Opcode op, const Atomic& a, const Wr& wr) noexcept {
   if (!c.fits(1)) return false;
-  std::byte* wqe = c.line(0);
+  std::byte* wqe = c.line();
   c.control(op, Octowords{4}, wr.flags, 0);
   detail::store_remote(wqe + 16, a.target);
   const be64 words[2] = {be64{a.swap_or_add}, be64{a.compare}};

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "kilim/base/assert.hh"
+#include "kilim/base/be.hh"
 #include "kilim/base/mmio.hh"
 #include "kilim/base/owner.hh"
 #include "kilim/base/units.hh"
@@ -22,7 +23,14 @@ class Sq {
   // `wr_ids` holds the caller's number of each WQE at its first basic block; one entry per block,
   // and it outlives the queue.
   Sq(const SqGeometry& geometry, std::span<uint64_t> wr_ids) noexcept
-      : geometry_(geometry), wr_ids_(wr_ids.data()), mask_(geometry.wqebb_count - 1) {
+      : geometry_(geometry),
+        at_(geometry.buf),
+        end_(geometry.buf + std::size_t{geometry.wqebb_count} * wqebb_bytes),
+        wr_id_(wr_ids.data()),
+        qpn_(be32{geometry.qpn.value() << 8}),
+        limit_(geometry.wqebb_count),
+        wr_ids_(wr_ids.data()),
+        mask_(geometry.wqebb_count - 1) {
     KILIM_ASSERT(is_power_of_two(geometry.wqebb_count) && geometry.wqebb_count <= max_ring_entries);
     KILIM_ASSERT(wr_ids.size() >= geometry.wqebb_count);
   }
@@ -33,15 +41,27 @@ class Sq {
 
   [[nodiscard]] const SqGeometry& geometry() const noexcept { return geometry_; }
   // Free basic blocks.
-  [[nodiscard]] Wqebbs credits() const noexcept {
-    return Wqebbs{geometry_.wqebb_count - (pi_ - ci_)};
-  }
+  [[nodiscard]] Wqebbs credits() const noexcept { return Wqebbs{limit_ - pi_}; }
   // Nothing is posted that has not been retired.
-  [[nodiscard]] bool idle() const noexcept { return pi_ == ci_; }
+  [[nodiscard]] bool idle() const noexcept { return pi_ == retired(); }
+
+  // The wr id of the WQE that starts at block `counter`, by subscript, with the queue's state in
+  // registers.
+  class WrIds {
+   public:
+    uint64_t operator[](uint16_t counter) const noexcept { return ids_[counter & mask_]; }
+
+   private:
+    friend class Sq;
+    WrIds(const uint64_t* ids, uint32_t mask) noexcept : ids_(ids), mask_(mask) {}
+    const uint64_t* ids_;
+    uint32_t mask_;
+  };
+  [[nodiscard]] WrIds wr_ids() const noexcept { return {wr_ids_, mask_}; }
 
   // Positions: blocks posted, and blocks whose WQE is known to be complete. They run freely.
   [[nodiscard]] uint32_t posted() const noexcept { return pi_; }
-  [[nodiscard]] uint32_t retired() const noexcept { return ci_; }
+  [[nodiscard]] uint32_t retired() const noexcept { return limit_ - geometry_.wqebb_count; }
 
   // The WQE that starts at block `counter` (from a CQE) and all before it are complete: their
   // blocks may be used again. Returns its wr id.
@@ -50,9 +70,9 @@ class Sq {
     const uint32_t slot = counter & mask_;
     const std::byte* wqe = geometry_.buf + std::size_t{slot} * wqebb_bytes;
     const auto* ctrl = reinterpret_cast<const prm::CtrlSeg*>(wqe);
-    const uint32_t ahead = static_cast<uint16_t>(counter - ci_);
-    ci_ += ahead + wqebbs_for(Octowords{prm::ctrl::ds::get(*ctrl)}).value();
-    KILIM_ASSERT(pi_ - ci_ <= geometry_.wqebb_count);
+    const uint32_t ahead = static_cast<uint16_t>(counter - retired());
+    limit_ += ahead + wqebbs_for(Octowords{prm::ctrl::ds::get(*ctrl)}).value();
+    KILIM_ASSERT(credits().value() <= geometry_.wqebb_count);
     return wr_ids_[slot];
   }
 
@@ -61,11 +81,11 @@ class Sq {
   template <typename Lost>
   void give_up(Lost lost) noexcept {
     owner_.check();
-    while (ci_ != pi_) {
-      const uint32_t slot = ci_ & mask_;
+    while (!idle()) {
+      const uint32_t slot = retired() & mask_;
       const std::byte* wqe = geometry_.buf + std::size_t{slot} * wqebb_bytes;
       const auto* ctrl = reinterpret_cast<const prm::CtrlSeg*>(wqe);
-      ci_ += wqebbs_for(Octowords{prm::ctrl::ds::get(*ctrl)}).value();
+      limit_ += wqebbs_for(Octowords{prm::ctrl::ds::get(*ctrl)}).value();
       lost(wr_ids_[slot], (ctrl->fm_ce_se & prm::ctrl::cq_update) != 0);
     }
   }
@@ -73,8 +93,11 @@ class Sq {
   // After the queue pair went through RESET: both counters start over.
   void reset() noexcept {
     owner_.check();
-    pi_ = ci_ = 0;
-    fence_ = 0;
+    at_ = geometry_.buf;
+    wr_id_ = wr_ids_;
+    fence_ = be64{0};
+    pi_ = 0;
+    limit_ = geometry_.wqebb_count;
     record_store(geometry_.record, be32{0});
   }
   // Hands the queue to another worker, which must not overlap with this one.
@@ -83,11 +106,16 @@ class Sq {
  private:
   friend class WqeCursor;
   SqGeometry geometry_;
+  // As a cursor takes it over.
+  std::byte* at_;         // next block to write
+  const std::byte* end_;  // of the ring
+  uint64_t* wr_id_;       // of that block
+  be64 fence_{0};         // that the next WQE must carry, as it lies in a control segment
+  be32 qpn_;              // as it lies in a control segment
+  uint32_t pi_ = 0;       // number of the next block; the low 16 bits go to the device
+  uint32_t limit_;        // the number that pi_ may not pass
   uint64_t* wr_ids_;
   uint32_t mask_;
-  uint32_t pi_ = 0;    // next block to write; runs freely, the low 16 bits go to the device
-  uint32_t ci_ = 0;    // first block whose WQE is not known to be complete
-  uint8_t fence_ = 0;  // fence mode that the next WQE must carry
   [[no_unique_address]] Owner owner_;
 };
 

@@ -15,6 +15,7 @@
 #include "kilim/base/units.hh"
 #include "kilim/prm/ctrl_seg.hh"
 #include "kilim/prm/opcode.hh"
+#include "kilim/queue/sge.hh"
 #include "kilim/queue/sq.hh"
 
 namespace kilim::queue {
@@ -31,14 +32,13 @@ class WqeCursor {
  public:
   explicit WqeCursor(Sq& sq) noexcept
       : sq_(sq),
-        buf_(sq.geometry_.buf),
-        wr_ids_(sq.wr_ids_),
-        mask_(sq.mask_),
+        at_(sq.at_),
+        end_(sq.end_),
+        wr_id_(sq.wr_id_),
+        fence_(sq.fence_),
+        qpn_(sq.qpn_),
         pi_(sq.pi_),
-        limit_(sq.ci_ + sq.geometry_.wqebb_count),
-        last_(sq.pi_),
-        qpn_(sq.geometry_.qpn.value() << 8),
-        fence_(sq.fence_) {
+        limit_(sq.limit_) {
     sq.owner_.check();
   }
   WqeCursor(const WqeCursor&) = delete;
@@ -53,9 +53,18 @@ class WqeCursor {
 
   [[nodiscard]] bool writes(const Sq& sq) const noexcept { return &sq_ == &sq; }
 
-  // The i-th basic block of the WQE being written; wraps by itself.
+  // The first basic block of the WQE being written.
+  [[nodiscard]] std::byte* line() const noexcept { return at_; }
+  // Its i-th basic block; wraps by itself.
   [[nodiscard]] std::byte* line(uint32_t i) const noexcept {
-    return buf_ + std::size_t{(pi_ + i) & mask_} * wqebb_bytes;
+    std::byte* p = at_ + std::size_t{i} * wqebb_bytes;
+    if (p >= end_) [[unlikely]]
+      p -= ring_bytes();
+    return p;
+  }
+  // Whether so many basic blocks from line() on lie one behind the other.
+  [[nodiscard]] bool straight(uint32_t wqebbs) const noexcept {
+    return at_ + std::size_t{wqebbs} * wqebb_bytes <= end_;
   }
   // The i-th 16-byte segment of the WQE being written.
   [[nodiscard]] std::byte* segment(uint32_t i) const noexcept {
@@ -66,58 +75,69 @@ class WqeCursor {
   // `flags` asks for a stronger one.
   void control(prm::Opcode op, Octowords ds, uint8_t flags, uint32_t imm) noexcept {
     KILIM_ASSERT(ds.value() != 0 && ds.value() <= prm::max_ds && fits(ds));
-    const uint32_t first = (pi_ & 0xffff) << 8 | static_cast<uint32_t>(op);
-    const uint32_t fm = flags | ((flags & prm::ctrl::fence_mask) != 0 ? 0u : fence_);
-    const be64 words[2] = {be64{uint64_t{first} << 32 | qpn_ | ds.value()},
-                           be64{uint64_t{fm} << 32 | imm}};
-    std::memcpy(line(0), words, sizeof words);
-    fence_ = 0;
+    last_ = at_;
+    first_ = be32{(pi_ & 0xffff) << 8 | static_cast<uint8_t>(op)};
+    second_ = qpn_ | be32{ds.value()};
+    const be64 rest{uint64_t{flags} << 32 | imm};
+    store_word(at_, first_);
+    store_word(at_ + 4, second_);
+    store_word(at_ + 8, (flags & prm::ctrl::fence_mask) != 0 ? rest : rest | fence_);
+    fence_ = be64{0};
   }
   // The WQE is written: remembers its wr id and goes on behind it.
   void advance(uint32_t wqebbs, uint64_t wr_id) noexcept {
-    wr_ids_[pi_ & mask_] = wr_id;
-    last_ = pi_;
+    *wr_id_ = wr_id;
+    wr_id_ += wqebbs;
+    at_ += std::size_t{wqebbs} * wqebb_bytes;
     pi_ += wqebbs;
+    if (at_ >= end_) [[unlikely]] {
+      at_ -= ring_bytes();
+      wr_id_ -= sq_.geometry_.wqebb_count;
+    }
   }
   // The WQE after this one waits for what this one changes (a key).
-  void fence_next(uint8_t mode) noexcept { fence_ = mode; }
-  [[nodiscard]] uint8_t pending_fence() const noexcept { return fence_; }
+  void fence_next(uint8_t mode) noexcept { fence_ = be64{uint64_t{mode} << 32}; }
+  [[nodiscard]] uint8_t pending_fence() const noexcept {
+    return static_cast<uint8_t>(fence_.host() >> 32);
+  }
 
   // Asks for a completion of the last appended WQE. Only between an append and commit().
   void signal_last() noexcept {
     KILIM_ASSERT(pi_ != sq_.pi_);
-    auto* ctrl = reinterpret_cast<prm::CtrlSeg*>(at(last_));
+    auto* ctrl = reinterpret_cast<prm::CtrlSeg*>(last_);
     ctrl->fm_ce_se = static_cast<uint8_t>(ctrl->fm_ce_se | prm::ctrl::cq_update);
   }
 
   // Hands everything appended since the last commit to the device: record, then doorbell.
   void commit() noexcept {
     if (pi_ == sq_.pi_) return;
-    sq_.pi_ = pi_;
+    sq_.at_ = at_;
+    sq_.wr_id_ = wr_id_;
     sq_.fence_ = fence_;
+    sq_.pi_ = pi_;
     before_doorbell_record();
     record_store(sq_.geometry_.record, be32{pi_ & 0xffff});
     before_doorbell();
-    uint64_t head;
-    std::memcpy(&head, at(last_), sizeof head);
-    mmio_store64(sq_.geometry_.doorbell, head);
+    mmio_store(sq_.geometry_.doorbell, eight_of(first_, second_));
     flush_write_combining();
   }
 
  private:
-  [[nodiscard]] std::byte* at(uint32_t pi) const noexcept {
-    return buf_ + std::size_t{pi & mask_} * wqebb_bytes;
+  [[nodiscard]] std::size_t ring_bytes() const noexcept {
+    return std::size_t{sq_.geometry_.wqebb_count} * wqebb_bytes;
   }
 
   Sq& sq_;
-  std::byte* buf_;
-  uint64_t* wr_ids_;
-  uint32_t mask_;
-  uint32_t pi_;
+  std::byte* at_;              // the WQE being written
+  const std::byte* end_;       // of the ring
+  std::byte* last_ = nullptr;  // the WQE appended last
+  uint64_t* wr_id_;            // of the WQE being written
+  be64 fence_;                 // as it lies in a control segment
+  be32 first_{0};              // of the last WQE: what the doorbell takes
+  be32 second_{0};
+  be32 qpn_;        // as it lies in a control segment
+  uint32_t pi_;     // number of the WQE being written
   uint32_t limit_;  // pi_ may not pass it
-  uint32_t last_;   // first block of the WQE appended last
-  uint32_t qpn_;    // already shifted to its place
-  uint8_t fence_;
 };
 
 }  // namespace kilim::queue

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The completion queue over an array.
 #include "kilim/queue/cq.hh"
+#include "kilim/queue/rc_wqe.hh"
+#include "kilim/queue/wqe_cursor.hh"
 #include "ring.hh"
 #include "ut.hh"
 
@@ -9,6 +11,7 @@ namespace {
 using namespace kilim;
 using namespace kilim::queue;
 using kilim::test::CqRing;
+using kilim::test::SqRing;
 using prm::CqeOpcode;
 
 void preset_is_empty() {
@@ -117,6 +120,42 @@ void peek_and_consume() {
   CU_ASSERT_PTR_NULL(cq.peek(0));
 }
 
+// A queue with one block for each of `n` requests, with wr ids from 100 on.
+void post(Sq& sq, uint32_t n) {
+  const Sge piece{0x1000, 64, Lkey{5}};
+  WqeCursor c{sq};
+  for (uint32_t i = 0; i < n; i++)
+    CU_ASSERT_TRUE_FATAL(rdma_write(c, {0x2000, Rkey{6}}, piece, {.id = 100 + i}));
+  c.commit();
+}
+
+void poll_with_the_send_queue() {
+  CqRing<8> ring;
+  SqRing<8> blocks;
+  Cq cq{ring.geometry()};
+  Sq sq{blocks.geometry(), blocks.wr_ids};
+  post(sq, 8);
+  ring.write(CqeOpcode::req, 0);
+  ring.write(CqeOpcode::req, 2);
+  ring.write(CqeOpcode::resp_send, 7, 640);
+  Completion c[8];
+  CU_ASSERT_EQUAL_FATAL(cq.poll(c, sq), 3);
+  CU_ASSERT_EQUAL(c[0].wr_id, 100);
+  CU_ASSERT_EQUAL(c[1].wr_id, 102);
+  CU_ASSERT_TRUE(!c[2].of_requester() && c[2].byte_len == 640 && c[2].wr_id == 0);
+  CU_ASSERT_EQUAL(sq.credits().value(), 3);
+  ring.write_error(CqeOpcode::req_err, prm::Syndrome::remote_access, 4);
+  CU_ASSERT_EQUAL_FATAL(cq.poll(c, sq), 1);
+  CU_ASSERT_TRUE(!c[0].ok() && c[0].wr_id == 104);
+  CU_ASSERT_EQUAL(c[0].syndrome, prm::Syndrome::remote_access);
+  CU_ASSERT_EQUAL(sq.credits().value(), 5);
+  ring.write(CqeOpcode::resp_send, 1, 3);
+  CU_ASSERT_EQUAL(cq.poll(c, sq), 1);
+  CU_ASSERT_EQUAL(sq.credits().value(), 5);
+  CU_ASSERT_EQUAL(cq.poll(c, sq), 0);
+  CU_ASSERT_EQUAL(ring.record.host(), 5);
+}
+
 const kilim::test::Case cases[] = {
     {"a preset ring is empty", preset_is_empty},
     {"completions of requester and responder", decodes},
@@ -124,6 +163,7 @@ const kilim::test::Case cases[] = {
     {"the owner bit turns with each pass, entries of 128 bytes", owner_bit_wraps<128>},
     {"poll stops where the span ends", poll_stops_at_the_span},
     {"errors come with syndrome and opcode", errors_are_values},
+    {"a poll with the send queue gives wr ids and room back", poll_with_the_send_queue},
     {"drain counts and stops before an error", drain_counts},
     {"peek shows CQEs, consume gives them back", peek_and_consume},
 };

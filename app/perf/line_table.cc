@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The lines of the comparison: a new one is a file and a row here.
+#include "line.hh"
+
+namespace kilim::perf {
+namespace {
+
+constexpr const Line* table[] = {
+    &umr_single_line, &umr_batch_line, &write_line, &completion_line, &empty_poll_line,
+};
+
+}  // namespace
+
+std::span<const Line* const> lines() noexcept {
+  return table;
+}
+
+}  // namespace kilim::perf

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// An indirect key is given a new list: one UMR per doorbell, and 32. Kilim sums up the lengths and
+// checks them as libmlx5 does; both write the list inline, with access rights and a completion.
+#include "kilim/umr/umr_wqe.hh"
+#include "line.hh"
+
+namespace kilim::perf {
+namespace {
+
+constexpr uint32_t access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+
+umr::ListRequest request_of(const Rig& r) noexcept {
+  const Lkey key{r.ours.key->lkey};
+  return {.key = key,
+          .max_entries = 64,
+          .new_tag = tag_of(key),
+          .access = umr::mkey_access(mr::Access::local_write | mr::Access::remote_write)};
+}
+
+constexpr umr::UmrWr signalled(uint64_t id) noexcept {
+  return {.id = id, .flags = queue::WrFlags::signalled};
+}
+
+// Round by round as many requests as both queues surely hold.
+constexpr uint32_t requests(const Case&) noexcept {
+  return round_requests;
+}
+
+[[gnu::noinline]] uint32_t kilim_single(Rig& r, const Case& c) {
+  const umr::ListRequest request = request_of(r);
+  uint32_t n = 0;
+  for (; n < requests(c); n++) {
+    queue::WqeCursor cursor{*r.sq};
+    const umr::View view = umr::View::of({r.pieces.data(), c.pieces});
+    if (!umr::umr_list(cursor, request, view, signalled(n)).ok()) break;
+    cursor.commit();
+  }
+  return n;
+}
+
+[[gnu::noinline]] uint32_t kilim_batch(Rig& r, const Case& c) {
+  const umr::ListRequest request = request_of(r);
+  queue::WqeCursor cursor{*r.sq};
+  uint32_t n = 0;
+  for (; n < requests(c); n++) {
+    const umr::View view = umr::View::of({r.pieces.data(), c.pieces});
+    if (!umr::umr_list(cursor, request, view, signalled(n)).ok()) break;
+  }
+  cursor.commit();
+  return n;
+}
+
+void one_list(Rig& r, const Case& c, uint32_t n) {
+  RigQueue& q = r.theirs;
+  q.ex->wr_id = n;
+  q.ex->wr_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED;
+  mlx5dv_wr_mr_list(q.dv, q.key.get(), access, static_cast<uint16_t>(c.pieces), r.sges.data());
+}
+
+void one_configure(Rig& r, const Case& c, uint32_t n) {
+  RigQueue& q = r.theirs;
+  q.ex->wr_id = n;
+  q.ex->wr_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED;
+  mlx5dv_mkey_conf_attr attr{};
+  mlx5dv_wr_mkey_configure(q.dv, q.key.get(), 2, &attr);
+  mlx5dv_wr_set_mkey_access_flags(q.dv, access);
+  mlx5dv_wr_set_mkey_layout_list(q.dv, static_cast<uint16_t>(c.pieces), r.sges.data());
+}
+
+template <void (*One)(Rig&, const Case&, uint32_t)>
+[[gnu::noinline]] uint32_t peer_single(Rig& r, const Case& c) {
+  uint32_t n = 0;
+  for (; n < requests(c); n++) {
+    ibv_wr_start(r.theirs.ex);
+    One(r, c, n);
+    if (ibv_wr_complete(r.theirs.ex) != 0) break;
+  }
+  return n;
+}
+
+template <void (*One)(Rig&, const Case&, uint32_t)>
+[[gnu::noinline]] uint32_t peer_batch(Rig& r, const Case& c) {
+  ibv_wr_start(r.theirs.ex);
+  for (uint32_t n = 0; n < requests(c); n++) One(r, c, n);
+  return ibv_wr_complete(r.theirs.ex) == 0 ? requests(c) : 0;
+}
+
+constexpr Case sizes[] = {{"4 entries", 4}, {"16 entries", 16}, {"52 entries", 52}};
+constexpr Side single_peers[] = {{"mlx5dv_wr_mr_list", peer_single<one_list>},
+                                 {"mlx5dv_wr_mkey_configure", peer_single<one_configure>}};
+constexpr Side batch_peers[] = {{"mlx5dv_wr_mr_list", peer_batch<one_list>},
+                                {"mlx5dv_wr_mkey_configure", peer_batch<one_configure>}};
+
+}  // namespace
+
+const Line umr_single_line = {"UMR list, one per doorbell", 0.48,        0.28, sizes,
+                              {"umr_list", kilim_single},   single_peers};
+const Line umr_batch_line = {"UMR list, 32 per doorbell", 0.45,       0.28, sizes,
+                             {"umr_list", kilim_batch},   batch_peers};
+
+}  // namespace kilim::perf

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What comparisons run on: one virtual device in this process and two queue pairs of it, created
+// alike and each connected to itself. One is written by Kilim alone, the other by libmlx5 alone,
+// in a thread domain, so that neither side takes a lock. The caller runs the device.
+// One thread; set-up allocates, the rest does not.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <infiniband/mlx5dv.h>
+#include <infiniband/verbs.h>
+
+#include "kilim/queue/cq.hh"
+#include "kilim/queue/sge.hh"
+#include "kilim/queue/sq.hh"
+#include "mlx5/handle.hh"
+#include "vhca/entry/attach.hh"
+
+namespace kilim::perf {
+
+// Requests of one sample, at most; every line works in such rounds.
+inline constexpr uint32_t round_requests = 32;
+inline constexpr uint32_t most_pieces = 52;
+
+struct RigDestroy {
+  void operator()(ibv_td* td) const noexcept { (void)ibv_dealloc_td(td); }
+  void operator()(mlx5dv_mkey* key) const noexcept { (void)mlx5dv_destroy_mkey(key); }
+};
+
+// The device, opened, with a protection domain whose queues take no lock.
+class RigDevice {
+ public:
+  // Attaches `name`; an empty string: it worked, else what did not.
+  std::string open(const std::string& name);
+  void run() noexcept {
+    while (attached_->poll() != 0) {
+    }
+  }
+
+  vhca::Attached* attached_ = nullptr;
+  mlx5::Context context;
+  mlx5::Pd pd;
+  std::unique_ptr<ibv_td, RigDestroy> domain;
+  mlx5::Pd lockless;  // the parent domain
+};
+
+// One side: a queue pair with a completion queue, and a key to change.
+class RigQueue {
+ public:
+  std::string create(RigDevice& device);
+  // Receives, and all of them posted, where a test needs them.
+  ibv_qp* qp() const noexcept { return qp_.get(); }
+
+  std::unique_ptr<mlx5dv_mkey, RigDestroy> key;
+  ibv_cq_ex* cq_ex = nullptr;
+  ibv_cq* cq = nullptr;
+  ibv_qp_ex* ex = nullptr;
+  mlx5dv_qp_ex* dv = nullptr;
+  queue::SqGeometry sq_geometry;
+  queue::CqGeometry cq_geometry;
+
+ private:
+  std::string make_cq(RigDevice& device);
+  std::string make_qp(RigDevice& device);
+  std::string connect(RigDevice& device);
+  mlx5::VerbsCq cq_;
+  mlx5::VerbsQp qp_;
+};
+
+struct Rig {
+  // An empty string: it worked.
+  std::string open(const std::string& device_name);
+
+  // Runs the device until both sides have nothing under way; false: a request failed.
+  bool settle() noexcept;
+
+  RigDevice device;
+  RigQueue ours, theirs;
+  std::vector<uint64_t> wr_ids;
+  std::unique_ptr<queue::Sq> sq;
+  std::unique_ptr<queue::Cq> cq;
+
+  std::unique_ptr<std::byte[]> memory;
+  mlx5::VerbsMr region;
+  // The same pieces of `memory` in either form, and where each is written to.
+  struct Ours {
+    queue::Sge piece;
+    uint64_t target, id;
+  };
+  struct Theirs {
+    ibv_sge piece;
+    uint64_t target, id;
+  };
+  std::array<Ours, round_requests> our_writes;
+  std::array<Theirs, round_requests> their_writes;
+  alignas(64) std::array<queue::Sge, most_pieces> pieces;
+  std::array<ibv_sge, most_pieces> sges;
+  uint32_t target_key = 0;
+
+ private:
+  void lay_out() noexcept;
+};
+
+}  // namespace kilim::perf

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Runs every line of the comparison under callgrind, which counts instructions between the marks
+// set here and writes them to a file of its own for each way of each case. instructions.py starts
+// this program and judges the counts.
+// Usage: instructions ROUNDS
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include <valgrind/callgrind.h>
+
+#include "line.hh"
+
+namespace {
+
+using namespace kilim::perf;
+
+// Rounds before counting starts: caches, lazily bound functions, first passes over the rings.
+constexpr int warm_up = 40;
+
+bool one_round(Rig& r, const Case& c, const Side& side, bool counted, uint64_t& done) {
+  if (side.prepare != nullptr && side.prepare(r, c) == 0) return false;
+  if (counted) CALLGRIND_TOGGLE_COLLECT;
+  const uint32_t n = side.work(r, c);
+  if (counted) CALLGRIND_TOGGLE_COLLECT;
+  done += n;
+  return n != 0 && r.settle();
+}
+
+bool count(Rig& r, const Line& line, const Case& c, const Side& side, int rounds) {
+  uint64_t done = 0;
+  for (int i = 0; i < warm_up; i++)
+    if (!one_round(r, c, side, false, done)) return false;
+  CALLGRIND_ZERO_STATS;
+  done = 0;
+  for (int i = 0; i < rounds; i++)
+    if (!one_round(r, c, side, true, done)) return false;
+  const bool ours = &side == &line.kilim;
+  const std::string mark = std::string(line.metric) + "|" + c.name + "|" +
+                           (ours ? "kilim " : "libmlx5 ") + side.name + "|" + std::to_string(done);
+  CALLGRIND_DUMP_STATS_AT(mark.c_str());
+  return true;
+}
+
+bool count_line(Rig& r, const Line& line, int rounds) {
+  for (const Case& c : line.cases) {
+    if (!count(r, line, c, line.kilim, rounds)) return false;
+    for (const Side& peer : line.peers)
+      if (!count(r, line, c, peer, rounds)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int rounds = argc > 1 ? std::atoi(argv[1]) : 1;
+  static Rig rig;
+  if (const std::string why = rig.open("perf0"); !why.empty()) {
+    std::fprintf(stderr, "%s\n", why.c_str());
+    return 1;
+  }
+  for (const Line* line : lines()) {
+    std::printf("goal|%s|%g\n", line->metric, line->instruction_goal);
+    if (!count_line(rig, *line, rounds)) {
+      std::fprintf(stderr, "%s: a request failed\n", line->metric);
+      return 1;
+    }
+  }
+  return 0;
+}

@@ -1,0 +1,83 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Counts instructions of Kilim's datapath against libmlx5's, by callgrind: prints a line for each
+metric with its ratio and its goal, and fails where a goal is missed.
+
+Usage: instructions.py PROGRAM [METRIC...]      the metrics that contain one of the words; none: all"""
+
+import glob
+import math
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+ROUNDS = 10
+
+
+def run(program, folder):
+    """The program's goals, and (metric, case, side) -> instructions for one piece of work."""
+    command = ["valgrind", "--tool=callgrind", "--collect-atstart=no", "--combine-dumps=no",
+               f"--callgrind-out-file={folder}/out", program, str(ROUNDS)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=170, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"the program failed under callgrind:\n{done.stderr[-3000:]}")
+    goals = {}
+    for line in done.stdout.splitlines():
+        word, metric, goal = line.split("|")
+        if word == "goal":
+            goals[metric] = float(goal)
+    return goals, {key: count for path in glob.glob(folder + "/out*")
+                   for key, count in counts(path)}
+
+
+def counts(path):
+    with open(path, encoding="utf-8", errors="replace") as f:
+        text = f.read()
+    mark = re.search(r"^desc: Trigger: Client Request: (.*)$", text, re.M)
+    total = re.search(r"^totals: (\d+)", text, re.M)
+    if mark and total:
+        metric, case, side, done = mark.group(1).split("|")
+        yield (metric, case, side), int(total.group(1)) / int(done)
+
+
+def judge(metric, goal, found):
+    """(ratio, lines about its cases); the ratio is the geometric mean over the cases."""
+    lines, logs = [], []
+    for case in dict.fromkeys(c for m, c, _ in found if m == metric):
+        sides = {s: n for (m, c, s), n in found.items() if (m, c) == (metric, case)}
+        ours = [n for s, n in sides.items() if s.startswith("kilim ")]
+        peers = {s.split(" ", 1)[1]: n for s, n in sides.items() if s.startswith("libmlx5 ")}
+        best = min(peers, key=peers.get)
+        logs.append(math.log(min(ours) / peers[best]))
+        others = ", ".join(f"{s} {n:.1f}" for s, n in sorted(peers.items()) if s != best)
+        lines.append(f"    {case:12} {min(ours):8.1f}  {best} {peers[best]:.1f}"
+                     + (f" ({others})" if others else ""))
+    ratio = math.exp(sum(logs) / len(logs))
+    return ratio, lines
+
+
+def main(words):
+    if not words:
+        print(__doc__, file=sys.stderr)
+        return 2
+    program, wanted = words[0], words[1:]
+    with tempfile.TemporaryDirectory() as folder:
+        goals, found = run(os.path.abspath(program), folder)
+    missed = 0
+    for metric, goal in goals.items():
+        if wanted and not any(w in metric for w in wanted):
+            continue
+        ratio, lines = judge(metric, goal, found)
+        met = goal == 0 or ratio <= goal
+        missed += not met
+        print(f"{metric}: {ratio:.3f} of libmlx5's instructions, goal {goal:g}"
+              + ("" if met else "  MISSED"))
+        print("\n".join(lines))
+    print(f"{len(goals)} metrics, {missed} missed")
+    return 1 if missed or not goals else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
