@@ -12,6 +12,7 @@
 
 #include "vhca/entry/open_files.hh"
 #include "vhca/hca/dma_guard.hh"
+#include "vhca/tpt/page_events.hh"
 
 namespace kilim::vhca {
 namespace {
@@ -45,6 +46,7 @@ struct ForkHandlers {
   static void prepare() noexcept {
     pthread_mutex_lock(&list_lock);
     for_each([](Instance& i) { i.before_fork(); });
+    page_events::before_fork();
     dma::before_fork();
   }
   static void parent() noexcept {
@@ -56,6 +58,7 @@ struct ForkHandlers {
   // open makes new ones.
   static void child() noexcept {
     dma::after_fork_in_child();
+    page_events::after_fork_in_child();
     for_each([](Instance& i) { i.after_fork_in_child(); });
     open_files::after_fork_in_child();
     for (std::size_t i = 0; i < device_list::count(); i++) {

@@ -109,6 +109,7 @@ void Instance::mapped(void* page, std::size_t length) noexcept {
 // The object stays, for whoever still refers to it; only its file goes.
 void Instance::close_journal() noexcept {
   const LockGuard guard(hca_->lock());
+  hca_->note_invalidations();
   std::destroy_at(journal_.get());
   std::construct_at(journal_.get());
 }

@@ -7,10 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <ctime>
 
-#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/eventfd.h>
@@ -18,6 +16,7 @@
 
 #include "vhca/entry/raw.hh"
 #include "vhca/hca/hca.hh"
+#include "vhca/hca/valgrind.hh"
 
 namespace kilim::vhca {
 namespace {
@@ -33,15 +32,6 @@ uint64_t now_ns() noexcept {
   timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return static_cast<uint64_t>(t.tv_sec) * second_ns + static_cast<uint64_t>(t.tv_nsec);
-}
-
-// Valgrind runs one thread at a time: the others would wait for the one whose store has trapped,
-// and that one for ours.
-bool under_valgrind() noexcept {
-  const auto is_its = [](dl_phdr_info* info, std::size_t, void*) {
-    return std::strstr(info->dlpi_name, "/vgpreload_") != nullptr ? 1 : 0;
-  };
-  return ::dl_iterate_phdr(is_its, nullptr) != 0;
 }
 
 void pause_briefly() noexcept {

@@ -45,6 +45,7 @@ void general(const Profile& p, CapGroup g) {
       {cap::sctr_data_cqe, p.scatter_to_cqe},
       {cap::eth_net_offloads, p.raw_packet},
       {cap::roce, 1},
+      {cap::pg, p.odp},
       {cap::atomic, p.atomics},
       {cap::cq_resize, 1},
       {cap::cq_moderation, p.cq_moderation},
@@ -64,11 +65,24 @@ void general(const Profile& p, CapGroup g) {
   for (const auto& row : rows) prm::cap_set(g, row.field, row.value);
 }
 
+// The operations that may meet a page fault, by connection.
+constexpr uint32_t odp_rc = prm::odp_cap::send | prm::odp_cap::receive | prm::odp_cap::write |
+                            prm::odp_cap::read | prm::odp_cap::atomic | prm::odp_cap::srq_receive;
+constexpr uint32_t odp_ud = prm::odp_cap::send;
+
 void atomic(const Profile& p, CapGroup g) {
   if (!p.atomics) return;
   prm::cap_set(g, prm::atomic_cap::request_8b_mode_1, 1);
   prm::cap_set(g, prm::atomic_cap::operations, 0x3);
   prm::cap_set(g, prm::atomic_cap::size_qp, 1u << 3);
+}
+
+void odp(const Profile& p, CapGroup g) {
+  namespace cap = prm::odp_cap;
+  if (!p.odp) return;
+  prm::cap_set(g, cap::rc, odp_rc);
+  prm::cap_set(g, cap::ud, odp_ud);
+  prm::cap_set(g, cap::xrc, odp_rc);
 }
 
 }  // namespace
@@ -77,6 +91,7 @@ bool fill_caps(const Profile& profile, uint16_t group_number, CapGroup group) {
   if (group_number > last_group) return false;
   if (group_number == prm::cmd::cap_general) general(profile, group);
   if (group_number == prm::cmd::cap_atomic) atomic(profile, group);
+  if (group_number == prm::cmd::cap_odp) odp(profile, group);
   return true;
 }
 

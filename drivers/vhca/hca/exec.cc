@@ -20,6 +20,8 @@ using prm::Syndrome;
 
 // A full wire is tried again soon.
 constexpr uint64_t wire_retry_ns = 20'000;
+// A page that was brought in may be taken away again before it is used: not for ever.
+constexpr uint16_t most_stalls = 50'000;
 
 Outcome exec_raw(HcaState& h, Qp& qp, const SendWqe& wqe, bool& wire_full) noexcept {
   switch (static_cast<Opcode>(wqe.opcode)) {
@@ -56,14 +58,17 @@ void wait_until(HcaState& h, Qp& qp, SqWait why, uint64_t ns) noexcept {
   qp.retry_at_ns = h.works.now_ns + ns;
 }
 
+void begin_retrying(Qp& qp) noexcept {
+  if (qp.retrying) return;
+  qp.retrying = true;
+  qp.rnr_left = qp.attr.rnr_retry;
+  qp.retry_left = qp.attr.retry_cnt;
+}
+
 // The WQE stays where it is; the queue sleeps, unless it has been patient enough.
 bool wait_for_peer(HcaState& h, Qp& qp, const Outcome& o) noexcept {
   bool rnr = o.kind == Outcome::Kind::rnr;
-  if (!qp.retrying) {
-    qp.retrying = true;
-    qp.rnr_left = qp.attr.rnr_retry;
-    qp.retry_left = qp.attr.retry_cnt;
-  }
+  begin_retrying(qp);
   if (rnr) {
     if (qp.rnr_left == 0) return false;
     if (qp.rnr_left != 7) qp.rnr_left--;
@@ -80,6 +85,7 @@ bool wait_for_peer(HcaState& h, Qp& qp, const Outcome& o) noexcept {
 void stop_waiting(Qp& qp) noexcept {
   qp.retrying = false;
   qp.timeouts = 0;
+  qp.stalls = 0;
 }
 
 // One WQE; false: the queue goes no further now.
@@ -101,6 +107,14 @@ bool run_one(HcaState& h, Qp& qp) noexcept {
     qp.retrying = true;
     wait_until(h, qp, SqWait::timeout, wire_retry_ns);
     return false;
+  }
+  if (o.kind == Outcome::Kind::stall) {
+    if (qp.stalls++ < most_stalls) {
+      begin_retrying(qp);
+      wait_until(h, qp, SqWait::page, page_stall_ns);
+      return false;
+    }
+    o = Outcome::failed(Syndrome::local_prot, o.why);
   }
   bool again = o.kind == Outcome::Kind::rnr || o.kind == Outcome::Kind::no_answer;
   if (again && wait_for_peer(h, qp, o)) return false;

@@ -74,6 +74,17 @@ int Hca::rereg_mr(MkeyIndex index, const MrSpec& spec) {
   return state_->dead ? -EIO : vhca::rereg_mr(*state_, index, spec);
 }
 
+int Hca::advise_mr(const Advice& a) {
+  if (!state_->config.profile.odp || a.advice > 2) return -EOPNOTSUPP;
+  std::vector<Segment> list;
+  for (const Advice::Range& r : a.list) list.push_back({r.address, r.bytes, r.lkey, false});
+  return state_->paging.advise({a.pd, static_cast<Paging::Advice>(a.advice), a.flush, list});
+}
+
+void Hca::note_invalidations() noexcept {
+  state_->paging.note_invalidations();
+}
+
 Result<Rkey> Hca::alloc_mw(Pdn pd, bool type2) {
   if (state_->dead) return Error{EIO, "the adapter is dead"};
   return vhca::alloc_mw(*state_, pd, type2);

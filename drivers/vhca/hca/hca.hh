@@ -37,6 +37,18 @@ struct HcaConfig {
   uint64_t defect_klm_address = 0;
 };
 
+struct Advice {
+  Pdn pd;
+  uint32_t advice = 0;  // IB_UVERBS_ADVISE_MR_ADVICE_*
+  bool flush = false;
+  struct Range {
+    uint64_t address;
+    uint32_t bytes;
+    uint32_t lkey;
+  };
+  std::span<const Range> list;
+};
+
 class Hca {
  public:
   static Result<std::unique_ptr<Hca>> create(HcaConfig config);
@@ -57,6 +69,8 @@ class Hca {
   // Changes what a region's key stands for, the key stays; a refused change leaves it as it was.
   int rereg_mr(MkeyIndex, const MrSpec&);
   int dereg_mr(MkeyIndex);
+  // Advice on regions with on-demand paging: 0 or a negative errno.
+  int advise_mr(const Advice&);
   // Memory windows; what they show is bound on send queues.
   Result<Rkey> alloc_mw(Pdn, bool type2);
   int dealloc_mw(MkeyIndex);
@@ -124,6 +138,9 @@ class Hca {
   bool doorbell_pending() const noexcept;
   // The UAR pages as the engine sees them, for write protection while idle.
   std::span<const std::span<std::byte>> uar_pages() const noexcept;
+
+  // Writes what was invalidated since the last turn into the journal.
+  void note_invalidations() noexcept;
 
   // Who hears of the adapter's own events; owners of queues do anyway. The sink outlives its stay.
   void add_sink(EventSink*);

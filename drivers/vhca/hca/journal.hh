@@ -22,21 +22,24 @@ namespace kilim::vhca {
 class Journal {
  public:
   enum class Kind : uint8_t {
-    wqe,         // a send request was decoded
-    recv,        // a receive request was taken
-    translated,  // a key was translated
-    umr,         // a UMR was applied to a key
-    invalidate,  // a key was invalidated
-    cqe,         // a completion was written
-    error,       // a request failed
-    async,       // an asynchronous event was raised
-    command,     // a firmware command was carried out
-    frame_out,   // a frame left for the wire
-    frame_in,    // a frame came from the wire
-    frame_drop,  // a frame was dropped
-    fault,       // client memory was not there
+    wqe,                // a send request was decoded
+    recv,               // a receive request was taken
+    translated,         // a key was translated
+    umr,                // a UMR was applied to a key
+    invalidate,         // a key was invalidated
+    cqe,                // a completion was written
+    error,              // a request failed
+    async,              // an asynchronous event was raised
+    command,            // a firmware command was carried out
+    frame_out,          // a frame left for the wire
+    frame_in,           // a frame came from the wire
+    frame_drop,         // a frame was dropped
+    fault,              // client memory was not there
+    page_fault,         // pages were brought in for an access
+    page_invalidation,  // pages were taken away
+    page_prefetch,      // pages were brought in because of an advice
   };
-  static constexpr std::size_t kinds = 13;
+  static constexpr std::size_t kinds = 16;
   enum class Format : uint8_t { text, json };
 
   // Counts only.
@@ -93,6 +96,15 @@ class Journal {
     note(Kind::frame_drop, {port, bytes}, why);
   }
   void fault(uint64_t address, uint32_t bytes) noexcept { note(Kind::fault, {address, bytes}); }
+  void page_fault(uint64_t address, uint64_t pages) noexcept {
+    note(Kind::page_fault, {address, pages});
+  }
+  void page_invalidation(uint64_t address, uint64_t pages) noexcept {
+    note(Kind::page_invalidation, {address, pages});
+  }
+  void page_prefetch(uint32_t key, uint64_t address, uint64_t pages) noexcept {
+    note(Kind::page_prefetch, {key, address, pages});
+  }
 
  private:
   using Values = std::array<uint64_t, 5>;

@@ -4,6 +4,8 @@
 
 #include <bit>
 #include <cerrno>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "kilim/base/be.hh"
@@ -23,12 +25,18 @@ constexpr uint64_t page_mask = 4095;
 constexpr uint32_t record_bytes = 8;
 constexpr uint32_t known_access = access::local_write | access::remote_write | access::remote_read |
                                   access::remote_atomic | access::mw_bind | access::zero_based |
-                                  access::huge_pages | access::optional_mask;
+                                  access::on_demand | access::huge_pages | access::optional_mask;
+
+// On demand, of the whole address space.
+bool is_implicit(const MrSpec& s) noexcept {
+  return (s.access & access::on_demand) != 0 && s.start.value() == 0 && s.length == UINT64_MAX;
+}
 
 // Null: nothing to object to.
 const char* mr_objection(const HcaState& h, const MrSpec& s) noexcept {
   if (!h.pd_exists(s.pd)) return "no such protection domain";
-  if ((s.access & access::on_demand) != 0) return "the adapter has no on-demand paging";
+  if ((s.access & access::on_demand) != 0 && !h.config.profile.odp)
+    return "the adapter has no on-demand paging";
   if ((s.access & ~known_access) != 0) return "unknown access flag";
   if ((s.access & (access::remote_write | access::remote_atomic)) != 0 &&
       (s.access & access::local_write) == 0)
@@ -37,6 +45,9 @@ const char* mr_objection(const HcaState& h, const MrSpec& s) noexcept {
   if ((s.start.value() & page_mask) != (s.iova.value() & page_mask))
     return "address and virtual address differ within the page";
   if (s.iova.value() + s.length < s.iova.value()) return "the region wraps";
+  bool implicit = is_implicit(s);
+  if (implicit && (!h.config.profile.odp_implicit || s.iova.value() != 0))
+    return "no region of the whole address space, or not at address 0";
   return nullptr;
 }
 
@@ -89,11 +100,29 @@ void count_users(HcaState& h, const Qp& qp, uint32_t by) noexcept {
   h.pds.at(qp.spec.pd.value())->users += by;
 }
 
+constexpr uint32_t mr_writes =
+    access::local_write | access::remote_write | access::remote_atomic | access::mw_bind;
+
 // The kernel pins for writing whatever could be written through the key.
 int probe_mr(const MrSpec& s) noexcept {
-  constexpr uint32_t writes =
-      access::local_write | access::remote_write | access::remote_atomic | access::mw_bind;
-  return probe_range(s.start, s.length, (s.access & writes) != 0);
+  return probe_range(s.start, s.length, (s.access & mr_writes) != 0);
+}
+
+// Pinned memory has to be there; what comes on demand need not.
+int prepare_mr(HcaState& h, const MrSpec& s, KeyTable::Direct& d) {
+  constexpr uint64_t huge_page = uint64_t{2} << 20;
+  d.pd = s.pd;
+  d.start = s.iova.value();
+  d.va = s.start.value();
+  d.len = s.length;
+  d.access = s.access;
+  if ((s.access & access::on_demand) == 0) return probe_mr(s);
+  d.implicit = is_implicit(s);
+  PagedRegion::Shape shape{d.va, d.len, (s.access & mr_writes) != 0};
+  if ((s.access & access::huge_pages) != 0) shape.unit = huge_page;
+  if (!d.implicit && PageRange::of(d.va, d.len, shape.unit).empty()) return -EINVAL;
+  d.paged = std::make_unique<PagedRegion>(h.paging, shape);
+  return 0;
 }
 
 // Lists that the engine appends to without allocating.
@@ -109,9 +138,10 @@ Error refused(int rc, const char* what) noexcept {
 
 Result<MrKeys> reg_mr(HcaState& h, const MrSpec& s) {
   if (const char* why = mr_objection(h, s)) return Error{EINVAL, why};
-  if (int rc = probe_mr(s); rc != 0) return refused(rc, "the range is not mapped, or not writable");
-  Result<Mkey*> m =
-      h.keys.create_direct({s.pd, s.iova.value(), s.start.value(), s.length, s.access});
+  KeyTable::Direct direct;
+  if (int rc = prepare_mr(h, s, direct); rc != 0)
+    return refused(rc, "the range is not mapped, or not writable");
+  Result<Mkey*> m = h.keys.create_direct(std::move(direct));
   if (!m) return m.error();
   return MrKeys{Lkey{(*m)->key}, Rkey{(*m)->key}};
 }
@@ -119,8 +149,9 @@ Result<MrKeys> reg_mr(HcaState& h, const MrSpec& s) {
 int rereg_mr(HcaState& h, MkeyIndex index, const MrSpec& s) {
   Mkey* m = h.keys.at(index.value());
   if (m == nullptr || m->mode != KeyMode::direct || mr_objection(h, s) != nullptr) return -EINVAL;
-  if (int rc = probe_mr(s); rc != 0) return rc;
-  KeyTable::replace_direct(*m, {s.pd, s.iova.value(), s.start.value(), s.length, s.access});
+  KeyTable::Direct direct;
+  if (int rc = prepare_mr(h, s, direct); rc != 0) return rc;
+  KeyTable::replace_direct(*m, std::move(direct));
   return 0;
 }
 

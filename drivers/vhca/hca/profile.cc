@@ -35,6 +35,7 @@ constexpr Row rows[] = {
     {"plain-lists", plain_lists},
     {"no-umr-lists", [](Profile& p) { p.umr_indirect_mkey_disabled = true; }},
     {"real-time", [](Profile& p) { p.real_time_clock = true; }},
+    {"no-odp", [](Profile& p) { p.odp = p.odp_implicit = false; }},
 };
 
 }  // namespace
@@ -49,8 +50,8 @@ Result<Profile> find_profile(std::string_view name) {
   }
   return Error{EINVAL,
                "no such profile: cx6dx, vf, strong-fence, no-fence, no-devx, real-time, "
-               "long-lists, plain-lists "
-               "and no-umr-lists are known"};
+               "long-lists, plain-lists, "
+               "no-umr-lists and no-odp are known"};
 }
 
 }  // namespace kilim::vhca

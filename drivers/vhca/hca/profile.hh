@@ -43,6 +43,8 @@ struct Profile {
   bool scatter_fcs = true;
   bool vlan_stripping = true;
   bool memory_windows = true;
+  bool odp = true;           // on-demand paging
+  bool odp_implicit = true;  // of the whole address space
   bool raw_packet = true;
   bool umr = true;
   bool flow_control =
@@ -68,7 +70,7 @@ struct Profile {
 // "cx6dx" (default), "vf" (no memory windows), "strong-fence", "no-fence", "no-devx", "real-time"
 // (stamps of the time of day), "long-lists"
 // (keys of 2^20 entries), "plain-lists" (one level, inline, nothing optional), "no-umr-lists" (send
-// queues change no list); EINVAL for another name.
+// queues change no list), "no-odp" (no on-demand paging); EINVAL for another name.
 Result<Profile> find_profile(std::string_view name);
 
 }  // namespace kilim::vhca

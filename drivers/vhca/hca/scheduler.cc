@@ -122,7 +122,8 @@ std::size_t run_engine(HcaState& h, std::size_t budget) noexcept {
   look_at_doorbells(h);
   if (!h.waiting.empty()) look_at_timers(h);
   for (Cq* cq : h.moderated) look_at_period(h.works, *cq);
-  std::size_t done = run_ready(h, budget);
+  std::size_t done = h.paging.serve();
+  done += run_ready(h, budget);
   if (!h.works.in_error.empty()) done += flush_errors(h, budget);
   done += eth_poll_ports(h, budget);
   roce_timers(h);  // behind the frames: an answer that has come is not late
@@ -130,7 +131,7 @@ std::size_t run_engine(HcaState& h, std::size_t budget) noexcept {
 }
 
 uint64_t next_deadline(const HcaState& h) noexcept {
-  if (!h.ready.empty()) return 0;
+  if (!h.ready.empty() || h.paging.waiting()) return 0;
   uint64_t deadline = roce_deadline(h);
   for (const Cq* cq : h.moderated) deadline = std::min(deadline, event_deadline(*cq));
   for (const Qp* qp : h.waiting) deadline = std::min(deadline, qp->retry_at_ns);

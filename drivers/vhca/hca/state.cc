@@ -17,6 +17,7 @@ constexpr uint32_t first_number(uint64_t seed, uint32_t lowest, unsigned shift) 
 
 HcaState::HcaState(HcaConfig c)
     : config(std::move(c)),
+      paging(keys),
       keys(config.seed, config.profile.max_mr),
       pds(first_number(config.seed, 0x10, 16), config.profile.max_pd),
       cqs(first_number(config.seed, 0x400, 28), config.profile.max_cq),
@@ -32,7 +33,8 @@ HcaState::HcaState(HcaConfig c)
   works.srqs = &srqs;
   works.profile = &config.profile;
   works.journal = config.journal;
-  works.translator = {&keys, config.profile.max_indirection};
+  works.translator = {&keys, config.profile.max_indirection, &paging};
+  paging.use_journal(*config.journal);
 }
 
 HcaState::~HcaState() = default;

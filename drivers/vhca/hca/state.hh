@@ -13,6 +13,7 @@
 #include "vhca/hca/object_table.hh"
 #include "vhca/hca/uar.hh"
 #include "vhca/tpt/key_table.hh"
+#include "vhca/tpt/paging.hh"
 #include "vhca/wq/cq.hh"
 #include "vhca/wq/qp.hh"
 #include "vhca/wq/sq_decode.hh"
@@ -56,6 +57,7 @@ struct HcaState {
   HcaConfig config;
   Lock lock;
   std::unique_ptr<Journal> own_journal;  // where the config names none
+  Paging paging;                         // regions of keys use it to the end
   KeyTable keys;
   ObjectTable<Pd> pds;
   ObjectTable<Cq> cqs;

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "kilim/base/units.hh"
 #include "vhca/hca/spec.hh"
@@ -74,22 +75,24 @@ KeyTable::KeyTable(uint64_t seed, uint32_t max_keys)
             std::min(max_keys, most_keys)),
       next_tag_(static_cast<uint8_t>(spread(seed) >> 56)) {}
 
-Result<Mkey*> KeyTable::create_direct(const Direct& d) {
+Result<Mkey*> KeyTable::create_direct(Direct d) {
   uint32_t index = 0;
   Mkey* m = keys_.create(index);
   if (m == nullptr) return Error{ENOMEM, "the adapter has no more memory keys"};
   m->key = index << 8 | next_tag_++;
   m->mode = KeyMode::direct;
-  replace_direct(*m, d);
+  replace_direct(*m, std::move(d));
   return m;
 }
 
-void KeyTable::replace_direct(Mkey& m, const Direct& d) noexcept {
+void KeyTable::replace_direct(Mkey& m, Direct d) noexcept {
   m.rights = rights_of(d.access);
   m.pd = d.pd;
   m.start = d.start;
   m.va = d.va;
   m.len = d.len;
+  m.length64 = d.implicit;
+  m.paged = std::move(d.paged);
 }
 
 Result<Mkey*> KeyTable::create_window(Pdn pd, bool type2) {

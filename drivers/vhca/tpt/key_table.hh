@@ -19,14 +19,16 @@ class KeyTable {
  public:
   KeyTable(uint64_t seed, uint32_t max_keys);
 
-  // A pinned range: `access` are the kernel's IB_ACCESS_* bits; `start` is what users name, `va`
-  // where it lies. ENOMEM: the adapter has no more keys.
+  // A range of the client: `access` are the kernel's IB_ACCESS_* bits; `start` is what users name,
+  // `va` where it lies. ENOMEM: the adapter has no more keys.
   struct Direct {
     Pdn pd;
     uint64_t start = 0, va = 0, len = 0;
     uint32_t access = 0;
+    std::unique_ptr<PagedRegion> paged;  // on demand; null: pinned
+    bool implicit = false;               // the whole address space
   };
-  Result<Mkey*> create_direct(const Direct&);
+  Result<Mkey*> create_direct(Direct);
   // CREATE_MKEY: an indirect key; `list` is the command's inline list (whole octowords). EINVAL
   // with a sentence: what a card answers with BAD_PARAM; ENOMEM: no more keys. The caller has
   // checked that the PD exists.
@@ -34,8 +36,8 @@ class KeyTable {
   // A memory window: free, without rights, with room for the one piece that a bind will name. Type
   // 1 is only ever bound anew, type 2 invalidated too.
   Result<Mkey*> create_window(Pdn, bool type2);
-  // The pinned range behind a key becomes another one; the key stays.
-  static void replace_direct(Mkey&, const Direct&) noexcept;
+  // The range behind a key becomes another one; the key stays.
+  static void replace_direct(Mkey&, Direct) noexcept;
   // ENOENT: no such key.
   int destroy(MkeyIndex);
 

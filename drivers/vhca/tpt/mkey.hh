@@ -9,6 +9,7 @@
 
 #include "kilim/base/ident.hh"
 #include "kilim/prm/umr_seg.hh"
+#include "vhca/tpt/paged_region.hh"
 
 namespace kilim::vhca {
 
@@ -40,12 +41,13 @@ struct Mkey {
   uint32_t qpn = prm::mkey::any_qpn;
   uint64_t start = 0;  // first address that users of the key name
   uint64_t len = 0;
-  uint64_t va = 0;            // direct: client address of `start`
-  uint32_t capacity = 0;      // list entries (octowords)
-  uint32_t used = 0;          // entries ever written
-  uint32_t span_count = 0;    // (set with compiled)
-  uint32_t repeat_count = 0;  // (set with compiled)
-  uint64_t repeat_bytes = 0;  // of one repetition (set with compiled)
+  uint64_t va = 0;                     // direct: client address of `start`
+  std::unique_ptr<PagedRegion> paged;  // direct: its pages come on demand; null: pinned
+  uint32_t capacity = 0;               // list entries (octowords)
+  uint32_t used = 0;                   // entries ever written
+  uint32_t span_count = 0;             // (set with compiled)
+  uint32_t repeat_count = 0;           // (set with compiled)
+  uint64_t repeat_bytes = 0;           // of one repetition (set with compiled)
   std::unique_ptr<prm::Klm[]> list;
   std::unique_ptr<ListSpan[]> spans;
 

@@ -7,6 +7,8 @@
 #include <array>
 
 #include "vhca/hca/dma.hh"
+#include "vhca/tpt/paged_copy.hh"
+#include "vhca/tpt/paging.hh"
 
 namespace kilim::vhca {
 
@@ -36,7 +38,7 @@ class ListWalk {
       if (n == 0) continue;
       key_ = s.key;
       if (s.immediate) {
-        piece = {s.addr, n};
+        piece = {s.addr, n, nullptr};
         return true;
       }
       denied_ = walk_.open(*t_.keys, t_.max_indirection, s.key, s.addr, n, list_.need);
@@ -47,6 +49,7 @@ class ListWalk {
   [[nodiscard]] Deny denied() const noexcept { return denied_; }
   [[nodiscard]] uint32_t key() const noexcept { return key_; }
   [[nodiscard]] uint32_t pieces() const noexcept { return pieces_; }
+  [[nodiscard]] const Access& need() const noexcept { return list_.need; }
 
  private:
   const Translator& t_;
@@ -72,6 +75,7 @@ class Pieces {
     Piece piece;
     while (walk.next(piece)) {
       if (found_ < first_.size()) first_[found_] = piece;
+      paged_ = paged_ || piece.paged != nullptr;
       found_++;
     }
     if (walk.denied() != Deny::none) bad_key = walk.key();
@@ -85,12 +89,30 @@ class Pieces {
     return true;
   }
   [[nodiscard]] uint32_t of_keys() const noexcept { return of_keys_; }
+  [[nodiscard]] bool paged() const noexcept { return paged_; }
+  // After check(): every page that is not there is brought in, so that the next try finds them
+  // all.
+  Deny bring_in(Paging& paging) noexcept {
+    ListWalk walk = again_;
+    Piece piece;
+    Deny worst = Deny::none;
+    constexpr uint32_t writes =
+        prm::mkey::local_write | prm::mkey::remote_write | prm::mkey::atomic;
+    bool write = (walk.need().rights & writes) != 0;
+    while (worst != Deny::fault && walk.next(piece)) {
+      if (piece.paged == nullptr) continue;
+      Deny d = paging.bring_in(piece, write, walk.need().may_fault);
+      if (d != Deny::none) worst = d;
+    }
+    return worst;
+  }
 
  private:
   ListWalk again_;
   uint32_t found_ = 0;
   uint32_t taken_ = 0;
   uint32_t of_keys_ = 0;
+  bool paged_ = false;
   std::array<Piece, 128> first_;
 };
 
@@ -113,12 +135,29 @@ bool copy_piece(uint64_t to, uint64_t from, uint64_t bytes, Transfer& result) no
   return false;
 }
 
+bool copy_paged_pieces(const Piece& source, const Piece& target, uint64_t bytes,
+                       Transfer& result) noexcept {
+  PagedResult r = copy_paged({{source.va, bytes, source.paged}, {target.va, bytes, target.paged}});
+  result.source = r.source;
+  result.target = r.target;
+  result.fault_va = r.source == Deny::none ? target.va : source.va;
+  return result.ok();
+}
+
+// Before the first byte is touched both sides are there.
+bool bring_in(const Translator& t, Pieces& sources, Pieces& targets, Transfer& result) noexcept {
+  if (!sources.paged() && !targets.paged()) return true;
+  if (sources.paged()) result.source = sources.bring_in(*t.paging);
+  if (targets.paged() && result.source != Deny::fault) result.target = targets.bring_in(*t.paging);
+  return result.ok();
+}
+
 // One segment each, direct keys or the adapter's memory: the way nearly all requests go.
 bool simple_piece(const Translator& t, const SegmentList& list, uint64_t bytes,
                   Piece& piece) noexcept {
   if (list.segments.size() != 1 || list.segments[0].bytes < bytes) return false;
   const Segment& s = list.segments[0];
-  piece = {s.addr, bytes};
+  piece = {s.addr, bytes, nullptr};
   return s.immediate || find_direct(*t.keys, s.key, s.addr, bytes, list.need, piece) == Deny::none;
 }
 
@@ -139,12 +178,20 @@ Deny check_list(const Translator& t, const SegmentList& list, uint64_t bytes,
   return Deny::none;
 }
 
+Deny page_in(const Translator& t, const SegmentList& list, uint64_t bytes) noexcept {
+  Pieces pieces(t, list, bytes);
+  uint32_t bad_key = 0;
+  if (Deny d = pieces.check(bad_key); d != Deny::none) return d;
+  return pieces.paged() ? pieces.bring_in(*t.paging) : Deny::none;
+}
+
 Transfer move_bytes(const Translator& t, const SegmentList& from, const SegmentList& to,
                     uint64_t bytes) noexcept {
   Transfer result;
   if (bytes == 0) return result;
   Piece source, target;
-  if (simple_piece(t, from, bytes, source) && simple_piece(t, to, bytes, target)) {
+  if (simple_piece(t, from, bytes, source) && simple_piece(t, to, bytes, target) &&
+      source.paged == nullptr && target.paged == nullptr) {
     result.pieces = (from.segments[0].immediate ? 0u : 1u) + (to.segments[0].immediate ? 0u : 1u);
     if (!copy_piece(target.va, source.va, bytes, result)) result.bad_key = from.segments[0].key;
     return result;
@@ -154,14 +201,17 @@ Transfer move_bytes(const Translator& t, const SegmentList& from, const SegmentL
   if (result.source != Deny::none) return result;
   result.target = targets.check(result.bad_key);
   if (result.target != Deny::none) return result;
+  if (!bring_in(t, sources, targets, result)) return result;
   source.bytes = target.bytes = 0;
   for (uint64_t left = bytes; left > 0;) {
     if (source.bytes == 0 && !sources.next(source)) break;
     if (target.bytes == 0 && !targets.next(target)) break;
     uint64_t n = std::min(source.bytes, target.bytes);
-    if (!copy_piece(target.va, source.va, n, result)) break;
-    source = {source.va + n, source.bytes - n};
-    target = {target.va + n, target.bytes - n};
+    bool paged = source.paged != nullptr || target.paged != nullptr;
+    if (paged && !copy_paged_pieces(source, target, n, result)) break;
+    if (!paged && !copy_piece(target.va, source.va, n, result)) break;
+    source = {source.va + n, source.bytes - n, source.paged};
+    target = {target.va + n, target.bytes - n, target.paged};
     left -= n;
   }
   result.pieces = sources.of_keys() + targets.of_keys();

@@ -11,6 +11,8 @@
 
 namespace kilim::vhca {
 
+class Paging;
+
 // One data segment in host order. `immediate`: addr is the adapter's own memory (inline data).
 // Trivial: arrays of it are made for each WQE and filled as far as needed.
 struct Segment {
@@ -38,11 +40,16 @@ struct Transfer {
 struct Translator {
   const KeyTable* keys = nullptr;
   uint8_t max_indirection = 4;
+  Paging* paging = nullptr;
 };
 
 // Whether each segment is allowed as a whole. `bytes` cuts the list: what lies behind is not looked
 // at.
 Deny check_list(const Translator&, const SegmentList&, uint64_t bytes, uint32_t& bad_key) noexcept;
+
+// Brings in what is not there of the first `bytes` bytes, rights checked. page: something was
+// brought in, or may come: the request is to be tried again.
+Deny page_in(const Translator&, const SegmentList&, uint64_t bytes) noexcept;
 
 // Copies the first `bytes` bytes of `from` over the first of `to`. Both are as long at least.
 Transfer move_bytes(const Translator&, const SegmentList& from, const SegmentList& to,

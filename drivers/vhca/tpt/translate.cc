@@ -51,6 +51,8 @@ const char* deny_name(Deny d) noexcept {
       return "hole in the list";
     case Deny::fault:
       return "memory is gone";
+    case Deny::page:
+      return "page is not there yet";
   }
   return "";
 }
@@ -73,7 +75,7 @@ Deny find_direct(const KeyTable& keys, uint32_t key, uint64_t address, uint64_t 
   uint64_t offset = address - m->start;
   if (!in_bounds(*m, offset, bytes)) return Deny::bounds;
   if (m->mode != KeyMode::direct) return Deny::list;
-  piece = {m->va + offset, bytes};
+  piece = {m->va + offset, bytes, m->paged.get()};
   return Deny::none;
 }
 
@@ -110,7 +112,7 @@ bool Walk::next(Piece& piece) noexcept {
       continue;
     }
     if (f.key->mode == KeyMode::direct) {
-      piece = {f.key->va + f.at, f.left};
+      piece = {f.key->va + f.at, f.left, f.key->paged.get()};
       depth_--;
       return true;
     }

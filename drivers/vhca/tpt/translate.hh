@@ -25,19 +25,22 @@ enum class Deny : uint8_t {
   depth,  // keys of keys of keys ..., or a key that contains itself
   list,   // the list does not make sense
   fault,  // the memory behind the key is gone (found while copying)
+  page,   // a page was not there for the adapter: it is coming, try again
 };
 const char* deny_name(Deny) noexcept;
 
 struct Access {
   Pdn pd;
   uint32_t qpn = prm::mkey::any_qpn;
-  uint8_t rights = 0;  // prm::mkey::local_read ...; all of them are needed
+  uint8_t rights = 0;      // prm::mkey::local_read ...; all of them are needed
+  bool may_fault = false;  // a page that is not there is brought in (Deny::page), not refused
 };
 
 // Trivial: arrays of it are made for each transfer and filled as far as needed.
 struct Piece {
   uint64_t va;
   uint64_t bytes;
+  PagedRegion* paged;  // whose pages have to be there first; null: pinned
 };
 
 // Whether this key, found or not, lets `need` in at all.

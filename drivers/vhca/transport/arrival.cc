@@ -6,6 +6,8 @@
 
 #include "vhca/hca/dma.hh"
 #include "vhca/hca/journal.hh"
+#include "vhca/tpt/paged_copy.hh"
+#include "vhca/tpt/paging.hh"
 #include "vhca/tpt/umr_apply.hh"
 #include "vhca/wq/cqe_writer.hh"
 #include "vhca/wq/qp_error.hh"
@@ -64,7 +66,7 @@ Pdn remote_pd(const Qp& qp) noexcept {
 }
 
 SegmentList remote_range(const Qp& qp, const Segment& s, uint8_t right) noexcept {
-  return {{&s, 1}, {remote_pd(qp), qp.qpn.value(), right}};
+  return {{&s, 1}, {remote_pd(qp), qp.qpn.value(), right, may_fault(qp)}};
 }
 
 Outcome admit_range(Works& works, Qp& qp, const Segment& s, uint8_t right) noexcept {
@@ -83,22 +85,38 @@ Outcome aim_at_srq(Works& works, Qp& target, uint32_t srqn) noexcept {
   return Outcome::done();
 }
 
-Outcome find_word(Works& works, Qp& qp, uint32_t rkey, uint64_t va, Va& word) noexcept {
+Outcome page_missed(const Qp& qp) noexcept {
+  return Outcome::rnr(qp.attr.min_rnr_timer);
+}
+
+Outcome page_in_range(Works& works, Qp& qp, const Segment& s, uint8_t right) noexcept {
+  Deny d = page_in(works.translator, remote_range(qp, s, right), s.bytes);
+  if (d == Deny::none) return Outcome::done();
+  if (d == Deny::page) return page_missed(qp);
+  return refuse(works, qp, Syndrome::remote_access, deny_name(d));
+}
+
+Outcome find_word(Works& works, Qp& qp, uint32_t rkey, uint64_t va, Piece& piece) noexcept {
   Walk walk;
-  Piece piece;
-  Access need{remote_pd(qp), qp.qpn.value(), prm::mkey::atomic};
+  Access need{remote_pd(qp), qp.qpn.value(), prm::mkey::atomic, may_fault(qp)};
   Deny d = walk.open(*works.keys, works.translator.max_indirection, rkey, va, 8, need);
   if (d == Deny::none && !walk.next(piece)) d = walk.denied();
   if (d == Deny::none && (piece.bytes < 8 || piece.va % 8 != 0)) d = Deny::bounds;
+  if (d == Deny::none && piece.paged != nullptr)
+    d = works.translator.paging->bring_in(piece, true, need.may_fault);
+  if (d == Deny::page) return page_missed(qp);
   if (d != Deny::none) return refuse(works, qp, Syndrome::remote_access, deny_name(d));
-  word = Va{piece.va};
   return Outcome::done();
 }
 
-Outcome change_word(Works& works, Qp& qp, Va word, const WordChange& c, uint64_t& old) noexcept {
-  bool ok = c.add ? dma::fetch_add(word, c.swap_add, old)
-                  : dma::compare_exchange(word, c.compare, c.swap_add, old);
-  if (ok) return Outcome::done();
+Outcome change_word(Works& works, Qp& qp, const Piece& word, const WordChange& c,
+                    uint64_t& old) noexcept {
+  auto change = [&](uint64_t va) {
+    return c.add ? dma::fetch_add(Va{va}, c.swap_add, old)
+                 : dma::compare_exchange(Va{va}, c.compare, c.swap_add, old);
+  };
+  if (word.paged != nullptr) return with_page(word, change) ? Outcome::done() : page_missed(qp);
+  if (change(word.va)) return Outcome::done();
   return refuse(works, qp, Syndrome::remote_access, deny_name(Deny::fault));
 }
 

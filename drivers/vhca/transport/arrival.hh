@@ -42,13 +42,19 @@ Outcome admit_range(Works&, Qp&, const Segment&, uint8_t right) noexcept;
 // A request to an XRC target names the shared queue on whose behalf it is answered.
 Outcome aim_at_srq(Works&, Qp& target, uint32_t srqn) noexcept;
 
+// Brings the range's pages in; not done: they are on their way, or cannot come.
+Outcome page_in_range(Works&, Qp&, const Segment&, uint8_t right) noexcept;
+// What the requester hears of a page of this queue's memory that was not there: as if there were no
+// receive WQE, again after the timer.
+Outcome page_missed(const Qp&) noexcept;
+
 // The word of an atomic: its place, then its change.
-Outcome find_word(Works&, Qp&, uint32_t rkey, uint64_t va, Va& word) noexcept;
+Outcome find_word(Works&, Qp&, uint32_t rkey, uint64_t va, Piece& word) noexcept;
 struct WordChange {
   bool add = false;  // else compare and swap
   uint64_t swap_add = 0, compare = 0;
 };
-Outcome change_word(Works&, Qp&, Va word, const WordChange&, uint64_t& old) noexcept;
+Outcome change_word(Works&, Qp&, const Piece& word, const WordChange&, uint64_t& old) noexcept;
 
 // Takes a receive WQE for a request that needs one.
 Outcome take_receive(Works&, Qp&, RecvWqe&) noexcept;

@@ -89,6 +89,13 @@ bool scatter(RoceLink& link, Qp& qp, const RcMessage& m, uint64_t offset,
     link.works->journal->translated(part.segments[0].key, t.pieces, bytes.size());
     return true;
   }
+  if (t.target == Deny::page) {
+    // The page is coming: the answer is asked for once more.
+    qp.rc->pause_until_ns = link.works->now_ns + page_stall_ns;
+    qp.rc->send_psn = qp.rc->una_psn;
+    link.timed.push(qp);
+    return false;
+  }
   fail_oldest(link, qp, Syndrome::local_prot, deny_name(t.target));
   return false;
 }

@@ -182,10 +182,13 @@ Outcome send(HcaState& h, Qp& qp, const SendWqe& wqe, bool& wire_full) noexcept 
     return malformed("no such source GID");
   if (data.total > longest(h, qp))
     return Outcome::failed(Syndrome::local_length, "longer than the MTU");
-  Access need{qp.spec.pd, qp.qpn.value(), prm::mkey::local_read};
+  Access need{qp.spec.pd, qp.qpn.value(), prm::mkey::local_read, true};
   uint32_t bad_key = 0;
   Deny denied = check_list(h.works.translator, {{data.segments.data(), data.count}, need},
                            data.total, bad_key);
+  if (denied == Deny::none)
+    denied = page_in(h.works.translator, {{data.segments.data(), data.count}, need}, data.total);
+  if (denied == Deny::page) return Outcome::stall();
   if (denied != Deny::none) return Outcome::failed(Syndrome::local_prot, deny_name(denied));
   prm::GrhSeg header = header_of(to, own, wqe, data.total);
   std::array<Segment, 1 + std::tuple_size_v<decltype(data.segments)>> list;

@@ -9,11 +9,15 @@
 
 namespace kilim::vhca {
 
+// How long a queue waits whose own memory met a page fault.
+inline constexpr uint64_t page_stall_ns = 20'000;
+
 struct Outcome {
   enum class Kind : uint8_t {
     done,
     rnr,        // the responder has no receive WQE: again after its timer
     no_answer,  // nobody there: again after the timeout
+    stall,      // a page of the requester's own memory is coming: again soon
     failed,     // with `syndrome`
   };
   Kind kind = Kind::done;
@@ -29,6 +33,9 @@ struct Outcome {
   }
   static constexpr Outcome rnr(uint8_t timer) noexcept {
     return {Kind::rnr, prm::Syndrome::rnr_retry_exc, timer, 0, "receiver not ready"};
+  }
+  static constexpr Outcome stall() noexcept {
+    return {Kind::stall, prm::Syndrome::local_prot, 0, 0, "pages do not stay"};
   }
   static constexpr Outcome no_answer(const char* why) noexcept {
     return {Kind::no_answer, prm::Syndrome::transport_retry_exc, 0, 0, why};

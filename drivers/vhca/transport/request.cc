@@ -97,7 +97,10 @@ Outcome read_request(const Qp& qp, const RequestRow& row, const SendWqe& wqe,
 Outcome check_own_memory(const Works& works, const Qp& qp, const RequestRow& row,
                          const RequestData& r) noexcept {
   uint32_t bad_key = 0;
-  Deny d = check_list(works.translator, own_memory(qp, row.kind, r.data), r.bytes, bad_key);
+  SegmentList list = own_memory(qp, row.kind, r.data);
+  Deny d = check_list(works.translator, list, r.bytes, bad_key);
+  if (d == Deny::none) d = page_in(works.translator, list, r.bytes);
+  if (d == Deny::page) return Outcome::stall();
   return d == Deny::none ? Outcome::done() : Outcome::failed(Syndrome::local_prot, deny_name(d));
 }
 

@@ -47,9 +47,9 @@ Outcome read_request(const Qp&, const RequestRow&, const SendWqe&, RequestData&)
 // The queue's own memory behind a request.
 inline SegmentList own_memory(const Qp& qp, RequestKind kind, const DataList& data) noexcept {
   uint8_t right = is_answered(kind) ? prm::mkey::local_write : prm::mkey::local_read;
-  return {{data.segments.data(), data.count}, {qp.spec.pd, qp.qpn.value(), right}};
+  return {{data.segments.data(), data.count}, {qp.spec.pd, qp.qpn.value(), right, may_fault(qp)}};
 }
-// Whether its keys allow it.
+// Whether its keys allow it, and its pages are there; stall: they are coming.
 Outcome check_own_memory(const Works&, const Qp&, const RequestRow&, const RequestData&) noexcept;
 
 }  // namespace kilim::vhca

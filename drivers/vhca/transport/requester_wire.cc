@@ -34,6 +34,11 @@ Decode decode_at(Qp& qp, uint16_t at, SendWqe& wqe) noexcept {
   return d;
 }
 
+void pause(RoceLink& link, Qp& qp, uint64_t ns) noexcept {
+  qp.rc->pause_until_ns = link.works->now_ns + ns;
+  link.timed.push(qp);
+}
+
 // Takes the next WQE off the ring as a message.
 RequesterStep take_message(RoceLink& link, Qp& qp) noexcept {
   RcWire& w = *qp.rc;
@@ -44,9 +49,14 @@ RequesterStep take_message(RoceLink& link, Qp& qp) noexcept {
   RequestData ask;
   if (decode_at(qp, w.next_ci, wqe) == Decode::ok) row = request_row(qp.type, wqe.opcode);
   // What the queue's own side objects to, exec_rc() finds as well and fails the WQE with.
-  if (row == nullptr || !read_request(qp, *row, wqe, ask).ok() ||
-      !check_own_memory(*link.works, qp, *row, ask).ok())
-    return w.count == 0 ? RequesterStep::local : RequesterStep::idle;
+  Outcome memory;
+  bool read = row != nullptr && read_request(qp, *row, wqe, ask).ok();
+  if (read) memory = check_own_memory(*link.works, qp, *row, ask);
+  if (memory.kind == Outcome::Kind::stall) {
+    pause(link, qp, page_stall_ns);
+    return RequesterStep::idle;
+  }
+  if (!read || !memory.ok()) return w.count == 0 ? RequesterStep::local : RequesterStep::idle;
   uint32_t packets = packets_of(ask.bytes, mtu_bytes(qp));
   if (w.packets_to(w.new_psn) + packets > roce::most_packets) return RequesterStep::idle;
   bool fenced = (wqe.fm_ce_se >> 5) != 0;
@@ -78,11 +88,6 @@ Op op_of(const RequestRow& row, uint32_t packet, uint32_t packets) noexcept {
   return packet + 1 == packets ? row.last : row.middle;
 }
 
-void pause(RoceLink& link, Qp& qp, uint64_t ns) noexcept {
-  qp.rc->pause_until_ns = link.works->now_ns + ns;
-  link.timed.push(qp);
-}
-
 // The packet at send_psn. A READ asks for all that is still to come in one packet.
 RequesterStep send_packet_of(RoceLink& link, Qp& qp, const RcMessage& m) noexcept {
   RcWire& w = *qp.rc;
@@ -107,9 +112,13 @@ RequesterStep send_packet_of(RoceLink& link, Qp& qp, const RcMessage& m) noexcep
   SubList part;
   bool whole = cut_list({ask.data.segments.data(), ask.data.count}, offset, bytes, part);
   SegmentList from{{part.segments, part.count}, own_memory(qp, m.kind, ask.data).need};
-  if (bytes > 0 &&
-      (!whole ||
-       !gather_bytes(link.works->translator, from, payload_place(link, p.flags), bytes).ok())) {
+  Transfer t;
+  if (whole) t = gather_bytes(link.works->translator, from, payload_place(link, p.flags), bytes);
+  if (t.source == Deny::page) {
+    pause(link, qp, page_stall_ns);
+    return RequesterStep::idle;
+  }
+  if (bytes > 0 && (!whole || !t.ok())) {
     fatal_qp(*link.works, qp, "the memory of a message under way is gone");
     return RequesterStep::down;
   }

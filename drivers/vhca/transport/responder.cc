@@ -15,6 +15,7 @@ using prm::Syndrome;
 
 // The requester's own memory was refused: nothing has happened here.
 Outcome local_denied(Deny d) noexcept {
+  if (d == Deny::page) return Outcome::stall();
   return Outcome::failed(Syndrome::local_prot, deny_name(d));
 }
 
@@ -73,6 +74,7 @@ Outcome respond_send(Works& works, Qp& qp, const Request& r) noexcept {
                         : move_bytes(works.translator, r.local, to, r.ask.bytes);
   note(works, r, t);
   if (t.source != Deny::none) return local_denied(t.source);
+  if (t.target == Deny::page) return page_missed(qp);
   if (t.target != Deny::none)
     return fail_receive(works, qp, wqe,
                         {Syndrome::local_prot, Syndrome::remote_op, deny_name(t.target)});
@@ -99,6 +101,7 @@ Outcome respond_write(Works& works, Qp& qp, const Request& r) noexcept {
   Transfer t = move_bytes(works.translator, r.local, to, r.ask.bytes);
   note(works, r, t);
   if (t.source != Deny::none) return local_denied(t.source);
+  if (t.target == Deny::page) return page_missed(qp);
   if (t.target != Deny::none)
     return refuse(works, qp, Syndrome::remote_access, deny_name(t.target));
   return with_imm ? finish(works, qp, r, wqe) : Outcome::done();
@@ -111,24 +114,37 @@ Outcome respond_read(Works& works, Qp& qp, const Request& r) noexcept {
   SegmentList from = remote_range(qp, range, prm::mkey::remote_read);
   Transfer t = move_bytes(works.translator, from, r.local, r.ask.bytes);
   note(works, r, t);
+  if (t.source == Deny::page) return page_missed(qp);
   if (t.source != Deny::none)
     return refuse(works, qp, Syndrome::remote_access, deny_name(t.source));
   if (t.target != Deny::none) return local_denied(t.target);
   return Outcome::done(static_cast<uint32_t>(r.ask.bytes));
 }
 
+// The word has changed: an answer whose page went away just now is not asked for again.
+Transfer scatter_answer(Works& works, const Request& r, const uint64_t& old) noexcept {
+  constexpr int most_tries = 64;
+  Transfer t;
+  for (int i = 0; i < most_tries; i++) {
+    t = scatter_bytes(works.translator, reinterpret_cast<const std::byte*>(&old), 8, r.local);
+    if (t.target != Deny::page) return t;
+  }
+  t.target = Deny::fault;
+  return t;
+}
+
 Outcome respond_atomic(Works& works, Qp& qp, const Request& r) noexcept {
   establish(works, qp);
-  Va word;
+  Piece word;
   uint64_t old = 0;
   if (Outcome o = admit_atomic(works, qp, r.ask.remote_addr); !o.ok()) return o;
   if (Outcome o = find_word(works, qp, r.ask.rkey, r.ask.remote_addr, word); !o.ok()) return o;
   // The answer has to have a place before memory changes.
   if (Outcome o = check_local(works, r); !o.ok()) return o;
+  if (Deny d = page_in(works.translator, r.local, 8); d != Deny::none) return local_denied(d);
   WordChange change{has_opcode(r, Opcode::atomic_fa), r.ask.swap_add, r.ask.compare};
   if (Outcome o = change_word(works, qp, word, change, old); !o.ok()) return o;
-  Transfer t =
-      scatter_bytes(works.translator, reinterpret_cast<const std::byte*>(&old), 8, r.local);
+  Transfer t = scatter_answer(works, r, old);
   if (t.target != Deny::none) return local_denied(t.target);
   t.pieces++;
   note(works, r, t);

@@ -86,6 +86,7 @@ Outcome execute_send(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   } else {
     t = scatter_bytes(works.translator, p.payload.data(), p.payload.size(), to);
   }
+  if (t.target == Deny::page) return page_missed(qp);
   if (!t.ok())
     return fail_receive(works, qp, recv,
                         {Syndrome::local_prot, Syndrome::remote_op, deny_name(t.target)});
@@ -104,7 +105,9 @@ Outcome open_write(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   w.write_rkey = p.rkey;
   w.write_length = p.length;
   if (p.length > max_message_bytes) return invalid(link, qp, "a message beyond the limit");
-  return admit_range(*link.works, qp, {p.va, p.length, p.rkey, false}, prm::mkey::remote_write);
+  Segment range{p.va, p.length, p.rkey, false};
+  Outcome o = admit_range(*link.works, qp, range, prm::mkey::remote_write);
+  return o.ok() ? page_in_range(*link.works, qp, range, prm::mkey::remote_write) : o;
 }
 
 Outcome execute_write(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
@@ -124,6 +127,7 @@ Outcome execute_write(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
     Segment range{w.write_va + w.received, bytes, w.write_rkey, false};
     Transfer t = scatter_bytes(works.translator, p.payload.data(), bytes,
                                remote_range(qp, range, prm::mkey::remote_write));
+    if (t.target == Deny::page) return page_missed(qp);
     if (!t.ok()) return refuse(works, qp, Syndrome::remote_access, deny_name(t.target));
     works.journal->translated(w.write_rkey, t.pieces, bytes);
   }
@@ -151,6 +155,7 @@ Outcome execute_read(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
     return invalid(link, qp, "more or longer READs than the queue takes");
   Segment range{p.va, p.length, p.rkey, false};
   if (Outcome o = admit_range(works, qp, range, prm::mkey::remote_read); !o.ok()) return o;
+  if (Outcome o = page_in_range(works, qp, range, prm::mkey::remote_read); !o.ok()) return o;
   RcAnswer& a = new_answer(qp, p.psn, packets_of(p.length, mtu_bytes(qp)));
   a.va = p.va;
   a.rkey = p.rkey;
@@ -163,7 +168,7 @@ Outcome execute_read(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
 Outcome execute_atomic(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcWire& w = *qp.rc;
   Works& works = *link.works;
-  Va word;
+  Piece word;
   uint64_t old = 0;
   if (Outcome o = admit_atomic(works, qp, p.va); !o.ok()) return o;
   if (w.answer(0).pending) return invalid(link, qp, "more atomics than the queue takes");
@@ -213,7 +218,7 @@ Outcome execute(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
 }
 
 SegmentList answer_range(const Qp& qp, const RcAnswer& a, const Segment& s) noexcept {
-  return {{&s, 1}, {a.pd, qp.qpn.value(), prm::mkey::remote_read}};
+  return {{&s, 1}, {a.pd, qp.qpn.value(), prm::mkey::remote_read, may_fault(qp)}};
 }
 
 bool may_read_again(RoceLink& link, Qp& qp, const RocePacket& p, const RcAnswer& a) noexcept {
@@ -262,7 +267,7 @@ Op answer_op(const RcAnswer& a) noexcept {
   return a.next + 1 == a.packets ? Op::read_last : Op::read_middle;
 }
 
-enum class Went : uint8_t { out, full, refused };
+enum class Went : uint8_t { out, later, refused };
 
 Went send_answer(RoceLink& link, Qp& qp, const RcAnswer& a) noexcept {
   RocePacket p = packet_of(qp, answer_op(a), roce::psn_add(a.first_psn, a.next));
@@ -276,10 +281,11 @@ Went send_answer(RoceLink& link, Qp& qp, const RcAnswer& a) noexcept {
     Segment range{a.va + offset, bytes, a.rkey, false};
     Transfer t = gather_bytes(link.works->translator, answer_range(qp, a, range),
                               payload_place(link, p.flags), bytes);
+    if (t.source == Deny::page) return Went::later;
     if (!t.ok()) return Went::refused;
     link.works->journal->translated(a.rkey, t.pieces, bytes);
   }
-  return send_packet(link, qp, p, bytes) ? Went::out : Went::full;
+  return send_packet(link, qp, p, bytes) ? Went::out : Went::later;
 }
 
 bool send_acknowledge(RoceLink& link, Qp& qp) noexcept {
@@ -349,7 +355,7 @@ bool send_owed(RoceLink& link, Qp& qp, std::size_t& sent) noexcept {
     for (; a.pending; a.pending = a.next < a.packets) {
       if (sent == packets_in_a_row) return false;
       Went went = send_answer(link, qp, a);
-      if (went == Went::full) return false;
+      if (went == Went::later) return false;
       sent++;
       a.next++;
       if (went == Went::out) continue;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory regions and windows. Device memory, dma-buf and advice are not there: their methods
-// are absent, as on a kernel without them. Adapter's lock held.
+// Memory regions and windows. Device memory and dma-buf are not there: their methods are absent,
+// as on a kernel without them. Adapter's lock held.
 #include <cerrno>
 
 #include <rdma/ib_user_ioctl_cmds.h>
@@ -18,15 +18,14 @@ constexpr uint32_t known_access = access::local_write | access::remote_write | a
                                   access::on_demand | access::huge_pages | access::optional_mask;
 
 // As ib_check_mr_access() and ib_uverbs_reg_mr() judge.
-int check(const ib_uverbs_reg_mr& cmd) {
+int check(const ib_uverbs_reg_mr& cmd, bool odp) {
   constexpr uint64_t in_page = 4095;
   if ((cmd.start & in_page) != (cmd.hca_va & in_page)) return -EINVAL;
   if ((cmd.access_flags & (access::remote_write | access::remote_atomic)) != 0 &&
       (cmd.access_flags & access::local_write) == 0)
     return -EINVAL;
   if ((cmd.access_flags & ~known_access) != 0) return -EINVAL;
-  // No on-demand paging is reported.
-  if ((cmd.access_flags & access::on_demand) != 0) return -EOPNOTSUPP;
+  if ((cmd.access_flags & access::on_demand) != 0 && !odp) return -EOPNOTSUPP;
   if (cmd.length == 0 || cmd.start + cmd.length < cmd.start) return -EINVAL;
   return 0;
 }
@@ -93,7 +92,7 @@ int MrObject::release(Context& context) {
 int cmd_reg_mr(Context& context, const Request& r) {
   ib_uverbs_reg_mr cmd;
   if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
-  if (int err = check(cmd); err != 0) return err;
+  if (int err = check(cmd, context.hca.profile().odp); err != 0) return err;
   auto* pd = context.find<PdObject>(cmd.pd_handle);
   if (pd == nullptr) return -EINVAL;
   Result<MrKeys> keys =
@@ -128,7 +127,7 @@ int cmd_rereg_mr(Context& context, const Request& r) {
   auto* pd = (cmd.flags & change_pd) != 0 ? context.find<PdObject>(cmd.pd_handle) : old_pd;
   if (pd == nullptr) return -EINVAL;
   ib_uverbs_reg_mr all = merged(*mr, cmd);
-  if (int err = check(all); err != 0) return err;
+  if (int err = check(all, context.hca.profile().odp); err != 0) return err;
   MrSpec spec{pd->pdn, Va{all.start}, all.length, Iova{all.hca_va}, all.access_flags};
   if (int err = context.hca.rereg_mr(index_of(mr->keys.lkey), spec); err != 0) return err;
   if (pd != old_pd) Context::use_instead(*mr, *old_pd, *pd);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // QUERY_DEVICE in its old and extended form, with mlx5's driver part. Only what the adapter can do
-// is reported: no on-demand paging, extended connections, tag matching, receive hashing,
+// is reported: no extended connections, tag matching, receive hashing,
 // segmentation or pacing yet. Adapter's lock held.
 #include <algorithm>
 #include <cerrno>
@@ -100,6 +100,19 @@ void describe_entries(const Profile& p, mlx5_ib_query_device_resp& r) {
                                      MLX5_IB_CQE_RES_FORMAT_CSUM_STRIDX;
 }
 
+// Operations that may meet a page fault. Of unreliable connections none may, and raw packet queues
+// are not reported at all.
+void describe_paging(const Profile& p, ib_uverbs_ex_query_device_resp& r) {
+  constexpr uint32_t send = 1, receive = 2, write = 4, read = 8, atomic = 16, srq_receive = 32;
+  constexpr uint32_t connected = send | receive | write | read | atomic | srq_receive;
+  constexpr uint64_t supported = 1, implicit = 2;
+  if (!p.odp) return;
+  r.odp_caps.general_caps = supported | (p.odp_implicit ? implicit : 0);
+  r.odp_caps.per_transport_caps.rc_odp_caps = connected;
+  r.odp_caps.per_transport_caps.ud_odp_caps = send;
+  r.xrc_odp_caps = connected;
+}
+
 }  // namespace
 
 int cmd_query_device(Context& context, const Request& r) {
@@ -119,6 +132,7 @@ int cmd_query_device_ex(Context& context, const Request& r) {
   resp.device_cap_flags_ex = resp.base.device_cap_flags;
   if (context.hca.profile().cq_moderation) resp.cq_moderation_caps = {0xffff, 0xfff, 0};
   describe_raw_packets(context.hca.profile(), resp);
+  describe_paging(context.hca.profile(), resp);
   mlx5_ib_query_device_resp driver{};
   constexpr uint32_t least = offsetof(mlx5_ib_query_device_resp, tso_caps);
   if (r.driver_out.bytes() != 0) {

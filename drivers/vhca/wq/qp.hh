@@ -16,7 +16,7 @@
 namespace kilim::vhca {
 
 // What a send queue waits for before its oldest WQE is tried again.
-enum class SqWait : uint8_t { none, rnr, timeout };
+enum class SqWait : uint8_t { none, rnr, timeout, page };
 
 struct SendRing {
   uint64_t base = 0;    // client address
@@ -64,6 +64,7 @@ struct Qp {
   uint8_t timeouts = 0;
   uint8_t rnr_left = 0;
   uint8_t retry_left = 0;
+  uint16_t stalls = 0;  // of the oldest send WQE, for pages of its own memory
   uint64_t retry_at_ns = 0;
 
   // The engine's lists (wq/qp_list.hh): queues with work, queues in ERR.
@@ -75,5 +76,10 @@ struct Qp {
   QpLink timed;
   QpLink answering;
 };
+
+// Connections whose memory may come on demand; to the others a page that is not there is refused.
+inline bool may_fault(const Qp& qp) noexcept {
+  return qp.type == QpType::rc || qp.type == QpType::xrc_ini || qp.type == QpType::xrc_tgt;
+}
 
 }  // namespace kilim::vhca

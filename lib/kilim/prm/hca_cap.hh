@@ -44,6 +44,7 @@ inline constexpr CapField roce{0x21d, 1};
 inline constexpr CapField atomic{0x21e, 1};
 inline constexpr CapField cq_resize{0x221, 1};
 inline constexpr CapField cq_moderation{0x222, 1};
+inline constexpr CapField pg{0x227, 1};  // page faults can be reported
 inline constexpr CapField block_lb_mc{0x228, 1};
 inline constexpr CapField umr_ptr_rlkey{0x230, 1};
 inline constexpr CapField xrc{0x23c, 1};
@@ -62,6 +63,17 @@ inline constexpr CapField request_8b_mode_1{0x46, 1};  // operands of 8 bytes in
 inline constexpr CapField operations{0x90, 16};        // bit 0 compare and swap, 1 fetch and add
 inline constexpr CapField size_qp{0xb0, 16};           // bit n: 2^n bytes
 }  // namespace atomic_cap
+
+// The group of on-demand paging: a word of operations for each connection.
+namespace odp_cap {
+inline constexpr CapField rc{0x80, 32};
+inline constexpr CapField uc{0xa0, 32};
+inline constexpr CapField ud{0xc0, 32};
+inline constexpr CapField xrc{0xe0, 32};
+inline constexpr CapField dc{0x100, 32};
+inline constexpr uint32_t send = 1u << 31, receive = 1u << 30, write = 1u << 29, read = 1u << 28,
+                          atomic = 1u << 27, srq_receive = 1u << 26;
+}  // namespace odp_cap
 
 // How a UMR WQE is ordered against the WQEs before it on its queue (umr_fence).
 enum class UmrFence : uint8_t { strong = 0, small = 1, none = 2 };

@@ -113,7 +113,7 @@ void unknown_objects_methods_and_attributes_are_unsupported() {
               {MLX5_IB_OBJECT_PP, 0x1000},
               {MLX5_IB_OBJECT_DEVX_UMEM, 0x1000},
               {0xffff, 0xffff},
-              {UVERBS_OBJECT_MR, UVERBS_METHOD_ADVISE_MR}};
+              {UVERBS_OBJECT_MR, UVERBS_METHOD_DM_MR_REG}};
   for (const auto& r : rows) {
     Ioctl io(r.object, r.method);
     CU_ASSERT_EQUAL(io.run(*c.file), -EPROTONOSUPPORT);
@@ -233,7 +233,9 @@ void regions_of_missing_memory_are_faults() {
   CU_ASSERT_EQUAL(c.reg_mr(pd, memory, ~uint64_t{0}, local_write, resp), -EINVAL);
   CU_ASSERT_EQUAL(c.reg_mr(pd, memory, 4096, remote_write, resp), -EINVAL);
   CU_ASSERT_EQUAL(c.reg_mr(pd, memory, 4096, 1u << 15, resp), -EINVAL);
-  CU_ASSERT_EQUAL(c.reg_mr(pd, memory, 4096, on_demand | local_write, resp), -EOPNOTSUPP);
+  CU_ASSERT_EQUAL(c.reg_mr(pd, memory, ~uint64_t{0}, on_demand | local_write, resp), -EINVAL);
+  CU_ASSERT_EQUAL(c.reg_mr(pd, unmapped, 4096, on_demand | local_write, resp), 0);
+  CU_ASSERT_EQUAL(c.destroy_mr(resp->mr_handle), 0);
   CU_ASSERT_EQUAL(c.reg_mr(pd + 7, memory, 4096, local_write, resp), -EINVAL);
   auto* page = mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   CU_ASSERT_EQUAL(c.reg_mr(pd, page, 4096, local_write, resp), -EFAULT);

@@ -21,7 +21,14 @@ void the_device_says_what_it_is() {
   CU_ASSERT_EQUAL(attr.orig_attr.vendor_part_id, 0x101d);
   CU_ASSERT_EQUAL(attr.orig_attr.atomic_cap, IBV_ATOMIC_HCA);
   CU_ASSERT_EQUAL(attr.orig_attr.phys_port_cnt, 1);
-  CU_ASSERT_EQUAL(attr.odp_caps.general_caps, 0);
+  CU_ASSERT_EQUAL(attr.odp_caps.general_caps, IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT);
+  constexpr uint32_t connected = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV |
+                                 IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ |
+                                 IBV_ODP_SUPPORT_ATOMIC | IBV_ODP_SUPPORT_SRQ_RECV;
+  CU_ASSERT_EQUAL(attr.odp_caps.per_transport_caps.rc_odp_caps, connected);
+  CU_ASSERT_EQUAL(attr.xrc_odp_caps, connected);
+  CU_ASSERT_EQUAL(attr.odp_caps.per_transport_caps.ud_odp_caps, IBV_ODP_SUPPORT_SEND);
+  CU_ASSERT_EQUAL(attr.odp_caps.per_transport_caps.uc_odp_caps, 0);
   CU_ASSERT_EQUAL(attr.max_dm_size, 0);
   CU_ASSERT_EQUAL(attr.rss_caps.supported_qpts, 0);
   CU_ASSERT_EQUAL(attr.orig_attr.device_cap_flags & IBV_DEVICE_AUTO_PATH_MIG, 0);

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// ADVISE_MR: prefetches of regions with on-demand paging. Adapter's lock held; the list is copied
+// once. The errors are those of the ioctl core and of mlx5_ib.
+#include <cerrno>
+#include <vector>
+
+#include <rdma/ib_user_ioctl_cmds.h>
+#include <rdma/ib_user_ioctl_verbs.h>
+#include <rdma/ib_user_verbs.h>
+
+#include "vhca/uverbs/bundle.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+int advise(Context& context, Bundle& b) {
+  const auto* pd = b.object<PdObject>(context, UVERBS_ATTR_ADVISE_MR_PD_HANDLE);
+  uint64_t advice = b.value(UVERBS_ATTR_ADVISE_MR_ADVICE);
+  uint64_t flags = b.value(UVERBS_ATTR_ADVISE_MR_FLAGS);
+  if (!context.hca.profile().odp) return -EOPNOTSUPP;
+  if (advice > UINT32_MAX || (flags & ~uint64_t{IB_UVERBS_ADVISE_MR_FLAG_FLUSH}) != 0)
+    return -EINVAL;
+  InBuffer in = b.in(UVERBS_ATTR_ADVISE_MR_SGE_LIST);
+  if (in.bytes() % sizeof(ib_uverbs_sge) != 0) return -EINVAL;
+  std::vector<ib_uverbs_sge> sges(in.bytes() / sizeof(ib_uverbs_sge));
+  if (int err = in.read(sges.data(), in.bytes()); err != 0) return err;
+  std::vector<Advice::Range> list;
+  for (const ib_uverbs_sge& s : sges) list.push_back({s.addr, s.length, s.lkey});
+  return context.hca.advise_mr({pd->pdn, static_cast<uint32_t>(advice), flags != 0, list});
+}
+
+constexpr AttrRule rules[] = {
+    {UVERBS_ATTR_ADVISE_MR_PD_HANDLE, AttrKind::object, true, 0, 0, Kind::pd},
+    {UVERBS_ATTR_ADVISE_MR_ADVICE, AttrKind::in, true, 8, 8},
+    {UVERBS_ATTR_ADVISE_MR_FLAGS, AttrKind::in, true, 4, 8},
+    {UVERBS_ATTR_ADVISE_MR_SGE_LIST, AttrKind::in, true, sizeof(ib_uverbs_sge)},
+};
+constexpr Method methods[] = {
+    {UVERBS_OBJECT_MR, UVERBS_METHOD_ADVISE_MR, advise, rules},
+};
+
+}  // namespace
+
+std::span<const Method> advise_methods() {
+  return methods;
+}
+
+}  // namespace kilim::vhca
