@@ -51,6 +51,7 @@ PagedRegion::PagedRegion(Paging& p, const Shape& s) : paging(p), shape(s), table
   watched = table.range();
   page_events::add(*this);
   paging.stats().add(OdpCounter::num_odp_mrs, 1);
+  paging.regions_++;
 }
 
 PagedRegion::~PagedRegion() {
@@ -62,6 +63,7 @@ PagedRegion::~PagedRegion() {
   }
   paging.stats().sub(OdpCounter::num_odp_mr_pages, went);
   paging.stats().sub(OdpCounter::num_odp_mrs, 1);
+  paging.regions_--;
 }
 
 void PagedRegion::invalidated(const PageRange& r) noexcept {

@@ -30,6 +30,8 @@ class Paging {
   // Before anything else.
   void use_journal(Journal& journal) noexcept { journal_ = &journal; }
   OdpStats& stats() noexcept { return stats_; }
+  // Whether any key has such memory; if none, nothing needs to be looked at.
+  [[nodiscard]] bool any() const noexcept { return regions_ != 0; }
 
   // Whether all of a piece of a paged region is there for this access. none: it was; page: it is
   // now, or may be soon: try again; fault: it cannot be, or the access may not fault (`may_fault`).
@@ -78,7 +80,9 @@ class Paging {
   int prefetch(Pdn, Advice, const Range&) noexcept;
   void drain_invalidations() noexcept;
 
+  friend struct PagedRegion;
   const KeyTable& keys_;
+  uint32_t regions_ = 0;
   Journal* journal_ = nullptr;
   OdpStats stats_;
   std::deque<Deferred> deferred_;

@@ -179,6 +179,7 @@ Deny check_list(const Translator& t, const SegmentList& list, uint64_t bytes,
 }
 
 Deny page_in(const Translator& t, const SegmentList& list, uint64_t bytes) noexcept {
+  if (!t.paging->any()) return Deny::none;
   Pieces pieces(t, list, bytes);
   uint32_t bad_key = 0;
   if (Deny d = pieces.check(bad_key); d != Deny::none) return d;
