@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// On-demand paging: every way that memory goes or moves invalidates; advice brings pages in, and is
+// refused as the kernel refuses it.
+#include <atomic>
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include "paging_bench.hh"
+
+namespace kilim::vhca::test {
+namespace {
+
+using prm::Syndrome;
+
+// Each of the ways below takes a page out of the table; the next access brings it in again.
+void expect_fresh_fault(Bench& t, uint64_t at, uint32_t key, uint64_t pages_gone) {
+  CU_ASSERT(t.stat(num_invalidations) == 1 && t.stat(num_invalidation_pages) == pages_gone);
+  uint64_t before = t.stat(num_page_faults);
+  CU_ASSERT(t.write(at, key, 64) == Syndrome::none);
+  CU_ASSERT(t.stat(num_page_faults) == before + 1);
+  CU_ASSERT(std::memcmp(reinterpret_cast<void*>(at), t.own.data(), 64) == 0);
+  t.rig.run();
+  CU_ASSERT(t.rig.journal.count(Kind::page_invalidation) == 1);
+}
+
+void dontneed_invalidates() {
+  Bench t;
+  Mapping m(4 * page);
+  uint32_t key = t.reg(m).rkey.value();
+  CU_ASSERT(t.write(m.at(), key, 4 * page) == Syndrome::none);
+  ::madvise(m.bytes() + page, 2 * page, MADV_DONTNEED);
+  CU_ASSERT(t.stat(num_odp_mr_pages) == 2);
+  expect_fresh_fault(t, m.at(page), key, 2);
+}
+
+void unmapping_invalidates_and_what_is_mapped_there_next_is_reached() {
+  Bench t;
+  Mapping m(2 * page);
+  uint32_t key = t.reg(m).rkey.value();
+  CU_ASSERT(t.write(m.at(), key, 16) == Syndrome::none);
+  ::munmap(m.pointer(), 2 * page);
+  CU_ASSERT(t.stat(num_invalidations) == 1 && t.stat(num_odp_mr_pages) == 0);
+  void* again = ::mmap(m.pointer(), 2 * page, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  CU_ASSERT_FATAL(again == m.pointer());
+  expect_fresh_fault(t, m.at(), key, 1);
+}
+
+void mapping_over_it_invalidates() {
+  Bench t;
+  Mapping m(2 * page);
+  uint32_t key = t.reg(m).rkey.value();
+  CU_ASSERT(t.write(m.at(), key, 2 * page) == Syndrome::none);
+  void* over = ::mmap(m.pointer(), page, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  CU_ASSERT_FATAL(over == m.pointer());
+  expect_fresh_fault(t, m.at(), key, 1);
+}
+
+void moving_invalidates() {
+  Bench t;
+  Mapping m(2 * page);
+  uint32_t key = t.reg(m).rkey.value();
+  CU_ASSERT(t.write(m.at(), key, 16) == Syndrome::none);
+  void* moved = ::mremap(m.pointer(), 2 * page, 64 * page, MREMAP_MAYMOVE);
+  CU_ASSERT_FATAL(moved != MAP_FAILED);
+  if (moved != m.pointer()) {
+    CU_ASSERT(t.stat(num_invalidations) == 1);
+    CU_ASSERT(t.write(m.at(), key, 16) == Syndrome::remote_access);
+  }
+  ::munmap(moved, 64 * page);
+}
+
+void shared_memory_invalidates_too() {
+  Bench t;
+  Mapping m(4 * page, MAP_SHARED | MAP_ANONYMOUS);
+  uint32_t key = t.reg(m).rkey.value();
+  CU_ASSERT(t.write(m.at(), key, 4 * page) == Syndrome::none);
+  ::madvise(m.pointer(), page, MADV_DONTNEED);
+  expect_fresh_fault(t, m.at(), key, 1);
+}
+
+void fork_invalidates_everything() {
+  Bench t;
+  Mapping m(3 * page);
+  uint32_t key = t.reg(m).rkey.value();
+  CU_ASSERT(t.write(m.at(), key, 3 * page) == Syndrome::none);
+  t.rig.hca->lock().lock();  // as entry/ does around fork
+  page_events::before_fork();
+  t.rig.hca->lock().unlock();
+  expect_fresh_fault(t, m.at(), key, 3);
+}
+
+// A file's mapping is nothing that userfaultfd watches.
+void a_files_mapping_is_told_by_calls() {
+  char name[] = "/var/tmp/kilim-paging-XXXXXX";
+  int fd = ::mkstemp(name);
+  CU_ASSERT_FATAL(fd >= 0 && ::ftruncate(fd, 2 * page) == 0);
+  {
+    Bench t;
+    Mapping m(2 * page, MAP_SHARED, fd);
+    uint32_t key = t.reg(m).rkey.value();
+    CU_ASSERT(t.write(m.at(), key, 16) == Syndrome::none);
+    ::madvise(m.pointer(), page, MADV_DONTNEED);
+    page_events::invalidate(PageRange::of(m.at(), page));
+    expect_fresh_fault(t, m.at(), key, 1);
+  }
+  ::close(fd);
+  ::unlink(name);
+}
+
+struct Disturber {
+  uint8_t* memory;
+  std::size_t bytes;
+  std::atomic<bool> stop{false};
+  static void* run(void* self) {
+    auto* d = static_cast<Disturber*>(self);
+    while (!d->stop.load()) ::madvise(d->memory, d->bytes, MADV_DONTNEED);
+    return nullptr;
+  }
+};
+
+void an_invalidation_during_a_fault_starts_it_over() {
+  Bench t;
+  Mapping m(8 * page);
+  uint32_t key = t.reg(m).rkey.value();
+  CU_ASSERT(t.write(m.at(), key, 16) == Syndrome::none);
+  Disturber d{m.bytes(), m.size()};
+  pthread_t thread;
+  CU_ASSERT_FATAL(pthread_create(&thread, nullptr, Disturber::run, &d) == 0);
+  // Until it has happened; a reader of zeroes meanwhile is as good as one of data.
+  int tries = 0;
+  uint32_t failed = 0;
+  while (t.stat(invalidations_faults_contentions) == 0 && tries++ < 100'000) {
+    if (t.advise(Paging::Advice::prefetch_write, true, m.at(), 8 * page, key) != 0) failed++;
+  }
+  d.stop.store(true);
+  pthread_join(thread, nullptr);
+  CU_ASSERT(t.stat(invalidations_faults_contentions) > 0);
+  CU_ASSERT(t.write(m.at(), key, 8 * page) == Syndrome::none);
+  CU_ASSERT(std::memcmp(m.bytes(), t.own.data(), 8 * page) == 0);
+  (void)failed;
+}
+
+void advice_brings_pages_in() {
+  using enum Paging::Advice;
+  Bench t;
+  Mapping m(8 * page);
+  uint32_t key = t.reg(m).rkey.value();
+  CU_ASSERT(t.advise(prefetch_write, true, m.at(), 4 * page, key) == 0);
+  CU_ASSERT(t.stat(num_prefetch_pages) == 4 && t.stat(num_prefetches_handled) == 1);
+  CU_ASSERT(t.write(m.at(), key, 4 * page) == Syndrome::none && t.stat(num_page_faults) == 0);
+  // For reading alone: the first write faults.
+  CU_ASSERT(t.advise(prefetch, true, m.at(4 * page), page, key) == 0);
+  CU_ASSERT(t.read(m.at(4 * page), key, 16) == Syndrome::none && t.stat(num_page_faults) == 0);
+  CU_ASSERT(t.write(m.at(4 * page), key, 16) == Syndrome::none && t.stat(num_page_faults) == 1);
+  CU_ASSERT(t.rig.journal.count(Kind::page_prefetch) == 2);
+}
+
+void advice_without_faults_takes_what_is_in_memory() {
+  using enum Paging::Advice;
+  Bench t;
+  Mapping m(4 * page);
+  uint32_t key = t.reg(m).rkey.value();
+  m.bytes()[page] = 1;
+  CU_ASSERT(t.advise(prefetch_no_fault, true, m.at(), 4 * page, key) == 0);
+  CU_ASSERT(t.stat(num_prefetch_pages) == 1 && t.stat(num_odp_mr_pages) == 1);
+  CU_ASSERT(t.read(m.at(page), key, 16) == Syndrome::none && t.stat(num_page_faults) == 0);
+  CU_ASSERT(t.read(m.at(2 * page), key, 16) == Syndrome::none && t.stat(num_page_faults) == 1);
+}
+
+void advice_not_flushed_comes_later() {
+  using enum Paging::Advice;
+  Bench t;
+  Mapping m(4 * page);
+  MrKeys k = t.reg(m);
+  CU_ASSERT(t.advise(prefetch_write, false, m.at(), 4 * page, k.lkey.value()) == 0);
+  CU_ASSERT(t.stat(num_prefetch_pages) == 0);
+  t.rig.run();
+  CU_ASSERT(t.stat(num_prefetch_pages) == 4 && t.stat(num_prefetches_handled) == 1);
+  // The region goes before its turn comes; what is out of bounds is nobody's error.
+  CU_ASSERT(t.advise(prefetch, false, m.at(), 5 * page, k.lkey.value()) == 0);
+  CU_ASSERT(t.advise(prefetch, false, m.at(), page, k.lkey.value()) == 0);
+  CU_ASSERT(t.rig.hca->dereg_mr(MkeyIndex{k.lkey.value() >> 8}) == 0);
+  t.rig.run();
+  CU_ASSERT(t.stat(num_mrs_not_found) == 2 && t.stat(num_prefetches_handled) == 1);
+}
+
+void advice_is_refused_as_the_kernel_refuses() {
+  using enum Paging::Advice;
+  Bench t;
+  Mapping m(4 * page), gone(page);
+  uint32_t key = t.reg(m).lkey.value();
+  uint32_t reader = t.reg(m, read_only).lkey.value();
+  uint32_t missing = t.reg(gone).lkey.value();
+  CU_ASSERT(t.advise(prefetch, true, m.at(), page, key + 1) == -ENOENT);
+  CU_ASSERT(t.stat(num_mrs_not_found) == 1);
+  CU_ASSERT(t.advise(prefetch, true, t.own.at(0), page, t.ko.lkey.value()) == -ENOENT);
+  CU_ASSERT(t.advise(prefetch, true, m.at(), page, t.rig.make_key(4)) == -EINVAL);
+  CU_ASSERT(t.advise(prefetch_write, true, m.at(), page, reader) == -EPERM);
+  CU_ASSERT(t.advise(prefetch, true, m.at(page), 4 * page, key) == -EFAULT);
+  CU_ASSERT(t.advise(prefetch, true, m.at() - 1, 1, key) == -EFAULT);
+  uint64_t at = gone.at();
+  gone.unmap();
+  CU_ASSERT(t.advise(prefetch, true, at, page, missing) == -EFAULT);
+  ::mprotect(m.pointer(), page, PROT_READ);
+  CU_ASSERT(t.advise(prefetch_write, true, m.at(), page, key) == -EPERM);
+  Advice::Range range{m.at(), page, key};
+  CU_ASSERT(t.rig.hca->advise_mr({t.rig.pd, 3, true, {&range, 1}}) == -EOPNOTSUPP);
+  Result<Pdn> other = t.rig.hca->alloc_pd();
+  CU_ASSERT(t.rig.hca->advise_mr({*other, 0, true, {&range, 1}}) == -EPERM);
+  CU_ASSERT(t.stat(num_prefetches_handled) == 0);
+}
+
+const kilim::test::Case cases[] = {
+    {"madvise(DONTNEED) invalidates", dontneed_invalidates},
+    {"munmap invalidates, and what is mapped there next is reached",
+     unmapping_invalidates_and_what_is_mapped_there_next_is_reached},
+    {"mapping over it invalidates", mapping_over_it_invalidates},
+    {"mremap invalidates", moving_invalidates},
+    {"shared memory invalidates too", shared_memory_invalidates_too},
+    {"fork invalidates everything", fork_invalidates_everything},
+    {"a file's mapping is told by calls", a_files_mapping_is_told_by_calls},
+    {"an invalidation during a fault starts it over",
+     an_invalidation_during_a_fault_starts_it_over},
+    {"advice brings pages in", advice_brings_pages_in},
+    {"advice without faults takes what is in memory",
+     advice_without_faults_takes_what_is_in_memory},
+    {"advice not flushed comes later", advice_not_flushed_comes_later},
+    {"advice is refused as the kernel refuses", advice_is_refused_as_the_kernel_refuses},
+};
+
+}  // namespace
+}  // namespace kilim::vhca::test
+
+KILIM_UT_MAIN("paging_events", kilim::vhca::test::cases)
