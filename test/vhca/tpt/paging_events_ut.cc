@@ -12,8 +12,6 @@
 namespace kilim::vhca::test {
 namespace {
 
-using prm::Syndrome;
-
 // Each of the ways below takes a page out of the table; the next access brings it in again.
 void expect_fresh_fault(Bench& t, uint64_t at, uint32_t key, uint64_t pages_gone) {
   CU_ASSERT(t.stat(num_invalidations) == 1 && t.stat(num_invalidation_pages) == pages_gone);

@@ -5,9 +5,6 @@
 namespace kilim::vhca::test {
 namespace {
 
-using prm::Opcode;
-using prm::Syndrome;
-
 void a_first_access_faults_and_completes() {
   Bench t;
   Mapping m(8 * page);
