@@ -80,7 +80,7 @@ Status Port::revive_one(std::size_t index) noexcept {
   if (tx.revival.pair)
     if (Status s = revive_pair(index, stash, headers); !s) return s;
   if (tx.weaver == nullptr || !tx.weaver->broken()) return Done{};
-  return tx.weaver->revive(device(), stash, headers);
+  return tx.weaver->revive(stash, headers);
 }
 
 Status Port::revive_pair(std::size_t index, pool::Stash& stash, pool::Stash& headers) noexcept {

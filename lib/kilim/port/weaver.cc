@@ -4,8 +4,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "kilim/device/recovery.hh"
-#include "kilim/umr/loom_burst.hh"
 #include "kilim/umr/view.hh"
 
 namespace kilim::port {
@@ -59,8 +57,7 @@ Weaver::Weaver(const pool::Arena& arena, const WeaverConfig& config)
     : arena_(arena), config_(config) {}
 
 Weaver::~Weaver() {
-  owned_qp_.destroy();  // nothing is woven any more
-  if (loom_ != nullptr) release_owner();
+  if (queue_ != nullptr) queue_->release_owner();
 }
 
 Result<std::unique_ptr<Weaver>> Weaver::create(device::Device& device, const pool::Arena& arena,
@@ -75,43 +72,23 @@ Result<std::unique_ptr<Weaver>> Weaver::create(device::Device& device, const poo
   return w;
 }
 
+// Nobody but the worker knows the keys, and it uses one again only when all work with it is done:
+// no epochs. Four blocks a key: at least one UMR each, or one invalidation.
 Status Weaver::set_up(device::Device& device) {
-  const uint32_t blocks = config_.keys * 4;  // a power of two, at least three a key
-  auto cq = device::make_cq(device, config_.keys * 2);
-  if (!cq) return cq.error();
-  owned_cq_ = *std::move(cq);
-  device::RcRequest request;
-  request.queues = {.send_cq = owned_cq_->handle,
-                    .recv_cq = owned_cq_->handle,
-                    .send_wqebbs = blocks < 32768 ? blocks : 32768};
-  request.umr = true;
-  auto qp = device::make_rc_loopback(device, request);
-  if (!qp) return qp.error();
-  owned_qp_ = *std::move(qp);
-  wr_ids_.resize(owned_qp_->sq.wqebb_count);
-  sq_ = std::make_unique<queue::Sq>(owned_qp_->sq, wr_ids_);
-  cq_ = std::make_unique<queue::Cq>(owned_cq_->geometry);
-  auto pool = umr::KeyPool::create(device.keys(), config_.keys, entries_a_key);
-  if (!pool) return pool.error();
-  key_pool_ = *std::move(pool);
-  // Nobody but this worker knows the keys, and it uses one again only when all work with it is
-  // done.
-  auto epochs = umr::Epochs::create(nullptr, 1);
-  if (!epochs) return epochs.error();
-  epochs_ = *std::move(epochs);
-  const umr::LoomConfig config{.fences = umr::FencePlanner{device.caps().umr_fence},
-                               .keep_atomic = !device.caps().umr_atomic};
-  auto loom = umr::Loom::create(*sq_, *key_pool_, *epochs_, config);
-  if (!loom) return loom.error();
-  loom_ = *std::move(loom);
+  const uint32_t blocks = config_.keys * 4;
+  auto made = KeyQueue::create(device, {.keys = config_.keys,
+                                        .key = {.max_entries = entries_a_key},
+                                        .send_wqebbs = blocks < 32768 ? blocks : 32768});
+  if (!made) return made.error();
+  queue_ = *std::move(made);
   const Status taken = take_keys();
-  release_owner();  // the worker's from now on
+  queue_->release_owner();  // the worker's from now on
   return taken;
 }
 
 Status Weaver::take_keys() {
   for (uint32_t slot = 0; slot < config_.keys; slot++) {
-    bindings_.push_back(loom_->take());
+    bindings_.push_back(queue_->loom().take());
     if (!bindings_.back()) return Error{ENOMEM, "the key pool gave fewer keys than it has"};
     free_slots_.push_back(slot);
   }
@@ -131,7 +108,7 @@ uint32_t Weaver::room(const burst::TxQueue& tx) const noexcept {
   const uint32_t by_ring = tx.sent.room() / handles_a_key;
   uint32_t n = sendable < by_ring ? sendable : by_ring;
   n = n > weaving ? n - weaving : 0;
-  const uint32_t by_queue = sq_->credits().value() / blocks_a_key;
+  const uint32_t by_queue = queue_->sq().credits().value() / blocks_a_key;
   n = n < by_queue ? n : by_queue;
   return n < slots_.free_count ? n : slots_.free_count;
 }
@@ -143,7 +120,7 @@ bool Weaver::weave_one(queue::WqeCursor& c, pool::Handle packet, pool::Handle he
              packet.length - header.length);
   const uint32_t slot = slots_.free[slots_.free_count - 1];
   constexpr umr::Bind how{.owner_only = true};
-  if (!loom_->bind(c, bindings_[slot], how, pieces.view()).ok()) return false;
+  if (!queue_->loom().bind(c, bindings_[slot], how, pieces.view()).ok()) return false;
   slots_.free_count--;
   weaving_.push({slot, packet.length, pool::Handle::key | pool::Handle::more});
   weaving_.push(
@@ -155,7 +132,7 @@ bool Weaver::weave_one(queue::WqeCursor& c, pool::Handle packet, pool::Handle he
 uint32_t Weaver::weave(std::span<const pool::Handle> packets) noexcept {
   if (failed()) return 0;
   pool::Stash& headers = *config_.headers;
-  queue::WqeCursor c{*sq_};
+  queue::WqeCursor c{queue_->sq()};
   uint32_t n = 0;
   for (const pool::Handle packet : packets) {
     pool::Handle header;
@@ -171,27 +148,29 @@ uint32_t Weaver::weave(std::span<const pool::Handle> packets) noexcept {
     n++;
   }
   if (n == 0) return 0;
-  loom_->commit(c);
+  queue_->loom().commit(c);
   weaving_.end_burst(n);
-  burst_ends_[burst_head_++ & (config_.keys - 1)] = sq_->posted();
+  burst_ends_[burst_head_++ & (config_.keys - 1)] = queue_->sq().posted();
   return n;
 }
 
 uint32_t Weaver::collect(std::span<pool::Handle> out) noexcept {
   if (failed()) [[unlikely]]
     return 0;
-  const queue::Cq::Drained d = cq_->drain(64);
+  const queue::Cq::Drained d = queue_->cq().drain(64);
   if (d.cqes != 0) {
-    sq_->retire(d.wqe_counter);
-    loom_->settle();
+    queue_->sq().retire(d.wqe_counter);
+    queue_->loom().settle();
   }
   uint32_t bursts = 0;
   for (; burst_tail_ != burst_head_; burst_tail_++, bursts++)
-    if (umr::distance(burst_ends_[burst_tail_ & (config_.keys - 1)], sq_->retired()) > 0) break;
+    if (umr::distance(burst_ends_[burst_tail_ & (config_.keys - 1)], queue_->sq().retired()) > 0)
+      break;
   if (d.error) [[unlikely]]
     fail();
   if (bursts == 0) {
-    if (idle() && loom_->ending() != 0) (void)loom_->flush();  // no other doorbell is near
+    if (idle() && queue_->loom().ending() != 0)
+      (void)queue_->loom().flush();  // no other doorbell is near
     return 0;
   }
   const burst::SentRing::Done done = weaving_.pop_bursts(bursts);
@@ -208,47 +187,29 @@ uint32_t Weaver::collect(std::span<pool::Handle> out) noexcept {
 
 void Weaver::see(const queue::Completion& c) noexcept {
   if (!c.ok() && c.syndrome != prm::Syndrome::wr_flush) errors_.add(1);
-  (void)loom_->completed(c);
+  (void)queue_->loom().completed(c);
 }
 
 // Bursts that have not been collected come back in revive(), or when the queue is stopped.
 void Weaver::fail() noexcept {
   queue::Completion c[4];
   uint32_t n;
-  while ((n = cq_->poll(c)) != 0)
+  while ((n = queue_->cq().poll(c)) != 0)
     for (uint32_t i = 0; i < n; i++) see(c[i]);
   failed_.set(true);
 }
 
-Status Weaver::revive(device::Device& device, pool::Stash& stash, pool::Stash& headers) noexcept {
+Status Weaver::revive(pool::Stash& stash, pool::Stash& headers) noexcept {
   struct Sink {
     Weaver& w;
     void completed(const queue::Completion& c) noexcept { w.see(c); }
     void lost(uint64_t, bool) noexcept {}
   } sink{*this};
-  release_owner();
-  const device::Recovery recovery{device, owned_qp_->handle, *sq_, *cq_};
-  Status s = device::recover(recovery, sink);
-  loom_->restart();
-  sq_->reset();
+  const Status s = queue_->recover(sink);
+  queue_->release_owner();
   abandon_all(stash, headers);
-  if (s) s = rebuild_keys(device);
-  release_owner();
+  queue_->release_owner();
   return s;
-}
-
-// With the queue empty all of them fit: two blocks a key, and there are four.
-Status Weaver::rebuild_keys(device::Device& device) noexcept {
-  constexpr int turns = 100000;
-  (void)loom_->flush();
-  for (int turn = 0; !loom_->idle() && turn < turns; turn++) {
-    device.progress();
-    queue::Completion c[16];
-    const uint32_t n = cq_->poll(c);
-    for (uint32_t i = 0; i < n; i++) see(c[i]);
-  }
-  if (!loom_->idle() || loom_->failed()) return Error{EIO, "the keys cannot be rebuilt"};
-  return Done{};
 }
 
 void Weaver::resume() noexcept {
@@ -260,7 +221,7 @@ void Weaver::abandon(std::span<const pool::Handle> chains, pool::Stash& stash,
                      pool::Stash& headers) noexcept {
   for (const pool::Handle h : chains) {
     if (h.has(pool::Handle::key)) {
-      loom_->drop(bindings_[h.index]);  // nobody shall read the packet through it
+      queue_->loom().drop(bindings_[h.index]);  // nobody shall read the packet through it
       slots_.free[slots_.free_count++] = h.index;
     } else {
       (h.has(pool::Handle::more) ? headers : stash).free_one(h);
@@ -276,9 +237,7 @@ void Weaver::abandon_all(pool::Stash& stash, pool::Stash& headers) noexcept {
 }
 
 void Weaver::release_owner() noexcept {
-  sq_->release_owner();
-  cq_->release_owner();
-  loom_->release_owner();
+  queue_->release_owner();
 }
 
 }  // namespace kilim::port

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Makes one piece of two: a new header and a received payload in place, under an indirect key. It
-// owns the reliable connection to itself on which the keys are woven, that queue's CQ and the keys.
-// Made by the control lcore, which also brings it back to work after an error; used by the worker
-// whose transmit queue it serves, and by no other.
-// Read with burst/tx.hh, where a woven packet goes on.
+// Makes one piece of two: a new header and a received payload in place, under an indirect key,
+// woven on a queue of its own. Made by the control lcore, which also brings it back to work after
+// an error; used by the worker whose transmit queue it serves, and by no other. Read with
+// burst/tx.hh, where a woven packet goes on.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +15,8 @@
 #include "kilim/base/result.hh"
 #include "kilim/burst/sent_ring.hh"
 #include "kilim/burst/tx.hh"
-#include "kilim/device/owned.hh"
 #include "kilim/pool/pool.hh"
-#include "kilim/queue/cq.hh"
-#include "kilim/queue/sq.hh"
-#include "kilim/umr/key_pool.hh"
-#include "kilim/umr/loom.hh"
+#include "kilim/port/key_queue.hh"
 
 namespace kilim::port {
 
@@ -77,13 +72,13 @@ class Weaver {
 
   // The queue had an error, or the control lcore wants it to itself: nothing is woven.
   [[nodiscard]] bool failed() const noexcept { return failed_.read(); }
-  [[nodiscard]] bool broken() const noexcept { return loom_->failed(); }
+  [[nodiscard]] bool broken() const noexcept { return queue_->loom().failed(); }
 
   // Control lcore, with the worker away. Between hold() and resume() the worker keeps off.
   void hold() noexcept { failed_.set(true); }
   // After an error: queue and keys work again. Packets that were being woven are dropped; payloads
   // go to `stash`, headers to `headers`.
-  Status revive(device::Device& device, pool::Stash& stash, pool::Stash& headers) noexcept;
+  Status revive(pool::Stash& stash, pool::Stash& headers) noexcept;
   void resume() noexcept;
   // Nothing is between weave() and collect().
   [[nodiscard]] bool idle() const noexcept { return weaving_.held() == 0; }
@@ -96,18 +91,10 @@ class Weaver {
   bool weave_one(queue::WqeCursor& c, pool::Handle packet, pool::Handle header) noexcept;
   void fail() noexcept;
   void see(const queue::Completion& c) noexcept;
-  Status rebuild_keys(device::Device& device) noexcept;
 
   pool::Arena arena_;
   WeaverConfig config_;
-  device::OwnedCq owned_cq_;
-  device::OwnedQp owned_qp_;
-  std::vector<uint64_t> wr_ids_;
-  std::unique_ptr<queue::Sq> sq_;
-  std::unique_ptr<queue::Cq> cq_;
-  std::unique_ptr<umr::KeyPool> key_pool_;
-  std::unique_ptr<umr::Epochs> epochs_;
-  std::unique_ptr<umr::Loom> loom_;
+  std::unique_ptr<KeyQueue> queue_;
   std::vector<umr::Binding> bindings_;  // by slot
   std::vector<Lkey> lkeys_;             // by slot: of keys whose UMR has completed
   std::vector<uint32_t> free_slots_;

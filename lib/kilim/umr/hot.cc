@@ -92,6 +92,16 @@ uint32_t stash(KeyStash& s) noexcept {
   return rkey + s.count();
 }
 
+Outcome change_bound(Loom& loom, Binding& b, const Job& j, const View& v) noexcept {
+  queue::WqeCursor c{loom.sq()};
+  const auto build = [&](queue::WqeCursor& at, const IndirectKey& key, const UmrWr& wr) noexcept {
+    return patch(at, j.means.limits, {.key = key.lkey, .max_entries = key.max_entries}, v, wr);
+  };
+  const Outcome o = loom.change_with(c, b, {}, build);
+  loom.commit(c);
+  return o;
+}
+
 uint64_t round(Loom& loom, const queue::Completion& done) noexcept {
   const uint64_t id = loom.completed(done);
   loom.settle();

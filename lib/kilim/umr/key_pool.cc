@@ -16,8 +16,9 @@ void KeyPool::RingDelete::operator()(rte_ring* r) const noexcept {
 }
 
 Result<std::unique_ptr<KeyPool>> KeyPool::create(mr::KeySource& source, uint32_t count,
-                                                 uint32_t max_entries) {
-  if (count == 0 || max_entries == 0) return Error{EINVAL, "a key pool needs keys and entries"};
+                                                 const mr::KeyRequest& request) {
+  if (count == 0 || request.max_entries == 0)
+    return Error{EINVAL, "a key pool needs keys and entries"};
   uint32_t slots = 2;
   while (slots <= count && slots < RTE_RING_SZ_MASK) slots *= 2;
   const ssize_t bytes = rte_ring_get_memsize(slots);
@@ -29,13 +30,18 @@ Result<std::unique_ptr<KeyPool>> KeyPool::create(mr::KeySource& source, uint32_t
     return Error{ENOMEM, "no memory for the key pool's ring"};
 
   std::unique_ptr<KeyPool> pool{new KeyPool(source, std::move(ring))};
-  if (Status s = pool->make_keys(count, max_entries); !s) return s.error();
+  if (Status s = pool->make_keys(count, request); !s) return s.error();
   return pool;
 }
 
-Status KeyPool::make_keys(uint32_t count, uint32_t max_entries) {
+Result<std::unique_ptr<KeyPool>> KeyPool::create(mr::KeySource& source, uint32_t count,
+                                                 uint32_t max_entries) {
+  return create(source, count, mr::KeyRequest{.max_entries = max_entries});
+}
+
+Status KeyPool::make_keys(uint32_t count, const mr::KeyRequest& request) {
   const auto made = std::make_unique<mr::IndirectMkey[]>(count);
-  if (Status s = source_.create_keys(max_entries, {made.get(), count}); !s) return s;
+  if (Status s = source_.create_keys(request, {made.get(), count}); !s) return s;
   keys_ = std::make_unique<IndirectKey[]>(count);
   count_ = count;
   for (uint32_t i = 0; i < count; i++) {

@@ -24,6 +24,9 @@ class KeyPool {
  public:
   // `source` outlives the pool.
   static Result<std::unique_ptr<KeyPool>> create(mr::KeySource& source, uint32_t count,
+                                                 const mr::KeyRequest& request);
+  // Of keys of the ordinary kind.
+  static Result<std::unique_ptr<KeyPool>> create(mr::KeySource& source, uint32_t count,
                                                  uint32_t max_entries);
   KeyPool(const KeyPool&) = delete;
   KeyPool& operator=(const KeyPool&) = delete;
@@ -46,7 +49,7 @@ class KeyPool {
   };
   KeyPool(mr::KeySource& source, std::unique_ptr<rte_ring, RingDelete> ring) noexcept
       : source_(source), ring_(std::move(ring)) {}
-  Status make_keys(uint32_t count, uint32_t max_entries);
+  Status make_keys(uint32_t count, const mr::KeyRequest& request);
   void destroy_keys() noexcept;
 
   mr::KeySource& source_;

@@ -79,6 +79,10 @@ class Loom {
   // The same by any builder of a UMR: build(cursor, key as it is, new tag, fence bits) -> Outcome.
   template <typename Build>
   Outcome bind_with(queue::WqeCursor& c, Binding& b, const Bind& how, Build build) noexcept;
+  // Changes a key that keeps its tag, by a builder of such a change (umr/patch.hh, change_key()):
+  // build(cursor, key, UmrWr) -> Outcome. Its binding is valid again when the change has completed.
+  template <typename Build>
+  Outcome change_with(queue::WqeCursor& c, Binding& b, const Bind& how, Build build) noexcept;
   // All keys at once with one doorbell: each gets a new tag, and its binding shows the new handle
   // when the last one has completed. Whoever holds an old handle reads old data or faults. If one
   // is refused by the device, all end poisoned. Nothing is posted where the outcome says so.

@@ -221,6 +221,19 @@ inline Outcome Loom::bind(queue::WqeCursor& c, Binding& b, const Bind& how,
       });
 }
 
+template <typename Build>
+[[gnu::always_inline]] inline Outcome Loom::change_with(queue::WqeCursor& c, Binding& b,
+                                                        const Bind& how, Build build) noexcept {
+  owner_.check();
+  if (failed_) [[unlikely]]
+    return {Refusal::queue_failed, 0, 0};
+  IndirectKey& key = *b.key_;
+  KILIM_ASSERT(key.state == KeyState::posted || key.state == KeyState::valid);
+  return append(c, key, how.reads_keys, KeyState::posted, [&](uint8_t fence) noexcept {
+    return build(c, key, UmrWr{how.wr_id, fence});
+  });
+}
+
 inline void Loom::append_ending(queue::WqeCursor& c) noexcept {
   while (IndirectKey* key = next_ending()) {
     if (!append_invalidate(c, *key).ok()) return;  // the rest with the next doorbell
