@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "vhca/hca/lint.hh"
 #include "vhca/hca/profile.hh"
 #include "vhca/wire/make.hh"
 
@@ -51,6 +52,9 @@ constexpr const char* help_text =
     "  --seed N         numbers of keys and queues, and addresses, follow from it (0)\n"
     "  --journal FILE   append a line for each thing that an adapter does; JSON if FILE ends in "
     ".json\n"
+    "  --lint MODE      off, warn (tell of send WQEs that are wrong or hazardous) or error (fail "
+    "them too)\n"
+    "                     (off)\n"
     "  --sysfs env      libibverbs is told by SYSFS_PATH where the devices are (default)\n"
     "  --sysfs mount    in a private mount namespace they are in /sys/class, for programs that "
     "look\n"
@@ -132,6 +136,12 @@ bool set_default_wires(Options& o) {
   return true;
 }
 
+bool set_lint(Options& o, std::string_view value) {
+  o.launch.attach.lint = value;
+  const auto mode = vhca::find_lint_mode(value);
+  return mode.ok() || refuse("--lint", value, mode.error().what);
+}
+
 bool set_sysfs(Options& o, std::string_view value) {
   o.mount = value == "mount";
   return o.mount || value == "env" || refuse("--sysfs", value, "env or mount is needed");
@@ -156,6 +166,7 @@ constexpr Option table[] = {
        return parse_number<uint64_t>("--seed", v, 0, UINT64_MAX, o.launch.attach.seed);
      }},
     {"--journal", set_journal},
+    {"--lint", set_lint},
     {"--sysfs", set_sysfs},
 };
 

@@ -23,6 +23,7 @@ Result<Attachment> resolve_virtual(const Spec& spec) {
   vhca::AttachConfig config;
   config.name = spec.name;
   if (!spec.wire.empty()) config.wires.push_back(spec.wire);
+  config.lint = spec.lint;
   const bool threaded = spec.progress == Progress::thread;
   config.progress = threaded ? vhca::Progress::thread : vhca::Progress::poller;
   auto attached = vhca::attach(config);
@@ -52,6 +53,8 @@ Result<Attachment> resolve(const Spec& spec) {
   if (is_virtual_name(spec.name)) return resolve_virtual(spec);
   if (!spec.wire.empty())
     return Error{EINVAL, "wire= is for virtual devices (hca=vhcaN): a card has a wire of its own"};
+  if (!spec.lint.empty())
+    return Error{EINVAL, "lint= is for virtual devices (hca=vhcaN): a card tells nobody"};
   auto device = mlx5::open(spec.name.c_str());
   if (!device) return device.error();
   Attachment a;

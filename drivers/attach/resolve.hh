@@ -22,6 +22,7 @@ struct Spec {
   std::string name;  // vhca and a number: virtual
   std::string wire;  // of a virtual device; empty: nothing leaves it but loopback
   Progress progress = Progress::poll;
+  std::string lint;  // of a virtual device: off, warn or error; empty: off
 };
 
 // Names of virtual devices are vhca and a number.

@@ -208,7 +208,7 @@ class Launcher(unittest.TestCase):
     def test_options(self):
         """unknown and bad options are refused with a sentence"""
         for options in (["--nonsense", "1"], ["--devices", "0"], ["--devices", "x"],
-                        ["--profile", "none"], ["--name", "a b"], ["--sysfs", "where"],
+                        ["--profile", "none"], ["--name", "a b"], ["--sysfs", "where"], ["--lint", "loud"],
                         ["--seed", "-1"], ["--wire", "a,b"], ["--wire", "pigeon:loft"],
                         ["--wire", "pcap:"], ["--wire", "pcap:a+b"]):
             self.refused("true", options=options)
@@ -218,7 +218,7 @@ class Launcher(unittest.TestCase):
         """--help names every option"""
         text = subprocess.run([LAUNCHER, "--help"], capture_output=True, text=True).stdout
         for option in ("--devices", "--profile", "--name", "--wire", "--seed", "--journal",
-                       "--sysfs", "COMMAND"):
+                       "--lint", "--sysfs", "COMMAND"):
             self.assertIn(option, text)
 
 

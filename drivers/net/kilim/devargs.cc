@@ -46,6 +46,13 @@ const char* take_progress(Devargs& d, const char* v) {
   return nullptr;
 }
 
+const char* take_lint(Devargs& d, const char* v) {
+  const std::string_view s = v;
+  if (s != "off" && s != "warn" && s != "error") return "must be off, warn or error";
+  d.hca.lint = v;
+  return nullptr;
+}
+
 // clang-format off
 constexpr Row rows[] = {
     {"hca",      "name of an RDMA device, or vhcaN for a virtual one; default vhcaN of net_kilimN", nullptr, 0, 0, false, take_hca},
@@ -56,6 +63,7 @@ constexpr Row rows[] = {
     {"txd",      "64 to 8192, a power of two; default 1024",    &Devargs::txd, 64, 8192, true, nullptr},
     {"wire",     "pcap:IN[:OUT], af_packet:IFACE or cable:NAME; virtual devices only", nullptr, 0, 0, false, take_wire},
     {"progress", "poll or thread; default poll; virtual devices only", nullptr, 0, 0, false, take_progress},
+    {"lint",     "off, warn or error: what becomes of wrong send WQEs; default off; virtual devices only", nullptr, 0, 0, false, take_lint},
 };
 // clang-format on
 

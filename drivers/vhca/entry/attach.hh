@@ -32,6 +32,9 @@ struct AttachConfig {
   uint64_t seed = 0;
   std::string journal;  // a file to which every event is written; empty: counts only
   Progress progress = Progress::poller;
+  // "off", "warn" or "error", see hca/lint.hh; empty: what the environment's KILIM_VHCA_LINT says,
+  // else off.
+  std::string lint;
   uint64_t defect_klm_address = 0;  // a test of tests, see hca.hh; no launcher option
 };
 

@@ -128,6 +128,7 @@ void put_in_environment(const LaunchConfig& config) {
   put("KILIM_VHCA_MAC", config.attach.mac);
   put("KILIM_VHCA_SEED", std::to_string(config.attach.seed));
   put("KILIM_VHCA_JOURNAL", config.attach.journal);
+  if (!config.attach.lint.empty()) put("KILIM_VHCA_LINT", config.attach.lint);
 }
 
 LaunchConfig find_in_environment() {
@@ -141,6 +142,7 @@ LaunchConfig find_in_environment() {
   config.attach.mac = get("KILIM_VHCA_MAC");
   config.attach.seed = get_number("KILIM_VHCA_SEED", 0);
   config.attach.journal = get("KILIM_VHCA_JOURNAL");
+  config.attach.lint = get("KILIM_VHCA_LINT");
   config.attach.progress = Progress::thread;
   return config;
 }

@@ -18,7 +18,7 @@
 namespace kilim::vhca {
 
 struct DeviceConfig {
-  AttachConfig attach;  // name, profile, wires, seed, journal, progress
+  AttachConfig attach;  // name, profile, wires, seed, journal, progress, lint
   uint32_t number = 0;  // N of uverbsN
 
   [[nodiscard]] dev_t rdev() const noexcept;

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include <signal.h>
 
 #include "vhca/hca/dma_guard.hh"
+#include "vhca/hca/lint.hh"
 #include "vhca/wire/make.hh"
 
 namespace kilim::vhca {
@@ -22,6 +24,12 @@ Result<std::unique_ptr<Journal>> open_journal(const AttachConfig& config) {
   const bool json = std::string_view(config.journal).ends_with(".json");
   return Journal::open(config.journal.c_str(), json ? Journal::Format::json : Journal::Format::text,
                        config.name);
+}
+
+Result<LintMode> lint_mode(const AttachConfig& config) {
+  const char* word = config.lint.empty() ? ::getenv("KILIM_VHCA_LINT") : config.lint.c_str();
+  if (word == nullptr || *word == '\0') return LintMode::off;
+  return find_lint_mode(word);
 }
 
 // Client memory is touched only where its faults can be caught. Asked of the kernel once in a
@@ -42,7 +50,11 @@ Result<std::unique_ptr<Instance>> Instance::make(const AttachConfig& config,
   auto journal = open_journal(config);
   if (!journal.ok()) return journal.error();
 
+  auto lint = lint_mode(config);
+  if (!lint.ok()) return lint.error();
+
   HcaConfig hca_config;
+  hca_config.lint = *lint;
   hca_config.name = config.name;
   hca_config.profile = profile;
   hca_config.mac = hca_config.node = mac_of(config);

@@ -82,6 +82,14 @@ bool wait_for_peer(HcaState& h, Qp& qp, const Outcome& o) noexcept {
   return true;
 }
 
+// The linter's word; null: none, or only a warning.
+const char* lint_objection(HcaState& h, Qp& qp, const SendWqe& wqe, Outcome& o) noexcept {
+  const prm::lint::RuleRow* row = h.lint->executes(*qp.lint, wqe);
+  if (row == nullptr) return nullptr;
+  o = Outcome::failed(row->syndrome, row->sentence);
+  return row->sentence;
+}
+
 void stop_waiting(Qp& qp) noexcept {
   qp.retrying = false;
   qp.timeouts = 0;
@@ -101,7 +109,10 @@ bool run_one(HcaState& h, Qp& qp) noexcept {
   if (decoded == Decode::ok) {
     if (!qp.retrying)
       h.works.journal->wqe(qp.qpn, wqe.index, wqe.opcode, static_cast<uint8_t>(wqe.ds));
-    o = exec(h, qp, wqe, wire_full);
+    const char* objection = nullptr;
+    if (qp.lint != nullptr) [[unlikely]]
+      objection = lint_objection(h, qp, wqe, o);
+    if (objection == nullptr) o = exec(h, qp, wqe, wire_full);
   }
   if (wire_full) {
     qp.retrying = true;

@@ -22,6 +22,7 @@ namespace kilim::vhca {
 
 class Journal;
 class Wire;
+enum class LintMode : uint8_t;
 struct HcaState;  // tables and engine, private to hca/
 
 struct HcaConfig {
@@ -33,6 +34,7 @@ struct HcaConfig {
   std::vector<std::unique_ptr<Wire>>
       wires;                   // one a port; none: nothing leaves the adapter but loopback
   Journal* journal = nullptr;  // outlives the adapter; null: counts only
+  LintMode lint{};             // off; see hca/lint.hh
   // A test of tests: every list entry's address is off by this much. Data checks must fail then.
   uint64_t defect_klm_address = 0;
 };

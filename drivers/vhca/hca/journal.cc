@@ -42,6 +42,7 @@ constexpr Row rows[] = {
     {"page_fault", {"address", "pages", nullptr, nullptr, nullptr}},
     {"page_invalidation", {"address", "pages", nullptr, nullptr, nullptr}},
     {"page_prefetch", {"key", "address", "pages", nullptr, nullptr}},
+    {"lint",       {"qp", "index", nullptr, nullptr, nullptr}},
 };
 // clang-format on
 static_assert(std::size(rows) == Journal::kinds);
@@ -63,7 +64,7 @@ class Line {
   }
 
  private:
-  char text_[512];
+  char text_[4608];  // a WQE in words is the longest
   std::size_t used_ = 0;
 };
 
@@ -126,6 +127,18 @@ void Journal::write_command(const Values& values, std::span<const std::byte> in)
   for (std::byte b : in.first(std::min(in.size(), command_bytes_shown)))
     line.put("%02x", static_cast<unsigned>(b));
   if (json(format_)) line.put("\"}");
+  line.write_to(file_.get());
+  errno = saved;
+}
+
+void Journal::write_lint(const Values& values, std::string_view text) noexcept {
+  int saved = errno;
+  Line line;
+  const Row& row = rows[index(Kind::lint)];
+  open_line(line, format_, device_.data(), row.name);
+  put_values(line, format_, row, values);
+  line.put(json(format_) ? R"(,"finding":"%.*s"})" : " %.*s", static_cast<int>(text.size()),
+           text.data());
   line.write_to(file_.get());
   errno = saved;
 }

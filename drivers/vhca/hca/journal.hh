@@ -38,8 +38,9 @@ class Journal {
     page_fault,         // pages were brought in for an access
     page_invalidation,  // pages were taken away
     page_prefetch,      // pages were brought in because of an advice
+    lint,               // a WQE broke a rule of the linter
   };
-  static constexpr std::size_t kinds = 16;
+  static constexpr std::size_t kinds = 17;
   enum class Format : uint8_t { text, json };
 
   // Counts only.
@@ -105,6 +106,11 @@ class Journal {
   void page_prefetch(uint32_t key, uint64_t address, uint64_t pages) noexcept {
     note(Kind::page_prefetch, {key, address, pages});
   }
+  // `text` is the finding and the WQE in words, without quotes.
+  void lint(Qpn qp, uint16_t wqe_index, std::string_view text) noexcept {
+    counts_[index(Kind::lint)].add(1);
+    if (on()) write_lint({qp.value(), wqe_index}, text);
+  }
 
  private:
   using Values = std::array<uint64_t, 5>;
@@ -116,6 +122,7 @@ class Journal {
   }
   void write_line(Kind k, const Values& values, const char* why) noexcept;
   void write_command(const Values& values, std::span<const std::byte> in) noexcept;
+  void write_lint(const Values& values, std::string_view text) noexcept;
   void write_summary() noexcept;
 
   std::array<Counter, kinds> counts_{};

@@ -246,6 +246,7 @@ Result<Qpn> create_qp(HcaState& h, const QpSpec& s, EventSink* sink) {
   count_users(h, *qp, 1);
   if (s.own_unicast || s.own_multicast) h.eth->own_queues++;
   if (!target) h.uars.at(s.uar_page)->qps.push_back(qp);
+  if (h.lint && !target) h.lint->add(*qp);
   return qp->qpn;
 }
 
@@ -261,6 +262,7 @@ int destroy_qp(HcaState& h, Qpn qpn) {
   if (qp->type != QpType::xrc_tgt) std::erase(h.uars.at(qp->spec.uar_page)->qps, qp);
   count_users(h, *qp, ~0u);
   if (qp->spec.own_unicast || qp->spec.own_multicast) h.eth->own_queues--;
+  if (h.lint) h.lint->remove(*qp);
   h.qps.destroy(qpn.value());
   return 0;
 }

@@ -38,6 +38,8 @@ void look_at_record(HcaState& h, Qp& qp) noexcept {
     return;
   }
   qp.sq.pi = static_cast<uint16_t>(be32::from_raw(raw).host());
+  if (qp.lint != nullptr) [[unlikely]]
+    h.lint->announced(*qp.lint);
   bool runs = qp.state == QpState::rts && qp.wait == SqWait::none;
   if (runs && qp.sq.pi != qp.sq.ci) h.ready.push(qp);
 }

@@ -35,6 +35,9 @@ HcaState::HcaState(HcaConfig c)
   works.journal = config.journal;
   works.translator = {&keys, config.profile.max_indirection, &paging};
   paging.use_journal(*config.journal);
+  if (config.lint == LintMode::off) return;
+  lint = std::make_unique<Lint>(
+      config.lint, Lint::Around{config.name.c_str(), config.journal, &keys, &config.profile});
 }
 
 HcaState::~HcaState() = default;

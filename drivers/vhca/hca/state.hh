@@ -10,6 +10,7 @@
 #include "kilim/base/ident.hh"
 #include "vhca/hca/core_clock.hh"
 #include "vhca/hca/hca.hh"
+#include "vhca/hca/lint.hh"
 #include "vhca/hca/object_table.hh"
 #include "vhca/hca/uar.hh"
 #include "vhca/tpt/key_table.hh"
@@ -67,6 +68,7 @@ struct HcaState {
   std::vector<GroupMember> groups;
   UarSet uars;
   CoreClock clock;
+  std::unique_ptr<Lint> lint;  // null: off
   Works works;
   std::unique_ptr<EthState, EthStateDeleter> eth;
   std::unique_ptr<RoceLink, RoceLinkDeleter> roce;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "vhca/hca/journal.hh"
+#include "vhca/hca/lint.hh"
 #include "vhca/transport/completer_wire.hh"
 #include "vhca/transport/requester.hh"
 #include "vhca/wq/qp_error.hh"
@@ -48,6 +49,9 @@ RequesterStep take_message(RoceLink& link, Qp& qp) noexcept {
   const RequestRow* row = nullptr;
   RequestData ask;
   if (decode_at(qp, w.next_ci, wqe) == Decode::ok) row = request_row(qp.type, wqe.opcode);
+  // What the linter refuses, run_one() in hca/exec.cc is told as well.
+  if (row != nullptr && qp.lint != nullptr && qp.lint->lint->executes(*qp.lint, wqe) != nullptr)
+    row = nullptr;
   // What the queue's own side objects to, exec_rc() finds as well and fails the WQE with.
   Outcome memory;
   bool read = row != nullptr && read_request(qp, *row, wqe, ask).ok();

@@ -9,6 +9,7 @@
 #include "kilim/prm/doorbell.hh"
 #include "vhca/hca/dma.hh"
 #include "vhca/hca/journal.hh"
+#include "vhca/hca/lint.hh"
 #include "vhca/wq/qp_error.hh"
 
 namespace kilim::vhca {
@@ -166,6 +167,8 @@ bool complete_send(Works& works, Qp& qp, const SendCompletion& done) noexcept {
   cqe.sop_drop_qpn = be32{prm::cqe::wqe_opcode::at(done.wqe_opcode) | qp.qpn.value()};
   cqe.wqe_counter = be16{done.wqe_index};
   works.journal->cqe(qp.send_cq->cqn, qp.qpn, 0, done.wqe_index, done.bytes);
+  if (qp.lint != nullptr) [[unlikely]]
+    Lint::completed(*qp.lint, done.wqe_index);
   return write_cqe(works, *qp.send_cq, cqe, prm::CqeOpcode::req, false);
 }
 
@@ -198,6 +201,7 @@ bool complete_error(Works& works, Qp& qp, bool responder, uint8_t wqe_opcode, ui
   prm::CqeOpcode op = responder ? prm::CqeOpcode::resp_err : prm::CqeOpcode::req_err;
   Cq& cq = responder ? *qp.recv_cq : *qp.send_cq;
   works.journal->cqe(cq.cqn, qp.qpn, static_cast<uint8_t>(op), wqe_index, 0);
+  if (qp.lint != nullptr && !responder) Lint::completed(*qp.lint, wqe_index);
   return write_cqe(works, cq, cqe, op, false);
 }
 

@@ -33,6 +33,7 @@ struct RecvRing {
 };
 
 struct Qp;
+struct LintQueue;  // hca/lint.hh
 
 // A queue pair's place on one list.
 struct QpLink {
@@ -66,6 +67,8 @@ struct Qp {
   uint8_t retry_left = 0;
   uint16_t stalls = 0;  // of the oldest send WQE, for pages of its own memory
   uint64_t retry_at_ns = 0;
+
+  LintQueue* lint = nullptr;  // what the linter keeps of it; null: there is no linter
 
   // The engine's lists (wq/qp_list.hh): queues with work, queues in ERR.
   QpLink ready;

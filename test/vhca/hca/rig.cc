@@ -211,6 +211,12 @@ void TestQp::recv(uint64_t addr, uint32_t bytes, uint32_t lkey) {
   recv({&s, 1});
 }
 
+LintMode lint_of_environment() {
+  const char* word = std::getenv("KILIM_VHCA_LINT");
+  Result<LintMode> mode = find_lint_mode(word == nullptr ? "off" : word);
+  return mode.ok() ? *mode : LintMode::off;
+}
+
 Rig::Rig(const RigShape& shape)
     : cq_a(shape.cq_entries, shape.cqe_bytes),
       cq_b(shape.cq_entries, shape.cqe_bytes),
@@ -229,6 +235,7 @@ Rig::Rig(const RigShape& shape)
   config.seed = shape.seed;
   config.journal = &journal;
   config.defect_klm_address = shape.defect;
+  config.lint = shape.lint;
   Result<std::unique_ptr<Hca>> made = Hca::create(std::move(config));
   if (!made) stop(made.error().what);
   hca = std::move(*made);

@@ -21,6 +21,7 @@
 #include "kilim/prm/umr_seg.hh"
 #include "vhca/hca/hca.hh"
 #include "vhca/hca/journal.hh"
+#include "vhca/hca/lint.hh"
 
 namespace kilim::vhca {
 class Wire;
@@ -148,6 +149,9 @@ class TestQp {
 
 inline constexpr Mac test_mac = {0x02, 0x4b, 0x69, 0x6c, 0x69, 0x6d};
 
+// What KILIM_VHCA_LINT says, so that a suite can be run under the linter.
+LintMode lint_of_environment();
+
 struct RigShape {
   uint32_t cq_entries = 256, cqe_bytes = 64;
   QueueShape a, b;
@@ -158,6 +162,7 @@ struct RigShape {
   Mac mac = test_mac;
   std::string wire;          // a spec; empty: none
   Wire* own_wire = nullptr;  // instead of a spec; the rig's from then on
+  LintMode lint = lint_of_environment();
 };
 
 // Two connected RC queues of one adapter with a CQ each, one protection domain.

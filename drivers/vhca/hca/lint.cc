@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Follows each queue from doorbell to completion. Adapter's lock held. Allocates only in add().
+#include "vhca/hca/lint.hh"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "kilim/base/units.hh"
+#include "kilim/prm/doorbell.hh"
+#include "vhca/hca/dma.hh"
+#include "vhca/tpt/translate.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+using prm::lint::Rule;
+
+// The part of a ring that begins at block `place`, `blocks` long, straight.
+bool copy_ring(const SendRing& sq, uint64_t place, uint32_t blocks, std::byte* to) noexcept {
+  const auto at = static_cast<uint32_t>(place & (sq.wqebbs - 1));
+  const uint32_t straight = std::min(blocks, sq.wqebbs - at);
+  return dma::copy_in(to, Va{sq.base + uint64_t{at} * wqebb_bytes},
+                      std::size_t{straight} * wqebb_bytes) &&
+         dma::copy_in(to + std::size_t{straight} * wqebb_bytes, Va{sq.base},
+                      std::size_t{blocks - straight} * wqebb_bytes);
+}
+
+uint64_t word_at(const std::byte* p) noexcept {
+  be64 w;
+  std::memcpy(&w, p, sizeof(w));
+  return w.host();
+}
+
+// The first page of a piece that is not there; 0: all of it is.
+uint64_t first_hole(Piece p) noexcept {
+  constexpr uint64_t page = 4096;
+  constexpr uint64_t most_pages = 4096;
+  uint8_t byte = 0;
+  const uint64_t end = p.va + p.bytes;
+  uint64_t at = p.va;
+  for (uint64_t n = 0; at < end && n < most_pages; n++, at = (at & ~(page - 1)) + page) {
+    if (!dma::load(Va{at}, byte)) return at;
+  }
+  return dma::load(Va{end - 1}, byte) ? 0 : end - 1;
+}
+
+}  // namespace
+
+Result<LintMode> find_lint_mode(std::string_view word) {
+  if (word == "off") return LintMode::off;
+  if (word == "warn") return LintMode::warn;
+  if (word == "error") return LintMode::error;
+  return Error{EINVAL, "off, warn or error is needed"};
+}
+
+prm::lint::QueueKind queue_kind(QpType type) noexcept {
+  switch (type) {
+    case QpType::ud:
+      return prm::lint::QueueKind::datagram;
+    case QpType::xrc_ini:
+      return prm::lint::QueueKind::xrc;
+    case QpType::raw_packet:
+      return prm::lint::QueueKind::raw_packet;
+    default:
+      return prm::lint::QueueKind::connected;
+  }
+}
+
+void Lint::add(Qp& qp) {
+  if (qp.sq.wqebbs == 0) return;
+  auto q = std::make_unique<LintQueue>();
+  q->lint = this;
+  q->qp = &qp;
+  q->copy.resize(std::size_t{qp.sq.wqebbs} * wqebb_bytes);
+  q->wqes.resize(qp.sq.wqebbs);
+  qp.lint = q.get();
+  queues_.push_back(std::move(q));
+}
+
+void Lint::restart(Qp& qp) noexcept {
+  LintQueue& q = *qp.lint;
+  q.announced = q.completed = 0;
+  q.signaled = 0;
+  for (LintWqe& w : q.wqes) w.at = ~uint64_t{0};
+}
+
+void Lint::remove(Qp& qp) noexcept {
+  std::erase_if(queues_, [&](const auto& q) { return q->qp == &qp; });
+  qp.lint = nullptr;
+}
+
+void Lint::announced(LintQueue& q) noexcept {
+  const SendRing& sq = q.qp->sq;
+  const auto fresh = static_cast<uint16_t>(sq.pi - static_cast<uint16_t>(q.announced));
+  const uint64_t end = q.announced + fresh;
+  if (q.qp->state == QpState::err) {  // it will be flushed
+    q.announced = q.completed = end;
+    return;
+  }
+  while (q.announced < end) {
+    const uint64_t place = q.announced;
+    const uint64_t left = std::min<uint64_t>(end - place, sq.wqebbs);
+    if (!copy_ring(sq, place, 1, straight_.data())) break;
+    const auto ctrl = prm::lint::segment_at<prm::CtrlSeg>(straight_, 0);
+    const Octowords ds{prm::ctrl::ds::get(ctrl)};
+    const auto blocks = static_cast<uint32_t>(
+        ds.value() == 0 ? left : std::min<uint64_t>(wqebbs_for(ds).value(), left));
+    constexpr uint32_t most = sizeof(straight_) / wqebb_bytes;
+    const uint32_t held = std::min(blocks, most);
+    if (!copy_ring(sq, place, held, straight_.data())) break;
+    LintWqe& w = q.slot(place);
+    w = {};
+    w.at = place;
+    w.wqebbs = static_cast<uint16_t>(blocks);
+    w.fence = static_cast<uint8_t>(ctrl.fm_ce_se >> 5);
+    w.signaled = (ctrl.fm_ce_se & prm::ctrl::completion_mask) == prm::ctrl::cq_update;
+    for (uint32_t i = 0; i < held; i++)
+      std::memcpy(q.copy.data() + ((place + i) & (sq.wqebbs - 1)) * wqebb_bytes,
+                  straight_.data() + std::size_t{i} * wqebb_bytes, wqebb_bytes);
+    q.announced = place + blocks;
+    announce_one(q, w, std::span(straight_).first(std::size_t{held} * wqebb_bytes));
+  }
+  q.announced = end;
+}
+
+void Lint::announce_one(LintQueue& q, LintWqe& w, Bytes bytes) noexcept {
+  const prm::lint::Findings found = prm::lint::check_wqe(bytes, queue_kind(q.qp->type));
+  for (std::size_t i = 0; i < found.count; i++) report(q, w, bytes, found.list[i]);
+  check_room(q, w, bytes);
+  // What cannot be read names no keys.
+  if (found.has(Rule::ds_mismatch)) return;
+  collect_keys(q, w, bytes);
+  check_keys(q, w, bytes);
+}
+
+void Lint::check_room(LintQueue& q, LintWqe& w, Bytes bytes) noexcept {
+  const uint64_t used = w.at + w.wqebbs - q.completed;
+  const uint32_t wqebbs = q.qp->sq.wqebbs;
+  if (used > wqebbs) report(q, w, bytes, {Rule::sq_overrun, {used, wqebbs}});
+  if (!w.signaled) return;
+  q.signaled++;
+  Cq& cq = *q.qp->send_cq;
+  if (cq.spec.ignore_overrun) return;
+  uint64_t coming = 0;
+  for (const auto& other : queues_) {
+    if (other->qp->send_cq == &cq) coming += other->signaled;
+  }
+  constexpr uint32_t index_mask = prm::arm::index_mask;
+  if (coming + ((cq.producer - cq.consumer) & index_mask) <= cq.spec.cqe_count) return;
+  uint32_t raw = 0;
+  if (!dma::load(Va{cq.spec.record.value() + 4 * prm::record_consumer_index}, raw)) return;
+  const uint32_t consumer = be32::from_raw(raw).host();
+  coming += (cq.producer - consumer) & index_mask;
+  if (coming > cq.spec.cqe_count)
+    report(q, w, bytes, {Rule::cq_overrun, {coming, cq.spec.cqe_count, cq.cqn.value()}});
+}
+
+const prm::lint::RuleRow* Lint::executes(LintQueue& q, const SendWqe& wqe) noexcept {
+  LintWqe* w = q.find(q.place_of(wqe.index));
+  if (w == nullptr) return nullptr;
+  if (!w->changed) check_change(q, *w, wqe);
+  if (!w->looked_at) check_memory(q, *w, wqe);
+  w->looked_at = true;
+  return w->refused && mode_ == LintMode::error ? &prm::lint::row_of(w->rule) : nullptr;
+}
+
+void Lint::check_change(LintQueue& q, LintWqe& w, const SendWqe& wqe) noexcept {
+  const std::size_t bytes = std::size_t{wqe.ds} * octoword_bytes;
+  const uint32_t mask = q.qp->sq.wqebbs - 1;
+  for (std::size_t at = 0; at < bytes; at += octoword_bytes) {
+    const std::byte* was =
+        q.copy.data() + ((w.at + at / wqebb_bytes) & mask) * wqebb_bytes + at % wqebb_bytes;
+    const std::byte* is = wqe.bytes.data() + at;
+    if (std::memcmp(was, is, octoword_bytes) == 0) continue;
+    w.changed = true;
+    const std::size_t word = std::memcmp(was, is, 8) == 0 ? 8 : 0;
+    report(q, w, {wqe.bytes.data(), bytes},
+           {Rule::changed_wqe, {at / octoword_bytes, word_at(was + word), word_at(is + word)}});
+    return;
+  }
+}
+
+// Pinned memory stays a card's whatever the process does with its addresses.
+void Lint::check_memory(LintQueue& q, LintWqe& w, const SendWqe& wqe) noexcept {
+  DataList data;
+  const prm::lint::QueueKind kind = queue_kind(q.qp->type);
+  const Bytes bytes{wqe.bytes.data(), wqe.ds * std::size_t{octoword_bytes}};
+  const std::size_t at =
+      prm::lint::detail::data_at(bytes, static_cast<prm::Opcode>(wqe.opcode), kind);
+  if (at == 0 || !decode_data(bytes, at, data)) return;
+  for (const Segment& s : std::span(data.segments).first(data.count)) {
+    const Mkey* m = s.immediate ? nullptr : around_.keys->at(s.key >> 8);
+    if (m == nullptr) continue;
+    Walk walk;
+    Piece piece;
+    const Access need{m->pd, q.qp->qpn.value(), 0};
+    if (walk.open(*around_.keys, around_.profile->max_indirection, s.key, s.addr, s.bytes, need) !=
+        Deny::none)
+      continue;
+    while (walk.next(piece)) {
+      const uint64_t hole = first_hole(piece);
+      if (hole == 0) continue;
+      return report(q, w, bytes, {Rule::unmapped_region, {s.key, hole}});
+    }
+  }
+}
+
+void Lint::completed(LintQueue& q, uint16_t wqe_index) noexcept {
+  const uint64_t place = q.place_of(wqe_index);
+  LintWqe* w = q.find(place);
+  const uint64_t behind = place + (w != nullptr ? w->wqebbs : 1);
+  q.completed = std::max(q.completed, behind);
+  if (w == nullptr || !w->signaled) return;
+  w->signaled = false;
+  if (q.signaled > 0) q.signaled--;
+}
+
+}  // namespace kilim::vhca

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Lint rules about keys: what a UMR changes, and who uses it meanwhile. A WQE counts as complete
+// when a completion of it, or of a later one of its queue, was written before the doorbell of the
+// WQE in hand was seen: a client may use a key between reading an entry and giving its place back.
+// Adapter's lock held. Never allocates.
+#include <algorithm>
+#include <cstring>
+
+#include "kilim/prm/data_seg.hh"
+#include "kilim/prm/hca_cap.hh"
+#include "vhca/hca/lint.hh"
+#include "vhca/tpt/mkey.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+using prm::Opcode;
+using prm::lint::Rule;
+using Use = LintKey::Use;
+
+constexpr uint8_t mode_small = prm::ctrl::small_fence >> 5;
+constexpr uint8_t mode_fence = 2;  // waits for READs and atomics
+constexpr uint8_t mode_strong = prm::ctrl::strong_fence >> 5;
+constexpr uint8_t mode_both = prm::ctrl::fence >> 5;  // small, and for READs and atomics
+
+bool changes_key(Opcode op) noexcept {
+  return op == Opcode::umr || op == Opcode::local_inval;
+}
+
+// Nothing of a queue in error, or at rest, is under way.
+bool works(const Qp& qp) noexcept {
+  return !qp.broken && (qp.state == QpState::rts || qp.state == QpState::sqd);
+}
+
+// Calls visit(WQE) for each WQE of the queue that is not complete, oldest first, until it says
+// stop.
+template <typename Visit>
+void each_open(LintQueue& q, uint64_t until, Visit visit) noexcept {
+  const uint64_t oldest = q.announced > q.wqes.size() ? q.announced - q.wqes.size() : 0;
+  for (uint64_t place = std::max(q.completed, oldest); place < until;) {
+    LintWqe* w = q.find(place);
+    if (w != nullptr && !visit(*w)) return;
+    place += w != nullptr ? w->wqebbs : 1;
+  }
+}
+
+bool names(const LintWqe& w, uint32_t index, bool change) noexcept {
+  for (uint8_t i = 0; i < w.keys; i++) {
+    if (w.key[i].index == index && (w.key[i].use == Use::change) == change) return true;
+  }
+  return false;
+}
+
+bool only_remote(const LintWqe& w, uint32_t index) noexcept {
+  for (uint8_t i = 0; i < w.keys; i++) {
+    if (w.key[i].index == index && w.key[i].use != Use::remote) return false;
+  }
+  return true;
+}
+
+// Whether the engine is past it.
+bool executed(const LintQueue& q, const LintWqe& w) noexcept {
+  return w.at < q.place_of(q.qp->sq.ci);
+}
+
+}  // namespace
+
+void LintWqe::add(uint32_t index, LintKey::Use use) noexcept {
+  for (uint8_t i = 0; i < keys; i++) {
+    if (key[i].index == index && key[i].use == use) return;
+  }
+  if (keys < most_keys) key[keys++] = {index, use};
+}
+
+// Keys below an indirect one are used with it.
+void Lint::add_key(LintWqe& w, uint32_t key, LintKey::Use use, uint32_t depth) const noexcept {
+  const Mkey* m = around_.keys->at(key >> 8);
+  if (m == nullptr || m->mode == KeyMode::direct) return;
+  w.add(key >> 8, use);
+  if (depth == 0) return;
+  const uint32_t looked_at = std::min<uint32_t>(m->used, 1024);
+  for (uint32_t i = 0; i < looked_at; i++) {
+    const uint32_t inner = m->list[i].mkey.host();
+    if (inner != 0 && inner >> 8 != key >> 8) add_key(w, inner, use, depth - 1);
+  }
+}
+
+void Lint::collect_keys(const LintQueue& q, LintWqe& w, Bytes bytes) const noexcept {
+  const auto ctrl = prm::lint::segment_at<prm::CtrlSeg>(bytes, 0);
+  const auto op = static_cast<Opcode>(prm::ctrl::opcode::get(ctrl));
+  bytes = bytes.first(std::min<std::size_t>(bytes.size(), prm::ctrl::ds::get(ctrl) * 16));
+  const uint32_t depth = around_.profile->max_indirection;
+  if (changes_key(op)) {
+    w.add(ctrl.imm.host() >> 8, Use::change);
+    if (op == Opcode::umr && bytes.size() == prm::lint::detail::list_at + sizeof(prm::DataSeg))
+      add_key(w, prm::lint::segment_at<prm::DataSeg>(bytes, bytes.size() - 16).lkey.host(),
+              Use::local, depth);
+    return;
+  }
+  const prm::lint::QueueKind kind = queue_kind(q.qp->type);
+  const auto head = prm::lint::detail::head_of(op, kind);
+  if (!head.data) return;
+  w.answers = head.answer;
+  const std::size_t remote = sizeof(prm::CtrlSeg) + prm::lint::detail::address_bytes(kind);
+  if (head.remote && q.qp->loopback)
+    add_key(w, prm::lint::segment_at<prm::RaddrSeg>(bytes, remote).rkey.host(), Use::remote, depth);
+  DataList data;
+  if (!decode_data(bytes, prm::lint::detail::data_at(bytes, op, kind), data)) return;
+  for (const Segment& s : std::span(data.segments).first(data.count)) {
+    if (!s.immediate) add_key(w, s.key, Use::local, depth);
+  }
+}
+
+uint32_t Lint::wanted_fence() const noexcept {
+  switch (static_cast<prm::UmrFence>(around_.profile->umr_fence)) {
+    case prm::UmrFence::none:
+      return 0;
+    case prm::UmrFence::small:
+      return mode_small;
+    default:
+      return mode_strong;
+  }
+}
+
+// Whether a fence lies behind the WQE at `from`, up to the one at `to`. `answers`: one that waits
+// for READs and atomics.
+bool Lint::fenced(LintQueue& q, uint64_t from, uint64_t to, bool answers) const noexcept {
+  const uint32_t wanted = wanted_fence();
+  if (wanted == 0 && !answers) return true;
+  bool found = false;
+  each_open(q, to + 1, [&](const LintWqe& w) {
+    if (w.at <= from) return true;
+    const uint8_t mode = w.fence;
+    if (answers)
+      found = mode == mode_fence || mode == mode_strong || mode == mode_both;
+    else
+      found = mode == mode_strong ||
+              (wanted == mode_small && (mode == mode_small || mode == mode_both));
+    return !found;
+  });
+  return found;
+}
+
+// A use behind a change that is not complete.
+bool Lint::judge_use(LintQueue& q, const LintWqe& w, LintKey k, LintQueue& other, LintWqe& change,
+                     Finding& f) const noexcept {
+  if (&other == &q) {
+    if (fenced(q, change.at, w.at, false)) return false;
+    f = {Rule::unfenced_key, {k.index << 8, change.at & 0xffff, wanted_fence(), w.fence}};
+    return true;
+  }
+  // The peer may have been told by a message that waited for the change.
+  const uint64_t done = other.place_of(other.qp->sq.ci);
+  if (k.use == Use::remote && done > 0 && executed(other, change) &&
+      fenced(other, change.at, done - 1, false))
+    return false;
+  f = {Rule::early_key, {k.index << 8, change.at & 0xffff, other.qp->qpn.value()}};
+  return true;
+}
+
+// A change while a use is not complete.
+bool Lint::judge_change(LintQueue& q, const LintWqe& w, LintKey k, LintQueue& other, LintWqe& user,
+                        Finding& f) const noexcept {
+  if (&other == &q && fenced(q, user.at, w.at, user.answers)) return false;
+  // Who is accessed hears from its peer that the access is over, not from a completion.
+  if (&other != &q && only_remote(user, k.index) && executed(other, user)) return false;
+  f = {Rule::key_in_flight, {k.index << 8, user.at & 0xffff, other.qp->qpn.value()}};
+  return true;
+}
+
+void Lint::check_keys(LintQueue& q, LintWqe& w, Bytes bytes) noexcept {
+  for (uint8_t i = 0; i < w.keys; i++) {
+    const LintKey k = w.key[i];
+    Finding finding;
+    bool found = false;
+    for (const auto& other : queues_) {
+      if (found || !works(*other->qp)) continue;
+      const uint64_t until = other.get() == &q ? w.at : other->announced;
+      each_open(*other, until, [&](LintWqe& earlier) {
+        if (names(earlier, k.index, true))
+          found = judge_use(q, w, k, *other, earlier, finding);
+        else if (k.use == Use::change && names(earlier, k.index, false))
+          found = judge_change(q, w, k, *other, earlier, finding);
+        return !found;
+      });
+    }
+    if (found) report(q, w, bytes, finding);
+  }
+}
+
+}  // namespace kilim::vhca

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "Send Work Queue", "UMR Work Request Operation". Judges the bytes of one send WQE: what can
+// be said without knowing its queue's past or any key. Constant expressions too, so that a template
+// is judged when it is compiled. The bytes are untrusted. Pure values, any thread.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kilim/base/units.hh"
+#include "kilim/prm/av_seg.hh"
+#include "kilim/prm/ctrl_seg.hh"
+#include "kilim/prm/data_seg.hh"
+#include "kilim/prm/eth_seg.hh"
+#include "kilim/prm/lint_rules.hh"
+#include "kilim/prm/opcode.hh"
+#include "kilim/prm/umr_seg.hh"
+
+namespace kilim::prm::lint {
+
+// What stands between the control segment and the rest depends on the queue.
+enum class QueueKind : uint8_t { connected, datagram, xrc, raw_packet };
+
+using Bytes = std::span<const std::byte>;
+
+// A structure of the manual out of the WQE; the caller has seen that it lies inside.
+template <typename T>
+constexpr T segment_at(Bytes wqe, std::size_t at) noexcept {
+  std::array<std::byte, sizeof(T)> raw{};
+  for (std::size_t i = 0; i < sizeof(T); i++) raw[i] = wqe[at + i];
+  return std::bit_cast<T>(raw);
+}
+
+namespace detail {
+
+constexpr std::size_t seg = octoword_bytes;
+constexpr std::size_t umr_ctrl_at = sizeof(CtrlSeg);
+constexpr std::size_t mkey_at = umr_ctrl_at + sizeof(UmrCtrlSeg);
+constexpr std::size_t list_at = mkey_at + sizeof(MkeyContextSeg);
+
+// Every field that a UMR may name, those of which Kilim knows no use included: protection domain,
+// remote invalidation, access mode, local read, small fence, relaxed order of writes, sixth bit of
+// the page size, relaxed order of reads (MLX5_MKEY_MASK_* of include/linux/mlx5/device.h).
+inline constexpr uint64_t defined_mask =
+    umr::mask_len | umr::mask_page_size | umr::mask_start_addr | 1ull << 7 | 1ull << 8 |
+    umr::mask_sig_err | umr::mask_bsf_enable | umr::mask_mkey | umr::mask_qpn | 1ull << 16 |
+    1ull << 17 | umr::mask_access | 1ull << 23 | 1ull << 25 | umr::mask_free | 1ull << 42 |
+    1ull << 47;
+inline constexpr uint8_t defined_flags = umr::inline_list | umr::check_free | umr::check_not_free |
+                                         umr::has_translation_offset | umr::check_qpn;
+
+constexpr void expect_zero(Bytes w, std::size_t at, std::size_t bytes, Findings& f) noexcept {
+  for (std::size_t i = at; i < at + bytes; i++) {
+    if (w[i] == std::byte{0}) continue;
+    f.add(Rule::reserved_bits, i / seg, static_cast<uint64_t>(w[i]));
+    return;
+  }
+}
+
+constexpr void check_control(Bytes w, const CtrlSeg& c, Findings& f) noexcept {
+  constexpr uint32_t between = 0xc0;  // of ds and the queue's number
+  constexpr uint8_t unused = 0x11;    // of fence, completion and solicited event
+  if (const uint32_t bits = c.qpn_ds.host() & between; bits != 0)
+    f.add(Rule::reserved_bits, 0, bits);
+  if (const unsigned bits = c.fm_ce_se & unused; bits != 0) f.add(Rule::reserved_bits, 0, bits);
+  expect_zero(w, 9, 2, f);  // the stream of queues of another kind
+}
+
+// Data segments from `at` on; the place behind the last one.
+constexpr std::size_t check_data(Bytes w, std::size_t at, bool answer, Findings& f) noexcept {
+  constexpr uint32_t inline_unused = ~(inline_flag | inline_length_mask);
+  while (at + seg <= w.size()) {
+    const auto d = segment_at<DataSeg>(w, at);
+    const uint32_t count = d.byte_count.host();
+    if ((count & inline_flag) == 0) {
+      if (count == 0) f.add(Rule::zero_length, at / seg, d.lkey.host());
+      at += seg;
+      continue;
+    }
+    if ((count & inline_unused) != 0) f.add(Rule::reserved_bits, at / seg, count & inline_unused);
+    if (answer) f.add(Rule::inline_answer, at / seg);
+    at += round_up((count & inline_length_mask) + sizeof(InlineSeg), seg);
+  }
+  return at;
+}
+
+constexpr void check_strided(Bytes w, uint32_t octowords, uint64_t length, bool has_length,
+                             Findings& f) noexcept {
+  const auto head = segment_at<RepeatBlockSeg>(w, list_at);
+  const uint32_t entries = head.num_ent.host();
+  if (entries + 1 > octowords) return f.add(Rule::octowords, octowords, entries + 1);
+  uint64_t sum = 0;
+  for (uint32_t i = 1; i <= entries; i++)
+    sum += segment_at<RepeatEntSeg>(w, list_at + i * seg).byte_count.host();
+  const uint64_t bytes = head.byte_count.host();
+  if (sum != bytes) f.add(Rule::stride_sum, bytes, sum);
+  const uint64_t all = bytes * head.repeat_count.host();
+  if (has_length && length > all) f.add(Rule::key_too_long, length, all);
+}
+
+constexpr void check_list(Bytes w, uint32_t key, uint32_t octowords, uint64_t length, bool whole,
+                          Findings& f) noexcept {
+  uint64_t sum = 0;
+  for (uint32_t i = 0; i < octowords; i++) {
+    const auto klm = segment_at<Klm>(w, list_at + i * seg);
+    const uint64_t bytes = klm.byte_count.host();
+    if (bytes == 0 && klm.mkey.host() == 0) continue;
+    if (bytes > umr::max_piece_bytes) f.add(Rule::klm_too_long, i, bytes);
+    if (klm.mkey.host() >> 8 == key >> 8) f.add(Rule::self_reference, i, klm.mkey.host());
+    sum += bytes == 0 ? umr::max_piece_bytes : bytes;
+  }
+  if (whole && length > sum) f.add(Rule::key_too_long, length, sum);
+}
+
+constexpr void check_pointer(Bytes w, uint32_t octowords, Findings& f) noexcept {
+  const auto p = segment_at<DataSeg>(w, list_at);
+  if (p.addr.host() % umr::list_alignment != 0) f.add(Rule::pointer_alignment, p.addr.host());
+  if (p.byte_count.host() != octowords * seg)
+    f.add(Rule::pointer_bytes, p.byte_count.host(), uint64_t{octowords} * seg, octowords);
+}
+
+// The fields in front of the list.
+constexpr void check_umr_head(Bytes w, const UmrCtrlSeg& c, Findings& f) noexcept {
+  expect_zero(w, umr_ctrl_at + 1, sizeof(c.rsvd0), f);
+  // The first word behind the mask widens the offset.
+  expect_zero(w, umr_ctrl_at + 20, 28, f);
+  expect_zero(w, mkey_at + offsetof(MkeyContextSeg, reserved1), 1, f);
+  expect_zero(w, mkey_at + offsetof(MkeyContextSeg, reserved2), 4, f);
+  expect_zero(w, mkey_at + offsetof(MkeyContextSeg, reserved3), 16, f);
+  expect_zero(w, mkey_at + offsetof(MkeyContextSeg, reserved4), 3, f);
+  expect_zero(w, mkey_at + offsetof(MkeyContextSeg, reserved), 4, f);
+  if (const unsigned bad = c.flags & ~unsigned{defined_flags}; bad != 0)
+    f.add(Rule::umr_flags, c.flags, bad);
+  if (const uint64_t bad = c.mkey_mask.host() & ~defined_mask; bad != 0)
+    f.add(Rule::mkey_mask, c.mkey_mask.host(), bad);
+  const bool patches = (c.flags & umr::has_translation_offset) != 0;
+  if (patches && c.translation_offset.host() % 4 != 0)
+    f.add(Rule::offset_granule, c.translation_offset.host());
+}
+
+constexpr void check_umr(Bytes w, const CtrlSeg& ctrl, Findings& f) noexcept {
+  if (w.size() < list_at) return f.add(Rule::ds_mismatch, w.size() / seg, list_at / seg);
+  const auto c = segment_at<UmrCtrlSeg>(w, umr_ctrl_at);
+  const auto mk = segment_at<MkeyContextSeg>(w, mkey_at);
+  check_umr_head(w, c, f);
+  const uint32_t octowords = c.klm_octowords.host();
+  const bool inlined = (c.flags & umr::inline_list) != 0;
+  const bool patches = (c.flags & umr::has_translation_offset) != 0;
+  // Signature descriptors follow the list; their size stands where an offset does otherwise.
+  const uint32_t behind = patches ? 0 : c.translation_offset.host();
+  const auto held = static_cast<uint32_t>((w.size() - list_at) / seg);
+  if (octowords % 4 != 0) f.add(Rule::klm_padding, octowords, round_up(octowords, 4));
+  if (!inlined) {
+    const uint32_t wanted = (octowords > 0 ? 1 : 0) + behind;
+    if (held != wanted)
+      return f.add(Rule::ds_mismatch, list_at / seg + held, list_at / seg + wanted);
+    if (octowords > 0) check_pointer(w, octowords, f);
+    return;
+  }
+  if (held != octowords + behind) f.add(Rule::octowords, octowords, held - std::min(held, behind));
+  const uint32_t there = octowords < held ? octowords : held;
+  if (there == 0) return;
+  const bool sets_length =
+      (c.mkey_mask.host() & umr::mask_len) != 0 && mk.flags_pd.host() >> 31 == 0;
+  // A list that goes on elsewhere is judged as far as it is seen.
+  const bool whole = sets_length && !(patches && c.translation_offset.host() != 0);
+  if (segment_at<Klm>(w, list_at).mkey.host() == repeat_block_op)
+    return check_strided(w, there, mk.len.host(), whole, f);
+  check_list(w, ctrl.imm.host(), there, mk.len.host(), whole, f);
+}
+
+// Bytes of an Ethernet segment with its inline header; 0: it does not fit.
+constexpr std::size_t eth_bytes(Bytes w, std::size_t at) noexcept {
+  if (at + sizeof(EthSeg) > w.size()) return 0;
+  const auto eth = segment_at<EthSeg>(w, at);
+  constexpr uint32_t within = sizeof(eth.inline_hdr_start);
+  const uint32_t n = eth.inline_hdr_sz.host() & 0x3ff;
+  return sizeof(EthSeg) + round_up(n > within ? n - within : 0, seg);
+}
+
+constexpr std::size_t address_bytes(QueueKind kind) noexcept {
+  if (kind == QueueKind::datagram) return sizeof(AvSeg);
+  return kind == QueueKind::xrc ? sizeof(XrcSeg) : 0;
+}
+
+// What lies between the control segment and the data.
+struct Head {
+  std::size_t bytes = 0;
+  bool remote = false;  // a remote address among it
+  bool data = false;    // data segments follow
+  bool answer = false;  // which are written
+};
+constexpr Head head_of(Opcode op, QueueKind kind) noexcept {
+  constexpr std::size_t metadata = 16;
+  const std::size_t address = address_bytes(kind);
+  switch (op) {
+    case Opcode::send:
+    case Opcode::send_imm:
+    case Opcode::send_inval:
+      return {address, false, true, false};
+    case Opcode::rdma_write:
+    case Opcode::rdma_write_imm:
+      return {address + sizeof(RaddrSeg), true, true, false};
+    case Opcode::rdma_read:
+      return {address + sizeof(RaddrSeg), true, true, true};
+    case Opcode::atomic_cs:
+    case Opcode::atomic_fa:
+      return {address + sizeof(RaddrSeg) + sizeof(AtomicSeg), true, true, true};
+    case Opcode::mmo:
+      return {address + metadata, false, true, false};
+    default:
+      return {};  // nothing is known of it
+  }
+}
+
+// Where the data segments begin; 0: none are known of.
+constexpr std::size_t data_at(Bytes w, Opcode op, QueueKind kind) noexcept {
+  const Head head = head_of(op, kind);
+  if (!head.data) return 0;
+  const std::size_t at = sizeof(CtrlSeg) + head.bytes;
+  if (kind != QueueKind::raw_packet) return at;
+  const std::size_t eth = eth_bytes(w, at);
+  return at + (eth != 0 ? eth : sizeof(EthSeg));
+}
+
+constexpr void check_transfer(Bytes w, Opcode op, QueueKind kind, Findings& f) noexcept {
+  const Head head = head_of(op, kind);
+  if (!head.data) return;
+  std::size_t at = data_at(w, op, kind);
+  const std::size_t address = address_bytes(kind);
+  if (at > w.size()) return f.add(Rule::ds_mismatch, w.size() / seg, at / seg);
+  if (head.remote) expect_zero(w, sizeof(CtrlSeg) + address + offsetof(RaddrSeg, reserved), 4, f);
+  at = check_data(w, at, head.answer, f);
+  if (at != w.size()) f.add(Rule::ds_mismatch, w.size() / seg, (at + seg - 1) / seg);
+}
+
+}  // namespace detail
+
+// `wqe` are as many octowords as its ds field says, or as there are where that is nonsense.
+constexpr Findings check_wqe(Bytes wqe, QueueKind kind = QueueKind::connected) noexcept {
+  Findings f;
+  if (wqe.size() < sizeof(CtrlSeg)) {
+    f.add(Rule::ds_mismatch, wqe.size() / octoword_bytes, 1);
+    return f;
+  }
+  const auto ctrl = segment_at<CtrlSeg>(wqe, 0);
+  const uint32_t ds = ctrl::ds::get(ctrl);
+  const auto opcode = static_cast<uint8_t>(ctrl::opcode::get(ctrl));
+  detail::check_control(wqe, ctrl, f);
+  if (ds == 0 || ds * octoword_bytes > wqe.size()) {
+    f.add(Rule::ds_mismatch, ds, wqe.size() / octoword_bytes);
+    return f;
+  }
+  wqe = wqe.first(ds * octoword_bytes);
+  if (opcode_name(opcode) == nullptr) {
+    f.add(Rule::undefined_opcode, opcode);
+  } else if (static_cast<Opcode>(opcode) == Opcode::umr) {
+    detail::check_umr(wqe, ctrl, f);
+  } else {
+    detail::check_transfer(wqe, static_cast<Opcode>(opcode), kind, f);
+  }
+  return f;
+}
+
+}  // namespace kilim::prm::lint

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "Send Work Queue", "UMR Work Request Operation". The mistakes that a linter of send WQEs
+// knows: a row a rule, with its name, the syndrome of the completion that a strict device gives,
+// and the sentence that a person reads. Pure values, any thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "kilim/prm/syndrome.hh"
+
+namespace kilim::prm::lint {
+
+enum class Rule : uint8_t {
+  // Of one WQE alone (prm/lint.hh).
+  reserved_bits,
+  ds_mismatch,
+  undefined_opcode,
+  octowords,
+  klm_padding,
+  umr_flags,
+  mkey_mask,
+  offset_granule,
+  pointer_alignment,
+  pointer_bytes,
+  klm_too_long,
+  key_too_long,
+  stride_sum,
+  self_reference,
+  zero_length,
+  inline_answer,
+  // Of a WQE among others: only who sees the queue and its keys can tell.
+  unfenced_key,
+  early_key,
+  key_in_flight,
+  sq_overrun,
+  cq_overrun,
+  changed_wqe,
+  unmapped_region,
+};
+inline constexpr std::size_t rules = 23;
+
+struct RuleRow {
+  Rule rule;
+  const char* name;
+  Syndrome syndrome;
+  const char* sentence;  // no quotes: it stands in the journal
+  const char* numbers;   // {i} and {id} stand for the finding's i-th number, in hex and decimal
+};
+
+// clang-format off
+inline constexpr RuleRow rule_rows[] = {
+    {Rule::reserved_bits, "reserved-bits", Syndrome::local_qp_op,
+     "a bit is set that the manual reserves",
+     "octoword {0d} has {1} where zeroes belong"},
+    {Rule::ds_mismatch, "ds-mismatch", Syndrome::local_qp_op,
+     "the ds field and the segments of the WQE disagree",
+     "ds says {0d} octowords, the segments take {1d}"},
+    {Rule::undefined_opcode, "undefined-opcode", Syndrome::local_qp_op,
+     "the manual defines no such opcode",
+     "opcode {0}"},
+    {Rule::octowords, "octowords", Syndrome::local_qp_op,
+     "klm_octowords and the list that lies in the WQE disagree",
+     "klm_octowords says {0d}, the WQE holds {1d}"},
+    {Rule::klm_padding, "klm-padding", Syndrome::mw_bind,
+     "a list is not padded to whole granules of four entries",
+     "the list has {0d} octowords: pad it with zeroes to {1d}"},
+    {Rule::umr_flags, "umr-flags", Syndrome::mw_bind,
+     "the UMR control segment has a flag that does not exist",
+     "flags are {0}, of which {1} mean nothing"},
+    {Rule::mkey_mask, "mkey-mask", Syndrome::mw_bind,
+     "the mkey_mask has a bit that names no field; bits of the flags byte do not belong there",
+     "the mask is {0}, of which {1} name nothing"},
+    {Rule::offset_granule, "offset-granule", Syndrome::mw_bind,
+     "a list is patched at a place that is no granule of four entries",
+     "translation_offset is {0d}"},
+    {Rule::pointer_alignment, "pointer-alignment", Syndrome::mw_bind,
+     "a list by pointer does not lie on 2048 bytes",
+     "it lies at {0}"},
+    {Rule::pointer_bytes, "pointer-bytes", Syndrome::local_qp_op,
+     "the pointer to a list counts something else than the bytes of the list",
+     "it says {0d}, {2d} entries are {1d} bytes"},
+    {Rule::klm_too_long, "klm-too-long", Syndrome::mw_bind,
+     "an entry of a list is longer than the 2 GiB that one entry spans",
+     "entry {0d} has {1} bytes"},
+    {Rule::key_too_long, "key-too-long", Syndrome::mw_bind,
+     "the key is longer than its list: what lies behind the last entry cannot be reached",
+     "the length is {0d}, the entries hold {1d} bytes"},
+    {Rule::stride_sum, "stride-sum", Syndrome::mw_bind,
+     "one repetition of a strided list is not as long as its entries together; lengths and strides have 16 bits",
+     "the repetition has {0d} bytes, its entries {1d}"},
+    {Rule::self_reference, "self-reference", Syndrome::mw_bind,
+     "the list of a key names the key itself",
+     "entry {0d} names key {1}"},
+    {Rule::zero_length, "zero-length", Syndrome::local_length,
+     "a segment of length 0 stands for 2 GiB: empty pieces have to be left out",
+     "octoword {0d}, key {1}"},
+    {Rule::inline_answer, "inline-answer", Syndrome::local_qp_op,
+     "the answer of a READ or an atomic cannot go into the WQE",
+     "octoword {0d} is inline data"},
+    {Rule::unfenced_key, "unfenced-key", Syndrome::local_prot,
+     "a key is used behind its UMR on the same queue without the fence that umr_fence demands",
+     "key {0} is changed by WQE {1d}; this WQE needs fence mode {2d} and has {3d}"},
+    {Rule::early_key, "early-key", Syndrome::local_prot,
+     "a key is used from another queue before the completion of its UMR",
+     "key {0} is changed by WQE {1d} of queue {2}, of which no completion has been written"},
+    {Rule::key_in_flight, "key-in-flight", Syndrome::mw_bind,
+     "a UMR changes a key that posted work still uses",
+     "key {0} is used by WQE {1d} of queue {2}, of which no completion has been written"},
+    {Rule::sq_overrun, "sq-overrun", Syndrome::local_qp_op,
+     "more is posted than the send queue holds: WQEs are overwritten before they are known to be complete",
+     "{0d} basic blocks of {1d} are in use"},
+    {Rule::cq_overrun, "cq-overrun", Syndrome::local_qp_op,
+     "more completions are on their way than the completion queue has room for",
+     "{0d} entries for {1d} places of CQ {2}"},
+    {Rule::changed_wqe, "changed-wqe", Syndrome::local_qp_op,
+     "the WQE has been changed after its doorbell",
+     "octoword {0d} was {1}..., is {2}..."},
+    {Rule::unmapped_region, "unmapped-region", Syndrome::local_prot,
+     "memory of a registered region was unmapped under it: a card would go on with pages that nobody sees",
+     "key {0}, address {1}"},
+};
+// clang-format on
+
+constexpr const RuleRow& row_of(Rule r) noexcept {
+  return rule_rows[static_cast<std::size_t>(r)];
+}
+
+namespace detail {
+constexpr bool rows_are_in_order() noexcept {
+  for (std::size_t i = 0; i < rules; i++) {
+    if (static_cast<std::size_t>(rule_rows[i].rule) != i) return false;
+  }
+  return std::size(rule_rows) == rules;
+}
+static_assert(rows_are_in_order());
+}  // namespace detail
+
+struct Finding {
+  Rule rule = Rule::reserved_bits;
+  std::array<uint64_t, 4> numbers{};
+};
+
+// The first findings about one WQE; one a rule.
+struct Findings {
+  static constexpr std::size_t kept = 6;
+  std::array<Finding, kept> list{};
+  std::size_t count = 0;
+
+  [[nodiscard]] constexpr bool empty() const noexcept { return count == 0; }
+  [[nodiscard]] constexpr bool has(Rule r) const noexcept {
+    for (std::size_t i = 0; i < count; i++) {
+      if (list[i].rule == r) return true;
+    }
+    return false;
+  }
+  constexpr void add(Rule r, uint64_t a = 0, uint64_t b = 0, uint64_t c = 0,
+                     uint64_t d = 0) noexcept {
+    if (count < kept && !has(r)) list[count++] = {r, {a, b, c, d}};
+  }
+};
+
+}  // namespace kilim::prm::lint
