@@ -151,7 +151,9 @@ void recovers_from_an_error() {
     queue::WqeCursor c{*loop.sq};
     CU_ASSERT_TRUE(umr::umr_list(c, request, umr::View::of({&piece, 1}), {}).ok());
     CU_ASSERT_TRUE(queue::rdma_write(c, to, through_key, {.flags = queue::WrFlags::signalled}));
-    CU_ASSERT_TRUE(umr::local_invalidate(c, key[0].lkey, {}).ok());
+    const uint8_t behind_use =
+        umr::FencePlanner{prm::UmrFence::small}.before_umr(umr::KeyUse::in_flight);
+    CU_ASSERT_TRUE(umr::local_invalidate(c, key[0].lkey, {.flags = behind_use}).ok());
     CU_ASSERT_TRUE(queue::rdma_write(c, to, through_key, {.id = 9}));
     CU_ASSERT_TRUE(queue::send(c, through_key, {.id = 10}));
     c.commit();

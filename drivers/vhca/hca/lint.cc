@@ -200,7 +200,7 @@ void Lint::check_memory(LintQueue& q, LintWqe& w, const SendWqe& wqe) noexcept {
         Deny::none)
       continue;
     while (walk.next(piece)) {
-      const uint64_t hole = first_hole(piece);
+      const uint64_t hole = piece.paged != nullptr ? 0 : first_hole(piece);
       if (hole == 0) continue;
       return report(q, w, bytes, {Rule::unmapped_region, {s.key, hole}});
     }
