@@ -217,6 +217,16 @@ LintMode lint_of_environment() {
   return mode.ok() ? *mode : LintMode::off;
 }
 
+namespace {
+std::byte* map_uar(Hca& hca, uint32_t& index) {
+  Hca::UarPage page = *hca.alloc_uar();
+  index = page.index;
+  void* p = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, page.fd, 0);
+  if (p == MAP_FAILED) stop("no UAR");
+  return static_cast<std::byte*>(p);
+}
+}  // namespace
+
 Rig::Rig(const RigShape& shape)
     : cq_a(shape.cq_entries, shape.cqe_bytes),
       cq_b(shape.cq_entries, shape.cqe_bytes),
@@ -240,11 +250,7 @@ Rig::Rig(const RigShape& shape)
   if (!made) stop(made.error().what);
   hca = std::move(*made);
   pd = *hca->alloc_pd();
-  Hca::UarPage page = *hca->alloc_uar();
-  uar_page = page.index;
-  void* p = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, page.fd, 0);
-  if (p == MAP_FAILED) stop("no UAR");
-  uar = static_cast<std::byte*>(p);
+  uar = map_uar(*hca, uar_page);
   for (TestCq* cq : {&cq_a, &cq_b}) {
     CqSpec spec;
     spec.buf = cq->memory.va();
