@@ -79,6 +79,17 @@ class Loom {
   // The same by any builder of a UMR: build(cursor, key as it is, new tag, fence bits) -> Outcome.
   template <typename Build>
   Outcome bind_with(queue::WqeCursor& c, Binding& b, const Bind& how, Build build) noexcept;
+  // For such builders: what the key shall be, its own view and length aside.
+  [[nodiscard]] ListRequest request(const IndirectKey& key, uint8_t tag,
+                                    const Bind& how) const noexcept {
+    return {.key = key.lkey,
+            .max_entries = key.max_entries,
+            .new_tag = tag,
+            .access = how.access,
+            .has_start = how.has_start,
+            .keep_atomic = config_.keep_atomic,
+            .start = how.start};
+  }
   // Changes a key that keeps its tag, by a builder of such a change (umr/patch.hh, change_key()):
   // build(cursor, key, UmrWr) -> Outcome. Its binding is valid again when the change has completed.
   template <typename Build>

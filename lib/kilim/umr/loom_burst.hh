@@ -209,16 +209,11 @@ template <typename Build>
 
 inline Outcome Loom::bind(queue::WqeCursor& c, Binding& b, const Bind& how,
                           const View& view) noexcept {
-  return bind_with(
-      c, b, how, [&](queue::WqeCursor& at, const IndirectKey& key, uint8_t tag, UmrWr wr) noexcept {
-        const ListRequest request{.key = key.lkey,
-                                  .max_entries = key.max_entries,
-                                  .new_tag = tag,
-                                  .access = how.access,
-                                  .has_start = how.has_start,
-                                  .start = how.start};
-        return umr_list(at, request, view, wr);
-      });
+  const auto build = [&](queue::WqeCursor& at, const IndirectKey& key, uint8_t tag,
+                         const UmrWr& wr) noexcept {
+    return umr_list(at, request(key, tag, how), view, wr);
+  };
+  return bind_with(c, b, how, build);
 }
 
 template <typename Build>

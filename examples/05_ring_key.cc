@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One key over a pool of buffers, as a ring: a peer that was told the key once reads place n at
+// n * 256 for ever, while buffers behind the places change. Each turn rewrites four entries of the
+// key and nothing else: 192 bytes of WQE, however long the ring. Read 03_umr_gather.cc first.
+// Runs without hardware: build/examples/05_ring_key [DEVICE]
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "attach/resolve.hh"
+#include "kilim/mr/registrar.hh"
+#include "kilim/port/key_queue.hh"
+#include "kilim/queue/rc_wqe.hh"
+#include "kilim/umr/patch.hh"
+
+namespace {
+
+using namespace kilim;
+
+constexpr uint32_t places = 48;
+constexpr uint32_t buffer_bytes = 256;
+constexpr uint32_t step = umr::klms_per_line;  // entries are written in granules of four
+constexpr uint32_t buffers = places + step;    // of the pool: some are always out of the ring
+
+int refused(const char* what, const char* why) {
+  std::fprintf(stderr, "05_ring_key: %s: %s\n", what, why);
+  return 1;
+}
+
+struct Ring {
+  port::KeyQueue& queue;
+  mr::Region pool;                 // `buffers` buffers, then a copy of what a peer reads
+  std::vector<std::byte>& memory;  // the same
+  prm::UmrLimits limits;
+  umr::Binding key;                      // of the whole ring
+  std::array<uint32_t, places> shows{};  // buffer behind each place
+  std::array<uint32_t, step> out{};      // buffers that are in no place
+
+  [[nodiscard]] umr::Piece piece(uint32_t buffer) const {
+    return {pool.iova + uint64_t{buffer} * buffer_bytes, buffer_bytes, pool.lkey};
+  }
+};
+
+// All places at once, when the ring is made.
+bool make(Ring& r) {
+  umr::PieceList<places> all;
+  for (uint32_t i = 0; i < places; i++) {
+    const umr::Piece p = r.piece(r.shows[i] = i);
+    all.add(p.key, p.address, p.length);
+  }
+  for (uint32_t i = 0; i < step; i++) r.out[i] = places + i;
+  const umr::Bind how{.access = umr::mkey_access(mr::Access::remote_read)};
+  r.key = r.queue.loom().take();
+  queue::WqeCursor c{r.queue.sq()};
+  if (!r.queue.loom().bind(c, r.key, how, all.view()).ok()) return false;
+  r.queue.loom().commit(c);
+  return r.queue.wait();
+}
+
+// The buffers of four places, from `first` on, are taken out and those that were out are put in.
+bool advance(Ring& r, uint32_t first) {
+  umr::PieceList<step> fresh;
+  for (uint32_t i = 0; i < step; i++) {
+    std::swap(r.out[i], r.shows[first + i]);
+    const umr::Piece p = r.piece(r.shows[first + i]);
+    fresh.add(p.key, p.address, p.length);
+  }
+  const auto build = [&](queue::WqeCursor& at, const umr::IndirectKey& k, const umr::UmrWr& wr) {
+    const umr::Patch where{.key = k.lkey, .max_entries = k.max_entries, .first = first};
+    return umr::patch(at, r.limits, where, fresh.view(), wr);
+  };
+  queue::WqeCursor c{r.queue.sq()};
+  if (!r.queue.loom().change_with(c, r.key, {}, build).ok()) return false;
+  r.queue.loom().commit(c);
+  return r.queue.wait();
+}
+
+// What a peer does, with one READ over the whole ring; true if each place shows its buffer.
+bool peer_reads(Ring& r) {
+  const uint64_t copy = uint64_t{buffers} * buffer_bytes;
+  queue::WqeCursor c{r.queue.sq()};
+  const queue::Sge into{r.pool.iova + copy, places * buffer_bytes, r.pool.lkey};
+  if (!queue::rdma_read(c, {0, r.key.rkey()}, into, {})) return false;
+  r.queue.loom().commit(c);
+  if (!r.queue.wait()) return false;
+  for (uint32_t i = 0; i < places; i++)
+    if (std::memcmp(&r.memory[copy + i * buffer_bytes],
+                    &r.memory[std::size_t{r.shows[i]} * buffer_bytes], buffer_bytes) != 0)
+      return false;
+  return true;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  auto attached = attach::resolve({.name = argc > 1 ? argv[1] : "vhca0", .wire = ""});
+  if (!attached) return refused("device", attached.error().what);
+  device::Device& device = *attached->device;
+
+  std::vector<std::byte> memory(std::size_t{buffers + places} * buffer_bytes);
+  for (std::size_t i = 0; i < std::size_t{buffers} * buffer_bytes; i++)
+    memory[i] = static_cast<std::byte>(i / buffer_bytes + i * 3);
+  auto region = mr::Mr::create(device.registrar(), memory, mr::Access::all, 4096);
+  if (!region) return refused("memory", region.error().what);
+  auto queue = port::KeyQueue::create(
+      device, {.keys = 2, .key = {.max_entries = places}, .access = mr::Access::all});
+  if (!queue) return refused("queue", queue.error().what);
+
+  Ring r{**queue, region->region(), memory, device.caps().umr_limits()};
+  if (!make(r)) return refused("ring", "the device refused the key");
+  const Rkey told = r.key.rkey();
+  for (uint32_t turn = 0; turn < 3 * places / step; turn++) {
+    if (!advance(r, turn * step % places)) return refused("ring", "the device refused a change");
+    if (!peer_reads(r)) return refused("ring", "a place shows another buffer");
+  }
+  std::printf("ring of %u places turned three times under one key 0x%x: %s\n", places, told.value(),
+              told == r.key.rkey() ? "right" : "the key changed");
+  return told == r.key.rkey() ? 0 : 1;
+}
