@@ -47,7 +47,8 @@ GoldenQp::GoldenQp(GoldenDevice& device, ibv_qp_type type) : device_(device) {
                            IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
                            IBV_QP_EX_WITH_LOCAL_INV;
     dv_attr.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS;
-    dv_attr.send_ops_flags = MLX5DV_QP_EX_WITH_MR_LIST | MLX5DV_QP_EX_WITH_MKEY_CONFIGURE;
+    dv_attr.send_ops_flags = MLX5DV_QP_EX_WITH_MR_LIST | MLX5DV_QP_EX_WITH_MR_INTERLEAVED |
+                             MLX5DV_QP_EX_WITH_MKEY_CONFIGURE;
   }
   qp = mlx5dv_create_qp(device.context, &attr, &dv_attr);
   if (qp == nullptr) return;

@@ -6,15 +6,15 @@
 #include <random>
 
 #include "kilim/umr/umr_wqe.hh"
-#include "twin.hh"
+#include "twins.hh"
 #include "ut.hh"
 
 namespace {
 
 using namespace kilim;
 using test::first_difference;
-using test::GoldenDevice;
 using test::GoldenQp;
+using test::Twins;
 
 struct Request {
   std::vector<ibv_sge> sges;
@@ -68,45 +68,6 @@ umr::Outcome by_kilim(queue::Sq& sq, const mlx5dv_mkey* key, uint32_t max_entrie
   if (o.ok()) c.commit();
   return o;
 }
-
-// Two queues, one key, and the comparison of what was posted last.
-struct Twins {
-  static constexpr uint16_t max_entries = 64;
-  GoldenDevice device;
-  std::unique_ptr<GoldenQp> theirs, ours;
-  mlx5dv_mkey* key = nullptr;
-  std::vector<uint64_t> wr_ids;
-  std::unique_ptr<queue::Sq> sq;
-  uint32_t first = 0;  // block of the next WQE, the same on both
-
-  explicit Twins(const char* name) : device(name) {
-    if (!device.ok()) return;
-    theirs = std::make_unique<GoldenQp>(device, IBV_QPT_RC);
-    ours = std::make_unique<GoldenQp>(device, IBV_QPT_RC);
-    if (!theirs->ok() || !ours->ok()) return;
-    wr_ids.resize(ours->geometry.wqebb_count);
-    sq = std::make_unique<queue::Sq>(ours->geometry, wr_ids);
-    mlx5dv_mkey_init_attr attr{};
-    attr.pd = device.pd;
-    attr.create_flags = MLX5DV_MKEY_INIT_ATTR_FLAGS_INDIRECT;
-    attr.max_entries = max_entries;
-    key = mlx5dv_create_mkey(&attr);
-  }
-  ~Twins() {
-    if (key != nullptr) mlx5dv_destroy_mkey(key);
-  }
-  [[nodiscard]] bool ok() const { return key != nullptr; }
-
-  // What the two posted since `first`; empty where the amounts differ.
-  std::pair<std::vector<uint8_t>, std::vector<uint8_t>> posted() {
-    const uint32_t end = theirs->posted();
-    const uint32_t count = (end - first) & 0xffff;
-    if (ours->posted() != end) return {{0}, {}};
-    auto both = std::pair{theirs->blocks(first, count), ours->blocks(first, count)};
-    first = end;
-    return both;
-  }
-};
 
 void random_lists() {
   Twins t{"umr0"};
