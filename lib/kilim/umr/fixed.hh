@@ -53,7 +53,7 @@ inline Outcome fixed_view(std::span<const Piece> pieces, uint8_t log_entity,
   return {};
 }
 
-// As store_klm_list(), without the lengths.
+// The list without the lengths; `line_at(i)` gives the place of the i-th line.
 template <typename LineAt>
 inline void store_ksm_list(const Piece* pieces, uint32_t count, LineAt line_at) noexcept {
   for (uint32_t i = 0; i < klm_octowords(count); i++) {

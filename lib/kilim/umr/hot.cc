@@ -14,6 +14,7 @@
 #include "kilim/umr/patch.hh"
 #include "kilim/umr/pointer_wqe.hh"
 #include "kilim/umr/refusal.hh"
+#include "kilim/umr/shape.hh"
 #include "kilim/umr/strided.hh"
 #include "kilim/umr/umr_wqe.hh"
 #include "kilim/umr/view.hh"
@@ -45,6 +46,10 @@ Outcome weave_and_use(Loom& loom, Binding& b, const View& v, queue::Sge& next) n
   if (o.ok()) next.key = b.lkey_behind(c);
   loom.commit(c);
   return o;
+}
+
+Outcome shaped(queue::WqeCursor& c, const ListShape& s, const View& v, const UmrWr& wr) noexcept {
+  return s.ok() ? umr_shape(c, s, {.key = v.pieces->key}, v, wr) : Outcome{Refusal::empty, 0, 0};
 }
 
 Outcome change(queue::WqeCursor& c, const KeyChange& k, const UmrWr& wr) noexcept {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "KLM". Encodes a view as a list of KLMs, whole 64-byte lines at a time: one shuffle and one
+// PRM: "KLM". Encodes pieces as a list of KLMs, whole 64-byte lines at a time: one shuffle and one
 // store a piece, the last line filled up with zeroes.
 // Owner: the queue's worker. Never allocates, blocks or logs.
 #pragma once
@@ -22,20 +22,17 @@ constexpr uint32_t klm_octowords(uint32_t pieces) noexcept {
   return (pieces + klms_per_line - 1) & ~(klms_per_line - 1);
 }
 
-// `line_at(i)` gives the place of the i-th line: a send queue wraps between lines.
-template <typename LineAt>
-[[gnu::always_inline]] inline void store_klm_list(const Piece* pieces, uint32_t count,
-                                                  LineAt line_at) noexcept {
-  uint32_t line = 0;
-  for (; count >= klms_per_line; count -= klms_per_line, pieces += klms_per_line) {
-    std::byte* dst = line_at(line++);
-    queue::store_pointer(dst, pieces[0]);
-    queue::store_pointer(dst + 16, pieces[1]);
-    queue::store_pointer(dst + 32, pieces[2]);
-    queue::store_pointer(dst + 48, pieces[3]);
-  }
-  if (count == 0) return;
-  std::byte* dst = line_at(line);
+namespace detail {
+// Four pieces.
+[[gnu::always_inline]] inline void store_klm_line(std::byte* dst, const Piece* pieces) noexcept {
+  queue::store_pointer(dst, pieces[0]);
+  queue::store_pointer(dst + 16, pieces[1]);
+  queue::store_pointer(dst + 32, pieces[2]);
+  queue::store_pointer(dst + 48, pieces[3]);
+}
+// One to three.
+[[gnu::always_inline]] inline void store_klm_tail(std::byte* dst, const Piece* pieces,
+                                                  uint32_t count) noexcept {
   queue::store_pointer(dst, pieces[0]);
   if (count > 1) {
     queue::store_pointer(dst + 16, pieces[1]);
@@ -49,11 +46,24 @@ template <typename LineAt>
   }
   queue::store_zero(dst + 48);
 }
+}  // namespace detail
 
-// The list in memory, one line after the other.
+// The list, its lines one behind the other, at a multiple of 64 bytes.
+[[gnu::always_inline]] inline void store_klm_lines(std::byte* to, const Piece* pieces,
+                                                   uint32_t count) noexcept {
+  // One counter for both sides, from below zero to zero.
+  const auto whole = static_cast<std::ptrdiff_t>(count & ~(klms_per_line - 1)) * 16;
+  const auto* from_end = reinterpret_cast<const std::byte*>(pieces) + whole;
+  std::byte* to_end = to + whole;
+  for (std::ptrdiff_t at = -whole; at != 0; at += 64)
+    detail::store_klm_line(to_end + at, reinterpret_cast<const Piece*>(from_end + at));
+  if (const uint32_t rest = count % klms_per_line; rest != 0)
+    detail::store_klm_tail(to_end, reinterpret_cast<const Piece*>(from_end), rest);
+}
+
+// The list in memory.
 inline void encode_klm_list(std::byte* to, const View& view) noexcept {
-  store_klm_list(view.pieces, view.count,
-                 [to](uint32_t i) noexcept { return to + std::size_t{i} * wqebb_bytes; });
+  store_klm_lines(to, view.pieces, view.count);
 }
 
 }  // namespace kilim::umr

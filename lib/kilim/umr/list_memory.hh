@@ -45,6 +45,8 @@ class ListMemory {
   [[nodiscard]] StoredList take(uint32_t octowords) noexcept {
     owner_.check();
     const uint64_t units = (uint64_t{octowords} + unit_octowords - 1) / unit_octowords;
+    if (head_ == tail_ && units_ != 0)  // empty: from the beginning, so that any list fits
+      head_ = tail_ = (head_ + units_ - 1) / units_ * units_;
     const uint64_t at = units_ == 0 ? 0 : head_ % units_;
     const uint64_t skipped = at + units > units_ ? units_ - at : 0;  // not across the end
     if (units == 0 || head_ - tail_ + skipped + units > units_) return {};
@@ -57,8 +59,8 @@ class ListMemory {
   // ...and give it back when that has completed. What was taken before goes back too.
   void release(uint64_t taken) noexcept {
     owner_.check();
-    KILIM_ASSERT(taken >= tail_ && taken <= head_);
-    tail_ = taken;
+    KILIM_ASSERT(taken <= head_);
+    if (taken > tail_) tail_ = taken;
   }
 
  private:

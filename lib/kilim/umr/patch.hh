@@ -59,16 +59,17 @@ template <bool fixed>
   if (!c.fits(wqebbs)) [[unlikely]]
     return {Refusal::no_room, wqebbs, c.room().value()};
   constexpr uint8_t partial = prm::umr::inline_list | prm::umr::has_translation_offset;
-  std::byte* const first = c.line(0);
-  c.control(prm::Opcode::umr, Octowords{umr_head_octowords + octowords}, wr.flags, p.key.value());
-  store_umr_ctrl(first, {static_cast<uint8_t>(partial | p.checks), octowords, 0, p.first});
-  store_no_mkey(c.line(1));
-  const auto line_at = [&c](uint32_t i) noexcept { return c.line(2 + i); };
+  Aside aside;
+  std::byte* const wqe = place(c, wqebbs, aside);
   if constexpr (fixed) {
-    store_ksm_list(v.pieces, v.count, line_at);
+    encode_ksm_list(wqe + 2 * wqebb_bytes, v.pieces, v.count);
   } else {
-    store_klm_list(v.pieces, v.count, line_at);
+    store_klm_lines(wqe + 2 * wqebb_bytes, v.pieces, v.count);
   }
+  store_umr_ctrl(wqe, {static_cast<uint8_t>(partial | p.checks), octowords, 0, p.first});
+  store_no_mkey(wqe + wqebb_bytes);
+  put(c, wqe, wqebbs);
+  c.control(prm::Opcode::umr, Octowords{umr_head_octowords + octowords}, wr.flags, p.key.value());
   c.fence_next(fence_after_umr);
   c.advance(wqebbs, wr.id);
   return {};
@@ -104,7 +105,7 @@ inline Outcome patch_by_pointer(queue::WqeCursor& c, const prm::UmrLimits& limit
   if (const Outcome o = detail::check_patch(limits, p, count); !o.ok()) return o;
   if (!c.fits(pointer_wqebbs)) return {Refusal::no_room, pointer_wqebbs, c.room().value()};
   const auto flags = static_cast<uint8_t>(prm::umr::has_translation_offset | p.checks);
-  std::byte* const first = c.line(0);
+  std::byte* const first = c.line();
   c.control(prm::Opcode::umr, Octowords{umr_head_octowords + 1}, wr.flags, p.key.value());
   detail::store_umr_ctrl(first, {flags, list.octowords, 0, p.first});
   detail::store_no_mkey(c.line(1));

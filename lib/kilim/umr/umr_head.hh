@@ -29,8 +29,29 @@ inline constexpr uint32_t pointer_wqebbs = 3;
 
 namespace detail {
 inline void store_words(std::byte* dst, be64 a, be64 b) noexcept {
-  const be64 words[2] = {a, b};
-  std::memcpy(dst, words, sizeof words);
+  queue::store_word(dst, a);
+  queue::store_word(dst + 8, b);
+}
+
+// Where a WQE is written: in the ring, or beside it where it would wrap, and then it is copied.
+// The control segment comes last, and into the ring.
+inline constexpr uint32_t max_wqebbs = 2 + max_inline_klms / 4;
+struct alignas(wqebb_bytes) Aside {
+  std::byte bytes[std::size_t{max_wqebbs} * wqebb_bytes];
+};
+[[gnu::always_inline]] inline std::byte* place(const queue::WqeCursor& c, uint32_t wqebbs,
+                                               Aside& aside) noexcept {
+  if (c.straight(wqebbs)) [[likely]]
+    return c.line();
+  return aside.bytes;
+}
+[[gnu::always_inline]] inline void put(const queue::WqeCursor& c, const std::byte* wqe,
+                                       uint32_t wqebbs) noexcept {
+  if (wqe == c.line()) [[likely]]
+    return;
+  std::memcpy(c.line() + octoword_bytes, wqe + octoword_bytes, wqebb_bytes - octoword_bytes);
+  for (uint32_t i = 1; i < wqebbs; i++)
+    std::memcpy(c.line(i), wqe + std::size_t{i} * wqebb_bytes, wqebb_bytes);
 }
 
 // Of the UMR control segment: which octowords of the key's list, and which fields of its context.

@@ -30,24 +30,33 @@ namespace detail {
   if (!c.fits(wqebbs)) return {Refusal::no_room, wqebbs, c.room().value()};
   return {};
 }
+
+[[gnu::always_inline]] inline void append_list(queue::WqeCursor& c, const ListRequest& r,
+                                               std::byte* wqe, const View& v,
+                                               const UmrWr& wr) noexcept {
+  const uint32_t octowords = klm_octowords(v.count);
+  const uint32_t wqebbs = 2 + octowords / klms_per_line;
+  const auto flags = static_cast<uint8_t>(prm::umr::inline_list | r.checks);
+  store_umr_ctrl(wqe, {flags, octowords, r.mask()});
+  store_mkey(wqe + wqebb_bytes, mkey_words(r, v.length));
+  put(c, wqe, wqebbs);
+  c.control(prm::Opcode::umr, Octowords{umr_head_octowords + octowords}, wr.flags, r.key.value());
+  c.fence_next(fence_after_umr);
+  c.advance(wqebbs, wr.id);
+}
 }  // namespace detail
 
 // Makes the key show the view. Usable by the next WQE of the same queue, and elsewhere after the
 // completion.
 [[gnu::always_inline]] inline Outcome umr_list(queue::WqeCursor& c, const ListRequest& r,
                                                const View& view, const UmrWr& wr) noexcept {
-  const uint32_t octowords = klm_octowords(view.count);
-  const uint32_t wqebbs = 2 + octowords / klms_per_line;
+  const uint32_t wqebbs = 2 + klm_octowords(view.count) / klms_per_line;
   if (const Outcome o = detail::check_inline(c, r, view.count, wqebbs); !o.ok()) [[unlikely]]
     return o;
-  const auto flags = static_cast<uint8_t>(prm::umr::inline_list | r.checks);
-  std::byte* const first = c.line(0);
-  c.control(prm::Opcode::umr, Octowords{umr_head_octowords + octowords}, wr.flags, r.key.value());
-  detail::store_umr_ctrl(first, {flags, octowords, r.mask()});
-  detail::store_mkey(c.line(1), detail::mkey_words(r, view.length));
-  store_klm_list(view.pieces, view.count, [&c](uint32_t i) noexcept { return c.line(2 + i); });
-  c.fence_next(fence_after_umr);
-  c.advance(wqebbs, wr.id);
+  detail::Aside aside;
+  std::byte* const wqe = detail::place(c, wqebbs, aside);
+  store_klm_lines(wqe + 2 * wqebb_bytes, view.pieces, view.count);
+  detail::append_list(c, r, wqe, view, wr);
   return {};
 }
 
@@ -73,7 +82,7 @@ inline constexpr uint64_t changeable_fields = prm::umr::mask_access | prm::umr::
   if (!c.fits(2)) [[unlikely]]
     return {Refusal::no_room, 2, c.room().value()};
   const bool tag = (k.fields & prm::umr::mask_mkey) != 0;
-  std::byte* const first = c.line(0);
+  std::byte* const first = c.line();
   c.control(prm::Opcode::umr, Octowords{umr_head_octowords}, wr.flags, k.key.value());
   detail::store_umr_ctrl(first,
                          {static_cast<uint8_t>(prm::umr::inline_list | k.checks), 0, k.fields});

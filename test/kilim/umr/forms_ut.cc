@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// List memory, and what the forms of UMR refuse, with the numbers; over arrays.
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "kilim/queue/sq.hh"
+#include "kilim/umr/patch.hh"
+#include "kilim/umr/weave.hh"
+#include "ut.hh"
+
+namespace {
+
+using namespace kilim;
+using namespace kilim::umr;
+
+alignas(4096) std::array<std::byte, 16384> area;
+
+mr::Region region(uint64_t skip, uint64_t bytes) {
+  const auto at = reinterpret_cast<uint64_t>(area.data()) + skip;
+  return {.address = at, .length = bytes, .iova = at + 0x1000'0000, .lkey = Lkey{77}};
+}
+
+void memory_is_a_ring() {
+  ListMemory memory{region(100, 12'200)};  // five whole units of 2 KiB
+  const uint64_t first = region(0, 0).iova + 2048;
+  CU_ASSERT_EQUAL(memory.capacity_octowords(), 5 * 128);
+  const StoredList a = memory.take(128);
+  CU_ASSERT_TRUE(a.address == first && a.key == Lkey{77} && a.octowords == 128);
+  CU_ASSERT_PTR_EQUAL(a.memory, area.data() + 2048);
+  const uint64_t until_a = memory.taken();
+  const StoredList b = memory.take(129);  // two units
+  CU_ASSERT_EQUAL(b.address, first + 2048);
+  const StoredList c = memory.take(4);
+  CU_ASSERT_EQUAL(c.address, first + 3 * 2048);
+  CU_ASSERT_PTR_NULL(memory.take(129).memory);  // one unit is left
+  memory.release(until_a);
+  CU_ASSERT_PTR_NULL(memory.take(129).memory);  // two units, but not in one piece
+  CU_ASSERT_EQUAL(memory.take(4).address, first + 4 * 2048);
+  CU_ASSERT_EQUAL(memory.take(4).address, first);
+  CU_ASSERT_PTR_NULL(memory.take(4).memory);
+  memory.release(memory.taken());
+  CU_ASSERT_EQUAL(memory.take(4 * 128).address, first);  // empty: from the beginning
+  memory.release(memory.taken());
+  CU_ASSERT_EQUAL(memory.take(5 * 128).address, first);
+  CU_ASSERT_PTR_NULL(memory.take(0).memory);
+  memory.release(memory.taken());
+  CU_ASSERT_PTR_NULL(memory.take(5 * 128 + 1).memory);
+  ListMemory none{region(100, 2000)};
+  CU_ASSERT_PTR_NULL(none.take(4).memory);
+}
+
+struct Queue {
+  alignas(64) std::array<std::byte, 64 * 64> memory{};
+  std::array<uint64_t, 64> wr_ids{};
+  be32 record{0};
+  alignas(8) std::array<std::byte, 8> doorbell{};
+  queue::Sq sq{{.buf = memory.data(),
+                .wqebb_count = 64,
+                .record = &record,
+                .doorbell = doorbell.data(),
+                .qpn = Qpn{1}},
+               wr_ids};
+};
+
+constexpr prm::UmrLimits all{.pointer_lists = true,
+                             .repeated_block = true,
+                             .change_entity = true,
+                             .extended_offset = true,
+                             .max_indirection = 1};
+bool is(const Outcome& o, Refusal why, uint32_t asked, uint32_t limit) {
+  return o.why == why && o.asked == asked && o.limit == limit;
+}
+
+void strided_refusals() {
+  const ListRequest r{.key = Lkey{0x500}, .max_entries = 8};
+  Queue q;
+  queue::WqeCursor c{q.sq};
+  auto refused = [&](StridedEntry e, uint32_t repeat, uint32_t count = 1) {
+    const std::vector<StridedEntry> entries(count, e);
+    return umr_strided(c, all, r, {entries.data(), count, repeat}, {});
+  };
+  CU_ASSERT_TRUE(is(refused({1, 65536, 1, Lkey{1}}, 1), Refusal::long_block, 65536, 65535));
+  CU_ASSERT_TRUE(is(refused({1, 1, 65536, Lkey{1}}, 1), Refusal::long_stride, 65536, 65535));
+  CU_ASSERT_TRUE(is(refused({1, 1, 1, Lkey{1}}, 1, 8), Refusal::over_key, 9, 8));
+  CU_ASSERT_TRUE(is(refused({1, 1, 1, Lkey{1}}, 1, 52), Refusal::too_many_inline, 53, 52));
+  CU_ASSERT_TRUE(is(refused({1, 1, 1, Lkey{1}}, 0), Refusal::empty, 1, 0));
+  CU_ASSERT_TRUE(is(refused({1, 0, 1, Lkey{1}}, 1), Refusal::empty, 0, 0));
+  CU_ASSERT_TRUE(is(refused({1, 1, 1, Lkey{1}}, 1, 65536), Refusal::too_many_blocks, 65536, 65535));
+  prm::UmrLimits without = all;
+  without.repeated_block = false;
+  const StridedEntry good{1, 1, 1, Lkey{1}};
+  CU_ASSERT_TRUE(is(umr_strided(c, without, r, {&good, 1, 1}, {}), Refusal::no_repeat, 0, 0));
+  // As a list it would have 16 entries: the first reason is given.
+  const Means means{.limits = all};
+  const StridedEntry far{1, 1, 70'000, Lkey{1}};
+  CU_ASSERT_TRUE(
+      is(weave_strided(c, means, r, {&far, 1, 16}, {}), Refusal::long_stride, 70'000, 65535));
+  CU_ASSERT_TRUE(weave_strided(c, means, r, {&far, 1, 8}, {}).ok());
+}
+
+void fixed_refusals() {
+  FixedView v;
+  std::array<Piece, 3> pages{{{0, 4096, Lkey{1}}, {0, 4096, Lkey{1}}, {0, 5, Lkey{1}}}};
+  CU_ASSERT_TRUE(is(fixed_view(pages, 11, v), Refusal::wrong_size, 11, 12));
+  CU_ASSERT_TRUE(fixed_view(pages, 12, v).ok() && v.length == 8197 && v.count == 3);
+  pages[1].length = 4095;
+  CU_ASSERT_TRUE(is(fixed_view(pages, 12, v), Refusal::wrong_size, 4095, 4096));
+  CU_ASSERT_TRUE(is(fixed_view({}, 12, v), Refusal::empty, 0, 0));
+  Queue q;
+  queue::WqeCursor c{q.sq};
+  prm::UmrLimits without = all;
+  without.change_entity = false;
+  const ListRequest r{.key = Lkey{0x500}, .max_entries = 8, .log_entity = 13};
+  CU_ASSERT_TRUE(umr_fixed(c, all, r, v, {}).ok());
+  CU_ASSERT_TRUE(is(umr_fixed(c, without, r, v, {}), Refusal::keeps_entity, 0, 0));
+}
+
+void patch_refusals() {
+  Queue q;
+  queue::WqeCursor c{q.sq};
+  const std::vector<Piece> pieces(60, Piece{1, 1, Lkey{1}});
+  auto refused = [&](uint32_t first, uint32_t count, uint32_t entries, const prm::UmrLimits& l) {
+    const Patch p{.key = Lkey{1}, .max_entries = entries, .first = first};
+    return patch(c, l, p, View::of(std::span{pieces}.first(count)), {});
+  };
+  CU_ASSERT_TRUE(is(refused(2, 4, 64, all), Refusal::off_granule, 2, 4));
+  CU_ASSERT_TRUE(is(refused(4, 3, 64, all), Refusal::off_granule, 3, 4));
+  CU_ASSERT_TRUE(refused(4, 3, 7, all).ok());  // the key's last ones
+  CU_ASSERT_TRUE(is(refused(60, 8, 64, all), Refusal::over_key, 68, 64));
+  CU_ASSERT_TRUE(is(refused(0, 56, 64, all), Refusal::too_many_inline, 56, 52));
+  prm::UmrLimits near = all;
+  near.extended_offset = false;
+  CU_ASSERT_TRUE(refused(65'532, 4, 100'000, near).ok());
+  CU_ASSERT_TRUE(is(refused(65'536, 4, 100'000, near), Refusal::offset_too_far, 65'536, 65'535));
+  CU_ASSERT_TRUE(refused(65'536, 4, 100'000, all).ok());
+}
+
+void chooses_by_size() {
+  Queue q;
+  queue::WqeCursor c{q.sq};
+  ListMemory memory{region(0, 8192)};
+  const std::vector<Piece> pieces(100, Piece{1, 1, Lkey{1}});
+  const ListRequest r{.key = Lkey{0x500}, .max_entries = 200};
+  Means means{.limits = all, .memory = &memory};
+  auto wove = [&](uint32_t n) {
+    return weave(c, means, r, View::of(std::span{pieces}.first(n)), {});
+  };
+  CU_ASSERT_TRUE(wove(52).ok() && memory.taken() == 0);
+  CU_ASSERT_TRUE(wove(53).ok() && memory.taken() == 1);
+  means.form = Form::by_pointer;
+  CU_ASSERT_TRUE(wove(1).ok() && memory.taken() == 2);
+  means.form = Form::inline_list;
+  CU_ASSERT_TRUE(is(wove(53), Refusal::too_many_inline, 53, 52));
+  means = {.limits = all};
+  CU_ASSERT_TRUE(is(wove(53), Refusal::no_list_memory, 56, 0));
+  means.limits.pointer_lists = false;
+  CU_ASSERT_TRUE(is(wove(53), Refusal::no_pointer, 0, 0));
+  means.levels = 2;
+  CU_ASSERT_TRUE(is(wove(1), Refusal::too_deep, 2, 1));
+}
+
+void sentences() {
+  std::array<char, 200> said{};
+  CU_ASSERT_EQUAL(describe({Refusal::over_key, 53, 52}, said), std::strlen(said.data()));
+  CU_ASSERT_STRING_EQUAL(
+      said.data(),
+      "the view has more pieces than the key has entries: 53 entries, the limit is 52");
+  std::array<char, 10> cut{};
+  CU_ASSERT_EQUAL(describe({Refusal::no_pointer, 0, 0}, cut), 9);
+  CU_ASSERT_STRING_EQUAL(cut.data(), "the devic");
+  CU_ASSERT_EQUAL(describe({}, {}), 0);
+}
+
+const kilim::test::Case cases[] = {
+    {"list memory is a ring of whole units", memory_is_a_ring},
+    {"a strided layout is refused with its numbers", strided_refusals},
+    {"entries of fixed size have that size", fixed_refusals},
+    {"a patch is whole granules within the key", patch_refusals},
+    {"the form is chosen by size", chooses_by_size},
+    {"a refusal is a sentence with numbers", sentences},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("umr/forms", cases)

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A WQE of a shape is the WQE of the request that the shape was made of, byte for byte, wherever in
+// the ring it begins.
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "kilim/queue/rc_wqe.hh"
+#include "kilim/queue/sq.hh"
+#include "kilim/umr/shape.hh"
+#include "ut.hh"
+
+namespace {
+
+using namespace kilim;
+using namespace kilim::umr;
+
+struct Ring {
+  static constexpr uint32_t blocks = 32;
+  alignas(64) std::array<std::byte, blocks * 64> memory;
+  std::array<uint64_t, blocks> wr_ids{};
+  be32 record{0};
+  alignas(8) std::array<std::byte, 8> doorbell{};
+  queue::Sq sq;
+  Ring()
+      : sq({.buf = memory.data(),
+            .wqebb_count = blocks,
+            .record = &record,
+            .doorbell = doorbell.data(),
+            .qpn = Qpn{0xabcdef}},
+           wr_ids) {
+    memory.fill(std::byte{0xee});
+  }
+  // So that the next WQE begins at this block.
+  void go_to(uint32_t block) {
+    queue::WqeCursor c{sq};
+    for (uint32_t i = 0; i < block; i++) (void)queue::send(c, Piece{1, 1, Lkey{1}}, {});
+    c.commit();
+    if (block != 0) sq.retire(static_cast<uint16_t>(block - 1));
+  }
+};
+
+std::vector<Piece> random_pieces(std::mt19937_64& random, uint32_t n) {
+  std::vector<Piece> pieces;
+  for (uint32_t i = 0; i < n; i++)
+    pieces.push_back({random(), static_cast<uint32_t>(1 + random() % (1u << 31)),
+                      Lkey{static_cast<uint32_t>(random())}});
+  return pieces;
+}
+
+void every_count_everywhere() {
+  std::mt19937_64 random{49};
+  for (uint32_t n = 1; n <= max_inline_klms; n++) {
+    for (uint32_t block = 0; block < Ring::blocks; block++) {
+      const std::vector<Piece> pieces = random_pieces(random, n);
+      const View view = View::of(pieces);
+      ListRequest r{.key = Lkey{static_cast<uint32_t>(random())},
+                    .max_entries = 52,
+                    .new_tag = static_cast<uint8_t>(random()),
+                    .access = static_cast<uint8_t>(random() & 0x78),
+                    .checks = random() % 2 != 0 ? prm::umr::check_free : uint8_t{0},
+                    .has_start = random() % 2 != 0,
+                    .keep_atomic = random() % 2 != 0};
+      const ListShape shape{r, n};
+      CU_ASSERT_TRUE_FATAL(shape.ok() && shape.pieces() == n);
+      if (r.has_start) r.start = random();
+      const UmrWr wr{.id = n, .flags = queue::WrFlags::signalled};
+      Ring a, b;
+      a.go_to(block);
+      b.go_to(block);
+      queue::WqeCursor ca{a.sq}, cb{b.sq};
+      CU_ASSERT_TRUE_FATAL(umr_list(ca, r, view, wr).ok());
+      CU_ASSERT_TRUE_FATAL(umr_shape(cb, shape, {r.key, r.new_tag, r.start}, view, wr).ok());
+      ca.commit();
+      cb.commit();
+      CU_ASSERT_EQUAL_FATAL(std::memcmp(a.memory.data(), b.memory.data(), a.memory.size()), 0);
+      CU_ASSERT_EQUAL(a.record.host(), b.record.host());
+      CU_ASSERT_EQUAL(a.sq.credits().value(), b.sq.credits().value());
+      // And nothing but the WQE was written.
+      const uint32_t end = block + shape.wqebbs();
+      if (end < Ring::blocks) CU_ASSERT_TRUE(b.memory[std::size_t{end} * 64] == std::byte{0xee});
+    }
+  }
+}
+
+void no_shape() {
+  const ListRequest r{.max_entries = 8};
+  CU_ASSERT_FALSE((ListShape{r, 0}.ok()));
+  CU_ASSERT_FALSE((ListShape{r, 9}.ok()));
+  CU_ASSERT_TRUE((ListShape{r, 8}.ok()));
+  CU_ASSERT_FALSE((ListShape{{.max_entries = 64}, 53}.ok()));
+  static_assert(ListShape{{.max_entries = 64}, 52}.ok());
+}
+
+void no_room() {
+  Ring ring;
+  ring.go_to(3);
+  queue::WqeCursor c{ring.sq};
+  const ListShape shape{{.max_entries = 52}, 52};
+  std::mt19937_64 random{50};
+  const std::vector<Piece> pieces = random_pieces(random, 52);
+  const View view = View::of(pieces);
+  CU_ASSERT_TRUE(umr_shape(c, shape, {.key = Lkey{1}}, view, {}).ok());
+  CU_ASSERT_TRUE(umr_shape(c, shape, {.key = Lkey{1}}, view, {}).ok());
+  const Outcome o = umr_shape(c, shape, {.key = Lkey{1}}, view, {});
+  CU_ASSERT_TRUE(o.why == Refusal::no_room && o.asked == 15 && o.limit == 2);
+}
+
+const kilim::test::Case cases[] = {
+    {"every count of pieces, at every place of the ring", every_count_everywhere},
+    {"what does not fit into a WQE has no shape", no_shape},
+    {"a full queue refuses", no_room},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("umr/shape", cases)
