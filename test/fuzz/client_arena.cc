@@ -13,6 +13,8 @@ namespace kilim::fuzz {
 namespace {
 std::size_t used = 0;
 bool mapped = false;
+constexpr uint64_t sanitizer_from = 0x7fff0000, nobody_from = uint64_t{1} << 32,
+                   nobody_to = uint64_t{1} << 43;
 }  // namespace
 
 void reset_arena() {
@@ -24,15 +26,19 @@ void reset_arena() {
       std::perror("the arena cannot be mapped");
       std::abort();
     }
+    // Without a sanitizer nothing is mapped there.
+    (void)::mprotect(reinterpret_cast<void*>(nobody_from), nobody_to - nobody_from, PROT_NONE);
     mapped = true;
   }
   std::memset(reinterpret_cast<void*>(arena_at), 0, arena_bytes);
 }
 
+// Where nothing of this process lies, bits 32 and up of a pair of small numbers may be: below 1
+// TiB. There is only the shadow of memory that nobody has, and reset_arena() takes it away.
 uint64_t fenced(uint64_t value) noexcept {
-  bool inside = value >= arena_at && value < arena_at + arena_bytes;
-  bool an_address = value >= 65536 && value < uint64_t{1} << 48;
-  return inside || !an_address ? value : value | uint64_t{1} << 63;
+  bool shadow = value >= sanitizer_from && value < uint64_t{1} << 32;
+  bool process = value >= nobody_to && value < uint64_t{1} << 48;
+  return shadow || process ? value | uint64_t{1} << 63 : value;
 }
 
 void fence(std::span<std::byte> bytes) noexcept {

@@ -16,7 +16,7 @@ inline constexpr uint64_t arena_rings = arena_at + 0x10000;  // requests lie bef
 
 // Zeroed, and mapped again where the input had unmapped it.
 void reset_arena();
-// A value that a request carries: itself, unless it could be an address outside the arena.
+// A value that a request carries: itself, unless it could be an address of something else here.
 uint64_t fenced(uint64_t value) noexcept;
 void fence(std::span<std::byte> bytes) noexcept;
 // Puts bytes into the arena; null: no more room.

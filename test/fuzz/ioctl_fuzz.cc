@@ -304,10 +304,19 @@ Script queries_seed() {
   command(s, IB_USER_VERBS_CMD_QUERY_DEVICE, uint64_t{0}, 200);
   command(s, 0x80 | IB_USER_VERBS_EX_CMD_QUERY_DEVICE, uint64_t{0}, 255);
   command(s, IB_USER_VERBS_CMD_QUERY_PORT, std::array<uint64_t, 2>{0, 1}, 48);
-  std::size_t count = all_methods().size();
-  for (std::size_t m = 0; m < count; m++) {
-    s.put(static_cast<uint8_t>(Ask::ioctl), static_cast<uint8_t>(m), uint8_t{4});
-    for (uint8_t i = 0; i < 4; i++) s.put(i, uint8_t{2}, uint8_t{0});
+  std::vector<const vhca::Method*> all = all_methods();
+  for (std::size_t m = 0; m < all.size(); m++) {
+    auto rules = static_cast<uint8_t>(all[m]->rules.size());
+    s.put(static_cast<uint8_t>(Ask::ioctl), static_cast<uint8_t>(m), rules);
+    for (uint8_t i = 0; i < rules; i++) {
+      bool value = all[m]->rules[i].kind == vhca::AttrKind::in;
+      bool out = all[m]->rules[i].kind == vhca::AttrKind::out;
+      uint16_t bytes = all[m]->rules[i].min;
+      s.put(i, out ? uint8_t{1} : value ? uint8_t{4} : uint8_t{2});
+      if (value) s.put(bytes, uint64_t{1});
+      if (out) s.put(bytes);
+      if (!value && !out) s.put(uint8_t{0});
+    }
   }
   s.put(static_cast<uint8_t>(Ask::write), uint8_t{IB_USER_VERBS_CMD_ALLOC_PD}, uint8_t{2},
         uint8_t{1}, uint16_t{16}, uint64_t{arena_rings}, uint64_t{0});

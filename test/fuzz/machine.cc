@@ -73,7 +73,10 @@ void Machine::resolve(std::span<std::byte> bytes) const {
     uint32_t w = word_at(bytes, at).host();
     if ((w & 0xffffff00u) == key_token) {
       put_at(bytes, at, be32{keys[(w & 0xff) % keys.size()]});
-    } else if ((w & 0xffff00ffu) == key_token && at + 8 <= bytes.size()) {
+    } else if ((w & 0xfffffffeu) == queue_token) {
+      uint32_t qpn = (w & 1) == 0 ? rig.a.qpn.value() : rig.b.qpn.value();
+      put_at(bytes, at, be32{1u << 31 | qpn});
+    } else if ((w & 0xffff00ffu) == (address_token(0, 0) >> 32) && at + 8 <= bytes.size()) {
       uint32_t offset = word_at(bytes, at + 4).host();
       put_at(bytes, at, be64{regions[(w >> 8 & 0xff) % 2].va().value() + offset});
       at += 4;
@@ -145,7 +148,7 @@ void Machine::post(Input& in) {
   std::size_t octowords = in.take<uint8_t>() % 63u + 1;
   std::vector<std::byte> bytes = in.bytes(octowords * 16);
   bool raw = (how & 2) != 0;
-  resolve(std::span(bytes).subspan(raw ? 0 : 16));
+  resolve(std::span(bytes).subspan(raw ? 0 : 12));
   if (!raw) {
     vhca::test::Wqe wqe(prm::Opcode::nop);
     wqe.bytes = std::move(bytes);

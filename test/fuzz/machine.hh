@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A client of the adapter that any bytes can drive: two queue pairs, a few regions and keys. In its
-// work requests a word 0xfade00NN stands for key NN and 0xfadeNN00 with an offset behind it for an
-// address in region NN, so that an input means the same in each run. Owner: one input.
+// work requests a word 0xfade00NN stands for key NN and 0xfadfNN00 with an offset behind it for an
+// address in region NN (0xfae0000N: queue N), so that an input means the same in each run. Owner:
+// one input.
 #pragma once
 
 #include <array>
@@ -18,9 +19,10 @@ using vhca::test::Rig;
 using vhca::test::RigShape;
 using vhca::test::TestQp;
 
-inline constexpr uint32_t key_token = 0xfade0000;  // | number of the key
+inline constexpr uint32_t key_token = 0xfade0000;    // | number of the key
+inline constexpr uint32_t queue_token = 0xfae00000;  // | queue: its number, extended address
 inline constexpr uint64_t address_token(uint8_t region, uint32_t offset) noexcept {
-  return uint64_t{0xfade0000u | uint32_t{region} << 8} << 32 | offset;
+  return uint64_t{0xfadf0000u | uint32_t{region} << 8} << 32 | offset;
 }
 
 enum class Step : uint8_t {

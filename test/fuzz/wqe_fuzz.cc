@@ -2,8 +2,10 @@
 // Any bytes in send and receive queues: decode, UMR, RDMA, atomics, raw frames, copies; rings,
 // doorbell records and keys that change under the engine. The first byte names the kind of queue.
 #include "fake_clock.hh"
+#include "kilim/prm/av_seg.hh"
 #include "kilim/prm/data_seg.hh"
 #include "machine.hh"
+#include "vhca/hca/modify_qp.hh"
 
 namespace kilim::fuzz {
 
@@ -13,7 +15,6 @@ using vhca::test::klm;
 using vhca::test::repeat_entry;
 using vhca::test::repeat_head;
 using vhca::test::umr_wqe;
-using vhca::test::UmrShape;
 using vhca::test::Wqe;
 
 namespace {
@@ -48,6 +49,11 @@ Script& work(Script& s) {
 
 constexpr uint64_t here = address_token(0, 0x100), there = address_token(0, 0x8000);
 constexpr uint32_t region = key_token, list = key_token | 3, other_list = key_token | 4;
+
+// The key keeps its tag: only the token of the key is known here.
+struct UmrShape : vhca::test::UmrShape {
+  UmrShape() { mask &= ~prm::umr::mask_mkey; }
+};
 
 Script list_seed() {
   Script s = begin(QpType::rc);
@@ -90,7 +96,7 @@ Script strided_seed() {
 Script send_seed() {
   Script s = begin(QpType::rc);
   receive(s, 1, there, 4096, region);
-  receive(s, 1, there, 16, region);
+  receive(s, 1, there, 64, region);
   std::array<std::byte, 24> bytes{};
   post(s, 0, Wqe(Opcode::send_imm, 7).data(here, 1000, region));
   post(s, 0, Wqe(Opcode::send).inlined(bytes));
@@ -113,6 +119,7 @@ Script mmo_seed() {
   prm::DataSeg from{be32{512}, be32{region}, be64{here}};
   prm::DataSeg to{be32{512}, be32{region}, be64{there}};
   Wqe w(Opcode::mmo);
+  w.bytes[0] = std::byte{1};  // the operation: a copy
   w.raw(meta.data(), meta.size()).raw(&from, sizeof(from)).raw(&to, sizeof(to));
   post(s, 0, w);
   return work(s);
@@ -128,11 +135,15 @@ Script raw_seed() {
 
 Script datagram_seed() {
   Script s = begin(QpType::ud);
-  std::array<std::byte, 48> av{};
-  av[3] = std::byte{0x11};
-  av[2] = std::byte{0x11};
+  prm::AvSeg av{};
+  av.qkey = be32{0x1111};
+  av.dqp = be32{queue_token | 1};
+  Gid own;
+  port_gid(vhca::test::test_mac, 0, own);
+  std::memcpy(av.rgid, own.data(), own.size());
+  av.grh_gid_fl = be32{1u << 30};
   receive(s, 1, there, 4096, region);
-  post(s, 0, Wqe(Opcode::send).raw(av.data(), av.size()).data(here, 100, region));
+  post(s, 0, Wqe(Opcode::send).raw(&av, sizeof(av)).data(here, 100, region));
   return work(s);
 }
 
