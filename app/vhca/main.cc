@@ -19,6 +19,7 @@
 #include "sysfs_mount.hh"
 #include "vhca/entry/sysfs_tree.hh"
 #include "vhca/hca/profile.hh"
+#include "vhca/wire/unix.hh"
 
 namespace kilim::app {
 namespace {
@@ -119,6 +120,15 @@ int end_like(int status) {
   return 128 + signal;
 }
 
+// Programs leave their wires' sockets behind, killed ones always.
+void clean_wires(const vhca::LaunchConfig& launch) {
+  constexpr std::string_view kind = "unix:";
+  for (const std::string& spec : launch.attach.wires) {
+    if (spec.starts_with(kind))
+      vhca::UnixWire::remove_leftovers(spec.substr(0, spec.find('+')).substr(kind.size()));
+  }
+}
+
 int launch(Options& options) {
   const char* name = options.command[0];
   auto command = find_command(name);
@@ -142,9 +152,13 @@ int launch(Options& options) {
   if (!tree.ok()) return complain("device list", tree.error().what, exit_refused);
   std::fflush(nullptr);
   const pid_t child = ::fork();
-  if (child == 0) run_command(options, *command, library, before);
+  if (child == 0) {
+    tree->share_across_exec();
+    run_command(options, *command, library, before);
+  }
   const int status = child < 0 ? -1 : wait_for(child, all);
   tree->erase();
+  clean_wires(options.launch);
   return child < 0 ? complain(name, "no process could be made", exit_refused) : end_like(status);
 }
 

@@ -50,6 +50,7 @@ constexpr const char* help_text =
     "  --mac ADDRESS    of the first device's port; the next ones' follow. Without: as the wire "
     "says\n"
     "  --seed N         numbers of keys and queues, and addresses, follow from it (0)\n"
+    "  --fault fatal@N  an adapter dies with the N-th send request that it takes up\n"
     "  --journal FILE   append a line for each thing that an adapter does; JSON if FILE ends in "
     ".json\n"
     "  --lint MODE      off, warn (tell of send WQEs that are wrong or hazardous) or error (fail "
@@ -109,6 +110,14 @@ bool set_journal(Options& o, std::string_view value) {
   return true;
 }
 
+// fatal@N.
+bool set_fault(Options& o, std::string_view value) {
+  constexpr std::string_view fatal = "fatal@";
+  if (!value.starts_with(fatal)) return refuse("--fault", value, "fatal@N is the one there is");
+  return parse_number<uint64_t>("--fault fatal@", value.substr(fatal.size()), 1, UINT64_MAX,
+                                o.launch.attach.fatal_at);
+}
+
 bool set_mac(Options& o, std::string_view value) {
   o.launch.attach.mac = value;
   return vhca::parse_mac(value).has_value() ||
@@ -165,6 +174,7 @@ constexpr Option table[] = {
      [](Options& o, std::string_view v) {
        return parse_number<uint64_t>("--seed", v, 0, UINT64_MAX, o.launch.attach.seed);
      }},
+    {"--fault", set_fault},
     {"--journal", set_journal},
     {"--lint", set_lint},
     {"--sysfs", set_sysfs},

@@ -193,7 +193,7 @@ constexpr uint64_t there = address_token(0, 0x8000);
 struct Fields {
   uint64_t va = 0;
   uint32_t rkey = 0, length = 0;
-  uint32_t aeth = 0x1f << 27;
+  uint32_t aeth = 0x1fu << 27;
 };
 Script& packet(Script& s, roce::Op op, uint8_t psn, const Fields& f, uint16_t payload) {
   s.put(static_cast<uint8_t>(Step::more), uint8_t{0}, uint8_t{4}, static_cast<uint8_t>(op), psn);
@@ -233,7 +233,7 @@ Script requester_seed() {
   packet(s, roce::Op::atomic_acknowledge, 0, {}, 0);
   s.put(static_cast<uint8_t>(Step::time), uint16_t{2});
   step(s, Step::run, 64);
-  packet(s, roce::Op::acknowledge, 0, {0, 0, 0, 0x61 << 24}, 0);
+  packet(s, roce::Op::acknowledge, 0, {0, 0, 0, 0x61u << 24}, 0);
   return step(s, Step::poll, 8);
 }
 

@@ -35,6 +35,7 @@ struct AttachConfig {
   // "off", "warn" or "error", see hca/lint.hh; empty: what the environment's KILIM_VHCA_LINT says,
   // else off.
   std::string lint;
+  uint64_t fatal_at = 0;            // see hca.hh
   uint64_t defect_klm_address = 0;  // a test of tests, see hca.hh; no launcher option
 };
 

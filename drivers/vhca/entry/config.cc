@@ -127,6 +127,7 @@ void put_in_environment(const LaunchConfig& config) {
   put("KILIM_VHCA_WIRES", join(config.attach.wires));
   put("KILIM_VHCA_MAC", config.attach.mac);
   put("KILIM_VHCA_SEED", std::to_string(config.attach.seed));
+  put("KILIM_VHCA_FATAL", std::to_string(config.attach.fatal_at));
   put("KILIM_VHCA_JOURNAL", config.attach.journal);
   if (!config.attach.lint.empty()) put("KILIM_VHCA_LINT", config.attach.lint);
 }
@@ -141,6 +142,7 @@ LaunchConfig find_in_environment() {
   config.attach.wires = split(get("KILIM_VHCA_WIRES"));
   config.attach.mac = get("KILIM_VHCA_MAC");
   config.attach.seed = get_number("KILIM_VHCA_SEED", 0);
+  config.attach.fatal_at = get_number("KILIM_VHCA_FATAL", 0);
   config.attach.journal = get("KILIM_VHCA_JOURNAL");
   config.attach.lint = get("KILIM_VHCA_LINT");
   config.attach.progress = Progress::thread;

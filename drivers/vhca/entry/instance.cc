@@ -59,6 +59,7 @@ Result<std::unique_ptr<Instance>> Instance::make(const AttachConfig& config,
   hca_config.profile = profile;
   hca_config.mac = hca_config.node = mac_of(config);
   hca_config.seed = config.seed;
+  hca_config.fatal_at = config.fatal_at;
   hca_config.defect_klm_address = config.defect_klm_address;
   for (const std::string& spec : config.wires) {
     std::string why;

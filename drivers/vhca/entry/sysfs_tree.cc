@@ -229,6 +229,10 @@ void SysfsTree::remove(const DeviceConfig& device) noexcept {
   remove_all(path_ + "/devices/" + device.attach.name);
 }
 
+void SysfsTree::share_across_exec() noexcept {
+  (void)::fcntl(lock_.get(), F_SETFD, 0);
+}
+
 void SysfsTree::erase() noexcept {
   remove_all(path_);
   lock_.reset();

@@ -9,6 +9,7 @@
 #include "kilim/prm/cmd.hh"
 #include "kilim/prm/mkc.hh"
 #include "vhca/hca/caps.hh"
+#include "vhca/hca/fatal.hh"
 #include "vhca/hca/hca.hh"
 #include "vhca/hca/journal.hh"
 #include "vhca/hca/state.hh"
@@ -108,6 +109,7 @@ Outcome run_command(HcaState& s, In in, Out out) {
 
 int Hca::command(std::span<const std::byte> in, std::span<std::byte> out) {
   if (in.size() < sizeof(prm::CmdInHdr) || out.size() < sizeof(prm::CmdOutHdr)) return -EINVAL;
+  if (state_->dead && !done_by_the_dead(read<prm::CmdInHdr>(in).opcode.host())) return -EIO;
   std::fill(out.begin(), out.end(), std::byte{0});
   Outcome o = run_command(*state_, in, out);
   prm::CmdOutHdr header{};

@@ -128,6 +128,12 @@ void count(PortCounters& c, Delivered d, std::size_t bytes, bool& first) noexcep
 bool take_frame(HcaState& hca, EthPort& port, uint32_t number) noexcept {
   std::span<const std::byte> frame = port.wire->peek();
   if (frame.empty()) return false;
+  if (hca.dead) {
+    hca.works.journal->frame_drop(number, static_cast<uint32_t>(frame.size()),
+                                  "the adapter is dead");
+    port.wire->drop();
+    return true;
+  }
   if (roce_take(hca, number, frame)) {
     port.wire->drop();
     return true;

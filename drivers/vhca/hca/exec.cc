@@ -3,6 +3,7 @@
 #include "vhca/hca/exec.hh"
 
 #include "vhca/hca/eth.hh"
+#include "vhca/hca/fatal.hh"
 #include "vhca/hca/journal.hh"
 #include "vhca/hca/roce_port.hh"
 #include "vhca/hca/scheduler.hh"
@@ -152,7 +153,7 @@ std::size_t run_send_queue(HcaState& h, Qp& qp, std::size_t budget) noexcept {
   }
   // In SQD only the WQE that was under way is brought to its end.
   bool runs = qp.state == QpState::rts || (qp.state == QpState::sqd && qp.retrying);
-  while (runs && done < budget && qp.sq.ci != qp.sq.pi) {
+  while (runs && done < budget && qp.sq.ci != qp.sq.pi && !due_to_die(h)) {
     done++;
     runs = run_one(h, qp);
   }

@@ -9,6 +9,7 @@
 
 #include "vhca/hca/dma_guard.hh"
 #include "vhca/hca/eth.hh"
+#include "vhca/hca/fatal.hh"
 #include "vhca/hca/groups.hh"
 #include "vhca/hca/journal.hh"
 #include "vhca/hca/modify_qp.hh"
@@ -18,7 +19,6 @@
 #include "vhca/hca/shared_receive.hh"
 #include "vhca/hca/state.hh"
 #include "vhca/wire/wire.hh"
-#include "vhca/wq/qp_error.hh"
 
 namespace kilim::vhca {
 
@@ -122,12 +122,17 @@ Result<Qpn> Hca::create_qp(const QpSpec& spec, EventSink* sink) {
 
 int Hca::modify_qp(Qpn qpn, const QpAttr& attr, uint32_t mask) {
   Qp* qp = state_->qps.at(qpn.value());
-  return qp == nullptr ? -EINVAL : vhca::modify_qp(*state_, *qp, attr, mask);
+  if (qp == nullptr) return -EINVAL;
+  // mlx5_core lets a dead card's queues be ended, nothing else.
+  bool ends = attr.state == QpState::reset || attr.state == QpState::err;
+  if (state_->dead && ((mask & qp_mask::state) == 0 || !ends)) return -EIO;
+  return vhca::modify_qp(*state_, *qp, attr, mask);
 }
 
 Result<QpAttr> Hca::query_qp(Qpn qpn) {
   Qp* qp = state_->qps.at(qpn.value());
   if (qp == nullptr) return Error{EINVAL, "no such queue pair"};
+  if (state_->dead) return Error{EIO, "the adapter is dead"};
   QpAttr attr = qp->attr;
   attr.state = attr.cur_state = qp->state;
   attr.sq_draining = qp->state == QpState::sqd && !qp->sq_drained ? 1 : 0;
@@ -144,12 +149,13 @@ Result<uint32_t> Hca::create_srq(const SrqSpec& spec, EventSink* sink) {
 }
 
 int Hca::set_srq_limit(uint32_t srqn, uint32_t limit) {
-  return vhca::set_srq_limit(*state_, srqn, limit);
+  return state_->dead ? -EIO : vhca::set_srq_limit(*state_, srqn, limit);
 }
 
 Result<uint32_t> Hca::query_srq_limit(uint32_t srqn) {
   const Srq* srq = state_->srqs.at(srqn);
   if (srq == nullptr) return Error{EINVAL, "no such shared receive queue"};
+  if (state_->dead) return Error{EIO, "the adapter is dead"};
   return uint32_t{srq->limit};
 }
 
@@ -168,7 +174,8 @@ int Hca::close_xrcd(uint32_t xrcd) {
 
 int Hca::join_group(Qpn qpn, const Gid& gid) {
   Qp* qp = state_->qps.at(qpn.value());
-  return qp == nullptr ? -EINVAL : vhca::join_group(*state_, *qp, gid);
+  if (qp == nullptr) return -EINVAL;
+  return state_->dead ? -EIO : vhca::join_group(*state_, *qp, gid);
 }
 
 int Hca::leave_group(Qpn qpn, const Gid& gid) {
@@ -184,6 +191,7 @@ Result<uint32_t> Hca::create_flow(Qpn qpn, const FlowSpec& spec) {
   Qp* qp = state_->qps.at(qpn.value());
   if (qp == nullptr || qp->type != QpType::raw_packet)
     return Error{EINVAL, "flows lead to raw packet queues"};
+  if (state_->dead) return Error{EIO, "the adapter is dead"};
   return eth_create_flow(*state_, *qp, spec);
 }
 
@@ -198,8 +206,8 @@ PortCounters Hca::port_counters(uint32_t port) {
 Result<PortAttr> Hca::query_port(uint32_t port) {
   if (port == 0 || port > std::max<std::size_t>(1, state_->config.wires.size()))
     return Error{EINVAL, "no such port"};
+  if (state_->dead) return Error{EIO, "the adapter is dead"};
   PortAttr attr;
-  attr.active = !state_->dead;
   if (port <= state_->config.wires.size() && state_->config.wires[port - 1] != nullptr)
     attr.mtu = roce_mtu(state_->config.wires[port - 1]->mtu());
   attr.gid_count = state_->config.profile.gid_table_len;
@@ -218,6 +226,7 @@ Result<Gid> Hca::query_gid(uint32_t port, uint32_t index) {
 }
 
 Result<Hca::UarPage> Hca::alloc_uar() {
+  if (state_->dead) return Error{EIO, "the adapter is dead"};
   Result<Uar*> uar = state_->uars.alloc();
   if (!uar) return uar.error();
   return UarPage{(*uar)->index, (*uar)->fd.get(), 0};
@@ -261,21 +270,11 @@ void Hca::remove_sink(EventSink* sink) {
 }
 
 void Hca::fatal() {
-  if (state_->dead) return;
-  state_->dead = true;
-  state_->qps.for_each([&](Qp& qp) {
-    if (qp.state != QpState::reset) to_error(state_->works, qp);
-  });
-  // Each client once: those that announced themselves, and owners of queues that did not.
-  std::vector<EventSink*> sinks = state_->sinks;
-  state_->qps.for_each([&](Qp& qp) { sinks.push_back(qp.sink); });
-  state_->cqs.for_each([&](Cq& cq) { sinks.push_back(cq.sink); });
-  std::sort(sinks.begin(), sinks.end());
-  sinks.erase(std::unique(sinks.begin(), sinks.end()), sinks.end());
-  state_->works.journal->async(event::device_fatal, 0);
-  for (EventSink* sink : sinks) {
-    if (sink != nullptr) sink->async(event::device_fatal, nullptr);
-  }
+  die(*state_);
+}
+
+bool Hca::is_dead() const noexcept {
+  return state_->dead;
 }
 
 }  // namespace kilim::vhca

@@ -37,6 +37,8 @@ struct HcaConfig {
   LintMode lint{};             // off; see hca/lint.hh
   // A test of tests: every list entry's address is off by this much. Data checks must fail then.
   uint64_t defect_klm_address = 0;
+  // The adapter dies when this many send requests have been taken up; 0: never.
+  uint64_t fatal_at = 0;
 };
 
 struct Advice {
@@ -148,8 +150,10 @@ class Hca {
   void add_sink(EventSink*);
   void remove_sink(EventSink*);
 
-  // The adapter dies: async event DEVICE_FATAL, every queue to error.
+  // The adapter dies: async event DEVICE_FATAL, every queue to error, what is posted is flushed.
+  // From then on calls that make, change or ask answer EIO, those that undo something succeed.
   void fatal();
+  [[nodiscard]] bool is_dead() const noexcept;
 
  private:
   explicit Hca(std::unique_ptr<HcaState>);

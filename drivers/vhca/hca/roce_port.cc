@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "vhca/hca/eth_state.hh"
+#include "vhca/hca/fatal.hh"
 #include "vhca/hca/journal.hh"
 #include "vhca/hca/scheduler.hh"
 #include "vhca/transport/completer_wire.hh"
@@ -93,7 +94,7 @@ std::size_t roce_run(HcaState& h, Qp& qp, std::size_t budget,
                      bool (*run_here)(HcaState&, Qp&)) noexcept {
   std::size_t done = 0;
   qp.rc->idle = false;
-  for (; done < budget; done++) {
+  for (; done < budget && !due_to_die(h); done++) {
     RequesterStep step = send_next(*h.roce, qp);
     if (step == RequesterStep::sent) continue;
     bool goes_on = step == RequesterStep::local && run_here(h, qp);

@@ -11,6 +11,7 @@
 #include "vhca/hca/dma.hh"
 #include "vhca/hca/eth.hh"
 #include "vhca/hca/exec.hh"
+#include "vhca/hca/fatal.hh"
 #include "vhca/hca/journal.hh"
 #include "vhca/hca/roce_port.hh"
 #include "vhca/wq/cqe_writer.hh"
@@ -74,7 +75,7 @@ void look_at_timers(HcaState& h) noexcept {
 
 std::size_t run_ready(HcaState& h, std::size_t budget) noexcept {
   std::size_t done = 0;
-  while (done < budget && !h.ready.empty()) {
+  while (done < budget && !h.ready.empty() && !due_to_die(h)) {
     Qp& qp = *h.ready.front();
     h.ready.remove(qp);
     done += run_send_queue(h, qp, std::min(slice, budget - done));
@@ -126,10 +127,11 @@ std::size_t run_engine(HcaState& h, std::size_t budget) noexcept {
   for (Cq* cq : h.moderated) look_at_period(h.works, *cq);
   std::size_t done = h.paging.serve();
   done += run_ready(h, budget);
+  if (due_to_die(h)) die(h);
   if (!h.works.in_error.empty()) done += flush_errors(h, budget);
   done += eth_poll_ports(h, budget);
   roce_timers(h);  // behind the frames: an answer that has come is not late
-  return done + roce_answer(h);
+  return h.dead ? done : done + roce_answer(h);
 }
 
 uint64_t next_deadline(const HcaState& h) noexcept {

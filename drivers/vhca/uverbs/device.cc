@@ -50,6 +50,7 @@ mlx5_ib_alloc_ucontext_resp describe(Hca& hca) {
 
 int open_context(Context& context, const Request& r) {
   if (context.opened) return -EINVAL;
+  if (context.hca.is_dead()) return -EAGAIN;  // mlx5_ib's ib_active
   mlx5_ib_alloc_ucontext_req_v2 req;
   constexpr std::size_t least = offsetof(mlx5_ib_alloc_ucontext_req_v2, max_cqe_version);
   if (r.driver_in.bytes() < least) return -EINVAL;

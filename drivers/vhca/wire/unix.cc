@@ -75,6 +75,10 @@ void sweep(const std::string& folder, uint32_t from) {
 
 }  // namespace
 
+void UnixWire::remove_leftovers(const std::string& folder) {
+  if (folder.size() <= longest_folder) sweep(folder, 0);
+}
+
 Result<UnixWire::Claim> UnixWire::claim(const std::string& folder) {
   for (uint32_t slot = 0; slot < slots; slot++) {
     if (Fd lock = try_lock(folder, slot)) return Claim{std::move(lock), slot};

@@ -20,6 +20,8 @@ class UnixWire final : public FdWire {
   // The folder is made where it is missing, for this user alone.
   static Result<std::unique_ptr<Wire>> create(std::string_view folder);
   ~UnixWire() override;
+  // Removes the sockets of the dead from the folder.
+  static void remove_leftovers(const std::string& folder);
   UnixWire(const UnixWire&) = delete;
   UnixWire& operator=(const UnixWire&) = delete;
 

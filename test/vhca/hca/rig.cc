@@ -246,6 +246,7 @@ Rig::Rig(const RigShape& shape)
   config.journal = &journal;
   config.defect_klm_address = shape.defect;
   config.lint = shape.lint;
+  config.fatal_at = shape.fatal_at;
   Result<std::unique_ptr<Hca>> made = Hca::create(std::move(config));
   if (!made) stop(made.error().what);
   hca = std::move(*made);

@@ -157,6 +157,7 @@ struct RigShape {
   QueueShape a, b;
   uint64_t seed = 1;
   uint64_t defect = 0;
+  uint64_t fatal_at = 0;
   Profile profile{};
   bool connect = true;
   Mac mac = test_mac;

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// An adapter that dies: as a card whose firmware is gone, under a driver in its internal error
+// state. Adapter's lock held.
+#pragma once
+
+#include <cstdint>
+
+namespace kilim::vhca {
+
+struct HcaState;
+
+// Every queue to error, and the event to everybody; nothing is executed any more.
+void die(HcaState&);
+// Whether a `--fault fatal@N` is due: N send requests have been taken up.
+bool due_to_die(const HcaState&) noexcept;
+// Whether a firmware command is answered as if it had been carried out: those that undo something.
+bool done_by_the_dead(uint16_t opcode) noexcept;
+
+}  // namespace kilim::vhca

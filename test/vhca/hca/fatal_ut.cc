@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// An adapter that dies under its client: everything posted completes once, everybody hears of it,
+// and what can still be asked is answered as mlx5_ib does in its internal error state.
+#include <cerrno>
+#include <map>
+
+#include "kilim/prm/cmd.hh"
+#include "ut.hh"
+#include "wire_rig.hh"
+
+namespace {
+
+using namespace kilim;
+using namespace kilim::vhca;
+using namespace kilim::vhca::test;
+using prm::Opcode;
+using prm::Syndrome;
+
+constexpr uint32_t device_fatal = 8;
+
+Wqe write_of(Rig& rig, Pages& memory, uint32_t bytes = 64) {
+  static MrKeys keys;
+  keys = rig.reg(memory, rw_access);
+  return Wqe(Opcode::rdma_write)
+      .raddr(memory.at(2048), keys.rkey.value())
+      .data(memory.at(0), bytes, keys.lkey.value());
+}
+
+// Syndromes by the index of the request; a request that completes twice counts twice.
+std::map<uint16_t, std::vector<Syndrome>> drain(TestCq& cq, bool responder) {
+  std::map<uint16_t, std::vector<Syndrome>> all;
+  while (std::optional<Completion> c = cq.poll()) {
+    bool of_receive = c->op == prm::CqeOpcode::resp_err;
+    if (of_receive == responder) all[c->index].push_back(c->syndrome);
+  }
+  return all;
+}
+
+void it_dies_with_the_request_that_was_named() {
+  RigShape shape;
+  shape.fatal_at = 3;
+  Rig rig(shape);
+  Pages memory(4096);
+  Wqe w = write_of(rig, memory);
+  for (int i = 0; i < 6; i++) rig.a.put(w);
+  rig.a.ring(rig.uar);
+  rig.run();
+  auto sends = drain(rig.cq_a, false);
+  CU_ASSERT_EQUAL(sends.size(), 6);
+  for (const auto& [index, found] : sends) {
+    CU_ASSERT_EQUAL(found.size(), 1);
+    CU_ASSERT_EQUAL(found[0], index < 3 ? Syndrome::none : Syndrome::wr_flush);
+  }
+  CU_ASSERT_EQUAL(rig.events.of(device_fatal), 1);
+  CU_ASSERT_EQUAL(rig.journal.count(Journal::Kind::wqe), 3);
+  CU_ASSERT(rig.hca->is_dead());
+  rig.hca->fatal();
+  CU_ASSERT_EQUAL(rig.events.of(device_fatal), 1);
+}
+
+void what_is_posted_to_the_dead_is_flushed() {
+  Rig rig;
+  Pages memory(4096);
+  Wqe w = write_of(rig, memory);
+  rig.a.recv(memory.at(0), 64, 1);
+  rig.hca->fatal();
+  rig.a.recv(memory.at(0), 64, 1);
+  rig.cq_a.arm(rig.uar, false);
+  rig.a.put(w);
+  rig.a.put(w);
+  rig.a.ring(rig.uar);
+  rig.run();
+  CU_ASSERT(rig.events.completions > 0);
+  std::map<bool, int> flushed;
+  while (std::optional<Completion> c = rig.cq_a.poll()) {
+    CU_ASSERT_EQUAL(c->syndrome, Syndrome::wr_flush);
+    flushed[c->op == prm::CqeOpcode::resp_err]++;
+  }
+  CU_ASSERT_EQUAL(flushed[false], 2);
+  CU_ASSERT_EQUAL(flushed[true], 2);
+}
+
+// On a wire: requests that nobody acknowledged are flushed here, and over there time runs out.
+void neither_end_of_a_wire_waits_for_ever() {
+  LinkShape link;
+  link.retry_cnt = 1;
+  WireRig w(link);
+  Pages memory(8192);
+  Wqe here = write_of(w.left, memory, 64);
+  for (int i = 0; i < 4; i++) w.left.a.put(here);
+  w.left.a.ring(w.left.uar);
+  w.left.hca->run();
+  w.left.hca->fatal();
+  w.left.run();
+  auto sends = drain(w.left.cq_a, false);
+  CU_ASSERT_EQUAL(sends.size(), 4);
+  for (const auto& [index, found] : sends)
+    CU_ASSERT(found.size() == 1 && found[0] == Syndrome::wr_flush);
+  w.right.a.put(write_of(w.right, memory, 64));
+  w.right.a.ring(w.right.uar);
+  std::optional<Completion> c = w.wait(w.right.cq_a);
+  CU_ASSERT_FATAL(c.has_value());
+  CU_ASSERT_EQUAL(c->syndrome, Syndrome::transport_retry_exc);
+}
+
+void making_changing_and_asking_are_refused() {
+  Rig rig;
+  Pages memory(4096);
+  MrKeys mr = rig.reg(memory, rw_access);
+  rig.hca->fatal();
+  Hca& hca = *rig.hca;
+  MrSpec spec{rig.pd, memory.va(), 4096, Iova{memory.va().value()}, rw_access};
+  CqSpec cq;
+  cq.uar_page = rig.uar_page;
+  CU_ASSERT_EQUAL(hca.alloc_pd().error().code, EIO);
+  CU_ASSERT_EQUAL(hca.reg_mr(spec).error().code, EIO);
+  CU_ASSERT_EQUAL(hca.rereg_mr(MkeyIndex{mr.lkey.value() >> 8}, spec), -EIO);
+  CU_ASSERT_EQUAL(hca.alloc_mw(rig.pd, true).error().code, EIO);
+  CU_ASSERT_EQUAL(hca.create_cq(cq, &rig.events).error().code, EIO);
+  CU_ASSERT_EQUAL(hca.resize_cq(rig.cq_a.cqn, memory.va(), 16), -EIO);
+  CU_ASSERT_EQUAL(hca.create_qp({}, &rig.events).error().code, EIO);
+  CU_ASSERT_EQUAL(hca.query_qp(rig.a.qpn).error().code, EIO);
+  CU_ASSERT_EQUAL(hca.create_srq({}, &rig.events).error().code, EIO);
+  CU_ASSERT_EQUAL(hca.open_xrcd({}).error().code, EIO);
+  CU_ASSERT_EQUAL(hca.join_group(rig.a.qpn, Gid{}), -EIO);
+  CU_ASSERT_EQUAL(hca.alloc_uar().error().code, EIO);
+  CU_ASSERT_EQUAL(hca.query_port(1).error().code, EIO);
+  CU_ASSERT(hca.query_gid(1, 0).ok());  // the core's own table
+  CU_ASSERT_EQUAL(rig.to_init(rig.a), -EIO);
+  std::array<std::byte, 16> query{std::byte{1}};
+  std::array<std::byte, 16> out{};
+  CU_ASSERT_EQUAL(hca.command(query, out), -EIO);
+}
+
+void ending_things_succeeds() {
+  Rig rig;
+  Pages memory(4096);
+  MrKeys mr = rig.reg(memory, rw_access);
+  rig.hca->fatal();
+  Hca& hca = *rig.hca;
+  CU_ASSERT_EQUAL(rig.to_state(rig.a, QpState::err), 0);
+  CU_ASSERT_EQUAL(rig.to_state(rig.b, QpState::reset), 0);
+  CU_ASSERT_EQUAL(hca.destroy_qp(rig.a.qpn), 0);
+  CU_ASSERT_EQUAL(hca.destroy_qp(rig.b.qpn), 0);
+  CU_ASSERT_EQUAL(hca.destroy_cq(rig.cq_a.cqn), 0);
+  CU_ASSERT_EQUAL(hca.destroy_cq(rig.cq_b.cqn), 0);
+  CU_ASSERT_EQUAL(hca.dereg_mr(MkeyIndex{mr.lkey.value() >> 8}), 0);
+  CU_ASSERT_EQUAL(hca.dealloc_pd(rig.pd), 0);
+  CU_ASSERT_EQUAL(hca.free_uar(rig.uar_page), 0);
+}
+
+const kilim::test::Case cases[] = {
+    {"it dies with the request that was named", it_dies_with_the_request_that_was_named},
+    {"what is posted to the dead is flushed", what_is_posted_to_the_dead_is_flushed},
+    {"neither end of a wire waits for ever", neither_end_of_a_wire_waits_for_ever},
+    {"making, changing and asking are refused", making_changing_and_asking_are_refused},
+    {"ending things succeeds", ending_things_succeeds},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("a dying adapter", cases)
