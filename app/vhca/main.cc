@@ -152,10 +152,8 @@ int launch(Options& options) {
   if (!tree.ok()) return complain("device list", tree.error().what, exit_refused);
   std::fflush(nullptr);
   const pid_t child = ::fork();
-  if (child == 0) {
-    tree->share_across_exec();
-    run_command(options, *command, library, before);
-  }
+  if (child == 0) run_command(options, *command, library, before);
+  if (child > 0) tree->used_by(child);
   const int status = child < 0 ? -1 : wait_for(child, all);
   tree->erase();
   clean_wires(options.launch);

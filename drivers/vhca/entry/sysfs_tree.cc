@@ -39,12 +39,40 @@ void remove_all(const std::string& path) noexcept {
   ::nftw(path.c_str(), unlink_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 
-// Removes `path` if its maker is gone.
+// When a process began, in ticks since the machine did; 0: there is none of this number.
+unsigned long long start_of(pid_t pid) {
+  char text[1024];
+  const Fd file(raw::open_at(AT_FDCWD, ("/proc/" + std::to_string(pid) + "/stat").c_str(),
+                             O_RDONLY | O_CLOEXEC, 0));
+  const ssize_t n = file ? ::read(file.get(), text, sizeof(text) - 1) : 0;
+  if (n <= 0) return 0;
+  text[n] = '\0';
+  const char* behind_name = std::strrchr(text, ')');
+  unsigned long long start = 0;
+  char state = 'Z';
+  constexpr const char* fields =
+      ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu";
+  if (behind_name == nullptr || std::sscanf(behind_name, fields, &state, &start) != 2) return 0;
+  return state == 'Z' ? 0 : start;
+}
+
+// Whether the program lives for which the folder was made, though its launcher may not.
+bool in_use(const Fd& lock) {
+  char text[64];
+  const ssize_t n = ::pread(lock.get(), text, sizeof(text) - 1, 0);
+  if (n <= 0) return false;
+  text[n] = '\0';
+  int pid = 0;
+  unsigned long long start = 0;
+  return std::sscanf(text, "%d %llu", &pid, &start) == 2 && start != 0 && start_of(pid) == start;
+}
+
+// Removes `path` if nobody is left who needs it.
 void sweep_one(const std::string& path) {
   struct stat st;
   if (::lstat(path.c_str(), &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != ::geteuid()) return;
   const Fd lock(::open((path + "/lock").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
-  if (!lock || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return;
+  if (!lock || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 || in_use(lock)) return;
   remove_all(path);
 }
 
@@ -229,8 +257,10 @@ void SysfsTree::remove(const DeviceConfig& device) noexcept {
   remove_all(path_ + "/devices/" + device.attach.name);
 }
 
-void SysfsTree::share_across_exec() noexcept {
-  (void)::fcntl(lock_.get(), F_SETFD, 0);
+void SysfsTree::used_by(pid_t program) noexcept {
+  char text[64];
+  const int n = std::snprintf(text, sizeof(text), "%d %llu\n", program, start_of(program));
+  (void)!::pwrite(lock_.get(), text, static_cast<std::size_t>(n), 0);
 }
 
 void SysfsTree::erase() noexcept {

@@ -28,8 +28,8 @@ class SysfsTree {
 
   Status add(const DeviceConfig& device, const Profile& profile);
   void remove(const DeviceConfig& device) noexcept;
-  // What is executed from here on uses the folder: it stays as long as one of both lives.
-  void share_across_exec() noexcept;
+  // This program needs the folder: it stays as long as one of both processes lives.
+  void used_by(pid_t program) noexcept;
   // Removes the folder. Not done by a destructor: a forked child has a copy of this object.
   void erase() noexcept;
 

@@ -123,7 +123,9 @@ RequesterStep send_packet_of(RoceLink& link, Qp& qp, const RcMessage& m) noexcep
     return RequesterStep::idle;
   }
   if (bytes > 0 && (!whole || !t.ok())) {
-    fatal_qp(*link.works, qp, "the memory of a message under way is gone");
+    // Completions come in order: those before it are waited for, then it fails.
+    if (&m != &w.at(0)) return RequesterStep::idle;
+    fail_oldest(link, qp, Syndrome::local_prot, "the memory of a message under way is gone");
     return RequesterStep::down;
   }
   if (!send_packet(link, qp, p, bytes)) {

@@ -48,17 +48,20 @@ class RcPair {
   [[nodiscard]] bool ok() const { return ok_; }
   ibv_cq* cq() { return cq_; }
   ibv_comp_channel* channel() { return channel_; }
+  ibv_qp* qp(unsigned n) { return qps_[n]; }
+  ibv_pd* pd() { return pd_; }
   uint8_t* from() { return memory_; }
   uint8_t* to() { return memory_ + half; }
 
   // An RDMA write of `bytes` bytes from from() to to(), signalled. 0 or an errno.
-  int post_write(uint32_t bytes) {
+  int post_write(uint32_t bytes) { return post(bytes, IBV_WR_RDMA_WRITE); }
+  int post(uint32_t bytes, ibv_wr_opcode opcode) {
     ibv_sge sge{reinterpret_cast<uintptr_t>(from()), bytes, mr_->lkey};
     ibv_send_wr wr{}, *bad = nullptr;
     wr.wr_id = bytes;
     wr.sg_list = &sge;
     wr.num_sge = 1;
-    wr.opcode = IBV_WR_RDMA_WRITE;
+    wr.opcode = opcode;
     wr.send_flags = IBV_SEND_SIGNALED;
     wr.wr.rdma.remote_addr = reinterpret_cast<uintptr_t>(to());
     wr.wr.rdma.rkey = mr_->rkey;

@@ -333,9 +333,11 @@ int Rig::to_rtr(TestQp& qp, Qpn peer) {
   attr.path.is_global = true;
   attr.path.port = 1;
   port_gid(test_mac, 0, attr.path.dgid);
+  uint32_t answers = qp_mask::max_dest_rd_atomic | qp_mask::min_rnr_timer;
+  if (qp.shape.type == QpType::xrc_ini) answers = 0;
   return hca->modify_qp(qp.qpn, attr,
-                        qp_mask::state | qp_mask::path | qp_mask::path_mtu | qp_mask::dest_qpn |
-                            qp_mask::rq_psn | qp_mask::max_dest_rd_atomic | qp_mask::min_rnr_timer);
+                        answers | qp_mask::state | qp_mask::path | qp_mask::path_mtu |
+                            qp_mask::dest_qpn | qp_mask::rq_psn);
 }
 int Rig::to_rts_only(TestQp& qp) {
   QpAttr attr;
