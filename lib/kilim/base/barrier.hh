@@ -57,6 +57,12 @@ inline void before_owner_bit() noexcept {
   std::atomic_thread_fence(std::memory_order_release);
 }
 
+// Every worker has passed a quiescent state: what they wrote before is seen by what is read from
+// here on (rte_rcu_qsbr answers from a plain load where it knows already).
+inline void after_grace_period() noexcept {
+  std::atomic_thread_fence(std::memory_order_acquire);
+}
+
 // A flag written here is visible before a word of the other side is read (going to sleep against a
 // doorbell).
 inline void store_before_load() noexcept {

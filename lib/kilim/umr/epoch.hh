@@ -14,6 +14,7 @@
 
 #include <rte_rcu_qsbr.h>
 
+#include "kilim/base/barrier.hh"
 #include "kilim/base/cacheline.hh"
 #include "kilim/base/result.hh"
 #include "kilim/queue/sq.hh"
@@ -68,7 +69,10 @@ class Epochs {
     return readers_ == nullptr ? 0 : rte_rcu_qsbr_start(readers_);
   }
   [[nodiscard]] bool readers_passed(uint64_t token) noexcept {
-    return readers_ == nullptr || rte_rcu_qsbr_check(readers_, token, false) == 1;
+    if (readers_ == nullptr) return true;
+    if (rte_rcu_qsbr_check(readers_, token, false) != 1) return false;
+    after_grace_period();
+    return true;
   }
   // What the queues have posted, into max_queues() numbers; and whether all of that is complete.
   void snapshot(uint64_t* posted) const noexcept {
