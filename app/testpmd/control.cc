@@ -80,14 +80,25 @@ void Control::revive_queues() noexcept {
                down);
 }
 
+bool Control::lost_a_device() noexcept {
+  for (port::Port* p : forwarder_.ports()) {
+    if (lost_ || !p->device().lost()) continue;
+    lost_ = true;
+    std::fprintf(
+        stderr, "kilim-testpmd: %s has lost its device %s (IBV_EVENT_DEVICE_FATAL): the run ends\n",
+        p->name().c_str(), p->device().name());
+  }
+  return lost_;
+}
+
 Control::State Control::while_running(uint64_t now) noexcept {
-  revive_queues();
+  if (!lost_a_device()) revive_queues();
   if (next_print_ != 0 && now >= next_print_) {
     next_print_ = now + options_.stats_period * second;
     print_text(live_, collect(forwarder_, seconds(now - started_)), "statistics");
   }
   const bool over = options_.duration != 0 && now - started_ >= options_.duration * second;
-  if (!stop_requested && !over && !enough()) return State::running;
+  if (!stop_requested && !over && !lost_ && !enough()) return State::running;
   ended_ = now;
   deadline_ = now + drain_at_most;
   forwarder_.drain();

@@ -21,6 +21,8 @@ class Control {
 
   // Blocks until the run is over and all lanes have ended.
   Report run();
+  // A device died, which ended the run.
+  [[nodiscard]] bool lost() const noexcept { return lost_; }
 
  private:
   enum class State : uint8_t { running, draining, done };
@@ -30,12 +32,14 @@ class Control {
   State while_draining(uint64_t now) noexcept;
   [[nodiscard]] bool enough() noexcept;
   void revive_queues() noexcept;
+  [[nodiscard]] bool lost_a_device() noexcept;
   static uint32_t poll(void* self, uint32_t) noexcept;
 
   Forwarder& forwarder_;
   const Options& options_;
   std::FILE* live_;
   State state_ = State::running;
+  bool lost_ = false;
   uint64_t started_ = 0;   // nanoseconds
   uint64_t ended_ = 0;     // when draining began
   uint64_t deadline_ = 0;  // of draining

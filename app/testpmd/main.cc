@@ -70,10 +70,10 @@ Exit eal_failed() {
 }
 
 // Returns an exit code.
-int report(const Options& options, const Report& r) {
+int report(const Options& options, const Report& r, bool lost) {
   const bool json_on_stdout = options.json && options.json_file.empty();
   print_text(json_on_stdout ? stderr : stdout, r, "final statistics");
-  const int code = r.total().queues_down != 0 ? 1 : 0;  // it did not do all its work
+  const int code = lost || r.total().queues_down != 0 ? 1 : 0;  // it did not do all its work
   if (!options.json) return code;
   std::FILE* to = json_on_stdout ? stdout : std::fopen(options.json_file.c_str(), "w");
   const std::string json = to_json(r);
@@ -92,7 +92,8 @@ int run(const Options& options) {
                forwarder.ports().size(), options.mode.c_str(), forwarder.lanes().size());
   std::fflush(live);
   Control control(forwarder, options, live);
-  return report(options, control.run());
+  const Report r = control.run();
+  return report(options, r, control.lost());
 }
 
 int main(int argc, char** argv) {

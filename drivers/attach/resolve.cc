@@ -24,6 +24,7 @@ Result<Attachment> resolve_virtual(const Spec& spec) {
   config.name = spec.name;
   if (!spec.wire.empty()) config.wires.push_back(spec.wire);
   config.lint = spec.lint;
+  config.fatal_at = spec.fatal_at;
   const bool threaded = spec.progress == Progress::thread;
   config.progress = threaded ? vhca::Progress::thread : vhca::Progress::poller;
   auto attached = vhca::attach(config);
@@ -53,6 +54,8 @@ Result<Attachment> resolve(const Spec& spec) {
   if (is_virtual_name(spec.name)) return resolve_virtual(spec);
   if (!spec.wire.empty())
     return Error{EINVAL, "wire= is for virtual devices (hca=vhcaN): a card has a wire of its own"};
+  if (spec.fatal_at != 0)
+    return Error{EINVAL, "fault= is for virtual devices (hca=vhcaN): a card dies as it likes"};
   if (!spec.lint.empty())
     return Error{EINVAL, "lint= is for virtual devices (hca=vhcaN): a card tells nobody"};
   auto device = mlx5::open(spec.name.c_str());

@@ -22,7 +22,8 @@ struct Spec {
   std::string name;  // vhca and a number: virtual
   std::string wire;  // of a virtual device; empty: nothing leaves it but loopback
   Progress progress = Progress::poll;
-  std::string lint;  // of a virtual device: off, warn or error; empty: off
+  uint64_t fatal_at = 0;  // a virtual device dies with this send request; 0: never
+  std::string lint;       // of a virtual device: off, warn or error; empty: off
 };
 
 // Names of virtual devices are vhca and a number.

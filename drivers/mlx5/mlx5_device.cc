@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include <poll.h>
+
 #include "kilim/prm/doorbell.hh"
 #include "mlx5/caps.hh"
 
@@ -27,6 +29,18 @@ int Mlx5Device::numa_node() const noexcept {
     (void)std::fclose(f);
   }
   return node;
+}
+
+// Reads the asynchronous events that wait; those of single queues show in their completions too.
+bool Mlx5Device::lost() noexcept {
+  pollfd ready{context_->async_fd, POLLIN, 0};
+  ibv_async_event event{};
+  while (!lost_ && ::poll(&ready, 1, 0) == 1 && (ready.revents & POLLIN) != 0 &&
+         ibv_get_async_event(context_.get(), &event) == 0) {
+    lost_ = event.event_type == IBV_EVENT_DEVICE_FATAL;
+    ibv_ack_async_event(&event);
+  }
+  return lost_;
 }
 
 Result<device::PortInfo> Mlx5Device::port(uint8_t number) {

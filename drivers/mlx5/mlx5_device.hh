@@ -37,6 +37,7 @@ class Mlx5Device final : public device::Device {
   Status reset(device::QpHandle qp) override;
   Status fail(device::QpHandle qp) override;
   Status destroy_qp(device::QpHandle qp) override;
+  [[nodiscard]] bool lost() noexcept override;
   void progress() noexcept override {
     if (progress_.run != nullptr) progress_.run(progress_.arg);
   }
@@ -56,6 +57,7 @@ class Mlx5Device final : public device::Device {
   device::Caps caps_;
   Progress progress_;
   uint32_t next_handle_ = 1;
+  bool lost_ = false;
   // Destroyed from the last to the first.
   Context context_;
   Pd pd_;

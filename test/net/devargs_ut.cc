@@ -12,11 +12,12 @@ using kilim::attach::Progress;
 
 void all_given() {
   auto r = parse_devargs(
-      "hca=vhca3,port=2,rxq=1,txq=4,rxd=64,txd=8192,wire=pcap:in:out,progress=thread,lint=warn");
+      "hca=vhca3,port=2,rxq=1,txq=4,rxd=64,txd=8192,wire=pcap:in:out,progress=thread,fault=fatal@9,lint=warn");
   auto* d = std::get_if<Devargs>(&r);
   CU_ASSERT_PTR_NOT_NULL_FATAL(d);
   CU_ASSERT_TRUE(d->hca.name == "vhca3" && d->hca.wire == "pcap:in:out");
-  CU_ASSERT_TRUE(d->hca.progress == Progress::thread && d->hca.lint == "warn");
+  CU_ASSERT_TRUE(d->hca.progress == Progress::thread && d->hca.lint == "warn" &&
+                 d->hca.fatal_at == 9);
   CU_ASSERT_TRUE(d->port == 2 && d->rxq == 1 && d->txq == 4 && d->rxd == 64 && d->txd == 8192);
 }
 
@@ -39,7 +40,7 @@ struct Refused {
 
 // clang-format off
 constexpr Refused refused[] = {
-    {"bogus=1",              "bogus",           "known are hca= port= rxq= txq= rxd= txd= wire= progress= lint="},
+    {"bogus=1",              "bogus",           "known are hca= port= rxq= txq= rxd= txd= wire= progress= fault= lint="},
     {"hca=vhca0,speed=fast", "speed",           "known are"},
     {"port=0",               "port=0",          "1 to 2"},
     {"port=3",               "port=3",          "1 to 2"},
@@ -59,6 +60,8 @@ constexpr Refused refused[] = {
     {"wire=",                "wire=",           "pcap:IN[:OUT]"},
     {"progress=fast",        "progress=fast",   "poll or thread"},
     {"progress=",            "progress=",       "poll or thread"},
+    {"fault=fatal@0",        "fault=fatal@0",   "N from 1"},
+    {"fault=drop@1",         "fault=drop@1",    "fatal@N"},
     {"lint=yes",             "lint=yes",        "off, warn or error"},
     {"rxd=64,rxd=128",       "rxd",             "twice"},
 };

@@ -227,6 +227,18 @@ def a_frame_too_long(b):
     assert "ended by" not in text, text
 
 
+def a_device_that_dies(b):
+    """A device that dies ends the run soon, with a sentence, the statistics and a status of 1."""
+    b.make("in.pcap", 2000)
+    for mode in ("io", "umr"):
+        for lcores, more in (("0", ""), ("0-1", ",progress=thread")):
+            done = b.run([vdev(0, "pcap:in.pcap:out.pcap", ",fault=fatal@300" + more)],
+                         f"--fwd={mode}", "--duration=50", lcores=lcores)
+            assert done.returncode == 1, done
+            assert "net_kilim0 has lost its device vhca0 (IBV_EVENT_DEVICE_FATAL)" in done.stderr, done
+            assert done.stderr.count("has lost") == 1 and "final statistics" in done.stdout, done
+
+
 def no_memory(b):
     """EAL that cannot start is explained, with the way on."""
     eal = ["--no-pci", "--log-level", "error", "--no-shconf", "--huge-dir", b.path("none")]
@@ -237,7 +249,8 @@ def no_memory(b):
 
 
 CASES = {f.__name__: f for f in (one_port, own_thread, two_ports, two_lcores, other_modes, stops,
-                                 interrupted_early, refusals, a_frame_too_long, no_memory)}
+                                 interrupted_early, refusals, a_frame_too_long, a_device_that_dies,
+                                 no_memory)}
 
 
 def main(program, root, name):

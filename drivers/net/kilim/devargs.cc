@@ -46,6 +46,15 @@ const char* take_progress(Devargs& d, const char* v) {
   return nullptr;
 }
 
+const char* take_fault(Devargs& d, const char* v) {
+  constexpr std::string_view fatal = "fatal@";
+  const std::string_view s = v;
+  if (!s.starts_with(fatal)) return "must be fatal@N";
+  const auto [at, error] = std::from_chars(v + fatal.size(), v + s.size(), d.hca.fatal_at);
+  const bool good = error == std::errc{} && at == v + s.size() && d.hca.fatal_at != 0;
+  return good ? nullptr : "must be fatal@N with N from 1";
+}
+
 const char* take_lint(Devargs& d, const char* v) {
   const std::string_view s = v;
   if (s != "off" && s != "warn" && s != "error") return "must be off, warn or error";
@@ -63,6 +72,7 @@ constexpr Row rows[] = {
     {"txd",      "64 to 8192, a power of two; default 1024",    &Devargs::txd, 64, 8192, true, nullptr},
     {"wire",     "pcap:IN[:OUT], af_packet:IFACE or cable:NAME; virtual devices only", nullptr, 0, 0, false, take_wire},
     {"progress", "poll or thread; default poll; virtual devices only", nullptr, 0, 0, false, take_progress},
+    {"fault",    "fatal@N: the device dies with its N-th send request; virtual devices only", nullptr, 0, 0, false, take_fault},
     {"lint",     "off, warn or error: what becomes of wrong send WQEs; default off; virtual devices only", nullptr, 0, 0, false, take_lint},
 };
 // clang-format on

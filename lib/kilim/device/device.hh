@@ -48,6 +48,9 @@ class Device {
   virtual Status fail(QpHandle qp) = 0;
   virtual Status destroy_qp(QpHandle qp) = 0;
 
+  // The adapter is gone: nothing completes any more but with an error, nothing can be made.
+  [[nodiscard]] virtual bool lost() noexcept = 0;
+
   // For whoever waits outside a burst: lets a virtual adapter do its work. Does nothing on a card.
   virtual void progress() noexcept = 0;
 };

@@ -49,6 +49,7 @@ class Counting final : public Device {
     qps--;
     return Done{};
   }
+  [[nodiscard]] bool lost() noexcept override { return false; }
   void progress() noexcept override {}
 
   int cqs = 0;
