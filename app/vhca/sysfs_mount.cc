@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // On a machine with RDMA the two class folders exist and are covered. Else nothing can be made in
-// sysfs: /sys/class is covered by a tmpfs that has them, and all others bound in again.
+// sysfs: /sys/class is covered by a tmpfs that has them, and all others bound in again. The folder
+// of debugfs that has the devices' statistics is made in the same way.
 
 #include "sysfs_mount.hh"
 
@@ -55,25 +56,45 @@ bool bind(const std::string& from, const std::string& to) {
 }
 
 // `old` is the folder as it was before the tmpfs covered it.
-bool bind_others(DIR* folder, const std::string& old) {
+bool bind_others(DIR* folder, const std::string& old, const std::string& now) {
   while (const dirent* entry = ::readdir(folder)) {
-    if (entry->d_name[0] == '.') continue;
-    const std::string to = class_folder + "/" + entry->d_name;
+    if (entry->d_name[0] == '.' || entry->d_type == DT_REG) continue;
+    const std::string to = now + "/" + entry->d_name;
     if (::mkdir(to.c_str(), 0755) != 0 || !bind(old + "/" + entry->d_name, to)) return false;
   }
   return true;
 }
 
-Status cover_class_folder() {
-  DIR* folder = ::opendir(class_folder.c_str());
-  if (folder == nullptr) return Error{errno, "/sys/class cannot be read"};
+// By a tmpfs with what was there, files in the folder itself excepted.
+Status cover(const std::string& path) {
+  DIR* folder = ::opendir(path.c_str());
+  if (folder == nullptr) return Error{errno, "a folder of /sys cannot be read"};
   const std::string old = "/proc/self/fd/" + std::to_string(::dirfd(folder));
-  const bool ok = ::mount("tmpfs", class_folder.c_str(), "tmpfs", 0, "mode=755") == 0 &&
-                  bind_others(folder, old);
+  const bool ok =
+      ::mount("tmpfs", path.c_str(), "tmpfs", 0, "mode=755") == 0 && bind_others(folder, old, path);
   const int error = errno;
   ::closedir(folder);
-  if (!ok) return Error{error, "/sys/class cannot be covered"};
-  for (const char* name : names) ::mkdir((class_folder + "/" + name).c_str(), 0755);
+  if (!ok) return Error{error, "a folder of /sys cannot be covered"};
+  return Done{};
+}
+
+// Beside those of real cards. A kernel without debugfs has no place for it: then they are missing.
+Status add_debug_folders(const std::string& tree) {
+  const std::string debug = "/sys/kernel/debug", cards = debug + "/mlx5";
+  if (::access(debug.c_str(), F_OK) != 0) return Done{};
+  const bool has_cards = ::access(cards.c_str(), F_OK) == 0;
+  if (Status covered = cover(has_cards ? cards : debug); !covered.ok()) return covered;
+  if (!has_cards) ::mkdir(cards.c_str(), 0755);
+  const std::string ours = tree + "/kernel/debug/mlx5";
+  DIR* folder = ::opendir(ours.c_str());
+  bool ok = folder != nullptr;
+  while (const dirent* entry = ok ? ::readdir(folder) : nullptr) {
+    if (entry->d_name[0] == '.') continue;
+    const std::string to = cards + "/" + entry->d_name;
+    ok = ::mkdir(to.c_str(), 0755) == 0 && bind(ours + "/" + entry->d_name, to);
+  }
+  if (folder != nullptr) ::closedir(folder);
+  if (!ok) return Error{EIO, "the devices' debug folders cannot be mounted in /sys/kernel/debug"};
   return Done{};
 }
 
@@ -83,14 +104,15 @@ Status mount_over_sysfs(const std::string& tree) {
   if (Status entered = enter_namespace(); !entered.ok()) return entered;
   if (::access((class_folder + "/infiniband").c_str(), F_OK) != 0 ||
       ::access((class_folder + "/infiniband_verbs").c_str(), F_OK) != 0) {
-    if (Status covered = cover_class_folder(); !covered.ok()) return covered;
+    if (Status covered = cover(class_folder); !covered.ok()) return covered;
+    for (const char* name : names) ::mkdir((class_folder + "/" + name).c_str(), 0755);
   }
   for (const char* name : names) {
     if (!bind(tree + "/class/" + name, class_folder + "/" + name)) {
       return Error{errno, "the device list cannot be mounted in /sys/class"};
     }
   }
-  return Done{};
+  return add_debug_folders(tree);
 }
 
 }  // namespace kilim::app

@@ -22,6 +22,7 @@
 #include "vhca/entry/device_list.hh"
 #include "vhca/entry/got.hh"
 #include "vhca/entry/launched.hh"
+#include "vhca/entry/odp_files.hh"
 #include "vhca/entry/sysfs_tree.hh"
 
 namespace kilim::vhca {
@@ -192,7 +193,7 @@ Result<AttachedState*> find_launched(const KilimVhcaLaunched* launched,
 Result<AttachedState*> attach_here(const AttachConfig& config) {
   if (Status prepared = prepare_tree(); !prepared.ok()) return prepared.error();
   const auto number = static_cast<uint32_t>(tree->first_free_number() + device_list::count());
-  auto device = device_list::add({config, number});
+  auto device = device_list::add({config, number, tree->path()});
   if (!device.ok()) return device.error();
   // Made now: a bad wire is the caller's to know, not the one's who opens the device.
   auto instance = (*device)->instance();
@@ -202,6 +203,7 @@ Result<AttachedState*> attach_here(const AttachConfig& config) {
     (*device)->hide();
     return listed.error();
   }
+  odp_files::connect((*instance)->hca(), tree->path(), (*device)->config());
   return keep({config.name, *device});
 }
 
@@ -241,6 +243,11 @@ void Attached::detach() noexcept {
   state_->device->hide();
   tree->remove(state_->device->config());
   pthread_mutex_unlock(&attach_lock);
+}
+
+const std::string& sysfs_root() noexcept {
+  static const std::string launched = find_in_environment().tree;
+  return tree != nullptr ? tree->path() : launched;
 }
 
 Result<Attached*> attach(const AttachConfig& config) {

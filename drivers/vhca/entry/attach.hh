@@ -61,6 +61,10 @@ class Attached {
   AttachedState* state_;
 };
 
+// What stands for /sys in this process's device list, after an attach or under the launcher; the
+// devices' statistics lie there too. Empty: neither.
+const std::string& sysfs_root() noexcept;
+
 // EEXIST: attached already; EINVAL: a bad name, profile or wire spec; ENOENT: no libibverbs or no
 // libmlx5 to attach to. The object lives as long as the process.
 Result<Attached*> attach(const AttachConfig& config);

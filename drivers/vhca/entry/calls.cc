@@ -16,6 +16,7 @@
 #include "vhca/entry/open_files.hh"
 #include "vhca/entry/raw.hh"
 #include "vhca/hca/dma_guard.hh"
+#include "vhca/tpt/page_events.hh"
 
 namespace kilim::vhca::calls {
 namespace {
@@ -65,6 +66,21 @@ int open_device(Device& device, int flags) {
   if (fd >= 0) return fd;
   delete file;
   return fail(-fd);
+}
+
+void tell_gone(const void* at, std::size_t length) noexcept {
+  if (length == 0 || !page_events::anybody()) return;
+  const int saved = errno;
+  page_events::invalidate(PageRange::of(reinterpret_cast<uintptr_t>(at), length));
+  errno = saved;
+}
+
+// NOLINTNEXTLINE(readability-function-size): six parameters, as mmap() has them
+void* map_plain(void* at, std::size_t length, int prot, int flags, int fd,
+                int64_t offset) noexcept {
+  void* got = raw::map(at, length, prot, flags, fd, offset);
+  if ((flags & MAP_FIXED) != 0 && got != MAP_FAILED) tell_gone(got, length);
+  return got;
 }
 
 void describe(const Device& device, struct stat* st) noexcept {
@@ -127,9 +143,9 @@ ssize_t write(int fd, const void* from, std::size_t count) noexcept {
 // NOLINTNEXTLINE(readability-function-size): six parameters, as mmap() has them
 void* map(void* at, std::size_t length, int prot, int flags, int fd, int64_t offset) noexcept {
   // Callers pass any descriptor with MAP_ANONYMOUS.
-  if ((flags & MAP_ANONYMOUS) != 0) return raw::map(at, length, prot, flags, fd, offset);
+  if ((flags & MAP_ANONYMOUS) != 0) return map_plain(at, length, prot, flags, fd, offset);
   const OpenFileRef open(fd);
-  if (!open) return raw::map(at, length, prot, flags, fd, offset);
+  if (!open) return map_plain(at, length, prot, flags, fd, offset);
   DeviceFile::Mapping mapping;
   const int result = open->file->mmap(static_cast<uint64_t>(offset), length, prot, flags, mapping);
   if (result < 0) {
@@ -140,6 +156,32 @@ void* map(void* at, std::size_t length, int prot, int flags, int fd, int64_t off
       raw::map(at, length, prot, flags, mapping.map_fd, static_cast<int64_t>(mapping.map_offset));
   if (page != MAP_FAILED && (prot & PROT_WRITE) != 0) open->instance->mapped(page, length);
   return page;
+}
+
+int unmap(void* at, std::size_t length) noexcept {
+  const int result = raw::unmap(at, length);
+  if (result == 0) tell_gone(at, length);
+  return result;
+}
+
+int advise(void* at, std::size_t length, int advice) noexcept {
+  const int result = raw::advise(at, length, advice);
+  const bool forgets = advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE;
+  if (result == 0 && forgets) tell_gone(at, length);
+  return result;
+}
+
+void* remap(void* at, std::size_t from, std::size_t to, int flags, void* where) noexcept {
+  void* got = raw::remap(at, from, to, flags, where);
+  if (got == MAP_FAILED) return got;
+  const bool moved = got != at;
+  if (moved) {
+    tell_gone(at, from);
+    tell_gone(got, to);
+  } else if (to < from) {
+    tell_gone(static_cast<char*>(at) + to, from - to);
+  }
+  return got;
 }
 
 int close(int fd) noexcept {

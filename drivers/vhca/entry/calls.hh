@@ -19,6 +19,11 @@ int socket(int domain, int type, int protocol) noexcept;
 int ioctl(int fd, unsigned long request, void* argument) noexcept;
 ssize_t write(int fd, const void* from, std::size_t count) noexcept;
 void* map(void* at, std::size_t length, int prot, int flags, int fd, int64_t offset) noexcept;
+// Client memory that goes or moves, where userfaultfd may not see it: regions with on-demand paging
+// are told. One load more than the call itself while there is none.
+int unmap(void* at, std::size_t length) noexcept;
+int advise(void* at, std::size_t length, int advice) noexcept;
+void* remap(void* at, std::size_t from, std::size_t to, int flags, void* where) noexcept;
 int close(int fd) noexcept;
 
 }  // namespace kilim::vhca::calls

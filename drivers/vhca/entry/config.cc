@@ -115,6 +115,7 @@ DeviceConfig LaunchConfig::device(uint32_t k) const {
     config.attach.mac = text;
   }
   config.number = first_number + k;
+  config.tree = tree;
   return config;
 }
 

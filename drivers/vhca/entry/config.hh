@@ -20,6 +20,7 @@ namespace kilim::vhca {
 struct DeviceConfig {
   AttachConfig attach;  // name, profile, wires, seed, journal, progress, lint
   uint32_t number = 0;  // N of uverbsN
+  std::string tree;     // the sysfs tree that shows it
 
   [[nodiscard]] dev_t rdev() const noexcept;
 };

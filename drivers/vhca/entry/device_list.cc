@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "vhca/entry/odp_files.hh"
 #include "vhca/entry/open_files.hh"
 #include "vhca/hca/dma_guard.hh"
 #include "vhca/tpt/page_events.hh"
@@ -87,6 +88,7 @@ Result<Instance*> Device::instance() {
     handlers_installed = true;
   }
   Instance* instance = made->release();
+  if (!config_.tree.empty()) odp_files::connect(instance->hca(), config_.tree, config_);
   live_.store(instance, std::memory_order_release);
   return instance;
 }

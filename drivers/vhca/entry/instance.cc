@@ -14,6 +14,7 @@
 
 #include "vhca/hca/dma_guard.hh"
 #include "vhca/hca/lint.hh"
+#include "vhca/tpt/odp_stats.hh"
 #include "vhca/wire/make.hh"
 
 namespace kilim::vhca {
@@ -123,6 +124,7 @@ void Instance::mapped(void* page, std::size_t length) noexcept {
 void Instance::close_journal() noexcept {
   const LockGuard guard(hca_->lock());
   hca_->note_invalidations();
+  hca_->odp_stats().leave();
   std::destroy_at(journal_.get());
   std::construct_at(journal_.get());
 }

@@ -214,6 +214,19 @@ KILIM_INTERPOSED void* mmap64(void* at, size_t length, int prot, int flags, int 
                               off64_t offset) {
   return calls::map(at, length, prot, flags, fd, offset);
 }
+KILIM_INTERPOSED int munmap(void* at, size_t length) {
+  return calls::unmap(at, length);
+}
+KILIM_INTERPOSED int madvise(void* at, size_t length, int advice) {
+  return calls::advise(at, length, advice);
+}
+KILIM_INTERPOSED void* mremap(void* at, size_t from, size_t to, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  void* where = (flags & MREMAP_FIXED) != 0 ? va_arg(arguments, void*) : nullptr;
+  va_end(arguments);
+  return calls::remap(at, from, to, flags, where);
+}
 KILIM_INTERPOSED int close(int fd) {
   return calls::close(fd);
 }

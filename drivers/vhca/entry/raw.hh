@@ -38,6 +38,15 @@ inline void* map(void* at, std::size_t length, int prot, int flags, int fd,
                  int64_t offset) noexcept {
   return reinterpret_cast<void*>(::syscall(SYS_mmap, at, length, prot, flags, fd, offset));
 }
+inline int unmap(void* at, std::size_t length) noexcept {
+  return static_cast<int>(::syscall(SYS_munmap, at, length));
+}
+inline int advise(void* at, std::size_t length, int advice) noexcept {
+  return static_cast<int>(::syscall(SYS_madvise, at, length, advice));
+}
+inline void* remap(void* at, std::size_t from, std::size_t to, int flags, void* where) noexcept {
+  return reinterpret_cast<void*>(::syscall(SYS_mremap, at, from, to, flags, where));
+}
 inline int close(int fd) noexcept {
   return static_cast<int>(::syscall(SYS_close, fd));
 }

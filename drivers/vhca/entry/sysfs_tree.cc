@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include "vhca/entry/odp_files.hh"
 #include "vhca/entry/raw.hh"
 
 namespace kilim::vhca {
@@ -242,7 +243,8 @@ Status SysfsTree::add(const DeviceConfig& device, const Profile& profile) {
       write_files(verbs_folder, {{"ibdev", device.attach.name},
                                  {"abi_version", "1"},
                                  {"dev", text("%u:%u", major(rdev), minor(rdev))}}) &&
-      ::symlink(pci.c_str(), (verbs_folder + "/device").c_str()) == 0;
+      ::symlink(pci.c_str(), (verbs_folder + "/device").c_str()) == 0 &&
+      odp_files::write(path_, device);
   if (!written) {
     const Error error{errno, "cannot write the device list"};
     remove(device);
@@ -252,6 +254,7 @@ Status SysfsTree::add(const DeviceConfig& device, const Profile& profile) {
 }
 
 void SysfsTree::remove(const DeviceConfig& device) noexcept {
+  odp_files::remove(path_, device);
   remove_all(path_ + "/class/infiniband_verbs/uverbs" + std::to_string(device.number));
   remove_all(path_ + "/class/infiniband/" + device.attach.name);
   remove_all(path_ + "/devices/" + device.attach.name);

@@ -81,6 +81,10 @@ int Hca::advise_mr(const Advice& a) {
   return state_->paging.advise({a.pd, static_cast<Paging::Advice>(a.advice), a.flush, list});
 }
 
+OdpStats& Hca::odp_stats() noexcept {
+  return state_->paging.stats();
+}
+
 void Hca::note_invalidations() noexcept {
   state_->paging.note_invalidations();
 }

@@ -21,6 +21,7 @@
 namespace kilim::vhca {
 
 class Journal;
+class OdpStats;
 class Wire;
 enum class LintMode : uint8_t;
 struct HcaState;  // tables and engine, private to hca/
@@ -143,6 +144,8 @@ class Hca {
   // The UAR pages as the engine sees them, for write protection while idle.
   std::span<const std::span<std::byte>> uar_pages() const noexcept;
 
+  // Statistics of on-demand paging. Reading: without lock(), any thread.
+  OdpStats& odp_stats() noexcept;
   // Writes what was invalidated since the last turn into the journal.
   void note_invalidations() noexcept;
 

@@ -39,8 +39,16 @@ void OdpStats::write_text(char* text, uint64_t value) noexcept {
   }
 }
 
+void OdpStats::leave() noexcept {
+  if (values_ == &own_) return;
+  for (OdpCounter c : {OdpCounter::num_odp_mr_pages, OdpCounter::num_odp_mrs})
+    sub(c, own_.value[index(c)].load(std::memory_order_relaxed));
+}
+
+// Of shared values this process's part is kept as well.
 void OdpStats::change(OdpCounter c, uint64_t by) noexcept {
   if (by == 0) return;
+  if (values_ != &own_) own_.value[index(c)].fetch_add(by, std::memory_order_relaxed);
   std::atomic<uint64_t>& value = values_->value[index(c)];
   uint64_t shown = value.fetch_add(by, std::memory_order_seq_cst) + by;
   char* text = texts_[index(c)];

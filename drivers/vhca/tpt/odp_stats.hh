@@ -53,6 +53,8 @@ class OdpStats {
 
   void add(OdpCounter c, uint64_t n) noexcept { change(c, n); }
   void sub(OdpCounter c, uint64_t n) noexcept { change(c, ~n + 1); }
+  // The process ends: what it had registered is no more. After a crash it stays counted.
+  void leave() noexcept;
   [[nodiscard]] uint64_t read(OdpCounter c) const noexcept {
     return values_->value[index(c)].load(std::memory_order_relaxed);
   }

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Makes the files, and maps them. The values themselves lie beside them, in one file that all
+// processes add to.
+#include "vhca/entry/odp_files.hh"
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "kilim/base/fd.hh"
+#include "vhca/entry/raw.hh"
+#include "vhca/hca/hca.hh"
+#include "vhca/hca/lock.hh"
+#include "vhca/tpt/odp_stats.hh"
+
+namespace kilim::vhca::odp_files {
+
+namespace {
+
+std::string standard_folder(const std::string& tree, const DeviceConfig& d) {
+  return tree + "/class/infiniband_verbs/uverbs" + std::to_string(d.number);
+}
+
+// The documents say <pci-dev-id>: the last part of what the device's link points to.
+std::string debug_folder(const std::string& tree, const DeviceConfig& d) {
+  return tree + "/kernel/debug/mlx5/" + d.attach.name;
+}
+
+std::string values_file(const std::string& tree, const DeviceConfig& d) {
+  return tree + "/devices/" + d.attach.name + ".odp";
+}
+
+// The documents spell one name in two ways; the path has this one.
+std::string file_name(OdpCounter c) {
+  return c == OdpCounter::num_prefetches_handled ? "num_prefetchs_handled" : odp_counter_name(c);
+}
+
+std::string path_of(const std::string& tree, const DeviceConfig& d, std::size_t i) {
+  const bool debug = i >= odp_standard_counters;
+  return (debug ? debug_folder(tree, d) + "/odp_stats" : standard_folder(tree, d)) + "/" +
+         file_name(static_cast<OdpCounter>(i));
+}
+
+bool make_file(const std::string& path, const void* bytes, std::size_t n) {
+  const Fd file(
+      raw::open_at(AT_FDCWD, path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  return file && raw::write(file.get(), bytes, n) == static_cast<ssize_t>(n);
+}
+
+bool make_folder(const std::string& path) {
+  return ::mkdir(path.c_str(), 0755) == 0 || errno == EEXIST;
+}
+
+// Stays mapped as long as the process lives: a reader of page events may be writing. Null: no such
+// file.
+void* map_file(const std::string& path, std::size_t bytes) {
+  const Fd file(raw::open_at(AT_FDCWD, path.c_str(), O_RDWR | O_CLOEXEC, 0));
+  struct stat st;
+  if (!file || raw::file_stat(file.get(), &st) != 0 || st.st_size < static_cast<off_t>(bytes))
+    return nullptr;
+  void* at = raw::map(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  return at == MAP_FAILED ? nullptr : at;
+}
+
+}  // namespace
+
+bool write(const std::string& tree, const DeviceConfig& d) {
+  const std::string debug = debug_folder(tree, d);
+  for (const std::string& folder : {tree + "/kernel", tree + "/kernel/debug",
+                                    tree + "/kernel/debug/mlx5", debug, debug + "/odp_stats"}) {
+    if (!make_folder(folder)) return false;
+  }
+  const OdpValues zeroes{};
+  if (!make_file(values_file(tree, d), &zeroes, sizeof(zeroes))) return false;
+  char text[OdpStats::text_bytes];
+  OdpStats::write_text(text, 0);
+  for (std::size_t i = 0; i < odp_counters; i++) {
+    if (!make_file(path_of(tree, d, i), text, sizeof(text))) return false;
+  }
+  const std::string also =
+      standard_folder(tree, d) + "/" + odp_counter_name(OdpCounter::num_prefetches_handled);
+  return ::symlink(file_name(OdpCounter::num_prefetches_handled).c_str(), also.c_str()) == 0;
+}
+
+void remove(const std::string& tree, const DeviceConfig& d) noexcept {
+  ::unlink(values_file(tree, d).c_str());
+  for (std::size_t i = odp_standard_counters; i < odp_counters; i++)
+    ::unlink(path_of(tree, d, i).c_str());
+  ::rmdir((debug_folder(tree, d) + "/odp_stats").c_str());
+  ::rmdir(debug_folder(tree, d).c_str());
+}
+
+void connect(Hca& hca, const std::string& tree, const DeviceConfig& d) {
+  void* values = map_file(values_file(tree, d), sizeof(OdpValues));
+  if (values == nullptr) return;
+  std::array<char*, odp_counters> texts{};
+  for (std::size_t i = 0; i < odp_counters; i++)
+    texts[i] = static_cast<char*>(map_file(path_of(tree, d, i), OdpStats::text_bytes));
+  const LockGuard guard(hca.lock());
+  hca.odp_stats().use(*static_cast<OdpValues*>(values), texts);
+}
+
+}  // namespace kilim::vhca::odp_files
