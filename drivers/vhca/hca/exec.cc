@@ -84,7 +84,8 @@ bool wait_for_peer(HcaState& h, Qp& qp, const Outcome& o) noexcept {
 }
 
 // The linter's word; null: none, or only a warning.
-const char* lint_objection(HcaState& h, Qp& qp, const SendWqe& wqe, Outcome& o) noexcept {
+[[gnu::cold, gnu::noinline]] const char* lint_objection(HcaState& h, Qp& qp, const SendWqe& wqe,
+                                                        Outcome& o) noexcept {
   const prm::lint::RuleRow* row = h.lint->executes(*qp.lint, wqe);
   if (row == nullptr) return nullptr;
   o = Outcome::failed(row->syndrome, row->sentence);

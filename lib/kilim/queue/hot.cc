@@ -9,6 +9,7 @@
 #include "kilim/queue/rq.hh"
 #include "kilim/queue/sge.hh"
 #include "kilim/queue/sq.hh"
+#include "kilim/queue/watch.hh"
 #include "kilim/queue/wqe_cursor.hh"
 
 namespace kilim::queue::hot {
@@ -16,6 +17,7 @@ namespace kilim::queue::hot {
 uint64_t sq(Sq& q, uint16_t counter) noexcept {
   const uint64_t id = q.retire(counter);
   if (q.idle()) q.reset();
+  q.watch(nullptr);
   q.release_owner();
   return id + q.wr_ids()[counter] + q.credits().value() + q.geometry().wqebb_count;
 }

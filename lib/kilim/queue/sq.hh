@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 #include "kilim/base/assert.hh"
 #include "kilim/base/be.hh"
@@ -15,6 +16,7 @@
 #include "kilim/base/units.hh"
 #include "kilim/prm/ctrl_seg.hh"
 #include "kilim/queue/geometry.hh"
+#include "kilim/queue/watch.hh"
 
 namespace kilim::queue {
 
@@ -100,6 +102,9 @@ class Sq {
     limit_ = geometry_.wqebb_count;
     record_store(geometry_.record, be32{0});
   }
+  // Who is told of each doorbell from now on; null: nobody. False: this build tells nobody
+  // (queue/watch.hh).
+  bool watch(Watch* w) noexcept { return watch_.set(w); }
   // Hands the queue to another worker, which must not overlap with this one.
   void release_owner() noexcept { owner_.release(); }
 
@@ -116,6 +121,7 @@ class Sq {
   uint32_t limit_;        // the number that pi_ may not pass
   uint64_t* wr_ids_;
   uint32_t mask_;
+  [[no_unique_address]] std::conditional_t<watched, WatchSlot, NoWatchSlot> watch_;
   [[no_unique_address]] Owner owner_;
 };
 

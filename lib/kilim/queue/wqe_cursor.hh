@@ -111,6 +111,7 @@ class WqeCursor {
   // Hands everything appended since the last commit to the device: record, then doorbell.
   void commit() noexcept {
     if (pi_ == sq_.pi_) return;
+    sq_.watch_.ring(sq_.geometry_, sq_.pi_, pi_);
     sq_.at_ = at_;
     sq_.wr_id_ = wr_id_;
     sq_.fence_ = fence_;

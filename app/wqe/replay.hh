@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A recording in memory, and what posts it again. Values; one thread.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "kilim/base/units.hh"
+#include "kilim/diag/recording.hh"
+#include "kilim/prm/lint.hh"
+
+namespace kilim::app {
+
+struct Doorbell {
+  diag::DoorbellRecord record;
+  std::vector<std::byte> blocks;
+};
+
+// Calls f(bytes) for each WQE of a doorbell; the blocks that are left where ds is nonsense.
+template <typename F>
+void each_wqe(const Doorbell& d, F f) {
+  std::span<const std::byte> left = d.blocks;
+  while (left.size() >= wqebb_bytes) {
+    const auto c = prm::lint::segment_at<prm::CtrlSeg>(left, 0);
+    const uint32_t ds = prm::ctrl::ds::get(c);
+    const std::size_t blocks = wqebbs_for(Octowords{ds}).value();
+    const bool sound = ds != 0 && blocks * wqebb_bytes <= left.size();
+    f(sound ? left.first(std::size_t{ds} * octoword_bytes) : left);
+    if (!sound) return;
+    left = left.subspan(blocks * wqebb_bytes);
+  }
+}
+
+// Posts every doorbell on reliable connections of a virtual device of its own, under the linter.
+// Keys become keys of that device; memory is as much as the recording names, of zeroes. Prints each
+// completion and returns 0 where nothing failed, 1 where something did, 2 where it cannot be done.
+int replay(const std::vector<Doorbell>&);
+
+}  // namespace kilim::app

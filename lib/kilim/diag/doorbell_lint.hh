@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The linter at the doorbell, for builds where queue::watched is true: every WQE that is announced
+// is judged, and a finding is our own mistake. One a send queue; its worker's. Prints and aborts.
+#pragma once
+
+#include "kilim/diag/follow.hh"
+#include "kilim/queue/watch.hh"
+
+namespace kilim::diag {
+
+class DoorbellLint : public queue::Watch {
+ public:
+  // Without `stop` a finding is printed and counted only.
+  explicit DoorbellLint(prm::UmrFence, bool stop = true,
+                        prm::lint::QueueKind = prm::lint::QueueKind::connected) noexcept;
+  [[nodiscard]] uint64_t findings() const noexcept { return findings_; }
+
+ private:
+  static void on_doorbell(queue::Watch&, const queue::SqGeometry&, uint32_t first,
+                          uint32_t end) noexcept;
+  Follow follow_;
+  prm::lint::QueueKind kind_;
+  bool stop_;
+  uint64_t findings_ = 0;
+};
+
+}  // namespace kilim::diag

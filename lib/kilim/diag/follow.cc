@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Keys between fences.
+#include "kilim/diag/follow.hh"
+
+#include <algorithm>
+
+#include "kilim/prm/data_seg.hh"
+
+namespace kilim::diag {
+
+namespace {
+
+using prm::Opcode;
+using prm::lint::Rule;
+
+constexpr uint8_t mode_small = prm::ctrl::small_fence >> 5;
+constexpr uint8_t mode_answers = 2;
+constexpr uint8_t mode_strong = prm::ctrl::strong_fence >> 5;
+constexpr uint8_t mode_both = prm::ctrl::fence >> 5;
+
+uint8_t mode_of(const prm::CtrlSeg& c) noexcept {
+  return static_cast<uint8_t>(c.fm_ce_se >> 5);
+}
+
+}  // namespace
+
+uint8_t Follow::wanted() const noexcept {
+  if (fence_ == prm::UmrFence::none) return 0;
+  return fence_ == prm::UmrFence::small ? mode_small : mode_strong;
+}
+
+void Follow::take_fence(uint8_t mode) {
+  const bool small = mode == mode_small || mode == mode_both || mode == mode_strong;
+  const bool enough = wanted() == mode_strong ? mode == mode_strong : small;
+  const bool answers = mode == mode_answers || mode == mode_both || mode == mode_strong;
+  if (enough) changed_.clear();
+  std::erase_if(used_, [&](const auto& u) { return u.second.answers ? answers : enough; });
+}
+
+void Follow::use(uint32_t key, const prm::CtrlSeg& c, bool answers, prm::lint::Findings& f) {
+  const uint32_t index = key >> 8;
+  if (!indirect_.contains(index)) return;
+  if (const auto at = changed_.find(index); at != changed_.end() && wanted() != 0)
+    f.add(Rule::unfenced_key, key, at->second.index, wanted(), mode_of(c));
+  used_[index] = {static_cast<uint16_t>(prm::ctrl::wqe_index::get(c)), answers};
+}
+
+void Follow::change(uint32_t key, const prm::CtrlSeg& c, prm::lint::Findings& f) {
+  const uint32_t index = key >> 8;
+  indirect_.insert(index);
+  if (const auto at = changed_.find(index); at != changed_.end() && wanted() != 0)
+    f.add(Rule::unfenced_key, key, at->second.index, wanted(), mode_of(c));
+  if (const auto at = used_.find(index); at != used_.end() && (wanted() != 0 || at->second.answers))
+    f.add(Rule::key_in_flight, key, at->second.index, prm::ctrl::qpn::get(c));
+  changed_[index] = {static_cast<uint16_t>(prm::ctrl::wqe_index::get(c)), false};
+  used_.erase(index);
+}
+
+void Follow::completed() noexcept {
+  changed_.clear();
+  used_.clear();
+}
+
+prm::lint::Findings Follow::next(prm::lint::Bytes wqe) {
+  prm::lint::Findings f = prm::lint::check_wqe(wqe, kind_);
+  if (wqe.size() < sizeof(prm::CtrlSeg) || f.has(Rule::ds_mismatch)) return f;
+  const auto c = prm::lint::segment_at<prm::CtrlSeg>(wqe, 0);
+  wqe = wqe.first(std::min<std::size_t>(wqe.size(), prm::ctrl::ds::get(c) * 16));
+  take_fence(mode_of(c));
+  const auto op = static_cast<Opcode>(prm::ctrl::opcode::get(c));
+  if (op == Opcode::umr || op == Opcode::local_inval) {
+    change(c.imm.host(), c, f);
+    return f;
+  }
+  const auto head = prm::lint::detail::head_of(op, kind_);
+  if (!head.data) return f;
+  if (head.remote) {
+    const std::size_t at = sizeof(c) + prm::lint::detail::address_bytes(kind_);
+    use(prm::lint::segment_at<prm::RaddrSeg>(wqe, at).rkey.host(), c, head.answer, f);
+  }
+  std::size_t at = prm::lint::detail::data_at(wqe, op, kind_);
+  while (at + sizeof(prm::DataSeg) <= wqe.size()) {
+    const auto d = prm::lint::segment_at<prm::DataSeg>(wqe, at);
+    const uint32_t n = d.byte_count.host();
+    const bool inlined = (n & prm::inline_flag) != 0;
+    if (!inlined) use(d.lkey.host(), c, head.answer, f);
+    at += inlined ? round_up((n & prm::inline_length_mask) + 4, 16) : sizeof(d);
+  }
+  return f;
+}
+
+}  // namespace kilim::diag

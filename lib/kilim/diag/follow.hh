@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Lints a queue's WQEs one after the other, in their order: what each does wrong by itself, and
+// which keys it uses behind their UMR without a fence. For recordings and for doorbells. One thread
+// an object; allocates where it learns a key.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <span>
+
+#include "kilim/prm/hca_cap.hh"
+#include "kilim/prm/lint.hh"
+
+namespace kilim::diag {
+
+class Follow {
+ public:
+  explicit Follow(prm::UmrFence fence = prm::UmrFence::small,
+                  prm::lint::QueueKind kind = prm::lint::QueueKind::connected) noexcept
+      : fence_(fence), kind_(kind) {}
+
+  // The next WQE of the queue. `wqe`: its ds octowords, or the blocks left where ds is nonsense.
+  prm::lint::Findings next(prm::lint::Bytes wqe);
+  // Everything before is known to be complete.
+  void completed() noexcept;
+
+ private:
+  struct Past {
+    uint16_t index;  // of the WQE
+    bool answers;    // it reads or swaps: the small fence does not wait for it
+  };
+  using Keys = std::map<uint32_t, Past>;
+  [[nodiscard]] uint8_t wanted() const noexcept;
+  void take_fence(uint8_t mode);
+  void use(uint32_t key, const prm::CtrlSeg&, bool answers, prm::lint::Findings&);
+  void change(uint32_t key, const prm::CtrlSeg&, prm::lint::Findings&);
+
+  prm::UmrFence fence_;
+  prm::lint::QueueKind kind_;
+  Keys changed_;                 // by a UMR, not fenced since
+  Keys used_;                    // not fenced since
+  std::set<uint32_t> indirect_;  // keys that a UMR has ever named
+};
+
+}  // namespace kilim::diag

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Records what a send queue's doorbells announce into a mapped file, until it is full. One recorder
+// a queue's worker; it outlives the queues that it watches. Set-up allocates; a doorbell copies and
+// reads the clock, nothing else.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "kilim/base/result.hh"
+#include "kilim/diag/recording.hh"
+#include "kilim/prm/lint.hh"
+#include "kilim/queue/watch.hh"
+
+namespace kilim::diag {
+
+class Recorder : public queue::Watch {
+ public:
+  // A new file of `bytes` at `path`. `lcore` and `kind` stand in every record.
+  static Result<std::unique_ptr<Recorder>> open(
+      const char* path, std::size_t bytes, uint32_t lcore = 0,
+      prm::lint::QueueKind kind = prm::lint::QueueKind::connected);
+  ~Recorder();
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+  [[nodiscard]] uint64_t lost() const noexcept { return head().lost; }
+
+ private:
+  Recorder() = default;
+  static void on_doorbell(queue::Watch&, const queue::SqGeometry&, uint32_t first,
+                          uint32_t end) noexcept;
+  [[nodiscard]] RecordingHead& head() const noexcept {
+    return *reinterpret_cast<RecordingHead*>(map_);
+  }
+
+  std::byte* map_ = nullptr;
+  std::size_t bytes_ = 0;
+  uint32_t lcore_ = 0;
+  uint8_t kind_ = 0;
+};
+
+}  // namespace kilim::diag

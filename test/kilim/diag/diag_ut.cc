@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The linter on the library's own WQEs and on seeded mistakes, at the doorbell and from a
+// recording; among the mistakes those that were found in other drivers. Nothing here needs a device
+// but replay.
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <unistd.h>
+
+#include "../queue/ring.hh"
+#include "kilim/diag/doorbell_lint.hh"
+#include "kilim/diag/recorder.hh"
+#include "kilim/queue/rc_wqe.hh"
+#include "kilim/queue/sq.hh"
+#include "kilim/umr/umr_wqe.hh"
+#include "ut.hh"
+
+namespace {
+
+using namespace kilim;
+using prm::lint::Rule;
+
+constexpr uint32_t blocks = 64;
+const Lkey memory_key{0x1100}, woven{0x2200}, other{0x3300};
+constexpr std::size_t umr_at = 16, mkey_at = 64, list_at = 128;
+
+// A queue in ordinary memory, and mistakes made in it between writing and the doorbell.
+struct Bench {
+  test::SqRing<blocks> ring;
+  std::array<uint64_t, blocks> ids{};
+  queue::Sq sq{ring.geometry(), ids};
+  queue::WqeCursor c{sq};
+
+  void umr(Lkey key = woven, uint8_t flags = 0) {
+    const umr::Piece pieces[] = {{0x10000, 100, memory_key}, {0x20000, 50, memory_key}};
+    const umr::ListRequest r{.key = key, .max_entries = 4};
+    CU_ASSERT_TRUE(umr::umr_list(c, r, umr::View::of(pieces), {.flags = flags}).ok());
+  }
+  void write(Lkey key, uint8_t flags = 0) {
+    CU_ASSERT_TRUE(
+        queue::rdma_write(c, {0x9000, Rkey{0x4400}}, queue::Sge{0, 64, key}, {.flags = flags}));
+  }
+  void read(Lkey key) {
+    CU_ASSERT_TRUE(queue::rdma_read(c, {0x9000, Rkey{0x4400}}, queue::Sge{0, 64, key}, {}));
+  }
+  template <typename T>
+  void spoil(std::size_t at, T value) {
+    std::memcpy(ring.memory.data() + at, &value, sizeof(value));
+  }
+};
+
+struct Seed {
+  Rule rule;
+  std::function<void(Bench&)> make;
+};
+
+// A UMR by pointer, 9 octowords, as a driver of another project writes it.
+void by_pointer(Bench& b, uint64_t at, uint32_t bytes) {
+  b.umr();
+  b.spoil(umr_at, uint8_t{0});
+  b.spoil(6, be16{static_cast<uint16_t>(0xef09)});
+  const prm::DataSeg p{be32{bytes}, be32{memory_key.value()}, be64{at}};
+  b.spoil(list_at, p);
+}
+
+// clang-format off
+const Seed seeds[] = {
+    // DPDK's regex driver: a flag of the control segment in the mask; entries counted instead of bytes.
+    {Rule::mkey_mask,         [](Bench& b) { b.umr(); b.spoil(umr_at + 8, be64{prm::umr::mask_len | prm::umr::has_translation_offset}); }},
+    {Rule::pointer_bytes,     [](Bench& b) { by_pointer(b, 2048, 4); }},
+    // libmlx5: a stride of 70,000 bytes loses its upper bits.
+    {Rule::stride_sum,        [](Bench& b) { b.umr(); b.spoil(list_at, prm::RepeatBlockSeg{be32{70000}, be32{prm::repeat_block_op}, be32{2}, be16{0}, be16{1}}); b.spoil(list_at + 16, prm::RepeatEntSeg{be16{4464}, be16{4464}, be32{0x1100}, be64{0}}); }},
+    // libmlx5: a queue that is too short for 64 entries writes ds 72 into six bits.
+    {Rule::reserved_bits,     [](Bench& b) { b.umr(); b.spoil(7, uint8_t{72}); }},
+    {Rule::pointer_alignment, [](Bench& b) { by_pointer(b, 2048 + 64, 64); }},
+    {Rule::octowords,         [](Bench& b) { b.umr(); b.spoil(umr_at + 4, be16{8}); }},
+    {Rule::klm_padding,       [](Bench& b) { b.umr(); b.spoil(umr_at + 4, be16{3}); }},
+    {Rule::umr_flags,         [](Bench& b) { b.umr(); b.spoil(umr_at, uint8_t{0x84}); }},
+    {Rule::reserved_bits,     [](Bench& b) { b.umr(); b.spoil(umr_at + 1, uint8_t{1}); }},
+    {Rule::reserved_bits,     [](Bench& b) { b.write(memory_key); b.spoil(11, uint8_t{0x19}); }},
+    {Rule::offset_granule,    [](Bench& b) { b.umr(); b.spoil(umr_at, uint8_t{0x90}); b.spoil(umr_at + 6, be16{3}); }},
+    {Rule::klm_too_long,      [](Bench& b) { b.umr(); b.spoil(list_at, be32{0x80000001}); }},
+    {Rule::key_too_long,      [](Bench& b) { b.umr(); b.spoil(mkey_at + 24, be64{151}); }},
+    {Rule::self_reference,    [](Bench& b) { b.umr(); b.spoil(list_at + 4, be32{woven.value()}); }},
+    {Rule::zero_length,       [](Bench& b) { b.write(memory_key); b.spoil(32, be32{0}); }},
+    {Rule::inline_answer,     [](Bench& b) { b.read(memory_key); b.spoil(32, be32{0x80000004}); }},
+    {Rule::undefined_opcode,  [](Bench& b) { b.write(memory_key); b.spoil(3, uint8_t{0x66}); }},
+    {Rule::ds_mismatch,       [](Bench& b) { b.write(memory_key); b.spoil(7, uint8_t{2}); b.spoil(3, uint8_t{0x11}); }},
+    {Rule::unfenced_key,      [](Bench& b) { b.umr(); b.c.fence_next(0); b.write(woven); }},
+    {Rule::unfenced_key,      [](Bench& b) { b.umr(); b.c.fence_next(0); b.umr(); }},
+    {Rule::key_in_flight,     [](Bench& b) { b.umr(); b.write(woven); b.umr(); }},
+    {Rule::key_in_flight,     [](Bench& b) { b.umr(); b.read(woven); b.umr(woven, prm::ctrl::small_fence); }},
+};
+// clang-format on
+
+struct Scratch {
+  Scratch() {
+    const int fd = ::mkstemp(path);
+    CU_ASSERT_FATAL(fd >= 0);
+    ::close(fd);
+  }
+  ~Scratch() { ::unlink(path); }
+  char path[32] = "/tmp/diag_ut.XXXXXX";
+};
+
+std::string said(const std::string& command, int& status) {
+  std::string text;
+  FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
+  CU_ASSERT_FATAL(pipe != nullptr);
+  char part[4096];
+  for (std::size_t n; (n = std::fread(part, 1, sizeof(part), pipe)) > 0;) text.append(part, n);
+  status = ::pclose(pipe);
+  return text;
+}
+
+std::string tool(const char* word, const char* file, int& status) {
+  return said("/usr/bin/python3 " KILIM_WQE_TOOL " " + std::string(word) + " " + file, status);
+}
+
+void sound_wqes_pass(Bench& b) {
+  b.umr(woven);
+  b.umr(other);
+  b.write(woven);
+  b.write(memory_key, prm::ctrl::cq_update);
+  b.umr(woven, prm::ctrl::small_fence);
+  b.write(woven);
+}
+
+void the_doorbell_names_each_mistake() {
+  CU_ASSERT_TRUE(std::size(seeds) >= 20);
+  for (const Seed& seed : seeds) {
+    Bench b;
+    diag::DoorbellLint lint{prm::UmrFence::small, false};
+    CU_ASSERT_TRUE_FATAL(b.sq.watch(&lint));
+    seed.make(b);
+    b.c.commit();
+    CU_ASSERT_TRUE(lint.findings() >= 1);
+  }
+  Bench sound;
+  diag::DoorbellLint lint{prm::UmrFence::small, true};
+  CU_ASSERT_TRUE_FATAL(sound.sq.watch(&lint));
+  sound_wqes_pass(sound);
+  sound.c.commit();
+  CU_ASSERT_EQUAL(lint.findings(), 0);
+}
+
+void a_recording_is_linted_offline() {
+  for (const Seed& seed : seeds) {
+    Scratch file;
+    {
+      Bench b;
+      auto recorder = diag::Recorder::open(file.path, 1 << 16, 2);
+      CU_ASSERT_TRUE_FATAL(recorder.ok() && b.sq.watch(recorder->get()));
+      seed.make(b);
+      b.c.commit();
+      CU_ASSERT_EQUAL((*recorder)->lost(), 0);
+    }
+    int status = 0;
+    const std::string text = tool("lint", file.path, status);
+    const std::string name = std::string(prm::lint::row_of(seed.rule).name) + ": ";
+    const bool named = text.find(name) != std::string::npos;
+    if (!named) std::printf("no %s in: %s\n", name.c_str(), text.c_str());
+    CU_ASSERT_TRUE(named && status == 1 << 8);
+  }
+}
+
+void a_sound_recording_is_printed_compared_and_replayed() {
+  Scratch one, two;
+  for (const Scratch* file : {&one, &two}) {
+    Bench b;
+    auto recorder = diag::Recorder::open(file->path, 1 << 16, 2);
+    CU_ASSERT_TRUE_FATAL(recorder.ok() && b.sq.watch(recorder->get()));
+    sound_wqes_pass(b);
+    if (file == &two) b.write(other);
+    b.c.commit();
+  }
+  int status = 0;
+  CU_ASSERT_TRUE(tool("lint", one.path, status).find("0 findings") != std::string::npos);
+  CU_ASSERT_EQUAL(status, 0);
+  const std::string printed = tool("print", one.path, status);
+  CU_ASSERT_TRUE(printed.find("lcore 2: UMR index 0 ") != std::string::npos);
+  CU_ASSERT_TRUE(printed.find("    [1] 0x32 bytes key 0x1100 at 0x20000") != std::string::npos);
+  const std::string both = std::string(one.path) + " " + two.path;
+  const std::string differs = tool("diff", both.c_str(), status);
+  CU_ASSERT_TRUE(differs.find("+    0x40 bytes key 0x3300 at 0x0") != std::string::npos);
+  CU_ASSERT_EQUAL(status, 1 << 8);
+  const std::string replayed = tool("replay", two.path, status);
+  const bool all = replayed.find("1 doorbells replayed, 0 WQEs failed") != std::string::npos;
+  if (!all) std::printf("%s\n", replayed.c_str());
+  CU_ASSERT_TRUE(all && status == 0);
+}
+
+void other_files_are_refused() {
+  Scratch file;
+  int status = 0;
+  CU_ASSERT_TRUE(tool("print", file.path, status).find("shorter than") != std::string::npos);
+  CU_ASSERT_TRUE(tool("lint", "/dev/null", status).find("shorter than") != std::string::npos);
+  CU_ASSERT_EQUAL(status, 2 << 8);
+  CU_ASSERT_EQUAL(diag::Recorder::open("/", 1 << 16).ok(), false);
+  CU_ASSERT_EQUAL(diag::Recorder::open(file.path, 64).error().code, EINVAL);
+}
+
+void a_full_recording_counts_what_it_lost() {
+  Scratch file;
+  Bench b;
+  auto recorder = diag::Recorder::open(file.path, 32 + 2 * 128, 2);
+  CU_ASSERT_TRUE_FATAL(recorder.ok() && b.sq.watch(recorder->get()));
+  for (int i = 0; i < 3; i++) {
+    b.write(memory_key);
+    b.c.commit();
+  }
+  CU_ASSERT_EQUAL((*recorder)->lost(), 1);
+}
+
+// A template is judged when it is compiled.
+constexpr bool template_is_sound(uint8_t flags) {
+  std::array<std::byte, 64> w{};
+  w[3] = std::byte{0x08};
+  w[7] = std::byte{3};
+  w[11] = std::byte{flags};
+  w[35] = std::byte{64};
+  return prm::lint::check_wqe(w).empty();
+}
+static_assert(template_is_sound(prm::ctrl::cq_update) && !template_is_sound(1));
+
+const test::Case cases[] = {
+    {"the doorbell names each of more than 20 mistakes", the_doorbell_names_each_mistake},
+    {"a recording is linted offline", a_recording_is_linted_offline},
+    {"a sound recording is printed, compared and replayed",
+     a_sound_recording_is_printed_compared_and_replayed},
+    {"other files are refused with a sentence", other_files_are_refused},
+    {"a full recording counts what it lost", a_full_recording_counts_what_it_lost},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("diag", cases)

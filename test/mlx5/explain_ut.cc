@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Errors injected on the virtual device, and what the explainer has to say of each: the completion
+// comes from the device, the reason from the book of keys.
+#include <functional>
+#include <random>
+#include <string>
+
+#include "kilim/diag/explain.hh"
+#include "kilim/mr/registrar.hh"
+#include "kilim/queue/rc_wqe.hh"
+#include "kilim/umr/umr_wqe.hh"
+#include "rig.hh"
+#include "ut.hh"
+
+namespace {
+
+using namespace kilim;
+using test::Loop;
+using test::VirtualDevice;
+
+constexpr uint32_t lcore = 3;
+constexpr uint64_t area = 4096;
+constexpr uint64_t zero_based = 0;
+
+// A region that may be read and written, one that may only be read, two keys, one queue.
+struct Bench {
+  VirtualDevice& v;
+  std::vector<std::byte> memory = std::vector<std::byte>(4 * area);
+  Loop loop;
+  Result<mr::Mr> all, readable;
+  std::array<mr::IndirectMkey, 2> keys{};
+  diag::KeyBook book;
+  uint32_t first = 0;  // block of the next WQE
+
+  explicit Bench(VirtualDevice& device)
+      : v(device),
+        loop(*device.device, mr::Access::all),
+        all(mr::Mr::create(v.device->registrar(), std::span(memory).first(area), mr::Access::all,
+                           4096)),
+        readable(mr::Mr::create(v.device->registrar(), std::span(memory).last(area), 0, 4096)) {
+    if (!ok()) return;
+    book.region(all->region(), "arena");
+    book.region(readable->region(), "rom");
+    (void)v.device->keys().create_keys(4, keys);
+  }
+  ~Bench() { loop.qp.destroy(); }
+  [[nodiscard]] bool ok() const { return loop.ok() && all.ok() && readable.ok(); }
+
+  [[nodiscard]] uint64_t at(uint64_t offset) const { return all->region().iova + offset; }
+  [[nodiscard]] Lkey lkey() const { return all->region().lkey; }
+  [[nodiscard]] Rkey rkey() const { return all->region().rkey; }
+  [[nodiscard]] queue::Remote remote(uint64_t offset = 0) const { return {at(offset), rkey()}; }
+
+  void bind(queue::WqeCursor& c, uint32_t i, std::span<const umr::Piece> pieces,
+            uint32_t access = mr::Access::all, uint8_t tag = 0) {
+    const umr::ListRequest r{
+        .key = keys[i].lkey, .max_entries = 4, .new_tag = tag, .access = umr::mkey_access(access)};
+    CU_ASSERT_TRUE(umr::umr_list(c, r, umr::View::of(pieces), {}).ok());
+  }
+  // Rings, teaches the book what was posted, and explains the first error.
+  std::string explained(queue::WqeCursor& c) {
+    const uint32_t end = loop.sq->posted() + (loop.sq->credits().value() - c.room().value());
+    c.commit();
+    for (uint32_t i = first; i < end;) {
+      const diag::SavedWqe w = diag::save_wqe(*loop.sq, static_cast<uint16_t>(i));
+      book.learn(w.bytes(), lcore);
+      i += wqebbs_for(octowords_for(Bytes{w.size})).value();
+    }
+    std::array<char, 2048> buffer;
+    prm::Text text{buffer};
+    auto done = loop.wait(*loop.send_cq);
+    while (done.has_value() && done->ok()) done = loop.wait(*loop.send_cq);
+    if (!done) return "no error";
+    const diag::SavedWqe w = diag::save_wqe(*loop.sq, done->wqe_counter);
+    diag::explain(text, *done, w.bytes(), book);
+    return std::string(text.view());
+  }
+};
+
+using Sge = queue::Sge;
+using Cursor = queue::WqeCursor;
+
+struct Injection {
+  std::function<void(Bench&, Cursor&)> post;
+  std::vector<const char*> fragments;
+};
+
+// clang-format off
+const Injection injections[] = {
+    {[](Bench& b, Cursor& c) { queue::rdma_write(c, b.remote(), Sge{b.at(area - 64), 128, b.lkey()}, {}); },
+     {"RDMA_WRITE at WQE 0", "IBV_WC_LOC_PROT_ERR", "segment 0: 128 bytes at ", "go 64 bytes past the end of region 'arena'"}},
+    {[](Bench& b, Cursor& c) { queue::rdma_write(c, b.remote(), Sge{b.at(0) - 8, 64, b.lkey()}, {}); },
+     {"segment 0: region 'arena'", "begins 8 bytes behind the address"}},
+    {[](Bench& b, Cursor& c) { const Sge s[] = {{b.at(0), 8, b.lkey()}, {b.at(area), 1, b.lkey()}}; queue::rdma_write(c, b.remote(), std::span(s), {}); },
+     {"segment 1: ", "go 1 bytes past the end of region 'arena'"}},
+    {[](Bench& b, Cursor& c) { queue::rdma_write(c, b.remote(), Sge{b.at(0), 8, Lkey{0x77777700}}, {}); },
+     {"segment 0: nobody knows key 0x77777700"}},
+    {[](Bench& b, Cursor& c) { queue::rdma_write(c, b.remote(), Sge{b.at(0), 8, Lkey{b.lkey().value() ^ 1}}, {}); },
+     {"is stale: it is ", "the tag has changed"}},
+    {[](Bench& b, Cursor& c) { queue::rdma_read(c, b.remote(), Sge{b.readable->region().iova, 8, b.readable->region().lkey}, {}); },
+     {"RDMA_READ", "region 'rom'", "does not allow local writing"}},
+    {[](Bench& b, Cursor& c) { queue::rdma_write(c, b.remote(area - 4), Sge{b.at(0), 8, b.lkey()}, {}); },
+     {"IBV_WC_REM_ACCESS_ERR", "remote side: 8 bytes at ", "go 4 bytes past the end of region 'arena'"}},
+    {[](Bench& b, Cursor& c) { queue::rdma_write(c, {b.readable->region().iova, b.readable->region().rkey}, Sge{b.at(0), 8, b.lkey()}, {}); },
+     {"remote side: region 'rom'", "does not allow remote writing"}},
+    {[](Bench& b, Cursor& c) { queue::rdma_read(c, {b.readable->region().iova, b.readable->region().rkey}, Sge{b.at(0), 8, b.lkey()}, {}); },
+     {"remote side: region 'rom'", "does not allow remote reading"}},
+    {[](Bench& b, Cursor& c) { queue::fetch_and_add(c, {.target = {b.readable->region().iova, b.readable->region().rkey}, .result_address = b.at(0), .result_key = b.lkey()}, {}); },
+     {"ATOMIC_FA", "remote side: region 'rom'", "does not allow atomics"}},
+    {[](Bench& b, Cursor& c) { queue::rdma_write(c, {b.at(0), Rkey{0x55555500}}, Sge{b.at(0), 8, b.lkey()}, {}); },
+     {"remote side: nobody knows key 0x55555500"}},
+    {[](Bench& b, Cursor& c) {
+       const umr::Piece p[] = {{b.at(0), 100, b.lkey()}, {b.at(area - 36), 100, b.lkey()}};
+       b.bind(c, 0, p);
+       queue::rdma_write(c, b.remote(), Sge{zero_based, 200, b.keys[0].lkey}, {});
+     },
+     {"segment 0: entry 1 of key ", "(lcore 3, WQE 0): 100 bytes at ", "go 64 bytes past the end of region 'arena'"}},
+    {[](Bench& b, Cursor& c) {
+       const umr::Piece p[] = {{b.at(0), 100, b.lkey()}};
+       b.bind(c, 0, p);
+       queue::rdma_write(c, b.remote(), Sge{90, 20, b.keys[0].lkey}, {});
+     },
+     {"20 bytes at 0x5a go 10 bytes past the end of key ", "bound by lcore 3 with WQE 0"}},
+    {[](Bench& b, Cursor& c) {
+       const umr::Piece p[] = {{b.at(0), 8, b.lkey()}, {b.at(64), 8, Lkey{0x33333300}}};
+       b.bind(c, 0, p);
+       queue::rdma_write(c, b.remote(), Sge{0, 16, b.keys[0].lkey}, {});
+     },
+     {"entry 1 of key ", "nobody knows key 0x33333300"}},
+    {[](Bench& b, Cursor& c) {
+       const umr::Piece p[] = {{b.at(0), 64, b.lkey()}};
+       b.bind(c, 0, p);
+       CU_ASSERT_TRUE(umr::local_invalidate(c, b.keys[0].lkey, {.flags = prm::ctrl::small_fence}).ok());
+       queue::rdma_write(c, b.remote(), Sge{0, 16, b.keys[0].lkey}, {});
+     },
+     {"is free: it was invalidated and shows nothing"}},
+    {[](Bench& b, Cursor& c) {
+       const umr::Piece p[] = {{b.at(0), 64, b.lkey()}};
+       b.bind(c, 0, p, mr::Access::all, 9);
+       queue::rdma_write(c, b.remote(), Sge{0, 16, b.keys[0].lkey}, {});
+     },
+     {"is stale: it is ", "the tag has changed"}},
+    {[](Bench& b, Cursor& c) {
+       const umr::Piece p[] = {{b.at(0), 64, b.lkey()}};
+       b.bind(c, 0, p, mr::Access::local_write);
+       queue::rdma_write(c, {0, Rkey{b.keys[0].lkey.value()}}, Sge{b.at(64), 16, b.lkey()}, {});
+     },
+     {"remote side: key ", "bound by lcore 3 with WQE 0 does not allow remote writing"}},
+    {[](Bench& b, Cursor& c) {
+       const umr::Piece low[] = {{b.at(area - 8), 16, b.lkey()}};
+       b.bind(c, 0, low);
+       const umr::Piece high[] = {{b.at(0), 8, b.lkey()}, {0, 16, b.keys[0].lkey}};
+       b.bind(c, 1, high);
+       queue::rdma_write(c, b.remote(), Sge{0, 24, b.keys[1].lkey}, {});
+     },
+     {"entry 1 of key ", "(lcore 3, WQE 3): entry 0 of key ", "go 8 bytes past the end of region 'arena'"}},
+    {[](Bench& b, Cursor& c) {
+       const umr::Piece p[] = {{b.readable->region().iova, 64, b.readable->region().lkey}};
+       b.bind(c, 0, p);
+       queue::rdma_read(c, b.remote(), Sge{0, 16, b.keys[0].lkey}, {});
+     },
+     {"entry 0 of key ", "region 'rom'", "does not allow local writing"}},
+    {[](Bench& b, Cursor& c) {
+       queue::rdma_write(c, b.remote(), Sge{b.at(area), 8, b.lkey()}, {});
+       queue::rdma_write(c, b.remote(), Sge{b.at(0), 8, b.lkey()}, {});
+     },
+     {"WQE 0 ", "go 8 bytes past the end of region 'arena'"}},
+    {[](Bench& b, Cursor& c) {
+       const umr::Piece p[] = {{b.at(0), 64, b.lkey()}};
+       const umr::ListRequest r{.key = Lkey{0x44444400}, .max_entries = 4, .access = 0};
+       CU_ASSERT_TRUE(umr::umr_list(c, r, umr::View::of(p), {}).ok());
+     },
+     {"UMR at WQE 0", "IBV_WC_MW_BIND_ERR", "key 0x44444400"}},
+    {[](Bench& b, Cursor& c) {
+       b.loop.rq->post(Sge{b.at(0), 4, b.lkey()}, 1);
+       b.loop.rq->ring();
+       queue::send(c, Sge{b.at(0), 8, b.lkey()}, {});
+     },
+     {"SEND at WQE 0", "IBV_WC_REM_INV_REQ_ERR", "or its receive is too short"}},
+};
+// clang-format on
+
+void each_error_is_explained() {
+  vhca::AttachConfig config;
+  config.name = "explain0";
+  VirtualDevice v{config};
+  CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());
+  CU_ASSERT_TRUE(std::size(injections) >= 20);
+  for (const Injection& injection : injections) {
+    Bench b{v};
+    CU_ASSERT_TRUE_FATAL(b.ok());
+    Cursor c{*b.loop.sq};
+    injection.post(b, c);
+    const std::string said = b.explained(c);
+    for (const char* fragment : injection.fragments) {
+      const bool there = said.find(fragment) != std::string::npos;
+      if (!there) std::printf("no '%s' in: %s\n", fragment, said.c_str());
+      CU_ASSERT_TRUE(there);
+    }
+  }
+}
+
+// Untrusted: whatever the ring holds, there is a sentence.
+void any_bytes_have_an_explanation() {
+  std::mt19937_64 random{5};
+  diag::KeyBook book;
+  for (int i = 0; i < 20000; i++) {
+    std::array<std::byte, 1024> wqe;
+    for (std::byte& b : wqe) b = static_cast<std::byte>(random() % 5 == 0 ? random() : 0);
+    const prm::Opcode ops[] = {prm::Opcode::umr, prm::Opcode::rdma_write, prm::Opcode::rdma_read,
+                               prm::Opcode::atomic_fa, prm::Opcode::send};
+    wqe[3] = static_cast<std::byte>(ops[random() % std::size(ops)]);
+    const std::size_t bytes = random() % (wqe.size() + 1);
+    book.learn(std::span(wqe).first(bytes), 1);
+    std::array<char, 200> buffer;
+    prm::Text text{buffer};
+    queue::Completion c;
+    c.opcode = prm::CqeOpcode::req_err;
+    c.wqe_opcode = prm::Opcode::send;
+    const prm::Syndrome all[] = {prm::Syndrome::local_prot, prm::Syndrome::remote_access,
+                                 prm::Syndrome::mw_bind, prm::Syndrome::local_qp_op};
+    c.syndrome = all[random() % std::size(all)];
+    diag::explain(text, c, std::span(wqe).first(bytes), book);
+    CU_ASSERT_FALSE(text.view().empty());
+  }
+}
+
+void a_key_is_audited() {
+  vhca::AttachConfig config;
+  config.name = "explain1";
+  VirtualDevice v{config};
+  CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());
+  Bench b{v};
+  CU_ASSERT_TRUE_FATAL(b.ok());
+  Cursor c{*b.loop.sq};
+  const umr::Piece p[] = {{b.at(0), 64, b.lkey()}};
+  b.bind(c, 0, p);
+  queue::rdma_write(c, b.remote(), Sge{0, 16, b.keys[0].lkey}, {});
+  queue::rdma_write(c, b.remote(), Sge{60, 16, b.keys[0].lkey}, {});
+  b.explained(c);
+  const diag::KeyRecord* k = b.book.find(b.keys[0].lkey.value());
+  CU_ASSERT_PTR_NOT_NULL_FATAL(k);
+  CU_ASSERT_TRUE(k->binds == 1 && k->uses == 2 && k->invalidations == 0 && k->faults == 1);
+}
+
+const test::Case cases[] = {
+    {"each of more than 20 injected errors is explained", each_error_is_explained},
+    {"any bytes have an explanation", any_bytes_have_an_explanation},
+    {"binds, uses and faults of a key are counted", a_key_is_audited},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("explain", cases)
