@@ -49,6 +49,8 @@ const char* deny_name(Deny d) noexcept {
       return "too many keys of keys";
     case Deny::list:
       return "hole in the list";
+    case Deny::steps:
+      return "more pieces than a request may have";
     case Deny::fault:
       return "memory is gone";
     case Deny::page:
@@ -115,6 +117,10 @@ bool Walk::next(Piece& piece) noexcept {
       piece = {f.key->va + f.at, f.left, f.key->paged.get()};
       depth_--;
       return true;
+    }
+    if (++steps_ > most_steps) {
+      denied_ = Deny::steps;
+      break;
     }
     ListPlace place;
     if (!find_in_list(*f.key, f.at, place)) {

@@ -24,6 +24,7 @@ enum class Deny : uint8_t {
   bounds,
   depth,  // keys of keys of keys ..., or a key that contains itself
   list,   // the list does not make sense
+  steps,  // more entries than a request may go through
   fault,  // the memory behind the key is gone (found while copying)
   page,   // a page was not there for the adapter: it is coming, try again
 };
@@ -53,6 +54,10 @@ inline constexpr std::size_t walk_depth = 9;  // hard limit of max_indirection +
 
 class Walk {
  public:
+  // A few entries that repeat could keep the adapter at one request for minutes. Far beyond what
+  // works: a gigabyte in pieces of 256 bytes.
+  static constexpr uint32_t most_steps = 1u << 22;
+
   // Checks the key itself; `max_indirection` as the profile has it. Zero bytes: nothing is checked.
   Deny open(const KeyTable& keys, uint8_t max_indirection, uint32_t key, uint64_t address,
             uint64_t bytes, const Access& need) noexcept;
@@ -71,7 +76,8 @@ class Walk {
   const KeyTable* keys_ = nullptr;
   Access inner_{};  // what the keys below the first one have to allow
   uint8_t limit_ = 0;
-  uint8_t depth_ = 0;  // frames in use
+  uint8_t depth_ = 0;   // frames in use
+  uint32_t steps_ = 0;  // entries gone through, of all ranges since construction
   Deny denied_ = Deny::none;
   std::array<Frame, walk_depth> frames_;
 };
