@@ -18,6 +18,9 @@ struct Case {
   uint32_t pieces;
 };
 
+// Room for completions of a round, and where their program reads them.
+inline std::array<queue::Completion, round_requests> completions;
+
 // One round: does the work, returns how many times it was done. Never inlined into the caller.
 using Work = uint32_t (*)(Rig&, const Case&);
 
@@ -26,6 +29,8 @@ struct Side {
   Work work;
   // Before each round, not measured: brings the queues to where the work begins.
   Work prepare = nullptr;
+  // The second half of the work, measured too; the device runs between the halves and is not.
+  Work second = nullptr;
 };
 
 struct Line {
@@ -35,11 +40,13 @@ struct Line {
   std::span<const Case> cases;
   Side kilim;
   std::span<const Side> peers;
+  bool executing = false;  // the device does what is asked; else requests only complete
 };
 
 std::span<const Line* const> lines() noexcept;
 
 extern const Line umr_single_line, umr_batch_line, patch_line, raw_patch_line, write_line,
-    completion_line, empty_poll_line;
+    completion_line, empty_poll_line, device_write_line, device_copy_line, gather_line,
+    gather_device_line;
 
 }  // namespace kilim::perf

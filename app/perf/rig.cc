@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "kilim/prm/doorbell.hh"
 
@@ -159,7 +160,7 @@ std::string Rig::open(const std::string& device_name) {
   wr_ids.resize(ours.sq_geometry.wqebb_count);
   sq = std::make_unique<queue::Sq>(ours.sq_geometry, wr_ids);
   cq = std::make_unique<queue::Cq>(ours.cq_geometry);
-  memory = std::make_unique<std::byte[]>(memory_bytes);
+  memory.reset(new (std::align_val_t{4096}) std::byte[memory_bytes]{});
   region.reset(ibv_reg_mr(device.pd.get(), memory.get(), memory_bytes, all_access));
   if (!region) return "the memory cannot be registered";
   lay_out();
@@ -180,6 +181,11 @@ void Rig::lay_out() noexcept {
     their_writes[i] = {sges[i], target, i};
   }
   target_key = region->rkey;
+  std::byte* const behind = memory.get() + memory_bytes / 4;
+  for (std::size_t i = 0; i < scattered.size(); i++) scattered[i] = behind + i * piece_stride;
+  packed = behind + 17 * piece_stride;
+  block = memory.get() + memory_bytes / 4 * 3;
+  block_target = block + block_bytes + 2048;  // not at the same place of a page
 }
 
 bool Rig::settle() noexcept {

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -26,10 +27,15 @@ namespace kilim::perf {
 // Requests of one sample, at most; every line works in such rounds.
 inline constexpr uint32_t round_requests = 32;
 inline constexpr uint32_t most_pieces = 52;
+inline constexpr uint32_t block_bytes = 65536;
+inline constexpr uint32_t scattered_bytes = 1024;
 
 struct RigDestroy {
   void operator()(ibv_td* td) const noexcept { (void)ibv_dealloc_td(td); }
   void operator()(mlx5dv_mkey* key) const noexcept { (void)mlx5dv_destroy_mkey(key); }
+  void operator()(std::byte* memory) const noexcept {
+    ::operator delete[](memory, std::align_val_t{4096});
+  }
 };
 
 // The device, opened, with a protection domain whose queues take no lock.
@@ -42,11 +48,16 @@ class RigDevice {
     }
   }
 
-  vhca::Attached* attached_ = nullptr;
+  // Whether requests are executed, or only complete.
+  bool set_executing(bool on) noexcept { return attached_->set_executing(on).ok(); }
+
   mlx5::Context context;
   mlx5::Pd pd;
   std::unique_ptr<ibv_td, RigDestroy> domain;
   mlx5::Pd lockless;  // the parent domain
+
+ private:
+  vhca::Attached* attached_ = nullptr;
 };
 
 // One side: a queue pair with a completion queue, and a key to change.
@@ -85,7 +96,7 @@ struct Rig {
   std::unique_ptr<queue::Sq> sq;
   std::unique_ptr<queue::Cq> cq;
 
-  std::unique_ptr<std::byte[]> memory;
+  std::unique_ptr<std::byte[], RigDestroy> memory;
   mlx5::VerbsMr region;
   // The same pieces of `memory` in either form, and where each is written to.
   struct Ours {
@@ -101,6 +112,9 @@ struct Rig {
   alignas(64) std::array<queue::Sge, most_pieces> pieces;
   std::array<ibv_sge, most_pieces> sges;
   uint32_t target_key = 0;
+  // A large block, and where it is copied to; 16 scattered KiB, and the place to pack them.
+  std::byte *block = nullptr, *block_target = nullptr, *packed = nullptr;
+  std::array<std::byte*, 16> scattered{};
 
  private:
   void lay_out() noexcept;

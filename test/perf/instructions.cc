@@ -61,6 +61,8 @@ int main(int argc, char** argv) {
     return 1;
   }
   for (const Line* line : lines()) {
+    if (line->instruction_goal == 0) continue;
+    (void)rig.device.set_executing(true);
     std::printf("goal|%s|%g\n", line->metric, line->instruction_goal);
     if (!count_line(rig, *line, rounds)) {
       std::fprintf(stderr, "%s: a request failed\n", line->metric);

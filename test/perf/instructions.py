@@ -65,18 +65,19 @@ def main(words):
     program, wanted = words[0], words[1:]
     with tempfile.TemporaryDirectory() as folder:
         goals, found = run(os.path.abspath(program), folder)
-    missed = 0
+    missed, judged = 0, 0
     for metric, goal in goals.items():
         if wanted and not any(w in metric for w in wanted):
             continue
         ratio, lines = judge(metric, goal, found)
         met = goal == 0 or ratio <= goal
         missed += not met
+        judged += 1
         print(f"{metric}: {ratio:.3f} of libmlx5's instructions, goal {goal:g}"
               + ("" if met else "  MISSED"))
         print("\n".join(lines))
-    print(f"{len(goals)} metrics, {missed} missed")
-    return 1 if missed or not goals else 0
+    print(f"{judged} metrics, {missed} missed")
+    return 1 if missed or not judged else 0
 
 
 if __name__ == "__main__":

@@ -237,6 +237,14 @@ std::size_t Attached::poll(std::size_t budget) noexcept {
   return instance == nullptr ? 0 : instance->poll(budget);
 }
 
+Status Attached::set_executing(bool on) noexcept {
+  Hca* adapter = hca();
+  if (adapter == nullptr) return Error{EOPNOTSUPP, "the adapter is not this process's own"};
+  const LockGuard guard(adapter->lock());
+  adapter->set_executing(on);
+  return Done{};
+}
+
 void Attached::detach() noexcept {
   if (state_->device == nullptr || state_->device->hidden()) return;
   pthread_mutex_lock(&attach_lock);

@@ -48,6 +48,9 @@ class Attached {
   // Runs the adapter if nobody else does at this moment. Any thread; takes its lock by trying, so
   // never with the lock held. Returns what it did: work requests and frames.
   std::size_t poll(std::size_t budget = 256) noexcept;
+  // Off: send requests of this adapter complete without being executed; the journal notes each.
+  // Only for measuring what a client spends. EOPNOTSUPP where the adapter is the launcher's.
+  Status set_executing(bool on) noexcept;
   // Takes the name off the list. Contexts that are open keep working; the object stays valid.
   void detach() noexcept;
 

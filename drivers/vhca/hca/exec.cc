@@ -43,6 +43,10 @@ Outcome exec_raw(HcaState& h, Qp& qp, const SendWqe& wqe, bool& wire_full) noexc
 }
 
 Outcome exec(HcaState& h, Qp& qp, const SendWqe& wqe, bool& wire_full) noexcept {
+  if (!h.executing) [[unlikely]] {
+    h.works.journal->unexecuted(qp.qpn, wqe.index);
+    return Outcome::done();
+  }
   switch (qp.type) {
     case QpType::raw_packet:
       return exec_raw(h, qp, wqe, wire_full);

@@ -252,6 +252,10 @@ std::size_t Hca::run(std::size_t budget) {
   return run_engine(*state_, budget);
 }
 
+void Hca::set_executing(bool on) noexcept {
+  state_->executing = on;
+}
+
 void Hca::wait_set(std::vector<int>& fds, uint64_t& deadline_ns) const {
   deadline_ns = next_deadline(*state_);
   eth_wait_set(*state_, fds, deadline_ns);

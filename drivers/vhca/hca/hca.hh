@@ -136,6 +136,9 @@ class Hca {
   // Runs whatever doorbells, wires and timers demand, at most `budget` work requests and frames;
   // what it did.
   std::size_t run(std::size_t budget = 256);
+  // Off: send requests are decoded and complete without being executed, each noted in the journal.
+  // For measurements of what a client spends; never what a client sees otherwise.
+  void set_executing(bool on) noexcept;
   // Something to wait for when idle: wires' descriptors, and the next timer in nanoseconds (or
   // UINT64_MAX).
   void wait_set(std::vector<int>& fds, uint64_t& deadline_ns) const;

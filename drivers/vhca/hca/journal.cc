@@ -39,6 +39,7 @@ constexpr Row rows[] = {
     {"frame_in",   {"port", "bytes", nullptr, nullptr, nullptr}},
     {"frame_drop", {"port", "bytes", nullptr, nullptr, nullptr}},
     {"fault",      {"address", "bytes", nullptr, nullptr, nullptr}},
+    {"unexecuted", {"qp", "wqe", nullptr, nullptr, nullptr}},
     {"page_fault", {"address", "pages", nullptr, nullptr, nullptr}},
     {"page_invalidation", {"address", "pages", nullptr, nullptr, nullptr}},
     {"page_prefetch", {"key", "address", "pages", nullptr, nullptr}},

@@ -35,12 +35,13 @@ class Journal {
     frame_in,           // a frame came from the wire
     frame_drop,         // a frame was dropped
     fault,              // client memory was not there
+    unexecuted,         // a send request completed without being executed, as was asked
     page_fault,         // pages were brought in for an access
     page_invalidation,  // pages were taken away
     page_prefetch,      // pages were brought in because of an advice
     lint,               // a WQE broke a rule of the linter
   };
-  static constexpr std::size_t kinds = 17;
+  static constexpr std::size_t kinds = 18;
   enum class Format : uint8_t { text, json };
 
   // Counts only.
@@ -95,6 +96,9 @@ class Journal {
   void frame_in(uint32_t port, uint32_t bytes) noexcept { note(Kind::frame_in, {port, bytes}); }
   void frame_drop(uint32_t port, uint32_t bytes, const char* why) noexcept {
     note(Kind::frame_drop, {port, bytes}, why);
+  }
+  void unexecuted(Qpn qp, uint16_t wqe_index) noexcept {
+    note(Kind::unexecuted, {qp.value(), wqe_index});
   }
   void fault(uint64_t address, uint32_t bytes) noexcept { note(Kind::fault, {address, bytes}); }
   void page_fault(uint64_t address, uint64_t pages) noexcept {

@@ -77,9 +77,10 @@ struct HcaState {
   std::vector<Qp*> waiting;    // for RNR and timeouts; create_qp reserves room for every queue
   std::vector<Cq*> moderated;  // whose events may wait for a time
   std::vector<EventSink*> sinks;
-  uint64_t stirred = 0;  // turns since start, which page is looked at first
-  bool dead = false;     // fatal() has been called
-  SendWqe scratch;       // the WQE under execution
+  uint64_t stirred = 0;   // turns since start, which page is looked at first
+  bool executing = true;  // false: send requests complete and nothing else happens
+  bool dead = false;      // fatal() has been called
+  SendWqe scratch;        // the WQE under execution
 
   [[nodiscard]] bool pd_exists(Pdn pdn) const noexcept { return pds.at(pdn.value()) != nullptr; }
 };

@@ -209,6 +209,26 @@ void queues_take_turns() {
   for (int i = 0; i < 100; i++) CU_ASSERT(rig.cq_a.poll().has_value());
 }
 
+void requests_complete_unexecuted_where_asked() {
+  Rig rig;
+  rig.hca->set_executing(false);
+  const Wqe write =
+      std::move(Wqe(Opcode::rdma_write).raddr(16, 1).data(16, 64, 1));  // no such keys
+  rig.a.put(write);
+  rig.a.ring(rig.uar);
+  rig.run();
+  const auto done = rig.cq_a.poll();
+  CU_ASSERT(done.has_value() && done->op == prm::CqeOpcode::req);
+  CU_ASSERT(rig.journal.count(Journal::Kind::unexecuted) == 1);
+  rig.hca->set_executing(true);
+  rig.a.put(write);
+  rig.a.ring(rig.uar);
+  rig.run();
+  const auto failed = rig.cq_a.poll();
+  CU_ASSERT(failed.has_value() && failed->op == prm::CqeOpcode::req_err);
+  CU_ASSERT(rig.journal.count(Journal::Kind::unexecuted) == 1);
+}
+
 void a_queue_goes_with_its_work_pending() {
   Rig rig;
   Pages mem(4096);
@@ -303,6 +323,7 @@ const kilim::test::Case cases[] = {
     {"registration answers as pinning does", registration_answers_as_pinning_does},
     {"objects in use stay", objects_in_use_stay},
     {"queues take turns", queues_take_turns},
+    {"requests complete unexecuted where that is asked", requests_complete_unexecuted_where_asked},
     {"a queue goes with its work pending", a_queue_goes_with_its_work_pending},
     {"a thousand lives", a_thousand_lives},
     {"numbers depend on the seed", numbers_depend_on_the_seed},

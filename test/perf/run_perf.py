@@ -1,0 +1,63 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""kilim-perf does what it says: every line of `compare --json` is whole and agrees with itself, the
+other tests print a number each, what is no test is refused. No time is judged.
+
+Usage: run_perf.py PROGRAM"""
+
+import json
+import re
+import subprocess
+import sys
+
+EAL = ["--no-huge", "--no-shconf", "--no-pci", "-l", "0", "--log-level", "4"]
+FIELDS = {"metric", "kilim", "peer", "ratio", "instructions_ratio", "goal", "met"}
+
+
+def run(program, *words):
+    return subprocess.run([program, *EAL, "--", *words], capture_output=True, text=True,
+                          timeout=100, check=False)
+
+
+def check_compare(program):
+    done = run(program, "compare", "--json")
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(lines) >= 11, f"{len(lines)} lines"
+    assert len({line["metric"] for line in lines}) == len(lines)
+    for line in lines:
+        assert FIELDS <= set(line), line
+        assert line["kilim"] > 0 and line["peer"] > 0, line
+        assert abs(line["ratio"] - line["kilim"] / line["peer"]) < 0.02 * line["ratio"] + 0.01, line
+        assert line["met"] == (line["ratio"] <= line["goal"]) or \
+            abs(line["ratio"] - line["goal"]) < 1e-3, line
+        assert line["instructions_ratio"] is None or line["instructions_ratio"] > 0, line
+    print(f"{len(lines)} lines of compare")
+
+
+def check_others(program):
+    for test, words in (("umr", 7), ("cq", 2), ("gather", 2), ("lookup", 1), ("pool", 1)):
+        done = run(program, test)
+        assert done.returncode == 0, done.stderr
+        numbers = re.findall(r"(\d+\.\d+) ns", done.stdout)
+        assert len(numbers) == words and all(float(n) > 0 for n in numbers), done.stdout
+    print("the other tests")
+
+
+def check_refusals(program):
+    for words, said in (((), "no TEST"), (("nothing",), "unknown"), (("pool", "--server"), "one side"),
+                        (("umr", "-s", "0"), "out of range"), (("umr", "--nonsense"), "unknown")):
+        done = run(program, *words)
+        assert done.returncode == 1 and said in done.stderr, (words, done.stderr)
+    print("refusals")
+
+
+def main(program):
+    check_compare(program)
+    check_others(program)
+    check_refusals(program)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
