@@ -132,7 +132,11 @@ int Paging::bring(PagedRegion& region, const PageRange& r, How how, uint64_t& pa
     }
     for (std::size_t p = 0; p < mapped; p++) {
       uint64_t at = r.start + p * PageRange::page_bytes;
-      if (map[p] >> 63 != 0) pages += take_in(region, {at, at + PageRange::page_bytes}, how);
+      PageRange one{at, at + PageRange::page_bytes};
+      if (map[p] >> 63 == 0) continue;
+      // What the adapter may write already it may go on writing.
+      if (!region.table.holds(one, PageTable::present)) take_in(region, one, how);
+      pages++;
     }
     return 0;
   }
