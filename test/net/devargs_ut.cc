@@ -12,7 +12,8 @@ using kilim::attach::Progress;
 
 void all_given() {
   auto r = parse_devargs(
-      "hca=vhca3,port=2,rxq=1,txq=4,rxd=64,txd=8192,wire=pcap:in:out,progress=thread,fault=fatal@9,lint=warn");
+      "hca=vhca3,port=2,rxq=1,txq=4,rxd=64,txd=8192,wire=pcap:in:out,progress=thread,fault=fatal@9,"
+      "lint=warn");
   auto* d = std::get_if<Devargs>(&r);
   CU_ASSERT_PTR_NOT_NULL_FATAL(d);
   CU_ASSERT_TRUE(d->hca.name == "vhca3" && d->hca.wire == "pcap:in:out");

@@ -3,6 +3,7 @@
 // transfer, channels with waiters, contexts, wires, and the adapter itself. Each case ends by
 // itself or the test's time runs out; ThreadSanitizer runs them too (test/threads.txt).
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -28,11 +29,11 @@ constexpr int rounds = 30;
 constexpr int rounds = 100;
 #endif
 
-Attached* attached(const char* name) {
+Attached* attached(const char* name, const char* wire = "cable:races") {
   AttachConfig config;
   config.name = name;
   config.progress = Progress::thread;
-  config.wires = {std::string("cable:") + name};
+  config.wires = {wire};
   auto made = attach(config);
   return made ? *made : nullptr;
 }
@@ -103,7 +104,14 @@ void queues_are_destroyed_with_timers_pending() {
   });
 }
 
-bool connect_to_nobody(ibv_qp* qp) {
+struct Peer {
+  ibv_gid gid{};
+  uint32_t qpn = 0;
+  uint8_t timeout = 0;
+};
+
+// To a queue on the wire, or to none.
+bool connect_far(ibv_qp* qp, const Peer& peer) {
   ibv_qp_attr a{};
   a.qp_state = IBV_QPS_RESET;
   if (ibv_modify_qp(qp, &a, IBV_QP_STATE) != 0) return false;
@@ -113,17 +121,17 @@ bool connect_to_nobody(ibv_qp* qp) {
     return false;
   a.qp_state = IBV_QPS_RTR;
   a.path_mtu = IBV_MTU_1024;
-  a.dest_qp_num = 1;
+  a.dest_qp_num = peer.qpn;
+  a.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
   a.ah_attr.is_global = 1;
   a.ah_attr.port_num = 1;
-  const uint8_t far[16] = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xfe, 0, 0, 7};
-  std::memcpy(a.ah_attr.grh.dgid.raw, far, sizeof(far));
+  a.ah_attr.grh.dgid = peer.gid;
   if (ibv_modify_qp(qp, &a,
                     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                         IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER))
     return false;
   a.qp_state = IBV_QPS_RTS;
-  a.timeout = 1;  // 8 microseconds
+  a.timeout = peer.timeout;
   a.retry_cnt = 7;
   return ibv_modify_qp(qp, &a,
                        IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
@@ -132,13 +140,40 @@ bool connect_to_nobody(ibv_qp* qp) {
 
 void queues_are_destroyed_while_a_wire_is_silent() {
   CU_ASSERT_FATAL(context() != nullptr);
+  Peer nobody{{{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xfe, 0, 0, 7}}, 1, 1};
   for (int i = 0; i < rounds; i++) {
     RcPair pair(context());
-    CU_ASSERT_FATAL(pair.ok() && connect_to_nobody(pair.qp(0)));
+    CU_ASSERT_FATAL(pair.ok() && connect_far(pair.qp(0), nobody));
     CU_ASSERT_EQUAL(pair.post_write(4096), 0);
     ibv_wc wc{};
     if (i % 4 != 0) continue;
     CU_ASSERT(poll_one(pair.cq(), wc) && wc.status == IBV_WC_RETRY_EXC_ERR);
+  }
+}
+
+// Frames of one adapter arrive at the other while their queue goes; each request completes once.
+void queues_are_destroyed_under_the_peer_s_frames() {
+  CU_ASSERT_FATAL(context() != nullptr);
+  static ibv_context* other = open_threaded("race1");
+  CU_ASSERT_FATAL(other != nullptr);
+  for (int i = 0; i < rounds; i++) {
+    RcPair here(context());
+    auto there = std::make_unique<RcPair>(other);
+    CU_ASSERT_FATAL(here.ok() && there->ok());
+    Peer to_there{{}, there->qp(1)->qp_num, 5}, to_here{{}, here.qp(0)->qp_num, 5};
+    ibv_query_gid(other, 1, 0, &to_there.gid);
+    ibv_query_gid(context(), 1, 0, &to_here.gid);
+    CU_ASSERT_FATAL(connect_far(here.qp(0), to_there) && connect_far(there->qp(1), to_here));
+    std::atomic<int> posted{0};
+    std::thread poster([&] {
+      for (int n = 0; n < 12; n++) posted += here.post_write(4096) == 0 ? 1 : 0;
+    });
+    for (int pause = i % 5; pause > 0; pause--) std::this_thread::yield();
+    there.reset();
+    poster.join();
+    ibv_wc wc{};
+    for (int n = 0; n < posted; n++) CU_ASSERT_FATAL(poll_one(here.cq(), wc));
+    CU_ASSERT_EQUAL(ibv_poll_cq(here.cq(), 1, &wc), 0);
   }
 }
 
@@ -219,6 +254,29 @@ void completion_queues_go_with_events_pending() {
   }
 }
 
+// Whoever read an event owes an acknowledgement; until then the queue stays.
+void a_queue_waits_for_acknowledgements() {
+  CU_ASSERT_FATAL(context() != nullptr);
+  std::atomic<bool> acknowledged{false};
+  std::thread late;
+  {
+    RcPair pair(context(), true);
+    CU_ASSERT_FATAL(pair.ok());
+    CU_ASSERT_EQUAL(ibv_req_notify_cq(pair.cq(), 0), 0);
+    CU_ASSERT_EQUAL(pair.post_write(64), 0);
+    ibv_cq* cq = nullptr;
+    void* who = nullptr;
+    CU_ASSERT_EQUAL_FATAL(ibv_get_cq_event(pair.channel(), &cq, &who), 0);
+    late = std::thread([&acknowledged, cq] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      acknowledged = true;
+      ibv_ack_cq_events(cq, 1);
+    });
+  }
+  CU_ASSERT(acknowledged);
+  late.join();
+}
+
 void contexts_are_opened_and_closed_by_all() {
   CU_ASSERT_FATAL(context() != nullptr);
   std::atomic<int> bad{0};
@@ -237,7 +295,7 @@ void contexts_are_opened_and_closed_by_all() {
 
 // Waiters of all kinds while the adapter dies.
 void nobody_waits_for_a_dead_adapter() {
-  Attached* device = attached("dying0");
+  Attached* device = attached("dying0", "cable:dying");
   CU_ASSERT_FATAL(device != nullptr);
   ibv_context* c = test::open_by_name("dying0");
   CU_ASSERT_FATAL(c != nullptr);
@@ -283,9 +341,11 @@ const test::Case cases[] = {
     {"queues are destroyed with work in flight", queues_are_destroyed_with_work_in_flight},
     {"queues are destroyed with timers pending", queues_are_destroyed_with_timers_pending},
     {"queues are destroyed while a wire is silent", queues_are_destroyed_while_a_wire_is_silent},
+    {"queues are destroyed under the peer's frames", queues_are_destroyed_under_the_peer_s_frames},
     {"a region goes during transfers", a_region_goes_during_transfers},
     {"a queue ends while another thread posts", a_queue_ends_while_another_thread_posts},
     {"completion queues go with events pending", completion_queues_go_with_events_pending},
+    {"a queue waits for acknowledgements", a_queue_waits_for_acknowledgements},
     {"contexts are opened and closed by all", contexts_are_opened_and_closed_by_all},
     {"nobody waits for a dead adapter", nobody_waits_for_a_dead_adapter},
 };
