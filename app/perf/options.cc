@@ -28,18 +28,13 @@ struct Row {
 
 // clang-format off
 constexpr Row rows[] = {
-    {'d', "ib-dev", "DEV", nullptr, &Options::device, nullptr, 0, 0, "RDMA device; vhca and a number: a virtual one, attached here; default vhca0"},
-    {0, "wire", "SPEC", nullptr, &Options::wire, nullptr, 0, 0, "wire of a virtual device, such as unix:/tmp/kilim; default none, for a test alone"},
-    {'x', "gid-index", "N", &Options::gid_index, nullptr, nullptr, 0, 255, "accepted for perftest's sake; the first RoCE v2 GID is taken"},
-    {'p', "port", "N", &Options::port, nullptr, nullptr, 1, 65535, "TCP port of the exchange; default 18515"},
+    {'d', "ib-dev", "DEV", nullptr, &Options::device, nullptr, 0, 0, "name of the virtual device that is attached for the test; default vhca0"},
     {'s', "size", "BYTES", &Options::size, nullptr, nullptr, 1, 1u << 23, "bytes a message, 1 to 8388608; default 64"},
     {'n', "iters", "N", &Options::iterations, nullptr, nullptr, 1, 1'000'000'000, "messages; default 100000"},
     {'D', "duration", "SECONDS", &Options::seconds, nullptr, nullptr, 1, 3600, "run so long instead of counting messages"},
-    {'q', "qp", "N", &Options::qps, nullptr, nullptr, 1, 16, "queue pairs, 1 to 16; default 1"},
-    {'t', "tx-depth", "N", &Options::depth, nullptr, nullptr, 1, 4096, "messages under way a queue pair, 1 to 4096; default 128"},
-    {'l', "post_list", "N", &Options::list, nullptr, nullptr, 1, 4096, "messages a doorbell; default 32"},
+    {'t', "tx-depth", "N", &Options::depth, nullptr, nullptr, 1, 128, "messages under way, 1 to 128; default 128"},
+    {'l', "post_list", "N", &Options::list, nullptr, nullptr, 1, 128, "messages a doorbell, 1 to 128; default 32"},
     {'a', "all", nullptr, nullptr, nullptr, &Options::all_sizes, 0, 0, "sizes from 2 to 8388608 bytes, doubled each time"},
-    {0, "server", nullptr, nullptr, nullptr, &Options::server, 0, 0, "wait for a client; the client names this host behind TEST"},
     {0, "json", nullptr, nullptr, nullptr, &Options::json, 0, 0, "results as JSON, one object a line"},
     {0, "samples", "N", &Options::samples, nullptr, nullptr, 9, 1000, "compare: samples of about 2 ms a side; default 9"},
     {0, "only", "TEXT", nullptr, &Options::only, nullptr, 0, 0, "compare: metrics that contain TEXT"},
@@ -73,11 +68,7 @@ std::variant<Options, Exit> take_words(Options o, int argc, char** argv) {
   o.test = argv[optind++];
   if (find_test(o.test) == nullptr)
     return Exit{1, "the test " + o.test + " is unknown; --help lists all"};
-  if (optind < argc) o.host = argv[optind++];
   if (optind < argc) return Exit{1, std::string("the word ") + argv[optind] + " is too many"};
-  if ((o.server || !o.host.empty()) && !find_test(o.test)->two_sides)
-    return Exit{1, "the test " + o.test + " has one side only"};
-  if (o.server && !o.host.empty()) return Exit{1, "a server names no host"};
   return o;
 }
 
@@ -115,11 +106,9 @@ std::variant<Options, Exit> parse_options(int argc, char** argv) {
 
 std::string help_text() {
   std::string s =
-      "kilim-perf measures Kilim: alone in one process, or between a server and a client.\n"
+      "kilim-perf measures Kilim on a virtual device in its own process.\n"
       "\n"
-      "usage: kilim-perf [EAL options] -- TEST [options]             alone\n"
-      "       kilim-perf [EAL options] -- TEST --server [options]    waits for a client\n"
-      "       kilim-perf [EAL options] -- TEST HOST [options]        the client\n"
+      "usage: kilim-perf [EAL options] -- TEST [options]\n"
       "\ntests:\n";
   char line[256];
   for (const PerfTest* t : perf_tests()) {

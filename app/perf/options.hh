@@ -10,16 +10,10 @@ namespace kilim::perf {
 
 struct Options {
   std::string test;
-  std::string host;               // of the server; empty: alone, or the server with --server
-  bool server = false;            // waits for a client
   std::string device = "vhca0";   // -d
-  std::string wire;               // --wire, of a virtual device
-  uint32_t gid_index = 0;         // -x
-  uint32_t port = 18515;          // -p
   uint32_t size = 64;             // -s
   uint32_t iterations = 100'000;  // -n
   uint32_t seconds = 0;           // -D, instead of iterations
-  uint32_t qps = 1;               // -q
   uint32_t depth = 128;           // -t
   uint32_t list = 32;             // -l, requests per doorbell
   bool all_sizes = false;         // -a

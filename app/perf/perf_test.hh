@@ -13,7 +13,6 @@ namespace kilim::perf {
 struct PerfTest {
   const char* name;
   const char* help;
-  bool two_sides;  // may run between a server and a client
   int (*run)(const Options&);
 };
 
@@ -21,6 +20,6 @@ std::span<const PerfTest* const> perf_tests() noexcept;
 const PerfTest* find_test(std::string_view name) noexcept;
 
 extern const PerfTest compare_test, umr_test, cq_test, gather_test, lookup_test, pool_test,
-    write_test, read_test, send_test, atomic_test;
+    write_test, read_test, atomic_test;
 
 }  // namespace kilim::perf

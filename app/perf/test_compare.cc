@@ -63,6 +63,6 @@ int run(const Options& o) {
 }  // namespace
 
 const PerfTest compare_test = {"compare", "Kilim against libmlx5, line by line, with the goals",
-                               false, run};
+                               run};
 
 }  // namespace kilim::perf

@@ -48,10 +48,9 @@ int run_gather(const Options& o) {
 
 }  // namespace
 
-const PerfTest umr_test = {"umr", "keys are given lists: one per doorbell, 32, one granule", false,
+const PerfTest umr_test = {"umr", "keys are given lists: one per doorbell, 32, one granule",
                            run_umr};
-const PerfTest cq_test = {"cq", "completions, 32 at a time, and empty polls", false, run_cq};
-const PerfTest gather_test = {"gather", "16 scattered KiB as one message, by UMR", false,
-                              run_gather};
+const PerfTest cq_test = {"cq", "completions, 32 at a time, and empty polls", run_cq};
+const PerfTest gather_test = {"gather", "16 scattered KiB as one message, by UMR", run_gather};
 
 }  // namespace kilim::perf

@@ -87,7 +87,7 @@ int run_pool(const Options& o) {
 
 }  // namespace
 
-const PerfTest lookup_test = {"lookup", "address to key", false, run_lookup};
-const PerfTest pool_test = {"pool", "packet buffers, 32 at a time", false, run_pool};
+const PerfTest lookup_test = {"lookup", "address to key", run_lookup};
+const PerfTest pool_test = {"pool", "packet buffers, 32 at a time", run_pool};
 
 }  // namespace kilim::perf

@@ -41,11 +41,18 @@ def check_others(program):
         assert done.returncode == 0, done.stderr
         numbers = re.findall(r"(\d+\.\d+) ns", done.stdout)
         assert len(numbers) == words and all(float(n) > 0 for n in numbers), done.stdout
+    for test in ("write", "read", "atomic"):
+        done = run(program, test, "-n", "2000", "-t", "64", "-l", "8", "--json")
+        assert done.returncode == 0, done.stderr
+        line = json.loads(done.stdout)
+        assert 2000 <= line["iterations"] < 2100 and line["mpps"] > 0, line
+    done = run(program, "write", "-a", "-n", "64")
+    assert done.returncode == 0 and len(done.stdout.splitlines()) == 1 + 23, done.stdout
     print("the other tests")
 
 
 def check_refusals(program):
-    for words, said in (((), "no TEST"), (("nothing",), "unknown"), (("pool", "--server"), "one side"),
+    for words, said in (((), "no TEST"), (("nothing",), "unknown"), (("pool", "host"), "too many"),
                         (("umr", "-s", "0"), "out of range"), (("umr", "--nonsense"), "unknown")):
         done = run(program, *words)
         assert done.returncode == 1 and said in done.stderr, (words, done.stderr)
