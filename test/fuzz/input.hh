@@ -64,8 +64,9 @@ class Script {
 
  private:
   Script& add(const void* from, std::size_t n) {
-    const auto* p = static_cast<const uint8_t*>(from);
-    out.insert(out.end(), p, p + n);
+    std::size_t at = out.size();
+    out.resize(at + n);
+    if (n > 0) std::memcpy(out.data() + at, from, n);
     return *this;
   }
 };
