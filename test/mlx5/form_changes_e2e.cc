@@ -56,7 +56,7 @@ bool weave_all(Bench& b, Long& k, uint8_t log) {
     const uint32_t count = std::min(52u, n - at);
     const umr::Patch p{.key = k.key.lkey, .max_entries = n, .first = at};
     const std::span<const umr::Piece> part = std::span{k.entries.pieces}.subspan(at, count);
-    if (!umr::patch(c, b.rig.limits, p, umr::View::of(part), {}).ok()) return false;
+    if (!umr::patch(c, b.rig.limits, p, umr::View::of(part), b.behind()).ok()) return false;
   }
   const umr::KeyChange change{.key = k.key.lkey,
                               .fields = r.mask(),
@@ -64,7 +64,7 @@ bool weave_all(Bench& b, Long& k, uint8_t log) {
                               .access = r.access,
                               .start = r.start,
                               .length = all.length};
-  return umr::change_key(c, change, {}).ok() && b.done(c, k.key, r, Shown{k.entries.shown});
+  return umr::change_key(c, change, b.behind()).ok() && b.done(c, k.key, r, Shown{k.entries.shown});
 }
 
 uint64_t length_of(const ListLayout& l) {
@@ -108,7 +108,7 @@ bool one_patch(Bench& b, Long& k, uint8_t log) {
   k.show_all();
   const umr::KeyChange longer{
       .key = k.key.lkey, .fields = field::mask_len, .length = length_of(k.entries)};
-  return umr::change_key(c, longer, {}).ok() && b.done(c) && b.shows(k.key);
+  return umr::change_key(c, longer, b.behind()).ok() && b.done(c) && b.shows(k.key);
 }
 
 void patches(const char* name, const mr::KeyRequest& request) {

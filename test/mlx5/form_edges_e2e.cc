@@ -148,6 +148,15 @@ void beyond_4_gib() {
   CU_ASSERT_TRUE(b.rig.refused(outer.lkey, outer.start + length - 1, 2));
 }
 
+void use_often(Bench& b, const Woven& key) {
+  const uint64_t all = bytes_of(key.shown);
+  for (int i = 0; i < 20; i++) {
+    const uint64_t bytes = 1 + b.rig.below(4000);
+    const auto u = static_cast<Use>(b.rig.below(uses));
+    CU_ASSERT_TRUE(b.rig.use(u, key.lkey, key.start, key.shown, b.rig.below(all - bytes), bytes));
+  }
+}
+
 // A list of 150,000 entries takes three WQEs, and every entry comes to its place.
 void longer_than_a_wqe() {
   Bench b{"chain", "long-lists"};
@@ -183,11 +192,27 @@ void longer_than_a_wqe() {
   CU_ASSERT_TRUE(b.rig.device->journal().count(vhca::Journal::Kind::umr) >= umrs + 1);
   for (uint64_t i = 0; i < n; i++)
     CU_ASSERT_EQUAL_FATAL(b.device_key(key).list[i].address.host(), l.pieces[i].address);
-  const uint64_t all = bytes_of(l.shown);
-  for (int i = 0; i < 40; i++) {
-    const uint64_t bytes = 1 + b.rig.below(4000);
-    const auto u = static_cast<Use>(b.rig.below(uses));
-    CU_ASSERT_TRUE(b.rig.use(u, key.lkey, key.start, key.shown, b.rig.below(all - bytes), bytes));
+  use_often(b, key);
+  // Entries beyond 2^16 change, inline and by pointer, and keep their lengths.
+  for (uint32_t first : {65'532u, 65'536u, 131'072u, n - 8}) {
+    for (uint32_t i = first; i < first + 8; i++) {
+      const uint64_t at = b.rig.below(FormRig::arena_bytes - 4);
+      l.pieces[i].address = b.rig.address(at);
+      l.pieces[i].key = b.rig.arena_key(at, 4);
+      l.shown[i] = {b.rig.memory(at), l.pieces[i].length};
+    }
+    const umr::View part = umr::View::of(std::span{l.pieces}.subspan(first, 8));
+    const umr::Patch p{.key = key.lkey, .max_entries = n, .first = first};
+    umr::StoredList stored = b.rig.lists->take(8);
+    umr::encode_klm_list(stored.memory, part);
+    queue::WqeCursor d{*b.rig.loop->sq};
+    CU_ASSERT_TRUE(first % 8 == 0 ? umr::patch(d, b.rig.limits, p, part, {}).ok()
+                                  : umr::patch_by_pointer(d, b.rig.limits, p, stored, {}).ok());
+    CU_ASSERT_TRUE_FATAL(b.done(d));
+    for (uint32_t i = 0; i < n; i += i + 16 < first || i > first + 16 ? 997 : 1)
+      CU_ASSERT_EQUAL_FATAL(b.device_key(key).list[i].address.host(), l.pieces[i].address);
+    key.shown = l.shown;
+    use_often(b, key);
   }
 }
 
@@ -273,7 +298,7 @@ const kilim::test::Case cases[] = {
     {"two bytes around every border, and what lies outside", edges},
     {"pieces that leave their region by one byte", regions_end},
     {"keys beyond 2^31 and 2^32 bytes", beyond_4_gib},
-    {"a list of 150,000 entries takes three WQEs", longer_than_a_wqe},
+    {"a list of 150,000 entries takes three WQEs, and is patched", longer_than_a_wqe},
     {"checks of a key's state are a compare-and-set", compare_and_set},
     {"a peer invalidates what it may", a_peer_invalidates},
     {"a key of itself is refused", loops_lead_nowhere},

@@ -43,6 +43,11 @@ class Bench {
     return {.limits = rig.limits, .memory = &*rig.lists, .form = form};
   }
   umr::Form any_form() { return static_cast<umr::Form>(rig.below(3)); }
+  // For a UMR behind another one of the same key.
+  umr::UmrWr behind() {
+    const umr::FencePlanner planner{rig.limits.fence};
+    return {.flags = planner.before_umr(umr::KeyUse::in_flight)};
+  }
   // Posts, waits, gives the list memory back, and knows the key as it is now.
   bool done(queue::WqeCursor& c, Woven& key, const umr::ListRequest& r, Shown&& shown) {
     key.lkey = r.new_key();

@@ -44,6 +44,7 @@ FormRig::FormRig(const char* name, const char* profile, uint64_t seed, uint64_t 
   config.name = name;
   config.profile = profile;
   config.defect_klm_address = defect;
+  config.lint = "error";
   device.emplace(config);
   if (device->device == nullptr || !make_memory()) return;
   limits = device->device->caps().umr_limits();

@@ -84,18 +84,21 @@ inline Outcome umr_by_pointer(queue::WqeCursor& c, const prm::UmrLimits& limits,
   if (const Outcome o = detail::check_pointer(c, limits, r, list); !o.ok()) [[unlikely]]
     return o;
   constexpr uint32_t step = prm::umr::chained_list_octowords;
+  // A further part changes the key that the part before it has changed.
+  const uint8_t behind = FencePlanner{limits.fence}.before_umr(KeyUse::in_flight);
   StoredList part = list;
   uint32_t offset = 0;
   for (; list.octowords - offset > prm::umr::max_list_octowords; offset += step) {
     part.octowords = step;
     detail::append_part(c, r, part, offset,
-                        {wr.id, offset == 0 ? detail::fence_of(wr.flags) : uint8_t{0}});
+                        {wr.id, offset == 0 ? detail::fence_of(wr.flags) : behind});
     part.address += uint64_t{step} * octoword_bytes;
   }
   part.octowords = list.octowords - offset;
   const bool chained = offset != 0;
   const auto flags = chained ? prm::umr::has_translation_offset : r.checks;
-  const auto fm = static_cast<uint8_t>(wr.flags & (chained ? ~prm::ctrl::fence_mask : 0xff));
+  const auto rest = static_cast<uint8_t>(wr.flags & ~prm::ctrl::fence_mask);
+  const auto fm = chained ? static_cast<uint8_t>(rest | behind) : wr.flags;
   std::byte* const first = c.line(0);
   c.control(prm::Opcode::umr, Octowords{umr_head_octowords + 1}, fm, r.key.value());
   detail::store_umr_ctrl(first, {flags, part.octowords, r.mask(), offset});
