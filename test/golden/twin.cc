@@ -2,6 +2,7 @@
 #include "twin.hh"
 
 #include "kilim/prm/doorbell.hh"
+#include "vhca/hca/state.hh"
 
 namespace kilim::test {
 
@@ -25,6 +26,10 @@ GoldenDevice::GoldenDevice(const char* name) {
 GoldenDevice::~GoldenDevice() {
   if (pd != nullptr) ibv_dealloc_pd(pd);
   if (context != nullptr) ibv_close_device(context);
+}
+
+const vhca::Mkey& GoldenDevice::key(uint32_t lkey) const {
+  return *attached_->hca()->state().keys.at(lkey >> 8);
 }
 
 GoldenQp::GoldenQp(GoldenDevice& device, ibv_qp_type type) : device_(device) {

@@ -15,6 +15,7 @@
 #include "kilim/queue/cq.hh"
 #include "kilim/queue/sq.hh"
 #include "vhca/entry/attach.hh"
+#include "vhca/tpt/mkey.hh"
 
 namespace kilim::test {
 
@@ -30,6 +31,8 @@ class GoldenDevice {
   ibv_pd* pd = nullptr;
   void run() { attached_->poll(); }
   [[nodiscard]] bool ok() const { return pd != nullptr; }
+  // A key as the device has it.
+  [[nodiscard]] const vhca::Mkey& key(uint32_t lkey) const;
 
  private:
   vhca::Attached* attached_ = nullptr;

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "kilim/umr/weave.hh"
+#include "mlx5/registrar.hh"
 #include "twins.hh"
 #include "ut.hh"
 
@@ -199,11 +200,56 @@ void strided_by_pointer() {
   }
 }
 
+// A key made by the command that drivers/mlx5 sends is the key that libmlx5's call makes, as the
+// device has it, but for its number; and what libmlx5 cannot ask for.
+void keys_by_command() {
+  test::GoldenDevice device{"forms4"};
+  CU_ASSERT_TRUE_FATAL(device.ok());
+  mlx5::MkeySource source{device.pd, 1 << 16};
+  for (uint64_t flags : {uint64_t{MLX5DV_MKEY_INIT_ATTR_FLAGS_INDIRECT},
+                         uint64_t{MLX5DV_MKEY_INIT_ATTR_FLAGS_INDIRECT |
+                                  MLX5DV_MKEY_INIT_ATTR_FLAGS_REMOTE_INVALIDATE}}) {
+    mlx5dv_mkey_init_attr attr{};
+    attr.pd = device.pd;
+    attr.create_flags = static_cast<uint32_t>(flags);
+    attr.max_entries = 41;
+    mlx5dv_mkey* theirs = mlx5dv_create_mkey(&attr);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(theirs);
+    std::array<mr::IndirectMkey, 1> ours;
+    const mr::KeyRequest request{
+        .max_entries = 41,
+        .remote_invalidate = (flags & MLX5DV_MKEY_INIT_ATTR_FLAGS_REMOTE_INVALIDATE) != 0};
+    CU_ASSERT_TRUE_FATAL(source.create_keys(request, ours).ok());
+    const vhca::Mkey& a = device.key(theirs->lkey);
+    const vhca::Mkey& b = device.key(ours[0].lkey.value());
+    CU_ASSERT_TRUE(a.mode == b.mode && a.free == b.free && a.umr_enabled == b.umr_enabled);
+    CU_ASSERT_TRUE(a.rights == b.rights && a.pd == b.pd && a.qpn == b.qpn && a.tag() == b.tag());
+    CU_ASSERT_TRUE(a.start == b.start && a.len == b.len && a.length64 == b.length64);
+    CU_ASSERT_TRUE(a.capacity == b.capacity && a.used == b.used);
+    CU_ASSERT_TRUE(a.remote_invalidates == b.remote_invalidates && a.invalidates == b.invalidates);
+    CU_ASSERT_EQUAL(b.remote_invalidates, request.remote_invalidate);
+    source.destroy_keys(ours);
+    mlx5dv_destroy_mkey(theirs);
+  }
+  std::array<mr::IndirectMkey, 1> pages;
+  CU_ASSERT_TRUE_FATAL(
+      source
+          .create_keys({.max_entries = 10, .kind = mr::EntryKind::ksm, .log_entity_bytes = 14},
+                       pages)
+          .ok());
+  const vhca::Mkey& m = device.key(pages[0].lkey.value());
+  CU_ASSERT_TRUE(m.mode == vhca::KeyMode::ksm && m.log_entity_size == 14 && m.capacity == 12);
+  source.destroy_keys(pages);
+  const mr::KeyRequest small{.max_entries = 1, .kind = mr::EntryKind::ksm, .log_entity_bytes = 11};
+  CU_ASSERT_EQUAL(source.create_keys(small, pages).error().code, EINVAL);
+}
+
 const kilim::test::Case cases[] = {
     {"600 random strided lists, both of libmlx5's interfaces, byte for byte", random_strided},
     {"70,000 bytes are cut by libmlx5 and refused by Kilim", cut_by_libmlx5_refused_by_kilim},
     {"a list by pointer is libmlx5's inline list", list_by_pointer},
     {"a strided list by pointer is libmlx5's inline list", strided_by_pointer},
+    {"a key made by command is libmlx5's key", keys_by_command},
 };
 
 }  // namespace

@@ -64,6 +64,27 @@ void without_devx() {
   CU_ASSERT_EQUAL(v.device->create_rc(request).error().code, EOPNOTSUPP);
 }
 
+// Profiles that lack something about lists: the capabilities say so, and what follows is refused.
+void reads_the_limits() {
+  VirtualDevice full{config("dev20", "long-lists")};
+  VirtualDevice plain{config("dev21", "plain-lists")};
+  VirtualDevice none{config("dev22", "no-umr-lists")};
+  CU_ASSERT_TRUE_FATAL(full.device && plain.device && none.device);
+  const prm::UmrLimits f = full.device->caps().umr_limits();
+  CU_ASSERT_TRUE(f.indirect_keys && f.pointer_lists && f.repeated_block && f.change_entity);
+  CU_ASSERT_TRUE(f.change_atomic && f.extended_offset && f.max_key_entries == 1u << 20);
+  CU_ASSERT_TRUE(f.max_indirection == 4 && f.max_inline_klms == 52);
+  const prm::UmrLimits p = plain.device->caps().umr_limits();
+  CU_ASSERT_TRUE(p.indirect_keys && !p.pointer_lists && !p.repeated_block && !p.change_entity);
+  CU_ASSERT_TRUE(!p.change_atomic && !p.extended_offset && p.max_key_entries == 256);
+  CU_ASSERT_TRUE(p.max_indirection == 1 && p.fence == prm::UmrFence::strong);
+  CU_ASSERT_FALSE(none.device->caps().umr_limits().indirect_keys);
+  std::array<mr::IndirectMkey, 1> key;
+  CU_ASSERT_EQUAL(none.device->keys().create_keys(4, key).error().code, EOPNOTSUPP);
+  CU_ASSERT_EQUAL(plain.device->keys().create_keys(257, key).error().code, EINVAL);
+  CU_ASSERT_TRUE(plain.device->keys().create_keys(256, key).ok());
+}
+
 void refuses() {
   CU_ASSERT_EQUAL(mlx5::open("no_such_device").error().code, ENODEV);
   VirtualDevice v{config("dev4")};
@@ -228,6 +249,7 @@ const kilim::test::Case cases[] = {
     {"a device tells its capabilities and its port", tells_what_it_is},
     {"the fence after a UMR is read from the device", reads_the_fence},
     {"without DevX there are no indirect keys", without_devx},
+    {"limits of lists are read from the device", reads_the_limits},
     {"what cannot be made is refused", refuses},
     {"a region may have addresses of its own", regions},
     {"a connection recovers from an error and keys are woven anew", recovers_from_an_error},
