@@ -55,9 +55,15 @@ struct ShapedKey {
 };
 
 struct ShapeWriter {
+  // A WQE whose list is written, and the sum of its lengths.
+  struct Written {
+    std::byte* wqe;
+    uint64_t length;
+  };
   [[gnu::always_inline]] static void append(queue::WqeCursor& c, const ListShape& s,
-                                            const ShapedKey& k, std::byte* wqe, uint64_t length,
+                                            const ShapedKey& k, const Written& w,
                                             const UmrWr& wr) noexcept {
+    std::byte* const wqe = w.wqe;
     queue::store_word(wqe + 16, s.list_);
     queue::store_word(wqe + 24, s.mask_);
     queue::store_zero(wqe + 32);
@@ -65,7 +71,7 @@ struct ShapeWriter {
     queue::store_word(wqe + 64, s.context_ | be64{k.new_tag});
     queue::store_word(wqe + 72, be64{0});
     queue::store_word(wqe + 80, be64{k.start});
-    queue::store_word(wqe + 88, be64{length});
+    queue::store_word(wqe + 88, be64{w.length});
     queue::store_zero(wqe + 96);
     queue::store_zero(wqe + 112);
     detail::put(c, wqe, s.wqebbs_);
@@ -86,7 +92,7 @@ struct ShapeWriter {
   detail::Aside aside;
   std::byte* const wqe = detail::place(c, s.wqebbs(), aside);
   store_klm_lines(wqe + 2 * wqebb_bytes, view.pieces, view.count);
-  ShapeWriter::append(c, s, key, wqe, view.length, wr);
+  ShapeWriter::append(c, s, key, {wqe, view.length}, wr);
   return {};
 }
 
