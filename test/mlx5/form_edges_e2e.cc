@@ -103,12 +103,32 @@ void regions_end() {
   }
 }
 
+constexpr uint64_t block = 65535;
+
+// Seven bytes on each place around 2^31, 2^32 and 3 * 2^31, of a key that shows the block again and
+// again, and of one whose byte 0 is its byte 16.
+void check_far_borders(Bench& b, const Woven& inner, const Woven& outer) {
+  const Shown twice{{b.rig.memory(0), block}, {b.rig.memory(0), block}};
+  for (uint64_t border : {uint64_t{1} << 31, uint64_t{1} << 32, uint64_t{3} << 31}) {
+    for (int64_t off = -3; off <= 3; off++) {
+      const uint64_t at = border + static_cast<uint64_t>(off) - 2;
+      for (const Woven* key : {&inner, &outer}) {
+        const uint64_t in_inner = key == &inner ? at : at + 16;
+        for (uint32_t how = 0; how < uses; how++) {
+          const uint64_t base = key->start + at - in_inner % block;
+          CU_ASSERT_TRUE(
+              b.rig.use(static_cast<Use>(how), key->lkey, base, twice, in_inner % block, 7));
+        }
+      }
+    }
+  }
+}
+
 // 64 KiB of memory shown often: a block of 65,535 bytes without a stride, then pieces of 2 GiB of
 // that key. Every byte of the long key is known.
 void beyond_4_gib() {
   Bench b{"long", "cx6dx"};
   CU_ASSERT_TRUE_FATAL(b.ok());
-  constexpr uint64_t block = 65535;
   constexpr uint32_t repeat = 100'000;  // 6.5 GB
   Woven inner = b.make({.max_entries = 4});
   Woven outer = b.make({.max_entries = 8});
@@ -131,20 +151,7 @@ void beyond_4_gib() {
   CU_ASSERT_TRUE(umr::weave(d, means, o, pieces.view(), {}).ok());
   CU_ASSERT_TRUE(b.done(d, outer, o, {}));
   CU_ASSERT_EQUAL(b.device_key(outer).len, length);
-  for (uint64_t border : {uint64_t{1} << 31, uint64_t{1} << 32, uint64_t{3} << 31}) {
-    for (int64_t off = -3; off <= 3; off++) {
-      const uint64_t at = border + static_cast<uint64_t>(off) - 2;
-      for (const Woven* key : {&inner, &outer}) {
-        const uint64_t in_inner = key == &inner ? at : at + 16;
-        const Shown twice{{b.rig.memory(0), block}, {b.rig.memory(0), block}};
-        for (uint32_t how = 0; how < uses; how++) {
-          const uint64_t base = key->start + at - in_inner % block;
-          CU_ASSERT_TRUE(
-              b.rig.use(static_cast<Use>(how), key->lkey, base, twice, in_inner % block, 7));
-        }
-      }
-    }
-  }
+  check_far_borders(b, inner, outer);
   CU_ASSERT_TRUE(b.rig.refused(outer.lkey, outer.start + length - 1, 2));
 }
 

@@ -183,6 +183,7 @@ bool FormRig::scatter(Use how, Lkey key, uint64_t at, const Shown& want) {
   return post(how, key, at, n) && std::memcmp(shadow_.data(), arena_, arena_bytes) == 0;
 }
 
+// NOLINTNEXTLINE(readability-function-size): six parameters
 bool FormRig::use(Use how, Lkey key, uint64_t start, const Shown& shown, uint64_t at, uint64_t n) {
   const Shown want = part_of(shown, at, n);
   const bool gathers = how == Use::send_from || how == Use::write_from || how == Use::read_from;
