@@ -9,6 +9,7 @@ import tempfile
 import unittest
 
 import suite
+import work
 
 
 class Judge(unittest.TestCase):
@@ -58,28 +59,55 @@ class Judge(unittest.TestCase):
 
     def test_crash_is_an_error(self):
         """a test that took its process with it is an error, and so is one behind it"""
-        lines = [("t.a", "started", ""), ("t.a", "pass", ""), ("t.b", "started", "")]
+        lines = [("t.a", "started", "", {}), ("t.a", "pass", "", {}), ("t.b", "started", "", {})]
         path = self.written("".join(json.dumps(line) + "\n" for line in lines))
         self.assertEqual(suite.read_results(path, "died"),
-                         {"t.a": ("pass", ""), "t.b": ("error", "died")})
+                         {"t.a": ("pass", "", {}), "t.b": ("error", "died", {})})
 
     def test_failure_stays(self):
         """a failed part is not taken back by the test's end"""
-        lines = [("t.a", "started", ""), ("t.a", "fail", "part"), ("t.a", "pass", "")]
+        lines = [("t.a", "started", "", {}), ("t.a", "fail", "part", {}), ("t.a", "pass", "", {})]
         path = self.written("".join(json.dumps(line) + "\n" for line in lines))
-        self.assertEqual(suite.read_results(path, "died"), {"t.a": ("fail", "part")})
+        self.assertEqual(suite.read_results(path, "died"), {"t.a": ("fail", "part", {})})
 
     def test_report_counts(self):
         """the lines of tiers count passes, and what fails is named"""
-        rows = [("t.a", "1", "PASS"), ("t.b", "1", "PASS"), ("t.c", "X", "EXCLUDED:x")]
-        got = {"t.a": ("pass", ""), "t.b": ("skip", "no"), "t.c": ("skip", "")}
+        rows = [suite.Row("t.a", "1", "PASS"), suite.Row("t.b", "1", "PASS"),
+                suite.Row("t.c", "X", "EXCLUDED:x"), suite.Row("t.d", "1", "PASS", "list")]
+        got = {"t.a": ("pass", "", {}), "t.b": ("skip", "no", {}), "t.c": ("skip", "", {}),
+               "t.d": ("pass", "", {"wqe": 2, "cqe": 2, "translated": 2, "umr": 1})}
         said = io.StringIO()
         with contextlib.redirect_stdout(said):
             failed, _ = suite.report(rows, got, False)
-        self.assertEqual(failed, 1)
-        self.assertIn("tier 1: 1/2\n", said.getvalue())
+        self.assertEqual(failed, 2)
+        self.assertIn("tier 1: 1/3\n", said.getvalue())
         self.assertIn("tier X: 0/1\n", said.getvalue())
         self.assertIn("t.b: skip, should pass: no\n", said.getvalue())
+        self.assertIn("t.d: idle, should pass: the device's journal shows list 0 of 1\n",
+                      said.getvalue())
+
+    def test_work(self):
+        """the journal's lines are counted, those cut short passed over"""
+        lines = [{"event": "umr", "key": 1}, {"event": "translated", "pieces": 2},
+                 {"event": "translated", "pieces": 3}, {"event": "error", "syndrome": 0x13},
+                 {"event": "error", "syndrome": 5}]
+        seen = work.summary([json.dumps(line) for line in lines] + ['{"event":"cq'])
+        self.assertEqual(dict(seen), {"umr": 1, "translated": 2, "list": 1, "error": 2,
+                                      "refused": 1})
+
+    def test_work_is_wanted(self):
+        """each kind of work is missed where nothing happened"""
+        for kind, least in work.KINDS.items():
+            self.assertEqual(len(work.missing(kind, {})), len(least))
+            self.assertEqual(work.missing(kind, least), [])
+
+    def test_words_of_a_row(self):
+        """work and profile follow the expectation"""
+        row = suite.read_row(["t.a", "1", "PASS", "list profile=infiniband"], "here")
+        self.assertEqual((row.work, row.profile), ("list", "infiniband"))
+        for words in ("nonsense", "list list", "profile"):
+            with self.assertRaises(ValueError):
+                suite.read_row(["t.a", "1", "PASS", words], "here")
 
 
 if __name__ == "__main__":

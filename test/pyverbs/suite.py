@@ -1,38 +1,60 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs rdma-core's suite on the virtual adapter and judges it by the manifest: columns id, tier,
 expected (PASS, NOTYET:reason or EXCLUDED:reason; a reason that begins with "fails" is that of a
-test which does not skip yet where it should). Each module of the suite has a process of its
-own. usertools/run-pyverbs.sh prepares the files and calls this.
+test which does not skip yet where it should), then words for what the test is about: the work that
+the device's journal must show (work.py), and profile=NAME for another adapter than the usual one.
+Each module of the suite has a process of its own, as many at a time as there are processors.
+usertools/run-pyverbs.sh prepares the files and calls this.
 
-A test fails the run if it was expected to pass and did not, skipped included; if it failed where it
-should have skipped; if it is not in the manifest, or not in the suite."""
+A test fails the run if it was expected to pass and did not, skipped included; if it passed and the
+device did not do the work; if it failed where it should have skipped; if it is not in the manifest,
+or not in the suite."""
 
 import argparse
+import collections
+import concurrent.futures
 import json
 import os
 import subprocess
 import sys
+import tempfile
+
+import work
 
 MODULE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "module.py")
 SECONDS = 60                      # of one module; the slowest takes a few
 EXCLUDED_TIER = "X"
+USUAL = "cx6dx"                   # profile
+
+Row = collections.namedtuple("Row", "test tier expected work profile", defaults=("", USUAL))
+
+
+def read_row(columns, where):
+    kind, _, reason = columns[2].partition(":") if 3 <= len(columns) <= 4 else ("", "", "")
+    if kind != "PASS" and (kind not in ("NOTYET", "EXCLUDED") or not reason):
+        raise ValueError(f"{where}: id, tier, PASS or NOTYET:why or EXCLUDED:why")
+    if (kind == "EXCLUDED") != (columns[1] == EXCLUDED_TIER):
+        raise ValueError(f"{where}: excluded tests, and only they, are of tier X")
+    row = Row(*columns[:3])
+    for word in (columns[3] if len(columns) == 4 else "").split():
+        if word.startswith("profile="):
+            row = row._replace(profile=word.partition("=")[2])
+        elif word in work.KINDS and not row.work:
+            row = row._replace(work=word)
+        else:
+            raise ValueError(f"{where}: no such work: {word}")
+    return row
 
 
 def read_manifest(path):
-    """[(id, tier, expected)]; what is malformed raises ValueError."""
+    """Its rows; what is malformed raises ValueError."""
     rows = []
     with open(path, encoding="utf-8") as f:
         for number, line in enumerate(f, 1):
             if line.startswith("#") or not line.strip():
                 continue
-            row = tuple(line.rstrip("\n").split("\t"))
-            kind, _, reason = row[2].partition(":") if len(row) == 3 else ("", "", "")
-            if kind != "PASS" and (kind not in ("NOTYET", "EXCLUDED") or not reason):
-                raise ValueError(f"{path}:{number}: id, tier, PASS or NOTYET:why or EXCLUDED:why")
-            if (kind == "EXCLUDED") != (row[1] == EXCLUDED_TIER):
-                raise ValueError(f"{path}:{number}: excluded tests, and only they, are of tier X")
-            rows.append(row)
-    if len({r[0] for r in rows}) != len(rows):
+            rows.append(read_row(line.rstrip("\n").split("\t"), f"{path}:{number}"))
+    if len({r.test for r in rows}) != len(rows):
         raise ValueError(f"{path}: a test is listed twice")
     return rows
 
@@ -52,20 +74,27 @@ def suite_ids(folder):
     return set(out.split())
 
 
-def environment(folder):
+def environment(folder, own=None):
+    """For the suite's files in `folder`; devices of other runs are not met in the folder `own`."""
     more = {"PYTHONPATH": folder + ":" + folder + "/tests", "PYTHONDONTWRITEBYTECODE": "1"}
-    return dict(os.environ, **more)
+    return dict(os.environ, **more, **({"XDG_RUNTIME_DIR": own} if own else {}))
 
 
-def run_module(args, ids):
-    """{id: (how, why)} of tests of one module."""
-    results = os.path.join(args.files, "results")
+def run_module(args, profile, ids):
+    """{id: (how, why, seen)} of tests of one module."""
+    with tempfile.TemporaryDirectory(dir=args.files) as folder:
+        return run_module_in(folder, args, profile, ids)
+
+
+def run_module_in(folder, args, profile, ids):
+    results, journal = os.path.join(folder, "results"), os.path.join(folder, "journal.json")
     open(results, "w", encoding="utf-8").close()
-    words = [args.launcher, "--seed", str(args.seed), "--", sys.executable, MODULE, results,
-             str(args.seed), *ids]
-    with open(os.path.join(args.files, "output"), "w+b") as output:
-        process = subprocess.Popen(words, env=environment(args.files), stdin=subprocess.DEVNULL,
-                                   stdout=output, stderr=output, start_new_session=True)
+    words = [args.launcher, "--seed", str(args.seed), "--profile", profile, "--journal", journal,
+             "--", sys.executable, MODULE, results, journal, str(args.seed), *ids]
+    with open(os.path.join(folder, "output"), "w+b") as output:
+        process = subprocess.Popen(words, env=environment(args.files, folder),
+                                   stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                                   start_new_session=True)
         try:
             ended = f"the process ended with {process.wait(SECONDS)}"
         except subprocess.TimeoutExpired:
@@ -77,7 +106,7 @@ def run_module(args, ids):
         process.wait()
         output.seek(0)
         said = output.read().decode(errors="replace")[-2000:]
-    return dict({i: ("error", f"never ran: {ended}\n{said}") for i in ids},
+    return dict({i: ("error", f"never ran: {ended}\n{said}", {}) for i in ids},
                 **read_results(results, f"{ended}\n{said}"))
 
 
@@ -86,13 +115,20 @@ def read_results(path, ended):
     found = {}
     with open(path, encoding="utf-8") as f:
         for line in f:
-            test, how, why = json.loads(line)
+            test, how, why, seen = json.loads(line)
             if how == "started":
-                found[test] = ("error", ended)
+                found[test] = ("error", ended, {})
             elif found[test][0] != "fail" and (found[test][0] != "error" or
                                                found[test][1] == ended):
-                found[test] = (how, why)
+                found[test] = (how, why, seen)
     return found
+
+
+def counted(row, got):
+    """What a result is worth: a pass without the work that the test is about is none."""
+    how, why, seen = got
+    lacks = work.missing(row.work, seen) if how == "pass" and row.work else []
+    return ("idle", "the device's journal shows " + ", ".join(lacks)) if lacks else (how, why)
 
 
 def judge(expected, how):
@@ -110,18 +146,21 @@ def judge(expected, how):
 def report(rows, got, verbose):
     """Prints what the run says: how many tests fail it, and {tier: [passed, all]}."""
     failed, counts = 0, {}
-    for test, tier, expected in rows:
-        how, why = got[test]
-        count = counts.setdefault(tier, [0, 0])
+    for row in rows:
+        how, why = counted(row, got[row.test])
+        count = counts.setdefault(row.tier, [0, 0])
         count[0] += how == "pass"
         count[1] += 1
-        what, fails = judge(expected, how)
+        what, fails = judge(row.expected, how)
         failed += fails
         last = why.strip().splitlines()[-1:] or [""]
         if what:
-            print(f"{test}: {what}: {last[0]}")
+            print(f"{row.test}: {what}: {last[0]}")
         if verbose and how != "pass":
-            print(f"    {test}: {how}: " + why.strip().replace("\n", "\n    "))
+            print(f"    {row.test}: {how}: " + why.strip().replace("\n", "\n    "))
+        if verbose and how == "pass":
+            seen = " ".join(f"{k}={v}" for k, v in got[row.test][2].items() if v)
+            print(f"    {row.test}: pass: {seen}")
     for tier, (passed, number) in counts.items():
         print(f"tier {tier}: {passed}/{number}")
     return failed, counts
@@ -142,20 +181,21 @@ def options(words):
 def main(words):
     args = options(words)
     rows = read_manifest(args.manifest)
-    different = suite_ids(args.files) ^ {r[0] for r in rows}
+    different = suite_ids(args.files) ^ {r.test for r in rows}
     for test in sorted(different):
         print(f"{test}: either not in the suite or not in the manifest")
-    everything, reachable = len(rows), sum(r[1] != EXCLUDED_TIER for r in rows)
+    everything, reachable = len(rows), sum(r.tier != EXCLUDED_TIER for r in rows)
     if args.tier:
-        rows = [r for r in rows if r[1] in args.tier]
+        rows = [r for r in rows if r.tier in args.tier]
     if args.quick:
-        rows = [r for r in rows if r[2] == "PASS"]
+        rows = [r for r in rows if r.expected == "PASS"]
     modules = {}
-    for test, _, _ in rows:
-        modules.setdefault(test.split(".")[1], []).append(test)
+    for row in rows:
+        modules.setdefault((row.profile, row.test.split(".")[1]), []).append(row.test)
     got = {}
-    for ids in modules.values():
-        got.update(run_module(args, ids))
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        for results in pool.map(lambda m: run_module(args, m[0][0], m[1]), modules.items()):
+            got.update(results)
     failed, counts = report(rows, got, args.verbose)
     passed = sum(c[0] for c in counts.values())
     print(f"pyverbs: {passed}/{everything}, "

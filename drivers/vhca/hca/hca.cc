@@ -22,6 +22,10 @@
 
 namespace kilim::vhca {
 
+namespace {
+constexpr std::size_t commands_wait_for = 256;  // requests and frames
+}  // namespace
+
 Hca::Hca(std::unique_ptr<HcaState> state) : state_(std::move(state)) {}
 Hca::~Hca() = default;
 
@@ -108,7 +112,10 @@ Result<Cqn> Hca::create_cq(const CqSpec& spec, EventSink* sink) {
 }
 
 int Hca::resize_cq(Cqn cqn, Va buf, uint32_t cqe_count) {
-  return state_->dead ? -EIO : vhca::resize_cq(*state_, cqn, buf, cqe_count);
+  if (state_->dead) return -EIO;
+  // What was asked for before is done before: on a card a command takes longer than any request.
+  run(commands_wait_for);
+  return vhca::resize_cq(*state_, cqn, buf, cqe_count);
 }
 
 int Hca::moderate_cq(Cqn cqn, uint16_t count, uint16_t period_us) {

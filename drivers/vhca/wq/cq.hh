@@ -15,7 +15,9 @@ struct Cq {
   CqSpec spec;
   EventSink* sink = nullptr;
   uint32_t producer = 0;        // 24-bit index of the next entry
-  uint32_t consumer = 0;        // as last read from the record
+  uint32_t consumer = 0;        // where the client was when its record was last read
+  uint32_t record = 0;          // what was read then
+  uint32_t passed = 0;          // last entries of older rings that the client has passed since
   uint32_t users = 0;           // queues that complete here
   uint32_t arm_word = ~0u;      // as last read from the record
   uint32_t armed_at = 0;        // consumer index of the request

@@ -22,18 +22,28 @@ uint64_t word(const Cq& cq, std::size_t n) noexcept {
   return cq.spec.record.value() + 4 * n;
 }
 
+uint32_t unread(const Cq& cq) noexcept {
+  return (cq.producer - cq.consumer) & index_mask;
+}
+
+// Where the client is. It passes the last entry of a ring without writing its record: that is made
+// up for until it writes the next time.
+bool look_at_consumer(Cq& cq) noexcept {
+  uint32_t raw = 0;
+  if (!dma::load(Va{word(cq, prm::record_consumer_index)}, raw)) return false;
+  uint32_t written = be32::from_raw(raw).host() & index_mask;
+  if (written != cq.record) cq.passed = 0;
+  cq.record = written;
+  cq.consumer = (written + cq.passed) & index_mask;
+  return true;
+}
+
 // Whether the ring has a free slot; the record is only read where it seems to have none.
 bool has_room(Cq& cq, bool& fault) noexcept {
   fault = false;
-  if (((cq.producer - cq.consumer) & index_mask) < cq.spec.cqe_count || cq.spec.ignore_overrun)
-    return true;
-  uint32_t raw = 0;
-  if (!dma::load(Va{word(cq, prm::record_consumer_index)}, raw)) {
-    fault = true;
-    return false;
-  }
-  cq.consumer = be32::from_raw(raw).host() & index_mask;
-  return ((cq.producer - cq.consumer) & index_mask) < cq.spec.cqe_count;
+  if (unread(cq) < cq.spec.cqe_count || cq.spec.ignore_overrun) return true;
+  fault = !look_at_consumer(cq);
+  return !fault && unread(cq) < cq.spec.cqe_count;
 }
 
 // What the first half of a long entry holds; null: it is left alone.
@@ -141,9 +151,8 @@ bool write_cqe(Works& works, Cq& cq, prm::Cqe& cqe, prm::CqeOpcode op, bool soli
 }
 
 bool change_ring(Works& works, Cq& cq, Va buf, uint32_t cqe_count) noexcept {
-  bool fault = false;
-  if (cq.error || !has_room(cq, fault)) return false;
-  if (((cq.producer - cq.consumer) & index_mask) + 1 >= cqe_count) return false;
+  if (cq.error || !look_at_consumer(cq)) return false;
+  if (unread(cq) >= cq.spec.cqe_count || unread(cq) >= cqe_count) return false;
   prm::Cqe cqe{};
   cqe.op_own =
       prm::cqe::op_own(prm::CqeOpcode::resize_cq, false, (cq.producer & cq.spec.cqe_count) != 0);
@@ -154,6 +163,8 @@ bool change_ring(Works& works, Cq& cq, Va buf, uint32_t cqe_count) noexcept {
   // The client counts this entry as read: it is nothing to wake up for.
   if (cq.armed_at == cq.producer) cq.armed_at = (cq.armed_at + 1) & index_mask;
   cq.producer = (cq.producer + 1) & index_mask;
+  cq.consumer = (cq.consumer + 1) & index_mask;
+  cq.passed++;
   cq.spec.buf = buf;
   cq.spec.cqe_count = cqe_count;
   return true;
