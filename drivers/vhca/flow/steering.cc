@@ -14,6 +14,8 @@ namespace {
 
 constexpr uint16_t tag_type = 0x8100;
 
+constexpr uint8_t tcp = 6, udp = 17;
+
 struct Header {
   Mac dst, src;
   uint16_t ether_type;  // behind the tag, if there is one
@@ -48,9 +50,83 @@ bool same_under_mask(const Mac& a, const Mac& b, const Mac& mask) noexcept {
   return true;
 }
 
-bool matches(const FlowSpec& r, const Header& h) noexcept {
+// What the card's parser makes of the headers. It does not ask whether lengths make sense, only
+// whether the headers are there.
+struct Layers {
+  uint8_t version = 0;  // 4, 6; 0: no IP
+  std::size_t ip_at = 0;
+  uint8_t protocol = 0;
+  std::size_t ports_at = 0;  // 0: none, of a fragment too
+};
+
+Layers read_ipv4(std::span<const std::byte> frame, std::size_t at) noexcept {
+  constexpr uint16_t fragment_bits = 0x3fff;
+  std::size_t header = (std::to_integer<std::size_t>(frame[at]) & 15) * 4;
+  if (header < 20) return {};
+  Layers l{4, at, std::to_integer<uint8_t>(frame[at + 9]), at + header};
+  if ((number_at(frame, at + 6) & fragment_bits) != 0) l.ports_at = 0;
+  return l;
+}
+
+Layers read_ipv6(std::span<const std::byte> frame, std::size_t at) noexcept {
+  constexpr uint8_t hop_by_hop = 0, routing = 43, destination = 60;
+  Layers l{6, at, std::to_integer<uint8_t>(frame[at + 6]), at + 40};
+  while ((l.protocol == hop_by_hop || l.protocol == routing || l.protocol == destination) &&
+         l.ports_at + 2 <= frame.size()) {
+    l.protocol = std::to_integer<uint8_t>(frame[l.ports_at]);
+    l.ports_at += 8 + 8 * std::to_integer<std::size_t>(frame[l.ports_at + 1]);
+  }
+  return l;
+}
+
+Layers read_layers(std::span<const std::byte> frame, const Header& h) noexcept {
+  std::size_t at = h.tagged ? 18 : 14;
+  Layers l;
+  if (h.ether_type == 0x0800 && frame.size() >= at + 20) l = read_ipv4(frame, at);
+  if (h.ether_type == 0x86dd && frame.size() >= at + 40) l = read_ipv6(frame, at);
+  if (l.ports_at + 4 > frame.size() || (l.protocol != tcp && l.protocol != udp)) l.ports_at = 0;
+  return l;
+}
+
+FlowIp read_ip(std::span<const std::byte> frame, const Layers& l) noexcept {
+  FlowIp ip;
+  bool four = l.version == 4;
+  std::size_t bytes = four ? 4 : 16, src = l.ip_at + (four ? 12 : 8);
+  std::memcpy(ip.src.data(), frame.data() + src, bytes);
+  std::memcpy(ip.dst.data(), frame.data() + src + bytes, bytes);
+  ip.protocol = l.protocol;
+  uint32_t word = uint32_t{number_at(frame, l.ip_at)} << 16 | number_at(frame, l.ip_at + 2);
+  ip.traffic = static_cast<uint8_t>(four ? word >> 16 : word >> 20);
+  ip.label = four ? 0 : word & 0xfffff;
+  return ip;
+}
+
+bool same_under_mask(const FlowIp& a, const FlowIp& b, const FlowIp& mask) noexcept {
+  for (std::size_t i = 0; i < a.src.size(); ++i) {
+    if (((a.src[i] ^ b.src[i]) & mask.src[i]) != 0) return false;
+    if (((a.dst[i] ^ b.dst[i]) & mask.dst[i]) != 0) return false;
+  }
+  return ((a.protocol ^ b.protocol) & mask.protocol) == 0 &&
+         ((a.traffic ^ b.traffic) & mask.traffic) == 0 && ((a.label ^ b.label) & mask.label) == 0;
+}
+
+bool matches_deeper(const FlowSpec& r, const Header& h, std::span<const std::byte> frame) noexcept {
+  if (r.ip_version == 0 && r.l4_protocol == 0) return true;
+  Layers l = read_layers(frame, h);
+  if (r.ip_version != 0 &&
+      (l.version != r.ip_version || !same_under_mask(r.ip, read_ip(frame, l), r.ip_mask)))
+    return false;
+  if (r.l4_protocol == 0) return true;
+  if (l.protocol != r.l4_protocol || l.ports_at == 0) return false;
+  return ((r.ports.src ^ number_at(frame, l.ports_at)) & r.ports_mask.src) == 0 &&
+         ((r.ports.dst ^ number_at(frame, l.ports_at + 2)) & r.ports_mask.dst) == 0;
+}
+
+bool matches(const FlowSpec& r, const Header& h, std::span<const std::byte> frame) noexcept {
   if (r.type == FlowSpec::Type::mc_default) return h.multicast();
-  if (r.type != FlowSpec::Type::normal || !r.has_eth) return true;
+  if (r.type != FlowSpec::Type::normal) return true;
+  if (!matches_deeper(r, h, frame)) return false;
+  if (!r.has_eth) return true;
   if (r.vlan_tag_mask != 0 && (!h.tagged || ((r.vlan_tag ^ h.vlan_tag) & r.vlan_tag_mask) != 0)) {
     return false;
   }
@@ -61,7 +137,10 @@ bool matches(const FlowSpec& r, const Header& h) noexcept {
 // Rules that match the same frames at the same place: one entry of the table with two destinations.
 // Whoever asks has seen that both match the frame at hand, so masks decide.
 bool same_entry(const FlowSpec& a, const FlowSpec& b) noexcept {
-  if (a.type != b.type || a.priority != b.priority || a.has_eth != b.has_eth) return false;
+  if (a.type != b.type || a.priority != b.priority || a.has_eth != b.has_eth ||
+      a.ip_version != b.ip_version || a.ip_mask != b.ip_mask || a.l4_protocol != b.l4_protocol ||
+      a.ports_mask != b.ports_mask)
+    return false;
   return !a.has_eth ||
          (a.dst_mask == b.dst_mask && a.src_mask == b.src_mask &&
           a.ether_type_mask == b.ether_type_mask && a.vlan_tag_mask == b.vlan_tag_mask);
@@ -124,7 +203,7 @@ std::span<Qp* const> Steering::match(std::span<const std::byte> frame) noexcept 
   Header h = read_header(frame);
   const Rule* first = nullptr;
   for (const Rule& r : rules_) {
-    if (!matches(r.spec, h)) continue;
+    if (!matches(r.spec, h, frame)) continue;
     if (r.spec.type == FlowSpec::Type::sniffer) {
       take(r.qp);
       continue;

@@ -150,8 +150,12 @@ Result<QpAttr> Hca::query_qp(Qpn qpn) {
   return attr;
 }
 
-int Hca::destroy_qp(Qpn qpn) {
-  return vhca::destroy_qp(*state_, qpn);
+int Hca::open_qp(Qpn qpn, uint32_t xrcd, const QpHandle& handle) {
+  return state_->dead ? -EIO : vhca::open_qp(*state_, qpn, xrcd, handle);
+}
+
+int Hca::destroy_qp(Qpn qpn, const void* owner) {
+  return close_qp_handle(*state_, qpn, owner) ? 0 : vhca::destroy_qp(*state_, qpn);
 }
 
 Result<uint32_t> Hca::create_srq(const SrqSpec& spec, EventSink* sink) {

@@ -25,6 +25,7 @@ class OdpStats;
 class Wire;
 enum class LintMode : uint8_t;
 struct HcaState;  // tables and engine, private to hca/
+struct QpHandle;  // wq/qp.hh
 
 struct HcaConfig {
   std::string name;   // "vhca0"
@@ -92,7 +93,10 @@ class Hca {
   Result<Qpn> create_qp(const QpSpec&, EventSink* sink);
   int modify_qp(Qpn, const QpAttr&, uint32_t mask);
   Result<QpAttr> query_qp(Qpn);
-  int destroy_qp(Qpn);
+  // One more handle on an XRC target of that domain. EINVAL: there is none.
+  int open_qp(Qpn, uint32_t xrcd, const QpHandle&);
+  // With its last handle the queue pair goes.
+  int destroy_qp(Qpn, const void* owner = nullptr);
 
   // Shared receive queues, XRC domains, multicast groups.
   Result<uint32_t> create_srq(const SrqSpec&, EventSink* sink);

@@ -250,6 +250,27 @@ Result<Qpn> create_qp(HcaState& h, const QpSpec& s, EventSink* sink) {
   return qp->qpn;
 }
 
+int open_qp(HcaState& h, Qpn qpn, uint32_t xrcd, const QpHandle& handle) {
+  Qp* qp = h.qps.at(qpn.value());
+  if (qp == nullptr || qp->type != QpType::xrc_tgt || qp->spec.xrcd != xrcd) return -EINVAL;
+  qp->others.push_back(handle);
+  return 0;
+}
+
+bool close_qp_handle(HcaState& h, Qpn qpn, const void* owner) {
+  Qp* qp = h.qps.at(qpn.value());
+  if (qp == nullptr || qp->others.empty()) return false;
+  if (qp->spec.owner != owner) {
+    std::erase_if(qp->others, [=](const QpHandle& other) { return other.owner == owner; });
+    return true;
+  }
+  // The first one goes: another takes its place.
+  qp->sink = qp->others.back().sink;
+  qp->spec.owner = qp->others.back().owner;
+  qp->others.pop_back();
+  return true;
+}
+
 int destroy_qp(HcaState& h, Qpn qpn) {
   Qp* qp = h.qps.at(qpn.value());
   if (qp == nullptr) return -EINVAL;

@@ -16,6 +16,9 @@ int resize_cq(HcaState&, Cqn, Va buf, uint32_t cqe_count);
 int moderate_cq(HcaState&, Cqn, uint16_t count, uint16_t period_us);
 int destroy_cq(HcaState&, Cqn);
 Result<Qpn> create_qp(HcaState&, const QpSpec&, EventSink*);
+int open_qp(HcaState&, Qpn, uint32_t xrcd, const QpHandle&);
+// True: others are left, the queue pair stays.
+bool close_qp_handle(HcaState&, Qpn, const void* owner);
 int destroy_qp(HcaState&, Qpn);
 
 }  // namespace kilim::vhca

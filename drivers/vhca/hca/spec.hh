@@ -152,6 +152,19 @@ inline constexpr uint32_t state = 1u << 0, cur_state = 1u << 1, en_sqd_async = 1
                           rate_limit = 1u << 25;
 }  // namespace qp_mask
 
+// What a rule says of an IP header; IPv4 addresses take the first four bytes of theirs.
+struct FlowIp {
+  Gid src{}, dst{};
+  uint8_t protocol = 0;  // of what IP carries
+  uint8_t traffic = 0;   // type of service, traffic class
+  uint32_t label = 0;    // IPv6
+  bool operator==(const FlowIp&) const = default;
+};
+struct FlowPorts {
+  uint16_t src = 0, dst = 0;  // host order
+  bool operator==(const FlowPorts&) const = default;
+};
+
 // A steering rule of `ibv_create_flow`; addresses and masks as the Ethernet spec has them.
 struct FlowSpec {
   enum class Type : uint8_t { normal, all_default, mc_default, sniffer } type = Type::normal;
@@ -161,6 +174,10 @@ struct FlowSpec {
   Mac dst{}, dst_mask{}, src{}, src_mask{};
   uint16_t ether_type = 0, ether_type_mask = 0;  // host order
   uint16_t vlan_tag = 0, vlan_tag_mask = 0;      // host order
+  uint8_t ip_version = 0;                        // 4, 6; 0: says nothing of IP
+  FlowIp ip, ip_mask;
+  uint8_t l4_protocol = 0;  // 6 TCP, 17 UDP; 0: says nothing of it
+  FlowPorts ports, ports_mask;
 };
 
 struct PortAttr {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Steering rules of the verbs kind (ibv_create_flow): only the Ethernet layer can be matched here,
-// deeper layers and actions are refused. Adapter's lock held.
+// Steering rules of the verbs kind (ibv_create_flow): Ethernet, IP, TCP and UDP can be matched;
+// tunnels and actions are refused. Adapter's lock held.
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -17,7 +17,10 @@ namespace kilim::vhca {
 namespace {
 
 // enum ib_flow_spec_type and ib_flow_flags of the kernel, which it does not export.
-constexpr uint32_t spec_eth = 0x20;
+constexpr uint32_t spec_eth = 0x20, spec_ipv4 = 0x30, spec_ipv6 = 0x31, spec_tcp = 0x40,
+                   spec_udp = 0x41;
+constexpr uint8_t protocol_tcp = 6, protocol_udp = 17;
+constexpr uint16_t type_ipv4 = 0x0800, type_ipv6 = 0x86dd;
 constexpr uint32_t known_specs[] = {0x20, 0x21, 0x30, 0x31,   0x34,   0x40,   0x41,
                                     0x50, 0x51, 0x60, 0x1000, 0x1001, 0x1002, 0x1003};
 constexpr uint32_t inner = 0x100;
@@ -59,6 +62,84 @@ void take_eth(const ib_uverbs_flow_spec_eth& e, FlowSpec& spec) {
   spec.vlan_tag_mask = host16(e.mask.vlan_tag);
 }
 
+uint32_t host32(__be32 v) {
+  return be32::from_raw(v).host();
+}
+
+int read_spec(const InBuffer& in, std::size_t at, std::size_t size, auto& spec) {
+  return size == sizeof spec ? in.read(&spec, sizeof spec, at) : -EINVAL;
+}
+
+// Time to live and flags of fragments are not matched by the card's tables that mlx5_ib uses.
+int take_ipv4(const ib_uverbs_flow_spec_ipv4& s, FlowSpec& spec) {
+  if (s.mask.ttl != 0 || s.mask.flags != 0) return -EOPNOTSUPP;
+  spec.ip_version = 4;
+  const ib_uverbs_flow_ipv4_filter* from[] = {&s.val, &s.mask};
+  FlowIp* to[] = {&spec.ip, &spec.ip_mask};
+  for (int i = 0; i < 2; i++) {
+    std::memcpy(to[i]->src.data(), &from[i]->src_ip, sizeof from[i]->src_ip);
+    std::memcpy(to[i]->dst.data(), &from[i]->dst_ip, sizeof from[i]->dst_ip);
+    to[i]->protocol = from[i]->proto;
+    to[i]->traffic = from[i]->tos;
+  }
+  return 0;
+}
+
+int take_ipv6(const ib_uverbs_flow_spec_ipv6& s, FlowSpec& spec) {
+  if (s.mask.hop_limit != 0) return -EOPNOTSUPP;
+  spec.ip_version = 6;
+  const ib_uverbs_flow_ipv6_filter* from[] = {&s.val, &s.mask};
+  FlowIp* to[] = {&spec.ip, &spec.ip_mask};
+  for (int i = 0; i < 2; i++) {
+    std::memcpy(to[i]->src.data(), from[i]->src_ip, to[i]->src.size());
+    std::memcpy(to[i]->dst.data(), from[i]->dst_ip, to[i]->dst.size());
+    to[i]->protocol = from[i]->next_hdr;
+    to[i]->traffic = from[i]->traffic_class;
+    to[i]->label = host32(from[i]->flow_label) & 0xfffff;
+  }
+  return 0;
+}
+
+void take_ports(const ib_uverbs_flow_spec_tcp_udp& s, FlowSpec& spec) {
+  spec.l4_protocol = s.type == spec_tcp ? protocol_tcp : protocol_udp;
+  spec.ports = {host16(s.val.src_port), host16(s.val.dst_port)};
+  spec.ports_mask = {host16(s.mask.src_port), host16(s.mask.dst_port)};
+}
+
+// One layer each: a second spec of the same layer is refused, as are tunnels and actions.
+int take_spec(const InBuffer& in, std::size_t at, const ib_uverbs_flow_spec_hdr& h,
+              FlowSpec& spec) {
+  if (h.type == spec_eth && !spec.has_eth) {
+    ib_uverbs_flow_spec_eth s;
+    if (int err = read_spec(in, at, h.size, s); err != 0) return err;
+    take_eth(s, spec);
+    return 0;
+  }
+  if (h.type == spec_ipv4 && spec.ip_version == 0) {
+    ib_uverbs_flow_spec_ipv4 s;
+    int err = read_spec(in, at, h.size, s);
+    return err != 0 ? err : take_ipv4(s, spec);
+  }
+  if (h.type == spec_ipv6 && spec.ip_version == 0) {
+    ib_uverbs_flow_spec_ipv6 s;
+    int err = read_spec(in, at, h.size, s);
+    return err != 0 ? err : take_ipv6(s, spec);
+  }
+  if ((h.type == spec_tcp || h.type == spec_udp) && spec.l4_protocol == 0) {
+    ib_uverbs_flow_spec_tcp_udp s;
+    if (int err = read_spec(in, at, h.size, s); err != 0) return err;
+    take_ports(s, spec);
+    return 0;
+  }
+  return -EOPNOTSUPP;
+}
+
+// An Ethernet type that is named must be that of the IP layer that is.
+int check_layers(const FlowSpec& s) {
+  if (s.ip_version == 0 || s.ether_type_mask != 0xffff) return 0;
+  return s.ether_type == (s.ip_version == 4 ? type_ipv4 : type_ipv6) ? 0 : -EINVAL;
+}
+
 // The specs behind the command; their sizes must add up.
 int take_specs(const InBuffer& in, const ib_uverbs_flow_attr& a, FlowSpec& spec) {
   std::size_t at = sizeof(ib_uverbs_create_flow);
@@ -68,14 +149,10 @@ int take_specs(const InBuffer& in, const ib_uverbs_flow_attr& a, FlowSpec& spec)
     ib_uverbs_flow_spec_hdr h;
     if (int err = in.read(&h, sizeof h, at); err != 0) return err;
     if (h.size < sizeof h || h.size > end - at || h.reserved != 0 || !known(h.type)) return -EINVAL;
-    if (h.type != spec_eth || spec.has_eth) return -EOPNOTSUPP;
-    ib_uverbs_flow_spec_eth e;
-    if (h.size != sizeof e) return -EINVAL;
-    if (int err = in.read(&e, sizeof e, at); err != 0) return err;
-    take_eth(e, spec);
+    if (int err = take_spec(in, at, h, spec); err != 0) return err;
     at += h.size;
   }
-  return at == end ? 0 : -EINVAL;
+  return at == end ? check_layers(spec) : -EINVAL;
 }
 
 int destroy(Context& context, Bundle& b) {

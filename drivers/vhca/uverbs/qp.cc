@@ -293,7 +293,7 @@ std::span<const Method> qp_methods() {
 }
 
 int QpObject::release(Context& context) {
-  if (int err = context.hca.destroy_qp(qpn); err != 0) return err;
+  if (int err = context.hca.destroy_qp(qpn, static_cast<Object*>(this)); err != 0) return err;
   take_events_back(*this);
   if (async != nullptr) async->let_go();
   return 0;

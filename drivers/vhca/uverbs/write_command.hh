@@ -45,6 +45,7 @@ int cmd_create_cq_ex(Context&, const Request&);
 int cmd_destroy_cq(Context&, const Request&);
 int cmd_create_qp(Context&, const Request&);
 int cmd_create_qp_ex(Context&, const Request&);
+int cmd_open_qp(Context&, const Request&);
 int cmd_query_qp(Context&, const Request&);
 int cmd_modify_qp(Context&, const Request&);
 int cmd_modify_qp_ex(Context&, const Request&);

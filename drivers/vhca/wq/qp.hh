@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "kilim/base/ident.hh"
 #include "vhca/hca/spec.hh"
@@ -35,6 +36,12 @@ struct RecvRing {
 struct Qp;
 struct LintQueue;  // hca/lint.hh
 
+// A handle on a shared queue pair: where its events go, and with what.
+struct QpHandle {
+  EventSink* sink = nullptr;
+  void* owner = nullptr;
+};
+
 // A queue pair's place on one list.
 struct QpLink {
   Qp* next = nullptr;
@@ -52,6 +59,7 @@ struct Qp {
   Cq* recv_cq = nullptr;
   Srq* srq = nullptr;  // of an XRC target: the one that the request under way names
   EventSink* sink = nullptr;
+  std::vector<QpHandle> others;  // handles on an XRC target beside the first
   SendRing sq;
   RecvRing rq;
 

@@ -11,6 +11,7 @@ namespace kilim::vhca {
 void raise(Works& works, Qp& qp, uint32_t type) noexcept {
   works.journal->async(type, qp.qpn.value());
   if (qp.sink != nullptr) qp.sink->async(type, qp.spec.owner);
+  for (const QpHandle& h : qp.others) h.sink->async(type, h.owner);
 }
 
 void to_error(Works& works, Qp& qp) noexcept {

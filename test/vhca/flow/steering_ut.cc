@@ -137,6 +137,73 @@ void types_tags_and_sources_are_compared() {
   CU_ASSERT(goes_to(s, foreign, {}));
 }
 
+FlowSpec of_ports(uint8_t protocol, uint16_t src, uint16_t dst) {
+  FlowSpec f;
+  f.l4_protocol = protocol;
+  f.ports = {src, dst};
+  f.ports_mask = {0xffff, 0xffff};
+  return f;
+}
+
+void ip_headers_are_compared_under_their_masks() {
+  for (bool six : {false, true}) {
+    for (int tags : {0, 1}) {
+      FrameSpec spec{.ipv6 = six, .tags = tags};
+      Bytes f = make_frame(spec);
+      std::size_t src = l3_of(spec) + (six ? 8u : 12u), bytes = six ? 16 : 4;
+      FlowSpec r;
+      r.ip_version = six ? 6 : 4;
+      std::memcpy(r.ip.src.data(), f.data() + src, bytes);
+      std::memcpy(r.ip.dst.data(), f.data() + src + bytes, bytes);
+      std::fill_n(r.ip_mask.src.begin(), bytes, uint8_t{0xff});
+      std::fill_n(r.ip_mask.dst.begin(), bytes - 1, uint8_t{0xff});
+      r.ip.protocol = 6;
+      r.ip_mask.protocol = 0xff;
+      r.ip_mask.traffic = 0xff;
+      Steering s;
+      CU_ASSERT(s.add(&a, r).ok());
+      CU_ASSERT(goes_to(s, f, {&a}));
+      f[src + 2 * bytes - 1] ^= std::byte{1};  // where the mask has no ones
+      CU_ASSERT(goes_to(s, f, {&a}));
+      for (std::size_t at : {src, src + bytes - 1, src + bytes}) {
+        f[at] ^= std::byte{1};
+        CU_ASSERT(goes_to(s, f, {}));
+        f[at] ^= std::byte{1};
+      }
+      f[l3_of(spec) + 1] ^= std::byte{0x10};  // type of service, traffic class
+      CU_ASSERT(goes_to(s, f, {}));
+      CU_ASSERT(goes_to(s, make_frame({.ipv6 = six, .tcp = false, .tags = tags}), {}));
+      CU_ASSERT(goes_to(s, make_frame({.ipv6 = !six, .tags = tags}), {}));
+    }
+  }
+}
+
+void ports_are_compared_under_their_masks() {
+  Steering s;
+  FlowSpec half = of_ports(17, 0, 80);
+  half.ports_mask.src = 0;
+  CU_ASSERT(s.add(&a, of_ports(6, 5001, 80)).ok() && s.add(&b, half).ok());
+  for (bool six : {false, true}) {
+    FrameSpec tcp{.ipv6 = six}, udp{.ipv6 = six, .tcp = false};
+    CU_ASSERT(goes_to(s, make_frame(tcp), {&a}) && goes_to(s, make_frame(udp), {&b}));
+    Bytes f = make_frame(tcp), g = make_frame(udp);
+    put16(f, l4_of(tcp), 5002);
+    put16(g, l4_of(udp), 5002);
+    CU_ASSERT(goes_to(s, f, {}) && goes_to(s, g, {&b}));
+    put16(g, l4_of(udp) + 2, 81);
+    CU_ASSERT(goes_to(s, g, {}));
+  }
+  // Lengths of headers are not looked at, headers are.
+  Bytes odd = make_frame({.ipv6 = true});
+  put16(odd, l3_of({}) + 4, 0xffff);
+  CU_ASSERT(goes_to(s, odd, {&a}));
+  // A fragment has no ports, and neither has a frame that ends before them.
+  CU_ASSERT(goes_to(s, make_frame({.fragment = 0x2000}), {}));
+  Bytes cut = make_frame({});
+  cut.resize(l4_of({}) + 3);
+  CU_ASSERT(goes_to(s, cut, {}));
+}
+
 void rules_that_the_kernel_refuses_are_refused() {
   Steering s;
   FlowSpec far = any(), port = any(), type = any();
@@ -169,6 +236,8 @@ constexpr Case cases[] = {
     {"a sniffer sees everything and takes nothing away",
      a_sniffer_sees_everything_and_takes_nothing_away},
     {"types, tags and sources are compared", types_tags_and_sources_are_compared},
+    {"IP headers are compared under their masks", ip_headers_are_compared_under_their_masks},
+    {"ports are compared under their masks", ports_are_compared_under_their_masks},
     {"rules that the kernel refuses are refused", rules_that_the_kernel_refuses_are_refused},
     {"a removed rule is gone", a_removed_rule_is_gone},
 };

@@ -180,7 +180,7 @@ void write_commands_are_checked() {
   long_number.in(UVERBS_ATTR_WRITE_CMD, uint64_t{1} << 40);
   CU_ASSERT_EQUAL(long_number.run(*c.file), -EINVAL);
   for (uint32_t absent :
-       {uint32_t{IB_USER_VERBS_CMD_OPEN_QP},
+       {uint32_t{IB_USER_VERBS_CMD_MODIFY_AH},
         IB_USER_VERBS_CMD_FLAG_EXTENDED | uint32_t{IB_USER_VERBS_EX_CMD_CREATE_WQ}})
     CU_ASSERT_EQUAL(write_command(absent).run(*c.file), -EOPNOTSUPP);
 }

@@ -252,14 +252,14 @@ void queues_beyond_the_limits_are_refused() {
   CU_ASSERT_PTR_NULL(ibv_create_qp(c.pd, &attr));
 }
 
-void flows_match_no_more_than_the_ethernet_layer() {
+void flows_match_what_the_card_s_tables_match() {
   Queues c;
   ibv_qp* raw = create_qp(c.pd, c.cq, {0, 0, 0, IBV_QPT_RAW_PACKET});
   Loop l;
   CU_ASSERT_FATAL(raw != nullptr && l.ok);
   struct {
     ibv_flow_attr attr{};
-    ibv_flow_spec_ipv4 ip{};
+    ibv_flow_spec_ipv4_ext ip{};
   } f;
   f.attr.size = sizeof f.attr;
   f.attr.port = 1;
@@ -278,9 +278,9 @@ void flows_match_no_more_than_the_ethernet_layer() {
   f.attr.type = IBV_FLOW_ATTR_NORMAL;
   f.attr.size = sizeof f;
   f.attr.num_of_specs = 1;
-  f.ip.type = IBV_FLOW_SPEC_IPV4;
+  f.ip.type = IBV_FLOW_SPEC_IPV4_EXT;
   f.ip.size = sizeof f.ip;
-  f.ip.mask.dst_ip = 0xffffffff;
+  f.ip.mask.ttl = 0xff;
   errno = 0;
   CU_ASSERT_PTR_NULL(ibv_create_flow(raw, &f.attr));
   CU_ASSERT_EQUAL(errno, EOPNOTSUPP);
@@ -300,7 +300,7 @@ constexpr Case cases[] = {
     {"advice needs on-demand paging", advice_needs_on_demand_paging},
     {"queues that are not there are refused", queues_that_are_not_there_are_refused},
     {"queues beyond the limits are refused", queues_beyond_the_limits_are_refused},
-    {"flows match no more than the Ethernet layer", flows_match_no_more_than_the_ethernet_layer},
+    {"flows match what the card's tables match", flows_match_what_the_card_s_tables_match},
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 // Shared receive queues and XRC through libibverbs and libmlx5: order and reuse of WQEs, the limit
 // event, whose memory and completion queue count, and domains that a file names.
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "fabric.hh"
@@ -176,10 +177,10 @@ void a_queue_pair_in_error_leaves_the_shared_queue() {
 
 // An initiator, a target, and a queue of the target's domain with a PD and a CQ of its own.
 struct Xrc {
-  Xrc() {
+  explicit Xrc(int file = -1) {
     ibv_xrcd_init_attr domain{};
     domain.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
-    domain.fd = -1;
+    domain.fd = file;
     domain.oflags = O_CREAT;
     for (ibv_xrcd*& x : xrcd) x = ibv_open_xrcd(context(), &domain);
     for (int i = 0; i < 2; i++) {
@@ -340,6 +341,46 @@ void a_file_names_an_xrc_domain() {
   close(fd);
 }
 
+// A second client's handle on the target: it sees the same queue, hears its events, and outlives
+// the first. libmlx5 44 cannot destroy such a handle (it gives back a doorbell record that it never
+// took): the client closes its device instead.
+void a_target_is_shared() {
+  static ibv_qp* second;  // reachable to the end: nobody can free it
+  int file = memfd_create("domain", MFD_CLOEXEC);
+  Xrc x(file);
+  ibv_context* other = open_device();
+  CU_ASSERT_FATAL(x.ok && other != nullptr);
+  ibv_xrcd_init_attr domain{};
+  domain.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+  domain.fd = file;
+  ibv_qp_open_attr attr{};
+  attr.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
+  attr.qp_num = x.target->qp_num;
+  attr.xrcd = ibv_open_xrcd(other, &domain);
+  attr.qp_type = IBV_QPT_RC;
+  CU_ASSERT_PTR_NULL(ibv_open_qp(other, &attr));
+  attr.qp_type = IBV_QPT_XRC_RECV;
+  second = ibv_open_qp(other, &attr);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(second);
+  CU_ASSERT_EQUAL(state_of(second), IBV_QPS_RTS);
+  CU_ASSERT_EQUAL(ibv_destroy_qp(x.target), 0);
+  x.target = nullptr;
+  Region from(x.pd[0], 64), to(x.pd[1], 64);
+  CU_ASSERT_EQUAL(x.post(IBV_WR_RDMA_WRITE, x.srq[0], from.sge(0, 8), to.at(), to.mr()->rkey),
+                  IBV_WC_SUCCESS);
+  CU_ASSERT_EQUAL(x.post(IBV_WR_RDMA_WRITE, x.srq[0], from.sge(0, 8), to.at(), 0x123400),
+                  IBV_WC_REM_ACCESS_ERR);
+  ibv_async_event event{};
+  CU_ASSERT_EQUAL_FATAL(ibv_get_async_event(other, &event), 0);
+  CU_ASSERT_EQUAL(event.event_type, IBV_EVENT_QP_ACCESS_ERR);
+  CU_ASSERT_PTR_EQUAL(event.element.qp, second);
+  ibv_ack_async_event(&event);
+  CU_ASSERT_EQUAL(ibv_close_device(other), 0);
+  attr.xrcd = x.xrcd[0];
+  CU_ASSERT_PTR_NULL(ibv_open_qp(context(), &attr));
+  close(file);
+}
+
 constexpr Case cases[] = {
     {"a shared ring serves in order and goes round", a_shared_ring_goes_round},
     {"receives and remote access have a domain each", two_domains_are_kept_apart},
@@ -351,6 +392,7 @@ constexpr Case cases[] = {
     {"the shared queue's domain protects memory", the_shared_queue_s_domain_protects_memory},
     {"a queue of another XRC domain is refused", a_queue_of_another_xrc_domain_is_refused},
     {"a file names an XRC domain", a_file_names_an_xrc_domain},
+    {"a target is shared", a_target_is_shared},
 };
 
 }  // namespace
