@@ -31,8 +31,9 @@ Result<LintMode> find_lint_mode(std::string_view word);
 // A key that a UMR could change, as a WQE names it.
 struct LintKey {
   enum class Use : uint8_t { local, remote, change };
-  uint32_t index;
+  uint32_t key;  // with the tag that is used, or that a UMR gives
   Use use;
+  [[nodiscard]] uint32_t index() const noexcept { return key >> 8; }
 };
 
 // A WQE from its doorbell until its place in the ring is taken again.
@@ -50,7 +51,7 @@ struct LintWqe {
   uint8_t keys = 0;
   std::array<LintKey, most_keys> key;
 
-  void add(uint32_t index, LintKey::Use) noexcept;
+  void add(uint32_t key, LintKey::Use) noexcept;
 };
 
 struct LintQueue {

@@ -47,14 +47,34 @@ void each_open(LintQueue& q, uint64_t until, Visit visit) noexcept {
 
 bool names(const LintWqe& w, uint32_t index, bool change) noexcept {
   for (uint8_t i = 0; i < w.keys; i++) {
-    if (w.key[i].index == index && (w.key[i].use == Use::change) == change) return true;
+    if (w.key[i].index() == index && (w.key[i].use == Use::change) == change) return true;
   }
   return false;
 }
 
+// Whether the WQE makes a key what it is called here.
+bool gives(const LintWqe& w, uint32_t key) noexcept {
+  for (uint8_t i = 0; i < w.keys; i++) {
+    if (w.key[i].key == key && w.key[i].use == Use::change) return true;
+  }
+  return false;
+}
+
+// The key of a UMR or an invalidation as it is called afterwards.
+uint32_t key_after(std::span<const std::byte> wqe, const prm::CtrlSeg& ctrl) noexcept {
+  namespace detail = prm::lint::detail;
+  const uint32_t key = ctrl.imm.host();
+  const bool umr = prm::ctrl::opcode::get(ctrl) == static_cast<uint8_t>(Opcode::umr);
+  if (!umr || wqe.size() < detail::list_at) return key;
+  const auto c = prm::lint::segment_at<prm::UmrCtrlSeg>(wqe, detail::umr_ctrl_at);
+  if ((c.mkey_mask.host() & prm::umr::mask_mkey) == 0) return key;
+  const auto m = prm::lint::segment_at<prm::MkeyContextSeg>(wqe, detail::mkey_at);
+  return (key & ~0xffu) | prm::mkey::tag::get(m);
+}
+
 bool only_remote(const LintWqe& w, uint32_t index) noexcept {
   for (uint8_t i = 0; i < w.keys; i++) {
-    if (w.key[i].index == index && w.key[i].use != Use::remote) return false;
+    if (w.key[i].index() == index && w.key[i].use != Use::remote) return false;
   }
   return true;
 }
@@ -66,18 +86,18 @@ bool executed(const LintQueue& q, const LintWqe& w) noexcept {
 
 }  // namespace
 
-void LintWqe::add(uint32_t index, LintKey::Use use) noexcept {
+void LintWqe::add(uint32_t named, LintKey::Use use) noexcept {
   for (uint8_t i = 0; i < keys; i++) {
-    if (key[i].index == index && key[i].use == use) return;
+    if (key[i].key == named && key[i].use == use) return;
   }
-  if (keys < most_keys) key[keys++] = {index, use};
+  if (keys < most_keys) key[keys++] = {named, use};
 }
 
 // Keys below an indirect one are used with it.
 void Lint::add_key(LintWqe& w, uint32_t key, LintKey::Use use, uint32_t depth) const noexcept {
   const Mkey* m = around_.keys->at(key >> 8);
   if (m == nullptr || m->mode == KeyMode::direct) return;
-  w.add(key >> 8, use);
+  w.add(key, use);
   if (depth == 0) return;
   const uint32_t looked_at = std::min<uint32_t>(m->used, 1024);
   for (uint32_t i = 0; i < looked_at; i++) {
@@ -92,7 +112,7 @@ void Lint::collect_keys(const LintQueue& q, LintWqe& w, Bytes bytes) const noexc
   bytes = bytes.first(std::min<std::size_t>(bytes.size(), prm::ctrl::ds::get(ctrl) * 16));
   const uint32_t depth = around_.profile->max_indirection;
   if (changes_key(op)) {
-    w.add(ctrl.imm.host() >> 8, Use::change);
+    w.add(key_after(bytes, ctrl), Use::change);
     if (op == Opcode::umr && bytes.size() == prm::lint::detail::list_at + sizeof(prm::DataSeg))
       add_key(w, prm::lint::segment_at<prm::DataSeg>(bytes, bytes.size() - 16).lkey.host(),
               Use::local, depth);
@@ -147,15 +167,17 @@ bool Lint::judge_use(LintQueue& q, const LintWqe& w, LintKey k, LintQueue& other
                      Finding& f) const noexcept {
   if (&other == &q) {
     if (fenced(q, change.at, w.at, false)) return false;
-    f = {Rule::unfenced_key, {k.index << 8, change.at & 0xffff, wanted_fence(), w.fence}};
+    f = {Rule::unfenced_key, {k.key, change.at & 0xffff, wanted_fence(), w.fence}};
     return true;
   }
+  // Who uses the tag of before gets what was shown before, or a refusal: nothing to wait for.
+  if (k.use != Use::change && !gives(change, k.key)) return false;
   // The peer may have been told by a message that waited for the change.
   const uint64_t done = other.place_of(other.qp->sq.ci);
   if (k.use == Use::remote && done > 0 && executed(other, change) &&
       fenced(other, change.at, done - 1, false))
     return false;
-  f = {Rule::early_key, {k.index << 8, change.at & 0xffff, other.qp->qpn.value()}};
+  f = {Rule::early_key, {k.key, change.at & 0xffff, other.qp->qpn.value()}};
   return true;
 }
 
@@ -164,8 +186,8 @@ bool Lint::judge_change(LintQueue& q, const LintWqe& w, LintKey k, LintQueue& ot
                         Finding& f) const noexcept {
   if (&other == &q && fenced(q, user.at, w.at, user.answers)) return false;
   // Who is accessed hears from its peer that the access is over, not from a completion.
-  if (&other != &q && only_remote(user, k.index) && executed(other, user)) return false;
-  f = {Rule::key_in_flight, {k.index << 8, user.at & 0xffff, other.qp->qpn.value()}};
+  if (&other != &q && only_remote(user, k.index()) && executed(other, user)) return false;
+  f = {Rule::key_in_flight, {k.key, user.at & 0xffff, other.qp->qpn.value()}};
   return true;
 }
 
@@ -178,9 +200,9 @@ void Lint::check_keys(LintQueue& q, LintWqe& w, Bytes bytes) noexcept {
       if (found || !works(*other->qp)) continue;
       const uint64_t until = other.get() == &q ? w.at : other->announced;
       each_open(*other, until, [&](LintWqe& earlier) {
-        if (names(earlier, k.index, true))
+        if (names(earlier, k.index(), true))
           found = judge_use(q, w, k, *other, earlier, finding);
-        else if (k.use == Use::change && names(earlier, k.index, false))
+        else if (k.use == Use::change && names(earlier, k.index(), false))
           found = judge_change(q, w, k, *other, earlier, finding);
         return !found;
       });

@@ -20,7 +20,8 @@ enum class KeyUse : uint8_t {
   in_flight,  // WQEs posted before on the same queue
 };
 
-// Carried by the WQE that follows a UMR or an invalidation.
+// What the builders of WQEs leave pending behind a UMR or an invalidation; who knows the device's
+// umr_fence replaces it by FencePlanner::after_umr().
 inline constexpr uint8_t fence_after_umr = prm::ctrl::small_fence;
 
 class FencePlanner {
@@ -30,6 +31,8 @@ class FencePlanner {
       : in_flight_(cap == prm::UmrFence::none    ? uint8_t{0}
                    : cap == prm::UmrFence::small ? prm::ctrl::small_fence
                                                  : prm::ctrl::strong_fence) {}
+  // Fence bits of the WQE behind a UMR, whoever uses the key.
+  [[nodiscard]] constexpr uint8_t after_umr() const noexcept { return in_flight_; }
   // Fence bits of the UMR itself; 0 adds nothing to what the queue has pending.
   [[nodiscard]] constexpr uint8_t before_umr(KeyUse use) const noexcept {
     return use == KeyUse::in_flight ? in_flight_ : uint8_t{0};
@@ -81,6 +84,8 @@ class FenceTrack {
       c.fence_next(0);
     return own;
   }
+  // To be called when the UMR is appended.
+  void after(queue::WqeCursor& c) const noexcept { c.fence_next(planner_.after_umr()); }
   // The queue went through RESET.
   void restart() noexcept { has_fenced_ = false; }
 

@@ -154,6 +154,7 @@ template <typename Build>
     fences_.restart();
     return o;
   }
+  fences_.after(c);
   key.end = c.position();
   key.become(to);
   key.clear(IndirectKey::ending | IndirectKey::used_here);

@@ -131,7 +131,7 @@ void one_fence_a_burst() {
   (void)queue::send(c, Piece{0, 10, held[0].lkey_behind(c)}, {});
   (void)queue::send(c, Piece{0, 10, held[1].lkey_behind(c)}, {});
   r.loom->commit(c);
-  CU_ASSERT_TRUE((fences(r) == std::vector<uint8_t>{0, 0, 0, 0, small_fence, 0}));
+  CU_ASSERT_TRUE((fences(r) == std::vector<uint8_t>{0, 0, 0, 0, strong_fence, 0}));
   r.complete();
 }
 
@@ -145,7 +145,7 @@ void dependent_umrs_wait() {
   (void)r.loom->bind(c, a, {}, view());                    // behind the fence of the one before
   (void)r.loom->bind(c, a, {}, view());                    // the same key again
   r.loom->commit(c);
-  CU_ASSERT_TRUE((fences(r) == std::vector<uint8_t>{0, small_fence, 0, small_fence}));
+  CU_ASSERT_TRUE((fences(r) == std::vector<uint8_t>{0, strong_fence, 0, strong_fence}));
   r.complete();
   CU_ASSERT_TRUE(a.valid() && b.valid());
 }
@@ -170,8 +170,8 @@ void keys_in_flight() {
       (void)r.loom->bind(c, b, {}, view());  // a's fence holds for it
       r.loom->commit(c);
     }
-    // The small fence of the first SEND is for the UMRs before it.
-    const uint8_t first = small_fence;
+    // The fence of the first SEND is for the UMRs before it.
+    const uint8_t first = row.before;
     CU_ASSERT_TRUE((fences(r) == std::vector<uint8_t>{first, 0, 0, row.before, 0}));
     r.complete();
     queue::WqeCursor c{r.sq};

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "kilim/prm/data_seg.hh"
-#include "rig.hh"
+#include "lint_bench.hh"
 #include "ut.hh"
 #include "vhca/hca/state.hh"
 
@@ -18,57 +18,6 @@ using kilim::test::Case;
 using prm::Opcode;
 using prm::Syndrome;
 using prm::lint::Rule;
-
-RigShape linted(LintMode mode, uint8_t umr_fence = 1) {
-  RigShape shape;
-  shape.lint = mode;
-  shape.profile.umr_fence = umr_fence;
-  return shape;
-}
-
-// Two queues, memory, and a key that a UMR may change.
-struct Bench : Rig {
-  explicit Bench(LintMode mode, uint8_t umr_fence = 1) : Bench(linted(mode, umr_fence)) {}
-  explicit Bench(const RigShape& shape)
-      : Rig(shape), memory(65536), keys(reg(memory, rw_access)), key(make_key(8)) {}
-
-  [[nodiscard]] uint64_t count(Rule r) { return hca->state().lint->count(r); }
-  [[nodiscard]] uint64_t findings() { return hca->state().lint->findings(); }
-  [[nodiscard]] uint32_t lkey() const { return keys.lkey.value(); }
-  [[nodiscard]] uint32_t rkey() const { return keys.rkey.value(); }
-
-  Wqe umr() {
-    UmrShape shape;
-    shape.len = 256;
-    prm::Klm entries[2] = {klm(memory.at(0), 128, lkey()), klm(memory.at(4096), 128, lkey())};
-    return umr_wqe(key, shape, entries);
-  }
-  // Through the key from its offset 0.
-  Wqe write(uint8_t fence = 0, uint32_t bytes = 64) {
-    Wqe w(Opcode::rdma_write);
-    w.raddr(memory.at(32768), rkey()).data(0, bytes, key);
-    w.flags = static_cast<uint8_t>(w.flags | fence);
-    return w;
-  }
-  Wqe plain(Opcode op = Opcode::rdma_write) {
-    Wqe w(op);
-    w.raddr(memory.at(32768), rkey()).data(memory.at(0), 64, lkey());
-    return w;
-  }
-  void go(TestQp& qp) {
-    qp.ring(uar);
-    run();
-  }
-  void finish(TestQp& qp) {
-    go(qp);
-    while (cq_a.poll() || cq_b.poll()) {
-    }
-  }
-
-  Pages memory;
-  MrKeys keys;
-  uint32_t key;
-};
 
 constexpr uint8_t small = prm::ctrl::small_fence;
 constexpr uint8_t strong = prm::ctrl::strong_fence;
@@ -196,6 +145,19 @@ void another_queue_waits_for_the_completion() {
   b.run();
   CU_ASSERT_EQUAL(b.count(Rule::early_key), 1);
   CU_ASSERT_EQUAL(b.findings(), 1);
+  // The tag of before is nobody's who waits for the UMR.
+  Bench old(LintMode::warn);
+  old.finish((old.a.put(old.umr()), old.a));
+  UmrShape shape;
+  shape.len = 128;
+  shape.tag = static_cast<uint8_t>(old.key + 1);
+  prm::Klm entry = klm(old.memory.at(0), 128, old.lkey());
+  old.a.put(umr_wqe(old.key, shape, {&entry, 1}));
+  old.b.put(old.write());
+  old.a.ring(old.uar);
+  old.b.ring(old.uar);
+  old.run();
+  CU_ASSERT_EQUAL(old.count(Rule::early_key), 0);
   // With the UMR's completion written it is fine; without a completion it never is.
   Bench c(LintMode::warn);
   c.finish((c.a.put(c.umr()), c.a));
