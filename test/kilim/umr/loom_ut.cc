@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The life of keys on one queue: bindings, fences of a burst, swaps, tags, and what an error
 // leaves.
+#include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <set>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "kilim/queue/rc_wqe.hh"
 #include "loom_rig.hh"
@@ -316,6 +321,64 @@ void tags_do_not_repeat() {
   std::free(readers);
 }
 
+#ifndef NDEBUG
+// Whether `act` ends the process by an assertion.
+template <typename Act>
+bool asserts(Act act) {
+  std::fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    std::freopen("/dev/null", "w", stderr);
+    act();
+    _exit(0);
+  }
+  int status = 0;
+  return waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+}
+#endif
+
+void misuse() {
+#ifndef NDEBUG
+  LoomRig r{8};
+  LoomRig other{8};
+  Binding a = bound(r);
+  Binding b = bound(r);
+  queue::WqeCursor foreign{other.sq};
+  CU_ASSERT_TRUE(asserts([&] { (void)a.lkey_behind(foreign); }));
+  CU_ASSERT_FALSE(asserts([&] { (void)a.lkey(); }));
+  queue::WqeCursor c{r.sq};
+  CU_ASSERT_TRUE(r.loom->bind(c, a, {}, view()).ok());
+  CU_ASSERT_TRUE(asserts([&] { (void)a.lkey(); }));
+  CU_ASSERT_TRUE(asserts([&] { (void)a.rkey(); }));
+  CU_ASSERT_FALSE(asserts([&] { (void)a.lkey_behind(c); }));
+  r.loom->commit(c);
+  const SwapItem items[] = {{&b, view(), {}}};
+  CU_ASSERT_TRUE(r.loom->swap(items, 0).ok());
+  CU_ASSERT_TRUE(asserts([&] {
+    const queue::WqeCursor d{r.sq};
+    (void)b.lkey_behind(d);
+  }));
+  r.complete();
+  CU_ASSERT_FALSE(asserts([&] { (void)b.lkey(); }));
+#endif
+}
+
+void patches() {
+  LoomRig r{4};
+  Binding a = bound(r);
+  const Lkey before = a.lkey();
+  const auto change = [](queue::WqeCursor& c, const IndirectKey& key, const UmrWr& wr) noexcept {
+    return change_key(c, {.key = key.lkey, .fields = prm::umr::mask_len, .length = 7}, wr);
+  };
+  queue::WqeCursor c{r.sq};
+  CU_ASSERT_TRUE(r.loom->change_with(c, a, {.wr_id = 3}, change).ok());
+  CU_ASSERT_FALSE(a.valid());
+  r.loom->commit(c);
+  const std::vector<uint64_t> ids = r.complete();
+  CU_ASSERT_TRUE(ids.size() == 1 && ids[0] == 3);
+  CU_ASSERT_TRUE(a.valid() && a.lkey() == before);
+}
+
 const kilim::test::Case cases[] = {
     {"a key goes from free to valid, and its binding's end queues the invalidation", life},
     {"a dropped key that is bound again needs no invalidation", dropped_and_rebound},
@@ -327,6 +390,8 @@ const kilim::test::Case cases[] = {
     {"a swap that fails anywhere leaves all its keys poisoned, and they are rebuilt", refused_swap},
     {"a poisoned key is rebuilt before it is bound or given back", poisoned_and_ended},
     {"no tag repeats within an epoch", tags_do_not_repeat},
+    {"debug builds assert that a handle is used only where it may be", misuse},
+    {"a change of a bound key keeps its handle", patches},
 };
 
 }  // namespace
