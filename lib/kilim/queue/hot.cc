@@ -109,8 +109,10 @@ uint64_t lost(Sq& s, Cq& q) noexcept {
   uint64_t sum = s.posted() - s.retired();
   s.give_up([&sum](uint64_t id, bool signalled) noexcept { sum += signalled ? id : 0; });
   q.restore_record();
-  const WqeCursor c{s};
-  return sum + c.position() + (c.writes(s) ? 1 : 0);
+  WqeCursor c{s};
+  c.leave();
+  c.reload();
+  return sum + c.position() + (c.writes(s) ? 1 : 0) + (c.has_pending_fence() ? 1 : 0);
 }
 
 void zero(WqeCursor& c) noexcept {

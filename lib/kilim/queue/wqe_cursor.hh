@@ -97,6 +97,7 @@ class WqeCursor {
   }
   // The WQE after this one waits for what this one changes (a key).
   void fence_next(uint8_t mode) noexcept { fence_ = be64{uint64_t{mode} << 32}; }
+  [[nodiscard]] bool has_pending_fence() const noexcept { return fence_ != be64{0}; }
   [[nodiscard]] uint8_t pending_fence() const noexcept {
     return static_cast<uint8_t>(fence_.host() >> 32);
   }
@@ -108,14 +109,27 @@ class WqeCursor {
     ctrl->fm_ce_se = static_cast<uint8_t>(ctrl->fm_ce_se | prm::ctrl::cq_update);
   }
 
-  // Hands everything appended since the last commit to the device: record, then doorbell.
-  void commit() noexcept {
-    if (pi_ == sq_.pi_) return;
+  // Leaves what has been appended to another cursor of the same queue, which appends more and
+  // rings; afterwards reload() goes on behind that. For the cold part of a burst, which so sees no
+  // address of this cursor, and its state stays in registers.
+  void leave() noexcept {
     sq_.watch_.ring(sq_.geometry_, sq_.pi_, pi_);
     sq_.at_ = at_;
     sq_.wr_id_ = wr_id_;
     sq_.fence_ = fence_;
     sq_.pi_ = pi_;
+  }
+  void reload() noexcept {
+    at_ = sq_.at_;
+    wr_id_ = sq_.wr_id_;
+    fence_ = sq_.fence_;
+    pi_ = sq_.pi_;
+  }
+
+  // Hands everything appended since the last commit to the device: record, then doorbell.
+  void commit() noexcept {
+    if (pi_ == sq_.pi_) return;
+    leave();
     before_doorbell_record();
     record_store(sq_.geometry_.record, be32{pi_ & 0xffff});
     before_doorbell();

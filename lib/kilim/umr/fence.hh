@@ -64,22 +64,15 @@ class FenceTrack {
   // that are woven on this queue.
   [[nodiscard]] uint8_t before(queue::WqeCursor& c, const KeyPast& key, uint32_t retired,
                                bool reads_keys) noexcept {
-    const uint8_t pending = c.pending_fence();
-    if (pending == 0)
-      burst_ = c.position();  // whoever came behind the last burst has waited for it
-    if (has_fenced_ && distance(fenced_, retired) < 0) has_fenced_ = false;  // long ago
-    const bool used = key.used && distance(key.used_at, retired) >= 0 &&
-                      (!has_fenced_ || distance(key.used_at, fenced_) >= 0);
+    const uint32_t here = c.position();
+    if (!c.has_pending_fence()) burst_ = here;  // whoever came behind the last burst has waited
     uint8_t own = 0;
-    if (used) {
-      own = planner_.before_umr(KeyUse::in_flight);
-      fenced_ = c.position();
-      has_fenced_ = true;
-    }
-    const bool same_key = pending != 0 && distance(key.changed_until, burst_) > 0 &&
-                          distance(key.changed_until, retired) > 0;
-    if (own != 0 || reads_keys || same_key)
-      burst_ = c.position();
+    bool waits = reads_keys;
+    if (key.used) own = before_use(here, key.used_at, retired);
+    if (distance(key.changed_until, burst_) > 0) [[unlikely]]
+      waits |= distance(key.changed_until, retired) > 0;  // the same key again
+    if (own != 0 || waits) [[unlikely]]
+      burst_ = here;
     else
       c.fence_next(0);
     return own;
@@ -90,6 +83,16 @@ class FenceTrack {
   void restart() noexcept { has_fenced_ = false; }
 
  private:
+  // Of a UMR at `here` that changes a key which the WQE at `used_at` uses.
+  [[nodiscard]] uint8_t before_use(uint32_t here, uint32_t used_at, uint32_t retired) noexcept {
+    if (has_fenced_ && distance(fenced_, retired) < 0) has_fenced_ = false;  // long ago
+    const bool waited = has_fenced_ && distance(used_at, fenced_) < 0;
+    if (waited || distance(used_at, retired) < 0) return 0;
+    fenced_ = here;
+    has_fenced_ = true;
+    return planner_.before_umr(KeyUse::in_flight);
+  }
+
   FencePlanner planner_;
   bool has_fenced_ = false;
   uint32_t fenced_ = 0;  // position of the last UMR that waited for all before it

@@ -53,7 +53,8 @@ Outcome shaped(queue::WqeCursor& c, const ListShape& s, const View& v, const Umr
 }
 
 Outcome change(queue::WqeCursor& c, const KeyChange& k, const UmrWr& wr) noexcept {
-  return change_key(c, k, wr);
+  const Outcome o = change_key(c, k, wr);
+  return o.ok() ? local_invalidate(c, k.key, wr) : o;
 }
 
 // What every form is given.

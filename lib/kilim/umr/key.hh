@@ -28,7 +28,7 @@ inline constexpr bool key_transition[key_states][key_states] = {
     /* posted */    {false, true,  true,  true,  true},   // changed, used or dropped before its completion
     /* valid */     {false, true,  false, true,  true},   // rewoven without an invalidation between
     /* inval. */    {true,  true,  false, false, true},   // rewoven behind it on the same queue
-    /* poisoned */  {false, false, false, true,  false},  // the way back is an invalidation
+    /* poisoned */  {false, true,  false, true,  false},  // the way back is a new tag
 };
 // clang-format on
 

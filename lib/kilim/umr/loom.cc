@@ -38,7 +38,7 @@ Loom::~Loom() {
   };
   for (; tail_ != head_; tail_++) {
     const Change& change = changes_[tail_ & mask_];
-    IndirectKey& key = pool_.at(change.key);
+    IndirectKey& key = *change.key;
     const bool elsewhere = key.has(IndirectKey::listed | IndirectKey::waiting);
     if (!elsewhere && key.end == change.end) back(key);
   }
@@ -51,27 +51,60 @@ Loom::~Loom() {
   while (IndirectKey* key = limbo_.pop()) back(*key);
 }
 
+Outcome Loom::append_invalidate(queue::WqeCursor& c, IndirectKey& key) noexcept {
+  const bool unknown = key.state == KeyState::poisoned;
+  const auto tag = static_cast<uint8_t>(tag_of(key.lkey) + 1);
+  return append(c, key, false, KeyState::invalidating, [&](uint8_t fence) noexcept {
+    if (!unknown) return local_invalidate(c, key.lkey, {.flags = fence});
+    // Whatever it shows, under whatever tag: only the new one is known.
+    constexpr uint64_t fields = prm::umr::mask_free | prm::umr::mask_mkey;
+    const KeyChange change{.key = key.lkey, .fields = fields, .new_tag = tag, .free = true};
+    const Outcome o = change_key(c, change, {.flags = fence});
+    if (!o.ok()) return o;
+    key.lkey = Lkey{(key.lkey.value() & ~0xffu) | tag};
+    if (key.tags_now != UINT8_MAX) key.tags_now++;
+    return o;
+  });
+}
+
+// At least one fits.
+void Loom::commit_ending() noexcept {
+  queue::WqeCursor c{sq_};
+  while (IndirectKey* key = next_ending())
+    if (!append_invalidate(c, *key).ok()) break;  // the rest with the next doorbell
+  c.signal_last();
+  c.commit();
+}
+
+// Its invalidation is complete.
+void Loom::freed(IndirectKey& key) noexcept {
+  key.become(KeyState::free);
+  counters_.invalidated.add(1);
+  if (!key.has(IndirectKey::bound | IndirectKey::listed)) route(key);
+}
+
 // The WQE at `position` failed and has been retired: those before it are complete, those behind it
 // will be flushed. Of a swap everything counts as failed.
 void Loom::fail(uint32_t position) noexcept {
   failed_ = true;
   uint32_t torn = 0;
+  uint32_t torn_from = position;
   for (uint32_t i = tail_; i != head_; i++) {
     const Change& change = changes_[i & mask_];
     if (change.end == sq_.retired()) torn = change.swap;
   }
-  for (; tail_ != head_; tail_++) {
-    const Change& change = changes_[tail_ & mask_];
-    const bool good = distance(change.end, position) <= 0;
-    if (good && (torn == 0 || change.swap != torn))
-      finish(change);
-    else
-      poison(change);
+  for (uint32_t i = tail_; torn != 0 && i != head_; i++) {
+    const Change& change = changes_[i & mask_];
+    if (change.swap != torn) continue;
+    torn_from = change.end - 1;  // inside the swap's first WQE
+    break;
   }
+  settle_until(torn_from);
+  for (; tail_ != head_; tail_++) poison(changes_[tail_ & mask_]);
 }
 
 void Loom::poison(const Change& change) noexcept {
-  IndirectKey& key = pool_.at(change.key);
+  IndirectKey& key = *change.key;
   if (key.state != KeyState::posted && key.state != KeyState::invalidating) return;
   key.clear(IndirectKey::swapping);
   key.become(KeyState::poisoned);
@@ -111,7 +144,6 @@ Outcome Loom::check_swap(std::span<const SwapItem> items, const queue::WqeCursor
     if (count > max_inline_klms) return {Refusal::too_many_inline, count, max_inline_klms};
     if (count > key.max_entries) return {Refusal::over_key, count, key.max_entries};
     blocks += 2 + klm_octowords(count) / klms_per_line;
-    if (key.state == KeyState::poisoned) blocks += 2;
     if (tags_used_up(key)) spares++;
   }
   if (!c.fits(blocks)) return {Refusal::no_room, blocks, c.room().value()};

@@ -114,7 +114,8 @@ class Loom {
   // Once a round: keys that nobody can use any more go back to the stash.
   void turn() noexcept;
 
-  // The queue has been drained and reset: keys whose WQE failed are rebuilt with the next doorbell.
+  // The queue has been drained and reset: keys whose WQE failed are rebuilt with the next doorbell,
+  // unless they are bound anew before.
   // Before Sq::reset() if the queue's clock is to be right.
   void restart() noexcept;
   // An error completion has been seen and not been recovered from.
@@ -132,7 +133,7 @@ class Loom {
   friend class Binding;
   // A WQE that changes a key, until it completes.
   struct Change {
-    uint32_t key;
+    IndirectKey* key;
     uint32_t end;   // position behind it
     uint32_t swap;  // its number; 0: none
   };
@@ -142,7 +143,8 @@ class Loom {
   Outcome append(queue::WqeCursor& c, IndirectKey& key, bool reads_keys, KeyState to,
                  Build build) noexcept;
   Outcome append_invalidate(queue::WqeCursor& c, IndirectKey& key) noexcept;
-  void append_ending(queue::WqeCursor& c) noexcept;
+  // Cold, and so named for who looks at the undefined symbols of the hot part.
+  void commit_ending() noexcept __asm__("kilim_cold_loom_commit_ending");
   [[nodiscard]] bool tags_used_up(IndirectKey& key) noexcept;
   void replace(Binding& b, IndirectKey& fresh) noexcept;
   IndirectKey* take_key() noexcept;
@@ -154,8 +156,7 @@ class Loom {
   void route(IndirectKey& key) noexcept;
   void give(IndirectKey& key) noexcept;
   void settle_until(uint32_t position) noexcept;
-  void finish(const Change& change) noexcept;
-  // Cold, and so named for who looks at the undefined symbols of the hot part.
+  void freed(IndirectKey& key) noexcept __asm__("kilim_cold_loom_freed");
   void fail(uint32_t position) noexcept __asm__("kilim_cold_loom_fail");
   void poison(const Change& change) noexcept;
   void use(IndirectKey& key, const queue::WqeCursor& c) noexcept;

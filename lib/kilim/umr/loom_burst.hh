@@ -146,11 +146,11 @@ template <typename Build>
                                                    bool reads_keys, KeyState to,
                                                    Build build) noexcept {
   KILIM_ASSERT(c.writes(sq_) && head_ - tail_ <= mask_);
-  const uint8_t pending = c.pending_fence();
+  const bool pending = c.has_pending_fence();
   const KeyPast past{key.end, key.used, key.has(IndirectKey::used_here)};
   const Outcome o = build(fences_.before(c, past, sq_.retired(), reads_keys));
   if (!o.ok()) [[unlikely]] {
-    c.fence_next(pending);
+    c.fence_next(pending ? fence_after_umr : uint8_t{0});
     fences_.restart();
     return o;
   }
@@ -158,24 +158,8 @@ template <typename Build>
   key.end = c.position();
   key.become(to);
   key.clear(IndirectKey::ending | IndirectKey::used_here);
-  changes_[head_++ & mask_] = {pool_.number_of(key), key.end, swap_};
+  changes_[head_++ & mask_] = {&key, key.end, swap_};
   return o;
-}
-
-inline Outcome Loom::append_invalidate(queue::WqeCursor& c, IndirectKey& key) noexcept {
-  const bool unknown = key.state == KeyState::poisoned;
-  const auto tag = static_cast<uint8_t>(tag_of(key.lkey) + 1);
-  return append(c, key, false, KeyState::invalidating, [&](uint8_t fence) noexcept {
-    if (!unknown) return local_invalidate(c, key.lkey, {.flags = fence});
-    // Whatever it shows, under whatever tag: only the new one is known.
-    constexpr uint64_t fields = prm::umr::mask_free | prm::umr::mask_mkey;
-    const KeyChange change{.key = key.lkey, .fields = fields, .new_tag = tag, .free = true};
-    const Outcome o = change_key(c, change, {.flags = fence});
-    if (!o.ok()) return o;
-    key.lkey = Lkey{(key.lkey.value() & ~0xffu) | tag};
-    if (key.tags_now != UINT8_MAX) key.tags_now++;
-    return o;
-  });
 }
 
 template <typename Build>
@@ -189,9 +173,6 @@ template <typename Build>
   if (replaced) [[unlikely]] {
     key = take_key();
     if (key == nullptr) return {Refusal::no_key, 1, 0};
-  }
-  if (key->state == KeyState::poisoned) [[unlikely]] {
-    if (const Outcome o = append_invalidate(c, *key); !o.ok()) return o;
   }
   const auto tag = static_cast<uint8_t>(tag_of(key->lkey) + 1);
   const Outcome o = append(c, *key, how.reads_keys, KeyState::posted, [&](uint8_t fence) noexcept {
@@ -230,18 +211,18 @@ template <typename Build>
   });
 }
 
-inline void Loom::append_ending(queue::WqeCursor& c) noexcept {
-  while (IndirectKey* key = next_ending()) {
-    if (!append_invalidate(c, *key).ok()) return;  // the rest with the next doorbell
-  }
-}
-
-inline void Loom::commit(queue::WqeCursor& c) noexcept {
+[[gnu::always_inline]] inline void Loom::commit(queue::WqeCursor& c) noexcept {
   owner_.check();
-  if (!failed_) append_ending(c);
-  if (c.position() == sq_.posted()) return;
-  c.signal_last();
-  c.commit();
+  const bool anything = c.position() != sq_.posted();
+  if (anything) c.signal_last();
+  if (ending_first_ != IndirectKey::none && !failed_ && c.fits(2) && next_ending() != nullptr)
+      [[unlikely]] {
+    c.leave();
+    commit_ending();
+    c.reload();
+  } else {
+    c.commit();
+  }
 }
 
 inline bool Loom::flush() noexcept {
@@ -254,26 +235,24 @@ inline bool Loom::flush() noexcept {
 
 // ---- completions
 
-inline void Loom::finish(const Change& change) noexcept {
-  IndirectKey& key = pool_.at(change.key);
-  if (key.end != change.end) return;  // changed again since
-  if (key.state == KeyState::posted) {
-    key.clear(IndirectKey::swapping);
-    key.become(KeyState::valid);
-    counters_.woven.add(1);
-  } else if (key.state == KeyState::invalidating) {
-    key.become(KeyState::free);
-    counters_.invalidated.add(1);
-    if (!key.has(IndirectKey::bound | IndirectKey::listed)) route(key);
-  }
-}
-
 inline void Loom::settle_until(uint32_t position) noexcept {
-  for (; tail_ != head_; tail_++) {
-    const Change& change = changes_[tail_ & mask_];
-    if (distance(change.end, position) > 0) return;
-    finish(change);
+  uint32_t woven = 0;
+  uint32_t tail = tail_;
+  for (; tail != head_; tail++) {
+    const Change change = changes_[tail & mask_];
+    if (distance(change.end, position) > 0) break;
+    IndirectKey& key = *change.key;
+    if (key.end != change.end) continue;  // changed again since
+    if (key.state == KeyState::posted) [[likely]] {
+      key.clear(IndirectKey::swapping);
+      key.become(KeyState::valid);
+      woven++;
+    } else if (key.state == KeyState::invalidating) {
+      freed(key);
+    }
   }
+  tail_ = tail;
+  counters_.woven.add(woven);
 }
 
 inline uint64_t Loom::completed(const queue::Completion& c) noexcept {

@@ -94,7 +94,7 @@ void two_threads() {
 void states() {
   CU_ASSERT_TRUE(may_become(KeyState::free, KeyState::posted));
   CU_ASSERT_FALSE(may_become(KeyState::free, KeyState::valid));
-  CU_ASSERT_FALSE(may_become(KeyState::poisoned, KeyState::posted));
+  CU_ASSERT_FALSE(may_become(KeyState::poisoned, KeyState::valid));
   CU_ASSERT_TRUE(may_become(KeyState::poisoned, KeyState::invalidating));
   for (uint32_t s = 0; s < key_states; s++) {
     const bool back = may_become(static_cast<KeyState>(s), KeyState::free);
