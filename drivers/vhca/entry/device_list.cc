@@ -32,9 +32,10 @@ class ListGuard {
   ListGuard& operator=(const ListGuard&) = delete;
 };
 
-void close_journals() noexcept {
+void at_end() noexcept {
   for (std::size_t i = 0; i < device_list::count(); i++) {
     if (Instance* instance = device_list::at(i)->live(); instance != nullptr) {
+      instance->settle();
       instance->close_journal();
     }
   }
@@ -84,7 +85,7 @@ Result<Instance*> Device::instance() {
   if (!made.ok()) return made.error();
   if (!handlers_installed) {
     pthread_atfork(&ForkHandlers::prepare, &ForkHandlers::parent, &ForkHandlers::child);
-    std::atexit(&close_journals);
+    std::atexit(&at_end);
     handlers_installed = true;
   }
   Instance* instance = made->release();

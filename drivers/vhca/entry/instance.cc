@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include <signal.h>
+#include <time.h>
 
 #include "vhca/hca/dma_guard.hh"
 #include "vhca/hca/lint.hh"
@@ -118,6 +119,21 @@ std::size_t Instance::poll_for_client() noexcept {
 
 void Instance::mapped(void* page, std::size_t length) noexcept {
   if (thread_) thread_->watch(page, length);
+}
+
+void Instance::settle() noexcept {
+  constexpr timespec pause{0, 200'000};
+  constexpr int pauses = 250;
+  for (int i = 0; i < pauses && !inherited_; i++) {
+    bool owes = false;
+    {
+      const LockGuard guard(hca_->lock());
+      if (hca_->owes()) hca_->run(0);
+      owes = hca_->owes();
+    }
+    if (!owes) return;
+    ::nanosleep(&pause, nullptr);
+  }
 }
 
 // The object stays, for whoever still refers to it; only its file goes.

@@ -34,6 +34,8 @@ class Instance {
 
   // The process ends: the journal writes its summary and only counts from then on.
   void close_journal() noexcept;
+  // The process ends: what destroyed queues owe their peers goes out, if the wire takes it soon.
+  void settle() noexcept;
 
   void before_fork() noexcept;
   void after_fork_in_parent() noexcept;

@@ -272,6 +272,10 @@ void Hca::wait_set(std::vector<int>& fds, uint64_t& deadline_ns) const {
   eth_wait_set(*state_, fds, deadline_ns);
 }
 
+bool Hca::owes() const noexcept {
+  return roce_owes(*state_);
+}
+
 bool Hca::doorbell_pending() const noexcept {
   return state_->uars.pending();
 }

@@ -148,6 +148,8 @@ class Hca {
   void wait_set(std::vector<int>& fds, uint64_t& deadline_ns) const;
   // Whether a doorbell has been stored that run() has not seen. Without lock(): any thread.
   bool doorbell_pending() const noexcept;
+  // Destroyed queues have left something to be sent: run() sends it.
+  bool owes() const noexcept;
   // The UAR pages as the engine sees them, for write protection while idle.
   std::span<const std::span<std::byte>> uar_pages() const noexcept;
 

@@ -14,6 +14,7 @@
 #include "vhca/hca/dma.hh"
 #include "vhca/hca/eth_state.hh"
 #include "vhca/hca/probe.hh"
+#include "vhca/hca/roce_port.hh"
 #include "vhca/hca/scheduler.hh"
 #include "vhca/wq/cqe_writer.hh"
 
@@ -278,6 +279,7 @@ int destroy_qp(HcaState& h, Qpn qpn) {
   if (qp->type == QpType::raw_packet) {
     if (int rc = eth_detach_qp(h, *qp); rc != 0) return rc;
   }
+  roce_part(h, *qp);
   forget_work(h, *qp);
   h.works.in_error.remove(*qp);
   if (qp->type != QpType::xrc_tgt) std::erase(h.uars.at(qp->spec.uar_page)->qps, qp);

@@ -11,6 +11,7 @@
 #include "vhca/hca/scheduler.hh"
 #include "vhca/transport/completer_wire.hh"
 #include "vhca/transport/datagram.hh"
+#include "vhca/transport/parting.hh"
 #include "vhca/transport/requester_wire.hh"
 #include "vhca/transport/responder_wire.hh"
 
@@ -20,6 +21,8 @@ namespace {
 
 constexpr uint32_t longest_payload = 4096;
 constexpr uint64_t full_wire_ns = 10'000;
+constexpr std::size_t answers_a_turn = 256;
+constexpr std::size_t most_partings = 256;  // of queues destroyed at about the same time
 
 bool for_us(const HcaState& h, std::span<const std::byte> frame) noexcept {
   return frame.size() >= 6 && std::memcmp(frame.data(), h.config.mac.data(), 6) == 0;
@@ -71,6 +74,7 @@ void roce_open(HcaState& h) {
   h.roce->ready = &h.ready;
   h.roce->mac = h.config.mac;
   for (const EthPort& port : h.eth->ports) h.roce->wires.push_back(port.wire);
+  h.roce->partings.resize(most_partings);
   h.roce->frame.resize(longest_payload + roce_overhead);
 }
 
@@ -84,24 +88,43 @@ void roce_enter(HcaState& h, Qp& qp, QpState from) {
   if (qp.state == QpState::rts && from == QpState::rtr && qp.rc) start_requester(qp);
 }
 
+void roce_part(HcaState& h, Qp& qp) noexcept {
+  if (!h.dead) say_goodbye(*h.roce, qp);
+}
+
+bool roce_owes(const HcaState& h) noexcept {
+  return !h.dead && h.roce->goodbyes != 0;
+}
+
 void roce_forget(HcaState& h, Qp& qp) noexcept {
   h.roce->timed.remove(qp);
   h.roce->answering.remove(qp);
+  h.roce->blocked.remove(qp);
   if (qp.rc) qp.rc->count = 0;
 }
 
 std::size_t roce_run(HcaState& h, Qp& qp, std::size_t budget,
                      bool (*run_here)(HcaState&, Qp&)) noexcept {
   std::size_t done = 0;
+  RoceLink& link = *h.roce;
+  if (link.full_until_ns != 0) {
+    qp.rc->idle = true;
+    link.blocked.push(qp);
+    return 0;
+  }
   qp.rc->idle = false;
   for (; done < budget && !due_to_die(h); done++) {
-    RequesterStep step = send_next(*h.roce, qp);
+    RequesterStep step = send_next(link, qp);
     if (step == RequesterStep::sent) continue;
     bool goes_on = step == RequesterStep::local && run_here(h, qp);
     if (step == RequesterStep::local) after_local(qp);
     if (goes_on) continue;
     qp.rc->idle = true;
     break;
+  }
+  if (link.full_until_ns != 0) {
+    link.blocked.push(qp);
+    link.first_has_sent = done > 0;
   }
   return done;
 }
@@ -140,15 +163,31 @@ void roce_timers(HcaState& h) noexcept {
 
 std::size_t roce_answer(HcaState& h) noexcept {
   RoceLink& link = *h.roce;
-  std::size_t done = 0;
-  for (Qp* qp = link.answering.front(); qp != nullptr;) {
-    Qp* next = link.answering.after(*qp);
+  std::size_t done = send_goodbyes(link);
+  for (Qp* qp = link.answering.front(); qp != nullptr && done < answers_a_turn;) {
     std::size_t sent = 0;
-    if (!qp->rc || send_owed(link, *qp, sent)) link.answering.remove(*qp);
+    bool all = !qp->rc || send_owed(link, *qp, sent);
+    Qp* next = link.answering.after(*qp);
+    // Who sent some and has more goes behind the others.
+    if (all || sent > 0) link.answering.remove(*qp);
+    if (!all) link.answering.push(*qp);
     done += sent;
     qp = next;
   }
   return done;
+}
+
+void roce_unblock(HcaState& h) noexcept {
+  RoceLink& link = *h.roce;
+  if (link.full_until_ns == 0 || link.full_until_ns > h.works.now_ns) return;
+  link.full_until_ns = 0;
+  Qp* last = link.first_has_sent ? link.blocked.front() : nullptr;
+  if (last != nullptr) link.blocked.remove(*last);
+  while (Qp* qp = link.blocked.front()) {
+    link.blocked.remove(*qp);
+    h.ready.push(*qp);
+  }
+  if (last != nullptr) h.ready.push(*last);
 }
 
 uint64_t roce_deadline(const HcaState& h) noexcept {
@@ -158,7 +197,9 @@ uint64_t roce_deadline(const HcaState& h) noexcept {
     if (qp->rc->deadline_ns != 0) deadline = std::min(deadline, qp->rc->deadline_ns);
     if (qp->rc->pause_until_ns != 0) deadline = std::min(deadline, qp->rc->pause_until_ns);
   }
-  if (!h.roce->answering.empty()) deadline = std::min(deadline, h.works.now_ns + full_wire_ns);
+  if (!h.roce->blocked.empty()) deadline = std::min(deadline, h.roce->full_until_ns);
+  if (!h.roce->answering.empty() || roce_owes(h))
+    deadline = std::min(deadline, h.works.now_ns + full_wire_ns);
   return deadline;
 }
 

@@ -21,6 +21,10 @@ void roce_open(HcaState&);
 // The queue has changed its state: its protocol begins, goes on or ends.
 void roce_enter(HcaState&, Qp&, QpState from);
 void roce_forget(HcaState&, Qp&) noexcept;
+// Before the queue is destroyed.
+void roce_part(HcaState&, Qp&) noexcept;
+// Something of destroyed queues is still to be sent.
+bool roce_owes(const HcaState&) noexcept;
 
 // At most `budget` packets of a queue that has `rc`; what it did.
 std::size_t roce_run(HcaState&, Qp&, std::size_t budget, bool (*run_here)(HcaState&, Qp&)) noexcept;
@@ -28,6 +32,8 @@ bool roce_may_send(const Qp&) noexcept;
 // True: the frame was RoCE for this adapter.
 bool roce_take(HcaState&, uint32_t port, std::span<const std::byte> frame) noexcept;
 void roce_timers(HcaState&) noexcept;
+// Queues that a full wire kept from sending are ready again when its time is over.
+void roce_unblock(HcaState&) noexcept;
 std::size_t roce_answer(HcaState&) noexcept;
 uint64_t roce_deadline(const HcaState&) noexcept;
 

@@ -125,7 +125,9 @@ std::size_t run_engine(HcaState& h, std::size_t budget) noexcept {
   look_at_doorbells(h);
   if (!h.waiting.empty()) look_at_timers(h);
   for (Cq* cq : h.moderated) look_at_period(h.works, *cq);
+  roce_unblock(h);
   std::size_t done = h.paging.serve();
+  if (!h.dead) done += roce_answer(h);  // before requests take the wire
   done += run_ready(h, budget);
   if (due_to_die(h)) die(h);
   if (!h.works.in_error.empty()) done += flush_errors(h, budget);

@@ -129,7 +129,7 @@ RequesterStep send_packet_of(RoceLink& link, Qp& qp, const RcMessage& m) noexcep
     return RequesterStep::down;
   }
   if (!send_packet(link, qp, p, bytes)) {
-    pause(link, qp, full_wire_ns);
+    link.full_until_ns = link.works->now_ns + full_wire_ns;
     return RequesterStep::idle;
   }
   w.send_psn = m.answered() ? roce::psn_add(m.first_psn, m.packets) : roce::psn_add(w.send_psn, 1);
@@ -209,10 +209,17 @@ void look_at_clock(RoceLink& link, Qp& qp) noexcept {
     link.ready->push(qp);
   }
   if (w.deadline_ns == 0 || w.deadline_ns > now || w.count == 0) return;
+  // Nothing has gone out that could have been answered: others fill the wire.
+  if (w.sent_psn == w.una_psn) {
+    w.deadline_ns = now + timeout_ns(qp.attr.timeout);
+    return;
+  }
   if (w.retry_left == 0)
     return fail_oldest(link, qp, Syndrome::transport_retry_exc, "the peer does not answer");
   w.retry_left--;
-  w.deadline_ns = now + timeout_ns(qp.attr.timeout);
+  // The specification lets the timer run up to four times as long: a busy machine is no dead peer.
+  unsigned tries = qp.attr.retry_cnt - std::min(w.retry_left, qp.attr.retry_cnt);
+  w.deadline_ns = now + (timeout_ns(qp.attr.timeout) << std::min(tries, 2u));
   go_back(link, qp, true);
 }
 

@@ -34,19 +34,26 @@ bool send_along(RoceLink& link, Wire& wire, const RocePath& path, const RocePack
   return wire.send({link.frame.data(), length}) != Wire::Sent::busy;
 }
 
-bool send_packet(RoceLink& link, const Qp& qp, const RocePacket& packet,
-                 std::size_t bytes) noexcept {
-  Wire* wire = link.wire_of(qp);
+std::size_t build_packet(RoceLink& link, const Qp& qp, const RocePacket& packet,
+                         std::size_t bytes) noexcept {
   RocePath path;
   path.src = link.mac;
-  if (wire == nullptr || !mac_of_gid(qp.attr.path.dgid, path.dst)) return true;
+  if (!mac_of_gid(qp.attr.path.dgid, path.dst)) return 0;
   port_gid(link.mac, qp.attr.path.sgid_index, path.sgid);
   path.dgid = qp.attr.path.dgid;
   path.traffic_class = qp.attr.path.traffic_class;
   path.hop_limit = std::max<uint8_t>(qp.attr.path.hop_limit, 1);
   path.flow_label = qp.attr.path.flow_label;
   path.src_port = source_port(qp.qpn.value(), qp.attr.dest_qpn.value());
-  return send_along(link, *wire, path, packet, bytes);
+  return build_roce(path, packet, bytes, link.frame);
+}
+
+bool send_packet(RoceLink& link, const Qp& qp, const RocePacket& packet,
+                 std::size_t bytes) noexcept {
+  Wire* wire = link.wire_of(qp);
+  if (wire == nullptr) return true;
+  std::size_t length = build_packet(link, qp, packet, bytes);
+  return length == 0 || wire->send({link.frame.data(), length}) != Wire::Sent::busy;
 }
 
 bool cut_list(std::span<const Segment> list, uint64_t skip, uint64_t bytes, SubList& out) noexcept {

@@ -4,6 +4,7 @@
 // held.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <vector>
 
@@ -17,6 +18,14 @@
 
 namespace kilim::vhca {
 
+// The frame that a destroyed queue leaves to be sent.
+struct Parting {
+  Wire* wire = nullptr;
+  uint8_t left = 0;  // times
+  uint8_t bytes = 0;
+  std::array<std::byte, 96> frame;
+};
+
 struct RoceLink {
   Works* works = nullptr;
   ReadyList* ready = nullptr;
@@ -24,6 +33,13 @@ struct RoceLink {
   Mac mac{};
   QpList<&Qp::timed> timed;
   QpList<&Qp::answering> answering;
+  // A wire was full: who wants to send waits its turn until then.
+  QpList<&Qp::blocked> blocked;
+  uint64_t full_until_ns = 0;   // 0: it is not
+  bool first_has_sent = false;  // the first of them: the others go before it
+  std::vector<Parting> partings;
+  uint32_t next_parting = 0;
+  uint32_t goodbyes = 0;  // of all partings together
   std::vector<std::byte> frame;
   SendWqe wqe;   // of the message in hand
   RecvWqe recv;  // the receive WQE in hand
@@ -53,6 +69,8 @@ RocePacket packet_of(const Qp&, roce::Op, uint32_t psn) noexcept;
 
 // Where the payload of the next frame is to be put.
 std::byte* payload_place(RoceLink&, uint16_t flags) noexcept;
+// Puts the whole packet into link.frame; its length, 0: there is no way to that address.
+std::size_t build_packet(RoceLink&, const Qp&, const RocePacket&, std::size_t bytes) noexcept;
 // Sends the packet with `bytes` in its payload's place; false: the wire is full. What a wire
 // refuses for its length counts as lost.
 bool send_packet(RoceLink&, const Qp&, const RocePacket&, std::size_t bytes) noexcept;

@@ -86,6 +86,7 @@ struct Qp {
   std::unique_ptr<RcWire> rc;
   QpLink timed;
   QpLink answering;
+  QpLink blocked;
 };
 
 // Connections whose memory may come on demand; to the others a page that is not there is refused.
