@@ -166,9 +166,9 @@ void sentences() {
   CU_ASSERT_STRING_EQUAL(
       said.data(),
       "the view has more pieces than the key has entries: 53 entries, the limit is 52");
-  std::array<char, 10> cut{};
-  CU_ASSERT_EQUAL(describe({Refusal::no_pointer, 0, 0}, cut), 9);
-  CU_ASSERT_STRING_EQUAL(cut.data(), "the devic");
+  std::array<char, 11> cut{};
+  CU_ASSERT_EQUAL(describe({Refusal::no_pointer, 0, 0}, cut), 10);
+  CU_ASSERT_STRING_EQUAL(cut.data(), "the device");
   CU_ASSERT_EQUAL(describe({}, {}), 0);
 }
 
