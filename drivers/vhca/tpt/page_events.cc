@@ -21,7 +21,7 @@
 
 namespace kilim::vhca {
 
-pthread_mutex_t PageLock::mutex_ = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t PageLock::mutex = PTHREAD_MUTEX_INITIALIZER;
 
 namespace page_events {
 

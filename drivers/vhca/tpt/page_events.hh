@@ -17,15 +17,15 @@ namespace kilim::vhca {
 // The one lock of all page tables of this process.
 class PageLock {
  public:
-  PageLock() noexcept { pthread_mutex_lock(&mutex_); }
-  ~PageLock() { pthread_mutex_unlock(&mutex_); }
+  PageLock() noexcept { pthread_mutex_lock(&mutex); }
+  ~PageLock() { pthread_mutex_unlock(&mutex); }
   PageLock(const PageLock&) = delete;
   PageLock& operator=(const PageLock&) = delete;
   // In a child after fork: the holder does not exist here.
-  static void reset_after_fork() noexcept { pthread_mutex_init(&mutex_, nullptr); }
+  static void reset_after_fork() noexcept { pthread_mutex_init(&mutex, nullptr); }
 
  private:
-  static pthread_mutex_t mutex_;
+  static pthread_mutex_t mutex;
 };
 
 // Whoever wants to know what becomes of a range of client memory.

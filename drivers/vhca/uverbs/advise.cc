@@ -26,6 +26,7 @@ int advise(Context& context, Bundle& b) {
   std::vector<ib_uverbs_sge> sges(in.bytes() / sizeof(ib_uverbs_sge));
   if (int err = in.read(sges.data(), in.bytes()); err != 0) return err;
   std::vector<Advice::Range> list;
+  list.reserve(sges.size());
   for (const ib_uverbs_sge& s : sges) list.push_back({s.addr, s.length, s.lkey});
   return context.hca.advise_mr({pd->pdn, static_cast<uint32_t>(advice), flags != 0, list});
 }

@@ -14,6 +14,7 @@ namespace {
 
 // Each of the ways below takes a page out of the table; the next access brings it in again.
 void expect_fresh_fault(Bench& t, uint64_t at, uint32_t key, uint64_t pages_gone) {
+  CU_ASSERT_FATAL(at != 0);
   CU_ASSERT(t.stat(num_invalidations) == 1 && t.stat(num_invalidation_pages) == pages_gone);
   uint64_t before = t.stat(num_page_faults);
   CU_ASSERT(t.write(at, key, 64) == Syndrome::none);
