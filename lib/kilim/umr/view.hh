@@ -85,7 +85,8 @@ class PieceList {
 
   uint32_t count_ = 0;
   uint64_t length_ = 0;
-  std::array<Piece, Capacity> pieces_;
+  // Whole lines of four KLMs: GCC 12 cannot see that the builder reads no piece behind the last.
+  std::array<Piece, (Capacity + 3) / 4 * 4> pieces_;
 };
 
 }  // namespace kilim::umr
