@@ -88,7 +88,7 @@ template <typename Piece>
 }
 [[gnu::always_inline]] inline bool rdma_write(WqeCursor& c, const Remote& to, Sge&& from,
                                               const Wr& wr) noexcept {
-  return detail::rdma_one(c, prm::Opcode::rdma_write, to, std::move(from), wr);
+  return detail::rdma_one(c, prm::Opcode::rdma_write, to, static_cast<Sge&&>(from), wr);
 }
 
 // Remote memory into one piece, likewise.
@@ -98,7 +98,7 @@ template <typename Piece>
 }
 [[gnu::always_inline]] inline bool rdma_read(WqeCursor& c, const Remote& from, Sge&& into,
                                              const Wr& wr) noexcept {
-  return detail::rdma_one(c, prm::Opcode::rdma_read, from, std::move(into), wr);
+  return detail::rdma_one(c, prm::Opcode::rdma_read, from, static_cast<Sge&&>(into), wr);
 }
 
 // One piece to the peer's next receive, likewise.
@@ -106,7 +106,7 @@ template <typename Piece>
   return detail::send_one(c, prm::Opcode::send, 0, piece, wr);
 }
 [[gnu::always_inline]] inline bool send(WqeCursor& c, Sge&& piece, const Wr& wr) noexcept {
-  return detail::send_one(c, prm::Opcode::send, 0, std::move(piece), wr);
+  return detail::send_one(c, prm::Opcode::send, 0, static_cast<Sge&&>(piece), wr);
 }
 
 // The same, and the peer's key `freed` becomes free: no access through it from then on. The key
