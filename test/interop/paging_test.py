@@ -3,13 +3,9 @@
 
 import os
 import re
-import shutil
 import subprocess
-import sys
-import tempfile
-import unittest
 
-from pingpong_test import LAUNCHER, Pair, free_port
+import pair
 
 STANDARD = ("invalidations_faults_contentions", "num_invalidation_pages", "num_invalidations",
             "num_page_fault_pages", "num_page_faults", "num_prefetchs_handled",
@@ -17,20 +13,14 @@ STANDARD = ("invalidations_faults_contentions", "num_invalidation_pages", "num_i
 DEBUG = ("num_failed_resolutions", "num_mrs_not_found", "num_odp_mr_pages", "num_odp_mrs")
 
 
-class Paging(unittest.TestCase):
+class Paging(pair.PairTest):
     def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        os.environ["XDG_RUNTIME_DIR"] = self.folder
+        super().setUp()
         self.journal = self.folder + "/journal"
-
-    def tearDown(self):
-        shutil.rmtree(self.folder)
 
     def counted(self, words, event, options=()):
         """{process: how often its journal has the event}; both ended well."""
-        pair = Pair(words, options=["--journal", self.journal, *options])
-        codes, text = pair.end()
-        self.assertEqual(codes, (0, 0), text)
+        self.good(words, options=["--journal", self.journal, *options])
         with open(self.journal, encoding="ascii") as f:
             lines = [line.split() for line in f]
         os.unlink(self.journal)
@@ -57,24 +47,24 @@ class Paging(unittest.TestCase):
 
     def test_perftest(self):
         """ib_write_bw --odp runs, and both sides fault"""
-        if shutil.which("ib_write_bw") is None:
-            self.fail("there is no perftest: apt-get install perftest")
+        pair.need("ib_write_bw", "perftest")
         counts = self.counted(["ib_write_bw", "-d", "vhca0", "-x", "0", "-F", "-n", "200",
                                "--odp"], "page_fault")
         self.assertTrue(all(n > 0 for n in counts.values()), counts)
 
     def test_statistics(self):
         """the documents' paths have every counter, at fixed width, of all processes together"""
-        port = free_port()
-        one = f"ibv_rc_pingpong -g 0 -o -n 10 -p {port}"
+        port = pair.Port()
+        one = f"ibv_rc_pingpong -g 0 -o -n 10 -p {port.number}"
         # A server takes a while to listen: the client asks again.
         script = (f"{one} >/dev/null & for i in $(seq 100); do {one} 127.0.0.1 >/dev/null 2>&1 && "
                   "break; sleep 0.1; done; wait; cd /sys/class/infiniband_verbs/uverbs*/ && "
                   "for f in *num_* invalidations*; do echo \"standard $f:$(cat $f)\"; "
                   "wc -c < $f; done; cd /sys/kernel/debug/mlx5/vhca0/odp_stats && "
                   "for f in *; do echo \"debug $f:$(cat $f)\"; done")
-        done = subprocess.run([LAUNCHER, "--sysfs", "mount", "--", "bash", "-c", script],
-                              capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run([pair.LAUNCHER, "--sysfs", "mount", "--", "bash", "-c", script],
+                              capture_output=True, text=True, timeout=pair.PATIENCE, check=True)
+        port.socket.close()
         found = {(kind, name): int(value) for kind, name, value in
                  re.findall(r"(\w+) (\w+): *(\d+)", done.stdout)}
         self.assertEqual(set(re.findall(r"^\d+$", done.stdout, re.M)), {"21"})
@@ -92,5 +82,4 @@ class Paging(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    program = unittest.main(argv=sys.argv[:1], verbosity=2, exit=False)
-    sys.exit(0 if program.result.wasSuccessful() else 1)
+    pair.main()

@@ -49,8 +49,10 @@ class Port:
 class Pair:
     """A server and its clients, the same program all of them."""
 
-    def __init__(self, words, server_wire=None, client_wire=None, server_words=(), clients=1):
+    def __init__(self, words, server_wire=None, client_wire=None, server_words=(), clients=1,
+                 options=()):
         self.port = Port()
+        self.options = options     # of the launcher
         self.words = [words[0], "-p", str(self.port.number), *words[1:]]
         self.outputs = []
         self.server = self.start(server_wire, *server_words)
@@ -61,7 +63,7 @@ class Pair:
 
     def start(self, wire, *more):
         """The output goes to a file: a pipe that nobody reads would stop a talkative program."""
-        options = ["--wire", wire] if wire else []
+        options = [*self.options, *(["--wire", wire] if wire else [])]
         self.outputs.append(tempfile.TemporaryFile("w+"))
         return subprocess.Popen([LAUNCHER, *options, "--", *self.words, *more],
                                 stdin=subprocess.DEVNULL, stdout=self.outputs[-1],
