@@ -109,10 +109,13 @@ class Lint {
   void collect_keys(const LintQueue&, LintWqe&, Bytes) const noexcept;
   void add_key(LintWqe&, uint32_t key, LintKey::Use, uint32_t depth) const noexcept;
   void check_keys(LintQueue&, LintWqe&, Bytes) noexcept;
-  bool judge_use(LintQueue&, const LintWqe&, LintKey, LintQueue& other, LintWqe& change,
-                 Finding&) const noexcept;
-  bool judge_change(LintQueue&, const LintWqe&, LintKey, LintQueue& other, LintWqe& user,
-                    Finding&) const noexcept;
+  // A WQE and its queue.
+  struct Place {
+    LintQueue& q;
+    LintWqe& w;
+  };
+  bool judge_use(const Place& user, LintKey, const Place& change, Finding&) const noexcept;
+  bool judge_change(const Place& change, LintKey, const Place& user, Finding&) const noexcept;
   bool fenced(LintQueue&, uint64_t from, uint64_t to, bool answers) const noexcept;
   [[nodiscard]] uint32_t wanted_fence() const noexcept;
   // hca/lint.cc

@@ -163,31 +163,32 @@ bool Lint::fenced(LintQueue& q, uint64_t from, uint64_t to, bool answers) const 
 }
 
 // A use behind a change that is not complete.
-bool Lint::judge_use(LintQueue& q, const LintWqe& w, LintKey k, LintQueue& other, LintWqe& change,
-                     Finding& f) const noexcept {
-  if (&other == &q) {
-    if (fenced(q, change.at, w.at, false)) return false;
-    f = {Rule::unfenced_key, {k.key, change.at & 0xffff, wanted_fence(), w.fence}};
+bool Lint::judge_use(const Place& user, LintKey k, const Place& change, Finding& f) const noexcept {
+  LintQueue& other = change.q;
+  if (&other == &user.q) {
+    if (fenced(other, change.w.at, user.w.at, false)) return false;
+    f = {Rule::unfenced_key, {k.key, change.w.at & 0xffff, wanted_fence(), user.w.fence}};
     return true;
   }
   // Who uses the tag of before gets what was shown before, or a refusal: nothing to wait for.
-  if (k.use != Use::change && !gives(change, k.key)) return false;
+  if (k.use != Use::change && !gives(change.w, k.key)) return false;
   // The peer may have been told by a message that waited for the change.
   const uint64_t done = other.place_of(other.qp->sq.ci);
-  if (k.use == Use::remote && done > 0 && executed(other, change) &&
-      fenced(other, change.at, done - 1, false))
+  if (k.use == Use::remote && done > 0 && executed(other, change.w) &&
+      fenced(other, change.w.at, done - 1, false))
     return false;
-  f = {Rule::early_key, {k.key, change.at & 0xffff, other.qp->qpn.value()}};
+  f = {Rule::early_key, {k.key, change.w.at & 0xffff, other.qp->qpn.value()}};
   return true;
 }
 
 // A change while a use is not complete.
-bool Lint::judge_change(LintQueue& q, const LintWqe& w, LintKey k, LintQueue& other, LintWqe& user,
+bool Lint::judge_change(const Place& change, LintKey k, const Place& user,
                         Finding& f) const noexcept {
-  if (&other == &q && fenced(q, user.at, w.at, user.answers)) return false;
+  const bool same = &user.q == &change.q;
+  if (same && fenced(user.q, user.w.at, change.w.at, user.w.answers)) return false;
   // Who is accessed hears from its peer that the access is over, not from a completion.
-  if (&other != &q && only_remote(user, k.index()) && executed(other, user)) return false;
-  f = {Rule::key_in_flight, {k.key, user.at & 0xffff, other.qp->qpn.value()}};
+  if (!same && only_remote(user.w, k.index()) && executed(user.q, user.w)) return false;
+  f = {Rule::key_in_flight, {k.key, user.w.at & 0xffff, user.q.qp->qpn.value()}};
   return true;
 }
 
@@ -201,9 +202,9 @@ void Lint::check_keys(LintQueue& q, LintWqe& w, Bytes bytes) noexcept {
       const uint64_t until = other.get() == &q ? w.at : other->announced;
       each_open(*other, until, [&](LintWqe& earlier) {
         if (names(earlier, k.index(), true))
-          found = judge_use(q, w, k, *other, earlier, finding);
+          found = judge_use({q, w}, k, {*other, earlier}, finding);
         else if (k.use == Use::change && names(earlier, k.index(), false))
-          found = judge_change(q, w, k, *other, earlier, finding);
+          found = judge_change({q, w}, k, {*other, earlier}, finding);
         return !found;
       });
     }

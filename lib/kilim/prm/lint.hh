@@ -102,8 +102,9 @@ constexpr void check_strided(Bytes w, uint32_t octowords, uint64_t length, bool 
   if (has_length && length > all) f.add(Rule::key_too_long, length, all);
 }
 
-constexpr void check_list(Bytes w, uint32_t key, uint32_t octowords, uint64_t length, bool whole,
+constexpr void check_list(Bytes w, uint32_t octowords, uint64_t length, bool whole,
                           Findings& f) noexcept {
+  const uint32_t key = segment_at<CtrlSeg>(w, 0).imm.host();
   uint64_t sum = 0;
   for (uint32_t i = 0; i < octowords; i++) {
     const auto klm = segment_at<Klm>(w, list_at + i * seg);
@@ -167,7 +168,7 @@ constexpr void check_umr(Bytes w, const CtrlSeg& ctrl, Findings& f) noexcept {
   const bool whole = sets_length && !(patches && c.translation_offset.host() != 0);
   if (segment_at<Klm>(w, list_at).mkey.host() == repeat_block_op)
     return check_strided(w, there, mk.len.host(), whole, f);
-  check_list(w, ctrl.imm.host(), there, mk.len.host(), whole, f);
+  check_list(w, there, mk.len.host(), whole, f);
 }
 
 // Bytes of an Ethernet segment with its inline header; 0: it does not fit.
