@@ -140,7 +140,7 @@ constexpr void check_umr_head(Bytes w, const UmrCtrlSeg& c, Findings& f) noexcep
     f.add(Rule::offset_granule, c.translation_offset.host());
 }
 
-constexpr void check_umr(Bytes w, const CtrlSeg& ctrl, Findings& f) noexcept {
+constexpr void check_umr(Bytes w, Findings& f) noexcept {
   if (w.size() < list_at) return f.add(Rule::ds_mismatch, w.size() / seg, list_at / seg);
   const auto c = segment_at<UmrCtrlSeg>(w, umr_ctrl_at);
   const auto mk = segment_at<MkeyContextSeg>(w, mkey_at);
@@ -257,7 +257,7 @@ constexpr Findings check_wqe(Bytes wqe, QueueKind kind = QueueKind::connected) n
   if (opcode_name(opcode) == nullptr) {
     f.add(Rule::undefined_opcode, opcode);
   } else if (static_cast<Opcode>(opcode) == Opcode::umr) {
-    detail::check_umr(wqe, ctrl, f);
+    detail::check_umr(wqe, f);
   } else {
     detail::check_transfer(wqe, static_cast<Opcode>(opcode), kind, f);
   }
