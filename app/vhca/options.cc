@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <sys/stat.h>
@@ -96,13 +97,15 @@ bool set_profile(Options& o, std::string_view value) {
   return profile.ok() || refuse("--profile", value, profile.error().what);
 }
 
+// Children may be elsewhere when they open the device: paths are the launcher's, as for --journal.
 bool set_wire(Options& o, std::string_view value) {
-  o.launch.attach.wires.emplace_back(value);
-  auto shape = kilim::vhca::check_wire_spec(value);
-  return shape.ok() || refuse("--wire", value, shape.error().what);
+  std::error_code none;
+  auto spec = vhca::absolute_wire_spec(value, std::filesystem::current_path(none).string());
+  if (!spec) return refuse("--wire", value, spec.error().what);
+  o.launch.attach.wires.push_back(std::move(*spec));
+  return true;
 }
 
-// Children may be elsewhere when they open the device: the name is the launcher's.
 bool set_journal(Options& o, std::string_view value) {
   if (value.empty()) return refuse("--journal", value, "a file name is needed");
   std::error_code none;

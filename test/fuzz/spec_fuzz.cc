@@ -43,6 +43,9 @@ void wire_spec(const std::string& spec) {
   std::string why;
   bool shaped = check_wire_spec(spec, &why).ok();
   if (!shaped && why.empty()) std::abort();
+  auto absolute = absolute_wire_spec(spec, "/here");
+  if (absolute.ok() != shaped) std::abort();
+  if (shaped && *absolute_wire_spec(*absolute, "/elsewhere") != *absolute) std::abort();
   bool harmless = spec.starts_with("cable:") && spec.find("tee:") == std::string::npos;
   if (!harmless) return;
   Result<std::unique_ptr<Wire>> wire = make_wire(spec, &why);

@@ -38,21 +38,29 @@ Made make_pcap(std::string_view rest) {
   return PcapWire::create(rest.substr(0, colon), out);
 }
 
+enum class Paths : uint8_t { none, one, listed };  // listed: with ':' between them
+
 struct Kind {
   std::string_view name;
   Made (*make)(std::string_view rest);
+  Paths paths = Paths::none;  // in what follows
 };
 constexpr Kind kinds[] = {
-    {"unix:", UnixWire::create},    {"cable:", make_cable},    {"pcap:", make_pcap},
-    {"af_packet:", make_af_packet}, {"tap:", TapWire::create}, {"udp:", UdpWire::create},
+    {"unix:", UnixWire::create, Paths::one},
+    {"cable:", make_cable},
+    {"pcap:", make_pcap, Paths::listed},
+    {"af_packet:", make_af_packet},
+    {"tap:", TapWire::create},
+    {"udp:", UdpWire::create},
 };
 
 struct Around {
   std::string_view name;
   Made (*make)(std::unique_ptr<Wire> inner, std::string_view rest);
+  Paths paths = Paths::none;
 };
 constexpr Around decorators[] = {
-    {"tee:", Tee::create},
+    {"tee:", Tee::create, Paths::one},
     {"fault:", Fault::create},
 };
 
@@ -100,6 +108,22 @@ Status check(std::string_view spec) {
   return status;
 }
 
+// The paths of a word, each behind `folder` where it is relative.
+template <typename Row>
+std::string absolute_word(const Row& row, std::string_view word, std::string_view folder) {
+  std::string out(row.name);
+  word.remove_prefix(row.name.size());
+  for (std::size_t at = 0; at != std::string_view::npos;) {
+    std::size_t colon = row.paths == Paths::listed ? word.find(':', at) : std::string_view::npos;
+    std::string_view path = word.substr(at, colon - at);
+    if (at != 0) out += ':';
+    if (!path.empty() && path[0] != '/') out.append(folder) += '/';
+    out += path;
+    at = colon == std::string_view::npos ? colon : colon + 1;
+  }
+  return out;
+}
+
 Made make(std::string_view spec) {
   if (Status shape = check(spec); !shape) return shape.error();
   Made made = Error{EINVAL, "unknown kind of wire"};
@@ -127,6 +151,29 @@ Status check_wire_spec(std::string_view spec, std::string* why) {
   Status shape = check(spec);
   if (!shape && why != nullptr) *why = sentence(spec, shape.error());
   return shape;
+}
+
+Result<std::string> absolute_wire_spec(std::string_view spec, std::string_view folder) {
+  if (Status shape = check(spec); !shape) return shape.error();
+  std::string out;
+  each_word(spec, [&](bool first, std::string_view word) {
+    const Kind* kind = first ? find_row(kinds, word) : nullptr;
+    const Around* around = first ? nullptr : find_row(decorators, word);
+    if (!first) out += '+';
+    if (kind != nullptr && kind->paths != Paths::none)
+      out += absolute_word(*kind, word, folder);
+    else if (around != nullptr && around->paths != Paths::none)
+      out += absolute_word(*around, word, folder);
+    else
+      out += word;
+    return true;
+  });
+  if (out != spec && (folder.empty() || folder.find_first_of(",=+:") != std::string_view::npos)) {
+    return Error{EINVAL,
+                 "a relative path needs a current folder without ',', '=', '+' and ':' in "
+                 "its name"};
+  }
+  return out;
 }
 
 Result<std::unique_ptr<Wire>> make_wire(std::string_view spec, std::string* why) {

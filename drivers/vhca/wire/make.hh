@@ -21,6 +21,10 @@ inline constexpr const char* wire_spec_help =
 // below.
 Status check_wire_spec(std::string_view spec, std::string* why = nullptr);
 
+// The same spec for a process whose current folder is another: relative paths of folders and files
+// are put behind `folder`.
+Result<std::string> absolute_wire_spec(std::string_view spec, std::string_view folder);
+
 // `why`, where given, gets a whole sentence that names the spec and what would do; Error::what is
 // its short form.
 Result<std::unique_ptr<Wire>> make_wire(std::string_view spec, std::string* why = nullptr);
