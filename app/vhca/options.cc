@@ -50,6 +50,8 @@ constexpr const char* help_text =
     "                     'kilim-UID' under /tmp: all processes of the user find each other\n"
     "  --mac ADDRESS    of the first device's port; the next ones' follow. Without: as the wire "
     "says\n"
+    "  --gid ADDRESS    GID 1 of the first device, an IPv6 address; the next ones' follow. On a\n"
+    "                   unix: wire others find it. Without: GID 0 alone, of the port's address\n"
     "  --seed N         numbers of keys and queues, and addresses, follow from it (0)\n"
     "  --fault fatal@N  an adapter dies with the N-th send request that it takes up\n"
     "  --journal FILE   append a line for each thing that an adapter does; JSON if FILE ends in "
@@ -127,6 +129,13 @@ bool set_mac(Options& o, std::string_view value) {
          refuse("--mac", value, "an address of one station is needed, like 02:4b:4c:00:00:01");
 }
 
+bool set_gid(Options& o, std::string_view value) {
+  o.launch.attach.gid = value;
+  return vhca::parse_gid(value).has_value() ||
+         refuse("--gid", value,
+                "an IPv6 address of one station, not a link-local one, is needed, like fd00::1");
+}
+
 // A wire for each device that has none: a switch that the user's processes share. The folder is
 // this user's alone, whoever made it.
 bool set_default_wires(Options& o) {
@@ -173,6 +182,7 @@ constexpr Option table[] = {
     {"--profile", set_profile},
     {"--wire", set_wire},
     {"--mac", set_mac},
+    {"--gid", set_gid},
     {"--seed",
      [](Options& o, std::string_view v) {
        return parse_number<uint64_t>("--seed", v, 0, UINT64_MAX, o.launch.attach.seed);

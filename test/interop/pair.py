@@ -50,20 +50,22 @@ class Pair:
     """A server and its clients, the same program all of them."""
 
     def __init__(self, words, server_wire=None, client_wire=None, server_words=(), clients=1,
-                 options=()):
+                 options=(), client_options=None):
         self.port = Port()
-        self.options = options     # of the launcher
         self.words = [words[0], "-p", str(self.port.number), *words[1:]]
         self.outputs = []
-        self.server = self.start(server_wire, *server_words)
+        self.server = self.start(server_wire, options, *server_words)
         end = time.monotonic() + PATIENCE
         while not self.port.listened() and self.server.poll() is None and time.monotonic() < end:
             time.sleep(0.01)
-        self.clients = [self.start(client_wire, "127.0.0.1") for _ in range(clients)]
+        if client_options is None:
+            client_options = options    # both of the launcher
+        self.clients = [self.start(client_wire, client_options, "127.0.0.1")
+                        for _ in range(clients)]
 
-    def start(self, wire, *more):
+    def start(self, wire, options, *more):
         """The output goes to a file: a pipe that nobody reads would stop a talkative program."""
-        options = [*self.options, *(["--wire", wire] if wire else [])]
+        options = [*options, *(["--wire", wire] if wire else [])]
         self.outputs.append(tempfile.TemporaryFile("w+"))
         return subprocess.Popen([LAUNCHER, *options, "--", *self.words, *more],
                                 stdin=subprocess.DEVNULL, stdout=self.outputs[-1],

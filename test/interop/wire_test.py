@@ -58,6 +58,39 @@ class Wire(pair.PairTest):
             self.assertEqual(done.returncode, 2)
             self.assertRegex(done.stderr, "^kilim-vhca: --mac .+\n$")
 
+    def test_second_gid(self):
+        """GID 1 is the one that --gid names, and peers find each other by it"""
+        wire = "unix:" + self.folder
+        for program in ("rc", "uc", "ud"):
+            with self.subTest(program=program):
+                text = self.good([f"ibv_{program}_pingpong", "-g", "1", "-n", "20"],
+                                 server_wire=wire, client_wire=wire,
+                                 options=["--gid", "fd00::a"],
+                                 client_options=["--gid", "fd00::b"])
+                self.assertEqual(sorted(set(re.findall(r"GID (\S+)", text))),
+                                 ["fd00::a", "fd00::b"])
+        out = subprocess.run([pair.LAUNCHER, "--devices", "2", "--gid", "fd00::5", "--",
+                              "ibv_devinfo", "-v"], capture_output=True, text=True,
+                             check=True).stdout
+        self.assertIn("GID[  1]:\t\tfd00::5, RoCE v2", out)
+        self.assertIn("GID[  1]:\t\tfd00::6, RoCE v2", out)
+        for bad in ("fe80::1", "ff02::1", "::1", "::", "10.0.0.1", "::ffff:10.0.0.1", "x", "",
+                    "f" * 60):
+            done = subprocess.run([pair.LAUNCHER, "--gid", bad, "--", "true"], capture_output=True,
+                                  text=True, check=False)
+            self.assertEqual(done.returncode, 2, bad)
+            self.assertRegex(done.stderr, "^kilim-vhca: --gid .+\n$")
+
+    def test_relative_paths(self):
+        """relative paths in a wire are the launcher's: children elsewhere meet there"""
+        for name in ("here", "elsewhere"):
+            os.mkdir(f"{self.folder}/{name}")
+        subprocess.run([pair.LAUNCHER, "--wire", "unix:switch+tee:frames.pcap", "--", "env", "-C",
+                        self.folder + "/elsewhere", "ibv_devinfo"], cwd=self.folder + "/here",
+                       stdout=subprocess.DEVNULL, check=True)
+        self.assertEqual(sorted(os.listdir(self.folder + "/here")), ["frames.pcap", "switch"])
+        self.assertEqual(os.listdir(self.folder + "/elsewhere"), [])
+
     def test_folder_of_somebody_else(self):
         """a folder that others write to is refused as the wire"""
         os.mkdir(self.folder + "/kilim")

@@ -29,6 +29,7 @@ struct AttachConfig {
   std::vector<std::string> wires;  // wire specs, one a port; none: loopback only
   std::string
       mac;  // of port 1, "02:4b:4c:00:00:01"; empty: the wire's, else it follows from name and seed
+  std::string gid;  // entry 1 of port 1's GID table, an IPv6 address like "fd00::1"; empty: none
   uint64_t seed = 0;
   std::string journal;  // a file to which every event is written; empty: counts only
   Progress progress = Progress::poller;

@@ -3,10 +3,12 @@
 
 #include "vhca/entry/config.hh"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
 
+#include <arpa/inet.h>
 #include <sys/sysmacros.h>
 
 namespace kilim::vhca {
@@ -83,6 +85,21 @@ std::optional<Mac> parse_mac(std::string_view text) noexcept {
   return mac;
 }
 
+std::optional<Gid> parse_gid(std::string_view text) noexcept {
+  Gid gid;
+  char word[INET6_ADDRSTRLEN];
+  if (text.size() >= sizeof(word)) return std::nullopt;
+  *std::copy(text.begin(), text.end(), word) = '\0';
+  if (::inet_pton(AF_INET6, word, gid.data()) != 1) return std::nullopt;
+  // RoCE puts an address of IP version 4 into another header, which this device does not build.
+  constexpr Gid mapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+  const bool special = std::equal(gid.begin(), gid.begin() + 12, mapped.begin()) ||
+                       std::all_of(gid.begin(), gid.end() - 1, [](uint8_t b) { return b == 0; });
+  const bool link_local = gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
+  if (gid[0] == 0xff || special || link_local) return std::nullopt;
+  return gid;
+}
+
 Mac mac_of(const AttachConfig& config) noexcept {
   if (std::optional<Mac> named = parse_mac(config.mac)) return *named;
   uint64_t h = mix(0x6b696c696d, config.seed);
@@ -114,6 +131,11 @@ DeviceConfig LaunchConfig::device(uint32_t k) const {
                   (*mac)[2], (*mac)[3], (*mac)[4], (*mac)[5]);
     config.attach.mac = text;
   }
+  if (std::optional<Gid> gid = parse_gid(attach.gid); gid && k > 0) {
+    (*gid)[15] = static_cast<uint8_t>((*gid)[15] + k);
+    char text[INET6_ADDRSTRLEN];
+    config.attach.gid = ::inet_ntop(AF_INET6, gid->data(), text, sizeof(text));
+  }
   config.number = first_number + k;
   config.tree = tree;
   return config;
@@ -127,6 +149,7 @@ void put_in_environment(const LaunchConfig& config) {
   put("KILIM_VHCA_PROFILE", config.attach.profile);
   put("KILIM_VHCA_WIRES", join(config.attach.wires));
   put("KILIM_VHCA_MAC", config.attach.mac);
+  put("KILIM_VHCA_GID", config.attach.gid);
   put("KILIM_VHCA_SEED", std::to_string(config.attach.seed));
   put("KILIM_VHCA_FATAL", std::to_string(config.attach.fatal_at));
   put("KILIM_VHCA_JOURNAL", config.attach.journal);
@@ -142,6 +165,7 @@ LaunchConfig find_in_environment() {
   config.attach.profile = get("KILIM_VHCA_PROFILE");
   config.attach.wires = split(get("KILIM_VHCA_WIRES"));
   config.attach.mac = get("KILIM_VHCA_MAC");
+  config.attach.gid = get("KILIM_VHCA_GID");
   config.attach.seed = get_number("KILIM_VHCA_SEED", 0);
   config.attach.fatal_at = get_number("KILIM_VHCA_FATAL", 0);
   config.attach.journal = get("KILIM_VHCA_JOURNAL");

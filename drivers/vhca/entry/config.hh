@@ -31,6 +31,10 @@ bool name_is_valid(std::string_view name) noexcept;
 // "02:4b:4c:00:00:01"; nothing: this is no address of one station.
 std::optional<Mac> parse_mac(std::string_view text) noexcept;
 
+// An IPv6 address as a GID, "fd00::1"; nothing: this is none of one station, or a link-local one,
+// which follows from the port's address.
+std::optional<Gid> parse_gid(std::string_view text) noexcept;
+
 // The address of port 1: the one that is named, else a locally administered one that is the same
 // for the same name and seed.
 Mac mac_of(const AttachConfig& config) noexcept;

@@ -174,6 +174,16 @@ bool write_device_folder(const std::string& folder, const Profile& p, uint64_t g
                               {"ports/1/gid_attrs/types/0", "RoCE v2"}});
 }
 
+bool write_second_gid(const std::string& folder, const std::string& named) {
+  const std::optional<Gid> gid = parse_gid(named);
+  if (!gid) return true;
+  std::string groups;
+  for (std::size_t i = 0; i < gid->size(); i += 2)
+    groups += text(":%02x%02x", unsigned{(*gid)[i]}, unsigned{(*gid)[i + 1]});
+  return write_files(
+      folder, {{"ports/1/gids/1", groups.substr(1)}, {"ports/1/gid_attrs/types/1", "RoCE v2"}});
+}
+
 }  // namespace
 
 Result<SysfsTree> SysfsTree::make() {
@@ -239,6 +249,7 @@ Status SysfsTree::add(const DeviceConfig& device, const Profile& profile) {
   const bool written =
       write_pci_folder(pci, profile) &&
       write_device_folder(class_folder, profile, guid_of(mac_of(device.attach))) &&
+      write_second_gid(class_folder, device.attach.gid) &&
       ::symlink(pci.c_str(), (class_folder + "/device").c_str()) == 0 &&
       write_files(verbs_folder, {{"ibdev", device.attach.name},
                                  {"abi_version", "1"},

@@ -236,8 +236,14 @@ Result<Gid> Hca::query_gid(uint32_t port, uint32_t index) {
     return Error{EINVAL, "no such port"};
   if (index >= state_->config.profile.gid_table_len) return Error{EINVAL, "no such GID index"};
   Gid gid;
-  if (!port_gid(state_->config.mac, index, gid)) return Error{ENODATA, "an empty GID entry"};
+  if (!port_gid(state_->config, index, gid)) return Error{ENODATA, "an empty GID entry"};
   return gid;
+}
+
+std::optional<Mac> Hca::find_neighbour(uint32_t port, const Gid& gid) {
+  const auto& wires = state_->config.wires;
+  if (port == 0 || port > wires.size() || wires[port - 1] == nullptr) return std::nullopt;
+  return wires[port - 1]->find(gid);
 }
 
 Result<Hca::UarPage> Hca::alloc_uar() {

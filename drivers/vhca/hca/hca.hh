@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,6 +33,7 @@ struct HcaConfig {
   Profile profile;    // capabilities and limits
   Mac mac{};          // of port 1
   Mac node{};         // of the adapter, for its GUID; all zero: the port's
+  Gid gid{};          // entry 1 of the GID table; all zero: none
   uint64_t seed = 0;  // numbering of keys and queues depends on it
   std::vector<std::unique_ptr<Wire>>
       wires;                   // one a port; none: nothing leaves the adapter but loopback
@@ -117,6 +119,8 @@ class Hca {
   Result<PortAttr> query_port(uint32_t port);
   PortCounters port_counters(uint32_t port);             // all zero: no such port
   Result<Gid> query_gid(uint32_t port, uint32_t index);  // ENODATA: no such entry
+  // The address of a neighbour that told the port's wire of this GID. Opens files.
+  std::optional<Mac> find_neighbour(uint32_t port, const Gid&);
 
   // UAR pages: anonymous shared memory of 4096 bytes that the client maps or is given; page numbers
   // start at 1.

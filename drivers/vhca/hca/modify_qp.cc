@@ -38,7 +38,7 @@ int check_values(const HcaState& h, const Qp& qp, const QpAttr& a, uint32_t mask
   // RoCE has no addresses but GIDs.
   if (given(qp_mask::path) && connected(qp.type) && !a.path.is_global) return -EINVAL;
   Gid own;
-  if (given(qp_mask::path) && connected(qp.type) && !port_gid(h.config.mac, a.path.sgid_index, own))
+  if (given(qp_mask::path) && connected(qp.type) && !port_gid(h.config, a.path.sgid_index, own))
     return -EINVAL;
   return 0;
 }
@@ -102,15 +102,27 @@ bool port_gid(const Mac& mac, uint32_t index, Gid& gid) noexcept {
   return true;
 }
 
+bool port_gid(const HcaConfig& config, uint32_t index, Gid& gid) noexcept {
+  if (index != 1) return port_gid(config.mac, index, gid);
+  gid = config.gid;
+  return gid != Gid{};
+}
+
+bool is_own_gid(const HcaConfig& config, const Gid& gid) noexcept {
+  Gid own;
+  for (uint32_t i = 0; port_gid(config, i, own); i++) {
+    if (own == gid) return true;
+  }
+  return false;
+}
+
 int modify_qp(HcaState& h, Qp& qp, const QpAttr& a, uint32_t mask) noexcept {
   if ((mask & qp_mask::cur_state) != 0 && a.cur_state != qp.state) return -EINVAL;
   QpState to = (mask & qp_mask::state) != 0 ? a.state : qp.state;
   if (!transition_allowed(qp.type, qp.state, to, mask)) return -EINVAL;
   if (int rc = check_values(h, qp, a, mask); rc != 0) return rc;
   take_values(qp, a, mask);
-  Gid own;
-  if ((mask & qp_mask::path) != 0)
-    qp.loopback = port_gid(h.config.mac, 0, own) && own == a.path.dgid;
+  if ((mask & qp_mask::path) != 0) qp.loopback = is_own_gid(h.config, a.path.dgid);
   if ((mask & qp_mask::en_sqd_async) != 0) qp.attr.en_sqd_async_notify = a.en_sqd_async_notify;
   QpState from = qp.state;
   if ((mask & qp_mask::state) != 0) enter(h, qp, to);

@@ -13,5 +13,8 @@ int modify_qp(HcaState&, Qp&, const QpAttr&, uint32_t mask) noexcept;
 
 // The GID of index `index` of the port with this MAC: 0 is the link-local RoCE v2 one. False: none.
 bool port_gid(const Mac&, uint32_t index, Gid&) noexcept;
+// The same of an adapter's port: 1 is the one that was configured.
+bool port_gid(const HcaConfig&, uint32_t index, Gid&) noexcept;
+bool is_own_gid(const HcaConfig&, const Gid&) noexcept;
 
 }  // namespace kilim::vhca

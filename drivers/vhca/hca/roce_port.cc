@@ -8,6 +8,7 @@
 #include "vhca/hca/eth_state.hh"
 #include "vhca/hca/fatal.hh"
 #include "vhca/hca/journal.hh"
+#include "vhca/hca/modify_qp.hh"
 #include "vhca/hca/scheduler.hh"
 #include "vhca/transport/completer_wire.hh"
 #include "vhca/transport/datagram.hh"
@@ -73,7 +74,12 @@ void roce_open(HcaState& h) {
   h.roce->works = &h.works;
   h.roce->ready = &h.ready;
   h.roce->mac = h.config.mac;
-  for (const EthPort& port : h.eth->ports) h.roce->wires.push_back(port.wire);
+  Gid gid;
+  for (uint32_t i = 0; port_gid(h.config, i, gid); i++) h.roce->gids.push_back(gid);
+  for (const EthPort& port : h.eth->ports) {
+    h.roce->wires.push_back(port.wire);
+    if (port.wire != nullptr) port.wire->publish(h.config.mac, h.roce->gids);
+  }
   h.roce->partings.resize(most_partings);
   h.roce->frame.resize(longest_payload + roce_overhead);
 }

@@ -106,14 +106,6 @@ bool is_group(const Gid& gid) noexcept {
   return gid[0] == 0xff;
 }
 
-bool is_own(const HcaState& h, const Gid& gid) noexcept {
-  Gid own;
-  for (uint32_t i = 0; port_gid(h.config.mac, i, own); i++) {
-    if (own == gid) return true;
-  }
-  return false;
-}
-
 // Puts it on the queue's wire, if there is one; false: the wire is full.
 bool send_out(HcaState& h, Qp& qp, const SendWqe& wqe, const prm::AvSeg& to,
               const Datagram& d) noexcept {
@@ -133,7 +125,7 @@ bool send_out(HcaState& h, Qp& qp, const SendWqe& wqe, const prm::AvSeg& to,
   RocePath path;
   path.src = link.mac;
   std::memcpy(path.dst.data(), to.rmac, path.dst.size());
-  port_gid(link.mac, prm::av::gid_index::get(to), path.sgid);
+  port_gid(h.config, prm::av::gid_index::get(to), path.sgid);
   std::memcpy(path.dgid.data(), to.rgid, path.dgid.size());
   path.traffic_class = to.tclass;
   path.hop_limit = std::max<uint8_t>(to.hop_limit, 1);
@@ -155,7 +147,7 @@ bool route(HcaState& h, Qp& qp, const SendWqe& wqe, const prm::AvSeg& to,
     if (qpn == any_group_member) deliver_to_group(h, gid, d, &qp);
     return true;
   }
-  if (!is_own(h, gid)) return send_out(h, qp, wqe, to, d);
+  if (!is_own_gid(h.config, gid)) return send_out(h, qp, wqe, to, d);
   if (Qp* peer = h.qps.at(qpn)) deliver(h.works, *peer, d);
   return true;
 }
@@ -178,8 +170,7 @@ Outcome send(HcaState& h, Qp& qp, const SendWqe& wqe, bool& wire_full) noexcept 
   if (prm::av::extended::get(to) == 0) return malformed("an address without its second half");
   if (!decode_data(wqe.body(), sizeof(to), data)) return malformed("data segments beyond the WQE");
   Gid own;
-  if (!port_gid(h.config.mac, prm::av::gid_index::get(to), own))
-    return malformed("no such source GID");
+  if (!port_gid(h.config, prm::av::gid_index::get(to), own)) return malformed("no such source GID");
   if (data.total > longest(h, qp))
     return Outcome::failed(Syndrome::local_length, "longer than the MTU");
   Access need{qp.spec.pd, qp.qpn.value(), prm::mkey::local_read, true};

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "vhca/hca/modify_qp.hh"
-
 namespace kilim::vhca {
 
 std::byte* payload_place(RoceLink& link, uint16_t flags) noexcept {
@@ -38,12 +36,14 @@ std::size_t build_packet(RoceLink& link, const Qp& qp, const RocePacket& packet,
                          std::size_t bytes) noexcept {
   RocePath path;
   path.src = link.mac;
-  if (!mac_of_gid(qp.attr.path.dgid, path.dst)) return 0;
-  port_gid(link.mac, qp.attr.path.sgid_index, path.sgid);
-  path.dgid = qp.attr.path.dgid;
-  path.traffic_class = qp.attr.path.traffic_class;
-  path.hop_limit = std::max<uint8_t>(qp.attr.path.hop_limit, 1);
-  path.flow_label = qp.attr.path.flow_label;
+  const QpAttr::Path& way = qp.attr.path;
+  if (!mac_of_gid(way.dgid, path.dst)) path.dst = way.dmac;
+  if (path.dst == Mac{} || way.sgid_index >= link.gids.size()) return 0;
+  path.sgid = link.gids[way.sgid_index];
+  path.dgid = way.dgid;
+  path.traffic_class = way.traffic_class;
+  path.hop_limit = std::max<uint8_t>(way.hop_limit, 1);
+  path.flow_label = way.flow_label;
   path.src_port = source_port(qp.qpn.value(), qp.attr.dest_qpn.value());
   return build_roce(path, packet, bytes, link.frame);
 }

@@ -31,6 +31,7 @@ struct RoceLink {
   ReadyList* ready = nullptr;
   std::vector<Wire*> wires;  // by port; null: nothing is plugged in
   Mac mac{};
+  std::vector<Gid> gids;  // of the port, by index
   QpList<&Qp::timed> timed;
   QpList<&Qp::answering> answering;
   // A wire was full: who wants to send waits its turn until then.

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Paths: there is no neighbour table behind a virtual port, so the MAC follows from the GID, which
-// holds for link-local ones and for any whose interface part was made from a MAC.
+// Paths: there is no neighbour table of a kernel behind a virtual port. The MAC of a link-local GID
+// follows from it; others are asked of the wire, which may know its neighbours' tables.
 #include "vhca/uverbs/path.hh"
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
 
 namespace kilim::vhca {
 
 namespace {
+
+bool is_link_local(const Gid& gid) {
+  constexpr uint8_t prefix[8] = {0xfe, 0x80};
+  return std::memcmp(gid.data(), prefix, sizeof(prefix)) == 0;
+}
 
 // The MAC of a multicast group, or that a modified EUI-64 was made from.
 bool mac_of(const Gid& gid, Mac& mac) {
@@ -38,6 +44,12 @@ int resolve_path(Hca& hca, QpAttr::Path& path) {
   if (own_gid(hca, path.port, port->gid_count, path.dgid)) {
     path.dmac = port->mac;
     return 0;
+  }
+  if (!is_link_local(path.dgid)) {
+    if (std::optional<Mac> mac = hca.find_neighbour(path.port, path.dgid)) {
+      path.dmac = *mac;
+      return 0;
+    }
   }
   return mac_of(path.dgid, path.dmac) ? 0 : -EHOSTUNREACH;
 }

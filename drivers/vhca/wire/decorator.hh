@@ -19,6 +19,10 @@ class Decorator : public Wire {
   [[nodiscard]] const WireCounters& counters() noexcept override { return inner_->counters(); }
   [[nodiscard]] bool waits_for_rule() const noexcept override { return inner_->waits_for_rule(); }
   [[nodiscard]] std::optional<Mac> mac() const noexcept override { return inner_->mac(); }
+  void publish(const Mac& mac, std::span<const Gid> gids) noexcept override {
+    inner_->publish(mac, gids);
+  }
+  std::optional<Mac> find(const Gid& gid) noexcept override { return inner_->find(gid); }
   [[nodiscard]] bool ended() const noexcept override { return inner_->ended(); }
 
  protected:

@@ -2,6 +2,7 @@
 // Slots, sockets and addresses of a folder.
 #include "vhca/wire/unix.hh"
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -22,6 +23,14 @@ namespace {
 constexpr int send_buffer = 4 << 20;
 constexpr std::size_t longest_folder = sizeof(sockaddr_un::sun_path) - 8;
 constexpr uint8_t port_number = 1;  // a slot is one port's alone
+
+// What a slot's file holds, once for each GID of its port.
+struct TableRow {
+  Gid gid;
+  Mac mac;
+};
+static_assert(sizeof(TableRow) == 22);
+constexpr std::size_t most_rows = 64;
 
 Mac mac_of_slot(uint32_t slot) noexcept {
   return {0x02,       0x4b, 0x4c, static_cast<uint8_t>(slot >> 8), static_cast<uint8_t>(slot),
@@ -51,9 +60,18 @@ uint32_t slot_of(const sockaddr_un& a, socklen_t bytes) noexcept {
   return error == std::errc() && stop == end && slot < UnixWire::slots ? slot : UnixWire::slots;
 }
 
+// The file of a slot: "FOLDER/slot-7". It stays when its port goes, so the files are numbered
+// without a gap.
+struct SlotFile {
+  char name[sizeof(sockaddr_un::sun_path) + 8];
+  SlotFile(const std::string& folder, uint32_t slot) noexcept {
+    std::snprintf(name, sizeof(name), "%s/slot-%u", folder.c_str(), slot);
+  }
+  [[nodiscard]] bool exists() const noexcept { return ::access(name, F_OK) == 0; }
+};
+
 Fd try_lock(const std::string& folder, uint32_t slot) {
-  std::string name = folder + "/slot-" + std::to_string(slot);
-  Fd fd(open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  Fd fd(open(SlotFile(folder, slot).name, O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (fd && flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     int error = errno;
     fd.reset();
@@ -64,13 +82,28 @@ Fd try_lock(const std::string& folder, uint32_t slot) {
 
 // Sockets behind the last slot in use belong to nobody who lives.
 void sweep(const std::string& folder, uint32_t from) {
-  for (uint32_t slot = from; slot < UnixWire::slots; slot++) {
+  for (uint32_t slot = from; slot < UnixWire::slots && SlotFile(folder, slot).exists(); slot++) {
     sockaddr_un a;
     address_of(folder, slot, a);
     struct stat st;
     if (lstat(a.sun_path, &st) != 0 || !S_ISSOCK(st.st_mode)) continue;
     if (Fd lock = try_lock(folder, slot)) (void)!unlink(a.sun_path);
   }
+}
+
+// The address that the table of a slot names for this GID. Whoever wrote it may have written
+// anything, and the file may be none.
+std::optional<Mac> find_in(const std::string& folder, uint32_t slot, const Gid& gid) noexcept {
+  Fd fd(open(SlotFile(folder, slot).name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
+  struct stat st;
+  if (!fd || fstat(fd.get(), &st) != 0 || !S_ISREG(st.st_mode)) return std::nullopt;
+  TableRow rows[most_rows];
+  ssize_t n = read(fd.get(), rows, sizeof(rows));
+  for (std::size_t i = 0; n > 0 && i < static_cast<std::size_t>(n) / sizeof(TableRow); i++) {
+    const Mac& mac = rows[i].mac;
+    if (rows[i].gid == gid && (mac[0] & 1) == 0 && mac != Mac{}) return mac;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -81,10 +114,13 @@ void UnixWire::remove_leftovers(const std::string& folder) {
 
 Result<UnixWire::Claim> UnixWire::claim(const std::string& folder) {
   for (uint32_t slot = 0; slot < slots; slot++) {
-    if (Fd lock = try_lock(folder, slot)) return Claim{std::move(lock), slot};
+    if (Fd lock = try_lock(folder, slot)) {
+      (void)!ftruncate(lock.get(), 0);  // the table of who was there before
+      return Claim{std::move(lock), slot};
+    }
     if (errno != EWOULDBLOCK) return Error{errno, "unix: files cannot be made in the folder"};
   }
-  return Error{EBUSY, "unix: all 256 slots of the folder are taken"};
+  return Error{EBUSY, "unix: all 65536 slots of the folder are taken"};
 }
 
 Result<std::unique_ptr<Wire>> UnixWire::create(std::string_view name) {
@@ -115,9 +151,11 @@ UnixWire::UnixWire(std::string folder, Fd socket, Claim claim)
     : FdWire(std::move(socket), unix_mtu),
       folder_(std::move(folder)),
       lock_(std::move(claim.lock)),
-      slot_(claim.slot) {}
+      slot_(claim.slot),
+      end_(claim.slot + 1) {}
 
 UnixWire::~UnixWire() {
+  (void)!ftruncate(lock_.get(), 0);
   sockaddr_un a;
   address_of(folder_, slot_, a);
   (void)!unlink(a.sun_path);
@@ -125,6 +163,42 @@ UnixWire::~UnixWire() {
 
 std::optional<Mac> UnixWire::mac() const noexcept {
   return mac_of_slot(slot_);
+}
+
+// One call writes it: a reader finds the whole of it or nothing.
+void UnixWire::publish(const Mac& mac, std::span<const Gid> gids) noexcept {
+  TableRow rows[most_rows];
+  std::size_t count = std::min(gids.size(), most_rows);
+  for (std::size_t i = 0; i < count; i++) rows[i] = {gids[i], mac};
+  (void)!ftruncate(lock_.get(), 0);
+  (void)!pwrite(lock_.get(), rows, count * sizeof(TableRow), 0);
+}
+
+std::optional<Mac> UnixWire::find(const Gid& gid) noexcept {
+  for (uint32_t slot = 0; reaches(slot); slot++) {
+    if (slot == slot_) continue;
+    std::optional<Mac> mac = find_in(folder_, slot, gid);
+    if (!mac || !lives(slot)) continue;
+    place_of(*mac) = {*mac, slot};
+    return mac;
+  }
+  return std::nullopt;
+}
+
+// Whether the slot was claimed at some time: those behind it were not either.
+bool UnixWire::reaches(uint32_t slot) noexcept {
+  if (slot < end_) return true;
+  if (slot >= slots || !SlotFile(folder_, slot).exists()) return false;
+  end_ = slot + 1;
+  return true;
+}
+
+// A killed process leaves its socket and its table, but nobody behind them.
+bool UnixWire::lives(uint32_t slot) const noexcept {
+  sockaddr_un a;
+  socklen_t bytes = address_of(folder_, slot, a);
+  Fd probe(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  return probe && connect(probe.get(), reinterpret_cast<const sockaddr*>(&a), bytes) == 0;
 }
 
 UnixWire::Seen& UnixWire::place_of(const Mac& m) noexcept {
@@ -142,7 +216,7 @@ FdWire::Put UnixWire::put_to(uint32_t slot, std::span<const std::byte> frame) no
 
 FdWire::Put UnixWire::put_to_all(std::span<const std::byte> frame) noexcept {
   bool busy = false, done = false;
-  for (uint32_t slot = 0; slot < slots; slot++) {
+  for (uint32_t slot = 0; reaches(slot); slot++) {
     if (slot == slot_) continue;
     Put p = put_to(slot, frame);
     busy = busy || p == Put::busy;
@@ -160,7 +234,7 @@ FdWire::Put UnixWire::put(std::span<const std::byte> frame) noexcept {
   uint32_t slot = static_cast<uint32_t>(to[3]) << 8 | to[4];
   if (seen.mac == to && seen.slot != slots)
     slot = seen.slot;
-  else if (slot >= slots || to != mac_of_slot(slot))
+  else if (to != mac_of_slot(slot))
     return put_to_all(frame);
   if (slot == slot_) return Put::done;
   Put p = put_to(slot, frame);

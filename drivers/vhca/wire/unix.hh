@@ -2,7 +2,8 @@
 // Wire `unix:DIR`: the ports of all processes that name this folder are on one switch. Each claims
 // the lowest free slot number (a locked file) and receives on a datagram socket of that number; its
 // address tells the slot, so a frame finds its way without asking. Frames to other addresses go
-// where such an address was seen, else to all. What dead processes left is removed.
+// where such an address was seen, else to all. What dead processes left is removed. The file of a
+// slot holds its port's table of GIDs, which others read as untrusted bytes.
 #pragma once
 
 #include <array>
@@ -26,10 +27,12 @@ class UnixWire final : public FdWire {
   UnixWire& operator=(const UnixWire&) = delete;
 
   [[nodiscard]] std::optional<Mac> mac() const noexcept override;
+  void publish(const Mac&, std::span<const Gid>) noexcept override;
+  std::optional<Mac> find(const Gid&) noexcept override;
   [[nodiscard]] uint32_t slot() const noexcept { return slot_; }
 
   static constexpr uint32_t unix_mtu = 9000;
-  static constexpr uint32_t slots = 256;
+  static constexpr uint32_t slots = 1u << 16;
 
  protected:
   Put put(std::span<const std::byte> frame) noexcept override;
@@ -49,10 +52,13 @@ class UnixWire final : public FdWire {
   Put put_to(uint32_t slot, std::span<const std::byte> frame) noexcept;
   Put put_to_all(std::span<const std::byte> frame) noexcept;
   Seen& place_of(const Mac&) noexcept;
+  bool reaches(uint32_t slot) noexcept;
+  bool lives(uint32_t slot) const noexcept;
 
   std::string folder_;
   Fd lock_;
   uint32_t slot_;
+  uint32_t end_;               // slots below it have been claimed at some time
   std::array<Seen, 64> seen_;  // by a hash of the address; a newer one displaces
 };
 

@@ -52,6 +52,10 @@ class Wire {
   [[nodiscard]] virtual bool waits_for_rule() const noexcept { return false; }
   // The address that this wire gives its port, so that neighbours find it; most give none.
   [[nodiscard]] virtual std::optional<Mac> mac() const noexcept { return std::nullopt; }
+  // The GIDs of its port, all of them, from now on; and the address of a neighbour's port that told
+  // its wire of this one. Control path: they open files. Most wires know of none.
+  virtual void publish(const Mac&, std::span<const Gid>) noexcept {}
+  virtual std::optional<Mac> find(const Gid&) noexcept { return std::nullopt; }
   // Nothing will ever come any more (a file that was read to its end).
   [[nodiscard]] virtual bool ended() const noexcept { return false; }
 };

@@ -2,10 +2,14 @@
 // The switch that is a folder, what is left of the dead in it, and bad cables.
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <set>
 #include <string>
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "frames.hh"
@@ -109,6 +113,140 @@ void what_a_killed_process_left_is_taken_over() {
   close(ready[1]);
 }
 
+// Slots 0 to count - 1 are taken, as by so many ports: one locked file under all their names.
+struct Crowd {
+  int lock;
+  Crowd(const Folder& f, uint32_t count) {
+    std::string file = f.name + "/crowd";
+    lock = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    flock(lock, LOCK_EX);
+    for (uint32_t slot = 0; slot < count; slot++)
+      (void)!symlink("crowd", (f.name + "/slot-" + std::to_string(slot)).c_str());
+  }
+  ~Crowd() { close(lock); }
+};
+
+void slots_go_on_behind_256() {
+  Folder f;
+  Crowd crowd(f, 300);
+  auto a = f.open(), b = f.open();
+  CU_ASSERT_FATAL((*a->mac() == Mac{0x02, 0x4b, 0x4c, 1, 44, 1}));
+  CU_ASSERT((*b->mac() == Mac{0x02, 0x4b, 0x4c, 1, 45, 1}));
+  a->send(frame_to(*b->mac(), *a->mac(), '1'));
+  b->send(frame_to(*a->mac(), *b->mac(), '2'));
+  CU_ASSERT(taken(*b) == "1" && taken(*a) == "2");
+  Mac all{0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+  a->send(frame_to(all, *a->mac(), '3'));
+  b->send(frame_to(all, *b->mac(), '4'));
+  CU_ASSERT(taken(*b) == "3" && taken(*a) == "4");
+}
+
+void there_are_65536_slots() {
+  Folder f;
+  Crowd crowd(f, 65535);
+  auto last = f.open();
+  CU_ASSERT((*last->mac() == Mac{0x02, 0x4b, 0x4c, 0xff, 0xff, 1}));
+  auto none = make_wire("unix:" + f.name);
+  CU_ASSERT(!none.ok() && none.error().code == EBUSY);
+}
+
+constexpr Gid gid_of(uint8_t last) {
+  return {0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last};
+}
+
+void a_port_is_found_by_the_table_that_it_published() {
+  Folder f;
+  auto a = f.open(), b = f.open("+fault:drop:0"), c = f.open("+fault:drop:0");
+  Mac own{0x02, 9, 9, 9, 9, 9};
+  CU_ASSERT(!a->find(gid_of(1)).has_value());
+  Gid gids[] = {gid_of(1), gid_of(2)};
+  b->publish(own, gids);
+  CU_ASSERT(a->find(gid_of(1)) == own && a->find(gid_of(2)) == own && c->find(gid_of(2)) == own);
+  CU_ASSERT(!a->find(gid_of(3)).has_value() && !b->find(gid_of(1)).has_value());
+  a->send(frame_to(own, *a->mac(), '1'));  // its place is known, nobody else gets it
+  CU_ASSERT(taken(*b) == "1" && taken(*c).empty());
+  b->publish(own, {gids + 1, 1});
+  CU_ASSERT(!a->find(gid_of(1)).has_value() && a->find(gid_of(2)) == own);
+  b.reset();
+  CU_ASSERT(!a->find(gid_of(2)).has_value());
+  CU_ASSERT(f.open() != nullptr && !a->find(gid_of(2)).has_value());
+}
+
+void the_table_of_a_killed_process_is_not_believed() {
+  Folder f;
+  auto a = f.open();
+  int ready[2];
+  CU_ASSERT_FATAL(pipe(ready) == 0);
+  pid_t child = fork();
+  if (child == 0) {
+    auto w = f.open();
+    Gid gid = gid_of(1);
+    w->publish(*w->mac(), {&gid, 1});
+    (void)!write(ready[1], "", 1);
+    for (;;) pause();
+  }
+  char c;
+  CU_ASSERT(read(ready[0], &c, 1) == 1 && a->find(gid_of(1)).has_value());
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  CU_ASSERT(!a->find(gid_of(1)).has_value());
+  auto heir = f.open();  // of the slot, not of the table
+  CU_ASSERT(*heir->mac() == (Mac{0x02, 0x4b, 0x4c, 0, 1, 1}));
+  CU_ASSERT(!a->find(gid_of(1)).has_value());
+  close(ready[0]);
+  close(ready[1]);
+}
+
+// Whoever may write to the folder may write anything there.
+void tables_are_read_as_untrusted_bytes() {
+  Folder f;
+  auto a = f.open(), b = f.open();
+  std::string file = f.name + "/slot-1";
+  auto put = [&](const std::string& bytes) { std::ofstream(file, std::ios::binary) << bytes; };
+  Gid gid = gid_of(1);
+  std::string row(reinterpret_cast<const char*>(gid.data()), gid.size());
+  std::string good = "\x02hello";
+  put(row + good);
+  CU_ASSERT(a->find(gid).has_value());
+  put(row + std::string("\x03hello"));  // a group's address
+  CU_ASSERT(!a->find(gid).has_value());
+  put(row + std::string(6, '\0'));
+  CU_ASSERT(!a->find(gid).has_value());
+  put(row + good.substr(0, 5));
+  CU_ASSERT(!a->find(gid).has_value());
+  put(std::string(22 * 1000 + 7, 'x') + row + good);
+  CU_ASSERT(!a->find(gid).has_value());
+  CU_ASSERT(unlink(file.c_str()) == 0 && mkfifo(file.c_str(), 0600) == 0);
+  CU_ASSERT(!a->find(gid).has_value());  // and it has not waited for a writer
+  CU_ASSERT(unlink(file.c_str()) == 0 && mkdir(file.c_str(), 0700) == 0);
+  CU_ASSERT(!a->find(gid).has_value());
+}
+
+void a_spec_is_made_absolute_where_it_names_files() {
+  const char* rows[][2] = {
+      {"unix:x", "unix:/here/x"},
+      {"unix:/x", "unix:/x"},
+      {"unix:a:b+tee:c:d", "unix:/here/a:b+tee:/here/c:d"},
+      {"unix:./x+tee:y/z.pcap+fault:drop:0.1", "unix:/here/./x+tee:/here/y/z.pcap+fault:drop:0.1"},
+      {"pcap:in:/out", "pcap:/here/in:/out"},
+      {"pcap:in:out", "pcap:/here/in:/here/out"},
+      {"cable:x+tee:y", "cable:x+tee:/here/y"},
+      {"udp:127.0.0.1:1:127.0.0.1:2", "udp:127.0.0.1:1:127.0.0.1:2"},
+      {"tap:x", "tap:x"},
+      {"af_packet:x", "af_packet:x"},
+  };
+  for (auto& row : rows) {
+    auto made = absolute_wire_spec(row[0], "/here");
+    CU_ASSERT(made.ok() && *made == row[1]);
+  }
+  for (const char* bad : {"", "x", "unix:", "unix:x+tea:y", "unix:x,y"})
+    CU_ASSERT(!absolute_wire_spec(bad, "/here").ok());
+  for (const char* folder : {"", "/a,b", "/a=b", "/a+b", "/a:b"}) {
+    CU_ASSERT(!absolute_wire_spec("unix:x", folder).ok());
+    CU_ASSERT(absolute_wire_spec("unix:/x", folder).ok());
+  }
+}
+
 // What comes out of a bad cable when 2000 numbered frames go in.
 std::vector<unsigned> through(const std::string& faults, unsigned& changed) {
   Folder f;
@@ -173,6 +311,14 @@ constexpr Case cases[] = {
     {"an unknown address is flooded until it has been seen",
      an_unknown_address_is_flooded_until_it_has_been_seen},
     {"what a killed process left is taken over", what_a_killed_process_left_is_taken_over},
+    {"slots go on behind 256", slots_go_on_behind_256},
+    {"there are 65536 slots", there_are_65536_slots},
+    {"a port is found by the table that it published",
+     a_port_is_found_by_the_table_that_it_published},
+    {"the table of a killed process is not believed",
+     the_table_of_a_killed_process_is_not_believed},
+    {"tables are read as untrusted bytes", tables_are_read_as_untrusted_bytes},
+    {"a spec is made absolute where it names files", a_spec_is_made_absolute_where_it_names_files},
     {"a bad cable does what it is told", a_bad_cable_does_what_it_is_told},
     {"a tee writes down both ways", a_tee_writes_down_both_ways},
 };
