@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "Command Interface". Firmware commands of DevX clients: capabilities and memory keys. Bytes
-// are the client's; what is wrong becomes a status and a syndrome, never an error of ours.
-// Adapter's lock held.
+// PRM: "Command Interface". Firmware commands of DevX clients: capabilities, memory keys, the end
+// of queue pairs. Bytes are the client's; what is wrong becomes a status and a syndrome, never an
+// error of ours. Adapter's lock held.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -12,6 +12,7 @@
 #include "vhca/hca/fatal.hh"
 #include "vhca/hca/hca.hh"
 #include "vhca/hca/journal.hh"
+#include "vhca/hca/modify_qp.hh"
 #include "vhca/hca/state.hh"
 
 namespace kilim::vhca {
@@ -33,6 +34,8 @@ enum class Refusal : uint32_t {
   key_context = 0x56a008,
   no_more_keys = 0x56a009,
   no_such_key = 0x56a00a,
+  no_such_qp = 0x56a00b,
+  qp_state = 0x56a00c,
 };
 
 struct Outcome {
@@ -82,6 +85,56 @@ Outcome destroy_mkey(HcaState& s, In in, Out) {
   return {};
 }
 
+prm::Mkc context_of(const Mkey& m) {
+  namespace mkc = prm::mkc;
+  constexpr uint32_t modes[] = {mkc::access_mode_mtt, mkc::access_mode_klm, mkc::access_mode_ksm};
+  auto may = [&](uint8_t right) { return uint32_t{(m.rights & right) != 0}; };
+  prm::Mkc c{};
+  mkc::free::set(c, uint32_t{m.free});
+  mkc::umr_en::set(c, uint32_t{m.umr_enabled});
+  mkc::access_mode_1_0::set(c, modes[static_cast<std::size_t>(m.mode)]);
+  mkc::atomic::set(c, may(prm::mkey::atomic));
+  mkc::remote_write::set(c, may(prm::mkey::remote_write));
+  mkc::remote_read::set(c, may(prm::mkey::remote_read));
+  mkc::local_write::set(c, may(prm::mkey::local_write));
+  mkc::local_read::set(c, may(prm::mkey::local_read));
+  mkc::qpn::set(c, m.qpn);
+  mkc::tag::set(c, uint32_t{m.tag()});
+  mkc::length64::set(c, uint32_t{m.length64});
+  mkc::en_rinval::set(c, uint32_t{m.remote_invalidates});
+  mkc::pd::set(c, m.pd.value());
+  mkc::log_entity_size::set(c, uint32_t{m.log_entity_size});
+  c.start_addr = be64{m.start};
+  c.len = be64{m.len};
+  c.translations_octword_size = be32{m.capacity};
+  return c;
+}
+
+Outcome query_mkey(HcaState& s, In in, Out out) {
+  constexpr std::size_t header = 16;
+  const Mkey* key = s.keys.at(read<be32>(in, 8).host() & 0xffffff);
+  if (key == nullptr) return {Status::bad_resource, Refusal::no_such_key};
+  prm::Mkc c = context_of(*key);
+  std::memcpy(out.data() + header, &c, sizeof c);
+  return {};
+}
+
+// 2ERR_QP and 2RST_QP.
+Outcome end_qp(HcaState& s, In in, Out) {
+  Qp* qp = s.qps.at(read<be32>(in, 8).host() & 0xffffff);
+  if (qp == nullptr) return {Status::bad_resource, Refusal::no_such_qp};
+  QpAttr attr;
+  bool reset = read<prm::CmdInHdr>(in).opcode.host() == prm::cmd::qp_2rst;
+  attr.state = reset ? QpState::reset : QpState::err;
+  if (modify_qp(s, *qp, attr, qp_mask::state) != 0)
+    return {Status::bad_res_state, Refusal::qp_state};
+  return {};
+}
+
+Outcome nop(HcaState&, In, Out) {
+  return {};
+}
+
 struct Command {
   uint16_t opcode;
   std::size_t in_bytes;  // least
@@ -93,6 +146,10 @@ constexpr Command commands[] = {
     {prm::cmd::query_hca_cap, 16, 16 + prm::cmd::hca_cap_bytes, query_hca_cap},
     {prm::cmd::create_mkey, sizeof(prm::CreateMkeyIn), sizeof(prm::CreateMkeyOut), create_mkey},
     {prm::cmd::destroy_mkey, 16, 16, destroy_mkey},
+    {prm::cmd::query_mkey, 16, 16 + sizeof(prm::Mkc), query_mkey},
+    {prm::cmd::qp_2err, 16, 16, end_qp},
+    {prm::cmd::qp_2rst, 16, 16, end_qp},
+    {prm::cmd::nop, 8, 8, nop},
 };
 
 Outcome run_command(HcaState& s, In in, Out out) {

@@ -46,6 +46,9 @@ int Bundle::check(const Context& context, const AttrRule& rule, const ib_uverbs_
     case AttrKind::in:
     case AttrKind::out:
       return attr.len < rule.min || attr.len > rule.max ? -EINVAL : 0;
+    case AttrKind::any_object:
+      if (attr.len != 0 || attr.data > UINT32_MAX) return -EINVAL;
+      return context.object(attr.data) == nullptr ? -ENOENT : 0;
     case AttrKind::object: {
       if (attr.len != 0 || attr.data > UINT32_MAX) return -EINVAL;
       const Object* o = context.object(attr.data);

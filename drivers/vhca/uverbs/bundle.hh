@@ -16,12 +16,13 @@
 namespace kilim::vhca {
 
 enum class AttrKind : uint8_t {
-  in,         // bytes, of a length between min and max
-  in_struct,  // at least min; what exceeds max must be zero
-  out,        // room for at least min bytes
-  object,     // a handle of kind `object`
-  fresh,      // the handle of what is made
-  fd,         // a descriptor, checked by the method
+  in,          // bytes, of a length between min and max
+  in_struct,   // at least min; what exceeds max must be zero
+  out,         // room for at least min bytes
+  object,      // a handle of kind `object`
+  any_object,  // a handle
+  fresh,       // the handle of what is made
+  fd,          // a descriptor, checked by the method
 };
 
 struct AttrRule {
@@ -61,6 +62,11 @@ class Bundle {
   [[nodiscard]] T* object(const Context& context, uint16_t id) const noexcept {
     const Entry* e = find(id);
     return e != nullptr ? context.find<T>(e->data) : nullptr;
+  }
+  // The object of a mandatory handle of any kind.
+  [[nodiscard]] const Object* any_object(const Context& context, uint16_t id) const noexcept {
+    const Entry* e = find(id);
+    return e != nullptr ? context.object(e->data) : nullptr;
   }
   // Tells the client a handle or a descriptor. 0 or -EFAULT.
   int give(uint16_t id, uint64_t handle) noexcept;

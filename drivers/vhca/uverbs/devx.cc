@@ -18,18 +18,29 @@ namespace kilim::vhca {
 
 namespace {
 
+constexpr uint32_t completion_event_queue = 1;
 constexpr uint16_t least_command = 16;
 // Longer commands would be umem lists; the kernel's own limit of an attribute is 64 KiB.
 constexpr uint16_t longest = 0xffff;
 
-// Opcodes of queries and of programming that need no object (mlx5_ib's devx_is_general_cmd).
-constexpr uint16_t general_opcodes[] = {0x100, 0x101, 0x10a, 0x122, 0x718, 0x740, 0x750,
-                                        0x754, 0x762, 0x760, 0x773, 0x7a0, 0x81d, 0x82d};
-// Opcodes that make an object (devx_is_obj_create_cmd).
-constexpr uint16_t create_opcodes[] = {0x200, 0x400, 0x300, 0x500, 0x600, 0x700, 0x705,
-                                       0x710, 0x800, 0x802, 0x803, 0x804, 0x816, 0x817,
-                                       0x818, 0x904, 0x908, 0x90c, 0x910, 0x912, 0x914,
-                                       0x918, 0x920, 0x930, 0x936, 0x938, 0x93d, 0xa00};
+// Queries and the like that need no object (mlx5_ib's devx_is_general_cmd); and all of
+// [general_start, general_end).
+constexpr uint16_t general_opcodes[] = {0x100, 0x101, 0x10a, 0x750, 0x752, 0x754, 0x760, 0x762,
+                                        0x76f, 0x770, 0x80a, 0x80d, 0x822, 0x824, 0x826, 0x842};
+constexpr uint16_t general_start = 0xb00, general_end = 0xd00;
+// What makes an object (devx_is_obj_create_cmd).
+constexpr uint16_t create_opcodes[] = {0x200, 0x400, 0x500, 0x600, 0x700, 0x705, 0x710, 0x717,
+                                       0x771, 0x782, 0x800, 0x806, 0x80e, 0x816, 0x827, 0x829,
+                                       0x900, 0x904, 0x908, 0x90c, 0x912, 0x916, 0x930, 0x933,
+                                       0x936, 0x939, 0x93d, 0x940, 0xa00};
+// What asks an object (devx_is_obj_query_cmd), and what changes one (devx_is_obj_modify_cmd).
+constexpr uint16_t query_opcodes[] = {0x201, 0x402, 0x50b, 0x702, 0x707, 0x713, 0x719, 0x725, 0x727,
+                                      0x773, 0x784, 0x82a, 0x903, 0x907, 0x90b, 0x90f, 0x915, 0x919,
+                                      0x932, 0x935, 0x937, 0x93b, 0x93f, 0x942, 0xa02};
+constexpr uint16_t modify_opcodes[] = {0x403, 0x502, 0x503, 0x504, 0x505, 0x506, 0x507,
+                                       0x50a, 0x50e, 0x703, 0x708, 0x714, 0x71a, 0x726,
+                                       0x729, 0x72a, 0x785, 0x827, 0x829, 0x901, 0x905,
+                                       0x909, 0x90d, 0x913, 0x917, 0x936, 0x93c, 0xa01};
 
 template <std::size_t N>
 bool listed(const uint16_t (&list)[N], uint16_t opcode) {
@@ -67,29 +78,35 @@ int run(Context& context, Command& c) {
   return h.status == static_cast<uint8_t>(prm::cmd::Status::ok) ? 0 : -EREMOTEIO;
 }
 
-int other(Context& context, Bundle& b) {
-  Command c;
-  int err = fetch(context, b, MLX5_IB_ATTR_DEVX_OTHER_CMD_IN, MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT, c);
-  if (err != 0) return err;
-  if (!listed(general_opcodes, c.opcode())) return -EINVAL;
-  err = run(context, c);
+// The same, with the answer written; that of a refusal too.
+int run_and_answer(Context& context, Command& c) {
+  int err = run(context, c);
   if (err != 0 && err != -EREMOTEIO) return err;
   int copied = c.to.write(c.out.data(), c.out.size());
   return copied != 0 ? copied : err;
 }
 
+int other(Context& context, Bundle& b) {
+  Command c;
+  int err = fetch(context, b, MLX5_IB_ATTR_DEVX_OTHER_CMD_IN, MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT, c);
+  if (err != 0) return err;
+  bool general = c.opcode() >= general_start && c.opcode() < general_end;
+  if (!general && !listed(general_opcodes, c.opcode())) return -EINVAL;
+  return run_and_answer(context, c);
+}
+
 // DESTROY_MKEY of the key that `out` of CREATE_MKEY names. Other objects are not made here.
 std::array<std::byte, 16> destroy_command_of(const Command& c) {
-  struct DestroyMkeyIn {
+  struct DestroyIn {
     prm::CmdInHdr hdr;
-    be32 mkey_index;
+    be32 number;
     be32 reserved;
   } in{};
   static_assert(sizeof in == 16);
   prm::CreateMkeyOut made;
   std::memcpy(&made, c.out.data(), sizeof made);
   in.hdr.opcode = be16{prm::cmd::destroy_mkey};
-  in.mkey_index = made.mkey_index;
+  in.number = made.mkey_index;
   std::array<std::byte, 16> bytes;
   std::memcpy(bytes.data(), &in, sizeof in);
   return bytes;
@@ -116,6 +133,58 @@ int create(Context& context, Bundle& b) {
   return context.keep_unless(err, object);
 }
 
+uint32_t word_at(std::span<const std::byte> bytes, std::size_t at) {
+  be32 word{};
+  if (at + sizeof word <= bytes.size()) std::memcpy(&word, bytes.data() + at, sizeof word);
+  return word.host();
+}
+
+// Whether the command names the object that the handle does: its kind, then its number, which all
+// commands have in the same place.
+bool names(const Command& c, const Object& object) {
+  uint32_t number = word_at(c.in, 8) & 0xffffff;
+  switch (object.kind) {
+    case Kind::devx_obj: {
+      const auto& made = static_cast<const DevxObject&>(object).destroy_command;
+      return c.opcode() == prm::cmd::query_mkey && word_at(made, 8) == number;
+    }
+    case Kind::cq:
+      return c.opcode() >> 8 == 0x4 && static_cast<const CqObject&>(object).cqn.value() == number;
+    case Kind::qp: {
+      const auto& qp = static_cast<const QpObject&>(object);
+      return c.opcode() >> 8 == 0x5 && qp.type != QpType::raw_packet && qp.qpn.value() == number;
+    }
+    default:
+      return false;
+  }
+}
+
+template <std::size_t N>
+int on_object(Context& context, Bundle& b, const uint16_t (&list)[N], uint16_t first_id) {
+  Command c;
+  if (int err = fetch(context, b, static_cast<uint16_t>(first_id + 1),
+                      static_cast<uint16_t>(first_id + 2), c);
+      err != 0)
+    return err;
+  const Object* object = b.any_object(context, first_id);
+  if (!listed(list, c.opcode()) || object == nullptr || !names(c, *object)) return -EINVAL;
+  return run_and_answer(context, c);
+}
+
+int query(Context& context, Bundle& b) {
+  return on_object(context, b, query_opcodes, MLX5_IB_ATTR_DEVX_OBJ_QUERY_HANDLE);
+}
+
+int modify(Context& context, Bundle& b) {
+  return on_object(context, b, modify_opcodes, MLX5_IB_ATTR_DEVX_OBJ_MODIFY_HANDLE);
+}
+
+// The one completion vector's event queue.
+int query_eqn(Context&, Bundle& b) {
+  uint64_t vector = b.value(MLX5_IB_ATTR_DEVX_QUERY_EQN_USER_VEC);
+  return vector != 0 ? -ENOENT : b.put(MLX5_IB_ATTR_DEVX_QUERY_EQN_DEV_EQN, completion_event_queue);
+}
+
 int destroy(Context& context, Bundle& b) {
   return destroy_by(context, b, MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE);
 }
@@ -132,7 +201,24 @@ constexpr AttrRule create_rules[] = {
 constexpr AttrRule destroy_rules[] = {
     {MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE, AttrKind::object, true, 0, 0, Kind::devx_obj},
 };
+constexpr AttrRule query_rules[] = {
+    {MLX5_IB_ATTR_DEVX_OBJ_QUERY_HANDLE, AttrKind::any_object, true},
+    {MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_IN, AttrKind::in, true, least_command, longest},
+    {MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_OUT, AttrKind::out, true, least_command, longest},
+};
+constexpr AttrRule modify_rules[] = {
+    {MLX5_IB_ATTR_DEVX_OBJ_MODIFY_HANDLE, AttrKind::any_object, true},
+    {MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_IN, AttrKind::in, true, least_command, longest},
+    {MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_OUT, AttrKind::out, true, least_command, longest},
+};
+constexpr AttrRule eqn_rules[] = {
+    {MLX5_IB_ATTR_DEVX_QUERY_EQN_USER_VEC, AttrKind::in, true, 4, 4},
+    {MLX5_IB_ATTR_DEVX_QUERY_EQN_DEV_EQN, AttrKind::out, true, 4, 4},
+};
 constexpr Method methods[] = {
+    {MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_QUERY_EQN, query_eqn, eqn_rules},
+    {MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_QUERY, query, query_rules},
+    {MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_MODIFY, modify, modify_rules},
     {MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_OTHER, other, other_rules},
     {MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_CREATE, create, create_rules},
     {MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_DESTROY, destroy, destroy_rules},
