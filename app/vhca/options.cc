@@ -140,6 +140,11 @@ bool set_gid(Options& o, std::string_view value) {
 // this user's alone, whoever made it.
 bool set_default_wires(Options& o) {
   std::vector<std::string>& wires = o.launch.attach.wires;
+  // Wires carry Ethernet frames.
+  if (const auto profile = vhca::find_profile(o.launch.attach.profile);
+      profile.ok() && profile->lid != 0)
+    return wires.empty() ||
+           refuse("--wire", wires[0], "an InfiniBand port has no Ethernet: it is loopback only");
   if (wires.size() == o.launch.devices) return true;
   const char* base = ::getenv("XDG_RUNTIME_DIR");
   const std::string folder = base != nullptr && *base == '/'

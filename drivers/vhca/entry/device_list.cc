@@ -99,6 +99,8 @@ namespace device_list {
 Result<Device*> add(DeviceConfig config) {
   auto profile = find_profile(config.attach.profile);
   if (!profile.ok()) return profile.error();
+  if (profile->lid != 0 && !config.attach.wires.empty())
+    return Error{EINVAL, "wires carry Ethernet frames: an InfiniBand port is loopback only"};
   const ListGuard guard;
   const std::size_t n = count();
   if (n == max_devices)

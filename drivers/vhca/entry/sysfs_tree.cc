@@ -152,6 +152,7 @@ bool write_pci_folder(const std::string& folder, const Profile& p) {
 }
 
 bool write_device_folder(const std::string& folder, const Profile& p, uint64_t guid) {
+  const bool ib = p.lid != 0;
   return write_files(folder, {{"node_type", "1: CA"},
                               {"node_guid", guid_text(guid)},
                               {"sys_image_guid", guid_text(guid)},
@@ -162,16 +163,16 @@ bool write_device_folder(const std::string& folder, const Profile& p, uint64_t g
                               {"hca_type", text("MT%u", unsigned{p.pci_device})},
                               {"ports/1/state", "4: ACTIVE"},
                               {"ports/1/phys_state", "5: LinkUp"},
-                              {"ports/1/link_layer", "Ethernet"},
+                              {"ports/1/link_layer", ib ? "InfiniBand" : "Ethernet"},
                               {"ports/1/rate", "100 Gb/sec (4X EDR)"},
-                              {"ports/1/lid", "0x0"},
+                              {"ports/1/lid", text("0x%x", unsigned{p.lid})},
                               {"ports/1/lid_mask_count", "0"},
-                              {"ports/1/sm_lid", "0x0"},
+                              {"ports/1/sm_lid", text("0x%x", unsigned{p.lid})},
                               {"ports/1/sm_sl", "0"},
-                              {"ports/1/cap_mask", "0x04010000"},
+                              {"ports/1/cap_mask", ib ? "0x00010000" : "0x04010000"},
                               {"ports/1/pkeys/0", "0xffff"},
                               {"ports/1/gids/0", gid_text(guid)},
-                              {"ports/1/gid_attrs/types/0", "RoCE v2"}});
+                              {"ports/1/gid_attrs/types/0", ib ? "IB/RoCE v1" : "RoCE v2"}});
 }
 
 bool write_second_gid(const std::string& folder, const std::string& named) {

@@ -11,7 +11,7 @@ namespace kilim::vhca {
 namespace {
 
 constexpr uint16_t last_group = 0x20;  // "general, part 2"
-constexpr uint32_t port_type_ethernet = 1;
+constexpr uint32_t port_type_infiniband = 0, port_type_ethernet = 1;
 
 uint32_t log2_of(uint32_t v) {
   return static_cast<uint32_t>(std::bit_width(v) - 1);
@@ -33,7 +33,7 @@ void general(const Profile& p, CapGroup g) {
       {cap::log_max_klm_list_size, p.log_max_klm_list_size},
       {cap::log_max_ra_req_qp, log2_of(p.max_rd_atomic)},
       {cap::log_max_ra_res_qp, log2_of(p.max_rd_atomic)},
-      {cap::port_type, port_type_ethernet},
+      {cap::port_type, p.lid != 0 ? port_type_infiniband : port_type_ethernet},
       {cap::num_ports, 1},
       {cap::log_max_msg, 30},
       {cap::cqe_version, 1},
@@ -44,7 +44,7 @@ void general(const Profile& p, CapGroup g) {
       {cap::umr_fence, p.umr_fence},
       {cap::sctr_data_cqe, p.scatter_to_cqe},
       {cap::eth_net_offloads, p.raw_packet},
-      {cap::roce, 1},
+      {cap::roce, p.lid == 0},
       {cap::pg, p.odp},
       {cap::atomic, p.atomics},
       {cap::cq_resize, 1},

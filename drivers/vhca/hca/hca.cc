@@ -227,6 +227,7 @@ Result<PortAttr> Hca::query_port(uint32_t port) {
     attr.mtu = roce_mtu(state_->config.wires[port - 1]->mtu());
   attr.gid_count = state_->config.profile.gid_table_len;
   attr.mac = state_->config.mac;
+  attr.lid = state_->config.profile.lid;
   attr.node = state_->config.node == Mac{} ? attr.mac : state_->config.node;
   return attr;
 }

@@ -19,6 +19,13 @@ bool connected(QpType t) noexcept {
   return t != QpType::ud && t != QpType::raw_packet;
 }
 
+// Whether a path comes back to this adapter. InfiniBand goes by LID, and by GID where one is named.
+bool leads_here(const HcaState& h, const QpAttr::Path& path) noexcept {
+  const uint16_t lid = h.config.profile.lid;
+  if (lid == 0) return is_own_gid(h.config, path.dgid);
+  return path.dlid == lid && (!path.is_global || is_own_gid(h.config, path.dgid));
+}
+
 // What the table does not say: ranges of the attributes.
 int check_values(const HcaState& h, const Qp& qp, const QpAttr& a, uint32_t mask) noexcept {
   auto given = [&](uint32_t bit) { return (mask & bit) != 0; };
@@ -35,12 +42,11 @@ int check_values(const HcaState& h, const Qp& qp, const QpAttr& a, uint32_t mask
   if (given(qp_mask::rnr_retry) && a.rnr_retry > 7) return -EINVAL;
   if (given(qp_mask::retry_cnt) && a.retry_cnt > 7) return -EINVAL;
   if (given(qp_mask::alt_path)) return -EINVAL;  // RoCE has no automatic path migration
+  if (!given(qp_mask::path) || !connected(qp.type)) return 0;
   // RoCE has no addresses but GIDs.
-  if (given(qp_mask::path) && connected(qp.type) && !a.path.is_global) return -EINVAL;
+  if (!a.path.is_global) return h.config.profile.lid != 0 ? 0 : -EINVAL;
   Gid own;
-  if (given(qp_mask::path) && connected(qp.type) && !port_gid(h.config, a.path.sgid_index, own))
-    return -EINVAL;
-  return 0;
+  return port_gid(h.config, a.path.sgid_index, own) ? 0 : -EINVAL;
 }
 
 void take_values(Qp& qp, const QpAttr& a, uint32_t mask) noexcept {
@@ -122,7 +128,7 @@ int modify_qp(HcaState& h, Qp& qp, const QpAttr& a, uint32_t mask) noexcept {
   if (!transition_allowed(qp.type, qp.state, to, mask)) return -EINVAL;
   if (int rc = check_values(h, qp, a, mask); rc != 0) return rc;
   take_values(qp, a, mask);
-  if ((mask & qp_mask::path) != 0) qp.loopback = is_own_gid(h.config, a.path.dgid);
+  if ((mask & qp_mask::path) != 0) qp.loopback = leads_here(h, a.path);
   if ((mask & qp_mask::en_sqd_async) != 0) qp.attr.en_sqd_async_notify = a.en_sqd_async_notify;
   QpState from = qp.state;
   if ((mask & qp_mask::state) != 0) enter(h, qp, to);

@@ -25,6 +25,12 @@ void plain_lists(Profile& p) {
   p.umr_extended_translation_offset = false;
 }
 
+// A subnet of one port: it has its LID and no Ethernet.
+void infiniband(Profile& p) {
+  p.lid = 1;
+  p.raw_packet = p.scatter_fcs = p.vlan_stripping = p.flow_control = false;
+}
+
 constexpr Row rows[] = {
     {"cx6dx", [](Profile&) {}},
     {"vf", [](Profile& p) { p.memory_windows = false; }},
@@ -36,6 +42,7 @@ constexpr Row rows[] = {
     {"no-umr-lists", [](Profile& p) { p.umr_indirect_mkey_disabled = true; }},
     {"real-time", [](Profile& p) { p.real_time_clock = true; }},
     {"no-odp", [](Profile& p) { p.odp = p.odp_implicit = false; }},
+    {"infiniband", infiniband},
 };
 
 }  // namespace
@@ -51,7 +58,7 @@ Result<Profile> find_profile(std::string_view name) {
   return Error{EINVAL,
                "no such profile: cx6dx, vf, strong-fence, no-fence, no-devx, real-time, "
                "long-lists, plain-lists, "
-               "no-umr-lists and no-odp are known"};
+               "no-umr-lists, no-odp and infiniband are known"};
 }
 
 }  // namespace kilim::vhca

@@ -36,6 +36,8 @@ struct Profile {
   uint32_t max_rq_desc_bytes = 512;
   uint32_t gid_table_len = 16;
 
+  uint16_t lid = 0;  // of an InfiniBand port; 0: the port is Ethernet and speaks RoCE
+
   bool devx = true;
   bool atomics = true;
   bool scatter_to_cqe = true;
@@ -70,7 +72,8 @@ struct Profile {
 // "cx6dx" (default), "vf" (no memory windows), "strong-fence", "no-fence", "no-devx", "real-time"
 // (stamps of the time of day), "long-lists"
 // (keys of 2^20 entries), "plain-lists" (one level, inline, nothing optional), "no-umr-lists" (send
-// queues change no list), "no-odp" (no on-demand paging); EINVAL for another name.
+// queues change no list), "no-odp" (no on-demand paging), "infiniband" (the port's link layer;
+// loopback only); EINVAL for another name.
 Result<Profile> find_profile(std::string_view name);
 
 }  // namespace kilim::vhca

@@ -185,7 +185,8 @@ struct PortAttr {
   uint32_t mtu = 4096;  // RoCE path MTU in bytes
   uint32_t gid_count = 0;
   Mac mac{};
-  Mac node{};  // of the adapter as a whole
+  Mac node{};        // of the adapter as a whole
+  uint16_t lid = 0;  // 0: an Ethernet port
 };
 
 // Where events of the adapter go. Called with the adapter's lock held: never blocks, never

@@ -25,8 +25,10 @@ using prm::Syndrome;
 
 constexpr uint32_t port_mtu = 4096;
 constexpr uint32_t any_group_member = 0xffffff;
-// What the wire puts around the data of RoCE v2 behind the IP header: UDP, BTH, DETH, ICRC.
-constexpr uint32_t wire_headers = 8 + 12 + 8 + 4;
+// What is around the data behind the global header: BTH, DETH, ICRC, for RoCE v2 UDP as well.
+constexpr uint32_t wire_headers = 12 + 8 + 4;
+constexpr uint32_t udp_header = 8;
+constexpr uint8_t next_is_udp = 17, next_is_infiniband = 0x1b;
 
 struct Datagram {
   uint32_t from_qpn;
@@ -36,20 +38,30 @@ struct Datagram {
   bool solicited;
   uint64_t bytes;
   SegmentList content;  // the header, then the sender's data
+  bool grh = true;      // false: the header's place is empty
+  uint16_t slid = 0;    // InfiniBand
+  uint8_t sl = 0;
 };
 
 bool has_imm(const SendWqe& wqe) noexcept {
   return wqe.opcode == static_cast<uint8_t>(Opcode::send_imm);
 }
 
-prm::GrhSeg header_of(const prm::AvSeg& to, const Gid& own, const SendWqe& wqe, uint64_t bytes) {
+// On InfiniBand a datagram has a global header only where its address says so.
+bool has_header(const HcaState& h, const prm::AvSeg& to) noexcept {
+  return h.config.profile.lid == 0 || prm::av::grh::get(to) != 0;
+}
+
+prm::GrhSeg header_of(const prm::AvSeg& to, const Gid& own, const SendWqe& wqe, uint64_t bytes,
+                      bool roce) {
   prm::GrhSeg h{};
   h.version_class_label =
       be32{6u << 28 | static_cast<uint32_t>(to.tclass) << 20 | prm::av::flow_label::get(to)};
   uint32_t imm = has_imm(wqe) ? 4 : 0;
   uint32_t padded = round_up(static_cast<uint32_t>(bytes), 4);
-  h.payload_bytes = be16{static_cast<uint16_t>(wire_headers + imm + padded)};
-  h.next_header = 17;  // UDP
+  h.payload_bytes =
+      be16{static_cast<uint16_t>(wire_headers + (roce ? udp_header : 0) + imm + padded)};
+  h.next_header = roce ? next_is_udp : next_is_infiniband;
   h.hop_limit = to.hop_limit;
   std::memcpy(h.sgid, own.data(), sizeof(h.sgid));
   std::memcpy(h.dgid, to.rgid, sizeof(h.dgid));
@@ -85,7 +97,9 @@ void deliver(Works& works, Qp& qp, const Datagram& d) noexcept {
   done.imm_raw = d.has_imm ? d.imm_raw : 0;
   done.remote_qpn = d.from_qpn;
   done.solicited = d.solicited;
-  done.grh = true;
+  done.grh = d.grh;
+  done.slid = d.slid;
+  done.sl = d.sl;
   if (!complete_recv(works, qp, done)) fatal_qp(works, qp, "the CQ of a receive queue is in error");
 }
 
@@ -104,6 +118,13 @@ bool deliver_to_group(HcaState& h, const Gid& gid, const Datagram& d,
 
 bool is_group(const Gid& gid) noexcept {
   return gid[0] == 0xff;
+}
+
+// Whether an address is this adapter's. InfiniBand goes by LID, and by GID where one is named.
+bool leads_here(const HcaState& h, const prm::AvSeg& to, const Gid& gid) noexcept {
+  uint16_t lid = h.config.profile.lid;
+  if (lid == 0) return is_own_gid(h.config, gid);
+  return to.rlid.host() == lid && (prm::av::grh::get(to) == 0 || is_own_gid(h.config, gid));
 }
 
 // Puts it on the queue's wire, if there is one; false: the wire is full.
@@ -147,7 +168,7 @@ bool route(HcaState& h, Qp& qp, const SendWqe& wqe, const prm::AvSeg& to,
     if (qpn == any_group_member) deliver_to_group(h, gid, d, &qp);
     return true;
   }
-  if (!is_own_gid(h.config, gid)) return send_out(h, qp, wqe, to, d);
+  if (!leads_here(h, to, gid)) return send_out(h, qp, wqe, to, d);
   if (Qp* peer = h.qps.at(qpn)) deliver(h.works, *peer, d);
   return true;
 }
@@ -181,7 +202,8 @@ Outcome send(HcaState& h, Qp& qp, const SendWqe& wqe, bool& wire_full) noexcept 
     denied = page_in(h.works.translator, {{data.segments.data(), data.count}, need}, data.total);
   if (denied == Deny::page) return Outcome::stall();
   if (denied != Deny::none) return Outcome::failed(Syndrome::local_prot, deny_name(denied));
-  prm::GrhSeg header = header_of(to, own, wqe, data.total);
+  const bool roce = h.config.profile.lid == 0, grh = has_header(h, to);
+  prm::GrhSeg header = grh ? header_of(to, own, wqe, data.total, roce) : prm::GrhSeg{};
   std::array<Segment, 1 + std::tuple_size_v<decltype(data.segments)>> list;
   list[0] = {reinterpret_cast<uint64_t>(&header), sizeof(header), 0, true};
   std::copy_n(data.segments.begin(), data.count, list.begin() + 1);
@@ -192,7 +214,10 @@ Outcome send(HcaState& h, Qp& qp, const SendWqe& wqe, bool& wire_full) noexcept 
              wqe.imm_raw,
              wqe.solicited(),
              data.total,
-             {{list.data(), data.count + 1}, need}};
+             {{list.data(), data.count + 1}, need},
+             grh,
+             h.config.profile.lid,
+             static_cast<uint8_t>(roce ? 0 : to.stat_rate_sl & 0xf)};
   wire_full = !route(h, qp, wqe, to, d);
   return Outcome::done();
 }
@@ -205,9 +230,16 @@ bool take_datagram(HcaState& h, const RocePacket& p) noexcept {
       {reinterpret_cast<uint64_t>(ip), sizeof(prm::GrhSeg), 0, true},
       {reinterpret_cast<uint64_t>(p.payload.data()), p.payload.size(), 0, true},
   };
-  Datagram d{p.src_qpn,    p.qkey,      (p.flags & roce::flag::imm) != 0,
-             p.imm_raw,    p.solicited, p.payload.size(),
-             {content, {}}};
+  Datagram d{p.src_qpn,
+             p.qkey,
+             (p.flags & roce::flag::imm) != 0,
+             p.imm_raw,
+             p.solicited,
+             p.payload.size(),
+             {content, {}},
+             true,
+             0,
+             0};
   if (is_group(p.dgid)) return p.dest_qpn == any_group_member && deliver_to_group(h, p.dgid, d);
   Qp* qp = h.qps.at(p.dest_qpn);
   if (qp == nullptr || qp->type != QpType::ud) return false;

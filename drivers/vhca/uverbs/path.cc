@@ -39,8 +39,10 @@ bool own_gid(Hca& hca, uint32_t port, uint32_t gid_count, const Gid& gid) {
 
 int resolve_path(Hca& hca, QpAttr::Path& path) {
   Result<PortAttr> port = hca.query_port(path.port);
-  if (!port || !path.is_global) return -EINVAL;
+  if (!port) return -EINVAL;
+  if (!path.is_global) return port->lid != 0 ? 0 : -EINVAL;
   if (!hca.query_gid(path.port, path.sgid_index)) return -EINVAL;
+  if (port->lid != 0) return 0;  // InfiniBand goes by LID: there is no MAC to find
   if (own_gid(hca, path.port, port->gid_count, path.dgid)) {
     path.dmac = port->mac;
     return 0;

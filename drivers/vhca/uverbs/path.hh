@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A path as verbs name it (address handles, MODIFY_QP), checked and completed as ib_core does for
-// RoCE: it needs a GRH, an existing source GID and the MAC of the next hop. Adapter's lock held.
+// A path as verbs name it (address handles, MODIFY_QP), checked and completed as ib_core does. RoCE
+// needs a GRH, an existing source GID and the MAC of the next hop; InfiniBand a GID only with GRH.
+// Adapter's lock held.
 #pragma once
 
 #include <rdma/ib_user_verbs.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ports and their GIDs: a RoCE port, so no LID and a GRH on every path; every GID is of RoCE v2.
+// Ports and their GIDs. A RoCE port has no LID, a GRH on every path and GIDs of RoCE v2; an
+// InfiniBand port is alone in its subnet, and its own subnet manager.
 // Adapter's lock held.
 #include <algorithm>
 #include <bit>
@@ -23,12 +24,13 @@ namespace {
 constexpr uint8_t mtu_4096 = 5;  // enum ib_mtu
 constexpr uint8_t state_down = 1, state_active = 4;
 constexpr uint8_t phys_disabled = 3, phys_link_up = 5;
-constexpr uint8_t link_layer_ethernet = 2;  // enum rdma_link_layer + 1, IBV_LINK_LAYER_ETHERNET
+constexpr uint8_t link_layer_infiniband = 1, link_layer_ethernet = 2;  // IBV_LINK_LAYER_*
+constexpr uint8_t lanes_0_to_3 = 3;
 constexpr uint8_t width_4x = 2, speed_edr = 32;
 
 ib_uverbs_query_port_resp describe(const PortAttr& p) {
   ib_uverbs_query_port_resp r{};
-  r.port_cap_flags = IB_UVERBS_PCF_CM_SUP | IB_UVERBS_PCF_IP_BASED_GIDS;
+  r.port_cap_flags = IB_UVERBS_PCF_CM_SUP;
   r.max_msg_sz = 1u << 30;
   r.gid_tbl_len = p.gid_count;
   r.pkey_tbl_len = 1;
@@ -40,17 +42,23 @@ ib_uverbs_query_port_resp describe(const PortAttr& p) {
   r.active_width = width_4x;
   r.active_speed = speed_edr;
   r.phys_state = p.active ? phys_link_up : phys_disabled;
-  r.link_layer = link_layer_ethernet;
+  r.lid = r.sm_lid = p.lid;
+  r.link_layer = p.lid != 0 ? link_layer_infiniband : link_layer_ethernet;
+  if (p.lid != 0) {
+    r.max_vl_num = lanes_0_to_3;
+    return r;
+  }
+  r.port_cap_flags |= IB_UVERBS_PCF_IP_BASED_GIDS;
   r.flags = IB_UVERBS_QPF_GRH_REQUIRED;
   return r;
 }
 
-ib_uverbs_gid_entry entry_of(const Gid& gid, uint32_t port, uint32_t index) {
+ib_uverbs_gid_entry entry_of(const PortAttr& p, const Gid& gid, uint32_t port, uint32_t index) {
   ib_uverbs_gid_entry e{};
   std::memcpy(e.gid, gid.data(), gid.size());
   e.gid_index = index;
   e.port_num = port;
-  e.gid_type = IB_UVERBS_GID_TYPE_ROCE_V2;
+  e.gid_type = p.lid != 0 ? IB_UVERBS_GID_TYPE_IB : IB_UVERBS_GID_TYPE_ROCE_V2;
   return e;
 }
 
@@ -84,7 +92,7 @@ int query_gid_entry(Context& context, Bundle& b) {
       context.hca.query_gid(static_cast<uint32_t>(port), static_cast<uint32_t>(index));
   if (!gid) return -gid.error().code;
   return b.put(UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY,
-               entry_of(*gid, static_cast<uint32_t>(port), static_cast<uint32_t>(index)));
+               entry_of(*p, *gid, static_cast<uint32_t>(port), static_cast<uint32_t>(index)));
 }
 
 int query_gid_table(Context& context, Bundle& b) {
@@ -99,7 +107,7 @@ int query_gid_table(Context& context, Bundle& b) {
       Result<Gid> gid = context.hca.query_gid(port, i);
       if (!gid) continue;
       if (found == room) return -EINVAL;
-      ib_uverbs_gid_entry e = entry_of(*gid, port, i);
+      ib_uverbs_gid_entry e = entry_of(*p, *gid, port, i);
       std::size_t n = std::min<std::size_t>(sizeof e, entry_bytes);
       if (int err = out.write_at(found * entry_bytes, &e, n); err != 0) return err;
       found++;

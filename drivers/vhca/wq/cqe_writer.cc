@@ -187,7 +187,9 @@ bool complete_recv(Works& works, Qp& qp, const RecvCompletion& done) noexcept {
   prm::Cqe cqe{};
   cqe.srqn_uidx = be32{receiver_uidx(qp)};
   constexpr uint32_t grh_flag = 1u << 28;
-  cqe.flags_rqpn = be32{(done.remote_qpn & prm::cqe::rqpn::mask) | (done.grh ? grh_flag : 0)};
+  cqe.flags_rqpn = be32{(done.remote_qpn & prm::cqe::rqpn::mask) | uint32_t{done.sl} << 24 |
+                        (done.grh ? grh_flag : 0)};
+  cqe.slid = be16{done.slid};
   if (done.in_entry) carry_data(works, *qp.recv_cq, cqe);
   cqe.imm_inval_pkey = be32::from_raw(done.imm_raw);
   cqe.byte_cnt = be32{done.bytes};

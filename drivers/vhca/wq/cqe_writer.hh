@@ -34,6 +34,8 @@ struct RecvCompletion {
   uint32_t bytes = 0;
   uint32_t imm_raw = 0;  // as it came, in the order of the wire
   uint32_t remote_qpn = 0;
+  uint16_t slid = 0;  // InfiniBand: where it came from, and its service level
+  uint8_t sl = 0;
   bool solicited = false;
   bool grh = false;       // the data opens with the 40 bytes of a global header
   bool in_entry = false;  // Works::entry_data is the data

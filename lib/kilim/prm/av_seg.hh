@@ -15,10 +15,10 @@ namespace kilim::prm {
 struct AvSeg {
   be32 qkey;  // bit 31: the queue's own key instead
   be32 reserved;
-  be32 dqp;  // 31 the address is complete (48 bytes), 23:0 QPN
-  uint8_t stat_rate_sl;
+  be32 dqp;              // 31 the address is complete (48 bytes), 23:0 QPN
+  uint8_t stat_rate_sl;  // 7:4 rate, 3:0 service level
   uint8_t fl_mlid;
-  be16 rlid;  // RoCE v2: UDP source port
+  be16 rlid;  // InfiniBand: destination LID; RoCE v2: UDP source port
   uint8_t reserved0[4];
   uint8_t rmac[6];
   uint8_t tclass;
@@ -32,6 +32,7 @@ namespace av {
 using extended = Field<&AvSeg::dqp, 31, 31>;
 using qpn = Field<&AvSeg::dqp, 23, 0>;
 using own_qkey = Field<&AvSeg::qkey, 31, 31>;
+using grh = Field<&AvSeg::grh_gid_fl, 30, 30>;  // InfiniBand; reserved for RoCE
 using gid_index = Field<&AvSeg::grh_gid_fl, 27, 20>;
 using flow_label = Field<&AvSeg::grh_gid_fl, 19, 0>;
 }  // namespace av
