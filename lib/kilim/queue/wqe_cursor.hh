@@ -143,12 +143,12 @@ class WqeCursor {
   }
 
   Sq& sq_;
-  std::byte* at_;              // the WQE being written
-  const std::byte* end_;       // of the ring
-  std::byte* last_ = nullptr;  // the WQE appended last
-  uint64_t* wr_id_;            // of the WQE being written
-  be64 fence_;                 // as it lies in a control segment
-  be32 first_{0};              // of the last WQE: what the doorbell takes
+  std::byte* at_;          // the WQE being written
+  const std::byte* end_;   // of the ring
+  std::byte* last_ = at_;  // the WQE appended last
+  uint64_t* wr_id_;        // of the WQE being written
+  be64 fence_;             // as it lies in a control segment
+  be32 first_{0};          // of the last WQE: what the doorbell takes
   be32 second_{0};
   be32 qpn_;        // as it lies in a control segment
   uint32_t pi_;     // number of the WQE being written
