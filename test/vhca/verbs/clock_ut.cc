@@ -119,12 +119,18 @@ bool has_event(ibv_comp_channel* channel, int ms) {
   }
 }
 
+// Outlives the queue that reports to it.
+struct Channel {
+  Channel() : channel(ibv_create_comp_channel(context())) {}
+  ~Channel() { CU_ASSERT_EQUAL(ibv_destroy_comp_channel(channel), 0); }
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+  ibv_comp_channel* channel;
+};
+
 // `count` entries reach a queue that is armed and moderated.
-struct Moderated {
-  Moderated() : channel(ibv_create_comp_channel(context())), loop({}, all_access, channel) {}
-  ~Moderated() = default;
-  Moderated(const Moderated&) = delete;
-  Moderated& operator=(const Moderated&) = delete;
+struct Moderated : Channel {
+  Moderated() : loop({}, all_access, channel) {}
   void write(int count) {
     Region r(loop.pd[0], 64), to(loop.pd[1], 64);
     for (int i = 0; i < count; i++) {
@@ -142,7 +148,6 @@ struct Moderated {
     CU_ASSERT_EQUAL(ibv_get_cq_event(channel, &cq, &mine), 0);
     ibv_ack_cq_events(cq, 1);
   }
-  ibv_comp_channel* channel;
   Loop loop;
 };
 
