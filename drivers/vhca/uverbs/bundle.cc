@@ -33,6 +33,13 @@ InBuffer in_buffer(uint64_t data, uint16_t bytes) {
   return bytes <= sizeof data ? InBuffer::embedded(data, bytes) : InBuffer{Va{data}, bytes};
 }
 
+int check_object(const Context& context, const AttrRule& rule, const ib_uverbs_attr& attr) {
+  if (attr.len != 0 || attr.data > UINT32_MAX) return -EINVAL;
+  const Object* o = context.object(attr.data);
+  if (o == nullptr) return -ENOENT;
+  return rule.kind == AttrKind::any_object || o->kind == rule.object ? 0 : -EINVAL;
+}
+
 }  // namespace
 
 int Bundle::check(const Context& context, const AttrRule& rule, const ib_uverbs_attr& attr) const {
@@ -47,14 +54,8 @@ int Bundle::check(const Context& context, const AttrRule& rule, const ib_uverbs_
     case AttrKind::out:
       return attr.len < rule.min || attr.len > rule.max ? -EINVAL : 0;
     case AttrKind::any_object:
-      if (attr.len != 0 || attr.data > UINT32_MAX) return -EINVAL;
-      return context.object(attr.data) == nullptr ? -ENOENT : 0;
-    case AttrKind::object: {
-      if (attr.len != 0 || attr.data > UINT32_MAX) return -EINVAL;
-      const Object* o = context.object(attr.data);
-      if (o == nullptr) return -ENOENT;
-      return o->kind == rule.object ? 0 : -EINVAL;
-    }
+    case AttrKind::object:
+      return check_object(context, rule, attr);
     case AttrKind::fresh:
       return attr.len != 0 ? -EINVAL : 0;
     case AttrKind::fd:
