@@ -134,9 +134,13 @@ Range remote_range(prm::lint::Bytes w, Opcode op, uint64_t bytes, unsigned& step
   return {r.rkey.host(), r.raddr.host(), right == prm::mkey::atomic ? 8 : bytes, right, &steps};
 }
 
+Opcode opcode_of(prm::lint::Bytes w) {
+  return static_cast<Opcode>(prm::ctrl::opcode::get(prm::lint::segment_at<prm::CtrlSeg>(w, 0)));
+}
+
 // Local segments one by one; their sum. `said`: one of them is to blame.
-uint64_t explain_local(Text& t, KeyBook& book, prm::lint::Bytes w, Opcode op, bool blame,
-                       bool& said) {
+uint64_t explain_local(Text& t, KeyBook& book, prm::lint::Bytes w, bool blame, bool& said) {
+  const Opcode op = opcode_of(w);
   const auto head = prm::lint::detail::head_of(op, prm::lint::QueueKind::connected);
   const uint32_t right = head.answer ? prm::mkey::local_write : prm::mkey::local_read;
   uint64_t sum = 0;
@@ -201,13 +205,12 @@ const char* general(Syndrome s) noexcept {
 }
 
 bool explain_wqe(Text& t, Syndrome s, prm::lint::Bytes w, KeyBook& book) {
-  const auto c = prm::lint::segment_at<prm::CtrlSeg>(w, 0);
-  const auto op = static_cast<Opcode>(prm::ctrl::opcode::get(c));
+  const Opcode op = opcode_of(w);
   bool said = false;
   if (op == Opcode::umr) return s != Syndrome::wr_flush && explain_bind(t, book, w);
-  if (s == Syndrome::local_prot) explain_local(t, book, w, op, true, said);
-  if (s == Syndrome::remote_access && w.size() >= sizeof(c) + sizeof(prm::RaddrSeg)) {
-    const uint64_t bytes = explain_local(t, book, w, op, false, said);
+  if (s == Syndrome::local_prot) explain_local(t, book, w, true, said);
+  if (s == Syndrome::remote_access && w.size() >= sizeof(prm::CtrlSeg) + sizeof(prm::RaddrSeg)) {
+    const uint64_t bytes = explain_local(t, book, w, false, said);
     unsigned steps = 0;
     const Range r = remote_range(w, op, bytes, steps);
     Text mark = t;
