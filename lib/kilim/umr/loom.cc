@@ -160,7 +160,7 @@ Outcome Loom::swap(std::span<const SwapItem> items, uint64_t wr_id) noexcept {
     Bind how = item.how;
     how.owner_only = false;
     how.wr_id = wr_id;
-    const Outcome o = bind(c, *item.binding, how, item.view);
+    [[maybe_unused]] const Outcome o = bind(c, *item.binding, how, item.view);
     KILIM_ASSERT(o.ok());
     item.binding->key_->set(IndirectKey::swapping);
   }
