@@ -121,7 +121,11 @@ int prepare_mr(HcaState& h, const MrSpec& s, KeyTable::Direct& d) {
   d.implicit = is_implicit(s);
   PagedRegion::Shape shape{d.va, d.len, (s.access & mr_writes) != 0};
   if ((s.access & access::huge_pages) != 0) shape.unit = huge_page;
-  if (!d.implicit && PageRange::of(d.va, d.len, shape.unit).empty()) return -EINVAL;
+  const PageRange range = PageRange::of(d.va, d.len, shape.unit);
+  if (!d.implicit && range.empty()) return -EINVAL;
+  // As in the kernel, which keeps a word for each page in one allocation.
+  constexpr uint64_t most_pages = INT32_MAX / sizeof(uint64_t);
+  if (!d.implicit && (range.end - range.start) / shape.unit > most_pages) return -ENOMEM;
   d.paged = std::make_unique<PagedRegion>(h.paging, shape);
   return 0;
 }
@@ -141,7 +145,8 @@ Result<MrKeys> reg_mr(HcaState& h, const MrSpec& s) {
   if (const char* why = mr_objection(h, s)) return Error{EINVAL, why};
   KeyTable::Direct direct;
   if (int rc = prepare_mr(h, s, direct); rc != 0)
-    return refused(rc, "the range is not mapped, or not writable");
+    return refused(rc, rc == -ENOMEM ? "more pages than a region on demand may have"
+                                     : "the range is not mapped, or not writable");
   Result<Mkey*> m = h.keys.create_direct(std::move(direct));
   if (!m) return m.error();
   return MrKeys{Lkey{(*m)->key}, Rkey{(*m)->key}};
