@@ -62,6 +62,29 @@ void read_umr(const HcaCap& group, device::Caps& caps) {
   caps.atomics = get(prm::hca_cap::atomic) != 0;
 }
 
+constexpr uint64_t window_1 = IBV_DEVICE_MEM_WINDOW;
+constexpr uint64_t window_2b = IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+
+// DC is told by the firmware only. Of raw Ethernet nobody tells.
+void read_odp(ibv_context* context, bool firmware_answers, mr::OdpCaps& odp) {
+  ibv_device_attr_ex ex{};
+  if (ibv_query_device_ex(context, nullptr, &ex) != 0) return;
+  odp.supported = (ex.odp_caps.general_caps & IBV_ODP_SUPPORT) != 0;
+  odp.implicit = (ex.odp_caps.general_caps & IBV_ODP_SUPPORT_IMPLICIT) != 0;
+  auto of = [&odp](mr::OdpTransport t) -> std::optional<uint32_t>& {
+    return odp.operations[static_cast<std::size_t>(t)];
+  };
+  of(mr::OdpTransport::rc) = ex.odp_caps.per_transport_caps.rc_odp_caps;
+  of(mr::OdpTransport::uc) = ex.odp_caps.per_transport_caps.uc_odp_caps;
+  of(mr::OdpTransport::ud) = ex.odp_caps.per_transport_caps.ud_odp_caps;
+  of(mr::OdpTransport::xrc) = ex.xrc_odp_caps;
+  mlx5dv_context dv{};
+  dv.comp_mask = MLX5DV_CONTEXT_MASK_DC_ODP_CAPS;
+  if (firmware_answers && mlx5dv_query_device(context, &dv) == 0 &&
+      (dv.comp_mask & MLX5DV_CONTEXT_MASK_DC_ODP_CAPS) != 0)
+    of(mr::OdpTransport::dc) = dv.dc_odp_caps;
+}
+
 // A default GID is fe80:: with the port's MAC spread over its second half, bit 1 of the first byte
 // turned.
 device::MacAddress mac_of(const ibv_gid& gid) {
@@ -122,7 +145,11 @@ Result<device::Caps> read_caps(ibv_context* context) {
   caps.raw_packet =
       ibv_query_port(context, 1, &port) == 0 && port.link_layer == IBV_LINK_LAYER_ETHERNET;
   auto group = std::make_unique<HcaCap>();
-  if (query_hca_cap(context, *group)) read_umr(*group, caps);
+  const bool firmware_answers = query_hca_cap(context, *group);
+  if (firmware_answers) read_umr(*group, caps);
+  read_odp(context, firmware_answers, caps.odp);
+  caps.memory_window_type1 = (attr.device_cap_flags & window_1) != 0;
+  caps.memory_window_type2b = (attr.device_cap_flags & window_2b) != 0;
   return caps;
 }
 

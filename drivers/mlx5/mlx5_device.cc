@@ -18,7 +18,7 @@ Mlx5Device::Mlx5Device(Context context, Pd pd, const device::Caps& caps, Progres
       progress_(progress),
       context_(std::move(context)),
       pd_(std::move(pd)),
-      registrar_(pd_.get()),
+      registrar_(pd_.get(), caps.odp),
       keys_(pd_.get(), caps.umr ? caps.max_key_entries : 0) {}
 
 int Mlx5Device::numa_node() const noexcept {

@@ -9,6 +9,7 @@
 
 #include "kilim/device/device.hh"
 #include "mlx5/handle.hh"
+#include "mlx5/key_source.hh"
 #include "mlx5/open.hh"
 #include "mlx5/qp_state.hh"
 #include "mlx5/registrar.hh"

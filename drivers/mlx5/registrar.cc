@@ -2,11 +2,10 @@
 #include "mlx5/registrar.hh"
 
 #include <cerrno>
+#include <vector>
 
-#include "kilim/base/units.hh"
-#include "kilim/prm/cmd.hh"
-#include "kilim/prm/mkc.hh"
-#include "kilim/prm/umr_seg.hh"
+#include "kilim/mem/block.hh"
+#include "kilim/mem/limits.hh"
 
 namespace kilim::mlx5 {
 
@@ -14,106 +13,137 @@ static_assert(mr::Access::local_write == IBV_ACCESS_LOCAL_WRITE &&
               mr::Access::remote_write == IBV_ACCESS_REMOTE_WRITE &&
               mr::Access::remote_read == IBV_ACCESS_REMOTE_READ &&
               mr::Access::remote_atomic == IBV_ACCESS_REMOTE_ATOMIC &&
+              mr::Access::mw_bind == IBV_ACCESS_MW_BIND &&
+              mr::Access::zero_based == IBV_ACCESS_ZERO_BASED &&
+              mr::Access::on_demand == IBV_ACCESS_ON_DEMAND &&
+              mr::Access::huge_pages == IBV_ACCESS_HUGETLB &&
               mr::Access::relaxed_ordering == IBV_ACCESS_RELAXED_ORDERING);
-
-Result<mr::Region> VerbsRegistrar::register_memory(std::span<std::byte> memory, uint32_t access,
-                                                   uint64_t page_bytes) {
-  const auto address = reinterpret_cast<uint64_t>(memory.data());
-  return register_memory_at(memory, Iova{address}, access, page_bytes);
-}
-
-Result<mr::Region> VerbsRegistrar::register_memory_at(std::span<std::byte> memory, Iova iova,
-                                                      uint32_t access, uint64_t page_bytes) {
-  const auto address = reinterpret_cast<uint64_t>(memory.data());
-  VerbsMr mr{iova.value() == address
-                 ? ibv_reg_mr(pd_, memory.data(), memory.size(), static_cast<int>(access))
-                 : ibv_reg_mr_iova(pd_, memory.data(), memory.size(), iova.value(),
-                                   static_cast<int>(access))};
-  if (mr == nullptr) return Error{errno, "the adapter does not register this memory"};
-  const mr::Region region{.address = address,
-                          .length = memory.size(),
-                          .iova = iova.value(),
-                          .lkey = Lkey{mr->lkey},
-                          .rkey = Rkey{mr->rkey},
-                          .page_bytes = page_bytes,
-                          .access = access};
-  regions_.emplace(mr->lkey, std::move(mr));
-  return region;
-}
-
-Status VerbsRegistrar::deregister(const mr::Region& region) {
-  const auto at = regions_.find(region.lkey.value());
-  if (at == regions_.end()) return Error{EINVAL, "the region is not registered here"};
-  if (const int rc = ibv_dereg_mr(at->second.get()); rc != 0)
-    return Error{rc, "the region is still in use"};
-  (void)at->second.release();
-  regions_.erase(at);
-  return Done{};
-}
 
 namespace {
 
-// The same bits as mlx5dv_create_mkey sets, and what it cannot ask for. The key begins free.
-prm::CreateMkeyIn create_command(const mr::KeyRequest& request, uint32_t pdn) {
-  const bool fixed = request.kind == mr::EntryKind::ksm;
-  prm::CreateMkeyIn in{};
-  in.opcode = be16{prm::cmd::create_mkey};
-  in.mkc.flags = be32{
-      prm::mkc::free::at(1) | prm::mkc::umr_en::at(1) | prm::mkc::local_read::at(1) |
-      prm::mkc::access_mode_1_0::at(fixed ? prm::mkc::access_mode_ksm : prm::mkc::access_mode_klm)};
-  in.mkc.qpn_mkey = be32{prm::mkc::qpn::at(prm::mkey::any_qpn)};
-  in.mkc.flags_pd =
-      be32{prm::mkc::pd::at(pdn) | prm::mkc::en_rinval::at(request.remote_invalidate ? 1 : 0)};
-  in.mkc.translations_octword_size = be32{round_up(request.max_entries, 4)};
-  if (fixed) in.mkc.log_page_size = be32{prm::mkc::log_entity_size::at(request.log_entity_bytes)};
-  return in;
-}
+// The adapter's own table of an on-demand region is of such pages.
+constexpr uint64_t paged_page_bytes = 4096;
 
-Result<uint32_t> number_of(ibv_pd* pd) {
-  mlx5dv_pd dv{};
-  mlx5dv_obj obj{};
-  obj.pd.in = pd;
-  obj.pd.out = &dv;
-  if (const int rc = mlx5dv_init_obj(&obj, MLX5DV_OBJ_PD); rc != 0)
-    return Error{rc, "libmlx5 does not tell the protection domain's number"};
-  return dv.pdn;
+ibv_mr* register_with(ibv_pd* pd, std::span<std::byte> memory, uint64_t iova, uint32_t access) {
+  const int flags = static_cast<int>(access);
+  // ibv_reg_mr() gives a zero-based region its address 0 by itself.
+  if ((access & mr::Access::zero_based) != 0 || iova == reinterpret_cast<uint64_t>(memory.data()))
+    return ibv_reg_mr(pd, memory.data(), memory.size(), flags);
+  return ibv_reg_mr_iova(pd, memory.data(), memory.size(), iova, flags);
 }
 
 }  // namespace
 
-Result<mr::IndirectMkey> MkeySource::create_key(const mr::KeyRequest& request, uint32_t pdn) {
-  const prm::CreateMkeyIn in = create_command(request, pdn);
-  prm::CreateMkeyOut out{};
-  DevxObject made{mlx5dv_devx_obj_create(pd_->context, &in, sizeof in, &out, sizeof out)};
-  if (made == nullptr) return Error{errno, "the adapter makes no further indirect key"};
-  const uint32_t index = out.mkey_index.host() & 0xffffff;
-  keys_.emplace(index, std::move(made));
-  return mr::IndirectMkey{Lkey{index << 8}, request.max_entries, request.kind,
-                          request.log_entity_bytes};
+Error VerbsRegistrar::refusal(int code, const Request& request) {
+  switch (code) {
+    case ENOMEM:
+      if ((request.access & mr::Access::on_demand) != 0)
+        return {code, "the kernel has no room for the tables of an on-demand region of this size"};
+      mem::explain_lock_limit(request.memory.size(), sentence_);
+      return {code, sentence_.data()};
+    case EFAULT:
+      return {code, "the memory is not mapped throughout, or not writable where access needs it"};
+    case EOPNOTSUPP:
+      return {code, "the adapter or its kernel driver lacks this kind of region"};
+    default:
+      return {code, "the adapter does not register this memory"};
+  }
 }
 
-Status MkeySource::create_keys(const mr::KeyRequest& request, std::span<mr::IndirectMkey> out) {
-  if (max_entries_ == 0) return Error{EOPNOTSUPP, "the adapter makes no indirect keys"};
-  if (request.max_entries == 0 || request.max_entries > max_entries_)
-    return Error{EINVAL, "a key of so many entries is beyond the adapter's limit"};
-  const bool fixed = request.kind == mr::EntryKind::ksm;
-  if (fixed && (request.log_entity_bytes < 12 || request.log_entity_bytes > 31))
-    return Error{EINVAL, "entries of fixed size span 4 KiB to 2 GiB"};
-  Result<uint32_t> pdn = number_of(pd_);
-  if (!pdn) return pdn.error();
-  for (std::size_t i = 0; i < out.size(); i++) {
-    Result<mr::IndirectMkey> key = create_key(request, *pdn);
-    if (!key) {
-      destroy_keys(out.first(i));
-      return key.error();
-    }
-    out[i] = *key;
+Result<mr::Region> VerbsRegistrar::add(const Request& request, ibv_pd* pd, mr::Domain domain) {
+  OwnedMr mr{register_with(pd, request.memory, request.iova, request.access)};
+  if (mr == nullptr) return refusal(errno, request);
+  const auto address = reinterpret_cast<uint64_t>(request.memory.data());
+  const bool whole = request.kind == mr::Kind::implicit;
+  const mr::Region region{
+      .address = address,
+      .length = request.memory.size(),
+      .iova = (request.access & mr::Access::zero_based) != 0 ? 0 : request.iova,
+      .lkey = Lkey{mr->lkey},
+      .rkey = Rkey{mr->rkey},
+      .page_bytes = request.page_bytes,
+      .access = request.access,
+      .kind = request.kind,
+      .node = static_cast<int16_t>(
+          whole || request.kind == mr::Kind::on_demand ? -1 : mem::node_of(request.memory.data())),
+      .entries =
+          whole ? 0 : mr::translation_entries(address, request.memory.size(), request.page_bytes)};
+  regions_.emplace(slot_of(region), Entry{std::move(mr), domain, false});
+  return region;
+}
+
+Result<mr::Region> VerbsRegistrar::register_memory(std::span<std::byte> memory, uint32_t access,
+                                                   uint64_t page_bytes) {
+  return register_memory_at(memory, Iova{reinterpret_cast<uint64_t>(memory.data())}, access,
+                            page_bytes);
+}
+
+Result<mr::Region> VerbsRegistrar::register_memory_at(std::span<std::byte> memory, Iova iova,
+                                                      uint32_t access, uint64_t page_bytes) {
+  if ((access & mr::Access::on_demand) != 0)
+    return Error{EINVAL, "on-demand paging is asked for by register_on_demand()"};
+  const std::lock_guard lock{mutex_};
+  return add({memory, iova.value(), access, page_bytes, mr::Kind::pinned}, pd_, mr::Domain{0});
+}
+
+Result<mr::Region> VerbsRegistrar::register_on_demand(std::span<std::byte> memory, uint32_t access,
+                                                      std::span<const mr::OdpUse> uses) {
+  if (Status s = mr::odp_refusal(odp_, false, uses); !s) return s.error();
+  const std::lock_guard lock{mutex_};
+  return add({memory, reinterpret_cast<uint64_t>(memory.data()), access | mr::Access::on_demand,
+              paged_page_bytes, mr::Kind::on_demand},
+             pd_, mr::Domain{0});
+}
+
+Result<mr::Region> VerbsRegistrar::register_implicit(uint32_t access,
+                                                     std::span<const mr::OdpUse> uses) {
+  if (Status s = mr::odp_refusal(odp_, true, uses); !s) return s.error();
+  const std::span<std::byte> all{static_cast<std::byte*>(nullptr), SIZE_MAX};
+  const std::lock_guard lock{mutex_};
+  return add({all, 0, access | mr::Access::on_demand, paged_page_bytes, mr::Kind::implicit}, pd_,
+             mr::Domain{0});
+}
+
+Status VerbsRegistrar::deregister(const mr::Region& region) {
+  const std::lock_guard lock{mutex_};
+  const auto at = regions_.find(slot_of(region));
+  if (at == regions_.end()) return Error{EINVAL, "the region is not registered here"};
+  if (!at->second.mr.get_deleter().imported) {
+    if (const int rc = ibv_dereg_mr(at->second.mr.get()); rc != 0)
+      return Error{rc, "the region is still in use"};
+    (void)at->second.mr.release();
   }
+  regions_.erase(at);
   return Done{};
 }
 
-void MkeySource::destroy_keys(std::span<const mr::IndirectMkey> keys) {
-  for (const mr::IndirectMkey& k : keys) keys_.erase(index_of(k.lkey).value());
+Status VerbsRegistrar::advise(const mr::AdviceRequest& request) {
+  std::vector<ibv_sge> list;
+  list.reserve(request.ranges.size());
+  for (const mr::AdviceRange& r : request.ranges)
+    list.push_back({r.address, r.bytes, r.lkey.value()});
+  const std::lock_guard lock{mutex_};
+  const int rc = ibv_advise_mr(pd_, static_cast<ibv_advise_mr_advice>(request.advice),
+                               request.flush ? uint32_t{IBV_ADVISE_MR_FLAG_FLUSH} : 0u, list.data(),
+                               static_cast<uint32_t>(list.size()));
+  switch (rc) {
+    case 0:
+      return Done{};
+    case ENOENT:
+      return Error{rc, "a key is unknown or of memory that is pinned"};
+    case EINVAL:
+      return Error{rc, "no range was named, or a key is not a region's"};
+    case EPERM:
+      return Error{rc, "a region is of another protection domain, or may not be written"};
+    case EFAULT:
+      return Error{rc, "a range is outside its region or not mapped"};
+    case EAGAIN:
+      return Error{rc, "pages went away while they were fetched; try again"};
+    case EOPNOTSUPP:
+      return Error{rc, "the adapter takes no such advice"};
+    default:
+      return Error{rc, "the advice was not taken"};
+  }
 }
 
 }  // namespace kilim::mlx5

@@ -1,46 +1,83 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Regions by ibv_reg_mr, indirect keys by the command CREATE_MKEY (through DevX: libmlx5's own call
-// makes no keys of fixed-size entries and none of 65,533 entries and more), in one protection
-// domain. Owner: the device; any thread, one at a time.
+// Regions of every kind over libibverbs: ibv_reg_mr, ibv_reg_mr_iova2, ibv_rereg_mr, ibv_advise_mr,
+// ibv_import_mr, in the device's protection domain and in further ones.
+// Owner: the device. Any thread, one mutex; never in a burst.
 #pragma once
 
+#include <array>
+#include <mutex>
 #include <span>
 #include <unordered_map>
-#include <vector>
 
-#include "kilim/mr/key_source.hh"
 #include "kilim/mr/registrar.hh"
 #include "mlx5/handle.hh"
 
 namespace kilim::mlx5 {
 
+// Imported: whoever registered it keeps it.
+struct DropMr {
+  bool imported = false;
+  void operator()(ibv_mr* mr) const noexcept {
+    if (imported) {
+      ibv_unimport_mr(mr);
+    } else {
+      (void)ibv_dereg_mr(mr);
+    }
+  }
+};
+using OwnedMr = std::unique_ptr<ibv_mr, DropMr>;
+
 class VerbsRegistrar final : public mr::Registrar {
  public:
-  explicit VerbsRegistrar(ibv_pd* pd) noexcept : pd_(pd) {}
+  VerbsRegistrar(ibv_pd* pd, const mr::OdpCaps& odp) noexcept : pd_(pd), odp_(odp) {}
   Result<mr::Region> register_memory(std::span<std::byte> memory, uint32_t access,
                                      uint64_t page_bytes) override;
   Result<mr::Region> register_memory_at(std::span<std::byte> memory, Iova iova, uint32_t access,
                                         uint64_t page_bytes) override;
   Status deregister(const mr::Region& region) override;
+  Result<mr::Region> register_on_demand(std::span<std::byte> memory, uint32_t access,
+                                        std::span<const mr::OdpUse> uses) override;
+  Result<mr::Region> register_implicit(uint32_t access, std::span<const mr::OdpUse> uses) override;
+  mr::Rereg reregister(mr::Region& region, const mr::Change& change) override;
+  Status advise(const mr::AdviceRequest& request) override;
+  Result<mr::Domain> create_domain() override;
+  Status destroy_domain(mr::Domain domain) override;
+  Result<uint32_t> export_region(const mr::Region& region) override;
+  Result<mr::Region> import_region(uint32_t number) override;
 
  private:
-  ibv_pd* pd_;
-  std::unordered_map<uint32_t, VerbsMr> regions_;  // by lkey
-};
+  struct Entry {
+    OwnedMr mr;
+    mr::Domain domain;
+    bool undefined = false;
+  };
+  struct Request {
+    std::span<std::byte> memory;
+    uint64_t iova = 0;
+    uint32_t access = 0;
+    uint64_t page_bytes = 0;
+    mr::Kind kind = mr::Kind::pinned;
+  };
+  // By lkey; an import has the keys of what it imports, and a bit above them.
+  using Entries = std::unordered_map<uint64_t, Entry>;
+  static uint64_t slot_of(const mr::Region& region) noexcept {
+    return region.lkey.value() | uint64_t{region.kind == mr::Kind::imported} << 32;
+  }
 
-class MkeySource final : public mr::KeySource {
- public:
-  // `max_entries` is the device's limit for one key, 0 where it makes none.
-  MkeySource(ibv_pd* pd, uint32_t max_entries) noexcept : pd_(pd), max_entries_(max_entries) {}
-  using mr::KeySource::create_keys;
-  Status create_keys(const mr::KeyRequest& request, std::span<mr::IndirectMkey> out) override;
-  void destroy_keys(std::span<const mr::IndirectMkey> keys) override;
+  Result<mr::Region> add(const Request& request, ibv_pd* pd, mr::Domain domain);
+  Error refusal(int code, const Request& request);
+  mr::Rereg change(Entries::iterator at, mr::Region& region, const mr::Change& change);
+  mr::Rereg change_imported(Entries::iterator at, mr::Region& region, const mr::Change& change);
+  void rekey(Entries::iterator at, mr::Region& region, const mr::Change& change);
+  ibv_pd* pd_of(mr::Domain domain) noexcept;
 
- private:
-  Result<mr::IndirectMkey> create_key(const mr::KeyRequest& request, uint32_t pdn);
+  std::mutex mutex_;
   ibv_pd* pd_;
-  uint32_t max_entries_;
-  std::unordered_map<uint32_t, DevxObject> keys_;  // by index: the tag changes
+  mr::OdpCaps odp_;
+  uint32_t next_domain_ = 1;
+  std::array<char, 384> sentence_{};          // of the last ENOMEM
+  std::unordered_map<uint32_t, Pd> domains_;  // regions go before the domains that they are in
+  Entries regions_;
 };
 
 }  // namespace kilim::mlx5

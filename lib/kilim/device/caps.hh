@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 
+#include "kilim/mr/odp_caps.hh"
 #include "kilim/prm/hca_cap.hh"
 #include "kilim/prm/umr_limits.hh"
 
@@ -27,6 +28,9 @@ struct Caps {
   uint32_t max_qp_wr = 0;
   uint32_t max_cqe = 0;
   uint32_t max_sge = 0;
+  mr::OdpCaps odp;                   // on-demand paging
+  bool memory_window_type1 = false;  // a virtual function has neither kind
+  bool memory_window_type2b = false;
 
   [[nodiscard]] constexpr prm::UmrLimits umr_limits() const noexcept {
     return {.indirect_keys = umr,

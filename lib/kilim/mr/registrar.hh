@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who makes memory known to a device. Implemented by the device's driver; control path only.
-// Any thread, one at a time.
+// Who makes memory known to a device, in every way that the device has. Implemented by the device's
+// driver; control path only. Any thread; calls exclude each other by themselves.
+// A sentence of an ENOMEM has the numbers of this moment: it stands until the registrar's next one.
 #pragma once
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -10,7 +12,10 @@
 
 #include "kilim/base/ident.hh"
 #include "kilim/base/result.hh"
+#include "kilim/mr/advice.hh"
+#include "kilim/mr/odp_caps.hh"
 #include "kilim/mr/region.hh"
+#include "kilim/mr/rereg.hh"
 
 namespace kilim::mr {
 
@@ -24,7 +29,52 @@ class Registrar {
   // The same under addresses of the caller's choice, which begin at the same place in a page.
   virtual Result<Region> register_memory_at(std::span<std::byte> memory, Iova iova, uint32_t access,
                                             uint64_t page_bytes) = 0;
+  // Of an imported region only this side's knowledge of it goes. EBUSY: a window is bound to it.
   virtual Status deregister(const Region& region) = 0;
+
+  // What follows a registrar may lack: EOPNOTSUPP.
+
+  // Addresses that need no memory yet. `uses` is what it is meant for: EOPNOTSUPP names the first
+  // capability that this adapter lacks for it.
+  virtual Result<Region> register_on_demand(std::span<std::byte> memory, uint32_t access,
+                                            std::span<const OdpUse> uses) {
+    (void)memory, (void)access, (void)uses;
+    return Error{EOPNOTSUPP, lacking};
+  }
+  // The whole address space, what is mapped later included.
+  virtual Result<Region> register_implicit(uint32_t access, std::span<const OdpUse> uses) {
+    (void)access, (void)uses;
+    return Error{EOPNOTSUPP, lacking};
+  }
+  // `region` is what stands afterwards, its keys included.
+  virtual Rereg reregister(Region& region, const Change& change) {
+    (void)region, (void)change;
+    return {ReregOutcome::refused, {EOPNOTSUPP, lacking}};
+  }
+  // As ibv_advise_mr: ENOENT an unknown or pinned region's key, EINVAL a key that is no region's,
+  // EPERM of another domain or not writable, EFAULT out of bounds or not mapped, EAGAIN try again.
+  virtual Status advise(const AdviceRequest& request) {
+    (void)request;
+    return Error{EOPNOTSUPP, lacking};
+  }
+  // A further protection domain, for Change. EBUSY while regions are in it.
+  virtual Result<Domain> create_domain() { return Error{EOPNOTSUPP, lacking}; }
+  virtual Status destroy_domain(Domain domain) {
+    (void)domain;
+    return Error{EOPNOTSUPP, lacking};
+  }
+  // A number by which import_region() of whoever shares the device's file finds the region.
+  virtual Result<uint32_t> export_region(const Region& region) {
+    (void)region;
+    return Error{EOPNOTSUPP, lacking};
+  }
+  virtual Result<Region> import_region(uint32_t number) {
+    (void)number;
+    return Error{EOPNOTSUPP, lacking};
+  }
+
+ private:
+  static constexpr const char* lacking = "this registrar knows pinned memory only";
 };
 
 // A region that deregisters itself. Owner: whoever holds it; move-only.
@@ -32,9 +82,15 @@ class Mr {
  public:
   static Result<Mr> create(Registrar& registrar, std::span<std::byte> memory, uint32_t access,
                            uint64_t page_bytes) {
-    Result<Region> region = registrar.register_memory(memory, access, page_bytes);
-    if (!region) return region.error();
-    return Mr{registrar, *region};
+    return own(registrar, registrar.register_memory(memory, access, page_bytes));
+  }
+  static Result<Mr> create_on_demand(Registrar& registrar, std::span<std::byte> memory,
+                                     uint32_t access, std::span<const OdpUse> uses = {}) {
+    return own(registrar, registrar.register_on_demand(memory, access, uses));
+  }
+  static Result<Mr> create_implicit(Registrar& registrar, uint32_t access,
+                                    std::span<const OdpUse> uses = {}) {
+    return own(registrar, registrar.register_implicit(access, uses));
   }
   Mr(Mr&& o) noexcept : registrar_(std::exchange(o.registrar_, nullptr)), region_(o.region_) {}
   Mr& operator=(Mr&& o) noexcept {
@@ -50,12 +106,17 @@ class Mr {
   ~Mr() { reset(); }
 
   [[nodiscard]] const Region& region() const noexcept { return region_; }
+  Rereg reregister(const Change& change) { return registrar_->reregister(region_, change); }
   void reset() noexcept {
     if (registrar_ != nullptr) (void)registrar_->deregister(region_);
     registrar_ = nullptr;
   }
 
  private:
+  static Result<Mr> own(Registrar& registrar, Result<Region> region) {
+    if (!region) return region.error();
+    return Mr{registrar, *region};
+  }
   Mr(Registrar& registrar, const Region& region) noexcept
       : registrar_(&registrar), region_(region) {}
   Registrar* registrar_;

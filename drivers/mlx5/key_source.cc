@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mlx5/key_source.hh"
+
+#include <cerrno>
+
+#include "kilim/base/units.hh"
+#include "kilim/prm/cmd.hh"
+#include "kilim/prm/mkc.hh"
+#include "kilim/prm/umr_seg.hh"
+
+namespace kilim::mlx5 {
+namespace {
+
+// The same bits as mlx5dv_create_mkey sets, and what it cannot ask for. The key begins free.
+prm::CreateMkeyIn create_command(const mr::KeyRequest& request, uint32_t pdn) {
+  const bool fixed = request.kind == mr::EntryKind::ksm;
+  prm::CreateMkeyIn in{};
+  in.opcode = be16{prm::cmd::create_mkey};
+  in.mkc.flags = be32{
+      prm::mkc::free::at(1) | prm::mkc::umr_en::at(1) | prm::mkc::local_read::at(1) |
+      prm::mkc::access_mode_1_0::at(fixed ? prm::mkc::access_mode_ksm : prm::mkc::access_mode_klm)};
+  in.mkc.qpn_mkey = be32{prm::mkc::qpn::at(prm::mkey::any_qpn)};
+  in.mkc.flags_pd =
+      be32{prm::mkc::pd::at(pdn) | prm::mkc::en_rinval::at(request.remote_invalidate ? 1 : 0)};
+  in.mkc.translations_octword_size = be32{round_up(request.max_entries, 4)};
+  if (fixed) in.mkc.log_page_size = be32{prm::mkc::log_entity_size::at(request.log_entity_bytes)};
+  return in;
+}
+
+Result<uint32_t> number_of(ibv_pd* pd) {
+  mlx5dv_pd dv{};
+  mlx5dv_obj obj{};
+  obj.pd.in = pd;
+  obj.pd.out = &dv;
+  if (const int rc = mlx5dv_init_obj(&obj, MLX5DV_OBJ_PD); rc != 0)
+    return Error{rc, "libmlx5 does not tell the protection domain's number"};
+  return dv.pdn;
+}
+
+}  // namespace
+
+Result<mr::IndirectMkey> MkeySource::create_key(const mr::KeyRequest& request, uint32_t pdn) {
+  const prm::CreateMkeyIn in = create_command(request, pdn);
+  prm::CreateMkeyOut out{};
+  DevxObject made{mlx5dv_devx_obj_create(pd_->context, &in, sizeof in, &out, sizeof out)};
+  if (made == nullptr) return Error{errno, "the adapter makes no further indirect key"};
+  const uint32_t index = out.mkey_index.host() & 0xffffff;
+  keys_.emplace(index, std::move(made));
+  return mr::IndirectMkey{Lkey{index << 8}, request.max_entries, request.kind,
+                          request.log_entity_bytes};
+}
+
+Status MkeySource::create_keys(const mr::KeyRequest& request, std::span<mr::IndirectMkey> out) {
+  if (max_entries_ == 0) return Error{EOPNOTSUPP, "the adapter makes no indirect keys"};
+  if (request.max_entries == 0 || request.max_entries > max_entries_)
+    return Error{EINVAL, "a key of so many entries is beyond the adapter's limit"};
+  const bool fixed = request.kind == mr::EntryKind::ksm;
+  if (fixed && (request.log_entity_bytes < 12 || request.log_entity_bytes > 31))
+    return Error{EINVAL, "entries of fixed size span 4 KiB to 2 GiB"};
+  Result<uint32_t> pdn = number_of(pd_);
+  if (!pdn) return pdn.error();
+  for (std::size_t i = 0; i < out.size(); i++) {
+    Result<mr::IndirectMkey> key = create_key(request, *pdn);
+    if (!key) {
+      destroy_keys(out.first(i));
+      return key.error();
+    }
+    out[i] = *key;
+  }
+  return Done{};
+}
+
+void MkeySource::destroy_keys(std::span<const mr::IndirectMkey> keys) {
+  for (const mr::IndirectMkey& k : keys) keys_.erase(index_of(k.lkey).value());
+}
+
+}  // namespace kilim::mlx5

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What an adapter can do with on-demand paging: in general, and for each transport and operation.
+// A request that it cannot serve is refused by the name of the bit that is missing.
+// Pure values, any thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "kilim/base/result.hh"
+
+namespace kilim::mr {
+
+// In the order of the documents' per_transport_caps.
+enum class OdpTransport : uint8_t { rc, uc, ud, dc, xrc, raw_ethernet };
+inline constexpr std::size_t odp_transports = 6;
+
+// In the bits of ibv_odp_transport_cap_bits.
+struct OdpOperation {
+  static constexpr uint32_t send = 1u << 0;
+  static constexpr uint32_t recv = 1u << 1;
+  static constexpr uint32_t write = 1u << 2;
+  static constexpr uint32_t read = 1u << 3;
+  static constexpr uint32_t atomic = 1u << 4;
+  static constexpr uint32_t srq_recv = 1u << 5;
+};
+inline constexpr std::size_t odp_operations = 6;
+
+struct OdpCaps {
+  bool supported = false;
+  bool implicit = false;
+  // By transport; none: not reported. Of raw Ethernet nothing below reports.
+  std::array<std::optional<uint32_t>, odp_transports> operations{};
+
+  [[nodiscard]] const std::optional<uint32_t>& of(OdpTransport t) const noexcept {
+    return operations[static_cast<std::size_t>(t)];
+  }
+};
+
+// A use that paged memory is meant for.
+struct OdpUse {
+  OdpTransport transport = OdpTransport::rc;
+  uint32_t operations = 0;
+};
+
+// EOPNOTSUPP with the first bit that is missing: general ones, then those of `uses` in order. What
+// is not reported is missing too.
+Status odp_refusal(const OdpCaps& caps, bool implicit, std::span<const OdpUse> uses);
+
+// For people: a line of general capabilities, then a row for each transport.
+std::string odp_table(const OdpCaps& caps);
+
+}  // namespace kilim::mr
