@@ -63,7 +63,7 @@ build_release() {
 }
 # UBSan's vptr check needs RTTI, which lib and drivers are built without.
 build_asan() {
-  configure build-asan -Dbuildtype=debugoptimized -Doptimization=1 -Dwerror=true \
+  configure build-asan -Dbuildtype=debugoptimized -Doptimization=0 -Dwerror=true \
     -Db_sanitize=address,undefined -Db_lundef=false -Dcpp_args=-fno-sanitize=vptr || return 1
   # shellcheck disable=SC2046
   build build-asan $(targets build-asan unit golden vhca)

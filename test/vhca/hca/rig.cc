@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "far.hh"
 #include "kilim/base/mmio.hh"
 #include "kilim/base/units.hh"
 #include "kilim/prm/data_seg.hh"
@@ -33,7 +34,8 @@ std::size_t whole_pages(std::size_t bytes) {
 }  // namespace
 
 Pages::Pages(std::size_t bytes) : size_(whole_pages(bytes)) {
-  void* p = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* p = ::mmap(kilim::test::far_from_all(size_), size_, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (p == MAP_FAILED) stop("no memory");
   data_ = static_cast<std::byte*>(p);
   address_ = reinterpret_cast<uint64_t>(p);

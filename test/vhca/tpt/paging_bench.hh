@@ -8,6 +8,7 @@
 
 #include <sys/mman.h>
 
+#include "far.hh"
 #include "rig.hh"
 #include "ut.hh"
 #include "vhca/hca/state.hh"
@@ -28,7 +29,7 @@ class Mapping {
   explicit Mapping(std::size_t bytes, int flags = MAP_PRIVATE | MAP_ANONYMOUS, int fd = -1,
                    int prot = PROT_READ | PROT_WRITE)
       : bytes_(bytes) {
-    void* p = ::mmap(nullptr, bytes, prot, flags, fd, 0);
+    void* p = ::mmap(kilim::test::far_from_all(bytes), bytes, prot, flags, fd, 0);
     at_ = p == MAP_FAILED ? 0 : reinterpret_cast<uint64_t>(p);
   }
   ~Mapping() { unmap(); }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "fabric.hh"
+#include "far.hh"
 
 namespace {
 
@@ -25,7 +26,7 @@ struct Pages {
       fd = memfd_create("pages", MFD_CLOEXEC);
       CU_ASSERT_EQUAL_FATAL(ftruncate(fd, 2 * page), 0);
     }
-    void* p = mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE,
+    void* p = mmap(kilim::test::far_from_all(2 * page), 2 * page, PROT_READ | PROT_WRITE,
                    of_file ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, fd, 0);
     CU_ASSERT_FATAL(p != MAP_FAILED);
     at = static_cast<uint8_t*>(p);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "fabric.hh"
+#include "far.hh"
 
 namespace {
 
@@ -47,7 +48,8 @@ class Memory {
  public:
   Memory(ibv_pd* pd, std::size_t pages, unsigned access = odp)
       : bytes_(pages * page),
-        at_(::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)),
+        at_(::mmap(kilim::test::far_from_all(bytes_), bytes_, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)),
         mr_(ibv_reg_mr(pd, at_, bytes_, static_cast<int>(access))) {}
   ~Memory() {
     release();
@@ -62,10 +64,6 @@ class Memory {
   void unmap() {
     if (at_ != nullptr) ::munmap(at_, bytes_);
     at_ = nullptr;
-  }
-  // Nothing else comes to lie there until the end.
-  void replace_by_nothing() {
-    ::mmap(at_, bytes_, PROT_NONE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   }
   [[nodiscard]] uint64_t at(std::size_t offset = 0) const {
     return reinterpret_cast<uintptr_t>(at_) + offset;
@@ -116,7 +114,7 @@ void every_answer_of_advice() {
   }
   CU_ASSERT_EQUAL(advise(l.pd[0], m.sge(page, 4 * page), prefetch), EFAULT);
   ibv_sge missing = gone.sge(0, page);
-  gone.replace_by_nothing();
+  gone.unmap();
   CU_ASSERT_EQUAL(advise(l.pd[0], missing, prefetch), EFAULT);
   // A word for each page of 2 TiB is more than one allocation of the kernel's.
   errno = 0;
