@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Regions of every kind through drivers/mlx5 on a virtual device: what each permits is tried by
-// RDMA. Forked children are kept from registered memory here, so that all five outcomes of a
-// re-registration can be had.
+// RDMA.
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <string>
-
-#include <infiniband/verbs.h>
 
 #include "kilim/mem/block.hh"
 #include "region_rig.hh"
@@ -168,7 +165,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  if (ibv_fork_init() != 0) return 2;
-  return kilim::test::run_cases("mlx5/regions", cases, argc, argv);
-}
+KILIM_UT_MAIN("mlx5/regions", cases)

@@ -12,6 +12,8 @@
 #include <rte_memzone.h>
 #include <sys/mman.h>
 
+#include "kilim/mem/limits.hh"
+
 namespace kilim::mem {
 namespace {
 
@@ -51,19 +53,24 @@ Result<Block> Block::reserve(const char* name, std::size_t bytes, std::size_t al
       zone, Range{static_cast<std::byte*>(zone->addr), bytes, zone->hugepage_sz, zone->socket_id}};
 }
 
-Result<Block> Block::map(std::size_t bytes, int socket) {
+Result<Block> Block::map(std::size_t bytes, int socket, std::span<char> fall_back) {
   if (bytes == 0) return Error{EINVAL, "a block of no bytes"};
+  if (!fall_back.empty()) fall_back[0] = '\0';
   for (const PageKind& kind : page_kinds) {
     if (bytes < kind.bytes && kind.flags != 0) continue;
     const std::size_t whole = (bytes + kind.bytes - 1) / kind.bytes * kind.bytes;
     if (whole < bytes) continue;
     void* base = mmap(nullptr, whole, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | kind.flags, -1, 0);
-    if (base == MAP_FAILED) continue;
+    if (base == MAP_FAILED) {
+      const bool first = !fall_back.empty() && fall_back[0] == '\0';
+      if (first && kind.flags != 0) explain_huge_pages(kind.bytes, bytes, fall_back);
+      continue;
+    }
     place(base, whole, socket);
     for (std::size_t at = 0; at < whole; at += kind.bytes)
       static_cast<volatile std::byte*>(base)[at] = std::byte{0};
-    return Block{nullptr, Range{static_cast<std::byte*>(base), whole, kind.bytes, socket}};
+    return Block{nullptr, Range{static_cast<std::byte*>(base), whole, kind.bytes, node_of(base)}};
   }
   return Error{ENOMEM, "the machine has no memory of this size left"};
 }

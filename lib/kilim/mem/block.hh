@@ -23,7 +23,9 @@ class Block {
   static Result<Block> reserve(const char* name, std::size_t bytes, std::size_t align, int socket);
   // Outside EAL, zeroed: pages of 1 GiB, then 2 MiB, then 4 KiB, the first that the machine gives
   // and `bytes` fills; on node `socket` where that is not -1. Rounded up to whole pages.
-  static Result<Block> map(std::size_t bytes, int socket);
+  static Result<Block> map(std::size_t bytes, int socket) { return map(bytes, socket, {}); }
+  // And says in `fall_back` why the pages are smaller than `bytes` would fill; empty: they are not.
+  static Result<Block> map(std::size_t bytes, int socket, std::span<char> fall_back);
 
   Block(Block&& o) noexcept
       : zone_(std::exchange(o.zone_, nullptr)), range_(std::exchange(o.range_, Range{})) {}

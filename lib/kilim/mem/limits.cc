@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "kilim/mem/limits.hh"
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 
@@ -45,8 +46,11 @@ void explain_lock_limit(uint64_t bytes, std::span<char> out) noexcept {
 
 HugePages huge_pages(uint64_t page_bytes) noexcept {
   HugePages h;
+  uint64_t reserved = 0;
   h.known = read_number(page_bytes / 1024, "nr_hugepages", h.total) &&
-            read_number(page_bytes / 1024, "free_hugepages", h.free);
+            read_number(page_bytes / 1024, "free_hugepages", h.free) &&
+            read_number(page_bytes / 1024, "resv_hugepages", reserved);
+  h.free -= std::min(h.free, reserved);
   return h;
 }
 

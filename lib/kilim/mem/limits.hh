@@ -15,7 +15,7 @@ void explain_lock_limit(uint64_t bytes, std::span<char> out) noexcept;
 struct HugePages {
   bool known = false;  // the kernel offers the size
   uint64_t total = 0;
-  uint64_t free = 0;
+  uint64_t free = 0;  // and promised to nobody
 };
 HugePages huge_pages(uint64_t page_bytes) noexcept;
 

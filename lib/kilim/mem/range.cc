@@ -15,14 +15,37 @@ int collect(const rte_memseg_list* list, const rte_memseg* first, size_t bytes, 
   return 0;
 }
 
+void sort(std::vector<Range>& runs) {
+  std::sort(runs.begin(), runs.end(),
+            [](const Range& a, const Range& b) { return a.base < b.base; });
+}
+
 }  // namespace
 
 std::vector<Range> eal_runs() {
   std::vector<Range> runs;
   (void)rte_memseg_contig_walk(collect, &runs);
-  std::sort(runs.begin(), runs.end(),
-            [](const Range& a, const Range& b) { return a.base < b.base; });
+  sort(runs);
   return runs;
+}
+
+std::vector<Range> eal_runs_locked() {
+  std::vector<Range> runs;
+  (void)rte_memseg_contig_walk_thread_unsafe(collect, &runs);
+  sort(runs);
+  return runs;
+}
+
+std::vector<Range> runs_in_locked(std::span<std::byte> memory) {
+  std::vector<Range> out;
+  std::byte* const end = memory.data() + memory.size();
+  for (const Range& run : eal_runs_locked()) {
+    std::byte* const from = std::max(run.base, memory.data());
+    std::byte* const to = std::min(run.base + run.bytes, end);
+    if (from < to)
+      out.push_back({from, static_cast<uint64_t>(to - from), run.page_bytes, run.socket});
+  }
+  return out;
 }
 
 Result<std::vector<Range>> runs_of(std::span<std::byte> memory) {

@@ -28,4 +28,9 @@ struct Range {
 // EAL does not know all of it.
 [[nodiscard]] Result<std::vector<Range>> runs_of(std::span<std::byte> memory);
 
+// Both for who holds EAL's memory lock: its callbacks, among others. The second: what EAL holds of
+// `memory`, maybe with gaps.
+[[nodiscard]] std::vector<Range> eal_runs_locked();
+[[nodiscard]] std::vector<Range> runs_in_locked(std::span<std::byte> memory);
+
 }  // namespace kilim::mem

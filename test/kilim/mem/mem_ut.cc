@@ -3,13 +3,20 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
+#include <cstring>
+#include <vector>
 
 #include <rte_eal.h>
 #include <rte_malloc.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "kilim/mem/block.hh"
+#include "kilim/mem/limits.hh"
 #include "kilim/mem/range.hh"
+#include "kilim/mem/user_range.hh"
 #include "ut.hh"
 
 namespace {
@@ -80,7 +87,111 @@ void runs() {
   CU_ASSERT_EQUAL(runs_of(mine).error().code, ENOENT);
 }
 
+// Reserves all huge pages of 2 MiB that are free, touches none.
+class NoHugePagesLeft {
+ public:
+  NoHugePagesLeft() {
+    for (std::size_t n = huge_pages(2 * mib).free; n != 0; n = (n + 1) / 2) {
+      void* p =
+          ::mmap(nullptr, n * 2 * mib, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+      if (p != MAP_FAILED) held_.push_back({static_cast<std::byte*>(p), n * 2 * mib});
+      if (p == MAP_FAILED && n == 1) break;
+    }
+  }
+  ~NoHugePagesLeft() {
+    for (const auto& m : held_) ::munmap(m.data(), m.size());
+  }
+  NoHugePagesLeft(const NoHugePagesLeft&) = delete;
+  NoHugePagesLeft& operator=(const NoHugePagesLeft&) = delete;
+
+ private:
+  std::vector<std::span<std::byte>> held_;
+};
+
+void missing_huge_pages_are_explained() {
+  std::array<char, 256> why{};
+  Result<Block> block = Error{};
+  for (int tries = 0; tries < 100; tries++) {  // other processes may give pages back meanwhile
+    const NoHugePagesLeft none;
+    block = Block::map(3 * mib, 0, why);
+    CU_ASSERT_TRUE_FATAL(block.ok());
+    if (block->range().page_bytes == 4096) break;
+  }
+  CU_ASSERT_EQUAL(block->range().page_bytes, 4096);
+  CU_ASSERT_PTR_NOT_NULL(std::strstr(why.data(), "2 pages of 2048 KiB are needed, "));
+  CU_ASSERT_PTR_NOT_NULL(std::strstr(why.data(), " are free; reserve more: echo "));
+  CU_ASSERT_PTR_NOT_NULL(std::strstr(why.data(), "hugepages-2048kB/nr_hugepages"));
+  Result<Block> small = Block::map(4096, 0, why);
+  CU_ASSERT_TRUE(small.ok() && why[0] == '\0');
+  explain_huge_pages(3 * mib, 1, why);
+  CU_ASSERT_STRING_EQUAL(why.data(), "this kernel has no pages of 3072 KiB");
+}
+
+// In a child: what a process lowers it cannot raise.
+void lock_limit_is_explained() {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    rlimit limit{256 * 1024, 256 * 1024};
+    std::array<char, 384> text{};
+    bool ok = ::setrlimit(RLIMIT_MEMLOCK, &limit) == 0;
+    explain_lock_limit(mib, text);
+    ok = ok && std::strstr(text.data(), "1024 KiB more cannot be pinned") != nullptr;
+    ok = ok && std::strstr(text.data(), "(RLIMIT_MEMLOCK) is 256 KiB") != nullptr;
+    ok = ok && std::strstr(text.data(), "ulimit -l unlimited") != nullptr;
+    limit = {RLIM_INFINITY, RLIM_INFINITY};
+    if (::setrlimit(RLIMIT_MEMLOCK, &limit) == 0) {
+      explain_lock_limit(mib, text);
+      ok = ok && std::strstr(text.data(), "unlimited here") != nullptr;
+    }
+    ::_exit(ok ? 0 : 1);
+  }
+  int status = -1;
+  CU_ASSERT(::waitpid(child, &status, 0) == child && status == 0);
+}
+
+void plain_memory_falls_into_mappings() {
+  constexpr std::size_t page = 4096;
+  void* p = ::mmap(nullptr, 8 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CU_ASSERT_FATAL(p != MAP_FAILED);
+  auto* base = static_cast<std::byte*>(p);
+  ::mprotect(base + 2 * page, page, PROT_READ);  // three mappings, one page size
+  Result<std::vector<Range>> runs = user_runs({base + 100, 6 * page});
+  CU_ASSERT_TRUE_FATAL(runs.ok() && runs->size() == 1);
+  CU_ASSERT(runs->front().base == base + 100 && runs->front().bytes == 6 * page);
+  CU_ASSERT_EQUAL(runs->front().page_bytes, page);
+  CU_ASSERT_EQUAL(runs->front().socket, node_of(base));
+  ::munmap(base + 4 * page, page);
+  CU_ASSERT_EQUAL(user_runs({base, 6 * page}).error().code, EFAULT);
+  CU_ASSERT_EQUAL(user_runs({base + 3 * page, page + 1}).error().code, EFAULT);
+  CU_ASSERT_TRUE(user_runs({base + 3 * page, page}).ok());
+  CU_ASSERT_EQUAL(user_runs({base, 0}).error().code, EFAULT);
+  ::munmap(base, 8 * page);
+}
+
+// Where the machine has a huge page left; beside it lie ordinary ones.
+void huge_pages_are_recognised() {
+  void* p = ::mmap(nullptr, 2 * mib, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+  if (p == MAP_FAILED) {
+    std::array<char, 256> why{};
+    explain_huge_pages(2 * mib, 2 * mib, why);
+    CU_ASSERT(why[0] != '\0');
+    return;
+  }
+  auto* base = static_cast<std::byte*>(p);
+  Result<std::vector<Range>> runs = user_runs({base + 5, 2 * mib - 5});
+  CU_ASSERT_TRUE_FATAL(runs.ok() && runs->size() == 1);
+  CU_ASSERT_EQUAL(runs->front().page_bytes, 2 * mib);
+  ::munmap(base, 2 * mib);
+}
+
 const kilim::test::Case cases[] = {
+    {"missing huge pages are explained with how many there are and how to get more",
+     missing_huge_pages_are_explained},
+    {"a limit on locked memory is explained with its value and how to raise it",
+     lock_limit_is_explained},
+    {"plain memory falls into mappings of one page size", plain_memory_falls_into_mappings},
+    {"huge pages of a plain mapping are recognised", huge_pages_are_recognised},
     {"a block of EAL is aligned, zeroed and given back", from_eal},
     {"a block beside EAL takes whole pages", beside_eal},
     {"memory falls into runs of one page size", runs},

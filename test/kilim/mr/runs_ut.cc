@@ -2,12 +2,16 @@
 // Regions over EAL's memory, with a registrar that writes down what it is asked.
 #include <array>
 #include <cerrno>
+#include <cstring>
+#include <optional>
 
 #include <rte_malloc.h>
+#include <rte_mbuf.h>
 #include <rte_memory.h>
 #include <sys/mman.h>
 
 #include "eal.hh"
+#include "kilim/mr/allocated.hh"
 #include "kilim/mr/runs.hh"
 #include "ut.hh"
 
@@ -109,7 +113,117 @@ void a_refusal_leaves_nothing() {
   CU_ASSERT(!foreign.ok() && foreign.error().code == ENOENT && registrar.live == 0);
 }
 
+void plain_memory_is_registered() {
+  Neighbours n;
+  CU_ASSERT_FATAL(n.ok);
+  void* p = ::mmap(nullptr, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CU_ASSERT_FATAL(p != MAP_FAILED);
+  Recorder registrar;
+  {
+    auto mine = register_range(registrar, {static_cast<std::byte*>(p), 3 * 4096}, Access::all);
+    CU_ASSERT_FATAL(mine.ok() && mine->size() == 1);
+    CU_ASSERT_EQUAL(mine->front().region().page_bytes, 4096);
+    auto external = register_range(registrar, {n.base, 2 * huge}, Access::all);
+    CU_ASSERT_FATAL(external.ok() && external->size() == 2);
+    CU_ASSERT_EQUAL((*external)[1].region().page_bytes, huge);
+    CU_ASSERT_EQUAL(registrar.live, 3);
+  }
+  ::munmap(p, 3 * 4096);
+  auto gone = register_range(registrar, {static_cast<std::byte*>(p), 4096}, Access::all);
+  CU_ASSERT(!gone.ok() && gone.error().code == EFAULT && registrar.live == 0);
+}
+
+bool covered(const std::vector<Mr>& regions, const void* at, std::size_t bytes) {
+  for (const Mr& r : regions) {
+    if (r.region().covers(reinterpret_cast<uintptr_t>(at), bytes)) return true;
+  }
+  return false;
+}
+
+struct Seen {
+  const std::vector<Mr>* regions;
+  bool buffers = true, objects = true;
+};
+
+void look(rte_mempool* pool, void* seen, void* object, unsigned) {
+  auto* s = static_cast<Seen*>(seen);
+  const auto* m = static_cast<const rte_mbuf*>(object);
+  s->buffers = s->buffers && covered(*s->regions, m->buf_addr, m->buf_len);
+  s->objects = s->objects && covered(*s->regions, object, pool->elt_size);
+}
+
+void pools_are_registered_whole() {
+  rte_mempool* pool = rte_pktmbuf_pool_create("runs_ut", 511, 0, 0, 2048, SOCKET_ID_ANY);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(pool);
+  Recorder registrar;
+  {
+    auto regions = register_mempool(registrar, pool, Access::all);
+    CU_ASSERT_FATAL(regions.ok());
+    Seen seen{&*regions};
+    rte_mempool_obj_iter(pool, look, &seen);
+    CU_ASSERT(seen.buffers && seen.objects);
+  }
+  CU_ASSERT_EQUAL(registrar.live, 0);
+  rte_mempool_free(pool);
+  rte_mempool* empty = rte_mempool_create_empty("runs_ut2", 8, 64, 0, 0, SOCKET_ID_ANY, 0);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(empty);
+  CU_ASSERT_EQUAL(register_mempool(registrar, empty, Access::all).error().code, EINVAL);
+  CU_ASSERT(rte_mempool_populate_anon(empty) == 8);  // memory that EAL does not know
+  auto regions = register_mempool(registrar, empty, Access::all);
+  CU_ASSERT(regions.ok() && !regions->empty() && registrar.live > 0);
+  regions->clear();
+  rte_mempool_free(empty);
+}
+
+void buffers_outside_a_pool_are_registered_too() {
+  Neighbours n;
+  CU_ASSERT_FATAL(n.ok);
+  const rte_pktmbuf_extmem external{n.base, 0, huge, 2048};
+  rte_mempool* pool =
+      rte_pktmbuf_pool_create_extbuf("runs_ut3", 255, 0, 0, 2048, SOCKET_ID_ANY, &external, 1);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(pool);
+  Recorder registrar;
+  {
+    auto regions = register_mempool(registrar, pool, Access::all);
+    CU_ASSERT_FATAL(regions.ok());
+    Seen seen{&*regions};
+    rte_mempool_obj_iter(pool, look, &seen);
+    CU_ASSERT(seen.buffers && seen.objects);
+  }
+  rte_mempool_free(pool);
+}
+
+void the_library_allocates() {
+  Recorder registrar;
+  {
+    auto r = AllocatedRegion::create(registrar, {.bytes = 5000, .access = Access::all, .node = 0});
+    CU_ASSERT_FATAL(r.ok());
+    CU_ASSERT(r->region().kind == Kind::allocated && r->region().length == 8192);
+    CU_ASSERT(r->region().page_bytes == 4096 && r->fall_back()[0] == '\0');
+    CU_ASSERT_EQUAL(r->memory()[8191], std::byte{0});
+    auto large = AllocatedRegion::create(registrar, {.bytes = huge, .access = Access::all});
+    CU_ASSERT_FATAL(large.ok());
+    // Large pages, or it is said why not.
+    CU_ASSERT((large->region().page_bytes == huge) == (large->fall_back()[0] == '\0'));
+    CU_ASSERT_EQUAL(registrar.live, 2);
+  }
+  CU_ASSERT_EQUAL(registrar.live, 0);
+  auto odp = AllocatedRegion::create(registrar,
+                                     {.bytes = huge, .access = Access::all | Access::on_demand});
+  CU_ASSERT(!odp.ok() && odp.error().code == EINVAL);
+  CU_ASSERT_PTR_NOT_NULL(std::strstr(odp.error().what, "does not support contiguous pages"));
+  registrar.room = 0;
+  CU_ASSERT_EQUAL(AllocatedRegion::create(registrar, {.bytes = 1}).error().code, ENOMEM);
+  CU_ASSERT_EQUAL(AllocatedRegion::create(registrar, {.bytes = 0}).error().code, EINVAL);
+}
+
 const kilim::test::Case cases[] = {
+    {"plain and external memory is registered by page size", plain_memory_is_registered},
+    {"all objects and buffers of a mempool are registered", pools_are_registered_whole},
+    {"pinned external buffers of a mempool are registered too",
+     buffers_outside_a_pool_are_registered_too},
+    {"memory allocated by the library is contiguous, or it is said why not, and never paged",
+     the_library_allocates},
     {"a run of equal pages is one region", one_run_is_one_region},
     {"pages of two sizes are two regions", pages_of_two_sizes_are_two_regions},
     {"a refusal leaves nothing registered", a_refusal_leaves_nothing},

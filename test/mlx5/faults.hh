@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Makes calls of libibverbs and libmlx5 fail on purpose: the k-th ioctl on a device, the k-th
+// allocation. After the first attachment of a virtual device; one thread.
+#pragma once
+
+#include <cstdint>
+
+namespace kilim::test {
+
+struct Faults {
+  uint64_t ioctls = 0;       // seen since arm()
+  uint64_t allocations = 0;  // likewise
+  uint64_t fail_ioctl = 0;   // this one fails, counted from 1; 0: none
+  int ioctl_error = 0;       // with this errno
+  uint64_t fail_allocation = 0;
+  bool hit = false;  // something failed
+  // Runs before each ioctl.
+  void (*before_ioctl)(void* arg) = nullptr;
+  void* arg = nullptr;
+};
+
+// Redirects the calls; false where that is impossible.
+bool place_faults();
+// Counts anew and fails as `f` says; {} fails nothing.
+void arm(const Faults& f);
+const Faults& faults();
+
+}  // namespace kilim::test
