@@ -170,6 +170,10 @@ class Checker:
             self.report(path, 2, "no opening comment: what it is, who owns it, who may call")
         if path.endswith(".hh") and "#pragma once" not in text:
             self.report(path, 1, "a header without #pragma once")
+        first = re.search(r'^\s*#\s*include\s*[<"]([^>"]+)', text, re.MULTILINE)
+        if path.endswith(".cc") and twin in self.files and (
+                not first or resolve(self.files, path, first.group(1)) != twin):
+            self.report(path, 1, f"includes {twin} not first: nothing else compiles it alone")
 
     def includes(self, path, room, text):
         for number, line in enumerate(source.blank(text, keep_includes=True).splitlines(), 1):

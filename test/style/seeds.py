@@ -61,6 +61,8 @@ SEEDS = (
     ("no SPDX line in a build file", "lib/meson.build", "=x = 1\n", "SPDX"),
     ("no opening comment", BASE, "=" + SPDX + "#pragma once\n", "no opening comment"),
     ("a header without its guard", BASE, "=" + SPDX + "// A thing.\n", "#pragma once"),
+    ("a source that includes its own header late", "lib/kilim/base/be.cc",
+     "=" + SPDX + '#include <cstdint>\n#include "kilim/base/be.hh"\n', "not first"),
     ("a file name without a concept", "lib/kilim/base/string_utils.hh", "=" + HEAD, "'utils'"),
     ("a folder name without a concept", "lib/kilim/base/common/x.hh", "=" + HEAD, "'common'"),
     ("a type name without a concept", BASE, "class QueueManager {};\n", "'Manager'"),
