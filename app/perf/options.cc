@@ -2,6 +2,7 @@
 // A table of rows gives parser and help.
 #include "options.hh"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <cstring>
@@ -10,6 +11,7 @@
 
 #include <getopt.h>
 
+#include "agreement.hh"
 #include "perf_test.hh"
 
 namespace kilim::perf {
@@ -28,13 +30,19 @@ struct Row {
 
 // clang-format off
 constexpr Row rows[] = {
-    {'d', "ib-dev", "DEV", nullptr, &Options::device, nullptr, 0, 0, "name of the virtual device that is attached for the test; default vhca0"},
-    {'s', "size", "BYTES", &Options::size, nullptr, nullptr, 1, 1u << 23, "bytes a message, 1 to 8388608; default 64"},
-    {'n', "iters", "N", &Options::iterations, nullptr, nullptr, 1, 1'000'000'000, "messages; default 100000"},
-    {'D', "duration", "SECONDS", &Options::seconds, nullptr, nullptr, 1, 3600, "run so long instead of counting messages"},
-    {'t', "tx-depth", "N", &Options::depth, nullptr, nullptr, 1, 128, "messages under way, 1 to 128; default 128"},
-    {'l', "post_list", "N", &Options::list, nullptr, nullptr, 1, 128, "messages a doorbell, 1 to 128; default 32"},
+    {'d', "ib-dev", "DEV", nullptr, &Options::device, nullptr, 0, 0, "device: a card's name, or vhcaN for a virtual one, with more behind commas: ,wire=SPEC ,lint=off|warn|error ,progress=poll|thread; default vhca0"},
+    {'p', "port", "PORT", &Options::port, nullptr, nullptr, 1, 65535, "TCP port of the server, 1 to 65535; default 18515"},
+    {'x', "gid-index", "INDEX", &Options::gid_index, nullptr, nullptr, 0, 255, "GID to connect by, 0 to 255; default: the first one of RoCE v2"},
+    {'c', "connection", "TYPE", nullptr, &Options::connection, nullptr, 0, 0, "RC, the only one there is"},
+    {'s', "size", "BYTES", &Options::size, nullptr, nullptr, 1, most_bytes, "bytes a message, 1 to 8388608; default 64"},
+    {'n', "iters", "N", &Options::iterations, nullptr, nullptr, 1, 1'000'000'000, "messages of each queue; default 5000"},
+    {'D', "duration", "SECONDS", &Options::seconds, nullptr, nullptr, 1, 3600, "run so long instead of counting messages, 1 to 3600"},
+    {'q', "qp", "N", &Options::queues, nullptr, nullptr, 1, most_queues, "queue pairs, 1 to 64; default 1"},
+    {'t', "tx-depth", "N", &Options::depth, nullptr, nullptr, 1, most_depth, "messages under way in a queue, 1 to 4096; default 128"},
+    {'l', "post_list", "N", &Options::list, nullptr, nullptr, 1, most_depth, "messages a doorbell, 1 to 4096; default 32"},
     {'a', "all", nullptr, nullptr, nullptr, &Options::all_sizes, 0, 0, "sizes from 2 to 8388608 bytes, doubled each time"},
+    {0, "check", nullptr, nullptr, nullptr, &Options::check, 0, 0, "write, read, send, atomic: every byte that arrives is looked at; slow"},
+    {0, "alone", nullptr, nullptr, nullptr, &Options::alone, 0, 0, "write, read, send, atomic: queues connected to themselves, no server, no client"},
     {0, "json", nullptr, nullptr, nullptr, &Options::json, 0, 0, "results as JSON, one object a line"},
     {0, "samples", "N", &Options::samples, nullptr, nullptr, 9, 1000, "compare: samples of about 2 ms a side; default 9"},
     {0, "only", "TEXT", nullptr, &Options::only, nullptr, 0, 0, "compare: metrics that contain TEXT"},
@@ -63,11 +71,59 @@ int row_of(int got) {
   return -1;
 }
 
+// `values` as in "|poll|thread|".
+bool is_one_of(std::string_view values, std::string_view value) {
+  const std::size_t at = values.find(value);
+  const std::size_t end = at + value.size();
+  return at != std::string_view::npos && value.find('|') == std::string_view::npos &&
+         values[at - 1] == '|' && values[end] == '|';
+}
+
+// `hca=vhca0,wire=unix:x` or `vhca0,wire=unix:x`; empty: taken.
+std::string take_device(Options& o) {
+  struct Part {
+    std::string_view name;
+    std::string Options::*to;
+    std::string_view values;  // between bars; empty: any
+  };
+  static constexpr Part parts[] = {{"hca=", &Options::device, ""},
+                                   {"wire=", &Options::wire, ""},
+                                   {"lint=", &Options::lint, "|off|warn|error|"},
+                                   {"progress=", &Options::progress, "|poll|thread|"}};
+  const std::string text = o.device;
+  for (std::size_t at = 0, end = 0; end != text.size(); at = end + 1) {
+    end = std::min(text.find(',', at), text.size());
+    std::string word = text.substr(at, end - at);
+    if (at == 0 && !word.starts_with("hca=")) word.insert(0, "hca=");
+    bool taken = false;
+    for (const Part& p : parts) {
+      if (!word.starts_with(p.name)) continue;
+      const std::string value = word.substr(p.name.size());
+      taken = !value.empty() && (p.values.empty() || is_one_of(p.values, value));
+      o.*p.to = value;
+    }
+    if (taken) continue;
+    std::string why = "-d ";
+    why.append(text).append(": ").append(word);
+    why +=
+        " is not understood; behind the device's name come wire=SPEC, lint=off|warn|error, "
+        "progress=poll|thread";
+    return why;
+  }
+  return "";
+}
+
 std::variant<Options, Exit> take_words(Options o, int argc, char** argv) {
   if (optind == argc) return Exit{1, "no TEST is named; --help lists all"};
   o.test = argv[optind++];
-  if (find_test(o.test) == nullptr)
-    return Exit{1, "the test " + o.test + " is unknown; --help lists all"};
+  const PerfTest* test = find_test(o.test);
+  if (test == nullptr) return Exit{1, "the test " + o.test + " is unknown; --help lists all"};
+  if (optind < argc && test->two_sided) o.host = argv[optind++];
+  if (!o.host.empty() && o.alone)
+    return Exit{1, "--alone and the host " + o.host + " exclude each other"};
+  if (o.connection != "RC")
+    return Exit{1, "-c " + o.connection + ": kilim-perf measures reliable connections (RC) only"};
+  if (std::string why = take_device(o); !why.empty()) return Exit{1, why};
   if (optind < argc) return Exit{1, std::string("the word ") + argv[optind] + " is too many"};
   return o;
 }
@@ -106,11 +162,12 @@ std::variant<Options, Exit> parse_options(int argc, char** argv) {
 
 std::string help_text() {
   std::string s =
-      "kilim-perf measures Kilim on a virtual device in its own process.\n"
+      "kilim-perf measures Kilim: by itself on a virtual device, or between two processes.\n"
       "\n"
-      "usage: kilim-perf [EAL options] -- TEST [options]\n"
+      "usage: kilim-perf [EAL options] -- TEST [options]         server, or a test of one process\n"
+      "       kilim-perf [EAL options] -- TEST [options] HOST    client of the server at HOST\n"
       "\ntests:\n";
-  char line[256];
+  char line[512];
   for (const PerfTest* t : perf_tests()) {
     std::snprintf(line, sizeof line, "  %-24s %s\n", t->name, t->help);
     s += line;
@@ -123,8 +180,11 @@ std::string help_text() {
     std::snprintf(line, sizeof line, "  %-24s %s\n", left.c_str(), r.help);
     s += line;
   }
-  s += "\nexample, without hardware, hugepages or root:\n"
-       "  kilim-perf --no-huge --no-shconf --no-pci -l 0 -- compare\n";
+  s += "\nexamples, without hardware, hugepages or root:\n"
+       "  kilim-perf --no-huge --no-shconf --no-pci -l 0 -- compare\n"
+       "  kilim-perf --no-huge --no-shconf --no-pci -l 0 -- write -d vhca0,wire=unix:/tmp/x &\n"
+       "  kilim-perf --no-huge --no-shconf --no-pci -l 1 -- write -d vhca0,wire=unix:/tmp/x "
+       "localhost\n";
   return s;
 }
 

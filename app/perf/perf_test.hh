@@ -14,12 +14,13 @@ struct PerfTest {
   const char* name;
   const char* help;
   int (*run)(const Options&);
+  bool two_sided = false;  // a host may be named
 };
 
 std::span<const PerfTest* const> perf_tests() noexcept;
 const PerfTest* find_test(std::string_view name) noexcept;
 
 extern const PerfTest compare_test, umr_test, cq_test, gather_test, lookup_test, pool_test,
-    write_test, read_test, atomic_test;
+    write_test, read_test, send_test, atomic_test;
 
 }  // namespace kilim::perf

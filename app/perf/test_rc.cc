@@ -1,135 +1,248 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tests write, read and atomic: one reliable connection to itself, the device's work on the same
-// core, results in perftest's table.
-#include <chrono>
+// Tests write, read, send and atomic over a reliable connection, in perftest's table: a server
+// waits for one client and says what it found, a client measures, alone is both in one process.
+#include <bit>
 #include <cstdio>
 #include <memory>
 
-#include "kilim/queue/rc_wqe.hh"
-#include "kilim/queue/wqe_cursor.hh"
 #include "perf_test.hh"
-#include "rig.hh"
+#include "side.hh"
+#include "table.hh"
+#include "tcp.hh"
+#include "traffic.hh"
 
 namespace kilim::perf {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+int refuse(const std::string& why) {
+  std::fprintf(stderr, "kilim-perf: %s\n", why.c_str());
+  return 1;
+}
+int refuse(const char* what, const Error& e) {
+  return refuse(std::string(what) + ": " + e.what);
+}
 
-constexpr uint32_t most_bytes = 1u << 23;
+Agreement agreement_of(const Options& o, Work work) {
+  Agreement a{.work = work,
+              .check = o.check,
+              .queues = static_cast<uint16_t>(o.queues),
+              .depth = o.depth,
+              .low = o.all_sizes ? 2 : o.size,
+              .high = o.all_sizes ? most_bytes : o.size};
+  if (work == Work::atomic) a.low = a.high = atomic_bytes;
+  if (a.check) a.depth = std::min(a.depth, slots_of(a).count);
+  return a;
+}
 
-struct Job {
-  Rig rig;
-  std::unique_ptr<std::byte[]> memory;
-  mlx5::VerbsMr region;
-  uint64_t iterations = 0;
-  Clock::time_point end;  // of a run by time
-  bool by_time = false;
+// The sizes of the rounds, one after the other; false: `each` gave up.
+template <typename Each>
+bool for_sizes(const Agreement& a, Each each) {
+  for (uint32_t bytes = a.low;; bytes *= 2) {
+    if (!each(bytes)) return false;
+    if (bytes > a.high / 2) return true;
+  }
+}
 
-  [[nodiscard]] bool over(uint64_t done) const {
-    return by_time ? Clock::now() >= end : done >= iterations;
+RoundPlan plan_of(const Options& o, const Side& side, uint32_t bytes) {
+  return {.bytes = bytes,
+          .messages = o.iterations,
+          .seconds = o.seconds,
+          .list = std::min(o.list, side.agreement().depth)};
+}
+
+// ---- alone
+
+int run_alone(const Options& o, Work work) {
+  auto device = open_device(o);
+  if (!device) return refuse("the device", device.error());
+  auto made = Side::create(*device, o, agreement_of(o, work));
+  if (!made) return refuse("the queues", made.error());
+  Side& side = **made;
+  auto self = side.hello();
+  if (!self) return refuse("the device", self.error());
+  if (Status s = side.connect(*self); !s) return refuse("the connection", s.error());
+  print_head(o);
+  const queue::Remote target{self->address, self->key};
+  const bool good = for_sizes(side.agreement(), [&](uint32_t bytes) {
+    side.begin_round(bytes);
+    const RoundEnd end = run_round(side, target, plan_of(o, side, bytes));
+    side.check_arrived(end.messages);
+    if (side.failure().empty()) print_round(o, bytes, end);
+    return side.failure().empty();
+  });
+  return good ? 0 : refuse(side.failure());
+}
+
+// ---- client
+
+// A message of this kind, or the sentence of the refusal that came instead.
+Result<std::vector<uint8_t>> expect(Tcp& tcp, Kind kind, const Patience& patience,
+                                    std::string& why) {
+  Result<Message> m = tcp.receive(patience);
+  if (!m) {
+    why = m.error().what;
+    return m.error();
+  }
+  if (m->kind == kind) return m->payload;
+  why = m->kind == Kind::refusal ? "the other side says: " + decode_text(m->payload)
+                                 : "the other side sent what nobody expects now";
+  return Error{EPROTO, ""};
+}
+
+struct ClientRun {
+  const Options& options;
+  Side& side;
+  Tcp& tcp;
+  queue::Remote target;
+  std::string why;
+
+  bool round(uint32_t bytes) {
+    const Patience patience{.idle = side.idle()};
+    Status s = tcp.send(Kind::begin, encode_bytes(bytes), patience);
+    side.begin_round(bytes);
+    if (s && !expect(tcp, Kind::ready, patience, why)) return false;
+    const RoundEnd end = run_round(side, target, plan_of(options, side, bytes));
+    if (side.failure().empty()) s = tcp.send(Kind::end, encode(end), patience);
+    if (!side.failure().empty() || !s) {
+      why = s ? side.failure() : s.error().what;
+      return false;
+    }
+    if (!expect(tcp, Kind::good, {std::chrono::seconds{60}, side.idle()}, why)) return false;
+    print_round(options, bytes, end);
+    return true;
   }
 };
 
-using Append = bool (*)(queue::WqeCursor&, const queue::Remote&, const queue::Sge&, uint64_t id);
-
-constexpr queue::Wr signalled(uint64_t id) noexcept {
-  return {.id = id, .flags = queue::WrFlags::signalled};
-}
-bool append_write(queue::WqeCursor& c, const queue::Remote& r, const queue::Sge& s, uint64_t id) {
-  return queue::rdma_write(c, r, s, signalled(id));
-}
-bool append_read(queue::WqeCursor& c, const queue::Remote& r, const queue::Sge& s, uint64_t id) {
-  return queue::rdma_read(c, r, s, signalled(id));
-}
-bool append_atomic(queue::WqeCursor& c, const queue::Remote& r, const queue::Sge& s, uint64_t id) {
-  return queue::fetch_and_add(
-      c, {.target = r, .result_address = s.address, .result_key = s.key, .swap_or_add = 1},
-      signalled(id));
-}
-
-bool open(Job& job, const Options& o) {
-  std::string why = job.rig.open(o.device);
-  if (why.empty()) {
-    job.memory = std::make_unique<std::byte[]>(std::size_t{2} * most_bytes);
-    constexpr int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-                           IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
-    job.region.reset(
-        ibv_reg_mr(job.rig.device.pd.get(), job.memory.get(), std::size_t{2} * most_bytes, access));
-    if (!job.region) why = "the memory cannot be registered";
-  }
-  if (!why.empty()) std::fprintf(stderr, "kilim-perf: %s\n", why.c_str());
-  return why.empty();
-}
-
-// Messages done, 0 where one failed.
-uint64_t run_size(Job& job, const Options& o, uint32_t bytes, Append append) {
-  Rig& r = job.rig;
-  const auto at = reinterpret_cast<uint64_t>(job.memory.get());
-  const queue::Sge local{at, bytes, Lkey{job.region->lkey}};
-  const queue::Remote remote{at + most_bytes, Rkey{job.region->rkey}};
-  uint64_t posted = 0, done = 0;
-  std::array<queue::Completion, 32> seen;
-  job.end = Clock::now() + std::chrono::seconds(o.seconds);
-  while (!job.over(done)) {
-    queue::WqeCursor cursor{*r.sq};
-    for (uint32_t i = 0; i < o.list && posted - done < o.depth; i++, posted++)
-      if (!append(cursor, remote, local, posted)) break;
-    cursor.commit();
-    r.device.run();
-    for (uint32_t n; (n = r.cq->poll(seen, *r.sq)) != 0; done += n)
-      for (uint32_t i = 0; i < n; i++)
-        if (!seen[i].ok()) return 0;
-  }
-  return done;
-}
-
-void print(const Options& o, uint32_t bytes, uint64_t messages, double seconds) {
-  const double rate = static_cast<double>(messages) / seconds;
-  const double mib = rate * bytes / (1024.0 * 1024.0);
-  std::printf(o.json ? "{\"test\": \"%s\", \"bytes\": %u, \"iterations\": %llu, "
-                       "\"average_mib_s\": %.2f, \"mpps\": %.6f}\n"
-                     : " %-8.0s%-10u %-14llu %-20.2f %-14.6f\n",
-              o.test.c_str(), bytes, static_cast<unsigned long long>(messages), mib, rate / 1e6);
-  std::fflush(stdout);
-}
-
-int run_rc(const Options& o, Append append, bool fixed_size) {
-  auto job = std::make_unique<Job>();
-  if (!open(*job, o)) return 1;
-  job->iterations = o.iterations;
-  job->by_time = o.seconds != 0;
-  if (!o.json)
-    std::printf(" %-10s %-14s %-20s %-14s\n", "#bytes", "#iterations", "BW average[MiB/sec]",
-                "MsgRate[Mpps]");
-  const bool all = o.all_sizes && !fixed_size;
-  const uint32_t last = all ? most_bytes : fixed_size ? 8 : o.size;
-  for (uint32_t bytes = all ? 2 : last; bytes <= last; bytes *= 2) {
-    const auto start = Clock::now();
-    const uint64_t messages = run_size(*job, o, bytes, append);
-    const std::chrono::duration<double> spent = Clock::now() - start;
-    if (messages == 0) {
-      std::fprintf(stderr, "kilim-perf: a request failed\n");
-      return 1;
-    }
-    print(o, bytes, messages, spent.count());
-  }
+int run_client(const Options& o, Work work) {
+  auto device = open_device(o);
+  if (!device) return refuse("the device", device.error());
+  auto made = Side::create(*device, o, agreement_of(o, work));
+  if (!made) return refuse("the queues", made.error());
+  Side& side = **made;
+  auto self = side.hello();
+  if (!self) return refuse("the device", self.error());
+  const Patience patience{.idle = side.idle()};
+  auto tcp = Tcp::connect(o.host, static_cast<uint16_t>(o.port), patience);
+  if (!tcp) return refuse("the server", tcp.error());
+  std::string why;
+  if (Status s = tcp->send(Kind::hello, encode(*self), patience); !s)
+    return refuse("the server", s.error());
+  const auto answer = expect(*tcp, Kind::hello, patience, why);
+  if (!answer) return refuse(why);
+  const auto peer = decode_hello(*answer);
+  if (!peer) return refuse("the server", peer.error());
+  if (peer->agreement != side.agreement()) return refuse("the server does another test");
+  if (Status s = side.connect(*peer); !s) return refuse("the connection", s.error());
+  print_head(o);
+  ClientRun run{o, side, *tcp, queue::Remote{peer->address, peer->key}, {}};
+  const bool good = for_sizes(side.agreement(), [&](uint32_t b) { return run.round(b); });
+  if (!good) return refuse(run.why);
+  (void)tcp->send(Kind::bye, {}, patience);
   return 0;
 }
 
-int run_write(const Options& o) {
-  return run_rc(o, append_write, false);
+// ---- server
+
+// Also tells the client.
+int refuse_client(Tcp& tcp, const std::string& why) {
+  const std::vector<uint8_t> text(why.begin(), why.end());
+  const Patience patience{.limit = std::chrono::seconds{2}};
+  if (tcp.send(Kind::refusal, text, patience)) tcp.linger(patience);
+  return refuse(why);
 }
-int run_read(const Options& o) {
-  return run_rc(o, append_read, false);
+
+struct ServerRun {
+  const Options& options;
+  Side& side;
+  Tcp& tcp;
+  uint32_t bytes = 0;  // of the round under way, 0: none
+
+  // One message of the client's is answered; empty: all is well.
+  std::string answer(const Message& m) {
+    const Patience patience{.idle = side.idle()};
+    Status s = Done{};
+    if (m.kind == Kind::begin && bytes == 0) {
+      const auto size = decode_begin(m.payload, side.agreement());
+      if (!size) return size.error().what;
+      bytes = *size;
+      side.begin_round(bytes);
+      s = tcp.send(Kind::ready, {}, patience);
+    } else if (m.kind == Kind::end && bytes != 0) {
+      const auto end = decode_end(m.payload, side.agreement());
+      if (!end) return end.error().what;
+      side.check_arrived(end->messages);
+      if (!side.failure().empty()) return side.failure();
+      s = tcp.send(Kind::good, {}, patience);
+      print_round(options, bytes, *end);
+      bytes = 0;
+    } else {
+      return m.kind == Kind::refusal ? decode_text(m.payload)
+                                     : "the client sent what nobody expects now";
+    }
+    return s ? "" : s.error().what;
+  }
+
+  int run() {
+    while (true) {
+      // A round lasts as long as the client wants.
+      Result<Message> m = tcp.receive({std::chrono::milliseconds{0}, side.idle()});
+      if (!m) return refuse("the client", m.error());
+      if (m->kind == Kind::bye && bytes == 0) return 0;
+      if (const std::string why = answer(*m); !why.empty()) return refuse_client(tcp, why);
+    }
+  }
+};
+
+int serve_client(const Options& o, Work work, attach::Attachment& device, Tcp& tcp) {
+  const Patience patience;
+  Result<Message> first = tcp.receive(patience);
+  if (!first) return refuse_client(tcp, first.error().what);
+  if (first->kind != Kind::hello) return refuse_client(tcp, "the client does not say hello first");
+  const auto peer = decode_hello(first->payload);
+  if (!peer) return refuse_client(tcp, peer.error().what);
+  if (peer->agreement.work != work)
+    return refuse_client(tcp, "this server runs the test " + o.test + ", the client another");
+  auto made = Side::create(device, o, peer->agreement);
+  if (!made) return refuse_client(tcp, made.error().what);
+  Side& side = **made;
+  auto self = side.hello();
+  if (!self) return refuse_client(tcp, self.error().what);
+  if (Status s = side.connect(*peer); !s) return refuse_client(tcp, s.error().what);
+  if (Status s = tcp.send(Kind::hello, encode(*self), patience); !s)
+    return refuse("the client", s.error());
+  print_head(o);
+  return ServerRun{o, side, tcp}.run();
 }
-int run_atomic(const Options& o) {
-  return run_rc(o, append_atomic, true);
+
+int run_server(const Options& o, Work work) {
+  auto device = open_device(o);
+  if (!device) return refuse("the device", device.error());
+  std::fprintf(stderr,
+               "kilim-perf: waiting for a client on TCP port %u (--alone needs none; a host "
+               "behind the test makes this the client)\n",
+               o.port);
+  Idle idle;
+  if (device->poller.fn != nullptr)
+    idle = {[](void* d) { static_cast<device::Device*>(d)->progress(); }, device->device.get()};
+  auto tcp = Tcp::accept_one(static_cast<uint16_t>(o.port), idle);
+  if (!tcp) return refuse("the server", tcp.error());
+  return serve_client(o, work, *device, *tcp);
+}
+
+template <Work W>
+int run(const Options& o) {
+  if (const char* why = why_not(agreement_of(o, W))) return refuse(why);
+  if (o.alone) return run_alone(o, W);
+  return o.host.empty() ? run_server(o, W) : run_client(o, W);
 }
 
 }  // namespace
 
-const PerfTest write_test = {"write", "RDMA WRITE to itself, device on the same core", run_write};
-const PerfTest read_test = {"read", "RDMA READ from itself, likewise", run_read};
-const PerfTest atomic_test = {"atomic", "fetch and add of 8 bytes, likewise", run_atomic};
+const PerfTest write_test = {"write", "RDMA WRITE: server, client or alone", run<Work::write>,
+                             true};
+const PerfTest read_test = {"read", "RDMA READ, likewise", run<Work::read>, true};
+const PerfTest send_test = {"send", "SEND to posted receives, likewise", run<Work::send>, true};
+const PerfTest atomic_test = {"atomic", "fetch and add of 8 bytes, likewise", run<Work::atomic>,
+                              true};
 
 }  // namespace kilim::perf

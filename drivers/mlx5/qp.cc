@@ -35,28 +35,37 @@ EthRule eth_rule(uint8_t port, const device::MacAddress& mac) {
 Result<device::QpInfo> Mlx5Device::create_rc(const device::RcRequest& request) {
   if (request.umr && !caps_.umr)
     return Error{EOPNOTSUPP, "the adapter weaves no indirect keys for user space"};
+  if (request.gid_index < -1 || request.gid_index > 255)
+    return Error{EINVAL, "the index of a GID is 0 to 255"};
   Result<VerbsQp> qp = make_qp(request.queues, IBV_QPT_RC);
   if (!qp) return qp.error();
   Qp made{.verbs = std::move(*qp), .path = {}, .raw = false, .connected = false};
   made.path.access = request.access;
+  made.path.wanted_gid = request.gid_index;
   return adopt(std::move(made));
 }
 
 Result<device::Endpoint> Mlx5Device::endpoint(device::QpHandle handle) {
   Qp* qp = find(handle);
   if (qp == nullptr || qp->raw) return no_such_qp;
-  qp->path.gid_index = choose_gid(context_.get(), qp->path.port);
+  const int wanted = qp->path.wanted_gid;
+  qp->path.gid_index =
+      wanted < 0 ? choose_gid(context_.get(), qp->path.port) : static_cast<uint8_t>(wanted);
   ibv_port_attr port{};
   ibv_gid gid{};
   int rc = ibv_query_port(context_.get(), qp->path.port, &port);
   if (rc == 0) rc = ibv_query_gid(context_.get(), qp->path.port, qp->path.gid_index, &gid);
   if (rc != 0) return Error{rc < 0 ? errno : rc, "the port has no address to connect by"};
+  static constexpr ibv_gid unused{};
+  if (wanted >= 0 && std::memcmp(&gid, &unused, sizeof gid) == 0)
+    return Error{EINVAL, "the port has no GID of this index"};
   qp->path.mtu = port.active_mtu;
   device::Endpoint e;
   e.qpn = Qpn{qp->verbs->qp_num};
   e.psn = qp->path.psn;
   e.lid = port.lid;
   e.port = qp->path.port;
+  e.mtu_bytes = 128u << port.active_mtu;
   std::memcpy(e.gid.data(), gid.raw, e.gid.size());
   return e;
 }
@@ -66,6 +75,8 @@ Status Mlx5Device::connect(device::QpHandle handle, const device::Endpoint& peer
   if (!self) return self.error();
   Qp* qp = find(handle);
   qp->path.peer = peer;
+  while (peer.mtu_bytes != 0 && qp->path.mtu > IBV_MTU_256 && 128u << qp->path.mtu > peer.mtu_bytes)
+    qp->path.mtu = static_cast<ibv_mtu>(qp->path.mtu - 1);
   Status s = rc_to_rts(qp->verbs.get(), qp->path);
   qp->connected = s.ok();
   return s;

@@ -13,6 +13,7 @@ namespace kilim::mlx5 {
 struct RcPath {
   uint32_t access = 0;
   uint8_t port = 1;
+  int wanted_gid = -1;  // -1: the first one of RoCE v2
   uint8_t gid_index = 0;
   uint32_t psn = 0;  // ours
   ibv_mtu mtu = IBV_MTU_1024;

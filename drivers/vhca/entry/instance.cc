@@ -94,6 +94,7 @@ Result<std::unique_ptr<Instance>> Instance::make(const AttachConfig& config,
 
 std::size_t Instance::poll(std::size_t budget) noexcept {
   if (inherited_) return 0;
+  if (thread_) thread_->client_polled();
   sigset_t faults, before;
   const bool caught = faults_are_caught();
   if (!caught) {
@@ -114,7 +115,6 @@ std::size_t Instance::poll(std::size_t budget) noexcept {
 }
 
 std::size_t Instance::poll_for_client() noexcept {
-  if (thread_) thread_->client_polled();
   return poll(256);
 }
 

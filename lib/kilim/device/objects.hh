@@ -42,6 +42,7 @@ struct RcRequest {
   QpRequest queues;
   bool umr = false;     // keys are woven and invalidated on it
   uint32_t access = 0;  // mr::Access bits that a peer may use on it
+  int gid_index = -1;   // of the address to connect by; -1: the first one of RoCE v2
 };
 
 // All that a peer must know to connect to a queue pair.
@@ -51,6 +52,7 @@ struct Endpoint {
   std::array<uint8_t, 16> gid{};
   uint16_t lid = 0;
   uint8_t port = 1;
+  uint32_t mtu_bytes = 0;  // the lesser of both sides' counts; 0: not known
 };
 
 // Which frames come to a raw packet queue pair.

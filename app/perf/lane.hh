@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One queue pair of a test with its queues, and how far the round has come in it. One thread;
+// set-up allocates, the rest does not.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kilim/device/owned.hh"
+#include "kilim/queue/cq.hh"
+#include "kilim/queue/rc_wqe.hh"
+#include "kilim/queue/rq.hh"
+#include "kilim/queue/sq.hh"
+
+namespace kilim::perf {
+
+struct LaneConfig {
+  uint32_t send_wqebbs = 128;
+  uint32_t receives = 0;
+  int gid_index = -1;
+};
+
+class Lane {
+ public:
+  static Result<std::unique_ptr<Lane>> create(device::Device& device, const LaneConfig& config);
+
+  [[nodiscard]] device::QpHandle qp() const noexcept { return qp_->handle; }
+  queue::Sq& sq() noexcept { return *sq_; }
+  queue::Cq& send_cq() noexcept { return *send_cq_; }
+  // Only where receives were asked for.
+  queue::Rq& rq() noexcept { return *rq_; }
+  queue::Cq& recv_cq() noexcept { return *recv_cq_; }
+
+  // Messages of the round.
+  uint64_t posted = 0, signalled = 0, done = 0;
+  uint64_t received = 0;  // of the round, at the side to which is sent
+  uint64_t receives = 0;  // posted since the queue was made
+
+  void begin_round() noexcept { posted = signalled = done = received = 0; }
+
+ private:
+  Lane() = default;
+  device::OwnedCq owned_send_, owned_recv_;
+  device::OwnedQp qp_;  // goes first
+  std::vector<uint64_t> send_ids_, recv_ids_;
+  std::unique_ptr<queue::Sq> sq_;
+  std::unique_ptr<queue::Rq> rq_;
+  std::unique_ptr<queue::Cq> send_cq_, recv_cq_;
+};
+
+}  // namespace kilim::perf
