@@ -4,7 +4,7 @@
 # line is `N passed, N failed, N skipped`; the exit code is 0 only if nothing failed.
 # Usage: usertools/check.sh [--quick | --long]
 #   --quick   less than 5 minutes: one build, style, abi, unit, vhca, golden, a short e2e
-#   --long    soaks and large matrices too
+#   --long    the ten-minute soak and large matrices too
 set -u
 . "$(dirname "${BASH_SOURCE[0]}")/prepare.sh"
 

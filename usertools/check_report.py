@@ -20,14 +20,15 @@ BUDGETS = (
     ("unit+golden+vhca under ASan", ("asan",), 10),
     ("style", ("style",), 2), ("tidy", ("tidy",), 10), ("abi", ("abi",), 1), ("unit", ("unit",), 3),
     ("vhca", ("vhca",), 3), ("golden", ("golden",), 3), ("e2e", ("e2e",), 4),
-    ("pyverbs", ("pyverbs",), 2), ("interop", ("interop",), 6), ("fuzz", ("fuzz",), 5),
-    ("callgrind", ("callgrind",), 3), ("memcheck", ("memcheck",), 6), ("threads", ("tsan",), 3),
+    ("pyverbs", ("pyverbs",), 2), ("interop", ("interop",), 6), ("soak", ("soak",), 2),
+    ("fuzz", ("fuzz",), 5), ("callgrind", ("callgrind",), 3), ("memcheck", ("memcheck",), 6),
+    ("threads", ("tsan",), 3),
 )
-ORDER = ("style", "abi", "unit", "vhca", "golden", "pyverbs", "interop", "fuzz", "callgrind", "e2e",
-         "tidy")
-LONG = ("soak", "long")           # only with --long; they have no budget
+ORDER = ("style", "abi", "unit", "vhca", "golden", "pyverbs", "interop", "soak", "fuzz",
+         "callgrind", "e2e", "tidy")
+LONG = ("long",)                  # only with --long; they have no budget
 OTHER_NAMES = ("perf",)           # of suites that run under their own
-NOT_QUICK = ("tidy", "pyverbs", "interop", "fuzz", "callgrind")
+NOT_QUICK = ("tidy", "pyverbs", "soak", "interop", "fuzz", "callgrind")
 CASES = re.compile(r"^(\d+) passed, (\d+) failed$", re.M)
 
 

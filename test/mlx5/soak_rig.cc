@@ -131,7 +131,7 @@ void WeavingQueue::replace() noexcept {
     counts.replaced++;
   }
   // An error now and then: a write to nowhere.
-  if (counts.replaced != before && ++changes_ % 500 == 0)
+  if (counts.replaced != before && ++changes_ % soak_.error_every == 0)
     (void)queue::rdma_write(c, {16, Rkey{0}}, queue::Sge{address(0), 1, target_->region().lkey},
                             {});
   written_ = true;

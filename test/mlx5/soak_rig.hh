@@ -63,6 +63,7 @@ struct Soak {
   rte_rcu_qsbr* readers = nullptr;
   std::unique_ptr<umr::Epochs> epochs;
   std::atomic<bool> stop{false};
+  uint32_t error_every = 500;  // changes of keys that are not swaps
 
   explicit Soak(device::Device& d, rte_rcu_qsbr* qsbr);
   [[nodiscard]] bool ok() const { return region.has_value() && epochs != nullptr; }

@@ -33,6 +33,7 @@ struct LintKey {
   enum class Use : uint8_t { local, remote, change };
   uint32_t key;  // with the tag that is used, or that a UMR gives
   Use use;
+  bool frees = false;  // an invalidation: afterwards it shows nothing under any tag
   [[nodiscard]] uint32_t index() const noexcept { return key >> 8; }
 };
 
@@ -51,7 +52,7 @@ struct LintWqe {
   uint8_t keys = 0;
   std::array<LintKey, most_keys> key;
 
-  void add(uint32_t key, LintKey::Use) noexcept;
+  void add(LintKey) noexcept;
 };
 
 struct LintQueue {

@@ -55,21 +55,31 @@ bool names(const LintWqe& w, uint32_t index, bool change) noexcept {
 // Whether the WQE makes a key what it is called here.
 bool gives(const LintWqe& w, uint32_t key) noexcept {
   for (uint8_t i = 0; i < w.keys; i++) {
-    if (w.key[i].key == key && w.key[i].use == Use::change) return true;
+    if (w.key[i].key == key && w.key[i].use == Use::change && !w.key[i].frees) return true;
+  }
+  return false;
+}
+
+// Whether the WQE uses a key under just this tag.
+bool uses(const LintWqe& w, uint32_t key) noexcept {
+  for (uint8_t i = 0; i < w.keys; i++) {
+    if (w.key[i].key == key && w.key[i].use != Use::change) return true;
   }
   return false;
 }
 
 // The key of a UMR or an invalidation as it is called afterwards.
-uint32_t key_after(std::span<const std::byte> wqe, const prm::CtrlSeg& ctrl) noexcept {
+LintKey key_after(std::span<const std::byte> wqe, const prm::CtrlSeg& ctrl) noexcept {
   namespace detail = prm::lint::detail;
-  const uint32_t key = ctrl.imm.host();
-  const bool umr = prm::ctrl::opcode::get(ctrl) == static_cast<uint8_t>(Opcode::umr);
-  if (!umr || wqe.size() < detail::list_at) return key;
+  LintKey key{ctrl.imm.host(), Use::change};
+  key.frees = prm::ctrl::opcode::get(ctrl) != static_cast<uint8_t>(Opcode::umr);
+  if (key.frees || wqe.size() < detail::list_at) return key;
   const auto c = prm::lint::segment_at<prm::UmrCtrlSeg>(wqe, detail::umr_ctrl_at);
-  if ((c.mkey_mask.host() & prm::umr::mask_mkey) == 0) return key;
   const auto m = prm::lint::segment_at<prm::MkeyContextSeg>(wqe, detail::mkey_at);
-  return (key & ~0xffu) | prm::mkey::tag::get(m);
+  const uint64_t mask = c.mkey_mask.host();
+  if ((mask & prm::umr::mask_mkey) != 0) key.key = (key.key & ~0xffu) | prm::mkey::tag::get(m);
+  key.frees = (mask & prm::umr::mask_free) != 0 && (m.free & prm::mkey::free) != 0;
+  return key;
 }
 
 bool only_remote(const LintWqe& w, uint32_t index) noexcept {
@@ -86,18 +96,18 @@ bool executed(const LintQueue& q, const LintWqe& w) noexcept {
 
 }  // namespace
 
-void LintWqe::add(uint32_t named, LintKey::Use use) noexcept {
+void LintWqe::add(LintKey named) noexcept {
   for (uint8_t i = 0; i < keys; i++) {
-    if (key[i].key == named && key[i].use == use) return;
+    if (key[i].key == named.key && key[i].use == named.use) return;
   }
-  if (keys < most_keys) key[keys++] = {named, use};
+  if (keys < most_keys) key[keys++] = named;
 }
 
 // Keys below an indirect one are used with it.
 void Lint::add_key(LintWqe& w, uint32_t key, LintKey::Use use, uint32_t depth) const noexcept {
   const Mkey* m = around_.keys->at(key >> 8);
   if (m == nullptr || m->mode == KeyMode::direct) return;
-  w.add(key, use);
+  w.add({key, use});
   if (depth == 0) return;
   const uint32_t looked_at = std::min<uint32_t>(m->used, 1024);
   for (uint32_t i = 0; i < looked_at; i++) {
@@ -112,7 +122,7 @@ void Lint::collect_keys(const LintQueue& q, LintWqe& w, Bytes bytes) const noexc
   bytes = bytes.first(std::min<std::size_t>(bytes.size(), prm::ctrl::ds::get(ctrl) * 16));
   const uint32_t depth = around_.profile->max_indirection;
   if (changes_key(op)) {
-    w.add(key_after(bytes, ctrl), Use::change);
+    w.add(key_after(bytes, ctrl));
     if (op == Opcode::umr && bytes.size() == prm::lint::detail::list_at + sizeof(prm::DataSeg))
       add_key(w, prm::lint::segment_at<prm::DataSeg>(bytes, bytes.size() - 16).lkey.host(),
               Use::local, depth);
@@ -170,7 +180,8 @@ bool Lint::judge_use(const Place& user, LintKey k, const Place& change, Finding&
     f = {Rule::unfenced_key, {k.key, change.w.at & 0xffff, wanted_fence(), user.w.fence}};
     return true;
   }
-  // Who uses the tag of before gets what was shown before, or a refusal: nothing to wait for.
+  // Who uses the tag of before, or a key that is invalidated, gets what was shown before or a
+  // refusal: nothing to wait for.
   if (k.use != Use::change && !gives(change.w, k.key)) return false;
   // The peer may have been told by a message that waited for the change.
   const uint64_t done = other.place_of(other.qp->sq.ci);
@@ -187,7 +198,9 @@ bool Lint::judge_change(const Place& change, LintKey k, const Place& user,
   const bool same = &user.q == &change.q;
   if (same && fenced(user.q, user.w.at, change.w.at, user.w.answers)) return false;
   // Who is accessed hears from its peer that the access is over, not from a completion.
-  if (!same && only_remote(user.w, k.index()) && executed(user.q, user.w)) return false;
+  // Or it knows a tag that goes: it gets what was shown before, or a refusal.
+  const bool goes = k.frees || !uses(user.w, k.key);
+  if (!same && only_remote(user.w, k.index()) && (goes || executed(user.q, user.w))) return false;
   f = {Rule::key_in_flight, {k.key, user.w.at & 0xffff, user.q.qp->qpn.value()}};
   return true;
 }

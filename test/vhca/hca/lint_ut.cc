@@ -181,6 +181,27 @@ void a_key_in_use_elsewhere_is_not_changed() {
   CU_ASSERT_EQUAL(b.findings(), 1);
 }
 
+// Who reads as a peer and still has the key gets what it showed, or is refused.
+void an_invalidation_is_waited_for_by_nobody() {
+  for (const bool read_first : {false, true}) {
+    Bench b(LintMode::warn);
+    b.finish((b.a.put(b.umr()), b.a));
+    UmrShape gone;
+    gone.mask = prm::umr::mask_free;
+    gone.free = prm::mkey::free;
+    Wqe read(Opcode::rdma_read);
+    read.raddr(0, b.key).data(b.memory.at(32768), 64, b.lkey());
+    b.b.put(b.plain());
+    b.b.put(read);
+    b.a.put(umr_wqe(b.key, gone, {}));
+    b.b.ring(b.uar);
+    if (read_first) b.hca->run(1);  // the READ has been seen and not executed
+    b.a.ring(b.uar);
+    b.run();
+    CU_ASSERT_EQUAL(b.findings(), 0);
+  }
+}
+
 // {umr_fence, fence of the WQE behind the UMR, findings}
 void the_fence_is_the_profiles() {
   struct Row {
@@ -346,6 +367,8 @@ const Case cases[] = {
     {"a stride that was cut to 16 bits is named", a_stride_that_was_cut_is_named},
     {"another queue waits for the UMR's completion", another_queue_waits_for_the_completion},
     {"a key in use on another queue is not changed", a_key_in_use_elsewhere_is_not_changed},
+    {"a peer may have a key that another queue invalidates",
+     an_invalidation_is_waited_for_by_nobody},
     {"the fence asked for is that of the profile", the_fence_is_the_profiles},
     {"a fence on a WQE before the user will do", a_fence_before_the_user_will_do},
     {"a key of keys is looked into", a_key_of_keys_is_looked_into},
