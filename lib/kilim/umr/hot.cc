@@ -88,6 +88,13 @@ Outcome stored(queue::WqeCursor& c, const Job& j, ListMemory& memory) noexcept {
   return o;
 }
 
+Outcome any(queue::WqeCursor& c, const Job& j, const Layout& layout, ListMemory& memory) noexcept {
+  const uint64_t before = memory.taken();
+  const std::byte* list = memory.memory_at(memory.take(4).address);
+  if (list != nullptr) memory.rewind(before);
+  return weave_any(c, j.means, j.request, layout, j.wr);
+}
+
 uint32_t stash(KeyStash& s) noexcept {
   IndirectKey* key = s.take();
   if (key == nullptr) return 0;

@@ -58,11 +58,15 @@ struct IndirectKey {
   uint32_t window = 0;      // epoch in which tags_now was begun
   uint32_t binds = 0;       // since the pool was made
   uint16_t lcore = 0;       // of its loom
+  Lkey before;              // while it is swapped: its handle, or its predecessor's, of before
   uint8_t tags_before = 0;  // tags given out in the window before
   uint8_t tags_now = 0;     // and in this one
   KeyState state = KeyState::free;
   uint8_t marks = 0;
+  uint8_t log_entity = 0;  // of entries of fixed size; 0: each has its length; or unknown_entity
+  bool resized = false;    // log_entity has changed since the key was made
 
+  static constexpr uint8_t unknown_entity = 0xff;  // a change of it failed
   [[nodiscard]] Rkey rkey() const noexcept { return Rkey{lkey.value()}; }
   [[nodiscard]] bool has(uint8_t mark) const noexcept { return (marks & mark) != 0; }
   void set(uint8_t mark) noexcept { marks = static_cast<uint8_t>(marks | mark); }

@@ -47,6 +47,7 @@ Status KeyPool::make_keys(uint32_t count, const mr::KeyRequest& request) {
   for (uint32_t i = 0; i < count; i++) {
     keys_[i].lkey = made[i].lkey;
     keys_[i].max_entries = made[i].max_entries;
+    keys_[i].log_entity = made[i].log_entity_bytes;
     (void)rte_ring_enqueue(ring_.get(), &keys_[i]);
   }
   return Done{};

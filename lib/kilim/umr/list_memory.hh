@@ -56,6 +56,16 @@ class ListMemory {
   }
   // Everything that was taken until now: remember it beside the wr id of the UMR...
   [[nodiscard]] uint64_t taken() const noexcept { return head_; }
+  // Nothing that was taken since then is going to be used.
+  void rewind(uint64_t taken) noexcept {
+    owner_.check();
+    head_ = taken > tail_ ? taken : tail_;
+  }
+  // The bytes of a list in this process, by its address under the key.
+  [[nodiscard]] std::byte* memory_at(uint64_t address) const noexcept {
+    KILIM_ASSERT(address - address_ < units_ * unit_bytes);
+    return memory_ + (address - address_);
+  }
   // ...and give it back when that has completed. What was taken before goes back too.
   void release(uint64_t taken) noexcept {
     owner_.check();

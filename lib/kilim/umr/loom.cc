@@ -83,23 +83,22 @@ void Loom::freed(IndirectKey& key) noexcept {
   if (!key.has(IndirectKey::bound | IndirectKey::listed)) route(key);
 }
 
+// Where the swap begins to which the WQE at `position` belongs; `position`: to none.
+uint32_t Loom::first_torn(uint32_t position) const noexcept {
+  for (uint32_t i = tail_; i != head_; i++) {
+    const Change& change = changes_[i & mask_];
+    if (distance(change.end, position) <= 0) continue;
+    const uint32_t begin = change.end - change.swap;
+    return change.swap != 0 && distance(position, begin) >= 0 ? begin : position;
+  }
+  return position;
+}
+
 // The WQE at `position` failed and has been retired: those before it are complete, those behind it
 // will be flushed. Of a swap everything counts as failed.
 void Loom::fail(uint32_t position) noexcept {
   failed_ = true;
-  uint32_t torn = 0;
-  uint32_t torn_from = position;
-  for (uint32_t i = tail_; i != head_; i++) {
-    const Change& change = changes_[i & mask_];
-    if (change.end == sq_.retired()) torn = change.swap;
-  }
-  for (uint32_t i = tail_; torn != 0 && i != head_; i++) {
-    const Change& change = changes_[i & mask_];
-    if (change.swap != torn) continue;
-    torn_from = change.end - 1;  // inside the swap's first WQE
-    break;
-  }
-  settle_until(torn_from);
+  settle_until(first_torn(position));
   for (; tail_ != head_; tail_++) poison(changes_[tail_ & mask_]);
 }
 
@@ -108,6 +107,7 @@ void Loom::poison(const Change& change) noexcept {
   if (key.state != KeyState::posted && key.state != KeyState::invalidating) return;
   key.clear(IndirectKey::swapping);
   key.become(KeyState::poisoned);
+  if (key.resized) key.log_entity = IndirectKey::unknown_entity;
   counters_.poisoned.add(1);
   if (!key.has(IndirectKey::waiting)) to_end(key);
 }
@@ -117,57 +117,6 @@ void Loom::restart() noexcept {
   clock_->restart(sq_);
   fences_.restart();
   failed_ = false;
-}
-
-Outcome Loom::take_spares(uint32_t count) noexcept {
-  for (uint32_t i = 0; i < count; i++) {
-    IndirectKey* key = stash_.take();
-    if (key == nullptr) {
-      while (spare_ != IndirectKey::none) give(*take_key());
-      return {Refusal::no_key, count, i};
-    }
-    key->next = spare_;
-    spare_ = pool_.number_of(*key);
-  }
-  return {};
-}
-
-// Everything that could be refused is looked at before the first WQE is written.
-Outcome Loom::check_swap(std::span<const SwapItem> items, const queue::WqeCursor& c) noexcept {
-  if (failed_) return {Refusal::queue_failed, 0, 0};
-  uint32_t blocks = 0;
-  uint32_t spares = 0;
-  for (const SwapItem& item : items) {
-    IndirectKey& key = *item.binding->key_;
-    const uint32_t count = item.view.count;
-    if (count == 0) return {Refusal::empty, 0, max_inline_klms};
-    if (count > max_inline_klms) return {Refusal::too_many_inline, count, max_inline_klms};
-    if (count > key.max_entries) return {Refusal::over_key, count, key.max_entries};
-    blocks += 2 + klm_octowords(count) / klms_per_line;
-    if (tags_used_up(key)) spares++;
-  }
-  if (!c.fits(blocks)) return {Refusal::no_room, blocks, c.room().value()};
-  return take_spares(spares);
-}
-
-Outcome Loom::swap(std::span<const SwapItem> items, uint64_t wr_id) noexcept {
-  owner_.check();
-  queue::WqeCursor c{sq_};
-  if (const Outcome o = check_swap(items, c); !o.ok()) return o;
-  if (++swaps_ == 0) swaps_ = 1;
-  swap_ = swaps_;
-  for (const SwapItem& item : items) {
-    Bind how = item.how;
-    how.owner_only = false;
-    how.wr_id = wr_id;
-    [[maybe_unused]] const Outcome o = bind(c, *item.binding, how, item.view);
-    KILIM_ASSERT(o.ok());
-    item.binding->key_->set(IndirectKey::swapping);
-  }
-  swap_ = 0;
-  counters_.swaps.add(1);
-  commit(c);
-  return {};
 }
 
 }  // namespace kilim::umr

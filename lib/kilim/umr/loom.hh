@@ -21,6 +21,7 @@
 #include "kilim/umr/key_pool.hh"
 #include "kilim/umr/refusal.hh"
 #include "kilim/umr/umr_wqe.hh"
+#include "kilim/umr/weave.hh"
 
 namespace kilim::umr {
 
@@ -57,7 +58,7 @@ class Loom;
 // One key of a swap.
 struct SwapItem {
   Binding* binding = nullptr;  // of the same loom
-  View view;
+  Layout view;
   Bind how;
 };
 
@@ -88,15 +89,23 @@ class Loom {
             .access = how.access,
             .has_start = how.has_start,
             .keep_atomic = config_.keep_atomic,
+            .log_entity = key.log_entity,
             .start = how.start};
   }
   // Changes a key that keeps its tag, by a builder of such a change (umr/patch.hh, change_key()):
   // build(cursor, key, UmrWr) -> Outcome. Its binding is valid again when the change has completed.
   template <typename Build>
   Outcome change_with(queue::WqeCursor& c, Binding& b, const Bind& how, Build build) noexcept;
+  // A layout of any form. List memory is given back by the caller, as for weave().
+  Outcome bind(queue::WqeCursor& c, Binding& b, const Bind& how, const Means& means,
+               const Layout& layout) noexcept;
   // All keys at once with one doorbell: each gets a new tag, and its binding shows the new handle
   // when the last one has completed. Whoever holds an old handle reads old data or faults. If one
   // is refused by the device, all end poisoned. Nothing is posted where the outcome says so.
+  // Of an item that reads keys, entries under keys of items before it name these by their handles
+  // of now, and show what they will show.
+  Outcome swap(std::span<const SwapItem> items, const Means& means, uint64_t wr_id) noexcept;
+  // With lists inline only, of keys that lie directly over memory.
   Outcome swap(std::span<const SwapItem> items, uint64_t wr_id) noexcept;
   // The key shows nothing any more; the binding keeps it. As ever with the next doorbell.
   void drop(Binding& b) noexcept;
@@ -135,7 +144,7 @@ class Loom {
   struct Change {
     IndirectKey* key;
     uint32_t end;   // position behind it
-    uint32_t swap;  // its number; 0: none
+    uint32_t swap;  // blocks from the beginning of its swap to `end`; 0: none
   };
 
   Loom(queue::Sq& sq, KeyPool& pool, Epochs& epochs, const LoomConfig& config);
@@ -148,8 +157,13 @@ class Loom {
   [[nodiscard]] bool tags_used_up(IndirectKey& key) noexcept;
   void replace(Binding& b, IndirectKey& fresh) noexcept;
   IndirectKey* take_key() noexcept;
-  Outcome check_swap(std::span<const SwapItem> items, const queue::WqeCursor& c) noexcept;
-  Outcome take_spares(uint32_t count) noexcept;
+  // umr/loom_forms.cc
+  Outcome take_spares(std::span<const SwapItem> items) noexcept;
+  Outcome rehearse(std::span<const SwapItem> items, const Means& means) noexcept;
+  Outcome post_swap(std::span<const SwapItem> items, const Means& means, uint64_t wr_id) noexcept;
+  void renew_entries(uint32_t from, uint32_t to, std::span<const SwapItem> before,
+                     const Means& means) noexcept;
+  [[nodiscard]] uint32_t first_torn(uint32_t position) const noexcept;
   void to_end(IndirectKey& key) noexcept;
   IndirectKey* next_ending() noexcept;
   void end(IndirectKey& key) noexcept;
@@ -177,8 +191,6 @@ class Loom {
   uint32_t ending_count_ = 0;
   uint32_t spare_ = IndirectKey::none;  // keys taken for a swap
   uint32_t bound_ = 0;                  // bindings alive
-  uint32_t swap_ = 0;                   // number of the swap being appended, 0: none
-  uint32_t swaps_ = 0;
   bool failed_ = false;
   LoomCounters counters_;
   [[no_unique_address]] Owner owner_;

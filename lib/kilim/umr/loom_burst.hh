@@ -158,7 +158,7 @@ template <typename Build>
   key.end = c.position();
   key.become(to);
   key.clear(IndirectKey::ending | IndirectKey::used_here);
-  changes_[head_++ & mask_] = {&key, key.end, swap_};
+  changes_[head_++ & mask_] = {&key, key.end, 0};
   return o;
 }
 

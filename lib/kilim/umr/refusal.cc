@@ -39,6 +39,7 @@ constexpr Row rows[] = {
     {Refusal::itself, "a key cannot show itself", Numbers::asked, "th entry"},
     {Refusal::no_key, "no key is free: the pool is dry, or its keys wait for an epoch", Numbers::both, "asked for"},
     {Refusal::queue_failed, "the send queue had an error and has not been recovered", Numbers::none, ""},
+    {Refusal::wrong_kind, "the key was made for entries of another kind (fixed size, or not)", Numbers::none, ""},
 };
 // clang-format on
 
@@ -46,7 +47,7 @@ constexpr bool complete() {
   uint32_t i = 0;
   for (const Row& row : rows)
     if (row.why != static_cast<Refusal>(i++)) return false;
-  return i == static_cast<uint32_t>(Refusal::queue_failed) + 1;
+  return i == static_cast<uint32_t>(Refusal::wrong_kind) + 1;
 }
 static_assert(complete());
 

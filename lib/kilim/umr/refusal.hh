@@ -31,6 +31,7 @@ enum class Refusal : uint8_t {
   itself,           // asked: entry; the key would show itself
   no_key,           // asked: keys; limit: free ones: the pool is dry, or they wait for an epoch
   queue_failed,     // the queue had an error and has not been recovered
+  wrong_kind,       // the key's entries are of another kind than the layout's
 };
 
 struct [[nodiscard]] Outcome {

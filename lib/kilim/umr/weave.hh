@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <variant>
 
 #include "kilim/base/ident.hh"
 #include "kilim/prm/umr_limits.hh"
@@ -147,6 +148,16 @@ inline Outcome weave_strided(queue::WqeCursor& c, const Means& means, const List
   encode_strided_list(list.memory, v);
   list.length = v.length();
   return umr_by_pointer(c, means.limits, r, list, wr);
+}
+
+// A layout of any form, for who takes them all.
+using Layout = std::variant<View, StridedView, FixedView>;
+
+inline Outcome weave_any(queue::WqeCursor& c, const Means& means, const ListRequest& r,
+                         const Layout& layout, const UmrWr& wr) noexcept {
+  if (const auto* v = std::get_if<View>(&layout)) return weave(c, means, r, *v, wr);
+  if (const auto* v = std::get_if<StridedView>(&layout)) return weave_strided(c, means, r, *v, wr);
+  return weave_fixed(c, means, r, *std::get_if<FixedView>(&layout), wr);
 }
 
 }  // namespace kilim::umr

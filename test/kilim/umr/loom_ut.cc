@@ -20,8 +20,8 @@ using namespace kilim::umr;
 using test::LoomRig;
 
 constexpr std::array<Piece, 4> pieces{
-    Piece{0x1000, 10, Lkey{0x100}}, Piece{0x2000, 20, Lkey{0x200}}, Piece{0x3000, 30, Lkey{0x300}},
-    Piece{0x4000, 40, Lkey{0x400}}};
+    Piece{0x1000, 10, Lkey{0x90100}}, Piece{0x2000, 20, Lkey{0x90200}},
+    Piece{0x3000, 30, Lkey{0x90300}}, Piece{0x4000, 40, Lkey{0x90400}}};
 
 View view(uint32_t n = 2) {
   return View::of(std::span{pieces}.first(n));

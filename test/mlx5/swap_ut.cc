@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Swaps of several keys with layouts of every form, random ones on devices of several profiles:
+// lists inline and by pointer, in one WQE and in several, strided, of fixed size, of keys that are
+// swapped too. All data right by the new handles, none by the old ones; nothing posted where one
+// is refused, and all poisoned where the device refuses one.
+#include "form_rounds.hh"
+#include "kilim/umr/loom_burst.hh"
+
+namespace {
+
+using namespace kilim;
+using namespace kilim::test;
+using umr::Binding;
+using umr::KeyState;
+using umr::Outcome;
+using umr::Refusal;
+
+constexpr uint32_t entries = 512;
+constexpr uint32_t long_entries = 70'000;  // a list of two WQEs
+constexpr uint8_t page_log = 12;
+constexpr umr::Bind all{.access = umr::mkey_access(mr::Access::all)};
+
+// A key with what it shows; the layout's storage lives here.
+struct Shower {
+  enum class Kind : uint8_t { list, strided, fixed, nested };
+  Binding binding;
+  Kind kind = Kind::list;
+  ListLayout list;
+  StridedLayout strided;
+  umr::FixedView pages;
+  Lkey old;
+
+  [[nodiscard]] umr::Layout layout() const {
+    if (kind == Kind::strided) return strided.view();
+    if (kind == Kind::fixed) return pages;
+    return umr::View::of(list.pieces);
+  }
+  [[nodiscard]] const Shown& shown() const {
+    return kind == Kind::strided ? strided.shown : list.shown;
+  }
+};
+
+// A loom over the queue of a form rig, with pools of keys of both kinds.
+struct SwapRig {
+  Bench bench;
+  FormRig& rig = bench.rig;
+  std::unique_ptr<umr::KeyPool> plain_keys, fixed_keys;
+  std::unique_ptr<umr::Epochs> epochs;
+  std::unique_ptr<umr::Loom> plain, fixed;  // one queue, a loom for each kind of key
+  uint32_t max_entries = 0;
+  std::array<uint32_t, 4> kinds{};  // swapped, by Shower::Kind
+  uint32_t by_pointer = 0;
+
+  SwapRig(const char* name, const char* profile, uint32_t most = entries) : bench(name, profile) {
+    if (!bench.ok()) return;
+    mr::KeySource& source = rig.device->device->keys();
+    max_entries = std::min(most, rig.limits.max_key_entries);
+    auto p = umr::KeyPool::create(source, 8, max_entries);
+    auto f = umr::KeyPool::create(
+        source, 8, {.max_entries = 64, .kind = mr::EntryKind::ksm, .log_entity_bytes = page_log});
+    auto e = umr::Epochs::create(nullptr, 4);
+    if (!p || !f || !e) return;
+    plain_keys = *std::move(p);
+    fixed_keys = *std::move(f);
+    epochs = *std::move(e);
+    const umr::LoomConfig config{.fences = umr::FencePlanner{rig.limits.fence},
+                                 .keep_atomic = !rig.limits.change_atomic};
+    auto a = umr::Loom::create(*rig.loop->sq, *plain_keys, *epochs, config);
+    auto b = umr::Loom::create(*rig.loop->sq, *fixed_keys, *epochs, config);
+    if (!a || !b) return;
+    plain = *std::move(a);
+    fixed = *std::move(b);
+  }
+  ~SwapRig() { rig.loop->qp.destroy(); }
+  [[nodiscard]] bool ok() const { return fixed != nullptr; }
+
+  void settle() {
+    plain->settle();
+    fixed->settle();
+    plain->turn();
+    fixed->turn();
+  }
+  // The device works until all is complete; false: an error, and both looms have started over.
+  bool finish() {
+    queue::Sq& sq = *rig.loop->sq;
+    while (!sq.idle()) {
+      const std::optional<queue::Completion> done = rig.loop->wait(*rig.loop->send_cq);
+      if (done && done->ok()) {
+        sq.retire(done->wqe_counter);
+        continue;
+      }
+      if (done) (void)failing->completed(*done);
+      restart();
+      return false;
+    }
+    settle();
+    rig.lists->release(rig.lists->taken());
+    return true;
+  }
+  void restart() {
+    plain->restart();
+    fixed->restart();
+    rig.loop->recover();
+    rig.lists->release(rig.lists->taken());
+    while (plain->flush() || fixed->flush()) (void)finish();
+  }
+  umr::Loom* failing = nullptr;  // whose swap an error belongs to
+};
+
+// What the key shall show from now on. `inner` are keys swapped before it, by the layouts that they
+// will have.
+void choose(SwapRig& r, Shower& s, bool is_fixed, const std::vector<Woven>& inner) {
+  FormRig& rig = r.rig;
+  const bool pointers = rig.limits.pointer_lists;
+  const uint64_t most = pointers && rig.below(2) == 0 ? r.max_entries : 50;
+  s.list = {};
+  if (is_fixed) {
+    s.kind = Shower::Kind::fixed;
+    s.list = random_fixed(rig, pointers ? 20 : 12, page_log);
+    CU_ASSERT_TRUE_FATAL(umr::fixed_view(s.list.pieces, page_log, s.pages).ok());
+    return;
+  }
+  const bool may_stride = rig.limits.repeated_block;
+  s.kind = may_stride && rig.below(3) == 0 ? Shower::Kind::strided : Shower::Kind::list;
+  if (s.kind == Shower::Kind::strided) {
+    s.strided = random_strided(rig, std::min<uint64_t>(most, 100), most_bytes, false);
+    return;
+  }
+  const bool nests = !inner.empty() && rig.limits.max_indirection > 1;
+  if (nests) s.kind = Shower::Kind::nested;
+  s.list = random_list(rig, most, most_bytes, nests ? inner : std::vector<Woven>{});
+}
+
+bool shows(SwapRig& r, const Shower& s) {
+  const bool good = r.rig.use_somehow(s.binding.lkey(), 0, s.shown());
+  r.settle();
+  return good;
+}
+
+// One swap of up to four keys; true: everything was as it must be.
+bool swap_once(SwapRig& r, std::span<Shower> keys, bool is_fixed) {
+  umr::Loom& loom = is_fixed ? *r.fixed : *r.plain;
+  std::array<umr::SwapItem, 4> items;
+  std::vector<Woven> inner;
+  const auto n = static_cast<uint32_t>(1 + r.rig.below(keys.size()));
+  for (uint32_t i = 0; i < n; i++) {
+    Shower& s = keys[i];
+    choose(r, s, is_fixed, inner);
+    s.old = s.binding.lkey();
+    items[i] = {&s.binding, s.layout(), all};
+    items[i].how.reads_keys = s.kind == Shower::Kind::nested;
+    // A key of keys is a level more than those that it names.
+    if (s.kind == Shower::Kind::nested || bytes_of(s.shown()) == 0) continue;
+    Woven w{mr::IndirectMkey{}};
+    w.lkey = s.old;
+    w.shown = s.shown();
+    inner.push_back(std::move(w));
+  }
+  umr::Means means = r.bench.means();
+  means.levels = r.rig.limits.max_indirection > 1 ? 2 : 1;
+  const uint32_t posted = r.rig.loop->sq->posted();
+  const uint64_t taken = r.rig.lists->taken();
+  const Outcome o = loom.swap({items.data(), n}, means, 1);
+  if (!o.ok()) {  // too much for the ring or the list memory: as if it had not been asked for
+    return r.rig.loop->sq->posted() == posted && r.finish();
+  }
+  r.bench.tally.shown++;
+  if (r.rig.lists->taken() != taken) r.by_pointer++;
+  for (uint32_t i = 0; i < n; i++) r.kinds[static_cast<uint32_t>(keys[i].kind)]++;
+  if (!r.finish()) return false;
+  for (uint32_t i = 0; i < n; i++)
+    if (!keys[i].binding.valid() || keys[i].binding.lkey() == keys[i].old || !shows(r, keys[i]))
+      return false;
+  return true;
+}
+
+void give_keys(SwapRig& r, std::span<Shower> keys, bool is_fixed) {
+  umr::Loom& loom = is_fixed ? *r.fixed : *r.plain;
+  for (Shower& s : keys) {
+    s.binding = loom.take();
+    choose(r, s, is_fixed, {});
+    queue::WqeCursor c{*r.rig.loop->sq};
+    const Outcome o = loom.bind(c, s.binding, all, r.bench.means(), s.layout());
+    CU_ASSERT_TRUE_FATAL(static_cast<bool>(s.binding) && o.ok());
+    loom.commit(c);
+    CU_ASSERT_TRUE_FATAL(r.finish());
+  }
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr uint32_t swaps = 150;
+#else
+constexpr uint32_t swaps = 1000;
+#endif
+
+void random_swaps(const char* name, const char* profile) {
+  SwapRig r{name, profile};
+  CU_ASSERT_TRUE_FATAL(r.ok());
+  {
+    std::array<Shower, 4> plain;
+    std::array<Shower, 4> fixed;
+    give_keys(r, plain, false);
+    give_keys(r, fixed, true);
+    uint32_t good = 0;
+    for (; good < swaps; good++) {
+      const bool is_fixed = r.rig.below(4) == 0;
+      if (!swap_once(r, is_fixed ? fixed : plain, is_fixed)) break;
+    }
+    if (good != swaps) std::printf("\n    swap %u of %s\n", good, profile);
+    CU_ASSERT_EQUAL(good, swaps);
+    CU_ASSERT_TRUE(r.bench.tally.shown > swaps / 2);
+    const prm::UmrLimits& l = r.rig.limits;
+    CU_ASSERT_EQUAL(r.by_pointer > swaps / 10, l.pointer_lists);
+    using Kind = Shower::Kind;
+    const auto often = [&r](Kind k) { return r.kinds[static_cast<uint32_t>(k)] > swaps / 10; };
+    CU_ASSERT_TRUE(often(Kind::list) && often(Kind::fixed));
+    CU_ASSERT_TRUE(often(Kind::strided) == l.repeated_block);
+    CU_ASSERT_TRUE(often(Kind::nested) == (l.max_indirection > 1));
+  }
+  CU_ASSERT_EQUAL(r.rig.device->journal().count(vhca::Journal::Kind::error), 0);
+  CU_ASSERT_EQUAL(r.rig.device->journal().count(vhca::Journal::Kind::lint), 0);
+}
+
+// A list of two WQEs, of one byte an entry.
+ListLayout long_list(FormRig& rig) {
+  ListLayout l;
+  for (uint32_t i = 0; i < 66'000; i++) {
+    const uint64_t at = rig.below(FormRig::arena_bytes);
+    l.pieces.push_back({rig.address(at), 1, rig.arena_key(at, 1)});
+    l.shown.push_back({rig.memory(at), 1});
+  }
+  return l;
+}
+
+// Of three keys one is given an entry that no device takes: inline, by pointer, or in the second
+// part of a long list.
+void refused_by_the_device() {
+  SwapRig r{"swap4", "long-lists", long_entries};
+  CU_ASSERT_TRUE_FATAL(r.ok());
+  r.failing = &*r.plain;
+  std::array<Shower, 3> keys;
+  give_keys(r, keys, false);
+  for (uint32_t round = 0; round < 9; round++) {
+    const uint32_t bad = round % 3;
+    const uint32_t form = round / 3;
+    std::array<umr::SwapItem, 3> items;
+    for (uint32_t i = 0; i < 3; i++) {
+      Shower& s = keys[i];
+      s.kind = Shower::Kind::list;
+      s.list = form == 2 && i == bad ? long_list(r.rig) : random_list(r.rig, 40, most_bytes);
+      while (form == 1 && s.list.pieces.size() < 60) s.list.pieces.push_back(s.list.pieces[0]);
+      if (i == bad) s.list.pieces.back().length = 0x8000'0001;
+      s.old = s.binding.lkey();
+      uint64_t bytes = 0;
+      for (const umr::Piece& p : s.list.pieces) bytes += p.length;
+      const auto count = static_cast<uint32_t>(s.list.pieces.size());
+      items[i] = {&s.binding, umr::View{s.list.pieces.data(), count, bytes}, all};
+    }
+    const uint64_t poisoned = r.plain->counters().poisoned.read();
+    CU_ASSERT_TRUE_FATAL(r.plain->swap(items, r.bench.means(), 1).ok());
+    CU_ASSERT_FALSE(r.finish());
+    CU_ASSERT_EQUAL(r.plain->counters().poisoned.read() - poisoned, 3);
+    for (Shower& s : keys) CU_ASSERT_EQUAL(s.binding.state(), KeyState::free);
+    for (const Shower& s : keys) CU_ASSERT_TRUE(r.rig.refused(s.old, 0, 1));
+    for (Shower& s : keys) {
+      s.binding.end();
+      (void)r.plain->flush();
+      CU_ASSERT_TRUE_FATAL(r.finish());
+    }
+    give_keys(r, keys, false);
+    for (const Shower& s : keys) CU_ASSERT_TRUE(shows(r, s));
+  }
+}
+
+// Whatever item is refused, the others and the list memory are as before.
+void refused_by_the_loom() {
+  SwapRig r{"swap5", "cx6dx", 128};
+  CU_ASSERT_TRUE_FATAL(r.ok());
+  std::array<Shower, 3> keys;
+  give_keys(r, keys, false);
+  const ListLayout fine = random_list(r.rig, 100, most_bytes);
+  const ListLayout page = random_fixed(r.rig, 1, page_log);
+  const std::vector<umr::Piece> many(129, fine.pieces[0]);
+  const umr::Piece self{0, 1, keys[1].binding.lkey()};
+  const umr::StridedEntry empty{fine.pieces[0].address, 0, 0, fine.pieces[0].key};
+  const std::pair<umr::Layout, Refusal> wrong[] = {
+      {umr::View{}, Refusal::empty},
+      {umr::View::of(many), Refusal::over_key},
+      {umr::View{&self, 1, 1}, Refusal::itself},
+      {umr::StridedView{&empty, 1, 1}, Refusal::empty},
+      {umr::FixedView{page.pieces.data(), 1, page_log, 1}, Refusal::wrong_kind}};
+  std::vector<umr::Piece> whole(128, fine.pieces[0]);
+  const umr::View by_pointer{whole.data(), 128, 128ull * whole[0].length};
+  for (const auto& [layout, why] : wrong) {
+    const umr::SwapItem items[] = {{&keys[0].binding, by_pointer, all},
+                                   {&keys[1].binding, layout, all},
+                                   {&keys[2].binding, by_pointer, all}};
+    const std::array<Lkey, 3> before{keys[0].binding.lkey(), keys[1].binding.lkey(),
+                                     keys[2].binding.lkey()};
+    const uint32_t posted = r.rig.loop->sq->posted();
+    const uint64_t taken = r.rig.lists->taken();
+    const Outcome o = r.plain->swap(items, r.bench.means(), 1);
+    CU_ASSERT_EQUAL(o.why, why);
+    CU_ASSERT_TRUE(r.rig.loop->sq->posted() == posted && r.rig.lists->taken() >= taken);
+    const umr::StoredList room =
+        r.rig.lists->take(static_cast<uint32_t>(r.rig.lists->capacity_octowords()));
+    CU_ASSERT_PTR_NOT_NULL(room.memory);
+    r.rig.lists->release(r.rig.lists->taken());
+    for (uint32_t i = 0; i < 3; i++) {
+      CU_ASSERT_TRUE(keys[i].binding.valid() && keys[i].binding.lkey() == before[i]);
+      CU_ASSERT_TRUE(shows(r, keys[i]));
+    }
+  }
+}
+
+// The entries of an outer key name the inner one as it was, and show what it shows now.
+void swapped_together() {
+  SwapRig r{"swap6", "cx6dx", 128};
+  CU_ASSERT_TRUE_FATAL(r.ok());
+  std::array<Shower, 2> keys;
+  give_keys(r, keys, false);
+  for (const uint32_t pieces : {1u, 52u, 100u}) {
+    ListLayout inner = random_list(r.rig, 1, 4096);
+    const Lkey old = keys[0].binding.lkey();
+    ListLayout outer;
+    for (uint32_t i = 0; i < pieces; i++) {
+      const uint64_t at = r.rig.below(inner.shown[0].size());
+      outer.pieces.push_back({at, 1, old});
+      outer.shown.push_back(inner.shown[0].subspan(at, 1));
+    }
+    umr::Bind reads = all;
+    reads.reads_keys = true;
+    const umr::SwapItem items[] = {{&keys[0].binding, umr::View::of(inner.pieces), all},
+                                   {&keys[1].binding, umr::View::of(outer.pieces), reads}};
+    umr::Means means = r.bench.means();
+    means.levels = 2;
+    CU_ASSERT_TRUE_FATAL(r.plain->swap(items, means, 1).ok());
+    CU_ASSERT_TRUE_FATAL(r.finish());
+    for (int i = 0; i < 20; i++)
+      CU_ASSERT_TRUE(r.rig.use_somehow(keys[1].binding.lkey(), 0, outer.shown));
+    r.settle();
+    CU_ASSERT_TRUE(r.rig.refused(old, 0, 1));
+    r.restart();
+  }
+}
+
+void every_form() {
+  random_swaps("swap0", "cx6dx");
+}
+void without_pointers() {
+  random_swaps("swap1", "plain-lists");
+}
+void long_keys() {
+  random_swaps("swap2", "long-lists");
+}
+void no_fence() {
+  random_swaps("swap3", "no-fence");
+}
+
+const kilim::test::Case cases[] = {
+    {"swaps of every form show what they shall", every_form},
+    {"swaps on a device without pointer lists", without_pointers},
+    {"swaps on a device of long lists", long_keys},
+    {"swaps on a device that needs no fence", no_fence},
+    {"a swap that the device refuses, in any form, poisons all its keys", refused_by_the_device},
+    {"a swap of which one item is refused leaves everything as it was", refused_by_the_loom},
+    {"keys and keys of them are swapped together", swapped_together},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("mlx5/swap", cases)
