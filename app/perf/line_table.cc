@@ -6,9 +6,11 @@ namespace kilim::perf {
 namespace {
 
 constexpr const Line* table[] = {
-    &umr_single_line,  &umr_batch_line,  &patch_line,         &raw_patch_line,
-    &write_line,       &completion_line, &empty_poll_line,    &device_write_line,
-    &device_copy_line, &gather_line,     &gather_device_line,
+    &umr_single_line,       &umr_batch_line,     &patch_line,
+    &raw_patch_line,        &write_line,         &completion_line,
+    &empty_poll_line,       &device_write_line,  &device_copy_line,
+    &gather_line,           &gather_device_line, &lookup_arena_line,
+    &lookup_elsewhere_line,
 };
 
 }  // namespace

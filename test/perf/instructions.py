@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Counts instructions of Kilim's datapath against libmlx5's, by callgrind: prints a line for each
-metric with its ratio and its goal, and fails where a goal is missed.
+"""Counts instructions of Kilim's datapath against its peers', by callgrind (libmlx5's, where a line
+names no other): prints a line for each metric with its ratio and its goal, and fails where a goal is missed.
 
 Usage: instructions.py PROGRAM [METRIC...]      the metrics that contain one of the words; none: all"""
 
@@ -73,7 +73,7 @@ def main(words):
         met = goal == 0 or ratio <= goal
         missed += not met
         judged += 1
-        print(f"{metric}: {ratio:.3f} of libmlx5's instructions, goal {goal:g}"
+        print(f"{metric}: {ratio:.3f} of the peer's instructions, goal {goal:g}"
               + ("" if met else "  MISSED"))
         print("\n".join(lines))
     print(f"{judged} metrics, {missed} missed")

@@ -36,7 +36,7 @@ def check_compare(program):
 
 
 def check_others(program):
-    for test, words in (("umr", 7), ("cq", 2), ("gather", 2), ("lookup", 1), ("pool", 1)):
+    for test, words in (("umr", 7), ("cq", 2), ("gather", 2), ("pool", 1)):
         done = run(program, test)
         assert done.returncode == 0, done.stderr
         numbers = re.findall(r"(\d+\.\d+) ns", done.stdout)
@@ -51,6 +51,27 @@ def check_others(program):
     print("the other tests")
 
 
+def check_lookup(program):
+    done = run(program, "lookup", "--json")
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    matrix = {(line["what"], line["yardstick"], line["regions"], line["order"]) for line in lines
+              if line["region_bytes"] == 2 << 20 and not line["overlapping"]}
+    for regions in (1, 16, 1024, 65536):
+        for order in ("sequential", "random"):
+            for pair in (("arena", "flat array"), ("elsewhere", "two levels as SPDK")):
+                assert (*pair, regions, order) in matrix, (pair, regions, order)
+    for line in lines:
+        assert line["ns"] > 0, line
+        if line["yardstick"] is not None:
+            ratio = line["ns"] / line["yardstick_ns"]
+            assert abs(line["ratio"] - ratio) < 0.02 * ratio + 0.01, line
+        if line["goal"] is not None:
+            assert line["met"] == (line["ratio"] <= line["goal"]) or \
+                abs(line["ratio"] - line["goal"]) < 1e-3, line
+    print(f"{len(lines)} lines of lookup")
+
+
 def check_refusals(program):
     for words, said in (((), "no TEST"), (("nothing",), "unknown"), (("pool", "host"), "too many"),
                         (("umr", "-s", "0"), "out of range"), (("umr", "--nonsense"), "unknown")):
@@ -62,6 +83,7 @@ def check_refusals(program):
 def main(program):
     check_compare(program)
     check_others(program)
+    check_lookup(program)
     check_refusals(program)
     return 0
 
