@@ -6,8 +6,8 @@ namespace kilim::perf {
 namespace {
 
 constexpr const PerfTest* table[] = {
-    &compare_test, &umr_test,   &cq_test,   &gather_test, &lookup_test,
-    &pool_test,    &write_test, &read_test, &send_test,   &atomic_test,
+    &compare_test, &umr_test,  &cq_test,   &gather_test, &lookup_test, &pool_test,
+    &write_test,   &read_test, &send_test, &atomic_test, &odp_test,
 };
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 #include "control.hh"
 #include "forwarder.hh"
+#include "kilim/mr/odp_caps.hh"
 #include "options.hh"
 #include "stats.hh"
 
@@ -82,6 +83,12 @@ int report(const Options& options, const Report& r, bool lost) {
   return ok ? code : say({1, "--json=" + options.json_file + " cannot be written"});
 }
 
+void show_caps(std::FILE* to, Forwarder& forwarder) {
+  for (port::Port* p : forwarder.ports())
+    std::fprintf(to, "%s (%s): %s", p->name().c_str(), p->device().name(),
+                 mr::odp_table(p->device().caps().odp).c_str());
+}
+
 int run(const Options& options) {
   auto made = Forwarder::create(options, stop_requested);
   if (const auto* exit = std::get_if<Exit>(&made)) return say(*exit);
@@ -90,6 +97,7 @@ int run(const Options& options) {
   std::FILE* live = json_on_stdout ? stderr : stdout;
   std::fprintf(live, "kilim-testpmd: %zu port(s), mode %s, %zu forwarding lcore(s); SIGINT stops\n",
                forwarder.ports().size(), options.mode.c_str(), forwarder.lanes().size());
+  if (options.show_caps) show_caps(live, forwarder);
   std::fflush(live);
   Control control(forwarder, options, live);
   const Report r = control.run();

@@ -60,6 +60,11 @@ const char* take_json(Options& o, const char* v) {
   return nullptr;
 }
 
+const char* take_show_caps(Options& o, const char*) {
+  o.show_caps = true;
+  return nullptr;
+}
+
 const char* take_peer(Options& o, const char* v) {
   unsigned port = 0;
   unsigned m[6];
@@ -92,6 +97,7 @@ constexpr Row rows[] = {
     {"num-packets", "N", false, nullptr, 0, 0, take_num_packets, "stop after N packets; default never"},
     {"duration", "SECONDS", false, &Options::duration, 1, 1000000, nullptr, "stop after SECONDS, 1 to 1000000; default never"},
     {"json", "FILE", true, nullptr, 0, 0, take_json, "final statistics as one JSON object to FILE or, with --json alone, to stdout"},
+    {"show-caps", nullptr, false, nullptr, 0, 0, take_show_caps, "print what each port's device can do with on-demand paging, at the start"},
     {"idle", "HOW", false, nullptr, 0, 0, take_idle, "what an lcore does while nothing comes: spin, yield or sleep; default yield"},
     {"help", nullptr, false, nullptr, 0, 0, nullptr, "this text"},
 };

@@ -28,6 +28,7 @@ struct Options {
   uint64_t num_packets = 0;
   uint32_t duration = 0;  // seconds
   worker::Idle idle = worker::Idle::yield;
+  bool show_caps = false;
   bool json = false;
   std::string json_file;  // empty: stdout
   std::map<uint32_t, Mac> peers;

@@ -31,7 +31,7 @@ Result<Attachment> resolve_virtual(const Spec& spec) {
   if (!attached) return attached.error();
   mlx5::Progress progress;
   if (!threaded) progress = {progress_adapter, *attached};
-  auto device = mlx5::open(spec.name.c_str(), progress);
+  auto device = mlx5::open(spec.name.c_str(), progress, vhca::sysfs_root());
   if (!device) {
     (*attached)->detach();
     return device.error();

@@ -12,17 +12,20 @@
 
 namespace kilim::mlx5 {
 
-Mlx5Device::Mlx5Device(Context context, Pd pd, const device::Caps& caps, Progress progress)
+Mlx5Device::Mlx5Device(Context context, Pd pd, const device::Caps& caps, Progress progress,
+                       const std::string& sysfs)
     : name_(ibv_get_device_name(context->device)),
+      sysfs_(sysfs),
       caps_(caps),
       progress_(progress),
+      odp_files_(sysfs, name_, context->device->dev_name),
       context_(std::move(context)),
       pd_(std::move(pd)),
       registrar_(pd_.get(), caps.odp),
       keys_(pd_.get(), caps.umr ? caps.max_key_entries : 0) {}
 
 int Mlx5Device::numa_node() const noexcept {
-  const std::string path = std::string{context_->device->ibdev_path} + "/device/numa_node";
+  const std::string path = sysfs_ + "/class/infiniband/" + name_ + "/device/numa_node";
   int node = -1;
   if (std::FILE* f = std::fopen(path.c_str(), "re")) {
     if (std::fscanf(f, "%d", &node) != 1) node = -1;

@@ -10,6 +10,7 @@
 #include "kilim/device/device.hh"
 #include "mlx5/handle.hh"
 #include "mlx5/key_source.hh"
+#include "mlx5/odp_files.hh"
 #include "mlx5/open.hh"
 #include "mlx5/qp_state.hh"
 #include "mlx5/registrar.hh"
@@ -18,7 +19,8 @@ namespace kilim::mlx5 {
 
 class Mlx5Device final : public device::Device {
  public:
-  Mlx5Device(Context context, Pd pd, const device::Caps& caps, Progress progress);
+  Mlx5Device(Context context, Pd pd, const device::Caps& caps, Progress progress,
+             const std::string& sysfs);
 
   [[nodiscard]] const char* name() const noexcept override { return name_.c_str(); }
   [[nodiscard]] const device::Caps& caps() const noexcept override { return caps_; }
@@ -38,6 +40,7 @@ class Mlx5Device final : public device::Device {
   Status reset(device::QpHandle qp) override;
   Status fail(device::QpHandle qp) override;
   Status destroy_qp(device::QpHandle qp) override;
+  [[nodiscard]] device::OdpStatistics odp_statistics() const override { return odp_files_.read(); }
   [[nodiscard]] bool lost() noexcept override;
   void progress() noexcept override {
     if (progress_.run != nullptr) progress_.run(progress_.arg);
@@ -55,10 +58,12 @@ class Mlx5Device final : public device::Device {
   Qp* find(device::QpHandle qp) noexcept;
 
   std::string name_;
+  std::string sysfs_;
   device::Caps caps_;
   Progress progress_;
   uint32_t next_handle_ = 1;
   bool lost_ = false;
+  OdpFiles odp_files_;
   // Destroyed from the last to the first.
   Context context_;
   Pd pd_;

@@ -31,7 +31,8 @@ Error no_list(int code) {
 
 }  // namespace
 
-Result<std::unique_ptr<device::Device>> open(const char* name, Progress progress) {
+Result<std::unique_ptr<device::Device>> open(const char* name, Progress progress,
+                                             const std::string& sysfs) {
   std::unique_ptr<ibv_device* [], ListDelete> list { ibv_get_device_list(nullptr) };
   if (list == nullptr) return no_list(errno);
   ibv_device* device = nullptr;
@@ -47,7 +48,7 @@ Result<std::unique_ptr<device::Device>> open(const char* name, Progress progress
   Pd pd{ibv_alloc_pd(context.get())};
   if (pd == nullptr) return Error{errno, "the adapter gives no protection domain"};
   return std::unique_ptr<device::Device>{
-      new Mlx5Device(std::move(context), std::move(pd), *caps, progress)};
+      new Mlx5Device(std::move(context), std::move(pd), *caps, progress, sysfs)};
 }
 
 }  // namespace kilim::mlx5

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "kilim/base/result.hh"
 #include "kilim/device/device.hh"
@@ -18,6 +19,8 @@ struct Progress {
 };
 
 // ENODEV: no adapter of this name; EOPNOTSUPP: not an mlx5 one.
-Result<std::unique_ptr<device::Device>> open(const char* name, Progress progress = {});
+// `sysfs` is where the adapter's statistics lie: of an attached virtual one vhca::sysfs_root().
+Result<std::unique_ptr<device::Device>> open(const char* name, Progress progress = {},
+                                             const std::string& sysfs = "/sys");
 
 }  // namespace kilim::mlx5

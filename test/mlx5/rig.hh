@@ -30,7 +30,7 @@ struct VirtualDevice {
     if (!a) return;
     attached = *a;
     auto run = [](void* arg) { static_cast<vhca::Attached*>(arg)->poll(); };
-    auto d = mlx5::open(config.name.c_str(), {.run = run, .arg = attached});
+    auto d = mlx5::open(config.name.c_str(), {.run = run, .arg = attached}, vhca::sysfs_root());
     if (d) device = *std::move(d);
   }
   [[nodiscard]] const vhca::Journal& journal() const { return attached->hca()->journal(); }

@@ -6,6 +6,7 @@ Usage: run_testpmd.py KILIM_TESTPMD SOURCE_ROOT CASE     CASE is a function belo
 
 import json
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -62,8 +63,10 @@ def one_port(b):
     """A single port sends back what it receives, in each mode that forwards."""
     b.make("in.pcap", 500)
     for mode in ("io", "umr"):
-        stats, text = b.stats([vdev(0, "pcap:in.pcap:out.pcap")], f"--fwd={mode}",
+        stats, text = b.stats([vdev(0, "pcap:in.pcap:out.pcap")], f"--fwd={mode}", "--show-caps",
                               "--num-packets=500", "--duration=20", "--json")
+        assert "(vhca0): on-demand paging: general: SUPPORT SUPPORT_IMPLICIT\n" in text, text
+        assert re.search(r"^  UD +SEND( +-){5}$", text, re.M), text
         b.same("in.pcap", "out.pcap")
         total = stats["total"]
         assert stats["mode"] == mode and total["forwarded"] == 500, stats
@@ -202,7 +205,7 @@ def refusals(b):
     for words in (["--help"], ["--", "--help"], ["-h"]):
         done = subprocess.run([b.program, *words], text=True, capture_output=True, timeout=SECONDS)
         assert done.returncode == 0, done
-        for part in ("--forward-mode=MODE", "--json[=FILE]", "macswap", "progress=", "--no-huge"):
+        for part in ("--forward-mode=MODE", "--json[=FILE]", "macswap", "--show-caps", "progress=", "--no-huge"):
             assert part in done.stdout, (words, part)
 
 

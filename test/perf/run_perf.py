@@ -48,6 +48,14 @@ def check_others(program):
         assert line["iterations"] == 2000 and line["mpps"] > 0, line
     done = run(program, "write", "--alone", "-a", "-n", "64")
     assert done.returncode == 0 and len(done.stdout.splitlines()) == 1 + 23, done.stdout
+    done = run(program, "odp")
+    assert done.returncode == 0, done.stderr
+    for row in (r"general: SUPPORT SUPPORT_IMPLICIT$", r"  XRC +SEND +RECV +WRITE +READ +ATOMIC +SRQ_RECV$",
+                r"  UC( +-){6}$", r"  raw Ethernet  not reported$"):
+        assert re.search(row, done.stdout, re.M), (row, done.stdout)
+    caps = json.loads(run(program, "odp", "--json").stdout)
+    assert caps["rc_odp_caps"] == 63 and caps["raw_eth_odp_caps"] == "not reported", caps
+    assert run(program, "odp", "-d", "no_such_card").returncode == 1
     print("the other tests")
 
 

@@ -11,6 +11,7 @@
 #include <rte_eal.h>
 #include <rte_log.h>
 
+#include "kilim/telemetry/odp.hh"
 #include "net/kilim/devargs.hh"
 #include "net/kilim/dpdk_abi.hh"
 #include "net/kilim/native.hh"
@@ -22,9 +23,14 @@ constexpr const char* driver_name = "net_kilim";
 
 int log_type = RTE_LOGTYPE_USER1;
 
+struct Probed {
+  std::unique_ptr<port::Port> port;
+  std::unique_ptr<telemetry::ShownDevice> shown;  // goes before the port's device
+};
+
 // Never destroyed: EAL's own clean-up may come after static destructors.
-std::vector<std::unique_ptr<port::Port>>& ports() {
-  static auto* list = new std::vector<std::unique_ptr<port::Port>>;
+std::vector<Probed>& ports() {
+  static auto* list = new std::vector<Probed>;
   return *list;
 }
 
@@ -63,14 +69,15 @@ int probe(rte_vdev_device* vdev) {
   parts.defaults = {args.rxq, args.txq, args.rxd, args.txd};
   auto made = port::Port::create(std::move(parts));
   if (!made) return refuse(name, made.error(), about.c_str());
-  ports().push_back(*std::move(made));
+  device::Device& device = (*made)->device();
+  ports().push_back({*std::move(made), std::make_unique<telemetry::ShownDevice>(device)});
   return 0;
 }
 
 int remove(rte_vdev_device* vdev) {
   auto& list = ports();
   for (auto at = list.begin(); at != list.end(); ++at) {
-    if ((*at)->name() != vdev->device.name) continue;
+    if (at->port->name() != vdev->device.name) continue;
     list.erase(at);
     return 0;
   }
@@ -88,8 +95,8 @@ rte_vdev_driver driver{};
   rte_vdev_register(&driver);
 }
 
-kilim_port* handle_of(const std::unique_ptr<port::Port>& p) {
-  return reinterpret_cast<kilim_port*>(p.get());
+kilim_port* handle_of(const Probed& p) {
+  return reinterpret_cast<kilim_port*>(p.port.get());
 }
 
 }  // namespace
@@ -109,7 +116,7 @@ kilim_port* rte_pmd_kilim_port_at(unsigned int index) {
 kilim_port* rte_pmd_kilim_port(const char* name) {
   if (name == nullptr) return nullptr;
   for (const auto& p : kilim::net::ports())
-    if (p->name() == name) return kilim::net::handle_of(p);
+    if (p.port->name() == name) return kilim::net::handle_of(p);
   return nullptr;
 }
 

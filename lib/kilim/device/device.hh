@@ -9,6 +9,7 @@
 #include "kilim/base/result.hh"
 #include "kilim/device/caps.hh"
 #include "kilim/device/objects.hh"
+#include "kilim/device/odp_statistics.hh"
 #include "kilim/mr/key_source.hh"
 #include "kilim/mr/registrar.hh"
 
@@ -47,6 +48,9 @@ class Device {
   // To the error state: all that is posted is flushed.
   virtual Status fail(QpHandle qp) = 0;
   virtual Status destroy_qp(QpHandle qp) = 0;
+
+  // Of all users of the adapter. Any thread, also while others use the device.
+  [[nodiscard]] virtual OdpStatistics odp_statistics() const { return {}; }
 
   // The adapter is gone: nothing completes any more but with an error, nothing can be made.
   [[nodiscard]] virtual bool lost() noexcept = 0;
