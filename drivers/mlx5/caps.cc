@@ -60,6 +60,7 @@ void read_umr(const HcaCap& group, device::Caps& caps) {
   caps.umr_atomic =
       get(prm::hca_cap::atomic) != 0 && get(prm::hca_cap::umr_modify_atomic_disabled) == 0;
   caps.atomics = get(prm::hca_cap::atomic) != 0;
+  caps.inline_receive = get(prm::hca_cap::sctr_data_cqe) != 0;
 }
 
 constexpr uint64_t window_1 = IBV_DEVICE_MEM_WINDOW;

@@ -14,6 +14,7 @@ struct Destroy {
   void operator()(ibv_context* o) const noexcept { (void)ibv_close_device(o); }
   void operator()(ibv_pd* o) const noexcept { (void)ibv_dealloc_pd(o); }
   void operator()(ibv_cq* o) const noexcept { (void)ibv_destroy_cq(o); }
+  void operator()(ibv_srq* o) const noexcept { (void)ibv_destroy_srq(o); }
   void operator()(ibv_qp* o) const noexcept { (void)ibv_destroy_qp(o); }
   void operator()(ibv_flow* o) const noexcept { (void)ibv_destroy_flow(o); }
   void operator()(ibv_mr* o) const noexcept { (void)ibv_dereg_mr(o); }
@@ -23,6 +24,7 @@ struct Destroy {
 using Context = std::unique_ptr<ibv_context, Destroy>;
 using Pd = std::unique_ptr<ibv_pd, Destroy>;
 using VerbsCq = std::unique_ptr<ibv_cq, Destroy>;
+using VerbsSrq = std::unique_ptr<ibv_srq, Destroy>;
 using VerbsQp = std::unique_ptr<ibv_qp, Destroy>;
 using VerbsFlow = std::unique_ptr<ibv_flow, Destroy>;
 using VerbsMr = std::unique_ptr<ibv_mr, Destroy>;

@@ -3,7 +3,7 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
+#include <cstdlib>
 
 #include <poll.h>
 
@@ -50,11 +50,19 @@ Result<device::PortInfo> Mlx5Device::port(uint8_t number) {
   return read_port(context_.get(), number);
 }
 
-Result<device::CqInfo> Mlx5Device::create_cq(uint32_t entries) {
-  if (entries == 0 || entries > caps_.max_cqe)
+Result<device::CqInfo> Mlx5Device::create_cq(const device::CqRequest& request) {
+  if (request.entries == 0 || request.entries > caps_.max_cqe)
     return Error{EINVAL, "a completion queue of so many entries is beyond the adapter's limit"};
-  VerbsCq cq{ibv_create_cq(context_.get(), static_cast<int>(entries), nullptr, nullptr, 0)};
-  if (cq == nullptr) return Error{errno, "the adapter makes no further completion queue"};
+  if (request.cqe_bytes != 64 && request.cqe_bytes != 128)
+    return Error{EINVAL, "completion entries have 64 or 128 bytes"};
+  ibv_cq_init_attr_ex attr{};
+  attr.cqe = request.entries;
+  mlx5dv_cq_init_attr with_size{};
+  with_size.comp_mask = MLX5DV_CQ_INIT_ATTR_MASK_CQE_SIZE;
+  with_size.cqe_size = static_cast<uint16_t>(request.cqe_bytes);
+  ibv_cq_ex* made = mlx5dv_create_cq(context_.get(), &attr, &with_size);
+  if (made == nullptr) return Error{errno, "the adapter makes no further completion queue"};
+  VerbsCq cq{ibv_cq_ex_to_cq(made)};
   mlx5dv_cq dv{};
   mlx5dv_obj obj{};
   obj.cq.in = cq.get();
@@ -68,46 +76,81 @@ Result<device::CqInfo> Mlx5Device::create_cq(uint32_t entries) {
   info.geometry.cqe_bytes = dv.cqe_size;
   info.geometry.record = reinterpret_cast<be32*>(dv.dbrec) + prm::record_consumer_index;
   info.geometry.cqn = Cqn{dv.cqn};
-  cqs_.emplace(info.handle.value(), std::move(cq));
+  cqs_.emplace(info.handle.value(), Cq{std::move(cq), dv.cqe_size});
   return info;
 }
 
 Status Mlx5Device::destroy_cq(device::CqHandle cq) {
   const auto at = cqs_.find(cq.value());
   if (at == cqs_.end()) return Error{EINVAL, "no such completion queue"};
-  if (const int rc = ibv_destroy_cq(at->second.get()); rc != 0)
+  if (const int rc = ibv_destroy_cq(at->second.verbs.get()); rc != 0)
     return Error{rc, "the completion queue still serves a queue pair"};
-  (void)at->second.release();
+  (void)at->second.verbs.release();
   cqs_.erase(at);
   return Done{};
 }
 
+namespace {
+
+// libmlx5 reads the environment by itself where it is told neither.
+uint32_t scatter_flag(const device::InlineDecision& d, device::InlineReceive wish) {
+  if (d.received == 0 && d.answered == 0) return MLX5DV_QP_CREATE_DISABLE_SCATTER_TO_CQE;
+  return wish == device::InlineReceive::on ? MLX5DV_QP_CREATE_ALLOW_SCATTER_TO_CQE : 0;
+}
+
+ibv_qp_type verbs_type(device::Transport t) {
+  if (t == device::Transport::raw_packet) return IBV_QPT_RAW_PACKET;
+  return t == device::Transport::rc ? IBV_QPT_RC : IBV_QPT_UC;
+}
+
+}  // namespace
+
+Result<device::InlineDecision> Mlx5Device::decide(const device::QpRequest& request,
+                                                  const QpKind& kind) const {
+  return device::arbitrate({.transport = kind.transport,
+                            .wish = request.inline_receive,
+                            .memory = request.recv_memory,
+                            .capable = caps_.inline_receive,
+                            .receives = request.recv_wrs != 0 || request.srq != device::SrqHandle{},
+                            .signal_all = kind.signal_all,
+                            .environment = std::getenv("MLX5_SCATTER_TO_CQE"),
+                            .send_cqe_bytes = cqs_.at(request.send_cq.value()).cqe_bytes,
+                            .recv_cqe_bytes = cqs_.at(request.recv_cq.value()).cqe_bytes});
+}
+
 // Kilim writes the send queue by itself and needs blocks, not work requests of libmlx5's making:
 // with SEND of one piece alone libmlx5 counts one block for each.
-Result<VerbsQp> Mlx5Device::make_qp(const device::QpRequest& request, ibv_qp_type type) {
+Result<Mlx5Device::Made> Mlx5Device::make_qp(const device::QpRequest& request, const QpKind& kind) {
   const auto send_cq = cqs_.find(request.send_cq.value());
   const auto recv_cq = cqs_.find(request.recv_cq.value());
   if (send_cq == cqs_.end() || recv_cq == cqs_.end())
     return Error{EINVAL, "a queue pair needs two completion queues of this device"};
   if (request.send_wqebbs > caps_.max_qp_wr || request.recv_wrs > caps_.max_qp_wr)
     return Error{EINVAL, "a queue of this depth is beyond the adapter's limit"};
+  const auto srq = srqs_.find(request.srq.value());
+  if (request.srq != device::SrqHandle{} && (srq == srqs_.end() || request.recv_wrs != 0))
+    return Error{EINVAL, "it receives from a shared queue of this device or from one of its own"};
+  const Result<device::InlineDecision> inlined = decide(request, kind);
+  if (!inlined) return inlined.error();
   ibv_qp_init_attr_ex attr{};
-  attr.send_cq = send_cq->second.get();
-  attr.recv_cq = recv_cq->second.get();
+  attr.send_cq = send_cq->second.verbs.get();
+  attr.recv_cq = recv_cq->second.verbs.get();
+  attr.srq = srq == srqs_.end() ? nullptr : srq->second.get();
   attr.cap.max_send_wr = request.send_wqebbs;
   attr.cap.max_recv_wr = request.recv_wrs;
   attr.cap.max_send_sge = request.send_wqebbs != 0 ? 1 : 0;
   attr.cap.max_recv_sge = request.recv_wrs != 0 ? request.max_recv_sge : 0;
-  attr.qp_type = type;
+  attr.qp_type = verbs_type(kind.transport);
+  attr.sq_sig_all = kind.signal_all ? 1 : 0;
   attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
   attr.pd = pd_.get();
   attr.send_ops_flags = IBV_QP_EX_WITH_SEND;
   mlx5dv_qp_init_attr dv{};
   dv.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS;
-  dv.create_flags = MLX5DV_QP_CREATE_DISABLE_SCATTER_TO_CQE;
+  dv.create_flags = scatter_flag(*inlined, request.inline_receive);
   VerbsQp qp{mlx5dv_create_qp(context_.get(), &attr, &dv)};
   if (qp == nullptr) return Error{errno, "the adapter makes no such queue pair"};
-  return qp;
+  return Made{std::move(qp), *inlined};
 }
 
 device::QpInfo Mlx5Device::adopt(Qp qp) {
@@ -120,6 +163,7 @@ device::QpInfo Mlx5Device::adopt(Qp qp) {
   device::QpInfo info;
   info.handle = device::QpHandle{next_handle_++};
   info.qpn = Qpn{qp.verbs->qp_num};
+  info.inlined = qp.inlined;
   info.sq = {.buf = static_cast<std::byte*>(dv.sq.buf),
              .wqebb_count = dv.sq.wqe_cnt,
              .record = record + prm::record_send,

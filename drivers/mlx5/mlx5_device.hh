@@ -29,9 +29,13 @@ class Mlx5Device final : public device::Device {
   mr::Registrar& registrar() noexcept override { return registrar_; }
   mr::KeySource& keys() noexcept override { return keys_; }
 
-  Result<device::CqInfo> create_cq(uint32_t entries) override;
+  using device::Device::create_cq;
+  Result<device::CqInfo> create_cq(const device::CqRequest& request) override;
   Status destroy_cq(device::CqHandle cq) override;
+  Result<device::SrqInfo> create_srq(const device::SrqRequest& request) override;
+  Status destroy_srq(device::SrqHandle srq) override;
   Result<device::QpInfo> create_rc(const device::RcRequest& request) override;
+  Result<device::QpInfo> create_uc(const device::UcRequest& request) override;
   Result<device::Endpoint> endpoint(device::QpHandle qp) override;
   Status connect(device::QpHandle qp, const device::Endpoint& peer) override;
   Result<device::QpInfo> create_raw_packet(const device::QpRequest& request, uint8_t port) override;
@@ -47,14 +51,32 @@ class Mlx5Device final : public device::Device {
   }
 
  private:
+  struct Cq {
+    VerbsCq verbs;
+    uint32_t cqe_bytes = 64;
+  };
   struct Qp {
     VerbsQp verbs;
-    RcPath path;
-    bool raw = false;
+    device::InlineDecision inlined;
+    Path path;
+    device::Transport transport = device::Transport::rc;
     bool connected = false;
   };
-  Result<VerbsQp> make_qp(const device::QpRequest& request, ibv_qp_type type);
+  struct QpKind {
+    device::Transport transport;
+    bool signal_all = false;
+  };
+  struct Made {
+    VerbsQp qp;
+    device::InlineDecision inlined;
+  };
+  // Both completion queues are known.
+  Result<device::InlineDecision> decide(const device::QpRequest& request, const QpKind& kind) const;
+  Result<Made> make_qp(const device::QpRequest& request, const QpKind& kind);
   device::QpInfo adopt(Qp qp);
+  static bool is_raw(const Qp& qp) noexcept {
+    return qp.transport == device::Transport::raw_packet;
+  }
   Qp* find(device::QpHandle qp) noexcept;
 
   std::string name_;
@@ -69,7 +91,8 @@ class Mlx5Device final : public device::Device {
   Pd pd_;
   VerbsRegistrar registrar_;
   MkeySource keys_;
-  std::unordered_map<uint32_t, VerbsCq> cqs_;
+  std::unordered_map<uint32_t, Cq> cqs_;
+  std::unordered_map<uint32_t, VerbsSrq> srqs_;
   std::unordered_map<uint32_t, Qp> qps_;
   std::unordered_map<uint32_t, VerbsFlow> flows_;
 };

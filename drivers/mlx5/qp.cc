@@ -8,6 +8,9 @@
 #include "mlx5/mlx5_device.hh"
 
 namespace kilim::mlx5 {
+
+using device::Transport;
+
 namespace {
 
 constexpr Error no_such_qp{EINVAL, "no such queue pair"};
@@ -37,17 +40,31 @@ Result<device::QpInfo> Mlx5Device::create_rc(const device::RcRequest& request) {
     return Error{EOPNOTSUPP, "the adapter weaves no indirect keys for user space"};
   if (request.gid_index < -1 || request.gid_index > 255)
     return Error{EINVAL, "the index of a GID is 0 to 255"};
-  Result<VerbsQp> qp = make_qp(request.queues, IBV_QPT_RC);
-  if (!qp) return qp.error();
-  Qp made{.verbs = std::move(*qp), .path = {}, .raw = false, .connected = false};
-  made.path.access = request.access;
-  made.path.wanted_gid = request.gid_index;
-  return adopt(std::move(made));
+  Result<Made> made =
+      make_qp(request.queues, {.transport = Transport::rc, .signal_all = request.signal_all});
+  if (!made) return made.error();
+  Qp qp{.verbs = std::move(made->qp), .inlined = made->inlined, .path = {}};
+  qp.path.access = request.access;
+  qp.path.wanted_gid = request.gid_index;
+  return adopt(std::move(qp));
+}
+
+Result<device::QpInfo> Mlx5Device::create_uc(const device::UcRequest& request) {
+  if ((request.access & ~mr::Access::remote_write) != 0)
+    return Error{EINVAL, "a peer may only be let write through an unreliable connection"};
+  Result<Made> made = make_qp(request.queues, {.transport = Transport::uc});
+  if (!made) return made.error();
+  Qp qp{.verbs = std::move(made->qp),
+        .inlined = made->inlined,
+        .path = {},
+        .transport = Transport::uc};
+  qp.path.access = request.access;
+  return adopt(std::move(qp));
 }
 
 Result<device::Endpoint> Mlx5Device::endpoint(device::QpHandle handle) {
   Qp* qp = find(handle);
-  if (qp == nullptr || qp->raw) return no_such_qp;
+  if (qp == nullptr || is_raw(*qp)) return no_such_qp;
   const int wanted = qp->path.wanted_gid;
   qp->path.gid_index =
       wanted < 0 ? choose_gid(context_.get(), qp->path.port) : static_cast<uint8_t>(wanted);
@@ -77,7 +94,7 @@ Status Mlx5Device::connect(device::QpHandle handle, const device::Endpoint& peer
   qp->path.peer = peer;
   while (peer.mtu_bytes != 0 && qp->path.mtu > IBV_MTU_256 && 128u << qp->path.mtu > peer.mtu_bytes)
     qp->path.mtu = static_cast<ibv_mtu>(qp->path.mtu - 1);
-  Status s = rc_to_rts(qp->verbs.get(), qp->path);
+  Status s = to_rts(qp->verbs.get(), qp->path, qp->transport);
   qp->connected = s.ok();
   return s;
 }
@@ -86,18 +103,22 @@ Result<device::QpInfo> Mlx5Device::create_raw_packet(const device::QpRequest& re
                                                      uint8_t port) {
   if (!caps_.raw_packet)
     return Error{EOPNOTSUPP, "raw packets need a port with the Ethernet link layer"};
-  Result<VerbsQp> qp = make_qp(request, IBV_QPT_RAW_PACKET);
-  if (!qp) return qp.error();
-  if (Status s = raw_to_rts(qp->get(), port); !s) return s.error();
-  Qp made{.verbs = std::move(*qp), .path = {}, .raw = true, .connected = true};
-  made.path.port = port;
-  return adopt(std::move(made));
+  Result<Made> made = make_qp(request, {.transport = Transport::raw_packet});
+  if (!made) return made.error();
+  if (Status s = raw_to_rts(made->qp.get(), port); !s) return s.error();
+  Qp qp{.verbs = std::move(made->qp),
+        .inlined = made->inlined,
+        .path = {},
+        .transport = Transport::raw_packet,
+        .connected = true};
+  qp.path.port = port;
+  return adopt(std::move(qp));
 }
 
 Result<device::FlowHandle> Mlx5Device::add_flow(device::QpHandle handle,
                                                 const device::FlowRule& rule) {
   Qp* qp = find(handle);
-  if (qp == nullptr || !qp->raw) return no_such_qp;
+  if (qp == nullptr || !is_raw(*qp)) return no_such_qp;
   using Kind = device::FlowRule::Kind;
   const device::MacAddress everyone{0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
   EthRule eth = eth_rule(qp->path.port, rule.kind == Kind::broadcast ? everyone : rule.mac);
@@ -121,9 +142,9 @@ Status Mlx5Device::remove_flow(device::FlowHandle flow) {
 Status Mlx5Device::reset(device::QpHandle handle) {
   Qp* qp = find(handle);
   if (qp == nullptr) return no_such_qp;
-  if (qp->raw) return raw_to_rts(qp->verbs.get(), qp->path.port);
+  if (is_raw(*qp)) return raw_to_rts(qp->verbs.get(), qp->path.port);
   if (!qp->connected) return to_state(qp->verbs.get(), IBV_QPS_RESET);
-  return rc_to_rts(qp->verbs.get(), qp->path);
+  return to_rts(qp->verbs.get(), qp->path, qp->transport);
 }
 
 Status Mlx5Device::fail(device::QpHandle handle) {

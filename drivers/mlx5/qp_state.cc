@@ -17,7 +17,7 @@ Status modify(ibv_qp* qp, ibv_qp_attr& attr, int mask) {
   return Done{};
 }
 
-Status rc_to_init(ibv_qp* qp, const RcPath& path) {
+Status to_init(ibv_qp* qp, const Path& path) {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_INIT;
   attr.port_num = path.port;
@@ -25,7 +25,7 @@ Status rc_to_init(ibv_qp* qp, const RcPath& path) {
   return modify(qp, attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
-Status rc_to_rtr(ibv_qp* qp, const RcPath& path) {
+Status to_rtr(ibv_qp* qp, const Path& path, bool reliable) {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_RTR;
   attr.path_mtu = path.mtu;
@@ -39,12 +39,12 @@ Status rc_to_rtr(ibv_qp* qp, const RcPath& path) {
   attr.ah_attr.grh.hop_limit = 64;
   attr.ah_attr.grh.sgid_index = path.gid_index;
   std::memcpy(attr.ah_attr.grh.dgid.raw, path.peer.gid.data(), path.peer.gid.size());
-  return modify(qp, attr,
-                IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+  constexpr int both = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+  constexpr int acknowledged = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+  return modify(qp, attr, both | (reliable ? acknowledged : 0));
 }
 
-Status rc_from_rtr(ibv_qp* qp, const RcPath& path) {
+Status from_rtr(ibv_qp* qp, const Path& path, bool reliable) {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_RTS;
   attr.timeout = timeout_268ms;
@@ -52,9 +52,9 @@ Status rc_from_rtr(ibv_qp* qp, const RcPath& path) {
   attr.rnr_retry = retries;
   attr.sq_psn = path.psn;
   attr.max_rd_atomic = reads_in_flight;
-  return modify(qp, attr,
-                IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+  constexpr int acknowledged =
+      IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+  return modify(qp, attr, IBV_QP_STATE | IBV_QP_SQ_PSN | (reliable ? acknowledged : 0));
 }
 
 }  // namespace
@@ -65,11 +65,12 @@ Status to_state(ibv_qp* qp, ibv_qp_state state) {
   return modify(qp, attr, IBV_QP_STATE);
 }
 
-Status rc_to_rts(ibv_qp* qp, const RcPath& path) {
+Status to_rts(ibv_qp* qp, const Path& path, device::Transport transport) {
+  const bool reliable = transport == device::Transport::rc;
   if (Status s = to_state(qp, IBV_QPS_RESET); !s) return s;
-  if (Status s = rc_to_init(qp, path); !s) return s;
-  if (Status s = rc_to_rtr(qp, path); !s) return s;
-  return rc_from_rtr(qp, path);
+  if (Status s = to_init(qp, path); !s) return s;
+  if (Status s = to_rtr(qp, path, reliable); !s) return s;
+  return from_rtr(qp, path, reliable);
 }
 
 Status raw_to_rts(ibv_qp* qp, uint8_t port) {

@@ -9,8 +9,8 @@
 
 namespace kilim::mlx5 {
 
-// What a reliable connection is set up with; kept to set it up again after an error.
-struct RcPath {
+// What a connection is set up with; kept to set it up again after an error.
+struct Path {
   uint32_t access = 0;
   uint8_t port = 1;
   int wanted_gid = -1;  // -1: the first one of RoCE v2
@@ -20,8 +20,8 @@ struct RcPath {
   device::Endpoint peer;
 };
 
-// RESET, INIT, RTR, RTS.
-Status rc_to_rts(ibv_qp* qp, const RcPath& path);
+// RESET, INIT, RTR, RTS of a connection.
+Status to_rts(ibv_qp* qp, const Path& path, device::Transport transport);
 Status raw_to_rts(ibv_qp* qp, uint8_t port);
 Status to_state(ibv_qp* qp, ibv_qp_state state);
 

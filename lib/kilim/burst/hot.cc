@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Instantiates the whole inline API of this room, so that the undefined symbols of this object can
 // be checked: no heap, lock, log, throw, virtual or system call. Never run.
+#include "kilim/burst/recv.hh"
 #include "kilim/burst/select.hh"
 
 namespace kilim::burst::hot {
@@ -8,6 +9,15 @@ namespace kilim::burst::hot {
 uint32_t receive(RxQueue& q, std::span<pool::Handle> out, RxConfig c) noexcept {
   return select_rx(c)(q, out) + rx_refill(q);
 }
+template <typename Queue>
+uint64_t messages(RecvQueue<Queue>& q) noexcept {
+  uint64_t sum = rx_refill(q);
+  sum += recv_burst(q, 32, [&sum](const Message& m) noexcept { sum += m.bytes.size(); });
+  return sum;
+}
+template uint64_t messages(RecvQueue<queue::Rq>&) noexcept;
+template uint64_t messages(RecvQueue<queue::Srq>&) noexcept;
+
 uint32_t transmit(TxQueue& q, std::span<const pool::Handle> in, TxConfig c) noexcept {
   return select_reclaim(c)(q) + select_tx(c)(q, in) + tx_room(q);
 }

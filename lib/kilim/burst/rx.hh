@@ -39,8 +39,10 @@ struct RxQueue {
   RxCounters counters{};
 };
 
-// Posts buffers of the stash until the ring is full or the pool dry. The ring takes them.
-inline uint32_t rx_refill(RxQueue& q) noexcept {
+// Posts buffers of the stash until the ring is full or the pool dry. The ring takes them. Of a
+// RxQueue, or of a RecvQueue (burst/recv.hh).
+template <typename Queue>
+uint32_t rx_refill(Queue& q) noexcept {
   constexpr uint32_t chunk = 64;
   const uint32_t length = q.arena.stride() - q.head_lines * static_cast<uint32_t>(cacheline_bytes);
   uint32_t posted = 0;

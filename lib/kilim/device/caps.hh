@@ -16,6 +16,7 @@ struct Caps {
   bool umr = false;  // indirect keys can be made and woven
   bool raw_packet = false;
   bool atomics = false;
+  bool inline_receive = true;  // short data may come in its CQE; true where it is not said
   prm::UmrFence umr_fence = prm::UmrFence::strong;  // strong where the device does not say
   uint32_t max_indirection = 0;                     // how deep keys may refer to keys
   uint32_t max_key_entries = 0;                     // of one indirect key

@@ -27,12 +27,16 @@ class Device {
   virtual mr::Registrar& registrar() noexcept = 0;
   virtual mr::KeySource& keys() noexcept = 0;
 
-  // At least `entries` CQEs.
-  virtual Result<CqInfo> create_cq(uint32_t entries) = 0;
+  virtual Result<CqInfo> create_cq(const CqRequest& request) = 0;
+  Result<CqInfo> create_cq(uint32_t entries) { return create_cq(CqRequest{.entries = entries}); }
   virtual Status destroy_cq(CqHandle cq) = 0;
 
-  // A reliable connection, not yet connected.
+  virtual Result<SrqInfo> create_srq(const SrqRequest& request) = 0;
+  virtual Status destroy_srq(SrqHandle srq) = 0;
+
+  // Connections, not yet connected.
   virtual Result<QpInfo> create_rc(const RcRequest& request) = 0;
+  virtual Result<QpInfo> create_uc(const UcRequest& request) = 0;
   virtual Result<Endpoint> endpoint(QpHandle qp) = 0;
   // Ready to send and receive; a queue pair may be connected to itself.
   virtual Status connect(QpHandle qp, const Endpoint& peer) = 0;

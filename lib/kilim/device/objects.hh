@@ -8,6 +8,7 @@
 
 #include "kilim/base/ident.hh"
 #include "kilim/device/caps.hh"
+#include "kilim/device/inline_arbiter.hh"
 #include "kilim/queue/geometry.hh"
 
 namespace kilim::device {
@@ -15,7 +16,13 @@ namespace kilim::device {
 // Numbers of the device's objects, never used again after the object is destroyed.
 using CqHandle = Ident<struct CqHandleTag, uint32_t>;
 using QpHandle = Ident<struct QpHandleTag, uint32_t>;
+using SrqHandle = Ident<struct SrqHandleTag, uint32_t>;  // 0: none
 using FlowHandle = Ident<struct FlowHandleTag, uint32_t>;
+
+struct CqRequest {
+  uint32_t entries = 0;     // at least
+  uint32_t cqe_bytes = 64;  // or 128: room for 64 bytes of a message
+};
 
 struct CqInfo {
   CqHandle handle;
@@ -27,6 +34,18 @@ struct QpInfo {
   Qpn qpn;
   queue::SqGeometry sq;
   queue::RqGeometry rq;  // no WQEs where none were asked for
+  InlineDecision inlined;
+};
+
+// A shared receive queue, for connections of the same device.
+struct SrqRequest {
+  uint32_t recv_wrs = 0;
+  uint32_t max_recv_sge = 1;
+};
+
+struct SrqInfo {
+  SrqHandle handle;
+  queue::SrqGeometry geometry;
 };
 
 // The numbers are lower bounds: the device rounds up to what it can make.
@@ -36,13 +55,23 @@ struct QpRequest {
   uint32_t send_wqebbs = 0;  // 64-byte blocks
   uint32_t recv_wrs = 0;
   uint32_t max_recv_sge = 1;  // pieces of one receive
+  SrqHandle srq;              // where it receives from instead of a queue of its own
+  InlineReceive inline_receive = InlineReceive::by_default;
+  RecvMemory recv_memory = RecvMemory::addressed;
 };
 
 struct RcRequest {
   QpRequest queues;
-  bool umr = false;     // keys are woven and invalidated on it
-  uint32_t access = 0;  // mr::Access bits that a peer may use on it
-  int gid_index = -1;   // of the address to connect by; -1: the first one of RoCE v2
+  bool umr = false;         // keys are woven and invalidated on it
+  uint32_t access = 0;      // mr::Access bits that a peer may use on it
+  int gid_index = -1;       // of the address to connect by; -1: the first one of RoCE v2
+  bool signal_all = false;  // a promise: every request asks for a completion
+};
+
+// An unreliable connection: sends, writes, immediates; the peer may be let write.
+struct UcRequest {
+  QpRequest queues;
+  uint32_t access = 0;
 };
 
 // All that a peer must know to connect to a queue pair.

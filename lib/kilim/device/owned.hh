@@ -44,14 +44,28 @@ class Owned {
 
 using OwnedCq = Owned<CqInfo, &Device::destroy_cq>;
 using OwnedQp = Owned<QpInfo, &Device::destroy_qp>;
+using OwnedSrq = Owned<SrqInfo, &Device::destroy_srq>;
 
-inline Result<OwnedCq> make_cq(Device& device, uint32_t entries) {
-  Result<CqInfo> info = device.create_cq(entries);
+inline Result<OwnedCq> make_cq(Device& device, const CqRequest& request) {
+  Result<CqInfo> info = device.create_cq(request);
   if (!info) return info.error();
   return OwnedCq{device, *info};
 }
+inline Result<OwnedCq> make_cq(Device& device, uint32_t entries) {
+  return make_cq(device, CqRequest{.entries = entries});
+}
+inline Result<OwnedSrq> make_srq(Device& device, const SrqRequest& request) {
+  Result<SrqInfo> info = device.create_srq(request);
+  if (!info) return info.error();
+  return OwnedSrq{device, *info};
+}
 inline Result<OwnedQp> make_rc(Device& device, const RcRequest& request) {
   Result<QpInfo> info = device.create_rc(request);
+  if (!info) return info.error();
+  return OwnedQp{device, *info};
+}
+inline Result<OwnedQp> make_uc(Device& device, const UcRequest& request) {
+  Result<QpInfo> info = device.create_uc(request);
   if (!info) return info.error();
   return OwnedQp{device, *info};
 }

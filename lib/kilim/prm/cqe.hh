@@ -83,6 +83,7 @@ inline constexpr uint8_t invalid_op_own = 0xf0;  // software presets its ring wi
 // op_own bits 3:2 and the older place of inline scatter
 inline constexpr uint8_t inline_scatter_32 = 0x4;
 inline constexpr uint8_t inline_scatter_64 = 0x8;
+inline constexpr uint8_t format_mask = 0xc;
 
 // hds_ip_ext
 inline constexpr uint8_t l2_ok = 1 << 0;

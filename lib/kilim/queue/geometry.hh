@@ -29,6 +29,16 @@ struct RqGeometry {
   be32* record = nullptr;  // the receive word of the doorbell record
 };
 
+// A shared receive queue: a list of WQEs in a ring's memory, each headed by the number of the next.
+// One of them is always the list's end and holds no receive.
+struct SrqGeometry {
+  std::byte* buf = nullptr;
+  uint32_t wqe_count = 0;  // linked 0, 1, 2 and so on when the queue is made
+  uint32_t stride = 0;     // bytes of one WQE, its head of 16 bytes included
+  be32* record = nullptr;  // counts what was posted
+  uint32_t srqn = 0;
+};
+
 // A completion queue. In entries of 128 bytes the CQE is the second half.
 struct CqGeometry {
   std::byte* buf = nullptr;

@@ -5,10 +5,12 @@
 #include "kilim/queue/cq.hh"
 #include "kilim/queue/eth_wqe.hh"
 #include "kilim/queue/geometry.hh"
+#include "kilim/queue/inline_recv.hh"
 #include "kilim/queue/rc_wqe.hh"
 #include "kilim/queue/rq.hh"
 #include "kilim/queue/sge.hh"
 #include "kilim/queue/sq.hh"
+#include "kilim/queue/srq.hh"
 #include "kilim/queue/watch.hh"
 #include "kilim/queue/wqe_cursor.hh"
 
@@ -77,6 +79,26 @@ uint64_t rq(Rq& q, std::span<const Sge> into, std::span<const uint64_t> ids) noe
   q.reset([&sum](uint64_t id) noexcept { sum += id; });
   q.release_owner();
   return sum + q.max_pieces() + q.geometry().stride;
+}
+
+uint64_t srq(Srq& q, std::span<const Sge> into, uint16_t index) noexcept {
+  uint64_t sum = q.room() + q.posted() + q.max_pieces() + q.geometry().stride;
+  sum += q.post(into[0], 1) && q.post(into, 2) ? 1 : 0;
+  q.ring();
+  sum += q.wr_id(index) + q.retire(index);
+  q.end([&sum](uint64_t id) noexcept { sum += id; });
+  q.release_owner();
+  return sum;
+}
+
+uint64_t inlined(Cq& q, InlineCounters& counters, std::span<std::byte> room) noexcept {
+  uint64_t sum = 0;
+  sum += for_each_completion(q, 32, counters,
+                             [&](const Completion& c, std::span<const std::byte> data) noexcept {
+                               sum += c.byte_len + copy_out(data, room);
+                             });
+  const prm::Cqe* e = q.peek(0);
+  return sum + (e != nullptr && has_inline_data(*e) ? inline_data(*e).size() : 0);
 }
 
 uint32_t poll(Cq& q, std::span<Completion> out) noexcept {

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Bursts over arrays: the test writes what a device would write and reads what one would read.
-#include <optional>
 #include <set>
 #include <vector>
 
-#include "eal.hh"
+#include "bench.hh"
 #include "kilim/burst/select.hh"
-#include "rings.hh"
 #include "ut.hh"
 
 namespace {
@@ -14,58 +12,9 @@ namespace {
 using namespace kilim;
 using namespace kilim::burst;
 using pool::Handle;
-
-constexpr uint32_t buffers = 200;
-constexpr Lkey arena_key{0x4711};
-
-struct Bench {
-  std::vector<std::byte> memory{std::size_t{buffers} * pool::default_stride};
-  std::array<pool::SideRecord, buffers> side{};
-  pool::Arena arena = *pool::Arena::over(memory, pool::default_stride, side.data());
-  std::optional<pool::Pool> pool;
-  std::optional<pool::Stash> stash;
-  std::optional<pool::Stash> headers;
-  test::RxMemory rx_memory;
-  test::TxMemory tx_memory;
-  std::optional<RxQueue> rx;
-  std::optional<TxQueue> tx;
-  std::array<Lkey, 16> keys{};
-  std::array<uint32_t, 16> free_slots{};
-  KeySlots slots;
-  uint32_t headers_back = 0;
-
-  Bench() {
-    CU_ASSERT_TRUE_FATAL(test::start_eal());
-    static int number = 0;
-    char name[24];
-    std::snprintf(name, sizeof name, "bench%d", number++);
-    pool.emplace(*std::move(pool::Pool::create(arena, {.name = name, .count = buffers})));
-    stash.emplace(*pool);
-    rx.emplace(RxQueue{.rq = queue::Rq(rx_memory.geometry(), rx_memory.ids),
-                       .cq = queue::Cq(rx_memory.cq.geometry()),
-                       .stash = &*stash,
-                       .arena = arena,
-                       .key = arena_key,
-                       .head_lines = 2,
-                       .refill_at = 8});
-    tx.emplace(TxQueue{.sq = queue::Sq(tx_memory.geometry(), tx_memory.ids),
-                       .cq = queue::Cq(tx_memory.cq.geometry()),
-                       .sent = SentRing(tx_memory.handles, tx_memory.bursts),
-                       .stash = &*stash,
-                       .arena = arena,
-                       .key = arena_key,
-                       .slots = &slots});
-    for (uint32_t i = 0; i < keys.size(); i++) keys[i] = Lkey{0x100 + i};
-    headers.emplace(*pool);
-    slots = {keys.data(), free_slots.data(), 0, &*headers};
-  }
-  uint32_t outstanding() {
-    stash->flush();
-    headers_back = headers->held();
-    headers->flush();
-    return buffers - pool->available();
-  }
-};
+using test::arena_key;
+using test::Bench;
+using test::buffers;
 
 uint32_t receive(Bench& b, std::span<Handle> out, RxConfig c = {}) {
   return select_rx(c)(*b.rx, out);

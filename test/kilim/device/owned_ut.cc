@@ -19,15 +19,28 @@ class Counting final : public Device {
   Result<PortInfo> port(uint8_t) override { return PortInfo{}; }
   mr::Registrar& registrar() noexcept override { std::abort(); }
   mr::KeySource& keys() noexcept override { std::abort(); }
-  Result<CqInfo> create_cq(uint32_t) override {
+  Result<CqInfo> create_cq(const CqRequest&) override {
     cqs++;
     return CqInfo{};
+  }
+  Result<SrqInfo> create_srq(const SrqRequest&) override {
+    srqs++;
+    return SrqInfo{.handle = SrqHandle{6}, .geometry = {}};
+  }
+  Status destroy_srq(SrqHandle srq) override {
+    CU_ASSERT_TRUE(srq == SrqHandle{6});
+    srqs--;
+    return Done{};
   }
   Status destroy_cq(CqHandle) override {
     cqs--;
     return Done{};
   }
   Result<QpInfo> create_rc(const RcRequest&) override {
+    qps++;
+    return QpInfo{.handle = QpHandle{5}, .qpn = Qpn{77}};
+  }
+  Result<QpInfo> create_uc(const UcRequest&) override {
     qps++;
     return QpInfo{.handle = QpHandle{5}, .qpn = Qpn{77}};
   }
@@ -54,6 +67,7 @@ class Counting final : public Device {
 
   int cqs = 0;
   int qps = 0;
+  int srqs = 0;
   bool refuse_connect = false;
 
  private:
@@ -90,9 +104,22 @@ void loopback() {
   CU_ASSERT_EQUAL(make_raw_packet(device, {}, 1).error().code, EPERM);
 }
 
+void other_kinds() {
+  Counting device;
+  {
+    Result<OwnedSrq> srq = make_srq(device, {.recv_wrs = 8});
+    Result<OwnedQp> qp = make_uc(device, {});
+    Result<OwnedCq> cq = make_cq(device, {.entries = 8, .cqe_bytes = 128});
+    CU_ASSERT_TRUE(srq.ok() && qp.ok() && cq.ok());
+    CU_ASSERT_TRUE(device.srqs == 1 && device.qps == 1 && device.cqs == 1);
+  }
+  CU_ASSERT_TRUE(device.srqs == 0 && device.qps == 0 && device.cqs == 0);
+}
+
 const kilim::test::Case cases[] = {
     {"a queue is destroyed once, also when moved", destroys_once},
     {"a loopback that cannot be connected leaves nothing behind", loopback},
+    {"shared receive queues and unreliable connections are owned alike", other_kinds},
 };
 
 }  // namespace

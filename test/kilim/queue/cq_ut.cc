@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The completion queue over an array.
+#include <array>
+
 #include "kilim/queue/cq.hh"
+#include "kilim/queue/inline_recv.hh"
 #include "kilim/queue/rc_wqe.hh"
 #include "kilim/queue/wqe_cursor.hh"
 #include "ring.hh"
@@ -156,6 +159,74 @@ void poll_with_the_send_queue() {
   CU_ASSERT_EQUAL(ring.record.host(), 5);
 }
 
+constexpr std::byte letter(uint32_t message, uint32_t i) {
+  return static_cast<std::byte>(message * 31 + i);
+}
+
+// Puts message `n` of `bytes` into the entry, as the device does.
+template <uint32_t Bytes>
+void write_inlined(CqRing<8, Bytes>& ring, uint32_t n, uint32_t bytes) {
+  prm::Cqe* e = ring.slot(ring.written);
+  auto* data = reinterpret_cast<std::byte*>(e) - (Bytes == 128 ? 64 : 0);
+  for (uint32_t i = 0; i < bytes; i++) data[i] = letter(n, i);
+  ring.write(CqeOpcode::resp_send, static_cast<uint16_t>(n), bytes);
+  e->op_own |= Bytes == 128 ? prm::cqe::inline_scatter_64 : prm::cqe::inline_scatter_32;
+}
+
+template <uint32_t Bytes>
+void views_of_entries() {
+  constexpr uint32_t most = Bytes == 128 ? 64 : 32;
+  CqRing<8, Bytes> ring;
+  Cq cq{ring.geometry()};
+  InlineCounters counters;
+  uint32_t sum = 0;
+  for (uint32_t bytes = 1; bytes <= most; bytes++) {  // several times round the ring
+    write_inlined(ring, bytes, bytes);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(cq.peek(0));
+    CU_ASSERT_TRUE(has_inline_data(*cq.peek(0)));
+    const std::byte* entry = ring.memory.data() + std::size_t{(bytes - 1) % 8} * Bytes;
+    std::array<std::byte, 70> copy{};
+    const uint32_t seen = for_each_completion(
+        cq, 8, counters, [&](const Completion& c, std::span<const std::byte> data) {
+          CU_ASSERT_PTR_EQUAL(data.data(), entry);
+          CU_ASSERT_EQUAL(data.size(), c.byte_len);
+          CU_ASSERT_EQUAL(copy_out(data, copy), bytes);
+        });
+    CU_ASSERT_EQUAL_FATAL(seen, 1);
+    for (uint32_t i = 0; i < bytes; i++) CU_ASSERT_EQUAL_FATAL(copy[i], letter(bytes, i));
+    CU_ASSERT_EQUAL(copy[bytes], std::byte{0});
+    CU_ASSERT_EQUAL(ring.record.host(), bytes);
+    sum += bytes;
+  }
+  CU_ASSERT_EQUAL(counters.messages.read(), most);
+  CU_ASSERT_EQUAL(counters.bytes.read(), sum);
+}
+
+void nothing_in_the_entry() {
+  CqRing<8> ring;
+  Cq cq{ring.geometry()};
+  ring.write(CqeOpcode::resp_send, 0, 20);
+  ring.write_error(CqeOpcode::resp_err, prm::Syndrome::local_length, 1);
+  ring.slot(1)->op_own |= prm::cqe::inline_scatter_32;  // an error carries nothing
+  write_inlined<64>(ring, 2, 4);
+  ring.slot(2)->byte_cnt = be32{1u << 30};  // more than an entry holds
+  InlineCounters counters;
+  std::size_t sizes[3];
+  uint32_t n = 0;
+  const auto look = [&](const Completion& c, std::span<const std::byte> data) {
+    CU_ASSERT_EQUAL(c.wqe_counter, n);
+    CU_ASSERT_EQUAL(c.ok(), n != 1);
+    sizes[n++] = data.size();
+  };
+  CU_ASSERT_EQUAL(for_each_completion(cq, 2, counters, look), 2);
+  CU_ASSERT_EQUAL(for_each_completion(cq, 2, counters, look), 1);
+  CU_ASSERT_EQUAL(for_each_completion(cq, 2, counters, look), 0);
+  CU_ASSERT_TRUE(sizes[0] == 0 && sizes[1] == 0 && sizes[2] == 32);
+  CU_ASSERT_EQUAL(counters.messages.read(), 1);
+  std::byte small[3]{};
+  CU_ASSERT_EQUAL(copy_out(inline_data(*ring.slot(2)), small), 3);
+}
+
 const kilim::test::Case cases[] = {
     {"a preset ring is empty", preset_is_empty},
     {"completions of requester and responder", decodes},
@@ -166,6 +237,9 @@ const kilim::test::Case cases[] = {
     {"a poll with the send queue gives wr ids and room back", poll_with_the_send_queue},
     {"drain counts and stops before an error", drain_counts},
     {"peek shows CQEs, consume gives them back", peek_and_consume},
+    {"data in an entry of 64 bytes is seen where it lies", views_of_entries<64>},
+    {"data in an entry of 128 bytes lies in its first half", views_of_entries<128>},
+    {"posted memory, errors and impossible lengths are no data in an entry", nothing_in_the_entry},
 };
 
 }  // namespace

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The receive queue over an array.
+// The receive queue and the shared receive queue over arrays.
 #include <array>
 #include <cstring>
 
 #include "kilim/queue/rq.hh"
+#include "kilim/queue/srq.hh"
 #include "ut.hh"
 
 namespace {
@@ -96,12 +97,95 @@ void reset_gives_back() {
   CU_ASSERT_EQUAL(ring.record.host(), 0);
 }
 
+// As libmlx5 leaves it: each WQE names the next.
+template <uint32_t Stride>
+struct List : Ring<Stride> {
+  List() {
+    for (uint32_t i = 0; i < 3; i++) head(i)->next_wqe_index = be16{static_cast<uint16_t>(i + 1)};
+  }
+  prm::SrqNextSeg* head(uint32_t i) {
+    return reinterpret_cast<prm::SrqNextSeg*>(this->memory.data() + i * Stride);
+  }
+  SrqGeometry shared() {
+    return {.buf = this->memory.data(), .wqe_count = 4, .stride = Stride, .record = &this->record};
+  }
+};
+
+void shared_one_piece() {
+  List<32> ring;
+  Srq srq{ring.shared(), ring.wr_ids};
+  CU_ASSERT_TRUE(srq.max_pieces() == 1 && srq.room() == 3);
+  CU_ASSERT_TRUE(srq.post(piece, 5));
+  CU_ASSERT_EQUAL(std::memcmp(ring.memory.data() + 16, segment, 16), 0);
+  CU_ASSERT_EQUAL(ring.head(0)->next_wqe_index.host(), 1);
+  CU_ASSERT_EQUAL(ring.record.host(), 0);
+  CU_ASSERT_TRUE(srq.post(piece, 6) && srq.post(piece, 7) && !srq.post(piece, 8));
+  CU_ASSERT_FALSE(srq.post(std::span{&piece, 1}, 8));
+  srq.ring();
+  CU_ASSERT_EQUAL(ring.record.host(), 3);
+}
+
+void shared_lists_are_ended() {
+  List<64> ring;
+  Srq srq{ring.shared(), ring.wr_ids};
+  const Sge list[4] = {piece, {1, 0, Lkey{1}}, piece, piece};
+  CU_ASSERT_EQUAL(srq.max_pieces(), 3);
+  CU_ASSERT_FALSE(srq.post(std::span{list}, 6));
+  CU_ASSERT_TRUE(srq.post(std::span{list}.first(3), 6));
+  CU_ASSERT_EQUAL(std::memcmp(ring.memory.data() + 32, segment, 16), 0);
+  CU_ASSERT_EQUAL(std::memcmp(ring.memory.data() + 48, end, 16), 0);
+  CU_ASSERT_TRUE(srq.post(piece, 7));
+  CU_ASSERT_EQUAL(std::memcmp(ring.memory.data() + 80, segment, 16), 0);
+  CU_ASSERT_EQUAL(std::memcmp(ring.memory.data() + 96, end, 16), 0);
+}
+
+// The device follows the links; what it took comes back in any order.
+void shared_in_any_order() {
+  List<32> ring;
+  Srq srq{ring.shared(), ring.wr_ids};
+  uint32_t device = 0;
+  uint64_t next_id = 0;
+  for (uint32_t round = 0; round < 70000; round++) {
+    while (srq.post(piece, next_id)) next_id++;
+    srq.ring();
+    CU_ASSERT_EQUAL_FATAL(ring.record.host(), next_id & 0xffff);
+    uint16_t taken[2];
+    for (uint16_t& t : taken) {
+      t = static_cast<uint16_t>(device);
+      device = ring.head(device)->next_wqe_index.host();
+    }
+    const uint64_t first = srq.wr_id(taken[0]), second = srq.wr_id(taken[1]);
+    CU_ASSERT_EQUAL_FATAL(second, first + 1);
+    const bool turned = round % 3 == 0;
+    CU_ASSERT_EQUAL_FATAL(srq.retire(taken[turned ? 1 : 0]), turned ? second : first);
+    CU_ASSERT_EQUAL_FATAL(srq.retire(taken[turned ? 0 : 1]), turned ? first : second);
+    CU_ASSERT_EQUAL_FATAL(srq.posted(), 1);
+  }
+}
+
+void shared_end_gives_back() {
+  List<32> ring;
+  Srq srq{ring.shared(), ring.wr_ids};
+  for (uint64_t id : {10, 20, 30}) srq.post(piece, id);
+  CU_ASSERT_EQUAL(srq.retire(1), 20);
+  CU_ASSERT_TRUE(srq.post(piece, 40));
+  CU_ASSERT_EQUAL(srq.retire(0), 10);
+  uint64_t sum = 0;
+  srq.end([&sum](uint64_t id) { sum += id; });
+  CU_ASSERT_EQUAL(sum, 70);
+  CU_ASSERT_FALSE(srq.post(piece, 50));
+}
+
 const kilim::test::Case cases[] = {
     {"a receive into one piece is one segment, announced by ring", one_piece},
     {"a list shorter than the WQE is ended by the invalid key", short_lists_are_ended},
     {"a burst posts what fits", burst_stops_when_full},
     {"counters wrap at 16 bits", counters_wrap},
     {"a reset queue gives back what was posted, in order", reset_gives_back},
+    {"a shared receive is a segment behind its link, one WQE stays free", shared_one_piece},
+    {"a shared list shorter than the WQE is ended by the invalid key", shared_lists_are_ended},
+    {"shared receives complete in any order, and counters wrap", shared_in_any_order},
+    {"a shared queue that ends gives back what was posted", shared_end_gives_back},
 };
 
 }  // namespace

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The producer's side of one shared receive queue: posts where data of any of its connections goes.
+// WQEs form a list; one that was used comes to its end again, in whatever order they complete.
+// Owner: the worker that made it; no other thread may touch it. Never allocates, blocks or logs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kilim/base/assert.hh"
+#include "kilim/base/barrier.hh"
+#include "kilim/base/mmio.hh"
+#include "kilim/base/owner.hh"
+#include "kilim/base/units.hh"
+#include "kilim/prm/av_seg.hh"
+#include "kilim/prm/data_seg.hh"
+#include "kilim/queue/geometry.hh"
+#include "kilim/queue/sge.hh"
+
+namespace kilim::queue {
+
+class Srq {
+ public:
+  // `wr_ids` holds the caller's number of each posted WQE (a buffer's handle); one entry per WQE,
+  // and it outlives the queue.
+  Srq(const SrqGeometry& geometry, std::span<uint64_t> wr_ids) noexcept
+      : geometry_(geometry),
+        wr_ids_(wr_ids.data()),
+        room_(geometry.wqe_count - 1),
+        tail_(geometry.wqe_count - 1) {
+    KILIM_ASSERT(is_power_of_two(geometry.wqe_count) && geometry.wqe_count <= max_ring_entries);
+    KILIM_ASSERT(geometry.wqe_count > 1 && geometry.stride % octoword_bytes == 0);
+    KILIM_ASSERT(geometry.stride >= sizeof(prm::SrqNextSeg) + octoword_bytes);
+    KILIM_ASSERT(wr_ids.size() >= geometry.wqe_count);
+  }
+  Srq(Srq&&) = default;
+  Srq& operator=(Srq&&) = default;
+  Srq(const Srq&) = delete;
+  Srq& operator=(const Srq&) = delete;
+
+  [[nodiscard]] const SrqGeometry& geometry() const noexcept { return geometry_; }
+  [[nodiscard]] uint32_t max_pieces() const noexcept {
+    return geometry_.stride / octoword_bytes - 1;
+  }
+  // Receives that can be posted now, and those posted and not retired.
+  [[nodiscard]] uint32_t room() const noexcept { return room_; }
+  [[nodiscard]] uint32_t posted() const noexcept { return geometry_.wqe_count - 1 - room_; }
+
+  // Posts a receive into one piece, seen by the device after ring(). False where there is no room.
+  bool post(const Sge& into, uint64_t wr_id) noexcept {
+    owner_.check();
+    if (room_ == 0) return false;
+    std::byte* seg = begin(wr_id);
+    store_pointer(seg, into.address, into.length, into.key);
+    if (max_pieces() > 1) store_end(seg + octoword_bytes);
+    return true;
+  }
+  // The same into a list of pieces. False where there is no room or the list is too long.
+  bool post(std::span<const Sge> into, uint64_t wr_id) noexcept {
+    owner_.check();
+    if (room_ == 0 || into.size() > max_pieces()) return false;
+    std::byte* seg = begin(wr_id);
+    std::byte* const end = seg + std::size_t{max_pieces()} * octoword_bytes;
+    for (const Sge& p : into) {
+      if (p.length == 0) continue;
+      store_pointer(seg, p);
+      seg += octoword_bytes;
+    }
+    if (seg != end) store_end(seg);
+    return true;
+  }
+
+  // Announces everything posted so far.
+  void ring() noexcept {
+    before_doorbell_record();
+    record_store(geometry_.record, be32{pi_ & 0xffff});
+  }
+
+  // The receive at `index` (a CQE's WQE counter) is complete, alone. Returns its wr id.
+  uint64_t retire(uint16_t index) noexcept {
+    owner_.check();
+    KILIM_ASSERT(index < geometry_.wqe_count && room_ < geometry_.wqe_count - 1);
+    head_of(tail_)->next_wqe_index = be16{index};
+    tail_ = index;
+    room_++;
+    return wr_ids_[index];
+  }
+  // The wr id at `index` without retiring it.
+  [[nodiscard]] uint64_t wr_id(uint16_t index) const noexcept { return wr_ids_[index]; }
+  // At the queue's end, before the device destroys it and when no connection uses it any more:
+  // visits the wr ids of what is posted and not retired. Nothing can be posted afterwards.
+  template <typename Visit>
+  void end(Visit&& give_back) noexcept {
+    owner_.check();
+    // Free WQEs are marked by naming themselves, as no posted one does.
+    for (uint32_t left = room_ + 1, i = head_; left != 0; left--) {
+      const uint32_t next = next_of(i);
+      head_of(i)->next_wqe_index = be16{static_cast<uint16_t>(i)};
+      i = next;
+    }
+    for (uint32_t i = 0; i < geometry_.wqe_count; i++)
+      if (next_of(i) != i) give_back(wr_ids_[i]);
+    room_ = 0;
+  }
+  // Hands the queue to another worker, which must not overlap with this one.
+  void release_owner() noexcept { owner_.release(); }
+
+ private:
+  [[nodiscard]] prm::SrqNextSeg* head_of(uint32_t i) const noexcept {
+    return reinterpret_cast<prm::SrqNextSeg*>(geometry_.buf + std::size_t{i} * geometry_.stride);
+  }
+  [[nodiscard]] uint32_t next_of(uint32_t i) const noexcept {
+    return head_of(i)->next_wqe_index.host() & (geometry_.wqe_count - 1);
+  }
+  // Takes the list's next WQE; where its segments go.
+  std::byte* begin(uint64_t wr_id) noexcept {
+    const uint32_t i = head_;
+    head_ = next_of(i);
+    wr_ids_[i] = wr_id;
+    room_--;
+    pi_++;
+    return reinterpret_cast<std::byte*>(head_of(i) + 1);
+  }
+  static void store_end(std::byte* seg) noexcept {
+    store_pointer(seg, 0, 0, Lkey{prm::list_end_lkey});
+  }
+
+  SrqGeometry geometry_;
+  uint64_t* wr_ids_;
+  uint32_t room_;
+  uint32_t tail_;  // the list's end
+  uint32_t head_ = 0;
+  uint32_t pi_ = 0;  // receives posted
+  [[no_unique_address]] Owner owner_;
+};
+
+}  // namespace kilim::queue
