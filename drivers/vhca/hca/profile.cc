@@ -42,6 +42,7 @@ constexpr Row rows[] = {
     {"no-umr-lists", [](Profile& p) { p.umr_indirect_mkey_disabled = true; }},
     {"real-time", [](Profile& p) { p.real_time_clock = true; }},
     {"no-odp", [](Profile& p) { p.odp = p.odp_implicit = false; }},
+    {"no-inline", [](Profile& p) { p.scatter_to_cqe = false; }},
     {"infiniband", infiniband},
 };
 
@@ -58,7 +59,7 @@ Result<Profile> find_profile(std::string_view name) {
   return Error{EINVAL,
                "no such profile: cx6dx, vf, strong-fence, no-fence, no-devx, real-time, "
                "long-lists, plain-lists, "
-               "no-umr-lists, no-odp and infiniband are known"};
+               "no-umr-lists, no-odp, no-inline and infiniband are known"};
 }
 
 }  // namespace kilim::vhca

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Inline receive of Kilim's own queues on a virtual device: every length, each kind of queue and of
+// setting, answers, errors, and many messages over a pool, all compared.
+#include <cerrno>
+#include <cstdlib>
+#include <random>
+
+#include "eal.hh"
+#include "inline_rig.hh"
+#include "kilim/burst/recv.hh"
+#include "ut.hh"
+
+namespace {
+
+using namespace kilim;
+using device::InlineReceive;
+using device::RecvMemory;
+using device::Transport;
+using test::InlineLoop;
+using test::InlineShape;
+using test::VirtualDevice;
+
+vhca::AttachConfig config(const char* name, const char* profile = "cx6dx") {
+  vhca::AttachConfig c;
+  c.name = name;
+  c.profile = profile;
+  return c;
+}
+
+VirtualDevice& shared_device() {
+  static VirtualDevice v{config("inline0")};
+  return v;
+}
+device::Device& dev() {
+  CU_ASSERT_PTR_NOT_NULL_FATAL(shared_device().device.get());
+  return *shared_device().device;
+}
+
+// Lengths 1 to 65, several times round the queues.
+void lengths(const InlineShape& shape) {
+  InlineLoop loop{dev(), shape};
+  CU_ASSERT_TRUE_FATAL(loop.ok());
+  const uint32_t most = shape.cqe_bytes == 128 ? 64 : 32;
+  CU_ASSERT_EQUAL(loop.qp->inlined.received, most);
+  for (uint32_t bytes = 1; bytes <= 65; bytes++)
+    CU_ASSERT_TRUE_FATAL(loop.message(bytes, bytes, bytes <= most));
+  CU_ASSERT_EQUAL(loop.inlined.messages.read(), most);
+  CU_ASSERT_EQUAL(loop.inlined.bytes.read(), most * (most + 1) / 2);
+}
+
+void reliable() {
+  lengths({});
+  lengths({.cqe_bytes = 128});
+}
+void unreliable() {
+  lengths({.transport = Transport::uc});
+  lengths({.transport = Transport::uc, .cqe_bytes = 128});
+}
+void shared_queue() {
+  lengths({.shared = true});
+  lengths({.cqe_bytes = 128, .shared = true});
+}
+
+// Whether messages of 8 bytes come in their entries.
+void check_setting(const InlineShape& shape, bool in_entry) {
+  InlineLoop loop{dev(), shape};
+  CU_ASSERT_TRUE_FATAL(loop.ok());
+  CU_ASSERT_EQUAL(loop.qp->inlined.received != 0, in_entry);
+  for (uint32_t i = 0; i < 3; i++) CU_ASSERT_TRUE(loop.message(i, 8, in_entry));
+}
+
+void settings() {
+  for (Transport t : {Transport::rc, Transport::uc}) {
+    for (const char* value : {"", "1", "0"}) {
+      if (value[0] != '\0') setenv("MLX5_SCATTER_TO_CQE", value, 1);
+      check_setting({.transport = t}, value[0] != '0');
+      check_setting({.transport = t, .wish = InlineReceive::on}, true);
+      check_setting({.transport = t, .wish = InlineReceive::off}, false);
+    }
+    unsetenv("MLX5_SCATTER_TO_CQE");
+  }
+}
+
+void other_buffers() {
+  check_setting({.memory = RecvMemory::zero_based}, false);
+  check_setting({.memory = RecvMemory::device}, false);
+  InlineLoop loop{dev(), {}};
+  CU_ASSERT_TRUE_FATAL(loop.ok());
+  device::RcRequest request;
+  request.queues = {.send_cq = loop.scq->handle, .recv_cq = loop.rcq->handle, .recv_wrs = 4};
+  request.queues.inline_receive = InlineReceive::on;
+  request.queues.recv_memory = RecvMemory::zero_based;
+  CU_ASSERT_EQUAL(dev().create_rc(request).error().code, EINVAL);
+  CU_ASSERT_EQUAL(dev().create_uc({.queues = request.queues}).error().code, EINVAL);
+  request.queues.recv_memory = RecvMemory::addressed;
+  CU_ASSERT_EQUAL(dev().create_raw_packet(request.queues, 1).error().code, EOPNOTSUPP);
+  request.queues.inline_receive = InlineReceive::by_default;
+  const auto packets = device::make_raw_packet(dev(), request.queues, 1);
+  CU_ASSERT_TRUE_FATAL(packets.ok());
+  CU_ASSERT_EQUAL((*packets)->inlined.received, 0);
+}
+
+void adapter_without() {
+  VirtualDevice v{config("inline1", "no-inline")};
+  CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());
+  CU_ASSERT_FALSE(v.device->caps().inline_receive);
+  InlineLoop loop{*v.device, {}};
+  CU_ASSERT_TRUE_FATAL(loop.ok());
+  CU_ASSERT_TRUE(loop.message(1, 8, false));
+  CU_ASSERT_FALSE((InlineLoop{*v.device, {.wish = InlineReceive::on}}.ok()));
+}
+
+void wrong_requests() {
+  CU_ASSERT_EQUAL(dev().create_cq({.entries = 8, .cqe_bytes = 256}).error().code, EINVAL);
+  CU_ASSERT_EQUAL(dev().create_srq({}).error().code, EINVAL);
+  CU_ASSERT_EQUAL(dev().destroy_srq(device::SrqHandle{9999}).error().code, EINVAL);
+  InlineLoop loop{dev(), {.shared = true}};
+  CU_ASSERT_TRUE_FATAL(loop.ok());
+  CU_ASSERT_EQUAL(dev().destroy_srq(loop.shared->handle).error().code, EBUSY);
+  device::QpRequest queues{.send_cq = loop.scq->handle, .recv_cq = loop.rcq->handle};
+  queues.srq = device::SrqHandle{9999};
+  CU_ASSERT_EQUAL(dev().create_uc({.queues = queues}).error().code, EINVAL);
+  queues.srq = loop.shared->handle;
+  queues.recv_wrs = 4;
+  CU_ASSERT_EQUAL(dev().create_rc({.queues = queues}).error().code, EINVAL);
+  queues = {.send_cq = loop.scq->handle, .recv_cq = loop.rcq->handle};
+  CU_ASSERT_EQUAL(
+      dev().create_uc({.queues = queues, .access = mr::Access::remote_read}).error().code, EINVAL);
+}
+
+// READs of `bytes` into slot 0 from source 1, the first signalled, the second not.
+void check_answers(const InlineShape& shape, uint32_t bytes, bool in_entry) {
+  InlineLoop loop{dev(), shape};
+  CU_ASSERT_TRUE_FATAL(loop.ok());
+  for (uint32_t i = 0; i < bytes; i++) loop.source(1)[i] = test::letter(1, i);
+  queue::WqeCursor c{*loop.sq};
+  const queue::Remote from = loop.remote(loop.source(1));
+  CU_ASSERT_TRUE(queue::rdma_read(c, from, loop.sge(loop.slot(0), bytes), {}));
+  CU_ASSERT_TRUE(queue::rdma_read(c, from, loop.sge(loop.slot(2), bytes),
+                                  {.id = 7, .flags = queue::WrFlags::signalled}));
+  c.commit();
+  const auto seen = loop.sent();
+  CU_ASSERT_TRUE_FATAL(seen.has_value());
+  CU_ASSERT_TRUE(seen->completion.ok() && seen->completion.wr_id == 7);
+  CU_ASSERT_EQUAL(seen->bytes, in_entry ? bytes : 0);
+  CU_ASSERT_EQUAL(std::memcmp(loop.slot(0), loop.source(1), bytes), 0);
+  const std::byte* data = in_entry ? seen->data.data() : loop.slot(2);
+  CU_ASSERT_EQUAL(std::memcmp(data, loop.source(1), bytes), 0);
+  CU_ASSERT_EQUAL(loop.slot(2)[0] == InlineLoop::untouched, in_entry);
+  CU_ASSERT_EQUAL(loop.sent_inlined.messages.read(), in_entry ? 1 : 0);
+}
+
+void reads() {
+  check_answers({}, 8, false);  // not every request has an entry
+  check_answers({.signal_all = true}, 32, true);
+  check_answers({.wish = InlineReceive::on}, 32, true);
+  check_answers({.wish = InlineReceive::on}, 33, false);
+  check_answers({.cqe_bytes = 128, .wish = InlineReceive::on}, 64, true);
+  check_answers({.cqe_bytes = 128, .wish = InlineReceive::on}, 65, false);
+  check_answers({.wish = InlineReceive::off, .signal_all = true}, 32, false);
+}
+
+void atomics() {
+  for (bool in_entry : {true, false}) {
+    InlineLoop loop{dev(), {.wish = in_entry ? InlineReceive::on : InlineReceive::off}};
+    CU_ASSERT_TRUE_FATAL(loop.ok());
+    uint64_t value = 0x1122334455667788;
+    std::memcpy(loop.source(0), &value, 8);
+    const queue::Atomic add{.target = loop.remote(loop.source(0)),
+                            .result_address = reinterpret_cast<uint64_t>(loop.slot(0)),
+                            .result_key = loop.mr->region().lkey,
+                            .swap_or_add = 5,
+                            .compare = value + 5};
+    for (uint64_t expected : {value, value + 5}) {
+      queue::WqeCursor c{*loop.sq};
+      CU_ASSERT_TRUE(expected == value ? queue::fetch_and_add(c, add, {.flags = 8})
+                                       : queue::compare_and_swap(c, add, {.flags = 8}));
+      c.commit();
+      const auto seen = loop.sent();
+      CU_ASSERT_TRUE_FATAL(seen.has_value());
+      CU_ASSERT_TRUE(seen->completion.ok() && seen->completion.byte_len == 8);
+      CU_ASSERT_EQUAL(seen->bytes, in_entry ? 8 : 0);
+      uint64_t old = 0;
+      std::memcpy(&old, in_entry ? seen->data.data() : loop.slot(0), 8);
+      CU_ASSERT_EQUAL(old, expected);
+    }
+    std::memcpy(&value, loop.source(0), 8);
+    CU_ASSERT_EQUAL(value, 5);
+  }
+}
+
+// To RESET and back, everything posted forgotten.
+void recover(InlineLoop& loop) {
+  CU_ASSERT_TRUE(loop.device.reset(loop.qp->handle).ok());
+  loop.sq->reset();
+  if (loop.rq) loop.rq->reset([](uint64_t) {});
+  loop.recv_cq->restore_record();
+  loop.send_cq->restore_record();
+}
+
+void check_errors(const InlineShape& shape) {
+  InlineLoop loop{dev(), shape};
+  CU_ASSERT_TRUE_FATAL(loop.ok());
+  CU_ASSERT_TRUE(loop.message(0, 20, true));
+  // Of 20 bytes, which an entry would carry, into 10.
+  CU_ASSERT_TRUE(loop.post(1, 10) && loop.post(2) && loop.send(1, 20));
+  auto r = loop.received();
+  CU_ASSERT_TRUE_FATAL(r.has_value());
+  CU_ASSERT_EQUAL(r->completion.syndrome, prm::Syndrome::local_length);
+  CU_ASSERT_TRUE(r->bytes == 0 && loop.retire(r->completion.wqe_counter) == 1);
+  const auto s = loop.sent();
+  CU_ASSERT_TRUE_FATAL(s.has_value());
+  CU_ASSERT_EQUAL(s->completion.syndrome, prm::Syndrome::remote_inval_req);
+  if (!shape.shared) {
+    r = loop.received();
+    CU_ASSERT_TRUE_FATAL(r.has_value());
+    CU_ASSERT_EQUAL(r->completion.syndrome, prm::Syndrome::wr_flush);
+    CU_ASSERT_TRUE(r->bytes == 0 && loop.retire(r->completion.wqe_counter) == 2);
+  }
+  for (uint32_t i = 0; i < InlineLoop::slot_bytes; i++)
+    CU_ASSERT_EQUAL_FATAL(loop.slot(1)[i], InlineLoop::untouched);
+  recover(loop);
+  if (shape.shared) {  // the receive that waits takes the next message
+    CU_ASSERT_TRUE(loop.send(3, 5));
+    r = loop.received();
+    CU_ASSERT_TRUE_FATAL(r.has_value());
+    CU_ASSERT_TRUE(r->bytes == 5 && loop.retire(r->completion.wqe_counter) == 2);
+    CU_ASSERT_TRUE(loop.sent().has_value());
+  }
+  for (uint32_t i = 4; i < 40; i++) CU_ASSERT_TRUE_FATAL(loop.message(i, 1 + i % 32, true));
+}
+
+void errors() {
+  check_errors({});
+  check_errors({.shared = true});
+  check_errors({.cqe_bytes = 128});
+}
+
+void protection() {
+  InlineLoop loop{dev(), {}};
+  CU_ASSERT_TRUE_FATAL(loop.ok());
+  queue::Sge into = loop.sge(loop.slot(0), 64);
+  into.key = Lkey{into.key.value() ^ 0xff};
+  CU_ASSERT_TRUE(loop.rq->post(into, 0));
+  loop.rq->ring();
+  CU_ASSERT_TRUE(loop.send(0, 16));
+  const auto r = loop.received();
+  CU_ASSERT_TRUE_FATAL(r.has_value());
+  CU_ASSERT_EQUAL(r->completion.syndrome, prm::Syndrome::local_prot);
+  CU_ASSERT_EQUAL(r->bytes, 0);
+  CU_ASSERT_TRUE(loop.sent().has_value());
+  recover(loop);
+  CU_ASSERT_TRUE(loop.message(1, 16, true));
+}
+
+uint64_t how_many() {
+  const char* text = std::getenv("KILIM_MESSAGES");
+  return text == nullptr ? 100000 : std::strtoull(text, nullptr, 10);
+}
+
+// Random lengths in random bursts through a queue of pool buffers; each byte is compared.
+template <typename Queue>
+void compare_many(InlineLoop& loop, Queue&& rq, uint32_t most) {
+  CU_ASSERT_TRUE_FATAL(test::start_eal());
+  constexpr uint32_t buffers = 64;
+  std::vector<std::byte> memory(std::size_t{buffers} * 192, InlineLoop::untouched);
+  const pool::Arena arena = *pool::Arena::over(memory, 192);
+  auto mr = mr::Mr::create(loop.device.registrar(), memory, mr::Access::local, 4096);
+  auto pool = pool::Pool::create(arena, {.name = "inline", .count = buffers});
+  CU_ASSERT_TRUE_FATAL(mr.ok() && pool.ok());
+  pool::Stash stash{*pool};
+  burst::RecvQueue<std::remove_reference_t<Queue>> q{.rq = std::move(rq),
+                                                     .cq = std::move(*loop.recv_cq),
+                                                     .stash = &stash,
+                                                     .arena = arena,
+                                                     .key = mr->region().lkey,
+                                                     .refill_at = 1};
+  burst::rx_refill(q);
+  std::mt19937_64 random{loop.qp->qpn.value()};
+  std::vector<uint32_t> length;  // of each message sent
+  uint64_t got = 0, wrong = 0;
+  const uint64_t total = how_many();
+  const uint64_t before = shared_device().journal().count(vhca::Journal::Kind::cqe);
+  const auto look = [&](const burst::Message& m) {
+    const uint32_t bytes = length[got % InlineLoop::slots];
+    const burst::Where where = bytes <= most ? burst::Where::entry : burst::Where::buffer;
+    if (!m.completion.ok() || m.where != where || m.bytes.size() != bytes) wrong++;
+    for (uint32_t i = 0; i < m.bytes.size(); i++)
+      if (m.bytes[i] != test::letter(got, i)) wrong++;
+    if (m.where == burst::Where::buffer) stash.free_one(m.buffer);
+    got++;
+  };
+  length.resize(InlineLoop::slots);
+  queue::Completion sent[16];
+  uint64_t posted = 0;
+  for (int idle = 0; got < total && idle < 20000 && wrong == 0; idle++) {
+    for (uint64_t n = random() % 15; n != 0 && posted - got < 14 && posted < total; n--, posted++) {
+      length[posted % InlineLoop::slots] = static_cast<uint32_t>(1 + random() % 65);
+      if (!loop.send(posted, length[posted % InlineLoop::slots])) break;
+    }
+    device::Device& device = loop.device;
+    device.progress();
+    while (loop.send_cq->poll(sent, *loop.sq) != 0) device.progress();
+    if (burst::recv_burst(q, static_cast<uint32_t>(1 + random() % 16), look) != 0) idle = 0;
+  }
+  CU_ASSERT_EQUAL(got, total);
+  CU_ASSERT_EQUAL(wrong, 0);
+  CU_ASSERT_EQUAL(shared_device().journal().count(vhca::Journal::Kind::cqe) - before, 2 * total);
+  CU_ASSERT_EQUAL(q.counters.messages.read(), total);
+  CU_ASSERT_TRUE(q.counters.inlined.messages.read() > total * most / 65 * 9 / 10);
+  CU_ASSERT_TRUE(q.counters.inlined.bytes.read() < q.counters.bytes.read());
+  stash.flush();
+  CU_ASSERT_EQUAL(pool->available() + q.rq.posted(), buffers);
+  loop.qp.destroy();  // the device leaves the pool's memory alone from here on
+}
+
+void many_own() {
+  InlineLoop loop{dev(), {}};
+  CU_ASSERT_TRUE_FATAL(loop.ok());
+  compare_many(loop, std::move(*loop.rq), 32);
+}
+void many_shared() {
+  InlineLoop loop{dev(), {.cqe_bytes = 128, .shared = true}};
+  CU_ASSERT_TRUE_FATAL(loop.ok());
+  compare_many(loop, std::move(*loop.srq), 64);
+}
+
+const kilim::test::Case cases[] = {
+    {"messages of 1 to 65 bytes on a reliable connection", reliable},
+    {"messages of 1 to 65 bytes on an unreliable connection", unreliable},
+    {"messages of 1 to 65 bytes through a shared receive queue", shared_queue},
+    {"the queue's setting stands over the environment, that over the default", settings},
+    {"buffers that no address leads to are refused, or filled as posted", other_buffers},
+    {"an adapter without inline receive fills the buffers", adapter_without},
+    {"queues that cannot be made are refused", wrong_requests},
+    {"answers of READs follow the signalling rule", reads},
+    {"answers of atomics are the same in an entry and in memory", atomics},
+    {"length errors and flushes carry nothing, and it goes on", errors},
+    {"the posted buffer's key is checked all the same", protection},
+    {"many messages over a pool, a queue of its own", many_own},
+    {"many messages over a pool, a shared queue", many_shared},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("mlx5/inline_recv", cases)
