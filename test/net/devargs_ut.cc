@@ -41,7 +41,7 @@ struct Refused {
 
 // clang-format off
 constexpr Refused refused[] = {
-    {"bogus=1",              "bogus",           "known are hca= port= rxq= txq= rxd= txd= wire= progress= fault= lint="},
+    {"bogus=1",              "bogus",           "known are hca= port= rxq= txq= rxd= txd= wire= progress= fault= lint= inline_recv="},
     {"hca=vhca0,speed=fast", "speed",           "known are"},
     {"port=0",               "port=0",          "1 to 2"},
     {"port=3",               "port=3",          "1 to 2"},
@@ -64,6 +64,8 @@ constexpr Refused refused[] = {
     {"fault=fatal@0",        "fault=fatal@0",   "N from 1"},
     {"fault=drop@1",         "fault=drop@1",    "fatal@N"},
     {"lint=yes",             "lint=yes",        "off, warn or error"},
+    {"inline_recv=32",       "inline_recv=32",  "no inline receive on a packet queue"},
+    {"inline_recv=0",        "inline_recv=0",   "no inline receive on a packet queue"},
     {"rxd=64,rxd=128",       "rxd",             "twice"},
 };
 // clang-format on

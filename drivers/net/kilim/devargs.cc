@@ -9,6 +9,8 @@
 
 #include <rte_kvargs.h>
 
+#include "kilim/device/inline_arbiter.hh"
+
 namespace kilim::net {
 namespace {
 
@@ -62,6 +64,13 @@ const char* take_lint(Devargs& d, const char* v) {
   return nullptr;
 }
 
+// Known only to say why not.
+const char* take_inline(Devargs&, const char*) {
+  static const Result<device::InlineDecision> never = device::arbitrate(
+      {.transport = device::Transport::raw_packet, .wish = device::InlineReceive::on});
+  return never.error().what;
+}
+
 // clang-format off
 constexpr Row rows[] = {
     {"hca",      "name of an RDMA device, or vhcaN for a virtual one; default vhcaN of net_kilimN", nullptr, 0, 0, false, take_hca},
@@ -74,6 +83,7 @@ constexpr Row rows[] = {
     {"progress", "poll or thread; default poll; virtual devices only", nullptr, 0, 0, false, take_progress},
     {"fault",    "fatal@N: the device dies with its N-th send request; virtual devices only", nullptr, 0, 0, false, take_fault},
     {"lint",     "off, warn or error: what becomes of wrong send WQEs; default off; virtual devices only", nullptr, 0, 0, false, take_lint},
+    {"inline_recv", "refused on packet ports; connections of the library have it", nullptr, 0, 0, false, take_inline},
 };
 // clang-format on
 

@@ -14,8 +14,9 @@ constexpr uint32_t good_qkey = 0x11111111;
 
 // Two datagram queues with a protection domain and queues of their own.
 struct Datagrams {
-  Datagrams() {
+  explicit Datagrams(uint32_t create_flags = 0) {
     Shape shape;
+    shape.create_flags = create_flags;
     shape.type = IBV_QPT_UD;
     for (int i = 0; i < 2; i++) {
       pd[i] = ibv_alloc_pd(context());
@@ -107,6 +108,18 @@ void a_datagram_comes_with_its_header() {
   CU_ASSERT_EQUAL(h[7], 5);
   CU_ASSERT_EQUAL(std::memcmp(h + 8, d.own.raw, 16), 0);
   CU_ASSERT_EQUAL(std::memcmp(h + 24, d.own.raw, 16), 0);
+}
+
+void a_short_datagram_lies_where_it_was_posted() {
+  Datagrams d{MLX5DV_QP_CREATE_ALLOW_SCATTER_TO_CQE};
+  CU_ASSERT_FATAL(d.ok);
+  Region from(d.pd[0], 64), to(d.pd[1], 64);
+  fill(from.data(), 16, 4);
+  CU_ASSERT_EQUAL(d.receive(1, to.sge(0, 64)), 0);
+  CU_ASSERT_EQUAL(d.send(from.sge(0, 16), d.qp[1]->qp_num), IBV_WC_SUCCESS);
+  for (int i = 0; i < 20; i++) shared().poll();
+  CU_ASSERT_EQUAL(std::memcmp(to.data() + header_bytes, from.data(), 16), 0);  // nobody polled
+  CU_ASSERT_EQUAL(wait_status(d.cq[1]), IBV_WC_SUCCESS);
 }
 
 void what_nobody_takes_is_lost() {
@@ -275,6 +288,8 @@ void an_unreliable_sender_never_learns() {
 constexpr Case cases[] = {
     {"a datagram comes with its header, source and immediate data",
      a_datagram_comes_with_its_header},
+    {"a short datagram lies where it was posted, whatever was asked",
+     a_short_datagram_lies_where_it_was_posted},
     {"what nobody takes is lost and the sender succeeds", what_nobody_takes_is_lost},
     {"a datagram fits the MTU, and header and data the receive", sizes_are_checked_on_both_sides},
     {"a datagram from another domain's memory is refused", the_sender_s_memory_is_checked},

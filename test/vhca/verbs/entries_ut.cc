@@ -2,6 +2,7 @@
 // Completion entries as the client sees them through libmlx5: short data that comes in the entry
 // (scatter to CQE). The ring itself is looked at before it is polled.
 #include <array>
+#include <cstdlib>
 
 #include "fabric.hh"
 
@@ -236,12 +237,56 @@ void memory_behind_an_entry_is_checked() {
   }
 }
 
+// Messages of 1 to 65 bytes, and answers of such READs, reach a client that polls.
+void check_lengths(const Pair::Options& o) {
+  Pair p(o);
+  CU_ASSERT_FATAL(p.ok);
+  for (uint32_t bytes = 1; bytes <= 65; bytes++) {
+    fill(p.memory.data(), bytes, static_cast<uint8_t>(bytes));
+    std::memset(p.memory.data() + 1024, 0, 128);
+    CU_ASSERT_EQUAL_FATAL(p.receive(1024, 128), 0);
+    CU_ASSERT_EQUAL_FATAL(p.post(IBV_WR_SEND, p.sge(0, bytes)), 0);
+    ibv_wc wc{};
+    CU_ASSERT_FATAL(wait_for(p.cq[1], wc));
+    CU_ASSERT(wc.status == IBV_WC_SUCCESS && wc.byte_len == bytes);
+    CU_ASSERT_EQUAL_FATAL(std::memcmp(p.memory.data() + 1024, p.memory.data(), bytes), 0);
+    CU_ASSERT(all_equal(p.memory.data() + 1024 + bytes, 128 - bytes, 0));
+    CU_ASSERT_EQUAL_FATAL(wait_status(p.cq[0]), IBV_WC_SUCCESS);
+    if (o.type != IBV_QPT_RC || o.cqe_bytes == 128) continue;  // see check_answer
+    CU_ASSERT_EQUAL_FATAL(p.post(IBV_WR_RDMA_READ, p.sge(2048, bytes), 1024), 0);
+    CU_ASSERT_EQUAL_FATAL(wait_status(p.cq[0]), IBV_WC_SUCCESS);
+    CU_ASSERT_EQUAL_FATAL(std::memcmp(p.memory.data() + 2048, p.memory.data(), bytes), 0);
+  }
+  if (o.type != IBV_QPT_RC || o.cqe_bytes == 128) return;
+  uint64_t value = 1000, old = 0;
+  std::memcpy(p.memory.data() + 1024, &value, 8);
+  for (uint64_t expected : {1000, 1001}) {
+    CU_ASSERT_EQUAL_FATAL(p.post(IBV_WR_ATOMIC_FETCH_AND_ADD, p.sge(2048, 8), 1024), 0);
+    CU_ASSERT_EQUAL_FATAL(wait_status(p.cq[0]), IBV_WC_SUCCESS);
+    std::memcpy(&old, p.memory.data() + 2048, 8);
+    CU_ASSERT_EQUAL(old, expected);
+  }
+}
+
+void every_length_reaches_a_client_that_polls() {
+  for (const char* on : {"1", "0"}) {
+    setenv("MLX5_SCATTER_TO_CQE", on, 1);
+    check_lengths({.all_signaled = true});
+    check_lengths({.cqe_bytes = 128, .all_signaled = true});
+    check_lengths({.all_signaled = true, .type = IBV_QPT_UC});
+    check_lengths({.all_signaled = true, .shared_receive = true});
+    check_send({}, 20, on[0] == '1' ? inline_32 : 0);
+  }
+  unsetenv("MLX5_SCATTER_TO_CQE");
+}
+
 constexpr Case cases[] = {
     {"short messages come in their entry", short_messages_come_in_their_entry},
     {"each kind of queue as it was made", each_kind_of_queue_as_it_was_made},
     {"short answers follow the signaling rule", short_answers_follow_the_signaling_rule},
     {"an answer without an entry goes to memory", an_answer_without_an_entry_goes_to_memory},
     {"memory behind an entry is checked", memory_behind_an_entry_is_checked},
+    {"every length reaches a client that polls", every_length_reaches_a_client_that_polls},
 };
 
 }  // namespace
