@@ -4,6 +4,18 @@
 #include "kilim/mr/region.hh"
 
 namespace kilim::perf {
+namespace {
+
+// As perftest's --inline_recv chooses: the entry that holds so much.
+constexpr uint32_t cqe_bytes(uint32_t inline_recv) noexcept {
+  return inline_recv != any_inline && inline_recv > 32 ? 128 : 64;
+}
+constexpr device::InlineReceive wish(uint32_t inline_recv) noexcept {
+  if (inline_recv == any_inline) return device::InlineReceive::by_default;
+  return inline_recv == 0 ? device::InlineReceive::off : device::InlineReceive::on;
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Lane>> Lane::create(device::Device& device, const LaneConfig& config) {
   std::unique_ptr<Lane> lane(new Lane);
@@ -14,9 +26,11 @@ Result<std::unique_ptr<Lane>> Lane::create(device::Device& device, const LaneCon
   request.queues = {.send_cq = lane->owned_send_->handle,
                     .recv_cq = lane->owned_send_->handle,
                     .send_wqebbs = config.send_wqebbs,
-                    .recv_wrs = config.receives};
+                    .recv_wrs = config.receives,
+                    .inline_receive = wish(config.inline_recv)};
   if (config.receives != 0) {
-    auto recv_cq = device::make_cq(device, config.receives);
+    auto recv_cq = device::make_cq(
+        device, {.entries = config.receives, .cqe_bytes = cqe_bytes(config.inline_recv)});
     if (!recv_cq) return recv_cq.error();
     lane->owned_recv_ = *std::move(recv_cq);
     request.queues.recv_cq = lane->owned_recv_->handle;

@@ -11,9 +11,11 @@
 
 #include "kilim/device/owned.hh"
 #include "kilim/queue/cq.hh"
+#include "kilim/queue/inline_recv.hh"
 #include "kilim/queue/rc_wqe.hh"
 #include "kilim/queue/rq.hh"
 #include "kilim/queue/sq.hh"
+#include "options.hh"
 
 namespace kilim::perf {
 
@@ -21,6 +23,7 @@ struct LaneConfig {
   uint32_t send_wqebbs = 128;
   uint32_t receives = 0;
   int gid_index = -1;
+  uint32_t inline_recv = any_inline;  // as the option
 };
 
 class Lane {
@@ -38,8 +41,12 @@ class Lane {
   uint64_t posted = 0, signalled = 0, done = 0;
   uint64_t received = 0;  // of the round, at the side to which is sent
   uint64_t receives = 0;  // posted since the queue was made
+  queue::InlineCounters inlined;
 
-  void begin_round() noexcept { posted = signalled = done = received = 0; }
+  void begin_round() noexcept {
+    posted = signalled = done = received = 0;
+    inlined = {};
+  }
 
  private:
   Lane() = default;

@@ -47,6 +47,6 @@ std::span<const Line* const> lines() noexcept;
 
 extern const Line umr_single_line, umr_batch_line, patch_line, raw_patch_line, write_line,
     completion_line, empty_poll_line, device_write_line, device_copy_line, gather_line,
-    gather_device_line, lookup_arena_line, lookup_elsewhere_line;
+    gather_device_line, lookup_arena_line, lookup_elsewhere_line, inline_line;
 
 }  // namespace kilim::perf

@@ -10,7 +10,7 @@ constexpr const Line* table[] = {
     &raw_patch_line,        &write_line,         &completion_line,
     &empty_poll_line,       &device_write_line,  &device_copy_line,
     &gather_line,           &gather_device_line, &lookup_arena_line,
-    &lookup_elsewhere_line,
+    &lookup_elsewhere_line, &inline_line,
 };
 
 }  // namespace

@@ -40,6 +40,7 @@ constexpr Row rows[] = {
     {'q', "qp", "N", &Options::queues, nullptr, nullptr, 1, most_queues, "queue pairs, 1 to 64; default 1"},
     {'t', "tx-depth", "N", &Options::depth, nullptr, nullptr, 1, most_depth, "messages under way in a queue, 1 to 4096; default 128"},
     {'l', "post_list", "N", &Options::list, nullptr, nullptr, 1, most_depth, "messages a doorbell, 1 to 4096; default 32"},
+    {0, "inline_recv", "BYTES", &Options::inline_recv, nullptr, nullptr, 0, 64, "send: of the side that receives, messages of up to so many bytes come in their completion, 0 to 64; 0: none, to 32: entries of 64 bytes, to 64: of 128; default: 32, unless MLX5_SCATTER_TO_CQE=0"},
     {'a', "all", nullptr, nullptr, nullptr, &Options::all_sizes, 0, 0, "sizes from 2 to 8388608 bytes, doubled each time"},
     {0, "check", nullptr, nullptr, nullptr, &Options::check, 0, 0, "write, read, send, atomic: every byte that arrives is looked at; slow"},
     {0, "alone", nullptr, nullptr, nullptr, &Options::alone, 0, 0, "write, read, send, atomic: queues connected to themselves, no server, no client"},

@@ -115,6 +115,8 @@ struct Rig {
   // A large block, and where it is copied to; 16 scattered KiB, and the place to pack them.
   std::byte *block = nullptr, *block_target = nullptr, *packed = nullptr;
   std::array<std::byte*, 16> scattered{};
+  // Further queues that a line has made on the device, the first to go.
+  std::array<std::shared_ptr<void>, 2> of_lines;
 
  private:
   void lay_out() noexcept;

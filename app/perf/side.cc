@@ -62,7 +62,12 @@ Status Side::make_lanes(const Options& options) {
   LaneConfig config{
       .send_wqebbs = power_of_two_from(agreement_.depth),
       .gid_index = options.gid_index == any_gid ? -1 : static_cast<int>(options.gid_index)};
-  if (agreement_.work == Work::send) config.receives = most_receives;
+  if (agreement_.work == Work::send) {
+    config.receives = most_receives;
+    config.inline_recv = options.inline_recv;
+  } else {
+    config.inline_recv = 0;  // answers are looked for in memory
+  }
   for (uint32_t i = 0; i < agreement_.queues; i++) {
     Result<std::unique_ptr<Lane>> lane = Lane::create(*device_.device, config);
     if (!lane) return lane.error();
@@ -112,25 +117,38 @@ void Side::post_receives(uint32_t queue) noexcept {
   if (lane.receives != before) lane.rq().ring();
 }
 
-void Side::take_message(uint32_t queue, const queue::Completion& c) noexcept {
+void Side::take_message(uint32_t queue, const queue::Completion& c,
+                        std::span<const std::byte> in_entry) noexcept {
   Lane& lane = *lanes_[queue];
   if (!c.ok()) return fail_by(c);
   const uint64_t at = lane.rq().retire(c.wqe_counter);
   const uint64_t number = lane.received++;
   if (!agreement_.check) return;
-  if (c.byte_len != bytes_ || !is_message(open(at, c.byte_len), queue, number))
+  const std::span<const std::byte> data = in_entry.empty() ? open(at, bytes_) : in_entry;
+  if (c.byte_len != bytes_ || data.size() != bytes_ || !is_message(data, queue, number))
     fail("message " + std::to_string(number) + " of queue " + std::to_string(queue) +
          " did not arrive as it was sent");
 }
 
 void Side::take_receives(uint32_t queue) noexcept {
-  queue::Completion seen[32];
-  uint32_t n = 0;
-  while ((n = lanes_[queue]->recv_cq().poll(seen)) != 0) {
-    for (uint32_t i = 0; i < n; i++) take_message(queue, seen[i]);
+  constexpr uint32_t most = 32;
+  Lane& lane = *lanes_[queue];
+  const auto take = [this, queue](const queue::Completion& c, std::span<const std::byte> data) {
+    take_message(queue, c, data);
+  };
+  while (queue::for_each_completion(lane.recv_cq(), most, lane.inlined, take) != 0) {
     if (!failure_.empty()) return;
     post_receives(queue);
   }
+}
+
+Inlined Side::inlined() const noexcept {
+  Inlined sum;
+  for (const auto& lane : lanes_) {
+    sum.messages += lane->inlined.messages.read();
+    sum.bytes += lane->inlined.bytes.read();
+  }
+  return sum;
 }
 
 // Two processes with virtual devices may have to share a core: who has nothing to do for long lets

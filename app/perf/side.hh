@@ -20,6 +20,10 @@
 
 namespace kilim::perf {
 
+struct Inlined {
+  uint64_t messages = 0, bytes = 0;
+};
+
 Result<attach::Attachment> open_device(const Options& options);
 
 class Side {
@@ -52,6 +56,8 @@ class Side {
 
   // A round of messages of so many bytes begins: both halves are laid out for its check.
   void begin_round(uint32_t bytes) noexcept;
+  // Of the round: messages that came in their completions, and their bytes.
+  [[nodiscard]] Inlined inlined() const noexcept;
   // What arrived is as it should be where the peer sent so many messages in each queue.
   void check_arrived(const std::vector<uint64_t>& messages) noexcept;
 
@@ -69,7 +75,8 @@ class Side {
   void run_device() noexcept;
   void post_receives(uint32_t queue) noexcept;
   void take_receives(uint32_t queue) noexcept;
-  void take_message(uint32_t queue, const queue::Completion& c) noexcept;
+  void take_message(uint32_t queue, const queue::Completion& c,
+                    std::span<const std::byte> in_entry) noexcept;
   [[nodiscard]] bool all_received(const std::vector<uint64_t>& messages) noexcept;
   bool slot_holds_last(uint32_t queue, uint32_t slot, uint64_t messages) noexcept;
 

@@ -6,10 +6,12 @@
 
 #include "exchange.hh"
 #include "options.hh"
+#include "side.hh"
 
 namespace kilim::perf {
 
 void print_head(const Options& options);
-void print_round(const Options& options, uint32_t bytes, const RoundEnd& round);
+void print_round(const Options& options, uint32_t bytes, const RoundEnd& round,
+                 const Inlined& inlined);
 
 }  // namespace kilim::perf

@@ -67,7 +67,7 @@ int run_alone(const Options& o, Work work) {
     side.begin_round(bytes);
     const RoundEnd end = run_round(side, target, plan_of(o, side, bytes));
     side.check_arrived(end.messages);
-    if (side.failure().empty()) print_round(o, bytes, end);
+    if (side.failure().empty()) print_round(o, bytes, end, side.inlined());
     return side.failure().empty();
   });
   return good ? 0 : refuse(side.failure());
@@ -108,7 +108,7 @@ struct ClientRun {
       return false;
     }
     if (!expect(tcp, Kind::good, {std::chrono::seconds{60}, side.idle()}, why)) return false;
-    print_round(options, bytes, end);
+    print_round(options, bytes, end, side.inlined());
     return true;
   }
 };
@@ -173,7 +173,7 @@ struct ServerRun {
       side.check_arrived(end->messages);
       if (!side.failure().empty()) return side.failure();
       s = tcp.send(Kind::good, {}, patience);
-      print_round(options, bytes, *end);
+      print_round(options, bytes, *end, side.inlined());
       bytes = 0;
     } else {
       return m.kind == Kind::refusal ? decode_text(m.payload)

@@ -9,6 +9,7 @@
 
 #include <valgrind/callgrind.h>
 
+#include "eal.hh"
 #include "line.hh"
 
 namespace {
@@ -55,6 +56,7 @@ bool count_line(Rig& r, const Line& line, int rounds) {
 
 int main(int argc, char** argv) {
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 1;
+  if (!kilim::test::start_eal()) return 1;
   static Rig rig;
   if (const std::string why = rig.open("perf0"); !why.empty()) {
     std::fprintf(stderr, "%s\n", why.c_str());
@@ -63,7 +65,7 @@ int main(int argc, char** argv) {
   for (const Line* line : lines()) {
     if (line->instruction_goal == 0) continue;
     (void)rig.device.set_executing(true);
-    std::printf("goal|%s|%g\n", line->metric, line->instruction_goal);
+    std::printf("goal|%s|%g|%s\n", line->metric, line->instruction_goal, line->against);
     if (!count_line(rig, *line, rounds)) {
       std::fprintf(stderr, "%s: a request failed\n", line->metric);
       return 1;

@@ -29,7 +29,7 @@ def check_compare(program):
         assert FIELDS <= set(line), line
         assert line["kilim"] > 0 and line["peer"] > 0, line
         assert abs(line["ratio"] - line["kilim"] / line["peer"]) < 0.02 * line["ratio"] + 0.01, line
-        assert line["met"] == (line["ratio"] <= line["goal"]) or \
+        assert line["met"] == (line["goal"] == 0 or line["ratio"] <= line["goal"]) or \
             abs(line["ratio"] - line["goal"]) < 1e-3, line
         assert line["instructions_ratio"] is None or line["instructions_ratio"] > 0, line
     print(f"{len(lines)} lines of compare")
@@ -56,6 +56,17 @@ def check_others(program):
     caps = json.loads(run(program, "odp", "--json").stdout)
     assert caps["rc_odp_caps"] == 63 and caps["raw_eth_odp_caps"] == "not reported", caps
     assert run(program, "odp", "-d", "no_such_card").returncode == 1
+    for size, asked, comes in ((32, 32, True), (33, 32, False), (64, 64, True), (65, 64, False),
+                               (8, 0, False), (8, None, True)):
+        words = ["send", "--alone", "-n", "500", "-s", str(size), "--check", "--json"]
+        words += [] if asked is None else ["--inline_recv", str(asked)]
+        done = run(program, *words)
+        assert done.returncode == 0, done.stderr
+        line = json.loads(done.stdout)
+        assert line["inlined"] == (500 if comes else 0), (words, line)
+        assert line["inlined_bytes"] == (500 * size if comes else 0), (words, line)
+    done = run(program, "send", "--alone", "-n", "100", "-s", "8", "--inline_recv", "32")
+    assert re.search(r"inlined here\n 8 +100 .* 100\n", done.stdout), done.stdout
     print("the other tests")
 
 
@@ -82,7 +93,8 @@ def check_lookup(program):
 
 def check_refusals(program):
     for words, said in (((), "no TEST"), (("nothing",), "unknown"), (("pool", "host"), "too many"),
-                        (("umr", "-s", "0"), "out of range"), (("umr", "--nonsense"), "unknown")):
+                        (("umr", "-s", "0"), "out of range"),
+                        (("send", "--inline_recv", "65"), "out of range"), (("umr", "--nonsense"), "unknown")):
         done = run(program, *words)
         assert done.returncode == 1 and said in done.stderr, (words, done.stderr)
     print("refusals")

@@ -192,7 +192,7 @@ void an_xrc_send_arrives_at_the_queue_it_names() {
 }
 
 void a_short_xrc_message_lies_where_it_was_posted() {
-  Xrc x{MLX5DV_QP_CREATE_ALLOW_SCATTER_TO_CQE};
+  Xrc x{-1, MLX5DV_QP_CREATE_ALLOW_SCATTER_TO_CQE};
   CU_ASSERT_FATAL(x.ok);
   Region from(x.pd[0], 64), to(x.pd[1], 64);
   fill(from.data(), 16, 5);

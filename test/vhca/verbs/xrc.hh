@@ -11,10 +11,10 @@ namespace kilim::test {
 
 // An initiator, a target, and a queue of the target's domain with a PD and a CQ of its own.
 struct Xrc {
-  explicit Xrc(uint32_t create_flags = 0) {
+  explicit Xrc(int file = -1, uint32_t create_flags = 0) {
     ibv_xrcd_init_attr domain{};
     domain.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
-    domain.fd = -1;
+    domain.fd = file;
     domain.oflags = O_CREAT;
     for (ibv_xrcd*& x : xrcd) x = ibv_open_xrcd(context(), &domain);
     for (int i = 0; i < 2; i++) {

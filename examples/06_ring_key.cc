@@ -2,7 +2,7 @@
 // One key over a pool of buffers, as a ring: a peer that was told the key once reads place n at
 // n * 256 for ever, while buffers behind the places change. Each turn rewrites four entries of the
 // key and nothing else: 192 bytes of WQE, however long the ring. Read 03_umr_gather.cc first.
-// Runs without hardware: build/examples/05_ring_key [DEVICE]
+// Runs without hardware: build/examples/06_ring_key [DEVICE]
 #include <array>
 #include <cstdio>
 #include <cstring>
@@ -24,7 +24,7 @@ constexpr uint32_t step = umr::klms_per_line;  // entries are written in granule
 constexpr uint32_t buffers = places + step;    // of the pool: some are always out of the ring
 
 int refused(const char* what, const char* why) {
-  std::fprintf(stderr, "05_ring_key: %s: %s\n", what, why);
+  std::fprintf(stderr, "06_ring_key: %s: %s\n", what, why);
   return 1;
 }
 

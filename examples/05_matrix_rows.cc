@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A tile and a column of a matrix are sent as if they lay in one row: a strided key has one entry
 // {address, bytes, stride}, whatever the number of rows. Read 03_umr_gather.cc first.
-// Runs without hardware: build/examples/04_matrix_rows [DEVICE]
+// Runs without hardware: build/examples/05_matrix_rows [DEVICE]
 #include <cstdio>
 #include <vector>
 
@@ -19,7 +19,7 @@ constexpr uint32_t rows = 64;
 constexpr uint32_t columns = 48;
 
 int refused(const char* what, const char* why) {
-  std::fprintf(stderr, "04_matrix_rows: %s: %s\n", what, why);
+  std::fprintf(stderr, "05_matrix_rows: %s: %s\n", what, why);
   return 1;
 }
 
