@@ -126,8 +126,7 @@ constexpr Side peers[] = {{"posted buffers", receive<off>, prepare<off>}};
 
 }  // namespace
 
-const Line inline_line = {
-    "messages of 32 bytes, inline receive",       0,     1.0,  cases,
-    {"inline receive", receive<on>, prepare<on>}, peers, true, "Kilim without it"};
+const Line inline_line = {"messages of 32 bytes, inline receive",       0,     1.0, cases,
+                          {"inline receive", receive<on>, prepare<on>}, peers, true};
 
 }  // namespace kilim::perf

@@ -133,7 +133,8 @@ struct Connection {
                       .recv_cq = cq->handle,
                       .send_wqebbs = 4096,
                       .recv_wrs = 16,
-                      .max_recv_sge = 1};
+                      .max_recv_sge = 1,
+                      .inline_receive = device::InlineReceive::off};
     request.umr = true;
     request.access = mr::Access::all;
     auto q = device::make_rc_loopback(d, request);

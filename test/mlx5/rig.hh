@@ -57,7 +57,8 @@ struct Loop {
                       .recv_cq = rcq->handle,
                       .send_wqebbs = 256,
                       .recv_wrs = 64,
-                      .max_recv_sge = 1};
+                      .max_recv_sge = 1,
+                      .inline_receive = device::InlineReceive::off};
     request.umr = true;
     request.access = access;
     Result<device::OwnedQp> q = device::make_rc_loopback(d, request);

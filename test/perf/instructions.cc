@@ -65,7 +65,7 @@ int main(int argc, char** argv) {
   for (const Line* line : lines()) {
     if (line->instruction_goal == 0) continue;
     (void)rig.device.set_executing(true);
-    std::printf("goal|%s|%g|%s\n", line->metric, line->instruction_goal, line->against);
+    std::printf("goal|%s|%g\n", line->metric, line->instruction_goal);
     if (!count_line(rig, *line, rounds)) {
       std::fprintf(stderr, "%s: a request failed\n", line->metric);
       return 1;
