@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One pass through everything that a registrar does, with the k-th ioctl or the k-th allocation of
+// libibverbs and libmlx5 failing, for every k: nothing leaks, no region is half made. What is left
+// is found by giving back the protection domain, which refuses while a region is in it.
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include <infiniband/verbs.h>
+#include <sys/resource.h>
+
+#include "faults.hh"
+#include "kilim/mr/allocated.hh"
+#include "mlx5/caps.hh"
+#include "mlx5/registrar.hh"
+#include "region_rig.hh"
+#include "ut.hh"
+
+namespace {
+
+using namespace kilim;
+using namespace kilim::test;
+using mr::Access;
+using mr::Region;
+
+// An adapter, a protection domain and a registrar over it, by verbs alone.
+struct Bench {
+  mlx5::Context context;
+  mr::OdpCaps odp;
+  ibv_pd* pd = nullptr;
+  std::optional<mlx5::VerbsRegistrar> registrar;
+  std::vector<Region> live;
+  std::optional<mr::Domain> domain;
+
+  Bench() {
+    vhca::AttachConfig c;
+    c.name = "faults0";
+    (void)vhca::attach(c);
+    ibv_device** list = ibv_get_device_list(nullptr);
+    for (int i = 0; list != nullptr && list[i] != nullptr; i++)
+      if (std::strcmp(ibv_get_device_name(list[i]), "faults0") == 0)
+        context.reset(ibv_open_device(list[i]));
+    if (list != nullptr) ibv_free_device_list(list);
+    Result<device::Caps> caps = mlx5::read_caps(context.get());
+    if (caps) odp = caps->odp;
+  }
+  bool begin() {
+    pd = ibv_alloc_pd(context.get());
+    if (pd != nullptr) registrar.emplace(pd, odp);
+    return pd != nullptr;
+  }
+  // Everything that was told to be there goes; then nothing may be left.
+  bool end() {
+    bool good = true;
+    for (const Region& r : live) good = registrar->deregister(r).ok() && good;
+    live.clear();
+    if (domain) good = registrar->destroy_domain(*domain).ok() && good;
+    domain.reset();
+    registrar.reset();
+    return ibv_dealloc_pd(pd) == 0 && good;
+  }
+};
+
+Bench& bench() {
+  static auto* b = new Bench;
+  return *b;
+}
+
+// What a refused call may say: what was injected, or what the libraries make of it.
+bool fits(const Error& e) {
+  return e.code == EIO || e.code == ENOMEM || e.code == ENOENT;
+}
+
+bool keep(const Result<Region>& r) {
+  if (r) bench().live.push_back(*r);
+  return r.ok() || fits(r.error());
+}
+
+// The first region of a kind is changed, where there is one. An undefined one stays among those
+// that end() destroys.
+bool changed(mr::Kind kind, const mr::Change& c) {
+  for (Region& r : bench().live) {
+    if (r.kind != kind || r.undefined) continue;
+    const mr::Rereg done = bench().registrar->reregister(r, c);
+    const bool undefined = done.standing() == mr::Standing::undefined;
+    return r.undefined == undefined && (done.ok() || fits(done.error));
+  }
+  return true;
+}
+
+bool pass(Pages& memory) {
+  Bench& b = bench();
+  mlx5::VerbsRegistrar& registrar = *b.registrar;
+  bool good = true;
+  Result<mr::Domain> domain = registrar.create_domain();
+  if (domain) b.domain = *domain;
+  good = (domain || fits(domain.error())) && good;
+  good = keep(registrar.register_memory(memory.span(0, 2), Access::all, page)) && good;
+  good = keep(registrar.register_memory_at(memory.span(2, 1), Iova{0x10000}, Access::all, page)) &&
+         good;
+  good = keep(registrar.register_on_demand(memory.span(3, 2), Access::all, {})) && good;
+  good = keep(registrar.register_implicit(Access::all, {})) && good;
+  mr::Change c;
+  c.translation = c.access = true;
+  c.memory = memory.span(5, 2);
+  c.page_bytes = page;
+  c.new_access = Access::local_write;
+  good = changed(mr::Kind::pinned, c) && good;
+  if (b.domain) {
+    c = {};
+    c.domain = true;
+    c.new_domain = *b.domain;
+    good = changed(mr::Kind::pinned, c) && good;
+  }
+  for (const Region& r : std::vector<Region>(b.live)) {
+    const mr::AdviceRange range{r.iova, 8, r.lkey};
+    if (r.kind != mr::Kind::on_demand) continue;
+    const Status s = registrar.advise({mr::Advice::prefetch_write, true, {&range, 1}});
+    good = (s || fits(s.error())) && good;
+  }
+  if (!b.live.empty() && !b.live[0].undefined) {
+    Result<uint32_t> number = registrar.export_region(b.live[0]);
+    if (number) good = keep(registrar.import_region(*number)) && good;
+  }
+  c = {};
+  c.translation = c.access = true;
+  c.memory = memory.span(7, 1);
+  c.new_access = Access::local_write;
+  good = changed(mr::Kind::imported, c) && good;
+  Result<mr::AllocatedRegion> own =
+      mr::AllocatedRegion::create(registrar, {.bytes = page, .access = Access::all});
+  if (own) {
+    // Its destructor cannot say that it failed: here it is asked.
+    const Status gone = registrar.deregister(own->region());
+    good = (gone || fits(gone.error())) && good;
+  }
+  return (own || fits(own.error())) && good;
+}
+
+std::size_t open_files() {
+  std::size_t n = 0;
+  for ([[maybe_unused]] const auto& f : std::filesystem::directory_iterator{"/proc/self/fd"}) n++;
+  return n;
+}
+
+// For k = 1, 2, ... until nothing fails any more. How often something did.
+template <typename Arm>
+uint64_t every(Arm arm_kth) {
+  Pages memory(8);
+  CU_ASSERT_FATAL(bench().begin());
+  CU_ASSERT(pass(memory) && bench().end());  // opens what stays open
+  const std::size_t files = open_files();
+  for (uint64_t k = 1;; k++) {
+    CU_ASSERT_FATAL(k < 1000 && bench().begin());
+    arm(arm_kth(k));
+    const bool good = pass(memory);
+    const bool hit = faults().hit;
+    arm({});
+    const bool clean = bench().end();
+    if (!good || !clean) std::printf("k = %llu\n", static_cast<unsigned long long>(k));
+    CU_ASSERT(good && clean);
+    CU_ASSERT_EQUAL(open_files(), files);
+    if (!hit) return k - 1;
+  }
+}
+
+void failing_ioctls() {
+  for (const int code : {EIO, ENOMEM}) {
+    const uint64_t n = every([code](uint64_t k) {
+      Faults f;
+      f.fail_ioctl = k;
+      f.ioctl_error = code;
+      return f;
+    });
+    CU_ASSERT(n >= 12);
+  }
+}
+
+void failing_allocations() {
+  const uint64_t n = every([](uint64_t k) {
+    Faults f;
+    f.fail_allocation = k;
+    return f;
+  });
+  CU_ASSERT(n >= 6);
+}
+
+void lock_limit_is_said() {
+  CU_ASSERT_FATAL(bench().begin());
+  Pages memory(2);
+  rlimit before{};
+  CU_ASSERT_FATAL(::getrlimit(RLIMIT_MEMLOCK, &before) == 0);
+  const rlimit low{64 * 1024, before.rlim_max};
+  CU_ASSERT_FATAL(::setrlimit(RLIMIT_MEMLOCK, &low) == 0);
+  Faults f;
+  f.fail_ioctl = 1;
+  f.ioctl_error = ENOMEM;  // as the kernel answers beyond the limit
+  arm(f);
+  Result<Region> r = bench().registrar->register_memory(memory.span(), Access::all, page);
+  arm(f);
+  Result<Region> paged = bench().registrar->register_on_demand(memory.span(), Access::all, {});
+  arm({});
+  CU_ASSERT(::setrlimit(RLIMIT_MEMLOCK, &before) == 0);
+  CU_ASSERT_FATAL(!r && !paged);
+  CU_ASSERT_STRING_EQUAL(
+      r.error().what,
+      "8 KiB more cannot be pinned: the limit on locked memory (RLIMIT_MEMLOCK) is 64 KiB; raise "
+      "it with `ulimit -l unlimited`, memlock in /etc/security/limits.conf or LimitMEMLOCK= of the "
+      "service, or grant CAP_IPC_LOCK");
+  CU_ASSERT(paged.error().code == ENOMEM &&
+            std::strstr(paged.error().what, "on-demand") != nullptr);
+  CU_ASSERT(bench().end());
+}
+
+const kilim::test::Case cases[] = {
+    {"a failing ioctl at every k-th call leaves no leak and no half-made region", failing_ioctls},
+    {"a failing allocation at every k-th call leaves no leak and no half-made region",
+     failing_allocations},
+    {"memory beyond the lock limit is refused with the limit's name, value and remedy",
+     lock_limit_is_said},
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (bench().context == nullptr || !place_faults()) return 2;
+  return kilim::test::run_cases("mlx5/region_faults", cases, argc, argv);
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What ought to be true of regions over an arena of a few pages: which page is mapped how, which
+// region lets whom do what. Plain and slow on purpose; knows nothing of keys or tables.
+#pragma once
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+
+#include "kilim/mr/region.hh"
+
+namespace kilim::test {
+
+enum class Mapped : uint8_t { no, read, write };
+
+struct ModelArena {
+  static constexpr std::size_t pages = 24;
+  static constexpr std::size_t page_bytes = 4096;
+  std::array<Mapped, pages> map{};
+
+  // Offsets from the arena's begin. Whether all of it is mapped, and for writing where that is
+  // asked for.
+  [[nodiscard]] bool there(uint64_t from, uint64_t bytes, bool write) const {
+    for (uint64_t p = from / page_bytes; p <= (from + bytes - 1) / page_bytes; p++) {
+      if (p >= pages || map[p] == Mapped::no || (write && map[p] != Mapped::write)) return false;
+    }
+    return true;
+  }
+};
+
+struct ModelRegion {
+  mr::Kind kind = mr::Kind::pinned;
+  uint64_t from = 0, bytes = 0;  // in the arena; an implicit region has all of it
+  uint32_t access = 0;           // without the bit of on-demand paging
+  bool foreign = false;          // in another domain than the queue
+
+  [[nodiscard]] bool paged() const { return kind != mr::Kind::pinned; }
+  [[nodiscard]] bool has(uint32_t bit) const { return (access & bit) != 0; }
+  [[nodiscard]] bool covers(uint64_t at, uint64_t n) const {
+    return kind == mr::Kind::implicit || (at >= from && n <= bytes && at - from <= bytes - n);
+  }
+  [[nodiscard]] bool meets_page(std::size_t page) const {
+    return from < (page + 1) * ModelArena::page_bytes &&
+           page * ModelArena::page_bytes < from + bytes;
+  }
+  // Somebody may write.
+  [[nodiscard]] bool writable() const {
+    return has(mr::Access::local_write | mr::Access::remote_write | mr::Access::remote_atomic);
+  }
+};
+
+// As ib_check_mr_access(): writing from outside needs writing from here.
+inline bool rights_make_sense(uint32_t access) {
+  constexpr uint32_t from_outside = mr::Access::remote_write | mr::Access::remote_atomic;
+  return (access & from_outside) == 0 || (access & mr::Access::local_write) != 0;
+}
+
+// 0, or the errno of registering (or of re-registering as) `r`.
+inline int expect_registration(const ModelArena& arena, const ModelRegion& r) {
+  if (!rights_make_sense(r.access)) return EINVAL;
+  return r.paged() || arena.there(r.from, r.bytes, r.writable()) ? 0 : EFAULT;
+}
+
+enum class Act : uint8_t { remote_write, remote_read, local_read };
+
+// either: mlx5_ib resolves a fault with all rights of its region, so a page that may only be read
+// is out of a writable region's reach until advice has fetched it for reading.
+enum class Expect : uint8_t { refused, allowed, either };
+
+inline Expect expect_access(const ModelArena& arena, const ModelRegion& r, Act act, uint64_t at,
+                            uint64_t n) {
+  if (r.foreign || !r.covers(at, n)) return Expect::refused;
+  if (act == Act::remote_write && !r.has(mr::Access::remote_write)) return Expect::refused;
+  if (act == Act::remote_read && !r.has(mr::Access::remote_read)) return Expect::refused;
+  if (!arena.there(at, n, act == Act::remote_write)) return Expect::refused;
+  const bool faults_for_writing = r.paged() && r.writable();
+  return faults_for_writing && !arena.there(at, n, true) ? Expect::either : Expect::allowed;
+}
+
+// 0, or the errno of advice that waits. `pages` is how a paged region is fetched: for reading, for
+// writing, or only what is there.
+inline int expect_advice(const ModelArena& arena, const ModelRegion& r, int advice, uint64_t at,
+                         uint64_t n) {
+  constexpr int for_writing = 1, no_fault = 2;
+  if (!r.paged()) return ENOENT;
+  if (r.foreign) return EPERM;
+  if (advice == for_writing && !r.writable()) return EPERM;
+  if (!r.covers(at, n)) return EFAULT;
+  if (advice == no_fault || arena.there(at, n, advice == for_writing)) return 0;
+  return arena.there(at, n, false) ? EPERM : EFAULT;
+}
+
+}  // namespace kilim::test

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// 100,000 random steps of registering, re-registering, advising, unmapping, remapping, moving,
+// protecting, forking and accessing, against a plain model: no access succeeds that the model
+// forbids, none fails that it allows. KILIM_SEED begins elsewhere, KILIM_STEPS goes on longer.
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "region_model.hh"
+#include "region_rig.hh"
+#include "ut.hh"
+
+namespace {
+
+using namespace kilim;
+using namespace kilim::test;
+using mr::Access;
+using mr::Kind;
+using mr::Region;
+
+struct Live {
+  ModelRegion model;
+  Region region;
+};
+
+class Walk {
+ public:
+  Walk(device::Device& device, unsigned seed)
+      : device_(device), peer_(device), random_(seed), base_(reserve()) {
+    auto domain = device.registrar().create_domain();
+    if (domain) other_ = *domain;
+    for (std::size_t p = 0; p < ModelArena::pages; p++) map(p, Mapped::write);
+  }
+  ~Walk() {
+    for (const Live& l : live_) (void)registrar().deregister(l.region);
+    (void)registrar().destroy_domain(other_);
+    ::munmap(base_, ModelArena::pages * page);
+  }
+  Walk(const Walk&) = delete;
+  Walk& operator=(const Walk&) = delete;
+
+  [[nodiscard]] bool ok() const { return peer_.ok() && other_.value() != 0; }
+  bool step();
+  struct Tally {
+    uint64_t allowed = 0, forbidden = 0, undefined = 0, advised = 0, refused = 0, forks = 0;
+  };
+  [[nodiscard]] const Tally& tally() const { return tally_; }
+
+ private:
+  static std::byte* reserve() {
+    return static_cast<std::byte*>(
+        ::mmap(nullptr, ModelArena::pages * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  }
+  mr::Registrar& registrar() { return device_.registrar(); }
+  uint64_t below(uint64_t n) { return random_() % n; }
+  std::byte* at(uint64_t offset) { return base_ + offset; }
+  // A pinned page stays, as in a program that is in its right mind.
+  bool pinned(std::size_t p) const {
+    for (const Live& l : live_)
+      if (!l.model.paged() && l.model.meets_page(p)) return true;
+    return false;
+  }
+  void map(std::size_t p, Mapped how);
+  ModelRegion dream();
+  bool register_one();
+  bool reregister_one();
+  bool advise_one();
+  bool access_one();
+  bool deregister_one();
+  bool change_mapping();
+  bool move_page();
+  bool protect_page();
+  bool fork_child();
+  bool judge(bool good, const char* what);
+
+  device::Device& device_;
+  Peer peer_;
+  std::mt19937_64 random_;
+  std::byte* base_;
+  ModelArena arena_;
+  mr::Domain other_;
+  std::vector<Live> live_;
+  std::vector<Region> dead_;
+  Tally tally_;
+};
+
+bool Walk::judge(bool good, const char* what) {
+  if (!good) std::printf("%s\n", what);
+  return good;
+}
+
+// New memory, or none.
+void Walk::map(std::size_t p, Mapped how) {
+  const int rights = how == Mapped::no     ? PROT_NONE
+                     : how == Mapped::read ? PROT_READ
+                                           : PROT_READ | PROT_WRITE;
+  ::mmap(at(p * page), page, rights, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  arena_.map[p] = how;
+}
+
+ModelRegion Walk::dream() {
+  ModelRegion m;
+  const uint64_t kind = below(8);
+  m.kind = kind == 0 ? Kind::implicit : kind < 5 ? Kind::on_demand : Kind::pinned;
+  const uint64_t whole = ModelArena::pages * page;
+  m.from = below(2) == 0 ? below(ModelArena::pages) * page : below(whole - 1);
+  m.bytes = std::min(whole - m.from, below(2) == 0 ? (1 + below(4)) * page : 1 + below(3 * page));
+  m.access = static_cast<uint32_t>(below(8));
+  if (m.kind == Kind::implicit) m.from = 0, m.bytes = whole;
+  return m;
+}
+
+bool Walk::register_one() {
+  if (live_.size() >= 12) return true;
+  Live l;
+  l.model = dream();
+  const std::span<std::byte> memory{at(l.model.from), l.model.bytes};
+  Result<Region> r =
+      l.model.kind == Kind::implicit    ? registrar().register_implicit(l.model.access, {})
+      : l.model.kind == Kind::on_demand ? registrar().register_on_demand(memory, l.model.access, {})
+                                        : registrar().register_memory(memory, l.model.access, page);
+  const int expected = expect_registration(arena_, l.model);
+  const int code = r ? 0 : r.error().code;
+  if (code != expected) std::printf("errno %d, expected %d\n", code, expected);
+  if (r) {
+    l.region = *r;
+    live_.push_back(l);
+  }
+  return judge(code == expected, "registration");
+}
+
+bool Walk::deregister_one() {
+  if (live_.empty()) return true;
+  const std::size_t i = below(live_.size());
+  const bool gone = registrar().deregister(live_[i].region).ok();
+  dead_.push_back(live_[i].region);
+  if (dead_.size() > 16) dead_.erase(dead_.begin());
+  live_.erase(live_.begin() + static_cast<std::ptrdiff_t>(i));
+  return judge(gone, "deregistration");
+}
+
+// An undefined region is destroyed at once: that has to work, and nothing else.
+bool Walk::reregister_one() {
+  if (live_.empty()) return true;
+  const std::size_t i = below(live_.size());
+  Live& l = live_[i];
+  if (l.model.kind == Kind::implicit) return true;
+  const ModelRegion wanted = dream();
+  ModelRegion next = l.model;
+  mr::Change c;
+  c.translation = below(2) == 0 && wanted.kind != Kind::implicit;
+  c.access = below(2) == 0;
+  c.domain = below(3) == 0;
+  if (!c.translation && !c.access && !c.domain) return true;
+  if (c.translation) next.from = wanted.from, next.bytes = wanted.bytes;
+  if (c.access) next.access = wanted.access;
+  if (c.domain) next.foreign = below(2) == 0;
+  c.memory = {at(next.from), next.bytes};
+  c.page_bytes = page;
+  c.new_access = next.access | (l.model.paged() ? Access::on_demand : 0);
+  c.new_domain = next.foreign ? other_ : mr::Domain{0};
+  const mr::Rereg r = registrar().reregister(l.region, c);
+  const int expected = expect_registration(arena_, next);
+  if (r.error.code != expected) std::printf("errno %d, expected %d\n", r.error.code, expected);
+  const bool as_expected =
+      expected == 0 ? r.ok() : r.outcome == mr::ReregOutcome::command && l.region.undefined;
+  if (r.ok()) {
+    l.model = next;
+    return judge(as_expected, "re-registration");
+  }
+  tally_.undefined++;
+  const bool gone = registrar().reregister(l.region, c).outcome == mr::ReregOutcome::refused &&
+                    registrar().deregister(l.region).ok();
+  live_.erase(live_.begin() + static_cast<std::ptrdiff_t>(i));
+  return judge(as_expected && r.error.code == expected && gone, "failed re-registration");
+}
+
+bool Walk::advise_one() {
+  if (live_.empty()) return true;
+  const Live& l = live_[below(live_.size())];
+  const uint64_t from = l.model.from + below(l.model.bytes);
+  const auto n =
+      static_cast<uint32_t>(std::min(1 + below(2 * page), ModelArena::pages * page - from));
+  const int advice = static_cast<int>(below(3));
+  const mr::AdviceRange range{reinterpret_cast<uintptr_t>(at(from)), n, l.region.lkey};
+  const Status s = registrar().advise({static_cast<mr::Advice>(advice), true, {&range, 1}});
+  const int code = s ? 0 : s.error().code;
+  const int expected = expect_advice(arena_, l.model, advice, from, n);
+  if (code != expected) std::printf("errno %d, expected %d\n", code, expected);
+  (expected == 0 ? tally_.advised : tally_.refused)++;
+  return judge(code == expected, "advice");
+}
+
+// A dead key lets nobody do anything. Of a refused write nothing may have arrived, unless a page in
+// its middle was missing.
+bool Walk::access_one() {
+  const bool dead = !dead_.empty() && below(16) == 0;
+  if (!dead && live_.empty()) return true;
+  const Live* l = dead ? nullptr : &live_[below(live_.size())];
+  const Region& r = dead ? dead_[below(dead_.size())] : l->region;
+  const uint64_t start = dead ? below(ModelArena::pages) * page : l->model.from;
+  const uint64_t length = dead ? page : l->model.bytes;
+  const auto n = static_cast<uint32_t>(below(8) == 0 ? 1 + below(2 * page) : 1 + below(64));
+  uint64_t from = start + below(length);
+  if (below(8) == 0 && from > 40) from -= 40;  // maybe before its first byte
+  if (from + n > ModelArena::pages * page) return true;
+  const auto act = static_cast<Act>(below(3));
+  const Expect expected = dead ? Expect::refused : expect_access(arena_, l->model, act, from, n);
+  const auto address = reinterpret_cast<uintptr_t>(at(from));
+  const bool visible = arena_.there(from, n, false);
+  std::vector<std::byte> before(at(from), at(from) + (visible ? n : 0));
+  for (uint32_t i = 0; i < n; i++) peer_.own.data()[i] = static_cast<std::byte>(random_());
+  const std::vector<std::byte> sent(peer_.own.data(), peer_.own.data() + n);
+  const bool done = act == Act::remote_write  ? peer_.write(address, r.rkey, n)
+                    : act == Act::remote_read ? peer_.read(address, r.rkey, n)
+                                              : peer_.gather(address, r.lkey, n);
+  (expected == Expect::refused ? tally_.forbidden : tally_.allowed)++;
+  if (expected != Expect::either && done != (expected == Expect::allowed))
+    return judge(false, done ? "forbidden access" : "allowed access refused");
+  const std::byte* mine = peer_.own.data();
+  if (done) return judge(std::memcmp(at(from), mine, n) == 0, "wrong bytes");
+  const bool one_page = from / page == (from + n - 1) / page;
+  const bool unchanged = !visible || !one_page || std::memcmp(at(from), before.data(), n) == 0;
+  return judge(unchanged, "a refused access changed memory");
+}
+
+bool Walk::change_mapping() {
+  const std::size_t p = below(ModelArena::pages);
+  if (pinned(p)) return true;
+  const uint64_t how = below(6);
+  if (how == 0) ::madvise(at(p * page), page, MADV_DONTNEED);
+  if (how != 0) map(p, how == 1 ? Mapped::no : how == 2 ? Mapped::read : Mapped::write);
+  return true;
+}
+
+// What lay at one place lies at another; its old place is empty.
+bool Walk::move_page() {
+  const std::size_t from = below(ModelArena::pages), to = below(ModelArena::pages);
+  if (from == to || pinned(from) || pinned(to) || arena_.map[from] == Mapped::no) return true;
+  void* moved = ::mremap(at(from * page), page, page, MREMAP_MAYMOVE | MREMAP_FIXED, at(to * page));
+  if (moved == MAP_FAILED) return judge(false, "mremap");
+  arena_.map[to] = arena_.map[from];
+  map(from, Mapped::no);
+  return true;
+}
+
+bool Walk::protect_page() {
+  const std::size_t p = below(ModelArena::pages);
+  if (pinned(p) || arena_.map[p] == Mapped::no) return true;
+  arena_.map[p] = below(2) == 0 ? Mapped::read : Mapped::write;
+  const int rights = arena_.map[p] == Mapped::read ? PROT_READ : PROT_READ | PROT_WRITE;
+  return judge(::mprotect(at(p * page), page, rights) == 0, "mprotect");
+}
+
+// What a child writes nobody here sees, and what comes by RDMA afterwards is the parent's.
+bool Walk::fork_child() {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (std::size_t p = 0; p < ModelArena::pages; p++)
+      if (arena_.map[p] == Mapped::write) *at(p * page) = std::byte{0xcc};
+    ::_exit(0);
+  }
+  tally_.forks++;
+  int status = -1;
+  return judge(child > 0 && ::waitpid(child, &status, 0) == child && status == 0, "fork");
+}
+
+bool Walk::step() {
+  const uint64_t dice = below(1000);
+  if (dice < 1) return fork_child();
+  if (dice < 100) return register_one();
+  if (dice < 150) return deregister_one();
+  if (dice < 230) return reregister_one();
+  if (dice < 400) return advise_one();
+  if (dice < 500) return change_mapping();
+  if (dice < 530) return move_page();
+  if (dice < 570) return protect_page();
+  return access_one();
+}
+
+uint64_t number_from(const char* name, uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+void random_steps() {
+  vhca::AttachConfig c;
+  c.name = "random0";
+  VirtualDevice v{c};
+  CU_ASSERT_FATAL(v.device != nullptr);
+  const uint64_t seed = number_from("KILIM_SEED", 1), steps = number_from("KILIM_STEPS", 100'000);
+  Walk walk(*v.device, static_cast<unsigned>(seed));
+  CU_ASSERT_FATAL(walk.ok());
+  bool good = true;
+  uint64_t i = 0;
+  for (; good && i < steps; i++) good = walk.step();
+  if (!good)
+    std::printf("seed %llu, step %llu\n", static_cast<unsigned long long>(seed),
+                static_cast<unsigned long long>(i));
+  CU_ASSERT(good);
+  const Walk::Tally& t = walk.tally();
+  std::printf(
+      "%llu allowed, %llu forbidden, %llu undefined, %llu advised, %llu refused, %llu forks\n",
+      static_cast<unsigned long long>(t.allowed), static_cast<unsigned long long>(t.forbidden),
+      static_cast<unsigned long long>(t.undefined), static_cast<unsigned long long>(t.advised),
+      static_cast<unsigned long long>(t.refused), static_cast<unsigned long long>(t.forks));
+  CU_ASSERT(steps < 10'000 || (t.allowed > steps / 20 && t.forbidden > steps / 20));
+  CU_ASSERT(steps < 10'000 || (t.undefined > 100 && t.advised > 100 && t.refused > 100));
+}
+
+const kilim::test::Case cases[] = {
+    {"no access succeeds that a plain model forbids, none fails that it allows", random_steps},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("mlx5/regions_random", cases)
