@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "kilim/relaxed/cover.hh"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "kilim/mem/range.hh"
+
+namespace kilim::relaxed {
+namespace {
+
+// The run of EAL's memory in which all of `pages` lies, else an empty one.
+mem::Range eal_run_of(std::span<const std::byte> pages) {
+  const auto begin = reinterpret_cast<uint64_t>(pages.data());
+  for (const mem::Range& run : mem::eal_runs()) {
+    const auto base = reinterpret_cast<uint64_t>(run.base);
+    if (begin >= base && begin - base <= run.bytes && pages.size() <= run.bytes - (begin - base))
+      return run;
+  }
+  return {};
+}
+
+}  // namespace
+
+Cover::~Cover() {
+  for (const auto& arena : arenas_)
+    if (arena->keeper != Keeper::caller) (void)registrar_->deregister(arena->region);
+}
+
+Arena& Cover::insert(const mr::Region& region, Keeper keeper) {
+  const auto behind = std::upper_bound(
+      arenas_.begin(), arenas_.end(), region.address,
+      [](uint64_t address, const auto& arena) { return address < arena->region.address; });
+  auto arena = std::make_unique<Arena>(Arena{.region = region, .keeper = keeper});
+  longest_ = std::max(longest_, region.length);
+  return **arenas_.insert(behind, std::move(arena));
+}
+
+Status Cover::add(const mr::Region& region) {
+  if (region.length == 0 || region.address + (region.length - 1) < region.address)
+    return Error{EINVAL, "an arena is empty or wraps"};
+  insert(region, Keeper::caller);
+  return Done{};
+}
+
+bool Cover::withdraw(uint64_t address) noexcept {
+  bool unused = true;
+  for (const auto& arena : arenas_) {
+    if (arena->region.address != address) continue;
+    arena->open = false;
+    unused = unused && arena->users == 0;
+  }
+  if (unused) release_unused();
+  return unused;
+}
+
+// From the last one that begins at or before `address` backwards.
+Arena* Cover::search(uint64_t address, uint64_t bytes, uint32_t access) noexcept {
+  auto at = std::upper_bound(
+      arenas_.begin(), arenas_.end(), address,
+      [](uint64_t where, const auto& arena) { return where < arena->region.address; });
+  while (at != arenas_.begin()) {
+    --at;
+    Arena& arena = **at;
+    if (address - arena.region.address >= longest_) return nullptr;
+    if (arena.serves(address, bytes, access)) return last_ = &arena;
+  }
+  return nullptr;
+}
+
+// With all rights, so that it serves whoever comes; read-only memory has no others.
+Result<Arena*> Cover::make(std::span<std::byte> pages, uint32_t access) {
+  if (registrar_ == nullptr)
+    return Error{ENOENT, "no arena covers this memory, and nobody is there to register one"};
+  const mem::Range run = eal_run_of(pages);
+  const bool eal = run.bytes != 0;
+  const std::span<std::byte> memory = eal ? run.span() : pages;
+  const uint64_t page_bytes = eal ? run.page_bytes : 4096;
+  Result<mr::Region> region =
+      registrar_->register_memory(memory, mr::Access::all | access, page_bytes);
+  if (!region) region = registrar_->register_memory(memory, access, page_bytes);
+  if (!region) return region.error();
+  made_++;
+  return &insert(*region, eal ? Keeper::eal : Keeper::maker);
+}
+
+void Cover::release_unused() noexcept {
+  const auto unused = [this](const std::unique_ptr<Arena>& arena) {
+    if (arena->open || arena->users != 0) return false;
+    if (arena->keeper != Keeper::caller) (void)registrar_->deregister(arena->region);
+    if (last_ == arena.get()) last_ = nullptr;
+    return true;
+  };
+  arenas_.erase(std::remove_if(arenas_.begin(), arenas_.end(), unused), arenas_.end());
+}
+
+}  // namespace kilim::relaxed

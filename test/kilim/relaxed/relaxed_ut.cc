@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Relaxed regions over a loom whose device completes when the test says so: what is posted, when
+// keys come back, which memory is registered and how often.
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "../umr/loom_rig.hh"
+#include "kilim/prm/mkc.hh"
+#include "kilim/relaxed/relaxed.hh"
+#include "ut.hh"
+
+namespace {
+
+using namespace kilim;
+using relaxed::Answer;
+using relaxed::Region;
+using relaxed::Relaxed;
+using test::LoomRig;
+
+constexpr uint64_t arena_at = 0x10'0000'0000;
+constexpr uint64_t arena_bytes = 1 << 20;
+
+// Registers whatever it is asked for, or what may only be read.
+class Memory final : public mr::Registrar {
+ public:
+  Result<mr::Region> register_memory(std::span<std::byte> memory, uint32_t access,
+                                     uint64_t page_bytes) override {
+    if (read_only && (access & mr::Access::local_write) != 0) return Error{EFAULT, "read-only"};
+    if (absent) return Error{EFAULT, "not mapped"};
+    registered++;
+    const auto address = reinterpret_cast<uint64_t>(memory.data());
+    return mr::Region{.address = address,
+                      .length = memory.size(),
+                      .iova = address,
+                      .lkey = Lkey{0x7000u + registered},
+                      .rkey = Rkey{0x7000u + registered},
+                      .page_bytes = page_bytes,
+                      .access = access};
+  }
+  Result<mr::Region> register_memory_at(std::span<std::byte>, Iova, uint32_t, uint64_t) override {
+    std::abort();
+  }
+  Status deregister(const mr::Region&) override {
+    deregistered++;
+    return Done{};
+  }
+  uint32_t registered = 0, deregistered = 0;
+  bool read_only = false, absent = false;
+};
+
+struct Rig {
+  rte_rcu_qsbr* readers = nullptr;
+  Memory memory;
+  LoomRig loom;
+  std::unique_ptr<Relaxed> relaxed;
+
+  explicit Rig(uint32_t keys, rte_rcu_qsbr* qsbr = nullptr, uint32_t share = 4)
+      : readers(qsbr), loom(keys, {}, LoomRig::blocks, qsbr) {
+    relaxed = *std::move(
+        Relaxed::create(*loom.loom, {.keys = keys, .registrar = &memory, .flush_share = share}));
+    const mr::Region arena{.address = arena_at,
+                           .length = arena_bytes,
+                           .iova = arena_at,
+                           .lkey = Lkey{0x4200},
+                           .rkey = Rkey{0x4200},
+                           .page_bytes = 4096,
+                           .access = mr::Access::all};
+    CU_ASSERT_TRUE_FATAL(relaxed->cover().add(arena).ok());
+  }
+  Answer make(Region& out, uint64_t address, uint64_t bytes,
+              uint32_t access = mr::Access::local_write) {
+    queue::WqeCursor c{loom.sq};
+    const Answer a = relaxed->register_memory(c, {address, bytes, access}, out);
+    relaxed->commit(c);
+    return a;
+  }
+  // Everything posted completes, and a round passes.
+  void round() {
+    (void)loom.complete();
+    relaxed->turn();
+  }
+  // Until nothing is waiting any more; how many rounds that took.
+  void settle() {
+    for (int i = 0; i < 8; i++) {
+      (void)relaxed->flush();
+      round();
+    }
+  }
+  [[nodiscard]] uint64_t word(uint32_t position, uint32_t offset) const {
+    be64 w;
+    std::memcpy(&w, reinterpret_cast<const std::byte*>(&loom.wqe(position)) + offset, sizeof w);
+    return w.host();
+  }
+};
+
+void access_reaches_to_the_last_page() {
+  Rig r{4};
+  Region a;
+  const uint32_t at = r.loom.sq.posted();
+  CU_ASSERT_EQUAL_FATAL(r.make(a, arena_at + 100, 5000), Answer::done);
+  CU_ASSERT_EQUAL(a.bytes(), 8192 - 100);
+  // The second block's first address and length, the third block's only entry.
+  CU_ASSERT_EQUAL(r.word(at, 64 + 16), arena_at + 100);
+  CU_ASSERT_EQUAL(r.word(at, 64 + 24), 8192 - 100);
+  CU_ASSERT_EQUAL(r.word(at, 128), uint64_t{8192 - 100} << 32 | 0x4200);
+  CU_ASSERT_EQUAL(r.word(at, 136), arena_at + 100);
+  CU_ASSERT_TRUE((r.word(at, 16 + 8) & prm::umr::mask_start_addr) != 0);
+  CU_ASSERT_FALSE(a.valid());
+  r.round();
+  CU_ASSERT_TRUE(a.valid());
+  r.relaxed->deregister(std::move(a));
+  CU_ASSERT_FALSE(static_cast<bool>(a));
+  r.settle();
+}
+
+void deregistering_only_marks() {
+  Rig r{16};
+  std::array<Region, 3> regions;
+  for (uint64_t i = 0; i < 3; i++)
+    CU_ASSERT_EQUAL_FATAL(r.make(regions[i], arena_at + i * 4096, 4096), Answer::done);
+  r.round();
+  const uint32_t posted = r.loom.sq.posted();
+  for (Region& region : regions) r.relaxed->deregister(std::move(region));
+  r.round();
+  CU_ASSERT_EQUAL(r.loom.sq.posted(), posted);
+  CU_ASSERT_EQUAL(r.relaxed->waiting(), 3);
+  CU_ASSERT_EQUAL(r.loom.loom->counters().invalidated.read(), 0);
+
+  CU_ASSERT_FALSE(r.relaxed->flush());
+  CU_ASSERT_EQUAL(r.loom.posted().size(), 3);  // one doorbell, three invalidations
+  CU_ASSERT_FALSE(r.relaxed->flush());
+  CU_ASSERT_EQUAL(r.loom.posted().size(), 3);
+  (void)r.loom.complete();
+  CU_ASSERT_TRUE(r.relaxed->flush());
+  CU_ASSERT_EQUAL(r.relaxed->counters().invalidated.read(), 3);
+  CU_ASSERT_EQUAL(r.relaxed->waiting(), 0);
+}
+
+void dry_until_keys_come_back() {
+  Rig r{4, nullptr, 1};
+  std::array<Region, 4> regions;
+  for (uint64_t i = 0; i < 4; i++)
+    CU_ASSERT_EQUAL_FATAL(r.make(regions[i], arena_at + i * 4096, 4096), Answer::done);
+  r.round();
+  Region more;
+  CU_ASSERT_EQUAL(r.make(more, arena_at, 1), Answer::dry);
+  CU_ASSERT_EQUAL(relaxed::errno_of(Answer::dry), EAGAIN);
+  CU_ASSERT_EQUAL(r.relaxed->counters().dry.read(), 1);
+  r.relaxed->deregister(std::move(regions[2]));
+  // The refusal itself has the marked key invalidated: without a flush it works some rounds later.
+  CU_ASSERT_EQUAL(r.make(more, arena_at, 1), Answer::dry);
+  for (int i = 0; i < 3; i++) r.round();
+  CU_ASSERT_EQUAL(r.make(more, arena_at, 1), Answer::done);
+  regions[2] = std::move(more);
+  for (Region& region : regions) r.relaxed->deregister(std::move(region));
+  r.settle();
+  CU_ASSERT_EQUAL(r.relaxed->live(), 0);
+}
+
+void flushed_when_a_share_is_spent() {
+  Rig r{16, nullptr, 4};
+  for (int i = 0; i < 5; i++) {
+    Region a;
+    CU_ASSERT_EQUAL_FATAL(r.make(a, arena_at, 4096), Answer::done);
+    r.round();
+    CU_ASSERT_EQUAL(r.loom.loom->ending(), 0);
+    r.relaxed->deregister(std::move(a));
+  }
+  CU_ASSERT_EQUAL(r.relaxed->counters().flushes.read(), 1);
+  CU_ASSERT_EQUAL(r.loom.loom->ending(), 5);
+  r.relaxed->turn();
+  CU_ASSERT_EQUAL(r.loom.posted().size(), 5);
+  r.round();
+  CU_ASSERT_EQUAL(r.relaxed->counters().invalidated.read(), 5);
+}
+
+struct Readers {
+  rte_rcu_qsbr* state;
+  Readers() {
+    const std::size_t lines = (rte_rcu_qsbr_get_memsize(1) + 63) / 64 * 64;
+    state = static_cast<rte_rcu_qsbr*>(std::aligned_alloc(64, lines));
+    rte_rcu_qsbr_init(state, 1);
+    rte_rcu_qsbr_thread_register(state, 0);
+    rte_rcu_qsbr_thread_online(state, 0);
+  }
+  ~Readers() { std::free(state); }
+  void pass() const { rte_rcu_qsbr_quiescent(state, 0); }
+};
+
+// One key, another worker, and a queue of that worker's.
+void a_key_waits_for_workers_and_queues() {
+  Readers readers;
+  Rig r{1, readers.state};
+  LoomRig other{1};
+  umr::QueueClock* clock = r.loom.epochs->add_queue();
+  Region a;
+  CU_ASSERT_EQUAL_FATAL(r.make(a, arena_at, 4096), Answer::done);
+  r.round();
+  const Lkey before = a.lkey();
+  {
+    queue::WqeCursor c{other.sq};  // the worker posts something by the handle
+    CU_ASSERT_TRUE(umr::local_invalidate(c, before, {}).ok());
+    c.commit();
+  }
+  clock->publish(other.sq);
+  r.relaxed->deregister(std::move(a));
+  r.settle();
+  CU_ASSERT_EQUAL(r.relaxed->waiting(), 0);  // invalidated
+  CU_ASSERT_EQUAL(r.make(a, arena_at, 4096), Answer::dry);
+  readers.pass();
+  r.settle();
+  CU_ASSERT_EQUAL(r.make(a, arena_at, 4096), Answer::dry);
+  (void)other.sq.retire(0);
+  clock->publish(other.sq);
+  r.settle();
+  CU_ASSERT_EQUAL_FATAL(r.make(a, arena_at, 4096), Answer::done);
+  r.round();
+  CU_ASSERT_EQUAL(index_of(a.lkey()), index_of(before));
+  CU_ASSERT_NOT_EQUAL(tag_of(a.lkey()), tag_of(before));
+  r.relaxed->deregister(std::move(a));
+  r.loom.epochs->remove_queue(clock);
+}
+
+void uncovered_memory() {
+  Rig r{16};
+  std::vector<std::byte> pages(16 * 4096);
+  const uint64_t base = (reinterpret_cast<uint64_t>(pages.data()) + 4095) & ~uint64_t{4095};
+  Region maker;
+  Region second;
+  CU_ASSERT_EQUAL_FATAL(r.make(maker, base + 5, 4 * 4096), Answer::done);
+  CU_ASSERT_EQUAL_FATAL(r.make(second, base + 4096, 4096), Answer::done);
+  CU_ASSERT_EQUAL(r.memory.registered, 1);
+  CU_ASSERT_EQUAL(r.relaxed->cover().made(), 1);
+  r.round();
+  // Its maker gone, nobody answers for the memory: it takes no new regions, and who is in it stays.
+  r.relaxed->deregister(std::move(maker));
+  r.settle();
+  CU_ASSERT_EQUAL(r.memory.deregistered, 0);
+  CU_ASSERT_TRUE(second.valid());
+  Region third;
+  CU_ASSERT_EQUAL_FATAL(r.make(third, base + 4096, 4096), Answer::done);
+  CU_ASSERT_EQUAL(r.memory.registered, 2);
+  r.relaxed->deregister(std::move(second));
+  r.settle();
+  CU_ASSERT_EQUAL(r.memory.deregistered, 1);
+  r.relaxed->deregister(std::move(third));
+  r.round();
+  CU_ASSERT_EQUAL(r.memory.deregistered, 1);  // marked, not invalidated: its key still reaches it
+  r.settle();
+  CU_ASSERT_EQUAL(r.memory.deregistered, 2);
+  CU_ASSERT_EQUAL(r.relaxed->cover().size(), 1);
+}
+
+void memory_that_cannot_be_registered() {
+  Rig r{4};
+  Region a;
+  r.memory.read_only = true;
+  CU_ASSERT_EQUAL(r.make(a, 0x5000, 10, mr::Access::local_write), Answer::not_covered);
+  CU_ASSERT_EQUAL(r.make(a, 0x5000, 10, mr::Access::remote_read), Answer::done);
+  r.relaxed->deregister(std::move(a));
+  r.memory.absent = true;
+  CU_ASSERT_EQUAL(r.make(a, 0x9000, 10, 0), Answer::not_covered);
+  r.settle();
+  CU_ASSERT_EQUAL(r.relaxed->cover().size(), 1);
+
+  auto closed = Relaxed::create(*r.loom.loom, {.keys = 4});
+  CU_ASSERT_TRUE_FATAL(closed.ok());
+  queue::WqeCursor c{r.loom.sq};
+  CU_ASSERT_EQUAL((*closed)->register_memory(c, {0x9000, 10, 0}, a), Answer::not_covered);
+}
+
+void refused() {
+  Rig r{4};
+  Region a;
+  CU_ASSERT_EQUAL(r.make(a, arena_at, 0), Answer::bad_range);
+  CU_ASSERT_EQUAL(r.make(a, ~uint64_t{0} - 10, 100), Answer::bad_range);
+  CU_ASSERT_EQUAL(r.make(a, ~uint64_t{0} - 10, 5), Answer::bad_range);  // its last page wraps
+  CU_ASSERT_EQUAL(r.make(a, arena_at, 1, mr::Access::remote_write), Answer::bad_access);
+  CU_ASSERT_EQUAL(r.make(a, arena_at, 1, mr::Access::remote_atomic), Answer::bad_access);
+  CU_ASSERT_EQUAL(r.make(a, arena_at, 1, 1u << 6), Answer::bad_access);
+  CU_ASSERT_EQUAL(r.loom.sq.posted(), 0);
+  CU_ASSERT_EQUAL(relaxed::errno_of(Answer::bad_access), EINVAL);
+  CU_ASSERT_TRUE(std::strstr(relaxed::text(Answer::bad_access), "first goes with") != nullptr);
+}
+
+// The rig's keys have eight entries of at most 2 GiB.
+void long_memory() {
+  Rig r{4};
+  const mr::Region all{.address = 0,
+                       .length = ~uint64_t{0},
+                       .iova = 0,
+                       .lkey = Lkey{0x9900},
+                       .rkey = Rkey{0x9900},
+                       .page_bytes = 4096,
+                       .access = mr::Access::all};
+  CU_ASSERT_TRUE(r.relaxed->cover().add(all).ok());
+  constexpr uint64_t gib = 1 << 30;
+  Region a;
+  const uint32_t at = r.loom.sq.posted();
+  CU_ASSERT_EQUAL_FATAL(r.make(a, 0x20'0000'0000, 5 * gib), Answer::done);
+  CU_ASSERT_EQUAL(r.word(at, 64 + 24), 5 * gib);
+  CU_ASSERT_EQUAL(r.word(at, 128 + 32 + 8), 0x20'0000'0000 + 4 * gib);
+  Region b;
+  CU_ASSERT_EQUAL(r.make(b, 0x20'0000'0000, 17 * gib), Answer::too_long);
+  CU_ASSERT_EQUAL(r.make(b, 0x20'0000'0000, 1000 * gib), Answer::too_long);
+  r.relaxed->deregister(std::move(a));
+  r.settle();
+}
+
+void after_an_error() {
+  Rig r{4};
+  Region a;
+  CU_ASSERT_EQUAL_FATAL(r.make(a, arena_at, 4096), Answer::done);
+  (void)r.loom.complete(0);
+  CU_ASSERT_TRUE(a.failed());
+  Region b;
+  CU_ASSERT_EQUAL(r.make(b, arena_at, 4096), Answer::queue_failed);
+  r.loom.recover();
+  r.relaxed->deregister(std::move(a));
+  r.settle();
+  CU_ASSERT_EQUAL(r.relaxed->waiting(), 0);
+  std::array<Region, 4> regions;
+  for (Region& region : regions) CU_ASSERT_EQUAL(r.make(region, arena_at, 4096), Answer::done);
+  for (Region& region : regions) r.relaxed->deregister(std::move(region));
+}
+
+const kilim::test::Case cases[] = {
+    {"access reaches from the first byte to the last page's boundary",
+     access_reaches_to_the_last_page},
+    {"deregistering only marks, a flush invalidates all that is marked", deregistering_only_marks},
+    {"EAGAIN while the pool is dry, and what is marked comes back", dry_until_keys_come_back},
+    {"a flush begins by itself when a share of the keys is spent", flushed_when_a_share_is_spent},
+    {"a key is handed out again after workers and queues have passed, under a new tag",
+     a_key_waits_for_workers_and_queues},
+    {"uncovered memory is registered once, and released behind its last key", uncovered_memory},
+    {"memory that cannot be registered is refused", memory_that_cannot_be_registered},
+    {"ranges and rights that no region has are refused", refused},
+    {"memory beyond 2 GiB takes several entries", long_memory},
+    {"a region of a failed queue is deregistered as any other", after_an_error},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("relaxed/relaxed", cases)

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Lcores register, deregister and flush while all of them read through each other's handles, also
+// long after these were taken back. Each registration belongs to a new owner, who writes its number
+// over the memory once the owner before is flushed: a read gives the number of the owner whose
+// handle it used, or faults. KILIM_SOAK_SECONDS says how long; two seconds without it.
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <deque>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "kilim/device/recovery.hh"
+#include "kilim/port/key_queue.hh"
+#include "kilim/queue/rc_wqe.hh"
+#include "kilim/relaxed/relaxed.hh"
+#include "relaxed_cases.hh"
+#include "rig.hh"
+#include "ut.hh"
+
+namespace kilim::test {
+namespace {
+
+constexpr uint32_t lcores = 2;
+constexpr uint32_t slots = 32;  // of each lcore
+constexpr uint32_t keys = 24;   // of each lcore: fewer, so that they run dry
+constexpr uint32_t window = 16;
+constexpr uint32_t words = 32;  // of a slot that are read
+constexpr uint64_t slot_bytes = 4096;
+
+// Key, owner and slot in one word; 0: nothing is published.
+struct Handle {
+  Rkey rkey;
+  uint32_t owner = 0, slot = 0;
+  static uint64_t pack(Rkey k, uint32_t owner, uint32_t slot) noexcept {
+    return uint64_t{k.value()} << 32 | uint64_t{owner & 0xffffff} << 8 | slot;
+  }
+  static Handle unpack(uint64_t word) noexcept {
+    return {Rkey{static_cast<uint32_t>(word >> 32)}, static_cast<uint32_t>(word >> 8) & 0xffffff,
+            static_cast<uint32_t>(word) & 0xff};
+  }
+};
+
+struct Shared {
+  device::Device& device;
+  std::vector<std::byte> memory;
+  std::optional<mr::Mr> arena;
+  rte_rcu_qsbr* readers;
+  std::unique_ptr<umr::Epochs> epochs;
+  std::array<std::atomic<uint64_t>, lcores * slots> published{};
+  std::mutex control;
+  std::atomic<bool> stop{false};
+
+  Shared(device::Device& d, rte_rcu_qsbr* qsbr)
+      : device(d), memory((lcores * slots + 1) * slot_bytes), readers(qsbr) {
+    auto e = umr::Epochs::create(qsbr, 2 * lcores);
+    auto a = mr::Mr::create(d.registrar(), memory, mr::Access::all, 4096);
+    if (!e || !a) return;
+    epochs = *std::move(e);
+    arena.emplace(*std::move(a));
+  }
+  // A slot is a page of its own: access reaches to its end.
+  [[nodiscard]] uint64_t address(uint32_t slot) const {
+    const auto base = reinterpret_cast<uint64_t>(memory.data());
+    return ((base + slot_bytes - 1) & ~(slot_bytes - 1)) + slot * slot_bytes;
+  }
+};
+
+// Registers slots for ever new owners.
+class Registering {
+ public:
+  Registering(Shared& s, uint32_t lcore) : shared_(s), lcore_(lcore), random_(7 + lcore) {
+    auto q = port::KeyQueue::create(
+        s.device, {.keys = keys, .access = mr::Access::all, .epochs = s.epochs.get()});
+    if (!q) return;
+    queue_ = *std::move(q);
+    auto r = relaxed::Relaxed::create(queue_->loom(), {.keys = keys, .flush_share = 3});
+    if (!r || !(*r)->cover().add(s.arena->region())) return;
+    relaxed_ = *std::move(r);
+    for (uint32_t i = 0; i < slots; i++) free_.push_back(lcore * slots + i);
+  }
+  ~Registering() {
+    queue_->release_owner();
+    for (Held& h : held_)
+      if (h.region) relaxed_->deregister(std::move(h.region));
+    for (int i = 0; i < 100 && !relaxed_->flush(); i++) (void)queue_->wait();
+  }
+  [[nodiscard]] bool ok() const { return relaxed_ != nullptr; }
+  [[nodiscard]] const relaxed::Counters& counters() const { return relaxed_->counters(); }
+  uint64_t wrong = 0;
+
+  void step() {
+    queue::Completion c[16];
+    const uint32_t n = queue_->cq().poll(c);
+    for (uint32_t i = 0; i < n; i++) {
+      (void)relaxed_->loom().completed(c[i]);
+      if (!c[i].ok()) wrong++;
+    }
+    relaxed_->turn();
+    give_back();
+    publish();
+    if (random_() % 2 == 0) begin();
+    if (random_() % 2 == 0) end();
+    if (random_() % 64 == 0) (void)relaxed_->flush();
+  }
+
+ private:
+  struct Held {
+    relaxed::Region region;
+    uint32_t slot = 0, owner = 0;
+    bool shown = false;
+  };
+  // Slots whose last owner has been flushed get free.
+  void give_back() {
+    for (; flushed_ != relaxed_->counters().invalidated.read(); flushed_++) {
+      free_.push_back(ended_.front());
+      ended_.pop_front();
+    }
+  }
+  void publish() {
+    for (Held& h : held_) {
+      if (!h.region || h.shown || !h.region.valid()) continue;
+      shared_.published[h.slot].store(Handle::pack(h.region.rkey(), h.owner, h.slot),
+                                      std::memory_order_release);
+      h.shown = true;
+    }
+  }
+  void begin() {
+    queue::WqeCursor c{queue_->sq()};
+    for (Held& h : held_) {
+      if (h.region || free_.empty()) continue;
+      h.slot = free_.front();
+      h.owner = owners.fetch_add(1, std::memory_order_relaxed) & 0xffffff;
+      h.shown = false;
+      const uint64_t at = shared_.address(h.slot);
+      auto* word = reinterpret_cast<uint64_t*>(at);  // NOLINT(performance-no-int-to-ptr)
+      for (uint32_t i = 0; i < words; i++) word[i] = h.owner;
+      const relaxed::Relaxed::Request request{at, 1 + random_() % slot_bytes,
+                                              mr::Access::remote_read, 0};
+      if (relaxed_->register_memory(c, request, h.region) != relaxed::Answer::done) break;
+      free_.pop_front();
+    }
+    relaxed_->commit(c);
+  }
+  void end() {
+    for (Held& h : held_) {
+      if (!h.region || !h.shown || random_() % 2 != 0) continue;
+      shared_.published[h.slot].store(0, std::memory_order_release);
+      relaxed_->deregister(std::move(h.region));
+      ended_.push_back(h.slot);
+    }
+  }
+
+  static inline std::atomic<uint32_t> owners{1};
+  Shared& shared_;
+  uint32_t lcore_;
+  std::mt19937_64 random_;
+  std::unique_ptr<port::KeyQueue> queue_;
+  std::unique_ptr<relaxed::Relaxed> relaxed_;
+  std::array<Held, keys> held_;
+  std::deque<uint32_t> free_, ended_;
+  uint64_t flushed_ = 0;
+};
+
+// Reads through handles of all lcores. A round of them is taken, kept for a while and then used.
+class Reading {
+ public:
+  Reading(Shared& s, uint64_t seed)
+      : shared_(s), random_(seed), area_(window * words), loop_(s.device, mr::Access::all) {
+    auto mr = mr::Mr::create(s.device.registrar(), std::as_writable_bytes(std::span{area_}),
+                             mr::Access::all, 4096);
+    if (!mr || !loop_.ok()) return;
+    target_.emplace(*std::move(mr));
+    clock_ = s.epochs->add_queue();
+  }
+  ~Reading() { shared_.epochs->remove_queue(clock_); }
+  [[nodiscard]] bool ok() const { return target_.has_value(); }
+  uint64_t right = 0, late = 0, faults = 0, wrong = 0;
+
+  // True: no handle is held that is not posted.
+  bool step() {
+    queue::Completion c[window];
+    const uint32_t n = loop_.send_cq->poll(c);
+    for (uint32_t i = 0; i < n; i++) completed(c[i]);
+    if (error_) recover();
+    if (left_ == 0 && !holding_) take();
+    if (holding_ && keep_-- == 0) post();
+    clock_->publish(*loop_.sq);
+    return !holding_;
+  }
+  void completed(const queue::Completion& c) noexcept {
+    const uint64_t i = loop_.sq->retire(c.wqe_counter);
+    left_--;
+    if (!c.ok()) {
+      error_ = true;
+      if (c.syndrome != prm::Syndrome::wr_flush) faults++;
+      return;
+    }
+    const Handle& h = handles_[i];
+    bool same = true;
+    for (uint32_t w = 0; w < words; w++) same = same && area_[i * words + w] == h.owner;
+    right += same ? 1 : 0;
+    wrong += same ? 0 : 1;
+    if (same && stale_[i]) late++;
+  }
+  void lost(uint64_t, bool) noexcept { left_--; }
+
+ private:
+  void take() {
+    count_ = 0;
+    for (uint32_t tries = 0; tries < 2 * window && count_ < window; tries++) {
+      const uint64_t word =
+          shared_.published[random_() % (lcores * slots)].load(std::memory_order_acquire);
+      if (word != 0) handles_[count_++] = Handle::unpack(word);
+    }
+    holding_ = count_ != 0;
+    keep_ = random_() % 4 == 0 ? static_cast<uint32_t>(random_() % 64) : 0;
+  }
+  void post() {
+    queue::WqeCursor c{*loop_.sq};
+    for (uint32_t i = 0; i < count_; i++) {
+      const Handle& h = handles_[i];
+      stale_[i] = shared_.published[h.slot].load(std::memory_order_relaxed) !=
+                  Handle::pack(h.rkey, h.owner, h.slot);
+      const uint64_t into = target_->region().iova + i * words * sizeof(uint64_t);
+      const queue::Sge to{into, words * sizeof(uint64_t), target_->region().lkey};
+      if (!queue::rdma_read(c, {shared_.address(h.slot), h.rkey}, to,
+                            {.id = i, .flags = queue::WrFlags::signalled}))
+        wrong++;
+    }
+    c.commit();
+    left_ = count_;
+    holding_ = false;
+  }
+  void recover() {
+    {
+      const std::lock_guard guard{shared_.control};
+      const device::Recovery r{shared_.device, loop_.qp->handle, *loop_.sq, *loop_.send_cq};
+      if (!device::recover(r, *this)) wrong++;
+    }
+    clock_->restart(*loop_.sq);
+    loop_.sq->reset();
+    left_ = 0;
+    error_ = false;
+  }
+
+  Shared& shared_;
+  std::mt19937_64 random_;
+  std::vector<uint64_t> area_;
+  Loop loop_;
+  std::optional<mr::Mr> target_;
+  umr::QueueClock* clock_ = nullptr;
+  std::array<Handle, window> handles_;
+  std::array<bool, window> stale_{};
+  uint32_t count_ = 0, left_ = 0, keep_ = 0;
+  bool holding_ = false, error_ = false;
+};
+
+void run(Shared& s, uint32_t number, Registering& registering, Reading& reading) {
+  rte_rcu_qsbr_thread_online(s.readers, number);
+  while (!s.stop.load(std::memory_order_relaxed)) {
+    registering.step();
+    const bool nothing_held = reading.step();
+    s.device.progress();
+    if (nothing_held) rte_rcu_qsbr_quiescent(s.readers, number);
+  }
+  rte_rcu_qsbr_thread_offline(s.readers, number);
+}
+
+std::chrono::milliseconds duration() {
+  const char* seconds = std::getenv("KILIM_SOAK_SECONDS");
+  const long asked = seconds == nullptr ? 0 : std::strtol(seconds, nullptr, 10);
+  return std::chrono::milliseconds{asked > 0 ? asked * 1000 : 1500};
+}
+
+}  // namespace
+
+void relaxed_soak() {
+  vhca::AttachConfig config;
+  config.name = "relaxed9";
+  VirtualDevice v{config};
+  CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());
+  const std::size_t lines = (rte_rcu_qsbr_get_memsize(lcores) + 63) / 64 * 64;
+  auto* readers = static_cast<rte_rcu_qsbr*>(std::aligned_alloc(64, lines));
+  rte_rcu_qsbr_init(readers, lcores);
+  for (unsigned t = 0; t < lcores; t++) rte_rcu_qsbr_thread_register(readers, t);
+  {
+    Shared s{*v.device, readers};
+    CU_ASSERT_TRUE_FATAL(s.arena.has_value());
+    Registering g0{s, 0};
+    Registering g1{s, 1};
+    Reading r0{s, 10};
+    Reading r1{s, 11};
+    CU_ASSERT_TRUE_FATAL(g0.ok() && g1.ok() && r0.ok() && r1.ok());
+    std::thread other{run, std::ref(s), 1u, std::ref(g1), std::ref(r1)};
+    std::thread one{run, std::ref(s), 0u, std::ref(g0), std::ref(r0)};
+    std::this_thread::sleep_for(duration());
+    s.stop.store(true);
+    one.join();
+    other.join();
+    std::printf(
+        "\n%lu registered, %lu invalidated, %lu dry; %lu reads right, %lu of them behind the "
+        "deregistration, %lu faults\n",
+        g0.counters().registered.read() + g1.counters().registered.read(),
+        g0.counters().invalidated.read() + g1.counters().invalidated.read(),
+        g0.counters().dry.read() + g1.counters().dry.read(), r0.right + r1.right, r0.late + r1.late,
+        r0.faults + r1.faults);
+    CU_ASSERT_EQUAL(g0.wrong + g1.wrong + r0.wrong + r1.wrong, 0);
+    CU_ASSERT_TRUE(r0.right > 0 && r1.right > 0);
+    CU_ASSERT_TRUE(r0.faults + r1.faults > 0);
+    CU_ASSERT_TRUE(g0.counters().invalidated.read() > 0 && g1.counters().invalidated.read() > 0);
+  }
+  std::free(readers);
+}
+
+}  // namespace kilim::test

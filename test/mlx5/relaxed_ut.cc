@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Relaxed regions on a virtual device: what their keys reach, to the byte, and until when.
+#include <cstring>
+#include <string>
+
+#include "kilim/port/key_queue.hh"
+#include "kilim/queue/rc_wqe.hh"
+#include "kilim/relaxed/relaxed.hh"
+#include "relaxed_cases.hh"
+#include "rig.hh"
+#include "ut.hh"
+
+namespace {
+
+using namespace kilim;
+using relaxed::Answer;
+using relaxed::Region;
+using relaxed::Relaxed;
+using test::VirtualDevice;
+
+vhca::AttachConfig config(const char* name) {
+  vhca::AttachConfig c;
+  c.name = name;
+  return c;
+}
+
+// An arena of 64 pages under one key, a place to read into, and an engine of 16 keys.
+struct Rig {
+  static constexpr uint64_t page = 4096, pages = 64;
+  VirtualDevice v;
+  std::vector<std::byte> memory;
+  std::vector<std::byte> into;
+  std::optional<mr::Mr> arena, target;
+  std::unique_ptr<port::KeyQueue> queue;
+  std::unique_ptr<Relaxed> engine;
+
+  explicit Rig(const char* name, bool with_arena = true)
+      : v(config(name)), memory((pages + 1) * page), into(16 * page) {
+    CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());
+    for (std::size_t i = 0; i < memory.size(); i++)
+      memory[i] = static_cast<std::byte>(i * 7 + i / page);
+    auto a = mr::Mr::create(v.device->registrar(), memory, mr::Access::all, page);
+    auto t = mr::Mr::create(v.device->registrar(), into, mr::Access::all, page);
+    auto q = port::KeyQueue::create(*v.device, {.keys = 16, .access = mr::Access::all});
+    CU_ASSERT_TRUE_FATAL(a.ok() && t.ok() && q.ok());
+    arena.emplace(*std::move(a));
+    target.emplace(*std::move(t));
+    queue = *std::move(q);
+    engine = *std::move(Relaxed::create(
+        queue->loom(), {.keys = 16, .registrar = &v.device->registrar(), .flush_share = 1}));
+    if (with_arena) CU_ASSERT_TRUE(engine->cover().add(arena->region()).ok());
+  }
+  [[nodiscard]] std::byte* at(uint64_t n) {
+    return reinterpret_cast<std::byte*>((reinterpret_cast<uint64_t>(memory.data()) + page - 1) &
+                                        ~(page - 1)) +
+           n * page;
+  }
+  static uint64_t address(const std::byte* p) { return reinterpret_cast<uint64_t>(p); }
+
+  Region make(const std::byte* p, uint64_t bytes, uint32_t access = mr::Access::all) {
+    Region r;
+    queue::WqeCursor c{queue->sq()};
+    CU_ASSERT_EQUAL_FATAL(engine->register_memory(c, {address(p), bytes, access}, r), Answer::done);
+    engine->commit(c);
+    CU_ASSERT_TRUE_FATAL(queue->wait());
+    CU_ASSERT_TRUE_FATAL(r.valid());
+    return r;
+  }
+  void completed(const queue::Completion& c) noexcept { (void)queue->loom().completed(c); }
+  void lost(uint64_t, bool) noexcept {}
+  // Whether a peer with this key reads these bytes; an error is recovered from.
+  bool reads(Rkey key, const std::byte* from, uint32_t bytes) {
+    std::memset(into.data(), 0, into.size());
+    queue::WqeCursor c{queue->sq()};
+    const queue::Sge to{target->region().iova, bytes, target->region().lkey};
+    CU_ASSERT_TRUE_FATAL(queue::rdma_read(c, {address(from), key}, to, {}));
+    engine->commit(c);
+    return finish() && std::memcmp(into.data(), from, bytes) == 0;
+  }
+  bool writes(Rkey key, std::byte* to, uint32_t bytes) {
+    queue::WqeCursor c{queue->sq()};
+    const queue::Sge from{target->region().iova, bytes, target->region().lkey};
+    CU_ASSERT_TRUE_FATAL(queue::rdma_write(c, {address(to), key}, from, {}));
+    engine->commit(c);
+    return finish();
+  }
+  bool finish() {
+    if (queue->wait()) return true;
+    CU_ASSERT_TRUE_FATAL(queue->recover(*this).ok());
+    return false;
+  }
+  void settle() {
+    for (int i = 0; i < 50 && !engine->flush(); i++) (void)queue->wait();
+    engine->turn();
+    CU_ASSERT_EQUAL(engine->waiting(), 0);
+  }
+  void end(Region& r) {
+    engine->deregister(std::move(r));
+    settle();
+  }
+};
+
+void to_the_byte() {
+  Rig r{"relaxed0"};
+  std::byte* const start = r.at(3) + 100;
+  Region region = r.make(start, 5000);  // ends within page 4
+  const Rkey key = region.rkey();
+  CU_ASSERT_EQUAL(region.rkey().value(), region.lkey().value());
+  CU_ASSERT_TRUE(r.reads(key, start, 5000));
+  CU_ASSERT_TRUE(r.reads(key, start, 2 * 4096 - 100));
+  CU_ASSERT_TRUE(r.reads(key, r.at(5) - 1, 1));
+  CU_ASSERT_FALSE(r.reads(key, r.at(5) - 1, 2));
+  CU_ASSERT_FALSE(r.reads(key, r.at(5), 1));
+  CU_ASSERT_FALSE(r.reads(key, start - 1, 2));
+  CU_ASSERT_FALSE(r.reads(key, r.at(3), 1));
+  CU_ASSERT_TRUE(r.writes(key, r.at(4), 64));
+  r.end(region);
+}
+
+void rights() {
+  Rig r{"relaxed1"};
+  Region readable = r.make(r.at(0), 4096, mr::Access::remote_read);
+  CU_ASSERT_TRUE(r.reads(readable.rkey(), r.at(0), 64));
+  CU_ASSERT_FALSE(r.writes(readable.rkey(), r.at(0), 64));
+  Region local = r.make(r.at(1), 4096, mr::Access::local_write);
+  CU_ASSERT_FALSE(r.reads(local.rkey(), r.at(1), 64));
+  r.end(readable);
+  r.end(local);
+}
+
+void until_the_flush() {
+  Rig r{"relaxed2"};
+  Region region = r.make(r.at(7), 4096);
+  const Rkey key = region.rkey();
+  CU_ASSERT_TRUE(r.reads(key, r.at(7), 64));
+  r.engine->deregister(std::move(region));
+  CU_ASSERT_EQUAL(r.engine->waiting(), 1);
+  CU_ASSERT_TRUE(r.reads(key, r.at(7), 64));  // marked: no more
+  r.settle();
+  CU_ASSERT_FALSE(r.reads(key, r.at(7), 64));
+  // No later region brings the key back under its old tag.
+  for (int i = 0; i < 100; i++) {
+    Region next = r.make(r.at(7), 4096);
+    CU_ASSERT_NOT_EQUAL(next.rkey().value(), key.value());
+    r.end(next);
+  }
+  CU_ASSERT_FALSE(r.reads(key, r.at(7), 64));
+}
+
+void behind_at_once() {
+  Rig r{"relaxed3"};
+  Region region;
+  {
+    queue::WqeCursor c{r.queue->sq()};
+    CU_ASSERT_EQUAL_FATAL(
+        r.engine->register_memory(c, {Rig::address(r.at(9)), 100, mr::Access::local_write}, region),
+        Answer::done);
+    const queue::Sge from{Rig::address(r.at(9)), 100, region.lkey_behind(c)};
+    const mr::Region& to = r.target->region();
+    CU_ASSERT_TRUE(queue::rdma_write(c, {to.iova, to.rkey}, from, {}));
+    r.engine->commit(c);
+  }
+  CU_ASSERT_TRUE(r.finish());
+  CU_ASSERT_EQUAL(std::memcmp(r.into.data(), r.at(9), 100), 0);
+  r.end(region);
+}
+
+void many_in_a_batch() {
+  Rig r{"relaxed4"};
+  for (int round = 0; round < 20; round++) {
+    std::array<Region, 16> regions;
+    queue::WqeCursor c{r.queue->sq()};
+    for (uint64_t i = 0; i < regions.size(); i++)
+      CU_ASSERT_EQUAL_FATAL(
+          r.engine->register_memory(c, {Rig::address(r.at(i)), 4096, mr::Access::all}, regions[i]),
+          Answer::done);
+    Region none;
+    CU_ASSERT_EQUAL(
+        r.engine->register_memory(c, {Rig::address(r.at(0)), 4096, mr::Access::all}, none),
+        Answer::dry);
+    r.engine->commit(c);
+    CU_ASSERT_TRUE_FATAL(r.finish());
+    for (uint64_t i = 0; i < regions.size(); i++)
+      CU_ASSERT_TRUE(r.reads(regions[i].rkey(), r.at(i), 4096));
+    for (Region& region : regions) r.engine->deregister(std::move(region));
+    r.settle();
+    for (int i = 0; i < 4; i++) r.engine->turn();
+  }
+  CU_ASSERT_EQUAL(r.v.journal().count(vhca::Journal::Kind::error), 0);
+  CU_ASSERT_EQUAL(r.engine->cover().made(), 0);
+}
+
+void registered_once() {
+  Rig r{"relaxed5", false};
+  Region whole = r.make(r.at(0), 32 * 4096);
+  Region part = r.make(r.at(5), 4096);
+  CU_ASSERT_EQUAL(r.engine->cover().made(), 1);
+  CU_ASSERT_TRUE(r.reads(part.rkey(), r.at(5), 4096));
+  Region none;
+  {
+    queue::WqeCursor c{r.queue->sq()};
+    CU_ASSERT_EQUAL(r.engine->register_memory(c, {4096, 4096, mr::Access::all}, none),
+                    Answer::not_covered);
+  }
+  r.end(part);
+  r.end(whole);
+  CU_ASSERT_EQUAL(r.engine->cover().size(), 0);
+}
+
+const kilim::test::Case cases[] = {
+    {"a relaxed region is reached from its first byte to its last page's boundary", to_the_byte},
+    {"a relaxed region gives the rights that were asked for", rights},
+    {"a deregistered region may be reached until the flush, and never after it", until_the_flush},
+    {"a relaxed region is used by the next work request of the queue", behind_at_once},
+    {"as many regions as there are keys, one doorbell for all", many_in_a_batch},
+    {"memory under no key is registered once for all relaxed regions in it", registered_once},
+    {"use after deregistration never reads another owner's data", test::relaxed_soak},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("mlx5/relaxed", cases)
