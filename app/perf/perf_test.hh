@@ -21,6 +21,6 @@ std::span<const PerfTest* const> perf_tests() noexcept;
 const PerfTest* find_test(std::string_view name) noexcept;
 
 extern const PerfTest compare_test, umr_test, cq_test, gather_test, lookup_test, pool_test,
-    write_test, read_test, send_test, atomic_test, odp_test;
+    write_test, read_test, send_test, atomic_test, odp_test, relaxed_test;
 
 }  // namespace kilim::perf

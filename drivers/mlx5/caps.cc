@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <memory>
+#include <string>
 
 #include <infiniband/mlx5dv.h>
 
@@ -166,6 +168,16 @@ Result<device::PortInfo> read_port(ibv_context* context, uint8_t number) {
   ibv_gid gid{};
   if (info.ethernet && ibv_query_gid(context, number, 0, &gid) == 0) info.mac = mac_of(gid);
   return info;
+}
+
+int read_numa_node(const std::string& sysfs, const std::string& name) {
+  const std::string path = sysfs + "/class/infiniband/" + name + "/device/numa_node";
+  int node = -1;
+  if (std::FILE* f = std::fopen(path.c_str(), "re")) {
+    if (std::fscanf(f, "%d", &node) != 1) node = -1;
+    (void)std::fclose(f);
+  }
+  return node;
 }
 
 uint8_t choose_gid(ibv_context* context, uint8_t port) {

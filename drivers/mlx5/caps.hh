@@ -3,6 +3,8 @@
 // Any thread; control path only.
 #pragma once
 
+#include <string>
+
 #include <infiniband/verbs.h>
 
 #include "kilim/base/result.hh"
@@ -12,6 +14,9 @@ namespace kilim::mlx5 {
 
 Result<device::Caps> read_caps(ibv_context* context);
 Result<device::PortInfo> read_port(ibv_context* context, uint8_t number);
+
+// NUMA node of the adapter, -1 where unknown.
+int read_numa_node(const std::string& sysfs, const std::string& name);
 
 // The index of a GID to connect by: the first RoCE v2 one, else 0.
 uint8_t choose_gid(ibv_context* context, uint8_t port);

@@ -2,7 +2,6 @@
 #include "mlx5/mlx5_device.hh"
 
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 
 #include <poll.h>
@@ -24,18 +23,27 @@ Mlx5Device::Mlx5Device(Context context, Pd pd, const device::Caps& caps, Progres
       registrar_(pd_.get(), caps.odp),
       keys_(pd_.get(), caps.umr ? caps.max_key_entries : 0) {}
 
+Mlx5Device::Mlx5Device(ibv_pd* lent, const device::Caps& caps, Progress progress, VerbsCq empty)
+    : Mlx5Device(Context{lent->context}, Pd{lent}, caps, progress, "/sys") {
+  lent_ = true;
+  empty_ = std::move(empty);
+}
+
+// What was made in a lent domain goes behind this, by its own handles.
+Mlx5Device::~Mlx5Device() {
+  if (!lent_) return;
+  (void)pd_.release();
+  (void)context_.release();
+}
+
 int Mlx5Device::numa_node() const noexcept {
-  const std::string path = sysfs_ + "/class/infiniband/" + name_ + "/device/numa_node";
-  int node = -1;
-  if (std::FILE* f = std::fopen(path.c_str(), "re")) {
-    if (std::fscanf(f, "%d", &node) != 1) node = -1;
-    (void)std::fclose(f);
-  }
-  return node;
+  return read_numa_node(sysfs_, name_);
 }
 
 // Reads the asynchronous events that wait; those of single queues show in their completions too.
+// In a lent domain they are the caller's to read.
 bool Mlx5Device::lost() noexcept {
+  if (lent_) return false;
   pollfd ready{context_->async_fd, POLLIN, 0};
   ibv_async_event event{};
   while (!lost_ && ::poll(&ready, 1, 0) == 1 && (ready.revents & POLLIN) != 0 &&

@@ -21,6 +21,9 @@ class Mlx5Device final : public device::Device {
  public:
   Mlx5Device(Context context, Pd pd, const device::Caps& caps, Progress progress,
              const std::string& sysfs);
+  // In a domain that stays the caller's (mlx5/borrow.hh); `empty` is what `progress` polls.
+  Mlx5Device(ibv_pd* lent, const device::Caps& caps, Progress progress, VerbsCq empty);
+  ~Mlx5Device() override;
 
   [[nodiscard]] const char* name() const noexcept override { return name_.c_str(); }
   [[nodiscard]] const device::Caps& caps() const noexcept override { return caps_; }
@@ -85,12 +88,14 @@ class Mlx5Device final : public device::Device {
   Progress progress_;
   uint32_t next_handle_ = 1;
   bool lost_ = false;
+  bool lent_ = false;  // context and domain are the caller's
   OdpFiles odp_files_;
   // Destroyed from the last to the first.
   Context context_;
   Pd pd_;
   VerbsRegistrar registrar_;
   MkeySource keys_;
+  VerbsCq empty_;
   std::unordered_map<uint32_t, Cq> cqs_;
   std::unordered_map<uint32_t, VerbsSrq> srqs_;
   std::unordered_map<uint32_t, Qp> qps_;

@@ -3,6 +3,8 @@
 #include <cstring>
 #include <string>
 
+#include <sys/mman.h>
+
 #include "kilim/port/key_queue.hh"
 #include "kilim/queue/rc_wqe.hh"
 #include "kilim/relaxed/relaxed.hh"
@@ -207,6 +209,26 @@ void registered_once() {
   CU_ASSERT_EQUAL(r.engine->cover().size(), 0);
 }
 
+// Memory that is mapped after the engine was made, and comes and goes under one address.
+void on_demand() {
+  Rig r{"relaxed6", false};
+  const mr::OdpUse uses[] = {{mr::OdpTransport::rc, mr::OdpOperation::read}};
+  CU_ASSERT_TRUE_FATAL(r.engine->cover().add_implicit(uses).ok());
+  void* const hint = ::mmap(nullptr, 4 * Rig::page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  for (int turn = 1; turn <= 3; turn++) {
+    auto* p = static_cast<std::byte*>(::mmap(hint, 4 * Rig::page, PROT_READ | PROT_WRITE,
+                                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
+    std::memset(p, turn, 4 * Rig::page);
+    Region region = r.make(p, 3 * Rig::page);
+    CU_ASSERT_TRUE(r.reads(region.rkey(), p, 3 * Rig::page));
+    CU_ASSERT_FALSE(r.reads(region.rkey(), p + 3 * Rig::page, 1));
+    r.end(region);
+  }
+  CU_ASSERT_EQUAL(r.engine->cover().made(), 1);
+  CU_ASSERT_TRUE(r.v.journal().count(vhca::Journal::Kind::page_fault) >= 3);
+  ::munmap(hint, 4 * Rig::page);
+}
+
 const kilim::test::Case cases[] = {
     {"a relaxed region is reached from its first byte to its last page's boundary", to_the_byte},
     {"a relaxed region gives the rights that were asked for", rights},
@@ -214,6 +236,7 @@ const kilim::test::Case cases[] = {
     {"a relaxed region is used by the next work request of the queue", behind_at_once},
     {"as many regions as there are keys, one doorbell for all", many_in_a_batch},
     {"memory under no key is registered once for all relaxed regions in it", registered_once},
+    {"relaxed regions over the whole address space follow what is mapped there", on_demand},
     {"use after deregistration never reads another owner's data", test::relaxed_soak},
 };
 

@@ -43,6 +43,15 @@ Status Cover::add(const mr::Region& region) {
   return Done{};
 }
 
+Status Cover::add_implicit(std::span<const mr::OdpUse> uses) {
+  if (registrar_ == nullptr) return Error{ENOENT, "nobody is there to register memory on demand"};
+  Result<mr::Region> region = registrar_->register_implicit(mr::Access::all, uses);
+  if (!region) return region.error();
+  insert(*region, Keeper::device);
+  made_++;
+  return Done{};
+}
+
 bool Cover::withdraw(uint64_t address) noexcept {
   bool unused = true;
   for (const auto& arena : arenas_) {

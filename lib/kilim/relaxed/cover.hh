@@ -21,6 +21,7 @@ namespace kilim::relaxed {
 enum class Keeper : uint8_t {
   caller,  // its region is the caller's too
   eal,     // EAL holds the memory; registered here, until withdrawn
+  device,  // the whole address space on demand: the device follows what is mapped
   maker,   // the region for which it was registered: with it the arena closes
 };
 
@@ -56,6 +57,8 @@ class Cover {
       return last_;
     return search(address, bytes, access);
   }
+  // The whole address space becomes an arena, on demand; EOPNOTSUPP where the device cannot.
+  Status add_implicit(std::span<const mr::OdpUse> uses);
   // Registers one; memory of EAL as far as EAL holds it in one run, else just these pages.
   Result<Arena*> make(std::span<std::byte> pages, uint32_t access);
   void close(Arena& arena) noexcept {

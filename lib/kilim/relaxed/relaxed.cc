@@ -68,22 +68,30 @@ Relaxed::~Relaxed() {
   KILIM_ASSERT(live_ == 0);
 }
 
-Answer Relaxed::cover_more(uint64_t address, uint64_t bytes, uint32_t access,
-                           Arena*& arena) noexcept {
+Arena* Relaxed::cover_more(uint64_t address, uint64_t bytes, uint32_t access) noexcept {
   const uint64_t begin = address & ~page_mask_;
   auto* const first = reinterpret_cast<std::byte*>(begin);
   const Result<Arena*> made = cover_.make({first, address + bytes - begin}, access);
-  if (!made) return Answer::not_covered;
-  arena = *made;
-  return Answer::done;
+  return made ? *made : nullptr;
 }
 
-Answer Relaxed::bind_long(queue::WqeCursor& c, const Request& r, Region& out) noexcept {
+// On a cursor of its own, with a doorbell of its own.
+Answer Relaxed::bind_long(Request r, Region& out) noexcept {
   umr::PieceList<umr::max_inline_klms> pieces;
   const mr::Region& under = out.arena_->region;
   if (!pieces.add(under.lkey, under.iova + (r.address - under.address), out.bytes_))
     return Answer::too_long;
-  return answer(loom_.bind(c, out.key_, how(r), pieces.view()));
+  queue::WqeCursor c{loom_.sq()};
+  const Answer a = answer(loom_.bind(c, out.key_, how(r), pieces.view()));
+  loom_.commit(c);
+  return a;
+}
+
+// Nothing was posted.
+Answer Relaxed::undo(Region& out, Answer why) noexcept {
+  out.key_.end();
+  if (out.maker_) cover_.close(*out.arena_);
+  return why;
 }
 
 // What is marked shall be invalidated with the next doorbell, so that it may work later.

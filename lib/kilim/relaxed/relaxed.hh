@@ -112,9 +112,10 @@ class Relaxed {
   };
   Relaxed(umr::Loom& loom, const Config& config, uint32_t slots);
   [[nodiscard]] bool access_ok(uint32_t access) const noexcept;
-  Answer cover_more(uint64_t address, uint64_t bytes, uint32_t access, Arena*& arena) noexcept;
-  Answer bind(queue::WqeCursor& c, const Request& r, const umr::Piece& first, Region& out) noexcept;
-  Answer bind_long(queue::WqeCursor& c, const Request& r, Region& out) noexcept;
+  // Cold, and given copies: so the burst's values stay in registers.
+  [[gnu::noinline]] Arena* cover_more(uint64_t address, uint64_t bytes, uint32_t access) noexcept;
+  [[gnu::noinline]] Answer bind_long(Request r, Region& out) noexcept;
+  [[gnu::noinline]] Answer undo(Region& out, Answer why) noexcept;
   [[nodiscard]] umr::Bind how(const Request& r) const noexcept {
     return {.access = umr::mkey_access(r.access),
             .has_start = true,
@@ -124,7 +125,7 @@ class Relaxed {
             .wr_id = r.wr_id};
   }
   static Answer answer(const umr::Outcome& o) noexcept;
-  Answer dry() noexcept;
+  [[gnu::noinline]] Answer dry() noexcept;
   void drop_marked() noexcept;
   void reap() noexcept;
 
@@ -164,46 +165,42 @@ inline Answer Relaxed::answer(const umr::Outcome& o) noexcept {
   }
 }
 
-inline Answer Relaxed::bind(queue::WqeCursor& c, const Request& r, const umr::Piece& first,
-                            Region& out) noexcept {
-  if (out.bytes_ > prm::umr::max_piece_bytes) [[unlikely]]
-    return bind_long(c, r, out);
-  return answer(loom_.bind(c, out.key_, how(r), umr::View{&first, 1, out.bytes_}));
-}
-
-inline Answer Relaxed::register_memory(queue::WqeCursor& c, const Request& r,
-                                       Region& out) noexcept {
+[[gnu::always_inline]] inline Answer Relaxed::register_memory(queue::WqeCursor& c, const Request& r,
+                                                              Region& out) noexcept {
   KILIM_ASSERT(!out);
   const uint64_t end = (r.address + r.bytes + page_mask_) & ~page_mask_;
   if (r.bytes == 0 || r.address + r.bytes < r.address || end <= r.address) [[unlikely]]
     return Answer::bad_range;
   if (!access_ok(r.access)) [[unlikely]]
     return Answer::bad_access;
-  out.key_ = loom_.take();
-  if (!out.key_) [[unlikely]]
+  umr::Binding key = loom_.take();
+  if (!key) [[unlikely]]
     return dry();
   const uint64_t bytes = end - r.address;
   const uint32_t rights = r.access & mr::Access::all;
   Arena* arena = cover_.find(r.address, bytes, rights);
-  bool maker = false;
-  if (arena == nullptr) [[unlikely]] {
-    if (const Answer a = cover_more(r.address, bytes, rights, arena); a != Answer::done) {
-      out.key_.end();
-      return a;
-    }
-    maker = arena->keeper == Keeper::maker;
+  const bool covered = arena != nullptr;
+  if (!covered) [[unlikely]] {
+    arena = cover_more(r.address, bytes, rights);
+    if (arena == nullptr) return Answer::not_covered;
   }
-  const uint64_t iova = arena->region.iova + (r.address - arena->region.address);
+  out.key_.start(std::move(key));
   out.arena_ = arena;
   out.address_ = r.address;
   out.bytes_ = bytes;
-  out.maker_ = maker;
-  const umr::Piece first{iova, static_cast<uint32_t>(bytes), arena->region.lkey};
-  if (const Answer a = bind(c, r, first, out); a != Answer::done) [[unlikely]] {
-    out.key_.end();
-    if (maker) cover_.close(*arena);
-    return a;
+  out.maker_ = !covered && arena->keeper == Keeper::maker;
+  Answer a = Answer::done;
+  if (bytes > prm::umr::max_piece_bytes) [[unlikely]] {
+    loom_.commit(c);
+    a = bind_long(r, out);
+    c.reload();
+  } else {
+    const uint64_t iova = arena->region.iova + (r.address - arena->region.address);
+    const umr::Piece piece{iova, static_cast<uint32_t>(bytes), arena->region.lkey};
+    a = answer(loom_.bind(c, out.key_, how(r), umr::View{&piece, 1, bytes}));
   }
+  if (a != Answer::done) [[unlikely]]
+    return undo(out, a);
   arena->users++;
   live_++;
   counters_.registered.add(1);

@@ -49,6 +49,12 @@ class [[nodiscard]] Binding {
   [[nodiscard]] Lkey lkey_behind(const queue::WqeCursor& c) noexcept;
 
   [[nodiscard]] const IndirectKey& key() const noexcept { return *key_; }
+  // Of an empty binding: goes on with what `o` holds.
+  void start(Binding&& o) noexcept {
+    KILIM_ASSERT(key_ == nullptr);
+    loom_ = o.loom_;
+    key_ = std::exchange(o.key_, nullptr);
+  }
   // No more use of the key through this value.
   void end() noexcept;
 

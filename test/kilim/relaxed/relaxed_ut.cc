@@ -298,13 +298,21 @@ void long_memory() {
   constexpr uint64_t gib = 1 << 30;
   Region a;
   const uint32_t at = r.loom.sq.posted();
-  CU_ASSERT_EQUAL_FATAL(r.make(a, 0x20'0000'0000, 5 * gib), Answer::done);
-  CU_ASSERT_EQUAL(r.word(at, 64 + 24), 5 * gib);
-  CU_ASSERT_EQUAL(r.word(at, 128 + 32 + 8), 0x20'0000'0000 + 4 * gib);
+  Region small;
+  {
+    queue::WqeCursor c{r.loom.sq};  // what was appended before is rung for too
+    CU_ASSERT_EQUAL(r.relaxed->register_memory(c, {arena_at, 1, 0}, small), Answer::done);
+    CU_ASSERT_EQUAL(r.relaxed->register_memory(c, {0x20'0000'0000, 5 * gib, 0}, a), Answer::done);
+    r.relaxed->commit(c);
+    CU_ASSERT_EQUAL(r.loom.record.host(), r.loom.sq.posted());
+  }
+  CU_ASSERT_EQUAL(r.word(at + 3, 64 + 24), 5 * gib);
+  CU_ASSERT_EQUAL(r.word(at + 3, 128 + 32 + 8), 0x20'0000'0000 + 4 * gib);
   Region b;
   CU_ASSERT_EQUAL(r.make(b, 0x20'0000'0000, 17 * gib), Answer::too_long);
   CU_ASSERT_EQUAL(r.make(b, 0x20'0000'0000, 1000 * gib), Answer::too_long);
   r.relaxed->deregister(std::move(a));
+  r.relaxed->deregister(std::move(small));
   r.settle();
 }
 

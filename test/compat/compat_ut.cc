@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The examples of the user's documents, compiled as C against compat/ibv_compat.h, run on a virtual
+// device; and what these functions refuse.
+#include <cerrno>
+#include <string_view>
+
+#include <sys/mman.h>
+
+#include "../vhca/verbs/fabric.hh"
+#include "cases.hh"
+#include "compat/sentence.hh"
+#include "examples.h"
+
+namespace {
+
+using namespace kilim::test;
+
+constexpr std::size_t page = 4096;
+
+struct Domain {
+  ibv_pd* pd = ibv_alloc_pd(client());
+  Domain() = default;
+  Domain(const Domain&) = delete;
+  Domain& operator=(const Domain&) = delete;
+  ~Domain() { CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), 0); }
+};
+
+struct Pages {
+  std::size_t bytes;
+  void* at;
+  explicit Pages(std::size_t n)
+      : bytes(n * page),
+        at(::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {}
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+  ~Pages() { ::munmap(at, bytes); }
+};
+
+bool mapped(const void* at) {
+  unsigned char in_core = 0;
+  return ::mincore(const_cast<void*>(at), page, &in_core) == 0;
+}
+
+bool says(const char* words) {
+  return std::string_view{kilim_compat_error()}.find(words) != std::string_view::npos;
+}
+
+void capabilities() {
+  ibv_exp_device_attr attr{};
+  CU_ASSERT_EQUAL_FATAL(example_odp_supported(client(), &attr), 1);
+  CU_ASSERT_EQUAL(attr.comp_mask, IBV_EXP_DEVICE_ATTR_ODP | IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS);
+  CU_ASSERT_EQUAL(example_rc_sends(&attr), 1);
+  ibv_device_attr_ex today{};
+  CU_ASSERT_EQUAL_FATAL(ibv_query_device_ex(client(), nullptr, &today), 0);
+  const auto& theirs = today.odp_caps.per_transport_caps;
+  const auto& ours = attr.odp_caps.per_transport_caps;
+  CU_ASSERT_EQUAL(attr.odp_caps.general_odp_caps,
+                  IBV_EXP_ODP_SUPPORT | IBV_EXP_ODP_SUPPORT_IMPLICIT);
+  CU_ASSERT_TRUE(ours.rc_odp_caps == theirs.rc_odp_caps && ours.uc_odp_caps == theirs.uc_odp_caps);
+  CU_ASSERT_TRUE(ours.ud_odp_caps == theirs.ud_odp_caps && ours.xrc_odp_caps == today.xrc_odp_caps);
+  mlx5dv_context dv{};
+  dv.comp_mask = MLX5DV_CONTEXT_MASK_DC_ODP_CAPS;
+  CU_ASSERT_EQUAL_FATAL(mlx5dv_query_device(client(), &dv), 0);
+  CU_ASSERT_EQUAL(ours.dc_odp_caps, dv.dc_odp_caps);
+  CU_ASSERT_EQUAL(ours.raw_eth_odp_caps, 0);
+  CU_ASSERT_TRUE((ours.rc_odp_caps & IBV_EXP_ODP_SUPPORT_ATOMIC) != 0);
+  CU_ASSERT_EQUAL(ibv_exp_query_device(nullptr, &attr), EINVAL);
+  // What is not asked for stays 0.
+  attr.comp_mask = IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS;
+  CU_ASSERT_EQUAL(ibv_exp_query_device(client(), &attr), 0);
+  CU_ASSERT_EQUAL(attr.odp_caps.general_odp_caps, 0);
+}
+
+void capabilities_without_paging() {
+  Attached* device = attach_device("compat3", "no-odp");
+  ibv_context* c = open_hooked("compat3");
+  CU_ASSERT_TRUE_FATAL(device != nullptr && c != nullptr);
+  ibv_exp_device_attr attr{};
+  CU_ASSERT_EQUAL(example_odp_supported(c, &attr), 0);
+  CU_ASSERT_EQUAL(attr.odp_caps.general_odp_caps, 0);
+  CU_ASSERT_EQUAL(ibv_close_device(c), 0);
+}
+
+void windows() {
+  CU_ASSERT_EQUAL(example_windows_supported(client()), 1);
+  {
+    Domain d;
+    CU_ASSERT_EQUAL(example_window(d.pd, 0), 0);
+    CU_ASSERT_EQUAL(example_window(d.pd, 1), 0);
+  }
+  Attached* device = attach_device("compat4", "vf");
+  ibv_context* c = open_hooked("compat4");
+  CU_ASSERT_TRUE_FATAL(device != nullptr && c != nullptr);
+  CU_ASSERT_EQUAL(example_windows_supported(c), 0);
+  CU_ASSERT_EQUAL(ibv_close_device(c), 0);
+}
+
+void on_demand() {
+  Domain d;
+  Pages pages(4);
+  const uint64_t faults = journal_count(Journal::Kind::page_prefetch);
+  ibv_mr* mr = example_explicit(d.pd, pages.at, pages.bytes);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(mr);
+  CU_ASSERT_EQUAL(example_advise(mr, pages.at, page), 0);
+  CU_ASSERT_EQUAL(example_prefetch(mr, pages.at, pages.bytes), 0);
+  shared().poll();
+  CU_ASSERT_TRUE(journal_count(Journal::Kind::page_prefetch) > faults);
+  CU_ASSERT_EQUAL(example_dereg(mr), 0);
+  ibv_mr* all = example_implicit(d.pd);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(all);
+  CU_ASSERT_TRUE(all->length == SIZE_MAX && all->addr == nullptr);
+  CU_ASSERT_EQUAL(example_prefetch(all, pages.at, pages.bytes), 0);
+  CU_ASSERT_EQUAL(example_dereg(all), 0);
+}
+
+void prefetch_ignores_errors() {
+  Domain d;
+  Pages pages(2);
+  ibv_mr* mr = example_explicit(d.pd, pages.at, page);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(mr);
+  auto* beyond = static_cast<char*>(pages.at) + 64 * page;
+  ibv_sge outside{reinterpret_cast<uintptr_t>(beyond), page, mr->lkey};
+  CU_ASSERT_NOT_EQUAL(
+      ibv_advise_mr(d.pd, IBV_ADVISE_MR_ADVICE_PREFETCH, IBV_ADVISE_MR_FLAG_FLUSH, &outside, 1), 0);
+  CU_ASSERT_EQUAL(example_prefetch(mr, beyond, page), 0);
+  ibv_exp_prefetch_attr attr{0, pages.at, page, 1};
+  CU_ASSERT_EQUAL(ibv_exp_prefetch_mr(mr, &attr), EINVAL);
+  attr = {8, pages.at, page, 0};
+  CU_ASSERT_EQUAL(ibv_exp_prefetch_mr(mr, &attr), EINVAL);
+  CU_ASSERT_EQUAL(ibv_dereg_mr(mr), 0);
+}
+
+void re_registered() {
+  Domain a;
+  Domain b;
+  Pages first(2);
+  Pages second(4);
+  ibv_mr* mr = ibv_reg_mr(a.pd, first.at, first.bytes, IBV_ACCESS_LOCAL_WRITE);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(mr);
+  CU_ASSERT_EQUAL(example_rereg(mr, b.pd, second.at, second.bytes), 0);
+  CU_ASSERT_TRUE(mr->pd == b.pd && mr->addr == second.at && mr->length == second.bytes);
+  ibv_rereg_mr_attr unknown{1};
+  CU_ASSERT_EQUAL(ibv_exp_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0,
+                                   IBV_ACCESS_LOCAL_WRITE, &unknown),
+                  EINVAL);
+  // An errno, where today's verb gives a code of its own.
+  CU_ASSERT_EQUAL(ibv_exp_rereg_mr(mr, 0, nullptr, nullptr, 0, 0, nullptr), EINVAL);
+  CU_ASSERT_EQUAL(ibv_exp_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, nullptr, nullptr, 0, 0, nullptr),
+                  EINVAL);
+  CU_ASSERT_EQUAL(ibv_dereg_mr(mr), 0);
+}
+
+void re_registered_fails() {
+  Domain d;
+  Pages pages(2);
+  ibv_mr* mr = ibv_reg_mr(d.pd, pages.at, pages.bytes, IBV_ACCESS_LOCAL_WRITE);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(mr);
+  CU_ASSERT_EQUAL(ibv_exp_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr,
+                                   reinterpret_cast<void*>(uintptr_t{page}), page, 0, nullptr),
+                  EFAULT);
+  CU_ASSERT_TRUE(says("ibv_dereg_mr"));
+  CU_ASSERT_EQUAL(ibv_dereg_mr(mr), 0);
+}
+
+void library_allocates() {
+  Domain d;
+  ibv_exp_reg_mr_in in{};
+  in.pd = d.pd;
+  in.length = 3 * page;
+  in.exp_access = IBV_EXP_ACCESS_ALLOCATE_MR | IBV_EXP_ACCESS_LOCAL_WRITE;
+  ibv_mr* mr = ibv_exp_reg_mr(&in);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(mr);
+  void* const before = mr->addr;
+  std::memset(before, 1, in.length);
+  CU_ASSERT_EQUAL(example_rereg_allocates(mr, 16 * page), 0);
+  CU_ASSERT_TRUE(mr->addr != before && mr->length == 16 * page);
+  CU_ASSERT_FALSE(mapped(before));
+  void* const after = mr->addr;
+  std::memset(after, 2, 16 * page);
+  CU_ASSERT_EQUAL(kilim_compat_dereg_mr(mr), 0);
+  CU_ASSERT_FALSE(mapped(after));
+}
+
+void allocation_refused() {
+  Domain d;
+  Pages pages(1);
+  ibv_exp_reg_mr_in in{};
+  in.pd = d.pd;
+  in.length = page;
+  in.exp_access = IBV_EXP_ACCESS_ALLOCATE_MR | IBV_EXP_ACCESS_ON_DEMAND;
+  CU_ASSERT_TRUE(ibv_exp_reg_mr(&in) == nullptr && errno == EINVAL && says("contiguous"));
+  in.exp_access = IBV_EXP_ACCESS_ALLOCATE_MR;
+  in.addr = pages.at;
+  CU_ASSERT_TRUE(ibv_exp_reg_mr(&in) == nullptr && errno == EINVAL && says("no address"));
+  ibv_mr* mr = ibv_reg_mr(d.pd, pages.at, page, IBV_ACCESS_LOCAL_WRITE);
+  CU_ASSERT_EQUAL(ibv_exp_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0,
+                                   IBV_ACCESS_ALLOCATE_MR, nullptr),
+                  EINVAL);
+  CU_ASSERT_EQUAL(ibv_dereg_mr(mr), 0);
+  CU_ASSERT_TRUE((IBV_ACCESS_ALLOCATE_MR >> 32) != 0);
+}
+
+void not_here() {
+  Domain d;
+  Pages pages(1);
+  CU_ASSERT_TRUE(ibv_reg_shared_mr(1, d.pd, pages.at, 0) == nullptr && errno == EOPNOTSUPP &&
+                 says("ibv_import_mr"));
+  using kilim::compat::is_device_mapping;
+  CU_ASSERT_TRUE(is_device_mapping("7f0-7f1 rw-s 00000000 00:0c 5  /dmabuf:system\n"));
+  CU_ASSERT_TRUE(is_device_mapping("7f0-7f1 rw-s 00000000 00:05 300  /dev/nvidia0\n"));
+  CU_ASSERT_TRUE(is_device_mapping("7f0-7f1 rw-s 00000000 00:05 300  /dev/dri/renderD128\n"));
+  CU_ASSERT_FALSE(is_device_mapping("7f0-7f1 rw-s 00000000 00:19 2  /dev/shm/x\n"));
+  CU_ASSERT_FALSE(is_device_mapping("7f0-7f1 rw-p 00000000 00:00 0\n"));
+  CU_ASSERT_FALSE(is_device_mapping("7f0-7f1 r--p 00000000 08:01 9  /usr/lib/libc.so\n"));
+  // A mapping of a device that cannot be registered says so; other memory says what it is.
+  ibv_exp_reg_mr_in in{};
+  in.pd = d.pd;
+  in.addr = reinterpret_cast<void*>(uintptr_t{page});
+  in.length = page;
+  CU_ASSERT_TRUE(ibv_exp_reg_mr(&in) == nullptr && errno == EFAULT && says("does not register"));
+  in.exp_access = uint64_t{1} << 50;
+  CU_ASSERT_TRUE(ibv_exp_reg_mr(&in) == nullptr && errno == EINVAL);
+  in = {.pd = d.pd, .addr = pages.at, .length = page, .exp_access = 0, .comp_mask = 1};
+  CU_ASSERT_TRUE(ibv_exp_reg_mr(&in) == nullptr && errno == EINVAL);
+}
+
+const Case own[] = {
+    {"example: is on-demand paging there, and does RC send", capabilities},
+    {"example: an adapter without on-demand paging says so", capabilities_without_paging},
+    {"example: memory windows are there, are allocated and deallocated", windows},
+    {"example: explicit and implicit regions on demand, advice, prefetch", on_demand},
+    {"example: a region is re-registered, all at once", re_registered},
+    {"a prefetch is best effort", prefetch_ignores_errors},
+    {"a re-registration that fails gives errno, and the region can be deregistered",
+     re_registered_fails},
+    {"the library allocates memory for a region, and frees it", library_allocates},
+    {"memory is not allocated on demand, nor in a place", allocation_refused},
+    {"shared regions and memory of other devices are refused with a sentence", not_here},
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::vector<Case> all(std::begin(own), std::end(own));
+  for (const Case& c : relaxed_cases()) all.push_back(c);
+  return run_cases("compat", all, argc, argv);
+}

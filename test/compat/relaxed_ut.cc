@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Relaxed regions by their C names, in a caller's own domain and through a caller's own queues.
+#include <atomic>
+#include <cerrno>
+#include <string_view>
+#include <thread>
+
+#include <sys/mman.h>
+
+#include "../vhca/verbs/fabric.hh"
+#include "cases.hh"
+#include "examples.h"
+
+namespace {
+
+using namespace kilim::test;
+
+constexpr std::size_t page = 4096;
+constexpr int rights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ;
+
+struct Pages {
+  explicit Pages(std::size_t n)
+      : bytes(n * page),
+        at(static_cast<uint8_t*>(
+            ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {
+    fill(at, bytes, 5);
+  }
+  ~Pages() { ::munmap(at, bytes); }
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+  std::size_t bytes;
+  uint8_t* at;
+};
+
+// Side 0 reads from side 1, in whose domain the region is; afterwards both work again.
+bool reads(Loop& loop, Region& into, const uint8_t* from, uint32_t rkey, uint32_t bytes) {
+  std::memset(into.data(), 0, bytes);
+  CU_ASSERT_EQUAL_FATAL(
+      loop.post(IBV_WR_RDMA_READ, {into.sge(0, bytes)}, reinterpret_cast<uintptr_t>(from), rkey),
+      0);
+  return loop.status() == IBV_WC_SUCCESS && std::memcmp(into.data(), from, bytes) == 0;
+}
+
+void read_by_a_peer() {
+  Pages pages(4);
+  uint32_t rkey = 0;
+  {
+    (void)client();
+    Loop loop;
+    Region into(loop.pd[0], 3 * page);
+    ibv_mr* mr = example_relaxed(loop.pd[1], pages.at + 100, page);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mr);
+    CU_ASSERT_TRUE(mr->addr == pages.at + 100 && mr->length == page && mr->pd == loop.pd[1] &&
+                   mr->context == loop.pd[1]->context && mr->lkey == mr->rkey);
+    rkey = mr->rkey;
+    CU_ASSERT_TRUE(reads(loop, into, pages.at + 100, rkey, page));
+    CU_ASSERT_TRUE(reads(loop, into, pages.at + 100, rkey, 2 * page - 100));
+    CU_ASSERT_EQUAL(example_relaxed_end(mr), 0);
+    CU_ASSERT_TRUE(reads(loop, into, pages.at + 100, rkey, 64));  // marked
+    CU_ASSERT_EQUAL(example_relaxed_flush(loop.pd[1]), 0);
+    CU_ASSERT_FALSE(reads(loop, into, pages.at + 100, rkey, 64));
+  }
+  Loop loop;
+  Region into(loop.pd[0], 3 * page);
+  ibv_mr* mr = example_relaxed(loop.pd[1], pages.at, page);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(mr);
+  CU_ASSERT_FALSE(reads(loop, into, pages.at, mr->rkey, page + 1));
+  CU_ASSERT_EQUAL(example_relaxed_end(mr), 0);
+  CU_ASSERT_EQUAL(example_relaxed_flush(loop.pd[1]), 0);
+}
+
+void domain_is_free_again() {
+  Pages pages(1);
+  ibv_pd* pd = ibv_alloc_pd(client());
+  ibv_mr* a = ibv_reg_mr_relaxed(pd, pages.at, page, rights);
+  ibv_mr* b = ibv_reg_mr_relaxed(pd, pages.at, page, rights);
+  CU_ASSERT_TRUE_FATAL(a != nullptr && b != nullptr && a->rkey != b->rkey);
+  CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), EBUSY);
+  CU_ASSERT_EQUAL(ibv_dereg_mr_relaxed(a), 0);
+  CU_ASSERT_EQUAL(ibv_flush_relaxed_mr(pd), 0);
+  CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), EBUSY);  // b lives
+  CU_ASSERT_EQUAL(ibv_dereg_mr_relaxed(b), 0);
+  CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), EBUSY);  // marked
+  CU_ASSERT_EQUAL(ibv_flush_relaxed_mr(pd), 0);
+  CU_ASSERT_EQUAL(ibv_flush_relaxed_mr(pd), 0);
+  // And the whole once more in the same domain.
+  a = ibv_reg_mr_relaxed(pd, pages.at, page, rights);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(a);
+  CU_ASSERT_EQUAL(ibv_dereg_mr_relaxed(a), 0);
+  CU_ASSERT_EQUAL(ibv_flush_relaxed_mr(pd), 0);
+  CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), 0);
+}
+
+bool refused_with(ibv_mr* mr, int code, const char* words) {
+  if (mr != nullptr) return false;
+  const int got = errno;
+  const std::string_view sentence = kilim_compat_error();
+  return got == code && sentence.find(words) != std::string_view::npos;
+}
+
+void relaxed_refusals() {
+  Pages pages(1);
+  ibv_pd* pd = ibv_alloc_pd(client());
+  CU_ASSERT_TRUE(refused_with(ibv_reg_mr_relaxed(pd, pages.at, 0, rights), EINVAL, "empty"));
+  CU_ASSERT_TRUE(refused_with(ibv_reg_mr_relaxed(pd, pages.at, SIZE_MAX, rights), EINVAL, "wraps"));
+  CU_ASSERT_TRUE(refused_with(ibv_reg_mr_relaxed(pd, pages.at, page, IBV_ACCESS_REMOTE_WRITE),
+                              EINVAL, "rights"));
+  CU_ASSERT_TRUE(
+      refused_with(ibv_reg_mr_relaxed(pd, pages.at, page, IBV_ACCESS_ON_DEMAND), EINVAL, "rights"));
+  CU_ASSERT_TRUE(refused_with(ibv_reg_mr_relaxed(pd, pages.at, uint64_t{64} << 30, rights), EINVAL,
+                              "entries"));
+  CU_ASSERT_TRUE(refused_with(ibv_reg_mr_relaxed(nullptr, pages.at, page, rights), EINVAL, "no "));
+  ibv_mr* relaxed_ordering =
+      ibv_reg_mr_relaxed(pd, pages.at, page, rights | IBV_ACCESS_RELAXED_ORDERING);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(relaxed_ordering);
+  ibv_mr other = *relaxed_ordering;
+  CU_ASSERT_EQUAL(ibv_dereg_mr_relaxed(&other), EINVAL);
+  CU_ASSERT_EQUAL(ibv_dereg_mr_relaxed(nullptr), EINVAL);
+  CU_ASSERT_EQUAL(ibv_dereg_mr_relaxed(relaxed_ordering), 0);
+  CU_ASSERT_EQUAL(ibv_flush_relaxed_mr(nullptr), EINVAL);
+  CU_ASSERT_EQUAL(ibv_flush_relaxed_mr(pd), 0);
+  CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), 0);
+}
+
+void all_keys_in_use() {
+  constexpr std::size_t most = 1024;
+  Pages pages(1);
+  ibv_pd* pd = ibv_alloc_pd(client());
+  std::vector<ibv_mr*> regions;
+  for (std::size_t i = 0; i < most; i++)
+    regions.push_back(ibv_reg_mr_relaxed(pd, pages.at, page, rights));
+  CU_ASSERT_TRUE_FATAL(regions.back() != nullptr);
+  CU_ASSERT_TRUE(refused_with(ibv_reg_mr_relaxed(pd, pages.at, page, rights), EAGAIN, "no key"));
+  CU_ASSERT_EQUAL(ibv_dereg_mr_relaxed(regions[17]), 0);
+  regions[17] = ibv_reg_mr_relaxed(pd, pages.at, page, rights);
+  CU_ASSERT_PTR_NOT_NULL(regions[17]);
+  for (ibv_mr* mr : regions) CU_ASSERT_EQUAL(ibv_dereg_mr_relaxed(mr), 0);
+  CU_ASSERT_EQUAL(ibv_flush_relaxed_mr(pd), 0);
+  CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), 0);
+}
+
+void any_thread() {
+  Pages pages(64);
+  ibv_pd* pd = ibv_alloc_pd(client());
+  std::atomic<int> failed{0};
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < 3; t++)
+    threads.emplace_back([&, t] {
+      for (std::size_t i = 0; i < 100; i++) {
+        ibv_mr* mr = ibv_reg_mr_relaxed(pd, pages.at + (t * 16 + i % 16) * page, page, rights);
+        if (mr == nullptr || ibv_dereg_mr_relaxed(mr) != 0) failed++;
+        if (i % 10 == t && ibv_flush_relaxed_mr(pd) != 0) failed++;
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  CU_ASSERT_EQUAL(failed.load(), 0);
+  CU_ASSERT_EQUAL(ibv_flush_relaxed_mr(pd), 0);
+  CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), 0);
+}
+
+// Pinned, arena by arena: what is not mapped is refused at once.
+void without_paging() {
+  Attached* device = attach_device("compat1", "no-odp");
+  ibv_context* c = open_hooked("compat1");
+  CU_ASSERT_TRUE_FATAL(device != nullptr && c != nullptr);
+  Pages pages(8);
+  ibv_pd* pd = ibv_alloc_pd(c);
+  ibv_mr* whole = ibv_reg_mr_relaxed(pd, pages.at, 8 * page, rights);
+  ibv_mr* part = ibv_reg_mr_relaxed(pd, pages.at + page, page, rights);
+  CU_ASSERT_TRUE(whole != nullptr && part != nullptr);
+  uint8_t* const hole = pages.at + 4 * page;
+  CU_ASSERT_EQUAL(ibv_dereg_mr_relaxed(whole), 0);
+  CU_ASSERT_EQUAL(ibv_dereg_mr_relaxed(part), 0);
+  CU_ASSERT_EQUAL(ibv_flush_relaxed_mr(pd), 0);
+  ::munmap(hole, page);
+  CU_ASSERT_TRUE(refused_with(ibv_reg_mr_relaxed(pd, hole, page, rights), EFAULT, "registered"));
+  CU_ASSERT_EQUAL(ibv_flush_relaxed_mr(pd), 0);
+  CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), 0);
+  CU_ASSERT_EQUAL(ibv_close_device(c), 0);
+}
+
+void without_keys() {
+  Attached* device = attach_device("compat2", "no-devx");
+  ibv_context* c = open_hooked("compat2");
+  CU_ASSERT_TRUE_FATAL(device != nullptr && c != nullptr);
+  Pages pages(1);
+  ibv_pd* pd = ibv_alloc_pd(c);
+  CU_ASSERT_TRUE(
+      refused_with(ibv_reg_mr_relaxed(pd, pages.at, page, rights), EOPNOTSUPP, "indirect keys"));
+  CU_ASSERT_EQUAL(ibv_flush_relaxed_mr(pd), 0);
+  CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), 0);
+  CU_ASSERT_EQUAL(ibv_close_device(c), 0);
+}
+
+const Case cases[] = {
+    {"a peer reads a relaxed region to its last page's boundary, and not after the flush",
+     read_by_a_peer},
+    {"a flush without live regions frees the protection domain", domain_is_free_again},
+    {"relaxed registration refuses with errno and a sentence", relaxed_refusals},
+    {"relaxed registration gives EAGAIN while all keys are in use", all_keys_in_use},
+    {"relaxed regions of one domain from several threads", any_thread},
+    {"relaxed regions on an adapter without on-demand paging", without_paging},
+    {"relaxed regions on an adapter without indirect keys are refused", without_keys},
+};
+
+}  // namespace
+
+std::span<const Case> kilim::test::relaxed_cases() {
+  return cases;
+}
