@@ -1,14 +1,14 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * Memory verbs that libibverbs does not have, or no longer has, under their old names and working
- * on a caller's own context, domain and regions, for C and C++: relaxed regions, the experimental
- * verbs for on-demand paging, re-registration with seven arguments, memory that the library
- * allocates. Any thread. A call that fails gives errno as its manual page says, and a sentence
- * besides.
- *
- * Names that verbs.h uses today with another meaning have a new one here: the transport bits of
- * on-demand paging are an enum ibv_exp_odp_transport_cap_bits, re-registration is
- * ibv_exp_rereg_mr(), and IBV_ACCESS_ALLOCATE_MR lies beyond 32 bits, since its old bit is
- * IBV_ACCESS_ZERO_BASED now. Programs are compiled anew; no old binary fits. */
+// SPDX-License-Identifier: BSD-3-Clause
+// Memory verbs that libibverbs does not have, or no longer has, under their old names and working
+// on a caller's own context, domain and regions, for C and C++: relaxed regions, the experimental
+// verbs for on-demand paging, re-registration with seven arguments, memory that the library
+// allocates. Any thread. A call that fails gives errno as its manual page says, and a sentence
+// besides.
+//
+// Names that verbs.h uses today with another meaning have a new one here: the transport bits of
+// on-demand paging are an enum ibv_exp_odp_transport_cap_bits, re-registration is
+// ibv_exp_rereg_mr(), and IBV_ACCESS_ALLOCATE_MR lies beyond 32 bits, since its old bit is
+// IBV_ACCESS_ZERO_BASED now. Programs are compiled anew; no old binary fits.
 #ifndef KILIM_IBV_COMPAT_H
 #define KILIM_IBV_COMPAT_H
 

@@ -1,6 +1,6 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * The examples of the user's documents, each a function in C with what the example leaves open as
- * arguments. Test code. */
+// SPDX-License-Identifier: BSD-3-Clause
+// The examples of the user's documents, each a function in C with what the example leaves open as
+// arguments. Test code.
 #ifndef KILIM_TEST_COMPAT_EXAMPLES_H
 #define KILIM_TEST_COMPAT_EXAMPLES_H
 
