@@ -78,6 +78,9 @@ Delivered deliver(HcaState& hca, Qp& qp, std::span<const std::byte> frame) noexc
     case RecvTake::fault:
       fatal_qp(hca.works, qp, "the memory of a receive queue is gone");
       return Delivered::queue_down;
+    case RecvTake::refused:
+      fail_refused_recv(hca.works, qp, wqe.index);
+      return Delivered::queue_down;
     case RecvTake::ok:
       break;
   }

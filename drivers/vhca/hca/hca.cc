@@ -103,6 +103,7 @@ int Hca::dealloc_mw(MkeyIndex index) {
 }
 
 int Hca::dereg_mr(MkeyIndex index) {
+  if (state_->lint) state_->lint->deregistered(index.value());
   return state_->keys.destroy(index) == 0 ? 0 : -EINVAL;
 }
 

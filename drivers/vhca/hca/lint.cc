@@ -69,6 +69,13 @@ prm::lint::QueueKind queue_kind(QpType type) noexcept {
 }
 
 void Lint::add(Qp& qp) {
+  if (qp.rq.wqes != 0) {
+    auto ring = std::make_unique<LintRing>();
+    ring->qp = &qp;
+    ring->copy.resize(std::size_t{ring->wqes()} * ring->bytes());
+    ring->marks.resize(ring->wqes());
+    rings_.emplace(&qp, std::move(ring));
+  }
   if (qp.sq.wqebbs == 0) return;
   auto q = std::make_unique<LintQueue>();
   q->lint = this;
@@ -79,7 +86,17 @@ void Lint::add(Qp& qp) {
   queues_.push_back(std::move(q));
 }
 
+void Lint::add(const Srq& srq) {
+  auto ring = std::make_unique<LintRing>();
+  ring->srq = &srq;
+  ring->copy.resize(std::size_t{ring->wqes()} * ring->bytes());
+  ring->marks.resize(ring->wqes());
+  rings_.emplace(&srq, std::move(ring));
+}
+
 void Lint::restart(Qp& qp) noexcept {
+  if (LintRing* ring = ring_of(&qp)) ring->head = 0;
+  if (qp.lint == nullptr) return;
   LintQueue& q = *qp.lint;
   q.announced = q.completed = 0;
   q.signaled = 0;
@@ -88,7 +105,24 @@ void Lint::restart(Qp& qp) noexcept {
 
 void Lint::remove(Qp& qp) noexcept {
   std::erase_if(queues_, [&](const auto& q) { return q->qp == &qp; });
+  rings_.erase(&qp);
   qp.lint = nullptr;
+}
+
+void Lint::remove(const Srq& srq) noexcept {
+  rings_.erase(&srq);
+}
+
+void Lint::deregistered(uint32_t index) noexcept {
+  look();
+  regions_.remove(index);
+}
+
+void Lint::look() noexcept {
+  regions_.each_new([this](uint32_t key, uint64_t address) {
+    tell({Subject::Kind::region}, {Rule::unmapped_region, {key, address}});
+  });
+  for (auto& [queue, ring] : rings_) announce_receives(*ring);
 }
 
 void Lint::announced(LintQueue& q) noexcept {
@@ -141,20 +175,32 @@ void Lint::check_room(LintQueue& q, LintWqe& w, Bytes bytes) noexcept {
   if (used > wqebbs) report(q, w, bytes, {Rule::sq_overrun, {used, wqebbs}});
   if (!w.signaled) return;
   q.signaled++;
-  Cq& cq = *q.qp->send_cq;
-  if (cq.spec.ignore_overrun) return;
-  uint64_t coming = 0;
-  for (const auto& other : queues_) {
-    if (other->qp->send_cq == &cq) coming += other->signaled;
+  if (Finding f; overruns(*q.qp->send_cq, f)) report(q, w, bytes, f);
+}
+
+// Completions under way: of signaled send WQEs and of posted receive WQEs.
+uint64_t Lint::coming(const Cq& cq) const noexcept {
+  uint64_t n = 0;
+  for (const auto& q : queues_) {
+    if (q->qp->send_cq == &cq) n += q->signaled;
   }
+  for (const auto& [queue, ring] : rings_) {
+    if (completes_to(*ring) == &cq) n += ring->waiting();
+  }
+  return n;
+}
+
+bool Lint::overruns(const Cq& cq, Finding& f) const noexcept {
+  if (cq.spec.ignore_overrun) return false;
+  uint64_t n = coming(cq);
   constexpr uint32_t index_mask = prm::arm::index_mask;
-  if (coming + ((cq.producer - cq.consumer) & index_mask) <= cq.spec.cqe_count) return;
+  if (n + ((cq.producer - cq.consumer) & index_mask) <= cq.spec.cqe_count) return false;
   uint32_t raw = 0;
-  if (!dma::load(Va{cq.spec.record.value() + 4 * prm::record_consumer_index}, raw)) return;
+  if (!dma::load(Va{cq.spec.record.value() + 4 * prm::record_consumer_index}, raw)) return false;
   const uint32_t consumer = be32::from_raw(raw).host();
-  coming += (cq.producer - consumer) & index_mask;
-  if (coming > cq.spec.cqe_count)
-    report(q, w, bytes, {Rule::cq_overrun, {coming, cq.spec.cqe_count, cq.cqn.value()}});
+  n += (cq.producer - consumer) & index_mask;
+  f = {Rule::cq_overrun, {n, cq.spec.cqe_count, cq.cqn.value()}};
+  return n > cq.spec.cqe_count;
 }
 
 const prm::lint::RuleRow* Lint::executes(LintQueue& q, const SendWqe& wqe) noexcept {
@@ -193,18 +239,27 @@ void Lint::check_memory(LintQueue& q, LintWqe& w, const SendWqe& wqe) noexcept {
   for (const Segment& s : std::span(data.segments).first(data.count)) {
     const Mkey* m = s.immediate ? nullptr : around_.keys->at(s.key >> 8);
     if (m == nullptr) continue;
-    Walk walk;
-    Piece piece;
-    const Access need{m->pd, q.qp->qpn.value(), 0};
-    if (walk.open(*around_.keys, around_.profile->max_indirection, s.key, s.addr, s.bytes, need) !=
-        Deny::none)
-      continue;
-    while (walk.next(piece)) {
-      const uint64_t hole = piece.paged != nullptr ? 0 : first_hole(piece);
-      if (hole == 0) continue;
-      return report(q, w, bytes, {Rule::unmapped_region, {s.key, hole}});
-    }
+    Finding f;
+    if (find_hole(s, {m->pd, q.qp->qpn.value(), 0}, f)) return report(q, w, bytes, f);
   }
+}
+
+// Whether memory behind the range is not what it was when its regions were registered.
+bool Lint::find_hole(const Segment& s, const Access& need, Finding& f) const noexcept {
+  Walk walk;
+  Piece piece;
+  if (walk.open(*around_.keys, around_.profile->max_indirection, s.key, s.addr, s.bytes, need) !=
+      Deny::none)
+    return false;
+  while (walk.next(piece)) {
+    if (piece.paged != nullptr) continue;
+    uint64_t hole = regions_.lost(walk.piece_index(), piece.va, piece.bytes);
+    if (hole == 0) hole = first_hole(piece);
+    if (hole == 0) continue;
+    f = {Rule::unmapped_region, {s.key, hole}};
+    return true;
+  }
+  return false;
 }
 
 void Lint::completed(LintQueue& q, uint16_t wqe_index) noexcept {

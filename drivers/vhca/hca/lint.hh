@@ -1,21 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Lint mode: looks at every send WQE when its doorbell is seen and when it is executed, and says
-// what a card would bear today and fail on tomorrow. Knows what prm/lint.hh cannot: the queue's
-// past, the keys, other queues, the memory. Off: a null pointer in each queue pair, nothing else.
-// Owner: the adapter; its lock held. Allocates only when a queue is made.
+// Lint mode: looks at every WQE when it is announced and when it is executed, and at the keys that
+// peers use, and says what a card would bear today and fail on tomorrow. Knows what prm/lint.hh
+// cannot: the queue's past, the keys, other queues, the memory. Off: null pointers, nothing else.
+// Owner: the adapter; its lock held. Allocates only when a queue or a region is made.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "kilim/base/result.hh"
-#include "kilim/prm/lint.hh"
+#include "kilim/prm/lint_recv.hh"
+#include "vhca/hca/lint_regions.hh"
+#include "vhca/hca/object_table.hh"
 #include "vhca/tpt/transfer.hh"
 #include "vhca/wq/qp.hh"
+#include "vhca/wq/recv_wqe.hh"
 #include "vhca/wq/sq_decode.hh"
 
 namespace kilim::vhca {
@@ -53,6 +58,12 @@ struct LintWqe {
   std::array<LintKey, most_keys> key;
 
   void add(LintKey) noexcept;
+  // Whether it names the key, to change it or to use it.
+  [[nodiscard]] bool names(uint32_t index, bool change) const noexcept;
+  // Whether it uses a key under just this tag.
+  [[nodiscard]] bool uses(uint32_t key) const noexcept;
+  // Whether it makes a key what it is called here.
+  [[nodiscard]] bool gives(uint32_t key) const noexcept;
 };
 
 struct LintQueue {
@@ -73,6 +84,60 @@ struct LintQueue {
     LintWqe& w = slot(place);
     return w.at == place ? &w : nullptr;
   }
+  // Calls visit(WQE) for each WQE that is not complete, oldest first, until it says stop.
+  template <typename Visit>
+  void each_open(uint64_t until, Visit visit) noexcept {
+    const uint64_t oldest = announced > wqes.size() ? announced - wqes.size() : 0;
+    for (uint64_t place = std::max(completed, oldest); place < until;) {
+      LintWqe* w = find(place);
+      if (w != nullptr && !visit(*w)) return;
+      place += w != nullptr ? w->wqebbs : 1;
+    }
+  }
+  // Whether the engine is past it.
+  [[nodiscard]] bool executed(const LintWqe& w) const noexcept {
+    return w.at < place_of(qp->sq.ci);
+  }
+  // Nothing of a queue in error, or at rest, is under way.
+  [[nodiscard]] bool works() const noexcept {
+    return !qp->broken && (qp->state == QpState::rts || qp->state == QpState::sqd);
+  }
+};
+
+// A receive ring as it was announced. Its WQEs ring no doorbell: what the record says is looked at
+// every turn.
+struct LintRing {
+  struct Mark {
+    bool changed = false;
+    bool looked_at = false;
+    bool refused = false;  // by `rule`
+    prm::lint::Rule rule = prm::lint::Rule::reserved_bits;
+  };
+  const Qp* qp = nullptr;  // either
+  const Srq* srq = nullptr;
+  uint16_t head = 0;   // announced, 16-bit counter
+  uint32_t place = 0;  // shared: of the next one to be announced
+  std::vector<std::byte> copy;
+  std::vector<Mark> marks;
+
+  [[nodiscard]] uint64_t base() const noexcept {
+    return srq != nullptr ? srq->spec.buf.value() : qp->rq.base;
+  }
+  [[nodiscard]] uint32_t wqes() const noexcept {
+    return srq != nullptr ? srq->spec.wqes : qp->rq.wqes;
+  }
+  [[nodiscard]] uint32_t bytes() const noexcept {
+    return 1u << (srq != nullptr ? srq->spec.wqe_shift : qp->rq.shift);
+  }
+  [[nodiscard]] uint32_t number() const noexcept {
+    return srq != nullptr ? srq->srqn : qp->qpn.value();
+  }
+  [[nodiscard]] uint16_t waiting() const noexcept {
+    return static_cast<uint16_t>(head - (srq != nullptr ? srq->ci : qp->rq.ci));
+  }
+  [[nodiscard]] prm::lint::RecvShape shape() const noexcept {
+    return {srq != nullptr, srq == nullptr && qp->spec.rq_signature, wqes()};
+  }
 };
 
 class Lint {
@@ -80,15 +145,25 @@ class Lint {
   struct Around {
     const char* device;
     Journal* journal;
-    const KeyTable* keys;
+    KeyTable* keys;
     const Profile* profile;
+    const ObjectTable<Qp>* qps;
   };
   Lint(LintMode mode, const Around& around) noexcept : mode_(mode), around_(around) {}
 
-  // A queue pair with a send queue begins, starts over, ends.
+  // A queue begins, starts over, ends.
   void add(Qp&);
-  static void restart(Qp&) noexcept;
+  void add(const Srq&);
+  void restart(Qp&) noexcept;
   void remove(Qp&) noexcept;
+  void remove(const Srq&) noexcept;
+
+  // A region was made, or is other memory now; it is about to end.
+  void registered(const Mkey& m) { regions_.add(m); }
+  void deregistered(uint32_t index) noexcept;
+
+  // The engine's turn: receive WQEs that were posted, memory that went away.
+  void look() noexcept;
 
   // sq.pi has moved.
   void announced(LintQueue&) noexcept;
@@ -96,6 +171,11 @@ class Lint {
   const prm::lint::RuleRow* executes(LintQueue&, const SendWqe&) noexcept;
   // A completion of a send WQE was written.
   static void completed(LintQueue&, uint16_t wqe_index) noexcept;
+  // A receive WQE is about to be used, perhaps again. As executes().
+  const prm::lint::RuleRow* receives(const Qp&, std::span<const std::byte>,
+                                     const RecvWqe&) noexcept;
+  // A request from the wire names this range of a key, for this right. As executes().
+  const prm::lint::RuleRow* arrives(const Qp&, const Segment&, uint8_t right) noexcept;
 
   [[nodiscard]] uint64_t count(prm::lint::Rule r) const noexcept {
     return counts_[static_cast<std::size_t>(r)];
@@ -105,30 +185,56 @@ class Lint {
  private:
   using Finding = prm::lint::Finding;
   using Bytes = std::span<const std::byte>;
-  void announce_one(LintQueue&, LintWqe&, Bytes) noexcept;
-  // hca/lint_keys.cc
-  void collect_keys(const LintQueue&, LintWqe&, Bytes) const noexcept;
-  void add_key(LintWqe&, uint32_t key, LintKey::Use, uint32_t depth) const noexcept;
-  void check_keys(LintQueue&, LintWqe&, Bytes) noexcept;
   // A WQE and its queue.
   struct Place {
     LintQueue& q;
     LintWqe& w;
   };
+  // What a finding is about.
+  struct Subject {
+    enum class Kind : uint8_t { send, receive, request, region } kind;
+    uint32_t queue = 0;  // number
+    uint32_t index = 0;
+    Bytes bytes{};
+    prm::lint::QueueKind queue_kind = prm::lint::QueueKind::connected;
+    prm::lint::RecvShape shape{};
+  };
+  // hca/lint.cc
+  void announce_one(LintQueue&, LintWqe&, Bytes) noexcept;
+  void check_room(LintQueue&, LintWqe&, Bytes) noexcept;
+  [[nodiscard]] uint64_t coming(const Cq&) const noexcept;
+  bool overruns(const Cq&, Finding&) const noexcept;
+  void check_change(LintQueue&, LintWqe&, const SendWqe&) noexcept;
+  void check_memory(LintQueue&, LintWqe&, const SendWqe&) noexcept;
+  bool find_hole(const Segment&, const Access&, Finding&) const noexcept;
+  // hca/lint_keys.cc
+  void collect_keys(const LintQueue&, LintWqe&, Bytes) const noexcept;
+  void add_key(LintWqe&, uint32_t key, LintKey::Use, uint32_t depth) const noexcept;
+  void check_keys(LintQueue&, LintWqe&, Bytes) noexcept;
   bool judge_use(const Place& user, LintKey, const Place& change, Finding&) const noexcept;
   bool judge_change(const Place& change, LintKey, const Place& user, Finding&) const noexcept;
   bool fenced(LintQueue&, uint64_t from, uint64_t to, bool answers) const noexcept;
   [[nodiscard]] uint32_t wanted_fence() const noexcept;
-  // hca/lint.cc
-  void check_room(LintQueue&, LintWqe&, Bytes) noexcept;
-  void check_change(LintQueue&, LintWqe&, const SendWqe&) noexcept;
-  void check_memory(LintQueue&, LintWqe&, const SendWqe&) noexcept;
+  // hca/lint_wire.cc
+  [[nodiscard]] bool peer_may_know(LintQueue&, const LintWqe& change) const noexcept;
+  bool check_arrival(const Qp&, LintQueue&, LintKey) noexcept;
+  bool find_peer_use(LintKey change, Finding&) const noexcept;
+  // hca/lint_recv.cc
+  LintRing* ring_of(const void* queue) noexcept;
+  void announce_receives(LintRing&) noexcept;
+  void announce_receive(LintRing&, uint32_t place, Bytes) noexcept;
+  void check_receive_room(LintRing&, uint32_t place) noexcept;
+  [[nodiscard]] const Cq* completes_to(const LintRing&) const noexcept;
+  void report(LintRing&, uint32_t place, Bytes, const Finding&) noexcept;
   // hca/lint_report.cc
   void report(LintQueue&, LintWqe&, Bytes, const Finding&) noexcept;
+  void tell(const Subject&, const Finding&) noexcept;
 
   LintMode mode_;
   Around around_;
   std::vector<std::unique_ptr<LintQueue>> queues_;
+  std::unordered_map<const void*, std::unique_ptr<LintRing>> rings_;  // by Qp or Srq
+  LintRegions regions_;
   std::array<uint64_t, prm::lint::rules> counts_{};
   alignas(64) std::array<std::byte, 1024> straight_;  // the WQE in hand
 };

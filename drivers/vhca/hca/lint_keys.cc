@@ -28,46 +28,6 @@ bool changes_key(Opcode op) noexcept {
   return op == Opcode::umr || op == Opcode::local_inval;
 }
 
-// Nothing of a queue in error, or at rest, is under way.
-bool works(const Qp& qp) noexcept {
-  return !qp.broken && (qp.state == QpState::rts || qp.state == QpState::sqd);
-}
-
-// Calls visit(WQE) for each WQE of the queue that is not complete, oldest first, until it says
-// stop.
-template <typename Visit>
-void each_open(LintQueue& q, uint64_t until, Visit visit) noexcept {
-  const uint64_t oldest = q.announced > q.wqes.size() ? q.announced - q.wqes.size() : 0;
-  for (uint64_t place = std::max(q.completed, oldest); place < until;) {
-    LintWqe* w = q.find(place);
-    if (w != nullptr && !visit(*w)) return;
-    place += w != nullptr ? w->wqebbs : 1;
-  }
-}
-
-bool names(const LintWqe& w, uint32_t index, bool change) noexcept {
-  for (uint8_t i = 0; i < w.keys; i++) {
-    if (w.key[i].index() == index && (w.key[i].use == Use::change) == change) return true;
-  }
-  return false;
-}
-
-// Whether the WQE makes a key what it is called here.
-bool gives(const LintWqe& w, uint32_t key) noexcept {
-  for (uint8_t i = 0; i < w.keys; i++) {
-    if (w.key[i].key == key && w.key[i].use == Use::change && !w.key[i].frees) return true;
-  }
-  return false;
-}
-
-// Whether the WQE uses a key under just this tag.
-bool uses(const LintWqe& w, uint32_t key) noexcept {
-  for (uint8_t i = 0; i < w.keys; i++) {
-    if (w.key[i].key == key && w.key[i].use != Use::change) return true;
-  }
-  return false;
-}
-
 // The key of a UMR or an invalidation as it is called afterwards.
 LintKey key_after(std::span<const std::byte> wqe, const prm::CtrlSeg& ctrl) noexcept {
   namespace detail = prm::lint::detail;
@@ -89,11 +49,6 @@ bool only_remote(const LintWqe& w, uint32_t index) noexcept {
   return true;
 }
 
-// Whether the engine is past it.
-bool executed(const LintQueue& q, const LintWqe& w) noexcept {
-  return w.at < q.place_of(q.qp->sq.ci);
-}
-
 }  // namespace
 
 void LintWqe::add(LintKey named) noexcept {
@@ -101,6 +56,27 @@ void LintWqe::add(LintKey named) noexcept {
     if (key[i].key == named.key && key[i].use == named.use) return;
   }
   if (keys < most_keys) key[keys++] = named;
+}
+
+bool LintWqe::names(uint32_t index, bool change) const noexcept {
+  for (uint8_t i = 0; i < keys; i++) {
+    if (key[i].index() == index && (key[i].use == LintKey::Use::change) == change) return true;
+  }
+  return false;
+}
+
+bool LintWqe::uses(uint32_t called) const noexcept {
+  for (uint8_t i = 0; i < keys; i++) {
+    if (key[i].key == called && key[i].use != LintKey::Use::change) return true;
+  }
+  return false;
+}
+
+bool LintWqe::gives(uint32_t called) const noexcept {
+  for (uint8_t i = 0; i < keys; i++) {
+    if (key[i].key == called && key[i].use == LintKey::Use::change && !key[i].frees) return true;
+  }
+  return false;
 }
 
 // Keys below an indirect one are used with it.
@@ -159,7 +135,7 @@ bool Lint::fenced(LintQueue& q, uint64_t from, uint64_t to, bool answers) const 
   const uint32_t wanted = wanted_fence();
   if (wanted == 0 && !answers) return true;
   bool found = false;
-  each_open(q, to + 1, [&](const LintWqe& w) {
+  q.each_open(to + 1, [&](const LintWqe& w) {
     if (w.at <= from) return true;
     const uint8_t mode = w.fence;
     if (answers)
@@ -182,12 +158,8 @@ bool Lint::judge_use(const Place& user, LintKey k, const Place& change, Finding&
   }
   // Who uses the tag of before, or a key that is invalidated, gets what was shown before or a
   // refusal: nothing to wait for.
-  if (k.use != Use::change && !gives(change.w, k.key)) return false;
-  // The peer may have been told by a message that waited for the change.
-  const uint64_t done = other.place_of(other.qp->sq.ci);
-  if (k.use == Use::remote && done > 0 && executed(other, change.w) &&
-      fenced(other, change.w.at, done - 1, false))
-    return false;
+  if (k.use != Use::change && !change.w.gives(k.key)) return false;
+  if (k.use == Use::remote && peer_may_know(other, change.w)) return false;
   f = {Rule::early_key, {k.key, change.w.at & 0xffff, other.qp->qpn.value()}};
   return true;
 }
@@ -199,8 +171,8 @@ bool Lint::judge_change(const Place& change, LintKey k, const Place& user,
   if (same && fenced(user.q, user.w.at, change.w.at, user.w.answers)) return false;
   // Who is accessed hears from its peer that the access is over, not from a completion.
   // Or it knows a tag that goes: it gets what was shown before, or a refusal.
-  const bool goes = k.frees || !uses(user.w, k.key);
-  if (!same && only_remote(user.w, k.index()) && (goes || executed(user.q, user.w))) return false;
+  const bool goes = k.frees || !user.w.uses(k.key);
+  if (!same && only_remote(user.w, k.index()) && (goes || user.q.executed(user.w))) return false;
   f = {Rule::key_in_flight, {k.key, user.w.at & 0xffff, user.q.qp->qpn.value()}};
   return true;
 }
@@ -211,16 +183,17 @@ void Lint::check_keys(LintQueue& q, LintWqe& w, Bytes bytes) noexcept {
     Finding finding;
     bool found = false;
     for (const auto& other : queues_) {
-      if (found || !works(*other->qp)) continue;
+      if (found || !other->works()) continue;
       const uint64_t until = other.get() == &q ? w.at : other->announced;
-      each_open(*other, until, [&](LintWqe& earlier) {
-        if (names(earlier, k.index(), true))
+      other->each_open(until, [&](LintWqe& earlier) {
+        if (earlier.names(k.index(), true))
           found = judge_use({q, w}, k, {*other, earlier}, finding);
-        else if (k.use == Use::change && names(earlier, k.index(), false))
+        else if (k.use == Use::change && earlier.names(k.index(), false))
           found = judge_change({q, w}, k, {*other, earlier}, finding);
         return !found;
       });
     }
+    if (!found && k.use == Use::change) found = find_peer_use(k, finding);
     if (found) report(q, w, bytes, finding);
   }
 }

@@ -42,16 +42,49 @@ uint64_t Lint::findings() const noexcept {
 void Lint::report(LintQueue& q, LintWqe& w, Bytes bytes, const Finding& f) noexcept {
   if (!w.refused) w.rule = f.rule;
   w.refused = true;
+  tell({Subject::Kind::send, q.qp->qpn.value(), static_cast<uint16_t>(w.at), bytes,
+        queue_kind(q.qp->type)},
+       f);
+}
+
+void Lint::report(LintRing& r, uint32_t place, Bytes bytes, const Finding& f) noexcept {
+  LintRing::Mark& mark = r.marks[place];
+  if (!mark.refused) mark.rule = f.rule;
+  mark.refused = true;
+  tell({Subject::Kind::receive, r.number(), place, bytes, {}, r.shape()}, f);
+}
+
+void Lint::tell(const Subject& about, const Finding& f) noexcept {
   const uint64_t n = ++counts_[static_cast<std::size_t>(f.rule)];
   Journal& journal = *around_.journal;
   const bool told = is_told(n);
-  if (!told && !journal.on()) return journal.lint(q.qp->qpn, static_cast<uint16_t>(w.at), {});
+  const auto index = static_cast<uint16_t>(about.index);
+  if (!told && !journal.on()) return journal.lint(Qpn{about.queue}, index, {});
   std::array<char, 4096> buffer;
   prm::Text text{buffer};
   prm::explain_finding(text, f);
-  text.put("; WQE ").dec(w.at & 0xffff).put(" of queue ").hex(q.qp->qpn.value()).put(" is: ");
-  prm::dump_wqe(text, bytes, queue_kind(q.qp->type));
-  journal.lint(q.qp->qpn, static_cast<uint16_t>(w.at), text.view());
+  switch (about.kind) {
+    case Subject::Kind::send:
+      text.put("; WQE ").dec(about.index).put(" of queue ").hex(about.queue).put(" is: ");
+      prm::dump_wqe(text, about.bytes, about.queue_kind);
+      break;
+    case Subject::Kind::receive:
+      text.put("; receive WQE ").dec(about.index);
+      text.put(about.shape.shared ? " of shared queue " : " of queue ").hex(about.queue);
+      text.put(" is: ");
+      prm::lint::dump_recv(text, about.bytes, about.shape);
+      break;
+    case Subject::Kind::request:
+      text.put("; a request of the peer of queue ").hex(about.queue);
+      if (about.bytes.empty()) break;
+      text.put("; WQE ").dec(about.index).put(" is: ");
+      prm::dump_wqe(text, about.bytes, about.queue_kind);
+      break;
+    case Subject::Kind::region:
+      text.put("; seen when it went, before any WQE used it");
+      break;
+  }
+  journal.lint(Qpn{about.queue}, index, text.view());
   if (!told) return;
   std::array<char, 4200> line;
   prm::Text out{line};

@@ -80,7 +80,7 @@ void to_reset(HcaState& h, Qp& qp) noexcept {
   qp.attr = {};
   qp.sq.ci = qp.sq.pi = 0;
   qp.rq.ci = 0;
-  if (qp.lint != nullptr) Lint::restart(qp);
+  if (h.lint) h.lint->restart(qp);
   qp.loopback = qp.established = qp.broken = false;
   qp.wait = SqWait::none;
 }

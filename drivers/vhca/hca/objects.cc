@@ -149,6 +149,7 @@ Result<MrKeys> reg_mr(HcaState& h, const MrSpec& s) {
                                      : "the range is not mapped, or not writable");
   Result<Mkey*> m = h.keys.create_direct(std::move(direct));
   if (!m) return m.error();
+  if (h.lint) h.lint->registered(**m);
   return MrKeys{Lkey{(*m)->key}, Rkey{(*m)->key}};
 }
 
@@ -158,6 +159,7 @@ int rereg_mr(HcaState& h, MkeyIndex index, const MrSpec& s) {
   KeyTable::Direct direct;
   if (int rc = prepare_mr(h, s, direct); rc != 0) return rc;
   KeyTable::replace_direct(*m, std::move(direct));
+  if (h.lint) h.lint->registered(*m);
   return 0;
 }
 

@@ -122,6 +122,8 @@ void note_drained(HcaState& h, Qp& qp) noexcept {
 std::size_t run_engine(HcaState& h, std::size_t budget) noexcept {
   h.works.now_ns = clock_ns();
   h.clock.set(h.works.now_ns);
+  if (h.lint) [[unlikely]]
+    h.lint->look();
   look_at_doorbells(h);
   if (!h.waiting.empty()) look_at_timers(h);
   for (Cq* cq : h.moderated) look_at_period(h.works, *cq);

@@ -59,6 +59,7 @@ Result<uint32_t> create_srq(HcaState& h, const SrqSpec& s, EventSink* sink) {
   srq->sink = sink;
   srq->cq = s.xrc ? h.cqs.at(s.cq.value()) : nullptr;
   count_users(h, *srq, 1);
+  if (h.lint) h.lint->add(*srq);
   return number;
 }
 
@@ -82,6 +83,7 @@ int destroy_srq(HcaState& h, uint32_t srqn) {
     qp.recv_cq = nullptr;
   });
   count_users(h, *srq, ~0u);
+  if (h.lint) h.lint->remove(*srq);
   h.srqs.destroy(srqn);
   return 0;
 }

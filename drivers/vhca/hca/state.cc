@@ -37,7 +37,8 @@ HcaState::HcaState(HcaConfig c)
   paging.use_journal(*config.journal);
   if (config.lint == LintMode::off) return;
   lint = std::make_unique<Lint>(
-      config.lint, Lint::Around{config.name.c_str(), config.journal, &keys, &config.profile});
+      config.lint, Lint::Around{config.name.c_str(), config.journal, &keys, &config.profile, &qps});
+  works.lint = lint.get();
 }
 
 HcaState::~HcaState() = default;

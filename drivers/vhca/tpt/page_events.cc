@@ -171,7 +171,7 @@ void add(WatchedRange& w) {
     started = true;
     if (const char* why = start(); why != nullptr)
       std::fprintf(stderr,
-                   "kilim-vhca: %s: on-demand paging learns of unmapped memory by the calls of the "
+                   "kilim-vhca: %s: the adapter learns of unmapped memory by the calls of the "
                    "program alone\n",
                    why);
   }
@@ -225,7 +225,10 @@ bool anybody() noexcept {
 }
 
 void before_fork() noexcept {
-  invalidate({0, ~uint64_t{0} & ~(PageRange::page_bytes - 1)});
+  const PageLock lock;
+  for (WatchedRange* w = first; w != nullptr; w = w->next) {
+    if (!w->pinned) w->invalidated(w->watched);
+  }
 }
 
 // Neither the thread nor the registrations are here; the regions are the parent's.

@@ -41,6 +41,7 @@ class WatchedRange {
   virtual void invalidated(const PageRange&) noexcept = 0;
 
   PageRange watched;
+  bool pinned = false;           // its pages stay what they are when the process forks
   WatchedRange* next = nullptr;  // of page_events' list
   WatchedRange* prev = nullptr;
 };

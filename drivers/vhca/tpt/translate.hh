@@ -64,6 +64,8 @@ class Walk {
   // The next piece, never empty; false: at the end, or denied().
   bool next(Piece& piece) noexcept;
   [[nodiscard]] Deny denied() const noexcept { return denied_; }
+  // Of the direct key behind the piece that next() gave last.
+  [[nodiscard]] uint32_t piece_index() const noexcept { return frames_[depth_].key->index(); }
 
  private:
   struct Frame {

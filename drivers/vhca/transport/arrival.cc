@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "kilim/prm/lint_rules.hh"
 #include "vhca/hca/dma.hh"
 #include "vhca/hca/journal.hh"
 #include "vhca/tpt/paged_copy.hh"
@@ -130,6 +131,10 @@ Outcome take_receive(Works& works, Qp& qp, RecvWqe& wqe) noexcept {
       return Outcome::done();
     case RecvTake::empty:
       return Outcome::rnr(qp.attr.min_rnr_timer);
+    case RecvTake::refused:
+      return fail_receive(
+          works, qp, wqe,
+          {works.objection->syndrome, Syndrome::remote_op, works.objection->sentence});
     case RecvTake::fault:
       break;
   }

@@ -78,6 +78,7 @@ void deliver(Works& works, Qp& qp, const Datagram& d) noexcept {
   RecvWqe wqe;
   RecvTake take = peek_recv(works, qp, wqe);
   if (take == RecvTake::fault) return fatal_qp(works, qp, "the receive ring is gone");
+  if (take == RecvTake::refused) return fail_refused_recv(works, qp, wqe.index);
   if (take == RecvTake::empty) return;
   uint64_t bytes = sizeof(prm::GrhSeg) + d.bytes;
   if (bytes > wqe.room)

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "vhca/hca/journal.hh"
+#include "vhca/hca/lint.hh"
 #include "vhca/transport/arrival.hh"
 #include "vhca/transport/request.hh"
 #include "vhca/wq/in_entry.hh"
@@ -98,6 +99,15 @@ Outcome execute_send(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   return has(p, flag::last) ? finish(link, qp, p, in_entry) : Outcome::done();
 }
 
+// The linter's word on a range that the peer names.
+Outcome lint_range(RoceLink& link, Qp& qp, const Segment& range, uint8_t right) noexcept {
+  if (link.works->lint == nullptr) [[likely]]
+    return Outcome::done();
+  const prm::lint::RuleRow* row = link.works->lint->arrives(qp, range, right);
+  if (row == nullptr) return Outcome::done();
+  return refuse(*link.works, qp, Syndrome::remote_access, row->sentence);
+}
+
 Outcome open_write(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcWire& w = *qp.rc;
   if (Outcome o = admit_write(*link.works, qp); !o.ok()) return o;
@@ -106,6 +116,7 @@ Outcome open_write(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   w.write_length = p.length;
   if (p.length > max_message_bytes) return invalid(link, qp, "a message beyond the limit");
   Segment range{p.va, p.length, p.rkey, false};
+  if (Outcome o = lint_range(link, qp, range, prm::mkey::remote_write); !o.ok()) return o;
   Outcome o = admit_range(*link.works, qp, range, prm::mkey::remote_write);
   return o.ok() ? page_in_range(*link.works, qp, range, prm::mkey::remote_write) : o;
 }
@@ -154,6 +165,7 @@ Outcome execute_read(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   if (p.length > max_message_bytes || w.answer(0).pending)
     return invalid(link, qp, "more or longer READs than the queue takes");
   Segment range{p.va, p.length, p.rkey, false};
+  if (Outcome o = lint_range(link, qp, range, prm::mkey::remote_read); !o.ok()) return o;
   if (Outcome o = admit_range(works, qp, range, prm::mkey::remote_read); !o.ok()) return o;
   if (Outcome o = page_in_range(works, qp, range, prm::mkey::remote_read); !o.ok()) return o;
   RcAnswer& a = new_answer(qp, p.psn, packets_of(p.length, mtu_bytes(qp)));
@@ -172,6 +184,8 @@ Outcome execute_atomic(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   uint64_t old = 0;
   if (Outcome o = admit_atomic(works, qp, p.va); !o.ok()) return o;
   if (w.answer(0).pending) return invalid(link, qp, "more atomics than the queue takes");
+  if (Outcome o = lint_range(link, qp, {p.va, 8, p.rkey, false}, prm::mkey::atomic); !o.ok())
+    return o;
   if (Outcome o = find_word(works, qp, p.rkey, p.va, word); !o.ok()) return o;
   WordChange change{p.op == Op::fetch_add, p.swap_add, p.compare};
   if (Outcome o = change_word(works, qp, word, change, old); !o.ok()) return o;

@@ -2,6 +2,7 @@
 // What happens to a queue pair that goes wrong. Adapter's lock held. Never allocates.
 #include "vhca/wq/qp_error.hh"
 
+#include "kilim/prm/lint_rules.hh"
 #include "vhca/hca/journal.hh"
 #include "vhca/wq/cqe_writer.hh"
 #include "vhca/wq/recv.hh"
@@ -43,6 +44,10 @@ void fail_recv(Works& works, Qp& qp, uint16_t wqe_index, prm::Syndrome syndrome,
                const char* why) noexcept {
   consume_recv(works, qp);
   fail_taken_recv(works, qp, wqe_index, syndrome, why);
+}
+
+void fail_refused_recv(Works& works, Qp& qp, uint16_t wqe_index) noexcept {
+  fail_recv(works, qp, wqe_index, works.objection->syndrome, works.objection->sentence);
 }
 
 void fail_taken_recv(Works& works, Qp& qp, uint16_t wqe_index, prm::Syndrome syndrome,

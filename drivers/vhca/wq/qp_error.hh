@@ -28,6 +28,7 @@ void fail_send(Works&, Qp&, const SendWqe&, prm::Syndrome, const char* why) noex
 // The receive WQE fails: error CQE 14, queue to ERR; the WQE is used up.
 void fail_recv(Works&, Qp&, uint16_t wqe_index, prm::Syndrome, const char* why) noexcept;
 // The same of one that has left its ring already.
+void fail_refused_recv(Works&, Qp&, uint16_t wqe_index) noexcept;
 void fail_taken_recv(Works&, Qp&, uint16_t wqe_index, prm::Syndrome, const char* why) noexcept;
 // Ring memory is gone, or its CQ is: QP_FATAL once, ERR; nothing of it is executed or flushed.
 void fatal_qp(Works&, Qp&, const char* why) noexcept;

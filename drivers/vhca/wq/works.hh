@@ -12,14 +12,21 @@
 #include "vhca/tpt/transfer.hh"
 #include "vhca/wq/qp_list.hh"
 
+namespace kilim::prm::lint {
+struct RuleRow;
+}
+
 namespace kilim::vhca {
 
 class Journal;
+class Lint;
 
 struct Works {
   KeyTable* keys = nullptr;
   const Profile* profile = nullptr;
   Journal* journal = nullptr;
+  Lint* lint = nullptr;                           // null: off
+  const prm::lint::RuleRow* objection = nullptr;  // why it refused the last receive WQE
   uint64_t now_ns = 0;  // CLOCK_MONOTONIC of this turn; completions carry it
   const ObjectTable<Srq>* srqs = nullptr;
   Translator translator;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "Send Work Queue", "UMR Work Request Operation". The mistakes that a linter of send WQEs
+// PRM: "Send Work Queue", "UMR Work Request Operation". The mistakes that a linter of WQEs
 // knows: a row a rule, with its name, the syndrome of the completion that a strict device gives,
 // and the sentence that a person reads. Pure values, any thread.
 #pragma once
@@ -38,8 +38,12 @@ enum class Rule : uint8_t {
   cq_overrun,
   changed_wqe,
   unmapped_region,
+  recv_link,
+  rq_overrun,
+  wire_key,
+  wire_in_flight,
 };
-inline constexpr std::size_t rules = 23;
+inline constexpr std::size_t rules = 27;
 
 struct RuleRow {
   Rule rule;
@@ -120,6 +124,18 @@ inline constexpr RuleRow rule_rows[] = {
     {Rule::unmapped_region, "unmapped-region", Syndrome::local_prot,
      "memory of a registered region was unmapped under it: a card would go on with pages that nobody sees",
      "key {0}, address {1}"},
+    {Rule::recv_link, "recv-link", Syndrome::local_qp_op,
+     "a shared receive WQE leads to a next one that the ring does not have",
+     "the link names place {0d} of {1d}"},
+    {Rule::rq_overrun, "rq-overrun", Syndrome::local_qp_op,
+     "more is posted than the receive queue holds: WQEs are overwritten before they are used",
+     "{0d} WQEs for {1d} places"},
+    {Rule::wire_key, "wire-key", Syndrome::remote_access,
+     "a peer uses a key before the completion of its UMR, and nothing behind a fence can have told it",
+     "key {0} is changed by WQE {1d}; the request came to queue {2}"},
+    {Rule::wire_in_flight, "wire-in-flight", Syndrome::mw_bind,
+     "a UMR changes a key that a request of a peer still uses",
+     "key {0} is used by a message of the peer of queue {1}"},
 };
 // clang-format on
 

@@ -22,6 +22,7 @@ struct LinkShape {
   uint8_t reads = 16;
   uint32_t access = Rig::all_access;
   QueueShape queue{};
+  LintMode lint = lint_of_environment();
 };
 
 inline constexpr Mac left_mac = {2, 0, 0, 0, 0, 1}, right_mac = {2, 0, 0, 0, 0, 2};
@@ -44,6 +45,7 @@ struct WireRig {
     r.mac = mac;
     r.wire = "cable:wire-rig" + more;
     r.connect = false;
+    r.lint = s.lint;
     return r;
   }
   struct Ends {

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "Receive Work Queue", "Shared Receive Queue". Judges the bytes of one receive WQE, and shows
+// it as text. It has no length of its own: the queue's, an end mark, and in a shared queue a link
+// to the next one. The bytes are untrusted. Pure values, any thread.
+#pragma once
+
+#include "kilim/prm/lint.hh"
+#include "kilim/prm/text.hh"
+
+namespace kilim::prm::lint {
+
+// What all WQEs of a receive queue have in common.
+struct RecvShape {
+  bool shared = false;     // a link comes first
+  bool signature = false;  // a signature comes first
+  uint32_t wqes = 0;       // of the ring: places a link may name
+
+  [[nodiscard]] constexpr std::size_t data_at() const noexcept {
+    return shared || signature ? octoword_bytes : 0;
+  }
+};
+
+namespace detail {
+
+constexpr void check_link(Bytes w, const RecvShape& shape, Findings& f) noexcept {
+  const auto link = segment_at<SrqNextSeg>(w, 0);
+  expect_zero(w, 0, sizeof(link.reserved0), f);
+  expect_zero(w, offsetof(SrqNextSeg, reserved1), sizeof(link.reserved1), f);
+  if (link.next_wqe_index.host() >= shape.wqes)
+    f.add(Rule::recv_link, link.next_wqe_index.host(), shape.wqes);
+}
+
+}  // namespace detail
+
+// `wqe` is as long as the queue's WQEs are.
+constexpr Findings check_recv(Bytes wqe, const RecvShape& shape) noexcept {
+  Findings f;
+  if (shape.shared && wqe.size() >= sizeof(SrqNextSeg)) detail::check_link(wqe, shape, f);
+  for (std::size_t at = shape.data_at(); at + sizeof(DataSeg) <= wqe.size();
+       at += sizeof(DataSeg)) {
+    const auto d = segment_at<DataSeg>(wqe, at);
+    const uint32_t count = d.byte_count.host();
+    if (d.lkey.host() == list_end_lkey) {
+      if (count != 0) f.add(Rule::reserved_bits, at / octoword_bytes, count);
+      break;
+    }
+    if ((count & inline_flag) != 0) f.add(Rule::reserved_bits, at / octoword_bytes, inline_flag);
+    if (count == 0) f.add(Rule::zero_length, at / octoword_bytes, d.lkey.host());
+  }
+  return f;
+}
+
+// Segments are parted by "; ", up to the end mark.
+inline void dump_recv(Text& t, Bytes wqe, const RecvShape& shape) noexcept {
+  t.put("RECV");
+  if (shape.shared && wqe.size() >= sizeof(SrqNextSeg))
+    t.put(" next ").dec(segment_at<SrqNextSeg>(wqe, 0).next_wqe_index.host());
+  for (std::size_t at = shape.data_at(); at + sizeof(DataSeg) <= wqe.size();
+       at += sizeof(DataSeg)) {
+    const auto d = segment_at<DataSeg>(wqe, at);
+    if (d.lkey.host() == list_end_lkey) break;
+    t.put("; ").hex(d.byte_count.host()).put(" bytes key ").hex(d.lkey.host());
+    t.put(" at ").hex(d.addr.host());
+  }
+}
+
+}  // namespace kilim::prm::lint
