@@ -108,6 +108,7 @@ if stage build build_release; then
   for suite in $(suites_of build); do
     stage "$suite" run build "$suite" --suite "$suite"
   done
+  stage seeds usertools/check-seeds.sh build
 fi
 if [ "$mode" != quick ] && [ -f build/build.ninja ]; then
   stage build-asan build_asan && stage asan run_asan

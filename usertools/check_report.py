@@ -22,7 +22,7 @@ BUDGETS = (
     ("vhca", ("vhca",), 3), ("golden", ("golden",), 3), ("e2e", ("e2e",), 4),
     ("pyverbs", ("pyverbs",), 2), ("interop", ("interop",), 6), ("soak", ("soak",), 2),
     ("fuzz", ("fuzz",), 5), ("callgrind", ("callgrind",), 3), ("memcheck", ("memcheck",), 6),
-    ("threads", ("tsan",), 3),
+    ("threads", ("tsan",), 3), ("seeds", ("seeds",), 1),
 )
 ORDER = ("style", "abi", "unit", "vhca", "golden", "pyverbs", "interop", "soak", "fuzz",
          "callgrind", "e2e", "tidy")

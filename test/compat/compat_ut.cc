@@ -95,6 +95,25 @@ void windows() {
   CU_ASSERT_EQUAL(ibv_close_device(c), 0);
 }
 
+// The document asks for the right; libmlx5 looks at it in its debug builds alone, mlx5_ib never.
+void bindable() {
+  for (const unsigned right : {unsigned{IBV_ACCESS_MW_BIND}, 0u}) {
+    Loop loop;
+    Region region(loop.pd[1], page, all_access | right);
+    ibv_mw* mw = ibv_alloc_mw(loop.pd[1], IBV_MW_TYPE_2);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mw);
+    ibv_send_wr wr{};
+    ibv_send_wr* bad = nullptr;
+    wr.opcode = IBV_WR_BIND_MW;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.bind_mw = {
+        mw, ibv_inc_rkey(mw->rkey), {region.mr(), region.at(), 64, IBV_ACCESS_REMOTE_READ}};
+    CU_ASSERT_EQUAL(ibv_post_send(loop.qp[1], &wr, &bad), 0);
+    CU_ASSERT_EQUAL(wait_status(loop.cq[1]), IBV_WC_SUCCESS);
+    CU_ASSERT_EQUAL(ibv_dealloc_mw(mw), 0);
+  }
+}
+
 void on_demand() {
   Domain d;
   Pages pages(4);
@@ -228,6 +247,7 @@ const Case own[] = {
     {"example: is on-demand paging there, and does RC send", capabilities},
     {"example: an adapter without on-demand paging says so", capabilities_without_paging},
     {"example: memory windows are there, are allocated and deallocated", windows},
+    {"a window is bound to a region with IBV_ACCESS_MW_BIND, and to one without", bindable},
     {"example: explicit and implicit regions on demand, advice, prefetch", on_demand},
     {"example: a region is re-registered, all at once", re_registered},
     {"a prefetch is best effort", prefetch_ignores_errors},
