@@ -260,7 +260,7 @@ uint64_t how_many() {
 
 // Random lengths in random bursts through a queue of pool buffers; each byte is compared.
 template <typename Queue>
-void compare_many(InlineLoop& loop, Queue&& rq, uint32_t most) {
+void compare_many(InlineLoop& loop, Queue rq, uint32_t most) {
   CU_ASSERT_TRUE_FATAL(test::start_eal());
   constexpr uint32_t buffers = 64;
   std::vector<std::byte> memory(std::size_t{buffers} * 192, InlineLoop::untouched);
@@ -269,12 +269,12 @@ void compare_many(InlineLoop& loop, Queue&& rq, uint32_t most) {
   auto pool = pool::Pool::create(arena, {.name = "inline", .count = buffers});
   CU_ASSERT_TRUE_FATAL(mr.ok() && pool.ok());
   pool::Stash stash{*pool};
-  burst::RecvQueue<std::remove_reference_t<Queue>> q{.rq = std::move(rq),
-                                                     .cq = std::move(*loop.recv_cq),
-                                                     .stash = &stash,
-                                                     .arena = arena,
-                                                     .key = mr->region().lkey,
-                                                     .refill_at = 1};
+  burst::RecvQueue<Queue> q{.rq = std::move(rq),
+                            .cq = std::move(*loop.recv_cq),
+                            .stash = &stash,
+                            .arena = arena,
+                            .key = mr->region().lkey,
+                            .refill_at = 1};
   burst::rx_refill(q);
   std::mt19937_64 random{loop.qp->qpn.value()};
   std::vector<uint32_t> length;  // of each message sent

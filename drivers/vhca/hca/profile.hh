@@ -72,8 +72,8 @@ struct Profile {
 // "cx6dx" (default), "vf" (no memory windows), "strong-fence", "no-fence", "no-devx", "real-time"
 // (stamps of the time of day), "long-lists"
 // (keys of 2^20 entries), "plain-lists" (one level, inline, nothing optional), "no-umr-lists" (send
-// queues change no list), "no-odp" (no on-demand paging), "no-inline" (no data in completion entries), "infiniband" (the port's link layer;
-// loopback only); EINVAL for another name.
+// queues change no list), "no-odp" (no on-demand paging), "no-inline" (no data in completion
+// entries), "infiniband" (the port's link layer; loopback only); EINVAL for another name.
 Result<Profile> find_profile(std::string_view name);
 
 }  // namespace kilim::vhca
