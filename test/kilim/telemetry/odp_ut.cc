@@ -27,8 +27,11 @@ class Counted final : public Device {
   Result<PortInfo> port(uint8_t) override { return nothing; }
   mr::Registrar& registrar() noexcept override { std::abort(); }
   mr::KeySource& keys() noexcept override { std::abort(); }
-  Result<CqInfo> create_cq(uint32_t) override { return nothing; }
+  Result<CqInfo> create_cq(const CqRequest&) override { return nothing; }
   Status destroy_cq(CqHandle) override { return nothing; }
+  Result<SrqInfo> create_srq(const SrqRequest&) override { return nothing; }
+  Status destroy_srq(SrqHandle) override { return nothing; }
+  Result<QpInfo> create_uc(const UcRequest&) override { return nothing; }
   Result<QpInfo> create_rc(const RcRequest&) override { return nothing; }
   Result<Endpoint> endpoint(QpHandle) override { return nothing; }
   Status connect(QpHandle, const Endpoint&) override { return nothing; }
