@@ -305,6 +305,25 @@ void refused_set_ups() {
   CU_ASSERT_EQUAL(t.out(), 0u);  // a failed start leaves nothing
 }
 
+// A request with a bit that the manual reserves, in the port's own queue; and a sound one.
+void linted_queues() {
+  test::TwoPorts t;
+  port::Port& p = *t.near;
+  CU_ASSERT_TRUE_FATAL(p.configure({.rxd = 64, .txd = 64}, t.memory).ok());
+  CU_ASSERT_TRUE(p.set_rx(0, {.stash = &*t.stash}).ok());
+  CU_ASSERT_TRUE(p.set_tx(0, {.stash = &*t.stash, .lint_stops = false}).ok());
+  CU_ASSERT_TRUE_FATAL(p.start().ok());
+  const diag::DoorbellLint* lint = p.tx_lint(0);
+  CU_ASSERT_EQUAL_FATAL(lint != nullptr, queue::watched);
+  for (uint32_t bad = 0; bad < 2 && lint != nullptr; bad++) {
+    queue::WqeCursor c{p.tx_queue(0).sq};
+    c.control(prm::Opcode::nop, Octowords{1}, bad != 0 ? 0x10 : 0, 0);
+    c.advance(1, 0);
+    c.leave();  // the device is not told
+    CU_ASSERT_EQUAL(lint->findings(), bad);
+  }
+}
+
 const kilim::test::Case cases[] = {
     {"every mode passes every byte and loses nothing", all_modes},
     {"few keys come round with every tag", keys_come_round},
@@ -313,6 +332,7 @@ const kilim::test::Case cases[] = {
     {"eight transmit queues share the wire", many_transmit_queues},
     {"a chain arrives as one frame", chains_are_gathered},
     {"wrong set-ups are refused and leave nothing", refused_set_ups},
+    {"debug builds lint what the port's queues announce", linted_queues},
 };
 
 }  // namespace

@@ -12,14 +12,28 @@
 
 namespace kilim::diag {
 
-DoorbellLint::DoorbellLint(prm::UmrFence fence, bool stop, prm::lint::QueueKind kind) noexcept
-    : follow_(fence, kind), kind_(kind), stop_(stop) {
+DoorbellLint::DoorbellLint(prm::UmrFence fence, bool stop, prm::lint::QueueKind kind,
+                           KeyTraffic* others) noexcept
+    : follow_(fence, kind), kind_(kind), others_(others), stop_(stop) {
   doorbell = &DoorbellLint::on_doorbell;
+  ended = &DoorbellLint::on_ended;
+  follow_.join(others);
+}
+
+DoorbellLint::~DoorbellLint() {
+  if (others_ != nullptr) others_->forget(qpn_);
+}
+
+void DoorbellLint::on_ended(queue::Watch& self, uint32_t until) noexcept {
+  auto& lint = static_cast<DoorbellLint&>(self);
+  lint.follow_.ended(static_cast<uint16_t>(until));
+  if (lint.others_ != nullptr) lint.others_->ended(lint.qpn_, static_cast<uint16_t>(until));
 }
 
 void DoorbellLint::on_doorbell(queue::Watch& self, const queue::SqGeometry& sq, uint32_t first,
                                uint32_t end) noexcept {
   auto& lint = static_cast<DoorbellLint&>(self);
+  lint.qpn_ = sq.qpn.value();
   std::array<std::byte, 1024> wqe;
   while (first != end) {
     const uint32_t most = std::min<uint32_t>(end - first, sizeof(wqe) / wqebb_bytes);

@@ -22,6 +22,10 @@ uint8_t mode_of(const prm::CtrlSeg& c) noexcept {
   return static_cast<uint8_t>(c.fm_ce_se >> 5);
 }
 
+KeyTraffic::Place place_of(const prm::CtrlSeg& c) noexcept {
+  return {prm::ctrl::qpn::get(c), static_cast<uint16_t>(prm::ctrl::wqe_index::get(c))};
+}
+
 }  // namespace
 
 uint8_t Follow::wanted() const noexcept {
@@ -45,7 +49,13 @@ void Follow::use(uint32_t key, const prm::CtrlSeg& c, bool answers, prm::lint::F
   used_[index] = {static_cast<uint16_t>(prm::ctrl::wqe_index::get(c)), answers};
 }
 
-void Follow::change(uint32_t key, const prm::CtrlSeg& c, prm::lint::Findings& f) {
+void Follow::use_local(uint32_t key, const prm::CtrlSeg& c, bool answers, prm::lint::Findings& f) {
+  use(key, c, answers, f);
+  if (traffic_ != nullptr) traffic_->use(key, place_of(c), f);
+}
+
+void Follow::change(prm::lint::Bytes wqe, const prm::CtrlSeg& c, prm::lint::Findings& f) {
+  uint32_t key = c.imm.host();
   const uint32_t index = key >> 8;
   indirect_.insert(index);
   if (const auto at = changed_.find(index); at != changed_.end() && wanted() != 0)
@@ -54,11 +64,22 @@ void Follow::change(uint32_t key, const prm::CtrlSeg& c, prm::lint::Findings& f)
     f.add(Rule::key_in_flight, key, at->second.index, prm::ctrl::qpn::get(c));
   changed_[index] = {static_cast<uint16_t>(prm::ctrl::wqe_index::get(c)), false};
   used_.erase(index);
+  if (traffic_ == nullptr) return;
+  bool frees = static_cast<Opcode>(prm::ctrl::opcode::get(c)) == Opcode::local_inval;
+  if (!frees && wqe.size() >= prm::lint::detail::list_at) {
+    const auto u = prm::lint::segment_at<prm::UmrCtrlSeg>(wqe, prm::lint::detail::umr_ctrl_at);
+    const auto m = prm::lint::segment_at<prm::MkeyContextSeg>(wqe, prm::lint::detail::mkey_at);
+    const uint64_t mask = u.mkey_mask.host();
+    if ((mask & prm::umr::mask_mkey) != 0) key = (key & ~0xffu) | prm::mkey::tag::get(m);
+    frees = (mask & prm::umr::mask_free) != 0 && (m.free & prm::mkey::free) != 0;
+  }
+  traffic_->change(key, frees, place_of(c), f);
 }
 
-void Follow::completed() noexcept {
-  changed_.clear();
-  used_.clear();
+void Follow::ended(uint16_t until) noexcept {
+  const auto over = [until](const auto& k) { return lies_before(k.second.index, until); };
+  std::erase_if(changed_, over);
+  std::erase_if(used_, over);
 }
 
 prm::lint::Findings Follow::next(prm::lint::Bytes wqe) {
@@ -69,7 +90,7 @@ prm::lint::Findings Follow::next(prm::lint::Bytes wqe) {
   take_fence(mode_of(c));
   const auto op = static_cast<Opcode>(prm::ctrl::opcode::get(c));
   if (op == Opcode::umr || op == Opcode::local_inval) {
-    change(c.imm.host(), c, f);
+    change(wqe, c, f);
     return f;
   }
   const auto head = prm::lint::detail::head_of(op, kind_);
@@ -83,7 +104,7 @@ prm::lint::Findings Follow::next(prm::lint::Bytes wqe) {
     const auto d = prm::lint::segment_at<prm::DataSeg>(wqe, at);
     const uint32_t n = d.byte_count.host();
     const bool inlined = (n & prm::inline_flag) != 0;
-    if (!inlined) use(d.lkey.host(), c, head.answer, f);
+    if (!inlined) use_local(d.lkey.host(), c, head.answer, f);
     at += inlined ? round_up((n & prm::inline_length_mask) + 4, 16) : sizeof(d);
   }
   return f;

@@ -9,6 +9,7 @@
 #include <set>
 #include <span>
 
+#include "kilim/diag/key_traffic.hh"
 #include "kilim/prm/hca_cap.hh"
 #include "kilim/prm/lint.hh"
 
@@ -22,8 +23,10 @@ class Follow {
 
   // The next WQE of the queue. `wqe`: its ds octowords, or the blocks left where ds is nonsense.
   prm::lint::Findings next(prm::lint::Bytes wqe);
-  // Everything before is known to be complete.
-  void completed() noexcept;
+  // WQEs before this one have ended; of a ring of at most 2^15 blocks.
+  void ended(uint16_t until) noexcept;
+  // Looks at what other queues do, too; null: does not.
+  void join(KeyTraffic* traffic) noexcept { traffic_ = traffic; }
 
  private:
   struct Past {
@@ -34,8 +37,10 @@ class Follow {
   [[nodiscard]] uint8_t wanted() const noexcept;
   void take_fence(uint8_t mode);
   void use(uint32_t key, const prm::CtrlSeg&, bool answers, prm::lint::Findings&);
-  void change(uint32_t key, const prm::CtrlSeg&, prm::lint::Findings&);
+  void use_local(uint32_t key, const prm::CtrlSeg&, bool answers, prm::lint::Findings&);
+  void change(prm::lint::Bytes wqe, const prm::CtrlSeg&, prm::lint::Findings&);
 
+  KeyTraffic* traffic_ = nullptr;
   prm::UmrFence fence_;
   prm::lint::QueueKind kind_;
   Keys changed_;                 // by a UMR, not fenced since

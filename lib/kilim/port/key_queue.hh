@@ -12,6 +12,7 @@
 #include "kilim/base/result.hh"
 #include "kilim/device/owned.hh"
 #include "kilim/device/recovery.hh"
+#include "kilim/diag/doorbell_lint.hh"
 #include "kilim/queue/cq.hh"
 #include "kilim/queue/sq.hh"
 #include "kilim/umr/loom_burst.hh"
@@ -26,6 +27,10 @@ struct KeyQueueConfig {
   umr::Epochs* epochs = nullptr;         // null: nobody but this worker ever learns the handles
   umr::Ending ending = umr::Ending::at_once;
   uint16_t lcore = 0;
+  // Debug builds lint each doorbell. Shared by queues that use each other's keys, it is known there
+  // too what is under way here. It outlives the queue.
+  diag::KeyTraffic* traffic = nullptr;
+  bool lint_stops = true;  // a finding ends the process
 };
 
 class KeyQueue {
@@ -41,6 +46,8 @@ class KeyQueue {
   [[nodiscard]] queue::Cq& cq() noexcept { return *cq_; }
   [[nodiscard]] umr::Loom& loom() noexcept { return *loom_; }
   [[nodiscard]] uint32_t keys() const noexcept { return pool_->size(); }
+  // Null in builds without asserts.
+  [[nodiscard]] const diag::DoorbellLint* lint() const noexcept { return lint_.get(); }
 
   // Whoever may wait: until everything posted is complete. False: an error, or the time is over.
   bool wait(std::chrono::milliseconds limit = std::chrono::milliseconds{1000}) noexcept;
@@ -65,6 +72,7 @@ class KeyQueue {
   device::OwnedCq owned_cq_;
   device::OwnedQp qp_;
   std::vector<uint64_t> wr_ids_;
+  std::unique_ptr<diag::DoorbellLint> lint_;
   std::unique_ptr<queue::Sq> sq_;
   std::unique_ptr<queue::Cq> cq_;
   std::unique_ptr<umr::KeyPool> pool_;

@@ -125,13 +125,17 @@ Status Port::make_queues() {
   for (uint32_t i = 0; i < tx_.size(); i++) {
     TxSlot& tx = tx_[i];
     if (Status s = make_pair(i); !s) return s;
+    if constexpr (queue::watched) tx.traffic = std::make_unique<diag::KeyTraffic>();
     if (tx.setup.keys != 0) {
-      auto weaver = Weaver::create(
-          device(), arena_, {.keys = tx.setup.keys, .arena_key = key, .headers = tx.setup.headers});
+      auto weaver = Weaver::create(device(), arena_,
+                                   {.keys = tx.setup.keys,
+                                    .arena_key = key,
+                                    .headers = tx.setup.headers,
+                                    .traffic = tx.traffic.get()});
       if (!weaver) return weaver.error();
       tx.weaver = *std::move(weaver);
     }
-    attach_tx(tx, arena_, key);
+    attach_tx(tx, arena_, key, device().caps().umr_fence);
   }
   for (uint32_t i = 0; i < rx_.size(); i++) {
     attach_rx(rx_[i], tx_[i].qp->rq, arena_, key);
@@ -175,7 +179,9 @@ void Port::drop_queues() noexcept {
     }
     tx.revival = {};
     tx.queue.reset();
+    tx.lint.reset();
     tx.weaver.reset();
+    tx.traffic.reset();
     tx.cq.destroy();
   }
 }

@@ -94,6 +94,8 @@ class Port {
     return burst::tx_room(*tx_[queue].queue);
   }
   burst::TxQueue& tx_queue(uint32_t queue) noexcept { return *tx_[queue].queue; }
+  // Null in builds without asserts.
+  const diag::DoorbellLint* tx_lint(uint32_t queue) noexcept { return tx_[queue].lint.get(); }
   // Null where the queue was set up without keys.
   Weaver* weaver(uint32_t queue) noexcept { return tx_[queue].weaver.get(); }
 

@@ -42,6 +42,7 @@ struct TxSetup {
   uint8_t offload = queue::EthOffload::none;
   uint32_t keys = 0;               // of its weaver; config.woven asks for some
   pool::Stash* headers = nullptr;  // of the same worker; where the weaver gets header buffers
+  bool lint_stops = true;          // a finding of a debug build's linter ends the process
 };
 
 // The order matters: what is made last is destroyed first.
@@ -64,6 +65,8 @@ struct Revival {
 struct TxSlot {
   TxSetup setup;
   Revival revival;
+  std::unique_ptr<diag::KeyTraffic> traffic;  // of the weaver's queue and this one, debug builds
+  std::unique_ptr<diag::DoorbellLint> lint;   // debug builds
   device::OwnedCq cq;
   device::OwnedQp qp;  // the first one also carries the receive queue
   std::vector<uint64_t> wr_ids;
@@ -77,7 +80,7 @@ struct TxSlot {
 
 // Over queues that the device has made.
 void attach_rx(RxSlot& slot, const queue::RqGeometry& rq, const pool::Arena& arena, Lkey key);
-void attach_tx(TxSlot& slot, const pool::Arena& arena, Lkey key);
+void attach_tx(TxSlot& slot, const pool::Arena& arena, Lkey key, prm::UmrFence fence);
 
 // Buffers in the receive ring; the ring is empty afterwards. The queue pair is in the error state.
 std::vector<uint32_t> posted_buffers(RxSlot& slot);

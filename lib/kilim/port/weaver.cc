@@ -78,7 +78,8 @@ Status Weaver::set_up(device::Device& device) {
   const uint32_t blocks = config_.keys * 4;
   auto made = KeyQueue::create(device, {.keys = config_.keys,
                                         .key = {.max_entries = entries_a_key},
-                                        .send_wqebbs = blocks < 32768 ? blocks : 32768});
+                                        .send_wqebbs = blocks < 32768 ? blocks : 32768,
+                                        .traffic = config_.traffic});
   if (!made) return made.error();
   queue_ = *std::move(made);
   const Status taken = take_keys();

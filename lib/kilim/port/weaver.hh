@@ -24,6 +24,7 @@ struct WeaverConfig {
   uint32_t keys = 512;             // woven packets between weaving and transmission; a power of two
   Lkey arena_key;                  // of the arena, for this device
   pool::Stash* headers = nullptr;  // of the worker: where header buffers come from and return
+  diag::KeyTraffic* traffic = nullptr;  // shared with the transmit queue, for debug builds
 };
 
 struct WeaverStats {

@@ -75,6 +75,7 @@ class Sq {
     const uint32_t ahead = static_cast<uint16_t>(counter - retired());
     limit_ += ahead + wqebbs_for(Octowords{prm::ctrl::ds::get(*ctrl)}).value();
     KILIM_ASSERT(credits().value() <= geometry_.wqebb_count);
+    watch_.ended(retired());
     return wr_ids_[slot];
   }
 
@@ -90,11 +91,13 @@ class Sq {
       limit_ += wqebbs_for(Octowords{prm::ctrl::ds::get(*ctrl)}).value();
       lost(wr_ids_[slot], (ctrl->fm_ce_se & prm::ctrl::cq_update) != 0);
     }
+    watch_.ended(retired());
   }
 
   // After the queue pair went through RESET: both counters start over.
   void reset() noexcept {
     owner_.check();
+    watch_.ended(pi_);
     at_ = geometry_.buf;
     wr_id_ = wr_ids_;
     fence_ = be64{0};

@@ -16,10 +16,13 @@ inline constexpr bool watched = true;
 inline constexpr bool watched = false;
 #endif
 
-// Called before the doorbell record is written: blocks [first, end) are complete in the ring.
 struct Watch {
+  // Before the doorbell record is written: blocks [first, end) are complete in the ring.
   using Doorbell = void (*)(Watch&, const SqGeometry&, uint32_t first, uint32_t end) noexcept;
+  // WQEs before block `until` have come to an end, by a completion or by a reset of the queue.
+  using Ended = void (*)(Watch&, uint32_t until) noexcept;
   Doorbell doorbell = nullptr;
+  Ended ended = nullptr;  // null: need not know
 };
 
 // A queue's place for its watch.
@@ -32,6 +35,9 @@ class WatchSlot {
   void ring(const SqGeometry& sq, uint32_t first, uint32_t end) const noexcept {
     if (watch_ != nullptr) watch_->doorbell(*watch_, sq, first, end);
   }
+  void ended(uint32_t until) const noexcept {
+    if (watch_ != nullptr && watch_->ended != nullptr) watch_->ended(*watch_, until);
+  }
 
  private:
   Watch* watch_ = nullptr;
@@ -40,6 +46,7 @@ class NoWatchSlot {
  public:
   bool set(Watch*) noexcept { return false; }
   void ring(const SqGeometry&, uint32_t, uint32_t) const noexcept {}
+  void ended(uint32_t) const noexcept {}
 };
 
 }  // namespace kilim::queue

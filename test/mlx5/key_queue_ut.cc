@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The linter in the library's own queues, where asserts are compiled in: it is told of doorbells
+// and completions, and seeded mistakes with keys between two queues are named. Without asserts
+// there is none.
+#include "kilim/mr/registrar.hh"
+#include "kilim/port/key_queue.hh"
+#include "kilim/queue/rc_wqe.hh"
+#include "rig.hh"
+#include "ut.hh"
+
+namespace {
+
+using namespace kilim;
+using test::VirtualDevice;
+
+constexpr umr::Bind all{.access = umr::mkey_access(mr::Access::all)};
+
+// Two queues that know of each other, memory, a key of the first.
+struct Bench {
+  VirtualDevice v;
+  std::vector<std::byte> memory = std::vector<std::byte>(8192);
+  std::optional<mr::Mr> region;
+  diag::KeyTraffic traffic;
+  std::unique_ptr<port::KeyQueue> a, b;
+  umr::Binding key;
+
+  static vhca::AttachConfig named(const char* name, const char* profile) {
+    vhca::AttachConfig config;
+    config.name = name;
+    config.profile = profile;
+    return config;
+  }
+  explicit Bench(const char* name, const char* profile = "cx6dx") : v(named(name, profile)) {
+    CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());
+    auto mr = mr::Mr::create(v.device->registrar(), memory, mr::Access::all, 4096);
+    const port::KeyQueueConfig config{
+        .keys = 4, .access = mr::Access::all, .traffic = &traffic, .lint_stops = false};
+    auto one = port::KeyQueue::create(*v.device, config);
+    auto two = port::KeyQueue::create(*v.device, config);
+    CU_ASSERT_TRUE_FATAL(mr.ok() && one.ok() && two.ok());
+    region.emplace(*std::move(mr));
+    a = *std::move(one);
+    b = *std::move(two);
+    key = a->loom().take();
+  }
+  ~Bench() { key.end(); }
+  void bind(queue::WqeCursor& c) {
+    const umr::Piece piece{region->region().iova, 64, region->region().lkey};
+    CU_ASSERT_TRUE_FATAL(a->loom().bind(c, key, all, umr::View{&piece, 1, 64}).ok());
+  }
+  void bind() {
+    queue::WqeCursor c{a->sq()};
+    bind(c);
+    a->loom().commit(c);
+  }
+  void write(queue::WqeCursor& c, Lkey from) {
+    const queue::Remote to{region->region().iova + 4096, region->region().rkey};
+    CU_ASSERT_TRUE_FATAL(
+        queue::rdma_write(c, to, queue::Sge{0, 64, from}, {.flags = queue::WrFlags::signalled}));
+  }
+  void write_by(port::KeyQueue& q, Lkey from) {
+    queue::WqeCursor c{q.sq()};
+    write(c, from);
+    c.commit();
+  }
+  [[nodiscard]] uint64_t findings() const { return a->lint()->findings() + b->lint()->findings(); }
+};
+
+void a_key_is_used_elsewhere_too_early() {
+  Bench x{"lint0"};
+  x.bind();
+  x.write_by(*x.b, x.key.key().lkey);  // the binding itself would not give it yet
+  CU_ASSERT_TRUE(x.findings() == 1 && x.b->lint()->findings() == 1);
+  CU_ASSERT_TRUE_FATAL(x.a->wait() && x.b->wait());
+  x.write_by(*x.b, x.key.lkey());
+  CU_ASSERT_EQUAL(x.findings(), 1);
+}
+
+void a_key_changes_while_it_is_used_elsewhere() {
+  Bench x{"lint1"};
+  x.bind();
+  CU_ASSERT_TRUE_FATAL(x.a->wait());
+  x.write_by(*x.b, x.key.lkey());
+  CU_ASSERT_TRUE_FATAL(x.b->wait());
+  x.bind();
+  CU_ASSERT_EQUAL(x.findings(), 0);
+  CU_ASSERT_TRUE_FATAL(x.a->wait());
+  x.write_by(*x.b, x.key.lkey());
+  x.bind();
+  CU_ASSERT_TRUE(x.findings() == 1 && x.a->lint()->findings() == 1);
+}
+
+void a_use_behind_the_umr_lost_its_fence() {
+  Bench x{"lint2"};
+  {
+    queue::WqeCursor c{x.a->sq()};
+    x.bind(c);
+    c.fence_next(0);
+    x.write(c, x.key.lkey_behind(c));
+    x.a->loom().commit(c);
+  }
+  CU_ASSERT_EQUAL(x.findings(), 1);
+  CU_ASSERT_TRUE_FATAL(x.a->wait());
+  x.write_by(*x.a, x.key.lkey());  // complete: needs none
+  CU_ASSERT_EQUAL(x.findings(), 1);
+}
+
+// lkey() does not tell the loom of the use.
+void a_use_that_the_loom_does_not_know_of() {
+  Bench x{"lint3"};
+  x.bind();
+  CU_ASSERT_TRUE_FATAL(x.a->wait());
+  x.write_by(*x.a, x.key.lkey());
+  x.bind();
+  CU_ASSERT_EQUAL(x.findings(), 1);
+  CU_ASSERT_TRUE_FATAL(x.a->wait());
+  x.write_by(*x.a, x.key.lkey());
+  CU_ASSERT_TRUE_FATAL(x.a->wait());
+  x.bind();
+  CU_ASSERT_EQUAL(x.findings(), 1);
+}
+
+void bits_that_the_manual_reserves() {
+  Bench x{"lint4"};
+  queue::WqeCursor c{x.a->sq()};
+  x.bind(c);
+  x.a->sq().geometry().buf[16 + 1] = std::byte{1};
+  x.a->loom().commit(c);
+  CU_ASSERT_EQUAL(x.findings(), 1);
+}
+
+// An error and a reset end what was under way.
+void a_recovered_queue_starts_anew() {
+  Bench x{"lint5"};
+  struct Sink {
+    umr::Loom& loom;
+    void completed(const queue::Completion& c) noexcept { (void)loom.completed(c); }
+    void lost(uint64_t, bool) noexcept {}
+  } sink{x.a->loom()};
+  for (int round = 0; round < 3; round++) {
+    {
+      queue::WqeCursor c{x.a->sq()};
+      CU_ASSERT_TRUE_FATAL(queue::rdma_write(
+          c, {0, Rkey{0}}, queue::Sge{x.region->region().iova, 1, x.region->region().lkey}, {}));
+      x.bind(c);
+      x.a->loom().commit(c);
+    }
+    CU_ASSERT_FALSE(x.a->wait());
+    CU_ASSERT_TRUE_FATAL(x.a->recover(sink).ok());
+    x.bind();
+    CU_ASSERT_TRUE_FATAL(x.a->wait());
+    x.write_by(*x.b, x.key.lkey());
+    CU_ASSERT_TRUE_FATAL(x.b->wait());
+  }
+  CU_ASSERT_EQUAL(x.findings(), 0);
+}
+
+void sound_work_is_not_blamed() {
+  for (const char* profile : {"cx6dx", "no-fence", "strong-fence"}) {
+    Bench x{profile, profile};
+    for (int round = 0; round < 600; round++) {  // the ring and the numbers of WQEs come round
+      queue::WqeCursor c{x.a->sq()};
+      x.bind(c);
+      x.write(c, x.key.lkey_behind(c));
+      x.bind(c);
+      x.a->loom().commit(c);
+      CU_ASSERT_TRUE_FATAL(x.a->wait());
+      x.write_by(*x.b, x.key.lkey());
+      CU_ASSERT_TRUE_FATAL(x.b->wait());
+      if (round % 7 != 0) continue;
+      x.key = x.a->loom().take();
+      CU_ASSERT_TRUE_FATAL(x.a->loom().flush() && x.a->wait());
+    }
+    CU_ASSERT_EQUAL(x.findings(), 0);
+  }
+}
+
+[[maybe_unused]] void no_linter() {
+  Bench x{"lint0"};
+  CU_ASSERT_PTR_NULL(x.a->lint());
+}
+
+#ifndef NDEBUG
+const kilim::test::Case cases[] = {
+    {"a key that is used on another queue before its UMR is complete is named",
+     a_key_is_used_elsewhere_too_early},
+    {"a key that is changed while another queue uses it is named",
+     a_key_changes_while_it_is_used_elsewhere},
+    {"a use behind a UMR that lost its fence is named", a_use_behind_the_umr_lost_its_fence},
+    {"a change behind a use that the loom does not know of is named",
+     a_use_that_the_loom_does_not_know_of},
+    {"a reserved bit is named", bits_that_the_manual_reserves},
+    {"a queue that was recovered starts anew", a_recovered_queue_starts_anew},
+    {"sound work is not blamed", sound_work_is_not_blamed},
+};
+#else
+const kilim::test::Case cases[] = {
+    {"a build without asserts has no linter in its queues", no_linter},
+};
+#endif
+
+}  // namespace
+
+KILIM_UT_MAIN("mlx5/key_queue", cases)
