@@ -8,7 +8,7 @@
 #include "kilim/diag/explain.hh"
 #include "kilim/mr/registrar.hh"
 #include "kilim/queue/rc_wqe.hh"
-#include "kilim/umr/umr_wqe.hh"
+#include "kilim/umr/weave.hh"
 #include "rig.hh"
 #include "ut.hh"
 
@@ -27,8 +27,10 @@ struct Bench {
   VirtualDevice& v;
   std::vector<std::byte> memory = std::vector<std::byte>(4 * area);
   Loop loop;
-  Result<mr::Mr> all, readable;
+  std::vector<std::byte> list_memory = std::vector<std::byte>(1 << 16);
+  Result<mr::Mr> all, readable, lists;
   std::array<mr::IndirectMkey, 2> keys{};
+  std::array<mr::IndirectMkey, 1> big{}, pages{};
   diag::KeyBook book;
   uint32_t first = 0;  // block of the next WQE
 
@@ -37,14 +39,21 @@ struct Bench {
         loop(*device.device, mr::Access::all),
         all(mr::Mr::create(v.device->registrar(), std::span(memory).first(area), mr::Access::all,
                            4096)),
-        readable(mr::Mr::create(v.device->registrar(), std::span(memory).last(area), 0, 4096)) {
+        readable(mr::Mr::create(v.device->registrar(), std::span(memory).last(area), 0, 4096)),
+        lists(mr::Mr::create(v.device->registrar(), list_memory, 0, 4096)) {
     if (!ok()) return;
     book.region(all->region(), "arena");
     book.region(readable->region(), "rom");
+    book.region(lists->region(), "lists");
     (void)v.device->keys().create_keys(4, keys);
+    (void)v.device->keys().create_keys(128, big);
+    const mr::KeyRequest fixed{
+        .max_entries = 8, .kind = mr::EntryKind::ksm, .log_entity_bytes = 12};
+    (void)v.device->keys().create_keys(fixed, pages);
+    book.fixed_key(pages[0].lkey, 12);
   }
   ~Bench() { loop.qp.destroy(); }
-  [[nodiscard]] bool ok() const { return loop.ok() && all.ok() && readable.ok(); }
+  [[nodiscard]] bool ok() const { return loop.ok() && all.ok() && readable.ok() && lists.ok(); }
 
   [[nodiscard]] uint64_t at(uint64_t offset) const { return all->region().iova + offset; }
   [[nodiscard]] Lkey lkey() const { return all->region().lkey; }
@@ -56,6 +65,23 @@ struct Bench {
     const umr::ListRequest r{
         .key = keys[i].lkey, .max_entries = 4, .new_tag = tag, .access = umr::mkey_access(access)};
     CU_ASSERT_TRUE(umr::umr_list(c, r, umr::View::of(pieces), {}).ok());
+  }
+  // A layout of any form, by pointer or not, under a key.
+  void weave(queue::WqeCursor& c, const mr::IndirectMkey& key, const umr::Layout& layout,
+             umr::Form form) {
+    umr::ListMemory room{lists->region()};
+    const umr::Means means{.limits = v.device->caps().umr_limits(), .memory = &room, .form = form};
+    const umr::ListRequest r{.key = key.lkey,
+                             .max_entries = key.max_entries,
+                             .access = umr::mkey_access(mr::Access::all),
+                             .log_entity = key.log_entity_bytes};
+    CU_ASSERT_TRUE(umr::weave_any(c, means, r, layout, {}).ok());
+  }
+  // `n` pieces of 8 bytes, of which one lies 4 bytes too far.
+  [[nodiscard]] std::vector<umr::Piece> pieces(uint32_t n, uint32_t bad) const {
+    std::vector<umr::Piece> p(n, {at(64), 8, lkey()});
+    p[bad].address = at(area - 4);
+    return p;
   }
   // Rings, teaches the book what was posted, and explains the first error.
   std::string explained(queue::WqeCursor& c) {
@@ -171,6 +197,38 @@ const Injection injections[] = {
        CU_ASSERT_TRUE(umr::umr_list(c, r, umr::View::of(p), {}).ok());
      },
      {"UMR at WQE 0", "IBV_WC_MW_BIND_ERR", "key 0x44444400"}},
+    {[](Bench& b, Cursor& c) {
+       const std::vector<umr::Piece> p = b.pieces(100, 77);
+       b.weave(c, b.big[0], umr::View::of(p), umr::Form::by_size);
+       queue::rdma_write(c, b.remote(), Sge{16, 784, b.big[0].lkey}, {});
+     },
+     {"segment 0: entry 77 of key ", "(lcore 3, WQE 0): 8 bytes at ", "go 4 bytes past the end of region 'arena'"}},
+    {[](Bench& b, Cursor& c) {
+       const std::vector<umr::Piece> p = b.pieces(12, 9);
+       b.weave(c, b.big[0], umr::View::of(p), umr::Form::by_pointer);
+       queue::rdma_write(c, b.remote(), Sge{70, 8, b.big[0].lkey}, {});
+     },
+     {"entry 9 of key ", "6 bytes at ", "go 2 bytes past the end of region 'arena'"}},
+    {[](Bench& b, Cursor& c) {
+       const umr::StridedEntry e[] = {{b.at(0), 8, 16, b.lkey()}, {b.at(area - 256), 4, 50, b.lkey()}};
+       b.weave(c, b.big[0], umr::StridedView{e, 2, 20}, umr::Form::inline_list);
+       queue::rdma_write(c, b.remote(), Sge{8, 200, b.big[0].lkey}, {});
+     },
+     {"entry 1, repetition 6, of key ", "4 bytes at ", "go 48 bytes past the end of region 'arena'"}},
+    {[](Bench& b, Cursor& c) {
+       const umr::StridedEntry e[] = {{b.at(0), 8, 16, b.lkey()}, {b.at(0), 4, 0, Lkey{0x33333300}}};
+       b.weave(c, b.big[0], umr::StridedView{e, 2, 20}, umr::Form::by_pointer);
+       queue::rdma_write(c, b.remote(), Sge{120, 12, b.big[0].lkey}, {});
+     },
+     {"entry 1, repetition 10, of key ", "nobody knows key 0x33333300"}},
+    {[](Bench& b, Cursor& c) {
+       const umr::Piece p[] = {{b.at(0), 4096, b.lkey()}, {b.at(64), 4096, b.lkey()}};
+       umr::FixedView v;
+       CU_ASSERT_TRUE(umr::fixed_view(p, 12, v).ok());
+       b.weave(c, b.pages[0], v, umr::Form::by_pointer);
+       queue::rdma_write(c, b.remote(), Sge{8000, 192, b.pages[0].lkey}, {});
+     },
+     {"entry 1 of key ", "192 bytes at ", "go 64 bytes past the end of region 'arena'"}},
     {[](Bench& b, Cursor& c) {
        b.loop.rq->post(Sge{b.at(0), 4, b.lkey()}, 1);
        b.loop.rq->ring();

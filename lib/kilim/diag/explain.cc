@@ -18,7 +18,7 @@ using prm::Syndrome;
 using prm::Text;
 
 constexpr unsigned most_depth = 8;
-constexpr unsigned most_steps = 4096;  // a list that names itself has no end
+constexpr unsigned most_steps = 1 << 19;  // a list that names itself has no end
 
 struct Range {
   uint32_t key;
@@ -74,26 +74,48 @@ uint32_t inner(uint32_t rights) noexcept {
 
 bool explain_range(Text& t, const KeyBook& book, const Range& r, unsigned depth);
 
-// The entries of an indirect key; `offset` from its start.
+bool too_many(Text& t) {
+  t.put("more entries than can be followed");
+  return true;
+}
+
+uint64_t entry_bytes(const KeyEntry& e) noexcept {
+  return e.bytes == 0 && e.key != 0 ? uint64_t{prm::umr::max_piece_bytes} : e.bytes;
+}
+
+void say_entry(Text& t, const KeyRecord& k, std::size_t i, uint64_t repetition) {
+  t.put("entry ").dec(i);
+  if (k.repeat != 1) t.put(", repetition ").dec(repetition).put(',');
+  t.put(" of key ").hex(k.key).put(" (lcore ").dec(k.lcore);
+  t.put(", WQE ").dec(k.wqe).put("): ");
+}
+
+// The entries of an indirect key, as often as they come; `offset` from its start.
 bool explain_entries(Text& t, const KeyBook& book, const KeyRecord& k, Range r, unsigned depth) {
-  uint64_t begin = 0;
+  uint64_t round = 0;  // bytes of one repetition
+  for (const KeyEntry& e : k.entries) round += entry_bytes(e);
   uint64_t offset = r.address - k.start;
   const uint64_t end = offset + r.bytes;
-  for (std::size_t i = 0; i < k.entries.size() && begin < end; i++) {
-    const KeyEntry& e = k.entries[i];
-    const uint64_t bytes = e.bytes == 0 && e.key != 0 ? prm::umr::max_piece_bytes : e.bytes;
-    if (offset < begin + bytes) {
-      const uint64_t into = offset - begin;
-      const uint64_t n = std::min(bytes - into, end - offset);
-      Text mark = t;
-      t.put("entry ").dec(i).put(" of key ").hex(k.key).put(" (lcore ").dec(k.lcore);
-      t.put(", WQE ").dec(k.wqe).put("): ");
-      if (explain_range(t, book, {e.key, e.address + into, n, inner(r.rights), r.steps}, depth + 1))
-        return true;
-      t = mark;
-      offset += n;
+  uint64_t repetition = round == 0 ? k.repeat : std::min<uint64_t>(offset / round, k.repeat);
+  uint64_t begin = repetition * round;
+  for (; repetition < k.repeat && begin < end; repetition++) {
+    for (std::size_t i = 0; i < k.entries.size() && begin < end; i++) {
+      if (++*r.steps > most_steps) return too_many(t);
+      const KeyEntry& e = k.entries[i];
+      const uint64_t bytes = entry_bytes(e);
+      if (offset < begin + bytes) {
+        const uint64_t into = offset - begin;
+        const uint64_t n = std::min(bytes - into, end - offset);
+        const uint64_t at = e.address + repetition * e.stride + into;
+        Text mark = t;
+        say_entry(t, k, i, repetition);
+        if (explain_range(t, book, {e.key, at, n, inner(r.rights), r.steps}, depth + 1))
+          return true;
+        t = mark;
+        offset += n;
+      }
+      begin += bytes;
     }
-    begin += bytes;
   }
   if (offset >= end || !k.whole) return false;
   say_key(t, k);
@@ -104,7 +126,8 @@ bool explain_entries(Text& t, const KeyBook& book, const KeyRecord& k, Range r, 
 
 // True: the objection has been said.
 bool explain_range(Text& t, const KeyBook& book, const Range& r, unsigned depth) {
-  if (depth > most_depth || ++*r.steps > most_steps) {
+  if (++*r.steps > most_steps) return too_many(t);
+  if (depth > most_depth) {
     t.put("keys of keys go deeper than ").dec(most_depth);
     return true;
   }

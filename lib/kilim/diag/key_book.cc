@@ -4,6 +4,10 @@
 
 #include <algorithm>
 
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
 #include "kilim/prm/data_seg.hh"
 
 namespace kilim::diag {
@@ -22,6 +26,17 @@ uint32_t rights(uint32_t access) noexcept {
   return r;
 }
 
+void take_strided(KeyRecord& k, prm::lint::Bytes list) {
+  const auto head = prm::lint::segment_at<prm::RepeatBlockSeg>(list, 0);
+  const std::size_t count = std::min<std::size_t>(head.num_ent.host(), list.size() / 16 - 1);
+  k.repeat = head.repeat_count.host();
+  k.entries.clear();
+  for (std::size_t i = 1; i <= count; i++) {
+    const auto e = prm::lint::segment_at<prm::RepeatEntSeg>(list, i * sizeof(prm::RepeatEntSeg));
+    k.entries.push_back({e.memkey.host(), e.stride.host(), e.va.host(), e.byte_count.host()});
+  }
+}
+
 }  // namespace
 
 void KeyBook::region(const mr::Region& r, const char* name) {
@@ -31,6 +46,13 @@ void KeyBook::region(const mr::Region& r, const char* name) {
   k.start = r.iova;
   k.length = r.length;
   k.access = rights(r.access);
+  k.memory = r.address;
+}
+
+void KeyBook::fixed_key(Lkey key, uint8_t log_entity) {
+  KeyRecord& k = keys_[key.value() >> 8];
+  k.key = key.value();
+  k.log_entity = log_entity;
 }
 
 void KeyBook::forget(Lkey key) {
@@ -72,6 +94,7 @@ void KeyBook::learn_umr(prm::lint::Bytes wqe, const prm::CtrlSeg& c, uint32_t lc
   if ((mask & umr::mask_len) != 0) k.length = m.len.host();
   if ((mask & umr::mask_start_addr) != 0) k.start = m.start_addr.host();
   if ((mask & umr::mask_access) != 0) k.access = m.access_flags | prm::mkey::local_read;
+  if ((mask & umr::mask_page_size) != 0) k.log_entity = m.log_page_size & 0x1f;
   if (k.free) {
     k.invalidations++;
   } else {
@@ -82,22 +105,55 @@ void KeyBook::learn_umr(prm::lint::Bytes wqe, const prm::CtrlSeg& c, uint32_t lc
   if (u.klm_octowords.host() != 0) take_list(k, wqe, u);
 }
 
+// The bytes that the WQE's pointer names; none where they do not lie in a region of the book, or
+// are not mapped any more.
+std::vector<std::byte> KeyBook::stored_list(prm::lint::Bytes wqe, std::size_t bytes) const {
+  if (prm::lint::detail::list_at + sizeof(prm::DataSeg) > wqe.size()) return {};
+  const auto d = prm::lint::segment_at<prm::DataSeg>(wqe, prm::lint::detail::list_at);
+  const KeyRecord* r = find(d.lkey.host());
+  const uint64_t at = d.addr.host();
+  if (r == nullptr || r->indirect() || r->key != d.lkey.host() || at < r->start) return {};
+  const uint64_t offset = at - r->start;
+  if (offset > r->length || bytes > r->length - offset) return {};
+  std::vector<std::byte> list(bytes);
+  iovec to{list.data(), bytes};
+  iovec from{reinterpret_cast<void*>(r->memory + offset),
+             bytes};  // NOLINT(performance-no-int-to-ptr)
+  const ssize_t got = ::process_vm_readv(::getpid(), &to, 1, &from, 1, 0);
+  if (got != static_cast<ssize_t>(bytes)) return {};
+  return list;
+}
+
+// The parts of a list that does not fit into one WQE come as patches of a key that is free.
 void KeyBook::take_list(KeyRecord& k, prm::lint::Bytes wqe, const prm::UmrCtrlSeg& u) {
   const bool patches = (u.flags & umr::has_translation_offset) != 0;
-  const std::size_t first = patches ? u.translation_offset.host() : 0;
-  std::size_t at = prm::lint::detail::list_at;
-  k.whole = (u.flags & umr::inline_list) != 0 && (k.whole || first == 0);
-  if (!k.whole || at + sizeof(prm::Klm) > wqe.size()) return;
-  if (prm::lint::segment_at<prm::Klm>(wqe, at).mkey.host() == prm::repeat_block_op) {
-    k.whole = false;
-    return;
+  const uint64_t first =
+      patches ? u.translation_offset.host() | uint64_t{u.translation_offset_47_16.host()} << 16 : 0;
+  std::size_t count = u.klm_octowords.host();
+  std::vector<std::byte> stored;
+  prm::lint::Bytes list = wqe.subspan(prm::lint::detail::list_at);
+  if ((u.flags & umr::inline_list) == 0) {
+    stored = stored_list(wqe, count * sizeof(prm::Klm));
+    list = stored;
   }
-  if (first == 0 && !patches) k.entries.clear();
-  const std::size_t count = std::min<std::size_t>(u.klm_octowords.host(), (wqe.size() - at) / 16);
+  if (first == 0 && (!patches || k.free)) {
+    k.entries.clear();
+    k.repeat = 1;
+    k.whole = true;
+  }
+  k.whole =
+      k.whole && first <= k.entries.size() && k.repeat == 1 && list.size() >= sizeof(prm::Klm);
+  if (!k.whole) return;
+  count = std::min(count, list.size() / sizeof(prm::Klm));
+  if (prm::lint::segment_at<prm::Klm>(list, 0).mkey.host() == prm::repeat_block_op)
+    return take_strided(k, list.first(count * sizeof(prm::Klm)));
   if (k.entries.size() < first + count) k.entries.resize(first + count);
-  for (std::size_t i = 0; i < count; i++, at += sizeof(prm::Klm)) {
-    const auto e = prm::lint::segment_at<prm::Klm>(wqe, at);
-    k.entries[first + i] = {e.mkey.host(), e.address.host(), e.byte_count.host()};
+  for (std::size_t i = 0; i < count; i++) {
+    const auto e = prm::lint::segment_at<prm::Klm>(list, i * sizeof(prm::Klm));
+    const uint64_t bytes = e.byte_count.host();
+    const bool fixed = k.log_entity != 0 && e.mkey.host() != 0;
+    k.entries[first + i] = {e.mkey.host(), 0, e.address.host(),
+                            fixed ? uint64_t{1} << k.log_entity : bytes};
   }
 }
 
