@@ -21,6 +21,7 @@ constexpr Row traffic[] = {
     {"TX-bytes", "tx_bytes", &port::PortStats::tx_bytes},
     {"TX-completed", "tx_completed", &port::PortStats::tx_completed},
     {"keys-woven", "keys_woven", &port::PortStats::keys_woven},
+    {"keys-ended", "keys_ended", &port::PortStats::keys_ended},
 };
 
 constexpr Row drops[] = {

@@ -2,6 +2,7 @@
 // The linter in the library's own queues, where asserts are compiled in: it is told of doorbells
 // and completions, and seeded mistakes with keys between two queues are named. Without asserts
 // there is none.
+#include "kilim/diag/audit.hh"
 #include "kilim/mr/registrar.hh"
 #include "kilim/port/key_queue.hh"
 #include "kilim/queue/rc_wqe.hh"
@@ -34,7 +35,7 @@ struct Bench {
     CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());
     auto mr = mr::Mr::create(v.device->registrar(), memory, mr::Access::all, 4096);
     const port::KeyQueueConfig config{
-        .keys = 4, .access = mr::Access::all, .traffic = &traffic, .lint_stops = false};
+        .keys = 4, .access = mr::Access::all, .lcore = 1, .traffic = &traffic, .lint_stops = false};
     auto one = port::KeyQueue::create(*v.device, config);
     auto two = port::KeyQueue::create(*v.device, config);
     CU_ASSERT_TRUE_FATAL(mr.ok() && one.ok() && two.ok());
@@ -175,6 +176,46 @@ void sound_work_is_not_blamed() {
   }
 }
 
+// Two lcores have had keys of their pools: every bind, use, invalidation and fault is in the sums.
+void keys_are_audited() {
+  Bench x{"audit0"};
+  for (int i = 0; i < 3; i++) {
+    queue::WqeCursor c{x.a->sq()};
+    x.bind(c);
+    x.write(c, x.key.lkey_behind(c));
+    x.a->loom().commit(c);
+    CU_ASSERT_TRUE_FATAL(x.a->wait());
+  }
+  x.write_by(*x.b, x.key.lkey());
+  CU_ASSERT_TRUE_FATAL(x.b->wait());
+  x.a->loom().drop(x.key);
+  CU_ASSERT_TRUE_FATAL(x.a->loom().flush() && x.a->wait());
+  const Lkey key = x.key.key().lkey;
+  std::vector<diag::KeyAudit> keys = diag::audit(x.a->pool());
+  CU_ASSERT_EQUAL_FATAL(keys.size(), 1);
+  CU_ASSERT_TRUE(keys[0].key == key && keys[0].binds == 3 && keys[0].uses == 4);
+  CU_ASSERT_TRUE(keys[0].invalidations == 1 && keys[0].faults == 0 && keys[0].lcore == 1);
+  // Another key, whose UMR is flushed behind an error.
+  umr::Binding old = std::move(x.key);
+  x.key = x.a->loom().take();
+  {
+    queue::WqeCursor c{x.a->sq()};
+    const queue::Sge one{x.region->region().iova, 1, x.region->region().lkey};
+    CU_ASSERT_TRUE_FATAL(queue::rdma_write(c, {0, Rkey{0}}, one, {}));
+    x.bind(c);
+    x.a->loom().commit(c);
+  }
+  CU_ASSERT_FALSE(x.a->wait());
+  const std::vector<diag::KeyAudit> sums = diag::audit_by_lcore(x.a->pool());
+  CU_ASSERT_EQUAL_FATAL(sums.size(), 1);
+  CU_ASSERT_TRUE(sums[0].keys == 2 && sums[0].binds == 4 && sums[0].faults == 1);
+  std::array<char, 200> buffer;
+  prm::Text text{buffer};
+  diag::put_audit(text, sums[0]);
+  CU_ASSERT_TRUE(text.view() == "lcore 1: 2 keys, 4 binds, 4 uses, 1 invalidations, 1 faults");
+  CU_ASSERT_TRUE(diag::audit_by_lcore(x.b->pool()).empty());
+}
+
 [[maybe_unused]] void no_linter() {
   Bench x{"lint0"};
   CU_ASSERT_PTR_NULL(x.a->lint());
@@ -192,10 +233,12 @@ const kilim::test::Case cases[] = {
     {"a reserved bit is named", bits_that_the_manual_reserves},
     {"a queue that was recovered starts anew", a_recovered_queue_starts_anew},
     {"sound work is not blamed", sound_work_is_not_blamed},
+    {"binds, uses, invalidations and faults of keys are counted", keys_are_audited},
 };
 #else
 const kilim::test::Case cases[] = {
     {"a build without asserts has no linter in its queues", no_linter},
+    {"binds, uses, invalidations and faults of keys are counted", keys_are_audited},
 };
 #endif
 

@@ -46,6 +46,8 @@ class KeyQueue {
   [[nodiscard]] queue::Cq& cq() noexcept { return *cq_; }
   [[nodiscard]] umr::Loom& loom() noexcept { return *loom_; }
   [[nodiscard]] uint32_t keys() const noexcept { return pool_->size(); }
+  // For an audit of its keys, with the worker away.
+  [[nodiscard]] umr::KeyPool& pool() noexcept { return *pool_; }
   // Null in builds without asserts.
   [[nodiscard]] const diag::DoorbellLint* lint() const noexcept { return lint_.get(); }
 

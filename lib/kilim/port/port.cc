@@ -17,6 +17,7 @@ PortStats& PortStats::operator+=(const PortStats& o) noexcept {
   rx_no_buffer += o.rx_no_buffer;
   tx_errors += o.tx_errors;
   keys_woven += o.keys_woven;
+  keys_ended += o.keys_ended;
   weave_errors += o.weave_errors;
   recoveries += o.recoveries;
   queues_down += o.queues_down;
@@ -213,6 +214,7 @@ PortStats Port::live() const noexcept {
     sum.tx_errors += c.errors.read();
     if (s.weaver == nullptr) continue;
     sum.keys_woven += s.weaver->stats().woven;
+    sum.keys_ended += s.weaver->stats().ended;
     sum.weave_errors += s.weaver->stats().errors;
   }
   for (std::size_t i = 0; i < tx_.size(); i++) sum.queues_down += down(i) ? 1 : 0;

@@ -40,6 +40,7 @@ struct PortStats {
   uint64_t rx_no_buffer = 0;  // refills that found the pool dry: frames waited or were lost
   uint64_t tx_errors = 0;     // completions with an error
   uint64_t keys_woven = 0, weave_errors = 0;
+  uint64_t keys_ended = 0;   // invalidations that completed
   uint64_t recoveries = 0;   // times that revive() brought a queue back
   uint64_t queues_down = 0;  // queue numbers that do no work now because of an error
 

@@ -30,6 +30,7 @@ struct WeaverConfig {
 struct WeaverStats {
   uint64_t woven = 0;   // keys whose UMR completed
   uint64_t errors = 0;  // WQEs that failed
+  uint64_t ended = 0;   // invalidations that completed
 };
 
 // Bytes of Ethernet, IP and TCP or UDP headers at the start of a frame; 64 where there is nothing
@@ -83,7 +84,9 @@ class Weaver {
   void resume() noexcept;
   // Nothing is between weave() and collect().
   [[nodiscard]] bool idle() const noexcept { return weaving_.held() == 0; }
-  [[nodiscard]] WeaverStats stats() const noexcept { return {woven_.read(), errors_.read()}; }
+  [[nodiscard]] WeaverStats stats() const noexcept {
+    return {woven_.read(), errors_.read(), queue_->loom().counters().invalidated.read()};
+  }
 
  private:
   Weaver(const pool::Arena& arena, const WeaverConfig& config);

@@ -41,6 +41,7 @@ class [[nodiscard]] Binding {
   // The handles for any queue and any peer. Only once the key is valid.
   [[nodiscard]] Lkey lkey() const noexcept {
     KILIM_ASSERT(valid());
+    key_->uses++;
     return key_->lkey;
   }
   [[nodiscard]] Rkey rkey() const noexcept { return Rkey{lkey().value()}; }

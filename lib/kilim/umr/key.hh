@@ -52,13 +52,18 @@ struct IndirectKey {
 
   Lkey lkey;  // with its present tag
   uint32_t max_entries = 0;
-  uint32_t next = none;     // in one list of its loom: a number in the pool
-  uint32_t end = 0;         // position behind the last WQE that changes it
-  uint32_t used = 0;        // position of the last WQE of the same queue that names it
-  uint32_t window = 0;      // epoch in which tags_now was begun
-  uint32_t binds = 0;       // since the pool was made
+  uint32_t next = none;  // in one list of its loom: a number in the pool
+  uint32_t end = 0;      // position behind the last WQE that changes it
+  // Position of the last WQE of the same queue that names it. Of a key that is swapped: its handle
+  // of before, or its predecessor's.
+  uint32_t used = 0;
+  uint32_t window = 0;  // epoch in which tags_now was begun
+  // Counts since the pool was made, for audits.
+  uint32_t binds = 0;
+  uint32_t uses = 0;  // times that a binding gave a handle out
+  uint32_t invalidations = 0;
+  uint32_t faults = 0;      // WQEs about it that failed or were flushed
   uint16_t lcore = 0;       // of its loom
-  Lkey before;              // while it is swapped: its handle, or its predecessor's, of before
   uint8_t tags_before = 0;  // tags given out in the window before
   uint8_t tags_now = 0;     // and in this one
   KeyState state = KeyState::free;

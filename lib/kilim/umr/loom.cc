@@ -79,6 +79,7 @@ void Loom::commit_ending() noexcept {
 // Its invalidation is complete.
 void Loom::freed(IndirectKey& key) noexcept {
   key.become(KeyState::free);
+  key.invalidations++;
   counters_.invalidated.add(1);
   if (!key.has(IndirectKey::bound | IndirectKey::listed)) route(key);
 }
@@ -108,6 +109,7 @@ void Loom::poison(const Change& change) noexcept {
   key.clear(IndirectKey::swapping);
   key.become(KeyState::poisoned);
   if (key.resized) key.log_entity = IndirectKey::unknown_entity;
+  key.faults++;
   counters_.poisoned.add(1);
   if (!key.has(IndirectKey::waiting)) to_end(key);
 }

@@ -12,6 +12,7 @@ inline Lkey Binding::lkey_behind(const queue::WqeCursor& c) noexcept {
   KILIM_ASSERT(c.writes(loom_->sq_) && !key_->has(IndirectKey::swapping));
   KILIM_ASSERT(key_->state == KeyState::posted || key_->state == KeyState::valid);
   key_->used = c.position();
+  key_->uses++;
   key_->set(IndirectKey::used_here);
   return key_->lkey;
 }

@@ -118,7 +118,7 @@ Outcome Loom::post_swap(std::span<const SwapItem> items, const Means& means,
     const Outcome o = bind(c, b, how, means, items[i].view);
     KILIM_ASSERT(o.ok());
     if (!o.ok()) return o;  // nothing has been announced
-    b.key_->before = before;
+    b.key_->used = before.value();
     b.key_->set(IndirectKey::swapping);
     changes_[(head_ - 1) & mask_].swap = c.position() - begin;
     if (how.reads_keys) renew_entries(from, c.position(), items.first(i), means);
@@ -142,7 +142,7 @@ void Loom::renew_entries(uint32_t from, uint32_t to, std::span<const SwapItem> b
     std::memcpy(&key, entry + key_at, sizeof(key));
     if (key == be32{prm::repeat_block_op}) return;  // the head of a strided list
     for (const SwapItem& s : before)
-      if (key == be32{s.binding->key_->before.value()})
+      if (key == be32{s.binding->key_->used})
         queue::store_word(entry + key_at, be32{s.binding->key_->lkey.value()});
   };
   constexpr uint32_t a_line = klms_per_line;
