@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """kilim-testpmd from the command line, without hugepages, hardware or root, over pcap files.
 
-Usage: run_testpmd.py KILIM_TESTPMD SOURCE_ROOT CASE     CASE is a function below"""
+Usage: run_testpmd.py KILIM_TESTPMD SOURCE_ROOT KILIM_VHCA CASE     CASE is a function below"""
 
 import json
 import os
@@ -22,6 +22,7 @@ class Bench:
     def __init__(self, program, root, folder):
         self.program = program
         self.folder = folder
+        self.launcher = []
         sys.path.insert(0, os.path.join(root, "usertools"))
         sys.dont_write_bytecode = True
         import pcap_file
@@ -38,7 +39,7 @@ class Bench:
         assert a == b, f"{sent} has {len(a)} frames, {got} {len(b)}, and they are not the same"
 
     def command(self, vdevs, *own, eal=EAL, lcores="0"):
-        words = [self.program, *eal, "-l", lcores]
+        words = [*self.launcher, self.program, *eal, "-l", lcores]
         for v in vdevs:
             words += ["--vdev", v]
         return [*words, "--", *own]
@@ -242,6 +243,19 @@ def a_device_that_dies(b):
             assert done.stderr.count("has lost") == 1 and "final statistics" in done.stdout, done
 
 
+def a_launched_device_that_dies(b):
+    """The same where the launcher brings the device: with its first request, and amid traffic."""
+    b.make("in.pcap", 2000)
+    for mode in ("io", "umr"):
+        for at in (1, 300):
+            b.launcher = [b.launch, "--fault", f"fatal@{at}", "--wire", "pcap:in.pcap:out.pcap", "--"]
+            done = b.run(["net_kilim0,hca=vhca0"], f"--fwd={mode}", "--duration=50")
+            assert done.returncode == 1, done
+            said = "kilim-testpmd: net_kilim0 has lost its device vhca0 (IBV_EVENT_DEVICE_FATAL)"
+            assert said in done.stderr and done.stderr.count("kilim-testpmd: ") == 1, done
+            assert "final statistics" in done.stdout, done
+
+
 def no_memory(b):
     """EAL that cannot start is explained, with the way on."""
     eal = ["--no-pci", "--log-level", "error", "--no-shconf", "--huge-dir", b.path("none")]
@@ -253,14 +267,16 @@ def no_memory(b):
 
 CASES = {f.__name__: f for f in (one_port, own_thread, two_ports, two_lcores, other_modes, stops,
                                  interrupted_early, refusals, a_frame_too_long, a_device_that_dies,
-                                 no_memory)}
+                                 a_launched_device_that_dies, no_memory)}
 
 
-def main(program, root, name):
+def main(program, root, launch, name):
     with tempfile.TemporaryDirectory(prefix="kilim-testpmd-") as folder:
-        CASES[name](Bench(os.path.abspath(program), os.path.abspath(root), folder))
+        bench = Bench(os.path.abspath(program), os.path.abspath(root), folder)
+        bench.launch = os.path.abspath(launch)
+        CASES[name](bench)
     print(f"{name}: {CASES[name].__doc__}")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:4])
+    main(*sys.argv[1:5])
