@@ -40,8 +40,10 @@ int cmd_create_ah(Context& context, const Request& r) {
   if (pd == nullptr) return -EINVAL;
   QpAttr::Path path = path_of(cmd.attr);
   if (int err = resolve_path(context.hca, path); err != 0) return err;
+  // On Ethernet the MAC is what the library asks for; on InfiniBand there is none to give.
   constexpr uint32_t least = offsetof(mlx5_ib_create_ah_resp, dmac) + ETH_ALEN;
-  if (r.driver_out.bytes() != 0 && r.driver_out.bytes() < least) return -EINVAL;
+  const bool ethernet = context.hca.profile().lid == 0;
+  if (ethernet && r.driver_out.bytes() < least) return -EINVAL;
   auto made = std::make_unique<AhObject>();
   AhObject& ah = *made;
   context.add(std::move(made), {pd});
@@ -50,7 +52,7 @@ int cmd_create_ah(Context& context, const Request& r) {
   driver.response_length = least;
   std::memcpy(driver.dmac, path.dmac.data(), path.dmac.size());
   int err = r.out.write(&resp, sizeof resp);
-  if (err == 0) err = r.driver_out.write(driver);
+  if (err == 0 && ethernet) err = r.driver_out.write(driver);
   return context.keep_unless(err, ah);
 }
 

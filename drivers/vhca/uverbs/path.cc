@@ -41,7 +41,9 @@ int resolve_path(Hca& hca, QpAttr::Path& path) {
   Result<PortAttr> port = hca.query_port(path.port);
   if (!port) return -EINVAL;
   if (!path.is_global) return port->lid != 0 ? 0 : -EINVAL;
-  if (!hca.query_gid(path.port, path.sgid_index)) return -EINVAL;
+  // ENODATA: the index is the table's, its entry is empty.
+  if (Result<Gid> source = hca.query_gid(path.port, path.sgid_index); !source)
+    return -source.error().code;
   if (port->lid != 0) return 0;  // InfiniBand goes by LID: there is no MAC to find
   if (own_gid(hca, path.port, port->gid_count, path.dgid)) {
     path.dmac = port->mac;

@@ -39,6 +39,12 @@ QpAttr attr_of(const ib_uverbs_modify_qp& c) {
   return a;
 }
 
+// IBV_RATE_*: 0 is the port's own; 1 was never given, and 600 Gb/s is the last that mlx5_ib knows.
+bool is_rate(uint8_t rate) {
+  constexpr uint8_t lowest = 2, highest = 22;
+  return rate == 0 || (rate >= lowest && rate <= highest);
+}
+
 // The port that the path leaves by must be the queue's own.
 int check_path(Context& context, const QpObject& qp, const ib_uverbs_modify_qp& c, QpAttr& a) {
   if (!context.hca.query_port(c.dest.port_num)) return -EINVAL;
@@ -48,7 +54,8 @@ int check_path(Context& context, const QpObject& qp, const ib_uverbs_modify_qp& 
   } else if ((c.attr_mask & qp_mask::port) != 0 && c.dest.port_num != c.port_num) {
     return -EINVAL;
   }
-  return resolve_path(context.hca, a.path);
+  if (int err = resolve_path(context.hca, a.path); err != 0) return err;
+  return is_rate(a.path.static_rate) ? 0 : -EINVAL;
 }
 
 int modify(Context& context, const ib_uverbs_modify_qp& c) {

@@ -166,13 +166,19 @@ void a_round() {
   CU_ASSERT_EQUAL(ibv_close_device(c), 0);
 }
 
+// A table may reach its size late; what leaks grows every time.
 void a_thousand_rounds_leave_nothing() {
-  for (int i = 0; i < 100; i++) a_round();  // tables reach their size
+  constexpr int tries = 3;
+  for (int i = 0; i < 100; i++) a_round();
   int descriptors = open_descriptors();
-  std::size_t bytes = mallinfo2().uordblks;
-  for (int i = 0; i < 1000; i++) a_round();
+  bool grew = true;
+  for (int n = 0; n < tries && grew; n++) {
+    std::size_t bytes = mallinfo2().uordblks;
+    for (int i = 0; i < 1000; i++) a_round();
+    grew = mallinfo2().uordblks > bytes + 4096;
+  }
   CU_ASSERT_EQUAL(open_descriptors(), descriptors);
-  CU_ASSERT(mallinfo2().uordblks <= bytes + 4096);
+  CU_ASSERT_FALSE(grew);
 }
 
 void an_imported_device_shares_the_objects() {
@@ -197,6 +203,92 @@ void an_imported_device_shares_the_objects() {
   CU_ASSERT_EQUAL(ibv_close_device(second), 0);
   r.release();
   CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), 0);
+}
+
+void an_import_needs_a_handle_and_gives_nothing_back() {
+  errno = 0;
+  CU_ASSERT_PTR_NULL(ibv_import_device(-1));
+  ibv_context* second = ibv_import_device(dup(context()->cmd_fd));
+  CU_ASSERT_PTR_NOT_NULL_FATAL(second);
+  ibv_pd* pd = ibv_alloc_pd(context());
+  Region r(pd, 4096);
+  CU_ASSERT_PTR_NULL(ibv_import_pd(second, 0xffff));
+  CU_ASSERT_EQUAL(errno, ENOENT);
+  CU_ASSERT_PTR_NULL(ibv_import_pd(second, r.mr()->handle));  // of another kind
+  CU_ASSERT_EQUAL(errno, EINVAL);
+  ibv_pd* same = ibv_import_pd(second, pd->handle);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(same);
+  CU_ASSERT_PTR_NULL(ibv_import_mr(same, 0xffff));
+  CU_ASSERT_EQUAL(errno, ENOENT);
+  ibv_mr* mr = ibv_import_mr(same, r.mr()->handle);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(mr);
+  // What was imported is not released; what was made is busy while it has users, whose they are.
+  ibv_unimport_mr(mr);
+  ibv_unimport_pd(same);
+  CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), EBUSY);
+  // Either context may release it; then the other's handle leads nowhere.
+  same = ibv_import_pd(second, pd->handle);
+  mr = ibv_import_mr(same, r.mr()->handle);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(mr);
+  const uint32_t handle = r.mr()->handle;
+  r.release();
+  CU_ASSERT_PTR_NULL(ibv_import_mr(same, handle));
+  ibv_unimport_mr(mr);
+  // Closing the imported context leaves the first one's objects.
+  ibv_unimport_pd(same);
+  CU_ASSERT_EQUAL(ibv_close_device(second), 0);
+  CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), 0);
+}
+
+void domains_are_busy_while_they_are_used() {
+  ibv_pd* pd = ibv_alloc_pd(context());
+  ibv_td_init_attr of_td{};
+  ibv_td* td = ibv_alloc_td(context(), &of_td);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(td);
+  of_td.comp_mask = 1;
+  CU_ASSERT_PTR_NULL(ibv_alloc_td(context(), &of_td));
+  ibv_parent_domain_init_attr attr{};
+  CU_ASSERT_PTR_NULL(ibv_alloc_parent_domain(context(), &attr));  // of no domain
+  CU_ASSERT_EQUAL(errno, EINVAL);
+  attr.pd = pd;
+  attr.td = td;
+  attr.comp_mask = 1u << 31;
+  CU_ASSERT_PTR_NULL(ibv_alloc_parent_domain(context(), &attr));
+  CU_ASSERT_EQUAL(errno, EINVAL);
+  attr.comp_mask = 0;
+  ibv_pd* parent = ibv_alloc_parent_domain(context(), &attr);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(parent);
+  CU_ASSERT_EQUAL(ibv_dealloc_td(td), EBUSY);
+  CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), EBUSY);
+  ibv_cq* cq = ibv_create_cq(context(), 16, nullptr, nullptr, 0);
+  ibv_qp* qp = create_qp(parent, cq);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(qp);
+  CU_ASSERT_EQUAL(ibv_dealloc_pd(parent), EBUSY);
+  CU_ASSERT_EQUAL(ibv_destroy_qp(qp), 0);
+  CU_ASSERT_EQUAL(ibv_destroy_cq(cq), 0);
+  CU_ASSERT_EQUAL(ibv_dealloc_pd(parent), 0);
+  CU_ASSERT_EQUAL(ibv_dealloc_td(td), 0);
+  CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), 0);
+}
+
+// mlx5_ib's own bounds of a path, beside those of the core.
+void a_path_has_a_rate_that_exists() {
+  Loop l;
+  CU_ASSERT_FATAL(l.ok);
+  ibv_qp_attr attr{};
+  ibv_qp_init_attr init{};
+  CU_ASSERT_EQUAL(ibv_query_qp(l.qp[0], &attr, IBV_QP_AV, &init), 0);
+  attr.qp_state = IBV_QPS_SQD;
+  CU_ASSERT_EQUAL(ibv_modify_qp(l.qp[0], &attr, IBV_QP_STATE), 0);
+  for (int i = 0; i < 10; i++) shared().poll();
+  const std::pair<uint8_t, int> rows[] = {{1, EINVAL}, {23, EINVAL}, {0, 0}, {2, 0}, {22, 0}};
+  for (auto [rate, error] : rows) {
+    attr.ah_attr.static_rate = rate;
+    CU_ASSERT_EQUAL(ibv_modify_qp(l.qp[0], &attr, IBV_QP_AV), error);
+  }
+  attr.ah_attr.static_rate = 0;
+  attr.ah_attr.grh.sgid_index = 1;  // an empty entry
+  CU_ASSERT_EQUAL(ibv_modify_qp(l.qp[0], &attr, IBV_QP_AV), ENODATA);
 }
 
 void a_drained_queue_is_announced() {
@@ -242,6 +334,10 @@ constexpr Case cases[] = {
     {"transitions need their attributes", transitions_need_their_attributes},
     {"a thousand rounds leave nothing", a_thousand_rounds_leave_nothing},
     {"an imported device shares the objects", an_imported_device_shares_the_objects},
+    {"an import needs a handle and gives nothing back",
+     an_import_needs_a_handle_and_gives_nothing_back},
+    {"domains are busy while they are used", domains_are_busy_while_they_are_used},
+    {"a path has a rate that exists", a_path_has_a_rate_that_exists},
     {"a drained queue is announced", a_drained_queue_is_announced},
     {"an event that nobody reads is taken back", an_event_that_nobody_reads_is_taken_back},
 };
