@@ -279,7 +279,7 @@ void shared_queues_of_odd_shapes_are_refused() {
   CU_ASSERT_EQUAL_FATAL(c.alloc_pd(pd), 0);
   CU_ASSERT_EQUAL_FATAL(c.alloc_uar(uar), 0);
   CU_ASSERT_EQUAL_FATAL(r.create_cq(c, uar, -1, 1, cq), 0);
-  auto attempt = [&](auto change, bool room = true) {
+  auto attempt = [&](auto change) {
     ib_uverbs_create_srq cmd{};
     cmd.pd_handle = pd;
     cmd.max_wr = 15;
