@@ -36,6 +36,7 @@ Result<std::unique_ptr<Lane>> Lane::create(device::Device& device, const LaneCon
     request.queues.recv_cq = lane->owned_recv_->handle;
   }
   request.access = mr::Access::all;
+  request.umr = config.umr;
   request.gid_index = config.gid_index;
   auto qp = device::make_rc(device, request);
   if (!qp) return qp.error();

@@ -22,6 +22,7 @@ namespace kilim::perf {
 struct LaneConfig {
   uint32_t send_wqebbs = 128;
   uint32_t receives = 0;
+  bool umr = false;
   int gid_index = -1;
   uint32_t inline_recv = any_inline;  // as the option
 };

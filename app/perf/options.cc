@@ -12,6 +12,7 @@
 #include <getopt.h>
 
 #include "agreement.hh"
+#include "chooser.hh"
 #include "perf_test.hh"
 
 namespace kilim::perf {
@@ -45,6 +46,8 @@ constexpr Row rows[] = {
     {0, "check", nullptr, nullptr, nullptr, &Options::check, 0, 0, "write, read, send, atomic: every byte that arrives is looked at; slow"},
     {0, "alone", nullptr, nullptr, nullptr, &Options::alone, 0, 0, "write, read, send, atomic: queues connected to themselves, no server, no client"},
     {0, "json", nullptr, nullptr, nullptr, &Options::json, 0, 0, "results as JSON, one object a line"},
+    {0, "plan", "TEXT", nullptr, &Options::plan, nullptr, 0, 0, "umr: the chooser goes the way copy, list, inline, pointer or cached wherever it can, or has other costs, as copy.piece=12; several with commas"},
+    {0, "seed", "N", &Options::seed, nullptr, nullptr, 0, ~0u, "umr: of the chooser's random layouts; default 1"},
     {0, "samples", "N", &Options::samples, nullptr, nullptr, 9, 1000, "compare: samples of about 2 ms a side; default 9"},
     {0, "only", "TEXT", nullptr, &Options::only, nullptr, 0, 0, "compare: metrics that contain TEXT"},
     {'h', "help", nullptr, nullptr, nullptr, nullptr, 0, 0, "this text"},
@@ -124,6 +127,8 @@ std::variant<Options, Exit> take_words(Options o, int argc, char** argv) {
     return Exit{1, "--alone and the host " + o.host + " exclude each other"};
   if (o.connection != "RC")
     return Exit{1, "-c " + o.connection + ": kilim-perf measures reliable connections (RC) only"};
+  if (const char* why = o.plan.empty() ? nullptr : why_no_plan(o.plan))
+    return Exit{1, "--plan=" + o.plan + ": " + why};
   if (std::string why = take_device(o); !why.empty()) return Exit{1, why};
   if (optind < argc) return Exit{1, std::string("the word ") + argv[optind] + " is too many"};
   return o;

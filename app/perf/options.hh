@@ -32,6 +32,8 @@ struct Options {
   bool all_sizes = false;             // -a
   bool check = false;
   bool json = false;
+  std::string plan;      // umr: what the chooser is told
+  uint32_t seed = 1;     // umr: of the random layouts
   uint32_t samples = 9;  // compare
   std::string only;      // compare: metrics that contain this
 };

@@ -48,6 +48,9 @@ class RigDevice {
     }
   }
 
+  // The adapter, for who opens it once more.
+  vhca::Attached* attached() noexcept { return attached_; }
+
   // Whether requests are executed, or only complete.
   bool set_executing(bool on) noexcept { return attached_->set_executing(on).ok(); }
 

@@ -4,15 +4,16 @@
 #include <memory>
 #include <span>
 
+#include "chooser.hh"
 #include "measure.hh"
+#include "mlx5/open.hh"
 #include "perf_test.hh"
 
 namespace kilim::perf {
 namespace {
 
-int run_lines(const Options& o, std::span<const Line* const> wanted) {
-  auto rig = std::make_unique<Rig>();
-  if (const std::string why = rig->open(o.device); !why.empty()) {
+int run_lines(const Options& o, Rig& rig, std::span<const Line* const> wanted) {
+  if (const std::string why = rig.open(o.device); !why.empty()) {
     std::fprintf(stderr, "kilim-perf: %s\n", why.c_str());
     return 1;
   }
@@ -20,7 +21,7 @@ int run_lines(const Options& o, std::span<const Line* const> wanted) {
     for (const Case& c : line->cases) {
       Line own = *line;
       own.cases = {&c, 1};
-      const auto result = measure_line(*rig, own, o.samples);
+      const auto result = measure_line(rig, own, o.samples);
       if (!result) {
         std::fprintf(stderr, "kilim-perf: %s: a request failed\n", line->metric);
         return 1;
@@ -33,9 +34,22 @@ int run_lines(const Options& o, std::span<const Line* const> wanted) {
   return 0;
 }
 
+int run_lines(const Options& o, std::span<const Line* const> wanted) {
+  auto rig = std::make_unique<Rig>();
+  return run_lines(o, *rig, wanted);
+}
+
+// The lines, and the chooser on the same adapter, opened once more.
 int run_umr(const Options& o) {
   constexpr const Line* wanted[] = {&umr_single_line, &umr_batch_line, &patch_line};
-  return run_lines(o, wanted);
+  auto rig = std::make_unique<Rig>();
+  if (const int code = run_lines(o, *rig, wanted); code != 0) return code;
+  auto device = mlx5::open(
+      o.device.c_str(),
+      {[](void* a) { static_cast<vhca::Attached*>(a)->poll(); }, rig->device.attached()});
+  if (device) return show_plan(o, **device);
+  std::fprintf(stderr, "kilim-perf: %s\n", device.error().what);
+  return 1;
 }
 int run_cq(const Options& o) {
   constexpr const Line* wanted[] = {&completion_line, &empty_poll_line};
@@ -48,8 +62,8 @@ int run_gather(const Options& o) {
 
 }  // namespace
 
-const PerfTest umr_test = {"umr", "keys are given lists: one per doorbell, 32, one granule",
-                           run_umr};
+const PerfTest umr_test = {
+    "umr", "keys are given lists, one per doorbell, 32, one granule; the chooser", run_umr};
 const PerfTest cq_test = {"cq", "completions, 32 at a time, and empty polls", run_cq};
 const PerfTest gather_test = {"gather", "16 scattered KiB as one message, by UMR", run_gather};
 

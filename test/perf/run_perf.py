@@ -91,9 +91,30 @@ def check_lookup(program):
     print(f"{len(lines)} lines of lookup")
 
 
+def check_chooser(program):
+    """Its costs, its random layouts with every open way's time, and what --plan says is done."""
+    ways = {"copy", "list", "inline", "pointer", "cached"}
+    for words, forced in ((), None), (("--plan=copy",), "copy"), (("--plan=cached.fixed=0,inline",), "inline"):
+        done = run(program, "umr", "--json", *words)
+        assert done.returncode == 0, done.stderr
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        costs = {line["way"]: line for line in lines if line["test"] == "plan"}
+        assert set(costs) == ways and all(c["fixed"] >= 0 for c in costs.values()), done.stdout
+        tried = [line for line in lines if line["test"] == "layout"]
+        assert len(tried) == 30, len(tried)
+        for line in tried:
+            times = [line[w] for w in ways if line[w] > 0]
+            assert line["chosen"] in ways and line[line["chosen"]] > 0, line
+            assert abs(line["of_best"] - line[line["chosen"]] / min(times)) < 0.01, line
+            if forced and line[forced] > 0:
+                assert line["chosen"] == forced, line
+    print("the chooser")
+
+
 def check_refusals(program):
     for words, said in (((), "no TEST"), (("nothing",), "unknown"), (("pool", "host"), "too many"),
-                        (("umr", "-s", "0"), "out of range"),
+                        (("umr", "-s", "0"), "out of range"), (("umr", "--plan=fly"), "ways are copy"),
+                        (("umr", "--plan=copy.piece=x"), "ways are copy"),
                         (("send", "--inline_recv", "65"), "out of range"), (("umr", "--nonsense"), "unknown")):
         done = run(program, *words)
         assert done.returncode == 1 and said in done.stderr, (words, done.stderr)
@@ -104,6 +125,7 @@ def main(program):
     check_compare(program)
     check_others(program)
     check_lookup(program)
+    check_chooser(program)
     check_refusals(program)
     return 0
 

@@ -12,6 +12,7 @@
 #include "kilim/umr/loom.hh"
 #include "kilim/umr/loom_burst.hh"
 #include "kilim/umr/patch.hh"
+#include "kilim/umr/plan.hh"
 #include "kilim/umr/pointer_wqe.hh"
 #include "kilim/umr/refusal.hh"
 #include "kilim/umr/shape.hh"
@@ -159,6 +160,13 @@ uint32_t next(const ListRequest& r) noexcept {
 
 uint32_t left(const KeyPool& pool) noexcept {
   return pool.available() + pool.size();
+}
+
+Way way_of(Plan& plan, const Scatter& l) noexcept {
+  const Way best = plan.choose(l);
+  if (plan.cost(best, l) > 0) plan.force(best);
+  plan.set_cost(best, plan.costs()[0]);
+  return plan.limits().list_pieces != 0 ? plan.choose(l) : best;
 }
 
 }  // namespace kilim::umr::hot
