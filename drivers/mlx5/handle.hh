@@ -18,6 +18,7 @@ struct Destroy {
   void operator()(ibv_qp* o) const noexcept { (void)ibv_destroy_qp(o); }
   void operator()(ibv_flow* o) const noexcept { (void)ibv_destroy_flow(o); }
   void operator()(ibv_mr* o) const noexcept { (void)ibv_dereg_mr(o); }
+  void operator()(ibv_mw* o) const noexcept { (void)ibv_dealloc_mw(o); }
   void operator()(mlx5dv_devx_obj* o) const noexcept { (void)mlx5dv_devx_obj_destroy(o); }
 };
 
@@ -28,6 +29,7 @@ using VerbsSrq = std::unique_ptr<ibv_srq, Destroy>;
 using VerbsQp = std::unique_ptr<ibv_qp, Destroy>;
 using VerbsFlow = std::unique_ptr<ibv_flow, Destroy>;
 using VerbsMr = std::unique_ptr<ibv_mr, Destroy>;
+using VerbsMw = std::unique_ptr<ibv_mw, Destroy>;
 using DevxObject = std::unique_ptr<mlx5dv_devx_obj, Destroy>;
 
 }  // namespace kilim::mlx5

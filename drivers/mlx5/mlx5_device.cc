@@ -21,7 +21,8 @@ Mlx5Device::Mlx5Device(Context context, Pd pd, const device::Caps& caps, Progres
       context_(std::move(context)),
       pd_(std::move(pd)),
       registrar_(pd_.get(), caps.odp),
-      keys_(pd_.get(), caps.umr ? caps.max_key_entries : 0) {}
+      keys_(pd_.get(), caps.umr ? caps.max_key_entries : 0),
+      windows_(pd_.get(), caps.memory_window_type1, caps.memory_window_type2b) {}
 
 Mlx5Device::Mlx5Device(ibv_pd* lent, const device::Caps& caps, Progress progress, VerbsCq empty)
     : Mlx5Device(Context{lent->context}, Pd{lent}, caps, progress, "/sys") {

@@ -14,6 +14,7 @@
 #include "mlx5/open.hh"
 #include "mlx5/qp_state.hh"
 #include "mlx5/registrar.hh"
+#include "mlx5/window.hh"
 
 namespace kilim::mlx5 {
 
@@ -31,6 +32,7 @@ class Mlx5Device final : public device::Device {
   Result<device::PortInfo> port(uint8_t number) override;
   mr::Registrar& registrar() noexcept override { return registrar_; }
   mr::KeySource& keys() noexcept override { return keys_; }
+  mr::WindowSource& windows() noexcept override { return windows_; }
 
   using device::Device::create_cq;
   Result<device::CqInfo> create_cq(const device::CqRequest& request) override;
@@ -95,6 +97,7 @@ class Mlx5Device final : public device::Device {
   Pd pd_;
   VerbsRegistrar registrar_;
   MkeySource keys_;
+  VerbsWindows windows_;
   VerbsCq empty_;
   std::unordered_map<uint32_t, Cq> cqs_;
   std::unordered_map<uint32_t, VerbsSrq> srqs_;

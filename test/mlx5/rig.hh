@@ -46,7 +46,7 @@ struct Loop {
   std::optional<queue::Sq> sq;
   std::optional<queue::Rq> rq;
 
-  explicit Loop(device::Device& d, uint32_t access) : device(d) {
+  explicit Loop(device::Device& d, uint32_t access, bool umr = true) : device(d) {
     Result<device::OwnedCq> a = device::make_cq(d, 256);
     Result<device::OwnedCq> b = device::make_cq(d, 256);
     if (!a || !b) return;
@@ -59,7 +59,7 @@ struct Loop {
                       .recv_wrs = 64,
                       .max_recv_sge = 1,
                       .inline_receive = device::InlineReceive::off};
-    request.umr = true;
+    request.umr = umr;
     request.access = access;
     Result<device::OwnedQp> q = device::make_rc_loopback(d, request);
     if (!q) return;

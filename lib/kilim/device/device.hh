@@ -12,6 +12,7 @@
 #include "kilim/device/odp_statistics.hh"
 #include "kilim/mr/key_source.hh"
 #include "kilim/mr/registrar.hh"
+#include "kilim/mr/window_source.hh"
 
 namespace kilim::device {
 
@@ -26,6 +27,7 @@ class Device {
   virtual Result<PortInfo> port(uint8_t number) = 0;
   virtual mr::Registrar& registrar() noexcept = 0;
   virtual mr::KeySource& keys() noexcept = 0;
+  virtual mr::WindowSource& windows() noexcept = 0;
 
   virtual Result<CqInfo> create_cq(const CqRequest& request) = 0;
   Result<CqInfo> create_cq(uint32_t entries) { return create_cq(CqRequest{.entries = entries}); }

@@ -29,7 +29,7 @@ uint32_t cursor(Sq& q) noexcept {
   c.fence_next(c.pending_fence());
   c.signal_last();
   c.commit();
-  return c.straight(4) && c.line() != nullptr ? c.room().value() : 0;
+  return c.straight(4) && c.line() != nullptr ? c.room().value() : c.qpn().value();
 }
 
 bool made_on_the_spot(Sq& q, uint64_t at) noexcept {

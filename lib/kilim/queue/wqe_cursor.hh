@@ -11,6 +11,7 @@
 
 #include "kilim/base/barrier.hh"
 #include "kilim/base/be.hh"
+#include "kilim/base/ident.hh"
 #include "kilim/base/mmio.hh"
 #include "kilim/base/units.hh"
 #include "kilim/prm/ctrl_seg.hh"
@@ -51,6 +52,7 @@ class WqeCursor {
   // Where the WQE being written begins, as Sq counts.
   [[nodiscard]] uint32_t position() const noexcept { return pi_; }
 
+  [[nodiscard]] Qpn qpn() const noexcept { return Qpn{qpn_.host() >> 8}; }
   [[nodiscard]] bool writes(const Sq& sq) const noexcept { return &sq_ == &sq; }
 
   // The first basic block of the WQE being written.

@@ -20,6 +20,7 @@
 #include "kilim/umr/umr_wqe.hh"
 #include "kilim/umr/view.hh"
 #include "kilim/umr/weave.hh"
+#include "kilim/umr/window.hh"
 
 namespace kilim::umr::hot {
 
@@ -167,6 +168,30 @@ Way way_of(Plan& plan, const Scatter& l) noexcept {
   if (plan.cost(best, l) > 0) plan.force(best);
   plan.set_cost(best, plan.costs()[0]);
   return plan.limits().list_pieces != 0 ? plan.choose(l) : best;
+}
+
+// A window through all of its states; what is refused or fails ends it.
+template <WindowType T>
+uint32_t window(queue::WqeCursor& c, FreeWindow<T>& w, const WindowBind& b,
+                const queue::Completion& seen) noexcept {
+  BindingWindow<T> binding;
+  if (!bind(c, std::move(w), b, {}, binding).ok()) return 0;
+  if (!seen.ok()) return give_up(std::move(binding)) ? 1 : 0;
+  BoundWindow<T> bound = confirm(std::move(binding), seen);
+  const uint32_t key = bound.rkey().value();
+  if constexpr (T == WindowType::type2)
+    if (shut_by_peer(bound, seen, w)) return key;
+  InvalidatingWindow<T> closing;
+  if (invalidate(c, std::move(bound), {}, closing).ok()) w = confirm(std::move(closing), seen);
+  return key;
+}
+template uint32_t window(queue::WqeCursor&, FreeWindow<WindowType::type1>&, const WindowBind&,
+                         const queue::Completion&) noexcept;
+template uint32_t window(queue::WqeCursor&, FreeWindow<WindowType::type2>&, const WindowBind&,
+                         const queue::Completion&) noexcept;
+
+FreeWindow<WindowType::type2> own(WindowOwner owner) noexcept {
+  return FreeWindow<WindowType::type2>{std::move(owner)};
 }
 
 }  // namespace kilim::umr::hot

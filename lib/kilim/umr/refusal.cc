@@ -40,6 +40,13 @@ constexpr Row rows[] = {
     {Refusal::no_key, "no key is free: the pool is dry, or its keys wait for an epoch", Numbers::both, "asked for"},
     {Refusal::queue_failed, "the send queue had an error and has not been recovered", Numbers::none, ""},
     {Refusal::wrong_kind, "the key was made for entries of another kind (fixed size, or not)", Numbers::none, ""},
+    {Refusal::long_window, "a memory window spans at most 2 GiB", Numbers::both, "MiB"},
+    {Refusal::beyond_region, "a memory window reaches beyond its region", Numbers::both, "bytes"},
+    {Refusal::not_bindable, "the region was registered without the right to bind windows", Numbers::none, ""},
+    {Refusal::window_rights, "a memory window grants remote writing, reading and atomics only", Numbers::both, "as access bits"},
+    {Refusal::read_only, "a region without local writing has no windows that are written through", Numbers::none, ""},
+    {Refusal::zero_based, "a window of type 1 cannot begin at address 0, nor lie on a region that does", Numbers::none, ""},
+    {Refusal::other_queue, "a window of type 2 belongs to the queue pair that bound it", Numbers::both, "is this one"},
 };
 // clang-format on
 
@@ -47,7 +54,7 @@ constexpr bool complete() {
   uint32_t i = 0;
   for (const Row& row : rows)
     if (row.why != static_cast<Refusal>(i++)) return false;
-  return i == static_cast<uint32_t>(Refusal::wrong_kind) + 1;
+  return i == static_cast<uint32_t>(Refusal::other_queue) + 1;
 }
 static_assert(complete());
 

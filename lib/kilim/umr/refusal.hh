@@ -32,6 +32,13 @@ enum class Refusal : uint8_t {
   no_key,           // asked: keys; limit: free ones: the pool is dry, or they wait for an epoch
   queue_failed,     // the queue had an error and has not been recovered
   wrong_kind,       // the key's entries are of another kind than the layout's
+  long_window,      // asked: MiB of a memory window; limit: 2048
+  beyond_region,    // asked: bytes of a memory window; limit: bytes of the region from there on
+  not_bindable,     // the region lets no windows be bound to it
+  window_rights,    // asked: access bits; limit: those that a window can grant
+  read_only,        // the region cannot be written, nor can it be through a window
+  zero_based,       // a window of type 1 knows its memory by the region's addresses
+  other_queue,      // asked: queue pair; limit: the one that the window belongs to
 };
 
 struct [[nodiscard]] Outcome {

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "UMR Work Request Operation". A memory window opens a part of a region to peers, to the
+// byte, under a key of its own, by a WQE and until another WQE. What may be done with a window in
+// which state is in its type: one of type 2 that is bound cannot be bound, one that is free has no
+// key. Owner: the queue's worker. Made and destroyed on the control path; nothing else allocates,
+// blocks or logs.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "kilim/base/assert.hh"
+#include "kilim/base/ident.hh"
+#include "kilim/mr/region.hh"
+#include "kilim/mr/window_source.hh"
+#include "kilim/prm/umr_seg.hh"
+#include "kilim/queue/completion.hh"
+#include "kilim/queue/wqe_cursor.hh"
+#include "kilim/umr/fence.hh"
+#include "kilim/umr/refusal.hh"
+#include "kilim/umr/request.hh"
+#include "kilim/umr/umr_head.hh"
+
+namespace kilim::umr {
+
+using mr::WindowType;
+
+enum class WindowState : uint8_t {
+  free,          // shows nothing
+  binding,       // a bind is on its way; its key may be told behind it on the same queue
+  bound,         // peers may use it
+  invalidating,  // on its way to be free; it may still be used
+  broken,        // a WQE about it failed: it can only be destroyed
+};
+
+template <WindowType T, WindowState S>
+class Window;
+namespace detail {
+struct WindowStep;
+}
+template <WindowType T>
+using FreeWindow = Window<T, WindowState::free>;
+template <WindowType T>
+using BindingWindow = Window<T, WindowState::binding>;
+template <WindowType T>
+using BoundWindow = Window<T, WindowState::bound>;
+template <WindowType T>
+using InvalidatingWindow = Window<T, WindowState::invalidating>;
+template <WindowType T>
+using BrokenWindow = Window<T, WindowState::broken>;
+
+// What a window shall show: a part of a region that lets windows be bound to it.
+struct WindowBind {
+  const mr::Region* region = nullptr;
+  uint64_t address = 0;      // as the region's own keys know it
+  uint64_t length = 0;       // 1 to 2 GiB
+  uint32_t access = 0;       // of mr::Access: remote_write, remote_read, remote_atomic
+  bool zero_based = false;   // its first byte is at 0; type 2 only
+  bool keep_atomic = false;  // the device does not change that right (Caps::umr_atomic is false)
+
+  static constexpr uint64_t longest = prm::umr::max_piece_bytes;
+  static constexpr uint32_t grantable =
+      mr::Access::remote_write | mr::Access::remote_read | mr::Access::remote_atomic;
+};
+
+// The key after the next bind: another tag of 8 bits, which wraps.
+constexpr Rkey next_window_key(Rkey key) noexcept {
+  return Rkey{(key.value() & ~0xffu) | ((key.value() + 1) & 0xff)};
+}
+
+// Made by make_window(). Destroyed with its window, whatever its state: work under way that names
+// it fails.
+class WindowOwner {
+ public:
+  WindowOwner() noexcept = default;
+  WindowOwner(mr::WindowSource& source, Rkey key) noexcept : source_(&source), key_(key) {}
+  WindowOwner(WindowOwner&& o) noexcept
+      : source_(std::exchange(o.source_, nullptr)), key_(o.key_), qpn_(o.qpn_) {}
+  WindowOwner& operator=(WindowOwner&& o) noexcept {
+    if (this != &o) {
+      if (source_ != nullptr) drop();
+      source_ = std::exchange(o.source_, nullptr);
+      key_ = o.key_;
+      qpn_ = o.qpn_;
+    }
+    return *this;
+  }
+  WindowOwner(const WindowOwner&) = delete;
+  WindowOwner& operator=(const WindowOwner&) = delete;
+  ~WindowOwner() {
+    if (source_ != nullptr) drop();
+  }
+
+ private:
+  template <WindowType T, WindowState S>
+  friend class Window;
+  friend struct detail::WindowStep;
+  void drop() noexcept __asm__("kilim_cold_window_drop");
+
+  mr::WindowSource* source_ = nullptr;
+  Rkey key_;
+  Qpn qpn_;  // of the queue that binds it
+};
+
+template <WindowType T, WindowState S>
+class [[nodiscard]] Window {
+ public:
+  static constexpr WindowType type = T;
+  static constexpr WindowState state = S;
+
+  Window() noexcept = default;  // no window
+  explicit Window(WindowOwner owner) noexcept requires(S == WindowState::free)
+      : owner_(std::move(owner)) {}
+  explicit operator bool() const noexcept { return owner_.source_ != nullptr; }
+
+  // What a peer needs, or a request behind the bind.
+  [[nodiscard]] Rkey rkey() const noexcept
+      requires(S == WindowState::binding || S == WindowState::bound) {
+    return owner_.key_;
+  }
+
+ private:
+  friend struct detail::WindowStep;
+  WindowOwner owner_;
+};
+
+// How a window goes from state to state: only by the functions below.
+struct detail::WindowStep {
+  template <typename W>
+  static Rkey key(const W& w) noexcept {
+    return w.owner_.key_;
+  }
+  template <typename W>
+  static Qpn queue(const W& w) noexcept {
+    return w.owner_.qpn_;
+  }
+  // With this key, for this queue pair.
+  template <WindowState To, WindowType T, WindowState S>
+  static Window<T, To> become(Window<T, S>&& w, Rkey key, Qpn qpn = Qpn{0}) noexcept {
+    Window<T, To> next;
+    next.owner_ = std::move(w.owner_);
+    next.owner_.key_ = key;
+    next.owner_.qpn_ = qpn;
+    return next;
+  }
+};
+
+// Control path: EOPNOTSUPP where the device has no windows of this type.
+template <WindowType T>
+Result<FreeWindow<T>> make_window(mr::WindowSource& source);
+
+namespace detail {
+inline constexpr uint32_t bind_wqebbs = 3, unbind_wqebbs = 2;
+inline constexpr uint8_t window_flags = prm::umr::inline_list | prm::umr::has_translation_offset;
+inline constexpr uint64_t window_mask = prm::umr::mask_free | prm::umr::mask_mkey;
+
+Outcome check_window(const WindowBind& b, WindowType type) noexcept
+    __asm__("kilim_cold_window_check");
+
+struct WindowWords {
+  Rkey key;          // as it is now
+  uint8_t tag;       // as it will be
+  uint32_t qpn;      // who may use it: a queue pair, or any_qpn
+  uint8_t checks;    // prm::umr::check_*
+  uint64_t changes;  // further bits of the mask
+};
+
+inline void append_bind(queue::WqeCursor& c, const WindowWords& w, const WindowBind& b,
+                        const UmrWr& wr) noexcept {
+  constexpr uint32_t octowords = prm::umr::granule_bytes / octoword_bytes;
+  const uint64_t access =
+      prm::umr::mask_access & ~(b.keep_atomic ? prm::umr::mask_atomic : uint64_t{0});
+  c.control(prm::Opcode::umr, Octowords{umr_head_octowords + octowords}, wr.flags, w.key.value());
+  store_umr_ctrl(c.line(), {.flags = static_cast<uint8_t>(window_flags | w.checks),
+                            .octowords = octowords,
+                            .mask = window_mask | w.changes | access | prm::umr::mask_len |
+                                    prm::umr::mask_start_addr});
+  store_mkey(c.line(1), {.free = 0,
+                         .access = mkey_access(b.access),
+                         .qpn_mkey = w.qpn << 8 | w.tag,
+                         .start = b.zero_based ? 0 : b.address,
+                         .length = b.length});
+  std::byte* const list = c.line(2);
+  queue::store_pointer(list, b.address, static_cast<uint32_t>(b.length), b.region->lkey);
+  for (uint32_t i = 1; i < octowords; i++) queue::store_zero(list + i * octoword_bytes);
+  c.fence_next(fence_after_umr);
+  c.advance(bind_wqebbs, wr.id);
+}
+
+inline void append_unbind(queue::WqeCursor& c, const WindowWords& w, const UmrWr& wr) noexcept {
+  c.control(prm::Opcode::umr, Octowords{umr_head_octowords}, wr.flags, w.key.value());
+  store_umr_ctrl(c.line(), {.flags = static_cast<uint8_t>(window_flags | w.checks),
+                            .octowords = 0,
+                            .mask = window_mask | w.changes});
+  store_mkey(c.line(1), {.free = prm::mkey::free,
+                         .access = 0,
+                         .qpn_mkey = prm::mkey::any_qpn << 8 | w.tag,
+                         .start = 0,
+                         .length = 0});
+  c.fence_next(fence_after_umr);
+  c.advance(unbind_wqebbs, wr.id);
+}
+
+template <WindowType T, WindowState S>
+concept bindable = S == WindowState::free || (T == WindowType::type1 && S == WindowState::bound);
+}  // namespace detail
+
+// Appends a bind: `from` becomes `to` under its next key. Refused, both stay as they are. As behind
+// a UMR a small fence is left pending; a device may want another: FencePlanner::after_umr().
+template <WindowType T, WindowState S>
+requires detail::bindable<T, S>
+inline Outcome bind(queue::WqeCursor& c, Window<T, S>&& from, const WindowBind& b, const UmrWr& wr,
+                    BindingWindow<T>& to) noexcept {
+  constexpr bool own = T == WindowType::type2;
+  if (const Outcome o = detail::check_window(b, T); !o.ok()) return o;
+  if (!c.fits(detail::bind_wqebbs))
+    return {Refusal::no_room, detail::bind_wqebbs, c.room().value()};
+  const Rkey key = next_window_key(detail::WindowStep::key(from));
+  detail::append_bind(c,
+                      {.key = detail::WindowStep::key(from),
+                       .tag = tag_of(key),
+                       .qpn = own ? c.qpn().value() : prm::mkey::any_qpn,
+                       .checks = own ? prm::umr::check_not_free : uint8_t{0},
+                       .changes = own ? prm::umr::mask_qpn : 0},
+                      b, wr);
+  to = detail::WindowStep::become<WindowState::binding>(std::move(from), key, c.qpn());
+  return {};
+}
+
+// Shuts a window. One of type 2 on the queue that bound it; the device checks that too.
+template <WindowType T>
+inline Outcome invalidate(queue::WqeCursor& c, BoundWindow<T>&& from, const UmrWr& wr,
+                          InvalidatingWindow<T>& to) noexcept {
+  constexpr bool own = T == WindowType::type2;
+  if (own && detail::WindowStep::queue(from) != c.qpn())
+    return {Refusal::other_queue, c.qpn().value(), detail::WindowStep::queue(from).value()};
+  if (!c.fits(detail::unbind_wqebbs))
+    return {Refusal::no_room, detail::unbind_wqebbs, c.room().value()};
+  const Rkey key =
+      own ? detail::WindowStep::key(from) : next_window_key(detail::WindowStep::key(from));
+  detail::append_unbind(c,
+                        {.key = detail::WindowStep::key(from),
+                         .tag = own ? uint8_t{0} : tag_of(key),
+                         .qpn = prm::mkey::any_qpn,
+                         .checks = own ? prm::umr::check_qpn : uint8_t{0},
+                         .changes = own ? prm::umr::mask_qpn : 0},
+                        wr);
+  to = detail::WindowStep::become<WindowState::invalidating>(std::move(from), key);
+  return {};
+}
+
+// The WQE of before has completed well.
+template <WindowType T>
+inline BoundWindow<T> confirm(BindingWindow<T>&& w, const queue::Completion& c) noexcept {
+  KILIM_ASSERT(c.ok());
+  const Rkey key = detail::WindowStep::key(w);
+  const Qpn qpn = detail::WindowStep::queue(w);
+  return detail::WindowStep::become<WindowState::bound>(std::move(w), key, qpn);
+}
+template <WindowType T>
+inline FreeWindow<T> confirm(InvalidatingWindow<T>&& w, const queue::Completion& c) noexcept {
+  KILIM_ASSERT(c.ok());
+  const Rkey key = detail::WindowStep::key(w);
+  return detail::WindowStep::become<WindowState::free>(std::move(w), key);
+}
+// It has failed or was flushed: what the window shows is not known.
+template <WindowType T, WindowState S>
+requires(S == WindowState::binding ||
+         S == WindowState::invalidating) inline BrokenWindow<T> give_up(Window<T, S>&& w) noexcept {
+  const Rkey key = detail::WindowStep::key(w);
+  return detail::WindowStep::become<WindowState::broken>(std::move(w), key);
+}
+// Whether this receive says that the peer has shut the window; then `to` is it. A peer cannot shut
+// one of type 1.
+inline bool shut_by_peer(BoundWindow<WindowType::type2>& from, const queue::Completion& c,
+                         FreeWindow<WindowType::type2>& to) noexcept {
+  if (c.opcode != prm::CqeOpcode::resp_send_inv || c.imm != from.rkey().value()) return false;
+  const Rkey key = detail::WindowStep::key(from);
+  to = detail::WindowStep::become<WindowState::free>(std::move(from), key);
+  return true;
+}
+
+}  // namespace kilim::umr
