@@ -19,6 +19,7 @@ class Counting final : public Device {
   Result<PortInfo> port(uint8_t) override { return PortInfo{}; }
   mr::Registrar& registrar() noexcept override { std::abort(); }
   mr::KeySource& keys() noexcept override { std::abort(); }
+  mr::WindowSource& windows() noexcept override { std::abort(); }
   Result<CqInfo> create_cq(const CqRequest&) override {
     cqs++;
     return CqInfo{};

@@ -27,6 +27,7 @@ class Counted final : public Device {
   Result<PortInfo> port(uint8_t) override { return nothing; }
   mr::Registrar& registrar() noexcept override { std::abort(); }
   mr::KeySource& keys() noexcept override { std::abort(); }
+  mr::WindowSource& windows() noexcept override { std::abort(); }
   Result<CqInfo> create_cq(const CqRequest&) override { return nothing; }
   Status destroy_cq(CqHandle) override { return nothing; }
   Result<SrqInfo> create_srq(const SrqRequest&) override { return nothing; }
