@@ -6,7 +6,7 @@
 #include <random>
 
 #include "kilim/umr/weave.hh"
-#include "mlx5/registrar.hh"
+#include "mlx5/key_source.hh"
 #include "twins.hh"
 #include "ut.hh"
 
