@@ -290,12 +290,19 @@ uint64_t number_from(const char* name, uint64_t otherwise) {
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
+#ifdef __SANITIZE_ADDRESS__
+constexpr uint64_t default_steps = 25'000;  // each takes about four times as long
+#else
+constexpr uint64_t default_steps = 100'000;
+#endif
+
 void random_steps() {
   vhca::AttachConfig c;
   c.name = "random0";
   VirtualDevice v{c};
   CU_ASSERT_FATAL(v.device != nullptr);
-  const uint64_t seed = number_from("KILIM_SEED", 1), steps = number_from("KILIM_STEPS", 100'000);
+  const uint64_t seed = number_from("KILIM_SEED", 1),
+                 steps = number_from("KILIM_STEPS", default_steps);
   Walk walk(*v.device, static_cast<unsigned>(seed));
   CU_ASSERT_FATAL(walk.ok());
   bool good = true;
