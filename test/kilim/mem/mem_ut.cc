@@ -3,6 +3,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <vector>
 
@@ -118,9 +119,15 @@ void missing_huge_pages_are_explained() {
     if (block->range().page_bytes == 4096) break;
   }
   CU_ASSERT_EQUAL(block->range().page_bytes, 4096);
-  CU_ASSERT_PTR_NOT_NULL(std::strstr(why.data(), "2 pages of 2048 KiB are needed, "));
-  CU_ASSERT_PTR_NOT_NULL(std::strstr(why.data(), " are free; reserve more: echo "));
-  CU_ASSERT_PTR_NOT_NULL(std::strstr(why.data(), "hugepages-2048kB/nr_hugepages"));
+  unsigned long long free = 0, total = 0, remedy = 0;
+  char folder[64] = "";
+  CU_ASSERT_EQUAL(std::sscanf(why.data(),
+                              "2 pages of 2048 KiB are needed, %llu of %llu are free; reserve "
+                              "more: echo %llu > %63s",
+                              &free, &total, &remedy, folder),
+                  4);
+  CU_ASSERT(free <= total && remedy == total - free + 2);
+  CU_ASSERT_STRING_EQUAL(folder, "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages");
   Result<Block> small = Block::map(4096, 0, why);
   CU_ASSERT_TRUE(small.ok() && why[0] == '\0');
   explain_huge_pages(3 * mib, 1, why);
