@@ -50,6 +50,8 @@ class RigDevice {
 
   // The adapter, for who opens it once more.
   vhca::Attached* attached() noexcept { return attached_; }
+  // One turn, as a worker gives it in each of its rounds.
+  void turn() noexcept { (void)attached_->poll(); }
 
   // Whether requests are executed, or only complete.
   bool set_executing(bool on) noexcept { return attached_->set_executing(on).ok(); }

@@ -22,8 +22,14 @@ constexpr int warm_up = 40;
 bool one_round(Rig& r, const Case& c, const Side& side, bool counted, uint64_t& done) {
   if (side.prepare != nullptr && side.prepare(r, c) == 0) return false;
   if (counted) CALLGRIND_TOGGLE_COLLECT;
-  const uint32_t n = side.work(r, c);
+  uint32_t n = side.work(r, c);
   if (counted) CALLGRIND_TOGGLE_COLLECT;
+  if (n != 0 && side.second != nullptr) {
+    r.device.run();
+    if (counted) CALLGRIND_TOGGLE_COLLECT;
+    n = side.second(r, c);
+    if (counted) CALLGRIND_TOGGLE_COLLECT;
+  }
   done += n;
   return n != 0 && r.settle();
 }

@@ -95,6 +95,10 @@ Result<std::unique_ptr<Instance>> Instance::make(const AttachConfig& config,
 std::size_t Instance::poll(std::size_t budget) noexcept {
   if (inherited_) return 0;
   if (thread_) thread_->client_polled();
+  if (hca_->idle()) {
+    hca_->tick_core_clock();
+    return 0;
+  }
   sigset_t faults, before;
   const bool caught = faults_are_caught();
   if (!caught) {

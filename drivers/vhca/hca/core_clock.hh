@@ -20,6 +20,10 @@ class CoreClock {
 
   // The page's memory, made at the first call; -1: there is none to be had. Adapter's lock held.
   int fd() noexcept;
+  // Whether anybody has asked for the page.
+  [[nodiscard]] bool shown() const noexcept {
+    return word_.load(std::memory_order_relaxed) != nullptr;
+  }
   // The time is `now_ns`. Any thread; nothing where nobody has asked for the page.
   void set(uint64_t now_ns) noexcept {
     if (uint64_t* word = word_.load(std::memory_order_acquire)) store(word, now_ns);

@@ -14,6 +14,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "vhca/hca/dma_inline.hh"
+
 namespace kilim::vhca::dma {
 
 extern "C" {
@@ -22,6 +24,12 @@ extern const char kilim_dma_end[];
 extern const char kilim_dma_fault[];
 void kilim_dma_restorer() noexcept;
 }
+
+// The table of moves in line; the linker makes its names from the section's.
+#define KILIM_OF_LINKER gnu::weak, gnu::visibility("hidden")
+[[KILIM_OF_LINKER]] extern const Site sites_begin[] asm("__start_kilim_dma_sites");
+[[KILIM_OF_LINKER]] extern const Site sites_end[] asm("__stop_kilim_dma_sites");
+#undef KILIM_OF_LINKER
 
 namespace {
 
@@ -115,12 +123,27 @@ void pass_on(int sig, siginfo_t* info, void* context) noexcept {
   errno = saved_errno;
 }
 
+uintptr_t named_by(const int32_t& field) noexcept {
+  return reinterpret_cast<uintptr_t>(&field) + static_cast<uintptr_t>(intptr_t{field});
+}
+
+// Where a guarded move whose instruction at `at` faulted goes on; 0: no guarded move is there.
+uintptr_t after_fault(uintptr_t at) noexcept {
+  if (at >= reinterpret_cast<uintptr_t>(kilim_dma_begin) &&
+      at < reinterpret_cast<uintptr_t>(kilim_dma_end))
+    return reinterpret_cast<uintptr_t>(kilim_dma_fault);
+  for (const Site* s = sites_begin; s != sites_end; s++) {
+    if (at >= named_by(s->begin) && at < named_by(s->end)) return named_by(s->go_on);
+  }
+  return 0;
+}
+
 void on_signal(int sig, siginfo_t* info, void* context) noexcept {
   auto* uc = static_cast<ucontext_t*>(context);
-  auto at = static_cast<uintptr_t>(uc->uc_mcontext.gregs[REG_RIP]);
-  if (info->si_code > 0 && at >= reinterpret_cast<uintptr_t>(kilim_dma_begin) &&
-      at < reinterpret_cast<uintptr_t>(kilim_dma_end)) {
-    uc->uc_mcontext.gregs[REG_RIP] = reinterpret_cast<greg_t>(kilim_dma_fault);
+  const auto at = static_cast<uintptr_t>(uc->uc_mcontext.gregs[REG_RIP]);
+  const uintptr_t go_on = info->si_code > 0 ? after_fault(at) : 0;
+  if (go_on != 0) {
+    uc->uc_mcontext.gregs[REG_RIP] = static_cast<greg_t>(go_on);
     return;
   }
   pass_on(sig, info, context);

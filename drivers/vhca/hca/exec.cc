@@ -3,6 +3,7 @@
 #include "vhca/hca/exec.hh"
 
 #include "vhca/hca/eth.hh"
+#include "vhca/hca/exec_plain.hh"
 #include "vhca/hca/fatal.hh"
 #include "vhca/hca/journal.hh"
 #include "vhca/hca/roce_port.hh"
@@ -153,13 +154,21 @@ std::size_t run_send_queue(HcaState& h, Qp& qp, std::size_t budget) noexcept {
   std::size_t done = 0;
   if (qp.rc && qp.wait == SqWait::none) {
     done = roce_run(h, qp, budget, run_one);
+    h.work_since_clock += done * general_work;
     note_drained(h, qp);
     return done;
   }
   // In SQD only the WQE that was under way is brought to its end.
   bool runs = qp.state == QpState::rts || (qp.state == QpState::sqd && qp.retrying);
-  while (runs && done < budget && qp.sq.ci != qp.sq.pi && !due_to_die(h)) {
+  while (runs && done < budget && qp.sq.ci != qp.sq.pi && !due_to_die(h) &&
+         h.work_since_clock < clock_work) {
+    if (const std::size_t plain = run_plain(h, qp, budget - done); plain != 0) {
+      done += plain;
+      runs = qp.state == QpState::rts;
+      continue;
+    }
     done++;
+    h.work_since_clock += general_work;
     runs = run_one(h, qp);
   }
   note_drained(h, qp);

@@ -264,7 +264,7 @@ int Hca::core_clock_page() {
 }
 
 void Hca::tick_core_clock() noexcept {
-  state_->clock.set(clock_ns());
+  if (state_->clock.shown()) state_->clock.set(clock_ns());
 }
 
 std::size_t Hca::run(std::size_t budget) {
@@ -286,6 +286,10 @@ bool Hca::owes() const noexcept {
 
 bool Hca::doorbell_pending() const noexcept {
   return state_->uars.pending();
+}
+
+bool Hca::idle() const noexcept {
+  return state_->lock.rests() && !state_->uars.pending();
 }
 
 std::span<const std::span<std::byte>> Hca::uar_pages() const noexcept {

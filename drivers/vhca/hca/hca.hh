@@ -152,6 +152,8 @@ class Hca {
   void wait_set(std::vector<int>& fds, uint64_t& deadline_ns) const;
   // Whether a doorbell has been stored that run() has not seen. Without lock(): any thread.
   bool doorbell_pending() const noexcept;
+  // Whether a turn would find nothing at all to look at. Without lock(): any thread.
+  bool idle() const noexcept;
   // Destroyed queues have left something to be sent: run() sends it.
   bool owes() const noexcept;
   // The UAR pages as the engine sees them, for write protection while idle.

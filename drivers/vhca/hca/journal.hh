@@ -77,6 +77,13 @@ class Journal {
   void cqe(Cqn cq, Qpn qp, uint8_t cqe_opcode, uint16_t wqe_index, uint32_t bytes) noexcept {
     note(Kind::cqe, {cq.value(), qp.value(), cqe_opcode, wqe_index, bytes});
   }
+  // Requests that the engine took the straight way (exec_plain.hh), which writes no lines.
+  void plain(uint64_t requests, uint64_t completions) noexcept {
+    counts_[index(Kind::wqe)].add(requests);
+    counts_[index(Kind::translated)].add(requests);
+    pieces_.add(2 * requests);
+    counts_[index(Kind::cqe)].add(completions);
+  }
   // `why` is a short sentence with static storage, without quotes.
   void error(Qpn qp, prm::Syndrome syndrome, uint8_t vendor_syndrome, uint16_t wqe_index,
              const char* why) noexcept {

@@ -158,7 +158,7 @@ int rereg_mr(HcaState& h, MkeyIndex index, const MrSpec& s) {
   if (m == nullptr || m->mode != KeyMode::direct || mr_objection(h, s) != nullptr) return -EINVAL;
   KeyTable::Direct direct;
   if (int rc = prepare_mr(h, s, direct); rc != 0) return rc;
-  KeyTable::replace_direct(*m, std::move(direct));
+  h.keys.replace_direct(*m, std::move(direct));
   if (h.lint) h.lint->registered(*m);
   return 0;
 }
@@ -191,6 +191,7 @@ Result<Cqn> create_cq(HcaState& h, const CqSpec& s, EventSink* sink) {
   cq->spec = s;
   cq->sink = sink;
   uar->cqs.push_back(cq);
+  h.uars.note_queues(*uar);
   return cq->cqn;
 }
 
@@ -220,7 +221,9 @@ int destroy_cq(HcaState& h, Cqn cqn) {
   Cq* cq = h.cqs.at(cqn.value());
   if (cq == nullptr) return -EINVAL;
   if (cq->users != 0) return -EBUSY;
-  std::erase(h.uars.at(cq->spec.uar_page)->cqs, cq);
+  Uar& uar = *h.uars.at(cq->spec.uar_page);
+  std::erase(uar.cqs, cq);
+  h.uars.note_queues(uar);
   std::erase(h.moderated, cq);
   h.cqs.destroy(cqn.value());
   return 0;
@@ -253,7 +256,11 @@ Result<Qpn> create_qp(HcaState& h, const QpSpec& s, EventSink* sink) {
   qp->rq = {s.buf.value(), s.rq_wqes, rq_shift, 0};
   count_users(h, *qp, 1);
   if (s.own_unicast || s.own_multicast) h.eth->own_queues++;
-  if (!target) h.uars.at(s.uar_page)->qps.push_back(qp);
+  if (!target) {
+    Uar& uar = *h.uars.at(s.uar_page);
+    uar.qps.push_back(qp);
+    h.uars.note_queues(uar);
+  }
   if (h.lint && !target) h.lint->add(*qp);
   return qp->qpn;
 }
@@ -289,7 +296,11 @@ int destroy_qp(HcaState& h, Qpn qpn) {
   roce_part(h, *qp);
   forget_work(h, *qp);
   h.works.in_error.remove(*qp);
-  if (qp->type != QpType::xrc_tgt) std::erase(h.uars.at(qp->spec.uar_page)->qps, qp);
+  if (qp->type != QpType::xrc_tgt) {
+    Uar& uar = *h.uars.at(qp->spec.uar_page);
+    std::erase(uar.qps, qp);
+    h.uars.note_queues(uar);
+  }
   count_users(h, *qp, ~0u);
   if (qp->spec.own_unicast || qp->spec.own_multicast) h.eth->own_queues--;
   if (h.lint) h.lint->remove(*qp);

@@ -21,7 +21,7 @@ namespace kilim::vhca {
 
 namespace {
 
-// A queue's share before the next one gets its turn.
+// A queue's share before the next one gets its turn, where there is one.
 constexpr std::size_t slice = 16;
 // How often queues in ERR are looked at while the engine sleeps: receive WQEs ring no doorbell.
 constexpr uint64_t error_look_ns = 10'000'000;
@@ -46,17 +46,15 @@ void look_at_record(HcaState& h, Qp& qp) noexcept {
 }
 
 void look_at_doorbells(HcaState& h) noexcept {
-  for (const std::unique_ptr<Uar>& uar : h.uars.all()) {
-    if (!uar) continue;
-    Rung rung = UarSet::take(*uar);
+  h.uars.for_each([&](Uar& uar) noexcept {
+    const Rung rung = UarSet::take(uar);
     if (rung.arm) {
-      for (Cq* cq : uar->cqs) look_at_arm(h.works, *cq);
+      for (Cq* cq : uar.cqs) look_at_arm(h.works, *cq);
     }
     if (rung.send) {
-      for (Qp* qp : uar->qps) look_at_record(h, *qp);
+      for (Qp* qp : uar.qps) look_at_record(h, *qp);
     }
-  }
-  h.uars.drop_stale();
+  });
 }
 
 void look_at_timers(HcaState& h) noexcept {
@@ -75,13 +73,17 @@ void look_at_timers(HcaState& h) noexcept {
 
 std::size_t run_ready(HcaState& h, std::size_t budget) noexcept {
   std::size_t done = 0;
+  h.work_since_clock = 0;
   while (done < budget && !h.ready.empty() && !due_to_die(h)) {
     Qp& qp = *h.ready.front();
     h.ready.remove(qp);
-    done += run_send_queue(h, qp, std::min(slice, budget - done));
+    const std::size_t left = budget - done;
+    done += run_send_queue(h, qp, h.ready.empty() && !qp.rc ? left : std::min(slice, left));
     bool more = qp.rc ? roce_may_send(qp) : qp.state == QpState::rts && qp.sq.ci != qp.sq.pi;
     if (more && qp.wait == SqWait::none) h.ready.push(qp);
-    if (done >= slice) h.works.now_ns = clock_ns();
+    if (h.work_since_clock < clock_work) continue;
+    h.work_since_clock = 0;
+    h.works.now_ns = clock_ns();
   }
   return done;
 }
@@ -94,6 +96,13 @@ std::size_t flush_errors(HcaState& h, std::size_t budget) noexcept {
     qp = next;
   }
   return done;
+}
+
+// Whether the next turn has something to look at that no doorbell announces.
+bool looks_again(const HcaState& h) noexcept {
+  return !h.config.wires.empty() || h.lint != nullptr || h.paging.any() || h.paging.waiting() ||
+         !h.ready.empty() || !h.waiting.empty() || !h.moderated.empty() ||
+         !h.works.in_error.empty();
 }
 
 }  // namespace
@@ -127,15 +136,20 @@ std::size_t run_engine(HcaState& h, std::size_t budget) noexcept {
   look_at_doorbells(h);
   if (!h.waiting.empty()) look_at_timers(h);
   for (Cq* cq : h.moderated) look_at_period(h.works, *cq);
-  roce_unblock(h);
+  const bool wired = !h.config.wires.empty();
+  if (wired) roce_unblock(h);
   std::size_t done = h.paging.serve();
-  if (!h.dead) done += roce_answer(h);  // before requests take the wire
+  if (wired && !h.dead) done += roce_answer(h);  // before requests take the wire
   done += run_ready(h, budget);
   if (due_to_die(h)) die(h);
   if (!h.works.in_error.empty()) done += flush_errors(h, budget);
-  done += eth_poll_ports(h, budget);
-  roce_timers(h);  // behind the frames: an answer that has come is not late
-  return h.dead ? done : done + roce_answer(h);
+  if (wired) {
+    done += eth_poll_ports(h, budget);
+    roce_timers(h);  // behind the frames: an answer that has come is not late
+    if (!h.dead) done += roce_answer(h);
+  }
+  h.lock.rest(!looks_again(h));
+  return done;
 }
 
 uint64_t next_deadline(const HcaState& h) noexcept {

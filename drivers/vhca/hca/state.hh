@@ -77,12 +77,18 @@ struct HcaState {
   std::vector<Qp*> waiting;    // for RNR and timeouts; create_qp reserves room for every queue
   std::vector<Cq*> moderated;  // whose events may wait for a time
   std::vector<EventSink*> sinks;
-  uint64_t stirred = 0;   // turns since start, which page is looked at first
-  bool executing = true;  // false: send requests complete and nothing else happens
-  bool dead = false;      // fatal() has been called
-  SendWqe scratch;        // the WQE under execution
+  uint64_t stirred = 0;           // turns since start, which page is looked at first
+  bool executing = true;          // false: send requests complete and nothing else happens
+  bool dead = false;              // fatal() has been called
+  SendWqe scratch;                // the WQE under execution
+  uint64_t work_since_clock = 0;  // in bytes, see below
 
   [[nodiscard]] bool pd_exists(Pdn pdn) const noexcept { return pds.at(pdn.value()) != nullptr; }
 };
+
+// What a send request costs beside its bytes, roughly, in the time that so many bytes take.
+inline constexpr uint64_t general_work = 4096, plain_work = 1024;
+// Completions carry the time: after so much work of a turn it is asked for again.
+inline constexpr uint64_t clock_work = 16 * general_work;
 
 }  // namespace kilim::vhca

@@ -69,7 +69,6 @@ Result<Uar*> UarSet::alloc() {
   uar->fd = std::move(fd);
   uar->page = {static_cast<std::byte*>(at), prm::uar::page_bytes};
   pages_.push_back(uar->page);
-  published_.store(pages_.size(), std::memory_order_release);
   uars_.push_back(std::move(uar));
   kept_.emplace_back();
   return uars_.back().get();
@@ -79,7 +78,6 @@ int UarSet::free(uint32_t index) {
   Uar* uar = at(index);
   if (uar == nullptr) return -EINVAL;
   if (!uar->qps.empty() || !uar->cqs.empty()) return -EBUSY;
-  take(*uar);
   kept_[index - 1] = std::move(uars_[index - 1]);
   return 0;
 }
@@ -95,22 +93,26 @@ Rung UarSet::take(Uar& uar) noexcept {
   return r;
 }
 
-void UarSet::drop_stale() noexcept {
-  for (const std::unique_ptr<Uar>& uar : kept_) {
-    if (uar) take(*uar);
-  }
+void UarSet::note_queues(Uar& uar) noexcept {
+  const std::size_t place = uar.index - 1;
+  std::atomic<uint64_t>& word = with_queues_[place / 64];
+  const uint64_t bit = uint64_t{1} << place % 64;
+  const uint64_t was = word.load(std::memory_order_relaxed);
+  const bool has_queues = !uar.qps.empty() || !uar.cqs.empty();
+  if (has_queues == ((was & bit) != 0)) return;
+  if (has_queues) take(uar);
+  word.store(was ^ bit, std::memory_order_release);
+  const std::size_t words = std::max(words_.load(std::memory_order_relaxed), place / 64 + 1);
+  words_.store(words, std::memory_order_release);
 }
 
 bool UarSet::pending() const noexcept {
-  std::size_t n = published_.load(std::memory_order_acquire);
-  for (std::size_t i = 0; i < n; i++) {
-    std::span<std::byte> page = pages_[i];
-    if (rung(page, prm::uar::cq_doorbell) ||
-        std::any_of(send_words.begin(), send_words.end(),
-                    [page](std::size_t at) noexcept { return rung(page, at); }))
-      return true;
-  }
-  return false;
+  return for_each_place([this](std::size_t place) {
+    std::span<std::byte> page = pages_[place];
+    return rung(page, prm::uar::cq_doorbell) ||
+           std::any_of(send_words.begin(), send_words.end(),
+                       [page](std::size_t at) noexcept { return rung(page, at); });
+  });
 }
 
 }  // namespace kilim::vhca

@@ -3,7 +3,9 @@
 // and the engine looks at. Owner: the adapter; its lock held except where said.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -46,23 +48,42 @@ class UarSet {
   int free(uint32_t index);
   [[nodiscard]] Uar* at(uint32_t index) const noexcept;
 
+  // The page's queues have become others. Pages without any are not looked at: what is stored
+  // there means nothing, and is forgotten when a queue comes.
+  void note_queues(Uar&) noexcept;
   // Takes the doorbells of a page: each word is exchanged with 0.
   static Rung take(Uar&) noexcept;
-  // Forgets doorbells of pages that are not in use: a client may still have one mapped.
-  void drop_stale() noexcept;
-  // Any thread, without the lock.
+  // Any thread, without the lock: whether a page with queues has a doorbell.
   [[nodiscard]] bool pending() const noexcept;
   [[nodiscard]] std::span<const std::span<std::byte>> pages() const noexcept { return pages_; }
 
-  // Every page in use; the k-th page of all, null where it is not in use.
-  [[nodiscard]] std::span<const std::unique_ptr<Uar>> all() const noexcept { return uars_; }
+  // Each page with queues.
+  template <typename F>
+  void for_each(F&& f) const {
+    for_each_place([&](std::size_t place) { return f(*uars_[place]), false; });
+  }
 
   static constexpr std::size_t max_pages = 1024;
 
  private:
+  // Until `f` says true.
+  template <typename F>
+  bool for_each_place(F&& f) const {
+    const std::size_t words = words_.load(std::memory_order_acquire);
+    for (std::size_t i = 0; i < words; i++) {
+      for (uint64_t left = with_queues_[i].load(std::memory_order_acquire); left != 0;
+           left &= left - 1) {
+        if (f(i * 64 + static_cast<std::size_t>(std::countr_zero(left)))) return true;
+      }
+    }
+    return false;
+  }
+
   std::vector<std::unique_ptr<Uar>> uars_;
   std::vector<std::unique_ptr<Uar>> kept_;  // freed, to be used again
-  std::atomic<std::size_t> published_{0};   // how many of pages_ another thread may look at
+  // A bit for each page that has queues, so that another thread can look; how many words have any.
+  std::array<std::atomic<uint64_t>, max_pages / 64> with_queues_{};
+  std::atomic<std::size_t> words_{0};
   std::vector<std::span<std::byte>> pages_;
 };
 

@@ -86,6 +86,7 @@ Result<Mkey*> KeyTable::create_direct(Direct d) {
 }
 
 void KeyTable::replace_direct(Mkey& m, Direct d) noexcept {
+  generation_++;
   m.rights = rights_of(d.access);
   m.pd = d.pd;
   m.start = d.start;
@@ -145,6 +146,7 @@ Result<Mkey*> KeyTable::create_mkey(const prm::Mkc& c, std::span<const std::byte
 int KeyTable::destroy(MkeyIndex index) {
   if (keys_.at(index.value()) == nullptr) return -ENOENT;
   keys_.destroy(index.value());
+  generation_++;
   return 0;
 }
 

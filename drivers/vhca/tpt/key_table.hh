@@ -37,7 +37,7 @@ class KeyTable {
   // 1 is only ever bound anew, type 2 invalidated too.
   Result<Mkey*> create_window(Pdn, bool type2);
   // The range behind a key becomes another one; the key stays.
-  static void replace_direct(Mkey&, Direct) noexcept;
+  void replace_direct(Mkey&, Direct) noexcept;
   // ENOENT: no such key.
   int destroy(MkeyIndex);
 
@@ -46,6 +46,9 @@ class KeyTable {
   // Whether any key belongs to this protection domain.
   [[nodiscard]] bool uses(Pdn) const noexcept;
   [[nodiscard]] std::size_t count() const noexcept { return keys_.count(); }
+  // Another one whenever a direct key came, changed or went. Never 0. No work request changes such
+  // a key.
+  [[nodiscard]] uint64_t generation() const noexcept { return generation_; }
 
   // A test of tests: added to the address of every list entry that is walked, so that whoever
   // compares data must notice. 0 unless HcaConfig::defect_klm_address says otherwise.
@@ -54,6 +57,7 @@ class KeyTable {
 
  private:
   uint64_t defect_ = 0;
+  uint64_t generation_ = 1;
   ObjectTable<Mkey> keys_;
   uint8_t next_tag_;
 };

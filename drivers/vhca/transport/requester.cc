@@ -23,15 +23,6 @@ Outcome malformed(const char* why) noexcept {
   return Outcome::failed(Syndrome::local_qp_op, why);
 }
 
-// The queue at the other end; null: nothing there answers.
-Qp* answering_peer(const ObjectTable<Qp>& qps, const Qp& qp) noexcept {
-  if (!qp.loopback) return nullptr;
-  Qp* peer = qps.at(qp.attr.dest_qpn.value());
-  QpType wanted = qp.type == QpType::xrc_ini ? QpType::xrc_tgt : qp.type;
-  if (peer == nullptr || peer->type != wanted || peer->attr.dest_qpn != qp.qpn) return nullptr;
-  return answers(*peer) && peer->loopback ? peer : nullptr;
-}
-
 Outcome no_answer(const Qp& qp) noexcept {
   return Outcome::no_answer(qp.loopback ? "the peer does not answer" : "no way to that address");
 }
@@ -92,6 +83,14 @@ Outcome forget_remote(const Outcome& o) noexcept {
 }
 
 }  // namespace
+
+Qp* answering_peer(const ObjectTable<Qp>& qps, const Qp& qp) noexcept {
+  if (!qp.loopback) return nullptr;
+  Qp* peer = qps.at(qp.attr.dest_qpn.value());
+  QpType wanted = qp.type == QpType::xrc_ini ? QpType::xrc_tgt : qp.type;
+  if (peer == nullptr || peer->type != wanted || peer->attr.dest_qpn != qp.qpn) return nullptr;
+  return answers(*peer) && peer->loopback ? peer : nullptr;
+}
 
 Outcome exec_rc(Works& works, const ObjectTable<Qp>& qps, Qp& qp, const SendWqe& wqe) noexcept {
   if (const RequestRow* row = request_row(qp.type, wqe.opcode)) {

@@ -12,6 +12,9 @@
 
 namespace kilim::vhca {
 
+// The queue at the other end; null: nothing there answers.
+Qp* answering_peer(const ObjectTable<Qp>& qps, const Qp&) noexcept;
+
 Outcome exec_rc(Works&, const ObjectTable<Qp>& qps, Qp&, const SendWqe&) noexcept;
 
 // Nanoseconds that a requester waits: for an answer (attribute `timeout`), after an RNR answer

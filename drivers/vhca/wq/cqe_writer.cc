@@ -2,6 +2,7 @@
 // PRM: "CQE Ownership", "CQ Events". Adapter's lock held. Never allocates.
 #include "vhca/wq/cqe_writer.hh"
 
+#include <algorithm>
 #include <cstring>
 
 #include <time.h>
@@ -124,6 +125,14 @@ void fail_cq(Works& works, Cq& cq, const char* why) noexcept {
   works.journal->error(Qpn{0}, prm::Syndrome::none, 0, 0, why);
   works.journal->async(event::cq_err, cq.cqn.value());
   if (cq.sink != nullptr) cq.sink->async(event::cq_err, cq.spec.owner);
+}
+
+uint32_t straight_room(Cq& cq) noexcept {
+  const uint32_t count = cq.spec.cqe_count;
+  const uint32_t straight = count - (cq.producer & (count - 1));
+  if (cq.spec.ignore_overrun) return straight;
+  bool fault = false;
+  return has_room(cq, fault) ? std::min(straight, count - unread(cq)) : 0;
 }
 
 bool write_cqe(Works& works, Cq& cq, prm::Cqe& cqe, prm::CqeOpcode op, bool solicited) noexcept {

@@ -19,6 +19,9 @@ namespace kilim::vhca {
 // the caller takes its queue to error.
 bool write_cqe(Works&, Cq&, prm::Cqe& cqe, prm::CqeOpcode op, bool solicited) noexcept;
 
+// For how many entries there is room up to the end of the ring. 0 as well where the record is gone.
+uint32_t straight_room(Cq&) noexcept;
+
 // The completion of a send WQE.
 struct SendCompletion {
   uint8_t wqe_opcode = 0;

@@ -10,6 +10,7 @@
 
 #include "kilim/base/ident.hh"
 #include "vhca/hca/spec.hh"
+#include "vhca/tpt/key_memo.hh"
 #include "vhca/wq/cq.hh"
 #include "vhca/wq/rc_wire.hh"
 #include "vhca/wq/srq.hh"
@@ -75,6 +76,7 @@ struct Qp {
   uint8_t retry_left = 0;
   uint16_t stalls = 0;  // of the oldest send WQE, for pages of its own memory
   uint64_t retry_at_ns = 0;
+  KeyMemos memos;  // of the straight way, hca/exec_plain.hh
 
   LintQueue* lint = nullptr;  // what the linter keeps of it; null: there is no linter
 

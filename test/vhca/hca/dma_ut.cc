@@ -13,6 +13,7 @@
 #include "ut.hh"
 #include "vhca/hca/dma.hh"
 #include "vhca/hca/dma_guard.hh"
+#include "vhca/hca/dma_inline.hh"
 
 using namespace kilim;
 using namespace kilim::vhca;
@@ -250,6 +251,34 @@ void the_speed_is_printed() {
   }
 }
 
+// Each move in line, at memory that is there, up to the last byte, and across into what is not.
+void moves_in_line_are_guarded() {
+  const Pages p(PROT_NONE);
+  std::byte mine[64];
+  std::memset(mine, 0x22, sizeof mine);
+  const uint64_t end = p.second().value(), here = va(mine).value();
+  const __m128i middle = _mm_set1_epi8(0x33);
+  CU_ASSERT(dma::take_plain(end - 48).head == 0x1111111111111111);
+  CU_ASSERT(dma::take_plain(end - 48).fm_ce_se == 0x11);
+  CU_ASSERT(dma::take_plain(end - 47).head == 0);
+  CU_ASSERT(dma::take_plain(end).head == 0);
+  for (std::size_t n = 32; n <= 64; n++) {
+    CU_ASSERT(dma::move_32_to_64(end - n, here, n));
+    CU_ASSERT(p.mem[page - 1] == std::byte{0x22} && p.mem[page - n] == std::byte{0x22});
+    CU_ASSERT(p.mem[page - n - 1] == std::byte{0x11});
+    CU_ASSERT(!dma::move_32_to_64(end - n + 1, here, n));
+    CU_ASSERT(!dma::move_32_to_64(here, end - n + 1, n));
+    std::memset(p.mem, 0x11, page);
+  }
+  CU_ASSERT(dma::give_64(end - 64, middle, 4, 5));
+  uint64_t words[8];
+  std::memcpy(words, p.mem + page - 64, sizeof words);
+  CU_ASSERT(words[0] == 0 && words[3] == 0 && words[4] == 0x3333333333333333);
+  CU_ASSERT(words[5] == 0x3333333333333333 && words[6] == 4 && words[7] == 5);
+  CU_ASSERT(!dma::give_64(end - 56, middle, 4, 5));
+  CU_ASSERT(!dma::give_64(end, middle, 4, 5));
+}
+
 constexpr test::Case cases[] = {
     {"values of each size cross unchanged", values_of_each_size_cross_unchanged},
     {"copies move exactly their bytes", copies_move_exactly_their_bytes},
@@ -268,6 +297,7 @@ constexpr test::Case cases[] = {
      copies_up_to_the_last_byte_do_not_reach_beyond},
     {"other threads fault and copy at the same time",
      other_threads_fault_and_copy_at_the_same_time},
+    {"moves in line are guarded", moves_in_line_are_guarded},
     {"the speed is printed", the_speed_is_printed},
 };
 

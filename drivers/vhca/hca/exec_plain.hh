@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The straight way of plain requests: RDMA WRITE and READ of one data segment between two queues of
+// this adapter, by keys of pinned memory, with an ordinary completion. Nearly all traffic is that.
+// It asks everything that the general way (exec.cc) asks and does the same; what is not plain, and
+// whatever goes wrong, it leaves as it is for the general way. Adapter's lock held. Never
+// allocates.
+#pragma once
+
+#include <cstddef>
+
+#include "vhca/hca/state.hh"
+
+namespace kilim::vhca {
+
+// At most `budget` WQEs of the queue; how many it executed. 0: the next one is for the general way.
+std::size_t run_plain(HcaState&, Qp&, std::size_t budget) noexcept;
+
+}  // namespace kilim::vhca
