@@ -55,6 +55,7 @@ void general(const Profile& p, CapGroup g) {
       {cap::uc, 1},
       {cap::ud, 1},
       {cap::xrc, 1},
+      {cap::rts2rts_qp_udp_sport, p.lid == 0},
       {cap::dma_mmo_sq, p.log_max_dma_copy != 0},
       {cap::log_dma_mmo_max_size, p.log_max_dma_copy},
       {cap::uar_4k, 1},

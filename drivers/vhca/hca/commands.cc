@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "Command Interface". Firmware commands of DevX clients: capabilities, memory keys, the end
-// of queue pairs. Bytes are the client's; what is wrong becomes a status and a syndrome, never an
-// error of ours. Adapter's lock held.
+// PRM: "Command Interface". Firmware commands of DevX clients: capabilities, memory keys,
+// protection domains, queue pairs. Bytes are the client's; what is wrong becomes a status and a
+// syndrome, never an error of ours. Adapter's lock held.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -36,6 +36,10 @@ enum class Refusal : uint32_t {
   no_such_key = 0x56a00a,
   no_such_qp = 0x56a00b,
   qp_state = 0x56a00c,
+  no_more_pds = 0x56a00d,
+  pd_in_use = 0x56a00e,
+  qp_parameter = 0x56a00f,
+  qp_service = 0x56a010,
 };
 
 struct Outcome {
@@ -131,6 +135,75 @@ Outcome end_qp(HcaState& s, In in, Out) {
   return {};
 }
 
+Outcome alloc_pd(HcaState& s, In, Out out) {
+  uint32_t number = 0;
+  if (s.pds.create(number) == nullptr) return {Status::no_resources, Refusal::no_more_pds};
+  const be32 pd{number};
+  std::memcpy(out.data() + 8, &pd, sizeof pd);
+  return {};
+}
+
+Outcome dealloc_pd(HcaState& s, In in, Out) {
+  const uint32_t number = read<be32>(in, 8).host() & 0xffffff;
+  const Pd* pd = s.pds.at(number);
+  if (pd == nullptr) return {Status::bad_resource, Refusal::no_such_pd};
+  if (pd->users != 0 || s.keys.uses(Pdn{number}))
+    return {Status::bad_res_state, Refusal::pd_in_use};
+  s.pds.destroy(number);
+  return {};
+}
+
+// RTS2RTS_QP: of a queue pair that runs, the UDP source port alone can be changed.
+Outcome change_qp(HcaState& s, In in, Out) {
+  namespace cmd = prm::qp_cmd;
+  Qp* qp = s.qps.at(read<be32>(in, 8).host() & 0xffffff);
+  if (qp == nullptr) return {Status::bad_resource, Refusal::no_such_qp};
+  if (qp->state != QpState::rts) return {Status::bad_res_state, Refusal::qp_state};
+  if (qp->type != QpType::rc && qp->type != QpType::uc)
+    return {Status::bad_param, Refusal::qp_service};
+  const uint64_t more = read<be64>(in, cmd::in_mask_95_32).host();
+  if (read<be32>(in, cmd::in_mask).host() != 0 || (more & ~cmd::mask_udp_sport) != 0 ||
+      s.config.profile.lid != 0)
+    return {Status::bad_param, Refusal::qp_parameter};
+  if (more != 0) qp->attr.path.udp_sport = read<be16>(in, cmd::in_context + cmd::udp_sport).host();
+  return {};
+}
+
+// In the order of QpState, and of QpType.
+constexpr uint8_t state_codes[] = {0, 1, 2, 3, 5, 4, 6};
+
+uint8_t service_of(QpType type) {
+  switch (type) {
+    case QpType::rc:
+      return 0;
+    case QpType::uc:
+      return 1;
+    case QpType::ud:
+      return 2;
+    default:
+      return 3;  // XRC; a raw packet queue's is not asked for
+  }
+}
+
+Outcome query_qp(HcaState& s, In in, Out out) {
+  namespace cmd = prm::qp_cmd;
+  constexpr uint8_t migrated = 3;
+  const Qp* qp = s.qps.at(read<be32>(in, 8).host() & 0xffffff);
+  if (qp == nullptr) return {Status::bad_resource, Refusal::no_such_qp};
+  Out context = out.subspan(cmd::out_context, cmd::context_bytes);
+  const auto put = [&](std::size_t at, auto v) { std::memcpy(context.data() + at, &v, sizeof v); };
+  put(cmd::state, static_cast<uint8_t>(state_codes[static_cast<std::size_t>(qp->state)] << 4));
+  put(cmd::service, service_of(qp->type));
+  put(cmd::path_migration, static_cast<uint8_t>(migrated << 3));
+  put(cmd::pd, be32{qp->spec.pd.value()});
+  put(cmd::mtu, static_cast<uint8_t>(qp->attr.path_mtu << 5));
+  put(cmd::user_index, be32{qp->spec.uidx});
+  put(cmd::remote_qpn, be32{qp->attr.dest_qpn.value()});
+  put(cmd::udp_sport, be16{qp->attr.path.udp_sport});
+  if (qp->send_cq != nullptr) put(cmd::send_cq, be32{qp->send_cq->cqn.value()});
+  return {};
+}
+
 Outcome nop(HcaState&, In, Out) {
   return {};
 }
@@ -149,6 +222,10 @@ constexpr Command commands[] = {
     {prm::cmd::query_mkey, 16, 16 + sizeof(prm::Mkc), query_mkey},
     {prm::cmd::qp_2err, 16, 16, end_qp},
     {prm::cmd::qp_2rst, 16, 16, end_qp},
+    {prm::cmd::qp_rts2rts, prm::qp_cmd::in_bytes, 16, change_qp},
+    {prm::cmd::query_qp, 16, prm::qp_cmd::out_context + prm::qp_cmd::context_bytes, query_qp},
+    {prm::cmd::alloc_pd, 16, 16, alloc_pd},
+    {prm::cmd::dealloc_pd, 16, 16, dealloc_pd},
     {prm::cmd::nop, 8, 8, nop},
 };
 

@@ -138,6 +138,7 @@ struct QpAttr {
     bool is_global = false;
     uint8_t port = 0;
     Mac dmac{};
+    uint16_t udp_sport = 0;  // of the wire's packets; 0: as the queue's number and the peer's say
   } path;
 };
 

@@ -44,7 +44,8 @@ std::size_t build_packet(RoceLink& link, const Qp& qp, const RocePacket& packet,
   path.traffic_class = way.traffic_class;
   path.hop_limit = std::max<uint8_t>(way.hop_limit, 1);
   path.flow_label = way.flow_label;
-  path.src_port = source_port(qp.qpn.value(), qp.attr.dest_qpn.value());
+  path.src_port =
+      way.udp_sport != 0 ? way.udp_sport : source_port(qp.qpn.value(), qp.attr.dest_qpn.value());
   return build_roce(path, packet, bytes, link.frame);
 }
 

@@ -123,16 +123,21 @@ void Context::open(bool with_devx) {
   hca.add_sink(this);
 }
 
+void Context::destroy_all(int kind) {
+  for (auto& o : objects_) {
+    if (!o || static_cast<int>(o->kind) != kind) continue;
+    if (o->kind == Kind::qp) hca.leave_groups(static_cast<QpObject&>(*o).qpn);
+    destroy(*o);
+  }
+}
+
 void Context::close(bool adapter_is_ours) {
   if (adapter_is_ours && opened) hca.remove_sink(this);
-  // Users before what they use: the kinds are numbered in that order.
-  for (auto k = static_cast<int>(Kind::flow); adapter_is_ours && k <= static_cast<int>(Kind::pd);
-       k++) {
-    for (auto& o : objects_) {
-      if (!o || static_cast<int>(o->kind) != k) continue;
-      if (o->kind == Kind::qp) hca.leave_groups(static_cast<QpObject&>(*o).qpn);
-      destroy(*o);
-    }
+  // Users before what they use: the kinds are numbered in that order. What firmware commands made
+  // is one kind: a domain may have to wait for its keys until the second round.
+  for (int round = 0; adapter_is_ours && round < 2; round++) {
+    for (auto k = static_cast<int>(Kind::flow); k <= static_cast<int>(Kind::pd); k++)
+      destroy_all(k);
   }
   objects_.clear();
   unused_.clear();

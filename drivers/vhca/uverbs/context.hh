@@ -60,6 +60,8 @@ struct Context final : EventSink {
   Fd clock_page;
 
  private:
+  void destroy_all(int kind);
+
   std::vector<std::unique_ptr<Object>> objects_;  // by handle
   std::vector<uint32_t> unused_;
   std::vector<std::unique_ptr<EventFile>> event_files_;

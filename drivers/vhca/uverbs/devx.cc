@@ -95,7 +95,7 @@ int other(Context& context, Bundle& b) {
   return run_and_answer(context, c);
 }
 
-// DESTROY_MKEY of the key that `out` of CREATE_MKEY names. Other objects are not made here.
+// The command that ends what was made: all of them name it where the answer did.
 std::array<std::byte, 16> destroy_command_of(const Command& c) {
   struct DestroyIn {
     prm::CmdInHdr hdr;
@@ -105,7 +105,8 @@ std::array<std::byte, 16> destroy_command_of(const Command& c) {
   static_assert(sizeof in == 16);
   prm::CreateMkeyOut made;
   std::memcpy(&made, c.out.data(), sizeof made);
-  in.hdr.opcode = be16{prm::cmd::destroy_mkey};
+  in.hdr.opcode =
+      be16{c.opcode() == prm::cmd::alloc_pd ? prm::cmd::dealloc_pd : prm::cmd::destroy_mkey};
   in.number = made.mkey_index;
   std::array<std::byte, 16> bytes;
   std::memcpy(bytes.data(), &in, sizeof in);
@@ -146,7 +147,8 @@ bool names(const Command& c, const Object& object) {
   switch (object.kind) {
     case Kind::devx_obj: {
       const auto& made = static_cast<const DevxObject&>(object).destroy_command;
-      return c.opcode() == prm::cmd::query_mkey && word_at(made, 8) == number;
+      return c.opcode() == prm::cmd::query_mkey &&
+             word_at(made, 0) >> 16 == prm::cmd::destroy_mkey && word_at(made, 8) == number;
     }
     case Kind::cq:
       return c.opcode() >> 8 == 0x4 && static_cast<const CqObject&>(object).cqn.value() == number;

@@ -25,6 +25,26 @@ struct CmdOutHdr {
 };
 static_assert(sizeof(CmdOutHdr) == 8);
 
+// What a command that changes or asks a queue pair has behind its header: the queue's number, what
+// of the context counts, the context. Offsets in bytes.
+namespace qp_cmd {
+inline constexpr std::size_t in_mask = 16;  // of optional parameters
+inline constexpr std::size_t in_context = 24, out_context = 24;
+inline constexpr std::size_t context_bytes = 232;
+inline constexpr std::size_t in_mask_95_32 = 264, in_bytes = 272;
+inline constexpr uint64_t mask_udp_sport = 1 << 2;  // of in_mask_95_32
+// Within the context.
+inline constexpr std::size_t state = 0;  // 7:4
+inline constexpr std::size_t service = 1;
+inline constexpr std::size_t path_migration = 2;  // 4:3
+inline constexpr std::size_t pd = 4;              // 23:0
+inline constexpr std::size_t mtu = 8;             // 7:5
+inline constexpr std::size_t user_index = 16;     // 23:0
+inline constexpr std::size_t remote_qpn = 20;     // 23:0
+inline constexpr std::size_t udp_sport = 58;      // of the primary path
+inline constexpr std::size_t send_cq = 124;       // 23:0
+}  // namespace qp_cmd
+
 struct CreateMkeyOut {
   CmdOutHdr hdr;
   be32 mkey_index;  // 24 bits
@@ -37,8 +57,12 @@ inline constexpr uint16_t query_hca_cap = 0x100;
 inline constexpr uint16_t create_mkey = 0x200;
 inline constexpr uint16_t query_mkey = 0x201;
 inline constexpr uint16_t destroy_mkey = 0x202;
+inline constexpr uint16_t qp_rts2rts = 0x505;
 inline constexpr uint16_t qp_2err = 0x507;
 inline constexpr uint16_t qp_2rst = 0x50a;
+inline constexpr uint16_t query_qp = 0x50b;
+inline constexpr uint16_t alloc_pd = 0x800;
+inline constexpr uint16_t dealloc_pd = 0x801;
 inline constexpr uint16_t nop = 0x80d;
 
 enum class Status : uint8_t {

@@ -27,6 +27,7 @@ inline constexpr CapField umr_extended_translation_offset{0x118, 1};
 inline constexpr CapField log_max_klm_list_size{0x11a, 6};
 inline constexpr CapField log_max_ra_req_qp{0x14a, 6};
 inline constexpr CapField log_max_ra_res_qp{0x15a, 6};
+inline constexpr CapField rts2rts_qp_udp_sport{0x151, 1};
 inline constexpr CapField dma_mmo_sq{0x153, 1};
 inline constexpr CapField gid_table_size{0x170, 16};
 inline constexpr CapField port_type{0x1b6, 2};

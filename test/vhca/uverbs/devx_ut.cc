@@ -207,8 +207,101 @@ void a_queue_pair_is_ended_by_command() {
   // Known to the kernel, not done here; not a change; another queue.
   CU_ASSERT_EQUAL(on_object(c, false, qp, 0x503, qpn, out), -EREMOTEIO);
   CU_ASSERT_EQUAL(out[0], 0x02);
-  CU_ASSERT_EQUAL(on_object(c, false, qp, 0x50b, qpn, out), -EINVAL);
+  CU_ASSERT_EQUAL(on_object(c, false, qp, prm::cmd::query_qp, qpn, out), -EINVAL);
   CU_ASSERT_EQUAL(on_object(c, false, qp, prm::cmd::qp_2rst, qpn + 1, out), -EINVAL);
+}
+
+uint32_t word(const std::vector<uint8_t>& v, std::size_t at) {
+  kilim::be32 w{};
+  std::memcpy(&w, v.data() + at, sizeof w);
+  return w.host();
+}
+
+// A protection domain by command, with a key in it.
+void a_domain_is_made_by_command() {
+  Client c;
+  std::vector<uint8_t> in(16), out(16);
+  in[0] = 8;  // ALLOC_PD
+  Ioctl io(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_CREATE);
+  io.handle(MLX5_IB_ATTR_DEVX_OBJ_CREATE_HANDLE)
+      .raw(MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN, 16, reinterpret_cast<uintptr_t>(in.data()))
+      .raw(MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_OUT, 16, reinterpret_cast<uintptr_t>(out.data()));
+  CU_ASSERT_EQUAL_FATAL(io.run(*c.file), 0);
+  const auto pd = static_cast<uint32_t>(io.attr(0).data);
+  prm::CreateMkeyIn key{};
+  key.opcode = kilim::be16{prm::cmd::create_mkey};
+  key.mkc.flags = kilim::be32{prm::mkc::local_read::at(1u) | prm::mkc::access_mode_1_0::at(2u)};
+  key.mkc.qpn_mkey = kilim::be32{0xffffff00};
+  key.mkc.flags_pd = kilim::be32{word(out, 8)};
+  key.mkc.translations_octword_size = kilim::be32{4};
+  uint8_t made[16]{};
+  uint32_t handle = 0;
+  CU_ASSERT_EQUAL_FATAL(create_mkey(c, key, made, handle), 0);
+  auto end = [&](uint32_t what) {
+    return c.destroy(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_DESTROY,
+                     MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE, what);
+  };
+  CU_ASSERT_EQUAL(end(pd), -EREMOTEIO);
+  // The domain's handle is no key's, though the number may be.
+  std::vector<uint8_t> asked(16 + sizeof(prm::Mkc));
+  CU_ASSERT_EQUAL(on_object(c, true, pd, prm::cmd::query_mkey, word(out, 8), asked), -EINVAL);
+  CU_ASSERT_EQUAL(end(handle), 0);
+  CU_ASSERT_EQUAL(end(pd), 0);
+  // What is left goes with the client, keys before their domains.
+  CU_ASSERT_EQUAL_FATAL(io.run(*c.file), 0);
+  key.mkc.flags_pd = kilim::be32{word(out, 8)};
+  CU_ASSERT_EQUAL_FATAL(create_mkey(c, key, made, handle), 0);
+  CU_ASSERT_EQUAL(c.hca->state().pds.count(), 1);
+  c.file.reset();
+  CU_ASSERT_EQUAL(c.hca->state().pds.count(), 0);
+}
+
+// RTS2RTS_QP with a new UDP source port, as libmlx5 asks for it; QUERY_QP tells.
+void a_running_queue_pair_is_changed_and_asked() {
+  Client c;
+  auto rings = std::make_unique<Rings>();
+  uint32_t pd, uar, cq, handle;
+  CU_ASSERT_EQUAL_FATAL(c.alloc_pd(pd), 0);
+  CU_ASSERT_EQUAL_FATAL(c.alloc_uar(uar), 0);
+  CU_ASSERT_EQUAL_FATAL(rings->create_cq(c, uar, -1, 1, cq), 0);
+  CU_ASSERT_EQUAL_FATAL(rings->create_qp(c, rings->driver_part(uar), 2, pd, cq, handle), 0);
+  kilim::vhca::Qp* qp = nullptr;
+  c.hca->state().qps.for_each([&](kilim::vhca::Qp& q) { qp = &q; });
+  CU_ASSERT_FATAL(qp != nullptr);
+  std::vector<uint8_t> in(prm::qp_cmd::in_bytes), out(16), context(24 + 232);
+  in[0] = 5;  // RTS2RTS_QP
+  in[1] = 5;
+  const kilim::be32 number{qp->qpn.value()};
+  std::memcpy(in.data() + 8, &number, 4);
+  auto change = [&] {
+    return Ioctl(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_MODIFY)
+        .handle(MLX5_IB_ATTR_DEVX_OBJ_MODIFY_HANDLE, handle)
+        .raw(MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_IN, static_cast<uint16_t>(in.size()),
+             reinterpret_cast<uintptr_t>(in.data()))
+        .raw(MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_OUT, 16, reinterpret_cast<uintptr_t>(out.data()))
+        .run(*c.file);
+  };
+  in[prm::qp_cmd::in_mask_95_32 + 7] = 4;
+  in[24 + 58] = 0xd9;
+  in[24 + 59] = 0x03;  // 55555
+  CU_ASSERT_EQUAL(change(), -EREMOTEIO);
+  CU_ASSERT_EQUAL(out[0], 0x09);  // it does not run
+  qp->state = kilim::vhca::QpState::rts;
+  CU_ASSERT_EQUAL(change(), 0);
+  CU_ASSERT_EQUAL(qp->attr.path.udp_sport, 55555);
+  CU_ASSERT_EQUAL(on_object(c, true, handle, prm::cmd::query_qp, number.host(), context), 0);
+  CU_ASSERT_EQUAL(context[24] >> 4, 3);  // RTS
+  CU_ASSERT_EQUAL(context[25], 0);       // RC
+  CU_ASSERT_EQUAL(word(context, 24 + 4) & 0xffffff, qp->spec.pd.value());
+  CU_ASSERT_EQUAL(word(context, 24 + 124) & 0xffffff, qp->send_cq->cqn.value());
+  CU_ASSERT_EQUAL(context[24 + 58] << 8 | context[24 + 59], 55555);
+  in[prm::qp_cmd::in_mask_95_32 + 7] = 8;  // what is not done here
+  CU_ASSERT_EQUAL(change(), -EREMOTEIO);
+  CU_ASSERT_EQUAL(out[0], 0x03);
+  in.resize(200);
+  CU_ASSERT_EQUAL(change(), -EREMOTEIO);
+  CU_ASSERT_EQUAL(out[0], 0x50);
+  qp->state = kilim::vhca::QpState::reset;
 }
 
 void the_completion_vector_has_an_event_queue() {
@@ -254,6 +347,8 @@ constexpr Case cases[] = {
      general_commands_are_those_of_the_kernel_s_list},
     {"a key is asked by its handle", a_key_is_asked_by_its_handle},
     {"a queue pair is ended by command", a_queue_pair_is_ended_by_command},
+    {"a domain is made by command", a_domain_is_made_by_command},
+    {"a running queue pair is changed and asked", a_running_queue_pair_is_changed_and_asked},
     {"the completion vector has an event queue", the_completion_vector_has_an_event_queue},
     {"an adapter without DevX has no DevX objects", an_adapter_without_devx_has_no_devx_objects},
 };
