@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Messages of connections over arrays: in their entries, in buffers of the pool, with errors.
+#include <algorithm>
+
 #include "bench.hh"
 #include "kilim/burst/recv.hh"
 #include "ut.hh"
@@ -14,7 +16,7 @@ using test::Bench;
 
 // A connection's receive queue over the same pool and arrays.
 template <typename Queue>
-RecvQueue<Queue> recv_queue(Bench& b, Queue&& rq) {
+RecvQueue<Queue> recv_queue(Bench& b, Queue rq) {
   return {.rq = std::move(rq),
           .cq = queue::Cq(b.rx_memory.cq.geometry()),
           .stash = &*b.stash,
@@ -30,6 +32,27 @@ void write_inlined(test::CqMemory& cq, uint16_t counter, uint32_t word) {
   e.op_own |= prm::cqe::inline_scatter_32;
 }
 
+// What one round brings: a word in its entry, 100 bytes in a buffer, two without data.
+struct Round {
+  uint32_t word;
+  uint64_t posted_at;  // the second one's buffer
+  std::vector<Handle>& held;
+  uint32_t seen = 0;
+
+  void look(const Message& m) {
+    constexpr Where places[] = {Where::entry, Where::buffer, Where::nowhere, Where::nowhere};
+    CU_ASSERT_TRUE(m.where == places[seen]);
+    if (seen == 0) CU_ASSERT_EQUAL(std::memcmp(m.bytes.data(), &word, 4), 0);
+    if (seen == 1) {
+      CU_ASSERT_EQUAL(reinterpret_cast<uint64_t>(m.bytes.data()), posted_at);
+      CU_ASSERT_EQUAL(m.bytes.size(), 100);
+      held.push_back(m.buffer);
+    }
+    if (seen > 1) CU_ASSERT_TRUE(m.bytes.empty());
+    seen++;
+  }
+};
+
 void inlined_buffers_go_back() {
   Bench b;
   auto q = recv_queue(b, queue::Rq(b.rx_memory.geometry(), b.rx_memory.ids));
@@ -37,34 +60,17 @@ void inlined_buffers_go_back() {
   std::memset(b.memory.data(), 0x77, b.memory.size());
   std::vector<Handle> held;
   uint16_t at = 0;
-  for (uint32_t round = 0; round < 60; round++) {
-    write_inlined(b.rx_memory.cq, at++, round);
+  for (uint32_t n = 0; n < 60; n++) {
+    write_inlined(b.rx_memory.cq, at++, n);
     b.rx_memory.cq.write(prm::CqeOpcode::resp_send, at++, 100);
     b.rx_memory.cq.write(prm::CqeOpcode::resp_wr_imm, at++, 5000);
     b.rx_memory.cq.write(prm::CqeOpcode::resp_send, at++, 0);
-    uint32_t seen = 0;
-    const uint64_t posted_at = b.rx_memory.ring[(at - 3) % 32].addr.host();
-    CU_ASSERT_EQUAL_FATAL(recv_burst(q, 8,
-                                     [&](const Message& m) {
-                                       constexpr Where places[] = {Where::entry, Where::buffer,
-                                                                   Where::nowhere, Where::nowhere};
-                                       CU_ASSERT_TRUE(m.where == places[seen]);
-                                       if (seen == 0) {
-                                         CU_ASSERT_EQUAL(std::memcmp(m.bytes.data(), &round, 4), 0);
-                                       } else if (seen == 1) {
-                                         CU_ASSERT_EQUAL(reinterpret_cast<uint64_t>(m.bytes.data()),
-                                                         posted_at);
-                                         CU_ASSERT_EQUAL(m.bytes.size(), 100);
-                                         held.push_back(m.buffer);
-                                       } else {
-                                         CU_ASSERT_TRUE(m.bytes.empty());
-                                       }
-                                       seen++;
-                                     }),
-                          4);
+    Round round{n, b.rx_memory.ring[(at - 3) % 32].addr.host(), held};
+    CU_ASSERT_EQUAL_FATAL(recv_burst(q, 8, [&round](const Message& m) { round.look(m); }), 4);
     CU_ASSERT_EQUAL(q.rq.room(), 0);
   }
-  for (std::byte byte : b.memory) CU_ASSERT_EQUAL_FATAL(byte, std::byte{0x77});
+  CU_ASSERT_TRUE(std::all_of(b.memory.begin(), b.memory.end(),
+                             [](std::byte x) { return x == std::byte{0x77}; }));
   CU_ASSERT_EQUAL(held.size(), 60);
   CU_ASSERT_EQUAL(b.outstanding(), 32u + 60u);
   b.stash->free(held);

@@ -211,7 +211,7 @@ void nothing_in_the_entry() {
   write_inlined<64>(ring, 2, 4);
   ring.slot(2)->byte_cnt = be32{1u << 30};  // more than an entry holds
   InlineCounters counters;
-  std::size_t sizes[3];
+  std::size_t sizes[3]{};
   uint32_t n = 0;
   const auto look = [&](const Completion& c, std::span<const std::byte> data) {
     CU_ASSERT_EQUAL(c.wqe_counter, n);
