@@ -99,6 +99,9 @@ class WqeCursor {
   }
   // The WQE after this one waits for what this one changes (a key).
   void fence_next(uint8_t mode) noexcept { fence_ = be64{uint64_t{mode} << 32}; }
+  // The same as strongly as the device asks: every builder of a UMR ends so, and nobody who uses a
+  // key behind it has a fence to remember.
+  void fence_next_user() noexcept { fence_ = sq_.umr_fence_; }
   [[nodiscard]] bool has_pending_fence() const noexcept { return fence_ != be64{0}; }
   [[nodiscard]] uint8_t pending_fence() const noexcept {
     return static_cast<uint8_t>(fence_.host() >> 32);

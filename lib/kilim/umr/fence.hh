@@ -20,10 +20,6 @@ enum class KeyUse : uint8_t {
   in_flight,  // WQEs posted before on the same queue
 };
 
-// What the builders of WQEs leave pending behind a UMR or an invalidation; who knows the device's
-// umr_fence replaces it by FencePlanner::after_umr().
-inline constexpr uint8_t fence_after_umr = prm::ctrl::small_fence;
-
 class FencePlanner {
  public:
   // Without the capability: the strongest.
@@ -77,8 +73,6 @@ class FenceTrack {
       c.fence_next(0);
     return own;
   }
-  // To be called when the UMR is appended.
-  void after(queue::WqeCursor& c) const noexcept { c.fence_next(planner_.after_umr()); }
   // The queue went through RESET.
   void restart() noexcept { has_fenced_ = false; }
 

@@ -98,7 +98,7 @@ inline Outcome umr_fixed(queue::WqeCursor& c, const prm::UmrLimits& limits, cons
   detail::store_umr_ctrl(first, {flags, octowords, detail::mask_of(r, v)});
   detail::store_mkey(c.line(1), detail::mkey_words(r, v));
   store_ksm_list(v.pieces, v.count, [&c](uint32_t i) noexcept { return c.line(2 + i); });
-  c.fence_next(fence_after_umr);
+  c.fence_next_user();
   c.advance(wqebbs, wr.id);
   return {};
 }

@@ -147,15 +147,14 @@ template <typename Build>
                                                    bool reads_keys, KeyState to,
                                                    Build build) noexcept {
   KILIM_ASSERT(c.writes(sq_) && head_ - tail_ <= mask_);
-  const bool pending = c.has_pending_fence();
+  const uint8_t pending = c.pending_fence();
   const KeyPast past{key.end, key.used, key.has(IndirectKey::used_here)};
   const Outcome o = build(fences_.before(c, past, sq_.retired(), reads_keys));
   if (!o.ok()) [[unlikely]] {
-    c.fence_next(pending ? fence_after_umr : uint8_t{0});
+    c.fence_next(pending);
     fences_.restart();
     return o;
   }
-  fences_.after(c);
   key.end = c.position();
   key.become(to);
   key.clear(IndirectKey::ending | IndirectKey::used_here);

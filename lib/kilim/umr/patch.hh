@@ -70,7 +70,7 @@ template <bool fixed>
   store_no_mkey(wqe + wqebb_bytes);
   put(c, wqe, wqebbs);
   c.control(prm::Opcode::umr, Octowords{umr_head_octowords + octowords}, wr.flags, p.key.value());
-  c.fence_next(fence_after_umr);
+  c.fence_next_user();
   c.advance(wqebbs, wr.id);
   return {};
 }
@@ -110,7 +110,7 @@ inline Outcome patch_by_pointer(queue::WqeCursor& c, const prm::UmrLimits& limit
   detail::store_umr_ctrl(first, {flags, list.octowords, 0, p.first});
   detail::store_no_mkey(c.line(1));
   detail::store_list_pointer(c.line(2), list.address, list.key, list.octowords);
-  c.fence_next(fence_after_umr);
+  c.fence_next_user();
   c.advance(pointer_wqebbs, wr.id);
   return {};
 }

@@ -71,7 +71,7 @@ inline void append_part(queue::WqeCursor& c, const ListRequest& r, const StoredL
                          .start = 0,
                          .length = 0});
   store_list_pointer(c.line(2), part.address, part.key, part.octowords);
-  c.fence_next(fence_after_umr);
+  c.fence_next_user();
   c.advance(pointer_wqebbs, wr.id);
 }
 }  // namespace detail
@@ -104,7 +104,7 @@ inline Outcome umr_by_pointer(queue::WqeCursor& c, const prm::UmrLimits& limits,
   detail::store_umr_ctrl(first, {flags, part.octowords, r.mask(), offset});
   detail::store_mkey(c.line(1), detail::mkey_words(r, list.length));
   detail::store_list_pointer(c.line(2), part.address, part.key, part.octowords);
-  c.fence_next(fence_after_umr);
+  c.fence_next_user();
   c.advance(pointer_wqebbs, wr.id);
   return {};
 }

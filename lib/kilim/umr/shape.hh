@@ -77,7 +77,7 @@ struct ShapeWriter {
     detail::put(c, wqe, s.wqebbs_);
     c.control(prm::Opcode::umr, Octowords{umr_head_octowords + s.octowords_}, wr.flags,
               k.key.value());
-    c.fence_next(fence_after_umr);
+    c.fence_next_user();
     c.advance(s.wqebbs_, wr.id);
   }
 };

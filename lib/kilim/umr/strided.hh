@@ -102,7 +102,7 @@ inline Outcome umr_strided(queue::WqeCursor& c, const prm::UmrLimits& limits, co
   detail::store_umr_ctrl(first, {flags, octowords, r.mask()});
   detail::store_mkey(c.line(1), detail::mkey_words(r, v.length()));
   store_strided_list(v, [&c](uint32_t i) noexcept { return c.segment(umr_head_octowords + i); });
-  c.fence_next(fence_after_umr);
+  c.fence_next_user();
   c.advance(wqebbs, wr.id);
   return {};
 }

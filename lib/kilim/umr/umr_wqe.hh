@@ -41,7 +41,7 @@ namespace detail {
   store_mkey(wqe + wqebb_bytes, mkey_words(r, v.length));
   put(c, wqe, wqebbs);
   c.control(prm::Opcode::umr, Octowords{umr_head_octowords + octowords}, wr.flags, r.key.value());
-  c.fence_next(fence_after_umr);
+  c.fence_next_user();
   c.advance(wqebbs, wr.id);
 }
 }  // namespace detail
@@ -92,7 +92,7 @@ inline constexpr uint64_t changeable_fields = prm::umr::mask_access | prm::umr::
                       .qpn_mkey = prm::mkey::any_qpn << 8 | (tag ? k.new_tag : tag_of(k.key)),
                       .start = k.start,
                       .length = k.length});
-  c.fence_next(fence_after_umr);
+  c.fence_next_user();
   c.advance(2, wr.id);
   return {};
 }

@@ -27,7 +27,8 @@ struct SqRing {
             .wqebb_count = Wqebbs,
             .record = &record,
             .doorbell = doorbell.data(),
-            .qpn = qpn};
+            .qpn = qpn,
+            .umr_fence = prm::ctrl::small_fence};
   }
   // Bytes of block `i` of the ring.
   const uint8_t* block(uint32_t i) const {

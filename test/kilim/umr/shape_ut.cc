@@ -27,7 +27,8 @@ struct Ring {
             .wqebb_count = blocks,
             .record = &record,
             .doorbell = doorbell.data(),
-            .qpn = Qpn{0xabcdef}},
+            .qpn = Qpn{0xabcdef},
+            .umr_fence = prm::ctrl::small_fence},
            wr_ids) {
     memory.fill(std::byte{0xee});
   }
