@@ -183,7 +183,7 @@ inline void append_bind(queue::WqeCursor& c, const WindowWords& w, const WindowB
   std::byte* const list = c.line(2);
   queue::store_pointer(list, b.address, static_cast<uint32_t>(b.length), b.region->lkey);
   for (uint32_t i = 1; i < octowords; i++) queue::store_zero(list + i * octoword_bytes);
-  c.fence_next(fence_after_umr);
+  c.fence_next_user();
   c.advance(bind_wqebbs, wr.id);
 }
 
@@ -197,7 +197,7 @@ inline void append_unbind(queue::WqeCursor& c, const WindowWords& w, const UmrWr
                          .qpn_mkey = prm::mkey::any_qpn << 8 | w.tag,
                          .start = 0,
                          .length = 0});
-  c.fence_next(fence_after_umr);
+  c.fence_next_user();
   c.advance(unbind_wqebbs, wr.id);
 }
 
