@@ -34,21 +34,19 @@ Result<std::unique_ptr<AdviceQueue>> AdviceQueue::create(Registrar& registrar,
   if (config.depth == 0 || (config.depth & (config.depth - 1)) != 0 || config.tries == 0)
     return Error{EINVAL, "a queue of advice has a power of two of places and tries at least once"};
   std::unique_ptr<AdviceQueue> q{new AdviceQueue(registrar, config)};
-  // One place of a ring stays empty.
-  const uint32_t places = config.depth * 2;
-  const ssize_t bytes = rte_ring_get_memsize_elem(sizeof(AdviceJob), places);
+  // One place of a ring stays empty, so it is twice as large.
+  const ssize_t bytes = rte_ring_get_memsize_elem(sizeof(AdviceJob), config.depth * 2);
   if (bytes < 0) return Error{EINVAL, "a queue of advice cannot be so deep"};
   q->memory_ = std::make_unique<std::byte[]>(static_cast<std::size_t>(bytes) + cacheline_bytes);
   const auto from = reinterpret_cast<uintptr_t>(q->memory_.get());
   q->ring_ = reinterpret_cast<rte_ring*>((from + cacheline_bytes - 1) & ~(cacheline_bytes - 1));
-  (void)rte_ring_init(q->ring_, "kilim_advice", places, RING_F_SC_DEQ);
+  (void)rte_ring_init(q->ring_, "kilim_advice", config.depth, RING_F_SC_DEQ | RING_F_EXACT_SZ);
   return q;
 }
 
 AdviceQueue::~AdviceQueue() = default;
 
 bool AdviceQueue::submit(const AdviceJob& job) noexcept {
-  if (rte_ring_count(ring_) >= config_.depth) return false;
   return rte_ring_mp_enqueue_elem(ring_, const_cast<AdviceJob*>(&job), sizeof job) == 0;
 }
 
