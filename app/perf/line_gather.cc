@@ -5,7 +5,8 @@
 #include <cstring>
 
 #include "kilim/queue/rc_wqe.hh"
-#include "kilim/umr/umr_wqe.hh"
+#include "kilim/umr/shape.hh"
+#include "kilim/umr/view.hh"
 #include "line.hh"
 
 namespace kilim::perf {
@@ -19,18 +20,19 @@ uint32_t poll(Rig& r) {
   return r.cq->poll(completions, *r.sq);
 }
 
+// What is the same in all messages is encoded once; the pieces are collected as an application
+// finds them.
 bool post_woven(Rig& r) {
-  alignas(64) std::array<queue::Sge, pieces> list;
-  for (uint32_t i = 0; i < pieces; i++)
-    list[i] = {reinterpret_cast<uint64_t>(r.scattered[i]), scattered_bytes, Lkey{r.region->lkey}};
+  static const umr::ListShape shape{
+      {.max_entries = 64, .access = umr::mkey_access(mr::Access::local_write)}, pieces};
+  umr::PieceList<pieces> list;
+  const Lkey memory{r.region->lkey};
+  for (const std::byte* at : r.scattered)
+    list.add(memory, reinterpret_cast<uint64_t>(at), scattered_bytes);
   const Lkey key{r.ours.key->lkey};
-  const umr::ListRequest request{.key = key,
-                                 .max_entries = 64,
-                                 .new_tag = tag_of(key),
-                                 .access = umr::mkey_access(mr::Access::local_write)};
   queue::WqeCursor c{*r.sq};
   const queue::Remote to{reinterpret_cast<uint64_t>(r.block_target), Rkey{r.target_key}};
-  const bool ok = umr::umr_list(c, request, umr::View::of(list), {}).ok() &&
+  const bool ok = umr::umr_shape(c, shape, {key, tag_of(key)}, list.view(), {}).ok() &&
                   queue::rdma_write(c, to, queue::Sge{0, message_bytes, key},
                                     {.flags = queue::WrFlags::signalled});
   if (ok) c.commit();
@@ -100,10 +102,10 @@ const Line gather_line = {"gather by UMR / by packing, application core only",
                           0.08,
                           0,
                           cases,
-                          {"umr_list + rdma_write", posted<post_woven>, nullptr, polled},
+                          {"umr_shape + rdma_write", posted<post_woven>, nullptr, polled},
                           core_peers};
 const Line gather_device_line = {
     "gather by UMR / by packing, device on the same core", 0.62,         0,   cases,
-    {"umr_list + rdma_write", whole<post_woven>},          device_peers, true};
+    {"umr_shape + rdma_write", whole<post_woven>},         device_peers, true};
 
 }  // namespace kilim::perf
