@@ -6,7 +6,6 @@
 
 #include "kilim/queue/rc_wqe.hh"
 #include "kilim/umr/shape.hh"
-#include "kilim/umr/view.hh"
 #include "line.hh"
 
 namespace kilim::perf {
@@ -20,19 +19,18 @@ uint32_t poll(Rig& r) {
   return r.cq->poll(completions, *r.sq);
 }
 
-// What is the same in all messages is encoded once; the pieces are collected as an application
-// finds them.
+// What is the same in all messages is encoded once; where the pieces are is read for each.
 bool post_woven(Rig& r) {
-  static const umr::ListShape shape{
+  static constexpr umr::ListShape shape{
       {.max_entries = 64, .access = umr::mkey_access(mr::Access::local_write)}, pieces};
-  umr::PieceList<pieces> list;
   const Lkey memory{r.region->lkey};
-  for (const std::byte* at : r.scattered)
-    list.add(memory, reinterpret_cast<uint64_t>(at), scattered_bytes);
+  const auto piece = [&r, memory](uint32_t i) noexcept {
+    return umr::Piece{reinterpret_cast<uint64_t>(r.scattered[i]), scattered_bytes, memory};
+  };
   const Lkey key{r.ours.key->lkey};
   queue::WqeCursor c{*r.sq};
   const queue::Remote to{reinterpret_cast<uint64_t>(r.block_target), Rkey{r.target_key}};
-  const bool ok = umr::umr_shape(c, shape, {key, tag_of(key)}, list.view(), {}).ok() &&
+  const bool ok = umr::umr_shape_of(c, shape, {key, tag_of(key)}, piece, {}).ok() &&
                   queue::rdma_write(c, to, queue::Sge{0, message_bytes, key},
                                     {.flags = queue::WrFlags::signalled});
   if (ok) c.commit();
@@ -102,10 +100,10 @@ const Line gather_line = {"gather by UMR / by packing, application core only",
                           0.08,
                           0,
                           cases,
-                          {"umr_shape + rdma_write", posted<post_woven>, nullptr, polled},
+                          {"umr_shape_of + rdma_write", posted<post_woven>, nullptr, polled},
                           core_peers};
 const Line gather_device_line = {
     "gather by UMR / by packing, device on the same core", 0.62,         0,   cases,
-    {"umr_shape + rdma_write", whole<post_woven>},         device_peers, true};
+    {"umr_shape_of + rdma_write", whole<post_woven>},      device_peers, true};
 
 }  // namespace kilim::perf

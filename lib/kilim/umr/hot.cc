@@ -54,6 +54,12 @@ Outcome shaped(queue::WqeCursor& c, const ListShape& s, const View& v, const Umr
   return s.ok() ? umr_shape(c, s, {.key = v.pieces->key}, v, wr) : Outcome{Refusal::empty, 0, 0};
 }
 
+Outcome shaped_of(queue::WqeCursor& c, const ListShape& s, const Piece& first,
+                  const UmrWr& wr) noexcept {
+  return umr_shape_of(
+      c, s, {.key = first.key}, [&first](uint32_t) noexcept { return first; }, wr);
+}
+
 Outcome change(queue::WqeCursor& c, const KeyChange& k, const UmrWr& wr) noexcept {
   const Outcome o = change_key(c, k, wr);
   return o.ok() ? local_invalidate(c, k.key, wr) : o;

@@ -96,4 +96,41 @@ struct ShapeWriter {
   return {};
 }
 
+// The same with pieces that are made on the spot, piece(0) to piece(shape's count - 1), and go
+// straight into the WQE: nothing is collected first.
+template <typename PieceAt>
+[[gnu::always_inline]] inline Outcome umr_shape_of(queue::WqeCursor& c, const ListShape& s,
+                                                   const ShapedKey& key, PieceAt piece,
+                                                   const UmrWr& wr) noexcept {
+  KILIM_ASSERT(s.ok());
+  if (!c.fits(s.wqebbs())) [[unlikely]]
+    return {Refusal::no_room, s.wqebbs(), c.room().value()};
+  detail::Aside aside;
+  std::byte* const wqe = detail::place(c, s.wqebbs(), aside);
+  std::byte* to = wqe + 2 * wqebb_bytes;
+  uint64_t length = 0;
+  bool good = true;
+  const auto put = [&](uint32_t i, std::byte* at) noexcept {
+    const Piece p = piece(i);
+    queue::store_pointer(at, p.address, p.length, p.key);
+    length += p.length;
+    good &= p.length != 0 && p.length <= prm::umr::max_piece_bytes;
+  };
+  uint32_t i = 0;
+  for (; i + klms_per_line <= s.pieces(); i += klms_per_line, to += wqebb_bytes) {
+    put(i, to);
+    put(i + 1, to + 16);
+    put(i + 2, to + 32);
+    put(i + 3, to + 48);
+  }
+  for (; i < s.pieces(); i++, to += octoword_bytes) put(i, to);
+  for (const std::byte* end = wqe + std::size_t{s.wqebbs()} * wqebb_bytes; to != end;
+       to += octoword_bytes)
+    queue::store_zero(to);
+  if (!good) [[unlikely]]
+    return {Refusal::empty, 0, max_inline_klms};
+  ShapeWriter::append(c, s, key, {wqe, length}, wr);
+  return {};
+}
+
 }  // namespace kilim::umr

@@ -66,14 +66,19 @@ void every_count_everywhere() {
       CU_ASSERT_TRUE_FATAL(shape.ok() && shape.pieces() == n);
       if (r.has_start) r.start = random();
       const UmrWr wr{.id = n, .flags = queue::WrFlags::signalled};
-      Ring a, b;
+      Ring a, b, on_the_spot;
       a.go_to(block);
       b.go_to(block);
-      queue::WqeCursor ca{a.sq}, cb{b.sq};
+      on_the_spot.go_to(block);
+      queue::WqeCursor ca{a.sq}, cb{b.sq}, cs{on_the_spot.sq};
       CU_ASSERT_TRUE_FATAL(umr_list(ca, r, view, wr).ok());
       CU_ASSERT_TRUE_FATAL(umr_shape(cb, shape, {r.key, r.new_tag, r.start}, view, wr).ok());
+      const auto piece = [&pieces](uint32_t i) { return pieces[i]; };
+      CU_ASSERT_TRUE_FATAL(umr_shape_of(cs, shape, {r.key, r.new_tag, r.start}, piece, wr).ok());
       ca.commit();
       cb.commit();
+      cs.commit();
+      CU_ASSERT_TRUE(a.memory == on_the_spot.memory && a.doorbell == on_the_spot.doorbell);
       CU_ASSERT_EQUAL_FATAL(std::memcmp(a.memory.data(), b.memory.data(), a.memory.size()), 0);
       CU_ASSERT_EQUAL(a.record.host(), b.record.host());
       CU_ASSERT_EQUAL(a.sq.credits().value(), b.sq.credits().value());
@@ -107,10 +112,26 @@ void no_room() {
   CU_ASSERT_TRUE(o.why == Refusal::no_room && o.asked == 15 && o.limit == 2);
 }
 
+void bad_pieces() {
+  Ring ring;
+  const std::array<std::byte, Ring::blocks* 64> before = ring.memory;
+  queue::WqeCursor c{ring.sq};
+  const ListShape shape{{.max_entries = 52}, 6};
+  for (const uint32_t bytes : {0u, (1u << 31) + 1})
+    for (uint32_t bad = 0; bad < 6; bad++) {
+      const auto piece = [&](uint32_t i) { return Piece{1, i == bad ? bytes : 64, Lkey{1}}; };
+      CU_ASSERT_TRUE(umr_shape_of(c, shape, {.key = Lkey{1}}, piece, {}).why == Refusal::empty);
+    }
+  c.commit();
+  CU_ASSERT_TRUE(c.position() == 0 && ring.record == be32{0});
+  CU_ASSERT_TRUE(std::equal(before.begin(), before.begin() + 16, ring.memory.begin()));
+}
+
 const kilim::test::Case cases[] = {
     {"every count of pieces, at every place of the ring", every_count_everywhere},
     {"what does not fit into a WQE has no shape", no_shape},
     {"a full queue refuses", no_room},
+    {"pieces that no list may hold are refused, nothing is posted", bad_pieces},
 };
 
 }  // namespace
