@@ -67,7 +67,7 @@ struct Bench {
   [[nodiscard]] uint64_t findings() const { return a->lint()->findings() + b->lint()->findings(); }
 };
 
-void a_key_is_used_elsewhere_too_early() {
+[[maybe_unused]] void a_key_is_used_elsewhere_too_early() {
   Bench x{"lint0"};
   x.bind();
   x.write_by(*x.b, x.key.key().lkey);  // the binding itself would not give it yet
@@ -77,7 +77,7 @@ void a_key_is_used_elsewhere_too_early() {
   CU_ASSERT_EQUAL(x.findings(), 1);
 }
 
-void a_key_changes_while_it_is_used_elsewhere() {
+[[maybe_unused]] void a_key_changes_while_it_is_used_elsewhere() {
   Bench x{"lint1"};
   x.bind();
   CU_ASSERT_TRUE_FATAL(x.a->wait());
@@ -91,7 +91,7 @@ void a_key_changes_while_it_is_used_elsewhere() {
   CU_ASSERT_TRUE(x.findings() == 1 && x.a->lint()->findings() == 1);
 }
 
-void a_use_behind_the_umr_lost_its_fence() {
+[[maybe_unused]] void a_use_behind_the_umr_lost_its_fence() {
   Bench x{"lint2"};
   {
     queue::WqeCursor c{x.a->sq()};
@@ -107,7 +107,7 @@ void a_use_behind_the_umr_lost_its_fence() {
 }
 
 // lkey() does not tell the loom of the use.
-void a_use_that_the_loom_does_not_know_of() {
+[[maybe_unused]] void a_use_that_the_loom_does_not_know_of() {
   Bench x{"lint3"};
   x.bind();
   CU_ASSERT_TRUE_FATAL(x.a->wait());
@@ -121,7 +121,7 @@ void a_use_that_the_loom_does_not_know_of() {
   CU_ASSERT_EQUAL(x.findings(), 1);
 }
 
-void bits_that_the_manual_reserves() {
+[[maybe_unused]] void bits_that_the_manual_reserves() {
   Bench x{"lint4"};
   queue::WqeCursor c{x.a->sq()};
   x.bind(c);
@@ -131,7 +131,7 @@ void bits_that_the_manual_reserves() {
 }
 
 // An error and a reset end what was under way.
-void a_recovered_queue_starts_anew() {
+[[maybe_unused]] void a_recovered_queue_starts_anew() {
   Bench x{"lint5"};
   struct Sink {
     umr::Loom& loom;
@@ -156,7 +156,7 @@ void a_recovered_queue_starts_anew() {
   CU_ASSERT_EQUAL(x.findings(), 0);
 }
 
-void sound_work_is_not_blamed() {
+[[maybe_unused]] void sound_work_is_not_blamed() {
   for (const char* profile : {"cx6dx", "no-fence", "strong-fence"}) {
     Bench x{profile, profile};
     for (int round = 0; round < 600; round++) {  // the ring and the numbers of WQEs come round

@@ -20,7 +20,8 @@ class WindowSource {
   virtual ~WindowSource() = default;
   // A window that shows nothing yet: its key. EOPNOTSUPP: the device has none of this type.
   virtual Result<Rkey> create_window(WindowType type) = 0;
-  // By its key, whatever the tag is now: what a peer still asks of it fails. EINVAL: no such window.
+  // By its key, whatever the tag is now: what a peer still asks of it fails. EINVAL: no such
+  // window.
   virtual Status destroy_window(Rkey key) = 0;
 };
 
