@@ -18,7 +18,10 @@ namespace kilim::queue::hot {
 
 uint64_t sq(Sq& q, uint16_t counter) noexcept {
   const uint64_t id = q.retire(counter);
-  if (q.idle()) q.reset();
+  if (q.idle()) {
+    q.reset();
+    q.set_umr_fence(0);
+  }
   q.watch(nullptr);
   q.release_owner();
   return id + q.wr_ids()[counter] + q.credits().value() + q.geometry().wqebb_count;
@@ -27,6 +30,7 @@ uint64_t sq(Sq& q, uint16_t counter) noexcept {
 uint32_t cursor(Sq& q) noexcept {
   WqeCursor c{q};
   c.fence_next(c.pending_fence());
+  c.fence_next_user();
   c.signal_last();
   c.commit();
   return c.straight(4) && c.line() != nullptr ? c.room().value() : c.qpn().value();

@@ -200,4 +200,8 @@ FreeWindow<WindowType::type2> own(WindowOwner owner) noexcept {
   return FreeWindow<WindowType::type2>{std::move(owner)};
 }
 
+uint8_t fences(const FencePlanner& fences, KeyUse use) noexcept {
+  return static_cast<uint8_t>(fences.after_umr() | fences.before_umr(use));
+}
+
 }  // namespace kilim::umr::hot

@@ -206,7 +206,7 @@ concept bindable = S == WindowState::free || (T == WindowType::type1 && S == Win
 }  // namespace detail
 
 // Appends a bind: `from` becomes `to` under its next key. Refused, both stay as they are. As behind
-// a UMR a small fence is left pending; a device may want another: FencePlanner::after_umr().
+// a UMR the queue's fence is left pending.
 template <WindowType T, WindowState S>
 requires detail::bindable<T, S>
 inline Outcome bind(queue::WqeCursor& c, Window<T, S>&& from, const WindowBind& b, const UmrWr& wr,
