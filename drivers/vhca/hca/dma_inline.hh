@@ -18,6 +18,7 @@
 #define KILIM_DMA_CLOSE(where)                         \
   "662:\n\t"                                           \
   ".pushsection kilim_dma_sites, \"a\", @progbits\n\t" \
+  ".balign 4\n\t"                                      \
   ".long 661b - ., 662b - ., " where                   \
   " - .\n\t"                                           \
   ".popsection\n\t"
