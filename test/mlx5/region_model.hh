@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What ought to be true of regions over an arena of a few pages: which page is mapped how, which
-// region lets whom do what. Plain and slow on purpose; knows nothing of keys or tables.
+// region or window lets whom do what. Plain and slow on purpose; knows nothing of keys or tables.
 #pragma once
 
 #include <array>
@@ -34,6 +34,7 @@ struct ModelRegion {
   uint64_t from = 0, bytes = 0;  // in the arena; an implicit region has all of it
   uint32_t access = 0;           // without the bit of on-demand paging
   bool foreign = false;          // in another domain than the queue
+  uint64_t number = 0;           // no other region ever has it
 
   [[nodiscard]] bool paged() const { return kind != mr::Kind::pinned; }
   [[nodiscard]] bool has(uint32_t bit) const { return (access & bit) != 0; }
@@ -44,9 +45,10 @@ struct ModelRegion {
     return from < (page + 1) * ModelArena::page_bytes &&
            page * ModelArena::page_bytes < from + bytes;
   }
-  // Somebody may write.
+  // Somebody may write, or let others write: as ib_access_writable().
   [[nodiscard]] bool writable() const {
-    return has(mr::Access::local_write | mr::Access::remote_write | mr::Access::remote_atomic);
+    return has(mr::Access::local_write | mr::Access::remote_write | mr::Access::remote_atomic |
+               mr::Access::mw_bind);
   }
 };
 
@@ -89,6 +91,38 @@ inline int expect_advice(const ModelArena& arena, const ModelRegion& r, int advi
   if (!r.covers(at, n)) return EFAULT;
   if (advice == no_fault || arena.there(at, n, advice == for_writing)) return 0;
   return arena.there(at, n, false) ? EPERM : EFAULT;
+}
+
+struct ModelWindow {
+  bool of_queue = false;  // type 2: nobody else's than the queue's that bound it
+  bool bound = false;
+  uint64_t region = 0;           // its number; when that has gone the window shows nothing
+  uint64_t from = 0, bytes = 0;  // in the arena
+  uint32_t access = 0;
+};
+
+// Whether a window may be bound to this part of a region, with these rights. A region's domain is
+// looked at when the window is used.
+inline bool may_bind(const ModelRegion& r, const ModelWindow& w) {
+  constexpr uint32_t changes = mr::Access::remote_write | mr::Access::remote_atomic;
+  return r.has(mr::Access::mw_bind) && w.bytes > 0 && r.covers(w.from, w.bytes) &&
+         ((w.access & changes) == 0 || r.has(mr::Access::local_write));
+}
+
+// Through a window that is bound to `r`, null if that is no more: a region may be deregistered and
+// re-registered under its windows. mlx5_ib and the device keep no account of them, and a window's
+// list names the region's key, which is looked up at each access with what its owner may do.
+inline Expect expect_through(const ModelArena& arena, const ModelWindow& w, const ModelRegion* r,
+                             Act act, uint64_t at, uint64_t n) {
+  const uint32_t right =
+      act == Act::remote_write ? mr::Access::remote_write : mr::Access::remote_read;
+  if (!w.bound || r == nullptr || (w.access & right) == 0) return Expect::refused;
+  if (at < w.from || n > w.bytes || at - w.from > w.bytes - n) return Expect::refused;
+  ModelRegion owned = *r;
+  owned.access |= mr::Access::remote_read;
+  owned.access &= ~mr::Access::remote_write;
+  if (r->has(mr::Access::local_write)) owned.access |= mr::Access::remote_write;
+  return expect_access(arena, owned, act, at, n);
 }
 
 }  // namespace kilim::test

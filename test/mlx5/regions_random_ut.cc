@@ -1,95 +1,71 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// 100,000 random steps of registering, re-registering, advising, unmapping, remapping, moving,
-// protecting, forking and accessing, against a plain model: no access succeeds that the model
-// forbids, none fails that it allows. KILIM_SEED begins elsewhere, KILIM_STEPS goes on longer.
+// 100,000 random steps of registering, re-registering, advising, binding and shutting windows,
+// unmapping, remapping, moving, protecting, forking and accessing, against a plain model: no access
+// succeeds that the model forbids, none fails that it allows. KILIM_SEED begins elsewhere,
+// KILIM_STEPS goes on longer.
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <random>
-#include <vector>
 
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "region_model.hh"
-#include "region_rig.hh"
+#include "random_walk.hh"
 #include "ut.hh"
 
-namespace {
+namespace kilim::test {
 
-using namespace kilim;
-using namespace kilim::test;
 using mr::Access;
 using mr::Kind;
 using mr::Region;
 
-struct Live {
-  ModelRegion model;
-  Region region;
-};
+Walk::Walk(device::Device& device, uint64_t seed)
+    : device_(device), peer_(device), stranger_(device), random_(seed), base_(reserve()) {
+  auto domain = device.registrar().create_domain();
+  if (domain) other_ = *domain;
+  for (std::size_t p = 0; p < ModelArena::pages; p++) map(p, Mapped::write);
+  for (auto& w : windows1_) (void)renew(w);
+  for (auto& w : windows2_) (void)renew(w);
+}
 
-class Walk {
- public:
-  Walk(device::Device& device, unsigned seed)
-      : device_(device), peer_(device), random_(seed), base_(reserve()) {
-    auto domain = device.registrar().create_domain();
-    if (domain) other_ = *domain;
-    for (std::size_t p = 0; p < ModelArena::pages; p++) map(p, Mapped::write);
-  }
-  ~Walk() {
-    for (const Live& l : live_) (void)registrar().deregister(l.region);
-    (void)registrar().destroy_domain(other_);
-    ::munmap(base_, ModelArena::pages * page);
-  }
-  Walk(const Walk&) = delete;
-  Walk& operator=(const Walk&) = delete;
+Walk::~Walk() {
+  for (const LiveRegion& l : live_) (void)registrar().deregister(l.region);
+  (void)registrar().destroy_domain(other_);
+  ::munmap(base_, arena_bytes);
+}
 
-  [[nodiscard]] bool ok() const { return peer_.ok() && other_.value() != 0; }
-  bool step();
-  struct Tally {
-    uint64_t allowed = 0, forbidden = 0, undefined = 0, advised = 0, refused = 0, forks = 0;
-  };
-  [[nodiscard]] const Tally& tally() const { return tally_; }
+bool Walk::ok() const {
+  return peer_.ok() && stranger_.ok() && other_.value() != 0;
+}
 
- private:
-  static std::byte* reserve() {
-    return static_cast<std::byte*>(
-        ::mmap(nullptr, ModelArena::pages * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-  }
-  mr::Registrar& registrar() { return device_.registrar(); }
-  uint64_t below(uint64_t n) { return random_() % n; }
-  std::byte* at(uint64_t offset) { return base_ + offset; }
-  // A pinned page stays, as in a program that is in its right mind.
-  bool pinned(std::size_t p) const {
-    for (const Live& l : live_)
-      if (!l.model.paged() && l.model.meets_page(p)) return true;
-    return false;
-  }
-  void map(std::size_t p, Mapped how);
-  ModelRegion dream();
-  bool register_one();
-  bool reregister_one();
-  bool advise_one();
-  bool access_one();
-  bool deregister_one();
-  bool change_mapping();
-  bool move_page();
-  bool protect_page();
-  bool fork_child();
-  bool judge(bool good, const char* what);
+std::byte* Walk::reserve() {
+  return static_cast<std::byte*>(
+      ::mmap(nullptr, arena_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+}
 
-  device::Device& device_;
-  Peer peer_;
-  std::mt19937_64 random_;
-  std::byte* base_;
-  ModelArena arena_;
-  mr::Domain other_;
-  std::vector<Live> live_;
-  std::vector<Region> dead_;
-  Tally tally_;
-};
+// A pinned page stays, as in a program that is in its right mind.
+bool Walk::pinned(std::size_t p) const {
+  for (const LiveRegion& l : live_)
+    if (!l.model.paged() && l.model.meets_page(p)) return true;
+  return false;
+}
+
+void Walk::bury(const Region& key) {
+  dead_.push_back(key);
+  if (dead_.size() > 16) dead_.erase(dead_.begin());
+}
+
+// A number may come back after 256 others.
+bool Walk::lives(Rkey key) const {
+  for (const LiveRegion& l : live_)
+    if (l.region.rkey == key) return true;
+  for (const Window1& w : windows1_)
+    if (w.bound && w.bound.rkey() == key) return true;
+  for (const Window2& w : windows2_)
+    if (w.bound && w.bound.rkey() == key) return true;
+  return false;
+}
 
 bool Walk::judge(bool good, const char* what) {
   if (!good) std::printf("%s\n", what);
@@ -113,14 +89,16 @@ ModelRegion Walk::dream() {
   m.from = below(2) == 0 ? below(ModelArena::pages) * page : below(whole - 1);
   m.bytes = std::min(whole - m.from, below(2) == 0 ? (1 + below(4)) * page : 1 + below(3 * page));
   m.access = static_cast<uint32_t>(below(8));
+  if (below(2) == 0) m.access |= Access::mw_bind;
   if (m.kind == Kind::implicit) m.from = 0, m.bytes = whole;
   return m;
 }
 
 bool Walk::register_one() {
   if (live_.size() >= 12) return true;
-  Live l;
+  LiveRegion l;
   l.model = dream();
+  l.model.number = ++born_;
   const std::span<std::byte> memory{at(l.model.from), l.model.bytes};
   Result<Region> r =
       l.model.kind == Kind::implicit    ? registrar().register_implicit(l.model.access, {})
@@ -140,8 +118,7 @@ bool Walk::deregister_one() {
   if (live_.empty()) return true;
   const std::size_t i = below(live_.size());
   const bool gone = registrar().deregister(live_[i].region).ok();
-  dead_.push_back(live_[i].region);
-  if (dead_.size() > 16) dead_.erase(dead_.begin());
+  bury(live_[i].region);
   live_.erase(live_.begin() + static_cast<std::ptrdiff_t>(i));
   return judge(gone, "deregistration");
 }
@@ -150,7 +127,7 @@ bool Walk::deregister_one() {
 bool Walk::reregister_one() {
   if (live_.empty()) return true;
   const std::size_t i = below(live_.size());
-  Live& l = live_[i];
+  LiveRegion& l = live_[i];
   if (l.model.kind == Kind::implicit) return true;
   const ModelRegion wanted = dream();
   ModelRegion next = l.model;
@@ -184,7 +161,7 @@ bool Walk::reregister_one() {
 
 bool Walk::advise_one() {
   if (live_.empty()) return true;
-  const Live& l = live_[below(live_.size())];
+  const LiveRegion& l = live_[below(live_.size())];
   const uint64_t from = l.model.from + below(l.model.bytes);
   const auto n =
       static_cast<uint32_t>(std::min(1 + below(2 * page), ModelArena::pages * page - from));
@@ -198,36 +175,40 @@ bool Walk::advise_one() {
   return judge(code == expected, "advice");
 }
 
-// A dead key lets nobody do anything. Of a refused write nothing may have arrived, unless a page in
-// its middle was missing.
+// A dead key lets nobody do anything.
 bool Walk::access_one() {
   const bool dead = !dead_.empty() && below(16) == 0;
   if (!dead && live_.empty()) return true;
-  const Live* l = dead ? nullptr : &live_[below(live_.size())];
+  const LiveRegion* l = dead ? nullptr : &live_[below(live_.size())];
   const Region& r = dead ? dead_[below(dead_.size())] : l->region;
+  if (dead && lives(r.rkey)) return true;
   const uint64_t start = dead ? below(ModelArena::pages) * page : l->model.from;
   const uint64_t length = dead ? page : l->model.bytes;
   const auto n = static_cast<uint32_t>(below(8) == 0 ? 1 + below(2 * page) : 1 + below(64));
   uint64_t from = start + below(length);
   if (below(8) == 0 && from > 40) from -= 40;  // maybe before its first byte
-  if (from + n > ModelArena::pages * page) return true;
+  if (from + n > arena_bytes) return true;
   const auto act = static_cast<Act>(below(3));
   const Expect expected = dead ? Expect::refused : expect_access(arena_, l->model, act, from, n);
-  const auto address = reinterpret_cast<uintptr_t>(at(from));
-  const bool visible = arena_.there(from, n, false);
-  std::vector<std::byte> before(at(from), at(from) + (visible ? n : 0));
-  for (uint32_t i = 0; i < n; i++) peer_.own.data()[i] = static_cast<std::byte>(random_());
-  const std::vector<std::byte> sent(peer_.own.data(), peer_.own.data() + n);
-  const bool done = act == Act::remote_write  ? peer_.write(address, r.rkey, n)
-                    : act == Act::remote_read ? peer_.read(address, r.rkey, n)
-                                              : peer_.gather(address, r.lkey, n);
   (expected == Expect::refused ? tally_.forbidden : tally_.allowed)++;
-  if (expected != Expect::either && done != (expected == Expect::allowed))
+  const auto address = reinterpret_cast<uintptr_t>(at(from));
+  return access(peer_, {act, from, n, address, r.lkey, r.rkey, expected});
+}
+
+// Of a refused write nothing may have arrived, unless a page in its middle was missing.
+bool Walk::access(Peer& peer, const Asked& a) {
+  const bool visible = arena_.there(a.from, a.bytes, false);
+  const std::vector<std::byte> before(at(a.from), at(a.from) + (visible ? a.bytes : 0));
+  for (uint32_t i = 0; i < a.bytes; i++) peer.own.data()[i] = static_cast<std::byte>(random_());
+  const bool done = a.act == Act::remote_write  ? peer.write(a.address, a.rkey, a.bytes)
+                    : a.act == Act::remote_read ? peer.read(a.address, a.rkey, a.bytes)
+                                                : peer.gather(a.address, a.lkey, a.bytes);
+  if (a.expected != Expect::either && done != (a.expected == Expect::allowed))
     return judge(false, done ? "forbidden access" : "allowed access refused");
-  const std::byte* mine = peer_.own.data();
-  if (done) return judge(std::memcmp(at(from), mine, n) == 0, "wrong bytes");
-  const bool one_page = from / page == (from + n - 1) / page;
-  const bool unchanged = !visible || !one_page || std::memcmp(at(from), before.data(), n) == 0;
+  if (done) return judge(std::memcmp(at(a.from), peer.own.data(), a.bytes) == 0, "wrong bytes");
+  const bool one_page = a.from / page == (a.from + a.bytes - 1) / page;
+  const bool unchanged =
+      !visible || !one_page || std::memcmp(at(a.from), before.data(), a.bytes) == 0;
   return judge(unchanged, "a refused access changed memory");
 }
 
@@ -259,19 +240,6 @@ bool Walk::protect_page() {
   return judge(::mprotect(at(p * page), page, rights) == 0, "mprotect");
 }
 
-// What a child writes nobody here sees, and what comes by RDMA afterwards is the parent's.
-bool Walk::fork_child() {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    for (std::size_t p = 0; p < ModelArena::pages; p++)
-      if (arena_.map[p] == Mapped::write) *at(p * page) = std::byte{0xcc};
-    ::_exit(0);
-  }
-  tally_.forks++;
-  int status = -1;
-  return judge(child > 0 && ::waitpid(child, &status, 0) == child && status == 0, "fork");
-}
-
 bool Walk::step() {
   const uint64_t dice = below(1000);
   if (dice < 1) return fork_child();
@@ -282,8 +250,15 @@ bool Walk::step() {
   if (dice < 500) return change_mapping();
   if (dice < 530) return move_page();
   if (dice < 570) return protect_page();
-  return access_one();
+  return dice < 770 ? window_step() : access_one();
 }
+
+}  // namespace kilim::test
+
+namespace {
+
+using namespace kilim;
+using namespace kilim::test;
 
 uint64_t number_from(const char* name, uint64_t otherwise) {
   const char* text = std::getenv(name);
@@ -303,7 +278,7 @@ void random_steps() {
   CU_ASSERT_FATAL(v.device != nullptr);
   const uint64_t seed = number_from("KILIM_SEED", 1),
                  steps = number_from("KILIM_STEPS", default_steps);
-  Walk walk(*v.device, static_cast<unsigned>(seed));
+  Walk walk(*v.device, seed);
   CU_ASSERT_FATAL(walk.ok());
   bool good = true;
   uint64_t i = 0;
@@ -318,7 +293,14 @@ void random_steps() {
       static_cast<unsigned long long>(t.allowed), static_cast<unsigned long long>(t.forbidden),
       static_cast<unsigned long long>(t.undefined), static_cast<unsigned long long>(t.advised),
       static_cast<unsigned long long>(t.refused), static_cast<unsigned long long>(t.forks));
+  std::printf("windows: %llu bound, %llu not bindable, %llu shut, %llu through them, %llu not\n",
+              static_cast<unsigned long long>(t.bound),
+              static_cast<unsigned long long>(t.unbindable),
+              static_cast<unsigned long long>(t.shut), static_cast<unsigned long long>(t.through),
+              static_cast<unsigned long long>(t.shown_nothing));
   CU_ASSERT(steps < 10'000 || (t.allowed > steps / 20 && t.forbidden > steps / 20));
+  CU_ASSERT(steps < 10'000 || (t.bound > steps / 200 && t.through > steps / 200));
+  CU_ASSERT(steps < 10'000 || (t.unbindable > steps / 200 && t.shown_nothing > steps / 200));
   CU_ASSERT(steps < 10'000 || (t.undefined > 100 && t.advised > 100 && t.refused > 100));
 }
 
