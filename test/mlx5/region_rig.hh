@@ -48,6 +48,7 @@ struct Peer {
   Loop loop;
   Pages own{4};
   mr::Region region;
+  bool stuck = false;  // a request never completed
 
   explicit Peer(device::Device& d) : loop(d, mr::Access::all) {
     auto r = d.registrar().register_memory(own.span(), mr::Access::all, page);
@@ -96,6 +97,7 @@ struct Peer {
       if (!done->ok()) (void)loop.recover();
       return done->ok();
     }
+    stuck = true;
     return false;
   }
 };

@@ -77,7 +77,7 @@ void Walk::map(std::size_t p, Mapped how) {
   const int rights = how == Mapped::no     ? PROT_NONE
                      : how == Mapped::read ? PROT_READ
                                            : PROT_READ | PROT_WRITE;
-  ::mmap(at(p * page), page, rights, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  (void)::mmap(at(p * page), page, rights, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   arena_.map[p] = how;
 }
 
@@ -203,6 +203,7 @@ bool Walk::access(Peer& peer, const Asked& a) {
   const bool done = a.act == Act::remote_write  ? peer.write(a.address, a.rkey, a.bytes)
                     : a.act == Act::remote_read ? peer.read(a.address, a.rkey, a.bytes)
                                                 : peer.gather(a.address, a.lkey, a.bytes);
+  if (peer.stuck) return judge(false, "an access never ends");
   if (a.expected != Expect::either && done != (a.expected == Expect::allowed))
     return judge(false, done ? "forbidden access" : "allowed access refused");
   if (done) return judge(std::memcmp(at(a.from), peer.own.data(), a.bytes) == 0, "wrong bytes");
