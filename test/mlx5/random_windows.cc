@@ -20,7 +20,8 @@ constexpr umr::UmrWr signalled{.id = 2, .flags = queue::WrFlags::signalled};
 
 queue::Completion Walk::finish(queue::WqeCursor& c) {
   c.commit();
-  const auto seen = peer_.loop.wait(*peer_.loop.send_cq);
+  auto seen = peer_.loop.wait(*peer_.loop.send_cq);
+  for (int turn = 0; turn < 2000 && !seen; turn++) seen = peer_.loop.wait(*peer_.loop.send_cq);
   if (seen && seen->ok()) (void)peer_.loop.sq->retire(seen->wqe_counter);
   if (seen && !seen->ok()) (void)peer_.loop.recover();
   return seen.value_or(queue::Completion{.opcode = prm::CqeOpcode::req_err,
