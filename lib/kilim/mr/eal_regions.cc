@@ -52,7 +52,9 @@ Result<std::unique_ptr<EalRegions>> EalRegions::create(Registrar& registrar, uin
 EalRegions::~EalRegions() {
   if (follows_) (void)rte_mem_event_callback_unregister(callback_name, this);
   const std::lock_guard guard{mutex_};
-  for (const auto& [address, region] : regions_) drop(region);
+  for (const auto& [address, region] : regions_) leave(region);
+  settle();
+  for (const Region& region : leaving_) deregister(region);
 }
 
 std::vector<Region> EalRegions::regions() const {
@@ -75,8 +77,23 @@ Status EalRegions::add(std::span<std::byte> memory, uint64_t page_bytes) {
   return Done{};
 }
 
-void EalRegions::drop(const Region& region) {
+void EalRegions::leave(const Region& region) {
   if (listener_.removed != nullptr) listener_.removed(listener_.arg, region);
+  leaving_.push_back(region);
+}
+
+// The oldest first, and no further than the first that is held: a stuck reader costs one wait.
+void EalRegions::settle() {
+  auto at = leaving_.begin();
+  for (; at != leaving_.end(); ++at) {
+    if (listener_.gone != nullptr && !listener_.gone(listener_.arg, *at)) break;
+    deregister(*at);
+  }
+  if (at != leaving_.end()) late_.add(1);
+  leaving_.erase(leaving_.begin(), at);
+}
+
+void EalRegions::deregister(const Region& region) {
   (void)registrar_.deregister(region);
   deregistered_.add(1);
 }
@@ -102,8 +119,9 @@ void EalRegions::vanishing(std::span<std::byte> memory) {
     if (old.address < start) (void)add({base, start - old.address}, old.page_bytes);
     if (end < old_end)
       (void)add({reinterpret_cast<std::byte*>(end), old_end - end}, old.page_bytes);
-    drop(old);
+    leave(old);
   }
+  settle();
 }
 
 }  // namespace kilim::mr

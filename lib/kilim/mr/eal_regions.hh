@@ -27,11 +27,15 @@ class EalRegions {
     void* arg = nullptr;
     void (*added)(void* arg, const Region& region) = nullptr;
     void (*removed)(void* arg, const Region& region) = nullptr;
+    // Asked behind it, and may wait: whether nobody can hold the key any more. If not, the region
+    // stays registered and is asked about again when memory goes next, and once at the end.
+    bool (*gone)(void* arg, const Region& region) = nullptr;
   };
   struct Counts {
     uint64_t registered = 0;    // regions, since create()
     uint64_t deregistered = 0;  // likewise
     uint64_t failed = 0;        // pieces of memory that could not be registered
+    uint64_t late = 0;          // times that memory went and its region stayed, by gone()
   };
 
   static Result<std::unique_ptr<EalRegions>> create(Registrar& registrar, uint32_t access,
@@ -47,7 +51,7 @@ class EalRegions {
   [[nodiscard]] bool follows() const noexcept { return follows_; }
   [[nodiscard]] std::vector<Region> regions() const;
   [[nodiscard]] Counts counts() const noexcept {
-    return {registered_.read(), deregistered_.read(), failed_.read()};
+    return {registered_.read(), deregistered_.read(), failed_.read(), late_.read()};
   }
 
   // EAL's events, EAL's memory lock held. Where only a part of a region goes, the rest gets regions
@@ -59,7 +63,9 @@ class EalRegions {
   EalRegions(Registrar& registrar, uint32_t access, const Listener& listener) noexcept
       : registrar_(registrar), access_(access), listener_(listener) {}
   Status add(std::span<std::byte> memory, uint64_t page_bytes);
-  void drop(const Region& region);
+  void leave(const Region& region);
+  void settle();
+  void deregister(const Region& region);
 
   Registrar& registrar_;
   const uint32_t access_;
@@ -67,7 +73,8 @@ class EalRegions {
   bool follows_ = false;
   mutable std::mutex mutex_;
   std::map<uint64_t, Region> regions_;  // by address
-  Counter registered_, deregistered_, failed_;
+  std::vector<Region> leaving_;         // told of, not yet deregistered; the oldest first
+  Counter registered_, deregistered_, failed_, late_;
 };
 
 }  // namespace kilim::mr
