@@ -7,6 +7,7 @@
 #include <new>
 
 #include "kilim/prm/doorbell.hh"
+#include "kilim/queue/preset.hh"
 
 namespace kilim::perf {
 namespace {
@@ -88,6 +89,7 @@ std::string RigQueue::make_cq(RigDevice& device) {
                  .cqe_bytes = memory.cqe_size,
                  .record = reinterpret_cast<be32*>(memory.dbrec),
                  .cqn = Cqn{memory.cqn}};
+  queue::preset(cq_geometry);  // as Kilim's own devices do; libmlx5 reads it as before
   return "";
 }
 

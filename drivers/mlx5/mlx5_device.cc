@@ -7,6 +7,7 @@
 #include <poll.h>
 
 #include "kilim/prm/doorbell.hh"
+#include "kilim/queue/preset.hh"
 #include "kilim/umr/fence.hh"
 #include "mlx5/caps.hh"
 
@@ -86,6 +87,7 @@ Result<device::CqInfo> Mlx5Device::create_cq(const device::CqRequest& request) {
   info.geometry.cqe_bytes = dv.cqe_size;
   info.geometry.record = reinterpret_cast<be32*>(dv.dbrec) + prm::record_consumer_index;
   info.geometry.cqn = Cqn{dv.cqn};
+  queue::preset(info.geometry);  // no queue pair completes here yet
   cqs_.emplace(info.handle.value(), Cq{std::move(cq), dv.cqe_size});
   return info;
 }

@@ -115,6 +115,22 @@ void refuses() {
   CU_ASSERT_EQUAL(d.add_flow((*qp)->handle, {}).error().code, EINVAL);
 }
 
+// Each entry of a new ring has the owner bit that the first pass has not: a poll sees it is empty.
+void a_new_ring() {
+  VirtualDevice v{config("dev9")};
+  CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());
+  for (const uint32_t bytes : {64u, 128u}) {
+    auto cq = device::make_cq(*v.device, {.entries = 16, .cqe_bytes = bytes});
+    CU_ASSERT_TRUE_FATAL(cq.ok());
+    const queue::CqGeometry& ring = (*cq)->geometry;
+    CU_ASSERT_EQUAL(ring.cqe_bytes, bytes);
+    uint32_t preset = 0;
+    for (uint32_t i = 1; i <= ring.cqe_count; i++)
+      if (ring.buf[std::size_t{i} * bytes - 1] == std::byte{0xf1}) preset++;
+    CU_ASSERT_EQUAL(preset, ring.cqe_count);
+  }
+}
+
 void regions() {
   VirtualDevice v{config("dev5")};
   CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());
@@ -251,6 +267,7 @@ const kilim::test::Case cases[] = {
     {"without DevX there are no indirect keys", without_devx},
     {"limits of lists are read from the device", reads_the_limits},
     {"what cannot be made is refused", refuses},
+    {"a new completion ring says that it is empty", a_new_ring},
     {"a region may have addresses of its own", regions},
     {"a connection recovers from an error and keys are woven anew", recovers_from_an_error},
     {"raw packet queues and every kind of flow rule", raw_packets},

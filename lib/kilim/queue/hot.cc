@@ -6,6 +6,7 @@
 #include "kilim/queue/eth_wqe.hh"
 #include "kilim/queue/geometry.hh"
 #include "kilim/queue/inline_recv.hh"
+#include "kilim/queue/preset.hh"
 #include "kilim/queue/rc_wqe.hh"
 #include "kilim/queue/rq.hh"
 #include "kilim/queue/sge.hh"
@@ -107,6 +108,10 @@ uint64_t inlined(Cq& q, InlineCounters& counters, std::span<std::byte> room) noe
 
 uint32_t poll(Cq& q, std::span<Completion> out) noexcept {
   return q.poll(out);
+}
+
+void ready(const CqGeometry& ring) noexcept {
+  preset(ring);
 }
 
 uint32_t poll_sent(Cq& q, std::span<Completion> out, Sq& s) noexcept {

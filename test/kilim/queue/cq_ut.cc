@@ -4,6 +4,7 @@
 
 #include "kilim/queue/cq.hh"
 #include "kilim/queue/inline_recv.hh"
+#include "kilim/queue/preset.hh"
 #include "kilim/queue/rc_wqe.hh"
 #include "kilim/queue/wqe_cursor.hh"
 #include "ring.hh"
@@ -25,6 +26,29 @@ void preset_is_empty() {
   CU_ASSERT_PTR_NULL(cq.peek(0));
   CU_ASSERT_EQUAL(cq.drain(8).cqes, 0);
   CU_ASSERT_EQUAL(ring.record.host(), 0);
+}
+
+// Empty at every look until the device writes, on each of three passes; nothing else is touched.
+template <uint32_t Bytes>
+void preset_by_the_library() {
+  CqRing<4, Bytes> ring;
+  auto other = ring.memory;
+  preset(ring.geometry());
+  for (uint32_t i = 0; i < 4; i++) {
+    CU_ASSERT_EQUAL(ring.slot(i)->op_own, 0xf1);
+    other[(i + 1) * Bytes - 1] = std::byte{0xf1};
+  }
+  CU_ASSERT_TRUE(ring.memory == other);
+  Cq cq{ring.geometry()};
+  Completion c[4];
+  for (uint16_t i = 0; i < 12; i++) {
+    CU_ASSERT_EQUAL(cq.poll(c), 0);
+    CU_ASSERT_PTR_NULL(cq.peek(0));
+    CU_ASSERT_EQUAL(cq.drain(8).cqes, 0);
+    ring.write(CqeOpcode::req, i);
+    CU_ASSERT_EQUAL_FATAL(cq.poll(c), 1);
+    CU_ASSERT_EQUAL(c[0].wqe_counter, i);
+  }
 }
 
 void decodes() {
@@ -229,6 +253,8 @@ void nothing_in_the_entry() {
 
 const kilim::test::Case cases[] = {
     {"a preset ring is empty", preset_is_empty},
+    {"a ring preset by the library is empty", preset_by_the_library<64>},
+    {"a ring of 128-byte entries preset by the library is empty", preset_by_the_library<128>},
     {"completions of requester and responder", decodes},
     {"the owner bit turns with each pass, entries of 64 bytes", owner_bit_wraps<64>},
     {"the owner bit turns with each pass, entries of 128 bytes", owner_bit_wraps<128>},

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a completion queue's ring says before the device has written to it. libmlx5 presets the
+// opcode "invalid" with owner bit 0, which is also the bit of the first pass: a poll must then look
+// at the opcode too. With owner bit 1 the bit alone says that nothing is there.
+// Control path, before the first queue pair is made that completes there: the device writes too.
+#pragma once
+
+#include <cstddef>
+
+#include "kilim/prm/cqe.hh"
+#include "kilim/queue/geometry.hh"
+
+namespace kilim::queue {
+
+inline void preset(const CqGeometry& cq) noexcept {
+  const std::size_t size = cq.cqe_bytes;
+  std::byte* op_own = cq.buf + (size - sizeof(prm::Cqe)) + offsetof(prm::Cqe, op_own);
+  for (std::size_t i = 0; i < cq.cqe_count; i++)
+    op_own[i * size] = std::byte{prm::cqe::invalid_op_own | prm::cqe::owner_bit};
+}
+
+}  // namespace kilim::queue
