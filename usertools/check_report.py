@@ -16,13 +16,13 @@ import sys
 
 # Minutes a part of the check may take on two cores; a part is one or more stages.
 BUDGETS = (
-    ("build", ("build", "build-asan", "build-tsan", "build-fuzz"), 10),
+    ("build", ("build", "build-asan"), 10),
     ("unit+golden+vhca under ASan", ("asan",), 10),
-    ("style", ("style",), 2), ("tidy", ("tidy",), 10), ("abi", ("abi",), 1), ("unit", ("unit",), 3),
+    ("style", ("style",), 2), ("tidy", ("tidy",), 14), ("abi", ("abi",), 1), ("unit", ("unit",), 3),
     ("vhca", ("vhca",), 3), ("golden", ("golden",), 3), ("e2e", ("e2e",), 4),
     ("pyverbs", ("pyverbs",), 2), ("interop", ("interop",), 6), ("soak", ("soak",), 2),
-    ("fuzz", ("fuzz",), 5), ("callgrind", ("callgrind",), 3), ("memcheck", ("memcheck",), 6),
-    ("threads", ("tsan",), 3), ("seeds", ("seeds",), 1),
+    ("fuzz", ("build-fuzz", "fuzz"), 5), ("callgrind", ("callgrind",), 3),
+    ("memcheck", ("memcheck",), 6), ("threads", ("build-tsan", "tsan"), 3), ("seeds", ("seeds",), 1),
 )
 ORDER = ("style", "abi", "unit", "vhca", "golden", "pyverbs", "interop", "soak", "fuzz",
          "callgrind", "e2e", "tidy")
