@@ -10,6 +10,7 @@
 #include "../vhca/verbs/fabric.hh"
 #include "cases.hh"
 #include "examples.h"
+#include "far.hh"
 
 namespace {
 
@@ -21,8 +22,8 @@ constexpr int rights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ;
 struct Pages {
   explicit Pages(std::size_t n)
       : bytes(n * page),
-        at(static_cast<uint8_t*>(
-            ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {
+        at(static_cast<uint8_t*>(::mmap(far_from_all(bytes), bytes, PROT_READ | PROT_WRITE,
+                                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {
     fill(at, bytes, 5);
   }
   ~Pages() { ::munmap(at, bytes); }

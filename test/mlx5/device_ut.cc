@@ -15,15 +15,9 @@
 namespace {
 
 using namespace kilim;
+using test::config;
 using test::Loop;
 using test::VirtualDevice;
-
-vhca::AttachConfig config(const char* name, const char* profile = "cx6dx") {
-  vhca::AttachConfig c;
-  c.name = name;
-  c.profile = profile;
-  return c;
-}
 
 void tells_what_it_is() {
   VirtualDevice v{config("dev0")};

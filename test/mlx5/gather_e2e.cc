@@ -15,6 +15,7 @@
 namespace {
 
 using namespace kilim;
+using test::config;
 using test::Layout;
 using vhca::Journal;
 
@@ -193,12 +194,6 @@ bool Fixture::scattered_by_read() {
     return false;
   c.commit();
   return completed(*loop_->send_cq) && areas_ == expected;
-}
-
-vhca::AttachConfig config(const char* name) {
-  vhca::AttachConfig c;
-  c.name = name;
-  return c;
 }
 
 template <auto Transfer>

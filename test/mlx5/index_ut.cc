@@ -27,13 +27,7 @@ constexpr uint32_t places = 16, burst = 16, bytes = 64;
 // Place i holds pages of the byte i + 1; its region covers them, and comes and goes.
 class Traffic {
  public:
-  Traffic()
-      : v_([] {
-          vhca::AttachConfig c;
-          c.name = "index0";
-          return c;
-        }()),
-        memory_((places + 2) * page) {
+  Traffic() : v_(test::config("index0")), memory_((places + 2) * page) {
     const std::size_t bytes_of = rte_rcu_qsbr_get_memsize(1);
     qsbr_.reset(static_cast<rte_rcu_qsbr*>(std::aligned_alloc(64, (bytes_of + 63) & ~63ul)));
     first_ = memory_.data() + (page - reinterpret_cast<uintptr_t>(memory_.data()) % page);

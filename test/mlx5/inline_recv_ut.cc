@@ -16,16 +16,10 @@ using namespace kilim;
 using device::InlineReceive;
 using device::RecvMemory;
 using device::Transport;
+using test::config;
 using test::InlineLoop;
 using test::InlineShape;
 using test::VirtualDevice;
-
-vhca::AttachConfig config(const char* name, const char* profile = "cx6dx") {
-  vhca::AttachConfig c;
-  c.name = name;
-  c.profile = profile;
-  return c;
-}
 
 VirtualDevice& shared_device() {
   static VirtualDevice v{config("inline0")};

@@ -25,13 +25,7 @@ struct Bench {
   std::unique_ptr<port::KeyQueue> a, b;
   umr::Binding key;
 
-  static vhca::AttachConfig named(const char* name, const char* profile) {
-    vhca::AttachConfig config;
-    config.name = name;
-    config.profile = profile;
-    return config;
-  }
-  explicit Bench(const char* name, const char* profile = "cx6dx") : v(named(name, profile)) {
+  explicit Bench(const char* name, const char* profile = "cx6dx") : v(test::config(name, profile)) {
     CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());
     auto mr = mr::Mr::create(v.device->registrar(), memory, mr::Access::all, 4096);
     const port::KeyQueueConfig config{

@@ -11,15 +11,9 @@ namespace {
 
 using namespace kilim;
 using namespace kilim::umr;
+using test::config;
 using test::KeyRig;
 using test::VirtualDevice;
-
-vhca::AttachConfig config(const char* name, const char* profile = "cx6dx") {
-  vhca::AttachConfig c;
-  c.name = name;
-  c.profile = profile;
-  return c;
-}
 
 // Keys are bound and used by the next WQE, bound again behind their use, and ended; all data right.
 void churn(const char* name, const char* profile) {
@@ -213,7 +207,7 @@ void errors_everywhere() {
 void device_dies() {
   for (const uint32_t n : {1u, 2u, 9u, 16u, 31u, 32u}) {
     const std::string name = "dying" + std::to_string(n);
-    vhca::AttachConfig dying = config(name.c_str());
+    vhca::AttachConfig dying = config(name);
     dying.fatal_at = n;
     VirtualDevice v{dying};
     CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());

@@ -28,11 +28,7 @@ using test::Peer;
 using test::VirtualDevice;
 
 VirtualDevice& shared() {
-  static VirtualDevice* v = new VirtualDevice([] {
-    vhca::AttachConfig c;
-    c.name = "odp0";
-    return c;
-  }());
+  static VirtualDevice* v = new VirtualDevice(test::config("odp0"));
   return *v;
 }
 mr::Registrar& registrar() {

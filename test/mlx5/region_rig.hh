@@ -9,6 +9,7 @@
 
 #include <sys/mman.h>
 
+#include "far.hh"
 #include "kilim/mr/registrar.hh"
 #include "kilim/queue/rc_wqe.hh"
 #include "rig.hh"
@@ -22,8 +23,8 @@ class Pages {
  public:
   explicit Pages(std::size_t n, int more = 0)
       : bytes_(n * page),
-        at_(::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | more, -1,
-                   0)) {}
+        at_(::mmap(far_from_all(bytes_), bytes_, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | more, -1, 0)) {}
   ~Pages() { unmap(); }
   Pages(const Pages&) = delete;
   Pages& operator=(const Pages&) = delete;

@@ -40,8 +40,8 @@ bool Walk::ok() const {
 }
 
 std::byte* Walk::reserve() {
-  return static_cast<std::byte*>(
-      ::mmap(nullptr, arena_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  return static_cast<std::byte*>(::mmap(far_from_all(arena_bytes), arena_bytes, PROT_NONE,
+                                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
 }
 
 // A pinned page stays, as in a program that is in its right mind.

@@ -19,17 +19,11 @@ using mr::OdpOperation;
 using mr::OdpTransport;
 using mr::Region;
 using mr::ReregOutcome;
+using test::config;
 using test::page;
 using test::Pages;
 using test::Peer;
 using test::VirtualDevice;
-
-vhca::AttachConfig config(const char* name, const char* profile = "cx6dx") {
-  vhca::AttachConfig c;
-  c.name = name;
-  c.profile = profile;
-  return c;
-}
 
 bool says(const Error& e, const char* words) {
   const bool said = std::strstr(e.what, words) != nullptr;

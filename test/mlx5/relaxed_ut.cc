@@ -18,13 +18,8 @@ using namespace kilim;
 using relaxed::Answer;
 using relaxed::Region;
 using relaxed::Relaxed;
+using test::config;
 using test::VirtualDevice;
-
-vhca::AttachConfig config(const char* name) {
-  vhca::AttachConfig c;
-  c.name = name;
-  return c;
-}
 
 // An arena of 64 pages under one key, a place to read into, and an engine of 16 keys.
 struct Rig {

@@ -31,11 +31,7 @@ using test::Peer;
 using test::VirtualDevice;
 
 VirtualDevice& shared() {
-  static VirtualDevice* v = new VirtualDevice([] {
-    vhca::AttachConfig c;
-    c.name = "rereg0";
-    return c;
-  }());
+  static VirtualDevice* v = new VirtualDevice(test::config("rereg0"));
   return *v;
 }
 mr::Registrar& registrar() {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "kilim/device/owned.hh"
@@ -19,6 +20,14 @@
 #include "vhca/hca/journal.hh"
 
 namespace kilim::test {
+
+// What a virtual device of this name and profile is attached with.
+inline vhca::AttachConfig config(const std::string& name, const char* profile = "cx6dx") {
+  vhca::AttachConfig c;
+  c.name = name;
+  c.profile = profile;
+  return c;
+}
 
 // Attaches a virtual device of this name and opens it; null where either fails.
 struct VirtualDevice {

@@ -32,13 +32,7 @@ struct WindowBench {
 
   explicit WindowBench(const std::string& name, const char* profile = "cx6dx",
                        uint32_t access = windows_too)
-      : v([&] {
-          vhca::AttachConfig c;
-          c.name = name;
-          c.profile = profile;
-          return c;
-        }()),
-        memory(2 * page) {
+      : v(config(name, profile)), memory(2 * page) {
     std::fill_n(memory.begin(), page, std::byte{0xab});
     if (!v.device) return;
     loop = std::make_unique<Loop>(*v.device, mr::Access::all, v.device->caps().umr);

@@ -105,7 +105,9 @@ def check_chooser(program):
         for line in tried:
             times = [line[w] for w in ways if line[w] > 0]
             assert line["chosen"] in ways and line[line["chosen"]] > 0, line
-            assert abs(line["of_best"] - line[line["chosen"]] / min(times)) < 0.01, line
+            # The times are printed to a tenth of a nanosecond, the ratio comes of the whole ones.
+            ratio = line[line["chosen"]] / min(times)
+            assert abs(line["of_best"] - ratio) <= ratio * (0.06 / min(times) + 0.01), line
             if forced and line[forced] > 0:
                 assert line["chosen"] == forced, line
     print("the chooser")

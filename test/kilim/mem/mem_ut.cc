@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "far.hh"
 #include "kilim/mem/block.hh"
 #include "kilim/mem/limits.hh"
 #include "kilim/mem/range.hh"
@@ -169,7 +170,8 @@ void lock_limit_is_explained() {
 
 void plain_memory_falls_into_mappings() {
   constexpr std::size_t page = 4096;
-  void* p = ::mmap(nullptr, 8 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* p = ::mmap(kilim::test::far_from_all(8 * page), 8 * page, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   CU_ASSERT_FATAL(p != MAP_FAILED);
   auto* base = static_cast<std::byte*>(p);
   ::mprotect(base + 2 * page, page, PROT_READ);  // three mappings, one page size

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 
 #include "eal.hh"
+#include "far.hh"
 #include "kilim/mr/allocated.hh"
 #include "kilim/mr/runs.hh"
 #include "ut.hh"
@@ -116,7 +117,8 @@ void a_refusal_leaves_nothing() {
 void plain_memory_is_registered() {
   Neighbours n;
   CU_ASSERT_FATAL(n.ok);
-  void* p = ::mmap(nullptr, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* p = ::mmap(kilim::test::far_from_all(3 * 4096), 3 * 4096, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   CU_ASSERT_FATAL(p != MAP_FAILED);
   Recorder registrar;
   {
