@@ -28,8 +28,9 @@ uint32_t command_number(uint8_t n) {
 std::vector<const vhca::Method*> all_methods() {
   std::vector<const vhca::Method*> all;
   for (auto room : {vhca::device_methods, vhca::port_methods, vhca::pd_methods, vhca::mr_methods,
-                    vhca::cq_methods, vhca::qp_methods, vhca::ah_methods, vhca::flow_methods,
-                    vhca::uar_methods, vhca::devx_methods, vhca::write_methods}) {
+                    vhca::dm_methods, vhca::advise_methods, vhca::cq_methods, vhca::qp_methods,
+                    vhca::ah_methods, vhca::flow_methods, vhca::uar_methods, vhca::devx_methods,
+                    vhca::write_methods}) {
     for (const vhca::Method& m : room()) all.push_back(&m);
   }
   return all;

@@ -154,7 +154,8 @@ void* map(void* at, std::size_t length, int prot, int flags, int fd, int64_t off
   }
   void* page =
       raw::map(at, length, prot, flags, mapping.map_fd, static_cast<int64_t>(mapping.map_offset));
-  if (page != MAP_FAILED && (prot & PROT_WRITE) != 0) open->instance->mapped(page, length);
+  if (page != MAP_FAILED && mapping.doorbells && (prot & PROT_WRITE) != 0)
+    open->instance->mapped(page, length);
   return page;
 }
 

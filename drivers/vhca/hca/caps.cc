@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "kilim/prm/hca_cap.hh"
+#include "vhca/hca/device_memory.hh"
 
 namespace kilim::vhca {
 
@@ -33,6 +34,7 @@ void general(const Profile& p, CapGroup g) {
       {cap::log_max_klm_list_size, p.log_max_klm_list_size},
       {cap::log_max_ra_req_qp, log2_of(p.max_rd_atomic)},
       {cap::log_max_ra_res_qp, log2_of(p.max_rd_atomic)},
+      {cap::device_memory, p.max_dm_size != 0},
       {cap::port_type, p.lid != 0 ? port_type_infiniband : port_type_ethernet},
       {cap::num_ports, 1},
       {cap::log_max_msg, 30},
@@ -86,6 +88,18 @@ void odp(const Profile& p, CapGroup g) {
   prm::cap_set(g, cap::xrc, odp_rc);
 }
 
+// No operation addresses: a plain store to memory cannot be made to add or to set.
+void device_memory(const Profile& p, CapGroup g) {
+  namespace cap = prm::dm_cap;
+  if (p.max_dm_size == 0) return;
+  constexpr uint32_t log_unit = 6, page_bytes = 4096;
+  prm::cap_set(g, cap::memic, 1);
+  prm::cap_set(g, cap::log_min_alloc_size, log_unit);
+  prm::cap_set(g, cap::log_max_alignment, p.log_max_dm_alignment - log_unit);
+  prm::cap_set(g, cap::window_bytes, DeviceMemory::window_pages * page_bytes);
+  prm::cap_set(g, cap::max_size, p.max_dm_size);
+}
+
 }  // namespace
 
 bool fill_caps(const Profile& profile, uint16_t group_number, CapGroup group) {
@@ -93,6 +107,7 @@ bool fill_caps(const Profile& profile, uint16_t group_number, CapGroup group) {
   if (group_number == prm::cmd::cap_general) general(profile, group);
   if (group_number == prm::cmd::cap_atomic) atomic(profile, group);
   if (group_number == prm::cmd::cap_odp) odp(profile, group);
+  if (group_number == prm::cmd::cap_device_memory) device_memory(profile, group);
   return true;
 }
 

@@ -107,6 +107,28 @@ int Hca::dereg_mr(MkeyIndex index) {
   return state_->keys.destroy(index) == 0 ? 0 : -EINVAL;
 }
 
+uint32_t Hca::enter_dm() noexcept {
+  return state_->dm.enter();
+}
+
+void Hca::leave_dm(uint32_t open) noexcept {
+  state_->dm.leave(open);
+}
+
+Result<DmBlock> Hca::alloc_dm(uint64_t bytes, uint32_t log_alignment, uint32_t open) {
+  if (state_->dead) return Error{EIO, "the adapter is dead"};
+  return state_->dm.alloc({bytes, log_alignment, open});
+}
+
+void Hca::free_dm(DmBlock& block, uint32_t open) noexcept {
+  state_->dm.free(block, open);
+}
+
+Result<MrKeys> Hca::reg_dm_mr(const DmMrSpec& spec) {
+  if (state_->dead) return Error{EIO, "the adapter is dead"};
+  return vhca::reg_dm_mr(*state_, spec);
+}
+
 Result<Cqn> Hca::create_cq(const CqSpec& spec, EventSink* sink) {
   if (state_->dead) return Error{EIO, "the adapter is dead"};
   return vhca::create_cq(*state_, spec, sink);

@@ -21,6 +21,7 @@
 
 namespace kilim::vhca {
 
+class DmBlock;
 class Journal;
 class OdpStats;
 class Wire;
@@ -82,6 +83,13 @@ class Hca {
   // Memory windows; what they show is bound on send queues.
   Result<Rkey> alloc_mw(Pdn, bool type2);
   int dealloc_mw(MkeyIndex);
+
+  // The adapter's own memory, in blocks of an open of the device; see hca/device_memory.hh.
+  uint32_t enter_dm() noexcept;
+  void leave_dm(uint32_t open) noexcept;
+  Result<DmBlock> alloc_dm(uint64_t bytes, uint32_t log_alignment, uint32_t open);
+  void free_dm(DmBlock&, uint32_t open) noexcept;
+  Result<MrKeys> reg_dm_mr(const DmMrSpec&);
 
   // Completion queues. `sink` gets their events and outlives them.
   Result<Cqn> create_cq(const CqSpec&, EventSink* sink);

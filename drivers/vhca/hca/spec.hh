@@ -35,6 +35,14 @@ struct MrSpec {
   uint32_t access = 0;
 };
 
+// A range of a block of device memory, known to users as 0 and up.
+struct DmMrSpec {
+  Pdn pd;
+  Va start;  // as the adapter has it mapped
+  uint64_t length = 0;
+  uint32_t access = 0;
+};
+
 struct MrKeys {
   Lkey lkey;
   Rkey rkey;

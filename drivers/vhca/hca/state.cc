@@ -23,7 +23,8 @@ HcaState::HcaState(HcaConfig c)
       cqs(first_number(config.seed, 0x400, 28), config.profile.max_cq),
       qps(first_number(config.seed, 0x40, 40), config.profile.max_qp),
       srqs(first_number(config.seed, 0x200, 20), config.profile.max_srq),
-      xrcds(first_number(config.seed, 0x10, 36), config.profile.max_xrcd) {
+      xrcds(first_number(config.seed, 0x10, 36), config.profile.max_xrcd),
+      dm(config.profile, config.seed) {
   if (config.journal == nullptr) {
     own_journal = std::make_unique<Journal>();
     config.journal = own_journal.get();

@@ -9,6 +9,7 @@
 
 #include "kilim/base/ident.hh"
 #include "vhca/hca/core_clock.hh"
+#include "vhca/hca/device_memory.hh"
 #include "vhca/hca/hca.hh"
 #include "vhca/hca/lint.hh"
 #include "vhca/hca/object_table.hh"
@@ -68,6 +69,7 @@ struct HcaState {
   std::vector<GroupMember> groups;
   UarSet uars;
   CoreClock clock;
+  DeviceMemory dm;
   std::unique_ptr<Lint> lint;  // null: off
   Works works;
   std::unique_ptr<EthState, EthStateDeleter> eth;

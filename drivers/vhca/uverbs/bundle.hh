@@ -99,6 +99,7 @@ std::span<const Method> port_methods();
 std::span<const Method> pd_methods();
 std::span<const Method> mr_methods();
 std::span<const Method> advise_methods();
+std::span<const Method> dm_methods();
 std::span<const Method> cq_methods();
 std::span<const Method> qp_methods();
 std::span<const Method> ah_methods();

@@ -13,7 +13,10 @@
 namespace kilim::vhca {
 
 Context::~Context() {
-  if (!disowned) close(true);
+  if (!disowned) close();
+  for (auto& o : objects_) {  // what a child has made
+    if (o) destroy(*o);
+  }
 }
 
 void Context::completion(void* cq_owner) noexcept {
@@ -48,6 +51,15 @@ UarObject* Context::find_uar(uint32_t page) const noexcept {
     if (o == nullptr || o->kind != Kind::uar) continue;
     auto* uar = static_cast<UarObject*>(o.get());
     if (uar->page.index == page) return uar;
+  }
+  return nullptr;
+}
+
+DmObject* Context::find_dm(uint16_t page) const noexcept {
+  for (const auto& o : objects_) {
+    if (o == nullptr || o->kind != Kind::dm) continue;
+    auto* dm = static_cast<DmObject*>(o.get());
+    if (dm->block.page_index() == page) return dm;
   }
   return nullptr;
 }
@@ -120,6 +132,7 @@ int Context::make_event_file(EventFile::Kind kind) {
 void Context::open(bool with_devx) {
   opened = true;
   devx = with_devx;
+  dm_open = hca.enter_dm();
   hca.add_sink(this);
 }
 
@@ -131,20 +144,37 @@ void Context::destroy_all(int kind) {
   }
 }
 
-void Context::close(bool adapter_is_ours) {
-  if (adapter_is_ours && opened) hca.remove_sink(this);
+void Context::close() {
+  if (opened) hca.remove_sink(this);
   // Users before what they use: the kinds are numbered in that order. What firmware commands made
   // is one kind: a domain may have to wait for its keys until the second round.
-  for (int round = 0; adapter_is_ours && round < 2; round++) {
+  for (int round = 0; round < 2; round++) {
     for (auto k = static_cast<int>(Kind::flow); k <= static_cast<int>(Kind::pd); k++)
       destroy_all(k);
   }
+  if (opened) hca.leave_dm(dm_open);
   objects_.clear();
+  forget_files();
+  opened = false;
+}
+
+void Context::disown() {
+  for (auto& o : objects_) {
+    if (o && o->kind == Kind::dm) {
+      static_cast<DmObject&>(*o).inherited = true;
+    } else {
+      o.reset();
+    }
+  }
+  forget_files();
+  disowned = true;
+}
+
+void Context::forget_files() {
   unused_.clear();
   event_files_.clear();
   default_async = nullptr;
   clock_page.reset();
-  opened = false;
 }
 
 }  // namespace kilim::vhca

@@ -34,6 +34,9 @@ struct Context final : EventSink {
   // The UAR object of this page number of the adapter, if it is one of ours.
   [[nodiscard]] UarObject* find_uar(uint32_t page) const noexcept;
 
+  // The block of device memory at this page of the adapter's window, if it is one of ours.
+  [[nodiscard]] DmObject* find_dm(uint16_t page) const noexcept;
+
   // Takes an object in; it uses `used` (nulls are passed over) until it is destroyed.
   void add(std::unique_ptr<Object> object, std::initializer_list<Object*> used);
   // The object uses `now` instead of `before` from here on.
@@ -50,17 +53,22 @@ struct Context final : EventSink {
 
   // GET_CONTEXT has been answered: events of the adapter come here.
   void open(bool with_devx);
-  // Everything goes; the adapter is not touched where it is not ours (a child after fork).
-  void close(bool adapter_is_ours);
+  // Everything goes.
+  void close();
+  // In a child after fork: the adapter is not ours. Everything goes, without a word to it; device
+  // memory stays, to be mapped.
+  void disown();
 
   Hca& hca;
   bool opened = false;    // GET_CONTEXT has been answered
   bool devx = false;      // and it asked for DevX
   bool disowned = false;  // a child after fork
+  uint32_t dm_open = 0;   // to whom device memory is counted
   Fd clock_page;
 
  private:
   void destroy_all(int kind);
+  void forget_files();
 
   std::vector<std::unique_ptr<Object>> objects_;  // by handle
   std::vector<uint32_t> unused_;

@@ -17,26 +17,22 @@ namespace kilim::vhca {
 DeviceFile::DeviceFile(Hca& hca) : context_(std::make_unique<Context>(hca)) {}
 
 DeviceFile::~DeviceFile() {
-  if (context_->disowned) return;
   LockGuard guard(context_->hca.lock());
-  context_->close(true);
+  context_.reset();
 }
 
 int DeviceFile::ioctl(unsigned long request, void* argument) {
   if (request != RDMA_VERBS_IOCTL) return -ENOTTY;
-  if (context_->disowned) return -EIO;
   LockGuard guard(context_->hca.lock());
   return run_ioctl(*context_, Va{reinterpret_cast<uintptr_t>(argument)});
 }
 
 ssize_t DeviceFile::write(const void* buffer, std::size_t count) {
-  if (context_->disowned) return -EIO;
   LockGuard guard(context_->hca.lock());
   return run_write(*context_, Va{reinterpret_cast<uintptr_t>(buffer)}, count);
 }
 
 int DeviceFile::mmap(uint64_t offset, std::size_t length, int prot, int flags, Mapping& mapping) {
-  if (context_->disowned) return -EIO;
   LockGuard guard(context_->hca.lock());
   return find_mapping(*context_, {offset, length, prot, flags}, mapping);
 }
@@ -46,8 +42,7 @@ Hca& DeviceFile::hca() noexcept {
 }
 
 void DeviceFile::disown_after_fork() noexcept {
-  context_->close(false);
-  context_->disowned = true;
+  context_->disown();
 }
 
 }  // namespace kilim::vhca

@@ -35,6 +35,7 @@ class DeviceFile {
   struct Mapping {
     int map_fd = -1;
     uint64_t map_offset = 0;
+    bool doorbells = false;  // stores there wake the engine
   };
   // 0 or a negative errno; `prot` and `flags` as mmap(2) has them.
   int mmap(uint64_t offset, std::size_t length, int prot, int flags, Mapping& mapping);
@@ -42,7 +43,8 @@ class DeviceFile {
   [[nodiscard]] Hca& hca() noexcept;
 
   // In a child after fork: the objects belong to the parent's queues. Forgets them without touching
-  // the adapter; every later call answers EIO, as a disassociated device does.
+  // the adapter; every later call answers EIO, as a disassociated device does, but for
+  // QUERY_DEVICE and those of device memory: the parent's is found and mapped, more is allocated.
   void disown_after_fork() noexcept;
 
  private:

@@ -18,24 +18,35 @@ namespace kilim::vhca {
 namespace {
 
 constexpr std::span<const Method> (*rooms[])() = {
-    device_methods, port_methods, pd_methods,   mr_methods,  advise_methods, cq_methods,
-    qp_methods,     ah_methods,   flow_methods, uar_methods, devx_methods,   write_methods,
+    device_methods, port_methods, pd_methods,    mr_methods, advise_methods,
+    dm_methods,     cq_methods,   qp_methods,    ah_methods, flow_methods,
+    uar_methods,    devx_methods, write_methods,
 };
 
-// DevX objects do not exist on an adapter without it.
-bool present(const Context& context, uint16_t object) {
-  bool devx = object == MLX5_IB_OBJECT_DEVX || object == MLX5_IB_OBJECT_DEVX_OBJ;
-  return !devx || context.hca.profile().devx;
+// DevX objects do not exist on an adapter without it, nor do methods of device memory.
+bool present(const Context& context, uint16_t object, uint16_t method) {
+  const Profile& p = context.hca.profile();
+  if (object == MLX5_IB_OBJECT_DEVX || object == MLX5_IB_OBJECT_DEVX_OBJ) return p.devx;
+  bool dm = object == UVERBS_OBJECT_DM ||
+            (object == UVERBS_OBJECT_MR && method == UVERBS_METHOD_DM_MR_REG);
+  return !dm || p.max_dm_size != 0;
 }
 
 const Method* find_method(const Context& context, uint16_t object, uint16_t method) {
-  if (!present(context, object)) return nullptr;
+  if (!present(context, object, method)) return nullptr;
   for (auto room : rooms) {
     for (const Method& m : room()) {
       if (m.object == object && m.method == method) return &m;
     }
   }
   return nullptr;
+}
+
+// To a child after fork its parent's device is gone, but for device memory and what the device is
+// (write_command.cc knows of which commands that is told).
+bool answers_child(uint16_t object, uint16_t method) {
+  return object == UVERBS_OBJECT_DM ||
+         (object == UVERBS_OBJECT_DEVICE && method == UVERBS_METHOD_INVOKE_WRITE);
 }
 
 // These two come before there is a context.
@@ -50,6 +61,7 @@ int run_ioctl(Context& context, Va header) {
   constexpr uint32_t page = 4096;
   ib_uverbs_ioctl_hdr h;
   if (!dma::copy_in(&h, header, sizeof h)) return -EFAULT;
+  if (context.disowned && !answers_child(h.object_id, h.method_id)) return -EIO;
   if (h.length > page || h.length != sizeof h + h.num_attrs * sizeof(ib_uverbs_attr))
     return -EINVAL;
   if (h.reserved1 != 0 || h.reserved2 != 0) return -EPROTONOSUPPORT;

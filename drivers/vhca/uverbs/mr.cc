@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory regions and windows. Device memory and dma-buf are not there: their methods are absent,
-// as on a kernel without them. Adapter's lock held.
+// Memory regions and windows; those of device memory are made in dm.cc. Of dma-bufs there are
+// none: their method is absent, as on a kernel without it. Adapter's lock held.
 #include <cerrno>
 
 #include <rdma/ib_user_ioctl_cmds.h>
@@ -122,7 +122,7 @@ int cmd_rereg_mr(Context& context, const Request& r) {
   if (cmd.flags == 0 || (cmd.flags & ~(change_translation | change_pd | change_access)) != 0)
     return -EINVAL;
   auto* mr = context.find<MrObject>(cmd.mr_handle);
-  if (mr == nullptr) return -EINVAL;
+  if (mr == nullptr || mr->of_device) return -EINVAL;
   auto* old_pd = static_cast<PdObject*>(mr->uses[0]);
   auto* pd = (cmd.flags & change_pd) != 0 ? context.find<PdObject>(cmd.pd_handle) : old_pd;
   if (pd == nullptr) return -EINVAL;

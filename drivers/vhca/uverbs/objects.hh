@@ -9,6 +9,7 @@
 
 #include <rdma/ib_user_ioctl_verbs.h>
 
+#include "vhca/hca/device_memory.hh"
 #include "vhca/hca/hca.hh"
 
 namespace kilim::vhca {
@@ -16,7 +17,7 @@ namespace kilim::vhca {
 class EventFile;
 struct Context;
 
-enum class Kind : uint8_t { flow, qp, srq, mw, mr, ah, devx_obj, cq, uar, xrcd, pd };
+enum class Kind : uint8_t { flow, qp, srq, mw, mr, dm, ah, devx_obj, cq, uar, xrcd, pd };
 
 struct Object {
   explicit Object(Kind k) noexcept : kind(k) {}
@@ -48,6 +49,16 @@ struct MrObject final : Object {
   uint64_t length = 0;
   uint64_t iova = 0;
   uint32_t access = 0;
+  bool of_device = false;  // its memory is the adapter's
+};
+
+struct DmObject final : Object {
+  static constexpr Kind kind_of = Kind::dm;
+  DmObject() noexcept : Object(kind_of) {}
+  int release(Context&) override;
+  DmBlock block;
+  uint64_t length = 0;     // as asked for
+  bool inherited = false;  // its owner is the process that forked this one
 };
 
 struct MwObject final : Object {

@@ -131,6 +131,7 @@ int cmd_query_device_ex(Context& context, const Request& r) {
   resp.hca_core_clock = 1'000'000;  // kHz: completions are stamped in nanoseconds
   resp.device_cap_flags_ex = resp.base.device_cap_flags;
   if (context.hca.profile().cq_moderation) resp.cq_moderation_caps = {0xffff, 0xfff, 0};
+  resp.max_dm_size = context.hca.profile().max_dm_size;
   describe_raw_packets(context.hca.profile(), resp);
   describe_paging(context.hca.profile(), resp);
   mlx5_ib_query_device_resp driver{};

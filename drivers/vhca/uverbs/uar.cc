@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// UAR pages as objects, and what mmap(2) of the device finds: their pages by cookie, and the clock
-// pages. Adapter's lock held.
+// UAR pages as objects, and what mmap(2) of the device finds: their pages by cookie, the clock
+// pages, device memory. Adapter's lock held.
 #include "vhca/uverbs/uar.hh"
 
 #include <cerrno>
@@ -117,16 +117,19 @@ int UarObject::release(Context& context) {
 }
 
 int find_mapping(Context& context, const MapRequest& request, DeviceFile::Mapping& mapping) {
+  const bool device_memory = names_device_memory(request);
+  if (context.disowned && !device_memory) return -EIO;
   if (!context.opened) return -EINVAL;
   uint64_t cookie = request.offset / page_bytes;
   if (request.offset % page_bytes != 0) return -EINVAL;
+  if (device_memory) return map_device_memory(context, request, mapping);
   if (cookie == clock_cookie) return map_clock(context, request, mapping);
   if (cookie == core_clock_cookie) return map_core_clock(context, request, mapping);
   if (cookie < first_cookie || cookie > last_cookie) return -EINVAL;
   const UarObject* uar = context.find_uar(static_cast<uint32_t>(cookie - first_cookie));
   if (uar == nullptr || (request.flags & MAP_SHARED) == 0 || request.length != page_bytes)
     return -EINVAL;
-  mapping = {uar->page.fd, uar->page.offset};
+  mapping = {uar->page.fd, uar->page.offset, true};
   return 0;
 }
 

@@ -17,6 +17,10 @@ struct MapRequest {
   int flags = 0;
 };
 
+// uverbs/dm.cc: whether the offset is one of device memory, and what is there.
+bool names_device_memory(const MapRequest&) noexcept;
+int map_device_memory(const Context&, const MapRequest&, DeviceFile::Mapping&);
+
 // 0 or a negative errno, as mlx5_ib's mmap.
 int find_mapping(Context& context, const MapRequest& request, DeviceFile::Mapping& mapping);
 

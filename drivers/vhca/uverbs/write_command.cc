@@ -69,7 +69,13 @@ int lookup(uint32_t command, const WriteCommand*& found) {
   return found != nullptr ? 0 : -EOPNOTSUPP;
 }
 
+// What the adapter is, is known to a child after fork too.
+bool answers(const Context& context, const WriteCommand& c) {
+  return !context.disowned || c.run == cmd_query_device || c.run == cmd_query_device_ex;
+}
+
 int run(Context& context, const WriteCommand& c, const Request& r) {
+  if (!answers(context, c)) return -EIO;
   if (r.in.bytes() < c.in_bytes || r.out.bytes() < c.out_bytes) return -ENOSPC;
   if (!context.opened && c.run != cmd_get_context) return -EINVAL;
   return c.run(context, r);

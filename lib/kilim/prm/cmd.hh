@@ -85,6 +85,7 @@ enum class Status : uint8_t {
 inline constexpr uint16_t cap_general = 0;
 inline constexpr uint16_t cap_odp = 2;
 inline constexpr uint16_t cap_atomic = 3;
+inline constexpr uint16_t cap_device_memory = 0xf;
 inline constexpr std::size_t hca_cap_bytes = 4096;
 }  // namespace cmd
 

@@ -30,6 +30,7 @@ inline constexpr CapField log_max_ra_res_qp{0x15a, 6};
 inline constexpr CapField rts2rts_qp_udp_sport{0x151, 1};
 inline constexpr CapField dma_mmo_sq{0x153, 1};
 inline constexpr CapField gid_table_size{0x170, 16};
+inline constexpr CapField device_memory{0x1a8, 1};
 inline constexpr CapField port_type{0x1b6, 2};
 inline constexpr CapField num_ports{0x1b8, 8};
 inline constexpr CapField log_max_msg{0x1c3, 5};
@@ -75,6 +76,16 @@ inline constexpr CapField dc{0x100, 32};
 inline constexpr uint32_t send = 1u << 31, receive = 1u << 30, write = 1u << 29, read = 1u << 28,
                           atomic = 1u << 27, srq_receive = 1u << 26;
 }  // namespace odp_cap
+
+// The group of device memory ("Device Memory Capabilities").
+namespace dm_cap {
+inline constexpr CapField memic{0x00, 1};
+inline constexpr CapField log_min_alloc_size{0x2b, 5};
+inline constexpr CapField log_max_alignment{0x38, 8};  // in units of 64 bytes
+inline constexpr CapField window_bytes{0x80, 32};      // of what can be mapped
+inline constexpr CapField max_size{0xa0, 32};
+inline constexpr CapField operations{0x200, 32};  // bit n: a store or load there does operation n
+}  // namespace dm_cap
 
 // How a UMR WQE is ordered against the WQEs before it on its queue (umr_fence).
 enum class UmrFence : uint8_t { strong = 0, small = 1, none = 2 };

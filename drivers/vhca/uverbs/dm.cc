@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Device memory: blocks of it, what is told of them to whoever maps or imports them, regions on
+// them. Of mlx5_ib's types only the adapter's own memory is there: the memory of steering by
+// software needs a card that lets software own its steering. Adapter's lock held.
+#include <cerrno>
+
+#include <linux/capability.h>
+#include <rdma/ib_user_ioctl_cmds.h>
+#include <rdma/mlx5-abi.h>
+#include <rdma/mlx5_user_ioctl_cmds.h>
+#include <rdma/mlx5_user_ioctl_verbs.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "vhca/uverbs/bundle.hh"
+#include "vhca/uverbs/uar.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+constexpr uint64_t page_bytes = 4096;
+
+// Whether this thread has both: what mlx5_ib asks of those who want memory for steering.
+bool may_steer() noexcept {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3]{};
+  if (syscall(SYS_capget, &header, data) != 0) return false;
+  constexpr uint32_t both = 1u << CAP_SYS_RAWIO | 1u << CAP_NET_RAW;
+  return (data[0].effective & both) == both;
+}
+
+int refuse_type(uint64_t type) noexcept {
+  switch (type) {
+    case MLX5_IB_UAPI_DM_TYPE_MEMIC:
+      return 0;
+    case MLX5_IB_UAPI_DM_TYPE_STEERING_SW_ICM:
+    case MLX5_IB_UAPI_DM_TYPE_HEADER_MODIFY_SW_ICM:
+    case MLX5_IB_UAPI_DM_TYPE_HEADER_MODIFY_PATTERN_SW_ICM:
+      return may_steer() ? -EOPNOTSUPP : -EPERM;
+    default:
+      return type > UINT32_MAX ? -EINVAL : -EOPNOTSUPP;
+  }
+}
+
+// The kernel hands out the page number where it is asked for, and fails where a client that needs
+// it does not ask.
+int tell_page(Bundle& b, uint16_t id, uint16_t page) noexcept {
+  return b.has(id) ? b.put(id, page) : -ENOENT;
+}
+
+int alloc(Context& context, Bundle& b) {
+  if (int err = refuse_type(b.value(MLX5_IB_ATTR_ALLOC_DM_REQ_TYPE)); err != 0) return err;
+  const uint64_t length = b.value(UVERBS_ATTR_ALLOC_DM_LENGTH);
+  const auto alignment = static_cast<uint32_t>(b.value(UVERBS_ATTR_ALLOC_DM_ALIGNMENT));
+  auto made = std::make_unique<DmObject>();
+  Result<DmBlock> block = context.hca.alloc_dm(length, alignment, context.dm_open);
+  if (!block) return -block.error().code;
+  made->block = std::move(*block);
+  made->length = length;
+  DmObject& dm = *made;
+  context.add(std::move(made), {});
+  int err = tell_page(b, MLX5_IB_ATTR_ALLOC_DM_RESP_PAGE_INDEX, dm.block.page_index());
+  if (err == 0) err = b.put(MLX5_IB_ATTR_ALLOC_DM_RESP_START_OFFSET, uint64_t{dm.block.offset()});
+  if (err == 0) err = b.give(UVERBS_ATTR_ALLOC_DM_HANDLE, dm.handle);
+  return context.keep_unless(err, dm);
+}
+
+int free_dm(Context& context, Bundle& b) {
+  return destroy_by(context, b, UVERBS_ATTR_FREE_DM_HANDLE);
+}
+
+int query(Context& context, Bundle& b) {
+  const auto* dm = b.object<DmObject>(context, MLX5_IB_ATTR_QUERY_DM_REQ_HANDLE);
+  int err = b.put(MLX5_IB_ATTR_QUERY_DM_RESP_PAGE_INDEX, dm->block.page_index());
+  if (err == 0) err = b.put(MLX5_IB_ATTR_QUERY_DM_RESP_START_OFFSET, uint64_t{dm->block.offset()});
+  return err != 0 ? err : b.put(MLX5_IB_ATTR_QUERY_DM_RESP_LENGTH, dm->length);
+}
+
+// The adapter has no operation that a store or a load to an address of it would do.
+int map_op_addr(Context&, Bundle&) {
+  return -EOPNOTSUPP;
+}
+
+// What the flags are refused for: by ib_core first, then by mlx5_ib.
+int check_access(const Bundle& b, uint32_t& access) noexcept {
+  constexpr uint32_t allowed = access::local_write | access::remote_write | access::remote_read |
+                               access::remote_atomic | access::zero_based;
+  const uint32_t bytes = b.in(UVERBS_ATTR_REG_DM_MR_ACCESS_FLAGS).bytes();
+  const uint64_t flags = b.value(UVERBS_ATTR_REG_DM_MR_ACCESS_FLAGS);
+  if (b.has(UVERBS_ATTR_REG_DM_MR_ACCESS_FLAGS) && bytes != 4 && bytes != 8) return -EINVAL;
+  if ((flags & access::zero_based) == 0 || (flags & ~uint64_t{allowed}) != 0) return -EINVAL;
+  if ((flags & (access::remote_write | access::remote_atomic)) != 0 &&
+      (flags & access::local_write) == 0)
+    return -EINVAL;
+  access = static_cast<uint32_t>(flags);
+  return 0;
+}
+
+int reg_mr(Context& context, Bundle& b) {
+  auto* dm = b.object<DmObject>(context, UVERBS_ATTR_REG_DM_MR_DM_HANDLE);
+  auto* pd = b.object<PdObject>(context, UVERBS_ATTR_REG_DM_MR_PD_HANDLE);
+  const uint64_t offset = b.value(UVERBS_ATTR_REG_DM_MR_OFFSET);
+  const uint64_t length = b.value(UVERBS_ATTR_REG_DM_MR_LENGTH);
+  uint32_t access = 0;
+  if (int err = check_access(b, access); err != 0) return err;
+  if (offset > dm->length || length > dm->length - offset) return -EINVAL;
+  Result<MrKeys> keys =
+      context.hca.reg_dm_mr({pd->pdn, Va{dm->block.va() + offset}, length, access});
+  if (!keys) return -keys.error().code;
+  auto made = std::make_unique<MrObject>();
+  made->keys = *keys;
+  made->length = length;
+  made->iova = dm->block.device_address() + offset;
+  made->access = access;
+  made->of_device = true;
+  MrObject& mr = *made;
+  context.add(std::move(made), {pd, dm});
+  int err = b.put(UVERBS_ATTR_REG_DM_MR_RESP_LKEY, keys->lkey.value());
+  if (err == 0) err = b.put(UVERBS_ATTR_REG_DM_MR_RESP_RKEY, keys->rkey.value());
+  if (err == 0) err = b.give(UVERBS_ATTR_REG_DM_MR_HANDLE, mr.handle);
+  return context.keep_unless(err, mr);
+}
+
+constexpr AttrRule alloc_rules[] = {
+    {UVERBS_ATTR_ALLOC_DM_HANDLE, AttrKind::fresh, true},
+    {UVERBS_ATTR_ALLOC_DM_LENGTH, AttrKind::in, true, 8, 8},
+    {UVERBS_ATTR_ALLOC_DM_ALIGNMENT, AttrKind::in, true, 4, 4},
+    {MLX5_IB_ATTR_ALLOC_DM_RESP_START_OFFSET, AttrKind::out, true, 8, 8},
+    {MLX5_IB_ATTR_ALLOC_DM_RESP_PAGE_INDEX, AttrKind::out, false, 2, 2},
+    {MLX5_IB_ATTR_ALLOC_DM_REQ_TYPE, AttrKind::in, false, 8, 8},
+};
+constexpr AttrRule free_rules[] = {
+    {UVERBS_ATTR_FREE_DM_HANDLE, AttrKind::object, true, 0, 0, Kind::dm},
+};
+constexpr AttrRule query_rules[] = {
+    {MLX5_IB_ATTR_QUERY_DM_REQ_HANDLE, AttrKind::object, true, 0, 0, Kind::dm},
+    {MLX5_IB_ATTR_QUERY_DM_RESP_START_OFFSET, AttrKind::out, true, 8, 8},
+    {MLX5_IB_ATTR_QUERY_DM_RESP_PAGE_INDEX, AttrKind::out, true, 2, 2},
+    {MLX5_IB_ATTR_QUERY_DM_RESP_LENGTH, AttrKind::out, true, 8, 8},
+};
+constexpr AttrRule map_op_rules[] = {
+    {MLX5_IB_ATTR_DM_MAP_OP_ADDR_REQ_HANDLE, AttrKind::object, true, 0, 0, Kind::dm},
+    {MLX5_IB_ATTR_DM_MAP_OP_ADDR_REQ_OP, AttrKind::in, true, 1, 1},
+    {MLX5_IB_ATTR_DM_MAP_OP_ADDR_RESP_START_OFFSET, AttrKind::out, true, 8, 8},
+    {MLX5_IB_ATTR_DM_MAP_OP_ADDR_RESP_PAGE_INDEX, AttrKind::out, false, 2, 2},
+};
+constexpr AttrRule reg_rules[] = {
+    {UVERBS_ATTR_REG_DM_MR_HANDLE, AttrKind::fresh, true},
+    {UVERBS_ATTR_REG_DM_MR_OFFSET, AttrKind::in, true, 8, 8},
+    {UVERBS_ATTR_REG_DM_MR_LENGTH, AttrKind::in, true, 8, 8},
+    {UVERBS_ATTR_REG_DM_MR_PD_HANDLE, AttrKind::object, true, 0, 0, Kind::pd},
+    {UVERBS_ATTR_REG_DM_MR_ACCESS_FLAGS, AttrKind::in, false, 0, 8},
+    {UVERBS_ATTR_REG_DM_MR_DM_HANDLE, AttrKind::object, true, 0, 0, Kind::dm},
+    {UVERBS_ATTR_REG_DM_MR_RESP_LKEY, AttrKind::out, true, 4, 4},
+    {UVERBS_ATTR_REG_DM_MR_RESP_RKEY, AttrKind::out, true, 4, 4},
+};
+constexpr Method methods[] = {
+    {UVERBS_OBJECT_DM, UVERBS_METHOD_DM_ALLOC, alloc, alloc_rules},
+    {UVERBS_OBJECT_DM, UVERBS_METHOD_DM_FREE, free_dm, free_rules},
+    {UVERBS_OBJECT_DM, MLX5_IB_METHOD_DM_QUERY, query, query_rules},
+    {UVERBS_OBJECT_DM, MLX5_IB_METHOD_DM_MAP_OP_ADDR, map_op_addr, map_op_rules},
+    {UVERBS_OBJECT_MR, UVERBS_METHOD_DM_MR_REG, reg_mr, reg_rules},
+};
+
+}  // namespace
+
+std::span<const Method> dm_methods() {
+  return methods;
+}
+
+// A child cannot give back what its parent's regions may lie on.
+int DmObject::release(Context& context) {
+  if (inherited) return -EIO;
+  context.hca.free_dm(block, context.dm_open);
+  return 0;
+}
+
+bool names_device_memory(const MapRequest& r) noexcept {
+  return (r.offset / page_bytes >> 8 & 0xff) == MLX5_IB_MMAP_DEVICE_MEM;
+}
+
+// As libmlx5 packs the page number around the command.
+int map_device_memory(const Context& context, const MapRequest& r, DeviceFile::Mapping& mapping) {
+  const uint64_t number = r.offset / page_bytes;
+  if (number >> 24 != 0 || (r.flags & MAP_SHARED) == 0) return -EINVAL;
+  const DmObject* dm = context.find_dm(static_cast<uint16_t>(number >> 16 << 8 | (number & 0xff)));
+  if (dm == nullptr || r.length != dm->block.pages().size()) return -EINVAL;
+  mapping = {dm->block.fd(), 0};
+  return 0;
+}
+
+}  // namespace kilim::vhca
