@@ -108,12 +108,12 @@ void unknown_objects_methods_and_attributes_are_unsupported() {
   } rows[] = {{UVERBS_OBJECT_DEVICE, 99},
               {UVERBS_OBJECT_SRQ, UVERBS_METHOD_SRQ_CREATE},
               {UVERBS_OBJECT_WQ, 0},
-              {UVERBS_OBJECT_DM, UVERBS_METHOD_DM_ALLOC},
+              {UVERBS_OBJECT_DM, 99},
               {MLX5_IB_OBJECT_VAR, 0x1000},
               {MLX5_IB_OBJECT_PP, 0x1000},
               {MLX5_IB_OBJECT_DEVX_UMEM, 0x1000},
               {0xffff, 0xffff},
-              {UVERBS_OBJECT_MR, UVERBS_METHOD_DM_MR_REG}};
+              {UVERBS_OBJECT_MR, UVERBS_METHOD_REG_DMABUF_MR}};
   for (const auto& r : rows) {
     Ioctl io(r.object, r.method);
     CU_ASSERT_EQUAL(io.run(*c.file), -EPROTONOSUPPORT);
