@@ -1,0 +1,37 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Puts deliberate defects (test/mutants/mutants.toml) into a copy of the adapter and the library, one
+# at a time, and sees which test notices. The last line is `mutants: K/T killed by our own tests`;
+# the exit code is 0 if those are 95 % and all were tried.
+# Usage: usertools/mutants.sh [--build FOLDER] [--minutes N] [--near-only] [NAME...]
+#   --build FOLDER  where the copy and its build lie (build-mutants); used again if it is there
+#   --minutes N     stop after so long (100)
+#   --near-only     only the tests of the defect's own room: quick, and an upper bound of survivors
+#   NAME...         only these defects
+set -u
+. "$(dirname "${BASH_SOURCE[0]}")/prepare.sh"
+
+folder=$ROOT/build-mutants
+words=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --build | --minutes)
+      [ $# -ge 2 ] || fail "$1 needs a value"
+      if [ "$1" = --build ]; then folder=$(realpath -m "$2"); else words+=("$1" "$2"); fi
+      shift
+      ;;
+    -h | --help)
+      sed -n '3,10s/^# \{0,1\}//p' "$0"
+      exit 0
+      ;;
+    *) words+=("$1") ;;
+  esac
+  shift
+done
+
+exec < /dev/null
+need_packages build run check suite
+trap return_hugepages EXIT
+trap 'exit 130' INT TERM HUP
+reserve_hugepages 128
+/usr/bin/python3 "$ROOT/test/mutants/mutants.py" run "$ROOT" "$folder" "${words[@]}"
