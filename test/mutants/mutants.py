@@ -24,6 +24,7 @@ WANTED = 95            # per cent of them that our own tests notice
 OTHERS = ("pingpong",)  # tests that run programs of others and nothing else
 OWN_SUITES = ("abi", "golden", "unit", "vhca", "e2e", "interop")    # in this order
 SECONDS = 900          # of one step; a defect that hangs everything ends there
+BUILD_SECONDS = 3600   # of the first build
 FIELDS = {"name", "what", "file", "was", "now", "equivalent"}
 COPIED = ("app", "doc", "drivers", "examples", "lib", "test", "usertools", "meson.build",
           "meson_options.txt")
@@ -107,13 +108,13 @@ class Folder:
         targets = json.loads(self.must(["meson", "introspect", self.build, "--targets"]))
         self.files = {t["id"]: t["filename"] for t in targets}
 
-    def run(self, words):
+    def run(self, words, seconds=SECONDS):
         """Its exit status (None: it did not end in time) and what it said."""
         process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, text=True, errors="replace",
                                    start_new_session=True, cwd=self.tree)
         try:
-            said = process.communicate(timeout=SECONDS)[0]
+            said = process.communicate(timeout=seconds)[0]
             return process.returncode, said
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, 9)
@@ -151,7 +152,7 @@ class Folder:
         known = {os.path.relpath(f, self.build) for files in self.files.values() for f in files}
         if not needed & known:
             return True, ""
-        code, said = self.run(["ninja", "-C", self.build, *sorted(needed & known)])
+        code, said = self.run(["ninja", "-C", self.build, *sorted(needed & known)], BUILD_SECONDS)
         return code == 0, said
 
     def first_failure(self, tests):
