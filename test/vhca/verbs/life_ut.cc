@@ -29,7 +29,7 @@ void the_device_says_what_it_is() {
   CU_ASSERT_EQUAL(attr.xrc_odp_caps, connected);
   CU_ASSERT_EQUAL(attr.odp_caps.per_transport_caps.ud_odp_caps, IBV_ODP_SUPPORT_SEND);
   CU_ASSERT_EQUAL(attr.odp_caps.per_transport_caps.uc_odp_caps, 0);
-  CU_ASSERT_EQUAL(attr.max_dm_size, 0);
+  CU_ASSERT_EQUAL(attr.max_dm_size, 1u << 17);
   CU_ASSERT_EQUAL(attr.rss_caps.supported_qpts, 0);
   CU_ASSERT_EQUAL(attr.orig_attr.device_cap_flags & IBV_DEVICE_AUTO_PATH_MIG, 0);
   constexpr unsigned there = IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_XRC;
