@@ -140,6 +140,8 @@ Result<QpObject*> create(Context& context, const QpRequest& q, const Request& r)
   if (r.driver_in.bytes() < offsetof(mlx5_ib_create_qp, sq_buf_addr)) return Error{EINVAL};
   if (int err = r.driver_in.read(cmd); err != 0) return Error{-err};
   if (int err = check_command(cmd); err != 0) return Error{-err};
+  // mlx5_ib makes a target without looking at the rings that libmlx5 laid out for it.
+  if (type == QpType::xrc_tgt) cmd.sq_wqe_count = cmd.rq_wqe_count = 0;
   if (int err = check_sizes(cmd, q.cap, p); err != 0) return Error{-err};
   auto made = std::make_unique<QpObject>();
   QpObject& qp = *made;

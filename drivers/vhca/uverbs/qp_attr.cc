@@ -58,6 +58,15 @@ int check_path(Context& context, const QpObject& qp, const ib_uverbs_modify_qp& 
   return is_rate(a.path.static_rate) ? 0 : -EINVAL;
 }
 
+// ib_uverbs leaves out what the half of an XRC connection has no use for.
+uint32_t mask_for(QpType type, uint32_t mask) {
+  if (type == QpType::xrc_ini)
+    return mask & ~(qp_mask::max_dest_rd_atomic | qp_mask::min_rnr_timer);
+  if (type == QpType::xrc_tgt)
+    return mask & ~(qp_mask::max_rd_atomic | qp_mask::retry_cnt | qp_mask::rnr_retry);
+  return mask;
+}
+
 int modify(Context& context, const ib_uverbs_modify_qp& c) {
   auto* qp = context.find<QpObject>(c.qp_handle);
   if (qp == nullptr) return -EINVAL;
@@ -72,7 +81,7 @@ int modify(Context& context, const ib_uverbs_modify_qp& c) {
   if ((c.attr_mask & qp_mask::path) != 0) {
     if (int err = check_path(context, *qp, c, a); err != 0) return err;
   }
-  return context.hca.modify_qp(qp->qpn, a, c.attr_mask);
+  return context.hca.modify_qp(qp->qpn, a, mask_for(qp->type, c.attr_mask));
 }
 
 }  // namespace

@@ -229,6 +229,36 @@ void a_queue_of_another_xrc_domain_is_refused() {
   CU_ASSERT_EQUAL(x.post(IBV_WR_SEND, x.srq[1], from.sge(0, 64)), IBV_WC_REM_INV_REQ_ERR);
 }
 
+// perftest asks for a receive ring.
+void a_target_is_made_without_the_rings_that_were_asked_for() {
+  Xrc x;
+  ibv_qp_init_attr_ex attr{};
+  attr.qp_type = IBV_QPT_XRC_RECV;
+  attr.comp_mask = IBV_QP_INIT_ATTR_XRCD;
+  attr.xrcd = x.xrcd[0];
+  attr.cap = {8, 16, 1, 1, 0};
+  ibv_qp* target = ibv_create_qp_ex(context(), &attr);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(target);
+  ibv_qp_attr is{};
+  ibv_qp_init_attr made{};
+  CU_ASSERT_EQUAL(ibv_query_qp(target, &is, IBV_QP_STATE, &made), 0);
+  CU_ASSERT_EQUAL(is.cap.max_recv_wr, 0);
+  CU_ASSERT_EQUAL(ibv_destroy_qp(target), 0);
+}
+
+void each_half_is_told_all_that_the_other_needs() {
+  Xrc x;
+  CU_ASSERT_FATAL(x.ok);
+  ibv_qp_attr reset{};
+  for (ibv_qp* qp : {x.initiator, x.target}) {
+    CU_ASSERT_EQUAL(ibv_modify_qp(qp, &reset, IBV_QP_STATE), 0);
+    CU_ASSERT_EQUAL(Xrc::connect(qp, (qp == x.target ? x.initiator : x.target)->qp_num,
+                                 IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RNR_RETRY | IBV_QP_RETRY_CNT,
+                                 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+                    0);
+  }
+}
+
 void a_file_names_an_xrc_domain() {
   char name[] = "/tmp/kilim-xrcd-XXXXXX";
   int fd = mkstemp(name);
@@ -308,6 +338,9 @@ constexpr Case cases[] = {
      a_short_xrc_message_lies_where_it_was_posted},
     {"the shared queue's domain protects memory", the_shared_queue_s_domain_protects_memory},
     {"a queue of another XRC domain is refused", a_queue_of_another_xrc_domain_is_refused},
+    {"a target is made without the rings that were asked for",
+     a_target_is_made_without_the_rings_that_were_asked_for},
+    {"each half is told all that the other needs too", each_half_is_told_all_that_the_other_needs},
     {"a file names an XRC domain", a_file_names_an_xrc_domain},
     {"a target is shared", a_target_is_shared},
 };
