@@ -120,6 +120,16 @@ class Launcher(unittest.TestCase):
             self.assertIn(text, out)
         self.assertFalse(os.path.exists("/sys/class/infiniband/vhca0"))
 
+    def test_access(self):
+        """a device may be read and written, says access()"""
+        code = ("import os\nnames = os.listdir('/sys/class/infiniband_verbs')\n"
+                "mine = '/dev/infiniband/' + [n for n in names if n.startswith('uverbs')][0]\n"
+                "print([os.access(p, m, effective_ids=e) for e in (False, True)\n"
+                "       for p, m in ((mine, os.F_OK), (mine, os.R_OK | os.W_OK), (mine, os.X_OK),\n"
+                "                    (mine + 'x', os.F_OK), ('/dev/null', os.R_OK))])")
+        out = self.good("/usr/bin/python3", "-c", code, options=["--sysfs", "mount"])
+        self.assertEqual(out.strip(), str([True, True, False, False, True] * 2))
+
     def test_journal(self):
         """--journal gets a line for what the device did"""
         journal = os.path.join(self.folder, "journal")

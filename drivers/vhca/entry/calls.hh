@@ -14,6 +14,7 @@ namespace kilim::vhca::calls {
 
 int open_at(int dir, const char* path, int flags, mode_t mode) noexcept;
 int stat_at(int dir, const char* path, struct stat* st, int flags) noexcept;
+int access_at(int dir, const char* path, int mode, int flags) noexcept;
 int file_stat(int fd, struct stat* st) noexcept;
 int socket(int domain, int type, int protocol) noexcept;
 int ioctl(int fd, unsigned long request, void* argument) noexcept;

@@ -191,6 +191,14 @@ KILIM_INTERPOSED int __fxstat64(int, int fd, struct stat64* st) {
   return fstat64(fd, st);
 }
 
+// UCX looks whether it may use a device before it opens one.
+KILIM_INTERPOSED int access(const char* path, int mode) {
+  return calls::access_at(AT_FDCWD, noticed(path), mode, 0);
+}
+KILIM_INTERPOSED int faccessat(int dir, const char* path, int mode, int flags) {
+  return calls::access_at(dir, noticed(path), mode, flags);
+}
+
 // Descriptors.
 
 KILIM_INTERPOSED int socket(int domain, int type, int protocol) {

@@ -21,6 +21,11 @@ inline int open_at(int dir, const char* path, int flags, mode_t mode) noexcept {
 inline int stat_at(int dir, const char* path, struct stat* st, int flags) noexcept {
   return static_cast<int>(::syscall(SYS_newfstatat, dir, path, st, flags));
 }
+// The older call has no flags, and is in every kernel.
+inline int access_at(int dir, const char* path, int mode, int flags) noexcept {
+  return static_cast<int>(flags == 0 ? ::syscall(SYS_faccessat, dir, path, mode)
+                                     : ::syscall(SYS_faccessat2, dir, path, mode, flags));
+}
 inline int file_stat(int fd, struct stat* st) noexcept {
   return static_cast<int>(::syscall(SYS_fstat, fd, st));
 }
