@@ -1,189 +1,169 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""perftest's programs, transports and options, each with each, between two processes: what ends
-well, and what is refused with which words. What is expected follows from perftest's own sources
-(4.5, order and words of its checks) and from what the adapter's transports are good for; a card is
-not asked. Usage: perftest_matrix.py KILIM_VHCA [--part | --pairs] [--only WORD] [--write FILE]
-
+"""perftest's programs between two processes: every program with every transport and every option,
+and with every two options. Each combination has to do what perftest_rules.py says of it.
+Usage: perftest_matrix.py KILIM_VHCA [--part] [--pairs] [--only WORDS] [--results FILE]
+[--write DOCUMENT]
 usertools/perftest-matrix.sh prepares the machine and calls this.
 """
 
 import argparse
 import collections
-import glob
 import itertools
+import json
 import os
 import re
 import sys
 import tempfile
-import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import pair
+import perftest_table
+from perftest_rules import (OPTIONS, PROGRAMS, REFUSALS, TRANSPORTS, Case, command, is_latency,
+                            limit, queues, refusal, rounds, sizes)
 
-PROGRAMS = ("ib_write_bw", "ib_write_lat", "ib_read_bw", "ib_read_lat", "ib_send_bw",
-            "ib_send_lat", "ib_atomic_bw", "ib_atomic_lat")
-TRANSPORTS = ("RC", "UC", "UD", "XRC", "DC")
-OPTIONS = {    # as the table names them: as perftest is told
-    "-a": ["-a"], "--inline_recv": ["--inline_recv=32"], "--use_hugepages": ["--use_hugepages"],
-    "--mr_per_qp": ["--mr_per_qp"], "--use-srq": ["--use-srq"], "--odp": ["--odp"],
-    "-l": ["-l", "8"], "-e": ["-e"], "-q 8": ["-q", "8"], "--out_json": ["--out_json"]}
-HUGEPAGES = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages"
 NUMBER = r"\s+([0-9.]+)"
+# What perftest says where the clock of its own figures could not be gauged: they are 0 then.
+NO_CLOCK = "Correlation coefficient"
 
-Case = collections.namedtuple("Case", "program transport options")
-
-# In the order in which perftest checks: when, and what it says. The first that holds counts.
-REFUSALS = (
-    (lambda c: c.transport == "UC" and verb(c) in ("read", "atomic"),
-     "UC connection not possible in READ/ATOMIC verbs"),
-    (lambda c: c.transport == "UD" and verb(c) != "send",
-     "UD connection only possible in SEND verb"),
-    (lambda c: "-e" in c.options and verb(c) == "write",
-     "Events feature not available on WRITE verb"),
-    (lambda c: "-q 8" in c.options and is_latency(c), "Multiple QPs only available on bw tests"),
-    (lambda c: "-a" in c.options and verb(c) == "atomic",
-     "Message size cannot be changed for Atomic tests"),
-    (lambda c: "--use-srq" in c.options and verb(c) != "send",
-     "Using SRQ only avavilible in SEND tests."),
-    (lambda c: "-l" in c.options and is_latency(c), "Post list is supported in BW tests only"),
-    (lambda c: "--odp" in c.options and verb(c) == "atomic", "ODP does not support ATOMICS for now"),
-    (lambda c: "--odp" in c.options and c.transport == "UC", "ODP does not support UC"),
-    (lambda c: "--use_hugepages" in c.options and free_hugepages() < hugepages_for(c),
-     "Failed to allocate hugepages. Please configure hugepages"),
-)
+Outcome = collections.namedtuple("Outcome", "case kind said")   # kind: runs, refused, limit, wrong
 
 
-def verb(case):
-    return case.program.split("_")[1]
+def singles():
+    """Every program and transport, without an option and with each."""
+    for program, transport in itertools.product(PROGRAMS, TRANSPORTS):
+        for options in ((), *((o,) for o in OPTIONS)):
+            yield Case(program, transport, options)
 
 
-def is_latency(case):
-    return case.program.endswith("_lat")
+def pairs():
+    """Two options; all sizes take long and are left out, and so is what one option settles."""
+    for program, transport in itertools.product(PROGRAMS, TRANSPORTS):
+        for options in itertools.combinations([o for o in OPTIONS if o != "-a"], 2):
+            if not any(refusal(Case(program, transport, (o,))) for o in options):
+                yield Case(program, transport, options)
 
 
-def free_hugepages():
-    try:
-        with open(HUGEPAGES, encoding="ascii") as f:
-            return int(f.read())
-    except OSError:
-        return 0
-
-
-def hugepages_for(case):
-    """Of both sides: a buffer to send from and one to receive into, of each queue pair."""
-    return 2 * (8 if "-q 8" in case.options else 1) * (8 if "-a" in case.options else 1)
-
-
-def rounds(case):
-    """A multiple of the list's length."""
-    if "-a" in case.options:
-        return 16 if "-q 8" in case.options or is_latency(case) else 40
-    return 40 if is_latency(case) else 200
-
-
-def command(case):
-    return [case.program, "-d", "vhca0", "-x", "0", "-F", "-n", str(rounds(case)), "-c",
-            case.transport, *(w for o in case.options for w in OPTIONS[o])]
-
-
-def sizes(case):
-    """Of the rows that the table of results must have."""
-    if "-a" in case.options:
-        return [1 << n for n in range(1, 13 if case.transport == "UD" else 24)]
-    if verb(case) == "atomic":
-        return [8]
-    if is_latency(case):
-        return [2]
-    return [4096 if case.transport == "UD" else 65536]
-
-
-def expected(case):
-    """What perftest says when it refuses; None where it runs."""
-    return next((words for when, words in REFUSALS if when(case)), None)
+def part():
+    """Every program with every transport, every option, and every refusal once."""
+    cases = list(singles())
+    good = [c for c in cases if refusal(c) is None and limit(c) is None]
+    chosen = [c for c in good if not c.options]
+    for i, option in enumerate(OPTIONS):
+        fitting = [c for c in good if option in c.options]
+        if option == "-a":   # the one with the fewest sizes
+            fitting = [c for c in fitting if c.transport == "UD" and not is_latency(c)]
+        chosen.append(fitting[7 * i % len(fitting)])
+    for when, words in REFUSALS:
+        chosen += [c for c in cases if when(c) and refusal(c) == words][:1]
+    return chosen
 
 
 def wrong_table(case, text):
     """What is wrong with the client's results; None if nothing is."""
     columns = 4 if is_latency(case) else 3
-    queues = 8 if "-q 8" in case.options else 1
     rows = re.findall(r"^ (\d+)\s+(\d+)" + columns * NUMBER, text, re.M)
-    if [int(r[0]) for r in rows] != sizes(case):
-        return f"rows of {[r[0] for r in rows]} bytes instead of {sizes(case)}"
+    if [int(row[0]) for row in rows] != sizes(case):
+        return f"rows of {[int(row[0]) for row in rows]} bytes instead of {sizes(case)}"
     for row in rows:
-        if int(row[1]) != rounds(case) * queues:
-            return f"{row[1]} messages instead of {rounds(case) * queues}"
-        if float(row[3]) <= 0:
+        if int(row[1]) != rounds(case) * queues(case):
+            return f"{row[1]} messages instead of {rounds(case) * queues(case)}"
+        if float(row[-1]) <= 0 and NO_CLOCK not in text:
             return "nothing was measured"
     return None
 
 
 def wrong_file(case, folder):
-    """What is wrong with the file that --out_json asks for. It is not quite JSON: keys are bare."""
+    """What is wrong with the file of --out_json. It is not quite JSON: its keys are bare."""
     try:
         with open(folder + "/perftest_out.json", encoding="ascii") as f:
             text = f.read()
     except OSError:
-        return "no file was written"
+        return "no file of results"
     wanted = ("test_info: {", "results: {", f"Connection_type: {case.transport}",
               f"MsgSize: {sizes(case)[-1]}")
-    return next((f"the file does not say {w}" for w in wanted if w not in text), None)
+    return next((f"the file of results does not say {w}" for w in wanted if w not in text), None)
+
+
+def outcome_of(case, both, folder):
+    codes, text = both.end()
+    said = [both.output_of(p) for p in (both.server, both.clients[0])]
+    words, known = refusal(case), limit(case)
+    if words is not None:
+        right = 0 not in codes and all(words in s for s in said)
+        return ("refused", words) if right else ("wrong", f"not refused: {words}\n{text}")
+    if set(codes) != {0}:
+        if known is not None and re.search(known.pattern, text):
+            return "limit", known.why
+        return "wrong", f"exit statuses {codes}\n{text}"
+    wrong = wrong_table(case, said[1])
+    if wrong is None and "--out_json" in case.options:
+        wrong = wrong_file(case, folder)
+    return ("runs", "") if wrong is None else ("wrong", f"{wrong}\n{text}")
 
 
 def run(case):
-    """(what happened, is it what was expected, seconds): runs, or the words of a refusal."""
-    begin = time.monotonic()
-    refusal = expected(case)
+    here = os.getcwd()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_RUNTIME_DIR"] = folder    # where the adapters' wire is
-        before = os.getcwd()
         os.chdir(folder)                          # where a file of results is written
         try:
-            both = pair.Pair(command(case))
-            codes, text = both.end()
-            client = both.output_of(both.clients[0])
-            server = both.output_of(both.server)
-            wrong = None
-            if refusal is not None:
-                if 0 in codes or refusal not in client or refusal not in server:
-                    wrong = f"not refused with: {refusal}"
-            elif set(codes) != {0}:
-                wrong = f"exit statuses {codes}"
-            else:
-                wrong = wrong_table(case, client)
-                if wrong is None and "--out_json" in case.options:
-                    wrong = wrong_file(case, folder)
+            return Outcome(case, *outcome_of(case, pair.Pair(command(case)), folder))
         except AssertionError as stuck:
-            wrong, text = "does not end", str(stuck)
+            return Outcome(case, "wrong", str(stuck))
         finally:
-            os.chdir(before)
-    if wrong is not None:
-        text = f"{wrong}\n{text}"
-    return wrong, text, time.monotonic() - begin
+            os.chdir(here)
+
+
+def known_results(path):
+    """{case: outcome} that an earlier run has written."""
+    if not os.path.exists(path):
+        return {}
+    with open(path, encoding="utf-8") as f:
+        rows = [json.loads(line) for line in f]
+    return {Case(p, t, tuple(o)): Outcome(Case(p, t, tuple(o)), *rest) for (p, t, o), *rest in rows}
+
+
+def report(cases, results):
+    """Runs what is not among the results yet; [outcome], one line of output each."""
+    known = known_results(results) if results else {}
+    done = [known[c] for c in cases if c in known]
+    for case in (c for c in cases if c not in known):
+        outcome = run(case)
+        first = (outcome.said.splitlines() or [""])[0]
+        print(f"{case.program} -c {case.transport} {' '.join(case.options)}: {outcome.kind}"
+              f"{': ' if first else ''}{first}", flush=True)
+        if outcome.kind == "wrong":
+            print("    " + "\n    ".join(outcome.said.splitlines()[1:][-60:]), flush=True)
+        elif results:
+            with open(results, "a", encoding="utf-8") as f:
+                f.write(json.dumps(outcome) + "\n")
+        done.append(outcome)
+    return done
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("launcher")
-    parser.add_argument("--pairs", action="store_true")
-    parser.add_argument("--only", default="")
-    args = parser.parse_args()
-    combos = [()] + [(o,) for o in OPTIONS]
-    if args.pairs:
-        combos = list(itertools.combinations(OPTIONS, 2))
-    bad = total = 0
-    for p, t, o in itertools.product(PROGRAMS, TRANSPORTS, combos):
-        case = Case(p, t, o)
-        name = " ".join([p, t, *o])
-        if not re.search(args.only, name):
-            continue
-        wrong, text, seconds = run(case)
-        total += 1
-        bad += wrong is not None
-        print(f"{seconds:6.2f} {name}: {wrong or expected(case) or 'runs'}", flush=True)
-        if wrong:
-            print("    " + "\n    ".join(text.splitlines()[-40:]), flush=True)
-    print(f"{total} run, {bad} wrong")
+    parser.add_argument("--part", action="store_true", help="a part that stands for the whole")
+    parser.add_argument("--pairs", action="store_true", help="two options at a time too")
+    parser.add_argument("--only", default="", help="program, -c, transport and options match this")
+    parser.add_argument("--results", metavar="FILE", help="what was right goes there, and is not "
+                        "run again")
+    parser.add_argument("--write", metavar="DOCUMENT", help="the table goes there")
+    arguments = parser.parse_args()
+    pair.need("ib_write_bw", "perftest")
+    cases = part() if arguments.part else [*singles(), *(pairs() if arguments.pairs else ())]
+    wanted = re.compile(arguments.only)
+    done = report([c for c in cases
+                   if wanted.search(f"{c.program} -c {c.transport} {' '.join(c.options)}")],
+                  os.path.abspath(arguments.results) if arguments.results else None)
+    wrong = sum(o.kind == "wrong" for o in done)
+    if arguments.write and not wrong:
+        perftest_table.write(arguments.write, done)
+    print(f"{len(done) - wrong} passed, {wrong} failed")
+    return 1 if wrong or not done else 0
 
 
-main()
+if __name__ == "__main__":
+    sys.exit(main())
