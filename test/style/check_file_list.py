@@ -1,18 +1,18 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The list of files in doc/architecture.md: a line a file, from the file's own first comment, so
-that the map cannot rot. What lies between the markers is generated.
+"""Parts of documents that are generated, between two marks, so that they cannot rot: in
+doc/architecture.md a line a file, from the file's own first comment; in doc/compatibility.md what
+passes of rdma-core's tests (tiers.py).
 
-Usage: check_file_list.py ROOT [--write]   compares, or writes that part anew"""
+Usage: check_file_list.py ROOT [--write]   compares, or writes those parts anew"""
 
+import collections
 import os
 import re
 import sys
 
 import source
-
-PAGE = "doc/architecture.md"
-BEGIN, END = "<!-- files: begin -->", "<!-- files: end -->"
+import tiers
 
 
 def first_sentence(text):
@@ -52,24 +52,37 @@ def generate(root):
     return "\n".join(out) + "\n"
 
 
+def differs(root, page, generated, write):
+    """Whether a document lacks the part that belongs between its two marks. Writes it, if asked."""
+    text = source.read(root, page)
+    if text.count(generated.begin) != 1 or text.count(generated.end) != 1:
+        print(f"{page}:1: needs one `{generated.begin}` and one `{generated.end}`")
+        return True
+    head, rest = text.split(generated.begin)
+    right = f"{head}{generated.begin}\n{generated.make(root)}{generated.end}" + \
+        rest.split(generated.end)[1]
+    if write:
+        with open(os.path.join(root, page), "w", encoding="utf-8") as f:
+            f.write(right)
+        return False
+    if text != right:
+        print(f"{page}:1: {generated.what}: run test/style/check_file_list.py . --write")
+    return text != right
+
+
+Part = collections.namedtuple("Part", "begin end make what")
+PARTS = {
+    "doc/architecture.md": Part("<!-- files: begin -->", "<!-- files: end -->", generate,
+                                "the list of files is not what the sources say"),
+    "doc/compatibility.md": Part("<!-- pyverbs: begin -->", "<!-- pyverbs: end -->", tiers.generate,
+                                 "the table of tiers is not what test/pyverbs/manifest.tsv says"),
+}
+
+
 def main(arguments):
-    root = arguments[0]
-    page = source.read(root, PAGE)
-    if page.count(BEGIN) != 1 or page.count(END) != 1:
-        print(f"{PAGE}:1: needs one `{BEGIN}` and one `{END}`")
-        return 1
-    head, rest = page.split(BEGIN)
-    tail = rest.split(END)[1]
-    text = f"{head}{BEGIN}\n{generate(root)}{END}{tail}"
-    if "--write" in arguments:
-        with open(os.path.join(root, PAGE), "w", encoding="utf-8") as f:
-            f.write(text)
-        page = text
-    if page != text:
-        print(f"{PAGE}:1: the list of files is not what the sources say: "
-              "run test/style/check_file_list.py . --write")
-        return 1
-    return 0
+    write = "--write" in arguments
+    bad = [page for page, part in PARTS.items() if differs(arguments[0], page, part, write)]
+    return 1 if bad else 0
 
 
 if __name__ == "__main__":
