@@ -43,6 +43,7 @@ constexpr const char* help_text =
     "                     unix:DIR           all processes that name this folder\n"
     "                     tap:NAME           a TAP interface of this machine\n"
     "                     udp:HOST:PORT:HOST:PORT  from our address to a neighbour's\n"
+    "                     dgram:OURS:THEIRS  two unix sockets, as a QEMU guest's network card\n"
     "                   then, each a part of SPEC: +tee:FILE and\n"
     "                   +fault:drop:0.01:dup:0.01:reorder:0.01:corrupt:0.01:seed:7\n"
     "                   without: unix:DIR with DIR 'kilim' under XDG_RUNTIME_DIR or, where that is "

@@ -124,6 +124,7 @@ std::vector<Seed> seeds() {
   return {{"a cable", of(0, "cable:x+fault:drop:0.1:dup:0.2:reorder:0.3:corrupt:0.4:seed:7")},
           {"a folder", of(0, "unix:/tmp/x+tee:/tmp/y.pcap")},
           {"udp", of(0, "udp:127.0.0.1:5000:[::1]:6000")},
+          {"two sockets", of(0, "dgram:/tmp/x/a:/tmp/x/b")},
           {"a capture", of(1, one_packet())},
           {"a command line", of(2,
                                 "kilim-vhca\n--devices\n3\n--wire=cable:a\n--mac\n"

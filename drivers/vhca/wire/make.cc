@@ -7,6 +7,7 @@
 
 #include "vhca/wire/af_packet.hh"
 #include "vhca/wire/cable.hh"
+#include "vhca/wire/dgram.hh"
 #include "vhca/wire/fault.hh"
 #include "vhca/wire/pcap.hh"
 #include "vhca/wire/tap.hh"
@@ -52,6 +53,7 @@ constexpr Kind kinds[] = {
     {"af_packet:", make_af_packet},
     {"tap:", TapWire::create},
     {"udp:", UdpWire::create},
+    {"dgram:", DgramWire::create, Paths::listed},
 };
 
 struct Around {

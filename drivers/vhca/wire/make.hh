@@ -14,8 +14,9 @@ namespace kilim::vhca {
 
 // What a user may write, for help texts.
 inline constexpr const char* wire_spec_help =
-    "unix:DIR, cable:NAME, pcap:IN[:OUT], af_packet:IFACE, tap:NAME or udp:HOST:PORT:HOST:PORT, "
-    "then +tee:FILE or +fault:drop:0.01:dup:0.01:reorder:0.01:corrupt:0.01:seed:7";
+    "unix:DIR, cable:NAME, pcap:IN[:OUT], af_packet:IFACE, tap:NAME, udp:HOST:PORT:HOST:PORT "
+    "or dgram:OURS:THEIRS, then +tee:FILE or "
+    "+fault:drop:0.01:dup:0.01:reorder:0.01:corrupt:0.01:seed:7";
 
 // Whether the kind of wire and its decorators exist and are named; nothing is opened. `why` as
 // below.

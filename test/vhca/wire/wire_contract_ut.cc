@@ -7,6 +7,8 @@
 
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include "frames.hh"
 #include "netns.hh"
@@ -41,6 +43,8 @@ const Kind kinds[] = {
      "unix:" + folder + no_faults, true},
     {"udp", "udp:127.0.0.1:47911:127.0.0.1:47912", "udp:127.0.0.1:47912:127.0.0.1:47911", true},
     {"udp6", "udp:[::1]:47911:[::1]:47912", "udp:[::1]:47912:[::1]:47911", true},
+    {"dgram", "dgram:" + folder + "/one:" + folder + "/two",
+     "dgram:" + folder + "/two:" + folder + "/one", true},
     {"a tap that sends", "tap:kt0", "af_packet:kt0", true},
     {"a tap that receives", "af_packet:kt1", "tap:kt1", true},
     {"cable", "cable:contract", "cable:contract", true},
@@ -206,6 +210,40 @@ void a_cable_has_two_ends_and_may_be_plugged_again() {
   CU_ASSERT(!(*b)->peek().empty());
 }
 
+void leave_a_socket(const std::string& name) {
+  sockaddr_un a{AF_UNIX, {}};
+  name.copy(a.sun_path, sizeof(a.sun_path) - 1);
+  int fd = ::socket(AF_UNIX, SOCK_DGRAM, 0);
+  CU_ASSERT_EQUAL(::bind(fd, reinterpret_cast<const sockaddr*>(&a), sizeof(a)), 0);
+  ::close(fd);
+}
+
+// The socket's file is ours alone while we live; what a dead process left is taken over, and a file
+// of another kind is nobody's socket.
+void a_pair_of_sockets_belongs_to_two() {
+  const std::string one = folder + "/a", two = folder + "/b", to = "dgram:";
+  auto a = make_wire(to + one + ":" + two);
+  CU_ASSERT_FATAL(a.ok());
+  CU_ASSERT((*a)->send(make_frame({})) == Wire::Sent::taken);  // nobody there yet
+  CU_ASSERT(!make_wire(to + one + ":" + two).ok());            // it lives
+  auto stranger = make_wire(to + folder + "/c:" + one);
+  auto b = make_wire(to + two + ":" + one);
+  CU_ASSERT_FATAL(stranger.ok() && b.ok());
+  Bytes heard = make_frame({.payload = 7});
+  CU_ASSERT((*stranger)->send(make_frame({.payload = 9})) == Wire::Sent::taken);
+  CU_ASSERT((*b)->send(heard) == Wire::Sent::taken);
+  CU_ASSERT(same((*a)->peek(), heard));
+  CU_ASSERT_EQUAL((*a)->counters().rx_malformed, 1);
+  a->reset();
+  CU_ASSERT(!std::filesystem::exists(one));
+  CU_ASSERT((*b)->send(heard) == Wire::Sent::taken);
+  leave_a_socket(one);
+  CU_ASSERT(make_wire(to + one + ":" + two).ok());
+  CU_ASSERT(command("echo mine > " + one));
+  CU_ASSERT(!make_wire(to + one + ":" + two).ok());
+  CU_ASSERT(std::filesystem::is_regular_file(one));
+}
+
 void specs_that_are_no_wire_are_refused_with_a_sentence() {
   for (const char* bad : {"",
                           "x",
@@ -215,6 +253,10 @@ void specs_that_are_no_wire_are_refused_with_a_sentence() {
                           "pcap::",
                           "pcap:a:b:c",
                           "af_packet:",
+                          "dgram:a",
+                          "dgram::b",
+                          "dgram:a:b:c",
+                          "dgram:a:a",
                           "tun:t0",
                           "af_packet:nosuchif0",
                           "pcap:/nonexistent/x",
@@ -257,6 +299,7 @@ constexpr Case cases[] = {
      a_receiver_that_does_not_take_loses_nothing_that_was_taken},
     {"a cable has two ends and may be plugged again",
      a_cable_has_two_ends_and_may_be_plugged_again},
+    {"a pair of sockets belongs to two", a_pair_of_sockets_belongs_to_two},
     {"specs that are no wire are refused with a sentence",
      specs_that_are_no_wire_are_refused_with_a_sentence},
 };
