@@ -1,0 +1,77 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Asks the kernel what it thinks of the virtual adapter: boots Debian's kernel with rdma_rxe under
+# QEMU (emulated, no KVM, no root), joins it to the adapter by a wire that can lose packets, and
+# compares both with the InfiniBand specification, each as requester and as its peer.
+# Usage: usertools/oracle.sh [--build FOLDER] [--seed N] [--mtu 1024|4096] [--only TEXT]
+#   --build FOLDER  where the adapter is built (build)
+#   --seed N        of random requests and of what is lost (1)
+#   --mtu N         of the paths (1024)
+#   --only TEXT     the scenarios whose names contain TEXT (all)
+# Packages that are missing are installed (root only); the kernel's is fetched and unpacked, never
+# installed. Everything made is removed. The last line is `oracle: N of N agree`.
+set -u
+. "$(dirname "${BASH_SOURCE[0]}")/prepare.sh"
+
+folder=$ROOT/build words=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --build) folder=${2:?--build needs a folder} && shift ;;
+    --seed | --mtu | --only) words+=("$1" "${2:?$1 needs a value}") && shift ;;
+    *)
+      sed -n '3,12s/^# \{0,1\}//p' "$0"
+      [ "$1" = --help ]
+      exit
+      ;;
+  esac
+  shift
+done
+
+exec < /dev/null
+need_packages run oracle
+for program in app/kilim-vhca test/oracle/peer; do
+  [ -x "$folder/$program" ] || fail "no $folder/$program: build the project first"
+done
+
+# The names of sockets in it have to be short.
+scratch=$(mktemp -d /tmp/kilim-oracle-XXXXXX) || exit 1
+driver=
+end() {
+  [ -n "$driver" ] && kill "$driver" 2> /dev/null && wait "$driver" 2> /dev/null
+  rm -rf "$scratch"
+}
+trap end EXIT
+trap 'exit 130' INT TERM HUP
+
+# What of the kernel's package no such guest needs.
+unused=(sound fs drivers/gpu drivers/media drivers/staging drivers/scsi drivers/net/wireless
+  drivers/net/ethernet drivers/iio drivers/hid)
+fetch_kernel() {
+  local name
+  name=$(apt-cache depends linux-image-amd64 2> /dev/null |
+    sed -n 's/^ *Depends: \(linux-image-[0-9].*-amd64\)$/\1/p' | head -1)
+  if [ -z "$name" ] && is_root && apt-get -qq update > /dev/null; then
+    name=$(apt-cache depends linux-image-amd64 |
+      sed -n 's/^ *Depends: \(linux-image-[0-9].*-amd64\)$/\1/p' | head -1)
+  fi
+  [ -n "$name" ] || fail "apt knows no linux-image-amd64: apt-get update, as root"
+  (cd "$scratch" && apt-get -qq download "$name" > log 2>&1) ||
+    { is_root && apt-get -qq update && (cd "$scratch" && apt-get -qq download "$name") \
+      > "$scratch/log" 2>&1; } ||
+    { cat "$scratch/log" >&2 && fail "apt-get cannot fetch $name"; }
+  mkdir "$scratch/kernel"
+  dpkg-deb --fsys-tarfile "$scratch"/linux-image-*.deb |
+    tar -x -C "$scratch/kernel" "${unused[@]/#/--exclude=*/kernel/}" &&
+    rm "$scratch"/linux-image-*.deb || fail "$name cannot be unpacked"
+  say "the kernel is $name"
+}
+
+fetch_kernel
+# In the background, so that a signal is heard at once.
+/usr/bin/python3 -B "$ROOT/test/oracle/oracle.py" --build "$folder" --folder "$scratch" \
+  --kernel "$scratch/kernel" "${words[@]}" &
+driver=$!
+wait "$driver"
+code=$?
+driver=
+exit $code
