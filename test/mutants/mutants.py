@@ -135,13 +135,13 @@ class Folder:
                 and "long" not in self.suites(t)]
 
     def near(self, file):
-        """Tests that lie where the file's room has its mirror."""
+        """Tests that lie where the file's room has its mirror, and those of its users."""
         parts = file.split("/")
-        places = {"drivers/vhca": f"test/vhca/{parts[2]}/", "lib/kilim": f"test/kilim/{parts[2]}/",
-                  "drivers/mlx5": "test/mlx5/"}
-        place = places.get("/".join(parts[:2]), f"test/{parts[1]}/")
-        mark = os.path.join(self.build, place)
-        return [t for t in self.own() if any(w.startswith(mark) for w in t["cmd"])]
+        places = {"drivers/vhca": (f"test/vhca/{parts[2]}/", "test/vhca/verbs/"),
+                  "lib/kilim": (f"test/kilim/{parts[2]}/",), "drivers/mlx5": ("test/mlx5/",)}
+        near = places.get("/".join(parts[:2]), (f"test/{parts[1]}/",))
+        marks = tuple(os.path.join(self.build, place) for place in near)
+        return [t for t in self.own() if any(w.startswith(marks) for w in t["cmd"])]
 
     def built(self, tests):
         """Whether what the tests need compiles; what the compiler said."""

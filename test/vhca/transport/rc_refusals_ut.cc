@@ -53,6 +53,18 @@ Wqe add(Bench& t, uint64_t addr, uint32_t rkey) {
   w.raddr(addr, rkey).atomic(1, 0).data(t.src.at(0), 8, t.good_src.lkey.value());
   return w;
 }
+// The key of a list whose first piece ends within a word.
+uint32_t torn_word(Bench& t) {
+  const uint32_t key = t.rig.make_key(4);
+  const std::array<prm::Klm, 2> list = {klm(t.dst.at(0), 12, t.good.lkey.value()),
+                                        klm(t.dst.at(64), 12, t.good.lkey.value())};
+  UmrShape shape;
+  shape.mask |= prm::umr::mask_atomic;
+  shape.access |= prm::mkey::atomic;
+  shape.len = 24;
+  CU_ASSERT(t.rig.run_one(t.rig.b, umr_wqe(key, shape, list)).syndrome == Syndrome::none);
+  return key;
+}
 Wqe send_from(uint64_t addr, uint32_t n, uint32_t lkey) {
   Wqe w(Opcode::send);
   w.data(addr, n, lkey);
@@ -102,6 +114,7 @@ const Row rows[] = {
     {"read: into read-only memory", [](Bench& t) { Wqe w(Opcode::rdma_read); w.raddr(t.dst.at(0), t.good.rkey.value()).data(t.dst.at(64), 8, t.read_only.lkey.value()); return w; }, Syndrome::local_prot, Syndrome::none, false, no_event},
     {"atomic: unaligned", [](Bench& t) { return add(t, t.dst.at(4), t.good.rkey.value()); }, Syndrome::remote_inval_req, Syndrome::none, true, qp_req_err},
     {"atomic: right missing", [](Bench& t) { return add(t, t.dst.at(8), t.write_only.rkey.value()); }, Syndrome::remote_access, Syndrome::none, true, qp_access_err},
+    {"atomic: word over two pieces", [](Bench& t) { return add(t, 8, torn_word(t)); }, Syndrome::remote_access, Syndrome::none, true, qp_access_err},
     {"atomic: queue forbids", [](Bench& t) { permit(t, access::remote_write); return add(t, t.dst.at(8), t.good.rkey.value()); }, Syndrome::remote_inval_req, Syndrome::none, true, qp_req_err},
     {"atomic: answer too long for its place", [](Bench& t) { Wqe w(Opcode::atomic_fa); w.raddr(t.dst.at(8), t.good.rkey.value()).atomic(1, 0).data(t.src.at(0), 4, t.good_src.lkey.value()); return w; }, Syndrome::local_length, Syndrome::none, false, no_event},
     {"send: local key unknown", [](Bench& t) { t.rig.b.recv(t.dst.at(0), 64, t.good.lkey.value()); return send_from(t.src.at(0), 8, 0x123400); }, Syndrome::local_prot, Syndrome::wr_flush, false, no_event},

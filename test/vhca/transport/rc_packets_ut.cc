@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The RC protocol packet by packet: the test is the peer, builds each packet by hand and sees each
+// that the adapter sends. What only a peer that errs, or that counts, brings to light.
+#include <optional>
+#include <vector>
+
+#include "ut.hh"
+#include "vhca/transport/roce_frame.hh"
+#include "vhca/wire/wire.hh"
+#include "wire_rig.hh"
+
+namespace kilim::vhca::test {
+namespace {
+
+using prm::Opcode;
+using prm::Syndrome;
+using roce::Op;
+
+constexpr uint32_t mtu = 256, to_adapter = 0xfffff0, from_adapter = 5;  // first sequence numbers
+
+// The right adapter of the pair works; in the left one's place is the test.
+class Hand {
+ public:
+  explicit Hand(LinkShape shape)
+      : w_(with_mtu(std::move(shape))), key_(w_.right.reg(memory_, rw_access)) {
+    wire_ = w_.left.hca->state().config.wires[0].get();
+    path_.src = left_mac;
+    path_.dst = right_mac;
+    port_gid(left_mac, 0, path_.sgid);
+    port_gid(right_mac, 0, path_.dgid);
+  }
+  [[nodiscard]] uint64_t at(std::size_t offset) const { return memory_.at(offset); }
+  [[nodiscard]] uint32_t rkey() const { return key_.rkey.value(); }
+  [[nodiscard]] QpState state() { return w_.right.state(w_.right.a); }
+
+  void send(Op op, uint32_t psn, std::size_t payload, RocePacket p = {}) {
+    p.op = op;
+    p.flags = roce::op_row(static_cast<uint8_t>(op))->flags;
+    p.dest_qpn = w_.right.a.qpn.value();
+    p.psn = psn & roce::psn_mask;
+    p.ack_request = true;
+    std::vector<std::byte> frame(roce_overhead + payload);
+    const std::size_t n = build_roce(path_, p, payload, frame);
+    CU_ASSERT(wire_->send({frame.data(), n}) == Wire::Sent::taken);
+  }
+  // The next packet of the adapter; nothing: it has nothing to say.
+  std::optional<RocePacket> next() {
+    while (w_.right.hca->run() != 0) {
+    }
+    const std::span<const std::byte> frame = wire_->peek();
+    if (frame.empty()) return std::nullopt;
+    frame_.assign(frame.begin(), frame.end());
+    wire_->drop();
+    RocePacket p;
+    if (parse_roce(frame_, p) != RoceParse::ok) return std::nullopt;
+    return p;
+  }
+  bool next_is(Op op, uint32_t psn) {
+    const std::optional<RocePacket> p = next();
+    return p.has_value() && p->op == op && p->psn == psn;
+  }
+  void post(Opcode op, uint32_t bytes, uint8_t flags = 0) {
+    Wqe wqe(op);
+    wqe.raddr(0x1000, 0x100).data(at(0), bytes, key_.lkey.value());
+    wqe.flags = static_cast<uint8_t>(wqe.flags | flags);
+    w_.right.a.put(wqe);
+    w_.right.a.ring(w_.right.uar);
+  }
+  std::optional<Completion> completion() { return w_.right.cq_a.poll(); }
+
+ private:
+  static LinkShape with_mtu(LinkShape s) {
+    s.mtu = 1;
+    return s;
+  }
+  WireRig w_;
+  Pages memory_{1 << 16};
+  MrKeys key_;
+  Wire* wire_ = nullptr;
+  RocePath path_;
+  std::vector<std::byte> frame_;
+};
+
+void a_write_shorter_than_it_said_is_refused() {
+  Hand h({});
+  h.send(Op::write_first, to_adapter, mtu, {.va = h.at(0), .rkey = h.rkey(), .length = 600});
+  h.send(Op::write_last, to_adapter + 1, 100);
+  std::optional<RocePacket> p = h.next();
+  while (p.has_value() && p->ack_kind == roce::aeth::ack) p = h.next();
+  CU_ASSERT_FATAL(p.has_value());
+  CU_ASSERT(p->ack_kind == roce::aeth::nak &&
+            p->ack_value == static_cast<uint8_t>(roce::aeth::Nak::invalid_request));
+  CU_ASSERT(h.state() == QpState::err);
+}
+
+void a_read_that_comes_again_asks_for_the_same() {
+  Hand h({});
+  const RocePacket ask{.va = h.at(0), .rkey = h.rkey(), .length = 2 * mtu};
+  for (int i = 0; i < 2; i++) {
+    h.send(Op::read_request, to_adapter, 0, ask);
+    CU_ASSERT(h.next_is(Op::read_first, to_adapter));
+    CU_ASSERT(h.next_is(Op::read_last, to_adapter + 1));
+  }
+  RocePacket longer = ask;
+  longer.length = 3 * mtu;
+  h.send(Op::read_request, to_adapter, 0, longer);
+  CU_ASSERT(!h.next().has_value());
+  CU_ASSERT(h.state() == QpState::rts);
+}
+
+void a_nak_is_enough_without_a_timer() {
+  Hand h({.timeout = 0});
+  h.post(Opcode::rdma_write, 600);
+  for (int i = 0; i < 2; i++) {
+    CU_ASSERT(h.next_is(Op::write_first, from_adapter));
+    CU_ASSERT(h.next_is(Op::write_middle, from_adapter + 1));
+    CU_ASSERT(h.next_is(Op::write_last, from_adapter + 2));
+    CU_ASSERT(!h.next().has_value());
+    if (i == 0) h.send(Op::acknowledge, from_adapter, 0, {.ack_kind = roce::aeth::nak});
+  }
+  h.send(Op::acknowledge, from_adapter + 2, 0, {.ack_kind = roce::aeth::ack, .ack_value = 31});
+  CU_ASSERT(!h.next().has_value());
+  const std::optional<Completion> c = h.completion();
+  CU_ASSERT(c.has_value() && c->op == prm::CqeOpcode::req);
+}
+
+void an_answer_of_another_length_ends_the_queue() {
+  Hand h({});
+  h.post(Opcode::rdma_read, 600);
+  CU_ASSERT(h.next_is(Op::read_request, from_adapter));
+  h.send(Op::read_first, from_adapter, mtu);
+  h.send(Op::read_middle, from_adapter + 1, 100);
+  (void)h.next();
+  const std::optional<Completion> c = h.completion();
+  CU_ASSERT(c.has_value() && c->op == prm::CqeOpcode::req_err && c->syndrome == Syndrome::bad_resp);
+}
+
+void no_more_reads_are_under_way_than_the_peer_takes() {
+  Hand h({.timeout = 0, .reads = 2});
+  for (int i = 0; i < 3; i++) h.post(Opcode::rdma_read, 8);
+  CU_ASSERT(h.next_is(Op::read_request, from_adapter));
+  CU_ASSERT(h.next_is(Op::read_request, from_adapter + 1));
+  CU_ASSERT(!h.next().has_value());
+  h.send(Op::read_only, from_adapter, 8);
+  CU_ASSERT(h.next_is(Op::read_request, from_adapter + 2));
+}
+
+void a_fenced_request_waits_for_the_read_before_it() {
+  Hand h({.timeout = 0});
+  h.post(Opcode::rdma_read, 8);
+  h.post(Opcode::rdma_write, 8, prm::ctrl::fence);
+  CU_ASSERT(h.next_is(Op::read_request, from_adapter));
+  CU_ASSERT(!h.next().has_value());
+  h.send(Op::read_only, from_adapter, 8);
+  CU_ASSERT(h.next_is(Op::write_only, from_adapter + 1));
+}
+
+void a_dead_peer_is_tried_as_often_as_asked() {
+  Hand h({.timeout = 1, .retry_cnt = 3});
+  h.post(Opcode::rdma_write, 8);
+  int sent = 0;
+  std::optional<Completion> c;
+  for (int i = 0; i < 100'000 && !c.has_value(); i++) {
+    while (h.next_is(Op::write_only, from_adapter)) sent++;
+    c = h.completion();
+    if (!c.has_value()) ::usleep(20);
+  }
+  CU_ASSERT(c.has_value() && c->syndrome == Syndrome::transport_retry_exc);
+  CU_ASSERT_EQUAL(sent, 1 + 3);
+}
+
+constexpr kilim::test::Case cases[] = {
+    {"a WRITE shorter than it said is refused", a_write_shorter_than_it_said_is_refused},
+    {"a READ that comes again asks for the same", a_read_that_comes_again_asks_for_the_same},
+    {"a NAK is enough without a timer", a_nak_is_enough_without_a_timer},
+    {"an answer of another length ends the queue", an_answer_of_another_length_ends_the_queue},
+    {"no more READs are under way than the peer takes",
+     no_more_reads_are_under_way_than_the_peer_takes},
+    {"a fenced request waits for the READ before it",
+     a_fenced_request_waits_for_the_read_before_it},
+    {"a dead peer is tried as often as asked", a_dead_peer_is_tried_as_often_as_asked},
+};
+
+}  // namespace
+}  // namespace kilim::vhca::test
+
+KILIM_UT_MAIN("vhca/transport RC, packet by packet", kilim::vhca::test::cases)
