@@ -63,6 +63,10 @@ void general(const Profile& p, CapGroup g) {
       {cap::uar_4k, 1},
       {cap::max_wqe_sz_sq, p.max_sq_desc_bytes},
       {cap::max_wqe_sz_rq, p.max_rq_desc_bytes},
+      {cap::tag_matching, p.log_max_tags != 0},
+      {cap::rndv_offload_rc, p.log_max_tags != 0},
+      {cap::log_tag_matching_list_sz, p.log_max_tags},
+      {cap::log_max_xrq, p.log_max_tags != 0 ? log2_of(p.max_srq) : 0},
       {cap::log_max_atomic_size_qp, p.atomics ? 3u : 0u},
   };
   for (const auto& row : rows) prm::cap_set(g, row.field, row.value);

@@ -9,6 +9,7 @@
 #include "vhca/hca/roce_port.hh"
 #include "vhca/hca/scheduler.hh"
 #include "vhca/transport/datagram.hh"
+#include "vhca/transport/rendezvous.hh"
 #include "vhca/transport/requester.hh"
 #include "vhca/wq/cqe_writer.hh"
 #include "vhca/wq/qp_error.hh"
@@ -103,6 +104,34 @@ void stop_waiting(Qp& qp) noexcept {
   qp.stalls = 0;
 }
 
+// Whether the oldest request waits, for pages of its own memory or for the peer; patience may have
+// run out.
+bool waits(HcaState& h, Qp& qp, Outcome& o) noexcept {
+  if (o.kind == Outcome::Kind::stall) {
+    if (qp.stalls++ < most_stalls) {
+      begin_retrying(qp);
+      wait_until(h, qp, SqWait::page, page_stall_ns);
+      return true;
+    }
+    o = Outcome::failed(Syndrome::local_prot, o.why);
+  }
+  bool again = o.kind == Outcome::Kind::rnr || o.kind == Outcome::Kind::no_answer;
+  if (again && wait_for_peer(h, qp, o)) return true;
+  stop_waiting(qp);
+  return false;
+}
+
+// One request of a rendezvous; false: the queue goes no further now.
+bool run_rendezvous(HcaState& h, Qp& qp) noexcept {
+  Outcome o = exec_rendezvous(h.works, h.qps, qp);
+  if (waits(h, qp, o)) return false;
+  if (o.ok())
+    rendezvous_answered(h.works, qp);
+  else
+    fail_rendezvous(h.works, qp, o.syndrome, o.why);
+  return qp.state == QpState::rts;
+}
+
 // One WQE; false: the queue goes no further now.
 bool run_one(HcaState& h, Qp& qp) noexcept {
   SendWqe& wqe = h.scratch;
@@ -126,17 +155,7 @@ bool run_one(HcaState& h, Qp& qp) noexcept {
     wait_until(h, qp, SqWait::timeout, wire_retry_ns);
     return false;
   }
-  if (o.kind == Outcome::Kind::stall) {
-    if (qp.stalls++ < most_stalls) {
-      begin_retrying(qp);
-      wait_until(h, qp, SqWait::page, page_stall_ns);
-      return false;
-    }
-    o = Outcome::failed(Syndrome::local_prot, o.why);
-  }
-  bool again = o.kind == Outcome::Kind::rnr || o.kind == Outcome::Kind::no_answer;
-  if (again && wait_for_peer(h, qp, o)) return false;
-  stop_waiting(qp);
+  if (waits(h, qp, o)) return false;
   if (o.kind != Outcome::Kind::done) {
     fail_send(h.works, qp, wqe, o.syndrome, o.why);
     return false;
@@ -160,6 +179,12 @@ std::size_t run_send_queue(HcaState& h, Qp& qp, std::size_t budget) noexcept {
   }
   // In SQD only the WQE that was under way is brought to its end.
   bool runs = qp.state == QpState::rts || (qp.state == QpState::sqd && qp.retrying);
+  while (runs && done < budget && rendezvous_due(qp) && !due_to_die(h) &&
+         h.work_since_clock < clock_work) {
+    done++;
+    h.work_since_clock += general_work;
+    runs = run_rendezvous(h, qp);
+  }
   while (runs && done < budget && qp.sq.ci != qp.sq.pi && !due_to_die(h) &&
          h.work_since_clock < clock_work) {
     if (const std::size_t plain = run_plain(h, qp, budget - done); plain != 0) {

@@ -44,6 +44,7 @@ constexpr Row rows[] = {
     {"page_invalidation", {"address", "pages", nullptr, nullptr, nullptr}},
     {"page_prefetch", {"key", "address", "pages", nullptr, nullptr}},
     {"lint",       {"qp", "index", nullptr, nullptr, nullptr}},
+    {"tag",        {"srq", "news", "entry", "bytes", "unexpected"}},
 };
 // clang-format on
 static_assert(std::size(rows) == Journal::kinds);

@@ -40,8 +40,9 @@ class Journal {
     page_invalidation,  // pages were taken away
     page_prefetch,      // pages were brought in because of an advice
     lint,               // a WQE broke a rule of the linter
+    tag,                // a matching list was changed, or a message came to one
   };
-  static constexpr std::size_t kinds = 18;
+  static constexpr std::size_t kinds = 19;
   enum class Format : uint8_t { text, json };
 
   // Counts only.
@@ -116,6 +117,11 @@ class Journal {
   }
   void page_prefetch(uint32_t key, uint64_t address, uint64_t pages) noexcept {
     note(Kind::page_prefetch, {key, address, pages});
+  }
+  // `news` as prm::TagNews; `unexpected` messages so far.
+  void tag(uint32_t srqn, uint8_t news, uint16_t entry, uint32_t bytes,
+           uint16_t unexpected) noexcept {
+    note(Kind::tag, {srqn, news, entry, bytes, unexpected});
   }
   // `text` is the finding and the WQE in words, without quotes.
   void lint(Qpn qp, uint16_t wqe_index, std::string_view text) noexcept {

@@ -72,7 +72,7 @@ void Lint::check_receive_room(LintRing& r, uint32_t place) noexcept {
 // Where all receives of a ring complete; null: that depends on the queue pair, or there is none.
 const Cq* Lint::completes_to(const LintRing& r) const noexcept {
   if (r.srq == nullptr) return r.qp->state != QpState::err ? r.qp->recv_cq : nullptr;
-  if (r.srq->spec.xrc) return r.srq->cq;
+  if (r.srq->cq != nullptr) return r.srq->cq;
   const Cq* cq = nullptr;
   bool one = true;
   around_.qps->for_each([&](const Qp& qp) {

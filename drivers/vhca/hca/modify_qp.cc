@@ -9,6 +9,7 @@
 #include "vhca/hca/qp_transitions.hh"
 #include "vhca/hca/roce_port.hh"
 #include "vhca/hca/scheduler.hh"
+#include "vhca/transport/rendezvous.hh"
 #include "vhca/wq/qp_error.hh"
 
 namespace kilim::vhca {
@@ -96,7 +97,7 @@ void enter(HcaState& h, Qp& qp, QpState to) noexcept {
     qp.sq_drained = false;
     note_drained(h, qp);
   }
-  if (to == QpState::rts && qp.sq.ci != qp.sq.pi) h.ready.push(qp);
+  if (to == QpState::rts && has_requests(qp)) h.ready.push(qp);
 }
 
 }  // namespace

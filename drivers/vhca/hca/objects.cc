@@ -64,6 +64,8 @@ const char* queue_objection(const HcaState& h, const QpSpec& s) noexcept {
   if ((!receives || s.srqn != 0) && s.rq_wqes != 0) return "a receive ring that nothing would use";
   const Srq* srq = s.srqn != 0 ? h.srqs.at(s.srqn) : nullptr;
   if (s.srqn != 0 && (srq == nullptr || srq->spec.xrc)) return "no such shared receive queue";
+  if (srq != nullptr && srq->tags && s.type != QpType::rc)
+    return "tags are matched on reliable connections only";
   return nullptr;
 }
 
@@ -264,6 +266,10 @@ Result<Qpn> create_qp(HcaState& h, const QpSpec& s, EventSink* sink) {
   qp->send_cq = target ? nullptr : h.cqs.at(s.send_cq.value());
   qp->recv_cq = target || s.type == QpType::xrc_ini ? nullptr : h.cqs.at(s.recv_cq.value());
   qp->srq = s.srqn != 0 ? h.srqs.at(s.srqn) : nullptr;
+  if (qp->srq != nullptr && qp->srq->tags) {
+    qp->recv_cq = qp->srq->cq;
+    qp->tags = std::make_unique<TagWork>();
+  }
   qp->sq.base = sq_base;
   qp->sq.wqebbs = s.sq_wqebbs;
   qp->rq = {s.buf.value(), s.rq_wqes, rq_shift, 0};

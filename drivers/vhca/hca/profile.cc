@@ -25,9 +25,10 @@ void plain_lists(Profile& p) {
   p.umr_extended_translation_offset = false;
 }
 
-// A subnet of one port: it has its LID and no Ethernet.
+// A subnet of one port: it has its LID, matches tags, and has no Ethernet.
 void infiniband(Profile& p) {
   p.lid = 1;
+  p.log_max_tags = 7;
   p.raw_packet = p.scatter_fcs = p.vlan_stripping = p.flow_control = false;
 }
 

@@ -52,6 +52,11 @@ struct Profile {
   bool flow_control =
       true;  // global pause: a frame waits on the wire while its receive queue is empty
 
+  // Entries of a tag matching list; 0: none. By Ethernet verbs cannot have it: mlx5_ib wants a
+  // global path of the queue for list operations, and libmlx5 gives none.
+  uint8_t log_max_tags = 0;
+  uint32_t max_rendezvous_header = 64;
+
   bool cq_moderation = true;
   bool real_time_clock = false;   // completions may be stamped with the time of day
   bool cqe_padding = true;        // of 128-byte entries to whole ones

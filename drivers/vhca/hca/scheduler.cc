@@ -14,6 +14,7 @@
 #include "vhca/hca/fatal.hh"
 #include "vhca/hca/journal.hh"
 #include "vhca/hca/roce_port.hh"
+#include "vhca/transport/rendezvous.hh"
 #include "vhca/wq/cqe_writer.hh"
 #include "vhca/wq/qp_error.hh"
 
@@ -79,7 +80,7 @@ std::size_t run_ready(HcaState& h, std::size_t budget) noexcept {
     h.ready.remove(qp);
     const std::size_t left = budget - done;
     done += run_send_queue(h, qp, h.ready.empty() && !qp.rc ? left : std::min(slice, left));
-    bool more = qp.rc ? roce_may_send(qp) : qp.state == QpState::rts && qp.sq.ci != qp.sq.pi;
+    bool more = qp.rc ? roce_may_send(qp) : qp.state == QpState::rts && has_requests(qp);
     if (more && qp.wait == SqWait::none) h.ready.push(qp);
     if (h.work_since_clock < clock_work) continue;
     h.work_since_clock = 0;
@@ -120,6 +121,7 @@ void forget_work(HcaState& h, Qp& qp) noexcept {
   qp.wait = SqWait::none;
   qp.retrying = false;
   qp.timeouts = 0;
+  cancel_tags(h.works, qp);
 }
 
 void note_drained(HcaState& h, Qp& qp) noexcept {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "CREATE_SRQ", "CREATE_XRC_SRQ", "ALLOC_XRCD". Adapter's lock held.
+// PRM: "CREATE_SRQ", "CREATE_XRC_SRQ", "CREATE_XRQ", "ALLOC_XRCD". Adapter's lock held.
 #include "vhca/hca/shared_receive.hh"
 
 #include <bit>
 #include <cerrno>
+#include <memory>
 
 #include "vhca/hca/probe.hh"
 #include "vhca/transport/responder_wire.hh"
@@ -15,6 +16,10 @@ namespace {
 
 constexpr uint32_t record_bytes = 4;
 
+bool has_cq(const SrqSpec& s) noexcept {
+  return s.xrc || s.tags != 0;
+}
+
 // Null: nothing to object to.
 const char* objection(const HcaState& h, const SrqSpec& s) noexcept {
   const Profile& p = h.config.profile;
@@ -24,15 +29,16 @@ const char* objection(const HcaState& h, const SrqSpec& s) noexcept {
   if (s.limit >= s.wqes) return "a limit beyond the queue";
   if (s.record.value() % 4 != 0) return "doorbell record not aligned";
   if (s.xrc && h.xrcds.at(s.xrcd) == nullptr) return "no such XRC domain";
-  if (s.xrc && h.cqs.at(s.cq.value()) == nullptr) return "no such completion queue";
+  if (s.tags != 0 && (s.xrc || !std::has_single_bit(s.tags) || s.tags > 1u << p.log_max_tags))
+    return "size of a matching list";
+  if (has_cq(s) && h.cqs.at(s.cq.value()) == nullptr) return "no such completion queue";
   return nullptr;
 }
 
 void count_users(HcaState& h, const Srq& srq, uint32_t by) noexcept {
   h.pds.at(srq.spec.pd.value())->users += by;
-  if (!srq.spec.xrc) return;
-  srq.cq->users += by;
-  h.xrcds.at(srq.spec.xrcd)->users += by;
+  if (srq.cq != nullptr) srq.cq->users += by;
+  if (srq.spec.xrc) h.xrcds.at(srq.spec.xrcd)->users += by;
 }
 
 Xrcd* xrcd_of(const HcaState& h, const XrcdSpec& s, uint32_t& number) {
@@ -57,7 +63,8 @@ Result<uint32_t> create_srq(HcaState& h, const SrqSpec& s, EventSink* sink) {
   srq->srqn = number;
   srq->spec = s;
   srq->sink = sink;
-  srq->cq = s.xrc ? h.cqs.at(s.cq.value()) : nullptr;
+  srq->cq = has_cq(s) ? h.cqs.at(s.cq.value()) : nullptr;
+  if (s.tags != 0) srq->tags = std::make_unique<TagList>(s.tags);
   count_users(h, *srq, 1);
   if (h.lint) h.lint->add(*srq);
   return number;

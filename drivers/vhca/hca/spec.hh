@@ -103,7 +103,8 @@ struct SrqSpec {
   uint32_t uidx = 0;
   bool xrc = false;
   uint32_t xrcd = 0;      // of an XRC queue
-  Cqn cq;                 // of an XRC queue
+  uint32_t tags = 0;      // entries of the matching list, a power of two; 0: it matches no tags
+  Cqn cq;                 // of an XRC queue, and of one that matches tags
   void* owner = nullptr;  // handed back with every event
 };
 

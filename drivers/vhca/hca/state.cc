@@ -32,6 +32,7 @@ HcaState::HcaState(HcaConfig c)
   keys.set_defect(config.defect_klm_address);
   works.keys = &keys;
   works.srqs = &srqs;
+  works.ready = &ready;
   works.profile = &config.profile;
   works.journal = config.journal;
   works.translator = {&keys, config.profile.max_indirection, &paging};

@@ -27,7 +27,9 @@ uint64_t spread(uint64_t x) noexcept {
 
 // Small indices are the firmware's own; 0x1 with tag 0 is the key that ends a receive list.
 constexpr uint32_t lowest_index = 0x1000;
-constexpr uint32_t seeded_range = 0x3fffff;
+// As low as on a card: libmlx5 takes bits 29:28 of a key that comes within a completion (a message
+// with its address, say) for a flag of that completion.
+constexpr uint32_t seeded_range = 0x7ffff;
 constexpr uint32_t most_keys = 1u << 23;
 
 uint8_t rights_of(uint32_t verbs_access) noexcept {

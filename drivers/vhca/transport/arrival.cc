@@ -173,6 +173,7 @@ void finish_receive(Works& works, Qp& qp, const RecvWqe& wqe, const Received& r)
   done.remote_qpn = qp.attr.dest_qpn.value();
   done.solicited = r.solicited;
   done.in_entry = r.in_entry;
+  if (qp.tags && r.op != prm::CqeOpcode::resp_wr_imm) done.news = qp.tags->news;
   if (!complete_recv(works, qp, done)) fatal_qp(works, qp, "the CQ of a receive queue is in error");
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "vhca/hca/journal.hh"
+#include "vhca/transport/rendezvous.hh"
 #include "vhca/transport/requester.hh"
 #include "vhca/transport/requester_wire.hh"
 #include "vhca/wq/cqe_writer.hh"
@@ -82,7 +83,7 @@ bool scatter(RoceLink& link, Qp& qp, const RcMessage& m, uint64_t offset,
   if (!reread(link, qp, m, ask)) return false;
   if (bytes.empty()) return true;
   bool whole = cut_list({ask.data.segments.data(), ask.data.count}, offset, bytes.size(), part);
-  SegmentList to{{part.segments, part.count}, own_memory(qp, m.kind, ask.data).need};
+  SegmentList to{{part.segments, part.count}, own_memory(qp, m.kind, ask).need};
   Transfer t;
   if (whole) t = scatter_bytes(link.works->translator, bytes.data(), bytes.size(), to);
   if (whole && t.ok()) {
@@ -138,6 +139,7 @@ void complete_oldest(RoceLink& link, Qp& qp, bool in_entry) noexcept {
   w.una_psn = roce::psn_add(m.first_psn, m.packets);
   qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + m.wqebbs);
   qp.retrying = w.count > 0;
+  if (m.rendezvous) return rendezvous_answered(*link.works, qp);
   auto bytes = static_cast<uint32_t>(m.answered() ? m.bytes : 0);
   if (m.signaled && !complete_send(*link.works, qp, {m.opcode, m.sq_index, bytes, in_entry}))
     fatal_qp(*link.works, qp, "the CQ of a send queue is in error");

@@ -97,7 +97,7 @@ Outcome read_request(const Qp& qp, const RequestRow& row, const SendWqe& wqe,
 Outcome check_own_memory(const Works& works, const Qp& qp, const RequestRow& row,
                          const RequestData& r) noexcept {
   uint32_t bad_key = 0;
-  SegmentList list = own_memory(qp, row.kind, r.data);
+  SegmentList list = own_memory(qp, row.kind, r);
   Deny d = check_list(works.translator, list, r.bytes, bad_key);
   if (d == Deny::none) d = page_in(works.translator, list, r.bytes);
   if (d == Deny::page) return Outcome::stall();

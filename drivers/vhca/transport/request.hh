@@ -38,16 +38,19 @@ struct RequestData {
   uint64_t swap_add = 0, compare = 0;  // host order
   uint64_t bytes = 0;                  // of the message
   uint32_t rkey = 0;
-  uint32_t srqn = 0;  // of an XRC initiator: the shared queue it names
+  uint32_t srqn = 0;        // of an XRC initiator: the shared queue it names
+  bool rendezvous = false;  // the adapter's own, for a tagged buffer
   DataList data;
 };
 // Reads the segments; nothing is said about keys yet.
 Outcome read_request(const Qp&, const RequestRow&, const SendWqe&, RequestData&) noexcept;
 
 // The queue's own memory behind a request.
-inline SegmentList own_memory(const Qp& qp, RequestKind kind, const DataList& data) noexcept {
+inline SegmentList own_memory(const Qp& qp, RequestKind kind, const RequestData& ask) noexcept {
+  const DataList& data = ask.data;
+  const Pdn pd = ask.rendezvous ? qp.srq->spec.pd : qp.spec.pd;
   uint8_t right = is_answered(kind) ? prm::mkey::local_write : prm::mkey::local_read;
-  return {{data.segments.data(), data.count}, {qp.spec.pd, qp.qpn.value(), right, may_fault(qp)}};
+  return {{data.segments.data(), data.count}, {pd, qp.qpn.value(), right, may_fault(qp)}};
 }
 // Whether its keys allow it, and its pages are there; stall: they are coming.
 Outcome check_own_memory(const Works&, const Qp&, const RequestRow&, const RequestData&) noexcept;

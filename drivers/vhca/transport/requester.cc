@@ -10,6 +10,7 @@
 #include "vhca/transport/dma_copy.hh"
 #include "vhca/transport/request.hh"
 #include "vhca/transport/responder.hh"
+#include "vhca/transport/tag_match.hh"
 #include "vhca/wq/in_entry.hh"
 
 namespace kilim::vhca {
@@ -72,7 +73,7 @@ Outcome exec_transfer(Works& works, const ObjectTable<Qp>& qps, Qp& qp, const Se
   }
   if (is_answered(row.kind) && answered_in_entry(qp, wqe.signaled(), ask.bytes))
     return answer_in_entry(works, qp, *peer, wqe, ask, row);
-  return respond(works, *peer, row.kind, {wqe, ask, own_memory(qp, row.kind, ask.data)});
+  return respond(works, *peer, row.kind, {wqe, ask, own_memory(qp, row.kind, ask)});
 }
 
 // Nobody tells the sender of an unreliable connection what became of its message.
@@ -104,6 +105,8 @@ Outcome exec_rc(Works& works, const ObjectTable<Qp>& qps, Qp& qp, const SendWqe&
       return exec_umr(works, qp, wqe);
     case Opcode::local_inval:
       return exec_local_inval(works, qp, wqe);
+    case Opcode::tag_matching:
+      return exec_tag_operation(works, qp, wqe);
     case Opcode::mmo:
       if (qp.type == QpType::rc) return exec_dma_copy(works, qp, wqe);
       break;

@@ -7,6 +7,7 @@
 #include "vhca/hca/journal.hh"
 #include "vhca/hca/lint.hh"
 #include "vhca/transport/completer_wire.hh"
+#include "vhca/transport/rendezvous.hh"
 #include "vhca/transport/requester.hh"
 #include "vhca/wq/qp_error.hh"
 
@@ -40,11 +41,48 @@ void pause(RoceLink& link, Qp& qp, uint64_t ns) noexcept {
   link.timed.push(qp);
 }
 
+// Puts a message behind the others; false: not now.
+bool begin_message(RoceLink& link, Qp& qp, RcMessage m) noexcept {
+  RcWire& w = *qp.rc;
+  m.first_psn = w.new_psn;
+  m.packets = packets_of(m.bytes, mtu_bytes(qp));
+  if (w.packets_to(w.new_psn) + m.packets > roce::most_packets) return false;
+  if (m.answered() && w.answers_open >= qp.attr.max_rd_atomic) return false;
+  w.at(w.count) = m;
+  if (w.count++ == 0) note_progress(link, qp);
+  w.answers_open = static_cast<uint8_t>(w.answers_open + m.answered());
+  w.new_psn = roce::psn_add(w.new_psn, m.packets);
+  qp.retrying = true;  // something is under way
+  return true;
+}
+
+// What a tag that matched has to fetch, or tells the sender.
+RequesterStep take_rendezvous(RoceLink& link, Qp& qp) noexcept {
+  RequestData ask;
+  const RequestRow& row = rendezvous_request(qp, ask, link.wqe);
+  Outcome o = check_rendezvous(*link.works, qp, row, ask);
+  if (o.kind == Outcome::Kind::stall) pause(link, qp, page_stall_ns);
+  if (o.kind == Outcome::Kind::failed && qp.rc->count == 0) {
+    fail_rendezvous(*link.works, qp, o.syndrome, o.why);
+    return RequesterStep::down;
+  }
+  RcMessage m;
+  m.kind = row.kind;
+  m.rendezvous = true;
+  m.opcode = link.wqe.opcode;
+  m.wqebbs = 0;
+  m.bytes = ask.bytes;
+  if (!o.ok() || !begin_message(link, qp, m)) return RequesterStep::idle;
+  qp.tags->under_way = true;
+  return RequesterStep::sent;
+}
+
 // Takes the next WQE off the ring as a message.
 RequesterStep take_message(RoceLink& link, Qp& qp) noexcept {
   RcWire& w = *qp.rc;
-  if (qp.state != QpState::rts || w.next_ci == qp.sq.pi || w.count == RcWire::messages)
-    return RequesterStep::idle;
+  if (qp.state != QpState::rts || w.count == RcWire::messages) return RequesterStep::idle;
+  if (rendezvous_due(qp) && !qp.tags->under_way) return take_rendezvous(link, qp);
+  if (w.next_ci == qp.sq.pi) return RequesterStep::idle;
   SendWqe& wqe = link.wqe;
   const RequestRow* row = nullptr;
   RequestData ask;
@@ -61,19 +99,13 @@ RequesterStep take_message(RoceLink& link, Qp& qp) noexcept {
     return RequesterStep::idle;
   }
   if (!read || !memory.ok()) return w.count == 0 ? RequesterStep::local : RequesterStep::idle;
-  uint32_t packets = packets_of(ask.bytes, mtu_bytes(qp));
-  if (w.packets_to(w.new_psn) + packets > roce::most_packets) return RequesterStep::idle;
   bool fenced = (wqe.fm_ce_se >> 5) != 0;
   if (fenced && w.answers_open > 0) return RequesterStep::idle;
-  if (is_answered(row->kind) && w.answers_open >= qp.attr.max_rd_atomic) return RequesterStep::idle;
+  RcMessage m{row->kind, wqe.signaled(), false, wqe.opcode, wqe.index, wqe.wqebbs};
+  m.bytes = ask.bytes;
+  if (!begin_message(link, qp, m)) return RequesterStep::idle;
   link.works->journal->wqe(qp.qpn, wqe.index, wqe.opcode, static_cast<uint8_t>(wqe.ds));
-  RcMessage& m = w.at(w.count);
-  m = {row->kind, wqe.signaled(), wqe.opcode, wqe.index, wqe.wqebbs, w.new_psn, packets, ask.bytes};
-  if (w.count++ == 0) note_progress(link, qp);
-  w.answers_open = static_cast<uint8_t>(w.answers_open + m.answered());
-  w.new_psn = roce::psn_add(w.new_psn, m.packets);
   w.next_ci = static_cast<uint16_t>(w.next_ci + wqe.wqebbs);
-  qp.retrying = true;  // something is under way
   return RequesterStep::sent;
 }
 
@@ -115,7 +147,7 @@ RequesterStep send_packet_of(RoceLink& link, Qp& qp, const RcMessage& m) noexcep
   p.imm_raw = link.wqe.imm_raw;
   SubList part;
   bool whole = cut_list({ask.data.segments.data(), ask.data.count}, offset, bytes, part);
-  SegmentList from{{part.segments, part.count}, own_memory(qp, m.kind, ask.data).need};
+  SegmentList from{{part.segments, part.count}, own_memory(qp, m.kind, ask).need};
   Transfer t;
   if (whole) t = gather_bytes(link.works->translator, from, payload_place(link, p.flags), bytes);
   if (t.source == Deny::page) {
@@ -141,6 +173,10 @@ RequesterStep send_packet_of(RoceLink& link, Qp& qp, const RcMessage& m) noexcep
 }  // namespace
 
 bool reread(RoceLink& link, Qp& qp, const RcMessage& m, RequestData& ask) noexcept {
+  if (m.rendezvous) {
+    rendezvous_request(qp, ask, link.wqe);
+    return true;
+  }
   const RequestRow* row = request_row(qp.type, m.opcode);
   bool ok = decode_at(qp, m.sq_index, link.wqe) == Decode::ok && link.wqe.opcode == m.opcode &&
             read_request(qp, *row, link.wqe, ask).ok() && ask.bytes == m.bytes;
@@ -194,6 +230,11 @@ void go_back(RoceLink& link, Qp& qp, bool counts) noexcept {
 void fail_oldest(RoceLink& link, Qp& qp, Syndrome syndrome, const char* why) noexcept {
   RcWire& w = *qp.rc;
   SendWqe& wqe = link.wqe;
+  if (w.at(0).rendezvous) {
+    w.count = 0;
+    qp.retrying = false;
+    return fail_rendezvous(*link.works, qp, syndrome, why);
+  }
   if (decode_at(qp, w.at(0).sq_index, wqe) != Decode::ok)
     return fatal_qp(*link.works, qp, "a WQE under way has changed");
   w.count = 0;

@@ -2,8 +2,13 @@
 // PRM: "Reliable Connection", responder. Adapter's lock held. Never allocates.
 #include "vhca/transport/responder.hh"
 
+#include <algorithm>
+#include <array>
+
 #include "vhca/hca/journal.hh"
 #include "vhca/transport/arrival.hh"
+#include "vhca/transport/roce_link.hh"
+#include "vhca/transport/tag_match.hh"
 #include "vhca/wq/in_entry.hh"
 
 namespace kilim::vhca {
@@ -38,14 +43,18 @@ bool has_opcode(const Request& r, Opcode op) noexcept {
   return r.wqe.opcode == static_cast<uint8_t>(op);
 }
 
+prm::CqeOpcode completion_of(const Request& r) noexcept {
+  return has_opcode(r, Opcode::send_imm)         ? prm::CqeOpcode::resp_send_imm
+         : has_opcode(r, Opcode::send_inval)     ? prm::CqeOpcode::resp_send_inv
+         : has_opcode(r, Opcode::rdma_write_imm) ? prm::CqeOpcode::resp_wr_imm
+                                                 : prm::CqeOpcode::resp_send;
+}
+
 // `in_entry`: the data waits for the completion in Works::entry_data.
 Outcome finish(Works& works, Qp& qp, const Request& r, const RecvWqe& wqe,
                bool in_entry = false) noexcept {
-  prm::CqeOpcode op = has_opcode(r, Opcode::send_imm)         ? prm::CqeOpcode::resp_send_imm
-                      : has_opcode(r, Opcode::send_inval)     ? prm::CqeOpcode::resp_send_inv
-                      : has_opcode(r, Opcode::rdma_write_imm) ? prm::CqeOpcode::resp_wr_imm
-                                                              : prm::CqeOpcode::resp_send;
-  finish_receive(works, qp, wqe, {op, r.ask.bytes, r.wqe.imm_raw, r.wqe.solicited(), in_entry});
+  finish_receive(works, qp, wqe,
+                 {completion_of(r), r.ask.bytes, r.wqe.imm_raw, r.wqe.solicited(), in_entry});
   return Outcome::done();
 }
 
@@ -59,10 +68,8 @@ Transfer move_to_entry(Works& works, const Request& r, const SegmentList& to) no
   return move_bytes(works.translator, r.local, {{&entry, 1}, {}}, r.ask.bytes);
 }
 
-Outcome respond_send(Works& works, Qp& qp, const Request& r) noexcept {
+Outcome receive_in_wqe(Works& works, Qp& qp, const Request& r) noexcept {
   RecvWqe wqe;
-  if (Outcome o = check_local(works, r); !o.ok()) return o;
-  establish(works, qp);
   if (Outcome o = take_receive(works, qp, wqe); !o.ok()) return o;
   if (r.ask.bytes > wqe.room)
     return fail_receive(works, qp, wqe,
@@ -82,6 +89,56 @@ Outcome respond_send(Works& works, Qp& qp, const Request& r) noexcept {
     if (Outcome o = invalidate_received(works, qp, wqe, r.wqe.imm_raw); !o.ok()) return o;
   }
   return finish(works, qp, r, wqe, in_entry);
+}
+
+// The message lies in the sender's memory; a page of the buffer that was brought in may be gone
+// again, and an entry that was taken is not put back.
+Outcome move_to_buffer(Works& works, Qp& qp, const Request& r) noexcept {
+  constexpr int most_tries = 64;
+  TagPart part;
+  if (Outcome o = tag_part(works, qp, 0, r.ask.bytes, part); !o.ok()) return o;
+  SubList rest;
+  bool whole = cut_list(r.local.segments, part.skip, part.to.bytes, rest);
+  SegmentList from{{rest.segments, rest.count}, r.local.need};
+  SegmentList to{{&part.to, 1}, recv_access(qp)};
+  Transfer t;
+  t.target = Deny::page;
+  for (int i = 0; whole && i < most_tries && t.target == Deny::page; i++) {
+    page_in(works.translator, to, part.to.bytes);
+    t = move_bytes(works.translator, from, to, part.to.bytes);
+  }
+  note(works, r, t);
+  // The sender looked at its memory before; what is gone now ends the message.
+  if (!t.ok())
+    return fail_tag(works, qp, Syndrome::remote_op,
+                    deny_name(t.target != Deny::none ? t.target : t.source));
+  return finish_tag(works, qp, {completion_of(r), r.ask.bytes, r.wqe.imm_raw, r.wqe.solicited()});
+}
+
+// The first bytes say whether a tag is matched.
+Outcome open_message(Works& works, Qp& qp, const Request& r, TagRoute& route) noexcept {
+  std::array<std::byte, tag_headers_bytes> start;
+  const uint64_t bytes = std::min<uint64_t>(r.ask.bytes, start.size());
+  Transfer t = gather_bytes(works.translator, r.local, start.data(), bytes);
+  if (!t.ok()) return local_denied(t.source);
+  const bool whole = packets_of(r.ask.bytes, mtu_bytes(qp)) == 1;
+  return route_message(works, qp, {{start.data(), bytes}, r.ask.bytes, whole}, route);
+}
+
+Outcome respond_tagged(Works& works, Qp& qp, const Request& r) noexcept {
+  TagRoute route{};
+  if (Outcome o = open_message(works, qp, r, route); !o.ok()) return o;
+  if (route == TagRoute::taken) return Outcome::done();
+  if (route == TagRoute::buffer) return move_to_buffer(works, qp, r);
+  Outcome o = receive_in_wqe(works, qp, r);
+  if (o.ok()) note_received(qp);
+  return o;
+}
+
+Outcome respond_send(Works& works, Qp& qp, const Request& r) noexcept {
+  if (Outcome o = check_local(works, r); !o.ok()) return o;
+  establish(works, qp);
+  return qp.tags ? respond_tagged(works, qp, r) : receive_in_wqe(works, qp, r);
 }
 
 Outcome respond_write(Works& works, Qp& qp, const Request& r) noexcept {

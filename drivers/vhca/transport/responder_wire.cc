@@ -7,8 +7,8 @@
 #include "vhca/hca/journal.hh"
 #include "vhca/hca/lint.hh"
 #include "vhca/transport/arrival.hh"
+#include "vhca/transport/receiver_wire.hh"
 #include "vhca/transport/request.hh"
-#include "vhca/wq/in_entry.hh"
 
 namespace kilim::vhca {
 
@@ -51,52 +51,6 @@ void answer_refusal(RoceLink& link, Qp& qp, const Outcome& o) noexcept {
 
 Outcome invalid(RoceLink& link, Qp& qp, const char* why) noexcept {
   return refuse(*link.works, qp, Syndrome::remote_inval_req, why);
-}
-
-// `in_entry`: the data waits for the completion in Works::entry_data.
-Outcome finish(RoceLink& link, Qp& qp, const RocePacket& p, bool in_entry = false) noexcept {
-  prm::CqeOpcode op = has(p, flag::write)  ? prm::CqeOpcode::resp_wr_imm
-                      : has(p, flag::imm)  ? prm::CqeOpcode::resp_send_imm
-                      : has(p, flag::ieth) ? prm::CqeOpcode::resp_send_inv
-                                           : prm::CqeOpcode::resp_send;
-  finish_receive(*link.works, qp, link.recv,
-                 {op, qp.rc->received, p.imm_raw, p.solicited, in_entry});
-  return Outcome::done();
-}
-
-// Its payload lies in the receive WQE behind what came before.
-Outcome execute_send(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
-  RcWire& w = *qp.rc;
-  Works& works = *link.works;
-  RecvWqe& recv = link.recv;
-  if (Outcome o = take_receive(works, qp, recv); !o.ok()) return o;
-  // Of a shared queue: another message may come between the packets of this one.
-  if (qp.srq != nullptr) hold_receive(works, qp, recv);
-  SubList part;
-  if (!cut_list({recv.segments.data(), recv.count}, w.received, p.payload.size(), part))
-    return fail_receive(works, qp, recv,
-                        {Syndrome::local_length, Syndrome::remote_inval_req,
-                         "message longer than its receive WQE"});
-  SegmentList to{{part.segments, part.count}, recv_access(qp)};
-  bool in_entry =
-      has(p, flag::first) && has(p, flag::last) && received_in_entry(qp, p.payload.size());
-  Transfer t;
-  if (in_entry) {
-    t.target = check_list(works.translator, to, p.payload.size(), t.bad_key);
-    fill_entry(works, p.payload);
-  } else {
-    t = scatter_bytes(works.translator, p.payload.data(), p.payload.size(), to);
-  }
-  if (t.target == Deny::page) return page_missed(qp);
-  if (!t.ok())
-    return fail_receive(works, qp, recv,
-                        {Syndrome::local_prot, Syndrome::remote_op, deny_name(t.target)});
-  w.received += p.payload.size();
-  if (part.count > 0) works.journal->translated(part.segments[0].key, t.pieces, p.payload.size());
-  if (has(p, flag::ieth)) {
-    if (Outcome o = invalidate_received(works, qp, recv, p.imm_raw); !o.ok()) return o;
-  }
-  return has(p, flag::last) ? finish(link, qp, p, in_entry) : Outcome::done();
 }
 
 // The linter's word on a range that the peer names.
@@ -143,7 +97,7 @@ Outcome execute_write(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
     works.journal->translated(w.write_rkey, t.pieces, bytes);
   }
   w.received += bytes;
-  return has(p, flag::imm) ? finish(link, qp, p) : Outcome::done();
+  return has(p, flag::imm) ? finish_message(link, qp, p) : Outcome::done();
 }
 
 RcAnswer& new_answer(const Qp& qp, uint32_t psn, uint32_t packets) noexcept {
@@ -226,7 +180,7 @@ Outcome execute(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
     if (Outcome o = aim(link, qp, p); !o.ok()) return o;
   }
   if (has(p, flag::first)) w.received = 0;
-  if (has(p, flag::send)) return execute_send(link, qp, p);
+  if (has(p, flag::send)) return receive_part(link, qp, p);
   if (has(p, flag::write)) return execute_write(link, qp, p);
   return p.op == Op::read_request ? execute_read(link, qp, p) : execute_atomic(link, qp, p);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // QUERY_DEVICE in its old and extended form, with mlx5's driver part. Only what the adapter can do
-// is reported: no extended connections, tag matching, receive hashing,
+// is reported: no extended connections, receive hashing,
 // segmentation or pacing yet. Adapter's lock held.
 #include <algorithm>
 #include <cerrno>
@@ -113,6 +113,17 @@ void describe_paging(const Profile& p, ib_uverbs_ex_query_device_resp& r) {
   r.xrc_odp_caps = connected;
 }
 
+void describe_tags(const Profile& p, ib_uverbs_ex_query_device_resp& r) {
+  constexpr uint32_t rendezvous_rc = 1, one_segment = 1;  // IB_TM_CAP_RNDV_RC
+  if (p.log_max_tags == 0) return;
+  r.tm_caps = {p.max_rendezvous_header,
+               (1u << p.log_max_tags) - 1,
+               rendezvous_rc,
+               p.max_qp_wr,
+               one_segment,
+               0};
+}
+
 }  // namespace
 
 int cmd_query_device(Context& context, const Request& r) {
@@ -134,6 +145,7 @@ int cmd_query_device_ex(Context& context, const Request& r) {
   resp.max_dm_size = context.hca.profile().max_dm_size;
   describe_raw_packets(context.hca.profile(), resp);
   describe_paging(context.hca.profile(), resp);
+  describe_tags(context.hca.profile(), resp);
   mlx5_ib_query_device_resp driver{};
   constexpr uint32_t least = offsetof(mlx5_ib_query_device_resp, tso_caps);
   if (r.driver_out.bytes() != 0) {

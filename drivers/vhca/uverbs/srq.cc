@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Shared receive queues, basic and XRC, by the older commands: their method is absent, by which
-// rdma-core knows to send these. Tag matching is not there. Adapter's lock held.
+// Shared receive queues by the older commands: their method is absent, by which
+// rdma-core knows to send these: basic, XRC and tag matching ones. Adapter's lock held.
 #include <bit>
 #include <cerrno>
 #include <cstddef>
@@ -19,12 +19,13 @@ constexpr uint32_t event_srq_err = 14, event_srq_limit = 15;
 
 struct SrqRequest {
   PdObject* pd = nullptr;
-  CqObject* cq = nullptr;      // of an XRC queue
+  CqObject* cq = nullptr;      // of an XRC queue, and of one that matches tags
   XrcdObject* xrcd = nullptr;  // of an XRC queue
   uint64_t user_handle = 0;
   uint32_t max_wr = 0;
   uint32_t max_sge = 0;
   uint32_t limit = 0;
+  uint32_t tags = 0;  // to be held at a time; 0: it matches none
 };
 
 int check_driver_part(const Request& r, mlx5_ib_create_srq& cmd) {
@@ -46,6 +47,10 @@ int size(const SrqRequest& q, const Profile& p, SrqSpec& s) {
   return 0;
 }
 
+bool lists_fit(const Profile& p, uint32_t tags) {
+  return tags != 0 && p.log_max_tags != 0 && tags < 1u << p.log_max_tags;
+}
+
 Result<SrqObject*> create(Context& context, const SrqRequest& q, const Request& r) {
   if (q.pd == nullptr) return Error{EINVAL};
   mlx5_ib_create_srq cmd;
@@ -61,10 +66,10 @@ Result<SrqObject*> create(Context& context, const SrqRequest& q, const Request& 
   s.limit = q.limit;
   s.uidx = cmd.uidx;
   s.xrc = q.xrcd != nullptr;
-  if (s.xrc) {
-    s.xrcd = q.xrcd->xrcd;
-    s.cq = q.cq->cqn;
-  }
+  if (s.xrc) s.xrcd = q.xrcd->xrcd;
+  if (q.cq != nullptr) s.cq = q.cq->cqn;
+  // As mlx5_ib, which asks for twice the power of two below.
+  if (q.tags != 0) s.tags = 2 * std::bit_floor(q.tags);
   s.owner = static_cast<Object*>(&srq);
   srq.max_wr = s.wqes - 1;
   srq.max_sge = (1u << s.wqe_shift) / 16 - 1;
@@ -111,7 +116,8 @@ int cmd_create_srq(Context& context, const Request& r) {
                cmd.user_handle,
                cmd.max_wr,
                cmd.max_sge,
-               cmd.srq_limit};
+               cmd.srq_limit,
+               0};
   return answer(context, create(context, q, r), r);
 }
 
@@ -124,7 +130,8 @@ int cmd_create_xsrq(Context& context, const Request& r) {
                cmd.user_handle,
                cmd.max_wr,
                cmd.max_sge,
-               cmd.srq_limit};
+               cmd.srq_limit,
+               0};
   switch (cmd.srq_type) {
     case IB_UVERBS_SRQT_BASIC:
       break;
@@ -134,7 +141,10 @@ int cmd_create_xsrq(Context& context, const Request& r) {
       if (q.cq == nullptr || q.xrcd == nullptr) return -EINVAL;
       break;
     case IB_UVERBS_SRQT_TM:
-      return -EOPNOTSUPP;
+      q.cq = context.find<CqObject>(cmd.cq_handle);
+      q.tags = cmd.max_num_tags;
+      if (q.cq == nullptr || !lists_fit(context.hca.profile(), q.tags)) return -EINVAL;
+      break;
     default:
       return -EINVAL;
   }

@@ -112,9 +112,15 @@ uint64_t time_of_day() noexcept {
   return static_cast<uint64_t>(t.tv_sec) << 32 | static_cast<uint64_t>(t.tv_nsec);
 }
 
-// Whom the client asks for the receive: an XRC target has no context of its own there.
+// Whom the client asks for the receive: a shared queue with a completion queue of its own.
 uint32_t receiver_uidx(const Qp& qp) noexcept {
-  return qp.type == QpType::xrc_tgt && qp.srq != nullptr ? qp.srq->spec.uidx : qp.spec.uidx;
+  return qp.srq != nullptr && qp.srq->cq != nullptr ? qp.srq->spec.uidx : qp.spec.uidx;
+}
+
+void tell_news(prm::Cqe& cqe, prm::TagNews news, uint16_t place) noexcept {
+  cqe.app = prm::tag::app_tag_matching;
+  cqe.app_op = static_cast<uint8_t>(news);
+  cqe.app_info = be16{place};
 }
 
 }  // namespace
@@ -201,12 +207,30 @@ bool complete_recv(Works& works, Qp& qp, const RecvCompletion& done) noexcept {
   cqe.slid = be16{done.slid};
   if (done.in_entry) carry_data(works, *qp.recv_cq, cqe);
   cqe.imm_inval_pkey = be32::from_raw(done.imm_raw);
+  if (done.news != prm::TagNews::none) tell_news(cqe, done.news, 0);
   cqe.byte_cnt = be32{done.bytes};
   cqe.sop_drop_qpn = be32{qp.qpn.value()};
   cqe.wqe_counter = be16{done.wqe_index};
   works.journal->cqe(qp.recv_cq->cqn, qp.qpn, static_cast<uint8_t>(done.op), done.wqe_index,
                      done.bytes);
   return write_cqe(works, *qp.recv_cq, cqe, done.op, done.solicited);
+}
+
+bool complete_tag(Works& works, Qp& qp, const TagCompletion& done) noexcept {
+  prm::Cqe cqe{};
+  static_assert(offsetof(prm::Cqe, rx_hash_type) == 16);
+  std::memcpy(static_cast<void*>(&cqe), done.head.data(), done.head.size());
+  cqe.srqn_uidx = be32{qp.srq->spec.uidx};
+  cqe.imm_inval_pkey = be32::from_raw(done.imm_raw);
+  tell_news(cqe, done.news, done.place);
+  cqe.byte_cnt = be32{done.bytes};
+  cqe.sop_drop_qpn = be32{qp.qpn.value()};
+  cqe.wqe_counter = be16{done.wqe_index};
+  Cq& cq = *qp.srq->cq;
+  works.journal->cqe(cq.cqn, qp.qpn, static_cast<uint8_t>(done.op), done.wqe_index, done.bytes);
+  works.journal->tag(qp.srq->srqn, static_cast<uint8_t>(done.news), done.place, done.bytes,
+                     qp.srq->tags->came());
+  return write_cqe(works, cq, cqe, done.op, done.solicited);
 }
 
 // NOLINTNEXTLINE(readability-function-size): six parameters

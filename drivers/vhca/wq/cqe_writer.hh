@@ -4,10 +4,12 @@
 // silent.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "kilim/prm/cqe.hh"
 #include "kilim/prm/syndrome.hh"
+#include "kilim/prm/tag_matching.hh"
 #include "vhca/wq/cq.hh"
 #include "vhca/wq/qp.hh"
 #include "vhca/wq/works.hh"
@@ -42,8 +44,22 @@ struct RecvCompletion {
   bool solicited = false;
   bool grh = false;       // the data opens with the 40 bytes of a global header
   bool in_entry = false;  // Works::entry_data is the data
+  prm::TagNews news = prm::TagNews::none;
 };
 bool complete_recv(Works&, Qp&, const RecvCompletion&) noexcept;
+
+// What happens to a matching list; the entry goes to its shared queue's completion queue.
+struct TagCompletion {
+  prm::CqeOpcode op = prm::CqeOpcode::no_packet;
+  prm::TagNews news = prm::TagNews::none;
+  uint16_t place = 0;      // of the entry of the list
+  uint16_t wqe_index = 0;  // of a list operation
+  uint32_t bytes = 0;
+  uint32_t imm_raw = 0;
+  bool solicited = false;
+  std::array<std::byte, 16> head{};  // a prm::TagCqe or a prm::Tmh
+};
+bool complete_tag(Works&, Qp&, const TagCompletion&) noexcept;
 
 // An error entry (13 of a send WQE, 14 of a receive WQE); `wqe_opcode` 0 for a receive WQE.
 bool complete_error(Works&, Qp&, bool responder, uint8_t wqe_opcode, uint16_t wqe_index,

@@ -14,6 +14,7 @@
 #include "vhca/wq/cq.hh"
 #include "vhca/wq/rc_wire.hh"
 #include "vhca/wq/srq.hh"
+#include "vhca/wq/tag_work.hh"
 
 namespace kilim::vhca {
 
@@ -79,6 +80,8 @@ struct Qp {
   KeyMemos memos;  // of the straight way, hca/exec_plain.hh
 
   LintQueue* lint = nullptr;  // what the linter keeps of it; null: there is no linter
+
+  std::unique_ptr<TagWork> tags;  // of a shared queue that matches tags; null: it does not
 
   // The engine's lists (wq/qp_list.hh): queues with work, queues in ERR.
   QpLink ready;

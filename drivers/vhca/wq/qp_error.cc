@@ -58,6 +58,19 @@ void fail_taken_recv(Works& works, Qp& qp, uint16_t wqe_index, prm::Syndrome syn
     fatal_qp(works, qp, "the CQ of a receive queue is in error");
 }
 
+void cancel_tags(Works& works, Qp& qp) noexcept {
+  if (!qp.tags) return;
+  TagWork& t = *qp.tags;
+  auto cancel = [&](uint16_t place) {
+    complete_tag(works, qp, {prm::CqeOpcode::resp_send, prm::TagNews::canceled, place});
+  };
+  for (uint32_t i = t.fetched ? 1 : 0; i < t.count; i++)
+    cancel(t.ring[(t.head + i) % TagWork::most].place);
+  if (t.holding) cancel(t.place);
+  t.count = 0;
+  t.fetched = t.under_way = t.holding = false;
+}
+
 std::size_t flush_sends(Works& works, Qp& qp, std::size_t budget) noexcept {
   std::size_t done = 0;
   SendWqe wqe;
@@ -83,6 +96,7 @@ void flush_held(Works& works, Qp& qp) noexcept {
 
 std::size_t flush_recvs(Works& works, Qp& qp, std::size_t budget) noexcept {
   std::size_t done = 0;
+  cancel_tags(works, qp);
   flush_held(works, qp);
   uint32_t waiting = qp.broken ? 0 : recv_waiting(qp);
   for (; done < budget && !qp.broken && waiting > 0; done++, waiting--) {

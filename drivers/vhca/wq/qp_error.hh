@@ -34,6 +34,8 @@ void fail_taken_recv(Works&, Qp&, uint16_t wqe_index, prm::Syndrome, const char*
 void fatal_qp(Works&, Qp&, const char* why) noexcept;
 // State ERR without an event: a transition the client asked for, or the other end's failure.
 void to_error(Works&, Qp&) noexcept;
+// Messages that have matched a tag and will not come any more: each entry gets its completion.
+void cancel_tags(Works&, Qp&) noexcept;
 // One turn of flushing: at most `budget` WQEs of both rings get wr_flush. How many.
 std::size_t flush_some(Works&, Qp&, std::size_t budget) noexcept;
 

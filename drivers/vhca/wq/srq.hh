@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "vhca/hca/spec.hh"
 #include "vhca/wq/cq.hh"
+#include "vhca/wq/tag_list.hh"
 
 namespace kilim::vhca {
 
@@ -14,12 +16,13 @@ struct Srq {
   uint32_t srqn = 0;
   SrqSpec spec;
   EventSink* sink = nullptr;
-  Cq* cq = nullptr;    // of an XRC queue: where its receives complete
-  uint16_t ci = 0;     // WQEs taken, 16-bit counter
-  uint32_t head = 0;   // place of the next WQE
-  uint32_t next = 0;   // place behind it, as its link said when it was looked at
-  uint32_t limit = 0;  // an event is due when fewer WQEs wait; 0: none wanted
-  uint32_t users = 0;  // queue pairs
+  Cq* cq = nullptr;               // where receives complete; null: where their queue pair's do
+  uint16_t ci = 0;                // WQEs taken, 16-bit counter
+  uint32_t head = 0;              // place of the next WQE
+  uint32_t next = 0;              // place behind it, as its link said when it was looked at
+  uint32_t limit = 0;             // an event is due when fewer WQEs wait; 0: none wanted
+  uint32_t users = 0;             // queue pairs
+  std::unique_ptr<TagList> tags;  // null: it matches none
 };
 
 }  // namespace kilim::vhca

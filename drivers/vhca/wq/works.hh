@@ -29,6 +29,7 @@ struct Works {
   const prm::lint::RuleRow* objection = nullptr;  // why it refused the last receive WQE
   uint64_t now_ns = 0;  // CLOCK_MONOTONIC of this turn; completions carry it
   const ObjectTable<Srq>* srqs = nullptr;
+  ReadyList* ready = nullptr;  // queues with work
   Translator translator;
   std::array<std::byte, 64> entry_data{};  // what the next completion carries, see in_entry.hh
   ErrorList in_error;  // their rings are looked at every turn, without doorbells

@@ -57,6 +57,10 @@ inline constexpr CapField uar_4k{0x240, 1};
 inline constexpr CapField max_wqe_sz_sq{0x290, 16};
 inline constexpr CapField max_wqe_sz_rq{0x2b0, 16};
 inline constexpr CapField log_max_atomic_size_qp{0x580, 8};
+inline constexpr CapField tag_matching{0x5f0, 1};
+inline constexpr CapField rndv_offload_rc{0x5f1, 1};
+inline constexpr CapField log_tag_matching_list_sz{0x5f3, 5};
+inline constexpr CapField log_max_xrq{0x5fb, 5};
 }  // namespace hca_cap
 
 // The atomic group ("Atomic Capabilities").

@@ -24,6 +24,7 @@ enum class Opcode : uint8_t {
   local_inval = 0x1b,
   set_psv = 0x20,
   umr = 0x25,
+  tag_matching = 0x28,
   enhanced_mpsw = 0x29,
   mmo = 0x2f,
 };
@@ -50,6 +51,7 @@ inline constexpr OpcodeRow opcode_rows[] = {
     {Opcode::local_inval,      "LOCAL_INVAL"},
     {Opcode::set_psv,          "SET_PSV"},
     {Opcode::umr,              "UMR"},
+    {Opcode::tag_matching,     "TAG_MATCHING"},
     {Opcode::enhanced_mpsw,    "ENHANCED_MPSW"},
     {Opcode::mmo,              "MMO"},
 };

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// InfiniBand Architecture Specification: "Reliable Connection", "Unreliable Connection", SEND at
+// the responder: packets into receive WQEs, or into the buffers of tags. Adapter's lock held. Never
+// allocates. Packets are untrusted.
+#pragma once
+
+#include "vhca/transport/outcome.hh"
+#include "vhca/transport/roce_link.hh"
+
+namespace kilim::vhca {
+
+// One packet of a SEND, in its order.
+Outcome receive_part(RoceLink&, Qp&, const RocePacket&) noexcept;
+// The receive WQE in link.recv is completed. `in_entry`: the data waits in Works::entry_data.
+Outcome finish_message(RoceLink&, Qp&, const RocePacket&, bool in_entry = false) noexcept;
+
+}  // namespace kilim::vhca

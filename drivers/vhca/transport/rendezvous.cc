@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "Tag Matching", rendezvous. Adapter's lock held. Never allocates.
+#include "vhca/transport/rendezvous.hh"
+
+#include "vhca/hca/journal.hh"
+#include "vhca/transport/requester.hh"
+#include "vhca/transport/responder.hh"
+#include "vhca/wq/cqe_writer.hh"
+#include "vhca/wq/qp_error.hh"
+
+namespace kilim::vhca {
+
+void push_rendezvous(Works& works, Qp& qp, const Rendezvous& r) noexcept {
+  TagWork& t = *qp.tags;
+  t.ring[(t.head + t.count++) % TagWork::most] = r;
+  if (qp.state == QpState::rts && qp.wait == SqWait::none) works.ready->push(qp);
+}
+
+const RequestRow& rendezvous_request(Qp& qp, RequestData& ask, SendWqe& wqe) noexcept {
+  const Rendezvous& r = qp.tags->oldest();
+  const prm::Opcode op = qp.tags->fetched ? prm::Opcode::send : prm::Opcode::rdma_read;
+  wqe.opcode = static_cast<uint8_t>(op);
+  wqe.fm_ce_se = 0;
+  wqe.imm_raw = 0;
+  ask.rendezvous = true;
+  ask.data.count = 1;
+  if (qp.tags->fetched) {
+    ask.bytes = r.header.size();
+    ask.data.segments[0] = {reinterpret_cast<uint64_t>(r.header.data()), ask.bytes, 0, true};
+  } else {
+    ask.bytes = r.bytes;
+    ask.remote_addr = r.va;
+    ask.rkey = r.rkey;
+    ask.data.segments[0] = {r.buffer.addr, ask.bytes, r.buffer.key, false};
+  }
+  ask.data.total = ask.bytes;
+  return *request_row(qp.type, wqe.opcode);
+}
+
+Outcome check_rendezvous(const Works& works, const Qp& qp, const RequestRow& row,
+                         const RequestData& ask) noexcept {
+  if (is_answered(row.kind) && qp.attr.max_rd_atomic == 0)
+    return Outcome::failed(prm::Syndrome::local_qp_op, "the queue issues no READ");
+  return check_own_memory(works, qp, row, ask);
+}
+
+Outcome exec_rendezvous(Works& works, const ObjectTable<Qp>& qps, Qp& qp) noexcept {
+  RequestData ask;
+  SendWqe wqe;
+  const RequestRow& row = rendezvous_request(qp, ask, wqe);
+  if (Outcome o = check_rendezvous(works, qp, row, ask); !o.ok()) return o;
+  Qp* peer = answering_peer(qps, qp);
+  if (peer == nullptr) return Outcome::no_answer("the sender of a rendezvous does not answer");
+  return respond(works, *peer, row.kind, {wqe, ask, own_memory(qp, row.kind, ask)});
+}
+
+void rendezvous_answered(Works& works, Qp& qp) noexcept {
+  TagWork& t = *qp.tags;
+  const Rendezvous& r = t.oldest();
+  t.under_way = false;
+  if (t.fetched) {
+    t.fetched = false;
+    t.head = (t.head + 1) % TagWork::most;
+    t.count--;
+    return;
+  }
+  t.fetched = true;
+  TagCompletion done{prm::CqeOpcode::resp_send, prm::TagNews::expected, r.place};
+  done.bytes = r.bytes;
+  if (!complete_tag(works, qp, done))
+    fatal_qp(works, qp, "the CQ of a queue that matches tags is in error");
+}
+
+void fail_rendezvous(Works& works, Qp& qp, prm::Syndrome syndrome, const char* why) noexcept {
+  works.journal->error(qp.qpn, syndrome, 0, 0, why);
+  cancel_tags(works, qp);
+  to_error(works, qp);
+}
+
+}  // namespace kilim::vhca

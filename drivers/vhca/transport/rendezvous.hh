@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "Tag Matching", rendezvous. Data that the adapter fetches by itself for a tag that matched:
+// a READ, then a FIN that tells the sender. The queue pair does them one after the other, before
+// its own send WQEs. Adapter's lock held. Never allocates; what the peer names is untrusted.
+#pragma once
+
+#include "vhca/hca/object_table.hh"
+#include "vhca/transport/request.hh"
+#include "vhca/wq/qp.hh"
+#include "vhca/wq/works.hh"
+
+namespace kilim::vhca {
+
+// There is room for it.
+void push_rendezvous(Works&, Qp&, const Rendezvous&) noexcept;
+
+inline bool rendezvous_due(const Qp& qp) noexcept {
+  return qp.tags && qp.tags->count > 0;
+}
+
+// Whether the queue has anything to ask for.
+inline bool has_requests(const Qp& qp) noexcept {
+  return qp.sq.ci != qp.sq.pi || rendezvous_due(qp);
+}
+
+// The request that is due, as if a WQE asked for it: `wqe` gets what the request's kind needs.
+const RequestRow& rendezvous_request(Qp&, RequestData&, SendWqe&) noexcept;
+// Whether the queue can send it now; stall: its pages are coming.
+Outcome check_rendezvous(const Works&, const Qp&, const RequestRow&, const RequestData&) noexcept;
+
+// Makes the request to a queue of this adapter.
+Outcome exec_rendezvous(Works&, const ObjectTable<Qp>& qps, Qp&) noexcept;
+
+// The request has been answered.
+void rendezvous_answered(Works&, Qp&) noexcept;
+// It never will be: the entries complete as canceled, the queue is in error.
+void fail_rendezvous(Works&, Qp&, prm::Syndrome, const char* why) noexcept;
+
+}  // namespace kilim::vhca

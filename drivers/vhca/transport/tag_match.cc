@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "Tag Matching". Adapter's lock held. Never allocates.
+#include "vhca/transport/tag_match.hh"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kilim/prm/data_seg.hh"
+#include "vhca/hca/journal.hh"
+#include "vhca/tpt/umr_apply.hh"
+#include "vhca/transport/arrival.hh"
+#include "vhca/transport/rendezvous.hh"
+#include "vhca/wq/cqe_writer.hh"
+#include "vhca/wq/qp_error.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+using prm::Syndrome;
+using prm::TagNews;
+using prm::TmhOp;
+
+// What a message says about itself.
+struct Headers {
+  prm::Tmh tmh;
+  prm::Rvh rvh;
+};
+
+// Null: nothing to object to.
+const char* read_headers(const TagMessage& m, Headers& h) noexcept {
+  h = {};
+  // One without a tag may have any form, an empty one too.
+  std::memcpy(static_cast<void*>(&h), m.start.data(), std::min(m.start.size(), sizeof(h)));
+  switch (static_cast<TmhOp>(h.tmh.opcode)) {
+    case TmhOp::no_tag:
+      return nullptr;
+    case TmhOp::rendezvous:
+      return m.bytes < sizeof(Headers) ? "a rendezvous without its headers" : nullptr;
+    case TmhOp::fin:
+    case TmhOp::eager:
+      return m.bytes < sizeof(prm::Tmh) ? "a tagged message without its header" : nullptr;
+  }
+  return "an undefined kind of tagged message";
+}
+
+Outcome complete(Works& works, Qp& qp, const TagCompletion& done) noexcept {
+  if (complete_tag(works, qp, done)) return Outcome::done();
+  fatal_qp(works, qp, "the CQ of a queue that matches tags is in error");
+  return Outcome::failed(Syndrome::remote_op, "the CQ of a queue that matches tags is in error");
+}
+
+// Whether the adapter fetches the data itself.
+bool can_fetch(const Works& works, const TagMessage& m, const Headers& h,
+               const TagBuffer& buffer) noexcept {
+  return m.whole && m.bytes <= works.profile->max_rendezvous_header &&
+         h.rvh.len.host() <= buffer.bytes;
+}
+
+Outcome begin_rendezvous(Works& works, Qp& qp, const Headers& h, uint32_t place) noexcept {
+  TagList& list = *qp.srq->tags;
+  if (qp.tags->count == TagWork::most) return Outcome::rnr(qp.attr.min_rnr_timer);
+  Rendezvous r;
+  r.place = static_cast<uint16_t>(place);
+  r.buffer = list.at(place);
+  r.va = h.rvh.va.host();
+  r.rkey = h.rvh.rkey.host();
+  r.bytes = h.rvh.len.host();
+  std::memcpy(r.header.data(), &h, sizeof(h));
+  r.header[0] = static_cast<std::byte>(TmhOp::fin);
+  list.remove(place);
+  TagCompletion done{prm::CqeOpcode::no_packet, TagNews::consumed, r.place};
+  std::memcpy(done.head.data(), &h.tmh, sizeof(h.tmh));
+  if (Outcome o = complete(works, qp, done); !o.ok()) return o;
+  push_rendezvous(works, qp, r);
+  return Outcome::done();
+}
+
+// The message gets the buffer.
+Outcome hold(Works& works, Qp& qp, const TagMessage& m, const Headers& h, uint32_t place) noexcept {
+  TagWork& t = *qp.tags;
+  const TagBuffer& buffer = qp.srq->tags->at(place);
+  const bool eager = static_cast<TmhOp>(h.tmh.opcode) == TmhOp::eager;
+  const uint32_t skip = eager ? sizeof(prm::Tmh) : 0;
+  // Its pages come before the entry is used up.
+  Segment range{buffer.addr, std::min(m.bytes - skip, buffer.bytes), buffer.key, false};
+  SegmentList to{{&range, 1}, recv_access(qp)};
+  if (page_in(works.translator, to, range.bytes) == Deny::page) return page_missed(qp);
+  t.holding = true;
+  t.place = static_cast<uint16_t>(place);
+  t.held = buffer;
+  t.skip = skip;
+  t.news = eager ? TagNews::consumed_msg : TagNews::consumed_msg_sw_rndv;
+  std::memcpy(t.header.data(), &h.tmh, sizeof(h.tmh));
+  qp.srq->tags->remove(place);
+  if (m.whole) return Outcome::done();
+  t.news = eager ? TagNews::consumed : TagNews::consumed_sw_rndv;
+  return complete(works, qp,
+                  {eager ? prm::CqeOpcode::no_packet : prm::CqeOpcode::resp_send, t.news, t.place,
+                   0, 0, 0, false, t.header});
+}
+
+}  // namespace
+
+Outcome route_message(Works& works, Qp& qp, const TagMessage& m, TagRoute& route) noexcept {
+  TagWork& t = *qp.tags;
+  // It comes again.
+  route = t.holding ? TagRoute::buffer : TagRoute::receive;
+  if (t.holding || (qp.rc && qp.rc->holds_receive)) return Outcome::done();
+  Headers h;
+  if (const char* why = read_headers(m, h))
+    return refuse(works, qp, Syndrome::remote_inval_req, why);
+  const auto kind = static_cast<TmhOp>(h.tmh.opcode);
+  t.news = TagNews::no_tag;
+  if (kind == TmhOp::no_tag || kind == TmhOp::fin) return Outcome::done();
+  const uint32_t place = qp.srq->tags->find(h.tmh.tag.host());
+  t.news = TagNews::unexpected;
+  if (place == TagList::none) return Outcome::done();
+  if (kind == TmhOp::rendezvous && can_fetch(works, m, h, qp.srq->tags->at(place))) {
+    route = TagRoute::taken;
+    return begin_rendezvous(works, qp, h, place);
+  }
+  route = TagRoute::buffer;
+  return hold(works, qp, m, h, place);
+}
+
+void note_received(Qp& qp) noexcept {
+  if (qp.tags->news == TagNews::unexpected) qp.srq->tags->count_unexpected();
+}
+
+Outcome tag_part(Works& works, Qp& qp, uint64_t offset, uint64_t bytes, TagPart& part) noexcept {
+  const TagWork& t = *qp.tags;
+  part.skip = offset == 0 ? t.skip : 0;
+  // The packet that comes again need not be the one that came.
+  if (bytes < part.skip)
+    return fail_tag(works, qp, Syndrome::remote_inval_req, "another packet than before");
+  const uint64_t at = offset + part.skip - t.skip;
+  part.to = {t.held.addr + at, bytes - part.skip, t.held.key, false};
+  if (at + part.to.bytes <= t.held.bytes) return Outcome::done();
+  return fail_tag(works, qp, Syndrome::remote_inval_req, "message longer than its tagged buffer");
+}
+
+Outcome fail_tag(Works& works, Qp& qp, Syndrome to_requester, const char* why) noexcept {
+  cancel_tags(works, qp);
+  return refuse(works, qp, to_requester, why);
+}
+
+Outcome finish_tag(Works& works, Qp& qp, const TagEnd& end) noexcept {
+  TagWork& t = *qp.tags;
+  if (end.op == prm::CqeOpcode::resp_send_inv) {
+    const uint32_t key = be32::from_raw(end.imm_raw).host();
+    Deny d = invalidate_key(*works.keys, key, remote_pd(qp), qp.qpn.value(), Invalidator::peer);
+    if (d != Deny::none) return fail_tag(works, qp, Syndrome::remote_access, deny_name(d));
+    works.journal->invalidate(key);
+  }
+  t.holding = false;
+  const bool whole = t.news == TagNews::consumed_msg || t.news == TagNews::consumed_msg_sw_rndv;
+  TagCompletion done{end.op, whole ? t.news : TagNews::expected, t.place};
+  done.bytes = static_cast<uint32_t>(end.bytes - t.skip);
+  done.imm_raw = end.op == prm::CqeOpcode::resp_send ? 0 : end.imm_raw;
+  done.solicited = end.solicited;
+  if (whole) done.head = t.header;
+  return complete(works, qp, done);
+}
+
+namespace {
+
+// What an append says of its buffer; false: there is no such segment.
+bool read_buffer(const SendWqe& wqe, const prm::TagSeg& seg, TagBuffer& buffer) noexcept {
+  prm::DataSeg data;
+  if (wqe.body().size() < sizeof(seg) + sizeof(data)) return false;
+  std::memcpy(&data, wqe.body().data() + sizeof(seg), sizeof(data));
+  const uint32_t count = data.byte_count.host();
+  if ((count & prm::inline_flag) != 0) return false;
+  buffer = {seg.tag.host(), seg.mask.host(), data.addr.host(), count, data.lkey.host()};
+  const bool empty = buffer.key == prm::list_end_lkey;
+  if (empty) buffer.bytes = 0;
+  if (!empty && count == 0) buffer.bytes = uint64_t{1} << 31;
+  return true;
+}
+
+struct TagChange {
+  TagNews news = TagNews::nop;
+  uint16_t place = 0;
+  bool success = true;
+};
+
+// False: not an operation.
+bool change_list(TagList& list, const SendWqe& wqe, const prm::TagSeg& seg,
+                 TagChange& change) noexcept {
+  TagBuffer buffer;
+  switch (static_cast<prm::TagOp>(seg.opcode >> prm::tag::opcode_shift)) {
+    case prm::TagOp::nop:
+      return true;
+    case prm::TagOp::append:
+      if (!read_buffer(wqe, seg, buffer) || !list.append(buffer, seg.index.host())) return false;
+      change = {TagNews::append, list.last(), true};
+      return true;
+    case prm::TagOp::remove:
+      change = {TagNews::remove, seg.index.host(), list.remove(seg.index.host())};
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Outcome exec_tag_operation(Works& works, Qp& qp, const SendWqe& wqe) noexcept {
+  if (!qp.tags) return Outcome::failed(Syndrome::local_qp_op, "the queue matches no tags");
+  TagList& list = *qp.srq->tags;
+  prm::TagSeg seg;
+  if (wqe.body().size() < sizeof(seg))
+    return Outcome::failed(Syndrome::local_qp_op, "a list operation shorter than its segment");
+  std::memcpy(&seg, wqe.body().data(), sizeof(seg));
+  if ((seg.flags & prm::tag::flag_sw_count) != 0) list.handled(seg.sw_count.host());
+  TagChange change;
+  if (!change_list(list, wqe, seg, change))
+    return Outcome::failed(Syndrome::local_qp_op, "a list operation that the list does not take");
+  if ((seg.flags & prm::tag::flag_completion) == 0) {
+    works.journal->tag(qp.srq->srqn, static_cast<uint8_t>(change.news), change.place, 0,
+                       list.came());
+    return Outcome::done();
+  }
+  prm::TagCqe head{be32{change.success ? prm::tag::success : 0}, be16{list.came()}, {}};
+  TagCompletion done{prm::CqeOpcode::no_packet, change.news, change.place, wqe.index};
+  std::memcpy(done.head.data(), &head, sizeof(head));
+  if (complete_tag(works, qp, done)) return Outcome::done();
+  return Outcome::failed(Syndrome::local_qp_op, "the CQ of a queue that matches tags is in error");
+}
+
+}  // namespace kilim::vhca
