@@ -36,6 +36,7 @@ KINDS = {
     "window": dict(DONE, umr=1, refused=1),              # which then was shut
     "list": dict(TRAFFIC, umr=1, list=1),                # through a key of several pieces
     "bad-list": dict(DONE, umr=1, error=1),              # beyond such a key
+    "tags": dict(DONE, translated=1, tag=1),             # through a matching list
     "frames": dict(DONE, frame_in=1, frame_out=1),       # as whole frames
 }
 

@@ -22,6 +22,7 @@ struct LinkShape {
   uint8_t reads = 16;
   uint32_t access = Rig::all_access;
   QueueShape queue{};
+  Profile profile{};
   LintMode lint = lint_of_environment();
 };
 
@@ -45,6 +46,7 @@ struct WireRig {
     r.mac = mac;
     r.wire = "cable:wire-rig" + more;
     r.connect = false;
+    r.profile = s.profile;
     r.lint = s.lint;
     return r;
   }

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Tag matching, each case between two queues of one adapter and between two adapters with a wire:
+// order, masks, what is unexpected, rendezvous, and what goes wrong.
+#include <cerrno>
+
+#include "tag_bench.hh"
+
+namespace {
+
+using namespace kilim;
+using namespace kilim::vhca;
+using namespace kilim::vhca::test;
+using kilim::test::Case;
+using prm::Opcode;
+using prm::Syndrome;
+using prm::TagNews;
+using prm::TmhOp;
+
+// Each case on both ways.
+template <typename F>
+void both(F&& body) {
+  for (bool wire : {false, true}) {
+    Bench b(wire);
+    body(b);
+    CU_ASSERT_TRUE(b.quiet());
+  }
+}
+
+bool is(const News& n, TagNews news, uint16_t place, uint32_t bytes) {
+  return n.news == news && n.place == place && n.bytes == bytes && n.uidx == 0x77;
+}
+
+void test_order() {
+  both([](Bench& b) {
+    for (unsigned n : {0u, 1u, 2u}) b.append(n == 1 ? 9 : 5, all, n);
+    CU_ASSERT_TRUE(b.send(TmhOp::eager, 5, 100, 1) == Syndrome::none);
+    const News first = b.news();
+    CU_ASSERT_TRUE(is(first, TagNews::consumed_msg, 0, 84) && first.tag == 5);
+    CU_ASSERT_TRUE(b.holds(0, 16, 84));
+    b.send(TmhOp::eager, 5, 60, 2);
+    CU_ASSERT_TRUE(is(b.news(), TagNews::consumed_msg, 2, 44) && b.holds(2, 16, 44));
+    b.send(TmhOp::eager, 9, 16, 3);
+    CU_ASSERT_TRUE(is(b.news(), TagNews::consumed_msg, 1, 0));
+  });
+}
+
+void test_mask() {
+  both([](Bench& b) {
+    b.receive(8);
+    b.append(0x12ab, 0xff00, 0);  // never: bits of the tag beyond the mask
+    b.append(0x1200, 0xff00, 1);
+    CU_ASSERT_TRUE(b.send(TmhOp::eager, 0x77'12ab, 40) == Syndrome::none);
+    const News n = b.news();
+    CU_ASSERT_TRUE(is(n, TagNews::consumed_msg, 1, 24) && n.tag == 0x77'12ab && b.holds(1, 16, 24));
+    b.send(TmhOp::eager, 0x13ab, 40);
+    CU_ASSERT_TRUE(b.news().news == TagNews::unexpected);
+  });
+}
+
+void test_removal() {
+  both([](Bench& b) {
+    b.receive(8);
+    b.append(1, all, 0);
+    b.append(1, all, 1);
+    CU_ASSERT_TRUE(b.remove(0).success);
+    CU_ASSERT_FALSE(b.remove(0).success);
+    b.send(TmhOp::eager, 1, 50);
+    CU_ASSERT_TRUE(is(b.news(), TagNews::consumed_msg, 1, 34));
+    const News gone = b.remove(1);
+    CU_ASSERT_TRUE(gone.news == TagNews::remove && !gone.success);
+    b.send(TmhOp::eager, 1, 50);
+    CU_ASSERT_TRUE(is(b.news(), TagNews::unexpected, 0, 50) && b.holds(8, 0, 50));
+  });
+}
+
+void test_unexpected() {
+  both([](Bench& b) {
+    for (unsigned n : {8u, 9u, 10u}) b.receive(n);
+    b.append(1, all, 0);
+    b.send(TmhOp::eager, 2, 50);
+    const News n = b.news();
+    CU_ASSERT_TRUE(is(n, TagNews::unexpected, 0, 50) && n.wqe == 0 && n.tag == 0 &&
+                   b.holds(8, 0, 50));
+    // A buffer that is posted before that message was handled is not matched, an older one is.
+    b.synced = 0;
+    CU_ASSERT_TRUE(b.append(2, all, 1).hw_count == 1);
+    b.send(TmhOp::eager, 2, 51, 2);
+    CU_ASSERT_TRUE(b.news().news == TagNews::unexpected && b.holds(9, 0, 51));
+    b.send(TmhOp::eager, 1, 52, 3);
+    CU_ASSERT_TRUE(is(b.news(), TagNews::consumed_msg, 0, 36));
+    CU_ASSERT_TRUE(b.sync(1).hw_count == 2);
+    b.send(TmhOp::eager, 2, 53, 4);
+    CU_ASSERT_TRUE(b.news().news == TagNews::unexpected);
+    const News synced = b.sync(3);
+    CU_ASSERT_TRUE(synced.news == TagNews::nop && synced.hw_count == 3);
+    b.send(TmhOp::eager, 2, 54, 5);
+    CU_ASSERT_TRUE(is(b.news(), TagNews::consumed_msg, 1, 38) && b.holds(1, 16, 38));
+  });
+}
+
+void test_no_tag() {
+  both([](Bench& b) {
+    for (unsigned n : {8u, 9u, 10u}) b.receive(n);
+    b.append(0, 0, 0);  // any tag
+    b.send(TmhOp::no_tag, 1, 5);
+    CU_ASSERT_TRUE(is(b.news(), TagNews::no_tag, 0, 5) && b.holds(8, 0, 5));
+    b.send(TmhOp::fin, 1, 32);
+    CU_ASSERT_TRUE(is(b.news(), TagNews::no_tag, 0, 32) && b.holds(9, 0, 32));
+    // With immediate data of a WRITE there is no header at all.
+    b.client->put(Wqe(Opcode::rdma_write_imm, 3).raddr(b.to.at(0), b.server_key));
+    b.client->ring(b.sender->uar);
+    CU_ASSERT_TRUE(b.wait(*b.client_cq).syndrome == Syndrome::none);
+    const News n = b.news();
+    CU_ASSERT_TRUE(n.news == TagNews::none && n.op == prm::CqeOpcode::resp_wr_imm && n.wqe == 2);
+    CU_ASSERT_TRUE(b.sync(0).hw_count == 0);
+  });
+}
+
+void test_long() {
+  both([](Bench& b) {
+    b.append(3, all, 0, 20000);
+    CU_ASSERT_TRUE(b.send(TmhOp::eager, 3, 10016) == Syndrome::none);
+    const News first = b.news();
+    CU_ASSERT_TRUE(is(first, TagNews::consumed, 0, 0) && first.tag == 3);
+    CU_ASSERT_TRUE(first.op == prm::CqeOpcode::no_packet);
+    const News last = b.news();
+    CU_ASSERT_TRUE(is(last, TagNews::expected, 0, 10000) && last.tag == 0 && b.holds(0, 16, 10000));
+    CU_ASSERT_TRUE(last.op == prm::CqeOpcode::resp_send);
+  });
+}
+
+void test_long_unexpected() {
+  both([](Bench& b) {
+    // No receive WQE: it is told to come again, and is counted once.
+    b.post(TmhOp::eager, 3, 500);
+    b.run();
+    b.receive(8);
+    CU_ASSERT_TRUE(b.wait(*b.client_cq).syndrome == Syndrome::none);
+    CU_ASSERT_TRUE(is(b.news(), TagNews::unexpected, 0, 500) && b.holds(8, 0, 500));
+    CU_ASSERT_TRUE(b.sync(1).hw_count == 1);
+  });
+}
+
+void test_rendezvous() {
+  both([](Bench& b) {
+    b.append(4, all, 0, 30000);
+    b.rendezvous(25000);
+    b.client_receive(1024);
+    CU_ASSERT_TRUE(b.send(TmhOp::rendezvous, 4, 64) == Syndrome::none);
+    const News first = b.news();
+    CU_ASSERT_TRUE(is(first, TagNews::consumed, 0, 0) && first.tag == 4);
+    const News last = b.news();
+    CU_ASSERT_TRUE(is(last, TagNews::expected, 0, 25000) && last.tag == 0);
+    CU_ASSERT_TRUE(std::memcmp(b.to.data(), b.from.data() + fetched_at, 25000) == 0);
+    const News fin = b.wait(*b.client_cq);
+    CU_ASSERT_TRUE(fin.op == prm::CqeOpcode::resp_send && fin.bytes == sizeof(Headers));
+    CU_ASSERT_TRUE(b.from.data()[1024] == static_cast<std::byte>(TmhOp::fin));
+    CU_ASSERT_TRUE(std::memcmp(b.from.data() + 1025, b.from.data() + 1, sizeof(Headers) - 1) == 0);
+  });
+}
+
+void test_many_rendezvous() {
+  both([](Bench& b) {
+    constexpr unsigned many = 24;  // more than a queue keeps
+    for (unsigned n = 0; n < many; n++) b.append(n, all, n, slot);
+    b.rendezvous(slot);
+    for (unsigned n = 0; n < 16; n++) b.client_receive(1024);
+    for (unsigned n = 0; n < many; n++) {
+      b.place = 2048 + 64 * n;
+      b.post(TmhOp::rendezvous, n, 32);
+    }
+    unsigned matched = 0, fetched = 0, told = 0, sent = 0;
+    for (int turns = 0; told + sent + matched + fetched < 4 * many && turns < 100'000; turns++) {
+      b.run();
+      while (std::optional<News> n = b.take(b.server->cq_b)) {
+        unsigned& which = n->news == TagNews::consumed ? matched : fetched;
+        CU_ASSERT_TRUE(n->uidx == 0x77 && n->place == which);
+        which++;
+      }
+      while (std::optional<News> n = b.take(*b.client_cq)) {
+        const bool fin = n->op == prm::CqeOpcode::resp_send;
+        CU_ASSERT_TRUE(n->syndrome == Syndrome::none);
+        if (fin) b.client_receive(1024);
+        (fin ? told : sent)++;
+      }
+    }
+    CU_ASSERT_TRUE(matched == many && fetched == many && told == many && sent == many);
+  });
+}
+
+void test_software_rendezvous() {
+  both([](Bench& b) {
+    b.append(4, all, 0, 100);
+    b.append(4, all, 1, 4000);
+    b.rendezvous(200);
+    CU_ASSERT_TRUE(b.send(TmhOp::rendezvous, 4, 50) == Syndrome::none);
+    const News n = b.news();
+    CU_ASSERT_TRUE(is(n, TagNews::consumed_msg_sw_rndv, 0, 50) && n.tag == 4 && b.holds(0, 0, 50));
+    // A header beyond what the adapter reads.
+    CU_ASSERT_TRUE(b.send(TmhOp::rendezvous, 4, 80) == Syndrome::none);
+    CU_ASSERT_TRUE(is(b.news(), TagNews::consumed_msg_sw_rndv, 1, 80) && b.holds(1, 0, 80));
+  });
+}
+
+void test_list_refuses() {
+  struct {
+    uint8_t opcode;
+    uint16_t index;
+    bool buffer;
+  } const wrong[] = {{1, tags, true}, {1, 3, false}, {3, 0, true}};
+  for (const auto& w : wrong) {
+    Bench b(false);
+    prm::TagSeg seg{};
+    seg.opcode = static_cast<uint8_t>(w.opcode << prm::tag::opcode_shift);
+    seg.index = be16{w.index};
+    TagBuffer buffer{0, 0, b.to.at(0), slot, b.server_key};
+    CU_ASSERT_TRUE(b.operate(seg, w.buffer ? &buffer : nullptr).syndrome == Syndrome::local_qp_op);
+  }
+  Bench b(false);
+  for (unsigned n = 0; n < tags - 1; n++) b.append(n, all, n);
+  prm::TagSeg seg{};
+  seg.opcode = static_cast<uint8_t>(prm::TagOp::append) << prm::tag::opcode_shift;
+  seg.index = be16{0};
+  TagBuffer buffer{0, 0, b.to.at(0), slot, b.server_key};
+  CU_ASSERT_TRUE(b.operate(seg, &buffer).success);  // the last place
+  CU_ASSERT_TRUE(b.operate(seg, &buffer).syndrome == Syndrome::local_qp_op);
+  CU_ASSERT_TRUE(b.server->state(b.command) == QpState::err);
+}
+
+void test_other_queues() {
+  Bench b(false);
+  prm::TagSeg seg{};
+  b.client->put(Wqe(Opcode::tag_matching).raw(&seg, sizeof(seg)));
+  b.client->ring(b.sender->uar);
+  CU_ASSERT_TRUE(b.wait(*b.client_cq).syndrome == Syndrome::local_qp_op);
+  SrqSpec spec;
+  spec.pd = b.server->pd;
+  spec.buf = b.ring.va();
+  spec.record = b.record.va();
+  spec.wqes = receives;
+  spec.wqe_shift = 6;
+  spec.cq = b.server->cq_b.cqn;
+  spec.tags = 2 * tags;
+  CU_ASSERT_FALSE(b.server->hca->create_srq(spec, nullptr).ok());
+  CU_ASSERT_EQUAL(b.server->hca->destroy_srq(b.srqn), -EBUSY);
+}
+
+void test_malformed() {
+  struct {
+    TmhOp op;
+    uint32_t bytes;
+  } const wrong[] = {
+      {TmhOp::eager, 15}, {TmhOp::rendezvous, 31}, {TmhOp::fin, 8}, {static_cast<TmhOp>(4), 64}};
+  for (const auto& w : wrong) {
+    both([&](Bench& b) {
+      b.receive(8);
+      b.append(0, 0, 0);
+      CU_ASSERT_TRUE(b.send(w.op, 1, w.bytes) == Syndrome::remote_inval_req);
+      CU_ASSERT_TRUE(b.server->state(b.queue) == QpState::err);
+      CU_ASSERT_TRUE(b.remove(0).success);
+    });
+  }
+}
+
+void test_short_buffer() {
+  for (uint32_t bytes : {200u, 9000u}) {
+    both([&](Bench& b) {
+      b.append(6, all, 0, bytes - 17);
+      CU_ASSERT_TRUE(b.send(TmhOp::eager, 6, bytes) == Syndrome::remote_inval_req);
+      News n = b.news();
+      if (n.news == TagNews::consumed) n = b.news();
+      CU_ASSERT_TRUE(is(n, TagNews::canceled, 0, 0));
+    });
+  }
+}
+
+void test_refused_buffer() {
+  both([](Bench& b) {
+    b.server_key ^= 1;
+    b.append(6, all, 0);
+    CU_ASSERT_TRUE(b.send(TmhOp::eager, 6, 100) == Syndrome::remote_op);
+    CU_ASSERT_TRUE(is(b.news(), TagNews::canceled, 0, 0));
+    CU_ASSERT_TRUE(b.server->state(b.queue) == QpState::err);
+  });
+}
+
+void test_refused_fetch() {
+  both([](Bench& b) {
+    b.append(4, all, 0, 30000);
+    b.rendezvous(100);
+    b.header_key ^= 1;
+    b.client_receive(1024);
+    CU_ASSERT_TRUE(b.send(TmhOp::rendezvous, 4, 64) == Syndrome::none);
+    CU_ASSERT_TRUE(is(b.news(), TagNews::consumed, 0, 0));
+    CU_ASSERT_TRUE(is(b.news(), TagNews::canceled, 0, 0));
+    CU_ASSERT_TRUE(b.server->state(b.queue) == QpState::err);
+    // Its own queue is in error too: the receive is flushed, no FIN came.
+    CU_ASSERT_TRUE(b.wait(*b.client_cq).syndrome == Syndrome::wr_flush);
+  });
+}
+
+void test_sender_dies() {
+  both([](Bench& b) {
+    b.append(4, all, 0, 30000);
+    b.append(4, all, 1, 30000);
+    b.rendezvous(20000);
+    b.post(TmhOp::rendezvous, 4, 64);
+    b.sender->hca->run(1);
+    b.sender->to_state(*b.client, QpState::err);
+    News n = b.news();
+    CU_ASSERT_TRUE(is(n, TagNews::consumed, 0, 0));
+    n = b.news();
+    CU_ASSERT_TRUE(is(n, TagNews::canceled, 0, 0));
+    CU_ASSERT_TRUE(b.server->state(b.queue) == QpState::err);
+    CU_ASSERT_TRUE(b.remove(1).success);
+    while (b.client_cq->poll()) {
+    }
+  });
+}
+
+void test_queue_goes() {
+  Bench b(true);
+  b.append(4, all, 0, 30000);
+  b.post(TmhOp::eager, 4, 20000);
+  b.sender->hca->run(2);
+  b.server->hca->run();
+  std::optional<News> n = b.take(b.server->cq_b);
+  CU_ASSERT_TRUE(n && is(*n, TagNews::consumed, 0, 0));
+  CU_ASSERT_EQUAL(b.server->hca->destroy_qp(b.queue.qpn), 0);
+  n = b.take(b.server->cq_b);
+  CU_ASSERT_TRUE(n && is(*n, TagNews::canceled, 0, 0));
+}
+
+constexpr Case cases[] = {
+    {"messages match buffers in the order of posting", test_order},
+    {"a mask says which bits of a tag count", test_mask},
+    {"a removed buffer matches nothing, a used one is not removed", test_removal},
+    {"buffers wait until unexpected messages are handled", test_unexpected},
+    {"messages without a tag and FINs go to receive WQEs", test_no_tag},
+    {"a long message completes twice", test_long},
+    {"an unexpected message that came again counts once", test_long_unexpected},
+    {"a rendezvous is fetched and its sender told", test_rendezvous},
+    {"more rendezvous than a queue keeps come again", test_many_rendezvous},
+    {"a rendezvous that does not fit is left to software", test_software_rendezvous},
+    {"the list refuses what is no place or no operation", test_list_refuses},
+    {"a queue without tags takes no list operation", test_other_queues},
+    {"malformed headers end the connection", test_malformed},
+    {"a message longer than its buffer is canceled", test_short_buffer},
+    {"a buffer whose key refuses is canceled", test_refused_buffer},
+    {"a fetch that is refused is canceled", test_refused_fetch},
+    {"a sender that dies in a rendezvous cancels it", test_sender_dies},
+    {"a queue that goes cancels what it receives", test_queue_goes},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("vhca/transport tag matching", cases)
