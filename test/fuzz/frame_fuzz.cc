@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Any frames into a port whose queue pairs are alive: RoCEv2 packets that fit the connection, that
 // nearly fit it and that do not, plain Ethernet ones, and captures. The first byte names the kind
-// of the second queue.
+// of the second queue, and whether it matches tags.
 #include <deque>
 
 #include "fake_clock.hh"
+#include "kilim/prm/tag_matching.hh"
 #include "machine.hh"
 #include "vhca/hca/modify_qp.hh"
 #include "vhca/hca/state.hh"
@@ -53,6 +54,8 @@ RigShape shape_of(uint8_t first, Wire* wire) {
   s.connect = false;
   s.own_wire = wire;
   s.b.type = kinds[first & 3];
+  s.profile.log_max_tags = 4;
+  if ((first & 4) != 0 && s.b.type == QpType::rc) s.b.tags = 16;
   return s;
 }
 
@@ -237,6 +240,39 @@ Script requester_seed() {
   return step(s, Step::poll, 8);
 }
 
+// A message to the second queue whose first byte says what it is: its payload is zero otherwise.
+Script& tagged(Script& s, roce::Op op, uint8_t kind, uint16_t payload) {
+  constexpr uint16_t payload_at = 14 + 40 + 8 + sizeof(roce::Bth);
+  s.put(static_cast<uint8_t>(Step::more), uint8_t{1}, uint8_t{5}, static_cast<uint8_t>(op),
+        uint8_t{0});
+  s.bytes(std::array<std::byte, 40>{});
+  s.put(payload, uint8_t{1}, payload_at, kind);
+  return step(s, Step::run, 64);
+}
+
+Script tag_seed() {
+  Script s;
+  s.put(uint8_t{4});
+  prm::TagSeg seg{0x10, 0xc0, be16{1}, {}, be16{0}, {}, be64{0}, be64{0}};
+  for (uint32_t next : {1u, 2u, 3u}) {
+    seg.index = be16{static_cast<uint16_t>(next)};
+    post(s, 1, Wqe(Opcode::tag_matching).raw(&seg, sizeof(seg)).data(there, 4096, region).quiet());
+  }
+  step(s, Step::ring, 1);
+  step(s, Step::run, 64);
+  tagged(s, roce::Op::send_only, 3, 100);
+  tagged(s, roce::Op::send_first, 3, 1024);
+  packet(s, roce::Op::acknowledge, 0, {}, 0);
+  s.put(static_cast<uint8_t>(Step::more), uint8_t{0}, uint8_t{5},
+        static_cast<uint8_t>(roce::Op::send_last), uint8_t{0});
+  s.bytes(std::array<std::byte, 40>{});
+  s.put(uint16_t{200});
+  step(s, Step::run, 64);
+  tagged(s, roce::Op::send_only, 1, 32);
+  s.put(static_cast<uint8_t>(Step::time), uint16_t{500});
+  return step(s, Step::run, 64);
+}
+
 Script plain_seed() {
   Script s;
   s.put(uint8_t{1});
@@ -254,6 +290,7 @@ Script plain_seed() {
 std::vector<Seed> seeds() {
   return {{"requests of a peer", responder_seed()},
           {"answers of a peer", requester_seed()},
+          {"tagged messages of a peer", tag_seed()},
           {"a plain frame", plain_seed()}};
 }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Any bytes in send and receive queues: decode, UMR, RDMA, atomics, raw frames, copies; rings,
-// doorbell records and keys that change under the engine. The first byte names the kind of queue.
+// doorbell records and keys that change under the engine. The first byte names the kind of queue,
+// and whether the second one matches tags.
 #include "fake_clock.hh"
 #include "kilim/prm/av_seg.hh"
 #include "kilim/prm/data_seg.hh"
+#include "kilim/prm/tag_matching.hh"
 #include "machine.hh"
 #include "vhca/hca/modify_qp.hh"
 
@@ -30,6 +32,8 @@ RigShape shape_of(uint8_t first) {
   s.a.type = s.b.type = kinds[first & 3];
   s.a.sq_wqebbs = (first & 16) != 0 ? 16 : 64;
   s.profile.umr_fence = 0;
+  s.profile.log_max_tags = 4;
+  if ((first & 32) != 0 && s.a.type == QpType::rc) s.b.tags = 16;
   return s;
 }
 
@@ -147,6 +151,37 @@ Script datagram_seed() {
   return work(s);
 }
 
+// The first receive leads to the second.
+Script tag_seed() {
+  Script s;
+  s.put(uint8_t{32});
+  std::array<std::byte, 64> receive{};
+  receive[3] = std::byte{1};
+  prm::DataSeg data{be32{4096}, be32{region}, be64{there}};
+  std::memcpy(receive.data() + 16, &data, sizeof(data));
+  s.put(static_cast<uint8_t>(Step::recv), uint8_t{1});
+  s.bytes(receive);
+  prm::TagSeg seg{0x10, 0xc0, be16{1}, {}, be16{0}, {}, be64{5}, be64{0xff}};
+  post(s, 1, Wqe(Opcode::tag_matching).raw(&seg, sizeof(seg)).data(there, 4096, region).quiet());
+  seg.index = be16{2};
+  post(s, 1, Wqe(Opcode::tag_matching).raw(&seg, sizeof(seg)).data(there, 4096, region).quiet());
+  step(s, Step::ring, 1);
+  step(s, Step::run, 200);
+  struct {
+    prm::Tmh tmh;
+    prm::Rvh rvh;
+  } head{{3, {}, be32{1}, be64{5}}, {be64{there}, be32{region}, be32{4000}}};
+  for (prm::TmhOp op : {prm::TmhOp::eager, prm::TmhOp::rendezvous, prm::TmhOp::no_tag}) {
+    head.tmh.opcode = static_cast<uint8_t>(op);
+    post(s, 0, Wqe(Opcode::send).inlined(std::as_bytes(std::span(&head, 1))));
+  }
+  work(s);
+  seg.opcode = 0x20;
+  post(s, 1, Wqe(Opcode::tag_matching).raw(&seg, sizeof(seg)).quiet());
+  step(s, Step::ring, 1);
+  return work(s);
+}
+
 Script odd_seed() {
   Script s = begin(QpType::rc);
   for (uint8_t what = 0; what < 7; what++) {
@@ -166,7 +201,7 @@ std::vector<Seed> seeds() {
           {"strided", strided_seed()}, {"sends", send_seed()},
           {"atomics", atomic_seed()},  {"copies by the adapter", mmo_seed()},
           {"raw frames", raw_seed()},  {"datagrams", datagram_seed()},
-          {"odd steps", odd_seed()}};
+          {"tags", tag_seed()},        {"odd steps", odd_seed()}};
 }
 
 void run_input(Input in) {

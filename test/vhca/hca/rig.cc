@@ -279,6 +279,7 @@ Rig::Rig(const RigShape& shape)
     spec.uar_page = uar_page;
     spec.uidx = qp == &a ? 0xa : 0xb;
     spec.owner = qp;
+    if (qp->shape.tags != 0) share_receives(*hca, *qp, spec);
     Result<Qpn> qpn = hca->create_qp(spec, &events);
     if (!qpn) stop(qpn.error().what);
     qp->qpn = *qpn;

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -125,6 +126,7 @@ struct QueueShape {
   uint32_t sq_wqebbs = 64, rq_wqes = 16, rq_wqe_shift = 6;
   bool rq_signature = false;
   QpType type = QpType::rc;
+  uint32_t tags = 0;  // its receive ring is that of a shared queue which matches so many
 };
 
 class TestQp {
@@ -146,6 +148,23 @@ class TestQp {
   unsigned blueflame = 0;
   Qpn qpn;
 };
+
+// The queue's receive ring becomes that of a shared queue which matches tags.
+inline void share_receives(Hca& hca, const TestQp& qp, QpSpec& spec) {
+  SrqSpec srq;
+  srq.pd = spec.pd;
+  srq.buf = spec.buf;
+  srq.record = spec.record;
+  srq.wqes = spec.rq_wqes;
+  srq.wqe_shift = spec.rq_wqe_shift;
+  srq.uidx = spec.uidx;
+  srq.tags = qp.shape.tags;
+  srq.cq = spec.recv_cq;
+  Result<uint32_t> srqn = hca.create_srq(srq, nullptr);
+  if (!srqn) std::abort();
+  spec.srqn = *srqn;
+  spec.rq_wqes = 0;
+}
 
 inline constexpr Mac test_mac = {0x02, 0x4b, 0x69, 0x6c, 0x69, 0x6d};
 
