@@ -6,6 +6,7 @@
 
 #include <poll.h>
 
+#include "kilim/mem/limits.hh"
 #include "kilim/prm/doorbell.hh"
 #include "kilim/queue/preset.hh"
 #include "kilim/umr/fence.hh"
@@ -72,7 +73,8 @@ Result<device::CqInfo> Mlx5Device::create_cq(const device::CqRequest& request) {
   with_size.comp_mask = MLX5DV_CQ_INIT_ATTR_MASK_CQE_SIZE;
   with_size.cqe_size = static_cast<uint16_t>(request.cqe_bytes);
   ibv_cq_ex* made = mlx5dv_create_cq(context_.get(), &attr, &with_size);
-  if (made == nullptr) return Error{errno, "the adapter makes no further completion queue"};
+  if (made == nullptr)
+    return Error{errno, mem::explain_queue(errno, "the adapter makes no such completion queue")};
   VerbsCq cq{ibv_cq_ex_to_cq(made)};
   mlx5dv_cq dv{};
   mlx5dv_obj obj{};
@@ -161,7 +163,8 @@ Result<Mlx5Device::Made> Mlx5Device::make_qp(const device::QpRequest& request, c
   dv.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS;
   dv.create_flags = scatter_flag(*inlined, request.inline_receive);
   VerbsQp qp{mlx5dv_create_qp(context_.get(), &attr, &dv)};
-  if (qp == nullptr) return Error{errno, "the adapter makes no such queue pair"};
+  if (qp == nullptr)
+    return Error{errno, mem::explain_queue(errno, "the adapter makes no such queue pair")};
   return Made{std::move(qp), *inlined};
 }
 

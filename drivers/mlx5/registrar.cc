@@ -39,6 +39,8 @@ Error VerbsRegistrar::refusal(int code, const Request& request) {
     case ENOMEM:
       if ((request.access & mr::Access::on_demand) != 0)
         return {code, "the kernel has no room for the tables of an on-demand region of this size"};
+      [[fallthrough]];
+    case EPERM:  // nothing at all may be locked
       mem::explain_lock_limit(request.memory.size(), sentence_);
       return {code, sentence_.data()};
     case EFAULT:

@@ -2,6 +2,7 @@
 // Shared receive queues of the device. Control path only.
 #include <cerrno>
 
+#include "kilim/mem/limits.hh"
 #include "kilim/prm/doorbell.hh"
 #include "mlx5/mlx5_device.hh"
 
@@ -14,7 +15,9 @@ Result<device::SrqInfo> Mlx5Device::create_srq(const device::SrqRequest& request
   attr.attr.max_wr = request.recv_wrs;
   attr.attr.max_sge = request.max_recv_sge;
   VerbsSrq srq{ibv_create_srq(pd_.get(), &attr)};
-  if (srq == nullptr) return Error{errno, "the adapter makes no such shared receive queue"};
+  if (srq == nullptr)
+    return Error{errno,
+                 mem::explain_queue(errno, "the adapter makes no such shared receive queue")};
   mlx5dv_srq dv{};
   dv.comp_mask = MLX5DV_SRQ_MASK_SRQN;
   mlx5dv_obj obj{};

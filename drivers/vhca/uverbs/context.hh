@@ -65,6 +65,7 @@ struct Context final : EventSink {
   bool disowned = false;  // a child after fork
   uint32_t dm_open = 0;   // to whom device memory is counted
   Fd clock_page;
+  RecordPages record_pages;
 
  private:
   void destroy_all(int kind);

@@ -66,6 +66,9 @@ Result<CqObject*> create(Context& context, const CqRequest& q, const Request& r)
   spec.ignore_overrun = (q.flags & IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN) != 0;
   spec.time_of_day = (cmd.flags & MLX5_IB_CREATE_CQ_FLAGS_REAL_TIME_TS) != 0;
   spec.padded = (cmd.flags & MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD) != 0;
+  const QueuePins::Ring ring{spec.buf, uint64_t{spec.cqe_count} * spec.cqe_bytes};
+  if (int err = cq.pins.take(context.record_pages, ring, {}, spec.record); err != 0)
+    return Error{-err};
   if (q.channel != nullptr) {
     if (int err = q.channel->hold(); err != 0) return Error{-err};
   }
@@ -219,8 +222,12 @@ int cmd_resize_cq(Context& context, const Request& r) {
   if (driver.cqe_size != cq->cqe_bytes || driver.reserved0 != 0 || driver.reserved1 != 0)
     return -EINVAL;
   if (count != cq->cqe_count) {
+    Pin pin;
+    if (int err = pin.take(Va{driver.buf_addr}, uint64_t{count} * cq->cqe_bytes); err != 0)
+      return err;
     if (int err = context.hca.resize_cq(cq->cqn, Va{driver.buf_addr}, count); err != 0) return err;
     cq->cqe_count = count;
+    cq->pins.ring = std::move(pin);
   }
   uint32_t granted = count - 1;
   return r.out.write(&granted, sizeof granted);

@@ -95,6 +95,9 @@ int cmd_reg_mr(Context& context, const Request& r) {
   if (int err = check(cmd, context.hca.profile().odp); err != 0) return err;
   auto* pd = context.find<PdObject>(cmd.pd_handle);
   if (pd == nullptr) return -EINVAL;
+  Pin pin;
+  const bool pinned = (cmd.access_flags & access::on_demand) == 0;
+  if (int err = pinned ? pin.take(Va{cmd.start}, cmd.length) : 0; err != 0) return err;
   Result<MrKeys> keys =
       context.hca.reg_mr({pd->pdn, Va{cmd.start}, cmd.length, Iova{cmd.hca_va}, cmd.access_flags});
   if (!keys) return -keys.error().code;
@@ -104,6 +107,7 @@ int cmd_reg_mr(Context& context, const Request& r) {
   made->length = cmd.length;
   made->iova = cmd.hca_va;
   made->access = cmd.access_flags;
+  made->pin = std::move(pin);
   MrObject& mr = *made;
   context.add(std::move(made), {pd});
   ib_uverbs_reg_mr_resp resp{mr.handle, keys->lkey.value(), keys->rkey.value()};
@@ -128,8 +132,14 @@ int cmd_rereg_mr(Context& context, const Request& r) {
   if (pd == nullptr) return -EINVAL;
   ib_uverbs_reg_mr all = merged(*mr, cmd);
   if (int err = check(all, context.hca.profile().odp); err != 0) return err;
+  // Other memory is pinned before the old is let go.
+  const bool pins = (all.access_flags & access::on_demand) == 0;
+  const bool other = (cmd.flags & change_translation) != 0 || (mr->access & access::on_demand) != 0;
+  Pin pin;
+  if (int err = pins && other ? pin.take(Va{all.start}, all.length) : 0; err != 0) return err;
   MrSpec spec{pd->pdn, Va{all.start}, all.length, Iova{all.hca_va}, all.access_flags};
   if (int err = context.hca.rereg_mr(index_of(mr->keys.lkey), spec); err != 0) return err;
+  if (other || !pins) mr->pin = std::move(pin);
   if (pd != old_pd) Context::use_instead(*mr, *old_pd, *pd);
   mr->start = all.start;
   mr->length = all.length;

@@ -11,6 +11,7 @@
 
 #include "vhca/hca/device_memory.hh"
 #include "vhca/hca/hca.hh"
+#include "vhca/uverbs/pinned.hh"
 
 namespace kilim::vhca {
 
@@ -50,6 +51,7 @@ struct MrObject final : Object {
   uint64_t iova = 0;
   uint32_t access = 0;
   bool of_device = false;  // its memory is the adapter's
+  Pin pin;                 // none of memory on demand
 };
 
 struct DmObject final : Object {
@@ -84,6 +86,7 @@ struct CqObject final : EventSource {
   uint32_t cqe_count = 0;
   uint32_t cqe_bytes = 0;
   EventFile* channel = nullptr;
+  QueuePins pins;
   uint32_t completions_posted = 0;
 };
 
@@ -95,6 +98,7 @@ struct QpObject final : EventSource {
   QpType type = QpType::rc;
   ib_uverbs_qp_cap cap{};  // as granted
   bool sq_sig_all = false;
+  QueuePins pins;
 };
 
 struct SrqObject final : EventSource {
@@ -104,6 +108,7 @@ struct SrqObject final : EventSource {
   uint32_t srqn = 0;
   uint32_t max_wr = 0;
   uint32_t max_sge = 0;
+  QueuePins pins;
 };
 
 struct XrcdObject final : Object {

@@ -131,6 +131,16 @@ bool has_its_parts(const QpRequest& q, QpType type) {
   return q.recv_cq != nullptr && (q.srq == nullptr || type != QpType::raw_packet);
 }
 
+// One buffer holds both rings but for raw packets; a target has none.
+int pin(Context& context, const QpSpec& s, QueuePins& pins) {
+  if (s.type == QpType::xrc_tgt) return 0;
+  const uint64_t received = uint64_t{s.rq_wqes} << (s.rq_wqes != 0 ? s.rq_wqe_shift : 0);
+  const uint64_t sent = uint64_t{s.sq_wqebbs} * 64;
+  const bool two = s.sq_buf.value() != 0;
+  return pins.take(context.record_pages, {s.buf, two ? received : received + sent},
+                   {s.sq_buf, two ? sent : 0}, s.record);
+}
+
 Result<QpObject*> create(Context& context, const QpRequest& q, const Request& r) {
   const Profile& p = context.hca.profile();
   QpType type{};
@@ -151,6 +161,7 @@ Result<QpObject*> create(Context& context, const QpRequest& q, const Request& r)
   qp.user_handle = q.user_handle;
   qp.cap = granted(q, cmd);
   qp.sq_sig_all = q.sq_sig_all;
+  if (int err = pin(context, spec, qp.pins); err != 0) return Error{-err};
   if (q.async != nullptr) {
     if (int err = q.async->hold(); err != 0) return Error{-err};
   }

@@ -73,6 +73,9 @@ Result<SrqObject*> create(Context& context, const SrqRequest& q, const Request& 
   s.owner = static_cast<Object*>(&srq);
   srq.max_wr = s.wqes - 1;
   srq.max_sge = (1u << s.wqe_shift) / 16 - 1;
+  const QueuePins::Ring ring{s.buf, uint64_t{s.wqes} << s.wqe_shift};
+  if (int err = srq.pins.take(context.record_pages, ring, {}, s.record); err != 0)
+    return Error{-err};
   EventFile* async = context.default_async;
   if (async != nullptr) {
     if (int err = async->hold(); err != 0) return Error{-err};

@@ -2,6 +2,7 @@
 #include "kilim/mem/limits.hh"
 
 #include <algorithm>
+#include <cerrno>
 #include <cinttypes>
 #include <cstdio>
 
@@ -42,6 +43,12 @@ void explain_lock_limit(uint64_t bytes, std::span<char> out) noexcept {
                       " KiB more cannot be pinned: locked memory (RLIMIT_MEMLOCK) is "
                       "unlimited here, so the kernel or the adapter has no memory left",
                       bytes / 1024);
+}
+
+const char* explain_queue(int code, const char* otherwise) noexcept {
+  if (code != ENOMEM && code != EPERM) return otherwise;
+  return "the queue's rings cannot be pinned: the limit on locked memory (RLIMIT_MEMLOCK, `ulimit "
+         "-l`) is spent, or the adapter has no further queue";
 }
 
 HugePages huge_pages(uint64_t page_bytes) noexcept {

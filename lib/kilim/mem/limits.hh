@@ -10,6 +10,8 @@ namespace kilim::mem {
 
 // `bytes` could not be pinned. Cut where `out` ends; always a whole string.
 void explain_lock_limit(uint64_t bytes, std::span<char> out) noexcept;
+// The same for a queue, whose rings are pinned too: ENOMEM and EPERM; `otherwise` for the rest.
+const char* explain_queue(int code, const char* otherwise) noexcept;
 
 // How many huge pages of a size the machine has, from its sysfs.
 struct HugePages {

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What mlx5 has beyond verbs, through libibverbs and libmlx5: copies by a send queue, completion
 // entries of other shapes, the port as its switch would see it.
+#include <cerrno>
+
+#include <sys/mman.h>
+
 #include "fabric.hh"
+#include "lock_limit.hh"
 
 namespace {
 
@@ -135,6 +140,107 @@ void a_port_has_no_switch() {
   CU_ASSERT_EQUAL(mlx5dv_query_port(context(), 2, &port), EINVAL);
 }
 
+constexpr uint64_t page = 4096;
+
+uint8_t* pages(std::size_t n) {
+  void* at = ::mmap(nullptr, n * page, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return at != MAP_FAILED ? static_cast<uint8_t*>(at) : nullptr;
+}
+
+// What refused: 0: nothing did.
+int refusal(ibv_mr* mr) {
+  const int err = mr == nullptr ? errno : 0;
+  if (mr != nullptr) ibv_dereg_mr(mr);
+  return err;
+}
+
+// The steps return the line that went wrong, below 256 of them in a function.
+#define KILIM_STEP(ok) \
+  if (!(ok)) return __LINE__ % 255 + 1
+
+int regions_within_the_limit() {
+  ibv_context* c = open_device();
+  ibv_pd* pd = c != nullptr ? ibv_alloc_pd(c) : nullptr;
+  uint8_t* m = pages(64);
+  KILIM_STEP(pd != nullptr && m != nullptr && may_lock(16));
+  const auto reg = [&](uint64_t from, uint64_t bytes, unsigned access = all_access) {
+    return ibv_reg_mr(pd, m + from, bytes, static_cast<int>(access));
+  };
+  ibv_mr* over = reg(0, 64 * page);  // with the capability there is no limit
+  KILIM_STEP(over != nullptr && give_up_lock_capability());
+  KILIM_STEP(refusal(reg(0, 1)) == ENOMEM && ibv_dereg_mr(over) == 0);
+  KILIM_STEP(refusal(reg(0, 17 * page)) == ENOMEM);
+  ibv_mr* all = reg(0, 16 * page);
+  KILIM_STEP(all != nullptr && refusal(reg(0, 1)) == ENOMEM);
+  // On demand nothing is pinned.
+  KILIM_STEP(refusal(reg(0, 64 * page, all_access | IBV_ACCESS_ON_DEMAND)) == 0);
+  KILIM_STEP(ibv_dereg_mr(all) == 0);
+  ibv_mr* most = reg(0, 15 * page);
+  KILIM_STEP(most != nullptr);
+  // Two bytes on two pages are two pages, and what is pinned twice counts twice.
+  KILIM_STEP(refusal(reg(page - 1, 2)) == ENOMEM && refusal(reg(page, 2)) == 0);
+  KILIM_STEP(ibv_dereg_mr(most) == 0);
+  ibv_mr* moved = reg(0, 9 * page);
+  KILIM_STEP(moved != nullptr);
+  const auto move = [&](uint64_t n) {
+    return ibv_rereg_mr(moved, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, m + 20 * page, n * page,
+                        0);
+  };
+  KILIM_STEP(move(7) == 0 && move(9) == 0 && move(8) != 0 && errno == ENOMEM);
+  KILIM_STEP(refusal(reg(0, 8 * page)) == ENOMEM && refusal(reg(0, 7 * page)) == 0);
+  KILIM_STEP(ibv_dereg_mr(moved) == 0 && may_lock(0) && refusal(reg(0, 1)) == EPERM);
+  return 0;
+}
+
+// A ring of one page and a page of doorbell records, which the queues share.
+int queues_within_the_limit() {
+  ibv_context* c = open_device();
+  ibv_pd* pd = c != nullptr ? ibv_alloc_pd(c) : nullptr;
+  KILIM_STEP(pd != nullptr && give_up_lock_capability() && may_lock(1));
+  const auto refuses = [](const void* made) { return made == nullptr && errno == ENOMEM; };
+  KILIM_STEP(refuses(ibv_create_cq(c, 63, nullptr, nullptr, 0)) && may_lock(2));
+  ibv_cq* cq = ibv_create_cq(c, 63, nullptr, nullptr, 0);
+  KILIM_STEP(cq != nullptr && refuses(ibv_create_cq(c, 63, nullptr, nullptr, 0)));
+  // The larger ring is pinned beside the smaller one.
+  KILIM_STEP(may_lock(3) && ibv_resize_cq(cq, 127) == ENOMEM && may_lock(4));
+  KILIM_STEP(ibv_resize_cq(cq, 127) == 0 && ibv_resize_cq(cq, 63) == 0 && may_lock(2));
+  const auto shared_queue = [&] {
+    ibv_srq_init_attr s{};
+    s.attr = {40, 1, 0};  // libmlx5 takes 128 places of 32 bytes
+    return ibv_create_srq(pd, &s);
+  };
+  KILIM_STEP(refuses(shared_queue()) && may_lock(3));
+  ibv_srq* srq = shared_queue();
+  KILIM_STEP(srq != nullptr && ibv_destroy_srq(srq) == 0 && may_lock(2));
+  ibv_qp* qp = nullptr;
+  uint64_t enough = 2;
+  while (qp == nullptr && enough < 16 && may_lock(enough)) {
+    qp = create_qp(pd, cq);
+    if (qp == nullptr) KILIM_STEP(errno == ENOMEM && ++enough != 0);
+  }
+  mlx5dv_qp dv{};
+  mlx5dv_obj obj{};
+  obj.qp = {qp, &dv};
+  KILIM_STEP(qp != nullptr && mlx5dv_init_obj(&obj, MLX5DV_OBJ_QP) == 0);
+  const uint64_t bytes = dv.rq.wqe_cnt * dv.rq.stride + dv.sq.wqe_cnt * dv.sq.stride;
+  KILIM_STEP(enough == 2 + (bytes + page - 1) / page);
+  KILIM_STEP(ibv_destroy_qp(qp) == 0 && ibv_destroy_cq(cq) == 0);
+  KILIM_STEP(may_lock(2));
+  cq = ibv_create_cq(c, 63, nullptr, nullptr, 0);
+  KILIM_STEP(cq != nullptr && ibv_destroy_cq(cq) == 0 && ibv_dealloc_pd(pd) == 0);
+  return ibv_close_device(c) == 0 ? 0 : 1;
+}
+
+// The children inherit what this process has pinned: it is not theirs.
+void pinned_pages_are_held_against_the_limit() {
+  Loop l;
+  Region r(l.pd[0], 64 * page);
+  CU_ASSERT_FATAL(l.ok && r.mr() != nullptr);
+  CU_ASSERT_EQUAL(in_child(regions_within_the_limit), 0);
+  CU_ASSERT_EQUAL(in_child(queues_within_the_limit), 0);
+}
+
 constexpr Case cases[] = {
     {"a send queue copies", a_send_queue_copies},
     {"a copy is checked at both ends", a_copy_is_checked_at_both_ends},
@@ -142,6 +248,8 @@ constexpr Case cases[] = {
     {"padded entries are written whole", padded_entries_are_written_whole},
     {"compression is a wish for one format", compression_is_a_wish_for_one_format},
     {"a port has no switch", a_port_has_no_switch},
+    {"what is pinned is held against the limit on locked memory",
+     pinned_pages_are_held_against_the_limit},
 };
 
 }  // namespace

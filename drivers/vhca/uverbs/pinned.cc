@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Counts as ib_umem_get() does: first the pages, then the question whether that was allowed. A
+// child of fork() begins with nothing, since what it inherited is disowned.
+#include "vhca/uverbs/pinned.hh"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+
+#include <linux/capability.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace kilim::vhca {
+
+namespace {
+
+constexpr uint64_t page_bytes = 4096;
+
+std::atomic<uint64_t> pinned_pages{0};
+
+// Of the calling thread. A user namespace of its own is believed, where the kernel would not.
+bool may_lock_all() noexcept {
+  __user_cap_header_struct head{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3]{};
+  if (::syscall(SYS_capget, &head, data) != 0) return false;
+  return (data[0].effective & 1u << CAP_IPC_LOCK) != 0;
+}
+
+uint64_t lock_limit() noexcept {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0) return UINT64_MAX;
+  return limit.rlim_cur;
+}
+
+}  // namespace
+
+Pin::~Pin() {
+  pinned_pages.fetch_sub(pages_, std::memory_order_relaxed);
+}
+
+int Pin::take(Va start, uint64_t bytes) noexcept {
+  if (bytes == 0) return 0;
+  const uint64_t last = start.value() + bytes - 1;
+  if (last < start.value() || last > ~uint64_t{0} - page_bytes) return -EINVAL;
+  const uint64_t pages = last / page_bytes - start.value() / page_bytes + 1;
+  if (pages > UINT32_MAX) return -EINVAL;
+  const uint64_t limit = lock_limit();
+  if (limit == 0 && !may_lock_all()) return -EPERM;
+  const uint64_t now = pinned_pages.fetch_add(pages, std::memory_order_relaxed) + pages;
+  if (now > limit / page_bytes && !may_lock_all()) {
+    pinned_pages.fetch_sub(pages, std::memory_order_relaxed);
+    return -ENOMEM;
+  }
+  pages_ = pages;
+  return 0;
+}
+
+int RecordPages::share(Va record, std::shared_ptr<Pin>& pin) {
+  const uint64_t number = record.value() / page_bytes;
+  std::erase_if(pages_, [](const Page& p) { return p.pin.expired(); });
+  for (const Page& p : pages_) {
+    if (p.number != number) continue;
+    pin = p.pin.lock();
+    return 0;
+  }
+  auto made = std::make_shared<Pin>();
+  if (int err = made->take(Va{number * page_bytes}, page_bytes); err != 0) return err;
+  pages_.push_back({number, made});
+  pin = std::move(made);
+  return 0;
+}
+
+int QueuePins::take(RecordPages& pages, const Ring& r, const Ring& s, Va at) {
+  int err = ring.take(r.start, r.bytes);
+  if (err == 0) err = send_ring.take(s.start, s.bytes);
+  return err == 0 ? pages.share(at, record) : err;
+}
+
+}  // namespace kilim::vhca
