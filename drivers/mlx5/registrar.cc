@@ -141,6 +141,8 @@ Status VerbsRegistrar::advise(const mr::AdviceRequest& request) {
       return Error{rc, "a range is outside its region or not mapped"};
     case EAGAIN:
       return Error{rc, "pages went away while they were fetched; try again"};
+    case ENOMEM:
+      return Error{rc, "there is no memory for the tables of what was asked for"};
     case EOPNOTSUPP:
       return Error{rc, "the adapter takes no such advice"};
     default:

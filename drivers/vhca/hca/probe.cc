@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whether a range is there: madvise(MADV_POPULATE_*) answers like pinning does (Linux 5.14); older
-// kernels get one guarded access a page.
+// Whether a range is there: madvise(MADV_POPULATE_*) answers like pinning does (Linux 5.14), which
+// refuses what a device or the kernel has mapped; older kernels get one guarded access a page.
 #include "vhca/hca/probe.hh"
 
 #include <cerrno>
@@ -34,6 +34,16 @@ bool touch(uint64_t from, uint64_t to, bool write) noexcept {
   return true;
 }
 
+// The page of a constant of ours can be populated wherever any can.
+bool kernel_populates() noexcept {
+  static constexpr uint8_t here = 1;
+  static const bool does = [] {
+    const uint64_t at = reinterpret_cast<uintptr_t>(&here) & ~(page - 1);
+    return ::madvise(reinterpret_cast<void*>(at), page, KILIM_POPULATE_READ) == 0;
+  }();
+  return does;
+}
+
 }  // namespace
 
 int probe_range(Va start, uint64_t bytes, bool write) noexcept {
@@ -49,11 +59,10 @@ int probe_range(Va start, uint64_t bytes, bool write) noexcept {
   do {
     rc = ::madvise(reinterpret_cast<void*>(from), to - from, advice) == 0 ? 0 : errno;
   } while (rc == EINTR || rc == EAGAIN);
+  // EINVAL: an old kernel; otherwise memory of a device, or without the right to write.
+  if (rc == EINVAL && !kernel_populates() && touch(from, to, write)) rc = 0;
   errno = saved;
-  if (rc == 0) return 0;
-  // EINVAL: an old kernel, or memory that cannot be populated (device mappings).
-  if (rc == EINVAL && touch(from, to, write)) return 0;
-  return -EFAULT;
+  return rc == 0 ? 0 : -EFAULT;
 }
 
 }  // namespace kilim::vhca

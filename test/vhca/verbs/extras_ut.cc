@@ -2,6 +2,8 @@
 // What mlx5 has beyond verbs, through libibverbs and libmlx5: copies by a send queue, completion
 // entries of other shapes, the port as its switch would see it.
 #include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 
 #include <sys/mman.h>
 
@@ -241,6 +243,43 @@ void pinned_pages_are_held_against_the_limit() {
   CU_ASSERT_EQUAL(in_child(queues_within_the_limit), 0);
 }
 
+// What the kernel shows to every process and nobody can pin.
+uint8_t* kernel_s_page() {
+  unsigned long begin = 0;
+  std::FILE* maps = std::fopen("/proc/self/maps", "re");
+  char line[512];
+  while (maps != nullptr && begin == 0 && std::fgets(line, sizeof line, maps) != nullptr) {
+    if (std::strstr(line, "[vvar]") != nullptr) begin = std::strtoul(line, nullptr, 16);
+  }
+  if (maps != nullptr) (void)std::fclose(maps);
+  return reinterpret_cast<uint8_t*>(begin);
+}
+
+// So there is never a region of it for a window to show.
+void memory_that_cannot_be_pinned_is_not_registered() {
+  Loop l;
+  Region r(l.pd[0], page);
+  uint8_t* foreign = kernel_s_page();
+  CU_ASSERT_FATAL(l.ok && r.mr() != nullptr && foreign != nullptr);
+  for (const unsigned access : {0u, unsigned{IBV_ACCESS_REMOTE_READ}}) {
+    errno = 0;
+    CU_ASSERT_PTR_NULL(ibv_reg_mr(l.pd[0], foreign, page, static_cast<int>(access)));
+    CU_ASSERT_EQUAL(errno, EFAULT);
+  }
+  errno = 0;
+  CU_ASSERT_EQUAL(ibv_rereg_mr(r.mr(), IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_ACCESS,
+                               nullptr, foreign, page, 0),
+                  IBV_REREG_MR_ERR_CMD);
+  CU_ASSERT_EQUAL(errno, EFAULT);
+  ibv_mr* paged = ibv_reg_mr(l.pd[0], foreign, page, IBV_ACCESS_ON_DEMAND);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(paged);
+  ibv_sge range{reinterpret_cast<uintptr_t>(foreign), 8, paged->lkey};
+  CU_ASSERT_EQUAL(
+      ibv_advise_mr(l.pd[0], IBV_ADVISE_MR_ADVICE_PREFETCH, IBV_ADVISE_MR_FLAG_FLUSH, &range, 1),
+      EFAULT);
+  CU_ASSERT_EQUAL(ibv_dereg_mr(paged), 0);
+}
+
 constexpr Case cases[] = {
     {"a send queue copies", a_send_queue_copies},
     {"a copy is checked at both ends", a_copy_is_checked_at_both_ends},
@@ -250,6 +289,8 @@ constexpr Case cases[] = {
     {"a port has no switch", a_port_has_no_switch},
     {"what is pinned is held against the limit on locked memory",
      pinned_pages_are_held_against_the_limit},
+    {"memory that cannot be pinned is not registered",
+     memory_that_cannot_be_pinned_is_not_registered},
 };
 
 }  // namespace
