@@ -41,6 +41,7 @@ class Walk {
   struct Tally {
     uint64_t allowed = 0, forbidden = 0, undefined = 0, advised = 0, refused = 0, forks = 0;
     uint64_t bound = 0, unbindable = 0, shut = 0, through = 0, shown_nothing = 0;
+    uint64_t by_peer = 0, not_by_peer = 0, atomics = 0;
   };
   [[nodiscard]] const Tally& tally() const { return tally_; }
 
@@ -79,6 +80,8 @@ class Walk {
   bool move_page();
   bool protect_page();
   bool access(Peer& peer, const Asked& asked);
+  bool sum_of(const Asked& a, const std::vector<std::byte>& before, const Peer& peer,
+              uint64_t added);
 
   bool window_step();
   bool fork_child();
@@ -91,13 +94,16 @@ class Walk {
   template <umr::WindowType T>
   bool shut_one(LiveWindow<T>& w);
   template <umr::WindowType T>
+  bool peer_shuts(LiveWindow<T>& w);
+  template <umr::WindowType T>
   bool renew(LiveWindow<T>& w);
   template <umr::WindowType T>
   bool access_window(LiveWindow<T>& w);
   bool rebind_unshut(Window2& w, const umr::WindowBind& b);
   template <umr::WindowType T>
   bool bind_to(LiveWindow<T>& w, const umr::WindowBind& b, umr::Outcome& outcome);
-  queue::Completion finish(queue::WqeCursor& c);
+  static queue::Completion finish(Peer& peer, queue::WqeCursor& c);
+  queue::Completion finish(queue::WqeCursor& c) { return finish(peer_, c); }
 
   device::Device& device_;
   Peer peer_, stranger_;  // the queue that binds windows; another one

@@ -18,12 +18,12 @@ namespace {
 constexpr umr::UmrWr signalled{.id = 2, .flags = queue::WrFlags::signalled};
 }
 
-queue::Completion Walk::finish(queue::WqeCursor& c) {
+queue::Completion Walk::finish(Peer& peer, queue::WqeCursor& c) {
   c.commit();
-  auto seen = peer_.loop.wait(*peer_.loop.send_cq);
-  for (int turn = 0; turn < 2000 && !seen; turn++) seen = peer_.loop.wait(*peer_.loop.send_cq);
-  if (seen && seen->ok()) (void)peer_.loop.sq->retire(seen->wqe_counter);
-  if (seen && !seen->ok()) (void)peer_.loop.recover();
+  auto seen = peer.loop.wait(*peer.loop.send_cq);
+  for (int turn = 0; turn < 2000 && !seen; turn++) seen = peer.loop.wait(*peer.loop.send_cq);
+  if (seen && seen->ok()) (void)peer.loop.sq->retire(seen->wqe_counter);
+  if (seen && !seen->ok()) (void)peer.loop.recover();
   return seen.value_or(queue::Completion{.opcode = prm::CqeOpcode::req_err,
                                          .syndrome = prm::Syndrome::transport_retry_exc});
 }
@@ -68,6 +68,37 @@ bool Walk::shut_one(LiveWindow<T>& w) {
   w.model.bound = false;
   bury({.lkey = {}, .rkey = old});
   tally_.shut++;
+  return true;
+}
+
+// By SEND with invalidation: one of type 2, over the connection that it is of; nobody shuts others,
+// and they stay open.
+template <WindowType T>
+bool Walk::peer_shuts(LiveWindow<T>& w) {
+  if (!w.bound) return true;
+  Peer& peer = below(4) == 0 ? stranger_ : peer_;
+  const Rkey key = w.bound.rkey();
+  const queue::Sge mine{peer.region.iova + 3 * page, 64, peer.region.lkey};
+  if (!peer.loop.rq->post(mine, 1)) return judge(false, "a receive is not taken");
+  peer.loop.rq->ring();
+  queue::WqeCursor c{*peer.loop.sq};
+  (void)queue::send_invalidate(c, mine, key, {.flags = queue::WrFlags::signalled});
+  const bool done = finish(peer, c).ok();
+  if (done != (T == WindowType::type2 && &peer == &peer_))
+    return judge(false, done ? "a stranger shuts a window" : "its peer cannot shut a window");
+  if (!done) {
+    tally_.not_by_peer++;
+    return true;
+  }
+  const auto told = peer.loop.wait(*peer.loop.recv_cq);
+  if (!told) return judge(false, "nobody is told what was shut");
+  (void)peer.loop.rq->retire(told->wqe_counter);
+  if constexpr (T == WindowType::type2) {
+    if (!umr::shut_by_peer(w.bound, *told, w.free)) return judge(false, "another key was shut");
+  }
+  w.model.bound = false;
+  bury({.lkey = {}, .rkey = key});
+  tally_.by_peer++;
   return true;
 }
 
@@ -148,19 +179,23 @@ bool Walk::access_window(LiveWindow<T>& w) {
   if (!w.bound) return true;
   const uint64_t bytes = std::min<uint64_t>(w.model.bytes, 2 * page);
   const uint64_t lengths[] = {1, 2, 1 + below(64), bytes};
-  const auto n = static_cast<uint32_t>(lengths[below(4)]);
+  constexpr Act acts[] = {Act::remote_write, Act::remote_read, Act::remote_atomic};
+  const Act act = acts[below(3)];
+  const bool atomic = act == Act::remote_atomic;
+  const auto n = atomic ? 8 : static_cast<uint32_t>(lengths[below(4)]);
   const uint64_t before_end = w.model.from + w.model.bytes - n;  // may wrap: n is 2, it ends at 1
   const uint64_t starts[] = {w.model.from - 1, w.model.from, w.model.from + below(w.model.bytes),
                              before_end, before_end + 1};
-  const uint64_t from = starts[below(5)];
+  const uint64_t from = starts[below(5)] & ~uint64_t{atomic ? 7u : 0u};
   if (from >= arena_bytes || n > arena_bytes - from) return true;
-  const Act act = below(2) == 0 ? Act::remote_write : Act::remote_read;
+  const uint64_t address = w.base + (from - w.model.from);
+  if (atomic && address % 8 != 0) return true;  // zero-based, over odd bytes
   const bool stranger = below(8) == 0;
   Expect expected = expect_through(arena_, w.model, below_window(w.model), act, from, n);
   if (stranger && w.model.of_queue) expected = Expect::refused;
   (expected == Expect::refused ? tally_.shown_nothing : tally_.through)++;
   return access(stranger ? stranger_ : peer_,
-                {act, from, n, w.base + (from - w.model.from), Lkey{}, w.bound.rkey(), expected});
+                {act, from, n, address, Lkey{}, w.bound.rkey(), expected});
 }
 
 template <WindowType T>
@@ -168,6 +203,7 @@ bool Walk::on_window(LiveWindow<T>& w) {
   const uint64_t dice = below(100);
   if (dice < 2) return renew(w);
   if (dice < 10) return shut_one(w);
+  if (dice < 16) return peer_shuts(w);
   if (dice >= 40) return access_window(w);
   if (!bind_one(w)) return false;
   for (int i = 0; i < 3; i++)

@@ -64,18 +64,23 @@ inline int expect_registration(const ModelArena& arena, const ModelRegion& r) {
   return r.paged() || arena.there(r.from, r.bytes, r.writable()) ? 0 : EFAULT;
 }
 
-enum class Act : uint8_t { remote_write, remote_read, local_read };
+enum class Act : uint8_t { remote_write, remote_read, local_read, remote_atomic };
 
 // either: mlx5_ib resolves a fault with all rights of its region, so a page that may only be read
 // is out of a writable region's reach until advice has fetched it for reading.
 enum class Expect : uint8_t { refused, allowed, either };
+
+inline bool changes(Act act) {
+  return act == Act::remote_write || act == Act::remote_atomic;
+}
 
 inline Expect expect_access(const ModelArena& arena, const ModelRegion& r, Act act, uint64_t at,
                             uint64_t n) {
   if (r.foreign || !r.covers(at, n)) return Expect::refused;
   if (act == Act::remote_write && !r.has(mr::Access::remote_write)) return Expect::refused;
   if (act == Act::remote_read && !r.has(mr::Access::remote_read)) return Expect::refused;
-  if (!arena.there(at, n, act == Act::remote_write)) return Expect::refused;
+  if (act == Act::remote_atomic && !r.has(mr::Access::remote_atomic)) return Expect::refused;
+  if (!arena.there(at, n, changes(act))) return Expect::refused;
   const bool faults_for_writing = r.paged() && r.writable();
   return faults_for_writing && !arena.there(at, n, true) ? Expect::either : Expect::allowed;
 }
@@ -114,14 +119,16 @@ inline bool may_bind(const ModelRegion& r, const ModelWindow& w) {
 // list names the region's key, which is looked up at each access with what its owner may do.
 inline Expect expect_through(const ModelArena& arena, const ModelWindow& w, const ModelRegion* r,
                              Act act, uint64_t at, uint64_t n) {
-  const uint32_t right =
-      act == Act::remote_write ? mr::Access::remote_write : mr::Access::remote_read;
+  const uint32_t right = act == Act::remote_write    ? mr::Access::remote_write
+                         : act == Act::remote_atomic ? mr::Access::remote_atomic
+                                                     : mr::Access::remote_read;
   if (!w.bound || r == nullptr || (w.access & right) == 0) return Expect::refused;
   if (at < w.from || n > w.bytes || at - w.from > w.bytes - n) return Expect::refused;
   ModelRegion owned = *r;
   owned.access |= mr::Access::remote_read;
-  owned.access &= ~mr::Access::remote_write;
-  if (r->has(mr::Access::local_write)) owned.access |= mr::Access::remote_write;
+  constexpr uint32_t changing = mr::Access::remote_write | mr::Access::remote_atomic;
+  owned.access &= ~changing;
+  if (r->has(mr::Access::local_write)) owned.access |= changing;
   return expect_access(arena, owned, act, at, n);
 }
 

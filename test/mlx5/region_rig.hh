@@ -75,6 +75,18 @@ struct Peer {
         },
         bytes);
   }
+  // Adds to 8 bytes there; what they were comes to the begin of this peer's memory.
+  bool add(uint64_t to, Rkey rkey, uint64_t n) {
+    return run(
+        [&](queue::WqeCursor& c, const queue::Sge& mine) {
+          const queue::Atomic a{.target = {to, rkey},
+                                .result_address = mine.address,
+                                .result_key = mine.key,
+                                .swap_or_add = n};
+          return queue::fetch_and_add(c, a, {.flags = queue::WrFlags::signalled});
+        },
+        8);
+  }
   // As the source of a write to this peer's own memory.
   bool gather(uint64_t from, Lkey lkey, uint32_t bytes = 8) {
     return run(

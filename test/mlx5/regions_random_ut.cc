@@ -88,7 +88,7 @@ ModelRegion Walk::dream() {
   const uint64_t whole = ModelArena::pages * page;
   m.from = below(2) == 0 ? below(ModelArena::pages) * page : below(whole - 1);
   m.bytes = std::min(whole - m.from, below(2) == 0 ? (1 + below(4)) * page : 1 + below(3 * page));
-  m.access = static_cast<uint32_t>(below(8));
+  m.access = below(3) == 0 ? 15 : static_cast<uint32_t>(below(16));
   if (below(2) == 0) m.access |= Access::mw_bind;
   if (m.kind == Kind::implicit) m.from = 0, m.bytes = whole;
   return m;
@@ -184,15 +184,26 @@ bool Walk::access_one() {
   if (dead && lives(r.rkey)) return true;
   const uint64_t start = dead ? below(ModelArena::pages) * page : l->model.from;
   const uint64_t length = dead ? page : l->model.bytes;
-  const auto n = static_cast<uint32_t>(below(8) == 0 ? 1 + below(2 * page) : 1 + below(64));
+  const auto act = static_cast<Act>(below(4));
+  auto n = static_cast<uint32_t>(below(8) == 0 ? 1 + below(2 * page) : 1 + below(64));
   uint64_t from = start + below(length);
   if (below(8) == 0 && from > 40) from -= 40;  // maybe before its first byte
+  if (act == Act::remote_atomic) from &= ~uint64_t{7}, n = 8;
   if (from + n > arena_bytes) return true;
-  const auto act = static_cast<Act>(below(3));
   const Expect expected = dead ? Expect::refused : expect_access(arena_, l->model, act, from, n);
   (expected == Expect::refused ? tally_.forbidden : tally_.allowed)++;
   const auto address = reinterpret_cast<uintptr_t>(at(from));
   return access(peer_, {act, from, n, address, r.lkey, r.rkey, expected});
+}
+
+// The old value has come, the new one is there.
+bool Walk::sum_of(const Asked& a, const std::vector<std::byte>& before, const Peer& peer,
+                  uint64_t added) {
+  uint64_t old = 0, now = 0;
+  std::memcpy(&old, before.data(), sizeof old);
+  std::memcpy(&now, at(a.from), sizeof now);
+  tally_.atomics++;
+  return std::memcmp(peer.own.data(), before.data(), sizeof old) == 0 && now == old + added;
 }
 
 // Of a refused write nothing may have arrived, unless a page in its middle was missing.
@@ -200,12 +211,16 @@ bool Walk::access(Peer& peer, const Asked& a) {
   const bool visible = arena_.there(a.from, a.bytes, false);
   const std::vector<std::byte> before(at(a.from), at(a.from) + (visible ? a.bytes : 0));
   for (uint32_t i = 0; i < a.bytes; i++) peer.own.data()[i] = static_cast<std::byte>(random_());
-  const bool done = a.act == Act::remote_write  ? peer.write(a.address, a.rkey, a.bytes)
-                    : a.act == Act::remote_read ? peer.read(a.address, a.rkey, a.bytes)
-                                                : peer.gather(a.address, a.lkey, a.bytes);
+  const uint64_t added = random_();
+  const bool done = a.act == Act::remote_atomic  ? peer.add(a.address, a.rkey, added)
+                    : a.act == Act::remote_write ? peer.write(a.address, a.rkey, a.bytes)
+                    : a.act == Act::remote_read  ? peer.read(a.address, a.rkey, a.bytes)
+                                                 : peer.gather(a.address, a.lkey, a.bytes);
   if (peer.stuck) return judge(false, "an access never ends");
   if (a.expected != Expect::either && done != (a.expected == Expect::allowed))
     return judge(false, done ? "forbidden access" : "allowed access refused");
+  if (done && a.act == Act::remote_atomic)
+    return judge(sum_of(a, before, peer, added), "wrong sum");
   if (done) return judge(std::memcmp(at(a.from), peer.own.data(), a.bytes) == 0, "wrong bytes");
   const bool one_page = a.from / page == (a.from + a.bytes - 1) / page;
   const bool unchanged =
@@ -302,6 +317,11 @@ void random_steps() {
   CU_ASSERT(steps < 10'000 || (t.allowed > steps / 20 && t.forbidden > steps / 20));
   CU_ASSERT(steps < 10'000 || (t.bound > steps / 200 && t.through > steps / 200));
   CU_ASSERT(steps < 10'000 || (t.unbindable > steps / 200 && t.shown_nothing > steps / 200));
+  std::printf("%llu atomics; windows shut by a peer: %llu, not by others: %llu\n",
+              static_cast<unsigned long long>(t.atomics),
+              static_cast<unsigned long long>(t.by_peer),
+              static_cast<unsigned long long>(t.not_by_peer));
+  CU_ASSERT(steps < 10'000 || (t.by_peer > 20 && t.not_by_peer > 20 && t.atomics > steps / 200));
   CU_ASSERT(steps < 10'000 || (t.undefined > 100 && t.advised > 100 && t.refused > 100));
 }
 
