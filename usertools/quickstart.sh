@@ -131,7 +131,8 @@ start_testpmd() {
   shift
   wires=("$1" "$2")
   shift 2
-  XDG_RUNTIME_DIR=$dir "${prefix[@]}" "$program" "${eal[@]}" \
+  # The frames' memory is more than an ordinary user may lock; nothing here really locks it.
+  KILIM_VHCA_MEMLOCK=ignore XDG_RUNTIME_DIR=$dir "${prefix[@]}" "$program" "${eal[@]}" \
     --vdev "net_kilim0,hca=vhca0,wire=${wires[0]}" --vdev "net_kilim1,hca=vhca1,wire=${wires[1]}" \
     -- "--fwd=$fwd" --stats-period=1 "--json=$dir/stats.json" "$@" \
     > >(live) 2> "$dir/testpmd.err" &

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 
 #include <linux/capability.h>
 #include <sys/resource.h>
@@ -34,8 +35,9 @@ inline bool may_lock(uint64_t pages) {
   return ::setrlimit(RLIMIT_MEMLOCK, &limit) == 0;
 }
 
-// From now on the limit counts for this thread.
+// From now on the limit counts for this thread, whatever the environment says.
 inline bool give_up_lock_capability() {
+  ::unsetenv("KILIM_VHCA_MEMLOCK");
   __user_cap_header_struct head{_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3]{};
   if (::syscall(SYS_capget, &head, data) != 0) return false;
