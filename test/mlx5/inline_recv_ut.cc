@@ -54,6 +54,17 @@ void shared_queue() {
   lengths({.shared = true});
   lengths({.cqe_bytes = 128, .shared = true});
 }
+// mlx5_ib serves it as a reliable one; what finds no receive posted is lost and no error.
+void unreliable_shared_queue() {
+  lengths({.transport = Transport::uc, .shared = true});
+  lengths({.transport = Transport::uc, .cqe_bytes = 128, .shared = true});
+  InlineLoop loop{dev(), {.transport = Transport::uc, .shared = true}};
+  CU_ASSERT_TRUE_FATAL(loop.ok() && loop.send(1, 8));
+  const auto lost = loop.sent();
+  CU_ASSERT_TRUE_FATAL(lost.has_value());
+  CU_ASSERT_TRUE(lost->completion.ok());
+  CU_ASSERT_TRUE(loop.message(2, 8, true) && loop.message(3, 40, false));
+}
 
 // Whether messages of 8 bytes come in their entries.
 void check_setting(const InlineShape& shape, bool in_entry) {
@@ -323,6 +334,7 @@ const kilim::test::Case cases[] = {
     {"messages of 1 to 65 bytes on a reliable connection", reliable},
     {"messages of 1 to 65 bytes on an unreliable connection", unreliable},
     {"messages of 1 to 65 bytes through a shared receive queue", shared_queue},
+    {"an unreliable connection takes from a shared receive queue too", unreliable_shared_queue},
     {"the queue's setting stands over the environment, that over the default", settings},
     {"buffers that no address leads to are refused, or filled as posted", other_buffers},
     {"an adapter without inline receive fills the buffers", adapter_without},
