@@ -1,17 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Regions of a device come and go by a control thread while a worker sends from them by keys that
-// it looks up: no request ever fails, and none carries other bytes than its region's.
+// it looks up: no request ever fails, and none carries other bytes than its region's. Regions of
+// the program's own memory, and EAL's by itself: by its hot-plug events where the machine has huge
+// pages, elsewhere external memory stands for them and the events are called.
 #include <array>
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <thread>
 #include <vector>
 
+#include <rte_eal.h>
+#include <rte_eal_memconfig.h>
+#include <rte_malloc.h>
+#include <rte_memory.h>
 #include <rte_rcu_qsbr.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include "kilim/mem/limits.hh"
 #include "kilim/mr/front.hh"
 #include "kilim/mr/index.hh"
+#include "kilim/mr/indexed_regions.hh"
 #include "kilim/mr/registrar.hh"
 #include "kilim/queue/rc_wqe.hh"
 #include "rig.hh"
@@ -23,15 +34,22 @@ using namespace kilim;
 
 constexpr uint64_t page = 4096;
 constexpr uint32_t places = 16, burst = 16, bytes = 64;
+constexpr std::size_t huge = std::size_t{2} << 20;
+constexpr uint32_t eal_places = 3;
+constexpr std::size_t eal_bytes = huge;
+bool hot_plug = false;
 
 // Place i holds pages of the byte i + 1; its region covers them, and comes and goes.
 class Traffic {
  public:
-  Traffic() : v_(test::config("index0")), memory_((places + 2) * page) {
+  explicit Traffic(const char* name) : v_(test::config(name)), memory_((places + 2) * page) {
     const std::size_t bytes_of = rte_rcu_qsbr_get_memsize(1);
     qsbr_.reset(static_cast<rte_rcu_qsbr*>(std::aligned_alloc(64, (bytes_of + 63) & ~63ul)));
     first_ = memory_.data() + (page - reinterpret_cast<uintptr_t>(memory_.data()) % page);
-    for (uint32_t i = 0; i < places; i++) std::memset(at(i), static_cast<int>(i + 1), page);
+    for (uint32_t i = 0; i < places; i++) {
+      std::memset(first_ + i * page, static_cast<int>(i + 1), page);
+      at_[i].store(first_ + i * page);
+    }
     if (!v_.device || rte_rcu_qsbr_init(qsbr_.get(), 1) != 0) return;
     rte_rcu_qsbr_thread_register(qsbr_.get(), 0);
     loop_ = std::make_unique<test::Loop>(*v_.device, mr::Access::all);
@@ -61,6 +79,7 @@ class Traffic {
       for (uint32_t i = 0; i < burst; i++) {
         const uint32_t place = (turn * 7 + i * 5) % places;
         const auto address = reinterpret_cast<uint64_t>(at(place)) + i * bytes;
+        if (address == i * bytes) continue;
         const Lkey key = i % 2 == 0 ? front.find(address, bytes) : index_->find(address, bytes);
         if (key == Lkey{0}) continue;
         const queue::Remote to{reinterpret_cast<uint64_t>(target_.data()) + posted * bytes,
@@ -100,6 +119,33 @@ class Traffic {
     }
     over_.store(true, std::memory_order_release);
   }
+  // EAL's memory, which registers itself. What a program frees while it is being sent is zeroes.
+  void control_eal() {
+    for (auto& place : at_) place.store(nullptr);
+    freed_.store(true);
+    auto made =
+        mr::IndexedRegions::create(v_.device->registrar(), *index_, {.patience_ms = 60'000});
+    CU_ASSERT_TRUE_FATAL(made.ok());
+    mr::IndexedRegions& all = **made;
+    uint32_t i = 0;
+    for (; (i < 60 || sent_.load() < 600) && failed_.load() == 0 && i < 200'000; i++) {
+      const std::size_t place = i * 2 % eal_places;
+      if (std::byte* was = at_[place].exchange(nullptr)) {
+        let_go(all.eal(), place, was);
+        continue;
+      }
+      std::byte* now = take(all.eal(), place);
+      if (now == nullptr) failed_.fetch_add(1);
+      if (now == nullptr) break;
+      std::memset(now, static_cast<int>(place + 1), page);
+      at_[place].store(now);
+    }
+    for (std::size_t place = 0; place < eal_places; place++)
+      if (std::byte* was = at_[place].exchange(nullptr)) let_go(all.eal(), place, was);
+    CU_ASSERT_TRUE(all.eal().counts().registered > 30 && all.eal().counts().late == 0);
+    CU_ASSERT_EQUAL(all.eal().counts().failed + all.not_indexed(), 0);
+    over_.store(true, std::memory_order_release);
+  }
   [[nodiscard]] uint64_t failed() const { return failed_.load(); }
   [[nodiscard]] uint64_t sent() const { return sent_.load(); }
 
@@ -107,7 +153,31 @@ class Traffic {
   struct Free {
     void operator()(rte_rcu_qsbr* v) const noexcept { std::free(v); }
   };
-  [[nodiscard]] std::byte* at(uint32_t place) const { return first_ + place * page; }
+  [[nodiscard]] std::byte* at(uint32_t place) const { return at_[place].load(); }
+  // Where EAL has none to give external memory stands for it.
+  std::byte* take(mr::EalRegions& regions, std::size_t place) {
+    external_[place] = nullptr;
+    if (hot_plug)
+      if (void* p = rte_malloc(nullptr, eal_bytes, huge)) return static_cast<std::byte*>(p);
+    void* p = ::mmap(nullptr, eal_bytes + huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                     -1, 0);
+    if (p == MAP_FAILED) return nullptr;
+    external_[place] = static_cast<std::byte*>(p);
+    std::byte* at = external_[place] + (huge - reinterpret_cast<uintptr_t>(p) % huge) % huge;
+    (void)rte_extmem_register(at, eal_bytes, nullptr, eal_bytes / huge, huge);
+    rte_mcfg_mem_read_lock();
+    regions.appeared({at, eal_bytes});
+    rte_mcfg_mem_read_unlock();
+    return at;
+  }
+  void let_go(mr::EalRegions& regions, std::size_t place, std::byte* memory) {
+    if (external_[place] == nullptr) return rte_free(memory);
+    rte_mcfg_mem_read_lock();
+    regions.vanishing({memory, eal_bytes});
+    rte_mcfg_mem_read_unlock();
+    (void)rte_extmem_unregister(memory, eal_bytes);
+    ::munmap(external_[place], eal_bytes + huge);
+  }
   void finish(std::span<const uint32_t> from) {
     for (std::size_t n = 0; n < from.size(); n++) {
       // The control thread may hold the adapter for a while.
@@ -122,7 +192,9 @@ class Traffic {
       }
       loop_->sq->retire(seen->wqe_counter);
       for (uint32_t i = 0; i < bytes; i++)
-        if (target_[n * bytes + i] != static_cast<std::byte>(from[n] + 1)) failed_.fetch_add(1);
+        if (target_[n * bytes + i] != static_cast<std::byte>(from[n] + 1) &&
+            (!freed_.load() || target_[n * bytes + i] != std::byte{0}))
+          failed_.fetch_add(1);
     }
     sent_.fetch_add(from.size());
   }
@@ -130,17 +202,19 @@ class Traffic {
   test::VirtualDevice v_;
   std::vector<std::byte> memory_;
   std::byte* first_ = nullptr;
+  std::array<std::atomic<std::byte*>, places> at_{};
+  std::array<std::byte*, eal_places> external_{};
   alignas(64) std::array<std::byte, burst * bytes> target_{};
   std::unique_ptr<rte_rcu_qsbr, Free> qsbr_;
   std::unique_ptr<test::Loop> loop_;
   std::unique_ptr<mr::Index> index_;
   std::optional<mr::Mr> target_mr_;
-  std::atomic<bool> over_{false};
+  std::atomic<bool> over_{false}, freed_{false};
   std::atomic<uint64_t> failed_{0}, sent_{0};
 };
 
 void regions_come_and_go() {
-  Traffic t;
+  Traffic t{"index0"};
   CU_ASSERT_TRUE_FATAL(t.ok());
   std::thread worker{[&t] { t.work(); }};
   t.control();
@@ -149,10 +223,37 @@ void regions_come_and_go() {
   CU_ASSERT_TRUE(t.sent() >= 2000);
 }
 
+void eal_s_memory_comes_and_goes() {
+  Traffic t{"index1"};
+  CU_ASSERT_TRUE_FATAL(t.ok());
+  std::thread worker{[&t] { t.work(); }};
+  t.control_eal();
+  worker.join();
+  CU_ASSERT_EQUAL(t.failed(), 0);
+  CU_ASSERT_TRUE(t.sent() >= 600);
+}
+
 const kilim::test::Case cases[] = {
     {"regions come and go under traffic and no request fails", regions_come_and_go},
+    {"EAL's memory comes and goes under traffic and registers itself", eal_s_memory_comes_and_goes},
 };
 
 }  // namespace
 
-KILIM_UT_MAIN("mlx5/index", cases)
+int main(int argc, char** argv) {
+  constexpr const char* by_hand = "KILIM_UT_NO_HUGE";
+  hot_plug = std::getenv(by_hand) == nullptr && kilim::mem::huge_pages(huge).free >= 16;
+  const char* ordinary[] = {"index_ut",          "-l0",       "--no-pci",    "--no-telemetry",
+                            "--log-level=error", "--no-huge", "--no-shconf", "-m16"};
+  const char* with_huge[] = {"index_ut",          "-l0",         "--no-pci", "--no-telemetry",
+                             "--log-level=error", "--in-memory", "-m4"};
+  if (!hot_plug) std::puts("EAL's events are called by hand");
+  const int rc = hot_plug ? rte_eal_init(7, const_cast<char**>(with_huge))
+                          : rte_eal_init(8, const_cast<char**>(ordinary));
+  if (rc < 0 && hot_plug) {  // other processes have taken the pages
+    ::setenv(by_hand, "1", 1);
+    ::execv("/proc/self/exe", argv);
+  }
+  if (rc < 0) return 2;
+  return kilim::test::run_cases("mlx5/index", cases, argc, argv);
+}
