@@ -71,8 +71,14 @@ bool place_faults() {
 
 void arm(const Faults& f) {
   state = f;
-  state.ioctls = state.allocations = 0;
+  state.ioctls = state.allocations = state.news = 0;
   state.hit = false;
+}
+
+bool new_fails() noexcept {
+  if (inside || state.fail_new == 0 || ++state.news != state.fail_new) return false;
+  state.hit = true;
+  return true;
 }
 
 const Faults& faults() {

@@ -4,8 +4,12 @@
 // is found by giving back the protection domain, which refuses while a region is in it.
 #include <array>
 #include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <new>
 #include <optional>
 #include <vector>
 
@@ -19,6 +23,19 @@
 #include "mlx5/registrar.hh"
 #include "region_rig.hh"
 #include "ut.hh"
+
+// Replaced, so that it can fail.
+void* operator new(std::size_t n) {
+  void* p = kilim::test::new_fails() ? nullptr : std::malloc(n);
+  if (p == nullptr) throw std::bad_alloc{};
+  return p;
+}
+void operator delete(void* p) noexcept {
+  std::free(p);
+}
+void operator delete(void* p, std::size_t) noexcept {
+  std::free(p);
+}
 
 namespace {
 
@@ -51,6 +68,7 @@ struct Bench {
   bool begin() {
     pd = ibv_alloc_pd(context.get());
     if (pd != nullptr) registrar.emplace(pd, odp);
+    live.reserve(16);  // not the library's
     return pd != nullptr;
   }
   // Everything that was told to be there goes; then nothing may be left.
@@ -75,46 +93,46 @@ bool fits(const Error& e) {
   return e.code == EIO || e.code == ENOMEM || e.code == ENOENT;
 }
 
-bool keep(const Result<Region>& r) {
-  if (r) bench().live.push_back(*r);
+bool keep(Bench& b, const Result<Region>& r) {
+  if (r) b.live.push_back(*r);
   return r.ok() || fits(r.error());
 }
 
 // The first region of a kind is changed, where there is one. An undefined one stays among those
 // that end() destroys.
-bool changed(mr::Kind kind, const mr::Change& c) {
-  for (Region& r : bench().live) {
+bool changed(Bench& b, mr::Kind kind, const mr::Change& c) {
+  for (Region& r : b.live) {
     if (r.kind != kind || r.undefined) continue;
-    const mr::Rereg done = bench().registrar->reregister(r, c);
+    const mr::Rereg done = b.registrar->reregister(r, c);
     const bool undefined = done.standing() == mr::Standing::undefined;
     return r.undefined == undefined && (done.ok() || fits(done.error));
   }
   return true;
 }
 
-bool pass(Pages& memory) {
-  Bench& b = bench();
+bool pass(Bench& b, Pages& memory) {
   mlx5::VerbsRegistrar& registrar = *b.registrar;
   bool good = true;
   Result<mr::Domain> domain = registrar.create_domain();
   if (domain) b.domain = *domain;
   good = (domain || fits(domain.error())) && good;
-  good = keep(registrar.register_memory(memory.span(0, 2), Access::all, page)) && good;
-  good = keep(registrar.register_memory_at(memory.span(2, 1), Iova{0x10000}, Access::all, page)) &&
-         good;
-  good = keep(registrar.register_on_demand(memory.span(3, 2), Access::all, {})) && good;
-  good = keep(registrar.register_implicit(Access::all, {})) && good;
+  good = keep(b, registrar.register_memory(memory.span(0, 2), Access::all, page)) && good;
+  good =
+      keep(b, registrar.register_memory_at(memory.span(2, 1), Iova{0x10000}, Access::all, page)) &&
+      good;
+  good = keep(b, registrar.register_on_demand(memory.span(3, 2), Access::all, {})) && good;
+  good = keep(b, registrar.register_implicit(Access::all, {})) && good;
   mr::Change c;
   c.translation = c.access = true;
   c.memory = memory.span(5, 2);
   c.page_bytes = page;
   c.new_access = Access::local_write;
-  good = changed(mr::Kind::pinned, c) && good;
+  good = changed(b, mr::Kind::pinned, c) && good;
   if (b.domain) {
     c = {};
     c.domain = true;
     c.new_domain = *b.domain;
-    good = changed(mr::Kind::pinned, c) && good;
+    good = changed(b, mr::Kind::pinned, c) && good;
   }
   for (const Region& r : std::vector<Region>(b.live)) {
     const mr::AdviceRange range{r.iova, 8, r.lkey};
@@ -124,13 +142,13 @@ bool pass(Pages& memory) {
   }
   if (!b.live.empty() && !b.live[0].undefined) {
     Result<uint32_t> number = registrar.export_region(b.live[0]);
-    if (number) good = keep(registrar.import_region(*number)) && good;
+    if (number) good = keep(b, registrar.import_region(*number)) && good;
   }
   c = {};
   c.translation = c.access = true;
   c.memory = memory.span(7, 1);
   c.new_access = Access::local_write;
-  good = changed(mr::Kind::imported, c) && good;
+  good = changed(b, mr::Kind::imported, c) && good;
   Result<mr::AllocatedRegion> own =
       mr::AllocatedRegion::create(registrar, {.bytes = page, .access = Access::all});
   if (own) {
@@ -152,12 +170,12 @@ template <typename Arm>
 uint64_t every(Arm arm_kth) {
   Pages memory(8);
   CU_ASSERT_FATAL(bench().begin());
-  CU_ASSERT(pass(memory) && bench().end());  // opens what stays open
+  CU_ASSERT(pass(bench(), memory) && bench().end());  // opens what stays open
   const std::size_t files = open_files();
   for (uint64_t k = 1;; k++) {
     CU_ASSERT_FATAL(k < 1000 && bench().begin());
     arm(arm_kth(k));
-    const bool good = pass(memory);
+    const bool good = pass(bench(), memory);
     const bool hit = faults().hit;
     arm({});
     const bool clean = bench().end();
@@ -187,6 +205,41 @@ void failing_allocations() {
     return f;
   });
   CU_ASSERT(n >= 6);
+}
+
+// The library's own heap is the C++ one: who runs out of it in set-up ends there and then (decision
+// 0003), so that nothing half made is left to go on with.
+void an_exhausted_heap_ends_the_process() {
+  Pages memory(8);
+  uint64_t ended = 0;
+  for (uint64_t k = 1; k < 1000; k++) {
+    CU_ASSERT_FATAL(bench().begin());
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(60);
+      const rlimit no_core{};
+      ::setrlimit(RLIMIT_CORE, &no_core);
+      (void)std::freopen("/dev/null", "w", stderr);
+      Bench own;
+      const bool begun = own.begin();
+      Faults f;
+      f.fail_new = k;
+      arm(f);
+      const bool good = begun && pass(own, memory);
+      const bool hit = faults().hit;
+      arm({});
+      ::_exit(!good || !own.end() ? 1 : hit ? 2 : 0);
+    }
+    int status = -1;
+    CU_ASSERT(::waitpid(child, &status, 0) == child);
+    CU_ASSERT_FATAL(bench().end());
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) break;
+    const bool aborted = WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+    if (!aborted) std::printf("k = %llu: %d\n", static_cast<unsigned long long>(k), status);
+    CU_ASSERT_FATAL(aborted);
+    ended++;
+  }
+  CU_ASSERT(ended >= 6);
 }
 
 // A region and a queue of a device of its own, in a child whom the limit binds.
@@ -233,6 +286,7 @@ void lock_limit_is_said() {
 }
 
 const kilim::test::Case cases[] = {
+    {"an exhausted heap of the library's own ends the process", an_exhausted_heap_ends_the_process},
     {"a failing ioctl at every k-th call leaves no leak and no half-made region", failing_ioctls},
     {"a failing allocation at every k-th call leaves no leak and no half-made region",
      failing_allocations},
