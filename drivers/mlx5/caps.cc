@@ -69,9 +69,11 @@ constexpr uint64_t window_1 = IBV_DEVICE_MEM_WINDOW;
 constexpr uint64_t window_2b = IBV_DEVICE_MEM_WINDOW_TYPE_2B;
 
 // DC is told by the firmware only. Of raw Ethernet nobody tells.
-void read_odp(ibv_context* context, bool firmware_answers, mr::OdpCaps& odp) {
+void read_extended(ibv_context* context, bool firmware_answers, device::Caps& caps) {
   ibv_device_attr_ex ex{};
   if (ibv_query_device_ex(context, nullptr, &ex) != 0) return;
+  caps.max_device_memory = ex.max_dm_size;
+  mr::OdpCaps& odp = caps.odp;
   odp.supported = (ex.odp_caps.general_caps & IBV_ODP_SUPPORT) != 0;
   odp.implicit = (ex.odp_caps.general_caps & IBV_ODP_SUPPORT_IMPLICIT) != 0;
   auto of = [&odp](mr::OdpTransport t) -> std::optional<uint32_t>& {
@@ -150,7 +152,7 @@ Result<device::Caps> read_caps(ibv_context* context) {
   auto group = std::make_unique<HcaCap>();
   const bool firmware_answers = query_hca_cap(context, *group);
   if (firmware_answers) read_umr(*group, caps);
-  read_odp(context, firmware_answers, caps.odp);
+  read_extended(context, firmware_answers, caps);
   caps.memory_window_type1 = (attr.device_cap_flags & window_1) != 0;
   caps.memory_window_type2b = (attr.device_cap_flags & window_2b) != 0;
   return caps;

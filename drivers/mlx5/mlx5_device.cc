@@ -23,7 +23,7 @@ Mlx5Device::Mlx5Device(Context context, Pd pd, const device::Caps& caps, Progres
       odp_files_(sysfs, name_, context->device->dev_name),
       context_(std::move(context)),
       pd_(std::move(pd)),
-      registrar_(pd_.get(), caps.odp),
+      registrar_(pd_.get(), caps.odp, caps.max_device_memory),
       keys_(pd_.get(), caps.umr ? caps.max_key_entries : 0),
       windows_(pd_.get(), caps.memory_window_type1, caps.memory_window_type2b) {}
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Regions of every kind over libibverbs: ibv_reg_mr, ibv_reg_mr_iova2, ibv_rereg_mr, ibv_advise_mr,
-// ibv_import_mr, in the device's protection domain and in further ones.
+// ibv_import_mr, ibv_reg_dm_mr, in the device's protection domain and in further ones.
 // Owner: the device. Any thread, one mutex; never in a burst.
 #pragma once
 
@@ -27,9 +27,23 @@ struct DropMr {
 };
 using OwnedMr = std::unique_ptr<ibv_mr, DropMr>;
 
+// Imported: whoever allocated it keeps it.
+struct DropDm {
+  bool imported = false;
+  void operator()(ibv_dm* dm) const noexcept {
+    if (imported) {
+      ibv_unimport_dm(dm);
+    } else {
+      (void)ibv_free_dm(dm);
+    }
+  }
+};
+using OwnedDm = std::unique_ptr<ibv_dm, DropDm>;
+
 class VerbsRegistrar final : public mr::Registrar {
  public:
-  VerbsRegistrar(ibv_pd* pd, const mr::OdpCaps& odp) noexcept : pd_(pd), odp_(odp) {}
+  VerbsRegistrar(ibv_pd* pd, const mr::OdpCaps& odp, uint64_t max_block) noexcept
+      : pd_(pd), odp_(odp), max_block_(max_block) {}
   Result<mr::Region> register_memory(std::span<std::byte> memory, uint32_t access,
                                      uint64_t page_bytes) override;
   Result<mr::Region> register_memory_at(std::span<std::byte> memory, Iova iova, uint32_t access,
@@ -44,6 +58,14 @@ class VerbsRegistrar final : public mr::Registrar {
   Status destroy_domain(mr::Domain domain) override;
   Result<uint32_t> export_region(const mr::Region& region) override;
   Result<mr::Region> import_region(uint32_t number) override;
+  Result<mr::DeviceBlock> allocate_block(const mr::BlockRequest& request) override;
+  Result<mr::DeviceBlock> import_block(uint32_t number) override;
+  Status free_block(const mr::DeviceBlock& block) override;
+  Status write_block(const mr::DeviceBlock& block, uint64_t at,
+                     std::span<const std::byte> bytes) override;
+  Status read_block(const mr::DeviceBlock& block, uint64_t at, std::span<std::byte> bytes) override;
+  Result<mr::Region> register_block(const mr::DeviceBlock& block,
+                                    const mr::BlockRange& range) override;
 
  private:
   struct Entry {
@@ -64,6 +86,12 @@ class VerbsRegistrar final : public mr::Registrar {
     return region.lkey.value() | uint64_t{region.kind == mr::Kind::imported} << 32;
   }
 
+  static uint64_t slot_of(const mr::DeviceBlock& block) noexcept {
+    return block.number | uint64_t{block.imported} << 32;
+  }
+
+  ibv_dm* find_block(const mr::DeviceBlock& block) noexcept;
+  Result<mr::DeviceBlock> adopt(OwnedDm dm, bool imported);
   Result<mr::Region> add(const Request& request, ibv_pd* pd, mr::Domain domain);
   Error refusal(int code, const Request& request);
   mr::Rereg change(Entries::iterator at, mr::Region& region, const mr::Change& change);
@@ -74,9 +102,11 @@ class VerbsRegistrar final : public mr::Registrar {
   std::mutex mutex_;
   ibv_pd* pd_;
   mr::OdpCaps odp_;
+  uint64_t max_block_;  // bytes of device memory
   uint32_t next_domain_ = 1;
-  std::array<char, 384> sentence_{};          // of the last ENOMEM
-  std::unordered_map<uint32_t, Pd> domains_;  // regions go before the domains that they are in
+  std::array<char, 384> sentence_{};              // of the last ENOMEM
+  std::unordered_map<uint32_t, Pd> domains_;      // regions go before the domains that they are in
+  std::unordered_map<uint64_t, OwnedDm> blocks_;  // and before the blocks that they are on
   Entries regions_;
 };
 

@@ -64,6 +64,8 @@ mr::Rereg VerbsRegistrar::reregister(mr::Region& region, const mr::Change& chang
                    "the region is undefined since a change failed: it may only be destroyed");
   if (!change.translation && !change.domain && !change.access)
     return refused(EINVAL, "nothing is to change");
+  if (region.kind == mr::Kind::device)
+    return refused(EINVAL, "a region of device memory stays as it was registered");
   if (change.domain && pd_of(change.new_domain) == nullptr)
     return refused(EINVAL, "no such protection domain");
   const bool paged = (region.access & mr::Access::on_demand) != 0;

@@ -30,6 +30,7 @@ struct Caps {
   uint32_t max_cqe = 0;
   uint32_t max_sge = 0;
   mr::OdpCaps odp;                   // on-demand paging
+  uint64_t max_device_memory = 0;    // bytes of its own; 0: it has none
   bool memory_window_type1 = false;  // a virtual function has neither kind
   bool memory_window_type2b = false;
 

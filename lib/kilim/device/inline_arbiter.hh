@@ -24,6 +24,7 @@ enum class RecvMemory : uint8_t {
   device       // memory of the adapter
 };
 constexpr RecvMemory recv_memory_of(const mr::Region& r) noexcept {
+  if (r.kind == mr::Kind::device) return RecvMemory::device;
   return r.iova == r.address ? RecvMemory::addressed : RecvMemory::zero_based;
 }
 

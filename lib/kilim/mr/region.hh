@@ -36,6 +36,7 @@ enum class Kind : uint8_t {
   on_demand,  // translated page by page at the first access
   implicit,   // the same for the whole address space: address 0, length UINT64_MAX
   imported,   // registered elsewhere; dropping it leaves it registered
+  device,     // memory of the adapter itself, zero-based: mr/device_memory.hh
 };
 
 // How many translations `bytes` at `address` need: the pages that they touch. 0 where the page

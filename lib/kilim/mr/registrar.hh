@@ -13,6 +13,7 @@
 #include "kilim/base/ident.hh"
 #include "kilim/base/result.hh"
 #include "kilim/mr/advice.hh"
+#include "kilim/mr/device_block.hh"
 #include "kilim/mr/odp_caps.hh"
 #include "kilim/mr/region.hh"
 #include "kilim/mr/rereg.hh"
@@ -73,6 +74,33 @@ class Registrar {
     return Error{EOPNOTSUPP, lacking};
   }
 
+  // Memory of the adapter itself; mr/device_memory.hh says what each refuses.
+  virtual Result<DeviceBlock> allocate_block(const BlockRequest& request) {
+    (void)request;
+    return Error{EOPNOTSUPP, lacking};
+  }
+  virtual Result<DeviceBlock> import_block(uint32_t number) {
+    (void)number;
+    return Error{EOPNOTSUPP, lacking};
+  }
+  virtual Status free_block(const DeviceBlock& block) {
+    (void)block;
+    return Error{EOPNOTSUPP, lacking};
+  }
+  virtual Status write_block(const DeviceBlock& block, uint64_t at,
+                             std::span<const std::byte> bytes) {
+    (void)block, (void)at, (void)bytes;
+    return Error{EOPNOTSUPP, lacking};
+  }
+  virtual Status read_block(const DeviceBlock& block, uint64_t at, std::span<std::byte> bytes) {
+    (void)block, (void)at, (void)bytes;
+    return Error{EOPNOTSUPP, lacking};
+  }
+  virtual Result<Region> register_block(const DeviceBlock& block, const BlockRange& range) {
+    (void)block, (void)range;
+    return Error{EOPNOTSUPP, lacking};
+  }
+
  private:
   static constexpr const char* lacking = "this registrar knows pinned memory only";
 };
@@ -91,6 +119,10 @@ class Mr {
   static Result<Mr> create_implicit(Registrar& registrar, uint32_t access,
                                     std::span<const OdpUse> uses = {}) {
     return own(registrar, registrar.register_implicit(access, uses));
+  }
+  static Result<Mr> create_on_block(Registrar& registrar, const DeviceBlock& block,
+                                    const BlockRange& range) {
+    return own(registrar, registrar.register_block(block, range));
   }
   Mr(Mr&& o) noexcept : registrar_(std::exchange(o.registrar_, nullptr)), region_(o.region_) {}
   Mr& operator=(Mr&& o) noexcept {

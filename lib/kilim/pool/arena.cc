@@ -13,6 +13,7 @@ Result<Arena> Arena::over(std::span<std::byte> memory, uint32_t stride, SideReco
   if (memory.size() / stride > UINT32_MAX) return Error{EINVAL, "more than 2^32 packet buffers"};
   Arena a;
   a.base_ = memory.data();
+  a.known_ = reinterpret_cast<uint64_t>(a.base_);
   a.side_ = side;
   a.stride_ = stride;
   a.count_ = static_cast<uint32_t>(memory.size() / stride);

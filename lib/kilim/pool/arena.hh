@@ -51,8 +51,17 @@ class Arena {
   // Borrows: the bytes of a handle.
   [[nodiscard]] std::byte* data(Handle h) const noexcept { return buffer(h.index) + h.offset(); }
   [[nodiscard]] std::span<std::byte> bytes(Handle h) const noexcept { return {data(h), h.length}; }
+  // What the keys call its first byte.
   [[nodiscard]] Va address(Handle h) const noexcept {
-    return Va{reinterpret_cast<uint64_t>(data(h))};
+    KILIM_ASSERT(h.index < count_);
+    return Va{known_ + std::size_t{h.index} * stride_ + h.offset()};
+  }
+  // The same buffers, for keys that call the first byte of all `first`: zero-based regions, device
+  // memory.
+  [[nodiscard]] Arena known_at(Va first) const noexcept {
+    Arena a = *this;
+    a.known_ = first.value();
+    return a;
   }
   [[nodiscard]] bool has_side() const noexcept { return side_ != nullptr; }
   [[nodiscard]] SideRecord& side(uint32_t index) const noexcept {
@@ -62,6 +71,7 @@ class Arena {
 
  private:
   std::byte* base_ = nullptr;
+  uint64_t known_ = 0;  // the address of base_ by the keys
   SideRecord* side_ = nullptr;
   uint32_t stride_ = default_stride;
   uint32_t count_ = 0;
