@@ -42,7 +42,7 @@ using OwnedDm = std::unique_ptr<ibv_dm, DropDm>;
 
 class VerbsRegistrar final : public mr::Registrar {
  public:
-  VerbsRegistrar(ibv_pd* pd, const mr::OdpCaps& odp, uint64_t max_block) noexcept
+  VerbsRegistrar(ibv_pd* pd, const mr::OdpCaps& odp, uint64_t max_block = 0) noexcept
       : pd_(pd), odp_(odp), max_block_(max_block) {}
   Result<mr::Region> register_memory(std::span<std::byte> memory, uint32_t access,
                                      uint64_t page_bytes) override;
