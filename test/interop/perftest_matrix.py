@@ -103,7 +103,9 @@ def outcome_of(case, both, folder):
 
 
 def run(case):
-    here = os.getcwd()
+    known, here = limit(case), os.getcwd()
+    if refusal(case) is None and known is not None and known.pattern is None:
+        return Outcome(case, "limit", known.why)
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_RUNTIME_DIR"] = folder    # where the adapters' wire is
         os.chdir(folder)                          # where a file of results is written

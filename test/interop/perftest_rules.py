@@ -92,7 +92,8 @@ def refusal(case):
     return next((words for when, words in REFUSALS if when(case)), None)
 
 
-# What does not run although perftest would: how it ends, and why.
+# What does not run although perftest would: how it ends, and why. Without a pattern it never ends,
+# and is not tried.
 Limit = collections.namedtuple("Limit", "when pattern why")
 LIMITS = (
     Limit(lambda c: "-e" in c.options and is_latency(c) and verb(c) in ("read", "atomic"),
@@ -104,6 +105,10 @@ LIMITS = (
     Limit(lambda c: "--odp" in c.options and c.transport == "UD", "Failed status 4",
           "on-demand paging of UD is for what it sends, says ibv_query_device_ex: a datagram that is "
           "received into a page which the adapter does not have ends with a local protection error"),
+    Limit(lambda c: "--mr_per_qp" in c.options and c.program == "ib_write_lat" and
+          c.transport in ("XRC", "DC"), None,
+          "not tried, it would wait for ever on any card: ib_write_lat has no such option, takes it all "
+          "the same, and looks for its peer's data behind the end of the first queue's buffer"),
     Limit(lambda c: c.transport == "DC", "Failed to create QP|Couldn't create IB resources",
           "dynamic connections are not there yet"),
 )

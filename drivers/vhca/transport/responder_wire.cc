@@ -116,7 +116,7 @@ Outcome execute_read(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcWire& w = *qp.rc;
   Works& works = *link.works;
   if (Outcome o = admit_read(works, qp); !o.ok()) return o;
-  if (p.length > max_message_bytes || w.answer(0).pending)
+  if (p.length > max_message_bytes || w.is_full())
     return invalid(link, qp, "more or longer READs than the queue takes");
   Segment range{p.va, p.length, p.rkey, false};
   if (Outcome o = lint_range(link, qp, range, prm::mkey::remote_read); !o.ok()) return o;
@@ -137,7 +137,7 @@ Outcome execute_atomic(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   Piece word;
   uint64_t old = 0;
   if (Outcome o = admit_atomic(works, qp, p.va); !o.ok()) return o;
-  if (w.answer(0).pending) return invalid(link, qp, "more atomics than the queue takes");
+  if (w.is_full()) return invalid(link, qp, "more atomics than the queue takes");
   if (Outcome o = lint_range(link, qp, {p.va, 8, p.rkey, false}, prm::mkey::atomic); !o.ok())
     return o;
   if (Outcome o = find_word(works, qp, p.rkey, p.va, word); !o.ok()) return o;
@@ -326,6 +326,7 @@ bool send_owed(RoceLink& link, Qp& qp, std::size_t& sent) noexcept {
       if (went == Went::later) return false;
       sent++;
       a.next++;
+      if (a.next == a.packets) a.given = true;
       if (went == Went::out) continue;
       // The memory went away after the READ was accepted.
       uint32_t psn = roce::psn_add(a.first_psn, a.next - 1);

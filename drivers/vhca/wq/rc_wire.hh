@@ -33,6 +33,7 @@ struct RcMessage {
 struct RcAnswer {
   bool used = false, atomic = false;
   bool pending = false;  // packets from `next` on have to go out
+  bool given = false;    // all went out once: the requester may have gone on
   uint32_t first_psn = 0, packets = 1, next = 0;
   uint64_t va = 0;
   uint32_t rkey = 0;
@@ -78,6 +79,9 @@ struct RcWire {
   std::array<RcAnswer, answers_kept> answers;  // oldest at `next_answer`
   uint32_t next_answer = 0;
 
+  // Whether the peer asks for more than it said. The oldest answer may be going out again because
+  // it was late, not lost: who asks for so many others has had it.
+  [[nodiscard]] bool is_full() noexcept { return answer(0).pending && !answer(0).given; }
   // From the oldest packet under way to this one.
   [[nodiscard]] uint32_t packets_to(uint32_t psn) const noexcept {
     return (psn - una_psn) & 0xffffff;

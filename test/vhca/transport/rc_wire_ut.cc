@@ -255,6 +255,45 @@ void the_queues_own_mistakes_fail_here_behind_what_is_under_way() {
   CU_ASSERT(w.right.state(w.right.a) == QpState::rts);
 }
 
+// READs of 100 bytes from the left, as by a requester that is made by hand.
+void ask(WireRig& w, const Sides& s, uint32_t first, uint32_t count) {
+  RocePath path{.src = left_mac, .dst = right_mac};
+  port_gid(left_mac, 0, path.sgid);
+  port_gid(right_mac, 0, path.dgid);
+  std::vector<std::byte> frame(256);
+  for (uint32_t i = first; i < first + count; i++) {
+    RocePacket p;
+    const auto* row =
+        std::find_if(std::begin(roce::op_rows), std::end(roce::op_rows),
+                     [](const roce::OpRow& r) { return r.op == roce::Op::read_request; });
+    p.op = row->op;
+    p.flags = row->flags;
+    p.dest_qpn = w.right.a.qpn.value();
+    p.psn = roce::psn_add(0xfffff0, i);
+    p.va = s.far.at(i * 100);
+    p.rkey = s.far_key.rkey.value();
+    p.length = 100;
+    const std::size_t n = build_roce(path, p, 0, frame);
+    w.left.hca->state().config.wires[0]->send({frame.data(), n});
+  }
+}
+
+// Answers that are late are asked for again, then the first of them come and make room.
+void a_read_behind_late_answers_is_taken() {
+  WireRig w;
+  Sides s(w);
+  ask(w, s, 0, 16);
+  w.right.hca->run();
+  ask(w, s, 0, 17);
+  while (w.right.hca->run() != 0) {
+  }
+  CU_ASSERT(w.right.state(w.right.a) == QpState::rts);
+  ask(w, s, 17, 17);  // nobody has answered the first of these
+  while (w.right.hca->run() != 0) {
+  }
+  CU_ASSERT(w.right.state(w.right.a) == QpState::err);
+}
+
 void draining_waits_for_what_is_under_way() {
   WireRig w;
   Sides s(w);
@@ -331,6 +370,8 @@ constexpr Case cases[] = {
      what_the_responder_refuses_fails_at_both_ends},
     {"the queue's own mistakes fail here behind what is under way",
      the_queues_own_mistakes_fail_here_behind_what_is_under_way},
+    {"a READ behind late answers is taken, one too many is not",
+     a_read_behind_late_answers_is_taken},
     {"draining waits for what is under way", draining_waits_for_what_is_under_way},
     {"packets that nobody should send hurt nobody", packets_that_nobody_should_send_hurt_nobody},
 };
