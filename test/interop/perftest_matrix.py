@@ -99,6 +99,8 @@ def outcome_of(case, both, folder):
     wrong = wrong_table(case, said[1])
     if wrong is None and "--out_json" in case.options:
         wrong = wrong_file(case, folder)
+    if wrong is None and known is not None and known.race:
+        return "limit", known.why
     return ("runs", "") if wrong is None else ("wrong", f"{wrong}\n{text}")
 
 
@@ -106,12 +108,15 @@ def run(case):
     known, here = limit(case), os.getcwd()
     if refusal(case) is None and known is not None and known.pattern is None:
         return Outcome(case, "limit", known.why)
+    pair.PATIENCE = 900 if "-a" in case.options else 120    # a busy machine is patient
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_RUNTIME_DIR"] = folder    # where the adapters' wire is
         os.chdir(folder)                          # where a file of results is written
         try:
             return Outcome(case, *outcome_of(case, pair.Pair(command(case)), folder))
         except AssertionError as stuck:
+            if known is not None and re.search(known.pattern, str(stuck)):
+                return Outcome(case, "limit", known.why)
             return Outcome(case, "wrong", str(stuck))
         finally:
             os.chdir(here)
