@@ -159,6 +159,29 @@ void test_rendezvous() {
   });
 }
 
+// What has come of many rendezvous.
+struct Progress {
+  unsigned matched = 0, fetched = 0, told = 0, sent = 0;
+  [[nodiscard]] unsigned all() const { return matched + fetched + told + sent; }
+};
+
+void look_at_server(Bench& b, Progress& p) {
+  while (std::optional<News> n = b.take(b.server->cq_b)) {
+    unsigned& which = n->news == TagNews::consumed ? p.matched : p.fetched;
+    CU_ASSERT_TRUE(n->uidx == 0x77 && n->place == which);
+    which++;
+  }
+}
+
+void look_at_client(Bench& b, Progress& p) {
+  while (std::optional<News> n = b.take(*b.client_cq)) {
+    const bool fin = n->op == prm::CqeOpcode::resp_send;
+    CU_ASSERT_TRUE(n->syndrome == Syndrome::none);
+    if (fin) b.client_receive(1024);
+    (fin ? p.told : p.sent)++;
+  }
+}
+
 void test_many_rendezvous() {
   both([](Bench& b) {
     constexpr unsigned many = 24;  // more than a queue keeps
@@ -169,22 +192,14 @@ void test_many_rendezvous() {
       b.place = 2048 + 64 * n;
       b.post(TmhOp::rendezvous, n, 32);
     }
-    unsigned matched = 0, fetched = 0, told = 0, sent = 0;
-    for (int turns = 0; told + sent + matched + fetched < 4 * many && turns < 100'000; turns++) {
+    Progress p;
+    for (int turns = 0; p.all() < 4 * many && turns < 100'000; turns++) {
       b.run();
-      while (std::optional<News> n = b.take(b.server->cq_b)) {
-        unsigned& which = n->news == TagNews::consumed ? matched : fetched;
-        CU_ASSERT_TRUE(n->uidx == 0x77 && n->place == which);
-        which++;
-      }
-      while (std::optional<News> n = b.take(*b.client_cq)) {
-        const bool fin = n->op == prm::CqeOpcode::resp_send;
-        CU_ASSERT_TRUE(n->syndrome == Syndrome::none);
-        if (fin) b.client_receive(1024);
-        (fin ? told : sent)++;
-      }
+      look_at_server(b, p);
+      look_at_client(b, p);
+      ::usleep(20);
     }
-    CU_ASSERT_TRUE(matched == many && fetched == many && told == many && sent == many);
+    CU_ASSERT_TRUE(p.matched == many && p.fetched == many && p.told == many && p.sent == many);
   });
 }
 
