@@ -257,11 +257,14 @@ void regions_are_judged() {
   CU_ASSERT_EQUAL(c.destroy_pd(pd), -EBUSY);
   struct {
     uint64_t response = 0;
-    uint32_t handle = 0, flags = 4;
+    uint32_t handle = 0, flags = 1;  // a new translation, which is good for other regions
     uint64_t start = 0, length = 0, hca_va = 0;
     uint32_t pd = 0, access = 1;
   } change;
+  alignas(64) static uint8_t host[64];
   change.handle = got.handle;
+  change.start = change.hca_va = reinterpret_cast<uintptr_t>(host);
+  change.length = sizeof host;
   ib_uverbs_rereg_mr_resp resp{};
   CU_ASSERT_EQUAL(write_command(IB_USER_VERBS_CMD_REREG_MR)
                       .in(UVERBS_ATTR_CORE_IN, change)
