@@ -9,25 +9,12 @@
 
 namespace kilim::vhca::dma {
 
-extern "C" {
-bool kilim_dma_copy(uint64_t to, uint64_t from, std::size_t bytes) noexcept;
-bool kilim_dma_copy_string(uint64_t to, uint64_t from, std::size_t bytes) noexcept;
-}
-
 namespace {
-
-constexpr std::size_t string_move_from = 2048;
 
 bool has_fast_string_moves() noexcept {
   constexpr unsigned erms = 1u << 9;
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b & erms) != 0;
-}
-const bool fast_string_moves = has_fast_string_moves();
-
-bool move(uint64_t to, uint64_t from, std::size_t bytes) noexcept {
-  if (bytes >= string_move_from && fast_string_moves) return kilim_dma_copy_string(to, from, bytes);
-  return kilim_dma_copy(to, from, bytes);
 }
 
 bool atomic_possible(Va va) noexcept {
@@ -35,6 +22,11 @@ bool atomic_possible(Va va) noexcept {
 }
 
 }  // namespace
+
+namespace detail {
+const bool wide_moves = __builtin_cpu_supports("avx") != 0;
+const bool fast_string_moves = has_fast_string_moves();
+}  // namespace detail
 
 bool exchange(Va va, uint64_t value, uint64_t& old) noexcept {
   return atomic_possible(va) && detail::kilim_dma_exchange8(va.value(), value, &old);
@@ -50,16 +42,16 @@ bool compare_exchange(Va va, uint64_t expected, uint64_t desired, uint64_t& old)
 }
 
 bool copy_in(void* to, Va from, std::size_t bytes) noexcept {
-  return in_client_range(from, bytes) && move(reinterpret_cast<uint64_t>(to), from.value(), bytes);
+  return in_client_range(from, bytes) &&
+         copy_within(Va{reinterpret_cast<uint64_t>(to)}, from, bytes);
 }
 
 bool copy_out(Va to, const void* from, std::size_t bytes) noexcept {
-  return in_client_range(to, bytes) && move(to.value(), reinterpret_cast<uint64_t>(from), bytes);
+  return in_client_range(to, bytes) && copy_within(to, Va{reinterpret_cast<uint64_t>(from)}, bytes);
 }
 
 bool copy(Va to, Va from, std::size_t bytes) noexcept {
-  return in_client_range(to, bytes) && in_client_range(from, bytes) &&
-         move(to.value(), from.value(), bytes);
+  return in_client_range(to, bytes) && in_client_range(from, bytes) && copy_within(to, from, bytes);
 }
 
 bool compare(Va a, const void* b, std::size_t bytes, bool& equal) noexcept {

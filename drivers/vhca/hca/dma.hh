@@ -27,7 +27,13 @@ bool kilim_dma_exchange8(uint64_t va, uint64_t value, void* old) noexcept;
 bool kilim_dma_fetch_add8(uint64_t va, uint64_t value, void* old) noexcept;
 bool kilim_dma_compare_exchange8(uint64_t va, uint64_t expected, uint64_t desired,
                                  void* old) noexcept;
+bool kilim_dma_copy(uint64_t to, uint64_t from, std::size_t bytes) noexcept;
+bool kilim_dma_copy_wide(uint64_t to, uint64_t from, std::size_t bytes) noexcept;
+bool kilim_dma_copy_string(uint64_t to, uint64_t from, std::size_t bytes) noexcept;
 }
+// Which of them are the fastest for how many bytes, and whether this processor has them.
+inline constexpr std::size_t wide_move_from = 256, string_move_from = 2048;
+[[gnu::visibility("hidden")]] extern const bool wide_moves, fast_string_moves;
 // The highest address a process of any paging depth can own; the processor refuses the rest.
 inline constexpr uint64_t address_limit = uint64_t{1} << 56;
 }  // namespace detail
@@ -67,6 +73,15 @@ template <std::unsigned_integral T>
 [[nodiscard]] bool copy_in(void* to, Va from, std::size_t bytes) noexcept;
 [[nodiscard]] bool copy_out(Va to, const void* from, std::size_t bytes) noexcept;
 [[nodiscard]] bool copy(Va to, Va from, std::size_t bytes) noexcept;
+// The same in line, for many pieces: both are known to lie where client memory can lie.
+[[nodiscard]] inline bool copy_within(Va to, Va from, std::size_t bytes) noexcept {
+  using namespace detail;
+  if (bytes >= string_move_from && fast_string_moves)
+    return kilim_dma_copy_string(to.value(), from.value(), bytes);
+  if (bytes >= wide_move_from && wide_moves)
+    return kilim_dma_copy_wide(to.value(), from.value(), bytes);
+  return kilim_dma_copy(to.value(), from.value(), bytes);
+}
 // `equal` says whether the bytes are the same; false: a fault.
 [[nodiscard]] bool compare(Va a, const void* b, std::size_t bytes, bool& equal) noexcept;
 

@@ -164,6 +164,33 @@ kilim_dma_begin:
         movdqu  %xmm7, 48(%r8)
         done kilim_dma_copy
 
+// kilim_dma_copy_wide(to, from, bytes): 128 bytes and more, on processors with AVX.
+        routine kilim_dma_copy_wide
+        vmovdqu -128(%rsi,%rdx), %ymm4
+        vmovdqu -96(%rsi,%rdx), %ymm5
+        vmovdqu -64(%rsi,%rdx), %ymm6
+        vmovdqu -32(%rsi,%rdx), %ymm7
+        lea     -128(%rdi,%rdx), %r8
+1:      nop
+        vmovdqu (%rsi), %ymm0
+        vmovdqu 32(%rsi), %ymm1
+        vmovdqu 64(%rsi), %ymm2
+        vmovdqu 96(%rsi), %ymm3
+        vmovdqu %ymm0, (%rdi)
+        vmovdqu %ymm1, 32(%rdi)
+        vmovdqu %ymm2, 64(%rdi)
+        vmovdqu %ymm3, 96(%rdi)
+        add     $128, %rsi
+        add     $128, %rdi
+        cmp     %r8, %rdi
+        jb      1b
+        vmovdqu %ymm4, (%r8)
+        vmovdqu %ymm5, 32(%r8)
+        vmovdqu %ymm6, 64(%r8)
+        vmovdqu %ymm7, 96(%r8)
+        vzeroupper
+        done kilim_dma_copy_wide
+
 // kilim_dma_copy_string(to, from, bytes): for long copies on processors with fast string moves.
         routine kilim_dma_copy_string
         movdqu  (%rsi), %xmm0

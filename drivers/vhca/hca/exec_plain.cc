@@ -5,9 +5,11 @@
 #include "vhca/hca/exec_plain.hh"
 
 #include <algorithm>
+#include <cstring>
 
 #include "kilim/base/units.hh"
 #include "kilim/prm/cqe.hh"
+#include "kilim/prm/data_seg.hh"
 #include "kilim/prm/doorbell.hh"
 #include "vhca/hca/dma.hh"
 #include "vhca/hca/dma_inline.hh"
@@ -22,8 +24,8 @@ namespace {
 
 using prm::Opcode;
 
-// Longer ones gain nothing here.
-constexpr uint64_t longest = 4096;
+// Of requests in line, and of the others.
+constexpr uint64_t longest = 4096, longest_listed = prm::inline_flag - 1;
 
 // The WQE of a plain request in host order: control, remote address and one data segment. The rest
 // of its basic block means nothing.
@@ -140,17 +142,64 @@ void recall(const HcaState& h, Qp& qp, const Qp& peer) noexcept {
   KeyMemos& m = qp.memos;
   const bool good = m.generation == h.keys.generation() && m.peer_qpn == peer.qpn.value() &&
                     m.peer_pd == peer.spec.pd;
-  if (!good) m = {h.keys.generation(), peer.spec.pd, peer.qpn.value(), {}, {}};
+  if (good) return;
+  m = {};
+  m.generation = h.keys.generation();
+  m.peer_pd = peer.spec.pd;
+  m.peer_qpn = peer.qpn.value();
 }
 
-// Other keys than those remembered. False: they are not plain.
-[[gnu::noinline]] bool learn(const HcaState& h, Qp& qp, const Qp& peer, uint32_t lkey,
-                             uint32_t rkey) noexcept {
+bool gather(const PinnedPieces& from, uint64_t to) noexcept {
+  for (std::size_t i = 0; i < from.count; i++) {
+    const PinnedPieces::Piece& p = from.pieces[i];
+    if (!dma::copy_within(Va{to}, Va{p.va}, p.bytes)) return false;
+    to += p.bytes;
+  }
+  return true;
+}
+
+bool scatter(uint64_t from, const PinnedPieces& to) noexcept {
+  for (std::size_t i = 0; i < to.count; i++) {
+    const PinnedPieces::Piece& p = to.pieces[i];
+    if (!dma::copy_within(Va{p.va}, Va{from}, p.bytes)) return false;
+    from += p.bytes;
+  }
+  return true;
+}
+
+bool move_pieces(const PinnedPieces& from, const PinnedPieces& to, uint64_t bytes) noexcept {
+  if (to.count == 1) return gather(from, to.pieces[0].va);
+  if (from.count == 1) return scatter(from.pieces[0].va, to);
+  PinnedPieces::Piece source{}, target{};
+  for (std::size_t i = 0, k = 0; bytes != 0;) {
+    if (source.bytes == 0) source = from.pieces[i++];
+    if (target.bytes == 0) target = to.pieces[k++];
+    const uint64_t n = std::min(source.bytes, target.bytes);
+    if (!dma::copy_within(Va{target.va}, Va{source.va}, n)) return false;
+    source = {source.va + n, source.bytes - n};
+    target = {target.va + n, target.bytes - n};
+    bytes -= n;
+  }
+  return true;
+}
+
+// A request of any length by keys that are lists, or by others than those remembered. Adds up the
+// pieces beyond the one at each end. False: it is not plain.
+[[gnu::noinline]] bool move_listed(HcaState& h, Qp& qp, const Qp& peer, const Kind& kind,
+                                   const PlainWqe& w, uint64_t& pieces) noexcept {
+  if (w.bytes - 1 >= longest_listed) return false;
+  const Access mine{qp.spec.pd, qp.qpn.value(), kind.local};
+  const Access theirs{peer.spec.pd, peer.qpn.value(), kind.remote};
   KeyMemos& m = qp.memos;
-  if (m.local.key != lkey && !remember_key(h.keys, lkey, {qp.spec.pd, qp.qpn.value()}, m.local))
-    return false;
-  return m.remote.key == rkey ||
-         remember_key(h.keys, rkey, {peer.spec.pd, peer.qpn.value()}, m.remote);
+  PinnedPieces here, there;
+  const Translator& t = h.works.translator;
+  const bool found =
+      find_pinned(t, {w.lkey, w.local, w.bytes, mine}, {m.local, m.local_inner}, here) &&
+      find_pinned(t, {w.rkey, w.remote, w.bytes, theirs}, {m.remote, m.remote_inner}, there);
+  m.prepare(kind.local, kind.remote, longest);
+  if (!found) return false;
+  pieces += here.count + there.count - 2;
+  return kind.answered ? move_pieces(there, here, w.bytes) : move_pieces(here, there, w.bytes);
 }
 
 // Up to offset `safe` the longest request fits.
@@ -161,36 +210,41 @@ void recall(const HcaState& h, Qp& qp, const Qp& peer) noexcept {
   return key.holds(offset, bytes);
 }
 
+// The bytes of one request. False: it is not plain, or its memory is gone.
+template <const Kind& kind>
+[[gnu::always_inline]] inline bool move_request(HcaState& h, Qp& qp, const Qp& peer,
+                                                const PlainWqe& w, uint64_t& pieces) noexcept {
+  const KeyMemos& keys = qp.memos;
+  const bool known = w.lkey == keys.local.key && w.rkey == keys.remote.key;
+  // A length of 0 stands for 2 GiB, the highest bit for inline data: neither is plain.
+  if (!known || w.bytes - 1 >= keys.longest) [[unlikely]]
+    return move_listed(h, qp, peer, kind, w, pieces);
+  const uint64_t mine = w.local - keys.local.start, theirs = w.remote - keys.remote.start;
+  if (!fits(keys.local, keys.local_offset, mine, w.bytes)) return false;
+  if (!fits(keys.remote, keys.remote_offset, theirs, w.bytes)) return false;
+  const uint64_t here = mine + keys.local.va, there = theirs + keys.remote.va;
+  return copy(kind.answered ? here : there, kind.answered ? there : here, w.bytes);
+}
+
 // A run over the ring: `most` WQEs at most. Returns how many.
 template <const Kind& kind>
 [[gnu::noinline]] std::size_t run_kind(HcaState& h, Qp& qp, const Qp& peer,
                                        std::size_t most) noexcept {
-  KeyMemos& keys = qp.memos;
-  keys.prepare(kind.local, kind.remote, longest);
+  qp.memos.prepare(kind.local, kind.remote, longest);
   Entries entries(h.works, qp, kind.opcode);
   const uint64_t ring = qp.sq.base + uint64_t{qp.sq.ci & (qp.sq.wqebbs - 1)} * wqebb_bytes;
   const uint64_t end = ring + most * wqebb_bytes;
   uint64_t head = uint64_t{qp.sq.ci} << 40 | uint64_t{static_cast<uint8_t>(kind.opcode)} << 32 |
                   uint64_t{qp.qpn.value()} << 8 | plain_ds;
   uint64_t at = ring;
-  uint32_t lost = 0;  // bytes of the request whose completion could not be given
+  uint64_t pieces = 0;  // beyond the two of each request
+  uint32_t lost = 0;    // bytes of the request whose completion could not be given
   bool gone = false;
   for (; at != end; at += wqebb_bytes) {
     const PlainWqe w = take_wqe(at);
     if (w.head != head) [[unlikely]]
       break;
-    if (w.lkey != keys.local.key || w.rkey != keys.remote.key) [[unlikely]] {
-      if (!learn(h, qp, peer, w.lkey, w.rkey)) break;
-      keys.prepare(kind.local, kind.remote, longest);
-    }
-    // A length of 0 stands for 2 GiB, the highest bit for inline data: neither is plain.
-    if (w.bytes - 1 >= keys.longest) [[unlikely]]
-      break;
-    const uint64_t mine = w.local - keys.local.start, theirs = w.remote - keys.remote.start;
-    if (!fits(keys.local, keys.local_offset, mine, w.bytes)) break;
-    if (!fits(keys.remote, keys.remote_offset, theirs, w.bytes)) break;
-    const uint64_t here = mine + keys.local.va, there = theirs + keys.remote.va;
-    if (!copy(kind.answered ? here : there, kind.answered ? there : here, w.bytes)) break;
+    if (!move_request<kind>(h, qp, peer, w, pieces)) break;
     const uint32_t bytes = kind.answered ? static_cast<uint32_t>(w.bytes) : 0;
     if (w.signaled()) [[likely]] {
       if (!entries.give(bytes)) {
@@ -208,7 +262,7 @@ template <const Kind& kind>
   qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + done);
   Cq& cq = *qp.send_cq;
   cq.producer = (cq.producer + entries.given()) & prm::arm::index_mask;
-  h.works.journal->plain(done, entries.given());
+  h.works.journal->plain(done, 2 * done + pieces, entries.given());
   h.work_since_clock += done * plain_work;
   // The general way finds out what to do about it.
   if (gone && !complete_send(h.works, qp, {static_cast<uint8_t>(kind.opcode), last, lost}))
@@ -216,19 +270,40 @@ template <const Kind& kind>
   return done;
 }
 
-}  // namespace
+// A list by pointer that cannot be read is the only thing that a WQE changes although it fails.
+bool is_plain_umr(const SendWqe& wqe) noexcept {
+  prm::UmrCtrlSeg ctrl;
+  if (wqe.body().size() < sizeof(ctrl)) return false;
+  std::memcpy(&ctrl, wqe.body().data(), sizeof(ctrl));
+  return (ctrl.flags & prm::umr::inline_list) != 0 || ctrl.klm_octowords.host() == 0;
+}
 
-std::size_t run_plain(HcaState& h, Qp& qp, std::size_t budget) noexcept {
-  if (!may_run(h, qp)) return 0;
-  const Qp* peer = answering_peer(h.qps, qp);
-  if (peer == nullptr) return 0;
+// One UMR or LOCAL_INV. Returns how many.
+std::size_t run_key_change(HcaState& h, Qp& qp, Opcode opcode) noexcept {
+  SendWqe& wqe = h.scratch;
+  if (decode_send(qp, wqe) != Decode::ok || wqe.opcode != static_cast<uint8_t>(opcode)) return 0;
+  if (opcode == Opcode::umr && !is_plain_umr(wqe)) return 0;
+  if (!exec_key_change(h.works, qp, wqe).ok()) return 0;
+  h.works.journal->wqe(qp.qpn, wqe.index, wqe.opcode, static_cast<uint8_t>(wqe.ds));
+  h.work_since_clock += plain_work;
+  qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + wqe.wqebbs);
+  if (wqe.signaled() && !complete_send(h.works, qp, {wqe.opcode, wqe.index, 0}))
+    fatal_qp(h.works, qp, "the CQ of a send queue is in error");
+  return 1;
+}
+
+// What the next WQE begins, as far as it is plain.
+std::size_t run_next(HcaState& h, Qp& qp, std::size_t budget) noexcept {
   const uint32_t place = qp.sq.ci & (qp.sq.wqebbs - 1);
-  const auto posted = static_cast<uint16_t>(qp.sq.pi - qp.sq.ci);
-  const std::size_t most =
-      std::min<std::size_t>({budget, posted, qp.sq.wqebbs - place, straight_room(*qp.send_cq)});
   uint32_t word = 0;
   if (!dma::load(Va{qp.sq.base + uint64_t{place} * wqebb_bytes}, word)) return 0;
   const auto opcode = static_cast<Opcode>(prm::ctrl::opcode::of(be32::from_raw(word).host()));
+  if (opcode == Opcode::umr || opcode == Opcode::local_inval) return run_key_change(h, qp, opcode);
+  const Qp* peer = answering_peer(h.qps, qp);
+  if (peer == nullptr) return 0;
+  const auto posted = static_cast<uint16_t>(qp.sq.pi - qp.sq.ci);
+  const std::size_t most =
+      std::min<std::size_t>({budget, posted, qp.sq.wqebbs - place, straight_room(*qp.send_cq)});
   if (opcode == plain_write.opcode && admits(qp, *peer, plain_write)) {
     recall(h, qp, *peer);
     return run_kind<plain_write>(h, qp, *peer, most);
@@ -238,6 +313,19 @@ std::size_t run_plain(HcaState& h, Qp& qp, std::size_t budget) noexcept {
     return run_kind<plain_read>(h, qp, *peer, most);
   }
   return 0;
+}
+
+}  // namespace
+
+std::size_t run_plain(HcaState& h, Qp& qp, std::size_t budget) noexcept {
+  if (!may_run(h, qp)) return 0;
+  std::size_t done = 0;
+  for (std::size_t n = 1; n != 0 && done < budget && qp.sq.ci != qp.sq.pi; done += n) {
+    n = run_next(h, qp, budget - done);
+    // What may_run() asked is still so, unless a completion could not be given.
+    if (qp.state != QpState::rts || h.work_since_clock >= clock_work) return done + n;
+  }
+  return done;
 }
 
 }  // namespace kilim::vhca

@@ -79,10 +79,10 @@ class Journal {
     note(Kind::cqe, {cq.value(), qp.value(), cqe_opcode, wqe_index, bytes});
   }
   // Requests that the engine took the straight way (exec_plain.hh), which writes no lines.
-  void plain(uint64_t requests, uint64_t completions) noexcept {
+  void plain(uint64_t requests, uint64_t pieces, uint64_t completions) noexcept {
     counts_[index(Kind::wqe)].add(requests);
     counts_[index(Kind::translated)].add(requests);
-    pieces_.add(2 * requests);
+    pieces_.add(pieces);
     counts_[index(Kind::cqe)].add(completions);
   }
   // `why` is a short sentence with static storage, without quotes.

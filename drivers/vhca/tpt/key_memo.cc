@@ -7,14 +7,77 @@
 
 namespace kilim::vhca {
 
-bool remember_key(const KeyTable& keys, uint32_t key, Access user, KeyMemo& memo) noexcept {
-  const Mkey* m = keys.at(key >> 8);
-  user.rights = 0;
-  if (check_key(m, key, user) != Deny::none) return false;
-  if (m->mode != KeyMode::direct || m->length64 || m->paged != nullptr) return false;
-  if (!dma::in_client_range(Va{m->va}, m->len)) return false;
-  memo = {key, m->rights, m->start, m->len, m->va};
+namespace {
+
+// `m` lets its user in, whose rights are not looked at. False: it is another kind.
+bool remember(const Mkey& m, KeyMemo& memo) noexcept {
+  if (m.mode != KeyMode::direct || m.length64 || m.paged != nullptr) return false;
+  if (!dma::in_client_range(Va{m.va}, m.len)) return false;
+  memo = {m.key, m.rights, m.start, m.len, m.va};
   return true;
+}
+
+// Another key below a list than the one remembered.
+[[gnu::noinline]] bool learn_inner(const KeyTable& keys, uint32_t key, const Access& need,
+                                   KeyMemo& memo) noexcept {
+  const Mkey* m = keys.at(key >> 8);
+  return check_key(m, key, need) == Deny::none && remember(*m, memo);
+}
+
+// The pieces from offset `at` on of a list of nothing but KLMs, read as it lies there: a list is
+// used once more often than twice. `need` of the keys below it.
+bool find_listed(const KeyTable& keys, const Mkey& m, const KeyRange& r, uint64_t at, KeyMemo& memo,
+                 PinnedPieces& out) noexcept {
+  const Access need{r.need.pd, r.need.qpn, inner_rights(r.need.rights)};
+  if ((memo.rights & need.rights) != need.rights) memo = {};
+  KeyMemo inner = memo;  // a copy: what is written below may be anywhere
+  PinnedPieces::Piece* piece = out.pieces.data();
+  const prm::Klm* e = m.list.get();
+  const prm::Klm* const end = e + std::min<std::size_t>(m.used, out.pieces.size());
+  for (uint64_t left = r.bytes; left != 0; e++) {
+    if (e == end) return false;
+    uint64_t bytes = e->byte_count.host();
+    const uint32_t key = e->mkey.host();
+    if (bytes <= at) [[unlikely]] {
+      if (bytes == 0 && key != 0) return false;  // 2 GiB
+      at -= bytes;
+      continue;
+    }
+    if (key != inner.key) [[unlikely]] {
+      if (!learn_inner(keys, key, need, memo)) return false;
+      inner = memo;
+    }
+    bytes = std::min(bytes - at, left);
+    const uint64_t offset = e->address.host() + at - inner.start;
+    if (!inner.holds(offset, bytes)) return false;
+    *piece++ = {inner.va + offset, bytes};
+    left -= bytes;
+    at = 0;
+  }
+  out.count = static_cast<uint32_t>(piece - out.pieces.data());
+  return true;
+}
+
+bool find_direct(const KeyMemo& memo, const KeyRange& r, PinnedPieces& out) noexcept {
+  const uint64_t offset = r.address - memo.start;
+  out.count = 1;
+  out.pieces[0] = {memo.va + offset, r.bytes};
+  return (memo.rights & r.need.rights) == r.need.rights && memo.holds(offset, r.bytes);
+}
+
+}  // namespace
+
+bool find_pinned(const Translator& t, const KeyRange& r, EndMemos memos,
+                 PinnedPieces& out) noexcept {
+  if (r.key == memos.named.key) return find_direct(memos.named, r, out);
+  const Mkey* m = t.keys->at(r.key >> 8);
+  if (check_key(m, r.key, r.need) != Deny::none) return false;
+  if (remember(*m, memos.named)) return find_direct(memos.named, r, out);
+  if (m->mode != KeyMode::klm || !m->only_klms) return false;
+  if (t.max_indirection == 0 || t.keys->defect() != 0) return false;
+  const uint64_t at = r.address - m->start;
+  if (!m->length64 && (at > m->len || r.bytes > m->len - at)) return false;
+  return find_listed(*t.keys, *m, r, at, memos.inner, out);
 }
 
 }  // namespace kilim::vhca

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "Address Translation and Protection". A direct key of pinned memory as one user found it
-// last time, so that the next request need not look it up: its range, and what it allows. Owner: a
-// queue pair; adapter's lock held. Never allocates, never touches client memory.
+// PRM: "Address Translation and Protection". The straight way from a key to its pinned memory: a
+// direct key as one user found it last time, so that the next request need not look it up, and the
+// pieces behind a list of such keys. Owner: a queue pair; adapter's lock held. Never allocates,
+// never touches client memory.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 
-#include "vhca/tpt/translate.hh"
+#include "vhca/tpt/transfer.hh"
 
 namespace kilim::vhca {
 
@@ -31,6 +33,7 @@ struct KeyMemos {
   Pdn peer_pd;
   uint32_t peer_qpn = 0;
   KeyMemo local, remote;
+  KeyMemo local_inner, remote_inner;  // below keys that are lists
   // For requests of the kind at hand: the longest one, 0: the keys do not allow it; and up to which
   // offsets such a one fits.
   uint64_t longest = 0, local_offset = 0, remote_offset = 0;
@@ -43,7 +46,33 @@ struct KeyMemos {
   }
 };
 
-// False: this key is another kind, or not `user`'s; whose rights are not looked at.
-bool remember_key(const KeyTable&, uint32_t key, Access user, KeyMemo&) noexcept;
+// A range of a key, not empty, as somebody wants to use it.
+struct KeyRange {
+  uint32_t key;
+  uint64_t address;
+  uint64_t bytes;
+  Access need;
+};
+
+// What is remembered of one end.
+struct EndMemos {
+  KeyMemo& named;
+  KeyMemo& inner;
+};
+
+// Pieces of client memory that is there for good. Trivial: filled as far as needed.
+struct PinnedPieces {
+  struct Piece {
+    uint64_t va;
+    uint64_t bytes;
+  };
+  uint32_t count;
+  std::array<Piece, 64> pieces;
+};
+
+// What lies behind a range of a direct key of pinned memory, or of a list (KLM) of such keys.
+// False: the key is another kind, has too many pieces there, or does not allow it; the general way
+// (translate.hh) knows more.
+bool find_pinned(const Translator&, const KeyRange&, EndMemos, PinnedPieces&) noexcept;
 
 }  // namespace kilim::vhca

@@ -141,6 +141,7 @@ Result<Mkey*> KeyTable::create_mkey(const prm::Mkc& c, std::span<const std::byte
   m->spans = std::make_unique<ListSpan[]>(m->capacity);
   if (!list.empty()) std::memcpy(m->list.get(), list.data(), list.size());
   m->used = static_cast<uint32_t>(list.size() / octoword_bytes);
+  m->only_klms = list.empty();
   compile_list(*m);
   return m;
 }

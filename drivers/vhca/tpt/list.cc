@@ -39,21 +39,23 @@ void compile_strided(Mkey& m) noexcept {
 }
 
 void compile_klm(Mkey& m) noexcept {
+  const uint64_t len = m.length64 ? ~uint64_t{0} : m.len;
+  const prm::Klm* const last = m.list.get() + m.used;
+  ListSpan* span = m.spans.get();
   uint64_t end = 0;
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < m.used && (m.length64 || end < m.len); i++) {
-    uint64_t bytes = m.list[i].byte_count.host();
-    uint32_t key = m.list[i].mkey.host();
-    if (bytes == 0 && key == 0) continue;  // padding of a granule
-    if (bytes == 0) bytes = prm::umr::max_piece_bytes;
-    if (bytes > prm::umr::max_piece_bytes) {
-      m.list_valid = false;
-      return;
+  for (const prm::Klm* e = m.list.get(); e != last && end < len; e++) {
+    uint64_t bytes = e->byte_count.host();
+    const uint32_t key = e->mkey.host();
+    if (bytes - 1 >= prm::umr::max_piece_bytes) [[unlikely]] {
+      m.list_valid = bytes == 0;
+      if (!m.list_valid) return;
+      if (key == 0) continue;  // padding of a granule
+      bytes = prm::umr::max_piece_bytes;
     }
     end += bytes;
-    m.spans[n++] = {end, m.list[i].address.host(), key, 0};
+    *span++ = {end, e->address.host(), key, 0};
   }
-  m.span_count = n;
+  m.span_count = static_cast<uint32_t>(span - m.spans.get());
 }
 
 // The first span that ends behind `at`; span_count: none.
@@ -111,17 +113,20 @@ bool find_in_list(Mkey& m, uint64_t at, ListPlace& out) noexcept {
 const char* list_objection(const Mkey& m, std::span<const std::byte> octowords, uint64_t first,
                            uint32_t total, const Profile& profile) noexcept {
   if (m.mode != KeyMode::klm) return nullptr;
+  auto klm = [&](std::size_t i) noexcept {
+    prm::Klm k;
+    std::memcpy(&k, octowords.data() + i, sizeof(k));
+    return k;
+  };
+  if (first == 0 && !octowords.empty() && klm(0).mkey.host() == prm::repeat_block_op) {
+    if (profile.repeated_block_disabled) return "the adapter has no repeat block";
+    const prm::Klm head = klm(0);
+    const uint32_t entries = octoword<prm::RepeatBlockSeg>(head).num_ent.host();
+    if (entries == 0 || entries >= total) return "a repeat block beyond its list";
+    return nullptr;  // its entries have other fields
+  }
   for (std::size_t i = 0; i + octoword_bytes <= octowords.size(); i += octoword_bytes) {
-    prm::Klm klm;
-    std::memcpy(&klm, octowords.data() + i, sizeof(klm));
-    if (first == 0 && i == 0 && klm.mkey.host() == prm::repeat_block_op) {
-      if (profile.repeated_block_disabled) return "the adapter has no repeat block";
-      auto head = octoword<prm::RepeatBlockSeg>(klm);
-      uint32_t entries = head.num_ent.host();
-      if (entries == 0 || entries >= total) return "a repeat block beyond its list";
-      return nullptr;  // its entries have other fields
-    }
-    if (klm.byte_count.host() > prm::umr::max_piece_bytes) return "an entry of more than 2 GiB";
+    if (klm(i).byte_count.host() > prm::umr::max_piece_bytes) return "an entry of more than 2 GiB";
   }
   return nullptr;
 }

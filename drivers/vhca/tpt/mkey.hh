@@ -35,6 +35,7 @@ struct Mkey {
   bool compiled = false;            // `spans` follow from `list`
   bool list_valid = true;           // the list makes sense (set with compiled)
   bool strided = false;             // the list opens with a repeat block (set with compiled)
+  bool only_klms = true;            // every entry so far was checked as a KLM
   uint8_t rights = 0;               // prm::mkey::local_read ... atomic
   uint8_t log_entity_size = 0;
   Pdn pd;

@@ -11,7 +11,13 @@ namespace kilim::vhca {
 
 namespace {
 
-// What a key below an indirect one has to allow: its owner grants remote rights on the upper key.
+bool in_bounds(const Mkey& m, uint64_t offset, uint64_t bytes) noexcept {
+  if (m.length64) return true;
+  return offset <= m.len && bytes <= m.len - offset;
+}
+
+}  // namespace
+
 uint8_t inner_rights(uint8_t rights) noexcept {
   uint32_t r = 0;
   if ((rights & (prm::mkey::local_read | prm::mkey::remote_read)) != 0) r |= prm::mkey::local_read;
@@ -19,13 +25,6 @@ uint8_t inner_rights(uint8_t rights) noexcept {
     r |= prm::mkey::local_write;
   return static_cast<uint8_t>(r);
 }
-
-bool in_bounds(const Mkey& m, uint64_t offset, uint64_t bytes) noexcept {
-  if (m.length64) return true;
-  return offset <= m.len && bytes <= m.len - offset;
-}
-
-}  // namespace
 
 const char* deny_name(Deny d) noexcept {
   switch (d) {

@@ -44,6 +44,8 @@ struct Piece {
   PagedRegion* paged;  // whose pages have to be there first; null: pinned
 };
 
+// What a key below an indirect one has to allow: its owner grants remote rights on the upper key.
+uint8_t inner_rights(uint8_t rights) noexcept;
 // Whether this key, found or not, lets `need` in at all.
 Deny check_key(const Mkey*, uint32_t key, const Access& need) noexcept;
 // The one piece behind a range of a direct key; `list`: the key is allowed but indirect, walk it.

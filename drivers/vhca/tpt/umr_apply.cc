@@ -181,6 +181,8 @@ void write_fields(Mkey& m, const Decoded& d) noexcept {
   }
   if ((d.mask & umr::mask_qpn) != 0) m.qpn = prm::mkey::qpn::get(d.mk);
   if ((d.mask & umr::mask_mkey) != 0) m.key = m.index() << 8 | prm::mkey::tag::get(d.mk);
+  if (d.first == 0 && d.octowords > 0 && m.list[0].mkey.host() == prm::repeat_block_op)
+    m.only_klms = false;
   if ((d.mask & umr::mask_page_size) != 0) m.log_entity_size = d.mk.log_page_size & 31;
   m.compiled = false;
 }

@@ -28,7 +28,7 @@ Outcome no_answer(const Qp& qp) noexcept {
   return Outcome::no_answer(qp.loopback ? "the peer does not answer" : "no way to that address");
 }
 
-Outcome exec_umr(Works& works, Qp& qp, const SendWqe& wqe) noexcept {
+Outcome exec_umr(Works& works, const Qp& qp, const SendWqe& wqe) noexcept {
   UmrRequest request{be32::from_raw(wqe.imm_raw).host(), wqe.body(), qp.spec.pd, qp.qpn.value()};
   UmrOutcome got = umr_apply(*works.keys, works.translator, *works.profile, request);
   if (got.syndrome != Syndrome::none) return Outcome::failed(got.syndrome, got.why);
@@ -39,7 +39,7 @@ Outcome exec_umr(Works& works, Qp& qp, const SendWqe& wqe) noexcept {
   return Outcome::done();
 }
 
-Outcome exec_local_inval(Works& works, Qp& qp, const SendWqe& wqe) noexcept {
+Outcome exec_local_inval(Works& works, const Qp& qp, const SendWqe& wqe) noexcept {
   uint32_t key = be32::from_raw(wqe.imm_raw).host();
   Deny d = invalidate_key(*works.keys, key, qp.spec.pd, qp.qpn.value(), Invalidator::owner);
   if (d != Deny::none) return Outcome::failed(Syndrome::mw_bind, deny_name(d));
@@ -93,6 +93,11 @@ Qp* answering_peer(const ObjectTable<Qp>& qps, const Qp& qp) noexcept {
   return answers(*peer) && peer->loopback ? peer : nullptr;
 }
 
+Outcome exec_key_change(Works& works, const Qp& qp, const SendWqe& wqe) noexcept {
+  const bool umr = wqe.opcode == static_cast<uint8_t>(Opcode::umr);
+  return umr ? exec_umr(works, qp, wqe) : exec_local_inval(works, qp, wqe);
+}
+
 Outcome exec_rc(Works& works, const ObjectTable<Qp>& qps, Qp& qp, const SendWqe& wqe) noexcept {
   if (const RequestRow* row = request_row(qp.type, wqe.opcode)) {
     Outcome o = exec_transfer(works, qps, qp, wqe, *row);
@@ -102,9 +107,8 @@ Outcome exec_rc(Works& works, const ObjectTable<Qp>& qps, Qp& qp, const SendWqe&
     case Opcode::nop:
       return Outcome::done();
     case Opcode::umr:
-      return exec_umr(works, qp, wqe);
     case Opcode::local_inval:
-      return exec_local_inval(works, qp, wqe);
+      return exec_key_change(works, qp, wqe);
     case Opcode::tag_matching:
       return exec_tag_operation(works, qp, wqe);
     case Opcode::mmo:

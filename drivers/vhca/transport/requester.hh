@@ -15,6 +15,9 @@ namespace kilim::vhca {
 // The queue at the other end; null: nothing there answers.
 Qp* answering_peer(const ObjectTable<Qp>& qps, const Qp&) noexcept;
 
+// Of them a UMR or a LOCAL_INV. One that fails has changed nothing, unless its list was by pointer.
+Outcome exec_key_change(Works&, const Qp&, const SendWqe&) noexcept;
+
 Outcome exec_rc(Works&, const ObjectTable<Qp>& qps, Qp&, const SendWqe&) noexcept;
 
 // Nanoseconds that a requester waits: for an answer (attribute `timeout`), after an RNR answer
