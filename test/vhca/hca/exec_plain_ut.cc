@@ -2,11 +2,8 @@
 // The straight way of plain requests beside the general one: the same random requests on two
 // adapters, one of which is kept from the straight way; completions, states, counts and memory must
 // be the same. Then what only the straight way can get wrong: old keys, memory that goes, room.
-#include <random>
-
-#include "rig.hh"
+#include "exec_plain_rig.hh"
 #include "ut.hh"
-#include "vhca/hca/state.hh"
 
 namespace kilim::vhca::test {
 namespace {
@@ -14,183 +11,6 @@ namespace {
 using prm::CqeOpcode;
 using prm::Opcode;
 using prm::Syndrome;
-
-constexpr uint32_t region_bytes = 16384;
-
-RigShape shape_of(uint64_t seed, uint64_t fatal_at) {
-  RigShape s;
-  s.a.sq_wqebbs = 32;
-  s.cq_entries = 64;
-  s.seed = seed;
-  s.fatal_at = fatal_at;
-  s.lint = LintMode::off;
-  return s;
-}
-
-// One adapter with two regions a side and a key that is a list.
-struct Side {
-  Side(uint64_t seed, bool general)
-      : rig(shape_of(seed, general ? ~uint64_t{0} : 0)), src(region_bytes), dst(region_bytes) {
-    std::minstd_rand r(static_cast<unsigned>(seed));
-    for (std::size_t i = 0; i < region_bytes; i++) src.data()[i] = static_cast<std::byte>(r());
-    keys = {rig.reg(src, rw_access).lkey.value(), rig.reg(dst, rw_access).lkey.value(),
-            rig.reg(src, access::remote_read).lkey.value(), rig.make_key(4)};
-    const UmrShape list{.len = region_bytes};
-    const prm::Klm piece = klm(dst.at(0), region_bytes, keys[1]);
-    (void)rig.run_one(rig.a, umr_wqe(keys[3], list, {&piece, 1}));
-  }
-  // How the requests of the last turn went.
-  [[nodiscard]] uint64_t work() { return rig.hca->state().work_since_clock; }
-
-  Rig rig;
-  Pages src, dst;
-  std::array<uint32_t, 4> keys{};
-};
-
-// A request as both sides get it: addresses are offsets, keys are places.
-struct Ask {
-  Opcode opcode = Opcode::rdma_write;
-  uint32_t local = 0, remote = 1;
-  uint32_t stale = 0;  // added to the local key
-  uint64_t from = 0, to = 0;
-  uint32_t bytes = 64, segments = 1;
-  uint8_t flags = prm::ctrl::cq_update;
-  bool inlined = false;
-};
-
-class Dice {
- public:
-  explicit Dice(unsigned seed) : random_(seed) {}
-  uint32_t below(uint32_t n) { return static_cast<uint32_t>(random_() % n); }
-  bool one_in(uint32_t n) { return below(n) == 0; }
-
-  Ask ask() {
-    Ask a;
-    a.opcode = one_in(4) ? Opcode::rdma_read : Opcode::rdma_write;
-    if (one_in(20)) a.opcode = one_in(2) ? Opcode::send : Opcode::rdma_write_imm;
-    if (one_in(30)) a.opcode = Opcode::nop;
-    a.local = one_in(6) ? below(4) : 0;
-    a.remote = one_in(6) ? below(4) : 1;
-    a.stale = one_in(200) ? 1 : 0;
-    a.bytes = one_in(3) ? below(1u << (1 + below(13))) + 1 : below(80) + 1;
-    a.from = below(region_bytes - a.bytes + 1);
-    a.to = below(region_bytes - a.bytes + 1);
-    if (one_in(4)) a.from = region_bytes - a.bytes;  // to the last byte
-    if (one_in(300)) a.to = region_bytes - a.bytes + 1;
-    if (one_in(300)) a.bytes = 0;  // 2 GiB
-    if (one_in(4)) a.flags = 0;
-    if (one_in(10)) a.flags |= prm::ctrl::solicited | prm::ctrl::small_fence;
-    if (one_in(12)) a.segments = 2;
-    a.inlined = a.opcode == Opcode::rdma_write && one_in(12);
-    return a;
-  }
-
- private:
-  std::minstd_rand random_;
-};
-
-// The key of the region whose memory `place` names; list and read-only keys name the same two.
-uint64_t address_of(const Side& s, uint32_t place, uint64_t offset) {
-  if (place == 3) return offset;
-  return place == 1 ? s.dst.at(offset) : s.src.at(offset);
-}
-
-Wqe wqe_of(const Side& s, const Ask& a) {
-  Wqe w(a.opcode, 0x1234);
-  w.flags = a.flags;
-  if (a.opcode == Opcode::nop) return w;
-  if (a.opcode != Opcode::send) w.raddr(address_of(s, a.remote, a.to), s.keys[a.remote]);
-  if (a.inlined) {
-    std::array<std::byte, 20> text{};
-    text.fill(std::byte{0x5a});
-    return w.inlined(text);
-  }
-  const uint32_t first = a.segments == 2 ? a.bytes / 2 : a.bytes;
-  const uint64_t from = address_of(s, a.local, a.from);
-  w.data(from, first, s.keys[a.local] + a.stale);
-  if (a.segments == 2) w.data(from + first, a.bytes - first, s.keys[a.local]);
-  return w;
-}
-
-bool same(const std::optional<Completion>& x, const std::optional<Completion>& y) {
-  if (!x || !y) return x.has_value() == y.has_value();
-  return x->op == y->op && x->syndrome == y->syndrome && x->wqe_opcode == y->wqe_opcode &&
-         x->qpn == y->qpn && x->uidx == y->uidx && x->bytes == y->bytes && x->imm == y->imm &&
-         x->rqpn == y->rqpn && x->index == y->index && x->solicited == y->solicited;
-}
-
-bool same_completions(TestCq& x, TestCq& y) {
-  for (;;) {
-    const std::optional<Completion> a = x.poll(), b = y.poll();
-    if (!same(a, b)) return false;
-    if (!a) return true;
-  }
-}
-
-bool same_counts(const Journal& x, const Journal& y) {
-  bool equal = x.pieces() == y.pieces();
-  for (std::size_t k = 0; k < Journal::kinds; k++)
-    equal =
-        equal && x.count(static_cast<Journal::Kind>(k)) == y.count(static_cast<Journal::Kind>(k));
-  return equal;
-}
-
-bool same_memory(const Side& x, const Side& y) {
-  return std::memcmp(x.src.data(), y.src.data(), region_bytes) == 0 &&
-         std::memcmp(x.dst.data(), y.dst.data(), region_bytes) == 0;
-}
-
-void begin_again(TestQp& qp, Rig& rig, Qpn peer) {
-  (void)rig.to_state(qp, QpState::reset);
-  qp.pi = qp.head = 0;
-  std::memset(qp.record.data(), 0, 8);
-  rig.to_rts(qp, peer);
-}
-
-void begin_again(Side& s) {
-  begin_again(s.rig.a, s.rig, s.rig.b.qpn);
-  begin_again(s.rig.b, s.rig, s.rig.a.qpn);
-}
-
-// A doorbell's worth on both, with as many receives as it needs: a wait would be a matter of time.
-bool round(Side& plain, Side& general, Dice& dice) {
-  const uint32_t n = dice.below(15) + 1;
-  for (uint32_t i = 0; i < n; i++) {
-    const Ask a = dice.ask();
-    const bool receives = a.opcode == Opcode::send || a.opcode == Opcode::rdma_write_imm;
-    for (Side* s : {&plain, &general}) {
-      if (receives) s->rig.b.recv(s->dst.at(0), region_bytes, s->keys[1]);
-      s->rig.a.put(wqe_of(*s, a));
-    }
-  }
-  for (Side* s : {&plain, &general}) {
-    s->rig.a.ring(s->rig.uar);
-    (void)s->rig.hca->run();
-  }
-  bool equal = same_completions(plain.rig.cq_a, general.rig.cq_a) &&
-               same_completions(plain.rig.cq_b, general.rig.cq_b) &&
-               same_counts(plain.rig.journal, general.rig.journal) && same_memory(plain, general);
-  for (auto qp : {&Rig::a, &Rig::b})
-    equal = equal && plain.rig.state(plain.rig.*qp) == general.rig.state(general.rig.*qp);
-  return equal;
-}
-
-void both_ways_do_the_same() {
-  unsigned straight = 0, refused = 0;
-  for (unsigned seed = 1; seed <= 12; seed++) {
-    Side plain(seed, false), general(seed, true);
-    Dice dice(seed);
-    for (unsigned i = 0; i < 1500; i++) {
-      CU_ASSERT_FATAL(round(plain, general, dice));
-      straight += plain.work() < general.work() ? 1 : 0;
-      if (plain.rig.state(plain.rig.a) == QpState::rts && !dice.one_in(8)) continue;
-      refused++;
-      begin_again(plain);
-      begin_again(general);
-    }
-  }
-  CU_ASSERT(straight > 3000 && refused > 300);
-}
 
 Wqe write_of(const Side& s, uint32_t bytes = 64) {
   Wqe w(Opcode::rdma_write);
@@ -241,6 +61,105 @@ void keys_are_not_remembered_for_another_peer() {
   begin_again(s.rig.a, s.rig, stranger.qpn);
   CU_ASSERT(s.rig.run_one(s.rig.a, write_of(s)).syndrome == Syndrome::remote_access);
   CU_ASSERT_EQUAL(s.rig.hca->destroy_qp(stranger.qpn), 0);
+}
+
+// A key over `count` pieces of the source, all but the last one of `bytes` bytes; the last one is
+// of the other region.
+Wqe weave(const Side& s, uint32_t key, uint32_t count, uint32_t bytes) {
+  std::vector<prm::Klm> list;
+  for (uint32_t i = 0; i < count - 1; i++)
+    list.push_back(klm(s.src.at(uint64_t{i} * 2 * bytes), bytes, s.keys[Side::whole_src]));
+  list.push_back(klm(s.dst.at(region_bytes - bytes), bytes, s.keys[Side::whole_dst]));
+  const UmrShape shape{.len = uint64_t{count} * bytes, .tag = static_cast<uint8_t>(key)};
+  return umr_wqe(s.keys[Side::woven] & ~0xffu, shape, list);
+}
+
+// Posts it behind what was put before; the work of the turn, whose last completion has to be good.
+uint64_t work_of(Side& s, const Wqe& w) {
+  s.rig.a.put(w);
+  s.rig.a.ring(s.rig.uar);
+  (void)s.rig.hca->run();
+  const uint64_t work = s.work();
+  const std::optional<Completion> c = s.rig.cq_a.poll();
+  CU_ASSERT(c.has_value() && c->op == CqeOpcode::req);
+  return work;
+}
+
+void woven_requests_go_the_straight_way() {
+  Side s(10, false);
+  const uint32_t key = s.keys[Side::woven] | 0x11;
+  std::memset(s.dst.data() + region_bytes - 300, 0x77, 300);
+  Wqe write(Opcode::rdma_write), read(Opcode::rdma_read);
+  write.raddr(s.dst.at(100), s.keys[Side::whole_dst]).data(0, 3 * 300, key);
+  read.raddr(250, key).data(s.dst.at(2000), 100, s.keys[Side::whole_dst]);
+  s.rig.a.put(weave(s, key, 3, 300).quiet());
+  s.rig.a.put(write.quiet());
+  s.rig.a.put(read.quiet());
+  CU_ASSERT_EQUAL(work_of(s, Wqe(Opcode::local_inval, key)), 4 * plain_work);
+  const std::byte *from = s.src.data(), *to = s.dst.data();
+  CU_ASSERT(std::memcmp(to + 100, from, 300) == 0 && std::memcmp(to + 400, from + 600, 300) == 0);
+  CU_ASSERT(std::memcmp(to + 700, to + region_bytes - 300, 300) == 0);
+  CU_ASSERT(std::memcmp(to + 2000, from + 250, 50) == 0);
+  CU_ASSERT(std::memcmp(to + 2050, from + 600, 50) == 0);
+  CU_ASSERT_EQUAL(s.rig.journal.pieces(), 4 + 3);
+}
+
+void many_pieces_go_the_general_way() {
+  Side s(11, false);
+  const uint32_t key = s.keys[Side::woven + 2];
+  for (const uint16_t first : {uint16_t{0}, uint16_t{36}}) {
+    std::vector<prm::Klm> list;
+    for (uint32_t i = first; i < first + 36u; i++)
+      list.push_back(klm(s.src.at(i * 40), 20, s.keys[Side::whole_src]));
+    UmrShape shape{.len = 72 * 20, .offset = first};
+    shape.flags |= prm::umr::has_translation_offset;
+    CU_ASSERT(s.rig.run_one(s.rig.a, umr_wqe(key, shape, list)).op == CqeOpcode::req);
+  }
+  for (uint32_t pieces : {64, 65, 72}) {
+    Wqe write(Opcode::rdma_write);
+    write.raddr(s.dst.at(0), s.keys[Side::whole_dst]).data(0, 20 * pieces, key);
+    CU_ASSERT_EQUAL(work_of(s, write), pieces <= 64 ? plain_work : general_work);
+    CU_ASSERT(std::memcmp(s.dst.data() + 20 * (pieces - 1), s.src.data() + 40 * (pieces - 1), 20) ==
+              0);
+  }
+}
+
+// What was worked out for one key's length does not serve another one.
+void another_key_has_its_own_bounds() {
+  Side s(12, false);
+  CU_ASSERT_EQUAL(work_of(s, write_of(s)), plain_work);
+  for (const uint64_t at : {0, 8000}) {
+    Wqe write(Opcode::rdma_write);
+    write.raddr(s.dst.at(at), s.keys[Side::half]).data(s.src.at(0), 200, s.keys[Side::whole_src]);
+    s.rig.a.put(write);
+  }
+  s.rig.a.ring(s.rig.uar);
+  s.rig.run();
+  CU_ASSERT(s.rig.cq_a.poll()->op == CqeOpcode::req);
+  CU_ASSERT(s.rig.cq_a.poll()->syndrome == Syndrome::remote_access);
+}
+
+// What is remembered of a key below a list ends with that key.
+void keys_below_a_list_are_not_remembered_too_long() {
+  Side s(13, false);
+  const uint32_t key = s.keys[Side::woven];
+  Wqe write(Opcode::rdma_write);
+  write.raddr(s.dst.at(0), s.keys[Side::whole_dst]).data(0, 400, key);
+  CU_ASSERT(s.rig.run_one(s.rig.a, weave(s, key, 2, 200)).op == CqeOpcode::req);
+  CU_ASSERT_EQUAL(work_of(s, write), plain_work);
+  CU_ASSERT_EQUAL(s.rig.hca->dereg_mr(MkeyIndex{s.keys[Side::whole_src] >> 8}), 0);
+  CU_ASSERT(s.rig.run_one(s.rig.a, write).syndrome == Syndrome::local_prot);
+}
+
+void woven_memory_that_goes_is_found_out() {
+  Side s(14, false);
+  const uint32_t key = s.keys[Side::woven];
+  CU_ASSERT(s.rig.run_one(s.rig.a, weave(s, key, 4, 300)).op == CqeOpcode::req);
+  s.src.unmap();
+  Wqe write(Opcode::rdma_write);
+  write.raddr(s.dst.at(0), s.keys[Side::whole_dst]).data(0, 1200, key);
+  CU_ASSERT(s.rig.run_one(s.rig.a, write).syndrome == Syndrome::local_prot);
+  CU_ASSERT_EQUAL(s.rig.journal.count(Journal::Kind::fault), 1);
 }
 
 void post_three(Side& s) {
@@ -327,6 +246,12 @@ constexpr kilim::test::Case cases[] = {
     {"plain requests go the straight way", plain_requests_go_the_straight_way},
     {"keys are not remembered too long", keys_are_not_remembered_too_long},
     {"keys are not remembered for another peer", keys_are_not_remembered_for_another_peer},
+    {"woven requests go the straight way", woven_requests_go_the_straight_way},
+    {"many pieces go the general way", many_pieces_go_the_general_way},
+    {"another key has its own bounds", another_key_has_its_own_bounds},
+    {"keys below a list are not remembered too long",
+     keys_below_a_list_are_not_remembered_too_long},
+    {"woven memory that goes is found out", woven_memory_that_goes_is_found_out},
     {"an armed queue has its event", an_armed_queue_has_its_event},
     {"the first request establishes the connection", the_first_request_establishes_the_connection},
     {"each kind needs its own rights", each_kind_needs_its_own_rights},
