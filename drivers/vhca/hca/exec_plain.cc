@@ -183,11 +183,11 @@ bool move_pieces(const PinnedPieces& from, const PinnedPieces& to, uint64_t byte
   return true;
 }
 
-// A request of any length by keys that are lists, or by others than those remembered. Adds up the
-// pieces beyond the one at each end. False: it is not plain.
-[[gnu::noinline]] bool move_listed(HcaState& h, Qp& qp, const Qp& peer, const Kind& kind,
-                                   const PlainWqe& w, uint64_t& pieces) noexcept {
-  if (w.bytes - 1 >= longest_listed) return false;
+// A request of any length by keys that are lists, or by others than those remembered. Returns how
+// many pieces it had, of both ends; 0: it is not plain.
+[[gnu::noinline]] uint32_t move_listed(HcaState& h, Qp& qp, const Qp& peer, const Kind& kind,
+                                       PlainWqe w) noexcept {
+  if (w.bytes - 1 >= longest_listed) return 0;
   const Access mine{qp.spec.pd, qp.qpn.value(), kind.local};
   const Access theirs{peer.spec.pd, peer.qpn.value(), kind.remote};
   KeyMemos& m = qp.memos;
@@ -197,9 +197,10 @@ bool move_pieces(const PinnedPieces& from, const PinnedPieces& to, uint64_t byte
       find_pinned(t, {w.lkey, w.local, w.bytes, mine}, {m.local, m.local_inner}, here) &&
       find_pinned(t, {w.rkey, w.remote, w.bytes, theirs}, {m.remote, m.remote_inner}, there);
   m.prepare(kind.local, kind.remote, longest);
-  if (!found) return false;
-  pieces += here.count + there.count - 2;
-  return kind.answered ? move_pieces(there, here, w.bytes) : move_pieces(here, there, w.bytes);
+  if (!found) return 0;
+  const bool moved =
+      kind.answered ? move_pieces(there, here, w.bytes) : move_pieces(here, there, w.bytes);
+  return moved ? here.count + there.count : 0;
 }
 
 // Up to offset `safe` the longest request fits.
@@ -217,8 +218,12 @@ template <const Kind& kind>
   const KeyMemos& keys = qp.memos;
   const bool known = w.lkey == keys.local.key && w.rkey == keys.remote.key;
   // A length of 0 stands for 2 GiB, the highest bit for inline data: neither is plain.
-  if (!known || w.bytes - 1 >= keys.longest) [[unlikely]]
-    return move_listed(h, qp, peer, kind, w, pieces);
+  if (!known || w.bytes - 1 >= keys.longest) [[unlikely]] {
+    const uint32_t listed = move_listed(h, qp, peer, kind, w);
+    if (listed == 0) return false;
+    pieces += listed - 2;
+    return true;
+  }
   const uint64_t mine = w.local - keys.local.start, theirs = w.remote - keys.remote.start;
   if (!fits(keys.local, keys.local_offset, mine, w.bytes)) return false;
   if (!fits(keys.remote, keys.remote_offset, theirs, w.bytes)) return false;

@@ -165,14 +165,12 @@ bool write_list(Mkey& m, const Translator& t, const UmrRequest& r, const Decoded
 }
 
 void write_fields(Mkey& m, const Decoded& d) noexcept {
-  auto right = [&](uint64_t bit, uint8_t flag) {
-    if ((d.mask & bit) == 0) return;
-    m.rights = static_cast<uint8_t>((m.rights & ~flag) | (d.mk.access_flags & flag));
-  };
-  right(umr::mask_local_write, prm::mkey::local_write);
-  right(umr::mask_remote_read, prm::mkey::remote_read);
-  right(umr::mask_remote_write, prm::mkey::remote_write);
-  right(umr::mask_atomic, prm::mkey::atomic);
+  // The four bits lie side by side here and there.
+  constexpr unsigned shift = 15;
+  static_assert(umr::mask_access >> shift == (prm::mkey::local_write | prm::mkey::remote_read |
+                                              prm::mkey::remote_write | prm::mkey::atomic));
+  const auto rights = static_cast<uint8_t>((d.mask & umr::mask_access) >> shift);
+  m.rights = static_cast<uint8_t>((m.rights & ~rights) | (d.mk.access_flags & rights));
   if ((d.mask & umr::mask_free) != 0) m.free = (d.mk.free & prm::mkey::free) != 0;
   if ((d.mask & umr::mask_start_addr) != 0) m.start = d.mk.start_addr.host();
   if ((d.mask & umr::mask_len) != 0) {

@@ -68,9 +68,10 @@ int reads_done(Va a) {
   std::byte big[2048];
   return dma::load(a, b) + dma::load(a, h) + dma::load(a, w) + dma::load(a, d) +
          dma::copy_in(big, a, 1) + dma::copy_in(big, a, 64) + dma::copy_in(big, a, 200) +
-         dma::copy_in(big, a, sizeof(big)) + dma::compare(a, big, 16, equal);
+         dma::copy_in(big, a, 600) + dma::copy_in(big, a, sizeof(big)) +
+         dma::compare(a, big, 16, equal);
 }
-constexpr int all_reads = 9;
+constexpr int all_reads = 10;
 
 int writes_done(Va a) {
   uint64_t old = 0;
@@ -78,10 +79,10 @@ int writes_done(Va a) {
   return dma::store(a, uint8_t{1}) + dma::store(a, uint16_t{1}) + dma::store(a, uint32_t{1}) +
          dma::store(a, uint64_t{1}) + dma::exchange(a, 1, old) + dma::fetch_add(a, 1, old) +
          dma::compare_exchange(a, 0, 1, old) + dma::copy_out(a, big, 3) +
-         dma::copy_out(a, big, 64) + dma::copy_out(a, big, 200) +
+         dma::copy_out(a, big, 64) + dma::copy_out(a, big, 200) + dma::copy_out(a, big, 600) +
          dma::copy_out(a, big, sizeof(big)) + dma::copy(a, va(big), 100);
 }
-constexpr int all_writes = 12;
+constexpr int all_writes = 13;
 
 void values_of_each_size_cross_unchanged() {
   CU_ASSERT(round_trip(uint8_t{0xa5}));
@@ -101,7 +102,8 @@ void copies_move_exactly_their_bytes() {
     bad += !dma::copy(va(to.data() + a), va(from.data() + b), n) || to != want;
   };
   for (std::size_t n = 0; n < 280; ++n) try_one(n, 64 + n % 17, 64 + n % 13);
-  for (std::size_t n : {1024u, 2047u, 2048u, 2049u, 2111u, 2112u, 2113u, 4096u, 8000u}) {
+  for (std::size_t n :
+       {383u, 384u, 385u, 640u, 1024u, 2047u, 2048u, 2049u, 2111u, 2112u, 2113u, 4096u, 8000u}) {
     for (std::size_t a = 0; a < 66; a += 5) try_one(n, a, 70 - a);
   }
   CU_ASSERT_EQUAL(bad, 0);
