@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The straight way of plain requests: RDMA WRITE and READ of one data segment between two queues of
-// this adapter, by keys of pinned memory, with an ordinary completion. Nearly all traffic is that.
+// this adapter, by keys of pinned memory or lists of them, with an ordinary completion; and UMRs.
+// Nearly all traffic is that.
 // It asks everything that the general way (exec.cc) asks and does the same; what is not plain, and
 // whatever goes wrong, it leaves as it is for the general way. Adapter's lock held. Never
 // allocates.
