@@ -211,17 +211,27 @@ bool move_pieces(const PinnedPieces& from, const PinnedPieces& to, uint64_t byte
   return key.holds(offset, bytes);
 }
 
+// Where a run over the ring stands.
+struct Run {
+  uint64_t at, end;     // client addresses of basic blocks
+  uint64_t pieces = 0;  // beyond the two of each request
+};
+
 // The bytes of one request. False: it is not plain, or its memory is gone.
 template <const Kind& kind>
 [[gnu::always_inline]] inline bool move_request(HcaState& h, Qp& qp, const Qp& peer,
-                                                const PlainWqe& w, uint64_t& pieces) noexcept {
+                                                const PlainWqe& w, Run& run) noexcept {
   const KeyMemos& keys = qp.memos;
   const bool known = w.lkey == keys.local.key && w.rkey == keys.remote.key;
   // A length of 0 stands for 2 GiB, the highest bit for inline data: neither is plain.
   if (!known || w.bytes - 1 >= keys.longest) [[unlikely]] {
     const uint32_t listed = move_listed(h, qp, peer, kind, w);
     if (listed == 0) return false;
-    pieces += listed - 2;
+    run.pieces += listed - 2;
+    if (w.bytes > longest) {  // the last one before somebody looks at the clock
+      h.work_since_clock += w.bytes;
+      run.end = run.at + wqebb_bytes;
+    }
     return true;
   }
   const uint64_t mine = w.local - keys.local.start, theirs = w.remote - keys.remote.start;
@@ -238,22 +248,20 @@ template <const Kind& kind>
   qp.memos.prepare(kind.local, kind.remote, longest);
   Entries entries(h.works, qp, kind.opcode);
   const uint64_t ring = qp.sq.base + uint64_t{qp.sq.ci & (qp.sq.wqebbs - 1)} * wqebb_bytes;
-  const uint64_t end = ring + most * wqebb_bytes;
   uint64_t head = uint64_t{qp.sq.ci} << 40 | uint64_t{static_cast<uint8_t>(kind.opcode)} << 32 |
                   uint64_t{qp.qpn.value()} << 8 | plain_ds;
-  uint64_t at = ring;
-  uint64_t pieces = 0;  // beyond the two of each request
-  uint32_t lost = 0;    // bytes of the request whose completion could not be given
+  Run run{ring, ring + most * wqebb_bytes};
+  uint32_t lost = 0;  // bytes of the request whose completion could not be given
   bool gone = false;
-  for (; at != end; at += wqebb_bytes) {
-    const PlainWqe w = take_wqe(at);
+  for (; run.at != run.end; run.at += wqebb_bytes) {
+    const PlainWqe w = take_wqe(run.at);
     if (w.head != head) [[unlikely]]
       break;
-    if (!move_request<kind>(h, qp, peer, w, pieces)) break;
+    if (!move_request<kind>(h, qp, peer, w, run)) break;
     const uint32_t bytes = kind.answered ? static_cast<uint32_t>(w.bytes) : 0;
     if (w.signaled()) [[likely]] {
       if (!entries.give(bytes)) {
-        at += wqebb_bytes;
+        run.at += wqebb_bytes;
         lost = bytes;
         gone = true;
         break;
@@ -262,12 +270,12 @@ template <const Kind& kind>
     head += next_index;
     entries.next_wqe();
   }
-  const std::size_t done = (at - ring) / wqebb_bytes;
+  const std::size_t done = (run.at - ring) / wqebb_bytes;
   const auto last = static_cast<uint16_t>(qp.sq.ci + done - 1);
   qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + done);
   Cq& cq = *qp.send_cq;
   cq.producer = (cq.producer + entries.given()) & prm::arm::index_mask;
-  h.works.journal->plain(done, 2 * done + pieces, entries.given());
+  h.works.journal->plain(done, 2 * done + run.pieces, entries.given());
   h.work_since_clock += done * plain_work;
   // The general way finds out what to do about it.
   if (gone && !complete_send(h.works, qp, {static_cast<uint8_t>(kind.opcode), last, lost}))

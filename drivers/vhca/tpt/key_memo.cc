@@ -24,8 +24,8 @@ bool remember(const Mkey& m, KeyMemo& memo) noexcept {
   return check_key(m, key, need) == Deny::none && remember(*m, memo);
 }
 
-// The pieces from offset `at` on of a list of nothing but KLMs, read as it lies there: a list is
-// used once more often than twice. `need` of the keys below it.
+// The pieces from offset `at` on of a list of nothing but KLMs, read as it lies there: most lists
+// are used once before they change.
 bool find_listed(const KeyTable& keys, const Mkey& m, const KeyRange& r, uint64_t at, KeyMemo& memo,
                  PinnedPieces& out) noexcept {
   const Access need{r.need.pd, r.need.qpn, inner_rights(r.need.rights)};

@@ -85,6 +85,14 @@ uint64_t work_of(Side& s, const Wqe& w) {
   return work;
 }
 
+// The clock is read again by it.
+void long_requests_count_by_their_bytes() {
+  Side s(15, false);
+  s.rig.a.put(write_of(s, 8000).quiet());
+  s.rig.a.put(write_of(s, 64).quiet());
+  CU_ASSERT_EQUAL(work_of(s, write_of(s, 5000)), 3 * plain_work + 13000);
+}
+
 void woven_requests_go_the_straight_way() {
   Side s(10, false);
   const uint32_t key = s.keys[Side::woven] | 0x11;
@@ -246,6 +254,7 @@ constexpr kilim::test::Case cases[] = {
     {"plain requests go the straight way", plain_requests_go_the_straight_way},
     {"keys are not remembered too long", keys_are_not_remembered_too_long},
     {"keys are not remembered for another peer", keys_are_not_remembered_for_another_peer},
+    {"long requests count by their bytes", long_requests_count_by_their_bytes},
     {"woven requests go the straight way", woven_requests_go_the_straight_way},
     {"many pieces go the general way", many_pieces_go_the_general_way},
     {"another key has its own bounds", another_key_has_its_own_bounds},
