@@ -24,9 +24,9 @@ bool remember(const Mkey& m, KeyMemo& memo) noexcept {
   return check_key(m, key, need) == Deny::none && remember(*m, memo);
 }
 
-// The pieces from offset `at` on of a list of nothing but KLMs, read as it lies there: most lists
-// are used once before they change.
-bool find_listed(const KeyTable& keys, const Mkey& m, const KeyRange& r, uint64_t at, KeyMemo& memo,
+// The pieces of a range that is in the bounds of its key, whose list is nothing but KLMs. It is
+// read as it lies there: most lists are used once before they change.
+bool find_listed(const KeyTable& keys, const Mkey& m, const KeyRange& r, KeyMemo& memo,
                  PinnedPieces& out) noexcept {
   const Access need{r.need.pd, r.need.qpn, inner_rights(r.need.rights)};
   if ((memo.rights & need.rights) != need.rights) memo = {};
@@ -34,6 +34,7 @@ bool find_listed(const KeyTable& keys, const Mkey& m, const KeyRange& r, uint64_
   PinnedPieces::Piece* piece = out.pieces.data();
   const prm::Klm* e = m.list.get();
   const prm::Klm* const end = e + std::min<std::size_t>(m.used, out.pieces.size());
+  uint64_t at = r.address - m.start;  // from the next entry on
   for (uint64_t left = r.bytes; left != 0; e++) {
     if (e == end) return false;
     uint64_t bytes = e->byte_count.host();
@@ -77,7 +78,7 @@ bool find_pinned(const Translator& t, const KeyRange& r, EndMemos memos,
   if (t.max_indirection == 0 || t.keys->defect() != 0) return false;
   const uint64_t at = r.address - m->start;
   if (!m->length64 && (at > m->len || r.bytes > m->len - at)) return false;
-  return find_listed(*t.keys, *m, r, at, memos.inner, out);
+  return find_listed(*t.keys, *m, r, memos.inner, out);
 }
 
 }  // namespace kilim::vhca
