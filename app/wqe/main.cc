@@ -54,8 +54,8 @@ bool read(const char* path, std::vector<Doorbell>& all, const char*& why) {
 }
 
 prm::lint::QueueKind kind_of(const Doorbell& d) {
-  return d.record.kind <= 3 ? static_cast<prm::lint::QueueKind>(d.record.kind)
-                            : prm::lint::QueueKind::connected;
+  return d.record.kind < prm::lint::queue_kinds ? static_cast<prm::lint::QueueKind>(d.record.kind)
+                                                : prm::lint::QueueKind::connected;
 }
 
 int print(const std::vector<Doorbell>& all) {

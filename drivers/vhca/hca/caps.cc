@@ -57,6 +57,14 @@ void general(const Profile& p, CapGroup g) {
       {cap::uc, 1},
       {cap::ud, 1},
       {cap::xrc, 1},
+      {cap::dct, p.dynamic},
+      {cap::dc_req_sctr_data_cqe, p.dynamic && p.scatter_to_cqe},
+      {cap::log_max_ra_req_dc, p.dynamic ? log2_of(p.max_rd_atomic) : 0},
+      {cap::log_max_ra_res_dc, p.dynamic ? log2_of(p.max_rd_atomic) : 0},
+      {cap::log_max_dci_stream_channels, p.dynamic ? p.log_max_dci_streams : 0u},
+      {cap::log_max_dci_errored_streams, p.dynamic ? p.log_max_failed_streams : 0u},
+      {cap::qpc_extension, 1},
+      {cap::general_obj_types_high, p.dynamic ? 1u << (prm::cmd::object_av_qp_mapping - 32) : 0},
       {cap::rts2rts_qp_udp_sport, p.lid == 0},
       {cap::dma_mmo_sq, p.log_max_dma_copy != 0},
       {cap::log_dma_mmo_max_size, p.log_max_dma_copy},
@@ -68,6 +76,7 @@ void general(const Profile& p, CapGroup g) {
       {cap::log_tag_matching_list_sz, p.log_max_tags},
       {cap::log_max_xrq, p.log_max_tags != 0 ? log2_of(p.max_srq) : 0},
       {cap::log_max_atomic_size_qp, p.atomics ? 3u : 0u},
+      {cap::log_max_atomic_size_dc, p.atomics && p.dynamic ? 3u : 0u},
   };
   for (const auto& row : rows) prm::cap_set(g, row.field, row.value);
 }
@@ -82,6 +91,7 @@ void atomic(const Profile& p, CapGroup g) {
   prm::cap_set(g, prm::atomic_cap::request_8b_mode_1, 1);
   prm::cap_set(g, prm::atomic_cap::operations, 0x3);
   prm::cap_set(g, prm::atomic_cap::size_qp, 1u << 3);
+  if (p.dynamic) prm::cap_set(g, prm::atomic_cap::size_dc, 1u << 3);
 }
 
 void odp(const Profile& p, CapGroup g) {
@@ -90,6 +100,7 @@ void odp(const Profile& p, CapGroup g) {
   prm::cap_set(g, cap::rc, odp_rc);
   prm::cap_set(g, cap::ud, odp_ud);
   prm::cap_set(g, cap::xrc, odp_rc);
+  if (p.dynamic) prm::cap_set(g, cap::dc, odp_rc);
 }
 
 // No operation addresses: a plain store to memory cannot be made to add or to set.

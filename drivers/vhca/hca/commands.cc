@@ -40,6 +40,10 @@ enum class Refusal : uint32_t {
   pd_in_use = 0x56a00e,
   qp_parameter = 0x56a00f,
   qp_service = 0x56a010,
+  stream_not_failed = 0x56a011,
+  object_type = 0x56a012,
+  no_more_objects = 0x56a013,
+  no_such_object = 0x56a014,
 };
 
 struct Outcome {
@@ -153,15 +157,31 @@ Outcome dealloc_pd(HcaState& s, In in, Out) {
   return {};
 }
 
-// RTS2RTS_QP: of a queue pair that runs, the UDP source port alone can be changed.
+// A stream that failed may be used again.
+Outcome reset_stream(Qp& qp, In in) {
+  namespace cmd = prm::qp_cmd;
+  constexpr std::size_t end = cmd::in_extension + cmd::dci_stream + sizeof(be16);
+  if ((read<be32>(in, 8).host() & cmd::has_extension) == 0 || in.size() < end)
+    return {Status::bad_input_len, Refusal::input_length};
+  if (qp.type != QpType::dci || qp.spec.failing_streams == 0)
+    return {Status::bad_param, Refusal::qp_service};
+  if (!qp.failed.remove(read<be16>(in, cmd::in_extension + cmd::dci_stream).host()))
+    return {Status::bad_param, Refusal::stream_not_failed};
+  return {};
+}
+
+// RTS2RTS_QP: of a queue pair that runs, the UDP source port can be changed, and a DC initiator's
+// stream be reset.
 Outcome change_qp(HcaState& s, In in, Out) {
   namespace cmd = prm::qp_cmd;
   Qp* qp = s.qps.at(read<be32>(in, 8).host() & 0xffffff);
   if (qp == nullptr) return {Status::bad_resource, Refusal::no_such_qp};
   if (qp->state != QpState::rts) return {Status::bad_res_state, Refusal::qp_state};
+  const uint64_t more = read<be64>(in, cmd::in_mask_95_32).host();
+  if (more == cmd::mask_dci_stream && read<be32>(in, cmd::in_mask).host() == 0)
+    return reset_stream(*qp, in);
   if (qp->type != QpType::rc && qp->type != QpType::uc)
     return {Status::bad_param, Refusal::qp_service};
-  const uint64_t more = read<be64>(in, cmd::in_mask_95_32).host();
   if (read<be32>(in, cmd::in_mask).host() != 0 || (more & ~cmd::mask_udp_sport) != 0 ||
       s.config.profile.lid != 0)
     return {Status::bad_param, Refusal::qp_parameter};
@@ -180,6 +200,8 @@ uint8_t service_of(QpType type) {
       return 1;
     case QpType::ud:
       return 2;
+    case QpType::dci:
+      return 5;
     default:
       return 3;  // XRC; a raw packet queue's is not asked for
   }
@@ -201,6 +223,32 @@ Outcome query_qp(HcaState& s, In in, Out out) {
   put(cmd::remote_qpn, be32{qp->attr.dest_qpn.value()});
   put(cmd::udp_sport, be16{qp->attr.path.udp_sport});
   if (qp->send_cq != nullptr) put(cmd::send_cq, be32{qp->send_cq->cqn.value()});
+  return {};
+}
+
+// The object that says: what goes to this address goes where that queue's peer is. Nothing here
+// follows from it; a card shares the congestion state.
+Outcome create_object(HcaState& s, In in, Out out) {
+  if (read<prm::CmdInHdr>(in).op_mod.host() != prm::cmd::object_av_qp_mapping ||
+      !s.config.profile.dynamic)
+    return {Status::bad_param, Refusal::object_type};
+  if (in.size() < prm::cmd::av_qp_mapping_bytes)
+    return {Status::bad_input_len, Refusal::input_length};
+  const uint32_t qpn = read<be32>(in, prm::cmd::av_qp_mapping_qpn).host();
+  if (s.qps.at(qpn & 0xffffff) == nullptr) return {Status::bad_resource, Refusal::no_such_qp};
+  uint32_t number = 0;
+  if (s.mappings.create(number) == nullptr) return {Status::no_resources, Refusal::no_more_objects};
+  const be32 id{number};
+  std::memcpy(out.data() + 8, &id, sizeof id);
+  return {};
+}
+
+Outcome destroy_object(HcaState& s, In in, Out) {
+  const uint32_t number = read<be32>(in, 8).host();
+  if (read<prm::CmdInHdr>(in).op_mod.host() != prm::cmd::object_av_qp_mapping)
+    return {Status::bad_param, Refusal::object_type};
+  if (s.mappings.at(number) == nullptr) return {Status::bad_resource, Refusal::no_such_object};
+  s.mappings.destroy(number);
   return {};
 }
 
@@ -226,6 +274,8 @@ constexpr Command commands[] = {
     {prm::cmd::query_qp, 16, prm::qp_cmd::out_context + prm::qp_cmd::context_bytes, query_qp},
     {prm::cmd::alloc_pd, 16, 16, alloc_pd},
     {prm::cmd::dealloc_pd, 16, 16, dealloc_pd},
+    {prm::cmd::create_general_object, 16, 16, create_object},
+    {prm::cmd::destroy_general_object, 16, 16, destroy_object},
     {prm::cmd::nop, 8, 8, nop},
 };
 

@@ -157,8 +157,9 @@ bool run_one(HcaState& h, Qp& qp) noexcept {
   }
   if (waits(h, qp, o)) return false;
   if (o.kind != Outcome::Kind::done) {
+    if (decoded != Decode::ok) to_error(h.works, qp);  // of no stream
     fail_send(h.works, qp, wqe, o.syndrome, o.why);
-    return false;
+    return qp.state == QpState::rts;
   }
   qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + wqe.wqebbs);
   if (!wqe.signaled() || complete_send(h.works, qp, {wqe.opcode, wqe.index, o.bytes, o.in_entry}))

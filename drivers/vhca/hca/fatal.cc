@@ -39,7 +39,8 @@ bool due_to_die(const HcaState& h) noexcept {
 }
 
 bool done_by_the_dead(uint16_t opcode) noexcept {
-  return opcode == prm::cmd::destroy_mkey || opcode == prm::cmd::dealloc_pd;
+  return opcode == prm::cmd::destroy_mkey || opcode == prm::cmd::dealloc_pd ||
+         opcode == prm::cmd::destroy_general_object;
 }
 
 }  // namespace kilim::vhca

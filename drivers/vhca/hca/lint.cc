@@ -63,6 +63,8 @@ prm::lint::QueueKind queue_kind(QpType type) noexcept {
       return prm::lint::QueueKind::xrc;
     case QpType::raw_packet:
       return prm::lint::QueueKind::raw_packet;
+    case QpType::dci:
+      return prm::lint::QueueKind::dynamic;
     default:
       return prm::lint::QueueKind::connected;
   }

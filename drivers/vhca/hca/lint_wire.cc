@@ -62,7 +62,7 @@ bool Lint::find_peer_use(LintKey change, Finding& f) const noexcept {
     add_key(used, key, LintKey::Use::remote, around_.profile->max_indirection);
     return used.uses(change.key);
   };
-  around_.qps->for_each([&](const Qp& qp) {
+  const auto look = [&](const Qp& qp) {
     if (found || !qp.rc) return;
     uint32_t key = qp.rc->write_rkey;
     found = qp.rc->receiving == RcWire::Receiving::write && uses(key);
@@ -72,6 +72,10 @@ bool Lint::find_peer_use(LintKey change, Finding& f) const noexcept {
       found = true;
     }
     if (found) f = {Rule::wire_in_flight, {key, qp.qpn.value()}};
+  };
+  around_.qps->for_each([&](const Qp& qp) {
+    look(qp);
+    for (const std::unique_ptr<Qp>& connection : qp.connections) look(*connection);
   });
   return found;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 #include "vhca/hca/journal.hh"
 #include "vhca/hca/qp_transitions.hh"
@@ -83,6 +84,7 @@ void to_reset(HcaState& h, Qp& qp) noexcept {
   qp.rq.ci = 0;
   if (h.lint) h.lint->restart(qp);
   qp.loopback = qp.established = qp.broken = false;
+  qp.failed = {};
   qp.wait = SqWait::none;
 }
 
@@ -115,6 +117,14 @@ bool port_gid(const HcaConfig& config, uint32_t index, Gid& gid) noexcept {
   return gid != Gid{};
 }
 
+bool leads_here(const HcaConfig& config, const prm::AvSeg& to) noexcept {
+  const uint16_t lid = config.profile.lid;
+  Gid gid;
+  std::memcpy(gid.data(), to.rgid, gid.size());
+  if (lid == 0) return is_own_gid(config, gid);
+  return to.rlid.host() == lid && (prm::av::grh::get(to) == 0 || is_own_gid(config, gid));
+}
+
 bool is_own_gid(const HcaConfig& config, const Gid& gid) noexcept {
   Gid own;
   for (uint32_t i = 0; port_gid(config, i, own); i++) {
@@ -129,7 +139,12 @@ int modify_qp(HcaState& h, Qp& qp, const QpAttr& a, uint32_t mask) noexcept {
   if (!transition_allowed(qp.type, qp.state, to, mask)) return -EINVAL;
   if (int rc = check_values(h, qp, a, mask); rc != 0) return rc;
   take_values(qp, a, mask);
-  if ((mask & qp_mask::path) != 0) qp.loopback = leads_here(h, a.path);
+  // Each request on a dynamic connection has its own way.
+  const bool dynamic = qp.type == QpType::dci || qp.type == QpType::dct;
+  if ((mask & qp_mask::path) != 0 && !dynamic) qp.loopback = leads_here(h, a.path);
+  // A target's context does not say how much it answers at a time.
+  if (qp.type == QpType::dct)
+    qp.attr.max_dest_rd_atomic = static_cast<uint8_t>(h.config.profile.max_rd_atomic);
   if ((mask & qp_mask::en_sqd_async) != 0) qp.attr.en_sqd_async_notify = a.en_sqd_async_notify;
   QpState from = qp.state;
   if ((mask & qp_mask::state) != 0) enter(h, qp, to);

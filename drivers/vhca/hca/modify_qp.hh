@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "kilim/prm/av_seg.hh"
 #include "vhca/hca/state.hh"
 
 namespace kilim::vhca {
@@ -16,5 +17,7 @@ bool port_gid(const Mac&, uint32_t index, Gid&) noexcept;
 // The same of an adapter's port: 1 is the one that was configured.
 bool port_gid(const HcaConfig&, uint32_t index, Gid&) noexcept;
 bool is_own_gid(const HcaConfig&, const Gid&) noexcept;
+// Whether an address is this adapter's. InfiniBand goes by LID, and by GID where one is named.
+bool leads_here(const HcaConfig&, const prm::AvSeg&) noexcept;
 
 }  // namespace kilim::vhca

@@ -54,12 +54,14 @@ const char* mr_objection(const HcaState& h, const MrSpec& s) noexcept {
 
 // What a queue pair completes to and takes from. Null: nothing to object to.
 const char* queue_objection(const HcaState& h, const QpSpec& s) noexcept {
-  bool sends = s.type != QpType::xrc_tgt;
+  bool sends = has_rings(s.type);
   bool receives = s.type != QpType::xrc_ini && s.type != QpType::xrc_tgt;
   if (sends && h.cqs.at(s.send_cq.value()) == nullptr) return "no such completion queue";
   if (sends && h.uars.at(s.uar_page) == nullptr) return "no such UAR page";
-  if (!sends && h.xrcds.at(s.xrcd) == nullptr) return "no such XRC domain";
+  if (s.type == QpType::xrc_tgt && h.xrcds.at(s.xrcd) == nullptr) return "no such XRC domain";
   if (!sends && s.sq_wqebbs != 0) return "a target has no send queue";
+  if (s.type == QpType::dct && s.srqn == 0) return "a target without a shared receive queue";
+  if (s.type == QpType::dci && s.rq_wqes != 0) return "an initiator receives nothing";
   if (receives && h.cqs.at(s.recv_cq.value()) == nullptr) return "no such completion queue";
   if ((!receives || s.srqn != 0) && s.rq_wqes != 0) return "a receive ring that nothing would use";
   const Srq* srq = s.srqn != 0 ? h.srqs.at(s.srqn) : nullptr;
@@ -81,6 +83,7 @@ const char* qp_objection(const HcaState& h, const QpSpec& s) noexcept {
       (s.rq_wqe_shift < 4 || s.rq_wqe_shift > 31 || 1u << s.rq_wqe_shift > p.max_rq_desc_bytes))
     return "size of a receive WQE";
   if (s.record.value() % 4 != 0) return "doorbell record not aligned";
+  if (s.failing_streams > FailedStreams::most) return "more failing streams than the adapter keeps";
   return nullptr;
 }
 
@@ -88,7 +91,7 @@ int probe_rings(const QpSpec& s, uint64_t sq_base, uint64_t rq_bytes) noexcept {
   if (int rc = probe_range(s.buf, rq_bytes, true); rc != 0) return rc;
   if (int rc = probe_range(Va{sq_base}, uint64_t{s.sq_wqebbs} * wqebb_bytes, true); rc != 0)
     return rc;
-  if (s.type == QpType::xrc_tgt) return 0;  // neither ring nor record
+  if (!has_rings(s.type)) return 0;
   return probe_range(s.record, record_bytes, true);
 }
 
@@ -262,9 +265,10 @@ Result<Qpn> create_qp(HcaState& h, const QpSpec& s, EventSink* sink) {
   qp->type = s.type;
   qp->spec = s;
   qp->sink = sink;
-  bool target = s.type == QpType::xrc_tgt;
-  qp->send_cq = target ? nullptr : h.cqs.at(s.send_cq.value());
-  qp->recv_cq = target || s.type == QpType::xrc_ini ? nullptr : h.cqs.at(s.recv_cq.value());
+  const bool rings = has_rings(s.type);
+  const bool receives = s.type != QpType::xrc_ini && s.type != QpType::xrc_tgt;
+  qp->send_cq = rings ? h.cqs.at(s.send_cq.value()) : nullptr;
+  qp->recv_cq = receives ? h.cqs.at(s.recv_cq.value()) : nullptr;
   qp->srq = s.srqn != 0 ? h.srqs.at(s.srqn) : nullptr;
   if (qp->srq != nullptr && qp->srq->tags) {
     qp->recv_cq = qp->srq->cq;
@@ -275,12 +279,12 @@ Result<Qpn> create_qp(HcaState& h, const QpSpec& s, EventSink* sink) {
   qp->rq = {s.buf.value(), s.rq_wqes, rq_shift, 0};
   count_users(h, *qp, 1);
   if (s.own_unicast || s.own_multicast) h.eth->own_queues++;
-  if (!target) {
+  if (rings) {
     Uar& uar = *h.uars.at(s.uar_page);
     uar.qps.push_back(qp);
     h.uars.note_queues(uar);
   }
-  if (h.lint && !target) h.lint->add(*qp);
+  if (h.lint && rings) h.lint->add(*qp);
   return qp->qpn;
 }
 
@@ -315,7 +319,7 @@ int destroy_qp(HcaState& h, Qpn qpn) {
   roce_part(h, *qp);
   forget_work(h, *qp);
   h.works.in_error.remove(*qp);
-  if (qp->type != QpType::xrc_tgt) {
+  if (has_rings(qp->type)) {
     Uar& uar = *h.uars.at(qp->spec.uar_page);
     std::erase(uar.qps, qp);
     h.uars.note_queues(uar);

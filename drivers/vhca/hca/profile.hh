@@ -49,6 +49,9 @@ struct Profile {
   bool odp_implicit = true;  // of the whole address space
   bool raw_packet = true;
   bool umr = true;
+  bool dynamic = true;                 // dynamic connections (DC)
+  uint8_t log_max_dci_streams = 6;     // of an initiator; 0: none
+  uint8_t log_max_failed_streams = 6;  // before the initiator itself fails
   bool flow_control =
       true;  // global pause: a frame waits on the wire while its receive queue is empty
 

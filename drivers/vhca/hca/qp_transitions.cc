@@ -20,7 +20,7 @@ struct Row {
 constexpr QpState reset = QpState::reset, init = QpState::init, rtr = QpState::rtr,
                   rts = QpState::rts, sqd = QpState::sqd, sqe = QpState::sqe;
 constexpr QpType rc = QpType::rc, uc = QpType::uc, ud = QpType::ud, raw = QpType::raw_packet,
-                 ini = QpType::xrc_ini, tgt = QpType::xrc_tgt;
+                 ini = QpType::xrc_ini, tgt = QpType::xrc_tgt, dci = QpType::dci, dct = QpType::dct;
 
 constexpr uint32_t to_rtr = path | path_mtu | dest_qpn | rq_psn;
 constexpr uint32_t rc_rtr = to_rtr | max_dest_rd_atomic | min_rnr_timer;
@@ -89,6 +89,13 @@ constexpr Row rows[] = {
     {rts,   sqd,  tgt, 0,                            en_sqd_async},
     {sqd,   rts,  tgt, 0,                            rc_live},
     {sqd,   sqd,  tgt, 0,                            tgt_sqd},
+    {reset, init, dci, pkey_index | port,            0},
+    {init,  init, dci, 0,                            pkey_index | port},
+    {init,  rtr,  dci, path_mtu,                     pkey_index | path},
+    {rtr,   rts,  dci, rc_rts,                       min_rnr_timer},
+    {rts,   rts,  dci, 0,                            min_rnr_timer},
+    {reset, init, dct, pkey_index | port | qp_mask::access,   0},
+    {init,  rtr,  dct, min_rnr_timer | path | path_mtu, 0},
 };
 // clang-format on
 
@@ -100,6 +107,11 @@ bool masks_fit(const Row& row, uint32_t mask) noexcept {
 }  // namespace
 
 bool transition_allowed(QpType type, QpState from, QpState to, uint32_t mask) noexcept {
+  // mlx5_ib has a table of its own for dynamic connections: the state is always named, and a target
+  // goes up once.
+  const bool dynamic = type == dci || type == dct;
+  if (dynamic && (mask & qp_mask::state) == 0) return false;
+  if (type == dct && (to == QpState::reset || to == QpState::err)) return false;
   if (to == QpState::reset) return (mask & ~qp_mask::state) == 0;
   if (to == QpState::err) return from != QpState::reset && (mask & ~qp_mask::state) == 0;
   for (const Row& row : rows) {

@@ -12,9 +12,11 @@
 #include "vhca/hca/scheduler.hh"
 #include "vhca/transport/completer_wire.hh"
 #include "vhca/transport/datagram.hh"
+#include "vhca/transport/dynamic.hh"
 #include "vhca/transport/parting.hh"
 #include "vhca/transport/requester_wire.hh"
 #include "vhca/transport/responder_wire.hh"
+#include "vhca/wq/qp_error.hh"
 
 namespace kilim::vhca {
 
@@ -41,6 +43,7 @@ bool is_wired(QpType type) noexcept {
 bool hears(const Qp& qp, const RocePacket& p) noexcept {
   if (!qp.rc || service_of(qp.type) != p.service || p.sgid != qp.attr.path.dgid) return false;
   bool response = (p.flags & roce::flag::response) != 0;
+  if (p.service == roce::Service::dc) return response && qp.rc->session != 0;
   return p.service != roce::Service::xrc || response == (qp.type == QpType::xrc_ini);
 }
 
@@ -48,6 +51,11 @@ bool hears(const Qp& qp, const RocePacket& p) noexcept {
 bool take_packet(HcaState& h, const RocePacket& p) noexcept {
   if (p.service == roce::Service::ud) return take_datagram(h, p);
   Qp* qp = h.qps.at(p.dest_qpn);
+  if (qp != nullptr && qp->type == QpType::dct) {
+    if (p.service != roce::Service::dc || qp->connections.empty()) return false;
+    if (Qp* connection = connection_of(*h.roce, *qp, p)) take_request(*h.roce, *connection, p);
+    return true;
+  }
   if (qp == nullptr || !hears(*qp, p)) return false;
   if ((p.flags & roce::flag::response) != 0)
     take_response(*h.roce, *qp, p);
@@ -65,7 +73,7 @@ void RoceLinkDeleter::operator()(RoceLink* link) const noexcept {
 
 uint32_t roce_mtu(uint32_t wire_mtu) noexcept {
   uint32_t mtu = longest_payload;
-  while (mtu > 256 && mtu + roce_overhead - ether_header_bytes > wire_mtu) mtu /= 2;
+  while (mtu > 256 && mtu + roce_data_overhead > wire_mtu) mtu /= 2;
   return mtu;
 }
 
@@ -87,6 +95,10 @@ void roce_open(HcaState& h) {
 void roce_enter(HcaState& h, Qp& qp, QpState from) {
   if (qp.state == QpState::reset || qp.state == QpState::init) qp.rc.reset();
   if (!is_wired(qp.type) || qp.loopback || h.roce->wire_of(qp) == nullptr) return;
+  if (qp.type == QpType::dct) {
+    if (qp.state == QpState::rtr) prepare_connections(qp);
+    return;
+  }
   if (qp.state == QpState::rtr && from == QpState::init) {
     qp.rc = std::make_unique<RcWire>();
     qp.rc->expected_psn = qp.attr.rq_psn & roce::psn_mask;
@@ -95,7 +107,12 @@ void roce_enter(HcaState& h, Qp& qp, QpState from) {
 }
 
 void roce_part(HcaState& h, Qp& qp) noexcept {
-  if (!h.dead) say_goodbye(*h.roce, qp);
+  if (h.dead) return;
+  say_goodbye(*h.roce, qp);
+  for (const std::unique_ptr<Qp>& c : qp.connections) {
+    say_goodbye(*h.roce, *c);
+    flush_held(h.works, *c);
+  }
 }
 
 bool roce_owes(const HcaState& h) noexcept {
@@ -107,6 +124,7 @@ void roce_forget(HcaState& h, Qp& qp) noexcept {
   h.roce->answering.remove(qp);
   h.roce->blocked.remove(qp);
   if (qp.rc) qp.rc->count = 0;
+  for (const std::unique_ptr<Qp>& c : qp.connections) roce_forget(h, *c);
 }
 
 std::size_t roce_run(HcaState& h, Qp& qp, std::size_t budget,

@@ -60,7 +60,13 @@ struct CqSpec {
   bool time_of_day = false;  // stamps are seconds and nanoseconds of UTC
 };
 
-enum class QpType : uint8_t { rc, uc, ud, raw_packet, xrc_ini, xrc_tgt };
+// dci, dct: initiator and target of dynamic connections.
+enum class QpType : uint8_t { rc, uc, ud, raw_packet, xrc_ini, xrc_tgt, dci, dct };
+// Targets have neither rings nor a doorbell.
+constexpr bool has_rings(QpType t) noexcept {
+  return t != QpType::xrc_tgt && t != QpType::dct;
+}
+
 enum class QpState : uint8_t { reset, init, rtr, rts, sqd, sqe, err };  // numbered as in verbs
 
 struct QpSpec {
@@ -76,8 +82,11 @@ struct QpSpec {
   uint32_t rq_wqe_shift = 0;  // log2 of a receive WQE's bytes
   uint32_t uar_page = 0;
   uint32_t uidx = 0;
-  uint32_t srqn = 0;          // receives come from this shared queue; 0: from its own ring
-  uint32_t xrcd = 0;          // of an XRC target
+  uint32_t srqn = 0;    // receives come from this shared queue; 0: from its own ring
+  uint32_t xrcd = 0;    // of an XRC target
+  uint64_t dc_key = 0;  // of a DC target: what its initiators have to name
+  // Of a DC initiator: as many of its streams may fail before it does; 0: it has none.
+  uint32_t failing_streams = 0;
   bool rq_signature = false;  // a 16-byte signature segment opens each receive WQE
   // The longest SEND that is received into its completion, and the longest answer of a READ or an
   // atomic that comes in one; 0: none.

@@ -34,6 +34,7 @@ HcaState::HcaState(HcaConfig c)
   works.srqs = &srqs;
   works.ready = &ready;
   works.profile = &config.profile;
+  works.config = &config;
   works.journal = config.journal;
   works.translator = {&keys, config.profile.max_indirection, &paging};
   paging.use_journal(*config.journal);

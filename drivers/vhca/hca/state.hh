@@ -47,6 +47,9 @@ struct Xrcd {
   uint64_t device = 0, inode = 0;
 };
 
+// Of an address to a queue; a number is all there is to it.
+struct AvMapping {};
+
 struct GroupMember {
   Gid gid;
   Qp* qp;
@@ -66,6 +69,7 @@ struct HcaState {
   ObjectTable<Qp> qps;
   ObjectTable<Srq> srqs;
   ObjectTable<Xrcd> xrcds;
+  ObjectTable<AvMapping> mappings{1, 1u << 16};
   std::vector<GroupMember> groups;
   UarSet uars;
   CoreClock clock;

@@ -121,13 +121,6 @@ bool is_group(const Gid& gid) noexcept {
   return gid[0] == 0xff;
 }
 
-// Whether an address is this adapter's. InfiniBand goes by LID, and by GID where one is named.
-bool leads_here(const HcaState& h, const prm::AvSeg& to, const Gid& gid) noexcept {
-  uint16_t lid = h.config.profile.lid;
-  if (lid == 0) return is_own_gid(h.config, gid);
-  return to.rlid.host() == lid && (prm::av::grh::get(to) == 0 || is_own_gid(h.config, gid));
-}
-
 // Puts it on the queue's wire, if there is one; false: the wire is full.
 bool send_out(HcaState& h, Qp& qp, const SendWqe& wqe, const prm::AvSeg& to,
               const Datagram& d) noexcept {
@@ -169,7 +162,7 @@ bool route(HcaState& h, Qp& qp, const SendWqe& wqe, const prm::AvSeg& to,
     if (qpn == any_group_member) deliver_to_group(h, gid, d, &qp);
     return true;
   }
-  if (!leads_here(h, to, gid)) return send_out(h, qp, wqe, to, d);
+  if (!leads_here(h.config, to)) return send_out(h, qp, wqe, to, d);
   if (Qp* peer = h.qps.at(qpn)) deliver(h.works, *peer, d);
   return true;
 }

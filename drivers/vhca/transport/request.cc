@@ -50,6 +50,7 @@ bool read_head(const Qp& qp, Kind kind, std::span<const std::byte> body, std::si
     if (!take(body, at, xrc)) return false;
     r.srqn = xrc.srqn.host() & roce::psn_mask;
   }
+  if (qp.type == QpType::dci && !take(body, at, r.to)) return false;
   if (kind == Kind::send) return true;
   prm::RaddrSeg raddr;
   if (!take(body, at, raddr)) return false;
@@ -83,6 +84,8 @@ Outcome read_request(const Qp& qp, const RequestRow& row, const SendWqe& wqe,
   std::span<const std::byte> body = wqe.body();
   std::size_t at = 0;
   if (!read_head(qp, row.kind, body, at, r)) return malformed("WQE shorter than its opcode");
+  if (qp.type == QpType::dci && prm::av::extended::get(r.to) == 0)
+    return malformed("an address without its second half");
   if (!decode_data(body, at, r.data)) return malformed("data segments beyond the WQE");
   if (is_answered(row.kind) && has_inline_data(r.data))
     return malformed("an answer cannot go into the WQE");

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "kilim/prm/av_seg.hh"
 #include "vhca/transport/outcome.hh"
 #include "vhca/transport/roce.hh"
 #include "vhca/wq/qp.hh"
@@ -40,6 +41,7 @@ struct RequestData {
   uint32_t rkey = 0;
   uint32_t srqn = 0;        // of an XRC initiator: the shared queue it names
   bool rendezvous = false;  // the adapter's own, for a tagged buffer
+  prm::AvSeg to{};          // of a DC initiator: the target, its key and the way there
   DataList data;
 };
 // Reads the segments; nothing is said about keys yet.

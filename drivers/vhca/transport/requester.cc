@@ -8,6 +8,7 @@
 #include "vhca/tpt/umr_apply.hh"
 #include "vhca/transport/arrival.hh"
 #include "vhca/transport/dma_copy.hh"
+#include "vhca/transport/dynamic.hh"
 #include "vhca/transport/request.hh"
 #include "vhca/transport/responder.hh"
 #include "vhca/transport/tag_match.hh"
@@ -63,13 +64,19 @@ Outcome exec_transfer(Works& works, const ObjectTable<Qp>& qps, Qp& qp, const Se
                       const RequestRow& row) noexcept {
   RequestData ask;
   if (Outcome o = read_request(qp, row, wqe, ask); !o.ok()) return o;
-  Qp* peer = answering_peer(qps, qp);
+  const bool dynamic = qp.type == QpType::dci;
+  if (dynamic && !leaves_by_own_gid(works, ask.to)) return malformed("no such source GID");
+  Qp* peer = dynamic ? called_target(works, qps, ask.to) : answering_peer(qps, qp);
   if (peer == nullptr) {
     Outcome o = check_own_memory(works, qp, row, ask);
     return o.ok() ? no_answer(qp) : o;
   }
   if (qp.type == QpType::xrc_ini) {
     if (Outcome o = aim_at_srq(works, *peer, ask.srqn); !o.ok()) return o;
+  }
+  if (dynamic) {
+    if (Outcome o = check_own_memory(works, qp, row, ask); !o.ok()) return o;
+    if (Outcome o = open_to(works, *peer, qp.qpn, prm::av::dc_key(ask.to)); !o.ok()) return o;
   }
   if (is_answered(row.kind) && answered_in_entry(qp, wqe.signaled(), ask.bytes))
     return answer_in_entry(works, qp, *peer, wqe, ask, row);
@@ -99,6 +106,7 @@ Outcome exec_key_change(Works& works, const Qp& qp, const SendWqe& wqe) noexcept
 }
 
 Outcome exec_rc(Works& works, const ObjectTable<Qp>& qps, Qp& qp, const SendWqe& wqe) noexcept {
+  if (qp.failed.has(wqe.stream)) return Outcome::failed(Syndrome::wr_flush, "its stream failed");
   if (const RequestRow* row = request_row(qp.type, wqe.opcode)) {
     Outcome o = exec_transfer(works, qps, qp, wqe, *row);
     return qp.type == QpType::uc ? forget_remote(o) : o;
@@ -112,7 +120,7 @@ Outcome exec_rc(Works& works, const ObjectTable<Qp>& qps, Qp& qp, const SendWqe&
     case Opcode::tag_matching:
       return exec_tag_operation(works, qp, wqe);
     case Opcode::mmo:
-      if (qp.type == QpType::rc) return exec_dma_copy(works, qp, wqe);
+      if (qp.type == QpType::rc || qp.type == QpType::dci) return exec_dma_copy(works, qp, wqe);
       break;
     default:
       break;

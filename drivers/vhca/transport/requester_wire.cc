@@ -7,6 +7,7 @@
 #include "vhca/hca/journal.hh"
 #include "vhca/hca/lint.hh"
 #include "vhca/transport/completer_wire.hh"
+#include "vhca/transport/dynamic.hh"
 #include "vhca/transport/rendezvous.hh"
 #include "vhca/transport/requester.hh"
 #include "vhca/wq/qp_error.hh"
@@ -98,7 +99,13 @@ RequesterStep take_message(RoceLink& link, Qp& qp) noexcept {
     pause(link, qp, page_stall_ns);
     return RequesterStep::idle;
   }
-  if (!read || !memory.ok()) return w.count == 0 ? RequesterStep::local : RequesterStep::idle;
+  const bool dynamic = qp.type == QpType::dci;
+  if (!read || !memory.ok() || (dynamic && !goes_out(link, qp, wqe, ask)))
+    return w.count == 0 ? RequesterStep::local : RequesterStep::idle;
+  if (dynamic && !connected_to(qp, ask)) {
+    if (w.count > 0) return RequesterStep::idle;
+    connect_to(link, qp, ask);
+  }
   bool fenced = (wqe.fm_ce_se >> 5) != 0;
   if (fenced && w.answers_open > 0) return RequesterStep::idle;
   RcMessage m{row->kind, wqe.signaled(), false, wqe.opcode, wqe.index, wqe.wqebbs};
@@ -136,6 +143,7 @@ RequesterStep send_packet_of(RoceLink& link, Qp& qp, const RcMessage& m) noexcep
   uint64_t bytes = m.answered() ? 0 : std::min<uint64_t>(mtu, m.bytes - offset);
   bool last = m.answered() || index + 1 == m.packets;
   RocePacket p = packet_of(qp, op_of(row, index, m.packets), w.send_psn);
+  if (qp.type == QpType::dci) announce(qp, p);
   p.ack_request = !unreliable(qp) && (last || index % ack_every == ack_every - 1);
   p.srqn = ask.srqn;
   p.solicited = last && link.wqe.solicited();
@@ -240,6 +248,15 @@ void fail_oldest(RoceLink& link, Qp& qp, Syndrome syndrome, const char* why) noe
   w.count = 0;
   qp.retrying = false;
   fail_send(*link.works, qp, wqe, syndrome, why);
+  if (qp.state == QpState::err) return;
+  // A stream of it failed: the messages behind are begun anew, on a new connection.
+  w.una_psn = w.send_psn = w.sent_psn = w.new_psn;
+  w.next_ci = qp.sq.ci;
+  w.answers_open = 0;
+  w.pause_until_ns = 0;
+  w.session = 0;
+  note_progress(link, qp);
+  link.ready->push(qp);
 }
 
 void look_at_clock(RoceLink& link, Qp& qp) noexcept {

@@ -98,7 +98,27 @@ namespace xrceth {
 using srqn = Field<&XrcEth::srqn_word, 23, 0>;
 }
 
-enum class Service : uint8_t { rc = 0, uc = 1, rd = 2, ud = 3, xrc = 5 };
+// Dynamic connections, of every request, right behind the base header: who asks, on which of his
+// connections, and with which key. Everything that a target needs to begin with is in each packet,
+// so none waits for a handshake. No specification prints a format; this one is the adapter's own.
+struct DcEth {
+  be32 key_high, key_low;
+  be32 session_src_qpn;   // 31:24 bits 47:40 of the connection's number, 23:0 initiator
+  be32 session_base_psn;  // 31:24 bits 39:32, 23:0 the oldest sequence number not acknowledged
+  be32 session_low;
+};
+static_assert(sizeof(DcEth) == 20);
+
+namespace dceth {
+using session_47_40 = Field<&DcEth::session_src_qpn, 31, 24>;
+using src_qpn = Field<&DcEth::session_src_qpn, 23, 0>;
+using session_39_32 = Field<&DcEth::session_base_psn, 31, 24>;
+using base_psn = Field<&DcEth::session_base_psn, 23, 0>;
+inline constexpr uint64_t session_mask = (uint64_t{1} << 48) - 1;
+}  // namespace dceth
+
+// dc: one of the two that the specification leaves to manufacturers.
+enum class Service : uint8_t { rc = 0, uc = 1, rd = 2, ud = 3, xrc = 5, dc = 6 };
 
 // The low five bits of an opcode; the high three are the service.
 enum class Op : uint8_t {
@@ -133,7 +153,7 @@ inline constexpr uint16_t first = 0x40, last = 0x80;  // of its message; both: t
 inline constexpr uint16_t payload = 0x100;            // may carry bytes
 inline constexpr uint16_t response = 0x200;           // from responder to requester
 inline constexpr uint16_t send = 0x400, write = 0x800;
-inline constexpr uint16_t deth = 0x1000, xrceth = 0x2000;  // by the service
+inline constexpr uint16_t deth = 0x1000, xrceth = 0x2000, dceth = 0x4000;  // by the service
 }  // namespace flag
 
 struct OpRow {
@@ -187,6 +207,8 @@ constexpr uint16_t flags_of(Service s, const OpRow& row) noexcept {
       return row.flags;
     case Service::xrc:
       return response ? row.flags : row.flags | flag::xrceth;
+    case Service::dc:
+      return response ? row.flags : row.flags | flag::dceth;
     case Service::uc:
       return one_way ? row.flags : uint16_t{0};
     case Service::ud:

@@ -21,6 +21,7 @@ constexpr uint8_t protocol_udp = 17;
 // Extended headers in the order in which they follow the base header.
 std::size_t header_bytes(uint16_t flags) noexcept {
   return ((flags & flag::xrceth) != 0 ? sizeof(XrcEth) : 0) +
+         ((flags & flag::dceth) != 0 ? sizeof(DcEth) : 0) +
          ((flags & flag::deth) != 0 ? sizeof(Deth) : 0) +
          ((flags & flag::reth) != 0 ? sizeof(Reth) : 0) +
          ((flags & flag::atomic) != 0 ? sizeof(AtomicEth) : 0) +
@@ -50,8 +51,28 @@ void put(std::byte*& p, const T& v) noexcept {
   p += sizeof(v);
 }
 
+void read_dceth(const DcEth& h, RocePacket& r) noexcept {
+  r.dc_key = joined(h.key_high, h.key_low);
+  r.src_qpn = dceth::src_qpn::get(h);
+  r.base_psn = dceth::base_psn::get(h);
+  r.session = uint64_t{dceth::session_47_40::get(h)} << 40 |
+              uint64_t{dceth::session_39_32::get(h)} << 32 | h.session_low.host();
+}
+
+DcEth dceth_of(const RocePacket& r) noexcept {
+  DcEth h;
+  split(r.dc_key, h.key_high, h.key_low);
+  h.session_src_qpn =
+      be32{dceth::session_47_40::at(r.session >> 40 & 0xff) | dceth::src_qpn::at(r.src_qpn)};
+  h.session_base_psn =
+      be32{dceth::session_39_32::at(r.session >> 32 & 0xff) | dceth::base_psn::at(r.base_psn)};
+  h.session_low = be32{static_cast<uint32_t>(r.session)};
+  return h;
+}
+
 void read_headers(const std::byte* p, RocePacket& r) noexcept {
   if ((r.flags & flag::xrceth) != 0) r.srqn = xrceth::srqn::get(take<XrcEth>(p));
+  if ((r.flags & flag::dceth) != 0) read_dceth(take<DcEth>(p), r);
   if ((r.flags & flag::deth) != 0) {
     Deth h = take<Deth>(p);
     r.qkey = h.qkey.host();
@@ -85,6 +106,7 @@ void read_headers(const std::byte* p, RocePacket& r) noexcept {
 
 void write_headers(std::byte* p, const RocePacket& r) noexcept {
   if ((r.flags & flag::xrceth) != 0) put(p, XrcEth{be32{xrceth::srqn::at(r.srqn)}});
+  if ((r.flags & flag::dceth) != 0) put(p, dceth_of(r));
   if ((r.flags & flag::deth) != 0) put(p, Deth{be32{r.qkey}, be32{deth::src_qpn::at(r.src_qpn)}});
   if ((r.flags & flag::reth) != 0) {
     Reth h{{}, {}, be32{r.rkey}, be32{r.length}};
@@ -158,6 +180,7 @@ RoceParse parse_roce(std::span<const std::byte> frame, RocePacket& r) noexcept {
   r.ack_request = bth::ack_request::get(h) != 0;
   r.dest_qpn = bth::dest_qpn::get(h);
   r.psn = bth::psn::get(h);
+  std::memcpy(r.smac.data(), frame.data() + r.smac.size(), r.smac.size());
   r.ip = frame.subspan(v.l3_at, ipv6);
   std::memcpy(r.sgid.data(), r.ip.data() + 8, r.sgid.size());
   std::memcpy(r.dgid.data(), r.ip.data() + 24, r.dgid.size());

@@ -26,12 +26,15 @@ struct RocePacket {
   uint64_t swap_add = 0, compare = 0;
   uint8_t ack_kind = 0, ack_value = 0;  // AETH
   uint32_t msn = 0;
-  uint64_t original = 0;           // AtomicAckETH
-  uint32_t imm_raw = 0;            // ImmDt as it lies on the wire, IETH in the same order
-  uint32_t qkey = 0, src_qpn = 0;  // DETH
-  uint32_t srqn = 0;               // XRCETH
-  Gid sgid{}, dgid{};              // of the IPv6 header
-  std::span<const std::byte> ip;   // that header, whole
+  uint64_t original = 0;             // AtomicAckETH
+  uint32_t imm_raw = 0;              // ImmDt as it lies on the wire, IETH in the same order
+  uint32_t qkey = 0, src_qpn = 0;    // DETH
+  uint32_t srqn = 0;                 // XRCETH
+  uint64_t dc_key = 0, session = 0;  // DCETH; its source is in src_qpn
+  uint32_t base_psn = 0;
+  Mac smac{};                     // of the Ethernet header
+  Gid sgid{}, dgid{};             // of the IPv6 header
+  std::span<const std::byte> ip;  // that header, whole
   std::span<const std::byte> payload;
 };
 
@@ -53,7 +56,10 @@ struct RocePath {
 
 // The longest frame without its payload: all headers, padding and ICRC.
 inline constexpr std::size_t roce_overhead =
-    14 + 40 + 8 + sizeof(roce::Bth) + sizeof(roce::XrcEth) + sizeof(roce::AtomicEth) + 4 + 3 + 4;
+    14 + 40 + 8 + sizeof(roce::Bth) + sizeof(roce::DcEth) + sizeof(roce::AtomicEth) + 4 + 3 + 4;
+// What stands around a whole MTU of payload at most, behind the Ethernet header.
+inline constexpr std::size_t roce_data_overhead =
+    40 + 8 + sizeof(roce::Bth) + sizeof(roce::DcEth) + sizeof(roce::Reth) + 4 + 4;
 
 // Where the payload of such a packet begins in its frame.
 std::size_t roce_payload_at(uint16_t flags) noexcept;

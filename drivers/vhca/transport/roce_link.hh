@@ -63,6 +63,7 @@ constexpr roce::Service service_of(QpType type) noexcept {
   return type == QpType::uc                                   ? roce::Service::uc
          : type == QpType::ud                                 ? roce::Service::ud
          : type == QpType::xrc_ini || type == QpType::xrc_tgt ? roce::Service::xrc
+         : type == QpType::dci || type == QpType::dct         ? roce::Service::dc
                                                               : roce::Service::rc;
 }
 // The beginning of a packet from this queue.

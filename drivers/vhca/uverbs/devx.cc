@@ -105,8 +105,20 @@ std::array<std::byte, 16> destroy_command_of(const Command& c) {
   static_assert(sizeof in == 16);
   prm::CreateMkeyOut made;
   std::memcpy(&made, c.out.data(), sizeof made);
-  in.hdr.opcode =
-      be16{c.opcode() == prm::cmd::alloc_pd ? prm::cmd::dealloc_pd : prm::cmd::destroy_mkey};
+  switch (c.opcode()) {
+    case prm::cmd::alloc_pd:
+      in.hdr.opcode = be16{prm::cmd::dealloc_pd};
+      break;
+    case prm::cmd::create_general_object: {
+      prm::CmdInHdr asked;
+      std::memcpy(&asked, c.in.data(), sizeof asked);
+      in.hdr.opcode = be16{prm::cmd::destroy_general_object};
+      in.hdr.op_mod = asked.op_mod;  // the type of the object
+      break;
+    }
+    default:
+      in.hdr.opcode = be16{prm::cmd::destroy_mkey};
+  }
   in.number = made.mkey_index;
   std::array<std::byte, 16> bytes;
   std::memcpy(bytes.data(), &in, sizeof in);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Queue pairs: creation by either interface, destruction with the count of events that the client
-// has read. Receive hashing and dynamic connections are refused. Adapter's lock held.
+// has read. Receive hashing is refused. Adapter's lock held.
 #include <bit>
 #include <cerrno>
 #include <cstddef>
@@ -37,7 +37,21 @@ constexpr uint32_t first_qp_event = 1, last_qp_event = 7;
 constexpr uint32_t event_last_wqe = 16;
 constexpr uint32_t no_bfreg = 1u << 31;
 
-int type_of(uint64_t verbs_type, const Profile& p, QpType& type) {
+// Of a queue pair that the driver alone knows: its flags name one of two.
+int dynamic_type(uint32_t flags, QpType& type) {
+  switch (flags & (MLX5_QP_FLAG_TYPE_DCI | MLX5_QP_FLAG_TYPE_DCT)) {
+    case MLX5_QP_FLAG_TYPE_DCI:
+      type = QpType::dci;
+      return 0;
+    case MLX5_QP_FLAG_TYPE_DCT:
+      type = QpType::dct;
+      return 0;
+    default:
+      return -EINVAL;
+  }
+}
+
+int type_of(uint64_t verbs_type, const Profile& p, uint32_t flags, QpType& type) {
   switch (verbs_type) {
     case IB_UVERBS_QPT_RC:
       type = QpType::rc;
@@ -58,17 +72,20 @@ int type_of(uint64_t verbs_type, const Profile& p, QpType& type) {
       type = QpType::xrc_tgt;
       return 0;
     case IB_UVERBS_QPT_DRIVER:
-      return -EOPNOTSUPP;
+      return p.dynamic ? dynamic_type(flags, type) : -EOPNOTSUPP;
     default:
       return -EINVAL;
   }
 }
 
-int check_command(const mlx5_ib_create_qp& cmd) {
+int check_command(const mlx5_ib_create_qp& cmd, const Profile& p) {
   // Enhanced connection establishment is not reported.
-  if (cmd.ece_options != 0 || cmd.dci_streams.log_num_concurent != 0 ||
-      cmd.dci_streams.log_num_errored != 0 || cmd.reserved != 0)
-    return -EOPNOTSUPP;
+  if (cmd.ece_options != 0 || cmd.reserved != 0) return -EOPNOTSUPP;
+  const bool streams = (cmd.flags & MLX5_QP_FLAG_DCI_STREAM) != 0;
+  const mlx5_ib_create_qp_dci_streams& s = cmd.dci_streams;
+  if (!streams && (s.log_num_concurent != 0 || s.log_num_errored != 0)) return -EOPNOTSUPP;
+  if (s.log_num_concurent > p.log_max_dci_streams || s.log_num_errored > p.log_max_failed_streams)
+    return -EINVAL;
   return (cmd.uidx & ~0xffffffu) != 0 ? -EINVAL : 0;
 }
 
@@ -97,6 +114,9 @@ QpSpec spec_of(const QpRequest& q, const mlx5_ib_create_qp& cmd, QpObject& qp) {
   s.buf = Va{cmd.buf_addr};
   s.sq_buf = Va{qp.type == QpType::raw_packet ? cmd.sq_buf_addr : 0};
   s.record = Va{cmd.db_addr};
+  s.dc_key = qp.type == QpType::dct ? cmd.access_key : 0;
+  if (qp.type == QpType::dci && (cmd.flags & MLX5_QP_FLAG_DCI_STREAM) != 0)
+    s.failing_streams = 1u << cmd.dci_streams.log_num_errored;
   s.sq_wqebbs = cmd.sq_wqe_count;
   s.rq_wqes = cmd.rq_wqe_count;
   s.rq_wqe_shift = cmd.rq_wqe_shift;
@@ -128,6 +148,8 @@ bool has_its_parts(const QpRequest& q, QpType type) {
     return q.xrcd != nullptr && q.pd == nullptr && q.send_cq == nullptr && q.srq == nullptr;
   if (q.pd == nullptr || q.send_cq == nullptr || q.xrcd != nullptr) return false;
   if (type == QpType::xrc_ini) return q.srq == nullptr;
+  if (type == QpType::dct && q.srq == nullptr) return false;
+  if (type == QpType::dci && (q.cap.max_recv_wr != 0 || q.cap.max_recv_sge != 0)) return false;
   return q.recv_cq != nullptr && (q.srq == nullptr || type != QpType::raw_packet);
 }
 
@@ -144,12 +166,12 @@ int pin(Context& context, const QpSpec& s, QueuePins& pins) {
 Result<QpObject*> create(Context& context, const QpRequest& q, const Request& r) {
   const Profile& p = context.hca.profile();
   QpType type{};
-  if (int err = type_of(q.type, p, type); err != 0) return Error{-err};
-  if (!has_its_parts(q, type)) return Error{EINVAL};
-  mlx5_ib_create_qp cmd;
-  if (r.driver_in.bytes() < offsetof(mlx5_ib_create_qp, sq_buf_addr)) return Error{EINVAL};
-  if (int err = r.driver_in.read(cmd); err != 0) return Error{-err};
-  if (int err = check_command(cmd); err != 0) return Error{-err};
+  mlx5_ib_create_qp cmd{};
+  const bool whole = r.driver_in.bytes() >= offsetof(mlx5_ib_create_qp, sq_buf_addr);
+  if (int err = whole ? r.driver_in.read(cmd) : 0; err != 0) return Error{-err};
+  if (int err = type_of(q.type, p, cmd.flags, type); err != 0) return Error{-err};
+  if (!has_its_parts(q, type) || !whole) return Error{EINVAL};
+  if (int err = check_command(cmd, p); err != 0) return Error{-err};
   // mlx5_ib makes a target without looking at the rings that libmlx5 laid out for it.
   if (type == QpType::xrc_tgt) cmd.sq_wqe_count = cmd.rq_wqe_count = 0;
   if (int err = check_sizes(cmd, q.cap, p); err != 0) return Error{-err};
@@ -178,6 +200,11 @@ Result<QpObject*> create(Context& context, const QpRequest& q, const Request& r)
   int err = r.driver_out.write(resp);
   if (context.keep_unless(err, qp) != 0) return Error{-err};
   return &qp;
+}
+
+// What the creator is told: a target has its number when it is ready to receive.
+uint32_t number_of(const QpObject& qp) {
+  return qp.type == QpType::dct ? 0 : qp.qpn.value();
 }
 
 // What ib_uverbs lets pass; the older command knows three more, of cross-channel work.
@@ -215,7 +242,7 @@ int create_method(Context& context, Bundle& b) {
   Result<QpObject*> qp = create(context, q, b.driver_part());
   if (!qp) return -qp.error().code;
   int err = b.put(UVERBS_ATTR_CREATE_QP_RESP_CAP, (*qp)->cap);
-  if (err == 0) err = b.put(UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, (*qp)->qpn.value());
+  if (err == 0) err = b.put(UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, number_of(**qp));
   if (err == 0) err = b.give(UVERBS_ATTR_CREATE_QP_HANDLE, (*qp)->handle);
   return context.keep_unless(err, **qp);
 }
@@ -295,7 +322,7 @@ Result<QpObject*> create_from(Context& context, const Command& cmd, uint32_t cre
 
 ib_uverbs_create_qp_resp answer(const QpObject& qp) {
   const ib_uverbs_qp_cap& c = qp.cap;
-  return {qp.handle,      qp.qpn.value(), c.max_send_wr,     c.max_recv_wr,
+  return {qp.handle,      number_of(qp),  c.max_send_wr,     c.max_recv_wr,
           c.max_send_sge, c.max_recv_sge, c.max_inline_data, 0};
 }
 

@@ -84,12 +84,28 @@ int modify(Context& context, const ib_uverbs_modify_qp& c) {
   return context.hca.modify_qp(qp->qpn, a, mask_for(qp->type, c.attr_mask));
 }
 
+// A DC target gets its number, which the client needs to hear.
+bool becomes_ready(const QpObject* qp, const ib_uverbs_modify_qp& c) {
+  return qp != nullptr && qp->type == QpType::dct && (c.attr_mask & qp_mask::state) != 0 &&
+         c.qp_state == static_cast<uint8_t>(QpState::rtr);
+}
+
+// Of a DC target mlx5_ib knows some attributes, and those only once it is ready to receive.
+bool shows_target(const QpAttr& a, uint32_t mask) {
+  constexpr uint32_t known = qp_mask::state | qp_mask::access | qp_mask::port |
+                             qp_mask::min_rnr_timer | qp_mask::path | qp_mask::path_mtu |
+                             qp_mask::pkey_index;
+  return a.state == QpState::rtr && (mask & ~known) == 0;
+}
+
 }  // namespace
 
 int cmd_modify_qp(Context& context, const Request& r) {
   ib_uverbs_modify_qp cmd;
-  int err = r.in.read(&cmd, sizeof cmd);
-  return err != 0 ? err : modify(context, cmd);
+  if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
+  // The answer has no place for a target's number.
+  if (becomes_ready(context.find<QpObject>(cmd.qp_handle), cmd)) return -EINVAL;
+  return modify(context, cmd);
 }
 
 int cmd_modify_qp_ex(Context& context, const Request& r) {
@@ -98,9 +114,13 @@ int cmd_modify_qp_ex(Context& context, const Request& r) {
   if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
   if (int err = r.in.zero_from(sizeof cmd); err != 0) return err;
   if (int err = r.driver_in.zero_from(0); err != 0) return err;
-  if (int err = modify(context, cmd); err != 0) return err;
   mlx5_ib_modify_qp_resp driver{};
   driver.response_length = sizeof driver;
+  if (const auto* qp = context.find<QpObject>(cmd.qp_handle); becomes_ready(qp, cmd)) {
+    if (r.driver_out.bytes() < offsetof(mlx5_ib_modify_qp_resp, ece_options)) return -EINVAL;
+    driver.dctn = qp->qpn.value();
+  }
+  if (int err = modify(context, cmd); err != 0) return err;
   if (int err = r.driver_out.write(driver); err != 0) return err;
   return r.out.write(ib_uverbs_ex_modify_qp_resp{0, sizeof(ib_uverbs_ex_modify_qp_resp)});
 }
@@ -112,7 +132,9 @@ int cmd_query_qp(Context& context, const Request& r) {
   if (qp == nullptr) return -EINVAL;
   Result<QpAttr> attr = context.hca.query_qp(qp->qpn);
   if (!attr) return -attr.error().code;
-  const QpAttr& a = *attr;
+  QpAttr a = *attr;
+  if (qp->type == QpType::dci) a.path = {};  // of whom it was connected to last
+  if (qp->type == QpType::dct && !shows_target(a, cmd.attr_mask)) return -EINVAL;
   ib_uverbs_query_qp_resp resp{};
   resp.dest = dest_of(a.path);
   // As mlx5_ib: the send side of a client's queue is the client library's to know.

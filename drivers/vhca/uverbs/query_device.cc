@@ -100,6 +100,14 @@ void describe_entries(const Profile& p, mlx5_ib_query_device_resp& r) {
                                      MLX5_IB_CQE_RES_FORMAT_CSUM_STRIDX;
 }
 
+// Inline data at a DC target: it is taken where entries have 128 bytes. Streams of initiators.
+void describe_dynamic(const Profile& p, mlx5_ib_query_device_resp& r) {
+  if (!p.dynamic) return;
+  r.flags |= MLX5_IB_QUERY_DEV_RESP_FLAGS_SCAT2CQE_DCT;
+  r.dci_streams_caps.max_log_num_concurent = p.log_max_dci_streams;
+  r.dci_streams_caps.max_log_num_errored = p.log_max_failed_streams;
+}
+
 // Operations that may meet a page fault. Of unreliable connections none may, and raw packet queues
 // are not reported at all.
 void describe_paging(const Profile& p, ib_uverbs_ex_query_device_resp& r) {
@@ -152,6 +160,7 @@ int cmd_query_device_ex(Context& context, const Request& r) {
     if (r.driver_out.bytes() < least) return -EINVAL;
     driver.response_length = std::min<uint32_t>(sizeof driver, r.driver_out.bytes());
     describe_entries(context.hca.profile(), driver);
+    describe_dynamic(context.hca.profile(), driver);
     if (int err = r.driver_out.write(driver); err != 0) return err;
   }
   return r.out.write(resp);

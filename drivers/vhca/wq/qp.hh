@@ -4,6 +4,7 @@
 // wq/sq_decode.hh and wq/recv.hh read the rings.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -33,6 +34,31 @@ struct RecvRing {
   uint32_t wqes = 0;  // a power of two; 0: no queue
   uint32_t shift = 0;
   uint16_t ci = 0;  // the next WQE to take, 16-bit counter
+};
+
+// Streams of a DC initiator that have failed, until the client resets each.
+struct FailedStreams {
+  static constexpr uint32_t most = 64;  // a profile may not offer more
+  std::array<uint16_t, most> id{};
+  uint32_t count = 0;
+  [[nodiscard]] bool has(uint16_t stream) const noexcept {
+    for (uint32_t i = 0; i < count; i++) {
+      if (id[i] == stream) return true;
+    }
+    return false;
+  }
+  void add(uint16_t stream) noexcept {
+    if (count < most && !has(stream)) id[count++] = stream;
+  }
+  // False: it has not failed.
+  bool remove(uint16_t stream) noexcept {
+    for (uint32_t i = 0; i < count; i++) {
+      if (id[i] != stream) continue;
+      id[i] = id[--count];
+      return true;
+    }
+    return false;
+  }
 };
 
 struct Qp;
@@ -87,7 +113,11 @@ struct Qp {
   QpLink ready;
   QpLink in_error;
 
-  // An RC queue whose peer is on the wire, and its places on the protocol's lists.
+  // DC: an initiator's streams; what a target keeps for each initiator that it hears on the wire.
+  FailedStreams failed;
+  std::vector<std::unique_ptr<Qp>> connections;
+
+  // A reliable queue whose peer is on the wire, and its places on the protocol's lists.
   std::unique_ptr<RcWire> rc;
   QpLink timed;
   QpLink answering;
@@ -96,7 +126,7 @@ struct Qp {
 
 // Connections whose memory may come on demand; to the others a page that is not there is refused.
 inline bool may_fault(const Qp& qp) noexcept {
-  return qp.type == QpType::rc || qp.type == QpType::xrc_ini || qp.type == QpType::xrc_tgt;
+  return qp.type != QpType::uc && qp.type != QpType::ud && qp.type != QpType::raw_packet;
 }
 
 }  // namespace kilim::vhca

@@ -9,13 +9,30 @@
 
 namespace kilim::vhca {
 
+namespace {
+
+// Whether the queue goes on although a WQE of it fails: streams fail one by one.
+bool goes_on(Qp& qp, const SendWqe& wqe) noexcept {
+  if (qp.state == QpState::err || qp.spec.failing_streams == 0) return false;
+  qp.failed.add(wqe.stream);
+  return qp.failed.count < qp.spec.failing_streams;
+}
+
+}  // namespace
+
 void raise(Works& works, Qp& qp, uint32_t type) noexcept {
+  if (qp.type == QpType::dct) return;  // the kernel has no events of a target
   works.journal->async(type, qp.qpn.value());
   if (qp.sink != nullptr) qp.sink->async(type, qp.spec.owner);
   for (const QpHandle& h : qp.others) h.sink->async(type, h.owner);
 }
 
 void to_error(Works& works, Qp& qp) noexcept {
+  // A target answers for many: what goes wrong ends one connection, never the target.
+  if (qp.type == QpType::dct) {
+    if (qp.rc) qp.state = QpState::err;
+    return;
+  }
   // Receives of a shared queue are not flushed: its users are told that no more will complete.
   if (qp.state != QpState::err && qp.spec.srqn != 0) raise(works, qp, event::last_wqe_reached);
   works.in_error.push(qp);
@@ -34,7 +51,7 @@ void fatal_qp(Works& works, Qp& qp, const char* why) noexcept {
 void fail_send(Works& works, Qp& qp, const SendWqe& wqe, prm::Syndrome syndrome,
                const char* why) noexcept {
   works.journal->error(qp.qpn, syndrome, 0, wqe.index, why);
-  to_error(works, qp);
+  if (!goes_on(qp, wqe)) to_error(works, qp);
   qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + wqe.wqebbs);
   if (!complete_error(works, qp, false, wqe.opcode, wqe.index, syndrome))
     fatal_qp(works, qp, "the CQ of a send queue is in error");
@@ -86,7 +103,6 @@ std::size_t flush_sends(Works& works, Qp& qp, std::size_t budget) noexcept {
   return done;
 }
 
-// The receive WQE of a message that broke off, where it was taken from a shared queue.
 void flush_held(Works& works, Qp& qp) noexcept {
   if (!qp.rc || !qp.rc->holds_receive) return;
   qp.rc->holds_receive = false;

@@ -23,13 +23,16 @@ inline constexpr uint32_t cq_err = 0, qp_fatal = 1, qp_req_err = 2, qp_access_er
 void raise(Works&, Qp&, uint32_t event_type) noexcept;
 
 // The send WQE fails: it is used up, its error CQE is written, the queue goes to ERR (its other
-// WQEs are flushed by the next turns of the engine). `why` goes to the journal.
+// WQEs are flushed by the next turns of the engine), unless it has streams of which more may fail.
+// `why` goes to the journal.
 void fail_send(Works&, Qp&, const SendWqe&, prm::Syndrome, const char* why) noexcept;
 // The receive WQE fails: error CQE 14, queue to ERR; the WQE is used up.
 void fail_recv(Works&, Qp&, uint16_t wqe_index, prm::Syndrome, const char* why) noexcept;
 // The same of one that has left its ring already.
 void fail_refused_recv(Works&, Qp&, uint16_t wqe_index) noexcept;
 void fail_taken_recv(Works&, Qp&, uint16_t wqe_index, prm::Syndrome, const char* why) noexcept;
+// The receive WQE of a message that broke off, where it was taken from a shared queue.
+void flush_held(Works&, Qp&) noexcept;
 // Ring memory is gone, or its CQ is: QP_FATAL once, ERR; nothing of it is executed or flushed.
 void fatal_qp(Works&, Qp&, const char* why) noexcept;
 // State ERR without an event: a transition the client asked for, or the other end's failure.

@@ -60,6 +60,10 @@ struct RcWire {
   bool went_back = false;       // since the last progress
   uint64_t deadline_ns = 0;     // transport timer; 0: off
   uint64_t pause_until_ns = 0;  // RNR timer, full wire; 0: none
+  // Dynamic connections: the one that runs, at either end; 0: none.
+  uint64_t session = 0, last_session = 0;
+  uint64_t dc_key = 0;    // initiator: of the target
+  uint64_t heard_ns = 0;  // target: when the last packet came
 
   // Responder.
   uint32_t expected_psn = 0;

@@ -40,6 +40,7 @@ Decode decode_send(const Qp& qp, SendWqe& w) noexcept {
   w.opmod = static_cast<uint8_t>(prm::ctrl::opmod::of(first));
   w.fm_ce_se = ctrl.fm_ce_se;
   w.imm_raw = ctrl.imm.raw();
+  w.stream = prm::ctrl::stream_of(ctrl);
   uint32_t ds = prm::ctrl::ds::get(ctrl);
   uint32_t blocks = wqebbs_for(Octowords{ds}).value();
   auto posted = static_cast<uint16_t>(qp.sq.pi - qp.sq.ci);

@@ -22,6 +22,7 @@ struct SendWqe {
   uint8_t fm_ce_se = 0;
   uint16_t index = 0;    // of its first basic block: what its CQE carries
   uint16_t wqebbs = 1;   // to the next WQE
+  uint16_t stream = 0;   // of a DC initiator
   uint32_t ds = 0;       // octowords
   uint32_t imm_raw = 0;  // as it lies in the WQE
   alignas(64) std::array<std::byte, 1024> bytes;

@@ -20,10 +20,12 @@ namespace kilim::vhca {
 
 class Journal;
 class Lint;
+struct HcaConfig;
 
 struct Works {
   KeyTable* keys = nullptr;
   const Profile* profile = nullptr;
+  const HcaConfig* config = nullptr;
   Journal* journal = nullptr;
   Lint* lint = nullptr;                           // null: off
   const prm::lint::RuleRow* objection = nullptr;  // why it refused the last receive WQE

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // PRM: "Address Vector", "XRC Segment". What stands between the control segment and the rest in the
-// send WQEs of datagram and XRC queues. Pure formats, any thread.
+// send WQEs of datagram, XRC and dynamically connected queues. Pure formats, any thread.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,8 @@
 
 namespace kilim::prm {
 
-// One datagram's way: key, queue, and the address as RoCE has it.
+// One datagram's way: key, queue, and the address as RoCE has it. A dynamic connection's key takes
+// both first words, and its target's number that of the queue.
 struct AvSeg {
   be32 qkey;  // bit 31: the queue's own key instead
   be32 reserved;
@@ -31,6 +32,9 @@ static_assert(sizeof(AvSeg) == 48 && offsetof(AvSeg, grh_gid_fl) == 28);
 namespace av {
 using extended = Field<&AvSeg::dqp, 31, 31>;
 using qpn = Field<&AvSeg::dqp, 23, 0>;
+constexpr uint64_t dc_key(const AvSeg& s) noexcept {
+  return uint64_t{s.qkey.host()} << 32 | s.reserved.host();
+}
 using own_qkey = Field<&AvSeg::qkey, 31, 31>;
 using grh = Field<&AvSeg::grh_gid_fl, 30, 30>;  // InfiniBand; reserved for RoCE
 using gid_index = Field<&AvSeg::grh_gid_fl, 27, 20>;

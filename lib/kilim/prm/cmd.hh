@@ -32,7 +32,11 @@ inline constexpr std::size_t in_mask = 16;  // of optional parameters
 inline constexpr std::size_t in_context = 24, out_context = 24;
 inline constexpr std::size_t context_bytes = 232;
 inline constexpr std::size_t in_mask_95_32 = 264, in_bytes = 272;
-inline constexpr uint64_t mask_udp_sport = 1 << 2;  // of in_mask_95_32
+inline constexpr uint64_t mask_dci_stream = 1 << 0, mask_udp_sport = 1 << 2;  // of in_mask_95_32
+inline constexpr std::size_t in_extension = 272;
+inline constexpr uint32_t has_extension = 1u << 31;  // of the word with the queue's number
+// Within the extension.
+inline constexpr std::size_t dci_stream = 2;
 // Within the context.
 inline constexpr std::size_t state = 0;  // 7:4
 inline constexpr std::size_t service = 1;
@@ -64,6 +68,12 @@ inline constexpr uint16_t query_qp = 0x50b;
 inline constexpr uint16_t alloc_pd = 0x800;
 inline constexpr uint16_t dealloc_pd = 0x801;
 inline constexpr uint16_t nop = 0x80d;
+inline constexpr uint16_t create_general_object = 0xa00;
+inline constexpr uint16_t destroy_general_object = 0xa03;
+
+// General objects: their type stands where other commands have op_mod's place.
+inline constexpr uint16_t object_av_qp_mapping = 0x3a;  // an address is that of a queue's peer
+inline constexpr std::size_t av_qp_mapping_qpn = 28, av_qp_mapping_bytes = 80;
 
 enum class Status : uint8_t {
   ok = 0x00,

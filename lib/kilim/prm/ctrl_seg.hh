@@ -29,6 +29,11 @@ using opcode = Field<&CtrlSeg::opmod_idx_opcode, 7, 0>;
 using qpn = Field<&CtrlSeg::qpn_ds, 31, 8>;
 using ds = Field<&CtrlSeg::qpn_ds, 5, 0>;  // octowords of this WQE, 1..63
 
+// The stream of a dynamically connected queue that the WQE belongs to.
+constexpr uint16_t stream_of(const CtrlSeg& s) noexcept {
+  return static_cast<uint16_t>(s.dci_stream_channel_id[0] << 8 | s.dci_stream_channel_id[1]);
+}
+
 // fm_ce_se, the byte of fence mode, completion mode and solicited event.
 inline constexpr uint8_t solicited = 1 << 1;
 inline constexpr uint8_t cq_update = 2 << 2;

@@ -62,9 +62,24 @@ inline void dump_data(Text& t, lint::Bytes w, std::size_t at) noexcept {
   }
 }
 
+// Where a datagram or a request on a dynamic connection goes. Keys are not told.
+inline void dump_way(Text& t, lint::Bytes w, lint::QueueKind kind) noexcept {
+  const bool dynamic = kind == lint::QueueKind::dynamic;
+  if (lint::detail::address_bytes(kind) != sizeof(AvSeg)) return;
+  if (w.size() < sizeof(CtrlSeg) + sizeof(AvSeg)) return;
+  const auto to = lint::segment_at<AvSeg>(w, sizeof(CtrlSeg));
+  t.put(dynamic ? "; to target " : "; to queue ").hex(av::qpn::get(to)).put(" at GID ");
+  constexpr std::string_view digits = "0123456789abcdef";
+  for (const uint8_t byte : to.rgid) t.put(digits[byte >> 4]).put(digits[byte & 15]);
+  if (!dynamic) return;
+  const auto c = lint::segment_at<CtrlSeg>(w, 0);
+  t.put(" stream ").dec(ctrl::stream_of(c));
+}
+
 inline void dump_transfer(Text& t, lint::Bytes w, Opcode op, lint::QueueKind kind) noexcept {
   const lint::detail::Head head = lint::detail::head_of(op, kind);
   if (!head.data) return;
+  if (op != Opcode::mmo) dump_way(t, w, kind);
   const std::size_t remote = sizeof(CtrlSeg) + lint::detail::address_bytes(kind);
   if (head.remote && remote + sizeof(RaddrSeg) <= w.size()) {
     const auto r = lint::segment_at<RaddrSeg>(w, remote);

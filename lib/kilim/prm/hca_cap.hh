@@ -25,6 +25,9 @@ inline constexpr CapField log_max_mkey{0xea, 6};
 inline constexpr CapField max_indirection{0x100, 8};
 inline constexpr CapField umr_extended_translation_offset{0x118, 1};
 inline constexpr CapField log_max_klm_list_size{0x11a, 6};
+inline constexpr CapField qpc_extension{0x122, 1};
+inline constexpr CapField log_max_ra_req_dc{0x12a, 6};
+inline constexpr CapField log_max_ra_res_dc{0x13a, 6};
 inline constexpr CapField log_max_ra_req_qp{0x14a, 6};
 inline constexpr CapField log_max_ra_res_qp{0x15a, 6};
 inline constexpr CapField rts2rts_qp_udp_sport{0x151, 1};
@@ -40,7 +43,9 @@ inline constexpr CapField umr_modify_entity_size_disabled{0x207, 1};
 inline constexpr CapField umr_modify_atomic_disabled{0x208, 1};
 inline constexpr CapField umr_indirect_mkey_disabled{0x209, 1};
 inline constexpr CapField umr_fence{0x20a, 2};  // 0 strong, 1 small, 2 none
+inline constexpr CapField dc_req_sctr_data_cqe{0x20c, 1};
 inline constexpr CapField sctr_data_cqe{0x215, 1};
+inline constexpr CapField dct{0x21a, 1};
 inline constexpr CapField eth_net_offloads{0x21c, 1};
 inline constexpr CapField roce{0x21d, 1};
 inline constexpr CapField atomic{0x21e, 1};
@@ -56,7 +61,12 @@ inline constexpr CapField rc{0x23f, 1};
 inline constexpr CapField uar_4k{0x240, 1};
 inline constexpr CapField max_wqe_sz_sq{0x290, 16};
 inline constexpr CapField max_wqe_sz_rq{0x2b0, 16};
+inline constexpr CapField general_obj_types_high{0x400, 32};
+inline constexpr CapField general_obj_types_low{0x420, 32};
 inline constexpr CapField log_max_atomic_size_qp{0x580, 8};
+inline constexpr CapField log_max_dci_stream_channels{0x58b, 5};
+inline constexpr CapField log_max_dci_errored_streams{0x593, 5};
+inline constexpr CapField log_max_atomic_size_dc{0x598, 8};
 inline constexpr CapField tag_matching{0x5f0, 1};
 inline constexpr CapField rndv_offload_rc{0x5f1, 1};
 inline constexpr CapField log_tag_matching_list_sz{0x5f3, 5};
@@ -68,6 +78,7 @@ namespace atomic_cap {
 inline constexpr CapField request_8b_mode_1{0x46, 1};  // operands of 8 bytes in the host's order
 inline constexpr CapField operations{0x90, 16};        // bit 0 compare and swap, 1 fetch and add
 inline constexpr CapField size_qp{0xb0, 16};           // bit n: 2^n bytes
+inline constexpr CapField size_dc{0xd0, 16};
 }  // namespace atomic_cap
 
 // The group of on-demand paging: a word of operations for each connection.

@@ -23,7 +23,8 @@
 namespace kilim::prm::lint {
 
 // What stands between the control segment and the rest depends on the queue.
-enum class QueueKind : uint8_t { connected, datagram, xrc, raw_packet };
+enum class QueueKind : uint8_t { connected, datagram, xrc, raw_packet, dynamic };
+inline constexpr uint8_t queue_kinds = 5;
 
 using Bytes = std::span<const std::byte>;
 
@@ -61,13 +62,13 @@ constexpr void expect_zero(Bytes w, std::size_t at, std::size_t bytes, Findings&
   }
 }
 
-constexpr void check_control(Bytes w, const CtrlSeg& c, Findings& f) noexcept {
+constexpr void check_control(Bytes w, const CtrlSeg& c, QueueKind kind, Findings& f) noexcept {
   constexpr uint32_t between = 0xc0;  // of ds and the queue's number
   constexpr uint8_t unused = 0x11;    // of fence, completion and solicited event
   if (const uint32_t bits = c.qpn_ds.host() & between; bits != 0)
     f.add(Rule::reserved_bits, 0, bits);
   if (const unsigned bits = c.fm_ce_se & unused; bits != 0) f.add(Rule::reserved_bits, 0, bits);
-  expect_zero(w, 9, 2, f);  // the stream of queues of another kind
+  if (kind != QueueKind::dynamic) expect_zero(w, 9, 2, f);  // the stream
 }
 
 // Data segments from `at` on; the place behind the last one.
@@ -181,7 +182,7 @@ constexpr std::size_t eth_bytes(Bytes w, std::size_t at) noexcept {
 }
 
 constexpr std::size_t address_bytes(QueueKind kind) noexcept {
-  if (kind == QueueKind::datagram) return sizeof(AvSeg);
+  if (kind == QueueKind::datagram || kind == QueueKind::dynamic) return sizeof(AvSeg);
   return kind == QueueKind::xrc ? sizeof(XrcSeg) : 0;
 }
 
@@ -209,7 +210,7 @@ constexpr Head head_of(Opcode op, QueueKind kind) noexcept {
     case Opcode::atomic_fa:
       return {address + sizeof(RaddrSeg) + sizeof(AtomicSeg), true, true, true};
     case Opcode::mmo:
-      return {address + metadata, false, true, false};
+      return {metadata, false, true, false};
     default:
       return {};  // nothing is known of it
   }
@@ -225,6 +226,15 @@ constexpr std::size_t data_at(Bytes w, Opcode op, QueueKind kind) noexcept {
   return at + (eth != 0 ? eth : sizeof(EthSeg));
 }
 
+// The way of a request on a dynamic connection: whole, and for the bits that no field has.
+constexpr void check_way(Bytes w, Findings& f) noexcept {
+  constexpr uint32_t unused = 0x7f000000;  // between the flag and the target's number
+  const auto to = segment_at<AvSeg>(w, sizeof(CtrlSeg));
+  if (av::extended::get(to) == 0) f.add(Rule::short_way, 1, to.dqp.host());
+  if (const uint32_t bits = to.dqp.host() & unused; bits != 0) f.add(Rule::reserved_bits, 1, bits);
+  expect_zero(w, sizeof(CtrlSeg) + offsetof(AvSeg, reserved0), sizeof(to.reserved0), f);
+}
+
 constexpr void check_transfer(Bytes w, Opcode op, QueueKind kind, Findings& f) noexcept {
   const Head head = head_of(op, kind);
   if (!head.data) return;
@@ -232,6 +242,7 @@ constexpr void check_transfer(Bytes w, Opcode op, QueueKind kind, Findings& f) n
   const std::size_t address = address_bytes(kind);
   if (at > w.size()) return f.add(Rule::ds_mismatch, w.size() / seg, at / seg);
   if (head.remote) expect_zero(w, sizeof(CtrlSeg) + address + offsetof(RaddrSeg, reserved), 4, f);
+  if (kind == QueueKind::dynamic && op != Opcode::mmo) check_way(w, f);
   at = check_data(w, at, head.answer, f);
   if (at != w.size()) f.add(Rule::ds_mismatch, w.size() / seg, (at + seg - 1) / seg);
 }
@@ -248,7 +259,7 @@ constexpr Findings check_wqe(Bytes wqe, QueueKind kind = QueueKind::connected) n
   const auto ctrl = segment_at<CtrlSeg>(wqe, 0);
   const uint32_t ds = ctrl::ds::get(ctrl);
   const auto opcode = static_cast<uint8_t>(ctrl::opcode::get(ctrl));
-  detail::check_control(wqe, ctrl, f);
+  detail::check_control(wqe, ctrl, kind, f);
   if (ds == 0 || ds * octoword_bytes > wqe.size()) {
     f.add(Rule::ds_mismatch, ds, wqe.size() / octoword_bytes);
     return f;

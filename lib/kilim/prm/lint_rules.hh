@@ -30,6 +30,7 @@ enum class Rule : uint8_t {
   self_reference,
   zero_length,
   inline_answer,
+  short_way,
   // Of a WQE among others: only who sees the queue and its keys can tell.
   unfenced_key,
   early_key,
@@ -43,7 +44,7 @@ enum class Rule : uint8_t {
   wire_key,
   wire_in_flight,
 };
-inline constexpr std::size_t rules = 27;
+inline constexpr std::size_t rules = 28;
 
 struct RuleRow {
   Rule rule;
@@ -103,6 +104,9 @@ inline constexpr RuleRow rule_rows[] = {
     {Rule::inline_answer, "inline-answer", Syndrome::local_qp_op,
      "the answer of a READ or an atomic cannot go into the WQE",
      "octoword {0d} is inline data"},
+    {Rule::short_way, "short-way", Syndrome::local_qp_op,
+     "the way to a target has its first half only: on RoCE it needs all 48 bytes",
+     "octoword {0d}, the word with the target has {1}"},
     {Rule::unfenced_key, "unfenced-key", Syndrome::local_prot,
      "a key is used behind its UMR on the same queue without the fence that umr_fence demands",
      "key {0} is changed by WQE {1d}; this WQE needs fence mode {2d} and has {3d}"},

@@ -3,9 +3,8 @@
 // the queue that it names; and what a target refuses.
 #include <random>
 
-#include "kilim/base/mmio.hh"
 #include "kilim/prm/av_seg.hh"
-#include "kilim/prm/data_seg.hh"
+#include "shared_queue.hh"
 #include "ut.hh"
 #include "vhca/hca/state.hh"
 #include "vhca/transport/roce_frame.hh"
@@ -23,47 +22,6 @@ using prm::Syndrome;
 namespace {
 
 constexpr std::size_t area = 1 << 20;
-
-// A shared receive queue of the right adapter, with a completion queue of its own.
-struct SharedQueue {
-  static constexpr uint32_t wqes = 16, stride = 32;
-  SharedQueue(Rig& rig, uint32_t xrcd) : ring(wqes * stride), record(64), cq(64, 64), rig_(rig) {
-    CqSpec c;
-    c.buf = cq.memory.va();
-    c.record = cq.record.va();
-    c.cqe_count = cq.entries;
-    c.uar_page = rig.uar_page;
-    cq.cqn = *rig.hca->create_cq(c, &rig.events);
-    SrqSpec s;
-    s.pd = rig.pd;
-    s.buf = ring.va();
-    s.record = record.va();
-    s.wqes = wqes;
-    s.wqe_shift = 5;
-    s.xrc = true;
-    s.xrcd = xrcd;
-    s.cq = cq.cqn;
-    s.uidx = 0x77;
-    srqn = *rig.hca->create_srq(s, &rig.events);
-  }
-  void recv(uint64_t addr, uint32_t bytes, uint32_t lkey) {
-    std::byte* at = ring.data() + std::size_t{head % wqes} * stride;
-    prm::SrqNextSeg link{};
-    link.next_wqe_index = be16{static_cast<uint16_t>((head + 1) % wqes)};
-    prm::DataSeg data{be32{bytes}, be32{lkey}, be64{addr}};
-    std::memcpy(at, &link, sizeof(link));
-    std::memcpy(at + sizeof(link), &data, sizeof(data));
-    record_store(reinterpret_cast<be32*>(record.data()), be32{++head});
-  }
-  int destroy() { return rig_.hca->destroy_srq(srqn); }
-  Pages ring, record;
-  TestCq cq;
-  uint32_t head = 0;
-  uint32_t srqn = 0;
-
- private:
-  Rig& rig_;
-};
 
 // An initiator on the left, a target on the right.
 struct Xrc {

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "DC Transport". Dynamic connections: where an initiator's request leads, and what a target
+// keeps for each initiator that it hears. An initiator is connected to one target at a time and
+// goes to the next when all is acknowledged; a target's connections are queue pairs of their own
+// that no number leads to. Adapter's lock held. Never allocates but in prepare_connections().
+// Packets are untrusted.
+#pragma once
+
+#include "kilim/prm/av_seg.hh"
+#include "vhca/hca/object_table.hh"
+#include "vhca/transport/outcome.hh"
+#include "vhca/transport/request.hh"
+#include "vhca/transport/roce_link.hh"
+#include "vhca/wq/works.hh"
+
+namespace kilim::vhca {
+
+// Within the adapter.
+bool leaves_by_own_gid(const Works&, const prm::AvSeg&) noexcept;
+// The target that an address names; null: there is none here, or it does not answer.
+Qp* called_target(const Works&, const ObjectTable<Qp>&, const prm::AvSeg&) noexcept;
+// The target hears an initiator that names this key.
+Outcome open_to(Works&, Qp& target, Qpn initiator, uint64_t key) noexcept;
+
+// Initiator on the wire.
+// Whether the request is one for the wire; if not, it is executed here, or fails here.
+bool goes_out(const RoceLink&, const Qp&, const SendWqe&, const RequestData&) noexcept;
+bool connected_to(const Qp&, const RequestData&) noexcept;
+// Nothing may be under way.
+void connect_to(RoceLink&, Qp&, const RequestData&) noexcept;
+// Tells the target in each packet who it is from.
+void announce(const Qp&, RocePacket&) noexcept;
+
+// Target on the wire.
+void prepare_connections(Qp& target);
+// The connection that a request belongs to, a new one if need be; null: refused, and answered so.
+Qp* connection_of(RoceLink&, Qp& target, const RocePacket&) noexcept;
+
+}  // namespace kilim::vhca
