@@ -48,6 +48,8 @@ class HandWire final : public Wire {
   WireCounters counters_;
 };
 
+constexpr uint8_t dynamic = 8;  // of the first byte: an initiator and a target instead
+
 RigShape shape_of(uint8_t first, Wire* wire) {
   constexpr QpType kinds[] = {QpType::rc, QpType::raw_packet, QpType::ud, QpType::uc};
   RigShape s;
@@ -56,11 +58,16 @@ RigShape shape_of(uint8_t first, Wire* wire) {
   s.b.type = kinds[first & 3];
   s.profile.log_max_tags = 4;
   if ((first & 4) != 0 && s.b.type == QpType::rc) s.b.tags = 16;
+  if ((first & dynamic) != 0) s.a.type = QpType::dci, s.b.type = QpType::dct;
   return s;
 }
 
 struct Port {
   explicit Port(uint8_t first) : wire(new HandWire), m(shape_of(first, wire)) {
+    if ((first & dynamic) != 0) {
+      m.bring_up();
+      return;
+    }
     connect(m.rig.a);
     connect(m.rig.b);
     if (m.rig.b.shape.type != QpType::raw_packet) return;
@@ -110,6 +117,18 @@ void Port::connect(TestQp& qp) {
   hca.modify_qp(qp.qpn, a, state | sq_psn | (rc ? rts : 0));
 }
 
+// One of a few initiators, each on one of a few connections.
+void name_connection(const Qp& target, uint8_t which, RocePacket& p) {
+  p.src_qpn = 0x50u + (which >> 3 & 3);
+  p.session = 9u + (which >> 5 & 3);
+  p.dc_key = (which & 0x80) != 0 ? 0 : Rig::dc_key;
+  p.base_psn = p.psn = peer_psn;
+  for (const std::unique_ptr<Qp>& c : target.connections) {
+    if (c->rc->session == p.session && c->attr.dest_qpn.value() == p.src_qpn)
+      p.base_psn = p.psn = c->rc->expected_psn;
+  }
+}
+
 // A packet as a peer builds it; `damage`: then some of its bytes are changed.
 void Port::structured(Input& in, bool damage) {
   uint8_t which = in.take<uint8_t>(), op = in.take<uint8_t>();
@@ -120,12 +139,14 @@ void Port::structured(Input& in, bool damage) {
   p.service = static_cast<roce::Service>(op >> 5);
   p.op = row != nullptr ? row->op : roce::Op::acknowledge;
   p.flags = row != nullptr ? row->flags : 0;
+  if (row != nullptr && p.service == roce::Service::dc) p.flags = roce::flags_of(p.service, *row);
   p.solicited = (which & 2) != 0;
   p.ack_request = (which & 4) != 0;
   p.dest_qpn = qp.qpn.value();
   bool response = (p.flags & roce::flag::response) != 0;
   if (state != nullptr && state->rc)
     p.psn = response ? state->rc->una_psn : state->rc->expected_psn;
+  if (state != nullptr && !state->connections.empty()) name_connection(*state, which, p);
   p.psn = roce::psn_add(p.psn, static_cast<uint32_t>(static_cast<int8_t>(in.take<uint8_t>())));
   std::vector<std::byte> words = in.bytes(40);
   m.resolve(words);
@@ -273,6 +294,27 @@ Script tag_seed() {
   return step(s, Step::run, 64);
 }
 
+Script target_seed() {
+  constexpr auto dc = static_cast<uint8_t>(roce::Service::dc) << 5;
+  Script s;
+  s.put(dynamic);
+  const auto to_target = [&](roce::Op op, uint8_t who, const Fields& f, uint16_t payload) {
+    s.put(static_cast<uint8_t>(Step::more), uint8_t{0}, static_cast<uint8_t>(who | 5),
+          static_cast<uint8_t>(dc | static_cast<uint8_t>(op)), uint8_t{0});
+    s.value(be64{f.va}).value(be32{f.rkey}).value(be32{f.length});
+    s.value(be64{1}).value(be64{2}).value(be32{3}).value(be32{f.aeth});
+    s.put(payload);
+    step(s, Step::run, 64);
+  };
+  to_target(roce::Op::write_first, 0, {there, region, 1500}, 1024);
+  to_target(roce::Op::write_last, 0, {}, 476);
+  to_target(roce::Op::read_request, 8, {there, region, 5000}, 0);
+  to_target(roce::Op::fetch_add, 0x20, {there, region, 8}, 0);
+  to_target(roce::Op::write_only, 0x80, {there, region, 8}, 8);
+  to_target(roce::Op::send_only, 0, {}, 100);
+  return step(s, Step::poll, 8);
+}
+
 Script plain_seed() {
   Script s;
   s.put(uint8_t{1});
@@ -291,6 +333,7 @@ std::vector<Seed> seeds() {
   return {{"requests of a peer", responder_seed()},
           {"answers of a peer", requester_seed()},
           {"tagged messages of a peer", tag_seed()},
+          {"requests of initiators", target_seed()},
           {"a plain frame", plain_seed()}};
 }
 

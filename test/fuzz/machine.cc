@@ -84,9 +84,35 @@ void Machine::resolve(std::span<std::byte> bytes) const {
   }
 }
 
+// A target goes up once, whatever is tried later.
+void Machine::bring_up_dynamic(TestQp& qp) {
+  using namespace qp_mask;
+  bool target = qp.shape.type == QpType::dct;
+  QpAttr attr;
+  attr.state = QpState::init;
+  attr.port = 1;
+  attr.access = Rig::all_access;
+  rig.hca->modify_qp(qp.qpn, attr, state | pkey_index | port | (target ? qp_mask::access : 0));
+  attr.state = QpState::rtr;
+  attr.path_mtu = 3;
+  attr.min_rnr_timer = 1;
+  attr.path.is_global = true;
+  attr.path.port = 1;
+  port_gid(vhca::test::test_mac, 0, attr.path.dgid);
+  rig.hca->modify_qp(qp.qpn, attr, state | path_mtu | (target ? path | min_rnr_timer : 0));
+  if (target) return;
+  attr.state = QpState::rts;
+  attr.timeout = 8;
+  attr.retry_cnt = attr.rnr_retry = 3;
+  attr.max_rd_atomic = 16;
+  rig.hca->modify_qp(qp.qpn, attr,
+                     state | timeout | retry_cnt | rnr_retry | max_rd_atomic | sq_psn);
+}
+
 void Machine::bring_up(TestQp& qp, Qpn peer) {
   if (qp.shape.type == QpType::rc || qp.shape.type == QpType::raw_packet)
     return rig.to_rts(qp, peer);
+  if (qp.shape.type == QpType::dci || qp.shape.type == QpType::dct) return bring_up_dynamic(qp);
   bool ud = qp.shape.type == QpType::ud;
   QpAttr attr;
   attr.state = QpState::init;

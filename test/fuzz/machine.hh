@@ -63,6 +63,7 @@ class Machine {
   void modify(Input& in);
   void odd(Input& in);
   void bring_up(TestQp& qp, Qpn peer);
+  void bring_up_dynamic(TestQp& qp);
 };
 
 // The steps of a seed.

@@ -23,6 +23,8 @@ namespace {
 
 constexpr QpType kinds[] = {QpType::rc, QpType::uc, QpType::ud, QpType::raw_packet};
 
+constexpr uint8_t dynamic = 64;  // of the first byte: an initiator and a target instead
+
 RigShape shape_of(uint8_t first) {
   RigShape s;
   s.connect = false;
@@ -30,6 +32,7 @@ RigShape shape_of(uint8_t first) {
   s.cq_entries = (first & 4) != 0 ? 16 : 256;
   s.cqe_bytes = (first & 8) != 0 ? 128 : 64;
   s.a.type = s.b.type = kinds[first & 3];
+  if ((first & dynamic) != 0) s.a.type = QpType::dci, s.b.type = QpType::dct;
   s.a.sq_wqebbs = (first & 16) != 0 ? 16 : 64;
   s.profile.umr_fence = 0;
   s.profile.log_max_tags = 4;
@@ -182,6 +185,40 @@ Script tag_seed() {
   return work(s);
 }
 
+// The beginning of a request to the target on the same adapter.
+Wqe to_target(Opcode op, uint32_t imm = 0, uint64_t key = Rig::dc_key) {
+  prm::AvSeg av{};
+  av.qkey = be32{static_cast<uint32_t>(key >> 32)};
+  av.reserved = be32{static_cast<uint32_t>(key)};
+  av.dqp = be32{queue_token | 1};
+  Gid own;
+  port_gid(vhca::test::test_mac, 0, own);
+  std::memcpy(av.rgid, own.data(), own.size());
+  return Wqe(op, imm).raw(&av, sizeof(av));
+}
+
+Script dynamic_seed() {
+  Script s;
+  s.put(dynamic);
+  prm::SrqNextSeg link{};
+  link.next_wqe_index = be16{1};
+  prm::DataSeg data{be32{4096}, be32{region}, be64{there}};
+  std::array<std::byte, 64> wqe{};
+  std::memcpy(wqe.data(), &link, sizeof(link));
+  std::memcpy(wqe.data() + sizeof(link), &data, sizeof(data));
+  s.put(static_cast<uint8_t>(Step::recv), uint8_t{1});
+  s.bytes(wqe);
+  post(s, 0, to_target(Opcode::send_imm, 7).data(here, 1000, region));
+  post(s, 0, to_target(Opcode::rdma_write).raddr(there, region).data(here, 300, region));
+  post(s, 0, to_target(Opcode::rdma_read).raddr(there, region).data(here, 300, region));
+  post(s, 0, to_target(Opcode::atomic_fa).raddr(there, region).atomic(5, 0).data(here, 8, region));
+  Wqe stray = to_target(Opcode::rdma_write);
+  stray.bytes[10] = std::byte{3};  // a stream that fails
+  post(s, 0, stray.raddr(there, 0x1234).data(here, 300, region));
+  post(s, 0, to_target(Opcode::send, 0, 5).data(here, 10, region));
+  return work(s);
+}
+
 Script odd_seed() {
   Script s = begin(QpType::rc);
   for (uint8_t what = 0; what < 7; what++) {
@@ -197,11 +234,17 @@ Script odd_seed() {
 }  // namespace
 
 std::vector<Seed> seeds() {
-  return {{"a list", list_seed()},     {"lists of themselves", nested_seed()},
-          {"strided", strided_seed()}, {"sends", send_seed()},
-          {"atomics", atomic_seed()},  {"copies by the adapter", mmo_seed()},
-          {"raw frames", raw_seed()},  {"datagrams", datagram_seed()},
-          {"tags", tag_seed()},        {"odd steps", odd_seed()}};
+  return {{"a list", list_seed()},
+          {"lists of themselves", nested_seed()},
+          {"strided", strided_seed()},
+          {"sends", send_seed()},
+          {"atomics", atomic_seed()},
+          {"copies by the adapter", mmo_seed()},
+          {"raw frames", raw_seed()},
+          {"datagrams", datagram_seed()},
+          {"dynamic connections", dynamic_seed()},
+          {"tags", tag_seed()},
+          {"odd steps", odd_seed()}};
 }
 
 void run_input(Input in) {

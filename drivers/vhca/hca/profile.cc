@@ -45,6 +45,7 @@ constexpr Row rows[] = {
     {"no-odp", [](Profile& p) { p.odp = p.odp_implicit = false; }},
     {"no-inline", [](Profile& p) { p.scatter_to_cqe = false; }},
     {"no-dm", [](Profile& p) { p.max_dm_size = 0; }},
+    {"no-dc", [](Profile& p) { p.dynamic = false; }},
     {"infiniband", infiniband},
 };
 
@@ -61,7 +62,7 @@ Result<Profile> find_profile(std::string_view name) {
   return Error{EINVAL,
                "no such profile: cx6dx, vf, strong-fence, no-fence, no-devx, real-time, "
                "long-lists, plain-lists, "
-               "no-umr-lists, no-odp, no-inline, no-dm and infiniband are known"};
+               "no-umr-lists, no-odp, no-inline, no-dm, no-dc and infiniband are known"};
 }
 
 }  // namespace kilim::vhca

@@ -84,8 +84,8 @@ struct Profile {
 // (stamps of the time of day), "long-lists"
 // (keys of 2^20 entries), "plain-lists" (one level, inline, nothing optional), "no-umr-lists" (send
 // queues change no list), "no-odp" (no on-demand paging), "no-inline" (no data in completion
-// entries), "no-dm" (no device memory), "infiniband" (the port's link layer; loopback only; tag
-// matching); EINVAL for another name.
+// entries), "no-dm" (no device memory), "no-dc" (no dynamic connections), "infiniband" (the port's
+// link layer; loopback only; tag matching); EINVAL for another name.
 Result<Profile> find_profile(std::string_view name);
 
 }  // namespace kilim::vhca

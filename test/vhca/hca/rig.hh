@@ -199,6 +199,7 @@ class Rig {
   int to_rts_only(TestQp&);
   int to_state(TestQp&, QpState);
   [[nodiscard]] QpState state(const TestQp&);
+  static constexpr uint64_t dc_key = 0x1122334455667788;  // of a target
   // Rings, runs, and takes one completion of A's send side (or of `cq`).
   Completion run_one(TestQp&, const Wqe&);
   void run();
@@ -215,6 +216,9 @@ class Rig {
   uint32_t uar_page = 0;
   TestCq cq_a, cq_b;
   TestQp a, b;
+
+ private:
+  void make_target(QpSpec&);
 };
 
 inline constexpr uint32_t rw_access =

@@ -44,7 +44,7 @@ void all_operations(Pair& p, Initiator& ini, Target& t, const MrKeys& remote, Pa
   CU_ASSERT(c->uidx == 0x77 && c->qpn == t.qpn.value() && c->rqpn == ini.qp.qpn.value());
   CU_ASSERT(good(p.post(ini, with(Opcode::rdma_write, 400'005, 3000))));
   CU_ASSERT(same(400'005, 400'005, 3000));
-  t.queue.recv(memory.at(0), 0, remote.lkey.value());
+  t.queue.recv(memory.at(0), 8, remote.lkey.value());
   CU_ASSERT(good(p.post(ini, with(Opcode::rdma_write_imm, 410'000, 1))));
   c = p.w.wait(t.queue.cq);
   CU_ASSERT(c.has_value() && c->op == prm::CqeOpcode::resp_wr_imm && c->imm == 9);
