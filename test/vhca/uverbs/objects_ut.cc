@@ -355,7 +355,14 @@ void queues_of_odd_shapes_are_refused() {
   CU_ASSERT_EQUAL(attempt([](auto& q) { q.buf_addr = 0x1000; }), -EFAULT);
   CU_ASSERT_EQUAL(attempt([](auto& q) { q.db_addr = ~uint64_t{63}; }), -EINVAL);
   CU_ASSERT_EQUAL(attempt(same, 77), -EINVAL);
-  CU_ASSERT_EQUAL(attempt(same, IB_UVERBS_QPT_DRIVER), -EOPNOTSUPP);
+  // A queue pair of the driver's own is an initiator or a target, which wants a shared queue.
+  CU_ASSERT_EQUAL(attempt(same, IB_UVERBS_QPT_DRIVER), -EINVAL);
+  auto both = [](auto& q) { q.flags |= MLX5_QP_FLAG_TYPE_DCI | MLX5_QP_FLAG_TYPE_DCT; };
+  CU_ASSERT_EQUAL(attempt(both, IB_UVERBS_QPT_DRIVER), -EINVAL);
+  auto target = [](auto& q) { q.flags = MLX5_QP_FLAG_TYPE_DCT; };
+  CU_ASSERT_EQUAL(attempt(target, IB_UVERBS_QPT_DRIVER), -EINVAL);
+  auto initiator = [](auto& q) { q.flags |= MLX5_QP_FLAG_TYPE_DCI; };
+  CU_ASSERT_EQUAL(attempt(initiator), -EINVAL);
   // An initiator has no receive ring, a target no protection domain.
   CU_ASSERT_EQUAL(attempt(same, IB_UVERBS_QPT_XRC_INI), -EINVAL);
   CU_ASSERT_EQUAL(attempt(same, IB_UVERBS_QPT_XRC_TGT), -EINVAL);
