@@ -153,9 +153,9 @@ bool has_its_parts(const QpRequest& q, QpType type) {
   return q.recv_cq != nullptr && (q.srq == nullptr || type != QpType::raw_packet);
 }
 
-// One buffer holds both rings but for raw packets; a target has none.
+// One buffer holds both rings but for raw packets; targets have none.
 int pin(Context& context, const QpSpec& s, QueuePins& pins) {
-  if (s.type == QpType::xrc_tgt) return 0;
+  if (!has_rings(s.type)) return 0;
   const uint64_t received = uint64_t{s.rq_wqes} << (s.rq_wqes != 0 ? s.rq_wqe_shift : 0);
   const uint64_t sent = uint64_t{s.sq_wqebbs} * 64;
   const bool two = s.sq_buf.value() != 0;
