@@ -57,14 +57,7 @@ void general(const Profile& p, CapGroup g) {
       {cap::uc, 1},
       {cap::ud, 1},
       {cap::xrc, 1},
-      {cap::dct, p.dynamic},
-      {cap::dc_req_sctr_data_cqe, p.dynamic && p.scatter_to_cqe},
-      {cap::log_max_ra_req_dc, p.dynamic ? log2_of(p.max_rd_atomic) : 0},
-      {cap::log_max_ra_res_dc, p.dynamic ? log2_of(p.max_rd_atomic) : 0},
-      {cap::log_max_dci_stream_channels, p.dynamic ? p.log_max_dci_streams : 0u},
-      {cap::log_max_dci_errored_streams, p.dynamic ? p.log_max_failed_streams : 0u},
       {cap::qpc_extension, 1},
-      {cap::general_obj_types_high, p.dynamic ? 1u << (prm::cmd::object_av_qp_mapping - 32) : 0},
       {cap::rts2rts_qp_udp_sport, p.lid == 0},
       {cap::dma_mmo_sq, p.log_max_dma_copy != 0},
       {cap::log_dma_mmo_max_size, p.log_max_dma_copy},
@@ -76,9 +69,22 @@ void general(const Profile& p, CapGroup g) {
       {cap::log_tag_matching_list_sz, p.log_max_tags},
       {cap::log_max_xrq, p.log_max_tags != 0 ? log2_of(p.max_srq) : 0},
       {cap::log_max_atomic_size_qp, p.atomics ? 3u : 0u},
-      {cap::log_max_atomic_size_dc, p.atomics && p.dynamic ? 3u : 0u},
   };
   for (const auto& row : rows) prm::cap_set(g, row.field, row.value);
+}
+
+void dynamic(const Profile& p, CapGroup g) {
+  namespace cap = prm::hca_cap;
+  if (!p.dynamic) return;
+  const uint32_t log_reads = log2_of(p.max_rd_atomic);
+  prm::cap_set(g, cap::dct, 1);
+  prm::cap_set(g, cap::dc_req_sctr_data_cqe, p.scatter_to_cqe);
+  prm::cap_set(g, cap::log_max_ra_req_dc, log_reads);
+  prm::cap_set(g, cap::log_max_ra_res_dc, log_reads);
+  prm::cap_set(g, cap::log_max_dci_stream_channels, p.log_max_dci_streams);
+  prm::cap_set(g, cap::log_max_dci_errored_streams, p.log_max_failed_streams);
+  prm::cap_set(g, cap::general_obj_types_high, 1u << (prm::cmd::object_av_qp_mapping - 32));
+  prm::cap_set(g, cap::log_max_atomic_size_dc, p.atomics ? 3u : 0u);
 }
 
 // The operations that may meet a page fault, by connection.
@@ -120,6 +126,7 @@ void device_memory(const Profile& p, CapGroup g) {
 bool fill_caps(const Profile& profile, uint16_t group_number, CapGroup group) {
   if (group_number > last_group) return false;
   if (group_number == prm::cmd::cap_general) general(profile, group);
+  if (group_number == prm::cmd::cap_general) dynamic(profile, group);
   if (group_number == prm::cmd::cap_atomic) atomic(profile, group);
   if (group_number == prm::cmd::cap_odp) odp(profile, group);
   if (group_number == prm::cmd::cap_device_memory) device_memory(profile, group);

@@ -280,8 +280,7 @@ Rig::Rig(const RigShape& shape)
     spec.uidx = qp == &a ? 0xa : 0xb;
     spec.owner = qp;
     if (qp->shape.tags != 0) share_receives(*hca, *qp, spec);
-    if (spec.type == QpType::dci) spec.failing_streams = 4, spec.rq_wqes = 0;
-    if (spec.type == QpType::dct) make_target(spec);
+    make_dynamic(spec);
     Result<Qpn> qpn = hca->create_qp(spec, &events);
     if (!qpn) stop(qpn.error().what);
     qp->qpn = *qpn;
@@ -289,21 +288,6 @@ Rig::Rig(const RigShape& shape)
   if (!shape.connect) return;
   to_rts(a, b.qpn);
   to_rts(b, a.qpn);
-}
-
-// A target takes its receives from a shared queue over what would be its own ring.
-void Rig::make_target(QpSpec& spec) {
-  SrqSpec shared;
-  shared.pd = pd;
-  shared.buf = spec.buf;
-  shared.record = spec.record;
-  shared.wqes = spec.rq_wqes;
-  shared.wqe_shift = spec.rq_wqe_shift;
-  Result<uint32_t> srqn = hca->create_srq(shared, &events);
-  if (!srqn) stop(srqn.error().what);
-  spec.srqn = *srqn;
-  spec.rq_wqes = spec.sq_wqebbs = 0;
-  spec.dc_key = dc_key;
 }
 
 Rig::~Rig() {
