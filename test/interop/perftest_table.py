@@ -7,7 +7,7 @@ import re
 import string
 import subprocess
 
-from perftest_rules import OPTIONS, PROGRAMS, TRANSPORTS
+from perftest_rules import OPTIONS, PROGRAMS, TRANSPORTS, limit
 
 BEGIN, END = "<!-- perftest: begin {} -->\n", "<!-- perftest: end -->\n"
 SECTION = re.compile(r"<!-- perftest: begin (\w*) -->\n(.*?)<!-- perftest: end -->\n", re.S)
@@ -31,15 +31,16 @@ def section(outcomes):
             return " "
         if outcome.kind == "runs":
             return "yes"
-        letters.setdefault(outcome.said, string.ascii_lowercase[len(letters)])
-        return letters[outcome.said]
+        why = limit(outcome.case).why if outcome.kind == "limit" else outcome.said
+        letters.setdefault(why, string.ascii_lowercase[len(letters)])
+        return letters[why]
 
     of = {o.case: o for o in outcomes}
     counts = {kind: sum(o.kind == kind for o in outcomes) for kind in ("runs", "refused", "limit")}
     double = sum(len(o.case.options) > 1 for o in outcomes)
     text = (f"{len(outcomes)} combinations, {double} of them of two options: {counts['runs']} run, "
             f"{counts['refused']} are refused by perftest in its own words, {counts['limit']} do "
-            "not run for a reason below.\n"
+            "not run, or not always, for a reason below.\n"
             f"perftest {version('perftest')}, rdma-core {version('libibverbs1')}.\n\n")
     text += "| program | `-c` | alone | " + " | ".join(f"`{o}`" for o in OPTIONS) + " |\n"
     text += "|---" * (len(OPTIONS) + 3) + "|\n"

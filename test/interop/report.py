@@ -17,7 +17,7 @@ import pair
 REFERENCE, ROUNDS = sys.argv[2], int(sys.argv[3])
 NUMBER = r"([0-9.]+)"
 DEVICE = ["-d", "vhca0", "-x", "0", "-F"]
-pair.PATIENCE = 900    # ib_write_lat spins: on a machine that does other things too it takes its time
+pair.PATIENCE = 900    # ib_write_lat spins: beside other work it takes its time
 
 
 class BarePair(pair.Pair):
