@@ -16,6 +16,7 @@
 #include "ut.hh"
 #include "vhca/wire/fault.hh"
 #include "vhca/wire/make.hh"
+#include "vhca/wire/unix.hh"
 
 using namespace kilim;
 using namespace kilim::test;
@@ -304,6 +305,69 @@ void a_tee_writes_down_both_ways() {
   CU_ASSERT(read.ok() && taken(**read) == "12");
 }
 
+// What the wire refused is sent again later: written down each time it would be twice there.
+void a_tee_writes_down_what_was_taken() {
+  Folder f;
+  std::string file = f.name + "/out.pcap";
+  std::size_t sent = 0;
+  {
+    auto a = f.open(("+tee:" + file).c_str()), b = f.open();
+    const Bytes frame = frame_to(*b->mac(), *a->mac(), 'x');
+    while (sent < 100'000 && a->send(frame) == Wire::Sent::taken) sent++;
+    CU_ASSERT_FATAL(sent < 100'000);
+    CU_ASSERT(a->send(frame) == Wire::Sent::busy);
+  }
+  auto read = make_wire("pcap:" + file);
+  CU_ASSERT(read.ok() && taken(**read).size() == sent);
+}
+
+void a_frame_that_was_held_back_waits_for_a_busy_wire() {
+  Folder f;
+  auto a = f.open("+fault:drop:0:dup:0:reorder:1:corrupt:0:seed:1"), b = f.open(), c = f.open();
+  while (c->send(frame_to(*b->mac(), *c->mac(), 'c')) == Wire::Sent::taken) continue;
+  CU_ASSERT_FATAL(!b->peek().empty());  // room for one more
+  CU_ASSERT(a->send(frame_to(*b->mac(), *a->mac(), 'x')) == Wire::Sent::taken);
+  CU_ASSERT(a->send(frame_to(*b->mac(), *a->mac(), 'y')) == Wire::Sent::taken);
+  std::string all = taken(*b);
+  for (int i = 0; i < 10'000; i++) (void)a->peek();
+  all += taken(*b);
+  CU_ASSERT(all.ends_with("yx"));
+}
+
+void who_looks_for_leftovers_leaves_the_living_alone() {
+  Folder f;
+  auto a = f.open(), b = f.open(), c = f.open();
+  a = nullptr, a = f.open();
+  UnixWire::remove_leftovers(f.name);
+  CU_ASSERT(a->send(frame_to(*c->mac(), *a->mac(), '1')) == Wire::Sent::taken);
+  CU_ASSERT(b->send(frame_to(*a->mac(), *b->mac(), '2')) == Wire::Sent::taken);
+  CU_ASSERT(taken(*c) == "1" && taken(*a) == "2");
+}
+
+void who_has_gone_is_looked_for_anew() {
+  Folder f;
+  const Mac moves{0x02, 0, 0, 0, 0, 9};
+  auto a = f.open(), b = f.open(), c = f.open();
+  b->send(frame_to(*a->mac(), moves, '1'));
+  CU_ASSERT(taken(*a) == "1");
+  b = nullptr;
+  a->send(frame_to(moves, *a->mac(), '2'));
+  a->send(frame_to(moves, *a->mac(), '3'));
+  CU_ASSERT(taken(*c) == "3");
+}
+
+void a_port_that_goes_takes_socket_and_table_along() {
+  Folder f;
+  auto a = f.open();
+  const Gid gid{0xfd};
+  a->publish(*a->mac(), {&gid, 1});
+  CU_ASSERT(std::filesystem::exists(f.name + "/0"));
+  CU_ASSERT(std::filesystem::file_size(f.name + "/slot-0") != 0);
+  a.reset();
+  CU_ASSERT(!std::filesystem::exists(f.name + "/0"));
+  CU_ASSERT_EQUAL(std::filesystem::file_size(f.name + "/slot-0"), 0);
+}
+
 constexpr Case cases[] = {
     {"each port gets the lowest free slot and an address of it",
      each_port_gets_the_lowest_free_slot_and_an_address_of_it},
@@ -321,6 +385,14 @@ constexpr Case cases[] = {
     {"a spec is made absolute where it names files", a_spec_is_made_absolute_where_it_names_files},
     {"a bad cable does what it is told", a_bad_cable_does_what_it_is_told},
     {"a tee writes down both ways", a_tee_writes_down_both_ways},
+    {"a tee writes down what was taken, not what was tried", a_tee_writes_down_what_was_taken},
+    {"a frame that was held back waits for a busy wire",
+     a_frame_that_was_held_back_waits_for_a_busy_wire},
+    {"who looks for leftovers leaves the living alone",
+     who_looks_for_leftovers_leaves_the_living_alone},
+    {"who has gone is looked for anew", who_has_gone_is_looked_for_anew},
+    {"a port that goes takes its socket and its table along",
+     a_port_that_goes_takes_socket_and_table_along},
 };
 
 }  // namespace
