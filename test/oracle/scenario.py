@@ -30,6 +30,7 @@ OPCODE = {0: "send", 1: "write", 2: "read", 3: "cas", 4: "add", 5: "bind", 6: "i
 STATES = "RESET INIT RTR RTS SQD SQE ERR".split()
 REGION_BYTES = 16384
 SIDES = ("r", "p")
+MIX_PLACE = 2560        # bytes: more than a message of a mix
 SETTLE_SECONDS = 8      # until an outcome that is not the expected one is taken for final
 RANGE = re.compile(r"^(?:([rp])\.)?(\w+):(\d+)\+(\d+P?)$")
 
@@ -277,16 +278,18 @@ class Run:
             time.sleep(0.001)
 
     def do_mix(self, count):
-        """Requests of all kinds. Sources, destinations and what READs take lie apart, so the order
-        of a repeat does not show in the data."""
+        """Requests of all kinds, each with a place of its own in region `x` for what it brings: a
+        repeat does not show in the data, nor does it when a short message comes in a completion."""
         dice = random.Random(self.seed)
+        for side in SIDES:
+            self.make_region(side, "x", int(count) * MIX_PLACE, "lwra")
         expected = {"r": [], "p": []}
         for n in range(1, int(count) + 1):
             op = dice.choice(("send", "send_imm", "write", "write_imm", "read", "add"))
             size = dice.choice((0, 1, 8, 1023, 1024, 1025, 2500))
-            at, slot = dice.randrange(0, 1000), 4096 + dice.randrange(0, 9000)
+            at, slot = dice.randrange(0, 1000), (n - 1) * MIX_PLACE + dice.randrange(0, 60)
             if "send" in op or op == "write_imm":
-                self.do_side("p", "receive", str(100 + n), f"m:{slot}+{size}" if size else "-")
+                self.do_side("p", "receive", str(100 + n), f"x:{slot}+{size}" if size else "-")
                 kind = "recv_imm" if op == "write_imm" else "recv"
                 expected["p"].append(f"{100 + n}:{kind}:{size}" + (
                     f":imm{n}" if "imm" in op else ""))
@@ -300,16 +303,16 @@ class Run:
     def mixed_post(self, n, op, size, at, slot):
         source = f"m:{at}+{size}" if size else "-"
         if op == "read":
-            self.do_side("r", op, str(n), f"m:{slot}+{size}" if size else "-", f"to=m:{at}")
-            self.effects.append(["copy", f"p.m:{at}+{size}", f"r.m:{slot}+{size}"])
+            self.do_side("r", op, str(n), f"x:{slot}+{size}" if size else "-", f"to=m:{at}")
+            self.effects.append(["copy", f"p.m:{at}+{size}", f"r.x:{slot}+{size}"])
         elif op == "add":
-            self.do_side("r", op, str(n), "m:16000+8", "to=m:16000", f"add={n}")
-            self.effects.append(["copy", "p.m:16000+8", "r.m:16000+8"])
+            self.do_side("r", op, str(n), f"x:{slot}+8", "to=m:16000", f"add={n}")
+            self.effects.append(["copy", "p.m:16000+8", f"r.x:{slot}+8"])
             self.effects.append(["add", "p.m:16000+8", str(n)])
         else:
-            place = [f"to=m:{slot}"] if "write" in op else []
+            place = [f"to=x:{slot}"] if "write" in op else []
             self.do_side("r", op, str(n), source, *place, *([f"imm={n}"] if "imm" in op else []))
-            self.effects.append(["copy", f"r.m:{at}+{size}", f"p.m:{slot}+{size}"])
+            self.effects.append(["copy", f"r.m:{at}+{size}", f"p.x:{slot}+{size}"])
 
     # -- the outcome
 
