@@ -35,6 +35,14 @@ void owe_nak(RoceLink& link, Qp& qp, uint8_t kind, uint8_t value) noexcept {
   link.answering.push(qp);
 }
 
+// An acknowledgement behind a READ or an atomic whose answer got lost would say that it has come.
+void owe_ack(RoceLink& link, Qp& qp, uint32_t psn) noexcept {
+  RcWire& w = *qp.rc;
+  if (!w.ack_owed || roce::psn_diff(psn, w.ack_psn) > 0) w.ack_psn = psn;
+  w.ack_owed = true;
+  link.answering.push(qp);
+}
+
 Nak code_of(Syndrome s) noexcept {
   return s == Syndrome::remote_access ? Nak::remote_access
          : s == Syndrome::remote_op   ? Nak::remote_op
@@ -203,11 +211,8 @@ bool may_read_again(RoceLink& link, Qp& qp, const RocePacket& p, const RcAnswer&
 // A packet that has been executed comes again: the answer got lost.
 void take_again(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcWire& w = *qp.rc;
+  if (has(p, flag::send | flag::write)) return owe_ack(link, qp, p.psn);
   link.answering.push(qp);
-  if (has(p, flag::send | flag::write)) {
-    w.ack_owed = true;
-    return;
-  }
   bool found = false;
   for (uint32_t i = 0; i < RcWire::answers_kept; i++) {
     RcAnswer& a = w.answer(i);
@@ -258,7 +263,7 @@ Went send_answer(RoceLink& link, Qp& qp, const RcAnswer& a) noexcept {
 
 bool send_acknowledge(RoceLink& link, Qp& qp) noexcept {
   RcWire& w = *qp.rc;
-  uint32_t psn = w.nak_owed ? w.nak_psn : roce::psn_add(w.expected_psn, roce::psn_mask);
+  uint32_t psn = w.nak_owed ? w.nak_psn : w.ack_psn;
   RocePacket p = packet_of(qp, Op::acknowledge, psn);
   p.ack_kind = w.nak_owed ? w.nak_kind : roce::aeth::ack;
   p.ack_value = w.nak_owed ? w.nak_value : roce::aeth::no_credit_count;
@@ -311,9 +316,7 @@ void take_request(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   w.expected_psn = roce::psn_add(w.expected_psn, 1);
   w.msn = roce::psn_add(w.msn, has(p, flag::last));
   w.receiving = behind(p);
-  if (!p.ack_request || !has(p, flag::send | flag::write)) return;
-  w.ack_owed = true;
-  link.answering.push(qp);
+  if (p.ack_request && has(p, flag::send | flag::write)) owe_ack(link, qp, p.psn);
 }
 
 bool send_owed(RoceLink& link, Qp& qp, std::size_t& sent) noexcept {

@@ -78,6 +78,7 @@ struct RcWire {
   uint32_t write_rkey = 0, write_length = 0;
   uint32_t srqn = 0;  // XRC: that the message names
   bool ack_owed = false, nak_owed = false;
+  uint32_t ack_psn = 0;  // the latest SEND's or WRITE's that is owed one: never a READ's
   uint8_t nak_kind = 0, nak_value = 0;
   uint32_t nak_psn = 0;
   std::array<RcAnswer, answers_kept> answers;  // oldest at `next_answer`
