@@ -11,6 +11,8 @@
 #include "ut.hh"
 #include "vhca/hca/state.hh"
 #include "vhca/transport/roce.hh"
+#include "vhca/transport/roce_frame.hh"
+#include "vhca/wire/wire.hh"
 #include "wire_rig.hh"
 
 using namespace kilim;
@@ -152,7 +154,47 @@ void a_read_of_half_of_all_numbers_makes_progress() {
   CU_ASSERT(!w.left.cq_a.poll().has_value());
 }
 
+// The last acknowledgement that the right side gives to a packet of these.
+uint32_t acknowledged(WireRig& w, const Pages& far, const MrKeys& key, roce::Op op, uint32_t psn) {
+  Wire* wire = w.left.hca->state().config.wires[0].get();
+  RocePath path{.src = left_mac, .dst = right_mac};
+  port_gid(left_mac, 0, path.sgid);
+  port_gid(right_mac, 0, path.dgid);
+  RocePacket p, answer;
+  for (const roce::OpRow& row : roce::op_rows) {
+    if (row.op == op) p.flags = row.flags;
+  }
+  p.op = op;
+  p.dest_qpn = w.right.a.qpn.value();
+  p.psn = psn;
+  p.ack_request = true;
+  p.va = far.at(0);
+  p.rkey = key.rkey.value();
+  p.length = 8;
+  std::vector<std::byte> frame(8192);
+  std::size_t n = build_roce(path, p, op == roce::Op::write_only ? 8 : 0, frame);
+  wire->send({frame.data(), n});
+  while (w.right.hca->run() != 0) {
+  }
+  for (; !wire->peek().empty(); wire->drop())
+    CU_ASSERT(parse_roce(wire->peek(), answer) == RoceParse::ok);
+  return answer.psn;
+}
+
+// Else the requester could take a READ for answered whose answer got lost.
+void a_repeated_write_is_not_acknowledged_by_the_number_of_a_read_behind_it() {
+  WireRig w({.timeout = 0});
+  Pages far{4096};
+  MrKeys key = w.right.reg(far, rw_access);
+  CU_ASSERT_EQUAL(acknowledged(w, far, key, roce::Op::write_only, 0xfffff0), 0xfffff0);
+  CU_ASSERT_EQUAL(acknowledged(w, far, key, roce::Op::read_request, 0xfffff1), 0xfffff1);
+  CU_ASSERT_EQUAL(acknowledged(w, far, key, roce::Op::write_only, 0xfffff0), 0xfffff0);
+  CU_ASSERT_EQUAL(acknowledged(w, far, key, roce::Op::write_only, 0xfffff2), 0xfffff2);
+}
+
 constexpr Case cases[] = {
+    {"a repeated WRITE is not acknowledged by the number of a READ behind it",
+     a_repeated_write_is_not_acknowledged_by_the_number_of_a_read_behind_it},
     {"loopback moves 2 GiB in one request", loopback_moves_two_gib_in_one_request},
     {"a wire carries long messages", a_wire_carries_long_messages},
     {"a READ of half of all sequence numbers makes progress",
