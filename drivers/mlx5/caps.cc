@@ -63,6 +63,11 @@ void read_umr(const HcaCap& group, device::Caps& caps) {
       get(prm::hca_cap::atomic) != 0 && get(prm::hca_cap::umr_modify_atomic_disabled) == 0;
   caps.atomics = get(prm::hca_cap::atomic) != 0;
   caps.inline_receive = get(prm::hca_cap::sctr_data_cqe) != 0;
+  caps.signatures =
+      get(prm::hca_cap::sho) != 0 && get(prm::hca_cap::sigerr_domain_and_sig_type) != 0;
+  caps.signature_crc32c = caps.signatures && get(prm::hca_cap::sig_crc32c) != 0;
+  caps.signature_crc64 = caps.signatures && get(prm::hca_cap::sig_crc64_xp10) != 0;
+  caps.signature_4048 = caps.signatures && get(prm::hca_cap::sig_block_4048) != 0;
 }
 
 constexpr uint64_t window_1 = IBV_DEVICE_MEM_WINDOW;

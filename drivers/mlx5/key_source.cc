@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "kilim/base/units.hh"
+#include "kilim/prm/bsf_seg.hh"
 #include "kilim/prm/cmd.hh"
 #include "kilim/prm/mkc.hh"
 #include "kilim/prm/umr_seg.hh"
@@ -23,8 +24,22 @@ prm::CreateMkeyIn create_command(const mr::KeyRequest& request, uint32_t pdn) {
   in.mkc.flags_pd =
       be32{prm::mkc::pd::at(pdn) | prm::mkc::en_rinval::at(request.remote_invalidate ? 1 : 0)};
   in.mkc.translations_octword_size = be32{round_up(request.max_entries, 4)};
+  if (request.sign) {
+    in.mkc.flags_pd |= be32{prm::mkc::bsf_en::at(1)};
+    in.mkc.bsf_octword_size = be32{prm::bsf::octowords};
+  }
   if (fixed) in.mkc.log_page_size = be32{prm::mkc::log_entity_size::at(request.log_entity_bytes)};
   return in;
+}
+
+DevxObject create_psv(ibv_pd* pd, uint32_t pdn, uint32_t& number) {
+  prm::CreatePsvIn in{};
+  in.hdr.opcode = be16{prm::cmd::create_psv};
+  in.count_pd = be32{1u << 28 | pdn};
+  prm::CreatePsvOut out{};
+  DevxObject made{mlx5dv_devx_obj_create(pd->context, &in, sizeof in, &out, sizeof out)};
+  number = out.psv[0].host() & 0xffffff;
+  return made;
 }
 
 Result<uint32_t> number_of(ibv_pd* pd) {
@@ -40,14 +55,21 @@ Result<uint32_t> number_of(ibv_pd* pd) {
 }  // namespace
 
 Result<mr::IndirectMkey> MkeySource::create_key(const mr::KeyRequest& request, uint32_t pdn) {
+  Made made;
+  uint32_t memory = 0, wire = 0;
+  if (request.sign) {
+    made.memory_psv = create_psv(pd_, pdn, memory);
+    if (made.memory_psv != nullptr) made.wire_psv = create_psv(pd_, pdn, wire);
+    if (made.wire_psv == nullptr) return Error{errno, "the adapter makes no keys to be signed"};
+  }
   const prm::CreateMkeyIn in = create_command(request, pdn);
   prm::CreateMkeyOut out{};
-  DevxObject made{mlx5dv_devx_obj_create(pd_->context, &in, sizeof in, &out, sizeof out)};
-  if (made == nullptr) return Error{errno, "the adapter makes no further indirect key"};
+  made.key.reset(mlx5dv_devx_obj_create(pd_->context, &in, sizeof in, &out, sizeof out));
+  if (made.key == nullptr) return Error{errno, "the adapter makes no further indirect key"};
   const uint32_t index = out.mkey_index.host() & 0xffffff;
   keys_.emplace(index, std::move(made));
-  return mr::IndirectMkey{Lkey{index << 8}, request.max_entries, request.kind,
-                          request.log_entity_bytes};
+  return mr::IndirectMkey{
+      Lkey{index << 8}, request.max_entries, request.kind, request.log_entity_bytes, memory, wire};
 }
 
 Status MkeySource::create_keys(const mr::KeyRequest& request, std::span<mr::IndirectMkey> out) {

@@ -24,7 +24,11 @@ class MkeySource final : public mr::KeySource {
   Result<mr::IndirectMkey> create_key(const mr::KeyRequest& request, uint32_t pdn);
   ibv_pd* pd_;
   uint32_t max_entries_;
-  std::unordered_map<uint32_t, DevxObject> keys_;  // by index: the tag changes
+  struct Made {
+    DevxObject memory_psv, wire_psv;  // destroyed behind the key
+    DevxObject key;
+  };
+  std::unordered_map<uint32_t, Made> keys_;  // by index: the tag changes
 };
 
 }  // namespace kilim::mlx5

@@ -7,6 +7,7 @@
 
 #include "fake_clock.hh"
 #include "kilim/base/mmio.hh"
+#include "kilim/prm/bsf_seg.hh"
 #include "kilim/prm/data_seg.hh"
 #include "kilim/prm/mkc.hh"
 #include "vhca/hca/modify_qp.hh"
@@ -66,6 +67,21 @@ void Machine::make_keys() {
   Pdn other = *rig.hca->alloc_pd();
   MrSpec spec{other, regions[0].va(), region_bytes, Iova{0}, access::local_write};
   if (Result<MrKeys> foreign = rig.hca->reg_mr(spec)) keys.push_back(foreign->lkey.value());
+  make_signed_key();
+}
+
+void Machine::make_signed_key() {
+  KeyTable& table = rig.hca->state().keys;
+  prm::Mkc mkc{};
+  mkc.flags = be32{prm::mkc::free::at(1u) | prm::mkc::umr_en::at(1u) |
+                   prm::mkc::access_mode_1_0::at(prm::mkc::access_mode_klm)};
+  mkc.qpn_mkey = be32{0xffffff00u};
+  mkc.flags_pd = be32{prm::mkc::bsf_en::at(1u) | rig.pd.value()};
+  mkc.bsf_octword_size = be32{prm::bsf::octowords};
+  mkc.translations_octword_size = be32{16};
+  if (Result<Mkey*> m = table.create_mkey(mkc, {}, rig.hca->profile())) keys.push_back((*m)->key);
+  uint32_t psv = 0;
+  table.psvs().create(psv)->pd = rig.pd;
 }
 
 void Machine::resolve(std::span<std::byte> bytes) const {

@@ -58,6 +58,7 @@ class Machine {
 
  private:
   void make_keys();
+  void make_signed_key();
   void post(Input& in);
   void receive(Input& in);
   void modify(Input& in);

@@ -4,6 +4,7 @@
 // and whether the second one matches tags.
 #include "fake_clock.hh"
 #include "kilim/prm/av_seg.hh"
+#include "kilim/prm/bsf_seg.hh"
 #include "kilim/prm/data_seg.hh"
 #include "kilim/prm/tag_matching.hh"
 #include "machine.hh"
@@ -97,6 +98,40 @@ Script strided_seed() {
   shape.len = 96 * 8;
   post(s, 0, umr_wqe(key_token | 5, shape, rows));
   post(s, 0, Wqe(Opcode::rdma_write).raddr(there, region).data(0, 700, key_token | 5));
+  return work(s);
+}
+
+// A key whose blocks are signed. The PSV's number follows from the rig's seed.
+Script signed_seed() {
+  KeyTable probe{1, 16};
+  uint32_t psv = 0;
+  probe.psvs().create(psv);
+  prm::Bsf b{};
+  b.size_sbs = prm::bsf::size_with_inline;
+  b.check_mask = 0xff;
+  b.mem_block = prm::bsf::block_512;
+  b.raw_data_size = be32{prm::bsf::any_raw_size};
+  b.mem_format = be32{uint32_t{prm::bsf::crc32c | prm::bsf::repeat} << 24 | psv};
+  b.wire_block = prm::bsf::block_520;
+  b.wire_format = be32{psv};
+  b.wire.valid_refresh = be16{prm::bsf::valid};
+  b.wire.guard_type = prm::bsf::guard_crc;
+  b.wire.repeat_seed = prm::bsf::repeat_block;
+  Script s = begin(QpType::rc);
+  std::array two{klm(here, 700, region), klm(there, 348, region)};
+  UmrShape shape;
+  shape.len = 1048;
+  shape.mask |= prm::umr::mask_bsf_enable | prm::umr::mask_sig_err;
+  shape.offset = prm::bsf::octowords;
+  Wqe umr = umr_wqe(key_token | 10, shape, two);
+  const be32 on{prm::mkey::bsf_enable};
+  std::memcpy(umr.bytes.data() + 64 + 12, &on, sizeof(on));
+  post(s, 0, umr.raw(&b, sizeof(b)));
+  prm::SetPsvSeg seg{};
+  seg.psv = be32{psv};
+  post(s, 0, Wqe(Opcode::set_psv).raw(&seg, sizeof(seg)));
+  post(s, 0, Wqe(Opcode::rdma_write).raddr(there, region).data(0, 1030, key_token | 10));
+  post(s, 0, Wqe(Opcode::rdma_read).raddr(there, region).data(3, 524, key_token | 10));
   return work(s);
 }
 
@@ -235,6 +270,7 @@ Script odd_seed() {
 
 std::vector<Seed> seeds() {
   return {{"a list", list_seed()},
+          {"signed blocks", signed_seed()},
           {"lists of themselves", nested_seed()},
           {"strided", strided_seed()},
           {"sends", send_seed()},

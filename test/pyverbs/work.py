@@ -10,7 +10,8 @@ REMOTE_ACCESS = 0x13              # syndrome of a completion, as the manual numb
 
 def summary(lines):
     """Counts of a journal's lines: a Counter of its events, "list" for copies in more pieces
-    than one at each end, "refused" for accesses that a peer was refused."""
+    than one at each end, "refused" for accesses that a peer was refused, "set_psv" for
+    requests that say where signatures begin."""
     seen = collections.Counter()
     for line in lines:
         try:
@@ -20,6 +21,7 @@ def summary(lines):
         event = entry.get("event")
         seen[event] += 1
         seen["list"] += event == "translated" and entry["pieces"] > 2
+        seen["set_psv"] += event == "wqe" and entry["name"] == "SET_PSV"
         seen["refused"] += event == "error" and entry["syndrome"] == REMOTE_ACCESS
     return seen
 
@@ -37,6 +39,8 @@ KINDS = {
     "list": dict(TRAFFIC, umr=1, list=1),                # through a key of several pieces
     "bad-list": dict(DONE, umr=1, error=1),              # beyond such a key
     "tags": dict(DONE, translated=1, tag=1),             # through a matching list
+    "signed": dict(TRAFFIC, umr=2, set_psv=1),           # through a key whose blocks are signed
+    "bad-block": dict(TRAFFIC, umr=2, set_psv=1, sign_error=1),  # wrongly
     "frames": dict(DONE, frame_in=1, frame_out=1),       # as whole frames
 }
 

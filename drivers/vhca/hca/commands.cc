@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "kilim/prm/bsf_seg.hh"
 #include "kilim/prm/cmd.hh"
 #include "kilim/prm/mkc.hh"
 #include "vhca/hca/caps.hh"
@@ -44,6 +45,10 @@ enum class Refusal : uint32_t {
   object_type = 0x56a012,
   no_more_objects = 0x56a013,
   no_such_object = 0x56a014,
+  no_signatures = 0x56a015,
+  psv_count = 0x56a016,
+  no_more_psvs = 0x56a017,
+  no_such_psv = 0x56a018,
 };
 
 struct Outcome {
@@ -115,6 +120,8 @@ prm::Mkc context_of(const Mkey& m) {
   c.start_addr = be64{m.start};
   c.len = be64{m.len};
   c.translations_octword_size = be32{m.capacity};
+  mkc::bsf_en::set(c, uint32_t{m.signature != nullptr});
+  c.bsf_octword_size = be32{m.signature != nullptr ? prm::bsf::octowords : 0};
   return c;
 }
 
@@ -124,6 +131,29 @@ Outcome query_mkey(HcaState& s, In in, Out out) {
   if (key == nullptr) return {Status::bad_resource, Refusal::no_such_key};
   prm::Mkc c = context_of(*key);
   std::memcpy(out.data() + header, &c, sizeof c);
+  return {};
+}
+
+Outcome create_psv(HcaState& s, In in, Out out) {
+  if (!s.config.profile.signature) return {Status::bad_op, Refusal::no_signatures};
+  const uint32_t count_pd = read<prm::CreatePsvIn>(in).count_pd.host();
+  const Pdn pd{count_pd & 0xffffff};
+  if (count_pd >> 28 != 1) return {Status::bad_param, Refusal::psv_count};
+  if (!s.pd_exists(pd)) return {Status::bad_resource, Refusal::no_such_pd};
+  uint32_t number = 0;
+  Psv* psv = s.keys.psvs().create(number);
+  if (psv == nullptr) return {Status::no_resources, Refusal::no_more_psvs};
+  psv->pd = pd;
+  prm::CreatePsvOut made{};
+  made.psv[0] = be32{number};
+  std::memcpy(out.data(), &made, sizeof made);
+  return {};
+}
+
+Outcome destroy_psv(HcaState& s, In in, Out) {
+  const uint32_t number = read<be32>(in, 8).host() & 0xffffff;
+  if (s.keys.psvs().at(number) == nullptr) return {Status::bad_resource, Refusal::no_such_psv};
+  s.keys.psvs().destroy(number);
   return {};
 }
 
@@ -189,6 +219,22 @@ Outcome change_qp(HcaState& s, In in, Out) {
   return {};
 }
 
+// INIT2INIT_QP: whether the send queue stops where a signature is wrong.
+Outcome prepare_qp(HcaState& s, In in, Out) {
+  namespace cmd = prm::qp_cmd;
+  Qp* qp = s.qps.at(read<be32>(in, 8).host() & 0xffffff);
+  if (qp == nullptr) return {Status::bad_resource, Refusal::no_such_qp};
+  if (qp->state != QpState::init) return {Status::bad_res_state, Refusal::qp_state};
+  if (qp->type != QpType::rc) return {Status::bad_param, Refusal::qp_service};
+  const uint32_t mask = read<be32>(in, cmd::in_mask).host();
+  if ((mask & ~cmd::mask_drain_sigerr) != 0 || !s.config.profile.signature)
+    return {Status::bad_param, Refusal::qp_parameter};
+  if (mask != 0)
+    qp->drains_on_sign_error =
+        (read<be32>(in, cmd::in_context + cmd::pd).host() & cmd::drain_sigerr) != 0;
+  return {};
+}
+
 // In the order of QpState, and of QpType.
 constexpr uint8_t state_codes[] = {0, 1, 2, 3, 5, 4, 6};
 
@@ -217,7 +263,8 @@ Outcome query_qp(HcaState& s, In in, Out out) {
   put(cmd::state, static_cast<uint8_t>(state_codes[static_cast<std::size_t>(qp->state)] << 4));
   put(cmd::service, service_of(qp->type));
   put(cmd::path_migration, static_cast<uint8_t>(migrated << 3));
-  put(cmd::pd, be32{qp->spec.pd.value()});
+  put(cmd::pd, be32{qp->spec.pd.value() | (qp->drains_on_sign_error ? cmd::drain_sigerr : 0)});
+  put(cmd::sq_counter, be16{qp->sq.ci});
   put(cmd::mtu, static_cast<uint8_t>(qp->attr.path_mtu << 5));
   put(cmd::user_index, be32{qp->spec.uidx});
   put(cmd::remote_qpn, be32{qp->attr.dest_qpn.value()});
@@ -270,6 +317,9 @@ constexpr Command commands[] = {
     {prm::cmd::query_mkey, 16, 16 + sizeof(prm::Mkc), query_mkey},
     {prm::cmd::qp_2err, 16, 16, end_qp},
     {prm::cmd::qp_2rst, 16, 16, end_qp},
+    {prm::cmd::create_psv, sizeof(prm::CreatePsvIn), sizeof(prm::CreatePsvOut), create_psv},
+    {prm::cmd::destroy_psv, 16, 16, destroy_psv},
+    {prm::cmd::qp_init2init, prm::qp_cmd::in_context + prm::qp_cmd::context_bytes, 16, prepare_qp},
     {prm::cmd::qp_rts2rts, prm::qp_cmd::in_bytes, 16, change_qp},
     {prm::cmd::query_qp, 16, prm::qp_cmd::out_context + prm::qp_cmd::context_bytes, query_qp},
     {prm::cmd::alloc_pd, 16, 16, alloc_pd},

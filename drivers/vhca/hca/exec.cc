@@ -13,6 +13,7 @@
 #include "vhca/transport/requester.hh"
 #include "vhca/wq/cqe_writer.hh"
 #include "vhca/wq/qp_error.hh"
+#include "vhca/wq/sign_cqe.hh"
 
 namespace kilim::vhca {
 
@@ -162,10 +163,10 @@ bool run_one(HcaState& h, Qp& qp) noexcept {
     return qp.state == QpState::rts;
   }
   qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + wqe.wqebbs);
-  if (!wqe.signaled() || complete_send(h.works, qp, {wqe.opcode, wqe.index, o.bytes, o.in_entry}))
-    return qp.state == QpState::rts;
-  fatal_qp(h.works, qp, "the CQ of a send queue is in error");
-  return false;
+  if (wqe.signaled() && !complete_send(h.works, qp, {wqe.opcode, wqe.index, o.bytes, o.in_entry}))
+    fatal_qp(h.works, qp, "the CQ of a send queue is in error");
+  if (qp.draining) stop_drained(h.works, qp);
+  return qp.state == QpState::rts;
 }
 
 }  // namespace

@@ -43,6 +43,7 @@ constexpr Row rows[] = {
     {"page_fault", {"address", "pages", nullptr, nullptr, nullptr}},
     {"page_invalidation", {"address", "pages", nullptr, nullptr, nullptr}},
     {"page_prefetch", {"key", "address", "pages", nullptr, nullptr}},
+    {"sign_error", {"key", "domain", "syndrome", "offset", nullptr}},
     {"lint",       {"qp", "index", nullptr, nullptr, nullptr}},
     {"tag",        {"srq", "news", "entry", "bytes", "unexpected"}},
 };

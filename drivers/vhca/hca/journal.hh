@@ -39,10 +39,11 @@ class Journal {
     page_fault,         // pages were brought in for an access
     page_invalidation,  // pages were taken away
     page_prefetch,      // pages were brought in because of an advice
+    sign_error,         // a block's signature was wrong
     lint,               // a WQE broke a rule of the linter
     tag,                // a matching list was changed, or a message came to one
   };
-  static constexpr std::size_t kinds = 19;
+  static constexpr std::size_t kinds = 20;
   enum class Format : uint8_t { text, json };
 
   // Counts only.
@@ -122,6 +123,9 @@ class Journal {
   void tag(uint32_t srqn, uint8_t news, uint16_t entry, uint32_t bytes,
            uint16_t unexpected) noexcept {
     note(Kind::tag, {srqn, news, entry, bytes, unexpected});
+  }
+  void sign_error(uint32_t key, uint8_t domain, uint16_t syndrome, uint64_t offset) noexcept {
+    note(Kind::sign_error, {key, domain, syndrome, offset});
   }
   // `text` is the finding and the WQE in words, without quotes.
   void lint(Qpn qp, uint16_t wqe_index, std::string_view text) noexcept {

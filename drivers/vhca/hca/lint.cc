@@ -161,6 +161,15 @@ void Lint::announced(LintQueue& q) noexcept {
   q.announced = end;
 }
 
+void Lint::resumed(LintQueue& q) noexcept {
+  const SendRing& sq = q.qp->sq;
+  for (uint64_t place = q.place_of(sq.ci); place < q.announced; place++) {
+    if (!copy_ring(sq, place, 1, straight_.data())) return;
+    std::memcpy(q.copy.data() + (place & (sq.wqebbs - 1)) * wqebb_bytes, straight_.data(),
+                wqebb_bytes);
+  }
+}
+
 void Lint::announce_one(LintQueue& q, LintWqe& w, Bytes bytes) noexcept {
   const prm::lint::Findings found = prm::lint::check_wqe(bytes, queue_kind(q.qp->type));
   for (std::size_t i = 0; i < found.count; i++) report(q, w, bytes, found.list[i]);

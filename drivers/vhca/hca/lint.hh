@@ -167,6 +167,8 @@ class Lint {
 
   // sq.pi has moved.
   void announced(LintQueue&) noexcept;
+  // Drained, its client may have changed what is posted (cancelled requests).
+  void resumed(LintQueue&) noexcept;
   // A WQE is about to be executed, perhaps again. The rule by which it fails; null: none.
   const prm::lint::RuleRow* executes(LintQueue&, const SendWqe&) noexcept;
   // A completion of a send WQE was written.

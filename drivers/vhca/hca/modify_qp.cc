@@ -83,6 +83,7 @@ void to_reset(HcaState& h, Qp& qp) noexcept {
   qp.sq.ci = qp.sq.pi = 0;
   qp.rq.ci = 0;
   if (h.lint) h.lint->restart(qp);
+  qp.drains_on_sign_error = qp.draining = false;
   qp.loopback = qp.established = qp.broken = false;
   qp.failed = {};
   qp.wait = SqWait::none;
@@ -94,6 +95,7 @@ void enter(HcaState& h, Qp& qp, QpState to) noexcept {
     forget_work(h, qp);
     return to_error(h.works, qp);
   }
+  if (qp.state == QpState::sqd && qp.lint != nullptr) h.lint->resumed(*qp.lint);
   qp.state = to;
   if (to == QpState::sqd) {
     qp.sq_drained = false;

@@ -34,7 +34,7 @@ void infiniband(Profile& p) {
 
 constexpr Row rows[] = {
     {"cx6dx", [](Profile&) {}},
-    {"vf", [](Profile& p) { p.memory_windows = false; }},
+    {"vf", [](Profile& p) { p.memory_windows = p.signature = false; }},
     {"strong-fence", [](Profile& p) { p.umr_fence = 0; }},
     {"no-fence", [](Profile& p) { p.umr_fence = 2; }},
     {"no-devx", [](Profile& p) { p.devx = false; }},
@@ -46,6 +46,7 @@ constexpr Row rows[] = {
     {"no-inline", [](Profile& p) { p.scatter_to_cqe = false; }},
     {"no-dm", [](Profile& p) { p.max_dm_size = 0; }},
     {"no-dc", [](Profile& p) { p.dynamic = false; }},
+    {"no-signature", [](Profile& p) { p.signature = false; }},
     {"infiniband", infiniband},
 };
 
@@ -62,7 +63,8 @@ Result<Profile> find_profile(std::string_view name) {
   return Error{EINVAL,
                "no such profile: cx6dx, vf, strong-fence, no-fence, no-devx, real-time, "
                "long-lists, plain-lists, "
-               "no-umr-lists, no-odp, no-inline, no-dm, no-dc and infiniband are known"};
+               "no-umr-lists, no-odp, no-inline, no-dm, no-dc,"
+               " no-signature and infiniband are known"};
 }
 
 }  // namespace kilim::vhca

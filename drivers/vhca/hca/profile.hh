@@ -52,6 +52,10 @@ struct Profile {
   bool dynamic = true;                 // dynamic connections (DC)
   uint8_t log_max_dci_streams = 6;     // of an initiator; 0: none
   uint8_t log_max_failed_streams = 6;  // before the initiator itself fails
+  bool signature = true;               // keys whose blocks are signed
+  bool signature_crc32c = true;        // formats that a card may lack
+  bool signature_crc64 = true;
+  bool signature_4048 = true;  // blocks of this size
   bool flow_control =
       true;  // global pause: a frame waits on the wire while its receive queue is empty
 
@@ -80,12 +84,12 @@ struct Profile {
   bool umr_extended_translation_offset = true;
 };
 
-// "cx6dx" (default), "vf" (no memory windows), "strong-fence", "no-fence", "no-devx", "real-time"
-// (stamps of the time of day), "long-lists"
-// (keys of 2^20 entries), "plain-lists" (one level, inline, nothing optional), "no-umr-lists" (send
-// queues change no list), "no-odp" (no on-demand paging), "no-inline" (no data in completion
-// entries), "no-dm" (no device memory), "no-dc" (no dynamic connections), "infiniband" (the port's
-// link layer; loopback only; tag matching); EINVAL for another name.
+// "cx6dx" (default), "vf" (no memory windows, no signatures), "strong-fence", "no-fence",
+// "no-devx", "real-time" (stamps of the time of day), "long-lists" (keys of 2^20 entries),
+// "plain-lists" (one level, inline, nothing optional), "no-umr-lists" (send queues change no list),
+// "no-odp" (no on-demand paging), "no-inline" (no data in completion entries), "no-dm" (no
+// device memory), "no-dc" (no dynamic connections), "no-signature" (no signed keys), "infiniband"
+// (the port's link layer; loopback only; tag matching); EINVAL for another name.
 Result<Profile> find_profile(std::string_view name);
 
 }  // namespace kilim::vhca

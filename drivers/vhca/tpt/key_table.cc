@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "kilim/base/units.hh"
+#include "kilim/prm/bsf_seg.hh"
 #include "vhca/hca/spec.hh"
 #include "vhca/tpt/list.hh"
 
@@ -31,6 +32,7 @@ constexpr uint32_t lowest_index = 0x1000;
 // with its address, say) for a flag of that completion.
 constexpr uint32_t seeded_range = 0x7ffff;
 constexpr uint32_t most_keys = 1u << 23;
+constexpr uint32_t lowest_psv = 0x100, seeded_psvs = 0xffff, most_psvs = 1u << 20;
 
 uint8_t rights_of(uint32_t verbs_access) noexcept {
   uint32_t r = prm::mkey::local_read;
@@ -56,7 +58,11 @@ const char* objection(const prm::Mkc& c, std::size_t list_bytes, const Profile& 
   uint32_t mode = prm::mkc::access_mode_4_2::get(c) << 2 | prm::mkc::access_mode_1_0::get(c);
   if (mode != prm::mkc::access_mode_klm && mode != prm::mkc::access_mode_ksm)
     return "a key made by command is a list of other keys (KLM or KSM)";
-  if (prm::mkc::bsf_en::get(c) != 0) return "this adapter has no signature offload";
+  const uint32_t bsf = prm::mkc::bsf_en::get(c) != 0 ? c.bsf_octword_size.host() : 0;
+  if (prm::mkc::bsf_en::get(c) != 0 && !profile.signature)
+    return "this adapter has no signature offload";
+  if (prm::mkc::bsf_en::get(c) != 0 && bsf != prm::bsf::octowords)
+    return "a key's signature takes 64 bytes";
   uint32_t entries = c.translations_octword_size.host();
   if (entries == 0) return "a list needs at least one entry";
   if (entries > 1u << profile.log_max_klm_list_size) return "the list exceeds the adapter's limit";
@@ -75,6 +81,7 @@ const char* objection(const prm::Mkc& c, std::size_t list_bytes, const Profile& 
 KeyTable::KeyTable(uint64_t seed, uint32_t max_keys)
     : keys_(lowest_index + static_cast<uint32_t>(spread(seed) & seeded_range),
             std::min(max_keys, most_keys)),
+      psvs_(lowest_psv + static_cast<uint32_t>(spread(seed) & seeded_psvs), most_psvs),
       next_tag_(static_cast<uint8_t>(spread(seed) >> 56)) {}
 
 Result<Mkey*> KeyTable::create_direct(Direct d) {
@@ -139,6 +146,7 @@ Result<Mkey*> KeyTable::create_mkey(const prm::Mkc& c, std::span<const std::byte
   m->capacity = round_up(c.translations_octword_size.host(), 4);
   m->list = std::make_unique<prm::Klm[]>(m->capacity);
   m->spans = std::make_unique<ListSpan[]>(m->capacity);
+  if (prm::mkc::bsf_en::get(c) != 0) m->signature = std::make_unique<Signature>();
   if (!list.empty()) std::memcpy(m->list.get(), list.data(), list.size());
   m->used = static_cast<uint32_t>(list.size() / octoword_bytes);
   m->only_klms = list.empty();
@@ -156,6 +164,7 @@ int KeyTable::destroy(MkeyIndex index) {
 bool KeyTable::uses(Pdn pd) const noexcept {
   bool found = false;
   keys_.for_each([&](const Mkey& m) { found = found || m.pd == pd; });
+  psvs_.for_each([&](const Psv& p) { found = found || p.pd == pd; });
   return found;
 }
 

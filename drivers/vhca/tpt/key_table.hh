@@ -50,6 +50,18 @@ class KeyTable {
   // a key.
   [[nodiscard]] uint64_t generation() const noexcept { return generation_; }
 
+  // Where signatures begin.
+  ObjectTable<Psv>& psvs() noexcept { return psvs_; }
+  [[nodiscard]] const ObjectTable<Psv>& psvs() const noexcept { return psvs_; }
+  // Whether the domain is not signed, or its PSV is there and of the same owner.
+  [[nodiscard]] bool has_psv(const SignDomain& d, Pdn pd) const noexcept {
+    if (d.kind == SignKind::none) return true;
+    const Psv* psv = psvs_.at(d.psv);
+    return psv != nullptr && psv->pd == pd;
+  }
+  // Wrong signatures that transfers have found and nobody has told of.
+  SignErrors& sign_errors() const noexcept { return sign_errors_; }
+
   // A test of tests: added to the address of every list entry that is walked, so that whoever
   // compares data must notice. 0 unless HcaConfig::defect_klm_address says otherwise.
   void set_defect(uint64_t offset) noexcept { defect_ = offset; }
@@ -59,6 +71,8 @@ class KeyTable {
   uint64_t defect_ = 0;
   uint64_t generation_ = 1;
   ObjectTable<Mkey> keys_;
+  ObjectTable<Psv> psvs_;
+  mutable SignErrors sign_errors_;
   uint8_t next_tag_;
 };
 

@@ -10,6 +10,7 @@
 #include "kilim/base/ident.hh"
 #include "kilim/prm/umr_seg.hh"
 #include "vhca/tpt/paged_region.hh"
+#include "vhca/tpt/signature.hh"
 
 namespace kilim::vhca {
 
@@ -51,9 +52,12 @@ struct Mkey {
   uint64_t repeat_bytes = 0;           // of one repetition (set with compiled)
   std::unique_ptr<prm::Klm[]> list;
   std::unique_ptr<ListSpan[]> spans;
+  std::unique_ptr<Signature> signature;  // of a key made to be signed; null: none
 
   [[nodiscard]] uint32_t index() const noexcept { return key >> 8; }
   [[nodiscard]] uint8_t tag() const noexcept { return static_cast<uint8_t>(key); }
+  // Its blocks are signed: users name bytes as they are on the wire.
+  [[nodiscard]] bool is_signed() const noexcept { return signature != nullptr && signature->on; }
 };
 
 }  // namespace kilim::vhca

@@ -9,6 +9,7 @@
 #include "vhca/hca/dma.hh"
 #include "vhca/tpt/paged_copy.hh"
 #include "vhca/tpt/paging.hh"
+#include "vhca/tpt/signature_move.hh"
 
 namespace kilim::vhca {
 
@@ -43,6 +44,7 @@ class ListWalk {
       }
       denied_ = walk_.open(*t_.keys, t_.max_indirection, s.key, s.addr, n, list_.need);
       if (denied_ != Deny::none) return false;
+      signed_ = signed_ || walk_.is_signed();
       in_key_ = true;
     }
   }
@@ -50,6 +52,7 @@ class ListWalk {
   [[nodiscard]] uint32_t key() const noexcept { return key_; }
   [[nodiscard]] uint32_t pieces() const noexcept { return pieces_; }
   [[nodiscard]] const Access& need() const noexcept { return list_.need; }
+  [[nodiscard]] bool is_signed() const noexcept { return signed_; }
 
  private:
   const Translator& t_;
@@ -57,6 +60,7 @@ class ListWalk {
   uint64_t left_;
   std::size_t at_ = 0;
   bool in_key_ = false;
+  bool signed_ = false;
   Deny denied_ = Deny::none;
   uint32_t key_ = 0;
   uint32_t pieces_ = 0;
@@ -80,6 +84,7 @@ class Pieces {
     }
     if (walk.denied() != Deny::none) bad_key = walk.key();
     of_keys_ = walk.pieces();
+    signed_ = walk.is_signed();
     return walk.denied();
   }
   bool next(Piece& piece) noexcept {
@@ -90,6 +95,7 @@ class Pieces {
   }
   [[nodiscard]] uint32_t of_keys() const noexcept { return of_keys_; }
   [[nodiscard]] bool paged() const noexcept { return paged_; }
+  [[nodiscard]] bool is_signed() const noexcept { return signed_; }
   // After check(): every page that is not there is brought in, so that the next try finds them
   // all.
   Deny bring_in(Paging& paging) noexcept {
@@ -113,6 +119,7 @@ class Pieces {
   uint32_t taken_ = 0;
   uint32_t of_keys_ = 0;
   bool paged_ = false;
+  bool signed_ = false;
   std::array<Piece, 128> first_;
 };
 
@@ -127,7 +134,7 @@ bool readable(uint64_t va, uint64_t bytes) noexcept {
   return true;
 }
 
-bool copy_piece(uint64_t to, uint64_t from, uint64_t bytes, Transfer& result) noexcept {
+bool copy_pinned(uint64_t to, uint64_t from, uint64_t bytes, Transfer& result) noexcept {
   if (dma::copy(Va{to}, Va{from}, bytes)) return true;
   bool from_is_there = readable(from, bytes);
   (from_is_there ? result.target : result.source) = Deny::fault;
@@ -163,6 +170,12 @@ bool simple_piece(const Translator& t, const SegmentList& list, uint64_t bytes,
 
 }  // namespace
 
+bool copy_piece(const Piece& to, const Piece& from, uint64_t bytes, Transfer& result) noexcept {
+  if (from.paged != nullptr || to.paged != nullptr)
+    return copy_paged_pieces(from, to, bytes, result);
+  return copy_pinned(to.va, from.va, bytes, result);
+}
+
 Deny check_list(const Translator& t, const SegmentList& list, uint64_t bytes,
                 uint32_t& bad_key) noexcept {
   for (const Segment& s : list.segments) {
@@ -194,7 +207,7 @@ Transfer move_bytes(const Translator& t, const SegmentList& from, const SegmentL
   if (simple_piece(t, from, bytes, source) && simple_piece(t, to, bytes, target) &&
       source.paged == nullptr && target.paged == nullptr) {
     result.pieces = (from.segments[0].immediate ? 0u : 1u) + (to.segments[0].immediate ? 0u : 1u);
-    if (!copy_piece(target.va, source.va, bytes, result)) result.bad_key = from.segments[0].key;
+    if (!copy_pinned(target.va, source.va, bytes, result)) result.bad_key = from.segments[0].key;
     return result;
   }
   Pieces sources(t, from, bytes), targets(t, to, bytes);
@@ -203,19 +216,21 @@ Transfer move_bytes(const Translator& t, const SegmentList& from, const SegmentL
   result.target = targets.check(result.bad_key);
   if (result.target != Deny::none) return result;
   if (!bring_in(t, sources, targets, result)) return result;
+  result.pieces = sources.of_keys() + targets.of_keys();
+  if (sources.is_signed() || targets.is_signed()) [[unlikely]] {
+    move_signed(t, from, to, bytes, result);
+    return result;
+  }
   source.bytes = target.bytes = 0;
   for (uint64_t left = bytes; left > 0;) {
     if (source.bytes == 0 && !sources.next(source)) break;
     if (target.bytes == 0 && !targets.next(target)) break;
     uint64_t n = std::min(source.bytes, target.bytes);
-    bool paged = source.paged != nullptr || target.paged != nullptr;
-    if (paged && !copy_paged_pieces(source, target, n, result)) break;
-    if (!paged && !copy_piece(target.va, source.va, n, result)) break;
+    if (!copy_piece(target, source, n, result)) break;
     source = {source.va + n, source.bytes - n, source.paged};
     target = {target.va + n, target.bytes - n, target.paged};
     left -= n;
   }
-  result.pieces = sources.of_keys() + targets.of_keys();
   return result;
 }
 

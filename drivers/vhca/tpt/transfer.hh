@@ -36,6 +36,9 @@ struct Transfer {
   [[nodiscard]] bool ok() const noexcept { return source == Deny::none && target == Deny::none; }
 };
 
+// Copies between pieces of at least so many bytes each; false: `result` says which end is gone.
+bool copy_piece(const Piece& to, const Piece& from, uint64_t bytes, Transfer& result) noexcept;
+
 // How keys are walked: the table, and the profile's limit.
 struct Translator {
   const KeyTable* keys = nullptr;

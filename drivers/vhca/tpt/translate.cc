@@ -54,6 +54,8 @@ const char* deny_name(Deny d) noexcept {
       return "memory is gone";
     case Deny::page:
       return "page is not there yet";
+    case Deny::signature:
+      return "a signed key cannot be used so";
   }
   return "";
 }
@@ -73,9 +75,10 @@ Deny find_direct(const KeyTable& keys, uint32_t key, uint64_t address, uint64_t 
                  const Access& need, Piece& piece) noexcept {
   const Mkey* m = keys.at(key >> 8);
   if (Deny d = check_key(m, key, need); d != Deny::none) return d;
+  // Its bounds are those of the wire where it is signed.
+  if (m->mode != KeyMode::direct) return Deny::list;
   uint64_t offset = address - m->start;
   if (!in_bounds(*m, offset, bytes)) return Deny::bounds;
-  if (m->mode != KeyMode::direct) return Deny::list;
   piece = {m->va + offset, bytes, m->paged.get()};
   return Deny::none;
 }
@@ -86,6 +89,7 @@ Deny Walk::open(const KeyTable& keys, uint8_t max_indirection, uint32_t key, uin
   keys_ = &keys;
   limit_ = static_cast<uint8_t>(std::min<std::size_t>(max_indirection, walk_depth - 1));
   depth_ = 0;
+  signed_ = false;
   denied_ = Deny::none;
   inner_ = need;
   inner_.rights = inner_rights(need.rights);
@@ -98,11 +102,40 @@ Deny Walk::enter(uint32_t key, uint64_t address, uint64_t bytes, const Access& n
   Mkey* m = keys_->at(key >> 8);
   if (Deny d = check_key(m, key, need); d != Deny::none) return d;
   uint64_t offset = address - m->start;
+  if (m->is_signed()) [[unlikely]]
+    return enter_signed(*m, offset, bytes);
   if (!in_bounds(*m, offset, bytes)) return Deny::bounds;
   // Frames below this one are all lists: their number is the depth of indirection.
   if (m->mode != KeyMode::direct && depth_ >= limit_) return Deny::depth;
   frames_[depth_++] = {m, offset, bytes};
   return Deny::none;
+}
+
+// Bytes of the wire are asked for: the memory behind them is entered.
+Deny Walk::enter_signed(Mkey& m, uint64_t offset, uint64_t bytes) noexcept {
+  const Signature& s = *m.signature;
+  if (depth_ > 0 || !inner_.may_fault || !keys_->has_psv(s.wire, m.pd) ||
+      !keys_->has_psv(s.mem, m.pd))
+    return Deny::signature;
+  if (!s.holds(offset, bytes)) return Deny::bounds;
+  const Signature::Range memory = s.memory_of(offset, bytes);
+  if (!in_bounds(m, memory.begin, memory.bytes)) return Deny::bounds;
+  if (limit_ == 0) return Deny::depth;
+  frames_[depth_++] = {&m, memory.begin, memory.bytes};
+  signed_ = true;
+  return Deny::none;
+}
+
+// NOLINTNEXTLINE(readability-function-size): five parameters
+void Walk::open_memory(const KeyTable& keys, uint8_t max_indirection, Mkey& m,
+                       Signature::Range range, const Access& need) noexcept {
+  keys_ = &keys;
+  limit_ = static_cast<uint8_t>(std::min<std::size_t>(max_indirection, walk_depth - 1));
+  denied_ = Deny::none;
+  inner_ = need;
+  inner_.rights = inner_rights(need.rights);
+  frames_[0] = {&m, range.begin, range.bytes};
+  depth_ = 1;
 }
 
 bool Walk::next(Piece& piece) noexcept {

@@ -22,19 +22,22 @@ enum class Deny : uint8_t {
   qpn,
   rights,
   bounds,
-  depth,  // keys of keys of keys ..., or a key that contains itself
-  list,   // the list does not make sense
-  steps,  // more entries than a request may go through
-  fault,  // the memory behind the key is gone (found while copying)
-  page,   // a page was not there for the adapter: it is coming, try again
+  depth,      // keys of keys of keys ..., or a key that contains itself
+  list,       // the list does not make sense
+  steps,      // more entries than a request may go through
+  fault,      // the memory behind the key is gone (found while copying)
+  page,       // a page was not there for the adapter: it is coming, try again
+  signature,  // a signed key where none may be, or without where its signatures begin
 };
 const char* deny_name(Deny) noexcept;
 
 struct Access {
   Pdn pd;
   uint32_t qpn = prm::mkey::any_qpn;
-  uint8_t rights = 0;      // prm::mkey::local_read ...; all of them are needed
-  bool may_fault = false;  // a page that is not there is brought in (Deny::page), not refused
+  uint8_t rights = 0;  // prm::mkey::local_read ...; all of them are needed
+  // Of a reliable connection: a page that is not there is brought in (Deny::page), and a key may be
+  // signed; to others both are refused.
+  bool may_fault = false;
 };
 
 // Trivial: arrays of it are made for each transfer and filled as far as needed.
@@ -63,9 +66,14 @@ class Walk {
   // Checks the key itself; `max_indirection` as the profile has it. Zero bytes: nothing is checked.
   Deny open(const KeyTable& keys, uint8_t max_indirection, uint32_t key, uint64_t address,
             uint64_t bytes, const Access& need) noexcept;
+  // The memory of a signed key itself, its rights already checked.
+  void open_memory(const KeyTable& keys, uint8_t max_indirection, Mkey&, Signature::Range,
+                   const Access& need) noexcept;
   // The next piece, never empty; false: at the end, or denied().
   bool next(Piece& piece) noexcept;
   [[nodiscard]] Deny denied() const noexcept { return denied_; }
+  // The pieces are memory of which the wire has something else: signatures are added or taken away.
+  [[nodiscard]] bool is_signed() const noexcept { return signed_; }
   // Of the direct key behind the piece that next() gave last.
   [[nodiscard]] uint32_t piece_index() const noexcept { return frames_[depth_].key->index(); }
 
@@ -76,11 +84,13 @@ class Walk {
     uint64_t left;  // bytes still wanted here
   };
   Deny enter(uint32_t key, uint64_t address, uint64_t bytes, const Access& need) noexcept;
+  Deny enter_signed(Mkey&, uint64_t offset, uint64_t bytes) noexcept;
 
   const KeyTable* keys_ = nullptr;
   Access inner_{};  // what the keys below the first one have to allow
   uint8_t limit_ = 0;
-  uint8_t depth_ = 0;   // frames in use
+  uint8_t depth_ = 0;  // frames in use
+  bool signed_ = false;
   uint32_t steps_ = 0;  // entries gone through, of all ranges since construction
   Deny denied_ = Deny::none;
   std::array<Frame, walk_depth> frames_;

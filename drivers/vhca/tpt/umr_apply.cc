@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "kilim/base/units.hh"
+#include "kilim/prm/bsf_seg.hh"
 #include "kilim/prm/data_seg.hh"
 #include "kilim/prm/umr_seg.hh"
 #include "vhca/tpt/list.hh"
@@ -20,8 +21,8 @@ namespace umr = prm::umr;
 
 constexpr std::size_t fixed_bytes = sizeof(prm::UmrCtrlSeg) + sizeof(prm::MkeyContextSeg);
 constexpr uint64_t known_mask = umr::mask_len | umr::mask_page_size | umr::mask_start_addr |
-                                umr::mask_bsf_enable | umr::mask_mkey | umr::mask_qpn |
-                                umr::mask_access | umr::mask_free;
+                                umr::mask_sig_err | umr::mask_bsf_enable | umr::mask_mkey |
+                                umr::mask_qpn | umr::mask_access | umr::mask_free;
 constexpr uint8_t known_flags = umr::inline_list | umr::check_free | umr::check_not_free |
                                 umr::has_translation_offset | umr::check_qpn;
 
@@ -39,10 +40,18 @@ struct Decoded {
   uint64_t first = 0;                  // of them in the key's list
   std::span<const std::byte> inlined;  // the list, where it is in the WQE
   Segment pointer{};                   // where it is not
+  Signature signature;                 // as the key shall have it
+  std::span<const std::byte> bsf;      // how the key's blocks are signed; empty: as they were
 };
 
 bool has(const Decoded& d, uint8_t flag) noexcept {
   return (d.ctrl.flags & flag) != 0;
+}
+
+// Whether the key's blocks are signed from now on.
+bool signs(const Decoded& d) noexcept {
+  return (d.mask & umr::mask_bsf_enable) != 0 &&
+         (d.mk.flags_pd.host() & prm::mkey::bsf_enable) != 0;
 }
 
 // Reads the fixed part and finds the list.
@@ -57,12 +66,19 @@ Refusal decode(const UmrRequest& r, Decoded& d) noexcept {
     std::size_t bytes = std::size_t{d.octowords} * octoword_bytes;
     if (bytes > rest.size()) return {Syndrome::local_qp_op, "list longer than its WQE"};
     d.inlined = rest.first(bytes);
+    rest = rest.subspan(bytes);
   } else if (d.octowords > 0) {
     prm::DataSeg seg;
     if (rest.size() < sizeof(seg)) return {Syndrome::local_qp_op, "no pointer to the list"};
     std::memcpy(&seg, rest.data(), sizeof(seg));
     d.pointer = {seg.addr.host(), uint64_t{d.octowords} * octoword_bytes, seg.lkey.host(), false};
+    rest = rest.subspan(sizeof(seg));
   }
+  // The word is the size of what follows the list where it is not an offset.
+  if (has(d, umr::has_translation_offset)) return granted;
+  const std::size_t bytes = std::size_t{d.ctrl.translation_offset.host()} * octoword_bytes;
+  if (bytes > rest.size()) return {Syndrome::local_qp_op, "a BSF beyond its WQE"};
+  d.bsf = rest.first(bytes);
   return granted;
 }
 
@@ -74,11 +90,7 @@ Refusal check_features(const Profile& p, const Decoded& d) noexcept {
     return {Syndrome::mw_bind, "the atomic right cannot be changed"};
   if ((d.mask & umr::mask_page_size) != 0 && p.umr_modify_entity_size_disabled)
     return {Syndrome::mw_bind, "the entity size cannot be changed"};
-  constexpr uint32_t bsf_en = 1u << 30;
-  if ((d.mask & umr::mask_bsf_enable) != 0 && (d.mk.flags_pd.host() & bsf_en) != 0)
-    return {Syndrome::mw_bind, "the adapter has no signature offload"};
-  // The word is the size of signature descriptors where it is not an offset.
-  if (!has(d, umr::has_translation_offset) && d.ctrl.translation_offset.host() != 0)
+  if ((signs(d) || !d.bsf.empty()) && !p.signature)
     return {Syndrome::mw_bind, "the adapter has no signature offload"};
   if (!has(d, umr::inline_list) && d.octowords > 0 && !p.umr_ptr_rlkey)
     return {Syndrome::mw_bind, "lists by pointer are for the kernel only"};
@@ -149,6 +161,29 @@ Refusal check_entries(const Mkey& m, const Translator& t, const Profile& p, cons
   return granted;
 }
 
+Refusal check_signature(const KeyTable& keys, const Mkey& m, const Profile& p,
+                        Decoded& d) noexcept {
+  const bool asks = signs(d) || !d.bsf.empty() || (d.mask & umr::mask_sig_err) != 0;
+  if (!asks) return granted;
+  if (m.signature == nullptr) return {Syndrome::mw_bind, "the key was not made to be signed"};
+  d.signature = *m.signature;
+  if (!d.bsf.empty()) {
+    if (const char* why = decode_bsf(d.bsf, p, d.signature)) return {Syndrome::mw_bind, why};
+    if (!keys.has_psv(d.signature.wire, m.pd) || !keys.has_psv(d.signature.mem, m.pd))
+      return {Syndrome::mw_bind, "no such PSV in the key's domain"};
+  }
+  if (signs(d) && !d.signature.set) return {Syndrome::mw_bind, "nothing says how to sign"};
+  return granted;
+}
+
+void write_signature(Mkey& m, const Decoded& d) noexcept {
+  if (m.signature == nullptr) return;
+  if (!d.bsf.empty()) *m.signature = d.signature;
+  if ((d.mask & umr::mask_bsf_enable) != 0) m.signature->on = signs(d);
+  // Each new count of errors asks for the next one.
+  if ((d.mask & umr::mask_sig_err) != 0) m.signature->armed = true;
+}
+
 bool write_list(Mkey& m, const Translator& t, const UmrRequest& r, const Decoded& d) noexcept {
   if (d.octowords == 0) return true;
   auto* to = reinterpret_cast<std::byte*>(m.list.get() + d.first);
@@ -196,10 +231,12 @@ UmrOutcome umr_apply(const KeyTable& keys, const Translator& t, const Profile& p
   if (no.why == nullptr) no = check_target(m, r, d);
   if (no.why == nullptr) no = check_list_place(*m, p, d);
   if (no.why == nullptr) no = check_entries(*m, t, p, r, d);
+  if (no.why == nullptr) no = check_signature(keys, *m, p, d);
   if (no.why == nullptr && !write_list(*m, t, r, d))
     no = {Syndrome::local_prot, "the list by pointer cannot be read"};
   if (no.why != nullptr) return {no.syndrome, no.why};
   write_fields(*m, d);
+  write_signature(*m, d);
   return {Syndrome::none, "", m->key, d.octowords, d.mask, m->len, m->free};
 }
 

@@ -101,6 +101,7 @@ Outcome find_word(Works& works, Qp& qp, uint32_t rkey, uint64_t va, Piece& piece
   Walk walk;
   Access need{remote_pd(qp), qp.qpn.value(), prm::mkey::atomic, may_fault(qp)};
   Deny d = walk.open(*works.keys, works.translator.max_indirection, rkey, va, 8, need);
+  if (d == Deny::none && walk.is_signed()) d = Deny::signature;
   if (d == Deny::none && !walk.next(piece)) d = walk.denied();
   if (d == Deny::none && (piece.bytes < 8 || piece.va % 8 != 0)) d = Deny::bounds;
   if (d == Deny::none && piece.paged != nullptr)

@@ -11,6 +11,7 @@
 #include "vhca/wq/cqe_writer.hh"
 #include "vhca/wq/in_entry.hh"
 #include "vhca/wq/qp_error.hh"
+#include "vhca/wq/sign_cqe.hh"
 
 namespace kilim::vhca {
 
@@ -86,6 +87,7 @@ bool scatter(RoceLink& link, Qp& qp, const RcMessage& m, uint64_t offset,
   SegmentList to{{part.segments, part.count}, own_memory(qp, m.kind, ask).need};
   Transfer t;
   if (whole) t = scatter_bytes(link.works->translator, bytes.data(), bytes.size(), to);
+  tell_sent_errors(*link.works, qp);
   if (whole && t.ok()) {
     link.works->journal->translated(part.segments[0].key, t.pieces, bytes.size());
     return true;
@@ -143,6 +145,7 @@ void complete_oldest(RoceLink& link, Qp& qp, bool in_entry) noexcept {
   auto bytes = static_cast<uint32_t>(m.answered() ? m.bytes : 0);
   if (m.signaled && !complete_send(*link.works, qp, {m.opcode, m.sq_index, bytes, in_entry}))
     fatal_qp(*link.works, qp, "the CQ of a send queue is in error");
+  if (qp.draining && w.count == 0) stop_drained(*link.works, qp);
 }
 
 void take_response(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {

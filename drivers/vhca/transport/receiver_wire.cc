@@ -7,6 +7,7 @@
 #include "vhca/transport/arrival.hh"
 #include "vhca/transport/tag_match.hh"
 #include "vhca/wq/in_entry.hh"
+#include "vhca/wq/sign_cqe.hh"
 
 namespace kilim::vhca {
 
@@ -48,6 +49,7 @@ Outcome receive_in_wqe(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
     fill_entry(works, p.payload);
   } else {
     t = scatter_bytes(works.translator, p.payload.data(), p.payload.size(), to);
+    tell_answered_errors(works, qp, SignEnd::target);
   }
   if (t.target == Deny::page) return page_missed(qp);
   if (!t.ok())
@@ -69,6 +71,7 @@ Outcome receive_in_buffer(RoceLink& link, Qp& qp, const RocePacket& p) noexcept 
   if (Outcome o = tag_part(works, qp, w.received, p.payload.size(), part); !o.ok()) return o;
   Transfer t = scatter_bytes(works.translator, p.payload.data() + part.skip, part.to.bytes,
                              {{&part.to, 1}, recv_access(qp)});
+  tell_answered_errors(works, qp, SignEnd::target);
   if (t.target == Deny::page) return page_missed(qp);
   if (!t.ok()) return fail_tag(works, qp, Syndrome::remote_op, deny_name(t.target));
   works.journal->translated(part.to.key, t.pieces, part.to.bytes);

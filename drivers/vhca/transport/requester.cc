@@ -3,7 +3,9 @@
 #include "vhca/transport/requester.hh"
 
 #include <array>
+#include <cstring>
 
+#include "kilim/prm/bsf_seg.hh"
 #include "vhca/hca/journal.hh"
 #include "vhca/tpt/umr_apply.hh"
 #include "vhca/transport/arrival.hh"
@@ -13,6 +15,7 @@
 #include "vhca/transport/responder.hh"
 #include "vhca/transport/tag_match.hh"
 #include "vhca/wq/in_entry.hh"
+#include "vhca/wq/sign_cqe.hh"
 
 namespace kilim::vhca {
 
@@ -45,6 +48,16 @@ Outcome exec_local_inval(Works& works, const Qp& qp, const SendWqe& wqe) noexcep
   Deny d = invalidate_key(*works.keys, key, qp.spec.pd, qp.qpn.value(), Invalidator::owner);
   if (d != Deny::none) return Outcome::failed(Syndrome::mw_bind, deny_name(d));
   works.journal->invalidate(key);
+  return Outcome::done();
+}
+
+Outcome exec_set_psv(Works& works, const Qp& qp, const SendWqe& wqe) noexcept {
+  prm::SetPsvSeg seg;
+  if (wqe.body().size() < sizeof(seg)) return malformed("SET_PSV too short");
+  std::memcpy(&seg, wqe.body().data(), sizeof(seg));
+  Psv* psv = works.keys->psvs().at(seg.psv.host() & 0xffffff);
+  if (psv == nullptr || psv->pd != qp.spec.pd) return malformed("no such PSV in this domain");
+  psv->value = seg.signature.host();
   return Outcome::done();
 }
 
@@ -109,12 +122,16 @@ Outcome exec_rc(Works& works, const ObjectTable<Qp>& qps, Qp& qp, const SendWqe&
   if (qp.failed.has(wqe.stream)) return Outcome::failed(Syndrome::wr_flush, "its stream failed");
   if (const RequestRow* row = request_row(qp.type, wqe.opcode)) {
     Outcome o = exec_transfer(works, qps, qp, wqe, *row);
+    tell_sent_errors(works, qp);
     return qp.type == QpType::uc ? forget_remote(o) : o;
   }
   switch (static_cast<Opcode>(wqe.opcode)) {
     case Opcode::nop:
       return Outcome::done();
     case Opcode::umr:
+    case Opcode::set_psv:
+      if (qp.type == QpType::rc || qp.type == QpType::xrc_ini) return exec_set_psv(works, qp, wqe);
+      break;
     case Opcode::local_inval:
       return exec_key_change(works, qp, wqe);
     case Opcode::tag_matching:

@@ -11,6 +11,7 @@
 #include "vhca/transport/rendezvous.hh"
 #include "vhca/transport/requester.hh"
 #include "vhca/wq/qp_error.hh"
+#include "vhca/wq/sign_cqe.hh"
 
 namespace kilim::vhca {
 
@@ -81,7 +82,8 @@ RequesterStep take_rendezvous(RoceLink& link, Qp& qp) noexcept {
 // Takes the next WQE off the ring as a message.
 RequesterStep take_message(RoceLink& link, Qp& qp) noexcept {
   RcWire& w = *qp.rc;
-  if (qp.state != QpState::rts || w.count == RcWire::messages) return RequesterStep::idle;
+  const bool stops = qp.state != QpState::rts || qp.draining;
+  if (stops || w.count == RcWire::messages) return RequesterStep::idle;
   if (rendezvous_due(qp) && !qp.tags->under_way) return take_rendezvous(link, qp);
   if (w.next_ci == qp.sq.pi) return RequesterStep::idle;
   SendWqe& wqe = link.wqe;
@@ -158,6 +160,7 @@ RequesterStep send_packet_of(RoceLink& link, Qp& qp, const RcMessage& m) noexcep
   SegmentList from{{part.segments, part.count}, own_memory(qp, m.kind, ask).need};
   Transfer t;
   if (whole) t = gather_bytes(link.works->translator, from, payload_place(link, p.flags), bytes);
+  tell_sent_errors(*link.works, qp);
   if (t.source == Deny::page) {
     pause(link, qp, page_stall_ns);
     return RequesterStep::idle;

@@ -10,6 +10,7 @@
 #include "vhca/transport/roce_link.hh"
 #include "vhca/transport/tag_match.hh"
 #include "vhca/wq/in_entry.hh"
+#include "vhca/wq/sign_cqe.hh"
 
 namespace kilim::vhca {
 
@@ -24,7 +25,10 @@ Outcome local_denied(Deny d) noexcept {
   return Outcome::failed(Syndrome::local_prot, deny_name(d));
 }
 
-void note(Works& works, const Request& r, const Transfer& t) noexcept {
+// `end`: where this queue's keys are.
+void note(Works& works, Qp& qp, const Request& r, const Transfer& t,
+          SignEnd end = SignEnd::target) noexcept {
+  tell_answered_errors(works, qp, end);
   if (t.source == Deny::fault || t.target == Deny::fault)
     return works.journal->fault(t.fault_va, static_cast<uint32_t>(r.ask.bytes));
   if (!t.ok()) return;
@@ -79,7 +83,7 @@ Outcome receive_in_wqe(Works& works, Qp& qp, const Request& r) noexcept {
   bool in_entry = received_in_entry(qp, r.ask.bytes);
   Transfer t = in_entry ? move_to_entry(works, r, to)
                         : move_bytes(works.translator, r.local, to, r.ask.bytes);
-  note(works, r, t);
+  note(works, qp, r, t);
   if (t.source != Deny::none) return local_denied(t.source);
   if (t.target == Deny::page) return page_missed(qp);
   if (t.target != Deny::none)
@@ -107,7 +111,7 @@ Outcome move_to_buffer(Works& works, Qp& qp, const Request& r) noexcept {
     page_in(works.translator, to, part.to.bytes);
     t = move_bytes(works.translator, from, to, part.to.bytes);
   }
-  note(works, r, t);
+  note(works, qp, r, t);
   // The sender looked at its memory before; what is gone now ends the message.
   if (!t.ok())
     return fail_tag(works, qp, Syndrome::remote_op,
@@ -156,7 +160,7 @@ Outcome respond_write(Works& works, Qp& qp, const Request& r) noexcept {
   }
   SegmentList to = remote_range(qp, range, prm::mkey::remote_write);
   Transfer t = move_bytes(works.translator, r.local, to, r.ask.bytes);
-  note(works, r, t);
+  note(works, qp, r, t);
   if (t.source != Deny::none) return local_denied(t.source);
   if (t.target == Deny::page) return page_missed(qp);
   if (t.target != Deny::none)
@@ -170,7 +174,7 @@ Outcome respond_read(Works& works, Qp& qp, const Request& r) noexcept {
   Segment range{r.ask.remote_addr, r.ask.bytes, r.ask.rkey, false};
   SegmentList from = remote_range(qp, range, prm::mkey::remote_read);
   Transfer t = move_bytes(works.translator, from, r.local, r.ask.bytes);
-  note(works, r, t);
+  note(works, qp, r, t, SignEnd::source);
   if (t.source == Deny::page) return page_missed(qp);
   if (t.source != Deny::none)
     return refuse(works, qp, Syndrome::remote_access, deny_name(t.source));
@@ -204,7 +208,7 @@ Outcome respond_atomic(Works& works, Qp& qp, const Request& r) noexcept {
   Transfer t = scatter_answer(works, r, old);
   if (t.target != Deny::none) return local_denied(t.target);
   t.pieces++;
-  note(works, r, t);
+  note(works, qp, r, t);
   return Outcome::done(8);
 }
 

@@ -9,6 +9,7 @@
 #include "vhca/transport/arrival.hh"
 #include "vhca/transport/receiver_wire.hh"
 #include "vhca/transport/request.hh"
+#include "vhca/wq/sign_cqe.hh"
 
 namespace kilim::vhca {
 
@@ -100,6 +101,7 @@ Outcome execute_write(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
     Segment range{w.write_va + w.received, bytes, w.write_rkey, false};
     Transfer t = scatter_bytes(works.translator, p.payload.data(), bytes,
                                remote_range(qp, range, prm::mkey::remote_write));
+    tell_answered_errors(works, qp, SignEnd::target);
     if (t.target == Deny::page) return page_missed(qp);
     if (!t.ok()) return refuse(works, qp, Syndrome::remote_access, deny_name(t.target));
     works.journal->translated(w.write_rkey, t.pieces, bytes);
@@ -254,6 +256,7 @@ Went send_answer(RoceLink& link, Qp& qp, const RcAnswer& a) noexcept {
     Segment range{a.va + offset, bytes, a.rkey, false};
     Transfer t = gather_bytes(link.works->translator, answer_range(qp, a, range),
                               payload_place(link, p.flags), bytes);
+    tell_answered_errors(*link.works, qp, SignEnd::source);
     if (t.source == Deny::page) return Went::later;
     if (!t.ok()) return Went::refused;
     link.works->journal->translated(a.rkey, t.pieces, bytes);

@@ -35,6 +35,7 @@ mlx5_ib_alloc_ucontext_resp describe(Hca& hca) {
   r.max_srq_recv_wr = p.max_qp_wr - 1;
   r.num_ports = static_cast<uint16_t>(port_count(hca));
   r.comp_mask = MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_MKEY_UPDATE_TAG |
+                MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_SQD2RTS |
                 MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_CORE_CLOCK_OFFSET;
   r.hca_core_clock_offset = 0;  // within its page
   if (p.real_time_clock) r.comp_mask |= MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_REAL_TIME_TS;

@@ -95,7 +95,7 @@ int other(Context& context, Bundle& b) {
   return run_and_answer(context, c);
 }
 
-// The command that ends what was made: all of them name it where the answer did.
+// The command that ends what was made, by the number that the answer gave.
 std::array<std::byte, 16> destroy_command_of(const Command& c) {
   struct DestroyIn {
     prm::CmdInHdr hdr;
@@ -106,6 +106,13 @@ std::array<std::byte, 16> destroy_command_of(const Command& c) {
   prm::CreateMkeyOut made;
   std::memcpy(&made, c.out.data(), sizeof made);
   switch (c.opcode()) {
+    case prm::cmd::create_psv: {
+      prm::CreatePsvOut psv;
+      std::memcpy(&psv, c.out.data(), sizeof psv);
+      in.hdr.opcode = be16{prm::cmd::destroy_psv};
+      made.mkey_index = psv.psv[0];
+      break;
+    }
     case prm::cmd::alloc_pd:
       in.hdr.opcode = be16{prm::cmd::dealloc_pd};
       break;
@@ -125,12 +132,20 @@ std::array<std::byte, 16> destroy_command_of(const Command& c) {
   return bytes;
 }
 
+uint32_t word_at(std::span<const std::byte> bytes, std::size_t at) {
+  be32 word{};
+  if (at + sizeof word <= bytes.size()) std::memcpy(&word, bytes.data() + at, sizeof word);
+  return word.host();
+}
+
 int create(Context& context, Bundle& b) {
   Command c;
   int err = fetch(context, b, MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN,
                   MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_OUT, c);
   if (err != 0) return err;
   if (!listed(create_opcodes, c.opcode())) return -EINVAL;
+  // mlx5_ib could not destroy more than one by a handle.
+  if (c.opcode() == prm::cmd::create_psv && word_at(c.in, 8) >> 28 != 1) return -EINVAL;
   err = run(context, c);
   if (err == -EREMOTEIO) {
     int copied = c.to.write(c.out.data(), c.out.size());
@@ -144,12 +159,6 @@ int create(Context& context, Bundle& b) {
   err = c.to.write(c.out.data(), c.out.size());
   if (err == 0) err = b.give(MLX5_IB_ATTR_DEVX_OBJ_CREATE_HANDLE, object.handle);
   return context.keep_unless(err, object);
-}
-
-uint32_t word_at(std::span<const std::byte> bytes, std::size_t at) {
-  be32 word{};
-  if (at + sizeof word <= bytes.size()) std::memcpy(&word, bytes.data() + at, sizeof word);
-  return word.host();
 }
 
 // Whether the command names the object that the handle does: its kind, then its number, which all

@@ -91,11 +91,13 @@ struct Qp {
   SendRing sq;
   RecvRing rq;
 
-  bool loopback = false;     // the path's GID is one of this adapter's
-  bool established = false;  // COMM_EST said
-  uint32_t groups = 0;       // multicast groups it has joined
-  bool sq_drained = false;   // SQ_DRAINED said since SQD was entered
-  bool broken = false;       // a ring or a CQ is gone: nothing runs until RESET
+  bool loopback = false;              // the path's GID is one of this adapter's
+  bool established = false;           // COMM_EST said
+  uint32_t groups = 0;                // multicast groups it has joined
+  bool sq_drained = false;            // SQ_DRAINED said since SQD was entered
+  bool drains_on_sign_error = false;  // the send queue stops behind a request that found one
+  bool draining = false;              // it does
+  bool broken = false;                // a ring or a CQ is gone: nothing runs until RESET
   SqWait wait = SqWait::none;
   bool retrying = false;  // the oldest send WQE has been tried and is tried again
   uint8_t timeouts = 0;

@@ -26,6 +26,10 @@ struct Caps {
   bool umr_entity_size = false;                     // a UMR may change the size of fixed entries
   bool umr_atomic = false;                          // a UMR may change the right to atomics
   bool umr_extended_offset = false;                 // translation offsets beyond 16 bits
+  bool signatures = false;                          // keys whose blocks are signed
+  bool signature_crc32c = false;                    // in this format too
+  bool signature_crc64 = false;                     // and XP10's
+  bool signature_4048 = false;                      // blocks of this size
   uint32_t max_qp_wr = 0;
   uint32_t max_cqe = 0;
   uint32_t max_sge = 0;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kilim/prm/bsf_seg.hh"
 #include "kilim/prm/data_seg.hh"
 #include "kilim/prm/dump.hh"
 
@@ -252,6 +253,23 @@ bool explain_wqe(Text& t, Syndrome s, prm::lint::Bytes w, KeyBook& book) {
   return said;
 }
 
+void explain_signature(Text& t, const queue::Completion& c, KeyBook& book) {
+  const bool guard = (c.wqe_counter & prm::sig_err::guard) != 0;
+  const bool app = (c.wqe_counter & prm::sig_err::app_tag) != 0;
+  const bool wire = c.vendor_syndrome == prm::sig_err::wire;
+  t.put(guard ? "the guard" : app ? "the application tag" : "the reference tag");
+  t.put(" of the block at ")
+      .dec(c.byte_len)
+      .put(wire ? " of what came over the wire" : " of the memory");
+  t.put(wire ? " for key " : " of key ").hex(c.imm).put(" is wrong");
+  if (const KeyRecord* k = book.find(c.imm); k != nullptr && k->indirect()) {
+    t.put(": ");
+    say_key(t, *k);
+  }
+  t.put("; the data has been moved all the same");
+  book.count_fault(c.imm);
+}
+
 }  // namespace
 
 SavedWqe save_wqe(const queue::Sq& sq, uint16_t counter) noexcept {
@@ -269,6 +287,7 @@ SavedWqe save_wqe(const queue::Sq& sq, uint16_t counter) noexcept {
 }
 
 void explain(Text& t, const queue::Completion& c, prm::lint::Bytes wqe, KeyBook& book) {
+  if (c.opcode == prm::CqeOpcode::sig_err) return explain_signature(t, c, book);
   const char* op = prm::opcode_name(static_cast<uint8_t>(c.wqe_opcode));
   t.put(c.of_requester() && op != nullptr ? op : "receive").put(" at WQE ").dec(c.wqe_counter);
   t.put(" of queue ").hex(c.qpn.value()).put(" failed with ").put(prm::verbs_name(c.syndrome));

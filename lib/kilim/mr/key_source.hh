@@ -21,6 +21,7 @@ struct KeyRequest {
   uint32_t max_entries = 0;
   EntryKind kind = EntryKind::klm;
   uint8_t log_entity_bytes = 0;    // of a KSM key's entries, 12 to 31
+  bool sign = false;               // blocks behind it may be signed (umr/signature.hh)
   bool remote_invalidate = false;  // a peer's SEND_WITH_INV may free the key
 };
 
@@ -30,6 +31,7 @@ struct IndirectMkey {
   uint32_t max_entries = 0;
   EntryKind kind = EntryKind::klm;
   uint8_t log_entity_bytes = 0;
+  uint32_t memory_psv = 0, wire_psv = 0;  // of a key to be signed: where its signatures begin
 
   [[nodiscard]] Rkey rkey() const noexcept { return Rkey{lkey.value()}; }
 };

@@ -37,6 +37,8 @@ inline constexpr std::size_t in_extension = 272;
 inline constexpr uint32_t has_extension = 1u << 31;  // of the word with the queue's number
 // Within the extension.
 inline constexpr std::size_t dci_stream = 2;
+inline constexpr uint32_t mask_drain_sigerr = 1 << 11;  // of in_mask, INIT2INIT_QP
+inline constexpr uint32_t drain_sigerr = 1 << 26;       // of the word with the PD
 // Within the context.
 inline constexpr std::size_t state = 0;  // 7:4
 inline constexpr std::size_t service = 1;
@@ -47,6 +49,7 @@ inline constexpr std::size_t user_index = 16;     // 23:0
 inline constexpr std::size_t remote_qpn = 20;     // 23:0
 inline constexpr std::size_t udp_sport = 58;      // of the primary path
 inline constexpr std::size_t send_cq = 124;       // 23:0
+inline constexpr std::size_t sq_counter = 180;    // basic block of the next send WQE, 16 bits
 }  // namespace qp_cmd
 
 struct CreateMkeyOut {
@@ -55,6 +58,19 @@ struct CreateMkeyOut {
   be32 reserved;
 };
 static_assert(sizeof(CreateMkeyOut) == 16);
+
+struct CreatePsvIn {
+  CmdInHdr hdr;
+  be32 count_pd;  // 31:28 how many, 23:0 the PD
+  be32 reserved;
+};
+static_assert(sizeof(CreatePsvIn) == 16);
+struct CreatePsvOut {
+  CmdOutHdr hdr;
+  be32 reserved[2];
+  be32 psv[4];  // 24 bits each
+};
+static_assert(sizeof(CreatePsvOut) == 32);
 
 namespace cmd {
 inline constexpr uint16_t query_hca_cap = 0x100;
@@ -65,6 +81,9 @@ inline constexpr uint16_t qp_rts2rts = 0x505;
 inline constexpr uint16_t qp_2err = 0x507;
 inline constexpr uint16_t qp_2rst = 0x50a;
 inline constexpr uint16_t query_qp = 0x50b;
+inline constexpr uint16_t qp_init2init = 0x50e;
+inline constexpr uint16_t create_psv = 0x600;
+inline constexpr uint16_t destroy_psv = 0x601;
 inline constexpr uint16_t alloc_pd = 0x800;
 inline constexpr uint16_t dealloc_pd = 0x801;
 inline constexpr uint16_t nop = 0x80d;

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "kilim/base/ident.hh"
+#include "kilim/prm/bsf_seg.hh"
 #include "kilim/prm/cqe.hh"
 #include "kilim/prm/opcode.hh"
 #include "kilim/prm/syndrome.hh"
@@ -67,9 +68,24 @@ inline void decode(const prm::Cqe& e, uint8_t op_own, Completion& c) noexcept {
   std::memset(&c.syndrome, 0, 2);  // and the vendor's
 }
 
+// A wrong signature belongs to a key and no request: the key is in `imm`, the block's offset in
+// `byte_len`, which part of it in `wqe_counter` (prm::sig_err), its domain in `vendor_syndrome`.
+// umr::sign_error() tells more, from the CQE itself.
+inline Completion decode_sign_error(const prm::Cqe& cqe) noexcept {
+  Completion c;
+  const auto& e = reinterpret_cast<const prm::SigErrCqe&>(cqe);
+  c.opcode = prm::CqeOpcode::sig_err;
+  c.imm = e.mkey.host();
+  c.byte_len = static_cast<uint32_t>(e.offset.host());
+  c.wqe_counter = e.syndrome.host();
+  c.vendor_syndrome = e.domain;
+  return c;
+}
+
 // From a CQE whose opcode says error; not on the way of a burst.
 inline Completion decode_error(const prm::Cqe& cqe) noexcept {
   Completion c;
+  if (prm::cqe::opcode_of(cqe.op_own) == prm::CqeOpcode::sig_err) return decode_sign_error(cqe);
   const auto& e = reinterpret_cast<const prm::ErrCqe&>(cqe);
   const uint32_t sop = e.s_wqe_opcode_qpn.host();
   c.qpn = Qpn{prm::cqe::err_qpn::of(sop)};

@@ -16,6 +16,7 @@
 #include "kilim/umr/pointer_wqe.hh"
 #include "kilim/umr/refusal.hh"
 #include "kilim/umr/shape.hh"
+#include "kilim/umr/signature.hh"
 #include "kilim/umr/strided.hh"
 #include "kilim/umr/umr_wqe.hh"
 #include "kilim/umr/view.hh"
@@ -198,6 +199,13 @@ template uint32_t window(queue::WqeCursor&, FreeWindow<WindowType::type2>&, cons
 
 FreeWindow<WindowType::type2> own(WindowOwner owner) noexcept {
   return FreeWindow<WindowType::type2>{std::move(owner)};
+}
+
+Outcome sign(queue::WqeCursor& c, const ListRequest& r, const View& v, SignedKey& key,
+             const prm::Cqe& seen) noexcept {
+  const SignRule rule{.memory = {.kind = SignKind::crc32c}};
+  if (sign_error(seen, rule).key == key.memory_psv) key.note_error();
+  return umr_signed(c, r, v, {rule, key}, {});
 }
 
 uint8_t fences(const FencePlanner& fences, KeyUse use) noexcept {

@@ -46,6 +46,8 @@ constexpr Row rows[] = {
     {Refusal::window_rights, "a memory window grants remote writing, reading and atomics only", Numbers::both, "as access bits"},
     {Refusal::read_only, "a region without local writing has no windows that are written through", Numbers::none, ""},
     {Refusal::zero_based, "a window of type 1 cannot begin at address 0, nor lie on a region that does", Numbers::none, ""},
+    {Refusal::unsigned_rule, "the rule signs neither memory nor wire", Numbers::none, ""},
+    {Refusal::copies_nothing, "signatures are copied only between blocks of one size and kind", Numbers::asked, "as mask"},
     {Refusal::other_queue, "a window of type 2 belongs to the queue pair that bound it", Numbers::both, "is this one"},
 };
 // clang-format on

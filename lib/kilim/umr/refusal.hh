@@ -38,6 +38,8 @@ enum class Refusal : uint8_t {
   window_rights,    // asked: access bits; limit: those that a window can grant
   read_only,        // the region cannot be written, nor can it be through a window
   zero_based,       // a window of type 1 knows its memory by the region's addresses
+  unsigned_rule,    // neither domain is signed
+  copies_nothing,   // asked: the copy mask
   other_queue,      // asked: queue pair; limit: the one that the window belongs to
 };
 

@@ -29,6 +29,7 @@ struct ListRequest {
   uint8_t access = 0;        // mkey_access()
   uint8_t checks = 0;        // prm::umr::check_*: the WQE fails where the key's state is another
   bool has_start = false;
+  bool unsign = false;       // the key's blocks are no longer signed
   bool keep_atomic = false;  // the right to atomics stays (UmrLimits::change_atomic is false)
   uint8_t log_entity = 0;    // of a key with entries of fixed size, as it is now
   uint64_t start = 0;
@@ -41,7 +42,8 @@ struct ListRequest {
   [[nodiscard]] constexpr uint64_t mask() const noexcept {
     constexpr uint64_t always =
         prm::umr::mask_free | prm::umr::mask_mkey | prm::umr::mask_access | prm::umr::mask_len;
-    return (always | (has_start ? prm::umr::mask_start_addr : 0)) &
+    return (always | (has_start ? prm::umr::mask_start_addr : 0) |
+            (unsign ? prm::umr::mask_bsf_enable : 0)) &
            ~(keep_atomic ? prm::umr::mask_atomic : 0);
   }
 };

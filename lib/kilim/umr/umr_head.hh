@@ -78,10 +78,11 @@ struct MkeyWords {
   uint64_t start;
   uint64_t length;
   uint8_t log_entity = 0;
+  uint32_t flags = 0;  // beside the protection domain, which no UMR changes
 };
 [[gnu::always_inline]] inline void store_mkey(std::byte* line, const MkeyWords& k) noexcept {
   store_words(line, be64{uint64_t{k.free} << 56 | uint64_t{k.access} << 40 | uint64_t{k.qpn_mkey}},
-              be64{0});
+              be64{k.flags});
   store_words(line + 16, be64{k.start}, be64{k.length});
   queue::store_zero(line + 32);
   store_words(line + 48, be64{0}, be64{uint64_t{k.log_entity} << 32});

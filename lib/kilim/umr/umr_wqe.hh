@@ -71,9 +71,9 @@ struct KeyChange {
   uint64_t start = 0;
   uint64_t length = 0;  // the list is as long, or longer
 };
-inline constexpr uint64_t changeable_fields = prm::umr::mask_access | prm::umr::mask_len |
-                                              prm::umr::mask_start_addr | prm::umr::mask_mkey |
-                                              prm::umr::mask_free;
+inline constexpr uint64_t changeable_fields =
+    prm::umr::mask_access | prm::umr::mask_len | prm::umr::mask_start_addr | prm::umr::mask_mkey |
+    prm::umr::mask_free | prm::umr::mask_bsf_enable;  // no longer signed
 
 [[gnu::always_inline]] inline Outcome change_key(queue::WqeCursor& c, const KeyChange& k,
                                                  const UmrWr& wr) noexcept {

@@ -180,7 +180,7 @@ const Refused refused[] = {
     {"too many entries", [](Bench& t, UmrShape&, std::vector<prm::Klm>& l) { l.resize(12, t.piece(0, 1)); }, Syndrome::mw_bind},
     {"offset behind the list", [](Bench&, UmrShape& s, std::vector<prm::Klm>&) { s.flags |= umr::has_translation_offset; s.offset = 8; }, Syndrome::mw_bind},
     {"offset within a granule", [](Bench&, UmrShape& s, std::vector<prm::Klm>&) { s.flags |= umr::has_translation_offset; s.offset = 2; }, Syndrome::mw_bind},
-    {"signature descriptors", [](Bench&, UmrShape& s, std::vector<prm::Klm>&) { s.offset = 4; }, Syndrome::mw_bind},
+    {"signature descriptors that are not there", [](Bench&, UmrShape& s, std::vector<prm::Klm>&) { s.offset = 4; }, Syndrome::local_qp_op},
     {"unknown mask bit", [](Bench&, UmrShape& s, std::vector<prm::Klm>&) { s.mask |= umr::mask_sig_err; }, Syndrome::mw_bind},
     {"unknown flag", [](Bench&, UmrShape& s, std::vector<prm::Klm>&) { s.flags |= 1; }, Syndrome::mw_bind},
     {"entity size of a KLM key", [](Bench&, UmrShape& s, std::vector<prm::Klm>&) { s.mask |= umr::mask_page_size; }, Syndrome::mw_bind},

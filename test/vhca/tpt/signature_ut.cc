@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Keys whose blocks are signed: the standards' own vectors, what is refused, which errors are told
+// of, queues that stop at one.
+#include <algorithm>
+
+#include "sign_bench.hh"
+#include "ut.hh"
+#include "vhca/tpt/signature_value.hh"
+
+namespace kilim::vhca::test {
+namespace {
+
+using prm::Opcode;
+using prm::Syndrome;
+
+uint64_t sum(SignKind kind, uint64_t seed, const Bytes& data) {
+  RunningSum s{kind, seed};
+  // In two pieces, the first of an odd length.
+  const std::size_t n = std::min<std::size_t>(data.size(), 3);
+  s.add(std::as_bytes(std::span(data)).first(n));
+  s.add(std::as_bytes(std::span(data)).subspan(n));
+  return s.value();
+}
+constexpr uint64_t ones32 = 0xffffffff, ones64 = ~uint64_t{0};
+
+Bytes digits() {
+  return {'1', '2', '3', '4', '5', '6', '7', '8', '9'};
+}
+Bytes counting(std::size_t n, bool down = false) {
+  Bytes b(n);
+  for (std::size_t i = 0; i < n; i++) b[i] = static_cast<uint8_t>(down ? n - 1 - i : i);
+  return b;
+}
+
+void the_standards_vectors() {
+  CU_ASSERT_EQUAL(sum(SignKind::dif_crc, 0, digits()), 0xd0db);
+  CU_ASSERT_EQUAL(sum(SignKind::crc32, ones32, digits()), 0xcbf43926);
+  // RFC 3720, appendix B.4; its digests are in the order of the bytes sent.
+  CU_ASSERT_EQUAL(sum(SignKind::crc32c, ones32, Bytes(32)), 0x8a9136aa);
+  CU_ASSERT_EQUAL(sum(SignKind::crc32c, ones32, Bytes(32, 0xff)), 0x62a8ab43);
+  CU_ASSERT_EQUAL(sum(SignKind::crc32c, ones32, counting(32)), 0x46dd794e);
+  CU_ASSERT_EQUAL(sum(SignKind::crc32c, ones32, counting(32, true)), 0x113fdb5c);
+  CU_ASSERT_EQUAL(sum(SignKind::crc32c, ones32, digits()), 0xe3069283);
+  // XP10's polynomial is that of the NVM command set's 64-bit guard: its check value and vectors.
+  CU_ASSERT_EQUAL(sum(SignKind::crc64, ones64, digits()), 0xae8b14860a799888);
+  CU_ASSERT_EQUAL(sum(SignKind::crc64, ones64, Bytes(4096)), 0x6482d367eb22b64e);
+  CU_ASSERT_EQUAL(sum(SignKind::crc64, ones64, Bytes(4096, 0xff)), 0xc0ddba7302eca3ac);
+  // RFC 1071, section 3: the sum is ddf2.
+  CU_ASSERT_EQUAL(sum(SignKind::dif_checksum, 0, {0, 1, 0xf2, 3, 0xf4, 0xf5, 0xf6, 0xf7}), 0x220d);
+}
+
+const Layout crc_in_memory{.mem = {.sign = Sign::crc32, .block = 512}, .check = bsf::guard_bytes};
+
+using Spoil = void (*)(prm::Bsf&);
+struct BadBsf {
+  const char* what;
+  Spoil spoil;
+};
+constexpr BadBsf bad_bsfs[] = {
+    {"size", [](prm::Bsf& b) { b.size_sbs = 1 << 6; }},
+    {"crypto", [](prm::Bsf& b) { b.size_sbs |= 1; }},
+    {"transaction", [](prm::Bsf& b) { b.mem_transaction = be32{7}; }},
+    {"prologue", [](prm::Bsf& b) { b.init_size = be32{1}; }},
+    {"block size", [](prm::Bsf& b) { b.mem_block = 7; }},
+    {"no block", [](prm::Bsf& b) { b.mem_block = 0; }},
+    {"format", [](prm::Bsf& b) { b.mem_format = be32{0x70u << 24 | bsf::mem_psv::get(b)}; }},
+    {"no repeat", [](prm::Bsf& b) { b.mem_format = be32{0x20u << 24 | bsf::mem_psv::get(b)}; }},
+    {"psv", [](prm::Bsf& b) { b.mem_format = be32{b.mem_format.host() + 0x5000}; }},
+    {"two formats", [](prm::Bsf& b) { b.mem.valid_refresh = be16{bsf::valid}; }},
+    {"inline guard",
+     [](prm::Bsf& b) { b.wire.valid_refresh = be16{bsf::valid}, b.wire_block = 1; }},
+    {"same blocks", [](prm::Bsf& b) { b.size_sbs |= bsf::same_blocks; }},
+    {"stray psv", [](prm::Bsf& b) { b.wire_format = be32{1}; }},
+};
+
+void malformed_bsfs_are_refused() {
+  for (const BadBsf& bad : bad_bsfs) {
+    Rig rig;
+    End e{rig, rig.a, rig.cq_a};
+    CU_ASSERT_EQUAL(e.configure(crc_in_memory, {}, 0), Syndrome::none);
+    prm::Bsf b = bsf_of(crc_in_memory, e.psv);
+    bad.spoil(b);
+    const prm::Klm k = klm(e.arena.at(0), 516, e.pieces);
+    UmrShape shape;
+    shape.len = 516;
+    CU_ASSERT_EQUAL(e.post(with_bsf(umr_wqe(e.key, shape, {&k, 1}), b)), Syndrome::mw_bind);
+    const Signature& kept = *rig.hca->state().keys.at(e.key >> 8)->signature;
+    CU_ASSERT_TRUE(kept.on && kept.mem.kind == SignKind::crc32 && kept.mem.block == 512);
+  }
+}
+
+void a_bsf_beyond_its_wqe_or_its_key_is_refused() {
+  Rig rig;
+  End e{rig, rig.a, rig.cq_a};
+  UmrShape shape;
+  Wqe cut = with_bsf(umr_wqe(e.key, shape, {}), bsf_of(crc_in_memory, e.psv));
+  cut.bytes.resize(cut.bytes.size() - 16);
+  CU_ASSERT_EQUAL(e.post(cut), Syndrome::local_qp_op);
+  Rig other;
+  End f{other, other.a, other.cq_a};
+  const uint32_t plain = other.make_key(4);
+  CU_ASSERT_EQUAL(f.post(with_bsf(umr_wqe(plain, shape, {}), bsf_of(crc_in_memory, f.psv))),
+                  Syndrome::mw_bind);
+}
+
+Syndrome shown(End& e) {
+  const prm::Klm k = klm(e.arena.at(0), 516, e.pieces);
+  return e.configure(crc_in_memory, {&k, 1}, 516);
+}
+
+void a_signed_key_is_refused_where_none_may_be() {
+  {
+    Rig rig;
+    End e{rig, rig.a, rig.cq_a};
+    CU_ASSERT_EQUAL(shown(e), Syndrome::none);
+    Wqe add(Opcode::atomic_fa);
+    add.raddr(0, e.key).atomic(1, 0).data(e.buffer.at(0), 8, e.plain);
+    CU_ASSERT_EQUAL(e.post(add), Syndrome::remote_access);
+  }
+  {
+    Rig rig;
+    End e{rig, rig.a, rig.cq_a};
+    CU_ASSERT_EQUAL(shown(e), Syndrome::none);
+    const uint32_t outer = rig.make_key(4);
+    const prm::Klm k = klm(0, 512, e.key);
+    UmrShape shape;
+    shape.len = 512;
+    CU_ASSERT_EQUAL(e.post(umr_wqe(outer, shape, {&k, 1})), Syndrome::none);
+    Wqe w(Opcode::rdma_write);
+    CU_ASSERT_EQUAL(e.post(w.raddr(e.buffer.at(0), e.plain).data(0, 512, outer)),
+                    Syndrome::local_prot);
+  }
+  Rig rig;
+  End e{rig, rig.a, rig.cq_a};
+  CU_ASSERT_EQUAL(shown(e), Syndrome::none);
+  CU_ASSERT_EQUAL(e.post(set_psv(e.psv.mem ^ 0x40000, crc_in_memory.mem)), Syndrome::local_qp_op);
+}
+
+void without_its_psv_a_key_is_of_no_use() {
+  Rig rig;
+  End e{rig, rig.a, rig.cq_a};
+  CU_ASSERT_EQUAL(shown(e), Syndrome::none);
+  rig.hca->state().keys.psvs().destroy(e.psv.mem);
+  Wqe w(Opcode::rdma_write);
+  CU_ASSERT_EQUAL(e.post(w.raddr(e.buffer.at(0), e.plain).data(0, 512, e.key)),
+                  Syndrome::local_prot);
+}
+
+// INIT2INIT_QP, as libmlx5 asks for it; then the queue is connected anew.
+void let_drain(Rig& rig, TestQp& qp, Qpn peer) {
+  rig.to_state(qp, QpState::reset);
+  qp.pi = 0;
+  qp.publish();
+  rig.to_init(qp);
+  std::array<std::byte, prm::qp_cmd::in_bytes> in{};
+  std::array<std::byte, 16> out{};
+  auto put = [&](std::size_t at, auto v) { std::memcpy(in.data() + at, &v, sizeof(v)); };
+  put(0, be16{prm::cmd::qp_init2init});
+  put(8, be32{qp.qpn.value()});
+  put(prm::qp_cmd::in_mask, be32{prm::qp_cmd::mask_drain_sigerr});
+  put(prm::qp_cmd::in_context + prm::qp_cmd::pd, be32{prm::qp_cmd::drain_sigerr});
+  CU_ASSERT_EQUAL(rig.hca->command(in, out), 0);
+  CU_ASSERT_EQUAL(out[0], std::byte{0});
+  rig.to_rtr(qp, peer);
+  rig.to_rts_only(qp);
+}
+
+void a_queue_stops_behind_a_wrong_block() {
+  Rig rig;
+  let_drain(rig, rig.a, rig.b.qpn);
+  End e{rig, rig.a, rig.cq_a};
+  CU_ASSERT_EQUAL(shown(e), Syndrome::none);
+  std::memset(e.arena.data(), 1, 516);
+  rig.b.recv(e.buffer.at(8192), 64, e.plain);
+  Wqe data(Opcode::rdma_write);
+  const uint16_t second = static_cast<uint16_t>(rig.a.pi + 1);
+  rig.a.put(data.raddr(e.buffer.at(0), e.plain).data(0, 512, e.key).quiet());
+  rig.a.put(Wqe(Opcode::send).data(e.buffer.at(0), 16, e.plain));
+  rig.a.ring(rig.uar);
+  for (int i = 0; i < 20; i++) rig.run();
+  CU_ASSERT_EQUAL(rig.events.of(5), 1);  // SQ_DRAINED
+  CU_ASSERT_EQUAL(rig.state(rig.a), QpState::sqd);
+  e.take_errors();
+  CU_ASSERT_EQUAL(e.errors.size(), 1);
+  CU_ASSERT_FALSE(rig.cq_b.poll().has_value());
+  CU_ASSERT_EQUAL(rig.hca->state().qps.at(rig.a.qpn.value())->sq.ci, second);
+  rig.to_state(rig.a, QpState::rts);
+  const std::optional<Completion> sent = e.wait();
+  CU_ASSERT_TRUE_FATAL(sent.has_value());
+  CU_ASSERT_TRUE(sent->index == second && sent->syndrome == Syndrome::none);
+  CU_ASSERT_TRUE(rig.wait(rig.cq_b).has_value());
+}
+
+void one_error_is_told_until_the_key_is_armed_again() {
+  Rig rig;
+  End e{rig, rig.a, rig.cq_a};
+  auto write = [&] {
+    Wqe w(Opcode::rdma_write);
+    CU_ASSERT_EQUAL(e.post(w.raddr(e.buffer.at(0), e.plain).data(0, 512, e.key)), Syndrome::none);
+  };
+  CU_ASSERT_EQUAL(shown(e), Syndrome::none);
+  std::memset(e.arena.data(), 3, 516);
+  write();
+  write();
+  CU_ASSERT_EQUAL(e.errors.size(), 1);
+  CU_ASSERT_EQUAL(shown(e), Syndrome::none);
+  write();
+  CU_ASSERT_EQUAL(e.errors.size(), 2);
+  CU_ASSERT_EQUAL(rig.journal.count(Journal::Kind::sign_error), 2);
+}
+
+void a_profile_without_has_none() {
+  RigShape s;
+  s.profile.signature = false;
+  Rig rig{s};
+  End e{rig, rig.a, rig.cq_a};
+  CU_ASSERT_EQUAL(e.key, 0);
+  CU_ASSERT_EQUAL(e.psv.mem, 0);
+}
+
+const kilim::test::Case cases[] = {
+    {"malformed BSFs are refused and change nothing", malformed_bsfs_are_refused},
+    {"a BSF beyond its WQE, or for a key not made for it, is refused",
+     a_bsf_beyond_its_wqe_or_its_key_is_refused},
+    {"signed keys take no atomics and lie under no other key",
+     a_signed_key_is_refused_where_none_may_be},
+    {"a key is of no use without its PSV", without_its_psv_a_key_is_of_no_use},
+    {"a queue stops behind a wrong block where it was asked to",
+     a_queue_stops_behind_a_wrong_block},
+    {"one error is told of until the key is armed again",
+     one_error_is_told_until_the_key_is_armed_again},
+    {"a profile without signatures makes neither keys nor PSVs", a_profile_without_has_none},
+    {"checksums are those of the standards", the_standards_vectors},
+};
+
+}  // namespace
+}  // namespace kilim::vhca::test
+
+KILIM_UT_MAIN("vhca/tpt/signature", kilim::vhca::test::cases)
