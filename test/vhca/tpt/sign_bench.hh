@@ -17,7 +17,14 @@
 namespace kilim::vhca::test {
 
 namespace bsf = prm::bsf;
-using namespace kilim::test::blocks;
+using kilim::test::blocks::bits_of;
+using kilim::test::blocks::Bytes;
+using kilim::test::blocks::Domain;
+using kilim::test::blocks::join;
+using kilim::test::blocks::Parts;
+using kilim::test::blocks::Sign;
+using kilim::test::blocks::signature_of;
+using kilim::test::blocks::split;
 
 inline uint8_t selector(uint32_t block) {
   return block == 512    ? bsf::block_512
