@@ -128,10 +128,10 @@ Outcome exec_rc(Works& works, const ObjectTable<Qp>& qps, Qp& qp, const SendWqe&
   switch (static_cast<Opcode>(wqe.opcode)) {
     case Opcode::nop:
       return Outcome::done();
-    case Opcode::umr:
     case Opcode::set_psv:
       if (qp.type == QpType::rc || qp.type == QpType::xrc_ini) return exec_set_psv(works, qp, wqe);
       break;
+    case Opcode::umr:
     case Opcode::local_inval:
       return exec_key_change(works, qp, wqe);
     case Opcode::tag_matching:
