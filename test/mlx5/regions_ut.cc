@@ -40,8 +40,9 @@ void capabilities_of_paging() {
   const mr::OdpCaps& odp = shared().device->caps().odp;
   CU_ASSERT(odp.supported && odp.implicit);
   CU_ASSERT(odp.of(OdpTransport::rc) == 0x3fu && odp.of(OdpTransport::xrc) == 0x3fu);
+  CU_ASSERT(odp.of(OdpTransport::dc) == 0x3fu);
   CU_ASSERT(odp.of(OdpTransport::ud) == OdpOperation::send);
-  CU_ASSERT(odp.of(OdpTransport::uc) == 0u && odp.of(OdpTransport::dc) == 0u);
+  CU_ASSERT(odp.of(OdpTransport::uc) == 0u);
   CU_ASSERT_FALSE(odp.of(OdpTransport::raw_ethernet).has_value());
   CU_ASSERT_STRING_EQUAL(
       mr::odp_table(odp).c_str(),
@@ -49,7 +50,7 @@ void capabilities_of_paging() {
       "  RC            SEND      RECV      WRITE     READ      ATOMIC    SRQ_RECV\n"
       "  UC            -         -         -         -         -         -\n"
       "  UD            SEND      -         -         -         -         -\n"
-      "  DC            -         -         -         -         -         -\n"
+      "  DC            SEND      RECV      WRITE     READ      ATOMIC    SRQ_RECV\n"
       "  XRC           SEND      RECV      WRITE     READ      ATOMIC    SRQ_RECV\n"
       "  raw Ethernet  not reported\n");
   // Without DevX the firmware's word about DC cannot be had.

@@ -90,10 +90,10 @@ class Judge(unittest.TestCase):
         """the journal's lines are counted, those cut short passed over"""
         lines = [{"event": "umr", "key": 1}, {"event": "translated", "pieces": 2},
                  {"event": "translated", "pieces": 3}, {"event": "error", "syndrome": 0x13},
-                 {"event": "error", "syndrome": 5}]
+                 {"event": "error", "syndrome": 5}, {"event": "wqe", "name": "SET_PSV"}]
         seen = work.summary([json.dumps(line) for line in lines] + ['{"event":"cq'])
         self.assertEqual(dict(seen), {"umr": 1, "translated": 2, "list": 1, "error": 2,
-                                      "refused": 1})
+                                      "refused": 1, "wqe": 1, "set_psv": 1})
 
     def test_work_is_wanted(self):
         """each kind of work is missed where nothing happened"""
