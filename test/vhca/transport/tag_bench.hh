@@ -276,7 +276,7 @@ class Bench {
   uint32_t client_key = 0, server_key = 0, srqn = 0, posted = 0, fetch_bytes = 0;
   uint16_t next = 0;
   uint32_t place = 0;  // where messages are put together
-  int synced = -1;  // what appends say of handled messages; below 0: nothing
+  int synced = -1;     // what appends say of handled messages; below 0: nothing
 };
 
 }  // namespace kilim::vhca::test
