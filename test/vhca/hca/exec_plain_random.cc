@@ -236,7 +236,7 @@ Wqe wqe_of(Side& s, const Dice& before, const Change& c) {
   const be16 octowords{static_cast<uint16_t>((list.size() + 3) / 4 * 4)};
   std::memcpy(w.bytes.data() + 16 + 4, &octowords, sizeof(octowords));
   std::memset(s.lists.data(), 0, s.lists.size());
-  std::memcpy(s.lists.data(), list.data(), list.size() * sizeof(prm::Klm));
+  if (!list.empty()) std::memcpy(s.lists.data(), list.data(), list.size() * sizeof(prm::Klm));
   return w.data(s.lists.at(0), 16, s.keys[Side::list_memory]);
 }
 

@@ -106,8 +106,9 @@ class Bench {
   }
   void connect(bool wire) {
     if (!wire) {
-      sender->to_rts(*client, queue.qpn);
-      server->to_rts(queue, client->qpn);
+      // As patient as on a wire: a slow machine asks for a receive more often.
+      WireRig::connect(*sender, {*client, queue.qpn, QpType::rc}, test_mac, shape, 0, 0);
+      WireRig::connect(*server, {queue, client->qpn, QpType::rc}, test_mac, shape, 0, 0);
       server->to_rts(command, command.qpn);
       return;
     }
