@@ -39,6 +39,7 @@ int send_woven(port::KeyQueue& queue, const mr::Region& host, const mr::Region& 
                const Memory& m) {
   umr::Loom& loom = queue.loom();
   umr::Binding key = loom.take();
+  if (!key) return refused("key", "none is free");
   umr::PieceList<2> list;
   list.add(host.lkey, at(host, m, &m.header), header_bytes);
   list.add(device.lkey, 0, payload_bytes);  // zero-based: its first byte is 0
