@@ -305,6 +305,7 @@ void memory_that_went_away_is_named_even_if_other_memory_came() {
     void* again = ::mmap(b.memory.data() + 8192, 4096, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     CU_ASSERT_FATAL(again == b.memory.data() + 8192);
+    heard_of_memory();
     b.run();
   });
   CU_ASSERT_EQUAL(b.count(Rule::unmapped_region), 1);
@@ -342,6 +343,7 @@ void lost_memory_is_named_to_the_wire_and_to_receives() {
   void* again = ::mmap(p.far.data(), 4096, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   CU_ASSERT_FATAL(again == p.far.data());
+  heard_of_memory();
   p.w.settle();
   CU_ASSERT_EQUAL(p.count(Rule::unmapped_region), 1);
   Wqe w(Opcode::rdma_write);

@@ -16,6 +16,7 @@
 #include "kilim/prm/mkc.hh"
 #include "vhca/hca/modify_qp.hh"
 #include "vhca/hca/state.hh"
+#include "vhca/tpt/page_events.hh"
 #include "vhca/wire/make.hh"
 
 namespace kilim::vhca::test {
@@ -46,6 +47,11 @@ Pages::~Pages() {
 void Pages::unmap() {
   if (data_ != nullptr) ::munmap(data_, size_);
   data_ = nullptr;
+  heard_of_memory();
+}
+
+void heard_of_memory() {
+  const PageLock lock;
 }
 
 unsigned Events::of(uint32_t type) const noexcept {

@@ -49,6 +49,10 @@ class Pages {
   uint64_t address_ = 0;
 };
 
+// Returns when the adapters know of all memory that was unmapped or replaced until now: their
+// reader holds the page lock from the event on.
+void heard_of_memory();
+
 class Events : public EventSink {
  public:
   void completion(void*) noexcept override { completions++; }
