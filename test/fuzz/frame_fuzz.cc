@@ -57,8 +57,10 @@ RigShape shape_of(uint8_t first, Wire* wire) {
   s.own_wire = wire;
   s.b.type = kinds[first & 3];
   s.profile.log_max_tags = 4;
-  if ((first & 4) != 0 && s.b.type == QpType::rc) s.b.tags = 16;
-  if ((first & dynamic) != 0) s.a.type = QpType::dci, s.b.type = QpType::dct;
+  if ((first & dynamic) != 0)
+    s.a.type = QpType::dci, s.b.type = QpType::dct;
+  else if ((first & 4) != 0 && s.b.type == QpType::rc)
+    s.b.tags = 16;
   return s;
 }
 
