@@ -114,6 +114,7 @@ const Row rows[] = {
     {"read: into read-only memory", [](Bench& t) { Wqe w(Opcode::rdma_read); w.raddr(t.dst.at(0), t.good.rkey.value()).data(t.dst.at(64), 8, t.read_only.lkey.value()); return w; }, Syndrome::local_prot, Syndrome::none, false, no_event},
     {"atomic: unaligned", [](Bench& t) { return add(t, t.dst.at(4), t.good.rkey.value()); }, Syndrome::remote_inval_req, Syndrome::none, true, qp_req_err},
     {"atomic: right missing", [](Bench& t) { return add(t, t.dst.at(8), t.write_only.rkey.value()); }, Syndrome::remote_access, Syndrome::none, true, qp_access_err},
+    {"atomic: no place for the answer", [](Bench& t) { Wqe w(Opcode::atomic_fa); w.raddr(t.dst.at(8), t.good.rkey.value()).atomic(1, 0).data(t.src.at(0), 8, t.freed); return w; }, Syndrome::local_prot, Syndrome::none, false, no_event},
     {"atomic: word over two pieces", [](Bench& t) { return add(t, 8, torn_word(t)); }, Syndrome::remote_access, Syndrome::none, true, qp_access_err},
     {"atomic: queue forbids", [](Bench& t) { permit(t, access::remote_write); return add(t, t.dst.at(8), t.good.rkey.value()); }, Syndrome::remote_inval_req, Syndrome::none, true, qp_req_err},
     {"atomic: answer too long for its place", [](Bench& t) { Wqe w(Opcode::atomic_fa); w.raddr(t.dst.at(8), t.good.rkey.value()).atomic(1, 0).data(t.src.at(0), 4, t.good_src.lkey.value()); return w; }, Syndrome::local_length, Syndrome::none, false, no_event},
