@@ -2,6 +2,7 @@
 // Relaxed regions by their C names, in a caller's own domain and through a caller's own queues.
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <string_view>
 #include <thread>
 
@@ -159,6 +160,30 @@ void any_thread() {
   CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), 0);
 }
 
+// The flush closes the domain whenever nothing lives, often with a registration waiting behind it.
+void closed_under_a_registration() {
+  Pages pages(1);
+  ibv_pd* pd = ibv_alloc_pd(client());
+  std::atomic<bool> over{false};
+  int failed = 0;
+  std::thread flusher{[&] {
+    while (!over)
+      if (ibv_flush_relaxed_mr(pd) != 0) break;
+  }};
+  for (int i = 0; i < 300; i++) {
+    ibv_mr* mr = ibv_reg_mr_relaxed(pd, pages.at, page, rights);
+    if (mr == nullptr || ibv_dereg_mr_relaxed(mr) != 0) failed++;
+    // So the flusher is somewhere in its flush when the next one comes.
+    const std::chrono::microseconds pause{i * 7 % 400};
+    std::this_thread::sleep_for(pause);
+  }
+  over = true;
+  flusher.join();
+  CU_ASSERT_EQUAL(failed, 0);
+  CU_ASSERT_EQUAL(ibv_flush_relaxed_mr(pd), 0);
+  CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), 0);
+}
+
 // Pinned, arena by arena: what is not mapped is refused at once.
 void without_paging() {
   Attached* device = attach_device("compat1", "no-odp");
@@ -200,6 +225,8 @@ const Case cases[] = {
     {"relaxed registration refuses with errno and a sentence", relaxed_refusals},
     {"relaxed registration gives EAGAIN while all keys are in use", all_keys_in_use},
     {"relaxed regions of one domain from several threads", any_thread},
+    {"a flush closes the domain under a registration, which begins anew",
+     closed_under_a_registration},
     {"relaxed regions on an adapter without on-demand paging", without_paging},
     {"relaxed regions on an adapter without indirect keys are refused", without_keys},
 };
