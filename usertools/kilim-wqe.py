@@ -45,7 +45,7 @@ def segments(file):
 def compare(one, other):
     """The exit status of a diff, whose lines are printed."""
     def comparable(file):
-        return [re.sub(r" queue 0x[0-9a-f]+", "", line) for line in segments(file)]
+        return [re.sub(r" (queue|target) 0x[0-9a-f]+", "", line) for line in segments(file)]
     lines = list(difflib.unified_diff(comparable(one), comparable(other), one, other, lineterm=""))
     print("\n".join(lines) if lines else "no difference")
     return 1 if lines else 0

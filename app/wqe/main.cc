@@ -53,11 +53,6 @@ bool read(const char* path, std::vector<Doorbell>& all, const char*& why) {
   return true;
 }
 
-prm::lint::QueueKind kind_of(const Doorbell& d) {
-  return d.record.kind < prm::lint::queue_kinds ? static_cast<prm::lint::QueueKind>(d.record.kind)
-                                                : prm::lint::QueueKind::connected;
-}
-
 int print(const std::vector<Doorbell>& all) {
   std::array<char, 8192> buffer;
   for (std::size_t i = 0; i < all.size(); i++) {

@@ -38,6 +38,29 @@ struct ReplayKey {
 };
 using Keys = std::map<uint32_t, ReplayKey>;  // by index
 
+// As a connected queue has the WQE: without what says where it goes, or how a frame begins.
+std::vector<std::byte> connected(lint::Bytes w, lint::QueueKind kind) {
+  std::vector<std::byte> out(w.begin(), w.end());
+  if (w.size() < sizeof(prm::CtrlSeg)) return out;
+  const auto op = static_cast<Opcode>(prm::ctrl::opcode::get(lint::segment_at<prm::CtrlSeg>(w, 0)));
+  const std::size_t there = lint::detail::data_at(w, op, kind);
+  const std::size_t here = lint::detail::data_at(w, op, lint::QueueKind::connected);
+  if (there <= here) return out;
+  const auto from = out.begin() + sizeof(prm::CtrlSeg);
+  out.erase(from, from + static_cast<std::ptrdiff_t>(
+                             std::min(there - here, out.size() - sizeof(prm::CtrlSeg))));
+  return out;
+}
+
+// each_wqe() of what a connected queue is to be given.
+template <typename F>
+void each_connected(const Doorbell& d, F f) {
+  each_wqe(d, [&](lint::Bytes w) {
+    const std::vector<std::byte> bare = connected(w, kind_of(d));
+    f(lint::Bytes{bare});
+  });
+}
+
 // Calls f(place of the key, address, bytes) for each key that a WQE names beside the UMR's own.
 template <typename F>
 void each_key(lint::Bytes w, F f) {
@@ -52,7 +75,7 @@ void each_key(lint::Bytes w, F f) {
   }
   uint64_t bytes = 0;
   std::size_t at = lint::detail::data_at(w, op, lint::QueueKind::connected);
-  const auto head = lint::detail::head_of(op, lint::QueueKind::connected);
+  const auto head = lint::detail::head_of(op);
   while (at != 0 && at + 16 <= w.size()) {
     const auto d = lint::segment_at<prm::DataSeg>(w, at);
     const uint32_t n = d.byte_count.host();
@@ -73,7 +96,7 @@ uint32_t word_at(lint::Bytes w, std::size_t at) {
 
 void look_through(const std::vector<Doorbell>& all, Keys& keys) {
   for (const Doorbell& d : all) {
-    each_wqe(d, [&](lint::Bytes w) {
+    each_connected(d, [&](lint::Bytes w) {
       const auto c = lint::segment_at<prm::CtrlSeg>(w, 0);
       if (static_cast<Opcode>(prm::ctrl::opcode::get(c)) == Opcode::umr)
         keys[c.imm.host() >> 8].woven = true;
@@ -211,7 +234,7 @@ int replay(const std::vector<Doorbell>& all) {
     if (!c.sq && !c.make(**device)) return std::fputs("kilim-wqe: no queue\n", stderr), 2;
     queue::WqeCursor cursor{*c.sq};
     unsigned posted = 0;
-    each_wqe(d, [&](lint::Bytes w) {
+    each_connected(d, [&](lint::Bytes w) {
       const uint32_t place = c.sq->posted() + (c.sq->credits().value() - cursor.room().value());
       if (post(cursor, w, keys, *c.sq, place))
         posted++;

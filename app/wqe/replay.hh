@@ -17,6 +17,11 @@ struct Doorbell {
   std::vector<std::byte> blocks;
 };
 
+inline prm::lint::QueueKind kind_of(const Doorbell& d) {
+  return d.record.kind < prm::lint::queue_kinds ? static_cast<prm::lint::QueueKind>(d.record.kind)
+                                                : prm::lint::QueueKind::connected;
+}
+
 // Calls f(bytes) for each WQE of a doorbell; the blocks that are left where ds is nonsense.
 template <typename F>
 void each_wqe(const Doorbell& d, F f) {
@@ -33,7 +38,8 @@ void each_wqe(const Doorbell& d, F f) {
 }
 
 // Posts every doorbell on reliable connections of a virtual device of its own, under the linter.
-// Keys become keys of that device; memory is as much as the recording names, of zeroes. Prints each
+// What leads a request of another kind of queue to its peer is left out. Keys become keys of that
+// device; memory is as much as the recording names, of zeroes. Prints each
 // completion and returns 0 where nothing failed, 1 where something did, 2 where it cannot be done.
 int replay(const std::vector<Doorbell>&);
 

@@ -105,10 +105,10 @@ void Lint::collect_keys(const LintQueue& q, LintWqe& w, Bytes bytes) const noexc
     return;
   }
   const prm::lint::QueueKind kind = queue_kind(q.qp->type);
-  const auto head = prm::lint::detail::head_of(op, kind);
+  const auto head = prm::lint::detail::head_of(op);
   if (!head.data) return;
   w.answers = head.answer;
-  const std::size_t remote = sizeof(prm::CtrlSeg) + prm::lint::detail::address_bytes(kind);
+  const std::size_t remote = prm::lint::detail::remote_at(bytes, kind);
   if (head.remote && q.qp->loopback)
     add_key(w, prm::lint::segment_at<prm::RaddrSeg>(bytes, remote).rkey.host(), Use::remote, depth);
   DataList data;

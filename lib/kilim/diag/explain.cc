@@ -18,6 +18,8 @@ using prm::Opcode;
 using prm::Syndrome;
 using prm::Text;
 
+namespace layout = prm::lint::detail;
+
 constexpr unsigned most_depth = 8;
 constexpr unsigned most_steps = 1 << 19;  // a list that names itself has no end
 
@@ -149,8 +151,18 @@ bool explain_range(Text& t, const KeyBook& book, const Range& r, unsigned depth)
   return k->indirect() && explain_entries(t, book, *k, r, depth);
 }
 
-Range remote_range(prm::lint::Bytes w, Opcode op, uint64_t bytes, unsigned& steps) {
-  const auto r = prm::lint::segment_at<prm::RaddrSeg>(w, sizeof(prm::CtrlSeg));
+// The request that failed, and what its queue puts behind the control segment.
+struct Request {
+  prm::lint::Bytes bytes;
+  prm::lint::QueueKind kind;
+  [[nodiscard]] Opcode opcode() const {
+    return static_cast<Opcode>(
+        prm::ctrl::opcode::get(prm::lint::segment_at<prm::CtrlSeg>(bytes, 0)));
+  }
+};
+
+Range remote_range(const Request& w, Opcode op, uint64_t bytes, unsigned& steps) {
+  const auto r = prm::lint::segment_at<prm::RaddrSeg>(w.bytes, layout::remote_at(w.bytes, w.kind));
   const uint8_t right = op == Opcode::rdma_read ? prm::mkey::remote_read
                         : op == Opcode::atomic_cs || op == Opcode::atomic_fa
                             ? prm::mkey::atomic
@@ -158,19 +170,16 @@ Range remote_range(prm::lint::Bytes w, Opcode op, uint64_t bytes, unsigned& step
   return {r.rkey.host(), r.raddr.host(), right == prm::mkey::atomic ? 8 : bytes, right, &steps};
 }
 
-Opcode opcode_of(prm::lint::Bytes w) {
-  return static_cast<Opcode>(prm::ctrl::opcode::get(prm::lint::segment_at<prm::CtrlSeg>(w, 0)));
-}
-
 // Local segments one by one; their sum. `said`: one of them is to blame.
-uint64_t explain_local(Text& t, KeyBook& book, prm::lint::Bytes w, bool blame, bool& said) {
-  const Opcode op = opcode_of(w);
-  const auto head = prm::lint::detail::head_of(op, prm::lint::QueueKind::connected);
+uint64_t explain_local(Text& t, KeyBook& book, const Request& request, bool blame, bool& said) {
+  const prm::lint::Bytes w = request.bytes;
+  const Opcode op = request.opcode();
+  const auto head = layout::head_of(op);
   const uint32_t right = head.answer ? prm::mkey::local_write : prm::mkey::local_read;
   uint64_t sum = 0;
   unsigned steps = 0;
-  std::size_t at = prm::lint::detail::data_at(w, op, prm::lint::QueueKind::connected);
-  for (unsigned i = 0; at + sizeof(prm::DataSeg) <= w.size(); i++) {
+  std::size_t at = layout::data_at(w, op, request.kind);
+  for (unsigned i = 0; at != 0 && at + sizeof(prm::DataSeg) <= w.size(); i++) {
     const auto d = prm::lint::segment_at<prm::DataSeg>(w, at);
     const uint32_t n = d.byte_count.host();
     if ((n & prm::inline_flag) != 0) {
@@ -228,12 +237,13 @@ const char* general(Syndrome s) noexcept {
   }
 }
 
-bool explain_wqe(Text& t, Syndrome s, prm::lint::Bytes w, KeyBook& book) {
-  const Opcode op = opcode_of(w);
+bool explain_wqe(Text& t, Syndrome s, const Request& w, KeyBook& book) {
+  const Opcode op = w.opcode();
   bool said = false;
-  if (op == Opcode::umr) return s != Syndrome::wr_flush && explain_bind(t, book, w);
+  if (op == Opcode::umr) return s != Syndrome::wr_flush && explain_bind(t, book, w.bytes);
   if (s == Syndrome::local_prot) explain_local(t, book, w, true, said);
-  if (s == Syndrome::remote_access && w.size() >= sizeof(prm::CtrlSeg) + sizeof(prm::RaddrSeg)) {
+  const std::size_t remote_end = layout::remote_at(w.bytes, w.kind) + sizeof(prm::RaddrSeg);
+  if (s == Syndrome::remote_access && layout::head_of(op).remote && w.bytes.size() >= remote_end) {
     const uint64_t bytes = explain_local(t, book, w, false, said);
     unsigned steps = 0;
     const Range r = remote_range(w, op, bytes, steps);
@@ -246,7 +256,7 @@ bool explain_wqe(Text& t, Syndrome s, prm::lint::Bytes w, KeyBook& book) {
       t = mark;
   }
   if (s == Syndrome::local_qp_op) {
-    const prm::lint::Findings found = prm::lint::check_wqe(w);
+    const prm::lint::Findings found = prm::lint::check_wqe(w.bytes, w.kind);
     if (!found.empty()) prm::explain_finding(t, found.list[0]);
     said = !found.empty();
   }
@@ -286,14 +296,15 @@ SavedWqe save_wqe(const queue::Sq& sq, uint16_t counter) noexcept {
   return saved;
 }
 
-void explain(Text& t, const queue::Completion& c, prm::lint::Bytes wqe, KeyBook& book) {
+void explain(Text& t, const queue::Completion& c, prm::lint::Bytes wqe, KeyBook& book,
+             prm::lint::QueueKind kind) {
   if (c.opcode == prm::CqeOpcode::sig_err) return explain_signature(t, c, book);
   const char* op = prm::opcode_name(static_cast<uint8_t>(c.wqe_opcode));
   t.put(c.of_requester() && op != nullptr ? op : "receive").put(" at WQE ").dec(c.wqe_counter);
   t.put(" of queue ").hex(c.qpn.value()).put(" failed with ").put(prm::verbs_name(c.syndrome));
   t.put(": ");
   const bool known = c.of_requester() && wqe.size() >= sizeof(prm::CtrlSeg);
-  if (!known || !explain_wqe(t, c.syndrome, wqe, book)) t.put(general(c.syndrome));
+  if (!known || !explain_wqe(t, c.syndrome, {wqe, kind}, book)) t.put(general(c.syndrome));
 }
 
 }  // namespace kilim::diag

@@ -22,7 +22,9 @@ struct SavedWqe {
 };
 SavedWqe save_wqe(const queue::Sq&, uint16_t wqe_counter) noexcept;
 
-// `wqe` is empty where it is not known any more. Counts the fault in the book.
-void explain(prm::Text&, const queue::Completion&, prm::lint::Bytes wqe, KeyBook&);
+// `wqe` is empty where it is not known any more; `kind` says what its queue puts behind the control
+// segment. Counts the fault in the book.
+void explain(prm::Text&, const queue::Completion&, prm::lint::Bytes wqe, KeyBook&,
+             prm::lint::QueueKind kind = prm::lint::QueueKind::connected);
 
 }  // namespace kilim::diag

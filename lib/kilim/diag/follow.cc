@@ -93,10 +93,10 @@ prm::lint::Findings Follow::next(prm::lint::Bytes wqe) {
     change(wqe, c, f);
     return f;
   }
-  const auto head = prm::lint::detail::head_of(op, kind_);
+  const auto head = prm::lint::detail::head_of(op);
   if (!head.data) return f;
   if (head.remote) {
-    const std::size_t at = sizeof(c) + prm::lint::detail::address_bytes(kind_);
+    const std::size_t at = prm::lint::detail::remote_at(wqe, kind_);
     use(prm::lint::segment_at<prm::RaddrSeg>(wqe, at).rkey.host(), c, head.answer, f);
   }
   std::size_t at = prm::lint::detail::data_at(wqe, op, kind_);

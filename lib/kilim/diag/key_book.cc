@@ -68,13 +68,13 @@ void KeyBook::count_fault(uint32_t key) {
   if (const auto at = keys_.find(key >> 8); at != keys_.end()) at->second.faults++;
 }
 
-void KeyBook::learn(prm::lint::Bytes wqe, uint32_t lcore) {
+void KeyBook::learn(prm::lint::Bytes wqe, uint32_t lcore, prm::lint::QueueKind kind) {
   if (wqe.size() < sizeof(prm::CtrlSeg)) return;
   const auto c = prm::lint::segment_at<prm::CtrlSeg>(wqe, 0);
   wqe = wqe.first(std::min<std::size_t>(wqe.size(), prm::ctrl::ds::get(c) * 16));
   const auto op = static_cast<Opcode>(prm::ctrl::opcode::get(c));
   if (op == Opcode::umr) return learn_umr(wqe, c, lcore);
-  std::size_t at = prm::lint::detail::data_at(wqe, op, prm::lint::QueueKind::connected);
+  std::size_t at = prm::lint::detail::data_at(wqe, op, kind);
   for (; at != 0 && at + sizeof(prm::DataSeg) <= wqe.size(); at += sizeof(prm::DataSeg)) {
     const auto d = prm::lint::segment_at<prm::DataSeg>(wqe, at);
     if ((d.byte_count.host() & prm::inline_flag) != 0) return;

@@ -49,7 +49,8 @@ class KeyBook {
   // A WQE was posted by `lcore`: takes what a UMR does to a key, counts uses of others. Untrusted.
   // A list by pointer is read where it lies, if that is in a region of the book: before its UMR
   // completes.
-  void learn(prm::lint::Bytes wqe, uint32_t lcore);
+  void learn(prm::lint::Bytes wqe, uint32_t lcore,
+             prm::lint::QueueKind kind = prm::lint::QueueKind::connected);
 
   // By index, whatever the tag; null: not in the book.
   [[nodiscard]] const KeyRecord* find(uint32_t key) const;

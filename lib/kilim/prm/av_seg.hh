@@ -28,6 +28,9 @@ struct AvSeg {
   uint8_t rgid[16];
 };
 static_assert(sizeof(AvSeg) == 48 && offsetof(AvSeg, grh_gid_fl) == 28);
+// Without the flag the segment ends in front of reserved0.
+inline constexpr std::size_t short_av_bytes = 16;
+static_assert(offsetof(AvSeg, reserved0) == short_av_bytes);
 
 namespace av {
 using extended = Field<&AvSeg::dqp, 31, 31>;

@@ -3,8 +3,12 @@
 // a sentence with its numbers. The bytes are untrusted. Never allocates. Any thread.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "kilim/prm/lint.hh"
@@ -62,25 +66,48 @@ inline void dump_data(Text& t, lint::Bytes w, std::size_t at) noexcept {
   }
 }
 
-// Where a datagram or a request on a dynamic connection goes. Keys are not told.
-inline void dump_way(Text& t, lint::Bytes w, lint::QueueKind kind) noexcept {
-  const bool dynamic = kind == lint::QueueKind::dynamic;
-  if (lint::detail::address_bytes(kind) != sizeof(AvSeg)) return;
-  if (w.size() < sizeof(CtrlSeg) + sizeof(AvSeg)) return;
-  const auto to = lint::segment_at<AvSeg>(w, sizeof(CtrlSeg));
-  t.put(dynamic ? "; to target " : "; to queue ").hex(av::qpn::get(to)).put(" at GID ");
+inline void dump_hex(Text& t, std::span<const uint8_t> bytes) noexcept {
   constexpr std::string_view digits = "0123456789abcdef";
-  for (const uint8_t byte : to.rgid) t.put(digits[byte >> 4]).put(digits[byte & 15]);
-  if (!dynamic) return;
-  const auto c = lint::segment_at<CtrlSeg>(w, 0);
-  t.put(" stream ").dec(ctrl::stream_of(c));
+  for (const uint8_t byte : bytes) t.put(digits[byte >> 4]).put(digits[byte & 15]);
+}
+
+// Where a datagram or a request on a dynamic connection goes. The short address ends in front of
+// the MAC.
+inline void dump_av(Text& t, lint::Bytes w, bool dynamic) noexcept {
+  const std::size_t bytes = w.size() - sizeof(CtrlSeg);
+  std::array<std::byte, sizeof(AvSeg)> padded{};
+  std::copy_n(w.begin() + sizeof(CtrlSeg), std::min(bytes, padded.size()), padded.begin());
+  const auto to = std::bit_cast<AvSeg>(padded);
+  const bool whole = av::extended::get(to) != 0;
+  t.put(dynamic ? "; to target " : "; to queue ").hex(av::qpn::get(to));
+  t.put(" key ").hex(dynamic ? av::dc_key(to) : to.qkey.host());
+  t.put(" sl ").dec(to.stat_rate_sl & 15).put(" rlid ").hex(to.rlid.host());
+  if (!whole) {
+    t.put(" short");
+  } else {
+    t.put(" at GID ");
+    dump_hex(t, to.rgid);
+    t.put(" from ").dec(av::gid_index::get(to)).put(" MAC ");
+    dump_hex(t, to.rmac);
+    t.put(" hops ").dec(to.hop_limit).put(" class ").hex(to.tclass);
+    t.put(" flow ").hex(av::flow_label::get(to));
+  }
+  if (dynamic) t.put(" stream ").dec(ctrl::stream_of(lint::segment_at<CtrlSeg>(w, 0)));
+}
+
+inline void dump_way(Text& t, lint::Bytes w, lint::QueueKind kind) noexcept {
+  const std::size_t bytes = lint::detail::address_bytes(w, kind);
+  if (bytes == 0 || w.size() < sizeof(CtrlSeg) + bytes) return;
+  if (kind != lint::QueueKind::xrc) return dump_av(t, w, kind == lint::QueueKind::dynamic);
+  const auto to = lint::segment_at<XrcSeg>(w, sizeof(CtrlSeg));
+  t.put("; to shared queue ").hex(to.srqn.host());
 }
 
 inline void dump_transfer(Text& t, lint::Bytes w, Opcode op, lint::QueueKind kind) noexcept {
-  const lint::detail::Head head = lint::detail::head_of(op, kind);
+  const lint::detail::Head head = lint::detail::head_of(op);
   if (!head.data) return;
-  if (op != Opcode::mmo) dump_way(t, w, kind);
-  const std::size_t remote = sizeof(CtrlSeg) + lint::detail::address_bytes(kind);
+  if (head.addressed) dump_way(t, w, kind);
+  const std::size_t remote = lint::detail::remote_at(w, kind);
   if (head.remote && remote + sizeof(RaddrSeg) <= w.size()) {
     const auto r = lint::segment_at<RaddrSeg>(w, remote);
     t.put("; remote key ").hex(r.rkey.host()).put(" at ").hex(r.raddr.host());

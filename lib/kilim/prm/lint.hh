@@ -181,36 +181,46 @@ constexpr std::size_t eth_bytes(Bytes w, std::size_t at) noexcept {
   return sizeof(EthSeg) + round_up(n > within ? n - within : 0, seg);
 }
 
-constexpr std::size_t address_bytes(QueueKind kind) noexcept {
-  if (kind == QueueKind::datagram || kind == QueueKind::dynamic) return sizeof(AvSeg);
-  return kind == QueueKind::xrc ? sizeof(XrcSeg) : 0;
+// Bytes of the segment that says where a request goes. An address whose flag is not set ends behind
+// its first 16 bytes.
+constexpr std::size_t address_bytes(Bytes w, QueueKind kind) noexcept {
+  if (kind == QueueKind::xrc) return sizeof(XrcSeg);
+  if (kind != QueueKind::datagram && kind != QueueKind::dynamic) return 0;
+  constexpr std::size_t flag_at = sizeof(CtrlSeg) + offsetof(AvSeg, dqp);
+  const bool cut = flag_at + sizeof(be32) > w.size();
+  return cut || segment_at<be32>(w, flag_at).host() >> 31 != 0 ? sizeof(AvSeg) : short_av_bytes;
 }
 
-// What lies between the control segment and the data.
+// Where the remote address lies, if the opcode has one.
+constexpr std::size_t remote_at(Bytes w, QueueKind kind) noexcept {
+  return sizeof(CtrlSeg) + address_bytes(w, kind);
+}
+
+// What lies between the control segment and the data, beside the address.
 struct Head {
   std::size_t bytes = 0;
-  bool remote = false;  // a remote address among it
-  bool data = false;    // data segments follow
-  bool answer = false;  // which are written
+  bool addressed = false;  // on queues that have an address
+  bool remote = false;     // a remote address among it
+  bool data = false;       // data segments follow
+  bool answer = false;     // which are written
 };
-constexpr Head head_of(Opcode op, QueueKind kind) noexcept {
+constexpr Head head_of(Opcode op) noexcept {
   constexpr std::size_t metadata = 16;
-  const std::size_t address = address_bytes(kind);
   switch (op) {
     case Opcode::send:
     case Opcode::send_imm:
     case Opcode::send_inval:
-      return {address, false, true, false};
+      return {0, true, false, true, false};
     case Opcode::rdma_write:
     case Opcode::rdma_write_imm:
-      return {address + sizeof(RaddrSeg), true, true, false};
+      return {sizeof(RaddrSeg), true, true, true, false};
     case Opcode::rdma_read:
-      return {address + sizeof(RaddrSeg), true, true, true};
+      return {sizeof(RaddrSeg), true, true, true, true};
     case Opcode::atomic_cs:
     case Opcode::atomic_fa:
-      return {address + sizeof(RaddrSeg) + sizeof(AtomicSeg), true, true, true};
+      return {sizeof(RaddrSeg) + sizeof(AtomicSeg), true, true, true, true};
     case Opcode::mmo:
-      return {metadata, false, true, false};
+      return {metadata, false, false, true, false};
     default:
       return {};  // nothing is known of it
   }
@@ -218,9 +228,10 @@ constexpr Head head_of(Opcode op, QueueKind kind) noexcept {
 
 // Where the data segments begin; 0: none are known of.
 constexpr std::size_t data_at(Bytes w, Opcode op, QueueKind kind) noexcept {
-  const Head head = head_of(op, kind);
+  const Head head = head_of(op);
   if (!head.data) return 0;
-  const std::size_t at = sizeof(CtrlSeg) + head.bytes;
+  const std::size_t at =
+      sizeof(CtrlSeg) + (head.addressed ? address_bytes(w, kind) : 0) + head.bytes;
   if (kind != QueueKind::raw_packet) return at;
   const std::size_t eth = eth_bytes(w, at);
   return at + (eth != 0 ? eth : sizeof(EthSeg));
@@ -229,20 +240,19 @@ constexpr std::size_t data_at(Bytes w, Opcode op, QueueKind kind) noexcept {
 // The way of a request on a dynamic connection: whole, and for the bits that no field has.
 constexpr void check_way(Bytes w, Findings& f) noexcept {
   constexpr uint32_t unused = 0x7f000000;  // between the flag and the target's number
-  const auto to = segment_at<AvSeg>(w, sizeof(CtrlSeg));
-  if (av::extended::get(to) == 0) f.add(Rule::short_way, 1, to.dqp.host());
-  if (const uint32_t bits = to.dqp.host() & unused; bits != 0) f.add(Rule::reserved_bits, 1, bits);
-  expect_zero(w, sizeof(CtrlSeg) + offsetof(AvSeg, reserved0), sizeof(to.reserved0), f);
+  const uint32_t target = segment_at<be32>(w, sizeof(CtrlSeg) + offsetof(AvSeg, dqp)).host();
+  if (const uint32_t bits = target & unused; bits != 0) f.add(Rule::reserved_bits, 1, bits);
+  if (target >> 31 == 0) return f.add(Rule::short_way, 1, target);
+  expect_zero(w, sizeof(CtrlSeg) + offsetof(AvSeg, reserved0), sizeof(AvSeg::reserved0), f);
 }
 
 constexpr void check_transfer(Bytes w, Opcode op, QueueKind kind, Findings& f) noexcept {
-  const Head head = head_of(op, kind);
+  const Head head = head_of(op);
   if (!head.data) return;
   std::size_t at = data_at(w, op, kind);
-  const std::size_t address = address_bytes(kind);
   if (at > w.size()) return f.add(Rule::ds_mismatch, w.size() / seg, at / seg);
-  if (head.remote) expect_zero(w, sizeof(CtrlSeg) + address + offsetof(RaddrSeg, reserved), 4, f);
-  if (kind == QueueKind::dynamic && op != Opcode::mmo) check_way(w, f);
+  if (head.remote) expect_zero(w, remote_at(w, kind) + offsetof(RaddrSeg, reserved), 4, f);
+  if (kind == QueueKind::dynamic && head.addressed) check_way(w, f);
   at = check_data(w, at, head.answer, f);
   if (at != w.size()) f.add(Rule::ds_mismatch, w.size() / seg, (at + seg - 1) / seg);
 }

@@ -3,13 +3,10 @@
 // recording; among the mistakes those that were found in other drivers. Nothing here needs a device
 // but replay.
 #include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
-
-#include <unistd.h>
 
 #include "../queue/ring.hh"
 #include "kilim/diag/doorbell_lint.hh"
@@ -18,11 +15,13 @@
 #include "kilim/queue/sq.hh"
 #include "kilim/umr/umr_wqe.hh"
 #include "ut.hh"
+#include "wqe_tool.hh"
 
 namespace {
 
 using namespace kilim;
 using prm::lint::Rule;
+using Scratch = test::ScratchFile;
 
 constexpr uint32_t blocks = 64;
 const Lkey memory_key{0x1100}, woven{0x2200}, other{0x3300};
@@ -97,30 +96,6 @@ const Seed seeds[] = {
 };
 // clang-format on
 
-struct Scratch {
-  Scratch() {
-    const int fd = ::mkstemp(path);
-    CU_ASSERT_FATAL(fd >= 0);
-    ::close(fd);
-  }
-  ~Scratch() { ::unlink(path); }
-  char path[32] = "/tmp/diag_ut.XXXXXX";
-};
-
-std::string said(const std::string& command, int& status) {
-  std::string text;
-  FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
-  CU_ASSERT_FATAL(pipe != nullptr);
-  char part[4096];
-  for (std::size_t n; (n = std::fread(part, 1, sizeof(part), pipe)) > 0;) text.append(part, n);
-  status = ::pclose(pipe);
-  return text;
-}
-
-std::string tool(const char* word, const char* file, int& status) {
-  return said("/usr/bin/python3 " KILIM_WQE_TOOL " " + std::string(word) + " " + file, status);
-}
-
 void sound_wqes_pass(Bench& b) {
   b.umr(woven);
   b.umr(other);
@@ -160,7 +135,7 @@ void a_recording_is_linted_offline() {
       CU_ASSERT_EQUAL((*recorder)->lost(), 0);
     }
     int status = 0;
-    const std::string text = tool("lint", file.path, status);
+    const std::string text = test::wqe_tool("lint", file.path, status);
     const std::string name = std::string(prm::lint::row_of(seed.rule).name) + ": ";
     const bool named = text.find(name) != std::string::npos;
     if (!named) std::printf("no %s in: %s\n", name.c_str(), text.c_str());
@@ -179,16 +154,16 @@ void a_sound_recording_is_printed_compared_and_replayed() {
     b.c.commit();
   }
   int status = 0;
-  CU_ASSERT_TRUE(tool("lint", one.path, status).find("0 findings") != std::string::npos);
+  CU_ASSERT_TRUE(test::wqe_tool("lint", one.path, status).find("0 findings") != std::string::npos);
   CU_ASSERT_EQUAL(status, 0);
-  const std::string printed = tool("print", one.path, status);
+  const std::string printed = test::wqe_tool("print", one.path, status);
   CU_ASSERT_TRUE(printed.find("lcore 2: UMR index 0 ") != std::string::npos);
   CU_ASSERT_TRUE(printed.find("    [1] 0x32 bytes key 0x1100 at 0x20000") != std::string::npos);
   const std::string both = std::string(one.path) + " " + two.path;
-  const std::string differs = tool("diff", both.c_str(), status);
+  const std::string differs = test::wqe_tool("diff", both.c_str(), status);
   CU_ASSERT_TRUE(differs.find("+    0x40 bytes key 0x3300 at 0x0") != std::string::npos);
   CU_ASSERT_EQUAL(status, 1 << 8);
-  const std::string replayed = tool("replay", two.path, status);
+  const std::string replayed = test::wqe_tool("replay", two.path, status);
   const bool all = replayed.find("1 doorbells replayed, 0 WQEs failed") != std::string::npos;
   if (!all) std::printf("%s\n", replayed.c_str());
   CU_ASSERT_TRUE(all && status == 0);
@@ -197,8 +172,10 @@ void a_sound_recording_is_printed_compared_and_replayed() {
 void other_files_are_refused() {
   Scratch file;
   int status = 0;
-  CU_ASSERT_TRUE(tool("print", file.path, status).find("shorter than") != std::string::npos);
-  CU_ASSERT_TRUE(tool("lint", "/dev/null", status).find("shorter than") != std::string::npos);
+  CU_ASSERT_TRUE(test::wqe_tool("print", file.path, status).find("shorter than") !=
+                 std::string::npos);
+  CU_ASSERT_TRUE(test::wqe_tool("lint", "/dev/null", status).find("shorter than") !=
+                 std::string::npos);
   CU_ASSERT_EQUAL(status, 2 << 8);
   CU_ASSERT_EQUAL(diag::Recorder::open("/", 1 << 16).ok(), false);
   CU_ASSERT_EQUAL(diag::Recorder::open(file.path, 64).error().code, EINVAL);
