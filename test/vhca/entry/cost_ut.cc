@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <fstream>
 #include <thread>
 
@@ -42,6 +43,8 @@ std::chrono::microseconds cpu_time() {
 std::chrono::microseconds first_attachment() {
   const pid_t child = ::fork();
   if (child == 0) {
+    // The device list on a disk is as dear as what others write there makes it.
+    ::setenv("XDG_RUNTIME_DIR", "/dev/shm", 1);
     const auto begin = cpu_time();
     const bool attached = attach_threaded("quick0") != nullptr;
     const auto ms = (cpu_time() - begin) / 1ms;
