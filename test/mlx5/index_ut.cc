@@ -11,14 +11,9 @@
 #include <thread>
 #include <vector>
 
-#include <rte_eal.h>
-#include <rte_eal_memconfig.h>
-#include <rte_malloc.h>
-#include <rte_memory.h>
 #include <rte_rcu_qsbr.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
+#include "hot_plug.hh"
 #include "kilim/mem/limits.hh"
 #include "kilim/mr/front.hh"
 #include "kilim/mr/index.hh"
@@ -34,10 +29,8 @@ using namespace kilim;
 
 constexpr uint64_t page = 4096;
 constexpr uint32_t places = 16, burst = 16, bytes = 64;
-constexpr std::size_t huge = std::size_t{2} << 20;
 constexpr uint32_t eal_places = 3;
-constexpr std::size_t eal_bytes = huge;
-bool hot_plug = false;
+constexpr std::size_t eal_bytes = test::huge_page;
 
 // Place i holds pages of the byte i + 1; its region covers them, and comes and goes.
 class Traffic {
@@ -127,21 +120,24 @@ class Traffic {
         mr::IndexedRegions::create(v_.device->registrar(), *index_, {.patience_ms = 60'000});
     CU_ASSERT_TRUE_FATAL(made.ok());
     mr::IndexedRegions& all = **made;
+    std::array<std::optional<test::ComingMemory<mr::EalRegions>>, eal_places> memory;
     uint32_t i = 0;
     for (; (i < 60 || sent_.load() < 600) && failed_.load() == 0 && i < 200'000; i++) {
       const std::size_t place = i * 2 % eal_places;
-      if (std::byte* was = at_[place].exchange(nullptr)) {
-        let_go(all.eal(), place, was);
+      if (at_[place].exchange(nullptr) != nullptr) {
+        memory[place].reset();
         continue;
       }
-      std::byte* now = take(all.eal(), place);
+      std::byte* now = memory[place].emplace(all.eal(), eal_bytes).at();
       if (now == nullptr) failed_.fetch_add(1);
       if (now == nullptr) break;
       std::memset(now, static_cast<int>(place + 1), page);
       at_[place].store(now);
     }
-    for (std::size_t place = 0; place < eal_places; place++)
-      if (std::byte* was = at_[place].exchange(nullptr)) let_go(all.eal(), place, was);
+    for (std::size_t place = 0; place < eal_places; place++) {
+      at_[place].store(nullptr);
+      memory[place].reset();
+    }
     CU_ASSERT_TRUE(all.eal().counts().registered > 30 && all.eal().counts().late == 0);
     CU_ASSERT_EQUAL(all.eal().counts().failed + all.not_indexed(), 0);
     over_.store(true, std::memory_order_release);
@@ -154,30 +150,6 @@ class Traffic {
     void operator()(rte_rcu_qsbr* v) const noexcept { std::free(v); }
   };
   [[nodiscard]] std::byte* at(uint32_t place) const { return at_[place].load(); }
-  // Where EAL has none to give external memory stands for it.
-  std::byte* take(mr::EalRegions& regions, std::size_t place) {
-    external_[place] = nullptr;
-    if (hot_plug)
-      if (void* p = rte_malloc(nullptr, eal_bytes, huge)) return static_cast<std::byte*>(p);
-    void* p = ::mmap(nullptr, eal_bytes + huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                     -1, 0);
-    if (p == MAP_FAILED) return nullptr;
-    external_[place] = static_cast<std::byte*>(p);
-    std::byte* at = external_[place] + (huge - reinterpret_cast<uintptr_t>(p) % huge) % huge;
-    (void)rte_extmem_register(at, eal_bytes, nullptr, eal_bytes / huge, huge);
-    rte_mcfg_mem_read_lock();
-    regions.appeared({at, eal_bytes});
-    rte_mcfg_mem_read_unlock();
-    return at;
-  }
-  void let_go(mr::EalRegions& regions, std::size_t place, std::byte* memory) {
-    if (external_[place] == nullptr) return rte_free(memory);
-    rte_mcfg_mem_read_lock();
-    regions.vanishing({memory, eal_bytes});
-    rte_mcfg_mem_read_unlock();
-    (void)rte_extmem_unregister(memory, eal_bytes);
-    ::munmap(external_[place], eal_bytes + huge);
-  }
   void finish(std::span<const uint32_t> from) {
     for (std::size_t n = 0; n < from.size(); n++) {
       // The control thread may hold the adapter for a while.
@@ -203,7 +175,6 @@ class Traffic {
   std::vector<std::byte> memory_;
   std::byte* first_ = nullptr;
   std::array<std::atomic<std::byte*>, places> at_{};
-  std::array<std::byte*, eal_places> external_{};
   alignas(64) std::array<std::byte, burst * bytes> target_{};
   std::unique_ptr<rte_rcu_qsbr, Free> qsbr_;
   std::unique_ptr<test::Loop> loop_;
@@ -241,19 +212,7 @@ const kilim::test::Case cases[] = {
 }  // namespace
 
 int main(int argc, char** argv) {
-  constexpr const char* by_hand = "KILIM_UT_NO_HUGE";
-  hot_plug = std::getenv(by_hand) == nullptr && kilim::mem::huge_pages(huge).free >= 16;
-  const char* ordinary[] = {"index_ut",          "-l0",       "--no-pci",    "--no-telemetry",
-                            "--log-level=error", "--no-huge", "--no-shconf", "-m16"};
-  const char* with_huge[] = {"index_ut",          "-l0",         "--no-pci", "--no-telemetry",
-                             "--log-level=error", "--in-memory", "-m4"};
-  if (!hot_plug) std::puts("EAL's events are called by hand");
-  const int rc = hot_plug ? rte_eal_init(7, const_cast<char**>(with_huge))
-                          : rte_eal_init(8, const_cast<char**>(ordinary));
-  if (rc < 0 && hot_plug) {  // other processes have taken the pages
-    ::setenv(by_hand, "1", 1);
-    ::execv("/proc/self/exe", argv);
-  }
-  if (rc < 0) return 2;
+  if (!kilim::test::start_growing_eal(argv, kilim::mem::huge_pages(eal_bytes).free, "-m16"))
+    return 2;
   return kilim::test::run_cases("mlx5/index", cases, argc, argv);
 }

@@ -11,14 +11,10 @@
 #include <map>
 #include <thread>
 
-#include <rte_eal.h>
-#include <rte_eal_memconfig.h>
 #include <rte_malloc.h>
-#include <rte_memory.h>
 #include <rte_rcu_qsbr.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
+#include "hot_plug.hh"
 #include "index_rig.hh"
 #include "kilim/mem/limits.hh"
 #include "kilim/mr/eal_regions.hh"
@@ -30,8 +26,10 @@ namespace {
 using namespace kilim;
 using namespace kilim::mr;
 
-constexpr std::size_t huge = std::size_t{2} << 20;
-bool hot_plug = false;
+using kilim::test::hot_plug;
+using Coming = kilim::test::ComingMemory<EalRegions>;
+
+constexpr std::size_t huge = kilim::test::huge_page;
 
 // Keeps what is registered; overlaps with what is there are allowed, as on a device.
 class Keeper final : public Registrar {
@@ -109,46 +107,6 @@ void all_of_eal() {
   keeper.room = 0;
   CU_ASSERT_EQUAL(EalRegions::create(keeper, Access::all).error().code, ENOMEM);
 }
-
-// Memory that comes and goes: EAL's own, or external memory with the events called by hand.
-class Coming {
- public:
-  Coming(EalRegions& regions, std::size_t bytes) : regions_(regions), bytes_(bytes) {
-    if (hot_plug) at_ = static_cast<std::byte*>(rte_malloc(nullptr, bytes, huge));
-    if (at_ != nullptr) return;  // else other processes have taken the pages
-    void* p =
-        ::mmap(nullptr, bytes + huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED) return;
-    mapped_ = static_cast<std::byte*>(p);
-    at_ = mapped_ + (huge - reinterpret_cast<uintptr_t>(p) % huge) % huge;
-    (void)rte_extmem_register(at_, bytes, nullptr, static_cast<unsigned>(bytes / huge), huge);
-    rte_mcfg_mem_read_lock();
-    regions_.appeared({at_, bytes});
-    rte_mcfg_mem_read_unlock();
-  }
-  void go() {
-    if (mapped_ == nullptr) {
-      rte_free(at_);
-    } else if (at_ != nullptr) {
-      rte_mcfg_mem_read_lock();
-      regions_.vanishing({at_, bytes_});
-      rte_mcfg_mem_read_unlock();
-      (void)rte_extmem_unregister(at_, bytes_);
-      ::munmap(mapped_, bytes_ + huge);
-    }
-    at_ = nullptr;
-  }
-  ~Coming() { go(); }
-  Coming(const Coming&) = delete;
-  Coming& operator=(const Coming&) = delete;
-  [[nodiscard]] std::byte* at() const { return at_; }
-
- private:
-  EalRegions& regions_;
-  std::size_t bytes_;
-  std::byte* at_ = nullptr;
-  std::byte* mapped_ = nullptr;
-};
 
 void hot_plugged_memory() {
   Keeper keeper;
@@ -347,27 +305,7 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-// It leaves EAL no addresses for memory that may grow.
-static bool under_valgrind() {
-  const char* preload = std::getenv("LD_PRELOAD");
-  return preload != nullptr && std::strstr(preload, "/vgpreload_") != nullptr;
-}
-
 int main(int argc, char** argv) {
-  constexpr const char* by_hand = "KILIM_UT_NO_HUGE";
-  hot_plug = std::getenv(by_hand) == nullptr && !under_valgrind() &&
-             kilim::mem::huge_pages(huge).free >= 16;
-  const char* ordinary[] = {"eal_regions_ut",    "-l0",       "--no-pci",    "--no-telemetry",
-                            "--log-level=error", "--no-huge", "--no-shconf", "-m64"};
-  const char* with_huge[] = {"eal_regions_ut",    "-l0",         "--no-pci", "--no-telemetry",
-                             "--log-level=error", "--in-memory", "-m4"};
-  if (!hot_plug) std::puts("EAL's events are called by hand");
-  const int rc = hot_plug ? rte_eal_init(7, const_cast<char**>(with_huge))
-                          : rte_eal_init(8, const_cast<char**>(ordinary));
-  if (rc < 0 && hot_plug) {  // other processes have taken the pages
-    ::setenv(by_hand, "1", 1);
-    ::execv("/proc/self/exe", argv);
-  }
-  if (rc < 0) return 2;
+  if (!kilim::test::start_growing_eal(argv, kilim::mem::huge_pages(huge).free, "-m64")) return 2;
   return kilim::test::run_cases("mr/eal_regions", cases, argc, argv);
 }
