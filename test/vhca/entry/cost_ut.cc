@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 #include <thread>
 
 #include <infiniband/verbs.h>
@@ -48,6 +50,8 @@ std::chrono::microseconds first_attachment() {
     const auto begin = cpu_time();
     const bool attached = attach_threaded("quick0") != nullptr;
     const auto ms = (cpu_time() - begin) / 1ms;
+    std::error_code none;
+    std::filesystem::remove_all(sysfs_root(), none);  // what exit() would do
     ::_exit(attached ? static_cast<int>(std::min<long>(ms, 254)) : 255);
   }
   int status = 0;
