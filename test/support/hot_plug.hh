@@ -34,12 +34,13 @@ inline bool start_growing_eal(char** argv, std::size_t free_pages, const char* o
   constexpr const char* by_hand = "KILIM_UT_NO_HUGE";
   constexpr std::size_t enough = 16;
   hot_plug = std::getenv(by_hand) == nullptr && !under_valgrind() && free_pages >= enough;
-  const char* with_huge[] = {"kilim_ut",          "-l0",         "--no-pci", "--no-telemetry",
-                             "--log-level=error", "--in-memory", "-m4"};
+  // No -m: memory of the beginning is never given back, and what a test frees would be there still.
+  const char* with_huge[] = {"kilim_ut",          "-l0",        "--no-pci", "--no-telemetry",
+                             "--log-level=error", "--in-memory"};
   const char* without[] = {"kilim_ut",          "-l0",       "--no-pci",    "--no-telemetry",
                            "--log-level=error", "--no-huge", "--no-shconf", ordinary};
   if (!hot_plug) std::puts("EAL's events are called by hand");
-  const int rc = hot_plug ? rte_eal_init(7, const_cast<char**>(with_huge))
+  const int rc = hot_plug ? rte_eal_init(6, const_cast<char**>(with_huge))
                           : rte_eal_init(8, const_cast<char**>(without));
   if (rc < 0 && hot_plug) {  // other processes have taken the pages
     ::setenv(by_hand, "1", 1);
