@@ -9,9 +9,6 @@
 namespace kilim::vhca::test {
 namespace {
 
-using prm::Opcode;
-using prm::Syndrome;
-
 constexpr uint32_t cq_err = 0, qp_fatal = 1, device_fatal = 8;
 
 void nop(Rig& rig) {

@@ -8,8 +8,6 @@
 namespace kilim::vhca::test {
 namespace {
 
-using prm::Opcode;
-
 // A request as both sides get it: addresses are offsets, keys are places.
 struct Ask {
   Opcode opcode = Opcode::rdma_write;

@@ -9,8 +9,6 @@ namespace kilim::vhca::test {
 namespace {
 
 using prm::CqeOpcode;
-using prm::Opcode;
-using prm::Syndrome;
 
 Wqe write_of(const Side& s, uint32_t bytes = 64) {
   Wqe w(Opcode::rdma_write);

@@ -13,8 +13,6 @@ namespace {
 using namespace kilim;
 using namespace kilim::vhca;
 using namespace kilim::vhca::test;
-using prm::Opcode;
-using prm::Syndrome;
 
 constexpr uint32_t device_fatal = 8;
 

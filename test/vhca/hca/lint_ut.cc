@@ -15,8 +15,6 @@ using namespace kilim;
 using namespace kilim::vhca;
 using namespace kilim::vhca::test;
 using kilim::test::Case;
-using prm::Opcode;
-using prm::Syndrome;
 using prm::lint::Rule;
 
 constexpr uint8_t small = prm::ctrl::small_fence;

@@ -10,8 +10,6 @@
 namespace kilim::vhca::test {
 namespace {
 
-using prm::Opcode;
-using prm::Syndrome;
 namespace m = qp_mask;
 
 // Rows: from; columns: to. x: allowed, with the attributes that verbs require.

@@ -16,8 +16,6 @@ namespace {
 using namespace kilim;
 using namespace kilim::vhca;
 using namespace kilim::vhca::test;
-using prm::Opcode;
-using prm::Syndrome;
 
 class Dice {
  public:

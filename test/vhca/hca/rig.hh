@@ -30,6 +30,10 @@ class Wire;
 
 namespace kilim::vhca::test {
 
+// What every test of the engine names.
+using prm::Opcode;
+using prm::Syndrome;
+
 // Page-aligned memory of its own, so that it can be unmapped under the adapter.
 class Pages {
  public:

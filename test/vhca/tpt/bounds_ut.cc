@@ -11,8 +11,6 @@ namespace {
 using namespace kilim;
 using namespace kilim::vhca;
 using namespace kilim::vhca::test;
-using prm::Opcode;
-using prm::Syndrome;
 
 struct Bench {
   Bench() : memory(65536), keys(rig.reg(memory, rw_access)), list(rig.make_key(16)) {}

@@ -16,8 +16,6 @@
 
 namespace kilim::vhca::test {
 
-using prm::Opcode;
-using prm::Syndrome;
 using Kind = Journal::Kind;
 
 inline constexpr std::size_t page = 4096;

@@ -11,9 +11,6 @@
 namespace kilim::vhca::test {
 namespace {
 
-using prm::Opcode;
-using prm::Syndrome;
-
 enum class Move : uint8_t { write, read, write_to, read_from, send, receive };
 constexpr unsigned moves = 6;
 constexpr bool key_is_there(Move m) {

@@ -10,9 +10,6 @@
 namespace kilim::vhca::test {
 namespace {
 
-using prm::Opcode;
-using prm::Syndrome;
-
 uint64_t sum(SignKind kind, uint64_t seed, const Bytes& data) {
   RunningSum s{kind, seed};
   // In two pieces, the first of an odd length.

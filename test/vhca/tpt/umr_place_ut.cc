@@ -10,7 +10,6 @@
 namespace kilim::vhca::test {
 namespace {
 
-using prm::Syndrome;
 namespace umr = prm::umr;
 
 void a_list_by_pointer_may_be_long() {

@@ -13,8 +13,6 @@
 namespace kilim::vhca::test {
 namespace {
 
-using prm::Opcode;
-using prm::Syndrome;
 namespace umr = prm::umr;
 
 struct Range {

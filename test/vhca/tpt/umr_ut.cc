@@ -10,8 +10,6 @@
 namespace kilim::vhca::test {
 namespace {
 
-using prm::Opcode;
-using prm::Syndrome;
 namespace umr = prm::umr;
 
 void a_list_is_gathered_in_order() {

@@ -13,8 +13,6 @@
 
 namespace kilim::vhca::test {
 
-using prm::Opcode;
-
 inline constexpr std::size_t area = 1 << 20;
 inline constexpr uint64_t good_key = 0x1122334455667788;
 

@@ -13,8 +13,6 @@ using namespace kilim;
 using namespace kilim::vhca;
 using namespace kilim::vhca::test;
 using kilim::test::Case;
-using prm::Opcode;
-using prm::Syndrome;
 
 namespace {
 

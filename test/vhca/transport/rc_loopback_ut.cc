@@ -11,7 +11,6 @@ namespace kilim::vhca::test {
 namespace {
 
 using prm::CqeOpcode;
-using prm::Opcode;
 
 void fill(const Pages& p, unsigned seed) {
   std::minstd_rand r(seed);

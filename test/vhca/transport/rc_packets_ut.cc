@@ -12,8 +12,6 @@
 namespace kilim::vhca::test {
 namespace {
 
-using prm::Opcode;
-using prm::Syndrome;
 using roce::Op;
 
 constexpr uint32_t mtu = 256, to_adapter = 0xfffff0, from_adapter = 5;  // first sequence numbers

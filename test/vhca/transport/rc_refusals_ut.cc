@@ -10,9 +10,6 @@
 namespace kilim::vhca::test {
 namespace {
 
-using prm::Opcode;
-using prm::Syndrome;
-
 constexpr uint32_t no_event = 99, qp_req_err = 2, qp_access_err = 3;
 
 // Keys of all kinds of trouble over the same memory.

@@ -16,8 +16,6 @@
 
 namespace kilim::vhca::test {
 
-using prm::Opcode;
-using prm::Syndrome;
 using prm::TagNews;
 using prm::TmhOp;
 

@@ -11,8 +11,6 @@ using namespace kilim;
 using namespace kilim::vhca;
 using namespace kilim::vhca::test;
 using kilim::test::Case;
-using prm::Opcode;
-using prm::Syndrome;
 using prm::TagNews;
 using prm::TmhOp;
 
