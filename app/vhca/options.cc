@@ -236,7 +236,7 @@ std::optional<Options> parse(int argc, char** argv) {
     if (!parse_one(o, argc, argv, i)) return std::nullopt;
   }
   if (o.launch.attach.wires.size() > o.launch.devices) {
-    std::fprintf(stderr, "kilim-vhca: there are more wires than devices; see --devices\n");
+    refuse("--wire", o.launch.attach.wires.back(), "there are more wires than devices");
     return std::nullopt;
   }
   if (i == argc) {

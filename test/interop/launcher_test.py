@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -192,8 +193,9 @@ class Launcher(unittest.TestCase):
         """a setuid command, and one with file capabilities, are refused"""
         program = compiled(self.folder, "dynamic")
         self.good(program)
-        os.chmod(program, 0o4755)
-        self.refused(program)
+        for mode in (0o4755, 0o2755):
+            os.chmod(program, mode)
+            self.refused(program)
         os.chmod(program, 0o755)
         try:
             # Version 2, effective, CAP_NET_RAW.
@@ -220,9 +222,37 @@ class Launcher(unittest.TestCase):
         for options in (["--nonsense", "1"], ["--devices", "0"], ["--devices", "x"],
                         ["--profile", "none"], ["--name", "a b"], ["--sysfs", "where"], ["--lint", "loud"],
                         ["--seed", "-1"], ["--wire", "a,b"], ["--wire", "pigeon:loft"],
-                        ["--wire", "pcap:"], ["--wire", "pcap:a+b"]):
+                        ["--wire", "pcap:"], ["--wire", "pcap:a+b"], ["--fault", "fatal@0"],
+                        ["--fault", "fatal"], ["--wire", "cable:a", "--wire", "cable:b"]):
             self.refused("true", options=options)
         self.assertEqual(subprocess.run([LAUNCHER], capture_output=True).returncode, 2)
+
+    def test_folder_of_others(self):
+        """a default folder that others own or write to is refused"""
+        folder = os.path.join(self.folder, "kilim")
+        os.mkdir(folder, 0o700)
+        self.good("true")
+        for mode in (0o770, 0o702):
+            os.chmod(folder, mode)
+            self.refused("true")
+        os.chmod(folder, 0o700)
+        if os.geteuid() == 0:
+            os.chown(folder, 65534, 65534)
+            self.refused("true")
+
+    def test_leftovers(self):
+        """sockets that nobody holds are removed, of a wire with decorators too"""
+        folder = os.path.join(self.folder, "wire")
+        os.mkdir(folder)
+        path = os.path.join(folder, "0")
+        with open(os.path.join(folder, "slot-0"), "w"), \
+                socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as left:
+            left.bind(path)
+        for more in ("", "+fault:drop:0"):
+            self.good("true", options=["--wire", "unix:" + folder + more])
+            self.assertFalse(os.path.exists(path))
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as left:
+                left.bind(path)
 
     def test_help(self):
         """--help names every option"""
