@@ -4,6 +4,7 @@
 // Both queues work on one key and its PSVs.
 #include <random>
 
+#include "kilim/queue/rc_wqe.hh"
 #include "kilim/umr/signature.hh"
 #include "twins.hh"
 #include "ut.hh"
@@ -220,8 +221,51 @@ void both_refuse_what_is_too_long() {
   CU_ASSERT_EQUAL(t.ours->posted(), 0);
 }
 
+// By its number's lowest bit the card knows an error from the one before.
+void errors_are_counted() {
+  Signed t{"sig2"};
+  CU_ASSERT_TRUE_FATAL(t.ok());
+  t.learn_psvs();
+  t.compare(6 * 64);
+  std::vector<uint8_t> memory(4096, 7);
+  ibv_mr* mr = ibv_reg_mr(t.device.pd, memory.data(), memory.size(),
+                          IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(mr);
+  const auto at = reinterpret_cast<uint64_t>(memory.data());
+  Request r;
+  r.sges = {{at, 516, mr->lkey}};
+  r.rule.memory.kind = SignKind::crc32;
+  r.rule.check = umr::SignMask::crc32;
+  for (int i = 0; i < 3; i++) {
+    CU_ASSERT_EQUAL(t.by_libmlx5(r), 0);
+    CU_ASSERT_EQUAL(t.theirs->wait(), IBV_WC_SUCCESS);
+    CU_ASSERT_TRUE(t.by_kilim(r).ok());
+    CU_ASSERT_EQUAL(t.ours->wait(), IBV_WC_SUCCESS);
+    t.compare(4 * 64);
+    // A block whose guard is wrong goes out; both read of it.
+    ibv_wr_start(t.theirs->ex);
+    t.theirs->ex->wr_flags = IBV_SEND_SIGNALED;
+    ibv_wr_rdma_write(t.theirs->ex, mr->rkey, at + 2048);
+    ibv_wr_set_sge(t.theirs->ex, t.key->lkey, 0, 512);
+    CU_ASSERT_EQUAL(ibv_wr_complete(t.theirs->ex), 0);
+    CU_ASSERT_EQUAL(t.theirs->wait(), IBV_WC_SUCCESS);
+    mlx5dv_mkey_err error{};
+    CU_ASSERT_EQUAL(mlx5dv_mkey_check(t.key, &error), 0);
+    CU_ASSERT_EQUAL(error.err_type, MLX5DV_MKEY_SIG_BLOCK_BAD_GUARD);
+    t.psvs.note_error();
+    queue::WqeCursor c{*t.sq};
+    CU_ASSERT_TRUE(queue::rdma_write(c, {at + 2048, Rkey{mr->rkey}}, {0, 512, Lkey{t.key->lkey}},
+                                     {.flags = queue::WrFlags::signalled}));
+    c.commit();
+    CU_ASSERT_EQUAL(t.ours->wait(), IBV_WC_SUCCESS);
+    (void)t.posted();
+  }
+  CU_ASSERT_EQUAL(ibv_dereg_mr(mr), 0);
+}
+
 const kilim::test::Case cases[] = {
     {"400 random rules and their ends are as libmlx5 writes them, byte for byte", random_rules},
+    {"errors are counted as libmlx5 does", errors_are_counted},
     {"what is too long or makes no sense is refused", both_refuse_what_is_too_long},
 };
 

@@ -77,6 +77,12 @@ void a_station_address_is_compared_under_its_mask() {
   Steering masked;
   CU_ASSERT(masked.add(&c, low).ok());
   CU_ASSERT(goes_to(masked, frame(other), {&c}) && goes_to(masked, frame(group), {}));
+  // Of a byte too, some bits may count.
+  Steering bits;
+  FlowSpec odd = to(mine);
+  odd.dst_mask = {1, 0, 0, 0, 0, 1};
+  CU_ASSERT(bits.add(&c, odd).ok());
+  CU_ASSERT(goes_to(bits, frame({4, 0, 0, 0, 0, 7}), {&c}) && goes_to(bits, frame(other), {}));
 }
 
 void the_first_priority_wins_then_age() {
@@ -137,6 +143,14 @@ void types_tags_and_sources_are_compared() {
   CU_ASSERT(goes_to(s, foreign, {}));
 }
 
+void a_tag_of_zero_is_a_tag() {
+  Steering s;
+  FlowSpec zero = any();
+  zero.vlan_tag_mask = 0x0fff;
+  CU_ASSERT(s.add(&a, zero).ok());
+  CU_ASSERT(goes_to(s, frame(mine, 0x0800, 0x2000), {&a}) && goes_to(s, frame(mine), {}));
+}
+
 FlowSpec of_ports(uint8_t protocol, uint16_t src, uint16_t dst) {
   FlowSpec f;
   f.l4_protocol = protocol;
@@ -175,6 +189,40 @@ void ip_headers_are_compared_under_their_masks() {
       CU_ASSERT(goes_to(s, make_frame({.ipv6 = six, .tcp = false, .tags = tags}), {}));
       CU_ASSERT(goes_to(s, make_frame({.ipv6 = !six, .tags = tags}), {}));
     }
+  }
+}
+
+void a_flow_label_is_compared_under_its_mask() {
+  Steering s;
+  FlowSpec r;
+  r.ip_version = 6;
+  r.ip.label = 0x12345;
+  r.ip_mask.label = 0xfff0f;
+  CU_ASSERT(s.add(&a, r).ok());
+  FrameSpec spec{.ipv6 = true};
+  Bytes f = make_frame(spec);
+  put16(f, l3_of(spec), 0x6001);
+  put16(f, l3_of(spec) + 2, 0x2375);
+  CU_ASSERT(goes_to(s, f, {&a}));
+  put16(f, l3_of(spec) + 2, 0x2346);
+  CU_ASSERT(goes_to(s, f, {}));
+}
+
+void ports_are_found_behind_extension_headers() {
+  Steering s;
+  CU_ASSERT(s.add(&a, of_ports(6, 5001, 80)).ok());
+  FrameSpec spec{.ipv6 = true};
+  for (std::size_t header : {8u, 24u}) {
+    // Options for hops, then for the destination.
+    Bytes f = make_frame(spec), more(8 + header, std::byte{0});
+    more[0] = std::byte{60};
+    more[8] = f[l3_of(spec) + 6];
+    more[9] = static_cast<std::byte>(header / 8 - 1);
+    f[l3_of(spec) + 6] = std::byte{0};
+    f.insert(f.begin() + static_cast<long>(l4_of(spec)), more.begin(), more.end());
+    CU_ASSERT(goes_to(s, f, {&a}));
+    put16(f, l4_of(spec) + more.size() + 2, 81);
+    CU_ASSERT(goes_to(s, f, {}));
   }
 }
 
@@ -237,6 +285,9 @@ constexpr Case cases[] = {
      a_sniffer_sees_everything_and_takes_nothing_away},
     {"types, tags and sources are compared", types_tags_and_sources_are_compared},
     {"IP headers are compared under their masks", ip_headers_are_compared_under_their_masks},
+    {"a tag of zero is a tag", a_tag_of_zero_is_a_tag},
+    {"a flow label is compared under its mask", a_flow_label_is_compared_under_its_mask},
+    {"ports are found behind extension headers", ports_are_found_behind_extension_headers},
     {"ports are compared under their masks", ports_are_compared_under_their_masks},
     {"rules that the kernel refuses are refused", rules_that_the_kernel_refuses_are_refused},
     {"a removed rule is gone", a_removed_rule_is_gone},

@@ -2,6 +2,7 @@
 // Keys whose blocks are signed: the standards' own vectors, what is refused, which errors are told
 // of, queues that stop at one.
 #include <algorithm>
+#include <utility>
 
 #include "sign_bench.hh"
 #include "ut.hh"
@@ -206,6 +207,125 @@ void one_error_is_told_until_the_key_is_armed_again() {
   CU_ASSERT_EQUAL(rig.journal.count(Journal::Kind::sign_error), 2);
 }
 
+// One block in memory under a T10-DIF, and how it is checked.
+const Domain dif{.sign = Sign::dif_crc, .block = 512, .ones = false, .app = 0x1234, .ref = 7};
+struct DifCheck {
+  uint8_t checks = 0;
+  uint16_t app_mask = 0xffff;
+};
+// Whether a block whose signature differs in these bits from the right one is told of.
+bool told_of(const DifCheck& c, uint64_t wrong) {
+  Rig rig;
+  End e{rig, rig.a, rig.cq_a};
+  Bytes block(512, 0x33);
+  put_signature(dif, signature_of(dif, 0, block.data()) ^ wrong, block);
+  std::memcpy(e.arena.data(), block.data(), block.size());
+  prm::Bsf b = bsf_of({.mem = dif}, e.psv);
+  b.mem.checks = c.checks;
+  b.mem.app_mask = be16{c.app_mask};
+  const prm::Klm k = klm(e.arena.at(0), 520, e.pieces);
+  UmrShape shape;
+  shape.len = 520;
+  CU_ASSERT_EQUAL(e.post(with_bsf(umr_wqe(e.key, shape, {&k, 1}), b)), Syndrome::none);
+  Wqe w(Opcode::rdma_write);
+  CU_ASSERT_EQUAL(e.post(w.raddr(e.buffer.at(0), e.plain).data(0, 512, e.key)), Syndrome::none);
+  return !e.errors.empty();
+}
+
+void tags_of_all_ones_escape() {
+  constexpr uint64_t guard = uint64_t{1} << 48;
+  const uint64_t app = uint64_t{0xffffu ^ dif.app} << 32, ref = 0xffffffff ^ dif.ref;
+  const DifCheck by_app{bsf::app_escape}, by_both{bsf::app_ref_escape};
+  CU_ASSERT_TRUE(told_of({}, guard | app | ref) && !told_of({}, 0));
+  CU_ASSERT_TRUE(told_of(by_app, guard) && told_of(by_app, guard | ref));
+  CU_ASSERT_FALSE(told_of(by_app, guard | app) || told_of(by_app, guard | app | ref));
+  CU_ASSERT_TRUE(told_of(by_both, guard | app) && told_of(by_both, guard | ref));
+  CU_ASSERT_FALSE(told_of(by_both, guard | app | ref));
+}
+
+void an_application_tag_is_compared_under_its_mask() {
+  constexpr uint64_t low = uint64_t{1} << 32, high = uint64_t{0x80} << 40;
+  const DifCheck masked{0, 0xff00};
+  CU_ASSERT_TRUE(told_of({}, low) && told_of({}, high));
+  CU_ASSERT_TRUE(told_of(masked, high) && told_of(masked, low | 1) && !told_of(masked, low));
+}
+
+void the_first_block_begins_as_its_psv_says() {
+  Rig rig;
+  End e{rig, rig.a, rig.cq_a};
+  const Domain later{.sign = Sign::crc32, .block = 512, .ones = false};
+  Domain first = later;
+  first.ones = true;
+  const prm::Klm k = klm(e.arena.at(0), 1032, e.pieces);
+  CU_ASSERT_EQUAL(e.configure({.mem = later}, {&k, 1}, 1032), Syndrome::none);
+  CU_ASSERT_EQUAL(e.post(set_psv(e.psv.mem, first)), Syndrome::none);
+  const Bytes data(512, 0x44);
+  std::memset(e.buffer.data(), 0x44, 1024);
+  Wqe w(Opcode::rdma_read);
+  CU_ASSERT_EQUAL(e.post(w.raddr(e.buffer.at(0), e.plain).data(0, 1024, e.key)), Syndrome::none);
+  const auto* at = reinterpret_cast<const uint8_t*>(e.arena.data());
+  CU_ASSERT_EQUAL(get_signature(first, at + 512), signature_of(first, 0, data.data()));
+  CU_ASSERT_EQUAL(get_signature(later, at + 1028), signature_of(later, 1, data.data()));
+}
+
+void a_bsf_says_how_much_data_there_is() {
+  for (uint32_t bytes : {700u, 701u}) {
+    Rig rig;
+    End e{rig, rig.a, rig.cq_a};
+    CU_ASSERT_EQUAL(shown(e), Syndrome::none);
+    prm::Bsf b = bsf_of(crc_in_memory, e.psv);
+    b.raw_data_size = be32{700};
+    const prm::Klm k = klm(e.arena.at(0), 1032, e.pieces);
+    UmrShape shape;
+    shape.len = 1032;
+    CU_ASSERT_EQUAL(e.post(with_bsf(umr_wqe(e.key, shape, {&k, 1}), b)), Syndrome::none);
+    Wqe w(Opcode::rdma_write);
+    CU_ASSERT_EQUAL(e.post(w.raddr(e.buffer.at(0), e.plain).data(0, bytes, e.key)),
+                    bytes == 700 ? Syndrome::none : Syndrome::local_prot);
+  }
+}
+
+// What came first of it is not there any more, or never was.
+void the_rest_of_a_signature_alone_is_not_checked() {
+  Rig rig;
+  End e{rig, rig.a, rig.cq_a};
+  const Layout on_wire{.wire = {.sign = Sign::crc32, .block = 512}};
+  const prm::Klm k = klm(e.arena.at(0), 1024, e.pieces);
+  CU_ASSERT_EQUAL(e.configure(on_wire, {&k, 1}, 1024), Syndrome::none);
+  std::memset(e.buffer.data(), 0, 1032);
+  auto read = [&](uint64_t at, uint32_t n) {
+    Wqe w(Opcode::rdma_read);
+    CU_ASSERT_EQUAL(e.post(w.raddr(e.buffer.at(at), e.plain).data(at, n, e.key)), Syndrome::none);
+  };
+  read(514, 2);
+  CU_ASSERT_EQUAL(e.errors.size(), 0);
+  read(0, 515);
+  read(516 + 514, 2);
+  CU_ASSERT_EQUAL(e.errors.size(), 0);
+  read(0, 515);
+  read(515, 1);
+  CU_ASSERT_EQUAL(e.errors.size(), 1);
+}
+
+void a_psv_belongs_to_its_domain() {
+  Rig rig;
+  End e{rig, rig.a, rig.cq_a};
+  CU_ASSERT_EQUAL(shown(e), Syndrome::none);
+  const Pdn own = std::exchange(rig.pd, *rig.hca->alloc_pd());
+  const uint32_t foreign = e.make_psv();
+  rig.pd = own;
+  CU_ASSERT_TRUE_FATAL(foreign != 0);
+  const prm::Klm k = klm(e.arena.at(0), 516, e.pieces);
+  UmrShape shape;
+  shape.len = 516;
+  Wqe named = with_bsf(umr_wqe(e.key, shape, {&k, 1}), bsf_of(crc_in_memory, {foreign, 0}));
+  CU_ASSERT_EQUAL(e.post(named), Syndrome::mw_bind);
+  Rig other;
+  End f{other, other.a, other.cq_a};
+  other.hca->state().keys.psvs().at(f.psv.mem)->pd = *other.hca->alloc_pd();
+  CU_ASSERT_EQUAL(f.post(set_psv(f.psv.mem, crc_in_memory.mem)), Syndrome::local_qp_op);
+}
+
 void a_profile_without_has_none() {
   RigShape s;
   s.profile.signature = false;
@@ -226,6 +346,13 @@ const kilim::test::Case cases[] = {
      a_queue_stops_behind_a_wrong_block},
     {"one error is told of until the key is armed again",
      one_error_is_told_until_the_key_is_armed_again},
+    {"tags of all ones keep a block from being checked", tags_of_all_ones_escape},
+    {"an application tag is compared under its mask",
+     an_application_tag_is_compared_under_its_mask},
+    {"the first block begins as its PSV says", the_first_block_begins_as_its_psv_says},
+    {"a BSF says how much data there is", a_bsf_says_how_much_data_there_is},
+    {"the rest of a signature alone is not checked", the_rest_of_a_signature_alone_is_not_checked},
+    {"a PSV belongs to its domain", a_psv_belongs_to_its_domain},
     {"a profile without signatures makes neither keys nor PSVs", a_profile_without_has_none},
     {"checksums are those of the standards", the_standards_vectors},
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Dynamic connections: initiators that go from target to target, on their own adapter and over a
 // wire; keys, streams, and what a target does for many at a time.
+#include <cstddef>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -118,6 +119,39 @@ void a_wrong_key_is_refused_and_the_target_lives_on() {
   CU_ASSERT_EQUAL(p.w.right.events.of(event::qp_access_err), 0);
 }
 
+void another_key_is_another_connection() {
+  Pair p;
+  Target t(p.w.right);
+  Initiator ini(p.w.left);
+  const uint32_t rkey = p.far_key.rkey.value();
+  CU_ASSERT(good(p.post(ini, p.write(t, 0, 0, 100, rkey))));
+  Wqe other = Pair::to(t, Opcode::rdma_write, 0, good_key ^ 1)
+                  .raddr(p.far.at(0), rkey)
+                  .data(p.near.at(100), 100, p.near_key.lkey.value());
+  CU_ASSERT(failed(p.post(ini, other), Syndrome::remote_access) && p.same(0, 0, 100));
+}
+
+void only_a_target_takes_dynamic_requests() {
+  Pair p;
+  Target t(p.w.left);
+  t.qpn = p.w.left.a.qpn;  // a queue of another type
+  Initiator ini(p.w.left, {.retry_cnt = 1});
+  CU_ASSERT(failed(p.post(ini, p.send(t, 0, 10, 0)), Syndrome::transport_retry_exc));
+}
+
+void a_request_leaves_by_a_gid_of_the_port() {
+  Pair p;
+  for (Rig* where : {&p.w.right, &p.w.left}) {
+    Target t(*where);
+    Initiator ini(p.w.left);
+    Wqe w = p.send(t, 0, 10);
+    constexpr std::size_t at = 16 + offsetof(prm::AvSeg, grh_gid_fl);
+    w.bytes[at] |= std::byte{0x0f};  // source GID 255
+    w.bytes[at + 1] |= std::byte{0xf0};
+    CU_ASSERT(failed(p.post(ini, w), Syndrome::local_qp_op));
+  }
+}
+
 void what_a_target_refuses_ends_one_connection() {
   Pair p;
   Target t(p.w.right, access::remote_read);
@@ -212,9 +246,10 @@ void a_failing_stream_leaves_the_others_alone() {
 }
 
 // A packet as an initiator of the left adapter would send it.
-void send_frame(Pair& p, const Target& t, roce::Op op, const RocePacket& like) {
-  RocePath path{.src = left_mac, .dst = right_mac};
-  port_gid(left_mac, 0, path.sgid);
+void send_frame(Pair& p, const Target& t, roce::Op op, const RocePacket& like,
+                const Mac& from = left_mac) {
+  RocePath path{.src = from, .dst = right_mac};
+  port_gid(from, 0, path.sgid);
   port_gid(right_mac, 0, path.dgid);
   RocePacket q = like;
   q.service = roce::Service::dc;
@@ -222,7 +257,7 @@ void send_frame(Pair& p, const Target& t, roce::Op op, const RocePacket& like) {
   q.flags = roce::flags_of(q.service, *roce::op_row(static_cast<uint8_t>(op)));
   q.dest_qpn = t.qpn.value();
   q.dc_key = good_key;
-  q.src_qpn = 0x99;
+  if (q.src_qpn == 0) q.src_qpn = 0x99;
   std::vector<std::byte> frame(4096);
   frame.resize(build_roce(path, q, 1024, frame));
   p.w.left.hca->state().config.wires[0]->send(frame);
@@ -241,6 +276,8 @@ void packets_of_an_earlier_connection_are_dropped() {
   Pair p;
   Target t(p.w.right);
   for (int i = 0; i < 4; i++) p.recv(t, 0, 4096);
+  send_frame(p, t, roce::Op::send_only, packet(0, 5, 5));
+  CU_ASSERT(!t.queue.cq.poll().has_value());
   send_frame(p, t, roce::Op::send_only, packet(20, 5, 5));
   send_frame(p, t, roce::Op::send_only, packet(20, 5, 5));  // twice
   CU_ASSERT(t.queue.cq.poll().has_value() && !t.queue.cq.poll().has_value());
@@ -249,6 +286,48 @@ void packets_of_an_earlier_connection_are_dropped() {
   send_frame(p, t, roce::Op::send_only, packet(20, 5, 5));
   send_frame(p, t, roce::Op::send_only, packet(0, 7, 7));
   CU_ASSERT(!t.queue.cq.poll().has_value());
+}
+
+// Numbers of connections are compared within one initiator.
+void initiators_of_one_number_on_two_adapters_are_two() {
+  Pair p;
+  Target t(p.w.right);
+  for (int i = 0; i < 3; i++) p.recv(t, 0, 4096);
+  constexpr Mac third = {2, 0, 0, 0, 0, 3};
+  send_frame(p, t, roce::Op::send_only, packet(20, 5, 5));
+  CU_ASSERT(t.queue.cq.poll().has_value());
+  send_frame(p, t, roce::Op::send_only, packet(10, 8, 8), third);
+  CU_ASSERT(t.queue.cq.poll().has_value());
+  send_frame(p, t, roce::Op::send_only, packet(20, 5, 6));
+  CU_ASSERT(t.queue.cq.poll().has_value());
+}
+
+void half_a_message_keeps_its_connection() {
+  Pair p;
+  Target t(p.w.right);
+  p.recv(t, 0, 4096);
+  send_frame(p, t, roce::Op::send_first, packet(20, 5, 5));
+  std::vector<std::unique_ptr<Qp>>& kept =
+      p.w.right.hca->state().qps.at(t.qpn.value())->connections;
+  auto from = [](uint32_t qpn) {
+    RocePacket q = packet(30, 7, 7);
+    q.src_qpn = qpn;
+    return q;
+  };
+  for (uint32_t i = 0; i < 31; i++) {
+    p.recv(t, 0, 4096);
+    send_frame(p, t, roce::Op::send_only, from(0x1000 + i));
+    CU_ASSERT(t.queue.cq.poll().has_value());
+  }
+  // All have been silent for long; the half one the longest.
+  for (const std::unique_ptr<Qp>& c : kept) c->rc->heard_ns -= 1'000'000'000;
+  p.recv(t, 0, 4096);
+  send_frame(p, t, roce::Op::send_only, from(0x2000));
+  std::optional<Completion> c = t.queue.cq.poll();
+  CU_ASSERT(c.has_value() && c->op == prm::CqeOpcode::resp_send && c->bytes == 1024);
+  send_frame(p, t, roce::Op::send_last, packet(20, 5, 6));
+  c = t.queue.cq.poll();
+  CU_ASSERT(c.has_value() && c->op == prm::CqeOpcode::resp_send && c->bytes == 2048);
 }
 
 void half_a_message_gives_its_receive_back() {
@@ -285,6 +364,9 @@ constexpr Case cases[] = {
     {"an initiator goes from target to target", an_initiator_goes_from_target_to_target},
     {"a wrong key is refused and the target lives on",
      a_wrong_key_is_refused_and_the_target_lives_on},
+    {"another key is another connection", another_key_is_another_connection},
+    {"only a target takes dynamic requests", only_a_target_takes_dynamic_requests},
+    {"a request leaves by a GID of the port", a_request_leaves_by_a_gid_of_the_port},
     {"what a target refuses ends one connection", what_a_target_refuses_ends_one_connection},
     {"a late receiver is waited for and a missing target is not",
      a_late_receiver_is_waited_for_and_a_missing_target_is_not},
@@ -292,6 +374,9 @@ constexpr Case cases[] = {
      more_initiators_than_a_target_remembers_take_turns},
     {"a failing stream leaves the others alone", a_failing_stream_leaves_the_others_alone},
     {"packets of an earlier connection are dropped", packets_of_an_earlier_connection_are_dropped},
+    {"initiators of one number on two adapters are two",
+     initiators_of_one_number_on_two_adapters_are_two},
+    {"half a message keeps its connection", half_a_message_keeps_its_connection},
     {"half a message gives its receive back", half_a_message_gives_its_receive_back},
     {"short data comes in a long entry", short_data_comes_in_a_long_entry},
 };

@@ -331,6 +331,22 @@ void test_sender_dies() {
   });
 }
 
+void test_fetched() {
+  both([](Bench& b) {
+    b.append(4, all, 0, 1000);
+    b.rendezvous(500);  // and no receive WQE for its FIN
+    b.post(TmhOp::rendezvous, 4, 64);
+    CU_ASSERT_TRUE(is(b.news(), TagNews::consumed, 0, 0));
+    CU_ASSERT_TRUE(is(b.news(), TagNews::expected, 0, 500));
+    b.server->to_state(b.queue, QpState::err);
+    b.sender->to_state(*b.client, QpState::err);
+    b.run();
+    CU_ASSERT_FALSE(b.server->cq_b.poll().has_value());
+    while (b.client_cq->poll()) {
+    }
+  });
+}
+
 void test_queue_goes() {
   Bench b(true);
   b.append(4, all, 0, 30000);
@@ -362,6 +378,7 @@ constexpr Case cases[] = {
     {"a buffer whose key refuses is canceled", test_refused_buffer},
     {"a fetch that is refused is canceled", test_refused_fetch},
     {"a sender that dies in a rendezvous cancels it", test_sender_dies},
+    {"a rendezvous whose data is there is not canceled", test_fetched},
     {"a queue that goes cancels what it receives", test_queue_goes},
 };
 

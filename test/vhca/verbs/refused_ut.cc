@@ -287,6 +287,41 @@ void flows_match_what_the_card_s_tables_match() {
   CU_ASSERT_EQUAL(ibv_destroy_qp(raw), 0);
 }
 
+// A rule for IPv6 behind one for an Ethernet type.
+void a_flow_s_layers_have_to_agree() {
+  Queues c;
+  ibv_qp* raw = create_qp(c.pd, c.cq, {0, 0, 0, IBV_QPT_RAW_PACKET});
+  CU_ASSERT_PTR_NOT_NULL_FATAL(raw);
+  struct {
+    ibv_flow_attr attr{};
+    ibv_flow_spec_eth eth{};
+    ibv_flow_spec_ipv6 ip{};
+  } f;
+  f.attr = {.type = IBV_FLOW_ATTR_NORMAL, .size = sizeof f, .num_of_specs = 2, .port = 1};
+  f.eth.type = IBV_FLOW_SPEC_ETH;
+  f.eth.size = sizeof f.eth;
+  f.eth.val.ether_type = kilim::be16{0x0800}.raw();
+  f.ip.type = IBV_FLOW_SPEC_IPV6;
+  f.ip.size = sizeof f.ip;
+  auto create = [&] {
+    errno = 0;
+    return ibv_create_flow(raw, &f.attr);
+  };
+  ibv_flow* any_type = create();
+  CU_ASSERT_PTR_NOT_NULL_FATAL(any_type);
+  CU_ASSERT_EQUAL(ibv_destroy_flow(any_type), 0);
+  f.eth.mask.ether_type = 0xffff;
+  CU_ASSERT(create() == nullptr && errno == EINVAL);
+  f.eth.val.ether_type = kilim::be16{0x86dd}.raw();
+  f.ip.mask.hop_limit = 0xff;
+  CU_ASSERT(create() == nullptr && errno == EOPNOTSUPP);
+  f.ip.mask.hop_limit = 0;
+  ibv_flow* flow = create();
+  CU_ASSERT_PTR_NOT_NULL_FATAL(flow);
+  CU_ASSERT_EQUAL(ibv_destroy_flow(flow), 0);
+  CU_ASSERT_EQUAL(ibv_destroy_qp(raw), 0);
+}
+
 constexpr Case cases[] = {
     {"UMR builders on a raw packet queue", umr_builders_on_a_raw_packet_queue},
     {"a UMR on a raw send queue is a local operation error",
@@ -301,6 +336,7 @@ constexpr Case cases[] = {
     {"queues that are not there are refused", queues_that_are_not_there_are_refused},
     {"queues beyond the limits are refused", queues_beyond_the_limits_are_refused},
     {"flows match what the card's tables match", flows_match_what_the_card_s_tables_match},
+    {"a flow's layers have to agree", a_flow_s_layers_have_to_agree},
 };
 
 }  // namespace

@@ -210,9 +210,68 @@ void a_cable_has_two_ends_and_may_be_plugged_again() {
   CU_ASSERT(!(*b)->peek().empty());
 }
 
-void leave_a_socket(const std::string& name) {
+// Frames of all lengths in a cable that is full most of the time: nothing is put over what is still
+// to be read, wherever in the ring it lies.
+void a_full_cable_loses_nothing() {
+  auto a = make_wire("cable:full"), b = make_wire("cable:full");
+  CU_ASSERT_FATAL(a.ok() && b.ok());
+  auto numbered = [](std::size_t i) {
+    Bytes f(14 + i * 977 % 1500, static_cast<std::byte>(i));
+    put16(f, 0, i);
+    put16(f, 12, 0x88b5);
+    return f;
+  };
+  std::size_t sent = 0, came = 0;
+  bool all_same = true;
+  for (constexpr std::size_t many = 20'000; came < many && all_same; (*b)->drop()) {
+    while (sent < many && (*a)->send(numbered(sent)) == Wire::Sent::taken) sent++;
+    all_same = same((*b)->peek(), numbered(came++));
+  }
+  CU_ASSERT(all_same && (*b)->peek().empty());
+}
+
+// The first word of who sends to nobody comes with his next frame.
+void a_late_neighbour_misses_no_frame() {
+  auto a = make_wire("udp:127.0.0.1:47921:127.0.0.1:47922");
+  CU_ASSERT_FATAL(a.ok());
+  CU_ASSERT((*a)->send(make_frame({.payload = 9})) == Wire::Sent::taken);
+  auto b = make_wire("udp:127.0.0.1:47922:127.0.0.1:47921");
+  CU_ASSERT_FATAL(b.ok());
+  const Bytes heard = make_frame({.payload = 7});
+  CU_ASSERT((*a)->send(heard) == Wire::Sent::taken && (*a)->counters().tx_lost == 0);
+  for (int i = 0; i < 10'000 && (*b)->peek().empty(); i++) usleep(1000);
+  CU_ASSERT(same((*b)->peek(), heard));
+}
+
+sockaddr_un address_of(const std::string& name) {
   sockaddr_un a{AF_UNIX, {}};
   name.copy(a.sun_path, sizeof(a.sun_path) - 1);
+  return a;
+}
+
+// A neighbour that is no wire may send anything.
+void what_is_no_frame_is_counted_and_passed_over() {
+  const std::string one = folder + "/x", two = folder + "/y";
+  auto wire = make_wire("dgram:" + one + ":" + two);
+  CU_ASSERT_FATAL(wire.ok());
+  const sockaddr_un us = address_of(one), them = address_of(two);
+  int fd = ::socket(AF_UNIX, SOCK_DGRAM, 0);
+  CU_ASSERT_EQUAL(::bind(fd, reinterpret_cast<const sockaddr*>(&them), sizeof(them)), 0);
+  const std::size_t longest = max_frame((*wire)->mtu());
+  for (std::size_t bytes : {std::size_t{0}, std::size_t{13}, longest + 1, longest + 9, longest}) {
+    const Bytes f(bytes, static_cast<std::byte>(bytes));
+    CU_ASSERT_EQUAL(
+        ::sendto(fd, f.data(), f.size(), 0, reinterpret_cast<const sockaddr*>(&us), sizeof(us)),
+        static_cast<ssize_t>(bytes));
+  }
+  CU_ASSERT(same((*wire)->peek(), Bytes(longest, static_cast<std::byte>(longest))));
+  CU_ASSERT_EQUAL((*wire)->counters().rx_malformed, 2);
+  CU_ASSERT_EQUAL((*wire)->counters().rx_too_long, 2);
+  ::close(fd);
+}
+
+void leave_a_socket(const std::string& name) {
+  const sockaddr_un a = address_of(name);
   int fd = ::socket(AF_UNIX, SOCK_DGRAM, 0);
   CU_ASSERT_EQUAL(::bind(fd, reinterpret_cast<const sockaddr*>(&a), sizeof(a)), 0);
   ::close(fd);
@@ -299,6 +358,9 @@ constexpr Case cases[] = {
      a_receiver_that_does_not_take_loses_nothing_that_was_taken},
     {"a cable has two ends and may be plugged again",
      a_cable_has_two_ends_and_may_be_plugged_again},
+    {"a full cable loses nothing", a_full_cable_loses_nothing},
+    {"a late neighbour misses no frame", a_late_neighbour_misses_no_frame},
+    {"what is no frame is counted and passed over", what_is_no_frame_is_counted_and_passed_over},
     {"a pair of sockets belongs to two", a_pair_of_sockets_belongs_to_two},
     {"specs that are no wire are refused with a sentence",
      specs_that_are_no_wire_are_refused_with_a_sentence},
