@@ -135,13 +135,19 @@ class Folder:
                 and "long" not in self.suites(t)]
 
     def near(self, file):
-        """Tests that lie where the file's room has its mirror, and those of its users."""
+        """Tests that lie where the file's room has its mirror, those of its users, and those that
+        are called like the file."""
         parts = file.split("/")
-        places = {"drivers/vhca": (f"test/vhca/{parts[2]}/", "test/vhca/verbs/"),
-                  "lib/kilim": (f"test/kilim/{parts[2]}/",), "drivers/mlx5": ("test/mlx5/",)}
+        # Queues are driven by the transport's tests.
+        room = "transport" if parts[2] == "wq" else parts[2]
+        places = {"drivers/vhca": (f"test/vhca/{room}/", "test/vhca/verbs/"),
+                  "lib/kilim": (f"test/kilim/{parts[2]}/",), "drivers/mlx5": ("test/mlx5/",),
+                  "app/vhca": ("test/interop/launcher_test.py",)}
         near = places.get("/".join(parts[:2]), (f"test/{parts[1]}/",))
-        marks = tuple(os.path.join(self.build, place) for place in near)
-        return [t for t in self.own() if any(w.startswith(marks) for w in t["cmd"])]
+        marks = tuple(os.path.join(top, place) for top in (self.build, self.tree) for place in near)
+        namesake = re.compile(rf"(^|_){parts[-1].split('.')[0]}\b")
+        return [t for t in self.own()
+                if any(w.startswith(marks) for w in t["cmd"]) or namesake.search(t["name"])]
 
     def built(self, tests):
         """Whether what the tests need compiles; what the compiler said."""
