@@ -8,7 +8,7 @@ set -u
 
 case ${1:-} in
   -*)
-    sed -n '3,5s/^# \{0,1\}//p' "$0"
+    usage
     [ "$1" = --help ]
     exit
     ;;

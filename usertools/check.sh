@@ -14,7 +14,7 @@ case ${1:-} in
   --quick) mode=quick ;;
   --long) mode=long ;;
   *)
-    sed -n '3,7s/^# \{0,1\}//p' "$0"
+    usage
     [ "$1" = --help ]
     exit
     ;;

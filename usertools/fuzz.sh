@@ -11,20 +11,11 @@ set -u
 . "$(dirname "${BASH_SOURCE[0]}")/prepare.sh"
 cd "$ROOT" || exit 1
 
-folder=build-fuzz seconds=600 corpus= harnesses=()
-while [ $# -gt 0 ]; do
-  case $1 in
-    --seconds) seconds=${2:?} && shift ;;
-    --corpus) corpus=${2:?} && shift ;;
-    -h | --help)
-      sed -n '3,9s/^# \{0,1\}//p' "$0"
-      exit 0
-      ;;
-    -*) fail "$1: there is no such option; see --help" ;;
-    *) [ -f "test/fuzz/corpus/$1.txt" ] || fail "$1: there is no such harness; see --help"
-      harnesses+=("$1") ;;
-  esac
-  shift
+folder=build-fuzz seconds=600 corpus=
+options "seconds= corpus= ..." "" "$@"
+harnesses=("${others[@]}")
+for name in "${harnesses[@]}"; do
+  [ -f "test/fuzz/corpus/$name.txt" ] || fail "$name: there is no such harness; see --help"
 done
 [ ${#harnesses[@]} -gt 0 ] || mapfile -t harnesses < <(basename -s .txt test/fuzz/corpus/*.txt)
 corpus=${corpus:-$ROOT/$folder/corpus}

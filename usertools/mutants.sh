@@ -11,27 +11,13 @@
 set -u
 . "$(dirname "${BASH_SOURCE[0]}")/prepare.sh"
 
-folder=$ROOT/build-mutants
-words=()
-while [ $# -gt 0 ]; do
-  case $1 in
-    --build | --minutes)
-      [ $# -ge 2 ] || fail "$1 needs a value"
-      if [ "$1" = --build ]; then folder=$(realpath -m "$2"); else words+=("$1" "$2"); fi
-      shift
-      ;;
-    -h | --help)
-      sed -n '3,10s/^# \{0,1\}//p' "$0"
-      exit 0
-      ;;
-    *) words+=("$1") ;;
-  esac
-  shift
-done
+build=$ROOT/build-mutants
+options "build= ..." "minutes= near-only" "$@"
+folder=$(realpath -m "$build")
 
 exec < /dev/null
 need_packages build run check suite
 trap return_hugepages EXIT
 trap 'exit 130' INT TERM HUP
 reserve_hugepages 128
-/usr/bin/python3 "$ROOT/test/mutants/mutants.py" run "$ROOT" "$folder" "${words[@]}"
+/usr/bin/python3 "$ROOT/test/mutants/mutants.py" run "$ROOT" "$folder" "${others[@]}" "${words[@]}"

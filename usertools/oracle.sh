@@ -13,24 +13,13 @@
 set -u
 . "$(dirname "${BASH_SOURCE[0]}")/prepare.sh"
 
-folder=$ROOT/build words=()
-while [ $# -gt 0 ]; do
-  case $1 in
-    --build) folder=${2:?--build needs a folder} && shift ;;
-    --seed | --mtu | --only) words+=("$1" "${2:?$1 needs a value}") && shift ;;
-    *)
-      sed -n '3,12s/^# \{0,1\}//p' "$0"
-      [ "$1" = --help ]
-      exit
-      ;;
-  esac
-  shift
-done
+build=$ROOT/build
+options "build=" "seed= mtu= only=" "$@"
 
 exec < /dev/null
 need_packages run oracle
 for program in app/kilim-vhca test/oracle/peer; do
-  [ -x "$folder/$program" ] || fail "no $folder/$program: build the project first"
+  [ -x "$build/$program" ] || fail "no $build/$program: build the project first"
 done
 
 # The names of sockets in it have to be short.
@@ -68,7 +57,7 @@ fetch_kernel() {
 
 fetch_kernel
 # In the background, so that a signal is heard at once.
-/usr/bin/python3 -B "$ROOT/test/oracle/oracle.py" --build "$folder" --folder "$scratch" \
+/usr/bin/python3 -B "$ROOT/test/oracle/oracle.py" --build "$build" --folder "$scratch" \
   --kernel "$scratch/kernel" "${words[@]}" &
 driver=$!
 wait "$driver"

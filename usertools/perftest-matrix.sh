@@ -14,28 +14,14 @@
 set -u
 . "$(dirname "${BASH_SOURCE[0]}")/prepare.sh"
 
-folder=$ROOT/build
-words=()
-while [ $# -gt 0 ]; do
-  case $1 in
-    --part | --pairs) words+=("$1") ;;
-    --only) words+=(--only "${2:?--only needs words}") && shift ;;
-    --results) words+=(--results "${2:?--results needs a file}") && shift ;;
-    --write) words+=(--write "$ROOT/doc/compatibility.md") ;;
-    --build) folder=${2:?--build needs a folder} && shift ;;
-    *)
-      sed -n '3,13s/^# \{0,1\}//p' "$0"
-      [ "$1" = --help ]
-      exit
-      ;;
-  esac
-  shift
-done
+build=$ROOT/build write=no
+options "build= write" "part pairs only= results=" "$@"
+[ "$write" = no ] || words+=(--write "$ROOT/doc/compatibility.md")
 
 exec < /dev/null
 need_packages run check
-[ -x "$folder/app/kilim-vhca" ] || fail "no $folder/app/kilim-vhca: build the project first"
+[ -x "$build/app/kilim-vhca" ] || fail "no $build/app/kilim-vhca: build the project first"
 trap return_hugepages EXIT
 trap 'exit 130' INT TERM HUP
 reserve_hugepages 40
-/usr/bin/python3 "$ROOT/test/interop/perftest_matrix.py" "$folder/app/kilim-vhca" "${words[@]}"
+/usr/bin/python3 "$ROOT/test/interop/perftest_matrix.py" "$build/app/kilim-vhca" "${words[@]}"

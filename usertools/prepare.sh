@@ -14,6 +14,41 @@ fail() {
 }
 is_root() { [ "$(id -u)" = 0 ]; }
 
+# The script's head, which is its help.
+usage() { sed -n '3,/^[^#]/s/^# \{0,1\}//p' "$0"; }
+
+# options OWN PASSED ARGUMENT...: what the script was asked for. OWN options become variables of that
+# name (--size 3: size=3, --keep: keep=yes), PASSED ones go to `words` as they came; a name that ends in
+# `=` takes a value. With `...` among OWN, what is no option goes to `others`. --help ends the script.
+words=() others=()
+options() {
+  local own=" $1 " passed=" $2 " name value
+  shift 2
+  while [ $# -gt 0 ]; do
+    name=${1#--} value=()
+    case $1 in
+      -h | --help) usage && exit ;;
+      --?*) ;;
+      *)
+        [[ $1 != -* && $own == *" ... "* ]] || fail "$1: there is no such option; see --help"
+        others+=("$1") && shift && continue
+        ;;
+    esac
+    if [[ $own$passed == *" $name= "* ]]; then
+      [ $# -ge 2 ] || fail "$1 needs a value"
+      value=("$2")
+    elif [[ $own$passed != *" $name "* ]]; then
+      fail "$1: there is no such option; see --help"
+    fi
+    if [[ $own == *" $name "* || $own == *" $name= "* ]]; then
+      declare -g "$name=${value[0]-yes}"
+    else
+      words+=("$1" "${value[@]}")
+    fi
+    shift $((1 + ${#value[@]}))
+  done
+}
+
 # Installs the packages of the given kinds (build, run, check) that are not there yet.
 need_packages() {
   local kinds="$*" kind name missing=()

@@ -19,23 +19,7 @@ set -u
 . "$(dirname "${BASH_SOURCE[0]}")/prepare.sh"
 
 fwd=io size=256 json= keep=no program= files=no
-while [ $# -gt 0 ]; do
-  case $1 in
-    --fwd | --size | --json | --program)
-      [ $# -ge 2 ] || fail "$1 wants a value"
-      declare "${1#--}=$2"
-      shift
-      ;;
-    --keep) keep=yes ;;
-    --files) files=yes ;;
-    *)
-      sed -n '3,18s/^# \{0,1\}//p' "$0"
-      [ "$1" = --help ]
-      exit
-      ;;
-  esac
-  shift
-done
+options "fwd= size= json= program= keep files" "" "$@"
 case $fwd in
   io | umr) ;;
   *) fail "--fwd $fwd: the hosts' TCP/IP stacks need their own addresses kept, so io or umr" ;;

@@ -8,24 +8,13 @@
 set -u
 . "$(dirname "${BASH_SOURCE[0]}")/prepare.sh"
 
-folder=$ROOT/build rounds=3
-while [ $# -gt 0 ]; do
-  case $1 in
-    --rounds) rounds=${2:?--rounds needs a number} && shift ;;
-    --build) folder=${2:?--build needs a folder} && shift ;;
-    *)
-      sed -n '3,7s/^# \{0,1\}//p' "$0"
-      [ "$1" = --help ]
-      exit
-      ;;
-  esac
-  shift
-done
+build=$ROOT/build rounds=3
+options "build= rounds=" "" "$@"
 
 exec < /dev/null
 need_packages run report
 for program in app/kilim-vhca test/interop/reference; do
-  [ -x "$folder/$program" ] || fail "no $folder/$program: build the project first"
+  [ -x "$build/$program" ] || fail "no $build/$program: build the project first"
 done
-/usr/bin/python3 "$ROOT/test/interop/report.py" "$folder/app/kilim-vhca" \
-  "$folder/test/interop/reference" "$rounds"
+/usr/bin/python3 "$ROOT/test/interop/report.py" "$build/app/kilim-vhca" \
+  "$build/test/interop/reference" "$rounds"

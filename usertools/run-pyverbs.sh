@@ -11,33 +11,12 @@
 set -u
 . "$(dirname "${BASH_SOURCE[0]}")/prepare.sh"
 
-folder=$ROOT/build
-judge=()
-while [ $# -gt 0 ]; do
-  case $1 in
-    --tier | --seed)
-      [ $# -ge 2 ] || fail "$1 needs a value"
-      judge+=("$1" "$2")
-      shift
-      ;;
-    --quick | --verbose) judge+=("$1") ;;
-    --build)
-      [ $# -ge 2 ] || fail "$1 needs a folder"
-      folder=$2
-      shift
-      ;;
-    *)
-      sed -n '3,11s/^# \{0,1\}//p' "$0"
-      [ "$1" = --help ]
-      exit
-      ;;
-  esac
-  shift
-done
+build=$ROOT/build
+options "build=" "tier= seed= quick verbose" "$@"
 
 exec < /dev/null
 need_packages run suite
-[ -x "$folder/app/kilim-vhca" ] || fail "no $folder/app/kilim-vhca: build the project first"
+[ -x "$build/app/kilim-vhca" ] || fail "no $build/app/kilim-vhca: build the project first"
 work=$(mktemp -d)
 trap 'return_hugepages; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM HUP
@@ -60,5 +39,5 @@ cp "$files"/*.py* "$work/tests" && gzip -dqf "$work"/tests/*.gz
   fail "these are not the test files of rdma-core 44.0-2"
 
 reserve_hugepages 8 > /dev/null
-/usr/bin/python3 "$ROOT/test/pyverbs/suite.py" --launcher "$folder/app/kilim-vhca" \
-  --files "$work" --manifest "$ROOT/test/pyverbs/manifest.tsv" "${judge[@]}"
+/usr/bin/python3 "$ROOT/test/pyverbs/suite.py" --launcher "$build/app/kilim-vhca" \
+  --files "$work" --manifest "$ROOT/test/pyverbs/manifest.tsv" "${words[@]}"

@@ -1,0 +1,58 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The options of the scripts in usertools are those that their heads explain, and whoever gets one
+wrong is told so in a sentence before anything is done.
+
+Usage: check_options.py ROOT"""
+
+import glob
+import os
+import re
+import subprocess
+import sys
+
+CALL = re.compile(r'^options "([^"]*)" "([^"]*)" "\$@"$', re.M)
+
+
+def run(script, *words):
+    done = subprocess.run(["bash", script, *words], capture_output=True, text=True, check=False,
+                          stdin=subprocess.DEVNULL, timeout=60)
+    return done.returncode, done.stdout, done.stderr
+
+
+def faults_of(script, text):
+    call = CALL.search(text)
+    names = [w for part in call.groups() for w in part.split() if w != "..."]
+    head = re.match(r"(?:#.*\n)*", text).group(0)
+    taken, told = {n.rstrip("=") for n in names}, set(re.findall(r"--([a-z]+(?:-[a-z]+)*)", head))
+    for name in sorted(taken ^ told):
+        yield f"--{name} is " + ("not explained" if name in taken else "explained, but not taken")
+    code, said, _ = run(script, "--help")
+    if code != 0 or said != re.sub(r"(?m)^# ?", "", head.split("\n", 2)[2]):
+        yield "--help does not print the head"
+    wrong = [("--no-such", "--no-such: there is no such option; see --help")]
+    wrong += [("--" + n[:-1], f"--{n[:-1]} needs a value") for n in names if n.endswith("=")]
+    for word, sentence in wrong:
+        code, _, said = run(script, word)
+        if code != 1 or not said.endswith(f": {sentence}\n"):
+            yield f"{word} alone: {said.strip() or code}"
+
+
+def main(root):
+    scripts = sorted(glob.glob(os.path.join(root, "usertools", "*.sh")))
+    asked = faults = 0
+    for script in scripts:
+        with open(script, encoding="utf-8") as f:
+            text = f.read()
+        if CALL.search(text) is None:
+            continue
+        asked += 1
+        for fault in faults_of(script, text):
+            faults += 1
+            print(f"{os.path.relpath(script, root)}:1: {fault}")
+    print(f"{asked} scripts, {faults} faults")
+    return 1 if faults or asked == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
