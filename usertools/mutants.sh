@@ -3,16 +3,17 @@
 # Puts deliberate defects (test/mutants/mutants.toml) into a copy of the adapter and the library, one
 # at a time, and sees which test notices. The last line is `mutants: K/T killed by our own tests`;
 # the exit code is 0 if those are 95 % and all were tried.
-# Usage: usertools/mutants.sh [--build FOLDER] [--minutes N] [--near-only] [NAME...]
+# Usage: usertools/mutants.sh [--build FOLDER] [--minutes N] [--near-only | --own-only] [NAME...]
 #   --build FOLDER  where the copy and its build lie (build-mutants); used again if it is there
 #   --minutes N     stop after so long (100)
 #   --near-only     only the tests of the defect's own room: quick, and an upper bound of survivors
+#   --own-only      does not ask rdma-core's tests and ping-pongs
 #   NAME...         only these defects
 set -u
 . "$(dirname "${BASH_SOURCE[0]}")/prepare.sh"
 
 build=$ROOT/build-mutants
-options "build= ..." "minutes= near-only" "$@"
+options "build= ..." "minutes= near-only own-only" "$@"
 folder=$(realpath -m "$build")
 
 exec < /dev/null

@@ -2,10 +2,10 @@
 """Builds each defect of mutants.toml by itself and looks who notices.
 
 Usage: mutants.py check ROOT                       the table fits the sources
-       mutants.py run ROOT WORK [--minutes N] [--near-only] [NAME...]
+       mutants.py run ROOT WORK [--minutes N] [--near-only] [--own-only] [NAME...]
 
 A copy of the tree is changed, built in one incremental folder below WORK and put right again. Our
-own tests come in the order of nearness: those of the file's own room first, then all others; the
+own tests come in the order of nearness: those of the file's own room, of its users, all others; the
 first that fails ends it. Beside them, for defects of the adapter, rdma-core's own suite and
 its ping-pongs are asked whether they alone would have noticed."""
 
@@ -134,20 +134,23 @@ class Folder:
                 if self.suites(t) & set(OWN_SUITES) and t["name"] not in OTHERS
                 and "long" not in self.suites(t)]
 
-    def near(self, file):
-        """Tests that lie where the file's room has its mirror, those of its users, and those that
-        are called like the file."""
+    def circles(self, file):
+        """Tests in the order of nearness: those that lie where the file's room has its mirror or are
+        called like the file, then those of the room's users."""
         parts = file.split("/")
         # Queues are driven by the transport's tests.
         room = "transport" if parts[2] == "wq" else parts[2]
-        places = {"drivers/vhca": (f"test/vhca/{room}/", "test/vhca/verbs/"),
-                  "lib/kilim": (f"test/kilim/{parts[2]}/",), "drivers/mlx5": ("test/mlx5/",),
-                  "app/vhca": ("test/interop/launcher_test.py",)}
-        near = places.get("/".join(parts[:2]), (f"test/{parts[1]}/",))
-        marks = tuple(os.path.join(top, place) for top in (self.build, self.tree) for place in near)
+        mirrors = {"drivers/vhca": f"test/vhca/{room}/", "lib/kilim": f"test/kilim/{parts[2]}/",
+                   "drivers/mlx5": "test/mlx5/", "app/vhca": "test/interop/launcher_test.py"}
+        mirror = self.below(mirrors.get("/".join(parts[:2]), f"test/{parts[1]}/"))
         namesake = re.compile(rf"(^|_){parts[-1].split('.')[0]}\b")
-        return [t for t in self.own()
-                if any(w.startswith(marks) for w in t["cmd"]) or namesake.search(t["name"])]
+        mirror += [t for t in self.own() if namesake.search(t["name"]) and t not in mirror]
+        users = self.below("test/vhca/verbs/") if parts[1] == "vhca" else []
+        return mirror, [t for t in users if t not in mirror]
+
+    def below(self, place):
+        marks = tuple(os.path.join(top, place) for top in (self.build, self.tree))
+        return [t for t in self.own() if any(w.startswith(marks) for w in t["cmd"])]
 
     def built(self, tests):
         """Whether what the tests need compiles; what the compiler said."""
@@ -221,11 +224,11 @@ class Broken:
         self.write(self.right)
 
 
-def try_one(folder, m, near_only):
+def try_one(folder, m, near_only, own_only):
     """Who of ours notices, and whether the others alone would: (test, suite, ping-pongs)."""
     with Broken(folder, m):
         killer = None
-        for tests in (folder.near(m.file), [] if near_only else folder.own()):
+        for tests in (*folder.circles(m.file), [] if near_only else folder.own()):
             good, said = folder.built(tests)
             if not good:
                 wrong = re.search(r"error: (static assertion failed[^\n]*)", said)
@@ -236,7 +239,7 @@ def try_one(folder, m, near_only):
             if killer:
                 break
         suite = pingpongs = None
-        if killer != "abi" and is_of_adapter(m) and not near_only:
+        if killer != "abi" and is_of_adapter(m) and not (near_only or own_only):
             folder.built([t for t in folder.tests if t["name"] in (*OTHERS, "pyverbs")])
             suite, pingpongs = folder.noticed_by_suite(), folder.noticed_by_pingpongs()
     return killer, suite, pingpongs
@@ -246,13 +249,15 @@ def word(noticed):
     return {None: "-", True: "yes", False: "no"}[noticed]
 
 
-def run(root, work, minutes, near_only, names):
-    end = time.monotonic() + minutes * 60
-    rows = [m for m in table(root) if not names or m.name in names]
-    if unknown := set(names) - {m.name for m in rows}:
+def run(root, o):
+    end = time.monotonic() + o.minutes * 60
+    rows = [m for m in table(root) if not o.names or m.name in o.names]
+    if unknown := set(o.names) - {m.name for m in rows}:
         raise SystemExit(f"no such defect: {' '.join(sorted(unknown))}")
-    folder = Folder(root, work)
-    start = folder.own() if not near_only else [t for m in rows for t in folder.near(m.file)]
+    folder = Folder(root, os.path.abspath(o.work))
+    start = folder.own()
+    if o.near_only:
+        start = [t for m in rows for circle in folder.circles(m.file) for t in circle]
     good, said = folder.built(start)
     if not good or (bad := folder.first_failure(start)):
         raise SystemExit(f"without any defect: {bad if good else said[-2000:]}")
@@ -264,7 +269,7 @@ def run(root, work, minutes, near_only, names):
             break
         done += 1
         try:
-            killer, suite, pingpongs = try_one(folder, m, near_only)
+            killer, suite, pingpongs = try_one(folder, m, o.near_only, o.own_only)
         except BadDefect as bad:
             wrong.append(str(bad))
             continue
@@ -281,7 +286,7 @@ def run(root, work, minutes, near_only, names):
     for fault in wrong:
         print(fault)
     if done < len(rows):
-        print(f"{len(rows) - done} defects were not tried in {minutes} minutes")
+        print(f"{len(rows) - done} defects were not tried in {o.minutes} minutes")
     print(f"of {counts['asked']} in the adapter: pyverbs alone {counts['suite']}, "
           f"the ping-pongs alone {counts['pingpongs']}")
     total = killed + len(survivors)
@@ -297,12 +302,13 @@ def main():
     words.add_argument("work", nargs="?")
     words.add_argument("--minutes", type=int, default=100)
     words.add_argument("--near-only", action="store_true")
+    words.add_argument("--own-only", action="store_true")
     words.add_argument("names", nargs="*", default=[])
     o = words.parse_intermixed_args()
     root = os.path.abspath(o.root)
     if o.mode == "check":
         return check(root)
-    return run(root, os.path.abspath(o.work), o.minutes, o.near_only, o.names)
+    return run(root, o)
 
 
 if __name__ == "__main__":
