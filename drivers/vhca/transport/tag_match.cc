@@ -7,6 +7,7 @@
 
 #include "kilim/prm/data_seg.hh"
 #include "vhca/hca/journal.hh"
+#include "vhca/hca/lint.hh"
 #include "vhca/tpt/umr_apply.hh"
 #include "vhca/transport/arrival.hh"
 #include "vhca/transport/rendezvous.hh"
@@ -224,8 +225,12 @@ Outcome exec_tag_operation(Works& works, Qp& qp, const SendWqe& wqe) noexcept {
   prm::TagCqe head{be32{change.success ? prm::tag::success : 0}, be16{list.came()}, {}};
   TagCompletion done{prm::CqeOpcode::no_packet, change.news, change.place, wqe.index};
   std::memcpy(done.head.data(), &head, sizeof(head));
-  if (complete_tag(works, qp, done)) return Outcome::done();
-  return Outcome::failed(Syndrome::local_qp_op, "the CQ of a queue that matches tags is in error");
+  if (!complete_tag(works, qp, done))
+    return Outcome::failed(Syndrome::local_qp_op,
+                           "the CQ of a queue that matches tags is in error");
+  // The WQE itself tells nothing: by this its client knows that its room is free.
+  if (qp.lint != nullptr) Lint::completed(*qp.lint, wqe.index);
+  return Outcome::done();
 }
 
 }  // namespace kilim::vhca

@@ -218,6 +218,67 @@ void datagrams_carry_a_header_only_where_asked() {
   }
 }
 
+// A shared receive queue that matches tags, and what its list operations complete with.
+struct Tags {
+  explicit Tags(uint32_t tags) : pd(ibv_alloc_pd(opened())), memory(pd, 1024) {
+    ibv_cq_init_attr_ex c{};
+    c.cqe = 64;
+    c.wc_flags = IBV_WC_EX_WITH_TM_INFO;
+    cq = ibv_create_cq_ex(opened(), &c);
+    ibv_srq_init_attr_ex a{};
+    a.attr = {8, 1, 0};
+    a.comp_mask =
+        IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_TM;
+    a.srq_type = IBV_SRQT_TM;
+    a.pd = pd;
+    a.cq = ibv_cq_ex_to_cq(cq);
+    a.tm_cap = {tags, 8};
+    srq = ibv_create_srq_ex(opened(), &a);
+  }
+  ~Tags() {
+    if (srq != nullptr) CU_ASSERT_EQUAL(ibv_destroy_srq(srq), 0);
+    ibv_destroy_cq(ibv_cq_ex_to_cq(cq));
+    memory.release();
+    ibv_dealloc_pd(pd);
+  }
+  // Whether a buffer is on the list.
+  bool add(uint64_t tag) {
+    ibv_sge sge = memory.sge(0, 64);
+    ibv_ops_wr wr{}, *bad = nullptr;
+    wr.opcode = IBV_WR_TAG_ADD;
+    wr.flags = IBV_OPS_SIGNALED;
+    wr.tm.add = {tag, &sge, 1, tag, ~uint64_t{0}};
+    if (ibv_post_srq_ops(srq, &wr, &bad) != 0) return false;
+    ibv_poll_cq_attr none{};
+    for (int i = 0; i < 200000; i++) {
+      device()->poll();
+      if (ibv_start_poll(cq, &none) != 0) continue;
+      const bool good = cq->status == IBV_WC_SUCCESS && ibv_wc_read_opcode(cq) == IBV_WC_TM_ADD;
+      ibv_end_poll(cq);
+      return good;
+    }
+    return false;
+  }
+  ibv_pd* pd;
+  Region memory;
+  ibv_cq_ex* cq;
+  ibv_srq* srq;
+};
+
+void a_list_holds_as_many_tags_as_were_asked_for() {
+  for (uint32_t bad : {0u, 128u}) {
+    Tags t(bad);
+    CU_ASSERT(t.srq == nullptr);
+  }
+  for (uint32_t tags : {1u, 4u, 5u, 127u}) {
+    Tags t(tags);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(t.srq);
+    bool all = true;
+    for (uint32_t i = 0; i < tags; i++) all = all && t.add(i);
+    CU_ASSERT(all && !t.add(tags));
+  }
+}
+
 void wires_are_refused() {
   kilim::vhca::AttachConfig config;
   config.name = "vhca7";
@@ -235,6 +296,7 @@ constexpr Case cases[] = {
     {"another LID leads nowhere", another_lid_leads_nowhere},
     {"another GID leads nowhere", another_gid_leads_nowhere},
     {"datagrams carry a header only where asked", datagrams_carry_a_header_only_where_asked},
+    {"a list holds as many tags as were asked for", a_list_holds_as_many_tags_as_were_asked_for},
     {"wires are refused", wires_are_refused},
 };
 
