@@ -205,6 +205,17 @@ class Launcher(unittest.TestCase):
             return  # an ordinary user may not
         self.refused(program)
 
+    def test_nested_scripts(self):
+        """scripts of scripts are started, but none deeper than the kernel would go"""
+        below = "/bin/sh"
+        for depth in range(5):
+            script = os.path.join(self.folder, f"script{depth}")
+            with open(script, "w") as text:
+                text.write(f"#!{below}\n")
+            os.chmod(script, 0o755)
+            (self.refused if depth == 4 else self.good)(script)
+            below = script
+
     def test_other_architecture_is_refused(self):
         """a program of another architecture is refused"""
         program = compiled(self.folder, "other")
@@ -223,7 +234,10 @@ class Launcher(unittest.TestCase):
                         ["--profile", "none"], ["--name", "a b"], ["--sysfs", "where"], ["--lint", "loud"],
                         ["--seed", "-1"], ["--wire", "a,b"], ["--wire", "pigeon:loft"],
                         ["--wire", "pcap:"], ["--wire", "pcap:a+b"], ["--fault", "fatal@0"],
-                        ["--fault", "fatal"], ["--wire", "cable:a", "--wire", "cable:b"]):
+                        ["--fault", "fatal"], ["--wire", "cable:a", "--wire", "cable:b"],
+                        ["--profile", "infiniband", "--wire", "cable:a"],
+                        ["--mac", "03:00:00:00:00:01"], ["--mac", "02:00:00:00:01"],
+                        ["--gid", "fe80::1"], ["--gid", "ff02::1"]):
             self.refused("true", options=options)
         self.assertEqual(subprocess.run([LAUNCHER], capture_output=True).returncode, 2)
 

@@ -192,6 +192,24 @@ void ip_headers_are_compared_under_their_masks() {
   }
 }
 
+// Of rules that both match a frame, but are not the same, the first one gets it.
+void rules_with_other_masks_are_others() {
+  Bytes f = make_frame({});
+  FlowSpec ip;
+  ip.ip_version = 4;
+  FlowSpec masked = ip;
+  masked.ip.protocol = 6;
+  masked.ip_mask.protocol = 0xff;
+  Steering by_ip;
+  CU_ASSERT(by_ip.add(&a, ip).ok() && by_ip.add(&b, masked).ok() && by_ip.add(&c, ip).ok());
+  CU_ASSERT(goes_to(by_ip, f, {&a, &c}));
+  FlowSpec ports = of_ports(6, 5001, 80), half = ports;
+  half.ports_mask.src = 0;
+  Steering by_ports;
+  CU_ASSERT(by_ports.add(&a, ports).ok() && by_ports.add(&b, half).ok());
+  CU_ASSERT(by_ports.add(&c, ports).ok() && goes_to(by_ports, f, {&a, &c}));
+}
+
 void a_flow_label_is_compared_under_its_mask() {
   Steering s;
   FlowSpec r;
@@ -262,6 +280,10 @@ void rules_that_the_kernel_refuses_are_refused() {
   CU_ASSERT_EQUAL(s.add(&a, port).error().code, EINVAL);
   CU_ASSERT_EQUAL(s.add(&a, type).error().code, EINVAL);
   CU_ASSERT_EQUAL(s.count(), 0);
+  std::size_t made = 0;
+  while (made < 100'000 && s.add(&a, any()).ok()) made++;
+  CU_ASSERT_EQUAL(made, Steering::max_rules);
+  CU_ASSERT_EQUAL(s.add(&a, any()).error().code, ENOMEM);
 }
 
 void a_removed_rule_is_gone() {
@@ -286,6 +308,7 @@ constexpr Case cases[] = {
     {"types, tags and sources are compared", types_tags_and_sources_are_compared},
     {"IP headers are compared under their masks", ip_headers_are_compared_under_their_masks},
     {"a tag of zero is a tag", a_tag_of_zero_is_a_tag},
+    {"rules with other masks are others", rules_with_other_masks_are_others},
     {"a flow label is compared under its mask", a_flow_label_is_compared_under_its_mask},
     {"ports are found behind extension headers", ports_are_found_behind_extension_headers},
     {"ports are compared under their masks", ports_are_compared_under_their_masks},

@@ -7,6 +7,7 @@
 #include "sign_bench.hh"
 #include "ut.hh"
 #include "vhca/tpt/signature_value.hh"
+#include "wire_rig.hh"
 
 namespace kilim::vhca::test {
 namespace {
@@ -144,8 +145,8 @@ void without_its_psv_a_key_is_of_no_use() {
                   Syndrome::local_prot);
 }
 
-// INIT2INIT_QP, as libmlx5 asks for it; then the queue is connected anew.
-void let_drain(Rig& rig, TestQp& qp, Qpn peer) {
+// INIT2INIT_QP, as libmlx5 asks for it; then the queue is to be connected anew.
+void let_drain(Rig& rig, TestQp& qp) {
   rig.to_state(qp, QpState::reset);
   qp.pi = 0;
   qp.publish();
@@ -159,13 +160,13 @@ void let_drain(Rig& rig, TestQp& qp, Qpn peer) {
   put(prm::qp_cmd::in_context + prm::qp_cmd::pd, be32{prm::qp_cmd::drain_sigerr});
   CU_ASSERT_EQUAL(rig.hca->command(in, out), 0);
   CU_ASSERT_EQUAL(out[0], std::byte{0});
-  rig.to_rtr(qp, peer);
-  rig.to_rts_only(qp);
 }
 
 void a_queue_stops_behind_a_wrong_block() {
   Rig rig;
-  let_drain(rig, rig.a, rig.b.qpn);
+  let_drain(rig, rig.a);
+  rig.to_rtr(rig.a, rig.b.qpn);
+  rig.to_rts_only(rig.a);
   End e{rig, rig.a, rig.cq_a};
   CU_ASSERT_EQUAL(shown(e), Syndrome::none);
   std::memset(e.arena.data(), 1, 516);
@@ -187,6 +188,33 @@ void a_queue_stops_behind_a_wrong_block() {
   CU_ASSERT_TRUE_FATAL(sent.has_value());
   CU_ASSERT_TRUE(sent->index == second && sent->syndrome == Syndrome::none);
   CU_ASSERT_TRUE(rig.wait(rig.cq_b).has_value());
+}
+
+void a_queue_on_a_wire_stops_behind_a_wrong_block() {
+  const LinkShape s;
+  WireRig w{s};
+  let_drain(w.left, w.left.a);
+  WireRig::connect(w.left, {w.left.a, w.right.a.qpn, QpType::rc}, right_mac, s, s.left_psn,
+                   s.right_psn);
+  End e{w.left, w.left.a, w.left.cq_a};
+  CU_ASSERT_EQUAL(shown(e), Syndrome::none);
+  std::memset(e.arena.data(), 1, 516);
+  Pages far(4096);
+  const MrKeys key = w.right.reg(far, rw_access);
+  w.right.a.recv(far.at(2048), 64, key.lkey.value());
+  Wqe data(Opcode::rdma_write);
+  w.left.a.put(data.raddr(far.at(0), key.rkey.value()).data(0, 512, e.key).quiet());
+  w.left.a.put(Wqe(Opcode::send).data(e.buffer.at(0), 16, e.plain));
+  w.left.a.ring(w.left.uar);
+  for (int i = 0; i < 100'000 && w.left.state(w.left.a) != QpState::sqd; i++) w.settle();
+  CU_ASSERT_EQUAL(w.left.state(w.left.a), QpState::sqd);
+  CU_ASSERT_EQUAL(w.left.events.of(5), 1);  // SQ_DRAINED
+  e.take_errors();
+  CU_ASSERT_EQUAL(e.errors.size(), 1);
+  w.settle();
+  CU_ASSERT_FALSE(w.right.cq_a.poll().has_value());
+  w.left.to_state(w.left.a, QpState::rts);
+  CU_ASSERT_TRUE(w.wait(w.left.cq_a).has_value() && w.wait(w.right.cq_a).has_value());
 }
 
 void one_error_is_told_until_the_key_is_armed_again() {
@@ -344,6 +372,8 @@ const kilim::test::Case cases[] = {
     {"a key is of no use without its PSV", without_its_psv_a_key_is_of_no_use},
     {"a queue stops behind a wrong block where it was asked to",
      a_queue_stops_behind_a_wrong_block},
+    {"a queue on a wire stops behind a wrong block too",
+     a_queue_on_a_wire_stops_behind_a_wrong_block},
     {"one error is told of until the key is armed again",
      one_error_is_told_until_the_key_is_armed_again},
     {"tags of all ones keep a block from being checked", tags_of_all_ones_escape},

@@ -286,6 +286,12 @@ void packets_of_an_earlier_connection_are_dropped() {
   send_frame(p, t, roce::Op::send_only, packet(20, 5, 5));
   send_frame(p, t, roce::Op::send_only, packet(0, 7, 7));
   CU_ASSERT(!t.queue.cq.poll().has_value());
+  // Who was silent for minutes has been started anew.
+  std::vector<std::unique_ptr<Qp>>& kept =
+      p.w.right.hca->state().qps.at(t.qpn.value())->connections;
+  for (const std::unique_ptr<Qp>& c : kept) c->rc->heard_ns -= 120'000'000'000;
+  send_frame(p, t, roce::Op::send_only, packet(4, 5, 5));
+  CU_ASSERT(t.queue.cq.poll().has_value());
 }
 
 // Numbers of connections are compared within one initiator.

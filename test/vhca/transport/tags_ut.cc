@@ -335,15 +335,22 @@ void test_fetched() {
   both([](Bench& b) {
     b.append(4, all, 0, 1000);
     b.rendezvous(500);  // and no receive WQE for its FIN
-    b.post(TmhOp::rendezvous, 4, 64);
+    CU_ASSERT_TRUE(b.send(TmhOp::rendezvous, 4, 64) == Syndrome::none);
     CU_ASSERT_TRUE(is(b.news(), TagNews::consumed, 0, 0));
     CU_ASSERT_TRUE(is(b.news(), TagNews::expected, 0, 500));
     b.server->to_state(b.queue, QpState::err);
-    b.sender->to_state(*b.client, QpState::err);
-    b.run();
-    CU_ASSERT_FALSE(b.server->cq_b.poll().has_value());
-    while (b.client_cq->poll()) {
-    }
+  });
+}
+
+void test_sizes() {
+  both([](Bench& b) {
+    b.append(5, all, 0, 0);  // 2 GiB
+    CU_ASSERT_TRUE(b.send(TmhOp::eager, 5, 100) == Syndrome::none);
+    CU_ASSERT_TRUE(is(b.news(), TagNews::consumed_msg, 0, 84) && b.holds(0, 16, 84));
+    b.server_key = prm::list_end_lkey;  // no buffer
+    b.append(6, all, 1);
+    CU_ASSERT_TRUE(b.send(TmhOp::eager, 6, 17) == Syndrome::remote_inval_req);
+    CU_ASSERT_TRUE(is(b.news(), TagNews::canceled, 1, 0));
   });
 }
 
@@ -378,6 +385,7 @@ constexpr Case cases[] = {
     {"a buffer whose key refuses is canceled", test_refused_buffer},
     {"a fetch that is refused is canceled", test_refused_fetch},
     {"a sender that dies in a rendezvous cancels it", test_sender_dies},
+    {"a length of 0 is 2 GiB, and no buffer holds nothing", test_sizes},
     {"a rendezvous whose data is there is not canceled", test_fetched},
     {"a queue that goes cancels what it receives", test_queue_goes},
 };

@@ -319,6 +319,18 @@ void a_flow_s_layers_have_to_agree() {
   ibv_flow* flow = create();
   CU_ASSERT_PTR_NOT_NULL_FATAL(flow);
   CU_ASSERT_EQUAL(ibv_destroy_flow(flow), 0);
+  // Each layer once.
+  struct {
+    ibv_flow_attr attr{};
+    ibv_flow_spec_eth eth[2]{};
+  } twice;
+  twice.attr = f.attr;
+  twice.attr.size = sizeof twice;
+  twice.eth[0] = twice.eth[1] = f.eth;
+  errno = 0;
+  CU_ASSERT(ibv_create_flow(raw, &twice.attr) == nullptr && errno == EOPNOTSUPP);
+  f.attr.flags = IBV_FLOW_ATTR_FLAGS_DONT_TRAP;
+  CU_ASSERT(create() == nullptr && errno == EOPNOTSUPP);
   CU_ASSERT_EQUAL(ibv_destroy_qp(raw), 0);
 }
 
