@@ -67,6 +67,38 @@ void interleaved_pieces_repeat() {
   CU_ASSERT(t.gather(key, 59, 2) == Syndrome::local_prot);
 }
 
+void repetitions_shorter_than_the_key_have_a_hole() {
+  Bench t;
+  uint32_t key = t.rig.make_key(4);
+  std::array<prm::Klm, 2> list = {repeat_head(12, 5, 1),
+                                  repeat_entry(100, 12, t.lkey, t.src.at(0))};
+  CU_ASSERT(t.configure(key, 72, list) == Syndrome::none);
+  CU_ASSERT(t.gather(key, 48, 12) == Syndrome::none && t.got(0, 400, 12));
+  CU_ASSERT(t.gather(key, 60, 1) == Syndrome::local_prot);
+}
+
+void fixed_entries_end_with_their_list() {
+  constexpr uint32_t log_entity = 12, entity = 1u << log_entity;
+  Bench t;
+  prm::Mkc c{};
+  c.flags = be32{prm::mkc::umr_en::at(1u) | prm::mkc::local_read::at(1u) |
+                 prm::mkc::access_mode_1_0::at(prm::mkc::access_mode_ksm)};
+  c.qpn_mkey = be32{0xffffff00u};
+  c.flags_pd = be32{t.rig.pd.value()};
+  c.translations_octword_size = be32{8};
+  c.log_page_size = be32{prm::mkc::log_entity_size::at(log_entity)};
+  Result<Mkey*> m = t.rig.hca->state().keys.create_mkey(c, {}, t.rig.hca->profile());
+  CU_ASSERT_TRUE_FATAL(m.ok());
+  const uint32_t key = (*m)->key;
+  std::vector<prm::Klm> list;
+  for (std::size_t i = 0; i < 4; i++) list.push_back(klm(t.src.at((i ^ 1) * entity), 0, t.lkey));
+  CU_ASSERT(t.configure(key, 8 * entity, list) == Syndrome::none);
+  CU_ASSERT(t.gather(key, 2 * entity - 8, 16) == Syndrome::none);
+  CU_ASSERT(t.got(0, entity - 8, 8) && t.got(8, 3 * entity, 8));
+  CU_ASSERT(t.gather(key, 4 * entity - 8, 8) == Syndrome::none);
+  CU_ASSERT(t.gather(key, 4 * entity, 8) == Syndrome::local_prot);
+}
+
 void keys_nest_as_deep_as_the_profile_says() {
   Bench t;
   std::array<uint32_t, 6> keys{};
@@ -264,6 +296,8 @@ const kilim::test::Case cases[] = {
     {"a list shorter than the key has a hole", a_list_shorter_than_the_key_has_a_hole},
     {"a start address moves the key", a_start_address_moves_the_key},
     {"interleaved pieces repeat", interleaved_pieces_repeat},
+    {"repetitions shorter than the key have a hole", repetitions_shorter_than_the_key_have_a_hole},
+    {"fixed entries end with their list", fixed_entries_end_with_their_list},
     {"keys nest as deep as the profile says", keys_nest_as_deep_as_the_profile_says},
     {"a key of itself is refused when used", a_key_of_itself_is_refused_when_used},
     {"a new tag makes the old key stale", a_new_tag_makes_the_old_key_stale},
