@@ -77,19 +77,34 @@ void repetitions_shorter_than_the_key_have_a_hole() {
   CU_ASSERT(t.gather(key, 60, 1) == Syndrome::local_prot);
 }
 
-void fixed_entries_end_with_their_list() {
-  constexpr uint32_t log_entity = 12, entity = 1u << log_entity;
-  Bench t;
+// A key for UMRs, of eight entries; 0: refused.
+uint32_t other_key(Bench& t, uint32_t mode, uint32_t pd) {
   prm::Mkc c{};
   c.flags = be32{prm::mkc::umr_en::at(1u) | prm::mkc::local_read::at(1u) |
-                 prm::mkc::access_mode_1_0::at(prm::mkc::access_mode_ksm)};
+                 prm::mkc::access_mode_1_0::at(mode)};
   c.qpn_mkey = be32{0xffffff00u};
-  c.flags_pd = be32{t.rig.pd.value()};
+  c.flags_pd = be32{pd};
   c.translations_octword_size = be32{8};
-  c.log_page_size = be32{prm::mkc::log_entity_size::at(log_entity)};
+  c.log_page_size = be32{prm::mkc::log_entity_size::at(mode == prm::mkc::access_mode_ksm ? 12 : 0)};
   Result<Mkey*> m = t.rig.hca->state().keys.create_mkey(c, {}, t.rig.hca->profile());
-  CU_ASSERT_TRUE_FATAL(m.ok());
-  const uint32_t key = (*m)->key;
+  return m ? (*m)->key : 0;
+}
+
+void a_key_of_another_domain_takes_no_umr() {
+  Bench t;
+  const uint32_t key = other_key(t, prm::mkc::access_mode_klm, t.rig.pd.value() + 1);
+  CU_ASSERT_FATAL(key != 0);
+  std::array<prm::Klm, 1> list = {t.piece(0, 64)};
+  CU_ASSERT(t.configure(key, 64, list) == Syndrome::mw_bind);
+  const Mkey& m = *t.rig.hca->state().keys.at(key >> 8);
+  CU_ASSERT(m.used == 0 && m.len == 0);
+}
+
+void fixed_entries_end_with_their_list() {
+  constexpr uint32_t entity = 4096;
+  Bench t;
+  const uint32_t key = other_key(t, prm::mkc::access_mode_ksm, t.rig.pd.value());
+  CU_ASSERT_FATAL(key != 0);
   std::vector<prm::Klm> list;
   for (std::size_t i = 0; i < 4; i++) list.push_back(klm(t.src.at((i ^ 1) * entity), 0, t.lkey));
   CU_ASSERT(t.configure(key, 8 * entity, list) == Syndrome::none);
@@ -297,6 +312,7 @@ const kilim::test::Case cases[] = {
     {"a start address moves the key", a_start_address_moves_the_key},
     {"interleaved pieces repeat", interleaved_pieces_repeat},
     {"repetitions shorter than the key have a hole", repetitions_shorter_than_the_key_have_a_hole},
+    {"a key of another domain takes no UMR", a_key_of_another_domain_takes_no_umr},
     {"fixed entries end with their list", fixed_entries_end_with_their_list},
     {"keys nest as deep as the profile says", keys_nest_as_deep_as_the_profile_says},
     {"a key of itself is refused when used", a_key_of_itself_is_refused_when_used},
