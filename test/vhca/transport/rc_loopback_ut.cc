@@ -153,18 +153,51 @@ void a_send_can_invalidate_a_key() {
   CU_ASSERT(t.rig.run_one(t.rig.a, use).syndrome == prm::Syndrome::remote_access);
 }
 
-void a_peer_invalidates_only_keys_that_allow_it() {
-  Bench t;
-  uint32_t key = t.rig.make_key(4);
+// A request that is to invalidate a key is refused, and the key goes on. `owner`: its domain.
+void stays_valid(Bench& t, uint32_t key, const Wqe& w, prm::Syndrome want,
+                 std::optional<Pdn> owner = {}) {
+  Mkey& m = *t.rig.hca->state().keys.at(key >> 8);
   std::array<prm::Klm, 1> list = {klm(t.dst.at(0), 256, t.kd.lkey.value())};
   UmrShape shape;
   shape.len = 256;
   CU_ASSERT(t.rig.run_one(t.rig.a, umr_wqe(key, shape, list)).op == CqeOpcode::req);
+  m.pd = owner.value_or(m.pd);
   t.rig.b.recv(t.dst.at(4096), 64, t.kd.lkey.value());
+  CU_ASSERT(t.rig.run_one(t.rig.a, w).syndrome == want);
+  CU_ASSERT(!m.free);
+}
+Wqe peer_s(const Bench& t, uint32_t key) {
   Wqe w(Opcode::send_inval, key);
-  w.data(t.src.at(0), 8, t.ks.lkey.value());
-  CU_ASSERT(t.rig.run_one(t.rig.a, w).syndrome == prm::Syndrome::remote_access);
-  CU_ASSERT(!t.rig.hca->state().keys.at(key >> 8)->free);
+  return w.data(t.src.at(0), 8, t.ks.lkey.value());
+}
+
+void a_peer_invalidates_only_keys_that_allow_it() {
+  Bench t;
+  const uint32_t key = t.rig.make_key(4);
+  stays_valid(t, key, peer_s(t, key), prm::Syndrome::remote_access);
+}
+
+void nobody_invalidates_by_an_old_tag() {
+  for (const bool peer : {false, true}) {
+    Bench t;
+    const uint32_t key = t.rig.make_key(4, true, true);
+    if (peer)
+      stays_valid(t, key, peer_s(t, key + 1), prm::Syndrome::remote_access);
+    else
+      stays_valid(t, key, Wqe(Opcode::local_inval, key + 1), prm::Syndrome::mw_bind);
+  }
+}
+
+void nobody_invalidates_a_key_of_another_domain() {
+  for (const bool peer : {false, true}) {
+    Bench t;
+    const Pdn other = *t.rig.hca->alloc_pd();
+    const uint32_t key = t.rig.make_key(4, true, true);
+    if (peer)
+      stays_valid(t, key, peer_s(t, key), prm::Syndrome::remote_access, other);
+    else
+      stays_valid(t, key, Wqe(Opcode::local_inval, key), prm::Syndrome::mw_bind, other);
+  }
 }
 
 // WQEs of all lengths around the end of a small ring, inline data included.
@@ -261,6 +294,8 @@ const kilim::test::Case cases[] = {
     {"atomics return the old value", atomics_return_the_old_value},
     {"a send can invalidate a key", a_send_can_invalidate_a_key},
     {"a peer invalidates only keys that allow it", a_peer_invalidates_only_keys_that_allow_it},
+    {"nobody invalidates by an old tag", nobody_invalidates_by_an_old_tag},
+    {"nobody invalidates a key of another domain", nobody_invalidates_a_key_of_another_domain},
     {"rings wrap with 64 byte CQEs", rings_wrap_with_64_byte_cqes},
     {"rings wrap with 128 byte CQEs", rings_wrap_with_128_byte_cqes},
     {"a queue may be its own peer", a_queue_may_be_its_own_peer},
