@@ -104,6 +104,7 @@ class Folder:
         if not os.path.exists(os.path.join(self.build, "build.ninja")):
             self.must(["meson", "setup", self.build, self.tree, "-Dbuildtype=debugoptimized",
                        "-Doptimization=1", "-Dwerror=false"])
+        self.must(["ninja", "-C", self.build, "build.ninja"])   # there may be new tests
         self.tests = json.loads(self.must(["meson", "introspect", self.build, "--tests"]))
         targets = json.loads(self.must(["meson", "introspect", self.build, "--targets"]))
         self.files = {t["id"]: t["filename"] for t in targets}
