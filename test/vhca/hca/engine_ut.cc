@@ -72,6 +72,17 @@ void solicited_arming_waits_for_solicited_entries() {
   CU_ASSERT(rig.events.completions == 1);
 }
 
+void solicited_arming_hears_of_errors() {
+  Rig rig;
+  rig.cq_a.arm(rig.uar, true);
+  rig.run();
+  rig.run_one(rig.a, Wqe(Opcode::nop));
+  CU_ASSERT(rig.events.completions == 0);
+  CU_ASSERT(rig.run_one(rig.a, Wqe(Opcode::rdma_write).raddr(0, 0).data(0, 8, 0)).op ==
+            prm::CqeOpcode::req_err);
+  CU_ASSERT(rig.events.completions == 1);
+}
+
 void an_overrun_kills_the_completion_queue() {
   RigShape s;
   s.cq_entries = 4;
@@ -313,6 +324,7 @@ const kilim::test::Case cases[] = {
     {"the very first arm is seen", the_very_first_arm_is_seen},
     {"arming over waiting entries tells at once", arming_over_waiting_entries_tells_at_once},
     {"solicited arming waits for solicited entries", solicited_arming_waits_for_solicited_entries},
+    {"solicited arming hears of errors", solicited_arming_hears_of_errors},
     {"an overrun kills the completion queue", an_overrun_kills_the_completion_queue},
     {"memory that goes away is an error, not a crash",
      memory_that_goes_away_is_an_error_not_a_crash},
