@@ -62,6 +62,18 @@ std::vector<uint8_t> umr_body(const prm::UmrCtrlSeg& ctrl, const prm::MkeyContex
   return body;
 }
 
+// ib_core: what a peer may change its owner may change too.
+void remote_writing_needs_local_writing() {
+  ibv_pd* pd = ibv_alloc_pd(context());
+  alignas(64) uint8_t memory[64];
+  for (const int remote : {IBV_ACCESS_REMOTE_WRITE, IBV_ACCESS_REMOTE_ATOMIC}) {
+    errno = 0;
+    CU_ASSERT_PTR_NULL(ibv_reg_mr(pd, memory, sizeof(memory), remote));
+    CU_ASSERT_EQUAL(errno, EINVAL);
+  }
+  CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), 0);
+}
+
 void to_rts(ibv_qp* raw) {
   ibv_qp_attr a{};
   a.port_num = 1;
@@ -344,6 +356,7 @@ constexpr Case cases[] = {
     {"a virtual function has no memory windows", a_virtual_function_has_no_windows},
     {"without on-demand paging none is reported and none made",
      on_demand_paging_is_not_reported_and_not_made},
+    {"remote writing needs local writing", remote_writing_needs_local_writing},
     {"advice needs on-demand paging", advice_needs_on_demand_paging},
     {"queues that are not there are refused", queues_that_are_not_there_are_refused},
     {"queues beyond the limits are refused", queues_beyond_the_limits_are_refused},
