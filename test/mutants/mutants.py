@@ -151,7 +151,8 @@ class Folder:
 
     def below(self, place):
         marks = tuple(os.path.join(top, place) for top in (self.build, self.tree))
-        return [t for t in self.own() if any(w.startswith(marks) for w in t["cmd"])]
+        return [t for t in self.own()
+                if any(os.path.normpath(w).startswith(marks) for w in t["cmd"])]
 
     def built(self, tests):
         """Whether what the tests need compiles; what the compiler said."""
