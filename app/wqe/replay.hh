@@ -39,8 +39,8 @@ void each_wqe(const Doorbell& d, F f) {
 
 // Posts every doorbell on reliable connections of a virtual device of its own, under the linter.
 // What leads a request of another kind of queue to its peer is left out. Keys become keys of that
-// device; memory is as much as the recording names, of zeroes. Prints each
-// completion and returns 0 where nothing failed, 1 where something did, 2 where it cannot be done.
+// device; memory is as much as the recording names, of zeroes. Prints each completion and returns 0
+// where nothing failed, 1 where something did, 2 where it cannot be done.
 int replay(const std::vector<Doorbell>&);
 
 }  // namespace kilim::app

@@ -104,13 +104,9 @@ void idle_costs_nothing() {
     RcPair pair(context);
     CU_ASSERT_FATAL(pair.ok());
     std::this_thread::sleep_for(5ms);
-    auto least = 1000ms + 0us;
-    for (int i = 0; i < 5 && least >= 10ms; i++) {
-      const auto before = cpu_time();
-      std::this_thread::sleep_for(1s);
-      least = std::min(least, cpu_time() - before);
-    }
-    CU_ASSERT(least < 10ms);
+    const auto before = cpu_time();
+    std::this_thread::sleep_for(1s);
+    CU_ASSERT(cpu_time() - before < 10ms);
   }
   ibv_close_device(context);
 }
