@@ -67,15 +67,15 @@ build_release() {
 # that a report wants of the debug information: -g1 is built a fifth quicker than -g.
 build_asan() {
   configure build-asan -Dbuildtype=debugoptimized -Doptimization=0 -Ddebug=false -Dwerror=true \
-    -Db_sanitize=address,undefined -Db_lundef=false "-Dcpp_args=-fno-sanitize=vptr -g1" || return 1
+    -Db_sanitize=address,undefined -Db_lundef=false "${in_one[@]}" "-Dcpp_args=-fno-sanitize=vptr -g1 -Wno-shadow" || return 1
   # shellcheck disable=SC2046
   build build-asan $(targets build-asan unit golden vhca)
 }
 # The tests in which threads meet (test/threads.txt). rte_ring orders by volatile and compiler
 # barriers unless told to use C11 atomics, the only ones that the sanitizer understands.
 build_tsan() {
-  configure build-tsan -Dbuildtype=debugoptimized -Dwerror=true -Db_sanitize=thread \
-    -Db_lundef=false "-Dcpp_args=-DRTE_USE_C11_MEM_MODEL -Wno-tsan" || return 1
+  configure build-tsan -Dbuildtype=debugoptimized -Doptimization=1 -Ddebug=false -Dwerror=true \
+    -Db_sanitize=thread -Db_lundef=false "${in_one[@]}" "-Dcpp_args=-DRTE_USE_C11_MEM_MODEL -Wno-tsan -g1 -Wno-shadow" || return 1
   # shellcheck disable=SC2046
   build build-tsan $(targets build-tsan $threads)
 }

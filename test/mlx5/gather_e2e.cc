@@ -2,6 +2,7 @@
 // Random layouts woven by Kilim's UMR WQEs and used by its own queues: gathered on SEND and WRITE,
 // scattered on READ, compared with a plain reference. The device's journal says that it was the
 // device that did it, and a device with a deliberate defect must be noticed.
+#include <algorithm>
 #include <array>
 #include <cstring>
 

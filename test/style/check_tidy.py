@@ -9,6 +9,7 @@ import concurrent.futures
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -42,6 +43,11 @@ def jobs(root, build, parts):
     """(path, compile-independent stamp) of what has to be read."""
     with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as f:
         database = json.load(f)
+    # clang has no use for what GCC precompiled: it reads the sources as they are.
+    for entry in database:
+        entry["command"] = re.sub(r"-include \S*/precompiled/std\.hh", "", entry["command"])
+    with open(os.path.join(build, "tidy", "compile_commands.json"), "w", encoding="utf-8") as f:
+        json.dump(database, f)
     paths = set()
     for entry in database:
         full = os.path.normpath(os.path.join(entry["directory"], entry["file"]))
@@ -61,7 +67,7 @@ def jobs(root, build, parts):
 def run_one(root, build, path, stamp):
     if os.path.exists(stamp):
         return ""
-    done = subprocess.run(["clang-tidy", "-p", build, "--quiet", "--extra-arg=-Wno-unknown-warning-option",
+    done = subprocess.run(["clang-tidy", "-p", os.path.join(build, "tidy"), "--quiet", "--extra-arg=-Wno-unknown-warning-option",
                            os.path.join(root, path)], capture_output=True, text=True, check=False)
     if done.returncode == 0:
         with open(stamp, "w", encoding="utf-8"):

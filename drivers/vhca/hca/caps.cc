@@ -119,11 +119,11 @@ void odp(const Profile& p, CapGroup g) {
 void device_memory(const Profile& p, CapGroup g) {
   namespace cap = prm::dm_cap;
   if (p.max_dm_size == 0) return;
-  constexpr uint32_t log_unit = 6, page_bytes = 4096;
+  constexpr uint32_t log_unit = 6;
   prm::cap_set(g, cap::memic, 1);
   prm::cap_set(g, cap::log_min_alloc_size, log_unit);
   prm::cap_set(g, cap::log_max_alignment, p.log_max_dm_alignment - log_unit);
-  prm::cap_set(g, cap::window_bytes, DeviceMemory::window_pages * page_bytes);
+  prm::cap_set(g, cap::window_bytes, DeviceMemory::window_pages * DeviceMemory::page_bytes);
   prm::cap_set(g, cap::max_size, p.max_dm_size);
 }
 

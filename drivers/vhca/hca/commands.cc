@@ -51,7 +51,7 @@ enum class Refusal : uint32_t {
   no_such_psv = 0x56a018,
 };
 
-struct Outcome {
+struct Answer {
   Status status = Status::ok;
   Refusal why = Refusal::none;
 };
@@ -66,7 +66,7 @@ T read(In in, std::size_t at = 0) {
   return v;
 }
 
-Outcome query_hca_cap(HcaState& s, In in, Out out) {
+Answer query_hca_cap(HcaState& s, In in, Out out) {
   constexpr std::size_t header = 16;
   // Maximum and current values are the same: nothing is negotiated.
   auto group = static_cast<uint16_t>(read<prm::CmdInHdr>(in).op_mod.host() >> 1);
@@ -76,7 +76,7 @@ Outcome query_hca_cap(HcaState& s, In in, Out out) {
   return {};
 }
 
-Outcome create_mkey(HcaState& s, In in, Out out) {
+Answer create_mkey(HcaState& s, In in, Out out) {
   auto cmd = read<prm::CreateMkeyIn>(in);
   if (cmd.flags.host() != 0) return {Status::bad_param, Refusal::umem_key};
   std::size_t list = std::size_t{cmd.translations_octword_actual_size.host()} * 16;
@@ -92,7 +92,7 @@ Outcome create_mkey(HcaState& s, In in, Out out) {
   return {};
 }
 
-Outcome destroy_mkey(HcaState& s, In in, Out) {
+Answer destroy_mkey(HcaState& s, In in, Out) {
   uint32_t index = read<be32>(in, 8).host() & 0xffffff;
   if (s.keys.destroy(MkeyIndex{index}) != 0) return {Status::bad_resource, Refusal::no_such_key};
   return {};
@@ -125,7 +125,7 @@ prm::Mkc context_of(const Mkey& m) {
   return c;
 }
 
-Outcome query_mkey(HcaState& s, In in, Out out) {
+Answer query_mkey(HcaState& s, In in, Out out) {
   constexpr std::size_t header = 16;
   const Mkey* key = s.keys.at(read<be32>(in, 8).host() & 0xffffff);
   if (key == nullptr) return {Status::bad_resource, Refusal::no_such_key};
@@ -134,7 +134,7 @@ Outcome query_mkey(HcaState& s, In in, Out out) {
   return {};
 }
 
-Outcome create_psv(HcaState& s, In in, Out out) {
+Answer create_psv(HcaState& s, In in, Out out) {
   if (!s.config.profile.signature) return {Status::bad_op, Refusal::no_signatures};
   const uint32_t count_pd = read<prm::CreatePsvIn>(in).count_pd.host();
   const Pdn pd{count_pd & 0xffffff};
@@ -150,7 +150,7 @@ Outcome create_psv(HcaState& s, In in, Out out) {
   return {};
 }
 
-Outcome destroy_psv(HcaState& s, In in, Out) {
+Answer destroy_psv(HcaState& s, In in, Out) {
   const uint32_t number = read<be32>(in, 8).host() & 0xffffff;
   if (s.keys.psvs().at(number) == nullptr) return {Status::bad_resource, Refusal::no_such_psv};
   s.keys.psvs().destroy(number);
@@ -158,7 +158,7 @@ Outcome destroy_psv(HcaState& s, In in, Out) {
 }
 
 // 2ERR_QP and 2RST_QP.
-Outcome end_qp(HcaState& s, In in, Out) {
+Answer end_qp(HcaState& s, In in, Out) {
   Qp* qp = s.qps.at(read<be32>(in, 8).host() & 0xffffff);
   if (qp == nullptr) return {Status::bad_resource, Refusal::no_such_qp};
   QpAttr attr;
@@ -169,7 +169,7 @@ Outcome end_qp(HcaState& s, In in, Out) {
   return {};
 }
 
-Outcome alloc_pd(HcaState& s, In, Out out) {
+Answer alloc_pd(HcaState& s, In, Out out) {
   uint32_t number = 0;
   if (s.pds.create(number) == nullptr) return {Status::no_resources, Refusal::no_more_pds};
   const be32 pd{number};
@@ -177,7 +177,7 @@ Outcome alloc_pd(HcaState& s, In, Out out) {
   return {};
 }
 
-Outcome dealloc_pd(HcaState& s, In in, Out) {
+Answer dealloc_pd(HcaState& s, In in, Out) {
   const uint32_t number = read<be32>(in, 8).host() & 0xffffff;
   const Pd* pd = s.pds.at(number);
   if (pd == nullptr) return {Status::bad_resource, Refusal::no_such_pd};
@@ -188,7 +188,7 @@ Outcome dealloc_pd(HcaState& s, In in, Out) {
 }
 
 // A stream that failed may be used again.
-Outcome reset_stream(Qp& qp, In in) {
+Answer reset_stream(Qp& qp, In in) {
   namespace cmd = prm::qp_cmd;
   constexpr std::size_t end = cmd::in_extension + cmd::dci_stream + sizeof(be16);
   if ((read<be32>(in, 8).host() & cmd::has_extension) == 0 || in.size() < end)
@@ -202,7 +202,7 @@ Outcome reset_stream(Qp& qp, In in) {
 
 // RTS2RTS_QP: of a queue pair that runs, the UDP source port can be changed, and a DC initiator's
 // stream be reset.
-Outcome change_qp(HcaState& s, In in, Out) {
+Answer change_qp(HcaState& s, In in, Out) {
   namespace cmd = prm::qp_cmd;
   Qp* qp = s.qps.at(read<be32>(in, 8).host() & 0xffffff);
   if (qp == nullptr) return {Status::bad_resource, Refusal::no_such_qp};
@@ -220,7 +220,7 @@ Outcome change_qp(HcaState& s, In in, Out) {
 }
 
 // INIT2INIT_QP: whether the send queue stops where a signature is wrong.
-Outcome prepare_qp(HcaState& s, In in, Out) {
+Answer prepare_qp(HcaState& s, In in, Out) {
   namespace cmd = prm::qp_cmd;
   Qp* qp = s.qps.at(read<be32>(in, 8).host() & 0xffffff);
   if (qp == nullptr) return {Status::bad_resource, Refusal::no_such_qp};
@@ -238,7 +238,7 @@ Outcome prepare_qp(HcaState& s, In in, Out) {
 // In the order of QpState, and of QpType.
 constexpr uint8_t state_codes[] = {0, 1, 2, 3, 5, 4, 6};
 
-uint8_t service_of(QpType type) {
+uint8_t service_code(QpType type) {
   switch (type) {
     case QpType::rc:
       return 0;
@@ -253,7 +253,7 @@ uint8_t service_of(QpType type) {
   }
 }
 
-Outcome query_qp(HcaState& s, In in, Out out) {
+Answer query_qp(HcaState& s, In in, Out out) {
   namespace cmd = prm::qp_cmd;
   constexpr uint8_t migrated = 3;
   const Qp* qp = s.qps.at(read<be32>(in, 8).host() & 0xffffff);
@@ -261,7 +261,7 @@ Outcome query_qp(HcaState& s, In in, Out out) {
   Out context = out.subspan(cmd::out_context, cmd::context_bytes);
   const auto put = [&](std::size_t at, auto v) { std::memcpy(context.data() + at, &v, sizeof v); };
   put(cmd::state, static_cast<uint8_t>(state_codes[static_cast<std::size_t>(qp->state)] << 4));
-  put(cmd::service, service_of(qp->type));
+  put(cmd::service, service_code(qp->type));
   put(cmd::path_migration, static_cast<uint8_t>(migrated << 3));
   put(cmd::pd, be32{qp->spec.pd.value() | (qp->drains_on_sign_error ? cmd::drain_sigerr : 0)});
   put(cmd::sq_counter, be16{qp->sq.ci});
@@ -275,7 +275,7 @@ Outcome query_qp(HcaState& s, In in, Out out) {
 
 // The object that says: what goes to this address goes where that queue's peer is. Nothing here
 // follows from it; a card shares the congestion state.
-Outcome create_object(HcaState& s, In in, Out out) {
+Answer create_object(HcaState& s, In in, Out out) {
   if (read<prm::CmdInHdr>(in).op_mod.host() != prm::cmd::object_av_qp_mapping ||
       !s.config.profile.dynamic)
     return {Status::bad_param, Refusal::object_type};
@@ -290,7 +290,7 @@ Outcome create_object(HcaState& s, In in, Out out) {
   return {};
 }
 
-Outcome destroy_object(HcaState& s, In in, Out) {
+Answer destroy_object(HcaState& s, In in, Out) {
   const uint32_t number = read<be32>(in, 8).host();
   if (read<prm::CmdInHdr>(in).op_mod.host() != prm::cmd::object_av_qp_mapping)
     return {Status::bad_param, Refusal::object_type};
@@ -299,7 +299,7 @@ Outcome destroy_object(HcaState& s, In in, Out) {
   return {};
 }
 
-Outcome nop(HcaState&, In, Out) {
+Answer nop(HcaState&, In, Out) {
   return {};
 }
 
@@ -307,7 +307,7 @@ struct Command {
   uint16_t opcode;
   std::size_t in_bytes;  // least
   std::size_t out_bytes;
-  Outcome (*run)(HcaState&, In, Out);
+  Answer (*run)(HcaState&, In, Out);
 };
 
 constexpr Command commands[] = {
@@ -329,7 +329,7 @@ constexpr Command commands[] = {
     {prm::cmd::nop, 8, 8, nop},
 };
 
-Outcome run_command(HcaState& s, In in, Out out) {
+Answer run_command(HcaState& s, In in, Out out) {
   uint16_t opcode = read<prm::CmdInHdr>(in).opcode.host();
   const auto* c = std::find_if(std::begin(commands), std::end(commands),
                                [=](const Command& row) { return row.opcode == opcode; });
@@ -345,7 +345,7 @@ int Hca::command(std::span<const std::byte> in, std::span<std::byte> out) {
   if (in.size() < sizeof(prm::CmdInHdr) || out.size() < sizeof(prm::CmdOutHdr)) return -EINVAL;
   if (state_->dead && !done_by_the_dead(read<prm::CmdInHdr>(in).opcode.host())) return -EIO;
   std::fill(out.begin(), out.end(), std::byte{0});
-  Outcome o = run_command(*state_, in, out);
+  Answer o = run_command(*state_, in, out);
   prm::CmdOutHdr header{};
   header.status = static_cast<uint8_t>(o.status);
   header.syndrome = be32{static_cast<uint32_t>(o.why)};

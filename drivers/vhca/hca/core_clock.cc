@@ -13,18 +13,18 @@
 namespace kilim::vhca {
 
 namespace {
-constexpr std::size_t page_bytes = 4096;
+constexpr std::size_t clock_page_bytes = 4096;
 }  // namespace
 
 CoreClock::~CoreClock() {
-  if (void* page = word_.load(std::memory_order_relaxed)) ::munmap(page, page_bytes);
+  if (void* page = word_.load(std::memory_order_relaxed)) ::munmap(page, clock_page_bytes);
 }
 
 int CoreClock::fd() noexcept {
   if (fd_) return fd_.get();
   Fd fd{::memfd_create("vhca-clock", MFD_CLOEXEC)};
-  if (!fd || ::ftruncate(fd.get(), page_bytes) != 0) return -1;
-  void* page = ::mmap(nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  if (!fd || ::ftruncate(fd.get(), clock_page_bytes) != 0) return -1;
+  void* page = ::mmap(nullptr, clock_page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (page == MAP_FAILED) return -1;
   fd_ = std::move(fd);
   word_.store(static_cast<uint64_t*>(page), std::memory_order_release);

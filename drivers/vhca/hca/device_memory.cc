@@ -13,11 +13,10 @@ namespace kilim::vhca {
 
 namespace {
 
-constexpr uint32_t page_bytes = 4096;
 constexpr uint32_t log_unit = 6;
 
 uint32_t pages_of(uint64_t bytes) noexcept {
-  return static_cast<uint32_t>((bytes + page_bytes - 1) / page_bytes);
+  return static_cast<uint32_t>((bytes + DeviceMemory::page_bytes - 1) / DeviceMemory::page_bytes);
 }
 
 }  // namespace
@@ -44,7 +43,7 @@ uint64_t DmBlock::va() const noexcept {
 }
 
 uint64_t DmBlock::device_address() const noexcept {
-  return uint64_t{page_index_} * page_bytes + offset_;
+  return uint64_t{page_index_} * DeviceMemory::page_bytes + offset_;
 }
 
 DeviceMemory::DeviceMemory(const Profile& p, uint64_t seed)
@@ -74,7 +73,7 @@ Result<DmBlock> DeviceMemory::alloc(const Wish& w) {
     return Error{ENOMEM, "the adapter's memory is used up"};
   DmBlock block;
   block.fd_ = Fd{::memfd_create("vhca-dm", MFD_CLOEXEC)};
-  const std::size_t mapped = std::size_t{pages} * page_bytes;
+  const std::size_t mapped = std::size_t{pages} * DeviceMemory::page_bytes;
   void* at = MAP_FAILED;
   if (block.fd_ && ::ftruncate(block.fd_.get(), static_cast<off_t>(mapped)) == 0)
     at = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, block.fd_.get(), 0);
@@ -94,7 +93,7 @@ Result<DmBlock> DeviceMemory::alloc(const Wish& w) {
 
 void DeviceMemory::free(DmBlock& block, uint32_t open) noexcept {
   if (block.pages_.empty()) return;
-  for (uint32_t i = 0; i < block.pages_.size() / page_bytes; i++)
+  for (uint32_t i = 0; i < block.pages_.size() / DeviceMemory::page_bytes; i++)
     taken_.reset(std::size_t{block.page_index_} + i);
   give(block.bytes_, open);
   DmBlock gone = std::move(block);

@@ -47,6 +47,7 @@ class DmBlock {
 class DeviceMemory {
  public:
   static constexpr uint32_t unit = 64;           // bytes are taken in these
+  static constexpr uint32_t page_bytes = 4096;   // of a mapping
   static constexpr uint32_t window_pages = 256;  // that clients can map at a time
   static constexpr uint32_t most_opens = 1000;
 

@@ -18,14 +18,14 @@ namespace kilim::vhca {
 
 namespace {
 
-struct Row {
+struct Event {
   const char* name;
   const char* values[5];  // null behind the last
 };
 
 // In the order of Journal::Kind.
 // clang-format off
-constexpr Row rows[] = {
+constexpr Event events[] = {
     {"wqe",        {"qp", "index", "opcode", "ds", nullptr}},
     {"recv",       {"qp", "index", "bytes", nullptr, nullptr}},
     {"translated", {"key", "pieces", "bytes", nullptr, nullptr}},
@@ -48,7 +48,7 @@ constexpr Row rows[] = {
     {"tag",        {"srq", "news", "entry", "bytes", "unexpected"}},
 };
 // clang-format on
-static_assert(std::size(rows) == Journal::kinds);
+static_assert(std::size(events) == Journal::kinds);
 
 // A line under construction; what does not fit is cut, the newline always fits.
 class Line {
@@ -80,7 +80,7 @@ void open_line(Line& line, Journal::Format f, const char* device, const char* ev
            static_cast<int>(getpid()), device, event);
 }
 
-void put_values(Line& line, Journal::Format f, const Row& row,
+void put_values(Line& line, Journal::Format f, const Event& row,
                 const std::array<uint64_t, 5>& values) {
   for (std::size_t i = 0; i < values.size() && row.values[i] != nullptr; i++)
     line.put(json(f) ? R"(,"%s":%llu)" : " %s=%#llx", row.values[i],
@@ -108,8 +108,8 @@ Journal::~Journal() {
 void Journal::write_line(Kind k, const Values& values, const char* why) noexcept {
   int saved = errno;
   Line line;
-  open_line(line, format_, device_.data(), rows[index(k)].name);
-  put_values(line, format_, rows[index(k)], values);
+  open_line(line, format_, device_.data(), events[index(k)].name);
+  put_values(line, format_, events[index(k)], values);
   if (k == Kind::wqe) {
     const char* name = prm::opcode_name(static_cast<uint8_t>(values[2]));
     line.put(json(format_) ? R"(,"name":"%s")" : " %s", name != nullptr ? name : "undefined");
@@ -123,7 +123,7 @@ void Journal::write_line(Kind k, const Values& values, const char* why) noexcept
 void Journal::write_command(const Values& values, std::span<const std::byte> in) noexcept {
   int saved = errno;
   Line line;
-  const Row& row = rows[index(Kind::command)];
+  const Event& row = events[index(Kind::command)];
   open_line(line, format_, device_.data(), row.name);
   put_values(line, format_, row, values);
   line.put(json(format_) ? R"(,"in":")" : " in=");
@@ -137,7 +137,7 @@ void Journal::write_command(const Values& values, std::span<const std::byte> in)
 void Journal::write_lint(const Values& values, std::string_view text) noexcept {
   int saved = errno;
   Line line;
-  const Row& row = rows[index(Kind::lint)];
+  const Event& row = events[index(Kind::lint)];
   open_line(line, format_, device_.data(), row.name);
   put_values(line, format_, row, values);
   line.put(json(format_) ? R"(,"finding":"%.*s"})" : " %.*s", static_cast<int>(text.size()),
@@ -150,7 +150,7 @@ void Journal::write_summary() noexcept {
   Line line;
   open_line(line, format_, device_.data(), "summary");
   for (std::size_t i = 0; i < kinds; i++)
-    line.put(json(format_) ? R"(,"%s":%llu)" : " %s=%llu", rows[i].name,
+    line.put(json(format_) ? R"(,"%s":%llu)" : " %s=%llu", events[i].name,
              static_cast<unsigned long long>(counts_[i].read()));
   line.put(json(format_) ? R"(,"pieces":%llu})" : " pieces=%llu",
            static_cast<unsigned long long>(pieces_.read()));

@@ -27,12 +27,6 @@ bool copy_ring(const SendRing& sq, uint64_t place, uint32_t blocks, std::byte* t
                       std::size_t{blocks - straight} * wqebb_bytes);
 }
 
-uint64_t word_at(const std::byte* p) noexcept {
-  be64 w;
-  std::memcpy(&w, p, sizeof(w));
-  return w.host();
-}
-
 // The first page of a piece that is not there; 0: all of it is.
 uint64_t first_hole(Piece p) noexcept {
   constexpr uint64_t page = 4096;

@@ -9,11 +9,13 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "kilim/base/be.hh"
 #include "kilim/base/result.hh"
 #include "kilim/prm/lint_recv.hh"
 #include "vhca/hca/lint_regions.hh"
@@ -41,6 +43,13 @@ struct LintKey {
   bool frees = false;  // an invalidation: afterwards it shows nothing under any tag
   [[nodiscard]] uint32_t index() const noexcept { return key >> 8; }
 };
+
+// A word of a WQE, as findings tell it.
+inline uint64_t word_at(const std::byte* p) noexcept {
+  be64 w;
+  std::memcpy(&w, p, sizeof(w));
+  return w.host();
+}
 
 // A WQE from its doorbell until its place in the ring is taken again.
 struct LintWqe {

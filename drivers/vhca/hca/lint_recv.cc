@@ -17,12 +17,6 @@ using prm::lint::Rule;
 
 constexpr uint32_t longest = max_recv_segments * octoword_bytes;
 
-uint64_t word_at(const std::byte* p) noexcept {
-  be64 w;
-  std::memcpy(&w, p, sizeof(w));
-  return w.host();
-}
-
 }  // namespace
 
 LintRing* Lint::ring_of(const void* queue) noexcept {

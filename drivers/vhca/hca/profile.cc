@@ -8,7 +8,7 @@ namespace kilim::vhca {
 
 namespace {
 
-struct Row {
+struct Card {
   const char* name;
   void (*change)(Profile&);
 };
@@ -32,7 +32,7 @@ void infiniband(Profile& p) {
   p.raw_packet = p.scatter_fcs = p.vlan_stripping = p.flow_control = false;
 }
 
-constexpr Row rows[] = {
+constexpr Card cards[] = {
     {"cx6dx", [](Profile&) {}},
     {"vf", [](Profile& p) { p.memory_windows = p.signature = false; }},
     {"strong-fence", [](Profile& p) { p.umr_fence = 0; }},
@@ -53,11 +53,11 @@ constexpr Row rows[] = {
 }  // namespace
 
 Result<Profile> find_profile(std::string_view name) {
-  for (const Row& row : rows) {
-    if (name != row.name) continue;
+  for (const Card& card : cards) {
+    if (name != card.name) continue;
     Profile p;
-    row.change(p);
-    p.name = row.name;
+    card.change(p);
+    p.name = card.name;
     return p;
   }
   return Error{EINVAL,

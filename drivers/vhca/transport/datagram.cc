@@ -167,10 +167,6 @@ bool route(HcaState& h, Qp& qp, const SendWqe& wqe, const prm::AvSeg& to,
   return true;
 }
 
-Outcome malformed(const char* why) noexcept {
-  return Outcome::failed(Syndrome::local_qp_op, why);
-}
-
 // The longest datagram of the queue's port.
 uint32_t longest(const HcaState& h, const Qp& qp) noexcept {
   const Wire* wire = h.roce->wire_of(qp);

@@ -45,4 +45,8 @@ struct Outcome {
   }
 };
 
+constexpr Outcome malformed(const char* why) noexcept {
+  return Outcome::failed(prm::Syndrome::local_qp_op, why);
+}
+
 }  // namespace kilim::vhca

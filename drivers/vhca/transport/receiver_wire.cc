@@ -16,10 +16,6 @@ namespace {
 using prm::Syndrome;
 namespace flag = roce::flag;
 
-bool has(const RocePacket& p, uint16_t f) noexcept {
-  return (p.flags & f) != 0;
-}
-
 prm::CqeOpcode completion_of(const RocePacket& p) noexcept {
   return has(p, flag::write)  ? prm::CqeOpcode::resp_wr_imm
          : has(p, flag::imm)  ? prm::CqeOpcode::resp_send_imm

@@ -30,10 +30,6 @@ constexpr RequestRow rows[] = {
 };
 // clang-format on
 
-Outcome malformed(const char* why) noexcept {
-  return Outcome::failed(Syndrome::local_qp_op, why);
-}
-
 template <typename Segment>
 bool take(std::span<const std::byte> body, std::size_t& at, Segment& s) noexcept {
   if (body.size() < at + sizeof(s)) return false;

@@ -24,10 +24,6 @@ namespace {
 using prm::Opcode;
 using prm::Syndrome;
 
-Outcome malformed(const char* why) noexcept {
-  return Outcome::failed(Syndrome::local_qp_op, why);
-}
-
 Outcome no_answer(const Qp& qp) noexcept {
   return Outcome::no_answer(qp.loopback ? "the peer does not answer" : "no way to that address");
 }

@@ -23,10 +23,6 @@ namespace flag = roce::flag;
 
 constexpr uint32_t packets_in_a_row = 64;  // of answers, until others have their turn
 
-bool has(const RocePacket& p, uint16_t f) noexcept {
-  return (p.flags & f) != 0;
-}
-
 void owe_nak(RoceLink& link, Qp& qp, uint8_t kind, uint8_t value) noexcept {
   RcWire& w = *qp.rc;
   w.nak_owed = w.silent = true;

@@ -38,6 +38,11 @@ struct RocePacket {
   std::span<const std::byte> payload;
 };
 
+// Whether it has one of these, of roce::flag.
+constexpr bool has(const RocePacket& p, uint16_t flags) noexcept {
+  return (p.flags & flags) != 0;
+}
+
 enum class RoceParse : uint8_t {
   ok,
   not_roce,  // some other frame

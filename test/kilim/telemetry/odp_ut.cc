@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The endpoint /kilim/odp as a client of EAL's telemetry socket sees it.
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 

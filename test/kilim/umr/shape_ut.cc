@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A WQE of a shape is the WQE of the request that the shape was made of, byte for byte, wherever in
 // the ring it begins.
+#include <algorithm>
 #include <cstring>
 #include <random>
 #include <vector>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The guarded copy against every kind of bad memory.
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstring>

@@ -2,6 +2,7 @@
 // What an RC queue refuses: each row is one violation with the requester's syndrome, the
 // responder's completion, both queues' states and the event; no byte of either side's memory may
 // change.
+#include <optional>
 #include <vector>
 
 #include "rig.hh"

@@ -2,6 +2,7 @@
 // RoCEv2 frames: the ICRC against a packet captured elsewhere and against the CRC done bit by bit,
 // headers there and back, and bytes that are no packet.
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <vector>

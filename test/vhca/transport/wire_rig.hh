@@ -3,6 +3,7 @@
 // either rig is used. Owner: one test case, one thread: it runs both adapters in turn.
 #pragma once
 
+#include <cstdlib>
 #include <string>
 
 #include <unistd.h>
