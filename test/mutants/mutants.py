@@ -113,7 +113,8 @@ class Folder:
         """Its exit status (None: it did not end in time) and what it said."""
         process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, text=True, errors="replace",
-                                   start_new_session=True, cwd=self.tree)
+                                   start_new_session=True, cwd=self.tree,
+                                   env=dict(os.environ, KILIM_FIRST_FAILURE="1"))
         try:
             said = process.communicate(timeout=seconds)[0]
             return process.returncode, said

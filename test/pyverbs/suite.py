@@ -4,7 +4,8 @@ expected (PASS, NOTYET:reason or EXCLUDED:reason; a reason that begins with "fai
 test which does not skip yet where it should), then words for what the test is about: the work that
 the device's journal must show (work.py), and profile=NAME for another adapter than the usual one.
 Each module of the suite has a process of its own, as many at a time as there are processors.
-usertools/run-pyverbs.sh prepares the files and calls this.
+usertools/run-pyverbs.sh prepares the files and calls this. With KILIM_FIRST_FAILURE in the
+environment no module is begun after a failure, and nothing is told but that there was one.
 
 A test fails the run if it was expected to pass and did not, skipped included; if it passed and the
 device did not do the work; if it failed where it should have skipped; if it is not in the manifest,
@@ -166,6 +167,11 @@ def report(rows, got, verbose):
     return failed, counts
 
 
+def any_fails(rows, got):
+    return any(judge(row.expected, counted(row, got[row.test])[0])[1]
+               for row in rows if row.test in got)
+
+
 def options(words):
     p = argparse.ArgumentParser(allow_abbrev=False)
     p.add_argument("--launcher", required=True)
@@ -194,8 +200,13 @@ def main(words):
         modules.setdefault((row.profile, row.test.split(".")[1]), []).append(row.test)
     got = {}
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        for results in pool.map(lambda m: run_module(args, m[0][0], m[1]), modules.items()):
-            got.update(results)
+        runs = [pool.submit(run_module, args, m[0], ids) for m, ids in modules.items()]
+        for run in concurrent.futures.as_completed(runs):
+            got.update(run.result())
+            if "KILIM_FIRST_FAILURE" in os.environ and any_fails(rows, got):
+                pool.shutdown(cancel_futures=True)
+                print("pyverbs: a test failed")
+                return 1
     failed, counts = report(rows, got, args.verbose)
     passed = sum(c[0] for c in counts.values())
     print(f"pyverbs: {passed}/{everything}, "
