@@ -10,7 +10,6 @@ folder of precompiled headers from which GCC takes the one that was made with a 
 where none fits, the source is compiled as if there were none. Sources still include what they use
 (test/style/check_std_includes.py)."""
 
-import collections
 import concurrent.futures
 import json
 import os
@@ -30,22 +29,23 @@ WORTH = 10      # a kind of command that fewer sources share is left alone
 
 
 def kind_of(words):
-    """The options that GCC wants to be the same for a header and the source that takes it."""
-    return frozenset(w for w in words if w.startswith(MATTER) and not w.startswith("-fdiagnostics"))
+    """The options that GCC wants to be the same for a header and the source that takes it, in their
+    order: of two that contradict each other the last counts."""
+    return [w for w in words if w.startswith(MATTER) and not w.startswith("-fdiagnostics")]
 
 
 def kinds(build):
     with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as f:
         database = json.load(f)
-    found, compiler = collections.Counter(), None
+    found, compiler = {}, None      # by the set of their options: as they came first, how often
     for entry in database:
         words = shlex.split(entry["command"])
         if os.path.basename(words[0]) == "ccache":
             words = words[1:]
         if entry["file"].endswith((".cc", ".cpp")):
-            compiler = words[0]
-            found[kind_of(words)] += 1
-    return compiler, sorted(sorted(k) for k, n in found.items() if n >= WORTH)
+            compiler, kind = words[0], kind_of(words)
+            found.setdefault(frozenset(kind), [kind, 0])[1] += 1
+    return compiler, [kind for kind, n in found.values() if n >= WORTH]
 
 
 def is_gcc(compiler):

@@ -16,7 +16,7 @@
 #include "kilim/prm/syndrome.hh"
 
 #if defined(__SSSE3__)
-#include <immintrin.h>
+#include <tmmintrin.h>
 #endif
 
 namespace kilim::queue {

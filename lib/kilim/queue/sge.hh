@@ -11,7 +11,7 @@
 #include "kilim/base/ident.hh"
 
 #if defined(__SSSE3__)
-#include <immintrin.h>
+#include <tmmintrin.h>
 #endif
 
 namespace kilim::queue {

@@ -13,7 +13,7 @@
 #include "kilim/queue/sge.hh"
 
 #if defined(__SSSE3__)
-#include <immintrin.h>
+#include <emmintrin.h>
 #endif
 
 namespace kilim::umr {
