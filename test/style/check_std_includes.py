@@ -13,7 +13,7 @@ import tempfile
 
 import source
 
-# What a header gives; several headers may give a name.
+# What a header gives.
 GIVEN = {
     "algorithm": "all_of any_of none_of for_each find find_if find_if_not count count_if equal copy "
                  "copy_n copy_if fill fill_n generate reverse rotate sort stable_sort unique lower_bound "
@@ -45,7 +45,7 @@ GIVEN = {
 # A header whose interface is made of another's names.
 BRINGS = {"string": ("string_view",), "thread": ("chrono",), "condition_variable": ("mutex", "chrono"),
           "shared_mutex": ("mutex",), "fstream": ("string",), "sstream": ("string", "string_view"),
-          "filesystem": ("string", "string_view"), "unordered_set": (), "set": ()}
+          "filesystem": ("string", "string_view")}
 HEADER_OF = {name: header for header, names in GIVEN.items() for name in names.split()}
 USED = re.compile(r"\bstd::(?:ranges::)?(\w+)")
 INCLUDE = re.compile(r'^#include ([<"])([^>"]+)', re.M)

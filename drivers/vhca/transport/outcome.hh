@@ -45,6 +45,7 @@ struct Outcome {
   }
 };
 
+// A WQE that cannot be executed as it is written.
 constexpr Outcome malformed(const char* why) noexcept {
   return Outcome::failed(prm::Syndrome::local_qp_op, why);
 }
