@@ -140,11 +140,17 @@ int check_layers(const FlowSpec& s) {
   return s.ether_type == (s.ip_version == 4 ? type_ipv4 : type_ipv6) ? 0 : -EINVAL;
 }
 
+constexpr std::size_t specs_at = sizeof(ib_uverbs_create_flow);
+
+// All specs must have come, and what lies behind them must be nothing.
+int check_length(const InBuffer& in, std::size_t specs) {
+  return in.bytes() < specs_at + specs ? -ENOSPC : in.zero_from(specs_at + specs);
+}
+
 // The specs behind the command; their sizes must add up.
 int take_specs(const InBuffer& in, const ib_uverbs_flow_attr& a, FlowSpec& spec) {
-  std::size_t at = sizeof(ib_uverbs_create_flow);
-  std::size_t end = at + a.size;
-  if (in.bytes() < end) return -EINVAL;
+  std::size_t at = specs_at;
+  const std::size_t end = at + a.size;
   for (unsigned i = 0; i < a.num_of_specs; i++) {
     ib_uverbs_flow_spec_hdr h;
     if (int err = in.read(&h, sizeof h, at); err != 0) return err;
@@ -181,6 +187,7 @@ int cmd_create_flow(Context& context, const Request& r) {
   if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
   if (cmd.comp_mask != 0) return -EINVAL;
   if (int err = check(cmd.flow_attr); err != 0) return err;
+  if (int err = check_length(r.in, cmd.flow_attr.size); err != 0) return err;
   auto* qp = context.find<QpObject>(cmd.qp_handle);
   if (qp == nullptr || qp->type != QpType::raw_packet) return -EINVAL;
   if (!context.hca.query_port(cmd.flow_attr.port)) return -EINVAL;

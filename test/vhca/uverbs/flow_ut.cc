@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Steering rules that no client library would send: specs that lie about their sizes, layers that
+// contradict each other. Each gets the kernel's errno, and no rule is left.
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "request.hh"
+#include "ut.hh"
+
+namespace {
+
+using namespace kilim::test;
+
+// enum ib_flow_spec_type of the kernel.
+constexpr uint32_t eth = 0x20, ipv4 = 0x30, tcp = 0x40, udp = 0x41, vxlan = 0x50, unknown = 0x70;
+
+// A client with a raw packet queue, whose rules are tried.
+struct Bench {
+  Bench() {
+    CU_ASSERT_EQUAL_FATAL(c.opened, 0);
+    uint32_t pd = 0, uar = 0, cq = 0;
+    CU_ASSERT_EQUAL_FATAL(c.alloc_pd(pd), 0);
+    CU_ASSERT_EQUAL_FATAL(c.alloc_uar(uar), 0);
+    CU_ASSERT_EQUAL_FATAL(r.create_cq(c, uar, -1, 1, cq), 0);
+    mlx5_ib_create_qp cmd = r.driver_part(uar);
+    cmd.flags = MLX5_QP_FLAG_UAR_PAGE_INDEX;
+    cmd.sq_buf_addr = cmd.buf_addr + 4096;
+    CU_ASSERT_EQUAL_FATAL(r.create_qp(c, cmd, IB_UVERBS_QPT_RAW_PACKET, pd, cq, qp), 0);
+    CU_ASSERT_EQUAL_FATAL(r.create_qp(c, r.driver_part(uar), IB_UVERBS_QPT_RC, pd, cq, rc), 0);
+  }
+  Client c;
+  Rings r;
+  uint32_t qp = 0, rc = 0;
+};
+
+// ib_uverbs_create_flow without the array at its end, which a class cannot have.
+struct Command {
+  uint32_t comp_mask, qp_handle;
+  struct {
+    uint32_t type;
+    uint16_t size, priority;
+    uint8_t num_of_specs, reserved[2], port;
+    uint32_t flags;
+  } flow_attr;
+};
+static_assert(sizeof(Command) == sizeof(ib_uverbs_create_flow));
+
+// The command and the specs behind it.
+class Rule {
+ public:
+  explicit Rule(uint32_t qp) {
+    cmd.qp_handle = qp;
+    cmd.flow_attr.port = 1;
+  }
+  template <typename T>
+  Rule& add(uint32_t type, T spec = {}) {
+    spec.type = type;
+    spec.size = sizeof spec;
+    for (const std::byte b : std::as_bytes(std::span(&spec, 1))) specs.push_back(b);
+    cmd.flow_attr.num_of_specs++;
+    cmd.flow_attr.size = static_cast<uint16_t>(specs.size());
+    return *this;
+  }
+  ib_uverbs_flow_spec_hdr& spec(std::size_t at = 0) {
+    return *reinterpret_cast<ib_uverbs_flow_spec_hdr*>(specs.data() + at);
+  }
+  int run(Client& c) {
+    std::vector<std::byte> bytes(sizeof cmd);
+    std::memcpy(bytes.data(), &cmd, sizeof cmd);
+    bytes.insert(bytes.end(), specs.begin(), specs.end());
+    ib_uverbs_create_flow_resp resp{};
+    constexpr uint32_t number = IB_USER_VERBS_CMD_FLAG_EXTENDED | IB_USER_VERBS_EX_CMD_CREATE_FLOW;
+    int err = write_command(number)
+                  .raw(UVERBS_ATTR_CORE_IN, static_cast<uint16_t>(bytes.size()),
+                       reinterpret_cast<uintptr_t>(bytes.data()))
+                  .out(UVERBS_ATTR_CORE_OUT, resp)
+                  .run(*c.file);
+    if (err != 0) return err;
+    return c.destroy(UVERBS_OBJECT_FLOW, UVERBS_METHOD_FLOW_DESTROY,
+                     UVERBS_ATTR_DESTROY_FLOW_HANDLE, resp.flow_handle);
+  }
+
+  std::vector<std::byte> specs;
+  Command cmd{};
+};
+
+using Eth = ib_uverbs_flow_spec_eth;
+using Ipv4 = ib_uverbs_flow_spec_ipv4;
+using Ports = ib_uverbs_flow_spec_tcp_udp;
+
+void rules_of_all_layers_are_taken() {
+  Bench b;
+  CU_ASSERT_EQUAL(Rule(b.qp).run(b.c), 0);
+  CU_ASSERT_EQUAL(Rule(b.qp).add<Eth>(eth).run(b.c), 0);
+  CU_ASSERT_EQUAL(Rule(b.qp).add<Eth>(eth).add<Ipv4>(ipv4).add<Ports>(udp).run(b.c), 0);
+  Rule longer = Rule(b.qp).add<Eth>(eth);
+  longer.specs.resize(longer.specs.size() + 300);
+  CU_ASSERT_EQUAL(longer.run(b.c), 0);  // nothing but zeros behind the specs
+}
+
+struct Wrong {
+  const char* what;
+  int error;
+  void (*spoil)(Rule&);
+};
+constexpr Wrong commands[] = {
+    {"compatibility mask", -EINVAL, [](Rule& r) { r.cmd.comp_mask = 1; }},
+    {"queue of nobody", -EINVAL, [](Rule& r) { r.cmd.qp_handle += 100; }},
+    {"port", -EINVAL, [](Rule& r) { r.cmd.flow_attr.port = 2; }},
+    {"unknown flag", -EINVAL, [](Rule& r) { r.cmd.flow_attr.flags = 8; }},
+    {"rule that does not trap", -EOPNOTSUPP, [](Rule& r) { r.cmd.flow_attr.flags = 2; }},
+    {"type", -EINVAL, [](Rule& r) { r.cmd.flow_attr.type = 4; }},
+    {"priority", -ENOSPC, [](Rule& r) { r.cmd.flow_attr.priority = 14; }},
+    {"reserved", -EINVAL, [](Rule& r) { r.cmd.flow_attr.reserved[1] = 1; }},
+    {"too many", -EINVAL, [](Rule& r) { r.cmd.flow_attr.num_of_specs = 11; }},
+    {"too long", -EINVAL, [](Rule& r) { r.cmd.flow_attr.size = 2000; }},
+    {"longer than what came", -ENOSPC, [](Rule& r) { r.cmd.flow_attr.size += 8; }},
+    {"something behind the specs", -EOPNOTSUPP, [](Rule& r) { r.specs.push_back(std::byte{1}); }},
+};
+constexpr Wrong lies[] = {
+    {"no size", -EINVAL, [](Rule& r) { r.spec().size = 0; }},
+    {"size of another spec", -EINVAL, [](Rule& r) { r.spec().size -= 8; }},
+    {"size beyond all specs", -EINVAL, [](Rule& r) { r.spec().size = 0xffff; }},
+    {"reserved of a spec", -EINVAL, [](Rule& r) { r.spec().reserved = 1; }},
+    {"unknown spec", -EINVAL, [](Rule& r) { r.spec().type = unknown; }},
+    {"tunnel", -EOPNOTSUPP, [](Rule& r) { r.spec().type = vxlan; }},
+    {"a spec more than there are", -EINVAL, [](Rule& r) { r.cmd.flow_attr.num_of_specs = 2; }},
+    {"a spec less than there are", -EINVAL, [](Rule& r) { r.cmd.flow_attr.num_of_specs = 0; }},
+    {"specs that end before their size", -EINVAL,
+     [](Rule& r) {
+       r.specs.resize(r.specs.size() + 8);
+       r.cmd.flow_attr.size = static_cast<uint16_t>(r.specs.size());
+     }},
+};
+constexpr Wrong layers[] = {
+    {"two of one layer", -EOPNOTSUPP, [](Rule& r) { r.add<Eth>(eth); }},
+    {"two protocols", -EOPNOTSUPP, [](Rule& r) { r.add<Ports>(tcp).add<Ports>(udp); }},
+    {"time to live", -EOPNOTSUPP,
+     [](Rule& r) {
+       Ipv4 s{};
+       s.mask.ttl = 1;
+       r.add(ipv4, s);
+     }},
+    {"another type than the layer's", -EINVAL,
+     [](Rule& r) {
+       Eth s{};
+       s.val.ether_type = 0xdd86;  // IPv6, in network order
+       s.mask.ether_type = 0xffff;
+       r.specs.clear();
+       r.cmd.flow_attr.num_of_specs = 0;
+       r.add(eth, s).add<Ipv4>(ipv4);
+     }},
+};
+
+void are_refused(std::span<const Wrong> rows) {
+  Bench b;
+  for (const Wrong& w : rows) {
+    Rule r = Rule(b.qp).add<Eth>(eth);
+    w.spoil(r);
+    CU_ASSERT_EQUAL(r.run(b.c), w.error);
+  }
+  // None of them is left: the queue can go.
+  ib_uverbs_destroy_qp_resp resp{};
+  CU_ASSERT_EQUAL(b.r.destroy_qp(b.c, b.qp, resp), 0);
+}
+void wrong_commands_are_refused() {
+  are_refused(commands);
+}
+void specs_that_lie_are_refused() {
+  are_refused(lies);
+}
+void contradicting_layers_are_refused() {
+  are_refused(layers);
+}
+
+void other_queues_take_no_rules() {
+  Bench b;
+  CU_ASSERT_EQUAL(Rule(b.rc).add<Eth>(eth).run(b.c), -EINVAL);
+}
+
+constexpr Case cases[] = {
+    {"rules of all layers are taken", rules_of_all_layers_are_taken},
+    {"wrong commands are refused", wrong_commands_are_refused},
+    {"specs that lie are refused", specs_that_lie_are_refused},
+    {"contradicting layers are refused", contradicting_layers_are_refused},
+    {"other queues take no rules", other_queues_take_no_rules},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("uverbs: steering rules", cases)
