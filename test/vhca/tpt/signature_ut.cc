@@ -72,20 +72,34 @@ constexpr BadBsf bad_bsfs[] = {
     {"stray psv", [](prm::Bsf& b) { b.wire_format = be32{1}; }},
 };
 
+const Layout dif_in_memory{.mem = {.sign = Sign::dif_crc, .block = 512}};
+constexpr BadBsf bad_inlines[] = {
+    {"valid", [](prm::Bsf& b) { b.mem.valid_refresh = be16{bsf::valid | 1}; }},
+    {"seed", [](prm::Bsf& b) { b.mem.repeat_seed |= 1; }},
+    {"checks", [](prm::Bsf& b) { b.mem.checks |= 1 << 7; }},
+    {"guard", [](prm::Bsf& b) { b.mem.guard_type = 3; }},
+    {"no repeat", [](prm::Bsf& b) { b.mem.repeat_seed = bsf::seed_ones; }},
+};
+
+// The key goes on as it was.
+void is_refused(const Layout& good, const BadBsf& bad, SignKind kind) {
+  Rig rig;
+  End e{rig, rig.a, rig.cq_a};
+  CU_ASSERT_EQUAL(e.configure(good, {}, 0), Syndrome::none);
+  prm::Bsf b = bsf_of(good, e.psv);
+  bad.spoil(b);
+  const uint32_t bytes = 512 + good.mem.bytes();
+  const prm::Klm k = klm(e.arena.at(0), bytes, e.pieces);
+  UmrShape shape;
+  shape.len = bytes;
+  CU_ASSERT_EQUAL(e.post(with_bsf(umr_wqe(e.key, shape, {&k, 1}), b)), Syndrome::mw_bind);
+  const Signature& kept = *rig.hca->state().keys.at(e.key >> 8)->signature;
+  CU_ASSERT_TRUE(kept.on && kept.mem.kind == kind && kept.mem.block == 512);
+}
+
 void malformed_bsfs_are_refused() {
-  for (const BadBsf& bad : bad_bsfs) {
-    Rig rig;
-    End e{rig, rig.a, rig.cq_a};
-    CU_ASSERT_EQUAL(e.configure(crc_in_memory, {}, 0), Syndrome::none);
-    prm::Bsf b = bsf_of(crc_in_memory, e.psv);
-    bad.spoil(b);
-    const prm::Klm k = klm(e.arena.at(0), 516, e.pieces);
-    UmrShape shape;
-    shape.len = 516;
-    CU_ASSERT_EQUAL(e.post(with_bsf(umr_wqe(e.key, shape, {&k, 1}), b)), Syndrome::mw_bind);
-    const Signature& kept = *rig.hca->state().keys.at(e.key >> 8)->signature;
-    CU_ASSERT_TRUE(kept.on && kept.mem.kind == SignKind::crc32 && kept.mem.block == 512);
-  }
+  for (const BadBsf& bad : bad_bsfs) is_refused(crc_in_memory, bad, SignKind::crc32);
+  for (const BadBsf& bad : bad_inlines) is_refused(dif_in_memory, bad, SignKind::dif_crc);
 }
 
 void a_bsf_beyond_its_wqe_or_its_key_is_refused() {

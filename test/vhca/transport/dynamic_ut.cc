@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Dynamic connections: initiators that go from target to target, on their own adapter and over a
 // wire; keys, streams, and what a target does for many at a time.
+#include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <memory>
@@ -129,6 +130,34 @@ void another_key_is_another_connection() {
                   .raddr(p.far.at(0), rkey)
                   .data(p.near.at(100), 100, p.near_key.lkey.value());
   CU_ASSERT(failed(p.post(ini, other), Syndrome::remote_access) && p.same(0, 0, 100));
+}
+
+void another_traffic_class_is_another_connection() {
+  Pair p;
+  Target t(p.w.right);
+  Initiator ini(p.w.left);
+  const Qp& qp = *p.w.left.hca->state().qps.at(ini.qp.qpn.value());
+  uint64_t sessions[3] = {};
+  constexpr uint8_t classes[3] = {0x20, 0x20, 0x60};
+  for (std::size_t n = 0; n < 3; n++) {
+    Wqe w = p.write(t, n * 100, n * 100, 100, p.far_key.rkey.value());
+    w.bytes[16 + offsetof(prm::AvSeg, tclass)] = std::byte{classes[n]};
+    CU_ASSERT(good(p.post(ini, w)) && p.same(n * 100, n * 100, 100));
+    CU_ASSERT_EQUAL(qp.attr.path.traffic_class, classes[n]);
+    sessions[n] = qp.rc->session;
+  }
+  CU_ASSERT(sessions[0] == sessions[1] && sessions[1] < sessions[2]);
+}
+
+void an_initiator_receives_nothing() {
+  Pair p;
+  Initiator ini(p.w.left);
+  QpSpec spec = p.w.left.hca->state().qps.at(ini.qp.qpn.value())->spec;
+  CU_ASSERT(p.w.left.hca->create_qp(spec, nullptr).ok());
+  spec.rq_wqes = 4;
+  spec.rq_wqe_shift = 6;
+  const Result<Qpn> made = p.w.left.hca->create_qp(spec, nullptr);
+  CU_ASSERT(!made.ok() && made.error().code == EINVAL);
 }
 
 void only_a_target_takes_dynamic_requests() {
@@ -371,6 +400,8 @@ constexpr Case cases[] = {
     {"a wrong key is refused and the target lives on",
      a_wrong_key_is_refused_and_the_target_lives_on},
     {"another key is another connection", another_key_is_another_connection},
+    {"another traffic class is another connection", another_traffic_class_is_another_connection},
+    {"an initiator receives nothing", an_initiator_receives_nothing},
     {"only a target takes dynamic requests", only_a_target_takes_dynamic_requests},
     {"a request leaves by a GID of the port", a_request_leaves_by_a_gid_of_the_port},
     {"what a target refuses ends one connection", what_a_target_refuses_ends_one_connection},

@@ -239,7 +239,8 @@ class Bench {
       from.data()[place + i] = static_cast<std::byte>(seed * 31 + i * 7);
     const std::size_t head = op == TmhOp::rendezvous ? sizeof(h) : sizeof(h.tmh);
     std::memcpy(from.data() + place, &h, std::min<std::size_t>(head, bytes));
-    client->put(Wqe(Opcode::send).data(from.at(place), bytes, client_key));
+    const Opcode send = invalidates != 0 ? Opcode::send_inval : Opcode::send;
+    client->put(Wqe(send, invalidates).data(from.at(place), bytes, client_key));
     client->ring(sender->uar);
   }
   // Sends, and waits until the client is told that it has arrived.
@@ -271,7 +272,8 @@ class Bench {
   Pages from{65536}, to{65536};
   Pages ring{std::size_t{receives} * 64}, record{64};
   TestQp queue{{64, 0, 6, false, QpType::rc}}, command{{64, 0, 6, false, QpType::rc}};
-  uint32_t header_key = 0;  // what is wrong with the key in a header
+  uint32_t header_key = 0;   // what is wrong with the key in a header
+  uint32_t invalidates = 0;  // the key that messages are to invalidate; 0: none
   uint32_t client_key = 0, server_key = 0, srqn = 0, posted = 0, fetch_bytes = 0;
   uint16_t next = 0;
   uint32_t place = 0;  // where messages are put together

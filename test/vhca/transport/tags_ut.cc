@@ -312,6 +312,35 @@ void test_refused_fetch() {
   });
 }
 
+void test_no_reads() {
+  both([](Bench& b) {
+    b.server->hca->state().qps.at(b.queue.qpn.value())->attr.max_rd_atomic = 0;
+    b.append(4, all, 0, 30000);
+    b.rendezvous(100);
+    CU_ASSERT_TRUE(b.send(TmhOp::rendezvous, 4, 64) == Syndrome::none);
+    CU_ASSERT_TRUE(is(b.news(), TagNews::consumed, 0, 0));
+    CU_ASSERT_TRUE(is(b.news(), TagNews::canceled, 0, 0));
+    CU_ASSERT_TRUE(b.server->state(b.queue) == QpState::err);
+  });
+}
+
+void test_invalidation() {
+  both([](Bench& b) {
+    b.invalidates = b.server->make_key(4, true, true);
+    const Mkey& key = *b.server->hca->state().keys.at(b.invalidates >> 8);
+    b.server->hca->state().keys.at(b.invalidates >> 8)->free = false;
+    for (unsigned n : {0u, 1u}) b.append(6, all, n);
+    CU_ASSERT_TRUE(b.send(TmhOp::eager, 6, 100) == Syndrome::none);
+    const News n = b.news();
+    CU_ASSERT_TRUE(is(n, TagNews::consumed_msg, 0, 84) && key.free && b.holds(0, 16, 84));
+    CU_ASSERT_TRUE(n.op == prm::CqeOpcode::resp_send_inv);
+    // It is gone: the next message has nothing to invalidate.
+    CU_ASSERT_TRUE(b.send(TmhOp::eager, 6, 100) == Syndrome::remote_access);
+    CU_ASSERT_TRUE(is(b.news(), TagNews::canceled, 1, 0));
+    CU_ASSERT_TRUE(b.server->state(b.queue) == QpState::err);
+  });
+}
+
 void test_sender_dies() {
   both([](Bench& b) {
     b.append(4, all, 0, 30000);
@@ -384,6 +413,8 @@ constexpr Case cases[] = {
     {"a message longer than its buffer is canceled", test_short_buffer},
     {"a buffer whose key refuses is canceled", test_refused_buffer},
     {"a fetch that is refused is canceled", test_refused_fetch},
+    {"a queue that issues no READs cancels a rendezvous", test_no_reads},
+    {"a tagged message invalidates a key, or is canceled", test_invalidation},
     {"a sender that dies in a rendezvous cancels it", test_sender_dies},
     {"a length of 0 is 2 GiB, and no buffer holds nothing", test_sizes},
     {"a rendezvous whose data is there is not canceled", test_fetched},
