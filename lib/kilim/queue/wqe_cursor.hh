@@ -80,6 +80,8 @@ class WqeCursor {
     last_ = at_;
     first_ = be32{(pi_ & 0xffff) << 8 | static_cast<uint8_t>(op)};
     second_ = qpn_ | be32{ds.value()};
+    if ((flags & prm::ctrl::fence_mask) != 0 && pending_fence() == prm::ctrl::strong_fence)
+      flags &= static_cast<uint8_t>(~prm::ctrl::fence_mask);  // it waits for more than any other
     const be64 rest{uint64_t{flags} << 32 | imm};
     store_word(at_, first_);
     store_word(at_ + 4, second_);

@@ -73,13 +73,11 @@ class FenceTrack {
       c.fence_next(0);
     return own;
   }
-  // The queue went through RESET.
-  void restart() noexcept { has_fenced_ = false; }
-
- private:
-  // Of a UMR at `here` that changes a key which the WQE at `used_at` uses.
+  // The fence bits of a UMR at `here` that changes a key which the WQE at `used_at` uses.
   [[nodiscard]] uint8_t before_use(uint32_t here, uint32_t used_at, uint32_t retired) noexcept {
-    if (has_fenced_ && distance(fenced_, retired) < 0) has_fenced_ = false;  // long ago
+    // What is not retired lies within a ring: further away it was long ago, however far.
+    if (here - fenced_ > queue::max_ring_entries || distance(fenced_, retired) < 0)
+      has_fenced_ = false;
     const bool waited = has_fenced_ && distance(used_at, fenced_) < 0;
     if (waited || distance(used_at, retired) < 0) return 0;
     fenced_ = here;
@@ -87,6 +85,10 @@ class FenceTrack {
     return planner_.before_umr(KeyUse::in_flight);
   }
 
+  // The queue went through RESET.
+  void restart() noexcept { has_fenced_ = false; }
+
+ private:
   FencePlanner planner_;
   bool has_fenced_ = false;
   uint32_t fenced_ = 0;  // position of the last UMR that waited for all before it

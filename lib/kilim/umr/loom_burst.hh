@@ -262,6 +262,7 @@ inline uint64_t Loom::completed(const queue::Completion& c) noexcept {
     settle();
     return id;
   }
+  if (!c.of_requester()) return c.wr_id;  // a wrong signature: of a key, and of no request
   const uint32_t ahead = static_cast<uint16_t>(c.wqe_counter - sq_.retired());
   const uint32_t start = sq_.retired() + ahead;
   const uint64_t id = sq_.retire(c.wqe_counter);

@@ -96,6 +96,8 @@ inline Outcome patch_by_pointer(queue::WqeCursor& c, const prm::UmrLimits& limit
   const auto off = static_cast<uint32_t>(list.address % prm::umr::list_alignment);
   if (!limits.pointer_lists) return {Refusal::no_pointer, 0, 0};
   if (off != 0) return {Refusal::misaligned_list, off, 0};
+  if (list.octowords % klms_per_line != 0)
+    return {Refusal::off_granule, list.octowords, klms_per_line};
   if (list.octowords > prm::umr::max_list_octowords)
     return {Refusal::over_key, list.octowords, prm::umr::max_list_octowords};
   const uint32_t room = p.max_entries > p.first ? p.max_entries - p.first : 0;

@@ -86,7 +86,9 @@ struct ShapeWriter {
 [[gnu::always_inline]] inline Outcome umr_shape(queue::WqeCursor& c, const ListShape& s,
                                                 const ShapedKey& key, const View& view,
                                                 const UmrWr& wr) noexcept {
-  KILIM_ASSERT(s.ok() && view.count == s.pieces());
+  KILIM_ASSERT(s.ok());
+  if (view.count != s.pieces()) [[unlikely]]
+    return {Refusal::empty, view.count, s.pieces()};
   if (!c.fits(s.wqebbs())) [[unlikely]]
     return {Refusal::no_room, s.wqebbs(), c.room().value()};
   detail::Aside aside;

@@ -139,6 +139,10 @@ void fence_goes_to_the_next() {
   CU_ASSERT_EQUAL(ring.block(1)[11], prm::ctrl::small_fence);
   CU_ASSERT_EQUAL(ring.block(2)[11], 0);
   CU_ASSERT_EQUAL(ring.block(3)[11], prm::ctrl::fence | prm::ctrl::solicited);
+  c.fence_next(prm::ctrl::strong_fence);  // waits for more than the one that is asked for
+  send(c, piece, {.flags = WrFlags::fence | WrFlags::solicited});
+  c.commit();
+  CU_ASSERT_EQUAL(ring.block(4)[11], prm::ctrl::strong_fence | prm::ctrl::solicited);
 }
 
 void reset_starts_over() {

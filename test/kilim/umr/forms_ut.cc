@@ -136,6 +136,19 @@ void patch_refusals() {
   CU_ASSERT_TRUE(refused(65'536, 4, 100'000, all).ok());
 }
 
+void stored_patch_refusals() {
+  Queue q;
+  queue::WqeCursor c{q.sq};
+  ListMemory memory{region(0, 8192)};
+  StoredList list = memory.take(8);
+  const Patch p{.key = Lkey{1}, .max_entries = 6};
+  CU_ASSERT_TRUE(patch_by_pointer(c, all, p, list, {}).ok());
+  list.octowords = 6;  // the key's last ones, and yet no whole granule
+  CU_ASSERT_TRUE(is(patch_by_pointer(c, all, p, list, {}), Refusal::off_granule, 6, 4));
+  list.octowords = 12;
+  CU_ASSERT_TRUE(is(patch_by_pointer(c, all, p, list, {}), Refusal::over_key, 12, 6));
+}
+
 void chooses_by_size() {
   Queue q;
   queue::WqeCursor c{q.sq};
@@ -177,6 +190,7 @@ const kilim::test::Case cases[] = {
     {"a strided layout is refused with its numbers", strided_refusals},
     {"entries of fixed size have that size", fixed_refusals},
     {"a patch is whole granules within the key", patch_refusals},
+    {"a patch that lies in memory is whole granules too", stored_patch_refusals},
     {"the form is chosen by size", chooses_by_size},
     {"a refusal is a sentence with numbers", sentences},
 };

@@ -187,6 +187,37 @@ void keys_in_flight() {
   }
 }
 
+// Half a turn of the counter later what fenced long ago seems to lie ahead.
+void long_ago() {
+  FenceTrack track{FencePlanner{prm::UmrFence::small}};
+  CU_ASSERT_EQUAL(track.before_use(100, 99, 90), small_fence);
+  CU_ASSERT_EQUAL(track.before_use(101, 99, 90), 0);  // one holds for both
+  for (const uint32_t later : {1u << 30, (1u << 31) + 50, 3u << 30}) {
+    FenceTrack t = track;
+    CU_ASSERT_EQUAL(t.before_use(100 + later, 99 + later, 90 + later), small_fence);
+  }
+}
+
+// It tells of a key: nothing of the queue is done by it, and nothing has failed.
+void wrong_signature() {
+  LoomRig r{8};
+  Binding a = bound(r);
+  {
+    queue::WqeCursor c{r.sq};
+    for (int i = 0; i < 3; i++)
+      (void)queue::send(c, Piece{0, 10, a.lkey_behind(c)}, {.flags = queue::WrFlags::signalled});
+    r.loom->commit(c);
+  }
+  const uint32_t retired = r.sq.retired();
+  queue::Completion wrong;
+  wrong.opcode = prm::CqeOpcode::sig_err;
+  wrong.wqe_counter = 0x2000;
+  CU_ASSERT_EQUAL(r.loom->completed(wrong), 0);
+  CU_ASSERT_EQUAL(r.sq.retired(), retired);
+  r.complete();
+  CU_ASSERT_TRUE(r.sq.idle() && !r.loom->failed());
+}
+
 void swaps() {
   LoomRig r{8};
   Binding a = bound(r);
@@ -386,6 +417,8 @@ const kilim::test::Case cases[] = {
     {"a burst of UMRs has one fence, behind it", one_fence_a_burst},
     {"a UMR that depends on another waits for it", dependent_umrs_wait},
     {"a key in flight waits as the device asks, once a burst", keys_in_flight},
+    {"a fence of half a counter's turn ago holds for nobody", long_ago},
+    {"a wrong signature completes and fails nothing", wrong_signature},
     {"a swap has one completion and shows its handles behind it", swaps},
     {"a swap that fails anywhere leaves all its keys poisoned, and they are rebuilt", refused_swap},
     {"a poisoned key is rebuilt, or bound under a new tag", poisoned_and_ended},

@@ -113,6 +113,20 @@ void no_room() {
   CU_ASSERT_TRUE(o.why == Refusal::no_room && o.asked == 15 && o.limit == 2);
 }
 
+// A view with a piece that none may hold is empty: what lay in the ring is not sent in its place.
+void bad_view() {
+  Ring ring;
+  queue::WqeCursor c{ring.sq};
+  const ListShape shape{{.max_entries = 52}, 2};
+  for (const uint32_t bytes : {0u, (1u << 31) + 1}) {
+    const std::array<Piece, 2> pieces{{{1, 64, Lkey{1}}, {1, bytes, Lkey{1}}}};
+    const Outcome o = umr_shape(c, shape, {.key = Lkey{1}}, View::of(pieces), {});
+    CU_ASSERT_TRUE(o.why == Refusal::empty && o.asked == 0 && o.limit == 2);
+  }
+  c.commit();
+  CU_ASSERT_TRUE(ring.sq.idle());
+}
+
 void bad_pieces() {
   Ring ring;
   const std::array<std::byte, Ring::blocks* 64> before = ring.memory;
@@ -133,6 +147,7 @@ const kilim::test::Case cases[] = {
     {"what does not fit into a WQE has no shape", no_shape},
     {"a full queue refuses", no_room},
     {"pieces that no list may hold are refused, nothing is posted", bad_pieces},
+    {"a view that holds such a piece is refused too", bad_view},
 };
 
 }  // namespace
