@@ -149,6 +149,28 @@ void everything_at_once() {
   CU_ASSERT_EQUAL(b.t.far->stats().queues_down, 0u);
 }
 
+// A device that cannot reset the queue may still read what was posted there.
+void a_dead_device_keeps_what_it_holds() {
+  test::TwoPorts t;
+  t.near->unconfigure();
+  t.near = test::make_port(test::fresh("vhca"), "", 40);
+  CU_ASSERT_TRUE_FATAL(t.near != nullptr && t.start(*t.near, {.rxd = 64, .txd = 64}).ok());
+  const uint32_t idle = t.out();
+  for (int i = 0; i < 60; i++) {
+    Handle h;
+    if (t.near->tx_room(0) == 0 || t.stash->alloc({&h, 1}, frame_bytes) == 0) continue;
+    if (t.near->tx(0, {&h, 1}) == 0) t.stash->free({&h, 1});
+    t.run_devices();
+    t.near->reclaim(0);
+  }
+  const uint32_t held = t.out();
+  CU_ASSERT_TRUE(held > idle && t.near->stats().queues_down != 0);
+  for (int i = 0; i < 3; i++) t.near->revive(nullptr);
+  CU_ASSERT_EQUAL(t.out(), held);
+  t.near->stop();
+  CU_ASSERT_EQUAL(t.out(), 0u);
+}
+
 // A worker forwards in a thread of its own; this one is the control lcore, and `near`.
 void beside_a_worker() {
   for (const char* mode : {"io", "umr"}) {
@@ -193,6 +215,8 @@ const kilim::test::Case cases[] = {
     {"a transmit queue that a bad packet ended works again", transmit_queue},
     {"the weaver's queue works again and its keys are rebuilt", weaver},
     {"all queues of a port fail at once", everything_at_once},
+    {"a device that is dead keeps what it holds until the port stops",
+     a_dead_device_keeps_what_it_holds},
     {"queues are revived beside a worker that forwards", beside_a_worker},
 };
 

@@ -292,6 +292,9 @@ void refused_set_ups() {
   CU_ASSERT_FALSE(p.start().ok());  // nobody serves the queues
   CU_ASSERT_FALSE(p.set_rx(1, {.stash = &*t.stash}).ok());
   CU_ASSERT_FALSE(p.set_rx(0, {}).ok());
+  const auto lines = static_cast<uint16_t>(t.memory.arena().stride() / 64);
+  for (const uint16_t none_left : {lines, uint16_t(lines + 1), uint16_t{65535}})
+    CU_ASSERT_FALSE(p.set_rx(0, {.stash = &*t.stash, .head_lines = none_left}).ok());
   CU_ASSERT_FALSE(p.set_tx(1, {.stash = &*t.stash}).ok());
   CU_ASSERT_FALSE(p.set_tx(0, {.stash = &*t.stash, .config = {.woven = true}}).ok());
   CU_ASSERT_FALSE(p.set_tx(0, {.stash = &*t.stash, .keys = 64}).ok());

@@ -15,10 +15,13 @@
 
 namespace kilim::test {
 
-inline std::unique_ptr<port::Port> make_port(const std::string& hca, const std::string& wire) {
+// `fatal_at`: the device dies with this send request; 0: never.
+inline std::unique_ptr<port::Port> make_port(const std::string& hca, const std::string& wire,
+                                             uint64_t fatal_at = 0) {
   attach::Spec spec;
   spec.name = hca;
   spec.wire = wire;
+  spec.fatal_at = fatal_at;
   auto a = attach::resolve(spec);
   if (!a) {
     std::printf("%s: %s\n", hca.c_str(), a.error().what);

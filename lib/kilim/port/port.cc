@@ -71,6 +71,8 @@ Status Port::set_rx(uint32_t queue, const RxSetup& setup) {
   if (setup.stash == nullptr) return Error{EINVAL, "a receive queue needs its worker's stash"};
   if (setup.config.side && !arena_.has_side())
     return Error{EINVAL, "side records were not asked of the arena"};
+  if (uint64_t{setup.head_lines} * cacheline_bytes >= arena_.stride())
+    return Error{EINVAL, "the lines left free before the data leave no room for it"};
   rx_[queue].setup = setup;
   return Done{};
 }

@@ -99,7 +99,7 @@ Status Port::revive_pair(std::size_t index, pool::Stash& stash, pool::Stash& hea
   }
   PairSink sink{*tx.queue, rx == nullptr ? nullptr : rx->queue.get()};
   const Status s = device::recover(recovery, sink);
-  empty_tx(tx, stash, headers);
+  if (s) empty_tx(tx, stash, headers);  // else the device may still read them
   tx.queue->sq.reset();
   tx.queue->sq.release_owner();
   tx.queue->cq.release_owner();
