@@ -219,9 +219,28 @@ void on_demand() {
     CU_ASSERT_FALSE(r.reads(region.rkey(), p + 3 * Rig::page, 1));
     r.end(region);
   }
-  CU_ASSERT_EQUAL(r.engine->cover().made(), 1);
+  CU_ASSERT_EQUAL(r.engine->cover().made(), 2);
   CU_ASSERT_TRUE(r.v.journal().count(vhca::Journal::Kind::page_fault) >= 3);
   ::munmap(hint, 4 * Rig::page);
+}
+
+// The device pages in for writing what its key may write; a program's constants it may not.
+void read_only_on_demand() {
+  Rig r{"relaxed8", false};
+  CU_ASSERT_TRUE_FATAL(r.engine->cover().add_implicit({}).ok());
+  auto* p = static_cast<std::byte*>(
+      ::mmap(nullptr, 2 * Rig::page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  std::memset(p, 7, 2 * Rig::page);
+  CU_ASSERT_EQUAL_FATAL(::mprotect(p, Rig::page, PROT_READ), 0);
+  Region writable = r.make(p + Rig::page, Rig::page);  // whose arena would be found first
+  CU_ASSERT_TRUE(r.reads(writable.rkey(), p + Rig::page, 64));
+  Region constant = r.make(p, Rig::page, mr::Access::remote_read);
+  CU_ASSERT_TRUE(r.reads(constant.rkey(), p, Rig::page));
+  Region again = r.make(p + Rig::page, Rig::page);
+  CU_ASSERT_TRUE(r.writes(again.rkey(), p + Rig::page, 64));
+  for (Region* region : {&writable, &constant, &again}) r.end(*region);
+  CU_ASSERT_EQUAL(r.engine->cover().made(), 2);
+  ::munmap(p, 2 * Rig::page);
 }
 
 const kilim::test::Case cases[] = {
@@ -232,6 +251,7 @@ const kilim::test::Case cases[] = {
     {"as many regions as there are keys, one doorbell for all", many_in_a_batch},
     {"memory under no key is registered once for all relaxed regions in it", registered_once},
     {"relaxed regions over the whole address space follow what is mapped there", on_demand},
+    {"relaxed regions on demand over memory that can only be read", read_only_on_demand},
     {"use after deregistration never reads another owner's data", test::relaxed_soak},
 };
 

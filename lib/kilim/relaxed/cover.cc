@@ -45,10 +45,12 @@ Status Cover::add(const mr::Region& region) {
 
 Status Cover::add_implicit(std::span<const mr::OdpUse> uses) {
   if (registrar_ == nullptr) return Error{ENOENT, "nobody is there to register memory on demand"};
-  Result<mr::Region> region = registrar_->register_implicit(mr::Access::all, uses);
-  if (!region) return region.error();
-  insert(*region, Keeper::device);
-  made_++;
+  for (const uint32_t access : {mr::Access::all, mr::Access::remote_read}) {
+    Result<mr::Region> region = registrar_->register_implicit(access, uses);
+    if (!region) return region.error();
+    insert(*region, Keeper::device).least = access & mr::Access::local_write;
+    made_++;
+  }
   return Done{};
 }
 

@@ -30,9 +30,13 @@ struct Arena {
   Keeper keeper = Keeper::caller;
   bool open = true;    // takes new regions
   uint32_t users = 0;  // relaxed regions through whose key some of it can be reached
+  // Rights that a request has to ask for. A device brings pages of an arena that it may write in
+  // for writing, whatever comes: memory that can only be read needs one that it may not.
+  uint32_t least = 0;
 
   [[nodiscard]] bool serves(uint64_t address, uint64_t bytes, uint32_t access) const noexcept {
-    return open && region.covers(address, bytes) && (access & ~region.access) == 0;
+    return open && region.covers(address, bytes) &&
+           ((access & ~region.access) | (least & ~access)) == 0;
   }
 };
 
@@ -57,7 +61,8 @@ class Cover {
       return last_;
     return search(address, bytes, access);
   }
-  // The whole address space becomes an arena, on demand; EOPNOTSUPP where the device cannot.
+  // The whole address space becomes an arena, on demand, for whoever writes and another for whoever
+  // only reads; EOPNOTSUPP where the device cannot.
   Status add_implicit(std::span<const mr::OdpUse> uses);
   // Registers one; memory of EAL as far as EAL holds it in one run, else just these pages.
   Result<Arena*> make(std::span<std::byte> pages, uint32_t access);

@@ -22,8 +22,9 @@ constexpr Row rows[] = {
     {Answer::no_room, EAGAIN, "the send queue is full"},
     {Answer::bad_range, EINVAL, "the memory is empty or wraps"},
     {Answer::bad_access, EINVAL,
-     "a relaxed region has the rights to local writing, remote writing, reading and atomics, and "
-     "the first goes with the others that write"},
+     "a relaxed region has the rights to local writing, remote writing, reading and, where UMRs "
+     "can "
+     "give it, atomics, and the first goes with the others that write"},
     {Answer::not_covered, ENOMEM, "the memory is under no key and cannot be registered"},
     {Answer::too_long, EINVAL, "the memory needs more entries than a key has"},
     {Answer::queue_failed, EIO, "the send queue had an error and has not been recovered"},
@@ -72,7 +73,9 @@ Arena* Relaxed::cover_more(uint64_t address, uint64_t bytes, uint32_t access) no
   const uint64_t begin = address & ~page_mask_;
   auto* const first = reinterpret_cast<std::byte*>(begin);
   const Result<Arena*> made = cover_.make({first, address + bytes - begin}, access);
-  return made ? *made : nullptr;
+  if (made) return *made;
+  refusal_ = made.error().code;
+  return nullptr;
 }
 
 // On a cursor of its own, with a doorbell of its own.

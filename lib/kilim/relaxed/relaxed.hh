@@ -104,6 +104,8 @@ class Relaxed {
   [[nodiscard]] uint32_t live() const noexcept { return live_; }
   [[nodiscard]] const Counters& counters() const noexcept { return counters_; }
   [[nodiscard]] umr::Loom& loom() noexcept { return loom_; }
+  // Why the memory of the last Answer::not_covered could not be registered: an errno.
+  [[nodiscard]] int refusal() const noexcept { return refusal_; }
 
  private:
   struct Ended {
@@ -140,6 +142,7 @@ class Relaxed {
   uint32_t mask_;
   uint32_t head_ = 0, dropped_ = 0, tail_ = 0;
   bool closed_arena_ = false;  // some may be released
+  int refusal_ = 0;
   Counters counters_;
 };
 

@@ -28,6 +28,7 @@ class Memory final : public mr::Registrar {
                                      uint64_t page_bytes) override {
     if (read_only && (access & mr::Access::local_write) != 0) return Error{EFAULT, "read-only"};
     if (absent) return Error{EFAULT, "not mapped"};
+    if (locked_out) return Error{ENOMEM, "beyond the limit"};
     registered++;
     const auto address = reinterpret_cast<uint64_t>(memory.data());
     return mr::Region{.address = address,
@@ -46,7 +47,7 @@ class Memory final : public mr::Registrar {
     return Done{};
   }
   uint32_t registered = 0, deregistered = 0;
-  bool read_only = false, absent = false;
+  bool read_only = false, absent = false, locked_out = false;
 };
 
 struct Rig {
@@ -261,6 +262,11 @@ void memory_that_cannot_be_registered() {
   r.relaxed->deregister(std::move(a));
   r.memory.absent = true;
   CU_ASSERT_EQUAL(r.make(a, 0x9000, 10, 0), Answer::not_covered);
+  CU_ASSERT_EQUAL(r.relaxed->refusal(), EFAULT);
+  r.memory.absent = false;
+  r.memory.locked_out = true;
+  CU_ASSERT_EQUAL(r.make(a, 0x9000, 10, 0), Answer::not_covered);
+  CU_ASSERT_EQUAL(r.relaxed->refusal(), ENOMEM);
   r.settle();
   CU_ASSERT_EQUAL(r.relaxed->cover().size(), 1);
 
