@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "compat/allocated.hh"
 
+#include <map>
 #include <mutex>
 #include <new>
-#include <unordered_map>
 #include <utility>
 
 namespace kilim::compat {
 namespace {
 
-using Blocks = std::unordered_map<const ibv_mr*, mem::Block>;
+using Blocks = std::map<std::pair<const ibv_mr*, const void*>, mem::Block>;
 
 std::mutex mutex;
 // Never destroyed: a program may end with regions that are registered.
@@ -20,12 +20,13 @@ Blocks* blocks = nullptr;
 void keep(const ibv_mr* mr, mem::Block block) {
   const std::lock_guard lock{mutex};
   if (blocks == nullptr) blocks = new Blocks;
-  blocks->insert_or_assign(mr, std::move(block));
+  const std::pair<const ibv_mr*, const void*> place{mr, block.span().data()};
+  blocks->emplace(place, std::move(block));
 }
 
-void release(const ibv_mr* mr) noexcept {
+void release(const ibv_mr* mr, const void* memory) noexcept {
   const std::lock_guard lock{mutex};
-  if (blocks != nullptr) blocks->erase(mr);
+  if (blocks != nullptr) blocks->erase({mr, memory});
 }
 
 }  // namespace kilim::compat

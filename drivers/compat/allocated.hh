@@ -8,9 +8,10 @@
 
 namespace kilim::compat {
 
-// From now on the region lives in this memory; what it had before is released.
+// From now on the region lives in this memory.
 void keep(const ibv_mr* mr, mem::Block block);
-// The region is gone, or lives elsewhere.
-void release(const ibv_mr* mr) noexcept;
+// The region is gone, or no longer lives at `memory`. Who used ibv_dereg_mr() left the memory
+// mapped, and another region may have its name since: it has another place.
+void release(const ibv_mr* mr, const void* memory) noexcept;
 
 }  // namespace kilim::compat

@@ -119,8 +119,9 @@ ibv_mr* Domain::register_memory(void* memory, std::size_t bytes, int access, boo
   relaxed::Answer answer = append(request, live->region);
   if (answer == relaxed::Answer::dry && settle()) answer = append(request, live->region);
   if (answer != relaxed::Answer::done) {
-    const int code = relaxed::errno_of(answer);
-    (void)fail_over(memory, code == ENOMEM ? EFAULT : code, relaxed::text(answer));
+    const bool refused = answer == relaxed::Answer::not_covered;
+    (void)fail_over(memory, refused ? engine_->refusal() : relaxed::errno_of(answer),
+                    relaxed::text(answer));
     return nullptr;
   }
   if (!queue_->wait(patience) || !live->region.valid()) {

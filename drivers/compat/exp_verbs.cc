@@ -105,8 +105,9 @@ ibv_mr* ibv_exp_reg_mr(ibv_exp_reg_mr_in* in) {
 
 int kilim_compat_dereg_mr(ibv_mr* mr) {
   if (mr == nullptr) return fail(EINVAL, "no region");
+  const void* const memory = mr->addr;
   if (const int rc = ibv_dereg_mr(mr); rc != 0) return fail(rc, "the region is still in use");
-  compat::release(mr);
+  compat::release(mr, memory);
   return 0;
 }
 
@@ -117,15 +118,18 @@ int ibv_exp_prefetch_mr(ibv_mr* mr, ibv_exp_prefetch_attr* attr) {
   const auto advice = (attr->flags & IBV_EXP_PREFETCH_WRITE_ACCESS) != 0
                           ? IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE
                           : IBV_ADVISE_MR_ADVICE_PREFETCH;
-  auto at = reinterpret_cast<uint64_t>(attr->addr);
   constexpr uint64_t step = uint64_t{1} << 31;  // a piece's length has 32 bits
-  for (uint64_t left = attr->length; left != 0;) {
+  constexpr uint32_t most = 32;                 // 64 GiB; what lies behind comes when it is used
+  ibv_sge pieces[most];
+  uint32_t count = 0;
+  auto at = reinterpret_cast<uint64_t>(attr->addr);
+  for (uint64_t left = attr->length; left != 0 && count < most; count++) {
     const uint64_t bytes = left < step ? left : step;
-    ibv_sge piece{at, static_cast<uint32_t>(bytes), mr->lkey};
-    (void)ibv_advise_mr(mr->pd, advice, 0, &piece, 1);
+    pieces[count] = {at, static_cast<uint32_t>(bytes), mr->lkey};
     at += bytes;
     left -= bytes;
   }
+  (void)ibv_advise_mr(mr->pd, advice, 0, pieces, count);
   errno = 0;
   return 0;
 }
@@ -138,8 +142,9 @@ int ibv_exp_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, size_t lengt
   if ((flags & IBV_REREG_MR_CHANGE_PD) != 0 && pd == nullptr)
     return fail(EINVAL, "no protection domain to change to");
   const bool moves = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
-  const bool allocates = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0 && (access & allocate) != 0;
-  if ((flags & IBV_REREG_MR_CHANGE_ACCESS) != 0 && check_access(access) != 0) return errno;
+  if ((flags & IBV_REREG_MR_CHANGE_ACCESS) == 0) access = 0;  // today's verb refuses others
+  const bool allocates = (access & allocate) != 0;
+  if (check_access(access) != 0) return errno;
   if (allocates && !moves)
     return fail(EINVAL, "memory is allocated only together with a change of the translation");
   Result<mem::Block> block = Error{0, ""};
@@ -149,14 +154,13 @@ int ibv_exp_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, size_t lengt
     addr = block->span().data();
   }
   errno = 0;
+  const void* const before = mr->addr;
   const int rc = ibv_rereg_mr(mr, flags, pd, addr, length, static_cast<int>(access & 0xffffffffu));
   if (rc != 0)
     return fail_over(moves ? addr : nullptr, errno != 0 ? errno : EINVAL,
                      "the region is not re-registered; ibv_dereg_mr() releases it");
-  if (allocates)
-    compat::keep(mr, *std::move(block));
-  else if (moves)
-    compat::release(mr);
+  if (moves) compat::release(mr, before);
+  if (allocates) compat::keep(mr, *std::move(block));
   return 0;
 }
 

@@ -30,8 +30,8 @@ const char* kilim_compat_error(void);
  * Where the adapter pages on demand (implicitly) no memory is pinned and a region is good for what
  * the adapter's capabilities for on-demand paging say; else memory is pinned once and shared by the
  * regions inside it.
- * access: IBV_ACCESS_LOCAL_WRITE, REMOTE_WRITE, REMOTE_READ, REMOTE_ATOMIC; optional bits are
- * ignored. EAGAIN: all keys are in use. EINVAL: range or access. ENOMEM, EFAULT: as ibv_reg_mr().
+ * access: IBV_ACCESS_LOCAL_WRITE, REMOTE_WRITE, REMOTE_READ and, where UMRs can give it,
+ * REMOTE_ATOMIC; optional bits are ignored. EAGAIN: all keys are in use. EINVAL: range or access. ENOMEM, EPERM, EFAULT: as ibv_reg_mr().
  * The region is for ibv_dereg_mr_relaxed() only. */
 struct ibv_mr* ibv_reg_mr_relaxed(struct ibv_pd* pd, void* addr, size_t length, int access);
 /* EINVAL: not a relaxed region. */
@@ -129,8 +129,8 @@ struct ibv_exp_prefetch_attr {
   uint32_t comp_mask; /* 0 */
 };
 
-/* Best effort: whatever the adapter answers, 0. EINVAL: an argument that no adapter is asked about.
- */
+/* Best effort: whatever the adapter answers, 0. Of a longer piece its first 64 GiB. EINVAL: an
+ * argument that no adapter is asked about. */
 int ibv_exp_prefetch_mr(struct ibv_mr* mr, struct ibv_exp_prefetch_attr* attr);
 
 /* ---- Re-registration. */
@@ -143,8 +143,8 @@ struct ibv_rereg_mr_attr {
 int ibv_exp_rereg_mr(struct ibv_mr* mr, int flags, struct ibv_pd* pd, void* addr, size_t length,
                      uint64_t access, struct ibv_rereg_mr_attr* attr);
 
-/* ---- Not here: NULL, EOPNOTSUPP. Memory of other devices (PeerDirect, dma-buf) is refused by the
- * functions above with EOPNOTSUPP. */
+/* ---- Not here: NULL, EOPNOTSUPP. Where memory of another device (PeerDirect, dma-buf) cannot be
+ * pinned, the functions above say EOPNOTSUPP. */
 struct ibv_mr* ibv_reg_shared_mr(uint32_t mr_handle, struct ibv_pd* pd, void* addr, int access);
 
 #ifdef __cplusplus

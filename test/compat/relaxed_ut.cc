@@ -71,6 +71,31 @@ void read_by_a_peer() {
   CU_ASSERT_EQUAL(example_relaxed_flush(loop.pd[1]), 0);
 }
 
+void atomics_by_a_peer() {
+  Pages pages(1);
+  (void)client();
+  Loop loop;
+  Region into(loop.pd[0], page);
+  auto* const word = reinterpret_cast<uint64_t*>(pages.at + 8);
+  *word = 40;
+  ibv_mr* mr = ibv_reg_mr_relaxed(loop.pd[1], pages.at, page,
+                                  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
+  ibv_mr* not_for_them = ibv_reg_mr_relaxed(loop.pd[1], pages.at, page, rights);
+  CU_ASSERT_TRUE_FATAL(mr != nullptr && not_for_them != nullptr);
+  for (const uint32_t rkey : {mr->rkey, not_for_them->rkey}) {
+    CU_ASSERT_EQUAL(loop.post_atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, into.sge(0, 8),
+                                     reinterpret_cast<uintptr_t>(word), rkey, 2),
+                    0);
+    const bool good = rkey == mr->rkey;
+    CU_ASSERT_EQUAL(loop.status(), good ? IBV_WC_SUCCESS : IBV_WC_REM_ACCESS_ERR);
+    CU_ASSERT_EQUAL(*word, 42);
+  }
+  CU_ASSERT_EQUAL(*reinterpret_cast<const uint64_t*>(into.data()), 40);
+  CU_ASSERT_EQUAL(ibv_dereg_mr_relaxed(mr), 0);
+  CU_ASSERT_EQUAL(ibv_dereg_mr_relaxed(not_for_them), 0);
+  CU_ASSERT_EQUAL(ibv_flush_relaxed_mr(loop.pd[1]), 0);
+}
+
 void domain_is_free_again() {
   Pages pages(1);
   ibv_pd* pd = ibv_alloc_pd(client());
@@ -221,6 +246,7 @@ void without_keys() {
 const Case cases[] = {
     {"a peer reads a relaxed region to its last page's boundary, and not after the flush",
      read_by_a_peer},
+    {"a peer adds to a word of a relaxed region that allows it", atomics_by_a_peer},
     {"a flush without live regions frees the protection domain", domain_is_free_again},
     {"relaxed registration refuses with errno and a sentence", relaxed_refusals},
     {"relaxed registration gives EAGAIN while all keys are in use", all_keys_in_use},
