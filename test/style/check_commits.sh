@@ -74,7 +74,7 @@ if [ -z "$range" ] && git rev-parse -q --verify origin/HEAD > /dev/null &&
 fi
 list=$(git log -200 --format='%h %s' ${range:+"$range"})
 faults=$(printf '%s\n' "$list" | while read -r id subject; do
-  check_subject "$subject" | sed "s/^/$id: /; s/\$/: $subject/"
+  check_subject "$subject" | while read -r fault; do echo "$id: $fault: $subject"; done
 done)
 printf '%s\n' "$faults" | sed '/^$/d'
 echo "$(printf '%s\n' "$list" | wc -l) subjects, $(printf '%s' "$faults" | grep -c '') faults"
