@@ -192,11 +192,7 @@ void* remap(void* at, std::size_t from, std::size_t to, int flags, void* where) 
 
 int close(int fd) noexcept {
   OpenFileRef open(fd);
-  if (open) {
-    DeviceFile* last = open_files::remove_if_last(open.give_up(), fd);
-    delete last;
-  }
-  return raw::close(fd);
+  return open ? open_files::close(open.give_up(), fd) : raw::close(fd);
 }
 
 }  // namespace kilim::vhca::calls

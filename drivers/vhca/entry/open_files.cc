@@ -3,12 +3,16 @@
 
 #include "vhca/entry/open_files.hh"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 
 #include <dirent.h>
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include "vhca/entry/raw.hh"
@@ -37,23 +41,87 @@ bool same_file(int fd, ino_t inode) noexcept {
          st.st_dev == memfd_device.load(std::memory_order_relaxed);
 }
 
-// Whether a descriptor besides `fd` refers to the file. Looks at all of the process's: this happens
-// when a device is closed, not on a fast path.
-bool has_other_descriptor(int fd, ino_t inode) noexcept {
-  const int folder = raw::open_at(AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-  if (folder < 0) return false;
-  bool found = false;
+bool is_listed(int folder, ino_t inode) noexcept {
   alignas(KernelDirent) char buffer[4096];
-  for (long n; !found && (n = ::syscall(SYS_getdents64, folder, buffer, sizeof(buffer))) > 0;) {
+  for (long n; (n = ::syscall(SYS_getdents64, folder, buffer, sizeof(buffer))) > 0;) {
     for (long at = 0; at < n;) {
       const auto* entry = reinterpret_cast<const KernelDirent*>(buffer + at);
       at += entry->length;
-      const int other = std::atoi(entry->name);
-      if (entry->name[0] != '.' && other != fd && same_file(other, inode)) found = true;
+      if (entry->name[0] != '.' && same_file(std::atoi(entry->name), inode)) return true;
     }
   }
+  return false;
+}
+
+// Every number that a descriptor may have. A program may have lowered its limit below numbers that
+// it uses, so the hard limit counts; the kernel's own default keeps the look short.
+bool has_number(ino_t inode) noexcept {
+  constexpr rlim_t most = 1 << 20;
+  rlimit limit{most, most};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  const int end = static_cast<int>(std::min(limit.rlim_max, most));
+  for (int fd = 0; fd < end; fd++) {
+    if (same_file(fd, inode)) return true;
+  }
+  return false;
+}
+
+// Whether a descriptor refers to the file. Looks at all of the process's: this happens when a
+// device is closed, not on a fast path.
+bool has_descriptor(ino_t inode) noexcept {
+  const int folder = raw::open_at(AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+  if (folder < 0) return has_number(inode);  // no number is left, or there is no /proc
+  const bool found = is_listed(folder, inode);
   raw::close(folder);
   return found;
+}
+
+pthread_mutex_t close_lock = PTHREAD_MUTEX_INITIALIZER;
+
+// One close of a device at a time. A signal handler may close one too: it must not find its own
+// thread in here.
+class CloseGuard {
+ public:
+  CloseGuard() noexcept {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+    pthread_mutex_lock(&close_lock);
+  }
+  ~CloseGuard() {
+    pthread_mutex_unlock(&close_lock);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  CloseGuard(const CloseGuard&) = delete;
+  CloseGuard& operator=(const CloseGuard&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+// What close(2) answers; `last`: no descriptor is left, and the open is off the table. The look
+// comes second: of two threads that close the last two descriptors one finds none, and the close
+// has freed a number for it.
+int close_and_look(OpenFile& open, int fd, bool& last) noexcept {
+  const CloseGuard guard;
+  ino_t inode = open.inode.load(std::memory_order_relaxed);
+  const int result = raw::close(fd);
+  const int error = errno;
+  last = inode != 0 && !has_descriptor(inode) &&
+         open.inode.compare_exchange_strong(inode, 0, std::memory_order_seq_cst);
+  errno = error;
+  return result;
+}
+
+// Waits for the calls on their way, then frees the slot. Not under the lock: such a call may wait
+// for its adapter.
+void end_open(OpenFile& open) noexcept {
+  open_count.fetch_sub(1, std::memory_order_release);
+  while (open.users.load(std::memory_order_seq_cst) != 0) ::sched_yield();
+  DeviceFile* file = open.file;
+  open.file = nullptr;
+  open.taken.store(false, std::memory_order_release);
+  delete file;
 }
 
 OpenFile* take_slot() noexcept {
@@ -103,7 +171,7 @@ OpenFile* acquire(int fd) noexcept {
   for (std::size_t i = 0; i < used; i++) {
     OpenFile& slot = slots[i];
     if (slot.inode.load(std::memory_order_acquire) != st.st_ino) continue;
-    // Announce, then look again: remove_if_last() clears the inode, then waits for the users.
+    // Announce, then look again: close() clears the inode, then waits for the users.
     slot.users.fetch_add(1, std::memory_order_seq_cst);
     if (slot.inode.load(std::memory_order_seq_cst) == st.st_ino) return &slot;
     slot.users.fetch_sub(1, std::memory_order_release);
@@ -115,23 +183,27 @@ void release(OpenFile* open) noexcept {
   open->users.fetch_sub(1, std::memory_order_release);
 }
 
-DeviceFile* remove_if_last(OpenFile* open, int fd) noexcept {
-  ino_t inode = open->inode.load(std::memory_order_relaxed);
+int close(OpenFile* open, int fd) noexcept {
   // A child of vfork() closes its own descriptors, but this memory is its parent's.
-  const bool ours = owner.load(std::memory_order_relaxed) == ::getpid();
-  const bool last = ours && inode != 0 && !has_other_descriptor(fd, inode) &&
-                    open->inode.compare_exchange_strong(inode, 0, std::memory_order_seq_cst);
+  if (owner.load(std::memory_order_relaxed) != ::getpid()) {
+    release(open);
+    return raw::close(fd);
+  }
+  bool last = false;
+  const int result = close_and_look(*open, fd, last);
+  const int error = errno;
   release(open);
-  if (!last) return nullptr;
-  open_count.fetch_sub(1, std::memory_order_release);
-  while (open->users.load(std::memory_order_seq_cst) != 0) ::sched_yield();
-  DeviceFile* file = open->file;
-  open->file = nullptr;
-  open->taken.store(false, std::memory_order_release);
-  return file;
+  if (last) end_open(*open);
+  errno = error;
+  return result;
+}
+
+std::size_t count() noexcept {
+  return open_count.load(std::memory_order_acquire);
 }
 
 void after_fork_in_child() noexcept {
+  pthread_mutex_init(&close_lock, nullptr);
   owner.store(::getpid(), std::memory_order_relaxed);
   const std::size_t used = slots_used.load(std::memory_order_relaxed);
   for (std::size_t i = 0; i < used; i++) {

@@ -38,10 +38,13 @@ int add(DeviceFile* file, Instance* instance, Device* device, bool close_on_exec
 OpenFile* acquire(int fd) noexcept;
 void release(OpenFile* open) noexcept;
 
-// Takes the open off the table when no other descriptor of this process refers to it, waits for
-// the calls on their way, and gives back its file for deletion; else null. The caller holds `open`,
-// and releases it by this. `fd` is the descriptor about to be closed.
-DeviceFile* remove_if_last(OpenFile* open, int fd) noexcept;
+// close(2) of `fd`, which leads to `open`; the caller holds that, and releases it by this. With the
+// last descriptor of this process that refers to it the open goes, when the calls on their way are
+// back. The result and errno are the kernel's.
+int close(OpenFile* open, int fd) noexcept;
+
+// How many opens there are.
+std::size_t count() noexcept;
 
 // In a child after fork, alone: no call is on its way; every file is disowned.
 void after_fork_in_child() noexcept;

@@ -2,6 +2,7 @@
 // Attaching in process: unmodified libibverbs and libmlx5 find the device, and nobody else notices.
 
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -10,6 +11,7 @@
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,6 +19,9 @@
 #include "rc_pair.hh"
 #include "ut.hh"
 #include "vhca/entry/attach.hh"
+#include "vhca/entry/calls.hh"
+#include "vhca/entry/device_list.hh"
+#include "vhca/entry/open_files.hh"
 #include "vhca/hca/hca.hh"
 #include "vhca/hca/journal.hh"
 
@@ -167,6 +172,71 @@ void closing_gives_everything_back() {
   }
 }
 
+int open_uverbs(const char* name) {
+  const Device* device = device_list::find_name(name);
+  if (device == nullptr) return -1;
+  const std::string path = "/dev/infiniband/uverbs" + std::to_string(device->config().number);
+  return calls::open_at(AT_FDCWD, path.c_str(), O_RDWR | O_CLOEXEC, 0);
+}
+
+// Each of two threads sees the other's descriptor, or has closed its own: one of them ends the
+// open.
+void two_threads_close_the_last_two_descriptors() {
+  CU_ASSERT_FATAL(attach_named("twice0") != nullptr);
+  const std::size_t opens = open_files::count();
+  for (int i = 0; i < 500; i++) {
+    const int one = open_uverbs("twice0"), two = ::dup(one);
+    CU_ASSERT_FATAL(one >= 0 && two >= 0 && open_files::count() == opens + 1);
+    std::atomic<int> ready{0}, bad{0};
+    const auto close_at_once = [&](int fd) {
+      ready++;
+      while (ready < 2) std::this_thread::yield();
+      if (calls::close(fd) != 0) bad++;
+    };
+    std::thread other(close_at_once, two);
+    close_at_once(one);
+    other.join();
+    CU_ASSERT_EQUAL(bad, 0);
+    CU_ASSERT_EQUAL_FATAL(open_files::count(), opens);
+  }
+}
+
+// Closes the first of two descriptors while no number below the limit is free. `at_first`: the
+// limit is at the first, so that closing it frees none; else above both.
+void close_at_the_limit(bool at_first) {
+  const std::size_t opens = open_files::count();
+  const int first = open_uverbs("limit0"), second = ::dup(first);
+  CU_ASSERT_FATAL(first >= 0 && second > first);
+  rlimit before{};
+  CU_ASSERT_EQUAL_FATAL(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit lowered = before;
+  lowered.rlim_cur = static_cast<rlim_t>(at_first ? first : second + 1);
+  CU_ASSERT_EQUAL_FATAL(::setrlimit(RLIMIT_NOFILE, &lowered), 0);
+  const int none = ::open("/dev/null", O_RDONLY);
+  const int result = calls::close(first);
+  const std::size_t left = open_files::count();
+  CU_ASSERT_EQUAL(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  CU_ASSERT(none < 0 && result == 0);
+  CU_ASSERT_EQUAL(left, opens + 1);
+  CU_ASSERT_EQUAL(calls::close(second), 0);
+  CU_ASSERT_EQUAL(open_files::count(), opens);
+}
+
+void an_open_outlives_a_close_at_the_limit() {
+  CU_ASSERT_FATAL(attach_named("limit0") != nullptr);
+  close_at_the_limit(false);
+  close_at_the_limit(true);
+}
+
+void closing_answers_as_the_kernel_does() {
+  CU_ASSERT_FATAL(attach_named("answer0") != nullptr);
+  const int fd = open_uverbs("answer0");
+  CU_ASSERT_FATAL(fd >= 0);
+  errno = ENOTTY;
+  CU_ASSERT(calls::close(fd) == 0 && errno == ENOTTY);
+  CU_ASSERT(calls::close(fd) == -1 && errno == EBADF);
+}
+
 int child_of_fork(ibv_context* inherited) {
   ibv_pd* pd = ibv_alloc_pd(inherited);
   if (pd != nullptr) return 1;
@@ -262,6 +332,10 @@ const test::Case cases[] = {
     {"a duplicated descriptor is the same open", knows_duplicated_descriptors},
     {"a descriptor that became another file is the kernel's", foreign_files_stay_foreign},
     {"1100 opens and closes leave room for more", closing_gives_everything_back},
+    {"of two threads that close the last two descriptors one ends the open",
+     two_threads_close_the_last_two_descriptors},
+    {"an open outlives a close while no descriptor is free", an_open_outlives_a_close_at_the_limit},
+    {"closing answers as the kernel does", closing_answers_as_the_kernel_does},
     {"a forked child opens a device of its own and leaves the parent's alone",
      forked_children_have_their_own},
     {"a child forked among other threads' calls opens a device too", forks_among_calls},
