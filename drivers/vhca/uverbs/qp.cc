@@ -217,6 +217,14 @@ constexpr uint32_t command_flags =
     static_cast<uint32_t>(method_flags & ~uint64_t{IB_UVERBS_QP_CREATE_SQ_SIG_ALL}) |
     cross_channel | source_qpn;
 
+// Flags that only this interface holds against the type; the older command leaves it to mlx5_ib.
+int check_method_flags(uint64_t type, uint32_t flags) {
+  constexpr uint32_t of_frames =
+      IB_UVERBS_QP_CREATE_SCATTER_FCS | IB_UVERBS_QP_CREATE_CVLAN_STRIPPING;
+  if (flags == 0 || type == IB_UVERBS_QPT_DRIVER || type == IB_UVERBS_QPT_RAW_PACKET) return 0;
+  return type != IB_UVERBS_QPT_UD || (flags & of_frames) != 0 ? -EINVAL : 0;
+}
+
 int create_method(Context& context, Bundle& b) {
   // These belong to transports that are not there.
   if (b.has(UVERBS_ATTR_CREATE_QP_IND_TABLE_HANDLE) || b.has(UVERBS_ATTR_CREATE_QP_SOURCE_QPN))
@@ -234,6 +242,7 @@ int create_method(Context& context, Bundle& b) {
   if ((flags & ~method_flags) != 0) return -EINVAL;
   q.sq_sig_all = (flags & IB_UVERBS_QP_CREATE_SQ_SIG_ALL) != 0;
   q.create_flags = static_cast<uint32_t>(flags & ~uint64_t{IB_UVERBS_QP_CREATE_SQ_SIG_ALL});
+  if (int err = check_method_flags(q.type, q.create_flags); err != 0) return err;
   q.async = context.default_async;
   if (b.has(UVERBS_ATTR_CREATE_QP_EVENT_FD)) {
     q.async = context.event_file(EventFile::Kind::async, b.fd(UVERBS_ATTR_CREATE_QP_EVENT_FD));

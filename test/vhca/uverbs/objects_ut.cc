@@ -371,6 +371,35 @@ void queues_of_odd_shapes_are_refused() {
   CU_ASSERT_EQUAL(r.destroy_qp(c, qp, resp), 0);
 }
 
+// The older command does not hold flags against the type: mlx5_ib has the word.
+void the_older_command_leaves_flags_to_the_driver() {
+  Client c;
+  static Rings r;
+  uint32_t uar;
+  ib_uverbs_ex_create_qp cmd{};
+  CU_ASSERT_EQUAL_FATAL(c.alloc_pd(cmd.pd_handle), 0);
+  CU_ASSERT_EQUAL_FATAL(c.alloc_uar(uar), 0);
+  CU_ASSERT_EQUAL_FATAL(r.create_cq(c, uar, -1, 1, cmd.send_cq_handle), 0);
+  cmd.recv_cq_handle = cmd.send_cq_handle;
+  cmd.max_send_wr = cmd.max_recv_wr = 16;
+  cmd.max_send_sge = cmd.max_recv_sge = 1;
+  auto attempt = [&](uint8_t type, uint32_t flags) {
+    cmd.qp_type = type;
+    cmd.create_flags = flags;
+    mlx5_ib_create_qp driver = r.driver_part(uar);
+    ib_uverbs_ex_create_qp_resp resp{};
+    mlx5_ib_create_qp_resp out{};
+    return write_command(IB_USER_VERBS_CMD_FLAG_EXTENDED | uint32_t{IB_USER_VERBS_EX_CMD_CREATE_QP})
+        .in(UVERBS_ATTR_CORE_IN, cmd)
+        .out(UVERBS_ATTR_CORE_OUT, resp)
+        .in(UVERBS_ATTR_UHW_IN, driver)
+        .out(UVERBS_ATTR_UHW_OUT, out)
+        .run(*c.file);
+  };
+  CU_ASSERT_EQUAL(attempt(IB_UVERBS_QPT_RC, IB_UVERBS_QP_CREATE_BLOCK_MULTICAST_LOOPBACK), 0);
+  CU_ASSERT_EQUAL(attempt(IB_UVERBS_QPT_UD, IB_UVERBS_QP_CREATE_SCATTER_FCS), -EOPNOTSUPP);
+}
+
 constexpr Case cases[] = {
     {"what is used cannot be destroyed", what_is_used_cannot_be_destroyed},
     {"closing the device releases everything", closing_the_device_releases_everything},
@@ -388,6 +417,7 @@ constexpr Case cases[] = {
     {"shared queues of odd shapes are refused", shared_queues_of_odd_shapes_are_refused},
     {"new commands check their handles", new_commands_check_their_handles},
     {"queues of odd shapes are refused", queues_of_odd_shapes_are_refused},
+    {"the older command leaves flags to the driver", the_older_command_leaves_flags_to_the_driver},
 };
 
 }  // namespace

@@ -246,10 +246,14 @@ void flags_are_refused_as_a_card_does() {
     ibv_qp_type type;
     uint32_t flags;
     int error;
-  } rows[] = {{IBV_QPT_RC, IBV_QP_CREATE_BLOCK_SELF_MCAST_LB, 0},
+  } rows[] = {{IBV_QPT_UD, IBV_QP_CREATE_BLOCK_SELF_MCAST_LB, 0},
               {IBV_QPT_RAW_PACKET, IBV_QP_CREATE_BLOCK_SELF_MCAST_LB, 0},
-              {IBV_QPT_UD, IBV_QP_CREATE_SCATTER_FCS, EOPNOTSUPP},
-              {IBV_QPT_RC, IBV_QP_CREATE_CVLAN_STRIPPING, EOPNOTSUPP},
+              {IBV_QPT_RC, IBV_QP_CREATE_BLOCK_SELF_MCAST_LB, EINVAL},
+              {IBV_QPT_UC, IBV_QP_CREATE_BLOCK_SELF_MCAST_LB, EINVAL},
+              {IBV_QPT_UD, IBV_QP_CREATE_SCATTER_FCS, EINVAL},
+              {IBV_QPT_UD, IBV_QP_CREATE_CVLAN_STRIPPING, EINVAL},
+              {IBV_QPT_RC, IBV_QP_CREATE_CVLAN_STRIPPING, EINVAL},
+              {IBV_QPT_UD, IBV_QP_CREATE_PCI_WRITE_END_PADDING, EOPNOTSUPP},
               {IBV_QPT_RAW_PACKET, IBV_QP_CREATE_PCI_WRITE_END_PADDING, EOPNOTSUPP},
               {IBV_QPT_RC, 1u << 5, EINVAL}};
   for (const auto& row : rows) {
