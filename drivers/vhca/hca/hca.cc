@@ -225,6 +225,11 @@ void Hca::leave_groups(Qpn qpn) {
   if (Qp* qp = state_->qps.at(qpn.value())) vhca::leave_groups(*state_, *qp);
 }
 
+bool Hca::in_group(Qpn qpn) const {
+  const Qp* qp = state_->qps.at(qpn.value());
+  return qp != nullptr && qp->groups != 0;
+}
+
 Result<uint32_t> Hca::create_flow(Qpn qpn, const FlowSpec& spec) {
   Qp* qp = state_->qps.at(qpn.value());
   if (qp == nullptr || qp->type != QpType::raw_packet)

@@ -118,6 +118,8 @@ class Hca {
   int join_group(Qpn, const Gid&);
   int leave_group(Qpn, const Gid&);
   void leave_groups(Qpn);
+  // Such a queue pair cannot be destroyed.
+  [[nodiscard]] bool in_group(Qpn) const;
 
   // Steering of raw packet queue pairs; a rule's number is returned.
   Result<uint32_t> create_flow(Qpn, const FlowSpec&);

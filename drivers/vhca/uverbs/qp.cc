@@ -264,7 +264,8 @@ uint32_t take_events_back(const QpObject& qp) {
 
 // Destroys and says how many events the client has read: those it must acknowledge.
 int destroy(Context& context, QpObject& qp, const OutBuffer& out) {
-  if (qp.users != 0) return -EBUSY;
+  // A queue that stays keeps the events that nobody has read yet.
+  if (qp.users != 0 || context.hca.in_group(qp.qpn)) return -EBUSY;
   qp.async_posted -= take_events_back(qp);
   ib_uverbs_destroy_qp_resp resp{qp.async_posted};
   if (int err = context.destroy(qp); err != 0) return err;

@@ -272,6 +272,39 @@ void a_client_that_goes_away_leaves_its_groups() {
   CU_ASSERT_EQUAL(c.hca->state().qps.count(), 0);
 }
 
+// A member of a group is busy. What happened to it is still there to be read.
+void a_queue_that_stays_keeps_its_events() {
+  Client c;
+  static Rings r;
+  uint32_t pd, uar, cq, qp;
+  int async;
+  CU_ASSERT_EQUAL_FATAL(c.async_fd(async), 0);
+  CU_ASSERT_EQUAL_FATAL(c.alloc_pd(pd), 0);
+  CU_ASSERT_EQUAL_FATAL(c.alloc_uar(uar), 0);
+  CU_ASSERT_EQUAL_FATAL(r.create_cq(c, uar, -1, 1, cq), 0);
+  CU_ASSERT_EQUAL_FATAL(r.create_qp(c, r.driver_part(uar), IB_UVERBS_QPT_UD, pd, cq, qp), 0);
+  ib_uverbs_attach_mcast group{};
+  group.gid[0] = 0xff;
+  group.qp_handle = qp;
+  CU_ASSERT_EQUAL(run_command(c, IB_USER_VERBS_CMD_ATTACH_MCAST, group), 0);
+  constexpr uint32_t drained = 5;  // IBV_EVENT_SQ_DRAINED
+  {
+    kilim::vhca::LockGuard guard(c.hca->lock());
+    raise_async(*c.hca, r.qpn, drained);
+  }
+  ib_uverbs_destroy_qp_resp resp{};
+  CU_ASSERT_EQUAL(r.destroy_qp(c, qp, resp), -EBUSY);
+  pollfd p{async, POLLIN, 0};
+  CU_ASSERT_EQUAL_FATAL(poll(&p, 1, 0), 1);
+  ib_uverbs_async_event_desc event{};
+  CU_ASSERT_EQUAL(read(async, &event, sizeof event), 16);
+  CU_ASSERT_EQUAL(event.event_type, drained);
+  CU_ASSERT_EQUAL(run_command(c, IB_USER_VERBS_CMD_DETACH_MCAST, group), 0);
+  CU_ASSERT_EQUAL(r.destroy_qp(c, qp, resp), 0);
+  CU_ASSERT_EQUAL(resp.events_reported, 1);
+  close(async);
+}
+
 void shared_queues_of_odd_shapes_are_refused() {
   Client c;
   static Rings r;
@@ -414,6 +447,7 @@ constexpr Case cases[] = {
     {"a path needs a GID and a MAC", a_path_needs_a_gid_and_a_mac},
     {"a child after fork has nothing", a_child_after_fork_has_nothing},
     {"a client that goes away leaves its groups", a_client_that_goes_away_leaves_its_groups},
+    {"a queue that stays keeps its events", a_queue_that_stays_keeps_its_events},
     {"shared queues of odd shapes are refused", shared_queues_of_odd_shapes_are_refused},
     {"new commands check their handles", new_commands_check_their_handles},
     {"queues of odd shapes are refused", queues_of_odd_shapes_are_refused},

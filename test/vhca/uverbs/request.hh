@@ -190,6 +190,12 @@ inline void raise_completion(vhca::Hca& hca, uint32_t cqn) {
   if (cq != nullptr) cq->sink->completion(cq->spec.owner);
 }
 
+// As above, of a queue pair.
+inline void raise_async(vhca::Hca& hca, uint32_t qpn, uint32_t type) {
+  vhca::Qp* qp = hca.state().qps.at(qpn);
+  if (qp != nullptr) qp->sink->async(type, qp->spec.owner);
+}
+
 // The memory of a completion queue and of a queue pair, and the requests that make them.
 struct Rings {
   static constexpr uint32_t cqes = 16;
@@ -242,7 +248,6 @@ struct Rings {
                 uint32_t& handle) {
     mlx5_ib_create_qp_resp resp{};
     ib_uverbs_qp_cap cap{16, 16, 1, 1, 0};
-    uint32_t qpn = 0;
     Ioctl io(UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE);
     io.handle(UVERBS_ATTR_CREATE_QP_HANDLE)
         .handle(UVERBS_ATTR_CREATE_QP_PD_HANDLE, pd)
@@ -265,7 +270,7 @@ struct Rings {
         .out(UVERBS_ATTR_DESTROY_QP_RESP, resp)
         .run(*c.file);
   }
-  uint32_t cqn = 0;
+  uint32_t cqn = 0, qpn = 0;
 };
 
 }  // namespace kilim::test
