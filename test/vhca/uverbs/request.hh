@@ -184,6 +184,12 @@ struct Client {
   int opened;
 };
 
+// A write command that answers with nothing. 0 or a negative errno.
+template <typename Command>
+int run_command(Client& c, uint32_t number, const Command& cmd) {
+  return write_command(number).in(UVERBS_ATTR_CORE_IN, cmd).run(*c.file);
+}
+
 // An event of a completion queue, as its sink hears of it when it was armed.
 inline void raise_completion(vhca::Hca& hca, uint32_t cqn) {
   vhca::Cq* cq = hca.state().cqs.at(cqn);
