@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // MODIFY_QP and QUERY_QP. What ib_uverbs and ib_core check is checked here; whether a transition is
 // legal the adapter says. Adapter's lock held.
+#include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstddef>
 
@@ -98,6 +100,27 @@ bool shows_target(const QpAttr& a, uint32_t mask) {
   return a.state == QpState::rtr && (mask & ~known) == 0;
 }
 
+// How many READs and atomics at a time: a queue pair's context keeps a logarithm, which says one at
+// least. Raw packet queues have no such context.
+uint8_t depth_shown(QpType type, uint8_t depth) {
+  if (type == QpType::raw_packet) return 0;
+  return std::bit_ceil(std::max(depth, uint8_t{1}));
+}
+
+// A card keeps the remote rights only, and mlx5_ib gives it none to READ or to change words while
+// nothing can be answered.
+uint32_t rights_shown(const QpAttr& a) {
+  uint32_t shown = access::remote_write;
+  if (a.max_dest_rd_atomic != 0) shown |= access::remote_read | access::remote_atomic;
+  return a.access & shown;
+}
+
+// A datagram is one packet: mlx5_ib asks for the largest whatever the path.
+uint8_t mtu_shown(QpType type, const QpAttr& a) {
+  constexpr uint8_t mtu_4096 = 5;
+  return type == QpType::ud && a.state != QpState::reset ? mtu_4096 : a.path_mtu;
+}
+
 }  // namespace
 
 int cmd_modify_qp(Context& context, const Request& r) {
@@ -144,16 +167,14 @@ int cmd_query_qp(Context& context, const Request& r) {
   resp.rq_psn = a.rq_psn;
   resp.sq_psn = a.sq_psn;
   resp.dest_qp_num = a.dest_qpn.value();
-  // A card keeps the remote rights only.
-  resp.qp_access_flags =
-      a.access & (access::remote_write | access::remote_read | access::remote_atomic);
+  resp.qp_access_flags = rights_shown(a);
   resp.pkey_index = a.pkey_index;
   resp.qp_state = static_cast<uint8_t>(a.state);
   resp.cur_qp_state = static_cast<uint8_t>(a.state);
-  resp.path_mtu = a.path_mtu;
+  resp.path_mtu = mtu_shown(qp->type, a);
   resp.sq_draining = a.sq_draining;
-  resp.max_rd_atomic = a.max_rd_atomic;
-  resp.max_dest_rd_atomic = a.max_dest_rd_atomic;
+  resp.max_rd_atomic = depth_shown(qp->type, a.max_rd_atomic);
+  resp.max_dest_rd_atomic = depth_shown(qp->type, a.max_dest_rd_atomic);
   resp.min_rnr_timer = a.min_rnr_timer;
   resp.port_num = a.port;
   resp.timeout = a.timeout;
