@@ -39,11 +39,7 @@ int check_values(const HcaState& h, const Qp& qp, const QpAttr& a, uint32_t mask
     return -EINVAL;
   if (given(qp_mask::max_dest_rd_atomic) && a.max_dest_rd_atomic > h.config.profile.max_rd_atomic)
     return -EINVAL;
-  if (given(qp_mask::timeout) && a.timeout > 31) return -EINVAL;
-  if (given(qp_mask::min_rnr_timer) && a.min_rnr_timer > 31) return -EINVAL;
-  if (given(qp_mask::rnr_retry) && a.rnr_retry > 7) return -EINVAL;
-  if (given(qp_mask::retry_cnt) && a.retry_cnt > 7) return -EINVAL;
-  if (given(qp_mask::alt_path)) return -EINVAL;  // RoCE has no automatic path migration
+  if (given(qp_mask::alt_path)) return -EINVAL;  // there is no automatic path migration
   if (!given(qp_mask::path) || !connected(qp.type)) return 0;
   // RoCE has no addresses but GIDs.
   if (!a.path.is_global) return h.config.profile.lid != 0 ? 0 : -EINVAL;

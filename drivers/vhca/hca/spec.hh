@@ -141,10 +141,10 @@ struct QpAttr {
   uint8_t sq_draining = 0;
   uint8_t max_rd_atomic = 0;
   uint8_t max_dest_rd_atomic = 0;
-  uint8_t min_rnr_timer = 0;
-  uint8_t timeout = 0;
-  uint8_t retry_cnt = 0;
-  uint8_t rnr_retry = 0;
+  uint8_t min_rnr_timer = 0;  // 5 bits
+  uint8_t timeout = 0;        // 5 bits
+  uint8_t retry_cnt = 0;      // 3 bits
+  uint8_t rnr_retry = 0;      // 3 bits
   uint8_t en_sqd_async_notify = 0;
   uint32_t rate_limit = 0;
   struct Path {

@@ -17,6 +17,8 @@ namespace kilim::vhca {
 namespace {
 
 constexpr uint8_t last_state = static_cast<uint8_t>(QpState::err);
+// What fits into a queue pair's context: nobody checks before, the rest falls off.
+constexpr uint8_t timer_bits = 0x1f, retry_bits = 0x7;
 
 QpAttr attr_of(const ib_uverbs_modify_qp& c) {
   QpAttr a;
@@ -32,10 +34,10 @@ QpAttr attr_of(const ib_uverbs_modify_qp& c) {
   a.port = c.port_num;
   a.max_rd_atomic = c.max_rd_atomic;
   a.max_dest_rd_atomic = c.max_dest_rd_atomic;
-  a.min_rnr_timer = c.min_rnr_timer;
-  a.timeout = c.timeout;
-  a.retry_cnt = c.retry_cnt;
-  a.rnr_retry = c.rnr_retry;
+  a.min_rnr_timer = c.min_rnr_timer & timer_bits;
+  a.timeout = c.timeout & timer_bits;
+  a.retry_cnt = c.retry_cnt & retry_bits;
+  a.rnr_retry = c.rnr_retry & retry_bits;
   a.en_sqd_async_notify = c.en_sqd_async_notify;
   a.path = path_of(c.dest);
   return a;
@@ -69,6 +71,15 @@ uint32_t mask_for(QpType type, uint32_t mask) {
   return mask;
 }
 
+// Automatic path migration is not reported. On Ethernet ib_core knows no other path; that a queue
+// pair is on the path that it has may be said.
+int check_migration(const Profile& p, const ib_uverbs_modify_qp& c) {
+  constexpr uint8_t migrated = 0;  // IB_MIG_MIGRATED
+  if ((c.attr_mask & qp_mask::alt_path) != 0) return p.lid == 0 ? -EINVAL : -EOPNOTSUPP;
+  const bool moves = (c.attr_mask & qp_mask::path_mig_state) != 0 && c.path_mig_state != migrated;
+  return moves ? -EOPNOTSUPP : 0;
+}
+
 int modify(Context& context, const ib_uverbs_modify_qp& c) {
   auto* qp = context.find<QpObject>(c.qp_handle);
   if (qp == nullptr) return -EINVAL;
@@ -77,8 +88,7 @@ int modify(Context& context, const ib_uverbs_modify_qp& c) {
   if ((c.attr_mask & qp_mask::state) != 0 && c.qp_state > last_state) return -EINVAL;
   if ((c.attr_mask & qp_mask::cur_state) != 0 && c.cur_qp_state > last_state) return -EINVAL;
   if ((c.attr_mask & qp_mask::port) != 0 && !context.hca.query_port(c.port_num)) return -EINVAL;
-  // Automatic path migration is not reported.
-  if ((c.attr_mask & (qp_mask::alt_path | qp_mask::path_mig_state)) != 0) return -EOPNOTSUPP;
+  if (int err = check_migration(context.hca.profile(), c); err != 0) return err;
   QpAttr a = attr_of(c);
   if ((c.attr_mask & qp_mask::path) != 0) {
     if (int err = check_path(context, *qp, c, a); err != 0) return err;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Attributes of queue pairs as mlx5_ib takes them and a card's context tells them.
 #include <cerrno>
+#include <utility>
 
 #include "fabric.hh"
 
@@ -78,9 +79,50 @@ void a_queue_says_little_before_it_is_connected() {
   ibv_dealloc_pd(pd);
 }
 
+void what_does_not_fit_is_cut_off() {
+  Loop l;
+  CU_ASSERT_FATAL(l.ok);
+  stop_sending(l.qp[0]);
+  ibv_qp_attr a{};
+  a.timeout = 32 + 9;
+  a.min_rnr_timer = 32 + 11;
+  a.retry_cnt = 8 + 5;
+  a.rnr_retry = 8 + 6;
+  CU_ASSERT_EQUAL(
+      ibv_modify_qp(l.qp[0], &a,
+                    IBV_QP_TIMEOUT | IBV_QP_MIN_RNR_TIMER | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY),
+      0);
+  a = attributes(l.qp[0]);
+  CU_ASSERT_EQUAL(a.timeout, 9);
+  CU_ASSERT_EQUAL(a.min_rnr_timer, 11);
+  CU_ASSERT_EQUAL(a.retry_cnt, 5);
+  CU_ASSERT_EQUAL(a.rnr_retry, 6);
+}
+
+// It may be named as the one in use.
+void there_is_one_path() {
+  Loop l;
+  CU_ASSERT_FATAL(l.ok);
+  ibv_qp_attr a{};
+  const std::pair<ibv_mig_state, int> rows[] = {
+      {IBV_MIG_MIGRATED, 0}, {IBV_MIG_REARM, EOPNOTSUPP}, {IBV_MIG_ARMED, EOPNOTSUPP}};
+  for (auto [state, error] : rows) {
+    a.path_mig_state = state;
+    CU_ASSERT_EQUAL(ibv_modify_qp(l.qp[0], &a, IBV_QP_PATH_MIG_STATE), error);
+  }
+  CU_ASSERT_EQUAL(attributes(l.qp[0]).path_mig_state, IBV_MIG_MIGRATED);
+  a.alt_port_num = a.alt_ah_attr.port_num = 1;
+  a.alt_ah_attr.is_global = 1;
+  ibv_query_gid(context(), 1, 0, &a.alt_ah_attr.grh.dgid);
+  CU_ASSERT_EQUAL(ibv_modify_qp(l.qp[0], &a, IBV_QP_ALT_PATH), EINVAL);
+  CU_ASSERT_EQUAL(state_of(l.qp[0]), IBV_QPS_RTS);
+}
+
 constexpr Case cases[] = {
     {"depths are powers of two", depths_are_powers_of_two},
     {"a queue says little before it is connected", a_queue_says_little_before_it_is_connected},
+    {"what does not fit is cut off", what_does_not_fit_is_cut_off},
+    {"there is one path", there_is_one_path},
 };
 
 }  // namespace
