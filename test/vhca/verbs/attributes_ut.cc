@@ -28,7 +28,7 @@ void depths_are_powers_of_two() {
   Loop l;
   CU_ASSERT_FATAL(l.ok);
   stop_sending(l.qp[0]);
-  struct {
+  const struct {
     uint8_t asked, told;
   } rows[] = {{5, 8}, {12, 16}, {16, 16}, {1, 1}, {0, 1}, {2, 2}};
   for (const auto& row : rows) {

@@ -200,6 +200,16 @@ void another_gid_leads_nowhere() {
   CU_ASSERT(!q.ok);
 }
 
+// The core knows them here; this adapter does not report migration.
+void other_paths_are_not_supported() {
+  Pair p(IBV_QPT_RC, address(own_lid, false));
+  CU_ASSERT_FATAL(p.ok);
+  ibv_qp_attr a{};
+  a.alt_port_num = 1;
+  a.alt_ah_attr = address(own_lid, false);
+  CU_ASSERT_EQUAL(ibv_modify_qp(p.qp[0], &a, IBV_QP_ALT_PATH), EOPNOTSUPP);
+}
+
 void datagrams_carry_a_header_only_where_asked() {
   for (bool with_gid : {false, true}) {
     Pair p(IBV_QPT_UD, address(own_lid, with_gid));
@@ -295,6 +305,7 @@ constexpr Case cases[] = {
     {"connections go by LID and by GID", connections_go_by_lid_and_by_gid},
     {"another LID leads nowhere", another_lid_leads_nowhere},
     {"another GID leads nowhere", another_gid_leads_nowhere},
+    {"other paths are not supported", other_paths_are_not_supported},
     {"datagrams carry a header only where asked", datagrams_carry_a_header_only_where_asked},
     {"a list holds as many tags as were asked for", a_list_holds_as_many_tags_as_were_asked_for},
     {"wires are refused", wires_are_refused},
