@@ -73,6 +73,7 @@ void take_values(Qp& qp, const QpAttr& a, uint32_t mask) noexcept {
 // before the queue is ready again.
 void to_reset(HcaState& h, Qp& qp) noexcept {
   forget_work(h, qp);
+  flush_held(h.works, qp);  // its shared queue stays
   h.works.in_error.remove(qp);
   qp.state = QpState::reset;
   qp.attr = {};

@@ -109,6 +109,7 @@ void roce_enter(HcaState& h, Qp& qp, QpState from) {
 void roce_part(HcaState& h, Qp& qp) noexcept {
   if (h.dead) return;
   say_goodbye(*h.roce, qp);
+  flush_held(h.works, qp);
   for (const std::unique_ptr<Qp>& c : qp.connections) {
     say_goodbye(*h.roce, *c);
     flush_held(h.works, *c);

@@ -21,7 +21,7 @@ void roce_open(HcaState&);
 // The queue has changed its state: its protocol begins, goes on or ends.
 void roce_enter(HcaState&, Qp&, QpState from);
 void roce_forget(HcaState&, Qp&) noexcept;
-// Before the queue is destroyed.
+// Before the queue is destroyed. What it has taken from a shared queue goes back to the client.
 void roce_part(HcaState&, Qp&) noexcept;
 // Something of destroyed queues is still to be sent.
 bool roce_owes(const HcaState&) noexcept;

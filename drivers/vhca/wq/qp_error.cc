@@ -33,11 +33,16 @@ void to_error(Works& works, Qp& qp) noexcept {
     if (qp.rc) qp.state = QpState::err;
     return;
   }
-  // Receives of a shared queue are not flushed: its users are told that no more will complete.
-  if (qp.state != QpState::err && qp.spec.srqn != 0) raise(works, qp, event::last_wqe_reached);
+  const bool tells_last = qp.state != QpState::err && qp.spec.srqn != 0;
   works.in_error.push(qp);
   qp.state = QpState::err;
   qp.wait = SqWait::none;
+  // Of a shared queue only what has been taken is flushed. Then its users are told that no more
+  // will complete: they may destroy the queue pair when they have seen all until there.
+  cancel_tags(works, qp);
+  const bool flushed = flush_held(works, qp);
+  if (tells_last) raise(works, qp, event::last_wqe_reached);
+  if (!flushed) fatal_qp(works, qp, "the CQ of a receive queue is in error");
 }
 
 void fatal_qp(Works& works, Qp& qp, const char* why) noexcept {
@@ -51,10 +56,12 @@ void fatal_qp(Works& works, Qp& qp, const char* why) noexcept {
 void fail_send(Works& works, Qp& qp, const SendWqe& wqe, prm::Syndrome syndrome,
                const char* why) noexcept {
   works.journal->error(qp.qpn, syndrome, 0, wqe.index, why);
-  if (!goes_on(qp, wqe)) to_error(works, qp);
+  const bool ends = !goes_on(qp, wqe);
   qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + wqe.wqebbs);
-  if (!complete_error(works, qp, false, wqe.opcode, wqe.index, syndrome))
-    fatal_qp(works, qp, "the CQ of a send queue is in error");
+  // Before what to_error() flushes: the first error says what went wrong.
+  const bool told = complete_error(works, qp, false, wqe.opcode, wqe.index, syndrome);
+  if (ends) to_error(works, qp);
+  if (!told) fatal_qp(works, qp, "the CQ of a send queue is in error");
 }
 
 void fail_recv(Works& works, Qp& qp, uint16_t wqe_index, prm::Syndrome syndrome,
@@ -70,9 +77,9 @@ void fail_refused_recv(Works& works, Qp& qp, uint16_t wqe_index) noexcept {
 void fail_taken_recv(Works& works, Qp& qp, uint16_t wqe_index, prm::Syndrome syndrome,
                      const char* why) noexcept {
   works.journal->error(qp.qpn, syndrome, 0, wqe_index, why);
+  const bool told = complete_error(works, qp, true, 0, wqe_index, syndrome);
   to_error(works, qp);
-  if (!complete_error(works, qp, true, 0, wqe_index, syndrome))
-    fatal_qp(works, qp, "the CQ of a receive queue is in error");
+  if (!told) fatal_qp(works, qp, "the CQ of a receive queue is in error");
 }
 
 void cancel_tags(Works& works, Qp& qp) noexcept {
@@ -103,17 +110,14 @@ std::size_t flush_sends(Works& works, Qp& qp, std::size_t budget) noexcept {
   return done;
 }
 
-void flush_held(Works& works, Qp& qp) noexcept {
-  if (!qp.rc || !qp.rc->holds_receive) return;
+bool flush_held(Works& works, Qp& qp) noexcept {
+  if (!qp.rc || !qp.rc->holds_receive) return true;
   qp.rc->holds_receive = false;
-  if (!complete_error(works, qp, true, 0, qp.rc->held.index, prm::Syndrome::wr_flush))
-    fatal_qp(works, qp, "the CQ of a receive queue is in error");
+  return complete_error(works, qp, true, 0, qp.rc->held.index, prm::Syndrome::wr_flush);
 }
 
 std::size_t flush_recvs(Works& works, Qp& qp, std::size_t budget) noexcept {
   std::size_t done = 0;
-  cancel_tags(works, qp);
-  flush_held(works, qp);
   uint32_t waiting = qp.broken ? 0 : recv_waiting(qp);
   for (; done < budget && !qp.broken && waiting > 0; done++, waiting--) {
     uint16_t index = qp.rq.ci;

@@ -31,11 +31,13 @@ void fail_recv(Works&, Qp&, uint16_t wqe_index, prm::Syndrome, const char* why) 
 // The same of one that has left its ring already.
 void fail_refused_recv(Works&, Qp&, uint16_t wqe_index) noexcept;
 void fail_taken_recv(Works&, Qp&, uint16_t wqe_index, prm::Syndrome, const char* why) noexcept;
-// The receive WQE of a message that broke off, where it was taken from a shared queue.
-void flush_held(Works&, Qp&) noexcept;
+// The receive WQE of a message that broke off, where it was taken from a shared queue: nobody else
+// gives it back to the client. False: its CQ is in error.
+bool flush_held(Works&, Qp&) noexcept;
 // Ring memory is gone, or its CQ is: QP_FATAL once, ERR; nothing of it is executed or flushed.
 void fatal_qp(Works&, Qp&, const char* why) noexcept;
-// State ERR without an event: a transition the client asked for, or the other end's failure.
+// State ERR: a transition the client asked for, or the other end's failure. The one event is that
+// of a shared queue's user, behind the completions of what it had taken.
 void to_error(Works&, Qp&) noexcept;
 // Messages that have matched a tag and will not come any more: each entry gets its completion.
 void cancel_tags(Works&, Qp&) noexcept;

@@ -4,9 +4,11 @@
 #include <optional>
 #include <vector>
 
+#include "shared_queue.hh"
 #include "ut.hh"
 #include "vhca/transport/roce_frame.hh"
 #include "vhca/wire/wire.hh"
+#include "vhca/wq/qp_error.hh"
 #include "wire_rig.hh"
 
 namespace kilim::vhca::test {
@@ -29,12 +31,36 @@ class Hand {
   }
   [[nodiscard]] uint64_t at(std::size_t offset) const { return memory_.at(offset); }
   [[nodiscard]] uint32_t rkey() const { return key_.rkey.value(); }
-  [[nodiscard]] QpState state() { return w_.right.state(w_.right.a); }
+  [[nodiscard]] uint32_t lkey() const { return key_.lkey.value(); }
+  [[nodiscard]] QpState state() { return w_.right.state(*qp_); }
+  [[nodiscard]] Rig& adapter() { return w_.right; }
+  [[nodiscard]] TestQp& queue() { return *qp_; }
+
+  // From now on the adapter's queue is one that takes its receives from `shared`, whose completion
+  // queue is its own too, and tells `sink` its events.
+  void use(const SharedQueue& shared, EventSink& sink) {
+    QpSpec spec;
+    spec.pd = w_.right.pd;
+    spec.send_cq = spec.recv_cq = shared.cq.cqn;
+    spec.buf = sharing_.rings.va();
+    spec.sq_buf = sharing_.sq.va();
+    spec.record = sharing_.record.va();
+    spec.sq_wqebbs = sharing_.shape.sq_wqebbs;
+    spec.uar_page = w_.right.uar_page;
+    spec.srqn = shared.srqn;
+    const Result<Qpn> made = w_.right.hca->create_qp(spec, &sink);
+    CU_ASSERT_FATAL(made.ok());
+    sharing_.qpn = *made;
+    const LinkShape link{.mtu = 1};
+    WireRig::connect(w_.right, {sharing_, w_.left.a.qpn, QpType::rc}, left_mac, link, from_adapter,
+                     to_adapter);
+    qp_ = &sharing_;
+  }
 
   void send(Op op, uint32_t psn, std::size_t payload, RocePacket p = {}) {
     p.op = op;
     p.flags = roce::op_row(static_cast<uint8_t>(op))->flags;
-    p.dest_qpn = w_.right.a.qpn.value();
+    p.dest_qpn = qp_->qpn.value();
     p.psn = psn & roce::psn_mask;
     p.ack_request = true;
     std::vector<std::byte> frame(roce_overhead + payload);
@@ -72,6 +98,8 @@ class Hand {
     return s;
   }
   WireRig w_;
+  TestQp sharing_{{.rq_wqes = 0}};
+  TestQp* qp_ = &w_.right.a;
   Pages memory_{1 << 16};
   MrKeys key_;
   Wire* wire_ = nullptr;
@@ -167,6 +195,70 @@ void a_dead_peer_is_tried_as_often_as_asked() {
   CU_ASSERT_EQUAL(sent, 1 + 3);
 }
 
+// What a queue's user finds in the completion queue when it is told of the last WQE.
+class LastWqe : public EventSink {
+ public:
+  void completion(void*) noexcept override {}
+  void async(uint32_t type, void*) noexcept override {
+    if (type != event::last_wqe_reached) return;
+    told++;
+    found = cq->poll();
+  }
+  TestCq* cq = nullptr;
+  int told = 0;
+  std::optional<Completion> found;
+};
+
+// The first packet of a message has come and has taken a receive WQE of a shared queue.
+struct HalfMessage {
+  HalfMessage() : shared(h.adapter()) {
+    user.cq = &shared.cq;
+    h.use(shared, user);
+    shared.recv(h.at(0), mtu + 10, h.lkey());
+    h.send(Op::send_first, to_adapter, mtu);
+    CU_ASSERT(h.next_is(Op::acknowledge, to_adapter));
+    CU_ASSERT(!shared.cq.poll().has_value());
+  }
+  // Whether this is all that the receive WQE completes with.
+  bool ended(const std::optional<Completion>& c, Syndrome with) {
+    (void)h.next();
+    return c.has_value() && c->op == prm::CqeOpcode::resp_err && c->index == 0 &&
+           c->syndrome == with && !shared.cq.poll().has_value();
+  }
+  Hand h{LinkShape{}};
+  SharedQueue shared;
+  LastWqe user;
+};
+
+void a_shared_receive_completes_before_the_last_wqe_is_told() {
+  {
+    HalfMessage m;
+    CU_ASSERT_EQUAL(m.h.adapter().to_state(m.h.queue(), QpState::err), 0);
+    CU_ASSERT(m.ended(m.user.found, Syndrome::wr_flush) && m.user.told == 1);
+  }
+  {
+    HalfMessage m;
+    m.h.send(Op::write_middle, to_adapter + 1, mtu);
+    (void)m.h.next();
+    CU_ASSERT(m.ended(m.user.found, Syndrome::wr_flush) && m.user.told == 1);
+  }
+  HalfMessage m;
+  m.h.send(Op::send_middle, to_adapter + 1, mtu);  // more than there is room for
+  (void)m.h.next();
+  CU_ASSERT(m.ended(m.user.found, Syndrome::local_length) && m.user.told == 1);
+}
+
+void a_queue_that_goes_gives_its_shared_receive_back() {
+  {
+    HalfMessage m;
+    CU_ASSERT_EQUAL(m.h.adapter().to_state(m.h.queue(), QpState::reset), 0);
+    CU_ASSERT(m.ended(m.shared.cq.poll(), Syndrome::wr_flush) && m.user.told == 0);
+  }
+  HalfMessage m;
+  CU_ASSERT_EQUAL(m.h.adapter().hca->destroy_qp(m.h.queue().qpn), 0);
+  CU_ASSERT(m.ended(m.shared.cq.poll(), Syndrome::wr_flush) && m.user.told == 0);
+}
+
 constexpr kilim::test::Case cases[] = {
     {"a WRITE shorter than it said is refused", a_write_shorter_than_it_said_is_refused},
     {"a READ that comes again asks for the same", a_read_that_comes_again_asks_for_the_same},
@@ -177,6 +269,10 @@ constexpr kilim::test::Case cases[] = {
     {"a fenced request waits for the READ before it",
      a_fenced_request_waits_for_the_read_before_it},
     {"a dead peer is tried as often as asked", a_dead_peer_is_tried_as_often_as_asked},
+    {"a shared receive completes before the last WQE is told",
+     a_shared_receive_completes_before_the_last_wqe_is_told},
+    {"a queue that goes gives its shared receive back",
+     a_queue_that_goes_gives_its_shared_receive_back},
 };
 
 }  // namespace
