@@ -201,9 +201,11 @@ bool may_read_again(RoceLink& link, Qp& qp, const RocePacket& p, const RcAnswer&
   Segment range{p.va, p.length, p.rkey, false};
   uint32_t bad_key = 0;
   Deny d = check_list(link.works->translator, answer_range(qp, a, range), p.length, bad_key);
-  if (d != Deny::none)
-    answer_refusal(link, qp, refuse(*link.works, qp, Syndrome::remote_access, deny_name(d)));
-  return d == Deny::none;
+  if (d == Deny::none) return true;
+  answer_refusal(link, qp, refuse(*link.works, qp, Syndrome::remote_access, deny_name(d)));
+  // The requester waits for this answer: to what it has not sent it listens to no refusal.
+  qp.rc->nak_psn = p.psn;
+  return false;
 }
 
 // A packet that has been executed comes again: the answer got lost.

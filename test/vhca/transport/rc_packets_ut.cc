@@ -134,6 +134,41 @@ void a_read_that_comes_again_asks_for_the_same() {
   CU_ASSERT(h.state() == QpState::rts);
 }
 
+void a_read_again_of_a_key_that_is_gone_is_refused() {
+  WireRig w;
+  Pages near(4096), far(4096);
+  const MrKeys near_key = w.left.reg(near, rw_access), far_key = w.right.reg(far, rw_access);
+  w.left.a.put(Wqe(Opcode::rdma_read)
+                   .raddr(far.at(0), far_key.rkey.value())
+                   .data(near.at(0), 3000, near_key.lkey.value()));
+  w.left.a.ring(w.left.uar);
+  while (w.left.hca->run() != 0) {
+  }
+  while (w.right.hca->run() != 0) {
+  }
+  Wire* wire = w.left.hca->state().config.wires[0].get();
+  CU_ASSERT(!wire->peek().empty());
+  while (!wire->peek().empty()) wire->drop();
+  CU_ASSERT_EQUAL(w.right.hca->dereg_mr(index_of(far_key.rkey)), 0);
+  const std::optional<Completion> c = w.wait(w.left.cq_a);
+  CU_ASSERT(c.has_value() && c->syndrome == Syndrome::remote_access);
+}
+
+// A refusal names the packet that it is for, also in the middle of the first answer.
+void a_refused_part_of_a_read_is_named() {
+  Hand h({});
+  h.send(Op::read_request, to_adapter, 0, {.va = h.at(0), .rkey = h.rkey(), .length = 3 * mtu});
+  CU_ASSERT(h.next_is(Op::read_first, to_adapter));
+  CU_ASSERT(h.next_is(Op::read_middle, to_adapter + 1));
+  CU_ASSERT(h.next_is(Op::read_last, to_adapter + 2));
+  h.send(Op::read_request, to_adapter + 1, 0,
+         {.va = h.at(mtu), .rkey = h.rkey() ^ 1, .length = 2 * mtu});
+  const std::optional<RocePacket> p = h.next();
+  CU_ASSERT(p.has_value() && p->ack_kind == roce::aeth::nak && p->psn == to_adapter + 1);
+  CU_ASSERT(p.has_value() && p->ack_value == static_cast<uint8_t>(roce::aeth::Nak::remote_access));
+  CU_ASSERT(h.state() == QpState::err);
+}
+
 void a_nak_is_enough_without_a_timer() {
   Hand h({.timeout = 0});
   h.post(Opcode::rdma_write, 600);
@@ -262,6 +297,9 @@ void a_queue_that_goes_gives_its_shared_receive_back() {
 constexpr kilim::test::Case cases[] = {
     {"a WRITE shorter than it said is refused", a_write_shorter_than_it_said_is_refused},
     {"a READ that comes again asks for the same", a_read_that_comes_again_asks_for_the_same},
+    {"a READ again of a key that is gone is refused",
+     a_read_again_of_a_key_that_is_gone_is_refused},
+    {"a refused part of a READ is named", a_refused_part_of_a_read_is_named},
     {"a NAK is enough without a timer", a_nak_is_enough_without_a_timer},
     {"an answer of another length ends the queue", an_answer_of_another_length_ends_the_queue},
     {"no more READs are under way than the peer takes",
