@@ -270,8 +270,10 @@ void look_at_arm(Works& works, Cq& cq) noexcept {
   uint32_t arm = be32::from_raw(raw).host();
   if (arm == cq.arm_word) return;
   cq.arm_word = arm;
+  // Who waits for any entry is not made to wait for less (IBA 11.4.2.2).
+  const bool waits_for_any = cq.armed && !cq.armed_solicited;
   cq.armed = true;
-  cq.armed_solicited = (arm & prm::arm::solicited_only) != 0;
+  cq.armed_solicited = !waits_for_any && (arm & prm::arm::solicited_only) != 0;
   cq.armed_at = arm & index_mask;
   fire_if_due(works, cq);
 }

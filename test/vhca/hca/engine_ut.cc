@@ -83,6 +83,26 @@ void solicited_arming_hears_of_errors() {
   CU_ASSERT(rig.events.completions == 1);
 }
 
+// Two threads may ask, each for what it needs.
+void the_wider_of_two_requests_for_an_event_holds() {
+  for (bool solicited_first : {false, true}) {
+    Rig rig;
+    rig.cq_a.arm(rig.uar, solicited_first);
+    rig.run();
+    rig.cq_a.arm(rig.uar, !solicited_first);
+    rig.run();
+    nop(rig);
+    CU_ASSERT_EQUAL(rig.events.completions, 1);
+    // The event has answered both.
+    rig.cq_a.poll();
+    rig.cq_a.sn++;
+    rig.cq_a.arm(rig.uar, true);
+    rig.run();
+    nop(rig);
+    CU_ASSERT_EQUAL(rig.events.completions, 1);
+  }
+}
+
 void an_overrun_kills_the_completion_queue() {
   RigShape s;
   s.cq_entries = 4;
@@ -325,6 +345,7 @@ const kilim::test::Case cases[] = {
     {"arming over waiting entries tells at once", arming_over_waiting_entries_tells_at_once},
     {"solicited arming waits for solicited entries", solicited_arming_waits_for_solicited_entries},
     {"solicited arming hears of errors", solicited_arming_hears_of_errors},
+    {"the wider of two requests for an event holds", the_wider_of_two_requests_for_an_event_holds},
     {"an overrun kills the completion queue", an_overrun_kills_the_completion_queue},
     {"memory that goes away is an error, not a crash",
      memory_that_goes_away_is_an_error_not_a_crash},
