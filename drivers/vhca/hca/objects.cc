@@ -2,6 +2,7 @@
 // PRM: "CREATE_CQ", "CREATE_QP", "CREATE_MKEY" of pinned memory. Adapter's lock held.
 #include "vhca/hca/objects.hh"
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <memory>
@@ -10,6 +11,7 @@
 
 #include "kilim/base/be.hh"
 #include "kilim/base/units.hh"
+#include "kilim/prm/cqe.hh"
 #include "kilim/prm/doorbell.hh"
 #include "vhca/hca/dma.hh"
 #include "vhca/hca/eth_state.hh"
@@ -133,6 +135,15 @@ int prepare_mr(HcaState& h, const MrSpec& s, KeyTable::Direct& d) {
   if (!d.implicit && (range.end - range.start) / shape.unit > most_pages) return -ENOMEM;
   d.paged = std::make_unique<PagedRegion>(h.paging, shape);
   return 0;
+}
+
+// The queue completes where its shared queue does: short data comes only as far as there is room in
+// those entries, whatever its own completion queue's are like.
+void use_tags(Qp& qp) {
+  qp.recv_cq = qp.srq->cq;
+  qp.tags = std::make_unique<TagWork>();
+  const uint8_t room = qp.recv_cq->spec.cqe_bytes > sizeof(prm::Cqe) ? 64 : 32;
+  qp.spec.scatter_received = std::min(qp.spec.scatter_received, room);
 }
 
 // Lists that the engine appends to without allocating.
@@ -270,10 +281,7 @@ Result<Qpn> create_qp(HcaState& h, const QpSpec& s, EventSink* sink) {
   qp->send_cq = rings ? h.cqs.at(s.send_cq.value()) : nullptr;
   qp->recv_cq = receives ? h.cqs.at(s.recv_cq.value()) : nullptr;
   qp->srq = s.srqn != 0 ? h.srqs.at(s.srqn) : nullptr;
-  if (qp->srq != nullptr && qp->srq->tags) {
-    qp->recv_cq = qp->srq->cq;
-    qp->tags = std::make_unique<TagWork>();
-  }
+  if (qp->srq != nullptr && qp->srq->tags) use_tags(*qp);
   qp->sq.base = sq_base;
   qp->sq.wqebbs = s.sq_wqebbs;
   qp->rq = {s.buf.value(), s.rq_wqes, rq_shift, 0};
