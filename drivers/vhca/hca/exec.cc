@@ -158,7 +158,8 @@ bool run_one(HcaState& h, Qp& qp) noexcept {
   }
   if (waits(h, qp, o)) return false;
   if (o.kind != Outcome::Kind::done) {
-    if (decoded != Decode::ok) to_error(h.works, qp);  // of no stream
+    // What cannot be read belongs to no stream: all end.
+    if (decoded != Decode::ok && qp.spec.failing_streams != 0) to_error(h.works, qp);
     fail_send(h.works, qp, wqe, o.syndrome, o.why);
     return qp.state == QpState::rts;
   }

@@ -125,7 +125,7 @@ void Lint::announced(LintQueue& q) noexcept {
   const SendRing& sq = q.qp->sq;
   const auto fresh = static_cast<uint16_t>(sq.pi - static_cast<uint16_t>(q.announced));
   const uint64_t end = q.announced + fresh;
-  if (q.qp->state == QpState::err) {  // it will be flushed
+  if (q.qp->state == QpState::err || q.qp->state == QpState::sqe) {  // it will be flushed
     q.announced = q.completed = end;
     return;
   }

@@ -86,12 +86,21 @@ void to_reset(HcaState& h, Qp& qp) noexcept {
   qp.wait = SqWait::none;
 }
 
+// What has been posted until now is not sent any more. False: flushing it has ended the queue.
+bool leave_sqe(HcaState& h, Qp& qp) noexcept {
+  flush_some(h.works, qp, ~std::size_t{0});
+  if (qp.state != QpState::sqe) return false;
+  h.works.in_error.remove(qp);
+  return true;
+}
+
 void enter(HcaState& h, Qp& qp, QpState to) noexcept {
   if (to == QpState::reset) return to_reset(h, qp);
   if (to == QpState::err) {
     forget_work(h, qp);
     return to_error(h.works, qp);
   }
+  if (qp.state == QpState::sqe && !leave_sqe(h, qp)) return;
   if (qp.state == QpState::sqd && qp.lint != nullptr) h.lint->resumed(*qp.lint);
   qp.state = to;
   if (to == QpState::sqd) {

@@ -104,6 +104,7 @@ void roce_enter(HcaState& h, Qp& qp, QpState from) {
     qp.rc->expected_psn = qp.attr.rq_psn & roce::psn_mask;
   }
   if (qp.state == QpState::rts && from == QpState::rtr && qp.rc) start_requester(qp);
+  if (qp.state == QpState::rts && from == QpState::sqe && qp.rc) send_anew(qp);
 }
 
 void roce_part(HcaState& h, Qp& qp) noexcept {

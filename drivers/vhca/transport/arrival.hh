@@ -17,7 +17,8 @@ namespace kilim::vhca {
 
 // States in which a queue answers requests.
 constexpr bool answers(const Qp& qp) noexcept {
-  return qp.state == QpState::rtr || qp.state == QpState::rts || qp.state == QpState::sqd;
+  return qp.state == QpState::rtr || qp.state == QpState::rts || qp.state == QpState::sqd ||
+         qp.state == QpState::sqe;
 }
 
 // The first packet that reaches a queue in RTR.

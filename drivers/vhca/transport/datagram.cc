@@ -11,6 +11,7 @@
 #include "vhca/hca/journal.hh"
 #include "vhca/hca/modify_qp.hh"
 #include "vhca/hca/roce_port.hh"
+#include "vhca/transport/arrival.hh"
 #include "vhca/transport/roce_link.hh"
 #include "vhca/wq/cqe_writer.hh"
 #include "vhca/wq/qp_error.hh"
@@ -69,8 +70,7 @@ prm::GrhSeg header_of(const prm::AvSeg& to, const Gid& own, const SendWqe& wqe, 
 }
 
 bool receives(const Qp& qp, uint32_t qkey) noexcept {
-  bool ready = qp.state == QpState::rtr || qp.state == QpState::rts || qp.state == QpState::sqd;
-  return qp.type == QpType::ud && ready && qp.attr.qkey == qkey;
+  return qp.type == QpType::ud && answers(qp) && qp.attr.qkey == qkey;
 }
 
 void deliver(Works& works, Qp& qp, const Datagram& d) noexcept {

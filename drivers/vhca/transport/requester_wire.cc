@@ -207,6 +207,14 @@ void start_requester(Qp& qp) noexcept {
   w.answers_open = 0;
 }
 
+void send_anew(Qp& qp) noexcept {
+  RcWire& w = *qp.rc;
+  w.una_psn = w.send_psn = w.sent_psn = w.new_psn;
+  w.next_ci = qp.sq.ci;
+  w.answers_open = 0;
+  w.pause_until_ns = 0;
+}
+
 RequesterStep send_next(RoceLink& link, Qp& qp) noexcept {
   RcWire& w = *qp.rc;
   bool runs = qp.state == QpState::rts || (qp.state == QpState::sqd && w.count > 0);
@@ -251,12 +259,9 @@ void fail_oldest(RoceLink& link, Qp& qp, Syndrome syndrome, const char* why) noe
   w.count = 0;
   qp.retrying = false;
   fail_send(*link.works, qp, wqe, syndrome, why);
-  if (qp.state == QpState::err) return;
+  if (qp.state == QpState::err || qp.state == QpState::sqe) return;
   // A stream of it failed: the messages behind are begun anew, on a new connection.
-  w.una_psn = w.send_psn = w.sent_psn = w.new_psn;
-  w.next_ci = qp.sq.ci;
-  w.answers_open = 0;
-  w.pause_until_ns = 0;
+  send_anew(qp);
   w.session = 0;
   note_progress(link, qp);
   link.ready->push(qp);

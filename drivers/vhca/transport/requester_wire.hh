@@ -23,6 +23,8 @@ void after_local(Qp&) noexcept;
 
 // The queue enters RTS: sequence numbers from its attributes.
 void start_requester(Qp&) noexcept;
+// Nothing is under way any more: the next WQE begins behind all sequence numbers that were used.
+void send_anew(Qp&) noexcept;
 // Progress was made: patience is full again, the timer runs anew.
 void note_progress(RoceLink&, Qp&) noexcept;
 // Sends again from the oldest packet that is not acknowledged, once until there is progress.

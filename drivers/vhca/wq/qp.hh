@@ -111,7 +111,7 @@ struct Qp {
 
   std::unique_ptr<TagWork> tags;  // of a shared queue that matches tags; null: it does not
 
-  // The engine's lists (wq/qp_list.hh): queues with work, queues in ERR.
+  // The engine's lists (wq/qp_list.hh): queues with work, queues in ERR or SQE.
   QpLink ready;
   QpLink in_error;
 

@@ -18,6 +18,20 @@ bool goes_on(Qp& qp, const SendWqe& wqe) noexcept {
   return qp.failed.count < qp.spec.failing_streams;
 }
 
+// Whose sends nobody answers receives on when one of them fails (IBA 10.3.1, state SQE).
+bool receives_on(const Qp& qp) noexcept {
+  const bool unanswered =
+      qp.type == QpType::uc || qp.type == QpType::ud || qp.type == QpType::raw_packet;
+  return unanswered && (qp.state == QpState::rts || qp.state == QpState::sqd);
+}
+
+void end_sends(Works& works, Qp& qp) noexcept {
+  if (!receives_on(qp)) return to_error(works, qp);
+  works.in_error.push(qp);
+  qp.state = QpState::sqe;
+  qp.wait = SqWait::none;
+}
+
 }  // namespace
 
 void raise(Works& works, Qp& qp, uint32_t type) noexcept {
@@ -58,9 +72,9 @@ void fail_send(Works& works, Qp& qp, const SendWqe& wqe, prm::Syndrome syndrome,
   works.journal->error(qp.qpn, syndrome, 0, wqe.index, why);
   const bool ends = !goes_on(qp, wqe);
   qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + wqe.wqebbs);
-  // Before what to_error() flushes: the first error says what went wrong.
+  // Before what is flushed: the first error says what went wrong.
   const bool told = complete_error(works, qp, false, wqe.opcode, wqe.index, syndrome);
-  if (ends) to_error(works, qp);
+  if (ends) end_sends(works, qp);
   if (!told) fatal_qp(works, qp, "the CQ of a send queue is in error");
 }
 
@@ -130,6 +144,7 @@ std::size_t flush_recvs(Works& works, Qp& qp, std::size_t budget) noexcept {
 
 std::size_t flush_some(Works& works, Qp& qp, std::size_t budget) noexcept {
   std::size_t done = flush_sends(works, qp, budget);
+  if (qp.state == QpState::sqe) return done;
   return done + flush_recvs(works, qp, budget - done);
 }
 

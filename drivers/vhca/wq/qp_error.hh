@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What happens to a queue pair that goes wrong: error CQE, state ERR, flush, async event. Adapter's
-// lock held. Never allocates.
+// What happens to a queue pair that goes wrong: error CQE, state ERR or SQE, flush, async event.
+// Adapter's lock held. Never allocates.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +24,7 @@ void raise(Works&, Qp&, uint32_t event_type) noexcept;
 
 // The send WQE fails: it is used up, its error CQE is written, the queue goes to ERR (its other
 // WQEs are flushed by the next turns of the engine), unless it has streams of which more may fail.
+// A queue of unreliable services or raw packets goes to SQE, where only its sends are flushed.
 // `why` goes to the journal.
 void fail_send(Works&, Qp&, const SendWqe&, prm::Syndrome, const char* why) noexcept;
 // The receive WQE fails: error CQE 14, queue to ERR; the WQE is used up.
@@ -41,7 +42,7 @@ void fatal_qp(Works&, Qp&, const char* why) noexcept;
 void to_error(Works&, Qp&) noexcept;
 // Messages that have matched a tag and will not come any more: each entry gets its completion.
 void cancel_tags(Works&, Qp&) noexcept;
-// One turn of flushing: at most `budget` WQEs of both rings get wr_flush. How many.
+// One turn of flushing: at most `budget` WQEs get wr_flush, in ERR of both rings. How many.
 std::size_t flush_some(Works&, Qp&, std::size_t budget) noexcept;
 
 }  // namespace kilim::vhca

@@ -83,7 +83,7 @@ void frames_too_short_or_too_long_are_local_length_errors() {
     CU_ASSERT(opcode(c) == prm::CqeOpcode::req_err && Rig::syndrome(c) == 0x01);
     CU_ASSERT_EQUAL(Rig::syndrome(Rig::poll(q)), 0x05);
     CU_ASSERT(r.arrived().empty());
-    CU_ASSERT(r.hca->query_qp(q.qpn)->state == QpState::err);
+    CU_ASSERT(r.hca->query_qp(q.qpn)->state == QpState::sqe);
   }
   Rig r;
   RawQueue q = r.queue(0);
@@ -92,6 +92,27 @@ void frames_too_short_or_too_long_are_local_length_errors() {
   r.ring(q);
   r.run();
   CU_ASSERT(r.arrived().size() == 14 && r.arrived().size() == 9022);
+}
+
+void a_refused_frame_leaves_the_receive_queue_alone() {
+  Rig r;
+  RawQueue q = r.queue(0);
+  CU_ASSERT(r.hca->create_flow(q.qpn, everything()).ok());
+  r.receive(q, r.room(1), 2000);
+  r.send(q, r.room(0), 13);
+  r.ring(q);
+  r.run();
+  CU_ASSERT_EQUAL(Rig::syndrome(Rig::poll(q)), 0x01);
+  r.far->send(make_frame({.payload = 200}));
+  r.run();
+  CU_ASSERT(opcode(Rig::poll(q)) == prm::CqeOpcode::resp_send);
+  QpAttr a;
+  a.state = QpState::rts;
+  CU_ASSERT_EQUAL(r.hca->modify_qp(q.qpn, a, qp_mask::state), 0);
+  r.send(q, r.room(0), 60);
+  r.ring(q);
+  r.run();
+  CU_ASSERT(opcode(Rig::poll(q)) == ok_opcode && r.arrived().size() == 60);
 }
 
 void other_opcodes_and_bad_segments_are_refused() {
@@ -282,6 +303,8 @@ constexpr Case cases[] = {
     {"checksums are computed where asked for", checksums_are_computed_where_asked_for},
     {"frames too short or too long are local length errors",
      frames_too_short_or_too_long_are_local_length_errors},
+    {"a refused frame leaves the receive queue alone",
+     a_refused_frame_leaves_the_receive_queue_alone},
     {"other opcodes and bad segments are refused", other_opcodes_and_bad_segments_are_refused},
     {"a full wire makes the send queue wait", a_full_wire_makes_the_send_queue_wait},
     {"completions say what a frame is and which checksums are right",

@@ -279,6 +279,72 @@ void a_group_hears_on_both_ends() {
   w.left.hca->leave_groups(w.left.a.qpn);
 }
 
+// A message from one side to the other, of either service.
+Wqe message(const WireRig& w, const Sides& s, bool from_left, uint32_t bytes) {
+  Wqe wqe(Opcode::send);
+  if (w.left.a.shape.type == QpType::ud) {
+    Gid gid;
+    const Mac& mac = from_left ? right_mac : left_mac;
+    port_gid(mac, 0, gid);
+    const prm::AvSeg a = address(gid, mac, (from_left ? w.right : w.left).a.qpn.value());
+    wqe.raw(&a, sizeof(a));
+  }
+  return from_left ? wqe.data(s.near.at(0), bytes, s.near_key.lkey.value())
+                   : wqe.data(s.far.at(0), bytes, s.far_key.lkey.value());
+}
+
+bool received(const std::optional<Completion>& c) {
+  return c.has_value() && c->op == prm::CqeOpcode::resp_send;
+}
+
+void a_failed_send_ends_the_send_queue_alone() {
+  for (const LinkShape& shape : {connection(), datagrams()}) {
+    WireRig w(shape);
+    Sides s(w);
+    for (int i = 0; i < 2; i++) w.left.a.recv(s.near.at(9000), 2000, s.near_key.lkey.value());
+    w.right.a.recv(s.far.at(9000), 2000, s.far_key.lkey.value());
+    const Sides gone(w);
+    CU_ASSERT_EQUAL(w.left.hca->dereg_mr(index_of(gone.near_key.lkey)), 0);
+    w.left.a.put(message(w, gone, true, 500));
+    w.left.a.put(message(w, s, true, 500));
+    w.left.a.ring(w.left.uar);
+    std::optional<Completion> c = w.wait(w.left.cq_a);
+    CU_ASSERT(c.has_value() && c->syndrome == Syndrome::local_prot && c->index == 0);
+    c = w.wait(w.left.cq_a);
+    CU_ASSERT(c.has_value() && c->syndrome == Syndrome::wr_flush);
+    CU_ASSERT(w.left.state(w.left.a) == QpState::sqe && w.left.events.count == 0);
+    c = w.post(message(w, s, true, 500));
+    CU_ASSERT(c.has_value() && c->syndrome == Syndrome::wr_flush);
+    w.right.a.put(message(w, s, false, 600));
+    w.right.a.ring(w.right.uar);
+    CU_ASSERT(received(w.wait(w.left.cq_a)) && good(w.wait(w.right.cq_a)));
+    CU_ASSERT_EQUAL(w.left.to_state(w.left.a, QpState::rts), 0);
+    CU_ASSERT(good(w.post(message(w, s, true, 500))) && received(w.wait(w.right.cq_a)));
+    CU_ASSERT(!w.left.cq_a.poll().has_value() && !w.right.cq_a.poll().has_value());
+  }
+}
+
+// Its sequence numbers are used up: the peer drops what it has of it.
+void a_message_that_fails_half_way_is_left_behind() {
+  WireRig w(connection());
+  Sides s(w), more(w);
+  w.left.a.put(s.write(Opcode::rdma_write, 0, 70'000));
+  w.left.a.ring(w.left.uar);
+  w.left.hca->run(1);
+  CU_ASSERT(!w.left.cq_a.poll().has_value());
+  CU_ASSERT_EQUAL(w.left.hca->dereg_mr(index_of(s.near_key.lkey)), 0);
+  std::optional<Completion> c = w.wait(w.left.cq_a);
+  CU_ASSERT(c.has_value() && c->syndrome == Syndrome::local_prot);
+  CU_ASSERT(w.left.state(w.left.a) == QpState::sqe);
+  CU_ASSERT_EQUAL(w.left.to_state(w.left.a, QpState::rts), 0);
+  for (std::size_t at : {1000u, 5000u}) {
+    CU_ASSERT(good(w.post(more.write(Opcode::rdma_write, at, 3000))));
+    w.settle();
+    CU_ASSERT(more.same(at, at, 3000));
+  }
+  CU_ASSERT(w.right.state(w.right.a) == QpState::rts);
+}
+
 constexpr Case cases[] = {
     {"messages of every length and MTU arrive", messages_of_every_length_and_mtu_arrive},
     {"on a bad wire what arrives is whole", on_a_bad_wire_what_arrives_is_whole},
@@ -295,6 +361,8 @@ constexpr Case cases[] = {
      datagrams_that_nobody_takes_are_lost_without_a_word},
     {"a datagram longer than its receive fails it", a_datagram_longer_than_its_receive_fails_it},
     {"a group hears on both ends", a_group_hears_on_both_ends},
+    {"a failed send ends the send queue alone", a_failed_send_ends_the_send_queue_alone},
+    {"a message that fails half way is left behind", a_message_that_fails_half_way_is_left_behind},
 };
 
 }  // namespace

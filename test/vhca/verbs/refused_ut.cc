@@ -121,7 +121,7 @@ void a_umr_on_a_raw_send_queue_is_a_local_operation_error() {
   HandPost(raw).post(prm::Opcode::umr, key->lkey, body);
   CU_ASSERT_EQUAL(wait_status(c.cq), IBV_WC_LOC_QP_OP_ERR);
   CU_ASSERT_EQUAL(journal_count(Journal::Kind::umr), umrs);
-  CU_ASSERT_EQUAL(state_of(raw), IBV_QPS_ERR);
+  CU_ASSERT_EQUAL(state_of(raw), IBV_QPS_SQE);
   mlx5dv_destroy_mkey(key);
   ibv_destroy_qp(raw);
 }
