@@ -6,9 +6,11 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "kilim/umr/loom_burst.hh"
+#include "ut.hh"
 
 namespace kilim::test {
 
@@ -91,5 +93,24 @@ struct LoomRig {
     done = 0;
   }
 };
+
+inline constexpr std::array<umr::Piece, 4> pieces{
+    umr::Piece{0x1000, 10, Lkey{0x90100}}, umr::Piece{0x2000, 20, Lkey{0x90200}},
+    umr::Piece{0x3000, 30, Lkey{0x90300}}, umr::Piece{0x4000, 40, Lkey{0x90400}}};
+
+inline umr::View view(uint32_t n = 2) {
+  return umr::View::of(std::span{pieces}.first(n));
+}
+
+// One key bound and complete.
+inline umr::Binding bound(LoomRig& r) {
+  umr::Binding b = r.loom->take();
+  queue::WqeCursor c{r.sq};
+  CU_ASSERT_TRUE_FATAL(b && r.loom->bind(c, b, {}, view()).ok());
+  r.loom->commit(c);
+  r.complete();
+  CU_ASSERT_TRUE_FATAL(b.valid());
+  return b;
+}
 
 }  // namespace kilim::test

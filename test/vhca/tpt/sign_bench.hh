@@ -76,6 +76,9 @@ inline prm::Bsf bsf_of(const Layout& l, const Psvs& psv) {
   return b;
 }
 
+inline const Layout crc_in_memory{.mem = {.sign = Sign::crc32, .block = 512},
+                                  .check = bsf::guard_bytes};
+
 inline constexpr uint32_t bsf_enable = prm::mkey::bsf_enable;
 // Adds a BSF to a UMR WQE and sets the context's bits.
 inline Wqe with_bsf(Wqe w, const prm::Bsf& b, uint32_t flags = bsf_enable,

@@ -155,4 +155,11 @@ struct Pair {
   MrKeys near_key, far_key;
 };
 
+inline bool good(const std::optional<Completion>& c) {
+  return c.has_value() && c->op == prm::CqeOpcode::req;
+}
+inline bool failed(const std::optional<Completion>& c, Syndrome s) {
+  return c.has_value() && c->op == prm::CqeOpcode::req_err && c->syndrome == s;
+}
+
 }  // namespace kilim::vhca::test

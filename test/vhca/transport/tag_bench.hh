@@ -280,4 +280,18 @@ class Bench {
   int synced = -1;     // what appends say of handled messages; below 0: nothing
 };
 
+// Each case on both ways.
+template <typename F>
+void both(F&& body) {
+  for (bool wire : {false, true}) {
+    Bench b(wire);
+    body(b);
+    CU_ASSERT_TRUE(b.quiet());
+  }
+}
+
+inline bool is(const News& n, TagNews news, uint16_t place, uint32_t bytes) {
+  return n.news == news && n.place == place && n.bytes == bytes && n.uidx == 0x77;
+}
+
 }  // namespace kilim::vhca::test
