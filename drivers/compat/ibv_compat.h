@@ -31,8 +31,8 @@ const char* kilim_compat_error(void);
  * the adapter's capabilities for on-demand paging say; else memory is pinned once and shared by the
  * regions inside it.
  * access: IBV_ACCESS_LOCAL_WRITE, REMOTE_WRITE, REMOTE_READ and, where UMRs can give it,
- * REMOTE_ATOMIC; optional bits are ignored. EAGAIN: all keys are in use. EINVAL: range or access. ENOMEM, EPERM, EFAULT: as ibv_reg_mr().
- * The region is for ibv_dereg_mr_relaxed() only. */
+ * REMOTE_ATOMIC; optional bits are ignored. EAGAIN: all keys are in use. EINVAL: range or access.
+ * ENOMEM, EPERM, EFAULT: as ibv_reg_mr(). The region is for ibv_dereg_mr_relaxed() only. */
 struct ibv_mr* ibv_reg_mr_relaxed(struct ibv_pd* pd, void* addr, size_t length, int access);
 /* EINVAL: not a relaxed region. */
 int ibv_dereg_mr_relaxed(struct ibv_mr* mr);
