@@ -116,7 +116,8 @@ class Loom {
   bool flush() noexcept;
   [[nodiscard]] uint32_t ending() const noexcept { return ending_count_; }
 
-  // A completion of the queue; returns its wr id. An error stops the loom until restart().
+  // A completion of the queue; returns its wr id. An error stops the loom until restart(). An entry
+  // about a wrong signature (CqeOpcode::sig_err) is of no request and is passed over.
   uint64_t completed(const queue::Completion& c) noexcept;
   // After Sq::retire(): what is complete.
   void settle() noexcept { settle_until(sq_.retired()); }
