@@ -155,7 +155,7 @@ void a_dead_device_keeps_what_it_holds() {
   t.near->unconfigure();
   t.near = test::make_port(test::fresh("vhca"), "", 40);
   CU_ASSERT_TRUE_FATAL(t.near != nullptr && t.start(*t.near, {.rxd = 64, .txd = 64}).ok());
-  const uint32_t idle = t.out();
+  const uint32_t receives = t.out();
   for (int i = 0; i < 60; i++) {
     Handle h;
     if (t.near->tx_room(0) == 0 || t.stash->alloc({&h, 1}, frame_bytes) == 0) continue;
@@ -164,9 +164,10 @@ void a_dead_device_keeps_what_it_holds() {
     t.near->reclaim(0);
   }
   const uint32_t held = t.out();
-  CU_ASSERT_TRUE(held > idle && t.near->stats().queues_down != 0);
+  CU_ASSERT_TRUE(held > receives && t.near->stats().queues_down != 0);
+  // Each receive has had its completion, a flushed one: their buffers are nobody's any more.
   for (int i = 0; i < 3; i++) t.near->revive(nullptr);
-  CU_ASSERT_EQUAL(t.out(), held);
+  CU_ASSERT_EQUAL(t.out(), held - receives);
   t.near->stop();
   CU_ASSERT_EQUAL(t.out(), 0u);
 }

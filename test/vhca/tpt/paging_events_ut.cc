@@ -137,7 +137,10 @@ void an_invalidation_during_a_fault_starts_it_over() {
   };
   CU_ASSERT(until_it_happens(
       [&] { (void)t.advise(Paging::Advice::prefetch_write, true, m.at(), 8 * page, key); }));
-  CU_ASSERT(until_it_happens([&] { (void)t.write(m.at(), key, 8 * page); }));
+  // The requester asks again as often as the page goes.
+  t.rig.hca->state().qps.at(t.rig.a.qpn.value())->attr.rnr_retry = 7;
+  CU_ASSERT(
+      until_it_happens([&] { CU_ASSERT_FATAL(t.write(m.at(), key, 8 * page) == Syndrome::none); }));
   d.stop.store(true);
   pthread_join(thread, nullptr);
   CU_ASSERT(t.write(m.at(), key, 8 * page) == Syndrome::none);
