@@ -21,4 +21,5 @@ need_packages build run check suite
 trap return_hugepages EXIT
 trap 'exit 130' INT TERM HUP
 reserve_hugepages 128
+export CC_LD=gold CXX_LD=gold   # each defect links dozens of tests
 /usr/bin/python3 "$ROOT/test/mutants/mutants.py" run "$ROOT" "$folder" "${others[@]}" "${words[@]}"
