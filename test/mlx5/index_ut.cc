@@ -91,10 +91,9 @@ class Traffic {
   }
   // Until both have done enough.
   void control() {
-    std::array<std::optional<mr::Mr>, places> regions;
     for (uint32_t i = 0; i < 400 || sent_.load() < 2000; i++) {
       if (failed_.load() != 0) break;
-      std::optional<mr::Mr>& region = regions[i * 11 % places];
+      std::optional<mr::Mr>& region = regions_[i * 11 % places];
       if (region) {
         const Lkey key = region->region().lkey;
         CU_ASSERT_TRUE(index_->remove(key).ok());
@@ -180,6 +179,8 @@ class Traffic {
   std::unique_ptr<test::Loop> loop_;
   std::unique_ptr<mr::Index> index_;
   std::optional<mr::Mr> target_mr_;
+  // Those that are left go when the worker has ended: they are in the index until then.
+  std::array<std::optional<mr::Mr>, places> regions_;
   std::atomic<bool> over_{false}, freed_{false};
   std::atomic<uint64_t> failed_{0}, sent_{0};
 };
