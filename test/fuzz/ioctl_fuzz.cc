@@ -7,6 +7,7 @@
 #include "fake_clock.hh"
 #include "input.hh"
 #include "request.hh"
+#include "vhca/tpt/page_events.hh"
 #include "vhca/uverbs/bundle.hh"
 
 namespace kilim::fuzz {
@@ -36,6 +37,14 @@ std::vector<const vhca::Method*> all_methods() {
   }
   return all;
 }
+
+struct PageEvents final : vhca::WatchedRange {
+  PageEvents() {
+    vhca::page_events::add(*this);
+    vhca::page_events::remove(*this);
+  }
+  void invalidated(const vhca::PageRange&) noexcept override {}
+};
 
 struct Opened {
   explicit Opened(bool with_context)
@@ -363,6 +372,8 @@ std::vector<Seed> seeds() {
 void run_input(Input in) {
   reset_arena();
   reset_clock();
+  // The descriptor of page events stays for all inputs: those that an input leaves are closed.
+  static PageEvents listened;
   int first = ::dup(2);
   ::close(first);
   {

@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <linux/userfaultfd.h>
 #include <poll.h>
 #include <signal.h>
@@ -42,6 +43,7 @@ std::atomic<uint32_t> listed{0};
 pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 bool started = false;
 std::atomic<int> descriptor{-1};
+std::atomic<bool> reading{false};  // the thread has its descriptor
 
 int control(int fd, unsigned long request, void* argument) noexcept {
   return static_cast<int>(::syscall(SYS_ioctl, fd, request, argument));
@@ -104,8 +106,28 @@ void take(const uffd_msg& m) noexcept {
   }
 }
 
-void* read_events(void* argument) noexcept {
-  const int fd = static_cast<int>(reinterpret_cast<intptr_t>(argument));
+// A table of descriptors of this thread's own, with one in it. A client that closes numbers which
+// are not its own (a daemon does) may have them lead elsewhere next: to poll there would not end,
+// to read would take another's bytes, under the page lock. A sanitizer's report about this thread
+// has nowhere to go. Linux 5.8 and before: the client's table stays.
+void keep_alone(int fd) noexcept {
+  const auto number = static_cast<unsigned>(fd);
+  if (::syscall(SYS_close_range, number + 1, ~0u, CLOSE_RANGE_UNSHARE) != 0) return;
+  if (number > 0) ::syscall(SYS_close_range, 0u, number - 1, 0u);
+}
+
+// A number of the client's may lead elsewhere by now.
+bool is_userfaultfd(int fd) noexcept {
+  uffdio_api again{};
+  again.api = UFFD_API;
+  return control(fd, UFFDIO_API, &again) == 0 || (errno != ENOTTY && errno != EBADF);
+}
+
+void* read_events(void*) noexcept {
+  const int fd = descriptor.load(std::memory_order_acquire);
+  keep_alone(fd);
+  reading.store(true, std::memory_order_release);
+  reading.notify_one();
   for (;;) {
     pollfd wait{fd, POLLIN, 0};
     if (::poll(&wait, 1, -1) < 0 && errno != EINTR) return nullptr;
@@ -129,7 +151,7 @@ int open_descriptor() noexcept {
   return fd;
 }
 
-bool start_thread(int fd) noexcept {
+bool start_thread() noexcept {
   sigset_t all, before;
   sigfillset(&all);
   pthread_attr_t attr;
@@ -138,12 +160,13 @@ bool start_thread(int fd) noexcept {
   pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_t thread;
-  const bool ok = pthread_create(&thread, &attr, &read_events,
-                                 reinterpret_cast<void*>(static_cast<intptr_t>(fd))) == 0;
+  const bool ok = pthread_create(&thread, &attr, &read_events, nullptr) == 0;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_attr_destroy(&attr);
-  if (ok) pthread_setname_np(thread, "kilim-pages");
-  return ok;
+  if (!ok) return false;
+  pthread_setname_np(thread, "kilim-pages");
+  reading.wait(false, std::memory_order_acquire);
+  return true;
 }
 
 // Null, or what is missing.
@@ -154,13 +177,16 @@ const char* start() noexcept {
   uffdio_api api{};
   api.api = UFFD_API;
   api.features = wanted;
-  if (control(fd, UFFDIO_API, &api) != 0 || (api.features & wanted) != wanted ||
-      !start_thread(fd)) {
-    ::syscall(SYS_close, fd);
-    return "the kernel's userfaultfd reports no events of shared memory";
-  }
+  const char* why = nullptr;
   descriptor.store(fd, std::memory_order_release);
-  return nullptr;
+  if (control(fd, UFFDIO_API, &api) != 0 || (api.features & wanted) != wanted)
+    why = "the kernel's userfaultfd reports no events of shared memory";
+  else if (!start_thread())
+    why = "there is no room for a thread";
+  if (why == nullptr) return nullptr;
+  descriptor.store(-1, std::memory_order_relaxed);
+  ::syscall(SYS_close, fd);
+  return why;
 }
 
 }  // namespace
@@ -236,7 +262,8 @@ void after_fork_in_child() noexcept {
   PageLock::reset_after_fork();
   pthread_mutex_init(&start_lock, nullptr);
   const int fd = descriptor.exchange(-1, std::memory_order_relaxed);
-  if (fd >= 0) ::syscall(SYS_close, fd);
+  if (fd >= 0 && is_userfaultfd(fd)) ::syscall(SYS_close, fd);
+  reading.store(false, std::memory_order_relaxed);
   first = nullptr;
   for (PageRange& k : known) k = {};
   listed.store(0, std::memory_order_relaxed);

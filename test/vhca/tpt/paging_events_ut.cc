@@ -139,10 +139,12 @@ void an_invalidation_during_a_fault_starts_it_over() {
       [&] { (void)t.advise(Paging::Advice::prefetch_write, true, m.at(), 8 * page, key); }));
   // The requester asks again as often as the page goes.
   t.rig.hca->state().qps.at(t.rig.a.qpn.value())->attr.rnr_retry = 7;
-  CU_ASSERT(
-      until_it_happens([&] { CU_ASSERT_FATAL(t.write(m.at(), key, 8 * page) == Syndrome::none); }));
+  bool written = true;
+  CU_ASSERT(until_it_happens(
+      [&] { written = written && t.write(m.at(), key, 8 * page) == Syndrome::none; }));
   d.stop.store(true);
   pthread_join(thread, nullptr);
+  CU_ASSERT(written);
   CU_ASSERT(t.write(m.at(), key, 8 * page) == Syndrome::none);
   CU_ASSERT(std::memcmp(m.bytes(), t.own.data(), 8 * page) == 0);
 }
@@ -217,6 +219,27 @@ void advice_is_refused_as_the_kernel_refuses() {
   CU_ASSERT(t.stat(num_prefetches_handled) == 0);
 }
 
+// What a daemon does, which then opens files of its own. The last case: nothing is watched anew.
+void a_client_may_close_numbers_that_are_not_its_own() {
+  Bench t;
+  Mapping m(2 * page);
+  uint32_t key = t.reg(m).rkey.value();
+  CU_ASSERT(t.write(m.at(), key, 2 * page) == Syndrome::none);
+  ::close_range(3, ~0u, 0);
+  for (int n = 0; n < 64; n++) {
+    int ends[2];
+    CU_ASSERT_FATAL(::pipe(ends) == 0 && ::write(ends[1], "a client's", 10) == 10);
+  }
+  ::madvise(m.bytes() + page, page, MADV_DONTNEED);
+  CU_ASSERT(t.stat(num_invalidations) == 1 && t.stat(num_odp_mr_pages) == 1);
+  CU_ASSERT(t.write(m.at(page), key, 64) == Syndrome::none);
+  char text[10];
+  for (int n = 0; n < 64; n++)
+    CU_ASSERT(::read(3 + 2 * n, text, sizeof text) == 10 &&
+              std::memcmp(text, "a client's", 10) == 0);
+  ::close_range(3, ~0u, 0);
+}
+
 const kilim::test::Case cases[] = {
     {"madvise(DONTNEED) invalidates", dontneed_invalidates},
     {"munmap invalidates, and what is mapped there next is reached",
@@ -233,6 +256,8 @@ const kilim::test::Case cases[] = {
      advice_without_faults_takes_what_is_in_memory},
     {"advice not flushed comes later", advice_not_flushed_comes_later},
     {"advice is refused as the kernel refuses", advice_is_refused_as_the_kernel_refuses},
+    {"a client may close numbers that are not its own",
+     a_client_may_close_numbers_that_are_not_its_own},
 };
 
 }  // namespace
