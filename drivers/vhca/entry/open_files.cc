@@ -8,9 +8,7 @@
 #include <cstdlib>
 
 #include <dirent.h>
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -76,34 +74,10 @@ bool has_descriptor(ino_t inode) noexcept {
   return found;
 }
 
-pthread_mutex_t close_lock = PTHREAD_MUTEX_INITIALIZER;
-
-// One close of a device at a time. A signal handler may close one too: it must not find its own
-// thread in here.
-class CloseGuard {
- public:
-  CloseGuard() noexcept {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-    pthread_mutex_lock(&close_lock);
-  }
-  ~CloseGuard() {
-    pthread_mutex_unlock(&close_lock);
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  CloseGuard(const CloseGuard&) = delete;
-  CloseGuard& operator=(const CloseGuard&) = delete;
-
- private:
-  sigset_t before_;
-};
-
-// What close(2) answers; `last`: no descriptor is left, and the open is off the table. The look
-// comes second: of two threads that close the last two descriptors one finds none, and the close
-// has freed a number for it.
+// What close(2) answers; `last`: no descriptor is left, and this call took the open off the table.
+// The look comes second: of two threads that close the last two descriptors the later one finds
+// none, or both do and one of them takes it. And the close has freed a number for the look.
 int close_and_look(OpenFile& open, int fd, bool& last) noexcept {
-  const CloseGuard guard;
   ino_t inode = open.inode.load(std::memory_order_relaxed);
   const int result = raw::close(fd);
   const int error = errno;
@@ -113,8 +87,7 @@ int close_and_look(OpenFile& open, int fd, bool& last) noexcept {
   return result;
 }
 
-// Waits for the calls on their way, then frees the slot. Not under the lock: such a call may wait
-// for its adapter.
+// Waits for the calls on their way, then frees the slot.
 void end_open(OpenFile& open) noexcept {
   open_count.fetch_sub(1, std::memory_order_release);
   while (open.users.load(std::memory_order_seq_cst) != 0) ::sched_yield();
@@ -203,7 +176,6 @@ std::size_t count() noexcept {
 }
 
 void after_fork_in_child() noexcept {
-  pthread_mutex_init(&close_lock, nullptr);
   owner.store(::getpid(), std::memory_order_relaxed);
   const std::size_t used = slots_used.load(std::memory_order_relaxed);
   for (std::size_t i = 0; i < used; i++) {

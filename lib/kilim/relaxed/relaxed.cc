@@ -23,8 +23,7 @@ constexpr Row rows[] = {
     {Answer::bad_range, EINVAL, "the memory is empty or wraps"},
     {Answer::bad_access, EINVAL,
      "a relaxed region has the rights to local writing, remote writing, reading and, where UMRs "
-     "can "
-     "give it, atomics, and the first goes with the others that write"},
+     "can give it, atomics, and the first goes with the others that write"},
     {Answer::not_covered, ENOMEM, "the memory is under no key and cannot be registered"},
     {Answer::too_long, EINVAL, "the memory needs more entries than a key has"},
     {Answer::queue_failed, EIO, "the send queue had an error and has not been recovered"},

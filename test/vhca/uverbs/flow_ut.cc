@@ -22,9 +22,7 @@ struct Bench {
   Bench() {
     CU_ASSERT_EQUAL_FATAL(c.opened, 0);
     uint32_t pd = 0, uar = 0, cq = 0;
-    CU_ASSERT_EQUAL_FATAL(c.alloc_pd(pd), 0);
-    CU_ASSERT_EQUAL_FATAL(c.alloc_uar(uar), 0);
-    CU_ASSERT_EQUAL_FATAL(r.create_cq(c, uar, -1, 1, cq), 0);
+    CU_ASSERT_EQUAL_FATAL(r.begin(c, pd, uar, cq), 0);
     mlx5_ib_create_qp cmd = r.driver_part(uar);
     cmd.flags = MLX5_QP_FLAG_UAR_PAGE_INDEX;
     cmd.sq_buf_addr = cmd.buf_addr + 4096;

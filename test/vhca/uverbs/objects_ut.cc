@@ -253,9 +253,7 @@ void a_client_that_goes_away_leaves_its_groups() {
   Client c;
   static Rings r;
   uint32_t pd, uar, cq, qp;
-  CU_ASSERT_EQUAL_FATAL(c.alloc_pd(pd), 0);
-  CU_ASSERT_EQUAL_FATAL(c.alloc_uar(uar), 0);
-  CU_ASSERT_EQUAL_FATAL(r.create_cq(c, uar, -1, 1, cq), 0);
+  CU_ASSERT_EQUAL_FATAL(r.begin(c, pd, uar, cq), 0);
   CU_ASSERT_EQUAL_FATAL(r.create_qp(c, r.driver_part(uar), IB_UVERBS_QPT_UD, pd, cq, qp), 0);
   ib_uverbs_attach_mcast group{};
   group.gid[0] = 0xff;

@@ -19,9 +19,7 @@ void a_queue_that_stays_keeps_its_events() {
   uint32_t pd, uar, cq, qp;
   int async;
   CU_ASSERT_EQUAL_FATAL(c.async_fd(async), 0);
-  CU_ASSERT_EQUAL_FATAL(c.alloc_pd(pd), 0);
-  CU_ASSERT_EQUAL_FATAL(c.alloc_uar(uar), 0);
-  CU_ASSERT_EQUAL_FATAL(r.create_cq(c, uar, -1, 1, cq), 0);
+  CU_ASSERT_EQUAL_FATAL(r.begin(c, pd, uar, cq), 0);
   CU_ASSERT_EQUAL_FATAL(r.create_qp(c, r.driver_part(uar), IB_UVERBS_QPT_UD, pd, cq, qp), 0);
   ib_uverbs_attach_mcast group{};
   group.gid[0] = 0xff;
@@ -49,9 +47,7 @@ void shared_queues_of_odd_shapes_are_refused() {
   Client c;
   static Rings r;
   uint32_t pd, uar, cq;
-  CU_ASSERT_EQUAL_FATAL(c.alloc_pd(pd), 0);
-  CU_ASSERT_EQUAL_FATAL(c.alloc_uar(uar), 0);
-  CU_ASSERT_EQUAL_FATAL(r.create_cq(c, uar, -1, 1, cq), 0);
+  CU_ASSERT_EQUAL_FATAL(r.begin(c, pd, uar, cq), 0);
   auto attempt = [&](auto change) {
     ib_uverbs_create_srq cmd{};
     cmd.pd_handle = pd;
@@ -87,9 +83,7 @@ void queues_of_odd_shapes_are_refused() {
   Client c;
   static Rings r;
   uint32_t pd, uar, cq, qp;
-  CU_ASSERT_EQUAL_FATAL(c.alloc_pd(pd), 0);
-  CU_ASSERT_EQUAL_FATAL(c.alloc_uar(uar), 0);
-  CU_ASSERT_EQUAL_FATAL(r.create_cq(c, uar, -1, 1, cq), 0);
+  CU_ASSERT_EQUAL_FATAL(r.begin(c, pd, uar, cq), 0);
   auto attempt = [&](auto change, uint64_t type = IB_UVERBS_QPT_RC) {
     mlx5_ib_create_qp cmd = r.driver_part(uar);
     change(cmd);

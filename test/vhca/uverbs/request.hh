@@ -210,6 +210,12 @@ struct Rings {
   alignas(64) uint32_t cq_record[16]{};
   alignas(64) uint32_t qp_record[16]{};
 
+  // What a queue pair needs: a domain, a page of doorbells, a completion queue.
+  int begin(Client& c, uint32_t& pd, uint32_t& uar, uint32_t& cq_handle) {
+    int err = c.alloc_pd(pd);
+    if (err == 0) err = c.alloc_uar(uar);
+    return err != 0 ? err : create_cq(c, uar, -1, 1, cq_handle);
+  }
   int create_cq(Client& c, uint32_t uar, int channel, uint64_t user_handle, uint32_t& handle) {
     mlx5_ib_create_cq cmd{};
     cmd.buf_addr = reinterpret_cast<uintptr_t>(cq);
