@@ -109,7 +109,7 @@ void take(const uffd_msg& m) noexcept {
 // A table of descriptors of this thread's own, with one in it. A client that closes numbers which
 // are not its own (a daemon does) may have them lead elsewhere next: to poll there would not end,
 // to read would take another's bytes, under the page lock. A sanitizer's report about this thread
-// has nowhere to go. Linux 5.8 and before: the client's table stays.
+// needs its option log_path. Linux 5.8 and before: the client's table stays.
 void keep_alone(int fd) noexcept {
   const auto number = static_cast<unsigned>(fd);
   if (::syscall(SYS_close_range, number + 1, ~0u, CLOSE_RANGE_UNSHARE) != 0) return;
@@ -133,7 +133,8 @@ void* read_events(void*) noexcept {
     if (::poll(&wait, 1, -1) < 0 && errno != EINTR) return nullptr;
     uffd_msg messages[8];
     const PageLock lock;
-    const ssize_t n = ::read(fd, messages, sizeof(messages));
+    // Not read(2)'s wrapper: ThreadSanitizer takes the number for the client's.
+    const auto n = static_cast<ssize_t>(::syscall(SYS_read, fd, messages, sizeof(messages)));
     for (ssize_t i = 0; n > 0 && i < n / static_cast<ssize_t>(sizeof(uffd_msg)); i++)
       take(messages[i]);
   }
