@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory of another device, which the experimental verbs and relaxed regions refuse. Needs root:
-// nobody else may put a file into /dev; without, the test says that it was skipped.
+// Memory of another device, which the experimental verbs and relaxed regions refuse. Skipped
+// without root.
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <string_view>
 
@@ -72,6 +73,9 @@ constexpr Case cases[] = {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (::geteuid() != 0) return skipped;
+  if (::geteuid() != 0) {
+    (void)std::puts("needs root: nobody else may put a file into /dev");
+    return skipped;
+  }
   return run_cases("compat: memory of devices", cases, argc, argv);
 }

@@ -3,6 +3,7 @@
 // refused as the kernel refuses it.
 #include <fcntl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "paging_bench.hh"
@@ -233,6 +234,15 @@ void a_client_may_close_numbers_that_are_not_its_own() {
   ::madvise(m.bytes() + page, page, MADV_DONTNEED);
   CU_ASSERT(t.stat(num_invalidations) == 1 && t.stat(num_odp_mr_pages) == 1);
   CU_ASSERT(t.write(m.at(page), key, 64) == Syndrome::none);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    page_events::after_fork_in_child();
+    int open = 0;
+    for (int n = 0; n < 128; n++) open += ::fcntl(3 + n, F_GETFD) >= 0 ? 1 : 0;
+    ::_exit(open == 128 ? 0 : 1);
+  }
+  int status = -1;
+  CU_ASSERT(::waitpid(child, &status, 0) == child && status == 0);
   char text[10];
   for (int n = 0; n < 64; n++)
     CU_ASSERT(::read(3 + 2 * n, text, sizeof text) == 10 &&
