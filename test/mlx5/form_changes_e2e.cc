@@ -90,7 +90,7 @@ bool one_patch(Bench& b, Long& k, uint8_t log) {
   if (b.rig.limits.pointer_lists && b.rig.below(3) == 0) {
     umr::StoredList list = b.rig.lists->take(umr::klm_octowords(count));
     if (log != 0) {
-      umr::encode_ksm_list(list.memory, l.pieces.data(), count);
+      umr::encode_ksm_list(list.memory, pages);
     } else {
       umr::encode_klm_list(list.memory, view);
     }

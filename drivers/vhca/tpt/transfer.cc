@@ -7,6 +7,7 @@
 #include <array>
 
 #include "vhca/hca/dma.hh"
+#include "vhca/tpt/fault_walk.hh"
 #include "vhca/tpt/paged_copy.hh"
 #include "vhca/tpt/paging.hh"
 #include "vhca/tpt/signature_move.hh"
@@ -51,7 +52,6 @@ class ListWalk {
   [[nodiscard]] Deny denied() const noexcept { return denied_; }
   [[nodiscard]] uint32_t key() const noexcept { return key_; }
   [[nodiscard]] uint32_t pieces() const noexcept { return pieces_; }
-  [[nodiscard]] const Access& need() const noexcept { return list_.need; }
   [[nodiscard]] bool is_signed() const noexcept { return signed_; }
 
  private:
@@ -72,7 +72,7 @@ class ListWalk {
 class Pieces {
  public:
   Pieces(const Translator& t, const SegmentList& list, uint64_t bytes) noexcept
-      : again_(t, list, bytes) {}
+      : t_(t), list_(list), bytes_(bytes), again_(t, list, bytes) {}
 
   Deny check(uint32_t& bad_key) noexcept {
     ListWalk walk = again_;
@@ -96,24 +96,70 @@ class Pieces {
   [[nodiscard]] uint32_t of_keys() const noexcept { return of_keys_; }
   [[nodiscard]] bool paged() const noexcept { return paged_; }
   [[nodiscard]] bool is_signed() const noexcept { return signed_; }
-  // After check(): every page that is not there is brought in, so that the next try finds them
-  // all.
-  Deny bring_in(Paging& paging) noexcept {
+  // After check(): what the kernel's fault handler finds of the pages that are not there is brought
+  // in, so that the next try finds them all.
+  Deny bring_in() noexcept {
+    ListWalk walk = again_;
+    Piece piece;
+    while (walk.next(piece)) {
+      if (!missing(piece)) continue;
+      if (!list_.need.may_fault) return t_.paging->bring_in(piece, writes(), false);
+      return is_signed() ? bring_in_each() : bring_in_as_kernel();
+    }
+    return Deny::none;
+  }
+
+ private:
+  [[nodiscard]] bool writes() const noexcept {
+    constexpr uint32_t rights =
+        prm::mkey::local_write | prm::mkey::remote_write | prm::mkey::atomic;
+    return (list_.need.rights & rights) != 0;
+  }
+  [[nodiscard]] bool missing(const Piece& piece) const noexcept {
+    if (piece.paged == nullptr) return false;
+    const PageLock lock;
+    return !is_there(piece, writes());
+  }
+  // Of a signed key the handler knows nothing either, but a reliable connection's data is all that
+  // is asked for: its memory is brought in as it lies.
+  Deny bring_in_each() noexcept {
     ListWalk walk = again_;
     Piece piece;
     Deny worst = Deny::none;
-    constexpr uint32_t writes =
-        prm::mkey::local_write | prm::mkey::remote_write | prm::mkey::atomic;
-    bool write = (walk.need().rights & writes) != 0;
     while (worst != Deny::fault && walk.next(piece)) {
       if (piece.paged == nullptr) continue;
-      Deny d = paging.bring_in(piece, write, walk.need().may_fault);
+      Deny d = t_.paging->bring_in(piece, writes(), true);
       if (d != Deny::none) worst = d;
     }
     return worst;
   }
+  // odp.c: mlx5_ib_mr_wqe_pfault_handler() wants all bytes of a request found, while
+  // mlx5_ib_mr_rdma_pfault_handler() is content with what a peer's key leads it to: the access
+  // then meets the page again.
+  Deny bring_in_as_kernel() noexcept {
+    constexpr uint32_t of_peer =
+        prm::mkey::remote_read | prm::mkey::remote_write | prm::mkey::atomic;
+    FaultWalk walk(t_, writes());
+    uint64_t left = bytes_;
+    uint64_t wanted = 0;
+    Deny d = Deny::none;
+    for (const Segment& s : list_.segments) {
+      const uint64_t n = std::min(s.bytes, left);
+      left -= n;
+      if (s.immediate || n == 0) continue;
+      wanted += n;
+      d = walk.serve(s.key, s.addr, n);
+      if (d != Deny::none) break;
+    }
+    const bool found = (list_.need.rights & of_peer) != 0 || walk.mapped() >= wanted;
+    if (d == Deny::none && found) return Deny::page;
+    if (d != Deny::fault) t_.paging->stats().add(OdpCounter::num_failed_resolutions, 1);
+    return d == Deny::none ? Deny::handler : d;
+  }
 
- private:
+  const Translator& t_;
+  const SegmentList& list_;
+  const uint64_t bytes_;
   ListWalk again_;
   uint32_t found_ = 0;
   uint32_t taken_ = 0;
@@ -152,10 +198,11 @@ bool copy_paged_pieces(const Piece& source, const Piece& target, uint64_t bytes,
 }
 
 // Before the first byte is touched both sides are there.
-bool bring_in(const Translator& t, Pieces& sources, Pieces& targets, Transfer& result) noexcept {
+bool bring_in(Pieces& sources, Pieces& targets, Transfer& result) noexcept {
   if (!sources.paged() && !targets.paged()) return true;
-  if (sources.paged()) result.source = sources.bring_in(*t.paging);
-  if (targets.paged() && result.source != Deny::fault) result.target = targets.bring_in(*t.paging);
+  if (sources.paged()) result.source = sources.bring_in();
+  const bool may_come = result.source == Deny::none || result.source == Deny::page;
+  if (targets.paged() && may_come) result.target = targets.bring_in();
   return result.ok();
 }
 
@@ -196,7 +243,7 @@ Deny page_in(const Translator& t, const SegmentList& list, uint64_t bytes) noexc
   Pieces pieces(t, list, bytes);
   uint32_t bad_key = 0;
   if (Deny d = pieces.check(bad_key); d != Deny::none) return d;
-  return pieces.paged() ? pieces.bring_in(*t.paging) : Deny::none;
+  return pieces.paged() ? pieces.bring_in() : Deny::none;
 }
 
 Transfer move_bytes(const Translator& t, const SegmentList& from, const SegmentList& to,
@@ -215,7 +262,7 @@ Transfer move_bytes(const Translator& t, const SegmentList& from, const SegmentL
   if (result.source != Deny::none) return result;
   result.target = targets.check(result.bad_key);
   if (result.target != Deny::none) return result;
-  if (!bring_in(t, sources, targets, result)) return result;
+  if (!bring_in(sources, targets, result)) return result;
   result.pieces = sources.of_keys() + targets.of_keys();
   if (sources.is_signed() || targets.is_signed()) [[unlikely]] {
     move_signed(t, from, to, bytes, result);

@@ -52,6 +52,8 @@ const char* deny_name(Deny d) noexcept {
       return "more pieces than a request may have";
     case Deny::fault:
       return "memory is gone";
+    case Deny::handler:
+      return "the kernel does not find the missing page through the key";
     case Deny::page:
       return "page is not there yet";
     case Deny::signature:

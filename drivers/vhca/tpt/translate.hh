@@ -26,6 +26,7 @@ enum class Deny : uint8_t {
   list,       // the list does not make sense
   steps,      // more entries than a request may go through
   fault,      // the memory behind the key is gone (found while copying)
+  handler,    // the kernel's fault handler does not find the memory behind the key
   page,       // a page was not there for the adapter: it is coming, try again
   signature,  // a signed key where none may be, or without where its signatures begin
 };

@@ -104,8 +104,9 @@ Outcome find_word(Works& works, Qp& qp, uint32_t rkey, uint64_t va, Piece& piece
   if (d == Deny::none && walk.is_signed()) d = Deny::signature;
   if (d == Deny::none && !walk.next(piece)) d = walk.denied();
   if (d == Deny::none && (piece.bytes < 8 || piece.va % 8 != 0)) d = Deny::bounds;
+  const Segment word{va, 8, rkey, false};
   if (d == Deny::none && piece.paged != nullptr)
-    d = works.translator.paging->bring_in(piece, true, need.may_fault);
+    d = page_in(works.translator, {{&word, 1}, need}, 8);
   if (d == Deny::page) return page_missed(qp);
   if (d != Deny::none) return refuse(works, qp, Syndrome::remote_access, deny_name(d));
   return Outcome::done();

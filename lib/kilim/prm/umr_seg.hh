@@ -105,7 +105,7 @@ static_assert(sizeof(Klm) == 16 && offsetof(Klm, address) == 8);
 
 // One entry of a key with fixed-size entries.
 struct Ksm {
-  be32 reserved;
+  be32 reserved;  // for the adapter; the kernel's fault handler takes it for the entry's length
   be32 mkey;
   be64 address;
 };

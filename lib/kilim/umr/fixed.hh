@@ -31,8 +31,6 @@ struct FixedView {
   uint32_t count = 0;
   uint8_t log_entity = 0;
   uint64_t length = 0;
-
-  [[nodiscard]] constexpr View list() const noexcept { return {pieces, count, length}; }
 };
 
 // Fills `v` or says which piece does not fit.
@@ -53,21 +51,23 @@ inline Outcome fixed_view(std::span<const Piece> pieces, uint8_t log_entity,
   return {};
 }
 
-// The list without the lengths; `line_at(i)` gives the place of the i-th line.
+// `line_at(i)` gives the place of the i-th line. The device takes the size from the key, whatever
+// an entry's first word says; the kernel's fault handler takes every entry for a KLM and looks at
+// nothing else (Linux odp.c: pagefault_single_data_segment). So each says its size, the last one
+// too: a patch may put others behind it.
 template <typename LineAt>
-inline void store_ksm_list(const Piece* pieces, uint32_t count, LineAt line_at) noexcept {
-  for (uint32_t i = 0; i < klm_octowords(count); i++) {
+inline void store_ksm_list(const FixedView& v, LineAt line_at) noexcept {
+  for (uint32_t i = 0; i < klm_octowords(v.count); i++) {
     std::byte* dst = line_at(i / klms_per_line) + std::size_t{i % klms_per_line} * octoword_bytes;
-    if (i < count) {
-      queue::store_pointer(dst, pieces[i].address, 0, pieces[i].key);
+    if (i < v.count) {
+      queue::store_pointer(dst, v.pieces[i].address, 1u << v.log_entity, v.pieces[i].key);
     } else {
       queue::store_zero(dst);
     }
   }
 }
-inline void encode_ksm_list(std::byte* to, const Piece* pieces, uint32_t count) noexcept {
-  store_ksm_list(pieces, count,
-                 [to](uint32_t i) noexcept { return to + std::size_t{i} * wqebb_bytes; });
+inline void encode_ksm_list(std::byte* to, const FixedView& v) noexcept {
+  store_ksm_list(v, [to](uint32_t i) noexcept { return to + std::size_t{i} * wqebb_bytes; });
 }
 
 namespace detail {
@@ -97,7 +97,7 @@ inline Outcome umr_fixed(queue::WqeCursor& c, const prm::UmrLimits& limits, cons
   c.control(prm::Opcode::umr, Octowords{umr_head_octowords + octowords}, wr.flags, r.key.value());
   detail::store_umr_ctrl(first, {flags, octowords, detail::mask_of(r, v)});
   detail::store_mkey(c.line(1), detail::mkey_words(r, v));
-  store_ksm_list(v.pieces, v.count, [&c](uint32_t i) noexcept { return c.line(2 + i); });
+  store_ksm_list(v, [&c](uint32_t i) noexcept { return c.line(2 + i); });
   c.fence_next_user();
   c.advance(wqebbs, wr.id);
   return {};

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kilim/base/ident.hh"
 #include "kilim/base/units.hh"
@@ -46,10 +47,10 @@ namespace detail {
   return {};
 }
 
-template <bool fixed>
+template <typename AnyView>
 [[gnu::always_inline]] inline Outcome patch_inline(queue::WqeCursor& c,
                                                    const prm::UmrLimits& limits, const Patch& p,
-                                                   const View& v, const UmrWr& wr) noexcept {
+                                                   const AnyView& v, const UmrWr& wr) noexcept {
   const uint32_t octowords = klm_octowords(v.count);
   const uint32_t wqebbs = 2 + octowords / klms_per_line;
   if (const Outcome o = check_patch(limits, p, v.count); !o.ok()) [[unlikely]]
@@ -61,8 +62,8 @@ template <bool fixed>
   constexpr uint8_t partial = prm::umr::inline_list | prm::umr::has_translation_offset;
   Aside aside;
   std::byte* const wqe = place(c, wqebbs, aside);
-  if constexpr (fixed) {
-    encode_ksm_list(wqe + 2 * wqebb_bytes, v.pieces, v.count);
+  if constexpr (std::is_same_v<AnyView, FixedView>) {
+    encode_ksm_list(wqe + 2 * wqebb_bytes, v);
   } else {
     store_klm_lines(wqe + 2 * wqebb_bytes, v.pieces, v.count);
   }
@@ -80,13 +81,13 @@ template <bool fixed>
 [[gnu::always_inline]] inline Outcome patch(queue::WqeCursor& c, const prm::UmrLimits& limits,
                                             const Patch& p, const View& v,
                                             const UmrWr& wr) noexcept {
-  return detail::patch_inline<false>(c, limits, p, v, wr);
+  return detail::patch_inline(c, limits, p, v, wr);
 }
 // Entries of a KSM key, inline.
 [[gnu::always_inline]] inline Outcome patch_fixed(queue::WqeCursor& c, const prm::UmrLimits& limits,
                                                   const Patch& p, const FixedView& v,
                                                   const UmrWr& wr) noexcept {
-  return detail::patch_inline<true>(c, limits, p, v.list(), wr);
+  return detail::patch_inline(c, limits, p, v, wr);
 }
 
 // Entries that lie in memory, of either kind, up to 65,532; the memory stays as it is until the

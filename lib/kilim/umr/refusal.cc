@@ -29,6 +29,7 @@ constexpr Row rows[] = {
     {Refusal::off_granule, "a list is changed in whole granules of four entries", Numbers::both, "entries"},
     {Refusal::offset_too_far, "the device cannot name so late an entry of a list", Numbers::both, "entries"},
     {Refusal::no_repeat, "the device has no strided lists", Numbers::none, ""},
+    {Refusal::on_demand, "the kernel brings in no page behind a strided list, and the key has too few entries for its blocks", Numbers::none, ""},
     {Refusal::long_block, "a strided entry has a length of 16 bits", Numbers::both, "bytes"},
     {Refusal::long_stride, "a strided entry has a stride of 16 bits", Numbers::both, "bytes"},
     {Refusal::long_repetition, "one repetition of a strided list has a length of 32 bits", Numbers::both, "MiB"},

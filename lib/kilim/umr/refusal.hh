@@ -21,6 +21,7 @@ enum class Refusal : uint8_t {
   off_granule,      // asked: an entry or a number of entries; limit: what it must be a multiple of
   offset_too_far,   // asked: first entry; limit: the last that the device can name
   no_repeat,        // the device has no strided lists
+  on_demand,        // the kernel finds no page behind a strided list
   long_block,       // asked: bytes of a strided entry; limit: 65535
   long_stride,      // asked: stride; limit: 65535
   long_repetition,  // asked: MiB of one repetition; limit: 4095

@@ -36,6 +36,10 @@ struct StridedView {
   const StridedEntry* entries = nullptr;
   uint32_t count = 0;
   uint32_t repeat = 0;
+  // Some of it lies in regions on demand. A page that is missing behind a strided list never comes:
+  // the kernel's fault handler takes the list's head for an entry under key 0x400 (Linux odp.c:
+  // pagefault_single_data_segment).
+  bool on_demand = false;
 
   [[nodiscard]] constexpr uint64_t repetition_bytes() const noexcept {
     uint64_t sum = 0;
@@ -52,6 +56,7 @@ inline Outcome check_strided(const prm::UmrLimits& limits, const StridedView& v)
   constexpr uint32_t most = 0xffff;
   if (v.count == 0 || v.repeat == 0) return {Refusal::empty, v.count, 0};
   if (!limits.repeated_block) return {Refusal::no_repeat, 0, 0};
+  if (v.on_demand) return {Refusal::on_demand, 0, 0};
   if (v.count > most) return {Refusal::too_many_blocks, v.count, most};
   for (uint32_t i = 0; i < v.count; i++) {
     const StridedEntry& e = v.entries[i];

@@ -88,7 +88,7 @@ inline Outcome weave_fixed(queue::WqeCursor& c, const Means& means, const ListRe
   if (detail::resizes(r, v)) return {Refusal::keeps_entity, 0, 0};
   StoredList list;
   if (const Outcome o = detail::take_list(c, means, r, v.count, list); !o.ok()) return o;
-  encode_ksm_list(list.memory, v.pieces, v.count);
+  encode_ksm_list(list.memory, v);
   list.length = v.length;
   return umr_by_pointer(c, means.limits, r, list, wr);
 }

@@ -99,6 +99,54 @@ void strided_refusals() {
   CU_ASSERT_TRUE(weave_strided(c, means, r, {&far, 1, 8}, {}).ok());
 }
 
+// The bytes of the WQE's list, entry by entry.
+prm::Klm entry(const queue::SqGeometry& sq, uint32_t position, uint32_t i) {
+  prm::Klm k;
+  const std::size_t at = std::size_t{position & (sq.wqebb_count - 1)} * wqebb_bytes;
+  std::memcpy(&k, sq.buf + at + 2 * wqebb_bytes + i * sizeof(k), sizeof(k));
+  return k;
+}
+
+void strided_on_demand() {
+  Queue q;
+  queue::WqeCursor c{q.sq};
+  const StridedEntry block{0x1000, 64, 256, Lkey{0x700}};
+  const StridedView v{&block, 1, 4, true};
+  const Means means{.limits = all};
+  ListRequest r{.key = Lkey{0x500}, .max_entries = 4};
+  CU_ASSERT_TRUE(is(umr_strided(c, all, r, v, {}), Refusal::on_demand, 0, 0));
+  const uint32_t at = c.position();
+  CU_ASSERT_TRUE(weave_strided(c, means, r, v, {}).ok());
+  for (uint32_t i = 0; i < 4; i++) {
+    const prm::Klm k = entry(q.sq.geometry(), at, i);
+    CU_ASSERT_TRUE(k.byte_count.host() == 64 && k.mkey.host() == 0x700);
+    CU_ASSERT_EQUAL(k.address.host(), 0x1000 + 256 * i);
+  }
+  r.max_entries = 3;
+  CU_ASSERT_TRUE(is(weave_strided(c, means, r, v, {}), Refusal::on_demand, 0, 0));
+}
+
+void fixed_entries_say_their_size() {
+  Queue q;
+  queue::WqeCursor c{q.sq};
+  FixedView v;
+  const std::array<Piece, 3> pages{{{0, 8192, Lkey{1}}, {1, 8192, Lkey{2}}, {2, 5, Lkey{3}}}};
+  CU_ASSERT_TRUE(fixed_view(pages, 13, v).ok());
+  const ListRequest r{.key = Lkey{0x500}, .max_entries = 8, .log_entity = 13};
+  const uint32_t first = c.position();
+  CU_ASSERT_TRUE(umr_fixed(c, all, r, v, {}).ok());
+  const uint32_t second = c.position();
+  CU_ASSERT_TRUE(patch_fixed(c, all, {Lkey{0x500}, 3, 0, 0}, v, {}).ok());
+  std::array<prm::Klm, 4> stored;
+  encode_ksm_list(reinterpret_cast<std::byte*>(stored.data()), v);
+  for (uint32_t i = 0; i < 3; i++) {
+    CU_ASSERT_EQUAL(entry(q.sq.geometry(), first, i).byte_count.host(), 8192);
+    CU_ASSERT_EQUAL(entry(q.sq.geometry(), second, i).byte_count.host(), 8192);
+    CU_ASSERT_EQUAL(stored[i].byte_count.host(), 8192);
+  }
+  CU_ASSERT_EQUAL(stored[3].byte_count.host(), 0);
+}
+
 void fixed_refusals() {
   FixedView v;
   std::array<Piece, 3> pages{{{0, 4096, Lkey{1}}, {0, 4096, Lkey{1}}, {0, 5, Lkey{1}}}};
@@ -189,6 +237,8 @@ const kilim::test::Case cases[] = {
     {"list memory is a ring of whole units", memory_is_a_ring},
     {"a strided layout is refused with its numbers", strided_refusals},
     {"entries of fixed size have that size", fixed_refusals},
+    {"entries of fixed size say their size", fixed_entries_say_their_size},
+    {"blocks on demand are listed one by one", strided_on_demand},
     {"a patch is whole granules within the key", patch_refusals},
     {"a patch that lies in memory is whole granules too", stored_patch_refusals},
     {"the form is chosen by size", chooses_by_size},
