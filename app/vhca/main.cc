@@ -122,10 +122,9 @@ int end_like(int status) {
 
 // Programs leave their wires' sockets behind, killed ones always.
 void clean_wires(const vhca::LaunchConfig& launch) {
-  constexpr std::string_view kind = "unix:";
   for (const std::string& spec : launch.attach.wires) {
-    if (spec.starts_with(kind))
-      vhca::UnixWire::remove_leftovers(spec.substr(0, spec.find('+')).substr(kind.size()));
+    const std::string folder = vhca::UnixWire::folder_of(spec);
+    if (!folder.empty()) vhca::UnixWire::remove_leftovers(folder);
   }
 }
 

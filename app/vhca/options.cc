@@ -21,6 +21,8 @@
 #include "vhca/hca/lint.hh"
 #include "vhca/hca/profile.hh"
 #include "vhca/wire/make.hh"
+#include "vhca/wire/own_files.hh"
+#include "vhca/wire/unix.hh"
 
 namespace kilim::app {
 namespace {
@@ -40,7 +42,8 @@ constexpr const char* help_text =
     "                     pcap:IN[:OUT]      frames come from file IN, and go to file OUT\n"
     "                     af_packet:IFACE    a network interface of this machine\n"
     "                     cable:NAME         the other device of the process with this NAME\n"
-    "                     unix:DIR           all processes that name this folder\n"
+    "                     unix:DIR           all processes of yours that name this folder; nobody\n"
+    "                                        else may enter it\n"
     "                     tap:NAME           a TAP interface of this machine\n"
     "                     udp:HOST:PORT:HOST:PORT  from our address to a neighbour's\n"
     "                     dgram:OURS:THEIRS  two unix sockets, as a QEMU guest's network card\n"
@@ -100,13 +103,22 @@ bool set_profile(Options& o, std::string_view value) {
   return profile.ok() || refuse("--profile", value, profile.error().what);
 }
 
+// A switch's folder that is there already is this user's alone: else whoever opens the device would
+// be the first to hear of it.
+bool check_folder(std::string_view wire) {
+  const std::string folder = vhca::UnixWire::folder_of(wire);
+  if (folder.empty()) return true;
+  const Result<Fd> own = vhca::open_own_folder(folder);
+  return own.ok() || own.error().code == ENOENT || refuse("--wire", wire, own.error().what);
+}
+
 // Children may be elsewhere when they open the device: paths are the launcher's, as for --journal.
 bool set_wire(Options& o, std::string_view value) {
   std::error_code none;
   auto spec = vhca::absolute_wire_spec(value, std::filesystem::current_path(none).string());
   if (!spec) return refuse("--wire", value, spec.error().what);
   o.launch.attach.wires.push_back(std::move(*spec));
-  return true;
+  return check_folder(o.launch.attach.wires.back());
 }
 
 bool set_journal(Options& o, std::string_view value) {
@@ -137,8 +149,7 @@ bool set_gid(Options& o, std::string_view value) {
                 "an IPv6 address of one station, not a link-local one, is needed, like fd00::1");
 }
 
-// A wire for each device that has none: a switch that the user's processes share. The folder is
-// this user's alone, whoever made it.
+// A wire for each device that has none: a switch that the user's processes share.
 bool set_default_wires(Options& o) {
   std::vector<std::string>& wires = o.launch.attach.wires;
   // Wires carry Ethernet frames.
@@ -155,12 +166,8 @@ bool set_default_wires(Options& o) {
     return refuse("XDG_RUNTIME_DIR", folder, "a wire's folder has no ',', '=' or '+' in it");
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
     return refuse("--wire unix", folder, "the folder cannot be made; name a wire");
-  struct stat st;
-  if (::lstat(folder.c_str(), &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != ::getuid() ||
-      (st.st_mode & 022) != 0)
-    return refuse("--wire unix", folder, "this is no folder that only this user writes to");
   wires.resize(o.launch.devices, "unix:" + folder);
-  return true;
+  return check_folder(wires.back());
 }
 
 bool set_lint(Options& o, std::string_view value) {

@@ -242,22 +242,25 @@ class Launcher(unittest.TestCase):
         self.assertEqual(subprocess.run([LAUNCHER], capture_output=True).returncode, 2)
 
     def test_folder_of_others(self):
-        """a default folder that others own or write to is refused"""
-        folder = os.path.join(self.folder, "kilim")
-        os.mkdir(folder, 0o700)
-        self.good("true")
-        for mode in (0o770, 0o702):
-            os.chmod(folder, mode)
-            self.refused("true")
-        os.chmod(folder, 0o700)
-        if os.geteuid() == 0:
-            os.chown(folder, 65534, 65534)
-            self.refused("true")
+        """a wire's folder that others own or enter is refused, the default one and a named one"""
+        for name, options in (("kilim", ()),
+                              ("named", ("--wire", "unix:" + self.folder + "/named+fault:drop:0"))):
+            folder = os.path.join(self.folder, name)
+            os.mkdir(folder, 0o700)
+            self.good("true", options=options)
+            for mode in (0o770, 0o702, 0o755):
+                os.chmod(folder, mode)
+                self.refused("true", options=options)
+            os.chmod(folder, 0o700)
+            if os.geteuid() == 0:
+                os.chown(folder, 65534, 65534)
+                self.refused("true", options=options)
+                os.chown(folder, 0, 0)
 
     def test_leftovers(self):
         """sockets that nobody holds are removed, of a wire with decorators too"""
         folder = os.path.join(self.folder, "wire")
-        os.mkdir(folder)
+        os.mkdir(folder, 0o700)
         path = os.path.join(folder, "0")
         with open(os.path.join(folder, "slot-0"), "w"), \
                 socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as left:

@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "vhca/wire/own_files.hh"
+
 namespace kilim::vhca {
 
 namespace {
@@ -49,8 +51,11 @@ Result<std::unique_ptr<Wire>> DgramWire::create(std::string_view names) {
   if (std::strcmp(ours.sun_path, theirs.sun_path) == 0) {
     return Error{EINVAL, "dgram: our socket and the neighbour's are two"};
   }
+  for (const sockaddr_un* a : {&ours, &theirs})
+    if (Status own = check_folder_of(a->sun_path); !own) return own.error();
   Fd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!socket) return Error{errno, "dgram: no socket can be made"};
+  if (!socket || !ask_for_senders(socket.get()))
+    return Error{errno, "dgram: no socket can be made"};
   setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &send_buffer, sizeof(send_buffer));
   remove_left(ours);
   if (bind(socket.get(), plain(ours), sizeof(ours)) != 0) {
@@ -76,9 +81,8 @@ FdWire::Put DgramWire::put(std::span<const std::byte> frame) noexcept {
 // A stranger's datagram counts as an empty one: malformed.
 ssize_t DgramWire::take(std::span<std::byte> into) noexcept {
   sockaddr_un from{};
-  socklen_t bytes = sizeof(from);
-  ssize_t n = recvfrom(fd_.get(), into.data(), into.size(), MSG_DONTWAIT,
-                       reinterpret_cast<sockaddr*>(&from), &bytes);
+  socklen_t bytes = 0;
+  ssize_t n = receive_own(fd_.get(), into, from, bytes);
   if (n < 0) return n;
   bool neighbour = bytes > offsetof(sockaddr_un, sun_path) && bytes <= sizeof(from) &&
                    std::strncmp(from.sun_path, theirs_.sun_path, sizeof(from.sun_path)) == 0;

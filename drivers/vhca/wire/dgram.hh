@@ -2,7 +2,7 @@
 // Wire `dgram:OURS:THEIRS`: a frame a datagram between two unix sockets, ours (a file, made here)
 // and one neighbour's. QEMU's `-netdev dgram` with `type=unix` speaks the same, so a guest's
 // network card may be the neighbour, and either side may start first. Datagrams of others are left
-// out.
+// out, and the sockets lie in folders of this user's alone (own_files.hh).
 #pragma once
 
 #include <memory>

@@ -16,6 +16,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "vhca/wire/own_files.hh"
+
 namespace kilim::vhca {
 
 namespace {
@@ -60,18 +62,30 @@ uint32_t slot_of(const sockaddr_un& a, socklen_t bytes) noexcept {
   return error == std::errc() && stop == end && slot < UnixWire::slots ? slot : UnixWire::slots;
 }
 
-// The file of a slot: "FOLDER/slot-7". It stays when its port goes, so the files are numbered
-// without a gap.
+// The file of a slot: "slot-7" in the folder. It stays when its port goes, so the files are
+// numbered without a gap.
 struct SlotFile {
-  char name[sizeof(sockaddr_un::sun_path) + 8];
-  SlotFile(const std::string& folder, uint32_t slot) noexcept {
-    std::snprintf(name, sizeof(name), "%s/slot-%u", folder.c_str(), slot);
+  char name[16];
+  explicit SlotFile(uint32_t slot) noexcept { std::snprintf(name, sizeof(name), "slot-%u", slot); }
+  [[nodiscard]] bool exists(int folder) const noexcept {
+    struct stat st;
+    return ::fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
   }
-  [[nodiscard]] bool exists() const noexcept { return ::access(name, F_OK) == 0; }
 };
 
-Fd try_lock(const std::string& folder, uint32_t slot) {
-  Fd fd(open(SlotFile(folder, slot).name, O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+// Opens a file of the folder that is no link and this user's alone; else ELOOP, EPERM and others.
+Fd open_slot(int folder, uint32_t slot, int flags) noexcept {
+  constexpr int careful = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  Fd fd(openat(folder, SlotFile(slot).name, flags | careful, 0600));
+  if (fd && !is_own_file(fd.get())) {
+    fd.reset();
+    errno = EPERM;
+  }
+  return fd;
+}
+
+Fd try_lock(int folder, uint32_t slot) noexcept {
+  Fd fd = open_slot(folder, slot, O_RDWR | O_CREAT);
   if (fd && flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     int error = errno;
     fd.reset();
@@ -81,22 +95,21 @@ Fd try_lock(const std::string& folder, uint32_t slot) {
 }
 
 // Sockets behind the last slot in use belong to nobody who lives.
-void sweep(const std::string& folder, uint32_t from) {
-  for (uint32_t slot = from; slot < UnixWire::slots && SlotFile(folder, slot).exists(); slot++) {
-    sockaddr_un a;
-    address_of(folder, slot, a);
+void sweep(int folder, uint32_t from) noexcept {
+  for (uint32_t slot = from; slot < UnixWire::slots && SlotFile(slot).exists(folder); slot++) {
+    char name[16];
+    std::snprintf(name, sizeof(name), "%u", slot);
     struct stat st;
-    if (lstat(a.sun_path, &st) != 0 || !S_ISSOCK(st.st_mode)) continue;
-    if (Fd lock = try_lock(folder, slot)) (void)!unlink(a.sun_path);
+    if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISSOCK(st.st_mode)) continue;
+    if (Fd lock = try_lock(folder, slot)) (void)!unlinkat(folder, name, 0);
   }
 }
 
 // The address that the table of a slot names for this GID. Whoever wrote it may have written
 // anything, and the file may be none.
-std::optional<Mac> find_in(const std::string& folder, uint32_t slot, const Gid& gid) noexcept {
-  Fd fd(open(SlotFile(folder, slot).name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
-  struct stat st;
-  if (!fd || fstat(fd.get(), &st) != 0 || !S_ISREG(st.st_mode)) return std::nullopt;
+std::optional<Mac> find_in(int folder, uint32_t slot, const Gid& gid) noexcept {
+  Fd fd = open_slot(folder, slot, O_RDONLY);
+  if (!fd) return std::nullopt;
   TableRow rows[most_rows];
   ssize_t n = read(fd.get(), rows, sizeof(rows));
   for (std::size_t i = 0; n > 0 && i < static_cast<std::size_t>(n) / sizeof(TableRow); i++) {
@@ -109,18 +122,38 @@ std::optional<Mac> find_in(const std::string& folder, uint32_t slot, const Gid& 
 }  // namespace
 
 void UnixWire::remove_leftovers(const std::string& folder) {
-  if (folder.size() <= longest_folder) sweep(folder, 0);
+  if (Result<Fd> own = open_own_folder(folder)) sweep(own->get(), 0);
 }
 
-Result<UnixWire::Claim> UnixWire::claim(const std::string& folder) {
+std::string UnixWire::folder_of(std::string_view spec) {
+  constexpr std::string_view kind = "unix:";
+  if (!spec.starts_with(kind)) return {};
+  return std::string(spec.substr(0, spec.find('+')).substr(kind.size()));
+}
+
+Result<UnixWire::Claim> UnixWire::claim(int folder) {
   for (uint32_t slot = 0; slot < slots; slot++) {
     if (Fd lock = try_lock(folder, slot)) {
       (void)!ftruncate(lock.get(), 0);  // the table of who was there before
       return Claim{std::move(lock), slot};
     }
+    if (errno == EPERM || errno == ELOOP)
+      return Error{errno, "unix: a slot-N in the folder is no file of this user's alone"};
     if (errno != EWOULDBLOCK) return Error{errno, "unix: files cannot be made in the folder"};
   }
   return Error{EBUSY, "unix: all 65536 slots of the folder are taken"};
+}
+
+Result<Fd> UnixWire::bound_socket(const std::string& folder, uint32_t slot) {
+  Fd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!socket || !ask_for_senders(socket.get())) return Error{errno, "unix: no socket can be made"};
+  setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &send_buffer, sizeof(send_buffer));
+  sockaddr_un a;
+  socklen_t bytes = address_of(folder, slot, a);
+  (void)!unlink(a.sun_path);
+  if (bind(socket.get(), reinterpret_cast<const sockaddr*>(&a), bytes) != 0)
+    return Error{errno, "unix: the socket cannot be bound in the folder"};
+  return socket;
 }
 
 Result<std::unique_ptr<Wire>> UnixWire::create(std::string_view name) {
@@ -131,25 +164,20 @@ Result<std::unique_ptr<Wire>> UnixWire::create(std::string_view name) {
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
     return Error{errno, "unix: the folder cannot be made"};
   }
-  Result<Claim> claimed = claim(folder);
+  Result<Fd> own = open_own_folder(folder);
+  if (!own) return own.error();
+  Result<Claim> claimed = claim(own->get());
   if (!claimed) return claimed.error();
-  sweep(folder, claimed->slot + 1);
-  Fd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!socket) return Error{errno, "unix: no socket can be made"};
-  setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &send_buffer, sizeof(send_buffer));
-  sockaddr_un a;
-  socklen_t bytes = address_of(folder, claimed->slot, a);
-  (void)!unlink(a.sun_path);
-  if (bind(socket.get(), reinterpret_cast<const sockaddr*>(&a), bytes) != 0) {
-    return Error{errno, "unix: the socket cannot be bound in the folder"};
-  }
+  sweep(own->get(), claimed->slot + 1);
+  Result<Fd> socket = bound_socket(folder, claimed->slot);
+  if (!socket) return socket.error();
   return std::unique_ptr<Wire>(
-      new UnixWire(std::move(folder), std::move(socket), std::move(*claimed)));
+      new UnixWire({std::move(folder), *std::move(own)}, *std::move(socket), *std::move(claimed)));
 }
 
-UnixWire::UnixWire(std::string folder, Fd socket, Claim claim)
+UnixWire::UnixWire(Place place, Fd socket, Claim claim)
     : FdWire(std::move(socket), unix_mtu),
-      folder_(std::move(folder)),
+      place_(std::move(place)),
       lock_(std::move(claim.lock)),
       slot_(claim.slot),
       end_(claim.slot + 1) {}
@@ -157,7 +185,7 @@ UnixWire::UnixWire(std::string folder, Fd socket, Claim claim)
 UnixWire::~UnixWire() {
   (void)!ftruncate(lock_.get(), 0);
   sockaddr_un a;
-  address_of(folder_, slot_, a);
+  address_of(place_.name, slot_, a);
   (void)!unlink(a.sun_path);
 }
 
@@ -177,7 +205,7 @@ void UnixWire::publish(const Mac& mac, std::span<const Gid> gids) noexcept {
 std::optional<Mac> UnixWire::find(const Gid& gid) noexcept {
   for (uint32_t slot = 0; reaches(slot); slot++) {
     if (slot == slot_) continue;
-    std::optional<Mac> mac = find_in(folder_, slot, gid);
+    std::optional<Mac> mac = find_in(place_.folder.get(), slot, gid);
     if (!mac || !lives(slot)) continue;
     place_of(*mac) = {*mac, slot};
     return mac;
@@ -188,7 +216,7 @@ std::optional<Mac> UnixWire::find(const Gid& gid) noexcept {
 // Whether the slot was claimed at some time: those behind it were not either.
 bool UnixWire::reaches(uint32_t slot) noexcept {
   if (slot < end_) return true;
-  if (slot >= slots || !SlotFile(folder_, slot).exists()) return false;
+  if (slot >= slots || !SlotFile(slot).exists(place_.folder.get())) return false;
   end_ = slot + 1;
   return true;
 }
@@ -196,7 +224,7 @@ bool UnixWire::reaches(uint32_t slot) noexcept {
 // A killed process leaves its socket and its table, but nobody behind them.
 bool UnixWire::lives(uint32_t slot) const noexcept {
   sockaddr_un a;
-  socklen_t bytes = address_of(folder_, slot, a);
+  socklen_t bytes = address_of(place_.name, slot, a);
   Fd probe(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   return probe && connect(probe.get(), reinterpret_cast<const sockaddr*>(&a), bytes) == 0;
 }
@@ -207,7 +235,7 @@ UnixWire::Seen& UnixWire::place_of(const Mac& m) noexcept {
 
 FdWire::Put UnixWire::put_to(uint32_t slot, std::span<const std::byte> frame) noexcept {
   sockaddr_un a;
-  socklen_t bytes = address_of(folder_, slot, a);
+  socklen_t bytes = address_of(place_.name, slot, a);
   ssize_t n = sendto(fd_.get(), frame.data(), frame.size(), MSG_DONTWAIT | MSG_NOSIGNAL,
                      reinterpret_cast<const sockaddr*>(&a), bytes);
   if (n >= 0) return Put::done;
@@ -244,9 +272,8 @@ FdWire::Put UnixWire::put(std::span<const std::byte> frame) noexcept {
 
 ssize_t UnixWire::take(std::span<std::byte> into) noexcept {
   sockaddr_un from;
-  socklen_t bytes = sizeof(from);
-  ssize_t n = recvfrom(fd_.get(), into.data(), into.size(), MSG_DONTWAIT,
-                       reinterpret_cast<sockaddr*>(&from), &bytes);
+  socklen_t bytes = 0;
+  ssize_t n = receive_own(fd_.get(), into, from, bytes);
   if (n < static_cast<ssize_t>(ether_header_bytes)) return n;
   Mac mac;
   std::memcpy(mac.data(), into.data() + mac.size(), mac.size());

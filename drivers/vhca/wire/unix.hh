@@ -3,7 +3,8 @@
 // the lowest free slot number (a locked file) and receives on a datagram socket of that number; its
 // address tells the slot, so a frame finds its way without asking. Frames to other addresses go
 // where such an address was seen, else to all. What dead processes left is removed. The file of a
-// slot holds its port's table of GIDs, which others read as untrusted bytes.
+// slot holds its port's table of GIDs, which others read as untrusted bytes. The folder is one
+// user's alone (own_files.hh).
 #pragma once
 
 #include <array>
@@ -18,10 +19,13 @@ namespace kilim::vhca {
 
 class UnixWire final : public FdWire {
  public:
-  // The folder is made where it is missing, for this user alone.
+  // The folder is made where it is missing, for this user alone; another one's, or one that others
+  // may enter, is refused. Frames of other users are not taken.
   static Result<std::unique_ptr<Wire>> create(std::string_view folder);
   ~UnixWire() override;
-  // Removes the sockets of the dead from the folder.
+  // The folder that a wire spec of this kind names; empty: of another kind.
+  static std::string folder_of(std::string_view spec);
+  // Removes the sockets of the dead from the folder, if it is this user's alone.
   static void remove_leftovers(const std::string& folder);
   UnixWire(const UnixWire&) = delete;
   UnixWire& operator=(const UnixWire&) = delete;
@@ -47,15 +51,20 @@ class UnixWire final : public FdWire {
     Mac mac{};
     uint32_t slot = slots;  // none
   };
-  static Result<Claim> claim(const std::string& folder);
-  UnixWire(std::string folder, Fd socket, Claim claim);
+  struct Place {
+    std::string name;  // for sockets: nothing else names them
+    Fd folder;         // for files
+  };
+  static Result<Claim> claim(int folder);
+  static Result<Fd> bound_socket(const std::string& folder, uint32_t slot);
+  UnixWire(Place place, Fd socket, Claim claim);
   Put put_to(uint32_t slot, std::span<const std::byte> frame) noexcept;
   Put put_to_all(std::span<const std::byte> frame) noexcept;
   Seen& place_of(const Mac&) noexcept;
   bool reaches(uint32_t slot) noexcept;
   bool lives(uint32_t slot) const noexcept;
 
-  std::string folder_;
+  Place place_;
   Fd lock_;
   uint32_t slot_;
   uint32_t end_;               // slots below it have been claimed at some time

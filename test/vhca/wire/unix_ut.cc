@@ -8,10 +8,10 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "folder.hh"
 #include "frames.hh"
 #include "ut.hh"
 #include "vhca/wire/fault.hh"
@@ -23,33 +23,6 @@ using namespace kilim::test;
 using namespace kilim::vhca;
 
 namespace {
-
-struct Folder {
-  std::string name;
-  Folder() {
-    char text[] = "/tmp/kilim-unix-XXXXXX";
-    name = mkdtemp(text) != nullptr ? text : "";
-  }
-  ~Folder() { std::filesystem::remove_all(name); }
-  [[nodiscard]] std::unique_ptr<Wire> open(const char* more = "") const {
-    return std::move(*make_wire("unix:" + name + more));
-  }
-};
-
-Bytes frame_to(const Mac& to, const Mac& from, uint8_t number) {
-  Bytes f(60, static_cast<std::byte>(number));
-  std::memcpy(f.data(), to.data(), 6);
-  std::memcpy(f.data() + 6, from.data(), 6);
-  return f;
-}
-
-// Takes all that waits; the last byte of each.
-std::string taken(Wire& w) {
-  std::string all;
-  for (std::span<const std::byte> f; !(f = w.peek()).empty(); w.drop())
-    all += std::to_integer<char>(f.back());
-  return all;
-}
 
 void each_port_gets_the_lowest_free_slot_and_an_address_of_it() {
   Folder f;
@@ -112,43 +85,6 @@ void what_a_killed_process_left_is_taken_over() {
   CU_ASSERT(taken(*b) == "y");
   close(ready[0]);
   close(ready[1]);
-}
-
-// Slots 0 to count - 1 are taken, as by so many ports: one locked file under all their names.
-struct Crowd {
-  int lock;
-  Crowd(const Folder& f, uint32_t count) {
-    std::string file = f.name + "/crowd";
-    lock = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    flock(lock, LOCK_EX);
-    for (uint32_t slot = 0; slot < count; slot++)
-      (void)!symlink("crowd", (f.name + "/slot-" + std::to_string(slot)).c_str());
-  }
-  ~Crowd() { close(lock); }
-};
-
-void slots_go_on_behind_256() {
-  Folder f;
-  Crowd crowd(f, 300);
-  auto a = f.open(), b = f.open();
-  CU_ASSERT_FATAL((*a->mac() == Mac{0x02, 0x4b, 0x4c, 1, 44, 1}));
-  CU_ASSERT((*b->mac() == Mac{0x02, 0x4b, 0x4c, 1, 45, 1}));
-  a->send(frame_to(*b->mac(), *a->mac(), '1'));
-  b->send(frame_to(*a->mac(), *b->mac(), '2'));
-  CU_ASSERT(taken(*b) == "1" && taken(*a) == "2");
-  Mac all{0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
-  a->send(frame_to(all, *a->mac(), '3'));
-  b->send(frame_to(all, *b->mac(), '4'));
-  CU_ASSERT(taken(*b) == "3" && taken(*a) == "4");
-}
-
-void there_are_65536_slots() {
-  Folder f;
-  Crowd crowd(f, 65535);
-  auto last = f.open();
-  CU_ASSERT((*last->mac() == Mac{0x02, 0x4b, 0x4c, 0xff, 0xff, 1}));
-  auto none = make_wire("unix:" + f.name);
-  CU_ASSERT(!none.ok() && none.error().code == EBUSY);
 }
 
 constexpr Gid gid_of(uint8_t last) {
@@ -375,8 +311,6 @@ constexpr Case cases[] = {
     {"an unknown address is flooded until it has been seen",
      an_unknown_address_is_flooded_until_it_has_been_seen},
     {"what a killed process left is taken over", what_a_killed_process_left_is_taken_over},
-    {"slots go on behind 256", slots_go_on_behind_256},
-    {"there are 65536 slots", there_are_65536_slots},
     {"a port is found by the table that it published",
      a_port_is_found_by_the_table_that_it_published},
     {"the table of a killed process is not believed",

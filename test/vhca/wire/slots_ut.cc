@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How many ports a unix wire's folder has room for.
+#include <algorithm>
+#include <cerrno>
+#include <string>
+#include <vector>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "folder.hh"
+#include "frames.hh"
+#include "ut.hh"
+#include "vhca/wire/make.hh"
+
+using namespace kilim;
+using namespace kilim::test;
+using namespace kilim::vhca;
+
+namespace {
+
+// Slots 0 to count - 1 are taken, as by so many ports: processes hold as many files as they may.
+class Crowd {
+ public:
+  Crowd(const Folder& f, uint32_t count) {
+    constexpr uint32_t each = 900;
+    int ready[2];
+    CU_ASSERT_FATAL(pipe(ready) == 0);
+    for (uint32_t first = 0; first < count; first += each) {
+      children_.push_back(fork());
+      if (children_.back() == 0) hold(f, first, std::min(first + each, count), ready[1]);
+      char c = 0;
+      CU_ASSERT(read(ready[0], &c, 1) == 1 && c == 'y');
+    }
+    close(ready[0]);
+    close(ready[1]);
+  }
+  Crowd(const Crowd&) = delete;
+  Crowd& operator=(const Crowd&) = delete;
+  ~Crowd() {
+    for (pid_t child : children_) kill(child, SIGKILL);
+    for (pid_t child : children_) waitpid(child, nullptr, 0);
+  }
+
+ private:
+  [[noreturn]] static void hold(const Folder& f, uint32_t first, uint32_t end, int ready) {
+    bool all = true;
+    for (uint32_t slot = first; slot < end; slot++) {
+      std::string file = f.name + "/slot-" + std::to_string(slot);
+      int lock = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+      all = all && lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) == 0;
+    }
+    (void)!write(ready, all ? "y" : "n", 1);
+    for (;;) pause();
+  }
+  std::vector<pid_t> children_;
+};
+
+void slots_go_on_behind_256() {
+  Folder f;
+  Crowd crowd(f, 300);
+  auto a = f.open(), b = f.open();
+  CU_ASSERT_FATAL((*a->mac() == Mac{0x02, 0x4b, 0x4c, 1, 44, 1}));
+  CU_ASSERT((*b->mac() == Mac{0x02, 0x4b, 0x4c, 1, 45, 1}));
+  a->send(frame_to(*b->mac(), *a->mac(), '1'));
+  b->send(frame_to(*a->mac(), *b->mac(), '2'));
+  CU_ASSERT(taken(*b) == "1" && taken(*a) == "2");
+  Mac all{0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+  a->send(frame_to(all, *a->mac(), '3'));
+  b->send(frame_to(all, *b->mac(), '4'));
+  CU_ASSERT(taken(*b) == "3" && taken(*a) == "4");
+}
+
+void there_are_65536_slots() {
+  Folder f;
+  Crowd crowd(f, 65535);
+  auto last = f.open();
+  CU_ASSERT((*last->mac() == Mac{0x02, 0x4b, 0x4c, 0xff, 0xff, 1}));
+  auto none = make_wire("unix:" + f.name);
+  CU_ASSERT(!none.ok() && none.error().code == EBUSY);
+}
+
+constexpr Case cases[] = {
+    {"slots go on behind 256", slots_go_on_behind_256},
+    {"there are 65536 slots", there_are_65536_slots},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("vhca/wire slots", cases)
