@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 
 #include "vhca/entry/device_list.hh"
+#include "vhca/entry/map_hook.hh"
 #include "vhca/entry/open_files.hh"
 #include "vhca/entry/raw.hh"
 #include "vhca/hca/dma_guard.hh"
@@ -63,6 +64,7 @@ int open_device(Device& device, int flags) {
   }
   auto* file = new DeviceFile((*instance)->hca());
   const int fd = open_files::add(file, *instance, &device, (flags & O_CLOEXEC) != 0);
+  hook_maps();
   if (fd >= 0) return fd;
   delete file;
   return fail(-fd);
@@ -129,6 +131,7 @@ int ioctl(int fd, unsigned long request, void* argument) noexcept {
   const OpenFileRef open(fd);
   if (!open) return raw::ioctl(fd, request, argument);
   keep_handler_on_top();
+  keep_maps_hooked();
   const FaultsOpen faults;
   const int result = open->file->ioctl(request, argument);
   open->instance->kick();

@@ -28,6 +28,7 @@ constexpr uint32_t global_data = R_AARCH64_GLOB_DAT;
 struct Search {
   const char* library;
   std::span<const Redirect> redirects;
+  std::span<void**> entries;  // not filled yet
   int changed = 0;
 };
 
@@ -90,19 +91,26 @@ void protect_again(const dl_phdr_info& info) noexcept {
   }
 }
 
-int redirect_table(const dl_phdr_info& info, const Tables& t, std::span<const Elf64_Rela> entries,
-                   std::span<const Redirect> redirects) noexcept {
+void note_entry(Search& search, void** entry) noexcept {
+  if (search.entries.empty()) return;
+  search.entries.front() = entry;
+  search.entries = search.entries.subspan(1);
+}
+
+int redirect_table(const dl_phdr_info& info, const Tables& t, std::span<const Elf64_Rela> table,
+                   Search& search) noexcept {
   int changed = 0;
-  for (const Elf64_Rela& r : entries) {
+  for (const Elf64_Rela& r : table) {
     const auto type = static_cast<uint32_t>(ELF64_R_TYPE(r.r_info));
     if (type != jump_slot && type != global_data) continue;
     const char* name = t.names + t.symbols[ELF64_R_SYM(r.r_info)].st_name;
-    for (const Redirect& redirect : redirects) {
+    for (const Redirect& redirect : search.redirects) {
       if (std::strcmp(name, redirect.symbol) != 0) continue;
-      const int wrote =
-          write_entry(reinterpret_cast<void**>(info.dlpi_addr + r.r_offset), redirect.to);
+      auto** entry = reinterpret_cast<void**>(info.dlpi_addr + r.r_offset);
+      const int wrote = write_entry(entry, redirect.to);
       if (wrote < 0) return wrote;
       changed += wrote;
+      note_entry(search, entry);
     }
   }
   return changed;
@@ -115,8 +123,8 @@ int visit(dl_phdr_info* info, std::size_t, void* argument) {
   if (std::strncmp(file, search.library, std::strlen(search.library)) != 0) return 0;
   const Tables tables = read_dynamic(*info);
   if (tables.symbols == nullptr || tables.names == nullptr) return 0;
-  for (std::span<const Elf64_Rela> entries : {tables.plt, tables.data}) {
-    const int changed = redirect_table(*info, tables, entries, search.redirects);
+  for (std::span<const Elf64_Rela> table : {tables.plt, tables.data}) {
+    const int changed = redirect_table(*info, tables, table, search);
     search.changed = changed < 0 ? changed : search.changed + changed;
     if (changed < 0) break;
   }
@@ -126,8 +134,9 @@ int visit(dl_phdr_info* info, std::size_t, void* argument) {
 
 }  // namespace
 
-int redirect_calls(const char* library, std::span<const Redirect> redirects) noexcept {
-  Search search{library, redirects};
+int redirect_calls(const char* library, std::span<const Redirect> redirects,
+                   std::span<void**> entries) noexcept {
+  Search search{library, redirects, entries};
   ::dl_iterate_phdr(visit, &search);
   return search.changed;
 }
