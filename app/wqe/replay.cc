@@ -184,7 +184,7 @@ bool post(queue::WqeCursor& cursor, lint::Bytes w, const Keys& keys, const queue
   const Octowords ds{static_cast<uint32_t>(w.size() / octoword_bytes)};
   if (!cursor.fits(ds)) return false;
   const uint32_t imm = names_key ? translated(keys, c.imm.host()) : c.imm.host();
-  cursor.control(op, ds, static_cast<uint8_t>(c.fm_ce_se | prm::ctrl::cq_update), imm);
+  cursor.control(op, ds, prm::ctrl::with_mode(c.fm_ce_se, prm::ctrl::cq_update), imm);
   const queue::SqGeometry& g = sq.geometry();
   for (std::size_t at = octoword_bytes; at < copy.size(); at += octoword_bytes) {
     const std::size_t ring = std::size_t{g.wqebb_count} * wqebb_bytes;

@@ -56,6 +56,10 @@ inline constexpr uint32_t max_pieces = 8;  // of one packet, a key's slot not co
 
 namespace detail {
 
+// A WQE of a burst but the last: a failed queue tells its first error and flushes the others
+// silently.
+inline constexpr queue::Wr unsignalled{.flags = queue::WrFlags::only_first_error};
+
 // The queue has an error completion: nothing goes on until it is revived. What it held is freed
 // then, when the device is known to be done with it.
 [[gnu::noinline, gnu::cold]] inline void tx_error(TxQueue& q) noexcept {
@@ -99,7 +103,7 @@ inline bool append_chain(TxQueue& q, queue::WqeCursor& c,
   queue::Sge pieces[max_pieces];
   for (uint32_t i = 0; i < chain.size(); i++)
     pieces[i] = {q.arena.address(chain[i]).value(), chain[i].length, q.key};
-  return queue::eth_send(c, {pieces, chain.size()}, q.offload, {});
+  return queue::eth_send(c, {pieces, chain.size()}, q.offload, unsignalled);
 }
 
 // On the wire. A key's slot stands for the pieces behind it.
@@ -119,13 +123,15 @@ bool append(TxQueue& q, queue::WqeCursor& c, std::span<const pool::Handle> packe
   const pool::Handle head = packet[0];
   if constexpr (C.woven) {
     if (head.has(pool::Handle::key))
-      return queue::eth_send(c, {0, head.length, q.slots->keys[head.index]}, q.offload, {});
+      return queue::eth_send(c, {0, head.length, q.slots->keys[head.index]}, q.offload,
+                             unsignalled);
   }
   if constexpr (C.multi_seg) {
     if (packet.size() > 1) return append_chain(q, c, packet);
   }
   KILIM_ASSERT(packet.size() == 1);
-  return queue::eth_send(c, {q.arena.address(head).value(), head.length, q.key}, q.offload, {});
+  return queue::eth_send(c, {q.arena.address(head).value(), head.length, q.key}, q.offload,
+                         unsignalled);
 }
 
 }  // namespace detail

@@ -36,13 +36,31 @@ constexpr uint16_t stream_of(const CtrlSeg& s) noexcept {
 
 // fm_ce_se, the byte of fence mode, completion mode and solicited event.
 inline constexpr uint8_t solicited = 1 << 1;
-inline constexpr uint8_t cq_update = 2 << 2;
+// Completion modes: when a WQE gets an entry in its completion queue. The kernel names the upper
+// two (MLX5_WQE_CTRL_CQ_UPDATE, ..._AND_EQE, include/linux/mlx5/qp.h), DPDK all four (enum
+// mlx5_completion_mode, drivers/common/mlx5/mlx5_prm.h). SPDK's ECE: doc/decisions/0023.
+inline constexpr uint8_t only_errors = 0 << 2;       // where it fails or is flushed
+inline constexpr uint8_t only_first_error = 1 << 2;  // the same, unless one of the queue has before
+inline constexpr uint8_t cq_update = 2 << 2;         // always
+inline constexpr uint8_t cq_update_and_event = 3
+                                               << 2;  // always, and an event that nobody asked for
+inline constexpr uint8_t completion_mask = 3 << 2;
 inline constexpr uint8_t small_fence = 1 << 5;
 inline constexpr uint8_t strong_fence = 3 << 5;
 inline constexpr uint8_t fence = 4 << 5;  // waits for outstanding reads and atomics
 inline constexpr uint8_t fence_mask = 7 << 5;
-inline constexpr uint8_t completion_mask =
-    3 << 2;  // 0: CQE on error only (or always, by the queue), 2: always
+
+constexpr uint8_t completion_mode(uint8_t fm_ce_se) noexcept {
+  return fm_ce_se & completion_mask;
+}
+// Whether the WQE gets an entry when all went well.
+constexpr bool completes(uint8_t fm_ce_se) noexcept {
+  return (fm_ce_se & cq_update) != 0;
+}
+// The byte with another mode. The modes are numbers, not bits: two of them or'ed are a third.
+constexpr uint8_t with_mode(uint8_t fm_ce_se, uint8_t mode) noexcept {
+  return static_cast<uint8_t>((fm_ce_se & ~unsigned{completion_mask}) | mode);
+}
 }  // namespace ctrl
 
 inline constexpr uint32_t max_ds = 63;

@@ -25,7 +25,8 @@ inline void dump_control(Text& t, const CtrlSeg& c) noexcept {
   t.put(" index ").dec(ctrl::wqe_index::get(c));
   t.put(" queue ").hex(ctrl::qpn::get(c)).put(" ds ").dec(ctrl::ds::get(c));
   t.put(" fence ").dec(c.fm_ce_se >> 5u);
-  if ((c.fm_ce_se & ctrl::completion_mask) == ctrl::cq_update) t.put(" signalled");
+  constexpr const char* modes[] = {"", " first error only", " signalled", " signalled with event"};
+  t.put(modes[ctrl::completion_mode(c.fm_ce_se) >> 2]);
   if ((c.fm_ce_se & ctrl::solicited) != 0) t.put(" solicited");
   t.put(" imm ").hex(c.imm.host());
 }

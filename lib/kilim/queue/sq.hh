@@ -90,7 +90,7 @@ class Sq {
       const std::byte* wqe = geometry_.buf + std::size_t{slot} * wqebb_bytes;
       const auto* ctrl = reinterpret_cast<const prm::CtrlSeg*>(wqe);
       limit_ += wqebbs_for(Octowords{prm::ctrl::ds::get(*ctrl)}).value();
-      lost(wr_ids_[slot], (ctrl->fm_ce_se & prm::ctrl::cq_update) != 0);
+      lost(wr_ids_[slot], prm::ctrl::completes(ctrl->fm_ce_se));
     }
     watch_.ended(retired());
   }

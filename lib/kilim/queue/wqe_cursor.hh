@@ -24,7 +24,10 @@ namespace kilim::queue {
 // Bits of a WQE's fm_ce_se byte that a caller chooses.
 struct WrFlags {
   static constexpr uint8_t none = 0;
+  // One of these three, or none of them: an entry where the WQE fails or is flushed.
   static constexpr uint8_t signalled = prm::ctrl::cq_update;
+  static constexpr uint8_t signalled_with_event = prm::ctrl::cq_update_and_event;
+  static constexpr uint8_t only_first_error = prm::ctrl::only_first_error;
   static constexpr uint8_t solicited = prm::ctrl::solicited;
   static constexpr uint8_t fence = prm::ctrl::fence;  // waits for outstanding reads and atomics
 };
@@ -113,7 +116,7 @@ class WqeCursor {
   void signal_last() noexcept {
     KILIM_ASSERT(pi_ != sq_.pi_);
     auto* ctrl = reinterpret_cast<prm::CtrlSeg*>(last_);
-    ctrl->fm_ce_se = static_cast<uint8_t>(ctrl->fm_ce_se | prm::ctrl::cq_update);
+    ctrl->fm_ce_se = prm::ctrl::with_mode(ctrl->fm_ce_se, prm::ctrl::cq_update);
   }
 
   // Leaves what has been appended to another cursor of the same queue, which appends more and

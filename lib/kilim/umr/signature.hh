@@ -189,8 +189,7 @@ namespace detail {
                                                const UmrWr& wr) noexcept {
   constexpr auto fence = prm::ctrl::fence_mask;
   const UmrWr last{.id = wr.id, .flags = static_cast<uint8_t>(wr.flags & ~fence)};
-  const UmrWr quiet{.id = wr.id,
-                    .flags = static_cast<uint8_t>(last.flags & ~queue::WrFlags::signalled)};
+  const UmrWr quiet{.id = wr.id, .flags = prm::ctrl::with_mode(last.flags, queue::WrFlags::none)};
   if (s.memory()) set_psv(c, s.key.memory_psv, s.rule.memory, s.wire() ? quiet : last);
   if (s.wire()) set_psv(c, s.key.wire_psv, s.rule.wire, last);
 }
@@ -220,7 +219,7 @@ namespace detail {
   detail::store_mkey(wqe + wqebb_bytes, words);
   detail::put(c, wqe, wqebbs);
   c.control(prm::Opcode::umr, Octowords{umr_head_octowords + octowords + prm::bsf::octowords},
-            static_cast<uint8_t>(wr.flags & ~queue::WrFlags::signalled), r.key.value());
+            prm::ctrl::with_mode(wr.flags, queue::WrFlags::none), r.key.value());
   c.fence_next_user();
   c.advance(wqebbs, wr.id);
   s.key.arm = false;

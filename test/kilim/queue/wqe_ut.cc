@@ -98,6 +98,21 @@ void atomics() {
   CU_ASSERT_TRUE(add.block_is(0, expected));
 }
 
+// Modes are numbers: what a WQE asked for before is replaced.
+void the_last_one_asks_for_an_entry() {
+  for (uint8_t mode : {WrFlags::none, WrFlags::only_first_error, WrFlags::signalled,
+                       WrFlags::signalled_with_event}) {
+    const uint8_t others = WrFlags::fence | WrFlags::solicited;
+    auto last = built([&](WqeCursor& c) {
+      const auto flags = static_cast<uint8_t>(mode | others);
+      const bool done = send(c, piece, {.id = wr.id, .flags = flags});
+      c.signal_last();
+      return done;
+    });
+    CU_ASSERT_EQUAL(last.block(0)[11], WrFlags::signalled | others);
+  }
+}
+
 void eth_frames() {
   uint8_t expected[64] = {0,    0,    0,    0x0a, 0xab, 0xcd, 0xef, 4,   0,    0,    0,
                           8,    0,    0,    0,    0,  // control
@@ -139,6 +154,8 @@ const kilim::test::Case cases[] = {
     {"send and send with immediate", sends},
     {"empty pieces are left out; none make an empty message", empty_message},
     {"compare and swap, fetch and add", atomics},
+    {"the last request of a burst asks for an entry whatever it asked for",
+     the_last_one_asks_for_an_entry},
     {"frames with their Ethernet segment", eth_frames},
     {"a list that does not fit into 63 octowords is not posted", too_long_lists},
 };
