@@ -164,7 +164,8 @@ bool run_one(HcaState& h, Qp& qp) noexcept {
     return qp.state == QpState::rts;
   }
   qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + wqe.wqebbs);
-  if (wqe.signaled() && !complete_send(h.works, qp, {wqe.opcode, wqe.index, o.bytes, o.in_entry}))
+  if (wqe.signaled() &&
+      !complete_send(h.works, qp, {wqe.opcode, wqe.index, o.bytes, o.in_entry, wqe.wants_event()}))
     fatal_qp(h.works, qp, "the CQ of a send queue is in error");
   if (qp.draining) stop_drained(h.works, qp);
   return qp.state == QpState::rts;

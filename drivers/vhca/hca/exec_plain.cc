@@ -36,8 +36,9 @@ struct PlainWqe {
   uint32_t rkey, lkey;
   uint32_t fm_ce_se;
 
-  [[nodiscard]] bool signaled() const noexcept {
-    return (fm_ce_se & prm::ctrl::completion_mask) == prm::ctrl::cq_update;
+  [[nodiscard]] bool signaled() const noexcept { return (fm_ce_se & prm::ctrl::cq_update) != 0; }
+  [[nodiscard]] bool wants_event() const noexcept {
+    return (fm_ce_se & prm::ctrl::completion_mask) == prm::ctrl::cq_update_and_event;
   }
 };
 constexpr unsigned plain_ds = 3;
@@ -252,7 +253,7 @@ template <const Kind& kind>
                   uint64_t{qp.qpn.value()} << 8 | plain_ds;
   Run run{ring, ring + most * wqebb_bytes};
   uint32_t lost = 0;  // bytes of the request whose completion could not be given
-  bool gone = false;
+  bool gone = false, event = false;
   for (; run.at != run.end; run.at += wqebb_bytes) {
     const PlainWqe w = take_wqe(run.at);
     if (w.head != head) [[unlikely]]
@@ -266,6 +267,11 @@ template <const Kind& kind>
         gone = true;
         break;
       }
+      if (w.wants_event()) [[unlikely]] {  // the run ends behind it, with the event
+        run.at += wqebb_bytes;
+        event = true;
+        break;
+      }
     }
     head += next_index;
     entries.next_wqe();
@@ -277,6 +283,7 @@ template <const Kind& kind>
   cq.producer = (cq.producer + entries.given()) & prm::arm::index_mask;
   h.works.journal->plain(done, 2 * done + run.pieces, entries.given());
   h.work_since_clock += done * plain_work;
+  if (event) raise_event(h.works, cq);
   // The general way finds out what to do about it.
   if (gone && !complete_send(h.works, qp, {static_cast<uint8_t>(kind.opcode), last, lost}))
     fatal_qp(h.works, qp, "the CQ of a send queue is in error");
@@ -300,7 +307,8 @@ std::size_t run_key_change(HcaState& h, Qp& qp, Opcode opcode) noexcept {
   h.works.journal->wqe(qp.qpn, wqe.index, wqe.opcode, static_cast<uint8_t>(wqe.ds));
   h.work_since_clock += plain_work;
   qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + wqe.wqebbs);
-  if (wqe.signaled() && !complete_send(h.works, qp, {wqe.opcode, wqe.index, 0}))
+  if (wqe.signaled() &&
+      !complete_send(h.works, qp, {wqe.opcode, wqe.index, 0, false, wqe.wants_event()}))
     fatal_qp(h.works, qp, "the CQ of a send queue is in error");
   return 1;
 }

@@ -145,7 +145,7 @@ void Lint::announced(LintQueue& q) noexcept {
     w.at = place;
     w.wqebbs = static_cast<uint16_t>(blocks);
     w.fence = static_cast<uint8_t>(ctrl.fm_ce_se >> 5);
-    w.signaled = (ctrl.fm_ce_se & prm::ctrl::completion_mask) == prm::ctrl::cq_update;
+    w.signaled = prm::ctrl::completes(ctrl.fm_ce_se);
     for (uint32_t i = 0; i < held; i++)
       std::memcpy(q.copy.data() + ((place + i) & (sq.wqebbs - 1)) * wqebb_bytes,
                   straight_.data() + std::size_t{i} * wqebb_bytes, wqebb_bytes);

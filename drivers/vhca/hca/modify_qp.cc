@@ -81,6 +81,7 @@ void to_reset(HcaState& h, Qp& qp) noexcept {
   qp.rq.ci = 0;
   if (h.lint) h.lint->restart(qp);
   qp.drains_on_sign_error = qp.draining = false;
+  qp.send_error_told = false;
   qp.loopback = qp.established = qp.broken = false;
   qp.failed = {};
   qp.wait = SqWait::none;
@@ -91,6 +92,7 @@ bool leave_sqe(HcaState& h, Qp& qp) noexcept {
   flush_some(h.works, qp, ~std::size_t{0});
   if (qp.state != QpState::sqe) return false;
   h.works.in_error.remove(qp);
+  qp.send_error_told = false;
   return true;
 }
 

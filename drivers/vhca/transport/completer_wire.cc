@@ -143,7 +143,8 @@ void complete_oldest(RoceLink& link, Qp& qp, bool in_entry) noexcept {
   qp.retrying = w.count > 0;
   if (m.rendezvous) return rendezvous_answered(*link.works, qp);
   auto bytes = static_cast<uint32_t>(m.answered() ? m.bytes : 0);
-  if (m.signaled && !complete_send(*link.works, qp, {m.opcode, m.sq_index, bytes, in_entry}))
+  if (m.signaled &&
+      !complete_send(*link.works, qp, {m.opcode, m.sq_index, bytes, in_entry, m.event}))
     fatal_qp(*link.works, qp, "the CQ of a send queue is in error");
   if (qp.draining && w.count == 0) stop_drained(*link.works, qp);
 }

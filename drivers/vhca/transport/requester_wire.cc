@@ -110,7 +110,8 @@ RequesterStep take_message(RoceLink& link, Qp& qp) noexcept {
   }
   bool fenced = (wqe.fm_ce_se >> 5) != 0;
   if (fenced && w.answers_open > 0) return RequesterStep::idle;
-  RcMessage m{row->kind, wqe.signaled(), false, wqe.opcode, wqe.index, wqe.wqebbs};
+  RcMessage m{row->kind,  wqe.signaled(), wqe.wants_event(), false,
+              wqe.opcode, wqe.index,      wqe.wqebbs};
   m.bytes = ask.bytes;
   if (!begin_message(link, qp, m)) return RequesterStep::idle;
   link.works->journal->wqe(qp.qpn, wqe.index, wqe.opcode, static_cast<uint8_t>(wqe.ds));

@@ -85,12 +85,16 @@ bool is_time(const Works& works, const Cq& cq) noexcept {
   return cq.moderation_ns != 0 && works.now_ns - cq.event_ns >= cq.moderation_ns;
 }
 
-void fire_if_due(const Works& works, Cq& cq) noexcept {
-  if (!has_news(cq) || !is_time(works, cq)) return;
-  cq.armed = false;
+void fire(const Works& works, Cq& cq) noexcept {
   cq.event_at = cq.producer;
   cq.event_ns = works.now_ns;
   if (cq.sink != nullptr) cq.sink->completion(cq.spec.owner);
+}
+
+void fire_if_due(const Works& works, Cq& cq) noexcept {
+  if (!has_news(cq) || !is_time(works, cq)) return;
+  cq.armed = false;
+  fire(works, cq);
 }
 
 // The data of a completion, in the entry's own first bytes or in the half before it.
@@ -115,6 +119,33 @@ uint64_t time_of_day() noexcept {
 // Whom the client asks for the receive: a shared queue with a completion queue of its own.
 uint32_t receiver_uidx(const Qp& qp) noexcept {
   return qp.srq != nullptr && qp.srq->cq != nullptr ? qp.srq->spec.uidx : qp.spec.uidx;
+}
+
+prm::ErrCqe error_entry(const Qp& qp, prm::Syndrome syndrome, uint16_t wqe_index) noexcept {
+  prm::ErrCqe err{};
+  err.syndrome = static_cast<uint8_t>(syndrome);
+  err.s_wqe_opcode_qpn = be32{qp.qpn.value()};
+  err.wqe_counter = be16{wqe_index};
+  return err;
+}
+
+// As an entry; the journal has it from now on.
+prm::Cqe tell_error(const Works& works, const Cq& cq, prm::CqeOpcode op,
+                    const prm::ErrCqe& err) noexcept {
+  prm::Cqe cqe;
+  static_assert(sizeof(cqe) == sizeof(err));
+  std::memcpy(&cqe, &err, sizeof(cqe));
+  const Qpn qpn{err.s_wqe_opcode_qpn.host() & 0xffffff};
+  works.journal->cqe(cq.cqn, qpn, static_cast<uint8_t>(op), err.wqe_counter.host(), 0);
+  return cqe;
+}
+
+// With an event, which may be the one that the client has armed the queue for.
+bool write_telling(Works& works, Cq& cq, prm::Cqe& cqe, prm::CqeOpcode op) noexcept {
+  const bool armed = cq.armed;
+  if (!write_cqe(works, cq, cqe, op, false)) return false;
+  if (cq.armed == armed) raise_event(works, cq);
+  return true;
 }
 
 void tell_news(prm::Cqe& cqe, prm::TagNews news, uint16_t place) noexcept {
@@ -195,6 +226,8 @@ bool complete_send(Works& works, Qp& qp, const SendCompletion& done) noexcept {
   works.journal->cqe(qp.send_cq->cqn, qp.qpn, 0, done.wqe_index, done.bytes);
   if (qp.lint != nullptr) [[unlikely]]
     Lint::completed(*qp.lint, done.wqe_index);
+  if (done.event) [[unlikely]]
+    return write_telling(works, *qp.send_cq, cqe, prm::CqeOpcode::req);
   return write_cqe(works, *qp.send_cq, cqe, prm::CqeOpcode::req, false);
 }
 
@@ -233,22 +266,36 @@ bool complete_tag(Works& works, Qp& qp, const TagCompletion& done) noexcept {
   return write_cqe(works, cq, cqe, done.op, done.solicited);
 }
 
-// NOLINTNEXTLINE(readability-function-size): six parameters
-bool complete_error(Works& works, Qp& qp, bool responder, uint8_t wqe_opcode, uint16_t wqe_index,
-                    prm::Syndrome syndrome) noexcept {
-  prm::ErrCqe err{};
-  err.srqn = be32{responder ? receiver_uidx(qp) : qp.spec.uidx};
-  err.syndrome = static_cast<uint8_t>(syndrome);
-  err.s_wqe_opcode_qpn = be32{prm::cqe::err_wqe_opcode::at(wqe_opcode) | qp.qpn.value()};
-  err.wqe_counter = be16{wqe_index};
-  prm::Cqe cqe;
-  static_assert(sizeof(cqe) == sizeof(err));
-  std::memcpy(&cqe, &err, sizeof(cqe));
-  prm::CqeOpcode op = responder ? prm::CqeOpcode::resp_err : prm::CqeOpcode::req_err;
-  Cq& cq = responder ? *qp.recv_cq : *qp.send_cq;
-  works.journal->cqe(cq.cqn, qp.qpn, static_cast<uint8_t>(op), wqe_index, 0);
-  if (qp.lint != nullptr && !responder) Lint::completed(*qp.lint, wqe_index);
-  return write_cqe(works, cq, cqe, op, false);
+bool complete_failed_send(Works& works, Qp& qp, const SendFailure& f) noexcept {
+  // A series of flushed WQEs may have one entry only, that of its first (DPDK sizes its transmit
+  // queues so: MLX5_COMP_ONLY_FIRST_ERR in mlx5_tx_cseg_init, drivers/net/mlx5/mlx5_tx.h).
+  const uint8_t mode = prm::ctrl::completion_mode(f.fm_ce_se);
+  const bool flushed = f.syndrome == prm::Syndrome::wr_flush;
+  if (qp.lint != nullptr) Lint::completed(*qp.lint, f.wqe_index);
+  if (mode == prm::ctrl::only_first_error && flushed && qp.send_error_told) return true;
+  qp.send_error_told = true;
+  prm::ErrCqe err = error_entry(qp, f.syndrome, f.wqe_index);
+  err.srqn = be32{qp.spec.uidx};
+  err.s_wqe_opcode_qpn = be32{prm::cqe::err_wqe_opcode::at(f.wqe_opcode) | qp.qpn.value()};
+  Cq& cq = *qp.send_cq;
+  prm::Cqe cqe = tell_error(works, cq, prm::CqeOpcode::req_err, err);
+  if (mode == prm::ctrl::cq_update_and_event)
+    return write_telling(works, cq, cqe, prm::CqeOpcode::req_err);
+  return write_cqe(works, cq, cqe, prm::CqeOpcode::req_err, false);
+}
+
+bool complete_failed_recv(Works& works, Qp& qp, uint16_t wqe_index,
+                          prm::Syndrome syndrome) noexcept {
+  prm::ErrCqe err = error_entry(qp, syndrome, wqe_index);
+  err.srqn = be32{receiver_uidx(qp)};
+  prm::Cqe cqe = tell_error(works, *qp.recv_cq, prm::CqeOpcode::resp_err, err);
+  return write_cqe(works, *qp.recv_cq, cqe, prm::CqeOpcode::resp_err, false);
+}
+
+void raise_event(const Works& works, Cq& cq) noexcept {
+  // One that was armed has its event now; moderation holds back only what is armed.
+  if (has_news(cq)) cq.armed = false;
+  fire(works, cq);
 }
 
 uint64_t event_deadline(const Cq& cq) noexcept {

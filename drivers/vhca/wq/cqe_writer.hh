@@ -30,6 +30,7 @@ struct SendCompletion {
   uint16_t wqe_index = 0;
   uint32_t bytes = 0;     // of a READ or an atomic, else 0
   bool in_entry = false;  // Works::entry_data is the answer
+  bool event = false;     // asked for by the WQE (prm::ctrl::cq_update_and_event)
 };
 bool complete_send(Works&, Qp&, const SendCompletion&) noexcept;
 
@@ -61,9 +62,19 @@ struct TagCompletion {
 };
 bool complete_tag(Works&, Qp&, const TagCompletion&) noexcept;
 
-// An error entry (13 of a send WQE, 14 of a receive WQE); `wqe_opcode` 0 for a receive WQE.
-bool complete_error(Works&, Qp&, bool responder, uint8_t wqe_opcode, uint16_t wqe_index,
-                    prm::Syndrome) noexcept;
+// An error entry (13) of a send WQE, unless its completion mode wants none.
+struct SendFailure {
+  uint8_t wqe_opcode = 0;
+  uint16_t wqe_index = 0;
+  uint8_t fm_ce_se = 0;  // of the WQE
+  prm::Syndrome syndrome = prm::Syndrome::wr_flush;
+};
+bool complete_failed_send(Works&, Qp&, const SendFailure&) noexcept;
+// An error entry (14) of a receive WQE.
+bool complete_failed_recv(Works&, Qp&, uint16_t wqe_index, prm::Syndrome) noexcept;
+
+// An event of the queue, armed or not: a WQE asked for it with its entry.
+void raise_event(const Works&, Cq&) noexcept;
 
 // The ring becomes another one: an entry that says so is the last of the old ring, and counts.
 // False: the old ring has no room for it, or is gone.

@@ -97,6 +97,7 @@ struct Qp {
   bool sq_drained = false;            // SQ_DRAINED said since SQD was entered
   bool drains_on_sign_error = false;  // the send queue stops behind a request that found one
   bool draining = false;              // it does
+  bool send_error_told = false;       // since RTS was entered, in an entry
   bool broken = false;                // a ring or a CQ is gone: nothing runs until RESET
   SqWait wait = SqWait::none;
   bool retrying = false;  // the oldest send WQE has been tried and is tried again

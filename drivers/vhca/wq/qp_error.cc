@@ -73,7 +73,8 @@ void fail_send(Works& works, Qp& qp, const SendWqe& wqe, prm::Syndrome syndrome,
   const bool ends = !goes_on(qp, wqe);
   qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + wqe.wqebbs);
   // Before what is flushed: the first error says what went wrong.
-  const bool told = complete_error(works, qp, false, wqe.opcode, wqe.index, syndrome);
+  const bool told =
+      complete_failed_send(works, qp, {wqe.opcode, wqe.index, wqe.fm_ce_se, syndrome});
   if (ends) end_sends(works, qp);
   if (!told) fatal_qp(works, qp, "the CQ of a send queue is in error");
 }
@@ -91,7 +92,7 @@ void fail_refused_recv(Works& works, Qp& qp, uint16_t wqe_index) noexcept {
 void fail_taken_recv(Works& works, Qp& qp, uint16_t wqe_index, prm::Syndrome syndrome,
                      const char* why) noexcept {
   works.journal->error(qp.qpn, syndrome, 0, wqe_index, why);
-  const bool told = complete_error(works, qp, true, 0, wqe_index, syndrome);
+  const bool told = complete_failed_recv(works, qp, wqe_index, syndrome);
   to_error(works, qp);
   if (!told) fatal_qp(works, qp, "the CQ of a receive queue is in error");
 }
@@ -118,7 +119,7 @@ std::size_t flush_sends(Works& works, Qp& qp, std::size_t budget) noexcept {
       break;
     }
     qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + wqe.wqebbs);
-    if (!complete_error(works, qp, false, wqe.opcode, wqe.index, prm::Syndrome::wr_flush))
+    if (!complete_failed_send(works, qp, {wqe.opcode, wqe.index, wqe.fm_ce_se}))
       fatal_qp(works, qp, "the CQ of a send queue is in error");
   }
   return done;
@@ -127,7 +128,7 @@ std::size_t flush_sends(Works& works, Qp& qp, std::size_t budget) noexcept {
 bool flush_held(Works& works, Qp& qp) noexcept {
   if (!qp.rc || !qp.rc->holds_receive) return true;
   qp.rc->holds_receive = false;
-  return complete_error(works, qp, true, 0, qp.rc->held.index, prm::Syndrome::wr_flush);
+  return complete_failed_recv(works, qp, qp.rc->held.index, prm::Syndrome::wr_flush);
 }
 
 std::size_t flush_recvs(Works& works, Qp& qp, std::size_t budget) noexcept {
@@ -136,7 +137,7 @@ std::size_t flush_recvs(Works& works, Qp& qp, std::size_t budget) noexcept {
   for (; done < budget && !qp.broken && waiting > 0; done++, waiting--) {
     uint16_t index = qp.rq.ci;
     consume_recv(works, qp);
-    if (!complete_error(works, qp, true, 0, index, prm::Syndrome::wr_flush))
+    if (!complete_failed_recv(works, qp, index, prm::Syndrome::wr_flush))
       fatal_qp(works, qp, "the CQ of a receive queue is in error");
   }
   return done;

@@ -16,8 +16,8 @@ namespace kilim::vhca {
 struct RcMessage {
   enum class Kind : uint8_t { send, write, read, atomic };
   Kind kind = Kind::send;
-  bool signaled = false;
-  bool rendezvous = false;  // no WQE: the oldest of TagWork
+  bool signaled = false, event = false;  // as its completion mode says
+  bool rendezvous = false;               // no WQE: the oldest of TagWork
   uint8_t opcode = 0;
   uint16_t sq_index = 0;
   uint16_t wqebbs = 1;

@@ -30,8 +30,9 @@ struct SendWqe {
   [[nodiscard]] std::span<const std::byte> body() const noexcept {
     return {bytes.data() + 16, ds > 0 ? ds * 16 - 16 : 0};
   }
-  [[nodiscard]] bool signaled() const noexcept {
-    return (fm_ce_se & prm::ctrl::completion_mask) == prm::ctrl::cq_update;
+  [[nodiscard]] bool signaled() const noexcept { return prm::ctrl::completes(fm_ce_se); }
+  [[nodiscard]] bool wants_event() const noexcept {
+    return prm::ctrl::completion_mode(fm_ce_se) == prm::ctrl::cq_update_and_event;
   }
   [[nodiscard]] bool solicited() const noexcept { return (fm_ce_se & prm::ctrl::solicited) != 0; }
 };

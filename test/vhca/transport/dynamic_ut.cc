@@ -189,7 +189,9 @@ void streams_fail_alone(Pair& p, Target& t, uint32_t rkey, Pages& memory) {
   CU_ASSERT(!raw.failed.remove(1) && raw.failed.remove(2));
   CU_ASSERT(good(p.post(ini, write(rkey, 3000), 2)));
   // As many as it may have: the queue is in error.
-  CU_ASSERT(failed(p.post(ini, write(0x4242, 0), 7), Syndrome::remote_access));
+  Wqe quiet = write(0x4242, 0);  // the first error of its stream is told, though another has failed
+  quiet.flags = prm::ctrl::only_first_error;
+  CU_ASSERT(failed(p.post(ini, quiet, 7), Syndrome::remote_access));
   Wqe local = write(rkey, 0);
   local.bytes[local.bytes.size() - 9] ^= std::byte{0xff};
   CU_ASSERT(failed(p.post(ini, local, 8), Syndrome::local_prot));
