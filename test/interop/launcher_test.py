@@ -138,6 +138,16 @@ class Launcher(unittest.TestCase):
         with open(journal) as lines:
             self.assertGreater(sum("vhca0" in line for line in lines), 1000)
 
+    def test_journal_on_a_full_disk(self):
+        """a journal that cannot be written ends the command with an error and a sentence"""
+        done = run(CLIENT, "traffic", options=["--journal", "/dev/full"])
+        self.assertEqual(done.returncode, 74)
+        self.assertIn("lines are missing in the journal /dev/full (No space left", done.stderr)
+        os.mkfifo(self.folder + "/pipe")
+        done = run(CLIENT, "traffic", options=["--journal", self.folder + "/pipe"])
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("a pipe that nobody reads", done.stderr)
+
     def test_journal_of_children(self):
         """a journal's name is the launcher's: children elsewhere write the same file"""
         self.good("sh", "-c", "mkdir other && cd other && exec ibv_devinfo", cwd=self.folder,

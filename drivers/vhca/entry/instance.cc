@@ -141,13 +141,12 @@ void Instance::settle() noexcept {
   }
 }
 
-// The object stays, for whoever still refers to it; only its file goes.
-void Instance::close_journal() noexcept {
+bool Instance::close_journal() noexcept {
   const LockGuard guard(hca_->lock());
   hca_->note_invalidations();
   hca_->odp_stats().leave();
-  std::destroy_at(journal_.get());
-  std::construct_at(journal_.get());
+  journal_->close();
+  return !journal_->failed();
 }
 
 void Instance::before_fork() noexcept {

@@ -32,8 +32,9 @@ class Instance {
     if (thread_) thread_->kick();
   }
 
-  // The process ends: the journal writes its summary and only counts from then on.
-  void close_journal() noexcept;
+  // The process ends: the journal writes its summary and only counts from then on. False: lines are
+  // missing in it.
+  bool close_journal() noexcept;
   // The process ends: what destroyed queues owe their peers goes out, if the wire takes it soon.
   void settle() noexcept;
 

@@ -38,6 +38,10 @@ bool due_to_die(const HcaState& h) noexcept {
          h.works.journal->count(Journal::Kind::wqe) >= h.config.fatal_at;
 }
 
+bool must_stop(const HcaState& h) noexcept {
+  return !h.dead && (due_to_die(h) || h.works.journal->failed());
+}
+
 bool done_by_the_dead(uint16_t opcode) noexcept {
   return opcode == prm::cmd::destroy_mkey || opcode == prm::cmd::dealloc_pd ||
          opcode == prm::cmd::destroy_general_object;

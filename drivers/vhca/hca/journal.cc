@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Lines of the journal: a table says what each kind's values are called; text and JSON print the
-// same table. Runs under the adapter's lock. Never allocates, never fails: a line that cannot be
-// written is lost.
+// same table. Runs under the adapter's lock. Never allocates but to open.
 #include "vhca/hca/journal.hh"
 
 #include <algorithm>
@@ -10,6 +9,10 @@
 #include <cstring>
 
 #include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "kilim/prm/opcode.hh"
@@ -50,8 +53,53 @@ constexpr Event events[] = {
 // clang-format on
 static_assert(std::size(events) == Journal::kinds);
 
+// A write to a pipe whose reader has gone must not kill the client: SIGPIPE waits while this lives
+// and goes with it, unless one waited before.
+class NoPipeSignal {
+ public:
+  NoPipeSignal() noexcept {
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    sigset_t waiting;
+    sigpending(&waiting);
+    theirs_ = sigismember(&waiting, SIGPIPE) == 1;
+    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  ~NoPipeSignal() {
+    constexpr timespec at_once{0, 0};
+    if (!theirs_) (void)sigtimedwait(&pipe_, nullptr, &at_once);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  NoPipeSignal(const NoPipeSignal&) = delete;
+  NoPipeSignal& operator=(const NoPipeSignal&) = delete;
+
+ private:
+  sigset_t pipe_, before_;
+  bool theirs_;
+};
+
+// 0, or why not all of it was written.
+int write_all(int fd, const char* text, std::size_t bytes) noexcept {
+  const NoPipeSignal guard;
+  while (bytes > 0) {
+    const ssize_t n = ::write(fd, text, bytes);
+    if (n >= 0) {
+      text += n;
+      bytes -= static_cast<std::size_t>(n);
+    } else if (errno == EAGAIN) {
+      pollfd room{fd, POLLOUT, 0};
+      if (::poll(&room, 1, Journal::patience_ms) == 0) return EAGAIN;
+    } else if (errno != EINTR) {
+      return errno;
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
 // A line under construction; what does not fit is cut, the newline always fits.
-class Line {
+class Journal::Line {
  public:
   template <typename... Args>
   void put(const char* format, Args... args) noexcept {
@@ -59,11 +107,9 @@ class Line {
     if (n > 0) used_ += static_cast<std::size_t>(n);
     if (used_ > sizeof text_ - 2) used_ = sizeof text_ - 2;
   }
-  void write_to(int fd) noexcept {
+  int write_to(int fd) noexcept {
     text_[used_++] = '\n';
-    ssize_t n;
-    do n = ::write(fd, text_, used_);
-    while (n < 0 && errno == EINTR);
+    return write_all(fd, text_, used_);
   }
 
  private:
@@ -71,15 +117,19 @@ class Line {
   std::size_t used_ = 0;
 };
 
+namespace {
+
 bool json(Journal::Format f) {
   return f == Journal::Format::json;
 }
 
+template <typename Line>
 void open_line(Line& line, Journal::Format f, const char* device, const char* event) {
   line.put(json(f) ? R"({"pid":%d,"device":"%s","event":"%s")" : "%d %s %s",
            static_cast<int>(getpid()), device, event);
 }
 
+template <typename Line>
 void put_values(Line& line, Journal::Format f, const Event& row,
                 const std::array<uint64_t, 5>& values) {
   for (std::size_t i = 0; i < values.size() && row.values[i] != nullptr; i++)
@@ -89,20 +139,40 @@ void put_values(Line& line, Journal::Format f, const Event& row,
 
 }  // namespace
 
+// Without waiting: a pipe that nobody reads would keep us for ever.
 Result<std::unique_ptr<Journal>> Journal::open(const char* path, Format format,
                                                std::string_view device) {
-  Fd file{::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)};
+  Fd file{::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0644)};
+  if (!file && errno == ENXIO) return Error{ENXIO, "the journal is a pipe that nobody reads"};
   if (!file) return Error{errno, "the journal's file cannot be opened"};
   auto journal = std::make_unique<Journal>();
   journal->file_ = std::move(file);
+  journal->path_ = path;
   journal->format_ = format;
   std::size_t n = std::min(device.size(), journal->device_.size() - 1);
   std::memcpy(journal->device_.data(), device.data(), n);
   return journal;
 }
 
-Journal::~Journal() {
+void Journal::close() noexcept {
   if (on()) write_summary();
+  file_.reset();
+}
+
+void Journal::put(Line& line) noexcept {
+  if (int error = line.write_to(file_.get()); error != 0) fail(error);
+}
+
+// The file stays as it is: a line behind the gap would hide it.
+void Journal::fail(int error) noexcept {
+  file_.reset();
+  failed_.store(true, std::memory_order_relaxed);
+  char text[512];
+  const int n = std::snprintf(text, sizeof(text),
+                              "kilim-vhca: %s: lines are missing in the journal %.300s (%s): the "
+                              "device stops, and the program ends with status %d\n",
+                              device_.data(), path_.c_str(), std::strerror(error), exit_failed);
+  (void)!::write(STDERR_FILENO, text, std::min(sizeof(text) - 1, static_cast<std::size_t>(n)));
 }
 
 void Journal::write_line(Kind k, const Values& values, const char* why) noexcept {
@@ -116,7 +186,7 @@ void Journal::write_line(Kind k, const Values& values, const char* why) noexcept
   }
   if (why != nullptr) line.put(json(format_) ? R"(,"why":"%s")" : " (%s)", why);
   if (json(format_)) line.put("%c", '}');
-  line.write_to(file_.get());
+  put(line);
   errno = saved;
 }
 
@@ -130,7 +200,7 @@ void Journal::write_command(const Values& values, std::span<const std::byte> in)
   for (std::byte b : in.first(std::min(in.size(), command_bytes_shown)))
     line.put("%02x", static_cast<unsigned>(b));
   if (json(format_)) line.put("\"}");
-  line.write_to(file_.get());
+  put(line);
   errno = saved;
 }
 
@@ -142,7 +212,7 @@ void Journal::write_lint(const Values& values, std::string_view text) noexcept {
   put_values(line, format_, row, values);
   line.put(json(format_) ? R"(,"finding":"%.*s"})" : " %.*s", static_cast<int>(text.size()),
            text.data());
-  line.write_to(file_.get());
+  put(line);
   errno = saved;
 }
 
@@ -154,7 +224,7 @@ void Journal::write_summary() noexcept {
              static_cast<unsigned long long>(counts_[i].read()));
   line.put(json(format_) ? R"(,"pieces":%llu})" : " pieces=%llu",
            static_cast<unsigned long long>(pieces_.read()));
-  line.write_to(file_.get());
+  put(line);
 }
 
 }  // namespace kilim::vhca

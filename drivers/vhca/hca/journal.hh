@@ -2,13 +2,17 @@
 // What the adapter did: a count per kind always, and a line per happening when opened on a file.
 // One journal an adapter, written under the adapter's lock; counts may be read by any thread. A
 // line is one write() to a file opened O_APPEND and carries the process's id, so that processes and
-// adapters may share a file. Off it costs one branch. Never allocates after open().
+// adapters may share a file. Off it costs one branch. Never allocates after open(). A line that
+// cannot be written is said on stderr, once, and failed() from then on: who reads a journal relies
+// on the lines that are not there too.
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "kilim/base/counter.hh"
@@ -48,16 +52,22 @@ class Journal {
 
   // Counts only.
   Journal() = default;
-  // Lines too, appended to the file at `path`; `device` is the adapter's name.
+  // Lines too, appended to the file at `path`; `device` is the adapter's name. A pipe has a reader
+  // already, else ENXIO; it may keep us waiting for patience_ms at most.
   static Result<std::unique_ptr<Journal>> open(const char* path, Format format,
                                                std::string_view device);
-  // Writes the summary.
-  ~Journal();
+  ~Journal() { close(); }
+  // Writes the summary; only counts from then on.
+  void close() noexcept;
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
   // Whether lines are written.
   [[nodiscard]] bool on() const noexcept { return static_cast<bool>(file_); }
+  // A line is missing: the disk is full, the reader of a pipe has gone.
+  [[nodiscard]] bool failed() const noexcept { return failed_.load(std::memory_order_relaxed); }
+  static constexpr int patience_ms = 3000;
+  static constexpr int exit_failed = 74;  // sysexits.h: an error while doing I/O on some file
   [[nodiscard]] uint64_t count(Kind k) const noexcept { return counts_[index(k)].read(); }
   // Pieces of memory of all translations.
   [[nodiscard]] uint64_t pieces() const noexcept { return pieces_.read(); }
@@ -145,10 +155,15 @@ class Journal {
   void write_command(const Values& values, std::span<const std::byte> in) noexcept;
   void write_lint(const Values& values, std::string_view text) noexcept;
   void write_summary() noexcept;
+  class Line;
+  void put(Line& line) noexcept;
+  void fail(int error) noexcept;
 
   std::array<Counter, kinds> counts_{};
   Counter pieces_;
   Fd file_;
+  std::string path_;
+  std::atomic<bool> failed_{false};
   Format format_ = Format::text;
   std::array<char, 32> device_{};
 };

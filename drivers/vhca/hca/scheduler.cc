@@ -143,7 +143,7 @@ std::size_t run_engine(HcaState& h, std::size_t budget) noexcept {
   std::size_t done = h.paging.serve();
   if (wired && !h.dead) done += roce_answer(h);  // before requests take the wire
   done += run_ready(h, budget);
-  if (due_to_die(h)) die(h);
+  if (must_stop(h)) die(h);
   if (!h.works.in_error.empty()) done += flush_errors(h, budget);
   if (wired) {
     done += eth_poll_ports(h, budget);

@@ -56,6 +56,21 @@ void it_dies_with_the_request_that_was_named() {
   CU_ASSERT_EQUAL(rig.events.of(device_fatal), 1);
 }
 
+// The journal says so on stderr, which is not looked at here.
+void it_dies_when_its_journal_has_a_gap() {
+  auto journal = Journal::open("/dev/full", Journal::Format::text, "vhca0");
+  CU_ASSERT_FATAL(journal.ok());
+  RigShape shape;
+  shape.journal = journal->get();
+  Rig rig(shape);
+  Pages memory(4096);
+  rig.a.put(write_of(rig, memory));
+  rig.a.ring(rig.uar);
+  rig.run();
+  CU_ASSERT(shape.journal->failed() && rig.hca->is_dead());
+  CU_ASSERT_EQUAL(rig.events.of(device_fatal), 1);
+}
+
 void what_is_posted_to_the_dead_is_flushed() {
   Rig rig;
   Pages memory(4096);
@@ -149,6 +164,7 @@ void ending_things_succeeds() {
 
 const kilim::test::Case cases[] = {
     {"it dies with the request that was named", it_dies_with_the_request_that_was_named},
+    {"it dies when its journal has a gap", it_dies_when_its_journal_has_a_gap},
     {"what is posted to the dead is flushed", what_is_posted_to_the_dead_is_flushed},
     {"neither end of a wire waits for ever", neither_end_of_a_wire_waits_for_ever},
     {"making, changing and asking are refused", making_changing_and_asking_are_refused},

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -113,6 +115,96 @@ void a_file_that_cannot_be_opened_is_said() {
   CU_ASSERT_EQUAL(j.error().code, ENOENT);
 }
 
+// What is written to stderr while it lives.
+class Stderr {
+ public:
+  Stderr() : before_(dup(STDERR_FILENO)) {
+    CU_ASSERT_FATAL(pipe2(ends_, O_NONBLOCK | O_CLOEXEC) == 0);
+    dup2(ends_[1], STDERR_FILENO);
+  }
+  ~Stderr() {
+    dup2(before_, STDERR_FILENO);
+    for (int fd : {before_, ends_[0], ends_[1]}) close(fd);
+  }
+  Stderr(const Stderr&) = delete;
+  Stderr& operator=(const Stderr&) = delete;
+  [[nodiscard]] std::string text() const {
+    char bytes[4096];
+    ssize_t n = read(ends_[0], bytes, sizeof(bytes));
+    return {bytes, n > 0 ? static_cast<std::size_t>(n) : 0};
+  }
+
+ private:
+  int before_, ends_[2] = {-1, -1};
+};
+
+void a_full_disk_is_said_once() {
+  Stderr err;
+  auto j = Journal::open("/dev/full", Journal::Format::text, "vhca3");
+  CU_ASSERT_FATAL(j.ok());
+  CU_ASSERT(!(*j)->failed());
+  (*j)->wqe(Qpn{5}, 1, 0x08, 4);
+  CU_ASSERT((*j)->failed() && !(*j)->on());
+  std::string said = err.text();
+  CU_ASSERT(said.find("vhca3: lines are missing in the journal /dev/full (No space") !=
+            std::string::npos);
+  CU_ASSERT(said.ends_with("\n"));
+  (*j)->wqe(Qpn{5}, 2, 0x08, 4);
+  (*j)->close();
+  CU_ASSERT(err.text().empty());
+  CU_ASSERT_EQUAL((*j)->count(Journal::Kind::wqe), 2);
+}
+
+void a_summary_that_does_not_fit_is_a_gap_too() {
+  Stderr err;
+  auto j = Journal::open("/dev/full", Journal::Format::json, "vhca0");
+  CU_ASSERT_FATAL(j.ok());
+  (*j)->close();
+  CU_ASSERT((*j)->failed() && !err.text().empty());
+}
+
+// A pipe in the file system.
+struct Pipe : Scratch {
+  Pipe() {
+    unlink(path);
+    CU_ASSERT_FATAL(mkfifo(path, 0600) == 0);
+  }
+};
+
+void a_pipe_that_nobody_reads_is_refused_at_once() {
+  Pipe pipe;
+  auto j = Journal::open(pipe.path, Journal::Format::text, "vhca0");
+  CU_ASSERT_FATAL(!j.ok());
+  CU_ASSERT_EQUAL(j.error().code, ENXIO);
+}
+
+void the_reader_of_a_pipe_may_go() {
+  Stderr err;
+  Pipe pipe;
+  int reader = open(pipe.path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  auto j = Journal::open(pipe.path, Journal::Format::text, "vhca0");
+  CU_ASSERT_FATAL(j.ok());
+  (*j)->invalidate(0x77);
+  char bytes[256];
+  ssize_t n = read(reader, bytes, sizeof(bytes));
+  CU_ASSERT(n > 0 && std::string(bytes, static_cast<std::size_t>(n)).ends_with("key=0x77\n"));
+  close(reader);
+  (*j)->invalidate(0x78);  // SIGPIPE would be the end of this program
+  CU_ASSERT((*j)->failed());
+  CU_ASSERT(err.text().find("Broken pipe") != std::string::npos);
+}
+
+void who_does_not_read_a_pipe_is_not_waited_for_long() {
+  Stderr err;
+  Pipe pipe;
+  int reader = open(pipe.path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  auto j = Journal::open(pipe.path, Journal::Format::text, "vhca0");
+  CU_ASSERT_FATAL(j.ok());
+  for (uint32_t i = 0; i < 1u << 20 && !(*j)->failed(); i++) (*j)->invalidate(i);
+  CU_ASSERT((*j)->failed());
+  close(reader);
+}
+
 constexpr Case cases[] = {
     {"a closed journal counts", a_closed_journal_counts},
     {"text has a line for each happening and a summary",
@@ -120,6 +212,12 @@ constexpr Case cases[] = {
     {"JSON is one object a line", json_is_one_object_a_line},
     {"processes share a file by whole lines", processes_share_a_file_by_whole_lines},
     {"a file that cannot be opened is said", a_file_that_cannot_be_opened_is_said},
+    {"a full disk is said once", a_full_disk_is_said_once},
+    {"a summary that does not fit is a gap too", a_summary_that_does_not_fit_is_a_gap_too},
+    {"a pipe that nobody reads is refused at once", a_pipe_that_nobody_reads_is_refused_at_once},
+    {"the reader of a pipe may go", the_reader_of_a_pipe_may_go},
+    {"who does not read a pipe is not waited for long",
+     who_does_not_read_a_pipe_is_not_waited_for_long},
 };
 
 }  // namespace

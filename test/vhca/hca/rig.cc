@@ -251,7 +251,7 @@ Rig::Rig(const RigShape& shape)
   }
   if (shape.own_wire != nullptr) config.wires.emplace_back(shape.own_wire);
   config.seed = shape.seed;
-  config.journal = &journal;
+  config.journal = shape.journal != nullptr ? shape.journal : &journal;
   config.defect_klm_address = shape.defect;
   config.lint = shape.lint;
   config.fatal_at = shape.fatal_at;

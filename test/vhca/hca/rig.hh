@@ -191,6 +191,7 @@ struct RigShape {
   std::string wire;          // a spec; empty: none
   Wire* own_wire = nullptr;  // instead of a spec; the rig's from then on
   LintMode lint = lint_of_environment();
+  Journal* journal = nullptr;  // instead of the rig's own
 };
 
 // Two connected RC queues of one adapter with a CQ each, one protection domain.
