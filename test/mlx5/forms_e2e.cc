@@ -73,10 +73,7 @@ bool one_strided(Bench& b, Woven& key) {
   if (entries > key.made.max_entries || (pointer && !b.rig.limits.pointer_lists)) {
     const bool first = o.why == Refusal::no_repeat || o.why == Refusal::long_block ||
                        o.why == Refusal::long_stride;
-    return b.refusal(
-        o, whole   ? (pointer || entries <= 52 ? Refusal::over_key : Refusal::too_many_inline)
-           : first ? o.why
-                   : Refusal::none);
+    return b.refusal(o, whole ? Refusal::over_key : first ? o.why : Refusal::none);
   }
   if (!pointer && entries > 52) return b.refusal(o, Refusal::too_many_inline);
   if (!o.ok() || !b.done(c, key, r, std::move(l.shown))) return false;

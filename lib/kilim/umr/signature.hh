@@ -180,6 +180,7 @@ namespace detail {
   if (!s.memory() && !s.wire()) return {Refusal::unsigned_rule, 0, 0};
   if (s.rule.has_copy && !same_blocks(s.rule.memory, s.rule.wire))
     return {Refusal::copies_nothing, s.rule.copy, 0};
+  if (view.count > r.max_entries) return {Refusal::over_key, view.count, r.max_entries};
   if (view.count > max_signed_klms) return {Refusal::too_many_inline, view.count, max_signed_klms};
   return check_inline(c, r, view.count, wqebbs + (s.memory() ? 1 : 0) + (s.wire() ? 1 : 0));
 }

@@ -25,8 +25,9 @@ namespace detail {
 [[gnu::always_inline]] inline Outcome check_inline(const queue::WqeCursor& c, const ListRequest& r,
                                                    uint32_t octowords, uint32_t wqebbs) noexcept {
   if (octowords == 0) return {Refusal::empty, 0, max_inline_klms};
-  if (octowords > max_inline_klms) return {Refusal::too_many_inline, octowords, max_inline_klms};
+  // The key's limit first: no other form helps there.
   if (octowords > r.max_entries) return {Refusal::over_key, octowords, r.max_entries};
+  if (octowords > max_inline_klms) return {Refusal::too_many_inline, octowords, max_inline_klms};
   if (!c.fits(wqebbs)) return {Refusal::no_room, wqebbs, c.room().value()};
   return {};
 }

@@ -83,7 +83,7 @@ void strided_refusals() {
   CU_ASSERT_TRUE(is(refused({1, 65536, 1, Lkey{1}}, 1), Refusal::long_block, 65536, 65535));
   CU_ASSERT_TRUE(is(refused({1, 1, 65536, Lkey{1}}, 1), Refusal::long_stride, 65536, 65535));
   CU_ASSERT_TRUE(is(refused({1, 1, 1, Lkey{1}}, 1, 8), Refusal::over_key, 9, 8));
-  CU_ASSERT_TRUE(is(refused({1, 1, 1, Lkey{1}}, 1, 52), Refusal::too_many_inline, 53, 52));
+  CU_ASSERT_TRUE(is(refused({1, 1, 1, Lkey{1}}, 1, 52), Refusal::over_key, 53, 8));
   CU_ASSERT_TRUE(is(refused({1, 1, 1, Lkey{1}}, 0), Refusal::empty, 1, 0));
   CU_ASSERT_TRUE(is(refused({1, 0, 1, Lkey{1}}, 1), Refusal::empty, 0, 0));
   CU_ASSERT_TRUE(is(refused({1, 1, 1, Lkey{1}}, 1, 65536), Refusal::too_many_blocks, 65536, 65535));

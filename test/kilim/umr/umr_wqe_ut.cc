@@ -149,6 +149,9 @@ void refusals() {
   small.max_entries = 3;
   o = umr_list(c, small, first(4), {});
   CU_ASSERT_TRUE(o.why == Refusal::over_key && o.asked == 4 && o.limit == 3);
+  // More than a WQE holds inline as well: no other form helps this key.
+  o = umr_list(c, small, first(53), {});
+  CU_ASSERT_TRUE(o.why == Refusal::over_key && o.asked == 53 && o.limit == 3);
   o = umr_list(c, request, first(9), {});
   CU_ASSERT_TRUE(o.why == Refusal::no_room && o.asked == 5 && o.limit == 4);
   CU_ASSERT_TRUE(umr_list(c, request, first(4), {}).ok());
