@@ -2,6 +2,9 @@
 // The linter in the library's own queues, where asserts are compiled in: it is told of doorbells
 // and completions, and seeded mistakes with keys between two queues are named. Without asserts
 // there is none.
+#include <cerrno>
+#include <cstring>
+
 #include "kilim/diag/audit.hh"
 #include "kilim/mr/registrar.hh"
 #include "kilim/port/key_queue.hh"
@@ -210,6 +213,18 @@ void keys_are_audited() {
   CU_ASSERT_TRUE(diag::audit_by_lcore(x.b->pool()).empty());
 }
 
+// 1 << 20 is a region's (relaxed ordering), 1 << 4 too (binding of windows).
+void rights_of_a_queue() {
+  VirtualDevice v(test::config("rights0"));
+  CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());
+  for (const uint32_t access :
+       {mr::Access::relaxed_ordering, mr::Access::mw_bind, mr::Access::on_demand, 1u << 31}) {
+    auto q = port::KeyQueue::create(*v.device, {.keys = 1, .access = mr::Access::all | access});
+    CU_ASSERT_TRUE(!q && q.error().code == EINVAL);
+    CU_ASSERT_PTR_NOT_NULL(std::strstr(q.error().what, "read, write and do atomics"));
+  }
+}
+
 [[maybe_unused]] void no_linter() {
   Bench x{"lint0"};
   CU_ASSERT_PTR_NULL(x.a->lint());
@@ -228,11 +243,13 @@ const kilim::test::Case cases[] = {
     {"a queue that was recovered starts anew", a_recovered_queue_starts_anew},
     {"sound work is not blamed", sound_work_is_not_blamed},
     {"binds, uses, invalidations and faults of keys are counted", keys_are_audited},
+    {"rights that no queue pair gives are refused", rights_of_a_queue},
 };
 #else
 const kilim::test::Case cases[] = {
     {"a build without asserts has no linter in its queues", no_linter},
     {"binds, uses, invalidations and faults of keys are counted", keys_are_audited},
+    {"rights that no queue pair gives are refused", rights_of_a_queue},
 };
 #endif
 

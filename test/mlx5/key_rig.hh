@@ -41,7 +41,8 @@ struct KeyRig {
     epochs = *std::move(e);
     const umr::LoomConfig config{.fences = umr::FencePlanner{d.caps().umr_fence},
                                  .ending = ending,
-                                 .keep_atomic = !d.caps().umr_atomic};
+                                 .keep_atomic = !d.caps().umr_atomic,
+                                 .max_indirection = d.caps().max_indirection};
     auto l = umr::Loom::create(*loop.sq, *pool, *epochs, config);
     if (l) loom = *std::move(l);
   }

@@ -242,6 +242,36 @@ void device_is_silent() {
   CU_ASSERT_EQUAL(r.loom->counters().poisoned.read(), 16);
 }
 
+// One key over the other, as deep as the adapter follows; one more is refused, and nothing breaks.
+void nested_to_the_limit() {
+  for (const char* profile : {"cx6dx", "plain-lists"}) {
+    VirtualDevice v{config(profile, profile)};
+    CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());
+    KeyRig r{*v.device};
+    CU_ASSERT_TRUE_FATAL(r.ok());
+    const uint32_t deepest = v.device->caps().max_indirection;
+    const KeyRig::Layout shown = r.layout();
+    std::vector<Binding> keys(deepest + 1);
+    Outcome o;
+    queue::WqeCursor c{*r.loop.sq};
+    Piece piece{0, static_cast<uint32_t>(shown.bytes.size()), Lkey{}};
+    for (uint32_t i = 0; i <= deepest; i++) {
+      keys[i] = r.loom->take();
+      umr::Bind how = KeyRig::all;
+      how.reads_keys = i != 0;
+      o = r.loom->bind(c, keys[i], how, i == 0 ? shown.view() : View{&piece, 1, piece.length});
+      if (o.ok()) piece.key = keys[i].key().lkey;
+    }
+    CU_ASSERT_TRUE(o.why == Refusal::too_deep && o.asked == deepest + 1 && o.limit == deepest);
+    const queue::Sge from{0, piece.length, keys[deepest - 1].lkey_behind(c)};
+    CU_ASSERT_TRUE_FATAL(queue::rdma_write(c, r.target(0), from, {}));
+    r.loom->commit(c);
+    CU_ASSERT_TRUE_FATAL(r.settle());
+    CU_ASSERT_TRUE(r.arrived(0, shown));
+    CU_ASSERT_EQUAL(v.journal().count(vhca::Journal::Kind::error), 0);
+  }
+}
+
 const kilim::test::Case cases[] = {
     {"keys are used behind their UMR, no fence needed", no_fence},
     {"keys are used behind their UMR, small fence", small_fence},
@@ -253,6 +283,8 @@ const kilim::test::Case cases[] = {
      errors_everywhere},
     {"a device that dies: each completion once, and no wait without end", device_dies},
     {"a device that is silent: the queue is given up in time", device_is_silent},
+    {"keys lie over keys as deep as the adapter follows, and one more is refused",
+     nested_to_the_limit},
 };
 
 }  // namespace

@@ -59,7 +59,8 @@ WeavingQueue::WeavingQueue(Soak& soak, uint32_t lcore, umr::Ending ending)
   const umr::LoomConfig config{.fences = umr::FencePlanner{caps.umr_fence},
                                .ending = ending,
                                .keep_atomic = !caps.umr_atomic,
-                               .lcore = static_cast<uint16_t>(lcore)};
+                               .lcore = static_cast<uint16_t>(lcore),
+                               .max_indirection = caps.max_indirection};
   auto loom = umr::Loom::create(*loop_.sq, *pool_, *soak.epochs, config);
   if (loom) loom_ = *std::move(loom);
 }

@@ -64,7 +64,8 @@ struct SwapRig {
     fixed_keys = *std::move(f);
     epochs = *std::move(e);
     const umr::LoomConfig config{.fences = umr::FencePlanner{rig.limits.fence},
-                                 .keep_atomic = !rig.limits.change_atomic};
+                                 .keep_atomic = !rig.limits.change_atomic,
+                                 .max_indirection = rig.limits.max_indirection};
     auto a = umr::Loom::create(*rig.loop->sq, *plain_keys, *epochs, config);
     auto b = umr::Loom::create(*rig.loop->sq, *fixed_keys, *epochs, config);
     if (!a || !b) return;

@@ -40,7 +40,7 @@ Status KeyQueue::make_queue(const KeyQueueConfig& config) {
 }
 
 Status KeyQueue::make_keys(const KeyQueueConfig& config) {
-  auto pool = umr::KeyPool::create(device_.keys(), config.keys, config.key);
+  auto pool = umr::KeyPool::create(device_.keys(), config.keys, config.key, config.max_keys);
   if (!pool) return pool.error();
   pool_ = *std::move(pool);
   if (config.epochs == nullptr) {
@@ -52,7 +52,8 @@ Status KeyQueue::make_keys(const KeyQueueConfig& config) {
   const umr::LoomConfig loom_config{.fences = umr::FencePlanner{caps.umr_fence},
                                     .ending = config.ending,
                                     .keep_atomic = !caps.umr_atomic,
-                                    .lcore = config.lcore};
+                                    .lcore = config.lcore,
+                                    .max_indirection = caps.max_indirection};
   umr::Epochs& epochs = config.epochs == nullptr ? *own_epochs_ : *config.epochs;
   auto loom = umr::Loom::create(*sq_, *pool_, epochs, loom_config);
   if (!loom) return loom.error();

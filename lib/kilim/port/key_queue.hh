@@ -21,6 +21,7 @@ namespace kilim::port {
 
 struct KeyQueueConfig {
   uint32_t keys = 64;
+  uint32_t max_keys = 0;                 // to which grow() may bring them; 0: none come
   mr::KeyRequest key{.max_entries = 4};  // what each key can hold
   uint32_t send_wqebbs = 256;            // 64-byte blocks, at most 32768
   uint32_t access = 0;                   // mr::Access bits of what is read and written on it
@@ -46,6 +47,8 @@ class KeyQueue {
   [[nodiscard]] queue::Cq& cq() noexcept { return *cq_; }
   [[nodiscard]] umr::Loom& loom() noexcept { return *loom_; }
   [[nodiscard]] uint32_t keys() const noexcept { return pool_->size(); }
+  // Further keys, with the worker away. ENOSPC: max_keys is reached.
+  Status grow(uint32_t more) { return pool_->grow(more); }
   // For an audit of its keys, with the worker away.
   [[nodiscard]] umr::KeyPool& pool() noexcept { return *pool_; }
   // Null in builds without asserts.

@@ -62,7 +62,9 @@ class Cover {
     return search(address, bytes, access);
   }
   // The whole address space becomes an arena, on demand, for whoever writes and another for whoever
-  // only reads; EOPNOTSUPP where the device cannot.
+  // only reads; EOPNOTSUPP where the device cannot. Nothing is pinned then, a first access to a
+  // page costs a fault, memory that is not mapped is found out by its use, and the regions are good
+  // for what the device pages and no more: `uses` says what they are for, Region::usable() asks.
   Status add_implicit(std::span<const mr::OdpUse> uses);
   // Registers one; memory of EAL as far as EAL holds it in one run, else just these pages.
   Result<Arena*> make(std::span<std::byte> pages, uint32_t access);

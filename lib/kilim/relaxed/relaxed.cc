@@ -50,19 +50,29 @@ Result<std::unique_ptr<Relaxed>> Relaxed::create(umr::Loom& loom, const Config& 
   if (config.keys == 0 || config.flush_share == 0)
     return Error{EINVAL, "relaxed regions need the number of their keys and a share of them"};
   if (page == 0 || (page & (page - 1)) != 0) return Error{EINVAL, "a page is a power of two"};
-  uint32_t slots = 1;
-  while (slots <= config.keys) slots *= 2;
-  return std::unique_ptr<Relaxed>{new Relaxed(loom, config, slots)};
+  std::unique_ptr<Relaxed> made{new Relaxed(loom, config)};
+  made->grow(config.keys);
+  return made;
 }
 
-Relaxed::Relaxed(umr::Loom& loom, const Config& config, uint32_t slots)
+Relaxed::Relaxed(umr::Loom& loom, const Config& config)
     : loom_(loom),
       cover_(config.registrar),
       rights_(config.rights | mr::Access::relaxed_ordering),
       page_mask_(config.page_bytes - 1),
-      share_(config.keys / config.flush_share + 1),
-      ended_(std::make_unique<Ended[]>(slots)),
-      mask_(slots - 1) {}
+      flush_share_(config.flush_share) {}
+
+// Every key may wait in the ring.
+void Relaxed::grow(uint32_t keys) {
+  share_ = keys / flush_share_ + 1;
+  uint32_t slots = 1;
+  while (slots <= keys) slots *= 2;
+  if (ended_ != nullptr && slots <= mask_ + 1) return;
+  auto larger = std::make_unique<Ended[]>(slots);
+  for (uint32_t i = tail_; i != head_; i++) larger[i & (slots - 1)] = std::move(ended_[i & mask_]);
+  ended_ = std::move(larger);
+  mask_ = slots - 1;
+}
 
 Relaxed::~Relaxed() {
   KILIM_ASSERT(live_ == 0);

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "kilim/base/assert.hh"
@@ -60,6 +61,12 @@ class [[nodiscard]] Region {
   [[nodiscard]] Lkey lkey_behind(const queue::WqeCursor& c) noexcept { return key_.lkey_behind(c); }
   [[nodiscard]] uint64_t address() const noexcept { return address_; }
   [[nodiscard]] uint64_t bytes() const noexcept { return bytes_; }  // that can be reached
+  // Asked when a queue is to use the region for the first time: over pinned memory it is good for
+  // every queue, over memory on demand for what the device pages, and an unreliable queue would
+  // lose the data without a word. EOPNOTSUPP: the sentence names the capability that is missing.
+  [[nodiscard]] Status usable(const mr::OdpCaps& caps, std::span<const mr::OdpUse> uses) const {
+    return arena_->region.paged() ? mr::odp_refusal(caps, true, uses) : Status{Done{}};
+  }
 
  private:
   friend class Relaxed;
@@ -80,6 +87,8 @@ class Relaxed {
   ~Relaxed();
 
   [[nodiscard]] Cover& cover() noexcept { return cover_; }
+  // The loom's pool has so many keys now. By the control thread, with the worker away.
+  void grow(uint32_t keys);
   // The caller's words: mr::Access bits. `out` is empty.
   struct Request {
     uint64_t address = 0;
@@ -112,7 +121,7 @@ class Relaxed {
     umr::Binding key;
     Arena* arena = nullptr;
   };
-  Relaxed(umr::Loom& loom, const Config& config, uint32_t slots);
+  Relaxed(umr::Loom& loom, const Config& config);
   [[nodiscard]] bool access_ok(uint32_t access) const noexcept;
   // Cold, and given copies: so the burst's values stay in registers.
   [[gnu::noinline]] Arena* cover_more(uint64_t address, uint64_t bytes, uint32_t access) noexcept;
@@ -124,7 +133,8 @@ class Relaxed {
             .start = r.address,
             .reads_keys = false,
             .owner_only = false,
-            .wr_id = r.wr_id};
+            .wr_id = r.wr_id,
+            .levels = 1};
   }
   static Answer answer(const umr::Outcome& o) noexcept;
   [[gnu::noinline]] Answer dry() noexcept;
@@ -135,11 +145,12 @@ class Relaxed {
   Cover cover_;
   uint32_t rights_;
   uint64_t page_mask_;
-  uint32_t share_;
+  uint32_t flush_share_;
+  uint32_t share_ = 0;
   uint32_t live_ = 0;
   // A ring: [tail, dropped) is being invalidated, [dropped, head) only marked.
   std::unique_ptr<Ended[]> ended_;
-  uint32_t mask_;
+  uint32_t mask_ = 0;
   uint32_t head_ = 0, dropped_ = 0, tail_ = 0;
   bool closed_arena_ = false;  // some may be released
   int refusal_ = 0;

@@ -49,6 +49,7 @@ struct IndirectKey {
   static constexpr uint8_t used_here = 16;  // `used` is set
   static constexpr uint8_t waiting = 32;    // parked
   static constexpr uint8_t passed = 64;     // nobody can use a handle any more
+  static constexpr uint8_t resized = 128;   // log_entity has changed since the key was made
 
   Lkey lkey;  // with its present tag
   uint32_t max_entries = 0;
@@ -69,9 +70,25 @@ struct IndirectKey {
   KeyState state = KeyState::free;
   uint8_t marks = 0;
   uint8_t log_entity = 0;  // of entries of fixed size; 0: each has its length; or unknown_entity
-  bool resized = false;    // log_entity has changed since the key was made
+  uint8_t depth = 0;       // levels(), and above them those that a swap will give it
 
   static constexpr uint8_t unknown_entity = 0xff;  // a change of it failed
+  static constexpr uint32_t most_levels = 15;
+  static constexpr uint8_t of_a_bind =
+      0xff & ~resized;  // marks that end when the key is given back
+  // Keys from this one to memory, itself included; 0: it has shown nothing yet. Other workers of
+  // the pool may ask, for keys of theirs that lie over this one.
+  [[nodiscard]] uint32_t levels() const noexcept {
+    return __atomic_load_n(&depth, __ATOMIC_RELAXED) & most_levels;
+  }
+  void set_levels(uint32_t levels, uint32_t soon = 0) noexcept {
+    __atomic_store_n(&depth, static_cast<uint8_t>(levels | soon << 4), __ATOMIC_RELAXED);
+  }
+  // While a swap is looked at: as it will be.
+  [[nodiscard]] uint32_t levels_soon() const noexcept {
+    const uint32_t both = __atomic_load_n(&depth, __ATOMIC_RELAXED);
+    return both >> 4 != 0 ? both >> 4 : both;
+  }
   [[nodiscard]] Rkey rkey() const noexcept { return Rkey{lkey.value()}; }
   [[nodiscard]] bool has(uint8_t mark) const noexcept { return (marks & mark) != 0; }
   void set(uint8_t mark) noexcept { marks = static_cast<uint8_t>(marks | mark); }

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "kilim/umr/key_pool.hh"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <iterator>
+#include <new>
+#include <type_traits>
 #include <utility>
 
 #include "kilim/base/assert.hh"
@@ -11,26 +15,29 @@
 
 namespace kilim::umr {
 
-void KeyPool::RingDelete::operator()(rte_ring* r) const noexcept {
-  std::free(r);
+void KeyPool::Free::operator()(void* memory) const noexcept {
+  std::free(memory);
 }
 
+// Memory for as many keys as there may ever be; of those that are not, no page is touched.
 Result<std::unique_ptr<KeyPool>> KeyPool::create(mr::KeySource& source, uint32_t count,
-                                                 const mr::KeyRequest& request) {
+                                                 const mr::KeyRequest& request, uint32_t limit) {
+  static_assert(std::is_trivially_destructible_v<IndirectKey>);
   if (count == 0 || request.max_entries == 0)
     return Error{EINVAL, "a key pool needs keys and entries"};
+  limit = std::max(limit, count);
   uint32_t slots = 2;
-  while (slots <= count && slots < RTE_RING_SZ_MASK) slots *= 2;
+  while (slots <= limit && slots < RTE_RING_SZ_MASK) slots *= 2;
   const ssize_t bytes = rte_ring_get_memsize(slots);
-  if (slots <= count || bytes < 0) return Error{EINVAL, "a key pool of this size is not possible"};
+  if (slots <= limit || bytes < 0) return Error{EINVAL, "a key pool of this size is not possible"};
   const auto whole = round_up(static_cast<uint32_t>(bytes), cacheline_bytes);
-  auto* memory = static_cast<rte_ring*>(std::aligned_alloc(cacheline_bytes, whole));
-  std::unique_ptr<rte_ring, RingDelete> ring{memory};
-  if (memory == nullptr || rte_ring_init(memory, "kilim_keys", slots, 0) != 0)
-    return Error{ENOMEM, "no memory for the key pool's ring"};
-
-  std::unique_ptr<KeyPool> pool{new KeyPool(source, std::move(ring))};
-  if (Status s = pool->make_keys(count, request); !s) return s.error();
+  std::unique_ptr<KeyPool> pool{new KeyPool(source, request, limit)};
+  pool->ring_.reset(static_cast<rte_ring*>(std::aligned_alloc(cacheline_bytes, whole)));
+  pool->keys_.reset(static_cast<IndirectKey*>(std::calloc(limit, sizeof(IndirectKey))));
+  if (pool->ring_ == nullptr || pool->keys_ == nullptr ||
+      rte_ring_init(pool->ring_.get(), "kilim_keys", slots, 0) != 0)
+    return Error{ENOMEM, "no memory for the key pool"};
+  if (Status s = pool->make_keys(count); !s) return s.error();
   return pool;
 }
 
@@ -39,22 +46,57 @@ Result<std::unique_ptr<KeyPool>> KeyPool::create(mr::KeySource& source, uint32_t
   return create(source, count, mr::KeyRequest{.max_entries = max_entries});
 }
 
-Status KeyPool::make_keys(uint32_t count, const mr::KeyRequest& request) {
-  const auto made = std::make_unique<mr::IndirectMkey[]>(count);
-  if (Status s = source_.create_keys(request, {made.get(), count}); !s) return s;
-  keys_ = std::make_unique<IndirectKey[]>(count);
-  count_ = count;
-  for (uint32_t i = 0; i < count; i++) {
-    keys_[i].lkey = made[i].lkey;
-    keys_[i].max_entries = made[i].max_entries;
-    keys_[i].log_entity = made[i].log_entity_bytes;
-    (void)rte_ring_enqueue(ring_.get(), &keys_[i]);
+Status KeyPool::grow(uint32_t more) {
+  const uint32_t count = std::min(more, limit_ - count_);
+  if (count == 0) return Error{ENOSPC, "the key pool has all the keys that it may have"};
+  return make_keys(count);
+}
+
+// In the order of their indices, so that few runs lead from an index to a key.
+Status KeyPool::make_keys(uint32_t count) {
+  std::vector<mr::IndirectMkey> made(count);
+  if (Status s = source_.create_keys(request_, made); !s) return s;
+  std::sort(made.begin(), made.end(), [](const mr::IndirectMkey& a, const mr::IndirectMkey& b) {
+    return a.lkey.value() < b.lkey.value();
+  });
+  Run run{index_of(made[0].lkey).value(), count_, 0};
+  for (const mr::IndirectMkey& m : made) {
+    const uint32_t index = index_of(m.lkey).value();
+    if (index != run.index + run.count) {
+      add_run(run);
+      run = {index, count_, 0};
+    }
+    run.count++;
+    IndirectKey* key = new (&keys_[count_++]) IndirectKey;
+    key->lkey = m.lkey;
+    key->max_entries = m.max_entries;
+    key->log_entity = m.log_entity_bytes;
+    (void)rte_ring_enqueue(ring_.get(), key);
   }
+  add_run(run);
   return Done{};
 }
 
+void KeyPool::add_run(const Run& run) {
+  const auto at = std::upper_bound(runs_.begin(), runs_.end(), run,
+                                   [](const Run& a, const Run& b) { return a.index < b.index; });
+  runs_.insert(at, run);
+  first_index_ = runs_.front().index;
+  index_span_ = runs_.back().index + runs_.back().count - 1 - first_index_;
+}
+
+uint32_t KeyPool::number_of(Lkey handle) const noexcept {
+  const uint32_t index = index_of(handle).value();
+  const auto behind = std::upper_bound(runs_.begin(), runs_.end(), index,
+                                       [](uint32_t i, const Run& run) { return i < run.index; });
+  if (behind == runs_.begin()) return IndirectKey::none;
+  const Run& run = *std::prev(behind);
+  const uint32_t at = index - run.index;
+  return at < run.count ? run.number + at : IndirectKey::none;
+}
+
 KeyPool::~KeyPool() {
-  KILIM_ASSERT(available() == size());
+  KILIM_ASSERT(ring_ == nullptr || available() == size());
   destroy_keys();
 }
 

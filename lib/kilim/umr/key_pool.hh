@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include <rte_ring.h>
 
@@ -22,9 +23,9 @@ namespace kilim::umr {
 
 class KeyPool {
  public:
-  // `source` outlives the pool.
+  // `source` outlives the pool. With a limit beyond `count` it may grow until then.
   static Result<std::unique_ptr<KeyPool>> create(mr::KeySource& source, uint32_t count,
-                                                 const mr::KeyRequest& request);
+                                                 const mr::KeyRequest& request, uint32_t limit = 0);
   // Of keys of the ordinary kind.
   static Result<std::unique_ptr<KeyPool>> create(mr::KeySource& source, uint32_t count,
                                                  uint32_t max_entries);
@@ -33,29 +34,52 @@ class KeyPool {
   // All keys are back.
   ~KeyPool();
 
+  // Up to `more` further keys as the first ones are, as the limit allows. ENOSPC: it is reached.
+  // By who has the pool alone: no worker takes, gives or looks for keys meanwhile.
+  Status grow(uint32_t more);
+
   [[nodiscard]] uint32_t size() const noexcept { return count_; }
+  [[nodiscard]] uint32_t limit() const noexcept { return limit_; }
   // Keys by number, for lists that need no memory of their own. Of keys that the caller holds.
   [[nodiscard]] IndirectKey& at(uint32_t number) noexcept { return keys_[number]; }
   [[nodiscard]] uint32_t number_of(const IndirectKey& key) const noexcept {
     return static_cast<uint32_t>(&key - keys_.get());
   }
+  // Whether the handle may be one of this pool's keys; what says no is none.
+  [[nodiscard]] bool may_hold(Lkey handle) const noexcept {
+    return index_of(handle).value() - first_index_ <= index_span_;
+  }
+  // Of the key with this handle, whatever its tag; IndirectKey::none: of no key of the pool's.
+  [[nodiscard]] uint32_t number_of(Lkey handle) const noexcept __asm__("kilim_cold_pool_number_of");
   // Keys in the pool itself, not in a stash or in use.
   [[nodiscard]] uint32_t available() const noexcept { return rte_ring_count(ring_.get()); }
 
  private:
   friend class KeyStash;
-  struct RingDelete {
-    void operator()(rte_ring* r) const noexcept;
+  struct Free {
+    void operator()(void* memory) const noexcept;
   };
-  KeyPool(mr::KeySource& source, std::unique_ptr<rte_ring, RingDelete> ring) noexcept
-      : source_(source), ring_(std::move(ring)) {}
-  Status make_keys(uint32_t count, const mr::KeyRequest& request);
+  KeyPool(mr::KeySource& source, const mr::KeyRequest& request, uint32_t limit) noexcept
+      : source_(source), request_(request), limit_(limit) {}
+  // Keys with consecutive indices: a device mostly gives them out so.
+  struct Run {
+    uint32_t index;
+    uint32_t number;
+    uint32_t count;
+  };
+  Status make_keys(uint32_t count);
+  void add_run(const Run& run);
   void destroy_keys() noexcept;
 
   mr::KeySource& source_;
-  std::unique_ptr<rte_ring, RingDelete> ring_;
+  mr::KeyRequest request_;
+  uint32_t limit_;
   uint32_t count_ = 0;
-  std::unique_ptr<IndirectKey[]> keys_;  // never moves: holders keep pointers
+  std::unique_ptr<rte_ring, Free> ring_;
+  std::unique_ptr<IndirectKey[], Free> keys_;  // never move: holders keep pointers
+  uint32_t first_index_ = ~0u;
+  uint32_t index_span_ = 0;
+  std::vector<Run> runs_;  // by index
 };
 
 // All that is kept of a key: itself and its place in the ring, which has up to twice as many
@@ -82,7 +106,7 @@ class KILIM_CACHELINE_ALIGNED KeyStash {
   // Takes the key back; nobody uses it any more.
   void give(IndirectKey* key) noexcept {
     owner_.check();
-    KILIM_ASSERT(key->state == KeyState::free && key->marks == 0);
+    KILIM_ASSERT(key->state == KeyState::free && !key->has(IndirectKey::of_a_bind));
     if (count_ == capacity) {
       count_ -= bulk;
       (void)rte_ring_enqueue_bulk(ring_, slots() + count_, bulk, nullptr);

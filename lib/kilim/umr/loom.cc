@@ -110,7 +110,7 @@ void Loom::poison(const Change& change) noexcept {
   if (key.state != KeyState::posted && key.state != KeyState::invalidating) return;
   key.clear(IndirectKey::swapping);
   key.become(KeyState::poisoned);
-  if (key.resized) key.log_entity = IndirectKey::unknown_entity;
+  if (key.has(IndirectKey::resized)) key.log_entity = IndirectKey::unknown_entity;
   key.faults++;
   counters_.poisoned.add(1);
   if (!key.has(IndirectKey::waiting)) to_end(key);

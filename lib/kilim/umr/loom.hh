@@ -34,6 +34,9 @@ struct LoomConfig {
   Ending ending = Ending::at_once;
   bool keep_atomic = false;  // UmrLimits::change_atomic is false: the right to atomics stays
   uint16_t lcore = 0;        // of the worker, for diagnosis
+  // Keys on the way from a key to memory that the device follows, at most (UmrLimits); a key that
+  // needs more is refused when it is bound, since the device does so at its use only.
+  uint32_t max_indirection = 1;
 };
 
 // How a key shall show a view.
@@ -44,6 +47,10 @@ struct Bind {
   bool reads_keys = false;  // pieces lie under keys woven on the same queue and not completed
   bool owner_only = false;  // no one but the owner knows the key's handles: a tag may come round
   uint64_t wr_id = 0;
+  // Keys on the way to memory, this one included. 0: keys among the pieces are of the loom's pool,
+  // which knows theirs; of others' keys the caller says it. 1: no piece lies under a key, and none
+  // is looked for. A builder's pieces are not seen: there 0 is 1.
+  uint8_t levels = 0;
 };
 
 struct LoomCounters {
@@ -149,6 +156,17 @@ class Loom {
   };
 
   Loom(queue::Sq& sq, KeyPool& pool, Epochs& epochs, const LoomConfig& config);
+  // `levels`: how many the key will have.
+  template <typename Build>
+  Outcome bind_at(queue::WqeCursor& c, Binding& b, const Bind& how, uint32_t levels,
+                  Build build) noexcept;
+  [[nodiscard]] uint32_t levels_over(const View& view) const noexcept;
+  [[nodiscard]] uint32_t deepest_of(const View& view) const noexcept
+      __asm__("kilim_cold_loom_deepest_of");
+  [[nodiscard]] uint32_t levels_of(const Bind& how, const Layout& layout) const noexcept;
+  [[nodiscard]] bool too_deep(uint32_t levels) const noexcept {
+    return levels > config_.max_indirection || levels > IndirectKey::most_levels;
+  }
   template <typename Build>
   Outcome append(queue::WqeCursor& c, IndirectKey& key, bool reads_keys, KeyState to,
                  Build build) noexcept;

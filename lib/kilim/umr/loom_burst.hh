@@ -123,7 +123,7 @@ inline void Loom::route(IndirectKey& key) noexcept {
 }
 
 inline void Loom::give(IndirectKey& key) noexcept {
-  key.marks = 0;
+  key.clear(IndirectKey::of_a_bind);
   key.next = IndirectKey::none;
   stash_.give(&key);
 }
@@ -162,12 +162,22 @@ template <typename Build>
   return o;
 }
 
+// Few pieces of memory have keys among the pool's indices: a look at each is all that most cost.
+inline uint32_t Loom::levels_over(const View& view) const noexcept {
+  bool any = false;
+  for (uint32_t i = 0; i < view.count; i++) any |= pool_.may_hold(view.pieces[i].key);
+  return any ? deepest_of(view) + 1 : 1;
+}
+
 template <typename Build>
-[[gnu::always_inline]] inline Outcome Loom::bind_with(queue::WqeCursor& c, Binding& b,
-                                                      const Bind& how, Build build) noexcept {
+[[gnu::always_inline]] inline Outcome Loom::bind_at(queue::WqeCursor& c, Binding& b,
+                                                    const Bind& how, uint32_t levels,
+                                                    Build build) noexcept {
   owner_.check();
   if (failed_) [[unlikely]]
     return {Refusal::queue_failed, 0, 0};
+  if (too_deep(levels)) [[unlikely]]
+    return {Refusal::too_deep, levels, config_.max_indirection};
   IndirectKey* key = b.key_;
   const bool replaced = !how.owner_only && tags_used_up(*key);
   if (replaced) [[unlikely]] {
@@ -184,9 +194,16 @@ template <typename Build>
   }
   key->lkey = Lkey{(key->lkey.value() & ~0xffu) | tag};
   key->binds++;
+  key->set_levels(levels);
   if (!how.owner_only) key->tags_now++;
   if (replaced) replace(b, *key);
   return o;
+}
+
+template <typename Build>
+[[gnu::always_inline]] inline Outcome Loom::bind_with(queue::WqeCursor& c, Binding& b,
+                                                      const Bind& how, Build build) noexcept {
+  return bind_at(c, b, how, how.levels == 0 ? 1 : how.levels, build);
 }
 
 inline Outcome Loom::bind(queue::WqeCursor& c, Binding& b, const Bind& how,
@@ -195,7 +212,12 @@ inline Outcome Loom::bind(queue::WqeCursor& c, Binding& b, const Bind& how,
                          const UmrWr& wr) noexcept {
     return umr_list(at, request(key, tag, how), view, wr);
   };
-  return bind_with(c, b, how, build);
+  uint32_t levels = how.levels;
+  if (levels != 1) {
+    const uint32_t seen = levels_over(view);
+    levels = seen > levels ? seen : levels;
+  }
+  return bind_at(c, b, how, levels, build);
 }
 
 template <typename Build>
@@ -206,6 +228,10 @@ template <typename Build>
     return {Refusal::queue_failed, 0, 0};
   IndirectKey& key = *b.key_;
   KILIM_ASSERT(key.state == KeyState::posted || key.state == KeyState::valid);
+  if (how.levels > key.levels()) {
+    if (too_deep(how.levels)) return {Refusal::too_deep, how.levels, config_.max_indirection};
+    key.set_levels(how.levels);
+  }
   return append(c, key, how.reads_keys, KeyState::posted, [&](uint8_t fence) noexcept {
     return build(c, key, UmrWr{how.wr_id, fence});
   });

@@ -2,6 +2,7 @@
 // The part of a loom that takes layouts of every form: binds by any of them, and swaps of several
 // keys. A swap is rehearsed at a cursor that is never committed, so that what could be refused is
 // refused before anything of a key changes. Owner: as the loom. Never allocates, blocks or logs.
+#include <algorithm>
 #include <cstring>
 
 #include "kilim/prm/data_seg.hh"
@@ -20,7 +21,7 @@ void take_entity(IndirectKey& key, const Layout& layout) noexcept {
   const auto* v = std::get_if<FixedView>(&layout);
   if (v == nullptr || v->log_entity == key.log_entity) return;
   key.log_entity = v->log_entity;
-  key.resized = true;
+  key.set(IndirectKey::resized);
 }
 
 const View* plain_inline(const Means& means, const Layout& layout) noexcept {
@@ -40,7 +41,33 @@ Outcome rehearse_inline(queue::WqeCursor& c, const Means& means, const ListReque
   return {};
 }
 
+// Of keys of the pool among the entries, as they will be when the swap is posted, the most levels.
+template <typename Entry>
+uint32_t deepest(KeyPool& pool, const Entry* entries, uint32_t count) noexcept {
+  uint32_t levels = 0;
+  for (uint32_t i = 0; i < count; i++) {
+    if (!pool.may_hold(entries[i].key)) continue;
+    const uint32_t number = pool.number_of(entries[i].key);
+    if (number != IndirectKey::none) levels = std::max(levels, pool.at(number).levels_soon());
+  }
+  return levels;
+}
+
 }  // namespace
+
+uint32_t Loom::deepest_of(const View& view) const noexcept {
+  return deepest(pool_, view.pieces, view.count);
+}
+
+// What the caller says, and not less than what the pool knows.
+uint32_t Loom::levels_of(const Bind& how, const Layout& layout) const noexcept {
+  uint32_t under = 0;
+  if (const auto* v = std::get_if<View>(&layout)) under = deepest(pool_, v->pieces, v->count);
+  if (const auto* v = std::get_if<StridedView>(&layout))
+    under = deepest(pool_, v->entries, v->count);
+  if (const auto* v = std::get_if<FixedView>(&layout)) under = deepest(pool_, v->pieces, v->count);
+  return std::max(under + 1, uint32_t{how.levels});
+}
 
 Outcome Loom::bind(queue::WqeCursor& c, Binding& b, const Bind& how, const Means& means,
                    const Layout& layout) noexcept {
@@ -49,7 +76,7 @@ Outcome Loom::bind(queue::WqeCursor& c, Binding& b, const Bind& how, const Means
                          const UmrWr& wr) noexcept {
     return weave_any(at, means, request(key, tag, how), layout, wr);
   };
-  const Outcome o = bind_with(c, b, how, build);
+  const Outcome o = bind_at(c, b, how, std::max(levels_of(how, layout), means.levels), build);
   if (o.ok()) take_entity(*b.key_, layout);
   return o;
 }
@@ -78,6 +105,10 @@ Outcome Loom::rehearse(std::span<const SwapItem> items, const Means& means) noex
       spare = key->next;
     }
     if (!suits(*key, item.view)) return {Refusal::wrong_kind, 0, 0};
+    const uint32_t levels = levels_of(item.how, item.view);
+    if (too_deep(levels)) return {Refusal::too_deep, levels, config_.max_indirection};
+    IndirectKey& now = *item.binding->key_;
+    now.set_levels(now.levels(), levels);
     const ListRequest r = request(*key, 0, item.how);
     const View* v = plain_inline(means, item.view);
     const Outcome o =
@@ -98,6 +129,7 @@ Outcome Loom::swap(std::span<const SwapItem> items, const Means& means, uint64_t
   const uint64_t taken = means.memory == nullptr ? 0 : means.memory->taken();
   Outcome o = take_spares(items);
   if (o.ok()) o = rehearse(items, means);
+  for (const SwapItem& item : items) item.binding->key_->set_levels(item.binding->key_->levels());
   if (means.memory != nullptr) means.memory->rewind(taken);
   if (o.ok()) o = post_swap(items, means, wr_id);
   while (spare_ != IndirectKey::none) give(*take_key());
@@ -107,17 +139,21 @@ Outcome Loom::swap(std::span<const SwapItem> items, const Means& means, uint64_t
 Outcome Loom::post_swap(std::span<const SwapItem> items, const Means& means,
                         uint64_t wr_id) noexcept {
   queue::WqeCursor c{sq_};
+  Means each = means;  // its levels are those of the deepest item, and have been looked at
+  each.levels = 1;
   const uint32_t begin = c.position();
   for (std::size_t i = 0; i < items.size(); i++) {
     Binding& b = *items[i].binding;
-    const Lkey before = b.key_->lkey;
+    IndirectKey& named = *b.key_;  // by its handle in the items behind
+    const Lkey before = named.lkey;
     const uint32_t from = c.position();
     Bind how = items[i].how;
     how.owner_only = false;
     how.wr_id = wr_id;
-    const Outcome o = bind(c, b, how, means, items[i].view);
+    const Outcome o = bind(c, b, how, each, items[i].view);
     KILIM_ASSERT(o.ok());
     if (!o.ok()) return o;  // nothing has been announced
+    named.set_levels(b.key_->levels());
     b.key_->used = before.value();
     b.key_->set(IndirectKey::swapping);
     changes_[(head_ - 1) & mask_].swap = c.position() - begin;
