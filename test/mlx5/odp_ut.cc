@@ -204,6 +204,22 @@ void advice_and_its_errors() {
   CU_ASSERT_EQUAL(fetch(gone, 0, page, Advice::prefetch).error().code, EFAULT);
 }
 
+void every_range_of_an_advice() {
+  Paged p, q;
+  CU_ASSERT_FATAL(p.mr && q.mr);
+  const Region &a = p.region(), &b = q.region();
+  std::array ranges{mr::AdviceRange{a.iova, page, a.lkey},
+                    mr::AdviceRange{b.iova + page, 2 * page, b.lkey},
+                    mr::AdviceRange{a.iova + 3 * page, page, a.lkey}};
+  counts(OdpCounter::num_prefetch_pages, 4, [&] {
+    CU_ASSERT(registrar().advise({Advice::prefetch_write, true, ranges}).ok());
+  });
+  ranges[2].lkey = Lkey{a.lkey.value() ^ 0x100000};
+  const Status last = registrar().advise({Advice::prefetch, true, ranges});
+  CU_ASSERT(!last && last.error().code == ENOENT);
+  CU_ASSERT(registrar().advise({Advice::prefetch, true, std::span{ranges}.first(2)}).ok());
+}
+
 void asynchronous_advice() {
   Paged p;
   CU_ASSERT_FATAL(p.mr.has_value());
@@ -235,6 +251,7 @@ const kilim::test::Case cases[] = {
     {"num_odp_mrs and num_odp_mr_pages count what lives", live_regions_and_pages},
     {"what the running kernel lacks is not reported", not_reported},
     {"advice prefetches, and each refusal has mlx5_ib's errno", advice_and_its_errors},
+    {"every range of an advice is passed on", every_range_of_an_advice},
     {"asynchronous advice is tried again after EAGAIN", asynchronous_advice},
 };
 

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cerrno>
+#include <climits>
 #include <cstddef>
 
 #include <fcntl.h>
@@ -26,9 +27,18 @@ std::string standard_folder(const std::string& tree, const DeviceConfig& d) {
   return tree + "/class/infiniband_verbs/uverbs" + std::to_string(d.number);
 }
 
-// The documents say <pci-dev-id>: the last part of what the device's link points to.
+// The documents' <pci-dev-id>: the last part of where the device's link leads.
+std::string pci_dev_id(const std::string& tree, const std::string& name) {
+  char to[PATH_MAX];
+  const ssize_t n =
+      ::readlink((tree + "/class/infiniband/" + name + "/device").c_str(), to, sizeof to);
+  if (n <= 0) return name;
+  const std::string path(to, static_cast<std::size_t>(n));
+  return path.substr(path.find_last_of('/') + 1);
+}
+
 std::string debug_folder(const std::string& tree, const DeviceConfig& d) {
-  return tree + "/kernel/debug/mlx5/" + d.attach.name;
+  return tree + "/kernel/debug/mlx5/" + pci_dev_id(tree, d.attach.name);
 }
 
 std::string values_file(const std::string& tree, const DeviceConfig& d) {

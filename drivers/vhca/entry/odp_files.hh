@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The statistics of on-demand paging as files of a device's part of the tree, at the paths that the
-// vendor's documents name: class/infiniband_verbs/uverbsN/ and kernel/debug/mlx5/DEVICE/odp_stats/.
-// Text of fixed width, mapped by every process that uses the device and updated in place. Set-up
-// calls, one thread at a time.
+// vendor's documents name: class/infiniband_verbs/uverbsN/ and
+// kernel/debug/mlx5/<pci-dev-id>/odp_stats/. Text of fixed width, mapped by every process that uses
+// the device and updated in place. Set-up calls, one thread at a time.
 #pragma once
 
 #include <string>

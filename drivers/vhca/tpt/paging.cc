@@ -35,6 +35,13 @@ int touch(const PageRange& r, bool write) noexcept {
   return write && probe_range(at, bytes, false) == 0 ? -EPERM : -EFAULT;
 }
 
+// Advice is in bounds up to the end of the region's last page (mlx5_ib, odp.c, pagefault_mr(), and
+// pagefault_implicit_mr() for the whole address space).
+bool reaches(const PagedRegion& region, uint64_t va, uint64_t bytes) noexcept {
+  const PageRange& all = region.table.range();
+  return va >= all.start && va < all.end && bytes <= all.end - va;
+}
+
 // Which pages the process has in memory: bit 63 of each word. Fewer words where the file ends.
 std::size_t read_page_map(uint64_t va, std::span<uint64_t> words) noexcept {
   int fd = ::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
@@ -185,11 +192,11 @@ int Paging::find_advised(Pdn pd, Advice advice, uint32_t key, Mkey*& m) noexcept
 int Paging::prefetch(Pdn pd, Advice advice, const Range& range) noexcept {
   Mkey* m = nullptr;
   if (int rc = find_advised(pd, advice, range.key, m); rc != 0) return rc;
-  uint64_t offset = range.address - m->start;
-  if (!m->length64 && (offset > m->len || range.bytes > m->len - offset)) return -EFAULT;
-  if (range.bytes == 0) return 0;
   PagedRegion& region = *m->paged;
-  PageRange all = PageRange::of(m->va + offset, range.bytes, region.shape.unit);
+  const uint64_t va = m->va + (range.address - m->start);
+  if (range.address < m->start || !reaches(region, va, range.bytes)) return -EFAULT;
+  if (range.bytes == 0) return 0;
+  PageRange all = PageRange::of(va, range.bytes, region.shape.unit);
   How how = How::read;
   if (advice == Advice::prefetch_write) how = How::write;
   if (advice == Advice::prefetch_no_fault) how = How::snapshot;
@@ -230,7 +237,8 @@ std::size_t Paging::serve() noexcept {
   if (deferred_.empty()) return 0;
   const Deferred& d = deferred_.front();
   bool done = true;
-  for (const Range& r : d.list) done = done && prefetch(d.pd, d.advice, r) == 0;
+  // A piece that fails does not end it (mlx5_ib, odp.c, mlx5_ib_prefetch_mr_work()).
+  for (const Range& r : d.list) done = prefetch(d.pd, d.advice, r) == 0 && done;
   if (done) stats_.add(OdpCounter::num_prefetches_handled, 1);
   deferred_.pop_front();
   return 1;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// On-demand paging: every way that memory goes or moves invalidates; advice brings pages in, and is
-// refused as the kernel refuses it.
+// On-demand paging: every way that memory goes or moves invalidates.
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -150,76 +149,6 @@ void an_invalidation_during_a_fault_starts_it_over() {
   CU_ASSERT(std::memcmp(m.bytes(), t.own.data(), 8 * page) == 0);
 }
 
-void advice_brings_pages_in() {
-  using enum Paging::Advice;
-  Bench t;
-  Mapping m(8 * page);
-  uint32_t key = t.reg(m).rkey.value();
-  CU_ASSERT(t.advise(prefetch_write, true, m.at(), 4 * page, key) == 0);
-  CU_ASSERT(t.stat(num_prefetch_pages) == 4 && t.stat(num_prefetches_handled) == 1);
-  CU_ASSERT(t.write(m.at(), key, 4 * page) == Syndrome::none && t.stat(num_page_faults) == 0);
-  // For reading alone: the first write faults.
-  CU_ASSERT(t.advise(prefetch, true, m.at(4 * page), page, key) == 0);
-  CU_ASSERT(t.read(m.at(4 * page), key, 16) == Syndrome::none && t.stat(num_page_faults) == 0);
-  CU_ASSERT(t.write(m.at(4 * page), key, 16) == Syndrome::none && t.stat(num_page_faults) == 1);
-  CU_ASSERT(t.rig.journal.count(Kind::page_prefetch) == 2);
-}
-
-void advice_without_faults_takes_what_is_in_memory() {
-  using enum Paging::Advice;
-  Bench t;
-  Mapping m(4 * page);
-  uint32_t key = t.reg(m).rkey.value();
-  m.bytes()[page] = 1;
-  CU_ASSERT(t.advise(prefetch_no_fault, true, m.at(), 4 * page, key) == 0);
-  CU_ASSERT(t.stat(num_prefetch_pages) == 1 && t.stat(num_odp_mr_pages) == 1);
-  CU_ASSERT(t.read(m.at(page), key, 16) == Syndrome::none && t.stat(num_page_faults) == 0);
-  CU_ASSERT(t.read(m.at(2 * page), key, 16) == Syndrome::none && t.stat(num_page_faults) == 1);
-}
-
-void advice_not_flushed_comes_later() {
-  using enum Paging::Advice;
-  Bench t;
-  Mapping m(4 * page);
-  MrKeys k = t.reg(m);
-  CU_ASSERT(t.advise(prefetch_write, false, m.at(), 4 * page, k.lkey.value()) == 0);
-  CU_ASSERT(t.stat(num_prefetch_pages) == 0);
-  t.rig.run();
-  CU_ASSERT(t.stat(num_prefetch_pages) == 4 && t.stat(num_prefetches_handled) == 1);
-  // The region goes before its turn comes; what is out of bounds is nobody's error.
-  CU_ASSERT(t.advise(prefetch, false, m.at(), 5 * page, k.lkey.value()) == 0);
-  CU_ASSERT(t.advise(prefetch, false, m.at(), page, k.lkey.value()) == 0);
-  CU_ASSERT(t.rig.hca->dereg_mr(MkeyIndex{k.lkey.value() >> 8}) == 0);
-  t.rig.run();
-  CU_ASSERT(t.stat(num_mrs_not_found) == 2 && t.stat(num_prefetches_handled) == 1);
-}
-
-void advice_is_refused_as_the_kernel_refuses() {
-  using enum Paging::Advice;
-  Bench t;
-  Mapping m(4 * page), gone(page);
-  uint32_t key = t.reg(m).lkey.value();
-  uint32_t reader = t.reg(m, read_only).lkey.value();
-  uint32_t missing = t.reg(gone).lkey.value();
-  CU_ASSERT(t.advise(prefetch, true, m.at(), page, key + 1) == -ENOENT);
-  CU_ASSERT(t.stat(num_mrs_not_found) == 1);
-  CU_ASSERT(t.advise(prefetch, true, t.own.at(0), page, t.ko.lkey.value()) == -ENOENT);
-  CU_ASSERT(t.advise(prefetch, true, m.at(), page, t.rig.make_key(4)) == -EINVAL);
-  CU_ASSERT(t.advise(prefetch_write, true, m.at(), page, reader) == -EPERM);
-  CU_ASSERT(t.advise(prefetch, true, m.at(page), 4 * page, key) == -EFAULT);
-  CU_ASSERT(t.advise(prefetch, true, m.at() - 1, 1, key) == -EFAULT);
-  uint64_t at = gone.at();
-  gone.unmap();
-  CU_ASSERT(t.advise(prefetch, true, at, page, missing) == -EFAULT);
-  ::mprotect(m.pointer(), page, PROT_READ);
-  CU_ASSERT(t.advise(prefetch_write, true, m.at(), page, key) == -EPERM);
-  Advice::Range range{m.at(), page, key};
-  CU_ASSERT(t.rig.hca->advise_mr({t.rig.pd, 3, true, {&range, 1}}) == -EOPNOTSUPP);
-  Result<Pdn> other = t.rig.hca->alloc_pd();
-  CU_ASSERT(t.rig.hca->advise_mr({*other, 0, true, {&range, 1}}) == -EPERM);
-  CU_ASSERT(t.stat(num_prefetches_handled) == 0);
-}
-
 // What a daemon does, which then opens files of its own. The last case: nothing is watched anew.
 void a_client_may_close_numbers_that_are_not_its_own() {
   Bench t;
@@ -261,11 +190,6 @@ const kilim::test::Case cases[] = {
     {"a file's mapping is told by calls", a_files_mapping_is_told_by_calls},
     {"an invalidation during a fault starts it over",
      an_invalidation_during_a_fault_starts_it_over},
-    {"advice brings pages in", advice_brings_pages_in},
-    {"advice without faults takes what is in memory",
-     advice_without_faults_takes_what_is_in_memory},
-    {"advice not flushed comes later", advice_not_flushed_comes_later},
-    {"advice is refused as the kernel refuses", advice_is_refused_as_the_kernel_refuses},
     {"a client may close numbers that are not its own",
      a_client_may_close_numbers_that_are_not_its_own},
 };

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -51,8 +52,17 @@ uint64_t standard(const char* name) {
   }();
   return read_counter(folder + name);
 }
+// The documents' <pci-dev-id>: the last part of where the device's link leads.
+std::string pci_dev_id() {
+  context();
+  std::error_code error;
+  const auto to =
+      std::filesystem::read_symlink(sysfs_root() + "/class/infiniband/vhca0/device", error);
+  return error ? "" : to.filename().string();
+}
 uint64_t debug(const char* name) {
-  return read_counter("/kernel/debug/mlx5/vhca0/odp_stats/" + std::string(name));
+  static const std::string folder = "/kernel/debug/mlx5/" + pci_dev_id() + "/odp_stats/";
+  return read_counter(folder + name);
 }
 
 class Memory {
@@ -136,6 +146,43 @@ void every_answer_of_advice() {
   for (int i = 0; i < 10; i++) shared().poll();
 }
 
+// libmlx5 and the kernel's interface pass on all of it.
+void every_element_of_a_list() {
+  constexpr auto prefetch_write = IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
+  Loop l;
+  Memory m(l.pd[0], 4), n(l.pd[0], 2);
+  CU_ASSERT_FATAL(m.mr() != nullptr && n.mr() != nullptr);
+  for (const uint32_t flags : {uint32_t{IBV_ADVISE_MR_FLAG_FLUSH}, 0u}) {
+    ibv_sge three[] = {m.sge(0, page), n.sge(page, page), m.sge(2 * page, 2 * page)};
+    const uint64_t before = standard("num_prefetch_pages");
+    CU_ASSERT_EQUAL(ibv_advise_mr(l.pd[0], prefetch_write, flags, three, 3), 0);
+    for (int i = 0; i < 10; i++) shared().poll();
+    CU_ASSERT_EQUAL(standard("num_prefetch_pages"), before + 4);
+    CU_ASSERT_EQUAL(debug("num_odp_mr_pages"), 4);
+    three[2].lkey ^= 0x10000;
+    CU_ASSERT_EQUAL(ibv_advise_mr(l.pd[0], prefetch_write, flags, three, 3), ENOENT);
+    CU_ASSERT_EQUAL(ibv_advise_mr(l.pd[0], prefetch_write, flags, three, 2), 0);
+    for (int i = 0; i < 10; i++) shared().poll();
+    ::madvise(m.bytes(), 4 * page, MADV_DONTNEED);
+    ::madvise(n.bytes(), 2 * page, MADV_DONTNEED);
+  }
+}
+
+// The core looks the handle up before mlx5_ib sees it (rdma_core.c, lookup_get_idr_uobject()).
+void a_domain_that_is_gone() {
+  Loop l;
+  Memory m(l.pd[0], 1);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(m.mr());
+  ibv_pd* pd = ibv_alloc_pd(context());
+  CU_ASSERT_PTR_NOT_NULL_FATAL(pd);
+  ibv_pd gone = *pd;
+  CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), 0);
+  CU_ASSERT_EQUAL(advise(&gone, m.sge(0, page), IBV_ADVISE_MR_ADVICE_PREFETCH), ENOENT);
+  CU_ASSERT_EQUAL(advise(&gone, m.sge(0, page), IBV_ADVISE_MR_ADVICE_PREFETCH, 0), ENOENT);
+  gone.handle = m.mr()->handle;  // a handle of something else
+  CU_ASSERT_EQUAL(advise(&gone, m.sge(0, page), IBV_ADVISE_MR_ADVICE_PREFETCH), EINVAL);
+}
+
 // What `happen` does to a counter.
 template <typename F>
 void counts(const char* name, uint64_t by, F happen) {
@@ -168,6 +215,7 @@ void until_contended(ibv_pd* pd, const Memory& m) {
 }
 
 void each_counter_has_its_event() {
+  CU_ASSERT_NOT_EQUAL_FATAL(debug("num_odp_mrs"), UINT64_MAX);
   Loop l;
   Region own(l.pd[0], 2 * page);
   Memory* m = nullptr;
@@ -251,6 +299,7 @@ void advice_without_memory_for_its_tables() {
   const uint64_t before = standard("num_prefetches_handled");
   no_memory = true;
   CU_ASSERT_EQUAL(advise(IBV_ADVISE_MR_FLAG_FLUSH), ENOMEM);
+  CU_ASSERT_EQUAL(debug("num_odp_mr_pages"), 0);
   CU_ASSERT_EQUAL(advise(0), 0);  // later, and nobody hears how it went
   for (int i = 0; i < 10; i++) shared().poll();
   no_memory = false;
@@ -262,6 +311,8 @@ void advice_without_memory_for_its_tables() {
 
 const Case cases[] = {
     {"every answer of advice", every_answer_of_advice},
+    {"every element of an advice is passed on", every_element_of_a_list},
+    {"advice in a protection domain that is gone", a_domain_that_is_gone},
     {"each counter has its event", each_counter_has_its_event},
     {"fork makes the adapter forget", fork_makes_the_adapter_forget},
     {"an implicit region by its names", an_implicit_region_by_its_names},

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Advice about memory with on-demand paging (ibv_advise_mr): which pages it brings in, of each
+// element of a list; what it is refused for; that it pins nothing.
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "paging_bench.hh"
+
+namespace kilim::vhca::test {
+namespace {
+
+using enum Paging::Advice;
+
+int advise(Bench& t, Paging::Advice advice, bool flush, const std::vector<Advice::Range>& list) {
+  return t.rig.hca->advise_mr({t.rig.pd, static_cast<uint32_t>(advice), flush, list});
+}
+
+void advice_brings_pages_in() {
+  Bench t;
+  Mapping m(8 * page);
+  uint32_t key = t.reg(m).rkey.value();
+  CU_ASSERT(t.advise(prefetch_write, true, m.at(), 4 * page, key) == 0);
+  CU_ASSERT(t.stat(num_prefetch_pages) == 4 && t.stat(num_prefetches_handled) == 1);
+  CU_ASSERT(t.write(m.at(), key, 4 * page) == Syndrome::none && t.stat(num_page_faults) == 0);
+  // For reading alone: the first write faults.
+  CU_ASSERT(t.advise(prefetch, true, m.at(4 * page), page, key) == 0);
+  CU_ASSERT(t.read(m.at(4 * page), key, 16) == Syndrome::none && t.stat(num_page_faults) == 0);
+  CU_ASSERT(t.write(m.at(4 * page), key, 16) == Syndrome::none && t.stat(num_page_faults) == 1);
+  CU_ASSERT(t.rig.journal.count(Kind::page_prefetch) == 2);
+}
+
+void advice_without_faults_takes_what_is_in_memory() {
+  Bench t;
+  Mapping m(4 * page);
+  uint32_t key = t.reg(m).rkey.value();
+  m.bytes()[page] = 1;
+  CU_ASSERT(t.advise(prefetch_no_fault, true, m.at(), 4 * page, key) == 0);
+  CU_ASSERT(t.stat(num_prefetch_pages) == 1 && t.stat(num_odp_mr_pages) == 1);
+  CU_ASSERT(t.read(m.at(page), key, 16) == Syndrome::none && t.stat(num_page_faults) == 0);
+  CU_ASSERT(t.read(m.at(2 * page), key, 16) == Syndrome::none && t.stat(num_page_faults) == 1);
+}
+
+void advice_not_flushed_comes_later() {
+  Bench t;
+  Mapping m(4 * page);
+  MrKeys k = t.reg(m);
+  CU_ASSERT(t.advise(prefetch_write, false, m.at(), 4 * page, k.lkey.value()) == 0);
+  CU_ASSERT(t.stat(num_prefetch_pages) == 0);
+  t.rig.run();
+  CU_ASSERT(t.stat(num_prefetch_pages) == 4 && t.stat(num_prefetches_handled) == 1);
+  // The region goes before its turn comes; what is out of bounds is nobody's error.
+  CU_ASSERT(t.advise(prefetch, false, m.at(), 5 * page, k.lkey.value()) == 0);
+  CU_ASSERT(t.advise(prefetch, false, m.at(), page, k.lkey.value()) == 0);
+  CU_ASSERT(t.rig.hca->dereg_mr(MkeyIndex{k.lkey.value() >> 8}) == 0);
+  t.rig.run();
+  CU_ASSERT(t.stat(num_mrs_not_found) == 2 && t.stat(num_prefetches_handled) == 1);
+}
+
+void advice_is_refused_as_the_kernel_refuses() {
+  Bench t;
+  Mapping m(4 * page), gone(page);
+  uint32_t key = t.reg(m).lkey.value();
+  uint32_t reader = t.reg(m, read_only).lkey.value();
+  uint32_t missing = t.reg(gone).lkey.value();
+  CU_ASSERT(t.advise(prefetch, true, m.at(), page, key + 1) == -ENOENT);
+  CU_ASSERT(t.stat(num_mrs_not_found) == 1);
+  CU_ASSERT(t.advise(prefetch, true, t.own.at(0), page, t.ko.lkey.value()) == -ENOENT);
+  CU_ASSERT(t.advise(prefetch, true, m.at(), page, t.rig.make_key(4)) == -EINVAL);
+  CU_ASSERT(t.advise(prefetch_write, true, m.at(), page, reader) == -EPERM);
+  CU_ASSERT(t.advise(prefetch, true, m.at(page), 4 * page, key) == -EFAULT);
+  CU_ASSERT(t.advise(prefetch, true, m.at() - 1, 1, key) == -EFAULT);
+  uint64_t at = gone.at();
+  gone.unmap();
+  CU_ASSERT(t.advise(prefetch, true, at, page, missing) == -EFAULT);
+  ::mprotect(m.pointer(), page, PROT_READ);
+  CU_ASSERT(t.advise(prefetch_write, true, m.at(), page, key) == -EPERM);
+  Advice::Range range{m.at(), page, key};
+  CU_ASSERT(t.rig.hca->advise_mr({t.rig.pd, 3, true, {&range, 1}}) == -EOPNOTSUPP);
+  Result<Pdn> other = t.rig.hca->alloc_pd();
+  CU_ASSERT(t.rig.hca->advise_mr({*other, 0, true, {&range, 1}}) == -EPERM);
+  CU_ASSERT(t.stat(num_prefetches_handled) == 0);
+}
+
+// Ends at an odd byte of its last page: the adapter's table has whole pages.
+void advice_reaches_to_the_end_of_the_last_page() {
+  Bench t;
+  Mapping m(3 * page);
+  MrSpec spec{t.rig.pd, Va{m.at(8)}, page + 92, Iova{m.at(8)}, odp_access};
+  const uint32_t key = t.rig.hca->reg_mr(spec)->lkey.value();
+  CU_ASSERT(t.advise(prefetch_write, true, m.at(8), 2 * page - 8, key) == 0);
+  CU_ASSERT(t.stat(num_prefetch_pages) == 2 && t.stat(num_odp_mr_pages) == 2);
+  CU_ASSERT(t.advise(prefetch_write, true, m.at(8), 2 * page - 7, key) == -EFAULT);
+  CU_ASSERT(t.advise(prefetch_write, true, m.at(7), page, key) == -EFAULT);
+  CU_ASSERT(t.advise(prefetch_write, true, m.at(2 * page - 1), 0, key) == 0);
+  CU_ASSERT(t.advise(prefetch_write, true, m.at(2 * page), 0, key) == -EFAULT);
+  // The key itself ends where it was registered to.
+  CU_ASSERT(t.write(m.at(page), key, 101) == Syndrome::remote_access);
+  MrSpec all{t.rig.pd, Va{0}, UINT64_MAX, Iova{0}, odp_access};
+  const uint32_t everything = t.rig.hca->reg_mr(all)->lkey.value();
+  CU_ASSERT(t.advise(prefetch, true, m.at(), page, everything) == 0);
+  CU_ASSERT(t.advise(prefetch, true, uint64_t{1} << 47, page, everything) == -EFAULT);
+  CU_ASSERT(t.advise(prefetch, true, ~uint64_t{0}, page, everything) == -EFAULT);
+}
+
+void every_element_of_a_list_is_served() {
+  for (const bool flush : {true, false}) {
+    for (const Paging::Advice advice : {prefetch, prefetch_write}) {
+      Bench t;
+      Mapping m(8 * page), n(2 * page);
+      const uint32_t key = t.reg(m).lkey.value(), other = t.reg(n).lkey.value();
+      CU_ASSERT(advise(t, advice, flush,
+                       {{m.at(), page, key},
+                        {n.at(page), page, other},
+                        {m.at(4 * page), 3 * page, key}}) == 0);
+      t.rig.run();
+      CU_ASSERT(t.stat(num_prefetch_pages) == 5 && t.stat(num_odp_mr_pages) == 5);
+      CU_ASSERT(t.stat(num_prefetches_handled) == 1);
+      CU_ASSERT(t.rig.journal.count(Kind::page_prefetch) == 3);
+      CU_ASSERT(t.read(m.at(), key, page) == Syndrome::none);
+      CU_ASSERT(t.read(n.at(page), other, page) == Syndrome::none);
+      CU_ASSERT(t.read(m.at(4 * page), key, 3 * page) == Syndrome::none);
+      CU_ASSERT(t.stat(num_page_faults) == 0);
+    }
+  }
+}
+
+// An element with a fault, in each place of a list of three.
+void every_element_of_a_list_is_checked() {
+  Bench t;
+  Mapping m(4 * page);
+  const uint32_t key = t.reg(m).lkey.value(), reader = t.reg(m, read_only).lkey.value();
+  const uint32_t list = t.rig.make_key(4);
+  MrSpec elsewhere{*t.rig.hca->alloc_pd(), Va{m.at()}, page, Iova{m.at()}, odp_access};
+  const uint32_t foreign = t.rig.hca->reg_mr(elsewhere)->lkey.value();
+  const struct {
+    Advice::Range element;
+    int answer;
+  } faults[] = {
+      {{m.at(), page, key + 1}, -ENOENT}, {{t.own.at(0), page, t.ko.lkey.value()}, -ENOENT},
+      {{m.at(), page, list}, -EINVAL},    {{m.at(), page, foreign}, -EPERM},
+      {{m.at(), page, reader}, -EPERM},   {{m.at(page), 4 * page, key}, -EFAULT},
+  };
+  for (const auto& fault : faults) {
+    for (std::size_t place = 0; place < 3; place++) {
+      std::vector<Advice::Range> three(3, {m.at(), page, key});
+      three[place] = fault.element;
+      const uint64_t before = t.stat(num_prefetch_pages);
+      CU_ASSERT_EQUAL(advise(t, prefetch_write, true, three), fault.answer);
+      // What stands before it has been brought in by then.
+      CU_ASSERT_EQUAL(t.stat(num_prefetch_pages) - before, place);
+      // Later, bounds are nobody's error any more.
+      CU_ASSERT_EQUAL(advise(t, prefetch_write, false, three),
+                      fault.answer == -EFAULT ? 0 : fault.answer);
+      t.rig.run();
+    }
+  }
+  CU_ASSERT(t.stat(num_prefetches_handled) == 0);
+}
+
+void advice_that_comes_later_goes_on_behind_a_fault() {
+  Bench t;
+  Mapping m(4 * page);
+  const uint32_t key = t.reg(m).lkey.value();
+  CU_ASSERT(advise(t, prefetch_write, false,
+                   {{m.at(page), 4 * page, key}, {m.at(2 * page), 2 * page, key}}) == 0);
+  t.rig.run();
+  CU_ASSERT(t.stat(num_prefetch_pages) == 2 && t.stat(num_prefetches_handled) == 0);
+  CU_ASSERT(t.write(m.at(2 * page), key, 2 * page) == Syndrome::none);
+  CU_ASSERT(t.stat(num_page_faults) == 0);
+}
+
+// A line of /proc/self/status in KiB.
+long kib_of(const std::string& name) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with(name + ":")) return std::stol(line.substr(name.size() + 1));
+  return -1;
+}
+
+std::size_t in_memory(const Mapping& m) {
+  std::vector<unsigned char> pages(m.size() / page);
+  CU_ASSERT_EQUAL(::mincore(m.pointer(), m.size(), pages.data()), 0);
+  std::size_t n = 0;
+  for (const unsigned char p : pages) n += p & 1u;
+  return n;
+}
+
+// Paged in, not pinned; mapped; the adapter knows it; and it may go again.
+void what_advice_brought_in_is_not_pinned_and_may_go() {
+  for (const Paging::Advice advice : {prefetch, prefetch_write}) {
+    Bench t;
+    Mapping m(4 * page);
+    const uint32_t key = t.reg(m).lkey.value();
+    const long locked = kib_of("VmLck"), pinned = kib_of("VmPin");
+    CU_ASSERT(locked >= 0 && pinned >= 0 && in_memory(m) == 0);
+    CU_ASSERT(t.advise(advice, true, m.at(), 4 * page, key) == 0);
+    CU_ASSERT_EQUAL(in_memory(m), 4);
+    CU_ASSERT(t.read(m.at(), key, 4 * page) == Syndrome::none && t.stat(num_page_faults) == 0);
+    CU_ASSERT(kib_of("VmLck") == locked && kib_of("VmPin") == pinned);
+    CU_ASSERT_EQUAL(::madvise(m.bytes() + page, 2 * page, MADV_DONTNEED), 0);
+    CU_ASSERT_EQUAL(in_memory(m), 2);
+    CU_ASSERT(t.stat(num_odp_mr_pages) == 2 && t.stat(num_invalidation_pages) == 2);
+    CU_ASSERT(t.read(m.at(page), key, 2 * page) == Syndrome::none);
+    CU_ASSERT(t.stat(num_page_faults) == 1 && t.stat(num_page_fault_pages) == 2);
+  }
+}
+
+const kilim::test::Case cases[] = {
+    {"advice brings pages in", advice_brings_pages_in},
+    {"advice without faults takes what is in memory",
+     advice_without_faults_takes_what_is_in_memory},
+    {"advice not flushed comes later", advice_not_flushed_comes_later},
+    {"advice is refused as the kernel refuses", advice_is_refused_as_the_kernel_refuses},
+    {"advice reaches to the end of the last page", advice_reaches_to_the_end_of_the_last_page},
+    {"every element of an advice is served", every_element_of_a_list_is_served},
+    {"every element of an advice is checked", every_element_of_a_list_is_checked},
+    {"advice that comes later goes on behind a piece that fails",
+     advice_that_comes_later_goes_on_behind_a_fault},
+    {"what advice brought in is not pinned, and may go again",
+     what_advice_brought_in_is_not_pinned_and_may_go},
+};
+
+}  // namespace
+}  // namespace kilim::vhca::test
+
+KILIM_UT_MAIN("advice", kilim::vhca::test::cases)
