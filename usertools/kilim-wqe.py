@@ -3,7 +3,7 @@
 """Recordings of send queue doorbells (doc/guides/recording.md).
 
   kilim-wqe.py print FILE            every WQE in words, a segment a line
-  kilim-wqe.py lint FILE [FENCE]     what is wrong with them; FENCE is none, small (default) or strong
+  kilim-wqe.py lint FILE             what is wrong with them
   kilim-wqe.py diff FILE FILE        what two builds wrote differently; queue numbers do not count
   kilim-wqe.py replay FILE           post it all on a virtual device
 
@@ -57,8 +57,7 @@ def main(words):
         return 0
     if len(words) == 3 and words[0] == "diff":
         return compare(words[1], words[2])
-    if (words[:1] == ["lint"] and len(words) in (2, 3)) or (words[:1] == ["replay"] and
-                                                           len(words) == 2):
+    if len(words) == 2 and words[0] in ("lint", "replay"):
         status, text = reader(*words)
         sys.stdout.write(text)
         return status

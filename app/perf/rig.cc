@@ -123,8 +123,7 @@ std::string RigQueue::make_qp(RigDevice& device) {
                  .wqebb_count = memory.sq.wqe_cnt,
                  .record = reinterpret_cast<be32*>(memory.dbrec) + prm::record_send,
                  .doorbell = static_cast<std::byte*>(memory.bf.reg),
-                 .qpn = Qpn{qp_->qp_num},
-                 .umr_fence = prm::ctrl::small_fence};  // the device's, and the peer's
+                 .qpn = Qpn{qp_->qp_num}};
   return connect(device);
 }
 

@@ -66,13 +66,13 @@ int print(const std::vector<Doorbell>& all) {
 }
 
 // 1: something was found.
-int lint(const std::vector<Doorbell>& all, prm::UmrFence fence) {
+int lint(const std::vector<Doorbell>& all) {
   std::map<uint32_t, diag::Follow> queues;
   std::size_t found = 0;
   std::array<char, 8192> buffer;
   for (std::size_t i = 0; i < all.size(); i++) {
     const Doorbell& d = all[i];
-    diag::Follow& follow = queues.try_emplace(d.record.qpn, fence, kind_of(d)).first->second;
+    diag::Follow& follow = queues.try_emplace(d.record.qpn, kind_of(d)).first->second;
     each_wqe(d, [&](prm::lint::Bytes wqe) {
       const prm::lint::Findings f = follow.next(wqe);
       for (std::size_t n = 0; n < f.count; n++, found++) {
@@ -91,7 +91,7 @@ int lint(const std::vector<Doorbell>& all, prm::UmrFence fence) {
 int usage() {
   std::fputs(
       "usage: kilim-wqe print FILE\n"
-      "       kilim-wqe lint FILE [none|small|strong]   what the device's umr_fence is (small)\n"
+      "       kilim-wqe lint FILE\n"
       "       kilim-wqe replay FILE\n",
       stderr);
   return usage_error;
@@ -105,11 +105,7 @@ int run(int argc, char** argv) {
   if (what != "print" && what != "lint" && what != "replay") return usage();
   if (!read(argv[2], all, why)) return refuse(argv[2], why);
   if (what == "print") return print(all);
-  if (what == "replay") return replay(all);
-  const std::string_view word = argc > 3 ? argv[3] : "small";
-  if (word == "none") return lint(all, prm::UmrFence::none);
-  if (word == "strong") return lint(all, prm::UmrFence::strong);
-  return word == "small" ? lint(all, prm::UmrFence::small) : usage();
+  return what == "replay" ? replay(all) : lint(all);
 }
 
 }  // namespace

@@ -9,7 +9,6 @@
 #include "kilim/mem/limits.hh"
 #include "kilim/prm/doorbell.hh"
 #include "kilim/queue/preset.hh"
-#include "kilim/umr/fence.hh"
 #include "mlx5/caps.hh"
 
 namespace kilim::mlx5 {
@@ -183,8 +182,7 @@ device::QpInfo Mlx5Device::adopt(Qp qp) {
              .wqebb_count = dv.sq.wqe_cnt,
              .record = record + prm::record_send,
              .doorbell = static_cast<std::byte*>(dv.bf.reg),
-             .qpn = info.qpn,
-             .umr_fence = umr::FencePlanner{caps_.umr_fence}.after_umr()};
+             .qpn = info.qpn};
   info.rq = {.buf = static_cast<std::byte*>(dv.rq.buf),
              .wqe_count = dv.rq.wqe_cnt,
              .stride = dv.rq.stride,

@@ -67,8 +67,7 @@ GoldenQp::GoldenQp(GoldenDevice& device, ibv_qp_type type) : device_(device) {
               .wqebb_count = memory_.sq.wqe_cnt,
               .record = reinterpret_cast<be32*>(memory_.dbrec) + prm::record_send,
               .doorbell = static_cast<std::byte*>(memory_.bf.reg),
-              .qpn = Qpn{qp->qp_num},
-              .umr_fence = prm::ctrl::small_fence};
+              .qpn = Qpn{qp->qp_num}};
 }
 
 GoldenQp::~GoldenQp() {

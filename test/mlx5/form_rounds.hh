@@ -46,7 +46,7 @@ class Bench {
   // For a UMR behind another one of the same key.
   umr::UmrWr behind() {
     const umr::FencePlanner planner{rig.limits.fence};
-    return {.flags = planner.before_umr(umr::KeyUse::in_flight)};
+    return {.flags = planner.before_umr(umr::KeyUse::quiet)};
   }
   // Posts, waits, gives the list memory back, and knows the key as it is now.
   bool done(queue::WqeCursor& c, Woven& key, const umr::ListRequest& r, Shown&& shown) {

@@ -293,9 +293,8 @@ void is_used_behind_its_bind() {
     umr::BindingWindow<type2> binding;
     queue::WqeCursor c{*b.loop->sq};
     CU_ASSERT_TRUE_FATAL(umr::bind(c, b.make<type2>(), b.part(0, 64), {}, binding).ok());
-    c.fence_next(umr::FencePlanner{b.v.device->caps().umr_fence}.after_umr());
-    CU_ASSERT_TRUE(
-        queue::rdma_write(c, {b.at(0), binding.rkey()}, b.source(64), WindowBench::signalled));
+    CU_ASSERT_TRUE(queue::rdma_write(c, {b.at(0), binding.rkey_behind(c)}, b.source(64),
+                                     WindowBench::signalled));
     CU_ASSERT_EQUAL(b.done(c).syndrome, Syndrome::none);
     CU_ASSERT_FALSE(untouched(b.memory.data() + page, b.memory.data() + page + 64));
   }

@@ -96,6 +96,7 @@ void Lint::restart(Qp& qp) noexcept {
   LintQueue& q = *qp.lint;
   q.announced = q.completed = 0;
   q.signaled = 0;
+  q.bare = LintQueue::nowhere;
   for (LintWqe& w : q.wqes) w.at = ~uint64_t{0};
 }
 

@@ -78,8 +78,11 @@ struct LintWqe {
 struct LintQueue {
   Lint* lint = nullptr;
   Qp* qp = nullptr;
-  uint64_t announced = 0;       // basic blocks seen, since the queue's reset
-  uint64_t completed = 0;       // behind the last WQE whose completion has been written
+  uint64_t announced = 0;  // basic blocks seen, since the queue's reset
+  uint64_t completed = 0;  // behind the last WQE whose completion has been written
+  static constexpr uint64_t nowhere = ~uint64_t{0};
+  uint64_t bare = nowhere;      // the last UMR, where nothing behind it has waited for it
+  uint32_t bare_key = 0;        // and what it changes
   uint32_t signaled = 0;        // announced, not completed
   std::vector<std::byte> copy;  // the ring as announced
   std::vector<LintWqe> wqes;    // by the slot of the first block
@@ -102,6 +105,15 @@ struct LintQueue {
       if (w != nullptr && !visit(*w)) return;
       place += w != nullptr ? w->wqebbs : 1;
     }
+  }
+  // Whether a fence that waits for so much lies behind the WQE at `from`, up to the one at `to`.
+  [[nodiscard]] bool fenced(uint64_t from, uint64_t to, bool (*waits)(uint8_t)) noexcept {
+    bool found = false;
+    each_open(to + 1, [&](const LintWqe& w) {
+      found = w.at > from && waits(static_cast<uint8_t>(w.fence << 5));
+      return !found;
+    });
+    return found;
   }
   // Whether the engine is past it.
   [[nodiscard]] bool executed(const LintWqe& w) const noexcept {
@@ -224,8 +236,7 @@ class Lint {
   void check_keys(LintQueue&, LintWqe&, Bytes) noexcept;
   bool judge_use(const Place& user, LintKey, const Place& change, Finding&) const noexcept;
   bool judge_change(const Place& change, LintKey, const Place& user, Finding&) const noexcept;
-  bool fenced(LintQueue&, uint64_t from, uint64_t to, bool answers) const noexcept;
-  [[nodiscard]] uint32_t wanted_fence() const noexcept;
+  void check_behind(LintQueue&, LintWqe&, Bytes) noexcept;
   // hca/lint_wire.cc
   [[nodiscard]] bool peer_may_know(LintQueue&, const LintWqe& change) const noexcept;
   bool check_arrival(const Qp&, LintQueue&, LintKey) noexcept;

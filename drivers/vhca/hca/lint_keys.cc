@@ -19,10 +19,8 @@ using prm::Opcode;
 using prm::lint::Rule;
 using Use = LintKey::Use;
 
-constexpr uint8_t mode_small = prm::ctrl::small_fence >> 5;
-constexpr uint8_t mode_fence = 2;  // waits for READs and atomics
-constexpr uint8_t mode_strong = prm::ctrl::strong_fence >> 5;
-constexpr uint8_t mode_both = prm::ctrl::fence >> 5;  // small, and for READs and atomics
+using Waits = bool (*)(uint8_t);
+namespace ctrl = prm::ctrl;
 
 bool changes_key(Opcode op) noexcept {
   return op == Opcode::umr || op == Opcode::local_inval;
@@ -118,42 +116,12 @@ void Lint::collect_keys(const LintQueue& q, LintWqe& w, Bytes bytes) const noexc
   }
 }
 
-uint32_t Lint::wanted_fence() const noexcept {
-  switch (static_cast<prm::UmrFence>(around_.profile->umr_fence)) {
-    case prm::UmrFence::none:
-      return 0;
-    case prm::UmrFence::small:
-      return mode_small;
-    default:
-      return mode_strong;
-  }
-}
-
-// Whether a fence lies behind the WQE at `from`, up to the one at `to`. `answers`: one that waits
-// for READs and atomics.
-bool Lint::fenced(LintQueue& q, uint64_t from, uint64_t to, bool answers) const noexcept {
-  const uint32_t wanted = wanted_fence();
-  if (wanted == 0 && !answers) return true;
-  bool found = false;
-  q.each_open(to + 1, [&](const LintWqe& w) {
-    if (w.at <= from) return true;
-    const uint8_t mode = w.fence;
-    if (answers)
-      found = mode == mode_fence || mode == mode_strong || mode == mode_both;
-    else
-      found = mode == mode_strong ||
-              (wanted == mode_small && (mode == mode_small || mode == mode_both));
-    return !found;
-  });
-  return found;
-}
-
 // A use behind a change that is not complete.
 bool Lint::judge_use(const Place& user, LintKey k, const Place& change, Finding& f) const noexcept {
   LintQueue& other = change.q;
   if (&other == &user.q) {
-    if (fenced(other, change.w.at, user.w.at, false)) return false;
-    f = {Rule::unfenced_key, {k.key, change.w.at & 0xffff, wanted_fence(), user.w.fence}};
+    if (other.fenced(change.w.at, user.w.at, ctrl::waits_for_local)) return false;
+    f = {Rule::unfenced_key, {k.key, change.w.at & 0xffff, user.w.fence}};
     return true;
   }
   // Who uses the tag of before, or a key that is invalidated, gets what was shown before or a
@@ -168,7 +136,9 @@ bool Lint::judge_use(const Place& user, LintKey k, const Place& change, Finding&
 bool Lint::judge_change(const Place& change, LintKey k, const Place& user,
                         Finding& f) const noexcept {
   const bool same = &user.q == &change.q;
-  if (same && fenced(user.q, user.w.at, change.w.at, user.w.answers)) return false;
+  // A READ has ended with its answer; what has been sent may have to go out again.
+  const Waits waits = user.w.answers ? ctrl::waits_for_answers : ctrl::waits_for_all;
+  if (same && user.q.fenced(user.w.at, change.w.at, waits)) return false;
   // Who is accessed hears from its peer that the access is over, not from a completion.
   // Or it knows a tag that goes: it gets what was shown before, or a refusal.
   const bool goes = k.frees || !user.w.uses(k.key);
@@ -196,6 +166,25 @@ void Lint::check_keys(LintQueue& q, LintWqe& w, Bytes bytes) noexcept {
     if (!found && k.use == Use::change) found = find_peer_use(k, finding);
     if (found) report(q, w, bytes, finding);
   }
+  check_behind(q, w, bytes);
+}
+
+// The first request behind a UMR waits for it, whatever it names: who hears of the key by it need
+// not be this queue. Nobody hears of a key that shows nothing.
+void Lint::check_behind(LintQueue& q, LintWqe& w, Bytes bytes) noexcept {
+  const auto c = prm::lint::segment_at<prm::CtrlSeg>(bytes, 0);
+  const auto op = static_cast<Opcode>(ctrl::opcode::get(c));
+  if (ctrl::waits_for_local(ctrl::fence_of(c.fm_ce_se)) || q.bare < q.completed)
+    q.bare = LintQueue::nowhere;
+  if (!changes_key(op) && op != Opcode::nop && q.bare != LintQueue::nowhere) {
+    if (!w.refused || w.rule != Rule::unfenced_key)
+      report(q, w, bytes, {Rule::unfenced_umr, {q.bare & 0xffff, q.bare_key, w.fence}});
+    q.bare = LintQueue::nowhere;
+  }
+  const bool shows = changes_key(op) && w.keys != 0 && !w.key[0].frees;
+  if (!shows && op != Opcode::set_psv) return;
+  if (shows) q.bare_key = w.key[0].key;
+  q.bare = w.at;
 }
 
 }  // namespace kilim::vhca

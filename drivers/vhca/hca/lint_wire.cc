@@ -12,7 +12,8 @@ using prm::lint::Rule;
 // By a message that waited for the change: one behind a fence, of the same queue.
 bool Lint::peer_may_know(LintQueue& q, const LintWqe& change) const noexcept {
   const uint64_t done = q.place_of(q.qp->sq.ci);
-  return done > 0 && q.executed(change) && fenced(q, change.at, done - 1, false);
+  return done > 0 && q.executed(change) &&
+         q.fenced(change.at, done - 1, prm::ctrl::waits_for_local);
 }
 
 // Whether a queue has an open change of the key that the peer cannot know of.

@@ -12,9 +12,8 @@
 
 namespace kilim::diag {
 
-DoorbellLint::DoorbellLint(prm::UmrFence fence, bool stop, prm::lint::QueueKind kind,
-                           KeyTraffic* others) noexcept
-    : follow_(fence, kind), kind_(kind), others_(others), stop_(stop) {
+DoorbellLint::DoorbellLint(bool stop, prm::lint::QueueKind kind, KeyTraffic* others) noexcept
+    : follow_(kind), kind_(kind), others_(others), stop_(stop) {
   doorbell = &DoorbellLint::on_doorbell;
   ended = &DoorbellLint::on_ended;
   follow_.join(others);

@@ -12,8 +12,7 @@ namespace kilim::diag {
 class DoorbellLint : public queue::Watch {
  public:
   // Without `stop` a finding is printed and counted only.
-  explicit DoorbellLint(prm::UmrFence, bool stop = true,
-                        prm::lint::QueueKind = prm::lint::QueueKind::connected,
+  explicit DoorbellLint(bool stop = true, prm::lint::QueueKind = prm::lint::QueueKind::connected,
                         KeyTraffic* others = nullptr) noexcept;
   ~DoorbellLint();
   DoorbellLint(const DoorbellLint&) = delete;

@@ -31,8 +31,8 @@ Status KeyQueue::make_queue(const KeyQueueConfig& config) {
   wr_ids_.resize(qp_->sq.wqebb_count);
   sq_ = std::make_unique<queue::Sq>(qp_->sq, wr_ids_);
   if constexpr (queue::watched) {
-    lint_ = std::make_unique<diag::DoorbellLint>(device_.caps().umr_fence, config.lint_stops,
-                                                 prm::lint::QueueKind::connected, config.traffic);
+    lint_ = std::make_unique<diag::DoorbellLint>(config.lint_stops, prm::lint::QueueKind::connected,
+                                                 config.traffic);
     (void)sq_->watch(lint_.get());
   }
   cq_ = std::make_unique<queue::Cq>(owned_cq_->geometry);

@@ -138,7 +138,7 @@ Status Port::make_queues() {
       if (!weaver) return weaver.error();
       tx.weaver = *std::move(weaver);
     }
-    attach_tx(tx, arena_, key, device().caps().umr_fence);
+    attach_tx(tx, arena_, key);
   }
   for (uint32_t i = 0; i < rx_.size(); i++) {
     attach_rx(rx_[i], tx_[i].qp->rq, arena_, key);

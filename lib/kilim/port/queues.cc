@@ -33,7 +33,7 @@ void attach_rx(RxSlot& slot, const queue::RqGeometry& rq, const pool::Arena& are
   slot.burst = burst::select_rx(slot.setup.config);
 }
 
-void attach_tx(TxSlot& slot, const pool::Arena& arena, Lkey key, prm::UmrFence fence) {
+void attach_tx(TxSlot& slot, const pool::Arena& arena, Lkey key) {
   const queue::SqGeometry& sq = slot.qp->sq;
   slot.wr_ids.assign(sq.wqebb_count, 0);
   slot.handles.assign(std::size_t{sq.wqebb_count} * 4, {});
@@ -49,7 +49,7 @@ void attach_tx(TxSlot& slot, const pool::Arena& arena, Lkey key, prm::UmrFence f
                      .slots = slot.weaver == nullptr ? nullptr : slot.weaver->slots()});
   if constexpr (queue::watched) {
     slot.lint = std::make_unique<diag::DoorbellLint>(
-        fence, slot.setup.lint_stops, prm::lint::QueueKind::raw_packet, slot.traffic.get());
+        slot.setup.lint_stops, prm::lint::QueueKind::raw_packet, slot.traffic.get());
     (void)slot.queue->sq.watch(slot.lint.get());
   }
   slot.burst = burst::select_tx(slot.setup.config);

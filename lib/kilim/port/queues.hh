@@ -80,7 +80,7 @@ struct TxSlot {
 
 // Over queues that the device has made.
 void attach_rx(RxSlot& slot, const queue::RqGeometry& rq, const pool::Arena& arena, Lkey key);
-void attach_tx(TxSlot& slot, const pool::Arena& arena, Lkey key, prm::UmrFence fence);
+void attach_tx(TxSlot& slot, const pool::Arena& arena, Lkey key);
 
 // Buffers in the receive ring; the ring is empty afterwards. The queue pair is in the error state.
 std::vector<uint32_t> posted_buffers(RxSlot& slot);

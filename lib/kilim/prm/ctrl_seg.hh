@@ -42,12 +42,16 @@ inline constexpr uint8_t solicited = 1 << 1;
 inline constexpr uint8_t only_errors = 0 << 2;       // where it fails or is flushed
 inline constexpr uint8_t only_first_error = 1 << 2;  // the same, unless one of the queue has before
 inline constexpr uint8_t cq_update = 2 << 2;         // always
-inline constexpr uint8_t cq_update_and_event = 3
-                                               << 2;  // always, and an event that nobody asked for
+// always, and an event that nobody asked for
+inline constexpr uint8_t cq_update_and_event = 3 << 2;
 inline constexpr uint8_t completion_mask = 3 << 2;
+// Fence modes: which WQEs before this one have to be complete. spdk_internal/mlx5.h, enum
+// spdk_mlx5_wqe_ctrl_flags: small local ones (a UMR, a gather), `answer_fence` READs and atomics,
+// strong all; `fence` is small and answers (Linux wr.c: MLX5_FENCE_MODE_SMALL_AND_FENCE).
 inline constexpr uint8_t small_fence = 1 << 5;
+inline constexpr uint8_t answer_fence = 2 << 5;
 inline constexpr uint8_t strong_fence = 3 << 5;
-inline constexpr uint8_t fence = 4 << 5;  // waits for outstanding reads and atomics
+inline constexpr uint8_t fence = 4 << 5;
 inline constexpr uint8_t fence_mask = 7 << 5;
 
 constexpr uint8_t completion_mode(uint8_t fm_ce_se) noexcept {
@@ -60,6 +64,32 @@ constexpr bool completes(uint8_t fm_ce_se) noexcept {
 // The byte with another mode. The modes are numbers, not bits: two of them or'ed are a third.
 constexpr uint8_t with_mode(uint8_t fm_ce_se, uint8_t mode) noexcept {
   return static_cast<uint8_t>((fm_ce_se & ~unsigned{completion_mask}) | mode);
+}
+constexpr uint8_t fence_of(uint8_t fm_ce_se) noexcept {
+  return static_cast<uint8_t>(fm_ce_se & fence_mask);
+}
+// Whether a fence waits for keys that are being changed.
+constexpr bool waits_for_local(uint8_t mode) noexcept {
+  return mode == small_fence || mode == strong_fence || mode == fence;
+}
+// For READs and atomics, whose answers are written late.
+constexpr bool waits_for_answers(uint8_t mode) noexcept {
+  return mode == answer_fence || mode == strong_fence || mode == fence;
+}
+// For WRITEs and SENDs too, which may have to go out again.
+constexpr bool waits_for_all(uint8_t mode) noexcept {
+  return mode == strong_fence;
+}
+// The mode that waits for what either does.
+constexpr uint8_t merged_fence(uint8_t a, uint8_t b) noexcept {
+  if (a == b || b == 0) return a;
+  if (a == 0) return b;
+  return waits_for_all(a) || waits_for_all(b) ? strong_fence : fence;
+}
+// fm_ce_se with that fence beside its own.
+constexpr uint8_t with_fence(uint8_t fm_ce_se, uint8_t mode) noexcept {
+  const auto rest = static_cast<uint8_t>(fm_ce_se & ~fence_mask);
+  return static_cast<uint8_t>(rest | merged_fence(fence_of(fm_ce_se), mode));
 }
 }  // namespace ctrl
 

@@ -33,6 +33,7 @@ enum class Rule : uint8_t {
   short_way,
   // Of a WQE among others: only who sees the queue and its keys can tell.
   unfenced_key,
+  unfenced_umr,
   early_key,
   key_in_flight,
   sq_overrun,
@@ -44,7 +45,7 @@ enum class Rule : uint8_t {
   wire_key,
   wire_in_flight,
 };
-inline constexpr std::size_t rules = 28;
+inline constexpr std::size_t rules = 29;
 
 struct RuleRow {
   Rule rule;
@@ -108,13 +109,16 @@ inline constexpr RuleRow rule_rows[] = {
      "the way to a target has its first half only: on RoCE it needs all 48 bytes",
      "octoword {0d}, the word with the target has {1}"},
     {Rule::unfenced_key, "unfenced-key", Syndrome::local_prot,
-     "a key is used behind its UMR on the same queue without the fence that umr_fence demands",
-     "key {0} is changed by WQE {1d}; this WQE needs fence mode {2d} and has {3d}"},
+     "a key is used or changed behind its UMR on the same queue without a fence that waits for it",
+     "key {0} is changed by WQE {1d}; this WQE needs fence mode 1, 3 or 4 and has {2d}"},
+    {Rule::unfenced_umr, "unfenced-umr", Syndrome::local_prot,
+     "the first request behind a UMR has no fence that waits for it",
+     "WQE {0d} changes key {1}; this WQE needs fence mode 1, 3 or 4 and has {2d}"},
     {Rule::early_key, "early-key", Syndrome::local_prot,
      "a key is used from another queue before the completion of its UMR",
      "key {0} is changed by WQE {1d} of queue {2}, of which no completion has been written"},
     {Rule::key_in_flight, "key-in-flight", Syndrome::mw_bind,
-     "a UMR changes a key that posted work still uses",
+     "a UMR changes a key that posted work still uses, and does not wait for that",
      "key {0} is used by WQE {1d} of queue {2}, of which no completion has been written"},
     {Rule::sq_overrun, "sq-overrun", Syndrome::local_qp_op,
      "more is posted than the send queue holds: WQEs are overwritten before they are known to be complete",

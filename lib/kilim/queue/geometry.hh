@@ -9,7 +9,6 @@
 
 #include "kilim/base/be.hh"
 #include "kilim/base/ident.hh"
-#include "kilim/prm/ctrl_seg.hh"
 
 namespace kilim::queue {
 
@@ -20,9 +19,6 @@ struct SqGeometry {
   be32* record = nullptr;         // the send word of the queue pair's doorbell record
   std::byte* doorbell = nullptr;  // register that takes the first 8 bytes of the last WQE
   Qpn qpn;
-  // Fence bits of the WQE behind one that changes a key, by the device's capability umr_fence;
-  // where nobody knows it, the strongest.
-  uint8_t umr_fence = prm::ctrl::strong_fence;
 };
 
 // A receive queue: a ring of WQEs, each a list of data segments.

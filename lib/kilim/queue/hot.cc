@@ -19,10 +19,7 @@ namespace kilim::queue::hot {
 
 uint64_t sq(Sq& q, uint16_t counter) noexcept {
   const uint64_t id = q.retire(counter);
-  if (q.idle()) {
-    q.reset();
-    q.set_umr_fence(0);
-  }
+  if (q.idle()) q.reset();
   q.watch(nullptr);
   q.release_owner();
   return id + q.wr_ids()[counter] + q.credits().value() + q.geometry().wqebb_count;
@@ -34,6 +31,7 @@ uint32_t cursor(Sq& q) noexcept {
   c.fence_next_user();
   c.signal_last();
   c.commit();
+  if (c.retired() == c.position()) return 0;
   return c.straight(4) && c.line() != nullptr ? c.room().value() : c.qpn().value();
 }
 

@@ -29,7 +29,6 @@ class Sq {
         at_(geometry.buf),
         end_(geometry.buf + std::size_t{geometry.wqebb_count} * wqebb_bytes),
         wr_id_(wr_ids.data()),
-        umr_fence_(be64{uint64_t{geometry.umr_fence} << 32}),
         qpn_(be32{geometry.qpn.value() << 8}),
         limit_(geometry.wqebb_count),
         wr_ids_(wr_ids.data()),
@@ -106,9 +105,6 @@ class Sq {
     limit_ = geometry_.wqebb_count;
     record_store(geometry_.record, be32{0});
   }
-  // Fence bits of the WQE behind one that changes a key, where another than the geometry's are
-  // known to do. Not while a cursor is open.
-  void set_umr_fence(uint8_t mode) noexcept { umr_fence_ = be64{uint64_t{mode} << 32}; }
   // Who is told of each doorbell from now on; null: nobody. False: this build tells nobody
   // (queue/watch.hh).
   bool watch(Watch* w) noexcept { return watch_.set(w); }
@@ -123,7 +119,6 @@ class Sq {
   const std::byte* end_;  // of the ring
   uint64_t* wr_id_;       // of that block
   be64 fence_{0};         // that the next WQE must carry, as it lies in a control segment
-  be64 umr_fence_;        // of the WQE behind one that changes a key, likewise
   be32 qpn_;              // as it lies in a control segment
   uint32_t pi_ = 0;       // number of the next block; the low 16 bits go to the device
   uint32_t limit_;        // the number that pi_ may not pass

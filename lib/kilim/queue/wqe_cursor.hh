@@ -52,8 +52,9 @@ class WqeCursor {
   [[nodiscard]] bool fits(uint32_t wqebbs) const noexcept { return limit_ - pi_ >= wqebbs; }
   [[nodiscard]] bool fits(Octowords ds) const noexcept { return fits(wqebbs_for(ds).value()); }
 
-  // Where the WQE being written begins, as Sq counts.
+  // Where the WQE being written begins, as Sq counts; and behind the last one known to be complete.
   [[nodiscard]] uint32_t position() const noexcept { return pi_; }
+  [[nodiscard]] uint32_t retired() const noexcept { return limit_ - sq_.geometry_.wqebb_count; }
 
   [[nodiscard]] Qpn qpn() const noexcept { return Qpn{qpn_.host() >> 8}; }
   [[nodiscard]] bool writes(const Sq& sq) const noexcept { return &sq_ == &sq; }
@@ -76,19 +77,21 @@ class WqeCursor {
     return line(i / 4) + std::size_t{i % 4} * octoword_bytes;
   }
 
-  // Writes the control segment of a WQE of `ds` octowords. The pending fence goes into it unless
-  // `flags` asks for a stronger one.
+  // Writes the control segment of a WQE of `ds` octowords. The pending fence goes into it beside
+  // the one that `flags` asks for: small and answers make `fence` (Linux wr.c, mlx5_ib_post_send).
   void control(prm::Opcode op, Octowords ds, uint8_t flags, uint32_t imm) noexcept {
     KILIM_ASSERT(ds.value() != 0 && ds.value() <= prm::max_ds && fits(ds));
     last_ = at_;
     first_ = be32{(pi_ & 0xffff) << 8 | static_cast<uint8_t>(op)};
     second_ = qpn_ | be32{ds.value()};
-    if ((flags & prm::ctrl::fence_mask) != 0 && pending_fence() == prm::ctrl::strong_fence)
-      flags &= static_cast<uint8_t>(~prm::ctrl::fence_mask);  // it waits for more than any other
+    if (prm::ctrl::fence_of(flags) != 0 && has_pending_fence()) [[unlikely]] {
+      flags = prm::ctrl::with_fence(flags, pending_fence());
+      fence_ = be64{0};
+    }
     const be64 rest{uint64_t{flags} << 32 | imm};
     store_word(at_, first_);
     store_word(at_ + 4, second_);
-    store_word(at_ + 8, (flags & prm::ctrl::fence_mask) != 0 ? rest : rest | fence_);
+    store_word(at_ + 8, rest | fence_);
     fence_ = be64{0};
   }
   // The WQE is written: remembers its wr id and goes on behind it.
@@ -104,9 +107,10 @@ class WqeCursor {
   }
   // The WQE after this one waits for what this one changes (a key).
   void fence_next(uint8_t mode) noexcept { fence_ = be64{uint64_t{mode} << 32}; }
-  // The same as strongly as the device asks: every builder of a UMR ends so, and nobody who uses a
-  // key behind it has a fence to remember.
-  void fence_next_user() noexcept { fence_ = sq_.umr_fence_; }
+  // The same behind a UMR: every builder of one ends so, and nobody who uses a key behind it has a
+  // fence to remember. Small, whatever the device's umr_fence says of the UMR itself: Linux wr.c,
+  // mlx5_ib_post_send (next_fence); libmlx5 qp.c (fm_cache).
+  void fence_next_user() noexcept { fence_next(prm::ctrl::small_fence); }
   [[nodiscard]] bool has_pending_fence() const noexcept { return fence_ != be64{0}; }
   [[nodiscard]] uint8_t pending_fence() const noexcept {
     return static_cast<uint8_t>(fence_.host() >> 32);

@@ -38,7 +38,8 @@ class [[nodiscard]] Binding {
   [[nodiscard]] KeyState state() const noexcept { return key_->state; }
   // The UMR has completed: the key may be used anywhere.
   [[nodiscard]] bool valid() const noexcept { return key_->state == KeyState::valid; }
-  // The handles for any queue and any peer. Only once the key is valid.
+  // The handles for any queue and any peer. Only once the key is valid. The loom does not hear of
+  // what is done with them: binding or dropping the key waits for the completions of that.
   [[nodiscard]] Lkey lkey() const noexcept {
     KILIM_ASSERT(valid());
     key_->uses++;
@@ -46,7 +47,8 @@ class [[nodiscard]] Binding {
   }
   [[nodiscard]] Rkey rkey() const noexcept { return Rkey{lkey().value()}; }
   // The handle for the WQE that is appended next to the loom's own queue, the completion of the UMR
-  // not awaited. Not for keys of a swap.
+  // awaited or not. What changes the key later waits for that WQE by a fence. Not for keys of a
+  // swap that has not completed.
   [[nodiscard]] Lkey lkey_behind(const queue::WqeCursor& c) noexcept;
 
   [[nodiscard]] const IndirectKey& key() const noexcept { return *key_; }

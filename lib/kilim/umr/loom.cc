@@ -27,9 +27,7 @@ Loom::Loom(queue::Sq& sq, KeyPool& pool, Epochs& epochs, const LoomConfig& confi
       fences_(config.fences),
       epochs_(epochs),
       changes_(new Change[sq.geometry().wqebb_count]),
-      mask_(sq.geometry().wqebb_count - 1) {
-  sq.set_umr_fence(config.fences.after_umr());
-}
+      mask_(sq.geometry().wqebb_count - 1) {}
 
 Loom::~Loom() {
   if (clock_ != nullptr) epochs_.remove_queue(clock_);

@@ -44,7 +44,7 @@ struct Bind {
   uint8_t access = 0;      // mkey_access()
   bool has_start = false;  // the first byte is at `start`, else at 0
   uint64_t start = 0;
-  bool reads_keys = false;  // pieces lie under keys woven on the same queue and not completed
+  bool reads_keys = false;  // pieces lie under keys of the same loom
   bool owner_only = false;  // no one but the owner knows the key's handles: a tag may come round
   uint64_t wr_id = 0;
   // Keys on the way to memory, this one included. 0: keys among the pieces are of the loom's pool,

@@ -14,6 +14,8 @@ inline Lkey Binding::lkey_behind(const queue::WqeCursor& c) noexcept {
   key_->used = c.position();
   key_->uses++;
   key_->set(IndirectKey::used_here);
+  if (key_->has(IndirectKey::over_keys)) [[unlikely]]
+    loom_->fences_.used_nested(c.position());
   return key_->lkey;
 }
 
@@ -141,7 +143,8 @@ inline void Loom::turn() noexcept {
 
 // ---- WQEs
 
-// Follows a WQE of `build` (fence bits -> Outcome) that changes the key.
+// Follows a WQE of `build` (fence bits -> Outcome) that changes the key. It waits for the WQEs of
+// this queue that use the key, as lkey_behind() noted them.
 template <typename Build>
 [[gnu::always_inline]] inline Outcome Loom::append(queue::WqeCursor& c, IndirectKey& key,
                                                    bool reads_keys, KeyState to,
@@ -152,12 +155,14 @@ template <typename Build>
   const Outcome o = build(fences_.before(c, past, sq_.retired(), reads_keys));
   if (!o.ok()) [[unlikely]] {
     c.fence_next(pending);
-    fences_.restart();
+    fences_.forget();
     return o;
   }
   key.end = c.position();
   key.become(to);
   key.clear(IndirectKey::ending | IndirectKey::used_here);
+  if (reads_keys) [[unlikely]]
+    key.set(IndirectKey::over_keys);
   changes_[head_++ & mask_] = {&key, key.end, 0};
   return o;
 }
@@ -195,6 +200,7 @@ template <typename Build>
   key->lkey = Lkey{(key->lkey.value() & ~0xffu) | tag};
   key->binds++;
   key->set_levels(levels);
+  if (!how.reads_keys) key->clear(IndirectKey::over_keys);
   if (!how.owner_only) key->tags_now++;
   if (replaced) replace(b, *key);
   return o;

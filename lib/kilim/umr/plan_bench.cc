@@ -145,7 +145,6 @@ bool PlanBench::weave_key(queue::WqeCursor& c, const Job& job, mr::IndirectMkey&
                             .access = mkey_access(mr::Access::local_write),
                             .keep_atomic = !m_.limits.change_atomic};
   if (!weave(c, means, request, View::of({job.view.pieces, job.view.count}), {}).ok()) return false;
-  c.fence_next(FencePlanner{m_.limits.fence}.after_umr());
   woven_ = key.lkey = request.new_key();
   return true;
 }

@@ -28,10 +28,6 @@ constexpr uint32_t pointer_wqes(uint32_t octowords) noexcept {
 }
 
 namespace detail {
-constexpr uint8_t fence_of(uint8_t flags) noexcept {
-  return static_cast<uint8_t>(flags & prm::ctrl::fence_mask);
-}
-
 // Whether a list of so many octowords, padding included, can be given to the key.
 inline Outcome check_reach(const queue::WqeCursor& c, const prm::UmrLimits& limits,
                            const ListRequest& r, uint32_t octowords) noexcept {
@@ -84,14 +80,14 @@ inline Outcome umr_by_pointer(queue::WqeCursor& c, const prm::UmrLimits& limits,
   if (const Outcome o = detail::check_pointer(c, limits, r, list); !o.ok()) [[unlikely]]
     return o;
   constexpr uint32_t step = prm::umr::chained_list_octowords;
-  // A further part changes the key that the part before it has changed.
-  const uint8_t behind = FencePlanner{limits.fence}.before_umr(KeyUse::in_flight);
+  // A further part waits for the part before it, by the fence that this one leaves pending.
+  const uint8_t behind = FencePlanner{limits.fence}.before_umr(KeyUse::quiet);
   StoredList part = list;
   uint32_t offset = 0;
   for (; list.octowords - offset > prm::umr::max_list_octowords; offset += step) {
     part.octowords = step;
     detail::append_part(c, r, part, offset,
-                        {wr.id, offset == 0 ? detail::fence_of(wr.flags) : behind});
+                        {wr.id, offset == 0 ? prm::ctrl::fence_of(wr.flags) : behind});
     part.address += uint64_t{step} * octoword_bytes;
   }
   part.octowords = list.octowords - offset;

@@ -75,13 +75,19 @@ class WindowOwner {
   WindowOwner() noexcept = default;
   WindowOwner(mr::WindowSource& source, Rkey key) noexcept : source_(&source), key_(key) {}
   WindowOwner(WindowOwner&& o) noexcept
-      : source_(std::exchange(o.source_, nullptr)), key_(o.key_), qpn_(o.qpn_) {}
+      : source_(std::exchange(o.source_, nullptr)),
+        key_(o.key_),
+        qpn_(o.qpn_),
+        used_(o.used_),
+        used_here_(o.used_here_) {}
   WindowOwner& operator=(WindowOwner&& o) noexcept {
     if (this != &o) {
       if (source_ != nullptr) drop();
       source_ = std::exchange(o.source_, nullptr);
       key_ = o.key_;
       qpn_ = o.qpn_;
+      used_ = o.used_;
+      used_here_ = o.used_here_;
     }
     return *this;
   }
@@ -99,7 +105,9 @@ class WindowOwner {
 
   mr::WindowSource* source_ = nullptr;
   Rkey key_;
-  Qpn qpn_;  // of the queue that binds it
+  Qpn qpn_;                 // of the queue that binds it
+  uint32_t used_ = 0;       // position of the last WQE of that queue that names it
+  bool used_here_ = false;  // there is one, since its bind
 };
 
 template <WindowType T, WindowState S>
@@ -113,9 +121,18 @@ class [[nodiscard]] Window {
       : owner_(std::move(owner)) {}
   explicit operator bool() const noexcept { return owner_.source_ != nullptr; }
 
-  // What a peer needs, or a request behind the bind.
+  // What a peer needs.
   [[nodiscard]] Rkey rkey() const noexcept
       requires(S == WindowState::binding || S == WindowState::bound) {
+    return owner_.key_;
+  }
+  // The key for the WQE that is appended next to the queue that binds the window, where that leads
+  // back here. What changes the window later waits for that WQE by a fence.
+  [[nodiscard]] Rkey rkey_behind(const queue::WqeCursor& c) noexcept
+      requires(S == WindowState::binding || S == WindowState::bound) {
+    KILIM_ASSERT(c.qpn() == owner_.qpn_);
+    owner_.used_ = c.position();
+    owner_.used_here_ = true;
     return owner_.key_;
   }
 
@@ -134,6 +151,14 @@ struct detail::WindowStep {
   static Qpn queue(const W& w) noexcept {
     return w.owner_.qpn_;
   }
+  // `wr`, waiting for who may still use the window on the cursor's queue.
+  template <typename W>
+  static UmrWr behind_users(const W& w, const queue::WqeCursor& c, UmrWr wr) noexcept {
+    const WindowOwner& o = w.owner_;
+    if (o.used_here_ && o.qpn_ == c.qpn() && distance(o.used_, c.retired()) >= 0)
+      wr.flags = prm::ctrl::with_fence(wr.flags, FencePlanner{}.before_umr(KeyUse::in_flight));
+    return wr;
+  }
   // With this key, for this queue pair.
   template <WindowState To, WindowType T, WindowState S>
   static Window<T, To> become(Window<T, S>&& w, Rkey key, Qpn qpn = Qpn{0}) noexcept {
@@ -141,6 +166,7 @@ struct detail::WindowStep {
     next.owner_ = std::move(w.owner_);
     next.owner_.key_ = key;
     next.owner_.qpn_ = qpn;
+    if (S != WindowState::binding) next.owner_.used_here_ = false;
     return next;
   }
 };
@@ -206,7 +232,7 @@ concept bindable = S == WindowState::free || (T == WindowType::type1 && S == Win
 }  // namespace detail
 
 // Appends a bind: `from` becomes `to` under its next key. Refused, both stay as they are. As behind
-// a UMR the queue's fence is left pending.
+// any UMR a small fence is left pending.
 template <WindowType T, WindowState S>
 requires detail::bindable<T, S>
 inline Outcome bind(queue::WqeCursor& c, Window<T, S>&& from, const WindowBind& b, const UmrWr& wr,
@@ -222,7 +248,7 @@ inline Outcome bind(queue::WqeCursor& c, Window<T, S>&& from, const WindowBind& 
                        .qpn = own ? c.qpn().value() : prm::mkey::any_qpn,
                        .checks = own ? prm::umr::check_not_free : uint8_t{0},
                        .changes = own ? prm::umr::mask_qpn : 0},
-                      b, wr);
+                      b, detail::WindowStep::behind_users(from, c, wr));
   to = detail::WindowStep::become<WindowState::binding>(std::move(from), key, c.qpn());
   return {};
 }
@@ -244,7 +270,7 @@ inline Outcome invalidate(queue::WqeCursor& c, BoundWindow<T>&& from, const UmrW
                          .qpn = prm::mkey::any_qpn,
                          .checks = own ? prm::umr::check_qpn : uint8_t{0},
                          .changes = own ? prm::umr::mask_qpn : 0},
-                        wr);
+                        detail::WindowStep::behind_users(from, c, wr));
   to = detail::WindowStep::become<WindowState::invalidating>(std::move(from), key);
   return {};
 }

@@ -36,7 +36,8 @@ struct Bench {
 
   void umr(Lkey key = woven, uint8_t flags = 0) {
     const umr::Piece pieces[] = {{0x10000, 100, memory_key}, {0x20000, 50, memory_key}};
-    const umr::ListRequest r{.key = key, .max_entries = 4};
+    const umr::ListRequest r{
+        .key = key, .max_entries = 4, .access = umr::mkey_access(mr::Access::local_write)};
     CU_ASSERT_TRUE(umr::umr_list(c, r, umr::View::of(pieces), {.flags = flags}).ok());
   }
   void write(Lkey key, uint8_t flags = 0) {
@@ -45,6 +46,15 @@ struct Bench {
   }
   void read(Lkey key) {
     CU_ASSERT_TRUE(queue::rdma_read(c, {0x9000, Rkey{0x4400}}, queue::Sge{0, 64, key}, {}));
+  }
+  void nop() {
+    c.control(prm::Opcode::nop, Octowords{1}, 0, 0);
+    c.advance(1, 0);
+  }
+  void psv() {
+    std::memset(c.line(), 0, 64);
+    c.control(prm::Opcode::set_psv, Octowords{2}, 0, 0);
+    c.advance(1, 0);
   }
   template <typename T>
   void spoil(std::size_t at, T value) {
@@ -91,7 +101,16 @@ const Seed seeds[] = {
     {Rule::ds_mismatch,       [](Bench& b) { b.write(memory_key); b.spoil(7, uint8_t{2}); b.spoil(3, uint8_t{0x11}); }},
     {Rule::unfenced_key,      [](Bench& b) { b.umr(); b.c.fence_next(0); b.write(woven); }},
     {Rule::unfenced_key,      [](Bench& b) { b.umr(); b.c.fence_next(0); b.umr(); }},
+    // A mode that waits for answers alone is no fence behind a UMR.
+    {Rule::unfenced_key,      [](Bench& b) { b.umr(); b.c.fence_next(0); b.write(woven, prm::ctrl::answer_fence); }},
+    {Rule::unfenced_umr,      [](Bench& b) { b.umr(); b.c.fence_next(0); b.write(memory_key); }},
+    {Rule::unfenced_umr,      [](Bench& b) { b.umr(); b.c.fence_next(0); b.nop(); b.umr(other); b.c.fence_next(0); b.read(memory_key); }},
+    {Rule::unfenced_umr,      [](Bench& b) { b.umr(); b.psv(); b.c.fence_next(0); b.write(memory_key); }},
     {Rule::key_in_flight,     [](Bench& b) { b.umr(); b.write(woven); b.umr(); }},
+    // What has been sent may have to go out again: nothing less than a strong fence waits for it.
+    {Rule::key_in_flight,     [](Bench& b) { b.umr(); b.write(woven); b.umr(woven, prm::ctrl::small_fence); }},
+    {Rule::key_in_flight,     [](Bench& b) { b.umr(); b.write(woven); b.umr(woven, prm::ctrl::fence); }},
+    {Rule::key_in_flight,     [](Bench& b) { b.umr(); b.write(woven); b.read(woven); b.umr(woven, prm::ctrl::fence); }},
     {Rule::key_in_flight,     [](Bench& b) { b.umr(); b.read(woven); b.umr(woven, prm::ctrl::small_fence); }},
 };
 // clang-format on
@@ -101,22 +120,27 @@ void sound_wqes_pass(Bench& b) {
   b.umr(other);
   b.write(woven);
   b.write(memory_key, prm::ctrl::cq_update);
-  b.umr(woven, prm::ctrl::small_fence);
+  b.umr(woven, prm::ctrl::strong_fence);
+  b.read(woven);
+  b.umr(woven, prm::ctrl::fence);  // a READ has ended with its answer
   b.write(woven);
+  CU_ASSERT_TRUE(umr::local_invalidate(b.c, woven, {.flags = prm::ctrl::strong_fence}).ok());
+  b.c.fence_next(0);  // nobody behind it names the key
+  b.write(memory_key);
 }
 
 void the_doorbell_names_each_mistake() {
   CU_ASSERT_TRUE(std::size(seeds) >= 20);
   for (const Seed& seed : seeds) {
     Bench b;
-    diag::DoorbellLint lint{prm::UmrFence::small, false};
+    diag::DoorbellLint lint{false};
     CU_ASSERT_TRUE_FATAL(b.sq.watch(&lint));
     seed.make(b);
     b.c.commit();
     CU_ASSERT_TRUE(lint.findings() >= 1);
   }
   Bench sound;
-  diag::DoorbellLint lint{prm::UmrFence::small, true};
+  diag::DoorbellLint lint{true};
   CU_ASSERT_TRUE_FATAL(sound.sq.watch(&lint));
   sound_wqes_pass(sound);
   sound.c.commit();

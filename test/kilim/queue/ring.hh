@@ -27,8 +27,7 @@ struct SqRing {
             .wqebb_count = Wqebbs,
             .record = &record,
             .doorbell = doorbell.data(),
-            .qpn = qpn,
-            .umr_fence = prm::ctrl::small_fence};
+            .qpn = qpn};
   }
   // Bytes of block `i` of the ring.
   const uint8_t* block(uint32_t i) const {

@@ -143,6 +143,13 @@ void fence_goes_to_the_next() {
   send(c, piece, {.flags = WrFlags::fence | WrFlags::solicited});
   c.commit();
   CU_ASSERT_EQUAL(ring.block(4)[11], prm::ctrl::strong_fence | prm::ctrl::solicited);
+  // One that waits for answers alone lets a UMR go on: Linux wr.c writes both.
+  c.fence_next(prm::ctrl::small_fence);
+  send(c, piece, {.flags = prm::ctrl::answer_fence | WrFlags::signalled});
+  send(c, piece, {.flags = prm::ctrl::answer_fence});
+  c.commit();
+  CU_ASSERT_EQUAL(ring.block(5)[11], prm::ctrl::fence | prm::ctrl::cq_update);
+  CU_ASSERT_EQUAL(ring.block(6)[11], prm::ctrl::answer_fence);
 }
 
 void reset_starts_over() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which WQEs around the UMRs of one queue carry a fence.
+// Which WQEs around the UMRs of one queue carry which fence.
 #include <vector>
 
 #include "kilim/queue/rc_wqe.hh"
@@ -24,84 +24,235 @@ std::vector<uint8_t> fences(const LoomRig& r) {
 using prm::ctrl::small_fence;
 using prm::ctrl::strong_fence;
 
-void one_fence_a_burst() {
-  LoomRig r{8};
-  std::vector<Binding> held;
-  queue::WqeCursor c{r.sq};
-  for (int i = 0; i < 4; i++) {
-    held.push_back(r.loom->take());
-    (void)r.loom->bind(c, held.back(), {}, view());
+using prm::ctrl::answer_fence;
+constexpr uint8_t both = prm::ctrl::fence;
+
+// What the capability says, and what a UMR then carries itself.
+struct Cap {
+  prm::UmrFence cap;
+  uint8_t own;
+};
+constexpr Cap caps[] = {{prm::UmrFence::none, 0},
+                        {prm::UmrFence::small, small_fence},
+                        {prm::UmrFence::strong, strong_fence}};
+
+void capability_of_the_umr_alone() {
+  for (const Cap& row : caps) {
+    const FencePlanner planner{row.cap};
+    CU_ASSERT_EQUAL(planner.before_umr(KeyUse::quiet), row.own);
+    CU_ASSERT_EQUAL(planner.before_umr(KeyUse::in_flight), strong_fence);
+    CU_ASSERT_EQUAL(FencePlanner::after_umr(), small_fence);
+    LoomRig r{8, {.fences = planner}};
+    std::vector<Binding> held;
+    queue::WqeCursor c{r.sq};
+    for (int i = 0; i < 4; i++) {
+      held.push_back(r.loom->take());
+      (void)r.loom->bind(c, held.back(), {}, view());
+    }
+    (void)queue::send(c, Piece{0, 10, held[0].lkey_behind(c)}, {});
+    (void)queue::send(c, Piece{0, 10, held[1].lkey_behind(c)}, {});
+    r.loom->commit(c);
+    CU_ASSERT_TRUE(
+        (fences(r) == std::vector<uint8_t>{row.own, row.own, row.own, row.own, small_fence, 0}));
+    r.complete();
   }
-  (void)queue::send(c, Piece{0, 10, held[0].lkey_behind(c)}, {});
-  (void)queue::send(c, Piece{0, 10, held[1].lkey_behind(c)}, {});
-  r.loom->commit(c);
-  CU_ASSERT_TRUE((fences(r) == std::vector<uint8_t>{0, 0, 0, 0, strong_fence, 0}));
-  r.complete();
+  CU_ASSERT_EQUAL(FencePlanner{}.before_umr(KeyUse::quiet), strong_fence);  // nobody has asked
 }
 
 void dependent_umrs_wait() {
-  LoomRig r{8};
-  Binding a = r.loom->take();
-  Binding b = r.loom->take();
-  queue::WqeCursor c{r.sq};
-  (void)r.loom->bind(c, a, {}, view());
-  (void)r.loom->bind(c, b, {.reads_keys = true}, view());  // a list over the key before
-  (void)r.loom->bind(c, a, {}, view());                    // behind the fence of the one before
-  (void)r.loom->bind(c, a, {}, view());                    // the same key again
-  r.loom->commit(c);
-  CU_ASSERT_TRUE((fences(r) == std::vector<uint8_t>{0, strong_fence, 0, strong_fence}));
-  r.complete();
-  CU_ASSERT_TRUE(a.valid() && b.valid());
+  for (const Cap& row : caps) {
+    LoomRig r{8, {.fences = FencePlanner{row.cap}}};
+    Binding a = r.loom->take();
+    Binding b = r.loom->take();
+    queue::WqeCursor c{r.sq};
+    (void)r.loom->bind(c, a, {}, view());
+    (void)r.loom->bind(c, b, {.reads_keys = true}, view());  // a list over the key before
+    (void)r.loom->bind(c, a, {}, view());                    // behind the fence of the one before
+    (void)r.loom->bind(c, a, {}, view());                    // the same key again
+    r.loom->commit(c);
+    const uint8_t waits = row.own == 0 ? small_fence : row.own;
+    CU_ASSERT_TRUE((fences(r) == std::vector<uint8_t>{row.own, waits, row.own, waits}));
+    r.complete();
+    CU_ASSERT_TRUE(a.valid() && b.valid());
+  }
 }
 
-void keys_in_flight() {
-  struct Row {
-    prm::UmrFence cap;
-    uint8_t before;
-  };
-  for (const Row row : {Row{prm::UmrFence::none, 0}, Row{prm::UmrFence::small, small_fence},
-                        Row{prm::UmrFence::strong, strong_fence}}) {
-    LoomRig r{8, {.fences = FencePlanner{row.cap}}};
-    Binding a = bound(r);
-    Binding b = bound(r);
-    Binding quiet = bound(r);
-    {
+using Use = bool (*)(queue::WqeCursor&, Lkey);
+constexpr Use uses[] = {
+    [](queue::WqeCursor& c, Lkey k) {
+      return queue::send(c, {0, 10, k}, {});
+    },
+    [](queue::WqeCursor& c, Lkey k) {
+      return queue::rdma_write(c, {}, {0, 10, k}, {});
+    },
+    [](queue::WqeCursor& c, Lkey k) {
+      return queue::rdma_read(c, {}, {0, 10, k}, {});
+    },
+    [](queue::WqeCursor& c, Lkey k) { return queue::fetch_and_add(c, {.result_key = k}, {}); },
+};
+// What changes a key, by one WQE.
+using Change = void (*)(LoomRig&, Binding&);
+constexpr Change changes[] = {
+    [](LoomRig& r, Binding& b) {
       queue::WqeCursor c{r.sq};
-      (void)queue::send(c, Piece{0, 10, a.lkey_behind(c)}, {});
-      (void)queue::send(c, Piece{0, 10, b.lkey_behind(c)}, {});
-      (void)r.loom->bind(c, quiet, {}, view());
-      (void)r.loom->bind(c, a, {}, view());
-      (void)r.loom->bind(c, b, {}, view());  // a's fence holds for it
+      CU_ASSERT_TRUE(r.loom->bind(c, b, {}, view()).ok());
       r.loom->commit(c);
+    },
+    [](LoomRig& r, Binding& b) {
+      queue::WqeCursor c{r.sq};
+      const auto build = [](queue::WqeCursor& at, const IndirectKey& k, const UmrWr& wr) noexcept {
+        return change_key(at, {.key = k.lkey, .fields = prm::umr::mask_len, .length = 5}, wr);
+      };
+      CU_ASSERT_TRUE(r.loom->change_with(c, b, {}, build).ok());
+      r.loom->commit(c);
+    },
+    [](LoomRig& r, Binding& b) {
+      const SwapItem item{&b, view(), {}};
+      CU_ASSERT_TRUE(r.loom->swap({&item, 1}, 1).ok());
+    },
+    [](LoomRig& r, Binding& b) {
+      r.loom->drop(b);
+      CU_ASSERT_TRUE(r.loom->flush());
+    },
+    [](LoomRig& r, Binding& b) {
+      b.end();
+      CU_ASSERT_TRUE(r.loom->flush());
+    },
+};
+
+// Whatever uses the key, whatever changes it, whatever the device says of its UMRs.
+void keys_in_flight() {
+  for (const Cap& row : caps) {
+    for (const Use use : uses) {
+      for (const Change change : changes) {
+        for (const bool complete : {false, true}) {
+          LoomRig r{8, {.fences = FencePlanner{row.cap}}};
+          Binding a = bound(r);
+          {
+            queue::WqeCursor c{r.sq};
+            (void)queue::send(c, Piece{0, 10, Lkey{1}}, {});  // takes the fence of the bind
+            CU_ASSERT_TRUE_FATAL(use(c, a.lkey_behind(c)));
+            r.loom->commit(c);
+          }
+          const std::size_t before = complete ? 0 : 2;
+          if (complete) r.complete();
+          change(r, a);
+          {
+            queue::WqeCursor c{r.sq};
+            (void)queue::send(c, Piece{0, 10, Lkey{1}}, {});
+            r.loom->commit(c);
+          }
+          const std::vector<uint8_t> f = fences(r);
+          CU_ASSERT_EQUAL_FATAL(f.size(), before + 2);
+          CU_ASSERT_EQUAL(f[before], complete ? row.own : strong_fence);
+          CU_ASSERT_EQUAL(f[before + 1], small_fence);
+          r.complete();
+        }
+      }
     }
-    // The fence of the first SEND is for the UMRs before it.
-    const uint8_t first = row.before;
-    CU_ASSERT_TRUE((fences(r) == std::vector<uint8_t>{first, 0, 0, row.before, 0}));
-    r.complete();
+  }
+}
+
+void one_strong_fence_a_burst() {
+  LoomRig r{8, {.fences = FencePlanner{prm::UmrFence::none}}};
+  Binding a = bound(r);
+  Binding b = bound(r);
+  Binding quiet = bound(r);
+  queue::WqeCursor c{r.sq};
+  (void)queue::send(c, Piece{0, 10, a.lkey_behind(c)}, {});
+  (void)queue::rdma_read(c, {}, queue::Sge{0, 10, b.lkey_behind(c)}, {});
+  (void)r.loom->bind(c, quiet, {}, view());
+  (void)r.loom->bind(c, a, {}, view());
+  (void)r.loom->bind(c, b, {}, view());  // a's fence holds for it
+  (void)queue::send(c, Piece{0, 10, a.lkey_behind(c)}, {.flags = queue::WrFlags::fence});
+  (void)r.loom->bind(c, a, {}, view());  // used again since
+  r.loom->commit(c);
+  CU_ASSERT_TRUE(
+      (fences(r) == std::vector<uint8_t>{small_fence, 0, 0, strong_fence, 0, both, strong_fence}));
+  r.complete();
+}
+
+// Who uses a key over keys uses these: none of them is changed before it is done.
+void keys_below_are_in_flight_too() {
+  LoomRig r{8, {.fences = FencePlanner{prm::UmrFence::small}}};
+  Binding inner = bound(r);
+  Binding outer = r.loom->take();
+  {
     queue::WqeCursor c{r.sq};
-    (void)r.loom->bind(c, a, {}, view());  // its use has completed
+    CU_ASSERT_TRUE_FATAL(r.loom->bind(c, outer, {.reads_keys = true}, view()).ok());
     r.loom->commit(c);
-    CU_ASSERT_EQUAL(fences(r)[0], 0);
     r.complete();
   }
+  const auto use = [&](Binding& b) {
+    queue::WqeCursor c{r.sq};
+    (void)queue::rdma_read(c, {}, queue::Sge{0, 10, b.lkey_behind(c)}, {});
+    r.loom->commit(c);
+  };
+  const auto change = [&](Binding& b) {
+    queue::WqeCursor c{r.sq};
+    CU_ASSERT_TRUE_FATAL(r.loom->bind(c, b, {}, view()).ok());
+    r.loom->commit(c);
+    return fences(r).back();
+  };
+  use(outer);
+  {  // a refusal has waited for nobody
+    queue::WqeCursor c{r.sq};
+    CU_ASSERT_FALSE(r.loom->bind(c, inner, {}, View{}).ok());
+  }
+  CU_ASSERT_EQUAL(change(inner), strong_fence);
+  CU_ASSERT_EQUAL(change(inner), small_fence);  // that one has waited
+  use(outer);
+  r.complete();
+  CU_ASSERT_EQUAL(change(inner), small_fence);
+  use(outer);
+  CU_ASSERT_EQUAL(change(outer), strong_fence);  // and lies over no key any more
+  r.complete();
+  use(outer);
+  CU_ASSERT_EQUAL(change(inner), small_fence);
+  r.complete();
 }
 
 // Half a turn of the counter later what fenced long ago seems to lie ahead.
 void long_ago() {
   FenceTrack track{FencePlanner{prm::UmrFence::small}};
-  CU_ASSERT_EQUAL(track.before_use(100, 99, 90), small_fence);
-  CU_ASSERT_EQUAL(track.before_use(101, 99, 90), 0);  // one holds for both
+  CU_ASSERT_TRUE(track.must_wait(100, 99, 90));
+  CU_ASSERT_FALSE(track.must_wait(101, 99, 90));  // one holds for both
   for (const uint32_t later : {1u << 30, (1u << 31) + 50, 3u << 30}) {
     FenceTrack t = track;
-    CU_ASSERT_EQUAL(t.before_use(100 + later, 99 + later, 90 + later), small_fence);
+    CU_ASSERT_TRUE(t.must_wait(100 + later, 99 + later, 90 + later));
   }
 }
 
+// By what each mode waits for.
+void modes_are_merged() {
+  constexpr uint8_t modes[] = {0, small_fence, answer_fence, strong_fence, both};
+  for (const uint8_t a : modes) {
+    for (const uint8_t b : modes) {
+      const uint8_t m = prm::ctrl::merged_fence(a, b);
+      using namespace prm::ctrl;
+      CU_ASSERT_EQUAL(waits_for_local(m), waits_for_local(a) || waits_for_local(b));
+      CU_ASSERT_EQUAL(waits_for_answers(m), waits_for_answers(a) || waits_for_answers(b));
+      CU_ASSERT_EQUAL(waits_for_all(m), waits_for_all(a) || waits_for_all(b));
+    }
+  }
+  CU_ASSERT_EQUAL(prm::ctrl::merged_fence(small_fence, answer_fence), both);
+  CU_ASSERT_FALSE(prm::ctrl::waits_for_local(answer_fence));
+  CU_ASSERT_FALSE(prm::ctrl::waits_for_answers(small_fence));
+  CU_ASSERT_FALSE(prm::ctrl::waits_for_all(both));
+  constexpr uint8_t other = prm::ctrl::cq_update | prm::ctrl::solicited;
+  CU_ASSERT_EQUAL(prm::ctrl::with_fence(other | small_fence, answer_fence), other | both);
+}
+
 const kilim::test::Case cases[] = {
-    {"a burst of UMRs has one fence, behind it", one_fence_a_burst},
+    {"a UMR carries what the device asks, who comes behind it a small fence",
+     capability_of_the_umr_alone},
     {"a UMR that depends on another waits for it", dependent_umrs_wait},
-    {"a key in flight waits as the device asks, once a burst", keys_in_flight},
+    {"a key in flight is changed behind a strong fence, whatever uses and changes it",
+     keys_in_flight},
+    {"one strong fence holds for a burst", one_strong_fence_a_burst},
+    {"keys below one in flight are in flight", keys_below_are_in_flight_too},
     {"a fence of half a counter's turn ago holds for nobody", long_ago},
+    {"two fences make one that waits for what either does", modes_are_merged},
 };
 
 }  // namespace

@@ -28,8 +28,7 @@ struct Ring {
             .wqebb_count = blocks,
             .record = &record,
             .doorbell = doorbell.data(),
-            .qpn = Qpn{0xabcdef},
-            .umr_fence = prm::ctrl::small_fence},
+            .qpn = Qpn{0xabcdef}},
            wr_ids) {
     memory.fill(std::byte{0xee});
   }

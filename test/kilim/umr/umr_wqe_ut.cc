@@ -20,14 +20,12 @@ struct Ring {
   be32 record{0};
   alignas(8) std::array<std::byte, 8> doorbell{};
   Ring() { memory.fill(std::byte{0xee}); }
-  uint8_t fence = prm::ctrl::small_fence;
   queue::SqGeometry geometry(uint32_t n = blocks) {
     return {.buf = memory.data(),
             .wqebb_count = n,
             .record = &record,
             .doorbell = doorbell.data(),
-            .qpn = Qpn{0xabcdef},
-            .umr_fence = fence};
+            .qpn = Qpn{0xabcdef}};
   }
   const uint8_t* block(uint32_t i) const {
     return reinterpret_cast<const uint8_t*>(memory.data()) + std::size_t{i} * 64;
@@ -179,12 +177,6 @@ void fences() {
   Ring ring;
   queue::Sq sq{ring.geometry(), ring.wr_ids};
   const FencePlanner strong;
-  const FencePlanner small{prm::UmrFence::small};
-  const FencePlanner none{prm::UmrFence::none};
-  CU_ASSERT_EQUAL(strong.before_umr(KeyUse::quiet), 0);
-  CU_ASSERT_EQUAL(strong.before_umr(KeyUse::in_flight), prm::ctrl::strong_fence);
-  CU_ASSERT_EQUAL(small.before_umr(KeyUse::in_flight), prm::ctrl::small_fence);
-  CU_ASSERT_EQUAL(none.before_umr(KeyUse::in_flight), 0);
   queue::WqeCursor c{sq};
   (void)umr_list(c, request, first(1), {.flags = strong.before_umr(KeyUse::in_flight)});
   (void)queue::send(c, many[0], {});
@@ -197,18 +189,6 @@ void fences() {
   CU_ASSERT_EQUAL(ring.block(4)[11], 0);
   CU_ASSERT_EQUAL(ring.block(6)[11], prm::ctrl::small_fence);
   CU_ASSERT_EQUAL(ring.block(7)[11], 0);
-  // Without a word from the device the strongest.
-  CU_ASSERT_EQUAL(queue::SqGeometry{}.umr_fence, prm::ctrl::strong_fence);
-  for (const uint8_t fence : {strong.after_umr(), small.after_umr(), none.after_umr()}) {
-    Ring own;
-    own.fence = fence;
-    queue::Sq other{own.geometry(), own.wr_ids};
-    queue::WqeCursor d{other};
-    (void)local_invalidate(d, request.key, {});
-    (void)queue::send(d, many[0], {});
-    d.commit();
-    CU_ASSERT_EQUAL(own.block(2)[11], fence);
-  }
 }
 
 const kilim::test::Case cases[] = {
