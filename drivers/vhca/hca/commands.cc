@@ -49,6 +49,7 @@ enum class Refusal : uint32_t {
   psv_count = 0x56a016,
   no_more_psvs = 0x56a017,
   no_such_psv = 0x56a018,
+  reserved = 0x56a019,
 };
 
 struct Answer {
@@ -79,6 +80,10 @@ Answer query_hca_cap(HcaState& s, In in, Out out) {
 Answer create_mkey(HcaState& s, In in, Out out) {
   auto cmd = read<prm::CreateMkeyIn>(in);
   if (cmd.flags.host() != 0) return {Status::bad_param, Refusal::umem_key};
+  const bool reserves = cmd.op_mod.host() != 0 || cmd.reserved_8.host() != 0 ||
+                        std::any_of(std::begin(cmd.reserved_50), std::end(cmd.reserved_50),
+                                    [](be32 w) { return w.host() != 0; });
+  if (reserves) return {Status::bad_param, Refusal::reserved};
   std::size_t list = std::size_t{cmd.translations_octword_actual_size.host()} * 16;
   if (list > in.size() - sizeof cmd) return {Status::bad_input_len, Refusal::list_length};
   if (!s.pd_exists(Pdn{prm::mkc::pd::get(cmd.mkc)}))

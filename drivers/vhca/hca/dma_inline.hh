@@ -34,15 +34,15 @@ struct Site {
 // word read once. Where an address is not there `head` is 0, and the rest means nothing.
 struct PlainWords {
   uint64_t head, remote, length_and_key, local;
-  uint32_t remote_key, fm_ce_se;
+  uint32_t remote_key, flags;  // signature, stream, fm_ce_se
 };
 [[gnu::always_inline]] inline PlainWords take_plain(uint64_t from) noexcept {
   // Variables, not members: the compiler keeps an asm's members in memory.
   uint64_t head, remote, length_and_key, local;
-  uint32_t remote_key, fm_ce_se;
+  uint32_t remote_key, flags;
   asm volatile(KILIM_DMA_OPEN
                "movq (%[from]), %[head]\n\t"
-               "movzbl 11(%[from]), %[fm_ce_se]\n\t"
+               "movl 8(%[from]), %[flags]\n\t"
                "movq 16(%[from]), %[remote]\n\t"
                "movl 24(%[from]), %[remote_key]\n\t"
                "movq 32(%[from]), %[length_and_key]\n\t"
@@ -52,12 +52,12 @@ struct PlainWords {
                "663: xorl %k[head], %k[head]\n\t"
                "jmp 664b\n\t"
                ".popsection\n\t"
-               : [head] "=&r"(head), [fm_ce_se] "=&r"(fm_ce_se), [remote] "=&r"(remote),
+               : [head] "=&r"(head), [flags] "=&r"(flags), [remote] "=&r"(remote),
                  [remote_key] "=&r"(remote_key), [length_and_key] "=&r"(length_and_key),
                  [local] "=&r"(local)
                : [from] "r"(from)
                : "cc", "memory");
-  return {head, remote, length_and_key, local, remote_key, fm_ce_se};
+  return {head, remote, length_and_key, local, remote_key, flags};
 }
 
 // Client to client, 32 to 64 bytes; the halves may overlap.

@@ -35,6 +35,7 @@ struct PlainWqe {
   uint64_t bytes;
   uint32_t rkey, lkey;
   uint32_t fm_ce_se;
+  uint32_t reserved;  // bits that have to be zero
 
   [[nodiscard]] bool signaled() const noexcept { return (fm_ce_se & prm::ctrl::cq_update) != 0; }
   [[nodiscard]] bool wants_event() const noexcept {
@@ -54,7 +55,9 @@ constexpr uint64_t next_index = uint64_t{1} << 40;  // in `head`
   wqe.bytes = length_and_key >> 32;
   wqe.rkey = be32::from_raw(w.remote_key).host();
   wqe.lkey = static_cast<uint32_t>(length_and_key);
-  wqe.fm_ce_se = w.fm_ce_se;
+  const uint32_t flags = be32::from_raw(w.flags).host();
+  wqe.fm_ce_se = flags & 0xff;
+  wqe.reserved = flags & (0x00ffff00 | prm::ctrl::reserved_in_fm_ce_se);
   return wqe;
 }
 
@@ -256,7 +259,7 @@ template <const Kind& kind>
   bool gone = false, event = false;
   for (; run.at != run.end; run.at += wqebb_bytes) {
     const PlainWqe w = take_wqe(run.at);
-    if (w.head != head) [[unlikely]]
+    if (((w.head ^ head) | w.reserved) != 0) [[unlikely]]
       break;
     if (!move_request<kind>(h, qp, peer, w, run)) break;
     const uint32_t bytes = kind.answered ? static_cast<uint32_t>(w.bytes) : 0;

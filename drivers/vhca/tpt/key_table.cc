@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "kilim/base/units.hh"
-#include "kilim/prm/bsf_seg.hh"
 #include "vhca/hca/spec.hh"
 #include "vhca/tpt/list.hh"
+#include "vhca/tpt/mkey_check.hh"
 
 namespace kilim::vhca {
 
@@ -51,29 +51,6 @@ uint8_t rights_of(const prm::Mkc& c) noexcept {
   if (prm::mkc::remote_write::get(c) != 0) r |= prm::mkey::remote_write;
   if (prm::mkc::atomic::get(c) != 0) r |= prm::mkey::atomic;
   return static_cast<uint8_t>(r);
-}
-
-// Null: nothing to object to.
-const char* objection(const prm::Mkc& c, std::size_t list_bytes, const Profile& profile) noexcept {
-  uint32_t mode = prm::mkc::access_mode_4_2::get(c) << 2 | prm::mkc::access_mode_1_0::get(c);
-  if (mode != prm::mkc::access_mode_klm && mode != prm::mkc::access_mode_ksm)
-    return "a key made by command is a list of other keys (KLM or KSM)";
-  const uint32_t bsf = prm::mkc::bsf_en::get(c) != 0 ? c.bsf_octword_size.host() : 0;
-  if (prm::mkc::bsf_en::get(c) != 0 && !profile.signature)
-    return "this adapter has no signature offload";
-  if (prm::mkc::bsf_en::get(c) != 0 && bsf != prm::bsf::octowords)
-    return "a key's signature takes 64 bytes";
-  uint32_t entries = c.translations_octword_size.host();
-  if (entries == 0) return "a list needs at least one entry";
-  if (entries > 1u << profile.log_max_klm_list_size) return "the list exceeds the adapter's limit";
-  if (list_bytes > std::size_t{entries} * octoword_bytes) return "more entries than the key holds";
-  uint32_t entity = prm::mkc::log_entity_size::get(c);
-  if (mode == prm::mkc::access_mode_ksm && entity < 12)
-    return "entries of fixed size span at least 4096 bytes";
-  bool umr = prm::mkc::umr_en::get(c) != 0;
-  if (umr && (!profile.umr || profile.umr_indirect_mkey_disabled))
-    return "this adapter changes no list by a send queue";
-  return nullptr;
 }
 
 }  // namespace
@@ -126,7 +103,7 @@ Result<Mkey*> KeyTable::create_window(Pdn pd, bool type2) {
 
 Result<Mkey*> KeyTable::create_mkey(const prm::Mkc& c, std::span<const std::byte> list,
                                     const Profile& profile) {
-  if (const char* why = objection(c, list.size(), profile)) return Error{EINVAL, why};
+  if (const char* why = mkey_objection(c, list, profile)) return Error{EINVAL, why};
   uint32_t index = 0;
   Mkey* m = keys_.create(index);
   if (m == nullptr) return Error{ENOMEM, "the adapter has no more memory keys"};

@@ -54,10 +54,17 @@ bool signs(const Decoded& d) noexcept {
          (d.mk.flags_pd.host() & prm::mkey::bsf_enable) != 0;
 }
 
+bool reserves(const prm::UmrCtrlSeg& c) noexcept {
+  const auto set = [](uint8_t b) { return b != 0; };
+  return std::any_of(std::begin(c.rsvd0), std::end(c.rsvd0), set) ||
+         std::any_of(std::begin(c.rsvd1), std::end(c.rsvd1), set);
+}
+
 // Reads the fixed part and finds the list.
 Refusal decode(const UmrRequest& r, Decoded& d) noexcept {
   if (r.body.size() < fixed_bytes) return {Syndrome::local_qp_op, "UMR WQE too short"};
   std::memcpy(&d.ctrl, r.body.data(), sizeof(d.ctrl));
+  if (reserves(d.ctrl)) return {Syndrome::local_qp_op, "a reserved bit of a UMR is set"};
   std::memcpy(&d.mk, r.body.data() + sizeof(d.ctrl), sizeof(d.mk));
   d.mask = d.ctrl.mkey_mask.host();
   d.octowords = d.ctrl.klm_octowords.host();
@@ -75,10 +82,11 @@ Refusal decode(const UmrRequest& r, Decoded& d) noexcept {
     rest = rest.subspan(sizeof(seg));
   }
   // The word is the size of what follows the list where it is not an offset.
-  if (has(d, umr::has_translation_offset)) return granted;
-  const std::size_t bytes = std::size_t{d.ctrl.translation_offset.host()} * octoword_bytes;
+  const bool offset = has(d, umr::has_translation_offset);
+  const std::size_t bytes = offset ? 0 : d.ctrl.translation_offset.host() * octoword_bytes;
   if (bytes > rest.size()) return {Syndrome::local_qp_op, "a BSF beyond its WQE"};
-  d.bsf = rest.first(bytes);
+  if (bytes < rest.size()) return {Syndrome::local_qp_op, "a UMR WQE longer than its segments"};
+  d.bsf = rest;
   return granted;
 }
 

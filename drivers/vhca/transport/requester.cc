@@ -49,7 +49,7 @@ Outcome exec_local_inval(Works& works, const Qp& qp, const SendWqe& wqe) noexcep
 
 Outcome exec_set_psv(Works& works, const Qp& qp, const SendWqe& wqe) noexcept {
   prm::SetPsvSeg seg;
-  if (wqe.body().size() < sizeof(seg)) return malformed("SET_PSV too short");
+  if (wqe.body().size() != sizeof(seg)) return malformed("SET_PSV has one segment");
   std::memcpy(&seg, wqe.body().data(), sizeof(seg));
   Psv* psv = works.keys->psvs().at(seg.psv.host() & 0xffffff);
   if (psv == nullptr || psv->pd != qp.spec.pd) return malformed("no such PSV in this domain");

@@ -26,6 +26,15 @@ bool copy_blocks(const SendRing& sq, SendWqe& w, uint32_t from, uint32_t count) 
                       std::size_t{count - straight} * wqebb_bytes);
 }
 
+// What the format reserves, and an opcode modifier that the opcode does not have: only memory
+// operations (MMO) have some. The stream is an initiator's of dynamic connections.
+bool reserves(const Qp& qp, const prm::CtrlSeg& ctrl, const SendWqe& w) noexcept {
+  const bool modified = w.opmod != 0 && w.opcode != static_cast<uint8_t>(prm::Opcode::mmo);
+  return modified || (ctrl.qpn_ds.host() & prm::ctrl::reserved_beside_ds) != 0 ||
+         (ctrl.fm_ce_se & prm::ctrl::reserved_in_fm_ce_se) != 0 ||
+         (w.stream != 0 && qp.type != QpType::dci);
+}
+
 }  // namespace
 
 Decode decode_send(const Qp& qp, SendWqe& w) noexcept {
@@ -49,6 +58,7 @@ Decode decode_send(const Qp& qp, SendWqe& w) noexcept {
   w.wqebbs = static_cast<uint16_t>(blocks);
   if (prm::ctrl::qpn::get(ctrl) != qp.qpn.value() || prm::ctrl::wqe_index::of(first) != qp.sq.ci)
     return Decode::malformed;
+  if (reserves(qp, ctrl, w)) return Decode::malformed;
   if (blocks > 1 && !copy_blocks(qp.sq, w, 1, blocks - 1)) return Decode::fault;
   return Decode::ok;
 }

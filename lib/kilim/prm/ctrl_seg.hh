@@ -53,6 +53,8 @@ inline constexpr uint8_t answer_fence = 2 << 5;
 inline constexpr uint8_t strong_fence = 3 << 5;
 inline constexpr uint8_t fence = 4 << 5;
 inline constexpr uint8_t fence_mask = 7 << 5;
+inline constexpr uint8_t reserved_in_fm_ce_se = 1 << 4 | 1 << 0;
+inline constexpr uint32_t reserved_beside_ds = 3 << 6;  // between ds and the queue's number
 
 constexpr uint8_t completion_mode(uint8_t fm_ce_se) noexcept {
   return fm_ce_se & completion_mask;

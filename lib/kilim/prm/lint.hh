@@ -43,11 +43,13 @@ constexpr std::size_t umr_ctrl_at = sizeof(CtrlSeg);
 constexpr std::size_t mkey_at = umr_ctrl_at + sizeof(UmrCtrlSeg);
 constexpr std::size_t list_at = mkey_at + sizeof(MkeyContextSeg);
 
-// Every field that a UMR may name, those of which Kilim knows no use included: protection domain,
-// remote invalidation, access mode, local read, small fence, relaxed order of writes, sixth bit of
-// the page size, relaxed order of reads (MLX5_MKEY_MASK_* of include/linux/mlx5/device.h).
+// Every field that a UMR may name, those of which Kilim knows no use included: size of the list,
+// protection domain, remote invalidation, access mode, local read, small fence, relaxed order of
+// writes, sixth bit of the page size, relaxed order of reads. MLX5_MKEY_MASK_* of Linux
+// include/linux/mlx5/device.h; the access mode (bit 16) stands only in src/wqe.h of MLNX_OFED's
+// libmlx5, as MLX5_MKEY_MASK_ACCESS_MODE.
 inline constexpr uint64_t defined_mask =
-    umr::mask_len | umr::mask_page_size | umr::mask_start_addr | 1ull << 7 | 1ull << 8 |
+    umr::mask_len | umr::mask_page_size | 1ull << 2 | umr::mask_start_addr | 1ull << 7 | 1ull << 8 |
     umr::mask_sig_err | umr::mask_bsf_enable | umr::mask_mkey | umr::mask_qpn | 1ull << 16 |
     1ull << 17 | umr::mask_access | 1ull << 23 | 1ull << 25 | umr::mask_free | 1ull << 42 |
     1ull << 47;
@@ -63,11 +65,10 @@ constexpr void expect_zero(Bytes w, std::size_t at, std::size_t bytes, Findings&
 }
 
 constexpr void check_control(Bytes w, const CtrlSeg& c, QueueKind kind, Findings& f) noexcept {
-  constexpr uint32_t between = 0xc0;  // of ds and the queue's number
-  constexpr uint8_t unused = 0x11;    // of fence, completion and solicited event
-  if (const uint32_t bits = c.qpn_ds.host() & between; bits != 0)
+  if (const uint32_t bits = c.qpn_ds.host() & ctrl::reserved_beside_ds; bits != 0)
     f.add(Rule::reserved_bits, 0, bits);
-  if (const unsigned bits = c.fm_ce_se & unused; bits != 0) f.add(Rule::reserved_bits, 0, bits);
+  if (const unsigned bits = c.fm_ce_se & ctrl::reserved_in_fm_ce_se; bits != 0)
+    f.add(Rule::reserved_bits, 0, bits);
   if (kind != QueueKind::dynamic) expect_zero(w, 9, 2, f);  // the stream
 }
 

@@ -25,7 +25,7 @@ struct Mkc {
   be32 translations_octword_size;
   be32 log_page_size;  // 6 relaxed_ordering_read, 4:0 log page size (for fixed-size entries: log
                        // entity size)
-  be32 crypto;
+  be32 crypto;         // 28:27 crypto_en
 };
 static_assert(sizeof(Mkc) == 64 && offsetof(Mkc, start_addr) == 16 &&
               offsetof(Mkc, translations_octword_size) == 52);
@@ -47,6 +47,7 @@ using bsf_en = Field<&Mkc::flags_pd, 30, 30>;
 using en_rinval = Field<&Mkc::flags_pd, 24, 24>;
 using pd = Field<&Mkc::flags_pd, 23, 0>;
 using log_entity_size = Field<&Mkc::log_page_size, 4, 0>;
+using crypto_en = Field<&Mkc::crypto, 28, 27>;
 
 inline constexpr uint32_t access_mode_pa = 0;
 inline constexpr uint32_t access_mode_mtt = 1;

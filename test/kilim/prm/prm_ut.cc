@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The few functions among the formats.
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
+#include <span>
 
 #include "kilim/prm/cqe.hh"
 #include "kilim/prm/hca_cap.hh"
+#include "kilim/prm/lint.hh"
 #include "kilim/prm/mkc.hh"
 #include "kilim/prm/opcode.hh"
 #include "kilim/prm/syndrome.hh"
@@ -66,12 +70,32 @@ void mkey_context() {
   CU_ASSERT_EQUAL(std::memcmp(&m, flags, 4), 0);
 }
 
+// MLX5_MKEY_MASK_* of Linux include/linux/mlx5/device.h; 16 of MLNX_OFED's libmlx5, src/wqe.h.
+void mask_bits() {
+  constexpr uint8_t named[] = {0,  1,  2,  6,  7,  8,  9,  12, 13, 14, 16,
+                               17, 18, 19, 20, 21, 23, 25, 29, 42, 47};
+  struct {
+    CtrlSeg ctrl{};
+    UmrCtrlSeg umr{};
+    MkeyContextSeg key{};
+  } wqe;
+  wqe.ctrl.opmod_idx_opcode = kilim::be32{ctrl::opcode::at(static_cast<uint8_t>(Opcode::umr))};
+  wqe.ctrl.qpn_ds = kilim::be32{sizeof(wqe) / 16};
+  for (uint8_t bit = 0; bit < 64; bit++) {
+    wqe.umr.mkey_mask = kilim::be64{uint64_t{1} << bit};
+    const bool known = std::find(std::begin(named), std::end(named), bit) != std::end(named);
+    const lint::Findings f = lint::check_wqe(std::as_bytes(std::span(&wqe, 1)));
+    CU_ASSERT_EQUAL(f.has(lint::Rule::mkey_mask), !known);
+  }
+}
+
 const kilim::test::Case cases[] = {
     {"a capability is its bits in the group", capabilities},
     {"a capability beyond the group reads 0", capabilities_outside},
     {"opcodes and syndromes have names, each once", names},
     {"the owner byte of a CQE", owner_bytes},
     {"the flags of an indirect key as libmlx5 writes them", mkey_context},
+    {"the fields that a UMR may name", mask_bits},
 };
 
 }  // namespace

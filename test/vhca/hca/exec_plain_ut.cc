@@ -83,6 +83,25 @@ uint64_t work_of(Side& s, const Wqe& w) {
   return work;
 }
 
+void bits_without_a_meaning_are_refused() {
+  void (*const changes[])(Wqe&) = {[](Wqe& w) { w.flags |= 0x01; }, [](Wqe& w) { w.flags |= 0x10; },
+                                   [](Wqe& w) { w.bytes[0] = std::byte{1}; },  // opcode modifier
+                                   [](Wqe& w) { w.bytes[9] = std::byte{1}; },  // stream
+                                   [](Wqe& w) { w.bytes[10] = std::byte{1}; }};
+  for (const auto change : changes) {
+    Side s(17, false);
+    Wqe w = write_of(s, 64);
+    change(w);
+    const std::byte before = s.dst.data()[0];
+    CU_ASSERT(s.rig.run_one(s.rig.a, w).syndrome == Syndrome::local_qp_op);
+    CU_ASSERT(s.dst.data()[0] == before);
+  }
+  Side s(17, false);
+  Wqe w = write_of(s, 64);
+  w.bytes[8] = std::byte{1};  // a signature, which nobody checks
+  CU_ASSERT_EQUAL(work_of(s, w), plain_work);
+}
+
 // The clock is read again by it.
 void long_requests_count_by_their_bytes() {
   Side s(15, false);
@@ -252,6 +271,7 @@ constexpr kilim::test::Case cases[] = {
     {"plain requests go the straight way", plain_requests_go_the_straight_way},
     {"keys are not remembered too long", keys_are_not_remembered_too_long},
     {"keys are not remembered for another peer", keys_are_not_remembered_for_another_peer},
+    {"bits without a meaning are refused", bits_without_a_meaning_are_refused},
     {"long requests count by their bytes", long_requests_count_by_their_bytes},
     {"woven requests go the straight way", woven_requests_go_the_straight_way},
     {"many pieces go the general way", many_pieces_go_the_general_way},

@@ -278,7 +278,7 @@ void warnings_come_less_and_less_often() {
   Bench b(LintMode::warn);
   std::string text = told([&] {
     for (int i = 0; i < 100; i++) {
-      b.a.put(with(b.umr(), umr_at + 2, uint8_t{1}));
+      b.a.put(with(b.plain(), 16 + offsetof(prm::RaddrSeg, reserved), uint8_t{1}));
       b.finish(b.a);
     }
   });

@@ -79,6 +79,11 @@ void a_signed_key_is_refused_where_none_may_be() {
   End e{rig, rig.a, rig.cq_a};
   CU_ASSERT_EQUAL(shown(e), Syndrome::none);
   CU_ASSERT_EQUAL(e.post(set_psv(e.psv.mem ^ 0x40000, crc_in_memory.mem)), Syndrome::local_qp_op);
+  Rig other;
+  End f{other, other.a, other.cq_a};
+  const std::array<std::byte, 16> behind{};
+  Wqe longer = set_psv(f.psv.mem, crc_in_memory.mem);
+  CU_ASSERT_EQUAL(f.post(longer.raw(behind.data(), behind.size())), Syndrome::local_qp_op);
 }
 
 void without_its_psv_a_key_is_of_no_use() {

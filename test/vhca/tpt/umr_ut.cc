@@ -251,6 +251,24 @@ void a_refused_umr_changes_nothing() {
   }
 }
 
+void a_umr_is_as_long_as_its_segments() {
+  const UmrShape shape{.len = 64};
+  const std::array<std::byte, 16> more{};
+  for (int what = 0; what < 4; what++) {
+    Bench b;
+    const std::array<prm::Klm, 1> list = {b.piece(0, 64)};
+    const uint32_t key = b.rig.make_key(8);
+    Wqe w = umr_wqe(key, shape, list);
+    if (what == 0) w.raw(more.data(), more.size());
+    if (what == 1) w.bytes[16 + offsetof(prm::UmrCtrlSeg, rsvd0)] = std::byte{1};
+    if (what == 2) w.bytes[16 + offsetof(prm::UmrCtrlSeg, rsvd1) + 27] = std::byte{1};
+    if (what == 3) w.bytes[0] = std::byte{1};  // opcode modifier
+    CU_ASSERT(b.post(w) == Syndrome::local_qp_op);
+    const Mkey& m = *b.rig.hca->state().keys.at(key >> 8);
+    CU_ASSERT(m.free && m.len == 0 && m.used == 0);
+  }
+}
+
 void a_profile_can_lack_features() {
   for (int what = 0; what < 5; what++) {
     RigShape s;
@@ -311,6 +329,7 @@ const kilim::test::Case cases[] = {
     {"a list shorter than the key has a hole", a_list_shorter_than_the_key_has_a_hole},
     {"a start address moves the key", a_start_address_moves_the_key},
     {"interleaved pieces repeat", interleaved_pieces_repeat},
+    {"a UMR is as long as its segments", a_umr_is_as_long_as_its_segments},
     {"repetitions shorter than the key have a hole", repetitions_shorter_than_the_key_have_a_hole},
     {"a key of another domain takes no UMR", a_key_of_another_domain_takes_no_umr},
     {"fixed entries end with their list", fixed_entries_end_with_their_list},

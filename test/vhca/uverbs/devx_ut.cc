@@ -5,6 +5,7 @@
 #include "kilim/prm/cmd.hh"
 #include "kilim/prm/hca_cap.hh"
 #include "kilim/prm/mkc.hh"
+#include "make_key.hh"
 #include "request.hh"
 #include "ut.hh"
 
@@ -62,16 +63,6 @@ void commands_are_refused_with_status_and_syndrome() {
   CU_ASSERT_EQUAL(out[0], 0x02);  // known to mlx5_ib, not to this firmware
   std::vector<uint8_t> tiny(8);
   CU_ASSERT_EQUAL(devx(c, tiny, out), -EINVAL);
-}
-
-int create_mkey(Client& c, const prm::CreateMkeyIn& in, uint8_t* out, uint32_t& handle) {
-  Ioctl io(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_CREATE);
-  io.handle(MLX5_IB_ATTR_DEVX_OBJ_CREATE_HANDLE)
-      .raw(MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN, sizeof in, reinterpret_cast<uintptr_t>(&in))
-      .raw(MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_OUT, 16, reinterpret_cast<uintptr_t>(out));
-  int err = io.run(*c.file);
-  handle = static_cast<uint32_t>(io.attr(0).data);
-  return err;
 }
 
 void keys_are_made_and_destroyed_by_command() {
