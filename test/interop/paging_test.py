@@ -60,7 +60,8 @@ class Paging(pair.PairTest):
         script = (f"{one} >/dev/null & for i in $(seq 100); do {one} 127.0.0.1 >/dev/null 2>&1 && "
                   "break; sleep 0.1; done; wait; cd /sys/class/infiniband_verbs/uverbs*/ && "
                   "for f in *num_* invalidations*; do echo \"standard $f:$(cat $f)\"; "
-                  "wc -c < $f; done; cd /sys/kernel/debug/mlx5/vhca0/odp_stats && "
+                  "wc -c < $f; done; cd /sys/kernel/debug/mlx5/$(basename $(readlink "
+                  "/sys/class/infiniband/vhca0/device))/odp_stats && "
                   "for f in *; do echo \"debug $f:$(cat $f)\"; done")
         done = subprocess.run([pair.LAUNCHER, "--sysfs", "mount", "--", "bash", "-c", script],
                               capture_output=True, text=True, timeout=pair.PATIENCE, check=True)

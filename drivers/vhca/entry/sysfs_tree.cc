@@ -19,6 +19,7 @@
 
 #include "vhca/entry/odp_files.hh"
 #include "vhca/entry/raw.hh"
+#include "vhca/wire/make.hh"
 
 namespace kilim::vhca {
 namespace {
@@ -141,14 +142,44 @@ std::string modalias(const Profile& p) {
               unsigned{p.pci_device}, unsigned{p.pci_vendor});
 }
 
-bool write_pci_folder(const std::string& folder, const Profile& p) {
-  return write_files(folder, {{"modalias", modalias(p)},
-                              {"vendor", text("0x%04x", unsigned{p.pci_vendor})},
-                              {"device", text("0x%04x", unsigned{p.pci_device})},
-                              {"subsystem_vendor", text("0x%04x", unsigned{p.pci_vendor})},
-                              {"subsystem_device", "0x0007"},
-                              {"class", "0x020000"},
-                              {"numa_node", "-1"}});
+// The interface that the port's wire is; empty: none.
+std::string interface_of(const DeviceConfig& d) {
+  return d.attach.wires.empty() ? std::string()
+                                : std::string(interface_of_wire(d.attach.wires.front()));
+}
+
+// A function of the root complex, as in /sys/devices (Linux, Documentation/PCI/sysfs-pci.rst): an
+// address that neither the machine nor another device of the tree has.
+std::string free_pci_folder(const std::string& tree, uint32_t number) {
+  constexpr uint32_t first_bus = 0x81, buses = 0x100 - first_bus;
+  for (;; number++) {
+    const uint32_t domain = number / buses;
+    const std::string address = text("%04x:%02x:00.0", domain, first_bus + number % buses);
+    const std::string folder = tree + text("/devices/pci%04x:00/", domain) + address;
+    if (::access(("/sys/bus/pci/devices/" + address).c_str(), F_OK) != 0 &&
+        ::access(folder.c_str(), F_OK) != 0)
+      return folder;
+  }
+}
+
+bool write_pci_folder(const std::string& folder, const DeviceConfig& d, const Profile& p) {
+  const std::string address = folder.substr(folder.rfind('/') + 1);
+  const std::string interface = interface_of(d);
+  const bool written =
+      write_files(folder, {{"modalias", modalias(p)},
+                           {"uevent", "DRIVER=mlx5_core\nPCI_SLOT_NAME=" + address},
+                           {"vendor", text("0x%04x", unsigned{p.pci_vendor})},
+                           {"device", text("0x%04x", unsigned{p.pci_device})},
+                           {"subsystem_vendor", text("0x%04x", unsigned{p.pci_vendor})},
+                           {"subsystem_device", "0x0007"},
+                           {"class", "0x020000"},
+                           {"current_link_speed", "16.0 GT/s PCIe"},
+                           {"current_link_width", "16"},
+                           {"numa_node", "-1"}});
+  // A tap: is made by whoever opens the device: until then the link leads nowhere.
+  return written && (interface.empty() || (make_folders(folder + "/net") &&
+                                           ::symlink(("/sys/class/net/" + interface).c_str(),
+                                                     (folder + "/net/" + interface).c_str()) == 0));
 }
 
 bool write_device_folder(const std::string& folder, const Profile& p, uint64_t guid) {
@@ -183,6 +214,24 @@ bool write_second_gid(const std::string& folder, const std::string& named) {
     groups += text(":%02x%02x", unsigned{(*gid)[i]}, unsigned{(*gid)[i + 1]});
   return write_files(
       folder, {{"ports/1/gids/1", groups.substr(1)}, {"ports/1/gid_attrs/types/1", "RoCE v2"}});
+}
+
+// The interface of each GID (Linux, drivers/infiniband/core/sysfs.c, show_port_gid_attr_ndev):
+// there is no such file where there is no interface, and reading it fails on a card.
+bool write_interfaces(const std::string& folder, const DeviceConfig& d) {
+  const std::string interface = interface_of(d);
+  if (interface.empty()) return true;
+  const bool second = parse_gid(d.attach.gid).has_value();
+  return write_files(folder, {{"ports/1/gid_attrs/ndevs/0", interface}}) &&
+         (!second || write_files(folder, {{"ports/1/gid_attrs/ndevs/1", interface}}));
+}
+
+// An object of a class: a folder of the PCI function, to which the class has a link.
+bool link_to_class(const std::string& folder, const std::string& in_class) {
+  const std::string function = folder.substr(0, folder.rfind('/', folder.rfind('/') - 1));
+  const std::string address = function.substr(function.rfind('/') + 1);
+  return ::symlink(("../../../" + address).c_str(), (folder + "/device").c_str()) == 0 &&
+         ::symlink(folder.c_str(), in_class.c_str()) == 0;
 }
 
 }  // namespace
@@ -237,39 +286,45 @@ Status SysfsTree::link_real_devices() {
   return Done{};
 }
 
+// Links of a class are absolute: with --sysfs mount the class folder is seen in another place.
 Status SysfsTree::add(const DeviceConfig& device, const Profile& profile) {
   const std::string uverbs = "uverbs" + std::to_string(device.number);
-  const std::string pci = path_ + "/devices/" + device.attach.name;
-  const std::string verbs_folder = path_ + "/class/infiniband_verbs/" + uverbs;
-  const std::string class_folder = path_ + "/class/infiniband/" + device.attach.name;
+  const std::string verbs_class = path_ + "/class/infiniband_verbs/" + uverbs;
+  const std::string device_class = path_ + "/class/infiniband/" + device.attach.name;
   const dev_t rdev = device.rdev();
   struct stat st;
-  if (::lstat(class_folder.c_str(), &st) == 0) {
+  if (::lstat(device_class.c_str(), &st) == 0) {
     return Error{EEXIST, "a device of this name is there already"};
   }
+  const std::string pci = free_pci_folder(path_, device.number);
+  const std::string folder = pci + "/infiniband/" + device.attach.name;
+  const std::string verbs_folder = pci + "/infiniband_verbs/" + uverbs;
   const bool written =
-      write_pci_folder(pci, profile) &&
-      write_device_folder(class_folder, profile, guid_of(mac_of(device.attach))) &&
-      write_second_gid(class_folder, device.attach.gid) &&
-      ::symlink(pci.c_str(), (class_folder + "/device").c_str()) == 0 &&
+      write_pci_folder(pci, device, profile) &&
+      write_device_folder(folder, profile, guid_of(mac_of(device.attach))) &&
+      write_second_gid(folder, device.attach.gid) && write_interfaces(folder, device) &&
+      link_to_class(folder, device_class) &&
       write_files(verbs_folder, {{"ibdev", device.attach.name},
                                  {"abi_version", "1"},
                                  {"dev", text("%u:%u", major(rdev), minor(rdev))}}) &&
-      ::symlink(pci.c_str(), (verbs_folder + "/device").c_str()) == 0 &&
-      odp_files::write(path_, device);
+      link_to_class(verbs_folder, verbs_class) && odp_files::write(path_, device);
   if (!written) {
     const Error error{errno, "cannot write the device list"};
     remove(device);
+    remove_all(pci);
     return error;
   }
   return Done{};
 }
 
 void SysfsTree::remove(const DeviceConfig& device) noexcept {
+  const std::string device_class = path_ + "/class/infiniband/" + device.attach.name;
   odp_files::remove(path_, device);
-  remove_all(path_ + "/class/infiniband_verbs/uverbs" + std::to_string(device.number));
-  remove_all(path_ + "/class/infiniband/" + device.attach.name);
-  remove_all(path_ + "/devices/" + device.attach.name);
+  char pci[PATH_MAX];
+  const bool found = ::realpath((device_class + "/device").c_str(), pci) != nullptr;
+  ::unlink((path_ + "/class/infiniband_verbs/uverbs" + std::to_string(device.number)).c_str());
+  ::unlink(device_class.c_str());
+  if (found) remove_all(pci);
 }
 
 void SysfsTree::used_by(pid_t program) noexcept {

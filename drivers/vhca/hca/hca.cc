@@ -251,8 +251,10 @@ Result<PortAttr> Hca::query_port(uint32_t port) {
     return Error{EINVAL, "no such port"};
   if (state_->dead) return Error{EIO, "the adapter is dead"};
   PortAttr attr;
-  if (port <= state_->config.wires.size() && state_->config.wires[port - 1] != nullptr)
+  if (port <= state_->config.wires.size() && state_->config.wires[port - 1] != nullptr) {
     attr.mtu = roce_mtu(state_->config.wires[port - 1]->mtu());
+    attr.interface = state_->config.wires[port - 1]->interface();
+  }
   attr.gid_count = state_->config.profile.gid_table_len;
   attr.mac = state_->config.mac;
   attr.lid = state_->config.profile.lid;

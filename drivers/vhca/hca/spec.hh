@@ -204,8 +204,9 @@ struct PortAttr {
   uint32_t mtu = 4096;  // RoCE path MTU in bytes
   uint32_t gid_count = 0;
   Mac mac{};
-  Mac node{};        // of the adapter as a whole
-  uint16_t lid = 0;  // 0: an Ethernet port
+  Mac node{};              // of the adapter as a whole
+  uint16_t lid = 0;        // 0: an Ethernet port
+  uint32_t interface = 0;  // index of the machine's interface that is its wire; 0: none
 };
 
 // Where events of the adapter go. Called with the adapter's lock held: never blocks, never

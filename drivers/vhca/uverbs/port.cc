@@ -58,6 +58,7 @@ ib_uverbs_gid_entry entry_of(const PortAttr& p, const Gid& gid, uint32_t port, u
   std::memcpy(e.gid, gid.data(), gid.size());
   e.gid_index = index;
   e.port_num = port;
+  e.netdev_ifindex = p.interface;
   e.gid_type = p.lid != 0 ? IB_UVERBS_GID_TYPE_IB : IB_UVERBS_GID_TYPE_ROCE_V2;
   return e;
 }

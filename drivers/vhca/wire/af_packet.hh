@@ -26,6 +26,9 @@ class AfPacket final : public Wire {
   void drop() noexcept override;
   [[nodiscard]] int fd() const noexcept override { return socket_.get(); }
   [[nodiscard]] uint32_t mtu() const noexcept override { return mtu_; }
+  [[nodiscard]] uint32_t interface() const noexcept override {
+    return static_cast<uint32_t>(index_);
+  }
   [[nodiscard]] const WireCounters& counters() noexcept override;
 
  private:

@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include <net/if.h>
+
 #include "vhca/wire/af_packet.hh"
 #include "vhca/wire/cable.hh"
 #include "vhca/wire/dgram.hh"
@@ -45,14 +47,12 @@ struct Kind {
   std::string_view name;
   Made (*make)(std::string_view rest);
   Paths paths = Paths::none;  // in what follows
+  bool interface = false;     // what follows is a network interface's name
 };
 constexpr Kind kinds[] = {
-    {"unix:", UnixWire::create, Paths::one},
-    {"cable:", make_cable},
-    {"pcap:", make_pcap, Paths::listed},
-    {"af_packet:", make_af_packet},
-    {"tap:", TapWire::create},
-    {"udp:", UdpWire::create},
+    {"unix:", UnixWire::create, Paths::one},      {"cable:", make_cable},
+    {"pcap:", make_pcap, Paths::listed},          {"af_packet:", make_af_packet, Paths::none, true},
+    {"tap:", TapWire::create, Paths::none, true}, {"udp:", UdpWire::create},
     {"dgram:", DgramWire::create, Paths::listed},
 };
 
@@ -176,6 +176,17 @@ Result<std::string> absolute_wire_spec(std::string_view spec, std::string_view f
                  "its name"};
   }
   return out;
+}
+
+// Names become parts of paths: none but what the kernel takes (dev_valid_name in net/core/dev.c).
+std::string_view interface_of_wire(std::string_view spec) noexcept {
+  const std::string_view word = spec.substr(0, spec.find('+'));
+  const Kind* kind = find_row(kinds, word);
+  if (kind == nullptr || !kind->interface) return {};
+  const std::string_view name = word.substr(kind->name.size());
+  const bool valid = name.size() < IFNAMSIZ && name != "." && name != ".." &&
+                     name.find_first_of("/: \t\n") == std::string_view::npos;
+  return valid ? name : std::string_view{};
 }
 
 Result<std::unique_ptr<Wire>> make_wire(std::string_view spec, std::string* why) {

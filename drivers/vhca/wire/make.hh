@@ -26,6 +26,9 @@ Status check_wire_spec(std::string_view spec, std::string* why = nullptr);
 // are put behind `folder`.
 Result<std::string> absolute_wire_spec(std::string_view spec, std::string_view folder);
 
+// The name of the machine's network interface whose frames a spec carries; empty: of none.
+std::string_view interface_of_wire(std::string_view spec) noexcept;
+
 // `why`, where given, gets a whole sentence that names the spec and what would do; Error::what is
 // its short form.
 Result<std::unique_ptr<Wire>> make_wire(std::string_view spec, std::string* why = nullptr);

@@ -42,7 +42,9 @@ Result<std::unique_ptr<Wire>> TapWire::create(std::string_view name) {
   if (ioctl(socket.get(), SIOCGIFMTU, &request) != 0 || request.ifr_mtu <= 0) {
     return Error{errno, "tap: the interface does not tell its MTU"};
   }
-  return std::unique_ptr<Wire>(new TapWire(std::move(tap), static_cast<uint32_t>(request.ifr_mtu)));
+  const auto mtu = static_cast<uint32_t>(request.ifr_mtu);
+  return std::unique_ptr<Wire>(
+      new TapWire(std::move(tap), mtu, ::if_nametoindex(request.ifr_name)));
 }
 
 FdWire::Put TapWire::put(std::span<const std::byte> frame) noexcept {

@@ -14,13 +14,17 @@ namespace kilim::vhca {
 class TapWire final : public FdWire {
  public:
   static Result<std::unique_ptr<Wire>> create(std::string_view interface);
+  [[nodiscard]] uint32_t interface() const noexcept override { return index_; }
 
  protected:
   Put put(std::span<const std::byte> frame) noexcept override;
   ssize_t take(std::span<std::byte> into) noexcept override;
 
  private:
-  TapWire(Fd tap, uint32_t mtu) : FdWire(static_cast<Fd&&>(tap), mtu) {}
+  TapWire(Fd tap, uint32_t mtu, uint32_t index)
+      : FdWire(static_cast<Fd&&>(tap), mtu), index_(index) {}
+
+  uint32_t index_;
 };
 
 }  // namespace kilim::vhca

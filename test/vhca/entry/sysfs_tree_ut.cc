@@ -2,7 +2,9 @@
 // The device list in files: what libibverbs reads is there, and nothing is left behind.
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 
 #include <sys/wait.h>
@@ -57,6 +59,53 @@ void lists_a_device() {
   CU_ASSERT(!exists(tree->path()));
 }
 
+// As /sys has it: programs resolve the class's link and look two folders up (UCX,
+// uct_ib_device_get_sysfs_path), or follow "device" (libibverbs, DPDK).
+void is_a_function_of_the_bus() {
+  namespace fs = std::filesystem;
+  auto tree = SysfsTree::make();
+  CU_ASSERT_FATAL(tree.ok());
+  const DeviceConfig one = device_named("one0", 7), two = device_named("two0", 8);
+  CU_ASSERT_FATAL(tree->add(one, Profile{}).ok() && tree->add(two, Profile{}).ok());
+  const fs::path classes = tree->path() + "/class";
+  const fs::path device = fs::canonical(classes / "infiniband/one0");
+  const fs::path function = device.parent_path().parent_path();
+  CU_ASSERT(device == function / "infiniband/one0");
+  CU_ASSERT(function.parent_path() == fs::canonical(tree->path()) / "devices/pci0000:00");
+  const std::string address = function.filename();
+  CU_ASSERT(address.size() == 12 && address.starts_with("0000:") && address.ends_with(":00.0"));
+  CU_ASSERT(fs::canonical(classes / "infiniband_verbs/uverbs7") ==
+            function / "infiniband_verbs/uverbs7");
+  CU_ASSERT(fs::canonical(classes / "infiniband/one0/device") == function);
+  CU_ASSERT(fs::canonical(classes / "infiniband_verbs/uverbs7/device") == function);
+  CU_ASSERT(fs::canonical(classes / "infiniband/two0/device") != function);
+  CU_ASSERT(line_of(function / "vendor") == "0x15b3" && line_of(function / "device") == "0x101d");
+  CU_ASSERT(line_of(function / "numa_node") == "-1");
+  std::ifstream uevent(function / "uevent");
+  const std::string text(std::istreambuf_iterator<char>(uevent), {});
+  CU_ASSERT(text.find("\nPCI_SLOT_NAME=" + address + "\n") != std::string::npos);
+  CU_ASSERT(!exists(function / "net") && !exists(device / "ports/1/gid_attrs/ndevs"));
+  tree->remove(one);
+  CU_ASSERT(!exists(function) && exists(classes / "infiniband/two0/device/vendor"));
+  tree->erase();
+}
+
+void shows_the_interface_of_its_wire() {
+  auto tree = SysfsTree::make();
+  CU_ASSERT_FATAL(tree.ok());
+  DeviceConfig wired = device_named("wired0", 0), second = device_named("wired1", 1);
+  wired.attach.wires = {"af_packet:lo+fault:drop:0"};
+  second.attach.wires = {"tap:../../../../evil"};
+  second.attach.gid = wired.attach.gid = "fd00::1";
+  CU_ASSERT_FATAL(tree->add(wired, Profile{}).ok() && tree->add(second, Profile{}).ok());
+  const std::string device = tree->path() + "/class/infiniband/wired";
+  CU_ASSERT(line_of(device + "0/device/net/lo/address") == "00:00:00:00:00:00");
+  CU_ASSERT(line_of(device + "0/ports/1/gid_attrs/ndevs/0") == "lo");
+  CU_ASSERT(line_of(device + "0/ports/1/gid_attrs/ndevs/1") == "lo");
+  CU_ASSERT(!exists(device + "1/device/net") && !exists(device + "1/ports/1/gid_attrs/ndevs"));
+  tree->erase();
+}
+
 void refuses_a_name_twice() {
   auto tree = SysfsTree::make();
   CU_ASSERT_FATAL(tree.ok());
@@ -105,6 +154,9 @@ void leftovers_of_the_dead_go() {
 
 const test::Case cases[] = {
     {"a device is listed in the files that libibverbs reads", lists_a_device},
+    {"a device is a function of the PCI bus, and the classes have links to it",
+     is_a_function_of_the_bus},
+    {"a device whose wire is an interface shows it", shows_the_interface_of_its_wire},
     {"a second device of the same name is refused and leaves nothing", refuses_a_name_twice},
     {"GUID and address follow from name and seed", guid_and_address_follow_from_the_seed},
     {"folders of dead processes are removed, of living ones not", leftovers_of_the_dead_go},

@@ -17,6 +17,9 @@ using namespace kilim::test;
 using kilim::vhca::DeviceFile;
 using kilim::vhca::EventSink;
 using kilim::vhca::Hca;
+using kilim::vhca::HcaConfig;
+using kilim::vhca::Wire;
+using kilim::vhca::WireCounters;
 
 int open_descriptors() {
   int n = 0;
@@ -198,6 +201,47 @@ void the_first_gid_is_link_local_and_of_roce_v2() {
   CU_ASSERT_EQUAL(std::memcmp(table[0].gid, expected, 16), 0);
 }
 
+// A wire that is interface 7 of the machine and carries nothing.
+class SeventhInterface final : public Wire {
+ public:
+  Sent send(std::span<const std::byte>) noexcept override { return Sent::taken; }
+  std::span<const std::byte> peek() noexcept override { return {}; }
+  void drop() noexcept override {}
+  [[nodiscard]] int fd() const noexcept override { return -1; }
+  [[nodiscard]] uint32_t mtu() const noexcept override { return 1500; }
+  [[nodiscard]] const WireCounters& counters() noexcept override { return counters_; }
+  [[nodiscard]] uint32_t interface() const noexcept override { return 7; }
+
+ private:
+  WireCounters counters_;
+};
+
+uint32_t interface_of_first_gid(Hca& hca) {
+  DeviceFile file(hca);
+  CU_ASSERT_EQUAL(kilim::test::get_context(file), 0);
+  ib_uverbs_gid_entry e{};
+  CU_ASSERT_EQUAL(Ioctl(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY)
+                      .in(UVERBS_ATTR_QUERY_GID_ENTRY_PORT, uint64_t{1})
+                      .in(UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX, uint64_t{0})
+                      .in(UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS, uint32_t{0})
+                      .out(UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, e)
+                      .run(file),
+                  0);
+  return e.netdev_ifindex;
+}
+
+void a_gid_names_the_interface_of_its_wire() {
+  HcaConfig config;
+  config.name = "vhca0";
+  config.profile = *kilim::vhca::find_profile("cx6dx");
+  config.mac = {0x02, 0x4b, 0x01, 0x02, 0x03, 0x04};
+  config.wires.push_back(std::make_unique<SeventhInterface>());
+  const auto wired = std::move(*Hca::create(std::move(config)));
+  CU_ASSERT_EQUAL(interface_of_first_gid(*wired), 7);
+  const auto alone = kilim::test::make_hca();
+  CU_ASSERT_EQUAL(interface_of_first_gid(*alone), 0);
+}
+
 void a_path_needs_a_gid_and_a_mac() {
   Client c;
   uint32_t pd = 0;
@@ -297,6 +341,7 @@ constexpr Case cases[] = {
     {"UAR pages are mapped by their cookie", uar_pages_are_mapped_by_their_cookie},
     {"the clock page is for reading", the_clock_page_is_for_reading},
     {"the first GID is link-local and of RoCE v2", the_first_gid_is_link_local_and_of_roce_v2},
+    {"a GID names the interface of its wire", a_gid_names_the_interface_of_its_wire},
     {"a path needs a GID and a MAC", a_path_needs_a_gid_and_a_mac},
     {"a child after fork has nothing", a_child_after_fork_has_nothing},
     {"a client that goes away leaves its groups", a_client_that_goes_away_leaves_its_groups},

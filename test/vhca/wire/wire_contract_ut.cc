@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 
+#include <net/if.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -348,6 +349,20 @@ void specs_that_are_no_wire_are_refused_with_a_sentence() {
   }
 }
 
+void an_interface_has_its_index() {
+  on_each_kind([](Ends& e) {
+    const std::string name(interface_of_wire(e.kind.sender));
+    CU_ASSERT(name.empty() != (e.kind.name[0] == 'a'));
+    CU_ASSERT_EQUAL(e.tx->interface(), name.empty() ? 0 : if_nametoindex(name.c_str()));
+  });
+  CU_ASSERT(interface_of_wire("tap:kt0+tee:/tmp/x") == "kt0");
+  // Parts of paths, or no names: nothing is made of them.
+  for (const char* bad : {"tap:..", "tap:../../etc", "af_packet:a/b", "tap:a b",
+                          "tap:a-name-of-sixteen", "unix:eth0", "tap:", ""}) {
+    CU_ASSERT(interface_of_wire(bad).empty());
+  }
+}
+
 constexpr Case cases[] = {
     {"frames arrive whole and in order", frames_arrive_whole_and_in_order},
     {"a frame stays until it is dropped", a_frame_stays_until_it_is_dropped},
@@ -361,6 +376,7 @@ constexpr Case cases[] = {
     {"a full cable loses nothing", a_full_cable_loses_nothing},
     {"a late neighbour misses no frame", a_late_neighbour_misses_no_frame},
     {"what is no frame is counted and passed over", what_is_no_frame_is_counted_and_passed_over},
+    {"a wire that is an interface of the machine says which", an_interface_has_its_index},
     {"a pair of sockets belongs to two", a_pair_of_sockets_belongs_to_two},
     {"specs that are no wire are refused with a sentence",
      specs_that_are_no_wire_are_refused_with_a_sentence},
