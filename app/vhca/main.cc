@@ -46,14 +46,14 @@ std::string find_library() {
   return {};
 }
 
-// AddressSanitizer's library first where either needs it, then ours, then what was asked for
-// before.
+// AddressSanitizer's library first where either needs it, then what was asked for before, then
+// ours: others see the calls on a device too, and all that we pass on is libc's.
 void set_preload(const Command& command, const std::string& library) {
   const std::string asan = command.asan.empty() ? find_asan(library.c_str()) : command.asan;
-  std::string list = asan.empty() ? library : asan + ":" + library;
+  std::string list = asan.empty() ? asan : asan + ":";
   const char* before = ::getenv("LD_PRELOAD");
-  if (before != nullptr && *before != '\0') list += std::string(":") + before;
-  ::setenv("LD_PRELOAD", list.c_str(), 1);
+  if (before != nullptr && *before != '\0') list += std::string(before) + ":";
+  ::setenv("LD_PRELOAD", (list + library).c_str(), 1);
 }
 
 Result<vhca::SysfsTree> make_tree(vhca::LaunchConfig& launch) {

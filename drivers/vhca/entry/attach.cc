@@ -16,6 +16,10 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "vhca/entry/calls.hh"
@@ -68,13 +72,15 @@ mode_t mode_argument(int flags, va_list arguments) noexcept {
   return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(arguments, mode_t) : 0;
 }
 
+// What is not a device's goes on as if the library had called by name.
 int redirected_open(const char* path, int flags, ...) {
   va_list arguments;
   va_start(arguments, flags);
   const mode_t mode = mode_argument(flags, arguments);
   va_end(arguments);
   char room[PATH_MAX];
-  return calls::open_at(AT_FDCWD, in_tree(path, room), flags, mode);
+  const auto ours = calls::open(path, flags);
+  return ours ? *ours : ::open(in_tree(path, room), flags, mode);
 }
 
 int redirected_openat(int dir, const char* path, int flags, ...) {
@@ -83,12 +89,18 @@ int redirected_openat(int dir, const char* path, int flags, ...) {
   const mode_t mode = mode_argument(flags, arguments);
   va_end(arguments);
   char room[PATH_MAX];
-  return calls::open_at(dir, in_tree(path, room), flags, mode);
+  const auto ours = calls::open(path, flags);
+  return ours ? *ours : ::openat(dir, in_tree(path, room), flags, mode);
 }
 
 int redirected_stat(const char* path, struct stat* st) {
   char room[PATH_MAX];
-  return calls::stat_at(AT_FDCWD, in_tree(path, room), st, 0);
+  const auto ours = calls::stat(path, st);
+  return ours ? *ours : ::stat(in_tree(path, room), st);
+}
+
+int redirected_fstat(int fd, struct stat* st) {
+  return calls::file_stat(fd, st, &::fstat);
 }
 
 DIR* redirected_opendir(const char* path) {
@@ -96,12 +108,29 @@ DIR* redirected_opendir(const char* path) {
   return ::opendir(in_tree(path, room));
 }
 
+int redirected_socket(int domain, int type, int protocol) {
+  return calls::socket(domain, type, protocol, &::socket);
+}
+
 int redirected_ioctl(int fd, unsigned long request, ...) {
   va_list arguments;
   va_start(arguments, request);
   void* argument = va_arg(arguments, void*);
   va_end(arguments);
-  return calls::ioctl(fd, request, argument);
+  return calls::ioctl(fd, request, argument, &::ioctl);
+}
+
+ssize_t redirected_write(int fd, const void* from, std::size_t count) {
+  return calls::write(fd, from, count, &::write);
+}
+
+// NOLINTNEXTLINE(readability-function-size): six parameters, as mmap() has them
+void* redirected_mmap(void* at, std::size_t length, int prot, int flags, int fd, off_t offset) {
+  return calls::map(at, length, prot, flags, fd, offset, &::mmap);
+}
+
+int redirected_close(int fd) {
+  return calls::close(fd, &::close);
 }
 
 template <typename F>
@@ -110,21 +139,14 @@ void* address(F* f) noexcept {
 }
 
 const Redirect redirects[] = {
-    {"open", address(redirected_open)},
-    {"open64", address(redirected_open)},
-    {"openat", address(redirected_openat)},
-    {"openat64", address(redirected_openat)},
-    {"opendir", address(redirected_opendir)},
-    {"stat", address(redirected_stat)},
-    {"stat64", address(redirected_stat)},
-    {"fstat", address(calls::file_stat)},
-    {"fstat64", address(calls::file_stat)},
-    {"socket", address(calls::socket)},
-    {"ioctl", address(redirected_ioctl)},
-    {"write", address(calls::write)},
-    {"mmap", address(calls::map)},
-    {"mmap64", address(calls::map)},
-    {"close", address(calls::close)},
+    {"open", address(redirected_open)},       {"open64", address(redirected_open)},
+    {"openat", address(redirected_openat)},   {"openat64", address(redirected_openat)},
+    {"opendir", address(redirected_opendir)}, {"stat", address(redirected_stat)},
+    {"stat64", address(redirected_stat)},     {"fstat", address(redirected_fstat)},
+    {"fstat64", address(redirected_fstat)},   {"socket", address(redirected_socket)},
+    {"ioctl", address(redirected_ioctl)},     {"write", address(redirected_write)},
+    {"mmap", address(redirected_mmap)},       {"mmap64", address(redirected_mmap)},
+    {"close", address(redirected_close)},
 };
 
 // Loaded for the life of the process; libibverbs finds the driver it wants loaded already.

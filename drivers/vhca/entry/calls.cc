@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ours or the kernel's, call by call.
+// Ours or the next one's, call by call.
 
 #include "vhca/entry/calls.hh"
 
@@ -77,10 +77,11 @@ void tell_gone(const void* at, std::size_t length) noexcept {
   errno = saved;
 }
 
-// NOLINTNEXTLINE(readability-function-size): six parameters, as mmap() has them
-void* map_plain(void* at, std::size_t length, int prot, int flags, int fd,
-                int64_t offset) noexcept {
-  void* got = raw::map(at, length, prot, flags, fd, offset);
+// NOLINTNEXTLINE(readability-function-size): the parameters of mmap(), and one
+void* map_plain(void* at, std::size_t length, int prot, int flags, int fd, int64_t offset,
+                MapCall* next) noexcept {
+  void* got = next != nullptr ? next(at, length, prot, flags, fd, offset)
+                              : raw::map(at, length, prot, flags, fd, offset);
   if ((flags & MAP_FIXED) != 0 && got != MAP_FAILED) tell_gone(got, length);
   return got;
 }
@@ -93,14 +94,15 @@ void describe(const Device& device, struct stat* st) noexcept {
 
 }  // namespace
 
-int open_at(int dir, const char* path, int flags, mode_t mode) noexcept {
+std::optional<int> open(const char* path, int flags) noexcept {
   Device* device = device_list::find_path(path);
-  return device == nullptr ? raw::open_at(dir, path, flags, mode) : open_device(*device, flags);
+  if (device == nullptr) return std::nullopt;
+  return open_device(*device, flags);
 }
 
-int stat_at(int dir, const char* path, struct stat* st, int flags) noexcept {
+std::optional<int> stat(const char* path, struct stat* st) noexcept {
   const Device* device = device_list::find_path(path);
-  if (device == nullptr) return raw::stat_at(dir, path, st, flags);
+  if (device == nullptr) return std::nullopt;
   // Like the device folder, with what is a device's own.
   if (raw::stat_at(AT_FDCWD, "/dev", st, 0) != 0) return -1;
   describe(*device, st);
@@ -108,28 +110,29 @@ int stat_at(int dir, const char* path, struct stat* st, int flags) noexcept {
   return 0;
 }
 
-int access_at(int dir, const char* path, int mode, int flags) noexcept {
-  if (device_list::find_path(path) == nullptr) return raw::access_at(dir, path, mode, flags);
+std::optional<int> access(const char* path, int mode) noexcept {
+  if (device_list::find_path(path) == nullptr) return std::nullopt;
   return (mode & X_OK) != 0 ? fail(EACCES) : 0;  // everybody's to read and write
 }
 
-int file_stat(int fd, struct stat* st) noexcept {
-  const int result = raw::file_stat(fd, st);
-  if (result != 0) return result;
+int file_stat(int fd, struct stat* st, FileStatCall* next) noexcept {
   const OpenFileRef open(fd);
-  if (open) describe(*open->device, st);
+  if (!open) return next != nullptr ? next(fd, st) : raw::file_stat(fd, st);
+  const int result = raw::file_stat(fd, st);
+  if (result == 0) describe(*open->device, st);
   return result;
 }
 
 // With the kernel's RDMA netlink libibverbs would never look at sysfs, where our devices are.
-int socket(int domain, int type, int protocol) noexcept {
+int socket(int domain, int type, int protocol, SocketCall* next) noexcept {
   if (domain == AF_NETLINK && protocol == NETLINK_RDMA) return fail(EPROTONOSUPPORT);
-  return raw::socket(domain, type, protocol);
+  return next != nullptr ? next(domain, type, protocol) : raw::socket(domain, type, protocol);
 }
 
-int ioctl(int fd, unsigned long request, void* argument) noexcept {
+int ioctl(int fd, unsigned long request, void* argument, IoctlCall* next) noexcept {
   const OpenFileRef open(fd);
-  if (!open) return raw::ioctl(fd, request, argument);
+  if (!open)
+    return next != nullptr ? next(fd, request, argument) : raw::ioctl(fd, request, argument);
   keep_handler_on_top();
   keep_maps_hooked();
   const FaultsOpen faults;
@@ -138,9 +141,9 @@ int ioctl(int fd, unsigned long request, void* argument) noexcept {
   return result < 0 ? fail(-result) : result;
 }
 
-ssize_t write(int fd, const void* from, std::size_t count) noexcept {
+ssize_t write(int fd, const void* from, std::size_t count, WriteCall* next) noexcept {
   const OpenFileRef open(fd);
-  if (!open) return raw::write(fd, from, count);
+  if (!open) return next != nullptr ? next(fd, from, count) : raw::write(fd, from, count);
   keep_handler_on_top();
   const FaultsOpen faults;
   const ssize_t result = open->file->write(from, count);
@@ -148,12 +151,13 @@ ssize_t write(int fd, const void* from, std::size_t count) noexcept {
   return result < 0 ? fail(static_cast<int>(-result)) : result;
 }
 
-// NOLINTNEXTLINE(readability-function-size): six parameters, as mmap() has them
-void* map(void* at, std::size_t length, int prot, int flags, int fd, int64_t offset) noexcept {
+// NOLINTNEXTLINE(readability-function-size): the parameters of mmap(), and one
+void* map(void* at, std::size_t length, int prot, int flags, int fd, int64_t offset,
+          MapCall* next) noexcept {
   // Callers pass any descriptor with MAP_ANONYMOUS.
-  if ((flags & MAP_ANONYMOUS) != 0) return map_plain(at, length, prot, flags, fd, offset);
+  if ((flags & MAP_ANONYMOUS) != 0) return map_plain(at, length, prot, flags, fd, offset, next);
   const OpenFileRef open(fd);
-  if (!open) return map_plain(at, length, prot, flags, fd, offset);
+  if (!open) return map_plain(at, length, prot, flags, fd, offset, next);
   DeviceFile::Mapping mapping;
   const int result = open->file->mmap(static_cast<uint64_t>(offset), length, prot, flags, mapping);
   if (result < 0) {
@@ -167,21 +171,24 @@ void* map(void* at, std::size_t length, int prot, int flags, int fd, int64_t off
   return page;
 }
 
-int unmap(void* at, std::size_t length) noexcept {
-  const int result = raw::unmap(at, length);
+int unmap(void* at, std::size_t length, UnmapCall* next) noexcept {
+  const int result = next != nullptr ? next(at, length) : raw::unmap(at, length);
   if (result == 0) tell_gone(at, length);
   return result;
 }
 
-int advise(void* at, std::size_t length, int advice) noexcept {
-  const int result = raw::advise(at, length, advice);
+int advise(void* at, std::size_t length, int advice, AdviseCall* next) noexcept {
+  const int result = next != nullptr ? next(at, length, advice) : raw::advise(at, length, advice);
   const bool forgets = advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE;
   if (result == 0 && forgets) tell_gone(at, length);
   return result;
 }
 
-void* remap(void* at, std::size_t from, std::size_t to, int flags, void* where) noexcept {
-  void* got = raw::remap(at, from, to, flags, where);
+// NOLINTNEXTLINE(readability-function-size): the parameters of mremap(), and one
+void* remap(void* at, std::size_t from, std::size_t to, int flags, void* where,
+            RemapCall* next) noexcept {
+  void* got =
+      next != nullptr ? next(at, from, to, flags, where) : raw::remap(at, from, to, flags, where);
   if (got == MAP_FAILED) return got;
   const bool moved = got != at;
   if (moved) {
@@ -193,9 +200,10 @@ void* remap(void* at, std::size_t from, std::size_t to, int flags, void* where) 
   return got;
 }
 
-int close(int fd) noexcept {
+int close(int fd, CloseCall* next) noexcept {
   OpenFileRef open(fd);
-  return open ? open_files::close(open.give_up(), fd) : raw::close(fd);
+  if (open) return open_files::close(open.give_up(), fd);
+  return next != nullptr ? next(fd) : raw::close(fd);
 }
 
 }  // namespace kilim::vhca::calls

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The system calls that this room interposes, asked of the kernel directly: the answer to calls
-// that are not ours, whatever else is loaded. Any thread, also in a signal handler. Never looks up
-// a symbol: that could allocate, or find ourselves.
+// The system calls that this room interposes, asked of the kernel directly, whatever else is
+// loaded: those that it makes itself, and the answer to others while nobody stands behind ours
+// (next.hh). Any thread, also in a signal handler. Never looks up a symbol: that could allocate, or
+// find ourselves.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +16,9 @@
 
 namespace kilim::vhca::raw {
 
+inline int open(const char* path, int flags, mode_t mode) noexcept {
+  return static_cast<int>(::syscall(SYS_openat, AT_FDCWD, path, flags, mode));
+}
 inline int open_at(int dir, const char* path, int flags, mode_t mode) noexcept {
   return static_cast<int>(::syscall(SYS_openat, dir, path, flags, mode));
 }
@@ -25,6 +29,9 @@ inline int stat_at(int dir, const char* path, struct stat* st, int flags) noexce
 inline int access_at(int dir, const char* path, int mode, int flags) noexcept {
   return static_cast<int>(flags == 0 ? ::syscall(SYS_faccessat, dir, path, mode)
                                      : ::syscall(SYS_faccessat2, dir, path, mode, flags));
+}
+inline int access(const char* path, int mode) noexcept {
+  return access_at(AT_FDCWD, path, mode, 0);
 }
 inline int file_stat(int fd, struct stat* st) noexcept {
   return static_cast<int>(::syscall(SYS_fstat, fd, st));

@@ -176,7 +176,7 @@ int open_uverbs(const char* name) {
   const Device* device = device_list::find_name(name);
   if (device == nullptr) return -1;
   const std::string path = "/dev/infiniband/uverbs" + std::to_string(device->config().number);
-  return calls::open_at(AT_FDCWD, path.c_str(), O_RDWR | O_CLOEXEC, 0);
+  return calls::open(path.c_str(), O_RDWR | O_CLOEXEC).value_or(-1);
 }
 
 // Each of two threads sees the other's descriptor, or has closed its own: one of them ends the
