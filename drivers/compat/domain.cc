@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "compat/domain.hh"
 
+#include <array>
 #include <cerrno>
 #include <chrono>
+#include <utility>
+#include <vector>
 
+#include "compat/mapping.hh"
 #include "compat/sentence.hh"
 #include "mlx5/borrow.hh"
+#include "mlx5/caps.hh"
 
 namespace kilim::compat {
 namespace {
 
-constexpr uint32_t keys = 1024;
+constexpr uint32_t most_keys = 1u << 20;
 constexpr uint32_t entries = 16;  // of 2 GiB each
+constexpr uint64_t page_bytes = 4096;
 constexpr std::chrono::milliseconds patience{5000};
 
 // Hands the queue over to the next thread that has the mutex.
@@ -29,17 +35,78 @@ class Turn {
   std::unique_ptr<port::KeyQueue>& queue_;
 };
 
+// What a region is used for on a queue pair of this type; with `shared` it receives from a shared
+// receive queue.
+mr::OdpUse use_of(ibv_qp_type type, bool shared) {
+  using Op = mr::OdpOperation;
+  const uint32_t two_sided = Op::send | (shared ? Op::srq_recv : Op::recv);
+  switch (type) {
+    case IBV_QPT_RC:
+      return {mr::OdpTransport::rc, two_sided | Op::write | Op::read};
+    case IBV_QPT_UC:
+      return {mr::OdpTransport::uc, two_sided | Op::write};
+    case IBV_QPT_UD:
+      return {mr::OdpTransport::ud, two_sided};
+    case IBV_QPT_XRC_SEND:
+    case IBV_QPT_XRC_RECV:
+      return {mr::OdpTransport::xrc, Op::send | Op::srq_recv | Op::write | Op::read};
+    case IBV_QPT_RAW_PACKET:
+      return {mr::OdpTransport::raw_ethernet, two_sided};
+    default:
+      return {mr::OdpTransport::dc, Op::send | Op::srq_recv | Op::write | Op::read};
+  }
+}
+
+constexpr std::array qp_types{IBV_QPT_RC,       IBV_QPT_UC,       IBV_QPT_UD,
+                              IBV_QPT_XRC_SEND, IBV_QPT_XRC_RECV, IBV_QPT_RAW_PACKET};
+
+constexpr uint32_t known_qp_types = [] {
+  uint32_t all = 0;
+  for (const ibv_qp_type type : qp_types) all |= 1u << type;
+  return all;
+}();
+
+std::vector<mr::OdpUse> uses_of(uint32_t types) {
+  std::vector<mr::OdpUse> uses;
+  for (const ibv_qp_type type : qp_types)
+    if ((types >> type & 1) != 0) uses.push_back(use_of(type, false));
+  return uses;
+}
+
+bool writes(uint32_t access) noexcept {
+  return (access & (mr::Access::all & ~mr::Access::remote_read)) != 0;
+}
+
 }  // namespace
 
 Domain::~Domain() {
-  close();
+  drop_all();
+}
+
+int Domain::configure(const Settings& settings) {
+  if (settings.keys == 0 || settings.max_keys < settings.keys || settings.max_keys > most_keys)
+    return fail(EINVAL, "keys are 1 to 1048576, and the limit is not below what is made at once");
+  if (settings.qp_types == 0 || (settings.qp_types & ~known_qp_types) != 0)
+    return fail(EINVAL, "a type of queue pair that nobody knows");
+  const std::lock_guard lock{mutex_};
+  if (engine_ != nullptr)
+    return fail(EBUSY, "the domain has had relaxed regions: it is configured before the first one");
+  if (settings.on_demand) {
+    Result<device::Caps> caps = mlx5::read_caps(context_);
+    if (!caps) return fail(caps.error().code, caps.error().what);
+    if (Status s = mr::odp_refusal(caps->odp, true, uses_of(settings.qp_types)); !s)
+      return fail(s.error().code, s.error().what);
+  }
+  settings_ = settings;
+  return 0;
 }
 
 Status Domain::open() {
   Result<std::unique_ptr<device::Device>> device = mlx5::borrow(pd_);
   if (!device) return device.error();
   device_ = *std::move(device);
-  auto queue = port::KeyQueue::create(*device_, {.keys = keys,
+  auto queue = port::KeyQueue::create(*device_, {.keys = settings_.keys,
+                                                 .max_keys = settings_.max_keys,
                                                  .key = {.max_entries = entries},
                                                  .send_wqebbs = 512,
                                                  .access = mr::Access::all});
@@ -52,24 +119,33 @@ Status Domain::open_engine() {
   const device::Caps& caps = device_->caps();
   const uint32_t rights =
       caps.umr_atomic ? mr::Access::all : mr::Access::all & ~mr::Access::remote_atomic;
-  auto engine = relaxed::Relaxed::create(
-      queue_->loom(), {.keys = keys, .registrar = &device_->registrar(), .rights = rights});
+  auto engine = relaxed::Relaxed::create(queue_->loom(), {.keys = settings_.keys,
+                                                          .registrar = &device_->registrar(),
+                                                          .rights = rights,
+                                                          .page_bytes = page_bytes});
   if (!engine) return engine.error();
   engine_ = *std::move(engine);
-  // Without it memory is pinned, arena by arena.
-  if (caps.odp.implicit) (void)engine_->cover().add_implicit({});
-  return Done{};
+  if (!settings_.on_demand) return Done{};
+  return engine_->cover().add_implicit(uses_of(settings_.qp_types));
 }
 
-void Domain::close() noexcept {
+void Domain::drop_all() noexcept {
   if (queue_ != nullptr) queue_->release_owner();
   for (auto& [mr, live] : live_)
     if (live->region) engine_->deregister(std::move(live->region));
   live_.clear();
   engine_.reset();
+  arenas_.clear();
   queue_.reset();
   device_.reset();
-  closed_ = true;
+}
+
+bool Domain::close() {
+  const Turn turn{mutex_, queue_};
+  if (engine_ != nullptr) engine_->turn();
+  if (!live_.empty() || (engine_ != nullptr && engine_->waiting() != 0)) return false;
+  drop_all();
+  return true;
 }
 
 relaxed::Answer Domain::append(const relaxed::Relaxed::Request& r, relaxed::Region& region) {
@@ -77,6 +153,37 @@ relaxed::Answer Domain::append(const relaxed::Relaxed::Request& r, relaxed::Regi
   const relaxed::Answer a = engine_->register_memory(c, r, region);
   engine_->commit(c);
   return a;
+}
+
+// Regions that wait for their invalidation hold keys, and locked memory too.
+relaxed::Answer Domain::append_or_make_room(const relaxed::Relaxed::Request& r,
+                                            relaxed::Region& region) {
+  using relaxed::Answer;
+  Answer a = append(r, region);
+  const bool locked =
+      a == Answer::not_covered && (engine_->refusal() == ENOMEM || engine_->refusal() == EPERM);
+  if ((a == Answer::dry || locked) && engine_->waiting() != 0 && settle()) a = append(r, region);
+  if (a == Answer::dry && grow()) a = append(r, region);
+  return a;
+}
+
+bool Domain::grow() {
+  queue_->release_owner();
+  if (!queue_->grow(settings_.keys)) return false;
+  engine_->grow(queue_->keys());
+  return true;
+}
+
+int Domain::refuse(const relaxed::Relaxed::Request& r, relaxed::Answer why) {
+  if (why == relaxed::Answer::dry) {
+    const bool limit = queue_->keys() == settings_.max_keys;
+    return fail(EAGAIN, limit
+                            ? "no key is free: as many as kilim_relaxed_config() allows are in use"
+                            : "no key is free, and the adapter makes no further one");
+  }
+  const bool refused = why == relaxed::Answer::not_covered;
+  return fail_over(reinterpret_cast<const void*>(r.address),
+                   refused ? engine_->refusal() : relaxed::errno_of(why), relaxed::text(why));
 }
 
 // All that was deregistered is invalidated, and its keys are back.
@@ -100,14 +207,11 @@ void Domain::recover() {
   (void)queue_->recover(sink);
 }
 
-ibv_mr* Domain::register_memory(void* memory, std::size_t bytes, int access, bool& gone) {
+ibv_mr* Domain::register_memory(void* memory, std::size_t bytes, int access) {
   const Turn turn{mutex_, queue_};
-  gone = closed_;
-  if (gone) return nullptr;
   if (engine_ == nullptr) {
     if (Status s = open(); !s) {
-      close();
-      closed_ = false;
+      drop_all();
       (void)fail(s.error().code, s.error().what);
       return nullptr;
     }
@@ -115,13 +219,16 @@ ibv_mr* Domain::register_memory(void* memory, std::size_t bytes, int access, boo
   constexpr uint32_t optional = IBV_ACCESS_OPTIONAL_RANGE;
   const relaxed::Relaxed::Request request{reinterpret_cast<uint64_t>(memory), bytes,
                                           static_cast<uint32_t>(access) & ~optional, 0};
+  // Pinning finds out by itself; on demand the adapter would find out at the region's use.
+  if (settings_.on_demand && bytes != 0 && request.address + bytes > request.address &&
+      !is_mapped(memory, bytes, writes(request.access))) {
+    (void)fail_over(memory, EFAULT, "the memory is not mapped throughout, or not writable");
+    return nullptr;
+  }
   auto live = std::make_unique<Live>();
-  relaxed::Answer answer = append(request, live->region);
-  if (answer == relaxed::Answer::dry && settle()) answer = append(request, live->region);
-  if (answer != relaxed::Answer::done) {
-    const bool refused = answer == relaxed::Answer::not_covered;
-    (void)fail_over(memory, refused ? engine_->refusal() : relaxed::errno_of(answer),
-                    relaxed::text(answer));
+  if (const relaxed::Answer a = append_or_make_room(request, live->region);
+      a != relaxed::Answer::done) {
+    (void)refuse(request, a);
     return nullptr;
   }
   if (!queue_->wait(patience) || !live->region.valid()) {
@@ -130,7 +237,7 @@ ibv_mr* Domain::register_memory(void* memory, std::size_t bytes, int access, boo
     (void)fail(EIO, "the adapter refused the registration");
     return nullptr;
   }
-  live->mr.context = pd_->context;
+  live->mr.context = context_;
   live->mr.pd = pd_;
   live->mr.addr = memory;
   live->mr.length = bytes;
@@ -150,14 +257,55 @@ int Domain::deregister(ibv_mr* mr) {
   return 0;
 }
 
-int Domain::flush(bool& closed) {
+int Domain::flush() {
   const Turn turn{mutex_, queue_};
-  closed_ = closed = closed_ || engine_ == nullptr;
-  if (closed) return 0;
-  if (!settle()) return fail(EIO, "the adapter does not invalidate the regions");
-  if (live_.empty()) close();
-  closed = closed_;
+  if (engine_ == nullptr || settle()) return 0;
+  return fail(EIO, "the adapter does not invalidate the regions");
+}
+
+// With all rights where the memory may be written, so that it serves whoever comes.
+int Domain::add_arena(void* memory, std::size_t bytes) {
+  const Turn turn{mutex_, queue_};
+  if (engine_ == nullptr) {
+    if (Status s = open(); !s) {
+      drop_all();
+      return fail(s.error().code, s.error().what);
+    }
+  }
+  const auto begin = reinterpret_cast<uint64_t>(memory) & ~(page_bytes - 1);
+  const uint64_t end =
+      (reinterpret_cast<uint64_t>(memory) + bytes + page_bytes - 1) & ~(page_bytes - 1);
+  if (bytes == 0 || end <= begin) return fail(EINVAL, "the memory is empty or wraps");
+  if (arenas_.contains(memory)) return fail(EEXIST, "an arena begins there already");
+  const std::span<std::byte> pages{reinterpret_cast<std::byte*>(begin), end - begin};
+  mr::Registrar& registrar = device_->registrar();
+  Result<mr::Mr> mr = mr::Mr::create(registrar, pages, mr::Access::all, page_bytes);
+  if (!mr) mr = mr::Mr::create(registrar, pages, mr::Access::remote_read, page_bytes);
+  if (!mr) return fail_over(memory, mr.error().code, "the memory cannot be registered");
+  if (Status s = engine_->cover().add(mr->region()); !s)
+    return fail(s.error().code, s.error().what);
+  arenas_.emplace(memory, *std::move(mr));
   return 0;
+}
+
+int Domain::end_arena(void* memory) {
+  const Turn turn{mutex_, queue_};
+  const auto at = arenas_.find(memory);
+  if (at == arenas_.end()) return fail(EINVAL, "no arena begins there");
+  if (!settle()) return fail(EIO, "the adapter does not invalidate the regions");
+  if (!engine_->cover().withdraw(at->second.region().address))
+    return fail(EBUSY, "relaxed regions lie in the arena, which takes no more of them");
+  arenas_.erase(at);
+  return 0;
+}
+
+int Domain::usable(const ibv_mr* mr, const ibv_qp* qp) {
+  const Turn turn{mutex_, queue_};
+  const auto at = live_.find(mr);
+  if (at == live_.end()) return fail(EINVAL, "this is no relaxed region, or no more");
+  const mr::OdpUse use = use_of(qp->qp_type, qp->srq != nullptr);
+  const Status s = at->second->region.usable(device_->caps().odp, {&use, 1});
+  return s ? 0 : fail(s.error().code, s.error().what);
 }
 
 }  // namespace kilim::compat

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The relaxed regions of one caller's protection domain, and what is hidden in it for them: a queue
 // pair connected to itself, its completion queue, keys, arenas. Made at the domain's first relaxed
-// region; goes with a flush when none is left.
+// region; stays until the domain goes (compat/going.cc).
 // Any thread: one mutex a domain, held while the adapter works.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -19,18 +21,38 @@
 
 namespace kilim::compat {
 
+struct Settings {
+  uint32_t keys = 1024;       // at the first use, and as many again whenever all are in use
+  uint32_t max_keys = 65536;  // beyond them EAGAIN
+  bool on_demand = false;     // else memory is pinned
+  uint32_t qp_types = 1u << IBV_QPT_RC;  // that regions on demand are for
+};
+
 class Domain {
  public:
-  explicit Domain(ibv_pd* pd) noexcept : pd_(pd) {}
+  explicit Domain(ibv_pd* pd) noexcept : pd_(pd), context_(pd->context) {}
   Domain(const Domain&) = delete;
   Domain& operator=(const Domain&) = delete;
+  // Whatever lives goes too.
   ~Domain();
 
-  // Null: errno and sentence say why. `gone`: the domain has been closed meanwhile, ask anew.
-  ibv_mr* register_memory(void* memory, std::size_t bytes, int access, bool& gone);
+  // What follows gives 0 or an errno; errno and sentence say why.
+
+  // Before the first region. EBUSY: there has been one. EOPNOTSUPP: a capability is missing.
+  int configure(const Settings& settings);
+  // Null: errno and sentence say why.
+  ibv_mr* register_memory(void* memory, std::size_t bytes, int access);
   int deregister(ibv_mr* mr);
-  // `closed`: nothing is left, and the hidden objects are gone.
-  int flush(bool& closed);
+  int flush();
+  // Memory of which the caller says that it stays what it is until end_arena().
+  int add_arena(void* memory, std::size_t bytes);
+  int end_arena(void* memory);
+  // EOPNOTSUPP: the region is on demand, and the adapter does not page for such a queue pair.
+  int usable(const ibv_mr* mr, const ibv_qp* qp);
+
+  [[nodiscard]] const ibv_context* context() const noexcept { return context_; }
+  // The caller's domain goes. False: regions live, or wait for a flush; then all stays.
+  bool close();
 
  private:
   struct Live {
@@ -40,17 +62,22 @@ class Domain {
   Status open();
   Status open_engine();
   relaxed::Answer append(const relaxed::Relaxed::Request& r, relaxed::Region& region);
+  relaxed::Answer append_or_make_room(const relaxed::Relaxed::Request& r, relaxed::Region& region);
+  int refuse(const relaxed::Relaxed::Request& r, relaxed::Answer why);
+  bool grow();
   bool settle();
   void recover();
-  void close() noexcept;
+  void drop_all() noexcept;
 
   std::mutex mutex_;
   ibv_pd* pd_;
-  bool closed_ = false;
+  ibv_context* context_;
+  Settings settings_;
   std::unique_ptr<device::Device> device_;
   std::unique_ptr<port::KeyQueue> queue_;
   std::unique_ptr<relaxed::Relaxed> engine_;
   std::unordered_map<const ibv_mr*, std::unique_ptr<Live>> live_;
+  std::map<const void*, mr::Mr> arenas_;  // of the caller's word
 };
 
 }  // namespace kilim::compat

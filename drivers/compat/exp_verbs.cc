@@ -71,6 +71,7 @@ ibv_mr* reg_allocated(const ibv_exp_reg_mr_in& in) {
 }  // namespace
 
 int ibv_exp_query_device(ibv_context* context, ibv_exp_device_attr* attr) {
+  compat::begin();
   if (context == nullptr || attr == nullptr) return fail(EINVAL, "no context, or nothing to fill");
   const uint32_t asked = attr->comp_mask & (IBV_EXP_DEVICE_ATTR_RESERVED - 1u);
   Result<device::Caps> caps = mlx5::read_caps(context);
@@ -91,6 +92,7 @@ int ibv_exp_query_device(ibv_context* context, ibv_exp_device_attr* attr) {
 }
 
 ibv_mr* ibv_exp_reg_mr(ibv_exp_reg_mr_in* in) {
+  compat::begin();
   if (in == nullptr || in->pd == nullptr || in->comp_mask != 0) {
     (void)fail(EINVAL, "no protection domain, or attributes that nobody knows");
     return nullptr;
@@ -104,6 +106,7 @@ ibv_mr* ibv_exp_reg_mr(ibv_exp_reg_mr_in* in) {
 }
 
 int kilim_compat_dereg_mr(ibv_mr* mr) {
+  compat::begin();
   if (mr == nullptr) return fail(EINVAL, "no region");
   const void* const memory = mr->addr;
   if (const int rc = ibv_dereg_mr(mr); rc != 0) return fail(rc, "the region is still in use");
@@ -112,6 +115,7 @@ int kilim_compat_dereg_mr(ibv_mr* mr) {
 }
 
 int ibv_exp_prefetch_mr(ibv_mr* mr, ibv_exp_prefetch_attr* attr) {
+  compat::begin();
   if (mr == nullptr || attr == nullptr || attr->comp_mask != 0 ||
       (attr->flags & ~uint32_t{IBV_EXP_PREFETCH_WRITE_ACCESS}) != 0)
     return fail(EINVAL, "no region, or attributes that nobody knows");
@@ -137,6 +141,7 @@ int ibv_exp_prefetch_mr(ibv_mr* mr, ibv_exp_prefetch_attr* attr) {
 // NOLINTNEXTLINE(readability-function-size): the documents give it seven arguments
 int ibv_exp_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, size_t length, uint64_t access,
                      ibv_rereg_mr_attr* attr) {
+  compat::begin();
   if (mr == nullptr || (attr != nullptr && attr->comp_mask != 0))
     return fail(EINVAL, "no region, or attributes that nobody knows");
   if ((flags & IBV_REREG_MR_CHANGE_PD) != 0 && pd == nullptr)
@@ -165,6 +170,7 @@ int ibv_exp_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, size_t lengt
 }
 
 ibv_mr* ibv_reg_shared_mr(uint32_t, ibv_pd*, void*, int) {
+  compat::begin();
   (void)fail(EOPNOTSUPP,
              "regions are shared by ibv_import_mr() of whoever shares the context's file");
   return nullptr;

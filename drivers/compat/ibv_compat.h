@@ -20,24 +20,60 @@
 extern "C" {
 #endif
 
-/* Why the last call of this thread failed; never NULL. Valid until the thread's next call. */
+/* Why the last call of this thread failed, "" where it did not; never NULL. Valid until the
+ * thread's next call of a function of this header. */
 const char* kilim_compat_error(void);
 
 /* ---- Relaxed regions.
  * Registered by a work request on a hidden queue pair of the domain, made at the first use together
- * with 1024 keys. Access reaches to the last page's boundary. Deregistering only marks; a flush
+ * with its keys. Access reaches to the last page's boundary. Deregistering only marks; a flush
  * invalidates. As with ibv_dereg_mr() no work may be under way that names the region.
- * Where the adapter pages on demand (implicitly) no memory is pinned and a region is good for what
- * the adapter's capabilities for on-demand paging say; else memory is pinned once and shared by the
- * regions inside it.
+ * Memory is pinned, so a region is good for every transport that ibv_reg_mr()'s are. What an arena
+ * covers costs no call of the system; other memory is registered as by ibv_reg_mr() and stays so
+ * until the flush behind its region's end. kilim_relaxed_config() chooses memory on demand instead.
  * access: IBV_ACCESS_LOCAL_WRITE, REMOTE_WRITE, REMOTE_READ and, where UMRs can give it,
  * REMOTE_ATOMIC; optional bits are ignored. EAGAIN: all keys are in use. EINVAL: range or access.
  * ENOMEM, EPERM, EFAULT: as ibv_reg_mr(). The region is for ibv_dereg_mr_relaxed() only. */
 struct ibv_mr* ibv_reg_mr_relaxed(struct ibv_pd* pd, void* addr, size_t length, int access);
 /* EINVAL: not a relaxed region. */
 int ibv_dereg_mr_relaxed(struct ibv_mr* mr);
-/* Where no relaxed region is left the hidden objects go too: ibv_dealloc_pd() succeeds then. */
+/* The hidden objects stay for the next region. They go with the domain: this library has a weak
+ * ibv_dealloc_pd() and ibv_close_device() before libibverbs' own, and while no relaxed region is
+ * left in a domain (else EBUSY, as with other regions) the former removes them first. */
 int ibv_flush_relaxed_mr(struct ibv_pd* pd);
+
+enum kilim_relaxed_memory {
+  KILIM_RELAXED_PINNED = 0,
+  /* One key of the whole address space. Nothing is pinned; a page's first access is a fault of the
+   * adapter's, and each registration looks whether the memory is there (madvise(), and beyond 1 MiB
+   * /proc/self/maps). Good for what the adapter pages: where it does not, an unreliable queue pair
+   * loses data and says nothing. */
+  KILIM_RELAXED_ON_DEMAND = 1
+};
+
+struct kilim_relaxed_attr {
+  uint32_t comp_mask; /* 0 */
+  uint32_t keys;      /* made at the first use, and as many again whenever all are used; 0: 1024 */
+  uint32_t max_keys;  /* beyond which EAGAIN; 0: 65536, or keys if that is more */
+  uint32_t memory;    /* enum kilim_relaxed_memory */
+  uint32_t qp_types;  /* on demand: 1 << IBV_QPT_RC | ..., what regions are for; 0: RC */
+};
+
+/* Before the domain's first relaxed region. EBUSY: it has had one. EOPNOTSUPP: the adapter does not
+ * page on demand for one of qp_types; the sentence names the capability. */
+int kilim_relaxed_config(struct ibv_pd* pd, const struct kilim_relaxed_attr* attr);
+/* To be asked when a queue pair is to use a region for the first time, by either side. 0, or
+ * EOPNOTSUPP: the region is on demand and the adapter does not page for such a queue pair. */
+int kilim_relaxed_usable(const struct ibv_mr* mr, const struct ibv_qp* qp);
+/* The caller's word that this memory stays mapped as it is: its pages are pinned once, and regions
+ * inside cost no call of the system. EEXIST: an arena begins at addr already. Else as ibv_reg_mr().
+ */
+int kilim_relaxed_arena(struct ibv_pd* pd, void* addr, size_t length);
+/* To be called before the memory is unmapped. EBUSY: regions lie in the arena; it takes no more. */
+int kilim_relaxed_arena_end(struct ibv_pd* pd, void* addr);
+/* What ibv_dealloc_pd() does first, for who calls libibverbs' own, as from a plugin. EBUSY: relaxed
+ * regions are left. */
+int kilim_relaxed_close(struct ibv_pd* pd);
 
 /* ---- Capabilities. */
 __extension__ enum ibv_exp_device_cap_flags {
@@ -51,7 +87,8 @@ __extension__ enum ibv_exp_device_cap_flags {
 enum ibv_exp_device_attr_comp_mask {
   IBV_EXP_DEVICE_ATTR_ODP = 1 << 0,
   IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS = 1 << 1,
-  IBV_EXP_DEVICE_ATTR_RESERVED = 1 << 2
+  IBV_EXP_DEVICE_ATTR_RESERVED = 1 << 2,
+  IBV_DEVICE_ATTR_RESERVED = IBV_EXP_DEVICE_ATTR_RESERVED
 };
 
 enum ibv_exp_odp_general_cap_bits {

@@ -1,72 +1,72 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The C functions for relaxed regions: finds the engine of a protection domain, makes it at the
-// first use and forgets it when it is empty. Any thread.
+// The C functions for relaxed regions, each handed on to the engine of its protection domain. Any
+// thread.
 #include <cerrno>
-#include <memory>
-#include <mutex>
-#include <new>
-#include <unordered_map>
 
-#include "compat/domain.hh"
+#include "compat/domains.hh"
 #include "compat/ibv_compat.h"
 #include "compat/sentence.hh"
 
-namespace kilim::compat {
-namespace {
-
-using Domains = std::unordered_map<const ibv_pd*, std::shared_ptr<Domain>>;
-
-std::mutex domains_mutex;
-// Never destroyed: contexts may be gone before the program's static objects are.
-Domains* domains = nullptr;
-
-std::shared_ptr<Domain> find(ibv_pd* pd, bool make) {
-  const std::lock_guard lock{domains_mutex};
-  if (domains == nullptr) domains = new Domains;
-  const auto at = domains->find(pd);
-  if (at != domains->end()) return at->second;
-  if (!make) return nullptr;
-  return domains->emplace(pd, std::make_shared<Domain>(pd)).first->second;
-}
-
-void forget(ibv_pd* pd, const std::shared_ptr<Domain>& domain) {
-  const std::lock_guard lock{domains_mutex};
-  const auto at = domains->find(pd);
-  if (at != domains->end() && at->second == domain) domains->erase(at);
-}
-
-}  // namespace
-}  // namespace kilim::compat
-
+using kilim::compat::begin;
 using kilim::compat::Domain;
+using kilim::compat::fail;
+using kilim::compat::find_domain;
 
 ibv_mr* ibv_reg_mr_relaxed(ibv_pd* pd, void* addr, size_t length, int access) {
+  begin();
   if (pd == nullptr) {
-    (void)kilim::compat::fail(EINVAL, "no protection domain");
+    (void)fail(EINVAL, "no protection domain");
     return nullptr;
   }
-  for (;;) {
-    const std::shared_ptr<Domain> domain = kilim::compat::find(pd, true);
-    bool gone = false;
-    ibv_mr* mr = domain->register_memory(addr, length, access, gone);
-    if (!gone) return mr;
-    kilim::compat::forget(pd, domain);
-  }
+  return find_domain(pd, true)->register_memory(addr, length, access);
 }
 
 int ibv_dereg_mr_relaxed(ibv_mr* mr) {
-  const std::shared_ptr<Domain> domain =
-      mr == nullptr ? nullptr : kilim::compat::find(mr->pd, false);
-  if (domain == nullptr) return kilim::compat::fail(EINVAL, "this is no relaxed region");
+  begin();
+  const std::shared_ptr<Domain> domain = mr == nullptr ? nullptr : find_domain(mr->pd, false);
+  if (domain == nullptr) return fail(EINVAL, "this is no relaxed region");
   return domain->deregister(mr);
 }
 
 int ibv_flush_relaxed_mr(ibv_pd* pd) {
-  if (pd == nullptr) return kilim::compat::fail(EINVAL, "no protection domain");
-  const std::shared_ptr<Domain> domain = kilim::compat::find(pd, false);
-  if (domain == nullptr) return 0;
-  bool closed = false;
-  const int rc = domain->flush(closed);
-  if (closed) kilim::compat::forget(pd, domain);
-  return rc;
+  begin();
+  if (pd == nullptr) return fail(EINVAL, "no protection domain");
+  const std::shared_ptr<Domain> domain = find_domain(pd, false);
+  return domain == nullptr ? 0 : domain->flush();
+}
+
+int kilim_relaxed_config(ibv_pd* pd, const kilim_relaxed_attr* attr) {
+  begin();
+  if (pd == nullptr || attr == nullptr || attr->comp_mask != 0 ||
+      attr->memory > KILIM_RELAXED_ON_DEMAND)
+    return fail(EINVAL, "no protection domain, or attributes that nobody knows");
+  kilim::compat::Settings settings;
+  if (attr->keys != 0) settings.keys = attr->keys;
+  settings.max_keys = attr->max_keys != 0                 ? attr->max_keys
+                      : settings.keys > settings.max_keys ? settings.keys
+                                                          : settings.max_keys;
+  settings.on_demand = attr->memory == KILIM_RELAXED_ON_DEMAND;
+  if (attr->qp_types != 0) settings.qp_types = attr->qp_types;
+  return find_domain(pd, true)->configure(settings);
+}
+
+int kilim_relaxed_arena(ibv_pd* pd, void* addr, size_t length) {
+  begin();
+  if (pd == nullptr) return fail(EINVAL, "no protection domain");
+  return find_domain(pd, true)->add_arena(addr, length);
+}
+
+int kilim_relaxed_arena_end(ibv_pd* pd, void* addr) {
+  begin();
+  const std::shared_ptr<Domain> domain = pd == nullptr ? nullptr : find_domain(pd, false);
+  if (domain == nullptr) return fail(EINVAL, "no arena begins there");
+  return domain->end_arena(addr);
+}
+
+int kilim_relaxed_usable(const ibv_mr* mr, const ibv_qp* qp) {
+  begin();
+  const std::shared_ptr<Domain> domain =
+      mr == nullptr || qp == nullptr ? nullptr : find_domain(mr->pd, false);
+  if (domain == nullptr) return fail(EINVAL, "this is no relaxed region, or no queue pair");
+  return domain->usable(mr, qp);
 }

@@ -12,6 +12,7 @@
 namespace kilim::test {
 
 std::span<const Case> relaxed_cases();
+std::span<const Case> relaxed_memory_cases();
 
 inline ibv_context* open_hooked(const char* name) {
   return vhca::hook_polls(open_device(name));

@@ -9,7 +9,7 @@
 #include "../vhca/verbs/fabric.hh"
 #include "cases.hh"
 #include "compat/allocated.hh"
-#include "compat/sentence.hh"
+#include "compat/mapping.hh"
 #include "examples.h"
 
 namespace {
@@ -300,5 +300,6 @@ const Case own[] = {
 int main(int argc, char** argv) {
   std::vector<Case> all(std::begin(own), std::end(own));
   for (const Case& c : relaxed_cases()) all.push_back(c);
+  for (const Case& c : relaxed_memory_cases()) all.push_back(c);
   return run_cases("compat", all, argc, argv);
 }

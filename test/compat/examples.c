@@ -71,7 +71,8 @@ int example_rereg_allocates(struct ibv_mr* mr, size_t length) {
 }
 
 int example_windows_supported(struct ibv_context* context) {
-  struct ibv_exp_device_attr device_attr = {.comp_mask = IBV_EXP_DEVICE_ATTR_RESERVED - 1};
+  /* Two names are changed: the document's struct ibv_device_attr and ibv_query_device. */
+  struct ibv_exp_device_attr device_attr = {.comp_mask = IBV_DEVICE_ATTR_RESERVED - 1};
   ibv_exp_query_device(context, &device_attr);
   if (device_attr.exp_device_cap_flags & IBV_DEVICE_MEM_WINDOW ||
       device_attr.exp_device_cap_flags & IBV_DEVICE_MW_TYPE_2B) {

@@ -193,6 +193,8 @@ void registered_once() {
   Region part = r.make(r.at(5), 4096);
   CU_ASSERT_EQUAL(r.engine->cover().made(), 1);
   CU_ASSERT_TRUE(r.reads(part.rkey(), r.at(5), 4096));
+  const mr::OdpUse unreliable{mr::OdpTransport::uc, mr::OdpOperation::write};
+  CU_ASSERT_TRUE(part.usable(r.v.device->caps().odp, {&unreliable, 1}).ok());
   Region none;
   {
     queue::WqeCursor c{r.queue->sq()};
@@ -209,6 +211,8 @@ void on_demand() {
   Rig r{"relaxed6", false};
   const mr::OdpUse uses[] = {{mr::OdpTransport::rc, mr::OdpOperation::read}};
   CU_ASSERT_TRUE_FATAL(r.engine->cover().add_implicit(uses).ok());
+  const device::Caps& caps = r.v.device->caps();
+  const mr::OdpUse unreliable{mr::OdpTransport::uc, mr::OdpOperation::write};
   void* const hint = ::mmap(nullptr, 4 * Rig::page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   for (int turn = 1; turn <= 3; turn++) {
     auto* p = static_cast<std::byte*>(::mmap(hint, 4 * Rig::page, PROT_READ | PROT_WRITE,
@@ -216,6 +220,9 @@ void on_demand() {
     std::memset(p, turn, 4 * Rig::page);
     Region region = r.make(p, 3 * Rig::page);
     CU_ASSERT_TRUE(r.reads(region.rkey(), p, 3 * Rig::page));
+    CU_ASSERT_TRUE(region.usable(caps.odp, uses).ok());
+    const Status refused = region.usable(caps.odp, {&unreliable, 1});
+    CU_ASSERT_TRUE(!refused && std::strstr(refused.error().what, "UC WRITE") != nullptr);
     CU_ASSERT_FALSE(r.reads(region.rkey(), p + 3 * Rig::page, 1));
     r.end(region);
   }

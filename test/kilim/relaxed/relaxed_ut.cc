@@ -339,6 +339,33 @@ void after_an_error() {
   for (Region& region : regions) r.relaxed->deregister(std::move(region));
 }
 
+// Three wait across the end of the ring of four, and two more behind them.
+void grown_with_regions_waiting() {
+  Rig r{16};
+  r.relaxed = *std::move(Relaxed::create(*r.loom.loom, {.keys = 3, .registrar = &r.memory}));
+  std::array<Region, 5> regions;
+  const auto make_all = [&](std::size_t n) {
+    for (std::size_t i = 0; i < n; i++)
+      CU_ASSERT_EQUAL_FATAL(r.make(regions[i], 0x5000 + i * 0x1000, 10), Answer::done);
+    r.round();
+  };
+  for (std::size_t n : {1, 1, 1}) {
+    make_all(n);
+    r.relaxed->deregister(std::move(regions[0]));
+    r.settle();
+  }
+  make_all(5);
+  CU_ASSERT_EQUAL(r.memory.registered, 8);
+  for (std::size_t i = 0; i < 3; i++) r.relaxed->deregister(std::move(regions[i]));
+  r.relaxed->grow(16);
+  CU_ASSERT_EQUAL(r.relaxed->waiting(), 3);
+  for (std::size_t i = 3; i < 5; i++) r.relaxed->deregister(std::move(regions[i]));
+  r.settle();
+  CU_ASSERT_EQUAL(r.relaxed->waiting(), 0);
+  CU_ASSERT_EQUAL(r.relaxed->counters().invalidated.read(), 8);
+  CU_ASSERT_EQUAL(r.memory.deregistered, 8);
+}
+
 const kilim::test::Case cases[] = {
     {"access reaches from the first byte to the last page's boundary",
      access_reaches_to_the_last_page},
@@ -352,6 +379,8 @@ const kilim::test::Case cases[] = {
     {"ranges and rights that no region has are refused", refused},
     {"memory beyond 2 GiB takes several entries", long_memory},
     {"a region of a failed queue is deregistered as any other", after_an_error},
+    {"regions that wait for a flush stay in order when the engine grows",
+     grown_with_regions_waiting},
 };
 
 }  // namespace

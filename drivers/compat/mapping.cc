@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "compat/mapping.hh"
+
+#include <cerrno>
+#include <cinttypes>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+
+#include <sys/mman.h>
+
+// Linux 5.14; older headers lack them, older kernels refuse them and /proc/self/maps is read.
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#define MADV_POPULATE_WRITE 23
+#endif
+
+namespace kilim::compat {
+namespace {
+
+constexpr uint64_t page_bytes = 4096;
+constexpr uint64_t short_bytes = uint64_t{1} << 20;
+
+bool starts(const char* text, const char* with) noexcept {
+  return std::strncmp(text, with, std::strlen(with)) == 0;
+}
+
+// Of one line of /proc/self/maps.
+struct Mapping {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  char rights[5] = "----";  // r w x p
+};
+
+// Calls see(mapping, line) for each mapping by address until it says stop. False: no such file.
+template <typename See>
+bool each_mapping(See see) noexcept {
+  std::FILE* maps = std::fopen("/proc/self/maps", "re");
+  if (maps == nullptr) return false;
+  char line[512];
+  bool whole = true;  // a long line comes in several parts
+  bool on = true;
+  while (on && std::fgets(line, sizeof line, maps) != nullptr) {
+    Mapping m;
+    const bool begins = whole;
+    whole = std::strchr(line, '\n') != nullptr;
+    if (!begins ||
+        std::sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s", &m.begin, &m.end, m.rights) != 3)
+      continue;
+    on = see(m, static_cast<const char*>(line));
+  }
+  (void)std::fclose(maps);
+  return true;
+}
+
+}  // namespace
+
+// What populating refuses the maps decide: EINVAL is an old kernel too.
+bool is_mapped(const void* memory, std::size_t bytes, bool writable) noexcept {
+  const uint64_t begin = reinterpret_cast<uint64_t>(memory) & ~(page_bytes - 1);
+  const uint64_t end =
+      (reinterpret_cast<uint64_t>(memory) + bytes + page_bytes - 1) & ~(page_bytes - 1);
+  const int before = errno;
+  if (end - begin <= short_bytes &&
+      ::madvise(reinterpret_cast<void*>(begin), end - begin,
+                writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0)
+    return true;
+  errno = before;
+  uint64_t at = begin;
+  (void)each_mapping([&](const Mapping& m, const char*) noexcept {
+    if (m.end <= at) return true;
+    const bool allowed = m.rights[0] == 'r' && (!writable || m.rights[1] == 'w');
+    if (m.begin > at || !allowed) return false;
+    at = m.end;
+    return at < end;
+  });
+  return at >= end;
+}
+
+bool lies_in_device_mapping(const void* memory) noexcept {
+  const auto at = reinterpret_cast<uint64_t>(memory);
+  bool found = false;
+  (void)each_mapping([&](const Mapping& m, const char* line) noexcept {
+    found = at >= m.begin && at < m.end && is_device_mapping(line);
+    return m.end <= at;
+  });
+  return found;
+}
+
+bool is_device_mapping(const char* line) noexcept {
+  const char* path = std::strchr(line, '/');
+  if (path == nullptr) return false;
+  if (starts(path, "/dmabuf:")) return true;
+  constexpr const char* memory[] = {"/dev/shm/", "/dev/hugepages", "/dev/zero", "/dev/infiniband/"};
+  for (const char* prefix : memory)
+    if (starts(path, prefix)) return false;
+  return starts(path, "/dev/");
+}
+
+}  // namespace kilim::compat

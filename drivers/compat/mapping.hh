@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What is mapped where in this process. Any thread; calls the system.
+#pragma once
+
+#include <cstddef>
+
+namespace kilim::compat {
+
+// Whether all pages of the range are mapped, and may be read, or written to. A short range is
+// brought into memory by it, as registering would.
+bool is_mapped(const void* memory, std::size_t bytes, bool writable) noexcept;
+
+// Whether memory of another device is mapped there.
+bool lies_in_device_mapping(const void* memory) noexcept;
+
+// Whether a line of /proc/self/maps is a mapping of another device's memory: a dma-buf, or a device
+// file (PeerDirect). Ordinary files, shared memory and hugepages are not.
+bool is_device_mapping(const char* line) noexcept;
+
+}  // namespace kilim::compat
