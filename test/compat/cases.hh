@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the files of this test share: cases about relaxed regions are in one of their own; contexts
+// What the files of this test share: cases about relaxed regions, and about
+// paging and rights, are in files of their own; contexts
 // whose polls run the adapter, as under the launcher. Test code.
 #pragma once
 
@@ -13,6 +14,7 @@ namespace kilim::test {
 
 std::span<const Case> relaxed_cases();
 std::span<const Case> relaxed_memory_cases();
+std::span<const Case> paging_cases();
 
 inline ibv_context* open_hooked(const char* name) {
   return vhca::hook_polls(open_device(name));

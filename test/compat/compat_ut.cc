@@ -299,6 +299,7 @@ const Case own[] = {
 
 int main(int argc, char** argv) {
   std::vector<Case> all(std::begin(own), std::end(own));
+  for (const Case& c : paging_cases()) all.push_back(c);
   for (const Case& c : relaxed_cases()) all.push_back(c);
   for (const Case& c : relaxed_memory_cases()) all.push_back(c);
   return run_cases("compat", all, argc, argv);

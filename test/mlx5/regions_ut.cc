@@ -60,6 +60,21 @@ void capabilities_of_paging() {
   CU_ASSERT(silent.device->caps().odp.of(OdpTransport::rc).has_value());
 }
 
+void transports_are_told_apart() {
+  VirtualDevice less{config("region4", "less-odp")};
+  CU_ASSERT_FATAL(less.device != nullptr);
+  const mr::OdpCaps& odp = less.device->caps().odp;
+  CU_ASSERT(odp.of(OdpTransport::rc) == 0x2fu);
+  CU_ASSERT(odp.of(OdpTransport::xrc) == 0x2du && odp.of(OdpTransport::dc) == 0x2du);
+  Pages memory(1);
+  mr::Registrar& registrar = less.device->registrar();
+  const std::array rc{mr::OdpUse{OdpTransport::rc, OdpOperation::recv}};
+  CU_ASSERT(Mr::create_on_demand(registrar, memory.span(), Access::all, rc).ok());
+  const std::array xrc{mr::OdpUse{OdpTransport::xrc, OdpOperation::recv}};
+  const auto refused = registrar.register_on_demand(memory.span(), Access::all, xrc);
+  CU_ASSERT(!refused && says(refused.error(), "XRC RECV"));
+}
+
 void windows_are_told() {
   CU_ASSERT(shared().device->caps().memory_window_type1);
   CU_ASSERT(shared().device->caps().memory_window_type2b);
@@ -149,6 +164,7 @@ void translations_are_counted() {
 
 const kilim::test::Case cases[] = {
     {"paging's capabilities are told by transport and operation", capabilities_of_paging},
+    {"what one transport pages is not told of another", transports_are_told_apart},
     {"memory windows are told, and a virtual function has none", windows_are_told},
     {"a paged region the device cannot serve is refused by the missing bit's name",
      missing_bits_are_named},

@@ -93,10 +93,15 @@ void dynamic(const Profile& p, CapGroup g) {
   prm::cap_set(g, cap::log_max_atomic_size_dc, p.atomics ? 3u : 0u);
 }
 
-// The operations that may meet a page fault, by connection.
-constexpr uint32_t odp_rc = prm::odp_cap::send | prm::odp_cap::receive | prm::odp_cap::write |
-                            prm::odp_cap::read | prm::odp_cap::atomic | prm::odp_cap::srq_receive;
-constexpr uint32_t odp_ud = prm::odp_cap::send;
+// The operations that may meet a page fault, where the firmware has their bits.
+constexpr uint32_t to_firmware(uint8_t operations) noexcept {
+  using namespace prm::odp_cap;
+  constexpr uint32_t bits[] = {send, receive, write, read, atomic, srq_receive};
+  uint32_t all = 0;
+  for (std::size_t i = 0; i < std::size(bits); i++)
+    all |= (operations >> i & 1u) != 0 ? bits[i] : 0;
+  return all;
+}
 
 void atomic(const Profile& p, CapGroup g) {
   if (!p.atomics) return;
@@ -109,10 +114,10 @@ void atomic(const Profile& p, CapGroup g) {
 void odp(const Profile& p, CapGroup g) {
   namespace cap = prm::odp_cap;
   if (!p.odp) return;
-  prm::cap_set(g, cap::rc, odp_rc);
-  prm::cap_set(g, cap::ud, odp_ud);
-  prm::cap_set(g, cap::xrc, odp_rc);
-  if (p.dynamic) prm::cap_set(g, cap::dc, odp_rc);
+  prm::cap_set(g, cap::rc, to_firmware(p.odp_rc));
+  prm::cap_set(g, cap::ud, to_firmware(p.odp_ud));
+  prm::cap_set(g, cap::xrc, to_firmware(p.odp_xrc));
+  if (p.dynamic) prm::cap_set(g, cap::dc, to_firmware(p.odp_dc));
 }
 
 // No operation addresses: a plain store to memory cannot be made to add or to set.

@@ -258,6 +258,23 @@ int destroy_cq(HcaState& h, Cqn cqn) {
   return 0;
 }
 
+uint8_t paged_operations(const Profile& p, QpType type) noexcept {
+  switch (type) {
+    case QpType::rc:
+      return p.odp_rc;
+    case QpType::ud:
+      return p.odp_ud;
+    case QpType::xrc_ini:
+    case QpType::xrc_tgt:
+      return p.odp_xrc;
+    case QpType::dci:
+    case QpType::dct:
+      return p.odp_dc;
+    default:
+      return 0;
+  }
+}
+
 Result<Qpn> create_qp(HcaState& h, const QpSpec& s, EventSink* sink) {
   if (s.type == QpType::raw_packet && !h.config.profile.raw_packet)
     return Error{EOPNOTSUPP, "the adapter has no raw packet queues"};
@@ -274,6 +291,7 @@ Result<Qpn> create_qp(HcaState& h, const QpSpec& s, EventSink* sink) {
   reserve_lists(h);
   qp->qpn = Qpn{number};
   qp->type = s.type;
+  qp->paged = paged_operations(h.config.profile, s.type);
   qp->spec = s;
   qp->sink = sink;
   const bool rings = has_rings(s.type);

@@ -25,6 +25,12 @@ void plain_lists(Profile& p) {
   p.umr_extended_translation_offset = false;
 }
 
+// What ibv_devinfo -v tells of a ConnectX-5.
+void less_odp(Profile& p) {
+  p.odp_rc = paged_op::all & ~paged_op::atomic;
+  p.odp_xrc = p.odp_dc = p.odp_rc & ~paged_op::receive;
+}
+
 // A subnet of one port: it has its LID, matches tags, and has no Ethernet.
 void infiniband(Profile& p) {
   p.lid = 1;
@@ -43,6 +49,7 @@ constexpr Card cards[] = {
     {"no-umr-lists", [](Profile& p) { p.umr_indirect_mkey_disabled = true; }},
     {"real-time", [](Profile& p) { p.real_time_clock = true; }},
     {"no-odp", [](Profile& p) { p.odp = p.odp_implicit = false; }},
+    {"less-odp", less_odp},
     {"no-inline", [](Profile& p) { p.scatter_to_cqe = false; }},
     {"no-dm", [](Profile& p) { p.max_dm_size = 0; }},
     {"no-dc", [](Profile& p) { p.dynamic = false; }},
@@ -63,7 +70,7 @@ Result<Profile> find_profile(std::string_view name) {
   return Error{EINVAL,
                "no such profile: cx6dx, vf, strong-fence, no-fence, no-devx, real-time, "
                "long-lists, plain-lists, "
-               "no-umr-lists, no-odp, no-inline, no-dm, no-dc,"
+               "no-umr-lists, no-odp, less-odp, no-inline, no-dm, no-dc,"
                " no-signature and infiniband are known"};
 }
 

@@ -11,6 +11,12 @@
 
 namespace kilim::vhca {
 
+// Operations that may meet a page fault, in the bits of ib_odp_transport_cap_bits (ib_verbs.h).
+namespace paged_op {
+inline constexpr uint8_t send = 1, receive = 2, write = 4, read = 8, atomic = 16, srq_receive = 32;
+inline constexpr uint8_t all = send | receive | write | read | atomic | srq_receive;
+}  // namespace paged_op
+
 struct Profile {
   const char* name = "cx6dx";
   uint32_t vendor_id = 0x02c9;
@@ -47,6 +53,9 @@ struct Profile {
   bool memory_windows = true;
   bool odp = true;           // on-demand paging
   bool odp_implicit = true;  // of the whole address space
+  // By transport. Of unreliable connections and raw packet queues no operation is paged.
+  uint8_t odp_rc = paged_op::all, odp_xrc = paged_op::all, odp_dc = paged_op::all;
+  uint8_t odp_ud = paged_op::send;
   bool raw_packet = true;
   bool umr = true;
   bool dynamic = true;                 // dynamic connections (DC)
@@ -87,9 +96,11 @@ struct Profile {
 // "cx6dx" (default), "vf" (no memory windows, no signatures), "strong-fence", "no-fence",
 // "no-devx", "real-time" (stamps of the time of day), "long-lists" (keys of 2^20 entries),
 // "plain-lists" (one level, inline, nothing optional), "no-umr-lists" (send queues change no list),
-// "no-odp" (no on-demand paging), "no-inline" (no data in completion entries), "no-dm" (no
-// device memory), "no-dc" (no dynamic connections), "no-signature" (no signed keys), "infiniband"
-// (the port's link layer; loopback only; tag matching); EINVAL for another name.
+// "no-odp" (no on-demand paging), "less-odp" (paging as
+// a ConnectX-5 has it: no atomics, XRC and DC without receives of their own), "no-inline" (no data
+// in completion entries), "no-dm" (no device memory), "no-dc" (no dynamic connections),
+// "no-signature" (no signed keys), "infiniband" (the port's link layer; loopback only; tag
+// matching); EINVAL for another name.
 Result<Profile> find_profile(std::string_view name);
 
 }  // namespace kilim::vhca

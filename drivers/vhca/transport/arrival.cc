@@ -67,7 +67,8 @@ Pdn remote_pd(const Qp& qp) noexcept {
 }
 
 SegmentList remote_range(const Qp& qp, const Segment& s, uint8_t right) noexcept {
-  return {{&s, 1}, {remote_pd(qp), qp.qpn.value(), right, may_fault(qp)}};
+  const uint8_t operation = right == prm::mkey::remote_read ? paged_op::read : paged_op::write;
+  return {{&s, 1}, {remote_pd(qp), qp.qpn.value(), right, may_fault(qp, operation)}};
 }
 
 Outcome admit_range(Works& works, Qp& qp, const Segment& s, uint8_t right) noexcept {
@@ -99,7 +100,7 @@ Outcome page_in_range(Works& works, Qp& qp, const Segment& s, uint8_t right) noe
 
 Outcome find_word(Works& works, Qp& qp, uint32_t rkey, uint64_t va, Piece& piece) noexcept {
   Walk walk;
-  Access need{remote_pd(qp), qp.qpn.value(), prm::mkey::atomic, may_fault(qp)};
+  Access need{remote_pd(qp), qp.qpn.value(), prm::mkey::atomic, may_fault(qp, paged_op::atomic)};
   Deny d = walk.open(*works.keys, works.translator.max_indirection, rkey, va, 8, need);
   if (d == Deny::none && walk.is_signed()) d = Deny::signature;
   if (d == Deny::none && !walk.next(piece)) d = walk.denied();

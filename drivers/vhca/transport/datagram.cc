@@ -184,7 +184,7 @@ Outcome send(HcaState& h, Qp& qp, const SendWqe& wqe, bool& wire_full) noexcept 
   if (!port_gid(h.config, prm::av::gid_index::get(to), own)) return malformed("no such source GID");
   if (data.total > longest(h, qp))
     return Outcome::failed(Syndrome::local_length, "longer than the MTU");
-  Access need{qp.spec.pd, qp.qpn.value(), prm::mkey::local_read, true};
+  Access need{qp.spec.pd, qp.qpn.value(), prm::mkey::local_read, may_fault(qp, paged_op::send)};
   uint32_t bad_key = 0;
   Deny denied = check_list(h.works.translator, {{data.segments.data(), data.count}, need},
                            data.total, bad_key);

@@ -168,6 +168,7 @@ void prepare_connections(Qp& target) {
     auto c = std::make_unique<Qp>();
     c->qpn = target.qpn;
     c->type = target.type;
+    c->paged = target.paged;
     c->spec = target.spec;
     c->recv_cq = target.recv_cq;
     c->srq = target.srq;

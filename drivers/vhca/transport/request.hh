@@ -47,12 +47,19 @@ struct RequestData {
 // Reads the segments; nothing is said about keys yet.
 Outcome read_request(const Qp&, const RequestRow&, const SendWqe&, RequestData&) noexcept;
 
+constexpr uint8_t paged_op_of(RequestKind kind) noexcept {
+  if (kind == RequestKind::send) return paged_op::send;
+  if (kind == RequestKind::write) return paged_op::write;
+  return kind == RequestKind::read ? paged_op::read : paged_op::atomic;
+}
+
 // The queue's own memory behind a request.
 inline SegmentList own_memory(const Qp& qp, RequestKind kind, const RequestData& ask) noexcept {
   const DataList& data = ask.data;
   const Pdn pd = ask.rendezvous ? qp.srq->spec.pd : qp.spec.pd;
   uint8_t right = is_answered(kind) ? prm::mkey::local_write : prm::mkey::local_read;
-  return {{data.segments.data(), data.count}, {pd, qp.qpn.value(), right, may_fault(qp)}};
+  return {{data.segments.data(), data.count},
+          {pd, qp.qpn.value(), right, may_fault(qp, paged_op_of(kind))}};
 }
 // Whether its keys allow it, and its pages are there; stall: they are coming.
 Outcome check_own_memory(const Works&, const Qp&, const RequestRow&, const RequestData&) noexcept;

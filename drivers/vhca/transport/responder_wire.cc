@@ -192,7 +192,7 @@ Outcome execute(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
 }
 
 SegmentList answer_range(const Qp& qp, const RcAnswer& a, const Segment& s) noexcept {
-  return {{&s, 1}, {a.pd, qp.qpn.value(), prm::mkey::remote_read, may_fault(qp)}};
+  return {{&s, 1}, {a.pd, qp.qpn.value(), prm::mkey::remote_read, may_fault(qp, paged_op::read)}};
 }
 
 bool may_read_again(RoceLink& link, Qp& qp, const RocePacket& p, const RcAnswer& a) noexcept {

@@ -111,14 +111,12 @@ void describe_dynamic(const Profile& p, mlx5_ib_query_device_resp& r) {
 // Operations that may meet a page fault. Of unreliable connections none may, and raw packet queues
 // are not reported at all.
 void describe_paging(const Profile& p, ib_uverbs_ex_query_device_resp& r) {
-  constexpr uint32_t send = 1, receive = 2, write = 4, read = 8, atomic = 16, srq_receive = 32;
-  constexpr uint32_t connected = send | receive | write | read | atomic | srq_receive;
   constexpr uint64_t supported = 1, implicit = 2;
   if (!p.odp) return;
   r.odp_caps.general_caps = supported | (p.odp_implicit ? implicit : 0);
-  r.odp_caps.per_transport_caps.rc_odp_caps = connected;
-  r.odp_caps.per_transport_caps.ud_odp_caps = send;
-  r.xrc_odp_caps = connected;
+  r.odp_caps.per_transport_caps.rc_odp_caps = p.odp_rc;
+  r.odp_caps.per_transport_caps.ud_odp_caps = p.odp_ud;
+  r.xrc_odp_caps = p.odp_xrc;
 }
 
 void describe_tags(const Profile& p, ib_uverbs_ex_query_device_resp& r) {

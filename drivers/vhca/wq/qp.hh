@@ -90,6 +90,7 @@ struct Qp {
   std::vector<QpHandle> others;  // handles on an XRC target beside the first
   SendRing sq;
   RecvRing rq;
+  uint8_t paged = 0;  // the profile's paged_op of its transport
 
   bool loopback = false;              // the path's GID is one of this adapter's
   bool established = false;           // COMM_EST said
@@ -127,9 +128,10 @@ struct Qp {
   QpLink blocked;
 };
 
-// Connections whose memory may come on demand; to the others a page that is not there is refused.
-inline bool may_fault(const Qp& qp) noexcept {
-  return qp.type != QpType::uc && qp.type != QpType::ud && qp.type != QpType::raw_packet;
+// Whether memory of this operation (paged_op) may come on demand; else a page that is not there is
+// refused.
+inline bool may_fault(const Qp& qp, uint8_t operation) noexcept {
+  return (qp.paged & operation) != 0;
 }
 
 }  // namespace kilim::vhca

@@ -121,7 +121,7 @@ uint32_t recv_waiting(const Qp& qp) noexcept {
 
 Access recv_access(const Qp& qp) noexcept {
   return {qp.srq != nullptr ? qp.srq->spec.pd : qp.spec.pd, qp.qpn.value(), prm::mkey::local_write,
-          may_fault(qp)};
+          may_fault(qp, qp.srq != nullptr ? paged_op::srq_receive : paged_op::receive)};
 }
 
 prm::Syndrome scatter_to_recv(Works& works, const Qp& qp, const RecvWqe& wqe,

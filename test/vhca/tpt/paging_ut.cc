@@ -63,6 +63,31 @@ void an_atomic_faults_on_both_sides() {
   CU_ASSERT(t.stat(num_page_faults) == 2);
 }
 
+// At both ends; other operations of the same queue fault.
+void an_atomic_does_not_fault_where_the_card_cannot() {
+  for (const bool far_is_paged : {true, false}) {
+    for (const bool advised : {false, true}) {
+      RigShape shape;
+      shape.profile = *find_profile("less-odp");
+      Bench t(shape);
+      Mapping m(2 * page);
+      const MrKeys k = t.reg(m);
+      CU_ASSERT(t.write(m.at(page), k.rkey.value(), 8) == Syndrome::none);
+      CU_ASSERT(t.stat(num_page_faults) == 1);
+      if (advised)
+        CU_ASSERT(t.advise(Paging::Advice::prefetch_write, true, m.at(), 8, k.lkey.value()) == 0);
+      const uint64_t far = far_is_paged ? m.at() : t.own.at(64);
+      const uint64_t near = far_is_paged ? t.own.at(128) : m.at();
+      Wqe w(Opcode::atomic_fa);
+      w.raddr(far, (far_is_paged ? k : t.ko).rkey.value()).atomic(2, 0);
+      w.data(near, 8, (far_is_paged ? t.ko : k).lkey.value());
+      const Syndrome missing = far_is_paged ? Syndrome::remote_access : Syndrome::local_prot;
+      CU_ASSERT(t.rig.run_one(t.rig.a, w).syndrome == (advised ? Syndrome::none : missing));
+      CU_ASSERT(t.stat(num_page_faults) == 1);
+    }
+  }
+}
+
 void an_implicit_region_is_the_whole_address_space() {
   Bench t;
   MrSpec spec{t.rig.pd, Va{0}, UINT64_MAX, Iova{0}, odp_access};
@@ -183,6 +208,8 @@ const kilim::test::Case cases[] = {
     {"the requester's own memory faults too", the_requesters_own_memory_faults_too},
     {"a receive buffer faults", a_receive_buffer_faults},
     {"an atomic faults on both sides", an_atomic_faults_on_both_sides},
+    {"an atomic does not fault where the card cannot",
+     an_atomic_does_not_fault_where_the_card_cannot},
     {"an implicit region is the whole address space",
      an_implicit_region_is_the_whole_address_space},
     {"memory that is not there is a protection error",

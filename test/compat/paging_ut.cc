@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The experimental verbs by what they bring about on a virtual device: pages that a prefetch brings
+// in, capabilities of each transport, the very rights that were asked for.
+#include <cerrno>
+
+#include <sys/mman.h>
+
+#include "cases.hh"
+#include "examples.h"
+#include "far.hh"
+#include "vhca/tpt/odp_stats.hh"
+#include "vhca/tpt/page_events.hh"
+
+namespace {
+
+using namespace kilim::test;
+using kilim::vhca::OdpCounter;
+
+constexpr std::size_t page = 4096;
+
+struct Pages {
+  std::size_t bytes;
+  void* at;
+  explicit Pages(std::size_t n)
+      : bytes(n * page),
+        at(::mmap(far_from_all(bytes), bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                  -1, 0)) {}
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+  ~Pages() { ::munmap(at, bytes); }
+  [[nodiscard]] char* page_at(std::size_t n) const { return static_cast<char*>(at) + n * page; }
+};
+
+uint64_t count(OdpCounter c) {
+  const kilim::vhca::PageLock lock;
+  return shared().hca()->odp_stats().read(c);
+}
+
+// What a prefetch, which comes later, brings in.
+uint64_t pages_of_prefetch(ibv_mr* mr, ibv_exp_prefetch_attr attr) {
+  const uint64_t before = count(OdpCounter::num_prefetch_pages);
+  CU_ASSERT_EQUAL(ibv_exp_prefetch_mr(mr, &attr), 0);
+  for (int i = 0; i < 10; i++) shared().poll();
+  return count(OdpCounter::num_prefetch_pages) - before;
+}
+
+// Writes to there by a queue of the region's own domain: how often that met a page that is missing.
+uint64_t faults_of_writing(Loop& l, Region& source, ibv_mr* mr, const void* to, uint32_t bytes) {
+  const uint64_t before = count(OdpCounter::num_page_faults);
+  const ibv_sge own{reinterpret_cast<uintptr_t>(to), bytes, mr->lkey};
+  CU_ASSERT_EQUAL(l.post(IBV_WR_RDMA_READ, {own}, source.at(), source.mr()->rkey), 0);
+  CU_ASSERT_EQUAL(l.status(), IBV_WC_SUCCESS);
+  return count(OdpCounter::num_page_faults) - before;
+}
+
+void prefetch_brings_in() {
+  client();
+  Loop l;
+  Region source(l.pd[1], 2 * page);
+  Pages pages(6);
+  ibv_mr* mr = example_explicit(l.pd[0], pages.at, pages.bytes);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(mr);
+  const uint32_t two = 2 * page;
+  CU_ASSERT_EQUAL(pages_of_prefetch(mr, {IBV_EXP_PREFETCH_WRITE_ACCESS, pages.page_at(1), two, 0}),
+                  2);
+  CU_ASSERT_EQUAL(faults_of_writing(l, source, mr, pages.page_at(1), two), 0);
+  CU_ASSERT_EQUAL(pages_of_prefetch(mr, {0, pages.page_at(3), two, 0}), 2);
+  CU_ASSERT_EQUAL(faults_of_writing(l, source, mr, pages.page_at(3), two), 1);
+  CU_ASSERT_EQUAL(faults_of_writing(l, source, mr, pages.page_at(5), page), 1);
+  CU_ASSERT_EQUAL(ibv_dereg_mr(mr), 0);
+  // Nothing may be written there, so nothing comes.
+  ibv_exp_reg_mr_in in{l.pd[0], pages.at, pages.bytes, IBV_EXP_ACCESS_ON_DEMAND, 0};
+  mr = ibv_exp_reg_mr(&in);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(mr);
+  CU_ASSERT_EQUAL(pages_of_prefetch(mr, {IBV_EXP_PREFETCH_WRITE_ACCESS, pages.at, page, 0}), 0);
+  CU_ASSERT_EQUAL(pages_of_prefetch(mr, {0, pages.at, page, 0}), 1);
+  CU_ASSERT_EQUAL(ibv_dereg_mr(mr), 0);
+}
+
+// Longer than an element of advice may be. The first of its pieces begins where nothing is mapped.
+void prefetch_in_pieces() {
+  client();
+  Loop l;
+  Pages pages(2);
+  ibv_mr* all = example_implicit(l.pd[0]);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(all);
+  constexpr std::size_t piece = std::size_t{1} << 31;
+  CU_ASSERT_EQUAL(pages_of_prefetch(all, {0, pages.page_at(1) - piece, piece + page, 0}), 1);
+  CU_ASSERT_EQUAL(
+      pages_of_prefetch(all, {0, pages.page_at(0) - 3 * piece, 3 * piece + 2 * page, 0}), 2);
+  CU_ASSERT_EQUAL(ibv_dereg_mr(all), 0);
+}
+
+// As the documents write them.
+void masks() {
+  CU_ASSERT_EQUAL(IBV_EXP_ODP_SUPPORT_SEND, 1 << 0);
+  CU_ASSERT_EQUAL(IBV_EXP_ODP_SUPPORT_RECV, 1 << 1);
+  CU_ASSERT_EQUAL(IBV_EXP_ODP_SUPPORT_WRITE, 1 << 2);
+  CU_ASSERT_EQUAL(IBV_EXP_ODP_SUPPORT_READ, 1 << 3);
+  CU_ASSERT_EQUAL(IBV_EXP_ODP_SUPPORT_ATOMIC, 1 << 4);
+  CU_ASSERT_EQUAL(IBV_EXP_ODP_SUPPORT_SRQ_RECV, 1 << 5);
+  // And as today's verbs have them, whose numbers are passed on.
+  CU_ASSERT_EQUAL(IBV_EXP_ODP_SUPPORT_SEND, int{IBV_ODP_SUPPORT_SEND});
+  CU_ASSERT_EQUAL(IBV_EXP_ODP_SUPPORT_RECV, int{IBV_ODP_SUPPORT_RECV});
+  CU_ASSERT_EQUAL(IBV_EXP_ODP_SUPPORT_WRITE, int{IBV_ODP_SUPPORT_WRITE});
+  CU_ASSERT_EQUAL(IBV_EXP_ODP_SUPPORT_READ, int{IBV_ODP_SUPPORT_READ});
+  CU_ASSERT_EQUAL(IBV_EXP_ODP_SUPPORT_ATOMIC, int{IBV_ODP_SUPPORT_ATOMIC});
+  CU_ASSERT_EQUAL(IBV_EXP_ODP_SUPPORT_SRQ_RECV, int{IBV_ODP_SUPPORT_SRQ_RECV});
+}
+
+void capabilities_by_transport() {
+  Attached* device = attach_device("compat5", "less-odp");
+  ibv_context* c = open_hooked("compat5");
+  CU_ASSERT_TRUE_FATAL(device != nullptr && c != nullptr);
+  ibv_exp_device_attr attr{};
+  CU_ASSERT_EQUAL(example_odp_supported(c, &attr), 1);
+  const auto& by = attr.odp_caps.per_transport_caps;
+  const uint32_t xrc = IBV_EXP_ODP_SUPPORT_SEND | IBV_EXP_ODP_SUPPORT_WRITE |
+                       IBV_EXP_ODP_SUPPORT_READ | IBV_EXP_ODP_SUPPORT_SRQ_RECV;
+  CU_ASSERT_EQUAL(by.rc_odp_caps, xrc | IBV_EXP_ODP_SUPPORT_RECV);
+  CU_ASSERT_EQUAL(by.xrc_odp_caps, xrc);
+  CU_ASSERT_EQUAL(by.dc_odp_caps, xrc);
+  CU_ASSERT_EQUAL(by.ud_odp_caps, IBV_EXP_ODP_SUPPORT_SEND);
+  CU_ASSERT_TRUE(by.uc_odp_caps == 0 && by.raw_eth_odp_caps == 0);
+  CU_ASSERT_EQUAL(ibv_close_device(c), 0);
+}
+
+// A way to a region with these rights.
+struct Way {
+  const char* name;
+  ibv_mr* (*make)(ibv_pd*, const Pages&, unsigned rights);
+};
+
+ibv_mr* registered(ibv_pd* pd, const Pages& p, unsigned rights) {
+  ibv_exp_reg_mr_in in{pd, p.at, p.bytes, rights, 0};
+  return ibv_exp_reg_mr(&in);
+}
+ibv_mr* paged(ibv_pd* pd, const Pages& p, unsigned rights) {
+  const uint64_t before = count(OdpCounter::num_odp_mrs);
+  ibv_mr* mr = registered(pd, p, rights | IBV_EXP_ACCESS_ON_DEMAND);
+  CU_ASSERT_EQUAL(count(OdpCounter::num_odp_mrs), before + 1);
+  return mr;
+}
+ibv_mr* allocated(ibv_pd* pd, const Pages& p, unsigned rights) {
+  ibv_exp_reg_mr_in in{pd, nullptr, p.bytes, rights | uint64_t{IBV_EXP_ACCESS_ALLOCATE_MR}, 0};
+  return ibv_exp_reg_mr(&in);
+}
+ibv_mr* with_other_rights(ibv_pd* pd, const Pages& p, unsigned rights) {
+  return registered(pd, p, rights == all_access ? unsigned{IBV_ACCESS_LOCAL_WRITE} : all_access);
+}
+ibv_mr* changed(ibv_pd* pd, const Pages& p, unsigned rights) {
+  ibv_mr* mr = with_other_rights(pd, p, rights);
+  CU_ASSERT_EQUAL(
+      ibv_exp_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, rights, nullptr), 0);
+  return mr;
+}
+ibv_mr* changed_and_allocated(ibv_pd* pd, const Pages& p, unsigned rights) {
+  ibv_mr* mr = with_other_rights(pd, p, rights);
+  const int what = IBV_REREG_MR_CHANGE_ACCESS | IBV_REREG_MR_CHANGE_TRANSLATION;
+  CU_ASSERT_EQUAL(ibv_exp_rereg_mr(mr, what, nullptr, nullptr, p.bytes,
+                                   rights | uint64_t{IBV_ACCESS_ALLOCATE_MR}, nullptr),
+                  0);
+  return mr;
+}
+
+// Whether a region of side 1 lets that be done which needs this right.
+bool lets(Loop& l, Region& from, ibv_mr* mr, unsigned right) {
+  const auto at = reinterpret_cast<uintptr_t>(mr->addr);
+  int rc = 0;
+  if (right == IBV_ACCESS_LOCAL_WRITE) {
+    rc = l.post_recv(1, {{at, 8, mr->lkey}});
+    if (rc == 0) rc = l.post(IBV_WR_SEND, {from.sge(0, 8)});
+  } else if (right == IBV_ACCESS_REMOTE_ATOMIC) {
+    rc = l.post_atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, from.sge(0, 8), at, mr->rkey, 1);
+  } else {
+    const auto opcode = right == IBV_ACCESS_REMOTE_WRITE ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ;
+    rc = l.post(opcode, {from.sge(0, 8)}, at, mr->rkey);
+  }
+  CU_ASSERT_EQUAL(rc, 0);
+  return l.status() == IBV_WC_SUCCESS;
+}
+
+void check_rights(const Way& way, unsigned rights) {
+  for (const unsigned right :
+       {unsigned{IBV_ACCESS_LOCAL_WRITE}, unsigned{IBV_ACCESS_REMOTE_WRITE},
+        unsigned{IBV_ACCESS_REMOTE_READ}, unsigned{IBV_ACCESS_REMOTE_ATOMIC}}) {
+    Loop l;  // a refused request ends it
+    Region from(l.pd[0], 64);
+    Pages p(1);
+    ibv_mr* mr = way.make(l.pd[1], p, rights);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mr);
+    const bool right_is_there = lets(l, from, mr, right);
+    CU_ASSERT_EQUAL(right_is_there, (rights & right) != 0);
+    if (right_is_there != ((rights & right) != 0))
+      std::printf("%s: rights %#x, tried %#x\n", way.name, rights, right);
+    CU_ASSERT_EQUAL(kilim_compat_dereg_mr(mr), 0);
+  }
+}
+
+void rights_as_asked_for() {
+  client();
+  constexpr Way ways[] = {{"registered", registered},
+                          {"paged", paged},
+                          {"allocated", allocated},
+                          {"changed", changed},
+                          {"changed and allocated", changed_and_allocated}};
+  constexpr unsigned own = IBV_ACCESS_LOCAL_WRITE;
+  for (const Way& way : ways)
+    for (const unsigned rights :
+         {0u, own, own | IBV_ACCESS_REMOTE_WRITE, unsigned{IBV_ACCESS_REMOTE_READ},
+          own | IBV_ACCESS_REMOTE_READ, own | IBV_ACCESS_REMOTE_ATOMIC, all_access})
+      check_rights(way, rights);
+}
+
+constexpr Case cases[] = {
+    {"a prefetch brings in what it names, for writing where that is asked for", prefetch_brings_in},
+    {"a prefetch of more than 2 GiB is all of its pieces", prefetch_in_pieces},
+    {"the masks of paging's operations are the documents'", masks},
+    {"each transport's capabilities are its own", capabilities_by_transport},
+    {"a region has the rights that were asked for and no others", rights_as_asked_for},
+};
+
+}  // namespace
+
+namespace kilim::test {
+
+std::span<const Case> paging_cases() {
+  return cases;
+}
+
+}  // namespace kilim::test
