@@ -42,15 +42,14 @@ struct IndirectKey {
   static constexpr uint32_t tags = 256;
 
   // Marks of its loom.
-  static constexpr uint16_t bound = 1;       // a Binding holds it
-  static constexpr uint16_t ending = 2;      // shall be invalidated
-  static constexpr uint16_t listed = 4;      // in the list of keys to invalidate
-  static constexpr uint16_t swapping = 8;    // its new handle is nobody's before the swap completes
-  static constexpr uint16_t used_here = 16;  // `used` is set
-  static constexpr uint16_t waiting = 32;    // parked
-  static constexpr uint16_t passed = 64;     // nobody can use a handle any more
-  static constexpr uint16_t resized = 128;   // log_entity has changed since the key was made
-  static constexpr uint16_t over_keys = 256;  // it shows pieces under keys of its loom
+  static constexpr uint8_t bound = 1;       // a Binding holds it
+  static constexpr uint8_t ending = 2;      // shall be invalidated
+  static constexpr uint8_t listed = 4;      // in the list of keys to invalidate
+  static constexpr uint8_t swapping = 8;    // its new handle is nobody's before the swap completes
+  static constexpr uint8_t used_here = 16;  // `used` is set
+  static constexpr uint8_t waiting = 32;    // parked
+  static constexpr uint8_t passed = 64;     // nobody can use a handle any more
+  static constexpr uint8_t resized = 128;   // log_entity has changed since the key was made
 
   Lkey lkey;  // with its present tag
   uint32_t max_entries = 0;
@@ -69,14 +68,14 @@ struct IndirectKey {
   uint8_t tags_before = 0;  // tags given out in the window before
   uint8_t tags_now = 0;     // and in this one
   KeyState state = KeyState::free;
-  uint16_t marks = 0;
+  uint8_t marks = 0;
   uint8_t log_entity = 0;  // of entries of fixed size; 0: each has its length; or unknown_entity
   uint8_t depth = 0;       // levels(), and above them those that a swap will give it
 
   static constexpr uint8_t unknown_entity = 0xff;  // a change of it failed
   static constexpr uint32_t most_levels = 15;
-  static constexpr uint16_t of_a_bind =
-      0xffff & ~resized;  // marks that end when the key is given back
+  static constexpr uint8_t of_a_bind =
+      0xff & ~resized;  // marks that end when the key is given back
   // Keys from this one to memory, itself included; 0: it has shown nothing yet. Other workers of
   // the pool may ask, for keys of theirs that lie over this one.
   [[nodiscard]] uint32_t levels() const noexcept {
@@ -91,9 +90,9 @@ struct IndirectKey {
     return both >> 4 != 0 ? both >> 4 : both;
   }
   [[nodiscard]] Rkey rkey() const noexcept { return Rkey{lkey.value()}; }
-  [[nodiscard]] bool has(uint16_t mark) const noexcept { return (marks & mark) != 0; }
-  void set(uint16_t mark) noexcept { marks = static_cast<uint16_t>(marks | mark); }
-  void clear(uint16_t mark) noexcept { marks = static_cast<uint16_t>(marks & ~mark); }
+  [[nodiscard]] bool has(uint8_t mark) const noexcept { return (marks & mark) != 0; }
+  void set(uint8_t mark) noexcept { marks = static_cast<uint8_t>(marks | mark); }
+  void clear(uint8_t mark) noexcept { marks = static_cast<uint8_t>(marks & ~mark); }
   void become(KeyState to) noexcept {
     KILIM_ASSERT(may_become(state, to));
     state = to;

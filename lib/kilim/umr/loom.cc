@@ -2,6 +2,7 @@
 // The cold part of a loom: its making, its end, and what happens after an error.
 #include "kilim/umr/loom.hh"
 
+#include <algorithm>
 #include <cerrno>
 
 #include "kilim/umr/loom_burst.hh"
@@ -27,7 +28,9 @@ Loom::Loom(queue::Sq& sq, KeyPool& pool, Epochs& epochs, const LoomConfig& confi
       fences_(config.fences),
       epochs_(epochs),
       changes_(new Change[sq.geometry().wqebb_count]),
-      mask_(sq.geometry().wqebb_count - 1) {}
+      mask_(sq.geometry().wqebb_count - 1) {
+  config_.max_indirection = std::min(config.max_indirection, IndirectKey::most_levels);
+}
 
 Loom::~Loom() {
   if (clock_ != nullptr) epochs_.remove_queue(clock_);

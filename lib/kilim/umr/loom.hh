@@ -165,7 +165,7 @@ class Loom {
       __asm__("kilim_cold_loom_deepest_of");
   [[nodiscard]] uint32_t levels_of(const Bind& how, const Layout& layout) const noexcept;
   [[nodiscard]] bool too_deep(uint32_t levels) const noexcept {
-    return levels > config_.max_indirection || levels > IndirectKey::most_levels;
+    return levels > config_.max_indirection;
   }
   template <typename Build>
   Outcome append(queue::WqeCursor& c, IndirectKey& key, bool reads_keys, KeyState to,

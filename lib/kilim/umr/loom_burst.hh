@@ -14,7 +14,7 @@ inline Lkey Binding::lkey_behind(const queue::WqeCursor& c) noexcept {
   key_->used = c.position();
   key_->uses++;
   key_->set(IndirectKey::used_here);
-  if (key_->has(IndirectKey::over_keys)) [[unlikely]]
+  if (key_->levels() > 1) [[unlikely]]
     loom_->fences_.used_nested(c.position());
   return key_->lkey;
 }
@@ -161,8 +161,6 @@ template <typename Build>
   key.end = c.position();
   key.become(to);
   key.clear(IndirectKey::ending | IndirectKey::used_here);
-  if (reads_keys) [[unlikely]]
-    key.set(IndirectKey::over_keys);
   changes_[head_++ & mask_] = {&key, key.end, 0};
   return o;
 }
@@ -181,6 +179,7 @@ template <typename Build>
   owner_.check();
   if (failed_) [[unlikely]]
     return {Refusal::queue_failed, 0, 0};
+  if (how.reads_keys && levels < 2) levels = 2;  // uses of the key are uses of keys below it
   if (too_deep(levels)) [[unlikely]]
     return {Refusal::too_deep, levels, config_.max_indirection};
   IndirectKey* key = b.key_;
@@ -200,7 +199,6 @@ template <typename Build>
   key->lkey = Lkey{(key->lkey.value() & ~0xffu) | tag};
   key->binds++;
   key->set_levels(levels);
-  if (!how.reads_keys) key->clear(IndirectKey::over_keys);
   if (!how.owner_only) key->tags_now++;
   if (replaced) replace(b, *key);
   return o;
@@ -234,9 +232,10 @@ template <typename Build>
     return {Refusal::queue_failed, 0, 0};
   IndirectKey& key = *b.key_;
   KILIM_ASSERT(key.state == KeyState::posted || key.state == KeyState::valid);
-  if (how.levels > key.levels()) {
-    if (too_deep(how.levels)) return {Refusal::too_deep, how.levels, config_.max_indirection};
-    key.set_levels(how.levels);
+  const uint32_t levels = how.reads_keys && how.levels < 2 ? 2 : how.levels;
+  if (levels > key.levels()) {
+    if (too_deep(levels)) return {Refusal::too_deep, levels, config_.max_indirection};
+    key.set_levels(levels);
   }
   return append(c, key, how.reads_keys, KeyState::posted, [&](uint8_t fence) noexcept {
     return build(c, key, UmrWr{how.wr_id, fence});
