@@ -103,6 +103,7 @@ const Seed seeds[] = {
     {Rule::unfenced_key,      [](Bench& b) { b.umr(); b.c.fence_next(0); b.umr(); }},
     // A mode that waits for answers alone is no fence behind a UMR.
     {Rule::unfenced_key,      [](Bench& b) { b.umr(); b.c.fence_next(0); b.write(woven, prm::ctrl::answer_fence); }},
+    {Rule::unfenced_key,      [](Bench& b) { b.umr(woven, prm::ctrl::strong_fence); b.c.fence_next(0); b.write(woven); }},
     {Rule::unfenced_umr,      [](Bench& b) { b.umr(); b.c.fence_next(0); b.write(memory_key); }},
     {Rule::unfenced_umr,      [](Bench& b) { b.umr(); b.c.fence_next(0); b.nop(); b.umr(other); b.c.fence_next(0); b.read(memory_key); }},
     {Rule::unfenced_umr,      [](Bench& b) { b.umr(); b.psv(); b.c.fence_next(0); b.write(memory_key); }},

@@ -74,6 +74,23 @@ void a_fence_before_the_user_will_do() {
   CU_ASSERT_EQUAL(b.findings(), 0);
 }
 
+// What a WQE has waited for says nothing of who waits for it.
+void a_fence_of_the_wqe_before_is_none() {
+  Bench b(LintMode::warn);
+  Wqe umr = b.umr();
+  umr.flags = static_cast<uint8_t>(umr.flags | strong);
+  b.a.put(umr);
+  b.a.put(b.write());
+  b.go(b.a);
+  CU_ASSERT_EQUAL(b.count(Rule::unfenced_key), 1);
+  Bench c(LintMode::warn);
+  c.finish((c.a.put(c.umr()), c.a));
+  c.a.put(c.write(strong));
+  c.a.put(c.umr());
+  c.go(c.a);
+  CU_ASSERT_EQUAL(c.count(Rule::key_in_flight), 1);
+}
+
 // A READ may still be writing through the key, a WRITE may have to go out again: the small fence
 // waits for neither.
 void a_key_in_use_is_changed_behind_a_fence() {
@@ -104,6 +121,7 @@ const Case cases[] = {
     {"a UMR that is complete is waited for by nobody",
      a_umr_that_is_complete_is_waited_for_by_nobody},
     {"a fence on a WQE before the user will do", a_fence_before_the_user_will_do},
+    {"a fence of the WQE before is none", a_fence_of_the_wqe_before_is_none},
     {"a key in use is changed behind a fence that waits for its users",
      a_key_in_use_is_changed_behind_a_fence},
 };
