@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Memory that the library allocates for a region: contiguous, in the largest pages that the machine
+// gives, which are stood for here where it has none.
+#include <cerrno>
+#include <vector>
+
+#include <linux/mman.h>
+#include <sys/mman.h>
+
+#include "kilim/mem/limits.hh"
+#include "kilim/mem/user_range.hh"
+#include "kilim/mr/allocated.hh"
+#include "region_rig.hh"
+#include "ut.hh"
+
+namespace {
+
+constexpr std::size_t gib = std::size_t{1} << 30;
+
+// Of the library's calls for memory in huge pages: the sizes, as powers of two, in their order; and
+// which of them are answered with memory that stands for such pages. A GiB is never to be had.
+struct HugePages {
+  std::vector<unsigned> asked;
+  unsigned given = 0;  // 21: of 2 MiB
+  bool watched = false;
+};
+HugePages huge;
+
+}  // namespace
+
+// As --wrap=mmap64 names them.
+extern "C" void* __real_mmap64(void* at, std::size_t n, int prot, int flags, int fd, off_t offset);
+extern "C" void* __wrap_mmap64(void* at, std::size_t n, int prot, int flags, int fd, off_t offset) {
+  if (!huge.watched || ((flags & MAP_HUGETLB) == 0 && n < gib))
+    return __real_mmap64(at, n, prot, flags, fd, offset);
+  errno = ENOMEM;
+  if ((flags & MAP_HUGETLB) == 0) return MAP_FAILED;
+  const unsigned log = static_cast<unsigned>(flags) >> MAP_HUGE_SHIFT & MAP_HUGE_MASK;
+  huge.asked.push_back(log);
+  if (huge.given != log) return MAP_FAILED;
+  const std::size_t size = std::size_t{1} << log;
+  auto* more = static_cast<std::byte*>(
+      __real_mmap64(at, n + size, prot, MAP_PRIVATE | MAP_ANONYMOUS, fd, offset));
+  return more + (size - reinterpret_cast<uintptr_t>(more) % size) % size;
+}
+
+namespace {
+
+using namespace kilim;
+using mr::Access;
+using mr::Region;
+using test::page;
+
+mr::Registrar& registrar() {
+  static auto* v = new test::VirtualDevice(test::config("alloc0"));
+  return v->device->registrar();
+}
+
+// The answer is one range of addresses. Where the machine has such a page the kernel says so too.
+void library_memory_is_contiguous() {
+  constexpr std::size_t large = std::size_t{2} << 20;
+  const auto allocate = [](std::size_t n) {
+    return mr::AllocatedRegion::create(registrar(), {.bytes = n, .access = Access::all});
+  };
+  huge.watched = true;
+  for (const bool given : {true, false}) {
+    huge.given = given ? 21 : 0;
+    huge.asked.clear();
+    const auto r = allocate(3 * large);
+    CU_ASSERT_FATAL(r.ok() && huge.asked == std::vector<unsigned>{21});
+    const Region region = r->region();
+    CU_ASSERT(region.length == 3 * large && r->memory().size() == 3 * large);
+    CU_ASSERT_EQUAL(region.page_bytes, given ? large : page);
+    CU_ASSERT_EQUAL(region.entries, given ? 3 : 3 * large / page);
+    CU_ASSERT_EQUAL(*r->fall_back() == '\0', given);
+    CU_ASSERT(!given || region.address % large == 0);
+  }
+  // Not for what does not fill one; the largest come first.
+  huge.asked.clear();
+  CU_ASSERT(allocate(large / 2).ok() && huge.asked.empty());
+  CU_ASSERT_EQUAL(allocate(gib).error().code, ENOMEM);
+  CU_ASSERT((huge.asked == std::vector<unsigned>{30, 21}));
+  huge = {};
+  const bool has_some = mem::huge_pages(large).free > 0;
+  const auto r = allocate(large);
+  CU_ASSERT_FATAL(r.ok());
+  const auto runs = mem::user_runs(r->memory());
+  CU_ASSERT_FATAL(runs.ok() && runs->size() == 1);
+  CU_ASSERT_EQUAL(runs->front().page_bytes, has_some ? large : page);
+}
+
+const kilim::test::Case cases[] = {
+    {"memory that the library allocates is contiguous, in the largest pages that the machine gives",
+     library_memory_is_contiguous},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("mlx5/allocated", cases)
