@@ -2,6 +2,7 @@
 // The experimental verbs by what they bring about on a virtual device: pages that a prefetch brings
 // in, capabilities of each transport, the very rights that were asked for.
 #include <cerrno>
+#include <cstring>
 
 #include <sys/mman.h>
 
@@ -212,11 +213,26 @@ void rights_as_asked_for() {
       check_rights(way, rights);
 }
 
+// A window needs a key of memory, which a relaxed region's is not; whether memory is paged is the
+// domain's, not the region's.
+void rights_of_no_relaxed_region() {
+  Loop l;
+  Pages p(1);
+  for (const unsigned right : {unsigned{IBV_ACCESS_MW_BIND}, unsigned{IBV_ACCESS_ON_DEMAND}}) {
+    errno = 0;
+    const int rights = static_cast<int>(all_access | right);
+    CU_ASSERT(ibv_reg_mr_relaxed(l.pd[0], p.at, p.bytes, rights) == nullptr && errno == EINVAL);
+    CU_ASSERT_PTR_NOT_NULL(std::strstr(kilim_compat_error(), "rights"));
+  }
+  CU_ASSERT_EQUAL(ibv_flush_relaxed_mr(l.pd[0]), 0);
+}
+
 constexpr Case cases[] = {
     {"a prefetch brings in what it names, for writing where that is asked for", prefetch_brings_in},
     {"a prefetch of more than 2 GiB is all of its pieces", prefetch_in_pieces},
     {"the masks of paging's operations are the documents'", masks},
     {"each transport's capabilities are its own", capabilities_by_transport},
+    {"a relaxed region has neither MW_BIND nor ON_DEMAND", rights_of_no_relaxed_region},
     {"a region has the rights that were asked for and no others", rights_as_asked_for},
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // On-demand paging through libibverbs: every errno of ibv_advise_mr, every counter at the
 // documents' path, fork.
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
@@ -10,13 +11,16 @@
 #include <string>
 #include <thread>
 
+#include <linux/netlink.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "fabric.hh"
 #include "far.hh"
+#include "vhca/entry/calls.hh"
 
 namespace {
 // While it is set the device, which is linked into this program, gets no zeroed memory.
@@ -33,6 +37,7 @@ namespace {
 
 using namespace kilim::test;
 using kilim::vhca::sysfs_root;
+namespace vhca = kilim::vhca;
 
 constexpr std::size_t page = 4096;
 constexpr unsigned odp = all_access | IBV_ACCESS_ON_DEMAND;
@@ -249,6 +254,28 @@ void each_counter_has_its_event() {
   CU_ASSERT_EQUAL(debug("num_odp_mr_pages"), 0);
 }
 
+// What `rdma statistic show mr` counts of a region upstream (mlx5, restrack.c,
+// fill_stat_mr_entry(), and the macro mlx5_update_odp_stats()): pages, and later kernels calls too.
+// With one region at work a program reads the same in the files; netlink is not answered.
+void what_netlink_would_tell() {
+  CU_ASSERT(vhca::calls::socket(AF_NETLINK, SOCK_RAW, NETLINK_RDMA) == -1 &&
+            errno == EPROTONOSUPPORT);
+  const char* names[] = {"num_page_fault_pages", "num_page_faults", "num_invalidation_pages",
+                         "num_invalidations", "num_prefetch_pages"};
+  Loop l;
+  Region own(l.pd[0], 3 * page);
+  Memory m(l.pd[1], 8);
+  std::array<uint64_t, std::size(names)> before{};
+  for (std::size_t i = 0; i < before.size(); i++) before[i] = standard(names[i]);
+  CU_ASSERT_EQUAL(l.post(IBV_WR_RDMA_WRITE, {own.sge(0, 3 * page)}, m.at(page), m.mr()->rkey), 0);
+  CU_ASSERT_EQUAL(l.status(), IBV_WC_SUCCESS);
+  CU_ASSERT_EQUAL(advise(l.pd[1], m.sge(4 * page, 4 * page), IBV_ADVISE_MR_ADVICE_PREFETCH), 0);
+  counts("num_invalidations", 1, [&] { ::madvise(m.bytes(), 3 * page, MADV_DONTNEED); });
+  constexpr uint64_t by[] = {3, 1, 2, 1, 4};
+  for (std::size_t i = 0; i < before.size(); i++)
+    CU_ASSERT_EQUAL(standard(names[i]) - before[i], by[i]);
+}
+
 // The child writes its copies; the parent's pages are its own again by the next fault.
 void fork_makes_the_adapter_forget() {
   Loop l;
@@ -314,6 +341,7 @@ const Case cases[] = {
     {"every element of an advice is passed on", every_element_of_a_list},
     {"advice in a protection domain that is gone", a_domain_that_is_gone},
     {"each counter has its event", each_counter_has_its_event},
+    {"what rdma statistic tells of a region is in the files", what_netlink_would_tell},
     {"fork makes the adapter forget", fork_makes_the_adapter_forget},
     {"an implicit region by its names", an_implicit_region_by_its_names},
     {"advice without memory for its tables", advice_without_memory_for_its_tables},
