@@ -69,8 +69,7 @@ void Control::revive_queues() noexcept {
     recoveries_ = back;
     std::fprintf(stderr,
                  "kilim-testpmd: queues ended by an error and brought back: %" PRIu64
-                 " so far, with the loss of what they held; a frame longer than a packet buffer "
-                 "does that: see RX-errors, TX-errors and --mbuf-size\n",
+                 " so far, with the loss of what they held: see RX-errors and TX-errors\n",
                  back);
   }
   if (down <= queues_down_) return;

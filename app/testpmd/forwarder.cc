@@ -225,6 +225,8 @@ std::optional<Exit> Forwarder::make_workers() {
     config.lcore = lane.lcore;
     config.idle = options_.idle;
     config.quiescence = &*quiescence_;
+    // A device that brought more in a round than a stream takes would only find its queue empty.
+    config.budget = options_.burst;
     auto made = worker::Worker::create(config);
     if (!made) return failed("lcore " + std::to_string(lane.lcore), made.error());
     lane.worker = *std::move(made);

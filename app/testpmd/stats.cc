@@ -25,7 +25,9 @@ constexpr Row traffic[] = {
 };
 
 constexpr Row drops[] = {
+    {"RX-missed", "rx_missed", &port::PortStats::rx_missed},
     {"RX-errors", "rx_errors", &port::PortStats::rx_errors},
+    {"RX-too-long", "rx_too_long", &port::PortStats::rx_too_long},
     {"RX-no-buffer", "rx_no_buffer", &port::PortStats::rx_no_buffer},
     {"TX-errors", "tx_errors", &port::PortStats::tx_errors},
     {"weave-errors", "weave_errors", &port::PortStats::weave_errors},
@@ -103,7 +105,10 @@ Report collect(Forwarder& f, double seconds) {
   Report r;
   r.mode = f.engine().name;
   r.seconds = seconds;
-  for (port::Port* p : f.ports()) r.ports.push_back({p->name(), p->device().name(), p->stats(), 0});
+  for (port::Port* p : f.ports()) {
+    r.ports.push_back({p->name(), p->device().name(), p->stats(), 0});
+    r.ports.back().counts.rx_missed = p->missed();
+  }
   for (Lane& lane : f.lanes()) {
     r.busy_cycles += lane.worker->stats().busy_cycles;
     for (const auto& s : lane.streams) {

@@ -50,6 +50,10 @@ class Mlx5Device final : public device::Device {
   Status fail(device::QpHandle qp) override;
   Status destroy_qp(device::QpHandle qp) override;
   [[nodiscard]] device::OdpStatistics odp_statistics() const override { return odp_files_.read(); }
+  [[nodiscard]] std::optional<uint64_t> out_of_buffer(uint8_t port) const override {
+    return read_number(sysfs_ + "/class/infiniband/" + name_ + "/ports/" + std::to_string(port) +
+                       "/hw_counters/out_of_buffer");
+  }
   [[nodiscard]] bool lost() noexcept override;
   void progress() noexcept override {
     if (progress_.run != nullptr) progress_.run(progress_.arg);

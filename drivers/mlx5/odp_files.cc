@@ -20,6 +20,8 @@ std::string pci_of(const std::string& sysfs, const std::string& device) {
   return path.substr(path.find_last_of('/') + 1);
 }
 
+}  // namespace
+
 std::optional<uint64_t> read_number(const std::string& path) {
   std::FILE* f = std::fopen(path.c_str(), "re");
   if (f == nullptr) return std::nullopt;
@@ -28,8 +30,6 @@ std::optional<uint64_t> read_number(const std::string& path) {
   (void)std::fclose(f);
   return ok ? std::optional{n} : std::nullopt;
 }
-
-}  // namespace
 
 OdpFiles::OdpFiles(const std::string& sysfs, const std::string& device, const std::string& uverbs)
     : standard_(sysfs + "/class/infiniband_verbs/" + uverbs + "/"),

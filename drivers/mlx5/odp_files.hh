@@ -5,11 +5,16 @@
 // Owner: the device. Any thread; opens and reads files, so never in a burst.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "kilim/device/odp_statistics.hh"
 
 namespace kilim::mlx5 {
+
+// What a file of sysfs says; nothing: it is missing or holds no number.
+std::optional<uint64_t> read_number(const std::string& path);
 
 class OdpFiles {
  public:

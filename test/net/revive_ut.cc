@@ -49,7 +49,7 @@ struct Bench {
     CU_ASSERT_EQUAL(t.out(), 0u);
   }
 
-  // One frame; a long one ends the receive queue at the other end.
+  // One frame; one longer than a buffer is dropped at the other end.
   void send(uint16_t bytes = frame_bytes) {
     t.near->reclaim(0);
     Handle h;
@@ -93,17 +93,48 @@ struct Bench {
 };
 
 void receive_queue() {
+  Bench b("io");
+  for (uint32_t round = 1; round <= 5; round++) {
+    CU_ASSERT_TRUE_FATAL(b.forwards(100));
+    CU_ASSERT_TRUE_FATAL(b.fail_last_qp());
+    CU_ASSERT_TRUE_FATAL(b.forwards(300));
+    CU_ASSERT_EQUAL(b.t.far->stats().recoveries, round);
+    CU_ASSERT_EQUAL(b.t.far->stats().queues_down, 0u);
+  }
+}
+
+// More of them than the ring has places: each one's buffer comes back.
+void a_frame_too_long_is_dropped_and_nothing_else_happens() {
   for (const char* mode : {"io", "umr"}) {
     Bench b(mode);
-    for (uint32_t round = 1; round <= 5; round++) {
-      CU_ASSERT_TRUE_FATAL(b.forwards(100));
-      b.send(4000);
-      CU_ASSERT_TRUE_FATAL(b.forwards(300));
-      CU_ASSERT_EQUAL(b.t.far->stats().recoveries, round);
-      CU_ASSERT_EQUAL(b.t.far->stats().queues_down, 0u);
-      CU_ASSERT_EQUAL(b.t.far->stats().rx_errors, round);
+    CU_ASSERT_TRUE_FATAL(b.forwards(100));
+    constexpr uint32_t many = 300;
+    for (uint32_t i = 0; i < many; i++) {
+      b.send(2200);
+      b.turn();
     }
+    CU_ASSERT_TRUE_FATAL(b.forwards(300));
+    const port::PortStats s = b.t.far->stats();
+    CU_ASSERT(s.rx_too_long == many && s.rx_errors == many);
+    CU_ASSERT(s.recoveries == 0 && s.queues_down == 0);
   }
+}
+
+// As on a card: what comes while nobody receives is lost, and counted.
+void who_is_not_served_stops_nobody() {
+  Bench b("io");
+  uint32_t sent = 0;
+  for (int i = 0; i < 100'000 && sent < 12'000; i++) {
+    const uint64_t before = b.t.near->stats().tx_packets;
+    b.send();
+    sent += b.t.near->stats().tx_packets != before;
+    b.t.run_devices();
+  }
+  CU_ASSERT_EQUAL(sent, 12'000u);
+  b.t.run_devices();
+  CU_ASSERT_EQUAL(b.t.far->missed(), 12'000u - 128);
+  CU_ASSERT_EQUAL(b.t.near->missed(), 0u);
+  CU_ASSERT_TRUE(b.forwards(300));
 }
 
 // A packet beyond the arena's end, which the device may not read.
@@ -192,7 +223,8 @@ void beside_a_worker() {
     for (uint32_t round = 1; round <= 4; round++) {
       const uint32_t from = back;
       for (int i = 0; i < 200000 && back < from + 200; i++) {
-        b.send(i == 50 ? uint16_t{4000} : uint16_t{frame_bytes});
+        if (i == 50) CU_ASSERT_TRUE(b.fail_last_qp());
+        b.send();
         back += b.receive();
         b.t.far->revive(&*quiescence);
         if (i % 8 == 0) std::this_thread::yield();
@@ -212,7 +244,10 @@ void beside_a_worker() {
 }
 
 const kilim::test::Case cases[] = {
-    {"a receive queue that a long frame ended works again", receive_queue},
+    {"a receive queue that an error ended works again", receive_queue},
+    {"a frame too long is dropped and nothing else happens",
+     a_frame_too_long_is_dropped_and_nothing_else_happens},
+    {"who is not served stops nobody", who_is_not_served_stops_nobody},
     {"a transmit queue that a bad packet ended works again", transmit_queue},
     {"the weaver's queue works again and its keys are rebuilt", weaver},
     {"all queues of a port fail at once", everything_at_once},

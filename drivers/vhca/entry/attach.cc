@@ -27,6 +27,7 @@
 #include "vhca/entry/got.hh"
 #include "vhca/entry/launched.hh"
 #include "vhca/entry/odp_files.hh"
+#include "vhca/entry/port_files.hh"
 #include "vhca/entry/sysfs_tree.hh"
 
 namespace kilim::vhca {
@@ -226,6 +227,7 @@ Result<AttachedState*> attach_here(const AttachConfig& config) {
     return listed.error();
   }
   odp_files::connect((*instance)->hca(), tree->path(), (*device)->config());
+  port_files::connect((*instance)->hca(), tree->path(), (*device)->config());
   return keep({config.name, *device});
 }
 

@@ -13,6 +13,7 @@
 
 #include "vhca/entry/odp_files.hh"
 #include "vhca/entry/open_files.hh"
+#include "vhca/entry/port_files.hh"
 #include "vhca/hca/dma_guard.hh"
 #include "vhca/tpt/page_events.hh"
 
@@ -96,7 +97,10 @@ Result<Instance*> Device::instance() {
     handlers_installed = true;
   }
   Instance* instance = made->release();
-  if (!config_.tree.empty()) odp_files::connect(instance->hca(), config_.tree, config_);
+  if (!config_.tree.empty()) {
+    odp_files::connect(instance->hca(), config_.tree, config_);
+    port_files::connect(instance->hca(), config_.tree, config_);
+  }
   live_.store(instance, std::memory_order_release);
   return instance;
 }

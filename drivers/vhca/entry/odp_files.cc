@@ -8,13 +8,10 @@
 #include <climits>
 #include <cstddef>
 
-#include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "kilim/base/fd.hh"
-#include "vhca/entry/raw.hh"
+#include "vhca/entry/mapped_file.hh"
 #include "vhca/hca/hca.hh"
 #include "vhca/hca/lock.hh"
 #include "vhca/tpt/odp_stats.hh"
@@ -56,25 +53,8 @@ std::string path_of(const std::string& tree, const DeviceConfig& d, std::size_t 
          file_name(static_cast<OdpCounter>(i));
 }
 
-bool make_file(const std::string& path, const void* bytes, std::size_t n) {
-  const Fd file(
-      raw::open_at(AT_FDCWD, path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-  return file && raw::write(file.get(), bytes, n) == static_cast<ssize_t>(n);
-}
-
 bool make_folder(const std::string& path) {
   return ::mkdir(path.c_str(), 0755) == 0 || errno == EEXIST;
-}
-
-// Stays mapped as long as the process lives: a reader of page events may be writing. Null: no such
-// file.
-void* map_file(const std::string& path, std::size_t bytes) {
-  const Fd file(raw::open_at(AT_FDCWD, path.c_str(), O_RDWR | O_CLOEXEC, 0));
-  struct stat st;
-  if (!file || raw::file_stat(file.get(), &st) != 0 || st.st_size < static_cast<off_t>(bytes))
-    return nullptr;
-  void* at = raw::map(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
-  return at == MAP_FAILED ? nullptr : at;
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include <sys/sysmacros.h>
 
 #include "vhca/entry/odp_files.hh"
+#include "vhca/entry/port_files.hh"
 #include "vhca/entry/raw.hh"
 #include "vhca/wire/make.hh"
 
@@ -307,7 +308,8 @@ Status SysfsTree::add(const DeviceConfig& device, const Profile& profile) {
       write_files(verbs_folder, {{"ibdev", device.attach.name},
                                  {"abi_version", "1"},
                                  {"dev", text("%u:%u", major(rdev), minor(rdev))}}) &&
-      link_to_class(verbs_folder, verbs_class) && odp_files::write(path_, device);
+      link_to_class(verbs_folder, verbs_class) && odp_files::write(path_, device) &&
+      port_files::write(path_, device);
   if (!written) {
     const Error error{errno, "cannot write the device list"};
     remove(device);
@@ -320,6 +322,7 @@ Status SysfsTree::add(const DeviceConfig& device, const Profile& profile) {
 void SysfsTree::remove(const DeviceConfig& device) noexcept {
   const std::string device_class = path_ + "/class/infiniband/" + device.attach.name;
   odp_files::remove(path_, device);
+  port_files::remove(path_, device);
   char pci[PATH_MAX];
   const bool found = ::realpath((device_class + "/device").c_str(), pci) != nullptr;
   ::unlink((path_ + "/class/infiniband_verbs/uverbs" + std::to_string(device.number)).c_str());

@@ -74,7 +74,8 @@ PortCounters eth_port_counters(HcaState& hca, uint32_t number) noexcept {
   PortCounters c = port.counters;
   if (port.wire != nullptr) {
     const WireCounters& w = port.wire->counters();
-    c.wire_rx_drops = w.rx_kernel_drops + w.rx_malformed + w.rx_too_long;
+    c.wire_rx_drops = w.rx_kernel_drops + w.rx_malformed;
+    c.rx_oversize = w.rx_too_long;
     c.tx_drops += w.tx_lost;
   }
   return c;

@@ -67,7 +67,18 @@ bool complete(HcaState& hca, Qp& qp, std::span<const std::byte> frame, const Sha
   return write_cqe(hca.works, *qp.recv_cq, cqe, op, false);
 }
 
-enum class Delivered : uint8_t { yes, no_wqe, queue_down };
+enum class Delivered : uint8_t { yes, no_wqe, too_long, queue_down };
+
+// An Ethernet receive queue goes on behind such a frame: mlx5_core (en/health.h,
+// cqe_syndrome_needs_recover) and DPDK (mlx5_rx.c, mlx5_rx_err_handle) do not recover from this
+// syndrome, since the queue is not in its error state.
+Delivered drop_too_long(HcaState& hca, Qp& qp, uint16_t index) noexcept {
+  if (drop_recv(hca.works, qp, index, Syndrome::local_length,
+                "the frame is longer than the receive request"))
+    return Delivered::too_long;
+  fatal_qp(hca.works, qp, "the completion queue of a receive queue is in error");
+  return Delivered::queue_down;
+}
 
 Delivered deliver(HcaState& hca, Qp& qp, std::span<const std::byte> frame) noexcept {
   if (!receives(qp)) return Delivered::queue_down;
@@ -86,10 +97,9 @@ Delivered deliver(HcaState& hca, Qp& qp, std::span<const std::byte> frame) noexc
   }
   ShapedFrame shaped = shape_frame(*hca.eth, qp.spec, frame);
   Syndrome s = scatter_to_recv(hca.works, qp, wqe, shaped.bytes.data(), shaped.bytes.size());
+  if (s == Syndrome::local_length) return drop_too_long(hca, qp, wqe.index);
   if (s != Syndrome::none) {
-    fail_recv(hca.works, qp, wqe.index, s,
-              s == Syndrome::local_length ? "the frame is longer than the receive request"
-                                          : "the receive request's memory is not allowed");
+    fail_recv(hca.works, qp, wqe.index, s, "the receive request's memory is not allowed");
     return Delivered::queue_down;
   }
   consume_recv(hca.works, qp);
@@ -100,9 +110,9 @@ Delivered deliver(HcaState& hca, Qp& qp, std::span<const std::byte> frame) noexc
   return Delivered::yes;
 }
 
-// With flow control a frame waits until each of its queues has room.
-bool must_wait(HcaState& hca, std::span<Qp* const> queues) noexcept {
-  if (!hca.config.profile.flow_control) return false;
+// With flow control a frame waits until each of its queues has room; and a recording loses nothing.
+bool must_wait(HcaState& hca, const Wire& wire, std::span<Qp* const> queues) noexcept {
+  if (!hca.config.profile.flow_control && !wire.is_recording()) return false;
   // A record that is gone shows none waiting too, but that is a fault, not a pause.
   return std::any_of(queues.begin(), queues.end(), [&hca](const Qp* qp) {
     return receives(*qp) && recv_waiting(*qp) == 0 &&
@@ -110,7 +120,8 @@ bool must_wait(HcaState& hca, std::span<Qp* const> queues) noexcept {
   });
 }
 
-void count(PortCounters& c, Delivered d, std::size_t bytes, bool& first) noexcept {
+void count(EthPort& port, Delivered d, std::size_t bytes, bool& first) noexcept {
+  PortCounters& c = port.counters;
   switch (d) {
     case Delivered::yes:
       c.rx_copies += !first;
@@ -120,6 +131,10 @@ void count(PortCounters& c, Delivered d, std::size_t bytes, bool& first) noexcep
       return;
     case Delivered::no_wqe:
       c.rx_out_of_buffer++;
+      port.out_of_buffer.add(1);
+      return;
+    case Delivered::too_long:
+      c.rx_too_long++;
       return;
     case Delivered::queue_down:
       c.rx_queue_down++;
@@ -142,14 +157,14 @@ bool take_frame(HcaState& hca, EthPort& port, uint32_t number) noexcept {
     return true;
   }
   std::span<Qp* const> queues = port.steering.match(frame);
-  bool wait = must_wait(hca, queues);
+  bool wait = must_wait(hca, *port.wire, queues);
   port.counters.rx_pauses += wait && !port.paused;
   port.paused = wait;
   if (wait) return false;
   auto bytes = static_cast<uint32_t>(frame.size());
   port.counters.rx_no_rule += queues.empty();
   bool first = true;
-  for (Qp* qp : queues) count(port.counters, deliver(hca, *qp, frame), bytes, first);
+  for (Qp* qp : queues) count(port, deliver(hca, *qp, frame), bytes, first);
   if (first) {
     hca.works.journal->frame_drop(number, bytes,
                                   queues.empty() ? "no flow rule" : "no receive queue took it");
@@ -176,7 +191,7 @@ bool eth_loop_back(HcaState& hca, const Qp& from, std::span<const std::byte> fra
   bool first = true;
   for (Qp* to : port.steering.match(frame)) {
     if (comes_back(from, *to, multicast)) {
-      count(port.counters, deliver(hca, *to, frame), frame.size(), first);
+      count(port, deliver(hca, *to, frame), frame.size(), first);
     }
   }
   if (!first) hca.works.journal->frame_in(from.attr.port, static_cast<uint32_t>(frame.size()));
@@ -189,7 +204,7 @@ std::size_t eth_poll_ports(HcaState& hca, std::size_t budget) noexcept {
   for (EthPort& port : hca.eth->ports) {
     ++number;
     if (port.wire == nullptr) continue;
-    if (port.wire->waits_for_rule() && port.steering.count() == 0) continue;
+    if (port.wire->is_recording() && port.steering.count() == 0) continue;
     while (taken < budget && take_frame(hca, port, number)) ++taken;
   }
   return taken;

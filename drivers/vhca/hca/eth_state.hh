@@ -10,6 +10,7 @@
 #include "vhca/flow/steering.hh"
 #include "vhca/hca/eth.hh"
 #include "vhca/hca/port_counters.hh"
+#include "vhca/hca/shared_counter.hh"
 #include "vhca/wire/wire.hh"
 #include "vhca/wq/recv.hh"
 
@@ -19,7 +20,8 @@ struct EthPort {
   Wire* wire = nullptr;  // null: nothing is plugged in
   Steering steering;
   PortCounters counters;
-  bool paused = false;  // the next frame waits for a receive WQE
+  SharedCounter out_of_buffer;  // of all processes that use the device
+  bool paused = false;          // the next frame waits for a receive WQE
 };
 
 struct EthState {

@@ -9,6 +9,7 @@
 
 #include "vhca/hca/dma_guard.hh"
 #include "vhca/hca/eth.hh"
+#include "vhca/hca/eth_state.hh"
 #include "vhca/hca/fatal.hh"
 #include "vhca/hca/groups.hh"
 #include "vhca/hca/journal.hh"
@@ -244,6 +245,10 @@ int Hca::destroy_flow(uint32_t rule) {
 
 PortCounters Hca::port_counters(uint32_t port) {
   return eth_port_counters(*state_, port);
+}
+
+void Hca::show_out_of_buffer(std::atomic<uint64_t>& sum, char* text) noexcept {
+  eth_port(*state_->eth, 1).out_of_buffer.use(sum, text);
 }
 
 Result<PortAttr> Hca::query_port(uint32_t port) {

@@ -127,7 +127,10 @@ class Hca {
 
   // Ports and addresses.
   Result<PortAttr> query_port(uint32_t port);
-  PortCounters port_counters(uint32_t port);             // all zero: no such port
+  PortCounters port_counters(uint32_t port);  // all zero: no such port
+  // Port 1's frames without a receive request count there too, and show in `text`
+  // (OdpStats::text_bytes). Both outlive the adapter.
+  void show_out_of_buffer(std::atomic<uint64_t>& sum, char* text) noexcept;
   Result<Gid> query_gid(uint32_t port, uint32_t index);  // ENODATA: no such entry
   // The address of a neighbour that told the port's wire of this GID. Opens files.
   std::optional<Mac> find_neighbour(uint32_t port, const Gid&);

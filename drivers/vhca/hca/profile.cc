@@ -35,7 +35,7 @@ void less_odp(Profile& p) {
 void infiniband(Profile& p) {
   p.lid = 1;
   p.log_max_tags = 7;
-  p.raw_packet = p.scatter_fcs = p.vlan_stripping = p.flow_control = false;
+  p.raw_packet = p.scatter_fcs = p.vlan_stripping = false;
 }
 
 constexpr Card cards[] = {

@@ -65,8 +65,9 @@ struct Profile {
   bool signature_crc32c = true;        // formats that a card may lack
   bool signature_crc64 = true;
   bool signature_4048 = true;  // blocks of this size
-  bool flow_control =
-      true;  // global pause: a frame waits on the wire while its receive queue is empty
+  // Global pause: a frame waits on the wire while its receive queue is empty. Without, it is
+  // dropped.
+  bool flow_control = false;
 
   // Entries of a tag matching list; 0: none. By Ethernet verbs cannot have it: mlx5_ib wants a
   // global path of the queue for list operations, and libmlx5 gives none.

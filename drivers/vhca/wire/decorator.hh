@@ -17,7 +17,7 @@ class Decorator : public Wire {
   [[nodiscard]] int fd() const noexcept override { return inner_->fd(); }
   [[nodiscard]] uint32_t mtu() const noexcept override { return inner_->mtu(); }
   [[nodiscard]] const WireCounters& counters() noexcept override { return inner_->counters(); }
-  [[nodiscard]] bool waits_for_rule() const noexcept override { return inner_->waits_for_rule(); }
+  [[nodiscard]] bool is_recording() const noexcept override { return inner_->is_recording(); }
   [[nodiscard]] std::optional<Mac> mac() const noexcept override { return inner_->mac(); }
   void publish(const Mac& mac, std::span<const Gid> gids) noexcept override {
     inner_->publish(mac, gids);

@@ -26,7 +26,7 @@ class PcapWire final : public Wire {
   [[nodiscard]] int fd() const noexcept override { return -1; }
   [[nodiscard]] uint32_t mtu() const noexcept override { return pcap_mtu; }
   [[nodiscard]] const WireCounters& counters() noexcept override { return counters_; }
-  [[nodiscard]] bool waits_for_rule() const noexcept override { return true; }
+  [[nodiscard]] bool is_recording() const noexcept override { return true; }
   [[nodiscard]] bool ended() const noexcept override { return ended_; }
 
   static constexpr uint32_t pcap_mtu = 9000;

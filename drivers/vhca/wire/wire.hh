@@ -48,8 +48,9 @@ class Wire {
   // Payload bytes of an Ethernet frame: a frame has at most mtu() + 14 bytes, and 8 for tags.
   [[nodiscard]] virtual uint32_t mtu() const noexcept = 0;
   [[nodiscard]] virtual const WireCounters& counters() noexcept = 0;
-  // A recording, not a neighbour: it begins when the port's first steering rule asks for frames.
-  [[nodiscard]] virtual bool waits_for_rule() const noexcept { return false; }
+  // A recording, not a neighbour: it begins when the port's first steering rule asks for frames,
+  // and each frame waits until a receive request is there for it.
+  [[nodiscard]] virtual bool is_recording() const noexcept { return false; }
   // The address that this wire gives its port, so that neighbours find it; most give none.
   [[nodiscard]] virtual std::optional<Mac> mac() const noexcept { return std::nullopt; }
   // The GIDs of its port, all of them, from now on; and the address of a neighbour's port that told

@@ -29,7 +29,9 @@ void raise(Works&, Qp&, uint32_t event_type) noexcept;
 void fail_send(Works&, Qp&, const SendWqe&, prm::Syndrome, const char* why) noexcept;
 // The receive WQE fails: error CQE 14, queue to ERR; the WQE is used up.
 void fail_recv(Works&, Qp&, uint16_t wqe_index, prm::Syndrome, const char* why) noexcept;
-// The same of one that has left its ring already.
+// The receive WQE fails alone: error CQE 14, and the queue goes on. False: its CQ is in error.
+bool drop_recv(Works&, Qp&, uint16_t wqe_index, prm::Syndrome, const char* why) noexcept;
+// As fail_recv() of one that has left its ring already.
 void fail_refused_recv(Works&, Qp&, uint16_t wqe_index) noexcept;
 void fail_taken_recv(Works&, Qp&, uint16_t wqe_index, prm::Syndrome, const char* why) noexcept;
 // The receive WQE of a message that broke off, where it was taken from a shared queue: nobody else

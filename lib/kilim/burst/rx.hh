@@ -22,6 +22,7 @@ namespace kilim::burst {
 struct RxCounters {
   Counter packets, bytes;
   Counter errors;     // completions with an error; their buffers were freed
+  Counter too_long;   // of them, frames longer than a buffer; the queue goes on
   Counter no_buffer;  // refills that found the pool dry
   Counter failures;   // times that an error ended the queue
 };
@@ -80,6 +81,7 @@ inline void write_side(pool::SideRecord& r, const prm::Cqe& e) noexcept {
   const queue::Completion c = queue::decode_error(e);
   const auto index = static_cast<uint32_t>(q.rq.wr_id(c.wqe_counter));
   q.stash->free_indices({&index, 1});
+  if (c.syndrome == prm::Syndrome::local_length) q.counters.too_long.add(1);
   if (c.syndrome != prm::Syndrome::wr_flush) return q.counters.errors.add(1);
   if (!q.failed) q.counters.failures.add(1);
   q.failed.set(true);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "kilim/base/result.hh"
 #include "kilim/device/caps.hh"
@@ -57,6 +58,12 @@ class Device {
 
   // Of all users of the adapter. Any thread, also while others use the device.
   [[nodiscard]] virtual OdpStatistics odp_statistics() const { return {}; }
+
+  // Frames of port `port` that found no receive request, of all users of the adapter since it was
+  // started; nothing: not reported. Reads a file.
+  [[nodiscard]] virtual std::optional<uint64_t> out_of_buffer([[maybe_unused]] uint8_t port) const {
+    return std::nullopt;
+  }
 
   // The adapter is gone: nothing completes any more but with an error, nothing can be made.
   [[nodiscard]] virtual bool lost() noexcept = 0;

@@ -14,6 +14,8 @@ PortStats& PortStats::operator+=(const PortStats& o) noexcept {
   tx_bytes += o.tx_bytes;
   tx_completed += o.tx_completed;
   rx_errors += o.rx_errors;
+  rx_too_long += o.rx_too_long;
+  rx_missed += o.rx_missed;
   rx_no_buffer += o.rx_no_buffer;
   tx_errors += o.tx_errors;
   keys_woven += o.keys_woven;
@@ -33,6 +35,7 @@ Result<std::unique_ptr<Port>> Port::create(PortParts parts) {
     return Error{EOPNOTSUPP, "the device has no raw packet queues (CAP_NET_RAW may be missing)"};
   p->info_ = *info;
   if (Status s = check_sizes(p->parts_.defaults); !s) return s.error();
+  p->missed_before_ = p->device().out_of_buffer(p->parts_.number).value_or(0);
   return p;
 }
 
@@ -205,6 +208,7 @@ PortStats Port::live() const noexcept {
     sum.rx_packets += c.packets.read();
     sum.rx_bytes += c.bytes.read();
     sum.rx_errors += c.errors.read();
+    sum.rx_too_long += c.too_long.read();
     sum.rx_no_buffer += c.no_buffer.read();
   }
   for (const TxSlot& s : tx_) {
@@ -221,6 +225,10 @@ PortStats Port::live() const noexcept {
   }
   for (std::size_t i = 0; i < tx_.size(); i++) sum.queues_down += down(i) ? 1 : 0;
   return sum;
+}
+
+uint64_t Port::missed() const {
+  return parts_.device->out_of_buffer(parts_.number).value_or(0) - missed_before_;
 }
 
 PortStats Port::stats() const noexcept {

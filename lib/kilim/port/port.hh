@@ -37,6 +37,8 @@ struct PortStats {
   uint64_t tx_packets = 0, tx_bytes = 0;
   uint64_t tx_completed = 0;
   uint64_t rx_errors = 0;     // completions with an error
+  uint64_t rx_too_long = 0;   // of them, frames longer than a packet buffer
+  uint64_t rx_missed = 0;     // frames that found no receive request, as the device says (missed())
   uint64_t rx_no_buffer = 0;  // refills that found the pool dry: frames waited or were lost
   uint64_t tx_errors = 0;     // completions with an error
   uint64_t keys_woven = 0, weave_errors = 0;
@@ -106,7 +108,11 @@ class Port {
   // that the device does not take back stays down until stop().
   void revive(worker::Quiescence* workers) noexcept;
 
-  // Any thread while nobody starts or stops the port. Counts since it was created.
+  // Frames that the device dropped since the port was created because no receive request was there,
+  // whoever uses the device; 0 too where it does not say. Control lcore; reads a file.
+  [[nodiscard]] uint64_t missed() const;
+  // Any thread while nobody starts or stops the port. Counts since it was created, without
+  // missed().
   [[nodiscard]] PortStats stats() const noexcept;
 
  private:
@@ -130,7 +136,8 @@ class Port {
   std::vector<TxSlot> tx_;
   std::optional<device::FlowHandle> flow_;
   Counter recoveries_;
-  PortStats before_;  // of queues that are gone
+  uint64_t missed_before_ = 0;  // others' frames, before the port was created
+  PortStats before_;            // of queues that are gone
   bool started_ = false;
 };
 

@@ -61,9 +61,10 @@ inline Va va(const void* p) {
 
 class Rig {
  public:
-  explicit Rig(bool flow_control = true) {
+  // `wire`: a spec instead of the cable whose other end is `far`.
+  explicit Rig(bool flow_control = false, const std::string& wire = "") {
     static int number = 0;
-    std::string spec = "cable:rig" + std::to_string(number++);
+    std::string spec = wire.empty() ? "cable:rig" + std::to_string(number++) : wire;
     memory = static_cast<std::byte*>(
         mmap(nullptr, memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     HcaConfig config;
@@ -71,7 +72,7 @@ class Rig {
     config.profile = *find_profile("cx6dx");
     config.profile.flow_control = flow_control;
     config.wires.push_back(*make_wire(spec));
-    far = *make_wire(spec);
+    if (wire.empty()) far = *make_wire(spec);
     hca = *Hca::create(std::move(config));
     hca->lock().lock();
     pd = *hca->alloc_pd();

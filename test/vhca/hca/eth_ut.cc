@@ -242,20 +242,62 @@ void without_flow_control_such_a_frame_is_dropped_and_counted() {
   CU_ASSERT(c.rx_out_of_buffer == 3 && c.rx_pauses == 0 && c.rx_packets == 0);
 }
 
-void a_receive_request_too_short_for_the_frame_ends_the_queue() {
+// As on a card: the sender's queue goes on however long nobody takes what it sends.
+void who_does_not_receive_stops_no_sender() {
+  Rig r;
+  RawQueue q = r.queue(0);
+  CU_ASSERT(r.hca->create_flow(q.qpn, everything()).ok());
+  constexpr uint64_t many = 20'000;
+  const Bytes frame = make_frame({.payload = 1000});
+  uint64_t sent = 0;
+  while (sent < many && r.far->send(frame) == Wire::Sent::taken)
+    if (++sent % 100 == 0) r.run();
+  r.run();
+  CU_ASSERT_EQUAL(sent, many);
+  PortCounters c = r.hca->port_counters(1);
+  CU_ASSERT(c.rx_out_of_buffer == many && c.rx_packets == 0);
+  r.receive(q, r.room(0), 2048);
+  r.far->send(frame);
+  r.run();
+  CU_ASSERT(opcode(Rig::poll(q)) == recv_opcode);
+}
+
+void a_recording_waits_for_receive_requests() {
+  const std::string file = "/proc/self/fd/" + std::to_string(memfd_create("recording", 0));
+  {
+    auto recorder = *make_wire("pcap::" + file);
+    for (uint8_t i = 0; i < 3; i++) recorder->send(make_frame({.payload = i}));
+  }
+  Rig r(false, "pcap:" + file);
+  RawQueue q = r.queue(0);
+  CU_ASSERT(r.hca->create_flow(q.qpn, everything()).ok());
+  r.run();
+  PortCounters c = r.hca->port_counters(1);
+  CU_ASSERT(c.rx_out_of_buffer == 0 && c.rx_pauses == 1);
+  for (std::size_t i = 0; i < 3; ++i) r.receive(q, r.room(i), 2048);
+  r.run();
+  CU_ASSERT_EQUAL(r.hca->port_counters(1).rx_packets, 3);
+}
+
+void a_frame_longer_than_its_receive_request_is_dropped_alone() {
   Rig r;
   RawQueue q = r.queue(0);
   CU_ASSERT(r.hca->create_flow(q.qpn, everything()).ok());
   r.receive(q, r.room(1), 100);
+  r.receive(q, r.room(2), 2048);
   r.far->send(make_frame({.payload = 200}));
+  Bytes next = make_frame({.payload = 300});
+  r.far->send(next);
   r.run();
   prm::Cqe c = Rig::poll(q);
   CU_ASSERT(opcode(c) == prm::CqeOpcode::resp_err && Rig::syndrome(c) == 0x01);
-  CU_ASSERT(r.hca->query_qp(q.qpn)->state == QpState::err);
   CU_ASSERT_EQUAL(r.room(1)[0], std::byte{0});
-  r.far->send(make_frame({}));
-  r.run();
-  CU_ASSERT_EQUAL(r.hca->port_counters(1).rx_queue_down, 2);
+  CU_ASSERT(r.hca->query_qp(q.qpn)->state == QpState::rts);
+  CU_ASSERT(opcode(Rig::poll(q)) == recv_opcode);
+  CU_ASSERT(std::memcmp(r.room(2), next.data(), next.size()) == 0);
+  PortCounters n = r.hca->port_counters(1);
+  CU_ASSERT(n.rx_too_long == 1 && n.rx_packets == 1 && n.rx_queue_down == 0);
+  CU_ASSERT(r.sink.events.empty());
 }
 
 void a_frame_that_no_rule_wants_is_dropped_and_counted() {
@@ -313,8 +355,10 @@ constexpr Case cases[] = {
      a_frame_waits_on_the_wire_for_a_receive_request},
     {"without flow control such a frame is dropped and counted",
      without_flow_control_such_a_frame_is_dropped_and_counted},
-    {"a receive request too short for the frame ends the queue",
-     a_receive_request_too_short_for_the_frame_ends_the_queue},
+    {"a frame longer than its receive request is dropped alone",
+     a_frame_longer_than_its_receive_request_is_dropped_alone},
+    {"who does not receive stops no sender", who_does_not_receive_stops_no_sender},
+    {"a recording waits for receive requests", a_recording_waits_for_receive_requests},
     {"a frame that no rule wants is dropped and counted",
      a_frame_that_no_rule_wants_is_dropped_and_counted},
     {"a multicast frame is copied to every queue that asks",

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The counter of the kernel's hw_counters that programs read of a port: out_of_buffer, frames that
+// found no receive request. DPDK's mlx5 driver shows it as imissed (mlx5_os_read_dev_stat). A text
+// of fixed width at ports/1/hw_counters/, mapped by every process that uses the device. Set-up
+// calls, one thread at a time.
+#pragma once
+
+#include <string>
+
+#include "vhca/entry/config.hh"
+
+namespace kilim::vhca {
+
+class Hca;
+
+namespace port_files {
+
+// Under `tree`, where the device's folders are; false with errno set.
+bool write(const std::string& tree, const DeviceConfig&);
+// What does not lie in the device's class folder.
+void remove(const std::string& tree, const DeviceConfig&) noexcept;
+
+// From now on the adapter counts there too. Where the files are missing it counts for itself.
+void connect(Hca&, const std::string& tree, const DeviceConfig&);
+
+}  // namespace port_files
+
+}  // namespace kilim::vhca
