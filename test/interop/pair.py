@@ -58,13 +58,16 @@ class Pair:
         self.words = [words[0], "-p", str(self.port.number), *words[1:]]
         self.outputs = []
         self.server = self.start(server_wire, options, *server_words)
-        end = time.monotonic() + PATIENCE
-        while not self.port.listened() and self.server.poll() is None and time.monotonic() < end:
-            time.sleep(0.01)
+        self.wait_for_server()
         if client_options is None:
             client_options = options    # both of the launcher
         self.clients = [self.start(client_wire, client_options, "127.0.0.1")
                         for _ in range(clients)]
+
+    def wait_for_server(self):
+        end = time.monotonic() + PATIENCE
+        while not self.port.listened() and self.server.poll() is None and time.monotonic() < end:
+            time.sleep(0.01)
 
     def start(self, wire, options, *more):
         """The output goes to a file: a pipe that nobody reads would stop a talkative program."""
