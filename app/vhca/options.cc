@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "vhca/hca/lint.hh"
+#include "vhca/hca/order.hh"
 #include "vhca/hca/profile.hh"
 #include "vhca/wire/make.hh"
 #include "vhca/wire/own_files.hh"
@@ -63,6 +64,11 @@ constexpr const char* help_text =
     "  --lint MODE      off, warn (tell of send WQEs that are wrong or hazardous) or error (fail "
     "them too)\n"
     "                     (off)\n"
+    "  --order ORDER    strict (send WQEs take effect as they are posted), weak or weak:SEED "
+    "(late, "
+    "as\n"
+    "                     a card may, wherever no fence forbids it), late-umr, late-read or resend "
+    "(strict)\n"
     "  --sysfs env      libibverbs is told by SYSFS_PATH where the devices are (default)\n"
     "  --sysfs mount    in a private mount namespace they are in /sys/class, for programs that "
     "look\n"
@@ -176,6 +182,12 @@ bool set_lint(Options& o, std::string_view value) {
   return mode.ok() || refuse("--lint", value, mode.error().what);
 }
 
+bool set_order(Options& o, std::string_view value) {
+  o.launch.attach.order = value;
+  const auto order = vhca::find_order(value);
+  return order.ok() || refuse("--order", value, order.error().what);
+}
+
 bool set_sysfs(Options& o, std::string_view value) {
   o.mount = value == "mount";
   return o.mount || value == "env" || refuse("--sysfs", value, "env or mount is needed");
@@ -203,6 +215,7 @@ constexpr Option table[] = {
     {"--fault", set_fault},
     {"--journal", set_journal},
     {"--lint", set_lint},
+    {"--order", set_order},
     {"--sysfs", set_sysfs},
 };
 

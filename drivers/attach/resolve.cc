@@ -24,6 +24,7 @@ Result<Attachment> resolve_virtual(const Spec& spec) {
   config.name = spec.name;
   if (!spec.wire.empty()) config.wires.push_back(spec.wire);
   config.lint = spec.lint;
+  config.order = spec.order;
   config.fatal_at = spec.fatal_at;
   const bool threaded = spec.progress == Progress::thread;
   config.progress = threaded ? vhca::Progress::thread : vhca::Progress::poller;
@@ -58,6 +59,8 @@ Result<Attachment> resolve(const Spec& spec) {
     return Error{EINVAL, "fault= is for virtual devices (hca=vhcaN): a card dies as it likes"};
   if (!spec.lint.empty())
     return Error{EINVAL, "lint= is for virtual devices (hca=vhcaN): a card tells nobody"};
+  if (!spec.order.empty())
+    return Error{EINVAL, "order= is for virtual devices (hca=vhcaN): a card's is its own"};
   auto device = mlx5::open(spec.name.c_str());
   if (!device) return device.error();
   Attachment a;

@@ -24,6 +24,7 @@ struct Spec {
   Progress progress = Progress::poll;
   uint64_t fatal_at = 0;  // a virtual device dies with this send request; 0: never
   std::string lint;       // of a virtual device: off, warn or error; empty: off
+  std::string order;      // of a virtual device: strict, weak[:SEED], ...; empty: strict
 };
 
 // Names of virtual devices are vhca and a number.

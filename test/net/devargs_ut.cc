@@ -13,12 +13,12 @@ using kilim::attach::Progress;
 void all_given() {
   auto r = parse_devargs(
       "hca=vhca3,port=2,rxq=1,txq=4,rxd=64,txd=8192,wire=pcap:in:out,progress=thread,fault=fatal@9,"
-      "lint=warn");
+      "lint=warn,order=weak:7");
   auto* d = std::get_if<Devargs>(&r);
   CU_ASSERT_PTR_NOT_NULL_FATAL(d);
   CU_ASSERT_TRUE(d->hca.name == "vhca3" && d->hca.wire == "pcap:in:out");
   CU_ASSERT_TRUE(d->hca.progress == Progress::thread && d->hca.lint == "warn" &&
-                 d->hca.fatal_at == 9);
+                 d->hca.fatal_at == 9 && d->hca.order == "weak:7");
   CU_ASSERT_TRUE(d->port == 2 && d->rxq == 1 && d->txq == 4 && d->rxd == 64 && d->txd == 8192);
 }
 
@@ -41,7 +41,7 @@ struct Refused {
 
 // clang-format off
 constexpr Refused refused[] = {
-    {"bogus=1",              "bogus",           "known are hca= port= rxq= txq= rxd= txd= wire= progress= fault= lint= inline_recv="},
+    {"bogus=1",              "bogus",           "known are hca= port= rxq= txq= rxd= txd= wire= progress= fault= lint= order= inline_recv="},
     {"hca=vhca0,speed=fast", "speed",           "known are"},
     {"port=0",               "port=0",          "1 to 2"},
     {"port=3",               "port=3",          "1 to 2"},
@@ -64,6 +64,7 @@ constexpr Refused refused[] = {
     {"fault=fatal@0",        "fault=fatal@0",   "N from 1"},
     {"fault=drop@1",         "fault=drop@1",    "fatal@N"},
     {"lint=yes",             "lint=yes",        "off, warn or error"},
+    {"order=",               "order=",          "strict, weak, late-umr"},
     {"inline_recv=32",       "inline_recv=32",  "no inline receive on a packet queue"},
     {"inline_recv=0",        "inline_recv=0",   "no inline receive on a packet queue"},
     {"rxd=64,rxd=128",       "rxd",             "twice"},

@@ -64,6 +64,11 @@ const char* take_lint(Devargs& d, const char* v) {
   return nullptr;
 }
 
+const char* take_order(Devargs& d, const char* v) {
+  d.hca.order = v;  // the device judges it
+  return nullptr;
+}
+
 // Known only to say why not.
 const char* take_inline(Devargs&, const char*) {
   static const Result<device::InlineDecision> never = device::arbitrate(
@@ -83,6 +88,7 @@ constexpr Row rows[] = {
     {"progress", "poll or thread; default poll; virtual devices only", nullptr, 0, 0, false, take_progress},
     {"fault",    "fatal@N: the device dies with its N-th send request; virtual devices only", nullptr, 0, 0, false, take_fault},
     {"lint",     "off, warn or error: what becomes of wrong send WQEs; default off; virtual devices only", nullptr, 0, 0, false, take_lint},
+    {"order",    "strict, weak, late-umr, late-read or resend, all but the first also with :SEED: when what no fence holds happens; default strict; virtual devices only", nullptr, 0, 0, false, take_order},
     {"inline_recv", "refused on packet ports; connections of the library have it", nullptr, 0, 0, false, take_inline},
 };
 // clang-format on

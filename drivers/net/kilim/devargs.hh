@@ -13,7 +13,7 @@
 namespace kilim::net {
 
 struct Devargs {
-  attach::Spec hca;  // hca=, wire=, progress=, lint=
+  attach::Spec hca;  // hca=, wire=, progress=, lint=, order=
   uint32_t port = 1;
   uint32_t rxq = 1;
   uint32_t txq = 1;

@@ -208,6 +208,8 @@ Result<AttachedState*> find_launched(const KilimVhcaLaunched* launched,
     return Error{EINVAL, "under kilim-vhca a device's wire is said by its option --wire"};
   if (!config.lint.empty())
     return Error{EINVAL, "under kilim-vhca the linter is asked for by its option --lint"};
+  if (!config.order.empty())
+    return Error{EINVAL, "under kilim-vhca another order is asked for by its option --order"};
   void* device = launched->find(config.name.c_str());
   if (device == nullptr) return Error{ENOENT, "the launcher has no virtual device of this name"};
   return keep({config.name, nullptr, launched, device});

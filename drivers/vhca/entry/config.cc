@@ -154,6 +154,7 @@ void put_in_environment(const LaunchConfig& config) {
   put("KILIM_VHCA_FATAL", std::to_string(config.attach.fatal_at));
   put("KILIM_VHCA_JOURNAL", config.attach.journal);
   if (!config.attach.lint.empty()) put("KILIM_VHCA_LINT", config.attach.lint);
+  if (!config.attach.order.empty()) put("KILIM_VHCA_ORDER", config.attach.order);
 }
 
 LaunchConfig find_in_environment() {
@@ -170,6 +171,7 @@ LaunchConfig find_in_environment() {
   config.attach.fatal_at = get_number("KILIM_VHCA_FATAL", 0);
   config.attach.journal = get("KILIM_VHCA_JOURNAL");
   config.attach.lint = get("KILIM_VHCA_LINT");
+  config.attach.order = get("KILIM_VHCA_ORDER");
   config.attach.progress = Progress::thread;
   return config;
 }

@@ -18,7 +18,7 @@
 namespace kilim::vhca {
 
 struct DeviceConfig {
-  AttachConfig attach;  // name, profile, wires, seed, journal, progress, lint
+  AttachConfig attach;  // name, profile, wires, seed, journal, progress, lint, order
   uint32_t number = 0;  // N of uverbsN
   std::string tree;     // the sysfs tree that shows it
 

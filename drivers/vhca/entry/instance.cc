@@ -15,6 +15,7 @@
 
 #include "vhca/hca/dma_guard.hh"
 #include "vhca/hca/lint.hh"
+#include "vhca/hca/order.hh"
 #include "vhca/tpt/odp_stats.hh"
 #include "vhca/wire/make.hh"
 
@@ -32,6 +33,12 @@ Result<LintMode> lint_mode(const AttachConfig& config) {
   const char* word = config.lint.empty() ? ::getenv("KILIM_VHCA_LINT") : config.lint.c_str();
   if (word == nullptr || *word == '\0') return LintMode::off;
   return find_lint_mode(word);
+}
+
+Result<Order> order_of(const AttachConfig& config) {
+  const char* word = config.order.empty() ? ::getenv("KILIM_VHCA_ORDER") : config.order.c_str();
+  if (word == nullptr || *word == '\0') return Order{};
+  return find_order(word);
 }
 
 // Client memory is touched only where its faults can be caught. Asked of the kernel once in a
@@ -54,9 +61,12 @@ Result<std::unique_ptr<Instance>> Instance::make(const AttachConfig& config,
 
   auto lint = lint_mode(config);
   if (!lint.ok()) return lint.error();
+  auto order = order_of(config);
+  if (!order.ok()) return order.error();
 
   HcaConfig hca_config;
   hca_config.lint = *lint;
+  hca_config.order = *order;
   hca_config.name = config.name;
   hca_config.profile = profile;
   hca_config.mac = hca_config.node = mac_of(config);

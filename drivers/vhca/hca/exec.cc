@@ -4,6 +4,8 @@
 
 #include "vhca/hca/eth.hh"
 #include "vhca/hca/exec_plain.hh"
+#include "vhca/hca/exec_steps.hh"
+#include "vhca/hca/exec_weak.hh"
 #include "vhca/hca/fatal.hh"
 #include "vhca/hca/journal.hh"
 #include "vhca/hca/roce_port.hh"
@@ -105,8 +107,8 @@ void stop_waiting(Qp& qp) noexcept {
   qp.stalls = 0;
 }
 
-// Whether the oldest request waits, for pages of its own memory or for the peer; patience may have
-// run out.
+}  // namespace
+
 bool waits(HcaState& h, Qp& qp, Outcome& o) noexcept {
   if (o.kind == Outcome::Kind::stall) {
     if (qp.stalls++ < most_stalls) {
@@ -122,6 +124,8 @@ bool waits(HcaState& h, Qp& qp, Outcome& o) noexcept {
   return false;
 }
 
+namespace {
+
 // One request of a rendezvous; false: the queue goes no further now.
 bool run_rendezvous(HcaState& h, Qp& qp) noexcept {
   Outcome o = exec_rendezvous(h.works, h.qps, qp);
@@ -133,7 +137,18 @@ bool run_rendezvous(HcaState& h, Qp& qp) noexcept {
   return qp.state == QpState::rts;
 }
 
-// One WQE; false: the queue goes no further now.
+}  // namespace
+
+Outcome try_wqe(HcaState& h, Qp& qp, const SendWqe& wqe, bool& wire_full) noexcept {
+  if (!qp.retrying)
+    h.works.journal->wqe(qp.qpn, wqe.index, wqe.opcode, static_cast<uint8_t>(wqe.ds));
+  if (qp.lint != nullptr) [[unlikely]] {
+    Outcome o;
+    if (lint_objection(h, qp, wqe, o) != nullptr) return o;
+  }
+  return exec(h, qp, wqe, wire_full);
+}
+
 bool run_one(HcaState& h, Qp& qp) noexcept {
   SendWqe& wqe = h.scratch;
   Decode decoded = decode_send(qp, wqe);
@@ -143,14 +158,7 @@ bool run_one(HcaState& h, Qp& qp) noexcept {
   }
   Outcome o = Outcome::failed(Syndrome::local_qp_op, "malformed WQE");
   bool wire_full = false;
-  if (decoded == Decode::ok) {
-    if (!qp.retrying)
-      h.works.journal->wqe(qp.qpn, wqe.index, wqe.opcode, static_cast<uint8_t>(wqe.ds));
-    const char* objection = nullptr;
-    if (qp.lint != nullptr) [[unlikely]]
-      objection = lint_objection(h, qp, wqe, o);
-    if (objection == nullptr) o = exec(h, qp, wqe, wire_full);
-  }
+  if (decoded == Decode::ok) o = try_wqe(h, qp, wqe, wire_full);
   if (wire_full) {
     qp.retrying = true;
     wait_until(h, qp, SqWait::timeout, wire_retry_ns);
@@ -171,8 +179,6 @@ bool run_one(HcaState& h, Qp& qp) noexcept {
   return qp.state == QpState::rts;
 }
 
-}  // namespace
-
 std::size_t run_send_queue(HcaState& h, Qp& qp, std::size_t budget) noexcept {
   std::size_t done = 0;
   if (qp.rc && qp.wait == SqWait::none) {
@@ -188,6 +194,11 @@ std::size_t run_send_queue(HcaState& h, Qp& qp, std::size_t budget) noexcept {
     done++;
     h.work_since_clock += general_work;
     runs = run_rendezvous(h, qp);
+  }
+  if (qp.weak) [[unlikely]] {
+    if (runs) done += run_weak(h, qp, budget - done);
+    note_drained(h, qp);
+    return done;
   }
   while (runs && done < budget && qp.sq.ci != qp.sq.pi && !due_to_die(h) &&
          h.work_since_clock < clock_work) {

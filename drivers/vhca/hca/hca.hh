@@ -15,6 +15,7 @@
 
 #include "kilim/base/result.hh"
 #include "vhca/hca/lock.hh"
+#include "vhca/hca/order.hh"
 #include "vhca/hca/port_counters.hh"
 #include "vhca/hca/profile.hh"
 #include "vhca/hca/spec.hh"
@@ -40,6 +41,7 @@ struct HcaConfig {
       wires;                   // one a port; none: nothing leaves the adapter but loopback
   Journal* journal = nullptr;  // outlives the adapter; null: counts only
   LintMode lint{};             // off; see hca/lint.hh
+  Order order;                 // of the WQEs of a send queue: as they stand there
   // A test of tests: every list entry's address is off by this much. Data checks must fail then.
   uint64_t defect_klm_address = 0;
   // The adapter dies when this many send requests have been taken up; 0: never.

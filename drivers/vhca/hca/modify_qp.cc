@@ -78,6 +78,7 @@ void to_reset(HcaState& h, Qp& qp) noexcept {
   qp.state = QpState::reset;
   qp.attr = {};
   qp.sq.ci = qp.sq.pi = 0;
+  if (qp.weak) qp.weak->clear();
   qp.rq.ci = 0;
   if (h.lint) h.lint->restart(qp);
   qp.drains_on_sign_error = qp.draining = false;

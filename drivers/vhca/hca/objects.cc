@@ -146,6 +146,13 @@ void use_tags(Qp& qp) {
   qp.spec.scatter_received = std::min(qp.spec.scatter_received, room);
 }
 
+// Datagrams and frames name no key that their own queue changes.
+void use_order(const HcaConfig& config, Qp& qp) {
+  const bool connected = qp.type != QpType::ud && qp.type != QpType::raw_packet;
+  if (config.order.strict() || !connected || qp.sq.wqebbs == 0) return;
+  qp.weak = std::make_unique<WeakOrder>(config.order, config.seed << 24 ^ qp.qpn.value());
+}
+
 // Lists that the engine appends to without allocating.
 void reserve_lists(HcaState& h) {
   h.waiting.reserve(h.qps.count() + 1);
@@ -303,6 +310,7 @@ Result<Qpn> create_qp(HcaState& h, const QpSpec& s, EventSink* sink) {
   qp->sq.base = sq_base;
   qp->sq.wqebbs = s.sq_wqebbs;
   qp->rq = {s.buf.value(), s.rq_wqes, rq_shift, 0};
+  use_order(h.config, *qp);
   count_users(h, *qp, 1);
   if (s.own_unicast || s.own_multicast) h.eth->own_queues++;
   if (rings) {

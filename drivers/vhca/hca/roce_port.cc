@@ -16,6 +16,7 @@
 #include "vhca/transport/parting.hh"
 #include "vhca/transport/requester_wire.hh"
 #include "vhca/transport/responder_wire.hh"
+#include "vhca/transport/weak_wire.hh"
 #include "vhca/wq/qp_error.hh"
 
 namespace kilim::vhca {
@@ -148,6 +149,8 @@ std::size_t roce_run(HcaState& h, Qp& qp, std::size_t budget,
     qp.rc->idle = true;
     break;
   }
+  if (weak_on_wire(qp) != nullptr) [[unlikely]]
+    change_keys(link, qp);
   if (link.full_until_ns != 0) {
     link.blocked.push(qp);
     link.first_has_sent = done > 0;

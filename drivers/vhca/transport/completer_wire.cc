@@ -8,6 +8,7 @@
 #include "vhca/transport/rendezvous.hh"
 #include "vhca/transport/requester.hh"
 #include "vhca/transport/requester_wire.hh"
+#include "vhca/transport/weak_wire.hh"
 #include "vhca/wq/cqe_writer.hh"
 #include "vhca/wq/in_entry.hh"
 #include "vhca/wq/qp_error.hh"
@@ -139,8 +140,11 @@ void complete_oldest(RoceLink& link, Qp& qp, bool in_entry) noexcept {
   w.count--;
   w.answers_open = static_cast<uint8_t>(w.answers_open - m.answered());
   w.una_psn = roce::psn_add(m.first_psn, m.packets);
+  const bool weak = weak_on_wire(qp) != nullptr;
+  if (weak && !m.rendezvous) [[unlikely]]
+    return finish_weakly(link, qp, m, in_entry);
   qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + m.wqebbs);
-  qp.retrying = w.count > 0;
+  qp.retrying = w.count > 0 || (weak && !qp.weak->empty());
   if (m.rendezvous) return rendezvous_answered(*link.works, qp);
   auto bytes = static_cast<uint32_t>(m.answered() ? m.bytes : 0);
   if (m.signaled &&

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstring>
+#include <span>
 
 #include "kilim/prm/bsf_seg.hh"
 #include "vhca/hca/journal.hh"
@@ -23,6 +24,8 @@ namespace {
 
 using prm::Opcode;
 using prm::Syndrome;
+
+constexpr const char* unknown_opcode = "an opcode that the queue does not know";
 
 Outcome no_answer(const Qp& qp) noexcept {
   return Outcome::no_answer(qp.loopback ? "the peer does not answer" : "no way to that address");
@@ -87,7 +90,8 @@ Outcome exec_transfer(Works& works, const ObjectTable<Qp>& qps, Qp& qp, const Se
     if (Outcome o = check_own_memory(works, qp, row, ask); !o.ok()) return o;
     if (Outcome o = open_to(works, *peer, qp.qpn, prm::av::dc_key(ask.to)); !o.ok()) return o;
   }
-  if (is_answered(row.kind) && answered_in_entry(qp, wqe.signaled(), ask.bytes))
+  const bool kept = works.keeps_answers && ask.bytes <= works.entry_data.size();
+  if (is_answered(row.kind) && (kept || answered_in_entry(qp, wqe.signaled(), ask.bytes)))
     return answer_in_entry(works, qp, *peer, wqe, ask, row);
   return respond(works, *peer, row.kind, {wqe, ask, own_memory(qp, row.kind, ask)});
 }
@@ -110,8 +114,12 @@ Qp* answering_peer(const ObjectTable<Qp>& qps, const Qp& qp) noexcept {
 }
 
 Outcome exec_key_change(Works& works, const Qp& qp, const SendWqe& wqe) noexcept {
-  const bool umr = wqe.opcode == static_cast<uint8_t>(Opcode::umr);
-  return umr ? exec_umr(works, qp, wqe) : exec_local_inval(works, qp, wqe);
+  if (wqe.opcode == static_cast<uint8_t>(Opcode::umr)) return exec_umr(works, qp, wqe);
+  if (wqe.opcode == static_cast<uint8_t>(Opcode::local_inval))
+    return exec_local_inval(works, qp, wqe);
+  const bool psv = wqe.opcode == static_cast<uint8_t>(Opcode::set_psv) &&
+                   (qp.type == QpType::rc || qp.type == QpType::xrc_ini);
+  return psv ? exec_set_psv(works, qp, wqe) : malformed(unknown_opcode);
 }
 
 Outcome exec_rc(Works& works, const ObjectTable<Qp>& qps, Qp& qp, const SendWqe& wqe) noexcept {
@@ -125,8 +133,6 @@ Outcome exec_rc(Works& works, const ObjectTable<Qp>& qps, Qp& qp, const SendWqe&
     case Opcode::nop:
       return Outcome::done();
     case Opcode::set_psv:
-      if (qp.type == QpType::rc || qp.type == QpType::xrc_ini) return exec_set_psv(works, qp, wqe);
-      break;
     case Opcode::umr:
     case Opcode::local_inval:
       return exec_key_change(works, qp, wqe);
@@ -138,7 +144,23 @@ Outcome exec_rc(Works& works, const ObjectTable<Qp>& qps, Qp& qp, const SendWqe&
     default:
       break;
   }
-  return malformed("an opcode that the queue does not know");
+  return malformed(unknown_opcode);
+}
+
+Outcome write_answer(Works& works, Qp& qp, const SendWqe& wqe,
+                     std::span<const std::byte> answer) noexcept {
+  const RequestRow* row = request_row(qp.type, wqe.opcode);
+  RequestData ask;
+  if (row == nullptr || !read_request(qp, *row, wqe, ask).ok() || ask.bytes > answer.size())
+    return malformed("a WQE under way has changed");
+  const SegmentList to = own_memory(qp, row->kind, ask);
+  const Transfer t = scatter_bytes(works.translator, answer.data(), ask.bytes, to);
+  tell_sent_errors(works, qp);
+  if (t.target == Deny::page) return Outcome::stall();
+  if (t.target == Deny::fault) works.journal->fault(t.fault_va, static_cast<uint32_t>(ask.bytes));
+  if (!t.ok()) return Outcome::failed(Syndrome::local_prot, deny_name(t.target));
+  works.journal->translated(ask.rkey, t.pieces, ask.bytes);
+  return Outcome::done(static_cast<uint32_t>(ask.bytes));
 }
 
 uint64_t timeout_ns(uint8_t timeout) noexcept {

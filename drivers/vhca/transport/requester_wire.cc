@@ -10,6 +10,7 @@
 #include "vhca/transport/dynamic.hh"
 #include "vhca/transport/rendezvous.hh"
 #include "vhca/transport/requester.hh"
+#include "vhca/transport/weak_wire.hh"
 #include "vhca/wq/qp_error.hh"
 #include "vhca/wq/sign_cqe.hh"
 
@@ -27,15 +28,6 @@ constexpr uint64_t full_wire_ns = 10'000;
 
 bool unreliable(const Qp& qp) noexcept {
   return qp.type == QpType::uc;
-}
-
-// The WQE that begins at basic block `at` of the ring.
-Decode decode_at(Qp& qp, uint16_t at, SendWqe& wqe) noexcept {
-  uint16_t oldest = qp.sq.ci;
-  qp.sq.ci = at;
-  Decode d = decode_send(qp, wqe);
-  qp.sq.ci = oldest;
-  return d;
 }
 
 void pause(RoceLink& link, Qp& qp, uint64_t ns) noexcept {
@@ -79,6 +71,70 @@ RequesterStep take_rendezvous(RoceLink& link, Qp& qp) noexcept {
   return RequesterStep::sent;
 }
 
+// What the next WQE of a queue in a weak order is; what the linter refuses stays in its place.
+SendClass next_class(RoceLink& link, Qp& qp) noexcept {
+  SendWqe& wqe = link.wqe;
+  if (qp.rc->next_ci == qp.sq.pi || qp.weak->full()) return SendClass::other;
+  if (decode_send_at(qp, qp.rc->next_ci, wqe) != Decode::ok) return SendClass::other;
+  if (qp.lint != nullptr && qp.lint->lint->executes(*qp.lint, wqe) != nullptr)
+    return SendClass::other;
+  return send_class(wqe.opcode);
+}
+
+// In its place, when nothing is under way.
+RequesterStep take_here(RoceLink& link, Qp& qp) noexcept {
+  change_keys(link, qp);
+  if (qp.state != QpState::rts) return RequesterStep::down;
+  return qp.rc->count == 0 && qp.weak->empty() ? RequesterStep::local : RequesterStep::idle;
+}
+
+// The WQE in link.wqe, as a message.
+RequesterStep take_request_weakly(RoceLink& link, Qp& qp) noexcept {
+  RcWire& w = *qp.rc;
+  const SendWqe& wqe = link.wqe;
+  const FenceWaits fence = fence_waits(wqe.fm_ce_se);
+  if (fence.answers && w.answers_open > 0) return RequesterStep::idle;
+  if (fence.messages && w.count > 0) return RequesterStep::idle;
+  if (fence.changes) change_keys(link, qp);
+  if (qp.state != QpState::rts) return RequesterStep::down;
+  if (qp.weak->has_failed()) return RequesterStep::idle;
+  RequestData ask;
+  const RequestRow* row = request_row(qp.type, wqe.opcode);
+  if (row == nullptr || !read_request(qp, *row, wqe, ask).ok()) return take_here(link, qp);
+  const Outcome memory = check_own_memory(*link.works, qp, *row, ask);
+  if (memory.kind == Outcome::Kind::stall) {
+    pause(link, qp, page_stall_ns);
+    return RequesterStep::idle;
+  }
+  if (!memory.ok()) {
+    take_refused(link, qp, memory.syndrome, memory.why);
+    return qp.state == QpState::rts ? RequesterStep::idle : RequesterStep::down;
+  }
+  RcMessage m{row->kind, wqe.signaled(), false, wqe.opcode, wqe.index, wqe.wqebbs};
+  m.bytes = ask.bytes;
+  if (!begin_message(link, qp, m)) return RequesterStep::idle;
+  take_under_way(link, qp);
+  // As if its packets were lost, and sent again when keys have changed.
+  if (!m.answered() && qp.weak->is_late(qp.type, SendClass::message)) {
+    while (next_class(link, qp) == SendClass::change && take_change(link, qp)) {
+    }
+  }
+  return qp.state == QpState::rts ? RequesterStep::sent : RequesterStep::down;
+}
+
+// Takes WQEs up to the next message.
+RequesterStep take_weakly(RoceLink& link, Qp& qp) noexcept {
+  SendClass what = next_class(link, qp);
+  while (what == SendClass::change) {
+    if (!take_change(link, qp)) return RequesterStep::idle;
+    if (qp.state != QpState::rts) return RequesterStep::down;
+    if (qp.rc->next_ci == qp.sq.pi || qp.weak->full()) return RequesterStep::idle;
+    what = next_class(link, qp);
+  }
+  const bool message = what == SendClass::message || what == SendClass::answer;
+  return message ? take_request_weakly(link, qp) : take_here(link, qp);
+}
+
 // Takes the next WQE off the ring as a message.
 RequesterStep take_message(RoceLink& link, Qp& qp) noexcept {
   RcWire& w = *qp.rc;
@@ -86,10 +142,12 @@ RequesterStep take_message(RoceLink& link, Qp& qp) noexcept {
   if (stops || w.count == RcWire::messages) return RequesterStep::idle;
   if (rendezvous_due(qp) && !qp.tags->under_way) return take_rendezvous(link, qp);
   if (w.next_ci == qp.sq.pi) return RequesterStep::idle;
+  if (weak_on_wire(qp) != nullptr) [[unlikely]]
+    return qp.weak->full() || qp.weak->has_failed() ? RequesterStep::idle : take_weakly(link, qp);
   SendWqe& wqe = link.wqe;
   const RequestRow* row = nullptr;
   RequestData ask;
-  if (decode_at(qp, w.next_ci, wqe) == Decode::ok) row = request_row(qp.type, wqe.opcode);
+  if (decode_send_at(qp, w.next_ci, wqe) == Decode::ok) row = request_row(qp.type, wqe.opcode);
   // What the linter refuses, run_one() in hca/exec.cc is told as well.
   if (row != nullptr && qp.lint != nullptr && qp.lint->lint->executes(*qp.lint, wqe) != nullptr)
     row = nullptr;
@@ -190,7 +248,7 @@ bool reread(RoceLink& link, Qp& qp, const RcMessage& m, RequestData& ask) noexce
     return true;
   }
   const RequestRow* row = request_row(qp.type, m.opcode);
-  bool ok = decode_at(qp, m.sq_index, link.wqe) == Decode::ok && link.wqe.opcode == m.opcode &&
+  bool ok = decode_send_at(qp, m.sq_index, link.wqe) == Decode::ok && link.wqe.opcode == m.opcode &&
             read_request(qp, *row, link.wqe, ask).ok() && ask.bytes == m.bytes;
   if (!ok) fatal_qp(*link.works, qp, "a WQE under way has changed");
   return ok;
@@ -255,7 +313,9 @@ void fail_oldest(RoceLink& link, Qp& qp, Syndrome syndrome, const char* why) noe
     qp.retrying = false;
     return fail_rendezvous(*link.works, qp, syndrome, why);
   }
-  if (decode_at(qp, w.at(0).sq_index, wqe) != Decode::ok)
+  if (weak_on_wire(qp) != nullptr) [[unlikely]]
+    return fail_weakly(link, qp, w.at(0), syndrome, why);
+  if (decode_send_at(qp, w.at(0).sq_index, wqe) != Decode::ok)
     return fatal_qp(*link.works, qp, "a WQE under way has changed");
   w.count = 0;
   qp.retrying = false;

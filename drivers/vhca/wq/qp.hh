@@ -16,6 +16,7 @@
 #include "vhca/wq/rc_wire.hh"
 #include "vhca/wq/srq.hh"
 #include "vhca/wq/tag_work.hh"
+#include "vhca/wq/weak_order.hh"
 
 namespace kilim::vhca {
 
@@ -110,6 +111,8 @@ struct Qp {
   KeyMemos memos;  // of the straight way, hca/exec_plain.hh
 
   LintQueue* lint = nullptr;  // what the linter keeps of it; null: there is no linter
+
+  std::unique_ptr<WeakOrder> weak;  // null: its order is that of its ring
 
   std::unique_ptr<TagWork> tags;  // of a shared queue that matches tags; null: it does not
 

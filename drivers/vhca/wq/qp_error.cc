@@ -120,6 +120,7 @@ void cancel_tags(Works& works, Qp& qp) noexcept {
 std::size_t flush_sends(Works& works, Qp& qp, std::size_t budget) noexcept {
   std::size_t done = 0;
   SendWqe wqe;
+  if (qp.weak) qp.weak->clear();  // sq.ci is at the oldest
   for (; done < budget && !qp.broken && qp.sq.ci != qp.sq.pi; done++) {
     if (decode_send(qp, wqe) == Decode::fault) {
       fatal_qp(works, qp, "the send ring is gone");

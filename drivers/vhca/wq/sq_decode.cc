@@ -63,6 +63,14 @@ Decode decode_send(const Qp& qp, SendWqe& w) noexcept {
   return Decode::ok;
 }
 
+Decode decode_send_at(Qp& qp, uint16_t at, SendWqe& w) noexcept {
+  const uint16_t oldest = qp.sq.ci;
+  qp.sq.ci = at;
+  const Decode d = decode_send(qp, w);
+  qp.sq.ci = oldest;
+  return d;
+}
+
 bool decode_data(std::span<const std::byte> body, std::size_t offset, DataList& list) noexcept {
   list.count = 0;
   list.total = 0;

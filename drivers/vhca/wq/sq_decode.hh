@@ -45,6 +45,8 @@ enum class Decode : uint8_t {
 
 // The WQE at sq.ci; the caller has seen that sq.ci != sq.pi. Leaves sq.ci alone.
 Decode decode_send(const Qp&, SendWqe&) noexcept;
+// The one that begins at basic block `at`.
+Decode decode_send_at(Qp&, uint16_t at, SendWqe&) noexcept;
 
 // The data segments (pointers and inline data) of `body` from octoword-aligned `offset` on. Returns
 // false where they are malformed; `count` and `total` bytes otherwise. Inline segments point into

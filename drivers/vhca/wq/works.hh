@@ -33,6 +33,7 @@ struct Works {
   const ObjectTable<Srq>* srqs = nullptr;
   ReadyList* ready = nullptr;  // queues with work
   Translator translator;
+  bool keeps_answers = false;              // short answers go to entry_data instead of to memory
   std::array<std::byte, 64> entry_data{};  // what the next completion carries, see in_entry.hh
   ErrorList in_error;  // their rings are looked at every turn, without doorbells
 };

@@ -18,6 +18,7 @@ inline RigShape shape_of(uint64_t seed, uint64_t fatal_at) {
   s.seed = seed;
   s.fatal_at = fatal_at;
   s.lint = LintMode::off;
+  s.order = {};
   return s;
 }
 

@@ -240,9 +240,7 @@ Rig::Rig(const RigShape& shape)
       cq_b(shape.cq_entries, shape.cqe_bytes),
       a(shape.a),
       b(shape.b) {
-  HcaConfig config;
-  config.name = "vhca0";
-  config.profile = shape.profile;
+  HcaConfig config{.name = "vhca0", .profile = shape.profile};
   config.mac = shape.mac;
   if (!shape.wire.empty()) {
     Result<std::unique_ptr<Wire>> wire = make_wire(shape.wire);
@@ -254,6 +252,7 @@ Rig::Rig(const RigShape& shape)
   config.journal = shape.journal != nullptr ? shape.journal : &journal;
   config.defect_klm_address = shape.defect;
   config.lint = shape.lint;
+  config.order = shape.order;
   config.fatal_at = shape.fatal_at;
   Result<std::unique_ptr<Hca>> made = Hca::create(std::move(config));
   if (!made) stop(made.error().what);

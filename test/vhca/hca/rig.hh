@@ -178,6 +178,17 @@ inline constexpr Mac test_mac = {0x02, 0x4b, 0x69, 0x6c, 0x69, 0x6d};
 
 // What KILIM_VHCA_LINT says, so that a suite can be run under the linter.
 LintMode lint_of_environment();
+// An order by name.
+inline Order order_of(const char* word) {
+  const Result<Order> order = find_order(word);
+  if (!order) std::abort();
+  return *order;
+}
+// What KILIM_VHCA_ORDER says: strict where it says nothing.
+inline Order order_of_environment() {
+  const char* word = std::getenv("KILIM_VHCA_ORDER");
+  return order_of(word == nullptr || *word == '\0' ? "strict" : word);
+}
 
 struct RigShape {
   uint32_t cq_entries = 256, cqe_bytes = 64;
@@ -192,6 +203,7 @@ struct RigShape {
   Wire* own_wire = nullptr;  // instead of a spec; the rig's from then on
   LintMode lint = lint_of_environment();
   Journal* journal = nullptr;  // instead of the rig's own
+  Order order = order_of_environment();
 };
 
 // Two connected RC queues of one adapter with a CQ each, one protection domain.

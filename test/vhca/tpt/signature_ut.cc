@@ -125,7 +125,11 @@ void a_queue_stops_behind_a_wrong_block() {
   Wqe data(Opcode::rdma_write);
   const uint16_t second = static_cast<uint16_t>(rig.a.pi + 1);
   rig.a.put(data.raddr(e.buffer.at(0), e.plain).data(0, 512, e.key).quiet());
-  rig.a.put(Wqe(Opcode::send).data(e.buffer.at(0), 16, e.plain));
+  // mlx5dv_qp_cancel_posted_send_wrs(3): the queue stops before the next request with
+  // IBV_SEND_FENCE.
+  Wqe answer = Wqe(Opcode::send).data(e.buffer.at(0), 16, e.plain);
+  answer.flags |= prm::ctrl::fence;
+  rig.a.put(answer);
   rig.a.ring(rig.uar);
   for (int i = 0; i < 20; i++) rig.run();
   CU_ASSERT_EQUAL(rig.events.of(5), 1);  // SQ_DRAINED

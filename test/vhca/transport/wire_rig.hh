@@ -25,6 +25,7 @@ struct LinkShape {
   QueueShape queue{};
   Profile profile{};
   LintMode lint = lint_of_environment();
+  Order order = order_of_environment();
 };
 
 inline constexpr Mac left_mac = {2, 0, 0, 0, 0, 1}, right_mac = {2, 0, 0, 0, 0, 2};
@@ -49,6 +50,7 @@ struct WireRig {
     r.connect = false;
     r.profile = s.profile;
     r.lint = s.lint;
+    r.order = s.order;
     return r;
   }
   struct Ends {
