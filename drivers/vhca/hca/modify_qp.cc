@@ -67,6 +67,10 @@ void take_values(Qp& qp, const QpAttr& a, uint32_t mask) noexcept {
   take(qp_mask::min_rnr_timer, &QpAttr::min_rnr_timer);
   take(qp_mask::dest_qpn, &QpAttr::dest_qpn);
   take(qp_mask::rate_limit, &QpAttr::rate_limit);
+  // The context keeps a logarithm, which mlx5_ib leaves alone for 0: one is under way at a time
+  // (Linux drivers/infiniband/hw/mlx5/qp.c, __mlx5_ib_modify_qp: log_sra_max).
+  if ((mask & qp_mask::max_rd_atomic) != 0)
+    qp.attr.max_rd_atomic = std::max<uint8_t>(qp.attr.max_rd_atomic, 1);
 }
 
 // The client zeroes its doorbell record only after this returns: the engine does not look at it

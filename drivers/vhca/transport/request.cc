@@ -85,8 +85,6 @@ Outcome read_request(const Qp& qp, const RequestRow& row, const SendWqe& wqe,
   if (!decode_data(body, at, r.data)) return malformed("data segments beyond the WQE");
   if (is_answered(row.kind) && has_inline_data(r.data))
     return malformed("an answer cannot go into the WQE");
-  if (is_answered(row.kind) && qp.attr.max_rd_atomic == 0)
-    return malformed("the queue issues neither READ nor atomics");
   r.bytes = row.kind == Kind::atomic ? 8 : r.data.total;
   if (r.data.total > max_message_bytes || r.data.total < r.bytes)
     return Outcome::failed(Syndrome::local_length, "length of a message");

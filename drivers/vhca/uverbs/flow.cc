@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Steering rules of the verbs kind (ibv_create_flow): Ethernet, IP, TCP and UDP can be matched;
 // tunnels and actions are refused. Adapter's lock held.
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -66,8 +67,31 @@ uint32_t host32(__be32 v) {
   return be32::from_raw(v).host();
 }
 
-int read_spec(const InBuffer& in, std::size_t at, std::size_t size, auto& spec) {
-  return size == sizeof spec ? in.read(&spec, sizeof spec, at) : -EINVAL;
+// Nothing but zeros in a part of the input.
+int expect_zero(const InBuffer& in, std::size_t at, std::size_t bytes) {
+  std::byte part[64];
+  for (std::size_t done = 0; done < bytes;) {
+    const std::size_t n = std::min(bytes - done, sizeof part);
+    if (int err = in.read(part, n, at + done); err != 0) return err;
+    if (std::any_of(part, part + n, [](std::byte b) { return b != std::byte{0}; })) return -EINVAL;
+    done += n;
+  }
+  return 0;
+}
+
+// Value and mask are half each of what lies behind a spec's head, in whole words, and may be
+// shorter or longer than this kernel's: Linux drivers/infiniband/core/uverbs_cmd.c,
+// ib_uverbs_kern_spec_to_ib_spec_filter().
+template <typename Spec>
+int read_spec(const InBuffer& in, std::size_t at, std::size_t size, Spec& spec) {
+  const std::size_t half = (size - sizeof(ib_uverbs_flow_spec_hdr)) / 2;
+  const std::size_t known = std::min(half, sizeof spec.val);
+  if (half == 0 || half % 4 != 0) return -EINVAL;
+  spec = {};
+  at += sizeof(ib_uverbs_flow_spec_hdr);
+  if (int err = in.read(&spec.val, known, at); err != 0) return err;
+  if (int err = in.read(&spec.mask, known, at + half); err != 0) return err;
+  return expect_zero(in, at + half + known, half - known);
 }
 
 // Time to live and flags of fragments are not matched by the card's tables that mlx5_ib uses.
@@ -87,6 +111,7 @@ int take_ipv4(const ib_uverbs_flow_spec_ipv4& s, FlowSpec& spec) {
 
 int take_ipv6(const ib_uverbs_flow_spec_ipv6& s, FlowSpec& spec) {
   if (s.mask.hop_limit != 0) return -EOPNOTSUPP;
+  if (s.mask.reserved != 0) return -EINVAL;
   spec.ip_version = 6;
   const ib_uverbs_flow_ipv6_filter* from[] = {&s.val, &s.mask};
   FlowIp* to[] = {&spec.ip, &spec.ip_mask};
@@ -100,8 +125,8 @@ int take_ipv6(const ib_uverbs_flow_spec_ipv6& s, FlowSpec& spec) {
   return 0;
 }
 
-void take_ports(const ib_uverbs_flow_spec_tcp_udp& s, FlowSpec& spec) {
-  spec.l4_protocol = s.type == spec_tcp ? protocol_tcp : protocol_udp;
+void take_ports(uint32_t type, const ib_uverbs_flow_spec_tcp_udp& s, FlowSpec& spec) {
+  spec.l4_protocol = type == spec_tcp ? protocol_tcp : protocol_udp;
   spec.ports = {host16(s.val.src_port), host16(s.val.dst_port)};
   spec.ports_mask = {host16(s.mask.src_port), host16(s.mask.dst_port)};
 }
@@ -128,7 +153,7 @@ int take_spec(const InBuffer& in, std::size_t at, const ib_uverbs_flow_spec_hdr&
   if ((h.type == spec_tcp || h.type == spec_udp) && spec.l4_protocol == 0) {
     ib_uverbs_flow_spec_tcp_udp s;
     if (int err = read_spec(in, at, h.size, s); err != 0) return err;
-    take_ports(s, spec);
+    take_ports(h.type, s, spec);
     return 0;
   }
   return -EOPNOTSUPP;

@@ -37,13 +37,19 @@ bool own_gid(Hca& hca, uint32_t port, uint32_t gid_count, const Gid& gid) {
 
 }  // namespace
 
-int resolve_path(Hca& hca, QpAttr::Path& path) {
+int check_source(Hca& hca, const QpAttr::Path& path) {
   Result<PortAttr> port = hca.query_port(path.port);
   if (!port) return -EINVAL;
   if (!path.is_global) return port->lid != 0 ? 0 : -EINVAL;
   // ENODATA: the index is the table's, its entry is empty.
-  if (Result<Gid> source = hca.query_gid(path.port, path.sgid_index); !source)
-    return -source.error().code;
+  Result<Gid> source = hca.query_gid(path.port, path.sgid_index);
+  return source ? 0 : -source.error().code;
+}
+
+int resolve_path(Hca& hca, QpAttr::Path& path) {
+  if (int err = check_source(hca, path); err != 0) return err;
+  Result<PortAttr> port = hca.query_port(path.port);
+  if (!port) return -EINVAL;
   if (port->lid != 0) return 0;  // InfiniBand goes by LID: there is no MAC to find
   if (own_gid(hca, path.port, port->gid_count, path.dgid)) {
     path.dmac = port->mac;

@@ -10,7 +10,9 @@
 
 namespace kilim::vhca {
 
-// 0; -EINVAL: no GRH, port or source GID; -EHOSTUNREACH: no MAC is known for the destination.
+// Where it leaves from: 0; -EINVAL: no GRH, port or source GID; -ENODATA: an empty entry.
+int check_source(Hca& hca, const QpAttr::Path& path);
+// The same, and where it leads: -EHOSTUNREACH: no MAC is known for the destination.
 int resolve_path(Hca& hca, QpAttr::Path& path);
 
 // Ports are numbered from 1.

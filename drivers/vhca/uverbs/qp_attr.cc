@@ -58,7 +58,11 @@ int check_path(Context& context, const QpObject& qp, const ib_uverbs_modify_qp& 
   } else if ((c.attr_mask & qp_mask::port) != 0 && c.dest.port_num != c.port_num) {
     return -EINVAL;
   }
-  if (int err = resolve_path(context.hca, a.path); err != 0) return err;
+  // Linux drivers/infiniband/core/verbs.c, _ib_modify_qp(): ib_resolve_eth_dmac() is for connected
+  // queues, which those of dynamic connections are not: their path may lead nowhere.
+  const bool dynamic = qp.type == QpType::dci || qp.type == QpType::dct;
+  const int err = dynamic ? check_source(context.hca, a.path) : resolve_path(context.hca, a.path);
+  if (err != 0) return err;
   return is_rate(a.path.static_rate) ? 0 : -EINVAL;
 }
 
@@ -186,7 +190,8 @@ int cmd_query_qp(Context& context, const Request& r) {
   resp.max_rd_atomic = depth_shown(qp->type, a.max_rd_atomic);
   resp.max_dest_rd_atomic = depth_shown(qp->type, a.max_dest_rd_atomic);
   resp.min_rnr_timer = a.min_rnr_timer;
-  resp.port_num = a.port;
+  // A card's context names its first port before it is told one.
+  resp.port_num = a.port != 0 ? a.port : uint8_t{1};
   resp.timeout = a.timeout;
   resp.retry_cnt = a.retry_cnt;
   resp.rnr_retry = a.rnr_retry;

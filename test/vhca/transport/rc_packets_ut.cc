@@ -206,6 +206,16 @@ void no_more_reads_are_under_way_than_the_peer_takes() {
   CU_ASSERT(h.next_is(Op::read_request, from_adapter + 2));
 }
 
+// The context keeps the number's logarithm.
+void of_no_reads_one_is_under_way() {
+  Hand h({.timeout = 0, .reads = 0});
+  for (int i = 0; i < 2; i++) h.post(Opcode::rdma_read, 8);
+  CU_ASSERT(h.next_is(Op::read_request, from_adapter));
+  CU_ASSERT(!h.next().has_value());
+  h.send(Op::read_only, from_adapter, 8);
+  CU_ASSERT(h.next_is(Op::read_request, from_adapter + 1));
+}
+
 void a_fenced_request_waits_for_the_read_before_it() {
   Hand h({.timeout = 0});
   h.post(Opcode::rdma_read, 8);
@@ -304,6 +314,7 @@ constexpr kilim::test::Case cases[] = {
     {"an answer of another length ends the queue", an_answer_of_another_length_ends_the_queue},
     {"no more READs are under way than the peer takes",
      no_more_reads_are_under_way_than_the_peer_takes},
+    {"of no READs one is under way", of_no_reads_one_is_under_way},
     {"a fenced request waits for the READ before it",
      a_fenced_request_waits_for_the_read_before_it},
     {"a dead peer is tried as often as asked", a_dead_peer_is_tried_as_often_as_asked},

@@ -44,6 +44,20 @@ void capabilities_follow_the_profile() {
   CU_ASSERT_EQUAL(general_cap("cx6dx", prm::hca_cap::port_type), 1);
 }
 
+// Room for more than this firmware knows stays zero.
+void a_longer_answer_is_taken() {
+  Client c;
+  for (const std::size_t more : {1, 4096, 60000}) {
+    std::vector<uint8_t> in(16), out(16 + 4096 + more, 0xff);
+    in[0] = in[7] = 1;
+    CU_ASSERT_EQUAL(devx(c, in, out), 0);
+    CU_ASSERT_EQUAL(
+        prm::cap_get(std::as_bytes(std::span(out)).subspan(16, 4096), prm::hca_cap::max_wqe_sz_sq),
+        1024);
+    for (std::size_t i = 16 + 4096; i < out.size(); i++) CU_ASSERT_EQUAL_FATAL(out[i], 0);
+  }
+}
+
 void commands_are_refused_with_status_and_syndrome() {
   Client c;
   std::vector<uint8_t> in(16), out(16 + 4096), small(16);
@@ -331,6 +345,7 @@ void an_adapter_without_devx_has_no_devx_objects() {
 
 constexpr Case cases[] = {
     {"capabilities follow the profile", capabilities_follow_the_profile},
+    {"a longer answer is taken", a_longer_answer_is_taken},
     {"commands are refused with status and syndrome",
      commands_are_refused_with_status_and_syndrome},
     {"keys are made and destroyed by command", keys_are_made_and_destroyed_by_command},

@@ -174,6 +174,49 @@ void contradicting_layers_are_refused() {
   are_refused(layers);
 }
 
+// A spec whose value and mask have `half` bytes each.
+struct Filter {
+  uint32_t type;
+  std::size_t half;
+  std::vector<std::byte> bytes = std::vector<std::byte>(8 + 2 * half);
+  Rule on(uint32_t qp) {
+    ib_uverbs_flow_spec_hdr head{};
+    head.type = type;
+    head.size = static_cast<uint16_t>(bytes.size());
+    std::memcpy(bytes.data(), &head, sizeof head);
+    Rule r(qp);
+    r.specs = bytes;
+    r.cmd.flow_attr.num_of_specs = 1;
+    r.cmd.flow_attr.size = head.size;
+    return r;
+  }
+  std::byte& val(std::size_t at) { return bytes[8 + at]; }
+  std::byte& mask(std::size_t at) { return bytes[8 + half + at]; }
+};
+
+// libibverbs sends two addresses for IBV_FLOW_SPEC_IPV4: 24 bytes.
+void filters_have_any_length() {
+  Bench b;
+  for (const std::size_t half : {4, 8, 12, 16, 300})
+    CU_ASSERT_EQUAL((Filter{ipv4, half}.on(b.qp).run(b.c)), 0);
+  for (const uint32_t type : {eth, 0x31u, tcp, udp})
+    CU_ASSERT_EQUAL((Filter{type, 4}.on(b.qp).run(b.c)), 0);
+  CU_ASSERT_EQUAL((Filter{ipv4, 0}.on(b.qp).run(b.c)), -EINVAL);
+  CU_ASSERT_EQUAL((Filter{ipv4, 6}.on(b.qp).run(b.c)), -EINVAL);
+  constexpr std::size_t ttl = 10;
+  Filter long_one{ipv4, 200};
+  long_one.val(ttl) = long_one.val(199) = std::byte{1};  // a value without a mask says nothing
+  CU_ASSERT_EQUAL(long_one.on(b.qp).run(b.c), 0);
+  long_one.mask(199) = std::byte{1};
+  CU_ASSERT_EQUAL(long_one.on(b.qp).run(b.c), -EINVAL);
+  Filter masked{ipv4, 16};
+  masked.mask(ttl) = std::byte{1};
+  CU_ASSERT_EQUAL(masked.on(b.qp).run(b.c), -EOPNOTSUPP);
+  Filter reserved{0x31, 40};
+  reserved.mask(39) = std::byte{1};
+  CU_ASSERT_EQUAL(reserved.on(b.qp).run(b.c), -EINVAL);
+}
+
 void other_queues_take_no_rules() {
   Bench b;
   CU_ASSERT_EQUAL(Rule(b.rc).add<Eth>(eth).run(b.c), -EINVAL);
@@ -184,6 +227,7 @@ constexpr Case cases[] = {
     {"wrong commands are refused", wrong_commands_are_refused},
     {"specs that lie are refused", specs_that_lie_are_refused},
     {"contradicting layers are refused", contradicting_layers_are_refused},
+    {"filters have any length", filters_have_any_length},
     {"other queues take no rules", other_queues_take_no_rules},
 };
 

@@ -122,7 +122,7 @@ struct Dynamic {
     a.ah_attr.is_global = 1;
     a.ah_attr.port_num = 1;
     a.ah_attr.grh.hop_limit = 1;
-    ibv_query_gid(context_, 1, 0, &a.ah_attr.grh.dgid);
+    if (!nowhere) ibv_query_gid(context_, 1, 0, &a.ah_attr.grh.dgid);
     return a;
   }
   // Puts one request together; `build` names its kind.
@@ -147,6 +147,7 @@ struct Dynamic {
   ibv_srq* srq;
   ibv_qp *target, *initiator;
   ibv_ah* ah = nullptr;
+  bool nowhere = false;
 };
 
 void the_device_tells_what_it_has() {
@@ -174,6 +175,26 @@ void a_target_has_its_number_when_it_is_ready() {
   CU_ASSERT_EQUAL(ibv_query_qp(d.target, &attr, IBV_QP_SQ_PSN, &init), EINVAL);
   CU_ASSERT_EQUAL(to_reset(d.target), EINVAL);
   CU_ASSERT_EQUAL(d.bring_up_target(), EINVAL);
+}
+
+// A request names its way itself; UCX gives a queue none.
+void a_path_may_lead_nowhere() {
+  Dynamic d;
+  d.nowhere = true;
+  CU_ASSERT_EQUAL(d.bring_up_target(), 0);
+  CU_ASSERT_EQUAL(to_init(d.initiator, 0), 0);
+  ibv_qp_attr a = d.rtr();
+  CU_ASSERT_EQUAL(ibv_modify_qp(d.initiator, &a, IBV_QP_STATE | IBV_QP_PATH_MTU | IBV_QP_AV), 0);
+  // Where it leaves from has to be there.
+  Dynamic other;
+  CU_ASSERT_EQUAL(to_init(other.initiator, 0), 0);
+  a.ah_attr.grh.sgid_index = 9;
+  CU_ASSERT_EQUAL(ibv_modify_qp(other.initiator, &a, IBV_QP_STATE | IBV_QP_PATH_MTU | IBV_QP_AV),
+                  ENODATA);
+  a.ah_attr.grh.sgid_index = 0;
+  a.ah_attr.is_global = 0;
+  CU_ASSERT_EQUAL(ibv_modify_qp(other.initiator, &a, IBV_QP_STATE | IBV_QP_PATH_MTU | IBV_QP_AV),
+                  EINVAL);
 }
 
 void what_the_kernel_refuses_is_refused() {
@@ -280,6 +301,7 @@ void an_address_is_mapped_to_a_queue() {
 constexpr Case cases[] = {
     {"the device tells what it has", the_device_tells_what_it_has},
     {"a target has its number when it is ready", a_target_has_its_number_when_it_is_ready},
+    {"a path may lead nowhere", a_path_may_lead_nowhere},
     {"what the kernel refuses is refused", what_the_kernel_refuses_is_refused},
     {"an adapter without says so", an_adapter_without_says_so},
     {"requests of every kind are done", requests_of_every_kind_are_done},

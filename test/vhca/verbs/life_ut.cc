@@ -111,6 +111,17 @@ void queries_tell_what_was_set() {
   CU_ASSERT_EQUAL(a.ah_attr.is_global, 1);
 }
 
+void a_queue_in_reset_names_the_first_port() {
+  Loop l;
+  CU_ASSERT_FATAL(l.ok);
+  ibv_qp_attr a{};
+  ibv_qp_init_attr init{};
+  a.qp_state = IBV_QPS_RESET;
+  CU_ASSERT_EQUAL(ibv_modify_qp(l.qp[0], &a, IBV_QP_STATE), 0);
+  CU_ASSERT_EQUAL(ibv_query_qp(l.qp[0], &a, IBV_QP_STATE | IBV_QP_PORT, &init), 0);
+  CU_ASSERT(a.qp_state == IBV_QPS_RESET && a.port_num == 1);
+}
+
 // Illegal transitions and missing attributes are refused, and nothing changes.
 void transitions_need_their_attributes() {
   ibv_pd* pd = ibv_alloc_pd(context());
@@ -331,6 +342,7 @@ constexpr Case cases[] = {
     {"what is in use is busy", what_is_in_use_is_busy},
     {"an address handle has the MAC of its GID", an_address_handle_has_the_mac_of_its_gid},
     {"queries tell what was set", queries_tell_what_was_set},
+    {"a queue in reset names the first port", a_queue_in_reset_names_the_first_port},
     {"transitions need their attributes", transitions_need_their_attributes},
     {"a thousand rounds leave nothing", a_thousand_rounds_leave_nothing},
     {"an imported device shares the objects", an_imported_device_shares_the_objects},
