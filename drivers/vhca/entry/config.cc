@@ -109,13 +109,6 @@ Mac mac_of(const AttachConfig& config) noexcept {
   return mac;
 }
 
-uint64_t guid_of(const Mac& mac) noexcept {
-  const uint8_t eui[8] = {mac[0], mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
-  uint64_t guid = 0;
-  for (uint8_t byte : eui) guid = guid << 8 | byte;
-  return guid;
-}
-
 DeviceConfig LaunchConfig::device(uint32_t k) const {
   DeviceConfig config;
   config.attach = attach;

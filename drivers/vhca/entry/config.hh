@@ -39,9 +39,6 @@ std::optional<Gid> parse_gid(std::string_view text) noexcept;
 // for the same name and seed.
 Mac mac_of(const AttachConfig& config) noexcept;
 
-// The adapter's GUID, its address widened by ff:fe, in host order.
-uint64_t guid_of(const Mac& mac) noexcept;
-
 // One set-up of the launcher: equal devices with consecutive names, numbers and, where one
 // is named, addresses.
 struct LaunchConfig {

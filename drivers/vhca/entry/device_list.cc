@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "vhca/entry/identity.hh"
 #include "vhca/entry/odp_files.hh"
 #include "vhca/entry/open_files.hh"
 #include "vhca/entry/port_files.hh"
@@ -101,6 +102,7 @@ Result<Instance*> Device::instance() {
     odp_files::connect(instance->hca(), config_.tree, config_);
     port_files::connect(instance->hca(), config_.tree, config_);
   }
+  publish_identity(config_, instance->hca());
   live_.store(instance, std::memory_order_release);
   return instance;
 }

@@ -69,7 +69,7 @@ Result<std::unique_ptr<Instance>> Instance::make(const AttachConfig& config,
   hca_config.order = *order;
   hca_config.name = config.name;
   hca_config.profile = profile;
-  hca_config.mac = hca_config.node = mac_of(config);
+  hca_config.mac = mac_of(config);
   hca_config.gid = parse_gid(config.gid).value_or(Gid{});
   hca_config.seed = config.seed;
   hca_config.fatal_at = config.fatal_at;

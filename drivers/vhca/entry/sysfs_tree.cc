@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include "vhca/entry/identity.hh"
 #include "vhca/entry/odp_files.hh"
 #include "vhca/entry/port_files.hh"
 #include "vhca/entry/raw.hh"
@@ -127,17 +128,6 @@ std::string text(const char* format, A... a) {
   return buffer;
 }
 
-std::string guid_text(uint64_t guid) {
-  return text("%04x:%04x:%04x:%04x", static_cast<unsigned>(guid >> 48),
-              static_cast<unsigned>(guid >> 32 & 0xffff),
-              static_cast<unsigned>(guid >> 16 & 0xffff), static_cast<unsigned>(guid & 0xffff));
-}
-
-// Link-local: the universal bit of the address is inverted in it.
-std::string gid_text(uint64_t guid) {
-  return "fe80:0000:0000:0000:" + guid_text(guid ^ uint64_t{2} << 56);
-}
-
 std::string modalias(const Profile& p) {
   return text("pci:v%08Xd%08Xsv%08Xsd00000007bc02sc00i00", unsigned{p.pci_vendor},
               unsigned{p.pci_device}, unsigned{p.pci_vendor});
@@ -183,11 +173,9 @@ bool write_pci_folder(const std::string& folder, const DeviceConfig& d, const Pr
                                                      (folder + "/net/" + interface).c_str()) == 0));
 }
 
-bool write_device_folder(const std::string& folder, const Profile& p, uint64_t guid) {
+bool write_device_folder(const std::string& folder, const Profile& p) {
   const bool ib = p.lid != 0;
   return write_files(folder, {{"node_type", "1: CA"},
-                              {"node_guid", guid_text(guid)},
-                              {"sys_image_guid", guid_text(guid)},
                               {"node_desc", "kilim virtual HCA"},
                               {"board_id", p.board_id},
                               {"fw_ver", p.fw_ver},
@@ -203,18 +191,11 @@ bool write_device_folder(const std::string& folder, const Profile& p, uint64_t g
                               {"ports/1/sm_sl", "0"},
                               {"ports/1/cap_mask", ib ? "0x00010000" : "0x04010000"},
                               {"ports/1/pkeys/0", "0xffff"},
-                              {"ports/1/gids/0", gid_text(guid)},
                               {"ports/1/gid_attrs/types/0", ib ? "IB/RoCE v1" : "RoCE v2"}});
 }
 
 bool write_second_gid(const std::string& folder, const std::string& named) {
-  const std::optional<Gid> gid = parse_gid(named);
-  if (!gid) return true;
-  std::string groups;
-  for (std::size_t i = 0; i < gid->size(); i += 2)
-    groups += text(":%02x%02x", unsigned{(*gid)[i]}, unsigned{(*gid)[i + 1]});
-  return write_files(
-      folder, {{"ports/1/gids/1", groups.substr(1)}, {"ports/1/gid_attrs/types/1", "RoCE v2"}});
+  return !parse_gid(named) || write_files(folder, {{"ports/1/gid_attrs/types/1", "RoCE v2"}});
 }
 
 // The interface of each GID (Linux, drivers/infiniband/core/sysfs.c, show_port_gid_attr_ndev):
@@ -301,8 +282,8 @@ Status SysfsTree::add(const DeviceConfig& device, const Profile& profile) {
   const std::string folder = pci + "/infiniband/" + device.attach.name;
   const std::string verbs_folder = pci + "/infiniband_verbs/" + uverbs;
   const bool written =
-      write_pci_folder(pci, device, profile) &&
-      write_device_folder(folder, profile, guid_of(mac_of(device.attach))) &&
+      write_pci_folder(pci, device, profile) && write_device_folder(folder, profile) &&
+      write_identity(folder, identity_of(device.attach)) &&
       write_second_gid(folder, device.attach.gid) && write_interfaces(folder, device) &&
       link_to_class(folder, device_class) &&
       write_files(verbs_folder, {{"ibdev", device.attach.name},

@@ -13,6 +13,15 @@ namespace kilim::vhca {
 using Gid = std::array<uint8_t, 16>;
 using Mac = std::array<uint8_t, 6>;
 
+// EUI-64 of an adapter's address, as cards' node GUIDs are made (the local bit is not turned), in
+// host order.
+constexpr uint64_t guid_of(const Mac& m) noexcept {
+  uint64_t g = 0;
+  for (const uint8_t byte : {m[0], m[1], m[2], uint8_t{0xff}, uint8_t{0xfe}, m[3], m[4], m[5]})
+    g = g << 8 | byte;
+  return g;
+}
+
 // IBTA access rights as the kernel numbers them (IB_ACCESS_*, <rdma/ib_user_ioctl_verbs.h>
 // IB_UVERBS_ACCESS_*).
 namespace access {

@@ -25,14 +25,6 @@ uint64_t pack_version(const char* text) {
   return uint64_t{major} << 32 | uint64_t{minor & 0xffff} << 16 | (sub & 0xffff);
 }
 
-// EUI-64 of the MAC, as cards' node GUIDs are made (without the local bit turned).
-uint64_t guid_of(const Mac& m) {
-  uint64_t g = 0;
-  for (uint8_t byte : {m[0], m[1], m[2], uint8_t{0xff}, uint8_t{0xfe}, m[3], m[4], m[5]})
-    g = g << 8 | byte;
-  return g;
-}
-
 ib_uverbs_query_device_resp describe(Hca& hca) {
   const Profile& p = hca.profile();
   Result<PortAttr> port = hca.query_port(1);

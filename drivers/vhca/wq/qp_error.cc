@@ -89,7 +89,7 @@ bool drop_recv(Works& works, Qp& qp, uint16_t wqe_index, prm::Syndrome syndrome,
                const char* why) noexcept {
   consume_recv(works, qp);
   works.journal->error(qp.qpn, syndrome, 0, wqe_index, why);
-  return complete_error(works, qp, true, 0, wqe_index, syndrome);
+  return complete_failed_recv(works, qp, wqe_index, syndrome);
 }
 
 void fail_refused_recv(Works& works, Qp& qp, uint16_t wqe_index) noexcept {
