@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "kilim/prm/bsf_seg.hh"
+#include "kilim/prm/umr_seg.hh"
 
 namespace kilim::vhca {
 
@@ -89,6 +90,50 @@ const char* decode_domain(const RawDomain& r, const Profile& p, SignDomain& d) n
   return nullptr;
 }
 
+// SPDK, lib/mlx5/mlx5_umr.c, mlx5_set_umr_sig_bsf_seg(): one CRC-32C behind all of the data, of one
+// domain. Of those that take several UMRs the sum under way would have to be kept: refused.
+const char* decode_transaction(const prm::Bsf& b, const Profile& p, SignDomain& mem,
+                               SignDomain& wire) noexcept {
+  const bool of_wire = b.wire_transaction.host() != 0;
+  const uint32_t format =
+      of_wire ? bsf::wire_transaction_format::get(b) : bsf::mem_transaction_format::get(b);
+  const uint32_t raw = b.raw_data_size.host();
+  if (of_wire == (b.mem_transaction.host() != 0)) return "a transaction of one domain";
+  if (b.wire_format.host() != 0 || b.mem_format.host() != 0 || b.wire_block != 0 ||
+      b.mem_block != 0 || b.epilogue_size.host() != 0)
+    return "a transaction of blocks";
+  if (b.init_size.host() !=
+      (of_wire ? bsf::wire_begins | bsf::wire_checks : bsf::mem_begins | bsf::mem_checks))
+    return "a transaction begins and ends in its request";
+  if ((format & ~uint32_t{bsf::zero_seed}) != bsf::crc32c || !p.signature_crc32c)
+    return "no such format of a transaction";
+  if (raw == 0 || raw > prm::umr::max_piece_bytes) return "no such size of a transaction";
+  SignDomain& d = of_wire ? wire : mem;
+  d.kind = SignKind::crc32c;
+  d.transaction = true;
+  d.ones = (format & bsf::zero_seed) == 0;
+  d.block = raw;
+  d.psv = of_wire ? bsf::wire_transaction_psv::get(b) : bsf::mem_transaction_psv::get(b);
+  return nullptr;
+}
+
+// Both domains' blocks.
+const char* decode_blocks(const prm::Bsf& b, const Profile& p, Signature& n) noexcept {
+  if (b.init_size.host() != 0 || b.epilogue_size.host() != 0 || b.wire_transaction.host() != 0 ||
+      b.mem_transaction.host() != 0)
+    return "a transaction of blocks";
+  n.same_blocks = (b.size_sbs & bsf::same_blocks) != 0;
+  n.copy_mask = n.same_blocks ? b.wire_block : 0;
+  const uint8_t wire_block = n.same_blocks ? b.mem_block : b.wire_block;
+  if (const char* why = decode_domain(
+          {static_cast<uint8_t>(bsf::mem_format::get(b)), b.mem_block, bsf::mem_psv::get(b), b.mem},
+          p, n.mem))
+    return why;
+  return decode_domain(
+      {static_cast<uint8_t>(bsf::wire_format::get(b)), wire_block, bsf::wire_psv::get(b), b.wire},
+      p, n.wire);
+}
+
 bool same_structure(const SignDomain& a, const SignDomain& b) noexcept {
   return a.dif() ? b.dif() : a.kind == b.kind && a.kind != SignKind::none;
 }
@@ -99,29 +144,21 @@ const char* decode_bsf(std::span<const std::byte> bytes, const Profile& p, Signa
   prm::Bsf b;
   if (bytes.size() != sizeof(b)) return "a BSF has 64 bytes";
   std::memcpy(&b, bytes.data(), sizeof(b));
-  if ((b.size_sbs & bsf::size_mask) != bsf::size_with_inline ||
-      (b.size_sbs & ~(bsf::size_mask | bsf::same_blocks)) != 0)
+  const uint8_t size = b.size_sbs & bsf::size_mask;
+  const uint8_t flags = size == bsf::size_with_inline ? bsf::same_blocks : uint8_t{0};
+  if ((size != bsf::size_with_inline && size != bsf::size_extended) ||
+      (b.size_sbs & ~(bsf::size_mask | flags)) != 0)
     return "a BSF of another size or type";
-  if (b.init_size.host() != 0 || b.epilogue_size.host() != 0 || b.wire_transaction.host() != 0 ||
-      b.mem_transaction.host() != 0)
-    return "the adapter signs no transactions";
   Signature n;
-  n.same_blocks = (b.size_sbs & bsf::same_blocks) != 0;
   n.check_mask = b.check_mask;
-  n.copy_mask = n.same_blocks ? b.wire_block : 0;
-  const uint8_t wire_block = n.same_blocks ? b.mem_block : b.wire_block;
-  if (const char* why = decode_domain(
-          {static_cast<uint8_t>(bsf::mem_format::get(b)), b.mem_block, bsf::mem_psv::get(b), b.mem},
-          p, n.mem))
-    return why;
-  if (const char* why = decode_domain({static_cast<uint8_t>(bsf::wire_format::get(b)), wire_block,
-                                       bsf::wire_psv::get(b), b.wire},
-                                      p, n.wire))
-    return why;
+  const char* why =
+      size == bsf::size_extended ? decode_transaction(b, p, n.mem, n.wire) : decode_blocks(b, p, n);
+  if (why != nullptr) return why;
   if (n.same_blocks && !same_structure(n.mem, n.wire)) return "the blocks of both are not the same";
   const uint32_t raw = b.raw_data_size.host();
   n.data_bytes = raw == bsf::any_raw_size ? ~uint64_t{0} : raw;
   n.set = true;
+  n.enabled = s.enabled;
   n.on = s.on;
   n.armed = s.armed;
   s = n;

@@ -28,9 +28,10 @@ struct SignDomain {
   SignKind kind = SignKind::none;
   bool count_ref = false;  // the reference tag counts blocks
   bool escape_app = false, escape_app_ref = false;
-  bool refresh = false;  // tags are those below, else the PSV's
-  bool ones = false;     // later blocks begin with all ones, else with 0
-  uint32_t block = 0;    // bytes of data
+  bool refresh = false;      // tags are those below, else the PSV's
+  bool ones = false;         // later blocks begin with all ones, else with 0
+  bool transaction = false;  // one block, all of the data, begins so too
+  uint32_t block = 0;        // bytes of data
   uint32_t psv = 0;
   uint16_t app_tag = 0, app_mask = 0xffff;
   uint32_t ref_tag = 0;
@@ -61,9 +62,10 @@ struct SignDomain {
 };
 
 struct Signature {
-  bool set = false;  // a BSF has come
-  bool on = false;
-  bool armed = false;  // the next error is told of
+  bool set = false;     // a BSF has come
+  bool enabled = true;  // as the key is made; UMRs may change it
+  bool on = false;      // both
+  bool armed = false;   // the next error is told of
   bool same_blocks = false;
   uint8_t check_mask = 0, copy_mask = 0;
   uint64_t data_bytes = 0;  // at most
@@ -101,6 +103,7 @@ struct SignError {
   uint32_t key = 0;
   uint16_t syndrome = 0;  // prm::sig_err
   uint8_t domain = 0;
+  bool transaction = false;
   bool at_target = false;
   uint64_t expected = 0, actual = 0;  // what the block says, what follows from its data
   uint64_t offset = 0;

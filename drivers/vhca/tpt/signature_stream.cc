@@ -140,8 +140,8 @@ void SignedStream::check(const Side& side, uint64_t value, uint8_t domain) noexc
   if (d.dif() && wrong >> 48 == 0)
     syndrome = wrong >> 32 != 0 ? prm::sig_err::app_tag : prm::sig_err::ref_tag;
   s.armed = false;
-  errors.list[errors.count++] = {
-      key_->key, syndrome, domain, !reading_, value, made, side.index * (d.block + d.bytes())};
+  errors.list[errors.count++] = {key_->key, syndrome, domain, d.transaction,
+                                 !reading_, value,    made,   side.index * (d.block + d.bytes())};
 }
 
 bool SignedStream::end_mem_block_read() noexcept {

@@ -134,7 +134,7 @@ uint64_t make_signature(const SignDomain& d, const Psv& psv, uint64_t index,
 
 uint64_t seed_of(const SignDomain& d, const Psv& psv, uint64_t index) noexcept {
   const uint64_t ones = d.dif() ? 0xffff : half(d) ? 0xffffffff : ~uint64_t{0};
-  if (index > 0) return d.ones ? ones : 0;
+  if (index > 0 || d.transaction) return d.ones ? ones : 0;
   if (d.dif()) return psv.value >> 48;
   return half(d) ? psv.value >> 32 : psv.value;
 }

@@ -187,7 +187,8 @@ Refusal check_signature(const KeyTable& keys, const Mkey& m, const Profile& p,
 void write_signature(Mkey& m, const Decoded& d) noexcept {
   if (m.signature == nullptr) return;
   if (!d.bsf.empty()) *m.signature = d.signature;
-  if ((d.mask & umr::mask_bsf_enable) != 0) m.signature->on = signs(d);
+  if ((d.mask & umr::mask_bsf_enable) != 0) m.signature->enabled = signs(d);
+  m.signature->on = m.signature->enabled && m.signature->set;
   // Each new count of errors asks for the next one.
   if ((d.mask & umr::mask_sig_err) != 0) m.signature->armed = true;
 }

@@ -62,6 +62,8 @@ struct TagCompletion {
 };
 bool complete_tag(Works&, Qp&, const TagCompletion&) noexcept;
 
+// What stands beside a syndrome in an error entry; 0 where no card was seen.
+uint8_t vendor_syndrome(prm::Syndrome) noexcept;
 // An error entry (13) of a send WQE, unless its completion mode wants none.
 struct SendFailure {
   uint8_t wqe_opcode = 0;

@@ -69,7 +69,7 @@ void fatal_qp(Works& works, Qp& qp, const char* why) noexcept {
 
 void fail_send(Works& works, Qp& qp, const SendWqe& wqe, prm::Syndrome syndrome,
                const char* why) noexcept {
-  works.journal->error(qp.qpn, syndrome, 0, wqe.index, why);
+  works.journal->error(qp.qpn, syndrome, vendor_syndrome(syndrome), wqe.index, why);
   const bool ends = !goes_on(qp, wqe);
   qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + wqe.wqebbs);
   // Before what is flushed: the first error says what went wrong.
@@ -88,7 +88,7 @@ void fail_recv(Works& works, Qp& qp, uint16_t wqe_index, prm::Syndrome syndrome,
 bool drop_recv(Works& works, Qp& qp, uint16_t wqe_index, prm::Syndrome syndrome,
                const char* why) noexcept {
   consume_recv(works, qp);
-  works.journal->error(qp.qpn, syndrome, 0, wqe_index, why);
+  works.journal->error(qp.qpn, syndrome, vendor_syndrome(syndrome), wqe_index, why);
   return complete_failed_recv(works, qp, wqe_index, syndrome);
 }
 
@@ -98,7 +98,7 @@ void fail_refused_recv(Works& works, Qp& qp, uint16_t wqe_index) noexcept {
 
 void fail_taken_recv(Works& works, Qp& qp, uint16_t wqe_index, prm::Syndrome syndrome,
                      const char* why) noexcept {
-  works.journal->error(qp.qpn, syndrome, 0, wqe_index, why);
+  works.journal->error(qp.qpn, syndrome, vendor_syndrome(syndrome), wqe_index, why);
   const bool told = complete_failed_recv(works, qp, wqe_index, syndrome);
   to_error(works, qp);
   if (!told) fatal_qp(works, qp, "the CQ of a receive queue is in error");

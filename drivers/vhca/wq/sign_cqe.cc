@@ -22,7 +22,7 @@ bool write_one(Works& works, Qp& qp, Cq& cq, const SignError& e) noexcept {
   err.actual_high = high(e.actual);
   err.actual_low = low(e.actual);
   err.syndrome = be16{e.syndrome};
-  err.type = prm::sig_err::block;
+  err.type = e.transaction ? prm::sig_err::transaction : prm::sig_err::block;
   err.domain = e.domain;
   err.mkey = be32{e.key};
   err.offset = be64{e.offset};

@@ -46,9 +46,13 @@ using wire_format = Field<&Bsf::wire_format, 31, 24>;
 using wire_psv = Field<&Bsf::wire_format, 23, 0>;
 using mem_format = Field<&Bsf::mem_format, 31, 24>;
 using mem_psv = Field<&Bsf::mem_format, 23, 0>;
+using wire_transaction_format = Field<&Bsf::wire_transaction, 31, 24>;
+using wire_transaction_psv = Field<&Bsf::wire_transaction, 23, 0>;
+using mem_transaction_format = Field<&Bsf::mem_transaction, 31, 24>;
+using mem_transaction_psv = Field<&Bsf::mem_transaction, 23, 0>;
 
 inline constexpr uint32_t octowords = 4;
-inline constexpr uint8_t size_with_inline = 2 << 6, size_mask = 3 << 6;
+inline constexpr uint8_t size_extended = 1 << 6, size_with_inline = 2 << 6, size_mask = 3 << 6;
 inline constexpr uint8_t same_blocks = 1 << 4;
 inline constexpr uint32_t any_raw_size = ~0u;
 
@@ -57,6 +61,11 @@ inline constexpr uint8_t crc32 = 0x20, crc32c = 0x40, crc64_xp10 = 0x50;
 inline constexpr uint8_t format_mask = 0xfc;
 inline constexpr uint8_t repeat = 0x2;
 inline constexpr uint8_t zero_seed = 0x1;  // else all ones
+
+// Bsf::init_size: whether a transaction begins with the format's seed, and whether its signature
+// follows the data (is generated, or checked). SPDK lib/mlx5/mlx5_umr.c, MLX5_SIG_BSF_EXT_*.
+inline constexpr uint32_t mem_checks = 1u << 24, mem_begins = 1u << 25;
+inline constexpr uint32_t wire_checks = 1u << 28, wire_begins = 1u << 29;
 
 // Sizes of blocks.
 inline constexpr uint8_t block_512 = 1, block_520 = 2, block_4096 = 3, block_4160 = 4,
@@ -111,7 +120,7 @@ static_assert(sizeof(SigErrCqe) == 64 && offsetof(SigErrCqe, syndrome) == 32 &&
 
 namespace sig_err {
 inline constexpr uint16_t ref_tag = 1 << 11, app_tag = 1 << 12, guard = 1 << 13;
-inline constexpr uint8_t block = 0;  // type; 1: transaction
+inline constexpr uint8_t block = 0, transaction = 1;  // type
 inline constexpr uint8_t wire = 0, memory = 1;
 }  // namespace sig_err
 

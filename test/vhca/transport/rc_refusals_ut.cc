@@ -145,6 +145,29 @@ void check(const Row& row, bool ok, const char* what) {
   CU_ASSERT(ok);
 }
 
+// What a card adds to a syndrome, where somebody told of it.
+uint8_t vendor_of(Syndrome s) {
+  switch (s) {
+    case Syndrome::local_prot:
+      return 0x51;
+    case Syndrome::wr_flush:
+      return 0xf9;
+    case Syndrome::remote_inval_req:
+      return 0x8a;
+    case Syndrome::remote_access:
+      return 0x88;
+    default:
+      return 0;
+  }
+}
+// Of the completion that was taken last.
+bool has_vendor(const TestCq& cq, Syndrome s) {
+  prm::ErrCqe e;
+  const std::size_t slot = (cq.ci - 1) & (cq.entries - 1);
+  std::memcpy(&e, cq.memory.data() + slot * cq.entry_bytes, sizeof(e));
+  return e.vendor_err_synd == vendor_of(s);
+}
+
 void each_violation_has_its_syndrome() {
   for (const Row& row : rows) {
     Bench t;
@@ -155,8 +178,10 @@ void each_violation_has_its_syndrome() {
     std::optional<Completion> c = t.rig.wait(t.rig.cq_a);
     check(row, c && c->op == prm::CqeOpcode::req_err && c->index == 0, "error completion");
     check(row, c && c->syndrome == row.requester, "syndrome");
+    check(row, has_vendor(t.rig.cq_a, row.requester), "vendor's syndrome");
     c = t.rig.cq_a.poll();
     check(row, c && c->syndrome == Syndrome::wr_flush && c->index != 0, "the rest is flushed");
+    check(row, has_vendor(t.rig.cq_a, Syndrome::wr_flush), "vendor's syndrome of a flush");
     check(row, !t.rig.cq_a.poll(), "nothing else");
     check(row, t.rig.state(t.rig.a) == QpState::err, "requester in ERR");
     QpState b = row.responder_dies ? QpState::err : QpState::rts;
