@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Runs the test case that doc/seeds.md names for each statement of the user's documents. The last
-# line is `N passed, N failed`; a row without a case, or with one that does not exist, is a failure.
-# Usage: usertools/check-seeds.sh [BUILD]      BUILD: a build folder with everything built; default build
+# Runs the test case that doc/seeds.md names for each statement of the user's documents; what it needs is
+# built first. The last line is `N passed, N failed, N skipped`; a row without a case, or with one that
+# does not exist, is a failure. An ordinary user skips what needs root, and is told so.
+# Usage: usertools/check-seeds.sh [BUILD]      BUILD: a build folder; default build
 set -u
 . "$(dirname "${BASH_SOURCE[0]}")/prepare.sh"
 

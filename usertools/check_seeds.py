@@ -4,9 +4,10 @@
 
 Usage: check_seeds.py ROOT BUILD
 
-A row without a case, a case that its file's program does not list, and a case that fails are
-failures. The last line is "N passed, N failed"; what the document lists as not there yet is printed
-before it."""
+What the cases need is built first. A row without a case, a case that its file's program does not
+list, and a case that fails are failures. A program or case that ends with 77 and a sentence on its
+standard output is skipped for that reason; root lacks nothing, so there it is a failure. The last line
+is "N passed, N failed, N skipped"; what the document lists as not there yet is printed before it."""
 
 import concurrent.futures
 import json
@@ -15,6 +16,7 @@ import re
 import subprocess
 import sys
 
+SKIPPED = 77   # as Meson has it
 ROW = re.compile(r"^\| ([A-Z]\d+) \|(.*)\|$")
 
 
@@ -47,42 +49,81 @@ def programs(root, build):
     return found
 
 
-def cases_of(program):
-    done = subprocess.run([program, "-l"], capture_output=True, text=True, timeout=60, check=False)
-    return done.stdout.splitlines() if done.returncode == 0 else []
+def run_ninja(build, *words):
+    return subprocess.run(["ninja", "-C", build, *words], capture_output=True, text=True, check=False)
+
+
+def bring_up_to_date(build, names):
+    """What ninja says where that is not possible. Who may not write there may use what is new enough."""
+    if os.access(build, os.W_OK):
+        done = run_ninja(build, *names)
+        return "" if done.returncode == 0 else done.stdout[-3000:] + done.stderr
+    if "no work to do" in run_ninja(build, "-n", *names).stdout:
+        return ""
+    return f"{build} is older than its sources, and another user's: no test of it says anything"
+
+
+def last_line(done):
+    lines = (done.stdout.strip() or done.stderr.strip()).splitlines()
+    return lines[-1] if lines else "it says nothing"
+
+
+def reason_of(done):
+    """Why the program skips, None where it does not."""
+    return last_line(done) if done.returncode == SKIPPED else None
+
+
+class Program:
+    """What it lists, or why it does not."""
+
+    def __init__(self, path):
+        self.path = path
+        done = subprocess.run([path, "-l"], capture_output=True, text=True, timeout=60, check=False)
+        self.skips = reason_of(done)
+        self.fault = f"lists no cases: {last_line(done)}" if done.returncode not in (0, SKIPPED) else ""
+        self.cases = done.stdout.splitlines() if done.returncode == 0 else []
 
 
 def run_case(program, case):
-    """An empty string, or the end of what it said."""
+    """(what it said where it failed, why it skips)."""
     try:
         done = subprocess.run([program, case], capture_output=True, text=True, timeout=120,
                               check=False, errors="replace")
     except subprocess.TimeoutExpired:
-        return "no end after 120 s"
-    return "" if done.returncode == 0 else (done.stdout + done.stderr)[-1500:] or "failed"
+        return "no end after 120 s", None
+    if done.returncode in (0, SKIPPED):
+        return "", reason_of(done)
+    return (done.stdout + done.stderr)[-1500:] or "failed", None
 
 
 class Seeds:
-    def __init__(self, root, build):
-        with open(os.path.join(root, "doc/seeds.md"), encoding="utf-8") as f:
-            self.text = f.read()
-        self.programs = programs(root, build)
-        self.listed = {}
-        self.faults = []
+    def __init__(self, text, known, may_skip):
+        self.text, self.known, self.may_skip = text, known, may_skip
+        self.listed, self.faults, self.skipped = {}, [], []
+
+    def skip(self, number, reason):
+        if self.may_skip:
+            self.skipped.append(f"{number}: skipped: {reason}")
+        else:
+            self.faults.append(f"{number}: root skips nothing, and this is skipped: {reason}")
 
     def program_of(self, number, path, case):
-        """The program, or None and a fault: the row names nothing that is there."""
-        program = self.programs.get(path)
+        """The program, or None where the row names nothing that can be run."""
+        program = self.known.get(path)
         if not path or not case:
             self.faults.append(f"{number}: no case")
         elif program is None or not os.path.exists(program):
             self.faults.append(f"{number}: {path} is not built into any program")
         else:
             if program not in self.listed:
-                self.listed[program] = cases_of(program)
-            if case in self.listed[program]:
+                self.listed[program] = Program(program)
+            listed = self.listed[program]
+            if listed.skips is not None:
+                self.skip(number, listed.skips)
+            elif listed.fault or case not in listed.cases:
+                self.faults.append(f"{number}: {path} " + (listed.fault or f'has no case "{case}"'))
+            else:
                 return program
-            self.faults.append(f"{number}: {path} has no case \"{case}\"")
         return None
 
     def run(self):
@@ -94,10 +135,14 @@ class Seeds:
         passed = 0
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
             ends = pool.map(lambda key: run_case(*key), named)
-            for (key, numbers), end in zip(named.items(), ends):
-                passed += 0 if end else len(numbers)
+            for (key, numbers), (end, skips) in zip(named.items(), ends):
                 if end:
                     self.faults += [f"{n}: \"{key[1]}\" failed\n{end}" for n in numbers]
+                elif skips is not None:
+                    for n in numbers:
+                        self.skip(n, skips)
+                else:
+                    passed += len(numbers)
         return passed, len(named)
 
 
@@ -105,13 +150,22 @@ def main(arguments):
     if len(arguments) != 3:
         print(__doc__, file=sys.stderr)
         return 2
-    seeds = Seeds(os.path.abspath(arguments[1]), arguments[2])
+    root, build = os.path.abspath(arguments[1]), arguments[2]
+    with open(os.path.join(root, "doc/seeds.md"), encoding="utf-8") as f:
+        text = f.read()
+    known = programs(root, build)
+    needed = {known[path] for _, path, _ in rows(text) if path in known}
+    wrong = bring_up_to_date(build, sorted(os.path.relpath(p, os.path.abspath(build)) for p in needed))
+    if wrong:
+        print(f"{wrong}\n0 passed, 1 failed, 0 skipped")
+        return 1
+    seeds = Seeds(text, known, may_skip=os.geteuid() != 0)
     passed, cases = seeds.run()
-    print("\n".join(seeds.faults))
+    print("\n".join(seeds.faults + seeds.skipped))
     for line in not_there(seeds.text):
         print(f"not there yet: {line}")
-    print(f"{cases} cases for {passed + len(seeds.faults)} rows")
-    print(f"{passed} passed, {len(seeds.faults)} failed")
+    print(f"{cases} cases for {passed + len(seeds.faults) + len(seeds.skipped)} rows")
+    print(f"{passed} passed, {len(seeds.faults)} failed, {len(seeds.skipped)} skipped")
     return 1 if seeds.faults or not passed else 0
 
 
