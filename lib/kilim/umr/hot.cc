@@ -185,7 +185,7 @@ uint32_t window(queue::WqeCursor& c, FreeWindow<T>& w, const WindowBind& b,
   if (!bind(c, std::move(w), b, {}, binding).ok()) return 0;
   if (!seen.ok()) return give_up(std::move(binding)) ? 1 : 0;
   BoundWindow<T> bound = confirm(std::move(binding), seen);
-  const uint32_t key = bound.rkey().value();
+  const uint32_t key = bound.rkey().value() + bound.rkey_behind(c).value();
   if constexpr (T == WindowType::type2)
     if (shut_by_peer(bound, seen, w)) return key;
   InvalidatingWindow<T> closing;
