@@ -120,34 +120,37 @@ constexpr Change changes[] = {
     },
 };
 
+void change_in_flight(const Cap& row, Use use, Change change, bool complete) {
+  LoomRig r{8, {.fences = FencePlanner{row.cap}}};
+  Binding a = bound(r);
+  {
+    queue::WqeCursor c{r.sq};
+    (void)queue::send(c, Piece{0, 10, Lkey{1}}, {});  // takes the fence of the bind
+    CU_ASSERT_TRUE_FATAL(use(c, a.lkey_behind(c)));
+    r.loom->commit(c);
+  }
+  const std::size_t before = complete ? 0 : 2;
+  if (complete) r.complete();
+  change(r, a);
+  {
+    queue::WqeCursor c{r.sq};
+    (void)queue::send(c, Piece{0, 10, Lkey{1}}, {});
+    r.loom->commit(c);
+  }
+  const std::vector<uint8_t> f = fences(r);
+  CU_ASSERT_EQUAL_FATAL(f.size(), before + 2);
+  CU_ASSERT_EQUAL(f[before], complete ? row.own : strong_fence);
+  CU_ASSERT_EQUAL(f[before + 1], small_fence);
+  r.complete();
+}
+
 // Whatever uses the key, whatever changes it, whatever the device says of its UMRs.
 void keys_in_flight() {
   for (const Cap& row : caps) {
     for (const Use use : uses) {
       for (const Change change : changes) {
-        for (const bool complete : {false, true}) {
-          LoomRig r{8, {.fences = FencePlanner{row.cap}}};
-          Binding a = bound(r);
-          {
-            queue::WqeCursor c{r.sq};
-            (void)queue::send(c, Piece{0, 10, Lkey{1}}, {});  // takes the fence of the bind
-            CU_ASSERT_TRUE_FATAL(use(c, a.lkey_behind(c)));
-            r.loom->commit(c);
-          }
-          const std::size_t before = complete ? 0 : 2;
-          if (complete) r.complete();
-          change(r, a);
-          {
-            queue::WqeCursor c{r.sq};
-            (void)queue::send(c, Piece{0, 10, Lkey{1}}, {});
-            r.loom->commit(c);
-          }
-          const std::vector<uint8_t> f = fences(r);
-          CU_ASSERT_EQUAL_FATAL(f.size(), before + 2);
-          CU_ASSERT_EQUAL(f[before], complete ? row.own : strong_fence);
-          CU_ASSERT_EQUAL(f[before + 1], small_fence);
-          r.complete();
-        }
+        change_in_flight(row, use, change, false);
+        change_in_flight(row, use, change, true);
       }
     }
   }
