@@ -209,6 +209,7 @@ void device_dies() {
     const std::string name = "dying" + std::to_string(n);
     vhca::AttachConfig dying = config(name);
     dying.fatal_at = n;
+    dying.order = "strict";  // the n-th that stands in the queue
     VirtualDevice v{dying};
     CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());
     KeyRig r{*v.device};

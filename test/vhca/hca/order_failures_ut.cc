@@ -82,6 +82,18 @@ void a_queue_that_runs_dry_has_nothing_late() {
   }
 }
 
+void nothing_is_late_between_two_turns() {
+  each("late-umr", [](OrderRig& r) {
+    const uint64_t umrs = r.rig().journal.count(Journal::Kind::umr);
+    r.put(r.bind('b'));
+    for (int i = 0; i < 8; i++) r.put(r.write());
+    r.rig().a.ring(r.rig().uar);
+    (void)r.rig().hca->run(2);
+    CU_ASSERT(r.rig().journal.count(Journal::Kind::umr) == umrs + 1);
+    CU_ASSERT(r.settle().size() == 9);
+  });
+}
+
 // The peer has no receive WQE for a while.
 void what_is_late_waits_with_a_message_that_waits() {
   OrderRig r(order_of("weak:3"), Way::loopback);
@@ -267,6 +279,7 @@ const kilim::test::Case cases[] = {
     {"a late bind that fails does so in its place", a_late_bind_fails_in_its_place},
     {"what stands before a failure is done first", what_stands_before_a_failure_is_done_first},
     {"a queue that runs dry has nothing late", a_queue_that_runs_dry_has_nothing_late},
+    {"nothing is late between two turns of the engine", nothing_is_late_between_two_turns},
     {"what is late waits with a message that waits", what_is_late_waits_with_a_message_that_waits},
     {"a reset forgets what is late", a_reset_forgets_what_is_late},
     {"the error state flushes what is late", an_error_state_flushes_what_is_late},
