@@ -149,6 +149,7 @@ bool Domain::close() {
 }
 
 relaxed::Answer Domain::append(const relaxed::Relaxed::Request& r, relaxed::Region& region) {
+  engine_->cover().follow_eal();
   queue::WqeCursor c{queue_->sq()};
   const relaxed::Answer a = engine_->register_memory(c, r, region);
   engine_->commit(c);

@@ -9,14 +9,13 @@
 
 #include <sys/mman.h>
 
-// Linux 5.14; older headers lack them, older kernels refuse them and /proc/self/maps is read.
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22
-#define MADV_POPULATE_WRITE 23
-#endif
-
 namespace kilim::compat {
 namespace {
+
+// MADV_POPULATE_READ and _WRITE of Linux 5.14, in their own words for older headers; older kernels
+// refuse them, and /proc/self/maps is read.
+constexpr int populate_read = 22;
+constexpr int populate_write = 23;
 
 constexpr uint64_t page_bytes = 4096;
 constexpr uint64_t short_bytes = uint64_t{1} << 20;
@@ -61,9 +60,8 @@ bool is_mapped(const void* memory, std::size_t bytes, bool writable) noexcept {
   const uint64_t end =
       (reinterpret_cast<uint64_t>(memory) + bytes + page_bytes - 1) & ~(page_bytes - 1);
   const int before = errno;
-  if (end - begin <= short_bytes &&
-      ::madvise(reinterpret_cast<void*>(begin), end - begin,
-                writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0)
+  if (end - begin <= short_bytes && ::madvise(reinterpret_cast<void*>(begin), end - begin,
+                                              writable ? populate_write : populate_read) == 0)
     return true;
   errno = before;
   uint64_t at = begin;

@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "kilim/mem/range.hh"
+#include "kilim/relaxed/eal_watch.hh"
 
 namespace kilim::relaxed {
 namespace {
@@ -79,10 +80,21 @@ Arena* Cover::search(uint64_t address, uint64_t bytes, uint32_t access) noexcept
   return nullptr;
 }
 
+void Cover::follow_eal() noexcept {
+  const uint64_t losses = eal_losses();
+  if (losses == eal_losses_) return;
+  eal_losses_ = losses;
+  for (const auto& arena : arenas_)
+    if (arena->keeper == Keeper::eal) arena->open = false;
+  release_unused();
+}
+
 // With all rights, so that it serves whoever comes; read-only memory has no others.
 Result<Arena*> Cover::make(std::span<std::byte> pages, uint32_t access) {
   if (registrar_ == nullptr)
     return Error{ENOENT, "no arena covers this memory, and nobody is there to register one"};
+  watch_eal();
+  follow_eal();
   const mem::Range run = eal_run_of(pages);
   const bool eal = run.bytes != 0;
   const std::span<std::byte> memory = eal ? run.span() : pages;

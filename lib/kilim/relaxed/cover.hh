@@ -20,7 +20,7 @@ namespace kilim::relaxed {
 // Who answers for it that an arena's memory stays what it was when it was registered.
 enum class Keeper : uint8_t {
   caller,  // its region is the caller's too
-  eal,     // EAL holds the memory; registered here, until withdrawn
+  eal,     // EAL holds the memory; registered here, until it is withdrawn or EAL gives memory back
   device,  // the whole address space on demand: the device follows what is mapped
   maker,   // the region for which it was registered: with it the arena closes
 };
@@ -66,6 +66,10 @@ class Cover {
   // page costs a fault, memory that is not mapped is found out by its use, and the regions are good
   // for what the device pages and no more: `uses` says what they are for, Region::usable() asks.
   Status add_implicit(std::span<const mr::OdpUse> uses);
+  // Where EAL has given memory back, arenas of EAL's memory take no new regions: what is mapped in
+  // their place may be other memory. Before a region is registered, or once a round: what EAL frees
+  // and hands out again within a round of the worker's is then the caller's to withdraw().
+  void follow_eal() noexcept;
   // Registers one; memory of EAL as far as EAL holds it in one run, else just these pages.
   Result<Arena*> make(std::span<std::byte> pages, uint32_t access);
   void close(Arena& arena) noexcept {
@@ -87,6 +91,7 @@ class Cover {
   Arena* last_ = nullptr;                       // that served
   uint64_t longest_ = 0;                        // of all that ever were
   uint32_t made_ = 0;
+  uint64_t eal_losses_ = 0;  // known
 };
 
 }  // namespace kilim::relaxed

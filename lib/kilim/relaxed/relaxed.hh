@@ -263,6 +263,7 @@ inline void Relaxed::turn() noexcept {
   if (loom_.ending() != 0) (void)loom_.flush();
   reap();
   loom_.turn();
+  cover_.follow_eal();
   if (closed_arena_) [[unlikely]] {
     cover_.release_unused();
     closed_arena_ = false;

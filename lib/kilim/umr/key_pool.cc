@@ -5,10 +5,10 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
-#include <iterator>
 #include <new>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "kilim/base/assert.hh"
 #include "kilim/base/units.hh"
@@ -59,38 +59,41 @@ Status KeyPool::make_keys(uint32_t count) {
   std::sort(made.begin(), made.end(), [](const mr::IndirectMkey& a, const mr::IndirectMkey& b) {
     return a.lkey.value() < b.lkey.value();
   });
-  Run run{index_of(made[0].lkey).value(), count_, 0};
+  std::vector<Run> runs;
   for (const mr::IndirectMkey& m : made) {
     const uint32_t index = index_of(m.lkey).value();
-    if (index != run.index + run.count) {
-      add_run(run);
-      run = {index, count_, 0};
-    }
-    run.count++;
+    if (runs.empty() || index != runs.back().index + runs.back().count)
+      runs.push_back({index, count_, 0});
+    runs.back().count++;
     IndirectKey* key = new (&keys_[count_++]) IndirectKey;
     key->lkey = m.lkey;
     key->max_entries = m.max_entries;
     key->log_entity = m.log_entity_bytes;
     (void)rte_ring_enqueue(ring_.get(), key);
   }
-  add_run(run);
+  keep_runs(runs);
   return Done{};
 }
 
-void KeyPool::add_run(const Run& run) {
-  const auto at = std::upper_bound(runs_.begin(), runs_.end(), run,
-                                   [](const Run& a, const Run& b) { return a.index < b.index; });
-  runs_.insert(at, run);
-  first_index_ = runs_.front().index;
-  index_span_ = runs_.back().index + runs_.back().count - 1 - first_index_;
+void KeyPool::keep_runs(std::span<const Run> more) {
+  const auto by_index = [](const Run& a, const Run& b) { return a.index < b.index; };
+  const std::size_t count = run_count_ + more.size();
+  auto all = std::make_unique<Run[]>(count);
+  std::merge(runs_.get(), runs_.get() + run_count_, more.begin(), more.end(), all.get(), by_index);
+  runs_ = std::move(all);
+  run_count_ = static_cast<uint32_t>(count);
+  const Run& last = runs_[run_count_ - 1];
+  first_index_ = runs_[0].index;
+  index_span_ = last.index + last.count - 1 - first_index_;
 }
 
 uint32_t KeyPool::number_of(Lkey handle) const noexcept {
   const uint32_t index = index_of(handle).value();
-  const auto behind = std::upper_bound(runs_.begin(), runs_.end(), index,
-                                       [](uint32_t i, const Run& run) { return i < run.index; });
-  if (behind == runs_.begin()) return IndirectKey::none;
-  const Run& run = *std::prev(behind);
+  const Run* const behind =
+      std::upper_bound(runs_.get(), runs_.get() + run_count_, index,
+                       [](uint32_t i, const Run& run) { return i < run.index; });
+  if (behind == runs_.get()) return IndirectKey::none;
+  const Run& run = behind[-1];
   const uint32_t at = index - run.index;
   return at < run.count ? run.number + at : IndirectKey::none;
 }

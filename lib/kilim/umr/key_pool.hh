@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <vector>
 
 #include <rte_ring.h>
 
@@ -68,7 +67,7 @@ class KeyPool {
     uint32_t count;
   };
   Status make_keys(uint32_t count);
-  void add_run(const Run& run);
+  void keep_runs(std::span<const Run> more);
   void destroy_keys() noexcept;
 
   mr::KeySource& source_;
@@ -79,7 +78,8 @@ class KeyPool {
   std::unique_ptr<IndirectKey[], Free> keys_;  // never move: holders keep pointers
   uint32_t first_index_ = ~0u;
   uint32_t index_span_ = 0;
-  std::vector<Run> runs_;  // by index
+  std::unique_ptr<Run[]> runs_;  // by index
+  uint32_t run_count_ = 0;
 };
 
 // All that is kept of a key: itself and its place in the ring, which has up to twice as many

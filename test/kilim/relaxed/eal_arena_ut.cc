@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Relaxed regions over EAL's memory: registered run by run, kept, and registered anew when EAL has
+// given memory back.
+#include <cstdlib>
+
+#include <rte_malloc.h>
+
+#include "../umr/loom_rig.hh"
+#include "eal.hh"
+#include "kilim/relaxed/eal_watch.hh"
+#include "kilim/relaxed/relaxed.hh"
+#include "ut.hh"
+
+namespace {
+
+using namespace kilim;
+using relaxed::Answer;
+using relaxed::Region;
+using relaxed::Relaxed;
+
+class Memory final : public mr::Registrar {
+ public:
+  Result<mr::Region> register_memory(std::span<std::byte> memory, uint32_t access,
+                                     uint64_t page_bytes) override {
+    registered++;
+    const auto address = reinterpret_cast<uint64_t>(memory.data());
+    return mr::Region{.address = address,
+                      .length = memory.size(),
+                      .iova = address,
+                      .lkey = Lkey{0x90000000u + registered},
+                      .rkey = Rkey{0x90000000u + registered},
+                      .page_bytes = page_bytes,
+                      .access = access};
+  }
+  Result<mr::Region> register_memory_at(std::span<std::byte>, Iova, uint32_t, uint64_t) override {
+    std::abort();
+  }
+  Status deregister(const mr::Region&) override {
+    deregistered++;
+    return Done{};
+  }
+  uint32_t registered = 0, deregistered = 0;
+};
+
+struct Bench {
+  Memory memory;
+  test::LoomRig loom{8};
+  std::unique_ptr<Relaxed> engine =
+      *std::move(Relaxed::create(*loom.loom, {.keys = 8, .registrar = &memory}));
+  std::byte* const at = static_cast<std::byte*>(rte_malloc(nullptr, 65536, 4096));
+
+  ~Bench() { rte_free(at); }
+  Answer make(Region& out, uint64_t offset) {
+    queue::WqeCursor c{loom.sq};
+    const Answer a = engine->register_memory(
+        c, {reinterpret_cast<uint64_t>(at) + offset, 100, mr::Access::local_write}, out);
+    engine->commit(c);
+    (void)loom.complete();
+    return a;
+  }
+  void settle() {
+    for (int i = 0; i < 8; i++) {
+      (void)engine->flush();
+      (void)loom.complete();
+      engine->turn();
+    }
+  }
+  void end(Region& r) {
+    engine->deregister(std::move(r));
+    settle();
+  }
+};
+
+void kept() {
+  Bench b;
+  CU_ASSERT_PTR_NOT_NULL_FATAL(b.at);
+  for (int i = 0; i < 3; i++) {
+    Region r;
+    CU_ASSERT_EQUAL_FATAL(b.make(r, static_cast<uint64_t>(i) * 8192), Answer::done);
+    b.end(r);
+  }
+  CU_ASSERT_TRUE(b.memory.registered == 1 && b.memory.deregistered == 0);
+}
+
+// The event is called by hand: without hugepages EAL has none.
+void given_back() {
+  Bench b;
+  CU_ASSERT_PTR_NOT_NULL_FATAL(b.at);
+  Region lives;
+  Region next;
+  CU_ASSERT_EQUAL_FATAL(b.make(lives, 0), Answer::done);
+  relaxed::note_eal_loss();
+  b.settle();
+  CU_ASSERT_EQUAL(b.memory.deregistered, 0);  // a region lies in it
+  CU_ASSERT_EQUAL_FATAL(b.make(next, 4096), Answer::done);
+  CU_ASSERT_EQUAL(b.memory.registered, 2);
+  b.end(lives);
+  CU_ASSERT_EQUAL(b.memory.deregistered, 1);
+  b.end(next);
+  CU_ASSERT_EQUAL(b.memory.deregistered, 1);  // kept as before
+  relaxed::note_eal_loss();
+  b.engine->cover().follow_eal();
+  CU_ASSERT_EQUAL(b.memory.deregistered, 2);
+  CU_ASSERT_EQUAL_FATAL(b.make(next, 4096), Answer::done);
+  CU_ASSERT_EQUAL(b.memory.registered, 3);
+  b.end(next);
+}
+
+const kilim::test::Case cases[] = {
+    {"EAL's memory is registered once, and stays so behind its regions", kept},
+    {"when EAL gives memory back, its arenas take no new regions", given_back},
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (!kilim::test::start_eal()) return 1;
+  return kilim::test::run_cases("relaxed/eal_arena", cases, argc, argv);
+}
