@@ -76,7 +76,9 @@ Result<MrKeys> Hca::reg_mr(const MrSpec& spec) {
 }
 
 int Hca::rereg_mr(MkeyIndex index, const MrSpec& spec) {
-  return state_->dead ? -EIO : vhca::rereg_mr(*state_, index, spec);
+  if (state_->dead) return -EIO;
+  state_->paging.finish(index.value());
+  return vhca::rereg_mr(*state_, index, spec);
 }
 
 int Hca::advise_mr(const Advice& a) {
@@ -104,6 +106,7 @@ int Hca::dealloc_mw(MkeyIndex index) {
 }
 
 int Hca::dereg_mr(MkeyIndex index) {
+  state_->paging.finish(index.value());
   if (state_->lint) state_->lint->deregistered(index.value());
   return state_->keys.destroy(index) == 0 ? 0 : -EINVAL;
 }

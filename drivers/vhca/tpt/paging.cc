@@ -232,6 +232,14 @@ int Paging::advise(const Request& r) {
   return 0;
 }
 
+void Paging::finish(uint32_t index) noexcept {
+  const auto names_it = [index](const Deferred& d) {
+    return std::any_of(d.list.begin(), d.list.end(),
+                       [index](const Range& r) { return r.key >> 8 == index; });
+  };
+  while (std::any_of(deferred_.begin(), deferred_.end(), names_it)) serve();
+}
+
 std::size_t Paging::serve() noexcept {
   note_invalidations();
   if (deferred_.empty()) return 0;

@@ -50,6 +50,9 @@ class Paging {
 
   // The engine's turn: notes what was invalidated in the journal, does prefetches; how many.
   std::size_t serve() noexcept;
+  // Before this region goes: what waits for its turn and names it is done now, as mlx5_ib waits for
+  // it (mr.c, mlx5_ib_dereg_mr(), by mlx5r_deref_wait_odp_mkey()).
+  void finish(uint32_t index) noexcept;
   void note_invalidations() noexcept {
     if (news_.load(std::memory_order_acquire)) drain_invalidations();
   }
