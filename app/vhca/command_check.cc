@@ -21,11 +21,7 @@
 namespace kilim::app {
 namespace {
 
-#if defined(__x86_64__)
 constexpr uint16_t our_machine = EM_X86_64;
-#elif defined(__aarch64__)
-constexpr uint16_t our_machine = EM_AARCH64;
-#endif
 
 using Bytes = std::span<const char>;
 

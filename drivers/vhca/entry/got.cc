@@ -15,15 +15,8 @@
 namespace kilim::vhca {
 namespace {
 
-#if defined(__x86_64__)
 constexpr uint32_t jump_slot = R_X86_64_JUMP_SLOT;
 constexpr uint32_t global_data = R_X86_64_GLOB_DAT;
-#elif defined(__aarch64__)
-constexpr uint32_t jump_slot = R_AARCH64_JUMP_SLOT;
-constexpr uint32_t global_data = R_AARCH64_GLOB_DAT;
-#else
-#error "relocations of this architecture are not known"
-#endif
 
 struct Search {
   const char* library;

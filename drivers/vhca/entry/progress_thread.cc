@@ -35,9 +35,7 @@ uint64_t now_ns() noexcept {
 }
 
 void pause_briefly() noexcept {
-#if defined(__x86_64__)
   __builtin_ia32_pause();
-#endif
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 // errno values as mlx5_ib answers.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -3,6 +3,10 @@
 // checked for shape only. Pure values, any thread.
 #pragma once
 
+#if !defined(__x86_64__)
+#error "the virtual device is for x86-64 only: its guarded copy and its signal handler are"
+#endif
+
 #include <array>
 #include <cstdint>
 
