@@ -12,6 +12,7 @@
 #include <rte_memzone.h>
 #include <sys/mman.h>
 
+#include "kilim/base/outlived.hh"
 #include "kilim/mem/limits.hh"
 
 namespace kilim::mem {
@@ -78,7 +79,8 @@ Result<Block> Block::map(std::size_t bytes, int socket, std::span<char> fall_bac
 void Block::reset() noexcept {
   if (range_.base == nullptr) return;
   if (zone_ != nullptr) {
-    (void)rte_memzone_free(zone_);
+    if (!outlived_eal(range_.base, "memory from EAL, such as the packet arena,"))
+      (void)rte_memzone_free(zone_);
   } else {
     munmap(range_.base, range_.bytes);
   }

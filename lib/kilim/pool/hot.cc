@@ -8,7 +8,7 @@ namespace kilim::pool::hot {
 uint32_t pool_exchange(Pool& p, std::span<uint32_t> indices) noexcept {
   uint32_t n = p.take(indices);
   p.give(indices.first(n));
-  return n + p.available() + p.size() + p.arena().count();
+  return p.is_gone("a pool") ? 0 : n + p.available() + p.size() + p.arena().count();
 }
 
 uint32_t stash_alloc(Stash& s, std::span<Handle> out) noexcept {

@@ -1,12 +1,47 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "kilim/pool/pool.hh"
 
+#include <algorithm>
 #include <cerrno>
+#include <vector>
 
+#include <pthread.h>
 #include <rte_errno.h>
 #include <rte_memory.h>
 
 namespace kilim::pool {
+
+namespace {
+
+// What the pools that live have of their arenas, by address: arenas may lie over the same memory.
+struct Part {
+  const rte_ring* ring;
+  const std::byte *first, *end;
+};
+pthread_mutex_t parts_lock = PTHREAD_MUTEX_INITIALIZER;
+std::vector<Part>& parts() {
+  static auto* list = new std::vector<Part>;  // pools may be destroyed by static destructors
+  return *list;
+}
+
+// False: a pool that lives has some of it.
+bool claim(const Part& part) {
+  pthread_mutex_lock(&parts_lock);
+  const bool free = std::none_of(parts().begin(), parts().end(), [&part](const Part& p) {
+    return part.first < p.end && p.first < part.end;
+  });
+  if (free) parts().push_back(part);
+  pthread_mutex_unlock(&parts_lock);
+  return free;
+}
+
+void release(const rte_ring* ring) {
+  pthread_mutex_lock(&parts_lock);
+  std::erase_if(parts(), [ring](const Part& p) { return p.ring == ring; });
+  pthread_mutex_unlock(&parts_lock);
+}
+
+}  // namespace
 
 Result<Pool> Pool::create(const Arena& arena, const PoolConfig& config) {
   if (config.count == 0 || config.first >= arena.count() ||
@@ -21,6 +56,9 @@ Result<Pool> Pool::create(const Arena& arena, const PoolConfig& config) {
   if (p.ring_ == nullptr)
     return Error{rte_errno, rte_errno == EEXIST ? "a pool of that name exists"
                                                 : "no memory for a pool's ring"};
+  const std::byte* first = arena.buffer(config.first);
+  if (!claim({p.ring_.get(), first, first + std::size_t{config.count} * arena.stride()}))
+    return Error{EBUSY, "another pool has some of these buffers of the arena already"};
   for (uint32_t i = 0; i < config.count; i++) {
     uint32_t index = config.first + i;
     p.give({&index, 1});
@@ -29,7 +67,8 @@ Result<Pool> Pool::create(const Arena& arena, const PoolConfig& config) {
 }
 
 void Pool::FreeRing::operator()(rte_ring* ring) const noexcept {
-  rte_ring_free(ring);
+  release(ring);
+  if (!outlived_eal(ring, "a pool of packet buffers")) rte_ring_free(ring);
 }
 
 }  // namespace kilim::pool

@@ -13,6 +13,7 @@
 
 #include "kilim/base/assert.hh"
 #include "kilim/base/cacheline.hh"
+#include "kilim/base/outlived.hh"
 #include "kilim/base/owner.hh"
 #include "kilim/base/result.hh"
 #include "kilim/pool/arena.hh"
@@ -29,12 +30,18 @@ struct PoolConfig {
 
 class Pool {
  public:
+  // EBUSY: another pool that lives has some of these buffers: they would be handed out twice.
   static Result<Pool> create(const Arena& arena, const PoolConfig& config);
 
   [[nodiscard]] const Arena& arena() const noexcept { return arena_; }
   [[nodiscard]] uint32_t size() const noexcept { return count_; }
   // Free buffers in the ring; those in stashes and in flight are not among them.
   [[nodiscard]] uint32_t available() const noexcept { return rte_ring_count(ring_.get()); }
+
+  // EAL was cleaned up before the pool: nothing can be given back.
+  [[nodiscard]] bool is_gone(const char* what) const noexcept {
+    return outlived_eal(ring_.get(), what);
+  }
 
   // The bulk exchange, any thread. Gives away up to the span's size; what it gave.
   uint32_t take(std::span<uint32_t> indices) noexcept {
@@ -69,7 +76,9 @@ class Stash {
   explicit Stash(Pool& pool) noexcept : pool_(&pool), arena_(pool.arena()) {}
   Stash(const Stash&) = delete;
   Stash& operator=(const Stash&) = delete;
-  ~Stash() { flush(); }
+  ~Stash() {
+    if (top_ != 0 && !pool_->is_gone("a stash of packet buffers")) flush();
+  }
 
   [[nodiscard]] const Arena& arena() const noexcept { return arena_; }
   [[nodiscard]] Pool& pool() const noexcept { return *pool_; }

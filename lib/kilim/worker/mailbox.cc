@@ -4,6 +4,8 @@
 #include <rte_errno.h>
 #include <rte_memory.h>
 
+#include "kilim/base/outlived.hh"
+
 namespace kilim::worker {
 
 Result<Mailbox> Mailbox::create(const char* name) {
@@ -15,7 +17,7 @@ Result<Mailbox> Mailbox::create(const char* name) {
 }
 
 void Mailbox::FreeRing::operator()(rte_ring* ring) const noexcept {
-  rte_ring_free(ring);
+  if (!outlived_eal(ring, "a worker's mailbox")) rte_ring_free(ring);
 }
 
 }  // namespace kilim::worker

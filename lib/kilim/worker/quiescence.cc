@@ -5,6 +5,8 @@
 
 #include <rte_malloc.h>
 
+#include "kilim/base/outlived.hh"
+
 namespace kilim::worker {
 
 Result<Quiescence> Quiescence::create(uint32_t reporters) {
@@ -20,7 +22,7 @@ Result<Quiescence> Quiescence::create(uint32_t reporters) {
 }
 
 void Quiescence::Free::operator()(rte_rcu_qsbr* state) const noexcept {
-  rte_free(state);
+  if (!outlived_eal(state, "the workers' quiescence")) rte_free(state);
 }
 
 }  // namespace kilim::worker

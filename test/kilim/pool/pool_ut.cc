@@ -187,7 +187,30 @@ void one_arena() {
   CU_ASSERT_EQUAL(huge.error().code, ENOMEM);
 }
 
+void pools_that_overlap_are_refused() {
+  CU_ASSERT_TRUE_FATAL(kilim::test::start_eal());
+  Field f(100);
+  auto low = Pool::create(f.arena, {.name = "low", .count = 50});
+  CU_ASSERT_FATAL(low.ok());
+  for (uint32_t first : {0u, 20u, 49u}) {
+    auto other = Pool::create(f.arena, {.name = "other", .first = first, .count = 50});
+    CU_ASSERT(!other.ok() && other.error().code == EBUSY);
+  }
+  auto high = Pool::create(f.arena, {.name = "high", .first = 50, .count = 50});
+  CU_ASSERT(high.ok());
+  // Another arena over the same memory has the same buffers.
+  auto again = Arena::over(f.arena.memory(), f.arena.stride());
+  CU_ASSERT_FATAL(again.ok());
+  CU_ASSERT(!Pool::create(*again, {.name = "other", .first = 99, .count = 1}).ok());
+  {
+    Pool moved = *std::move(low);
+    CU_ASSERT(!Pool::create(f.arena, {.name = "other", .count = 1}).ok());
+  }
+  CU_ASSERT(Pool::create(f.arena, {.name = "other", .count = 50}).ok());
+}
+
 const kilim::test::Case cases[] = {
+    {"pools that overlap are refused", pools_that_overlap_are_refused},
     {"a stride is an odd number of lines", stride_rule},
     {"the address follows from the index", address_follows_index},
     {"every buffer of a pool is handed out once", every_buffer_once},

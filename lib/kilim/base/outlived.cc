@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// DPDK 22.11's rte_eal_memory_detach() (eal_common_memory.c) unmaps all segments and forgets its
+// own table of them, so it cannot be asked; the kernel can.
+#include "kilim/base/outlived.hh"
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace kilim {
+
+bool outlived_eal(const void* at, const char* what) noexcept {
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  unsigned char there = 0;
+  void* start = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(at) & ~(page - 1));
+  if (::mincore(start, 1, &there) == 0 || errno != ENOMEM) return false;
+  std::fprintf(stderr,
+               "kilim: %s outlives rte_eal_cleanup(), which took its memory: destroy it before\n",
+               what);
+  return true;
+}
+
+}  // namespace kilim
