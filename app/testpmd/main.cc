@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -12,7 +13,9 @@
 
 #include "control.hh"
 #include "forwarder.hh"
+#include "kilim/base/nearest.hh"
 #include "kilim/mr/odp_caps.hh"
+#include "net/kilim/devargs.hh"
 #include "options.hh"
 #include "stats.hh"
 
@@ -29,15 +32,36 @@ struct CommandLine {
   std::vector<char*> own;  // likewise
   bool help = false;       // among EAL's words
   uint32_t ports = 0;      // --vdev net_kilim... likewise
+  std::string refusal;     // of the first --vdev that cannot be one of ours
 };
 
 // `--vdev net_kilim0,...` or `--vdev=net_kilim0,...`; EAL takes options cut short too.
-bool names_port(const char* word, const char* next) {
-  constexpr const char* driver = "net_kilim";
+// Empty: this is none.
+std::string_view vdev_of(const char* word, const char* next) {
   const char* value = nullptr;
   if (std::strcmp(word, "--vdev") == 0) value = next;
   if (std::strncmp(word, "--vdev=", 7) == 0) value = word + 7;
-  return value != nullptr && std::strncmp(value, driver, std::strlen(driver)) == 0;
+  return value == nullptr ? "" : value;
+}
+
+constexpr std::string_view driver = "net_kilim";
+
+// Said before EAL starts, which would say it in several lines, or nothing of a driver that it does
+// not know. Drivers of others are EAL's to judge.
+std::string refusal_of(std::string_view vdev) {
+  const std::size_t comma = vdev.find(',');
+  const std::string name(vdev.substr(0, comma));
+  if (name.starts_with(driver)) {
+    const std::string args(comma == std::string_view::npos ? "" : vdev.substr(comma + 1));
+    auto parsed = net::parse_devargs(args.c_str());
+    const auto* refusal = std::get_if<net::Refusal>(&parsed);
+    return refusal == nullptr ? "" : "--vdev " + name + ": " + refusal->why;
+  }
+  const std::string kind = name.substr(0, name.find_last_not_of("0123456789") + 1);
+  const std::string hint = nearest_hint(kind, {&driver, 1});
+  if (hint.empty() && kind.find("kilim") == std::string::npos) return "";
+  return "--vdev " + name + ": there is no such driver" + hint +
+         "; a port is --vdev net_kilimN[,DEVARGS]";
 }
 
 CommandLine split(int argc, char** argv) {
@@ -47,7 +71,9 @@ CommandLine split(int argc, char** argv) {
   int i = 1;
   for (; i < argc && std::strcmp(argv[i], "--") != 0; i++) {
     c.eal.push_back(argv[i]);
-    c.ports += names_port(argv[i], argv[i + 1]);
+    const std::string_view vdev = vdev_of(argv[i], argv[i + 1]);
+    c.ports += vdev.starts_with(driver);
+    if (!vdev.empty() && c.refusal.empty()) c.refusal = refusal_of(vdev);
     c.help |= std::strcmp(argv[i], "--help") == 0 || std::strcmp(argv[i], "-h") == 0;
   }
   for (i++; i < argc; i++) c.own.push_back(argv[i]);
@@ -110,6 +136,7 @@ int main(int argc, char** argv) {
   line.own.push_back(nullptr);
   auto parsed = parse_options(static_cast<int>(line.own.size()) - 1, line.own.data());
   if (const auto* exit = std::get_if<Exit>(&parsed)) return say(*exit);
+  if (!line.refusal.empty()) return say({1, line.refusal});
   catch_signals();
   std::vector<char*> eal = line.eal;
   eal.push_back(nullptr);

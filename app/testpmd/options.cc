@@ -4,17 +4,20 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include <getopt.h>
 
 #include "forward.hh"
+#include "kilim/base/nearest.hh"
 #include "net/kilim/rte_pmd_kilim.h"
 
 namespace kilim::testpmd {
 namespace {
 
-// Gives the reason of a refusal, or null.
+// Gives the reason of a refusal, or null; it stands until the next one.
 using Take = const char* (*)(Options&, const char* value);
 
 struct Row {
@@ -29,7 +32,16 @@ struct Row {
 
 const char* take_mode(Options& o, const char* v) {
   o.mode = v;
-  return find_engine(v) != nullptr ? nullptr : "is none of io, mac, macswap, rxonly, txonly, umr";
+  if (find_engine(v) != nullptr) return nullptr;
+  std::vector<std::string_view> known;
+  std::string all;
+  for (const Engine* e : engines()) {
+    known.push_back(e->name);
+    all += (all.empty() ? "" : ", ") + std::string(e->name);
+  }
+  static std::string why;
+  why = "is none of " + all + nearest_hint(v, known);
+  return why.c_str();
 }
 
 const char* take_num_packets(Options& o, const char* v) {
@@ -128,6 +140,18 @@ std::variant<std::monostate, Exit> take(Options& o, const Row& r, const char* va
   return {};
 }
 
+// The word as it was written; its value, if it has one, is no part of the name.
+Exit unknown(const std::string& word) {
+  std::vector<std::string_view> known;
+  for (const Row& r : rows) known.push_back(r.name);
+  std::string name = word.substr(0, word.find('='));
+  name.erase(0, name.find_first_not_of('-'));
+  for (std::string_view k : known)
+    if (name == k) return {1, "the option " + word + " misses its value; --help lists all"};
+  return {1, "the option " + word + " is unknown" + nearest_hint(name, known) +
+                 ", or misses its value; --help lists all"};
+}
+
 std::vector<option> long_options() {
   std::vector<option> list;
   for (int i = 0; i < row_count; i++) {
@@ -154,9 +178,7 @@ std::variant<Options, Exit> parse_options(int argc, char** argv) {
       std::fputs(help_text().c_str(), stdout);
       return Exit{0, ""};
     }
-    if (got == '?')
-      return Exit{1, std::string("the option ") + argv[optind - 1] +
-                         " is unknown or misses its value; --help lists all"};
+    if (got == '?') return unknown(argv[optind - 1]);
     auto result = take(o, rows[got], optarg);
     if (auto* exit = std::get_if<Exit>(&result)) return *exit;
   }

@@ -120,6 +120,11 @@ bool check_folder(std::string_view wire) {
 
 // Children may be elsewhere when they open the device: paths are the launcher's, as for --journal.
 bool set_wire(Options& o, std::string_view value) {
+  std::string why;
+  if (!vhca::check_wire_spec(value, &why)) {
+    std::fprintf(stderr, "kilim-vhca: --%s\n", why.c_str());
+    return false;
+  }
   std::error_code none;
   auto spec = vhca::absolute_wire_spec(value, std::filesystem::current_path(none).string());
   if (!spec) return refuse("--wire", value, spec.error().what);

@@ -51,6 +51,10 @@ bool is_virtual_name(std::string_view name) noexcept {
          std::string_view::npos;
 }
 
+std::string refusal_of_wire(const std::string& spec) {
+  return vhca::refusal_of_wire(spec);
+}
+
 Result<Attachment> resolve(const Spec& spec) {
   if (is_virtual_name(spec.name)) return resolve_virtual(spec);
   if (!spec.wire.empty())

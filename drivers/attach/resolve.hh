@@ -30,6 +30,9 @@ struct Spec {
 // Names of virtual devices are vhca and a number.
 bool is_virtual_name(std::string_view name) noexcept;
 
+// Why a virtual device cannot have this wire, as a sentence; empty: its spec is well formed.
+std::string refusal_of_wire(const std::string& spec);
+
 struct Attachment {
   std::unique_ptr<device::Device> device;
   // Runs a virtual device that has no thread of its own: every worker that uses the device adds it.

@@ -98,7 +98,7 @@ class Wire(pair.PairTest):
         done = subprocess.run([pair.LAUNCHER, "--", "true"], capture_output=True, text=True,
                               check=False)
         self.assertEqual(done.returncode, 2)
-        self.assertIn("only this user", done.stderr)
+        self.assertIn("others may enter the folder", done.stderr)
 
     def test_left_sockets(self):
         """what ended processes left behind is used again"""

@@ -194,7 +194,13 @@ def refusals(b):
         (port, ["--burst"], ["--burst", "value"]),
         (port, ["word"], ["word"]),
         (port, ["--total-num-mbufs=10000000"], ["MiB", "--no-huge"]),
-        (["net_kilim0,bogus=1"], [], ["devarg bogus", "hca=", "come up: 0"]),
+        (["net_kilim0,bogus=1"], [], ["devarg bogus", "hca="]),
+        (["net_kilim0,wier=cable:x"], [], ["devarg wier", "is 'wire' meant?", "hca="]),
+        (["net_kilim0,wire=uniix:/tmp/x"], [], ["wire 'uniix:/tmp/x'", "is 'unix:' meant?", "cable:NAME"]),
+        (["net_klim0,hca=vhca0"], [], ["net_klim0", "is 'net_kilim' meant?", "net_kilimN"]),
+        (["kilim0"], [], ["kilim0", "no such driver", "net_kilimN"]),
+        (port, ["--fwd=mcswap"], ["is 'macswap' meant?", "io, mac, macswap, rxonly, txonly, umr"]),
+        (port, ["--forward-moed=io"], ["is 'forward-mode' meant?"]),
         (["net_kilim0,rxd=1"], [], ["devarg rxd=1", "64 to 8192"]),
         ([*port, "net_kilim1,hca=vhca1,wire=pcap:no-such-file"], [], ["asked for: 2", "come up: 1"]),
     )
@@ -203,6 +209,8 @@ def refusals(b):
         assert done.returncode == 1, (own, done.returncode, done.stderr)
         for part in parts:
             assert part in done.stderr, (vdevs, own, part, done.stderr)
+        if "meant?" in done.stderr:
+            assert done.stderr.count("\n") == 1, done.stderr
     for words in (["--help"], ["--", "--help"], ["-h"]):
         done = subprocess.run([b.program, *words], text=True, capture_output=True, timeout=SECONDS)
         assert done.returncode == 0, done

@@ -6,9 +6,11 @@
 #include <iterator>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include <rte_kvargs.h>
 
+#include "kilim/base/nearest.hh"
 #include "kilim/device/inline_arbiter.hh"
 
 namespace kilim::net {
@@ -104,7 +106,10 @@ std::string quote(const char* key, const char* value) {
 }
 
 std::string unknown(const char* key) {
-  std::string why = std::string("devarg ") + key + " is unknown; known are";
+  std::vector<std::string_view> known;
+  for (const Row& r : rows) known.push_back(r.key);
+  std::string why =
+      std::string("devarg ") + key + " is unknown" + nearest_hint(key, known) + "; known are";
   for (const Row& r : rows) why += std::string(" ") + r.key + "=";
   return why;
 }
@@ -144,6 +149,10 @@ std::variant<Devargs, Refusal> parse_devargs(const char* text) {
     if ((seen & bit) != 0) return Refusal{std::string("devarg ") + row->key + " is given twice"};
     seen |= bit;
     std::string why = take(d, *row, pair.value);
+    if (!why.empty()) return Refusal{std::move(why)};
+  }
+  if (attach::is_virtual_name(d.hca.name) || d.hca.name.empty()) {
+    std::string why = d.hca.wire.empty() ? "" : attach::refusal_of_wire(d.hca.wire);
     if (!why.empty()) return Refusal{std::move(why)};
   }
   return d;

@@ -29,6 +29,7 @@
 #include "vhca/entry/odp_files.hh"
 #include "vhca/entry/port_files.hh"
 #include "vhca/entry/sysfs_tree.hh"
+#include "vhca/wire/make.hh"
 
 namespace kilim::vhca {
 
@@ -291,6 +292,12 @@ Result<Attached*> attach(const AttachConfig& config) {
   if (!state.ok()) return state.error();
   (*state)->attached = new Attached(*state);
   return (*state)->attached;
+}
+
+std::string refusal_of_wire(const std::string& spec) {
+  std::string why;
+  (void)check_wire_spec(spec, &why);
+  return why;
 }
 
 }  // namespace kilim::vhca

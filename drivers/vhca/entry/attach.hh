@@ -72,6 +72,10 @@ class Attached {
 // devices' statistics lie there too. Empty: neither.
 const std::string& sysfs_root() noexcept;
 
+// Whether a wire of this spec may be made, before anything is: a sentence that says why not and
+// what may; empty: it may. Opens nothing.
+std::string refusal_of_wire(const std::string& spec);
+
 // EEXIST: attached already; EINVAL: a bad name, profile or wire spec; ENOENT: no libibverbs or no
 // libmlx5 to attach to. The object lives as long as the process.
 Result<Attached*> attach(const AttachConfig& config);

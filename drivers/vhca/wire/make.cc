@@ -4,9 +4,11 @@
 
 #include <cerrno>
 #include <cstring>
+#include <vector>
 
 #include <net/if.h>
 
+#include "kilim/base/nearest.hh"
 #include "vhca/wire/af_packet.hh"
 #include "vhca/wire/cable.hh"
 #include "vhca/wire/dgram.hh"
@@ -142,8 +144,27 @@ Made make(std::string_view spec) {
   return made;
 }
 
+// " (is 'unix:' meant?)" for the first word of the spec that begins with no kind and no decorator.
+std::string hint(std::string_view spec) {
+  std::string found;
+  each_word(spec, [&found](bool first, std::string_view word) {
+    if (first ? find_row(kinds, word) != nullptr : find_row(decorators, word) != nullptr)
+      return true;
+    std::vector<std::string_view> names;
+    for (const Kind& k : kinds)
+      if (first) names.push_back(k.name);
+    for (const Around& a : decorators)
+      if (!first) names.push_back(a.name);
+    const std::size_t colon = word.find(':');
+    const std::string begin = std::string(word.substr(0, colon)) + ':';
+    found = nearest_hint(begin, names);
+    return false;
+  });
+  return found;
+}
+
 std::string sentence(std::string_view spec, const Error& e) {
-  return "wire '" + std::string(spec) + "': " + e.what + " (" + std::strerror(e.code) +
+  return "wire '" + std::string(spec) + "': " + e.what + hint(spec) + " (" + std::strerror(e.code) +
          "); a wire is " + wire_spec_help + ".";
 }
 

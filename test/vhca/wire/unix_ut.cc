@@ -184,6 +184,22 @@ void a_spec_is_made_absolute_where_it_names_files() {
   }
 }
 
+void a_misspelt_wire_is_refused_with_the_nearest_one() {
+  const char* rows[][2] = {{"uniix:/tmp/x", "'unix:'"},
+                           {"calbe:x", "'cable:'"},
+                           {"af_packett:eth0", "'af_packet:'"},
+                           {"cable:a+fauult:drop:0.1", "'fault:'"},
+                           {"cable:a+teee:x", "'tee:'"}};
+  for (const auto& row : rows) {
+    std::string why;
+    CU_ASSERT(!check_wire_spec(row[0], &why).ok());
+    CU_ASSERT(why.find(std::string("(is ") + row[1] + " meant?)") != std::string::npos);
+    CU_ASSERT(why.find("cable:NAME") != std::string::npos && why.find('\n') == std::string::npos);
+  }
+  std::string why;
+  CU_ASSERT(!check_wire_spec("quite:else", &why).ok() && why.find("meant") == std::string::npos);
+}
+
 // What comes out of a bad cable when 2000 numbered frames go in.
 std::vector<unsigned> through(const std::string& faults, unsigned& changed) {
   Folder f;
@@ -317,6 +333,8 @@ constexpr Case cases[] = {
      the_table_of_a_killed_process_is_not_believed},
     {"tables are read as untrusted bytes", tables_are_read_as_untrusted_bytes},
     {"a spec is made absolute where it names files", a_spec_is_made_absolute_where_it_names_files},
+    {"a misspelt wire is refused with the nearest one",
+     a_misspelt_wire_is_refused_with_the_nearest_one},
     {"a bad cable does what it is told", a_bad_cable_does_what_it_is_told},
     {"a tee writes down both ways", a_tee_writes_down_both_ways},
     {"a tee writes down what was taken, not what was tried", a_tee_writes_down_what_was_taken},
