@@ -152,8 +152,10 @@ Result<device::Caps> read_caps(ibv_context* context) {
   caps.max_cqe = static_cast<uint32_t>(attr.max_cqe);
   caps.max_sge = static_cast<uint32_t>(attr.max_sge);
   ibv_port_attr port{};
-  caps.raw_packet =
-      ibv_query_port(context, 1, &port) == 0 && port.link_layer == IBV_LINK_LAYER_ETHERNET;
+  const bool port_answers = ibv_query_port(context, 1, &port) == 0;
+  caps.raw_packet = port_answers && port.link_layer == IBV_LINK_LAYER_ETHERNET;
+  // 1 << log_max_msg, as mlx5_ib has it (mlx5_query_hca_port in main.c): 1 GiB on the cards known.
+  if (port_answers) caps.max_message = std::min(port.max_msg_sz, prm::max_segment_bytes);
   auto group = std::make_unique<HcaCap>();
   const bool firmware_answers = query_hca_cap(context, *group);
   if (firmware_answers) read_umr(*group, caps);

@@ -182,7 +182,8 @@ device::QpInfo Mlx5Device::adopt(Qp qp) {
              .wqebb_count = dv.sq.wqe_cnt,
              .record = record + prm::record_send,
              .doorbell = static_cast<std::byte*>(dv.bf.reg),
-             .qpn = info.qpn};
+             .qpn = info.qpn,
+             .max_message = caps_.max_message};
   info.rq = {.buf = static_cast<std::byte*>(dv.rq.buf),
              .wqe_count = dv.rq.wqe_cnt,
              .stride = dv.rq.stride,

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "kilim/mr/odp_caps.hh"
+#include "kilim/prm/data_seg.hh"
 #include "kilim/prm/hca_cap.hh"
 #include "kilim/prm/umr_limits.hh"
 
@@ -33,9 +34,10 @@ struct Caps {
   uint32_t max_qp_wr = 0;
   uint32_t max_cqe = 0;
   uint32_t max_sge = 0;
-  mr::OdpCaps odp;                   // on-demand paging
-  uint64_t max_device_memory = 0;    // bytes of its own; 0: it has none
-  bool memory_window_type1 = false;  // a virtual function has neither kind
+  uint32_t max_message = prm::max_segment_bytes;  // bytes of one message
+  mr::OdpCaps odp;                                // on-demand paging
+  uint64_t max_device_memory = 0;                 // bytes of its own; 0: it has none
+  bool memory_window_type1 = false;               // a virtual function has neither kind
   bool memory_window_type2b = false;
 
   [[nodiscard]] constexpr prm::UmrLimits umr_limits() const noexcept {

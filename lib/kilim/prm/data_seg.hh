@@ -13,13 +13,20 @@ namespace kilim::prm {
 
 // A piece of local memory. In a receive WQE a segment with lkey 0x100 ends the list.
 struct DataSeg {
-  be32 byte_count;  // bit 31: inline data follows instead; 0 stands for 2^31 bytes
+  // Bit 31: inline data follows instead. 0 stands for 2^31 bytes (pagefault_data_segments,
+  // drivers/infiniband/hw/mlx5/odp.c of the kernel).
+  be32 byte_count;
   be32 lkey;
   be64 addr;
 };
 static_assert(sizeof(DataSeg) == 16 && offsetof(DataSeg, addr) == 8);
 
 inline constexpr uint32_t inline_flag = 0x80000000u;
+inline constexpr uint32_t max_segment_bytes = 1u << 31;
+// A length as a segment says it.
+constexpr uint32_t segment_count(uint32_t bytes) noexcept {
+  return bytes == max_segment_bytes ? 0 : bytes;
+}
 inline constexpr uint32_t inline_length_mask = 0x3ff;  // bytes behind an inline header
 inline constexpr uint32_t list_end_lkey = 0x100;       // MLX5_INVALID_LKEY
 
@@ -35,6 +42,11 @@ struct RaddrSeg {
   be32 reserved;
 };
 static_assert(sizeof(RaddrSeg) == 16 && offsetof(RaddrSeg, rkey) == 8);
+
+// The WQE of an RDMA READ may have so many octowords, half of what others may: 512 bytes, and so 30
+// segments on a reliable connection (MLX5_MAX_SGE_RD, include/linux/mlx5/device.h of the kernel).
+inline constexpr uint32_t max_read_ds = 32;
+inline constexpr uint32_t max_read_segments = 30;
 
 struct AtomicSeg {
   be64 swap_add;

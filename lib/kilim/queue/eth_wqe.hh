@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // SEND of a raw packet queue: control segment, Ethernet segment, the frame's pieces. Nothing of the
-// frame is inlined (ConnectX-5 and later ask for none). Appended through a WqeCursor; false, and
-// nothing appended, where the queue has no room. Owner: the queue's worker. Never allocates,
+// frame is inlined (ConnectX-5 and later ask for none). Appended through a WqeCursor; refused, and
+// nothing appended, with the numbers. Owner: the queue's worker. Never allocates,
 // blocks or logs.
 #pragma once
 
@@ -13,6 +13,7 @@
 #include "kilim/prm/ctrl_seg.hh"
 #include "kilim/prm/eth_seg.hh"
 #include "kilim/prm/opcode.hh"
+#include "kilim/queue/appended.hh"
 #include "kilim/queue/rc_wqe.hh"
 #include "kilim/queue/sge.hh"
 #include "kilim/queue/wqe_cursor.hh"
@@ -27,6 +28,9 @@ struct EthOffload {
 };
 
 namespace detail {
+// What no length of a segment can be mistaken for; the port takes far less.
+inline constexpr uint32_t max_frame = prm::max_segment_bytes - 1;
+
 inline void store_eth(std::byte* dst, uint8_t offload) noexcept {
   const be64 words[2] = {be64{uint64_t{offload} << 24}, be64{0}};
   std::memcpy(dst, words, sizeof words);
@@ -34,27 +38,29 @@ inline void store_eth(std::byte* dst, uint8_t offload) noexcept {
 }  // namespace detail
 
 // A frame in one piece, not empty.
-[[gnu::always_inline]] inline bool eth_send(WqeCursor& c, const Sge& frame, uint8_t offload,
-                                            const Wr& wr) noexcept {
-  if (!c.fits(1)) return false;
-  KILIM_ASSERT(frame.length != 0);
+[[gnu::always_inline]] inline Appended eth_send(WqeCursor& c, const Sge& frame, uint8_t offload,
+                                                const Wr& wr) noexcept {
+  if (!c.fits(1)) return detail::no_room(c, 1);
+  if (frame.length - 1 >= detail::max_frame) [[unlikely]]
+    return detail::refuse_piece(frame.length, detail::max_frame);
   std::byte* wqe = c.line(0);
   c.control(prm::Opcode::send, Octowords{3}, wr.flags, 0);
   detail::store_eth(wqe + 16, offload);
   store_pointer(wqe + 32, frame.address, frame.length, frame.key);
   c.advance(1, wr.id);
-  return true;
+  return {};
 }
 
 // A frame in several pieces.
-inline bool eth_send(WqeCursor& c, std::span<const Sge> frame, uint8_t offload,
-                     const Wr& wr) noexcept {
-  if (!detail::room_for(c, 2, frame.size())) return false;
-  const uint32_t ds = detail::store_pieces(c, 2, frame);
+inline Appended eth_send(WqeCursor& c, std::span<const Sge> frame, uint8_t offload,
+                         const Wr& wr) noexcept {
+  if (const Appended a = detail::room_for(c, 2, frame.size()); !a) return a;
+  uint32_t ds = 2;
+  if (const Appended a = detail::store_pieces(c, ds, frame, detail::max_frame); !a) return a;
   c.control(prm::Opcode::send, Octowords{ds}, wr.flags, 0);
   detail::store_eth(c.segment(1), offload);
   c.advance(wqebbs_for(Octowords{ds}).value(), wr.id);
-  return true;
+  return {};
 }
 
 }  // namespace kilim::queue

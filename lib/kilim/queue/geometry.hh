@@ -9,6 +9,7 @@
 
 #include "kilim/base/be.hh"
 #include "kilim/base/ident.hh"
+#include "kilim/prm/data_seg.hh"
 
 namespace kilim::queue {
 
@@ -19,6 +20,7 @@ struct SqGeometry {
   be32* record = nullptr;         // the send word of the queue pair's doorbell record
   std::byte* doorbell = nullptr;  // register that takes the first 8 bytes of the last WQE
   Qpn qpn;
+  uint32_t max_message = prm::max_segment_bytes;  // bytes that the device's port sends at a time
 };
 
 // A receive queue: a ring of WQEs, each a list of data segments.

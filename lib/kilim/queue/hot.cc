@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Instantiates the whole inline API of this room, so that the undefined symbols of this object can
 // be checked: no heap, lock, log, throw, virtual or system call. Never run.
+#include "kilim/queue/appended.hh"
 #include "kilim/queue/completion.hh"
 #include "kilim/queue/cq.hh"
 #include "kilim/queue/eth_wqe.hh"
@@ -72,6 +73,10 @@ bool eth(Sq& q, std::span<const Sge> frame, const Wr& wr) noexcept {
                   eth_send(c, frame, EthOffload::l3 | EthOffload::l4, wr);
   c.commit();
   return ok;
+}
+
+std::size_t refused(const Appended& a) noexcept {
+  return a ? 0 : a.asked - a.limit + static_cast<std::size_t>(*text(a.why));
 }
 
 uint64_t rq(Rq& q, std::span<const Sge> into, std::span<const uint64_t> ids) noexcept {

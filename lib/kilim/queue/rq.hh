@@ -13,10 +13,27 @@
 #include "kilim/base/owner.hh"
 #include "kilim/base/units.hh"
 #include "kilim/prm/data_seg.hh"
+#include "kilim/queue/appended.hh"
 #include "kilim/queue/geometry.hh"
 #include "kilim/queue/sge.hh"
 
 namespace kilim::queue {
+
+namespace detail {
+inline Appended too_many(std::size_t pieces, uint32_t most) noexcept {
+  return {Refused::many_pieces, pieces < ~0u ? static_cast<uint32_t>(pieces) : ~0u, most};
+}
+// Writes the pieces of a receive from `seg` on and moves it.
+inline Appended store_receive(std::byte*& seg, std::span<const Sge> into) noexcept {
+  for (const Sge& p : into) {
+    if (p.length == 0) continue;
+    if (p.length > prm::max_segment_bytes) return refuse_piece(p.length, prm::max_segment_bytes);
+    store_data(seg, p);
+    seg += octoword_bytes;
+  }
+  return {};
+}
+}  // namespace detail
 
 class Rq {
  public:
@@ -40,37 +57,37 @@ class Rq {
   // Receives posted and not retired.
   [[nodiscard]] uint32_t posted() const noexcept { return pi_ - ci_; }
 
-  // Posts a receive into one piece, seen by the device after ring(). False where there is no room.
-  bool post(const Sge& into, uint64_t wr_id) noexcept {
+  // Posts a receive into one piece, seen by the device after ring().
+  Appended post(const Sge& into, uint64_t wr_id) noexcept {
     owner_.check();
-    if (room() == 0) return false;
+    if (room() == 0) return {Refused::no_room, 1, 0};
+    if (into.length - 1 >= prm::max_segment_bytes - 1) [[unlikely]]
+      return post({&into, 1}, wr_id);
     std::byte* wqe = at(pi_);
     store_pointer(wqe, into.address, into.length, into.key);
     if (geometry_.stride > octoword_bytes) store_end(wqe + octoword_bytes);
     wr_ids_[pi_++ & mask_] = wr_id;
-    return true;
+    return {};
   }
-  // The same into a list of pieces. False where there is no room or the list is too long.
-  bool post(std::span<const Sge> into, uint64_t wr_id) noexcept {
+  // The same into a list of pieces; empty ones are left out, and none receive empty messages only.
+  Appended post(std::span<const Sge> into, uint64_t wr_id) noexcept {
     owner_.check();
-    if (room() == 0 || into.size() > max_pieces()) return false;
+    if (room() == 0) return {Refused::no_room, 1, 0};
+    if (into.size() > max_pieces()) return detail::too_many(into.size(), max_pieces());
     std::byte* seg = at(pi_);
     std::byte* const end = seg + geometry_.stride;
-    for (const Sge& p : into) {
-      if (p.length == 0) continue;
-      store_pointer(seg, p);
-      seg += octoword_bytes;
-    }
+    if (const Appended a = detail::store_receive(seg, into); !a) return a;
     if (seg != end) store_end(seg);
     wr_ids_[pi_++ & mask_] = wr_id;
-    return true;
+    return {};
   }
-  // Posts as many one-piece receives as fit and rings once. Returns how many.
+  // Posts as many one-piece receives as fit, up to one that is refused, and rings once. Returns how
+  // many.
   uint32_t post_burst(std::span<const Sge> into, std::span<const uint64_t> wr_ids) noexcept {
-    const std::size_t n = into.size() < room() ? into.size() : room();
-    for (std::size_t i = 0; i < n; i++) post(into[i], wr_ids[i]);
+    uint32_t n = 0;
+    while (n < into.size() && post(into[n], wr_ids[n])) n++;
     if (n != 0) ring();
-    return static_cast<uint32_t>(n);
+    return n;
   }
 
   // Announces everything posted so far.

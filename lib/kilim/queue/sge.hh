@@ -9,6 +9,7 @@
 
 #include "kilim/base/be.hh"
 #include "kilim/base/ident.hh"
+#include "kilim/prm/data_seg.hh"
 
 #if defined(__SSSE3__)
 #include <tmmintrin.h>
@@ -51,6 +52,12 @@ inline void store_pointer(std::byte* dst, const Sge& piece) noexcept {
 #else
   store_pointer(dst, piece.address, piece.length, piece.key);
 #endif
+}
+
+// Writes the data segment of a piece that is not empty and at most 2 GiB long; above, a KLM's and a
+// data segment's lengths differ.
+inline void store_data(std::byte* dst, const Sge& piece) noexcept {
+  store_pointer(dst, piece.address, prm::segment_count(piece.length), piece.key);
 }
 
 // Zeroes one 16-byte segment.

@@ -15,6 +15,7 @@
 #include "kilim/base/owner.hh"
 #include "kilim/base/units.hh"
 #include "kilim/prm/ctrl_seg.hh"
+#include "kilim/prm/data_seg.hh"
 #include "kilim/queue/geometry.hh"
 #include "kilim/queue/watch.hh"
 
@@ -31,6 +32,8 @@ class Sq {
         wr_id_(wr_ids.data()),
         qpn_(be32{geometry.qpn.value() << 8}),
         limit_(geometry.wqebb_count),
+        plain_bytes_(geometry.max_message < prm::max_segment_bytes ? geometry.max_message
+                                                                   : prm::max_segment_bytes - 1),
         wr_ids_(wr_ids.data()),
         mask_(geometry.wqebb_count - 1) {
     KILIM_ASSERT(is_power_of_two(geometry.wqebb_count) && geometry.wqebb_count <= max_ring_entries);
@@ -122,6 +125,7 @@ class Sq {
   be32 qpn_;              // as it lies in a control segment
   uint32_t pi_ = 0;       // number of the next block; the low 16 bits go to the device
   uint32_t limit_;        // the number that pi_ may not pass
+  uint32_t plain_bytes_;  // of a piece whose length is written as it is
   uint64_t* wr_ids_;
   uint32_t mask_;
   [[no_unique_address]] std::conditional_t<watched, WatchSlot, NoWatchSlot> watch_;

@@ -15,7 +15,9 @@
 #include "kilim/base/units.hh"
 #include "kilim/prm/av_seg.hh"
 #include "kilim/prm/data_seg.hh"
+#include "kilim/queue/appended.hh"
 #include "kilim/queue/geometry.hh"
+#include "kilim/queue/rq.hh"
 #include "kilim/queue/sge.hh"
 
 namespace kilim::queue {
@@ -47,28 +49,19 @@ class Srq {
   [[nodiscard]] uint32_t room() const noexcept { return room_; }
   [[nodiscard]] uint32_t posted() const noexcept { return geometry_.wqe_count - 1 - room_; }
 
-  // Posts a receive into one piece, seen by the device after ring(). False where there is no room.
-  bool post(const Sge& into, uint64_t wr_id) noexcept {
+  // Posts a receive into one piece, seen by the device after ring().
+  Appended post(const Sge& into, uint64_t wr_id) noexcept { return post({&into, 1}, wr_id); }
+  // The same into a list of pieces; empty ones are left out, and none receive empty messages only.
+  Appended post(std::span<const Sge> into, uint64_t wr_id) noexcept {
     owner_.check();
-    if (room_ == 0) return false;
-    std::byte* seg = begin(wr_id);
-    store_pointer(seg, into.address, into.length, into.key);
-    if (max_pieces() > 1) store_end(seg + octoword_bytes);
-    return true;
-  }
-  // The same into a list of pieces. False where there is no room or the list is too long.
-  bool post(std::span<const Sge> into, uint64_t wr_id) noexcept {
-    owner_.check();
-    if (room_ == 0 || into.size() > max_pieces()) return false;
-    std::byte* seg = begin(wr_id);
+    if (room_ == 0) return {Refused::no_room, 1, 0};
+    if (into.size() > max_pieces()) return detail::too_many(into.size(), max_pieces());
+    auto* seg = reinterpret_cast<std::byte*>(head_of(head_) + 1);
     std::byte* const end = seg + std::size_t{max_pieces()} * octoword_bytes;
-    for (const Sge& p : into) {
-      if (p.length == 0) continue;
-      store_pointer(seg, p);
-      seg += octoword_bytes;
-    }
+    if (const Appended a = detail::store_receive(seg, into); !a) return a;
     if (seg != end) store_end(seg);
-    return true;
+    take(wr_id);
+    return {};
   }
 
   // Announces everything posted so far.
@@ -113,14 +106,13 @@ class Srq {
   [[nodiscard]] uint32_t next_of(uint32_t i) const noexcept {
     return head_of(i)->next_wqe_index.host() & (geometry_.wqe_count - 1);
   }
-  // Takes the list's next WQE; where its segments go.
-  std::byte* begin(uint64_t wr_id) noexcept {
+  // The list's next WQE is posted.
+  void take(uint64_t wr_id) noexcept {
     const uint32_t i = head_;
     head_ = next_of(i);
     wr_ids_[i] = wr_id;
     room_--;
     pi_++;
-    return reinterpret_cast<std::byte*>(head_of(i) + 1);
   }
   static void store_end(std::byte* seg) noexcept {
     store_pointer(seg, 0, 0, Lkey{prm::list_end_lkey});

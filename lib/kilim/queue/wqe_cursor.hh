@@ -59,6 +59,11 @@ class WqeCursor {
   [[nodiscard]] Qpn qpn() const noexcept { return Qpn{qpn_.host() >> 8}; }
   [[nodiscard]] bool writes(const Sq& sq) const noexcept { return &sq_ == &sq; }
 
+  // A piece of 1 to so many bytes is a message, and its length is written as it is.
+  [[nodiscard]] uint32_t plain_bytes() const noexcept { return sq_.plain_bytes_; }
+  // The longest message that the device sends.
+  [[nodiscard]] uint32_t max_message() const noexcept { return sq_.geometry_.max_message; }
+
   // The first basic block of the WQE being written.
   [[nodiscard]] std::byte* line() const noexcept { return at_; }
   // Its i-th basic block; wraps by itself.
@@ -82,7 +87,9 @@ class WqeCursor {
   void control(prm::Opcode op, Octowords ds, uint8_t flags, uint32_t imm) noexcept {
     KILIM_ASSERT(ds.value() != 0 && ds.value() <= prm::max_ds && fits(ds));
     last_ = at_;
-    first_ = be32{(pi_ & 0xffff) << 8 | static_cast<uint8_t>(op)};
+    // The low 16 bits of pi_ between a byte of zero and the opcode, in the fewest instructions.
+    const uint32_t index = be32{static_cast<uint16_t>(pi_)}.raw() >> 8;
+    first_ = be32::from_raw(index | uint32_t{static_cast<uint8_t>(op)} << 24);
     second_ = qpn_ | be32{ds.value()};
     if (prm::ctrl::fence_of(flags) != 0 && has_pending_fence()) [[unlikely]] {
       flags = prm::ctrl::with_fence(flags, pending_fence());
@@ -147,7 +154,8 @@ class WqeCursor {
     before_doorbell_record();
     record_store(sq_.geometry_.record, be32{pi_ & 0xffff});
     before_doorbell();
-    mmio_store(sq_.geometry_.doorbell, eight_of(first_, second_));
+    const auto* ctrl = reinterpret_cast<const prm::CtrlSeg*>(last_);  // what the doorbell takes
+    mmio_store(sq_.geometry_.doorbell, eight_of(ctrl->opmod_idx_opcode, ctrl->qpn_ds));
     flush_write_combining();
   }
 
@@ -162,11 +170,9 @@ class WqeCursor {
   std::byte* last_ = at_;  // the WQE appended last
   uint64_t* wr_id_;        // of the WQE being written
   be64 fence_;             // as it lies in a control segment
-  be32 first_{0};          // of the last WQE: what the doorbell takes
-  be32 second_{0};
-  be32 qpn_;        // as it lies in a control segment
-  uint32_t pi_;     // number of the WQE being written
-  uint32_t limit_;  // pi_ may not pass it
+  be32 qpn_;               // as it lies in a control segment
+  uint32_t pi_;            // number of the WQE being written
+  uint32_t limit_;         // pi_ may not pass it
 };
 
 }  // namespace kilim::queue

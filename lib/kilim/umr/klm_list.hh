@@ -10,6 +10,7 @@
 #include "kilim/base/units.hh"
 #include "kilim/prm/umr_seg.hh"
 #include "kilim/queue/sge.hh"
+#include "kilim/umr/refusal.hh"
 #include "kilim/umr/view.hh"
 
 namespace kilim::umr {
@@ -59,6 +60,13 @@ namespace detail {
     detail::store_klm_line(to_end + at, reinterpret_cast<const Piece*>(from_end + at));
   if (const uint32_t rest = count % klms_per_line; rest != 0)
     detail::store_klm_tail(to_end, reinterpret_cast<const Piece*>(from_end), rest);
+}
+
+// Why a view has no pieces.
+[[gnu::cold]] inline Outcome why_empty(const View& view, uint32_t limit) noexcept {
+  if (view.length > prm::umr::max_piece_bytes)
+    return {Refusal::long_piece, static_cast<uint32_t>(view.length), prm::umr::max_piece_bytes};
+  return {Refusal::empty, 0, limit};
 }
 
 // The list in memory.

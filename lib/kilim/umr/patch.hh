@@ -54,7 +54,7 @@ template <typename AnyView>
   const uint32_t octowords = klm_octowords(v.count);
   const uint32_t wqebbs = 2 + octowords / klms_per_line;
   if (const Outcome o = check_patch(limits, p, v.count); !o.ok()) [[unlikely]]
-    return o;
+    return v.count == 0 ? why_empty(v, 0) : o;
   if (octowords > max_inline_klms) [[unlikely]]
     return {Refusal::too_many_inline, v.count, max_inline_klms};
   if (!c.fits(wqebbs)) [[unlikely]]

@@ -19,7 +19,7 @@ struct Row {
 constexpr Row rows[] = {
     {Refusal::none, "posted", Numbers::none, ""},
     {Refusal::no_room, "the send queue has too few free basic blocks", Numbers::both, "blocks"},
-    {Refusal::empty, "the view is empty, or holds a piece of no bytes or of more than 2 GiB", Numbers::none, ""},
+    {Refusal::empty, "the view is empty, or holds a piece of no bytes", Numbers::none, ""},
     {Refusal::too_many_inline, "the view has more pieces than one WQE can carry inline", Numbers::both, "entries"},
     {Refusal::over_key, "the view has more pieces than the key has entries", Numbers::both, "entries"},
     {Refusal::no_such_change, "a key has no such field to change", Numbers::asked, "fields"},
@@ -49,6 +49,7 @@ constexpr Row rows[] = {
     {Refusal::zero_based, "a window of type 1 cannot begin at address 0, nor lie on a region that does", Numbers::none, ""},
     {Refusal::unsigned_rule, "the rule signs neither memory nor wire", Numbers::none, ""},
     {Refusal::copies_nothing, "signatures are copied only between blocks of one size and kind", Numbers::asked, "as mask"},
+    {Refusal::long_piece, "an entry of a list spans at most 2 GiB", Numbers::both, "bytes"},
     {Refusal::other_queue, "a window of type 2 belongs to the queue pair that bound it", Numbers::both, "is this one"},
 };
 // clang-format on

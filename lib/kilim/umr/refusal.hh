@@ -41,6 +41,7 @@ enum class Refusal : uint8_t {
   zero_based,       // a window of type 1 knows its memory by the region's addresses
   unsigned_rule,    // neither domain is signed
   copies_nothing,   // asked: the copy mask
+  long_piece,       // asked: bytes of a piece; limit: 2 GiB
   other_queue,      // asked: queue pair; limit: the one that the window belongs to
 };
 

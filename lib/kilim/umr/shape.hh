@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 
 #include "kilim/base/be.hh"
 #include "kilim/base/units.hh"
@@ -55,6 +56,17 @@ struct ShapedKey {
 };
 
 struct ShapeWriter {
+  // Of a list that was written and holds a piece that it may not.
+  [[gnu::cold]] static Outcome first_bad(const std::byte* wqe, uint32_t pieces) noexcept {
+    for (uint32_t i = 0; i < pieces; i++) {
+      prm::Klm klm;
+      std::memcpy(&klm, wqe + 2 * wqebb_bytes + std::size_t{i} * sizeof(klm), sizeof(klm));
+      if (klm.byte_count.host() == 0) return {Refusal::empty, 0, max_inline_klms};
+      if (const View bad{nullptr, 0, klm.byte_count.host()}; bad.length > prm::umr::max_piece_bytes)
+        return why_empty(bad, max_inline_klms);
+    }
+    return {Refusal::empty, 0, max_inline_klms};
+  }
   // A WQE whose list is written, and the sum of its lengths.
   struct Written {
     std::byte* wqe;
@@ -88,7 +100,8 @@ struct ShapeWriter {
                                                 const UmrWr& wr) noexcept {
   KILIM_ASSERT(s.ok());
   if (view.count != s.pieces()) [[unlikely]]
-    return {Refusal::empty, view.count, s.pieces()};
+    return view.count == 0 ? why_empty(view, s.pieces())
+                           : Outcome{Refusal::empty, view.count, s.pieces()};
   if (!c.fits(s.wqebbs())) [[unlikely]]
     return {Refusal::no_room, s.wqebbs(), c.room().value()};
   detail::Aside aside;
@@ -130,7 +143,7 @@ template <typename PieceAt>
        to += octoword_bytes)
     queue::store_zero(to);
   if (!good) [[unlikely]]
-    return {Refusal::empty, 0, max_inline_klms};
+    return ShapeWriter::first_bad(wqe, s.pieces());
   ShapeWriter::append(c, s, key, {wqe, length}, wr);
   return {};
 }

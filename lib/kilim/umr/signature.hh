@@ -204,7 +204,7 @@ namespace detail {
   const uint32_t octowords = klm_octowords(view.count);
   const uint32_t wqebbs = 3 + octowords / klms_per_line;
   if (const Outcome o = detail::check_signed(c, r, view, s, wqebbs); !o.ok()) [[unlikely]]
-    return o;
+    return o.why == Refusal::empty ? why_empty(view, o.limit) : o;
   detail::Aside aside;
   std::byte* const wqe = detail::place(c, wqebbs, aside);
   store_klm_lines(wqe + 2 * wqebb_bytes, view.pieces, view.count);

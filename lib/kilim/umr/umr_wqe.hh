@@ -53,7 +53,7 @@ namespace detail {
                                                const View& view, const UmrWr& wr) noexcept {
   const uint32_t wqebbs = 2 + klm_octowords(view.count) / klms_per_line;
   if (const Outcome o = detail::check_inline(c, r, view.count, wqebbs); !o.ok()) [[unlikely]]
-    return o;
+    return view.count == 0 ? why_empty(view, max_inline_klms) : o;
   detail::Aside aside;
   std::byte* const wqe = detail::place(c, wqebbs, aside);
   store_klm_lines(wqe + 2 * wqebb_bytes, view.pieces, view.count);

@@ -27,11 +27,12 @@ struct View {
   uint64_t length = 0;  // the sum over all pieces
 
   // A view of pieces that lie ready. A piece that no view may hold makes the view empty, which
-  // every WQE refuses.
+  // every WQE refuses; its length is that piece's then. A KLM spans up to 2 GiB, said as they are
+  // (mlx5_wqe_umr_klm_seg of mlx5dv.h: "up to 2GB"; MLX5_MAX_KLM_BYTE_COUNT of DPDK's mlx5_prm.h).
   static View of(std::span<const Piece> pieces) noexcept {
     View v{pieces.data(), static_cast<uint32_t>(pieces.size()), 0};
     for (const Piece& p : pieces) {
-      if (p.length == 0 || p.length > prm::umr::max_piece_bytes) return View{};
+      if (p.length == 0 || p.length > prm::umr::max_piece_bytes) return View{nullptr, 0, p.length};
       v.length += p.length;
     }
     return v;

@@ -176,12 +176,74 @@ void shared_end_gives_back() {
   CU_ASSERT_FALSE(srq.post(piece, 50));
 }
 
+// What a ring has from place `at` on: a segment of the piece with this count, or the list's end.
+bool has(const std::byte* at, uint32_t count) {
+  uint8_t wanted[16];
+  std::memcpy(wanted, segment, sizeof wanted);
+  const be32 big{count};
+  std::memcpy(wanted, &big, 4);
+  return std::memcmp(at, wanted, 16) == 0;
+}
+bool ends(const std::byte* at) {
+  return std::memcmp(at, end, 16) == 0;
+}
+bool is(const Appended& a, Refused why, uint32_t asked, uint32_t limit) {
+  return !a && a.why == why && a.asked == asked && a.limit == limit;
+}
+constexpr uint32_t two_gib = prm::max_segment_bytes;
+
+// A length of 0 would let a peer write over 2 GiB; bit 31 is no length at all.
+template <typename Queue, typename Memory>
+void receives_say_their_lengths(Queue& q, const Memory& memory, std::size_t head) {
+  auto at = [&](uint32_t place) { return memory.data() + place * 64 + head; };
+  auto of = [](uint32_t length) { return Sge{piece.address, length, piece.key}; };
+  CU_ASSERT_TRUE(q.post(of(two_gib), 1));
+  CU_ASSERT_TRUE(has(at(0), 0) && ends(at(0) + 16));
+  const Sge list[3] = {of(0), of(two_gib - 1), of(two_gib)};
+  CU_ASSERT_TRUE(q.post(std::span{list}, 2));
+  CU_ASSERT_TRUE(has(at(1), two_gib - 1) && has(at(1) + 16, 0));
+  const uint32_t room = q.room();
+  for (uint32_t length : {two_gib + 1, ~0u}) {
+    const Sge bad[2] = {piece, of(length)};
+    CU_ASSERT_TRUE(is(q.post(of(length), 3), Refused::long_piece, length, two_gib));
+    CU_ASSERT_TRUE(is(q.post(std::span{bad}, 3), Refused::long_piece, length, two_gib));
+  }
+  const Sge many[5] = {piece, piece, piece, piece, piece};
+  CU_ASSERT_TRUE(is(q.post(std::span{many}, 3), Refused::many_pieces, 5, q.max_pieces()));
+  CU_ASSERT_EQUAL(q.room(), room);
+  CU_ASSERT_TRUE(q.post(of(0), 3) && ends(at(2)));
+  while (q.room() != 0) CU_ASSERT_TRUE(q.post(std::span<const Sge>{}, 4));
+  CU_ASSERT_TRUE(is(q.post(piece, 5), Refused::no_room, 1, 0));
+}
+
+void own_receives_say_their_lengths() {
+  Ring<64> ring;
+  Rq rq{ring.geometry(), ring.wr_ids};
+  receives_say_their_lengths(rq, ring.memory, 0);
+  Ring<16> narrow;
+  Rq one{narrow.geometry(), narrow.wr_ids};
+  CU_ASSERT_TRUE(one.post(Sge{1, 0, Lkey{1}}, 5) && ends(narrow.memory.data()));
+  const Sge three[3] = {piece, {piece.address, two_gib + 1, piece.key}, piece};
+  const uint64_t ids[3] = {1, 2, 3};
+  CU_ASSERT_EQUAL(one.post_burst(three, ids), 1);
+  CU_ASSERT_EQUAL(narrow.record.host(), 2);
+}
+
+void shared_receives_say_their_lengths() {
+  List<64> list;
+  Srq srq{list.shared(), list.wr_ids};
+  receives_say_their_lengths(srq, list.memory, 16);
+}
+
 const kilim::test::Case cases[] = {
     {"a receive into one piece is one segment, announced by ring", one_piece},
     {"a list shorter than the WQE is ended by the invalid key", short_lists_are_ended},
     {"a burst posts what fits", burst_stops_when_full},
     {"counters wrap at 16 bits", counters_wrap},
     {"a reset queue gives back what was posted, in order", reset_gives_back},
+    {"receives say their lengths, or are refused with the number", own_receives_say_their_lengths},
+    {"shared receives say their lengths, or are refused with the number",
+     shared_receives_say_their_lengths},
     {"a shared receive is a segment behind its link, one WQE stays free", shared_one_piece},
     {"a shared list shorter than the WQE is ended by the invalid key", shared_lists_are_ended},
     {"shared receives complete in any order, and counters wrap", shared_in_any_order},

@@ -133,6 +133,9 @@ void eth_frames() {
   CU_ASSERT_TRUE(starts(plain, 0, std::span{expected}.first(48)));
 }
 
+bool is(const Appended& a, Refused why, uint32_t asked, uint32_t limit) {
+  return !a && a.why == why && a.asked == asked && a.limit == limit && *text(a.why) != 0;
+}
 void too_long_lists() {
   SqRing<32> ring;
   Sq sq{ring.geometry(), ring.wr_ids};
@@ -140,13 +143,133 @@ void too_long_lists() {
   many.fill(piece);
   const std::span<const Sge> all{many};
   WqeCursor c{sq};
-  CU_ASSERT_FALSE(send(c, all, wr));
-  CU_ASSERT_FALSE(rdma_write(c, peer, all.first(62), wr));
-  CU_ASSERT_FALSE(eth_send(c, all.first(62), EthOffload::none, wr));
+  CU_ASSERT_TRUE(is(send(c, all, wr), Refused::many_pieces, 63, 62));
+  CU_ASSERT_TRUE(is(rdma_write(c, peer, all.first(62), wr), Refused::many_pieces, 62, 61));
+  CU_ASSERT_TRUE(
+      is(eth_send(c, all.first(62), EthOffload::none, wr), Refused::many_pieces, 62, 61));
   CU_ASSERT_TRUE(send(c, all.first(62), wr));
   CU_ASSERT_EQUAL(c.room().value(), 16);
-  CU_ASSERT_TRUE(rdma_read(c, peer, all.first(61), wr));
-  CU_ASSERT_FALSE(send(c, piece, wr));
+  CU_ASSERT_TRUE(rdma_write(c, peer, all.first(61), wr));
+  CU_ASSERT_TRUE(is(send(c, piece, wr), Refused::no_room, 1, 0));
+  CU_ASSERT_TRUE(is(rdma_write(c, peer, all.first(3), wr), Refused::no_room, 2, 0));
+}
+
+Sge of(uint32_t length) {
+  return {piece.address, length, piece.key};
+}
+constexpr uint32_t gib = 1u << 30, two_gib = prm::max_segment_bytes;
+
+// Every builder of one piece, and of lists.
+using OneBuilder = Appended (*)(WqeCursor&, const Sge&);
+constexpr OneBuilder one_piece[] = {
+    [](WqeCursor& c, const Sge& p) { return rdma_write(c, peer, p, wr); },
+    [](WqeCursor& c, const Sge& p) { return rdma_write(c, peer, Sge{p}, wr); },
+    [](WqeCursor& c, const Sge& p) { return rdma_read(c, peer, p, wr); },
+    [](WqeCursor& c, const Sge& p) { return rdma_read(c, peer, Sge{p}, wr); },
+    [](WqeCursor& c, const Sge& p) { return send(c, p, wr); },
+    [](WqeCursor& c, const Sge& p) { return send(c, Sge{p}, wr); },
+    [](WqeCursor& c, const Sge& p) { return send_invalidate(c, p, Rkey{1}, wr); },
+};
+using ListBuilder = Appended (*)(WqeCursor&, std::span<const Sge>);
+constexpr ListBuilder lists[] = {
+    [](WqeCursor& c, std::span<const Sge> p) { return rdma_write(c, peer, p, wr); },
+    [](WqeCursor& c, std::span<const Sge> p) { return rdma_write_imm(c, peer, p, wr); },
+    [](WqeCursor& c, std::span<const Sge> p) { return rdma_read(c, peer, p, wr); },
+    [](WqeCursor& c, std::span<const Sge> p) { return send(c, p, wr); },
+    [](WqeCursor& c, std::span<const Sge> p) { return send_imm(c, p, wr); },
+};
+
+// The length that the only data segment of the WQE says.
+uint32_t said(const SqRing<8>& r) {
+  const uint32_t ds = r.block(0)[7];
+  prm::DataSeg d;
+  std::memcpy(&d, r.block(0) + (ds - 1) * 16, sizeof d);
+  CU_ASSERT_EQUAL(d.lkey.host(), piece.key.value());
+  CU_ASSERT_EQUAL(d.addr.host(), piece.address);
+  return d.byte_count.host();
+}
+
+void two_gib_are_said_as_zero() {
+  for (uint32_t length : {1u, gib, gib + 1, two_gib - 1, two_gib}) {
+    const Sge p = of(length);
+    for (const OneBuilder build : one_piece)
+      if (length < two_gib)
+        CU_ASSERT_EQUAL(said(built([&](WqeCursor& c) { return build(c, p); })), length);
+    for (const ListBuilder build : lists)
+      CU_ASSERT_EQUAL(said(built([&](WqeCursor& c) {
+                        return build(c, {&p, 1});
+                      })),
+                      length % two_gib);
+  }
+  const Sge longest = of(two_gib - 1);
+  CU_ASSERT_EQUAL(
+      said(built([&](WqeCursor& c) { return eth_send(c, longest, EthOffload::none, wr); })),
+      two_gib - 1);
+}
+
+void lengths_that_no_segment_says_are_refused() {
+  SqRing<8> ring;
+  Sq sq{ring.geometry(), ring.wr_ids};
+  WqeCursor c{sq};
+  for (uint32_t length : {two_gib + 1, two_gib + 100, ~0u}) {
+    const Sge mixed[2] = {of(1), of(length)};
+    for (const OneBuilder build : one_piece)
+      CU_ASSERT_TRUE(is(build(c, of(length)), Refused::long_piece, length, two_gib));
+    for (const ListBuilder build : lists)
+      CU_ASSERT_TRUE(is(build(c, std::span{mixed}), Refused::long_piece, length, two_gib));
+    const Appended frame = eth_send(c, of(length), EthOffload::none, wr);
+    CU_ASSERT_TRUE(is(frame, Refused::long_piece, length, two_gib));
+    CU_ASSERT_TRUE(is(eth_send(c, std::span{mixed}, EthOffload::none, wr), Refused::long_piece,
+                      length, two_gib));
+  }
+  for (const OneBuilder build : one_piece)
+    CU_ASSERT_TRUE(is(build(c, of(0)), Refused::empty_piece, 0, two_gib - 1) &&
+                   is(build(c, of(two_gib)), Refused::long_message, two_gib, two_gib - 1));
+  CU_ASSERT_TRUE(
+      is(eth_send(c, of(0), EthOffload::none, wr), Refused::empty_piece, 0, two_gib - 1));
+  CU_ASSERT_TRUE(is(eth_send(c, of(two_gib), EthOffload::none, wr), Refused::long_message, two_gib,
+                    two_gib - 1));
+  CU_ASSERT_EQUAL(c.room().value(), 8);
+}
+
+void messages_beyond_the_devices_limit_are_refused() {
+  SqRing<8> ring;
+  SqGeometry geometry = ring.geometry();
+  geometry.max_message = gib;
+  Sq sq{geometry, ring.wr_ids};
+  WqeCursor c{sq};
+  const Sge halves[3] = {of(gib / 2), of(gib / 2), of(1)};
+  for (uint32_t length : {gib + 1, two_gib - 1, two_gib}) {
+    const Sge p = of(length);
+    for (const OneBuilder build : one_piece)
+      CU_ASSERT_TRUE(is(build(c, p), Refused::long_message, length, gib));
+    for (const ListBuilder build : lists)
+      CU_ASSERT_TRUE(is(build(c, {&p, 1}), Refused::long_message, length, gib));
+  }
+  for (const ListBuilder build : lists)
+    CU_ASSERT_TRUE(is(build(c, std::span{halves}), Refused::long_message, gib + 1, gib));
+  const Sge huge[3] = {of(two_gib), of(two_gib), of(7)};  // a sum of more than 32 bits
+  for (const ListBuilder build : lists)
+    CU_ASSERT_TRUE(is(build(c, std::span{huge}), Refused::long_message, ~0u, gib));
+  CU_ASSERT_EQUAL(c.room().value(), 8);
+  CU_ASSERT_TRUE(send(c, of(gib), wr) && send(c, std::span{halves}.first(2), wr));
+}
+
+// 512 bytes, empty pieces not counted; other requests take twice as many.
+void a_read_has_thirty_pieces() {
+  SqRing<32> ring;
+  Sq sq{ring.geometry(), ring.wr_ids};
+  std::array<Sge, 40> many;
+  many.fill(piece);
+  const std::span<const Sge> all{many};
+  WqeCursor c{sq};
+  CU_ASSERT_TRUE(is(rdma_read(c, peer, all.first(31), wr), Refused::many_pieces, 31, 30));
+  CU_ASSERT_EQUAL(c.room().value(), 32);
+  CU_ASSERT_TRUE(rdma_read(c, peer, all.first(30), wr));
+  CU_ASSERT_EQUAL(ring.block(0)[7], 32);
+  for (uint32_t i = 0; i < 10; i++) many[i * 3].length = 0;
+  CU_ASSERT_TRUE(rdma_read(c, peer, all, wr));
+  CU_ASSERT_TRUE(rdma_write(c, peer, all, wr));
 }
 
 const kilim::test::Case cases[] = {
@@ -158,6 +281,12 @@ const kilim::test::Case cases[] = {
      the_last_one_asks_for_an_entry},
     {"frames with their Ethernet segment", eth_frames},
     {"a list that does not fit into 63 octowords is not posted", too_long_lists},
+    {"2 GiB are said as 0", two_gib_are_said_as_zero},
+    {"lengths that no segment says are refused with the number",
+     lengths_that_no_segment_says_are_refused},
+    {"messages beyond the device's limit are refused with the number",
+     messages_beyond_the_devices_limit_are_refused},
+    {"a READ has thirty pieces", a_read_has_thirty_pieces},
 };
 
 }  // namespace

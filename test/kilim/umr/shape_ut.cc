@@ -120,7 +120,8 @@ void bad_view() {
   for (const uint32_t bytes : {0u, (1u << 31) + 1}) {
     const std::array<Piece, 2> pieces{{{1, 64, Lkey{1}}, {1, bytes, Lkey{1}}}};
     const Outcome o = umr_shape(c, shape, {.key = Lkey{1}}, View::of(pieces), {});
-    CU_ASSERT_TRUE(o.why == Refusal::empty && o.asked == 0 && o.limit == 2);
+    const Refusal why = bytes == 0 ? Refusal::empty : Refusal::long_piece;
+    CU_ASSERT_TRUE(o.why == why && o.asked == bytes && o.limit == (bytes == 0 ? 2 : 1u << 31));
   }
   c.commit();
   CU_ASSERT_TRUE(ring.sq.idle());
@@ -134,7 +135,9 @@ void bad_pieces() {
   for (const uint32_t bytes : {0u, (1u << 31) + 1})
     for (uint32_t bad = 0; bad < 6; bad++) {
       const auto piece = [&](uint32_t i) { return Piece{1, i == bad ? bytes : 64, Lkey{1}}; };
-      CU_ASSERT_TRUE(umr_shape_of(c, shape, {.key = Lkey{1}}, piece, {}).why == Refusal::empty);
+      const Outcome o = umr_shape_of(c, shape, {.key = Lkey{1}}, piece, {});
+      CU_ASSERT_TRUE(o.why == (bytes == 0 ? Refusal::empty : Refusal::long_piece));
+      CU_ASSERT_EQUAL(o.asked, bytes);
     }
   c.commit();
   CU_ASSERT_TRUE(c.position() == 0 && ring.record == be32{0});

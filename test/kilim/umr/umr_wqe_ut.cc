@@ -5,6 +5,7 @@
 
 #include "kilim/queue/rc_wqe.hh"
 #include "kilim/queue/sq.hh"
+#include "kilim/umr/patch.hh"
 #include "kilim/umr/umr_wqe.hh"
 #include "ut.hh"
 
@@ -191,12 +192,39 @@ void fences() {
   CU_ASSERT_EQUAL(ring.block(7)[11], 0);
 }
 
+// In a list 2 GiB are said as they are: bit 31 has no other meaning there, and 0 is no 2 GiB.
+void an_entry_spans_two_gib_and_no_more() {
+  Ring ring;
+  queue::Sq sq{ring.geometry(), ring.wr_ids};
+  queue::WqeCursor c{sq};
+  Piece pieces[2] = {{1, 1u << 31, Lkey{7}}, {2, 5, Lkey{7}}};
+  CU_ASSERT_TRUE(umr_list(c, request, View::of(pieces), {}).ok());
+  const uint8_t count[8] = {0x80, 0, 0, 0, 0, 0, 0, 7};
+  CU_ASSERT_EQUAL(std::memcmp(ring.block(2), count, sizeof count), 0);
+  const uint8_t length[8] = {0, 0, 0, 0, 0x80, 0, 0, 5};
+  CU_ASSERT_EQUAL(std::memcmp(ring.block(1) + 24, length, sizeof length), 0);
+  const uint32_t room = c.room().value();
+  for (const uint32_t bytes : {(1u << 31) + 1, ~0u}) {
+    pieces[1].length = bytes;
+    const View bad = View::of(pieces);
+    const Patch where{.key = request.key, .max_entries = 4, .first = 0};
+    for (const Outcome& o : {umr_list(c, request, bad, {}), patch(c, {}, where, bad, {})}) {
+      CU_ASSERT_TRUE(o.why == Refusal::long_piece && o.asked == bytes && o.limit == 1u << 31);
+      char said[128];
+      describe(o, said);
+      CU_ASSERT_PTR_NOT_NULL(std::strstr(said, "2147483648"));
+    }
+  }
+  CU_ASSERT_EQUAL(c.room().value(), room);
+}
+
 const kilim::test::Case cases[] = {
     {"a list of two pieces, byte for byte", two_pieces},
     {"every count from 1 to 52 is padded to whole lines", every_count_is_padded},
     {"a list wraps at the ring's end wherever it begins", wraps_anywhere},
     {"start address, tag, access and checks", options},
     {"what does not fit is refused with the numbers", refusals},
+    {"an entry spans 2 GiB and no more", an_entry_spans_two_gib_and_no_more},
     {"an invalidation, byte for byte", invalidation},
     {"fences before and after a UMR", fences},
 };
