@@ -37,7 +37,7 @@ void general(const Profile& p, CapGroup g) {
       {cap::device_memory, p.max_dm_size != 0},
       {cap::port_type, p.lid != 0 ? port_type_infiniband : port_type_ethernet},
       {cap::num_ports, 1},
-      {cap::log_max_msg, 30},
+      {cap::log_max_msg, p.log_max_msg},
       {cap::cqe_version, 1},
       {cap::repeated_block_disabled, p.repeated_block_disabled},
       {cap::umr_modify_entity_size_disabled, p.umr_modify_entity_size_disabled},

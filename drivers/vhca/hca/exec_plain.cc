@@ -191,7 +191,7 @@ bool move_pieces(const PinnedPieces& from, const PinnedPieces& to, uint64_t byte
 // many pieces it had, of both ends; 0: it is not plain.
 [[gnu::noinline]] uint32_t move_listed(HcaState& h, Qp& qp, const Qp& peer, const Kind& kind,
                                        PlainWqe w) noexcept {
-  if (w.bytes - 1 >= longest_listed) return 0;
+  if (w.bytes - 1 >= std::min(longest_listed, qp.spec.max_message)) return 0;
   const Access mine{qp.spec.pd, qp.qpn.value(), kind.local};
   const Access theirs{peer.spec.pd, peer.qpn.value(), kind.remote};
   KeyMemos& m = qp.memos;

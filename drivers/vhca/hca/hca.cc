@@ -259,6 +259,7 @@ Result<PortAttr> Hca::query_port(uint32_t port) {
     return Error{EINVAL, "no such port"};
   if (state_->dead) return Error{EIO, "the adapter is dead"};
   PortAttr attr;
+  attr.log_max_msg = state_->config.profile.log_max_msg;
   if (port <= state_->config.wires.size() && state_->config.wires[port - 1] != nullptr) {
     attr.mtu = roce_mtu(state_->config.wires[port - 1]->mtu());
     attr.interface = state_->config.wires[port - 1]->interface();

@@ -300,6 +300,7 @@ Result<Qpn> create_qp(HcaState& h, const QpSpec& s, EventSink* sink) {
   qp->type = s.type;
   qp->paged = paged_operations(h.config.profile, s.type);
   qp->spec = s;
+  qp->spec.max_message = uint64_t{1} << h.config.profile.log_max_msg;
   qp->sink = sink;
   const bool rings = has_rings(s.type);
   const bool receives = s.type != QpType::xrc_ini && s.type != QpType::xrc_tgt;

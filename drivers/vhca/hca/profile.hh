@@ -40,6 +40,7 @@ struct Profile {
   uint32_t max_rd_atomic = 16;
   uint32_t max_sq_desc_bytes = 1024;
   uint32_t max_rq_desc_bytes = 512;
+  uint8_t log_max_msg = 30;  // bytes of a message: 1 GiB, as cards say; 31 at most
   uint32_t gid_table_len = 16;
 
   uint16_t lid = 0;  // of an InfiniBand port; 0: the port is Ethernet and speaks RoCE

@@ -100,7 +100,8 @@ struct QpSpec {
   uint64_t dc_key = 0;  // of a DC target: what its initiators have to name
   // Of a DC initiator: as many of its streams may fail before it does; 0: it has none.
   uint32_t failing_streams = 0;
-  bool rq_signature = false;  // a 16-byte signature segment opens each receive WQE
+  uint64_t max_message = uint64_t{1} << 30;  // bytes; the profile's
+  bool rq_signature = false;                 // a 16-byte signature segment opens each receive WQE
   // The longest SEND that is received into its completion, and the longest answer of a READ or an
   // atomic that comes in one; 0: none.
   uint8_t scatter_received = 0;
@@ -217,8 +218,9 @@ struct PortAttr {
   uint32_t mtu = 4096;  // RoCE path MTU in bytes
   uint32_t gid_count = 0;
   Mac mac{};
-  Mac node{};              // of the adapter as a whole
-  uint16_t lid = 0;        // 0: an Ethernet port
+  Mac node{};        // of the adapter as a whole
+  uint16_t lid = 0;  // 0: an Ethernet port
+  uint8_t log_max_msg = 30;
   uint32_t interface = 0;  // index of the machine's interface that is its wire; 0: none
 };
 

@@ -79,6 +79,9 @@ Outcome read_request(const Qp& qp, const RequestRow& row, const SendWqe& wqe,
                      RequestData& r) noexcept {
   std::span<const std::byte> body = wqe.body();
   std::size_t at = 0;
+  // Why mlx5_ib says that a READ has 30 segments (MLX5_MAX_SGE_RD, include/linux/mlx5/device.h).
+  if (row.kind == Kind::read && wqe.ds > prm::max_read_ds)
+    return malformed("a READ of more than 512 bytes");
   if (!read_head(qp, row.kind, body, at, r)) return malformed("WQE shorter than its opcode");
   if (qp.type == QpType::dci && prm::av::extended::get(r.to) == 0)
     return malformed("an address without its second half");
@@ -86,7 +89,8 @@ Outcome read_request(const Qp& qp, const RequestRow& row, const SendWqe& wqe,
   if (is_answered(row.kind) && has_inline_data(r.data))
     return malformed("an answer cannot go into the WQE");
   r.bytes = row.kind == Kind::atomic ? 8 : r.data.total;
-  if (r.data.total > max_message_bytes || r.data.total < r.bytes)
+  // A port's longest message bounds the sum of the segments (IBTA 10.8.6, Local Length Error).
+  if (r.data.total > qp.spec.max_message || r.data.total < r.bytes)
     return Outcome::failed(Syndrome::local_length, "length of a message");
   return Outcome::done();
 }

@@ -15,8 +15,6 @@
 
 namespace kilim::vhca {
 
-inline constexpr uint64_t max_message_bytes = uint64_t{1} << 31;
-
 using RequestKind = RcMessage::Kind;
 
 struct RequestRow {

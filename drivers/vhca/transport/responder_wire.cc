@@ -73,7 +73,7 @@ Outcome open_write(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   w.write_va = p.va;
   w.write_rkey = p.rkey;
   w.write_length = p.length;
-  if (p.length > max_message_bytes) return invalid(link, qp, "a message beyond the limit");
+  if (p.length > qp.spec.max_message) return invalid(link, qp, "a message beyond the limit");
   Segment range{p.va, p.length, p.rkey, false};
   if (Outcome o = lint_range(link, qp, range, prm::mkey::remote_write); !o.ok()) return o;
   Outcome o = admit_range(*link.works, qp, range, prm::mkey::remote_write);
@@ -122,7 +122,7 @@ Outcome execute_read(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcWire& w = *qp.rc;
   Works& works = *link.works;
   if (Outcome o = admit_read(works, qp); !o.ok()) return o;
-  if (p.length > max_message_bytes || w.is_full())
+  if (p.length > qp.spec.max_message || w.is_full())
     return invalid(link, qp, "more or longer READs than the queue takes");
   Segment range{p.va, p.length, p.rkey, false};
   if (Outcome o = lint_range(link, qp, range, prm::mkey::remote_read); !o.ok()) return o;

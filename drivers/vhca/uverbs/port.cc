@@ -31,7 +31,7 @@ constexpr uint8_t width_4x = 2, speed_edr = 32;
 ib_uverbs_query_port_resp describe(const PortAttr& p) {
   ib_uverbs_query_port_resp r{};
   r.port_cap_flags = IB_UVERBS_PCF_CM_SUP;
-  r.max_msg_sz = 1u << 30;
+  r.max_msg_sz = 1u << p.log_max_msg;
   r.gid_tbl_len = p.gid_count;
   r.pkey_tbl_len = 1;
   r.state = p.active ? state_active : state_down;

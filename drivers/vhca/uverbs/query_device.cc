@@ -11,6 +11,7 @@
 #include <rdma/mlx5-abi.h>
 
 #include "kilim/base/be.hh"
+#include "kilim/prm/data_seg.hh"
 #include "vhca/uverbs/path.hh"
 #include "vhca/uverbs/write_command.hh"
 
@@ -44,7 +45,7 @@ ib_uverbs_query_device_resp describe(Hca& hca) {
   if (p.raw_packet)
     r.device_cap_flags |= IB_UVERBS_DEVICE_MANAGED_FLOW_STEERING | IB_UVERBS_DEVICE_RAW_IP_CSUM;
   r.max_sge = p.max_sge;
-  r.max_sge_rd = p.max_sge;
+  r.max_sge_rd = prm::max_read_segments;
   r.max_cq = p.max_cq;
   r.max_cqe = p.max_cqe;
   r.max_mr = p.max_mr;

@@ -9,6 +9,7 @@
 #include "kilim/prm/av_seg.hh"
 #include "kilim/prm/data_seg.hh"
 #include "kilim/prm/doorbell.hh"
+#include "kilim/prm/lint_rules.hh"
 #include "vhca/hca/dma.hh"
 #include "vhca/hca/journal.hh"
 #include "vhca/hca/lint.hh"
@@ -35,17 +36,20 @@ bool posted(const Qp& qp, uint16_t& count) noexcept {
 
 using RawWqe = std::array<prm::DataSeg, max_recv_segments>;
 
-void decode(const RawWqe& raw, std::size_t first, std::size_t end, RecvWqe& wqe) noexcept {
+// False: it says that inline data lies in it, which no receive has.
+bool decode(const RawWqe& raw, std::size_t first, std::size_t end, RecvWqe& wqe) noexcept {
   wqe.count = 0;
   wqe.room = 0;
   for (std::size_t i = first; i < end; i++) {
     uint32_t key = raw[i].lkey.host();
     if (key == prm::list_end_lkey) break;
-    uint64_t n = raw[i].byte_count.host() & ~prm::inline_flag;
-    if (n == 0) n = uint64_t{1} << 31;
+    uint64_t n = raw[i].byte_count.host();
+    if ((n & prm::inline_flag) != 0) return false;
+    if (n == 0) n = prm::max_segment_bytes;
     wqe.segments[wqe.count++] = {raw[i].addr.host(), n, key, false};
     wqe.room += n;
   }
+  return true;
 }
 
 // The linter's word on a WQE as it lies on its ring.
@@ -53,6 +57,12 @@ void decode(const RawWqe& raw, std::size_t first, std::size_t end, RecvWqe& wqe)
                                             std::size_t bytes, const RecvWqe& wqe) noexcept {
   works.objection = works.lint->receives(qp, std::as_bytes(std::span(raw)).first(bytes), wqe);
   return works.objection == nullptr ? RecvTake::ok : RecvTake::refused;
+}
+
+// What is told of a WQE that no card can read.
+RecvTake refuse(Works& works) noexcept {
+  works.objection = &prm::lint::row_of(prm::lint::Rule::reserved_bits);
+  return RecvTake::refused;
 }
 
 RecvTake peek_own(Works& works, const Qp& qp, RecvWqe& wqe) noexcept {
@@ -65,7 +75,7 @@ RecvTake peek_own(Works& works, const Qp& qp, RecvWqe& wqe) noexcept {
   uint64_t at = qp.rq.base + (uint64_t{qp.rq.ci & (qp.rq.wqes - 1)} << qp.rq.shift);
   if (!dma::copy_in(raw.data(), Va{at}, bytes)) return RecvTake::fault;
   wqe.index = qp.rq.ci;
-  decode(raw, qp.spec.rq_signature ? 1 : 0, bytes / sizeof(raw[0]), wqe);
+  if (!decode(raw, qp.spec.rq_signature ? 1 : 0, bytes / sizeof(raw[0]), wqe)) return refuse(works);
   return works.lint == nullptr ? RecvTake::ok : judge(works, qp, raw, bytes, wqe);
 }
 
@@ -82,7 +92,7 @@ RecvTake peek_shared(Works& works, const Qp& qp, RecvWqe& wqe) noexcept {
   std::memcpy(&link, raw.data(), sizeof(link));
   srq.next = link.next_wqe_index.host() & (srq.spec.wqes - 1);
   wqe.index = static_cast<uint16_t>(srq.head);
-  decode(raw, 1, bytes / sizeof(raw[0]), wqe);
+  if (!decode(raw, 1, bytes / sizeof(raw[0]), wqe)) return refuse(works);
   return works.lint == nullptr ? RecvTake::ok : judge(works, qp, raw, bytes, wqe);
 }
 

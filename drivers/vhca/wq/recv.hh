@@ -14,7 +14,7 @@
 
 namespace kilim::vhca {
 
-// refused: by the linter, which fails it (fail_refused_recv).
+// refused: by the linter, or because it cannot be read; it is failed (fail_refused_recv).
 enum class RecvTake : uint8_t { ok, empty, fault, refused };
 
 // Reads the next receive WQE and leaves it on the ring; `fault`: ring or record memory is gone (the

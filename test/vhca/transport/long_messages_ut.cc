@@ -70,8 +70,55 @@ Wqe rdma(Opcode op, const Repeated& near, Lkey lkey, const Repeated& far, Rkey r
       .data(near.va().value(), static_cast<uint32_t>(near.bytes()) & 0x7fffffff, lkey.value());
 }
 
-void loopback_moves_two_gib_in_one_request() {
+// A card's port says 1 GiB; its engine is tried with twice as much too.
+Profile unbounded() {
+  Profile p;
+  p.log_max_msg = 31;
+  return p;
+}
+
+void a_port_sends_what_it_says() {
   Rig rig;
+  Repeated near(2 * gib), far(2 * gib);
+  MrKeys a = rig.reg(near.va(), near.bytes(), rw_access),
+         b = rig.reg(far.va(), far.bytes(), rw_access);
+  auto begin_again = [&rig] {
+    for (TestQp* qp : {&rig.a, &rig.b}) {
+      CU_ASSERT(rig.to_state(*qp, QpState::reset) == 0);
+      qp->pi = qp->head = 0;
+      std::memset(qp->record.data(), 0, 8);
+    }
+    rig.to_rts(rig.a, rig.b.qpn);
+    rig.to_rts(rig.b, rig.a.qpn);
+  };
+  fill(near, 1);
+  const uint64_t at = near.va().value();
+  auto write = [&](Opcode op) { return Wqe(op).raddr(far.va().value(), b.rkey.value()); };
+  const Wqe whole = write(Opcode::rdma_write).data(at, gib, a.lkey.value());
+  CU_ASSERT(rig.run_one(rig.a, whole).op == prm::CqeOpcode::req && equal(near, far));
+  for (Opcode op : {Opcode::rdma_write, Opcode::rdma_read, Opcode::send}) {
+    for (uint32_t more : {uint32_t{gib} + 1, 0x7fffffffu, 0u}) {  // the last one is 2 GiB
+      Wqe w = op == Opcode::send ? Wqe(op) : write(op);
+      CU_ASSERT(rig.run_one(rig.a, w.data(at, more, a.lkey.value())).syndrome ==
+                Syndrome::local_length);
+      begin_again();
+    }
+  }
+  Wqe two = write(Opcode::rdma_write).data(at, gib, a.lkey.value()).data(at, 1, a.lkey.value());
+  CU_ASSERT(rig.run_one(rig.a, two).syndrome == Syndrome::local_length);
+  // A receive has room for 2 GiB all the same.
+  begin_again();
+  rig.b.recv(far.va().value(), 0, b.lkey.value());
+  fill(near, 2);
+  CU_ASSERT(rig.run_one(rig.a, Wqe(Opcode::send).data(at, gib, a.lkey.value())).op ==
+            prm::CqeOpcode::req);
+  CU_ASSERT(equal(near, far));
+}
+
+void loopback_moves_two_gib_in_one_request() {
+  RigShape shape;
+  shape.profile = unbounded();
+  Rig rig(shape);
   Repeated near(2 * gib), far(2 * gib);
   MrKeys a = rig.reg(near.va(), near.bytes(), rw_access),
          b = rig.reg(far.va(), far.bytes(), rw_access);
@@ -85,7 +132,7 @@ void loopback_moves_two_gib_in_one_request() {
 
 // Pieces of the wire's pace: a cable and both adapters in one thread.
 void over_a_wire(uint8_t mtu, uint64_t bytes) {
-  WireRig w({.mtu = mtu, .timeout = 14});
+  WireRig w({.mtu = mtu, .timeout = 14, .profile = unbounded()});
   Repeated near(bytes), far(bytes);
   MrKeys a = w.left.reg(near.va(), bytes, rw_access), b = w.right.reg(far.va(), bytes, rw_access);
   fill(near, 1);
@@ -124,7 +171,7 @@ void a_wire_carries_long_messages() {
 
 // 2 GiB in packets of 256 bytes: 2^23 sequence numbers, as many as a responder tells from old ones.
 void a_read_of_half_of_all_numbers_makes_progress() {
-  WireRig w({.mtu = 1, .timeout = 14});
+  WireRig w({.mtu = 1, .timeout = 14, .profile = unbounded()});
   Repeated near(2 * gib), far(2 * gib);
   MrKeys a = w.left.reg(near.va(), near.bytes(), rw_access),
          b = w.right.reg(far.va(), far.bytes(), rw_access);
@@ -193,6 +240,8 @@ void a_repeated_write_is_not_acknowledged_by_the_number_of_a_read_behind_it() {
 constexpr Case cases[] = {
     {"a repeated WRITE is not acknowledged by the number of a READ behind it",
      a_repeated_write_is_not_acknowledged_by_the_number_of_a_read_behind_it},
+    {"a port sends messages as long as it says, and refuses longer ones",
+     a_port_sends_what_it_says},
     {"loopback moves 2 GiB in one request", loopback_moves_two_gib_in_one_request},
     {"a wire carries long messages", a_wire_carries_long_messages},
     {"a READ of half of all sequence numbers makes progress",
