@@ -167,12 +167,43 @@ void Lint::resumed(LintQueue& q) noexcept {
 
 void Lint::announce_one(LintQueue& q, LintWqe& w, Bytes bytes) noexcept {
   const prm::lint::Findings found = prm::lint::check_wqe(bytes, queue_kind(q.qp->type));
-  for (std::size_t i = 0; i < found.count; i++) report(q, w, bytes, found.list[i]);
+  for (std::size_t i = 0; i < found.count; i++) {
+    if (!is_meant(*q.qp, bytes, found.list[i])) report(q, w, bytes, found.list[i]);
+  }
+  if (!found.has(Rule::ds_mismatch)) check_empty_inline(q, w, bytes);
   check_room(q, w, bytes);
   // What cannot be read names no keys.
   if (found.has(Rule::ds_mismatch)) return;
   collect_keys(q, w, bytes);
   check_keys(q, w, bytes);
+}
+
+// Whether a length of 0 says 2 GiB on purpose: as much lies there under the key.
+bool Lint::is_meant(const Qp& qp, Bytes bytes, const Finding& f) const noexcept {
+  if (f.rule != Rule::zero_length) return false;
+  const auto d = prm::lint::segment_at<prm::DataSeg>(bytes, f.numbers[0] * octoword_bytes);
+  return spans(qp.qpn, d);
+}
+
+// 2 GiB from the address of a segment, under its key.
+bool Lint::spans(Qpn qpn, const prm::DataSeg& d) const noexcept {
+  const Mkey* m = around_.keys->at(d.lkey.host() >> 8);
+  if (m == nullptr) return false;
+  Walk walk;
+  return walk.open(*around_.keys, around_.profile->max_indirection, d.lkey.host(), d.addr.host(),
+                   prm::max_segment_bytes, {m->pd, qpn.value(), 0}) == Deny::none;
+}
+
+// An empty message by inline data; or a piece of 2 GiB whose length was written as it is.
+void Lint::check_empty_inline(LintQueue& q, LintWqe& w, Bytes bytes) noexcept {
+  const auto ctrl = prm::lint::segment_at<prm::CtrlSeg>(bytes, 0);
+  const auto op = static_cast<prm::Opcode>(prm::ctrl::opcode::get(ctrl));
+  const std::size_t end = prm::ctrl::ds::get(ctrl) * std::size_t{octoword_bytes};
+  const std::size_t at = prm::lint::detail::data_at(bytes, op, queue_kind(q.qp->type));
+  if (at == 0 || at + sizeof(prm::DataSeg) != end || end > bytes.size()) return;
+  const auto d = prm::lint::segment_at<prm::DataSeg>(bytes, at);
+  if (d.byte_count.host() == prm::inline_flag && spans(q.qp->qpn, d))
+    report(q, w, bytes, {Rule::empty_inline, {at / octoword_bytes, d.lkey.host()}});
 }
 
 void Lint::check_room(LintQueue& q, LintWqe& w, Bytes bytes) noexcept {

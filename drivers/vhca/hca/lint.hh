@@ -224,6 +224,9 @@ class Lint {
   };
   // hca/lint.cc
   void announce_one(LintQueue&, LintWqe&, Bytes) noexcept;
+  [[nodiscard]] bool is_meant(const Qp&, Bytes, const Finding&) const noexcept;
+  [[nodiscard]] bool spans(Qpn, const prm::DataSeg&) const noexcept;
+  void check_empty_inline(LintQueue&, LintWqe&, Bytes) noexcept;
   void check_room(LintQueue&, LintWqe&, Bytes) noexcept;
   [[nodiscard]] uint64_t coming(const Cq&) const noexcept;
   bool overruns(const Cq&, Finding&) const noexcept;

@@ -52,7 +52,14 @@ void Lint::announce_receive(LintRing& r, uint32_t place, Bytes wqe) noexcept {
   std::memcpy(r.copy.data() + std::size_t{place} * r.bytes(), wqe.data(), wqe.size());
   r.marks[place] = {};
   const prm::lint::Findings found = prm::lint::check_recv(wqe, r.shape());
-  for (std::size_t i = 0; i < found.count; i++) report(r, place, wqe, found.list[i]);
+  const Qpn user = r.qp != nullptr ? r.qp->qpn : Qpn{prm::mkey::any_qpn};
+  for (std::size_t i = 0; i < found.count; i++) {
+    const Finding& f = found.list[i];
+    const bool meant =
+        f.rule == Rule::zero_length &&
+        spans(user, prm::lint::segment_at<prm::DataSeg>(wqe, f.numbers[0] * octoword_bytes));
+    if (!meant) report(r, place, wqe, f);
+  }
 }
 
 // The last one announced is the one too many.

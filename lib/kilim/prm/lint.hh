@@ -75,18 +75,26 @@ constexpr void check_control(Bytes w, const CtrlSeg& c, QueueKind kind, Findings
 // Data segments from `at` on; the place behind the last one.
 constexpr std::size_t check_data(Bytes w, std::size_t at, bool answer, Findings& f) noexcept {
   constexpr uint32_t inline_unused = ~(inline_flag | inline_length_mask);
+  const std::size_t first = at;
+  uint64_t total = 0;
   while (at + seg <= w.size()) {
     const auto d = segment_at<DataSeg>(w, at);
     const uint32_t count = d.byte_count.host();
     if ((count & inline_flag) == 0) {
       if (count == 0) f.add(Rule::zero_length, at / seg, d.lkey.host());
+      total += count;
       at += seg;
       continue;
     }
     if ((count & inline_unused) != 0) f.add(Rule::reserved_bits, at / seg, count & inline_unused);
     if (answer) f.add(Rule::inline_answer, at / seg);
+    // Alone it may be an empty message (UCX, uct_rc_mlx5_txqp_inline_post); among others it is
+    // none.
+    const bool alone = at == first && at + seg == w.size();
+    if (count == inline_flag && !alone) f.add(Rule::empty_inline, at / seg, d.lkey.host());
     at += round_up((count & inline_length_mask) + sizeof(InlineSeg), seg);
   }
+  if (total > max_segment_bytes) f.add(Rule::long_message, total);
   return at;
 }
 
@@ -254,6 +262,8 @@ constexpr void check_transfer(Bytes w, Opcode op, QueueKind kind, Findings& f) n
   if (at > w.size()) return f.add(Rule::ds_mismatch, w.size() / seg, at / seg);
   if (head.remote) expect_zero(w, remote_at(w, kind) + offsetof(RaddrSeg, reserved), 4, f);
   if (kind == QueueKind::dynamic && head.addressed) check_way(w, f);
+  if (op == Opcode::rdma_read && w.size() > max_read_ds * seg)
+    f.add(Rule::long_read, w.size() / seg, max_read_ds);
   at = check_data(w, at, head.answer, f);
   if (at != w.size()) f.add(Rule::ds_mismatch, w.size() / seg, (at + seg - 1) / seg);
 }

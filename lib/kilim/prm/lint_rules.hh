@@ -31,6 +31,9 @@ enum class Rule : uint8_t {
   zero_length,
   inline_answer,
   short_way,
+  long_read,
+  long_message,
+  empty_inline,
   // Of a WQE among others: only who sees the queue and its keys can tell.
   unfenced_key,
   unfenced_umr,
@@ -45,7 +48,7 @@ enum class Rule : uint8_t {
   wire_key,
   wire_in_flight,
 };
-inline constexpr std::size_t rules = 29;
+inline constexpr std::size_t rules = 32;
 
 struct RuleRow {
   Rule rule;
@@ -108,6 +111,15 @@ inline constexpr RuleRow rule_rows[] = {
     {Rule::short_way, "short-way", Syndrome::local_qp_op,
      "the way to a target has its first half only: on RoCE it needs all 48 bytes",
      "octoword {0d}, the word with the target has {1}"},
+    {Rule::long_read, "long-read", Syndrome::local_qp_op,
+     "a READ has 512 bytes at most: 30 segments on a reliable connection",
+     "ds says {0d} octowords, {1d} are allowed"},
+    {Rule::long_message, "long-message", Syndrome::local_length,
+     "no message is longer than 2 GiB, and ports say less",
+     "the segments have {0d} bytes together"},
+    {Rule::empty_inline, "empty-inline", Syndrome::local_qp_op,
+     "bit 31 of a length means inline data, here of no bytes: a piece of 2 GiB has length 0",
+     "octoword {0d}, followed by {1} as a key would be"},
     {Rule::unfenced_key, "unfenced-key", Syndrome::local_prot,
      "a key is used or changed behind its UMR on the same queue without a fence that waits for it",
      "key {0} is changed by WQE {1d}; this WQE needs fence mode 1, 3 or 4 and has {2d}"},
