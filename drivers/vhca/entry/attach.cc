@@ -264,6 +264,11 @@ std::size_t Attached::poll(std::size_t budget) noexcept {
   return instance == nullptr ? 0 : instance->poll(budget);
 }
 
+ProgressCounts Attached::progress_counts() const noexcept {
+  const Instance* instance = state_->device == nullptr ? nullptr : state_->device->live();
+  return instance == nullptr ? ProgressCounts{} : instance->progress_counts();
+}
+
 Status Attached::set_executing(bool on) noexcept {
   Hca* adapter = hca();
   if (adapter == nullptr) return Error{EOPNOTSUPP, "the adapter is not this process's own"};

@@ -18,6 +18,7 @@ namespace kilim::vhca {
 
 class Hca;
 struct AttachedState;
+struct ProgressCounts;  // progress_thread.hh
 
 // Who runs the adapter. poller: whoever calls Attached::poll(), and empty completion queues that
 // are polled. thread: a thread of the adapter, asleep while there is nothing to do.
@@ -52,6 +53,8 @@ class Attached {
   // Runs the adapter if nobody else does at this moment. Any thread; takes its lock by trying, so
   // never with the lock held. Returns what it did: work requests and frames.
   std::size_t poll(std::size_t budget = 256) noexcept;
+  // What the adapter's thread has done; all zero: it has none, or it is the launcher's.
+  ProgressCounts progress_counts() const noexcept;
   // Off: send requests of this adapter complete without being executed; the journal notes each.
   // Only for measuring what a client spends. EOPNOTSUPP where the adapter is the launcher's.
   Status set_executing(bool on) noexcept;

@@ -25,6 +25,10 @@ class Instance {
   std::size_t poll(std::size_t budget) noexcept;
   // The same from a client's empty completion queue.
   std::size_t poll_for_client() noexcept;
+  // Of the adapter's thread; all zero: it has none.
+  [[nodiscard]] ProgressCounts progress_counts() const noexcept {
+    return thread_ ? thread_->counts() : ProgressCounts{};
+  }
   // A client has mapped a doorbell page.
   void mapped(void* page, std::size_t length) noexcept;
   // A client has asked for something that may have made work.

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The thread that runs an adapter whose client does not: spins at most 50 us after the last work,
-// then sleeps until a doorbell traps, a wire has a frame, a timer is due or kick(). While clients
-// poll their completion queues they run the adapter themselves (poll_hook.hh), and it only looks in
-// now and then. Owner: the instance; lives until the process ends.
+// The thread that runs an adapter whose client does not: looks at most `spin_turns` times after the
+// last work, then sleeps until a doorbell traps, a wire has a frame, a timer is due or kick().
+// While clients poll their completion queues they run the adapter themselves (poll_hook.hh), and it
+// only looks in now and then. Clients that read their queues themselves compete with it for
+// processors: what it does for one doorbell is bounded in turns and system calls, whoever runs
+// when, and counted. Owner: the instance; lives until the process ends.
 #pragma once
 
 #include <atomic>
@@ -19,8 +21,21 @@ namespace kilim::vhca {
 
 class Hca;
 
+// What the thread has done since it began.
+struct ProgressCounts {
+  uint64_t turns = 0;         // of the engine
+  uint64_t sleeps = 0;        // waits for something to happen
+  uint64_t traps = 0;         // sleeps that a doorbell's store ended
+  uint64_t system_calls = 0;  // of the thread itself; a turn asks each wire once besides
+};
+
 class ProgressThread {
  public:
+  // Turns that find nothing, after which it sleeps.
+  static constexpr uint32_t spin_turns = 128;
+  // Looks for a store that was let go on and has not come, after which doorbells trap again.
+  static constexpr uint32_t store_looks = 6;
+
   explicit ProgressThread(Hca& hca) noexcept : hca_(hca) {}
   ProgressThread(const ProgressThread&) = delete;
   ProgressThread& operator=(const ProgressThread&) = delete;
@@ -31,6 +46,8 @@ class ProgressThread {
   void watch(void* page, std::size_t length) noexcept;
   // After anything but a doorbell that may have made work. Any thread; a load when it is awake.
   void kick() noexcept;
+  // Any thread.
+  [[nodiscard]] ProgressCounts counts() const noexcept;
   // A client's poll found its queue empty and ran the adapter.
   void client_polled() noexcept {
     client_polls_.store(client_polls_.load(std::memory_order_relaxed) + 1,
@@ -49,7 +66,11 @@ class ProgressThread {
   bool clients_poll() noexcept;
   void sleep() noexcept;
   void sleep_trapped() noexcept;
+  void let_stores_go() noexcept;
   bool wait(int timeout_ms_max, bool with_wires) noexcept;
+  static void add(std::atomic<uint64_t>& count, uint64_t n = 1) noexcept {
+    count.store(count.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+  }
 
   Hca& hca_;
   WriteProtect protect_;
@@ -59,7 +80,10 @@ class ProgressThread {
   std::atomic<uint64_t> client_polls_{0};
   uint64_t client_polls_seen_ = 0;
   int fruitless_wakes_ = 0;
-  uint64_t idle_since_ = 0;
+  uint32_t empty_turns_ = 0;
+  uint32_t store_looks_left_ = 0;  // not 0: pages are open until the store that trapped is seen
+  uint64_t doorbells_before_ = 0;  // when it was let go on
+  std::atomic<uint64_t> turns_{0}, sleeps_{0}, traps_{0}, system_calls_{0};
   std::vector<int> wires_;
   std::vector<pollfd> waited_;
 };

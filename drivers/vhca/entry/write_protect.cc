@@ -61,7 +61,8 @@ bool WriteProtect::add(void* page, std::size_t length) noexcept {
 }
 
 // A range that the client has unmapped since answers ENOENT and is forgotten.
-void WriteProtect::apply(unsigned long long mode) noexcept {
+uint32_t WriteProtect::apply(unsigned long long mode) noexcept {
+  uint32_t calls = 0;
   pthread_mutex_lock(&lock_);
   std::erase_if(ranges_, [&](const Range& r) {
     uffdio_writeprotect wp{};
@@ -70,21 +71,27 @@ void WriteProtect::apply(unsigned long long mode) noexcept {
     int result;
     do {
       result = raw::ioctl(fd_.get(), UFFDIO_WRITEPROTECT, &wp);
+      calls++;
     } while (result != 0 && errno == EAGAIN);
     return result != 0 && errno == ENOENT;
   });
   pthread_mutex_unlock(&lock_);
+  return calls;
 }
 
-void WriteProtect::protect() noexcept {
-  apply(UFFDIO_WRITEPROTECT_MODE_WP);
+uint32_t WriteProtect::protect() noexcept {
+  return apply(UFFDIO_WRITEPROTECT_MODE_WP);
 }
 
-void WriteProtect::release() noexcept {
+// A read that does not fill its room has taken all. A page that is not protected any more lets all
+// its stores go, those that are not read here too.
+WriteProtect::Released WriteProtect::release() noexcept {
   uffd_msg messages[16];
-  while (::read(fd_.get(), messages, sizeof(messages)) > 0) {
-  }
-  apply(0);
+  Released released;
+  const ssize_t n = ::read(fd_.get(), messages, sizeof(messages));
+  if (n > 0) released.traps = static_cast<uint32_t>(static_cast<std::size_t>(n) / sizeof(uffd_msg));
+  released.system_calls = 1 + apply(0);
+  return released;
 }
 
 void WriteProtect::after_fork_in_child() noexcept {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include <pthread.h>
@@ -28,8 +29,13 @@ class WriteProtect {
   // A client's mapping of a doorbell page. False: it cannot be protected.
   bool add(void* page, std::size_t length) noexcept;
   // Every mapping that is still there. release() lets waiting stores go on.
-  void protect() noexcept;
-  void release() noexcept;
+  struct Released {
+    uint32_t traps = 0;  // stores that waited
+    uint32_t system_calls = 0;
+  };
+  // How many system calls it took.
+  uint32_t protect() noexcept;
+  Released release() noexcept;
 
   // Around fork: the mappings' list stands still; the child starts without a descriptor.
   void before_fork() noexcept { pthread_mutex_lock(&lock_); }
@@ -41,7 +47,7 @@ class WriteProtect {
     unsigned long long start;
     unsigned long long length;
   };
-  void apply(unsigned long long mode) noexcept;
+  uint32_t apply(unsigned long long mode) noexcept;
 
   Fd fd_;
   pthread_mutex_t lock_ = PTHREAD_MUTEX_INITIALIZER;

@@ -326,6 +326,15 @@ bool Hca::doorbell_pending() const noexcept {
   return state_->uars.pending();
 }
 
+void Hca::stores_wait() noexcept {
+  state_->stores_wait = true;
+  state_->lock.rest(false);
+}
+
+uint64_t Hca::doorbells_seen() const noexcept {
+  return state_->doorbells.load(std::memory_order_relaxed);
+}
+
 bool Hca::idle() const noexcept {
   return state_->lock.rests() && !state_->uars.pending();
 }

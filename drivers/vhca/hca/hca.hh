@@ -168,6 +168,12 @@ class Hca {
   void wait_set(std::vector<int>& fds, uint64_t& deadline_ns) const;
   // Whether a doorbell has been stored that run() has not seen. Without lock(): any thread.
   bool doorbell_pending() const noexcept;
+  // Stores into doorbell pages were stopped on their way: the next turn looks at every record that
+  // they may announce. A client writes it before it rings (rdma-core, providers/mlx5/qp.c,
+  // post_send_db), so the work is there although the store is not.
+  void stores_wait() noexcept;
+  // How many looks at the pages have found a doorbell. Without lock(): any thread.
+  uint64_t doorbells_seen() const noexcept;
   // Whether a turn would find nothing at all to look at. Without lock(): any thread.
   bool idle() const noexcept;
   // Destroyed queues have left something to be sent: run() sends it.

@@ -3,6 +3,8 @@
 #include "vhca/hca/scheduler.hh"
 
 #include <algorithm>
+#include <atomic>
+#include <utility>
 
 #include <time.h>
 
@@ -47,8 +49,12 @@ void look_at_record(HcaState& h, Qp& qp) noexcept {
 }
 
 void look_at_doorbells(HcaState& h) noexcept {
+  const bool all = std::exchange(h.stores_wait, false);
   h.uars.for_each([&](Uar& uar) noexcept {
-    const Rung rung = UarSet::take(uar);
+    Rung rung = UarSet::take(uar);
+    if (rung.arm || rung.send)
+      h.doorbells.store(h.doorbells.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    if (all) rung = {true, true};
     if (rung.arm) {
       for (Cq* cq : uar.cqs) look_at_arm(h.works, *cq);
     }

@@ -3,6 +3,7 @@
 // transport/. Owner: Hca; its lock held.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -72,6 +73,8 @@ struct HcaState {
   ObjectTable<AvMapping> mappings{1, 1u << 16};
   std::vector<GroupMember> groups;
   UarSet uars;
+  bool stores_wait = false;            // doorbells are on their way to every page
+  std::atomic<uint64_t> doorbells{0};  // looks that found one; written with the lock held
   CoreClock clock;
   DeviceMemory dm;
   std::unique_ptr<Lint> lint;  // null: off

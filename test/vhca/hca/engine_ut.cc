@@ -29,6 +29,29 @@ void a_record_alone_is_not_executed() {
   CU_ASSERT(rig.cq_a.poll().has_value() && !rig.cq_a.poll().has_value());
 }
 
+// The store is on its way, and the record is there: the client wrote it before.
+void a_stopped_doorbell_is_served_from_the_record() {
+  Rig rig;
+  rig.a.put(Wqe(Opcode::nop));
+  rig.a.publish();
+  {
+    const LockGuard guard(rig.hca->lock());
+    rig.hca->stores_wait();
+  }
+  CU_ASSERT(!rig.hca->idle());
+  rig.run();
+  CU_ASSERT(rig.cq_a.poll().has_value());
+  CU_ASSERT_EQUAL(rig.hca->doorbells_seen(), 0);
+  rig.a.put(Wqe(Opcode::nop));
+  rig.a.publish();
+  rig.run();
+  CU_ASSERT(!rig.cq_a.poll().has_value());  // that was for one turn
+  rig.a.ring(rig.uar);
+  rig.run();
+  CU_ASSERT(rig.cq_a.poll().has_value());
+  CU_ASSERT_EQUAL(rig.hca->doorbells_seen(), 1);
+}
+
 void an_armed_queue_tells_once() {
   Rig rig;
   nop(rig);
@@ -340,6 +363,8 @@ void sizes_of_receive_requests_are_bounded() {
 
 const kilim::test::Case cases[] = {
     {"a doorbell record without a doorbell is not executed", a_record_alone_is_not_executed},
+    {"a doorbell that is stopped on its way is served from the record",
+     a_stopped_doorbell_is_served_from_the_record},
     {"an armed queue tells once", an_armed_queue_tells_once},
     {"the very first arm is seen", the_very_first_arm_is_seen},
     {"arming over waiting entries tells at once", arming_over_waiting_entries_tells_at_once},
