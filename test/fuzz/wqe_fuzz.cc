@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Any bytes in send and receive queues: decode, UMR, RDMA, atomics, raw frames, copies; rings,
 // doorbell records and keys that change under the engine. The first byte names the kind of queue,
-// and whether the second one matches tags.
+// whether the second one matches tags, and whether the order is weak.
+#include <string>
+#include <vector>
+
 #include "fake_clock.hh"
 #include "kilim/prm/av_seg.hh"
 #include "kilim/prm/bsf_seg.hh"
@@ -26,8 +29,11 @@ constexpr QpType kinds[] = {QpType::rc, QpType::uc, QpType::ud, QpType::raw_pack
 
 constexpr uint8_t dynamic = 64;  // of the first byte: an initiator and a target instead
 
+constexpr uint8_t weak = 128;  // of the first byte: what no fence holds is late
+
 RigShape shape_of(uint8_t first) {
   RigShape s;
+  s.order = vhca::test::order_of((first & weak) != 0 ? "weak" : "strict");
   s.connect = false;
   s.wire = "cable:fuzz";
   s.cq_entries = (first & 4) != 0 ? 16 : 256;
@@ -269,18 +275,28 @@ Script odd_seed() {
 }  // namespace
 
 std::vector<Seed> seeds() {
-  return {{"a list", list_seed()},
-          {"signed blocks", signed_seed()},
-          {"lists of themselves", nested_seed()},
-          {"strided", strided_seed()},
-          {"sends", send_seed()},
-          {"atomics", atomic_seed()},
-          {"copies by the adapter", mmo_seed()},
-          {"raw frames", raw_seed()},
-          {"datagrams", datagram_seed()},
-          {"dynamic connections", dynamic_seed()},
-          {"tags", tag_seed()},
-          {"odd steps", odd_seed()}};
+  std::vector<Seed> all = {{"a list", list_seed()},
+                           {"signed blocks", signed_seed()},
+                           {"lists of themselves", nested_seed()},
+                           {"strided", strided_seed()},
+                           {"sends", send_seed()},
+                           {"atomics", atomic_seed()},
+                           {"copies by the adapter", mmo_seed()},
+                           {"raw frames", raw_seed()},
+                           {"datagrams", datagram_seed()},
+                           {"dynamic connections", dynamic_seed()},
+                           {"tags", tag_seed()},
+                           {"odd steps", odd_seed()}};
+  static std::vector<std::string> names;
+  names.clear();
+  for (const Seed& s : all) names.push_back(std::string(s.name) + ", late");
+  for (std::size_t i = 0; i < names.size(); i++) {
+    Seed late = all[i];
+    late.name = names[i].c_str();
+    late.script.out[0] |= weak;
+    all.push_back(late);
+  }
+  return all;
 }
 
 void run_input(Input in) {
