@@ -31,7 +31,7 @@ constexpr Tables make_tables() noexcept {
 }
 constexpr Tables tables = make_tables();
 
-constexpr std::size_t udp_header = 8, bth_mutable_at = 4;
+constexpr std::size_t udp_header_bytes = 8, bth_mutable_at = 4;
 constexpr std::size_t longest_ip_header = 60;
 
 }  // namespace
@@ -55,13 +55,13 @@ uint32_t crc32_add(uint32_t state, std::span<const std::byte> bytes) noexcept {
 
 uint32_t icrc_of(std::span<const std::byte> frame, const PacketView& v) noexcept {
   // Eight bytes stand for the local route header that Ethernet does not have.
-  std::array<std::byte, 8 + longest_ip_header + udp_header + sizeof(roce::Bth)> head;
+  std::array<std::byte, 8 + longest_ip_header + udp_header_bytes + sizeof(roce::Bth)> head;
   std::size_t ip = v.l4_at - v.l3_at;
   if (ip > longest_ip_header) return 0;
   constexpr std::byte ones{0xff};
   std::fill_n(head.begin(), 8, ones);
   std::byte* h = head.data() + 8;
-  std::size_t copied = ip + udp_header + sizeof(roce::Bth);
+  std::size_t copied = ip + udp_header_bytes + sizeof(roce::Bth);
   std::memcpy(h, frame.data() + v.l3_at, copied);
   if (v.l3 == L3::ipv4) {
     h[1] = h[8] = h[10] = h[11] = ones;  // type of service, time to live, checksum
@@ -70,7 +70,7 @@ uint32_t icrc_of(std::span<const std::byte> frame, const PacketView& v) noexcept
     h[1] = h[2] = h[3] = h[7] = ones;
   }
   h[ip + 6] = h[ip + 7] = ones;  // UDP checksum
-  h[ip + udp_header + bth_mutable_at] = ones;
+  h[ip + udp_header_bytes + bth_mutable_at] = ones;
   std::size_t rest = v.l3_at + copied;
   uint32_t crc = crc32_add(~0u, {head.data(), 8 + copied});
   return ~crc32_add(crc, frame.subspan(rest, v.l3_end - icrc_bytes - rest));
