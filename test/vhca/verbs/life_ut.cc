@@ -17,6 +17,7 @@ using namespace kilim::test;
 void the_device_says_what_it_is() {
   ibv_device_attr_ex attr{};
   CU_ASSERT_EQUAL(ibv_query_device_ex(context(), nullptr, &attr), 0);
+  CU_ASSERT_EQUAL(attr.orig_attr.max_sge_rd, 30);
   CU_ASSERT_EQUAL(attr.orig_attr.vendor_id, 0x02c9);
   CU_ASSERT_EQUAL(attr.orig_attr.vendor_part_id, 0x101d);
   CU_ASSERT_EQUAL(attr.orig_attr.atomic_cap, IBV_ATOMIC_HCA);
@@ -44,6 +45,7 @@ void the_device_says_what_it_is() {
   CU_ASSERT_EQUAL(port.state, IBV_PORT_ACTIVE);
   CU_ASSERT_EQUAL(port.link_layer, IBV_LINK_LAYER_ETHERNET);
   CU_ASSERT_EQUAL(port.active_mtu, IBV_MTU_4096);
+  CU_ASSERT_EQUAL(port.max_msg_sz, 1u << 30);
   CU_ASSERT_EQUAL(ibv_query_port(context(), 2, &port), EINVAL);
   ibv_gid_entry gid{};
   CU_ASSERT_EQUAL(ibv_query_gid_ex(context(), 1, 0, &gid, 0), 0);
