@@ -262,7 +262,7 @@ void moves_in_line_are_guarded() {
   const uint64_t end = p.second().value(), here = va(mine).value();
   const __m128i middle = _mm_set1_epi8(0x33);
   CU_ASSERT(dma::take_plain(end - 48).head == 0x1111111111111111);
-  CU_ASSERT(dma::take_plain(end - 48).fm_ce_se == 0x11);
+  CU_ASSERT(dma::take_plain(end - 48).flags >> 24 == 0x11);
   CU_ASSERT(dma::take_plain(end - 47).head == 0);
   CU_ASSERT(dma::take_plain(end).head == 0);
   for (std::size_t n = 32; n <= 64; n++) {
