@@ -14,8 +14,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import pair
 
 # What UCX calls the ways of an adapter: through libibverbs (v), or its own queues on mlx5 (x).
-TRANSPORTS = ("rc_v,ud_v:aux", "rc_x,ud_x:aux", "ud_v", "ud_x")
-OFFERED = {"rc_verbs", "rc_mlx5", "ud_verbs", "ud_mlx5"}
+TRANSPORTS = ("rc_v,ud_v:aux", "rc_x,ud_x:aux", "dc_x,ud_x:aux", "ud_v", "ud_x")
+OFFERED = {"rc_verbs", "rc_mlx5", "dc_mlx5", "ud_verbs", "ud_mlx5"}
 # Test, bytes, how often.
 BATCH = [("tag_lat", 1, 10), ("tag_bw", 65536, 4), ("ucp_put_bw", 4096, 10), ("ucp_get", 4096, 10),
          ("ucp_am_lat", 64, 10), ("ucp_fadd", 8, 10), ("ucp_cswap", 8, 10)]
