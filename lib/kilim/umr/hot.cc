@@ -51,6 +51,17 @@ Outcome weave_and_use(Loom& loom, Binding& b, const View& v, queue::Sge& next) n
   return o;
 }
 
+Outcome weave_by(Loom& loom, Binding& b, const View& v) noexcept {
+  queue::WqeCursor c{loom.sq()};
+  const auto build = [&](queue::WqeCursor& at, const IndirectKey& key, uint8_t tag,
+                         const UmrWr& wr) noexcept {
+    return umr_list(at, loom.request(key, tag, {}), v, wr);
+  };
+  const Outcome o = loom.bind_with(c, b, {}, build);
+  loom.commit(c);
+  return o;
+}
+
 Outcome shaped(queue::WqeCursor& c, const ListShape& s, const View& v, const UmrWr& wr) noexcept {
   return s.ok() ? umr_shape(c, s, {.key = v.pieces->key}, v, wr) : Outcome{Refusal::empty, 0, 0};
 }
@@ -167,7 +178,7 @@ uint32_t next(const ListRequest& r) noexcept {
 }
 
 uint32_t left(const KeyPool& pool) noexcept {
-  return pool.available() + pool.size();
+  return pool.available() + pool.size() + pool.limit();
 }
 
 Way way_of(Plan& plan, const Scatter& l) noexcept {

@@ -84,11 +84,6 @@ struct IndirectKey {
   void set_levels(uint32_t levels, uint32_t soon = 0) noexcept {
     __atomic_store_n(&depth, static_cast<uint8_t>(levels | soon << 4), __ATOMIC_RELAXED);
   }
-  // While a swap is looked at: as it will be.
-  [[nodiscard]] uint32_t levels_soon() const noexcept {
-    const uint32_t both = __atomic_load_n(&depth, __ATOMIC_RELAXED);
-    return both >> 4 != 0 ? both >> 4 : both;
-  }
   [[nodiscard]] Rkey rkey() const noexcept { return Rkey{lkey.value()}; }
   [[nodiscard]] bool has(uint8_t mark) const noexcept { return (marks & mark) != 0; }
   void set(uint8_t mark) noexcept { marks = static_cast<uint8_t>(marks | mark); }

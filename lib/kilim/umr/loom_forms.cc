@@ -41,6 +41,12 @@ Outcome rehearse_inline(queue::WqeCursor& c, const Means& means, const ListReque
   return {};
 }
 
+// While a swap is looked at: as it will be.
+uint32_t levels_soon(const IndirectKey& key) noexcept {
+  const uint32_t both = __atomic_load_n(&key.depth, __ATOMIC_RELAXED);
+  return both >> 4 != 0 ? both >> 4 : both;
+}
+
 // Of keys of the pool among the entries, as they will be when the swap is posted, the most levels.
 template <typename Entry>
 uint32_t deepest(KeyPool& pool, const Entry* entries, uint32_t count) noexcept {
@@ -48,7 +54,7 @@ uint32_t deepest(KeyPool& pool, const Entry* entries, uint32_t count) noexcept {
   for (uint32_t i = 0; i < count; i++) {
     if (!pool.may_hold(entries[i].key)) continue;
     const uint32_t number = pool.number_of(entries[i].key);
-    if (number != IndirectKey::none) levels = std::max(levels, pool.at(number).levels_soon());
+    if (number != IndirectKey::none) levels = std::max(levels, levels_soon(pool.at(number)));
   }
   return levels;
 }
