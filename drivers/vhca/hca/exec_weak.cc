@@ -202,6 +202,7 @@ bool take_one(HcaState& h, Qp& qp) noexcept {
   t.opcode = wqe.opcode;
   t.what = what;
   t.signaled = wqe.signaled();
+  t.event = wqe.wants_event();
   if (!wait_for_fenced(h, qp, wqe.fm_ce_se) || !wait_for_depth(h, qp, what)) return false;
   if (qp.draining) return true;
   if (decode_send_at(qp, t.index, wqe) != Decode::ok) return true;  // looked at again

@@ -110,7 +110,8 @@ RequesterStep take_request_weakly(RoceLink& link, Qp& qp) noexcept {
     take_refused(link, qp, memory.syndrome, memory.why);
     return qp.state == QpState::rts ? RequesterStep::idle : RequesterStep::down;
   }
-  RcMessage m{row->kind, wqe.signaled(), false, wqe.opcode, wqe.index, wqe.wqebbs};
+  RcMessage m{row->kind,  wqe.signaled(), wqe.wants_event(), false,
+              wqe.opcode, wqe.index,      wqe.wqebbs};
   m.bytes = ask.bytes;
   if (!begin_message(link, qp, m)) return RequesterStep::idle;
   take_under_way(link, qp);

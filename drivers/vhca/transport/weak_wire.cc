@@ -21,6 +21,7 @@ TakenWqe& take(RoceLink& link, Qp& qp, State state) noexcept {
   t.opcode = wqe.opcode;
   t.what = send_class(wqe.opcode);
   t.signaled = wqe.signaled();
+  t.event = wqe.wants_event();
   t.state = state;
   link.works->journal->wqe(qp.qpn, wqe.index, wqe.opcode, static_cast<uint8_t>(wqe.ds));
   qp.rc->next_ci = static_cast<uint16_t>(qp.rc->next_ci + wqe.wqebbs);

@@ -89,7 +89,7 @@ void complete_taken(Works& works, Qp& qp) noexcept {
     o.pop();
     if (!w.signaled) continue;
     if (w.in_entry) works.entry_data = w.data;
-    if (complete_send(works, qp, {w.opcode, w.index, w.bytes, w.in_entry})) continue;
+    if (complete_send(works, qp, {w.opcode, w.index, w.bytes, w.in_entry, w.event})) continue;
     o.clear();
     fatal_qp(works, qp, "the CQ of a send queue is in error");
   }

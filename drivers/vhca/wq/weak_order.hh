@@ -63,10 +63,10 @@ struct TakenWqe {
   uint8_t opcode = 0;
   SendClass what = SendClass::other;
   State state = State::delayed;
-  bool signaled = false;
-  bool tried = false;     // its queue waited for a page or its peer
-  bool held = false;      // its answer waits in `data`
-  bool in_entry = false;  // `data` goes to its completion
+  bool signaled = false, event = false;  // as its completion mode says
+  bool tried = false;                    // its queue waited for a page or its peer
+  bool held = false;                     // its answer waits in `data`
+  bool in_entry = false;                 // `data` goes to its completion
   prm::Syndrome syndrome = prm::Syndrome::none;
   const char* why = "";
   uint32_t bytes = 0;  // of a READ or an atomic, for its completion

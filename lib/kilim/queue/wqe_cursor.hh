@@ -89,15 +89,14 @@ class WqeCursor {
     last_ = at_;
     // The low 16 bits of pi_ between a byte of zero and the opcode, in the fewest instructions.
     const uint32_t index = be32{static_cast<uint16_t>(pi_)}.raw() >> 8;
-    first_ = be32::from_raw(index | uint32_t{static_cast<uint8_t>(op)} << 24);
-    second_ = qpn_ | be32{ds.value()};
+    const be32 first = be32::from_raw(index | uint32_t{static_cast<uint8_t>(op)} << 24);
     if (prm::ctrl::fence_of(flags) != 0 && has_pending_fence()) [[unlikely]] {
       flags = prm::ctrl::with_fence(flags, pending_fence());
       fence_ = be64{0};
     }
     const be64 rest{uint64_t{flags} << 32 | imm};
-    store_word(at_, first_);
-    store_word(at_ + 4, second_);
+    store_word(at_, first);
+    store_word(at_ + 4, qpn_ | be32{ds.value()});
     store_word(at_ + 8, rest | fence_);
     fence_ = be64{0};
   }

@@ -53,8 +53,10 @@ template <typename AnyView>
                                                    const AnyView& v, const UmrWr& wr) noexcept {
   const uint32_t octowords = klm_octowords(v.count);
   const uint32_t wqebbs = 2 + octowords / klms_per_line;
-  if (const Outcome o = check_patch(limits, p, v.count); !o.ok()) [[unlikely]]
-    return v.count == 0 ? why_empty(v, 0) : o;
+  if (const Outcome o = check_patch(limits, p, v.count); !o.ok()) [[unlikely]] {
+    if constexpr (std::is_same_v<AnyView, View>) return v.count == 0 ? why_empty(v, 0) : o;
+    return o;
+  }
   if (octowords > max_inline_klms) [[unlikely]]
     return {Refusal::too_many_inline, v.count, max_inline_klms};
   if (!c.fits(wqebbs)) [[unlikely]]

@@ -146,13 +146,13 @@ struct Request {
 };
 constexpr queue::Sge from{0x1000, 8, Lkey{0x4201}};
 const Request requests[] = {
-    {"SEND", [](WqeCursor& c, uint8_t flags) { return queue::send(c, from, {.flags = flags}); }},
-    {"SEND_IMM", [](WqeCursor& c, uint8_t flags) { return queue::send_imm(c, {&from, 1}, {.flags = flags}); }},
-    {"SEND_INVAL", [](WqeCursor& c, uint8_t flags) { return queue::send_invalidate(c, from, Rkey{1}, {.flags = flags}); }},
-    {"WRITE", [](WqeCursor& c, uint8_t flags) { return queue::rdma_write(c, {}, from, {.flags = flags}); }},
-    {"WRITE of a list", [](WqeCursor& c, uint8_t flags) { return queue::rdma_write(c, {}, std::span{&from, 1}, {.flags = flags}); }},
-    {"READ", [](WqeCursor& c, uint8_t flags) { return queue::rdma_read(c, {}, from, {.flags = flags}); }},
-    {"ATOMIC", [](WqeCursor& c, uint8_t flags) { return queue::fetch_and_add(c, {}, {.flags = flags}); }},
+    {"SEND", [](WqeCursor& c, uint8_t flags) -> bool { return queue::send(c, from, {.flags = flags}); }},
+    {"SEND_IMM", [](WqeCursor& c, uint8_t flags) -> bool { return queue::send_imm(c, {&from, 1}, {.flags = flags}); }},
+    {"SEND_INVAL", [](WqeCursor& c, uint8_t flags) -> bool { return queue::send_invalidate(c, from, Rkey{1}, {.flags = flags}); }},
+    {"WRITE", [](WqeCursor& c, uint8_t flags) -> bool { return queue::rdma_write(c, {}, from, {.flags = flags}); }},
+    {"WRITE of a list", [](WqeCursor& c, uint8_t flags) -> bool { return queue::rdma_write(c, {}, std::span{&from, 1}, {.flags = flags}); }},
+    {"READ", [](WqeCursor& c, uint8_t flags) -> bool { return queue::rdma_read(c, {}, from, {.flags = flags}); }},
+    {"ATOMIC", [](WqeCursor& c, uint8_t flags) -> bool { return queue::fetch_and_add(c, {}, {.flags = flags}); }},
 };
 // clang-format on
 

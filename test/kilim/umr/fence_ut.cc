@@ -79,16 +79,18 @@ void dependent_umrs_wait() {
 
 using Use = bool (*)(queue::WqeCursor&, Lkey);
 constexpr Use uses[] = {
-    [](queue::WqeCursor& c, Lkey k) {
+    [](queue::WqeCursor& c, Lkey k) -> bool {
       return queue::send(c, {0, 10, k}, {});
     },
-    [](queue::WqeCursor& c, Lkey k) {
+    [](queue::WqeCursor& c, Lkey k) -> bool {
       return queue::rdma_write(c, {}, {0, 10, k}, {});
     },
-    [](queue::WqeCursor& c, Lkey k) {
+    [](queue::WqeCursor& c, Lkey k) -> bool {
       return queue::rdma_read(c, {}, {0, 10, k}, {});
     },
-    [](queue::WqeCursor& c, Lkey k) { return queue::fetch_and_add(c, {.result_key = k}, {}); },
+    [](queue::WqeCursor& c, Lkey k) -> bool {
+      return queue::fetch_and_add(c, {.result_key = k}, {});
+    },
 };
 // What changes a key, by one WQE.
 using Change = void (*)(LoomRig&, Binding&);
