@@ -41,6 +41,12 @@ struct ModelRegion {
   [[nodiscard]] bool covers(uint64_t at, uint64_t n) const {
     return kind == mr::Kind::implicit || (at >= from && n <= bytes && at - from <= bytes - n);
   }
+  // Advice reaches to the end of the last page: mlx5_ib, odp.c, pagefault_mr() asks ib_umem_end().
+  [[nodiscard]] bool may_fetch(uint64_t at, uint64_t n) const {
+    const uint64_t end =
+        (from + bytes + ModelArena::page_bytes - 1) & ~uint64_t{ModelArena::page_bytes - 1};
+    return kind == mr::Kind::implicit || (at >= from && at <= end && n <= end - at);
+  }
   [[nodiscard]] bool meets_page(std::size_t page) const {
     return from < (page + 1) * ModelArena::page_bytes &&
            page * ModelArena::page_bytes < from + bytes;
@@ -93,7 +99,7 @@ inline int expect_advice(const ModelArena& arena, const ModelRegion& r, int advi
   if (!r.paged()) return ENOENT;
   if (r.foreign) return EPERM;
   if (advice == for_writing && !r.writable()) return EPERM;
-  if (!r.covers(at, n)) return EFAULT;
+  if (!r.may_fetch(at, n)) return EFAULT;
   if (advice == no_fault || arena.there(at, n, advice == for_writing)) return 0;
   return arena.there(at, n, false) ? EPERM : EFAULT;
 }

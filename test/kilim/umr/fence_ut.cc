@@ -42,7 +42,7 @@ void capability_of_the_umr_alone() {
     CU_ASSERT_EQUAL(planner.before_umr(KeyUse::quiet), row.own);
     CU_ASSERT_EQUAL(planner.before_umr(KeyUse::in_flight), strong_fence);
     CU_ASSERT_EQUAL(FencePlanner::after_umr(), small_fence);
-    LoomRig r{8, {.fences = planner}};
+    LoomRig r{8, {.fences = planner, .max_indirection = 4}};
     std::vector<Binding> held;
     queue::WqeCursor c{r.sq};
     for (int i = 0; i < 4; i++) {
@@ -61,7 +61,7 @@ void capability_of_the_umr_alone() {
 
 void dependent_umrs_wait() {
   for (const Cap& row : caps) {
-    LoomRig r{8, {.fences = FencePlanner{row.cap}}};
+    LoomRig r{8, {.fences = FencePlanner{row.cap}, .max_indirection = 4}};
     Binding a = r.loom->take();
     Binding b = r.loom->take();
     queue::WqeCursor c{r.sq};
@@ -123,7 +123,7 @@ constexpr Change changes[] = {
 };
 
 void change_in_flight(const Cap& row, Use use, Change change, bool complete) {
-  LoomRig r{8, {.fences = FencePlanner{row.cap}}};
+  LoomRig r{8, {.fences = FencePlanner{row.cap}, .max_indirection = 4}};
   Binding a = bound(r);
   {
     queue::WqeCursor c{r.sq};
@@ -159,7 +159,7 @@ void keys_in_flight() {
 }
 
 void one_strong_fence_a_burst() {
-  LoomRig r{8, {.fences = FencePlanner{prm::UmrFence::none}}};
+  LoomRig r{8, {.fences = FencePlanner{prm::UmrFence::none}, .max_indirection = 4}};
   Binding a = bound(r);
   Binding b = bound(r);
   Binding quiet = bound(r);
@@ -179,7 +179,7 @@ void one_strong_fence_a_burst() {
 
 // Who uses a key over keys uses these: none of them is changed before it is done.
 void keys_below_are_in_flight_too() {
-  LoomRig r{8, {.fences = FencePlanner{prm::UmrFence::small}}};
+  LoomRig r{8, {.fences = FencePlanner{prm::UmrFence::small}, .max_indirection = 4}};
   Binding inner = bound(r);
   Binding outer = r.loom->take();
   {
