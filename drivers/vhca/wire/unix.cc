@@ -94,14 +94,19 @@ Fd try_lock(int folder, uint32_t slot) noexcept {
   return fd;
 }
 
+// A slot's socket, whatever its folder is called by now. Any other file of that name stays.
+void remove_socket(int folder, uint32_t slot) noexcept {
+  char name[16];
+  std::snprintf(name, sizeof(name), "%u", slot);
+  struct stat st;
+  if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISSOCK(st.st_mode))
+    (void)!unlinkat(folder, name, 0);
+}
+
 // Sockets behind the last slot in use belong to nobody who lives.
 void sweep(int folder, uint32_t from) noexcept {
   for (uint32_t slot = from; slot < UnixWire::slots && SlotFile(slot).exists(folder); slot++) {
-    char name[16];
-    std::snprintf(name, sizeof(name), "%u", slot);
-    struct stat st;
-    if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISSOCK(st.st_mode)) continue;
-    if (Fd lock = try_lock(folder, slot)) (void)!unlinkat(folder, name, 0);
+    if (Fd lock = try_lock(folder, slot)) remove_socket(folder, slot);
   }
 }
 
@@ -144,13 +149,13 @@ Result<UnixWire::Claim> UnixWire::claim(int folder) {
   return Error{EBUSY, "unix: all 65536 slots of the folder are taken"};
 }
 
-Result<Fd> UnixWire::bound_socket(const std::string& folder, uint32_t slot) {
+Result<Fd> UnixWire::bound_socket(const Place& place, uint32_t slot) {
   Fd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket || !ask_for_senders(socket.get())) return Error{errno, "unix: no socket can be made"};
   setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &send_buffer, sizeof(send_buffer));
   sockaddr_un a;
-  socklen_t bytes = address_of(folder, slot, a);
-  (void)!unlink(a.sun_path);
+  socklen_t bytes = address_of(place.name, slot, a);
+  remove_socket(place.folder.get(), slot);
   if (bind(socket.get(), reinterpret_cast<const sockaddr*>(&a), bytes) != 0)
     return Error{errno, "unix: the socket cannot be bound in the folder"};
   return socket;
@@ -169,10 +174,11 @@ Result<std::unique_ptr<Wire>> UnixWire::create(std::string_view name) {
   Result<Claim> claimed = claim(own->get());
   if (!claimed) return claimed.error();
   sweep(own->get(), claimed->slot + 1);
-  Result<Fd> socket = bound_socket(folder, claimed->slot);
+  Place place{std::move(folder), *std::move(own)};
+  Result<Fd> socket = bound_socket(place, claimed->slot);
   if (!socket) return socket.error();
   return std::unique_ptr<Wire>(
-      new UnixWire({std::move(folder), *std::move(own)}, *std::move(socket), *std::move(claimed)));
+      new UnixWire(std::move(place), *std::move(socket), *std::move(claimed)));
 }
 
 UnixWire::UnixWire(Place place, Fd socket, Claim claim)
@@ -184,9 +190,7 @@ UnixWire::UnixWire(Place place, Fd socket, Claim claim)
 
 UnixWire::~UnixWire() {
   (void)!ftruncate(lock_.get(), 0);
-  sockaddr_un a;
-  address_of(place_.name, slot_, a);
-  (void)!unlink(a.sun_path);
+  remove_socket(place_.folder.get(), slot_);
 }
 
 std::optional<Mac> UnixWire::mac() const noexcept {

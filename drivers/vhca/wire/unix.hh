@@ -56,7 +56,7 @@ class UnixWire final : public FdWire {
     Fd folder;         // for files
   };
   static Result<Claim> claim(int folder);
-  static Result<Fd> bound_socket(const std::string& folder, uint32_t slot);
+  static Result<Fd> bound_socket(const Place& place, uint32_t slot);
   UnixWire(Place place, Fd socket, Claim claim);
   Put put_to(uint32_t slot, std::span<const std::byte> frame) noexcept;
   Put put_to_all(std::span<const std::byte> frame) noexcept;

@@ -83,7 +83,21 @@ void there_are_65536_slots() {
   CU_ASSERT(!none.ok() && none.error().code == EBUSY);
 }
 
+void other_files_stay() {
+  Folder f;
+  const std::string file = f.name + "/0";
+  const int plain = open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  CU_ASSERT_FATAL(plain >= 0 && write(plain, "mine", 4) == 4 && close(plain) == 0);
+  auto refused = make_wire("unix:" + f.name);
+  CU_ASSERT(!refused.ok() && refused.error().code == EADDRINUSE);
+  CU_ASSERT(::access(file.c_str(), F_OK) == 0);
+  CU_ASSERT_FATAL(unlink(file.c_str()) == 0);
+  CU_ASSERT(make_wire("unix:" + f.name).ok());
+  CU_ASSERT(::access(file.c_str(), F_OK) != 0);  // its socket goes with the wire
+}
+
 constexpr Case cases[] = {
+    {"a plain file with a slot's number stays", other_files_stay},
     {"slots go on behind 256", slots_go_on_behind_256},
     {"there are 65536 slots", there_are_65536_slots},
 };
