@@ -97,8 +97,10 @@ bool complete_in_order(HcaState& h, Qp& qp) noexcept {
     if (o.empty()) return is_live(qp);
     TakenWqe& oldest = o.at(0);
     if (oldest.state == State::failed) {
+      // A queue that is its own peer is flushed up to the one that failed, behind which all is.
+      const bool flushed = oldest.syndrome == Syndrome::wr_flush;
       fail_oldest_taken(h, qp);
-      if (is_live(qp) || o.has_failed()) continue;
+      if (is_live(qp) || (flushed && o.has_failed())) continue;
       return false;  // what stands behind it is flushed, whatever became of it
     }
     if (!o.has_failed()) return is_live(qp);
@@ -192,6 +194,7 @@ bool take_one(HcaState& h, Qp& qp) noexcept {
   const SendClass what = decoded == Decode::ok ? send_class(wqe.opcode) : SendClass::other;
   if (what == SendClass::other) {
     if (!catch_up_all(h, qp)) return false;
+    if (qp.draining) return true;  // what was late met a wrong signature: run_weak() stops here
     const bool goes_on = run_one(h, qp);
     o.next_ci = qp.sq.ci;
     return goes_on;

@@ -127,6 +127,7 @@ void forget_work(HcaState& h, Qp& qp) noexcept {
   qp.wait = SqWait::none;
   qp.retrying = false;
   qp.timeouts = 0;
+  qp.stalls = 0;
   cancel_tags(h.works, qp);
 }
 

@@ -48,6 +48,19 @@ void a_late_bind_fails_in_its_place() {
   });
 }
 
+// Both are known to fail before the first of them completes.
+void of_two_failures_the_second_is_flushed() {
+  each("late-umr", [](OrderRig& r) {
+    r.put(bad_bind(r));
+    r.put(r.write());
+    r.put(Wqe(Opcode::rdma_write).raddr(r.far().at(0), r.rkey).data(0, 8, r.key ^ 1));
+    const std::vector<Completion> done = r.run();
+    CU_ASSERT_FATAL(done.size() == 3);
+    CU_ASSERT(in_order(done) && done[0].syndrome == Syndrome::mw_bind);
+    CU_ASSERT(done[1].syndrome == Syndrome::wr_flush && done[2].syndrome == Syndrome::wr_flush);
+  });
+}
+
 void what_stands_before_a_failure_is_done_first() {
   each("weak", [](OrderRig& r) {
     for (int i = 0; i < 10; i++) {
@@ -277,6 +290,7 @@ void fenced_requests_do_the_same_in_every_order() {
 
 const kilim::test::Case cases[] = {
     {"a late bind that fails does so in its place", a_late_bind_fails_in_its_place},
+    {"of two failures the second is flushed", of_two_failures_the_second_is_flushed},
     {"what stands before a failure is done first", what_stands_before_a_failure_is_done_first},
     {"a queue that runs dry has nothing late", a_queue_that_runs_dry_has_nothing_late},
     {"nothing is late between two turns of the engine", nothing_is_late_between_two_turns},
