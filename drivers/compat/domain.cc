@@ -17,7 +17,6 @@ namespace {
 
 constexpr uint32_t most_keys = 1u << 20;
 constexpr uint32_t entries = 16;  // of 2 GiB each
-constexpr uint64_t page_bytes = 4096;
 constexpr std::chrono::milliseconds patience{5000};
 
 // Hands the queue over to the next thread that has the mutex.
@@ -273,9 +272,7 @@ int Domain::add_arena(void* memory, std::size_t bytes) {
       return fail(s.error().code, s.error().what);
     }
   }
-  const auto begin = reinterpret_cast<uint64_t>(memory) & ~(page_bytes - 1);
-  const uint64_t end =
-      (reinterpret_cast<uint64_t>(memory) + bytes + page_bytes - 1) & ~(page_bytes - 1);
+  const auto [begin, end] = pages_of(memory, bytes);
   if (bytes == 0 || end <= begin) return fail(EINVAL, "the memory is empty or wraps");
   if (arenas_.contains(memory)) return fail(EEXIST, "an arena begins there already");
   const std::span<std::byte> pages{reinterpret_cast<std::byte*>(begin), end - begin};

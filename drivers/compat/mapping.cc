@@ -17,7 +17,6 @@ namespace {
 constexpr int populate_read = 22;
 constexpr int populate_write = 23;
 
-constexpr uint64_t page_bytes = 4096;
 constexpr uint64_t short_bytes = uint64_t{1} << 20;
 
 bool starts(const char* text, const char* with) noexcept {
@@ -56,21 +55,20 @@ bool each_mapping(See see) noexcept {
 
 // What populating refuses the maps decide: EINVAL is an old kernel too.
 bool is_mapped(const void* memory, std::size_t bytes, bool writable) noexcept {
-  const uint64_t begin = reinterpret_cast<uint64_t>(memory) & ~(page_bytes - 1);
-  const uint64_t end =
-      (reinterpret_cast<uint64_t>(memory) + bytes + page_bytes - 1) & ~(page_bytes - 1);
+  const auto [begin, end] = pages_of(memory, bytes);
+  if (end < begin) return false;
   const int before = errno;
   if (end - begin <= short_bytes && ::madvise(reinterpret_cast<void*>(begin), end - begin,
                                               writable ? populate_write : populate_read) == 0)
     return true;
   errno = before;
   uint64_t at = begin;
-  (void)each_mapping([&](const Mapping& m, const char*) noexcept {
+  (void)each_mapping([&, last = end](const Mapping& m, const char*) noexcept {
     if (m.end <= at) return true;
     const bool allowed = m.rights[0] == 'r' && (!writable || m.rights[1] == 'w');
     if (m.begin > at || !allowed) return false;
     at = m.end;
-    return at < end;
+    return at < last;
   });
   return at >= end;
 }

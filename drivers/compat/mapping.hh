@@ -3,8 +3,20 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace kilim::compat {
+
+inline constexpr uint64_t page_bytes = 4096;
+
+// The pages that hold a range; `end` is not above `begin` where the range is empty or wraps.
+struct PageRange {
+  uint64_t begin, end;
+};
+inline PageRange pages_of(const void* memory, std::size_t bytes) noexcept {
+  const auto at = reinterpret_cast<uint64_t>(memory);
+  return {at & ~(page_bytes - 1), (at + bytes + page_bytes - 1) & ~(page_bytes - 1)};
+}
 
 // Whether all pages of the range are mapped, and may be read, or written to. A short range is
 // brought into memory by it, as registering would.

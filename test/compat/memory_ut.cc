@@ -147,8 +147,11 @@ void on_demand_is_asked_for() {
     CU_ASSERT_EQUAL(kilim_relaxed_usable(mr, loop.qp[0]), 0);
     CU_ASSERT_EQUAL(kilim_relaxed_usable(mr, nullptr), EINVAL);
   }
+  ibv_mr* plain = ibv_reg_mr(u.pd, pages.at, pages.bytes, IBV_ACCESS_LOCAL_WRITE);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(plain);
+  CU_ASSERT_EQUAL(kilim_relaxed_usable(plain, u.qp[0]), EINVAL);
+  CU_ASSERT_EQUAL(ibv_dereg_mr(plain), 0);
   CU_ASSERT_EQUAL(ibv_dereg_mr_relaxed(mr), 0);
-  CU_ASSERT_EQUAL(kilim_relaxed_usable(mr, u.qp[0]), EINVAL);
   CU_ASSERT_EQUAL(ibv_flush_relaxed_mr(u.pd), 0);
   CU_ASSERT_EQUAL(journal_count(Journal::Kind::page_fault), faults);  // nothing was used
   Attached* device = attach_device("memory0", "no-odp");

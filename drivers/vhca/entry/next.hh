@@ -39,6 +39,7 @@ using CloseCall = int(int);
 
 template <std::size_t N>
 struct SymbolName {
+  // NOLINTNEXTLINE(google-explicit-constructor): a literal becomes one as a template's argument
   consteval SymbolName(const char (&name)[N]) { std::copy_n(name, N, text); }
   char text[N]{};
 };

@@ -146,7 +146,8 @@ std::string free_pci_folder(const std::string& tree, uint32_t number) {
   for (;; number++) {
     const uint32_t domain = number / buses;
     const std::string address = text("%04x:%02x:00.0", domain, first_bus + number % buses);
-    const std::string folder = tree + text("/devices/pci%04x:00/", domain) + address;
+    std::string folder = tree + text("/devices/pci%04x:00/", domain);
+    folder += address;
     if (::access(("/sys/bus/pci/devices/" + address).c_str(), F_OK) != 0 &&
         ::access(folder.c_str(), F_OK) != 0)
       return folder;
