@@ -5,7 +5,7 @@
 # the exit code is 0 if those are 95 % and all were tried.
 # Usage: usertools/mutants.sh [--build FOLDER] [--minutes N] [--near-only | --own-only] [NAME...]
 #   --build FOLDER  where the copy and its build lie (build-mutants); used again if it is there
-#   --minutes N     stop after so long (100)
+#   --minutes N     stop after so long (240)
 #   --near-only     only the tests of the defect's own room: quick, and an upper bound of survivors
 #   --own-only      does not ask rdma-core's tests and ping-pongs
 #   NAME...         only these defects

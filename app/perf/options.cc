@@ -186,11 +186,12 @@ std::string help_text() {
     std::snprintf(line, sizeof line, "  %-24s %s\n", left.c_str(), r.help);
     s += line;
   }
-  s += "\nexamples, without hardware, hugepages or root:\n"
-       "  kilim-perf --no-huge --no-shconf --no-pci -l 0 -- compare\n"
-       "  kilim-perf --no-huge --no-shconf --no-pci -l 0 -- write -d vhca0,wire=unix:/tmp/x &\n"
-       "  kilim-perf --no-huge --no-shconf --no-pci -l 1 -- write -d vhca0,wire=unix:/tmp/x "
-       "localhost\n";
+  s +=
+      "\nexamples, without hardware, hugepages or root:\n"
+      "  kilim-perf --no-huge --no-shconf --no-pci -l 0 -- compare\n"
+      "  W=$(mktemp -d)\n"
+      "  kilim-perf --no-huge --no-shconf --no-pci -l 0 -- write -d vhca0,wire=unix:$W &\n"
+      "  kilim-perf --no-huge --no-shconf --no-pci -l 1 -- write -d vhca0,wire=unix:$W localhost\n";
   return s;
 }
 

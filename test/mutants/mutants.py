@@ -303,7 +303,7 @@ def main():
     words.add_argument("mode", choices=("check", "run"))
     words.add_argument("root")
     words.add_argument("work", nargs="?")
-    words.add_argument("--minutes", type=int, default=100)
+    words.add_argument("--minutes", type=int, default=240)
     words.add_argument("--near-only", action="store_true")
     words.add_argument("--own-only", action="store_true")
     words.add_argument("names", nargs="*", default=[])

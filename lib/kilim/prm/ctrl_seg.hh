@@ -38,7 +38,7 @@ constexpr uint16_t stream_of(const CtrlSeg& s) noexcept {
 inline constexpr uint8_t solicited = 1 << 1;
 // Completion modes: when a WQE gets an entry in its completion queue. The kernel names the upper
 // two (MLX5_WQE_CTRL_CQ_UPDATE, ..._AND_EQE, include/linux/mlx5/qp.h), DPDK all four (enum
-// mlx5_completion_mode, drivers/common/mlx5/mlx5_prm.h). SPDK's ECE: doc/decisions/0023.
+// mlx5_completion_mode, drivers/common/mlx5/mlx5_prm.h). SPDK's ECE: doc/decisions/0016.
 inline constexpr uint8_t only_errors = 0 << 2;       // where it fails or is flushed
 inline constexpr uint8_t only_first_error = 1 << 2;  // the same, unless one of the queue has before
 inline constexpr uint8_t cq_update = 2 << 2;         // always
