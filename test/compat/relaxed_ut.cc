@@ -7,6 +7,10 @@
 
 #include <sys/mman.h>
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/lsan_interface.h>
+#endif
+
 #include "../vhca/verbs/fabric.hh"
 #include "cases.hh"
 #include "compat/domains.hh"
@@ -229,6 +233,13 @@ void closed_by_hand() {
   CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), 0);
 }
 
+// libmlx5 frees a domain in ibv_dealloc_pd() alone, not with its context.
+void leak_is_meant([[maybe_unused]] const void* of_libmlx5) {
+#ifdef __SANITIZE_ADDRESS__
+  __lsan_ignore_object(of_libmlx5);
+#endif
+}
+
 // With regions that nobody deregistered, in a domain that nobody deallocates.
 void context_closes() {
   Pages pages(1);
@@ -236,6 +247,7 @@ void context_closes() {
     ibv_context* c = open_hooked("vhca0");
     CU_ASSERT_PTR_NOT_NULL_FATAL(c);
     ibv_pd* pd = ibv_alloc_pd(c);
+    leak_is_meant(pd);
     CU_ASSERT_PTR_NOT_NULL_FATAL(ibv_reg_mr_relaxed(pd, pages.at, page, rights));
     ibv_mr* marked = ibv_reg_mr_relaxed(pd, pages.at, page, rights);
     CU_ASSERT_PTR_NOT_NULL_FATAL(marked);
