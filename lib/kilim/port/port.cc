@@ -35,7 +35,7 @@ Result<std::unique_ptr<Port>> Port::create(PortParts parts) {
     return Error{EOPNOTSUPP, "the device has no raw packet queues (CAP_NET_RAW may be missing)"};
   p->info_ = *info;
   if (Status s = check_sizes(p->parts_.defaults); !s) return s.error();
-  p->missed_before_ = p->device().out_of_buffer(p->parts_.number).value_or(0);
+  (void)p->missed();  // others' frames, before the port was created
   return p;
 }
 
@@ -227,8 +227,8 @@ PortStats Port::live() const noexcept {
   return sum;
 }
 
-uint64_t Port::missed() const {
-  return parts_.device->out_of_buffer(parts_.number).value_or(0) - missed_before_;
+uint64_t Port::missed() {
+  return missed_.read(parts_.device->out_of_buffer(parts_.number));
 }
 
 PortStats Port::stats() const noexcept {

@@ -18,6 +18,7 @@
 #include "kilim/device/owned.hh"
 #include "kilim/mr/registrar.hh"
 #include "kilim/pool/pool.hh"
+#include "kilim/port/device_counter.hh"
 #include "kilim/port/queues.hh"
 #include "kilim/worker/poller.hh"
 #include "kilim/worker/quiescence.hh"
@@ -110,7 +111,7 @@ class Port {
 
   // Frames that the device dropped since the port was created because no receive request was there,
   // whoever uses the device; 0 too where it does not say. Control lcore; reads a file.
-  [[nodiscard]] uint64_t missed() const;
+  [[nodiscard]] uint64_t missed();
   // Any thread while nobody starts or stops the port. Counts since it was created, without
   // missed().
   [[nodiscard]] PortStats stats() const noexcept;
@@ -136,8 +137,8 @@ class Port {
   std::vector<TxSlot> tx_;
   std::optional<device::FlowHandle> flow_;
   Counter recoveries_;
-  uint64_t missed_before_ = 0;  // others' frames, before the port was created
-  PortStats before_;            // of queues that are gone
+  DeviceCounter missed_;
+  PortStats before_;  // of queues that are gone
   bool started_ = false;
 };
 

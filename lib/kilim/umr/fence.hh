@@ -96,8 +96,12 @@ class FenceTrack {
     has_nested_ = true;
   }
 
-  // The UMR that before() was called for has not been appended: nothing has waited there.
-  void forget() noexcept { has_fenced_ = false; }
+  // The UMR that before() was called for has not been appended: nothing has waited there, nor
+  // perhaps for anything that is not retired.
+  void forget(uint32_t retired) noexcept {
+    has_fenced_ = false;
+    burst_ = retired;
+  }
   // The queue went through RESET.
   void restart() noexcept { has_fenced_ = has_nested_ = false; }
 

@@ -155,7 +155,7 @@ template <typename Build>
   const Outcome o = build(fences_.before(c, past, sq_.retired(), reads_keys));
   if (!o.ok()) [[unlikely]] {
     c.fence_next(pending);
-    fences_.forget();
+    fences_.forget(sq_.retired());
     return o;
   }
   key.end = c.position();

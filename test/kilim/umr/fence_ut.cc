@@ -177,6 +177,20 @@ void one_strong_fence_a_burst() {
   r.complete();
 }
 
+// The list that was refused stands between two of one key.
+void a_refusal_forgets_no_change() {
+  LoomRig r{8, {.fences = FencePlanner{prm::UmrFence::none}, .max_indirection = 4}};
+  Binding a = r.loom->take();
+  Binding b = r.loom->take();
+  queue::WqeCursor c{r.sq};
+  CU_ASSERT_TRUE(r.loom->bind(c, a, {}, view()).ok());
+  CU_ASSERT_FALSE(r.loom->bind(c, b, {.reads_keys = true}, View{}).ok());
+  CU_ASSERT_TRUE(r.loom->bind(c, a, {}, view()).ok());
+  r.loom->commit(c);
+  CU_ASSERT_TRUE((fences(r) == std::vector<uint8_t>{0, small_fence}));
+  r.complete();
+}
+
 // Who uses a key over keys uses these: none of them is changed before it is done.
 void keys_below_are_in_flight_too() {
   LoomRig r{8, {.fences = FencePlanner{prm::UmrFence::small}, .max_indirection = 4}};
@@ -255,6 +269,7 @@ const kilim::test::Case cases[] = {
     {"a key in flight is changed behind a strong fence, whatever uses and changes it",
      keys_in_flight},
     {"one strong fence holds for a burst", one_strong_fence_a_burst},
+    {"a refused UMR forgets no change of another key", a_refusal_forgets_no_change},
     {"keys below one in flight are in flight", keys_below_are_in_flight_too},
     {"a fence of half a counter's turn ago holds for nobody", long_ago},
     {"two fences make one that waits for what either does", modes_are_merged},
