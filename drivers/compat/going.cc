@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How relaxed regions learn that a protection domain or a context goes: libibverbs tells nobody,
 // and refuses a domain in which something of ours is left. So these two functions of libibverbs are
-// defined here too; a program that links this library calls these, and they go on to libibverbs.
-// Weak, since a program that links libibverbs statically has them there; whoever is not served so
-// has kilim_relaxed_close(). Any thread.
+// defined here too; a program that links this library before libibverbs calls these, and they go on
+// to libibverbs. Weak, since a program that links libibverbs statically has them there; whoever is
+// not served so has kilim_relaxed_close(). Any thread.
 #include <cerrno>
 
 #include <dlfcn.h>

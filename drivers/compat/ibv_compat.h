@@ -39,7 +39,8 @@ struct ibv_mr* ibv_reg_mr_relaxed(struct ibv_pd* pd, void* addr, size_t length, 
 int ibv_dereg_mr_relaxed(struct ibv_mr* mr);
 /* The hidden objects stay for the next region. They go with the domain: this library has a weak
  * ibv_dealloc_pd() and ibv_close_device() before libibverbs' own, and while no relaxed region is
- * left in a domain (else EBUSY, as with other regions) the former removes them first. */
+ * left in a domain (else EBUSY, as with other regions) the former removes them first. Link it
+ * before libibverbs (-lkilim_compat -libverbs); who cannot calls kilim_relaxed_close(). */
 int ibv_flush_relaxed_mr(struct ibv_pd* pd);
 
 enum kilim_relaxed_memory {

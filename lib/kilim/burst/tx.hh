@@ -117,7 +117,7 @@ uint64_t bytes_of(std::span<const pool::Handle> packet) noexcept {
   return sum;
 }
 
-// Writes the WQE of one packet; false where the queue is full.
+// Writes the WQE of one packet; false where the queue is full or the packet is empty.
 template <TxConfig C>
 bool append(TxQueue& q, queue::WqeCursor& c, std::span<const pool::Handle> packet) noexcept {
   const pool::Handle head = packet[0];
