@@ -159,7 +159,7 @@ uint32_t tx_reclaim(TxQueue& q) noexcept {
 }
 
 // Takes the handles that it returns the count of, whole packets only; the others stay with the
-// caller.
+// caller. It stops at an empty packet, which no device sends: who tries again drops that first.
 template <TxConfig C>
 uint32_t tx_burst(TxQueue& q, std::span<const pool::Handle> in) noexcept {
   tx_reclaim<C>(q);
