@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The smallest forwarder: one lcore sends back on each port what it receives there. Shows set-up in
-// its order (EAL, arena, pool, stash, port) and who holds a buffer when. Try it without hardware:
+// its order (EAL, arena, pool, cache, port) and who holds a buffer when. It forwards until SIGINT
+// or SIGTERM. Without hardware, hugepages or root, from one file of frames to another:
+//   usertools/pcap_file.py make in.pcap 1000
 //   build/examples/01_forward --no-huge --no-shconf --no-pci -l 0
-//       --vdev net_kilim0,hca=vhca0,wire=af_packet:veth0
+//       --vdev net_kilim0,hca=vhca0,wire=pcap:in.pcap:out.pcap
+// As root, with frames of a network interface: wire=af_packet:veth0. On a card: hca=mlx5_0.
 #include <cstdio>
 #include <cstring>
 
@@ -26,21 +29,22 @@ int refused(const char* what, const kilim::Error& e) {
 }
 
 // Configures the port's one receive and one transmit queue for this lcore and starts it.
-kilim::Status start(Port& port, const kilim::pool::ArenaMemory& memory, kilim::pool::Stash& stash) {
+kilim::Status start(Port& port, const kilim::pool::ArenaMemory& memory,
+                    kilim::pool::BufferCache& cache) {
   if (auto s = port.configure(port.defaults(), memory); !s) return s;
-  if (auto s = port.set_rx(0, {.stash = &stash}); !s) return s;
+  if (auto s = port.set_rx(0, {.cache = &cache}); !s) return s;
   for (uint32_t q = 0; q < port.sizes().txq; q++)
-    if (auto s = port.set_tx(q, {.stash = &stash}); !s) return s;
+    if (auto s = port.set_tx(q, {.cache = &cache}); !s) return s;
   return port.start();
 }
 
-void forward(Port& port, kilim::pool::Stash& stash) {
+void forward(Port& port, kilim::pool::BufferCache& cache) {
   // A virtual device without a thread of its own is run by whoever polls its queues.
   if (port.poller().fn != nullptr) port.poller().fn(port.poller().context, 64);
   Handle packets[32];
   const uint32_t n = port.rx(0, packets);          // ours from here on
   const uint32_t sent = port.tx(0, {packets, n});  // these are the queue's
-  stash.free({packets + sent, n - sent});          // these were not taken: dropped
+  cache.free({packets + sent, n - sent});          // these were not taken: dropped
 }
 
 // One port. What is made last goes first, so that nobody outlives what it uses.
@@ -49,13 +53,13 @@ int run(Port& port) {
   if (!memory) return refused("packet buffers", memory.error());
   auto pool = kilim::pool::Pool::create(memory->arena(), {.name = "example", .count = 8192});
   if (!pool) return refused("packet pool", pool.error());
-  kilim::pool::Stash stash(*pool);
-  if (auto s = start(port, *memory, stash); !s) {
+  kilim::pool::BufferCache cache(*pool);
+  if (auto s = start(port, *memory, cache); !s) {
     port.unconfigure();
     return refused(port.name().c_str(), s.error());
   }
   std::printf("01_forward: %s sends back what it receives; SIGINT stops\n", port.name().c_str());
-  while (stop == 0) forward(port, stash);
+  while (stop == 0) forward(port, cache);
   const kilim::port::PortStats s = port.stats();
   std::printf("received %lu packets, sent %lu\n", s.rx_packets, s.tx_packets);
   port.unconfigure();

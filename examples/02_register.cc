@@ -9,7 +9,7 @@
 #include "attach/resolve.hh"
 #include "kilim/mr/allocated.hh"
 #include "kilim/mr/registrar.hh"
-#include "kilim/port/key_queue.hh"
+#include "kilim/port/mkey_queue.hh"
 #include "kilim/queue/rc_wqe.hh"
 
 namespace {
@@ -33,18 +33,18 @@ void show(const char* what, const mr::Region& r) {
 }
 
 // The device writes `n` bytes from one region to the begin of another. False where it refuses.
-bool copy(port::KeyQueue& queue, const mr::Region& from, const mr::Region& to, uint32_t n) {
+bool copy(port::MkeyQueue& queue, const mr::Region& from, const mr::Region& to, uint32_t n) {
   queue::WqeCursor c{queue.sq()};
   if (!queue::rdma_write(c, {to.iova, to.rkey}, queue::Sge{from.iova, n, from.lkey}, {}))
     return false;
-  queue.loom().commit(c);
+  queue.binder().commit(c);
   return queue.wait();
 }
 
 int run(device::Device& device) {
   mr::Registrar& registrar = device.registrar();
-  auto queue =
-      port::KeyQueue::create(device, {.keys = 1, .key = {.max_entries = 4}, .access = Access::all});
+  auto queue = port::MkeyQueue::create(
+      device, {.keys = 1, .key = {.max_entries = 4}, .access = Access::all});
   if (!queue) return refused("queue", queue.error().what);
 
   // Contiguous memory, in the largest pages there are, near the device.

@@ -9,7 +9,7 @@
 
 #include "attach/resolve.hh"
 #include "kilim/mr/registrar.hh"
-#include "kilim/port/key_queue.hh"
+#include "kilim/port/mkey_queue.hh"
 #include "kilim/queue/rc_wqe.hh"
 
 namespace {
@@ -40,27 +40,27 @@ bool arrived(const std::vector<std::byte>& memory) {
   return true;
 }
 
-int gather(port::KeyQueue& queue, const mr::Region& region, std::vector<std::byte>& memory) {
-  umr::Loom& loom = queue.loom();
-  umr::Binding key = loom.take();
+int gather(port::MkeyQueue& queue, const mr::Region& region, std::vector<std::byte>& memory) {
+  mkey::MkeyBinder& binder = queue.binder();
+  mkey::Binding key = binder.claim();
   const auto list = scattered(region);
 
   // One doorbell for both: the WRITE carries the fence, this core waits for nothing.
   queue::WqeCursor c{queue.sq()};
-  const umr::Bind how{.access = umr::mkey_access(mr::Access::remote_read)};
-  if (const umr::Outcome o = loom.bind(c, key, how, list.view()); !o.ok())
-    return refused("UMR", umr::text(o.why));
+  const mkey::Bind how{.access = umr::mkey_access(mr::Access::remote_read)};
+  if (const Outcome o = binder.bind(c, key, how, list.view()); !o.ok())
+    return refused("UMR", text(o.why));
   const queue::Sge from{0, pieces * piece_bytes, key.lkey_behind(c)};
   const queue::Remote to{region.iova + memory.size() / 2, region.rkey};
   if (!queue::rdma_write(c, to, from, {})) return refused("WRITE", "the queue is full");
-  loom.commit(c);
+  binder.commit(c);
 
   if (!queue.wait()) return refused("completion", "the device refused a request");
   // From here on the handle may go to other queues and to peers.
   std::printf("%u pieces of %u bytes, one key 0x%x: %s\n", pieces, piece_bytes, key.rkey().value(),
               arrived(memory) ? "gathered" : "WRONG");
   key.end();  // queues the invalidation, which goes with the next doorbell
-  loom.flush();
+  binder.flush();
   return queue.wait() && arrived(memory) ? 0 : 1;
 }
 
@@ -75,7 +75,7 @@ int main(int argc, char** argv) {
   for (std::size_t i = 0; i < memory.size() / 2; i++) memory[i] = static_cast<std::byte>(i * 7);
   auto region = mr::Mr::create(device.registrar(), memory, mr::Access::all, 4096);
   if (!region) return refused("memory", region.error().what);
-  auto queue = port::KeyQueue::create(
+  auto queue = port::MkeyQueue::create(
       device, {.keys = 8, .key = {.max_entries = pieces}, .access = mr::Access::all});
   if (!queue) return refused("queue", queue.error().what);
   return gather(**queue, region->region(), memory);

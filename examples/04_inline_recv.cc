@@ -65,7 +65,7 @@ uint32_t run(device::Device& device, Connection& connection, const mr::Region& r
     const uint32_t at = i * buffer_bytes, from = (count + i) * buffer_bytes;
     const auto bytes = static_cast<uint32_t>(std::strlen(messages[i]));
     std::memcpy(&memory[from], messages[i], bytes);
-    rq.post({region.iova + at, buffer_bytes, region.lkey}, at);
+    (void)rq.post({region.iova + at, buffer_bytes, region.lkey}, at);
     (void)queue::send(cursor, queue::Sge{region.iova + from, bytes, region.lkey}, {});
   }
   rq.ring();

@@ -7,9 +7,9 @@
 
 #include "attach/resolve.hh"
 #include "kilim/mr/registrar.hh"
-#include "kilim/port/key_queue.hh"
+#include "kilim/port/mkey_queue.hh"
 #include "kilim/queue/rc_wqe.hh"
-#include "kilim/umr/weave.hh"
+#include "kilim/umr/layout.hh"
 
 namespace {
 
@@ -29,10 +29,10 @@ struct Tile {
 
 struct Bench {
   device::Device& device;
-  port::KeyQueue& queue;
+  port::MkeyQueue& queue;
   mr::Region matrix;  // rows x columns doubles
   mr::Region out;     // where a tile arrives, row after row
-  umr::Means means;
+  umr::UmrContext context;
 };
 
 // The tile as an entry that repeats: `width` numbers, then the same a row further.
@@ -43,24 +43,24 @@ umr::StridedEntry entry_of(const mr::Region& matrix, const Tile& t) {
           .key = matrix.lkey};
 }
 
-bool send(Bench& b, umr::Binding& key, const Tile& t) {
+bool send(Bench& b, mkey::Binding& key, const Tile& t) {
   const umr::StridedEntry entry = entry_of(b.matrix, t);
   const umr::StridedView view{&entry, 1, t.height};
-  const umr::Bind how{.access = umr::mkey_access(mr::Access::remote_read)};
+  const mkey::Bind how{.access = umr::mkey_access(mr::Access::remote_read)};
   queue::WqeCursor c{b.queue.sq()};
   // Where the device has no strided lists, or a number is too large for its field, this becomes an
   // ordinary list of blocks.
-  const auto build = [&](queue::WqeCursor& at, const umr::IndirectKey& k, uint8_t tag,
+  const auto build = [&](queue::WqeCursor& at, const mkey::Mkey& k, uint8_t tag,
                          const umr::UmrWr& wr) {
-    return umr::weave_strided(at, b.means, b.queue.loom().request(k, tag, how), view, wr);
+    return umr::umr_strided_view(at, b.context, b.queue.binder().request(k, tag, how), view, wr);
   };
-  if (const umr::Outcome o = b.queue.loom().bind_with(c, key, how, build); !o.ok()) {
-    refused("UMR", umr::text(o.why));
+  if (const Outcome o = b.queue.binder().bind_with(c, key, how, build); !o.ok()) {
+    refused("UMR", text(o.why));
     return false;
   }
   const queue::Sge from{0, static_cast<uint32_t>(view.length()), key.lkey_behind(c)};
   if (!queue::rdma_write(c, {b.out.iova, b.out.rkey}, from, {})) return false;
-  b.queue.loom().commit(c);
+  b.queue.binder().commit(c);
   return b.queue.wait();
 }
 
@@ -89,12 +89,12 @@ int main(int argc, char** argv) {
   auto to =
       mr::Mr::create(registrar, std::as_writable_bytes(std::span{out}), mr::Access::all, 4096);
   if (!from || !to) return refused("memory", "the device registers none");
-  auto queue = port::KeyQueue::create(
+  auto queue = port::MkeyQueue::create(
       device, {.keys = 8, .key = {.max_entries = 64}, .access = mr::Access::all});
   if (!queue) return refused("queue", queue.error().what);
 
   Bench b{device, **queue, from->region(), to->region(), {.limits = device.caps().umr_limits()}};
-  umr::Binding key = b.queue.loom().take();
+  mkey::Binding key = b.queue.binder().claim();
   constexpr Tile tiles[] = {{8, 16, 32, 12},      // a tile
                             {0, 7, rows, 1},      // a column
                             {5, 0, 1, columns}};  // a row, for completeness

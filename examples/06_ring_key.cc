@@ -10,7 +10,7 @@
 
 #include "attach/resolve.hh"
 #include "kilim/mr/registrar.hh"
-#include "kilim/port/key_queue.hh"
+#include "kilim/port/mkey_queue.hh"
 #include "kilim/queue/rc_wqe.hh"
 #include "kilim/umr/patch.hh"
 
@@ -29,11 +29,11 @@ int refused(const char* what, const char* why) {
 }
 
 struct Ring {
-  port::KeyQueue& queue;
+  port::MkeyQueue& queue;
   mr::Region pool;                 // `buffers` buffers, then a copy of what a peer reads
   std::vector<std::byte>& memory;  // the same
   prm::UmrLimits limits;
-  umr::Binding key;                      // of the whole ring
+  mkey::Binding key;                     // of the whole ring
   std::array<uint32_t, places> shows{};  // buffer behind each place
   std::array<uint32_t, step> out{};      // buffers that are in no place
 
@@ -50,11 +50,11 @@ bool make(Ring& r) {
     all.add(p.key, p.address, p.length);
   }
   for (uint32_t i = 0; i < step; i++) r.out[i] = places + i;
-  const umr::Bind how{.access = umr::mkey_access(mr::Access::remote_read)};
-  r.key = r.queue.loom().take();
+  const mkey::Bind how{.access = umr::mkey_access(mr::Access::remote_read)};
+  r.key = r.queue.binder().claim();
   queue::WqeCursor c{r.queue.sq()};
-  if (!r.queue.loom().bind(c, r.key, how, all.view()).ok()) return false;
-  r.queue.loom().commit(c);
+  if (!r.queue.binder().bind(c, r.key, how, all.view()).ok()) return false;
+  r.queue.binder().commit(c);
   return r.queue.wait();
 }
 
@@ -66,13 +66,13 @@ bool advance(Ring& r, uint32_t first) {
     const umr::Piece p = r.piece(r.shows[first + i]);
     fresh.add(p.key, p.address, p.length);
   }
-  const auto build = [&](queue::WqeCursor& at, const umr::IndirectKey& k, const umr::UmrWr& wr) {
+  const auto build = [&](queue::WqeCursor& at, const mkey::Mkey& k, const umr::UmrWr& wr) {
     const umr::Patch where{.key = k.lkey, .max_entries = k.max_entries, .first = first};
     return umr::patch(at, r.limits, where, fresh.view(), wr);
   };
   queue::WqeCursor c{r.queue.sq()};
-  if (!r.queue.loom().change_with(c, r.key, {}, build).ok()) return false;
-  r.queue.loom().commit(c);
+  if (!r.queue.binder().change_with(c, r.key, {}, build).ok()) return false;
+  r.queue.binder().commit(c);
   return r.queue.wait();
 }
 
@@ -82,7 +82,7 @@ bool peer_reads(Ring& r) {
   queue::WqeCursor c{r.queue.sq()};
   const queue::Sge into{r.pool.iova + copy, places * buffer_bytes, r.pool.lkey};
   if (!queue::rdma_read(c, {0, r.key.rkey()}, into, {})) return false;
-  r.queue.loom().commit(c);
+  r.queue.binder().commit(c);
   if (!r.queue.wait()) return false;
   for (uint32_t i = 0; i < places; i++)
     if (std::memcmp(&r.memory[copy + i * buffer_bytes],
@@ -103,7 +103,7 @@ int main(int argc, char** argv) {
     memory[i] = static_cast<std::byte>(i / buffer_bytes + i * 3);
   auto region = mr::Mr::create(device.registrar(), memory, mr::Access::all, 4096);
   if (!region) return refused("memory", region.error().what);
-  auto queue = port::KeyQueue::create(
+  auto queue = port::MkeyQueue::create(
       device, {.keys = 2, .key = {.max_entries = places}, .access = mr::Access::all});
   if (!queue) return refused("queue", queue.error().what);
 

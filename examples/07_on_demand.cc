@@ -14,7 +14,7 @@
 #include "kilim/mr/advice_queue.hh"
 #include "kilim/mr/registrar.hh"
 #include "kilim/mr/thrash.hh"
-#include "kilim/port/key_queue.hh"
+#include "kilim/port/mkey_queue.hh"
 #include "kilim/queue/rc_wqe.hh"
 
 namespace {
@@ -48,11 +48,11 @@ void print_statistics(const device::Device& device) {
   }
 }
 
-bool write_page(port::KeyQueue& queue, const mr::Region& from, const mr::Region& to, uint64_t at) {
+bool write_page(port::MkeyQueue& queue, const mr::Region& from, const mr::Region& to, uint64_t at) {
   queue::WqeCursor c{queue.sq()};
   if (!queue::rdma_write(c, {to.iova + at, to.rkey}, queue::Sge{from.iova, page, from.lkey}, {}))
     return false;
-  queue.loom().commit(c);
+  queue.binder().commit(c);
   return queue.wait();
 }
 
@@ -65,8 +65,8 @@ mr::FaultCount faults(const device::Device& device) {
 int run(device::Device& device, std::byte* addresses, std::byte* full) {
   std::fputs(mr::odp_table(device.caps().odp).c_str(), stdout);
   mr::Registrar& registrar = device.registrar();
-  auto queue =
-      port::KeyQueue::create(device, {.keys = 1, .key = {.max_entries = 4}, .access = Access::all});
+  auto queue = port::MkeyQueue::create(
+      device, {.keys = 1, .key = {.max_entries = 4}, .access = Access::all});
   if (!queue) return refused("queue", queue.error().what);
   auto source = mr::Mr::create(registrar, {full, page}, Access::local, page);
   if (!source) return refused("memory", source.error().what);

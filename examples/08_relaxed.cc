@@ -10,7 +10,7 @@
 
 #include "attach/resolve.hh"
 #include "kilim/mr/registrar.hh"
-#include "kilim/port/key_queue.hh"
+#include "kilim/port/mkey_queue.hh"
 #include "kilim/queue/rc_wqe.hh"
 #include "kilim/relaxed/relaxed.hh"
 
@@ -29,7 +29,7 @@ int refused(const char* what, const char* why) {
 }
 
 struct Job {
-  port::KeyQueue& queue;
+  port::MkeyQueue& queue;
   relaxed::Relaxed& engine;
   std::byte* buffers;
   std::vector<std::byte>& copy;  // the peer's
@@ -70,7 +70,7 @@ bool flush(Job& j) {
     if (!j.queue.wait()) return false;
     flushed = j.engine.flush();
   }
-  for (int i = 0; i < 3; i++) j.engine.turn();  // keys come back when nobody can use them
+  for (int i = 0; i < 3; i++) j.engine.poll();  // keys come back when nobody can use them
   return flushed;
 }
 
@@ -95,9 +95,9 @@ int main(int argc, char** argv) {
   if (!attached) return refused("device", attached.error().what);
   device::Device& device = *attached->device;
 
-  auto queue = port::KeyQueue::create(device, {.keys = keys, .access = mr::Access::all});
+  auto queue = port::MkeyQueue::create(device, {.keys = keys, .access = mr::Access::all});
   if (!queue) return refused("queue", queue.error().what);
-  auto engine = relaxed::Relaxed::create((*queue)->loom(), {.keys = keys});
+  auto engine = relaxed::Relaxed::create((*queue)->binder(), {.keys = keys});
   if (!engine) return refused("engine", engine.error().what);
 
   // One region of the ordinary kind under all of them.

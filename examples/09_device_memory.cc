@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Device memory: a payload lies in the adapter itself, a key weaves a header of host memory before
+// Device memory: a payload lies in the adapter itself, a key binds a header of host memory before
 // it, and one WRITE sends both; a counter beside it is added to without the host's memory taking
 // part. Runs without hardware: build/examples/09_device_memory [DEVICE]
 #include <array>
@@ -8,7 +8,7 @@
 
 #include "attach/resolve.hh"
 #include "kilim/mr/device_memory.hh"
-#include "kilim/port/key_queue.hh"
+#include "kilim/port/mkey_queue.hh"
 #include "kilim/queue/rc_wqe.hh"
 
 namespace {
@@ -35,26 +35,26 @@ uint64_t at(const mr::Region& host, const Memory& m, const void* p) {
                                            reinterpret_cast<const std::byte*>(&m));
 }
 
-int send_woven(port::KeyQueue& queue, const mr::Region& host, const mr::Region& device,
-               const Memory& m) {
-  umr::Loom& loom = queue.loom();
-  umr::Binding key = loom.take();
+int send_gathered(port::MkeyQueue& queue, const mr::Region& host, const mr::Region& device,
+                  const Memory& m) {
+  mkey::MkeyBinder& binder = queue.binder();
+  mkey::Binding key = binder.claim();
   if (!key) return refused("key", "none is free");
   umr::PieceList<2> list;
   list.add(host.lkey, at(host, m, &m.header), header_bytes);
   list.add(device.lkey, 0, payload_bytes);  // zero-based: its first byte is 0
 
   queue::WqeCursor c{queue.sq()};
-  const umr::Bind how{.access = umr::mkey_access(Access::remote_read)};
-  if (const umr::Outcome o = loom.bind(c, key, how, list.view()); !o.ok())
-    return refused("UMR", umr::text(o.why));
+  const mkey::Bind how{.access = umr::mkey_access(Access::remote_read)};
+  if (const Outcome o = binder.bind(c, key, how, list.view()); !o.ok())
+    return refused("UMR", text(o.why));
   const queue::Sge from{0, header_bytes + payload_bytes, key.lkey_behind(c)};
   if (!queue::rdma_write(c, {at(host, m, &m.arrived), host.rkey}, from, {}))
     return refused("WRITE", "the queue is full");
-  loom.commit(c);
+  binder.commit(c);
   if (!queue.wait()) return refused("completion", "the device refused a request");
   key.end();
-  loom.flush();
+  binder.flush();
   const bool right =
       std::memcmp(m.arrived.data(), m.header.data(), header_bytes) == 0 &&
       std::memcmp(m.arrived.data() + header_bytes, m.payload.data(), payload_bytes) == 0;
@@ -63,7 +63,7 @@ int send_woven(port::KeyQueue& queue, const mr::Region& host, const mr::Region& 
   return queue.wait() && right ? 0 : 1;
 }
 
-int count(port::KeyQueue& queue, const mr::Region& host, const mr::Region& device, Memory& m) {
+int count(port::MkeyQueue& queue, const mr::Region& host, const mr::Region& device, Memory& m) {
   for (uint64_t n = 0; n < 3; n++) {
     queue::WqeCursor c{queue.sq()};
     const queue::Atomic add{.target = {counter_at, device.rkey},
@@ -71,7 +71,7 @@ int count(port::KeyQueue& queue, const mr::Region& host, const mr::Region& devic
                             .result_key = host.lkey,
                             .swap_or_add = 5};
     if (!queue::fetch_and_add(c, add, {})) return refused("atomic", "the queue is full");
-    queue.loom().commit(c);
+    queue.binder().commit(c);
     if (!queue.wait()) return refused("atomic", "the device refused it");
     if (m.before != n * 5) return refused("atomic", "WRONG");
   }
@@ -95,10 +95,10 @@ int run(device::Device& device) {
   constexpr std::array<std::byte, 8> zero{};
   if (!block->write(0, m.payload) || !block->write(counter_at, zero))
     return refused("copy", "device memory was not written");
-  auto queue =
-      port::KeyQueue::create(device, {.keys = 2, .key = {.max_entries = 2}, .access = Access::all});
+  auto queue = port::MkeyQueue::create(
+      device, {.keys = 2, .key = {.max_entries = 2}, .access = Access::all});
   if (!queue) return refused("queue", queue.error().what);
-  if (int code = send_woven(**queue, host->region(), on_device->region(), m); code != 0)
+  if (int code = send_gathered(**queue, host->region(), on_device->region(), m); code != 0)
     return code;
   return count(**queue, host->region(), on_device->region(), m);
 }

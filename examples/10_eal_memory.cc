@@ -2,8 +2,12 @@
 // All of EAL's memory in an index from address to key, while it comes and goes: the main lcore
 // allocates and frees, a worker sends from whatever address it is handed. Neither registers
 // anything: memory that EAL adds has a key before its allocation returns, memory that it gives back
-// loses it when no worker can hold it. Read 02_register.cc first. Runs without hardware, with a
-// second lcore: build/examples/10_eal_memory -l 0,1 --no-pci --in-memory
+// loses it when no worker can hold it. Read 02_register.cc first. Runs without hardware and ends by
+// itself; it needs a second lcore, here on the same CPU, and hugepages for memory that comes and
+// goes:
+//   build/examples/10_eal_memory --lcores 0@0,1@0 --no-pci --in-memory
+// Without hugepages, all memory is there from the beginning; without root too:
+//   build/examples/10_eal_memory --lcores 0@0,1@0 --no-pci --no-huge --no-shconf -m 64
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -17,10 +21,10 @@
 #include <rte_ring.h>
 
 #include "attach/resolve.hh"
-#include "kilim/mr/front.hh"
-#include "kilim/mr/indexed_regions.hh"
+#include "kilim/lookup/front.hh"
+#include "kilim/lookup/indexed_regions.hh"
 #include "kilim/mr/registrar.hh"
-#include "kilim/port/key_queue.hh"
+#include "kilim/port/mkey_queue.hh"
 #include "kilim/queue/rc_wqe.hh"
 
 namespace {
@@ -54,8 +58,8 @@ Readers readers() {
 }
 
 struct Job {
-  port::KeyQueue& queue;
-  const mr::Index& index;
+  port::MkeyQueue& queue;
+  const lookup::Index& index;
   rte_rcu_qsbr* readers;
   rte_ring* full;   // to the worker; the job's own address ends it
   rte_ring* spent;  // and back
@@ -65,21 +69,21 @@ struct Job {
 };
 
 // One buffer, whose address is all that is known of it.
-void send(Job& j, mr::Front& front, const std::byte* buffer) {
+void send(Job& j, lookup::Front& front, const std::byte* buffer) {
   const auto from = reinterpret_cast<uint64_t>(buffer);
   const Lkey key = front.find(from, sent_bytes);
   if (key == Lkey{0}) return;
   queue::WqeCursor c{j.queue.sq()};
   if (!queue::rdma_write(c, {j.target.iova, j.target.rkey}, queue::Sge{from, sent_bytes, key}, {}))
     return;
-  j.queue.loom().commit(c);
+  j.queue.binder().commit(c);
   if (j.queue.wait() && std::memcmp(j.copy, buffer, sent_bytes) == 0) j.sent++;
 }
 
 int work(void* arg) {
   Job& j = *static_cast<Job*>(arg);
   const unsigned me = rte_lcore_id();
-  mr::Front front{j.index};
+  lookup::Front front{j.index};
   rte_rcu_qsbr_thread_register(j.readers, me);
   rte_rcu_qsbr_thread_online(j.readers, me);
   for (void* next = nullptr; next != arg;) {
@@ -110,11 +114,11 @@ int run(device::Device& device, unsigned worker) {
   const Readers quiet = readers();
   const Ring full = ring("full"), spent = ring("spent");
   if (!quiet || !full || !spent) return refused("memory", "EAL has none left");
-  auto index = mr::Index::create({.readers = quiet.get()});
+  auto index = lookup::Index::create({.readers = quiet.get()});
   if (!index) return refused("index", index.error().what);
-  auto regions = mr::IndexedRegions::create(device.registrar(), **index);
+  auto regions = lookup::IndexedRegions::create(device.registrar(), **index);
   if (!regions) return refused("regions", regions.error().what);
-  auto queue = port::KeyQueue::create(device, {.keys = 1, .access = mr::Access::all});
+  auto queue = port::MkeyQueue::create(device, {.keys = 1, .access = mr::Access::all});
   if (!queue) return refused("queue", queue.error().what);
   (*queue)->release_owner();
   std::vector<std::byte> copy(sent_bytes);

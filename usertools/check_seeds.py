@@ -35,6 +35,16 @@ def not_there(text):
     return [line[2:] for line in part.splitlines() if line.startswith("- ")]
 
 
+def united(generated):
+    """With -Dunity=on the sources are those that generated files include."""
+    sources = []
+    for path in generated:
+        if re.search(r"-unity\d+\.cpp$", path) and os.path.exists(path):
+            with open(path, encoding="utf-8") as f:
+                sources += re.findall(r'#include\s*[<"](.*)[>"]', f.read())
+    return sources
+
+
 def programs(root, build):
     """Source file, from the root, to the program that is made of it."""
     out = subprocess.run(["meson", "introspect", build, "--targets"], capture_output=True, text=True,
@@ -44,7 +54,7 @@ def programs(root, build):
         if target["type"] != "executable":
             continue
         for group in target["target_sources"]:
-            for source in group.get("sources", []):
+            for source in group.get("sources", []) + united(group.get("generated_sources", [])):
                 found.setdefault(os.path.relpath(source, root), target["filename"][0])
     return found
 

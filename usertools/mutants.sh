@@ -1,19 +1,25 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Puts deliberate defects (test/mutants/mutants.toml) into a copy of the adapter and the library, one
-# at a time, and sees which test notices. The last line is `mutants: K/T killed by our own tests`;
-# the exit code is 0 if those are 95 % and all were tried.
-# Usage: usertools/mutants.sh [--build FOLDER] [--minutes N] [--near-only | --own-only] [NAME...]
+# at a time, and sees which test notices. The test that a defect's row names comes first (killed_by);
+# what it does not notice meets the tests of its room, of the room's users, and all others. The last
+# line is `mutants: K/T killed by our own tests`; the exit code is 0 if those are 95 %, all were tried,
+# and each was noticed by the test that its row names.
+# Usage: usertools/mutants.sh [--build FOLDER] [--minutes N] [--room FOLDER]...
+#                             [--named-only | --near-only | --own-only] [--record] [NAME...]
 #   --build FOLDER  where the copy and its build lie (build-mutants); used again if it is there
 #   --minutes N     stop after so long (240)
-#   --near-only     only the tests of the defect's own room: quick, and an upper bound of survivors
+#   --room FOLDER   only the defects of files below it, such as drivers/vhca/tpt
+#   --named-only    only the tests that the rows name: about three seconds for each defect
+#   --near-only     those and the tests of the defect's own room: an upper bound of survivors
 #   --own-only      does not ask rdma-core's tests and ping-pongs
-#   NAME...         only these defects
+#   --record        writes into the table who noticed
+#   NAME...         these defects
 set -u
 . "$(dirname "${BASH_SOURCE[0]}")/prepare.sh"
 
 build=$ROOT/build-mutants
-options "build= ..." "minutes= near-only own-only" "$@"
+options "build= ..." "minutes= room= named-only near-only own-only record" "$@"
 folder=$(realpath -m "$build")
 
 exec < /dev/null

@@ -6,59 +6,49 @@ Usage: pcap_file.py make FILE COUNT      COUNT frames of UDP over IPv4, sizes an
                                          the same at every call
        pcap_file.py compare SENT GOT     the same frames in the same order, time aside"""
 
+import itertools
 import random
-import struct
+import socket
 import sys
 
-HEADER = struct.pack("<IHHiIII", 0xa1b2c3d4, 2, 4, 0, 0, 65535, 1)
+import dpkt
 
-
-def checksum(data):
-    total = sum(struct.unpack(f">{len(data) // 2}H", data))
-    while total >> 16:
-        total = (total & 0xffff) + (total >> 16)
-    return ~total & 0xffff
+FROM, TO = socket.inet_aton("198.18.0.1"), socket.inet_aton("198.18.0.2")
 
 
 def frame(rng, number):
-    payload = struct.pack(">I", number) + rng.randbytes(rng.randrange(14, 1440))
-    udp = struct.pack(">HHHH", 4660, 4661, 8 + len(payload), 0) + payload
-    ip = struct.pack(">BBHHHBBH4B4B", 0x45, 0, 20 + len(udp), number & 0xffff, 0, 64, 17, 0,
-                     198, 18, 0, 1, 198, 18, 0, 2)
-    ip = ip[:10] + struct.pack(">H", checksum(ip)) + ip[12:]
-    return bytes.fromhex("0200000000020200000000010800") + ip + udp
+    payload = number.to_bytes(4, "big") + rng.randbytes(rng.randrange(14, 1440))
+    udp = dpkt.udp.UDP(sport=4660, dport=4661, ulen=8 + len(payload), data=payload)
+    ip = dpkt.ip.IP(src=FROM, dst=TO, id=number & 0xffff, p=dpkt.ip.IP_PROTO_UDP, data=udp)
+    ip.len = len(ip)
+    return bytes(dpkt.ethernet.Ethernet(dst=b"\x02\0\0\0\0\2", src=b"\x02\0\0\0\0\1", data=ip))
 
 
 def make(path, count):
     rng = random.Random(1)
     with open(path, "wb") as f:
-        f.write(HEADER)
+        writer = dpkt.pcap.Writer(f, snaplen=65535)
         for number in range(count):
-            data = frame(rng, number)
-            f.write(struct.pack("<IIII", number // 1000000, number % 1000000, len(data),
-                                len(data)) + data)
+            writer.writepkt(frame(rng, number), number / 1000000)
 
 
 def frames(path):
     with open(path, "rb") as f:
-        head = f.read(24)
-        if len(head) != 24 or head[:4] not in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1"):
-            sys.exit(f"{path}: not a little-endian pcap file")
-        while len(record := f.read(16)) == 16:
-            yield f.read(struct.unpack("<IIII", record)[2])
+        try:
+            yield from (data for _, data in dpkt.pcap.Reader(f))
+        except (ValueError, dpkt.dpkt.Error) as error:
+            sys.exit(f"{path}: not a pcap file: {error}")
 
 
 def compare(sent, got):
     count = 0
-    arrived = frames(got)
-    for data in frames(sent):
-        other = next(arrived, None)
+    for data, other in itertools.zip_longest(frames(sent), frames(got)):
+        if data is None:
+            sys.exit(f"{got} has more than the {count} frames of {sent}")
         if other != data:
             what = "is missing" if other is None else "differs"
             sys.exit(f"frame {count} of {sent} {what} in {got}")
         count += 1
-    if next(arrived, None) is not None:
-        sys.exit(f"{got} has more than the {count} frames of {sent}")
     print(f"pcap: {count} frames arrived as they were sent")
 
 

@@ -9,7 +9,7 @@
 # Usage: usertools/quickstart.sh [--fwd io|umr] [--size MIB] [--files] [--json FILE] [--keep]
 #                                [--program PATH]
 #   --fwd io         pass frames on (default); umr: each frame leaves as a new header and the
-#                    received payload in place, woven together by a memory key
+#                    received payload in place, bound together by a memory key
 #   --size MIB       of the file that is sent, default 256
 #   --files          pcap files instead of namespaces, as without root
 #   --json FILE      put kilim-testpmd's own statistics there
@@ -79,7 +79,7 @@ prepare_program() {
     need_packages build run
     say "building a release into build/"
     configure "$ROOT/build" -Dbuildtype=release || give_up "could not configure the build"
-    attend build "$ROOT/build" app/kilim-testpmd app/kilim-vhca || give_up "the build failed"
+    attend build "$ROOT/build" app/kilim-testpmd app/kilim-vhca app/kilim-perf || give_up "the build failed"
     program=$ROOT/build/app/kilim-testpmd
   fi
   [ -x "$program" ] || give_up "$program is not an executable"

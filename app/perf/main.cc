@@ -9,8 +9,9 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 
-#include "options.hh"
-#include "perf_test.hh"
+#include "kilim/base/version.h"
+#include "perf/command.hh"
+#include "perf/options.hh"
 
 namespace kilim::perf {
 namespace {
@@ -21,6 +22,8 @@ int say(const Exit& exit) {
 }
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::strcmp(argv[1], "--version") == 0)
+    return std::printf("kilim-perf %s\n", kilim_version()) < 0 ? 1 : 0;
   std::vector<char*> eal{argv[0]}, own{argv[0]};
   int i = 1;
   for (; i < argc && std::strcmp(argv[i], "--") != 0; i++) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A table of rows gives parser and help.
-#include "options.hh"
+#include "perf/options.hh"
 
 #include <algorithm>
 #include <charconv>
@@ -11,9 +11,9 @@
 
 #include <getopt.h>
 
-#include "agreement.hh"
-#include "chooser.hh"
-#include "perf_test.hh"
+#include "perf/cmd_chooser.hh"
+#include "perf/command.hh"
+#include "perf/two_sided/agreement.hh"
 
 namespace kilim::perf {
 namespace {
@@ -56,7 +56,7 @@ constexpr Row rows[] = {
 constexpr int row_count = static_cast<int>(sizeof rows / sizeof *rows);
 
 // Null: taken.
-const char* take(Options& o, const Row& r, const char* value) {
+const char* parse(Options& o, const Row& r, const char* value) {
   if (r.flag != nullptr) o.*r.flag = true;
   if (r.text != nullptr) o.*r.text = value;
   if (r.number == nullptr) return nullptr;
@@ -84,7 +84,7 @@ bool is_one_of(std::string_view values, std::string_view value) {
 }
 
 // `hca=vhca0,wire=unix:x` or `vhca0,wire=unix:x`; empty: taken.
-std::string take_device(Options& o) {
+std::string parse_device(Options& o) {
   struct Part {
     std::string_view name;
     std::string Options::*to;
@@ -117,10 +117,10 @@ std::string take_device(Options& o) {
   return "";
 }
 
-std::variant<Options, Exit> take_words(Options o, int argc, char** argv) {
+std::variant<Options, Exit> parse_words(Options o, int argc, char** argv) {
   if (optind == argc) return Exit{1, "no TEST is named; --help lists all"};
   o.test = argv[optind++];
-  const PerfTest* test = find_test(o.test);
+  const Command* test = find_test(o.test);
   if (test == nullptr) return Exit{1, "the test " + o.test + " is unknown; --help lists all"};
   if (optind < argc && test->two_sided) o.host = argv[optind++];
   if (!o.host.empty() && o.alone)
@@ -129,7 +129,7 @@ std::variant<Options, Exit> take_words(Options o, int argc, char** argv) {
     return Exit{1, "-c " + o.connection + ": kilim-perf measures reliable connections (RC) only"};
   if (const char* why = o.plan.empty() ? nullptr : why_no_plan(o.plan))
     return Exit{1, "--plan=" + o.plan + ": " + why};
-  if (std::string why = take_device(o); !why.empty()) return Exit{1, why};
+  if (std::string why = parse_device(o); !why.empty()) return Exit{1, why};
   if (optind < argc) return Exit{1, std::string("the word ") + argv[optind] + " is too many"};
   return o;
 }
@@ -159,11 +159,11 @@ std::variant<Options, Exit> parse_options(int argc, char** argv) {
       std::fputs(help_text().c_str(), stdout);
       return Exit{};
     }
-    if (const char* why = take(o, rows[i], optarg))
+    if (const char* why = parse(o, rows[i], optarg))
       return Exit{
           1, std::string("--") + rows[i].name + "=" + optarg + " " + why + ": " + rows[i].help};
   }
-  return take_words(o, argc, argv);
+  return parse_words(o, argc, argv);
 }
 
 std::string help_text() {
@@ -172,9 +172,10 @@ std::string help_text() {
       "\n"
       "usage: kilim-perf [EAL options] -- TEST [options]         server, or a test of one process\n"
       "       kilim-perf [EAL options] -- TEST [options] HOST    client of the server at HOST\n"
+      "       kilim-perf --version\n"
       "\ntests:\n";
   char line[512];
-  for (const PerfTest* t : perf_tests()) {
+  for (const Command* t : perf_tests()) {
     std::snprintf(line, sizeof line, "  %-24s %s\n", t->name, t->help);
     s += line;
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Runs a forwarder until a signal, the time or the number of packets ends it; then drains it and
-// gives the final report. Main lcore; with a single lcore it is one more poller of that lcore.
+// Control: runs a forwarder until a signal, the time or the number of packets ends it; then drains
+// it and returns the final report. Main lcore; with a single lcore it is one more poller of that
+// lcore.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,7 @@ class Control {
 
   // Blocks until the run is over and all lanes have ended.
   Report run();
-  // A device died, which ended the run.
+  // True: the run ended because a device died.
   [[nodiscard]] bool lost() const noexcept { return lost_; }
 
  private:

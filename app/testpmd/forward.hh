@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A forwarding mode is one function in a file of its own and a row in fwd_table.cc. A stream is
-// what it works on: one receive queue and one transmit queue, served by one worker. No mode copies
+// A forwarding mode (Engine) is one function in a file of its own and a row in fwd_table.cc. It
+// works on a Stream: one receive queue and one transmit queue, served by one worker. No mode copies
 // payload.
 #pragma once
 
@@ -19,23 +19,23 @@ namespace kilim::testpmd {
 inline constexpr uint32_t max_burst = 512;
 
 struct Stream {
-  uint32_t (*turn)(Stream& s) noexcept = nullptr;  // the engine's
-  port::Port* rx = nullptr;                        // null in mode txonly
-  port::Port* tx = nullptr;                        // null in mode rxonly
+  uint32_t (*run)(Stream& s) noexcept = nullptr;  // the engine's
+  port::Port* rx = nullptr;                       // null in mode txonly
+  port::Port* tx = nullptr;                       // null in mode rxonly
   uint32_t rx_queue = 0;
   uint32_t tx_queue = 0;
-  uint32_t tx_port = 0;            // number of tx
-  pool::Stash* stash = nullptr;    // of the worker
-  pool::Stash* headers = nullptr;  // of the worker; mode umr
+  uint32_t tx_port = 0;                  // number of tx
+  pool::BufferCache* cache = nullptr;    // of the worker
+  pool::BufferCache* headers = nullptr;  // of the worker; mode umr
   uint32_t burst = 32;
   Mac peer{};                        // of tx: where mac and txonly send
   uint32_t tx_length = 0;            // txonly
   uint64_t tx_limit = 0;             // txonly: packets to send in all; 0: no end
-  std::vector<pool::Handle> chains;  // umr: room for what a weaver may hand out
-  bool draining = false;             // set by a message to the worker: nothing new is taken in
+  std::vector<pool::Handle> chains;  // umr: memory for the handles of PacketGather::collect()
+  bool draining = false;             // set by a message to the worker: nothing more is received
 
-  Counter forwarded;         // packets done with: sent, or received in mode rxonly
-  Counter dropped;           // received and not taken by the transmit queue
+  Counter forwarded;         // packets sent, or received in mode rxonly
+  Counter dropped;           // packets received that the transmit queue did not accept
   Counter idle_since_drain;  // rounds without work after draining began
 };
 
@@ -44,9 +44,9 @@ struct Engine {
   const char* help;
   bool receives;
   bool transmits;
-  bool woven;
-  // One turn of a stream; what it did. Same contract as a worker::Poller.
-  uint32_t (*turn)(Stream& s) noexcept;
+  bool gathered;
+  // One round of a stream; returns its work. The contract of worker::Poller::fn.
+  uint32_t (*run)(Stream& s) noexcept;
 };
 
 std::span<const Engine* const> engines() noexcept;
@@ -54,7 +54,7 @@ const Engine* find_engine(std::string_view name) noexcept;
 
 extern const Engine io_engine, mac_engine, macswap_engine, rxonly_engine, txonly_engine, umr_engine;
 
-// Packets that the stream may receive now such that all of them can be sent.
+// How many packets the stream may receive now so that all of them can be sent.
 inline uint32_t sendable(Stream& s) noexcept {
   if (s.draining) {
     s.tx->reclaim(s.tx_queue);
@@ -68,16 +68,16 @@ inline uint32_t sendable(Stream& s) noexcept {
   return room < s.burst ? room : s.burst;
 }
 
-// Sends one-piece packets; what the queue does not take is dropped and counted.
+// Sends one-piece packets; those that the queue does not accept are dropped and counted.
 inline void send_or_drop(Stream& s, std::span<const pool::Handle> packets) noexcept {
   const uint32_t sent = s.tx->tx(s.tx_queue, packets);
   s.forwarded.add(sent);
   if (sent == packets.size()) return;
   s.dropped.add(packets.size() - sent);
-  s.stash->free(packets.subspan(sent));
+  s.cache->free(packets.subspan(sent));
 }
 
-// Receives, lets `edit` look at each packet's first bytes, sends.
+// Receives packets, calls `edit` with each packet's first bytes, and sends them.
 template <typename Edit>
 uint32_t forward(Stream& s, Edit edit) noexcept {
   pool::Handle packets[max_burst];
@@ -88,7 +88,7 @@ uint32_t forward(Stream& s, Edit edit) noexcept {
     s.tx->reclaim(s.tx_queue);
     return 0;
   }
-  const pool::Arena& arena = s.stash->arena();
+  const pool::Arena& arena = s.cache->arena();
   for (uint32_t i = 0; i < n; i++) edit(arena.bytes(packets[i]));
   send_or_drop(s, {packets, n});
   return n;

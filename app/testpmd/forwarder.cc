@@ -23,7 +23,8 @@ Mac default_peer(uint32_t port) {
 
 bool settled(Stream& s) noexcept {
   if (s.tx == nullptr) return true;
-  if (port::Weaver* w = s.tx->weaver(s.tx_queue); w != nullptr && !w->failed() && !w->idle())
+  if (port::PacketGather* w = s.tx->packet_gather(s.tx_queue);
+      w != nullptr && !w->failed() && !w->idle())
     return false;
   const burst::TxQueue& q = s.tx->tx_queue(s.tx_queue);
   return q.failed || q.sent.held() == 0;
@@ -31,7 +32,7 @@ bool settled(Stream& s) noexcept {
 
 uint32_t run_stream(void* context, uint32_t) noexcept {
   auto& s = *static_cast<Stream*>(context);
-  const uint32_t did = s.turn(s);
+  const uint32_t did = s.run(s);
   if (s.draining && did == 0 && settled(s)) s.idle_since_drain.add(1);
   return did;
 }
@@ -54,7 +55,7 @@ std::variant<std::unique_ptr<Forwarder>, Exit> Forwarder::create(const Options& 
   return f;
 }
 
-// Ports before stashes before pools before the arena.
+// Ports before caches before pools before the arena.
 Forwarder::~Forwarder() {
   for (Lane& lane : lanes_) lane.worker.reset();
   for (port::Port* p : ports_) p->unconfigure();
@@ -107,16 +108,16 @@ port::QueueSizes Forwarder::sizes_of(const port::Port& port) const noexcept {
   return s;
 }
 
-// Enough for every ring to be full, every stash to be full and every lane to hold a burst.
+// Enough for every ring to be full, every cache to be full and every lane to hold a burst.
 std::optional<Exit> Forwarder::make_memory() {
-  uint32_t need = static_cast<uint32_t>(lcores_.size()) * (pool::Stash::capacity + max_burst);
+  uint32_t need = static_cast<uint32_t>(lcores_.size()) * (pool::BufferCache::capacity + max_burst);
   uint32_t headers = 0;
   for (port::Port* p : ports_) {
     const port::QueueSizes s = sizes_of(*p);
     need += s.rxq * s.rxd + s.txq * s.txd;
-    if (engine_->woven) headers += s.txq * options_.keys;
+    if (engine_->gathered) headers += s.txq * options_.keys;
   }
-  if (headers != 0) headers += static_cast<uint32_t>(lcores_.size()) * pool::Stash::capacity;
+  if (headers != 0) headers += static_cast<uint32_t>(lcores_.size()) * pool::BufferCache::capacity;
   if (options_.total_mbufs != 0) need = options_.total_mbufs;
   pool::ArenaConfig config;
   config.buffers = need + headers;
@@ -143,8 +144,8 @@ std::optional<Exit> Forwarder::make_lanes() {
   for (const uint32_t lcore : lcores_) {
     Lane lane;
     lane.lcore = lcore;
-    lane.stash = std::make_unique<pool::Stash>(*pool_);
-    if (header_pool_) lane.headers = std::make_unique<pool::Stash>(*header_pool_);
+    lane.cache = std::make_unique<pool::BufferCache>(*pool_);
+    if (header_pool_) lane.headers = std::make_unique<pool::BufferCache>(*header_pool_);
     lanes_.push_back(std::move(lane));
   }
   return std::nullopt;
@@ -160,14 +161,14 @@ void Forwarder::add_stream(uint32_t port, uint32_t queue) {
   for (const Lane& l : lanes_) made += static_cast<uint32_t>(l.streams.size());
   Lane& lane = lanes_[made % lanes_.size()];
   auto s = std::make_unique<Stream>();
-  s->turn = engine_->turn;
+  s->run = engine_->run;
   const uint32_t out = engine_->receives ? partner(port) : port;
   if (engine_->receives) s->rx = ports_[port];
   if (engine_->transmits) s->tx = ports_[out];
   s->rx_queue = queue;
   s->tx_queue = queue;
   s->tx_port = out;
-  s->stash = lane.stash.get();
+  s->cache = lane.cache.get();
   s->headers = lane.headers.get();
   s->burst = options_.burst;
   const auto peer = options_.peers.find(out);
@@ -176,7 +177,7 @@ void Forwarder::add_stream(uint32_t port, uint32_t queue) {
   if (options_.num_packets != 0)
     s->tx_limit = options_.num_packets / stream_count_ +
                   (made < options_.num_packets % stream_count_ ? 1 : 0);
-  if (engine_->woven) s->chains.resize(std::size_t{options_.keys} * 3);
+  if (engine_->gathered) s->chains.resize(std::size_t{options_.keys} * 3);
   lane.streams.push_back(std::move(s));
 }
 
@@ -190,17 +191,17 @@ std::optional<Exit> Forwarder::make_streams() {
 Status Forwarder::configure(port::Port& port) {
   const port::QueueSizes sizes = sizes_of(port);
   if (Status s = port.configure(sizes, *memory_); !s) return s;
-  const auto woven_keys = engine_->woven ? options_.keys : 0;
-  for (uint32_t q = 0; q < sizes.rxq; q++) (void)port.set_rx(q, {.stash = lanes_[0].stash.get()});
-  for (uint32_t q = 0; q < sizes.txq; q++) (void)port.set_tx(q, {.stash = lanes_[0].stash.get()});
+  const auto gather_keys = engine_->gathered ? options_.keys : 0;
+  for (uint32_t q = 0; q < sizes.rxq; q++) (void)port.set_rx(q, {.cache = lanes_[0].cache.get()});
+  for (uint32_t q = 0; q < sizes.txq; q++) (void)port.set_tx(q, {.cache = lanes_[0].cache.get()});
   for (Lane& lane : lanes_) {
     for (const auto& s : lane.streams) {
       if (s->rx == &port)
-        if (Status st = port.set_rx(s->rx_queue, {.stash = s->stash}); !st) return st;
+        if (Status st = port.set_rx(s->rx_queue, {.cache = s->cache}); !st) return st;
       if (s->tx != &port) continue;
-      const port::TxSetup setup{.stash = s->stash,
-                                .config = {.woven = engine_->woven},
-                                .keys = woven_keys,
+      const port::TxSetup setup{.cache = s->cache,
+                                .config = {.gathered = engine_->gathered},
+                                .keys = gather_keys,
                                 .headers = s->headers};
       if (Status st = port.set_tx(s->tx_queue, setup); !st) return st;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The assembly of a run: arena and pools, ports with their queues, streams spread over workers.
-// Made, started and stopped on the main lcore; whatever way it ends, everything is given back.
+// Forwarder: the objects of a run: arena and pools, ports with their queues, streams spread over
+// workers. Made, started and stopped on the main lcore; the destructor releases everything.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +16,18 @@
 
 namespace kilim::testpmd {
 
-// A worker with what belongs to its lcore alone.
+// A worker and the objects that belong to its lcore.
 struct Lane {
   uint32_t lcore = 0;
-  std::unique_ptr<pool::Stash> stash;
-  std::unique_ptr<pool::Stash> headers;  // mode umr
+  std::unique_ptr<pool::BufferCache> cache;
+  std::unique_ptr<pool::BufferCache> headers;  // mode umr
   std::vector<std::unique_ptr<Stream>> streams;
   std::unique_ptr<worker::Worker> worker;
 };
 
 class Forwarder {
  public:
-  // `stop` is looked at between steps: an interrupt during set-up ends it.
+  // Checks `stop` between steps, so that a signal during set-up ends it.
   static std::variant<std::unique_ptr<Forwarder>, Exit> create(const Options& options,
                                                                const bool volatile& stop);
   Forwarder(const Forwarder&) = delete;
@@ -38,13 +38,13 @@ class Forwarder {
   [[nodiscard]] std::span<Lane> lanes() noexcept { return lanes_; }
   [[nodiscard]] const Engine& engine() const noexcept { return *engine_; }
   [[nodiscard]] worker::Quiescence& quiescence() noexcept { return *quiescence_; }
-  // One lcore forwards and controls.
+  // True: a single lcore forwards and controls.
   [[nodiscard]] bool alone() const noexcept { return alone_; }
 
-  // Every stream takes in nothing new from now on; what is on its way goes on.
+  // Tells every stream to receive no more; packets under way are still sent.
   void drain() noexcept;
   [[nodiscard]] bool drained() const noexcept;
-  // The lanes' loops end.
+  // Ends the lanes' loops.
   void stop() noexcept;
 
  private:

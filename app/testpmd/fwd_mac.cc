@@ -7,7 +7,7 @@
 namespace kilim::testpmd {
 namespace {
 
-uint32_t turn(Stream& s) noexcept {
+uint32_t run(Stream& s) noexcept {
   const Mac& source = s.tx->info().mac;
   const Mac& peer = s.peer;
   return forward(s, [&source, &peer](std::span<std::byte> frame) noexcept {
@@ -20,6 +20,6 @@ uint32_t turn(Stream& s) noexcept {
 }  // namespace
 
 const Engine mac_engine{
-    "mac", "source becomes the port's address, destination the peer's", true, true, false, turn};
+    "mac", "source becomes the port's address, destination the peer's", true, true, false, run};
 
 }  // namespace kilim::testpmd

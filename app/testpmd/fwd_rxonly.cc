@@ -5,18 +5,18 @@
 namespace kilim::testpmd {
 namespace {
 
-uint32_t turn(Stream& s) noexcept {
+uint32_t run(Stream& s) noexcept {
   if (s.draining) return 0;
   pool::Handle packets[max_burst];
   const uint32_t n = s.rx->rx(s.rx_queue, {packets, s.burst});
   if (n == 0) return 0;
-  s.stash->free({packets, n});
+  s.cache->free({packets, n});
   s.forwarded.add(n);
   return n;
 }
 
 }  // namespace
 
-const Engine rxonly_engine{"rxonly", "packets are received and freed", true, false, false, turn};
+const Engine rxonly_engine{"rxonly", "packets are received and freed", true, false, false, run};
 
 }  // namespace kilim::testpmd

@@ -47,7 +47,7 @@ void write_headers(std::byte* f, uint32_t length, const Mac& from, const Mac& to
   put16(udp + 4, length - 34);
 }
 
-uint32_t turn(Stream& s) noexcept {
+uint32_t run(Stream& s) noexcept {
   uint32_t want = sendable(s);
   if (s.tx_limit != 0) {
     const uint64_t left = s.tx_limit - s.forwarded.read();
@@ -58,15 +58,15 @@ uint32_t turn(Stream& s) noexcept {
     return 0;
   }
   pool::Handle packets[max_burst];
-  const uint32_t n = s.stash->alloc({packets, want}, static_cast<uint16_t>(s.tx_length));
+  const uint32_t n = s.cache->alloc({packets, want}, static_cast<uint16_t>(s.tx_length));
   for (uint32_t i = 0; i < n; i++)
-    write_headers(s.stash->arena().data(packets[i]), s.tx_length, s.tx->info().mac, s.peer);
+    write_headers(s.cache->arena().data(packets[i]), s.tx_length, s.tx->info().mac, s.peer);
   send_or_drop(s, {packets, n});
   return n;
 }
 
 }  // namespace
 
-const Engine txonly_engine{"txonly", "UDP packets are made and sent", false, true, false, turn};
+const Engine txonly_engine{"txonly", "UDP packets are made and sent", false, true, false, run};
 
 }  // namespace kilim::testpmd

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Mode umr: each packet goes out as a new header and the received payload in place, made one piece
-// by an indirect key. A turn weaves what came in and sends what earlier turns have woven; nothing
+// by an indirect key. A turn binds what came in and sends what earlier turns have gathered; nothing
 // waits.
 #include "forward.hh"
 
@@ -9,8 +9,8 @@ namespace {
 
 constexpr uint32_t handles_a_packet = 3;
 
-uint32_t send_woven(Stream& s, port::Weaver& weaver) noexcept {
-  const uint32_t n = weaver.collect(s.chains);
+uint32_t send_gathered(Stream& s, port::PacketGather& gather) noexcept {
+  const uint32_t n = gather.collect(s.chains);
   if (n == 0) {
     s.tx->reclaim(s.tx_queue);
     return 0;
@@ -19,33 +19,33 @@ uint32_t send_woven(Stream& s, port::Weaver& weaver) noexcept {
   s.forwarded.add(sent / handles_a_packet);
   if (sent != n) {
     s.dropped.add((n - sent) / handles_a_packet);
-    weaver.abandon({s.chains.data() + sent, n - sent}, *s.stash);
+    gather.abandon({s.chains.data() + sent, n - sent}, *s.cache);
   }
   return n / handles_a_packet;
 }
 
-uint32_t turn(Stream& s) noexcept {
-  port::Weaver& weaver = *s.tx->weaver(s.tx_queue);
-  const uint32_t sent = send_woven(s, weaver);
+uint32_t run(Stream& s) noexcept {
+  port::PacketGather& gather = *s.tx->packet_gather(s.tx_queue);
+  const uint32_t sent = send_gathered(s, gather);
   if (s.draining) return sent;
-  uint32_t limit = weaver.room(s.tx->tx_queue(s.tx_queue));
+  uint32_t limit = gather.room(s.tx->tx_queue(s.tx_queue));
   limit = limit < s.burst ? limit : s.burst;
   if (limit == 0) return sent;
   pool::Handle packets[max_burst];
   const uint32_t n = s.rx->rx(s.rx_queue, {packets, limit});
   if (n == 0) return sent;
-  const uint32_t woven = weaver.weave({packets, n});
-  if (woven != n) {
-    s.dropped.add(n - woven);
-    s.stash->free({packets + woven, n - woven});
+  const uint32_t gathered = gather.gather({packets, n});
+  if (gathered != n) {
+    s.dropped.add(n - gathered);
+    s.cache->free({packets + gathered, n - gathered});
   }
   return sent + n;
 }
 
 }  // namespace
 
-const Engine umr_engine{"umr", "a new header and the received payload in place, woven by a key",
+const Engine umr_engine{"umr", "a new header and the received payload in place, gathered by a key",
                         true,  true,
-                        true,  turn};
+                        true,  run};
 
 }  // namespace kilim::testpmd

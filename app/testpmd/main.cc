@@ -14,6 +14,7 @@
 #include "control.hh"
 #include "forwarder.hh"
 #include "kilim/base/nearest.hh"
+#include "kilim/base/version.h"
 #include "kilim/mr/odp_caps.hh"
 #include "net/kilim/devargs.hh"
 #include "options.hh"
@@ -54,7 +55,7 @@ std::string refusal_of(std::string_view vdev) {
   if (name.starts_with(driver)) {
     const std::string args(comma == std::string_view::npos ? "" : vdev.substr(comma + 1));
     auto parsed = net::parse_devargs(args.c_str());
-    const auto* refusal = std::get_if<net::Refusal>(&parsed);
+    const auto* refusal = std::get_if<net::DevargsError>(&parsed);
     return refusal == nullptr ? "" : "--vdev " + name + ": " + refusal->why;
   }
   const std::string kind = name.substr(0, name.find_last_not_of("0123456789") + 1);
@@ -131,6 +132,8 @@ int run(const Options& options) {
 }
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::strcmp(argv[1], "--version") == 0)
+    return std::printf("kilim-testpmd %s\n", kilim_version()) < 0 ? 1 : 0;
   CommandLine line = split(argc, argv);
   if (line.help) return help_all(argv[0]);
   line.own.push_back(nullptr);

@@ -18,7 +18,7 @@ namespace kilim::testpmd {
 namespace {
 
 // Gives the reason of a refusal, or null; it stands until the next one.
-using Take = const char* (*)(Options&, const char* value);
+using Parse = const char* (*)(Options&, const char* value);
 
 struct Row {
   const char* name;
@@ -26,11 +26,11 @@ struct Row {
   bool optional;      // the value
   uint32_t Options::*number;
   uint32_t low, high;
-  Take take;
+  Parse parse;
   const char* help;
 };
 
-const char* take_mode(Options& o, const char* v) {
+const char* parse_mode(Options& o, const char* v) {
   o.mode = v;
   if (find_engine(v) != nullptr) return nullptr;
   std::vector<std::string_view> known;
@@ -44,7 +44,7 @@ const char* take_mode(Options& o, const char* v) {
   return why.c_str();
 }
 
-const char* take_num_packets(Options& o, const char* v) {
+const char* parse_num_packets(Options& o, const char* v) {
   const char* end = v + std::strlen(v);
   const auto [at, error] = std::from_chars(v, end, o.num_packets);
   return error == std::errc{} && at == end && o.num_packets > 0
@@ -52,7 +52,7 @@ const char* take_num_packets(Options& o, const char* v) {
              : "is no number of packets, 1 or more";
 }
 
-const char* take_idle(Options& o, const char* v) {
+const char* parse_idle(Options& o, const char* v) {
   constexpr struct {
     const char* name;
     worker::Idle idle;
@@ -66,18 +66,18 @@ const char* take_idle(Options& o, const char* v) {
   return "is none of spin, yield, sleep";
 }
 
-const char* take_json(Options& o, const char* v) {
+const char* parse_json(Options& o, const char* v) {
   o.json = true;
   o.json_file = v == nullptr ? "" : v;
   return nullptr;
 }
 
-const char* take_show_caps(Options& o, const char*) {
+const char* parse_show_caps(Options& o, const char*) {
   o.show_caps = true;
   return nullptr;
 }
 
-const char* take_peer(Options& o, const char* v) {
+const char* parse_peer(Options& o, const char* v) {
   unsigned port = 0;
   unsigned m[6];
   int used = 0;
@@ -92,8 +92,8 @@ const char* take_peer(Options& o, const char* v) {
 
 // clang-format off
 constexpr Row rows[] = {
-    {"forward-mode", "MODE", false, nullptr, 0, 0, take_mode, "how packets are forwarded, see below; default io"},
-    {"fwd", "MODE", false, nullptr, 0, 0, take_mode, "the same"},
+    {"forward-mode", "MODE", false, nullptr, 0, 0, parse_mode, "how packets are forwarded, see below; default io"},
+    {"fwd", "MODE", false, nullptr, 0, 0, parse_mode, "the same"},
     {"rxq", "N", false, &Options::rxq, 1, 1, nullptr, "receive queues a port: 1 to 1 (no spreading by hash); default the devarg's"},
     {"txq", "N", false, &Options::txq, 1, 64, nullptr, "transmit queues a port: 1 to 64; default the devarg's"},
     {"rxd", "N", false, &Options::rxd, 64, 8192, nullptr, "places of a receive ring: 64 to 8192, a power of two; default the devarg's"},
@@ -102,15 +102,15 @@ constexpr Row rows[] = {
     {"burst", "N", false, &Options::burst, 1, 512, nullptr, "packets a burst: 1 to 512; default 32"},
     {"mbuf-size", "N", false, &Options::mbuf_size, 128, 16000, nullptr, "bytes of data of a packet buffer: 128 to 16000; default 2048"},
     {"total-num-mbufs", "N", false, &Options::total_mbufs, 256, 10000000, nullptr, "packet buffers: 256 to 10000000; default what rings and caches need"},
-    {"eth-peer", "PORT,MAC", false, nullptr, 0, 0, take_peer, "mode mac, txonly: where packets from PORT go; default 02:00:00:00:00:PORT"},
+    {"eth-peer", "PORT,MAC", false, nullptr, 0, 0, parse_peer, "mode mac, txonly: where packets from PORT go; default 02:00:00:00:00:PORT"},
     {"txpkts", "BYTES", false, &Options::tx_length, 60, 9216, nullptr, "mode txonly: bytes a packet, 60 to 9216; default 64"},
     {"umr-keys", "N", false, &Options::keys, 64, 8192, nullptr, "mode umr: keys a transmit queue, 64 to 8192, a power of two; default 512"},
     {"stats-period", "SECONDS", false, &Options::stats_period, 1, 3600, nullptr, "print statistics every SECONDS, 1 to 3600; default never"},
-    {"num-packets", "N", false, nullptr, 0, 0, take_num_packets, "stop after N packets; default never"},
+    {"num-packets", "N", false, nullptr, 0, 0, parse_num_packets, "stop after N packets; default never"},
     {"duration", "SECONDS", false, &Options::duration, 1, 1000000, nullptr, "stop after SECONDS, 1 to 1000000; default never"},
-    {"json", "FILE", true, nullptr, 0, 0, take_json, "final statistics as one JSON object to FILE or, with --json alone, to stdout"},
-    {"show-caps", nullptr, false, nullptr, 0, 0, take_show_caps, "print what each port's device can do with on-demand paging, at the start"},
-    {"idle", "HOW", false, nullptr, 0, 0, take_idle, "what an lcore does while nothing comes: spin, yield or sleep; default yield"},
+    {"json", "FILE", true, nullptr, 0, 0, parse_json, "final statistics as one JSON object to FILE or, with --json alone, to stdout"},
+    {"show-caps", nullptr, false, nullptr, 0, 0, parse_show_caps, "print what each port's device can do with on-demand paging, at the start"},
+    {"idle", "HOW", false, nullptr, 0, 0, parse_idle, "what an lcore does while nothing comes: spin, yield or sleep; default yield"},
     {"help", nullptr, false, nullptr, 0, 0, nullptr, "this text"},
 };
 // clang-format on
@@ -125,9 +125,9 @@ Exit refuse(const Row& r, const char* value, const char* why) {
 }
 
 // Nothing to say: taken.
-std::variant<std::monostate, Exit> take(Options& o, const Row& r, const char* value) {
-  if (r.take != nullptr) {
-    if (const char* why = r.take(o, value)) return refuse(r, value, why);
+std::variant<std::monostate, Exit> parse(Options& o, const Row& r, const char* value) {
+  if (r.parse != nullptr) {
+    if (const char* why = r.parse(o, value)) return refuse(r, value, why);
     return {};
   }
   uint32_t n = 0;
@@ -179,7 +179,7 @@ std::variant<Options, Exit> parse_options(int argc, char** argv) {
       return Exit{0, ""};
     }
     if (got == '?') return unknown(argv[optind - 1]);
-    auto result = take(o, rows[got], optarg);
+    auto result = parse(o, rows[got], optarg);
     if (auto* exit = std::get_if<Exit>(&result)) return *exit;
   }
   if (optind < argc)
@@ -195,6 +195,7 @@ std::string help_text() {
       "\n"
       "Ports are paired 0 and 1, 2 and 3, ...; a port without a partner sends back what it\n"
       "receives. SIGINT and SIGTERM stop the program with its final statistics.\n"
+      "--version, as the first word, says which Kilim this is.\n"
       "\n"
       "options:\n";
   char line[256];

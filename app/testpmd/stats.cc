@@ -20,7 +20,7 @@ constexpr Row traffic[] = {
     {"TX-packets", "tx_packets", &port::PortStats::tx_packets},
     {"TX-bytes", "tx_bytes", &port::PortStats::tx_bytes},
     {"TX-completed", "tx_completed", &port::PortStats::tx_completed},
-    {"keys-woven", "keys_woven", &port::PortStats::keys_woven},
+    {"keys-bound", "keys_bound", &port::PortStats::keys_bound},
     {"keys-ended", "keys_ended", &port::PortStats::keys_ended},
 };
 
@@ -30,7 +30,7 @@ constexpr Row drops[] = {
     {"RX-too-long", "rx_too_long", &port::PortStats::rx_too_long},
     {"RX-no-buffer", "rx_no_buffer", &port::PortStats::rx_no_buffer},
     {"TX-errors", "tx_errors", &port::PortStats::tx_errors},
-    {"weave-errors", "weave_errors", &port::PortStats::weave_errors},
+    {"bind-errors", "bind_errors", &port::PortStats::bind_errors},
 };
 
 void print_counts(std::FILE* to, const port::PortStats& c, uint64_t tx_dropped) {

@@ -15,10 +15,11 @@
 #include <unistd.h>
 
 #include "command_check.hh"
+#include "kilim/base/version.h"
 #include "options.hh"
 #include "sysfs_mount.hh"
+#include "vhca/core/profile.hh"
 #include "vhca/entry/sysfs_tree.hh"
-#include "vhca/hca/profile.hh"
 #include "vhca/wire/unix.hh"
 
 namespace kilim::app {
@@ -163,6 +164,8 @@ int launch(Options& options) {
 }  // namespace kilim::app
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::strcmp(argv[1], "--version") == 0)
+    return std::printf("kilim-vhca %s\n", kilim_version()) < 0 ? 1 : 0;
   auto options = kilim::app::parse(argc, argv);
   if (!options) return kilim::app::exit_refused;
   if (options->help) {

@@ -18,9 +18,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "vhca/hca/lint.hh"
-#include "vhca/hca/order.hh"
-#include "vhca/hca/profile.hh"
+#include "vhca/core/order.hh"
+#include "vhca/core/profile.hh"
+#include "vhca/lint/lint.hh"
 #include "vhca/wire/make.hh"
 #include "vhca/wire/own_files.hh"
 #include "vhca/wire/unix.hh"
@@ -73,7 +73,7 @@ constexpr const char* help_text =
     "  --sysfs mount    in a private mount namespace they are in /sys/class, for programs that "
     "look\n"
     "                   there themselves\n"
-    "  -h, --help       this text\n"
+    "  -h, --help       this text; --version, as the first word: which Kilim this is\n"
     "\n"
     "COMMAND is a dynamically linked program of this architecture or a script of such a one.\n"
     "The exit status is COMMAND's; 2: refused before it started, 127: not found.\n";

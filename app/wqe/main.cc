@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kilim/base/version.h"
 #include "kilim/diag/follow.hh"
 #include "kilim/diag/recording.hh"
 #include "kilim/prm/dump.hh"
@@ -92,12 +93,15 @@ int usage() {
   std::fputs(
       "usage: kilim-wqe print FILE\n"
       "       kilim-wqe lint FILE\n"
-      "       kilim-wqe replay FILE\n",
+      "       kilim-wqe replay FILE\n"
+      "       kilim-wqe --version\n",
       stderr);
   return usage_error;
 }
 
 int run(int argc, char** argv) {
+  if (argc == 2 && std::strcmp(argv[1], "--version") == 0)
+    return std::printf("kilim-wqe %s\n", kilim_version()) < 0 ? 1 : 0;
   if (argc < 3) return usage();
   const std::string_view what = argv[1];
   std::vector<Doorbell> all;

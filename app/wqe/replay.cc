@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "kilim/device/owned.hh"
-#include "kilim/mr/key_source.hh"
+#include "kilim/mr/mkey_source.hh"
 #include "kilim/mr/registrar.hh"
 #include "kilim/prm/data_seg.hh"
 #include "kilim/prm/umr_seg.hh"
@@ -30,7 +30,7 @@ constexpr uint64_t page = 4096;
 
 // What the recording says of a key, and what stands for it here.
 struct ReplayKey {
-  bool woven = false;  // a UMR names it
+  bool bound = false;  // a UMR names it
   uint64_t low = ~uint64_t{0}, high = 0;
   uint32_t here = 0;  // without its tag
   std::vector<std::byte> memory;
@@ -94,12 +94,12 @@ uint32_t word_at(lint::Bytes w, std::size_t at) {
   return v.host();
 }
 
-void look_through(const std::vector<Doorbell>& all, Keys& keys) {
+void scan(const std::vector<Doorbell>& all, Keys& keys) {
   for (const Doorbell& d : all) {
     each_connected(d, [&](lint::Bytes w) {
       const auto c = lint::segment_at<prm::CtrlSeg>(w, 0);
       if (static_cast<Opcode>(prm::ctrl::opcode::get(c)) == Opcode::umr)
-        keys[c.imm.host() >> 8].woven = true;
+        keys[c.imm.host() >> 8].bound = true;
       each_key(w, [&](std::size_t at, uint64_t address, uint64_t bytes) {
         ReplayKey& k = keys[word_at(w, at) >> 8];
         k.low = std::min(k.low, address);
@@ -111,10 +111,10 @@ void look_through(const std::vector<Doorbell>& all, Keys& keys) {
 
 bool make_keys(device::Device& device, Keys& keys) {
   for (auto& [index, k] : keys) {
-    if (k.woven) {
+    if (k.bound) {
       std::array<mr::IndirectMkey, 1> made;
       constexpr uint32_t entries = 512;
-      if (!device.keys().create_keys(entries, made).ok()) return false;
+      if (!device.keys().create_mkeys(entries, made).ok()) return false;
       k.here = made[0].lkey.value();
       continue;
     }
@@ -132,12 +132,12 @@ bool make_keys(device::Device& device, Keys& keys) {
   return true;
 }
 
-// The tag of a woven key is the recording's; a region's is its own.
+// The tag of a bound key is the recording's; a region's is its own.
 uint32_t translated(const Keys& keys, uint32_t key) {
   const auto at = keys.find(key >> 8);
   if (at == keys.end() || at->second.here == 0) return key;
-  const bool woven = at->second.woven;
-  return woven ? (at->second.here & ~0xffu) | (key & 0xff) : at->second.here;
+  const bool bound = at->second.bound;
+  return bound ? (at->second.here & ~0xffu) | (key & 0xff) : at->second.here;
 }
 
 struct Connection {
@@ -225,7 +225,7 @@ int replay(const std::vector<Doorbell>& all) {
   auto device = mlx5::open(config.name.c_str(), {.run = run, .arg = *attached});
   if (!device) return std::fprintf(stderr, "kilim-wqe: %s\n", device.error().what), 2;
   Keys keys;
-  look_through(all, keys);
+  scan(all, keys);
   if (!make_keys(**device, keys)) return std::fputs("kilim-wqe: no keys\n", stderr), 2;
   std::map<uint32_t, Connection> queues;
   unsigned failed = 0;

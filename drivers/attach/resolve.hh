@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// From the devarg hca= to an open device: one of the machine's RDMA devices, or a virtual one that
-// is attached to this process on the way and then opened like any other. Set-up only, control
-// lcore. Logs what it refuses.
+// Opens the device of the devarg hca=: one of the machine's RDMA devices, or a virtual one, which
+// is attached to this process first. Set-up only, control lcore. Logs its errors.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +14,7 @@
 
 namespace kilim::attach {
 
-// Who runs a virtual device: the workers that use it, or a thread of its own.
+// Who runs a virtual device: its users' workers (poll), or a thread of its own.
 enum class Progress : uint8_t { poll, thread };
 
 struct Spec {
@@ -27,16 +26,16 @@ struct Spec {
   std::string order;      // of a virtual device: strict, weak[:SEED], ...; empty: strict
 };
 
-// Names of virtual devices are vhca and a number.
+// True: the name is vhca and a number.
 bool is_virtual_name(std::string_view name) noexcept;
 
-// Why a virtual device cannot have this wire, as a sentence; empty: its spec is well formed.
+// A sentence that says what is wrong with a wire's spec; empty: it is well formed.
 std::string refusal_of_wire(const std::string& spec);
 
 struct Attachment {
   std::unique_ptr<device::Device> device;
-  // Runs a virtual device that has no thread of its own: every worker that uses the device adds it.
-  // Without a function for others.
+  // Runs a virtual device without a thread; every worker that uses the device adds it. Empty for
+  // other devices.
   worker::Poller poller;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory that the library allocated for regions of the C functions, by region. Any thread.
+// Memory that the library allocated for regions of the C interface, by region. Any thread.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -8,10 +8,11 @@
 
 namespace kilim::compat {
 
-// From now on the region lives in this memory.
+// Keeps the memory of a region.
 void keep(const ibv_mr* mr, mem::Block block);
-// The region is gone, or no longer lives at `memory`. Who used ibv_dereg_mr() left the memory
-// mapped, and another region may have its name since: it has another place.
+// Frees the memory of a region that is deregistered or has moved away from `memory`. After a plain
+// ibv_dereg_mr() the memory stays mapped, and a new region may have the same pointer, so the
+// address is compared too.
 void release(const ibv_mr* mr, const void* memory) noexcept;
 
 }  // namespace kilim::compat

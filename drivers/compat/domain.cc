@@ -22,7 +22,7 @@ constexpr std::chrono::milliseconds patience{5000};
 // Hands the queue over to the next thread that has the mutex.
 class Turn {
  public:
-  Turn(std::mutex& m, std::unique_ptr<port::KeyQueue>& queue) noexcept : lock_(m), queue_(queue) {}
+  Turn(std::mutex& m, std::unique_ptr<port::MkeyQueue>& queue) noexcept : lock_(m), queue_(queue) {}
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
   ~Turn() {
@@ -31,7 +31,7 @@ class Turn {
 
  private:
   std::lock_guard<std::mutex> lock_;
-  std::unique_ptr<port::KeyQueue>& queue_;
+  std::unique_ptr<port::MkeyQueue>& queue_;
 };
 
 // What a region is used for on a queue pair of this type; with `shared` it receives from a shared
@@ -104,11 +104,11 @@ Status Domain::open() {
   Result<std::unique_ptr<device::Device>> device = mlx5::borrow(pd_);
   if (!device) return device.error();
   device_ = *std::move(device);
-  auto queue = port::KeyQueue::create(*device_, {.keys = settings_.keys,
-                                                 .max_keys = settings_.max_keys,
-                                                 .key = {.max_entries = entries},
-                                                 .send_wqebbs = 512,
-                                                 .access = mr::Access::all});
+  auto queue = port::MkeyQueue::create(*device_, {.keys = settings_.keys,
+                                                  .max_keys = settings_.max_keys,
+                                                  .key = {.max_entries = entries},
+                                                  .send_wqebbs = 512,
+                                                  .access = mr::Access::all});
   if (!queue) return queue.error();
   queue_ = *std::move(queue);
   return open_engine();
@@ -118,10 +118,10 @@ Status Domain::open_engine() {
   const device::Caps& caps = device_->caps();
   const uint32_t rights =
       caps.umr_atomic ? mr::Access::all : mr::Access::all & ~mr::Access::remote_atomic;
-  auto engine = relaxed::Relaxed::create(queue_->loom(), {.keys = settings_.keys,
-                                                          .registrar = &device_->registrar(),
-                                                          .rights = rights,
-                                                          .page_bytes = page_bytes});
+  auto engine = relaxed::Relaxed::create(queue_->binder(), {.keys = settings_.keys,
+                                                            .registrar = &device_->registrar(),
+                                                            .rights = rights,
+                                                            .page_bytes = page_bytes});
   if (!engine) return engine.error();
   engine_ = *std::move(engine);
   if (!settings_.on_demand) return Done{};
@@ -141,7 +141,7 @@ void Domain::drop_all() noexcept {
 
 bool Domain::close() {
   const Turn turn{mutex_, queue_};
-  if (engine_ != nullptr) engine_->turn();
+  if (engine_ != nullptr) engine_->poll();
   if (!live_.empty() || (engine_ != nullptr && engine_->waiting() != 0)) return false;
   drop_all();
   return true;
@@ -194,16 +194,16 @@ bool Domain::settle() {
     if (!queue_->wait(patience)) recover();
     flushed = engine_->flush();
   }
-  for (int i = 0; i < 3; i++) engine_->turn();  // no other worker, no other queue
+  for (int i = 0; i < 3; i++) engine_->poll();  // no other worker, no other queue
   return flushed;
 }
 
 void Domain::recover() {
   struct Sink {
-    umr::Loom& loom;
-    void completed(const queue::Completion& c) noexcept { (void)loom.completed(c); }
+    mkey::MkeyBinder& binder;
+    void completed(const queue::Completion& c) noexcept { (void)binder.handle_completion(c); }
     void lost(uint64_t, bool) noexcept {}
-  } sink{queue_->loom()};
+  } sink{queue_->binder()};
   (void)queue_->recover(sink);
 }
 
@@ -220,8 +220,7 @@ ibv_mr* Domain::register_memory(void* memory, std::size_t bytes, int access) {
   const relaxed::Relaxed::Request request{reinterpret_cast<uint64_t>(memory), bytes,
                                           static_cast<uint32_t>(access) & ~optional, 0};
   // Pinning finds out by itself; on demand the adapter would find out at the region's use.
-  if (settings_.on_demand && bytes != 0 && request.address + bytes > request.address &&
-      !is_mapped(memory, bytes, writes(request.access))) {
+  if (settings_.on_demand && !is_mapped(pages_of(memory, bytes), writes(request.access))) {
     (void)fail_over(memory, EFAULT, "the memory is not mapped throughout, or not writable");
     return nullptr;
   }
@@ -291,7 +290,7 @@ int Domain::end_arena(void* memory) {
   const auto at = arenas_.find(memory);
   if (at == arenas_.end()) return fail(EINVAL, "no arena begins there");
   if (!settle()) return fail(EIO, "the adapter does not invalidate the regions");
-  if (!engine_->cover().withdraw(at->second.region().address))
+  if (!engine_->cover().withdraw(at->second.region()))
     return fail(EBUSY, "relaxed regions lie in the arena, which takes no more of them");
   arenas_.erase(at);
   return 0;

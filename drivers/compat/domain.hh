@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The relaxed regions of one caller's protection domain, and what is hidden in it for them: a queue
-// pair connected to itself, its completion queue, keys, arenas. Made at the domain's first relaxed
-// region; stays until the domain goes (compat/going.cc).
-// Any thread: one mutex a domain, held while the adapter works.
+// Domain: the relaxed regions of one caller's protection domain, and the objects that they need
+// there: a queue pair connected to itself, its completion queue, mkeys, arenas. Made for the first
+// relaxed region; destroyed with the protection domain (compat/going.cc). Any thread: one mutex for
+// each domain, held while waiting for the adapter.
 #pragma once
 
 #include <cstddef>
@@ -16,16 +16,16 @@
 
 #include "kilim/base/result.hh"
 #include "kilim/device/device.hh"
-#include "kilim/port/key_queue.hh"
+#include "kilim/port/mkey_queue.hh"
 #include "kilim/relaxed/relaxed.hh"
 
 namespace kilim::compat {
 
 struct Settings {
-  uint32_t keys = 1024;       // at the first use, and as many again whenever all are in use
-  uint32_t max_keys = 65536;  // beyond them EAGAIN
-  bool on_demand = false;     // else memory is pinned
-  uint32_t qp_types = 1u << IBV_QPT_RC;  // that regions on demand are for
+  uint32_t keys = 1024;                  // keys made at first, and again whenever all are in use
+  uint32_t max_keys = 65536;             // limit of keys; then EAGAIN
+  bool on_demand = false;                // false: memory is pinned
+  uint32_t qp_types = 1u << IBV_QPT_RC;  // queue pair types for which on-demand regions are meant
 };
 
 class Domain {
@@ -33,25 +33,27 @@ class Domain {
   explicit Domain(ibv_pd* pd) noexcept : pd_(pd), context_(pd->context) {}
   Domain(const Domain&) = delete;
   Domain& operator=(const Domain&) = delete;
-  // Whatever lives goes too.
+  // Destroys everything, live regions included.
   ~Domain();
 
-  // What follows gives 0 or an errno; errno and sentence say why.
+  // The functions below return 0 or an errno value, which is also in errno, and set the sentence.
 
-  // Before the first region. EBUSY: there has been one. EOPNOTSUPP: a capability is missing.
+  // Called before the first region. EBUSY: there is one. EOPNOTSUPP: a capability is missing.
   int configure(const Settings& settings);
-  // Null: errno and sentence say why.
+  // Null: errno and the sentence tell why.
   ibv_mr* register_memory(void* memory, std::size_t bytes, int access);
   int deregister(ibv_mr* mr);
   int flush();
-  // Memory of which the caller says that it stays what it is until end_arena().
+  // Adds memory that the caller promises not to remap until end_arena().
   int add_arena(void* memory, std::size_t bytes);
   int end_arena(void* memory);
-  // EOPNOTSUPP: the region is on demand, and the adapter does not page for such a queue pair.
+  // Whether the queue pair may use the region. EOPNOTSUPP: it is on demand, and the adapter does
+  // not page for such a queue pair.
   int usable(const ibv_mr* mr, const ibv_qp* qp);
 
   [[nodiscard]] const ibv_context* context() const noexcept { return context_; }
-  // The caller's domain goes. False: regions live, or wait for a flush; then all stays.
+  // Called when the caller destroys the protection domain. False: regions are live or wait for a
+  // flush, and everything stays.
   bool close();
 
  private:
@@ -74,10 +76,10 @@ class Domain {
   ibv_context* context_;
   Settings settings_;
   std::unique_ptr<device::Device> device_;
-  std::unique_ptr<port::KeyQueue> queue_;
+  std::unique_ptr<port::MkeyQueue> queue_;
   std::unique_ptr<relaxed::Relaxed> engine_;
   std::unordered_map<const ibv_mr*, std::unique_ptr<Live>> live_;
-  std::map<const void*, mr::Mr> arenas_;  // of the caller's word
+  std::map<const void*, mr::Mr> arenas_;  // added by add_arena()
 };
 
 }  // namespace kilim::compat

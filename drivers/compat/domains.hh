@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The domains that have had relaxed regions, by the caller's protection domain. Any thread; one
-// mutex, held for the look-up alone.
+// The table of Domains, by the caller's protection domain. Any thread; one mutex, held during a
+// lookup only.
 #pragma once
 
 #include <memory>
@@ -12,13 +12,13 @@
 
 namespace kilim::compat {
 
-// `make`: where there is none, a new one. Else null.
+// Finds the Domain of a protection domain. There is none: a new one if `make`, else null.
 std::shared_ptr<Domain> find_domain(ibv_pd* pd, bool make);
-// Takes it out.
+// Removes it from the table.
 void forget_domain(ibv_pd* pd, const std::shared_ptr<Domain>& domain);
-// Puts it back, unless there is another one.
+// Adds it again, unless there is another one by now.
 void keep_domain(ibv_pd* pd, const std::shared_ptr<Domain>& domain);
-// Takes out all of a context.
+// Removes all Domains of a context.
 std::vector<std::shared_ptr<Domain>> forget_domains_of(const ibv_context* context);
 
 }  // namespace kilim::compat

@@ -54,9 +54,8 @@ bool each_mapping(See see) noexcept {
 }  // namespace
 
 // What populating refuses the maps decide: EINVAL is an old kernel too.
-bool is_mapped(const void* memory, std::size_t bytes, bool writable) noexcept {
-  const auto [begin, end] = pages_of(memory, bytes);
-  if (end < begin) return false;
+bool is_mapped(const PageRange& pages, bool writable) noexcept {
+  const auto [begin, end] = pages;
   const int before = errno;
   if (end - begin <= short_bytes && ::madvise(reinterpret_cast<void*>(begin), end - begin,
                                               writable ? populate_write : populate_read) == 0)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is mapped where in this process. Any thread; calls the system.
+// Questions about this process's mappings. Any thread; system calls.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@ namespace kilim::compat {
 
 inline constexpr uint64_t page_bytes = 4096;
 
-// The pages that hold a range; `end` is not above `begin` where the range is empty or wraps.
+// The pages of a range; end <= begin: the range is empty or wraps.
 struct PageRange {
   uint64_t begin, end;
 };
@@ -18,11 +18,11 @@ inline PageRange pages_of(const void* memory, std::size_t bytes) noexcept {
   return {at & ~(page_bytes - 1), (at + bytes + page_bytes - 1) & ~(page_bytes - 1)};
 }
 
-// Whether all pages of the range are mapped, and may be read, or written to. A short range is
-// brought into memory by it, as registering would.
-bool is_mapped(const void* memory, std::size_t bytes, bool writable) noexcept;
+// Whether all these pages are mapped readable, or writable. The pages of a short range are faulted
+// in, as registering would do. A range that is empty or wraps has no pages that could be missing.
+bool is_mapped(const PageRange& pages, bool writable) noexcept;
 
-// Whether memory of another device is mapped there.
+// Whether the address lies in a mapping of another device's memory.
 bool lies_in_device_mapping(const void* memory) noexcept;
 
 // Whether a line of /proc/self/maps is a mapping of another device's memory: a dma-buf, or a device

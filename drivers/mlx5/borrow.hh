@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A Device in a caller's protection domain: context and domain stay the caller's, what is made in
-// them goes with the Device. Who waits polls a completion queue of the Device's own, which runs a
-// virtual adapter under the launcher; an adapter attached in process needs its thread, or polls
-// that are hooked (vhca/entry/poll_hook.hh).
-// Any thread; control path only. The caller keeps the domain until the Device is gone.
+// Makes a Device in a caller's protection domain. Context and domain stay the caller's; the objects
+// made in them are destroyed with the Device. Device::progress() polls an empty completion queue,
+// which runs a virtual adapter under the launcher; an adapter attached in process needs its own
+// thread, or hooked polls (vhca/entry/poll_hook.hh). Any thread; control path only. The domain
+// outlives the Device.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace kilim::mlx5 {
 
-// EOPNOTSUPP: not an mlx5 adapter.
+// EOPNOTSUPP: it is no mlx5 adapter; or the error of a verbs call.
 Result<std::unique_ptr<device::Device>> borrow(ibv_pd* pd);
 
 }  // namespace kilim::mlx5

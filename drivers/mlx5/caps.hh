@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reads what an adapter can do: verbs attributes, and the firmware's capabilities through DevX.
-// Any thread; control path only.
+// Reads an adapter's capabilities: verbs attributes, and the firmware's by QUERY_HCA_CAP through
+// DevX. Any thread; control path only.
 #pragma once
 
 #include <string>
@@ -15,10 +15,10 @@ namespace kilim::mlx5 {
 Result<device::Caps> read_caps(ibv_context* context);
 Result<device::PortInfo> read_port(ibv_context* context, uint8_t number);
 
-// NUMA node of the adapter, -1 where unknown.
+// NUMA node of the adapter; -1: unknown.
 int read_numa_node(const std::string& sysfs, const std::string& name);
 
-// The index of a GID to connect by: the first RoCE v2 one, else 0.
+// The GID index for connections: the first RoCE v2 entry, else 0.
 uint8_t choose_gid(ibv_context* context, uint8_t port);
 
 }  // namespace kilim::mlx5

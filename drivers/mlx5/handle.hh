@@ -9,7 +9,7 @@
 
 namespace kilim::mlx5 {
 
-// One overload an object, since verbs has inline functions among its destroyers.
+// An overload for each object, as some of verbs' destroyers are inline functions or macros.
 struct Destroy {
   void operator()(ibv_context* o) const noexcept { (void)ibv_close_device(o); }
   void operator()(ibv_pd* o) const noexcept { (void)ibv_dealloc_pd(o); }

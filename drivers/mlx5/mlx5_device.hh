@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The Device over rdma-core: one open context, one protection domain, and what was made in it.
-// Any thread, one at a time; control path only. What is left at the end is destroyed in order.
+// Mlx5Device: the Device over rdma-core: one open context, one protection domain, and their
+// objects, which the destructor destroys in order. Any thread, one at a time; control path only.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 #include "kilim/device/device.hh"
 #include "mlx5/handle.hh"
-#include "mlx5/key_source.hh"
+#include "mlx5/mkey_source.hh"
 #include "mlx5/odp_files.hh"
 #include "mlx5/open.hh"
 #include "mlx5/qp_state.hh"
@@ -22,7 +22,8 @@ class Mlx5Device final : public device::Device {
  public:
   Mlx5Device(Context context, Pd pd, const device::Caps& caps, Progress progress,
              const std::string& sysfs);
-  // In a domain that stays the caller's (mlx5/borrow.hh); `empty` is what `progress` polls.
+  // In a caller's protection domain (mlx5/borrow.hh); `progress` polls the completion queue
+  // `empty`.
   Mlx5Device(ibv_pd* lent, const device::Caps& caps, Progress progress, VerbsCq empty);
   ~Mlx5Device() override;
 
@@ -31,7 +32,7 @@ class Mlx5Device final : public device::Device {
   [[nodiscard]] int numa_node() const noexcept override;
   Result<device::PortInfo> port(uint8_t number) override;
   mr::Registrar& registrar() noexcept override { return registrar_; }
-  mr::KeySource& keys() noexcept override { return keys_; }
+  mr::MkeySource& keys() noexcept override { return keys_; }
   mr::WindowSource& windows() noexcept override { return windows_; }
 
   using device::Device::create_cq;
@@ -79,7 +80,7 @@ class Mlx5Device final : public device::Device {
     VerbsQp qp;
     device::InlineDecision inlined;
   };
-  // Both completion queues are known.
+  // Decides about inline receive; both completion queues have been checked.
   Result<device::InlineDecision> decide(const device::QpRequest& request, const QpKind& kind) const;
   Result<Made> make_qp(const device::QpRequest& request, const QpKind& kind);
   device::QpInfo adopt(Qp qp);
@@ -96,11 +97,11 @@ class Mlx5Device final : public device::Device {
   bool lost_ = false;
   bool lent_ = false;  // context and domain are the caller's
   OdpFiles odp_files_;
-  // Destroyed from the last to the first.
+  // The order matters: the last one is destroyed first.
   Context context_;
   Pd pd_;
   VerbsRegistrar registrar_;
-  MkeySource keys_;
+  VerbsMkeySource keys_;
   VerbsWindows windows_;
   VerbsCq empty_;
   std::unordered_map<uint32_t, Cq> cqs_;

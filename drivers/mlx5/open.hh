@@ -12,14 +12,14 @@
 
 namespace kilim::mlx5 {
 
-// What Device::progress() calls; nothing for a card.
+// The function that Device::progress() calls; empty for a card.
 struct Progress {
   void (*run)(void* arg) = nullptr;
   void* arg = nullptr;
 };
 
-// ENODEV: no adapter of this name; EOPNOTSUPP: not an mlx5 one.
-// `sysfs` is where the adapter's statistics lie: of an attached virtual one vhca::sysfs_root().
+// ENODEV: there is no adapter of this name; EOPNOTSUPP: it is no mlx5 adapter.
+// `sysfs` is the root for the adapter's statistics; for an attached virtual one vhca::sysfs_root().
 Result<std::unique_ptr<device::Device>> open(const char* name, Progress progress = {},
                                              const std::string& sysfs = "/sys");
 

@@ -37,7 +37,7 @@ EthRule eth_rule(uint8_t port, const device::MacAddress& mac) {
 
 Result<device::QpInfo> Mlx5Device::create_rc(const device::RcRequest& request) {
   if (request.umr && !caps_.umr)
-    return Error{EOPNOTSUPP, "the adapter weaves no indirect keys for user space"};
+    return Error{EOPNOTSUPP, "the adapter binds no indirect keys for user space"};
   if ((request.access & ~mr::Access::all) != 0)
     return Error{EINVAL, "a queue pair lets a peer read, write and do atomics, and nothing else"};
   if (request.gid_index < -1 || request.gid_index > 255)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The ways of a queue pair through its states, by ibv_modify_qp. Control path only.
+// Moves queue pairs through their states by ibv_modify_qp(). Control path only.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -9,18 +9,18 @@
 
 namespace kilim::mlx5 {
 
-// What a connection is set up with; kept to set it up again after an error.
+// The attributes of a connection, kept to set it up again after an error.
 struct Path {
   uint32_t access = 0;
   uint8_t port = 1;
-  int wanted_gid = -1;  // -1: the first one of RoCE v2
+  int wanted_gid = -1;  // -1: the first RoCE v2 entry
   uint8_t gid_index = 0;
-  uint32_t psn = 0;  // ours
+  uint32_t psn = 0;  // the first PSN that this side sends
   ibv_mtu mtu = IBV_MTU_1024;
   device::Endpoint peer;
 };
 
-// RESET, INIT, RTR, RTS of a connection.
+// Takes a connection's queue pair through RESET, INIT and RTR to RTS.
 Status to_rts(ibv_qp* qp, const Path& path, device::Transport transport);
 Status raw_to_rts(ibv_qp* qp, uint8_t port);
 Status to_state(ibv_qp* qp, ibv_qp_state state);

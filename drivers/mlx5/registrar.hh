@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Regions of every kind over libibverbs: ibv_reg_mr, ibv_reg_mr_iova2, ibv_rereg_mr, ibv_advise_mr,
-// ibv_import_mr, ibv_reg_dm_mr, in the device's protection domain and in further ones.
-// Owner: the device. Any thread, one mutex; never in a burst.
+// VerbsRegistrar: regions of every kind over libibverbs (ibv_reg_mr, ibv_reg_mr_iova2,
+// ibv_rereg_mr, ibv_advise_mr, ibv_import_mr, ibv_reg_dm_mr), in the device's protection domain and
+// further ones. Owner: the device. Any thread, one mutex; never in a burst.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace kilim::mlx5 {
 
-// Imported: whoever registered it keeps it.
+// Deregisters a region; an imported one is only unimported.
 struct DropMr {
   bool imported = false;
   void operator()(ibv_mr* mr) const noexcept {
@@ -27,7 +27,7 @@ struct DropMr {
 };
 using OwnedMr = std::unique_ptr<ibv_mr, DropMr>;
 
-// Imported: whoever allocated it keeps it.
+// Frees device memory; an imported block is only unimported.
 struct DropDm {
   bool imported = false;
   void operator()(ibv_dm* dm) const noexcept {
@@ -80,7 +80,7 @@ class VerbsRegistrar final : public mr::Registrar {
     uint64_t page_bytes = 0;
     mr::Kind kind = mr::Kind::pinned;
   };
-  // By lkey; an import has the keys of what it imports, and a bit above them.
+  // By lkey. An imported region has the same lkey as its original, so bit 32 tells them apart.
   using Entries = std::unordered_map<uint64_t, Entry>;
   static uint64_t slot_of(const mr::Region& region) noexcept {
     return region.lkey.value() | uint64_t{region.kind == mr::Kind::imported} << 32;
@@ -105,8 +105,8 @@ class VerbsRegistrar final : public mr::Registrar {
   uint64_t max_block_;  // bytes of device memory
   uint32_t next_domain_ = 1;
   std::array<char, 384> sentence_{};              // of the last ENOMEM
-  std::unordered_map<uint32_t, Pd> domains_;      // regions go before the domains that they are in
-  std::unordered_map<uint64_t, OwnedDm> blocks_;  // and before the blocks that they are on
+  std::unordered_map<uint32_t, Pd> domains_;      // destroyed after the regions in them
+  std::unordered_map<uint64_t, OwnedDm> blocks_;  // destroyed after the regions on them
   Entries regions_;
 };
 

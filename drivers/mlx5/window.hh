@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory windows by ibv_alloc_mw, in one protection domain. They are bound by WQEs that Kilim
-// writes, never by libmlx5.
+// VerbsWindows: makes memory windows by ibv_alloc_mw(), in one protection domain. Kilim's WQEs bind
+// them (umr/window.hh), never libmlx5's.
 // Owner: the device. Any thread, one mutex; never in a burst.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace kilim::mlx5 {
 
 class VerbsWindows final : public mr::WindowSource {
  public:
-  // What the device can.
+  // type1, type2: the types that the device supports.
   VerbsWindows(ibv_pd* pd, bool type1, bool type2) noexcept
       : pd_(pd), type1_(type1), type2_(type2) {}
   Result<Rkey> create_window(mr::WindowType type) override;

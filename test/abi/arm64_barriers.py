@@ -54,7 +54,7 @@ def main(root, clang):
     if status == 0 or "barriers" not in text:
         print("an unknown architecture is not refused")
         faults += 1
-    status, text = compiled(root, clang, "aarch64-linux-gnu", '#include "vhca/hca/spec.hh"\n')
+    status, text = compiled(root, clang, "aarch64-linux-gnu", '#include "vhca/core/spec.hh"\n')
     if status == 0 or "x86-64 only" not in text:
         print("the virtual device is not refused")
         faults += 1

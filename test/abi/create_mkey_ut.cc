@@ -102,17 +102,17 @@ void plain_key() {
   prm::CreateMkeyIn cmd;
   uint32_t pdn = 0;
   CU_ASSERT_FATAL(sent({0x123 * 4, MLX5DV_MKEY_INIT_ATTR_FLAGS_INDIRECT}, cmd, pdn));
-  CU_ASSERT_EQUAL(cmd.opcode.host(), prm::cmd::create_mkey);
-  CU_ASSERT_EQUAL(prm::mkc::free::get(cmd.mkc), 1);
-  CU_ASSERT_EQUAL(prm::mkc::umr_en::get(cmd.mkc), 1);
-  CU_ASSERT_EQUAL(prm::mkc::local_read::get(cmd.mkc), 1);
-  CU_ASSERT_EQUAL(prm::mkc::access_mode_1_0::get(cmd.mkc), prm::mkc::access_mode_klm);
-  CU_ASSERT_EQUAL(prm::mkc::access_mode_4_2::get(cmd.mkc), 0);
+  EQUAL(cmd.opcode.host(), prm::cmd::create_mkey);
+  EQUAL(prm::mkc::free::get(cmd.mkc), 1);
+  EQUAL(prm::mkc::umr_en::get(cmd.mkc), 1);
+  EQUAL(prm::mkc::local_read::get(cmd.mkc), 1);
+  EQUAL(prm::mkc::access_mode_1_0::get(cmd.mkc), prm::mkc::access_mode_klm);
+  EQUAL(prm::mkc::access_mode_4_2::get(cmd.mkc), 0);
   CU_ASSERT(pdn != 0);
-  CU_ASSERT_EQUAL(prm::mkc::pd::get(cmd.mkc), pdn);
-  CU_ASSERT_EQUAL(cmd.mkc.translations_octword_size.host(), 0x123 * 4);
-  CU_ASSERT_EQUAL(prm::mkc::en_rinval::get(cmd.mkc), 0);
-  CU_ASSERT_EQUAL(prm::mkc::bsf_en::get(cmd.mkc), 0);
+  EQUAL(prm::mkc::pd::get(cmd.mkc), pdn);
+  EQUAL(cmd.mkc.translations_octword_size.host(), 0x123 * 4);
+  EQUAL(prm::mkc::en_rinval::get(cmd.mkc), 0);
+  EQUAL(prm::mkc::bsf_en::get(cmd.mkc), 0);
 }
 
 void remotely_invalidated_key() {
@@ -121,9 +121,9 @@ void remotely_invalidated_key() {
   CU_ASSERT_FATAL(sent(
       {16, MLX5DV_MKEY_INIT_ATTR_FLAGS_INDIRECT | MLX5DV_MKEY_INIT_ATTR_FLAGS_REMOTE_INVALIDATE},
       cmd, pdn));
-  CU_ASSERT_EQUAL(prm::mkc::en_rinval::get(cmd.mkc), 1);
-  CU_ASSERT_EQUAL(prm::mkc::pd::get(cmd.mkc), pdn);
-  CU_ASSERT_EQUAL(cmd.mkc.translations_octword_size.host(), 16);
+  EQUAL(prm::mkc::en_rinval::get(cmd.mkc), 1);
+  EQUAL(prm::mkc::pd::get(cmd.mkc), pdn);
+  EQUAL(cmd.mkc.translations_octword_size.host(), 16);
 }
 
 const kilim::test::Case cases[] = {

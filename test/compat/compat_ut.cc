@@ -6,10 +6,10 @@
 
 #include <sys/mman.h>
 
-#include "../vhca/verbs/fabric.hh"
-#include "cases.hh"
+#include "../vhca/verbs/fabric_fixture.hh"
 #include "compat/allocated.hh"
 #include "compat/mapping.hh"
+#include "compat_cases.hh"
 #include "examples.h"
 
 namespace {
@@ -23,7 +23,7 @@ struct Domain {
   Domain() = default;
   Domain(const Domain&) = delete;
   Domain& operator=(const Domain&) = delete;
-  ~Domain() { CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), 0); }
+  ~Domain() { EQUAL(ibv_dealloc_pd(pd), 0); }
 };
 
 struct Pages {
@@ -48,28 +48,27 @@ bool says(const char* words) {
 
 void capabilities() {
   ibv_exp_device_attr attr{};
-  CU_ASSERT_EQUAL_FATAL(example_odp_supported(client(), &attr), 1);
-  CU_ASSERT_EQUAL(attr.comp_mask, IBV_EXP_DEVICE_ATTR_ODP | IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS);
-  CU_ASSERT_EQUAL(example_rc_sends(&attr), 1);
+  EQUAL_FATAL(example_odp_supported(client(), &attr), 1);
+  EQUAL(attr.comp_mask, IBV_EXP_DEVICE_ATTR_ODP | IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS);
+  EQUAL(example_rc_sends(&attr), 1);
   ibv_device_attr_ex today{};
-  CU_ASSERT_EQUAL_FATAL(ibv_query_device_ex(client(), nullptr, &today), 0);
+  EQUAL_FATAL(ibv_query_device_ex(client(), nullptr, &today), 0);
   const auto& theirs = today.odp_caps.per_transport_caps;
   const auto& ours = attr.odp_caps.per_transport_caps;
-  CU_ASSERT_EQUAL(attr.odp_caps.general_odp_caps,
-                  IBV_EXP_ODP_SUPPORT | IBV_EXP_ODP_SUPPORT_IMPLICIT);
+  EQUAL(attr.odp_caps.general_odp_caps, IBV_EXP_ODP_SUPPORT | IBV_EXP_ODP_SUPPORT_IMPLICIT);
   CU_ASSERT_TRUE(ours.rc_odp_caps == theirs.rc_odp_caps && ours.uc_odp_caps == theirs.uc_odp_caps);
   CU_ASSERT_TRUE(ours.ud_odp_caps == theirs.ud_odp_caps && ours.xrc_odp_caps == today.xrc_odp_caps);
   mlx5dv_context dv{};
   dv.comp_mask = MLX5DV_CONTEXT_MASK_DC_ODP_CAPS;
-  CU_ASSERT_EQUAL_FATAL(mlx5dv_query_device(client(), &dv), 0);
-  CU_ASSERT_EQUAL(ours.dc_odp_caps, dv.dc_odp_caps);
-  CU_ASSERT_EQUAL(ours.raw_eth_odp_caps, 0);
+  EQUAL_FATAL(mlx5dv_query_device(client(), &dv), 0);
+  EQUAL(ours.dc_odp_caps, dv.dc_odp_caps);
+  EQUAL(ours.raw_eth_odp_caps, 0);
   CU_ASSERT_TRUE((ours.rc_odp_caps & IBV_EXP_ODP_SUPPORT_ATOMIC) != 0);
-  CU_ASSERT_EQUAL(ibv_exp_query_device(nullptr, &attr), EINVAL);
+  EQUAL(ibv_exp_query_device(nullptr, &attr), EINVAL);
   // What is not asked for stays 0.
   attr.comp_mask = IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS;
-  CU_ASSERT_EQUAL(ibv_exp_query_device(client(), &attr), 0);
-  CU_ASSERT_EQUAL(attr.odp_caps.general_odp_caps, 0);
+  EQUAL(ibv_exp_query_device(client(), &attr), 0);
+  EQUAL(attr.odp_caps.general_odp_caps, 0);
 }
 
 void capabilities_without_paging() {
@@ -77,23 +76,23 @@ void capabilities_without_paging() {
   ibv_context* c = open_hooked("compat3");
   CU_ASSERT_TRUE_FATAL(device != nullptr && c != nullptr);
   ibv_exp_device_attr attr{};
-  CU_ASSERT_EQUAL(example_odp_supported(c, &attr), 0);
-  CU_ASSERT_EQUAL(attr.odp_caps.general_odp_caps, 0);
-  CU_ASSERT_EQUAL(ibv_close_device(c), 0);
+  EQUAL(example_odp_supported(c, &attr), 0);
+  EQUAL(attr.odp_caps.general_odp_caps, 0);
+  EQUAL(ibv_close_device(c), 0);
 }
 
 void windows() {
-  CU_ASSERT_EQUAL(example_windows_supported(client()), 1);
+  EQUAL(example_windows_supported(client()), 1);
   {
     Domain d;
-    CU_ASSERT_EQUAL(example_window(d.pd, 0), 0);
-    CU_ASSERT_EQUAL(example_window(d.pd, 1), 0);
+    EQUAL(example_window(d.pd, 0), 0);
+    EQUAL(example_window(d.pd, 1), 0);
   }
   Attached* device = attach_device("compat4", "vf");
   ibv_context* c = open_hooked("compat4");
   CU_ASSERT_TRUE_FATAL(device != nullptr && c != nullptr);
-  CU_ASSERT_EQUAL(example_windows_supported(c), 0);
-  CU_ASSERT_EQUAL(ibv_close_device(c), 0);
+  EQUAL(example_windows_supported(c), 0);
+  EQUAL(ibv_close_device(c), 0);
 }
 
 // The document asks for the right; libmlx5 looks at it in its debug builds alone, mlx5_ib never.
@@ -109,9 +108,9 @@ void bindable() {
     wr.send_flags = IBV_SEND_SIGNALED;
     wr.bind_mw = {
         mw, ibv_inc_rkey(mw->rkey), {region.mr(), region.at(), 64, IBV_ACCESS_REMOTE_READ}};
-    CU_ASSERT_EQUAL(ibv_post_send(loop.qp[1], &wr, &bad), 0);
-    CU_ASSERT_EQUAL(wait_status(loop.cq[1]), IBV_WC_SUCCESS);
-    CU_ASSERT_EQUAL(ibv_dealloc_mw(mw), 0);
+    EQUAL(ibv_post_send(loop.qp[1], &wr, &bad), 0);
+    EQUAL(wait_status(loop.cq[1]), IBV_WC_SUCCESS);
+    EQUAL(ibv_dealloc_mw(mw), 0);
   }
 }
 
@@ -121,16 +120,16 @@ void on_demand() {
   const uint64_t faults = journal_count(Journal::Kind::page_prefetch);
   ibv_mr* mr = example_explicit(d.pd, pages.at, pages.bytes);
   CU_ASSERT_PTR_NOT_NULL_FATAL(mr);
-  CU_ASSERT_EQUAL(example_advise(mr, pages.at, page), 0);
-  CU_ASSERT_EQUAL(example_prefetch(mr, pages.at, pages.bytes), 0);
+  EQUAL(example_advise(mr, pages.at, page), 0);
+  EQUAL(example_prefetch(mr, pages.at, pages.bytes), 0);
   shared().poll();
   CU_ASSERT_TRUE(journal_count(Journal::Kind::page_prefetch) > faults);
-  CU_ASSERT_EQUAL(example_dereg(mr), 0);
+  EQUAL(example_dereg(mr), 0);
   ibv_mr* all = example_implicit(d.pd);
   CU_ASSERT_PTR_NOT_NULL_FATAL(all);
   CU_ASSERT_TRUE(all->length == SIZE_MAX && all->addr == nullptr);
-  CU_ASSERT_EQUAL(example_prefetch(all, pages.at, pages.bytes), 0);
-  CU_ASSERT_EQUAL(example_dereg(all), 0);
+  EQUAL(example_prefetch(all, pages.at, pages.bytes), 0);
+  EQUAL(example_dereg(all), 0);
 }
 
 void prefetch_ignores_errors() {
@@ -142,18 +141,18 @@ void prefetch_ignores_errors() {
   ibv_sge outside{reinterpret_cast<uintptr_t>(beyond), page, mr->lkey};
   CU_ASSERT_NOT_EQUAL(
       ibv_advise_mr(d.pd, IBV_ADVISE_MR_ADVICE_PREFETCH, IBV_ADVISE_MR_FLAG_FLUSH, &outside, 1), 0);
-  CU_ASSERT_EQUAL(example_prefetch(mr, beyond, page), 0);
+  EQUAL(example_prefetch(mr, beyond, page), 0);
   ibv_exp_prefetch_attr attr{0, pages.at, page, 1};
-  CU_ASSERT_EQUAL(ibv_exp_prefetch_mr(mr, &attr), EINVAL);
+  EQUAL(ibv_exp_prefetch_mr(mr, &attr), EINVAL);
   attr = {8, pages.at, page, 0};
-  CU_ASSERT_EQUAL(ibv_exp_prefetch_mr(mr, &attr), EINVAL);
-  CU_ASSERT_EQUAL(ibv_dereg_mr(mr), 0);
+  EQUAL(ibv_exp_prefetch_mr(mr, &attr), EINVAL);
+  EQUAL(ibv_dereg_mr(mr), 0);
   // The whole address space is one call, as is a piece of several times 2 GiB.
   ibv_mr* all = example_implicit(d.pd);
   CU_ASSERT_PTR_NOT_NULL_FATAL(all);
   attr = {0, nullptr, IBV_EXP_IMPLICIT_MR_SIZE, 0};
-  CU_ASSERT_EQUAL(ibv_exp_prefetch_mr(all, &attr), 0);
-  CU_ASSERT_EQUAL(ibv_dereg_mr(all), 0);
+  EQUAL(ibv_exp_prefetch_mr(all, &attr), 0);
+  EQUAL(ibv_dereg_mr(all), 0);
 }
 
 void re_registered() {
@@ -163,27 +162,25 @@ void re_registered() {
   Pages second(4);
   ibv_mr* mr = ibv_reg_mr(a.pd, first.at, first.bytes, IBV_ACCESS_LOCAL_WRITE);
   CU_ASSERT_PTR_NOT_NULL_FATAL(mr);
-  CU_ASSERT_EQUAL(example_rereg(mr, b.pd, second.at, second.bytes), 0);
+  EQUAL(example_rereg(mr, b.pd, second.at, second.bytes), 0);
   CU_ASSERT_TRUE(mr->pd == b.pd && mr->addr == second.at && mr->length == second.bytes);
   // What its flag does not name is ignored.
-  CU_ASSERT_EQUAL(
-      ibv_exp_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, a.pd, first.at, first.bytes,
-                       IBV_EXP_ACCESS_LOCAL_WRITE | IBV_EXP_ACCESS_ALLOCATE_MR, nullptr),
-      0);
+  EQUAL(ibv_exp_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, a.pd, first.at, first.bytes,
+                         IBV_EXP_ACCESS_LOCAL_WRITE | IBV_EXP_ACCESS_ALLOCATE_MR, nullptr),
+        0);
   CU_ASSERT_TRUE(mr->pd == b.pd && mr->addr == first.at && mr->length == first.bytes);
-  CU_ASSERT_EQUAL(ibv_exp_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, a.pd, second.at, second.bytes,
-                                   IBV_EXP_ACCESS_REMOTE_READ, nullptr),
-                  0);
+  EQUAL(ibv_exp_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, a.pd, second.at, second.bytes,
+                         IBV_EXP_ACCESS_REMOTE_READ, nullptr),
+        0);
   CU_ASSERT_TRUE(mr->pd == a.pd && mr->addr == first.at && mr->length == first.bytes);
   ibv_rereg_mr_attr unknown{1};
-  CU_ASSERT_EQUAL(ibv_exp_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0,
-                                   IBV_ACCESS_LOCAL_WRITE, &unknown),
-                  EINVAL);
+  EQUAL(ibv_exp_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0,
+                         IBV_ACCESS_LOCAL_WRITE, &unknown),
+        EINVAL);
   // An errno, where today's verb gives a code of its own.
-  CU_ASSERT_EQUAL(ibv_exp_rereg_mr(mr, 0, nullptr, nullptr, 0, 0, nullptr), EINVAL);
-  CU_ASSERT_EQUAL(ibv_exp_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, nullptr, nullptr, 0, 0, nullptr),
-                  EINVAL);
-  CU_ASSERT_EQUAL(ibv_dereg_mr(mr), 0);
+  EQUAL(ibv_exp_rereg_mr(mr, 0, nullptr, nullptr, 0, 0, nullptr), EINVAL);
+  EQUAL(ibv_exp_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, nullptr, nullptr, 0, 0, nullptr), EINVAL);
+  EQUAL(ibv_dereg_mr(mr), 0);
 }
 
 void re_registered_fails() {
@@ -191,11 +188,11 @@ void re_registered_fails() {
   Pages pages(2);
   ibv_mr* mr = ibv_reg_mr(d.pd, pages.at, pages.bytes, IBV_ACCESS_LOCAL_WRITE);
   CU_ASSERT_PTR_NOT_NULL_FATAL(mr);
-  CU_ASSERT_EQUAL(ibv_exp_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr,
-                                   reinterpret_cast<void*>(uintptr_t{page}), page, 0, nullptr),
-                  EFAULT);
+  EQUAL(ibv_exp_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr,
+                         reinterpret_cast<void*>(uintptr_t{page}), page, 0, nullptr),
+        EFAULT);
   CU_ASSERT_TRUE(says("ibv_dereg_mr"));
-  CU_ASSERT_EQUAL(ibv_dereg_mr(mr), 0);
+  EQUAL(ibv_dereg_mr(mr), 0);
 }
 
 void library_allocates() {
@@ -208,12 +205,12 @@ void library_allocates() {
   CU_ASSERT_PTR_NOT_NULL_FATAL(mr);
   void* const before = mr->addr;
   std::memset(before, 1, in.length);
-  CU_ASSERT_EQUAL(example_rereg_allocates(mr, 16 * page), 0);
+  EQUAL(example_rereg_allocates(mr, 16 * page), 0);
   CU_ASSERT_TRUE(mr->addr != before && mr->length == 16 * page);
   CU_ASSERT_FALSE(mapped(before));
   void* const after = mr->addr;
   std::memset(after, 2, 16 * page);
-  CU_ASSERT_EQUAL(kilim_compat_dereg_mr(mr), 0);
+  EQUAL(kilim_compat_dereg_mr(mr), 0);
   CU_ASSERT_FALSE(mapped(after));
 }
 
@@ -228,7 +225,7 @@ void allocated_and_left() {
   ibv_mr* mr = ibv_exp_reg_mr(&in);
   CU_ASSERT_PTR_NOT_NULL_FATAL(mr);
   void* const left = mr->addr;
-  CU_ASSERT_EQUAL(ibv_dereg_mr(mr), 0);
+  EQUAL(ibv_dereg_mr(mr), 0);
   CU_ASSERT_TRUE(mapped(left));
   kilim::compat::release(mr, pages.at);  // of a region that got the name, with memory of its own
   CU_ASSERT_TRUE(mapped(left));
@@ -248,10 +245,10 @@ void allocation_refused() {
   in.addr = pages.at;
   CU_ASSERT_TRUE(ibv_exp_reg_mr(&in) == nullptr && errno == EINVAL && says("no address"));
   ibv_mr* mr = ibv_reg_mr(d.pd, pages.at, page, IBV_ACCESS_LOCAL_WRITE);
-  CU_ASSERT_EQUAL(ibv_exp_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0,
-                                   IBV_ACCESS_ALLOCATE_MR, nullptr),
-                  EINVAL);
-  CU_ASSERT_EQUAL(ibv_dereg_mr(mr), 0);
+  EQUAL(ibv_exp_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0,
+                         IBV_ACCESS_ALLOCATE_MR, nullptr),
+        EINVAL);
+  EQUAL(ibv_dereg_mr(mr), 0);
   CU_ASSERT_TRUE((IBV_ACCESS_ALLOCATE_MR >> 32) != 0);
 }
 

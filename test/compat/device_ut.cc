@@ -9,9 +9,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../vhca/verbs/fabric.hh"
-#include "cases.hh"
+#include "../vhca/verbs/fabric_fixture.hh"
 #include "compat/ibv_compat.h"
+#include "compat_cases.hh"
 
 namespace {
 
@@ -49,21 +49,21 @@ void memory_of_a_device() {
   in.addr = foreign.at;
   in.length = page;
   CU_ASSERT_TRUE(ibv_exp_reg_mr(&in) == nullptr && errno == EOPNOTSUPP && says("another device"));
-  CU_ASSERT_EQUAL(ibv_exp_rereg_mr(region.mr(), IBV_REREG_MR_CHANGE_TRANSLATION, nullptr,
-                                   foreign.at, page, 0, nullptr),
-                  EOPNOTSUPP);
+  EQUAL(ibv_exp_rereg_mr(region.mr(), IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, foreign.at, page, 0,
+                         nullptr),
+        EOPNOTSUPP);
   CU_ASSERT_TRUE(says("another device"));
   region.release();
-  CU_ASSERT_EQUAL(ibv_dealloc_pd(own), 0);
+  EQUAL(ibv_dealloc_pd(own), 0);
   Attached* device = attach_device("compat5", "no-odp");
   ibv_context* c = open_hooked("compat5");
   CU_ASSERT_TRUE_FATAL(device != nullptr && c != nullptr);
   ibv_pd* pd = ibv_alloc_pd(c);
   CU_ASSERT_TRUE(ibv_reg_mr_relaxed(pd, foreign.at, page, 0) == nullptr && errno == EOPNOTSUPP &&
                  says("another device"));
-  CU_ASSERT_EQUAL(ibv_flush_relaxed_mr(pd), 0);
-  CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), 0);
-  CU_ASSERT_EQUAL(ibv_close_device(c), 0);
+  EQUAL(ibv_flush_relaxed_mr(pd), 0);
+  EQUAL(ibv_dealloc_pd(pd), 0);
+  EQUAL(ibv_close_device(c), 0);
 }
 
 constexpr Case cases[] = {

@@ -6,8 +6,8 @@
 
 #include <sys/mman.h>
 
-#include "../vhca/verbs/fabric.hh"
-#include "cases.hh"
+#include "../vhca/verbs/fabric_fixture.hh"
+#include "compat_cases.hh"
 #include "examples.h"
 #include "far.hh"
 
@@ -50,7 +50,7 @@ struct Unreliable {
       if (qp[i] != nullptr) ibv_destroy_qp(qp[i]);
       ibv_destroy_cq(cq[i]);
     }
-    CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), 0);
+    EQUAL(ibv_dealloc_pd(pd), 0);
   }
   Unreliable(const Unreliable&) = delete;
   Unreliable& operator=(const Unreliable&) = delete;
@@ -104,25 +104,25 @@ void unreliable_write() {
   ibv_mr* to = ibv_reg_mr_relaxed(u.pd, far_side.at, far_side.bytes, rights);
   ibv_mr* from = ibv_reg_mr_relaxed(u.pd, near_side.at, near_side.bytes, rights);
   CU_ASSERT_TRUE_FATAL(to != nullptr && from != nullptr);
-  CU_ASSERT_EQUAL(kilim_relaxed_usable(to, u.qp[0]), 0);
+  EQUAL(kilim_relaxed_usable(to, u.qp[0]), 0);
   fill(near_side.at, near_side.bytes, 9);
   const ibv_sge all{number(near_side.at), static_cast<uint32_t>(near_side.bytes), from->lkey};
-  CU_ASSERT_EQUAL(u.post(IBV_WR_RDMA_WRITE, all, number(far_side.at), to->rkey), IBV_WC_SUCCESS);
+  EQUAL(u.post(IBV_WR_RDMA_WRITE, all, number(far_side.at), to->rkey), IBV_WC_SUCCESS);
   shared().poll();
-  CU_ASSERT_EQUAL(std::memcmp(far_side.at, near_side.at, far_side.bytes), 0);
+  EQUAL(std::memcmp(far_side.at, near_side.at, far_side.bytes), 0);
   // And a message into it.
   std::memset(far_side.at, 0, far_side.bytes);
   ibv_sge into{number(far_side.at), static_cast<uint32_t>(far_side.bytes), to->lkey};
   ibv_recv_wr wr{}, *bad = nullptr;
   wr.sg_list = &into;
   wr.num_sge = 1;
-  CU_ASSERT_EQUAL(ibv_post_recv(u.qp[1], &wr, &bad), 0);
-  CU_ASSERT_EQUAL(u.post(IBV_WR_SEND, all), IBV_WC_SUCCESS);
-  CU_ASSERT_EQUAL(wait_status(u.cq[1]), IBV_WC_SUCCESS);
-  CU_ASSERT_EQUAL(std::memcmp(far_side.at, near_side.at, far_side.bytes), 0);
-  CU_ASSERT_EQUAL(ibv_dereg_mr_relaxed(to), 0);
-  CU_ASSERT_EQUAL(ibv_dereg_mr_relaxed(from), 0);
-  CU_ASSERT_EQUAL(ibv_flush_relaxed_mr(u.pd), 0);
+  EQUAL(ibv_post_recv(u.qp[1], &wr, &bad), 0);
+  EQUAL(u.post(IBV_WR_SEND, all), IBV_WC_SUCCESS);
+  EQUAL(wait_status(u.cq[1]), IBV_WC_SUCCESS);
+  EQUAL(std::memcmp(far_side.at, near_side.at, far_side.bytes), 0);
+  EQUAL(ibv_dereg_mr_relaxed(to), 0);
+  EQUAL(ibv_dereg_mr_relaxed(from), 0);
+  EQUAL(ibv_flush_relaxed_mr(u.pd), 0);
 }
 
 // An option, and what the adapter does not page for is refused by the capability's name.
@@ -132,42 +132,42 @@ void on_demand_is_asked_for() {
   kilim_relaxed_attr attr{};
   attr.memory = KILIM_RELAXED_ON_DEMAND;
   attr.qp_types = 1u << IBV_QPT_RC | 1u << IBV_QPT_UC;
-  CU_ASSERT_EQUAL(kilim_relaxed_config(u.pd, &attr), EOPNOTSUPP);
+  EQUAL(kilim_relaxed_config(u.pd, &attr), EOPNOTSUPP);
   CU_ASSERT_TRUE(says("UC"));
   attr.qp_types = 0;
-  CU_ASSERT_EQUAL(kilim_relaxed_config(u.pd, &attr), 0);
+  EQUAL(kilim_relaxed_config(u.pd, &attr), 0);
   Pages pages(4);
   const uint64_t faults = journal_count(Journal::Kind::page_fault);
   ibv_mr* mr = ibv_reg_mr_relaxed(u.pd, pages.at, pages.bytes, rights | IBV_ACCESS_REMOTE_READ);
   CU_ASSERT_PTR_NOT_NULL_FATAL(mr);
-  CU_ASSERT_EQUAL(kilim_relaxed_usable(mr, u.qp[0]), EOPNOTSUPP);
+  EQUAL(kilim_relaxed_usable(mr, u.qp[0]), EOPNOTSUPP);
   CU_ASSERT_TRUE(says("UC SEND"));
   {
     Loop loop;
-    CU_ASSERT_EQUAL(kilim_relaxed_usable(mr, loop.qp[0]), 0);
-    CU_ASSERT_EQUAL(kilim_relaxed_usable(mr, nullptr), EINVAL);
+    EQUAL(kilim_relaxed_usable(mr, loop.qp[0]), 0);
+    EQUAL(kilim_relaxed_usable(mr, nullptr), EINVAL);
   }
   ibv_mr* plain = ibv_reg_mr(u.pd, pages.at, pages.bytes, IBV_ACCESS_LOCAL_WRITE);
   CU_ASSERT_PTR_NOT_NULL_FATAL(plain);
-  CU_ASSERT_EQUAL(kilim_relaxed_usable(plain, u.qp[0]), EINVAL);
-  CU_ASSERT_EQUAL(ibv_dereg_mr(plain), 0);
-  CU_ASSERT_EQUAL(ibv_dereg_mr_relaxed(mr), 0);
-  CU_ASSERT_EQUAL(ibv_flush_relaxed_mr(u.pd), 0);
-  CU_ASSERT_EQUAL(journal_count(Journal::Kind::page_fault), faults);  // nothing was used
+  EQUAL(kilim_relaxed_usable(plain, u.qp[0]), EINVAL);
+  EQUAL(ibv_dereg_mr(plain), 0);
+  EQUAL(ibv_dereg_mr_relaxed(mr), 0);
+  EQUAL(ibv_flush_relaxed_mr(u.pd), 0);
+  EQUAL(journal_count(Journal::Kind::page_fault), faults);  // nothing was used
   Attached* device = attach_device("memory0", "no-odp");
   ibv_context* c = open_hooked("memory0");
   CU_ASSERT_TRUE_FATAL(device != nullptr && c != nullptr);
   ibv_pd* pd = ibv_alloc_pd(c);
-  CU_ASSERT_EQUAL(kilim_relaxed_config(pd, &attr), EOPNOTSUPP);
+  EQUAL(kilim_relaxed_config(pd, &attr), EOPNOTSUPP);
   CU_ASSERT_TRUE(says("SUPPORT"));
-  CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), 0);
-  CU_ASSERT_EQUAL(ibv_close_device(c), 0);
+  EQUAL(ibv_dealloc_pd(pd), 0);
+  EQUAL(ibv_close_device(c), 0);
 }
 
 // Memory that ibv_reg_mr() refuses, in a domain of each kind.
 void faults_of(ibv_context* c, const kilim_relaxed_attr& attr) {
   ibv_pd* pd = ibv_alloc_pd(c);
-  CU_ASSERT_EQUAL_FATAL(kilim_relaxed_config(pd, &attr), 0);
+  EQUAL_FATAL(kilim_relaxed_config(pd, &attr), 0);
   Pages pages(600);  // beyond what is looked at page by page
   const auto refused = [&](void* at, std::size_t bytes, int access) {
     ibv_mr* mr = ibv_reg_mr_relaxed(pd, at, bytes, access);
@@ -198,8 +198,12 @@ void faults_of(ibv_context* c, const kilim_relaxed_attr& attr) {
   ::mprotect(pages.at + 30 * page, page, PROT_NONE);
   CU_ASSERT_TRUE(refused(pages.at + 30 * page, page, IBV_ACCESS_REMOTE_READ));
   CU_ASSERT_TRUE(ibv_reg_mr_relaxed(pd, nullptr, SIZE_MAX, rights) == nullptr && errno == EINVAL);
-  CU_ASSERT_EQUAL(ibv_flush_relaxed_mr(pd), 0);
-  CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), 0);
+  // Its last page ends where the address space does: rounded up, its end is 0.
+  void* const last = reinterpret_cast<void*>(UINT64_MAX - 4095);
+  CU_ASSERT_TRUE(ibv_reg_mr(pd, last, 4095, rights) == nullptr && errno == EINVAL);
+  CU_ASSERT_TRUE(ibv_reg_mr_relaxed(pd, last, 4095, rights) == nullptr && errno == EINVAL);
+  EQUAL(ibv_flush_relaxed_mr(pd), 0);
+  EQUAL(ibv_dealloc_pd(pd), 0);
 }
 
 void faults() {
@@ -209,7 +213,7 @@ void faults() {
   ibv_context* c = open_hooked("memory1");
   CU_ASSERT_TRUE_FATAL(device != nullptr && c != nullptr);
   faults_of(c, {});
-  CU_ASSERT_EQUAL(ibv_close_device(c), 0);
+  EQUAL(ibv_close_device(c), 0);
 }
 
 // What is mapped in the place of memory that went is another region's, never the old one's.
@@ -222,43 +226,61 @@ void no_stale_memory() {
   for (int round = 0; round < 3; round++) {
     ibv_mr* mr = ibv_reg_mr_relaxed(u.pd, place.at, page, rights);
     CU_ASSERT_PTR_NOT_NULL_FATAL(mr);
-    CU_ASSERT_EQUAL(u.post(IBV_WR_RDMA_WRITE, from.sge(0, page), number(place.at), mr->rkey),
-                    IBV_WC_SUCCESS);
+    EQUAL(u.post(IBV_WR_RDMA_WRITE, from.sge(0, page), number(place.at), mr->rkey), IBV_WC_SUCCESS);
     shared().poll();
-    CU_ASSERT_EQUAL(std::memcmp(place.at, from.data(), page), 0);
-    CU_ASSERT_EQUAL(ibv_dereg_mr_relaxed(mr), 0);  // marked, not flushed
+    EQUAL(std::memcmp(place.at, from.data(), page), 0);
+    EQUAL(ibv_dereg_mr_relaxed(mr), 0);  // marked, not flushed
     ::munmap(place.at, page);
-    CU_ASSERT_TRUE_FATAL(::mmap(place.at, page, PROT_READ | PROT_WRITE,
-                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == place.at);
+    EQUAL_FATAL(::mmap(place.at, page, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+                place.at);
   }
-  CU_ASSERT_EQUAL(ibv_flush_relaxed_mr(u.pd), 0);
+  EQUAL(ibv_flush_relaxed_mr(u.pd), 0);
 }
 
 // An arena's memory is not looked at again: what cannot be pinned now is a region all the same.
 void arenas() {
   ibv_pd* pd = ibv_alloc_pd(client());
   Pages pages(8);
-  CU_ASSERT_EQUAL(kilim_relaxed_arena(pd, nullptr, page), EFAULT);
-  CU_ASSERT_EQUAL(kilim_relaxed_arena(pd, pages.at, 0), EINVAL);
-  CU_ASSERT_EQUAL(kilim_relaxed_arena(pd, pages.at, pages.bytes), 0);
-  CU_ASSERT_EQUAL(kilim_relaxed_arena(pd, pages.at, page), EEXIST);
+  EQUAL(kilim_relaxed_arena(pd, nullptr, page), EFAULT);
+  EQUAL(kilim_relaxed_arena(pd, pages.at, 0), EINVAL);
+  EQUAL(kilim_relaxed_arena(pd, pages.at, pages.bytes), 0);
+  EQUAL(kilim_relaxed_arena(pd, pages.at, page), EEXIST);
   ::mprotect(pages.at, pages.bytes, PROT_NONE);
   ibv_mr* mr = ibv_reg_mr_relaxed(pd, pages.at + page, 2 * page, rights);
   CU_ASSERT_PTR_NOT_NULL_FATAL(mr);
-  CU_ASSERT_EQUAL(kilim_relaxed_arena_end(pd, pages.at + page), EINVAL);
-  CU_ASSERT_EQUAL(kilim_relaxed_arena_end(pd, pages.at), EBUSY);
+  EQUAL(kilim_relaxed_arena_end(pd, pages.at + page), EINVAL);
+  EQUAL(kilim_relaxed_arena_end(pd, pages.at), EBUSY);
   CU_ASSERT_TRUE(ibv_reg_mr_relaxed(pd, pages.at, page, rights) == nullptr && errno == EFAULT);
-  CU_ASSERT_EQUAL(ibv_dereg_mr_relaxed(mr), 0);
-  CU_ASSERT_EQUAL(kilim_relaxed_arena_end(pd, pages.at), 0);
-  CU_ASSERT_EQUAL(kilim_relaxed_arena_end(pd, pages.at), EINVAL);
+  EQUAL(ibv_dereg_mr_relaxed(mr), 0);
+  EQUAL(kilim_relaxed_arena_end(pd, pages.at), 0);
+  EQUAL(kilim_relaxed_arena_end(pd, pages.at), EINVAL);
   ::mprotect(pages.at, pages.bytes, PROT_READ);
-  CU_ASSERT_EQUAL(kilim_relaxed_arena(pd, pages.at, pages.bytes), 0);
+  EQUAL(kilim_relaxed_arena(pd, pages.at, pages.bytes), 0);
   mr = ibv_reg_mr_relaxed(pd, pages.at, page, IBV_ACCESS_REMOTE_READ);
   CU_ASSERT_PTR_NOT_NULL_FATAL(mr);
   CU_ASSERT_TRUE(ibv_reg_mr_relaxed(pd, pages.at, page, rights) == nullptr && errno == EFAULT);
-  CU_ASSERT_EQUAL(ibv_dereg_mr_relaxed(mr), 0);
-  CU_ASSERT_EQUAL(ibv_flush_relaxed_mr(pd), 0);
-  CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), 0);  // with the arena
+  EQUAL(ibv_dereg_mr_relaxed(mr), 0);
+  EQUAL(ibv_flush_relaxed_mr(pd), 0);
+  EQUAL(ibv_dealloc_pd(pd), 0);  // with the arena
+}
+
+// Memory that nobody may touch shows whether an arena serves.
+void arenas_of_one_page() {
+  ibv_pd* pd = ibv_alloc_pd(client());
+  Pages pages(4);
+  uint8_t* const inner = pages.at + 64;
+  EQUAL(kilim_relaxed_arena(pd, pages.at, pages.bytes), 0);
+  EQUAL(kilim_relaxed_arena(pd, inner, pages.bytes - 64), 0);
+  ::mprotect(pages.at, pages.bytes, PROT_NONE);
+  EQUAL(kilim_relaxed_arena_end(pd, inner), 0);
+  ibv_mr* mr = ibv_reg_mr_relaxed(pd, pages.at, page, rights);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(mr);
+  EQUAL(ibv_dereg_mr_relaxed(mr), 0);
+  EQUAL(kilim_relaxed_arena_end(pd, pages.at), 0);
+  CU_ASSERT_TRUE(ibv_reg_mr_relaxed(pd, pages.at, page, rights) == nullptr && errno == EFAULT);
+  EQUAL(ibv_flush_relaxed_mr(pd), 0);
+  EQUAL(ibv_dealloc_pd(pd), 0);
 }
 
 // The sentence is the last call's, and a call that succeeds has none.
@@ -285,7 +307,7 @@ void sentences_end() {
                                              IBV_ACCESS_LOCAL_WRITE, nullptr) == 0);
   CU_ASSERT_TRUE(*kilim_compat_error() == 0 && fails());
   CU_ASSERT_TRUE(kilim_compat_dereg_mr(mr) == 0 && *kilim_compat_error() == 0);
-  CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), 0);
+  EQUAL(ibv_dealloc_pd(pd), 0);
 }
 
 const Case cases[] = {
@@ -295,6 +317,7 @@ const Case cases[] = {
     {"memory that ibv_reg_mr() refuses makes no relaxed region either", faults},
     {"memory mapped anew in a relaxed region's place is what a new region shows", no_stale_memory},
     {"an arena is pinned once, and ends behind its last region", arenas},
+    {"one of two arenas that begin on a page ends alone", arenas_of_one_page},
     {"the last error ends with a call that succeeds", sentences_end},
 };
 

@@ -6,7 +6,7 @@
 
 #include <sys/mman.h>
 
-#include "cases.hh"
+#include "compat_cases.hh"
 #include "examples.h"
 #include "far.hh"
 #include "vhca/tpt/odp_stats.hh"
@@ -40,7 +40,7 @@ uint64_t count(OdpCounter c) {
 // What a prefetch, which comes later, brings in.
 uint64_t pages_of_prefetch(ibv_mr* mr, ibv_exp_prefetch_attr attr) {
   const uint64_t before = count(OdpCounter::num_prefetch_pages);
-  CU_ASSERT_EQUAL(ibv_exp_prefetch_mr(mr, &attr), 0);
+  EQUAL(ibv_exp_prefetch_mr(mr, &attr), 0);
   for (int i = 0; i < 10; i++) shared().poll();
   return count(OdpCounter::num_prefetch_pages) - before;
 }
@@ -49,8 +49,8 @@ uint64_t pages_of_prefetch(ibv_mr* mr, ibv_exp_prefetch_attr attr) {
 uint64_t faults_of_writing(Loop& l, Region& source, ibv_mr* mr, const void* to, uint32_t bytes) {
   const uint64_t before = count(OdpCounter::num_page_faults);
   const ibv_sge own{reinterpret_cast<uintptr_t>(to), bytes, mr->lkey};
-  CU_ASSERT_EQUAL(l.post(IBV_WR_RDMA_READ, {own}, source.at(), source.mr()->rkey), 0);
-  CU_ASSERT_EQUAL(l.status(), IBV_WC_SUCCESS);
+  EQUAL(l.post(IBV_WR_RDMA_READ, {own}, source.at(), source.mr()->rkey), 0);
+  EQUAL(l.status(), IBV_WC_SUCCESS);
   return count(OdpCounter::num_page_faults) - before;
 }
 
@@ -62,20 +62,19 @@ void prefetch_brings_in() {
   ibv_mr* mr = example_explicit(l.pd[0], pages.at, pages.bytes);
   CU_ASSERT_PTR_NOT_NULL_FATAL(mr);
   const uint32_t two = 2 * page;
-  CU_ASSERT_EQUAL(pages_of_prefetch(mr, {IBV_EXP_PREFETCH_WRITE_ACCESS, pages.page_at(1), two, 0}),
-                  2);
-  CU_ASSERT_EQUAL(faults_of_writing(l, source, mr, pages.page_at(1), two), 0);
-  CU_ASSERT_EQUAL(pages_of_prefetch(mr, {0, pages.page_at(3), two, 0}), 2);
-  CU_ASSERT_EQUAL(faults_of_writing(l, source, mr, pages.page_at(3), two), 1);
-  CU_ASSERT_EQUAL(faults_of_writing(l, source, mr, pages.page_at(5), page), 1);
-  CU_ASSERT_EQUAL(ibv_dereg_mr(mr), 0);
+  EQUAL(pages_of_prefetch(mr, {IBV_EXP_PREFETCH_WRITE_ACCESS, pages.page_at(1), two, 0}), 2);
+  EQUAL(faults_of_writing(l, source, mr, pages.page_at(1), two), 0);
+  EQUAL(pages_of_prefetch(mr, {0, pages.page_at(3), two, 0}), 2);
+  EQUAL(faults_of_writing(l, source, mr, pages.page_at(3), two), 1);
+  EQUAL(faults_of_writing(l, source, mr, pages.page_at(5), page), 1);
+  EQUAL(ibv_dereg_mr(mr), 0);
   // Nothing may be written there, so nothing comes.
   ibv_exp_reg_mr_in in{l.pd[0], pages.at, pages.bytes, IBV_EXP_ACCESS_ON_DEMAND, 0};
   mr = ibv_exp_reg_mr(&in);
   CU_ASSERT_PTR_NOT_NULL_FATAL(mr);
-  CU_ASSERT_EQUAL(pages_of_prefetch(mr, {IBV_EXP_PREFETCH_WRITE_ACCESS, pages.at, page, 0}), 0);
-  CU_ASSERT_EQUAL(pages_of_prefetch(mr, {0, pages.at, page, 0}), 1);
-  CU_ASSERT_EQUAL(ibv_dereg_mr(mr), 0);
+  EQUAL(pages_of_prefetch(mr, {IBV_EXP_PREFETCH_WRITE_ACCESS, pages.at, page, 0}), 0);
+  EQUAL(pages_of_prefetch(mr, {0, pages.at, page, 0}), 1);
+  EQUAL(ibv_dereg_mr(mr), 0);
 }
 
 // Longer than an element of advice may be. The first of its pieces begins where nothing is mapped.
@@ -86,27 +85,26 @@ void prefetch_in_pieces() {
   ibv_mr* all = example_implicit(l.pd[0]);
   CU_ASSERT_PTR_NOT_NULL_FATAL(all);
   constexpr std::size_t piece = std::size_t{1} << 31;
-  CU_ASSERT_EQUAL(pages_of_prefetch(all, {0, pages.page_at(1) - piece, piece + page, 0}), 1);
-  CU_ASSERT_EQUAL(
-      pages_of_prefetch(all, {0, pages.page_at(0) - 3 * piece, 3 * piece + 2 * page, 0}), 2);
-  CU_ASSERT_EQUAL(ibv_dereg_mr(all), 0);
+  EQUAL(pages_of_prefetch(all, {0, pages.page_at(1) - piece, piece + page, 0}), 1);
+  EQUAL(pages_of_prefetch(all, {0, pages.page_at(0) - 3 * piece, 3 * piece + 2 * page, 0}), 2);
+  EQUAL(ibv_dereg_mr(all), 0);
 }
 
 // As the documents write them.
 void masks() {
-  CU_ASSERT_EQUAL(IBV_EXP_ODP_SUPPORT_SEND, 1 << 0);
-  CU_ASSERT_EQUAL(IBV_EXP_ODP_SUPPORT_RECV, 1 << 1);
-  CU_ASSERT_EQUAL(IBV_EXP_ODP_SUPPORT_WRITE, 1 << 2);
-  CU_ASSERT_EQUAL(IBV_EXP_ODP_SUPPORT_READ, 1 << 3);
-  CU_ASSERT_EQUAL(IBV_EXP_ODP_SUPPORT_ATOMIC, 1 << 4);
-  CU_ASSERT_EQUAL(IBV_EXP_ODP_SUPPORT_SRQ_RECV, 1 << 5);
+  EQUAL(IBV_EXP_ODP_SUPPORT_SEND, 1 << 0);
+  EQUAL(IBV_EXP_ODP_SUPPORT_RECV, 1 << 1);
+  EQUAL(IBV_EXP_ODP_SUPPORT_WRITE, 1 << 2);
+  EQUAL(IBV_EXP_ODP_SUPPORT_READ, 1 << 3);
+  EQUAL(IBV_EXP_ODP_SUPPORT_ATOMIC, 1 << 4);
+  EQUAL(IBV_EXP_ODP_SUPPORT_SRQ_RECV, 1 << 5);
   // And as today's verbs have them, whose numbers are passed on.
-  CU_ASSERT_EQUAL(IBV_EXP_ODP_SUPPORT_SEND, int{IBV_ODP_SUPPORT_SEND});
-  CU_ASSERT_EQUAL(IBV_EXP_ODP_SUPPORT_RECV, int{IBV_ODP_SUPPORT_RECV});
-  CU_ASSERT_EQUAL(IBV_EXP_ODP_SUPPORT_WRITE, int{IBV_ODP_SUPPORT_WRITE});
-  CU_ASSERT_EQUAL(IBV_EXP_ODP_SUPPORT_READ, int{IBV_ODP_SUPPORT_READ});
-  CU_ASSERT_EQUAL(IBV_EXP_ODP_SUPPORT_ATOMIC, int{IBV_ODP_SUPPORT_ATOMIC});
-  CU_ASSERT_EQUAL(IBV_EXP_ODP_SUPPORT_SRQ_RECV, int{IBV_ODP_SUPPORT_SRQ_RECV});
+  EQUAL(IBV_EXP_ODP_SUPPORT_SEND, int{IBV_ODP_SUPPORT_SEND});
+  EQUAL(IBV_EXP_ODP_SUPPORT_RECV, int{IBV_ODP_SUPPORT_RECV});
+  EQUAL(IBV_EXP_ODP_SUPPORT_WRITE, int{IBV_ODP_SUPPORT_WRITE});
+  EQUAL(IBV_EXP_ODP_SUPPORT_READ, int{IBV_ODP_SUPPORT_READ});
+  EQUAL(IBV_EXP_ODP_SUPPORT_ATOMIC, int{IBV_ODP_SUPPORT_ATOMIC});
+  EQUAL(IBV_EXP_ODP_SUPPORT_SRQ_RECV, int{IBV_ODP_SUPPORT_SRQ_RECV});
 }
 
 void capabilities_by_transport() {
@@ -114,16 +112,16 @@ void capabilities_by_transport() {
   ibv_context* c = open_hooked("compat5");
   CU_ASSERT_TRUE_FATAL(device != nullptr && c != nullptr);
   ibv_exp_device_attr attr{};
-  CU_ASSERT_EQUAL(example_odp_supported(c, &attr), 1);
+  EQUAL(example_odp_supported(c, &attr), 1);
   const auto& by = attr.odp_caps.per_transport_caps;
   const uint32_t xrc = IBV_EXP_ODP_SUPPORT_SEND | IBV_EXP_ODP_SUPPORT_WRITE |
                        IBV_EXP_ODP_SUPPORT_READ | IBV_EXP_ODP_SUPPORT_SRQ_RECV;
-  CU_ASSERT_EQUAL(by.rc_odp_caps, xrc | IBV_EXP_ODP_SUPPORT_RECV);
-  CU_ASSERT_EQUAL(by.xrc_odp_caps, xrc);
-  CU_ASSERT_EQUAL(by.dc_odp_caps, xrc);
-  CU_ASSERT_EQUAL(by.ud_odp_caps, IBV_EXP_ODP_SUPPORT_SEND);
+  EQUAL(by.rc_odp_caps, xrc | IBV_EXP_ODP_SUPPORT_RECV);
+  EQUAL(by.xrc_odp_caps, xrc);
+  EQUAL(by.dc_odp_caps, xrc);
+  EQUAL(by.ud_odp_caps, IBV_EXP_ODP_SUPPORT_SEND);
   CU_ASSERT_TRUE(by.uc_odp_caps == 0 && by.raw_eth_odp_caps == 0);
-  CU_ASSERT_EQUAL(ibv_close_device(c), 0);
+  EQUAL(ibv_close_device(c), 0);
 }
 
 // A way to a region with these rights.
@@ -139,7 +137,7 @@ ibv_mr* registered(ibv_pd* pd, const Pages& p, unsigned rights) {
 ibv_mr* paged(ibv_pd* pd, const Pages& p, unsigned rights) {
   const uint64_t before = count(OdpCounter::num_odp_mrs);
   ibv_mr* mr = registered(pd, p, rights | IBV_EXP_ACCESS_ON_DEMAND);
-  CU_ASSERT_EQUAL(count(OdpCounter::num_odp_mrs), before + 1);
+  EQUAL(count(OdpCounter::num_odp_mrs), before + 1);
   return mr;
 }
 ibv_mr* allocated(ibv_pd* pd, const Pages& p, unsigned rights) {
@@ -151,16 +149,15 @@ ibv_mr* with_other_rights(ibv_pd* pd, const Pages& p, unsigned rights) {
 }
 ibv_mr* changed(ibv_pd* pd, const Pages& p, unsigned rights) {
   ibv_mr* mr = with_other_rights(pd, p, rights);
-  CU_ASSERT_EQUAL(
-      ibv_exp_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, rights, nullptr), 0);
+  EQUAL(ibv_exp_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, rights, nullptr), 0);
   return mr;
 }
 ibv_mr* changed_and_allocated(ibv_pd* pd, const Pages& p, unsigned rights) {
   ibv_mr* mr = with_other_rights(pd, p, rights);
   const int what = IBV_REREG_MR_CHANGE_ACCESS | IBV_REREG_MR_CHANGE_TRANSLATION;
-  CU_ASSERT_EQUAL(ibv_exp_rereg_mr(mr, what, nullptr, nullptr, p.bytes,
-                                   rights | uint64_t{IBV_ACCESS_ALLOCATE_MR}, nullptr),
-                  0);
+  EQUAL(ibv_exp_rereg_mr(mr, what, nullptr, nullptr, p.bytes,
+                         rights | uint64_t{IBV_ACCESS_ALLOCATE_MR}, nullptr),
+        0);
   return mr;
 }
 
@@ -177,7 +174,7 @@ bool lets(Loop& l, Region& from, ibv_mr* mr, unsigned right) {
     const auto opcode = right == IBV_ACCESS_REMOTE_WRITE ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ;
     rc = l.post(opcode, {from.sge(0, 8)}, at, mr->rkey);
   }
-  CU_ASSERT_EQUAL(rc, 0);
+  EQUAL(rc, 0);
   return l.status() == IBV_WC_SUCCESS;
 }
 
@@ -191,10 +188,10 @@ void check_rights(const Way& way, unsigned rights) {
     ibv_mr* mr = way.make(l.pd[1], p, rights);
     CU_ASSERT_PTR_NOT_NULL_FATAL(mr);
     const bool right_is_there = lets(l, from, mr, right);
-    CU_ASSERT_EQUAL(right_is_there, (rights & right) != 0);
+    EQUAL(right_is_there, (rights & right) != 0);
     if (right_is_there != ((rights & right) != 0))
       std::printf("%s: rights %#x, tried %#x\n", way.name, rights, right);
-    CU_ASSERT_EQUAL(kilim_compat_dereg_mr(mr), 0);
+    EQUAL(kilim_compat_dereg_mr(mr), 0);
   }
 }
 
@@ -224,7 +221,7 @@ void rights_of_no_relaxed_region() {
     CU_ASSERT(ibv_reg_mr_relaxed(l.pd[0], p.at, p.bytes, rights) == nullptr && errno == EINVAL);
     CU_ASSERT_PTR_NOT_NULL(std::strstr(kilim_compat_error(), "rights"));
   }
-  CU_ASSERT_EQUAL(ibv_flush_relaxed_mr(l.pd[0]), 0);
+  EQUAL(ibv_flush_relaxed_mr(l.pd[0]), 0);
 }
 
 constexpr Case cases[] = {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Any firmware commands of a DevX client, and any walk over the keys that they make. A word
 // 0xfade00NN of a command stands for a protection domain (NN 0) or a key made before.
-#include "client_arena.hh"
-#include "fake_clock.hh"
-#include "input.hh"
+#include "client_arena_fixture.hh"
+#include "fake_clock_fixture.hh"
+#include "input_fixture.hh"
 #include "kilim/prm/cmd.hh"
 #include "kilim/prm/mkc.hh"
 #include "kilim/prm/umr_seg.hh"
-#include "request.hh"
+#include "request_fixture.hh"
 #include "vhca/tpt/transfer.hh"
 
 namespace kilim::fuzz {
@@ -78,7 +78,7 @@ void Firmware::walk(Input& in) {
   vhca::HcaState& h = client.hca->state();
   vhca::Segment s{at, to.size(), key, false};
   vhca::SegmentList list{{&s, 1}, {Pdn{pdn}, 0x40, prm::mkey::local_read}};
-  (void)gather_bytes(h.works.translator, list, to.data(), to.size());
+  (void)gather_bytes(h.context.translator, list, to.data(), to.size());
 }
 
 void Firmware::step(Input& in) {

@@ -4,10 +4,10 @@
 // of the second queue, and whether it matches tags.
 #include <deque>
 
-#include "fake_clock.hh"
+#include "fake_clock_fixture.hh"
 #include "kilim/prm/tag_matching.hh"
-#include "machine.hh"
-#include "vhca/hca/modify_qp.hh"
+#include "machine_fixture.hh"
+#include "vhca/core/address.hh"
 #include "vhca/hca/state.hh"
 #include "vhca/transport/icrc.hh"
 #include "vhca/transport/roce_frame.hh"

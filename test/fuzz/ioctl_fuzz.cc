@@ -3,10 +3,10 @@
 // older interface by write(2) and by ioctl, mappings. An input is a list of steps.
 #include <unistd.h>
 
-#include "client_arena.hh"
-#include "fake_clock.hh"
-#include "input.hh"
-#include "request.hh"
+#include "client_arena_fixture.hh"
+#include "fake_clock_fixture.hh"
+#include "input_fixture.hh"
+#include "request_fixture.hh"
 #include "vhca/tpt/page_events.hh"
 #include "vhca/uverbs/bundle.hh"
 

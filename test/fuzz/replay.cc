@@ -6,7 +6,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "input.hh"
+#include "input_fixture.hh"
 
 namespace {
 

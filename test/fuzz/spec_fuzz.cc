@@ -10,10 +10,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "fake_clock.hh"
-#include "input.hh"
+#include "fake_clock_fixture.hh"
+#include "input_fixture.hh"
+#include "vhca/core/profile.hh"
 #include "vhca/entry/config.hh"
-#include "vhca/hca/profile.hh"
 #include "vhca/options.hh"
 #include "vhca/wire/make.hh"
 #include "vhca/wire/wire.hh"

@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "fake_clock.hh"
+#include "fake_clock_fixture.hh"
 #include "kilim/prm/av_seg.hh"
 #include "kilim/prm/bsf_seg.hh"
 #include "kilim/prm/data_seg.hh"
 #include "kilim/prm/tag_matching.hh"
-#include "machine.hh"
-#include "vhca/hca/modify_qp.hh"
+#include "machine_fixture.hh"
+#include "vhca/core/address.hh"
 
 namespace kilim::fuzz {
 

@@ -6,7 +6,7 @@
 
 #include "kilim/queue/rc_wqe.hh"
 #include "kilim/umr/signature.hh"
-#include "twins.hh"
+#include "twins_fixture.hh"
 #include "ut.hh"
 
 namespace {
@@ -132,7 +132,7 @@ struct Signed : Twins {
     if (!reset) mlx5dv_wr_set_mkey_sig_block(theirs->dv, &attr);
     return ibv_wr_complete(theirs->ex);
   }
-  umr::Outcome by_kilim(const Request& r, bool reset = false) {
+  Outcome by_kilim(const Request& r, bool reset = false) {
     std::vector<umr::Piece> pieces;
     for (const ibv_sge& s : r.sges) pieces.push_back({s.addr, s.length, Lkey{s.lkey}});
     queue::WqeCursor c{*sq};
@@ -144,7 +144,7 @@ struct Signed : Twins {
         .unsign = reset};
     const umr::UmrWr wr{.flags = queue::WrFlags::signalled};
     const umr::View view = umr::View::of(pieces);
-    const umr::Outcome o =
+    const Outcome o =
         reset ? umr_list(c, request, view, wr) : umr_signed(c, request, view, {r.rule, psvs}, wr);
     if (o.ok()) c.commit();
     return o;
@@ -154,8 +154,8 @@ struct Signed : Twins {
     Request both;
     both.sges = {{0x1000, 512, 5}};
     both.rule.memory.kind = both.rule.wire.kind = SignKind::crc32;
-    CU_ASSERT_EQUAL_FATAL(by_libmlx5(both), 0);
-    CU_ASSERT_EQUAL_FATAL(theirs->wait(), IBV_WC_SUCCESS);
+    EQUAL_FATAL(by_libmlx5(both), 0);
+    EQUAL_FATAL(theirs->wait(), IBV_WC_SUCCESS);
     const std::vector<uint8_t> wqe = theirs->blocks(first, 4);
     prm::Bsf b;
     std::memcpy(&b, wqe.data() + 192, sizeof(b));
@@ -163,7 +163,7 @@ struct Signed : Twins {
     psvs.wire_psv = prm::bsf::wire_psv::get(b);
     CU_ASSERT_TRUE_FATAL(psvs.memory_psv != 0 && psvs.wire_psv != 0);
     CU_ASSERT_TRUE_FATAL(by_kilim(both).ok());
-    CU_ASSERT_EQUAL_FATAL(ours->wait(), IBV_WC_SUCCESS);
+    EQUAL_FATAL(ours->wait(), IBV_WC_SUCCESS);
   }
   // Of each SET_PSV the queue pair's number, and what lies behind its 32 bytes: libmlx5 leaves
   // there what lay in the ring.
@@ -180,7 +180,7 @@ struct Signed : Twins {
     blank(libmlx5);
     blank(kilim);
     CU_ASSERT_TRUE_FATAL(libmlx5.size() >= least);
-    CU_ASSERT_EQUAL_FATAL(first_difference(libmlx5, kilim), -1);
+    EQUAL_FATAL(first_difference(libmlx5, kilim), -1);
   }
 };
 
@@ -194,10 +194,10 @@ void random_rules() {
     Request r = random_request(random);
     const bool reset = i % 8 == 7;
     const auto counter = static_cast<uint16_t>(t.first);
-    CU_ASSERT_EQUAL_FATAL(t.by_libmlx5(r, reset), 0);
-    CU_ASSERT_EQUAL_FATAL(t.theirs->wait(), IBV_WC_SUCCESS);
+    EQUAL_FATAL(t.by_libmlx5(r, reset), 0);
+    EQUAL_FATAL(t.theirs->wait(), IBV_WC_SUCCESS);
     CU_ASSERT_TRUE_FATAL(t.by_kilim(r, reset).ok());
-    CU_ASSERT_EQUAL_FATAL(t.ours->wait(), IBV_WC_SUCCESS);
+    EQUAL_FATAL(t.ours->wait(), IBV_WC_SUCCESS);
     const uint32_t end = t.theirs->posted();
     t.compare(192);
     t.sq->retire(reset ? counter : static_cast<uint16_t>(end - 1));
@@ -210,15 +210,15 @@ void both_refuse_what_is_too_long() {
   Request r;
   r.sges.assign(49, {0x1000, 16, 5});
   r.rule.memory.kind = SignKind::crc32;
-  CU_ASSERT_EQUAL(t.by_libmlx5(r), ENOMEM);
-  const umr::Outcome o = t.by_kilim(r);
-  CU_ASSERT_TRUE(o.why == umr::Refusal::too_many_inline && o.limit == 48);
+  EQUAL(t.by_libmlx5(r), ENOMEM);
+  const Outcome o = t.by_kilim(r);
+  CU_ASSERT_TRUE(o.why == Refusal::too_many_inline && o.limit == 48);
   r.sges.resize(1);
   r.rule.has_copy = true;
-  CU_ASSERT_TRUE(t.by_kilim(r).why == umr::Refusal::copies_nothing);
+  EQUAL(t.by_kilim(r).why, Refusal::copies_nothing);
   r.rule.memory.kind = SignKind::none;
-  CU_ASSERT_TRUE(t.by_kilim(r).why == umr::Refusal::unsigned_rule);
-  CU_ASSERT_EQUAL(t.ours->posted(), 0);
+  EQUAL(t.by_kilim(r).why, Refusal::unsigned_rule);
+  EQUAL(t.ours->posted(), 0);
 }
 
 // By its number's lowest bit the card knows an error from the one before.
@@ -237,30 +237,30 @@ void errors_are_counted() {
   r.rule.memory.kind = SignKind::crc32;
   r.rule.check = umr::SignMask::crc32;
   for (int i = 0; i < 3; i++) {
-    CU_ASSERT_EQUAL(t.by_libmlx5(r), 0);
-    CU_ASSERT_EQUAL(t.theirs->wait(), IBV_WC_SUCCESS);
+    EQUAL(t.by_libmlx5(r), 0);
+    EQUAL(t.theirs->wait(), IBV_WC_SUCCESS);
     CU_ASSERT_TRUE(t.by_kilim(r).ok());
-    CU_ASSERT_EQUAL(t.ours->wait(), IBV_WC_SUCCESS);
+    EQUAL(t.ours->wait(), IBV_WC_SUCCESS);
     t.compare(4 * 64);
     // A block whose guard is wrong goes out; both read of it.
     ibv_wr_start(t.theirs->ex);
     t.theirs->ex->wr_flags = IBV_SEND_SIGNALED;
     ibv_wr_rdma_write(t.theirs->ex, mr->rkey, at + 2048);
     ibv_wr_set_sge(t.theirs->ex, t.key->lkey, 0, 512);
-    CU_ASSERT_EQUAL(ibv_wr_complete(t.theirs->ex), 0);
-    CU_ASSERT_EQUAL(t.theirs->wait(), IBV_WC_SUCCESS);
+    EQUAL(ibv_wr_complete(t.theirs->ex), 0);
+    EQUAL(t.theirs->wait(), IBV_WC_SUCCESS);
     mlx5dv_mkey_err error{};
-    CU_ASSERT_EQUAL(mlx5dv_mkey_check(t.key, &error), 0);
-    CU_ASSERT_EQUAL(error.err_type, MLX5DV_MKEY_SIG_BLOCK_BAD_GUARD);
+    EQUAL(mlx5dv_mkey_check(t.key, &error), 0);
+    EQUAL(error.err_type, MLX5DV_MKEY_SIG_BLOCK_BAD_GUARD);
     t.psvs.note_error();
     queue::WqeCursor c{*t.sq};
     CU_ASSERT_TRUE(queue::rdma_write(c, {at + 2048, Rkey{mr->rkey}}, {0, 512, Lkey{t.key->lkey}},
                                      {.flags = queue::WrFlags::signalled}));
     c.commit();
-    CU_ASSERT_EQUAL(t.ours->wait(), IBV_WC_SUCCESS);
+    EQUAL(t.ours->wait(), IBV_WC_SUCCESS);
     (void)t.posted();
   }
-  CU_ASSERT_EQUAL(ibv_dereg_mr(mr), 0);
+  EQUAL(ibv_dereg_mr(mr), 0);
 }
 
 const kilim::test::Case cases[] = {

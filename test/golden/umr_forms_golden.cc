@@ -5,9 +5,9 @@
 #include <array>
 #include <random>
 
-#include "kilim/umr/weave.hh"
-#include "mlx5/key_source.hh"
-#include "twins.hh"
+#include "kilim/umr/layout.hh"
+#include "mlx5/mkey_source.hh"
+#include "twins_fixture.hh"
 #include "ut.hh"
 
 namespace {
@@ -76,11 +76,11 @@ std::vector<umr::StridedEntry> entries_of(const Request& r) {
 
 constexpr umr::UmrWr signalled{.flags = queue::WrFlags::signalled};
 
-umr::Outcome by_kilim(queue::Sq& sq, const mlx5dv_mkey* key, const Request& r) {
+Outcome by_kilim(queue::Sq& sq, const mlx5dv_mkey* key, const Request& r) {
   const std::vector<umr::StridedEntry> entries = entries_of(r);
   const umr::StridedView v{entries.data(), static_cast<uint32_t>(entries.size()), r.repeat};
   queue::WqeCursor c{sq};
-  const umr::Outcome o = umr::umr_strided(c, limits, request_of(key, r.access), v, signalled);
+  const Outcome o = umr::umr_strided(c, limits, request_of(key, r.access), v, signalled);
   if (o.ok()) c.commit();
   return o;
 }
@@ -92,14 +92,14 @@ void random_strided() {
   for (uint32_t i = 0; i < 600; i++) {
     Request r = random_request(random);
     t.key->lkey = (t.key->lkey & ~0xffu) | static_cast<uint32_t>(random() & 0xff);
-    CU_ASSERT_EQUAL_FATAL(by_libmlx5(*t.theirs, t.key, r), 0);
-    CU_ASSERT_EQUAL_FATAL(t.theirs->wait(), IBV_WC_SUCCESS);  // one queue at a time has the key
+    EQUAL_FATAL(by_libmlx5(*t.theirs, t.key, r), 0);
+    EQUAL_FATAL(t.theirs->wait(), IBV_WC_SUCCESS);  // one queue at a time has the key
     CU_ASSERT_TRUE_FATAL(by_kilim(*t.sq, t.key, r).ok());
     const auto counter = static_cast<uint16_t>(t.first);
     const auto [libmlx5, kilim] = t.posted();
     CU_ASSERT_TRUE_FATAL(libmlx5.size() >= 192);
-    CU_ASSERT_EQUAL_FATAL(first_difference(libmlx5, kilim), -1);
-    CU_ASSERT_EQUAL_FATAL(t.ours->wait(), IBV_WC_SUCCESS);
+    EQUAL_FATAL(first_difference(libmlx5, kilim), -1);
+    EQUAL_FATAL(t.ours->wait(), IBV_WC_SUCCESS);
     t.sq->retire(counter);
   }
 }
@@ -111,19 +111,18 @@ void cut_by_libmlx5_refused_by_kilim() {
   Request r;
   r.blocks = {{0x1000, 70'000, 0, 5}};
   r.repeat = 2;
-  CU_ASSERT_EQUAL(by_libmlx5(*t.theirs, t.key, r), 0);
+  EQUAL(by_libmlx5(*t.theirs, t.key, r), 0);
   const std::vector<uint8_t> cut = t.theirs->blocks(0, 3);
-  CU_ASSERT_EQUAL(cut[128 + 16 + 2] << 8 | cut[128 + 16 + 3], 70'000 & 0xffff);
-  umr::Outcome o = by_kilim(*t.sq, t.key, r);
-  CU_ASSERT_TRUE(o.why == umr::Refusal::long_block && o.asked == 70'000 && o.limit == 65535);
+  EQUAL(cut[128 + 16 + 2] << 8 | cut[128 + 16 + 3], 70'000 & 0xffff);
+  Outcome o = by_kilim(*t.sq, t.key, r);
+  CU_ASSERT_TRUE(o.why == Refusal::long_block && o.asked == 70'000 && o.limit == 65535);
   r.blocks = {{0x1000, 60'000, 10'000, 5}};
   o = by_kilim(*t.sq, t.key, r);
-  CU_ASSERT_TRUE(o.why == umr::Refusal::long_stride && o.asked == 70'000 && o.limit == 65535);
+  CU_ASSERT_TRUE(o.why == Refusal::long_stride && o.asked == 70'000 && o.limit == 65535);
   std::array<char, 100> said{};
-  umr::describe(o, said);
-  CU_ASSERT_STRING_EQUAL(
-      said.data(), "a strided entry has a stride of 16 bits: 70000 bytes, the limit is 65535");
-  CU_ASSERT_EQUAL(t.ours->posted(), 0);
+  describe(o, said);
+  EQUAL(said.data(), "a strided entry has a stride of 16 bits: 70000 bytes, the limit is 65535");
+  EQUAL(t.ours->posted(), 0);
 }
 
 // One memory for lists, and what a WQE by pointer must be, given libmlx5's inline one.
@@ -139,21 +138,21 @@ void check_by_pointer(Twins& t, Lists& lists) {
   const uint32_t theirs = (t.theirs->posted() - t.first) & 0xffff;
   const std::vector<uint8_t> inlined = t.theirs->blocks(t.first, theirs);
   std::vector<uint8_t> ours = t.ours->blocks(0, 3);
-  CU_ASSERT_EQUAL(t.ours->posted(), 3);
+  EQUAL(t.ours->posted(), 3);
   const std::size_t list_bytes = inlined.size() - 128;
-  CU_ASSERT_EQUAL(std::memcmp(&inlined[128], lists.memory.data(), list_bytes), 0);
+  EQUAL(std::memcmp(&inlined[128], lists.memory.data(), list_bytes), 0);
   const auto at = reinterpret_cast<uint64_t>(lists.memory.data());
   prm::Klm pointer;
   std::memcpy(&pointer, &ours[128], sizeof pointer);
   CU_ASSERT_TRUE(pointer.byte_count.host() == list_bytes && pointer.mkey.host() == 0x12345678 &&
                  pointer.address.host() == at);
-  CU_ASSERT_EQUAL(ours[7], 9);   // octowords of the WQE
-  CU_ASSERT_EQUAL(ours[16], 0);  // not inline
+  EQUAL(ours[7], 9);   // octowords of the WQE
+  EQUAL(ours[16], 0);  // not inline
   ours[7] = inlined[7];
   ours[16] = inlined[16];
   ours.resize(128);
   const std::vector<uint8_t> head(inlined.begin(), inlined.begin() + 128);
-  CU_ASSERT_EQUAL(first_difference(head, ours), -1);
+  EQUAL(first_difference(head, ours), -1);
 }
 
 void list_by_pointer() {
@@ -169,13 +168,14 @@ void list_by_pointer() {
     ibv_wr_start(t.theirs->ex);
     t.theirs->ex->wr_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED;
     mlx5dv_wr_mr_list(t.theirs->dv, t.key, 3, static_cast<uint16_t>(n), sges.data());
-    CU_ASSERT_EQUAL_FATAL(ibv_wr_complete(t.theirs->ex), 0);
+    EQUAL_FATAL(ibv_wr_complete(t.theirs->ex), 0);
     Lists lists;
     umr::ListMemory memory{lists.region()};
-    const umr::Means means{.limits = limits, .memory = &memory, .form = umr::Form::by_pointer};
+    const umr::UmrContext context{
+        .limits = limits, .memory = &memory, .form = umr::Form::by_pointer};
     queue::WqeCursor c{*t.sq};
     CU_ASSERT_TRUE(
-        umr::weave(c, means, request_of(t.key, 3), umr::View::of(pieces), signalled).ok());
+        umr::umr_view(c, context, request_of(t.key, 3), umr::View::of(pieces), signalled).ok());
     c.commit();
     check_by_pointer(t, lists);
   }
@@ -187,14 +187,16 @@ void strided_by_pointer() {
     Twins t{("forms3_" + std::to_string(i)).c_str()};
     CU_ASSERT_TRUE_FATAL(t.ok());
     Request r = random_request(random);
-    CU_ASSERT_EQUAL_FATAL(by_libmlx5(*t.theirs, t.key, r), 0);
+    EQUAL_FATAL(by_libmlx5(*t.theirs, t.key, r), 0);
     Lists lists;
     umr::ListMemory memory{lists.region()};
-    const umr::Means means{.limits = limits, .memory = &memory, .form = umr::Form::by_pointer};
+    const umr::UmrContext context{
+        .limits = limits, .memory = &memory, .form = umr::Form::by_pointer};
     const std::vector<umr::StridedEntry> entries = entries_of(r);
     const umr::StridedView v{entries.data(), static_cast<uint32_t>(entries.size()), r.repeat};
     queue::WqeCursor c{*t.sq};
-    CU_ASSERT_TRUE(umr::weave_strided(c, means, request_of(t.key, r.access), v, signalled).ok());
+    CU_ASSERT_TRUE(
+        umr::umr_strided_view(c, context, request_of(t.key, r.access), v, signalled).ok());
     c.commit();
     check_by_pointer(t, lists);
   }
@@ -205,7 +207,7 @@ void strided_by_pointer() {
 void keys_by_command() {
   test::GoldenDevice device{"forms4"};
   CU_ASSERT_TRUE_FATAL(device.ok());
-  mlx5::MkeySource source{device.pd, 1 << 16};
+  mlx5::VerbsMkeySource source{device.pd, 1 << 16};
   for (uint64_t flags : {uint64_t{MLX5DV_MKEY_INIT_ATTR_FLAGS_INDIRECT},
                          uint64_t{MLX5DV_MKEY_INIT_ATTR_FLAGS_INDIRECT |
                                   MLX5DV_MKEY_INIT_ATTR_FLAGS_REMOTE_INVALIDATE}}) {
@@ -216,10 +218,10 @@ void keys_by_command() {
     mlx5dv_mkey* theirs = mlx5dv_create_mkey(&attr);
     CU_ASSERT_PTR_NOT_NULL_FATAL(theirs);
     std::array<mr::IndirectMkey, 1> ours;
-    const mr::KeyRequest request{
+    const mr::MkeyRequest request{
         .max_entries = 41,
         .remote_invalidate = (flags & MLX5DV_MKEY_INIT_ATTR_FLAGS_REMOTE_INVALIDATE) != 0};
-    CU_ASSERT_TRUE_FATAL(source.create_keys(request, ours).ok());
+    CU_ASSERT_TRUE_FATAL(source.create_mkeys(request, ours).ok());
     const vhca::Mkey& a = device.key(theirs->lkey);
     const vhca::Mkey& b = device.key(ours[0].lkey.value());
     CU_ASSERT_TRUE(a.mode == b.mode && a.free == b.free && a.umr_enabled == b.umr_enabled);
@@ -227,21 +229,21 @@ void keys_by_command() {
     CU_ASSERT_TRUE(a.start == b.start && a.len == b.len && a.length64 == b.length64);
     CU_ASSERT_TRUE(a.capacity == b.capacity && a.used == b.used);
     CU_ASSERT_TRUE(a.remote_invalidates == b.remote_invalidates && a.invalidates == b.invalidates);
-    CU_ASSERT_EQUAL(b.remote_invalidates, request.remote_invalidate);
-    source.destroy_keys(ours);
+    EQUAL(b.remote_invalidates, request.remote_invalidate);
+    source.destroy_mkeys(ours);
     mlx5dv_destroy_mkey(theirs);
   }
   std::array<mr::IndirectMkey, 1> pages;
   CU_ASSERT_TRUE_FATAL(
       source
-          .create_keys({.max_entries = 10, .kind = mr::EntryKind::ksm, .log_entity_bytes = 14},
-                       pages)
+          .create_mkeys({.max_entries = 10, .kind = mr::EntryKind::ksm, .log_entity_bytes = 14},
+                        pages)
           .ok());
   const vhca::Mkey& m = device.key(pages[0].lkey.value());
   CU_ASSERT_TRUE(m.mode == vhca::KeyMode::ksm && m.log_entity_size == 14 && m.capacity == 12);
-  source.destroy_keys(pages);
-  const mr::KeyRequest small{.max_entries = 1, .kind = mr::EntryKind::ksm, .log_entity_bytes = 11};
-  CU_ASSERT_EQUAL(source.create_keys(small, pages).error().code, EINVAL);
+  source.destroy_mkeys(pages);
+  const mr::MkeyRequest small{.max_entries = 1, .kind = mr::EntryKind::ksm, .log_entity_bytes = 11};
+  EQUAL(source.create_mkeys(small, pages).error().code, EINVAL);
 }
 
 const kilim::test::Case cases[] = {

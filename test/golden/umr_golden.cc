@@ -6,7 +6,7 @@
 #include <random>
 
 #include "kilim/umr/umr_wqe.hh"
-#include "twins.hh"
+#include "twins_fixture.hh"
 #include "ut.hh"
 
 namespace {
@@ -54,8 +54,7 @@ int by_libmlx5(GoldenQp& q, mlx5dv_mkey* key, Request& r) {
   return ibv_wr_complete(q.ex);
 }
 
-umr::Outcome by_kilim(queue::Sq& sq, const mlx5dv_mkey* key, uint32_t max_entries,
-                      const Request& r) {
+Outcome by_kilim(queue::Sq& sq, const mlx5dv_mkey* key, uint32_t max_entries, const Request& r) {
   std::vector<umr::Piece> pieces;
   for (const ibv_sge& s : r.sges) pieces.push_back({s.addr, s.length, Lkey{s.lkey}});
   queue::WqeCursor c{sq};
@@ -64,7 +63,7 @@ umr::Outcome by_kilim(queue::Sq& sq, const mlx5dv_mkey* key, uint32_t max_entrie
                                  .new_tag = tag_of(Lkey{key->lkey}),
                                  .access = umr::mkey_access(r.access)};
   const uint8_t flags = r.signalled ? queue::WrFlags::signalled : queue::WrFlags::none;
-  const umr::Outcome o = umr::umr_list(c, request, umr::View::of(pieces), {.flags = flags});
+  const Outcome o = umr::umr_list(c, request, umr::View::of(pieces), {.flags = flags});
   if (o.ok()) c.commit();
   return o;
 }
@@ -76,14 +75,14 @@ void random_lists() {
   for (uint32_t i = 0; i < 600; i++) {
     Request r = random_request(random);
     t.key->lkey = (t.key->lkey & ~0xffu) | static_cast<uint32_t>(random() & 0xff);
-    CU_ASSERT_EQUAL_FATAL(by_libmlx5(*t.theirs, t.key, r), 0);
-    CU_ASSERT_EQUAL_FATAL(t.theirs->wait(), IBV_WC_SUCCESS);
+    EQUAL_FATAL(by_libmlx5(*t.theirs, t.key, r), 0);
+    EQUAL_FATAL(t.theirs->wait(), IBV_WC_SUCCESS);
     CU_ASSERT_TRUE_FATAL(by_kilim(*t.sq, t.key, Twins::max_entries, r).ok());
     const uint16_t counter = static_cast<uint16_t>(t.first);
     const auto [libmlx5, kilim] = t.posted();
     CU_ASSERT_TRUE_FATAL(libmlx5.size() >= 192);
-    CU_ASSERT_EQUAL_FATAL(first_difference(libmlx5, kilim), -1);
-    CU_ASSERT_EQUAL_FATAL(t.ours->wait(), IBV_WC_SUCCESS);
+    EQUAL_FATAL(first_difference(libmlx5, kilim), -1);
+    EQUAL_FATAL(t.ours->wait(), IBV_WC_SUCCESS);
     t.sq->retire(counter);
   }
 }
@@ -95,15 +94,15 @@ void sums_beyond_2_gib() {
   CU_ASSERT_TRUE_FATAL(t.ok());
   Request r;
   r.sges = {{0x1000, 1500u << 20, 5}, {0x2000, 1500u << 20, 6}};
-  CU_ASSERT_EQUAL_FATAL(by_libmlx5(*t.theirs, t.key, r), 0);
+  EQUAL_FATAL(by_libmlx5(*t.theirs, t.key, r), 0);
   CU_ASSERT_TRUE_FATAL(by_kilim(*t.sq, t.key, Twins::max_entries, r).ok());
   auto [libmlx5, kilim] = t.posted();
-  CU_ASSERT_EQUAL_FATAL(libmlx5.size(), 192);
+  EQUAL_FATAL(libmlx5.size(), 192);
   const uint8_t length[8] = {0, 0, 0, 0, 0xbb, 0x80, 0, 0};
-  CU_ASSERT_EQUAL(libmlx5[64 + 24], 0xff);
-  CU_ASSERT_EQUAL(std::memcmp(&kilim[64 + 24], length, 8), 0);
+  EQUAL(libmlx5[64 + 24], 0xff);
+  EQUAL(std::memcmp(&kilim[64 + 24], length, 8), 0);
   std::memcpy(&libmlx5[64 + 24], length, 8);
-  CU_ASSERT_EQUAL(first_difference(libmlx5, kilim), -1);
+  EQUAL(first_difference(libmlx5, kilim), -1);
 }
 
 void both_refuse_53() {
@@ -111,11 +110,11 @@ void both_refuse_53() {
   CU_ASSERT_TRUE_FATAL(t.ok());
   Request r;
   r.sges.assign(53, {0x1000, 16, 5});
-  CU_ASSERT_EQUAL(by_libmlx5(*t.theirs, t.key, r), ENOMEM);
-  const umr::Outcome o = by_kilim(*t.sq, t.key, Twins::max_entries, r);
-  CU_ASSERT_TRUE(o.why == umr::Refusal::too_many_inline && o.asked == 53 && o.limit == 52);
-  CU_ASSERT_EQUAL(t.theirs->posted(), 0);
-  CU_ASSERT_EQUAL(t.ours->posted(), 0);
+  EQUAL(by_libmlx5(*t.theirs, t.key, r), ENOMEM);
+  const Outcome o = by_kilim(*t.sq, t.key, Twins::max_entries, r);
+  CU_ASSERT_TRUE(o.why == Refusal::too_many_inline && o.asked == 53 && o.limit == 52);
+  EQUAL(t.theirs->posted(), 0);
+  EQUAL(t.ours->posted(), 0);
 }
 
 // libmlx5 invalidates as a memory window is unbound: it also says "translation offset" and "check
@@ -129,23 +128,23 @@ void invalidation() {
   t.theirs->ex->wr_id = 1;
   t.theirs->ex->wr_flags = IBV_SEND_SIGNALED;
   ibv_wr_local_inv(t.theirs->ex, t.key->lkey);
-  CU_ASSERT_EQUAL_FATAL(ibv_wr_complete(t.theirs->ex), 0);
+  EQUAL_FATAL(ibv_wr_complete(t.theirs->ex), 0);
   CU_ASSERT_NOT_EQUAL(t.theirs->wait(), IBV_WC_GENERAL_ERR);
   queue::WqeCursor c{*t.sq};
   CU_ASSERT_TRUE(
       umr::local_invalidate(c, Lkey{t.key->lkey}, {.flags = queue::WrFlags::signalled}).ok());
   c.commit();
   auto [libmlx5, kilim] = t.posted();
-  CU_ASSERT_EQUAL_FATAL(libmlx5.size(), 128);
-  CU_ASSERT_EQUAL(libmlx5[16], 0x98);
+  EQUAL_FATAL(libmlx5.size(), 128);
+  EQUAL(libmlx5[16], 0x98);
   libmlx5[16] = 0x80;  // inline only
-  CU_ASSERT_EQUAL(libmlx5[30], 0x60);
+  EQUAL(libmlx5[30], 0x60);
   libmlx5[30] = 0;                  // mask FREE, without QPN and MKEY
   libmlx5[64 + 7] = kilim[64 + 7];  // the tag, which the mask leaves alone
   std::memset(&libmlx5[64 + 1], 0, 3);
   std::memset(&libmlx5[64 + 8], 0, 56);
-  CU_ASSERT_EQUAL(first_difference(libmlx5, kilim), -1);
-  CU_ASSERT_EQUAL(t.ours->wait(), IBV_WC_SUCCESS);
+  EQUAL(first_difference(libmlx5, kilim), -1);
+  EQUAL(t.ours->wait(), IBV_WC_SUCCESS);
 }
 
 const kilim::test::Case cases[] = {

@@ -7,7 +7,7 @@
 
 #include "kilim/diag/explain.hh"
 #include "kilim/diag/recorder.hh"
-#include "twin.hh"
+#include "twin_fixture.hh"
 #include "ut.hh"
 #include "wqe_tool.hh"
 
@@ -43,7 +43,7 @@ struct Queue {
     }
     qp = mlx5dv_create_qp(device.context, &attr, &dv);
     CU_ASSERT_PTR_NOT_NULL_FATAL(qp);
-    CU_ASSERT_EQUAL_FATAL(raise(), 0);
+    EQUAL_FATAL(raise(), 0);
     ibv_ah_attr way{};
     way.is_global = 1;
     way.port_num = 1;
@@ -56,7 +56,7 @@ struct Queue {
     mlx5dv_obj obj{};
     obj.qp.in = qp;
     obj.qp.out = &memory;
-    CU_ASSERT_EQUAL_FATAL(mlx5dv_init_obj(&obj, MLX5DV_OBJ_QP), 0);
+    EQUAL_FATAL(mlx5dv_init_obj(&obj, MLX5DV_OBJ_QP), 0);
   }
   ~Queue() {
     ibv_destroy_qp(qp);
@@ -100,7 +100,7 @@ struct Queue {
     if (kind == QueueKind::dynamic && stream == 0) mlx5dv_wr_set_dc_addr(dv, ah, target, dc_key);
     if (stream != 0) mlx5dv_wr_set_dc_addr_stream(dv, ah, target, dc_key, stream);
     ibv_wr_set_sge(qx, own_key, own_address, bytes);
-    CU_ASSERT_EQUAL_FATAL(ibv_wr_complete(qx), 0);
+    EQUAL_FATAL(ibv_wr_complete(qx), 0);
   }
   // The ring's first WQE, as many octowords as it says.
   [[nodiscard]] std::vector<std::byte> first() const {
@@ -167,9 +167,9 @@ void dynamic_requests_are_read() {
   has(text, "ATOMIC_FA index 2 ");
   has(text, " stream 5\n");
   has(told("lint", q, 4, status), " 0 findings");
-  CU_ASSERT_EQUAL(status, 0);
+  EQUAL(status, 0);
   has(told("replay", q, 4, status), "1 doorbells replayed, 0 WQEs failed");
-  CU_ASSERT_EQUAL(status, 0);
+  EQUAL(status, 0);
 }
 
 // As drivers of others write it, where the adapter takes a compact address: without its second
@@ -209,7 +209,7 @@ void datagrams_and_shared_connections_are_read() {
   has(told("replay", xrc, 1, status), "1 doorbells replayed, 0 WQEs failed");
 }
 
-std::string explained(const Queue& q, prm::Syndrome s, diag::KeyBook& book) {
+std::string explained(const Queue& q, prm::Syndrome s, diag::MkeyBook& book) {
   const std::vector<std::byte> wqe = q.first();
   book.learn(wqe, 0, q.kind);
   queue::Completion c;
@@ -228,7 +228,7 @@ void errors_behind_a_way_are_explained() {
   mr::Region peers{.address = peers_address, .length = bytes - 2, .iova = peers_address};
   peers.lkey = Lkey{peers_key};
   peers.access = mr::Access::all;
-  diag::KeyBook book;
+  diag::MkeyBook book;
   book.region(own, "own");
   book.region(peers, "peer's");
   const std::pair<ibv_qp_type, QueueKind> types[] = {{IBV_QPT_DRIVER, QueueKind::dynamic},
@@ -243,9 +243,9 @@ void errors_behind_a_way_are_explained() {
     // A request without a mistake is not blamed for its way.
     has(explained(q, prm::Syndrome::local_qp_op, book), "the book of keys holds no reason");
   }
-  CU_ASSERT_EQUAL(book.find(own_key)->uses, 6);
-  CU_ASSERT_EQUAL(book.find(own_key)->faults, 2);
-  CU_ASSERT_EQUAL(book.find(peers_key)->faults, 2);
+  EQUAL(book.find(own_key)->uses, 6);
+  EQUAL(book.find(own_key)->faults, 2);
+  EQUAL(book.find(peers_key)->faults, 2);
 }
 
 const test::Case cases[] = {

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "kilim/umr/window.hh"
-#include "twins.hh"
+#include "twins_fixture.hh"
 #include "ut.hh"
 
 namespace {
@@ -132,10 +132,10 @@ void type_2() {
     w.any_tag();
     const bool by_post_send = i % 2 == 0;
     const uint32_t key = ibv_inc_rkey(w.mw->rkey);
-    CU_ASSERT_EQUAL_FATAL(bind2(w, b, by_post_send), 0);
+    EQUAL_FATAL(bind2(w, b, by_post_send), 0);
     CU_ASSERT_TRUE_FATAL(w.done(*w.theirs));
     const uint32_t bind_at = w.theirs->posted();
-    CU_ASSERT_EQUAL_FATAL(shut2(w, key, by_post_send), 0);
+    EQUAL_FATAL(shut2(w, key, by_post_send), 0);
     CU_ASSERT_TRUE_FATAL(w.done(*w.theirs));
     const uint32_t shut_at = w.theirs->posted();
 
@@ -145,20 +145,20 @@ void type_2() {
     umr::InvalidatingWindow<WindowType::type2> closing;
     queue::WqeCursor c{*w.sq};
     CU_ASSERT_TRUE_FATAL(umr::bind(c, *std::move(window), b, signalled, binding).ok());
-    CU_ASSERT_EQUAL(binding.rkey().value(), key);
+    EQUAL(binding.rkey().value(), key);
     c.commit();
     CU_ASSERT_TRUE_FATAL(w.done(*w.ours));
-    CU_ASSERT_EQUAL_FATAL(w.ours->posted(), bind_at);
+    EQUAL_FATAL(w.ours->posted(), bind_at);
     auto bound = umr::confirm(std::move(binding), good);
     queue::WqeCursor d{*w.sq};
     CU_ASSERT_TRUE_FATAL(umr::invalidate(d, std::move(bound), signalled, closing).ok());
     d.commit();
     CU_ASSERT_TRUE_FATAL(w.done(*w.ours));
-    CU_ASSERT_EQUAL_FATAL(w.ours->posted(), shut_at);
-    CU_ASSERT_EQUAL_FATAL((shut_at - w.first) & 0xffff, 5);
+    EQUAL_FATAL(w.ours->posted(), shut_at);
+    EQUAL_FATAL((shut_at - w.first) & 0xffff, 5);
     const uint32_t from = w.first;
-    CU_ASSERT_EQUAL_FATAL(w.difference(from, true), -1);
-    CU_ASSERT_EQUAL_FATAL(w.difference(from + 3, false), -1);
+    EQUAL_FATAL(w.difference(from, true), -1);
+    EQUAL_FATAL(w.difference(from + 3, false), -1);
     w.sq->retire(static_cast<uint16_t>(from));
     w.sq->retire(static_cast<uint16_t>(from + 3));
     w.first = shut_at;
@@ -174,20 +174,20 @@ void type_1() {
     w.any_tag();
     auto window = umr::make_window<WindowType::type1>(source);
     ibv_mw_bind theirs{.wr_id = 1, .send_flags = IBV_SEND_SIGNALED, .bind_info = w.info(b)};
-    CU_ASSERT_EQUAL_FATAL(ibv_bind_mw(w.theirs->qp, w.mw, &theirs), 0);
+    EQUAL_FATAL(ibv_bind_mw(w.theirs->qp, w.mw, &theirs), 0);
     CU_ASSERT_TRUE_FATAL(w.done(*w.theirs));
     umr::BindingWindow<WindowType::type1> binding;
     queue::WqeCursor c{*w.sq};
     CU_ASSERT_TRUE_FATAL(umr::bind(c, *std::move(window), b, signalled, binding).ok());
-    CU_ASSERT_EQUAL(binding.rkey().value(), w.mw->rkey);
+    EQUAL(binding.rkey().value(), w.mw->rkey);
     c.commit();
     CU_ASSERT_TRUE_FATAL(w.done(*w.ours));
-    CU_ASSERT_EQUAL_FATAL(w.ours->posted(), w.theirs->posted());
-    CU_ASSERT_EQUAL_FATAL(w.difference(w.first, true), -1);
+    EQUAL_FATAL(w.ours->posted(), w.theirs->posted());
+    EQUAL_FATAL(w.difference(w.first, true), -1);
     w.sq->retire(static_cast<uint16_t>(w.first));
 
     theirs.bind_info.length = 0;
-    CU_ASSERT_EQUAL_FATAL(ibv_bind_mw(w.theirs->qp, w.mw, &theirs), 0);
+    EQUAL_FATAL(ibv_bind_mw(w.theirs->qp, w.mw, &theirs), 0);
     CU_ASSERT_TRUE_FATAL(w.done(*w.theirs));
     umr::InvalidatingWindow<WindowType::type1> closing;
     queue::WqeCursor d{*w.sq};
@@ -195,8 +195,8 @@ void type_1() {
     CU_ASSERT_TRUE_FATAL(umr::invalidate(d, std::move(bound), signalled, closing).ok());
     d.commit();
     CU_ASSERT_TRUE_FATAL(w.done(*w.ours));
-    CU_ASSERT_EQUAL_FATAL(w.ours->posted(), w.theirs->posted());
-    CU_ASSERT_EQUAL_FATAL(w.difference(w.first + 3, false), -1);
+    EQUAL_FATAL(w.ours->posted(), w.theirs->posted());
+    EQUAL_FATAL(w.difference(w.first + 3, false), -1);
     w.sq->retire(static_cast<uint16_t>(w.first + 3));
     w.first = w.theirs->posted();
   }
@@ -213,26 +213,26 @@ void beyond_2_gib() {
   auto window = umr::make_window<WindowType::type2>(source);
   umr::BindingWindow<WindowType::type2> binding;
   queue::WqeCursor c{*w.sq};
-  CU_ASSERT_EQUAL_FATAL(bind2(w, b, true), 0);
+  EQUAL_FATAL(bind2(w, b, true), 0);
   CU_ASSERT_TRUE_FATAL(umr::bind(c, *std::move(window), b, signalled, binding).ok());
   CU_ASSERT_TRUE(!*window && static_cast<bool>(binding));
   c.commit();
-  CU_ASSERT_EQUAL(w.ours->posted(), w.theirs->posted());
-  CU_ASSERT_EQUAL(w.difference(0, true), -1);
+  EQUAL(w.ours->posted(), w.theirs->posted());
+  EQUAL(w.difference(0, true), -1);
 
   b.length++;
-  CU_ASSERT_EQUAL(bind2(w, b, true), EOPNOTSUPP);
-  CU_ASSERT_EQUAL(bind2(w, b, false), EOPNOTSUPP);
+  EQUAL(bind2(w, b, true), EOPNOTSUPP);
+  EQUAL(bind2(w, b, false), EOPNOTSUPP);
   auto other = umr::make_window<WindowType::type2>(source);
   umr::BindingWindow<WindowType::type2> none;
-  const umr::Outcome o = umr::bind(c, *std::move(other), b, signalled, none);
-  CU_ASSERT_TRUE(o.why == umr::Refusal::long_window && o.asked == 2049 && o.limit == 2048);
+  const Outcome o = umr::bind(c, *std::move(other), b, signalled, none);
+  CU_ASSERT_TRUE(o.why == Refusal::long_window && o.asked == 2049 && o.limit == 2048);
   CU_ASSERT_TRUE(static_cast<bool>(*other) && !none);
 }
 
 void tags() {
   for (uint32_t key : {0x100u, 0x1ffu, 0xabcdef00u, 0xffffffffu})
-    CU_ASSERT_EQUAL(umr::next_window_key(Rkey{key}).value(), ibv_inc_rkey(key));
+    EQUAL(umr::next_window_key(Rkey{key}).value(), ibv_inc_rkey(key));
 }
 
 const kilim::test::Case cases[] = {

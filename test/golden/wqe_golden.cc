@@ -6,7 +6,7 @@
 
 #include "kilim/queue/eth_wqe.hh"
 #include "kilim/queue/rc_wqe.hh"
-#include "twin.hh"
+#include "twin_fixture.hh"
 #include "ut.hh"
 
 namespace {
@@ -133,7 +133,7 @@ bool by_kilim(queue::WqeCursor& c, const Request& r) {
 
 // What both wrote is the same up to the last segment; returns the blocks of the WQE.
 uint32_t compare(const GoldenQp& theirs, const GoldenQp& ours, uint32_t first) {
-  CU_ASSERT_EQUAL_FATAL(theirs.posted(), ours.posted());
+  EQUAL_FATAL(theirs.posted(), ours.posted());
   const uint32_t count = (theirs.posted() - first) & 0xffff;
   CU_ASSERT_TRUE_FATAL(count != 0);
   std::vector<uint8_t> libmlx5 = theirs.blocks(first, count);
@@ -141,7 +141,7 @@ uint32_t compare(const GoldenQp& theirs, const GoldenQp& ours, uint32_t first) {
   const std::size_t used = std::size_t{libmlx5[7] & 0x3fu} * 16;
   libmlx5.resize(used);
   kilim.resize(used);
-  CU_ASSERT_EQUAL_FATAL(test::first_difference(libmlx5, kilim), -1);
+  EQUAL_FATAL(test::first_difference(libmlx5, kilim), -1);
   return count;
 }
 
@@ -159,7 +159,7 @@ void reliable_connections() {
     uint32_t first = 0;
     for (prm::Opcode op : rc_opcodes) {
       Request r = random_request(random, op);
-      CU_ASSERT_EQUAL_FATAL(by_libmlx5(theirs, r), 0);
+      EQUAL_FATAL(by_libmlx5(theirs, r), 0);
       queue::WqeCursor c{sq};
       CU_ASSERT_TRUE_FATAL(by_kilim(c, r));
       c.commit();
@@ -183,7 +183,7 @@ void raw_packets() {
       Request r = random_request(random, prm::Opcode::send);
       r.solicited = r.fence = false;
       for (ibv_sge& s : r.sges) s.length = 64 + s.length % 1400;
-      CU_ASSERT_EQUAL_FATAL(by_libmlx5(theirs, r), 0);
+      EQUAL_FATAL(by_libmlx5(theirs, r), 0);
       const std::vector<queue::Sge> list = pieces_of(r);
       queue::WqeCursor c{sq};
       CU_ASSERT_TRUE_FATAL(list.size() == 1

@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "rc_pair.hh"
+#include "rc_pair_fixture.hh"
 
 using kilim::test::open_by_name;
 using kilim::test::RcPair;

@@ -53,9 +53,9 @@ class Launcher(unittest.TestCase):
 
     def test_ibv_devices(self):
         """ibv_devices lists the devices asked for"""
-        out = self.good("ibv_devices", options=["--devices", "2", "--name", "loom"])
-        self.assertIn("loom0", out)
-        self.assertIn("loom1", out)
+        out = self.good("ibv_devices", options=["--devices", "2", "--name", "binder"])
+        self.assertIn("binder0", out)
+        self.assertIn("binder1", out)
 
     def test_ibv_devinfo(self):
         """ibv_devinfo -v ends well and shows an active Ethernet port with a RoCE v2 GID"""

@@ -10,7 +10,7 @@
 #include "kilim/mem/limits.hh"
 #include "kilim/mem/user_range.hh"
 #include "kilim/mr/allocated.hh"
-#include "region_rig.hh"
+#include "region_fixture.hh"
 #include "ut.hh"
 
 namespace {
@@ -70,23 +70,23 @@ void library_memory_is_contiguous() {
     CU_ASSERT_FATAL(r.ok() && huge.asked == std::vector<unsigned>{21});
     const Region region = r->region();
     CU_ASSERT(region.length == 3 * large && r->memory().size() == 3 * large);
-    CU_ASSERT_EQUAL(region.page_bytes, given ? large : page);
-    CU_ASSERT_EQUAL(region.entries, given ? 3 : 3 * large / page);
-    CU_ASSERT_EQUAL(*r->fall_back() == '\0', given);
+    EQUAL(region.page_bytes, given ? large : page);
+    EQUAL(region.entries, given ? 3 : 3 * large / page);
+    EQUAL(*r->fall_back() == '\0', given);
     CU_ASSERT(!given || region.address % large == 0);
   }
   // Not for what does not fill one; the largest come first.
   huge.asked.clear();
   CU_ASSERT(allocate(large / 2).ok() && huge.asked.empty());
-  CU_ASSERT_EQUAL(allocate(gib).error().code, ENOMEM);
-  CU_ASSERT((huge.asked == std::vector<unsigned>{30, 21}));
+  EQUAL(allocate(gib).error().code, ENOMEM);
+  EQUAL(huge.asked, (std::vector<unsigned>{30, 21}));
   huge = {};
   const bool has_some = mem::huge_pages(large).free > 0;
   const auto r = allocate(large);
   CU_ASSERT_FATAL(r.ok());
   const auto runs = mem::user_runs(r->memory());
   CU_ASSERT_FATAL(runs.ok() && runs->size() == 1);
-  CU_ASSERT_EQUAL(runs->front().page_bytes, has_some ? large : page);
+  EQUAL(runs->front().page_bytes, has_some ? large : page);
 }
 
 const kilim::test::Case cases[] = {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Device memory through drivers/mlx5 on a virtual device: blocks, copies, regions, pieces of woven
+// Device memory through drivers/mlx5 on a virtual device: blocks, copies, regions, pieces of bound
 // keys, and a pool whose buffers lie there.
 #include <array>
 #include <cerrno>
 
 #include "eal.hh"
-#include "inline_rig.hh"
-#include "key_rig.hh"
+#include "inline_fixture.hh"
+#include "key_fixture.hh"
 #include "kilim/burst/recv.hh"
 #include "kilim/mr/device_memory.hh"
-#include "region_rig.hh"
+#include "region_fixture.hh"
 #include "ut.hh"
 
 namespace {
@@ -49,50 +49,50 @@ std::vector<std::byte> content(const DeviceMemory& m, uint64_t at, std::size_t n
 }
 
 void an_adapter_says_what_it_has() {
-  CU_ASSERT_EQUAL(dev().caps().max_device_memory, 1u << 17);
+  EQUAL(dev().caps().max_device_memory, 1u << 17);
   auto made = DeviceMemory::create(dev().registrar(), {.bytes = (1u << 17) + 1});
-  CU_ASSERT_EQUAL(made.error().code, EINVAL);
+  EQUAL(made.error().code, EINVAL);
   made = DeviceMemory::create(dev().registrar(), {.bytes = 0});
-  CU_ASSERT_EQUAL(made.error().code, EINVAL);
+  EQUAL(made.error().code, EINVAL);
   made = DeviceMemory::create(dev().registrar(), {.bytes = 64, .log_alignment = 13});
-  CU_ASSERT_EQUAL(made.error().code, EINVAL);
+  EQUAL(made.error().code, EINVAL);
   {
     const DeviceMemory most = block(1u << 17);
     made = DeviceMemory::create(dev().registrar(), {.bytes = 4});
-    CU_ASSERT_EQUAL(made.error().code, ENOMEM);
+    EQUAL(made.error().code, ENOMEM);
   }
   CU_ASSERT(DeviceMemory::create(dev().registrar(), {.bytes = 1u << 17}).ok());
   VirtualDevice bare{config("block1", "no-dm")};
   CU_ASSERT_PTR_NOT_NULL_FATAL(bare.device.get());
-  CU_ASSERT_EQUAL(bare.device->caps().max_device_memory, 0);
+  EQUAL(bare.device->caps().max_device_memory, 0);
   made = DeviceMemory::create(bare.device->registrar(), {.bytes = 64});
-  CU_ASSERT_EQUAL(made.error().code, EOPNOTSUPP);
+  EQUAL(made.error().code, EOPNOTSUPP);
 }
 
 void bytes_go_in_and_out() {
   DeviceMemory m = block(4000);
-  CU_ASSERT_EQUAL(m.size(), 4000);
+  EQUAL(m.size(), 4000);
   const auto bytes = pattern(4000, 3);
   CU_ASSERT(m.write(0, bytes).ok());
-  CU_ASSERT(content(m, 0, 4000) == bytes);
-  CU_ASSERT(std::memcmp(m.mapped().data(), bytes.data(), 4000) == 0);
+  EQUAL(content(m, 0, 4000), bytes);
+  EQUAL(std::memcmp(m.mapped().data(), bytes.data(), 4000), 0);
   std::array<std::byte, 8> eight{};
-  CU_ASSERT_EQUAL(m.write(2, eight).error().code, EINVAL);
-  CU_ASSERT_EQUAL(m.read(0, std::span(eight).first(3)).error().code, EINVAL);
-  CU_ASSERT_EQUAL(m.write(3996, eight).error().code, EFAULT);
-  CU_ASSERT_EQUAL(m.read(~uint64_t{3}, eight).error().code, EFAULT);
+  EQUAL(m.write(2, eight).error().code, EINVAL);
+  EQUAL(m.read(0, std::span(eight).first(3)).error().code, EINVAL);
+  EQUAL(m.write(3996, eight).error().code, EFAULT);
+  EQUAL(m.read(~uint64_t{3}, eight).error().code, EFAULT);
   DeviceMemory moved = std::move(m);
-  CU_ASSERT(content(moved, 0, 4000) == bytes);
+  EQUAL(content(moved, 0, 4000), bytes);
   // The same block by its number; what is imported goes without a trace.
   {
     auto again = DeviceMemory::import(dev().registrar(), moved.number());
     CU_ASSERT_FATAL(again.ok());
-    CU_ASSERT(content(*again, 0, 4000) == bytes);
-    CU_ASSERT_EQUAL(DeviceMemory::import(dev().registrar(), moved.number()).error().code, EEXIST);
+    EQUAL(content(*again, 0, 4000), bytes);
+    EQUAL(DeviceMemory::import(dev().registrar(), moved.number()).error().code, EEXIST);
     CU_ASSERT(again->write(8, eight).ok());
   }
-  CU_ASSERT(content(moved, 8, 8) == std::vector<std::byte>(8));
-  CU_ASSERT_EQUAL(DeviceMemory::import(dev().registrar(), 0xfff0).error().code, ENOENT);
+  EQUAL(content(moved, 8, 8), std::vector<std::byte>(8));
+  EQUAL(DeviceMemory::import(dev().registrar(), 0xfff0).error().code, ENOENT);
 }
 
 void peers_reach_a_region() {
@@ -103,30 +103,29 @@ void peers_reach_a_region() {
   CU_ASSERT_FATAL(region.ok());
   const mr::Region& r = region->region();
   CU_ASSERT(r.kind == mr::Kind::device && r.iova == 0 && r.length == 1000 && r.entries == 0);
-  CU_ASSERT(device::recv_memory_of(r) == device::RecvMemory::device);
+  EQUAL(device::recv_memory_of(r), device::RecvMemory::device);
   const auto bytes = pattern(1000, 8);
   std::memcpy(peer.own.data(), bytes.data(), 1000);
   CU_ASSERT(peer.write(0, r.rkey, 1000));
-  CU_ASSERT(content(m, 1024, 1000) == bytes);
+  EQUAL(content(m, 1024, 1000), bytes);
   std::memset(peer.own.data(), 0, 1000);
   CU_ASSERT(peer.read(0, r.rkey, 1000));
-  CU_ASSERT(std::memcmp(peer.own.data(), bytes.data(), 1000) == 0);
+  EQUAL(std::memcmp(peer.own.data(), bytes.data(), 1000), 0);
   std::memset(peer.own.data(), 0, 1000);
   CU_ASSERT(peer.gather(10, r.lkey, 900));
-  CU_ASSERT(std::memcmp(peer.own.data(), bytes.data() + 10, 900) == 0);
+  EQUAL(std::memcmp(peer.own.data(), bytes.data() + 10, 900), 0);
   CU_ASSERT_FALSE(peer.write(1, r.rkey, 1000));
   CU_ASSERT_FALSE(peer.read(1000, r.rkey, 1));
   // By the process's address nobody knows it, so no index takes it.
   CU_ASSERT_FALSE(peer.read(r.address, r.rkey));
-  CU_ASSERT_EQUAL(m.reset().error().code, EBUSY);
-  CU_ASSERT(region->reregister({.access = true, .new_access = Access::local}).outcome ==
-            mr::ReregOutcome::refused);
+  EQUAL(m.reset().error().code, EBUSY);
+  EQUAL(region->reregister({.access = true, .new_access = Access::local}).outcome,
+        mr::ReregOutcome::refused);
   region->reset();
   CU_ASSERT_FALSE(peer.read(0, r.rkey));
-  CU_ASSERT_EQUAL(m.region({.at = 4000, .bytes = 97, .access = 0}).error().code, EINVAL);
-  CU_ASSERT_EQUAL(m.region({.bytes = 8, .access = Access::remote_write}).error().code, EINVAL);
-  CU_ASSERT_EQUAL(m.region({.bytes = 8, .access = Access::local | Access::mw_bind}).error().code,
-                  EINVAL);
+  EQUAL(m.region({.at = 4000, .bytes = 97, .access = 0}).error().code, EINVAL);
+  EQUAL(m.region({.bytes = 8, .access = Access::remote_write}).error().code, EINVAL);
+  EQUAL(m.region({.bytes = 8, .access = Access::local | Access::mw_bind}).error().code, EINVAL);
   auto read_only = m.region({.bytes = 64, .access = Access::local | Access::remote_read});
   CU_ASSERT_FATAL(read_only.ok());
   CU_ASSERT(peer.read(0, read_only->region().rkey));
@@ -134,7 +133,7 @@ void peers_reach_a_region() {
 }
 
 // Host, device and host memory, shown by one key, read and written through it.
-void it_is_woven_with_host_memory() {
+void it_is_gathered_with_host_memory() {
   test::KeyRig rig{dev(), 8};
   CU_ASSERT_FATAL(rig.ok());
   DeviceMemory m = block(4096);
@@ -145,19 +144,19 @@ void it_is_woven_with_host_memory() {
   const std::array<umr::Piece, 3> pieces{{{host.iova + 8, 100, host.lkey},
                                           {500, 300, region->region().lkey},
                                           {host.iova + 4000, 50, host.lkey}}};
-  umr::Binding key = rig.loom->take();
+  mkey::Binding key = rig.binder->claim();
   queue::WqeCursor c{*rig.loop.sq};
-  CU_ASSERT_FATAL(rig.loom->bind(c, key, test::KeyRig::all, umr::View::of(pieces)).ok());
+  CU_ASSERT_FATAL(rig.binder->bind(c, key, test::KeyRig::all, umr::View::of(pieces)).ok());
   constexpr uint64_t half = test::KeyRig::area_bytes / 2;
   CU_ASSERT_FATAL(queue::rdma_write(c, {host.iova + half, host.rkey},
                                     queue::Sge{0, 450, key.lkey_behind(c)},
                                     {.flags = queue::WrFlags::signalled}));
-  rig.loom->commit(c);
+  rig.binder->commit(c);
   CU_ASSERT(rig.settle());
   const auto inner = content(m, 564, 300);
-  CU_ASSERT(std::memcmp(&rig.memory[half], &rig.memory[8], 100) == 0);
-  CU_ASSERT(std::memcmp(&rig.memory[half + 100], inner.data(), 300) == 0);
-  CU_ASSERT(std::memcmp(&rig.memory[half + 400], &rig.memory[4000], 50) == 0);
+  EQUAL(std::memcmp(&rig.memory[half], &rig.memory[8], 100), 0);
+  EQUAL(std::memcmp(&rig.memory[half + 100], inner.data(), 300), 0);
+  EQUAL(std::memcmp(&rig.memory[half + 400], &rig.memory[4000], 50), 0);
 }
 
 // Messages into buffers of the adapter, sent on from there: an arena that the keys know from 0.
@@ -165,7 +164,7 @@ void a_pool_lies_on_it() {
   CU_ASSERT_TRUE_FATAL(test::start_eal());
   test::InlineLoop loop{dev(), {.memory = device::RecvMemory::device}};
   CU_ASSERT_TRUE_FATAL(loop.ok());
-  CU_ASSERT_EQUAL(loop.qp->inlined.received, 0);
+  EQUAL(loop.qp->inlined.received, 0);
   constexpr uint32_t buffers = 64, stride = 192;
   DeviceMemory m = block(uint64_t{buffers} * stride);
   auto region = m.region({.bytes = m.size(), .access = Access::local});
@@ -174,10 +173,10 @@ void a_pool_lies_on_it() {
       pool::Arena::over(m.mapped(), stride)->known_at(Va{region->region().iova});
   auto pool = pool::Pool::create(arena, {.name = "on_device", .count = buffers});
   CU_ASSERT_FATAL(pool.ok());
-  pool::Stash stash{*pool};
+  pool::BufferCache cache{*pool};
   burst::RecvQueue<queue::Rq> q{.rq = std::move(*loop.rq),
                                 .cq = std::move(*loop.recv_cq),
-                                .stash = &stash,
+                                .cache = &cache,
                                 .arena = arena,
                                 .key = region->region().lkey,
                                 .refill_at = 1};
@@ -189,7 +188,7 @@ void a_pool_lies_on_it() {
     if (at < m.mapped().data() || at >= m.mapped().data() + m.size()) wrong++;
     for (uint32_t i = 0; i < message.bytes.size(); i++)
       if (message.bytes[i] != letter(got, i)) wrong++;
-    stash.free_one(message.buffer);
+    cache.free_one(message.buffer);
     got++;
   };
   constexpr uint64_t total = 300;
@@ -200,11 +199,11 @@ void a_pool_lies_on_it() {
     for (int turn = 0; turn < 2000 && got <= sent; turn++)
       if (burst::recv_burst(q, 16, look) == 0) loop.device.progress();
   }
-  CU_ASSERT_EQUAL(got, total);
-  CU_ASSERT_EQUAL(wrong, 0);
+  EQUAL(got, total);
+  EQUAL(wrong, 0);
   // And out of a buffer: to the host's slot 3.
   pool::Handle h;
-  CU_ASSERT_FATAL(stash.alloc({&h, 1}, 100) == 1);
+  EQUAL_FATAL(cache.alloc({&h, 1}, 100), 1);
   const auto bytes = pattern(100, 99);
   std::memcpy(arena.data(h), bytes.data(), 100);
   queue::WqeCursor c{*loop.sq};
@@ -213,10 +212,10 @@ void a_pool_lies_on_it() {
                               {.flags = queue::WrFlags::signalled}));
   c.commit();
   CU_ASSERT(loop.sent().has_value());
-  CU_ASSERT(std::memcmp(loop.slot(3), bytes.data(), 100) == 0);
-  stash.free_one(h);
-  stash.flush();
-  CU_ASSERT_EQUAL(pool->available() + q.rq.posted(), buffers);
+  EQUAL(std::memcmp(loop.slot(3), bytes.data(), 100), 0);
+  cache.free_one(h);
+  cache.flush();
+  EQUAL(pool->available() + q.rq.posted(), buffers);
   loop.qp.destroy();  // the device leaves the pool's memory alone from here on
 }
 
@@ -231,7 +230,7 @@ void inline_receive_is_refused() {
   request.queues = {.send_cq = loop.scq->handle, .recv_cq = loop.rcq->handle, .recv_wrs = 4};
   request.queues.recv_memory = device::recv_memory_of(region->region());
   request.queues.inline_receive = device::InlineReceive::on;
-  CU_ASSERT_EQUAL(dev().create_rc(request).error().code, EINVAL);
+  EQUAL(dev().create_rc(request).error().code, EINVAL);
   CU_ASSERT_FALSE(
       (test::InlineLoop{dev(),
                         {.wish = device::InlineReceive::on, .memory = device::RecvMemory::device}})
@@ -242,7 +241,7 @@ const test::Case cases[] = {
     {"an adapter says how much memory it has, and gives no more", an_adapter_says_what_it_has},
     {"bytes go in and out, by an import too", bytes_go_in_and_out},
     {"peers reach a region, and nothing beside it", peers_reach_a_region},
-    {"device memory is woven with host memory", it_is_woven_with_host_memory},
+    {"device memory is bound with host memory", it_is_gathered_with_host_memory},
     {"a pool lies on device memory", a_pool_lies_on_it},
     {"inline receive is refused for buffers there", inline_receive_is_refused},
 };

@@ -9,7 +9,7 @@
 #include "kilim/mr/registrar.hh"
 #include "kilim/queue/rc_wqe.hh"
 #include "kilim/umr/umr_wqe.hh"
-#include "rig.hh"
+#include "mlx5_fixture.hh"
 #include "ut.hh"
 
 namespace {
@@ -23,13 +23,13 @@ void tells_what_it_is() {
   VirtualDevice v{config("dev0")};
   CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());
   const device::Caps& caps = v.device->caps();
-  CU_ASSERT_STRING_EQUAL(v.device->name(), "dev0");
+  EQUAL(v.device->name(), "dev0");
   CU_ASSERT_TRUE(caps.umr && caps.raw_packet && caps.atomics && caps.repeated_block);
-  CU_ASSERT_EQUAL(caps.umr_fence, prm::UmrFence::small);
-  CU_ASSERT_EQUAL(caps.max_indirection, 4);
-  CU_ASSERT_EQUAL(caps.max_key_entries, 65536);
-  CU_ASSERT_EQUAL(caps.max_inline_klms, 52);
-  CU_ASSERT_EQUAL(caps.max_qp_wr, 32768);
+  EQUAL(caps.umr_fence, prm::UmrFence::small);
+  EQUAL(caps.max_indirection, 4);
+  EQUAL(caps.max_key_entries, 65536);
+  EQUAL(caps.max_inline_klms, 52);
+  EQUAL(caps.max_qp_wr, 32768);
   Result<device::PortInfo> port = v.device->port(1);
   CU_ASSERT_TRUE_FATAL(port.ok());
   CU_ASSERT_TRUE(port->active && port->ethernet && port->mtu_bytes >= 1024);
@@ -42,20 +42,20 @@ void reads_the_fence() {
   VirtualDevice strong{config("dev1", "strong-fence")};
   VirtualDevice none{config("dev2", "no-fence")};
   CU_ASSERT_TRUE_FATAL(strong.device != nullptr && none.device != nullptr);
-  CU_ASSERT_EQUAL(strong.device->caps().umr_fence, prm::UmrFence::strong);
-  CU_ASSERT_EQUAL(none.device->caps().umr_fence, prm::UmrFence::none);
+  EQUAL(strong.device->caps().umr_fence, prm::UmrFence::strong);
+  EQUAL(none.device->caps().umr_fence, prm::UmrFence::none);
 }
 
 void without_devx() {
   VirtualDevice v{config("dev3", "no-devx")};
   CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());
   CU_ASSERT_FALSE(v.device->caps().umr);
-  CU_ASSERT_EQUAL(v.device->caps().umr_fence, prm::UmrFence::strong);
+  EQUAL(v.device->caps().umr_fence, prm::UmrFence::strong);
   std::array<mr::IndirectMkey, 1> key;
-  CU_ASSERT_EQUAL(v.device->keys().create_keys(4, key).error().code, EOPNOTSUPP);
+  EQUAL(v.device->keys().create_mkeys(4, key).error().code, EOPNOTSUPP);
   device::RcRequest request;
   request.umr = true;
-  CU_ASSERT_EQUAL(v.device->create_rc(request).error().code, EOPNOTSUPP);
+  EQUAL(v.device->create_rc(request).error().code, EOPNOTSUPP);
 }
 
 // Profiles that lack something about lists: the capabilities say so, and what follows is refused.
@@ -74,39 +74,39 @@ void reads_the_limits() {
   CU_ASSERT_TRUE(p.max_indirection == 1 && p.fence == prm::UmrFence::strong);
   CU_ASSERT_FALSE(none.device->caps().umr_limits().indirect_keys);
   std::array<mr::IndirectMkey, 1> key;
-  CU_ASSERT_EQUAL(none.device->keys().create_keys(4, key).error().code, EOPNOTSUPP);
-  CU_ASSERT_EQUAL(plain.device->keys().create_keys(257, key).error().code, EINVAL);
-  CU_ASSERT_TRUE(plain.device->keys().create_keys(256, key).ok());
+  EQUAL(none.device->keys().create_mkeys(4, key).error().code, EOPNOTSUPP);
+  EQUAL(plain.device->keys().create_mkeys(257, key).error().code, EINVAL);
+  CU_ASSERT_TRUE(plain.device->keys().create_mkeys(256, key).ok());
 }
 
 void refuses() {
-  CU_ASSERT_EQUAL(mlx5::open("no_such_device").error().code, ENODEV);
+  EQUAL(mlx5::open("no_such_device").error().code, ENODEV);
   VirtualDevice v{config("dev4")};
   CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());
   device::Device& d = *v.device;
   std::array<mr::IndirectMkey, 2> keys;
-  CU_ASSERT_EQUAL(d.keys().create_keys(65537, keys).error().code, EINVAL);
-  CU_ASSERT_EQUAL(d.keys().create_keys(0, keys).error().code, EINVAL);
-  CU_ASSERT_EQUAL(d.create_cq(0).error().code, EINVAL);
-  CU_ASSERT_EQUAL(d.create_cq(~0u).error().code, EINVAL);
-  CU_ASSERT_EQUAL(d.destroy_cq(device::CqHandle{99}).error().code, EINVAL);
-  CU_ASSERT_EQUAL(d.destroy_qp(device::QpHandle{99}).error().code, EINVAL);
-  CU_ASSERT_EQUAL(d.create_rc({}).error().code, EINVAL);
+  EQUAL(d.keys().create_mkeys(65537, keys).error().code, EINVAL);
+  EQUAL(d.keys().create_mkeys(0, keys).error().code, EINVAL);
+  EQUAL(d.create_cq(0).error().code, EINVAL);
+  EQUAL(d.create_cq(~0u).error().code, EINVAL);
+  EQUAL(d.destroy_cq(device::CqHandle{99}).error().code, EINVAL);
+  EQUAL(d.destroy_qp(device::QpHandle{99}).error().code, EINVAL);
+  EQUAL(d.create_rc({}).error().code, EINVAL);
   auto* nowhere = reinterpret_cast<std::byte*>(uintptr_t{4096});
-  CU_ASSERT_EQUAL(
-      d.registrar().register_memory({nowhere, 4096}, mr::Access::local, 4096).error().code, EFAULT);
+  EQUAL(d.registrar().register_memory({nowhere, 4096}, mr::Access::local, 4096).error().code,
+        EFAULT);
   Result<device::OwnedCq> cq = device::make_cq(d, 16);
   CU_ASSERT_TRUE_FATAL(cq.ok());
   device::RcRequest request;
   request.queues = {.send_cq = (*cq)->handle, .recv_cq = (*cq)->handle, .send_wqebbs = 40000};
-  CU_ASSERT_EQUAL(d.create_rc(request).error().code, EINVAL);
+  EQUAL(d.create_rc(request).error().code, EINVAL);
   request.queues.send_wqebbs = 100;
   Result<device::OwnedQp> qp = device::make_rc(d, request);
   CU_ASSERT_TRUE_FATAL(qp.ok());
-  CU_ASSERT_EQUAL((*qp)->sq.wqebb_count, 128);
-  CU_ASSERT_EQUAL((*qp)->rq.wqe_count, 0);
-  CU_ASSERT_EQUAL(d.destroy_cq((*cq)->handle).error().code, EBUSY);
-  CU_ASSERT_EQUAL(d.add_flow((*qp)->handle, {}).error().code, EINVAL);
+  EQUAL((*qp)->sq.wqebb_count, 128);
+  EQUAL((*qp)->rq.wqe_count, 0);
+  EQUAL(d.destroy_cq((*cq)->handle).error().code, EBUSY);
+  EQUAL(d.add_flow((*qp)->handle, {}).error().code, EINVAL);
 }
 
 // Each entry of a new ring has the owner bit that the first pass has not: a poll sees it is empty.
@@ -117,11 +117,11 @@ void a_new_ring() {
     auto cq = device::make_cq(*v.device, {.entries = 16, .cqe_bytes = bytes});
     CU_ASSERT_TRUE_FATAL(cq.ok());
     const queue::CqGeometry& ring = (*cq)->geometry;
-    CU_ASSERT_EQUAL(ring.cqe_bytes, bytes);
+    EQUAL(ring.cqe_bytes, bytes);
     uint32_t preset = 0;
     for (uint32_t i = 1; i <= ring.cqe_count; i++)
       if (ring.buf[std::size_t{i} * bytes - 1] == std::byte{0xf1}) preset++;
-    CU_ASSERT_EQUAL(preset, ring.cqe_count);
+    EQUAL(preset, ring.cqe_count);
   }
 }
 
@@ -138,7 +138,7 @@ void regions() {
   Result<mr::Region> r =
       registrar.register_memory_at(memory, Iova{0x7000'0000'0000}, mr::Access::all, 4096);
   CU_ASSERT_TRUE_FATAL(r.ok());
-  CU_ASSERT_EQUAL(r->iova, 0x7000'0000'0000u);
+  EQUAL(r->iova, 0x7000'0000'0000u);
   std::memset(memory.data(), 0x5a, 4096);
   queue::WqeCursor c{*loop.sq};
   const queue::Sge from{r->iova, 4096, r->lkey};
@@ -148,17 +148,16 @@ void regions() {
   const auto done = loop.wait(*loop.send_cq);
   CU_ASSERT_TRUE_FATAL(done.has_value());
   CU_ASSERT_TRUE(done->ok());
-  CU_ASSERT_EQUAL(loop.sq->retire(done->wqe_counter), 11);
-  CU_ASSERT_EQUAL(std::memcmp(memory.data(), memory.data() + 4096, 4096), 0);
+  EQUAL(loop.sq->retire(done->wqe_counter), 11);
+  EQUAL(std::memcmp(memory.data(), memory.data() + 4096, 4096), 0);
   const Iova elsewhere_in_page{0x7000'0000'0001};
-  CU_ASSERT_EQUAL(
-      registrar.register_memory_at(memory, elsewhere_in_page, mr::Access::all, 4096).error().code,
-      EINVAL);
+  EQUAL(registrar.register_memory_at(memory, elsewhere_in_page, mr::Access::all, 4096).error().code,
+        EINVAL);
   CU_ASSERT_TRUE(registrar.deregister(*r).ok());
-  CU_ASSERT_EQUAL(registrar.deregister(*r).error().code, EINVAL);
+  EQUAL(registrar.deregister(*r).error().code, EINVAL);
 }
 
-// A key is used, invalidated, refused, and after the recovery woven anew.
+// A key is used, invalidated, refused, and after the recovery bound anew.
 void recovers_from_an_error() {
   VirtualDevice v{config("dev6")};
   CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());
@@ -169,7 +168,7 @@ void recovers_from_an_error() {
   CU_ASSERT_TRUE_FATAL(mr.ok());
   const mr::Region& r = mr->region();
   std::array<mr::IndirectMkey, 1> key;
-  CU_ASSERT_TRUE_FATAL(v.device->keys().create_keys(4, key).ok());
+  CU_ASSERT_TRUE_FATAL(v.device->keys().create_mkeys(4, key).ok());
   const umr::Piece piece{r.iova, 100, r.lkey};
   const umr::ListRequest request{.key = key[0].lkey,
                                  .max_entries = 4,
@@ -183,22 +182,22 @@ void recovers_from_an_error() {
     CU_ASSERT_TRUE(umr::umr_list(c, request, umr::View::of({&piece, 1}), {}).ok());
     CU_ASSERT_TRUE(queue::rdma_write(c, to, through_key, {.flags = queue::WrFlags::signalled}));
     const uint8_t behind_use =
-        umr::FencePlanner{prm::UmrFence::small}.before_umr(umr::KeyUse::in_flight);
+        umr::FencePlanner{prm::UmrFence::small}.before_umr(umr::MkeyUse::in_flight);
     CU_ASSERT_TRUE(umr::local_invalidate(c, key[0].lkey, {.flags = behind_use}).ok());
     CU_ASSERT_TRUE(queue::rdma_write(c, to, through_key, {.id = 9}));
     CU_ASSERT_TRUE(queue::send(c, through_key, {.id = 10}));
     c.commit();
     auto done = loop.wait(*loop.send_cq);
     CU_ASSERT_TRUE_FATAL(done.has_value() && done->ok());
-    CU_ASSERT_EQUAL(memory[1099], std::byte{7});
+    EQUAL(memory[1099], std::byte{7});
     done = loop.wait(*loop.send_cq);
     CU_ASSERT_TRUE_FATAL(done.has_value());
-    CU_ASSERT_EQUAL(done->syndrome, prm::Syndrome::local_prot);
-    CU_ASSERT_EQUAL(loop.sq->retire(done->wqe_counter), 9);
+    EQUAL(done->syndrome, prm::Syndrome::local_prot);
+    EQUAL(loop.sq->retire(done->wqe_counter), 9);
     done = loop.wait(*loop.send_cq);
     CU_ASSERT_TRUE_FATAL(done.has_value());
-    CU_ASSERT_EQUAL(done->syndrome, prm::Syndrome::wr_flush);
-    CU_ASSERT_EQUAL(loop.sq->retire(done->wqe_counter), 10);
+    EQUAL(done->syndrome, prm::Syndrome::wr_flush);
+    EQUAL(loop.sq->retire(done->wqe_counter), 10);
     CU_ASSERT_TRUE(loop.sq->idle());
     CU_ASSERT_TRUE_FATAL(loop.recover());
   }
@@ -214,16 +213,16 @@ void raw_packets() {
       .send_cq = (*cq)->handle, .recv_cq = (*cq)->handle, .send_wqebbs = 64, .recv_wrs = 32};
   Result<device::OwnedQp> qp = device::make_raw_packet(d, request, 1);
   CU_ASSERT_TRUE_FATAL(qp.ok());
-  CU_ASSERT_EQUAL((*qp)->sq.wqebb_count, 64);
-  CU_ASSERT_EQUAL((*qp)->rq.wqe_count, 32);
-  CU_ASSERT_EQUAL((*qp)->rq.stride, 16);
+  EQUAL((*qp)->sq.wqebb_count, 64);
+  EQUAL((*qp)->rq.wqe_count, 32);
+  EQUAL((*qp)->rq.stride, 16);
   using Kind = device::FlowRule::Kind;
   for (Kind kind : {Kind::all, Kind::unicast, Kind::multicast, Kind::broadcast}) {
     Result<device::FlowHandle> flow =
         d.add_flow((*qp)->handle, {.kind = kind, .mac = {2, 0, 0, 0, 0, 1}});
     CU_ASSERT_TRUE_FATAL(flow.ok());
     CU_ASSERT_TRUE(d.remove_flow(*flow).ok());
-    CU_ASSERT_EQUAL(d.remove_flow(*flow).error().code, EINVAL);
+    EQUAL(d.remove_flow(*flow).error().code, EINVAL);
   }
   CU_ASSERT_TRUE(d.reset((*qp)->handle).ok());
   CU_ASSERT_FALSE(d.endpoint((*qp)->handle).ok());
@@ -248,10 +247,10 @@ void thousand_rounds() {
     CU_ASSERT_TRUE_FATAL(loop.ok());
     Result<mr::Mr> mr = mr::Mr::create((*d)->registrar(), memory, mr::Access::all, 4096);
     std::array<mr::IndirectMkey, 4> keys;
-    CU_ASSERT_TRUE_FATAL(mr.ok() && (*d)->keys().create_keys(8, keys).ok());
-    if (round % 2 != 0) (*d)->keys().destroy_keys(keys);
+    CU_ASSERT_TRUE_FATAL(mr.ok() && (*d)->keys().create_mkeys(8, keys).ok());
+    if (round % 2 != 0) (*d)->keys().destroy_mkeys(keys);
     if (round == 10) files = open_files();
-    if (round > 10) CU_ASSERT_EQUAL_FATAL(open_files(), files);
+    if (round > 10) EQUAL_FATAL(open_files(), files);
   }
 }
 
@@ -263,7 +262,7 @@ const kilim::test::Case cases[] = {
     {"what cannot be made is refused", refuses},
     {"a new completion ring says that it is empty", a_new_ring},
     {"a region may have addresses of its own", regions},
-    {"a connection recovers from an error and keys are woven anew", recovers_from_an_error},
+    {"a connection recovers from an error and keys are bound anew", recovers_from_an_error},
     {"raw packet queues and every kind of flow rule", raw_packets},
     {"a thousand rounds of open, create and destroy leave nothing", thousand_rounds},
 };

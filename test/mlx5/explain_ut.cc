@@ -9,8 +9,8 @@
 #include "kilim/mr/registrar.hh"
 #include "kilim/prm/dump.hh"
 #include "kilim/queue/rc_wqe.hh"
-#include "kilim/umr/weave.hh"
-#include "rig.hh"
+#include "kilim/umr/layout.hh"
+#include "mlx5_fixture.hh"
 #include "ut.hh"
 
 namespace {
@@ -32,7 +32,7 @@ struct Bench {
   Result<mr::Mr> all, readable, lists;
   std::array<mr::IndirectMkey, 2> keys{};
   std::array<mr::IndirectMkey, 1> big{}, pages{};
-  diag::KeyBook book;
+  diag::MkeyBook book;
   uint32_t first = 0;  // block of the next WQE
 
   explicit Bench(VirtualDevice& device)
@@ -46,11 +46,11 @@ struct Bench {
     book.region(all->region(), "arena");
     book.region(readable->region(), "rom");
     book.region(lists->region(), "lists");
-    (void)v.device->keys().create_keys(4, keys);
-    (void)v.device->keys().create_keys(128, big);
-    const mr::KeyRequest fixed{
+    (void)v.device->keys().create_mkeys(4, keys);
+    (void)v.device->keys().create_mkeys(128, big);
+    const mr::MkeyRequest fixed{
         .max_entries = 8, .kind = mr::EntryKind::ksm, .log_entity_bytes = 12};
-    (void)v.device->keys().create_keys(fixed, pages);
+    (void)v.device->keys().create_mkeys(fixed, pages);
     book.fixed_key(pages[0].lkey, 12);
   }
   ~Bench() { loop.qp.destroy(); }
@@ -68,15 +68,16 @@ struct Bench {
     CU_ASSERT_TRUE(umr::umr_list(c, r, umr::View::of(pieces), {}).ok());
   }
   // A layout of any form, by pointer or not, under a key.
-  void weave(queue::WqeCursor& c, const mr::IndirectMkey& key, const umr::Layout& layout,
-             umr::Form form) {
+  void bind(queue::WqeCursor& c, const mr::IndirectMkey& key, const umr::Layout& layout,
+            umr::Form form) {
     umr::ListMemory room{lists->region()};
-    const umr::Means means{.limits = v.device->caps().umr_limits(), .memory = &room, .form = form};
+    const umr::UmrContext context{
+        .limits = v.device->caps().umr_limits(), .memory = &room, .form = form};
     const umr::ListRequest r{.key = key.lkey,
                              .max_entries = key.max_entries,
                              .access = umr::mkey_access(mr::Access::all),
                              .log_entity = key.log_entity_bytes};
-    CU_ASSERT_TRUE(umr::weave_any(c, means, r, layout, {}).ok());
+    CU_ASSERT_TRUE(umr::umr_layout(c, context, r, layout, {}).ok());
   }
   // `n` pieces of 8 bytes, of which one lies 4 bytes too far.
   [[nodiscard]] std::vector<umr::Piece> pieces(uint32_t n, uint32_t bad) const {
@@ -114,63 +115,63 @@ struct Injection {
 
 // clang-format off
 const Injection injections[] = {
-    {[](Bench& b, Cursor& c) { queue::rdma_write(c, b.remote(), Sge{b.at(area - 64), 128, b.lkey()}, {}); },
+    {[](Bench& b, Cursor& c) { (void)queue::rdma_write(c, b.remote(), Sge{b.at(area - 64), 128, b.lkey()}, {}); },
      {"RDMA_WRITE at WQE 0", "IBV_WC_LOC_PROT_ERR", "segment 0: 128 bytes at ", "go 64 bytes past the end of region 'arena'"}},
-    {[](Bench& b, Cursor& c) { queue::rdma_write(c, b.remote(), Sge{b.at(0) - 8, 64, b.lkey()}, {}); },
+    {[](Bench& b, Cursor& c) { (void)queue::rdma_write(c, b.remote(), Sge{b.at(0) - 8, 64, b.lkey()}, {}); },
      {"segment 0: region 'arena'", "begins 8 bytes behind the address"}},
-    {[](Bench& b, Cursor& c) { const Sge s[] = {{b.at(0), 8, b.lkey()}, {b.at(area), 1, b.lkey()}}; queue::rdma_write(c, b.remote(), std::span(s), {}); },
+    {[](Bench& b, Cursor& c) { const Sge s[] = {{b.at(0), 8, b.lkey()}, {b.at(area), 1, b.lkey()}}; (void)queue::rdma_write(c, b.remote(), std::span(s), {}); },
      {"segment 1: ", "go 1 bytes past the end of region 'arena'"}},
-    {[](Bench& b, Cursor& c) { queue::rdma_write(c, b.remote(), Sge{b.at(0), 8, Lkey{0x77777700}}, {}); },
+    {[](Bench& b, Cursor& c) { (void)queue::rdma_write(c, b.remote(), Sge{b.at(0), 8, Lkey{0x77777700}}, {}); },
      {"segment 0: nobody knows key 0x77777700"}},
-    {[](Bench& b, Cursor& c) { queue::rdma_write(c, b.remote(), Sge{b.at(0), 8, Lkey{b.lkey().value() ^ 1}}, {}); },
+    {[](Bench& b, Cursor& c) { (void)queue::rdma_write(c, b.remote(), Sge{b.at(0), 8, Lkey{b.lkey().value() ^ 1}}, {}); },
      {"is stale: it is ", "the tag has changed"}},
-    {[](Bench& b, Cursor& c) { queue::rdma_read(c, b.remote(), Sge{b.readable->region().iova, 8, b.readable->region().lkey}, {}); },
+    {[](Bench& b, Cursor& c) { (void)queue::rdma_read(c, b.remote(), Sge{b.readable->region().iova, 8, b.readable->region().lkey}, {}); },
      {"RDMA_READ", "region 'rom'", "does not allow local writing"}},
-    {[](Bench& b, Cursor& c) { queue::rdma_write(c, b.remote(area - 4), Sge{b.at(0), 8, b.lkey()}, {}); },
+    {[](Bench& b, Cursor& c) { (void)queue::rdma_write(c, b.remote(area - 4), Sge{b.at(0), 8, b.lkey()}, {}); },
      {"IBV_WC_REM_ACCESS_ERR", "remote side: 8 bytes at ", "go 4 bytes past the end of region 'arena'"}},
-    {[](Bench& b, Cursor& c) { queue::rdma_write(c, {b.readable->region().iova, b.readable->region().rkey}, Sge{b.at(0), 8, b.lkey()}, {}); },
+    {[](Bench& b, Cursor& c) { (void)queue::rdma_write(c, {b.readable->region().iova, b.readable->region().rkey}, Sge{b.at(0), 8, b.lkey()}, {}); },
      {"remote side: region 'rom'", "does not allow remote writing"}},
-    {[](Bench& b, Cursor& c) { queue::rdma_read(c, {b.readable->region().iova, b.readable->region().rkey}, Sge{b.at(0), 8, b.lkey()}, {}); },
+    {[](Bench& b, Cursor& c) { (void)queue::rdma_read(c, {b.readable->region().iova, b.readable->region().rkey}, Sge{b.at(0), 8, b.lkey()}, {}); },
      {"remote side: region 'rom'", "does not allow remote reading"}},
-    {[](Bench& b, Cursor& c) { queue::fetch_and_add(c, {.target = {b.readable->region().iova, b.readable->region().rkey}, .result_address = b.at(0), .result_key = b.lkey()}, {}); },
+    {[](Bench& b, Cursor& c) { (void)queue::fetch_and_add(c, {.target = {b.readable->region().iova, b.readable->region().rkey}, .result_address = b.at(0), .result_key = b.lkey()}, {}); },
      {"ATOMIC_FA", "remote side: region 'rom'", "does not allow atomics"}},
-    {[](Bench& b, Cursor& c) { queue::rdma_write(c, {b.at(0), Rkey{0x55555500}}, Sge{b.at(0), 8, b.lkey()}, {}); },
+    {[](Bench& b, Cursor& c) { (void)queue::rdma_write(c, {b.at(0), Rkey{0x55555500}}, Sge{b.at(0), 8, b.lkey()}, {}); },
      {"remote side: nobody knows key 0x55555500"}},
     {[](Bench& b, Cursor& c) {
        const umr::Piece p[] = {{b.at(0), 100, b.lkey()}, {b.at(area - 36), 100, b.lkey()}};
        b.bind(c, 0, p);
-       queue::rdma_write(c, b.remote(), Sge{zero_based, 200, b.keys[0].lkey}, {});
+       (void)queue::rdma_write(c, b.remote(), Sge{zero_based, 200, b.keys[0].lkey}, {});
      },
      {"segment 0: entry 1 of key ", "(lcore 3, WQE 0): 100 bytes at ", "go 64 bytes past the end of region 'arena'"}},
     {[](Bench& b, Cursor& c) {
        const umr::Piece p[] = {{b.at(0), 100, b.lkey()}};
        b.bind(c, 0, p);
-       queue::rdma_write(c, b.remote(), Sge{90, 20, b.keys[0].lkey}, {});
+       (void)queue::rdma_write(c, b.remote(), Sge{90, 20, b.keys[0].lkey}, {});
      },
      {"20 bytes at 0x5a go 10 bytes past the end of key ", "bound by lcore 3 with WQE 0"}},
     {[](Bench& b, Cursor& c) {
        const umr::Piece p[] = {{b.at(0), 8, b.lkey()}, {b.at(64), 8, Lkey{0x33333300}}};
        b.bind(c, 0, p);
-       queue::rdma_write(c, b.remote(), Sge{0, 16, b.keys[0].lkey}, {});
+       (void)queue::rdma_write(c, b.remote(), Sge{0, 16, b.keys[0].lkey}, {});
      },
      {"entry 1 of key ", "nobody knows key 0x33333300"}},
     {[](Bench& b, Cursor& c) {
        const umr::Piece p[] = {{b.at(0), 64, b.lkey()}};
        b.bind(c, 0, p);
        CU_ASSERT_TRUE(umr::local_invalidate(c, b.keys[0].lkey, {.flags = prm::ctrl::small_fence}).ok());
-       queue::rdma_write(c, b.remote(), Sge{0, 16, b.keys[0].lkey}, {});
+       (void)queue::rdma_write(c, b.remote(), Sge{0, 16, b.keys[0].lkey}, {});
      },
      {"is free: it was invalidated and shows nothing"}},
     {[](Bench& b, Cursor& c) {
        const umr::Piece p[] = {{b.at(0), 64, b.lkey()}};
        b.bind(c, 0, p, mr::Access::all, 9);
-       queue::rdma_write(c, b.remote(), Sge{0, 16, b.keys[0].lkey}, {});
+       (void)queue::rdma_write(c, b.remote(), Sge{0, 16, b.keys[0].lkey}, {});
      },
      {"is stale: it is ", "the tag has changed"}},
     {[](Bench& b, Cursor& c) {
        const umr::Piece p[] = {{b.at(0), 64, b.lkey()}};
        b.bind(c, 0, p, mr::Access::local_write);
-       queue::rdma_write(c, {0, Rkey{b.keys[0].lkey.value()}}, Sge{b.at(64), 16, b.lkey()}, {});
+       (void)queue::rdma_write(c, {0, Rkey{b.keys[0].lkey.value()}}, Sge{b.at(64), 16, b.lkey()}, {});
      },
      {"remote side: key ", "bound by lcore 3 with WQE 0 does not allow remote writing"}},
     {[](Bench& b, Cursor& c) {
@@ -178,18 +179,18 @@ const Injection injections[] = {
        b.bind(c, 0, low);
        const umr::Piece high[] = {{b.at(0), 8, b.lkey()}, {0, 16, b.keys[0].lkey}};
        b.bind(c, 1, high);
-       queue::rdma_write(c, b.remote(), Sge{0, 24, b.keys[1].lkey}, {});
+       (void)queue::rdma_write(c, b.remote(), Sge{0, 24, b.keys[1].lkey}, {});
      },
      {"entry 1 of key ", "(lcore 3, WQE 3): entry 0 of key ", "go 8 bytes past the end of region 'arena'"}},
     {[](Bench& b, Cursor& c) {
        const umr::Piece p[] = {{b.readable->region().iova, 64, b.readable->region().lkey}};
        b.bind(c, 0, p);
-       queue::rdma_read(c, b.remote(), Sge{0, 16, b.keys[0].lkey}, {});
+       (void)queue::rdma_read(c, b.remote(), Sge{0, 16, b.keys[0].lkey}, {});
      },
      {"entry 0 of key ", "region 'rom'", "does not allow local writing"}},
     {[](Bench& b, Cursor& c) {
-       queue::rdma_write(c, b.remote(), Sge{b.at(area), 8, b.lkey()}, {});
-       queue::rdma_write(c, b.remote(), Sge{b.at(0), 8, b.lkey()}, {});
+       (void)queue::rdma_write(c, b.remote(), Sge{b.at(area), 8, b.lkey()}, {});
+       (void)queue::rdma_write(c, b.remote(), Sge{b.at(0), 8, b.lkey()}, {});
      },
      {"WQE 0 ", "go 8 bytes past the end of region 'arena'"}},
     {[](Bench& b, Cursor& c) {
@@ -200,40 +201,40 @@ const Injection injections[] = {
      {"UMR at WQE 0", "IBV_WC_MW_BIND_ERR", "key 0x44444400"}},
     {[](Bench& b, Cursor& c) {
        const std::vector<umr::Piece> p = b.pieces(100, 77);
-       b.weave(c, b.big[0], umr::View::of(p), umr::Form::by_size);
-       queue::rdma_write(c, b.remote(), Sge{16, 784, b.big[0].lkey}, {});
+       b.bind(c, b.big[0], umr::View::of(p), umr::Form::by_size);
+       (void)queue::rdma_write(c, b.remote(), Sge{16, 784, b.big[0].lkey}, {});
      },
      {"segment 0: entry 77 of key ", "(lcore 3, WQE 0): 8 bytes at ", "go 4 bytes past the end of region 'arena'"}},
     {[](Bench& b, Cursor& c) {
        const std::vector<umr::Piece> p = b.pieces(12, 9);
-       b.weave(c, b.big[0], umr::View::of(p), umr::Form::by_pointer);
-       queue::rdma_write(c, b.remote(), Sge{70, 8, b.big[0].lkey}, {});
+       b.bind(c, b.big[0], umr::View::of(p), umr::Form::by_pointer);
+       (void)queue::rdma_write(c, b.remote(), Sge{70, 8, b.big[0].lkey}, {});
      },
      {"entry 9 of key ", "6 bytes at ", "go 2 bytes past the end of region 'arena'"}},
     {[](Bench& b, Cursor& c) {
        const umr::StridedEntry e[] = {{b.at(0), 8, 16, b.lkey()}, {b.at(area - 256), 4, 50, b.lkey()}};
-       b.weave(c, b.big[0], umr::StridedView{e, 2, 20}, umr::Form::inline_list);
-       queue::rdma_write(c, b.remote(), Sge{8, 200, b.big[0].lkey}, {});
+       b.bind(c, b.big[0], umr::StridedView{e, 2, 20}, umr::Form::inline_list);
+       (void)queue::rdma_write(c, b.remote(), Sge{8, 200, b.big[0].lkey}, {});
      },
      {"entry 1, repetition 6, of key ", "4 bytes at ", "go 48 bytes past the end of region 'arena'"}},
     {[](Bench& b, Cursor& c) {
        const umr::StridedEntry e[] = {{b.at(0), 8, 16, b.lkey()}, {b.at(0), 4, 0, Lkey{0x33333300}}};
-       b.weave(c, b.big[0], umr::StridedView{e, 2, 20}, umr::Form::by_pointer);
-       queue::rdma_write(c, b.remote(), Sge{120, 12, b.big[0].lkey}, {});
+       b.bind(c, b.big[0], umr::StridedView{e, 2, 20}, umr::Form::by_pointer);
+       (void)queue::rdma_write(c, b.remote(), Sge{120, 12, b.big[0].lkey}, {});
      },
      {"entry 1, repetition 10, of key ", "nobody knows key 0x33333300"}},
     {[](Bench& b, Cursor& c) {
        const umr::Piece p[] = {{b.at(0), 4096, b.lkey()}, {b.at(64), 4096, b.lkey()}};
        umr::FixedView v;
        CU_ASSERT_TRUE(umr::fixed_view(p, 12, v).ok());
-       b.weave(c, b.pages[0], v, umr::Form::by_pointer);
-       queue::rdma_write(c, b.remote(), Sge{8000, 192, b.pages[0].lkey}, {});
+       b.bind(c, b.pages[0], v, umr::Form::by_pointer);
+       (void)queue::rdma_write(c, b.remote(), Sge{8000, 192, b.pages[0].lkey}, {});
      },
      {"entry 1 of key ", "192 bytes at ", "go 64 bytes past the end of region 'arena'"}},
     {[](Bench& b, Cursor& c) {
-       b.loop.rq->post(Sge{b.at(0), 4, b.lkey()}, 1);
+       (void)b.loop.rq->post(Sge{b.at(0), 4, b.lkey()}, 1);
        b.loop.rq->ring();
-       queue::send(c, Sge{b.at(0), 8, b.lkey()}, {});
+       (void)queue::send(c, Sge{b.at(0), 8, b.lkey()}, {});
      },
      {"SEND at WQE 0", "IBV_WC_REM_INV_REQ_ERR", "or its receive is too short"}},
 };
@@ -262,7 +263,7 @@ void each_error_is_explained() {
 // Untrusted: whatever the ring holds, there is a sentence.
 void any_bytes_have_an_explanation() {
   std::mt19937_64 random{5};
-  diag::KeyBook book;
+  diag::MkeyBook book;
   for (int i = 0; i < 20000; i++) {
     std::array<std::byte, 1024> wqe;
     for (std::byte& b : wqe) b = static_cast<std::byte>(random() % 5 == 0 ? random() : 0);
@@ -301,10 +302,10 @@ void a_key_is_audited() {
   Cursor c{*b.loop.sq};
   const umr::Piece p[] = {{b.at(0), 64, b.lkey()}};
   b.bind(c, 0, p);
-  queue::rdma_write(c, b.remote(), Sge{0, 16, b.keys[0].lkey}, {});
-  queue::rdma_write(c, b.remote(), Sge{60, 16, b.keys[0].lkey}, {});
+  (void)queue::rdma_write(c, b.remote(), Sge{0, 16, b.keys[0].lkey}, {});
+  (void)queue::rdma_write(c, b.remote(), Sge{60, 16, b.keys[0].lkey}, {});
   b.explained(c);
-  const diag::KeyRecord* k = b.book.find(b.keys[0].lkey.value());
+  const diag::MkeyRecord* k = b.book.find(b.keys[0].lkey.value());
   CU_ASSERT_PTR_NOT_NULL_FATAL(k);
   CU_ASSERT_TRUE(k->binds == 1 && k->uses == 2 && k->invalidations == 0 && k->faults == 1);
 }

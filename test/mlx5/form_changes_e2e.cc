@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "form_rounds.hh"
+#include "form_rounds_fixture.hh"
 #include "kilim/queue/rc_wqe.hh"
 #include "kilim/umr/patch.hh"
 
@@ -12,16 +12,14 @@ namespace {
 
 using namespace kilim;
 using namespace kilim::test;
-using umr::Outcome;
-using umr::Refusal;
 namespace field = prm::umr;
 
 // A long key whose entries the test knows one by one.
 struct Long {
-  Woven key;
+  BoundKey key;
   ListLayout entries;  // a piece and its bytes each
 
-  explicit Long(const Woven& k) : key(k) {}
+  explicit Long(const BoundKey& k) : key(k) {}
   void show_all() { key.shown = entries.shown; }
 };
 
@@ -37,8 +35,8 @@ ListLayout entries(FormRig& rig, uint32_t n, uint8_t log) {
   return l;
 }
 
-// Weaves all of it, by pointer where it is too long, in parts where the device takes no pointers.
-bool weave_all(Bench& b, Long& k, uint8_t log) {
+// Binds all of it, by pointer where it is too long, in parts where the device takes no pointers.
+bool bind_all(Bench& b, Long& k, uint8_t log) {
   const uint32_t n = k.key.made.max_entries;
   k.entries = entries(b.rig, n, log);
   umr::ListRequest r = random_request(b.rig, k.key);
@@ -47,8 +45,8 @@ bool weave_all(Bench& b, Long& k, uint8_t log) {
   if (log != 0 && !umr::fixed_view(k.entries.pieces, log, pages).ok()) return false;
   queue::WqeCursor c{*b.rig.loop->sq};
   if (n <= umr::max_inline_klms || b.rig.limits.pointer_lists) {
-    const Outcome o = log != 0 ? umr::weave_fixed(c, b.means(), r, pages, {})
-                               : umr::weave(c, b.means(), r, all, {});
+    const Outcome o = log != 0 ? umr::umr_fixed_view(c, b.context(), r, pages, {})
+                               : umr::umr_view(c, b.context(), r, all, {});
     return o.ok() && b.done(c, k.key, r, Shown{k.entries.shown});
   }
   // The key becomes free, gets its entries part by part, and then all of its fields.
@@ -58,12 +56,12 @@ bool weave_all(Bench& b, Long& k, uint8_t log) {
     const std::span<const umr::Piece> part = std::span{k.entries.pieces}.subspan(at, count);
     if (!umr::patch(c, b.rig.limits, p, umr::View::of(part), b.behind()).ok()) return false;
   }
-  const umr::KeyChange change{.key = k.key.lkey,
-                              .fields = r.mask(),
-                              .new_tag = r.new_tag,
-                              .access = r.access,
-                              .start = r.start,
-                              .length = all.length};
+  const umr::MkeyChange change{.key = k.key.lkey,
+                               .fields = r.mask(),
+                               .new_tag = r.new_tag,
+                               .access = r.access,
+                               .start = r.start,
+                               .length = all.length};
   return umr::change_key(c, change, b.behind()).ok() && b.done(c, k.key, r, Shown{k.entries.shown});
 }
 
@@ -88,7 +86,7 @@ bool one_patch(Bench& b, Long& k, uint8_t log) {
   queue::WqeCursor c{*b.rig.loop->sq};
   Outcome o;
   if (b.rig.limits.pointer_lists && b.rig.below(3) == 0) {
-    umr::StoredList list = b.rig.lists->take(umr::klm_octowords(count));
+    umr::StoredList list = b.rig.lists->allocate(umr::klm_octowords(count));
     if (log != 0) {
       umr::encode_ksm_list(list.memory, pages);
     } else {
@@ -96,7 +94,7 @@ bool one_patch(Bench& b, Long& k, uint8_t log) {
     }
     list.octowords = off ? count : list.octowords;
     o = umr::patch_by_pointer(c, b.rig.limits, p, list, {});
-    if (!o.ok()) b.rig.lists->release(b.rig.lists->taken());
+    if (!o.ok()) b.rig.lists->release(b.rig.lists->allocated());
   } else {
     o = log != 0 ? umr::patch_fixed(c, b.rig.limits, p, pages, {})
                  : umr::patch(c, b.rig.limits, p, view, {});
@@ -106,16 +104,16 @@ bool one_patch(Bench& b, Long& k, uint8_t log) {
   std::copy(l.pieces.begin(), l.pieces.end(), k.entries.pieces.begin() + first);
   std::copy(l.shown.begin(), l.shown.end(), k.entries.shown.begin() + first);
   k.show_all();
-  const umr::KeyChange longer{
+  const umr::MkeyChange longer{
       .key = k.key.lkey, .fields = field::mask_len, .length = length_of(k.entries)};
   return umr::change_key(c, longer, b.behind()).ok() && b.done(c) && b.shows(k.key);
 }
 
-void patches(const char* name, const mr::KeyRequest& request) {
+void patches(const char* name, const mr::MkeyRequest& request) {
   on_profiles(name, [&request](Bench& b) {
     Long k{b.make(request)};
     const uint8_t log = request.log_entity_bytes;
-    if (!weave_all(b, k, log) || !b.shows(k.key)) return 0u;
+    if (!bind_all(b, k, log) || !b.shows(k.key)) return 0u;
     for (uint32_t i = 0; i < random_cases; i++) {
       if (!one_patch(b, k, log)) return i;
     }
@@ -134,7 +132,7 @@ void nothing_else_changes() {
   Bench b{"else", "cx6dx"};
   CU_ASSERT_TRUE_FATAL(b.ok());
   Long k{b.make({.max_entries = 64})};
-  CU_ASSERT_TRUE_FATAL(weave_all(b, k, 0));
+  CU_ASSERT_TRUE_FATAL(bind_all(b, k, 0));
   const vhca::Mkey& m = b.device_key(k.key);
   prm::Klm before[64];
   std::memcpy(before, m.list.get(), sizeof before);
@@ -146,16 +144,16 @@ void nothing_else_changes() {
   const umr::Patch p{.key = k.key.lkey, .max_entries = 64, .first = 20};
   CU_ASSERT_TRUE(umr::patch(c, b.rig.limits, p, umr::View::of(l.pieces), {}).ok());
   CU_ASSERT_TRUE(b.done(c));
-  CU_ASSERT_EQUAL(std::memcmp(before, m.list.get(), 20 * 16), 0);
+  EQUAL(std::memcmp(before, m.list.get(), 20 * 16), 0);
   CU_ASSERT_NOT_EQUAL(std::memcmp(&before[20], &m.list[20], 8 * 16), 0);
-  CU_ASSERT_EQUAL(std::memcmp(&before[28], &m.list[28], 36 * 16), 0);
+  EQUAL(std::memcmp(&before[28], &m.list[28], 36 * 16), 0);
   CU_ASSERT_TRUE(m.len == len && m.start == start && m.key == key && m.rights == rights && !m.free);
 }
 
 // A random change of single fields; the test knows what each of them does to an access.
-bool one_change(Bench& b, Woven& key, uint32_t& access) {
+bool one_change(Bench& b, BoundKey& key, uint32_t& access) {
   const uint32_t had = access;
-  umr::KeyChange ch{.key = key.lkey};
+  umr::MkeyChange ch{.key = key.lkey};
   const uint64_t all = bytes_of(key.shown);
   uint64_t length = all;
   if (b.rig.below(2) != 0) {
@@ -204,13 +202,13 @@ void changes() {
     uint32_t access = 0, good = 0;
     for (; good < random_cases; good++) {
       if (good % 4 == 0) {
-        if (!weave_all(b, k, 0)) break;
+        if (!bind_all(b, k, 0)) break;
         access = mr::Access::all;
       }
       if (!one_change(b, k.key, access)) break;
     }
     if (good != random_cases) std::printf("\n    case %u of %s\n", good, on.profile);
-    CU_ASSERT_EQUAL(good, random_cases);
+    EQUAL(good, random_cases);
     CU_ASSERT_TRUE(b.tally.refused > random_cases / 16);
   }
 }

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "form_rounds.hh"
+#include "form_rounds_fixture.hh"
 #include "kilim/queue/rc_wqe.hh"
 #include "kilim/umr/patch.hh"
 
@@ -13,11 +13,9 @@ namespace {
 
 using namespace kilim;
 using namespace kilim::test;
-using umr::Outcome;
-using umr::Refusal;
 namespace field = prm::umr;
 
-umr::ListRequest plain(const Woven& key) {
+umr::ListRequest plain(const BoundKey& key) {
   return {.key = key.lkey,
           .max_entries = key.made.max_entries,
           .new_tag = tag_of(key.lkey),
@@ -29,7 +27,7 @@ umr::ListRequest plain(const Woven& key) {
 
 // Two bytes around each border of what the key shows, one byte on either side of it, and what lies
 // outside.
-void check_edges(Bench& b, const Woven& key) {
+void check_edges(Bench& b, const BoundKey& key) {
   uint64_t border = 0;
   std::vector<uint64_t> borders{0};
   for (const std::span<std::byte>& s : key.shown) borders.push_back(border += s.size());
@@ -52,19 +50,19 @@ void check_edges(Bench& b, const Woven& key) {
 void edges() {
   Bench b{"edges", "cx6dx"};
   CU_ASSERT_TRUE_FATAL(b.ok());
-  Woven list = b.make({.max_entries = 52});
-  Woven pages = b.make({.max_entries = 4, .kind = mr::EntryKind::ksm, .log_entity_bytes = 12});
+  BoundKey list = b.make({.max_entries = 52});
+  BoundKey pages = b.make({.max_entries = 4, .kind = mr::EntryKind::ksm, .log_entity_bytes = 12});
   for (umr::Form form : {umr::Form::inline_list, umr::Form::by_pointer}) {
     queue::WqeCursor c{*b.rig.loop->sq};
     const umr::ListRequest r = plain(list);
     ListLayout l = random_list(b.rig, 9, most_bytes);
-    CU_ASSERT_TRUE(umr::weave(c, b.means(form), r, umr::View::of(l.pieces), {}).ok());
+    CU_ASSERT_TRUE(umr::umr_view(c, b.context(form), r, umr::View::of(l.pieces), {}).ok());
     CU_ASSERT_TRUE(b.done(c, list, r, std::move(l.shown)));
     check_edges(b, list);
 
     queue::WqeCursor s{*b.rig.loop->sq};
     StridedLayout st = random_strided(b.rig, 4, most_bytes, false);
-    CU_ASSERT_TRUE(umr::weave_strided(s, b.means(form), r, st.view(), {}).ok());
+    CU_ASSERT_TRUE(umr::umr_strided_view(s, b.context(form), r, st.view(), {}).ok());
     CU_ASSERT_TRUE(b.done(s, list, r, std::move(st.shown)));
     check_edges(b, list);
 
@@ -73,7 +71,7 @@ void edges() {
     ListLayout fixed = random_fixed(b.rig, 4, 12);
     umr::FixedView v;
     CU_ASSERT_TRUE(umr::fixed_view(fixed.pieces, 12, v).ok());
-    CU_ASSERT_TRUE(umr::weave_fixed(p, b.means(form), f, v, {}).ok());
+    CU_ASSERT_TRUE(umr::umr_fixed_view(p, b.context(form), f, v, {}).ok());
     CU_ASSERT_TRUE(b.done(p, pages, f, std::move(fixed.shown)));
     check_edges(b, pages);
   }
@@ -83,7 +81,7 @@ void edges() {
 void regions_end() {
   Bench b{"ends", "cx6dx"};
   CU_ASSERT_TRUE_FATAL(b.ok());
-  Woven key = b.make({.max_entries = 8});
+  BoundKey key = b.make({.max_entries = 8});
   const Lkey region = b.rig.arena_key(0, FormRig::arena_bytes);  // all of the arena
   const uint64_t end = FormRig::arena_bytes;
   const umr::Piece before{b.rig.address(0) - 1, 8, region};
@@ -107,12 +105,12 @@ constexpr uint64_t block = 65535;
 
 // Seven bytes on each place around 2^31, 2^32 and 3 * 2^31, of a key that shows the block again and
 // again, and of one whose byte 0 is its byte 16.
-void check_far_borders(Bench& b, const Woven& inner, const Woven& outer) {
+void check_far_borders(Bench& b, const BoundKey& inner, const BoundKey& outer) {
   const Shown twice{{b.rig.memory(0), block}, {b.rig.memory(0), block}};
   for (uint64_t border : {uint64_t{1} << 31, uint64_t{1} << 32, uint64_t{3} << 31}) {
     for (int64_t off = -3; off <= 3; off++) {
       const uint64_t at = border + static_cast<uint64_t>(off) - 2;
-      for (const Woven* key : {&inner, &outer}) {
+      for (const BoundKey* key : {&inner, &outer}) {
         const uint64_t in_inner = key == &inner ? at : at + 16;
         for (uint32_t how = 0; how < uses; how++) {
           const uint64_t base = key->start + at - in_inner % block;
@@ -130,32 +128,32 @@ void beyond_4_gib() {
   Bench b{"long", "cx6dx"};
   CU_ASSERT_TRUE_FATAL(b.ok());
   constexpr uint32_t repeat = 100'000;  // 6.5 GB
-  Woven inner = b.make({.max_entries = 4});
-  Woven outer = b.make({.max_entries = 8});
+  BoundKey inner = b.make({.max_entries = 4});
+  BoundKey outer = b.make({.max_entries = 8});
   const umr::StridedEntry entry{b.rig.address(0), block, 0, b.rig.arena_key(0, block)};
   umr::ListRequest r = plain(inner);
   r.start = 0;
   queue::WqeCursor c{*b.rig.loop->sq};
   CU_ASSERT_TRUE(umr::umr_strided(c, b.rig.limits, r, {&entry, 1, repeat}, {}).ok());
   CU_ASSERT_TRUE(b.done(c, inner, r, {}));
-  CU_ASSERT_EQUAL(b.device_key(inner).len, block * repeat);
+  EQUAL(b.device_key(inner).len, block * repeat);
 
   umr::PieceList<8> pieces;
   constexpr uint64_t length = 0x1'8000'0010;
   CU_ASSERT_TRUE(pieces.add(inner.lkey, 16, length));  // four pieces
-  CU_ASSERT_EQUAL(pieces.count(), 4);
+  EQUAL(pieces.count(), 4);
   const umr::ListRequest o = plain(outer);
   queue::WqeCursor d{*b.rig.loop->sq};
-  umr::Means means = b.means();
-  means.levels = 2;
-  CU_ASSERT_TRUE(umr::weave(d, means, o, pieces.view(), {}).ok());
+  umr::UmrContext context = b.context();
+  context.levels = 2;
+  CU_ASSERT_TRUE(umr::umr_view(d, context, o, pieces.view(), {}).ok());
   CU_ASSERT_TRUE(b.done(d, outer, o, {}));
-  CU_ASSERT_EQUAL(b.device_key(outer).len, length);
+  EQUAL(b.device_key(outer).len, length);
   check_far_borders(b, inner, outer);
   CU_ASSERT_TRUE(b.rig.refused(outer.lkey, outer.start + length - 1, 2));
 }
 
-void use_often(Bench& b, const Woven& key) {
+void use_often(Bench& b, const BoundKey& key) {
   const uint64_t all = bytes_of(key.shown);
   for (int i = 0; i < 20; i++) {
     const uint64_t bytes = 1 + b.rig.below(4000);
@@ -169,7 +167,7 @@ void longer_than_a_wqe() {
   Bench b{"chain", "long-lists"};
   CU_ASSERT_TRUE_FATAL(b.ok());
   constexpr uint32_t n = 150'000;
-  Woven key = b.make({.max_entries = n});
+  BoundKey key = b.make({.max_entries = n});
   ListLayout l;
   for (uint32_t i = 0; i < n; i++) {
     const uint64_t at = i * 7919ull % (FormRig::arena_bytes - 4);
@@ -181,24 +179,24 @@ void longer_than_a_wqe() {
       mr::Mr::create(b.rig.device->device->registrar(), memory, mr::Access::local, 4096);
   CU_ASSERT_TRUE_FATAL(region.ok());
   umr::ListMemory lists{region->region()};
-  umr::Means means = b.means();
+  umr::UmrContext context = b.context();
   const umr::ListRequest r = plain(key);
   queue::WqeCursor c{*b.rig.loop->sq};
-  const Outcome small = umr::weave(c, means, r, umr::View::of(l.pieces), {});
-  means.limits.extended_offset = false;
-  const Outcome near = umr::weave(c, means, r, umr::View::of(l.pieces), {});
+  const Outcome small = umr::umr_view(c, context, r, umr::View::of(l.pieces), {});
+  context.limits.extended_offset = false;
+  const Outcome near = umr::umr_view(c, context, r, umr::View::of(l.pieces), {});
   CU_ASSERT_TRUE(near.why == Refusal::offset_too_far && near.limit == 0xffff);
-  means.limits.extended_offset = true;
+  context.limits.extended_offset = true;
   CU_ASSERT_TRUE(small.why == Refusal::no_list_memory && small.asked == n && small.limit == 131072);
-  means.memory = &lists;
+  context.memory = &lists;
   const uint64_t umrs = b.rig.device->journal().count(vhca::Journal::Kind::umr);
-  CU_ASSERT_TRUE(umr::weave(c, means, r, umr::View::of(l.pieces), {}).ok());
+  CU_ASSERT_TRUE(umr::umr_view(c, context, r, umr::View::of(l.pieces), {}).ok());
   CU_ASSERT_TRUE_FATAL(b.done(c, key, r, Shown{l.shown}));
-  CU_ASSERT_EQUAL(b.device_key(key).used, umr::klm_octowords(n));
-  CU_ASSERT_EQUAL(umr::pointer_wqes(umr::klm_octowords(n)), 3);
+  EQUAL(b.device_key(key).used, umr::klm_octowords(n));
+  EQUAL(umr::pointer_wqes(umr::klm_octowords(n)), 3);
   CU_ASSERT_TRUE(b.rig.device->journal().count(vhca::Journal::Kind::umr) >= umrs + 1);
   for (uint64_t i = 0; i < n; i++)
-    CU_ASSERT_EQUAL_FATAL(b.device_key(key).list[i].address.host(), l.pieces[i].address);
+    EQUAL_FATAL(b.device_key(key).list[i].address.host(), l.pieces[i].address);
   use_often(b, key);
   // Entries beyond 2^16 change, inline and by pointer, and keep their lengths.
   for (uint32_t first : {65'532u, 65'536u, 131'072u, n - 8}) {
@@ -210,14 +208,14 @@ void longer_than_a_wqe() {
     }
     const umr::View part = umr::View::of(std::span{l.pieces}.subspan(first, 8));
     const umr::Patch p{.key = key.lkey, .max_entries = n, .first = first};
-    umr::StoredList stored = b.rig.lists->take(8);
+    umr::StoredList stored = b.rig.lists->allocate(8);
     umr::encode_klm_list(stored.memory, part);
     queue::WqeCursor d{*b.rig.loop->sq};
     CU_ASSERT_TRUE(first % 8 == 0 ? umr::patch(d, b.rig.limits, p, part, {}).ok()
                                   : umr::patch_by_pointer(d, b.rig.limits, p, stored, {}).ok());
     CU_ASSERT_TRUE_FATAL(b.done(d));
     for (uint32_t i = 0; i < n; i += i + 16 < first || i > first + 16 ? 997 : 1)
-      CU_ASSERT_EQUAL_FATAL(b.device_key(key).list[i].address.host(), l.pieces[i].address);
+      EQUAL_FATAL(b.device_key(key).list[i].address.host(), l.pieces[i].address);
     key.shown = l.shown;
     use_often(b, key);
   }
@@ -228,23 +226,23 @@ void longer_than_a_wqe() {
 void compare_and_set() {
   Bench b{"cas", "cx6dx"};
   CU_ASSERT_TRUE_FATAL(b.ok());
-  Woven key = b.make({.max_entries = 4});
+  BoundKey key = b.make({.max_entries = 4});
   const umr::Piece piece{b.rig.address(0), 64, b.rig.arena_key(0, 64)};
   umr::ListRequest claim = plain(key);
   claim.checks = field::check_not_free;  // fails if the key is not free
   for (bool wanted : {true, false}) {
     queue::WqeCursor c{*b.rig.loop->sq};
     CU_ASSERT_TRUE(umr::umr_list(c, claim, umr::View::of({&piece, 1}), {}).ok());
-    CU_ASSERT_EQUAL(b.rig.run(c), wanted);
+    EQUAL(b.rig.run(c), wanted);
   }
   for (bool wanted : {true, false}) {
     queue::WqeCursor c{*b.rig.loop->sq};
-    const umr::KeyChange drop{.key = key.lkey,
-                              .fields = field::mask_free,
-                              .checks = field::check_free,  // fails if the key is free
-                              .free = true};
+    const umr::MkeyChange drop{.key = key.lkey,
+                               .fields = field::mask_free,
+                               .checks = field::check_free,  // fails if the key is free
+                               .free = true};
     CU_ASSERT_TRUE(umr::change_key(c, drop, {}).ok());
-    CU_ASSERT_EQUAL(b.rig.run(c), wanted);
+    EQUAL(b.rig.run(c), wanted);
   }
   CU_ASSERT_TRUE(b.device_key(key).free);
 }
@@ -254,7 +252,7 @@ void a_peer_invalidates() {
   Bench b{"rinval", "cx6dx"};
   CU_ASSERT_TRUE_FATAL(b.ok());
   for (bool allowed : {true, false}) {
-    Woven key = b.make({.max_entries = 4, .remote_invalidate = allowed});
+    BoundKey key = b.make({.max_entries = 4, .remote_invalidate = allowed});
     ListLayout l = random_list(b.rig, 4, 4096);
     const umr::ListRequest r = plain(key);
     queue::WqeCursor c{*b.rig.loop->sq};
@@ -266,13 +264,13 @@ void a_peer_invalidates() {
     b.rig.loop->rq->ring();
     queue::WqeCursor s{*b.rig.loop->sq};
     CU_ASSERT_TRUE(queue::send_invalidate(s, from, Rkey{key.lkey.value()}, {}));
-    CU_ASSERT_EQUAL(b.rig.run(s), allowed);
-    CU_ASSERT_EQUAL(b.device_key(key).free, allowed);
+    EQUAL(b.rig.run(s), allowed);
+    EQUAL(b.device_key(key).free, allowed);
     if (!allowed) continue;
     const auto got = b.rig.loop->wait(*b.rig.loop->recv_cq);
     CU_ASSERT_TRUE_FATAL(got.has_value());
     CU_ASSERT_TRUE(got->ok() && got->opcode == prm::CqeOpcode::resp_send_inv);
-    CU_ASSERT_EQUAL(got->imm, key.lkey.value());
+    EQUAL(got->imm, key.lkey.value());
     b.rig.loop->rq->retire(got->wqe_counter);
     CU_ASSERT_TRUE(b.rig.refused(key.lkey, key.start, 1));
   }
@@ -282,20 +280,20 @@ void a_peer_invalidates() {
 void loops_lead_nowhere() {
   Bench b{"loops", "cx6dx"};
   CU_ASSERT_TRUE_FATAL(b.ok());
-  Woven x = b.make({.max_entries = 4}), y = b.make({.max_entries = 4});
+  BoundKey x = b.make({.max_entries = 4}), y = b.make({.max_entries = 4});
   const umr::Piece of_x{0x7000, 64, x.lkey}, of_y{0x7000, 64, y.lkey};
   queue::WqeCursor c{*b.rig.loop->sq};
-  Outcome o = umr::weave(c, b.means(), plain(x), umr::View::of({&of_x, 1}), {});
+  Outcome o = umr::umr_view(c, b.context(), plain(x), umr::View::of({&of_x, 1}), {});
   CU_ASSERT_TRUE(o.why == Refusal::itself && o.asked == 0);
   const umr::StridedEntry strided{0x7000, 8, 8, x.lkey};
-  o = umr::weave_strided(c, b.means(), plain(x), {&strided, 1, 2}, {});
-  CU_ASSERT_TRUE(o.why == Refusal::itself);
-  umr::Means deep = b.means();
+  o = umr::umr_strided_view(c, b.context(), plain(x), {&strided, 1, 2}, {});
+  EQUAL(o.why, Refusal::itself);
+  umr::UmrContext deep = b.context();
   deep.levels = 5;
-  o = umr::weave(c, deep, plain(x), umr::View::of({&of_y, 1}), {});
+  o = umr::umr_view(c, deep, plain(x), umr::View::of({&of_y, 1}), {});
   CU_ASSERT_TRUE(o.why == Refusal::too_deep && o.asked == 5 && o.limit == 4);
-  CU_ASSERT_TRUE(umr::weave(c, b.means(), plain(x), umr::View::of({&of_y, 1}), {}).ok());
-  CU_ASSERT_TRUE(umr::weave(c, b.means(), plain(y), umr::View::of({&of_x, 1}), {}).ok());
+  CU_ASSERT_TRUE(umr::umr_view(c, b.context(), plain(x), umr::View::of({&of_y, 1}), {}).ok());
+  CU_ASSERT_TRUE(umr::umr_view(c, b.context(), plain(y), umr::View::of({&of_x, 1}), {}).ok());
   CU_ASSERT_TRUE(b.rig.run(c));
   CU_ASSERT_TRUE(b.rig.refused(x.lkey, 0x7000, 1));
   CU_ASSERT_TRUE(b.rig.refused(y.lkey, 0x7000, 1));

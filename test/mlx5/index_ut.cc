@@ -14,13 +14,13 @@
 #include <rte_rcu_qsbr.h>
 
 #include "hot_plug.hh"
+#include "kilim/lookup/front.hh"
+#include "kilim/lookup/index.hh"
+#include "kilim/lookup/indexed_regions.hh"
 #include "kilim/mem/limits.hh"
-#include "kilim/mr/front.hh"
-#include "kilim/mr/index.hh"
-#include "kilim/mr/indexed_regions.hh"
 #include "kilim/mr/registrar.hh"
 #include "kilim/queue/rc_wqe.hh"
-#include "rig.hh"
+#include "mlx5_fixture.hh"
 #include "ut.hh"
 
 namespace {
@@ -46,9 +46,9 @@ class Traffic {
     if (!v_.device || rte_rcu_qsbr_init(qsbr_.get(), 1) != 0) return;
     rte_rcu_qsbr_thread_register(qsbr_.get(), 0);
     loop_ = std::make_unique<test::Loop>(*v_.device, mr::Access::all);
-    auto index = mr::Index::create({.arena = reinterpret_cast<uint64_t>(first_),
-                                    .arena_bytes = (places / 2) * page,
-                                    .readers = qsbr_.get()});
+    auto index = lookup::Index::create({.arena = reinterpret_cast<uint64_t>(first_),
+                                        .arena_bytes = (places / 2) * page,
+                                        .readers = qsbr_.get()});
     if (index) index_ = *std::move(index);
     auto target = mr::Mr::create(v_.device->registrar(), target_, mr::Access::all, page);
     if (target) target_mr_.emplace(*std::move(target));
@@ -62,7 +62,7 @@ class Traffic {
 
   // What a burst posts has completed before the worker reports that it holds no key.
   void work() {
-    mr::Front front{*index_};
+    lookup::Front front{*index_};
     loop_->sq->release_owner();
     rte_rcu_qsbr_thread_online(qsbr_.get(), 0);
     for (uint32_t turn = 0; !over_.load(std::memory_order_acquire); turn++) {
@@ -116,9 +116,9 @@ class Traffic {
     for (auto& place : at_) place.store(nullptr);
     freed_.store(true);
     auto made =
-        mr::IndexedRegions::create(v_.device->registrar(), *index_, {.patience_ms = 60'000});
+        lookup::IndexedRegions::create(v_.device->registrar(), *index_, {.patience_ms = 60'000});
     CU_ASSERT_TRUE_FATAL(made.ok());
-    mr::IndexedRegions& all = **made;
+    lookup::IndexedRegions& all = **made;
     std::array<std::optional<test::ComingMemory<mr::EalRegions>>, eal_places> memory;
     uint32_t i = 0;
     for (; (i < 60 || sent_.load() < 600) && failed_.load() == 0 && i < 200'000; i++) {
@@ -138,7 +138,7 @@ class Traffic {
       memory[place].reset();
     }
     CU_ASSERT_TRUE(all.eal().counts().registered > 30 && all.eal().counts().late == 0);
-    CU_ASSERT_EQUAL(all.eal().counts().failed + all.not_indexed(), 0);
+    EQUAL(all.eal().counts().failed + all.not_indexed(), 0);
     over_.store(true, std::memory_order_release);
   }
   [[nodiscard]] uint64_t failed() const { return failed_.load(); }
@@ -177,7 +177,7 @@ class Traffic {
   alignas(64) std::array<std::byte, burst * bytes> target_{};
   std::unique_ptr<rte_rcu_qsbr, Free> qsbr_;
   std::unique_ptr<test::Loop> loop_;
-  std::unique_ptr<mr::Index> index_;
+  std::unique_ptr<lookup::Index> index_;
   std::optional<mr::Mr> target_mr_;
   // Those that are left go when the worker has ended: they are in the index until then.
   std::array<std::optional<mr::Mr>, places> regions_;
@@ -191,7 +191,7 @@ void regions_come_and_go() {
   std::thread worker{[&t] { t.work(); }};
   t.control();
   worker.join();
-  CU_ASSERT_EQUAL(t.failed(), 0);
+  EQUAL(t.failed(), 0);
   CU_ASSERT_TRUE(t.sent() >= 2000);
 }
 
@@ -201,7 +201,7 @@ void eal_s_memory_comes_and_goes() {
   std::thread worker{[&t] { t.work(); }};
   t.control_eal();
   worker.join();
-  CU_ASSERT_EQUAL(t.failed(), 0);
+  EQUAL(t.failed(), 0);
   CU_ASSERT_TRUE(t.sent() >= 600);
 }
 

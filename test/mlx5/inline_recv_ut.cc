@@ -6,7 +6,7 @@
 #include <random>
 
 #include "eal.hh"
-#include "inline_rig.hh"
+#include "inline_fixture.hh"
 #include "kilim/burst/recv.hh"
 #include "ut.hh"
 
@@ -35,11 +35,11 @@ void lengths(const InlineShape& shape) {
   InlineLoop loop{dev(), shape};
   CU_ASSERT_TRUE_FATAL(loop.ok());
   const uint32_t most = shape.cqe_bytes == 128 ? 64 : 32;
-  CU_ASSERT_EQUAL(loop.qp->inlined.received, most);
+  EQUAL(loop.qp->inlined.received, most);
   for (uint32_t bytes = 1; bytes <= 65; bytes++)
     CU_ASSERT_TRUE_FATAL(loop.message(bytes, bytes, bytes <= most));
-  CU_ASSERT_EQUAL(loop.inlined.messages.read(), most);
-  CU_ASSERT_EQUAL(loop.inlined.bytes.read(), most * (most + 1) / 2);
+  EQUAL(loop.inlined.messages.read(), most);
+  EQUAL(loop.inlined.bytes.read(), most * (most + 1) / 2);
 }
 
 void reliable() {
@@ -70,7 +70,7 @@ void unreliable_shared_queue() {
 void check_setting(const InlineShape& shape, bool in_entry) {
   InlineLoop loop{dev(), shape};
   CU_ASSERT_TRUE_FATAL(loop.ok());
-  CU_ASSERT_EQUAL(loop.qp->inlined.received != 0, in_entry);
+  EQUAL(loop.qp->inlined.received != 0, in_entry);
   for (uint32_t i = 0; i < 3; i++) CU_ASSERT_TRUE(loop.message(i, 8, in_entry));
 }
 
@@ -95,14 +95,14 @@ void other_buffers() {
   request.queues = {.send_cq = loop.scq->handle, .recv_cq = loop.rcq->handle, .recv_wrs = 4};
   request.queues.inline_receive = InlineReceive::on;
   request.queues.recv_memory = RecvMemory::zero_based;
-  CU_ASSERT_EQUAL(dev().create_rc(request).error().code, EINVAL);
-  CU_ASSERT_EQUAL(dev().create_uc({.queues = request.queues}).error().code, EINVAL);
+  EQUAL(dev().create_rc(request).error().code, EINVAL);
+  EQUAL(dev().create_uc({.queues = request.queues}).error().code, EINVAL);
   request.queues.recv_memory = RecvMemory::addressed;
-  CU_ASSERT_EQUAL(dev().create_raw_packet(request.queues, 1).error().code, EOPNOTSUPP);
+  EQUAL(dev().create_raw_packet(request.queues, 1).error().code, EOPNOTSUPP);
   request.queues.inline_receive = InlineReceive::by_default;
   const auto packets = device::make_raw_packet(dev(), request.queues, 1);
   CU_ASSERT_TRUE_FATAL(packets.ok());
-  CU_ASSERT_EQUAL((*packets)->inlined.received, 0);
+  EQUAL((*packets)->inlined.received, 0);
 }
 
 void adapter_without() {
@@ -116,21 +116,21 @@ void adapter_without() {
 }
 
 void wrong_requests() {
-  CU_ASSERT_EQUAL(dev().create_cq({.entries = 8, .cqe_bytes = 256}).error().code, EINVAL);
-  CU_ASSERT_EQUAL(dev().create_srq({}).error().code, EINVAL);
-  CU_ASSERT_EQUAL(dev().destroy_srq(device::SrqHandle{9999}).error().code, EINVAL);
+  EQUAL(dev().create_cq({.entries = 8, .cqe_bytes = 256}).error().code, EINVAL);
+  EQUAL(dev().create_srq({}).error().code, EINVAL);
+  EQUAL(dev().destroy_srq(device::SrqHandle{9999}).error().code, EINVAL);
   InlineLoop loop{dev(), {.shared = true}};
   CU_ASSERT_TRUE_FATAL(loop.ok());
-  CU_ASSERT_EQUAL(dev().destroy_srq(loop.shared->handle).error().code, EBUSY);
+  EQUAL(dev().destroy_srq(loop.shared->handle).error().code, EBUSY);
   device::QpRequest queues{.send_cq = loop.scq->handle, .recv_cq = loop.rcq->handle};
   queues.srq = device::SrqHandle{9999};
-  CU_ASSERT_EQUAL(dev().create_uc({.queues = queues}).error().code, EINVAL);
+  EQUAL(dev().create_uc({.queues = queues}).error().code, EINVAL);
   queues.srq = loop.shared->handle;
   queues.recv_wrs = 4;
-  CU_ASSERT_EQUAL(dev().create_rc({.queues = queues}).error().code, EINVAL);
+  EQUAL(dev().create_rc({.queues = queues}).error().code, EINVAL);
   queues = {.send_cq = loop.scq->handle, .recv_cq = loop.rcq->handle};
-  CU_ASSERT_EQUAL(
-      dev().create_uc({.queues = queues, .access = mr::Access::remote_read}).error().code, EINVAL);
+  EQUAL(dev().create_uc({.queues = queues, .access = mr::Access::remote_read}).error().code,
+        EINVAL);
 }
 
 // READs of `bytes` into slot 0 from source 1, the first signalled, the second not.
@@ -147,12 +147,12 @@ void check_answers(const InlineShape& shape, uint32_t bytes, bool in_entry) {
   const auto seen = loop.sent();
   CU_ASSERT_TRUE_FATAL(seen.has_value());
   CU_ASSERT_TRUE(seen->completion.ok() && seen->completion.wr_id == 7);
-  CU_ASSERT_EQUAL(seen->bytes, in_entry ? bytes : 0);
-  CU_ASSERT_EQUAL(std::memcmp(loop.slot(0), loop.source(1), bytes), 0);
+  EQUAL(seen->bytes, in_entry ? bytes : 0);
+  EQUAL(std::memcmp(loop.slot(0), loop.source(1), bytes), 0);
   const std::byte* data = in_entry ? seen->data.data() : loop.slot(2);
-  CU_ASSERT_EQUAL(std::memcmp(data, loop.source(1), bytes), 0);
-  CU_ASSERT_EQUAL(loop.slot(2)[0] == InlineLoop::untouched, in_entry);
-  CU_ASSERT_EQUAL(loop.sent_inlined.messages.read(), in_entry ? 1 : 0);
+  EQUAL(std::memcmp(data, loop.source(1), bytes), 0);
+  EQUAL(loop.slot(2)[0] == InlineLoop::untouched, in_entry);
+  EQUAL(loop.sent_inlined.messages.read(), in_entry ? 1 : 0);
 }
 
 void reads() {
@@ -184,13 +184,13 @@ void atomics() {
       const auto seen = loop.sent();
       CU_ASSERT_TRUE_FATAL(seen.has_value());
       CU_ASSERT_TRUE(seen->completion.ok() && seen->completion.byte_len == 8);
-      CU_ASSERT_EQUAL(seen->bytes, in_entry ? 8 : 0);
+      EQUAL(seen->bytes, in_entry ? 8 : 0);
       uint64_t old = 0;
       std::memcpy(&old, in_entry ? seen->data.data() : loop.slot(0), 8);
-      CU_ASSERT_EQUAL(old, expected);
+      EQUAL(old, expected);
     }
     std::memcpy(&value, loop.source(0), 8);
-    CU_ASSERT_EQUAL(value, 5);
+    EQUAL(value, 5);
   }
 }
 
@@ -211,19 +211,19 @@ void check_errors(const InlineShape& shape) {
   CU_ASSERT_TRUE(loop.post(1, 10) && loop.post(2) && loop.send(1, 20));
   auto r = loop.received();
   CU_ASSERT_TRUE_FATAL(r.has_value());
-  CU_ASSERT_EQUAL(r->completion.syndrome, prm::Syndrome::local_length);
+  EQUAL(r->completion.syndrome, prm::Syndrome::local_length);
   CU_ASSERT_TRUE(r->bytes == 0 && loop.retire(r->completion.wqe_counter) == 1);
   const auto s = loop.sent();
   CU_ASSERT_TRUE_FATAL(s.has_value());
-  CU_ASSERT_EQUAL(s->completion.syndrome, prm::Syndrome::remote_inval_req);
+  EQUAL(s->completion.syndrome, prm::Syndrome::remote_inval_req);
   if (!shape.shared) {
     r = loop.received();
     CU_ASSERT_TRUE_FATAL(r.has_value());
-    CU_ASSERT_EQUAL(r->completion.syndrome, prm::Syndrome::wr_flush);
+    EQUAL(r->completion.syndrome, prm::Syndrome::wr_flush);
     CU_ASSERT_TRUE(r->bytes == 0 && loop.retire(r->completion.wqe_counter) == 2);
   }
   for (uint32_t i = 0; i < InlineLoop::slot_bytes; i++)
-    CU_ASSERT_EQUAL_FATAL(loop.slot(1)[i], InlineLoop::untouched);
+    EQUAL_FATAL(loop.slot(1)[i], InlineLoop::untouched);
   recover(loop);
   if (shape.shared) {  // the receive that waits takes the next message
     CU_ASSERT_TRUE(loop.send(3, 5));
@@ -251,8 +251,8 @@ void protection() {
   CU_ASSERT_TRUE(loop.send(0, 16));
   const auto r = loop.received();
   CU_ASSERT_TRUE_FATAL(r.has_value());
-  CU_ASSERT_EQUAL(r->completion.syndrome, prm::Syndrome::local_prot);
-  CU_ASSERT_EQUAL(r->bytes, 0);
+  EQUAL(r->completion.syndrome, prm::Syndrome::local_prot);
+  EQUAL(r->bytes, 0);
   CU_ASSERT_TRUE(loop.sent().has_value());
   recover(loop);
   CU_ASSERT_TRUE(loop.message(1, 16, true));
@@ -273,10 +273,10 @@ void compare_many(InlineLoop& loop, Queue rq, uint32_t most) {
   auto mr = mr::Mr::create(loop.device.registrar(), memory, mr::Access::local, 4096);
   auto pool = pool::Pool::create(arena, {.name = "inline", .count = buffers});
   CU_ASSERT_TRUE_FATAL(mr.ok() && pool.ok());
-  pool::Stash stash{*pool};
+  pool::BufferCache cache{*pool};
   burst::RecvQueue<Queue> q{.rq = std::move(rq),
                             .cq = std::move(*loop.recv_cq),
-                            .stash = &stash,
+                            .cache = &cache,
                             .arena = arena,
                             .key = mr->region().lkey,
                             .refill_at = 1};
@@ -292,7 +292,7 @@ void compare_many(InlineLoop& loop, Queue rq, uint32_t most) {
     if (!m.completion.ok() || m.where != where || m.bytes.size() != bytes) wrong++;
     for (uint32_t i = 0; i < m.bytes.size(); i++)
       if (m.bytes[i] != test::letter(got, i)) wrong++;
-    if (m.where == burst::Where::buffer) stash.free_one(m.buffer);
+    if (m.where == burst::Where::buffer) cache.free_one(m.buffer);
     got++;
   };
   length.resize(InlineLoop::slots);
@@ -308,14 +308,14 @@ void compare_many(InlineLoop& loop, Queue rq, uint32_t most) {
     while (loop.send_cq->poll(sent, *loop.sq) != 0) device.progress();
     if (burst::recv_burst(q, static_cast<uint32_t>(1 + random() % 16), look) != 0) idle = 0;
   }
-  CU_ASSERT_EQUAL(got, total);
-  CU_ASSERT_EQUAL(wrong, 0);
-  CU_ASSERT_EQUAL(shared_device().journal().count(vhca::Journal::Kind::cqe) - before, 2 * total);
-  CU_ASSERT_EQUAL(q.counters.messages.read(), total);
+  EQUAL(got, total);
+  EQUAL(wrong, 0);
+  EQUAL(shared_device().journal().count(vhca::Journal::Kind::cqe) - before, 2 * total);
+  EQUAL(q.counters.messages.read(), total);
   CU_ASSERT_TRUE(q.counters.inlined.messages.read() > total * most / 65 * 9 / 10);
   CU_ASSERT_TRUE(q.counters.inlined.bytes.read() < q.counters.bytes.read());
-  stash.flush();
-  CU_ASSERT_EQUAL(pool->available() + q.rq.posted(), buffers);
+  cache.flush();
+  EQUAL(pool->available() + q.rq.posted(), buffers);
   loop.qp.destroy();  // the device leaves the pool's memory alone from here on
 }
 

@@ -9,9 +9,9 @@
 
 #include <sched.h>
 
-#include "faults.hh"
+#include "faults_fixture.hh"
 #include "kilim/mr/advice_queue.hh"
-#include "region_rig.hh"
+#include "region_fixture.hh"
 #include "ut.hh"
 
 namespace {
@@ -57,7 +57,7 @@ void counts(OdpCounter c, uint64_t by, F happen) {
   if (after - before != by)
     std::printf("%s: %llu\n", device::odp_counter_names[static_cast<std::size_t>(c)],
                 static_cast<unsigned long long>(after - before));
-  CU_ASSERT_EQUAL(after - before, by);
+  EQUAL(after - before, by);
 }
 
 struct Paged {
@@ -151,7 +151,7 @@ void regions_not_found() {
   Region other = p.region();
   other.lkey = Lkey{other.lkey.value() ^ 0x100000};
   counts(OdpCounter::num_mrs_not_found, 1,
-         [&] { CU_ASSERT_EQUAL(fetch(other, 0, 8, Advice::prefetch).error().code, ENOENT); });
+         [&] { EQUAL(fetch(other, 0, 8, Advice::prefetch).error().code, ENOENT); });
 }
 
 void live_regions_and_pages() {
@@ -162,7 +162,7 @@ void live_regions_and_pages() {
          [&] { (void)fetch(p->region(), 0, 2 * page, Advice::prefetch_write); });
   counts(OdpCounter::num_odp_mr_pages, ~uint64_t{0}, [&] { p->drop(0, 1); });
   counts(OdpCounter::num_odp_mrs, ~uint64_t{0}, [&] { p.reset(); });
-  CU_ASSERT_EQUAL(now(OdpCounter::num_odp_mr_pages), 0);
+  EQUAL(now(OdpCounter::num_odp_mr_pages), 0);
 }
 
 void not_reported() {
@@ -181,27 +181,27 @@ void advice_and_its_errors() {
   for (const Advice a : {Advice::prefetch, Advice::prefetch_write, Advice::prefetch_no_fault}) {
     for (const bool flush : {true, false}) CU_ASSERT(fetch(p.region(), 0, page, a, flush).ok());
   }
-  CU_ASSERT_EQUAL(fetch(pinned->region(), 0, 8, Advice::prefetch).error().code, ENOENT);
-  CU_ASSERT_EQUAL(fetch(reader.region(), 0, 8, Advice::prefetch_write).error().code, EPERM);
-  CU_ASSERT_EQUAL(fetch(p.region(), page, 4 * page, Advice::prefetch).error().code, EFAULT);
-  CU_ASSERT_EQUAL(registrar().advise({}).error().code, EINVAL);
-  CU_ASSERT_EQUAL(fetch(p.region(), 0, page, static_cast<Advice>(3)).error().code, EOPNOTSUPP);
+  EQUAL(fetch(pinned->region(), 0, 8, Advice::prefetch).error().code, ENOENT);
+  EQUAL(fetch(reader.region(), 0, 8, Advice::prefetch_write).error().code, EPERM);
+  EQUAL(fetch(p.region(), page, 4 * page, Advice::prefetch).error().code, EFAULT);
+  EQUAL(registrar().advise({}).error().code, EINVAL);
+  EQUAL(fetch(p.region(), 0, page, static_cast<Advice>(3)).error().code, EOPNOTSUPP);
   std::array<mr::IndirectMkey, 1> key;
-  CU_ASSERT_FATAL(shared().device->keys().create_keys(4, key).ok());
+  CU_ASSERT_FATAL(shared().device->keys().create_mkeys(4, key).ok());
   Region list = p.region();
   list.lkey = key[0].lkey;
-  CU_ASSERT_EQUAL(fetch(list, 0, 8, Advice::prefetch).error().code, EINVAL);
-  shared().device->keys().destroy_keys(key);
+  EQUAL(fetch(list, 0, 8, Advice::prefetch).error().code, EINVAL);
+  shared().device->keys().destroy_mkeys(key);
   mr::Change away;
   away.domain = true;
   away.new_domain = *domain;
   CU_ASSERT(p.mr->reregister(away).ok());
-  CU_ASSERT_EQUAL(fetch(p.region(), 0, 8, Advice::prefetch).error().code, EPERM);
+  EQUAL(fetch(p.region(), 0, 8, Advice::prefetch).error().code, EPERM);
   p.mr.reset();
   CU_ASSERT(registrar().destroy_domain(*domain).ok());
   const Region gone = reader.region();
   ::mmap(reader.memory.data(), page, PROT_NONE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  CU_ASSERT_EQUAL(fetch(gone, 0, page, Advice::prefetch).error().code, EFAULT);
+  EQUAL(fetch(gone, 0, page, Advice::prefetch).error().code, EFAULT);
 }
 
 void every_range_of_an_advice() {

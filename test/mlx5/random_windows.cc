@@ -6,8 +6,8 @@
 #include <cstring>
 #include <utility>
 
-#include "forked_child.hh"
-#include "random_walk.hh"
+#include "forked_child_fixture.hh"
+#include "random_walk_fixture.hh"
 
 namespace kilim::test {
 
@@ -104,7 +104,7 @@ bool Walk::peer_shuts(LiveWindow<T>& w) {
 
 // False: it completes in error.
 template <WindowType T>
-bool Walk::bind_to(LiveWindow<T>& w, const umr::WindowBind& b, umr::Outcome& outcome) {
+bool Walk::bind_to(LiveWindow<T>& w, const umr::WindowBind& b, Outcome& outcome) {
   umr::BindingWindow<T> binding;
   queue::WqeCursor c{*peer_.loop.sq};
   if constexpr (T == WindowType::type1) {
@@ -161,7 +161,7 @@ bool Walk::bind_one(LiveWindow<T>& w) {
   }
   const bool was_bound = static_cast<bool>(w.bound);
   const Rkey old = was_bound ? w.bound.rkey() : Rkey{};
-  umr::Outcome outcome;
+  Outcome outcome;
   if (!bind_to(w, b, outcome)) return judge(false, "a bind failed");
   (outcome.ok() ? tally_.bound : tally_.unbindable)++;
   if (outcome.ok() != may_bind(l.model, next))

@@ -15,13 +15,13 @@
 
 #include <infiniband/verbs.h>
 
-#include "faults.hh"
+#include "faults_fixture.hh"
 #include "kilim/mr/allocated.hh"
 #include "lock_limit.hh"
 #include "mlx5/caps.hh"
 #include "mlx5/open.hh"
 #include "mlx5/registrar.hh"
-#include "region_rig.hh"
+#include "region_fixture.hh"
 #include "ut.hh"
 
 // Replaced, so that it can fail.
@@ -181,7 +181,7 @@ uint64_t every(Arm arm_kth) {
     const bool clean = bench().end();
     if (!good || !clean) std::printf("k = %llu\n", static_cast<unsigned long long>(k));
     CU_ASSERT(good && clean);
-    CU_ASSERT_EQUAL(open_files(), files);
+    EQUAL(open_files(), files);
     if (!hit) return k - 1;
   }
 }
@@ -231,7 +231,7 @@ void an_exhausted_heap_ends_the_process() {
       ::_exit(!good || !own.end() ? 1 : hit ? 2 : 0);
     }
     int status = -1;
-    CU_ASSERT(::waitpid(child, &status, 0) == child);
+    EQUAL(::waitpid(child, &status, 0), child);
     CU_ASSERT_FATAL(bench().end());
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) break;
     const bool aborted = WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
@@ -273,7 +273,7 @@ void lock_limit_is_said() {
   Pages memory(32);
   Result<Region> ours = bench().registrar->register_memory(memory.span(), Access::all, page);
   CU_ASSERT(ours.ok());  // which is not the child's
-  CU_ASSERT_EQUAL(in_child(beyond_the_lock_limit), 0);
+  EQUAL(in_child(beyond_the_lock_limit), 0);
   Faults f;
   f.fail_ioctl = 1;
   f.ioctl_error = ENOMEM;

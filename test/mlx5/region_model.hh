@@ -47,9 +47,8 @@ struct ModelRegion {
         (from + bytes + ModelArena::page_bytes - 1) & ~uint64_t{ModelArena::page_bytes - 1};
     return kind == mr::Kind::implicit || (at >= from && at <= end && n <= end - at);
   }
-  [[nodiscard]] bool meets_page(std::size_t page) const {
-    return from < (page + 1) * ModelArena::page_bytes &&
-           page * ModelArena::page_bytes < from + bytes;
+  [[nodiscard]] bool meets_page(std::size_t nth) const {
+    return from < (nth + 1) * ModelArena::page_bytes && nth * ModelArena::page_bytes < from + bytes;
   }
   // Somebody may write, or let others write: as ib_access_writable().
   [[nodiscard]] bool writable() const {

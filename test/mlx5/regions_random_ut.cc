@@ -11,7 +11,7 @@
 
 #include <sys/mman.h>
 
-#include "random_walk.hh"
+#include "random_walk_fixture.hh"
 #include "ut.hh"
 
 namespace kilim::test {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "kilim/mem/block.hh"
-#include "region_rig.hh"
+#include "region_fixture.hh"
 #include "ut.hh"
 
 namespace {
@@ -40,19 +40,18 @@ void capabilities_of_paging() {
   const mr::OdpCaps& odp = shared().device->caps().odp;
   CU_ASSERT(odp.supported && odp.implicit);
   CU_ASSERT(odp.of(OdpTransport::rc) == 0x3fu && odp.of(OdpTransport::xrc) == 0x3fu);
-  CU_ASSERT(odp.of(OdpTransport::dc) == 0x3fu);
-  CU_ASSERT(odp.of(OdpTransport::ud) == OdpOperation::send);
-  CU_ASSERT(odp.of(OdpTransport::uc) == 0u);
+  EQUAL(odp.of(OdpTransport::dc), 0x3fu);
+  EQUAL(odp.of(OdpTransport::ud), OdpOperation::send);
+  EQUAL(odp.of(OdpTransport::uc), 0u);
   CU_ASSERT_FALSE(odp.of(OdpTransport::raw_ethernet).has_value());
-  CU_ASSERT_STRING_EQUAL(
-      mr::odp_table(odp).c_str(),
-      "on-demand paging: general: SUPPORT SUPPORT_IMPLICIT\n"
-      "  RC            SEND      RECV      WRITE     READ      ATOMIC    SRQ_RECV\n"
-      "  UC            -         -         -         -         -         -\n"
-      "  UD            SEND      -         -         -         -         -\n"
-      "  DC            SEND      RECV      WRITE     READ      ATOMIC    SRQ_RECV\n"
-      "  XRC           SEND      RECV      WRITE     READ      ATOMIC    SRQ_RECV\n"
-      "  raw Ethernet  not reported\n");
+  EQUAL(mr::odp_table(odp).c_str(),
+        "on-demand paging: general: SUPPORT SUPPORT_IMPLICIT\n"
+        "  RC            SEND      RECV      WRITE     READ      ATOMIC    SRQ_RECV\n"
+        "  UC            -         -         -         -         -         -\n"
+        "  UD            SEND      -         -         -         -         -\n"
+        "  DC            SEND      RECV      WRITE     READ      ATOMIC    SRQ_RECV\n"
+        "  XRC           SEND      RECV      WRITE     READ      ATOMIC    SRQ_RECV\n"
+        "  raw Ethernet  not reported\n");
   // Without DevX the firmware's word about DC cannot be had.
   VirtualDevice silent{config("region1", "no-devx")};
   CU_ASSERT_FATAL(silent.device != nullptr);
@@ -64,7 +63,7 @@ void transports_are_told_apart() {
   VirtualDevice less{config("region4", "less-odp")};
   CU_ASSERT_FATAL(less.device != nullptr);
   const mr::OdpCaps& odp = less.device->caps().odp;
-  CU_ASSERT(odp.of(OdpTransport::rc) == 0x2fu);
+  EQUAL(odp.of(OdpTransport::rc), 0x2fu);
   CU_ASSERT(odp.of(OdpTransport::xrc) == 0x2du && odp.of(OdpTransport::dc) == 0x2du);
   Pages memory(1);
   mr::Registrar& registrar = less.device->registrar();
@@ -104,7 +103,7 @@ void missing_bits_are_named() {
   r = registrar.register_implicit(Access::all, raw);
   CU_ASSERT(!r && says(r.error(), "raw Ethernet SRQ_RECV"));
   const std::array nonsense{mr::OdpUse{OdpTransport::rc, 1u << 9}};
-  CU_ASSERT_EQUAL(registrar.register_implicit(Access::all, nonsense).error().code, EINVAL);
+  EQUAL(registrar.register_implicit(Access::all, nonsense).error().code, EINVAL);
   const std::array rc{mr::OdpUse{OdpTransport::rc, 0x3f}};
   auto good = Mr::create_on_demand(registrar, memory.span(), Access::all, rc);
   CU_ASSERT(good.ok());
@@ -116,7 +115,7 @@ void explicit_region_needs_no_memory_yet() {
   Pages memory(2);
   ::mmap(memory.data(), 2 * page, PROT_NONE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   mr::Registrar& registrar = shared().device->registrar();
-  CU_ASSERT_EQUAL(registrar.register_memory(memory.span(), Access::all, page).error().code, EFAULT);
+  EQUAL(registrar.register_memory(memory.span(), Access::all, page).error().code, EFAULT);
   auto m = Mr::create_on_demand(registrar, memory.span(), Access::all);
   CU_ASSERT_FATAL(m.ok());
   const Region& r = m->region();
@@ -126,8 +125,8 @@ void explicit_region_needs_no_memory_yet() {
   ::mprotect(memory.data(), 2 * page, PROT_READ | PROT_WRITE);
   peer.own.data()[3] = std::byte{42};
   CU_ASSERT(peer.write(r.iova + page, r.rkey));
-  CU_ASSERT_EQUAL(memory.data()[page + 3], std::byte{42});
-  CU_ASSERT_EQUAL(
+  EQUAL(memory.data()[page + 3], std::byte{42});
+  EQUAL(
       registrar.register_memory(memory.span(), Access::all | Access::on_demand, page).error().code,
       EINVAL);
 }
@@ -143,23 +142,23 @@ void implicit_region_is_everything() {
   Pages later(1);
   peer.own.data()[0] = std::byte{7};
   CU_ASSERT(peer.write(reinterpret_cast<uintptr_t>(later.data()), r.rkey));
-  CU_ASSERT_EQUAL(later.data()[0], std::byte{7});
+  EQUAL(later.data()[0], std::byte{7});
   CU_ASSERT(peer.gather(reinterpret_cast<uintptr_t>(later.data()), r.lkey));
 }
 
 void translations_are_counted() {
-  CU_ASSERT_EQUAL(mr::translation_entries(4096, 4096, 4096), 1);
-  CU_ASSERT_EQUAL(mr::translation_entries(4095, 2, 4096), 2);
-  CU_ASSERT_EQUAL(mr::translation_entries(100, 1, 4096), 1);
-  CU_ASSERT_EQUAL(mr::translation_entries(0, 0, 4096), 0);
-  CU_ASSERT_EQUAL(mr::translation_entries(uint64_t{1} << 30, uint64_t{1} << 30, 1u << 30), 1);
-  CU_ASSERT_EQUAL(mr::translation_entries(uint64_t{1} << 30, uint64_t{1} << 30, 2u << 20), 512);
+  EQUAL(mr::translation_entries(4096, 4096, 4096), 1);
+  EQUAL(mr::translation_entries(4095, 2, 4096), 2);
+  EQUAL(mr::translation_entries(100, 1, 4096), 1);
+  EQUAL(mr::translation_entries(0, 0, 4096), 0);
+  EQUAL(mr::translation_entries(uint64_t{1} << 30, uint64_t{1} << 30, 1u << 30), 1);
+  EQUAL(mr::translation_entries(uint64_t{1} << 30, uint64_t{1} << 30, 2u << 20), 512);
   Pages memory(3);
   auto r = Mr::create(shared().device->registrar(), memory.span().subspan(100, 2 * page),
                       Access::all, page);
   CU_ASSERT_FATAL(r.ok());
   CU_ASSERT(r->region().entries == 3 && r->region().kind == mr::Kind::pinned);
-  CU_ASSERT_EQUAL(r->region().node, mem::node_of(memory.data()));
+  EQUAL(r->region().node, mem::node_of(memory.data()));
 }
 
 const kilim::test::Case cases[] = {

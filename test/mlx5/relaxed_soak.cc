@@ -13,11 +13,11 @@
 #include <thread>
 
 #include "kilim/device/recovery.hh"
-#include "kilim/port/key_queue.hh"
+#include "kilim/port/mkey_queue.hh"
 #include "kilim/queue/rc_wqe.hh"
 #include "kilim/relaxed/relaxed.hh"
+#include "mlx5_fixture.hh"
 #include "relaxed_cases.hh"
-#include "rig.hh"
 #include "ut.hh"
 
 namespace kilim::test {
@@ -48,14 +48,14 @@ struct Shared {
   std::vector<std::byte> memory;
   std::optional<mr::Mr> arena;
   rte_rcu_qsbr* readers;
-  std::unique_ptr<umr::Epochs> epochs;
+  std::unique_ptr<mkey::Epochs> epochs;
   std::array<std::atomic<uint64_t>, lcores * slots> published{};
   std::mutex control;
   std::atomic<bool> stop{false};
 
   Shared(device::Device& d, rte_rcu_qsbr* qsbr)
       : device(d), memory((lcores * slots + 1) * slot_bytes), readers(qsbr) {
-    auto e = umr::Epochs::create(qsbr, 2 * lcores);
+    auto e = mkey::Epochs::create(qsbr, 2 * lcores);
     auto a = mr::Mr::create(d.registrar(), memory, mr::Access::all, 4096);
     if (!e || !a) return;
     epochs = *std::move(e);
@@ -72,11 +72,11 @@ struct Shared {
 class Registering {
  public:
   Registering(Shared& s, uint32_t lcore) : shared_(s), lcore_(lcore), random_(7 + lcore) {
-    auto q = port::KeyQueue::create(
+    auto q = port::MkeyQueue::create(
         s.device, {.keys = keys, .access = mr::Access::all, .epochs = s.epochs.get()});
     if (!q) return;
     queue_ = *std::move(q);
-    auto r = relaxed::Relaxed::create(queue_->loom(), {.keys = keys, .flush_share = 3});
+    auto r = relaxed::Relaxed::create(queue_->binder(), {.keys = keys, .flush_share = 3});
     if (!r || !(*r)->cover().add(s.arena->region())) return;
     relaxed_ = *std::move(r);
     for (uint32_t i = 0; i < slots; i++) free_.push_back(lcore * slots + i);
@@ -95,11 +95,11 @@ class Registering {
     queue::Completion c[16];
     const uint32_t n = queue_->cq().poll(c);
     for (uint32_t i = 0; i < n; i++) {
-      (void)relaxed_->loom().completed(c[i]);
+      (void)relaxed_->binder().handle_completion(c[i]);
       if (!c[i].ok()) wrong.add(1);
     }
-    relaxed_->turn();
-    give_back();
+    relaxed_->poll();
+    free_sent();
     publish();
     if (random_() % 2 == 0) begin();
     if (random_() % 2 == 0) end();
@@ -113,7 +113,7 @@ class Registering {
     bool shown = false;
   };
   // Slots whose last owner has been flushed get free.
-  void give_back() {
+  void free_sent() {
     for (; flushed_ != relaxed_->counters().invalidated.read(); flushed_++) {
       free_.push_back(ended_.front());
       ended_.pop_front();
@@ -157,7 +157,7 @@ class Registering {
   Shared& shared_;
   uint32_t lcore_;
   std::mt19937_64 random_;
-  std::unique_ptr<port::KeyQueue> queue_;
+  std::unique_ptr<port::MkeyQueue> queue_;
   std::unique_ptr<relaxed::Relaxed> relaxed_;
   std::array<Held, keys> held_;
   std::deque<uint32_t> free_, ended_;
@@ -250,7 +250,7 @@ class Reading {
   std::vector<uint64_t> area_;
   Loop loop_;
   std::optional<mr::Mr> target_;
-  umr::QueueClock* clock_ = nullptr;
+  mkey::QueueClock* clock_ = nullptr;
   std::array<Handle, window> handles_;
   std::array<bool, window> stale_{};
   uint32_t count_ = 0, left_ = 0, keep_ = 0;
@@ -315,7 +315,7 @@ void relaxed_soak() {
         g0.counters().invalidated.read() + g1.counters().invalidated.read(),
         g0.counters().dry.read() + g1.counters().dry.read(), r0.right.read() + r1.right.read(),
         r0.late.read() + r1.late.read(), r0.faults.read() + r1.faults.read());
-    CU_ASSERT_EQUAL(g0.wrong.read() + g1.wrong.read() + r0.wrong.read() + r1.wrong.read(), 0);
+    EQUAL(g0.wrong.read() + g1.wrong.read() + r0.wrong.read() + r1.wrong.read(), 0);
     CU_ASSERT_TRUE(enough());
   }
   std::free(readers);

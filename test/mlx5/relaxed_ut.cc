@@ -5,11 +5,11 @@
 
 #include <sys/mman.h>
 
-#include "kilim/port/key_queue.hh"
+#include "kilim/port/mkey_queue.hh"
 #include "kilim/queue/rc_wqe.hh"
 #include "kilim/relaxed/relaxed.hh"
+#include "mlx5_fixture.hh"
 #include "relaxed_cases.hh"
-#include "rig.hh"
 #include "ut.hh"
 
 namespace {
@@ -28,7 +28,7 @@ struct Rig {
   std::vector<std::byte> memory;
   std::vector<std::byte> into;
   std::optional<mr::Mr> arena, target;
-  std::unique_ptr<port::KeyQueue> queue;
+  std::unique_ptr<port::MkeyQueue> queue;
   std::unique_ptr<Relaxed> engine;
 
   explicit Rig(const char* name, bool with_arena = true)
@@ -38,13 +38,13 @@ struct Rig {
       memory[i] = static_cast<std::byte>(i * 7 + i / page);
     auto a = mr::Mr::create(v.device->registrar(), memory, mr::Access::all, page);
     auto t = mr::Mr::create(v.device->registrar(), into, mr::Access::all, page);
-    auto q = port::KeyQueue::create(*v.device, {.keys = 16, .access = mr::Access::all});
+    auto q = port::MkeyQueue::create(*v.device, {.keys = 16, .access = mr::Access::all});
     CU_ASSERT_TRUE_FATAL(a.ok() && t.ok() && q.ok());
     arena.emplace(*std::move(a));
     target.emplace(*std::move(t));
     queue = *std::move(q);
     engine = *std::move(Relaxed::create(
-        queue->loom(), {.keys = 16, .registrar = &v.device->registrar(), .flush_share = 1}));
+        queue->binder(), {.keys = 16, .registrar = &v.device->registrar(), .flush_share = 1}));
     if (with_arena) CU_ASSERT_TRUE(engine->cover().add(arena->region()).ok());
   }
   [[nodiscard]] std::byte* at(uint64_t n) {
@@ -57,13 +57,15 @@ struct Rig {
   Region make(const std::byte* p, uint64_t bytes, uint32_t access = mr::Access::all) {
     Region r;
     queue::WqeCursor c{queue->sq()};
-    CU_ASSERT_EQUAL_FATAL(engine->register_memory(c, {address(p), bytes, access}, r), Answer::done);
+    EQUAL_FATAL(engine->register_memory(c, {address(p), bytes, access}, r), Answer::done);
     engine->commit(c);
     CU_ASSERT_TRUE_FATAL(queue->wait());
     CU_ASSERT_TRUE_FATAL(r.valid());
     return r;
   }
-  void completed(const queue::Completion& c) noexcept { (void)queue->loom().completed(c); }
+  void completed(const queue::Completion& c) noexcept {
+    (void)queue->binder().handle_completion(c);
+  }
   void lost(uint64_t, bool) noexcept {}
   // Whether a peer with this key reads these bytes; an error is recovered from.
   bool reads(Rkey key, const std::byte* from, uint32_t bytes) {
@@ -88,8 +90,8 @@ struct Rig {
   }
   void settle() {
     for (int i = 0; i < 50 && !engine->flush(); i++) (void)queue->wait();
-    engine->turn();
-    CU_ASSERT_EQUAL(engine->waiting(), 0);
+    engine->poll();
+    EQUAL(engine->waiting(), 0);
   }
   void end(Region& r) {
     engine->deregister(std::move(r));
@@ -102,7 +104,7 @@ void to_the_byte() {
   std::byte* const start = r.at(3) + 100;
   Region region = r.make(start, 5000);  // ends within page 4
   const Rkey key = region.rkey();
-  CU_ASSERT_EQUAL(region.rkey().value(), region.lkey().value());
+  EQUAL(region.rkey().value(), region.lkey().value());
   CU_ASSERT_TRUE(r.reads(key, start, 5000));
   CU_ASSERT_TRUE(r.reads(key, start, 2 * 4096 - 100));
   CU_ASSERT_TRUE(r.reads(key, r.at(5) - 1, 1));
@@ -131,7 +133,7 @@ void until_the_flush() {
   const Rkey key = region.rkey();
   CU_ASSERT_TRUE(r.reads(key, r.at(7), 64));
   r.engine->deregister(std::move(region));
-  CU_ASSERT_EQUAL(r.engine->waiting(), 1);
+  EQUAL(r.engine->waiting(), 1);
   CU_ASSERT_TRUE(r.reads(key, r.at(7), 64));  // marked: no more
   r.settle();
   CU_ASSERT_FALSE(r.reads(key, r.at(7), 64));
@@ -149,7 +151,7 @@ void behind_at_once() {
   Region region;
   {
     queue::WqeCursor c{r.queue->sq()};
-    CU_ASSERT_EQUAL_FATAL(
+    EQUAL_FATAL(
         r.engine->register_memory(c, {Rig::address(r.at(9)), 100, mr::Access::local_write}, region),
         Answer::done);
     const queue::Sge from{Rig::address(r.at(9)), 100, region.lkey_behind(c)};
@@ -158,7 +160,7 @@ void behind_at_once() {
     r.engine->commit(c);
   }
   CU_ASSERT_TRUE(r.finish());
-  CU_ASSERT_EQUAL(std::memcmp(r.into.data(), r.at(9), 100), 0);
+  EQUAL(std::memcmp(r.into.data(), r.at(9), 100), 0);
   r.end(region);
 }
 
@@ -168,42 +170,40 @@ void many_in_a_batch() {
     std::array<Region, 16> regions;
     queue::WqeCursor c{r.queue->sq()};
     for (uint64_t i = 0; i < regions.size(); i++)
-      CU_ASSERT_EQUAL_FATAL(
+      EQUAL_FATAL(
           r.engine->register_memory(c, {Rig::address(r.at(i)), 4096, mr::Access::all}, regions[i]),
           Answer::done);
     Region none;
-    CU_ASSERT_EQUAL(
-        r.engine->register_memory(c, {Rig::address(r.at(0)), 4096, mr::Access::all}, none),
-        Answer::dry);
+    EQUAL(r.engine->register_memory(c, {Rig::address(r.at(0)), 4096, mr::Access::all}, none),
+          Answer::dry);
     r.engine->commit(c);
     CU_ASSERT_TRUE_FATAL(r.finish());
     for (uint64_t i = 0; i < regions.size(); i++)
       CU_ASSERT_TRUE(r.reads(regions[i].rkey(), r.at(i), 4096));
     for (Region& region : regions) r.engine->deregister(std::move(region));
     r.settle();
-    for (int i = 0; i < 4; i++) r.engine->turn();
+    for (int i = 0; i < 4; i++) r.engine->poll();
   }
-  CU_ASSERT_EQUAL(r.v.journal().count(vhca::Journal::Kind::error), 0);
-  CU_ASSERT_EQUAL(r.engine->cover().made(), 0);
+  EQUAL(r.v.journal().count(vhca::Journal::Kind::error), 0);
+  EQUAL(r.engine->cover().made(), 0);
 }
 
 void registered_once() {
   Rig r{"relaxed5", false};
   Region whole = r.make(r.at(0), 32 * 4096);
   Region part = r.make(r.at(5), 4096);
-  CU_ASSERT_EQUAL(r.engine->cover().made(), 1);
+  EQUAL(r.engine->cover().made(), 1);
   CU_ASSERT_TRUE(r.reads(part.rkey(), r.at(5), 4096));
   const mr::OdpUse unreliable{mr::OdpTransport::uc, mr::OdpOperation::write};
   CU_ASSERT_TRUE(part.usable(r.v.device->caps().odp, {&unreliable, 1}).ok());
   Region none;
   {
     queue::WqeCursor c{r.queue->sq()};
-    CU_ASSERT_EQUAL(r.engine->register_memory(c, {4096, 4096, mr::Access::all}, none),
-                    Answer::not_covered);
+    EQUAL(r.engine->register_memory(c, {4096, 4096, mr::Access::all}, none), Answer::not_covered);
   }
   r.end(part);
   r.end(whole);
-  CU_ASSERT_EQUAL(r.engine->cover().size(), 0);
+  EQUAL(r.engine->cover().size(), 0);
 }
 
 // Memory that is mapped after the engine was made, and comes and goes under one address.
@@ -226,7 +226,7 @@ void on_demand() {
     CU_ASSERT_FALSE(r.reads(region.rkey(), p + 3 * Rig::page, 1));
     r.end(region);
   }
-  CU_ASSERT_EQUAL(r.engine->cover().made(), 2);
+  EQUAL(r.engine->cover().made(), 2);
   CU_ASSERT_TRUE(r.v.journal().count(vhca::Journal::Kind::page_fault) >= 3);
   ::munmap(hint, 4 * Rig::page);
 }
@@ -238,7 +238,7 @@ void read_only_on_demand() {
   auto* p = static_cast<std::byte*>(
       ::mmap(nullptr, 2 * Rig::page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   std::memset(p, 7, 2 * Rig::page);
-  CU_ASSERT_EQUAL_FATAL(::mprotect(p, Rig::page, PROT_READ), 0);
+  EQUAL_FATAL(::mprotect(p, Rig::page, PROT_READ), 0);
   Region writable = r.make(p + Rig::page, Rig::page);  // whose arena would be found first
   CU_ASSERT_TRUE(r.reads(writable.rkey(), p + Rig::page, 64));
   Region constant = r.make(p, Rig::page, mr::Access::remote_read);
@@ -246,7 +246,7 @@ void read_only_on_demand() {
   Region again = r.make(p + Rig::page, Rig::page);
   CU_ASSERT_TRUE(r.writes(again.rkey(), p + Rig::page, 64));
   for (Region* region : {&writable, &constant, &again}) r.end(*region);
-  CU_ASSERT_EQUAL(r.engine->cover().made(), 2);
+  EQUAL(r.engine->cover().made(), 2);
   ::munmap(p, 2 * Rig::page);
 }
 

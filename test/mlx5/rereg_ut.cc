@@ -10,9 +10,9 @@
 
 #include <infiniband/verbs.h>
 
-#include "faults.hh"
+#include "faults_fixture.hh"
 #include "kilim/mr/allocated.hh"
-#include "region_rig.hh"
+#include "region_fixture.hh"
 #include "ut.hh"
 
 namespace {
@@ -68,10 +68,10 @@ void translation_alone() {
   CU_ASSERT(m->reregister(to_memory(memory.span(3, 3))).ok());
   const Region& r = m->region();
   CU_ASSERT(r.iova == old + 3 * page && r.length == 3 * page && r.entries == 3);
-  CU_ASSERT(r.access == Access::all);
+  EQUAL(r.access, Access::all);
   peer.own.data()[0] = std::byte{9};
   CU_ASSERT(peer.write(r.iova + 2 * page, r.rkey));
-  CU_ASSERT_EQUAL(memory.data()[5 * page], std::byte{9});
+  EQUAL(memory.data()[5 * page], std::byte{9});
   CU_ASSERT_FALSE(peer.write(old, r.rkey));
 }
 
@@ -85,7 +85,7 @@ void access_alone() {
   CU_ASSERT(peer.read(r.iova, r.rkey) && !peer.write(r.iova, r.rkey));
   CU_ASSERT(m->reregister(to_access(Access::local_write | Access::remote_write)).ok());
   CU_ASSERT(!peer.read(r.iova, r.rkey) && peer.write(r.iova, r.rkey));
-  CU_ASSERT_EQUAL(r.access, Access::local_write | Access::remote_write);
+  EQUAL(r.access, Access::local_write | Access::remote_write);
   const Rereg paged = m->reregister(to_access(Access::all | Access::on_demand));
   CU_ASSERT(paged.outcome == ReregOutcome::refused && paged.standing() == Standing::old_region);
   CU_ASSERT(peer.write(r.iova, r.rkey));
@@ -103,14 +103,14 @@ void domain_alone() {
     const Region& r = m->region();
     CU_ASSERT(m->reregister(to_domain(*domain)).ok());
     CU_ASSERT_FALSE(peer.write(r.iova, r.rkey));
-    CU_ASSERT_EQUAL(registrar().destroy_domain(*domain).error().code, EBUSY);
+    EQUAL(registrar().destroy_domain(*domain).error().code, EBUSY);
     CU_ASSERT(m->reregister(to_domain(mr::Domain{0})).ok());
     CU_ASSERT(peer.write(r.iova, r.rkey));
-    CU_ASSERT_EQUAL(m->reregister(to_domain(mr::Domain{77})).error.code, EINVAL);
+    EQUAL(m->reregister(to_domain(mr::Domain{77})).error.code, EINVAL);
     CU_ASSERT(m->reregister(to_domain(*domain)).ok());
   }
   CU_ASSERT(registrar().destroy_domain(*domain).ok());
-  CU_ASSERT_EQUAL(registrar().destroy_domain(*domain).error().code, EINVAL);
+  EQUAL(registrar().destroy_domain(*domain).error().code, EINVAL);
 }
 
 void all_together() {
@@ -154,17 +154,17 @@ void library_memory_replaces() {
   CU_ASSERT_FATAL(made.ok());
   std::optional<Mr> m{*std::move(made)};
   std::optional<mr::AllocatedRegion> out;
-  const Rereg odp = mr::AllocatedRegion::take_over(
+  const Rereg odp = mr::AllocatedRegion::replace_memory(
       m, {.bytes = page, .access = Access::all | Access::on_demand}, out);
   CU_ASSERT(odp.outcome == ReregOutcome::refused && m.has_value() && !out.has_value());
   CU_ASSERT(
-      mr::AllocatedRegion::take_over(m, {.bytes = 2 * page, .access = Access::all}, out).ok());
+      mr::AllocatedRegion::replace_memory(m, {.bytes = 2 * page, .access = Access::all}, out).ok());
   CU_ASSERT_FATAL(out.has_value() && !m.has_value());
   const Region r = out->region();
   CU_ASSERT(r.kind == mr::Kind::allocated && r.length == 2 * page);
   peer.own.data()[0] = std::byte{5};
   CU_ASSERT(peer.write(r.iova, r.rkey));
-  CU_ASSERT_EQUAL(out->memory()[0], std::byte{5});
+  EQUAL(out->memory()[0], std::byte{5});
 }
 
 // An undefined region takes nothing any more but its end.
@@ -175,9 +175,9 @@ void expect_undefined(Mr& m, std::span<std::byte> memory) {
     const Rereg again = m.reregister(c);
     CU_ASSERT(again.outcome == ReregOutcome::refused && again.error.code == EINVAL);
   }
-  CU_ASSERT_EQUAL(registrar().export_region(r).error().code, EINVAL);
+  EQUAL(registrar().export_region(r).error().code, EINVAL);
   CU_ASSERT(registrar().deregister(r).ok());
-  CU_ASSERT_EQUAL(registrar().deregister(r).error().code, EINVAL);
+  EQUAL(registrar().deregister(r).error().code, EINVAL);
 }
 
 void input_keeps_the_old() {
@@ -189,7 +189,7 @@ void input_keeps_the_old() {
   CU_ASSERT(r.outcome == ReregOutcome::input && r.standing() == Standing::old_region);
   CU_ASSERT(r.error.code == EINVAL && !m->region().undefined);
   CU_ASSERT(peer.write(m->region().iova, m->region().rkey));
-  CU_ASSERT_EQUAL(m->reregister(Change{}).outcome, ReregOutcome::refused);
+  EQUAL(m->reregister(Change{}).outcome, ReregOutcome::refused);
 }
 
 void dont_fork_new_keeps_the_old() {
@@ -210,7 +210,7 @@ void command_leaves_undefined() {
   CU_ASSERT_FATAL(m.ok());
   const Rereg r = m->reregister(to_access(Access::remote_write));
   CU_ASSERT(r.outcome == ReregOutcome::command && r.standing() == Standing::undefined);
-  CU_ASSERT_EQUAL(r.error.code, EINVAL);
+  EQUAL(r.error.code, EINVAL);
   expect_undefined(*m, other.span());
 }
 
@@ -224,7 +224,7 @@ std::span<std::byte> fresh_pages() {
   next += stride;
   CU_ASSERT_FATAL(base != MAP_FAILED && next + stride < slab);
   auto* at = static_cast<std::byte*>(base) + next;
-  CU_ASSERT_FATAL(::mprotect(at, 8 * page, PROT_READ | PROT_WRITE) == 0);
+  EQUAL_FATAL(::mprotect(at, 8 * page, PROT_READ | PROT_WRITE), 0);
   return {at, 8 * page};
 }
 
@@ -290,12 +290,12 @@ void imported_with_new_memory_is_no_longer_shared() {
   auto imported = registrar().import_region(*number);
   CU_ASSERT_FATAL(imported.ok());
   CU_ASSERT(imported->kind == mr::Kind::imported && imported->length == page);
-  CU_ASSERT(imported->rkey == exported->region().rkey);
-  CU_ASSERT_EQUAL(registrar().import_region(*number).error().code, EEXIST);
-  CU_ASSERT_EQUAL(registrar().import_region(0xdead).error().code, ENOENT);
+  EQUAL(imported->rkey, exported->region().rkey);
+  EQUAL(registrar().import_region(*number).error().code, EEXIST);
+  EQUAL(registrar().import_region(0xdead).error().code, ENOENT);
   for (const Change& c : {to_access(Access::all), to_domain(mr::Domain{0})})
-    CU_ASSERT_EQUAL(registrar().reregister(*imported, c).outcome, ReregOutcome::refused);
-  CU_ASSERT_EQUAL(registrar().reregister(*imported, to_memory(other.span())).error.code, EINVAL);
+    EQUAL(registrar().reregister(*imported, c).outcome, ReregOutcome::refused);
+  EQUAL(registrar().reregister(*imported, to_memory(other.span())).error.code, EINVAL);
   Change c = to_memory(other.span());
   c.access = true;
   c.new_access = Access::all;

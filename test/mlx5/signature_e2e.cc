@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Keys whose blocks are signed, woven by Kilim on a virtual device: random rules and layouts
+// Keys whose blocks are signed, bound by Kilim on a virtual device: random rules and layouts
 // against a plain reference, both ways through the key; guards, application and reference tags that
 // are wrong; the end of signing; the sentence for an error.
 #include <algorithm>
@@ -10,7 +10,7 @@
 #include "kilim/mr/registrar.hh"
 #include "kilim/queue/rc_wqe.hh"
 #include "kilim/umr/signature.hh"
-#include "rig.hh"
+#include "mlx5_fixture.hh"
 #include "sign_reference.hh"
 #include "ut.hh"
 
@@ -56,13 +56,13 @@ class Rig {
     if (!mr) return;
     mr_.emplace(*std::move(mr));
     std::array<mr::IndirectMkey, 1> made;
-    if (!device_.device->keys().create_keys({.max_entries = 16, .sign = true}, made)) return;
+    if (!device_.device->keys().create_mkeys({.max_entries = 16, .sign = true}, made)) return;
     key = made[0];
     signs = umr::SignedKey::of(key);
     loop_.emplace(*device_.device, mr::Access::all);
   }
   ~Rig() {
-    if (ok()) device_.device->keys().destroy_keys({&key, 1});
+    if (ok()) device_.device->keys().destroy_mkeys({&key, 1});
   }
   Rig(const Rig&) = delete;
   Rig& operator=(const Rig&) = delete;
@@ -290,11 +290,11 @@ void signing_ends() {
   std::memset(rig.arena(), 9, 516);
   CU_ASSERT_TRUE(rig.show(one_piece(rig, 516), crc_in_memory));
   CU_ASSERT_TRUE(rig.write_out(512, crc_in_memory));
-  CU_ASSERT_EQUAL(rig.errors.size(), 1);
+  EQUAL(rig.errors.size(), 1);
   CU_ASSERT_TRUE(rig.show_unsigned(one_piece(rig, 516)));
   CU_ASSERT_TRUE(rig.write_out(516, crc_in_memory));
-  CU_ASSERT_EQUAL(rig.errors.size(), 1);
-  CU_ASSERT_EQUAL(std::memcmp(rig.flat(), rig.arena(), 516), 0);
+  EQUAL(rig.errors.size(), 1);
+  EQUAL(std::memcmp(rig.flat(), rig.arena(), 516), 0);
 }
 
 void an_error_has_a_sentence() {
@@ -303,8 +303,8 @@ void an_error_has_a_sentence() {
   std::memset(rig.arena(), 0, 4096);
   CU_ASSERT_TRUE(rig.show(one_piece(rig, 1032), crc_in_memory));
   CU_ASSERT_TRUE(rig.write_out(1024, crc_in_memory));
-  CU_ASSERT_TRUE_FATAL(rig.errors.size() == 1);
-  diag::KeyBook book;
+  EQUAL_FATAL(rig.errors.size(), 1);
+  diag::MkeyBook book;
   char room[512];
   prm::Text text{room};
   diag::explain(text, rig.last, {}, book);
@@ -317,7 +317,7 @@ void a_device_without_makes_no_such_key() {
   CU_ASSERT_TRUE_FATAL(v.device != nullptr);
   CU_ASSERT_FALSE(v.device->caps().signatures);
   std::array<mr::IndirectMkey, 1> made;
-  CU_ASSERT_FALSE(v.device->keys().create_keys({.max_entries = 4, .sign = true}, made).ok());
+  CU_ASSERT_FALSE(v.device->keys().create_mkeys({.max_entries = 4, .sign = true}, made).ok());
   VirtualDevice w{config("withsign")};
   CU_ASSERT_TRUE_FATAL(w.device != nullptr);
   const device::Caps& c = w.device->caps();

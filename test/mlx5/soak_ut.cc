@@ -6,21 +6,21 @@
 #include <cstdlib>
 #include <thread>
 
-#include "soak_rig.hh"
+#include "soak_fixture.hh"
 #include "ut.hh"
 
 namespace {
 
 using namespace kilim;
+using test::BindingQueue;
 using test::ReadingQueue;
 using test::Soak;
 using test::SoakCounts;
-using test::WeavingQueue;
 
-void lcore(Soak& soak, uint32_t number, WeavingQueue& weaving, ReadingQueue& reading) {
+void lcore(Soak& soak, uint32_t number, BindingQueue& binding, ReadingQueue& reading) {
   rte_rcu_qsbr_thread_online(soak.readers, number);
   while (!soak.stop.load(std::memory_order_relaxed)) {
-    weaving.step();
+    binding.step();
     reading.step();
     soak.device.progress();
     rte_rcu_qsbr_quiescent(soak.readers, number);
@@ -55,8 +55,8 @@ void soak_for(const char* name, const char* profile, uint32_t error_every) {
     Soak soak{*v.device, readers};
     soak.error_every = error_every;
     CU_ASSERT_TRUE_FATAL(soak.ok());
-    WeavingQueue w0{soak, 0, umr::Ending::at_once};
-    WeavingQueue w1{soak, 1, umr::Ending::after_epoch};
+    BindingQueue w0{soak, 0, mkey::InvalidatePolicy::at_once};
+    BindingQueue w1{soak, 1, mkey::InvalidatePolicy::after_epoch};
     ReadingQueue r0{soak, 10};
     ReadingQueue r1{soak, 11};
     CU_ASSERT_TRUE_FATAL(w0.ok() && w1.ok() && r0.ok() && r1.ok());
@@ -68,8 +68,8 @@ void soak_for(const char* name, const char* profile, uint32_t error_every) {
     other.join();
     say(0, w0.counts, r0.counts);
     say(1, w1.counts, r1.counts);
-    CU_ASSERT_EQUAL(w0.counts.wrong + w1.counts.wrong + r0.counts.wrong + r1.counts.wrong, 0);
-    CU_ASSERT_EQUAL(v.journal().count(vhca::Journal::Kind::lint), 0);
+    EQUAL(w0.counts.wrong + w1.counts.wrong + r0.counts.wrong + r1.counts.wrong, 0);
+    EQUAL(v.journal().count(vhca::Journal::Kind::lint), 0);
     CU_ASSERT_TRUE(w0.counts.swaps > 0 && w0.counts.replaced > 0 && w1.counts.replaced > 0);
     CU_ASSERT_TRUE(w0.counts.writes > 0 && r0.counts.reads > 0 && r1.counts.reads > 0);
   }

@@ -3,22 +3,20 @@
 // lists inline and by pointer, in one WQE and in several, strided, of fixed size, of keys that are
 // swapped too. All data right by the new handles, none by the old ones; nothing posted where one
 // is refused, and all poisoned where the device refuses one.
-#include "form_rounds.hh"
-#include "kilim/umr/loom_burst.hh"
+#include "form_rounds_fixture.hh"
+#include "kilim/mkey/mkey_binder_burst.hh"
 
 namespace {
 
 using namespace kilim;
 using namespace kilim::test;
-using umr::Binding;
-using umr::KeyState;
-using umr::Outcome;
-using umr::Refusal;
+using mkey::Binding;
+using mkey::MkeyState;
 
 constexpr uint32_t entries = 512;
 constexpr uint32_t long_entries = 70'000;  // a list of two WQEs
 constexpr uint8_t page_log = 12;
-constexpr umr::Bind all{.access = umr::mkey_access(mr::Access::all)};
+constexpr mkey::Bind all{.access = umr::mkey_access(mr::Access::all)};
 
 // A key with what it shows; the layout's storage lives here.
 struct Shower {
@@ -40,34 +38,34 @@ struct Shower {
   }
 };
 
-// A loom over the queue of a form rig, with pools of keys of both kinds.
+// A binder over the queue of a form rig, with pools of keys of both kinds.
 struct SwapRig {
   Bench bench;
   FormRig& rig = bench.rig;
-  std::unique_ptr<umr::KeyPool> plain_keys, fixed_keys;
-  std::unique_ptr<umr::Epochs> epochs;
-  std::unique_ptr<umr::Loom> plain, fixed;  // one queue, a loom for each kind of key
+  std::unique_ptr<mkey::MkeyPool> plain_keys, fixed_keys;
+  std::unique_ptr<mkey::Epochs> epochs;
+  std::unique_ptr<mkey::MkeyBinder> plain, fixed;  // one queue, a binder for each kind of key
   uint32_t max_entries = 0;
   std::array<uint32_t, 4> kinds{};  // swapped, by Shower::Kind
   uint32_t by_pointer = 0;
 
   SwapRig(const char* name, const char* profile, uint32_t most = entries) : bench(name, profile) {
     if (!bench.ok()) return;
-    mr::KeySource& source = rig.device->device->keys();
+    mr::MkeySource& source = rig.device->device->keys();
     max_entries = std::min(most, rig.limits.max_key_entries);
-    auto p = umr::KeyPool::create(source, 8, max_entries);
-    auto f = umr::KeyPool::create(
+    auto p = mkey::MkeyPool::create(source, 8, max_entries);
+    auto f = mkey::MkeyPool::create(
         source, 8, {.max_entries = 64, .kind = mr::EntryKind::ksm, .log_entity_bytes = page_log});
-    auto e = umr::Epochs::create(nullptr, 4);
+    auto e = mkey::Epochs::create(nullptr, 4);
     if (!p || !f || !e) return;
     plain_keys = *std::move(p);
     fixed_keys = *std::move(f);
     epochs = *std::move(e);
-    const umr::LoomConfig config{.fences = umr::FencePlanner{rig.limits.fence},
-                                 .keep_atomic = !rig.limits.change_atomic,
-                                 .max_indirection = rig.limits.max_indirection};
-    auto a = umr::Loom::create(*rig.loop->sq, *plain_keys, *epochs, config);
-    auto b = umr::Loom::create(*rig.loop->sq, *fixed_keys, *epochs, config);
+    const mkey::MkeyBinderConfig config{.fences = umr::FencePlanner{rig.limits.fence},
+                                        .keep_atomic = !rig.limits.change_atomic,
+                                        .max_indirection = rig.limits.max_indirection};
+    auto a = mkey::MkeyBinder::create(*rig.loop->sq, *plain_keys, *epochs, config);
+    auto b = mkey::MkeyBinder::create(*rig.loop->sq, *fixed_keys, *epochs, config);
     if (!a || !b) return;
     plain = *std::move(a);
     fixed = *std::move(b);
@@ -76,12 +74,12 @@ struct SwapRig {
   [[nodiscard]] bool ok() const { return fixed != nullptr; }
 
   void settle() {
-    plain->settle();
-    fixed->settle();
-    plain->turn();
-    fixed->turn();
+    plain->complete_retired();
+    fixed->complete_retired();
+    plain->poll();
+    fixed->poll();
   }
-  // The device works until all is complete; false: an error, and both looms have started over.
+  // The device works until all is complete; false: an error, and both binders have started over.
   bool finish() {
     queue::Sq& sq = *rig.loop->sq;
     while (!sq.idle()) {
@@ -90,27 +88,27 @@ struct SwapRig {
         sq.retire(done->wqe_counter);
         continue;
       }
-      if (done) (void)failing->completed(*done);
+      if (done) (void)failing->handle_completion(*done);
       restart();
       return false;
     }
     settle();
-    rig.lists->release(rig.lists->taken());
+    rig.lists->release(rig.lists->allocated());
     return true;
   }
   void restart() {
     plain->restart();
     fixed->restart();
     rig.loop->recover();
-    rig.lists->release(rig.lists->taken());
+    rig.lists->release(rig.lists->allocated());
     while (plain->flush() || fixed->flush()) (void)finish();
   }
-  umr::Loom* failing = nullptr;  // whose swap an error belongs to
+  mkey::MkeyBinder* failing = nullptr;  // whose swap an error belongs to
 };
 
 // What the key shall show from now on. `inner` are keys swapped before it, by the layouts that they
 // will have.
-void choose(SwapRig& r, Shower& s, bool is_fixed, const std::vector<Woven>& inner) {
+void choose(SwapRig& r, Shower& s, bool is_fixed, const std::vector<BoundKey>& inner) {
   FormRig& rig = r.rig;
   const bool pointers = rig.limits.pointer_lists;
   const uint64_t most = pointers && rig.below(2) == 0 ? r.max_entries : 50;
@@ -129,7 +127,7 @@ void choose(SwapRig& r, Shower& s, bool is_fixed, const std::vector<Woven>& inne
   }
   const bool nests = !inner.empty() && rig.limits.max_indirection > 1;
   if (nests) s.kind = Shower::Kind::nested;
-  s.list = random_list(rig, most, most_bytes, nests ? inner : std::vector<Woven>{});
+  s.list = random_list(rig, most, most_bytes, nests ? inner : std::vector<BoundKey>{});
 }
 
 bool shows(SwapRig& r, const Shower& s) {
@@ -140,9 +138,9 @@ bool shows(SwapRig& r, const Shower& s) {
 
 // One swap of up to four keys; true: everything was as it must be.
 bool swap_once(SwapRig& r, std::span<Shower> keys, bool is_fixed) {
-  umr::Loom& loom = is_fixed ? *r.fixed : *r.plain;
-  std::array<umr::SwapItem, 4> items;
-  std::vector<Woven> inner;
+  mkey::MkeyBinder& binder = is_fixed ? *r.fixed : *r.plain;
+  std::array<mkey::SwapItem, 4> items;
+  std::vector<BoundKey> inner;
   const auto n = static_cast<uint32_t>(1 + r.rig.below(keys.size()));
   for (uint32_t i = 0; i < n; i++) {
     Shower& s = keys[i];
@@ -152,21 +150,21 @@ bool swap_once(SwapRig& r, std::span<Shower> keys, bool is_fixed) {
     items[i].how.reads_keys = s.kind == Shower::Kind::nested;
     // A key of keys is a level more than those that it names.
     if (s.kind == Shower::Kind::nested || bytes_of(s.shown()) == 0) continue;
-    Woven w{mr::IndirectMkey{}};
+    BoundKey w{mr::IndirectMkey{}};
     w.lkey = s.old;
     w.shown = s.shown();
     inner.push_back(std::move(w));
   }
-  umr::Means means = r.bench.means();
-  means.levels = r.rig.limits.max_indirection > 1 ? 2 : 1;
+  umr::UmrContext context = r.bench.context();
+  context.levels = r.rig.limits.max_indirection > 1 ? 2 : 1;
   const uint32_t posted = r.rig.loop->sq->posted();
-  const uint64_t taken = r.rig.lists->taken();
-  const Outcome o = loom.swap({items.data(), n}, means, 1);
+  const uint64_t taken = r.rig.lists->allocated();
+  const Outcome o = binder.swap({items.data(), n}, context, 1);
   if (!o.ok()) {  // too much for the ring or the list memory: as if it had not been asked for
     return r.rig.loop->sq->posted() == posted && r.finish();
   }
   r.bench.tally.shown++;
-  if (r.rig.lists->taken() != taken) r.by_pointer++;
+  if (r.rig.lists->allocated() != taken) r.by_pointer++;
   for (uint32_t i = 0; i < n; i++) r.kinds[static_cast<uint32_t>(keys[i].kind)]++;
   if (!r.finish()) return false;
   for (uint32_t i = 0; i < n; i++)
@@ -176,14 +174,14 @@ bool swap_once(SwapRig& r, std::span<Shower> keys, bool is_fixed) {
 }
 
 void give_keys(SwapRig& r, std::span<Shower> keys, bool is_fixed) {
-  umr::Loom& loom = is_fixed ? *r.fixed : *r.plain;
+  mkey::MkeyBinder& binder = is_fixed ? *r.fixed : *r.plain;
   for (Shower& s : keys) {
-    s.binding = loom.take();
+    s.binding = binder.claim();
     choose(r, s, is_fixed, {});
     queue::WqeCursor c{*r.rig.loop->sq};
-    const Outcome o = loom.bind(c, s.binding, all, r.bench.means(), s.layout());
+    const Outcome o = binder.bind(c, s.binding, all, r.bench.context(), s.layout());
     CU_ASSERT_TRUE_FATAL(static_cast<bool>(s.binding) && o.ok());
-    loom.commit(c);
+    binder.commit(c);
     CU_ASSERT_TRUE_FATAL(r.finish());
   }
 }
@@ -208,18 +206,18 @@ void random_swaps(const char* name, const char* profile) {
       if (!swap_once(r, is_fixed ? fixed : plain, is_fixed)) break;
     }
     if (good != swaps) std::printf("\n    swap %u of %s\n", good, profile);
-    CU_ASSERT_EQUAL(good, swaps);
+    EQUAL(good, swaps);
     CU_ASSERT_TRUE(r.bench.tally.shown > swaps / 2);
     const prm::UmrLimits& l = r.rig.limits;
-    CU_ASSERT_EQUAL(r.by_pointer > swaps / 10, l.pointer_lists);
+    EQUAL(r.by_pointer > swaps / 10, l.pointer_lists);
     using Kind = Shower::Kind;
     const auto often = [&r](Kind k) { return r.kinds[static_cast<uint32_t>(k)] > swaps / 10; };
     CU_ASSERT_TRUE(often(Kind::list) && often(Kind::fixed));
-    CU_ASSERT_TRUE(often(Kind::strided) == l.repeated_block);
-    CU_ASSERT_TRUE(often(Kind::nested) == (l.max_indirection > 1));
+    EQUAL(often(Kind::strided), l.repeated_block);
+    EQUAL(often(Kind::nested), l.max_indirection > 1);
   }
-  CU_ASSERT_EQUAL(r.rig.device->journal().count(vhca::Journal::Kind::error), 0);
-  CU_ASSERT_EQUAL(r.rig.device->journal().count(vhca::Journal::Kind::lint), 0);
+  EQUAL(r.rig.device->journal().count(vhca::Journal::Kind::error), 0);
+  EQUAL(r.rig.device->journal().count(vhca::Journal::Kind::lint), 0);
 }
 
 // A list of two WQEs, of one byte an entry.
@@ -244,7 +242,7 @@ void refused_by_the_device() {
   for (uint32_t round = 0; round < 9; round++) {
     const uint32_t bad = round % 3;
     const uint32_t form = round / 3;
-    std::array<umr::SwapItem, 3> items;
+    std::array<mkey::SwapItem, 3> items;
     for (uint32_t i = 0; i < 3; i++) {
       Shower& s = keys[i];
       s.kind = Shower::Kind::list;
@@ -258,10 +256,10 @@ void refused_by_the_device() {
       items[i] = {&s.binding, umr::View{s.list.pieces.data(), count, bytes}, all};
     }
     const uint64_t poisoned = r.plain->counters().poisoned.read();
-    CU_ASSERT_TRUE_FATAL(r.plain->swap(items, r.bench.means(), 1).ok());
+    CU_ASSERT_TRUE_FATAL(r.plain->swap(items, r.bench.context(), 1).ok());
     CU_ASSERT_FALSE(r.finish());
-    CU_ASSERT_EQUAL(r.plain->counters().poisoned.read() - poisoned, 3);
-    for (Shower& s : keys) CU_ASSERT_EQUAL(s.binding.state(), KeyState::free);
+    EQUAL(r.plain->counters().poisoned.read() - poisoned, 3);
+    for (Shower& s : keys) EQUAL(s.binding.state(), MkeyState::free);
     for (const Shower& s : keys) CU_ASSERT_TRUE(r.rig.refused(s.old, 0, 1));
     for (Shower& s : keys) {
       s.binding.end();
@@ -274,7 +272,7 @@ void refused_by_the_device() {
 }
 
 // Whatever item is refused, the others and the list memory are as before.
-void refused_by_the_loom() {
+void refused_by_the_binder() {
   SwapRig r{"swap5", "cx6dx", 128};
   CU_ASSERT_TRUE_FATAL(r.ok());
   std::array<Shower, 3> keys;
@@ -293,20 +291,20 @@ void refused_by_the_loom() {
   std::vector<umr::Piece> whole(128, fine.pieces[0]);
   const umr::View by_pointer{whole.data(), 128, 128ull * whole[0].length};
   for (const auto& [layout, why] : wrong) {
-    const umr::SwapItem items[] = {{&keys[0].binding, by_pointer, all},
-                                   {&keys[1].binding, layout, all},
-                                   {&keys[2].binding, by_pointer, all}};
+    const mkey::SwapItem items[] = {{&keys[0].binding, by_pointer, all},
+                                    {&keys[1].binding, layout, all},
+                                    {&keys[2].binding, by_pointer, all}};
     const std::array<Lkey, 3> before{keys[0].binding.lkey(), keys[1].binding.lkey(),
                                      keys[2].binding.lkey()};
     const uint32_t posted = r.rig.loop->sq->posted();
-    const uint64_t taken = r.rig.lists->taken();
-    const Outcome o = r.plain->swap(items, r.bench.means(), 1);
-    CU_ASSERT_EQUAL(o.why, why);
-    CU_ASSERT_TRUE(r.rig.loop->sq->posted() == posted && r.rig.lists->taken() >= taken);
+    const uint64_t taken = r.rig.lists->allocated();
+    const Outcome o = r.plain->swap(items, r.bench.context(), 1);
+    EQUAL(o.why, why);
+    CU_ASSERT_TRUE(r.rig.loop->sq->posted() == posted && r.rig.lists->allocated() >= taken);
     const umr::StoredList room =
-        r.rig.lists->take(static_cast<uint32_t>(r.rig.lists->capacity_octowords()));
+        r.rig.lists->allocate(static_cast<uint32_t>(r.rig.lists->capacity_octowords()));
     CU_ASSERT_PTR_NOT_NULL(room.memory);
-    r.rig.lists->release(r.rig.lists->taken());
+    r.rig.lists->release(r.rig.lists->allocated());
     for (uint32_t i = 0; i < 3; i++) {
       CU_ASSERT_TRUE(keys[i].binding.valid() && keys[i].binding.lkey() == before[i]);
       CU_ASSERT_TRUE(shows(r, keys[i]));
@@ -329,13 +327,13 @@ void swapped_together() {
       outer.pieces.push_back({at, 1, old});
       outer.shown.push_back(inner.shown[0].subspan(at, 1));
     }
-    umr::Bind reads = all;
+    mkey::Bind reads = all;
     reads.reads_keys = true;
-    const umr::SwapItem items[] = {{&keys[0].binding, umr::View::of(inner.pieces), all},
-                                   {&keys[1].binding, umr::View::of(outer.pieces), reads}};
-    umr::Means means = r.bench.means();
-    means.levels = 2;
-    CU_ASSERT_TRUE_FATAL(r.plain->swap(items, means, 1).ok());
+    const mkey::SwapItem items[] = {{&keys[0].binding, umr::View::of(inner.pieces), all},
+                                    {&keys[1].binding, umr::View::of(outer.pieces), reads}};
+    umr::UmrContext context = r.bench.context();
+    context.levels = 2;
+    CU_ASSERT_TRUE_FATAL(r.plain->swap(items, context, 1).ok());
     CU_ASSERT_TRUE_FATAL(r.finish());
     for (int i = 0; i < 20; i++)
       CU_ASSERT_TRUE(r.rig.use_somehow(keys[1].binding.lkey(), 0, outer.shown));
@@ -364,7 +362,7 @@ const kilim::test::Case cases[] = {
     {"swaps on a device of long lists", long_keys},
     {"swaps on a device that needs no fence", no_fence},
     {"a swap that the device refuses, in any form, poisons all its keys", refused_by_the_device},
-    {"a swap of which one item is refused leaves everything as it was", refused_by_the_loom},
+    {"a swap of which one item is refused leaves everything as it was", refused_by_the_binder},
     {"keys and keys of them are swapped together", swapped_together},
 };
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "ut.hh"
-#include "window_rig.hh"
+#include "window_fixture.hh"
 
 namespace {
 
@@ -17,7 +17,6 @@ using test::page;
 using test::WindowBench;
 constexpr uint64_t first = test::window_at, bytes = test::window_bytes;
 using prm::Syndrome;
-using umr::Refusal;
 using umr::WindowType;
 constexpr WindowType type1 = WindowType::type1, type2 = WindowType::type2;
 
@@ -50,12 +49,12 @@ void check_edges(WindowBench& b, bool zero_based) {
     std::fill_n(b.memory.begin() + page, page, std::byte{0});
     const uint64_t at = base + static_cast<uint64_t>(e.offset);
     const Syndrome expected = e.inside ? Syndrome::none : Syndrome::remote_access;
-    CU_ASSERT_EQUAL(b.write(at, e.length, w.rkey()), expected);
+    EQUAL(b.write(at, e.length, w.rkey()), expected);
     CU_ASSERT_TRUE(untouched(window - first, window));
     CU_ASSERT_TRUE(untouched(window + bytes, window - first + page));
-    CU_ASSERT_EQUAL(untouched(window, window + bytes), !e.inside);
+    EQUAL(untouched(window, window + bytes), !e.inside);
     if (!e.inside) CU_ASSERT_TRUE_FATAL(b.recover());
-    CU_ASSERT_EQUAL(b.read(at, e.length, w.rkey()), expected);
+    EQUAL(b.read(at, e.length, w.rkey()), expected);
     if (!e.inside) CU_ASSERT_TRUE_FATAL(b.recover());
   }
 }
@@ -78,9 +77,9 @@ void a_virtual_function_has_none() {
   CU_ASSERT_TRUE_FATAL(b.ok());
   CU_ASSERT_FALSE(b.v.device->caps().memory_window_type1);
   CU_ASSERT_FALSE(b.v.device->caps().memory_window_type2b);
-  CU_ASSERT_EQUAL(umr::make_window<type1>(b.v.device->windows()).error().code, EOPNOTSUPP);
-  CU_ASSERT_EQUAL(umr::make_window<type2>(b.v.device->windows()).error().code, EOPNOTSUPP);
-  CU_ASSERT_EQUAL(b.v.device->windows().destroy_window(Rkey{0x123400}).error().code, EINVAL);
+  EQUAL(umr::make_window<type1>(b.v.device->windows()).error().code, EOPNOTSUPP);
+  EQUAL(umr::make_window<type2>(b.v.device->windows()).error().code, EOPNOTSUPP);
+  EQUAL(b.v.device->windows().destroy_window(Rkey{0x123400}).error().code, EINVAL);
 }
 
 template <WindowType T>
@@ -90,7 +89,7 @@ void check_rights(WindowBench& b) {
     CU_ASSERT_TRUE_FATAL(static_cast<bool>(w));
     const auto judge = [&](Syndrome got, uint32_t right) {
       const bool granted = (access & right) != 0;
-      CU_ASSERT_EQUAL(got, granted ? Syndrome::none : Syndrome::remote_access);
+      EQUAL(got, granted ? Syndrome::none : Syndrome::remote_access);
       if (!granted) CU_ASSERT_TRUE_FATAL(b.recover());
     };
     judge(b.write(b.at(64), 8, w.rkey()), Access::remote_write);
@@ -137,13 +136,13 @@ void refusals() {
   umr::BindingWindow<type1> none;
   for (const Row& row : rows) {
     queue::WqeCursor c{*b.loop->sq};
-    const umr::Outcome o = umr::bind(c, std::move(w), row.bind, WindowBench::umr_signalled, none);
+    const Outcome o = umr::bind(c, std::move(w), row.bind, WindowBench::umr_signalled, none);
     CU_ASSERT_TRUE(o.why == row.why && o.asked == row.asked && o.limit == row.limit);
     CU_ASSERT_TRUE(static_cast<bool>(w) && !none);
   }
   char said[160];
-  CU_ASSERT_TRUE(umr::describe({Refusal::long_window, 3073, 2048}, said) > 0);
-  CU_ASSERT_STRING_EQUAL(said, "a memory window spans at most 2 GiB: 3073 MiB, the limit is 2048");
+  CU_ASSERT_TRUE(describe({Refusal::long_window, 3073, 2048}, said) > 0);
+  EQUAL(said, "a memory window spans at most 2 GiB: 3073 MiB, the limit is 2048");
   // The queue is as it was.
   CU_ASSERT_TRUE(static_cast<bool>(b.bind(std::move(w), b.part(0, page))));
 }
@@ -156,10 +155,10 @@ void type_1_is_bound_anew() {
   const Rkey old = once.rkey();
   const auto twice = b.bind(std::move(once), b.part(128, 64));
   CU_ASSERT_TRUE_FATAL(static_cast<bool>(twice) && twice.rkey() != old);
-  CU_ASSERT_EQUAL(b.write(b.at(128), 64, twice.rkey()), Syndrome::none);
-  CU_ASSERT_EQUAL(b.write(b.at(0), 64, old), Syndrome::remote_access);
+  EQUAL(b.write(b.at(128), 64, twice.rkey()), Syndrome::none);
+  EQUAL(b.write(b.at(0), 64, old), Syndrome::remote_access);
   CU_ASSERT_TRUE(b.recover());
-  CU_ASSERT_EQUAL(b.write(b.at(0), 64, twice.rkey()), Syndrome::remote_access);
+  EQUAL(b.write(b.at(0), 64, twice.rkey()), Syndrome::remote_access);
 }
 
 template <WindowType T>
@@ -168,11 +167,11 @@ void check_shut(WindowBench& b) {
   CU_ASSERT_TRUE_FATAL(static_cast<bool>(w));
   Rkey key = w.rkey();
   for (int i = 0; i < 300; i++) {  // tags wrap
-    CU_ASSERT_EQUAL(b.write(b.at(0), 64, key), Syndrome::none);
+    EQUAL(b.write(b.at(0), 64, key), Syndrome::none);
     auto free = b.shut(std::move(w));
     CU_ASSERT_TRUE_FATAL(static_cast<bool>(free));
     if (i % 100 == 0) {
-      CU_ASSERT_EQUAL(b.write(b.at(0), 1, key), Syndrome::remote_access);
+      EQUAL(b.write(b.at(0), 1, key), Syndrome::remote_access);
       CU_ASSERT_TRUE_FATAL(b.recover());
     }
     w = b.bind(std::move(free), b.part(0, 64));
@@ -203,9 +202,9 @@ void type_2_is_free_when_it_is_bound() {
                             .checks = prm::umr::check_not_free,
                             .changes = prm::umr::mask_qpn},
                            b.part(64, 64), WindowBench::umr_signalled);
-  CU_ASSERT_EQUAL(b.done(c).syndrome, Syndrome::mw_bind);
+  EQUAL(b.done(c).syndrome, Syndrome::mw_bind);
   CU_ASSERT_TRUE(b.recover());
-  CU_ASSERT_EQUAL(b.write(b.at(0), 64, w.rkey()), Syndrome::none);
+  EQUAL(b.write(b.at(0), 64, w.rkey()), Syndrome::none);
 }
 
 void type_2_belongs_to_its_queue() {
@@ -219,12 +218,12 @@ void type_2_belongs_to_its_queue() {
   std::unique_ptr<test::Loop> own = std::move(b.loop);
   b.loop = std::make_unique<test::Loop>(*b.v.device, Access::all);
   CU_ASSERT_TRUE_FATAL(b.ok());
-  CU_ASSERT_EQUAL(b.write(b.at(0), 64, everybody.rkey()), Syndrome::none);
-  CU_ASSERT_EQUAL(b.write(b.at(0), 64, key), Syndrome::remote_access);
+  EQUAL(b.write(b.at(0), 64, everybody.rkey()), Syndrome::none);
+  EQUAL(b.write(b.at(0), 64, key), Syndrome::remote_access);
   CU_ASSERT_TRUE(b.recover());
   umr::InvalidatingWindow<type2> closing;
   queue::WqeCursor c{*b.loop->sq};
-  const umr::Outcome o = umr::invalidate(c, std::move(w), WindowBench::umr_signalled, closing);
+  const Outcome o = umr::invalidate(c, std::move(w), WindowBench::umr_signalled, closing);
   CU_ASSERT_TRUE(o.why == Refusal::other_queue && o.asked == c.qpn().value() &&
                  o.limit == own->qp->sq.qpn.value() && static_cast<bool>(w));
   // Who writes the WQE all the same is refused by the device.
@@ -235,9 +234,9 @@ void type_2_belongs_to_its_queue() {
                               .checks = prm::umr::check_qpn,
                               .changes = prm::umr::mask_qpn},
                              WindowBench::umr_signalled);
-  CU_ASSERT_EQUAL(b.done(c).syndrome, Syndrome::mw_bind);
+  EQUAL(b.done(c).syndrome, Syndrome::mw_bind);
   std::swap(b.loop, own);
-  CU_ASSERT_EQUAL(b.write(b.at(0), 64, key), Syndrome::none);
+  EQUAL(b.write(b.at(0), 64, key), Syndrome::none);
   own->qp.destroy();
 }
 
@@ -268,11 +267,11 @@ void a_peer_shuts_it() {
   CU_ASSERT_FALSE(umr::shut_by_peer(w, other, free));
   CU_ASSERT_TRUE(umr::shut_by_peer(w, seen, free));
   CU_ASSERT_TRUE(!w && static_cast<bool>(free));
-  CU_ASSERT_EQUAL(b.write(b.at(0), 64, key), Syndrome::remote_access);
+  EQUAL(b.write(b.at(0), 64, key), Syndrome::remote_access);
   CU_ASSERT_TRUE(b.recover());
   const auto again = b.bind(std::move(free), b.part(0, 64));
   CU_ASSERT_TRUE_FATAL(static_cast<bool>(again));
-  CU_ASSERT_EQUAL(b.write(b.at(0), 64, again.rkey()), Syndrome::none);
+  EQUAL(b.write(b.at(0), 64, again.rkey()), Syndrome::none);
 }
 
 void a_peer_cannot_shut_type_1() {
@@ -280,9 +279,9 @@ void a_peer_cannot_shut_type_1() {
   CU_ASSERT_TRUE_FATAL(b.ok());
   const auto w = b.bind(b.make<type1>(), b.part(0, 64));
   CU_ASSERT_TRUE_FATAL(static_cast<bool>(w));
-  CU_ASSERT_EQUAL(send_invalidating(b, w.rkey()).first, Syndrome::remote_access);
+  EQUAL(send_invalidating(b, w.rkey()).first, Syndrome::remote_access);
   CU_ASSERT_TRUE(b.recover());
-  CU_ASSERT_EQUAL(b.write(b.at(0), 64, w.rkey()), Syndrome::none);
+  EQUAL(b.write(b.at(0), 64, w.rkey()), Syndrome::none);
 }
 
 // Requests behind a bind on the same queue use the key at once.
@@ -295,7 +294,7 @@ void is_used_behind_its_bind() {
     CU_ASSERT_TRUE_FATAL(umr::bind(c, b.make<type2>(), b.part(0, 64), {}, binding).ok());
     CU_ASSERT_TRUE(queue::rdma_write(c, {b.at(0), binding.rkey_behind(c)}, b.source(64),
                                      WindowBench::signalled));
-    CU_ASSERT_EQUAL(b.done(c).syndrome, Syndrome::none);
+    EQUAL(b.done(c).syndrome, Syndrome::none);
     CU_ASSERT_FALSE(untouched(b.memory.data() + page, b.memory.data() + page + 64));
   }
 }
@@ -309,7 +308,7 @@ void check_destroyed_in_flight(WindowBench& b) {
         umr::bind(c, b.make<T>(), b.part(0, 64), WindowBench::umr_signalled, binding).ok());
     c.commit();
     binding = {};
-    CU_ASSERT_EQUAL(b.done().syndrome, Syndrome::mw_bind);
+    EQUAL(b.done().syndrome, Syndrome::mw_bind);
     CU_ASSERT_TRUE_FATAL(b.recover());
   }
   {  // a peer's WRITE is
@@ -320,7 +319,7 @@ void check_destroyed_in_flight(WindowBench& b) {
     CU_ASSERT_TRUE(queue::rdma_write(c, {b.at(0), w.rkey()}, b.source(64), WindowBench::signalled));
     c.commit();
     w = {};
-    CU_ASSERT_EQUAL(b.done().syndrome, Syndrome::remote_access);
+    EQUAL(b.done().syndrome, Syndrome::remote_access);
     CU_ASSERT_TRUE(untouched(b.memory.data() + page, b.memory.data() + 2 * page));
     CU_ASSERT_TRUE_FATAL(b.recover());
   }
@@ -331,7 +330,7 @@ void check_destroyed_in_flight(WindowBench& b) {
     CU_ASSERT_TRUE(umr::invalidate(c, std::move(w), WindowBench::umr_signalled, closing).ok());
     c.commit();
     closing = {};
-    CU_ASSERT_EQUAL(b.done().syndrome, Syndrome::mw_bind);
+    EQUAL(b.done().syndrome, Syndrome::mw_bind);
     CU_ASSERT_TRUE_FATAL(b.recover());
   }
 }
@@ -354,11 +353,11 @@ void a_flushed_bind_breaks_it() {
   CU_ASSERT_TRUE(
       umr::bind(c, b.make<type2>(), b.part(0, 64), WindowBench::umr_signalled, binding).ok());
   const Rkey key = binding.rkey();
-  CU_ASSERT_EQUAL(b.done(c).syndrome, Syndrome::remote_access);
-  CU_ASSERT_EQUAL(b.done().syndrome, Syndrome::wr_flush);
-  CU_ASSERT_TRUE(static_cast<bool>(umr::give_up(std::move(binding))));
+  EQUAL(b.done(c).syndrome, Syndrome::remote_access);
+  EQUAL(b.done().syndrome, Syndrome::wr_flush);
+  CU_ASSERT_TRUE(static_cast<bool>(umr::abandon(std::move(binding))));
   CU_ASSERT_TRUE(b.recover());
-  CU_ASSERT_EQUAL(b.write(b.at(0), 8, key), Syndrome::remote_access);
+  EQUAL(b.write(b.at(0), 8, key), Syndrome::remote_access);
 }
 
 const kilim::test::Case cases[] = {

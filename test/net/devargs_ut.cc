@@ -29,7 +29,7 @@ void defaults() {
     CU_ASSERT_PTR_NOT_NULL_FATAL(d);
     CU_ASSERT_TRUE(d->hca.name.empty() && d->hca.wire.empty() && d->port == 1);
     CU_ASSERT_TRUE(d->rxq == 1 && d->txq == 1 && d->rxd == 1024 && d->txd == 1024);
-    CU_ASSERT_TRUE(d->hca.progress == Progress::poll);
+    EQUAL(d->hca.progress, Progress::poll);
   }
 }
 
@@ -74,13 +74,13 @@ constexpr Refused refused[] = {
 void refusals() {
   for (const Refused& row : refused) {
     auto r = parse_devargs(row.text);
-    auto* no = std::get_if<Refusal>(&r);
+    auto* no = std::get_if<DevargsError>(&r);
     CU_ASSERT_PTR_NOT_NULL_FATAL(no);
     const bool named = no->why.find(row.names) != std::string::npos;
     const bool ranged = no->why.find(row.range) != std::string::npos;
     if (!named || !ranged) std::printf("%s: %s\n", row.text, no->why.c_str());
     CU_ASSERT_TRUE(named && ranged);
-    CU_ASSERT_EQUAL(no->why.find('\n'), std::string::npos);
+    EQUAL(no->why.find('\n'), std::string::npos);
   }
 }
 

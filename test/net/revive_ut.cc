@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Queues of a started port that fail are brought back: receive, transmit and the weaver's, by the
-// thread that serves them or by another while a worker forwards. No buffer is lost.
+// Queues of a started port that fail are brought back: receive, transmit and the packet gather's,
+// by the thread that serves them or by another while a worker forwards. No buffer is lost.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "forward.hh"
-#include "two_ports.hh"
+#include "two_ports_fixture.hh"
 #include "ut.hh"
 
 namespace {
@@ -23,41 +23,41 @@ struct Bench {
   test::TwoPorts t;
   const testpmd::Engine* engine;
   testpmd::Stream stream;
-  pool::Stash worker_stash;  // of who forwards at `far`
+  pool::BufferCache worker_cache;  // of who forwards at `far`
   uint32_t number = 0;
 
-  explicit Bench(const char* mode) : engine(testpmd::find_engine(mode)), worker_stash(t.pool) {
-    const uint32_t keys = engine->woven ? 64 : 0;
+  explicit Bench(const char* mode) : engine(testpmd::find_engine(mode)), worker_cache(t.pool) {
+    const uint32_t keys = engine->gathered ? 64 : 0;
     CU_ASSERT_TRUE_FATAL(t.start(*t.near, {.rxd = 128, .txd = 128}).ok());
     CU_ASSERT_TRUE_FATAL(t.far->configure({.rxd = 128, .txd = 128}, t.memory).ok());
-    CU_ASSERT_TRUE_FATAL(t.far->set_rx(0, {.stash = &worker_stash}).ok());
+    CU_ASSERT_TRUE_FATAL(t.far->set_rx(0, {.cache = &worker_cache}).ok());
     CU_ASSERT_TRUE_FATAL(t.far
-                             ->set_tx(0, {.stash = &worker_stash,
-                                          .config = {.woven = engine->woven},
+                             ->set_tx(0, {.cache = &worker_cache,
+                                          .config = {.gathered = engine->gathered},
                                           .keys = keys,
-                                          .headers = &worker_stash})
+                                          .headers = &worker_cache})
                              .ok());
     CU_ASSERT_TRUE_FATAL(t.far->start().ok());
     stream.rx = stream.tx = t.far.get();
-    stream.stash = stream.headers = &worker_stash;
+    stream.cache = stream.headers = &worker_cache;
     stream.chains.resize(std::size_t{keys} * 3);
   }
   ~Bench() {
     t.near->stop();
     t.far->stop();
-    worker_stash.flush();
-    CU_ASSERT_EQUAL(t.out(), 0u);
+    worker_cache.flush();
+    EQUAL(t.out(), 0u);
   }
 
   // One frame; one longer than a buffer is dropped at the other end.
   void send(uint16_t bytes = frame_bytes) {
     t.near->reclaim(0);
     Handle h;
-    if (t.near->tx_room(0) == 0 || t.stash->alloc({&h, 1}, bytes) == 0) return;
+    if (t.near->tx_room(0) == 0 || t.cache->alloc({&h, 1}, bytes) == 0) return;
     std::memset(t.memory.arena().data(h), 0x02, frame_bytes);
     std::memcpy(t.memory.arena().data(h) + 100, &number, sizeof number);
     number++;
-    CU_ASSERT_EQUAL_FATAL(t.near->tx(0, {&h, 1}), 1u);
+    EQUAL_FATAL(t.near->tx(0, {&h, 1}), 1u);
   }
   uint32_t receive() {
     Handle h[64];
@@ -66,12 +66,12 @@ struct Bench {
       const auto got = t.memory.arena().bytes(h[i]);
       CU_ASSERT_TRUE(got.size() == frame_bytes && got[99] == std::byte{2});
     }
-    t.stash->free({h, n});
+    t.cache->free({h, n});
     return n;
   }
   void turn() {
     t.run_devices();
-    engine->turn(stream);
+    engine->run(stream);
     t.far->revive(nullptr);
   }
   // Sends and forwards until `count` frames have come back.
@@ -84,7 +84,8 @@ struct Bench {
     }
     return back >= count;
   }
-  // The queue pair of `far` that was made last (with keys: the weaver's) goes to the error state.
+  // The queue pair of `far` that was made last (with keys: the packet gather's) goes to the error
+  // state.
   bool fail_last_qp() {
     for (uint32_t n = 64; n != 0; n--)
       if (t.far->device().fail(device::QpHandle{n}).ok()) return true;
@@ -98,8 +99,8 @@ void receive_queue() {
     CU_ASSERT_TRUE_FATAL(b.forwards(100));
     CU_ASSERT_TRUE_FATAL(b.fail_last_qp());
     CU_ASSERT_TRUE_FATAL(b.forwards(300));
-    CU_ASSERT_EQUAL(b.t.far->stats().recoveries, round);
-    CU_ASSERT_EQUAL(b.t.far->stats().queues_down, 0u);
+    EQUAL(b.t.far->stats().recoveries, round);
+    EQUAL(b.t.far->stats().queues_down, 0u);
   }
 }
 
@@ -130,10 +131,10 @@ void who_is_not_served_stops_nobody() {
     sent += b.t.near->stats().tx_packets != before;
     b.t.run_devices();
   }
-  CU_ASSERT_EQUAL(sent, 12'000u);
+  EQUAL(sent, 12'000u);
   b.t.run_devices();
-  CU_ASSERT_EQUAL(b.t.far->missed(), 12'000u - 128);
-  CU_ASSERT_EQUAL(b.t.near->missed(), 0u);
+  EQUAL(b.t.far->missed(), 12'000u - 128);
+  EQUAL(b.t.near->missed(), 0u);
   CU_ASSERT_TRUE(b.forwards(300));
 }
 
@@ -142,32 +143,32 @@ void transmit_queue() {
   for (const char* mode : {"io", "umr"}) {
     Bench b(mode);
     CU_ASSERT_TRUE_FATAL(b.forwards(100));
-    if (!b.engine->woven) {
+    if (!b.engine->gathered) {
       std::vector<uint32_t> all(b.t.pool.size());
-      const uint32_t n = b.worker_stash.alloc_indices(all);
+      const uint32_t n = b.worker_cache.alloc_indices(all);
       std::sort(all.begin(), all.begin() + n);
       const Handle beyond{all[n - 1], 65535, 0};
-      b.worker_stash.free_indices({all.data(), n - 1});
+      b.worker_cache.free_indices({all.data(), n - 1});
       while (b.t.far->tx_room(0) == 0) b.turn();
-      CU_ASSERT_EQUAL_FATAL(b.t.far->tx(0, {&beyond, 1}), 1u);
+      EQUAL_FATAL(b.t.far->tx(0, {&beyond, 1}), 1u);
     } else {
       CU_ASSERT_TRUE_FATAL(b.t.far->device().fail(device::QpHandle{3}).ok());
     }
     CU_ASSERT_TRUE_FATAL(b.forwards(300));
-    CU_ASSERT_EQUAL(b.t.far->stats().recoveries, 1u);
-    CU_ASSERT_EQUAL(b.t.far->stats().tx_errors, b.engine->woven ? 0u : 1u);
-    CU_ASSERT_EQUAL(b.t.far->stats().queues_down, 0u);
+    EQUAL(b.t.far->stats().recoveries, 1u);
+    EQUAL(b.t.far->stats().tx_errors, b.engine->gathered ? 0u : 1u);
+    EQUAL(b.t.far->stats().queues_down, 0u);
   }
 }
 
-void weaver() {
+void packet_gather() {
   Bench b("umr");
   for (uint32_t round = 1; round <= 5; round++) {
     CU_ASSERT_TRUE_FATAL(b.forwards(100));
     CU_ASSERT_TRUE_FATAL(b.fail_last_qp());
     CU_ASSERT_TRUE_FATAL(b.forwards(300));
-    CU_ASSERT_EQUAL(b.t.far->stats().recoveries, round);
-    CU_ASSERT_EQUAL(b.t.far->stats().queues_down, 0u);
+    EQUAL(b.t.far->stats().recoveries, round);
+    EQUAL(b.t.far->stats().queues_down, 0u);
   }
 }
 
@@ -177,7 +178,7 @@ void everything_at_once() {
   for (uint32_t n = 1; n < 64; n++) (void)b.t.far->device().fail(device::QpHandle{n});
   CU_ASSERT_TRUE_FATAL(b.forwards(300));
   CU_ASSERT_TRUE(b.t.far->stats().recoveries >= 1);
-  CU_ASSERT_EQUAL(b.t.far->stats().queues_down, 0u);
+  EQUAL(b.t.far->stats().queues_down, 0u);
 }
 
 // A device that cannot reset the queue may still read what was posted there.
@@ -189,8 +190,8 @@ void a_dead_device_keeps_what_it_holds() {
   const uint32_t receives = t.out();
   for (int i = 0; i < 60; i++) {
     Handle h;
-    if (t.near->tx_room(0) == 0 || t.stash->alloc({&h, 1}, frame_bytes) == 0) continue;
-    if (t.near->tx(0, {&h, 1}) == 0) t.stash->free({&h, 1});
+    if (t.near->tx_room(0) == 0 || t.cache->alloc({&h, 1}, frame_bytes) == 0) continue;
+    if (t.near->tx(0, {&h, 1}) == 0) t.cache->free({&h, 1});
     t.run_devices();
     t.near->reclaim(0);
   }
@@ -198,9 +199,9 @@ void a_dead_device_keeps_what_it_holds() {
   CU_ASSERT_TRUE(held > receives && t.near->stats().queues_down != 0);
   // Each receive has had its completion, a flushed one: their buffers are nobody's any more.
   for (int i = 0; i < 3; i++) t.near->revive(nullptr);
-  CU_ASSERT_EQUAL(t.out(), held - receives);
+  EQUAL(t.out(), held - receives);
   t.near->stop();
-  CU_ASSERT_EQUAL(t.out(), 0u);
+  EQUAL(t.out(), 0u);
 }
 
 // A worker forwards in a thread of its own; this one is the control lcore, and `near`.
@@ -214,7 +215,7 @@ void beside_a_worker() {
       quiescence->online(0);
       while (!stop.load()) {
         b.t.run_devices();
-        if (b.engine->turn(b.stream) == 0) std::this_thread::yield();
+        if (b.engine->run(b.stream) == 0) std::this_thread::yield();
         quiescence->pass(0);
       }
       quiescence->offline(0);
@@ -236,10 +237,10 @@ void beside_a_worker() {
       std::this_thread::yield();
     }
     CU_ASSERT_TRUE(b.t.far->stats().recoveries >= 1);
-    CU_ASSERT_EQUAL(b.t.far->stats().queues_down, 0u);
+    EQUAL(b.t.far->stats().queues_down, 0u);
     stop.store(true);
     worker.join();
-    b.worker_stash.release_owner();
+    b.worker_cache.release_owner();
   }
 }
 
@@ -249,7 +250,7 @@ const kilim::test::Case cases[] = {
      a_frame_too_long_is_dropped_and_nothing_else_happens},
     {"who is not served stops nobody", who_is_not_served_stops_nobody},
     {"a transmit queue that a bad packet ended works again", transmit_queue},
-    {"the weaver's queue works again and its keys are rebuilt", weaver},
+    {"the packet gather's queue works again and its keys are rebuilt", packet_gather},
     {"all queues of a port fail at once", everything_at_once},
     {"a device that is dead keeps what it holds until the port stops",
      a_dead_device_keeps_what_it_holds},

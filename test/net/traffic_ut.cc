@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "forward.hh"
-#include "two_ports.hh"
+#include "two_ports_fixture.hh"
 #include "ut.hh"
 
 namespace {
@@ -71,13 +71,13 @@ struct Run {
     uint32_t want = std::min<uint32_t>(16, static_cast<uint32_t>(frames.size()) - sent);
     want = std::min(want, t.near->tx_room(0));
     if (want == 0) t.near->reclaim(0);
-    want = t.stash->alloc({h, want}, 0);
+    want = t.cache->alloc({h, want}, 0);
     for (uint32_t i = 0; i < want; i++) {
       const Frame& f = frames[sent + i];
       h[i].length = static_cast<uint16_t>(f.size());
       std::memcpy(t.memory.arena().data(h[i]), f.data(), f.size());
     }
-    CU_ASSERT_EQUAL_FATAL(t.near->tx(0, {h, want}), want);
+    EQUAL_FATAL(t.near->tx(0, {h, want}), want);
     sent += want;
   }
   void receive() {
@@ -91,21 +91,21 @@ struct Run {
       wrong += !same;
       back++;
     }
-    t.stash->free({h, n});
+    t.cache->free({h, n});
   }
   void all() {
     for (uint32_t idle = 0; back < frames.size() && idle < 20000; idle++) {
       const uint32_t before = back;
       send();
       t.run_devices();
-      engine->turn(stream);
+      engine->run(stream);
       receive();
       if (back != before) idle = 0;
     }
     // What is still on its way to be freed.
     for (int i = 0; i < 10; i++) {
       t.run_devices();
-      engine->turn(stream);
+      engine->run(stream);
       t.near->reclaim(0);
     }
   }
@@ -116,7 +116,7 @@ Run make_run(test::TwoPorts& t, const char* mode, const std::vector<Frame>& fram
   Run run{.t = t, .stream = {}, .engine = testpmd::find_engine(mode), .frames = frames};
   CU_ASSERT_PTR_NOT_NULL_FATAL(run.engine);
   run.stream.rx = run.stream.tx = t.far.get();
-  run.stream.stash = run.stream.headers = &*t.stash;
+  run.stream.cache = run.stream.headers = &*t.cache;
   run.stream.peer = peer;
   run.stream.chains.resize(std::size_t{keys} * 3);
   return run;
@@ -133,39 +133,41 @@ void all_modes() {
   const std::vector<Frame> frames = make_frames(3000, 1);
   test::TwoPorts t;
   for (const char* mode : {"io", "mac", "macswap", "umr"}) {
-    const bool woven = testpmd::find_engine(mode)->woven;
-    const uint32_t keys = woven ? 128 : 0;
+    const bool gathered = testpmd::find_engine(mode)->gathered;
+    const uint32_t keys = gathered ? 128 : 0;
     CU_ASSERT_TRUE_FATAL(t.start(*t.near, {.rxd = 256, .txd = 256}).ok());
-    CU_ASSERT_TRUE_FATAL(t.start(*t.far, {.rxd = 256, .txd = 256}, {.woven = woven}, keys).ok());
+    CU_ASSERT_TRUE_FATAL(
+        t.start(*t.far, {.rxd = 256, .txd = 256}, {.gathered = gathered}, keys).ok());
     const port::PortStats before = t.far->stats();
     Run run = make_run(t, mode, frames, keys);
     run.all();
-    CU_ASSERT_EQUAL(run.back, frames.size());
-    CU_ASSERT_EQUAL(run.wrong, 0u);
-    CU_ASSERT_EQUAL(run.stream.dropped.read(), 0u);
+    EQUAL(run.back, frames.size());
+    EQUAL(run.wrong, 0u);
+    EQUAL(run.stream.dropped.read(), 0u);
     const port::PortStats after = t.far->stats();
-    CU_ASSERT_EQUAL(after.tx_completed - before.tx_completed, frames.size());
-    CU_ASSERT_EQUAL(after.tx_bytes - before.tx_bytes, after.rx_bytes - before.rx_bytes);
-    CU_ASSERT_EQUAL(after.keys_woven - before.keys_woven, woven ? frames.size() : 0u);
+    EQUAL(after.tx_completed - before.tx_completed, frames.size());
+    EQUAL(after.tx_bytes - before.tx_bytes, after.rx_bytes - before.rx_bytes);
+    EQUAL(after.keys_bound - before.keys_bound, gathered ? frames.size() : 0u);
     t.near->stop();
     t.far->stop();
-    CU_ASSERT_EQUAL(t.out(), 0u);
+    EQUAL(t.out(), 0u);
   }
 }
 
-// Few keys and small rings: keys are woven again and again, with all 256 tags.
+// Few keys and small rings: keys are gathered again and again, with all 256 tags.
 void keys_come_round() {
   const std::vector<Frame> frames = make_frames(20000, 2);
   test::TwoPorts t;
   CU_ASSERT_TRUE_FATAL(t.start(*t.near, {.rxd = 128, .txd = 128}).ok());
-  CU_ASSERT_TRUE_FATAL(t.start(*t.far, {.rxd = 128, .txd = 128}, {.woven = true}, 64).ok());
+  CU_ASSERT_TRUE_FATAL(t.start(*t.far, {.rxd = 128, .txd = 128}, {.gathered = true}, 64).ok());
   Run run = make_run(t, "umr", frames, 64);
   run.all();
-  CU_ASSERT_EQUAL(run.back, frames.size());
-  CU_ASSERT_EQUAL(run.wrong, 0u);
-  // Woven again under a new tag each time: a stale use of a key would be refused.
+  EQUAL(run.back, frames.size());
+  EQUAL(run.wrong, 0u);
+  // Bound again under a new tag each time: a stale use of a key would be refused.
   uint64_t tags = 0;
-  for (uint32_t slot = 0; slot < 64; slot++) tags += tag_of(t.far->weaver(0)->slots()->keys[slot]);
+  for (uint32_t slot = 0; slot < 64; slot++)
+    tags += tag_of(t.far->packet_gather(0)->slots()->keys[slot]);
   CU_ASSERT_TRUE(tags > 0);
 }
 
@@ -173,14 +175,14 @@ void keys_come_round() {
 void dry_pool() {
   const std::vector<Frame> frames = make_frames(2000, 3);
   test::TwoPorts t(316);
-  pool::Stash sender(t.pool);  // the rings would take these too
+  pool::BufferCache sender(t.pool);  // the rings would take these too
   uint32_t own[16];
-  CU_ASSERT_EQUAL_FATAL(t.stash->alloc_indices(own), 16u);
+  EQUAL_FATAL(t.cache->alloc_indices(own), 16u);
   sender.free_indices(own);
   CU_ASSERT_TRUE_FATAL(t.start(*t.far, {.rxd = 256, .txd = 256}).ok());
   CU_ASSERT_TRUE_FATAL(t.near->configure({.rxd = 256, .txd = 256}, t.memory).ok());
-  CU_ASSERT_TRUE_FATAL(t.near->set_rx(0, {.stash = &*t.stash}).ok());
-  CU_ASSERT_TRUE_FATAL(t.near->set_tx(0, {.stash = &sender}).ok());
+  CU_ASSERT_TRUE_FATAL(t.near->set_rx(0, {.cache = &*t.cache}).ok());
+  CU_ASSERT_TRUE_FATAL(t.near->set_tx(0, {.cache = &sender}).ok());
   CU_ASSERT_TRUE_FATAL(t.near->start().ok());
   Run run = make_run(t, "io", frames);
   for (uint32_t turn = 0; run.back < frames.size() && turn < 20000; turn++) {
@@ -189,16 +191,16 @@ void dry_pool() {
       const Frame& f = frames[run.sent];
       h.length = static_cast<uint16_t>(f.size());
       std::memcpy(t.memory.arena().data(h), f.data(), f.size());
-      CU_ASSERT_EQUAL_FATAL(t.near->tx(0, {&h, 1}), 1u);
+      EQUAL_FATAL(t.near->tx(0, {&h, 1}), 1u);
       run.sent++;
     }
     t.near->reclaim(0);
     t.run_devices();
-    run.engine->turn(run.stream);
+    run.engine->run(run.stream);
     run.receive();
   }
-  CU_ASSERT_EQUAL(run.back, frames.size());
-  CU_ASSERT_EQUAL(run.wrong, 0u);
+  EQUAL(run.back, frames.size());
+  EQUAL(run.wrong, 0u);
   CU_ASSERT_TRUE(t.near->stats().rx_no_buffer > 0);
   t.near->stop();
 }
@@ -209,18 +211,18 @@ void stop_and_start() {
   test::TwoPorts t;
   for (int round = 0; round < 5; round++) {
     CU_ASSERT_TRUE_FATAL(t.start(*t.near, {.rxd = 64, .txd = 128}).ok());
-    CU_ASSERT_TRUE_FATAL(t.start(*t.far, {.rxd = 64, .txd = 64}, {.woven = true}, 64).ok());
+    CU_ASSERT_TRUE_FATAL(t.start(*t.far, {.rxd = 64, .txd = 64}, {.gathered = true}, 64).ok());
     Run run = make_run(t, "umr", frames, 64);
     for (int i = 0; i < 3 + round; i++) {
       run.send();
       t.run_devices();
-      run.engine->turn(run.stream);
+      run.engine->run(run.stream);
     }
     run.send();
     t.near->stop();
     t.far->stop();
     CU_ASSERT_FALSE(t.near->started());
-    CU_ASSERT_EQUAL(t.out(), 0u);
+    EQUAL(t.out(), 0u);
   }
   CU_ASSERT_TRUE(t.near->stats().tx_packets >= 5 * 16);  // counts outlive the queues
 }
@@ -232,23 +234,23 @@ void many_transmit_queues() {
   CU_ASSERT_TRUE_FATAL(t.start(*t.far, {.rxd = 128, .txd = 64}).ok());
   for (uint32_t q = 0; q < 8; q++) {
     Handle h[8];
-    CU_ASSERT_EQUAL_FATAL(t.stash->alloc(h, 0), 8u);
+    EQUAL_FATAL(t.cache->alloc(h, 0), 8u);
     for (uint32_t i = 0; i < 8; i++) {
       const Frame& f = frames[q * 8 + i];
       h[i].length = static_cast<uint16_t>(f.size());
       std::memcpy(t.memory.arena().data(h[i]), f.data(), f.size());
     }
-    CU_ASSERT_EQUAL(t.near->tx(q, h), 8u);
+    EQUAL(t.near->tx(q, h), 8u);
   }
   uint32_t arrived = 0;
   for (int i = 0; i < 1000 && arrived < 64; i++) {
     t.run_devices();
     Handle h[64];
     const uint32_t n = t.far->rx(0, h);
-    t.stash->free({h, n});
+    t.cache->free({h, n});
     arrived += n;
   }
-  CU_ASSERT_EQUAL(arrived, 64u);
+  EQUAL(arrived, 64u);
 }
 
 void chains_are_gathered() {
@@ -256,25 +258,25 @@ void chains_are_gathered() {
   CU_ASSERT_TRUE_FATAL(t.start(*t.near, {.rxd = 64, .txd = 64}, {.multi_seg = true}).ok());
   CU_ASSERT_TRUE_FATAL(t.start(*t.far, {.rxd = 64, .txd = 64}).ok());
   Handle h[5];
-  CU_ASSERT_EQUAL_FATAL(t.stash->alloc(h, 40), 5u);
+  EQUAL_FATAL(t.cache->alloc(h, 40), 5u);
   Frame want;
   for (uint32_t i = 0; i < 5; i++) {
     if (i != 4) h[i].meta |= Handle::more;
     for (std::byte& x : t.memory.arena().bytes(h[i])) x = b(i * 16 + 2);
     for (int k = 0; k < 40; k++) want.push_back(b(i * 16 + 2));
   }
-  CU_ASSERT_EQUAL(t.near->tx(0, h), 5u);
+  EQUAL(t.near->tx(0, h), 5u);
   uint32_t n = 0;
   Handle got[4];
   for (int i = 0; i < 1000 && n == 0; i++) {
     t.run_devices();
     n = t.far->rx(0, got);
   }
-  CU_ASSERT_EQUAL_FATAL(n, 1u);
+  EQUAL_FATAL(n, 1u);
   const auto bytes = t.memory.arena().bytes(got[0]);
-  CU_ASSERT_EQUAL(bytes.size(), want.size());
-  CU_ASSERT_EQUAL(std::memcmp(bytes.data(), want.data(), want.size()), 0);
-  t.stash->free_one(got[0]);
+  EQUAL(bytes.size(), want.size());
+  EQUAL(std::memcmp(bytes.data(), want.data(), want.size()), 0);
+  t.cache->free_one(got[0]);
 }
 
 void refused_set_ups() {
@@ -286,26 +288,26 @@ void refused_set_ups() {
         port::QueueSizes{.txq = 65}, port::QueueSizes{.rxd = 32}, port::QueueSizes{.txd = 100}}) {
     Status s = p.configure(bad, t.memory);
     CU_ASSERT_FALSE_FATAL(s.ok());
-    CU_ASSERT_EQUAL(s.error().code, EINVAL);
+    EQUAL(s.error().code, EINVAL);
   }
   CU_ASSERT_TRUE_FATAL(p.configure({}, t.memory).ok());
   CU_ASSERT_FALSE(p.start().ok());  // nobody serves the queues
-  CU_ASSERT_FALSE(p.set_rx(1, {.stash = &*t.stash}).ok());
+  CU_ASSERT_FALSE(p.set_rx(1, {.cache = &*t.cache}).ok());
   CU_ASSERT_FALSE(p.set_rx(0, {}).ok());
   const auto lines = static_cast<uint16_t>(t.memory.arena().stride() / 64);
   for (const uint16_t none_left : {lines, uint16_t(lines + 1), uint16_t{65535}})
-    CU_ASSERT_FALSE(p.set_rx(0, {.stash = &*t.stash, .head_lines = none_left}).ok());
-  CU_ASSERT_FALSE(p.set_tx(1, {.stash = &*t.stash}).ok());
-  CU_ASSERT_FALSE(p.set_tx(0, {.stash = &*t.stash, .config = {.woven = true}}).ok());
-  CU_ASSERT_FALSE(p.set_tx(0, {.stash = &*t.stash, .keys = 64}).ok());
+    CU_ASSERT_FALSE(p.set_rx(0, {.cache = &*t.cache, .head_lines = none_left}).ok());
+  CU_ASSERT_FALSE(p.set_tx(1, {.cache = &*t.cache}).ok());
+  CU_ASSERT_FALSE(p.set_tx(0, {.cache = &*t.cache, .config = {.gathered = true}}).ok());
+  CU_ASSERT_FALSE(p.set_tx(0, {.cache = &*t.cache, .keys = 64}).ok());
   CU_ASSERT_TRUE(t.start(p, {.rxd = 64, .txd = 64}).ok());
   CU_ASSERT_FALSE(p.start().ok());
   CU_ASSERT_FALSE(p.configure({}, t.memory).ok());
-  CU_ASSERT_FALSE(p.set_rx(0, {.stash = &*t.stash}).ok());
+  CU_ASSERT_FALSE(p.set_rx(0, {.cache = &*t.cache}).ok());
   p.stop();
   for (uint32_t keys : {100u, 16384u})
-    CU_ASSERT_FALSE(t.start(p, {.rxd = 64, .txd = 64}, {.woven = true}, keys).ok());
-  CU_ASSERT_EQUAL(t.out(), 0u);  // a failed start leaves nothing
+    CU_ASSERT_FALSE(t.start(p, {.rxd = 64, .txd = 64}, {.gathered = true}, keys).ok());
+  EQUAL(t.out(), 0u);  // a failed start leaves nothing
 }
 
 // A request with a bit that the manual reserves, in the port's own queue; and a sound one.
@@ -313,17 +315,17 @@ void linted_queues() {
   test::TwoPorts t;
   port::Port& p = *t.near;
   CU_ASSERT_TRUE_FATAL(p.configure({.rxd = 64, .txd = 64}, t.memory).ok());
-  CU_ASSERT_TRUE(p.set_rx(0, {.stash = &*t.stash}).ok());
-  CU_ASSERT_TRUE(p.set_tx(0, {.stash = &*t.stash, .lint_stops = false}).ok());
+  CU_ASSERT_TRUE(p.set_rx(0, {.cache = &*t.cache}).ok());
+  CU_ASSERT_TRUE(p.set_tx(0, {.cache = &*t.cache, .lint_stops = false}).ok());
   CU_ASSERT_TRUE_FATAL(p.start().ok());
   const diag::DoorbellLint* lint = p.tx_lint(0);
-  CU_ASSERT_EQUAL_FATAL(lint != nullptr, queue::watched);
+  EQUAL_FATAL(lint != nullptr, queue::watched);
   for (uint32_t bad = 0; bad < 2 && lint != nullptr; bad++) {
     queue::WqeCursor c{p.tx_queue(0).sq};
     c.control(prm::Opcode::nop, Octowords{1}, bad != 0 ? 0x10 : 0, 0);
     c.advance(1, 0);
     c.leave();  // the device is not told
-    CU_ASSERT_EQUAL(lint->findings(), bad);
+    EQUAL(lint->findings(), bad);
   }
 }
 

@@ -10,7 +10,7 @@
 #include <valgrind/callgrind.h>
 
 #include "eal.hh"
-#include "line.hh"
+#include "perf/compare/line.hh"
 
 namespace {
 

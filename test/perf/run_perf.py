@@ -74,7 +74,7 @@ def check_lookup(program):
     done = run(program, "lookup", "--json")
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in done.stdout.splitlines()]
-    matrix = {(line["what"], line["yardstick"], line["regions"], line["order"]) for line in lines
+    matrix = {(line["what"], line["baseline"], line["regions"], line["order"]) for line in lines
               if line["region_bytes"] == 2 << 20 and not line["overlapping"]}
     for regions in (1, 16, 1024, 65536):
         for order in ("sequential", "random"):
@@ -82,8 +82,8 @@ def check_lookup(program):
                 assert (*pair, regions, order) in matrix, (pair, regions, order)
     for line in lines:
         assert line["ns"] > 0, line
-        if line["yardstick"] is not None:
-            ratio = line["ns"] / line["yardstick_ns"]
+        if line["baseline"] is not None:
+            ratio = line["ns"] / line["baseline_ns"]
             assert abs(line["ratio"] - ratio) < 0.02 * ratio + 0.01, line
         if line["goal"] is not None:
             assert line["met"] == (line["ratio"] <= line["goal"]) or \
@@ -113,6 +113,32 @@ def check_chooser(program):
     print("the chooser")
 
 
+def table(text, title):
+    """The heading and the rows of the table that follows the line with this title."""
+    lines = text.split(title, 1)[1].splitlines()[1:]
+    return lines[0], lines[1:lines.index("")] if "" in lines else lines[1:]
+
+
+def check_chooser_table(program):
+    """Each column has its heading above it, and the numbers are those that the JSON has."""
+    done = run(program, "umr", "--plan=copy.fixed=1,copy.piece=2,copy.more=3,copy.near=4,copy.middle=5,copy.far=6")
+    assert done.returncode == 0, done.stderr
+    heading, rows = table(done.stdout, "the chooser, calibrated")
+    headings = list(re.finditer(r"\S+( \S+)*", heading))
+    assert [h.group(0) for h in headings] == ["way", "message", "piece to 64", "piece beyond", "KiB to 4", "KiB to 64",
+                                              "KiB beyond"], heading
+    assert rows[0].split() == ["copy", "1.00", "2.00", "3.00", "4096.00", "5120.00", "6144.00"], rows[0]
+    layouts, tried = table(done.stdout, "random layouts by every way")
+    for top, lines in ((heading, rows), (layouts, tried[:-1])):
+        ends = [h.end() for h in re.finditer(r"\S+( \S+)*", top)]
+        for row in lines:
+            cells = list(re.finditer(r"\S+", row))
+            assert len(cells) == len(ends), (top, row)
+            for cell, end in zip(cells[1:], ends[1:]):   # words stand left, numbers right
+                assert cell.end() == end or cell.group(0).isalpha(), (top, row)
+    print("the chooser's tables")
+
+
 def check_refusals(program):
     for words, said in (((), "no TEST"), (("nothing",), "unknown"), (("pool", "host"), "too many"),
                         (("umr", "-s", "0"), "out of range"), (("umr", "--plan=fly"), "ways are copy"),
@@ -128,6 +154,7 @@ def main(program):
     check_others(program)
     check_lookup(program)
     check_chooser(program)
+    check_chooser_table(program)
     check_refusals(program)
     return 0
 

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Parts of documents that are generated, between two marks, so that they cannot rot: in
-doc/architecture.md a line a file, from the file's own first comment; in doc/compatibility.md what
-passes of rdma-core's tests (tiers.py).
+"""Parts of documents that are generated, between two marks, so that they cannot rot: in doc/files.md
+a line a file, from the file's own first comment; in README.md the same of the headers that are
+installed, and the lines of an example; in doc/compatibility.md what passes of rdma-core's tests (tiers.py).
 
 Usage: check_file_list.py ROOT [--write]   compares, or writes those parts anew"""
 
@@ -13,6 +13,13 @@ import sys
 
 import source
 import tiers
+
+
+def ten_lines(root):
+    """The code of README.md: what stands between two marks of an example that is run."""
+    lines = source.read(root, "examples/00_ten_lines.cc").splitlines()
+    begin, end = (lines.index(f"  // README: {mark}") for mark in ("begin", "end"))
+    return "```cpp\n" + "\n".join(line[2:] for line in lines[begin + 1:end]) + "\n```\n"
 
 
 def first_sentence(text):
@@ -27,10 +34,24 @@ def first_sentence(text):
     return said[:1].upper() + said[1:]
 
 
-def generate(root):
+def list_files(root):
+    return describe(root, source.project_files(root, (".hh", ".cc", ".h"),
+                                               ("lib", "drivers", "app", "examples")))
+
+
+# What drivers/ installs, as lib/install/meson.build has it; of lib/kilim it is every header.
+DRIVERS = re.compile(r"'\.\./\.\./(drivers/[\w/]+\.hh?)'")
+
+
+def list_headers(root):
+    drivers = DRIVERS.findall(source.read(root, "lib/install/meson.build"))
+    return describe(root, [*source.project_files(root, (".hh", ".h"), ("lib",)), *drivers])
+
+
+def describe(root, paths):
+    """A line a file, with the file's own words, by folder."""
     folders = {}
-    for path in source.project_files(root, (".hh", ".cc", ".h"), ("lib", "drivers", "app",
-                                                                  "examples")):
+    for path in paths:
         folders.setdefault(os.path.dirname(path), []).append(path)
     out = []
     for folder in sorted(folders):
@@ -52,8 +73,9 @@ def generate(root):
     return "\n".join(out) + "\n"
 
 
-def differs(root, page, generated, write):
+def differs(root, generated, write):
     """Whether a document lacks the part that belongs between its two marks. Writes it, if asked."""
+    page = generated.page
     text = source.read(root, page)
     if text.count(generated.begin) != 1 or text.count(generated.end) != 1:
         print(f"{page}:1: needs one `{generated.begin}` and one `{generated.end}`")
@@ -70,18 +92,25 @@ def differs(root, page, generated, write):
     return text != right
 
 
-Part = collections.namedtuple("Part", "begin end make what")
-PARTS = {
-    "doc/architecture.md": Part("<!-- files: begin -->", "<!-- files: end -->", generate,
-                                "the list of files is not what the sources say"),
-    "doc/compatibility.md": Part("<!-- pyverbs: begin -->", "<!-- pyverbs: end -->", tiers.generate,
-                                 "the table of tiers is not what test/pyverbs/manifest.tsv says"),
-}
+Part = collections.namedtuple("Part", "page begin end make what")
+
+
+def part(page, name, make, what):
+    return Part(page, f"<!-- {name}: begin -->", f"<!-- {name}: end -->", make, what)
+
+
+PARTS = (
+    part("doc/files.md", "files", list_files, "the list of files is not what the sources say"),
+    part("README.md", "headers", list_headers, "the list of public headers is not what the sources say"),
+    part("README.md", "code", ten_lines, "the code is not that of examples/00_ten_lines.cc"),
+    part("doc/compatibility.md", "pyverbs", tiers.generate,
+         "the table of tiers is not what test/pyverbs/manifest.tsv says"),
+)
 
 
 def main(arguments):
     write = "--write" in arguments
-    bad = [page for page, part in PARTS.items() if differs(arguments[0], page, part, write)]
+    bad = [p.page for p in PARTS if differs(arguments[0], p, write)]
     return 1 if bad else 0
 
 

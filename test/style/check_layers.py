@@ -19,6 +19,11 @@ ROOTS = ("lib", "drivers", "app", "examples", "test")
 GUARDED = ("<infiniband/", "<rdma/", "<CUnit/", "<rte_", "<numa")
 MAX_FILE, MAX_FUNCTION = 400, 60
 BAD_NAMES = ("common", "utils", "util", "helpers", "helper", "misc", "defs", "manager")
+# The macros that are no KILIM_ ones: every test says them.
+ASSERTIONS = ("test/support/equal.hh", ("EQUAL", "EQUAL_FATAL"))
+# What tests share says so, and by its name what it is; test/oracle is a program of its own.
+SHARED = ("_fixture.hh", "_model.hh", "_cases.hh")
+OWN_NAMES = ("test/support/", "test/oracle/")
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b")
 FENCE = re.compile(r"\b(atomic_thread_fence|atomic_signal_fence|_mm_[slm]fence|__sync_synchronize|"
                    r"__atomic_(thread|signal)_fence|rte_(smp_|io_)?[rw]?mb|"
@@ -37,8 +42,18 @@ HOT = (
 
 
 class Room:
-    def __init__(self, name, hot, may, peers, system):
-        self.name, self.hot, self.may, self.peers, self.system = name, hot, may, peers, system
+    """A line of the table: `grants` are its words, each with the rooms that it stands for; what an
+    include has used is in `used`."""
+
+    def __init__(self, line, name, hot, grants, system):
+        self.line, self.name, self.hot, self.grants, self.system = line, name, hot, grants, system
+        self.may = set().union(*grants.values())
+        self.used, self.used_system = set(), set()
+
+    def idle(self):
+        """Words of the line that no include needs."""
+        return [w for w, rooms in self.grants.items() if not rooms & self.used] + \
+            [w for w in self.system if w not in self.used_system]
 
     @property
     def folder(self):
@@ -64,21 +79,17 @@ def read_rooms(root, report):
         names.append((number, parts))
     all_names = {p[0].lstrip("!") for _, p in names}
     for number, (head, may, system) in names:
-        allowed, peers = set(), set()
+        grants = {}
         for word in may.split():
-            if word.startswith("~"):
-                peers.add(word[1:])
-                if word[1:] not in all_names:
-                    report("doc/layers.txt", number, f"no room {word[1:]}")
-            elif word.endswith("/*"):
-                allowed |= {r for r in rooms if r.startswith(word[:-1])}
+            if word.endswith("/*"):
+                grants[word] = {r for r in rooms if r.startswith(word[:-1])}
             elif word in rooms:
-                allowed.add(word)
+                grants[word] = {word}
             else:
                 why = "stands below it: cycle" if word in all_names else "does not exist"
                 report("doc/layers.txt", number, f"room {word} {why}")
         name = head.lstrip("!")
-        rooms[name] = Room(name, head.startswith("!"), allowed, peers, system.split())
+        rooms[name] = Room(number, name, head.startswith("!"), grants, system.split())
     return rooms
 
 
@@ -122,6 +133,7 @@ class Checker:
         for path in sorted(self.files):
             self.code_file(path)
         self.cycles()
+        self.idle_grants()
         return sorted(set(self.found))
 
     @staticmethod
@@ -145,7 +157,14 @@ class Checker:
             if word.lower() in BAD_NAMES:
                 self.report(path, 1, f"'{word}' in a name says no concept")
 
+    def shared_header(self, path):
+        if (path.startswith("test/") and path.endswith(".hh") and not path.startswith(OWN_NAMES)
+                and not path.endswith(SHARED)):
+            self.report(path, 1, "a header that tests share is called *_fixture.hh, *_model.hh or "
+                        "*_cases.hh, or lies in test/support")
+
     def code_file(self, path):
+        self.shared_header(path)
         room = room_of(self.rooms, path)
         text = source.read(self.root, path)
         if room is None:
@@ -154,6 +173,8 @@ class Checker:
         self.includes(path, room, text)
         code = source.blank(text)
         self.names(path, code)
+        if path.startswith("test/") and path.endswith((".cc", ".hh")):
+            self.comparisons(path, code)
         if path != "lib/kilim/base/barrier.hh" and path.split("/")[0] != "test":
             self.fences(path, text)
         if room and room.hot and path.endswith(".hh"):
@@ -190,13 +211,17 @@ class Checker:
                 continue
             self.edges.setdefault(path, []).append((number, target))
             other = room_of(self.rooms, target)
-            if other and other is not room and other.name not in room.may | room.peers:
+            if other:
+                room.used.add(other.name)
+            if other and other is not room and other.name not in room.may:
                 self.report(path, number, f"arrow {room.name} -> {other.name} is not in "
                             "doc/layers.txt")
 
     def system_include(self, path, number, room, name):
         guarded = any(name.startswith(g) for g in GUARDED)
-        if guarded and not any(name.startswith(s) for s in room.system):
+        granted = [s for s in room.system if name.startswith(s)]
+        room.used_system.update(granted)
+        if guarded and not granted:
             self.report(path, number, f"{name} is guarded: room {room.name} may not include it")
 
     def names(self, path, code):
@@ -210,8 +235,14 @@ class Checker:
                         self.report(path, number, f"'{w}' in the name {m.group(1)} says no concept")
             m = re.match(r"\s*#\s*define\s+(\w+)", line)
             guard = m and path.endswith(".h") and m.group(1).endswith("_H")
-            if m and not m.group(1).startswith("KILIM_") and not guard:
+            asserts = m and path == ASSERTIONS[0] and m.group(1) in ASSERTIONS[1]
+            if m and not m.group(1).startswith("KILIM_") and not guard and not asserts:
                 self.report(path, number, f"macro {m.group(1)} is not a KILIM_ one")
+
+    def comparisons(self, path, code):
+        for number, line in enumerate(code.splitlines(), 1):
+            if re.search(r"\bCU_ASSERT_(STRING_)?EQUAL(_FATAL)?\b", line):
+                self.report(path, number, "CU_ASSERT_EQUAL says neither value: EQUAL says both")
 
     def fences(self, path, text):
         kept = source.blank(text, keep_includes=True)
@@ -224,6 +255,12 @@ class Checker:
             for pattern, what in HOT:
                 if pattern.search(line):
                     self.report(path, number, f"{what} in a hot room's header")
+
+    def idle_grants(self):
+        for room in self.rooms.values():
+            for word in room.idle():
+                self.report("doc/layers.txt", room.line, f"room {room.name} may include {word}, and "
+                            "nothing in it does")
 
     def cycles(self):
         """Headers that include each other, found depth first."""

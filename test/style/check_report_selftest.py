@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """usertools/check_report.py counts what it should: a failure, a timeout, a skip that nobody named,
-a stage that broke and a part over its budget each make the check fail.
+a stage that broke and a whole check over its budget each make the check fail.
 Usage: check_report_selftest.py ROOT"""
 
 import json
@@ -10,7 +10,8 @@ import subprocess
 import sys
 import tempfile
 
-# (what, stage, exit code, seconds, results of its tests, expected last line, expected exit code)
+# (what, stage, exit code, seconds, results of its tests, expected last line, expected exit code); a
+# stage "quick x" is stage x of a quick check.
 CASES = (
     ("all well", "unit", 0, 9, ("OK", "OK"), "2 passed, 0 failed, 0 skipped", 0),
     ("a stage without tests", "build", 0, 9, (), "1 passed, 0 failed, 0 skipped", 0),
@@ -21,7 +22,11 @@ CASES = (
     ("a skip that nobody named", "unit", 0, 9, ("OK", "SKIP"), "1 passed, 1 failed, 0 skipped", 1),
     ("a broken build", "build", 1, 9, (), "0 passed, 1 failed, 0 skipped", 1),
     ("a run that ended early", "unit", 1, 9, ("OK",), "1 passed, 1 failed, 0 skipped", 1),
-    ("over budget", "e2e", 0, 9999, ("OK",), "1 passed, 1 failed, 0 skipped", 1),
+    ("a part over budget, which is told", "e2e", 0, 241, ("OK",), "1 passed, 0 failed, 0 skipped", 0),
+    ("a whole check over budget", "else", 0, 45 * 60 + 1, (), "1 passed, 1 failed, 0 skipped", 1),
+    ("a whole check within it", "else", 0, 45 * 60 - 1, (), "1 passed, 0 failed, 0 skipped", 0),
+    ("a quick one over it", "quick else", 0, 301, (), "1 passed, 1 failed, 0 skipped", 1),
+    ("a long one, which has none", "long else", 0, 9999, (), "1 passed, 0 failed, 0 skipped", 0),
 )
 
 
@@ -29,7 +34,8 @@ def main(root):
     bad = 0
     for what, stage, code, seconds, results, line, expected in CASES:
         with tempfile.TemporaryDirectory() as folder:
-            base = os.path.join(folder, "11-" + stage)
+            mode = stage.split()[0] if " " in stage else "normal"
+            base = os.path.join(folder, "11-" + stage.split()[-1])
             for ending, text in ((".ended", f"{code} 0 {seconds}"), (".out", "said\n")):
                 with open(base + ending, "w", encoding="utf-8") as f:
                     f.write(text)
@@ -39,7 +45,8 @@ def main(root):
                         f.write(json.dumps({"name": f"kilim:unit / t{i}", "result": r,
                                             "stdout": "", "stderr": ""}) + "\n")
             done = subprocess.run([sys.executable, os.path.join(root, "usertools/check_report.py"),
-                                   "all", folder], capture_output=True, text=True, check=False)
+                                   "all", folder], capture_output=True, text=True, check=False,
+                                  env=os.environ | {"KILIM_CHECK": mode})
         said = done.stdout.splitlines()[-1]
         if said != line or done.returncode != expected:
             print(f"{what}: `{said}` and {done.returncode}, expected `{line}` and {expected}")

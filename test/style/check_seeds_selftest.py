@@ -61,6 +61,14 @@ def stale(seeds, folder):
     return "wrong" in seeds.bring_up_to_date(folder, ["bad"])
 
 
+def united(seeds, folder):
+    """The sources of a unity build are those that its files include."""
+    path = os.path.join(folder, "x_ut-unity0.cpp")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write("#include<a/x_ut.cc>\n#include<a/y.cc>\n")
+    return seeds.united([path, os.path.join(folder, "other.cc")]) == ["a/x_ut.cc", "a/y.cc"]
+
+
 def main(root):
     sys.dont_write_bytecode = True
     sys.path.insert(0, os.path.join(root, "usertools"))
@@ -76,9 +84,11 @@ def main(root):
         wrong += [str(row) for row in ROWS if not judge(seeds, known, row)]
         if not stale(seeds, folder):
             wrong.append("what is stale was not built")
+        if not united(seeds, folder):
+            wrong.append("the sources of a unity build are others")
     for line in wrong:
         print(line)
-    print(f"{len(ROWS) + 1 - len(wrong)} passed, {len(wrong)} failed")
+    print(f"{len(ROWS) + 2 - len(wrong)} passed, {len(wrong)} failed")
     return 1 if wrong else 0
 
 

@@ -49,7 +49,7 @@ BRINGS = {"string": ("string_view",), "thread": ("chrono",), "condition_variable
 HEADER_OF = {name: header for header, names in GIVEN.items() for name in names.split()}
 USED = re.compile(r"\bstd::(?:ranges::)?(\w+)")
 INCLUDE = re.compile(r'^#include ([<"])([^>"]+)', re.M)
-BASES = ("lib", "drivers", "app", "app/perf", "app/testpmd", "test", "test/support", "")
+BASES = ("lib", "drivers", "app", "app/testpmd", "test", "test/support", "")
 
 
 class Tree:

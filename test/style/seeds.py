@@ -11,8 +11,8 @@ LAYERS = """# seeds
 kilim/base : :
 !kilim/queue : kilim/base :
 kilim/port : kilim/* : <rte_
-vhca/hca : kilim/base ~vhca/tpt : <rdma/
-vhca/tpt : kilim/base vhca/hca :
+vhca/hca : kilim/base : <rdma/
+vhca/tpt : vhca/hca :
 test/kilim : kilim/* : <CUnit/
 """
 CLEAN = {
@@ -24,9 +24,11 @@ CLEAN = {
                              "// a virtual word in a comment, throw too\n"
                              'inline const char* n() { return "new virtual"; }\n',
     "lib/kilim/port/port.hh": HEAD + '#include <rte_ring.h>\n#include "kilim/queue/sq.hh"\n',
-    "drivers/vhca/hca/hca.hh": HEAD + '#include <rdma/ib_user_verbs.h>\n',
+    "drivers/vhca/hca/hca.hh": HEAD + '#include <rdma/ib_user_verbs.h>\n'
+                               '#include "kilim/base/be.hh"\n',
     "drivers/vhca/tpt/key.hh": HEAD + '#include "vhca/hca/hca.hh"\n',
-    "test/kilim/be_ut.cc": SPDX + "// A test.\n#include <CUnit/Basic.h>\n",
+    "test/kilim/be_ut.cc": SPDX + "// A test.\n#include <CUnit/Basic.h>\n"
+                             '#include "kilim/base/be.hh"\n',
     "usertools/check.sh": "#!/bin/sh\n# SPDX-License-Identifier: BSD-3-Clause\n",
 }
 QUEUE, PORT, BASE = "lib/kilim/queue/sq.hh", "lib/kilim/port/port.hh", "lib/kilim/base/be.hh"
@@ -44,6 +46,14 @@ SEEDS = (
         "kilim/base : :", "kilim/base : kilim/queue :"), "cycle"),
     ("a table that names no room", "doc/layers.txt", "kilim/x : kilim/nowhere :\n", "does not exist"),
     ("a table with a broken line", "doc/layers.txt", "kilim/x\n", "a line is"),
+    ("an arrow that nobody uses", "doc/layers.txt", "=" + LAYERS.replace(
+        "vhca/tpt : vhca/hca", "vhca/tpt : kilim/base vhca/hca"), "nothing in it does"),
+    ("an arrow to all of many that nobody uses", "doc/layers.txt", "=" + LAYERS.replace(
+        "vhca/tpt : vhca/hca", "vhca/tpt : kilim/* vhca/hca"), "may include kilim/*"),
+    ("a header that nobody includes", "doc/layers.txt", "=" + LAYERS.replace(
+        "kilim/base : :", "kilim/base : : <rte_"), "may include <rte_"),
+    ("a peer", "doc/layers.txt", "=" + LAYERS.replace("vhca/hca : kilim/base", "vhca/hca : ~vhca/tpt"),
+     "does not exist"),
     ("headers that include each other", BASE, '#include "kilim/base/cc.hh"\n', "include cycle"),
     ("verbs in the library", PORT, "#include <infiniband/verbs.h>\n", "guarded"),
     ("the kernel's ABI in the library", PORT, "#include <rdma/mlx5-abi.h>\n", "guarded"),
@@ -82,6 +92,9 @@ SEEDS = (
     ("a fence in assembly", PORT, 'void f() { asm volatile("" ::: "memory"); }\n', "raw fence"),
     ("a fence of DPDK", PORT, "void f() { rte_smp_wmb(); }\n", "raw fence"),
     ("a macro of no house", BASE, "#define MIN(a, b) a\n", "macro MIN"),
+    ("a comparison that says no value", "test/kilim/be_ut.cc",
+     "void f() { CU_ASSERT_EQUAL(a, b); }\n", "EQUAL says both"),
+    ("a fixture by another name", "test/kilim/rig.hh", "=" + HEAD, "is called *_fixture.hh"),
     ("an unnamed exception from lint", BASE, "int a;  // NOLINT\n", "NOLINT"),
     ("something left for later", BASE, "// TO" "DO: later\n", "unfinished"),
 )

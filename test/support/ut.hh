@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Runs a table of CUnit cases: `x_ut` runs all, `x_ut WORD` those whose name contains WORD, `x_ut
 // -l` lists them. A name is a sentence. No case run is a failure. The last line is "N passed, N
-// failed".
+// failed". A case asserts by EQUAL (equal.hh), or by CU_ASSERT where nothing is compared.
 #pragma once
 
 #include <cstdio>
@@ -9,6 +9,8 @@
 #include <span>
 
 #include <CUnit/Basic.h>
+
+#include "equal.hh"
 
 namespace kilim::test {
 

@@ -31,26 +31,26 @@ struct Row {
   const char* (*text)(Devargs&, const char*);
 };
 
-const char* take_hca(Devargs& d, const char* v) {
+const char* parse_hca(Devargs& d, const char* v) {
   if (v[0] == '\0' || std::strlen(v) > 32) return "must be a device name of 1 to 32 characters";
   d.hca.name = v;
   return nullptr;
 }
 
-const char* take_wire(Devargs& d, const char* v) {
+const char* parse_wire(Devargs& d, const char* v) {
   if (v[0] == '\0') return "must be a wire spec";
   d.hca.wire = v;
   return nullptr;
 }
 
-const char* take_progress(Devargs& d, const char* v) {
+const char* parse_progress(Devargs& d, const char* v) {
   const std::string_view s = v;
   if (s != "poll" && s != "thread") return "must be poll or thread";
   d.hca.progress = s == "thread" ? attach::Progress::thread : attach::Progress::poll;
   return nullptr;
 }
 
-const char* take_fault(Devargs& d, const char* v) {
+const char* parse_fault(Devargs& d, const char* v) {
   constexpr std::string_view fatal = "fatal@";
   const std::string_view s = v;
   if (!s.starts_with(fatal)) return "must be fatal@N";
@@ -59,20 +59,20 @@ const char* take_fault(Devargs& d, const char* v) {
   return good ? nullptr : "must be fatal@N with N from 1";
 }
 
-const char* take_lint(Devargs& d, const char* v) {
+const char* parse_lint(Devargs& d, const char* v) {
   const std::string_view s = v;
   if (s != "off" && s != "warn" && s != "error") return "must be off, warn or error";
   d.hca.lint = v;
   return nullptr;
 }
 
-const char* take_order(Devargs& d, const char* v) {
+const char* parse_order(Devargs& d, const char* v) {
   d.hca.order = v;  // the device judges it
   return nullptr;
 }
 
 // Known only to say why not.
-const char* take_inline(Devargs&, const char*) {
+const char* parse_inline(Devargs&, const char*) {
   static const Result<device::InlineDecision> never = device::arbitrate(
       {.transport = device::Transport::raw_packet, .wish = device::InlineReceive::on});
   return never.error().what;
@@ -80,18 +80,18 @@ const char* take_inline(Devargs&, const char*) {
 
 // clang-format off
 constexpr Row rows[] = {
-    {"hca",      "name of an RDMA device, or vhcaN for a virtual one; default vhcaN of net_kilimN", nullptr, 0, 0, false, take_hca},
+    {"hca",      "name of an RDMA device, or vhcaN for a virtual one; default vhcaN of net_kilimN", nullptr, 0, 0, false, parse_hca},
     {"port",     "1 to 2; default 1",                           &Devargs::port, 1, 2, false, nullptr},
     {"rxq",      "1 to 1 (this device spreads nothing by hash); default 1", &Devargs::rxq, 1, 1, false, nullptr},
     {"txq",      "1 to 64; default 1",                          &Devargs::txq, 1, 64, false, nullptr},
     {"rxd",      "64 to 8192, a power of two; default 1024",    &Devargs::rxd, 64, 8192, true, nullptr},
     {"txd",      "64 to 8192, a power of two; default 1024",    &Devargs::txd, 64, 8192, true, nullptr},
-    {"wire",     "af_packet:IFACE, pcap:IN[:OUT], tap:NAME, cable:NAME, unix:DIR, udp: or dgram: and addresses, each with +tee:FILE, +fault:...; virtual devices only", nullptr, 0, 0, false, take_wire},
-    {"progress", "poll or thread; default poll; virtual devices only", nullptr, 0, 0, false, take_progress},
-    {"fault",    "fatal@N: the device dies with its N-th send request; virtual devices only", nullptr, 0, 0, false, take_fault},
-    {"lint",     "off, warn or error: what becomes of wrong send WQEs; default off; virtual devices only", nullptr, 0, 0, false, take_lint},
-    {"order",    "strict, weak, late-umr, late-read or resend, all but the first also with :SEED: when what no fence holds happens; default strict; virtual devices only", nullptr, 0, 0, false, take_order},
-    {"inline_recv", "refused on packet ports; connections of the library have it", nullptr, 0, 0, false, take_inline},
+    {"wire",     "af_packet:IFACE, pcap:IN[:OUT], tap:NAME, cable:NAME, unix:DIR, udp: or dgram: and addresses, each with +tee:FILE, +fault:...; virtual devices only", nullptr, 0, 0, false, parse_wire},
+    {"progress", "poll or thread; default poll; virtual devices only", nullptr, 0, 0, false, parse_progress},
+    {"fault",    "fatal@N: the device dies with its N-th send request; virtual devices only", nullptr, 0, 0, false, parse_fault},
+    {"lint",     "off, warn or error: what becomes of wrong send WQEs; default off; virtual devices only", nullptr, 0, 0, false, parse_lint},
+    {"order",    "strict, weak, late-umr, late-read or resend, all but the first also with :SEED: when what no fence holds happens; default strict; virtual devices only", nullptr, 0, 0, false, parse_order},
+    {"inline_recv", "refused on packet ports; connections of the library have it", nullptr, 0, 0, false, parse_inline},
 };
 // clang-format on
 
@@ -115,7 +115,7 @@ std::string unknown(const char* key) {
 }
 
 // The reason why not, or an empty string.
-std::string take(Devargs& d, const Row& row, const char* value) {
+std::string parse(Devargs& d, const Row& row, const char* value) {
   if (value == nullptr || value[0] == '\0')
     return quote(row.key, "") + " needs a value: " + row.range;
   if (row.text != nullptr) {
@@ -134,26 +134,27 @@ std::string take(Devargs& d, const Row& row, const char* value) {
 
 }  // namespace
 
-std::variant<Devargs, Refusal> parse_devargs(const char* text) {
+std::variant<Devargs, DevargsError> parse_devargs(const char* text) {
   Devargs d;
   if (text == nullptr || text[0] == '\0') return d;
   const std::unique_ptr<rte_kvargs, FreeKvargs> list(rte_kvargs_parse(text, nullptr));
   if (list == nullptr)
-    return Refusal{std::string("devargs \"") + text + "\" are not a list of KEY=VALUE"};
+    return DevargsError{std::string("devargs \"") + text + "\" are not a list of KEY=VALUE"};
   uint32_t seen = 0;
   for (unsigned i = 0; i < list->count; i++) {
     const rte_kvargs_pair& pair = list->pairs[i];
     const Row* row = find(pair.key);
-    if (row == nullptr) return Refusal{unknown(pair.key)};
+    if (row == nullptr) return DevargsError{unknown(pair.key)};
     const uint32_t bit = 1u << (row - rows);
-    if ((seen & bit) != 0) return Refusal{std::string("devarg ") + row->key + " is given twice"};
+    if ((seen & bit) != 0)
+      return DevargsError{std::string("devarg ") + row->key + " is given twice"};
     seen |= bit;
-    std::string why = take(d, *row, pair.value);
-    if (!why.empty()) return Refusal{std::move(why)};
+    std::string why = parse(d, *row, pair.value);
+    if (!why.empty()) return DevargsError{std::move(why)};
   }
   if (attach::is_virtual_name(d.hca.name) || d.hca.name.empty()) {
     std::string why = d.hca.wire.empty() ? "" : attach::refusal_of_wire(d.hca.wire);
-    if (!why.empty()) return Refusal{std::move(why)};
+    if (!why.empty()) return DevargsError{std::move(why)};
   }
   return d;
 }

@@ -22,12 +22,12 @@ struct Devargs {
 };
 
 // A sentence for people; built, as it carries names and numbers.
-struct Refusal {
+struct DevargsError {
   std::string why;
 };
 
 // `text` as EAL hands it over; null or empty: all defaults.
-std::variant<Devargs, Refusal> parse_devargs(const char* text);
+std::variant<Devargs, DevargsError> parse_devargs(const char* text);
 
 // The arguments with their ranges, one a line, for help texts and EAL's driver listing.
 const char* devargs_help() noexcept;

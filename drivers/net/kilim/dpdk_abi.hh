@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The little of DPDK 22.11's driver interface that an EAL virtual device driver needs, for systems
 // that install no driver SDK: the layout of three structures and two functions, which
-// librte_bus_vdev.so.23 exports under the version INTERNAL. Their order and types are the ABI; the
-// words are ours. Where the SDK is installed its own headers are used (KILIM_DPDK_DRIVER_SDK).
+// librte_bus_vdev.so.23 exports under the version INTERNAL, and how a bus begins. Their order and
+// types are the ABI; the words are ours. Where the SDK is installed its own headers are used
+// (KILIM_DPDK_DRIVER_SDK).
 #pragma once
 
 #ifdef KILIM_DPDK_DRIVER_SDK
 
+#include <bus_driver.h>
 #include <bus_vdev_driver.h>
 
 #else
@@ -14,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <rte_bus.h>
 #include <rte_dev.h>
 #include <rte_devargs.h>
 #include <rte_os.h>
@@ -60,6 +63,19 @@ struct rte_vdev_driver {
   int (*dma_map)(rte_vdev_device* device, void* address, uint64_t iova, std::size_t bytes);
   int (*dma_unmap)(rte_vdev_device* device, void* address, uint64_t iova, std::size_t bytes);
   uint32_t drv_flags;
+};
+
+// How a bus begins. parse() is 0 where one of its drivers would take a device of this name.
+struct rte_bus {
+  RTE_TAILQ_ENTRY(rte_bus) next;
+  const char* name;
+  int (*scan)();
+  int (*probe)();
+  rte_device* (*find_device)(const rte_device* start,
+                             int (*compare)(const rte_device*, const void*), const void* data);
+  int (*plug)(rte_device* device);
+  int (*unplug)(rte_device* device);
+  int (*parse)(const char* name, void* address);
 };
 
 void rte_vdev_register(rte_vdev_driver* driver);

@@ -52,8 +52,8 @@ int probe(rte_vdev_device* vdev) {
   if (rte_eal_process_type() != RTE_PROC_PRIMARY)
     return refuse(name, {ENOTSUP, "only a primary process may have Kilim ports"}, "");
   auto parsed = parse_devargs(text);
-  if (const auto* refusal = std::get_if<Refusal>(&parsed)) {
-    rte_log(RTE_LOG_ERR, static_cast<uint32_t>(log_type), "%s: %s\n", name, refusal->why.c_str());
+  if (const auto* error = std::get_if<DevargsError>(&parsed)) {
+    rte_log(RTE_LOG_ERR, static_cast<uint32_t>(log_type), "%s: %s\n", name, error->why.c_str());
     return -EINVAL;
   }
   Devargs& args = std::get<Devargs>(parsed);
@@ -86,7 +86,15 @@ int remove(rte_vdev_device* vdev) {
 
 rte_vdev_driver driver{};
 
+// The program may have the driver itself and load the plugin, which brings the library's: the first
+// one that is there is the process's driver, so that the program's own functions know its ports.
+bool is_there_already() {
+  const rte_bus* bus = rte_bus_find_by_name("vdev");
+  return bus != nullptr && bus->parse(driver_name, nullptr) == 0;
+}
+
 [[gnu::constructor]] void register_driver() {
+  if (is_there_already()) return;
   log_type = rte_log_register_type_and_pick_level("pmd.net.kilim", RTE_LOG_NOTICE);
   if (log_type < 0) log_type = RTE_LOGTYPE_USER1;
   driver.driver.name = driver_name;

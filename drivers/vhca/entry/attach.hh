@@ -34,14 +34,13 @@ struct AttachConfig {
   uint64_t seed = 0;
   std::string journal;  // a file to which every event is written; empty: counts only
   Progress progress = Progress::poller;
-  // "off", "warn" or "error", see hca/lint.hh; empty: what the environment's KILIM_VHCA_LINT says,
+  // "off", "warn" or "error", see lint/lint.hh; empty: what the environment's KILIM_VHCA_LINT says,
   // else off.
   std::string lint;
-  // "strict", "weak", "weak:SEED", ..., see hca/order.hh; empty: what KILIM_VHCA_ORDER says, else
+  // "strict", "weak", "weak:SEED", ..., see core/order.hh; empty: what KILIM_VHCA_ORDER says, else
   // strict.
   std::string order;
-  uint64_t fatal_at = 0;            // see hca.hh
-  uint64_t defect_klm_address = 0;  // a test of tests, see hca.hh; no launcher option
+  uint64_t fatal_at = 0;  // see hca.hh
 };
 
 class Attached {

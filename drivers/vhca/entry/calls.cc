@@ -16,7 +16,7 @@
 #include "vhca/entry/map_hook.hh"
 #include "vhca/entry/open_files.hh"
 #include "vhca/entry/raw.hh"
-#include "vhca/hca/dma_guard.hh"
+#include "vhca/memory/dma_guard.hh"
 #include "vhca/tpt/page_events.hh"
 
 namespace kilim::vhca::calls {
@@ -70,7 +70,7 @@ int open_device(Device& device, int flags) {
   return fail(-fd);
 }
 
-void tell_gone(const void* at, std::size_t length) noexcept {
+void report_unmapped(const void* at, std::size_t length) noexcept {
   if (length == 0 || !page_events::anybody()) return;
   const int saved = errno;
   page_events::invalidate(PageRange::of(reinterpret_cast<uintptr_t>(at), length));
@@ -82,7 +82,7 @@ void* map_plain(void* at, std::size_t length, int prot, int flags, int fd, int64
                 MapCall* next) noexcept {
   void* got = next != nullptr ? next(at, length, prot, flags, fd, offset)
                               : raw::map(at, length, prot, flags, fd, offset);
-  if ((flags & MAP_FIXED) != 0 && got != MAP_FAILED) tell_gone(got, length);
+  if ((flags & MAP_FIXED) != 0 && got != MAP_FAILED) report_unmapped(got, length);
   return got;
 }
 
@@ -173,14 +173,14 @@ void* map(void* at, std::size_t length, int prot, int flags, int fd, int64_t off
 
 int unmap(void* at, std::size_t length, UnmapCall* next) noexcept {
   const int result = next != nullptr ? next(at, length) : raw::unmap(at, length);
-  if (result == 0) tell_gone(at, length);
+  if (result == 0) report_unmapped(at, length);
   return result;
 }
 
 int advise(void* at, std::size_t length, int advice, AdviseCall* next) noexcept {
   const int result = next != nullptr ? next(at, length, advice) : raw::advise(at, length, advice);
   const bool forgets = advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE;
-  if (result == 0 && forgets) tell_gone(at, length);
+  if (result == 0 && forgets) report_unmapped(at, length);
   return result;
 }
 
@@ -192,10 +192,10 @@ void* remap(void* at, std::size_t from, std::size_t to, int flags, void* where,
   if (got == MAP_FAILED) return got;
   const bool moved = got != at;
   if (moved) {
-    tell_gone(at, from);
-    tell_gone(got, to);
+    report_unmapped(at, from);
+    report_unmapped(got, to);
   } else if (to < from) {
-    tell_gone(static_cast<char*>(at) + to, from - to);
+    report_unmapped(static_cast<char*>(at) + to, from - to);
   }
   return got;
 }

@@ -12,8 +12,8 @@
 #include <sys/types.h>
 
 #include "kilim/base/result.hh"
+#include "vhca/core/spec.hh"
 #include "vhca/entry/attach.hh"
-#include "vhca/hca/spec.hh"
 
 namespace kilim::vhca {
 

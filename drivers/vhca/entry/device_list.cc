@@ -15,7 +15,7 @@
 #include "vhca/entry/odp_files.hh"
 #include "vhca/entry/open_files.hh"
 #include "vhca/entry/port_files.hh"
-#include "vhca/hca/dma_guard.hh"
+#include "vhca/memory/dma_guard.hh"
 #include "vhca/tpt/page_events.hh"
 
 namespace kilim::vhca {

@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "kilim/base/fd.hh"
+#include "vhca/core/address.hh"
+#include "vhca/core/lock.hh"
 #include "vhca/entry/raw.hh"
-#include "vhca/hca/lock.hh"
-#include "vhca/hca/modify_qp.hh"
 #include "vhca/wire/wire.hh"
 
 namespace kilim::vhca {
@@ -48,7 +48,7 @@ bool replace(const std::string& folder, const std::string& name, const std::stri
 }  // namespace
 
 Identity identity_of(const AttachConfig& config) {
-  HcaConfig shape;
+  Addresses shape;
   shape.mac = mac_of(config);
   shape.gid = parse_gid(config.gid).value_or(Gid{});
   Identity identity{guid_of(shape.mac), {}};

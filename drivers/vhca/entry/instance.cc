@@ -13,9 +13,9 @@
 #include <signal.h>
 #include <time.h>
 
-#include "vhca/hca/dma_guard.hh"
-#include "vhca/hca/lint.hh"
-#include "vhca/hca/order.hh"
+#include "vhca/core/order.hh"
+#include "vhca/lint/lint.hh"
+#include "vhca/memory/dma_guard.hh"
 #include "vhca/tpt/odp_stats.hh"
 #include "vhca/wire/make.hh"
 
@@ -73,7 +73,6 @@ Result<std::unique_ptr<Instance>> Instance::make(const AttachConfig& config,
   hca_config.gid = parse_gid(config.gid).value_or(Gid{});
   hca_config.seed = config.seed;
   hca_config.fatal_at = config.fatal_at;
-  hca_config.defect_klm_address = config.defect_klm_address;
   for (const std::string& spec : config.wires) {
     std::string why;
     auto wire = make_wire(spec, &why);

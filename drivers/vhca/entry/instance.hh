@@ -8,11 +8,11 @@
 #include <memory>
 
 #include "kilim/base/result.hh"
+#include "vhca/core/journal.hh"
+#include "vhca/core/profile.hh"
 #include "vhca/entry/config.hh"
 #include "vhca/entry/progress_thread.hh"
 #include "vhca/hca/hca.hh"
-#include "vhca/hca/journal.hh"
-#include "vhca/hca/profile.hh"
 
 namespace kilim::vhca {
 

@@ -11,9 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "vhca/core/lock.hh"
 #include "vhca/entry/mapped_file.hh"
 #include "vhca/hca/hca.hh"
-#include "vhca/hca/lock.hh"
 #include "vhca/tpt/odp_stats.hh"
 
 namespace kilim::vhca::odp_files {

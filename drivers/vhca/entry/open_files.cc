@@ -97,7 +97,7 @@ void end_open(OpenFile& open) noexcept {
   delete file;
 }
 
-OpenFile* take_slot() noexcept {
+OpenFile* claim_slot() noexcept {
   for (std::size_t i = 0; i < max_open; i++) {
     bool free = false;
     if (!slots[i].taken.compare_exchange_strong(free, true, std::memory_order_acq_rel)) continue;
@@ -117,7 +117,7 @@ int add(DeviceFile* file, Instance* instance, Device* device, bool close_on_exec
       ::syscall(SYS_memfd_create, "kilim-uverbs", close_on_exec ? MFD_CLOEXEC : 0u));
   if (fd < 0) return -errno;
   struct stat st;
-  OpenFile* slot = raw::file_stat(fd, &st) == 0 ? take_slot() : nullptr;
+  OpenFile* slot = raw::file_stat(fd, &st) == 0 ? claim_slot() : nullptr;
   if (slot == nullptr) {
     raw::close(fd);
     return -EMFILE;

@@ -23,7 +23,7 @@
 #include "vhca/entry/open_files.hh"
 #include "vhca/entry/poll_hook.hh"
 #include "vhca/entry/raw.hh"
-#include "vhca/hca/dma_guard.hh"
+#include "vhca/memory/dma_guard.hh"
 
 // Interposed functions are the only visible ones.
 #define KILIM_INTERPOSED extern "C" __attribute__((visibility("default")))
@@ -39,7 +39,7 @@ void add_launched_devices() {
   }
 }
 
-void look_at_environment_once() noexcept {
+void check_environment_once() noexcept {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, &add_launched_devices);
 }
@@ -47,7 +47,7 @@ void look_at_environment_once() noexcept {
 // The first of these paths makes the devices known; nothing before it costs more than a comparison.
 const char* noticed(const char* path) noexcept {
   if (path != nullptr && std::strncmp(path, "/dev/infiniband/", 16) == 0) {
-    look_at_environment_once();
+    check_environment_once();
   }
   return path;
 }
@@ -130,7 +130,7 @@ bool device_is_open() noexcept {
 }
 
 void* find_device(const char* name) {
-  look_at_environment_once();
+  check_environment_once();
   Device* device = device_list::find_name(name);
   return device != nullptr && device->instance().ok() ? device : nullptr;
 }
@@ -147,7 +147,7 @@ using namespace kilim::vhca;
 
 KILIM_INTERPOSED const KilimVhcaLaunched* kilim_vhca_launched() {
   static constexpr KilimVhcaLaunched table{1, &find_device, &poll_device};
-  look_at_environment_once();
+  check_environment_once();
   return device_list::count() == 0 ? nullptr : &table;
 }
 
@@ -256,7 +256,7 @@ KILIM_INTERPOSED int faccessat(int dir, const char* path, int mode, int flags) {
 // Descriptors.
 
 KILIM_INTERPOSED int socket(int domain, int type, int protocol) {
-  if (domain == AF_NETLINK) look_at_environment_once();
+  if (domain == AF_NETLINK) check_environment_once();
   SocketCall* next = Next<"socket", SocketCall>::get();
   if (device_list::count() != 0) return calls::socket(domain, type, protocol, next);
   return next != nullptr ? next(domain, type, protocol) : raw::socket(domain, type, protocol);

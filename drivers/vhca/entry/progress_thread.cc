@@ -18,7 +18,7 @@
 
 #include "vhca/entry/raw.hh"
 #include "vhca/hca/hca.hh"
-#include "vhca/hca/valgrind.hh"
+#include "vhca/memory/valgrind.hh"
 
 namespace kilim::vhca {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "kilim/base/fd.hh"
 #include "kilim/base/result.hh"
+#include "vhca/core/profile.hh"
 #include "vhca/entry/config.hh"
-#include "vhca/hca/profile.hh"
 
 namespace kilim::vhca {
 

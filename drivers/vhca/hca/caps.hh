@@ -8,7 +8,7 @@
 #include <span>
 
 #include "kilim/prm/cmd.hh"
-#include "vhca/hca/profile.hh"
+#include "vhca/core/profile.hh"
 
 namespace kilim::vhca {
 

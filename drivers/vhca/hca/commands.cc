@@ -9,10 +9,10 @@
 #include "kilim/prm/bsf_seg.hh"
 #include "kilim/prm/cmd.hh"
 #include "kilim/prm/mkc.hh"
+#include "vhca/core/journal.hh"
 #include "vhca/hca/caps.hh"
 #include "vhca/hca/fatal.hh"
 #include "vhca/hca/hca.hh"
-#include "vhca/hca/journal.hh"
 #include "vhca/hca/modify_qp.hh"
 #include "vhca/hca/state.hh"
 
@@ -348,7 +348,7 @@ Answer run_command(HcaState& s, In in, Out out) {
 
 int Hca::command(std::span<const std::byte> in, std::span<std::byte> out) {
   if (in.size() < sizeof(prm::CmdInHdr) || out.size() < sizeof(prm::CmdOutHdr)) return -EINVAL;
-  if (state_->dead && !done_by_the_dead(read<prm::CmdInHdr>(in).opcode.host())) return -EIO;
+  if (state_->context.dead && !done_by_the_dead(read<prm::CmdInHdr>(in).opcode.host())) return -EIO;
   std::fill(out.begin(), out.end(), std::byte{0});
   Answer o = run_command(*state_, in, out);
   prm::CmdOutHdr header{};

@@ -12,7 +12,7 @@
 
 #include "kilim/base/fd.hh"
 #include "kilim/base/result.hh"
-#include "vhca/hca/profile.hh"
+#include "vhca/core/profile.hh"
 
 namespace kilim::vhca {
 

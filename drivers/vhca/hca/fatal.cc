@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kilim/prm/cmd.hh"
-#include "vhca/hca/journal.hh"
+#include "vhca/core/journal.hh"
 #include "vhca/hca/scheduler.hh"
 #include "vhca/hca/state.hh"
 #include "vhca/wq/qp_error.hh"
@@ -14,12 +14,12 @@
 namespace kilim::vhca {
 
 void die(HcaState& h) {
-  if (h.dead) return;
-  h.dead = true;
+  if (h.context.dead) return;
+  h.context.dead = true;
   h.qps.for_each([&](Qp& qp) {
     if (qp.state == QpState::reset) return;
     forget_work(h, qp);
-    to_error(h.works, qp);
+    to_error(h.context, qp);
   });
   // Each client once: those that announced themselves, and owners of queues that did not.
   std::vector<EventSink*> sinks = h.sinks;
@@ -27,19 +27,14 @@ void die(HcaState& h) {
   h.cqs.for_each([&](Cq& cq) { sinks.push_back(cq.sink); });
   std::sort(sinks.begin(), sinks.end());
   sinks.erase(std::unique(sinks.begin(), sinks.end()), sinks.end());
-  h.works.journal->async(event::device_fatal, 0);
+  h.context.journal->async(event::device_fatal, 0);
   for (EventSink* sink : sinks) {
     if (sink != nullptr) sink->async(event::device_fatal, nullptr);
   }
 }
 
-bool due_to_die(const HcaState& h) noexcept {
-  return h.config.fatal_at != 0 && !h.dead &&
-         h.works.journal->count(Journal::Kind::wqe) >= h.config.fatal_at;
-}
-
 bool must_stop(const HcaState& h) noexcept {
-  return !h.dead && (due_to_die(h) || h.works.journal->failed());
+  return !h.context.dead && (due_to_die(h) || h.context.journal->failed());
 }
 
 bool done_by_the_dead(uint16_t opcode) noexcept {

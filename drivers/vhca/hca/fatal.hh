@@ -13,8 +13,6 @@ struct HcaState;
 void die(HcaState&);
 // Whether the adapter ends here: by its fault, or because a line is missing in its journal.
 bool must_stop(const HcaState&) noexcept;
-// Whether a `--fault fatal@N` is due: N send requests have been taken up.
-bool due_to_die(const HcaState&) noexcept;
 // Whether a firmware command is answered as if it had been carried out: those that undo something.
 bool done_by_the_dead(uint16_t opcode) noexcept;
 

@@ -15,11 +15,11 @@
 #include <vector>
 
 #include "kilim/base/result.hh"
-#include "vhca/hca/lock.hh"
-#include "vhca/hca/order.hh"
-#include "vhca/hca/port_counters.hh"
-#include "vhca/hca/profile.hh"
-#include "vhca/hca/spec.hh"
+#include "vhca/core/lock.hh"
+#include "vhca/core/order.hh"
+#include "vhca/core/port_counters.hh"
+#include "vhca/core/profile.hh"
+#include "vhca/core/spec.hh"
 
 namespace kilim::vhca {
 
@@ -41,10 +41,8 @@ struct HcaConfig {
   std::vector<std::unique_ptr<Wire>>
       wires;                   // one a port; none: nothing leaves the adapter but loopback
   Journal* journal = nullptr;  // outlives the adapter; null: counts only
-  LintMode lint{};             // off; see hca/lint.hh
+  LintMode lint{};             // off; see lint/lint.hh
   Order order;                 // of the WQEs of a send queue: as they stand there
-  // A test of tests: every list entry's address is off by this much. Data checks must fail then.
-  uint64_t defect_klm_address = 0;
   // The adapter dies when this many send requests have been taken up; 0: never.
   uint64_t fatal_at = 0;
 };

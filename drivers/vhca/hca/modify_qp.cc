@@ -4,14 +4,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
-#include "vhca/hca/journal.hh"
-#include "vhca/hca/qp_transitions.hh"
-#include "vhca/hca/roce_port.hh"
+#include "vhca/core/journal.hh"
 #include "vhca/hca/scheduler.hh"
 #include "vhca/transport/rendezvous.hh"
+#include "vhca/transport/roce_port.hh"
 #include "vhca/wq/qp_error.hh"
+#include "vhca/wq/qp_transitions.hh"
 
 namespace kilim::vhca {
 
@@ -19,13 +18,6 @@ namespace {
 
 bool connected(QpType t) noexcept {
   return t != QpType::ud && t != QpType::raw_packet;
-}
-
-// Whether a path comes back to this adapter. InfiniBand goes by LID, and by GID where one is named.
-bool leads_here(const HcaState& h, const QpAttr::Path& path) noexcept {
-  const uint16_t lid = h.config.profile.lid;
-  if (lid == 0) return is_own_gid(h.config, path.dgid);
-  return path.dlid == lid && (!path.is_global || is_own_gid(h.config, path.dgid));
 }
 
 // What the table does not say: ranges of the attributes.
@@ -44,10 +36,10 @@ int check_values(const HcaState& h, const Qp& qp, const QpAttr& a, uint32_t mask
   // RoCE has no addresses but GIDs.
   if (!a.path.is_global) return h.config.profile.lid != 0 ? 0 : -EINVAL;
   Gid own;
-  return port_gid(h.config, a.path.sgid_index, own) ? 0 : -EINVAL;
+  return port_gid(h.addresses, a.path.sgid_index, own) ? 0 : -EINVAL;
 }
 
-void take_values(Qp& qp, const QpAttr& a, uint32_t mask) noexcept {
+void store_values(Qp& qp, const QpAttr& a, uint32_t mask) noexcept {
   auto take = [&](uint32_t bit, auto QpAttr::*field) {
     if ((mask & bit) != 0) qp.attr.*field = a.*field;
   };
@@ -77,8 +69,8 @@ void take_values(Qp& qp, const QpAttr& a, uint32_t mask) noexcept {
 // before the queue is ready again.
 void to_reset(HcaState& h, Qp& qp) noexcept {
   forget_work(h, qp);
-  flush_held(h.works, qp);  // its shared queue stays
-  h.works.in_error.remove(qp);
+  flush_held(h.context, qp);  // its shared queue stays
+  h.context.in_error.remove(qp);
   qp.state = QpState::reset;
   qp.attr = {};
   qp.sq.ci = qp.sq.pi = 0;
@@ -94,9 +86,9 @@ void to_reset(HcaState& h, Qp& qp) noexcept {
 
 // What has been posted until now is not sent any more. False: flushing it has ended the queue.
 bool leave_sqe(HcaState& h, Qp& qp) noexcept {
-  flush_some(h.works, qp, ~std::size_t{0});
+  flush_some(h.context, qp, ~std::size_t{0});
   if (qp.state != QpState::sqe) return false;
-  h.works.in_error.remove(qp);
+  h.context.in_error.remove(qp);
   qp.send_error_told = false;
   return true;
 }
@@ -105,65 +97,36 @@ void enter(HcaState& h, Qp& qp, QpState to) noexcept {
   if (to == QpState::reset) return to_reset(h, qp);
   if (to == QpState::err) {
     forget_work(h, qp);
-    return to_error(h.works, qp);
+    return to_error(h.context, qp);
   }
   if (qp.state == QpState::sqe && !leave_sqe(h, qp)) return;
-  if (qp.state == QpState::sqd && qp.lint != nullptr) h.lint->resumed(*qp.lint);
+  if (qp.state == QpState::sqd && qp.watched != nullptr) h.lint->resumed(qp);
   qp.state = to;
   if (to == QpState::sqd) {
     qp.sq_drained = false;
-    note_drained(h, qp);
+    note_drained(h.context, qp);
   }
   if (to == QpState::rts && has_requests(qp)) h.ready.push(qp);
 }
 
 }  // namespace
 
-bool port_gid(const Mac& mac, uint32_t index, Gid& gid) noexcept {
-  if (index != 0) return false;
-  gid = {0xfe,   0x80,   0,    0,    0,      0,      0,     0, static_cast<uint8_t>(mac[0] ^ 2),
-         mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
-  return true;
-}
-
-bool port_gid(const HcaConfig& config, uint32_t index, Gid& gid) noexcept {
-  if (index != 1) return port_gid(config.mac, index, gid);
-  gid = config.gid;
-  return gid != Gid{};
-}
-
-bool leads_here(const HcaConfig& config, const prm::AvSeg& to) noexcept {
-  const uint16_t lid = config.profile.lid;
-  Gid gid;
-  std::memcpy(gid.data(), to.rgid, gid.size());
-  if (lid == 0) return is_own_gid(config, gid);
-  return to.rlid.host() == lid && (prm::av::grh::get(to) == 0 || is_own_gid(config, gid));
-}
-
-bool is_own_gid(const HcaConfig& config, const Gid& gid) noexcept {
-  Gid own;
-  for (uint32_t i = 0; port_gid(config, i, own); i++) {
-    if (own == gid) return true;
-  }
-  return false;
-}
-
 int modify_qp(HcaState& h, Qp& qp, const QpAttr& a, uint32_t mask) noexcept {
   if ((mask & qp_mask::cur_state) != 0 && a.cur_state != qp.state) return -EINVAL;
   QpState to = (mask & qp_mask::state) != 0 ? a.state : qp.state;
   if (!transition_allowed(qp.type, qp.state, to, mask)) return -EINVAL;
   if (int rc = check_values(h, qp, a, mask); rc != 0) return rc;
-  take_values(qp, a, mask);
+  store_values(qp, a, mask);
   // Each request on a dynamic connection has its own way.
   const bool dynamic = qp.type == QpType::dci || qp.type == QpType::dct;
-  if ((mask & qp_mask::path) != 0 && !dynamic) qp.loopback = leads_here(h, a.path);
+  if ((mask & qp_mask::path) != 0 && !dynamic) qp.loopback = leads_here(h.addresses, a.path);
   // A target's context does not say how much it answers at a time.
   if (qp.type == QpType::dct)
     qp.attr.max_dest_rd_atomic = static_cast<uint8_t>(h.config.profile.max_rd_atomic);
   if ((mask & qp_mask::en_sqd_async) != 0) qp.attr.en_sqd_async_notify = a.en_sqd_async_notify;
   QpState from = qp.state;
   if ((mask & qp_mask::state) != 0) enter(h, qp, to);
-  if ((mask & qp_mask::state) != 0) roce_enter(h, qp, from);
+  if ((mask & qp_mask::state) != 0) roce_enter(h.roce, qp, from);
   return 0;
 }
 

@@ -13,11 +13,11 @@
 #include "kilim/base/units.hh"
 #include "kilim/prm/cqe.hh"
 #include "kilim/prm/doorbell.hh"
-#include "vhca/hca/dma.hh"
-#include "vhca/hca/eth_state.hh"
-#include "vhca/hca/probe.hh"
-#include "vhca/hca/roce_port.hh"
+#include "vhca/ethernet/eth.hh"
 #include "vhca/hca/scheduler.hh"
+#include "vhca/memory/dma.hh"
+#include "vhca/memory/probe.hh"
+#include "vhca/transport/roce_port.hh"
 #include "vhca/wq/cqe_writer.hh"
 
 namespace kilim::vhca {
@@ -236,7 +236,7 @@ int resize_cq(HcaState& h, Cqn cqn, Va buf, uint32_t cqe_count) {
   if (cq == nullptr || !std::has_single_bit(cqe_count)) return -EINVAL;
   if (cqe_count - 1 > h.config.profile.max_cqe) return -EINVAL;
   if (int rc = probe_range(buf, uint64_t{cqe_count} * cq->spec.cqe_bytes, true); rc != 0) return rc;
-  return change_ring(h.works, *cq, buf, cqe_count) ? 0 : -EINVAL;
+  return change_ring(h.context, *cq, buf, cqe_count) ? 0 : -EINVAL;
 }
 
 int moderate_cq(HcaState& h, Cqn cqn, uint16_t count, uint16_t period_us) {
@@ -313,7 +313,7 @@ Result<Qpn> create_qp(HcaState& h, const QpSpec& s, EventSink* sink) {
   qp->rq = {s.buf.value(), s.rq_wqes, rq_shift, 0};
   use_order(h.config, *qp);
   count_users(h, *qp, 1);
-  if (s.own_unicast || s.own_multicast) h.eth->own_queues++;
+  if (s.own_unicast || s.own_multicast) h.eth.own_queues++;
   if (rings) {
     Uar& uar = *h.uars.at(s.uar_page);
     uar.qps.push_back(qp);
@@ -349,18 +349,18 @@ int destroy_qp(HcaState& h, Qpn qpn) {
   if (qp == nullptr) return -EINVAL;
   if (qp->groups != 0) return -EBUSY;
   if (qp->type == QpType::raw_packet) {
-    if (int rc = eth_detach_qp(h, *qp); rc != 0) return rc;
+    if (int rc = eth_detach_qp(h.eth, *qp); rc != 0) return rc;
   }
-  roce_part(h, *qp);
+  roce_part(h.roce, *qp);
   forget_work(h, *qp);
-  h.works.in_error.remove(*qp);
+  h.context.in_error.remove(*qp);
   if (has_rings(qp->type)) {
     Uar& uar = *h.uars.at(qp->spec.uar_page);
     std::erase(uar.qps, qp);
     h.uars.note_queues(uar);
   }
   count_users(h, *qp, ~0u);
-  if (qp->spec.own_unicast || qp->spec.own_multicast) h.eth->own_queues--;
+  if (qp->spec.own_unicast || qp->spec.own_multicast) h.eth.own_queues--;
   if (h.lint) h.lint->remove(*qp);
   h.qps.destroy(qpn.value());
   return 0;

@@ -6,17 +6,15 @@
 #include <atomic>
 #include <utility>
 
-#include <time.h>
-
 #include "kilim/base/be.hh"
 #include "kilim/prm/doorbell.hh"
-#include "vhca/hca/dma.hh"
-#include "vhca/hca/eth.hh"
-#include "vhca/hca/exec.hh"
+#include "vhca/core/journal.hh"
+#include "vhca/exec/send_queue.hh"
 #include "vhca/hca/fatal.hh"
-#include "vhca/hca/journal.hh"
-#include "vhca/hca/roce_port.hh"
+#include "vhca/hca/ports.hh"
+#include "vhca/memory/dma.hh"
 #include "vhca/transport/rendezvous.hh"
+#include "vhca/transport/roce_port.hh"
 #include "vhca/wq/cqe_writer.hh"
 #include "vhca/wq/qp_error.hh"
 
@@ -34,40 +32,40 @@ bool listens(const Qp& qp) noexcept {
                         qp.state == QpState::sqe || qp.state == QpState::err);
 }
 
-void look_at_record(HcaState& h, Qp& qp) noexcept {
+void check_record(HcaState& h, Qp& qp) noexcept {
   if (!listens(qp) || qp.sq.wqebbs == 0) return;
   uint32_t raw = 0;
   if (!dma::load(Va{qp.spec.record.value() + 4 * prm::record_send}, raw)) {
-    fatal_qp(h.works, qp, "the doorbell record is gone");
+    fatal_qp(h.context, qp, "the doorbell record is gone");
     return;
   }
   qp.sq.pi = static_cast<uint16_t>(be32::from_raw(raw).host());
-  if (qp.lint != nullptr) [[unlikely]]
-    h.lint->announced(*qp.lint);
+  if (qp.watched != nullptr) [[unlikely]]
+    h.lint->announced(qp);
   bool runs = qp.state == QpState::rts && qp.wait == SqWait::none;
   if (runs && qp.sq.pi != qp.sq.ci) h.ready.push(qp);
 }
 
-void look_at_doorbells(HcaState& h) noexcept {
+void check_doorbells(HcaState& h) noexcept {
   const bool all = std::exchange(h.stores_wait, false);
   h.uars.for_each([&](Uar& uar) noexcept {
-    Rung rung = UarSet::take(uar);
+    DoorbellWrite rung = UarSet::take(uar);
     if (rung.arm || rung.send)
       h.doorbells.store(h.doorbells.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     if (all) rung = {true, true};
     if (rung.arm) {
-      for (Cq* cq : uar.cqs) look_at_arm(h.works, *cq);
+      for (Cq* cq : uar.cqs) check_arm(h.context, *cq);
     }
     if (rung.send) {
-      for (Qp* qp : uar.qps) look_at_record(h, *qp);
+      for (Qp* qp : uar.qps) check_record(h, *qp);
     }
   });
 }
 
-void look_at_timers(HcaState& h) noexcept {
+void check_timers(HcaState& h) noexcept {
   for (std::size_t i = 0; i < h.waiting.size();) {
     Qp& qp = *h.waiting[i];
-    if (qp.wait != SqWait::none && qp.retry_at_ns > h.works.now_ns) {
+    if (qp.wait != SqWait::none && qp.retry_at_ns > h.context.now_ns) {
       i++;
       continue;
     }
@@ -90,16 +88,16 @@ std::size_t run_ready(HcaState& h, std::size_t budget) noexcept {
     if (more && qp.wait == SqWait::none) h.ready.push(qp);
     if (h.work_since_clock < clock_work) continue;
     h.work_since_clock = 0;
-    h.works.now_ns = clock_ns();
+    h.context.now_ns = clock_ns();
   }
   return done;
 }
 
 std::size_t flush_errors(HcaState& h, std::size_t budget) noexcept {
   std::size_t done = 0;
-  for (Qp* qp = h.works.in_error.front(); qp != nullptr && done < budget;) {
+  for (Qp* qp = h.context.in_error.front(); qp != nullptr && done < budget;) {
     Qp* next = ErrorList::after(*qp);
-    done += flush_some(h.works, *qp, budget - done);
+    done += flush_some(h.context, *qp, budget - done);
     qp = next;
   }
   return done;
@@ -109,53 +107,41 @@ std::size_t flush_errors(HcaState& h, std::size_t budget) noexcept {
 bool looks_again(const HcaState& h) noexcept {
   return !h.config.wires.empty() || h.lint != nullptr || h.paging.any() || h.paging.waiting() ||
          !h.ready.empty() || !h.waiting.empty() || !h.moderated.empty() ||
-         !h.works.in_error.empty();
+         !h.context.in_error.empty();
 }
 
 }  // namespace
 
-uint64_t clock_ns() noexcept {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
-}
-
 void forget_work(HcaState& h, Qp& qp) noexcept {
   h.ready.remove(qp);
-  roce_forget(h, qp);
+  roce_forget(h.roce, qp);
   std::erase(h.waiting, &qp);
   qp.wait = SqWait::none;
   qp.retrying = false;
   qp.timeouts = 0;
   qp.stalls = 0;
-  cancel_tags(h.works, qp);
-}
-
-void note_drained(HcaState& h, Qp& qp) noexcept {
-  if (qp.state != QpState::sqd || qp.retrying || qp.sq_drained) return;
-  qp.sq_drained = true;
-  if (qp.attr.en_sqd_async_notify != 0) raise(h.works, qp, event::sq_drained);
+  cancel_tags(h.context, qp);
 }
 
 std::size_t run_engine(HcaState& h, std::size_t budget) noexcept {
-  h.works.now_ns = clock_ns();
-  h.clock.set(h.works.now_ns);
+  h.context.now_ns = clock_ns();
+  h.clock.set(h.context.now_ns);
   if (h.lint) [[unlikely]]
     h.lint->look();
-  look_at_doorbells(h);
-  if (!h.waiting.empty()) look_at_timers(h);
-  for (Cq* cq : h.moderated) look_at_period(h.works, *cq);
+  check_doorbells(h);
+  if (!h.waiting.empty()) check_timers(h);
+  for (Cq* cq : h.moderated) check_period(h.context, *cq);
   const bool wired = !h.config.wires.empty();
-  if (wired) roce_unblock(h);
+  if (wired) roce_unblock(h.roce);
   std::size_t done = h.paging.serve();
-  if (wired && !h.dead) done += roce_answer(h);  // before requests take the wire
+  if (wired && !h.context.dead) done += roce_answer(h.roce);  // before requests take the wire
   done += run_ready(h, budget);
   if (must_stop(h)) die(h);
-  if (!h.works.in_error.empty()) done += flush_errors(h, budget);
+  if (!h.context.in_error.empty()) done += flush_errors(h, budget);
   if (wired) {
-    done += eth_poll_ports(h, budget);
-    roce_timers(h);  // behind the frames: an answer that has come is not late
-    if (!h.dead) done += roce_answer(h);
+    done += poll_ports(h, budget);
+    roce_timers(h.roce);  // behind the frames: an answer that has come is not late
+    if (!h.context.dead) done += roce_answer(h.roce);
   }
   h.lock.rest(!looks_again(h));
   return done;
@@ -163,10 +149,10 @@ std::size_t run_engine(HcaState& h, std::size_t budget) noexcept {
 
 uint64_t next_deadline(const HcaState& h) noexcept {
   if (!h.ready.empty() || h.paging.waiting()) return 0;
-  uint64_t deadline = roce_deadline(h);
+  uint64_t deadline = roce_deadline(h.roce);
   for (const Cq* cq : h.moderated) deadline = std::min(deadline, event_deadline(*cq));
   for (const Qp* qp : h.waiting) deadline = std::min(deadline, qp->retry_at_ns);
-  for (const Qp* qp = h.works.in_error.front(); qp != nullptr; qp = ErrorList::after(*qp)) {
+  for (const Qp* qp = h.context.in_error.front(); qp != nullptr; qp = ErrorList::after(*qp)) {
     if (!qp->broken) return std::min(deadline, clock_ns() + error_look_ns);
   }
   return deadline;

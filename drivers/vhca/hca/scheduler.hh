@@ -17,9 +17,5 @@ uint64_t next_deadline(const HcaState&) noexcept;
 
 // Takes a queue off the ready list and the timers.
 void forget_work(HcaState&, Qp&) noexcept;
-// Says SQ_DRAINED where the client asked for it and nothing is under way.
-void note_drained(HcaState&, Qp&) noexcept;
-
-uint64_t clock_ns() noexcept;
 
 }  // namespace kilim::vhca

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <memory>
 
-#include "vhca/hca/probe.hh"
+#include "vhca/memory/probe.hh"
 #include "vhca/transport/responder_wire.hh"
 #include "vhca/wq/recv.hh"
 
@@ -14,7 +14,7 @@ namespace kilim::vhca {
 
 namespace {
 
-constexpr uint32_t record_bytes = 4;
+constexpr uint32_t srq_record_bytes = 4;
 
 bool has_cq(const SrqSpec& s) noexcept {
   return s.xrc || s.tags != 0;
@@ -55,7 +55,7 @@ Xrcd* xrcd_of(const HcaState& h, const XrcdSpec& s, uint32_t& number) {
 Result<uint32_t> create_srq(HcaState& h, const SrqSpec& s, EventSink* sink) {
   if (const char* why = objection(h, s)) return Error{EINVAL, why};
   int rc = probe_range(s.buf, uint64_t{s.wqes} << s.wqe_shift, true);
-  if (rc == 0) rc = probe_range(s.record, record_bytes, true);
+  if (rc == 0) rc = probe_range(s.record, srq_record_bytes, true);
   if (rc != 0) return Error{-rc, "the memory of the shared receive queue is not there"};
   uint32_t number = 0;
   Srq* srq = h.srqs.create(number);
@@ -74,7 +74,7 @@ int set_srq_limit(HcaState& h, uint32_t srqn, uint32_t limit) {
   Srq* srq = h.srqs.at(srqn);
   if (srq == nullptr || limit >= srq->spec.wqes) return -EINVAL;
   srq->limit = limit;
-  look_at_limit(h.works, *srq);
+  check_limit(h.context, *srq);
   return 0;
 }
 

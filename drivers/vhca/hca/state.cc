@@ -4,7 +4,8 @@
 
 #include <utility>
 
-#include "vhca/hca/journal.hh"
+#include "vhca/core/journal.hh"
+#include "vhca/exec/opcodes.hh"
 #include "vhca/wire/wire.hh"
 
 namespace kilim::vhca {
@@ -16,12 +17,13 @@ constexpr uint32_t first_number(uint64_t seed, uint32_t lowest, unsigned shift) 
 }  // namespace
 
 HcaState::HcaState(HcaConfig c)
-    : config(std::move(c)),
+    : Engine(first_number(c.seed, 0x40, 40), c.profile.max_qp),
+      config(std::move(c)),
+      addresses{config.mac, config.gid, config.profile.lid},
       paging(keys),
       keys(config.seed, config.profile.max_mr),
       pds(first_number(config.seed, 0x10, 16), config.profile.max_pd),
       cqs(first_number(config.seed, 0x400, 28), config.profile.max_cq),
-      qps(first_number(config.seed, 0x40, 40), config.profile.max_qp),
       srqs(first_number(config.seed, 0x200, 20), config.profile.max_srq),
       xrcds(first_number(config.seed, 0x10, 36), config.profile.max_xrcd),
       dm(config.profile, config.seed) {
@@ -29,19 +31,25 @@ HcaState::HcaState(HcaConfig c)
     own_journal = std::make_unique<Journal>();
     config.journal = own_journal.get();
   }
-  keys.set_defect(config.defect_klm_address);
-  works.keys = &keys;
-  works.srqs = &srqs;
-  works.ready = &ready;
-  works.profile = &config.profile;
-  works.config = &config;
-  works.journal = config.journal;
-  works.translator = {&keys, config.profile.max_indirection, &paging};
+  context.keys = &keys;
+  context.srqs = &srqs;
+  context.ready = &ready;
+  context.profile = &config.profile;
+  context.addresses = &addresses;
+  context.journal = config.journal;
+  context.translator = {&keys, config.profile.max_indirection, &paging};
+  eth.context = &context;
+  roce.context = &context;
+  roce.ready = &ready;
+  roce.qps = &qps;
+  roce.engine = static_cast<Engine*>(this);
+  roce.execute = execute_here;
+  fatal_at = config.fatal_at;
   paging.use_journal(*config.journal);
   if (config.lint == LintMode::off) return;
   lint = std::make_unique<Lint>(
       config.lint, Lint::Around{config.name.c_str(), config.journal, &keys, &config.profile, &qps});
-  works.lint = lint.get();
+  context.observer = lint.get();
 }
 
 HcaState::~HcaState() = default;

@@ -34,7 +34,7 @@ bool rung(std::span<std::byte> page, std::size_t offset) noexcept {
 }
 
 // Exchanged, not stored: a doorbell that comes between look and store would be lost.
-bool take_word(std::span<std::byte> page, std::size_t offset) noexcept {
+bool exchange_word(std::span<std::byte> page, std::size_t offset) noexcept {
   return rung(page, offset) &&
          __atomic_exchange_n(word(page, offset), uint64_t{0}, __ATOMIC_ACQ_REL) != 0;
 }
@@ -86,10 +86,10 @@ Uar* UarSet::at(uint32_t index) const noexcept {
   return index - 1 < uars_.size() ? uars_[index - 1].get() : nullptr;
 }
 
-Rung UarSet::take(Uar& uar) noexcept {
-  Rung r;
-  for (std::size_t offset : send_words) r.send = take_word(uar.page, offset) || r.send;
-  r.arm = take_word(uar.page, prm::uar::cq_doorbell);
+DoorbellWrite UarSet::take(Uar& uar) noexcept {
+  DoorbellWrite r;
+  for (std::size_t offset : send_words) r.send = exchange_word(uar.page, offset) || r.send;
+  r.arm = exchange_word(uar.page, prm::uar::cq_doorbell);
   return r;
 }
 

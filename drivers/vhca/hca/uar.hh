@@ -29,7 +29,7 @@ struct Uar {
 };
 
 // What run() found in a page.
-struct Rung {
+struct DoorbellWrite {
   bool send = false;
   bool arm = false;
 };
@@ -52,7 +52,7 @@ class UarSet {
   // there means nothing, and is forgotten when a queue comes.
   void note_queues(Uar&) noexcept;
   // Takes the doorbells of a page: each word is exchanged with 0.
-  static Rung take(Uar&) noexcept;
+  static DoorbellWrite take(Uar&) noexcept;
   // Any thread, without the lock: whether a page with queues has a doorbell.
   [[nodiscard]] bool pending() const noexcept;
   [[nodiscard]] std::span<const std::span<std::byte>> pages() const noexcept { return pages_; }

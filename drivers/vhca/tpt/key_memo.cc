@@ -3,7 +3,7 @@
 // client memory.
 #include "vhca/tpt/key_memo.hh"
 
-#include "vhca/hca/dma.hh"
+#include "vhca/memory/dma.hh"
 
 namespace kilim::vhca {
 
@@ -75,7 +75,7 @@ bool find_pinned(const Translator& t, const KeyRange& r, EndMemos memos,
   if (check_key(m, r.key, r.need) != Deny::none) return false;
   if (remember(*m, memos.named)) return find_direct(memos.named, r, out);
   if (m->mode != KeyMode::klm || !m->only_klms || m->is_signed()) return false;
-  if (t.max_indirection == 0 || t.keys->defect() != 0) return false;
+  if (t.max_indirection == 0) return false;
   const uint64_t at = r.address - m->start;
   if (!m->length64 && (at > m->len || r.bytes > m->len - at)) return false;
   return find_listed(*t.keys, *m, r, memos.inner, out);

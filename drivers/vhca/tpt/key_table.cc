@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "kilim/base/units.hh"
-#include "vhca/hca/spec.hh"
+#include "vhca/core/spec.hh"
 #include "vhca/tpt/list.hh"
 #include "vhca/tpt/mkey_check.hh"
 

@@ -9,8 +9,8 @@
 
 #include "kilim/base/result.hh"
 #include "kilim/prm/mkc.hh"
-#include "vhca/hca/object_table.hh"
-#include "vhca/hca/profile.hh"
+#include "vhca/core/object_table.hh"
+#include "vhca/core/profile.hh"
 #include "vhca/tpt/mkey.hh"
 
 namespace kilim::vhca {
@@ -62,13 +62,7 @@ class KeyTable {
   // Wrong signatures that transfers have found and nobody has told of.
   SignErrors& sign_errors() const noexcept { return sign_errors_; }
 
-  // A test of tests: added to the address of every list entry that is walked, so that whoever
-  // compares data must notice. 0 unless HcaConfig::defect_klm_address says otherwise.
-  void set_defect(uint64_t offset) noexcept { defect_ = offset; }
-  [[nodiscard]] uint64_t defect() const noexcept { return defect_; }
-
  private:
-  uint64_t defect_ = 0;
   uint64_t generation_ = 1;
   ObjectTable<Mkey> keys_;
   ObjectTable<Psv> psvs_;

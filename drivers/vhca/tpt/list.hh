@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-#include "vhca/hca/profile.hh"
+#include "vhca/core/profile.hh"
 #include "vhca/tpt/mkey.hh"
 
 namespace kilim::vhca {

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "kilim/prm/mkc.hh"
-#include "vhca/hca/profile.hh"
+#include "vhca/core/profile.hh"
 
 namespace kilim::vhca {
 

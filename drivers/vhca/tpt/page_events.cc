@@ -17,7 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "vhca/hca/valgrind.hh"
+#include "vhca/memory/valgrind.hh"
 #include "vhca/tpt/memory_map.hh"
 
 namespace kilim::vhca {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "vhca/hca/dma.hh"
+#include "vhca/memory/dma.hh"
 #include "vhca/tpt/paging.hh"
 
 namespace kilim::vhca {

@@ -9,8 +9,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "vhca/hca/journal.hh"
-#include "vhca/hca/probe.hh"
+#include "vhca/core/journal.hh"
+#include "vhca/memory/probe.hh"
 #include "vhca/tpt/transfer.hh"
 
 namespace kilim::vhca {
@@ -104,7 +104,7 @@ void Paging::drain_invalidations() noexcept {
 }
 
 // Page lock held, the part of the table reserved, the pages touched.
-uint64_t Paging::take_in(PagedRegion& region, const PageRange& r, How how) noexcept {
+uint64_t Paging::fault_in(PagedRegion& region, const PageRange& r, How how) noexcept {
   uint8_t rights = PageTable::present;
   if (how == How::write) rights |= PageTable::writable;
   stats_.add(OdpCounter::num_odp_mr_pages, region.table.set(r, rights));
@@ -134,7 +134,7 @@ int Paging::bring(PagedRegion& region, const PageRange& r, How how, uint64_t& pa
     }
     if (rc != 0) return rc;
     if (how != How::snapshot) {
-      pages += take_in(region, r, how);
+      pages += fault_in(region, r, how);
       return 0;
     }
     for (std::size_t p = 0; p < mapped; p++) {
@@ -142,7 +142,7 @@ int Paging::bring(PagedRegion& region, const PageRange& r, How how, uint64_t& pa
       PageRange one{at, at + PageRange::page_bytes};
       if (map[p] >> 63 == 0) continue;
       // What the adapter may write already it may go on writing.
-      if (!region.table.holds(one, PageTable::present)) take_in(region, one, how);
+      if (!region.table.holds(one, PageTable::present)) fault_in(region, one, how);
       pages++;
     }
     return 0;

@@ -78,7 +78,7 @@ class Paging {
   };
 
   int bring(PagedRegion&, const PageRange&, How, uint64_t& pages) noexcept;
-  uint64_t take_in(PagedRegion&, const PageRange&, How) noexcept;
+  uint64_t fault_in(PagedRegion&, const PageRange&, How) noexcept;
   int find_advised(Pdn, Advice, uint32_t key, Mkey*&) noexcept;
   int prefetch(Pdn, Advice, const Range&) noexcept;
   void drain_invalidations() noexcept;

@@ -11,7 +11,7 @@
 #include <span>
 
 #include "kilim/base/ident.hh"
-#include "vhca/hca/profile.hh"
+#include "vhca/core/profile.hh"
 
 namespace kilim::vhca {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-#include "vhca/hca/dma.hh"
+#include "vhca/memory/dma.hh"
 #include "vhca/tpt/fault_walk.hh"
 #include "vhca/tpt/paged_copy.hh"
 #include "vhca/tpt/paging.hh"

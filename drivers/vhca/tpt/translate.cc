@@ -164,7 +164,7 @@ bool Walk::next(Piece& piece) noexcept {
     uint64_t n = std::min(place.bytes, f.left);
     f.at += n;
     f.left -= n;
-    denied_ = enter(place.key, place.address + keys_->defect(), n, inner_);
+    denied_ = enter(place.key, place.address, n, inner_);
   }
   return false;
 }

@@ -9,7 +9,7 @@
 #include <span>
 
 #include "kilim/prm/syndrome.hh"
-#include "vhca/hca/profile.hh"
+#include "vhca/core/profile.hh"
 #include "vhca/tpt/transfer.hh"
 
 namespace kilim::vhca {

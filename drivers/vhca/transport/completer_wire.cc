@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "vhca/hca/journal.hh"
+#include "vhca/core/journal.hh"
 #include "vhca/transport/rendezvous.hh"
 #include "vhca/transport/requester.hh"
 #include "vhca/transport/requester_wire.hh"
@@ -41,19 +41,19 @@ bool acknowledge(RoceLink& link, Qp& qp, uint32_t psn) noexcept {
   return w.count == 0 || psn == w.una_psn;
 }
 
-void take_rnr(RoceLink& link, Qp& qp, uint8_t timer) noexcept {
+void handle_rnr_nak(RoceLink& link, Qp& qp, uint8_t timer) noexcept {
   RcWire& w = *qp.rc;
   if (w.rnr_left == 0) return fail_oldest(link, qp, Syndrome::rnr_retry_exc, "receiver not ready");
   if (w.rnr_left != 7) w.rnr_left--;
   w.retry_left = qp.attr.retry_cnt;  // the peer is there
   uint64_t wait = rnr_timer_ns(timer);
-  w.pause_until_ns = link.works->now_ns + wait;
+  w.pause_until_ns = link.context->now_ns + wait;
   if (w.deadline_ns != 0) w.deadline_ns = w.pause_until_ns + timeout_ns(qp.attr.timeout);
   w.send_psn = w.una_psn;
   link.timed.push(qp);
 }
 
-void take_nak(RoceLink& link, Qp& qp, uint8_t code) noexcept {
+void handle_nak(RoceLink& link, Qp& qp, uint8_t code) noexcept {
   using roce::aeth::Nak;
   switch (static_cast<Nak>(code)) {
     case Nak::sequence:
@@ -67,14 +67,14 @@ void take_nak(RoceLink& link, Qp& qp, uint8_t code) noexcept {
   }
 }
 
-void take_acknowledge(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
+void handle_ack(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   bool ack = p.ack_kind == roce::aeth::ack;
   bool all = acknowledge(link, qp, ack ? roce::psn_add(p.psn, 1) : p.psn);
   if (!runs(qp)) return;
   if (!all) return go_back(link, qp, false);
   if (ack || qp.rc->count == 0 || p.psn != qp.rc->una_psn) return;
-  if (p.ack_kind == roce::aeth::rnr) return take_rnr(link, qp, p.ack_value);
-  if (p.ack_kind == roce::aeth::nak) take_nak(link, qp, p.ack_value);
+  if (p.ack_kind == roce::aeth::rnr) return handle_rnr_nak(link, qp, p.ack_value);
+  if (p.ack_kind == roce::aeth::nak) handle_nak(link, qp, p.ack_value);
 }
 
 // Bytes of an answer go to the message's own memory; false: refused, the queue is in error.
@@ -87,15 +87,15 @@ bool scatter(RoceLink& link, Qp& qp, const RcMessage& m, uint64_t offset,
   bool whole = cut_list({ask.data.segments.data(), ask.data.count}, offset, bytes.size(), part);
   SegmentList to{{part.segments, part.count}, own_memory(qp, m.kind, ask).need};
   Transfer t;
-  if (whole) t = scatter_bytes(link.works->translator, bytes.data(), bytes.size(), to);
-  tell_sent_errors(*link.works, qp);
+  if (whole) t = scatter_bytes(link.context->translator, bytes.data(), bytes.size(), to);
+  report_sent_errors(*link.context, qp);
   if (whole && t.ok()) {
-    link.works->journal->translated(part.segments[0].key, t.pieces, bytes.size());
+    link.context->journal->translated(part.segments[0].key, t.pieces, bytes.size());
     return true;
   }
   if (t.target == Deny::page) {
     // The page is coming: the answer is asked for once more.
-    qp.rc->pause_until_ns = link.works->now_ns + page_stall_ns;
+    qp.rc->pause_until_ns = link.context->now_ns + page_stall_ns;
     qp.rc->send_psn = qp.rc->una_psn;
     link.timed.push(qp);
     return false;
@@ -104,7 +104,7 @@ bool scatter(RoceLink& link, Qp& qp, const RcMessage& m, uint64_t offset,
   return false;
 }
 
-void take_answer(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
+void handle_answer(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcWire& w = *qp.rc;
   acknowledge(link, qp, p.psn);
   if (!runs(qp) || w.count == 0) return;
@@ -122,7 +122,7 @@ void take_answer(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
     return fail_oldest(link, qp, Syndrome::bad_resp, "an answer of another length");
   bool in_entry = answered_in_entry(qp, m.signaled, m.bytes);
   if (in_entry)
-    fill_entry(*link.works, bytes);
+    fill_entry(*link.context, bytes);
   else if (!scatter(link, qp, m, offset, bytes))
     return;
   w.una_psn = roce::psn_add(w.una_psn, 1);
@@ -145,23 +145,23 @@ void complete_oldest(RoceLink& link, Qp& qp, bool in_entry) noexcept {
     return finish_weakly(link, qp, m, in_entry);
   qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + m.wqebbs);
   qp.retrying = w.count > 0 || (weak && !qp.weak->empty());
-  if (m.rendezvous) return rendezvous_answered(*link.works, qp);
+  if (m.rendezvous) return rendezvous_answered(*link.context, qp);
   auto bytes = static_cast<uint32_t>(m.answered() ? m.bytes : 0);
   if (m.signaled &&
-      !complete_send(*link.works, qp, {m.opcode, m.sq_index, bytes, in_entry, m.event}))
-    fatal_qp(*link.works, qp, "the CQ of a send queue is in error");
-  if (qp.draining && w.count == 0) stop_drained(*link.works, qp);
+      !complete_send(*link.context, qp, {m.opcode, m.sq_index, bytes, in_entry, m.event}))
+    fatal_qp(*link.context, qp, "the CQ of a send queue is in error");
+  if (qp.draining && w.count == 0) stop_drained(*link.context, qp);
 }
 
-void take_response(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
+void handle_response(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcWire& w = *qp.rc;
   if (!runs(qp) || w.count == 0) return;
   // Old ones that come late or twice, and those for what was never sent.
   if (w.packets_to(p.psn) >= w.packets_to(w.sent_psn)) return;
   if (p.op == roce::Op::acknowledge)
-    take_acknowledge(link, qp, p);
+    handle_ack(link, qp, p);
   else
-    take_answer(link, qp, p);
+    handle_answer(link, qp, p);
   if (runs(qp)) link.ready->push(qp);
 }
 

@@ -9,6 +9,6 @@ namespace kilim::vhca {
 
 // The oldest message is done.
 void complete_oldest(RoceLink&, Qp&, bool in_entry = false) noexcept;
-void take_response(RoceLink&, Qp&, const RocePacket&) noexcept;
+void handle_response(RoceLink&, Qp&, const RocePacket&) noexcept;
 
 }  // namespace kilim::vhca

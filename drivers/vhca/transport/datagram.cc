@@ -8,11 +8,10 @@
 
 #include "kilim/base/units.hh"
 #include "kilim/prm/av_seg.hh"
-#include "vhca/hca/journal.hh"
-#include "vhca/hca/modify_qp.hh"
-#include "vhca/hca/roce_port.hh"
-#include "vhca/transport/arrival.hh"
-#include "vhca/transport/roce_link.hh"
+#include "vhca/core/address.hh"
+#include "vhca/core/journal.hh"
+#include "vhca/transport/responder_checks.hh"
+#include "vhca/transport/roce_port.hh"
 #include "vhca/wq/cqe_writer.hh"
 #include "vhca/wq/qp_error.hh"
 #include "vhca/wq/recv.hh"
@@ -28,7 +27,7 @@ constexpr uint32_t port_mtu = 4096;
 constexpr uint32_t any_group_member = 0xffffff;
 // What is around the data behind the global header: BTH, DETH, ICRC, for RoCE v2 UDP as well.
 constexpr uint32_t wire_headers = 12 + 8 + 4;
-constexpr uint32_t udp_header = 8;
+constexpr uint32_t udp_bytes = 8;
 constexpr uint8_t next_is_udp = 17, next_is_infiniband = 0x1b;
 
 struct Datagram {
@@ -49,8 +48,8 @@ bool has_imm(const SendWqe& wqe) noexcept {
 }
 
 // On InfiniBand a datagram has a global header only where its address says so.
-bool has_header(const HcaState& h, const prm::AvSeg& to) noexcept {
-  return h.config.profile.lid == 0 || prm::av::grh::get(to) != 0;
+bool has_header(const RoceLink& link, const prm::AvSeg& to) noexcept {
+  return link.context->addresses->lid == 0 || prm::av::grh::get(to) != 0;
 }
 
 prm::GrhSeg header_of(const prm::AvSeg& to, const Gid& own, const SendWqe& wqe, uint64_t bytes,
@@ -61,7 +60,7 @@ prm::GrhSeg header_of(const prm::AvSeg& to, const Gid& own, const SendWqe& wqe, 
   uint32_t imm = has_imm(wqe) ? 4 : 0;
   uint32_t padded = round_up(static_cast<uint32_t>(bytes), 4);
   h.payload_bytes =
-      be16{static_cast<uint16_t>(wire_headers + (roce ? udp_header : 0) + imm + padded)};
+      be16{static_cast<uint16_t>(wire_headers + (roce ? udp_bytes : 0) + imm + padded)};
   h.next_header = roce ? next_is_udp : next_is_infiniband;
   h.hop_limit = to.hop_limit;
   std::memcpy(h.sgid, own.data(), sizeof(h.sgid));
@@ -73,24 +72,24 @@ bool receives(const Qp& qp, uint32_t qkey) noexcept {
   return qp.type == QpType::ud && answers(qp) && qp.attr.qkey == qkey;
 }
 
-void deliver(Works& works, Qp& qp, const Datagram& d) noexcept {
+void deliver(EngineContext& context, Qp& qp, const Datagram& d) noexcept {
   if (!receives(qp, d.qkey)) return;
   RecvWqe wqe;
-  RecvTake take = peek_recv(works, qp, wqe);
-  if (take == RecvTake::fault) return fatal_qp(works, qp, "the receive ring is gone");
-  if (take == RecvTake::refused) return fail_refused_recv(works, qp, wqe.index);
+  RecvTake take = peek_recv(context, qp, wqe);
+  if (take == RecvTake::fault) return fatal_qp(context, qp, "the receive ring is gone");
+  if (take == RecvTake::refused) return fail_refused_recv(context, qp, wqe.index);
   if (take == RecvTake::empty) return;
   uint64_t bytes = sizeof(prm::GrhSeg) + d.bytes;
   if (bytes > wqe.room)
-    return fail_recv(works, qp, wqe.index, Syndrome::local_length,
+    return fail_recv(context, qp, wqe.index, Syndrome::local_length,
                      "datagram and header longer than the receive WQE");
   SegmentList to{{wqe.segments.data(), wqe.count}, recv_access(qp)};
-  Transfer t = move_bytes(works.translator, d.content, to, bytes);
+  Transfer t = move_bytes(context.translator, d.content, to, bytes);
   if (t.source != Deny::none) return;  // checked before; the sender took its memory away meanwhile
   if (t.target != Deny::none)
-    return fail_recv(works, qp, wqe.index, Syndrome::local_prot, deny_name(t.target));
-  if (wqe.count > 0) works.journal->translated(wqe.segments[0].key, t.pieces, bytes);
-  consume_recv(works, qp);
+    return fail_recv(context, qp, wqe.index, Syndrome::local_prot, deny_name(t.target));
+  if (wqe.count > 0) context.journal->translated(wqe.segments[0].key, t.pieces, bytes);
+  consume_recv(context, qp);
   RecvCompletion done;
   done.op = d.has_imm ? prm::CqeOpcode::resp_send_imm : prm::CqeOpcode::resp_send;
   done.wqe_index = wqe.index;
@@ -101,18 +100,19 @@ void deliver(Works& works, Qp& qp, const Datagram& d) noexcept {
   done.grh = d.grh;
   done.slid = d.slid;
   done.sl = d.sl;
-  if (!complete_recv(works, qp, done)) fatal_qp(works, qp, "the CQ of a receive queue is in error");
+  if (!complete_recv(context, qp, done))
+    fatal_qp(context, qp, "the CQ of a receive queue is in error");
 }
 
 // To all members on this adapter but a sender that does not want its own; false: there is none.
 // `from`: null where the datagram comes from the wire.
-bool deliver_to_group(HcaState& h, const Gid& gid, const Datagram& d,
+bool deliver_to_group(RoceLink& link, const Gid& gid, const Datagram& d,
                       const Qp* from = nullptr) noexcept {
   bool any = false;
-  for (const GroupMember& m : h.groups) {
+  for (const GroupMember& m : link.groups) {
     if (m.gid != gid || (m.qp == from && from->spec.block_self_multicast)) continue;
     any = true;
-    deliver(h.works, *m.qp, d);
+    deliver(*link.context, *m.qp, d);
   }
   return any;
 }
@@ -122,9 +122,8 @@ bool is_group(const Gid& gid) noexcept {
 }
 
 // Puts it on the queue's wire, if there is one; false: the wire is full.
-bool send_out(HcaState& h, Qp& qp, const SendWqe& wqe, const prm::AvSeg& to,
+bool send_out(RoceLink& link, Qp& qp, const SendWqe& wqe, const prm::AvSeg& to,
               const Datagram& d) noexcept {
-  RoceLink& link = *h.roce;
   Wire* wire = link.wire_of(qp);
   if (wire == nullptr) return true;
   uint32_t psn = qp.attr.sq_psn & roce::psn_mask;
@@ -135,12 +134,12 @@ bool send_out(HcaState& h, Qp& qp, const SendWqe& wqe, const prm::AvSeg& to,
   p.imm_raw = d.imm_raw;
   p.solicited = d.solicited;
   SegmentList data{d.content.segments.subspan(1), d.content.need};
-  if (!gather_bytes(h.works.translator, data, payload_place(link, p.flags), d.bytes).ok())
+  if (!gather_bytes(link.context->translator, data, payload_place(link, p.flags), d.bytes).ok())
     return true;  // checked before; the client took its memory away meanwhile
   RocePath path;
   path.src = link.mac;
   std::memcpy(path.dst.data(), to.rmac, path.dst.size());
-  port_gid(h.config, prm::av::gid_index::get(to), path.sgid);
+  port_gid(*link.context->addresses, prm::av::gid_index::get(to), path.sgid);
   std::memcpy(path.dgid.data(), to.rgid, path.dgid.size());
   path.traffic_class = to.tclass;
   path.hop_limit = std::max<uint8_t>(to.hop_limit, 1);
@@ -152,28 +151,28 @@ bool send_out(HcaState& h, Qp& qp, const SendWqe& wqe, const prm::AvSeg& to,
 }
 
 // False: the wire is full.
-bool route(HcaState& h, Qp& qp, const SendWqe& wqe, const prm::AvSeg& to,
+bool route(RoceLink& link, Qp& qp, const SendWqe& wqe, const prm::AvSeg& to,
            const Datagram& d) noexcept {
   Gid gid;
   std::memcpy(gid.data(), to.rgid, gid.size());
   uint32_t qpn = prm::av::qpn::get(to);
   if (is_group(gid)) {
-    if (!send_out(h, qp, wqe, to, d)) return false;
-    if (qpn == any_group_member) deliver_to_group(h, gid, d, &qp);
+    if (!send_out(link, qp, wqe, to, d)) return false;
+    if (qpn == any_group_member) deliver_to_group(link, gid, d, &qp);
     return true;
   }
-  if (!leads_here(h.config, to)) return send_out(h, qp, wqe, to, d);
-  if (Qp* peer = h.qps.at(qpn)) deliver(h.works, *peer, d);
+  if (!leads_here(*link.context->addresses, to)) return send_out(link, qp, wqe, to, d);
+  if (Qp* peer = link.qps->at(qpn)) deliver(*link.context, *peer, d);
   return true;
 }
 
 // The longest datagram of the queue's port.
-uint32_t longest(const HcaState& h, const Qp& qp) noexcept {
-  const Wire* wire = h.roce->wire_of(qp);
+uint32_t longest(const RoceLink& link, const Qp& qp) noexcept {
+  const Wire* wire = link.wire_of(qp);
   return wire == nullptr ? port_mtu : roce_mtu(wire->mtu());
 }
 
-Outcome send(HcaState& h, Qp& qp, const SendWqe& wqe, bool& wire_full) noexcept {
+Outcome send(RoceLink& link, Qp& qp, const SendWqe& wqe, bool& wire_full) noexcept {
   prm::AvSeg to;
   DataList data;
   if (wqe.body().size() < sizeof(to)) return malformed("WQE shorter than its address");
@@ -181,18 +180,20 @@ Outcome send(HcaState& h, Qp& qp, const SendWqe& wqe, bool& wire_full) noexcept 
   if (prm::av::extended::get(to) == 0) return malformed("an address without its second half");
   if (!decode_data(wqe.body(), sizeof(to), data)) return malformed("data segments beyond the WQE");
   Gid own;
-  if (!port_gid(h.config, prm::av::gid_index::get(to), own)) return malformed("no such source GID");
-  if (data.total > longest(h, qp))
+  if (!port_gid(*link.context->addresses, prm::av::gid_index::get(to), own))
+    return malformed("no such source GID");
+  if (data.total > longest(link, qp))
     return Outcome::failed(Syndrome::local_length, "longer than the MTU");
   Access need{qp.spec.pd, qp.qpn.value(), prm::mkey::local_read, may_fault(qp, paged_op::send)};
   uint32_t bad_key = 0;
-  Deny denied = check_list(h.works.translator, {{data.segments.data(), data.count}, need},
+  Deny denied = check_list(link.context->translator, {{data.segments.data(), data.count}, need},
                            data.total, bad_key);
   if (denied == Deny::none)
-    denied = page_in(h.works.translator, {{data.segments.data(), data.count}, need}, data.total);
+    denied =
+        page_in(link.context->translator, {{data.segments.data(), data.count}, need}, data.total);
   if (denied == Deny::page) return Outcome::stall();
   if (denied != Deny::none) return Outcome::failed(Syndrome::local_prot, deny_name(denied));
-  const bool roce = h.config.profile.lid == 0, grh = has_header(h, to);
+  const bool roce = link.context->addresses->lid == 0, grh = has_header(link, to);
   prm::GrhSeg header = grh ? header_of(to, own, wqe, data.total, roce) : prm::GrhSeg{};
   std::array<Segment, 1 + std::tuple_size_v<decltype(data.segments)>> list;
   list[0] = {reinterpret_cast<uint64_t>(&header), sizeof(header), 0, true};
@@ -206,15 +207,15 @@ Outcome send(HcaState& h, Qp& qp, const SendWqe& wqe, bool& wire_full) noexcept 
              data.total,
              {{list.data(), data.count + 1}, need},
              grh,
-             h.config.profile.lid,
+             link.context->addresses->lid,
              static_cast<uint8_t>(roce ? 0 : to.stat_rate_sl & 0xf)};
-  wire_full = !route(h, qp, wqe, to, d);
+  wire_full = !route(link, qp, wqe, to, d);
   return Outcome::done();
 }
 
 }  // namespace
 
-bool take_datagram(HcaState& h, const RocePacket& p) noexcept {
+bool handle_datagram(RoceLink& link, const RocePacket& p) noexcept {
   const std::byte* ip = p.ip.data();
   Segment content[] = {
       {reinterpret_cast<uint64_t>(ip), sizeof(prm::GrhSeg), 0, true},
@@ -230,23 +231,15 @@ bool take_datagram(HcaState& h, const RocePacket& p) noexcept {
              true,
              0,
              0};
-  if (is_group(p.dgid)) return p.dest_qpn == any_group_member && deliver_to_group(h, p.dgid, d);
-  Qp* qp = h.qps.at(p.dest_qpn);
+  if (is_group(p.dgid)) return p.dest_qpn == any_group_member && deliver_to_group(link, p.dgid, d);
+  Qp* qp = link.qps->at(p.dest_qpn);
   if (qp == nullptr || qp->type != QpType::ud) return false;
-  deliver(h.works, *qp, d);
+  deliver(*link.context, *qp, d);
   return true;
 }
 
-Outcome exec_ud(HcaState& h, Qp& qp, const SendWqe& wqe, bool& wire_full) noexcept {
-  switch (static_cast<Opcode>(wqe.opcode)) {
-    case Opcode::nop:
-      return Outcome::done();
-    case Opcode::send:
-    case Opcode::send_imm:
-      return send(h, qp, wqe, wire_full);
-    default:
-      return malformed("an opcode that the queue does not know");
-  }
+Outcome exec_datagram(RoceLink& link, Qp& qp, const SendWqe& wqe, bool& wire_full) noexcept {
+  return send(link, qp, wqe, wire_full);
 }
 
 }  // namespace kilim::vhca

@@ -3,7 +3,7 @@
 #include "vhca/transport/dma_copy.hh"
 
 #include "kilim/prm/data_seg.hh"
-#include "vhca/hca/journal.hh"
+#include "vhca/core/journal.hh"
 
 namespace kilim::vhca {
 
@@ -16,8 +16,8 @@ constexpr std::size_t metadata_bytes = 16;  // where other operations of this op
 
 }  // namespace
 
-Outcome exec_dma_copy(Works& works, const Qp& qp, const SendWqe& wqe) noexcept {
-  if (works.profile->log_max_dma_copy == 0 || wqe.opmod != opmod_dma)
+Outcome exec_dma_copy(EngineContext& context, const Qp& qp, const SendWqe& wqe) noexcept {
+  if (context.profile->log_max_dma_copy == 0 || wqe.opmod != opmod_dma)
     return Outcome::failed(Syndrome::local_qp_op, "an operation that the queue does not know");
   DataList data;
   if (wqe.body().size() < metadata_bytes || !decode_data(wqe.body(), metadata_bytes, data) ||
@@ -25,15 +25,15 @@ Outcome exec_dma_copy(Works& works, const Qp& qp, const SendWqe& wqe) noexcept {
     return Outcome::failed(Syndrome::local_qp_op, "a copy needs one source and one target");
   const Segment& from = data.segments[0];
   const Segment& to = data.segments[1];
-  if (from.bytes != to.bytes || from.bytes > uint64_t{1} << works.profile->log_max_dma_copy)
+  if (from.bytes != to.bytes || from.bytes > uint64_t{1} << context.profile->log_max_dma_copy)
     return Outcome::failed(Syndrome::local_length, "length of a copy");
   Access reads{qp.spec.pd, qp.qpn.value(), prm::mkey::local_read};
   Access writes{qp.spec.pd, qp.qpn.value(), prm::mkey::local_write};
-  Transfer t = move_bytes(works.translator, {{&from, 1}, reads}, {{&to, 1}, writes}, from.bytes);
+  Transfer t = move_bytes(context.translator, {{&from, 1}, reads}, {{&to, 1}, writes}, from.bytes);
   if (!t.ok())
     return Outcome::failed(Syndrome::local_prot,
                            deny_name(t.source != Deny::none ? t.source : t.target));
-  works.journal->translated(from.key, t.pieces, from.bytes);
+  context.journal->translated(from.key, t.pieces, from.bytes);
   return Outcome::done();
 }
 

@@ -4,12 +4,12 @@
 #pragma once
 
 #include "vhca/transport/outcome.hh"
+#include "vhca/wq/engine_context.hh"
 #include "vhca/wq/qp.hh"
 #include "vhca/wq/sq_decode.hh"
-#include "vhca/wq/works.hh"
 
 namespace kilim::vhca {
 
-Outcome exec_dma_copy(Works&, const Qp&, const SendWqe&) noexcept;
+Outcome exec_dma_copy(EngineContext&, const Qp&, const SendWqe&) noexcept;
 
 }  // namespace kilim::vhca

@@ -5,10 +5,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "vhca/hca/hca.hh"
-#include "vhca/hca/journal.hh"
-#include "vhca/hca/modify_qp.hh"
-#include "vhca/transport/arrival.hh"
+#include "vhca/core/address.hh"
+#include "vhca/core/journal.hh"
+#include "vhca/transport/responder_checks.hh"
 #include "vhca/wq/qp_error.hh"
 
 namespace kilim::vhca {
@@ -66,7 +65,7 @@ void aim_back(const RoceLink& link, Qp& c, const RocePacket& p) noexcept {
 }
 
 void begin(RoceLink& link, const Qp& target, Qp& c, const RocePacket& p) noexcept {
-  flush_held(*link.works, c);
+  flush_held(*link.context, c);
   link.answering.remove(c);
   c.state = QpState::rtr;
   c.broken = false;
@@ -104,7 +103,7 @@ Places look_up(const RoceLink& link, const Qp& target, const RocePacket& p) noex
       continue;
     }
     if (c.attr.dest_qpn.value() == p.src_qpn && c.attr.path.dgid == p.sgid) found.same = &c;
-    if (!rests(c) || link.works->now_ns - w.heard_ns < silent_ns) continue;
+    if (!rests(c) || link.context->now_ns - w.heard_ns < silent_ns) continue;
     if (found.other == nullptr || w.heard_ns < found.other->rc->heard_ns) found.other = &c;
   }
   return found;
@@ -112,29 +111,30 @@ Places look_up(const RoceLink& link, const Qp& target, const RocePacket& p) noex
 
 }  // namespace
 
-bool leaves_by_own_gid(const Works& works, const prm::AvSeg& to) noexcept {
+bool leaves_by_own_gid(const EngineContext& context, const prm::AvSeg& to) noexcept {
   Gid own;
-  return port_gid(*works.config, prm::av::gid_index::get(to), own);
+  return port_gid(*context.addresses, prm::av::gid_index::get(to), own);
 }
 
-Qp* called_target(const Works& works, const ObjectTable<Qp>& qps, const prm::AvSeg& to) noexcept {
-  if (!leads_here(*works.config, to)) return nullptr;
+Qp* called_target(const EngineContext& context, const ObjectTable<Qp>& qps,
+                  const prm::AvSeg& to) noexcept {
+  if (!leads_here(*context.addresses, to)) return nullptr;
   Qp* target = qps.at(prm::av::qpn::get(to));
   bool there = target != nullptr && target->type == QpType::dct && answers(*target);
   return there ? target : nullptr;
 }
 
-Outcome open_to(Works& works, Qp& target, Qpn initiator, uint64_t key) noexcept {
+Outcome open_to(EngineContext& context, Qp& target, Qpn initiator, uint64_t key) noexcept {
   target.attr.dest_qpn = initiator;
   if (key == target.spec.dc_key) return Outcome::done();
-  return refuse(works, target, Syndrome::remote_access, "the DC access key is another one");
+  return refuse(context, target, Syndrome::remote_access, "the DC access key is another one");
 }
 
 bool goes_out(const RoceLink& link, const Qp& qp, const SendWqe& wqe,
               const RequestData& ask) noexcept {
-  const Works& works = *link.works;
-  return !qp.failed.has(wqe.stream) && leaves_by_own_gid(works, ask.to) &&
-         !leads_here(*works.config, ask.to);
+  const EngineContext& context = *link.context;
+  return !qp.failed.has(wqe.stream) && leaves_by_own_gid(context, ask.to) &&
+         !leads_here(*context.addresses, ask.to);
 }
 
 bool connected_to(const Qp& qp, const RequestData& ask) noexcept {
@@ -148,7 +148,7 @@ bool connected_to(const Qp& qp, const RequestData& ask) noexcept {
 
 void connect_to(RoceLink& link, Qp& qp, const RequestData& ask) noexcept {
   RcWire& w = *qp.rc;
-  const uint64_t now = link.works->now_ns >> session_shift & roce::dceth::session_mask;
+  const uint64_t now = link.context->now_ns >> session_shift & roce::dceth::session_mask;
   qp.attr.path = path_of(ask.to);
   qp.attr.dest_qpn = Qpn{prm::av::qpn::get(ask.to)};
   w.dc_key = prm::av::dc_key(ask.to);
@@ -180,13 +180,14 @@ void prepare_connections(Qp& target) {
 Qp* connection_of(RoceLink& link, Qp& target, const RocePacket& p) noexcept {
   if ((p.flags & roce::flag::response) != 0 || !answers(target) || p.session == 0) return nullptr;
   if (p.dc_key != target.spec.dc_key) {
-    (void)refuse(*link.works, target, Syndrome::remote_access, "the DC access key is another one");
+    (void)refuse(*link.context, target, Syndrome::remote_access,
+                 "the DC access key is another one");
     answer_once(link, target, p, roce::aeth::nak, static_cast<uint8_t>(Nak::remote_access));
     return nullptr;
   }
   const Places found = look_up(link, target, p);
   Qp* c = found.same;
-  const uint64_t now = link.works->now_ns;
+  const uint64_t now = link.context->now_ns;
   if (c != nullptr && p.session < c->rc->session && now - c->rc->heard_ns < forgotten_ns)
     return nullptr;  // late: the initiator has gone on since
   if (c == nullptr) c = found.other;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// CRC-32 eight bytes at a time, and what the invariant CRC leaves out.
+// What the invariant CRC leaves out.
 #include "vhca/transport/icrc.hh"
 
 #include <algorithm>
@@ -7,51 +7,16 @@
 #include <cstring>
 
 #include "vhca/transport/roce.hh"
+#include "vhca/wire/crc32.hh"
 
 namespace kilim::vhca {
 
 namespace {
 
-constexpr uint32_t polynomial = 0xedb88320;  // of Ethernet, reflected
-using Tables = std::array<std::array<uint32_t, 256>, 8>;
-
-constexpr Tables make_tables() noexcept {
-  Tables t{};
-  for (uint32_t i = 0; i < 256; i++) {
-    uint32_t c = i;
-    for (int bit = 0; bit < 8; bit++) c = (c & 1) != 0 ? c >> 1 ^ polynomial : c >> 1;
-    t[0][i] = c;
-  }
-  for (uint32_t i = 0; i < 256; i++) {
-    for (std::size_t k = 1; k < t.size(); k++) {
-      t[k][i] = t[k - 1][i] >> 8 ^ t[0][t[k - 1][i] & 0xff];
-    }
-  }
-  return t;
-}
-constexpr Tables tables = make_tables();
-
 constexpr std::size_t udp_header_bytes = 8, bth_mutable_at = 4;
 constexpr std::size_t longest_ip_header = 60;
 
 }  // namespace
-
-uint32_t crc32_add(uint32_t state, std::span<const std::byte> bytes) noexcept {
-  const std::byte* p = bytes.data();
-  std::size_t left = bytes.size();
-  for (; left >= 8; left -= 8, p += 8) {
-    uint64_t v;
-    std::memcpy(&v, p, 8);
-    v ^= state;
-    state = tables[7][v & 0xff] ^ tables[6][v >> 8 & 0xff] ^ tables[5][v >> 16 & 0xff] ^
-            tables[4][v >> 24 & 0xff] ^ tables[3][v >> 32 & 0xff] ^ tables[2][v >> 40 & 0xff] ^
-            tables[1][v >> 48 & 0xff] ^ tables[0][v >> 56];
-  }
-  for (; left > 0; left--, p++) {
-    state = state >> 8 ^ tables[0][(state ^ std::to_integer<uint32_t>(*p)) & 0xff];
-  }
-  return state;
-}
 
 uint32_t icrc_of(std::span<const std::byte> frame, const PacketView& v) noexcept {
   // Eight bytes stand for the local route header that Ethernet does not have.

@@ -13,9 +13,6 @@ namespace kilim::vhca {
 
 inline constexpr std::size_t icrc_bytes = 4;
 
-// Ethernet's CRC-32: continues `state`, which begins as all ones and is inverted at the end.
-uint32_t crc32_add(uint32_t state, std::span<const std::byte> bytes) noexcept;
-
 // Of the packet that `view` found in `frame`: IP header, UDP, and the rest up to the ICRC's own
 // place at the end. The view is of a UDP packet with a base transport header and an ICRC at least.
 uint32_t icrc_of(std::span<const std::byte> frame, const PacketView& view) noexcept;

@@ -11,6 +11,9 @@ namespace kilim::vhca {
 
 // How long a queue waits whose own memory met a page fault.
 inline constexpr uint64_t page_stall_ns = 20'000;
+// How often it waits for one WQE before that fails: a page may be taken away again before it is
+// used, or be one that the fault handler never finds (tpt/fault_walk.hh).
+inline constexpr uint16_t most_stalls = 50'000;
 
 struct Outcome {
   enum class Kind : uint8_t {
@@ -25,7 +28,7 @@ struct Outcome {
   uint8_t rnr_timer = 0;
   uint32_t bytes = 0;  // of a READ or an atomic, for its completion
   const char* why = "";
-  bool in_entry = false;  // its answer waits in Works::entry_data
+  bool in_entry = false;  // its answer waits in EngineContext::entry_data
 
   [[nodiscard]] constexpr bool ok() const noexcept { return kind == Kind::done; }
   static constexpr Outcome done(uint32_t bytes = 0) noexcept {

@@ -3,8 +3,8 @@
 // allocates.
 #include "vhca/transport/receiver_wire.hh"
 
-#include "vhca/hca/journal.hh"
-#include "vhca/transport/arrival.hh"
+#include "vhca/core/journal.hh"
+#include "vhca/transport/responder_checks.hh"
 #include "vhca/transport/tag_match.hh"
 #include "vhca/wq/in_entry.hh"
 #include "vhca/wq/sign_cqe.hh"
@@ -26,14 +26,14 @@ prm::CqeOpcode completion_of(const RocePacket& p) noexcept {
 // Its payload lies in the receive WQE behind what came before.
 Outcome receive_in_wqe(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcWire& w = *qp.rc;
-  Works& works = *link.works;
+  EngineContext& context = *link.context;
   RecvWqe& recv = link.recv;
-  if (Outcome o = take_receive(works, qp, recv); !o.ok()) return o;
+  if (Outcome o = claim_receive(context, qp, recv); !o.ok()) return o;
   // Of a shared queue: another message may come between the packets of this one.
-  if (qp.srq != nullptr) hold_receive(works, qp, recv);
+  if (qp.srq != nullptr) hold_receive(context, qp, recv);
   SubList part;
   if (!cut_list({recv.segments.data(), recv.count}, w.received, p.payload.size(), part))
-    return fail_receive(works, qp, recv,
+    return fail_receive(context, qp, recv,
                         {Syndrome::local_length, Syndrome::remote_inval_req,
                          "message longer than its receive WQE"});
   SegmentList to{{part.segments, part.count}, recv_access(qp)};
@@ -41,20 +41,20 @@ Outcome receive_in_wqe(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
       has(p, flag::first) && has(p, flag::last) && received_in_entry(qp, p.payload.size());
   Transfer t;
   if (in_entry) {
-    t.target = check_list(works.translator, to, p.payload.size(), t.bad_key);
-    fill_entry(works, p.payload);
+    t.target = check_list(context.translator, to, p.payload.size(), t.bad_key);
+    fill_entry(context, p.payload);
   } else {
-    t = scatter_bytes(works.translator, p.payload.data(), p.payload.size(), to);
-    tell_answered_errors(works, qp, SignEnd::target);
+    t = scatter_bytes(context.translator, p.payload.data(), p.payload.size(), to);
+    report_answered_errors(context, qp, SignEnd::target);
   }
   if (t.target == Deny::page) return page_missed(qp);
   if (!t.ok())
-    return fail_receive(works, qp, recv,
+    return fail_receive(context, qp, recv,
                         {Syndrome::local_prot, Syndrome::remote_op, deny_name(t.target)});
   w.received += p.payload.size();
-  if (part.count > 0) works.journal->translated(part.segments[0].key, t.pieces, p.payload.size());
+  if (part.count > 0) context.journal->translated(part.segments[0].key, t.pieces, p.payload.size());
   if (has(p, flag::ieth)) {
-    if (Outcome o = invalidate_received(works, qp, recv, p.imm_raw); !o.ok()) return o;
+    if (Outcome o = invalidate_received(context, qp, recv, p.imm_raw); !o.ok()) return o;
   }
   return has(p, flag::last) ? finish_message(link, qp, p, in_entry) : Outcome::done();
 }
@@ -62,24 +62,24 @@ Outcome receive_in_wqe(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
 // Its payload lies in the buffer of the tag that the message matched.
 Outcome receive_in_buffer(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcWire& w = *qp.rc;
-  Works& works = *link.works;
+  EngineContext& context = *link.context;
   TagPart part;
-  if (Outcome o = tag_part(works, qp, w.received, p.payload.size(), part); !o.ok()) return o;
-  Transfer t = scatter_bytes(works.translator, p.payload.data() + part.skip, part.to.bytes,
+  if (Outcome o = tag_part(context, qp, w.received, p.payload.size(), part); !o.ok()) return o;
+  Transfer t = scatter_bytes(context.translator, p.payload.data() + part.skip, part.to.bytes,
                              {{&part.to, 1}, recv_access(qp)});
-  tell_answered_errors(works, qp, SignEnd::target);
+  report_answered_errors(context, qp, SignEnd::target);
   if (t.target == Deny::page) return page_missed(qp);
-  if (!t.ok()) return fail_tag(works, qp, Syndrome::remote_op, deny_name(t.target));
-  works.journal->translated(part.to.key, t.pieces, part.to.bytes);
+  if (!t.ok()) return fail_tag(context, qp, Syndrome::remote_op, deny_name(t.target));
+  context.journal->translated(part.to.key, t.pieces, part.to.bytes);
   w.received += p.payload.size();
   if (!has(p, flag::last)) return Outcome::done();
-  return finish_tag(works, qp, {completion_of(p), w.received, p.imm_raw, p.solicited});
+  return finish_tag(context, qp, {completion_of(p), w.received, p.imm_raw, p.solicited});
 }
 
 }  // namespace
 
 Outcome finish_message(RoceLink& link, Qp& qp, const RocePacket& p, bool in_entry) noexcept {
-  finish_receive(*link.works, qp, link.recv,
+  finish_receive(*link.context, qp, link.recv,
                  {completion_of(p), qp.rc->received, p.imm_raw, p.solicited, in_entry});
   return Outcome::done();
 }
@@ -90,7 +90,7 @@ Outcome receive_part(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
     return qp.tags->holding ? receive_in_buffer(link, qp, p) : receive_in_wqe(link, qp, p);
   TagRoute route{};
   const TagMessage message{p.payload, p.payload.size(), has(p, flag::last)};
-  if (Outcome o = route_message(*link.works, qp, message, route); !o.ok()) return o;
+  if (Outcome o = route_message(*link.context, qp, message, route); !o.ok()) return o;
   if (route == TagRoute::taken) return Outcome::done();
   if (route == TagRoute::buffer) return receive_in_buffer(link, qp, p);
   Outcome o = receive_in_wqe(link, qp, p);

@@ -11,7 +11,8 @@ namespace kilim::vhca {
 
 // One packet of a SEND, in its order.
 Outcome receive_part(RoceLink&, Qp&, const RocePacket&) noexcept;
-// The receive WQE in link.recv is completed. `in_entry`: the data waits in Works::entry_data.
+// The receive WQE in link.recv is completed. `in_entry`: the data waits in
+// EngineContext::entry_data.
 Outcome finish_message(RoceLink&, Qp&, const RocePacket&, bool in_entry = false) noexcept;
 
 }  // namespace kilim::vhca

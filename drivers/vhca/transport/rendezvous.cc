@@ -2,7 +2,7 @@
 // PRM: "Tag Matching", rendezvous. Adapter's lock held. Never allocates.
 #include "vhca/transport/rendezvous.hh"
 
-#include "vhca/hca/journal.hh"
+#include "vhca/core/journal.hh"
 #include "vhca/transport/requester.hh"
 #include "vhca/transport/responder.hh"
 #include "vhca/wq/cqe_writer.hh"
@@ -10,10 +10,10 @@
 
 namespace kilim::vhca {
 
-void push_rendezvous(Works& works, Qp& qp, const Rendezvous& r) noexcept {
+void push_rendezvous(EngineContext& context, Qp& qp, const Rendezvous& r) noexcept {
   TagWork& t = *qp.tags;
   t.ring[(t.head + t.count++) % TagWork::most] = r;
-  if (qp.state == QpState::rts && qp.wait == SqWait::none) works.ready->push(qp);
+  if (qp.state == QpState::rts && qp.wait == SqWait::none) context.ready->push(qp);
 }
 
 const RequestRow& rendezvous_request(Qp& qp, RequestData& ask, SendWqe& wqe) noexcept {
@@ -37,24 +37,24 @@ const RequestRow& rendezvous_request(Qp& qp, RequestData& ask, SendWqe& wqe) noe
   return *request_row(qp.type, wqe.opcode);
 }
 
-Outcome check_rendezvous(const Works& works, const Qp& qp, const RequestRow& row,
+Outcome check_rendezvous(const EngineContext& context, const Qp& qp, const RequestRow& row,
                          const RequestData& ask) noexcept {
   if (is_answered(row.kind) && qp.attr.max_rd_atomic == 0)
     return Outcome::failed(prm::Syndrome::local_qp_op, "the queue issues no READ");
-  return check_own_memory(works, qp, row, ask);
+  return check_own_memory(context, qp, row, ask);
 }
 
-Outcome exec_rendezvous(Works& works, const ObjectTable<Qp>& qps, Qp& qp) noexcept {
+Outcome exec_rendezvous(EngineContext& context, const ObjectTable<Qp>& qps, Qp& qp) noexcept {
   RequestData ask;
   SendWqe wqe;
   const RequestRow& row = rendezvous_request(qp, ask, wqe);
-  if (Outcome o = check_rendezvous(works, qp, row, ask); !o.ok()) return o;
+  if (Outcome o = check_rendezvous(context, qp, row, ask); !o.ok()) return o;
   Qp* peer = answering_peer(qps, qp);
   if (peer == nullptr) return Outcome::no_answer("the sender of a rendezvous does not answer");
-  return respond(works, *peer, row.kind, {wqe, ask, own_memory(qp, row.kind, ask)});
+  return respond(context, *peer, row.kind, {wqe, ask, own_memory(qp, row.kind, ask)});
 }
 
-void rendezvous_answered(Works& works, Qp& qp) noexcept {
+void rendezvous_answered(EngineContext& context, Qp& qp) noexcept {
   TagWork& t = *qp.tags;
   const Rendezvous& r = t.oldest();
   t.under_way = false;
@@ -67,14 +67,15 @@ void rendezvous_answered(Works& works, Qp& qp) noexcept {
   t.fetched = true;
   TagCompletion done{prm::CqeOpcode::resp_send, prm::TagNews::expected, r.place};
   done.bytes = r.bytes;
-  if (!complete_tag(works, qp, done))
-    fatal_qp(works, qp, "the CQ of a queue that matches tags is in error");
+  if (!complete_tag(context, qp, done))
+    fatal_qp(context, qp, "the CQ of a queue that matches tags is in error");
 }
 
-void fail_rendezvous(Works& works, Qp& qp, prm::Syndrome syndrome, const char* why) noexcept {
-  works.journal->error(qp.qpn, syndrome, 0, 0, why);
-  cancel_tags(works, qp);
-  to_error(works, qp);
+void fail_rendezvous(EngineContext& context, Qp& qp, prm::Syndrome syndrome,
+                     const char* why) noexcept {
+  context.journal->error(qp.qpn, syndrome, 0, 0, why);
+  cancel_tags(context, qp);
+  to_error(context, qp);
 }
 
 }  // namespace kilim::vhca

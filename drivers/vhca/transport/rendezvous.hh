@@ -4,15 +4,15 @@
 // its own send WQEs. Adapter's lock held. Never allocates; what the peer names is untrusted.
 #pragma once
 
-#include "vhca/hca/object_table.hh"
+#include "vhca/core/object_table.hh"
 #include "vhca/transport/request.hh"
+#include "vhca/wq/engine_context.hh"
 #include "vhca/wq/qp.hh"
-#include "vhca/wq/works.hh"
 
 namespace kilim::vhca {
 
 // There is room for it.
-void push_rendezvous(Works&, Qp&, const Rendezvous&) noexcept;
+void push_rendezvous(EngineContext&, Qp&, const Rendezvous&) noexcept;
 
 inline bool rendezvous_due(const Qp& qp) noexcept {
   return qp.tags && qp.tags->count > 0;
@@ -26,14 +26,15 @@ inline bool has_requests(const Qp& qp) noexcept {
 // The request that is due, as if a WQE asked for it: `wqe` gets what the request's kind needs.
 const RequestRow& rendezvous_request(Qp&, RequestData&, SendWqe&) noexcept;
 // Whether the queue can send it now; stall: its pages are coming.
-Outcome check_rendezvous(const Works&, const Qp&, const RequestRow&, const RequestData&) noexcept;
+Outcome check_rendezvous(const EngineContext&, const Qp&, const RequestRow&,
+                         const RequestData&) noexcept;
 
 // Makes the request to a queue of this adapter.
-Outcome exec_rendezvous(Works&, const ObjectTable<Qp>& qps, Qp&) noexcept;
+Outcome exec_rendezvous(EngineContext&, const ObjectTable<Qp>& qps, Qp&) noexcept;
 
 // The request has been answered.
-void rendezvous_answered(Works&, Qp&) noexcept;
+void rendezvous_answered(EngineContext&, Qp&) noexcept;
 // It never will be: the entries complete as canceled, the queue is in error.
-void fail_rendezvous(Works&, Qp&, prm::Syndrome, const char* why) noexcept;
+void fail_rendezvous(EngineContext&, Qp&, prm::Syndrome, const char* why) noexcept;
 
 }  // namespace kilim::vhca

@@ -95,12 +95,12 @@ Outcome read_request(const Qp& qp, const RequestRow& row, const SendWqe& wqe,
   return Outcome::done();
 }
 
-Outcome check_own_memory(const Works& works, const Qp& qp, const RequestRow& row,
+Outcome check_own_memory(const EngineContext& context, const Qp& qp, const RequestRow& row,
                          const RequestData& r) noexcept {
   uint32_t bad_key = 0;
   SegmentList list = own_memory(qp, row.kind, r);
-  Deny d = check_list(works.translator, list, r.bytes, bad_key);
-  if (d == Deny::none) d = page_in(works.translator, list, r.bytes);
+  Deny d = check_list(context.translator, list, r.bytes, bad_key);
+  if (d == Deny::none) d = page_in(context.translator, list, r.bytes);
   if (d == Deny::page) return Outcome::stall();
   return d == Deny::none ? Outcome::done() : Outcome::failed(Syndrome::local_prot, deny_name(d));
 }

@@ -9,9 +9,9 @@
 #include "kilim/prm/av_seg.hh"
 #include "vhca/transport/outcome.hh"
 #include "vhca/transport/roce.hh"
+#include "vhca/wq/engine_context.hh"
 #include "vhca/wq/qp.hh"
 #include "vhca/wq/sq_decode.hh"
-#include "vhca/wq/works.hh"
 
 namespace kilim::vhca {
 
@@ -60,6 +60,7 @@ inline SegmentList own_memory(const Qp& qp, RequestKind kind, const RequestData&
           {pd, qp.qpn.value(), right, may_fault(qp, paged_op_of(kind))}};
 }
 // Whether its keys allow it, and its pages are there; stall: they are coming.
-Outcome check_own_memory(const Works&, const Qp&, const RequestRow&, const RequestData&) noexcept;
+Outcome check_own_memory(const EngineContext&, const Qp&, const RequestRow&,
+                         const RequestData&) noexcept;
 
 }  // namespace kilim::vhca

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 
-#include "vhca/hca/journal.hh"
-#include "vhca/hca/lint.hh"
+#include "vhca/core/journal.hh"
 #include "vhca/transport/completer_wire.hh"
 #include "vhca/transport/dynamic.hh"
 #include "vhca/transport/rendezvous.hh"
 #include "vhca/transport/requester.hh"
 #include "vhca/transport/weak_wire.hh"
+#include "vhca/wq/observer.hh"
 #include "vhca/wq/qp_error.hh"
 #include "vhca/wq/sign_cqe.hh"
 
@@ -31,8 +31,20 @@ bool unreliable(const Qp& qp) noexcept {
 }
 
 void pause(RoceLink& link, Qp& qp, uint64_t ns) noexcept {
-  qp.rc->pause_until_ns = link.works->now_ns + ns;
+  qp.rc->pause_until_ns = link.context->now_ns + ns;
   link.timed.push(qp);
+}
+
+// Whether the queue waits for a page of its own memory. One that never comes is a protection error.
+bool waits_for_page(RoceLink& link, Qp& qp, Outcome& memory) noexcept {
+  if (memory.kind != Outcome::Kind::stall) return false;
+  if (qp.stalls >= most_stalls) {
+    memory = Outcome::failed(Syndrome::local_prot, memory.why);
+    return false;
+  }
+  qp.stalls++;
+  pause(link, qp, page_stall_ns);
+  return true;
 }
 
 // Puts a message behind the others; false: not now.
@@ -47,17 +59,19 @@ bool begin_message(RoceLink& link, Qp& qp, RcMessage m) noexcept {
   w.answers_open = static_cast<uint8_t>(w.answers_open + m.answered());
   w.new_psn = roce::psn_add(w.new_psn, m.packets);
   qp.retrying = true;  // something is under way
+  qp.stalls = 0;
   return true;
 }
 
 // What a tag that matched has to fetch, or tells the sender.
-RequesterStep take_rendezvous(RoceLink& link, Qp& qp) noexcept {
+RequesterStep start_rendezvous(RoceLink& link, Qp& qp) noexcept {
   RequestData ask;
   const RequestRow& row = rendezvous_request(qp, ask, link.wqe);
-  Outcome o = check_rendezvous(*link.works, qp, row, ask);
-  if (o.kind == Outcome::Kind::stall) pause(link, qp, page_stall_ns);
+  Outcome o = check_rendezvous(*link.context, qp, row, ask);
+  if (waits_for_page(link, qp, o)) return RequesterStep::idle;
   if (o.kind == Outcome::Kind::failed && qp.rc->count == 0) {
-    fail_rendezvous(*link.works, qp, o.syndrome, o.why);
+    qp.stalls = 0;
+    fail_rendezvous(*link.context, qp, o.syndrome, o.why);
     return RequesterStep::down;
   }
   RcMessage m;
@@ -71,25 +85,25 @@ RequesterStep take_rendezvous(RoceLink& link, Qp& qp) noexcept {
   return RequesterStep::sent;
 }
 
-// What the next WQE of a queue in a weak order is; what the linter refuses stays in its place.
+// What the next WQE of a queue in a weak order is; what the observer refuses stays in its place.
 SendClass next_class(RoceLink& link, Qp& qp) noexcept {
   SendWqe& wqe = link.wqe;
   if (qp.rc->next_ci == qp.sq.pi || qp.weak->full()) return SendClass::other;
   if (decode_send_at(qp, qp.rc->next_ci, wqe) != Decode::ok) return SendClass::other;
-  if (qp.lint != nullptr && qp.lint->lint->executes(*qp.lint, wqe) != nullptr)
+  if (qp.watched != nullptr && link.context->observer->executes(qp, wqe) != nullptr)
     return SendClass::other;
   return send_class(wqe.opcode);
 }
 
 // In its place, when nothing is under way.
-RequesterStep take_here(RoceLink& link, Qp& qp) noexcept {
+RequesterStep begin_here(RoceLink& link, Qp& qp) noexcept {
   change_keys(link, qp);
   if (qp.state != QpState::rts) return RequesterStep::down;
   return qp.rc->count == 0 && qp.weak->empty() ? RequesterStep::local : RequesterStep::idle;
 }
 
 // The WQE in link.wqe, as a message.
-RequesterStep take_request_weakly(RoceLink& link, Qp& qp) noexcept {
+RequesterStep begin_request_weakly(RoceLink& link, Qp& qp) noexcept {
   RcWire& w = *qp.rc;
   const SendWqe& wqe = link.wqe;
   const FenceWaits fence = fence_waits(wqe.fm_ce_se);
@@ -100,66 +114,62 @@ RequesterStep take_request_weakly(RoceLink& link, Qp& qp) noexcept {
   if (qp.weak->has_failed()) return RequesterStep::idle;
   RequestData ask;
   const RequestRow* row = request_row(qp.type, wqe.opcode);
-  if (row == nullptr || !read_request(qp, *row, wqe, ask).ok()) return take_here(link, qp);
-  const Outcome memory = check_own_memory(*link.works, qp, *row, ask);
-  if (memory.kind == Outcome::Kind::stall) {
-    pause(link, qp, page_stall_ns);
-    return RequesterStep::idle;
-  }
+  if (row == nullptr || !read_request(qp, *row, wqe, ask).ok()) return begin_here(link, qp);
+  Outcome memory = check_own_memory(*link.context, qp, *row, ask);
+  if (waits_for_page(link, qp, memory)) return RequesterStep::idle;
   if (!memory.ok()) {
-    take_refused(link, qp, memory.syndrome, memory.why);
+    qp.stalls = 0;
+    note_refused(link, qp, memory.syndrome, memory.why);
     return qp.state == QpState::rts ? RequesterStep::idle : RequesterStep::down;
   }
   RcMessage m{row->kind,  wqe.signaled(), wqe.wants_event(), false,
               wqe.opcode, wqe.index,      wqe.wqebbs};
   m.bytes = ask.bytes;
   if (!begin_message(link, qp, m)) return RequesterStep::idle;
-  take_under_way(link, qp);
+  note_under_way(link, qp);
   // As if its packets were lost, and sent again when keys have changed.
   if (!m.answered() && qp.weak->is_late(qp.type, SendClass::message)) {
-    while (next_class(link, qp) == SendClass::change && take_change(link, qp)) {
+    while (next_class(link, qp) == SendClass::change && delay_change(link, qp)) {
     }
   }
   return qp.state == QpState::rts ? RequesterStep::sent : RequesterStep::down;
 }
 
 // Takes WQEs up to the next message.
-RequesterStep take_weakly(RoceLink& link, Qp& qp) noexcept {
+RequesterStep begin_weakly(RoceLink& link, Qp& qp) noexcept {
   SendClass what = next_class(link, qp);
   while (what == SendClass::change) {
-    if (!take_change(link, qp)) return RequesterStep::idle;
+    if (!delay_change(link, qp)) return RequesterStep::idle;
     if (qp.state != QpState::rts) return RequesterStep::down;
     if (qp.rc->next_ci == qp.sq.pi || qp.weak->full()) return RequesterStep::idle;
     what = next_class(link, qp);
   }
   const bool message = what == SendClass::message || what == SendClass::answer;
-  return message ? take_request_weakly(link, qp) : take_here(link, qp);
+  return message ? begin_request_weakly(link, qp) : begin_here(link, qp);
 }
 
 // Takes the next WQE off the ring as a message.
-RequesterStep take_message(RoceLink& link, Qp& qp) noexcept {
+RequesterStep begin_next_message(RoceLink& link, Qp& qp) noexcept {
   RcWire& w = *qp.rc;
   const bool stops = qp.state != QpState::rts || qp.draining;
   if (stops || w.count == RcWire::messages) return RequesterStep::idle;
-  if (rendezvous_due(qp) && !qp.tags->under_way) return take_rendezvous(link, qp);
+  if (rendezvous_due(qp) && !qp.tags->under_way) return start_rendezvous(link, qp);
   if (w.next_ci == qp.sq.pi) return RequesterStep::idle;
   if (weak_on_wire(qp) != nullptr) [[unlikely]]
-    return qp.weak->full() || qp.weak->has_failed() ? RequesterStep::idle : take_weakly(link, qp);
+    return qp.weak->full() || qp.weak->has_failed() ? RequesterStep::idle : begin_weakly(link, qp);
   SendWqe& wqe = link.wqe;
   const RequestRow* row = nullptr;
   RequestData ask;
   if (decode_send_at(qp, w.next_ci, wqe) == Decode::ok) row = request_row(qp.type, wqe.opcode);
-  // What the linter refuses, run_one() in hca/exec.cc is told as well.
-  if (row != nullptr && qp.lint != nullptr && qp.lint->lint->executes(*qp.lint, wqe) != nullptr)
+  // What the observer refuses, who executes it here is told as well (exec/send_queue.cc).
+  if (row != nullptr && qp.watched != nullptr &&
+      link.context->observer->executes(qp, wqe) != nullptr)
     row = nullptr;
-  // What the queue's own side objects to, exec_rc() finds as well and fails the WQE with.
+  // What the queue's own side objects to, exec_request() finds as well and fails the WQE with.
   Outcome memory;
   bool read = row != nullptr && read_request(qp, *row, wqe, ask).ok();
-  if (read) memory = check_own_memory(*link.works, qp, *row, ask);
-  if (memory.kind == Outcome::Kind::stall) {
-    pause(link, qp, page_stall_ns);
-    return RequesterStep::idle;
-  }
+  if (read) memory = check_own_memory(*link.context, qp, *row, ask);
+  if (waits_for_page(link, qp, memory)) return RequesterStep::idle;
   const bool dynamic = qp.type == QpType::dci;
   if (!read || !memory.ok() || (dynamic && !goes_out(link, qp, wqe, ask)))
     return w.count == 0 ? RequesterStep::local : RequesterStep::idle;
@@ -173,7 +183,7 @@ RequesterStep take_message(RoceLink& link, Qp& qp) noexcept {
               wqe.opcode, wqe.index,      wqe.wqebbs};
   m.bytes = ask.bytes;
   if (!begin_message(link, qp, m)) return RequesterStep::idle;
-  link.works->journal->wqe(qp.qpn, wqe.index, wqe.opcode, static_cast<uint8_t>(wqe.ds));
+  link.context->journal->wqe(qp.qpn, wqe.index, wqe.opcode, static_cast<uint8_t>(wqe.ds));
   w.next_ci = static_cast<uint16_t>(w.next_ci + wqe.wqebbs);
   return RequesterStep::sent;
 }
@@ -219,8 +229,8 @@ RequesterStep send_packet_of(RoceLink& link, Qp& qp, const RcMessage& m) noexcep
   bool whole = cut_list({ask.data.segments.data(), ask.data.count}, offset, bytes, part);
   SegmentList from{{part.segments, part.count}, own_memory(qp, m.kind, ask).need};
   Transfer t;
-  if (whole) t = gather_bytes(link.works->translator, from, payload_place(link, p.flags), bytes);
-  tell_sent_errors(*link.works, qp);
+  if (whole) t = gather_bytes(link.context->translator, from, payload_place(link, p.flags), bytes);
+  report_sent_errors(*link.context, qp);
   if (t.source == Deny::page) {
     pause(link, qp, page_stall_ns);
     return RequesterStep::idle;
@@ -232,7 +242,7 @@ RequesterStep send_packet_of(RoceLink& link, Qp& qp, const RcMessage& m) noexcep
     return RequesterStep::down;
   }
   if (!send_packet(link, qp, p, bytes)) {
-    link.full_until_ns = link.works->now_ns + full_wire_ns;
+    link.full_until_ns = link.context->now_ns + full_wire_ns;
     return RequesterStep::idle;
   }
   w.send_psn = m.answered() ? roce::psn_add(m.first_psn, m.packets) : roce::psn_add(w.send_psn, 1);
@@ -251,7 +261,7 @@ bool reread(RoceLink& link, Qp& qp, const RcMessage& m, RequestData& ask) noexce
   const RequestRow* row = request_row(qp.type, m.opcode);
   bool ok = decode_send_at(qp, m.sq_index, link.wqe) == Decode::ok && link.wqe.opcode == m.opcode &&
             read_request(qp, *row, link.wqe, ask).ok() && ask.bytes == m.bytes;
-  if (!ok) fatal_qp(*link.works, qp, "a WQE under way has changed");
+  if (!ok) fatal_qp(*link.context, qp, "a WQE under way has changed");
   return ok;
 }
 
@@ -282,7 +292,7 @@ RequesterStep send_next(RoceLink& link, Qp& qp) noexcept {
   if (w.pause_until_ns != 0) return RequesterStep::idle;
   if (!unreliable(qp) && w.packets_to(w.send_psn) >= window_packets) return RequesterStep::idle;
   if (w.send_psn == w.new_psn) {
-    RequesterStep taken = take_message(link, qp);
+    RequesterStep taken = begin_next_message(link, qp);
     if (taken != RequesterStep::sent) return taken;
   }
   return send_packet_of(link, qp, message_of(w, w.send_psn));
@@ -294,7 +304,7 @@ void note_progress(RoceLink& link, Qp& qp) noexcept {
   w.rnr_left = qp.attr.rnr_retry;
   w.went_back = false;
   bool timer = w.count > 0 && qp.attr.timeout != 0;
-  w.deadline_ns = timer ? link.works->now_ns + timeout_ns(qp.attr.timeout) : 0;
+  w.deadline_ns = timer ? link.context->now_ns + timeout_ns(qp.attr.timeout) : 0;
   if (timer) link.timed.push(qp);
 }
 
@@ -312,15 +322,15 @@ void fail_oldest(RoceLink& link, Qp& qp, Syndrome syndrome, const char* why) noe
   if (w.at(0).rendezvous) {
     w.count = 0;
     qp.retrying = false;
-    return fail_rendezvous(*link.works, qp, syndrome, why);
+    return fail_rendezvous(*link.context, qp, syndrome, why);
   }
   if (weak_on_wire(qp) != nullptr) [[unlikely]]
     return fail_weakly(link, qp, w.at(0), syndrome, why);
   if (decode_send_at(qp, w.at(0).sq_index, wqe) != Decode::ok)
-    return fatal_qp(*link.works, qp, "a WQE under way has changed");
+    return fatal_qp(*link.context, qp, "a WQE under way has changed");
   w.count = 0;
   qp.retrying = false;
-  fail_send(*link.works, qp, wqe, syndrome, why);
+  fail_send(*link.context, qp, wqe, syndrome, why);
   if (qp.state == QpState::err || qp.state == QpState::sqe) return;
   // A stream of it failed: the messages behind are begun anew, on a new connection.
   send_anew(qp);
@@ -329,9 +339,9 @@ void fail_oldest(RoceLink& link, Qp& qp, Syndrome syndrome, const char* why) noe
   link.ready->push(qp);
 }
 
-void look_at_clock(RoceLink& link, Qp& qp) noexcept {
+void check_timer(RoceLink& link, Qp& qp) noexcept {
   RcWire& w = *qp.rc;
-  uint64_t now = link.works->now_ns;
+  uint64_t now = link.context->now_ns;
   if (w.pause_until_ns != 0 && w.pause_until_ns <= now) {
     w.pause_until_ns = 0;
     link.ready->push(qp);

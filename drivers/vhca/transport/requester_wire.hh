@@ -32,7 +32,7 @@ void go_back(RoceLink&, Qp&, bool counts) noexcept;
 // The oldest message fails.
 void fail_oldest(RoceLink&, Qp&, prm::Syndrome, const char* why) noexcept;
 // Timers that have run out.
-void look_at_clock(RoceLink&, Qp&) noexcept;
+void check_timer(RoceLink&, Qp&) noexcept;
 
 // The WQE of a message, read again into link.wqe. False: it has changed, and the queue is in error
 // now.

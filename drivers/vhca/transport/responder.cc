@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 
-#include "vhca/hca/journal.hh"
-#include "vhca/transport/arrival.hh"
+#include "vhca/core/journal.hh"
+#include "vhca/transport/responder_checks.hh"
 #include "vhca/transport/roce_link.hh"
 #include "vhca/transport/tag_match.hh"
 #include "vhca/wq/in_entry.hh"
@@ -26,20 +26,20 @@ Outcome local_denied(Deny d) noexcept {
 }
 
 // `end`: where this queue's keys are.
-void note(Works& works, Qp& qp, const Request& r, const Transfer& t,
+void note(EngineContext& context, Qp& qp, const Request& r, const Transfer& t,
           SignEnd end = SignEnd::target) noexcept {
-  tell_answered_errors(works, qp, end);
+  report_answered_errors(context, qp, end);
   if (t.source == Deny::fault || t.target == Deny::fault)
-    return works.journal->fault(t.fault_va, static_cast<uint32_t>(r.ask.bytes));
+    return context.journal->fault(t.fault_va, static_cast<uint32_t>(r.ask.bytes));
   if (!t.ok()) return;
   uint32_t key = r.local.segments.empty() ? r.ask.rkey : r.local.segments[0].key;
-  works.journal->translated(r.ask.rkey != 0 ? r.ask.rkey : key, t.pieces, r.ask.bytes);
+  context.journal->translated(r.ask.rkey != 0 ? r.ask.rkey : key, t.pieces, r.ask.bytes);
 }
 
 // The requester checks its own list before it sends anything.
-Outcome check_local(Works& works, const Request& r) noexcept {
+Outcome check_local(EngineContext& context, const Request& r) noexcept {
   uint32_t bad_key = 0;
-  Deny d = check_list(works.translator, r.local, r.ask.bytes, bad_key);
+  Deny d = check_list(context.translator, r.local, r.ask.bytes, bad_key);
   return d == Deny::none ? Outcome::done() : local_denied(d);
 }
 
@@ -54,53 +54,53 @@ prm::CqeOpcode completion_of(const Request& r) noexcept {
                                                  : prm::CqeOpcode::resp_send;
 }
 
-// `in_entry`: the data waits for the completion in Works::entry_data.
-Outcome finish(Works& works, Qp& qp, const Request& r, const RecvWqe& wqe,
+// `in_entry`: the data waits for the completion in EngineContext::entry_data.
+Outcome finish(EngineContext& context, Qp& qp, const Request& r, const RecvWqe& wqe,
                bool in_entry = false) noexcept {
-  finish_receive(works, qp, wqe,
+  finish_receive(context, qp, wqe,
                  {completion_of(r), r.ask.bytes, r.wqe.imm_raw, r.wqe.solicited(), in_entry});
   return Outcome::done();
 }
 
 // The receive's own memory is asked for although the data goes to the completion: the client's
 // library writes there.
-Transfer move_to_entry(Works& works, const Request& r, const SegmentList& to) noexcept {
+Transfer move_to_entry(EngineContext& context, const Request& r, const SegmentList& to) noexcept {
   Transfer t;
-  t.target = check_list(works.translator, to, r.ask.bytes, t.bad_key);
+  t.target = check_list(context.translator, to, r.ask.bytes, t.bad_key);
   if (!t.ok()) return t;
-  Segment entry = entry_segment(works);
-  return move_bytes(works.translator, r.local, {{&entry, 1}, {}}, r.ask.bytes);
+  Segment entry = entry_segment(context);
+  return move_bytes(context.translator, r.local, {{&entry, 1}, {}}, r.ask.bytes);
 }
 
-Outcome receive_in_wqe(Works& works, Qp& qp, const Request& r) noexcept {
+Outcome receive_in_wqe(EngineContext& context, Qp& qp, const Request& r) noexcept {
   RecvWqe wqe;
-  if (Outcome o = take_receive(works, qp, wqe); !o.ok()) return o;
+  if (Outcome o = claim_receive(context, qp, wqe); !o.ok()) return o;
   if (r.ask.bytes > wqe.room)
-    return fail_receive(works, qp, wqe,
+    return fail_receive(context, qp, wqe,
                         {Syndrome::local_length, Syndrome::remote_inval_req,
                          "message longer than its receive WQE"});
   SegmentList to{{wqe.segments.data(), wqe.count}, recv_access(qp)};
   bool in_entry = received_in_entry(qp, r.ask.bytes);
-  Transfer t = in_entry ? move_to_entry(works, r, to)
-                        : move_bytes(works.translator, r.local, to, r.ask.bytes);
-  note(works, qp, r, t);
+  Transfer t = in_entry ? move_to_entry(context, r, to)
+                        : move_bytes(context.translator, r.local, to, r.ask.bytes);
+  note(context, qp, r, t);
   if (t.source != Deny::none) return local_denied(t.source);
   if (t.target == Deny::page) return page_missed(qp);
   if (t.target != Deny::none)
-    return fail_receive(works, qp, wqe,
+    return fail_receive(context, qp, wqe,
                         {Syndrome::local_prot, Syndrome::remote_op, deny_name(t.target)});
   if (has_opcode(r, Opcode::send_inval)) {
-    if (Outcome o = invalidate_received(works, qp, wqe, r.wqe.imm_raw); !o.ok()) return o;
+    if (Outcome o = invalidate_received(context, qp, wqe, r.wqe.imm_raw); !o.ok()) return o;
   }
-  return finish(works, qp, r, wqe, in_entry);
+  return finish(context, qp, r, wqe, in_entry);
 }
 
 // The message lies in the sender's memory; a page of the buffer that was brought in may be gone
 // again, and an entry that was taken is not put back.
-Outcome move_to_buffer(Works& works, Qp& qp, const Request& r) noexcept {
+Outcome move_to_buffer(EngineContext& context, Qp& qp, const Request& r) noexcept {
   constexpr int most_tries = 64;
   TagPart part;
-  if (Outcome o = tag_part(works, qp, 0, r.ask.bytes, part); !o.ok()) return o;
+  if (Outcome o = tag_part(context, qp, 0, r.ask.bytes, part); !o.ok()) return o;
   SubList rest;
   bool whole = cut_list(r.local.segments, part.skip, part.to.bytes, rest);
   SegmentList from{{rest.segments, rest.count}, r.local.need};
@@ -108,124 +108,124 @@ Outcome move_to_buffer(Works& works, Qp& qp, const Request& r) noexcept {
   Transfer t;
   t.target = Deny::page;
   for (int i = 0; whole && i < most_tries && t.target == Deny::page; i++) {
-    page_in(works.translator, to, part.to.bytes);
-    t = move_bytes(works.translator, from, to, part.to.bytes);
+    page_in(context.translator, to, part.to.bytes);
+    t = move_bytes(context.translator, from, to, part.to.bytes);
   }
-  note(works, qp, r, t);
+  note(context, qp, r, t);
   // The sender looked at its memory before; what is gone now ends the message.
   if (!t.ok())
-    return fail_tag(works, qp, Syndrome::remote_op,
+    return fail_tag(context, qp, Syndrome::remote_op,
                     deny_name(t.target != Deny::none ? t.target : t.source));
-  return finish_tag(works, qp, {completion_of(r), r.ask.bytes, r.wqe.imm_raw, r.wqe.solicited()});
+  return finish_tag(context, qp, {completion_of(r), r.ask.bytes, r.wqe.imm_raw, r.wqe.solicited()});
 }
 
 // The first bytes say whether a tag is matched.
-Outcome open_message(Works& works, Qp& qp, const Request& r, TagRoute& route) noexcept {
+Outcome open_message(EngineContext& context, Qp& qp, const Request& r, TagRoute& route) noexcept {
   std::array<std::byte, tag_headers_bytes> start;
   const uint64_t bytes = std::min<uint64_t>(r.ask.bytes, start.size());
-  Transfer t = gather_bytes(works.translator, r.local, start.data(), bytes);
+  Transfer t = gather_bytes(context.translator, r.local, start.data(), bytes);
   if (!t.ok()) return local_denied(t.source);
   const bool whole = packets_of(r.ask.bytes, mtu_bytes(qp)) == 1;
-  return route_message(works, qp, {{start.data(), bytes}, r.ask.bytes, whole}, route);
+  return route_message(context, qp, {{start.data(), bytes}, r.ask.bytes, whole}, route);
 }
 
-Outcome respond_tagged(Works& works, Qp& qp, const Request& r) noexcept {
+Outcome respond_tagged(EngineContext& context, Qp& qp, const Request& r) noexcept {
   TagRoute route{};
-  if (Outcome o = open_message(works, qp, r, route); !o.ok()) return o;
+  if (Outcome o = open_message(context, qp, r, route); !o.ok()) return o;
   if (route == TagRoute::taken) return Outcome::done();
-  if (route == TagRoute::buffer) return move_to_buffer(works, qp, r);
-  Outcome o = receive_in_wqe(works, qp, r);
+  if (route == TagRoute::buffer) return move_to_buffer(context, qp, r);
+  Outcome o = receive_in_wqe(context, qp, r);
   if (o.ok()) note_received(qp);
   return o;
 }
 
-Outcome respond_send(Works& works, Qp& qp, const Request& r) noexcept {
-  if (Outcome o = check_local(works, r); !o.ok()) return o;
-  establish(works, qp);
-  return qp.tags ? respond_tagged(works, qp, r) : receive_in_wqe(works, qp, r);
+Outcome respond_send(EngineContext& context, Qp& qp, const Request& r) noexcept {
+  if (Outcome o = check_local(context, r); !o.ok()) return o;
+  establish(context, qp);
+  return qp.tags ? respond_tagged(context, qp, r) : receive_in_wqe(context, qp, r);
 }
 
-Outcome respond_write(Works& works, Qp& qp, const Request& r) noexcept {
+Outcome respond_write(EngineContext& context, Qp& qp, const Request& r) noexcept {
   bool with_imm = has_opcode(r, Opcode::rdma_write_imm);
   if (with_imm || (qp.attr.access & access::remote_write) == 0) {
-    if (Outcome o = check_local(works, r); !o.ok()) return o;
+    if (Outcome o = check_local(context, r); !o.ok()) return o;
   }
-  establish(works, qp);
-  if (Outcome o = admit_write(works, qp); !o.ok()) return o;
+  establish(context, qp);
+  if (Outcome o = admit_write(context, qp); !o.ok()) return o;
   Segment range{r.ask.remote_addr, r.ask.bytes, r.ask.rkey, false};
   RecvWqe wqe;
   if (with_imm) {
-    if (Outcome o = admit_range(works, qp, range, prm::mkey::remote_write); !o.ok()) return o;
-    if (Outcome o = take_receive(works, qp, wqe); !o.ok()) return o;
+    if (Outcome o = admit_range(context, qp, range, prm::mkey::remote_write); !o.ok()) return o;
+    if (Outcome o = claim_receive(context, qp, wqe); !o.ok()) return o;
   }
   SegmentList to = remote_range(qp, range, prm::mkey::remote_write);
-  Transfer t = move_bytes(works.translator, r.local, to, r.ask.bytes);
-  note(works, qp, r, t);
+  Transfer t = move_bytes(context.translator, r.local, to, r.ask.bytes);
+  note(context, qp, r, t);
   if (t.source != Deny::none) return local_denied(t.source);
   if (t.target == Deny::page) return page_missed(qp);
   if (t.target != Deny::none)
-    return refuse(works, qp, Syndrome::remote_access, deny_name(t.target));
-  return with_imm ? finish(works, qp, r, wqe) : Outcome::done();
+    return refuse(context, qp, Syndrome::remote_access, deny_name(t.target));
+  return with_imm ? finish(context, qp, r, wqe) : Outcome::done();
 }
 
-Outcome respond_read(Works& works, Qp& qp, const Request& r) noexcept {
-  establish(works, qp);
-  if (Outcome o = admit_read(works, qp); !o.ok()) return o;
+Outcome respond_read(EngineContext& context, Qp& qp, const Request& r) noexcept {
+  establish(context, qp);
+  if (Outcome o = admit_read(context, qp); !o.ok()) return o;
   Segment range{r.ask.remote_addr, r.ask.bytes, r.ask.rkey, false};
   SegmentList from = remote_range(qp, range, prm::mkey::remote_read);
-  Transfer t = move_bytes(works.translator, from, r.local, r.ask.bytes);
-  note(works, qp, r, t, SignEnd::source);
+  Transfer t = move_bytes(context.translator, from, r.local, r.ask.bytes);
+  note(context, qp, r, t, SignEnd::source);
   if (t.source == Deny::page) return page_missed(qp);
   if (t.source != Deny::none)
-    return refuse(works, qp, Syndrome::remote_access, deny_name(t.source));
+    return refuse(context, qp, Syndrome::remote_access, deny_name(t.source));
   if (t.target != Deny::none) return local_denied(t.target);
   return Outcome::done(static_cast<uint32_t>(r.ask.bytes));
 }
 
 // The word has changed: an answer whose page went away just now is not asked for again.
-Transfer scatter_answer(Works& works, const Request& r, const uint64_t& old) noexcept {
+Transfer scatter_answer(EngineContext& context, const Request& r, const uint64_t& old) noexcept {
   constexpr int most_tries = 64;
   Transfer t;
   for (int i = 0; i < most_tries; i++) {
-    t = scatter_bytes(works.translator, reinterpret_cast<const std::byte*>(&old), 8, r.local);
+    t = scatter_bytes(context.translator, reinterpret_cast<const std::byte*>(&old), 8, r.local);
     if (t.target != Deny::page) return t;
   }
   t.target = Deny::fault;
   return t;
 }
 
-Outcome respond_atomic(Works& works, Qp& qp, const Request& r) noexcept {
-  establish(works, qp);
+Outcome respond_atomic(EngineContext& context, Qp& qp, const Request& r) noexcept {
+  establish(context, qp);
   Piece word;
   uint64_t old = 0;
-  if (Outcome o = admit_atomic(works, qp, r.ask.remote_addr); !o.ok()) return o;
-  if (Outcome o = find_word(works, qp, r.ask.rkey, r.ask.remote_addr, word); !o.ok()) return o;
+  if (Outcome o = admit_atomic(context, qp, r.ask.remote_addr); !o.ok()) return o;
+  if (Outcome o = find_word(context, qp, r.ask.rkey, r.ask.remote_addr, word); !o.ok()) return o;
   // The answer has to have a place before memory changes.
-  if (Outcome o = check_local(works, r); !o.ok()) return o;
-  if (Deny d = page_in(works.translator, r.local, 8); d != Deny::none) return local_denied(d);
+  if (Outcome o = check_local(context, r); !o.ok()) return o;
+  if (Deny d = page_in(context.translator, r.local, 8); d != Deny::none) return local_denied(d);
   WordChange change{has_opcode(r, Opcode::atomic_fa), r.ask.swap_add, r.ask.compare};
-  if (Outcome o = change_word(works, qp, word, change, old); !o.ok()) return o;
-  Transfer t = scatter_answer(works, r, old);
+  if (Outcome o = change_word(context, qp, word, change, old); !o.ok()) return o;
+  Transfer t = scatter_answer(context, r, old);
   if (t.target != Deny::none) return local_denied(t.target);
   t.pieces++;
-  note(works, qp, r, t);
+  note(context, qp, r, t);
   return Outcome::done(8);
 }
 
 }  // namespace
 
-Outcome respond(Works& works, Qp& qp, RequestKind kind, const Request& r) noexcept {
+Outcome respond(EngineContext& context, Qp& qp, RequestKind kind, const Request& r) noexcept {
   switch (kind) {
     case RequestKind::send:
-      return respond_send(works, qp, r);
+      return respond_send(context, qp, r);
     case RequestKind::write:
-      return respond_write(works, qp, r);
+      return respond_write(context, qp, r);
     case RequestKind::read:
-      return respond_read(works, qp, r);
+      return respond_read(context, qp, r);
     case RequestKind::atomic:
       break;
   }
-  return respond_atomic(works, qp, r);
+  return respond_atomic(context, qp, r);
 }
 
 }  // namespace kilim::vhca

@@ -6,9 +6,9 @@
 
 #include "vhca/transport/outcome.hh"
 #include "vhca/transport/request.hh"
+#include "vhca/wq/engine_context.hh"
 #include "vhca/wq/qp.hh"
 #include "vhca/wq/sq_decode.hh"
-#include "vhca/wq/works.hh"
 
 namespace kilim::vhca {
 
@@ -19,6 +19,6 @@ struct Request {
   SegmentList local;
 };
 
-Outcome respond(Works&, Qp&, RequestKind, const Request&) noexcept;
+Outcome respond(EngineContext&, Qp&, RequestKind, const Request&) noexcept;
 
 }  // namespace kilim::vhca

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
-#include "vhca/hca/journal.hh"
-#include "vhca/hca/lint.hh"
-#include "vhca/transport/arrival.hh"
+#include "vhca/core/journal.hh"
 #include "vhca/transport/receiver_wire.hh"
 #include "vhca/transport/request.hh"
+#include "vhca/transport/responder_checks.hh"
+#include "vhca/wq/observer.hh"
 #include "vhca/wq/sign_cqe.hh"
 
 namespace kilim::vhca {
@@ -55,34 +55,34 @@ void answer_refusal(RoceLink& link, Qp& qp, const Outcome& o) noexcept {
 }
 
 Outcome invalid(RoceLink& link, Qp& qp, const char* why) noexcept {
-  return refuse(*link.works, qp, Syndrome::remote_inval_req, why);
+  return refuse(*link.context, qp, Syndrome::remote_inval_req, why);
 }
 
-// The linter's word on a range that the peer names.
-Outcome lint_range(RoceLink& link, Qp& qp, const Segment& range, uint8_t right) noexcept {
-  if (link.works->lint == nullptr) [[likely]]
+// The observer's word on a range that the peer names.
+Outcome watch_range(RoceLink& link, Qp& qp, const Segment& range, uint8_t right) noexcept {
+  if (link.context->observer == nullptr) [[likely]]
     return Outcome::done();
-  const prm::lint::RuleRow* row = link.works->lint->arrives(qp, range, right);
+  const prm::lint::RuleRow* row = link.context->observer->arrives(qp, range, right);
   if (row == nullptr) return Outcome::done();
-  return refuse(*link.works, qp, Syndrome::remote_access, row->sentence);
+  return refuse(*link.context, qp, Syndrome::remote_access, row->sentence);
 }
 
 Outcome open_write(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcWire& w = *qp.rc;
-  if (Outcome o = admit_write(*link.works, qp); !o.ok()) return o;
+  if (Outcome o = admit_write(*link.context, qp); !o.ok()) return o;
   w.write_va = p.va;
   w.write_rkey = p.rkey;
   w.write_length = p.length;
   if (p.length > qp.spec.max_message) return invalid(link, qp, "a message beyond the limit");
   Segment range{p.va, p.length, p.rkey, false};
-  if (Outcome o = lint_range(link, qp, range, prm::mkey::remote_write); !o.ok()) return o;
-  Outcome o = admit_range(*link.works, qp, range, prm::mkey::remote_write);
-  return o.ok() ? page_in_range(*link.works, qp, range, prm::mkey::remote_write) : o;
+  if (Outcome o = watch_range(link, qp, range, prm::mkey::remote_write); !o.ok()) return o;
+  Outcome o = admit_range(*link.context, qp, range, prm::mkey::remote_write);
+  return o.ok() ? page_in_range(*link.context, qp, range, prm::mkey::remote_write) : o;
 }
 
 Outcome execute_write(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcWire& w = *qp.rc;
-  Works& works = *link.works;
+  EngineContext& context = *link.context;
   uint64_t bytes = p.payload.size();
   if (has(p, flag::first)) {
     if (Outcome o = open_write(link, qp, p); !o.ok()) return o;
@@ -91,16 +91,16 @@ Outcome execute_write(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   if (!fits || (has(p, flag::last) && w.received + bytes != w.write_length))
     return invalid(link, qp, "a WRITE of another length than it said");
   if (has(p, flag::imm)) {
-    if (Outcome o = take_receive(works, qp, link.recv); !o.ok()) return o;
+    if (Outcome o = claim_receive(context, qp, link.recv); !o.ok()) return o;
   }
   if (bytes > 0) {
     Segment range{w.write_va + w.received, bytes, w.write_rkey, false};
-    Transfer t = scatter_bytes(works.translator, p.payload.data(), bytes,
+    Transfer t = scatter_bytes(context.translator, p.payload.data(), bytes,
                                remote_range(qp, range, prm::mkey::remote_write));
-    tell_answered_errors(works, qp, SignEnd::target);
+    report_answered_errors(context, qp, SignEnd::target);
     if (t.target == Deny::page) return page_missed(qp);
-    if (!t.ok()) return refuse(works, qp, Syndrome::remote_access, deny_name(t.target));
-    works.journal->translated(w.write_rkey, t.pieces, bytes);
+    if (!t.ok()) return refuse(context, qp, Syndrome::remote_access, deny_name(t.target));
+    context.journal->translated(w.write_rkey, t.pieces, bytes);
   }
   w.received += bytes;
   return has(p, flag::imm) ? finish_message(link, qp, p) : Outcome::done();
@@ -120,14 +120,14 @@ RcAnswer& new_answer(const Qp& qp, uint32_t psn, uint32_t packets) noexcept {
 
 Outcome execute_read(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcWire& w = *qp.rc;
-  Works& works = *link.works;
-  if (Outcome o = admit_read(works, qp); !o.ok()) return o;
+  EngineContext& context = *link.context;
+  if (Outcome o = admit_read(context, qp); !o.ok()) return o;
   if (p.length > qp.spec.max_message || w.is_full())
     return invalid(link, qp, "more or longer READs than the queue takes");
   Segment range{p.va, p.length, p.rkey, false};
-  if (Outcome o = lint_range(link, qp, range, prm::mkey::remote_read); !o.ok()) return o;
-  if (Outcome o = admit_range(works, qp, range, prm::mkey::remote_read); !o.ok()) return o;
-  if (Outcome o = page_in_range(works, qp, range, prm::mkey::remote_read); !o.ok()) return o;
+  if (Outcome o = watch_range(link, qp, range, prm::mkey::remote_read); !o.ok()) return o;
+  if (Outcome o = admit_range(context, qp, range, prm::mkey::remote_read); !o.ok()) return o;
+  if (Outcome o = page_in_range(context, qp, range, prm::mkey::remote_read); !o.ok()) return o;
   RcAnswer& a = new_answer(qp, p.psn, packets_of(p.length, mtu_bytes(qp)));
   a.va = p.va;
   a.rkey = p.rkey;
@@ -139,20 +139,20 @@ Outcome execute_read(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
 
 Outcome execute_atomic(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcWire& w = *qp.rc;
-  Works& works = *link.works;
+  EngineContext& context = *link.context;
   Piece word;
   uint64_t old = 0;
-  if (Outcome o = admit_atomic(works, qp, p.va); !o.ok()) return o;
+  if (Outcome o = admit_atomic(context, qp, p.va); !o.ok()) return o;
   if (w.is_full()) return invalid(link, qp, "more atomics than the queue takes");
-  if (Outcome o = lint_range(link, qp, {p.va, 8, p.rkey, false}, prm::mkey::atomic); !o.ok())
+  if (Outcome o = watch_range(link, qp, {p.va, 8, p.rkey, false}, prm::mkey::atomic); !o.ok())
     return o;
-  if (Outcome o = find_word(works, qp, p.rkey, p.va, word); !o.ok()) return o;
+  if (Outcome o = find_word(context, qp, p.rkey, p.va, word); !o.ok()) return o;
   WordChange change{p.op == Op::fetch_add, p.swap_add, p.compare};
-  if (Outcome o = change_word(works, qp, word, change, old); !o.ok()) return o;
+  if (Outcome o = change_word(context, qp, word, change, old); !o.ok()) return o;
   RcAnswer& a = new_answer(qp, p.psn, 1);
   a.atomic = true;
   a.original = old;
-  works.journal->translated(p.rkey, 1, 8);
+  context.journal->translated(p.rkey, 1, 8);
   link.answering.push(qp);
   return Outcome::done();
 }
@@ -176,7 +176,7 @@ const char* order_objection(const Qp& qp, const RocePacket& p) noexcept {
 Outcome aim(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   if (has(p, flag::first)) qp.rc->srqn = p.srqn;
   if (p.srqn != qp.rc->srqn) return invalid(link, qp, "another XRC queue within a message");
-  return aim_at_srq(*link.works, qp, p.srqn);
+  return aim_at_srq(*link.context, qp, p.srqn);
 }
 
 Outcome execute(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
@@ -200,16 +200,16 @@ bool may_read_again(RoceLink& link, Qp& qp, const RocePacket& p, const RcAnswer&
   if (packets_of(p.length, mtu_bytes(qp)) != packets) return false;
   Segment range{p.va, p.length, p.rkey, false};
   uint32_t bad_key = 0;
-  Deny d = check_list(link.works->translator, answer_range(qp, a, range), p.length, bad_key);
+  Deny d = check_list(link.context->translator, answer_range(qp, a, range), p.length, bad_key);
   if (d == Deny::none) return true;
-  answer_refusal(link, qp, refuse(*link.works, qp, Syndrome::remote_access, deny_name(d)));
+  answer_refusal(link, qp, refuse(*link.context, qp, Syndrome::remote_access, deny_name(d)));
   // The requester waits for this answer: to what it has not sent it listens to no refusal.
   qp.rc->nak_psn = p.psn;
   return false;
 }
 
 // A packet that has been executed comes again: the answer got lost.
-void take_again(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
+void handle_repeat(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcWire& w = *qp.rc;
   if (has(p, flag::send | flag::write)) return owe_ack(link, qp, p.psn);
   link.answering.push(qp);
@@ -252,12 +252,12 @@ Went send_answer(RoceLink& link, Qp& qp, const RcAnswer& a) noexcept {
   uint64_t bytes = a.atomic ? 0 : std::min<uint64_t>(mtu, a.length - offset);
   if (bytes > 0) {
     Segment range{a.va + offset, bytes, a.rkey, false};
-    Transfer t = gather_bytes(link.works->translator, answer_range(qp, a, range),
+    Transfer t = gather_bytes(link.context->translator, answer_range(qp, a, range),
                               payload_place(link, p.flags), bytes);
-    tell_answered_errors(*link.works, qp, SignEnd::source);
+    report_answered_errors(*link.context, qp, SignEnd::source);
     if (t.source == Deny::page) return Went::later;
     if (!t.ok()) return Went::refused;
-    link.works->journal->translated(a.rkey, t.pieces, bytes);
+    link.context->journal->translated(a.rkey, t.pieces, bytes);
   }
   return send_packet(link, qp, p, bytes) ? Went::out : Went::later;
 }
@@ -283,11 +283,11 @@ Receiving behind(const RocePacket& p) noexcept {
 }
 
 // Nobody asks again: a message of which a packet is missing is dropped as a whole.
-void take_unreliable(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
+void handle_unreliable(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcWire& w = *qp.rc;
   if (p.psn != w.expected_psn || has(p, flag::first)) w.receiving = Receiving::nothing;
   w.expected_psn = roce::psn_add(p.psn, 1);
-  establish(*link.works, qp);
+  establish(*link.context, qp);
   bool begun = has(p, flag::first) || w.receiving != Receiving::nothing;
   w.receiving = begun && execute(link, qp, p).ok() ? behind(p) : Receiving::nothing;
 }
@@ -300,19 +300,19 @@ void forget_shared(Qp& qp) noexcept {
   for (RcAnswer& a : qp.rc->answers) a.used = a.pending = false;
 }
 
-void take_request(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
+void handle_request(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcWire& w = *qp.rc;
   if (!answers(qp)) return;
-  if (qp.type == QpType::uc) return take_unreliable(link, qp, p);
+  if (qp.type == QpType::uc) return handle_unreliable(link, qp, p);
   int32_t ahead = roce::psn_diff(p.psn, w.expected_psn);
-  if (ahead < 0) return take_again(link, qp, p);
+  if (ahead < 0) return handle_repeat(link, qp, p);
   if (ahead > 0) {
     if (!w.silent) owe_nak(link, qp, roce::aeth::nak, static_cast<uint8_t>(Nak::sequence));
     return;
   }
   w.silent = false;
   w.nak_owed = false;  // what was not sent yet is out of date
-  establish(*link.works, qp);
+  establish(*link.context, qp);
   if (Outcome o = execute(link, qp, p); !o.ok()) return answer_refusal(link, qp, o);
   w.expected_psn = roce::psn_add(w.expected_psn, 1);
   w.msn = roce::psn_add(w.msn, has(p, flag::last));
@@ -337,7 +337,7 @@ bool send_owed(RoceLink& link, Qp& qp, std::size_t& sent) noexcept {
       for (RcAnswer& other : w.answers) other.pending = false;
       answer_refusal(
           link, qp,
-          refuse(*link.works, qp, Syndrome::remote_access, "the memory of a READ is gone"));
+          refuse(*link.context, qp, Syndrome::remote_access, "the memory of a READ is gone"));
       w.nak_psn = psn;
       break;
     }

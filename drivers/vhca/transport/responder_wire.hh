@@ -8,7 +8,7 @@
 
 namespace kilim::vhca {
 
-void take_request(RoceLink&, Qp&, const RocePacket&) noexcept;
+void handle_request(RoceLink&, Qp&, const RocePacket&) noexcept;
 // A shared queue is gone: nothing may use what the queue pair has taken from it.
 void forget_shared(Qp&) noexcept;
 // Sends answers and the acknowledgement that are owed. False: the wire is full, or there is more;

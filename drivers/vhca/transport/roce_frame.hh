@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "vhca/hca/spec.hh"
+#include "vhca/core/spec.hh"
 #include "vhca/transport/roce.hh"
 
 namespace kilim::vhca {

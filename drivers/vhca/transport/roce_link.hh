@@ -8,18 +8,21 @@
 #include <cstddef>
 #include <vector>
 
+#include "vhca/core/object_table.hh"
+#include "vhca/transport/groups.hh"
+#include "vhca/transport/outcome.hh"
 #include "vhca/transport/roce_frame.hh"
 #include "vhca/wire/wire.hh"
+#include "vhca/wq/engine_context.hh"
 #include "vhca/wq/qp.hh"
 #include "vhca/wq/qp_list.hh"
 #include "vhca/wq/recv.hh"
 #include "vhca/wq/sq_decode.hh"
-#include "vhca/wq/works.hh"
 
 namespace kilim::vhca {
 
 // The frame that a destroyed queue leaves to be sent.
-struct Parting {
+struct LastAck {
   Wire* wire = nullptr;
   uint8_t left = 0;  // times
   uint8_t bytes = 0;
@@ -27,8 +30,13 @@ struct Parting {
 };
 
 struct RoceLink {
-  Works* works = nullptr;
+  EngineContext* context = nullptr;
   ReadyList* ready = nullptr;
+  const ObjectTable<Qp>* qps = nullptr;
+  Groups groups;
+  // Executes a WQE that asks nothing of the peer, as the queue's own side does elsewhere.
+  Outcome (*execute)(void* engine, Qp&, const SendWqe&) noexcept = nullptr;
+  void* engine = nullptr;
   std::vector<Wire*> wires;  // by port; null: nothing is plugged in
   Mac mac{};
   std::vector<Gid> gids;  // of the port, by index
@@ -38,8 +46,8 @@ struct RoceLink {
   QpList<&Qp::blocked> blocked;
   uint64_t full_until_ns = 0;   // 0: it is not
   bool first_has_sent = false;  // the first of them: the others go before it
-  std::vector<Parting> partings;
-  uint32_t next_parting = 0;
+  std::vector<LastAck> last_acks;
+  uint32_t next_last_ack = 0;
   uint32_t goodbyes = 0;  // of all partings together
   std::vector<std::byte> frame;
   SendWqe wqe;   // of the message in hand

@@ -6,12 +6,12 @@
 #include <cstring>
 
 #include "kilim/prm/data_seg.hh"
-#include "vhca/hca/journal.hh"
-#include "vhca/hca/lint.hh"
+#include "vhca/core/journal.hh"
 #include "vhca/tpt/umr_apply.hh"
-#include "vhca/transport/arrival.hh"
 #include "vhca/transport/rendezvous.hh"
+#include "vhca/transport/responder_checks.hh"
 #include "vhca/wq/cqe_writer.hh"
+#include "vhca/wq/observer.hh"
 #include "vhca/wq/qp_error.hh"
 
 namespace kilim::vhca {
@@ -45,20 +45,21 @@ const char* read_headers(const TagMessage& m, Headers& h) noexcept {
   return "an undefined kind of tagged message";
 }
 
-Outcome complete(Works& works, Qp& qp, const TagCompletion& done) noexcept {
-  if (complete_tag(works, qp, done)) return Outcome::done();
-  fatal_qp(works, qp, "the CQ of a queue that matches tags is in error");
+Outcome complete(EngineContext& context, Qp& qp, const TagCompletion& done) noexcept {
+  if (complete_tag(context, qp, done)) return Outcome::done();
+  fatal_qp(context, qp, "the CQ of a queue that matches tags is in error");
   return Outcome::failed(Syndrome::remote_op, "the CQ of a queue that matches tags is in error");
 }
 
 // Whether the adapter fetches the data itself.
-bool can_fetch(const Works& works, const TagMessage& m, const Headers& h,
+bool can_fetch(const EngineContext& context, const TagMessage& m, const Headers& h,
                const TagBuffer& buffer) noexcept {
-  return m.whole && m.bytes <= works.profile->max_rendezvous_header &&
+  return m.whole && m.bytes <= context.profile->max_rendezvous_header &&
          h.rvh.len.host() <= buffer.bytes;
 }
 
-Outcome begin_rendezvous(Works& works, Qp& qp, const Headers& h, uint32_t place) noexcept {
+Outcome begin_rendezvous(EngineContext& context, Qp& qp, const Headers& h,
+                         uint32_t place) noexcept {
   TagList& list = *qp.srq->tags;
   if (qp.tags->count == TagWork::most) return Outcome::rnr(qp.attr.min_rnr_timer);
   Rendezvous r;
@@ -72,13 +73,14 @@ Outcome begin_rendezvous(Works& works, Qp& qp, const Headers& h, uint32_t place)
   list.remove(place);
   TagCompletion done{prm::CqeOpcode::no_packet, TagNews::consumed, r.place};
   std::memcpy(done.head.data(), &h.tmh, sizeof(h.tmh));
-  if (Outcome o = complete(works, qp, done); !o.ok()) return o;
-  push_rendezvous(works, qp, r);
+  if (Outcome o = complete(context, qp, done); !o.ok()) return o;
+  push_rendezvous(context, qp, r);
   return Outcome::done();
 }
 
 // The message gets the buffer.
-Outcome hold(Works& works, Qp& qp, const TagMessage& m, const Headers& h, uint32_t place) noexcept {
+Outcome hold(EngineContext& context, Qp& qp, const TagMessage& m, const Headers& h,
+             uint32_t place) noexcept {
   TagWork& t = *qp.tags;
   const TagBuffer& buffer = qp.srq->tags->at(place);
   const bool eager = static_cast<TmhOp>(h.tmh.opcode) == TmhOp::eager;
@@ -86,7 +88,7 @@ Outcome hold(Works& works, Qp& qp, const TagMessage& m, const Headers& h, uint32
   // Its pages come before the entry is used up.
   Segment range{buffer.addr, std::min(m.bytes - skip, buffer.bytes), buffer.key, false};
   SegmentList to{{&range, 1}, recv_access(qp)};
-  if (page_in(works.translator, to, range.bytes) == Deny::page) return page_missed(qp);
+  if (page_in(context.translator, to, range.bytes) == Deny::page) return page_missed(qp);
   t.holding = true;
   t.place = static_cast<uint16_t>(place);
   t.held = buffer;
@@ -96,63 +98,65 @@ Outcome hold(Works& works, Qp& qp, const TagMessage& m, const Headers& h, uint32
   qp.srq->tags->remove(place);
   if (m.whole) return Outcome::done();
   t.news = eager ? TagNews::consumed : TagNews::consumed_sw_rndv;
-  return complete(works, qp,
+  return complete(context, qp,
                   {eager ? prm::CqeOpcode::no_packet : prm::CqeOpcode::resp_send, t.news, t.place,
                    0, 0, 0, false, t.header});
 }
 
 }  // namespace
 
-Outcome route_message(Works& works, Qp& qp, const TagMessage& m, TagRoute& route) noexcept {
+Outcome route_message(EngineContext& context, Qp& qp, const TagMessage& m,
+                      TagRoute& route) noexcept {
   TagWork& t = *qp.tags;
   // It comes again.
   route = t.holding ? TagRoute::buffer : TagRoute::receive;
   if (t.holding || (qp.rc && qp.rc->holds_receive)) return Outcome::done();
   Headers h;
   if (const char* why = read_headers(m, h))
-    return refuse(works, qp, Syndrome::remote_inval_req, why);
+    return refuse(context, qp, Syndrome::remote_inval_req, why);
   const auto kind = static_cast<TmhOp>(h.tmh.opcode);
   t.news = TagNews::no_tag;
   if (kind == TmhOp::no_tag || kind == TmhOp::fin) return Outcome::done();
   const uint32_t place = qp.srq->tags->find(h.tmh.tag.host());
   t.news = TagNews::unexpected;
   if (place == TagList::none) return Outcome::done();
-  if (kind == TmhOp::rendezvous && can_fetch(works, m, h, qp.srq->tags->at(place))) {
+  if (kind == TmhOp::rendezvous && can_fetch(context, m, h, qp.srq->tags->at(place))) {
     route = TagRoute::taken;
-    return begin_rendezvous(works, qp, h, place);
+    return begin_rendezvous(context, qp, h, place);
   }
   route = TagRoute::buffer;
-  return hold(works, qp, m, h, place);
+  return hold(context, qp, m, h, place);
 }
 
 void note_received(Qp& qp) noexcept {
   if (qp.tags->news == TagNews::unexpected) qp.srq->tags->count_unexpected();
 }
 
-Outcome tag_part(Works& works, Qp& qp, uint64_t offset, uint64_t bytes, TagPart& part) noexcept {
+Outcome tag_part(EngineContext& context, Qp& qp, uint64_t offset, uint64_t bytes,
+                 TagPart& part) noexcept {
   const TagWork& t = *qp.tags;
   part.skip = offset == 0 ? t.skip : 0;
   // The packet that comes again need not be the one that came.
   if (bytes < part.skip)
-    return fail_tag(works, qp, Syndrome::remote_inval_req, "another packet than before");
+    return fail_tag(context, qp, Syndrome::remote_inval_req, "another packet than before");
   const uint64_t at = offset + part.skip - t.skip;
   part.to = {t.held.addr + at, bytes - part.skip, t.held.key, false};
   if (at + part.to.bytes <= t.held.bytes) return Outcome::done();
-  return fail_tag(works, qp, Syndrome::remote_inval_req, "message longer than its tagged buffer");
+  return fail_tag(context, qp, Syndrome::remote_inval_req, "message longer than its tagged buffer");
 }
 
-Outcome fail_tag(Works& works, Qp& qp, Syndrome to_requester, const char* why) noexcept {
-  cancel_tags(works, qp);
-  return refuse(works, qp, to_requester, why);
+Outcome fail_tag(EngineContext& context, Qp& qp, Syndrome to_requester, const char* why) noexcept {
+  cancel_tags(context, qp);
+  return refuse(context, qp, to_requester, why);
 }
 
-Outcome finish_tag(Works& works, Qp& qp, const TagEnd& end) noexcept {
+Outcome finish_tag(EngineContext& context, Qp& qp, const TagEnd& end) noexcept {
   TagWork& t = *qp.tags;
   if (end.op == prm::CqeOpcode::resp_send_inv) {
     const uint32_t key = be32::from_raw(end.imm_raw).host();
-    Deny d = invalidate_key(*works.keys, key, remote_pd(qp), qp.qpn.value(), Invalidator::peer);
-    if (d != Deny::none) return fail_tag(works, qp, Syndrome::remote_access, deny_name(d));
-    works.journal->invalidate(key);
+    Deny d = invalidate_key(*context.keys, key, remote_pd(qp), qp.qpn.value(), Invalidator::peer);
+    if (d != Deny::none) return fail_tag(context, qp, Syndrome::remote_access, deny_name(d));
+    context.journal->invalidate(key);
   }
   t.holding = false;
   const bool whole = t.news == TagNews::consumed_msg || t.news == TagNews::consumed_msg_sw_rndv;
@@ -161,7 +165,7 @@ Outcome finish_tag(Works& works, Qp& qp, const TagEnd& end) noexcept {
   done.imm_raw = end.op == prm::CqeOpcode::resp_send ? 0 : end.imm_raw;
   done.solicited = end.solicited;
   if (whole) done.head = t.header;
-  return complete(works, qp, done);
+  return complete(context, qp, done);
 }
 
 namespace {
@@ -206,7 +210,7 @@ bool change_list(TagList& list, const SendWqe& wqe, const prm::TagSeg& seg,
 
 }  // namespace
 
-Outcome exec_tag_operation(Works& works, Qp& qp, const SendWqe& wqe) noexcept {
+Outcome exec_tag_operation(EngineContext& context, Qp& qp, const SendWqe& wqe) noexcept {
   if (!qp.tags) return Outcome::failed(Syndrome::local_qp_op, "the queue matches no tags");
   TagList& list = *qp.srq->tags;
   prm::TagSeg seg;
@@ -218,18 +222,18 @@ Outcome exec_tag_operation(Works& works, Qp& qp, const SendWqe& wqe) noexcept {
   if (!change_list(list, wqe, seg, change))
     return Outcome::failed(Syndrome::local_qp_op, "a list operation that the list does not take");
   if ((seg.flags & prm::tag::flag_completion) == 0) {
-    works.journal->tag(qp.srq->srqn, static_cast<uint8_t>(change.news), change.place, 0,
-                       list.came());
+    context.journal->tag(qp.srq->srqn, static_cast<uint8_t>(change.news), change.place, 0,
+                         list.came());
     return Outcome::done();
   }
   prm::TagCqe head{be32{change.success ? prm::tag::success : 0}, be16{list.came()}, {}};
   TagCompletion done{prm::CqeOpcode::no_packet, change.news, change.place, wqe.index};
   std::memcpy(done.head.data(), &head, sizeof(head));
-  if (!complete_tag(works, qp, done))
+  if (!complete_tag(context, qp, done))
     return Outcome::failed(Syndrome::local_qp_op,
                            "the CQ of a queue that matches tags is in error");
   // The WQE itself tells nothing: by this its client knows that its room is free.
-  if (qp.lint != nullptr) Lint::completed(*qp.lint, wqe.index);
+  if (qp.watched != nullptr) context.observer->completed(qp, wqe.index);
   return Outcome::done();
 }
 

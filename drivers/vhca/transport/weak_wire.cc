@@ -2,8 +2,7 @@
 // The weak order of a connection on the wire. Adapter's lock held. Never allocates.
 #include "vhca/transport/weak_wire.hh"
 
-#include "vhca/hca/journal.hh"
-#include "vhca/transport/requester.hh"
+#include "vhca/core/journal.hh"
 #include "vhca/wq/qp_error.hh"
 #include "vhca/wq/sign_cqe.hh"
 
@@ -23,39 +22,39 @@ TakenWqe& take(RoceLink& link, Qp& qp, State state) noexcept {
   t.signaled = wqe.signaled();
   t.event = wqe.wants_event();
   t.state = state;
-  link.works->journal->wqe(qp.qpn, wqe.index, wqe.opcode, static_cast<uint8_t>(wqe.ds));
+  link.context->journal->wqe(qp.qpn, wqe.index, wqe.opcode, static_cast<uint8_t>(wqe.ds));
   qp.rc->next_ci = static_cast<uint16_t>(qp.rc->next_ci + wqe.wqebbs);
   qp.retrying = true;  // something is under way
   return qp.weak->push(t);
 }
 
-void fail_taken(Works& works, Qp& qp) noexcept {
+void fail_taken(EngineContext& context, Qp& qp) noexcept {
   SendWqe wqe;
   const TakenWqe t = qp.weak->at(0);
   if (decode_send_at(qp, t.index, wqe) != Decode::ok)
-    return fatal_qp(works, qp, "a WQE under way has changed");
+    return fatal_qp(context, qp, "a WQE under way has changed");
   qp.rc->count = 0;
   qp.retrying = false;
   qp.weak->clear();
-  fail_send(works, qp, wqe, t.syndrome, t.why);
+  fail_send(context, qp, wqe, t.syndrome, t.why);
 }
 
-void complete_on_wire(Works& works, Qp& qp) noexcept {
+void complete_on_wire(EngineContext& context, Qp& qp) noexcept {
   WeakOrder& o = *qp.weak;
-  complete_taken(works, qp);
-  if (!o.empty() && o.at(0).state == State::failed) return fail_taken(works, qp);
+  complete_taken(context, qp);
+  if (!o.empty() && o.at(0).state == State::failed) return fail_taken(context, qp);
   qp.retrying = qp.rc->count > 0 || !o.empty();
-  if (qp.draining && !qp.retrying) stop_drained(works, qp);
+  if (qp.draining && !qp.retrying) stop_drained(context, qp);
 }
 
 // False: the queue is in error.
-bool change_key(Works& works, Qp& qp, TakenWqe& t) noexcept {
+bool change_key(RoceLink& link, Qp& qp, TakenWqe& t) noexcept {
   SendWqe wqe;
   if (decode_send_at(qp, t.index, wqe) != Decode::ok) {
-    fatal_qp(works, qp, "a WQE under way has changed");
+    fatal_qp(*link.context, qp, "a WQE under way has changed");
     return false;
   }
-  const Outcome o = exec_key_change(works, qp, wqe);
+  const Outcome o = link.execute(link.engine, qp, wqe);
   t.state = o.ok() ? State::done : State::failed;
   t.syndrome = o.syndrome;
   t.why = o.why;
@@ -71,12 +70,12 @@ void change_keys(RoceLink& link, Qp& qp) noexcept {
   for (uint32_t i = 0; i < o.count() && o.at(i).state != State::failed; i++) {
     TakenWqe& t = o.at(i);
     const bool late = t.what == SendClass::change && t.state == State::delayed;
-    if (late && !change_key(*link.works, qp, t)) return;
+    if (late && !change_key(link, qp, t)) return;
   }
-  complete_on_wire(*link.works, qp);
+  complete_on_wire(*link.context, qp);
 }
 
-bool take_change(RoceLink& link, Qp& qp) noexcept {
+bool delay_change(RoceLink& link, Qp& qp) noexcept {
   WeakOrder& o = *qp.weak;
   const FenceWaits fence = fence_waits(link.wqe.fm_ce_se);
   if (fence.answers && qp.rc->answers_open > 0) return false;
@@ -88,11 +87,11 @@ bool take_change(RoceLink& link, Qp& qp) noexcept {
   return true;
 }
 
-void take_under_way(RoceLink& link, Qp& qp) noexcept {
+void note_under_way(RoceLink& link, Qp& qp) noexcept {
   take(link, qp, State::under_way);
 }
 
-void take_refused(RoceLink& link, Qp& qp, prm::Syndrome syndrome, const char* why) noexcept {
+void note_refused(RoceLink& link, Qp& qp, prm::Syndrome syndrome, const char* why) noexcept {
   TakenWqe& t = take(link, qp, State::failed);
   t.syndrome = syndrome;
   t.why = why;
@@ -101,18 +100,18 @@ void take_refused(RoceLink& link, Qp& qp, prm::Syndrome syndrome, const char* wh
 
 void finish_weakly(RoceLink& link, Qp& qp, const RcMessage& m, bool in_entry) noexcept {
   TakenWqe* t = qp.weak->under_way(m.sq_index);
-  if (t == nullptr) return fatal_qp(*link.works, qp, "a WQE under way has changed");
+  if (t == nullptr) return fatal_qp(*link.context, qp, "a WQE under way has changed");
   t->state = State::done;
   t->bytes = static_cast<uint32_t>(m.answered() ? m.bytes : 0);
   t->in_entry = in_entry;
-  if (in_entry) t->data = link.works->entry_data;
-  complete_on_wire(*link.works, qp);
+  if (in_entry) t->data = link.context->entry_data;
+  complete_on_wire(*link.context, qp);
 }
 
 void fail_weakly(RoceLink& link, Qp& qp, const RcMessage& m, prm::Syndrome syndrome,
                  const char* why) noexcept {
   TakenWqe* t = qp.weak->under_way(m.sq_index);
-  if (t == nullptr) return fatal_qp(*link.works, qp, "a WQE under way has changed");
+  if (t == nullptr) return fatal_qp(*link.context, qp, "a WQE under way has changed");
   t->state = State::failed;
   t->syndrome = syndrome;
   t->why = why;

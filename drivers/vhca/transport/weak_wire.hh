@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The weak order (hca/order.hh) of a connection on the wire: messages go out in their order, the
+// The weak order (core/order.hh) of a connection on the wire: messages go out in their order, the
 // queue's own changes of keys are made late, or while messages before them are under way, wherever
 // no fence forbids it. Completions stay in the ring's order. Adapter's lock held. Never allocates.
 #pragma once
@@ -18,10 +18,10 @@ inline WeakOrder* weak_on_wire(const Qp& qp) noexcept {
 
 // The WQE in link.wqe changes keys and is the next one: it is taken, and carried out unless it is
 // late. False: a fence of its, or a WQE that failed, keeps it waiting.
-bool take_change(RoceLink&, Qp&) noexcept;
+bool delay_change(RoceLink&, Qp&) noexcept;
 // The WQE in link.wqe is the next one and is under way now, or has failed.
-void take_under_way(RoceLink&, Qp&) noexcept;
-void take_refused(RoceLink&, Qp&, prm::Syndrome, const char* why) noexcept;
+void note_under_way(RoceLink&, Qp&) noexcept;
+void note_refused(RoceLink&, Qp&, prm::Syndrome, const char* why) noexcept;
 
 // Carries out what is late, and completes what is done. Nothing is late between two turns of the
 // engine.

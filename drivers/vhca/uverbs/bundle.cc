@@ -8,7 +8,7 @@
 
 #include <rdma/ib_user_ioctl_cmds.h>
 
-#include "vhca/hca/dma.hh"
+#include "vhca/memory/dma.hh"
 
 namespace kilim::vhca {
 

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "vhca/hca/dma.hh"
+#include "vhca/memory/dma.hh"
 
 namespace kilim::vhca {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "kilim/base/fd.hh"
+#include "vhca/core/spec.hh"
 #include "vhca/hca/hca.hh"
-#include "vhca/hca/spec.hh"
 #include "vhca/uverbs/event_file.hh"
 #include "vhca/uverbs/objects.hh"
 

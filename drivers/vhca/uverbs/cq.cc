@@ -125,9 +125,9 @@ int destroy(Context& context, CqObject& cq, const OutBuffer& out) {
   // release() takes the unread ones back, so the counts are made here.
   EventFile* channel = cq.channel;
   EventFile* async = cq.async;
-  if (channel != nullptr) cq.completions_posted -= channel->take_back(cq.user_handle, 0, 0);
+  if (channel != nullptr) cq.completions_posted -= channel->withdraw_posted(cq.user_handle, 0, 0);
   if (async != nullptr)
-    cq.async_posted -= async->take_back(cq.user_handle, event_cq_err, event_cq_err);
+    cq.async_posted -= async->withdraw_posted(cq.user_handle, event_cq_err, event_cq_err);
   ib_uverbs_destroy_cq_resp resp{cq.completions_posted, cq.async_posted};
   if (int err = context.destroy(cq); err != 0) return err;
   return out.write(resp);
@@ -174,11 +174,11 @@ std::span<const Method> cq_methods() {
 int CqObject::release(Context& context) {
   if (int err = context.hca.destroy_cq(cqn); err != 0) return err;
   if (channel != nullptr) {
-    channel->take_back(user_handle, 0, 0);
+    channel->withdraw_posted(user_handle, 0, 0);
     channel->let_go();
   }
   if (async != nullptr) {
-    async->take_back(user_handle, event_cq_err, event_cq_err);
+    async->withdraw_posted(user_handle, event_cq_err, event_cq_err);
     async->let_go();
   }
   return 0;

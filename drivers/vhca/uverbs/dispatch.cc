@@ -10,7 +10,7 @@
 #include <rdma/mlx5_user_ioctl_cmds.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 
-#include "vhca/hca/dma.hh"
+#include "vhca/memory/dma.hh"
 #include "vhca/uverbs/bundle.hh"
 
 namespace kilim::vhca {

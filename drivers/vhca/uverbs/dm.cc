@@ -46,7 +46,7 @@ int refuse_type(uint64_t type) noexcept {
 
 // The kernel hands out the page number where it is asked for, and fails where a client that needs
 // it does not ask.
-int tell_page(Bundle& b, uint16_t id, uint16_t page) noexcept {
+int report_page(Bundle& b, uint16_t id, uint16_t page) noexcept {
   return b.has(id) ? b.put(id, page) : -ENOENT;
 }
 
@@ -61,7 +61,7 @@ int alloc(Context& context, Bundle& b) {
   made->length = length;
   DmObject& dm = *made;
   context.add(std::move(made), {});
-  int err = tell_page(b, MLX5_IB_ATTR_ALLOC_DM_RESP_PAGE_INDEX, dm.block.page_index());
+  int err = report_page(b, MLX5_IB_ATTR_ALLOC_DM_RESP_PAGE_INDEX, dm.block.page_index());
   if (err == 0) err = b.put(MLX5_IB_ATTR_ALLOC_DM_RESP_START_OFFSET, uint64_t{dm.block.offset()});
   if (err == 0) err = b.give(UVERBS_ATTR_ALLOC_DM_HANDLE, dm.handle);
   return context.keep_unless(err, dm);

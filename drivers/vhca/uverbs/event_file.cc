@@ -83,7 +83,7 @@ bool EventFile::post(const void* event, std::size_t bytes) noexcept {
   return syscall(SYS_write, write_end_.get(), event, bytes) == static_cast<long>(bytes);
 }
 
-uint32_t EventFile::take_back(uint64_t element, uint32_t first_type, uint32_t last_type) {
+uint32_t EventFile::withdraw_posted(uint64_t element, uint32_t first_type, uint32_t last_type) {
   std::vector<Event> others;
   uint32_t taken = 0;
   Event e{};

@@ -38,7 +38,7 @@ class EventFile {
 
   // Takes back the unread events whose first 8 bytes are `element`, and, of an async file, whose
   // type lies in [first_type, last_type]. How many.
-  uint32_t take_back(uint64_t element, uint32_t first_type, uint32_t last_type);
+  uint32_t withdraw_posted(uint64_t element, uint32_t first_type, uint32_t last_type);
 
  private:
   explicit EventFile(Kind kind) noexcept : kind_(kind) {}

@@ -51,7 +51,7 @@ uint16_t host16(__be16 v) {
   return be16::from_raw(v).host();
 }
 
-void take_eth(const ib_uverbs_flow_spec_eth& e, FlowSpec& spec) {
+void parse_eth(const ib_uverbs_flow_spec_eth& e, FlowSpec& spec) {
   spec.has_eth = true;
   std::memcpy(spec.dst.data(), e.val.dst_mac, spec.dst.size());
   std::memcpy(spec.src.data(), e.val.src_mac, spec.src.size());
@@ -125,19 +125,19 @@ int take_ipv6(const ib_uverbs_flow_spec_ipv6& s, FlowSpec& spec) {
   return 0;
 }
 
-void take_ports(uint32_t type, const ib_uverbs_flow_spec_tcp_udp& s, FlowSpec& spec) {
+void parse_ports(uint32_t type, const ib_uverbs_flow_spec_tcp_udp& s, FlowSpec& spec) {
   spec.l4_protocol = type == spec_tcp ? protocol_tcp : protocol_udp;
   spec.ports = {host16(s.val.src_port), host16(s.val.dst_port)};
   spec.ports_mask = {host16(s.mask.src_port), host16(s.mask.dst_port)};
 }
 
 // One layer each: a second spec of the same layer is refused, as are tunnels and actions.
-int take_spec(const InBuffer& in, std::size_t at, const ib_uverbs_flow_spec_hdr& h,
-              FlowSpec& spec) {
+int parse_spec(const InBuffer& in, std::size_t at, const ib_uverbs_flow_spec_hdr& h,
+               FlowSpec& spec) {
   if (h.type == spec_eth && !spec.has_eth) {
     ib_uverbs_flow_spec_eth s;
     if (int err = read_spec(in, at, h.size, s); err != 0) return err;
-    take_eth(s, spec);
+    parse_eth(s, spec);
     return 0;
   }
   if (h.type == spec_ipv4 && spec.ip_version == 0) {
@@ -153,7 +153,7 @@ int take_spec(const InBuffer& in, std::size_t at, const ib_uverbs_flow_spec_hdr&
   if ((h.type == spec_tcp || h.type == spec_udp) && spec.l4_protocol == 0) {
     ib_uverbs_flow_spec_tcp_udp s;
     if (int err = read_spec(in, at, h.size, s); err != 0) return err;
-    take_ports(h.type, s, spec);
+    parse_ports(h.type, s, spec);
     return 0;
   }
   return -EOPNOTSUPP;
@@ -173,14 +173,14 @@ int check_length(const InBuffer& in, std::size_t specs) {
 }
 
 // The specs behind the command; their sizes must add up.
-int take_specs(const InBuffer& in, const ib_uverbs_flow_attr& a, FlowSpec& spec) {
+int parse_specs(const InBuffer& in, const ib_uverbs_flow_attr& a, FlowSpec& spec) {
   std::size_t at = specs_at;
   const std::size_t end = at + a.size;
   for (unsigned i = 0; i < a.num_of_specs; i++) {
     ib_uverbs_flow_spec_hdr h;
     if (int err = in.read(&h, sizeof h, at); err != 0) return err;
     if (h.size < sizeof h || h.size > end - at || h.reserved != 0 || !known(h.type)) return -EINVAL;
-    if (int err = take_spec(in, at, h, spec); err != 0) return err;
+    if (int err = parse_spec(in, at, h, spec); err != 0) return err;
     at += h.size;
   }
   return at == end ? check_layers(spec) : -EINVAL;
@@ -222,7 +222,7 @@ int cmd_create_flow(Context& context, const Request& r) {
   spec.type = static_cast<FlowSpec::Type>(cmd.flow_attr.type);
   spec.priority = cmd.flow_attr.priority;
   spec.port = cmd.flow_attr.port;
-  if (int err = take_specs(r.in, cmd.flow_attr, spec); err != 0) return err;
+  if (int err = parse_specs(r.in, cmd.flow_attr, spec); err != 0) return err;
   Result<uint32_t> rule = context.hca.create_flow(qp->qpn, spec);
   if (!rule) return -rule.error().code;
   auto made = std::make_unique<FlowObject>();

@@ -256,17 +256,17 @@ int create_method(Context& context, Bundle& b) {
   return context.keep_unless(err, **qp);
 }
 
-uint32_t take_events_back(const QpObject& qp) {
+uint32_t withdraw_events(const QpObject& qp) {
   if (qp.async == nullptr) return 0;
-  return qp.async->take_back(qp.user_handle, first_qp_event, last_qp_event) +
-         qp.async->take_back(qp.user_handle, event_last_wqe, event_last_wqe);
+  return qp.async->withdraw_posted(qp.user_handle, first_qp_event, last_qp_event) +
+         qp.async->withdraw_posted(qp.user_handle, event_last_wqe, event_last_wqe);
 }
 
 // Destroys and says how many events the client has read: those it must acknowledge.
 int destroy(Context& context, QpObject& qp, const OutBuffer& out) {
   // A queue that stays keeps the events that nobody has read yet.
   if (qp.users != 0 || context.hca.in_group(qp.qpn)) return -EBUSY;
-  qp.async_posted -= take_events_back(qp);
+  qp.async_posted -= withdraw_events(qp);
   ib_uverbs_destroy_qp_resp resp{qp.async_posted};
   if (int err = context.destroy(qp); err != 0) return err;
   return out.write(resp);
@@ -344,7 +344,7 @@ std::span<const Method> qp_methods() {
 
 int QpObject::release(Context& context) {
   if (int err = context.hca.destroy_qp(qpn, static_cast<Object*>(this)); err != 0) return err;
-  take_events_back(*this);
+  withdraw_events(*this);
   if (async != nullptr) async->let_go();
   return 0;
 }

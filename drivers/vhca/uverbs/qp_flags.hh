@@ -7,8 +7,8 @@
 
 #include <rdma/mlx5-abi.h>
 
-#include "vhca/hca/profile.hh"
-#include "vhca/hca/spec.hh"
+#include "vhca/core/profile.hh"
+#include "vhca/core/spec.hh"
 
 namespace kilim::vhca {
 

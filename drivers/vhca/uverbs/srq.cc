@@ -105,7 +105,7 @@ int answer(Context& context, const Result<SrqObject*>& srq, const Request& r) {
 int SrqObject::release(Context& context) {
   if (int err = context.hca.destroy_srq(srqn); err != 0) return err;
   if (async != nullptr) {
-    async->take_back(user_handle, event_srq_err, event_srq_limit);
+    async->withdraw_posted(user_handle, event_srq_err, event_srq_limit);
     async->let_go();
   }
   return 0;
@@ -185,7 +185,8 @@ int cmd_destroy_srq(Context& context, const Request& r) {
   if (srq == nullptr) return -EINVAL;
   if (srq->users != 0) return -EBUSY;
   if (srq->async != nullptr)
-    srq->async_posted -= srq->async->take_back(srq->user_handle, event_srq_err, event_srq_limit);
+    srq->async_posted -=
+        srq->async->withdraw_posted(srq->user_handle, event_srq_err, event_srq_limit);
   ib_uverbs_destroy_srq_resp resp{srq->async_posted};
   if (int err = context.destroy(*srq); err != 0) return err;
   return r.out.write(resp);

@@ -11,7 +11,7 @@
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_verbs.h>
 
-#include "vhca/hca/dma.hh"
+#include "vhca/memory/dma.hh"
 #include "vhca/uverbs/bundle.hh"
 
 namespace kilim::vhca {

@@ -23,7 +23,7 @@ constexpr Rate rates[] = {
     {"corrupt", &FaultRates::corrupt},
 };
 
-std::string_view take_word(std::string_view& rest) {
+std::string_view exchange_word(std::string_view& rest) {
   std::size_t colon = rest.find(':');
   std::string_view word = rest.substr(0, colon);
   rest.remove_prefix(colon == std::string_view::npos ? rest.size() : colon + 1);
@@ -42,7 +42,7 @@ Result<FaultRates> parse_faults(std::string_view text) {
   FaultRates r;
   if (text.empty()) return Error{EINVAL, "fault: nothing is to happen"};
   while (!text.empty()) {
-    std::string_view name = take_word(text), value = take_word(text);
+    std::string_view name = exchange_word(text), value = exchange_word(text);
     if (name == "seed") {
       if (!number(value, r.seed)) return Error{EINVAL, "fault: a seed is a whole number"};
       continue;

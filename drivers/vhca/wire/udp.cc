@@ -24,7 +24,7 @@ struct Address {
 };
 
 // Takes "HOST:PORT" off the front; a ':' behind it goes too.
-bool take_address(std::string_view& rest, Address& a) {
+bool parse_address(std::string_view& rest, Address& a) {
   bool six = rest.starts_with('[');
   std::size_t end = rest.find(six ? ']' : ':');
   if (end == std::string_view::npos) return false;
@@ -51,7 +51,7 @@ bool take_address(std::string_view& rest, Address& a) {
 
 Result<std::unique_ptr<Wire>> UdpWire::create(std::string_view addresses) {
   Address ours, theirs;
-  if (!take_address(addresses, ours) || !take_address(addresses, theirs) || !addresses.empty()) {
+  if (!parse_address(addresses, ours) || !parse_address(addresses, theirs) || !addresses.empty()) {
     return Error{EINVAL, "udp: two numeric addresses are needed, HOST:PORT:HOST:PORT"};
   }
   if (ours.storage.ss_family != theirs.storage.ss_family) {

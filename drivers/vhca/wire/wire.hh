@@ -9,7 +9,7 @@
 #include <optional>
 #include <span>
 
-#include "vhca/hca/spec.hh"
+#include "vhca/core/spec.hh"
 
 namespace kilim::vhca {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "kilim/base/ident.hh"
-#include "vhca/hca/spec.hh"
+#include "vhca/core/spec.hh"
 
 namespace kilim::vhca {
 

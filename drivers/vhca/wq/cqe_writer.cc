@@ -8,9 +8,9 @@
 #include <time.h>
 
 #include "kilim/prm/doorbell.hh"
-#include "vhca/hca/dma.hh"
-#include "vhca/hca/journal.hh"
-#include "vhca/hca/lint.hh"
+#include "vhca/core/journal.hh"
+#include "vhca/memory/dma.hh"
+#include "vhca/wq/observer.hh"
 #include "vhca/wq/qp_error.hh"
 
 namespace kilim::vhca {
@@ -29,7 +29,7 @@ uint32_t unread(const Cq& cq) noexcept {
 
 // Where the client is. It passes the last entry of a ring without writing its record: that is made
 // up for until it writes the next time.
-bool look_at_consumer(Cq& cq) noexcept {
+bool check_consumer(Cq& cq) noexcept {
   uint32_t raw = 0;
   if (!dma::load(Va{word(cq, prm::record_consumer_index)}, raw)) return false;
   uint32_t written = be32::from_raw(raw).host() & index_mask;
@@ -43,22 +43,23 @@ bool look_at_consumer(Cq& cq) noexcept {
 bool has_room(Cq& cq, bool& fault) noexcept {
   fault = false;
   if (unread(cq) < cq.spec.cqe_count || cq.spec.ignore_overrun) return true;
-  fault = !look_at_consumer(cq);
+  fault = !check_consumer(cq);
   return !fault && unread(cq) < cq.spec.cqe_count;
 }
 
 // What the first half of a long entry holds; null: it is left alone.
-const std::byte* first_half(const Works& works, const Cq& cq, const prm::Cqe& cqe) noexcept {
+const std::byte* first_half(const EngineContext& context, const Cq& cq,
+                            const prm::Cqe& cqe) noexcept {
   static constexpr std::byte padding[sizeof(prm::Cqe)]{};
   if (cq.spec.cqe_bytes == sizeof(cqe)) return nullptr;
-  if ((cqe.op_own & prm::cqe::inline_scatter_64) != 0) return works.entry_data.data();
+  if ((cqe.op_own & prm::cqe::inline_scatter_64) != 0) return context.entry_data.data();
   return cq.spec.padded ? padding : nullptr;
 }
 
-bool store_entry(const Works& works, const Cq& cq, const prm::Cqe& cqe) noexcept {
+bool store_entry(const EngineContext& context, const Cq& cq, const prm::Cqe& cqe) noexcept {
   uint64_t slot = cq.producer & (cq.spec.cqe_count - 1);
   uint64_t at = cq.spec.buf.value() + slot * cq.spec.cqe_bytes + (cq.spec.cqe_bytes - sizeof(cqe));
-  const std::byte* first = first_half(works, cq, cqe);
+  const std::byte* first = first_half(context, cq, cqe);
   if (first != nullptr && !dma::copy_out(Va{at - sizeof(cqe)}, first, sizeof(cqe))) return false;
   uint64_t last;  // with op_own: one store, after all others
   std::memcpy(&last, reinterpret_cast<const std::byte*>(&cqe) + 56, sizeof(last));
@@ -78,34 +79,34 @@ bool has_news(const Cq& cq) noexcept {
 }
 
 // Whether moderation lets the event pass.
-bool is_time(const Works& works, const Cq& cq) noexcept {
+bool is_time(const EngineContext& context, const Cq& cq) noexcept {
   if (cq.moderation_count == 0 && cq.moderation_ns == 0) return true;
   uint32_t entries = (cq.producer - cq.event_at) & index_mask;
   if (cq.moderation_count != 0 && entries >= cq.moderation_count) return true;
-  return cq.moderation_ns != 0 && works.now_ns - cq.event_ns >= cq.moderation_ns;
+  return cq.moderation_ns != 0 && context.now_ns - cq.event_ns >= cq.moderation_ns;
 }
 
-void fire(const Works& works, Cq& cq) noexcept {
+void fire(const EngineContext& context, Cq& cq) noexcept {
   cq.event_at = cq.producer;
-  cq.event_ns = works.now_ns;
+  cq.event_ns = context.now_ns;
   if (cq.sink != nullptr) cq.sink->completion(cq.spec.owner);
 }
 
-void fire_if_due(const Works& works, Cq& cq) noexcept {
-  if (!has_news(cq) || !is_time(works, cq)) return;
+void fire_if_due(const EngineContext& context, Cq& cq) noexcept {
+  if (!has_news(cq) || !is_time(context, cq)) return;
   cq.armed = false;
-  fire(works, cq);
+  fire(context, cq);
 }
 
 // The data of a completion, in the entry's own first bytes or in the half before it.
-void carry_data(const Works& works, const Cq& cq, prm::Cqe& cqe) noexcept {
-  static_assert(sizeof(works.entry_data) == sizeof(cqe));
+void carry_data(const EngineContext& context, const Cq& cq, prm::Cqe& cqe) noexcept {
+  static_assert(sizeof(context.entry_data) == sizeof(cqe));
   constexpr std::size_t own_bytes = 32;
   if (cq.spec.cqe_bytes > sizeof(cqe)) {
     cqe.op_own = prm::cqe::inline_scatter_64;
     return;
   }
-  std::memcpy(&cqe, works.entry_data.data(), own_bytes);
+  std::memcpy(&cqe, context.entry_data.data(), own_bytes);
   cqe.op_own = prm::cqe::inline_scatter_32;
 }
 
@@ -131,25 +132,25 @@ prm::ErrCqe error_entry(const Qp& qp, prm::Syndrome syndrome, uint16_t wqe_index
 }
 
 // As an entry; the journal has it from now on.
-prm::Cqe tell_error(const Works& works, const Cq& cq, prm::CqeOpcode op,
-                    const prm::ErrCqe& err) noexcept {
+prm::Cqe report_error(const EngineContext& context, const Cq& cq, prm::CqeOpcode op,
+                      const prm::ErrCqe& err) noexcept {
   prm::Cqe cqe;
   static_assert(sizeof(cqe) == sizeof(err));
   std::memcpy(&cqe, &err, sizeof(cqe));
   const Qpn qpn{err.s_wqe_opcode_qpn.host() & 0xffffff};
-  works.journal->cqe(cq.cqn, qpn, static_cast<uint8_t>(op), err.wqe_counter.host(), 0);
+  context.journal->cqe(cq.cqn, qpn, static_cast<uint8_t>(op), err.wqe_counter.host(), 0);
   return cqe;
 }
 
 // With an event, which may be the one that the client has armed the queue for.
-bool write_telling(Works& works, Cq& cq, prm::Cqe& cqe, prm::CqeOpcode op) noexcept {
+bool write_telling(EngineContext& context, Cq& cq, prm::Cqe& cqe, prm::CqeOpcode op) noexcept {
   const bool armed = cq.armed;
-  if (!write_cqe(works, cq, cqe, op, false)) return false;
-  if (cq.armed == armed) raise_event(works, cq);
+  if (!write_cqe(context, cq, cqe, op, false)) return false;
+  if (cq.armed == armed) raise_event(context, cq);
   return true;
 }
 
-void tell_news(prm::Cqe& cqe, prm::TagNews news, uint16_t place) noexcept {
+void report_tag_news(prm::Cqe& cqe, prm::TagNews news, uint16_t place) noexcept {
   cqe.app = prm::tag::app_tag_matching;
   cqe.app_op = static_cast<uint8_t>(news);
   cqe.app_info = be16{place};
@@ -177,11 +178,11 @@ uint8_t vendor_syndrome(prm::Syndrome s) noexcept {
   }
 }
 
-void fail_cq(Works& works, Cq& cq, const char* why) noexcept {
+void fail_cq(EngineContext& context, Cq& cq, const char* why) noexcept {
   if (cq.error) return;
   cq.error = true;
-  works.journal->error(Qpn{0}, prm::Syndrome::none, 0, 0, why);
-  works.journal->async(event::cq_err, cq.cqn.value());
+  context.journal->error(Qpn{0}, prm::Syndrome::none, 0, 0, why);
+  context.journal->async(event::cq_err, cq.cqn.value());
   if (cq.sink != nullptr) cq.sink->async(event::cq_err, cq.spec.owner);
 }
 
@@ -193,19 +194,20 @@ uint32_t straight_room(Cq& cq) noexcept {
   return has_room(cq, fault) ? std::min(straight, count - unread(cq)) : 0;
 }
 
-bool write_cqe(Works& works, Cq& cq, prm::Cqe& cqe, prm::CqeOpcode op, bool solicited) noexcept {
+bool write_cqe(EngineContext& context, Cq& cq, prm::Cqe& cqe, prm::CqeOpcode op,
+               bool solicited) noexcept {
   if (cq.error) return false;
   bool fault = false;
   if (!has_room(cq, fault)) {
-    fail_cq(works, cq, fault ? "the doorbell record of a CQ is gone" : "CQ overrun");
+    fail_cq(context, cq, fault ? "the doorbell record of a CQ is gone" : "CQ overrun");
     return false;
   }
   bool error = op == prm::CqeOpcode::req_err || op == prm::CqeOpcode::resp_err;
-  if (!error) cqe.timestamp = be64{cq.spec.time_of_day ? time_of_day() : works.now_ns};
+  if (!error) cqe.timestamp = be64{cq.spec.time_of_day ? time_of_day() : context.now_ns};
   cqe.signature = 0;
   cqe.op_own |= prm::cqe::op_own(op, solicited, (cq.producer & cq.spec.cqe_count) != 0);
-  if (!store_entry(works, cq, cqe)) {
-    fail_cq(works, cq, "the memory of a CQ is gone");
+  if (!store_entry(context, cq, cqe)) {
+    fail_cq(context, cq, "the memory of a CQ is gone");
     return false;
   }
   cq.producer = (cq.producer + 1) & index_mask;
@@ -213,18 +215,18 @@ bool write_cqe(Works& works, Cq& cq, prm::Cqe& cqe, prm::CqeOpcode op, bool soli
     cq.last_solicited = cq.producer;
     cq.has_solicited = true;
   }
-  if (cq.armed) fire_if_due(works, cq);
+  if (cq.armed) fire_if_due(context, cq);
   return true;
 }
 
-bool change_ring(Works& works, Cq& cq, Va buf, uint32_t cqe_count) noexcept {
-  if (cq.error || !look_at_consumer(cq)) return false;
+bool change_ring(EngineContext& context, Cq& cq, Va buf, uint32_t cqe_count) noexcept {
+  if (cq.error || !check_consumer(cq)) return false;
   if (unread(cq) >= cq.spec.cqe_count || unread(cq) >= cqe_count) return false;
   prm::Cqe cqe{};
   cqe.op_own =
       prm::cqe::op_own(prm::CqeOpcode::resize_cq, false, (cq.producer & cq.spec.cqe_count) != 0);
-  if (!store_entry(works, cq, cqe)) {
-    fail_cq(works, cq, "the memory of a CQ is gone");
+  if (!store_entry(context, cq, cqe)) {
+    fail_cq(context, cq, "the memory of a CQ is gone");
     return false;
   }
   // The client counts this entry as read: it is nothing to wake up for.
@@ -237,86 +239,86 @@ bool change_ring(Works& works, Cq& cq, Va buf, uint32_t cqe_count) noexcept {
   return true;
 }
 
-bool complete_send(Works& works, Qp& qp, const SendCompletion& done) noexcept {
+bool complete_send(EngineContext& context, Qp& qp, const SendCompletion& done) noexcept {
   prm::Cqe cqe{};
-  if (done.in_entry) carry_data(works, *qp.send_cq, cqe);
+  if (done.in_entry) carry_data(context, *qp.send_cq, cqe);
   cqe.srqn_uidx = be32{qp.spec.uidx};
   cqe.byte_cnt = be32{done.bytes};
   cqe.sop_drop_qpn = be32{prm::cqe::wqe_opcode::at(done.wqe_opcode) | qp.qpn.value()};
   cqe.wqe_counter = be16{done.wqe_index};
-  works.journal->cqe(qp.send_cq->cqn, qp.qpn, 0, done.wqe_index, done.bytes);
-  if (qp.lint != nullptr) [[unlikely]]
-    Lint::completed(*qp.lint, done.wqe_index);
+  context.journal->cqe(qp.send_cq->cqn, qp.qpn, 0, done.wqe_index, done.bytes);
+  if (qp.watched != nullptr) [[unlikely]]
+    context.observer->completed(qp, done.wqe_index);
   if (done.event) [[unlikely]]
-    return write_telling(works, *qp.send_cq, cqe, prm::CqeOpcode::req);
-  return write_cqe(works, *qp.send_cq, cqe, prm::CqeOpcode::req, false);
+    return write_telling(context, *qp.send_cq, cqe, prm::CqeOpcode::req);
+  return write_cqe(context, *qp.send_cq, cqe, prm::CqeOpcode::req, false);
 }
 
-bool complete_recv(Works& works, Qp& qp, const RecvCompletion& done) noexcept {
+bool complete_recv(EngineContext& context, Qp& qp, const RecvCompletion& done) noexcept {
   prm::Cqe cqe{};
   cqe.srqn_uidx = be32{receiver_uidx(qp)};
   constexpr uint32_t grh_flag = 1u << 28;
   cqe.flags_rqpn = be32{(done.remote_qpn & prm::cqe::rqpn::mask) | uint32_t{done.sl} << 24 |
                         (done.grh ? grh_flag : 0)};
   cqe.slid = be16{done.slid};
-  if (done.in_entry) carry_data(works, *qp.recv_cq, cqe);
+  if (done.in_entry) carry_data(context, *qp.recv_cq, cqe);
   cqe.imm_inval_pkey = be32::from_raw(done.imm_raw);
-  if (done.news != prm::TagNews::none) tell_news(cqe, done.news, 0);
+  if (done.news != prm::TagNews::none) report_tag_news(cqe, done.news, 0);
   cqe.byte_cnt = be32{done.bytes};
   cqe.sop_drop_qpn = be32{qp.qpn.value()};
   cqe.wqe_counter = be16{done.wqe_index};
-  works.journal->cqe(qp.recv_cq->cqn, qp.qpn, static_cast<uint8_t>(done.op), done.wqe_index,
-                     done.bytes);
-  return write_cqe(works, *qp.recv_cq, cqe, done.op, done.solicited);
+  context.journal->cqe(qp.recv_cq->cqn, qp.qpn, static_cast<uint8_t>(done.op), done.wqe_index,
+                       done.bytes);
+  return write_cqe(context, *qp.recv_cq, cqe, done.op, done.solicited);
 }
 
-bool complete_tag(Works& works, Qp& qp, const TagCompletion& done) noexcept {
+bool complete_tag(EngineContext& context, Qp& qp, const TagCompletion& done) noexcept {
   prm::Cqe cqe{};
   static_assert(offsetof(prm::Cqe, rx_hash_type) == 16);
   std::memcpy(static_cast<void*>(&cqe), done.head.data(), done.head.size());
   cqe.srqn_uidx = be32{qp.srq->spec.uidx};
   cqe.imm_inval_pkey = be32::from_raw(done.imm_raw);
-  tell_news(cqe, done.news, done.place);
+  report_tag_news(cqe, done.news, done.place);
   cqe.byte_cnt = be32{done.bytes};
   cqe.sop_drop_qpn = be32{qp.qpn.value()};
   cqe.wqe_counter = be16{done.wqe_index};
   Cq& cq = *qp.srq->cq;
-  works.journal->cqe(cq.cqn, qp.qpn, static_cast<uint8_t>(done.op), done.wqe_index, done.bytes);
-  works.journal->tag(qp.srq->srqn, static_cast<uint8_t>(done.news), done.place, done.bytes,
-                     qp.srq->tags->came());
-  return write_cqe(works, cq, cqe, done.op, done.solicited);
+  context.journal->cqe(cq.cqn, qp.qpn, static_cast<uint8_t>(done.op), done.wqe_index, done.bytes);
+  context.journal->tag(qp.srq->srqn, static_cast<uint8_t>(done.news), done.place, done.bytes,
+                       qp.srq->tags->came());
+  return write_cqe(context, cq, cqe, done.op, done.solicited);
 }
 
-bool complete_failed_send(Works& works, Qp& qp, const SendFailure& f) noexcept {
+bool complete_failed_send(EngineContext& context, Qp& qp, const SendFailure& f) noexcept {
   // A series of flushed WQEs may have one entry only, that of its first (DPDK sizes its transmit
   // queues so: MLX5_COMP_ONLY_FIRST_ERR in mlx5_tx_cseg_init, drivers/net/mlx5/mlx5_tx.h).
   const uint8_t mode = prm::ctrl::completion_mode(f.fm_ce_se);
   const bool flushed = f.syndrome == prm::Syndrome::wr_flush;
-  if (qp.lint != nullptr) Lint::completed(*qp.lint, f.wqe_index);
+  if (qp.watched != nullptr) context.observer->completed(qp, f.wqe_index);
   if (mode == prm::ctrl::only_first_error && flushed && qp.send_error_told) return true;
   qp.send_error_told = true;
   prm::ErrCqe err = error_entry(qp, f.syndrome, f.wqe_index);
   err.srqn = be32{qp.spec.uidx};
   err.s_wqe_opcode_qpn = be32{prm::cqe::err_wqe_opcode::at(f.wqe_opcode) | qp.qpn.value()};
   Cq& cq = *qp.send_cq;
-  prm::Cqe cqe = tell_error(works, cq, prm::CqeOpcode::req_err, err);
+  prm::Cqe cqe = report_error(context, cq, prm::CqeOpcode::req_err, err);
   if (mode == prm::ctrl::cq_update_and_event)
-    return write_telling(works, cq, cqe, prm::CqeOpcode::req_err);
-  return write_cqe(works, cq, cqe, prm::CqeOpcode::req_err, false);
+    return write_telling(context, cq, cqe, prm::CqeOpcode::req_err);
+  return write_cqe(context, cq, cqe, prm::CqeOpcode::req_err, false);
 }
 
-bool complete_failed_recv(Works& works, Qp& qp, uint16_t wqe_index,
+bool complete_failed_recv(EngineContext& context, Qp& qp, uint16_t wqe_index,
                           prm::Syndrome syndrome) noexcept {
   prm::ErrCqe err = error_entry(qp, syndrome, wqe_index);
   err.srqn = be32{receiver_uidx(qp)};
-  prm::Cqe cqe = tell_error(works, *qp.recv_cq, prm::CqeOpcode::resp_err, err);
-  return write_cqe(works, *qp.recv_cq, cqe, prm::CqeOpcode::resp_err, false);
+  prm::Cqe cqe = report_error(context, *qp.recv_cq, prm::CqeOpcode::resp_err, err);
+  return write_cqe(context, *qp.recv_cq, cqe, prm::CqeOpcode::resp_err, false);
 }
 
-void raise_event(const Works& works, Cq& cq) noexcept {
+void raise_event(const EngineContext& context, Cq& cq) noexcept {
   // One that was armed has its event now; moderation holds back only what is armed.
   if (has_news(cq)) cq.armed = false;
-  fire(works, cq);
+  fire(context, cq);
 }
 
 uint64_t event_deadline(const Cq& cq) noexcept {
@@ -324,15 +326,15 @@ uint64_t event_deadline(const Cq& cq) noexcept {
   return waits ? cq.event_ns + cq.moderation_ns : ~uint64_t{0};
 }
 
-void look_at_period(Works& works, Cq& cq) noexcept {
-  if (!cq.error) fire_if_due(works, cq);
+void check_period(EngineContext& context, Cq& cq) noexcept {
+  if (!cq.error) fire_if_due(context, cq);
 }
 
-void look_at_arm(Works& works, Cq& cq) noexcept {
+void check_arm(EngineContext& context, Cq& cq) noexcept {
   if (cq.error) return;
   uint32_t raw = 0;
   if (!dma::load(Va{word(cq, prm::record_arm)}, raw)) {
-    fail_cq(works, cq, "the doorbell record of a CQ is gone");
+    fail_cq(context, cq, "the doorbell record of a CQ is gone");
     return;
   }
   uint32_t arm = be32::from_raw(raw).host();
@@ -343,7 +345,7 @@ void look_at_arm(Works& works, Cq& cq) noexcept {
   cq.armed = true;
   cq.armed_solicited = !waits_for_any && (arm & prm::arm::solicited_only) != 0;
   cq.armed_at = arm & index_mask;
-  fire_if_due(works, cq);
+  fire_if_due(context, cq);
 }
 
 }  // namespace kilim::vhca

@@ -11,15 +11,15 @@
 #include "kilim/prm/syndrome.hh"
 #include "kilim/prm/tag_matching.hh"
 #include "vhca/wq/cq.hh"
+#include "vhca/wq/engine_context.hh"
 #include "vhca/wq/qp.hh"
-#include "vhca/wq/works.hh"
 
 namespace kilim::vhca {
 
 // Writes `cqe` as the next entry; owner and opcode, timestamp and signature are filled in here,
 // bits in op_own that say what the entry carries stay. False: the CQ is in error (now or before),
 // the caller takes its queue to error.
-bool write_cqe(Works&, Cq&, prm::Cqe& cqe, prm::CqeOpcode op, bool solicited) noexcept;
+bool write_cqe(EngineContext&, Cq&, prm::Cqe& cqe, prm::CqeOpcode op, bool solicited) noexcept;
 
 // For how many entries there is room up to the end of the ring. 0 as well where the record is gone.
 uint32_t straight_room(Cq&) noexcept;
@@ -29,10 +29,10 @@ struct SendCompletion {
   uint8_t wqe_opcode = 0;
   uint16_t wqe_index = 0;
   uint32_t bytes = 0;     // of a READ or an atomic, else 0
-  bool in_entry = false;  // Works::entry_data is the answer
+  bool in_entry = false;  // EngineContext::entry_data is the answer
   bool event = false;     // asked for by the WQE (prm::ctrl::cq_update_and_event)
 };
-bool complete_send(Works&, Qp&, const SendCompletion&) noexcept;
+bool complete_send(EngineContext&, Qp&, const SendCompletion&) noexcept;
 
 struct RecvCompletion {
   prm::CqeOpcode op = prm::CqeOpcode::resp_send;
@@ -44,10 +44,10 @@ struct RecvCompletion {
   uint8_t sl = 0;
   bool solicited = false;
   bool grh = false;       // the data opens with the 40 bytes of a global header
-  bool in_entry = false;  // Works::entry_data is the data
+  bool in_entry = false;  // EngineContext::entry_data is the data
   prm::TagNews news = prm::TagNews::none;
 };
-bool complete_recv(Works&, Qp&, const RecvCompletion&) noexcept;
+bool complete_recv(EngineContext&, Qp&, const RecvCompletion&) noexcept;
 
 // What happens to a matching list; the entry goes to its shared queue's completion queue.
 struct TagCompletion {
@@ -60,7 +60,7 @@ struct TagCompletion {
   bool solicited = false;
   std::array<std::byte, 16> head{};  // a prm::TagCqe or a prm::Tmh
 };
-bool complete_tag(Works&, Qp&, const TagCompletion&) noexcept;
+bool complete_tag(EngineContext&, Qp&, const TagCompletion&) noexcept;
 
 // What stands beside a syndrome in an error entry; 0 where no card was seen.
 uint8_t vendor_syndrome(prm::Syndrome) noexcept;
@@ -71,26 +71,26 @@ struct SendFailure {
   uint8_t fm_ce_se = 0;  // of the WQE
   prm::Syndrome syndrome = prm::Syndrome::wr_flush;
 };
-bool complete_failed_send(Works&, Qp&, const SendFailure&) noexcept;
+bool complete_failed_send(EngineContext&, Qp&, const SendFailure&) noexcept;
 // An error entry (14) of a receive WQE.
-bool complete_failed_recv(Works&, Qp&, uint16_t wqe_index, prm::Syndrome) noexcept;
+bool complete_failed_recv(EngineContext&, Qp&, uint16_t wqe_index, prm::Syndrome) noexcept;
 
 // An event of the queue, armed or not: a WQE asked for it with its entry.
-void raise_event(const Works&, Cq&) noexcept;
+void raise_event(const EngineContext&, Cq&) noexcept;
 
 // The ring becomes another one: an entry that says so is the last of the old ring, and counts.
 // False: the old ring has no room for it, or is gone.
-bool change_ring(Works&, Cq&, Va buf, uint32_t cqe_count) noexcept;
+bool change_ring(EngineContext&, Cq&, Va buf, uint32_t cqe_count) noexcept;
 
 // The client may have asked for an event: reads the arm word, fires at once where entries wait.
-void look_at_arm(Works&, Cq&) noexcept;
+void check_arm(EngineContext&, Cq&) noexcept;
 
 // When an armed CQ's event is due at the latest, because its period ends; UINT64_MAX: none waits.
 uint64_t event_deadline(const Cq&) noexcept;
 // Raises the event if it is due by now.
-void look_at_period(Works&, Cq&) noexcept;
+void check_period(EngineContext&, Cq&) noexcept;
 
 // Puts the CQ into error: event IBV_EVENT_CQ_ERR once.
-void fail_cq(Works&, Cq&, const char* why) noexcept;
+void fail_cq(EngineContext&, Cq&, const char* why) noexcept;
 
 }  // namespace kilim::vhca

@@ -9,8 +9,8 @@
 #include <span>
 
 #include "vhca/tpt/transfer.hh"
+#include "vhca/wq/engine_context.hh"
 #include "vhca/wq/qp.hh"
-#include "vhca/wq/works.hh"
 
 namespace kilim::vhca {
 
@@ -25,15 +25,16 @@ inline bool answered_in_entry(const Qp& qp, bool signaled, uint64_t bytes) noexc
 }
 
 // The place of the next entry's data, empty.
-inline Segment entry_segment(Works& works) noexcept {
-  works.entry_data.fill(std::byte{0});
-  return {reinterpret_cast<uint64_t>(works.entry_data.data()), works.entry_data.size(), 0, true};
+inline Segment entry_segment(EngineContext& context) noexcept {
+  context.entry_data.fill(std::byte{0});
+  return {reinterpret_cast<uint64_t>(context.entry_data.data()), context.entry_data.size(), 0,
+          true};
 }
 
-inline void fill_entry(Works& works, std::span<const std::byte> bytes) noexcept {
-  entry_segment(works);
-  std::memcpy(works.entry_data.data(), bytes.data(),
-              std::min(bytes.size(), works.entry_data.size()));
+inline void fill_entry(EngineContext& context, std::span<const std::byte> bytes) noexcept {
+  entry_segment(context);
+  std::memcpy(context.entry_data.data(), bytes.data(),
+              std::min(bytes.size(), context.entry_data.size()));
 }
 
 }  // namespace kilim::vhca

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kilim/base/ident.hh"
-#include "vhca/hca/spec.hh"
+#include "vhca/core/spec.hh"
 #include "vhca/tpt/key_memo.hh"
 #include "vhca/wq/cq.hh"
 #include "vhca/wq/rc_wire.hh"
@@ -63,7 +63,7 @@ struct FailedStreams {
 };
 
 struct Qp;
-struct LintQueue;  // hca/lint.hh
+struct Watched;  // wq/observer.hh
 
 // A handle on a shared queue pair: where its events go, and with what.
 struct QpHandle {
@@ -108,9 +108,9 @@ struct Qp {
   uint8_t retry_left = 0;
   uint16_t stalls = 0;  // of the oldest send WQE, for pages of its own memory
   uint64_t retry_at_ns = 0;
-  KeyMemos memos;  // of the straight way, hca/exec_plain.hh
+  KeyMemos memos;  // of the straight way, exec/plain.hh
 
-  LintQueue* lint = nullptr;  // what the linter keeps of it; null: there is no linter
+  Watched* watched = nullptr;  // what the observer keeps of it; null: it is not watched
 
   std::unique_ptr<WeakOrder> weak;  // null: its order is that of its ring
 

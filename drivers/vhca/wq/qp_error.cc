@@ -3,7 +3,7 @@
 #include "vhca/wq/qp_error.hh"
 
 #include "kilim/prm/lint_rules.hh"
-#include "vhca/hca/journal.hh"
+#include "vhca/core/journal.hh"
 #include "vhca/wq/cqe_writer.hh"
 #include "vhca/wq/recv.hh"
 
@@ -25,90 +25,90 @@ bool receives_on(const Qp& qp) noexcept {
   return unanswered && (qp.state == QpState::rts || qp.state == QpState::sqd);
 }
 
-void end_sends(Works& works, Qp& qp) noexcept {
-  if (!receives_on(qp)) return to_error(works, qp);
-  works.in_error.push(qp);
+void end_sends(EngineContext& context, Qp& qp) noexcept {
+  if (!receives_on(qp)) return to_error(context, qp);
+  context.in_error.push(qp);
   qp.state = QpState::sqe;
   qp.wait = SqWait::none;
 }
 
 }  // namespace
 
-void raise(Works& works, Qp& qp, uint32_t type) noexcept {
+void raise(EngineContext& context, Qp& qp, uint32_t type) noexcept {
   if (qp.type == QpType::dct) return;  // the kernel has no events of a target
-  works.journal->async(type, qp.qpn.value());
+  context.journal->async(type, qp.qpn.value());
   if (qp.sink != nullptr) qp.sink->async(type, qp.spec.owner);
   for (const QpHandle& h : qp.others) h.sink->async(type, h.owner);
 }
 
-void to_error(Works& works, Qp& qp) noexcept {
+void to_error(EngineContext& context, Qp& qp) noexcept {
   // A target answers for many: what goes wrong ends one connection, never the target.
   if (qp.type == QpType::dct) {
     if (qp.rc) qp.state = QpState::err;
     return;
   }
   const bool tells_last = qp.state != QpState::err && qp.spec.srqn != 0;
-  works.in_error.push(qp);
+  context.in_error.push(qp);
   qp.state = QpState::err;
   qp.wait = SqWait::none;
   // Of a shared queue only what has been taken is flushed. Then its users are told that no more
   // will complete: they may destroy the queue pair when they have seen all until there.
-  cancel_tags(works, qp);
-  const bool flushed = flush_held(works, qp);
-  if (tells_last) raise(works, qp, event::last_wqe_reached);
-  if (!flushed) fatal_qp(works, qp, "the CQ of a receive queue is in error");
+  cancel_tags(context, qp);
+  const bool flushed = flush_held(context, qp);
+  if (tells_last) raise(context, qp, event::last_wqe_reached);
+  if (!flushed) fatal_qp(context, qp, "the CQ of a receive queue is in error");
 }
 
-void fatal_qp(Works& works, Qp& qp, const char* why) noexcept {
-  to_error(works, qp);
+void fatal_qp(EngineContext& context, Qp& qp, const char* why) noexcept {
+  to_error(context, qp);
   if (qp.broken) return;
   qp.broken = true;
-  works.journal->error(qp.qpn, prm::Syndrome::none, 0, qp.sq.ci, why);
-  raise(works, qp, event::qp_fatal);
+  context.journal->error(qp.qpn, prm::Syndrome::none, 0, qp.sq.ci, why);
+  raise(context, qp, event::qp_fatal);
 }
 
-void fail_send(Works& works, Qp& qp, const SendWqe& wqe, prm::Syndrome syndrome,
+void fail_send(EngineContext& context, Qp& qp, const SendWqe& wqe, prm::Syndrome syndrome,
                const char* why) noexcept {
-  works.journal->error(qp.qpn, syndrome, vendor_syndrome(syndrome), wqe.index, why);
+  context.journal->error(qp.qpn, syndrome, vendor_syndrome(syndrome), wqe.index, why);
   const bool ends = !goes_on(qp, wqe);
   qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + wqe.wqebbs);
   // Before what is flushed: the first error says what went wrong.
   const bool told =
-      complete_failed_send(works, qp, {wqe.opcode, wqe.index, wqe.fm_ce_se, syndrome});
-  if (ends) end_sends(works, qp);
-  if (!told) fatal_qp(works, qp, "the CQ of a send queue is in error");
+      complete_failed_send(context, qp, {wqe.opcode, wqe.index, wqe.fm_ce_se, syndrome});
+  if (ends) end_sends(context, qp);
+  if (!told) fatal_qp(context, qp, "the CQ of a send queue is in error");
 }
 
-void fail_recv(Works& works, Qp& qp, uint16_t wqe_index, prm::Syndrome syndrome,
+void fail_recv(EngineContext& context, Qp& qp, uint16_t wqe_index, prm::Syndrome syndrome,
                const char* why) noexcept {
-  consume_recv(works, qp);
-  fail_taken_recv(works, qp, wqe_index, syndrome, why);
+  consume_recv(context, qp);
+  fail_taken_recv(context, qp, wqe_index, syndrome, why);
 }
 
-bool drop_recv(Works& works, Qp& qp, uint16_t wqe_index, prm::Syndrome syndrome,
+bool drop_recv(EngineContext& context, Qp& qp, uint16_t wqe_index, prm::Syndrome syndrome,
                const char* why) noexcept {
-  consume_recv(works, qp);
-  works.journal->error(qp.qpn, syndrome, vendor_syndrome(syndrome), wqe_index, why);
-  return complete_failed_recv(works, qp, wqe_index, syndrome);
+  consume_recv(context, qp);
+  context.journal->error(qp.qpn, syndrome, vendor_syndrome(syndrome), wqe_index, why);
+  return complete_failed_recv(context, qp, wqe_index, syndrome);
 }
 
-void fail_refused_recv(Works& works, Qp& qp, uint16_t wqe_index) noexcept {
-  fail_recv(works, qp, wqe_index, works.objection->syndrome, works.objection->sentence);
+void fail_refused_recv(EngineContext& context, Qp& qp, uint16_t wqe_index) noexcept {
+  fail_recv(context, qp, wqe_index, context.objection->syndrome, context.objection->sentence);
 }
 
-void fail_taken_recv(Works& works, Qp& qp, uint16_t wqe_index, prm::Syndrome syndrome,
+void fail_taken_recv(EngineContext& context, Qp& qp, uint16_t wqe_index, prm::Syndrome syndrome,
                      const char* why) noexcept {
-  works.journal->error(qp.qpn, syndrome, vendor_syndrome(syndrome), wqe_index, why);
-  const bool told = complete_failed_recv(works, qp, wqe_index, syndrome);
-  to_error(works, qp);
-  if (!told) fatal_qp(works, qp, "the CQ of a receive queue is in error");
+  context.journal->error(qp.qpn, syndrome, vendor_syndrome(syndrome), wqe_index, why);
+  const bool told = complete_failed_recv(context, qp, wqe_index, syndrome);
+  to_error(context, qp);
+  if (!told) fatal_qp(context, qp, "the CQ of a receive queue is in error");
 }
 
-void cancel_tags(Works& works, Qp& qp) noexcept {
+void cancel_tags(EngineContext& context, Qp& qp) noexcept {
   if (!qp.tags) return;
   TagWork& t = *qp.tags;
   auto cancel = [&](uint16_t place) {
-    complete_tag(works, qp, {prm::CqeOpcode::resp_send, prm::TagNews::canceled, place});
+    complete_tag(context, qp, {prm::CqeOpcode::resp_send, prm::TagNews::canceled, place});
   };
   for (uint32_t i = t.fetched ? 1 : 0; i < t.count; i++)
     cancel(t.ring[(t.head + i) % TagWork::most].place);
@@ -117,44 +117,50 @@ void cancel_tags(Works& works, Qp& qp) noexcept {
   t.fetched = t.under_way = t.holding = false;
 }
 
-std::size_t flush_sends(Works& works, Qp& qp, std::size_t budget) noexcept {
+std::size_t flush_sends(EngineContext& context, Qp& qp, std::size_t budget) noexcept {
   std::size_t done = 0;
   SendWqe wqe;
   if (qp.weak) qp.weak->clear();  // sq.ci is at the oldest
   for (; done < budget && !qp.broken && qp.sq.ci != qp.sq.pi; done++) {
     if (decode_send(qp, wqe) == Decode::fault) {
-      fatal_qp(works, qp, "the send ring is gone");
+      fatal_qp(context, qp, "the send ring is gone");
       break;
     }
     qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + wqe.wqebbs);
-    if (!complete_failed_send(works, qp, {wqe.opcode, wqe.index, wqe.fm_ce_se}))
-      fatal_qp(works, qp, "the CQ of a send queue is in error");
+    if (!complete_failed_send(context, qp, {wqe.opcode, wqe.index, wqe.fm_ce_se}))
+      fatal_qp(context, qp, "the CQ of a send queue is in error");
   }
   return done;
 }
 
-bool flush_held(Works& works, Qp& qp) noexcept {
+bool flush_held(EngineContext& context, Qp& qp) noexcept {
   if (!qp.rc || !qp.rc->holds_receive) return true;
   qp.rc->holds_receive = false;
-  return complete_failed_recv(works, qp, qp.rc->held.index, prm::Syndrome::wr_flush);
+  return complete_failed_recv(context, qp, qp.rc->held.index, prm::Syndrome::wr_flush);
 }
 
-std::size_t flush_recvs(Works& works, Qp& qp, std::size_t budget) noexcept {
+std::size_t flush_recvs(EngineContext& context, Qp& qp, std::size_t budget) noexcept {
   std::size_t done = 0;
   uint32_t waiting = qp.broken ? 0 : recv_waiting(qp);
   for (; done < budget && !qp.broken && waiting > 0; done++, waiting--) {
     uint16_t index = qp.rq.ci;
-    consume_recv(works, qp);
-    if (!complete_failed_recv(works, qp, index, prm::Syndrome::wr_flush))
-      fatal_qp(works, qp, "the CQ of a receive queue is in error");
+    consume_recv(context, qp);
+    if (!complete_failed_recv(context, qp, index, prm::Syndrome::wr_flush))
+      fatal_qp(context, qp, "the CQ of a receive queue is in error");
   }
   return done;
 }
 
-std::size_t flush_some(Works& works, Qp& qp, std::size_t budget) noexcept {
-  std::size_t done = flush_sends(works, qp, budget);
+std::size_t flush_some(EngineContext& context, Qp& qp, std::size_t budget) noexcept {
+  std::size_t done = flush_sends(context, qp, budget);
   if (qp.state == QpState::sqe) return done;
-  return done + flush_recvs(works, qp, budget - done);
+  return done + flush_recvs(context, qp, budget - done);
+}
+
+void note_drained(EngineContext& context, Qp& qp) noexcept {
+  if (qp.state != QpState::sqd || qp.retrying || qp.sq_drained) return;
+  qp.sq_drained = true;
+  if (qp.attr.en_sqd_async_notify != 0) raise(context, qp, event::sq_drained);
 }
 
 }  // namespace kilim::vhca

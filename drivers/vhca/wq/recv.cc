@@ -10,9 +10,9 @@
 #include "kilim/prm/data_seg.hh"
 #include "kilim/prm/doorbell.hh"
 #include "kilim/prm/lint_rules.hh"
-#include "vhca/hca/dma.hh"
-#include "vhca/hca/journal.hh"
-#include "vhca/hca/lint.hh"
+#include "vhca/core/journal.hh"
+#include "vhca/memory/dma.hh"
+#include "vhca/wq/observer.hh"
 #include "vhca/wq/qp_error.hh"
 
 namespace kilim::vhca {
@@ -52,20 +52,21 @@ bool decode(const RawWqe& raw, std::size_t first, std::size_t end, RecvWqe& wqe)
   return true;
 }
 
-// The linter's word on a WQE as it lies on its ring.
-[[gnu::cold, gnu::noinline]] RecvTake judge(Works& works, const Qp& qp, const RawWqe& raw,
+// The observer's word on a WQE as it lies on its ring.
+[[gnu::cold, gnu::noinline]] RecvTake judge(EngineContext& context, const Qp& qp, const RawWqe& raw,
                                             std::size_t bytes, const RecvWqe& wqe) noexcept {
-  works.objection = works.lint->receives(qp, std::as_bytes(std::span(raw)).first(bytes), wqe);
-  return works.objection == nullptr ? RecvTake::ok : RecvTake::refused;
+  context.objection =
+      context.observer->receives(qp, std::as_bytes(std::span(raw)).first(bytes), wqe);
+  return context.objection == nullptr ? RecvTake::ok : RecvTake::refused;
 }
 
 // What is told of a WQE that no card can read.
-RecvTake refuse(Works& works) noexcept {
-  works.objection = &prm::lint::row_of(prm::lint::Rule::reserved_bits);
+RecvTake refuse(EngineContext& context) noexcept {
+  context.objection = &prm::lint::row_of(prm::lint::Rule::reserved_bits);
   return RecvTake::refused;
 }
 
-RecvTake peek_own(Works& works, const Qp& qp, RecvWqe& wqe) noexcept {
+RecvTake peek_own(EngineContext& context, const Qp& qp, RecvWqe& wqe) noexcept {
   if (qp.rq.wqes == 0) return RecvTake::empty;
   uint16_t count = 0;
   if (!posted(qp, count)) return RecvTake::fault;
@@ -75,11 +76,12 @@ RecvTake peek_own(Works& works, const Qp& qp, RecvWqe& wqe) noexcept {
   uint64_t at = qp.rq.base + (uint64_t{qp.rq.ci & (qp.rq.wqes - 1)} << qp.rq.shift);
   if (!dma::copy_in(raw.data(), Va{at}, bytes)) return RecvTake::fault;
   wqe.index = qp.rq.ci;
-  if (!decode(raw, qp.spec.rq_signature ? 1 : 0, bytes / sizeof(raw[0]), wqe)) return refuse(works);
-  return works.lint == nullptr ? RecvTake::ok : judge(works, qp, raw, bytes, wqe);
+  if (!decode(raw, qp.spec.rq_signature ? 1 : 0, bytes / sizeof(raw[0]), wqe))
+    return refuse(context);
+  return context.observer == nullptr ? RecvTake::ok : judge(context, qp, raw, bytes, wqe);
 }
 
-RecvTake peek_shared(Works& works, const Qp& qp, RecvWqe& wqe) noexcept {
+RecvTake peek_shared(EngineContext& context, const Qp& qp, RecvWqe& wqe) noexcept {
   Srq& srq = *qp.srq;
   uint16_t head = 0;
   if (!load_head(srq.spec.record, head)) return RecvTake::fault;
@@ -92,34 +94,35 @@ RecvTake peek_shared(Works& works, const Qp& qp, RecvWqe& wqe) noexcept {
   std::memcpy(&link, raw.data(), sizeof(link));
   srq.next = link.next_wqe_index.host() & (srq.spec.wqes - 1);
   wqe.index = static_cast<uint16_t>(srq.head);
-  if (!decode(raw, 1, bytes / sizeof(raw[0]), wqe)) return refuse(works);
-  return works.lint == nullptr ? RecvTake::ok : judge(works, qp, raw, bytes, wqe);
+  if (!decode(raw, 1, bytes / sizeof(raw[0]), wqe)) return refuse(context);
+  return context.observer == nullptr ? RecvTake::ok : judge(context, qp, raw, bytes, wqe);
 }
 
 }  // namespace
 
-RecvTake peek_recv(Works& works, const Qp& qp, RecvWqe& wqe) noexcept {
-  RecvTake take = qp.srq != nullptr ? peek_shared(works, qp, wqe) : peek_own(works, qp, wqe);
-  if (take == RecvTake::ok) works.journal->recv(qp.qpn, wqe.index, static_cast<uint32_t>(wqe.room));
+RecvTake peek_recv(EngineContext& context, const Qp& qp, RecvWqe& wqe) noexcept {
+  RecvTake take = qp.srq != nullptr ? peek_shared(context, qp, wqe) : peek_own(context, qp, wqe);
+  if (take == RecvTake::ok)
+    context.journal->recv(qp.qpn, wqe.index, static_cast<uint32_t>(wqe.room));
   return take;
 }
 
-void consume_recv(Works& works, Qp& qp) noexcept {
+void consume_recv(EngineContext& context, Qp& qp) noexcept {
   if (qp.srq == nullptr) {
     qp.rq.ci++;
     return;
   }
   qp.srq->head = qp.srq->next;
   qp.srq->ci++;
-  look_at_limit(works, *qp.srq);
+  check_limit(context, *qp.srq);
 }
 
-void look_at_limit(Works& works, Srq& srq) noexcept {
+void check_limit(EngineContext& context, Srq& srq) noexcept {
   uint16_t head = 0;
   if (srq.limit == 0 || !load_head(srq.spec.record, head)) return;
   if (static_cast<uint16_t>(head - srq.ci) >= srq.limit) return;
   srq.limit = 0;  // once each time it is set
-  works.journal->async(event::srq_limit_reached, srq.srqn);
+  context.journal->async(event::srq_limit_reached, srq.srqn);
   if (srq.sink != nullptr) srq.sink->async(event::srq_limit_reached, srq.spec.owner);
 }
 
@@ -134,16 +137,16 @@ Access recv_access(const Qp& qp) noexcept {
           may_fault(qp, qp.srq != nullptr ? paged_op::srq_receive : paged_op::receive)};
 }
 
-prm::Syndrome scatter_to_recv(Works& works, const Qp& qp, const RecvWqe& wqe,
+prm::Syndrome scatter_to_recv(EngineContext& context, const Qp& qp, const RecvWqe& wqe,
                               const std::byte* payload, uint64_t bytes) noexcept {
   if (bytes > wqe.room) return prm::Syndrome::local_length;
   SegmentList to{{wqe.segments.data(), wqe.count}, recv_access(qp)};
-  Transfer t = scatter_bytes(works.translator, payload, bytes, to);
+  Transfer t = scatter_bytes(context.translator, payload, bytes, to);
   if (t.ok()) {
-    works.journal->translated(wqe.count > 0 ? wqe.segments[0].key : 0, t.pieces, bytes);
+    context.journal->translated(wqe.count > 0 ? wqe.segments[0].key : 0, t.pieces, bytes);
     return prm::Syndrome::none;
   }
-  works.journal->error(qp.qpn, prm::Syndrome::local_prot, 0, wqe.index, deny_name(t.target));
+  context.journal->error(qp.qpn, prm::Syndrome::local_prot, 0, wqe.index, deny_name(t.target));
   return prm::Syndrome::local_prot;
 }
 

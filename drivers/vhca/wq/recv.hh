@@ -8,9 +8,9 @@
 
 #include "kilim/prm/syndrome.hh"
 #include "vhca/tpt/transfer.hh"
+#include "vhca/wq/engine_context.hh"
 #include "vhca/wq/qp.hh"
 #include "vhca/wq/recv_wqe.hh"
-#include "vhca/wq/works.hh"
 
 namespace kilim::vhca {
 
@@ -19,20 +19,20 @@ enum class RecvTake : uint8_t { ok, empty, fault, refused };
 
 // Reads the next receive WQE and leaves it on the ring; `fault`: ring or record memory is gone (the
 // caller raises QP_FATAL and takes the queue to error).
-RecvTake peek_recv(Works&, const Qp&, RecvWqe&) noexcept;
+RecvTake peek_recv(EngineContext&, const Qp&, RecvWqe&) noexcept;
 // The peeked WQE is used up.
-void consume_recv(Works&, Qp&) noexcept;
+void consume_recv(EngineContext&, Qp&) noexcept;
 // Receive WQEs waiting on the ring of its own; 0 as well where the record is gone.
 uint32_t recv_waiting(const Qp&) noexcept;
 // The event of a shared queue that runs low, if it is wanted and due.
-void look_at_limit(Works&, Srq&) noexcept;
+void check_limit(EngineContext&, Srq&) noexcept;
 
 // The rights a receive WQE's segments need.
 Access recv_access(const Qp&) noexcept;
 
 // Puts payload (the adapter's memory) into the WQE. local_length: it does not fit; local_prot: a
 // segment is not allowed; nothing is written then.
-prm::Syndrome scatter_to_recv(Works&, const Qp&, const RecvWqe&, const std::byte* payload,
+prm::Syndrome scatter_to_recv(EngineContext&, const Qp&, const RecvWqe&, const std::byte* payload,
                               uint64_t bytes) noexcept;
 
 }  // namespace kilim::vhca

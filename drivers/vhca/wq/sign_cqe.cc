@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "kilim/prm/bsf_seg.hh"
-#include "vhca/hca/journal.hh"
+#include "vhca/core/journal.hh"
 #include "vhca/wq/cqe_writer.hh"
 #include "vhca/wq/qp_error.hh"
 
@@ -13,7 +13,7 @@ namespace kilim::vhca {
 
 namespace {
 
-bool write_one(Works& works, Qp& qp, Cq& cq, const SignError& e) noexcept {
+bool write_one(EngineContext& context, Qp& qp, Cq& cq, const SignError& e) noexcept {
   auto high = [](uint64_t v) { return be32{static_cast<uint32_t>(v >> 32)}; };
   auto low = [](uint64_t v) { return be32{static_cast<uint32_t>(v)}; };
   prm::SigErrCqe err{};
@@ -29,35 +29,35 @@ bool write_one(Works& works, Qp& qp, Cq& cq, const SignError& e) noexcept {
   prm::Cqe cqe;
   static_assert(sizeof(cqe) == sizeof(err));
   std::memcpy(&cqe, &err, sizeof(cqe));
-  works.journal->sign_error(e.key, e.domain, e.syndrome, e.offset);
-  works.journal->cqe(cq.cqn, qp.qpn, static_cast<uint8_t>(prm::CqeOpcode::sig_err), 0, 0);
-  return write_cqe(works, cq, cqe, prm::CqeOpcode::sig_err, false);
+  context.journal->sign_error(e.key, e.domain, e.syndrome, e.offset);
+  context.journal->cqe(cq.cqn, qp.qpn, static_cast<uint8_t>(prm::CqeOpcode::sig_err), 0, 0);
+  return write_cqe(context, cq, cqe, prm::CqeOpcode::sig_err, false);
 }
 
 }  // namespace
 
-void write_sign_errors(Works& works, Qp& qp, Cq& cq, SignEnd end) noexcept {
-  SignErrors& errors = works.keys->sign_errors();
+void write_sign_errors(EngineContext& context, Qp& qp, Cq& cq, SignEnd end) noexcept {
+  SignErrors& errors = context.keys->sign_errors();
   uint8_t left = 0;
   bool written = true;
   for (uint8_t i = 0; i < errors.count; i++) {
     const SignError e = errors.list[i];
     const bool mine = end == SignEnd::both || e.at_target == (end == SignEnd::target);
     if (mine)
-      written = write_one(works, qp, cq, e) && written;
+      written = write_one(context, qp, cq, e) && written;
     else
       errors.list[left++] = e;
   }
   errors.count = left;
-  if (!written) fatal_qp(works, qp, "no place for a wrong signature in the CQ");
+  if (!written) fatal_qp(context, qp, "no place for a wrong signature in the CQ");
 }
 
-void stop_drained(Works& works, Qp& qp) noexcept {
+void stop_drained(EngineContext& context, Qp& qp) noexcept {
   qp.draining = false;
   if (qp.state != QpState::rts) return;
   qp.state = QpState::sqd;
   qp.sq_drained = true;
-  raise(works, qp, event::sq_drained);
+  raise(context, qp, event::sq_drained);
 }
 
 }  // namespace kilim::vhca

@@ -7,7 +7,7 @@
 
 #include "kilim/base/units.hh"
 #include "kilim/prm/data_seg.hh"
-#include "vhca/hca/dma.hh"
+#include "vhca/memory/dma.hh"
 
 namespace kilim::vhca {
 
@@ -27,12 +27,11 @@ bool copy_blocks(const SendRing& sq, SendWqe& w, uint32_t from, uint32_t count) 
 }
 
 // What the format reserves, and an opcode modifier that the opcode does not have: only memory
-// operations (MMO) have some. The stream is an initiator's of dynamic connections.
-bool reserves(const Qp& qp, const prm::CtrlSeg& ctrl, const SendWqe& w) noexcept {
+// operations (MMO) have some.
+bool reserves(const prm::CtrlSeg& ctrl, const SendWqe& w) noexcept {
   const bool modified = w.opmod != 0 && w.opcode != static_cast<uint8_t>(prm::Opcode::mmo);
   return modified || (ctrl.qpn_ds.host() & prm::ctrl::reserved_beside_ds) != 0 ||
-         (ctrl.fm_ce_se & prm::ctrl::reserved_in_fm_ce_se) != 0 ||
-         (w.stream != 0 && qp.type != QpType::dci);
+         (ctrl.fm_ce_se & prm::ctrl::reserved_in_fm_ce_se) != 0;
 }
 
 }  // namespace
@@ -49,7 +48,9 @@ Decode decode_send(const Qp& qp, SendWqe& w) noexcept {
   w.opmod = static_cast<uint8_t>(prm::ctrl::opmod::of(first));
   w.fm_ce_se = ctrl.fm_ce_se;
   w.imm_raw = ctrl.imm.raw();
-  w.stream = prm::ctrl::stream_of(ctrl);
+  // Only an initiator's WQE names a stream: elsewhere UCX 1.13 (uct_ib_mlx5_set_ctrl_seg without
+  // SSE4.2) leaves what lay in the ring, and cards take it.
+  w.stream = qp.type == QpType::dci ? prm::ctrl::stream_of(ctrl) : uint16_t{0};
   uint32_t ds = prm::ctrl::ds::get(ctrl);
   uint32_t blocks = wqebbs_for(Octowords{ds}).value();
   auto posted = static_cast<uint16_t>(qp.sq.pi - qp.sq.ci);
@@ -58,7 +59,7 @@ Decode decode_send(const Qp& qp, SendWqe& w) noexcept {
   w.wqebbs = static_cast<uint16_t>(blocks);
   if (prm::ctrl::qpn::get(ctrl) != qp.qpn.value() || prm::ctrl::wqe_index::of(first) != qp.sq.ci)
     return Decode::malformed;
-  if (reserves(qp, ctrl, w)) return Decode::malformed;
+  if (reserves(ctrl, w)) return Decode::malformed;
   if (blocks > 1 && !copy_blocks(qp.sq, w, 1, blocks - 1)) return Decode::fault;
   return Decode::ok;
 }

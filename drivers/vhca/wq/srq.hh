@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "vhca/hca/spec.hh"
+#include "vhca/core/spec.hh"
 #include "vhca/wq/cq.hh"
 #include "vhca/wq/tag_list.hh"
 

@@ -81,17 +81,17 @@ bool WeakOrder::is_late(QpType type, SendClass what) noexcept {
   return roll() % Order::always < chance;
 }
 
-void complete_taken(Works& works, Qp& qp) noexcept {
+void complete_taken(EngineContext& context, Qp& qp) noexcept {
   WeakOrder& o = *qp.weak;
   while (!o.empty() && o.at(0).state == TakenWqe::State::done) {
     const TakenWqe& w = o.at(0);
     qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + w.wqebbs);
     o.pop();
     if (!w.signaled) continue;
-    if (w.in_entry) works.entry_data = w.data;
-    if (complete_send(works, qp, {w.opcode, w.index, w.bytes, w.in_entry, w.event})) continue;
+    if (w.in_entry) context.entry_data = w.data;
+    if (complete_send(context, qp, {w.opcode, w.index, w.bytes, w.in_entry, w.event})) continue;
     o.clear();
-    fatal_qp(works, qp, "the CQ of a send queue is in error");
+    fatal_qp(context, qp, "the CQ of a send queue is in error");
   }
 }
 

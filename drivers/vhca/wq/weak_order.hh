@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Send WQEs that were taken from their ring and have not completed, of an adapter whose order is
-// weak (hca/order.hh). The queue's sq.ci stays at the oldest of them, so that a flush begins there.
-// What a fence makes wait is in one table here. Owner: the queue pair; adapter's lock held. Never
-// allocates.
+// weak (core/order.hh). The queue's sq.ci stays at the oldest of them, so that a flush begins
+// there. What a fence makes wait is in one table here. Owner: the queue pair; adapter's lock held.
+// Never allocates.
 //
 // Linux, drivers/infiniband/hw/mlx5: wr.c (mlx5_ib_post_send) puts the small fence behind each UMR
 // and the small fence with the other one where IB_SEND_FENCE is asked as well; include/linux/mlx5/
@@ -15,13 +15,13 @@
 #include <cstdint>
 
 #include "kilim/prm/syndrome.hh"
-#include "vhca/hca/order.hh"
-#include "vhca/hca/spec.hh"
+#include "vhca/core/order.hh"
+#include "vhca/core/spec.hh"
 
 namespace kilim::vhca {
 
 struct Qp;
-struct Works;
+struct EngineContext;
 
 enum class SendClass : uint8_t {
   change,   // of keys, by the queue itself: UMR, LOCAL_INV, SET_PSV
@@ -114,6 +114,6 @@ class WeakOrder {
 };
 
 // Completes the oldest ones as far as they are done. Stops at one that has failed.
-void complete_taken(Works&, Qp&) noexcept;
+void complete_taken(EngineContext&, Qp&) noexcept;
 
 }  // namespace kilim::vhca

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// KILIM_ASSERT: what cannot happen unless our own code is wrong. Never reachable from a client's
-// bytes, a frame or a command line. Checked in constant expressions always, at run time in builds
-// without NDEBUG.
+// KILIM_ASSERT: a condition that only a bug of this program can violate, never a client's bytes, a
+// frame or a command line. Checked in constant expressions always, at run time without NDEBUG.
 #pragma once
 
 namespace kilim {

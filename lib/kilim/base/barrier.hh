@@ -30,9 +30,6 @@ inline void write_combining() noexcept {
 inline void acquire_from_core() noexcept {
   std::atomic_thread_fence(std::memory_order_acquire);
 }
-inline void release_to_core() noexcept {
-  std::atomic_thread_fence(std::memory_order_release);
-}
 inline void all_between_cores() noexcept {
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
@@ -48,9 +45,6 @@ inline void write_combining() noexcept {
 }
 inline void acquire_from_core() noexcept {
   asm volatile("dmb ishld" ::: "memory");
-}
-inline void release_to_core() noexcept {
-  asm volatile("dmb ish" ::: "memory");
 }
 inline void all_between_cores() noexcept {
   asm volatile("dmb ish" ::: "memory");
@@ -88,17 +82,6 @@ inline void before_consumer_index() noexcept {
 #else
   detail::loads_from_device();
 #endif
-}
-
-// The device's side, a core of this machine: the record is read before the WQEs that it announces.
-inline void after_doorbell_record() noexcept {
-  detail::acquire_from_core();
-}
-
-// The device's side: everything of a CQE and of the data it announces is visible before its owner
-// byte.
-inline void before_owner_bit() noexcept {
-  detail::release_to_core();
 }
 
 // Every worker has passed a quiescent state: what they wrote before is seen by what is read from

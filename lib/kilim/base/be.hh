@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A big-endian integer in memory, as devices and wires write it.
-// Crossing is always spelled: construct to go out, .host() to come in. Trivial, so it may live in
-// device memory. Any thread; never converts by itself.
+// Be: a big-endian integer in memory, as devices and wires write it. Conversions are explicit:
+// construct it from a host integer, read it by .host(). Trivial, so it may lie in device memory.
+// Any thread.
 #pragma once
 
 #include <bit>
@@ -34,7 +34,7 @@ class Be {
 
   // The value in the byte order of this machine.
   [[nodiscard]] constexpr T host() const noexcept { return swap(raw_); }
-  // The value as it lies in memory: for atomic stores of a word already in device order.
+  // The bytes as an integer, not converted: for atomic stores of a word in device order.
   [[nodiscard]] constexpr T raw() const noexcept { return raw_; }
   [[nodiscard]] static constexpr Be from_raw(T raw) noexcept {
     Be b{};

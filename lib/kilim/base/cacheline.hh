@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The unit in which cores fight over memory.
+// The cache line: data that different threads write lies in different lines.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A counter with one writer and any readers: the writer pays a plain add, a reader never sees a
-// torn value.
+// Counter: one writer, any readers. Adding costs a plain add; a reader never sees a torn value.
 #pragma once
 
 #include <atomic>

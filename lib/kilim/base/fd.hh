@@ -26,7 +26,7 @@ class Fd {
 
   [[nodiscard]] int get() const noexcept { return fd_; }
   explicit operator bool() const noexcept { return fd_ >= 0; }
-  // Gives the descriptor away; the caller closes it.
+  // Returns the descriptor, which the caller closes.
   int release() noexcept { return std::exchange(fd_, -1); }
   void reset() noexcept {
     if (fd_ >= 0) ::close(fd_);

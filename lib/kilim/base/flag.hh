@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One bit between a worker and the control thread: what was written before it was set is seen by
-// who reads it set. Costs the reader a plain load.
+// Flag: one bit between a worker and the control thread. Whoever reads it set sees what was written
+// before it was set (release, acquire); reading costs a plain load on x86-64.
 #pragma once
 
 #include <atomic>

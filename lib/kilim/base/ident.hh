@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Numbers that hardware hands out, each a type of its own: an lkey is not an rkey, a QPN is not a
-// CQN. Pure values, any thread, free of cost.
+// Ident: numbers that the hardware assigns, each a type of its own: an lkey is not an rkey, a QPN
+// is not a CQN. Pure values, any thread, without run-time cost.
 #pragma once
 
 #include <compare>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The known word that a misspelt one is nearest to, for sentences that refuse it. Set-up only, any
-// thread.
+// Finds the known word nearest to a misspelt one, for error messages. Set-up only, any thread.
 #pragma once
 
 #include <span>
@@ -9,13 +8,14 @@
 
 namespace kilim {
 
-// Letters to insert, leave out, replace or swap with their neighbour until `a` is `b`.
+// The least number of letters to insert, delete, replace or swap with their neighbour to get from
+// `a` to `b` (Damerau-Levenshtein).
 unsigned word_distance(std::string_view a, std::string_view b);
 
-// Empty: none is near enough to be meant, a third of its letters being wrong.
+// Empty: in every known word more than a third of the letters differ.
 std::string_view nearest_word(std::string_view word, std::span<const std::string_view> known);
 
-// " (is 'X' meant?)" where there is such a word, else nothing.
+// " (is 'X' meant?)" if there is such a word, else empty.
 std::string nearest_hint(std::string_view word, std::span<const std::string_view> known);
 
 }  // namespace kilim

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Result<T>: a value, or an Error that says why there is none. For set-up and control paths; bursts
-// return counts. Trivially copyable error, no strings built to be dropped. The first function that
-// decides something is an error logs it.
+// Result<T>: a value, or an Error that says why there is none. For set-up and control paths; hot
+// paths return an Outcome (base/outcome.hh) or a count. Error is trivially copyable and builds no
+// string. The function that first finds an error logs it.
 #pragma once
 
 #include <cstdint>
@@ -53,7 +53,7 @@ class [[nodiscard]] Result {
   std::variant<T, Error> state_;
 };
 
-// The outcome of a call that makes nothing.
+// The result of a call that returns no value.
 struct Done {};
 using Status = Result<Done>;
 

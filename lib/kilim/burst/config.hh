@@ -22,15 +22,15 @@ constexpr RxConfig rx_config(uint32_t number) noexcept {
 
 struct TxConfig {
   bool multi_seg = false;  // packets of several handles (Handle::more)
-  bool woven = false;      // packets headed by a key (Handle::key)
+  bool gathered = false;   // packets headed by a key (Handle::key)
   friend constexpr bool operator==(TxConfig, TxConfig) noexcept = default;
 };
 inline constexpr uint32_t tx_configs = 4;
 constexpr uint32_t number_of(TxConfig c) noexcept {
-  return (c.multi_seg ? 1u : 0u) | (c.woven ? 2u : 0u);
+  return (c.multi_seg ? 1u : 0u) | (c.gathered ? 2u : 0u);
 }
 constexpr TxConfig tx_config(uint32_t number) noexcept {
-  return {.multi_seg = (number & 1) != 0, .woven = (number & 2) != 0};
+  return {.multi_seg = (number & 1) != 0, .gathered = (number & 2) != 0};
 }
 
 }  // namespace kilim::burst

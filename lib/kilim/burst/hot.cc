@@ -21,7 +21,7 @@ template uint64_t messages(RecvQueue<queue::Srq>&) noexcept;
 uint32_t transmit(TxQueue& q, std::span<const pool::Handle> in, TxConfig c) noexcept {
   return select_reclaim(c)(q) + select_tx(c)(q, in) + tx_room(q);
 }
-uint32_t give_up(TxQueue& q) noexcept {
+uint32_t abandon(TxQueue& q) noexcept {
   return static_cast<uint32_t>(q.sent.pop_all().first.size()) + q.sent.held();
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Receive of connections: messages come in buffers of the pool, short ones in their completion
-// entries, where the buffer goes back to the pool untouched. With a receive queue of its own or a
-// shared one. Owner: the worker of the queue; no other thread. Never allocates from a heap, blocks,
-// logs or calls the system.
+// Receive burst of connections, with a receive queue of their own or a shared one. Messages arrive
+// in buffers of the pool; short ones in their CQE (inline receive), and their buffer is reused.
+// Owner: the queue's worker. Never allocates from a heap, blocks, logs or calls the system.
 #pragma once
 
 #include <cstdint>
@@ -23,30 +22,30 @@
 namespace kilim::burst {
 
 struct RecvCounters {
-  Counter messages, bytes;        // all that came
-  queue::InlineCounters inlined;  // of them, those in their entries
+  Counter messages, bytes;        // of all received messages
+  queue::InlineCounters inlined;  // of messages that arrived in their CQE
   Counter errors;                 // completions with an error; their buffers were freed
-  Counter no_buffer;              // refills that found the pool dry
+  Counter no_buffer;              // refills that found the pool empty
 };
 
-// One receive queue as a burst sees it: Queue is queue::Rq or queue::Srq. Whoever assembles it
-// keeps queue memory and pool alive. The completion queue serves receives only.
+// One receive queue as a burst uses it: Queue is queue::Rq or queue::Srq. Its maker keeps queue
+// memory and pool alive. The completion queue has receives only.
 template <typename Queue>
 struct RecvQueue {
   Queue rq;  // a WQE's wr id is the index of its buffer
   queue::Cq cq;
-  pool::Stash* stash;  // of the same worker
+  pool::BufferCache* cache;  // of the same worker
   pool::Arena arena;
   Lkey key;                 // of the arena, for this device
-  uint16_t head_lines = 0;  // lines left free before the data
-  uint16_t refill_at = 32;  // free places that make a refill worth its doorbell
-  Flag failed{};            // an error ended the queue pair of a queue of its own: no refill
+  uint16_t head_lines = 0;  // 64-byte lines left free before the data
+  uint16_t refill_at = 32;  // fewest free WQEs for which a doorbell is rung
+  Flag failed{};            // an error ended the queue pair of an Rq: nothing is posted any more
   RecvCounters counters{};
 };
 
-// Where a message's bytes are. In the entry: valid during the call only. In the buffer: the caller
-// holds it from now on. Nowhere: an error, an immediate that came with a write, or nothing was
-// sent.
+// Where a message's bytes are. entry: in the CQE, valid during the callback only. buffer: in a
+// buffer, which the caller holds from now on. nowhere: an error, an RDMA_WRITE_IMM, or an empty
+// message.
 enum class Where : uint8_t { nowhere, entry, buffer };
 
 struct Message {
@@ -61,7 +60,7 @@ namespace detail {
 template <typename Queue>
 void recv_untouched(RecvQueue<Queue>& q, uint32_t index, Message& m, Where where) noexcept {
   m.where = where;
-  q.stash->free_indices({&index, 1});
+  q.cache->free_indices({&index, 1});
 }
 
 template <typename Queue>
@@ -75,7 +74,7 @@ template <typename Queue>
   if constexpr (std::is_same_v<Queue, queue::Rq>) q.failed.set(true);
 }
 
-// Where its data is; an untouched buffer goes back at once.
+// Finds the message's bytes; frees the buffer if they are not in it.
 template <typename Queue>
 void locate(RecvQueue<Queue>& q, const prm::Cqe& e, Message& m) noexcept {
   const queue::Completion& c = m.completion;
@@ -91,8 +90,8 @@ void locate(RecvQueue<Queue>& q, const prm::Cqe& e, Message& m) noexcept {
 
 }  // namespace detail
 
-// Up to `limit` messages, oldest first, each shown to each(const Message&); those with an error
-// too. Then the ring gets new buffers.
+// Calls each(const Message&) for up to `limit` messages, the oldest first, errors included; then
+// posts new buffers. Returns how many.
 template <typename Queue, typename Each>
 uint32_t recv_burst(RecvQueue<Queue>& q, uint32_t limit, Each&& each) noexcept {
   constexpr bool in_order = std::is_same_v<Queue, queue::Rq>;

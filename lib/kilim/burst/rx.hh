@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Receive: completions become handles, and the ring gets new buffers in bulk. Owner: the worker of
-// the queue; no other thread. Never allocates from a heap, blocks, logs or calls the system. Read
+// Receive burst: turns completions into handles and posts new buffers in bulk.
+// Owner: the queue's worker. Never allocates from a heap, blocks, logs or calls the system. Read
 // with burst/tx.hh.
 #pragma once
 
@@ -22,26 +22,25 @@ namespace kilim::burst {
 struct RxCounters {
   Counter packets, bytes;
   Counter errors;     // completions with an error; their buffers were freed
-  Counter too_long;   // of them, frames longer than a buffer; the queue goes on
-  Counter no_buffer;  // refills that found the pool dry
+  Counter too_long;   // how many of the errors: frames longer than a buffer; the queue goes on
+  Counter no_buffer;  // refills that found the pool empty
   Counter failures;   // times that an error ended the queue
 };
 
-// One receive queue as a burst sees it. Whoever assembles it keeps queue memory and pool alive.
+// One receive queue as a burst uses it. Its maker keeps queue memory and pool alive.
 struct RxQueue {
   queue::Rq rq;  // a WQE's wr id is the index of its buffer
   queue::Cq cq;
-  pool::Stash* stash;  // of the same worker
+  pool::BufferCache* cache;  // of the same worker
   pool::Arena arena;
   Lkey key;                 // of the arena, for this device
-  uint16_t head_lines = 0;  // lines left free before the data
-  uint16_t refill_at = 32;  // free places that make a refill worth its doorbell
-  Flag failed{};            // the device flushed the queue; the control lcore revives it
+  uint16_t head_lines = 0;  // 64-byte lines left free before the data
+  uint16_t refill_at = 32;  // fewest free WQEs for which a doorbell is rung
+  Flag failed{};            // the device flushed the queue; the control lcore recovers it
   RxCounters counters{};
 };
 
-// Posts buffers of the stash until the ring is full or the pool dry. The ring takes them. Of a
-// RxQueue, or of a RecvQueue (burst/recv.hh).
+// Posts buffers until the receive ring is full or the pool is empty. For RxQueue and RecvQueue.
 template <typename Queue>
 uint32_t rx_refill(Queue& q) noexcept {
   constexpr uint32_t chunk = 64;
@@ -50,10 +49,10 @@ uint32_t rx_refill(Queue& q) noexcept {
   for (uint32_t want = q.rq.room(); want != 0;) {
     uint32_t indices[chunk];
     const uint32_t ask = want < chunk ? want : chunk;
-    const uint32_t got = q.stash->alloc_indices({indices, ask});
+    const uint32_t got = q.cache->alloc_indices({indices, ask});
     for (uint32_t i = 0; i < got; i++) {
       const pool::Handle h = pool::make_handle(indices[i], 0, q.head_lines);
-      q.rq.post({q.arena.address(h).value(), length, q.key}, indices[i]);
+      (void)q.rq.post({q.arena.address(h).value(), length, q.key}, indices[i]);
     }
     posted += got;
     want -= got;
@@ -76,11 +75,11 @@ inline void write_side(pool::SideRecord& r, const prm::Cqe& e) noexcept {
   r.timestamp = e.timestamp.host();
 }
 
-// An error completion: its buffer goes back; a flush means that the queue is dead.
+// Handles an error completion: frees its buffer. A flush error means that the queue has failed.
 [[gnu::noinline, gnu::cold]] inline void rx_error(RxQueue& q, const prm::Cqe& e) noexcept {
   const queue::Completion c = queue::decode_error(e);
   const auto index = static_cast<uint32_t>(q.rq.wr_id(c.wqe_counter));
-  q.stash->free_indices({&index, 1});
+  q.cache->free_indices({&index, 1});
   if (c.syndrome == prm::Syndrome::local_length) q.counters.too_long.add(1);
   if (c.syndrome != prm::Syndrome::wr_flush) return q.counters.errors.add(1);
   if (!q.failed) q.counters.failures.add(1);
@@ -89,7 +88,8 @@ inline void write_side(pool::SideRecord& r, const prm::Cqe& e) noexcept {
 
 }  // namespace detail
 
-// Up to out.size() packets, oldest first; the caller holds them from now on.
+// Writes up to out.size() received packets to `out`, the oldest first, and returns how many. The
+// caller holds them from now on.
 template <RxConfig C>
 uint32_t rx_burst(RxQueue& q, std::span<pool::Handle> out) noexcept {
   if (q.failed) [[unlikely]]

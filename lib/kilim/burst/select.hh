@@ -47,7 +47,7 @@ constexpr TxReclaim select_reclaim(TxConfig c) noexcept {
 }
 
 static_assert(select_rx({.side = true}) == &rx_burst<RxConfig{.side = true}>);
-static_assert(select_tx({.woven = true}) == &tx_burst<TxConfig{.woven = true}>);
+static_assert(select_tx({.gathered = true}) == &tx_burst<TxConfig{.gathered = true}>);
 static_assert(select_tx({.multi_seg = true}) == &tx_burst<TxConfig{.multi_seg = true}>);
 
 }  // namespace kilim::burst

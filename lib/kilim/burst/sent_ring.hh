@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a send queue holds: handles in the order sent, cut into bursts of one completion each.
-// Owner: the worker of the send queue. Over memory of the caller; never allocates.
+// SentRing: the handles of packets under way in a send queue, in the order sent, grouped by bursts
+// of one completion each. Over the caller's memory; never allocates. Owner: the send queue's
+// worker.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ class SentRing {
   };
 
   SentRing() = default;
-  // Both sizes are powers of two; as many bursts can be out as the completion queue has entries.
+  // Both sizes are powers of two; there are as many bursts as the completion queue has entries.
   SentRing(std::span<pool::Handle> handles, std::span<Burst> bursts) noexcept
       : handles_(handles.data()),
         bursts_(bursts.data()),
@@ -35,7 +36,7 @@ class SentRing {
   }
   [[nodiscard]] uint32_t held() const noexcept { return head_ - tail_; }
 
-  // Takes the handle into the open burst.
+  // Adds a handle to the open burst.
   void push(pool::Handle h) noexcept { handles_[head_++ & mask_] = h; }
   // Closes the open burst.
   void end_burst(uint32_t packets) noexcept {
@@ -49,7 +50,7 @@ class SentRing {
     std::span<const pool::Handle> second;  // after the ring's end
     uint32_t packets = 0;
   };
-  // Gives the handles of the oldest `count` bursts back, valid until the next push.
+  // Removes the oldest `count` bursts and returns their handles, valid until the next push().
   [[nodiscard]] Done pop_bursts(uint32_t count) noexcept {
     KILIM_ASSERT(burst_head_ - burst_tail_ >= count);
     Burst sum;
@@ -60,7 +61,7 @@ class SentRing {
     }
     return pop(sum);
   }
-  // Everything, when the queue is gone.
+  // Removes everything, the open burst included, when the queue is destroyed or reset.
   [[nodiscard]] Done pop_all() noexcept {
     burst_tail_ = burst_head_;
     burst_start_ = head_;

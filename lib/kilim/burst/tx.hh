@@ -29,26 +29,26 @@ struct TxCounters {
   Counter failures;   // times that the queue was ended by one
 };
 
-// Keys of woven packets by slot, and the slots that are free. Filled by the weaver of the same
+// Keys of gathered packets by slot, and the free slots. Written by the PacketGather of the same
 // worker.
-struct KeySlots {
+struct MkeySlots {
   const Lkey* keys = nullptr;
   uint32_t* free = nullptr;  // a stack of slots
   uint32_t free_count = 0;
-  pool::Stash* headers = nullptr;  // takes back pieces that are followed by another
+  pool::BufferCache* headers = nullptr;  // gets pieces with Handle::more back: header buffers
 };
 
-// One send queue as a burst sees it. Whoever assembles it keeps queue memory and pool alive.
+// One send queue as a burst uses it. Its maker keeps queue memory and pool alive.
 struct TxQueue {
   queue::Sq sq;
   queue::Cq cq;  // at least as many entries as the send queue has blocks
   SentRing sent;
-  pool::Stash* stash;  // of the same worker
+  pool::BufferCache* cache;  // of the same worker
   pool::Arena arena;
   Lkey key;                                   // of the arena, for this device
   uint8_t offload = queue::EthOffload::none;  // checksums that the device fills in
-  Flag failed{};                              // the control lcore revives the queue
-  KeySlots* slots = nullptr;                  // of woven packets
+  Flag failed{};                              // set by an error; the control lcore clears it
+  MkeySlots* slots = nullptr;                 // of gathered packets
   TxCounters counters{};
 };
 
@@ -56,12 +56,12 @@ inline constexpr uint32_t max_pieces = 8;  // of one packet, a key's slot not co
 
 namespace detail {
 
-// A WQE of a burst but the last: a failed queue tells its first error and flushes the others
-// silently.
+// Every WQE of a burst but the last. If the queue fails, only its first error makes a CQE; the
+// flushed WQEs make none.
 inline constexpr queue::Wr unsignalled{.flags = queue::WrFlags::only_first_error};
 
-// The queue has an error completion: nothing goes on until it is revived. What it held is freed
-// then, when the device is known to be done with it.
+// An error completion: the queue stops until it is recovered. Its packets are freed then, when the
+// device has certainly finished with them.
 [[gnu::noinline, gnu::cold]] inline void tx_error(TxQueue& q) noexcept {
   queue::Completion c[4];
   uint32_t n;
@@ -75,22 +75,22 @@ inline constexpr queue::Wr unsignalled{.flags = queue::WrFlags::only_first_error
   q.failed.set(true);
 }
 
-// Frees the handles of completed bursts; slots of keys go back to the weaver.
+// Frees the handles of completed bursts; slots of keys become free.
 template <TxConfig C>
-void give_back(TxQueue& q, std::span<const pool::Handle> done) noexcept {
-  if constexpr (C.woven) {
+void free_sent(TxQueue& q, std::span<const pool::Handle> done) noexcept {
+  if constexpr (C.gathered) {
     for (const pool::Handle h : done) {
       if (h.has(pool::Handle::key))
         q.slots->free[q.slots->free_count++] = h.index;
       else
-        (h.has(pool::Handle::more) ? q.slots->headers : q.stash)->free_one(h);
+        (h.has(pool::Handle::more) ? q.slots->headers : q.cache)->free_one(h);
     }
   } else {
-    q.stash->free(done);
+    q.cache->free(done);
   }
 }
 
-// Handles of the packet that starts at in[0], or 0 if it does not end within `in`.
+// Number of handles of the packet that starts at in[0]; 0: it does not end within `in`.
 inline uint32_t chain_length(std::span<const pool::Handle> in) noexcept {
   for (uint32_t i = 0; i < in.size(); i++)
     if (!in[i].has(pool::Handle::more)) return i + 1;
@@ -106,7 +106,7 @@ inline bool append_chain(TxQueue& q, queue::WqeCursor& c,
   return queue::eth_send(c, {pieces, chain.size()}, q.offload, unsignalled);
 }
 
-// On the wire. A key's slot stands for the pieces behind it.
+// Bytes of the packet on the wire. A key's handle has the length of the pieces behind it.
 template <TxConfig C>
 uint64_t bytes_of(std::span<const pool::Handle> packet) noexcept {
   uint64_t sum = packet[0].length;
@@ -117,11 +117,11 @@ uint64_t bytes_of(std::span<const pool::Handle> packet) noexcept {
   return sum;
 }
 
-// Writes the WQE of one packet; false where the queue is full or the packet is empty.
+// Appends the WQE of one packet; false: the queue is full or the packet is empty.
 template <TxConfig C>
 bool append(TxQueue& q, queue::WqeCursor& c, std::span<const pool::Handle> packet) noexcept {
   const pool::Handle head = packet[0];
-  if constexpr (C.woven) {
+  if constexpr (C.gathered) {
     if (head.has(pool::Handle::key))
       return queue::eth_send(c, {0, head.length, q.slots->keys[head.index]}, q.offload,
                              unsignalled);
@@ -136,7 +136,7 @@ bool append(TxQueue& q, queue::WqeCursor& c, std::span<const pool::Handle> packe
 
 }  // namespace detail
 
-// Sees completions and frees what they cover; how many handles.
+// Handles completions and frees their packets; returns the number of handles freed.
 template <TxConfig C>
 uint32_t tx_reclaim(TxQueue& q) noexcept {
   if (q.failed) [[unlikely]]
@@ -145,21 +145,22 @@ uint32_t tx_reclaim(TxQueue& q) noexcept {
   if (d.cqes == 0) {
     if (d.error) [[unlikely]]
       detail::tx_error(q);
-    return 0;  // errors behind good completions are next turn's
+    return 0;  // an error behind good completions is handled by the next call
   }
   q.sq.retire(d.wqe_counter);
   const SentRing::Done done = q.sent.pop_bursts(d.cqes);
   q.counters.completed.add(done.packets);
   uint32_t n = 0;
   for (const std::span<const pool::Handle> part : {done.first, done.second}) {
-    detail::give_back<C>(q, part);
+    detail::free_sent<C>(q, part);
     n += static_cast<uint32_t>(part.size());
   }
   return n;
 }
 
-// Takes the handles that it returns the count of, whole packets only; the others stay with the
-// caller. It stops at an empty packet, which no device sends: who tries again drops that first.
+// Sends packets from the front of `in` with one doorbell; returns how many handles it took, of
+// whole packets only. The caller keeps the others. It stops at an empty packet, which no device
+// sends: the caller drops that before it tries again.
 template <TxConfig C>
 uint32_t tx_burst(TxQueue& q, std::span<const pool::Handle> in) noexcept {
   tx_reclaim<C>(q);
@@ -171,7 +172,7 @@ uint32_t tx_burst(TxQueue& q, std::span<const pool::Handle> in) noexcept {
   uint64_t bytes = 0;
   while (taken < in.size()) {
     uint32_t pieces = 1;
-    if constexpr (C.multi_seg || C.woven) pieces = detail::chain_length(in.subspan(taken));
+    if constexpr (C.multi_seg || C.gathered) pieces = detail::chain_length(in.subspan(taken));
     if (pieces == 0 || q.sent.room() < pieces) break;
     const std::span<const pool::Handle> packet = in.subspan(taken, pieces);
     if (!detail::append<C>(q, c, packet)) break;
@@ -189,7 +190,7 @@ uint32_t tx_burst(TxQueue& q, std::span<const pool::Handle> in) noexcept {
   return taken;
 }
 
-// Packets of one piece that the next burst surely takes.
+// How many packets of one piece the next burst is sure to take.
 inline uint32_t tx_room(const TxQueue& q) noexcept {
   if (q.failed) return 0;
   const uint32_t blocks = q.sq.credits().value();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a device can do and how its port stands, as plain values read once at set-up.
+// Capabilities of a device and the state of its ports, read once at set-up.
 // Pure values, any thread.
 #pragma once
 
@@ -14,30 +14,30 @@
 namespace kilim::device {
 
 struct Caps {
-  bool umr = false;  // indirect keys can be made and woven
+  bool umr = false;  // UMR is supported: indirect mkeys can be made and bound
   bool raw_packet = false;
   bool atomics = false;
-  bool inline_receive = true;  // short data may come in its CQE; true where it is not said
-  prm::UmrFence umr_fence = prm::UmrFence::strong;  // strong where the device does not say
-  uint32_t max_indirection = 0;                     // how deep keys may refer to keys
-  uint32_t max_key_entries = 0;                     // of one indirect key
-  uint32_t max_inline_klms = 0;                     // in one WQE
-  bool umr_pointer_list = false;                    // a list may lie in registered memory
+  bool inline_receive = true;  // short data may arrive in the CQE; true also if not reported
+  prm::UmrFence umr_fence = prm::UmrFence::strong;  // strong also if not reported
+  uint32_t max_indirection = 0;                     // longest chain of indirect keys
+  uint32_t max_key_entries = 0;                     // entries of one indirect key
+  uint32_t max_inline_klms = 0;                     // entries of an inline list in one WQE
+  bool umr_pointer_list = false;                    // lists by pointer
   bool repeated_block = false;                      // strided lists
   bool umr_entity_size = false;                     // a UMR may change the size of fixed entries
   bool umr_atomic = false;                          // a UMR may change the right to atomics
   bool umr_extended_offset = false;                 // translation offsets beyond 16 bits
-  bool signatures = false;                          // keys whose blocks are signed
-  bool signature_crc32c = false;                    // in this format too
-  bool signature_crc64 = false;                     // and XP10's
-  bool signature_4048 = false;                      // blocks of this size
+  bool signatures = false;                          // mkeys whose blocks carry signatures
+  bool signature_crc32c = false;                    // CRC-32C signatures
+  bool signature_crc64 = false;                     // CRC-64 XP10 signatures
+  bool signature_4048 = false;                      // blocks of 4048 bytes
   uint32_t max_qp_wr = 0;
   uint32_t max_cqe = 0;
   uint32_t max_sge = 0;
   uint32_t max_message = prm::max_segment_bytes;  // bytes of one message
   mr::OdpCaps odp;                                // on-demand paging
-  uint64_t max_device_memory = 0;                 // bytes of its own; 0: it has none
-  bool memory_window_type1 = false;               // a virtual function has neither kind
+  uint64_t max_device_memory = 0;                 // bytes of device memory; 0: none
+  bool memory_window_type1 = false;               // virtual functions have neither type
   bool memory_window_type2b = false;
 
   [[nodiscard]] constexpr prm::UmrLimits umr_limits() const noexcept {

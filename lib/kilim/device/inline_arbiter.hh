@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Decides whether short messages and answers of a queue pair may come in their completion entries
-// (inline receive, scatter to CQE), and says why. A request that asks for it where it cannot be is
-// refused; one that leaves it open is made without. Pure values and a pure function, any thread;
-// control path only.
+// Decides whether a queue pair gets inline receive (scatter to CQE), and says why. Where it is
+// impossible, a queue pair that requires it is refused, and one by default is made without it.
+// Pure values and a pure function, any thread; control path only.
 #pragma once
 
 #include <cerrno>
@@ -14,14 +13,14 @@
 
 namespace kilim::device {
 
-// by_default: on, unless the environment says MLX5_SCATTER_TO_CQE=0. The others stand above it.
+// by_default: on, unless the environment has MLX5_SCATTER_TO_CQE=0. off and on override that.
 enum class InlineReceive : uint8_t { by_default, off, on };
 
-// What the keys of the receive buffers show.
+// What kind of memory the receive buffers lie in.
 enum class RecvMemory : uint8_t {
   addressed,   // host memory at its own addresses
-  zero_based,  // a key whose addresses are offsets: an indirect key, or a region with an iova
-  device       // memory of the adapter
+  zero_based,  // under a key that counts otherwise: an indirect key, or a region with an iova
+  device       // device memory
 };
 constexpr RecvMemory recv_memory_of(const mr::Region& r) noexcept {
   if (r.kind == mr::Kind::device) return RecvMemory::device;
@@ -34,18 +33,18 @@ struct InlineCase {
   Transport transport = Transport::rc;
   InlineReceive wish = InlineReceive::by_default;
   RecvMemory memory = RecvMemory::addressed;
-  bool capable = true;                // the adapter
-  bool receives = true;               // it has receives, its own or shared
-  bool signal_all = false;            // every request has a completion
-  const char* environment = nullptr;  // MLX5_SCATTER_TO_CQE
+  bool capable = true;                // Caps::inline_receive
+  bool receives = true;               // the queue pair has a receive queue, its own or shared
+  bool signal_all = false;            // every request asks for a completion
+  const char* environment = nullptr;  // value of MLX5_SCATTER_TO_CQE; null: not set
   uint32_t send_cqe_bytes = 64;
   uint32_t recv_cqe_bytes = 64;
 };
 
-// How a queue pair was made. Longer data, and data of error completions, lies where it was posted.
+// The decision. Longer data, and data of error completions, is in posted memory.
 struct InlineDecision {
-  uint32_t received = 0;  // up to so many bytes of a SEND come in the CQE; 0: none
-  uint32_t answered = 0;  // of the answer of a READ or an atomic that has a completion
+  uint32_t received = 0;  // longest message, in bytes, that arrives in the CQE; 0: none
+  uint32_t answered = 0;  // longest READ or atomic response in the CQE, in bytes; 0: none
   const char* why = "";
 };
 
@@ -53,7 +52,7 @@ namespace detail {
 constexpr uint32_t cqe_room(uint32_t cqe_bytes) noexcept {
   return cqe_bytes == 128 ? 64 : 32;
 }
-// Why it cannot be, whatever was wished; null: it can.
+// Why inline receive is impossible; null: it is possible.
 constexpr const char* inline_obstacle(const InlineCase& c) noexcept {
   if (c.transport == Transport::raw_packet)
     return "a card has no inline receive on a packet queue: frames lie in the posted buffers";
@@ -67,7 +66,8 @@ constexpr const char* inline_obstacle(const InlineCase& c) noexcept {
 }
 }  // namespace detail
 
-// EOPNOTSUPP: it is wished and cannot be on such a queue or adapter; EINVAL: not with such buffers.
+// EOPNOTSUPP: it is required, and this queue or adapter does not have it; EINVAL: it is required,
+// and these buffers do not allow it.
 inline Result<InlineDecision> arbitrate(const InlineCase& c) noexcept {
   if (c.wish == InlineReceive::off) return InlineDecision{.why = "off: the queue asked for that"};
   if (const char* obstacle = detail::inline_obstacle(c); obstacle != nullptr) {
@@ -78,7 +78,7 @@ inline Result<InlineDecision> arbitrate(const InlineCase& c) noexcept {
   const bool asked = c.wish == InlineReceive::on;
   if (!asked && c.environment != nullptr && std::string_view{c.environment} == "0")
     return InlineDecision{.why = "off: MLX5_SCATTER_TO_CQE=0"};
-  // An answer needs an entry: each request has one, or the reader knows which have.
+  // A response needs a CQE: either every request has one, or the caller asked for inline receive.
   const bool answers = c.transport == Transport::rc && (asked || c.signal_all);
   return InlineDecision{.received = c.receives ? detail::cqe_room(c.recv_cqe_bytes) : 0,
                         .answered = answers ? detail::cqe_room(c.send_cqe_bytes) : 0,

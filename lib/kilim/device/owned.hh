@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Queues of a device that destroy themselves. Owner: whoever holds them; move-only; the device
-// outlives them. Control path only.
+// Owned: a device's queue that destroys itself. Move-only; the device outlives it. Control path
+// only.
 #pragma once
 
 #include <utility>
@@ -69,7 +69,7 @@ inline Result<OwnedQp> make_uc(Device& device, const UcRequest& request) {
   if (!info) return info.error();
   return OwnedQp{device, *info};
 }
-// A reliable connection to itself: where a worker weaves its keys.
+// A reliable connection to itself, on which a worker binds mkeys.
 inline Result<OwnedQp> make_rc_loopback(Device& device, const RcRequest& request) {
   Result<OwnedQp> qp = make_rc(device, request);
   if (!qp) return qp;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Brings a queue pair that had an error back to work: what is posted is flushed, every completion
-// is handed out, the queue pair goes through RESET. Bounded in time, also where the device is dead.
-// Whoever calls owns the queues at that moment (their worker keeps away); control path, may wait.
-// The completion queues serve no other queue pair.
+// Recovers a queue pair after an error: flushes what is posted, handles every completion, and takes
+// the queue pair through RESET. Bounded in time, also if the device is dead.
+// The caller owns the queues meanwhile (their worker keeps away); control path, may wait. The
+// completion queues have no other queue pair.
 #pragma once
 
 #include <cerrno>
@@ -23,14 +23,14 @@ struct Recovery {
   QpHandle qp;
   queue::Sq& sq;
   queue::Cq& send_cq;
-  queue::Rq* rq = nullptr;  // where it receives
+  queue::Rq* rq = nullptr;  // null: it has no receive queue
   queue::Cq* recv_cq = nullptr;
-  std::chrono::milliseconds limit{500};  // for the device to flush
+  std::chrono::milliseconds limit{500};  // longest wait for the flush
 };
 
 namespace detail {
 
-// One look at a queue; how many completions.
+// Polls a completion queue once; returns the number of completions.
 template <typename Sink>
 uint32_t drain_once(queue::Cq& cq, Sink& sink) noexcept {
   queue::Completion c[16];
@@ -45,16 +45,17 @@ inline bool drained(const Recovery& r) noexcept {
 
 }  // namespace detail
 
-// Sink::completed(const Completion&) retires what the completion names: each that the device
-// writes, errors of the flush included. Sink::lost(wr_id, signalled): a send that the device never
-// completed. So every request that asked for a completion ends exactly once. Afterwards the caller
-// resets its queues, also where this fails; a queue pair of a dead device stays out of use.
+// Sink::completed(const Completion&) is called for each completion that the device writes, flush
+// errors included, and retires its WQE. Sink::lost(wr_id, signalled) is called for each send that
+// the device never completes. So every request that asked for a completion ends exactly once.
+// Afterwards the caller resets its queues, also after an error; a queue pair of a dead device stays
+// unusable.
 template <typename Sink>
 Status recover(const Recovery& r, Sink& sink) noexcept {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point deadline = Clock::now() + r.limit;
   const bool alive = r.device.fail(r.qp).ok();
-  // A dead device may have written some before it died: what is there is taken.
+  // A dead device may have written completions before it died: they are handled too.
   do {
     uint32_t n = 0;
     if (alive) r.device.progress();
@@ -62,9 +63,9 @@ Status recover(const Recovery& r, Sink& sink) noexcept {
     if (r.recv_cq != nullptr) n += detail::drain_once(*r.recv_cq, sink);
     if (n == 0 && !alive) break;
   } while (!detail::drained(r) && Clock::now() < deadline);
-  r.sq.give_up([&sink](uint64_t id, bool signalled) noexcept { sink.lost(id, signalled); });
+  r.sq.abandon([&sink](uint64_t id, bool signalled) noexcept { sink.lost(id, signalled); });
   if (Status s = r.device.reset(r.qp); !s) return s;
-  // Completions of before the reset that came after the deadline belong to nobody.
+  // Completions from before the reset that arrive after the deadline are dropped.
   queue::Completion late[16];
   while (r.send_cq.poll(late) != 0) {
   }

@@ -5,7 +5,7 @@
 
 namespace kilim::diag {
 
-KeyAudit audit(const umr::IndirectKey& k) noexcept {
+MkeyAudit audit(const mkey::Mkey& k) noexcept {
   return {.key = k.lkey,
           .lcore = k.lcore,
           .binds = k.binds,
@@ -14,18 +14,18 @@ KeyAudit audit(const umr::IndirectKey& k) noexcept {
           .faults = k.faults};
 }
 
-std::vector<KeyAudit> audit(umr::KeyPool& pool) {
-  std::vector<KeyAudit> all;
+std::vector<MkeyAudit> audit(mkey::MkeyPool& pool) {
+  std::vector<MkeyAudit> all;
   for (uint32_t i = 0; i < pool.size(); i++)
-    if (const umr::IndirectKey& k = pool.at(i); k.binds != 0) all.push_back(audit(k));
+    if (const mkey::Mkey& k = pool.at(i); k.binds != 0) all.push_back(audit(k));
   return all;
 }
 
-std::vector<KeyAudit> audit_by_lcore(umr::KeyPool& pool) {
-  std::vector<KeyAudit> sums;
-  for (const KeyAudit& k : audit(pool)) {
+std::vector<MkeyAudit> audit_by_lcore(mkey::MkeyPool& pool) {
+  std::vector<MkeyAudit> sums;
+  for (const MkeyAudit& k : audit(pool)) {
     const auto at = std::find_if(sums.begin(), sums.end(),
-                                 [&k](const KeyAudit& s) { return s.lcore == k.lcore; });
+                                 [&k](const MkeyAudit& s) { return s.lcore == k.lcore; });
     if (at == sums.end()) {
       sums.push_back(k);
       continue;
@@ -39,7 +39,7 @@ std::vector<KeyAudit> audit_by_lcore(umr::KeyPool& pool) {
   return sums;
 }
 
-void put_audit(prm::Text& t, const KeyAudit& s) noexcept {
+void put_audit(prm::Text& t, const MkeyAudit& s) noexcept {
   t.put("lcore ").dec(s.lcore).put(": ").dec(s.keys).put(" keys, ").dec(s.binds).put(" binds, ");
   t.dec(s.uses).put(" uses, ").dec(s.invalidations).put(" invalidations, ");
   t.dec(s.faults).put(" faults");

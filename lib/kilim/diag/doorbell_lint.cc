@@ -12,7 +12,7 @@
 
 namespace kilim::diag {
 
-DoorbellLint::DoorbellLint(bool stop, prm::lint::QueueKind kind, KeyTraffic* others) noexcept
+DoorbellLint::DoorbellLint(bool stop, prm::lint::QueueKind kind, MkeyTraffic* others) noexcept
     : follow_(kind), kind_(kind), others_(others), stop_(stop) {
   doorbell = &DoorbellLint::on_doorbell;
   ended = &DoorbellLint::on_ended;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The linter at the doorbell, for builds where queue::watched is true: every WQE that is announced
-// is judged, and a finding is our own mistake. What it takes for under way ends when the queue
-// retires it. One a send queue; its worker's. Prints and aborts.
+// DoorbellLint: checks every WQE at its doorbell, in builds where queue::watched is true. A finding
+// is a bug of the program or of this library: it is printed, and the process aborts. One for each
+// send queue. Owner: the queue's worker.
 #pragma once
 
 #include "kilim/diag/follow.hh"
@@ -11,9 +11,9 @@ namespace kilim::diag {
 
 class DoorbellLint : public queue::Watch {
  public:
-  // Without `stop` a finding is printed and counted only.
+  // stop == false: findings are printed and counted only.
   explicit DoorbellLint(bool stop = true, prm::lint::QueueKind = prm::lint::QueueKind::connected,
-                        KeyTraffic* others = nullptr) noexcept;
+                        MkeyTraffic* others = nullptr) noexcept;
   ~DoorbellLint();
   DoorbellLint(const DoorbellLint&) = delete;
   DoorbellLint& operator=(const DoorbellLint&) = delete;
@@ -25,7 +25,7 @@ class DoorbellLint : public queue::Watch {
   static void on_ended(queue::Watch&, uint32_t until) noexcept;
   Follow follow_;
   prm::lint::QueueKind kind_;
-  KeyTraffic* others_;
+  MkeyTraffic* others_;
   uint32_t qpn_ = 0;  // since the first doorbell
   bool stop_;
   uint64_t findings_ = 0;

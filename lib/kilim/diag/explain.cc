@@ -30,7 +30,7 @@ struct Range {
   unsigned* steps;  // taken so far
 };
 
-void say_key(Text& t, const KeyRecord& k) {
+void say_key(Text& t, const MkeyRecord& k) {
   if (!k.indirect()) {
     t.put("region '").put(k.name).put("' [").hex(k.start).put(", ").hex(k.start + k.length);
     t.put(')');
@@ -48,7 +48,7 @@ const char* right_name(uint32_t missing) noexcept {
 }
 
 // Which objection the key itself has; false: none.
-bool key_objects(Text& t, const KeyRecord* k, const Range& r) {
+bool key_objects(Text& t, const MkeyRecord* k, const Range& r) {
   if (k == nullptr) {
     t.put("nobody knows key ").hex(r.key);
     return true;
@@ -75,18 +75,18 @@ uint32_t inner(uint32_t rights) noexcept {
   return writes ? prm::mkey::local_write : prm::mkey::local_read;
 }
 
-bool explain_range(Text& t, const KeyBook& book, const Range& r, unsigned depth);
+bool explain_range(Text& t, const MkeyBook& book, const Range& r, unsigned depth);
 
 bool too_many(Text& t) {
   t.put("more entries than can be followed");
   return true;
 }
 
-uint64_t entry_bytes(const KeyEntry& e) noexcept {
+uint64_t entry_bytes(const MkeyEntry& e) noexcept {
   return e.bytes == 0 && e.key != 0 ? uint64_t{prm::umr::max_piece_bytes} : e.bytes;
 }
 
-void say_entry(Text& t, const KeyRecord& k, std::size_t i, uint64_t repetition) {
+void say_entry(Text& t, const MkeyRecord& k, std::size_t i, uint64_t repetition) {
   t.put("entry ").dec(i);
   if (k.repeat != 1) t.put(", repetition ").dec(repetition).put(',');
   t.put(" of key ").hex(k.key).put(" (lcore ").dec(k.lcore);
@@ -94,9 +94,9 @@ void say_entry(Text& t, const KeyRecord& k, std::size_t i, uint64_t repetition) 
 }
 
 // The entries of an indirect key, as often as they come; `offset` from its start.
-bool explain_entries(Text& t, const KeyBook& book, const KeyRecord& k, Range r, unsigned depth) {
+bool explain_entries(Text& t, const MkeyBook& book, const MkeyRecord& k, Range r, unsigned depth) {
   uint64_t round = 0;  // bytes of one repetition
-  for (const KeyEntry& e : k.entries) round += entry_bytes(e);
+  for (const MkeyEntry& e : k.entries) round += entry_bytes(e);
   uint64_t offset = r.address - k.start;
   const uint64_t end = offset + r.bytes;
   uint64_t repetition = round == 0 ? k.repeat : std::min<uint64_t>(offset / round, k.repeat);
@@ -104,7 +104,7 @@ bool explain_entries(Text& t, const KeyBook& book, const KeyRecord& k, Range r, 
   for (; repetition < k.repeat && begin < end; repetition++) {
     for (std::size_t i = 0; i < k.entries.size() && begin < end; i++) {
       if (++*r.steps > most_steps) return too_many(t);
-      const KeyEntry& e = k.entries[i];
+      const MkeyEntry& e = k.entries[i];
       const uint64_t bytes = entry_bytes(e);
       if (offset < begin + bytes) {
         const uint64_t into = offset - begin;
@@ -128,13 +128,13 @@ bool explain_entries(Text& t, const KeyBook& book, const KeyRecord& k, Range r, 
 }
 
 // True: the objection has been said.
-bool explain_range(Text& t, const KeyBook& book, const Range& r, unsigned depth) {
+bool explain_range(Text& t, const MkeyBook& book, const Range& r, unsigned depth) {
   if (++*r.steps > most_steps) return too_many(t);
   if (depth > most_depth) {
     t.put("keys of keys go deeper than ").dec(most_depth);
     return true;
   }
-  const KeyRecord* k = book.find(r.key);
+  const MkeyRecord* k = book.find(r.key);
   if (key_objects(t, k, r)) return true;
   if (r.address < k->start) {
     say_key(t, *k);
@@ -171,7 +171,7 @@ Range remote_range(const Request& w, Opcode op, uint64_t bytes, unsigned& steps)
 }
 
 // Local segments one by one; their sum. `said`: one of them is to blame.
-uint64_t explain_local(Text& t, KeyBook& book, const Request& request, bool blame, bool& said) {
+uint64_t explain_local(Text& t, MkeyBook& book, const Request& request, bool blame, bool& said) {
   const prm::lint::Bytes w = request.bytes;
   const Opcode op = request.opcode();
   const auto head = layout::head_of(op);
@@ -201,7 +201,7 @@ uint64_t explain_local(Text& t, KeyBook& book, const Request& request, bool blam
   return sum;
 }
 
-bool explain_bind(Text& t, const KeyBook& book, prm::lint::Bytes w) {
+bool explain_bind(Text& t, const MkeyBook& book, prm::lint::Bytes w) {
   const auto c = prm::lint::segment_at<prm::CtrlSeg>(w, 0);
   const prm::lint::Findings found = prm::lint::check_wqe(w);
   if (!found.empty()) {
@@ -237,7 +237,7 @@ const char* general(Syndrome s) noexcept {
   }
 }
 
-bool explain_wqe(Text& t, Syndrome s, const Request& w, KeyBook& book) {
+bool explain_wqe(Text& t, Syndrome s, const Request& w, MkeyBook& book) {
   const Opcode op = w.opcode();
   bool said = false;
   if (op == Opcode::umr) return s != Syndrome::wr_flush && explain_bind(t, book, w.bytes);
@@ -263,7 +263,7 @@ bool explain_wqe(Text& t, Syndrome s, const Request& w, KeyBook& book) {
   return said;
 }
 
-void explain_signature(Text& t, const queue::Completion& c, KeyBook& book) {
+void explain_signature(Text& t, const queue::Completion& c, MkeyBook& book) {
   const bool guard = (c.wqe_counter & prm::sig_err::guard) != 0;
   const bool app = (c.wqe_counter & prm::sig_err::app_tag) != 0;
   const bool wire = c.vendor_syndrome == prm::sig_err::wire;
@@ -272,7 +272,7 @@ void explain_signature(Text& t, const queue::Completion& c, KeyBook& book) {
       .dec(c.byte_len)
       .put(wire ? " of what came over the wire" : " of the memory");
   t.put(wire ? " for key " : " of key ").hex(c.imm).put(" is wrong");
-  if (const KeyRecord* k = book.find(c.imm); k != nullptr && k->indirect()) {
+  if (const MkeyRecord* k = book.find(c.imm); k != nullptr && k->indirect()) {
     t.put(": ");
     say_key(t, *k);
   }
@@ -296,7 +296,7 @@ SavedWqe save_wqe(const queue::Sq& sq, uint16_t counter) noexcept {
   return saved;
 }
 
-void explain(Text& t, const queue::Completion& c, prm::lint::Bytes wqe, KeyBook& book,
+void explain(Text& t, const queue::Completion& c, prm::lint::Bytes wqe, MkeyBook& book,
              prm::lint::QueueKind kind) {
   if (c.opcode == prm::CqeOpcode::sig_err) return explain_signature(t, c, book);
   const char* op = prm::opcode_name(static_cast<uint8_t>(c.wqe_opcode));

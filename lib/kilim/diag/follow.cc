@@ -17,13 +17,13 @@ uint8_t mode_of(const prm::CtrlSeg& c) noexcept {
   return static_cast<uint8_t>(c.fm_ce_se >> 5);
 }
 
-KeyTraffic::Place place_of(const prm::CtrlSeg& c) noexcept {
+MkeyTraffic::Place place_of(const prm::CtrlSeg& c) noexcept {
   return {prm::ctrl::qpn::get(c), static_cast<uint16_t>(prm::ctrl::wqe_index::get(c))};
 }
 
 }  // namespace
 
-void Follow::take_fence(uint8_t mode) {
+void Follow::apply_fence(uint8_t mode) {
   if (prm::ctrl::waits_for_local(mode)) {
     changed_.clear();
     bare_ = false;
@@ -90,7 +90,7 @@ prm::lint::Findings Follow::next(prm::lint::Bytes wqe) {
   if (wqe.size() < sizeof(prm::CtrlSeg) || f.has(Rule::ds_mismatch)) return f;
   const auto c = prm::lint::segment_at<prm::CtrlSeg>(wqe, 0);
   wqe = wqe.first(std::min<std::size_t>(wqe.size(), prm::ctrl::ds::get(c) * 16));
-  take_fence(prm::ctrl::fence_of(c.fm_ce_se));
+  apply_fence(prm::ctrl::fence_of(c.fm_ce_se));
   const auto op = static_cast<Opcode>(prm::ctrl::opcode::get(c));
   if (op == Opcode::umr || op == Opcode::local_inval) {
     change(wqe, c, f);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Records what a send queue's doorbells announce into a mapped file, until it is full. One recorder
-// a queue's worker; it outlives the queues that it watches. Set-up allocates; a doorbell copies and
-// reads the clock, nothing else.
+// Recorder: writes the WQEs of send queues to a mapped file at each doorbell, until it is full. One
+// for each worker; it outlives the queues that it observes. Set-up allocates; a doorbell only
+// copies and reads the clock.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ namespace kilim::diag {
 
 class Recorder : public queue::Watch {
  public:
-  // A new file of `bytes` at `path`. `lcore` and `kind` stand in every record.
+  // Creates a file of `bytes` at `path`. Every record contains `lcore` and `kind`.
   static Result<std::unique_ptr<Recorder>> open(
       const char* path, std::size_t bytes, uint32_t lcore = 0,
       prm::lint::QueueKind kind = prm::lint::QueueKind::connected);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Advice about memory with on-demand paging: which of it the adapter will soon need.
+// Prefetch advice for on-demand memory, as ibv_advise_mr takes it.
 // Pure values, any thread.
 #pragma once
 
@@ -12,20 +12,20 @@ namespace kilim::mr {
 
 // In the values of ibv_advise_mr_advice.
 enum class Advice : uint8_t {
-  prefetch = 0,           // for reading
-  prefetch_write = 1,     // for writing too
-  prefetch_no_fault = 2,  // only what the process has in memory
+  prefetch = 0,           // maps pages for reading
+  prefetch_write = 1,     // maps pages for writing
+  prefetch_no_fault = 2,  // maps only pages that are in memory now
 };
 
 struct AdviceRange {
-  uint64_t address = 0;  // as the key knows it
+  uint64_t address = 0;  // as the key counts (Region::iova)
   uint32_t bytes = 0;
   Lkey lkey;
 };
 
 struct AdviceRequest {
   Advice advice = Advice::prefetch;
-  bool flush = true;  // done when the call returns; else later, and nobody hears how it went
+  bool flush = true;  // the call waits until the pages are mapped; else its result is not reported
   std::span<const AdviceRange> ranges;
 };
 

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Advice that does not make its giver wait: any thread hands over what should be fetched, a control
-// lcore gives it to the device. Where the device says EAGAIN it is tried again after a pause, a
-// bounded number of times.
-// Owner: the control lcore, which polls. submit() from any thread: no lock, no heap, no system
-// call.
+// AdviceQueue: prefetch advice without waiting. Any thread submits a job, the control lcore polls
+// the queue and calls the device. On EAGAIN a job is tried again after a pause, a bounded number of
+// times. Owner: the control lcore. submit(): any thread; no lock, no heap, no system call.
 #pragma once
 
 #include <cstddef>
@@ -20,9 +18,9 @@ struct rte_ring;
 namespace kilim::mr {
 
 struct AdviceJob {
-  uint64_t address = 0;  // as the key knows it
-  uint64_t bytes = 0;    // any length: asked for in parts
-  uint64_t id = 0;       // the giver's
+  uint64_t address = 0;  // as the key counts (Region::iova)
+  uint64_t bytes = 0;    // any length; the device is asked in parts
+  uint64_t id = 0;       // chosen by the submitter
   Lkey lkey;
   Advice advice = Advice::prefetch;
 };
@@ -30,10 +28,10 @@ struct AdviceJob {
 class AdviceQueue {
  public:
   struct Config {
-    uint32_t depth = 256;         // jobs that wait to be polled, a power of two
-    uint32_t tries = 8;           // of one job, the first included
-    uint64_t pause_ns = 100'000;  // between them
-    // Told of each job's end on the polling thread: Done, or the error that remained.
+    uint32_t depth = 256;         // jobs that can wait to be polled, a power of two
+    uint32_t tries = 8;           // attempts for one job, the first included
+    uint64_t pause_ns = 100'000;  // between two attempts
+    // Called at each job's end, on the polling thread, with Done or the last error.
     void (*done)(void* arg, const AdviceJob& job, const Status& status) = nullptr;
     void* arg = nullptr;
   };
@@ -41,7 +39,7 @@ class AdviceQueue {
     uint64_t done = 0;
     uint64_t failed = 0;    // with an error other than EAGAIN
     uint64_t given_up = 0;  // still EAGAIN at the last try
-    uint64_t retried = 0;   // tries beyond each job's first
+    uint64_t retried = 0;   // attempts beyond each job's first
   };
 
   // EINVAL: a depth that is not a power of two, or no tries.
@@ -50,12 +48,12 @@ class AdviceQueue {
   AdviceQueue(const AdviceQueue&) = delete;
   AdviceQueue& operator=(const AdviceQueue&) = delete;
 
-  // False: the queue is full, nothing was taken.
+  // False: the queue is full and the job was not accepted.
   bool submit(const AdviceJob& job) noexcept;
-  // Gives at most `budget` jobs to the device and returns how many calls it made; it waits for
-  // each. `now_ns` is any clock that does not go back.
+  // Calls the device for at most `budget` jobs, waiting for each call; returns the number of calls.
+  // `now_ns` is the time of any clock that never goes back.
   uint32_t poll(uint64_t now_ns, uint32_t budget = 8);
-  // Whether jobs wait, for another try too.
+  // True: no job waits, nor for another attempt.
   [[nodiscard]] bool idle() const noexcept;
   [[nodiscard]] Counts counts() const noexcept {
     return {done_.read(), failed_.read(), given_up_.read(), retried_.read()};
@@ -74,9 +72,9 @@ class AdviceQueue {
 
   Registrar& registrar_;
   const Config config_;
-  std::unique_ptr<std::byte[]> memory_;  // the ring's
+  std::unique_ptr<std::byte[]> memory_;  // of ring_
   rte_ring* ring_ = nullptr;
-  std::deque<Waiting> again_;  // in order of not_before
+  std::deque<Waiting> again_;  // jobs to try again, in the order of not_before
   Counter done_, failed_, given_up_, retried_;
 };
 

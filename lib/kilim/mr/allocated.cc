@@ -24,8 +24,8 @@ Result<AllocatedRegion> AllocatedRegion::create(Registrar& registrar,
   return AllocatedRegion{*std::move(block), *std::move(mr), std::move(sentence)};
 }
 
-Rereg AllocatedRegion::take_over(std::optional<Mr>& region, const AllocateRequest& request,
-                                 std::optional<AllocatedRegion>& out) {
+Rereg AllocatedRegion::replace_memory(std::optional<Mr>& region, const AllocateRequest& request,
+                                      std::optional<AllocatedRegion>& out) {
   if (Status s = check(request); !s) return {ReregOutcome::refused, s.error()};
   auto sentence = std::make_unique<Sentence>();
   Result<mem::Block> block = mem::Block::map(request.bytes, request.node, *sentence);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A region whose memory the library allocates for it (IBV_ACCESS_ALLOCATE_MR of the documents):
-// contiguous, in the largest pages that the machine gives, on the device's NUMA node.
+// AllocatedRegion: a region over memory that the library allocates (IBV_ACCESS_ALLOCATE_MR in
+// MLNX_OFED's documents): contiguous, in the largest pages available, on the device's NUMA node.
 // Owner: whoever holds it; move-only. Control path only.
 #pragma once
 
@@ -24,13 +24,14 @@ struct AllocateRequest {
 
 class AllocatedRegion {
  public:
-  // Rounded up to whole pages. EINVAL together with on-demand paging, which does not know
-  // contiguous pages.
+  // Allocates and registers `bytes`, rounded up to whole pages. EINVAL: no bytes, or on-demand
+  // paging, which has no contiguous pages; ENOMEM; or the registrar's error.
   static Result<AllocatedRegion> create(Registrar& registrar, const AllocateRequest& request);
-  // A region that is there is re-registered over new memory with new rights. Where the new region
-  // stands it is in `out` and `region` is empty; else `region` is what it was, or undefined.
-  static Rereg take_over(std::optional<Mr>& region, const AllocateRequest& request,
-                         std::optional<AllocatedRegion>& out);
+  // Re-registers an existing region over newly allocated memory with new rights. On success the
+  // region is in `out` and `region` is empty; otherwise `region` is unchanged or undefined, as the
+  // Rereg says.
+  static Rereg replace_memory(std::optional<Mr>& region, const AllocateRequest& request,
+                              std::optional<AllocatedRegion>& out);
 
   AllocatedRegion(AllocatedRegion&&) noexcept = default;
   AllocatedRegion& operator=(AllocatedRegion&&) = delete;
@@ -41,8 +42,8 @@ class AllocatedRegion {
     return r;
   }
   [[nodiscard]] std::span<std::byte> memory() const noexcept { return block_.span(); }
-  // Why its pages are smaller than it could fill, with numbers and what would help; empty: they
-  // are not.
+  // A sentence that says why the pages are smaller than they could be, and what would help; empty:
+  // they are not.
   [[nodiscard]] const char* fall_back() const noexcept { return fall_back_->data(); }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A block of an adapter's own memory, as its registrar knows it, and what is asked of one.
+// Values that describe a block of device memory (ibv_dm) and requests for one.
 // Pure values, any thread; mr/device_memory.hh owns a block.
 #pragma once
 
@@ -11,16 +11,16 @@ namespace kilim::mr {
 
 struct BlockRequest {
   uint64_t bytes = 0;
-  uint32_t log_alignment = 0;  // of its first byte in the adapter; 64 bytes always
+  uint32_t log_alignment = 0;  // log2 of bytes, in the adapter's address space; at least 64 bytes
 };
 
 struct DeviceBlock {
-  uint32_t number = 0;          // by which others import it
-  bool imported = false;        // somebody else's: dropping it leaves it allocated
-  std::span<std::byte> mapped;  // as the processor reaches it: a device's memory, slow to read
+  uint32_t number = 0;          // for import_block() in a process that shares the device's file
+  bool imported = false;        // freeing an imported block leaves it allocated
+  std::span<std::byte> mapped;  // the mapping in this process; reads cross the bus
 };
 
-// A part of a block, and what a key of it permits.
+// A part of a block to be registered, with the rights of its keys.
 struct BlockRange {
   uint64_t at = 0;
   uint64_t bytes = 0;

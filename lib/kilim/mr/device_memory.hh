@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory of the adapter itself: a peer's write to it, and the adapter's own reading and writing,
-// never cross the bus. Copied to and from in words of four bytes; regions on it are zero-based.
-// Owner: whoever holds it; move-only. Its regions go first. Control path only.
+// DeviceMemory: memory inside the adapter, so that accesses by peers and by the adapter do not
+// cross the bus. The processor copies in words of four bytes; regions on it are zero-based. Owner:
+// whoever holds it; move-only. Its regions are destroyed first. Control path only.
 #pragma once
 
 #include <cstddef>
@@ -16,12 +16,12 @@ namespace kilim::mr {
 
 class DeviceMemory {
  public:
-  // ENOMEM: the adapter has not as much left; EINVAL: no bytes, or beyond what it has at all;
-  // EOPNOTSUPP: it has none.
+  // ENOMEM: the adapter has too little left; EINVAL: no bytes, or more than the adapter has at all;
+  // EOPNOTSUPP: the adapter has no such memory.
   static Result<DeviceMemory> create(Registrar& registrar, const BlockRequest& request) {
     return own(registrar, registrar.allocate_block(request));
   }
-  // Of whoever shares the device's file: the number() of its block.
+  // Imports the block with this number() from a process that shares the device's file.
   static Result<DeviceMemory> import(Registrar& registrar, uint32_t number) {
     return own(registrar, registrar.import_block(number));
   }
@@ -39,14 +39,15 @@ class DeviceMemory {
   DeviceMemory& operator=(const DeviceMemory&) = delete;
   ~DeviceMemory() { (void)reset(); }
 
-  // EINVAL: offset or length is no multiple of 4; EFAULT: beyond the end.
+  // Copies bytes to and from offset `at`. EINVAL: offset or length is no multiple of 4; EFAULT:
+  // beyond the end.
   Status write(uint64_t at, std::span<const std::byte> bytes) {
     return registrar_->write_block(block_, at, bytes);
   }
   Status read(uint64_t at, std::span<std::byte> bytes) const {
     return registrar_->read_block(block_, at, bytes);
   }
-  // A region whose keys know the range's first byte as 0. EINVAL: the range leaves the block, or a
+  // Registers a range; its keys count from 0. EINVAL: the range exceeds the block, or asks for a
   // right that device memory does not have.
   Result<Mr> region(const BlockRange& range) const {
     return Mr::create_on_block(*registrar_, block_, range);
@@ -54,7 +55,7 @@ class DeviceMemory {
   [[nodiscard]] std::span<std::byte> mapped() const noexcept { return block_.mapped; }
   [[nodiscard]] uint64_t size() const noexcept { return block_.mapped.size(); }
   [[nodiscard]] uint32_t number() const noexcept { return block_.number; }
-  // EBUSY: regions are on it, and it stays.
+  // Frees the block. EBUSY: it has regions, and stays.
   Status reset() noexcept {
     if (registrar_ == nullptr) return Done{};
     Status s = registrar_->free_block(block_);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// All of EAL's memory registered, and kept so: memory that EAL adds is registered before its
-// allocation returns, memory that it gives back is deregistered before it is unmapped.
-// Owner: the control lcore. EAL's events come on whatever thread allocates; a mutex guards what is
-// kept. Without hugepages EAL has no such events: then it is the memory of the moment of create().
+// EalRegions: keeps all of EAL's memory registered. Memory that EAL adds is registered before the
+// allocation returns; memory that EAL frees is deregistered before it is unmapped.
+// Owner: the control lcore. EAL's events arrive on the thread that allocates, so a mutex guards the
+// regions. Without hugepages EAL sends no events: then only the memory at create() is registered.
 #pragma once
 
 #include <cstddef>
@@ -21,21 +21,22 @@ namespace kilim::mr {
 
 class EalRegions {
  public:
-  // Who keeps an index: told of each region after it is registered and before it is deregistered,
-  // on the thread that allocates. It must not allocate from EAL.
+  // Callbacks for an index of the regions, on the thread that allocates or frees. They must not
+  // allocate from EAL.
   struct Listener {
     void* arg = nullptr;
     void (*added)(void* arg, const Region& region) = nullptr;
     void (*removed)(void* arg, const Region& region) = nullptr;
-    // Asked behind it, and may wait: whether nobody can hold the key any more. If not, the region
-    // stays registered and is asked about again when memory goes next, and once at the end.
+    // Called after removed(); may wait. True: nobody can use the key any more. False: the region
+    // stays registered, and the question is repeated when memory is next freed and in the
+    // destructor.
     bool (*gone)(void* arg, const Region& region) = nullptr;
   };
   struct Counts {
     uint64_t registered = 0;    // regions, since create()
     uint64_t deregistered = 0;  // likewise
-    uint64_t failed = 0;        // pieces of memory that could not be registered
-    uint64_t late = 0;          // times that memory went and its region stayed, by gone()
+    uint64_t failed = 0;        // ranges that could not be registered
+    uint64_t late = 0;          // times that memory was freed while its region stayed, by gone()
   };
 
   static Result<std::unique_ptr<EalRegions>> create(Registrar& registrar, uint32_t access,
@@ -47,15 +48,15 @@ class EalRegions {
   EalRegions(const EalRegions&) = delete;
   EalRegions& operator=(const EalRegions&) = delete;
 
-  // Whether EAL tells of memory that comes and goes.
+  // True: EAL reports allocations and frees.
   [[nodiscard]] bool follows() const noexcept { return follows_; }
   [[nodiscard]] std::vector<Region> regions() const;
   [[nodiscard]] Counts counts() const noexcept {
     return {registered_.read(), deregistered_.read(), failed_.read(), late_.read()};
   }
 
-  // EAL's events, EAL's memory lock held. Where only a part of a region goes, the rest gets regions
-  // of its own, under new keys, first.
+  // Handle EAL's memory events; EAL's memory lock is held. Where only a part of a region is freed,
+  // the rest is registered first, as regions with new keys.
   void appeared(std::span<std::byte> memory);
   void vanishing(std::span<std::byte> memory);
 
@@ -73,7 +74,7 @@ class EalRegions {
   bool follows_ = false;
   mutable std::mutex mutex_;
   std::map<uint64_t, Region> regions_;  // by address
-  std::vector<Region> leaving_;         // told of, not yet deregistered; the oldest first
+  std::vector<Region> leaving_;         // removed() was called, not yet deregistered; oldest first
   Counter registered_, deregistered_, failed_, late_;
 };
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What an adapter can do with on-demand paging: in general, and for each transport and operation.
-// A request that it cannot serve is refused by the name of the bit that is missing.
+// A device's capabilities for on-demand paging (ODP): in general, and by transport and operation.
 // Pure values, any thread.
 #pragma once
 
@@ -33,7 +32,7 @@ inline constexpr std::size_t odp_operations = 6;
 struct OdpCaps {
   bool supported = false;
   bool implicit = false;
-  // By transport; none: not reported. Of raw Ethernet nothing below reports.
+  // OdpOperation bits by transport; nullopt: not reported, as always for raw Ethernet.
   std::array<std::optional<uint32_t>, odp_transports> operations{};
 
   [[nodiscard]] const std::optional<uint32_t>& of(OdpTransport t) const noexcept {
@@ -41,17 +40,17 @@ struct OdpCaps {
   }
 };
 
-// A use that paged memory is meant for.
+// What on-demand memory is going to be used for.
 struct OdpUse {
   OdpTransport transport = OdpTransport::rc;
   uint32_t operations = 0;
 };
 
-// EOPNOTSUPP with the first bit that is missing: general ones, then those of `uses` in order. What
-// is not reported is missing too.
+// EOPNOTSUPP with a sentence that names the first missing capability: first the general ones, then
+// those of `uses` in order. A capability that is not reported counts as missing.
 Status odp_refusal(const OdpCaps& caps, bool implicit, std::span<const OdpUse> uses);
 
-// For people: a line of general capabilities, then a row for each transport.
+// A table for people: a line of general capabilities, then a row for each transport.
 std::string odp_table(const OdpCaps& caps);
 
 }  // namespace kilim::mr

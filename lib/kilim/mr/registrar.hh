@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who makes memory known to a device, in every way that the device has. Implemented by the device's
-// driver; control path only. Any thread; calls exclude each other by themselves.
-// A sentence of an ENOMEM has the numbers of this moment: it stands until the registrar's next one.
+// Registrar: registers memory with a device, in every way that the device offers. Mr: a region that
+// deregisters itself.
+// Implemented by the device's driver; control path only. Any thread; the driver locks.
+// The sentence of an ENOMEM contains numbers and is valid until the registrar's next ENOMEM.
 #pragma once
 
 #include <cerrno>
@@ -23,48 +24,50 @@ namespace kilim::mr {
 class Registrar {
  public:
   virtual ~Registrar() = default;
-  // Memory that is mapped and, where `access` lets anybody write, writable. `page_bytes` is what
-  // the caller knows of its pages and is only recorded.
+  // Registers mapped memory, which is writable if `access` has a right to write. `page_bytes` is
+  // the page size as the caller knows it, and only recorded.
   virtual Result<Region> register_memory(std::span<std::byte> memory, uint32_t access,
                                          uint64_t page_bytes) = 0;
-  // The same under addresses of the caller's choice, which begin at the same place in a page.
+  // The same with keys that count from `iova`, which has the memory's offset within a page.
   virtual Result<Region> register_memory_at(std::span<std::byte> memory, Iova iova, uint32_t access,
                                             uint64_t page_bytes) = 0;
-  // Of an imported region only this side's knowledge of it goes. EBUSY: a window is bound to it.
+  // Deregisters a region; an imported one stays registered where it came from. EBUSY: a window is
+  // bound to it.
   virtual Status deregister(const Region& region) = 0;
 
-  // What follows a registrar may lack: EOPNOTSUPP.
+  // A registrar may lack any of the following functions: they return EOPNOTSUPP.
 
-  // Addresses that need no memory yet. `uses` is what it is meant for: EOPNOTSUPP names the first
-  // capability that this adapter lacks for it.
+  // Registers addresses for on-demand paging; they need no memory yet. EOPNOTSUPP names the first
+  // capability that the device lacks for `uses`.
   virtual Result<Region> register_on_demand(std::span<std::byte> memory, uint32_t access,
                                             std::span<const OdpUse> uses) {
     (void)memory, (void)access, (void)uses;
     return Error{EOPNOTSUPP, lacking};
   }
-  // The whole address space, what is mapped later included.
+  // Registers the whole address space for on-demand paging, later mappings included.
   virtual Result<Region> register_implicit(uint32_t access, std::span<const OdpUse> uses) {
     (void)access, (void)uses;
     return Error{EOPNOTSUPP, lacking};
   }
-  // `region` is what stands afterwards, its keys included.
+  // Changes a registered region as ibv_rereg_mr; `region` is updated to what is valid afterwards.
   virtual Rereg reregister(Region& region, const Change& change) {
     (void)region, (void)change;
     return {ReregOutcome::refused, {EOPNOTSUPP, lacking}};
   }
-  // As ibv_advise_mr: ENOENT an unknown or pinned region's key, EINVAL a key that is no region's,
-  // EPERM of another domain or not writable, EFAULT out of bounds or not mapped, EAGAIN try again.
+  // As ibv_advise_mr. ENOENT: the key is unknown or of a pinned region; EINVAL: it is no region's
+  // key; EPERM: another protection domain, or not writable; EFAULT: out of bounds or not mapped;
+  // EAGAIN: try again.
   virtual Status advise(const AdviceRequest& request) {
     (void)request;
     return Error{EOPNOTSUPP, lacking};
   }
-  // A further protection domain, for Change. EBUSY while regions are in it.
+  // Creates a protection domain for Change; destroying it returns EBUSY while it has regions.
   virtual Result<Domain> create_domain() { return Error{EOPNOTSUPP, lacking}; }
   virtual Status destroy_domain(Domain domain) {
     (void)domain;
     return Error{EOPNOTSUPP, lacking};
   }
-  // A number by which import_region() of whoever shares the device's file finds the region.
+  // A number for import_region() in a process that shares the device's file.
   virtual Result<uint32_t> export_region(const Region& region) {
     (void)region;
     return Error{EOPNOTSUPP, lacking};
@@ -74,7 +77,7 @@ class Registrar {
     return Error{EOPNOTSUPP, lacking};
   }
 
-  // Memory of the adapter itself; mr/device_memory.hh says what each refuses.
+  // Device memory; mr/device_memory.hh lists the errors.
   virtual Result<DeviceBlock> allocate_block(const BlockRequest& request) {
     (void)request;
     return Error{EOPNOTSUPP, lacking};
@@ -102,7 +105,7 @@ class Registrar {
   }
 
  private:
-  static constexpr const char* lacking = "this registrar knows pinned memory only";
+  static constexpr const char* lacking = "this registrar knows pinned memory only";  // EOPNOTSUPP
 };
 
 // A region that deregisters itself. Owner: whoever holds it; move-only.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A change of a registered region, and the state it is in afterwards.
+// A change of a registered region, and the region's state afterwards (ibv_rereg_mr).
 // Pure values, any thread.
 #pragma once
 
@@ -12,10 +12,10 @@
 
 namespace kilim::mr {
 
-// A protection domain of a registrar; 0 is the one that its device's queues are in.
+// A protection domain of a registrar; 0 is the domain of the device's queues.
 using Domain = Ident<struct DomainTag, uint32_t>;
 
-// Each alone or together with the others; what is not named stays.
+// The parts to change; the others stay.
 struct Change {
   bool translation = false;
   bool domain = false;
@@ -26,18 +26,18 @@ struct Change {
   uint32_t new_access = 0;
 };
 
-// rdma-core's five codes, success, and what this library refuses before it asks.
+// rdma-core's five codes (enum ibv_rereg_mr_err_code), success, and a refusal by this library.
 enum class ReregOutcome : uint8_t {
   done,
-  refused,                  // the old region stands
-  input,                    // the old region stands
-  dont_fork_new,            // the old region stands
-  do_fork_old,              // the new region stands; a fork may still miss the old memory
-  command,                  // undefined
-  command_and_do_fork_new,  // undefined
+  refused,                  // by this library, before the call; the old region is valid
+  input,                    // the old region is valid
+  dont_fork_new,            // the old region is valid
+  do_fork_old,              // the new region is valid; a forked child may lack the old memory
+  command,                  // the region is undefined
+  command_and_do_fork_new,  // the region is undefined
 };
 
-// Which region holds after an outcome.
+// Which region is valid after an outcome.
 enum class Standing : uint8_t { old_region, new_region, undefined };
 
 constexpr Standing standing_after(ReregOutcome o) noexcept {
@@ -55,7 +55,7 @@ constexpr Standing standing_after(ReregOutcome o) noexcept {
 
 struct Rereg {
   ReregOutcome outcome = ReregOutcome::done;
-  Error error;  // of every outcome but done
+  Error error;  // unless the outcome is done
 
   [[nodiscard]] bool ok() const noexcept { return outcome == ReregOutcome::done; }
   [[nodiscard]] Standing standing() const noexcept { return standing_after(outcome); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Regions over memory of any origin: EAL's, a mempool's, the caller's own. One for each run of
-// pages of one size, so that a region's page size is true of all of it.
-// Control path; any thread, one at a time.
+// Registers memory of any origin: EAL's, a mempool's, the caller's own. Each run of pages of one
+// size becomes a region, so that Region::page_bytes holds for all of it. Control path; any thread,
+// one at a time.
 #pragma once
 
 #include <cstddef>
@@ -16,17 +16,17 @@ struct rte_mempool;
 
 namespace kilim::mr {
 
-// In order of address; together they cover exactly `memory`. ENOENT: EAL does not hold all of it;
-// else what the registrar answers, and nothing stays registered.
+// Registers EAL memory; the regions cover exactly `memory`, in the order of their addresses.
+// ENOENT: not all of it is EAL's; or the registrar's error. After an error nothing stays
+// registered.
 Result<std::vector<Mr>> register_runs(Registrar& registrar, std::span<std::byte> memory,
                                       uint32_t access);
 
-// The same for memory of any origin: a plain range, external memory, EAL's. EFAULT: not mapped.
+// The same for any mapped memory. EFAULT: not all of it is mapped.
 Result<std::vector<Mr>> register_range(Registrar& registrar, std::span<std::byte> memory,
                                        uint32_t access);
 
-// Everything that the objects of a pool lie in, buffers outside the pool (pinned external ones)
-// included.
+// Registers all memory of a mempool's objects, external pinned buffers included.
 Result<std::vector<Mr>> register_mempool(Registrar& registrar, rte_mempool* pool, uint32_t access);
 
 }  // namespace kilim::mr

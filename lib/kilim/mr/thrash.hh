@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Notices on-demand memory whose pages come and go too often: more faults per second and region
-// than a threshold. It then fetches the regions that are watched, or says so.
-// Owner: the control lcore; the clock and the counters are handed in.
+// ThrashDetector: detects on-demand memory with more page faults per second and region than a
+// threshold. It then prefetches the watched regions and calls back.
+// Owner: the control lcore, which passes in the clock and the counters.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace kilim::mr {
 
-// A number of faults since the beginning: of one region, where a device counts by region; else of
-// all together, and how many those are.
+// Page faults since the start: of one region, or of `regions` regions together where the device
+// does not count by region.
 struct FaultCount {
   std::optional<Lkey> region;
   uint64_t faults = 0;
@@ -25,24 +25,25 @@ struct FaultCount {
 class ThrashDetector {
  public:
   struct Verdict {
-    std::optional<Lkey> region;  // none: the mean of all
+    std::optional<Lkey> region;  // nullopt: the mean over all regions
     uint64_t faults_per_second = 0;
   };
   struct Config {
     uint64_t faults_per_second = 1000;   // of one region; more is thrashing
-    uint64_t window_ns = 1'000'000'000;  // over which they are counted, at least
-    AdviceQueue* fetch = nullptr;        // where fetching the watched regions is asked for
-    Advice advice = Advice::prefetch;    // how
+    uint64_t window_ns = 1'000'000'000;  // shortest time over which faults are counted
+    AdviceQueue* fetch = nullptr;        // prefetches watched regions that thrash; null: does not
+    Advice advice = Advice::prefetch;    // for these prefetches
     void (*say)(void* arg, const Verdict& verdict) = nullptr;
     void* arg = nullptr;
   };
 
   explicit ThrashDetector(const Config& config) noexcept : config_(config) {}
-  // Regions to fetch when they thrash; an implicit one cannot be.
+  // Adds and removes a region to prefetch when it thrashes. An implicit region cannot be
+  // prefetched.
   void watch(const Region& region);
   void forget(const Region& region);
-  // True where that was thrashing. The first count of a region, and each until its window is over,
-  // is only remembered.
+  // Adds a reading of a counter. True: the rate since the window's start is above the threshold.
+  // The first reading of a region, and each within its window, only starts or continues the window.
   bool count(uint64_t now_ns, const FaultCount& c);
   [[nodiscard]] uint64_t verdicts() const noexcept { return verdicts_; }
 

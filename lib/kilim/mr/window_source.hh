@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who makes memory windows: as values, since making one is a command to the device. Implemented by
-// the device's driver; control path only. Any thread, one at a time.
+// WindowSource: creates and destroys memory windows, each by a command to the device. Implemented
+// by the device's driver; control path only. Any thread, one at a time.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,18 @@
 namespace kilim::mr {
 
 enum class WindowType : uint8_t {
-  type1 = 1,  // of its protection domain; may be bound anew while it is bound
-  type2 = 2,  // 2B: of the queue pair that binds it; invalidated before it is bound again
+  type1 = 1,  // usable by its protection domain; may be bound again while bound
+  type2 =
+      2,  // type 2B: usable by the queue pair that bound it; must be invalidated before a new bind
 };
 
 class WindowSource {
  public:
   virtual ~WindowSource() = default;
-  // A window that shows nothing yet: its key. EOPNOTSUPP: the device has none of this type.
+  // Creates a free window and returns its key. EOPNOTSUPP: the device has no windows of this type.
   virtual Result<Rkey> create_window(WindowType type) = 0;
-  // By its key, whatever the tag is now: what a peer still asks of it fails. EINVAL: no such
-  // window.
+  // Destroys the window with this key, whatever the tag; later accesses by peers fail. EINVAL:
+  // there is no such window.
   virtual Status destroy_window(Rkey key) = 0;
 };
 

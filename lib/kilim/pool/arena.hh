@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where packet buffers lie: one range of memory cut into strides; index to address is one
-// multiplication. Arena is a value that every burst copies; ArenaMemory owns the memory (one a
-// process, made in set-up). Any thread may translate; nobody frees while a handle is out.
+// Arena: the memory of packet buffers, one range cut into strides, so that an index becomes an
+// address by one multiplication. A value that every burst copies. ArenaMemory owns the memory, one
+// in a process, made at set-up. Any thread may translate; the memory lives until no handle is in
+// use.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +19,11 @@
 
 namespace kilim::pool {
 
-// An odd number of cache lines: with 2048 bytes the first lines of all buffers would share few
-// cache sets.
+// Bytes from one buffer to the next: an odd number of cache lines, because with 2048 bytes the
+// first lines of all buffers would share a few cache sets.
 inline constexpr uint32_t default_stride = 33 * cacheline_bytes;
 
-// The smallest odd number of lines that holds `bytes`.
+// The smallest stride in bytes, an odd number of lines, that holds `bytes`.
 constexpr uint32_t stride_for(uint32_t bytes) noexcept {
   auto lines = static_cast<uint32_t>((bytes + cacheline_bytes - 1) / cacheline_bytes);
   return static_cast<uint32_t>((lines | 1u) * cacheline_bytes);
@@ -33,8 +34,8 @@ class Arena {
  public:
   Arena() = default;
 
-  // A geometry over memory of the caller, who keeps it. EINVAL: a stride that is not an odd number
-  // of lines below 256, or no room for one buffer.
+  // An arena over the caller's memory, which outlives it. EINVAL: the stride is not an odd number
+  // of lines below 256, or the memory is smaller than one buffer.
   static Result<Arena> over(std::span<std::byte> memory, uint32_t stride = default_stride,
                             SideRecord* side = nullptr);
 
@@ -48,16 +49,15 @@ class Arena {
     KILIM_ASSERT(index < count_);
     return base_ + std::size_t{index} * stride_;
   }
-  // Borrows: the bytes of a handle.
+  // The handle's first byte in this process.
   [[nodiscard]] std::byte* data(Handle h) const noexcept { return buffer(h.index) + h.offset(); }
   [[nodiscard]] std::span<std::byte> bytes(Handle h) const noexcept { return {data(h), h.length}; }
-  // What the keys call its first byte.
+  // The handle's first byte as the keys count.
   [[nodiscard]] Va address(Handle h) const noexcept {
     KILIM_ASSERT(h.index < count_);
     return Va{known_ + std::size_t{h.index} * stride_ + h.offset()};
   }
-  // The same buffers, for keys that call the first byte of all `first`: zero-based regions, device
-  // memory.
+  // The same arena for keys that count from `first`: zero-based regions, device memory.
   [[nodiscard]] Arena known_at(Va first) const noexcept {
     Arena a = *this;
     a.known_ = first.value();
@@ -71,7 +71,7 @@ class Arena {
 
  private:
   std::byte* base_ = nullptr;
-  uint64_t known_ = 0;  // the address of base_ by the keys
+  uint64_t known_ = 0;  // address of base_ as the keys count
   SideRecord* side_ = nullptr;
   uint32_t stride_ = default_stride;
   uint32_t count_ = 0;
@@ -84,14 +84,15 @@ struct ArenaConfig {
   int numa_node = -1;  // of the device; -1: any
 };
 
-// The process's arena in EAL memory: hugepages, or ordinary pages under --no-huge. Move-only;
-// destroy it after every pool and region over it. A second one in a process is refused (EEXIST).
+// ArenaMemory: the process's arena in EAL memory: hugepages, or ordinary pages with --no-huge.
+// Move-only; destroyed after every pool and region over it. Control thread. create() returns EEXIST
+// for a second one, ENOMEM, or the errors of Arena::over().
 class ArenaMemory {
  public:
   static Result<ArenaMemory> create(const ArenaConfig& config);
 
   [[nodiscard]] const Arena& arena() const noexcept { return arena_; }
-  // The pages under it: what registering it wants to know.
+  // Bytes of the pages that it lies in, for Registrar::register_memory().
   [[nodiscard]] uint64_t page_bytes() const noexcept { return buffers_.range().page_bytes; }
 
  private:

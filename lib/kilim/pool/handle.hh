@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A packet piece as it travels: eight bytes, passed by value. The index names a buffer of the
-// process's one arena; address and key follow from it. Any thread; whoever holds a handle holds the
-// buffer (doc/buffer-custody.md). Never dereferences anything.
+// Handle: a packet or a piece of one, eight bytes, passed by value. The index names a buffer of the
+// process's arena; address and key follow from it. Whoever holds the handle holds the buffer
+// (doc/buffer-custody.md). A plain value, any thread.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ struct Handle {
   uint16_t meta = 0;    // 7:0 data offset in lines of 64 bytes, then the flags below
 
   static constexpr uint16_t offset_mask = 0xff;
-  static constexpr uint16_t more = 1u << 8;  // the packet goes on in the next handle
-  static constexpr uint16_t side = 1u << 9;  // the index's side record was written
-  // Not a buffer: the slot of a key that weaves the handles behind it into one piece of `length`
-  // bytes. Only the head of a packet.
+  static constexpr uint16_t more = 1u << 8;  // the packet continues in the next handle
+  static constexpr uint16_t side = 1u << 9;  // the buffer's side record is valid
+  // The index is no buffer but the slot of an mkey (burst::MkeySlots) over the handles behind it,
+  // `length` bytes together. Only in a packet's first handle.
   static constexpr uint16_t key = 1u << 10;
 
   [[nodiscard]] constexpr uint32_t offset() const noexcept {
@@ -36,14 +36,13 @@ constexpr Handle make_handle(uint32_t index, uint32_t length, uint32_t lines = 0
   return {index, static_cast<uint16_t>(length), static_cast<uint16_t>(lines)};
 }
 
-// What a receive burst knows about a packet beside its bytes; written only by the variants that
-// were asked for it.
+// What the device reports about a received packet; written by bursts with RxConfig::side only.
 struct SideRecord {
   uint32_t rx_hash = 0;
   uint16_t vlan = 0;
-  uint8_t packet_type = 0;  // 3:2 L3 type, 6:4 L4 type, numbered as in the CQE
+  uint8_t packet_type = 0;  // bits 3:2 L3 type, 6:4 L4 type, with the CQE's numbers
   uint8_t checksum_ok = 0;  // l2_ok, l3_ok, l4_ok of prm/cqe.hh
-  uint64_t timestamp = 0;   // the device's clock
+  uint64_t timestamp = 0;   // ticks of the device's clock
 };
 static_assert(sizeof(SideRecord) == 16);
 

@@ -6,33 +6,33 @@
 namespace kilim::pool::hot {
 
 uint32_t pool_exchange(Pool& p, std::span<uint32_t> indices) noexcept {
-  uint32_t n = p.take(indices);
-  p.give(indices.first(n));
+  uint32_t n = p.pop(indices);
+  p.push(indices.first(n));
   return p.is_gone("a pool") ? 0 : n + p.available() + p.size() + p.arena().count();
 }
 
-uint32_t stash_alloc(Stash& s, std::span<Handle> out) noexcept {
+uint32_t cache_alloc(BufferCache& s, std::span<Handle> out) noexcept {
   return s.alloc(out, 60);
 }
-uint32_t stash_alloc_indices(Stash& s, std::span<uint32_t> out) noexcept {
+uint32_t cache_alloc_indices(BufferCache& s, std::span<uint32_t> out) noexcept {
   return s.alloc_indices(out);
 }
-void stash_free(Stash& s, std::span<const Handle> in) noexcept {
+void cache_free(BufferCache& s, std::span<const Handle> in) noexcept {
   s.free(in);
 }
-void stash_free_indices(Stash& s, std::span<const uint32_t> in) noexcept {
+void cache_free_indices(BufferCache& s, std::span<const uint32_t> in) noexcept {
   s.free_indices(in);
 }
-void stash_free_one(Stash& s, Handle h) noexcept {
+void cache_free_one(BufferCache& s, Handle h) noexcept {
   s.free_one(h);
 }
-uint32_t stash_flush(Stash& s) noexcept {
+uint32_t cache_flush(BufferCache& s) noexcept {
   s.flush();
   s.release_owner();
   return s.held() + s.arena().stride();
 }
-void stash_life(Pool& p) noexcept {
-  Stash s(p);
+void cache_life(Pool& p) noexcept {
+  BufferCache s(p);
   s.free_one(make_handle(0, 60, 1));
 }
 

@@ -61,7 +61,7 @@ Result<Pool> Pool::create(const Arena& arena, const PoolConfig& config) {
     return Error{EBUSY, "another pool has some of these buffers of the arena already"};
   for (uint32_t i = 0; i < config.count; i++) {
     uint32_t index = config.first + i;
-    p.give({&index, 1});
+    p.push({&index, 1});
   }
   return p;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A pool: the free buffers of a part of the arena, kept in one ring that workers exchange with in
-// bulk; Stash is a worker's own heap of free buffers. A pool is shared by all threads, a stash
-// belongs to one. Never blocks; allocation returns fewer than asked when the pool runs dry.
+// Pool: the free buffers of a part of the arena, in a ring that all threads use. BufferCache: a
+// worker's own stack of free buffers, which exchanges with the pool in bulk (as rte_mempool_cache).
+// Neither blocks; an allocation returns fewer buffers than asked for when the pool is empty.
 #pragma once
 
 #include <cstdint>
@@ -23,33 +23,34 @@ namespace kilim::pool {
 
 struct PoolConfig {
   const char* name = "kilim_pool";  // unique in the process, at most 20 characters
-  uint32_t first = 0;               // the part of the arena that belongs to this pool
+  uint32_t first = 0;               // index of the pool's first buffer in the arena
   uint32_t count = 0;
   int numa_node = -1;
 };
 
 class Pool {
  public:
-  // EBUSY: another pool that lives has some of these buffers: they would be handed out twice.
+  // EINVAL: the buffers are not within the arena; EBUSY: another pool has some of them; EEXIST: the
+  // name is in use; ENOMEM.
   static Result<Pool> create(const Arena& arena, const PoolConfig& config);
 
   [[nodiscard]] const Arena& arena() const noexcept { return arena_; }
   [[nodiscard]] uint32_t size() const noexcept { return count_; }
-  // Free buffers in the ring; those in stashes and in flight are not among them.
+  // Free buffers in the ring, without those in caches.
   [[nodiscard]] uint32_t available() const noexcept { return rte_ring_count(ring_.get()); }
 
-  // EAL was cleaned up before the pool: nothing can be given back.
+  // True, and says so on stderr: EAL was cleaned up before `what`, so nothing can be returned.
   [[nodiscard]] bool is_gone(const char* what) const noexcept {
     return outlived_eal(ring_.get(), what);
   }
 
-  // The bulk exchange, any thread. Gives away up to the span's size; what it gave.
-  uint32_t take(std::span<uint32_t> indices) noexcept {
+  // Any thread. Removes up to the span's size of free buffers; returns how many.
+  uint32_t pop(std::span<uint32_t> indices) noexcept {
     return rte_ring_dequeue_burst_elem(ring_.get(), indices.data(), sizeof(uint32_t),
                                        static_cast<unsigned>(indices.size()), nullptr);
   }
-  // Takes all: the ring has room for every buffer of the pool.
-  void give(std::span<const uint32_t> indices) noexcept {
+  // Any thread. Returns buffers; the ring has room for all of the pool.
+  void push(std::span<const uint32_t> indices) noexcept {
     [[maybe_unused]] unsigned n =
         rte_ring_enqueue_burst_elem(ring_.get(), indices.data(), sizeof(uint32_t),
                                     static_cast<unsigned>(indices.size()), nullptr);
@@ -67,24 +68,25 @@ class Pool {
   uint32_t count_ = 0;
 };
 
-// The last freed is the first allocated: its lines are still in the cache. Owner: one worker.
-class Stash {
+// Last in, first out: the buffer freed last is still in the processor's cache. Owner: one worker.
+class BufferCache {
  public:
-  static constexpr uint32_t exchange = 256;           // buffers a trip to the ring
-  static constexpr uint32_t capacity = 2 * exchange;  // beyond it half goes back
+  static constexpr uint32_t exchange = 256;           // buffers moved from or to the ring at once
+  static constexpr uint32_t capacity = 2 * exchange;  // a full cache returns half to the ring
 
-  explicit Stash(Pool& pool) noexcept : pool_(&pool), arena_(pool.arena()) {}
-  Stash(const Stash&) = delete;
-  Stash& operator=(const Stash&) = delete;
-  ~Stash() {
-    if (top_ != 0 && !pool_->is_gone("a stash of packet buffers")) flush();
+  explicit BufferCache(Pool& pool) noexcept : pool_(&pool), arena_(pool.arena()) {}
+  BufferCache(const BufferCache&) = delete;
+  BufferCache& operator=(const BufferCache&) = delete;
+  ~BufferCache() {
+    if (top_ != 0 && !pool_->is_gone("a cache of packet buffers")) flush();
   }
 
   [[nodiscard]] const Arena& arena() const noexcept { return arena_; }
   [[nodiscard]] Pool& pool() const noexcept { return *pool_; }
   [[nodiscard]] uint32_t held() const noexcept { return top_; }
 
-  // Hands out buffers; the caller holds them from now on. Fewer than asked: the pool is dry.
+  // Allocates buffers, which the caller holds from now on; returns how many. Fewer than asked for:
+  // the pool is empty.
   uint32_t alloc_indices(std::span<uint32_t> out) noexcept {
     owner_.check();
     auto want = static_cast<uint32_t>(out.size());
@@ -99,7 +101,7 @@ class Stash {
     return done;
   }
 
-  // Handles of `length` bytes at data offset 0.
+  // The same as handles with data offset 0 and `length` bytes.
   uint32_t alloc(std::span<Handle> out, uint16_t length) noexcept {
     owner_.check();
     auto want = static_cast<uint32_t>(out.size());
@@ -111,7 +113,7 @@ class Stash {
     return done;
   }
 
-  // Takes the buffers of all handles, whatever pool worker allocated them.
+  // Frees the buffers of the handles, whichever worker allocated them.
   void free(std::span<const Handle> handles) noexcept {
     owner_.check();
     for (Handle h : handles) put(h.index);
@@ -125,9 +127,9 @@ class Stash {
     put(h.index);
   }
 
-  // Hands the stash to another worker, which must not overlap with this one.
+  // Lets another worker use the cache from now on; the two never use it at the same time.
   void release_owner() noexcept { owner_.release(); }
-  // Everything goes back to the pool: at the end of a worker, or when it goes idle for long.
+  // Returns all buffers to the pool and the owner: for a worker that ends or is idle for long.
   void flush() noexcept {
     while (top_ > 0) spill();
     owner_.release();
@@ -140,13 +142,13 @@ class Stash {
     slots_[top_++] = index;
   }
   bool refill() noexcept {
-    top_ = pool_->take({slots_, exchange});
+    top_ = pool_->pop({slots_, exchange});
     return top_ != 0;
   }
-  // The oldest half goes: the newest is the warm one.
+  // Returns the oldest half; the newest buffers are in the processor's cache.
   void spill() noexcept {
     uint32_t n = top_ < exchange ? top_ : exchange;
-    pool_->give({slots_, n});
+    pool_->push({slots_, n});
     top_ -= n;
     std::memmove(slots_, slots_ + n, top_ * sizeof(uint32_t));
   }
@@ -154,7 +156,7 @@ class Stash {
   Pool* pool_;
   Arena arena_;
   uint32_t top_ = 0;
-  [[no_unique_address]] Owner owner_;
+  Owner owner_;
   KILIM_CACHELINE_ALIGNED uint32_t slots_[capacity];
 };
 

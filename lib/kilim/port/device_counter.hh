@@ -11,7 +11,8 @@ namespace kilim::port {
 
 class DeviceCounter {
  public:
-  // What the device says now, if it says anything; returns what was counted since the first word.
+  // Adds a reading of the device's counter, if there is one; returns the count since the first
+  // reading.
   uint64_t read(std::optional<uint64_t> now) noexcept {
     if (!now) return sum_;
     if (last_) sum_ += static_cast<uint32_t>(*now - *last_);

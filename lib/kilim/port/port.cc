@@ -18,9 +18,9 @@ PortStats& PortStats::operator+=(const PortStats& o) noexcept {
   rx_missed += o.rx_missed;
   rx_no_buffer += o.rx_no_buffer;
   tx_errors += o.tx_errors;
-  keys_woven += o.keys_woven;
+  keys_bound += o.keys_bound;
   keys_ended += o.keys_ended;
-  weave_errors += o.weave_errors;
+  bind_errors += o.bind_errors;
   recoveries += o.recoveries;
   queues_down += o.queues_down;
   return *this;
@@ -71,7 +71,7 @@ void Port::unconfigure() noexcept {
 
 Status Port::set_rx(uint32_t queue, const RxSetup& setup) {
   if (started_ || queue >= rx_.size()) return Error{EINVAL, "no such receive queue to set up"};
-  if (setup.stash == nullptr) return Error{EINVAL, "a receive queue needs its worker's stash"};
+  if (setup.cache == nullptr) return Error{EINVAL, "a receive queue needs its worker's cache"};
   if (setup.config.side && !arena_.has_side())
     return Error{EINVAL, "side records were not asked of the arena"};
   if (uint64_t{setup.head_lines} * cacheline_bytes >= arena_.stride())
@@ -82,9 +82,9 @@ Status Port::set_rx(uint32_t queue, const RxSetup& setup) {
 
 Status Port::set_tx(uint32_t queue, const TxSetup& setup) {
   if (started_ || queue >= tx_.size()) return Error{EINVAL, "no such transmit queue to set up"};
-  if (setup.stash == nullptr) return Error{EINVAL, "a transmit queue needs its worker's stash"};
-  if (setup.config.woven != (setup.keys != 0))
-    return Error{EINVAL, "a woven transmit queue needs keys, and another has none"};
+  if (setup.cache == nullptr) return Error{EINVAL, "a transmit queue needs its worker's cache"};
+  if (setup.config.gathered != (setup.keys != 0))
+    return Error{EINVAL, "a gathered transmit queue needs keys, and another has none"};
   tx_[queue].setup = setup;
   return Done{};
 }
@@ -93,9 +93,9 @@ Status Port::start() {
   if (started_) return Error{EBUSY, "the port is started already"};
   if (!region_) return Error{EINVAL, "the port is not configured"};
   for (const RxSlot& s : rx_)
-    if (s.setup.stash == nullptr) return Error{EINVAL, "a receive queue is not set up"};
+    if (s.setup.cache == nullptr) return Error{EINVAL, "a receive queue is not set up"};
   for (const TxSlot& s : tx_)
-    if (s.setup.stash == nullptr) return Error{EINVAL, "a transmit queue is not set up"};
+    if (s.setup.cache == nullptr) return Error{EINVAL, "a transmit queue is not set up"};
   if (Status s = make_queues(); !s) {
     drop_queues();
     return s;
@@ -131,25 +131,25 @@ Status Port::make_queues() {
   for (uint32_t i = 0; i < tx_.size(); i++) {
     TxSlot& tx = tx_[i];
     if (Status s = make_pair(i); !s) return s;
-    if constexpr (queue::watched) tx.traffic = std::make_unique<diag::KeyTraffic>();
+    if constexpr (queue::watched) tx.traffic = std::make_unique<diag::MkeyTraffic>();
     if (tx.setup.keys != 0) {
-      auto weaver = Weaver::create(device(), arena_,
-                                   {.keys = tx.setup.keys,
-                                    .arena_key = key,
-                                    .headers = tx.setup.headers,
-                                    .traffic = tx.traffic.get()});
-      if (!weaver) return weaver.error();
-      tx.weaver = *std::move(weaver);
+      auto gather = PacketGather::create(device(), arena_,
+                                         {.keys = tx.setup.keys,
+                                          .arena_key = key,
+                                          .headers = tx.setup.headers,
+                                          .traffic = tx.traffic.get()});
+      if (!gather) return gather.error();
+      tx.gather = *std::move(gather);
     }
     attach_tx(tx, arena_, key);
   }
   for (uint32_t i = 0; i < rx_.size(); i++) {
     attach_rx(rx_[i], tx_[i].qp->rq, arena_, key);
-    rx_[i].setup.stash->release_owner();
+    rx_[i].setup.cache->release_owner();
     if (burst::rx_refill(*rx_[i].queue) == 0)
       return Error{ENOMEM, "no packet buffer is free for the receive queue"};
     rx_[i].queue->rq.release_owner();
-    rx_[i].setup.stash->release_owner();
+    rx_[i].setup.cache->release_owner();
   }
   auto flow = device().add_flow(tx_[0].qp->handle, {.kind = device::FlowRule::Kind::all});
   if (!flow) return flow.error();
@@ -168,25 +168,25 @@ void Port::drop_queues() noexcept {
   for (std::size_t i = 0; i < rx_.size(); i++) {
     RxSlot& rx = rx_[i];
     if (rx.queue != nullptr) {
-      rx.setup.stash->release_owner();
-      rx.setup.stash->free_indices(posted[i]);
-      rx.setup.stash->release_owner();
+      rx.setup.cache->release_owner();
+      rx.setup.cache->free_indices(posted[i]);
+      rx.setup.cache->release_owner();
     }
     rx.queue.reset();
     rx.cq.destroy();
   }
   for (TxSlot& tx : tx_) {
     if (tx.queue != nullptr) {
-      pool::Stash& headers = header_stash(tx.setup);
-      empty_tx(tx, *tx.setup.stash, headers);
-      if (tx.weaver != nullptr) tx.weaver->abandon_all(*tx.setup.stash, headers);
-      tx.setup.stash->release_owner();
+      pool::BufferCache& headers = header_cache(tx.setup);
+      empty_tx(tx, *tx.setup.cache, headers);
+      if (tx.gather != nullptr) tx.gather->abandon_all(*tx.setup.cache, headers);
+      tx.setup.cache->release_owner();
       headers.release_owner();
     }
     tx.revival = {};
     tx.queue.reset();
     tx.lint.reset();
-    tx.weaver.reset();
+    tx.gather.reset();
     tx.traffic.reset();
     tx.cq.destroy();
   }
@@ -218,10 +218,10 @@ PortStats Port::live() const noexcept {
     sum.tx_bytes += c.bytes.read();
     sum.tx_completed += c.completed.read();
     sum.tx_errors += c.errors.read();
-    if (s.weaver == nullptr) continue;
-    sum.keys_woven += s.weaver->stats().woven;
-    sum.keys_ended += s.weaver->stats().ended;
-    sum.weave_errors += s.weaver->stats().errors;
+    if (s.gather == nullptr) continue;
+    sum.keys_bound += s.gather->stats().gathered;
+    sum.keys_ended += s.gather->stats().ended;
+    sum.bind_errors += s.gather->stats().errors;
   }
   for (std::size_t i = 0; i < tx_.size(); i++) sum.queues_down += down(i) ? 1 : 0;
   return sum;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One Ethernet port: a device's port with its queues, the packet arena under the device's key, and
-// the bursts chosen for it. The control lcore configures, starts and stops it; between start() and
-// stop() each queue belongs to one worker, which calls rx() and tx() for it; revive() takes a
-// failed one away for a moment. Owns the device and everything made on it; stashes and arena belong
-// to the caller and outlive a started port.
+// Port: one Ethernet port of a device, with its queues, the packet arena under the device's key,
+// and the burst functions chosen for them. Owns the device and everything made on it; caches and
+// arena belong to the caller and outlive a started port. Threads: the control lcore configures,
+// starts and stops it. Between start() and stop() each queue belongs to one worker, which calls
+// rx() and tx() for it; revive() takes failed queues away meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ namespace kilim::port {
 struct PortParts {
   std::string name;  // of the vdev
   std::unique_ptr<device::Device> device;
-  worker::Poller poller;  // runs the device; without a function where it runs by itself
+  worker::Poller poller;  // runs a virtual device that is polled; empty: the device runs by itself
   uint8_t number = 1;     // of the device's port
   QueueSizes defaults;
 };
@@ -38,21 +38,21 @@ struct PortStats {
   uint64_t tx_packets = 0, tx_bytes = 0;
   uint64_t tx_completed = 0;
   uint64_t rx_errors = 0;     // completions with an error
-  uint64_t rx_too_long = 0;   // of them, frames longer than a packet buffer
-  uint64_t rx_missed = 0;     // frames that found no receive request, as the device says (missed())
-  uint64_t rx_no_buffer = 0;  // refills that found the pool dry: frames waited or were lost
+  uint64_t rx_too_long = 0;   // how many of them: frames longer than a packet buffer
+  uint64_t rx_missed = 0;     // frames that the device dropped for lack of a receive WQE: missed()
+  uint64_t rx_no_buffer = 0;  // refills that found the pool empty: frames wait or are dropped
   uint64_t tx_errors = 0;     // completions with an error
-  uint64_t keys_woven = 0, weave_errors = 0;
+  uint64_t keys_bound = 0, bind_errors = 0;
   uint64_t keys_ended = 0;   // invalidations that completed
-  uint64_t recoveries = 0;   // times that revive() brought a queue back
-  uint64_t queues_down = 0;  // queue numbers that do no work now because of an error
+  uint64_t recoveries = 0;   // queues that revive() has recovered
+  uint64_t queues_down = 0;  // queues that are out of work now because of an error
 
   PortStats& operator+=(const PortStats& o) noexcept;
 };
 
 class Port {
  public:
-  // Reads the port's address; the device is open.
+  // Takes over the open device and reads the port's MAC address.
   static Result<std::unique_ptr<Port>> create(PortParts parts);
   Port(const Port&) = delete;
   Port& operator=(const Port&) = delete;
@@ -68,18 +68,21 @@ class Port {
 
   // Stopped ports only. Registers the arena with the device.
   Status configure(const QueueSizes& sizes, const pool::ArenaMemory& arena);
-  // Stops the port and forgets arena and stashes, which may go away afterwards.
+  // Stops the port and deregisters the arena; arena and caches may be destroyed afterwards.
   void unconfigure() noexcept;
-  // Says who serves a queue. Configured and stopped ports only.
+  // Sets a queue's cache, burst and offloads. Configured and stopped ports only. EINVAL.
   Status set_rx(uint32_t queue, const RxSetup& setup);
   Status set_tx(uint32_t queue, const TxSetup& setup);
 
-  // Makes the queues, fills the receive rings, lets frames in. On an error nothing is left.
+  // Makes the queues, fills the receive rings and steers frames to them; after an error nothing of
+  // it remains.
   Status start();
-  // No worker serves the port any more. Every buffer goes back to the stash of its queue.
+  // Destroys the queues, when no worker serves the port any more; buffers return to their queue's
+  // cache.
   void stop() noexcept;
 
-  // The queue's worker. rx() hands packets over; tx() takes the handles it returns the count of.
+  // The queue's worker. rx() fills `out` with received packets and returns how many. tx() sends
+  // packets from the front of `in` and returns how many handles it took; the caller keeps the rest.
   uint32_t rx(uint32_t queue, std::span<pool::Handle> out) noexcept {
     RxSlot& s = rx_[queue];
     return s.burst(*s.queue, out);
@@ -88,12 +91,12 @@ class Port {
     TxSlot& s = tx_[queue];
     return s.burst(*s.queue, in);
   }
-  // Sees transmit completions without sending.
+  // Handles transmit completions without sending; returns how many handles it freed.
   uint32_t reclaim(uint32_t queue) noexcept {
     TxSlot& s = tx_[queue];
     return s.reclaim(*s.queue);
   }
-  // Packets of one piece that tx() surely takes.
+  // How many packets of one piece tx() is sure to take.
   [[nodiscard]] uint32_t tx_room(uint32_t queue) const noexcept {
     return burst::tx_room(*tx_[queue].queue);
   }
@@ -101,16 +104,17 @@ class Port {
   // Null in builds without asserts.
   const diag::DoorbellLint* tx_lint(uint32_t queue) noexcept { return tx_[queue].lint.get(); }
   // Null where the queue was set up without keys.
-  Weaver* weaver(uint32_t queue) noexcept { return tx_[queue].weaver.get(); }
+  PacketGather* packet_gather(uint32_t queue) noexcept { return tx_[queue].gather.get(); }
 
-  // Control lcore, every now and then while the port is started: queues that an error ended are
-  // taken from their workers, drained, reset and given back, a step a call; their packets are lost.
-  // `workers` says when the workers keep away; null: the caller serves the queues itself. A queue
-  // that the device does not take back stays down until stop().
+  // Control lcore, now and then while the port is started: recovers failed queues, one step a call:
+  // it takes them from their workers, drains and resets them; their packets are lost. `workers`
+  // tells when the workers keep away; null: the caller serves the queues itself. A queue that
+  // cannot be reset stays down until stop().
   void revive(worker::Quiescence* workers) noexcept;
 
-  // Frames that the device dropped since the port was created because no receive request was there,
-  // whoever uses the device; 0 too where it does not say. Control lcore; reads a file.
+  // Frames that the device dropped for lack of receive WQEs since the port was created, of all
+  // users of the device; 0 also where the device does not report it. Control lcore; reads a sysfs
+  // file.
   [[nodiscard]] uint64_t missed();
   // Any thread while nobody starts or stops the port. Counts since it was created, without
   // missed().
@@ -124,8 +128,9 @@ class Port {
   [[nodiscard]] bool down(std::size_t index) const noexcept;
   void hold(std::size_t index, bool on) noexcept;
   Status revive_one(std::size_t index) noexcept;
-  Status revive_pair(std::size_t index, pool::Stash& stash, pool::Stash& headers) noexcept;
-  void restart_rx(RxSlot& rx, pool::Stash& stash) noexcept;
+  Status revive_pair(std::size_t index, pool::BufferCache& cache,
+                     pool::BufferCache& headers) noexcept;
+  void restart_rx(RxSlot& rx, pool::BufferCache& cache) noexcept;
   [[nodiscard]] PortStats live() const noexcept;
 
   PortParts parts_;

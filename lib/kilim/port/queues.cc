@@ -26,7 +26,7 @@ void attach_rx(RxSlot& slot, const queue::RqGeometry& rq, const pool::Arena& are
   slot.queue =
       std::make_unique<burst::RxQueue>(burst::RxQueue{.rq = queue::Rq(rq, slot.wr_ids),
                                                       .cq = queue::Cq(slot.cq->geometry),
-                                                      .stash = slot.setup.stash,
+                                                      .cache = slot.setup.cache,
                                                       .arena = arena,
                                                       .key = key,
                                                       .head_lines = slot.setup.head_lines});
@@ -42,11 +42,11 @@ void attach_tx(TxSlot& slot, const pool::Arena& arena, Lkey key) {
       burst::TxQueue{.sq = queue::Sq(sq, slot.wr_ids),
                      .cq = queue::Cq(slot.cq->geometry),
                      .sent = burst::SentRing(slot.handles, slot.bursts),
-                     .stash = slot.setup.stash,
+                     .cache = slot.setup.cache,
                      .arena = arena,
                      .key = key,
                      .offload = slot.setup.offload,
-                     .slots = slot.weaver == nullptr ? nullptr : slot.weaver->slots()});
+                     .slots = slot.gather == nullptr ? nullptr : slot.gather->slots()});
   if constexpr (queue::watched) {
     slot.lint = std::make_unique<diag::DoorbellLint>(
         slot.setup.lint_stops, prm::lint::QueueKind::raw_packet, slot.traffic.get());
@@ -66,23 +66,23 @@ std::vector<uint32_t> posted_buffers(RxSlot& slot) {
   return indices;
 }
 
-pool::Stash& header_stash(const TxSetup& setup) noexcept {
-  return setup.headers == nullptr ? *setup.stash : *setup.headers;
+pool::BufferCache& header_cache(const TxSetup& setup) noexcept {
+  return setup.headers == nullptr ? *setup.cache : *setup.headers;
 }
 
-void empty_tx(TxSlot& slot, pool::Stash& stash, pool::Stash& headers) noexcept {
+void empty_tx(TxSlot& slot, pool::BufferCache& cache, pool::BufferCache& headers) noexcept {
   if (slot.queue == nullptr) return;
-  stash.release_owner();
+  cache.release_owner();
   headers.release_owner();
-  if (slot.weaver != nullptr) slot.weaver->release_owner();
+  if (slot.gather != nullptr) slot.gather->release_owner();
   const burst::SentRing::Done left = slot.queue->sent.pop_all();
   for (const std::span<const pool::Handle> part : {left.first, left.second}) {
-    if (slot.weaver != nullptr)
-      slot.weaver->abandon(part, stash, headers);
+    if (slot.gather != nullptr)
+      slot.gather->abandon(part, cache, headers);
     else
-      stash.free(part);
+      cache.free(part);
   }
-  stash.release_owner();
+  cache.release_owner();
   headers.release_owner();
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a port keeps for each of its queues: the device's objects, the arrays behind the bursts'
-// bookkeeping, the bursts chosen. Private to the port but for the setup values. Control lcore.
+// A port's queues: the device's objects, the arrays that the bursts use, the burst functions
+// chosen. RxSetup, TxSetup and QueueSizes are public, the rest is the port's. Control lcore.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 #include "kilim/burst/select.hh"
 #include "kilim/device/owned.hh"
 #include "kilim/pool/pool.hh"
-#include "kilim/port/weaver.hh"
+#include "kilim/port/packet_gather.hh"
 
 namespace kilim::port {
 
@@ -27,22 +27,22 @@ struct QueueSizes {
   uint32_t txd = 1024;
 };
 
-// A sentence for what is out of range; the numbers are in it.
+// EINVAL with a sentence that contains the allowed range.
 Status check_sizes(const QueueSizes& sizes) noexcept;
 
 struct RxSetup {
-  pool::Stash* stash = nullptr;  // of the worker that serves the queue
+  pool::BufferCache* cache = nullptr;  // of the worker that serves the queue
   burst::RxConfig config;
   uint16_t head_lines = 0;  // lines of 64 bytes left free before each packet
 };
 
 struct TxSetup {
-  pool::Stash* stash = nullptr;
+  pool::BufferCache* cache = nullptr;
   burst::TxConfig config;
   uint8_t offload = queue::EthOffload::none;
-  uint32_t keys = 0;               // of its weaver; config.woven asks for some
-  pool::Stash* headers = nullptr;  // of the same worker; where the weaver gets header buffers
-  bool lint_stops = true;          // a finding of a debug build's linter ends the process
+  uint32_t keys = 0;                     // of its PacketGather; not 0 exactly where config.gathered
+  pool::BufferCache* headers = nullptr;  // header buffers of the PacketGather; of the same worker
+  bool lint_stops = true;                // a finding of a debug build's linter ends the process
 };
 
 // The order matters: what is made last is destroyed first.
@@ -54,7 +54,7 @@ struct RxSlot {
   burst::RxBurst burst = nullptr;
 };
 
-// What the control lcore does about queues of one number that failed (receive, transmit, weaver).
+// How far the recovery of the failed queues of one number (receive, transmit, PacketGather) is.
 struct Revival {
   enum class Stage : uint8_t { up, leaving, dead };
   Stage stage = Stage::up;
@@ -65,28 +65,28 @@ struct Revival {
 struct TxSlot {
   TxSetup setup;
   Revival revival;
-  std::unique_ptr<diag::KeyTraffic> traffic;  // of the weaver's queue and this one, debug builds
-  std::unique_ptr<diag::DoorbellLint> lint;   // debug builds
+  std::unique_ptr<diag::MkeyTraffic> traffic;  // debug builds; shared with the PacketGather's queue
+  std::unique_ptr<diag::DoorbellLint> lint;    // debug builds
   device::OwnedCq cq;
   device::OwnedQp qp;  // the first one also carries the receive queue
   std::vector<uint64_t> wr_ids;
   std::vector<pool::Handle> handles;
   std::vector<burst::SentRing::Burst> bursts;
-  std::unique_ptr<Weaver> weaver;
+  std::unique_ptr<PacketGather> gather;
   std::unique_ptr<burst::TxQueue> queue;
   burst::TxBurst burst = nullptr;
   burst::TxReclaim reclaim = nullptr;
 };
 
-// Over queues that the device has made.
+// Make the burst's view of a queue that the device has made.
 void attach_rx(RxSlot& slot, const queue::RqGeometry& rq, const pool::Arena& arena, Lkey key);
 void attach_tx(TxSlot& slot, const pool::Arena& arena, Lkey key);
 
-// Buffers in the receive ring; the ring is empty afterwards. The queue pair is in the error state.
+// Empties the receive ring and returns its buffers. The queue pair is in the error state.
 std::vector<uint32_t> posted_buffers(RxSlot& slot);
-// What was sent and not seen to complete goes to the stashes; the queue pair is gone or reset.
-void empty_tx(TxSlot& slot, pool::Stash& stash, pool::Stash& headers) noexcept;
-// The stash for header buffers where there are any, else `stash`.
-pool::Stash& header_stash(const TxSetup& setup) noexcept;
+// Frees packets whose completion was not seen. The queue pair is destroyed or reset.
+void empty_tx(TxSlot& slot, pool::BufferCache& cache, pool::BufferCache& headers) noexcept;
+// The cache of header buffers if there is one, else that of packet buffers.
+pool::BufferCache& header_cache(const TxSetup& setup) noexcept;
 
 }  // namespace kilim::port

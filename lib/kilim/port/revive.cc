@@ -28,7 +28,7 @@ struct PairSink {
   // A frame that came before the error is lost with the queue; its buffer is not.
   void lost_receive(const queue::Completion& c) noexcept {
     const auto index = static_cast<uint32_t>(rx->rq.retire(c.wqe_counter));
-    rx->stash->free_indices({&index, 1});
+    rx->cache->free_indices({&index, 1});
   }
 };
 
@@ -37,7 +37,7 @@ struct PairSink {
 bool Port::down(std::size_t index) const noexcept {
   const TxSlot& tx = tx_[index];
   if (tx.queue == nullptr) return false;
-  if (tx.queue->failed || (tx.weaver != nullptr && tx.weaver->failed())) return true;
+  if (tx.queue->failed || (tx.gather != nullptr && tx.gather->failed())) return true;
   return index < rx_.size() && rx_[index].queue != nullptr && rx_[index].queue->failed;
 }
 
@@ -45,11 +45,11 @@ void Port::hold(std::size_t index, bool on) noexcept {
   TxSlot& tx = tx_[index];
   tx.queue->failed.set(on);
   if (index < rx_.size()) rx_[index].queue->failed.set(on);
-  if (tx.weaver == nullptr) return;
+  if (tx.gather == nullptr) return;
   if (on)
-    tx.weaver->hold();
+    tx.gather->hold();
   else
-    tx.weaver->resume();
+    tx.gather->resume();
 }
 
 void Port::revive(worker::Quiescence* workers) noexcept {
@@ -72,47 +72,48 @@ void Port::revive(worker::Quiescence* workers) noexcept {
   }
 }
 
-// The workers' stashes are theirs: what comes back goes to the pools by way of stashes of our own.
+// The workers' caches are theirs: what comes back goes to the pools by way of caches of our own.
 Status Port::revive_one(std::size_t index) noexcept {
   TxSlot& tx = tx_[index];
-  pool::Stash stash(tx.setup.stash->pool());
-  pool::Stash headers(header_stash(tx.setup).pool());
+  pool::BufferCache cache(tx.setup.cache->pool());
+  pool::BufferCache headers(header_cache(tx.setup).pool());
   if (tx.revival.pair)
-    if (Status s = revive_pair(index, stash, headers); !s) return s;
-  if (tx.weaver == nullptr || !tx.weaver->broken()) return Done{};
-  return tx.weaver->revive(stash, headers);
+    if (Status s = revive_pair(index, cache, headers); !s) return s;
+  if (tx.gather == nullptr || !tx.gather->broken()) return Done{};
+  return tx.gather->revive(cache, headers);
 }
 
-Status Port::revive_pair(std::size_t index, pool::Stash& stash, pool::Stash& headers) noexcept {
+Status Port::revive_pair(std::size_t index, pool::BufferCache& cache,
+                         pool::BufferCache& headers) noexcept {
   TxSlot& tx = tx_[index];
   RxSlot* rx = index < rx_.size() ? &rx_[index] : nullptr;
-  pool::Stash rx_stash(rx == nullptr ? stash.pool() : rx->setup.stash->pool());
+  pool::BufferCache rx_cache(rx == nullptr ? cache.pool() : rx->setup.cache->pool());
   tx.queue->sq.release_owner();
   tx.queue->cq.release_owner();
   device::Recovery recovery{device(), tx.qp->handle, tx.queue->sq, tx.queue->cq};
   if (rx != nullptr) {
     rx->queue->rq.release_owner();
     rx->queue->cq.release_owner();
-    rx->queue->stash = &rx_stash;
+    rx->queue->cache = &rx_cache;
     recovery.rq = &rx->queue->rq;
     recovery.recv_cq = &rx->queue->cq;
   }
   PairSink sink{*tx.queue, rx == nullptr ? nullptr : rx->queue.get()};
   const Status s = device::recover(recovery, sink);
-  if (s) empty_tx(tx, stash, headers);  // else the device may still read them
+  if (s) empty_tx(tx, cache, headers);  // else the device may still read them
   tx.queue->sq.reset();
   tx.queue->sq.release_owner();
   tx.queue->cq.release_owner();
   if (rx == nullptr) return s;
-  if (s) restart_rx(*rx, rx_stash);
-  rx->queue->stash = rx->setup.stash;
+  if (s) restart_rx(*rx, rx_cache);
+  rx->queue->cache = rx->setup.cache;
   return s;
 }
 
-void Port::restart_rx(RxSlot& rx, pool::Stash& stash) noexcept {
-  rx.queue->rq.reset([&stash](uint64_t id) noexcept {
+void Port::restart_rx(RxSlot& rx, pool::BufferCache& cache) noexcept {
+  rx.queue->rq.reset([&cache](uint64_t id) noexcept {
     const auto index = static_cast<uint32_t>(id);
-    stash.free_indices({&index, 1});
+    cache.free_indices({&index, 1});
   });
   burst::rx_refill(*rx.queue);
   rx.queue->rq.release_owner();

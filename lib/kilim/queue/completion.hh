@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a CQE says, as a value in host order. The wr id is got from the queue that it names:
-// sq.retire(c.wqe_counter) for a requester's, rq.retire(c.wqe_counter) for a responder's; a poll
-// with its send queue fills it in.
-// Any thread; pure values.
+// Completion: a CQE decoded to host order. Its wr_id is filled in by Cq::poll(out, sq); otherwise
+// the caller gets it by sq.retire(c.wqe_counter) or rq.retire(c.wqe_counter). Pure values, any
+// thread.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +33,7 @@ struct alignas(16) Completion {
   uint64_t wr_id = 0;
 
   [[nodiscard]] bool ok() const noexcept { return opcode < prm::CqeOpcode::sig_err; }
-  // Of the send queue; a responder's completion belongs to the receive queue.
+  // True: of a request in a send queue. False: of a receive, or sig_err.
   [[nodiscard]] bool of_requester() const noexcept {
     return opcode == prm::CqeOpcode::req || opcode == prm::CqeOpcode::req_err;
   }
@@ -45,8 +44,8 @@ static_assert(offsetof(Completion, byte_len) == 4 && offsetof(Completion, imm) =
               offsetof(Completion, opcode) == 15 && offsetof(Completion, vendor_syndrome) == 17 &&
               sizeof(Completion) == 32);
 
-// From a CQE that is the software's, its last byte already read; written to where it is wanted. The
-// wr id is left as it is.
+// Decodes a CQE that software owns into `c`, all but wr_id. `op_own` is its last byte, read before
+// the rest.
 inline void decode(const prm::Cqe& e, uint8_t op_own, Completion& c) noexcept {
 #if defined(__SSSE3__)
   // Of the CQE's bytes 32..47: imm, byte_cnt; of 48..63: queue pair, counter, opcode.
@@ -65,12 +64,12 @@ inline void decode(const prm::Cqe& e, uint8_t op_own, Completion& c) noexcept {
   c.wqe_opcode = static_cast<prm::Opcode>(prm::cqe::wqe_opcode::of(sop));
 #endif
   c.opcode = prm::cqe::opcode_of(op_own);
-  std::memset(&c.syndrome, 0, 2);  // and the vendor's
+  std::memset(&c.syndrome, 0, 2);  // syndrome and vendor_syndrome
 }
 
-// A wrong signature belongs to a key and no request: the key is in `imm`, the block's offset in
-// `byte_len`, which part of it in `wqe_counter` (prm::sig_err), its domain in `vendor_syndrome`.
-// umr::sign_error() tells more, from the CQE itself.
+// A signature error belongs to a key, not to a request: `imm` is the key, `byte_len` the block's
+// offset, `wqe_counter` the part (prm::sig_err), `vendor_syndrome` the domain. umr::sign_error()
+// decodes the rest of the CQE.
 inline Completion decode_sign_error(const prm::Cqe& cqe) noexcept {
   Completion c;
   const auto& e = reinterpret_cast<const prm::SigErrCqe&>(cqe);
@@ -82,7 +81,7 @@ inline Completion decode_sign_error(const prm::Cqe& cqe) noexcept {
   return c;
 }
 
-// From a CQE whose opcode says error; not on the way of a burst.
+// Decodes a CQE with an error opcode; slow.
 inline Completion decode_error(const prm::Cqe& cqe) noexcept {
   Completion c;
   if (prm::cqe::opcode_of(cqe.op_own) == prm::CqeOpcode::sig_err) return decode_sign_error(cqe);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The consumer's side of one completion queue. Three ways to read it: poll() decodes into values,
-// with a send queue's wr ids if wanted; peek()/consume() show the CQEs themselves to a burst;
-// drain() only counts, for transmit.
-// Owner: the worker that made it; no other thread may touch it. Never allocates, blocks or logs.
+// Cq: the consumer's side of one completion queue. Three ways to read it: poll() decodes into
+// values; peek() and consume() give a burst the CQEs themselves; drain() only counts, for transmit.
+// Owner: one worker. Never allocates, blocks or logs.
 #pragma once
 
 #include <cstddef>
@@ -39,20 +38,20 @@ class Cq {
 
   [[nodiscard]] const CqGeometry& geometry() const noexcept { return geometry_; }
 
-  // Decodes up to out.size() completions and gives their places back. Errors come as values. The
-  // wr ids are the caller's to ask for.
+  // Decodes up to out.size() completions, errors included, and frees their entries; returns how
+  // many. wr_id is not filled in.
   uint32_t poll(std::span<Completion> out) noexcept {
     owner_.check();
-    return empty() ? 0 : take(out);
+    return empty() ? 0 : poll_ready(out);
   }
-  // The same where `sq` is the one send queue that completes here: its completions get their wr
-  // ids, and its room is given back.
+  // The same with `sq`, the only send queue that completes here: fills in wr_id and retires the
+  // WQEs.
   uint32_t poll(std::span<Completion> out, Sq& sq) noexcept {
     owner_.check();
     return empty() ? 0 : take_sent(out, sq);
   }
 
-  // The i-th CQE not yet consumed, or nullptr where the device has not written it.
+  // The i-th CQE not yet consumed; nullptr: the device has not written it.
   [[nodiscard]] const prm::Cqe* peek(uint32_t i) const noexcept {
     const Place at = ring_.place(ci_ + i);
     const uint8_t op = load_op(at);
@@ -60,7 +59,7 @@ class Cq {
     after_owner_bit();
     return reinterpret_cast<const prm::Cqe*>(at.cqe);
   }
-  // Gives the places of `n` CQEs, all seen by peek(), back to the device.
+  // Returns the entries of `n` CQEs, which peek() has returned, to the device.
   void consume(uint32_t n) noexcept {
     ci_ += n;
     next_ = ring_.place(ci_);
@@ -75,10 +74,10 @@ class Cq {
   struct Drained {
     uint32_t cqes = 0;         // consumed
     uint16_t wqe_counter = 0;  // of the last one, if any
-    bool error = false;        // an error CQE is next: read it with poll()
+    bool error = false;        // the next CQE is an error, to be read with poll()
   };
-  // Consumes up to `limit` good CQEs of a queue pair whose requests complete in order: only the
-  // last one's WQE counter matters.
+  // Consumes up to `limit` CQEs without an error. For send queues, whose requests complete in
+  // order: the last WQE counter covers the others.
   Drained drain(uint32_t limit) noexcept {
     owner_.check();
     Drained d;
@@ -98,7 +97,7 @@ class Cq {
   }
 
   static bool is_error(uint8_t op_own) noexcept { return op_own >= first_error_op_own; }
-  // Hands the queue to another worker, which must not overlap with this one.
+  // Lets another worker use the queue from now on; the two never use it at the same time.
   void release_owner() noexcept { owner_.release(); }
 
  private:
@@ -128,8 +127,8 @@ class Cq {
       p.owner ^= prm::cqe::owner_bit;
     }
   };
-  // The CQE's last byte, its owner bit 0 where the CQE is the software's: that is where it has the
-  // phase of this pass over the ring and its opcode is not the one with which the ring was preset.
+  // The CQE's last byte with the owner bit cleared if software owns the CQE: its owner bit is that
+  // of this pass over the ring, and its opcode is not the preset one (preset.hh).
   static uint8_t load_op(const Place& at) noexcept {
     const std::byte* last = at.cqe + offsetof(prm::Cqe, op_own);
     return static_cast<uint8_t>(*reinterpret_cast<const volatile uint8_t*>(last) ^ at.owner);
@@ -138,7 +137,7 @@ class Cq {
   [[nodiscard]] bool empty() const noexcept { return (load_op(next_) & prm::cqe::owner_bit) != 0; }
 
   // Out of line: an empty poll is a few instructions in its caller.
-  [[gnu::noinline]] uint32_t take(std::span<Completion> out) noexcept {
+  [[gnu::noinline]] uint32_t poll_ready(std::span<Completion> out) noexcept {
     return scan(out, first_error_op_own, [](Completion&, bool) noexcept {});
   }
   [[gnu::noinline]] uint32_t take_sent(std::span<Completion> out, Sq& sq) noexcept {
@@ -155,14 +154,14 @@ class Cq {
     return n;
   }
 
-  // Decodes into `out` whatever is the software's; `each` hears of it, and whether its opcode lies
-  // below `unusual`. The next CQE has been seen to be the software's or preset.
+  // Decodes every CQE that software owns into `out` and calls `each` with it and with whether its
+  // opcode is below `unusual`.
   template <typename Each>
   [[gnu::always_inline]] uint32_t scan(std::span<Completion> out, uint8_t unusual,
                                        Each each) noexcept {
     Place at = next_;
     uint8_t op = load_op(at);
-    const Ring ring = ring_;  // in registers: what is written below might be anywhere
+    const Ring ring = ring_;  // a copy, as the compiler cannot know that `out` does not alias it
     Completion* c = out.data();
     Completion* const end = c + out.size();
     while (c != end) {
@@ -196,7 +195,7 @@ class Cq {
   Ring ring_;
   Place next_;  // of ci_
   uint32_t ci_ = 0;
-  [[no_unique_address]] Owner owner_;
+  Owner owner_;
 };
 
 }  // namespace kilim::queue

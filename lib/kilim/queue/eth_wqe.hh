@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SEND of a raw packet queue: control segment, Ethernet segment, the frame's pieces. Nothing of the
-// frame is inlined (ConnectX-5 and later ask for none). Appended through a WqeCursor; refused, and
-// nothing appended, with the numbers. Owner: the queue's worker. Never allocates,
-// blocks or logs.
+// SEND on a raw packet queue: control segment, Ethernet segment, data segments. No header is
+// inlined, as ConnectX-5 and later do not require it. Each function appends one WQE at a cursor or
+// returns a refusal and appends nothing. Owner: the queue's worker. Never allocates, blocks or
+// logs.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 #include "kilim/prm/ctrl_seg.hh"
 #include "kilim/prm/eth_seg.hh"
 #include "kilim/prm/opcode.hh"
-#include "kilim/queue/appended.hh"
+#include "kilim/queue/piece_check.hh"
 #include "kilim/queue/rc_wqe.hh"
 #include "kilim/queue/sge.hh"
 #include "kilim/queue/wqe_cursor.hh"
@@ -28,7 +28,7 @@ struct EthOffload {
 };
 
 namespace detail {
-// What no length of a segment can be mistaken for; the port takes far less.
+// The longest length that a segment can express; a port's MTU is far smaller.
 inline constexpr uint32_t max_frame = prm::max_segment_bytes - 1;
 
 inline void store_eth(std::byte* dst, uint8_t offload) noexcept {
@@ -37,9 +37,9 @@ inline void store_eth(std::byte* dst, uint8_t offload) noexcept {
 }
 }  // namespace detail
 
-// A frame in one piece, not empty.
-[[gnu::always_inline]] inline Appended eth_send(WqeCursor& c, const Sge& frame, uint8_t offload,
-                                                const Wr& wr) noexcept {
+// Appends a SEND of a frame in one piece. Refused: empty_piece, long_piece, long_message, no_room.
+[[gnu::always_inline]] inline Outcome eth_send(WqeCursor& c, const Sge& frame, uint8_t offload,
+                                               const Wr& wr) noexcept {
   if (!c.fits(1)) return detail::no_room(c, 1);
   if (frame.length - 1 >= detail::max_frame) [[unlikely]]
     return detail::refuse_piece(frame.length, detail::max_frame);
@@ -51,12 +51,14 @@ inline void store_eth(std::byte* dst, uint8_t offload) noexcept {
   return {};
 }
 
-// A frame in several pieces.
-inline Appended eth_send(WqeCursor& c, std::span<const Sge> frame, uint8_t offload,
-                         const Wr& wr) noexcept {
-  if (const Appended a = detail::room_for(c, 2, frame.size()); !a) return a;
+// The same with a frame in several pieces, not all of them empty. Refused: also many_pieces.
+inline Outcome eth_send(WqeCursor& c, std::span<const Sge> frame, uint8_t offload,
+                        const Wr& wr) noexcept {
+  if (const Outcome a = detail::room_for(c, 2, frame.size()); !a) return a;
   uint32_t ds = 2;
-  if (const Appended a = detail::store_pieces(c, ds, frame, detail::max_frame); !a) return a;
+  if (const Outcome a = detail::store_pieces(c, ds, frame, detail::max_frame); !a) return a;
+  if (ds == 2) [[unlikely]]
+    return detail::refuse_piece(0, detail::max_frame);
   c.control(prm::Opcode::send, Octowords{ds}, wr.flags, 0);
   detail::store_eth(c.segment(1), offload);
   c.advance(wqebbs_for(Octowords{ds}).value(), wr.id);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where a queue lies in memory, as the device says it at set-up. From then on the library reads and
-// writes there by itself. Plain values: a test gives one over an array and needs no device.
-// The memory belongs to whoever made the queue and outlives Sq, Rq and Cq. Any thread.
+// Addresses and sizes of a queue's memory, as the device reports them at set-up; the library reads
+// and writes there directly. Plain values: a test can use an array instead of a device. The memory
+// belongs to whoever made the queue and outlives Sq, Rq and Cq. Any thread.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,8 @@ struct SqGeometry {
   be32* record = nullptr;         // the send word of the queue pair's doorbell record
   std::byte* doorbell = nullptr;  // register that takes the first 8 bytes of the last WQE
   Qpn qpn;
-  uint32_t max_message = prm::max_segment_bytes;  // bytes that the device's port sends at a time
+  uint32_t max_message =
+      prm::max_segment_bytes;  // bytes of the longest message that the port sends
 };
 
 // A receive queue: a ring of WQEs, each a list of data segments.
@@ -31,17 +32,17 @@ struct RqGeometry {
   be32* record = nullptr;  // the receive word of the doorbell record
 };
 
-// A shared receive queue: a list of WQEs in a ring's memory, each headed by the number of the next.
-// One of them is always the list's end and holds no receive.
+// A shared receive queue: a linked list of WQEs, each with the number of the next one in its first
+// segment. The last WQE of the list never holds a receive.
 struct SrqGeometry {
   std::byte* buf = nullptr;
-  uint32_t wqe_count = 0;  // linked 0, 1, 2 and so on when the queue is made
-  uint32_t stride = 0;     // bytes of one WQE, its head of 16 bytes included
-  be32* record = nullptr;  // counts what was posted
+  uint32_t wqe_count = 0;  // linked in the order 0, 1, 2 ... when the queue is made
+  uint32_t stride = 0;     // bytes of one WQE, the first segment of 16 bytes included
+  be32* record = nullptr;  // the doorbell record: number of receives posted
   uint32_t srqn = 0;
 };
 
-// A completion queue. In entries of 128 bytes the CQE is the second half.
+// A completion queue. An entry of 128 bytes has its CQE in the second half.
 struct CqGeometry {
   std::byte* buf = nullptr;
   uint32_t cqe_count = 0;  // a power of two

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Instantiates the whole inline API of this room, so that the undefined symbols of this object can
 // be checked: no heap, lock, log, throw, virtual or system call. Never run.
-#include "kilim/queue/appended.hh"
 #include "kilim/queue/completion.hh"
 #include "kilim/queue/cq.hh"
 #include "kilim/queue/eth_wqe.hh"
 #include "kilim/queue/geometry.hh"
 #include "kilim/queue/inline_recv.hh"
+#include "kilim/queue/piece_check.hh"
 #include "kilim/queue/preset.hh"
 #include "kilim/queue/rc_wqe.hh"
 #include "kilim/queue/rq.hh"
@@ -75,8 +75,8 @@ bool eth(Sq& q, std::span<const Sge> frame, const Wr& wr) noexcept {
   return ok;
 }
 
-std::size_t refused(const Appended& a) noexcept {
-  return a ? 0 : a.asked - a.limit + static_cast<std::size_t>(*text(a.why));
+std::size_t refused(const Outcome& a) noexcept {
+  return a ? 0 : std::size_t{a.asked} - a.limit;
 }
 
 uint64_t rq(Rq& q, std::span<const Sge> into, std::span<const uint64_t> ids) noexcept {
@@ -141,7 +141,7 @@ uint32_t bytes(Cq& q) noexcept {
 
 uint64_t lost(Sq& s, Cq& q) noexcept {
   uint64_t sum = s.posted() - s.retired();
-  s.give_up([&sum](uint64_t id, bool signalled) noexcept { sum += signalled ? id : 0; });
+  s.abandon([&sum](uint64_t id, bool signalled) noexcept { sum += signalled ? id : 0; });
   q.restore_record();
   WqeCursor c{s};
   c.leave();

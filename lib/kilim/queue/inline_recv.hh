@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Data that came in its completion entry (inline receive, scatter to CQE): short messages of a
-// receiver, short answers of READs and atomics. A view shows them where they lie; it is valid until
-// the consumer index moves. Or they are copied to where they were posted.
-// Owner: the worker of the completion queue. Never allocates, blocks or logs.
+// Inline receive (scatter to CQE): short messages, and short responses of READs and atomics, whose
+// bytes lie in the CQE. They can be read there until the CQE is consumed, or copied to posted
+// memory. Owner: the worker of the completion queue. Never allocates, blocks or logs.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +16,7 @@
 
 namespace kilim::queue {
 
-// Of one queue: one writer, any readers.
+// Counts of one queue; one writer, any readers.
 struct InlineCounters {
   Counter messages, bytes;
 };
@@ -26,8 +25,8 @@ inline bool has_inline_data(const prm::Cqe& e) noexcept {
   return (e.op_own & prm::cqe::format_mask) != 0 && !Cq::is_error(e.op_own);
 }
 
-// The bytes that a CQE carries; none where they lie in posted memory. The first 32 bytes of the CQE
-// hold up to 32, the half before a CQE of a 128-byte entry up to 64. Not of an error completion.
+// The bytes in a CQE without error; empty: they are in posted memory. Up to 32 bytes lie in the
+// CQE's first 32 bytes, up to 64 in the first half of a 128-byte entry.
 inline std::span<const std::byte> inline_data(const prm::Cqe& e) noexcept {
   const auto* at = reinterpret_cast<const std::byte*>(&e);
   const std::size_t bytes = e.byte_cnt.host();
@@ -41,16 +40,16 @@ inline std::span<const std::byte> inline_data(const prm::Cqe& e) noexcept {
   }
 }
 
-// Copies to posted memory of `room` bytes, as far as it goes. How many bytes.
+// Copies bytes to posted memory, at most `room`; returns how many.
 inline std::size_t copy_out(std::span<const std::byte> data, std::span<std::byte> room) noexcept {
   const std::size_t n = data.size() < room.size() ? data.size() : room.size();
   if (n != 0) std::memcpy(room.data(), data.data(), n);
   return n;
 }
 
-// Shows up to `limit` completions, oldest first, errors as well: each(completion, data), where
-// `data` is what the entry carries, empty where nothing does. Afterwards their places go back to
-// the device, and no view is valid any more. How many completions.
+// Calls each(completion, data) for up to `limit` completions, the oldest first, errors included;
+// `data` are the bytes in the CQE, perhaps none. Then it consumes them, and their data is invalid.
+// Returns how many.
 template <typename Each>
 uint32_t for_each_completion(Cq& cq, uint32_t limit, InlineCounters& counters,
                              Each&& each) noexcept {

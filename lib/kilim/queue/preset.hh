@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a completion queue's ring says before the device has written to it. libmlx5 presets the
-// opcode "invalid" with owner bit 0, which is also the bit of the first pass: a poll must then look
-// at the opcode too. With owner bit 1 the bit alone says that nothing is there.
-// Control path, before the first queue pair is made that completes there: the device writes too.
+// Presets the CQEs of a new completion queue. libmlx5 presets the opcode "invalid" with owner bit
+// 0, which is also the bit of the first pass, so a poll has to check the opcode too. With owner bit
+// 1 the bit alone tells that the CQE is not written. Control path, before the first queue pair that
+// completes there is made.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The producer's side of one receive queue: posts where arriving data goes.
-// Owner: the worker that made it; no other thread may touch it. Never allocates, blocks or logs.
+// Rq: the producer's side of one receive queue.
+// Owner: one worker. Never allocates, blocks or logs.
 #pragma once
 
 #include <cstddef>
@@ -13,18 +13,18 @@
 #include "kilim/base/owner.hh"
 #include "kilim/base/units.hh"
 #include "kilim/prm/data_seg.hh"
-#include "kilim/queue/appended.hh"
 #include "kilim/queue/geometry.hh"
+#include "kilim/queue/piece_check.hh"
 #include "kilim/queue/sge.hh"
 
 namespace kilim::queue {
 
 namespace detail {
-inline Appended too_many(std::size_t pieces, uint32_t most) noexcept {
-  return {Refused::many_pieces, pieces < ~0u ? static_cast<uint32_t>(pieces) : ~0u, most};
+inline Outcome too_many(std::size_t pieces, uint32_t most) noexcept {
+  return {Refusal::many_pieces, pieces < ~0u ? static_cast<uint32_t>(pieces) : ~0u, most};
 }
-// Writes the pieces of a receive from `seg` on and moves it.
-inline Appended store_receive(std::byte*& seg, std::span<const Sge> into) noexcept {
+// Writes the pieces of a receive from `seg` on and advances it; empty pieces are skipped.
+inline Outcome store_receive(std::byte*& seg, std::span<const Sge> into) noexcept {
   for (const Sge& p : into) {
     if (p.length == 0) continue;
     if (p.length > prm::max_segment_bytes) return refuse_piece(p.length, prm::max_segment_bytes);
@@ -37,8 +37,8 @@ inline Appended store_receive(std::byte*& seg, std::span<const Sge> into) noexce
 
 class Rq {
  public:
-  // `wr_ids` holds the caller's number of each posted WQE (a buffer's handle); one entry per WQE,
-  // and it outlives the queue.
+  // `wr_ids` keeps the caller's number of each posted WQE: one entry per WQE; it outlives the
+  // queue.
   Rq(const RqGeometry& geometry, std::span<uint64_t> wr_ids) noexcept
       : geometry_(geometry), wr_ids_(wr_ids.data()), mask_(geometry.wqe_count - 1) {
     KILIM_ASSERT(is_power_of_two(geometry.wqe_count) && geometry.wqe_count <= max_ring_entries);
@@ -57,10 +57,10 @@ class Rq {
   // Receives posted and not retired.
   [[nodiscard]] uint32_t posted() const noexcept { return pi_ - ci_; }
 
-  // Posts a receive into one piece, seen by the device after ring().
-  Appended post(const Sge& into, uint64_t wr_id) noexcept {
+  // Writes a receive into one piece; the device sees it after ring(). Refused: no_room, long_piece.
+  Outcome post(const Sge& into, uint64_t wr_id) noexcept {
     owner_.check();
-    if (room() == 0) return {Refused::no_room, 1, 0};
+    if (room() == 0) return {Refusal::no_room, 1, 0};
     if (into.length - 1 >= prm::max_segment_bytes - 1) [[unlikely]]
       return post({&into, 1}, wr_id);
     std::byte* wqe = at(pi_);
@@ -69,14 +69,15 @@ class Rq {
     wr_ids_[pi_++ & mask_] = wr_id;
     return {};
   }
-  // The same into a list of pieces; empty ones are left out, and none receive empty messages only.
-  Appended post(std::span<const Sge> into, uint64_t wr_id) noexcept {
+  // The same into a list of pieces; empty ones are skipped, and no pieces take only empty messages.
+  // Refused: also many_pieces.
+  Outcome post(std::span<const Sge> into, uint64_t wr_id) noexcept {
     owner_.check();
-    if (room() == 0) return {Refused::no_room, 1, 0};
+    if (room() == 0) return {Refusal::no_room, 1, 0};
     if (into.size() > max_pieces()) return detail::too_many(into.size(), max_pieces());
     std::byte* seg = at(pi_);
     std::byte* const end = seg + geometry_.stride;
-    if (const Appended a = detail::store_receive(seg, into); !a) return a;
+    if (const Outcome a = detail::store_receive(seg, into); !a) return a;
     if (seg != end) store_end(seg);
     wr_ids_[pi_++ & mask_] = wr_id;
     return {};
@@ -90,14 +91,14 @@ class Rq {
     return n;
   }
 
-  // Announces everything posted so far.
+  // Writes the doorbell record: the device may use everything posted so far.
   void ring() noexcept {
     before_doorbell_record();
     record_store(geometry_.record, be32{pi_ & 0xffff});
   }
 
-  // The receive at `counter` (from a CQE) is complete; receives complete in order. Returns its wr
-  // id.
+  // Frees the WQE at `counter` (from a CQE) and all before it, as receives complete in order.
+  // Returns its wr id.
   uint64_t retire(uint16_t counter) noexcept {
     owner_.check();
     ci_ += static_cast<uint16_t>(counter - ci_) + 1u;
@@ -107,16 +108,16 @@ class Rq {
   // The wr id at `counter` without retiring it.
   [[nodiscard]] uint64_t wr_id(uint16_t counter) const noexcept { return wr_ids_[counter & mask_]; }
 
-  // After the queue pair went through RESET. What was posted is the caller's again: visits the wr
-  // ids.
+  // Called when the queue pair went through RESET: calls visit(wr_id) for what was posted, and
+  // empties the queue.
   template <typename Visit>
-  void reset(Visit&& give_back) noexcept {
+  void reset(Visit&& visit) noexcept {
     owner_.check();
-    for (; ci_ != pi_; ci_++) give_back(wr_ids_[ci_ & mask_]);
+    for (; ci_ != pi_; ci_++) visit(wr_ids_[ci_ & mask_]);
     pi_ = ci_ = 0;
     record_store(geometry_.record, be32{0});
   }
-  // Hands the queue to another worker, which must not overlap with this one.
+  // Lets another worker use the queue from now on; the two never use it at the same time.
   void release_owner() noexcept { owner_.release(); }
 
  private:
@@ -132,7 +133,7 @@ class Rq {
   uint32_t mask_;
   uint32_t pi_ = 0;
   uint32_t ci_ = 0;
-  [[no_unique_address]] Owner owner_;
+  Owner owner_;
 };
 
 }  // namespace kilim::queue

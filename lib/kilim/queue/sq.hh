@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The producer's side of one send queue: where the next WQE goes, how much room is left, what
-// completed. WQEs are appended through a WqeCursor (queue/wqe_cursor.hh).
-// Owner: the worker that made it; no other thread may touch it. Never allocates, blocks or logs.
+// Sq: the producer's side of one send queue: the place of the next WQE, the free blocks, the
+// completed ones. WQEs are appended through a WqeCursor (queue/wqe_cursor.hh). Owner: one worker.
+// Never allocates, blocks or logs.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <type_traits>
 
 #include "kilim/base/assert.hh"
 #include "kilim/base/be.hh"
@@ -23,8 +22,8 @@ namespace kilim::queue {
 
 class Sq {
  public:
-  // `wr_ids` holds the caller's number of each WQE at its first basic block; one entry per block,
-  // and it outlives the queue.
+  // `wr_ids` keeps the caller's number of each WQE at the index of its first block: one entry per
+  // block; it outlives the queue.
   Sq(const SqGeometry& geometry, std::span<uint64_t> wr_ids) noexcept
       : geometry_(geometry),
         at_(geometry.buf),
@@ -45,12 +44,12 @@ class Sq {
   Sq& operator=(const Sq&) = delete;
 
   [[nodiscard]] const SqGeometry& geometry() const noexcept { return geometry_; }
-  // Free basic blocks.
+  // Free 64-byte blocks.
   [[nodiscard]] Wqebbs credits() const noexcept { return Wqebbs{limit_ - pi_}; }
-  // Nothing is posted that has not been retired.
+  // True: everything posted has been retired.
   [[nodiscard]] bool idle() const noexcept { return pi_ == retired(); }
 
-  // The wr id of the WQE that starts at block `counter`, by subscript, with the queue's state in
+  // The wr id of the WQE at block `counter`, by subscript. A copy of two members, which stay in
   // registers.
   class WrIds {
    public:
@@ -64,12 +63,12 @@ class Sq {
   };
   [[nodiscard]] WrIds wr_ids() const noexcept { return {wr_ids_, mask_}; }
 
-  // Positions: blocks posted, and blocks whose WQE is known to be complete. They run freely.
+  // Positions: blocks posted, and blocks of WQEs known to be complete. They wrap at 2^32.
   [[nodiscard]] uint32_t posted() const noexcept { return pi_; }
   [[nodiscard]] uint32_t retired() const noexcept { return limit_ - geometry_.wqebb_count; }
 
-  // The WQE that starts at block `counter` (from a CQE) and all before it are complete: their
-  // blocks may be used again. Returns its wr id.
+  // Frees the blocks of the WQE at block `counter` (from a CQE) and of all before it. Returns its
+  // wr id.
   uint64_t retire(uint16_t counter) noexcept {
     owner_.check();
     const uint32_t slot = counter & mask_;
@@ -82,10 +81,10 @@ class Sq {
     return wr_ids_[slot];
   }
 
-  // No completion will come any more (the device is dead): hands each WQE that has not been retired
-  // to `lost`, as its wr id and whether it asked for a completion, and retires it.
+  // For a dead device, from which no completion comes: retires every WQE and calls lost(wr_id,
+  // whether it asked for a completion).
   template <typename Lost>
-  void give_up(Lost lost) noexcept {
+  void abandon(Lost lost) noexcept {
     owner_.check();
     while (!idle()) {
       const uint32_t slot = retired() & mask_;
@@ -97,7 +96,7 @@ class Sq {
     watch_.ended(retired());
   }
 
-  // After the queue pair went through RESET: both counters start over.
+  // Called when the queue pair went through RESET: positions start at 0.
   void reset() noexcept {
     owner_.check();
     watch_.ended(pi_);
@@ -108,16 +107,16 @@ class Sq {
     limit_ = geometry_.wqebb_count;
     record_store(geometry_.record, be32{0});
   }
-  // Who is told of each doorbell from now on; null: nobody. False: this build tells nobody
-  // (queue/watch.hh).
+  // Sets the observer of doorbells (queue/watch.hh); null: none. False: this build has no
+  // observers.
   bool watch(Watch* w) noexcept { return watch_.set(w); }
-  // Hands the queue to another worker, which must not overlap with this one.
+  // Lets another worker use the queue from now on; the two never use it at the same time.
   void release_owner() noexcept { owner_.release(); }
 
  private:
   friend class WqeCursor;
   SqGeometry geometry_;
-  // As a cursor takes it over.
+  // What a cursor copies.
   std::byte* at_;         // next block to write
   const std::byte* end_;  // of the ring
   uint64_t* wr_id_;       // of that block
@@ -128,8 +127,8 @@ class Sq {
   uint32_t plain_bytes_;  // of a piece whose length is written as it is
   uint64_t* wr_ids_;
   uint32_t mask_;
-  [[no_unique_address]] std::conditional_t<watched, WatchSlot, NoWatchSlot> watch_;
-  [[no_unique_address]] Owner owner_;
+  WatchSlot watch_;
+  Owner owner_;
 };
 
 }  // namespace kilim::queue

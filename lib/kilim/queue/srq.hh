@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The producer's side of one shared receive queue: posts where data of any of its connections goes.
-// WQEs form a list; one that was used comes to its end again, in whatever order they complete.
-// Owner: the worker that made it; no other thread may touch it. Never allocates, blocks or logs.
+// Srq: the producer's side of one shared receive queue, which several connections use. Free WQEs
+// form a linked list; a completed one is appended at its end, in any order. Owner: one worker.
+// Never allocates, blocks or logs.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@
 #include "kilim/base/units.hh"
 #include "kilim/prm/av_seg.hh"
 #include "kilim/prm/data_seg.hh"
-#include "kilim/queue/appended.hh"
 #include "kilim/queue/geometry.hh"
+#include "kilim/queue/piece_check.hh"
 #include "kilim/queue/rq.hh"
 #include "kilim/queue/sge.hh"
 
@@ -24,8 +24,8 @@ namespace kilim::queue {
 
 class Srq {
  public:
-  // `wr_ids` holds the caller's number of each posted WQE (a buffer's handle); one entry per WQE,
-  // and it outlives the queue.
+  // `wr_ids` keeps the caller's number of each posted WQE: one entry per WQE; it outlives the
+  // queue.
   Srq(const SrqGeometry& geometry, std::span<uint64_t> wr_ids) noexcept
       : geometry_(geometry),
         wr_ids_(wr_ids.data()),
@@ -49,28 +49,29 @@ class Srq {
   [[nodiscard]] uint32_t room() const noexcept { return room_; }
   [[nodiscard]] uint32_t posted() const noexcept { return geometry_.wqe_count - 1 - room_; }
 
-  // Posts a receive into one piece, seen by the device after ring().
-  Appended post(const Sge& into, uint64_t wr_id) noexcept { return post({&into, 1}, wr_id); }
-  // The same into a list of pieces; empty ones are left out, and none receive empty messages only.
-  Appended post(std::span<const Sge> into, uint64_t wr_id) noexcept {
+  // Writes a receive into one piece; the device sees it after ring(). Refused: no_room, long_piece.
+  Outcome post(const Sge& into, uint64_t wr_id) noexcept { return post({&into, 1}, wr_id); }
+  // The same into a list of pieces; empty ones are skipped, and no pieces take only empty messages.
+  // Refused: also many_pieces.
+  Outcome post(std::span<const Sge> into, uint64_t wr_id) noexcept {
     owner_.check();
-    if (room_ == 0) return {Refused::no_room, 1, 0};
+    if (room_ == 0) return {Refusal::no_room, 1, 0};
     if (into.size() > max_pieces()) return detail::too_many(into.size(), max_pieces());
     auto* seg = reinterpret_cast<std::byte*>(head_of(head_) + 1);
     std::byte* const end = seg + std::size_t{max_pieces()} * octoword_bytes;
-    if (const Appended a = detail::store_receive(seg, into); !a) return a;
+    if (const Outcome a = detail::store_receive(seg, into); !a) return a;
     if (seg != end) store_end(seg);
-    take(wr_id);
+    pop(wr_id);
     return {};
   }
 
-  // Announces everything posted so far.
+  // Writes the doorbell record: the device may use everything posted so far.
   void ring() noexcept {
     before_doorbell_record();
     record_store(geometry_.record, be32{pi_ & 0xffff});
   }
 
-  // The receive at `index` (a CQE's WQE counter) is complete, alone. Returns its wr id.
+  // Frees the WQE at `index` (a CQE's WQE counter), which completed on its own. Returns its wr id.
   uint64_t retire(uint16_t index) noexcept {
     owner_.check();
     KILIM_ASSERT(index < geometry_.wqe_count && room_ < geometry_.wqe_count - 1);
@@ -81,22 +82,22 @@ class Srq {
   }
   // The wr id at `index` without retiring it.
   [[nodiscard]] uint64_t wr_id(uint16_t index) const noexcept { return wr_ids_[index]; }
-  // At the queue's end, before the device destroys it and when no connection uses it any more:
-  // visits the wr ids of what is posted and not retired. Nothing can be posted afterwards.
+  // Called before the device destroys the queue, when no connection uses it any more: calls
+  // visit(wr_id) for what is posted. Nothing can be posted afterwards.
   template <typename Visit>
-  void end(Visit&& give_back) noexcept {
+  void end(Visit&& visit) noexcept {
     owner_.check();
-    // Free WQEs are marked by naming themselves, as no posted one does.
+    // Marks free WQEs by linking them to themselves, as no posted one is.
     for (uint32_t left = room_ + 1, i = head_; left != 0; left--) {
       const uint32_t next = next_of(i);
       head_of(i)->next_wqe_index = be16{static_cast<uint16_t>(i)};
       i = next;
     }
     for (uint32_t i = 0; i < geometry_.wqe_count; i++)
-      if (next_of(i) != i) give_back(wr_ids_[i]);
+      if (next_of(i) != i) visit(wr_ids_[i]);
     room_ = 0;
   }
-  // Hands the queue to another worker, which must not overlap with this one.
+  // Lets another worker use the queue from now on; the two never use it at the same time.
   void release_owner() noexcept { owner_.release(); }
 
  private:
@@ -106,8 +107,8 @@ class Srq {
   [[nodiscard]] uint32_t next_of(uint32_t i) const noexcept {
     return head_of(i)->next_wqe_index.host() & (geometry_.wqe_count - 1);
   }
-  // The list's next WQE is posted.
-  void take(uint64_t wr_id) noexcept {
+  // Removes the posted WQE from the list.
+  void pop(uint64_t wr_id) noexcept {
     const uint32_t i = head_;
     head_ = next_of(i);
     wr_ids_[i] = wr_id;
@@ -124,7 +125,7 @@ class Srq {
   uint32_t tail_;  // the list's end
   uint32_t head_ = 0;
   uint32_t pi_ = 0;  // receives posted
-  [[no_unique_address]] Owner owner_;
+  Owner owner_;
 };
 
 }  // namespace kilim::queue

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What looks over a send queue's shoulder at each doorbell: a recorder, a linter (kilim/diag).
-// Compiled in where asserts are, or with KILIM_WATCH; otherwise a queue has no place for it and
-// commit() no code. Owner: the queue's worker. Never allocates, blocks or logs by itself.
+// Watch: an observer of a send queue, called at each doorbell: a recorder or a linter (kilim/diag).
+// Code compiled with asserts, or with KILIM_WATCH, calls it; other code does not, and spends no
+// instruction on it. A queue has the place for it always: a program and the library may differ.
+// Owner: the queue's worker. Never allocates, blocks or logs by itself.
 #pragma once
 
 #include <cstdint>
@@ -11,42 +12,37 @@
 namespace kilim::queue {
 
 #if defined(KILIM_WATCH) || !defined(NDEBUG)
-inline constexpr bool watched = true;
+constexpr bool watched = true;
 #else
-inline constexpr bool watched = false;
+constexpr bool watched = false;
 #endif
 
 struct Watch {
-  // Before the doorbell record is written: blocks [first, end) are complete in the ring.
+  // Called before the doorbell record is written: blocks [first, end) of the ring are written.
   using Doorbell = void (*)(Watch&, const SqGeometry&, uint32_t first, uint32_t end) noexcept;
-  // WQEs before block `until` have come to an end, by a completion or by a reset of the queue.
+  // Called when WQEs before block `until` have ended, by a completion or a reset.
   using Ended = void (*)(Watch&, uint32_t until) noexcept;
   Doorbell doorbell = nullptr;
-  Ended ended = nullptr;  // null: need not know
+  Ended ended = nullptr;  // null: not called
 };
 
 // A queue's place for its watch.
 class WatchSlot {
  public:
+  // False: who asks is compiled to tell nobody.
   bool set(Watch* w) noexcept {
-    watch_ = w;
-    return true;
+    watch_ = watched ? w : nullptr;
+    return watched;
   }
   void ring(const SqGeometry& sq, uint32_t first, uint32_t end) const noexcept {
-    if (watch_ != nullptr) watch_->doorbell(*watch_, sq, first, end);
+    if (watched && watch_ != nullptr) watch_->doorbell(*watch_, sq, first, end);
   }
   void ended(uint32_t until) const noexcept {
-    if (watch_ != nullptr && watch_->ended != nullptr) watch_->ended(*watch_, until);
+    if (watched && watch_ != nullptr && watch_->ended != nullptr) watch_->ended(*watch_, until);
   }
 
  private:
   Watch* watch_ = nullptr;
-};
-class NoWatchSlot {
- public:
-  bool set(Watch*) noexcept { return false; }
-  void ring(const SqGeometry&, uint32_t, uint32_t) const noexcept {}
-  void ended(uint32_t) const noexcept {}
 };
 
 }  // namespace kilim::queue

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Appends WQEs to a send queue and announces them with one doorbell. A cursor keeps the queue's
-// state in registers; nothing of it is seen by the device or the queue before commit(), and a
-// cursor that goes away without commit() has posted nothing.
-// Owner: the queue's worker; one cursor at a time. Never allocates, blocks or logs.
+// WqeCursor: appends WQEs to a send queue and rings one doorbell for them. It keeps the queue's
+// state in registers. Neither device nor queue changes before commit(); a cursor destroyed without
+// commit() has posted nothing. Owner: the queue's worker; one cursor at a time. Never allocates,
+// blocks or logs.
 #pragma once
 
 #include <cstddef>
@@ -24,12 +24,12 @@ namespace kilim::queue {
 // Bits of a WQE's fm_ce_se byte that a caller chooses.
 struct WrFlags {
   static constexpr uint8_t none = 0;
-  // One of these three, or none of them: an entry where the WQE fails or is flushed.
+  // One of these three, or none: then there is a CQE only if the WQE fails or is flushed.
   static constexpr uint8_t signalled = prm::ctrl::cq_update;
   static constexpr uint8_t signalled_with_event = prm::ctrl::cq_update_and_event;
   static constexpr uint8_t only_first_error = prm::ctrl::only_first_error;
   static constexpr uint8_t solicited = prm::ctrl::solicited;
-  static constexpr uint8_t fence = prm::ctrl::fence;  // waits for outstanding reads and atomics
+  static constexpr uint8_t fence = prm::ctrl::fence;  // waits for earlier READs and atomics
 };
 
 class WqeCursor {
@@ -52,28 +52,28 @@ class WqeCursor {
   [[nodiscard]] bool fits(uint32_t wqebbs) const noexcept { return limit_ - pi_ >= wqebbs; }
   [[nodiscard]] bool fits(Octowords ds) const noexcept { return fits(wqebbs_for(ds).value()); }
 
-  // Where the WQE being written begins, as Sq counts; and behind the last one known to be complete.
+  // The position (Sq::posted()) of the WQE being written, and Sq::retired().
   [[nodiscard]] uint32_t position() const noexcept { return pi_; }
   [[nodiscard]] uint32_t retired() const noexcept { return limit_ - sq_.geometry_.wqebb_count; }
 
   [[nodiscard]] Qpn qpn() const noexcept { return Qpn{qpn_.host() >> 8}; }
   [[nodiscard]] bool writes(const Sq& sq) const noexcept { return &sq_ == &sq; }
 
-  // A piece of 1 to so many bytes is a message, and its length is written as it is.
+  // A single piece of 1 to plain_bytes() bytes needs no further check.
   [[nodiscard]] uint32_t plain_bytes() const noexcept { return sq_.plain_bytes_; }
   // The longest message that the device sends.
   [[nodiscard]] uint32_t max_message() const noexcept { return sq_.geometry_.max_message; }
 
-  // The first basic block of the WQE being written.
+  // The first 64-byte block of the WQE being written.
   [[nodiscard]] std::byte* line() const noexcept { return at_; }
-  // Its i-th basic block; wraps by itself.
+  // Its i-th block, wrapped at the ring's end.
   [[nodiscard]] std::byte* line(uint32_t i) const noexcept {
     std::byte* p = at_ + std::size_t{i} * wqebb_bytes;
     if (p >= end_) [[unlikely]]
       p -= ring_bytes();
     return p;
   }
-  // Whether so many basic blocks from line() on lie one behind the other.
+  // True: so many blocks from line() on are contiguous.
   [[nodiscard]] bool straight(uint32_t wqebbs) const noexcept {
     return at_ + std::size_t{wqebbs} * wqebb_bytes <= end_;
   }
@@ -82,8 +82,8 @@ class WqeCursor {
     return line(i / 4) + std::size_t{i % 4} * octoword_bytes;
   }
 
-  // Writes the control segment of a WQE of `ds` octowords. The pending fence goes into it beside
-  // the one that `flags` asks for: small and answers make `fence` (Linux wr.c, mlx5_ib_post_send).
+  // Writes the control segment of a WQE of `ds` octowords. It gets the pending fence combined with
+  // the fence in `flags` (Linux wr.c, mlx5_ib_post_send).
   void control(prm::Opcode op, Octowords ds, uint8_t flags, uint32_t imm) noexcept {
     KILIM_ASSERT(ds.value() != 0 && ds.value() <= prm::max_ds && fits(ds));
     last_ = at_;
@@ -100,7 +100,7 @@ class WqeCursor {
     store_word(at_ + 8, rest | fence_);
     fence_ = be64{0};
   }
-  // The WQE is written: remembers its wr id and goes on behind it.
+  // Ends the WQE: stores its wr id and moves behind it.
   void advance(uint32_t wqebbs, uint64_t wr_id) noexcept {
     *wr_id_ = wr_id;
     wr_id_ += wqebbs;
@@ -111,27 +111,27 @@ class WqeCursor {
       wr_id_ -= sq_.geometry_.wqebb_count;
     }
   }
-  // The WQE after this one waits for what this one changes (a key).
+  // Sets the pending fence, which the next WQE carries, for what this one changes.
   void fence_next(uint8_t mode) noexcept { fence_ = be64{uint64_t{mode} << 32}; }
-  // The same behind a UMR: every builder of one ends so, and nobody who uses a key behind it has a
-  // fence to remember. Small, whatever the device's umr_fence says of the UMR itself: Linux wr.c,
-  // mlx5_ib_post_send (next_fence); libmlx5 qp.c (fm_cache).
+  // The pending fence behind a UMR; every builder of a UMR ends with it. Always small, whatever the
+  // capability umr_fence says about the UMR itself: Linux wr.c, mlx5_ib_post_send (next_fence);
+  // libmlx5 qp.c (fm_cache).
   void fence_next_user() noexcept { fence_next(prm::ctrl::small_fence); }
   [[nodiscard]] bool has_pending_fence() const noexcept { return fence_ != be64{0}; }
   [[nodiscard]] uint8_t pending_fence() const noexcept {
     return static_cast<uint8_t>(fence_.host() >> 32);
   }
 
-  // Asks for a completion of the last appended WQE. Only between an append and commit().
+  // Asks for a completion of the last WQE. Called between an append and commit().
   void signal_last() noexcept {
     KILIM_ASSERT(pi_ != sq_.pi_);
     auto* ctrl = reinterpret_cast<prm::CtrlSeg*>(last_);
     ctrl->fm_ce_se = prm::ctrl::with_mode(ctrl->fm_ce_se, prm::ctrl::cq_update);
   }
 
-  // Leaves what has been appended to another cursor of the same queue, which appends more and
-  // rings; afterwards reload() goes on behind that. For the cold part of a burst, which so sees no
-  // address of this cursor, and its state stays in registers.
+  // leave() writes the cursor's state back to the queue so that another cursor can append and
+  // commit; reload() continues behind that. The cold part of a burst uses its own cursor, so that
+  // this one never has its address taken and stays in registers.
   void leave() noexcept {
     sq_.watch_.ring(sq_.geometry_, sq_.pi_, pi_);
     sq_.at_ = at_;
@@ -146,7 +146,7 @@ class WqeCursor {
     pi_ = sq_.pi_;
   }
 
-  // Hands everything appended since the last commit to the device: record, then doorbell.
+  // Hands everything appended since the last commit to the device: doorbell record, then doorbell.
   void commit() noexcept {
     if (pi_ == sq_.pi_) return;
     leave();

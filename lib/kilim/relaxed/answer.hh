@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Why a relaxed region was not made. A value in a register; the errno and the sentence are for who
-// has time. Pure values, any thread.
+// Answer: whether a relaxed region was registered; if not, why. One byte on a measured path, hence
+// not an Outcome (doc/decisions/0024-words-and-rooms.md). Pure values, any thread.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@ namespace kilim::relaxed {
 
 enum class Answer : uint8_t {
   done,
-  dry,           // no key: all are used, or wait for their invalidation, or for workers and queues
+  dry,           // no key is free: all are in use, or wait for an invalidation or an epoch
   no_room,       // the send queue is full
-  bad_range,     // empty, or wraps
+  bad_range,     // the range is empty or wraps
   bad_access,    // a right that a region cannot have, or remote writing without local writing
-  not_covered,   // no arena holds the memory, and none can be made
-  too_long,      // more entries than a key has
+  not_covered,   // no arena contains the memory, and none can be made
+  too_long,      // the list needs more entries than the key has
   queue_failed,  // the send queue had an error and has not been recovered
 };
 
-// A positive errno value; 0 for `done`. EAGAIN: later it may work.
+// errno_of(): a positive errno value, 0 for `done`; EAGAIN: it may work later. text(): a sentence.
 int errno_of(Answer a) noexcept;
 const char* text(Answer a) noexcept;
 

@@ -55,10 +55,10 @@ Status Cover::add_implicit(std::span<const mr::OdpUse> uses) {
   return Done{};
 }
 
-bool Cover::withdraw(uint64_t address) noexcept {
+bool Cover::withdraw(const mr::Region& region) noexcept {
   bool unused = true;
   for (const auto& arena : arenas_) {
-    if (arena->region.address != address) continue;
+    if (arena->region.lkey != region.lkey) continue;
     arena->open = false;
     unused = unused && arena->users == 0;
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The memory over which relaxed regions can be made: arenas, each under one key of its own. An
-// arena is the caller's, or it is registered when memory is asked for that no arena covers.
-// Owner: the worker of the relaxed regions. find() never allocates, blocks or logs; everything else
-// is set-up, and registering is a call of the system.
+// Cover: the arenas over which relaxed regions can be made, each a registered region. An arena is
+// the caller's, or it is registered when a region is asked for that no arena contains. Owner: the
+// worker of the relaxed regions. find() never allocates, blocks or logs; everything else may, as
+// registering is a system call.
 #pragma once
 
 #include <cstddef>
@@ -17,21 +17,21 @@
 
 namespace kilim::relaxed {
 
-// Who answers for it that an arena's memory stays what it was when it was registered.
+// Who guarantees that an arena's addresses keep the memory that was registered.
 enum class Keeper : uint8_t {
-  caller,  // its region is the caller's too
-  eal,     // EAL holds the memory; registered here, until it is withdrawn or EAL gives memory back
-  device,  // the whole address space on demand: the device follows what is mapped
-  maker,   // the region for which it was registered: with it the arena closes
+  caller,  // the caller, whose region it is
+  eal,     // EAL: the arena is used until withdraw(), or until EAL frees memory
+  device,  // the device: the whole address space on demand
+  maker,   // the relaxed region that it was registered for: the arena closes with it
 };
 
 struct Arena {
   mr::Region region;
   Keeper keeper = Keeper::caller;
-  bool open = true;    // takes new regions
-  uint32_t users = 0;  // relaxed regions through whose key some of it can be reached
-  // Rights that a request has to ask for. A device brings pages of an arena that it may write in
-  // for writing, whatever comes: memory that can only be read needs one that it may not.
+  bool open = true;    // new regions may be made over it
+  uint32_t users = 0;  // relaxed regions over it whose keys are not known to be invalid
+  // Rights that a request must contain. In a writable on-demand arena the device maps every page
+  // for writing, so read-only memory needs an arena without that right.
   uint32_t least = 0;
 
   [[nodiscard]] bool serves(uint64_t address, uint64_t bytes, uint32_t access) const noexcept {
@@ -42,41 +42,41 @@ struct Arena {
 
 class Cover {
  public:
-  // `registrar` makes arenas for memory that has none; null: there are only the caller's. It is for
-  // one thread at a time.
+  // `registrar` registers further arenas; null: only the caller's regions are used. Used by one
+  // thread at a time.
   explicit Cover(mr::Registrar* registrar) noexcept : registrar_(registrar) {}
   Cover(const Cover&) = delete;
   Cover& operator=(const Cover&) = delete;
-  // Deregisters what was registered here.
+  // Deregisters the arenas that were registered here.
   ~Cover();
 
-  // A region of the caller's, who keeps it until it has been withdrawn and nobody uses it.
+  // Adds a region of the caller's, which stays registered until withdraw() returns true.
   Status add(const mr::Region& region);
-  // The arenas that begin at `address` take no new regions. True: nobody uses them any more.
-  bool withdraw(uint64_t address) noexcept;
+  // Closes the arena of this region; others that begin at the same page stay open. True: no relaxed
+  // region uses it any more.
+  bool withdraw(const mr::Region& region) noexcept;
 
-  // An arena with all of [address, address + bytes) and these rights, or nullptr.
+  // An open arena that contains [address, address + bytes) and has these rights; nullptr: none.
   [[nodiscard]] Arena* find(uint64_t address, uint64_t bytes, uint32_t access) noexcept {
     if (last_ != nullptr && last_->serves(address, bytes, access)) [[likely]]
       return last_;
     return search(address, bytes, access);
   }
-  // The whole address space becomes an arena, on demand, for whoever writes and another for whoever
-  // only reads; EOPNOTSUPP where the device cannot. Nothing is pinned then, a first access to a
-  // page costs a fault, memory that is not mapped is found out by its use, and the regions are good
-  // for what the device pages and no more: `uses` says what they are for, Region::usable() asks.
+  // Makes the whole address space an on-demand arena, one writable and one read-only. Nothing is
+  // pinned; the first access to a page costs a fault, and unmapped memory is an error of the
+  // access. EOPNOTSUPP: the device cannot page for these `uses`; Region::usable() asks for others.
   Status add_implicit(std::span<const mr::OdpUse> uses);
-  // Where EAL has given memory back, arenas of EAL's memory take no new regions: what is mapped in
-  // their place may be other memory. Before a region is registered, or once a round: what EAL frees
-  // and hands out again within a round of the worker's is then the caller's to withdraw().
+  // If EAL has freed memory, closes all arenas of EAL's memory, as other memory may be mapped there
+  // now. Called before a registration and once a round. Memory that EAL frees and allocates again
+  // within one round is the caller's to withdraw().
   void follow_eal() noexcept;
-  // Registers one; memory of EAL as far as EAL holds it in one run, else just these pages.
+  // Registers an arena: EAL memory as far as it is contiguous, other memory page by page.
   Result<Arena*> make(std::span<std::byte> pages, uint32_t access);
   void close(Arena& arena) noexcept {
     arena.open = false;
     release_unused();
   }
-  // Forgets arenas that are closed and not used, and deregisters what was registered here.
+  // Removes closed arenas without users; deregisters those that were registered here.
   void release_unused() noexcept;
 
   [[nodiscard]] uint32_t made() const noexcept { return made_; }
@@ -87,11 +87,11 @@ class Cover {
   Arena& insert(const mr::Region& region, Keeper keeper);
 
   mr::Registrar* registrar_;
-  std::vector<std::unique_ptr<Arena>> arenas_;  // by address; one may lie in another
-  Arena* last_ = nullptr;                       // that served
-  uint64_t longest_ = 0;                        // of all that ever were
+  std::vector<std::unique_ptr<Arena>> arenas_;  // sorted by address; they may overlap
+  Arena* last_ = nullptr;                       // the result of the last find()
+  uint64_t longest_ = 0;                        // bytes of the longest arena so far
   uint32_t made_ = 0;
-  uint64_t eal_losses_ = 0;  // known
+  uint64_t eal_losses_ = 0;  // eal_losses() at the last follow_eal()
 };
 
 }  // namespace kilim::relaxed

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whether EAL has given memory back to the system: what was registered of it is then no longer what
-// is mapped there. One count for the process. Any thread; EAL's event comes on whatever thread
-// frees, with EAL's memory lock held, and only counts.
+// Counts how often EAL has returned memory to the system: a registered region then no longer
+// matches what is mapped. One count for the process, any thread. EAL's event comes on the thread
+// that frees, with EAL's memory lock held.
 #pragma once
 
 #include <cstdint>
 
 namespace kilim::relaxed {
 
-// EAL's events are listened to from now on. Without hugepages EAL has none, and gives nothing back.
+// Subscribes to EAL's memory events. Without hugepages EAL has none and returns no memory.
 void watch_eal() noexcept;
-// Grows whenever memory goes, before it is unmapped.
+// The count, which grows before the memory is unmapped.
 uint64_t eal_losses() noexcept;
-// What EAL's event calls.
+// Called by EAL's event.
 void note_eal_loss() noexcept;
 
 }  // namespace kilim::relaxed

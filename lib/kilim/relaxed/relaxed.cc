@@ -45,18 +45,18 @@ const char* text(Answer a) noexcept {
   return row_of(a).sentence;
 }
 
-Result<std::unique_ptr<Relaxed>> Relaxed::create(umr::Loom& loom, const Config& config) {
+Result<std::unique_ptr<Relaxed>> Relaxed::create(mkey::MkeyBinder& binder, const Config& config) {
   const uint32_t page = config.page_bytes;
   if (config.keys == 0 || config.flush_share == 0)
     return Error{EINVAL, "relaxed regions need the number of their keys and a share of them"};
   if (page == 0 || (page & (page - 1)) != 0) return Error{EINVAL, "a page is a power of two"};
-  std::unique_ptr<Relaxed> made{new Relaxed(loom, config)};
+  std::unique_ptr<Relaxed> made{new Relaxed(binder, config)};
   made->grow(config.keys);
   return made;
 }
 
-Relaxed::Relaxed(umr::Loom& loom, const Config& config)
-    : loom_(loom),
+Relaxed::Relaxed(mkey::MkeyBinder& binder, const Config& config)
+    : binder_(binder),
       cover_(config.registrar),
       rights_(config.rights | mr::Access::relaxed_ordering),
       page_mask_(config.page_bytes - 1),
@@ -93,9 +93,9 @@ Answer Relaxed::bind_long(Request r, Region& out) noexcept {
   const mr::Region& under = out.arena_->region;
   if (!pieces.add(under.lkey, under.iova + (r.address - under.address), out.bytes_))
     return Answer::too_long;
-  queue::WqeCursor c{loom_.sq()};
-  const Answer a = answer(loom_.bind(c, out.key_, how(r), pieces.view()));
-  loom_.commit(c);
+  queue::WqeCursor c{binder_.sq()};
+  const Answer a = answer(binder_.bind(c, out.key_, how(r), pieces.view()));
+  binder_.commit(c);
   return a;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The telemetry endpoint /kilim/odp: each device's statistics of on-demand paging, by name. The
-// documents' names, the value or "not reported". With a device's name behind a comma, that one's.
-// Whoever opened a device shows it as long as it lives. Any thread; EAL's telemetry thread reads.
+// The telemetry endpoint /kilim/odp: statistics of on-demand paging by device, each value or "not
+// reported"; "/kilim/odp,NAME" for one device. A ShownDevice shows a device as long as it lives.
+// Any thread; EAL's telemetry thread reads.
 #pragma once
 
 #include "kilim/device/device.hh"

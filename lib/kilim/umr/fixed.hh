@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "KSM". Keys whose entries all span the same power of two of bytes, so that an offset leads
-// to its entry without a search: a table of pages, or a ring over a pool. Owner: the queue's
-// worker. Never allocates, blocks or logs.
+// PRM: "KSM". Keys whose entries all span the same power of two of bytes: the device computes the
+// entry from the offset instead of searching. For page tables and rings over a pool.
+// Owner: the queue's worker. Never allocates, blocks or logs.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include "kilim/base/outcome.hh"
 #include "kilim/base/units.hh"
 #include "kilim/prm/opcode.hh"
 #include "kilim/prm/umr_limits.hh"
@@ -15,7 +16,6 @@
 #include "kilim/queue/sge.hh"
 #include "kilim/queue/wqe_cursor.hh"
 #include "kilim/umr/klm_list.hh"
-#include "kilim/umr/refusal.hh"
 #include "kilim/umr/umr_head.hh"
 #include "kilim/umr/umr_wqe.hh"
 #include "kilim/umr/view.hh"
@@ -25,7 +25,7 @@ namespace kilim::umr {
 inline constexpr uint8_t min_log_entity = 12;
 inline constexpr uint8_t max_log_entity = 31;
 
-// Pieces of one size, 2^log_entity bytes; the last one may be shorter.
+// Pieces of 2^log_entity bytes each; the last one may be shorter.
 struct FixedView {
   const Piece* pieces = nullptr;
   uint32_t count = 0;
@@ -33,7 +33,8 @@ struct FixedView {
   uint64_t length = 0;
 };
 
-// Fills `v` or says which piece does not fit.
+// Checks the pieces and fills `v`. Refused: wrong_size (a log_entity out of range, or a piece of
+// another size), empty.
 inline Outcome fixed_view(std::span<const Piece> pieces, uint8_t log_entity,
                           FixedView& v) noexcept {
   if (log_entity < min_log_entity || log_entity > max_log_entity)
@@ -51,10 +52,10 @@ inline Outcome fixed_view(std::span<const Piece> pieces, uint8_t log_entity,
   return {};
 }
 
-// `line_at(i)` gives the place of the i-th line. The device takes the size from the key, whatever
-// an entry's first word says; the kernel's fault handler takes every entry for a KLM and looks at
-// nothing else (Linux odp.c: pagefault_single_data_segment). So each says its size, the last one
-// too: a patch may put others behind it.
+// Writes the entries; line_at(i) returns the address of the i-th 64-byte line. The device takes the
+// size from the mkey, but the kernel's fault handler reads every entry as a KLM and needs its byte
+// count (Linux odp.c: pagefault_single_data_segment). The last entry has the full size too, as a
+// patch may put others behind it.
 template <typename LineAt>
 inline void store_ksm_list(const FixedView& v, LineAt line_at) noexcept {
   for (uint32_t i = 0; i < klm_octowords(v.count); i++) {
@@ -84,8 +85,8 @@ inline MkeyWords mkey_words(const ListRequest& r, const FixedView& v) noexcept {
 }
 }  // namespace detail
 
-// Makes a key of fixed-size entries show the view, inline. Where the view's entries have another
-// size than the key's, that changes too.
+// Appends a UMR that gives a KSM key the view as an inline list, and the view's entry size.
+// Refused: keeps_entity where the device cannot change that size, and the reasons of umr_list().
 inline Outcome umr_fixed(queue::WqeCursor& c, const prm::UmrLimits& limits, const ListRequest& r,
                          const FixedView& v, const UmrWr& wr) noexcept {
   const uint32_t octowords = klm_octowords(v.count);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "KLM". Encodes pieces as a list of KLMs, whole 64-byte lines at a time: one shuffle and one
-// store a piece, the last line filled up with zeroes.
-// Owner: the queue's worker. Never allocates, blocks or logs.
+// PRM: "KLM". Encodes pieces as a list of KLM entries in 64-byte lines: one shuffle and one store
+// for each piece; the last line is padded with zeroes. Owner: the queue's worker. Never allocates,
+// blocks or logs.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "kilim/base/outcome.hh"
 #include "kilim/base/units.hh"
 #include "kilim/prm/umr_seg.hh"
 #include "kilim/queue/sge.hh"
-#include "kilim/umr/refusal.hh"
 #include "kilim/umr/view.hh"
 
 namespace kilim::umr {
@@ -24,14 +24,14 @@ constexpr uint32_t klm_octowords(uint32_t pieces) noexcept {
 }
 
 namespace detail {
-// Four pieces.
+// A whole line.
 [[gnu::always_inline]] inline void store_klm_line(std::byte* dst, const Piece* pieces) noexcept {
   queue::store_pointer(dst, pieces[0]);
   queue::store_pointer(dst + 16, pieces[1]);
   queue::store_pointer(dst + 32, pieces[2]);
   queue::store_pointer(dst + 48, pieces[3]);
 }
-// One to three.
+// The last line: one to three pieces.
 [[gnu::always_inline]] inline void store_klm_tail(std::byte* dst, const Piece* pieces,
                                                   uint32_t count) noexcept {
   queue::store_pointer(dst, pieces[0]);
@@ -49,10 +49,10 @@ namespace detail {
 }
 }  // namespace detail
 
-// The list, its lines one behind the other, at a multiple of 64 bytes.
+// Writes the list to contiguous lines; `to` is a multiple of 64.
 [[gnu::always_inline]] inline void store_klm_lines(std::byte* to, const Piece* pieces,
                                                    uint32_t count) noexcept {
-  // One counter for both sides, from below zero to zero.
+  // One index from -whole to 0 serves both pointers.
   const auto whole = static_cast<std::ptrdiff_t>(count & ~(klms_per_line - 1)) * 16;
   const auto* from_end = reinterpret_cast<const std::byte*>(pieces) + whole;
   std::byte* to_end = to + whole;
@@ -62,14 +62,14 @@ namespace detail {
     detail::store_klm_tail(to_end, reinterpret_cast<const Piece*>(from_end), rest);
 }
 
-// Why a view has no pieces.
+// The refusal for a view without pieces: View::of() makes such a view of a piece that is too long.
 [[gnu::cold]] inline Outcome why_empty(const View& view, uint32_t limit) noexcept {
   if (view.length > prm::umr::max_piece_bytes)
     return {Refusal::long_piece, static_cast<uint32_t>(view.length), prm::umr::max_piece_bytes};
   return {Refusal::empty, 0, limit};
 }
 
-// The list in memory.
+// Writes the list to memory that a list by pointer names.
 inline void encode_klm_list(std::byte* to, const View& view) noexcept {
   store_klm_lines(to, view.pieces, view.count);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "UMR Control Segment", translation offset. Some entries of a key are written anew, in whole
-// granules of four; its other entries, its length, access and tag stay as they are.
+// PRM: "UMR Control Segment", translation offset. Replaces some entries of a key, in granules of
+// four; its other entries, length, access and tag stay.
 // Owner: the queue's worker. Never allocates, blocks or logs.
 #pragma once
 
@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "kilim/base/ident.hh"
+#include "kilim/base/outcome.hh"
 #include "kilim/base/units.hh"
 #include "kilim/prm/opcode.hh"
 #include "kilim/prm/umr_limits.hh"
@@ -17,19 +18,17 @@
 #include "kilim/umr/klm_list.hh"
 #include "kilim/umr/list_memory.hh"
 #include "kilim/umr/pointer_wqe.hh"
-#include "kilim/umr/refusal.hh"
 #include "kilim/umr/umr_head.hh"
 #include "kilim/umr/view.hh"
 
 namespace kilim::umr {
 
-// Which entries of which key. `first` is a multiple of four, and so is their number unless they are
-// the key's last.
+// Which entries to replace. Their number is a multiple of four unless they are the key's last.
 struct Patch {
-  Lkey key;                  // as it is; it keeps its tag
+  Lkey key;                  // with its present tag, which stays
   uint32_t max_entries = 0;  // of the key
-  uint32_t first = 0;
-  uint8_t checks = 0;  // prm::umr::check_*
+  uint32_t first = 0;        // a multiple of four
+  uint8_t checks = 0;        // prm::umr::check_*
 };
 
 namespace detail {
@@ -62,8 +61,8 @@ template <typename AnyView>
   if (!c.fits(wqebbs)) [[unlikely]]
     return {Refusal::no_room, wqebbs, c.room().value()};
   constexpr uint8_t partial = prm::umr::inline_list | prm::umr::has_translation_offset;
-  Aside aside;
-  std::byte* const wqe = place(c, wqebbs, aside);
+  WrapBuffer wrap;
+  std::byte* const wqe = place(c, wqebbs, wrap);
   if constexpr (std::is_same_v<AnyView, FixedView>) {
     encode_ksm_list(wqe + 2 * wqebb_bytes, v);
   } else {
@@ -79,21 +78,23 @@ template <typename AnyView>
 }
 }  // namespace detail
 
-// Entries of a KLM key, inline. A piece of another length moves what lies behind it.
+// Replaces entries of a KLM key by an inline list. An entry of another length than before shifts
+// the addresses of everything behind it. Refused: empty, off_granule, over_key, offset_too_far,
+// too_many_inline, no_room.
 [[gnu::always_inline]] inline Outcome patch(queue::WqeCursor& c, const prm::UmrLimits& limits,
                                             const Patch& p, const View& v,
                                             const UmrWr& wr) noexcept {
   return detail::patch_inline(c, limits, p, v, wr);
 }
-// Entries of a KSM key, inline.
+// The same for a KSM key.
 [[gnu::always_inline]] inline Outcome patch_fixed(queue::WqeCursor& c, const prm::UmrLimits& limits,
                                                   const Patch& p, const FixedView& v,
                                                   const UmrWr& wr) noexcept {
   return detail::patch_inline(c, limits, p, v, wr);
 }
 
-// Entries that lie in memory, of either kind, up to 65,532; the memory stays as it is until the
-// UMR has completed.
+// Replaces up to 65,532 entries by a list in memory, which stays unchanged until the UMR has
+// completed. Refused: also no_pointer, misaligned_list.
 inline Outcome patch_by_pointer(queue::WqeCursor& c, const prm::UmrLimits& limits, const Patch& p,
                                 const StoredList& list, const UmrWr& wr) noexcept {
   const auto off = static_cast<uint32_t>(list.address % prm::umr::list_alignment);

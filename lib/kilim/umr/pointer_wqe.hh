@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "UMR Work Request Operation", list by pointer. A key takes its list from registered memory:
-// by one WQE up to 65,532 octowords, by several with translation offsets beyond. What kind of list
-// it is does not matter here.
+// PRM: "UMR Work Request Operation", list by pointer. A key gets its list, of any kind, from
+// registered memory: one WQE for up to 65,532 octowords, several with translation offsets beyond.
 // Owner: the queue's worker. Never allocates, blocks or logs.
 #pragma once
 
 #include <cstdint>
 
 #include "kilim/base/ident.hh"
+#include "kilim/base/outcome.hh"
 #include "kilim/base/units.hh"
 #include "kilim/prm/opcode.hh"
 #include "kilim/prm/umr_limits.hh"
 #include "kilim/prm/umr_seg.hh"
 #include "kilim/queue/wqe_cursor.hh"
 #include "kilim/umr/list_memory.hh"
-#include "kilim/umr/refusal.hh"
 #include "kilim/umr/request.hh"
 #include "kilim/umr/umr_head.hh"
 
 namespace kilim::umr {
 
-// How many WQEs a list of so many octowords takes.
+// WQEs needed for a list of so many octowords.
 constexpr uint32_t pointer_wqes(uint32_t octowords) noexcept {
   constexpr uint32_t most = prm::umr::max_list_octowords;
   constexpr uint32_t step = prm::umr::chained_list_octowords;
@@ -28,7 +27,7 @@ constexpr uint32_t pointer_wqes(uint32_t octowords) noexcept {
 }
 
 namespace detail {
-// Whether a list of so many octowords, padding included, can be given to the key.
+// Checks whether the key and the device take a list of so many octowords, padding included.
 inline Outcome check_reach(const queue::WqeCursor& c, const prm::UmrLimits& limits,
                            const ListRequest& r, uint32_t octowords) noexcept {
   const uint32_t wqes = pointer_wqes(octowords);
@@ -51,8 +50,8 @@ inline Outcome check_pointer(const queue::WqeCursor& c, const prm::UmrLimits& li
   return {};
 }
 
-// One WQE of a chain, not the last: a part of the list, and the key does not show anything until
-// all of it has come.
+// Appends one WQE of a chain, not the last. The key stays free until the last part has been
+// written.
 inline void append_part(queue::WqeCursor& c, const ListRequest& r, const StoredList& part,
                         uint64_t offset, const UmrWr& wr) noexcept {
   const bool first = offset == 0;
@@ -72,16 +71,17 @@ inline void append_part(queue::WqeCursor& c, const ListRequest& r, const StoredL
 }
 }  // namespace detail
 
-// Makes the key show what the list in memory says. The memory stays as it is until
-// the UMR has completed. Where it takes several WQEs, the key is free in between.
+// Appends the UMRs that give the key a list in memory, which stays unchanged until they have
+// completed. Between several WQEs the key is free. Refused: no_pointer, empty, over_key,
+// offset_too_far, no_room, misaligned_list, off_granule.
 inline Outcome umr_by_pointer(queue::WqeCursor& c, const prm::UmrLimits& limits,
                               const ListRequest& r, const StoredList& list,
                               const UmrWr& wr) noexcept {
   if (const Outcome o = detail::check_pointer(c, limits, r, list); !o.ok()) [[unlikely]]
     return o;
   constexpr uint32_t step = prm::umr::chained_list_octowords;
-  // A further part waits for the part before it, by the fence that this one leaves pending.
-  const uint8_t behind = FencePlanner{limits.fence}.before_umr(KeyUse::quiet);
+  // Each part waits for the one before it by the cursor's pending fence.
+  const uint8_t behind = FencePlanner{limits.fence}.before_umr(MkeyUse::quiet);
   StoredList part = list;
   uint32_t offset = 0;
   for (; list.octowords - offset > prm::umr::max_list_octowords; offset += step) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What every form of UMR says about its key, whatever the layout: tag, access, start address,
-// checks of the key's state. Pure values, any thread.
+// What every form of UMR sets in the mkey besides the list: tag, access, start address, and the
+// checks of the mkey's state. Pure values, any thread.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@
 
 namespace kilim::umr {
 
-// A key's access bits as the mkey context has them; local reading was granted when it was made.
+// mr::Access bits as the mkey context has them (PRM: "Memory Key Context Segment"). Local reading
+// was granted when the key was made.
 constexpr uint8_t mkey_access(uint32_t access) noexcept {
   return static_cast<uint8_t>(
       ((access & mr::Access::local_write) != 0 ? prm::mkey::local_write : 0) |
@@ -21,24 +22,24 @@ constexpr uint8_t mkey_access(uint32_t access) noexcept {
       ((access & mr::Access::remote_atomic) != 0 ? prm::mkey::atomic : 0));
 }
 
-// What a key shall be. Without a start address its first byte is at 0.
+// How the key is to be after the UMR.
 struct ListRequest {
-  Lkey key;                  // as it is now
+  Lkey key;                  // with its present tag
   uint32_t max_entries = 0;  // of the key
-  uint8_t new_tag = 0;       // the key's low byte from now on; tag_of(key) leaves it
+  uint8_t new_tag = 0;       // low byte of the key afterwards; tag_of(key) keeps it
   uint8_t access = 0;        // mkey_access()
-  uint8_t checks = 0;        // prm::umr::check_*: the WQE fails where the key's state is another
-  bool has_start = false;
-  bool unsign = false;       // the key's blocks are no longer signed
-  bool keep_atomic = false;  // the right to atomics stays (UmrLimits::change_atomic is false)
-  uint8_t log_entity = 0;    // of a key with entries of fixed size, as it is now
+  uint8_t checks = 0;        // prm::umr::check_*: the WQE fails if the key's state differs
+  bool has_start = false;    // the first byte has address `start`, else 0
+  bool unsign = false;       // blocks are no longer signed
+  bool keep_atomic = false;  // the device cannot change the atomic right: UmrLimits::change_atomic
+  uint8_t log_entity = 0;    // of a KSM key: its present entry size, log2 of bytes
   uint64_t start = 0;
 
-  // The key after the UMR.
+  // The handle after the UMR.
   [[nodiscard]] constexpr Lkey new_key() const noexcept {
     return Lkey{(key.value() & ~0xffu) | new_tag};
   }
-  // The fields that change, as the UMR control segment names them.
+  // The mkey_mask of the UMR control segment: which fields change.
   [[nodiscard]] constexpr uint64_t mask() const noexcept {
     constexpr uint64_t always =
         prm::umr::mask_free | prm::umr::mask_mkey | prm::umr::mask_access | prm::umr::mask_len;
@@ -50,7 +51,7 @@ struct ListRequest {
 
 struct UmrWr {
   uint64_t id = 0;
-  uint8_t flags = queue::WrFlags::none;  // a FencePlanner's bits included
+  uint8_t flags = queue::WrFlags::none;  // with the fence bits of a FencePlanner
 };
 
 }  // namespace kilim::umr

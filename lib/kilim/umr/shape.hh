@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Shape templates: what is the same in all UMRs of one kind (number of pieces, access, fields that
-// change) is encoded once, at set-up; a burst fills in key, addresses, keys and lengths.
-// ListShape: a value, any thread. The WQEs: the queue's worker; never allocates, blocks or logs.
+// Shapes: what all UMRs of one kind have in common (number of pieces, access, changed fields) is
+// encoded once at set-up; a burst fills in the key and the pieces.
+// ListShape: a value, any thread. Building WQEs: the queue's worker; never allocates, blocks or
+// logs.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
 
 #include "kilim/base/be.hh"
+#include "kilim/base/outcome.hh"
 #include "kilim/base/units.hh"
 #include "kilim/prm/opcode.hh"
 #include "kilim/prm/umr_seg.hh"
 #include "kilim/queue/sge.hh"
 #include "kilim/queue/wqe_cursor.hh"
 #include "kilim/umr/klm_list.hh"
-#include "kilim/umr/refusal.hh"
 #include "kilim/umr/umr_head.hh"
 #include "kilim/umr/umr_wqe.hh"
 #include "kilim/umr/view.hh"
@@ -23,8 +24,8 @@ namespace kilim::umr {
 
 class ListShape {
  public:
-  // Of `r`, the key, the tag and the start address's value do not matter here. No shape where the
-  // list does not fit into a WQE: then ok() is false, and nothing may be posted with it.
+  // `r` without key, tag and start, which each UMR gives. ok() is false where the list does not fit
+  // into a WQE or the key; such a shape must not be used.
   constexpr ListShape(const ListRequest& r, uint32_t pieces) noexcept
       : pieces_(pieces), octowords_(klm_octowords(pieces)) {
     if (pieces == 0 || pieces > max_inline_klms || pieces > r.max_entries) return;
@@ -48,15 +49,15 @@ class ListShape {
   uint32_t wqebbs_ = 0;
 };
 
-// What differs from one UMR of a shape to the next, beside its pieces.
+// The key of one UMR of a shape.
 struct ShapedKey {
-  Lkey key;             // as it is now
-  uint8_t new_tag = 0;  // from now on; tag_of(key) leaves it
-  uint64_t start = 0;   // where the shape has a start address
+  Lkey key;             // with its present tag
+  uint8_t new_tag = 0;  // afterwards; tag_of(key) keeps it
+  uint64_t start = 0;   // if the shape has a start address
 };
 
 struct ShapeWriter {
-  // Of a list that was written and holds a piece that it may not.
+  // Finds the first piece of a written list that is empty or too long.
   [[gnu::cold]] static Outcome first_bad(const std::byte* wqe, uint32_t pieces) noexcept {
     for (uint32_t i = 0; i < pieces; i++) {
       prm::Klm klm;
@@ -67,7 +68,7 @@ struct ShapeWriter {
     }
     return {Refusal::empty, 0, max_inline_klms};
   }
-  // A WQE whose list is written, and the sum of its lengths.
+  // A WQE with its list written, and the sum of the pieces' lengths.
   struct Written {
     std::byte* wqe;
     uint64_t length;
@@ -94,7 +95,8 @@ struct ShapeWriter {
   }
 };
 
-// As umr_list() with the shape's request; a view of as many pieces as the shape has.
+// Like umr_list(), with the shape's request. The view has as many pieces as the shape. Refused:
+// empty, no_room, long_piece.
 [[gnu::always_inline]] inline Outcome umr_shape(queue::WqeCursor& c, const ListShape& s,
                                                 const ShapedKey& key, const View& view,
                                                 const UmrWr& wr) noexcept {
@@ -104,15 +106,15 @@ struct ShapeWriter {
                            : Outcome{Refusal::empty, view.count, s.pieces()};
   if (!c.fits(s.wqebbs())) [[unlikely]]
     return {Refusal::no_room, s.wqebbs(), c.room().value()};
-  detail::Aside aside;
-  std::byte* const wqe = detail::place(c, s.wqebbs(), aside);
+  detail::WrapBuffer wrap;
+  std::byte* const wqe = detail::place(c, s.wqebbs(), wrap);
   store_klm_lines(wqe + 2 * wqebb_bytes, view.pieces, view.count);
   ShapeWriter::append(c, s, key, {wqe, view.length}, wr);
   return {};
 }
 
-// The same with pieces that are made on the spot, piece(0) to piece(shape's count - 1), and go
-// straight into the WQE: nothing is collected first.
+// The same with pieces that the callback returns, piece(0) to piece(s.pieces() - 1), written
+// straight into the WQE without an array.
 template <typename PieceAt>
 [[gnu::always_inline]] inline Outcome umr_shape_of(queue::WqeCursor& c, const ListShape& s,
                                                    const ShapedKey& key, PieceAt piece,
@@ -120,8 +122,8 @@ template <typename PieceAt>
   KILIM_ASSERT(s.ok());
   if (!c.fits(s.wqebbs())) [[unlikely]]
     return {Refusal::no_room, s.wqebbs(), c.room().value()};
-  detail::Aside aside;
-  std::byte* const wqe = detail::place(c, s.wqebbs(), aside);
+  detail::WrapBuffer wrap;
+  std::byte* const wqe = detail::place(c, s.wqebbs(), wrap);
   std::byte* to = wqe + 2 * wqebb_bytes;
   uint64_t length = 0;
   bool good = true;

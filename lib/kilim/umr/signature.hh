@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "Byte Stream Format", "Protection Signature Value". A key shows a view whose blocks are
-// signed: which signatures lie in memory, which go over the wire, what is checked. Whoever uses the
-// key names bytes as they are on the wire. Read with doc/guides/umr.md.
-// Owner: the queue's worker. Never allocates, blocks or logs.
+// PRM: "Byte Stream Format", "Protection Signature Value". Binds a key to a view whose blocks carry
+// signatures (T10-DIF or a CRC): which ones lie in memory, which travel on the wire, what the
+// device checks. Users of the key address bytes as they are on the wire. Read with
+// doc/guides/umr.md. Owner: the queue's worker. Never allocates, blocks or logs.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
 
-#include "kilim/mr/key_source.hh"
+#include "kilim/mr/mkey_source.hh"
 #include "kilim/prm/bsf_seg.hh"
 #include "kilim/prm/cqe.hh"
 #include "kilim/umr/umr_wqe.hh"
@@ -16,7 +16,7 @@
 namespace kilim::umr {
 
 enum class SignKind : uint8_t { none, t10dif_crc, t10dif_checksum, crc32, crc32c, crc64_xp10 };
-// Data of a block, as the adapter numbers the sizes.
+// Bytes of data in a block.
 enum class SignBlock : uint8_t {
   bytes_512 = prm::bsf::block_512,
   bytes_520 = prm::bsf::block_520,
@@ -25,7 +25,7 @@ enum class SignBlock : uint8_t {
   bytes_4160 = prm::bsf::block_4160,
 };
 
-// When a T10-DIF is not checked at all.
+// When the device skips the check of a T10-DIF.
 enum class SignEscape : uint8_t {
   never = 0,
   app = prm::bsf::app_escape,          // its application tag is all ones
@@ -35,7 +35,7 @@ enum class SignEscape : uint8_t {
 struct SignDomain {
   SignKind kind = SignKind::none;
   SignBlock block = SignBlock::bytes_512;
-  bool ones = true;  // a sum begins with all ones, else with 0
+  bool ones = true;  // the checksum starts with all ones, else with 0
   // T10-DIF:
   uint16_t app_tag = 0;
   uint32_t ref_tag = 0;
@@ -48,7 +48,7 @@ struct SignDomain {
   friend constexpr bool operator==(const SignDomain&, const SignDomain&) noexcept = default;
 };
 
-// Which bytes of a signature, the highest bit its highest byte.
+// A mask of a signature's bytes; bit 7 is the most significant byte.
 struct SignMask {
   static constexpr uint8_t guard = prm::bsf::guard_bytes;
   static constexpr uint8_t app_tag = prm::bsf::app_tag_bytes;
@@ -60,9 +60,9 @@ struct SignMask {
 struct SignRule {
   SignDomain memory, wire;
   uint8_t check =
-      SignMask::all;      // of what comes: from memory where data leaves, else from the wire
-  bool has_copy = false;  // `copy` is said; else whatever is the same in both domains
-  uint8_t copy = 0;       // taken over instead of made anew
+      SignMask::all;      // bytes checked on arrival: from memory when sending, else from the wire
+  bool has_copy = false;  // `copy` counts; else every byte that both domains have in common
+  uint8_t copy = 0;       // bytes copied from the arriving signature instead of computed
 };
 
 namespace detail {
@@ -100,7 +100,7 @@ constexpr prm::BsfInline inline_of(const SignDomain& d) noexcept {
   return in;
 }
 
-// Where its signatures begin, as SET_PSV says it.
+// The transient signature that SET_PSV gives the domain.
 constexpr uint64_t first_value(const SignDomain& d) noexcept {
   if (d.dif()) return (d.ones ? uint64_t{0xffff} << 48 : 0) | uint64_t{d.app_tag} << 32 | d.ref_tag;
   if (!d.ones) return 0;
@@ -108,16 +108,16 @@ constexpr uint64_t first_value(const SignDomain& d) noexcept {
 }
 }  // namespace detail
 
-// A key that was made to be signed (mr::KeyRequest::sign), and what its errors are counted with.
+// A key made with mr::MkeyRequest::sign, and the counter of its signature errors.
 struct SignedKey {
   uint32_t memory_psv = 0, wire_psv = 0;
   uint8_t errors = 1;
-  bool arm = true;  // the next UMR asks for the next error
+  bool arm = true;  // the next UMR enables reporting of the next error
 
   static constexpr SignedKey of(const mr::IndirectMkey& key) noexcept {
     return {key.memory_psv, key.wire_psv};
   }
-  // An error of the key has been read.
+  // Called when an error of the key has been read.
   constexpr void note_error() noexcept {
     errors++;
     arm = true;
@@ -145,7 +145,7 @@ constexpr prm::Bsf bsf_of(const SignRule& r, const SignedKey& key) noexcept {
   return b;
 }
 
-// The most pieces that a signed key may show inline.
+// Entries of the longest inline list beside a BSF.
 inline constexpr uint32_t max_signed_klms = max_inline_klms - prm::bsf::octowords;
 
 namespace detail {
@@ -164,7 +164,7 @@ constexpr uint32_t signed_flags(const SignedKey& k) noexcept {
 }
 }  // namespace detail
 
-// How a key shall be signed, and what its errors are counted with.
+// How a key is to be signed.
 struct Signing {
   const SignRule& rule;
   SignedKey& key;
@@ -185,7 +185,7 @@ namespace detail {
   return check_inline(c, r, view.count, wqebbs + (s.memory() ? 1 : 0) + (s.wire() ? 1 : 0));
 }
 
-// Behind the UMR, a SET_PSV for each signed domain; the last one is as `wr` says.
+// Appends a SET_PSV for each signed domain behind the UMR; the last one has flags and id of `wr`.
 [[gnu::always_inline]] inline void append_psvs(queue::WqeCursor& c, const Signing& s,
                                                const UmrWr& wr) noexcept {
   constexpr auto fence = prm::ctrl::fence_mask;
@@ -196,8 +196,9 @@ namespace detail {
 }
 }  // namespace detail
 
-// Makes the key show the view, its blocks signed as the rule says: a UMR, and a SET_PSV for each
-// signed domain; flags and wr id are those of the last. Usable as after umr_list().
+// Appends a UMR that gives the key the view with signed blocks, and a SET_PSV for each signed
+// domain; flags and wr id are those of the last WQE. The key is usable as after umr_list().
+// Refused: unsigned_rule, copies_nothing, and the reasons of umr_list().
 [[gnu::always_inline]] inline Outcome umr_signed(queue::WqeCursor& c, const ListRequest& r,
                                                  const View& view, const Signing& s,
                                                  const UmrWr& wr) noexcept {
@@ -205,8 +206,8 @@ namespace detail {
   const uint32_t wqebbs = 3 + octowords / klms_per_line;
   if (const Outcome o = detail::check_signed(c, r, view, s, wqebbs); !o.ok()) [[unlikely]]
     return o.why == Refusal::empty ? why_empty(view, o.limit) : o;
-  detail::Aside aside;
-  std::byte* const wqe = detail::place(c, wqebbs, aside);
+  detail::WrapBuffer wrap;
+  std::byte* const wqe = detail::place(c, wqebbs, wrap);
   store_klm_lines(wqe + 2 * wqebb_bytes, view.pieces, view.count);
   const prm::Bsf bsf = bsf_of(s.rule, s.key);
   std::memcpy(wqe + std::size_t{wqebbs - 1} * wqebb_bytes, &bsf, sizeof(bsf));
@@ -228,19 +229,19 @@ namespace detail {
   return {};
 }
 
-// A wrong signature, from its CQE.
+// A signature error, as its CQE reports it.
 struct SignError {
   enum class Part : uint8_t { guard, app_tag, ref_tag };
-  uint32_t key = 0;  // as it was then
+  uint32_t key = 0;  // with its tag at that time
   Part part = Part::guard;
-  bool on_wire = false;   // the block came over the wire, else it lay in memory
-  uint64_t expected = 0;  // what the block says
-  uint64_t actual = 0;    // what follows from its data, or from the rule
-  uint64_t offset = 0;    // of the block in its domain
+  bool on_wire = false;   // the block came from the wire, else from memory
+  uint64_t expected = 0;  // the value in the block
+  uint64_t actual = 0;    // the value computed from the data or given by the rule
+  uint64_t offset = 0;    // bytes from the start of its domain to the block
 };
 
-// Of a CQE whose opcode is sig_err, before it is consumed. `kind` of the domain tells how wide a
-// guard is.
+// Decodes a CQE with opcode sig_err, before it is consumed. The rule's SignKind gives the guard's
+// width.
 inline SignError sign_error(const prm::Cqe& cqe, const SignRule& rule) noexcept {
   const auto& e = reinterpret_cast<const prm::SigErrCqe&>(cqe);
   SignError s;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "Repeat Block". A key that shows blocks at equal distances: each repetition takes one block
-// of every entry in turn, and every entry goes on by its stride. Counts and strides have 16 bits;
-// what does not fit is refused with the numbers, never cut.
-// Owner: the queue's worker. Never allocates, blocks or logs.
+// PRM: "Repeat Block". A key over blocks at equal distances: each repetition takes one block of
+// every entry in turn, and every entry advances by its stride. Counts and strides have 16 bits;
+// larger ones are refused, never truncated. Owner: the queue's worker. Never allocates, blocks or
+// logs.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +10,7 @@
 
 #include "kilim/base/be.hh"
 #include "kilim/base/ident.hh"
+#include "kilim/base/outcome.hh"
 #include "kilim/base/units.hh"
 #include "kilim/prm/opcode.hh"
 #include "kilim/prm/umr_limits.hh"
@@ -18,13 +19,12 @@
 #include "kilim/queue/wqe_cursor.hh"
 #include "kilim/umr/klm_list.hh"
 #include "kilim/umr/list_memory.hh"
-#include "kilim/umr/refusal.hh"
 #include "kilim/umr/umr_head.hh"
 #include "kilim/umr/umr_wqe.hh"
 
 namespace kilim::umr {
 
-// A block of `bytes` at `address`, the next one `stride` bytes further, and so on.
+// Blocks of `bytes` at `address`, `address` + `stride`, and so on; all in bytes.
 struct StridedEntry {
   uint64_t address = 0;
   uint32_t bytes = 0;
@@ -36,9 +36,9 @@ struct StridedView {
   const StridedEntry* entries = nullptr;
   uint32_t count = 0;
   uint32_t repeat = 0;
-  // Some of it lies in regions on demand. A page that is missing behind a strided list never comes:
-  // the kernel's fault handler takes the list's head for an entry under key 0x400 (Linux odp.c:
-  // pagefault_single_data_segment).
+  // True where an entry lies in an on-demand region: such a view is refused. The kernel's fault
+  // handler reads the list's header as an entry under key 0x400, so a missing page never arrives
+  // (Linux odp.c: pagefault_single_data_segment).
   bool on_demand = false;
 
   [[nodiscard]] constexpr uint64_t repetition_bytes() const noexcept {
@@ -47,11 +47,11 @@ struct StridedView {
     return sum;
   }
   [[nodiscard]] constexpr uint64_t length() const noexcept { return repetition_bytes() * repeat; }
-  // Of the list: a header, the entries, padding.
+  // Octowords of the encoded list: a header, the entries, padding.
   [[nodiscard]] constexpr uint32_t octowords() const noexcept { return klm_octowords(count + 1); }
 };
 
-// Whether the device and its 16-bit fields can hold it as it is.
+// Checks whether the device has strided lists and their fields can hold the view.
 inline Outcome check_strided(const prm::UmrLimits& limits, const StridedView& v) noexcept {
   constexpr uint32_t most = 0xffff;
   if (v.count == 0 || v.repeat == 0) return {Refusal::empty, v.count, 0};
@@ -81,7 +81,7 @@ inline void store_repeat_entry(std::byte* dst, const StridedEntry& e) noexcept {
 }
 }  // namespace detail
 
-// `segment_at(i)` gives the place of the i-th octoword. The view has been checked.
+// Writes a checked view; segment_at(i) returns the address of the i-th octoword.
 template <typename SegmentAt>
 inline void store_strided_list(const StridedView& v, SegmentAt segment_at) noexcept {
   detail::store_repeat_head(segment_at(0), v, v.repetition_bytes());
@@ -94,7 +94,8 @@ inline void encode_strided_list(std::byte* to, const StridedView& v) noexcept {
   store_strided_list(v, [to](uint32_t i) noexcept { return to + std::size_t{i} * octoword_bytes; });
 }
 
-// Makes the key show the view, inline: up to 51 entries.
+// Appends a UMR that gives the key the view as an inline list of up to 51 entries. Refused: the
+// reasons of check_strided() and umr_list().
 inline Outcome umr_strided(queue::WqeCursor& c, const prm::UmrLimits& limits, const ListRequest& r,
                            const StridedView& v, const UmrWr& wr) noexcept {
   if (const Outcome o = check_strided(limits, v); !o.ok()) return o;
@@ -112,8 +113,8 @@ inline Outcome umr_strided(queue::WqeCursor& c, const prm::UmrLimits& limits, co
   return {};
 }
 
-// The same as pieces of a list, in order; longer blocks than a piece may be are split. `take` gets
-// (key, address, bytes) and says whether to go on.
+// Visits the view's blocks in order as pieces, splitting blocks longer than a piece may be.
+// take(key, address, bytes) returns whether to go on.
 template <typename Take>
 inline bool for_each_piece(const StridedView& v, Take take) noexcept {
   constexpr uint64_t most = prm::umr::max_piece_bytes;
@@ -129,7 +130,7 @@ inline bool for_each_piece(const StridedView& v, Take take) noexcept {
   }
   return true;
 }
-// How many pieces that are.
+// The number of pieces that for_each_piece() visits.
 constexpr uint64_t pieces_of(const StridedView& v) noexcept {
   constexpr uint64_t most = prm::umr::max_piece_bytes;
   uint64_t n = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "UMR Control Segment", "Memory Key Context Segment". The first two basic blocks of a UMR
-// WQE, the same for all forms, and the pointer to a list that lies elsewhere.
+// PRM: "UMR Control Segment", "Memory Key Context Segment". The first two 64-byte blocks of a UMR
+// WQE, the same for all forms, and the pointer segment of a list by pointer.
 // Owner: the queue's worker. Never allocates, blocks or logs.
 #pragma once
 
@@ -21,10 +21,11 @@ namespace kilim::umr {
 
 // Octowords before the list: control 1, UMR control 3, mkey context 4.
 inline constexpr uint32_t umr_head_octowords = 8;
-// A WQE has at most 63 octowords and a list is padded to whole lines.
+// Entries of the longest inline list: a WQE has at most 63 octowords, and lists are padded to a
+// multiple of four entries.
 inline constexpr uint32_t max_inline_klms = (prm::max_ds - umr_head_octowords) / 4 * 4;
 static_assert(max_inline_klms == 52);
-// Basic blocks of a WQE whose list lies elsewhere: the head, and the pointer in a block of its own.
+// Blocks of a WQE with a list by pointer: two of head, one of pointer.
 inline constexpr uint32_t pointer_wqebbs = 3;
 
 namespace detail {
@@ -33,17 +34,17 @@ inline void store_words(std::byte* dst, be64 a, be64 b) noexcept {
   queue::store_word(dst + 8, b);
 }
 
-// Where a WQE is written: in the ring, or beside it where it would wrap, and then it is copied.
-// The control segment comes last, and into the ring.
+// A WQE is written in the ring, or into a WrapBuffer and copied by put() where it would cross the
+// ring's end. The control segment is written last, straight into the ring.
 inline constexpr uint32_t max_wqebbs = 2 + max_inline_klms / 4;
-struct alignas(wqebb_bytes) Aside {
+struct alignas(wqebb_bytes) WrapBuffer {
   std::byte bytes[std::size_t{max_wqebbs} * wqebb_bytes];
 };
 [[gnu::always_inline]] inline std::byte* place(const queue::WqeCursor& c, uint32_t wqebbs,
-                                               Aside& aside) noexcept {
+                                               WrapBuffer& wrap) noexcept {
   if (c.straight(wqebbs)) [[likely]]
     return c.line();
-  return aside.bytes;
+  return wrap.bytes;
 }
 [[gnu::always_inline]] inline void put(const queue::WqeCursor& c, const std::byte* wqe,
                                        uint32_t wqebbs) noexcept {
@@ -54,14 +55,14 @@ struct alignas(wqebb_bytes) Aside {
     std::memcpy(c.line(i), wqe + std::size_t{i} * wqebb_bytes, wqebb_bytes);
 }
 
-// Of the UMR control segment: which octowords of the key's list, and which fields of its context.
+// Fields of the UMR control segment.
 struct UmrWords {
   uint8_t flags;  // prm::umr::inline_list ...
   uint32_t octowords;
   uint64_t mask;
-  uint64_t offset = 0;  // octowords, where `flags` has has_translation_offset
+  uint64_t offset = 0;  // first octoword, if `flags` has has_translation_offset
 };
-// Everything of the first line but the control segment.
+// Writes the first block except the control segment.
 [[gnu::always_inline]] inline void store_umr_ctrl(std::byte* line, const UmrWords& u) noexcept {
   store_words(line + 16,
               be64{uint64_t{u.flags} << 56 | uint64_t{u.octowords} << 16 | (u.offset & 0xffff)},
@@ -70,7 +71,7 @@ struct UmrWords {
   queue::store_zero(line + 48);
 }
 
-// The second line: a key in state `free` (0 or prm::mkey::free), usable by any queue.
+// Fields of the second block, the mkey context.
 struct MkeyWords {
   uint8_t free;
   uint8_t access;
@@ -78,7 +79,7 @@ struct MkeyWords {
   uint64_t start;
   uint64_t length;
   uint8_t log_entity = 0;
-  uint32_t flags = 0;  // beside the protection domain, which no UMR changes
+  uint32_t flags = 0;  // of the word flags_pd; no UMR changes the protection domain
 };
 [[gnu::always_inline]] inline void store_mkey(std::byte* line, const MkeyWords& k) noexcept {
   store_words(line, be64{uint64_t{k.free} << 56 | uint64_t{k.access} << 40 | uint64_t{k.qpn_mkey}},
@@ -87,7 +88,7 @@ struct MkeyWords {
   queue::store_zero(line + 32);
   store_words(line + 48, be64{0}, be64{uint64_t{k.log_entity} << 32});
 }
-// A context of which the mask takes nothing.
+// A second block of zeroes, for WQEs whose mask is 0.
 [[gnu::always_inline]] inline void store_no_mkey(std::byte* line) noexcept {
   queue::store_zero(line);
   queue::store_zero(line + 16);
@@ -95,7 +96,7 @@ struct MkeyWords {
   queue::store_zero(line + 48);
 }
 
-// The context of a key that shall be as `r` says and `length` bytes long.
+// The mkey context of a request, for a key of `length` bytes.
 constexpr MkeyWords mkey_words(const ListRequest& r, uint64_t length) noexcept {
   return {.free = 0,
           .access = r.access,
@@ -104,7 +105,7 @@ constexpr MkeyWords mkey_words(const ListRequest& r, uint64_t length) noexcept {
           .length = length};
 }
 
-// The third block of a WQE whose list lies elsewhere. Nothing behind the pointer is read.
+// Writes the third block of a WQE with a list by pointer; the device reads the pointer only.
 [[gnu::always_inline]] inline void store_list_pointer(std::byte* line, uint64_t address, Lkey key,
                                                       uint32_t octowords) noexcept {
   queue::store_pointer(line, address, octowords * octoword_bytes, key);

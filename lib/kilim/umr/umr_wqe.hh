@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "UMR Work Request Operation". UMR WQEs without a list elsewhere: a key shows a view (list
-// form, inline), some fields of a key change, a key is invalidated.
-// Appended through a WqeCursor; refused, and nothing appended, with the numbers.
-// Owner: the queue's worker. Never allocates, blocks or logs.
+// PRM: "UMR Work Request Operation". UMR WQEs without a list by pointer: an inline KLM list, a
+// change of some fields, an invalidation. Each function appends one WQE at a cursor or returns a
+// refusal and appends nothing. Owner: the queue's worker. Never allocates, blocks or logs.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "kilim/base/ident.hh"
+#include "kilim/base/outcome.hh"
 #include "kilim/base/units.hh"
 #include "kilim/prm/opcode.hh"
 #include "kilim/prm/umr_seg.hh"
 #include "kilim/queue/wqe_cursor.hh"
 #include "kilim/umr/klm_list.hh"
-#include "kilim/umr/refusal.hh"
 #include "kilim/umr/request.hh"
 #include "kilim/umr/umr_head.hh"
 #include "kilim/umr/view.hh"
@@ -25,7 +24,7 @@ namespace detail {
 [[gnu::always_inline]] inline Outcome check_inline(const queue::WqeCursor& c, const ListRequest& r,
                                                    uint32_t octowords, uint32_t wqebbs) noexcept {
   if (octowords == 0) return {Refusal::empty, 0, max_inline_klms};
-  // The key's limit first: no other form helps there.
+  // The key's limit comes first, as no other form of list can exceed it.
   if (octowords > r.max_entries) return {Refusal::over_key, octowords, r.max_entries};
   if (octowords > max_inline_klms) return {Refusal::too_many_inline, octowords, max_inline_klms};
   if (!c.fits(wqebbs)) return {Refusal::no_room, wqebbs, c.room().value()};
@@ -47,36 +46,37 @@ namespace detail {
 }
 }  // namespace detail
 
-// Makes the key show the view. Usable by the next WQE of the same queue, and elsewhere after the
-// completion.
+// Appends a UMR that gives the key the view as an inline list. The next WQE of this queue may use
+// the key, others after the completion. Refused: empty, long_piece, over_key, too_many_inline,
+// no_room.
 [[gnu::always_inline]] inline Outcome umr_list(queue::WqeCursor& c, const ListRequest& r,
                                                const View& view, const UmrWr& wr) noexcept {
   const uint32_t wqebbs = 2 + klm_octowords(view.count) / klms_per_line;
   if (const Outcome o = detail::check_inline(c, r, view.count, wqebbs); !o.ok()) [[unlikely]]
     return view.count == 0 ? why_empty(view, max_inline_klms) : o;
-  detail::Aside aside;
-  std::byte* const wqe = detail::place(c, wqebbs, aside);
+  detail::WrapBuffer wrap;
+  std::byte* const wqe = detail::place(c, wqebbs, wrap);
   store_klm_lines(wqe + 2 * wqebb_bytes, view.pieces, view.count);
   detail::append_list(c, r, wqe, view, wr);
   return {};
 }
 
-// Some fields of a key change, its list does not.
-struct KeyChange {
-  Lkey key;             // as it is now
+// A change of some fields of a key; its list stays.
+struct MkeyChange {
+  Lkey key;             // with its present tag
   uint64_t fields = 0;  // prm::umr::mask_access, mask_len, mask_start_addr, mask_mkey, mask_free
   uint8_t new_tag = 0;
   uint8_t access = 0;  // mkey_access()
   uint8_t checks = 0;  // prm::umr::check_*
-  bool free = false;   // with mask_free: no access through the key from now on
+  bool free = false;   // with mask_free: the key becomes free
   uint64_t start = 0;
-  uint64_t length = 0;  // the list is as long, or longer
+  uint64_t length = 0;  // at most the bytes of the list
 };
 inline constexpr uint64_t changeable_fields =
     prm::umr::mask_access | prm::umr::mask_len | prm::umr::mask_start_addr | prm::umr::mask_mkey |
-    prm::umr::mask_free | prm::umr::mask_bsf_enable;  // no longer signed
+    prm::umr::mask_free | prm::umr::mask_bsf_enable;  // bsf_enable can only be cleared
 
-[[gnu::always_inline]] inline Outcome change_key(queue::WqeCursor& c, const KeyChange& k,
+[[gnu::always_inline]] inline Outcome change_key(queue::WqeCursor& c, const MkeyChange& k,
                                                  const UmrWr& wr) noexcept {
   if (k.fields == 0 || (k.fields & ~changeable_fields) != 0) [[unlikely]]
     return {Refusal::no_such_change, static_cast<uint32_t>(k.fields), 0};
@@ -98,7 +98,8 @@ inline constexpr uint64_t changeable_fields =
   return {};
 }
 
-// Makes the key free: no access through it from now on. `key` is its present value.
+// Appends a UMR that makes the key free: every later access through it fails. `key` has the present
+// tag. Refused: no_room.
 [[gnu::always_inline]] inline Outcome local_invalidate(queue::WqeCursor& c, Lkey key,
                                                        const UmrWr& wr) noexcept {
   return change_key(c, {.key = key, .fields = prm::umr::mask_free, .free = true}, wr);

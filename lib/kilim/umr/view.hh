@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A view: the pieces of memory that one key shows as a single range, in order. Pieces may overlap
+// View: the pieces of memory that one key presents as a single range, in order. Pieces may overlap
 // and may lie under any keys, indirect ones included.
-// Values; the pieces belong to the caller and are read only while a WQE is built. Any thread.
+// Values, any thread; the pieces belong to the caller and are read only while a WQE is built.
 #pragma once
 
 #include <array>
@@ -26,9 +26,9 @@ struct View {
   uint32_t count = 0;
   uint64_t length = 0;  // the sum over all pieces
 
-  // A view of pieces that lie ready. A piece that no view may hold makes the view empty, which
-  // every WQE refuses; its length is that piece's then. A KLM spans up to 2 GiB, said as they are
-  // (mlx5_wqe_umr_klm_seg of mlx5dv.h: "up to 2GB"; MLX5_MAX_KLM_BYTE_COUNT of DPDK's mlx5_prm.h).
+  // A view of the caller's pieces. If one is empty or longer than 2 GiB, the view has no pieces,
+  // and every builder refuses it; `length` is then that piece's. 2 GiB is the limit of a KLM
+  // (mlx5_wqe_umr_klm_seg in rdma-core's mlx5dv.h, MLX5_MAX_KLM_BYTE_COUNT in DPDK's mlx5_prm.h).
   static View of(std::span<const Piece> pieces) noexcept {
     View v{pieces.data(), static_cast<uint32_t>(pieces.size()), 0};
     for (const Piece& p : pieces) {
@@ -39,11 +39,11 @@ struct View {
   }
 };
 
-// Collects up to Capacity pieces. Empty ones are left out, longer ones than a KLM spans are split.
+// Collects up to Capacity pieces. Empty pieces are skipped; pieces over 2 GiB are split.
 template <uint32_t Capacity>
 class PieceList {
  public:
-  // False, and nothing added, where the list would overflow or the range wraps.
+  // False, and nothing is added: the list is full, or the range wraps.
   bool add(Lkey key, uint64_t address, uint64_t length) noexcept {
     if (length > prm::umr::max_piece_bytes) [[unlikely]]
       return add_split(key, address, length);
@@ -61,7 +61,8 @@ class PieceList {
   [[nodiscard]] View view() const noexcept { return View{pieces_.data(), count_, length_}; }
 
  private:
-  // In one store, as the WQE builder reads a piece in one load.
+  // In one store: the WQE builder reads a piece in one load, and store forwarding needs equal
+  // sizes.
   void store(uint32_t i, Lkey key, uint64_t address, uint32_t length) noexcept {
 #if defined(__SSSE3__)
     const uint64_t high = uint64_t{key.value()} << 32 | length;
@@ -86,7 +87,7 @@ class PieceList {
 
   uint32_t count_ = 0;
   uint64_t length_ = 0;
-  // Whole lines of four KLMs: GCC 12 cannot see that the builder reads no piece behind the last.
+  // A multiple of four: GCC 12 cannot prove that the builder reads no piece behind the last.
   std::array<Piece, (Capacity + 3) / 4 * 4> pieces_;
 };
 

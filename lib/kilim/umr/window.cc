@@ -4,7 +4,7 @@
 namespace kilim::umr {
 namespace {
 
-// As a refusal has them; more than that is "so many or more".
+// A number as a refusal holds it: all ones stand for more.
 uint32_t number(uint64_t n) noexcept {
   return n < ~0u ? static_cast<uint32_t>(n) : ~0u;
 }

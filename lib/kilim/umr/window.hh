@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "UMR Work Request Operation". A memory window opens a part of a region to peers, to the
-// byte, under a key of its own, by a WQE and until another WQE. What may be done with a window in
-// which state is in its type: one of type 2 that is bound cannot be bound, one that is free has no
-// key. Owner: the queue's worker. Made and destroyed on the control path; nothing else allocates,
-// blocks or logs.
+// PRM: "UMR Work Request Operation". A memory window gives peers access to a part of a region, with
+// byte granularity and under a key of its own, from one WQE (bind) to another (invalidate). The C++
+// type of a window contains its state, so a call that the state does not allow does not compile: a
+// bound window of type 2 cannot be bound, a free one has no key.
+// Owner: the queue's worker. Windows are made and destroyed on the control path; nothing else
+// allocates, blocks or logs.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +12,13 @@
 
 #include "kilim/base/assert.hh"
 #include "kilim/base/ident.hh"
+#include "kilim/base/outcome.hh"
 #include "kilim/mr/region.hh"
 #include "kilim/mr/window_source.hh"
 #include "kilim/prm/umr_seg.hh"
 #include "kilim/queue/completion.hh"
 #include "kilim/queue/wqe_cursor.hh"
 #include "kilim/umr/fence.hh"
-#include "kilim/umr/refusal.hh"
 #include "kilim/umr/request.hh"
 #include "kilim/umr/umr_head.hh"
 
@@ -26,11 +27,11 @@ namespace kilim::umr {
 using mr::WindowType;
 
 enum class WindowState : uint8_t {
-  free,          // shows nothing
-  binding,       // a bind is on its way; its key may be told behind it on the same queue
-  bound,         // peers may use it
-  invalidating,  // on its way to be free; it may still be used
-  broken,        // a WQE about it failed: it can only be destroyed
+  free,          // gives no access
+  binding,       // a bind is posted; a later WQE of the same queue may send the key to a peer
+  bound,         // the bind has completed: peers may use the key
+  invalidating,  // an invalidation is posted; until it completes peers may still use the key
+  broken,        // a WQE that changes it failed: it can only be destroyed
 };
 
 template <WindowType T, WindowState S>
@@ -49,27 +50,27 @@ using InvalidatingWindow = Window<T, WindowState::invalidating>;
 template <WindowType T>
 using BrokenWindow = Window<T, WindowState::broken>;
 
-// What a window shall show: a part of a region that lets windows be bound to it.
+// The memory that a window is bound to: a part of a region with mr::Access::mw_bind.
 struct WindowBind {
   const mr::Region* region = nullptr;
-  uint64_t address = 0;      // as the region's own keys know it
+  uint64_t address = 0;      // as the region's own keys count (Region::iova)
   uint64_t length = 0;       // 1 to 2 GiB
   uint32_t access = 0;       // of mr::Access: remote_write, remote_read, remote_atomic
-  bool zero_based = false;   // its first byte is at 0; type 2 only
-  bool keep_atomic = false;  // the device does not change that right (Caps::umr_atomic is false)
+  bool zero_based = false;   // the window's first byte has address 0; type 2 only
+  bool keep_atomic = false;  // the device cannot change the atomic right: Caps::umr_atomic
 
   static constexpr uint64_t longest = prm::umr::max_piece_bytes;
   static constexpr uint32_t grantable =
       mr::Access::remote_write | mr::Access::remote_read | mr::Access::remote_atomic;
 };
 
-// The key after the next bind: another tag of 8 bits, which wraps.
+// The key after the next bind: the same index with the next tag, which wraps at 8 bits.
 constexpr Rkey next_window_key(Rkey key) noexcept {
   return Rkey{(key.value() & ~0xffu) | ((key.value() + 1) & 0xff)};
 }
 
-// Made by make_window(). Destroyed with its window, whatever its state: work under way that names
-// it fails.
+// Owns the device's window; made by make_window(). The destructor destroys the window in any state:
+// work under way that names its key fails.
 class WindowOwner {
  public:
   WindowOwner() noexcept = default;
@@ -105,9 +106,9 @@ class WindowOwner {
 
   mr::WindowSource* source_ = nullptr;
   Rkey key_;
-  Qpn qpn_;                 // of the queue that binds it
-  uint32_t used_ = 0;       // position of the last WQE of that queue that names it
-  bool used_here_ = false;  // there is one, since its bind
+  Qpn qpn_;            // of the queue pair that bound it
+  uint32_t used_ = 0;  // where used_here_: position of that queue's last WQE that names the key
+  bool used_here_ = false;  // such a WQE was appended since the bind
 };
 
 template <WindowType T, WindowState S>
@@ -116,18 +117,19 @@ class [[nodiscard]] Window {
   static constexpr WindowType type = T;
   static constexpr WindowState state = S;
 
-  Window() noexcept = default;  // no window
+  Window() noexcept = default;  // holds no window
   explicit Window(WindowOwner owner) noexcept requires(S == WindowState::free)
       : owner_(std::move(owner)) {}
   explicit operator bool() const noexcept { return owner_.source_ != nullptr; }
 
-  // What a peer needs.
+  // The key to send to a peer.
   [[nodiscard]] Rkey rkey() const noexcept
       requires(S == WindowState::binding || S == WindowState::bound) {
     return owner_.key_;
   }
-  // The key for the WQE that is appended next to the queue that binds the window, where that leads
-  // back here. What changes the window later waits for that WQE by a fence.
+  // The key for the WQE that is appended next at `c`, a cursor of the queue that bound the window
+  // and that is connected to this device. The next change of the window waits for that WQE by a
+  // fence.
   [[nodiscard]] Rkey rkey_behind(const queue::WqeCursor& c) noexcept
       requires(S == WindowState::binding || S == WindowState::bound) {
     KILIM_ASSERT(c.qpn() == owner_.qpn_);
@@ -141,7 +143,7 @@ class [[nodiscard]] Window {
   WindowOwner owner_;
 };
 
-// How a window goes from state to state: only by the functions below.
+// Moves windows between states; used by the functions below only.
 struct detail::WindowStep {
   template <typename W>
   static Rkey key(const W& w) noexcept {
@@ -151,15 +153,15 @@ struct detail::WindowStep {
   static Qpn queue(const W& w) noexcept {
     return w.owner_.qpn_;
   }
-  // `wr`, waiting for who may still use the window on the cursor's queue.
+  // `wr` with a strong fence where WQEs of the cursor's queue may still use the window.
   template <typename W>
   static UmrWr behind_users(const W& w, const queue::WqeCursor& c, UmrWr wr) noexcept {
     const WindowOwner& o = w.owner_;
     if (o.used_here_ && o.qpn_ == c.qpn() && distance(o.used_, c.retired()) >= 0)
-      wr.flags = prm::ctrl::with_fence(wr.flags, FencePlanner{}.before_umr(KeyUse::in_flight));
+      wr.flags = prm::ctrl::with_fence(wr.flags, FencePlanner{}.before_umr(MkeyUse::in_flight));
     return wr;
   }
-  // With this key, for this queue pair.
+  // The window in state To, with this key, bound by this queue pair.
   template <WindowState To, WindowType T, WindowState S>
   static Window<T, To> become(Window<T, S>&& w, Rkey key, Qpn qpn = Qpn{0}) noexcept {
     Window<T, To> next;
@@ -171,7 +173,7 @@ struct detail::WindowStep {
   }
 };
 
-// Control path: EOPNOTSUPP where the device has no windows of this type.
+// Control thread. EOPNOTSUPP: the device has no windows of this type.
 template <WindowType T>
 Result<FreeWindow<T>> make_window(mr::WindowSource& source);
 
@@ -184,9 +186,9 @@ Outcome check_window(const WindowBind& b, WindowType type) noexcept
     __asm__("kilim_cold_window_check");
 
 struct WindowWords {
-  Rkey key;          // as it is now
-  uint8_t tag;       // as it will be
-  uint32_t qpn;      // who may use it: a queue pair, or any_qpn
+  Rkey key;          // with the present tag
+  uint8_t tag;       // afterwards
+  uint32_t qpn;      // the only queue pair that may use it, or any_qpn
   uint8_t checks;    // prm::umr::check_*
   uint64_t changes;  // further bits of the mask
 };
@@ -231,8 +233,8 @@ template <WindowType T, WindowState S>
 concept bindable = S == WindowState::free || (T == WindowType::type1 && S == WindowState::bound);
 }  // namespace detail
 
-// Appends a bind: `from` becomes `to` under its next key. Refused, both stay as they are. As behind
-// any UMR a small fence is left pending.
+// Appends a bind: `from` becomes `to` with the next key; if it is refused, both stay. A small fence
+// stays pending, as behind any UMR. Refused: the reasons of a window in base/outcome.hh, no_room.
 template <WindowType T, WindowState S>
 requires detail::bindable<T, S>
 inline Outcome bind(queue::WqeCursor& c, Window<T, S>&& from, const WindowBind& b, const UmrWr& wr,
@@ -253,7 +255,8 @@ inline Outcome bind(queue::WqeCursor& c, Window<T, S>&& from, const WindowBind& 
   return {};
 }
 
-// Shuts a window. One of type 2 on the queue that bound it; the device checks that too.
+// Appends an invalidation. A window of type 2 can be invalidated only by the queue that bound it;
+// the device checks that too. Refused: other_queue, no_room.
 template <WindowType T>
 inline Outcome invalidate(queue::WqeCursor& c, BoundWindow<T>&& from, const UmrWr& wr,
                           InvalidatingWindow<T>& to) noexcept {
@@ -275,7 +278,7 @@ inline Outcome invalidate(queue::WqeCursor& c, BoundWindow<T>&& from, const UmrW
   return {};
 }
 
-// The WQE of before has completed well.
+// Called when the window's bind or invalidation has completed without an error.
 template <WindowType T>
 inline BoundWindow<T> confirm(BindingWindow<T>&& w, const queue::Completion& c) noexcept {
   KILIM_ASSERT(c.ok());
@@ -289,15 +292,15 @@ inline FreeWindow<T> confirm(InvalidatingWindow<T>&& w, const queue::Completion&
   const Rkey key = detail::WindowStep::key(w);
   return detail::WindowStep::become<WindowState::free>(std::move(w), key);
 }
-// It has failed or was flushed: what the window shows is not known.
+// Called when the WQE failed or was flushed: the window's state on the device is unknown.
 template <WindowType T, WindowState S>
 requires(S == WindowState::binding ||
-         S == WindowState::invalidating) inline BrokenWindow<T> give_up(Window<T, S>&& w) noexcept {
+         S == WindowState::invalidating) inline BrokenWindow<T> abandon(Window<T, S>&& w) noexcept {
   const Rkey key = detail::WindowStep::key(w);
   return detail::WindowStep::become<WindowState::broken>(std::move(w), key);
 }
-// Whether this receive says that the peer has shut the window; then `to` is it. A peer cannot shut
-// one of type 1.
+// True: this receive (SEND with invalidate) says that the peer invalidated the window, which is
+// `to` now. A peer cannot invalidate a window of type 1.
 inline bool shut_by_peer(BoundWindow<WindowType::type2>& from, const queue::Completion& c,
                          FreeWindow<WindowType::type2>& to) noexcept {
   if (c.opcode != prm::CqeOpcode::resp_send_inv || c.imm != from.rkey().value()) return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Control messages to one worker: a function that it runs between two rounds. Any thread posts,
-// the worker alone collects. Owner: the worker. Never blocks; a full box says so.
+// Mailbox: functions for one worker to run between two rounds. Any thread posts; only the worker,
+// its owner, collects. Never blocks.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace kilim::worker {
 
-// Runs on the worker's thread; what `context` points to belongs to it until it has run.
+// A function that runs on the worker's thread; `context` stays valid until it has run.
 struct Message {
   void (*run)(void* context) noexcept = nullptr;
   void* context = nullptr;
@@ -25,9 +25,9 @@ class Mailbox {
 
   static Result<Mailbox> create(const char* name);
 
-  // False: the box is full; try again later.
+  // Any thread. False: the mailbox is full; try again later.
   bool post(Message m) noexcept { return rte_ring_enqueue_elem(ring_.get(), &m, sizeof m) == 0; }
-  // Runs what has arrived, at most a box full; how many.
+  // Runs the messages that have arrived, at most one mailbox full; returns how many.
   uint32_t collect() noexcept {
     uint32_t n = 0;
     Message m;

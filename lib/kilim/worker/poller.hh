@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Something that a worker runs in turn: a forwarding stream, a device's engine, a clock. A value: a
-// function and its context, so that a round costs one indirect call each. Owner: the worker that it
-// was given to.
+// Poller: something that a worker runs once a round: a forwarding stream, a virtual device, a
+// clock. A function and its context, so that it costs one indirect call. Owner: the worker that
+// runs it.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace kilim::worker {
 
 struct Poller {
-  // Does at most `budget` units of its work; what it did, 0 when idle. Never blocks.
+  // Does at most `budget` units of work and returns how many; 0: idle. Never blocks.
   using Fn = uint32_t (*)(void* context, uint32_t budget) noexcept;
 
   Fn fn = nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who may still hold a reference: each worker reports after every round that it holds none. One
-// object for all workers of a process; a waiter on the control path asks whether all have passed.
+// Quiescence: each worker reports after every round that it holds no reference (rte_rcu_qsbr). One
+// object for all workers of a process; the control path asks whether all have reported.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace kilim::worker {
 
 class Quiescence {
  public:
-  // Room for reporters 0..`reporters`-1; a worker reports under its lcore number.
+  // For reporters 0 to reporters - 1; a worker's number is its lcore's.
   static Result<Quiescence> create(uint32_t reporters);
 
   // The reporter's thread only.
@@ -22,7 +22,7 @@ class Quiescence {
   void offline(uint32_t reporter) noexcept { rte_rcu_qsbr_thread_offline(state_.get(), reporter); }
   void pass(uint32_t reporter) noexcept { rte_rcu_qsbr_quiescent(state_.get(), reporter); }
 
-  // Control path: before the reporter goes online, after it went offline.
+  // Control path. add() before the reporter goes online, remove() after it went offline.
   bool add(uint32_t reporter) noexcept {
     return rte_rcu_qsbr_thread_register(state_.get(), reporter) == 0;
   }
@@ -30,7 +30,7 @@ class Quiescence {
     rte_rcu_qsbr_thread_unregister(state_.get(), reporter);
   }
 
-  // Any thread: a token, and whether every online reporter has passed since it was taken.
+  // Any thread. start() returns a token; passed() whether every online reporter has reported since.
   [[nodiscard]] uint64_t start() noexcept { return rte_rcu_qsbr_start(state_.get()); }
   [[nodiscard]] bool passed(uint64_t token) noexcept {
     return rte_rcu_qsbr_check(state_.get(), token, false) == 1;

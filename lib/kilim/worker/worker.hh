@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The poll loop of one EAL lcore: runs its pollers in turn, collects its mailbox, reports
-// quiescence, and goes easy on the machine when nothing happens. Set up and stopped by the control
-// lcore; run() belongs to the lcore. Pinned: pollers and others keep its address.
+// Worker: the poll loop of one EAL lcore: runs its pollers, collects its mailbox, reports
+// quiescence, and yields or sleeps when idle. Set up and stopped by the control lcore; run() is
+// called on the worker's lcore. Not movable, as others keep its address.
 #pragma once
 
 #include <atomic>
@@ -17,24 +17,23 @@
 
 namespace kilim::worker {
 
-// What a worker does after rounds in which no poller had work. Spinning gives the least latency;
-// yielding lets others run on a machine with fewer cores than threads; sleeping gives the core
-// back.
+// What a worker does after rounds in which no poller had work. spin: lowest latency; yield: for
+// machines with fewer cores than threads; sleep: frees the core.
 enum class Idle : uint8_t { spin, yield, sleep };
 
 struct WorkerConfig {
   uint32_t lcore = 0;
-  uint32_t budget = 64;  // work a poller may do in one round
+  uint32_t budget = 64;  // units of work for each poller in one round
   Idle idle = Idle::yield;
-  uint32_t idle_rounds = 2000;       // empty rounds before the policy sets in
-  uint32_t sleep_us = 50;            // Idle::sleep
-  Quiescence* quiescence = nullptr;  // borrowed; null: nobody asks
+  uint32_t idle_rounds = 2000;       // idle rounds before `idle` applies
+  uint32_t sleep_us = 50;            // with Idle::sleep
+  Quiescence* quiescence = nullptr;  // outlives the worker; null: nobody asks
 };
 
 struct WorkerStats {
   uint64_t rounds = 0;
   uint64_t busy_rounds = 0;
-  uint64_t busy_cycles = 0;  // of rounds that did something
+  uint64_t busy_cycles = 0;  // TSC cycles of rounds with work
   uint64_t messages = 0;
 };
 
@@ -45,12 +44,13 @@ class Worker {
   Worker& operator=(const Worker&) = delete;
   ~Worker();
 
-  // Before run() only. They are run in the order given.
+  // Called before run(). Pollers run in the order of add().
   void add(Poller poller) { pollers_.push_back(poller); }
 
-  // The loop, until stop(). On the worker's lcore.
+  // Loops until stop(). Called on the worker's lcore.
   void run() noexcept;
-  // One round over all pollers; what they did. For tests and for callers with a loop of their own.
+  // Runs all pollers once; returns the sum of their work. For tests and callers with their own
+  // loop.
   uint32_t round() noexcept;
 
   // Any thread, signal handlers included.

@@ -34,23 +34,23 @@ using Ctop = Field<&Words::c, 63, 60>;
 void big_endian() {
   const be32 v{0x01020304};
   const uint8_t bytes[4] = {1, 2, 3, 4};
-  CU_ASSERT_EQUAL(std::memcmp(&v, bytes, 4), 0);
-  CU_ASSERT_EQUAL((be16{0xff00} & be16{0x0ff0}).host(), 0x0f00);
+  EQUAL(std::memcmp(&v, bytes, 4), 0);
+  EQUAL((be16{0xff00} & be16{0x0ff0}).host(), 0x0f00);
   be64 w{1};
   w |= be64{uint64_t{1} << 63};
-  CU_ASSERT_EQUAL(w.host(), 0x8000000000000001);
-  CU_ASSERT_TRUE(be32::from_raw(v.raw()) == v);
+  EQUAL(w.host(), 0x8000000000000001);
+  EQUAL(be32::from_raw(v.raw()), v);
 }
 
 void fields() {
   Words w{be16{0}, be32{0xffffffff}, be64{0}};
   B74::set(w, 5);
-  CU_ASSERT_EQUAL(w.b.host(), 0xffffff5f);
-  CU_ASSERT_EQUAL(B74::get(w), 5);
+  EQUAL(w.b.host(), 0xffffff5f);
+  EQUAL(B74::get(w), 5);
   Ctop::set(w, 9);
-  CU_ASSERT_EQUAL(w.c.host(), 0x9000000000000000);
+  EQUAL(w.c.host(), 0x9000000000000000);
   Call::set(w, ~uint64_t{0});
-  CU_ASSERT_EQUAL(Ctop::get(w), 15);
+  EQUAL(Ctop::get(w), 15);
 }
 
 // Runs `what` in a child; whether it was killed by abort().
@@ -76,10 +76,10 @@ constexpr bool checked = true;
 
 void asserts_in_debug() {
   volatile unsigned wide = 16;
-  CU_ASSERT_EQUAL(aborts([&] { (void)B74::at(+wide); }), checked);
+  EQUAL(aborts([&] { (void)B74::at(+wide); }), checked);
   Owner owner;
   owner.check();
-  CU_ASSERT_EQUAL(aborts([&] { std::thread{[&] { owner.check(); }}.join(); }), checked);
+  EQUAL(aborts([&] { std::thread{[&] { owner.check(); }}.join(); }), checked);
   owner.release();
   CU_ASSERT_FALSE(aborts([&] { std::thread{[&] { owner.check(); }}.join(); }));
 }
@@ -92,13 +92,13 @@ Result<std::unique_ptr<int>> make(bool good) {
 void results() {
   auto good = make(true);
   CU_ASSERT_TRUE(good.ok());
-  CU_ASSERT_EQUAL(**good, 7);
+  EQUAL(**good, 7);
   const std::unique_ptr<int> taken = *std::move(good);
-  CU_ASSERT_EQUAL(*taken, 7);
+  EQUAL(*taken, 7);
   auto bad = make(false);
   CU_ASSERT_FALSE(static_cast<bool>(bad));
-  CU_ASSERT_EQUAL(bad.error().code, ENOENT);
-  CU_ASSERT_EQUAL(bad.error().syndrome, 0x13);
+  EQUAL(bad.error().code, ENOENT);
+  EQUAL(bad.error().syndrome, 0x13);
 }
 
 void descriptors() {
@@ -110,11 +110,11 @@ void descriptors() {
     raw = b.get();
     CU_ASSERT_TRUE(fcntl(raw, F_GETFD) >= 0);
   }
-  CU_ASSERT_EQUAL(fcntl(raw, F_GETFD), -1);
+  EQUAL(fcntl(raw, F_GETFD), -1);
   Fd kept{open("/dev/null", O_RDONLY)};
   raw = kept.release();
   kept.reset();
-  CU_ASSERT_EQUAL(close(raw), 0);
+  EQUAL(close(raw), 0);
 }
 
 void counters_and_registers() {
@@ -122,14 +122,14 @@ void counters_and_registers() {
   c.add(3);
   c.add(4);
   const Counter copy = c;
-  CU_ASSERT_EQUAL(copy.read(), 7);
+  EQUAL(copy.read(), 7);
   be32 record{0};
   record_store(&record, be32{0x1234});
-  CU_ASSERT_EQUAL(record_load(&record).host(), 0x1234);
+  EQUAL(record_load(&record).host(), 0x1234);
   alignas(8) std::byte reg[8];
   mmio_store(reg, be64{0x0102030405060708});
-  CU_ASSERT_EQUAL(reg[0], std::byte{1});
-  CU_ASSERT_EQUAL(reg[7], std::byte{8});
+  EQUAL(reg[0], std::byte{1});
+  EQUAL(reg[7], std::byte{8});
 }
 
 const kilim::test::Case cases[] = {

@@ -15,21 +15,21 @@ constexpr std::array<std::string_view, 6> modes = {"io",     "mac",    "macswap"
                                                    "rxonly", "txonly", "umr"};
 
 void slips_of_the_finger_are_counted() {
-  CU_ASSERT_EQUAL(word_distance("", "abc"), 3);
-  CU_ASSERT_EQUAL(word_distance("abc", ""), 3);
-  CU_ASSERT_EQUAL(word_distance("same", "same"), 0);
-  CU_ASSERT_EQUAL(word_distance("net_kilm", "net_kilim"), 1);
-  CU_ASSERT_EQUAL(word_distance("net_klim", "net_kilim"), 1);
-  CU_ASSERT_EQUAL(word_distance("net_kiilm", "net_kilim"), 1);
-  CU_ASSERT_EQUAL(word_distance("ab", "ba"), 1);
-  CU_ASSERT_EQUAL(word_distance("kitten", "sitting"), 3);
+  EQUAL(word_distance("", "abc"), 3);
+  EQUAL(word_distance("abc", ""), 3);
+  EQUAL(word_distance("same", "same"), 0);
+  EQUAL(word_distance("net_kilm", "net_kilim"), 1);
+  EQUAL(word_distance("net_klim", "net_kilim"), 1);
+  EQUAL(word_distance("net_kiilm", "net_kilim"), 1);
+  EQUAL(word_distance("ab", "ba"), 1);
+  EQUAL(word_distance("kitten", "sitting"), 3);
 }
 
 void the_nearest_word_is_found() {
-  CU_ASSERT(nearest_word("mcswap", modes) == "macswap");
-  CU_ASSERT(nearest_word("rxonyl", modes) == "rxonly");
-  CU_ASSERT(nearest_word("oi", modes) == "io");
-  CU_ASSERT(nearest_hint("urm", modes) == " (is 'umr' meant?)");
+  EQUAL(nearest_word("mcswap", modes), "macswap");
+  EQUAL(nearest_word("rxonyl", modes), "rxonly");
+  EQUAL(nearest_word("oi", modes), "io");
+  EQUAL(nearest_hint("urm", modes), " (is 'umr' meant?)");
 }
 
 void what_is_near_to_nothing_has_no_nearest_word() {

@@ -3,7 +3,7 @@
 #include <set>
 #include <vector>
 
-#include "bench.hh"
+#include "burst_fixture.hh"
 #include "kilim/burst/select.hh"
 #include "ut.hh"
 
@@ -25,18 +25,18 @@ uint32_t transmit(Bench& b, std::span<const Handle> in, TxConfig c = {}) {
 
 void refill_fills_the_ring() {
   Bench b;
-  CU_ASSERT_EQUAL(rx_refill(*b.rx), 32u);
-  CU_ASSERT_EQUAL(b.rx_memory.record.host(), 32u);
+  EQUAL(rx_refill(*b.rx), 32u);
+  EQUAL(b.rx_memory.record.host(), 32u);
   std::set<uint64_t> addresses;
   for (auto& d : b.rx_memory.ring) {
-    CU_ASSERT_EQUAL(d.lkey.host(), arena_key.value());
-    CU_ASSERT_EQUAL(d.byte_count.host(), 2112u - 128u);
+    EQUAL(d.lkey.host(), arena_key.value());
+    EQUAL(d.byte_count.host(), 2112u - 128u);
     addresses.insert(d.addr.host());
     auto at = d.addr.host() - reinterpret_cast<uint64_t>(b.memory.data());
-    CU_ASSERT_EQUAL(at % 2112, 128u);
+    EQUAL(at % 2112, 128u);
   }
-  CU_ASSERT_EQUAL(addresses.size(), 32u);
-  CU_ASSERT_EQUAL(rx_refill(*b.rx), 0u);
+  EQUAL(addresses.size(), 32u);
+  EQUAL(rx_refill(*b.rx), 0u);
 }
 
 // Three times round the ring with bursts of odd sizes; each handle names the buffer that was posted
@@ -54,19 +54,19 @@ void receive_in_order() {
       b.rx_memory.cq.write(prm::CqeOpcode::resp_send, next++, sizes[i]);
     }
     Handle out[5];
-    CU_ASSERT_EQUAL_FATAL(receive(b, out), 5u);
+    EQUAL_FATAL(receive(b, out), 5u);
     Handle rest[5];
-    CU_ASSERT_EQUAL_FATAL(receive(b, rest), 2u);
+    EQUAL_FATAL(receive(b, rest), 2u);
     for (uint32_t i = 0; i < 7; i++) {
       Handle h = i < 5 ? out[i] : rest[i - 5];
-      CU_ASSERT_EQUAL(h.length, sizes[i]);
-      CU_ASSERT_EQUAL(b.arena.address(h).value(), address[i]);
+      EQUAL(h.length, sizes[i]);
+      EQUAL(b.arena.address(h).value(), address[i]);
       CU_ASSERT_FALSE(h.has(Handle::side));
-      b.stash->free_one(h);
+      b.cache->free_one(h);
     }
   }
-  CU_ASSERT_EQUAL(b.rx->counters.packets.read(), 98u);
-  CU_ASSERT_EQUAL(b.outstanding(), b.rx->rq.posted());
+  EQUAL(b.rx->counters.packets.read(), 98u);
+  EQUAL(b.outstanding(), b.rx->rq.posted());
 }
 
 void side_record_on_request() {
@@ -77,7 +77,7 @@ void side_record_on_request() {
   e.hds_ip_ext = prm::cqe::l3_ok | prm::cqe::l4_ok;
   e.timestamp = be64{77};
   Handle out[4];
-  CU_ASSERT_EQUAL_FATAL(receive(b, out, {.side = true}), 1u);
+  EQUAL_FATAL(receive(b, out, {.side = true}), 1u);
   CU_ASSERT_TRUE(out[0].has(Handle::side));
   const pool::SideRecord& r = b.arena.side(out[0].index);
   CU_ASSERT_TRUE(r.rx_hash == 0xfeedbeef && r.checksum_ok == 6 && r.timestamp == 77);
@@ -90,57 +90,57 @@ void receive_errors() {
   b.rx_memory.cq.write_error(prm::CqeOpcode::resp_err, 1, prm::Syndrome::local_length);
   b.rx_memory.cq.write(prm::CqeOpcode::resp_send, 2, 61);
   Handle out[8];
-  CU_ASSERT_EQUAL_FATAL(receive(b, out), 2u);
-  CU_ASSERT_EQUAL(b.rx->counters.errors.read(), 1u);
+  EQUAL_FATAL(receive(b, out), 2u);
+  EQUAL(b.rx->counters.errors.read(), 1u);
   CU_ASSERT_FALSE(b.rx->failed.read());
   for (uint16_t i = 3; i < 20; i++)
     b.rx_memory.cq.write_error(prm::CqeOpcode::resp_err, i, prm::Syndrome::wr_flush);
   Handle more[32];
-  CU_ASSERT_EQUAL(receive(b, more), 0u);
+  EQUAL(receive(b, more), 0u);
   CU_ASSERT_TRUE(b.rx->failed.read());
-  CU_ASSERT_EQUAL(b.rx->rq.posted(), 12u);  // a dead queue is not refilled
-  CU_ASSERT_EQUAL(b.outstanding(), 12u + 2u);
+  EQUAL(b.rx->rq.posted(), 12u);  // a dead queue is not refilled
+  EQUAL(b.outstanding(), 12u + 2u);
 }
 
 void dry_pool_keeps_receiving() {
   Bench b;
   uint32_t all[buffers];
-  CU_ASSERT_EQUAL(b.stash->alloc_indices({all, buffers - 10}), buffers - 10);
-  CU_ASSERT_EQUAL(rx_refill(*b.rx), 10u);
-  CU_ASSERT_EQUAL(b.rx->counters.no_buffer.read(), 1u);
+  EQUAL(b.cache->alloc_indices({all, buffers - 10}), buffers - 10);
+  EQUAL(rx_refill(*b.rx), 10u);
+  EQUAL(b.rx->counters.no_buffer.read(), 1u);
   b.rx_memory.cq.write(prm::CqeOpcode::resp_send, 0, 60);
   Handle out[4];
-  CU_ASSERT_EQUAL(receive(b, out), 1u);
-  b.stash->free_indices({all, 100});
-  CU_ASSERT_EQUAL(rx_refill(*b.rx), 23u);
+  EQUAL(receive(b, out), 1u);
+  b.cache->free_indices({all, 100});
+  EQUAL(rx_refill(*b.rx), 23u);
 }
 
 void one_doorbell_a_burst() {
   Bench b;
   Handle h[5];
-  CU_ASSERT_EQUAL_FATAL(b.stash->alloc(h, 100), 5u);
+  EQUAL_FATAL(b.cache->alloc(h, 100), 5u);
   for (uint16_t i = 0; i < 5; i++) h[i].length = static_cast<uint16_t>(100 + i);
-  CU_ASSERT_EQUAL(transmit(b, h), 5u);
-  CU_ASSERT_EQUAL(b.tx_memory.record.host(), 5u);
+  EQUAL(transmit(b, h), 5u);
+  EQUAL(b.tx_memory.record.host(), 5u);
   for (uint32_t i = 0; i < 5; i++) {
-    CU_ASSERT_EQUAL(prm::ctrl::wqe_index::get(b.tx_memory.ctrl(i)), i);
-    CU_ASSERT_EQUAL(prm::ctrl::opcode::get(b.tx_memory.ctrl(i)), 0x0au);
-    CU_ASSERT_EQUAL(b.tx_memory.data(i).byte_count.host(), 100 + i);
-    CU_ASSERT_EQUAL(b.tx_memory.data(i).addr.host(), b.arena.address(h[i]).value());
-    CU_ASSERT_EQUAL(b.tx_memory.data(i).lkey.host(), arena_key.value());
+    EQUAL(prm::ctrl::wqe_index::get(b.tx_memory.ctrl(i)), i);
+    EQUAL(prm::ctrl::opcode::get(b.tx_memory.ctrl(i)), 0x0au);
+    EQUAL(b.tx_memory.data(i).byte_count.host(), 100 + i);
+    EQUAL(b.tx_memory.data(i).addr.host(), b.arena.address(h[i]).value());
+    EQUAL(b.tx_memory.data(i).lkey.host(), arena_key.value());
     // Only the last asks for a completion.
-    CU_ASSERT_EQUAL(b.tx_memory.ctrl(i).fm_ce_se,
-                    i == 4 ? prm::ctrl::cq_update : prm::ctrl::only_first_error);
+    EQUAL(b.tx_memory.ctrl(i).fm_ce_se,
+          i == 4 ? prm::ctrl::cq_update : prm::ctrl::only_first_error);
   }
   uint64_t head;
   std::memcpy(&head, &b.tx_memory.ctrl(4), 8);
-  CU_ASSERT_EQUAL(b.tx_memory.doorbell, head);
-  CU_ASSERT_EQUAL(b.outstanding(), 5u);
+  EQUAL(b.tx_memory.doorbell, head);
+  EQUAL(b.outstanding(), 5u);
   b.tx_memory.cq.write(prm::CqeOpcode::req, 4);
-  CU_ASSERT_EQUAL(select_reclaim({})(*b.tx), 5u);
-  CU_ASSERT_EQUAL(b.tx->counters.completed.read(), 5u);
-  CU_ASSERT_EQUAL(b.tx->counters.bytes.read(), 510u);
-  CU_ASSERT_EQUAL(b.outstanding(), 0u);
+  EQUAL(select_reclaim({})(*b.tx), 5u);
+  EQUAL(b.tx->counters.completed.read(), 5u);
+  EQUAL(b.tx->counters.bytes.read(), 510u);
+  EQUAL(b.outstanding(), 0u);
 }
 
 // Bursts are accepted until the ring is full; completions of several bursts at once free them all.
@@ -149,82 +149,82 @@ void full_ring_returns_short() {
   uint32_t sent = 0;
   for (int burst = 0; burst < 9; burst++) {
     Handle h[8];
-    CU_ASSERT_EQUAL_FATAL(b.stash->alloc(h, 64), 8u);
+    EQUAL_FATAL(b.cache->alloc(h, 64), 8u);
     uint32_t n = transmit(b, h);
-    CU_ASSERT_EQUAL(n, burst < 8 ? 8u : 0u);
-    b.stash->free({h + n, 8 - n});
+    EQUAL(n, burst < 8 ? 8u : 0u);
+    b.cache->free({h + n, 8 - n});
     sent += n;
   }
-  CU_ASSERT_EQUAL(sent, 64u);
-  CU_ASSERT_EQUAL(tx_room(*b.tx), 0u);
+  EQUAL(sent, 64u);
+  EQUAL(tx_room(*b.tx), 0u);
   for (uint16_t i = 0; i < 3; i++)
     b.tx_memory.cq.write(prm::CqeOpcode::req, static_cast<uint16_t>(i * 8 + 7));
-  CU_ASSERT_EQUAL(select_reclaim({})(*b.tx), 24u);
-  CU_ASSERT_EQUAL(tx_room(*b.tx), 24u);
-  CU_ASSERT_EQUAL(b.outstanding(), 40u);
+  EQUAL(select_reclaim({})(*b.tx), 24u);
+  EQUAL(tx_room(*b.tx), 24u);
+  EQUAL(b.outstanding(), 40u);
 }
 
 void chains_become_lists() {
   Bench b;
   Handle h[4];
-  CU_ASSERT_EQUAL_FATAL(b.stash->alloc(h, 50), 4u);
+  EQUAL_FATAL(b.cache->alloc(h, 50), 4u);
   h[0].meta |= Handle::more;
   h[1].meta |= Handle::more;
   h[3].meta |= Handle::more;  // never ends: stays with the caller
-  CU_ASSERT_EQUAL(transmit(b, h, {.multi_seg = true}), 3u);
-  CU_ASSERT_EQUAL(prm::ctrl::ds::get(b.tx_memory.ctrl(0)), 5u);
+  EQUAL(transmit(b, h, {.multi_seg = true}), 3u);
+  EQUAL(prm::ctrl::ds::get(b.tx_memory.ctrl(0)), 5u);
   for (uint32_t i = 0; i < 3; i++)
-    CU_ASSERT_EQUAL(b.tx_memory.data(0, i).addr.host(), b.arena.address(h[i]).value());
-  CU_ASSERT_EQUAL(b.tx_memory.record.host(), 2u);
-  CU_ASSERT_EQUAL(b.tx->counters.packets.read(), 1u);
-  CU_ASSERT_EQUAL(b.tx->counters.bytes.read(), 150u);
+    EQUAL(b.tx_memory.data(0, i).addr.host(), b.arena.address(h[i]).value());
+  EQUAL(b.tx_memory.record.host(), 2u);
+  EQUAL(b.tx->counters.packets.read(), 1u);
+  EQUAL(b.tx->counters.bytes.read(), 150u);
   b.tx_memory.cq.write(prm::CqeOpcode::req, 0);
-  CU_ASSERT_EQUAL(select_reclaim({.multi_seg = true})(*b.tx), 3u);
-  CU_ASSERT_EQUAL(b.outstanding(), 1u);
+  EQUAL(select_reclaim({.multi_seg = true})(*b.tx), 3u);
+  EQUAL(b.outstanding(), 1u);
 }
 
-void woven_is_one_segment() {
+void gathered_is_one_segment() {
   Bench b;
   Handle h[4];
-  CU_ASSERT_EQUAL_FATAL(b.stash->alloc({h + 1, 3}, 50), 3u);
+  EQUAL_FATAL(b.cache->alloc({h + 1, 3}, 50), 3u);
   h[0] = {7, 100, Handle::key | Handle::more};
   h[1].meta |= Handle::more;
-  CU_ASSERT_EQUAL(transmit(b, h, {.woven = true}), 4u);
-  CU_ASSERT_EQUAL(prm::ctrl::ds::get(b.tx_memory.ctrl(0)), 3u);
-  CU_ASSERT_EQUAL(b.tx_memory.data(0).lkey.host(), 0x107u);
-  CU_ASSERT_EQUAL(b.tx_memory.data(0).addr.host(), 0u);
-  CU_ASSERT_EQUAL(b.tx_memory.data(0).byte_count.host(), 100u);
-  CU_ASSERT_EQUAL(b.tx_memory.data(1).lkey.host(), arena_key.value());
-  CU_ASSERT_EQUAL(b.tx->counters.bytes.read(), 150u);
+  EQUAL(transmit(b, h, {.gathered = true}), 4u);
+  EQUAL(prm::ctrl::ds::get(b.tx_memory.ctrl(0)), 3u);
+  EQUAL(b.tx_memory.data(0).lkey.host(), 0x107u);
+  EQUAL(b.tx_memory.data(0).addr.host(), 0u);
+  EQUAL(b.tx_memory.data(0).byte_count.host(), 100u);
+  EQUAL(b.tx_memory.data(1).lkey.host(), arena_key.value());
+  EQUAL(b.tx->counters.bytes.read(), 150u);
   b.tx_memory.cq.write(prm::CqeOpcode::req, 1);
-  CU_ASSERT_EQUAL(select_reclaim({.woven = true})(*b.tx), 4u);
-  CU_ASSERT_EQUAL(b.slots.free_count, 1u);
-  CU_ASSERT_EQUAL(b.free_slots[0], 7u);
-  CU_ASSERT_EQUAL(b.outstanding(), 0u);
-  CU_ASSERT_EQUAL(b.headers_back, 1u);  // the piece with one behind it
+  EQUAL(select_reclaim({.gathered = true})(*b.tx), 4u);
+  EQUAL(b.slots.free_count, 1u);
+  EQUAL(b.free_slots[0], 7u);
+  EQUAL(b.outstanding(), 0u);
+  EQUAL(b.headers_back, 1u);  // the piece with one behind it
 }
 
 void dead_queue_takes_nothing() {
   Bench b;
   Handle h[6];
-  CU_ASSERT_EQUAL_FATAL(b.stash->alloc(h, 50), 6u);
-  CU_ASSERT_EQUAL(transmit(b, {h, 2}), 2u);
-  CU_ASSERT_EQUAL(transmit(b, {h + 2, 2}), 2u);
+  EQUAL_FATAL(b.cache->alloc(h, 50), 6u);
+  EQUAL(transmit(b, {h, 2}), 2u);
+  EQUAL(transmit(b, {h + 2, 2}), 2u);
   b.tx_memory.cq.write(prm::CqeOpcode::req, 1);
   b.tx_memory.cq.write_error(prm::CqeOpcode::req_err, 2, prm::Syndrome::local_prot);
   b.tx_memory.cq.write_error(prm::CqeOpcode::req_err, 3, prm::Syndrome::wr_flush);
-  CU_ASSERT_EQUAL(select_reclaim({})(*b.tx), 2u);
-  CU_ASSERT_EQUAL(transmit(b, {h + 4, 2}), 0u);
+  EQUAL(select_reclaim({})(*b.tx), 2u);
+  EQUAL(transmit(b, {h + 4, 2}), 0u);
   CU_ASSERT_TRUE(b.tx->failed.read());
   CU_ASSERT_TRUE(b.tx->sq.idle());
-  CU_ASSERT_EQUAL(b.tx->counters.failures.read(), 1u);
-  CU_ASSERT_EQUAL(b.tx->counters.errors.read(), 1u);
-  CU_ASSERT_EQUAL(tx_room(*b.tx), 0u);
+  EQUAL(b.tx->counters.failures.read(), 1u);
+  EQUAL(b.tx->counters.errors.read(), 1u);
+  EQUAL(tx_room(*b.tx), 0u);
   SentRing::Done left = b.tx->sent.pop_all();
-  CU_ASSERT_EQUAL(left.first.size(), 2u);
-  b.stash->free(left.first);
-  b.stash->free({h + 4, 2});
-  CU_ASSERT_EQUAL(b.outstanding(), 0u);
+  EQUAL(left.first.size(), 2u);
+  b.cache->free(left.first);
+  b.cache->free({h + 4, 2});
+  EQUAL(b.outstanding(), 0u);
 }
 
 const kilim::test::Case cases[] = {
@@ -236,7 +236,7 @@ const kilim::test::Case cases[] = {
     {"a transmit burst rings once and asks for one completion", one_doorbell_a_burst},
     {"a full ring takes a part, completions of several bursts free them", full_ring_returns_short},
     {"a chain becomes a list of data segments", chains_become_lists},
-    {"a woven packet is one data segment under its key", woven_is_one_segment},
+    {"a gathered packet is one data segment under its key", gathered_is_one_segment},
     {"a dead send queue takes nothing", dead_queue_takes_nothing},
 };
 

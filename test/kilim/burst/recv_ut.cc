@@ -2,7 +2,7 @@
 // Messages of connections over arrays: in their entries, in buffers of the pool, with errors.
 #include <algorithm>
 
-#include "bench.hh"
+#include "burst_fixture.hh"
 #include "kilim/burst/recv.hh"
 #include "ut.hh"
 
@@ -19,7 +19,7 @@ template <typename Queue>
 RecvQueue<Queue> recv_queue(Bench& b, Queue rq) {
   return {.rq = std::move(rq),
           .cq = queue::Cq(b.rx_memory.cq.geometry()),
-          .stash = &*b.stash,
+          .cache = &*b.cache,
           .arena = b.arena,
           .key = arena_key,
           .refill_at = 1};
@@ -41,11 +41,11 @@ struct Round {
 
   void look(const Message& m) {
     constexpr Where places[] = {Where::entry, Where::buffer, Where::nowhere, Where::nowhere};
-    CU_ASSERT_TRUE(m.where == places[seen]);
-    if (seen == 0) CU_ASSERT_EQUAL(std::memcmp(m.bytes.data(), &word, 4), 0);
+    EQUAL(m.where, places[seen]);
+    if (seen == 0) EQUAL(std::memcmp(m.bytes.data(), &word, 4), 0);
     if (seen == 1) {
-      CU_ASSERT_EQUAL(reinterpret_cast<uint64_t>(m.bytes.data()), posted_at);
-      CU_ASSERT_EQUAL(m.bytes.size(), 100);
+      EQUAL(reinterpret_cast<uint64_t>(m.bytes.data()), posted_at);
+      EQUAL(m.bytes.size(), 100);
       held.push_back(m.buffer);
     }
     if (seen > 1) CU_ASSERT_TRUE(m.bytes.empty());
@@ -66,15 +66,15 @@ void inlined_buffers_go_back() {
     b.rx_memory.cq.write(prm::CqeOpcode::resp_wr_imm, at++, 5000);
     b.rx_memory.cq.write(prm::CqeOpcode::resp_send, at++, 0);
     Round round{n, b.rx_memory.ring[(at - 3) % 32].addr.host(), held};
-    CU_ASSERT_EQUAL_FATAL(recv_burst(q, 8, [&round](const Message& m) { round.look(m); }), 4);
-    CU_ASSERT_EQUAL(q.rq.room(), 0);
+    EQUAL_FATAL(recv_burst(q, 8, [&round](const Message& m) { round.look(m); }), 4);
+    EQUAL(q.rq.room(), 0);
   }
   CU_ASSERT_TRUE(std::all_of(b.memory.begin(), b.memory.end(),
                              [](std::byte x) { return x == std::byte{0x77}; }));
-  CU_ASSERT_EQUAL(held.size(), 60);
-  CU_ASSERT_EQUAL(b.outstanding(), 32u + 60u);
-  b.stash->free(held);
-  CU_ASSERT_EQUAL(b.outstanding(), 32u);
+  EQUAL(held.size(), 60);
+  EQUAL(b.outstanding(), 32u + 60u);
+  b.cache->free(held);
+  EQUAL(b.outstanding(), 32u);
   CU_ASSERT_TRUE(q.counters.messages.read() == 240 && q.counters.bytes.read() == 60 * 104);
   CU_ASSERT_TRUE(q.counters.inlined.messages.read() == 60 &&
                  q.counters.inlined.bytes.read() == 240);
@@ -92,11 +92,11 @@ void a_failed_connection_is_not_refilled() {
     CU_ASSERT_TRUE(!m.completion.ok() && m.bytes.empty());
     flushed += m.completion.syndrome == prm::Syndrome::wr_flush ? 1 : 0;
   };
-  CU_ASSERT_EQUAL(recv_burst(q, 64, look), 32);
-  CU_ASSERT_EQUAL(flushed, 31);
+  EQUAL(recv_burst(q, 64, look), 32);
+  EQUAL(flushed, 31);
   CU_ASSERT_TRUE(q.failed.read() && q.rq.posted() == 0);
-  CU_ASSERT_EQUAL(q.counters.errors.read(), 32);
-  CU_ASSERT_EQUAL(b.outstanding(), 0);
+  EQUAL(q.counters.errors.read(), 32);
+  EQUAL(b.outstanding(), 0);
 }
 
 // Errors of one connection do not end a queue that others share; receives complete out of order.
@@ -110,30 +110,30 @@ void shared_receives() {
   be32 record{0};
   auto q = recv_queue(
       b, queue::Srq({.buf = ring.data(), .wqe_count = 8, .stride = 32, .record = &record}, ids));
-  CU_ASSERT_EQUAL(rx_refill(q), 7u);
+  EQUAL(rx_refill(q), 7u);
   write_inlined(b.rx_memory.cq, 2, 22);
   b.rx_memory.cq.write_error(prm::CqeOpcode::resp_err, 0, prm::Syndrome::local_length);
   b.rx_memory.cq.write(prm::CqeOpcode::resp_send, 1, 9);
   const uint64_t second = ids[1];
   std::vector<uint32_t> seen;
   Handle kept;
-  CU_ASSERT_EQUAL(recv_burst(q, 8,
-                             [&](const Message& m) {
-                               seen.push_back(m.completion.wqe_counter);
-                               if (m.where == Where::buffer) kept = m.buffer;
-                             }),
-                  3);
+  EQUAL(recv_burst(q, 8,
+                   [&](const Message& m) {
+                     seen.push_back(m.completion.wqe_counter);
+                     if (m.where == Where::buffer) kept = m.buffer;
+                   }),
+        3);
   CU_ASSERT_TRUE((seen == std::vector<uint32_t>{2, 0, 1}) && kept.index == second);
   CU_ASSERT_TRUE(!q.failed.read() && q.rq.room() == 0 && record.host() == 10);
-  b.stash->free_one(kept);
+  b.cache->free_one(kept);
   uint32_t given_back = 0;
   q.rq.end([&](uint64_t id) {
     const auto index = static_cast<uint32_t>(id);
-    b.stash->free_indices({&index, 1});
+    b.cache->free_indices({&index, 1});
     given_back++;
   });
-  CU_ASSERT_EQUAL(given_back, 7);
-  CU_ASSERT_EQUAL(b.outstanding(), 0);
+  EQUAL(given_back, 7);
+  EQUAL(b.outstanding(), 0);
 }
 
 const kilim::test::Case cases[] = {

@@ -38,11 +38,11 @@ void bursts_come_back_in_order() {
   for (uint32_t round = 0; round < 4 * places; round++) {
     b.send(3);
     b.send(2);
-    CU_ASSERT_EQUAL(b.ring.room(), places - 5);
+    EQUAL(b.ring.room(), places - 5);
     const SentRing::Done done = b.ring.pop_bursts(2);
     CU_ASSERT(b.oldest(done, 5));
-    CU_ASSERT_EQUAL(done.packets, 5);
-    CU_ASSERT_EQUAL(b.ring.held(), 0);
+    EQUAL(done.packets, 5);
+    EQUAL(b.ring.held(), 0);
   }
 }
 
@@ -52,7 +52,7 @@ void all_comes_back_when_the_queue_is_gone() {
     b.send(4);
     b.ring.push(kilim::pool::make_handle(b.sent++, 64));  // of a burst that was not closed
     CU_ASSERT(b.oldest(b.ring.pop_all(), 5));
-    CU_ASSERT_EQUAL(b.ring.room(), places);
+    EQUAL(b.ring.room(), places);
   }
 }
 
@@ -62,9 +62,9 @@ void there_is_no_room_for_more_bursts_than_places() {
     CU_ASSERT(b.ring.room() > 0);
     b.send(1);
   }
-  CU_ASSERT_EQUAL(b.ring.room(), 0);
+  EQUAL(b.ring.room(), 0);
   CU_ASSERT(b.oldest(b.ring.pop_bursts(1), 1));
-  CU_ASSERT_EQUAL(b.ring.room(), places - 3);
+  EQUAL(b.ring.room(), places - 3);
 }
 
 constexpr kilim::test::Case cases[] = {

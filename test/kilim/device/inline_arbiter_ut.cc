@@ -14,14 +14,14 @@ using namespace kilim::device;
 void check(const InlineCase& c, uint32_t received, uint32_t answered, const char* word) {
   const Result<InlineDecision> d = arbitrate(c);
   CU_ASSERT_TRUE_FATAL(d.ok());
-  CU_ASSERT_EQUAL(d->received, received);
-  CU_ASSERT_EQUAL(d->answered, answered);
+  EQUAL(d->received, received);
+  EQUAL(d->answered, answered);
   CU_ASSERT_PTR_NOT_NULL(std::strstr(d->why, word));
 }
 void refused(const InlineCase& c, int code, const char* word) {
   const Result<InlineDecision> d = arbitrate(c);
   CU_ASSERT_FALSE_FATAL(d.ok());
-  CU_ASSERT_EQUAL(d.error().code, code);
+  EQUAL(d.error().code, code);
   CU_ASSERT_PTR_NOT_NULL(std::strstr(d.error().what, word));
 }
 
@@ -66,9 +66,9 @@ void queues_and_adapters_without() {
 
 void regions_tell_their_kind() {
   mr::Region r{.address = 0x10000, .length = 4096, .iova = 0x10000};
-  CU_ASSERT_TRUE(recv_memory_of(r) == RecvMemory::addressed);
+  EQUAL(recv_memory_of(r), RecvMemory::addressed);
   r.iova = 0;
-  CU_ASSERT_TRUE(recv_memory_of(r) == RecvMemory::zero_based);
+  EQUAL(recv_memory_of(r), RecvMemory::zero_based);
 }
 
 const kilim::test::Case cases[] = {

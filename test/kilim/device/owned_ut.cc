@@ -18,7 +18,7 @@ class Counting final : public Device {
   [[nodiscard]] int numa_node() const noexcept override { return -1; }
   Result<PortInfo> port(uint8_t) override { return PortInfo{}; }
   mr::Registrar& registrar() noexcept override { std::abort(); }
-  mr::KeySource& keys() noexcept override { std::abort(); }
+  mr::MkeySource& keys() noexcept override { std::abort(); }
   mr::WindowSource& windows() noexcept override { std::abort(); }
   Result<CqInfo> create_cq(const CqRequest&) override {
     cqs++;
@@ -29,7 +29,7 @@ class Counting final : public Device {
     return SrqInfo{.handle = SrqHandle{6}, .geometry = {}};
   }
   Status destroy_srq(SrqHandle srq) override {
-    CU_ASSERT_TRUE(srq == SrqHandle{6});
+    EQUAL(srq, SrqHandle{6});
     srqs--;
     return Done{};
   }
@@ -59,7 +59,7 @@ class Counting final : public Device {
   Status reset(QpHandle) override { return Done{}; }
   Status fail(QpHandle) override { return Done{}; }
   Status destroy_qp(QpHandle qp) override {
-    CU_ASSERT_TRUE(qp == QpHandle{5});
+    EQUAL(qp, QpHandle{5});
     qps--;
     return Done{};
   }
@@ -82,12 +82,12 @@ void destroys_once() {
     Result<OwnedCq> b = make_cq(device, 8);
     OwnedCq c = std::move(*a);
     c = std::move(*b);
-    CU_ASSERT_EQUAL(device.cqs, 1);
+    EQUAL(device.cqs, 1);
     c.destroy();
-    CU_ASSERT_EQUAL(device.cqs, 0);
+    EQUAL(device.cqs, 0);
     CU_ASSERT_FALSE(static_cast<bool>(c));
   }
-  CU_ASSERT_EQUAL(device.cqs, 0);
+  EQUAL(device.cqs, 0);
 }
 
 void loopback() {
@@ -95,14 +95,14 @@ void loopback() {
   {
     Result<OwnedQp> qp = make_rc_loopback(device, {});
     CU_ASSERT_TRUE_FATAL(qp.ok());
-    CU_ASSERT_TRUE((*qp)->qpn == Qpn{77});
-    CU_ASSERT_EQUAL(device.qps, 1);
+    EQUAL((*qp)->qpn, Qpn{77});
+    EQUAL(device.qps, 1);
   }
-  CU_ASSERT_EQUAL(device.qps, 0);
+  EQUAL(device.qps, 0);
   device.refuse_connect = true;
-  CU_ASSERT_EQUAL(make_rc_loopback(device, {}).error().code, ENETUNREACH);
-  CU_ASSERT_EQUAL(device.qps, 0);
-  CU_ASSERT_EQUAL(make_raw_packet(device, {}, 1).error().code, EPERM);
+  EQUAL(make_rc_loopback(device, {}).error().code, ENETUNREACH);
+  EQUAL(device.qps, 0);
+  EQUAL(make_raw_packet(device, {}, 1).error().code, EPERM);
 }
 
 void other_kinds() {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "../queue/ring.hh"
+#include "../queue/ring_fixture.hh"
 #include "kilim/diag/doorbell_lint.hh"
 #include "kilim/diag/recorder.hh"
 #include "kilim/queue/rc_wqe.hh"
@@ -24,7 +24,7 @@ using prm::lint::Rule;
 using Scratch = test::ScratchFile;
 
 constexpr uint32_t blocks = 64;
-const Lkey memory_key{0x1100}, woven{0x2200}, other{0x3300};
+const Lkey memory_key{0x1100}, bound{0x2200}, other{0x3300};
 constexpr std::size_t umr_at = 16, mkey_at = 64, list_at = 128;
 
 // A queue in ordinary memory, and mistakes made in it between writing and the doorbell.
@@ -34,7 +34,7 @@ struct Bench {
   queue::Sq sq{ring.geometry(), ids};
   queue::WqeCursor c{sq};
 
-  void umr(Lkey key = woven, uint8_t flags = 0) {
+  void umr(Lkey key = bound, uint8_t flags = 0) {
     const umr::Piece pieces[] = {{0x10000, 100, memory_key}, {0x20000, 50, memory_key}};
     const umr::ListRequest r{
         .key = key, .max_entries = 4, .access = umr::mkey_access(mr::Access::local_write)};
@@ -94,38 +94,38 @@ const Seed seeds[] = {
     {Rule::offset_granule,    [](Bench& b) { b.umr(); b.spoil(umr_at, uint8_t{0x90}); b.spoil(umr_at + 6, be16{3}); }},
     {Rule::klm_too_long,      [](Bench& b) { b.umr(); b.spoil(list_at, be32{0x80000001}); }},
     {Rule::key_too_long,      [](Bench& b) { b.umr(); b.spoil(mkey_at + 24, be64{151}); }},
-    {Rule::self_reference,    [](Bench& b) { b.umr(); b.spoil(list_at + 4, be32{woven.value()}); }},
+    {Rule::self_reference,    [](Bench& b) { b.umr(); b.spoil(list_at + 4, be32{bound.value()}); }},
     {Rule::zero_length,       [](Bench& b) { b.write(memory_key); b.spoil(32, be32{0}); }},
     {Rule::inline_answer,     [](Bench& b) { b.read(memory_key); b.spoil(32, be32{0x80000004}); }},
     {Rule::undefined_opcode,  [](Bench& b) { b.write(memory_key); b.spoil(3, uint8_t{0x66}); }},
     {Rule::ds_mismatch,       [](Bench& b) { b.write(memory_key); b.spoil(7, uint8_t{2}); b.spoil(3, uint8_t{0x11}); }},
-    {Rule::unfenced_key,      [](Bench& b) { b.umr(); b.c.fence_next(0); b.write(woven); }},
+    {Rule::unfenced_key,      [](Bench& b) { b.umr(); b.c.fence_next(0); b.write(bound); }},
     {Rule::unfenced_key,      [](Bench& b) { b.umr(); b.c.fence_next(0); b.umr(); }},
     // A mode that waits for answers alone is no fence behind a UMR.
-    {Rule::unfenced_key,      [](Bench& b) { b.umr(); b.c.fence_next(0); b.write(woven, prm::ctrl::answer_fence); }},
-    {Rule::unfenced_key,      [](Bench& b) { b.umr(woven, prm::ctrl::strong_fence); b.c.fence_next(0); b.write(woven); }},
+    {Rule::unfenced_key,      [](Bench& b) { b.umr(); b.c.fence_next(0); b.write(bound, prm::ctrl::answer_fence); }},
+    {Rule::unfenced_key,      [](Bench& b) { b.umr(bound, prm::ctrl::strong_fence); b.c.fence_next(0); b.write(bound); }},
     {Rule::unfenced_umr,      [](Bench& b) { b.umr(); b.c.fence_next(0); b.write(memory_key); }},
     {Rule::unfenced_umr,      [](Bench& b) { b.umr(); b.c.fence_next(0); b.nop(); b.umr(other); b.c.fence_next(0); b.read(memory_key); }},
     {Rule::unfenced_umr,      [](Bench& b) { b.umr(); b.psv(); b.c.fence_next(0); b.write(memory_key); }},
-    {Rule::key_in_flight,     [](Bench& b) { b.umr(); b.write(woven); b.umr(); }},
+    {Rule::key_in_flight,     [](Bench& b) { b.umr(); b.write(bound); b.umr(); }},
     // What has been sent may have to go out again: nothing less than a strong fence waits for it.
-    {Rule::key_in_flight,     [](Bench& b) { b.umr(); b.write(woven); b.umr(woven, prm::ctrl::small_fence); }},
-    {Rule::key_in_flight,     [](Bench& b) { b.umr(); b.write(woven); b.umr(woven, prm::ctrl::fence); }},
-    {Rule::key_in_flight,     [](Bench& b) { b.umr(); b.write(woven); b.read(woven); b.umr(woven, prm::ctrl::fence); }},
-    {Rule::key_in_flight,     [](Bench& b) { b.umr(); b.read(woven); b.umr(woven, prm::ctrl::small_fence); }},
+    {Rule::key_in_flight,     [](Bench& b) { b.umr(); b.write(bound); b.umr(bound, prm::ctrl::small_fence); }},
+    {Rule::key_in_flight,     [](Bench& b) { b.umr(); b.write(bound); b.umr(bound, prm::ctrl::fence); }},
+    {Rule::key_in_flight,     [](Bench& b) { b.umr(); b.write(bound); b.read(bound); b.umr(bound, prm::ctrl::fence); }},
+    {Rule::key_in_flight,     [](Bench& b) { b.umr(); b.read(bound); b.umr(bound, prm::ctrl::small_fence); }},
 };
 // clang-format on
 
 void sound_wqes_pass(Bench& b) {
-  b.umr(woven);
+  b.umr(bound);
   b.umr(other);
-  b.write(woven);
+  b.write(bound);
   b.write(memory_key, prm::ctrl::cq_update);
-  b.umr(woven, prm::ctrl::strong_fence);
-  b.read(woven);
-  b.umr(woven, prm::ctrl::fence);  // a READ has ended with its answer
-  b.write(woven);
-  CU_ASSERT_TRUE(umr::local_invalidate(b.c, woven, {.flags = prm::ctrl::strong_fence}).ok());
+  b.umr(bound, prm::ctrl::strong_fence);
+  b.read(bound);
+  b.umr(bound, prm::ctrl::fence);  // a READ has ended with its answer
+  b.write(bound);
+  CU_ASSERT_TRUE(umr::local_invalidate(b.c, bound, {.flags = prm::ctrl::strong_fence}).ok());
   b.c.fence_next(0);  // nobody behind it names the key
   b.write(memory_key);
 }
@@ -145,7 +145,7 @@ void the_doorbell_names_each_mistake() {
   CU_ASSERT_TRUE_FATAL(sound.sq.watch(&lint));
   sound_wqes_pass(sound);
   sound.c.commit();
-  CU_ASSERT_EQUAL(lint.findings(), 0);
+  EQUAL(lint.findings(), 0);
 }
 
 void a_recording_is_linted_offline() {
@@ -157,7 +157,7 @@ void a_recording_is_linted_offline() {
       CU_ASSERT_TRUE_FATAL(recorder.ok() && b.sq.watch(recorder->get()));
       seed.make(b);
       b.c.commit();
-      CU_ASSERT_EQUAL((*recorder)->lost(), 0);
+      EQUAL((*recorder)->lost(), 0);
     }
     int status = 0;
     const std::string text = test::wqe_tool("lint", file.path, status);
@@ -180,14 +180,14 @@ void a_sound_recording_is_printed_compared_and_replayed() {
   }
   int status = 0;
   CU_ASSERT_TRUE(test::wqe_tool("lint", one.path, status).find("0 findings") != std::string::npos);
-  CU_ASSERT_EQUAL(status, 0);
+  EQUAL(status, 0);
   const std::string printed = test::wqe_tool("print", one.path, status);
   CU_ASSERT_TRUE(printed.find("lcore 2: UMR index 0 ") != std::string::npos);
   CU_ASSERT_TRUE(printed.find("    [1] 0x32 bytes key 0x1100 at 0x20000") != std::string::npos);
   const std::string both = std::string(one.path) + " " + two.path;
   const std::string differs = test::wqe_tool("diff", both.c_str(), status);
   CU_ASSERT_TRUE(differs.find("+    0x40 bytes key 0x3300 at 0x0") != std::string::npos);
-  CU_ASSERT_EQUAL(status, 1 << 8);
+  EQUAL(status, 1 << 8);
   const std::string replayed = test::wqe_tool("replay", two.path, status);
   const bool all = replayed.find("1 doorbells replayed, 0 WQEs failed") != std::string::npos;
   if (!all) std::printf("%s\n", replayed.c_str());
@@ -201,9 +201,9 @@ void other_files_are_refused() {
                  std::string::npos);
   CU_ASSERT_TRUE(test::wqe_tool("lint", "/dev/null", status).find("shorter than") !=
                  std::string::npos);
-  CU_ASSERT_EQUAL(status, 2 << 8);
-  CU_ASSERT_EQUAL(diag::Recorder::open("/", 1 << 16).ok(), false);
-  CU_ASSERT_EQUAL(diag::Recorder::open(file.path, 64).error().code, EINVAL);
+  EQUAL(status, 2 << 8);
+  EQUAL(diag::Recorder::open("/", 1 << 16).ok(), false);
+  EQUAL(diag::Recorder::open(file.path, 64).error().code, EINVAL);
 }
 
 void a_full_recording_counts_what_it_lost() {
@@ -215,7 +215,7 @@ void a_full_recording_counts_what_it_lost() {
     b.write(memory_key);
     b.c.commit();
   }
-  CU_ASSERT_EQUAL((*recorder)->lost(), 1);
+  EQUAL((*recorder)->lost(), 1);
 }
 
 // A template is judged when it is compiled.

@@ -40,31 +40,31 @@ void from_eal() {
   for (int round = 0; round < 2; round++) {  // the second gets used memory again
     Result<Block> block = Block::reserve("mem_ut", 3 * mib, mib, -1);
     CU_ASSERT_TRUE_FATAL(block.ok());
-    CU_ASSERT_EQUAL(block->range().bytes, 3 * mib);
-    CU_ASSERT_EQUAL(reinterpret_cast<uintptr_t>(block->range().base) % mib, 0);
-    CU_ASSERT_EQUAL(block->range().page_bytes, static_cast<uint64_t>(getpagesize()));
+    EQUAL(block->range().bytes, 3 * mib);
+    EQUAL(reinterpret_cast<uintptr_t>(block->range().base) % mib, 0);
+    EQUAL(block->range().page_bytes, static_cast<uint64_t>(getpagesize()));
     CU_ASSERT_TRUE(zeroed_and_writable(block->span()));
-    CU_ASSERT_EQUAL(Block::reserve("mem_ut", mib, 64, -1).error().code, EEXIST);
+    EQUAL(Block::reserve("mem_ut", mib, 64, -1).error().code, EEXIST);
   }
-  CU_ASSERT_EQUAL(Block::reserve("mem_ut", std::size_t{1} << 40, 64, -1).error().code, ENOMEM);
+  EQUAL(Block::reserve("mem_ut", std::size_t{1} << 40, 64, -1).error().code, ENOMEM);
 }
 
 void beside_eal() {
   Result<Block> block = Block::map(5000, -1);
   CU_ASSERT_TRUE_FATAL(block.ok());
-  CU_ASSERT_EQUAL(block->range().bytes, 8192);
-  CU_ASSERT_EQUAL(block->range().page_bytes, 4096);
+  EQUAL(block->range().bytes, 8192);
+  EQUAL(block->range().page_bytes, 4096);
   CU_ASSERT_TRUE(zeroed_and_writable(block->span()));
   Block moved = std::move(*block);
   CU_ASSERT_PTR_NULL(block->range().base);
-  CU_ASSERT_EQUAL(moved.range().bytes, 8192);
+  EQUAL(moved.range().bytes, 8192);
   Result<Block> large = Block::map(5 * mib, 0);
   CU_ASSERT_TRUE_FATAL(large.ok());
   CU_ASSERT_TRUE(large->range().bytes >= 5 * mib);
-  CU_ASSERT_EQUAL(large->range().bytes % large->range().page_bytes, 0);
+  EQUAL(large->range().bytes % large->range().page_bytes, 0);
   CU_ASSERT_TRUE(zeroed_and_writable(large->span()));
-  CU_ASSERT_EQUAL(Block::map(0, -1).error().code, EINVAL);
-  CU_ASSERT_EQUAL(Block::map(~std::size_t{0}, -1).error().code, ENOMEM);
+  EQUAL(Block::map(0, -1).error().code, EINVAL);
+  EQUAL(Block::map(~std::size_t{0}, -1).error().code, ENOMEM);
 }
 
 void runs() {
@@ -75,18 +75,18 @@ void runs() {
   CU_ASSERT_TRUE_FATAL(runs.ok());
   uint64_t sum = 0;
   for (const Range& r : *runs) {
-    CU_ASSERT_EQUAL(r.base, memory.data() + sum);
+    EQUAL(r.base, memory.data() + sum);
     CU_ASSERT_TRUE(r.page_bytes >= 4096);
     sum += r.bytes;
   }
-  CU_ASSERT_EQUAL(sum, 4 * mib);
+  EQUAL(sum, 4 * mib);
   bool inside = false;
   for (const Range& r : eal_runs())
     inside |= r.base <= memory.data() && memory.data() + memory.size() <= r.base + r.bytes;
   CU_ASSERT_TRUE(inside);
   rte_free(p);
   std::array<std::byte, 100> mine{};
-  CU_ASSERT_EQUAL(runs_of(mine).error().code, ENOENT);
+  EQUAL(runs_of(mine).error().code, ENOENT);
 }
 
 // Reserves all huge pages of 2 MiB that are free, touches none.
@@ -134,16 +134,15 @@ void missing_huge_pages_are_explained() {
     if (!huge_pages(2 * mib).known) break;
     found = block->range().page_bytes == 4096 && said.read(why.data()) && said.free < 2;
   }
-  CU_ASSERT_EQUAL(found, huge_pages(2 * mib).known);
+  EQUAL(found, huge_pages(2 * mib).known);
   if (found) {
     CU_ASSERT(said.free <= said.total && said.remedy == said.total - said.free + 2);
-    CU_ASSERT_STRING_EQUAL(said.file.data(),
-                           "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages");
+    EQUAL(said.file.data(), "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages");
   }
   Result<Block> small = Block::map(4096, 0, why);
   CU_ASSERT_TRUE(small.ok() && why[0] == '\0');
   explain_huge_pages(3 * mib, 1, why);
-  CU_ASSERT_STRING_EQUAL(why.data(), "this kernel has no pages of 3072 KiB");
+  EQUAL(why.data(), "this kernel has no pages of 3072 KiB");
 }
 
 // In a child: what a process lowers it cannot raise.
@@ -178,13 +177,13 @@ void plain_memory_falls_into_mappings() {
   Result<std::vector<Range>> runs = user_runs({base + 100, 6 * page});
   CU_ASSERT_TRUE_FATAL(runs.ok() && runs->size() == 1);
   CU_ASSERT(runs->front().base == base + 100 && runs->front().bytes == 6 * page);
-  CU_ASSERT_EQUAL(runs->front().page_bytes, page);
-  CU_ASSERT_EQUAL(runs->front().socket, node_of(base));
+  EQUAL(runs->front().page_bytes, page);
+  EQUAL(runs->front().socket, node_of(base));
   ::munmap(base + 4 * page, page);
-  CU_ASSERT_EQUAL(user_runs({base, 6 * page}).error().code, EFAULT);
-  CU_ASSERT_EQUAL(user_runs({base + 3 * page, page + 1}).error().code, EFAULT);
+  EQUAL(user_runs({base, 6 * page}).error().code, EFAULT);
+  EQUAL(user_runs({base + 3 * page, page + 1}).error().code, EFAULT);
   CU_ASSERT_TRUE(user_runs({base + 3 * page, page}).ok());
-  CU_ASSERT_EQUAL(user_runs({base, 0}).error().code, EFAULT);
+  EQUAL(user_runs({base, 0}).error().code, EFAULT);
   ::munmap(base, 8 * page);
 }
 
@@ -201,7 +200,7 @@ void huge_pages_are_recognised() {
   auto* base = static_cast<std::byte*>(p);
   Result<std::vector<Range>> runs = user_runs({base + 5, 2 * mib - 5});
   CU_ASSERT_TRUE_FATAL(runs.ok() && runs->size() == 1);
-  CU_ASSERT_EQUAL(runs->front().page_bytes, 2 * mib);
+  EQUAL(runs->front().page_bytes, 2 * mib);
   ::munmap(base, 2 * mib);
 }
 

@@ -63,11 +63,11 @@ void gives_what_was_submitted() {
   CU_ASSERT(q->submit({.address = 4096, .bytes = big, .id = 1, .lkey = Lkey{9}}));
   CU_ASSERT(q->submit({.address = 1, .bytes = 1, .id = 2, .advice = Advice::prefetch_write}));
   CU_ASSERT(!q->idle() && oracle.asked.empty());
-  CU_ASSERT_EQUAL(q->poll(0, 1), 1);
-  CU_ASSERT_EQUAL(q->poll(0, 5), 1);
+  EQUAL(q->poll(0, 1), 1);
+  EQUAL(q->poll(0, 5), 1);
   uint64_t sum = 0;
   for (std::size_t i = 0; i + 1 < oracle.asked.size(); i++) {
-    CU_ASSERT_EQUAL(oracle.asked[i].address, 4096 + sum);
+    EQUAL(oracle.asked[i].address, 4096 + sum);
     sum += oracle.asked[i].bytes;
   }
   CU_ASSERT(sum == big && oracle.flushed && oracle.advice[1] == Advice::prefetch_write);
@@ -81,8 +81,8 @@ void tries_again_for_a_while() {
   auto q = queue(oracle, ends);
   oracle.answers = {EAGAIN, EAGAIN, 0, EAGAIN, EAGAIN, EAGAIN, EPERM};
   CU_ASSERT(q->submit({.bytes = 1, .id = 1}));
-  CU_ASSERT_EQUAL(q->poll(1000), 1);
-  CU_ASSERT_EQUAL(q->poll(1099), 0);  // not before its pause is over
+  EQUAL(q->poll(1000), 1);
+  EQUAL(q->poll(1099), 0);  // not before its pause is over
   CU_ASSERT(!q->idle() && q->poll(1100) == 1 && q->poll(1200) == 1);
   CU_ASSERT(q->idle() && ends.all.size() == 1 && ends.all[0].second == 0);
   CU_ASSERT(q->submit({.bytes = 1, .id = 2}) && q->submit({.bytes = 1, .id = 3}));
@@ -98,12 +98,12 @@ void tries_again_for_a_while() {
 void is_bounded() {
   Oracle oracle;
   Ends ends;
-  CU_ASSERT_EQUAL(AdviceQueue::create(oracle, {.depth = 3}).error().code, EINVAL);
-  CU_ASSERT_EQUAL(AdviceQueue::create(oracle, {.tries = 0}).error().code, EINVAL);
+  EQUAL(AdviceQueue::create(oracle, {.depth = 3}).error().code, EINVAL);
+  EQUAL(AdviceQueue::create(oracle, {.tries = 0}).error().code, EINVAL);
   auto q = queue(oracle, ends);
   for (int i = 0; i < 4; i++) CU_ASSERT(q->submit({.bytes = 1}));
   CU_ASSERT_FALSE(q->submit({.bytes = 1}));
-  CU_ASSERT_EQUAL(q->poll(0, 100), 4);
+  EQUAL(q->poll(0, 100), 4);
   CU_ASSERT(q->submit({.bytes = 1}));
 }
 
@@ -125,7 +125,7 @@ void many_threads_submit() {
   b.join();
   std::vector<bool> seen(2 * each);
   for (const auto& [id, code] : ends.all) seen[id] = true;
-  CU_ASSERT(std::find(seen.begin(), seen.end(), false) == seen.end());
+  EQUAL(std::find(seen.begin(), seen.end(), false), seen.end());
 }
 
 constexpr uint64_t second = 1'000'000'000;
@@ -175,17 +175,17 @@ void thrashing_regions_are_fetched() {
   for (const Region* r : {&a, &b, &all}) d.watch(*r);
   (void)d.count(0, {a.lkey, 0});
   CU_ASSERT(d.count(second, {a.lkey, 1000}));
-  CU_ASSERT_EQUAL(q->poll(0), 1);
+  EQUAL(q->poll(0), 1);
   CU_ASSERT(oracle.asked.size() == 1 && oracle.asked[0].lkey == a.lkey);
   CU_ASSERT(oracle.asked[0].address == 4096 && oracle.asked[0].bytes == 8192);
-  CU_ASSERT(oracle.advice[0] == Advice::prefetch_write);
+  EQUAL(oracle.advice[0], Advice::prefetch_write);
   (void)d.count(0, {std::nullopt, 0, 2});
   CU_ASSERT(d.count(second, {std::nullopt, 1000, 2}));
-  CU_ASSERT_EQUAL(q->poll(0), 2);
+  EQUAL(q->poll(0), 2);
   d.forget(a);
   CU_ASSERT(d.count(2 * second, {std::nullopt, 2000, 2}));
-  CU_ASSERT_EQUAL(q->poll(0), 1);
-  CU_ASSERT(oracle.asked.back().lkey == b.lkey);
+  EQUAL(q->poll(0), 1);
+  EQUAL(oracle.asked.back().lkey, b.lkey);
 }
 
 const kilim::test::Case cases[] = {

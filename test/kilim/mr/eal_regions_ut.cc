@@ -14,16 +14,17 @@
 #include <rte_malloc.h>
 #include <rte_rcu_qsbr.h>
 
+#include "../lookup/lookup_fixture.hh"
 #include "hot_plug.hh"
-#include "index_rig.hh"
+#include "kilim/lookup/indexed_regions.hh"
 #include "kilim/mem/limits.hh"
 #include "kilim/mr/eal_regions.hh"
-#include "kilim/mr/indexed_regions.hh"
 #include "ut.hh"
 
 namespace {
 
 using namespace kilim;
+using namespace kilim::lookup;
 using namespace kilim::mr;
 
 using kilim::test::hot_plug;
@@ -97,15 +98,14 @@ void all_of_eal() {
     CU_ASSERT_FATAL(regions.ok());
     void* p = rte_malloc(nullptr, 4096, 64);
     CU_ASSERT(keeper.covers(p, 4096));
-    CU_ASSERT_EQUAL((*regions)->regions().size(), keeper.live.size());
-    CU_ASSERT_EQUAL((*regions)->follows(), hot_plug);
-    for (const Region& r : (*regions)->regions())
-      CU_ASSERT(r.page_bytes == (hot_plug ? huge : 4096));
+    EQUAL((*regions)->regions().size(), keeper.live.size());
+    EQUAL((*regions)->follows(), hot_plug);
+    for (const Region& r : (*regions)->regions()) EQUAL(r.page_bytes, hot_plug ? huge : 4096);
     rte_free(p);
   }
   CU_ASSERT(keeper.live.empty());
   keeper.room = 0;
-  CU_ASSERT_EQUAL(EalRegions::create(keeper, Access::all).error().code, ENOMEM);
+  EQUAL(EalRegions::create(keeper, Access::all).error().code, ENOMEM);
 }
 
 void hot_plugged_memory() {
@@ -239,12 +239,12 @@ void readers_are_waited_for() {
       memory.go();
       CU_ASSERT(!all.stands(key) && all.find(was) == Lkey{0});
     }
-    CU_ASSERT_EQUAL(holder.held(), rounds);
-    CU_ASSERT_EQUAL(holder.wrong(), 0);
+    EQUAL(holder.held(), rounds);
+    EQUAL(holder.wrong(), 0);
   }
-  CU_ASSERT_EQUAL(all.regions->eal().counts().late, 0);
-  CU_ASSERT_EQUAL(all.regions->not_indexed(), 0);
-  CU_ASSERT_EQUAL(all.index->size(), all.keeper.live.size());
+  EQUAL(all.regions->eal().counts().late, 0);
+  EQUAL(all.regions->not_indexed(), 0);
+  EQUAL(all.index->size(), all.keeper.live.size());
   all.regions.reset();
   CU_ASSERT(all.keeper.live.empty() && all.index->size() == 0);
 }
@@ -262,16 +262,16 @@ void a_reader_is_late() {
     CU_ASSERT(first != Lkey{0});
     std::byte* const was = memory.at();
     memory.go();
-    CU_ASSERT(all.find(was) == Lkey{0});
+    EQUAL(all.find(was), Lkey{0});
   }
   CU_ASSERT(all.stands(first));
-  CU_ASSERT_EQUAL(all.regions->eal().counts().late, 1);
+  EQUAL(all.regions->eal().counts().late, 1);
   all.report();
   all.offline();
   { const Coming memory(all.regions->eal(), 4 * huge); }
   CU_ASSERT(!all.stands(first));
-  CU_ASSERT_EQUAL(all.regions->eal().counts().late, 1);
-  CU_ASSERT_EQUAL(all.index->size(), all.keeper.live.size());
+  EQUAL(all.regions->eal().counts().late, 1);
+  EQUAL(all.index->size(), all.keeper.live.size());
   all.online();  // and never reports again: at the end nobody waits for it for ever
   all.regions.reset();
   CU_ASSERT(all.keeper.live.empty());
@@ -286,7 +286,7 @@ void an_index_refuses() {
   CU_ASSERT_TRUE(all.regions->add(other).ok());
   {
     const Coming memory(all.regions->eal(), 4 * huge);
-    CU_ASSERT_EQUAL(all.regions->not_indexed(), 1);
+    EQUAL(all.regions->not_indexed(), 1);
     CU_ASSERT(all.keeper.covers(memory.at(), huge) && all.find(memory.at()) == Lkey{0});
   }
   other.lkey = Lkey{4095};

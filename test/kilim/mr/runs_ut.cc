@@ -81,9 +81,9 @@ void one_run_is_one_region() {
     const Region& r = regions->front().region();
     CU_ASSERT(r.address == reinterpret_cast<uintptr_t>(p) && r.length == huge);
     CU_ASSERT(r.page_bytes == 4096 && r.access == Access::all);
-    CU_ASSERT_EQUAL(registrar.live, 1);
+    EQUAL(registrar.live, 1);
   }
-  CU_ASSERT_EQUAL(registrar.live, 0);
+  EQUAL(registrar.live, 0);
   rte_free(p);
 }
 
@@ -95,9 +95,9 @@ void pages_of_two_sizes_are_two_regions() {
   CU_ASSERT_FATAL(regions.ok() && regions->size() == 2);
   const Region& small = (*regions)[0].region();
   const Region& large = (*regions)[1].region();
-  CU_ASSERT(small.address == reinterpret_cast<uintptr_t>(n.base + 4096));
+  EQUAL(small.address, reinterpret_cast<uintptr_t>(n.base + 4096));
   CU_ASSERT(small.length == huge - 4096 && small.page_bytes == 4096);
-  CU_ASSERT(large.address == small.address + small.length);
+  EQUAL(large.address, small.address + small.length);
   CU_ASSERT(large.length == huge - 4096 && large.page_bytes == huge);
 }
 
@@ -108,7 +108,7 @@ void a_refusal_leaves_nothing() {
   registrar.room = 1;
   auto regions = register_runs(registrar, {n.base, 2 * huge}, Access::local_write);
   CU_ASSERT(!regions.ok() && regions.error().code == ENOMEM);
-  CU_ASSERT_EQUAL(registrar.live, 0);
+  EQUAL(registrar.live, 0);
   std::array<std::byte, 64> mine{};
   auto foreign = register_runs(registrar, mine, Access::local_write);
   CU_ASSERT(!foreign.ok() && foreign.error().code == ENOENT && registrar.live == 0);
@@ -124,11 +124,11 @@ void plain_memory_is_registered() {
   {
     auto mine = register_range(registrar, {static_cast<std::byte*>(p), 3 * 4096}, Access::all);
     CU_ASSERT_FATAL(mine.ok() && mine->size() == 1);
-    CU_ASSERT_EQUAL(mine->front().region().page_bytes, 4096);
+    EQUAL(mine->front().region().page_bytes, 4096);
     auto external = register_range(registrar, {n.base, 2 * huge}, Access::all);
     CU_ASSERT_FATAL(external.ok() && external->size() == 2);
-    CU_ASSERT_EQUAL((*external)[1].region().page_bytes, huge);
-    CU_ASSERT_EQUAL(registrar.live, 3);
+    EQUAL((*external)[1].region().page_bytes, huge);
+    EQUAL(registrar.live, 3);
   }
   ::munmap(p, 3 * 4096);
   auto gone = register_range(registrar, {static_cast<std::byte*>(p), 4096}, Access::all);
@@ -165,12 +165,12 @@ void pools_are_registered_whole() {
     rte_mempool_obj_iter(pool, look, &seen);
     CU_ASSERT(seen.buffers && seen.objects);
   }
-  CU_ASSERT_EQUAL(registrar.live, 0);
+  EQUAL(registrar.live, 0);
   rte_mempool_free(pool);
   rte_mempool* empty = rte_mempool_create_empty("runs_ut2", 8, 64, 0, 0, SOCKET_ID_ANY, 0);
   CU_ASSERT_PTR_NOT_NULL_FATAL(empty);
-  CU_ASSERT_EQUAL(register_mempool(registrar, empty, Access::all).error().code, EINVAL);
-  CU_ASSERT(rte_mempool_populate_anon(empty) == 8);  // memory that EAL does not know
+  EQUAL(register_mempool(registrar, empty, Access::all).error().code, EINVAL);
+  EQUAL(rte_mempool_populate_anon(empty), 8);  // memory that EAL does not know
   auto regions = register_mempool(registrar, empty, Access::all);
   CU_ASSERT(regions.ok() && !regions->empty() && registrar.live > 0);
   regions->clear();
@@ -202,21 +202,21 @@ void the_library_allocates() {
     CU_ASSERT_FATAL(r.ok());
     CU_ASSERT(r->region().kind == Kind::allocated && r->region().length == 8192);
     CU_ASSERT(r->region().page_bytes == 4096 && r->fall_back()[0] == '\0');
-    CU_ASSERT_EQUAL(r->memory()[8191], std::byte{0});
+    EQUAL(r->memory()[8191], std::byte{0});
     auto large = AllocatedRegion::create(registrar, {.bytes = huge, .access = Access::all});
     CU_ASSERT_FATAL(large.ok());
     // Large pages, or it is said why not.
-    CU_ASSERT((large->region().page_bytes == huge) == (large->fall_back()[0] == '\0'));
-    CU_ASSERT_EQUAL(registrar.live, 2);
+    EQUAL(large->region().page_bytes == huge, large->fall_back()[0] == '\0');
+    EQUAL(registrar.live, 2);
   }
-  CU_ASSERT_EQUAL(registrar.live, 0);
+  EQUAL(registrar.live, 0);
   auto odp = AllocatedRegion::create(registrar,
                                      {.bytes = huge, .access = Access::all | Access::on_demand});
   CU_ASSERT(!odp.ok() && odp.error().code == EINVAL);
   CU_ASSERT_PTR_NOT_NULL(std::strstr(odp.error().what, "does not support contiguous pages"));
   registrar.room = 0;
-  CU_ASSERT_EQUAL(AllocatedRegion::create(registrar, {.bytes = 1}).error().code, ENOMEM);
-  CU_ASSERT_EQUAL(AllocatedRegion::create(registrar, {.bytes = 0}).error().code, EINVAL);
+  EQUAL(AllocatedRegion::create(registrar, {.bytes = 1}).error().code, ENOMEM);
+  EQUAL(AllocatedRegion::create(registrar, {.bytes = 0}).error().code, EINVAL);
 }
 
 const kilim::test::Case cases[] = {

@@ -24,7 +24,7 @@ struct Child {
 
   explicit Child(void (*body)()) {
     int ends[2];
-    CU_ASSERT_FATAL(pipe(ends) == 0);
+    EQUAL_FATAL(pipe(ends), 0);
     std::fflush(nullptr);
     const pid_t pid = fork();
     if (pid == 0) {
@@ -42,10 +42,10 @@ struct Child {
   [[nodiscard]] bool ended_well() const { return WIFEXITED(status) && WEXITSTATUS(status) == 0; }
 };
 
-void use(pool::Stash& stash) {
+void use(pool::BufferCache& cache) {
   uint32_t some[8];
-  if (stash.alloc_indices(some) != 8) _exit(2);
-  stash.free_indices(some);
+  if (cache.alloc_indices(some) != 8) _exit(2);
+  cache.free_indices(some);
 }
 
 void cleanup_last() {
@@ -54,8 +54,8 @@ void cleanup_last() {
   if (!memory) _exit(3);
   auto made = pool::Pool::create(memory->arena(), {.name = "late", .count = 512});
   if (!made) _exit(4);
-  pool::Stash stash(*made);
-  use(stash);
+  pool::BufferCache cache(*made);
+  use(cache);
   rte_eal_cleanup();
 }
 
@@ -65,8 +65,8 @@ void cleanup_behind() {
     auto memory = pool::ArenaMemory::create({.buffers = 512});
     auto made = pool::Pool::create(memory->arena(), {.name = "early", .count = 512});
     if (!made) _exit(4);
-    pool::Stash stash(*made);
-    use(stash);
+    pool::BufferCache cache(*made);
+    use(cache);
   }
   rte_eal_cleanup();
 }
@@ -74,7 +74,7 @@ void cleanup_behind() {
 void what_outlives_eal_is_named_and_does_no_harm() {
   Child c(cleanup_last);
   CU_ASSERT(c.ended_well());
-  for (const char* what : {"a stash", "a pool", "memory from EAL"})
+  for (const char* what : {"a cache", "a pool", "memory from EAL"})
     CU_ASSERT(c.said.find(std::string("kilim: ") + what) != std::string::npos);
   CU_ASSERT(c.said.find("outlives rte_eal_cleanup()") != std::string::npos);
 }

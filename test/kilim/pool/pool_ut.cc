@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Arena, pool and stash over arrays and over EAL memory without hugepages.
+// Arena, pool and cache over arrays and over EAL memory without hugepages.
 #include <cerrno>
 #include <set>
 #include <thread>
@@ -21,12 +21,12 @@ struct Field {
 };
 
 void stride_rule() {
-  CU_ASSERT_EQUAL(default_stride, 2112u);
+  EQUAL(default_stride, 2112u);
   std::vector<std::byte> m(1 << 20);
   for (uint32_t bad : {0u, 1u, 2048u, 128u, 2100u, 64u * 257u}) {
     auto a = Arena::over(m, bad);
     CU_ASSERT_FALSE_FATAL(a.ok());
-    CU_ASSERT_EQUAL(a.error().code, EINVAL);
+    EQUAL(a.error().code, EINVAL);
   }
   CU_ASSERT_TRUE(Arena::over(m, 64).ok());
   CU_ASSERT_FALSE(Arena::over({m.data(), 2000}, 2112).ok());
@@ -40,13 +40,13 @@ void address_follows_index() {
   Field f(100);
   for (uint32_t i = 0; i < 100; i++) {
     Handle h = make_handle(i, 70, 3);
-    CU_ASSERT_EQUAL(f.arena.data(h) - f.memory.data(), static_cast<ptrdiff_t>(i * 2112 + 192));
-    CU_ASSERT_EQUAL(f.arena.bytes(h).size(), 70u);
+    EQUAL(f.arena.data(h) - f.memory.data(), static_cast<ptrdiff_t>(i * 2112 + 192));
+    EQUAL(f.arena.bytes(h).size(), 70u);
   }
-  CU_ASSERT_EQUAL(sizeof(Handle), 8u);
+  EQUAL(sizeof(Handle), 8u);
   Handle h = make_handle(1, 2, 255);
   h.meta |= Handle::more;
-  CU_ASSERT_EQUAL(h.offset(), 255u * 64u);
+  EQUAL(h.offset(), 255u * 64u);
   CU_ASSERT_TRUE(h.has(Handle::more) && !h.has(Handle::side));
 }
 
@@ -55,7 +55,7 @@ void every_buffer_once() {
   Field f(1000);
   auto pool = Pool::create(f.arena, {.name = "once", .first = 100, .count = 900});
   CU_ASSERT_TRUE_FATAL(pool.ok());
-  Stash s(*pool);
+  BufferCache s(*pool);
   std::set<uint32_t> seen;
   std::vector<Handle> all;
   for (;;) {
@@ -68,10 +68,10 @@ void every_buffer_once() {
     }
     if (n < 37) break;
   }
-  CU_ASSERT_EQUAL(all.size(), 900u);
+  EQUAL(all.size(), 900u);
   s.free(all);
   s.flush();
-  CU_ASSERT_EQUAL(pool->available(), 900u);
+  EQUAL(pool->available(), 900u);
 }
 
 void dry_pool() {
@@ -79,17 +79,17 @@ void dry_pool() {
   Field f(300);
   auto pool = Pool::create(f.arena, {.name = "dry", .count = 300});
   CU_ASSERT_TRUE_FATAL(pool.ok());
-  Stash a(*pool);
-  Stash b(*pool);
+  BufferCache a(*pool);
+  BufferCache b(*pool);
   uint32_t got[300];
-  CU_ASSERT_EQUAL(a.alloc_indices({got, 10}), 10u);  // 246 more rest in a's stash
+  EQUAL(a.alloc_indices({got, 10}), 10u);  // 246 more rest in a's cache
   uint32_t more[300];
-  CU_ASSERT_EQUAL(b.alloc_indices(more), 44u);
-  CU_ASSERT_EQUAL(b.alloc_indices({more, 1}), 0u);
+  EQUAL(b.alloc_indices(more), 44u);
+  EQUAL(b.alloc_indices({more, 1}), 0u);
   a.flush();
-  CU_ASSERT_EQUAL(b.alloc_indices({more, 300}), 246u);
+  EQUAL(b.alloc_indices({more, 300}), 246u);
   Handle none[4];
-  CU_ASSERT_EQUAL(b.alloc(none, 1), 0u);
+  EQUAL(b.alloc(none, 1), 0u);
 }
 
 void last_freed_first() {
@@ -97,35 +97,35 @@ void last_freed_first() {
   Field f(600);
   auto pool = Pool::create(f.arena, {.name = "lifo", .count = 600});
   CU_ASSERT_TRUE_FATAL(pool.ok());
-  Stash s(*pool);
+  BufferCache s(*pool);
   uint32_t got[3];
-  CU_ASSERT_EQUAL_FATAL(s.alloc_indices(got), 3u);
+  EQUAL_FATAL(s.alloc_indices(got), 3u);
   s.free_indices(got);
   uint32_t again[1];
-  CU_ASSERT_EQUAL_FATAL(s.alloc_indices(again), 1u);
-  CU_ASSERT_EQUAL(again[0], got[2]);
+  EQUAL_FATAL(s.alloc_indices(again), 1u);
+  EQUAL(again[0], got[2]);
 }
 
-// Freed by another than allocated: the stash spills to the ring and nothing is lost or doubled.
+// Freed by another than allocated: the cache spills to the ring and nothing is lost or doubled.
 void crossing_in_bulk() {
   CU_ASSERT_TRUE_FATAL(kilim::test::start_eal());
   Field f(4000);
   auto pool = Pool::create(f.arena, {.name = "cross", .count = 4000});
   CU_ASSERT_TRUE_FATAL(pool.ok());
   {
-    Stash from(*pool);
-    Stash to(*pool);
+    BufferCache from(*pool);
+    BufferCache to(*pool);
     for (int round = 0; round < 200; round++) {
       Handle h[200];
-      CU_ASSERT_EQUAL_FATAL(from.alloc(h, 60), 200u);
+      EQUAL_FATAL(from.alloc(h, 60), 200u);
       to.free(h);
-      CU_ASSERT_TRUE(to.held() <= Stash::capacity);
+      CU_ASSERT_TRUE(to.held() <= BufferCache::capacity);
     }
   }
-  CU_ASSERT_EQUAL(pool->available(), 4000u);
+  EQUAL(pool->available(), 4000u);
   std::vector<uint32_t> all(4000);
-  CU_ASSERT_EQUAL(pool->take(all), 4000u);
-  CU_ASSERT_EQUAL((std::set<uint32_t>(all.begin(), all.end()).size()), 4000u);
+  EQUAL(pool->pop(all), 4000u);
+  EQUAL((std::set<uint32_t>(all.begin(), all.end()).size()), 4000u);
 }
 
 void two_threads() {
@@ -134,7 +134,7 @@ void two_threads() {
   auto pool = Pool::create(f.arena, {.name = "threads", .count = 3000});
   CU_ASSERT_TRUE_FATAL(pool.ok());
   auto churn = [&pool, &f](std::byte mark) {
-    Stash s(*pool);
+    BufferCache s(*pool);
     for (int round = 0; round < 2000; round++) {
       Handle h[64];
       uint32_t n = s.alloc(h, 8);
@@ -151,7 +151,7 @@ void two_threads() {
   one.join();
   two.join();
   CU_ASSERT_TRUE(ok[0] && ok[1]);
-  CU_ASSERT_EQUAL(pool->available(), 3000u);
+  EQUAL(pool->available(), 3000u);
 }
 
 void refused_parts() {
@@ -165,7 +165,7 @@ void refused_parts() {
   CU_ASSERT_TRUE(first.ok());
   auto second = Pool::create(f.arena, {.name = "r4", .count = 4});
   CU_ASSERT_FALSE_FATAL(second.ok());
-  CU_ASSERT_EQUAL(second.error().code, EEXIST);
+  EQUAL(second.error().code, EEXIST);
 }
 
 void one_arena() {
@@ -173,18 +173,18 @@ void one_arena() {
   {
     auto m = ArenaMemory::create({.buffers = 512, .side_records = true});
     CU_ASSERT_TRUE_FATAL(m.ok());
-    CU_ASSERT_EQUAL(m->arena().count(), 512u);
+    EQUAL(m->arena().count(), 512u);
     CU_ASSERT_TRUE(m->arena().has_side());
     m->arena().side(511).vlan = 7;
     CU_ASSERT_TRUE(m->page_bytes() >= 4096);
     auto second = ArenaMemory::create({.buffers = 512});
     CU_ASSERT_FALSE_FATAL(second.ok());
-    CU_ASSERT_EQUAL(second.error().code, EEXIST);
+    EQUAL(second.error().code, EEXIST);
   }
   CU_ASSERT_TRUE(ArenaMemory::create({.buffers = 512}).ok());
   auto huge = ArenaMemory::create({.buffers = 10000000});
   CU_ASSERT_FALSE_FATAL(huge.ok());
-  CU_ASSERT_EQUAL(huge.error().code, ENOMEM);
+  EQUAL(huge.error().code, ENOMEM);
 }
 
 void pools_that_overlap_are_refused() {
@@ -216,7 +216,7 @@ const kilim::test::Case cases[] = {
     {"every buffer of a pool is handed out once", every_buffer_once},
     {"a dry pool gives fewer than asked, and more after a flush", dry_pool},
     {"the last freed buffer is the first allocated", last_freed_first},
-    {"buffers freed by another stash come back in bulk", crossing_in_bulk},
+    {"buffers freed by another cache come back in bulk", crossing_in_bulk},
     {"two threads never hold the same buffer", two_threads},
     {"parts outside the arena and names taken are refused", refused_parts},
     {"a process has one arena", one_arena},

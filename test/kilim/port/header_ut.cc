@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "kilim/port/weaver.hh"
+#include "kilim/port/packet_gather.hh"
 #include "ut.hh"
 
 namespace {
@@ -34,24 +34,24 @@ std::vector<std::byte> ipv4(unsigned ihl, unsigned protocol, std::size_t size,
 }
 
 void table() {
-  CU_ASSERT_EQUAL(header_length(ipv4(5, 17, 200)), 42u);
-  CU_ASSERT_EQUAL(header_length(ipv4(5, 17, 200, true)), 46u);
-  CU_ASSERT_EQUAL(header_length(ipv4(6, 17, 200)), 46u);
+  EQUAL(header_length(ipv4(5, 17, 200)), 42u);
+  EQUAL(header_length(ipv4(5, 17, 200, true)), 46u);
+  EQUAL(header_length(ipv4(6, 17, 200)), 46u);
   auto tcp = ipv4(5, 6, 200);
   tcp[34 + 12] = std::byte{0x80};
-  CU_ASSERT_EQUAL(header_length(tcp), 66u);
-  CU_ASSERT_EQUAL(header_length(ipv4(5, 1, 200)), 64u);  // ICMP
-  CU_ASSERT_EQUAL(header_length(bytes({}, 200)), 64u);   // no known type
-  CU_ASSERT_EQUAL(header_length(bytes({}, 60)), 60u);    // shorter than that
-  CU_ASSERT_EQUAL(header_length(bytes({}, 3)), 3u);
-  CU_ASSERT_EQUAL(header_length({}), 0u);
+  EQUAL(header_length(tcp), 66u);
+  EQUAL(header_length(ipv4(5, 1, 200)), 64u);  // ICMP
+  EQUAL(header_length(bytes({}, 200)), 64u);   // no known type
+  EQUAL(header_length(bytes({}, 60)), 60u);    // shorter than that
+  EQUAL(header_length(bytes({}, 3)), 3u);
+  EQUAL(header_length({}), 0u);
   auto v6 = bytes({}, 100);
   v6[12] = std::byte{0x86};
   v6[13] = std::byte{0xdd};
   v6[20] = std::byte{17};
-  CU_ASSERT_EQUAL(header_length(v6), 62u);
-  CU_ASSERT_EQUAL(header_length(ipv4(5, 17, 42)), 42u);  // no payload
-  CU_ASSERT_EQUAL(header_length(ipv4(5, 17, 41)), 41u);  // cut in the header
+  EQUAL(header_length(v6), 62u);
+  EQUAL(header_length(ipv4(5, 17, 42)), 42u);  // no payload
+  EQUAL(header_length(ipv4(5, 17, 41)), 41u);  // cut in the header
 }
 
 void never_longer() {

@@ -21,30 +21,30 @@ using namespace kilim::prm;
 void capabilities() {
   std::array<std::byte, 4096> group{};
   cap_set(group, hca_cap::max_indirection, 0xa5);
-  CU_ASSERT_EQUAL(group[0x20], std::byte{0xa5});
+  EQUAL(group[0x20], std::byte{0xa5});
   cap_set(group, hca_cap::umr_fence, 2);
-  CU_ASSERT_EQUAL(group[0x41], std::byte{0x20});
-  CU_ASSERT_EQUAL(cap_get(group, hca_cap::umr_fence), 2);
+  EQUAL(group[0x41], std::byte{0x20});
+  EQUAL(cap_get(group, hca_cap::umr_fence), 2);
   cap_set(group, hca_cap::umr_fence, 1);
-  CU_ASSERT_EQUAL(cap_get(group, hca_cap::umr_fence), 1);
-  CU_ASSERT_EQUAL(cap_get(group, hca_cap::max_indirection), 0xa5);
+  EQUAL(cap_get(group, hca_cap::umr_fence), 1);
+  EQUAL(cap_get(group, hca_cap::max_indirection), 0xa5);
   cap_set(group, hca_cap::max_wqe_sz_sq, 0xffff'0123);
-  CU_ASSERT_EQUAL(cap_get(group, hca_cap::max_wqe_sz_sq), 0x0123);
-  CU_ASSERT_EQUAL(group[0x50], std::byte{0});
+  EQUAL(cap_get(group, hca_cap::max_wqe_sz_sq), 0x0123);
+  EQUAL(group[0x50], std::byte{0});
 }
 
 void capabilities_outside() {
   std::array<std::byte, 16> shorter{};
   cap_set(shorter, hca_cap::umr_fence, 1);
-  CU_ASSERT_EQUAL(cap_get(shorter, hca_cap::umr_fence), 0);
-  CU_ASSERT_EQUAL(cap_get({}, hca_cap::log_max_qp), 0);
+  EQUAL(cap_get(shorter, hca_cap::umr_fence), 0);
+  EQUAL(cap_get({}, hca_cap::log_max_qp), 0);
 }
 
 void names() {
-  CU_ASSERT_STRING_EQUAL(opcode_name(0x25), "UMR");
+  EQUAL(opcode_name(0x25), "UMR");
   CU_ASSERT_PTR_NULL(opcode_name(0x7f));
-  CU_ASSERT_STRING_EQUAL(verbs_name(Syndrome::wr_flush), "IBV_WC_WR_FLUSH_ERR");
-  CU_ASSERT_STRING_EQUAL(verbs_name(static_cast<Syndrome>(0x99)), "IBV_WC_GENERAL_ERR");
+  EQUAL(verbs_name(Syndrome::wr_flush), "IBV_WC_WR_FLUSH_ERR");
+  EQUAL(verbs_name(static_cast<Syndrome>(0x99)), "IBV_WC_GENERAL_ERR");
   for (std::size_t i = 0; i < std::size(opcode_rows); i++) {
     for (std::size_t j = 0; j < i; j++) CU_ASSERT_TRUE(opcode_rows[i].op != opcode_rows[j].op);
   }
@@ -52,10 +52,10 @@ void names() {
 
 void owner_bytes() {
   const uint8_t b = cqe::op_own(CqeOpcode::resp_send_imm, true, true);
-  CU_ASSERT_EQUAL(b, 0x33);
-  CU_ASSERT_EQUAL(cqe::opcode_of(b), CqeOpcode::resp_send_imm);
-  CU_ASSERT_EQUAL(cqe::opcode_of(cqe::invalid_op_own), CqeOpcode::invalid);
-  CU_ASSERT_EQUAL(cqe::format_of(0x08), 2);
+  EQUAL(b, 0x33);
+  EQUAL(cqe::opcode_of(b), CqeOpcode::resp_send_imm);
+  EQUAL(cqe::opcode_of(cqe::invalid_op_own), CqeOpcode::invalid);
+  EQUAL(cqe::format_of(0x08), 2);
 }
 
 // As libmlx5 asks for an indirect key: free, UMR allowed, local read, KLM entries.
@@ -67,7 +67,7 @@ void mkey_context() {
   mkc::local_read::set(m, 1);
   mkc::access_mode_1_0::set(m, mkc::access_mode_klm);
   const uint8_t flags[4] = {0x40, 0, 0x86, 0};
-  CU_ASSERT_EQUAL(std::memcmp(&m, flags, 4), 0);
+  EQUAL(std::memcmp(&m, flags, 4), 0);
 }
 
 // MLX5_MKEY_MASK_* of Linux include/linux/mlx5/device.h; 16 of MLNX_OFED's libmlx5, src/wqe.h.
@@ -85,7 +85,7 @@ void mask_bits() {
     wqe.umr.mkey_mask = kilim::be64{uint64_t{1} << bit};
     const bool known = std::find(std::begin(named), std::end(named), bit) != std::end(named);
     const lint::Findings f = lint::check_wqe(std::as_bytes(std::span(&wqe, 1)));
-    CU_ASSERT_EQUAL(f.has(lint::Rule::mkey_mask), !known);
+    EQUAL(f.has(lint::Rule::mkey_mask), !known);
   }
 }
 

@@ -7,7 +7,7 @@
 #include "kilim/queue/preset.hh"
 #include "kilim/queue/rc_wqe.hh"
 #include "kilim/queue/wqe_cursor.hh"
-#include "ring.hh"
+#include "ring_fixture.hh"
 #include "ut.hh"
 
 namespace {
@@ -22,10 +22,10 @@ void preset_is_empty() {
   CqRing<4> ring;
   Cq cq{ring.geometry()};
   Completion c[4];
-  CU_ASSERT_EQUAL(cq.poll(c), 0);
+  EQUAL(cq.poll(c), 0);
   CU_ASSERT_PTR_NULL(cq.peek(0));
-  CU_ASSERT_EQUAL(cq.drain(8).cqes, 0);
-  CU_ASSERT_EQUAL(ring.record.host(), 0);
+  EQUAL(cq.drain(8).cqes, 0);
+  EQUAL(ring.record.host(), 0);
 }
 
 // Empty at every look until the device writes, on each of three passes; nothing else is touched.
@@ -35,19 +35,19 @@ void preset_by_the_library() {
   auto other = ring.memory;
   preset(ring.geometry());
   for (uint32_t i = 0; i < 4; i++) {
-    CU_ASSERT_EQUAL(ring.slot(i)->op_own, 0xf1);
+    EQUAL(ring.slot(i)->op_own, 0xf1);
     other[(i + 1) * Bytes - 1] = std::byte{0xf1};
   }
-  CU_ASSERT_TRUE(ring.memory == other);
+  EQUAL(ring.memory, other);
   Cq cq{ring.geometry()};
   Completion c[4];
   for (uint16_t i = 0; i < 12; i++) {
-    CU_ASSERT_EQUAL(cq.poll(c), 0);
+    EQUAL(cq.poll(c), 0);
     CU_ASSERT_PTR_NULL(cq.peek(0));
-    CU_ASSERT_EQUAL(cq.drain(8).cqes, 0);
+    EQUAL(cq.drain(8).cqes, 0);
     ring.write(CqeOpcode::req, i);
-    CU_ASSERT_EQUAL_FATAL(cq.poll(c), 1);
-    CU_ASSERT_EQUAL(c[0].wqe_counter, i);
+    EQUAL_FATAL(cq.poll(c), 1);
+    EQUAL(c[0].wqe_counter, i);
   }
 }
 
@@ -57,15 +57,15 @@ void decodes() {
   ring.write(CqeOpcode::req, 3);
   ring.write(CqeOpcode::resp_send_imm, 9, 1500);
   Completion c[4];
-  CU_ASSERT_EQUAL_FATAL(cq.poll(c), 2);
+  EQUAL_FATAL(cq.poll(c), 2);
   CU_ASSERT_TRUE(c[0].ok() && c[0].of_requester());
-  CU_ASSERT_EQUAL(c[0].wqe_counter, 3);
-  CU_ASSERT_EQUAL(c[0].qpn.value(), 0xabcdef);
-  CU_ASSERT_EQUAL(c[0].wqe_opcode, prm::Opcode::rdma_write);
+  EQUAL(c[0].wqe_counter, 3);
+  EQUAL(c[0].qpn.value(), 0xabcdef);
+  EQUAL(c[0].wqe_opcode, prm::Opcode::rdma_write);
   CU_ASSERT_TRUE(c[1].ok() && !c[1].of_requester());
-  CU_ASSERT_EQUAL(c[1].byte_len, 1500);
-  CU_ASSERT_EQUAL(c[1].imm, 0x11223344);
-  CU_ASSERT_EQUAL(ring.record.host(), 2);
+  EQUAL(c[1].byte_len, 1500);
+  EQUAL(c[1].imm, 0x11223344);
+  EQUAL(ring.record.host(), 2);
 }
 
 template <uint32_t Bytes>
@@ -78,13 +78,12 @@ void owner_bit_wraps() {
     const uint32_t n = round % 4;
     for (uint32_t i = 0; i < n; i++)
       ring.write(CqeOpcode::req, static_cast<uint16_t>(ring.written));
-    CU_ASSERT_EQUAL_FATAL(cq.poll(c), n);
-    for (uint32_t i = 0; i < n; i++)
-      CU_ASSERT_EQUAL_FATAL(c[i].wqe_counter, static_cast<uint16_t>(seen + i));
+    EQUAL_FATAL(cq.poll(c), n);
+    for (uint32_t i = 0; i < n; i++) EQUAL_FATAL(c[i].wqe_counter, static_cast<uint16_t>(seen + i));
     seen += n;
-    CU_ASSERT_EQUAL_FATAL(cq.poll(c), 0);  // what lies there is of the pass before
+    EQUAL_FATAL(cq.poll(c), 0);  // what lies there is of the pass before
   }
-  CU_ASSERT_EQUAL(ring.record.host(), seen & 0xffffff);
+  EQUAL(ring.record.host(), seen & 0xffffff);
 }
 
 void poll_stops_at_the_span() {
@@ -92,9 +91,9 @@ void poll_stops_at_the_span() {
   Cq cq{ring.geometry()};
   for (uint16_t i = 0; i < 5; i++) ring.write(CqeOpcode::req, i);
   Completion c[8];
-  CU_ASSERT_EQUAL(cq.poll(std::span{c}.first(2)), 2);
-  CU_ASSERT_EQUAL(cq.poll(c), 3);
-  CU_ASSERT_EQUAL(c[0].wqe_counter, 2);
+  EQUAL(cq.poll(std::span{c}.first(2)), 2);
+  EQUAL(cq.poll(c), 3);
+  EQUAL(c[0].wqe_counter, 2);
 }
 
 void errors_are_values() {
@@ -103,15 +102,15 @@ void errors_are_values() {
   ring.write_error(CqeOpcode::req_err, prm::Syndrome::remote_access, 6);
   ring.write_error(CqeOpcode::resp_err, prm::Syndrome::wr_flush, 1);
   Completion c[2];
-  CU_ASSERT_EQUAL_FATAL(cq.poll(c), 2);
+  EQUAL_FATAL(cq.poll(c), 2);
   CU_ASSERT_FALSE(c[0].ok());
   CU_ASSERT_TRUE(c[0].of_requester());
-  CU_ASSERT_EQUAL(c[0].syndrome, prm::Syndrome::remote_access);
-  CU_ASSERT_EQUAL(c[0].vendor_syndrome, 0x51);
-  CU_ASSERT_EQUAL(c[0].wqe_opcode, prm::Opcode::umr);
-  CU_ASSERT_EQUAL(c[0].wqe_counter, 6);
+  EQUAL(c[0].syndrome, prm::Syndrome::remote_access);
+  EQUAL(c[0].vendor_syndrome, 0x51);
+  EQUAL(c[0].wqe_opcode, prm::Opcode::umr);
+  EQUAL(c[0].wqe_counter, 6);
   CU_ASSERT_FALSE(c[1].of_requester());
-  CU_ASSERT_EQUAL(c[1].syndrome, prm::Syndrome::wr_flush);
+  EQUAL(c[1].syndrome, prm::Syndrome::wr_flush);
 }
 
 void drain_counts() {
@@ -119,18 +118,18 @@ void drain_counts() {
   Cq cq{ring.geometry()};
   for (uint16_t i = 0; i < 5; i++) ring.write(CqeOpcode::req, static_cast<uint16_t>(10 + i));
   Cq::Drained d = cq.drain(3);
-  CU_ASSERT_EQUAL(d.cqes, 3);
-  CU_ASSERT_EQUAL(d.wqe_counter, 12);
+  EQUAL(d.cqes, 3);
+  EQUAL(d.wqe_counter, 12);
   ring.write_error(CqeOpcode::req_err, prm::Syndrome::local_prot, 15);
   d = cq.drain(64);
-  CU_ASSERT_EQUAL(d.cqes, 2);
-  CU_ASSERT_EQUAL(d.wqe_counter, 14);
+  EQUAL(d.cqes, 2);
+  EQUAL(d.wqe_counter, 14);
   CU_ASSERT_TRUE(d.error);
   d = cq.drain(64);
   CU_ASSERT_TRUE(d.error && d.cqes == 0);
   Completion c[1];
-  CU_ASSERT_EQUAL(cq.poll(c), 1);
-  CU_ASSERT_EQUAL(c[0].wqe_counter, 15);
+  EQUAL(cq.poll(c), 1);
+  EQUAL(c[0].wqe_counter, 15);
 }
 
 void peek_and_consume() {
@@ -139,11 +138,11 @@ void peek_and_consume() {
   ring.write(CqeOpcode::resp_send, 0, 64);
   ring.write(CqeOpcode::resp_send, 1, 65);
   CU_ASSERT_PTR_NOT_NULL_FATAL(cq.peek(1));
-  CU_ASSERT_EQUAL(cq.peek(1)->byte_cnt.host(), 65);
+  EQUAL(cq.peek(1)->byte_cnt.host(), 65);
   CU_ASSERT_PTR_NULL(cq.peek(2));
-  CU_ASSERT_EQUAL(ring.record.host(), 0);
+  EQUAL(ring.record.host(), 0);
   cq.consume(2);
-  CU_ASSERT_EQUAL(ring.record.host(), 2);
+  EQUAL(ring.record.host(), 2);
   CU_ASSERT_PTR_NULL(cq.peek(0));
 }
 
@@ -166,21 +165,21 @@ void poll_with_the_send_queue() {
   ring.write(CqeOpcode::req, 2);
   ring.write(CqeOpcode::resp_send, 7, 640);
   Completion c[8];
-  CU_ASSERT_EQUAL_FATAL(cq.poll(c, sq), 3);
-  CU_ASSERT_EQUAL(c[0].wr_id, 100);
-  CU_ASSERT_EQUAL(c[1].wr_id, 102);
+  EQUAL_FATAL(cq.poll(c, sq), 3);
+  EQUAL(c[0].wr_id, 100);
+  EQUAL(c[1].wr_id, 102);
   CU_ASSERT_TRUE(!c[2].of_requester() && c[2].byte_len == 640 && c[2].wr_id == 0);
-  CU_ASSERT_EQUAL(sq.credits().value(), 3);
+  EQUAL(sq.credits().value(), 3);
   ring.write_error(CqeOpcode::req_err, prm::Syndrome::remote_access, 4);
-  CU_ASSERT_EQUAL_FATAL(cq.poll(c, sq), 1);
+  EQUAL_FATAL(cq.poll(c, sq), 1);
   CU_ASSERT_TRUE(!c[0].ok() && c[0].wr_id == 104);
-  CU_ASSERT_EQUAL(c[0].syndrome, prm::Syndrome::remote_access);
-  CU_ASSERT_EQUAL(sq.credits().value(), 5);
+  EQUAL(c[0].syndrome, prm::Syndrome::remote_access);
+  EQUAL(sq.credits().value(), 5);
   ring.write(CqeOpcode::resp_send, 1, 3);
-  CU_ASSERT_EQUAL(cq.poll(c, sq), 1);
-  CU_ASSERT_EQUAL(sq.credits().value(), 5);
-  CU_ASSERT_EQUAL(cq.poll(c, sq), 0);
-  CU_ASSERT_EQUAL(ring.record.host(), 5);
+  EQUAL(cq.poll(c, sq), 1);
+  EQUAL(sq.credits().value(), 5);
+  EQUAL(cq.poll(c, sq), 0);
+  EQUAL(ring.record.host(), 5);
 }
 
 constexpr std::byte letter(uint32_t message, uint32_t i) {
@@ -213,17 +212,17 @@ void views_of_entries() {
     const uint32_t seen = for_each_completion(
         cq, 8, counters, [&](const Completion& c, std::span<const std::byte> data) {
           CU_ASSERT_PTR_EQUAL(data.data(), entry);
-          CU_ASSERT_EQUAL(data.size(), c.byte_len);
-          CU_ASSERT_EQUAL(copy_out(data, copy), bytes);
+          EQUAL(data.size(), c.byte_len);
+          EQUAL(copy_out(data, copy), bytes);
         });
-    CU_ASSERT_EQUAL_FATAL(seen, 1);
-    for (uint32_t i = 0; i < bytes; i++) CU_ASSERT_EQUAL_FATAL(copy[i], letter(bytes, i));
-    CU_ASSERT_EQUAL(copy[bytes], std::byte{0});
-    CU_ASSERT_EQUAL(ring.record.host(), bytes);
+    EQUAL_FATAL(seen, 1);
+    for (uint32_t i = 0; i < bytes; i++) EQUAL_FATAL(copy[i], letter(bytes, i));
+    EQUAL(copy[bytes], std::byte{0});
+    EQUAL(ring.record.host(), bytes);
     sum += bytes;
   }
-  CU_ASSERT_EQUAL(counters.messages.read(), most);
-  CU_ASSERT_EQUAL(counters.bytes.read(), sum);
+  EQUAL(counters.messages.read(), most);
+  EQUAL(counters.bytes.read(), sum);
 }
 
 void nothing_in_the_entry() {
@@ -238,17 +237,17 @@ void nothing_in_the_entry() {
   std::size_t sizes[3]{};
   uint32_t n = 0;
   const auto look = [&](const Completion& c, std::span<const std::byte> data) {
-    CU_ASSERT_EQUAL(c.wqe_counter, n);
-    CU_ASSERT_EQUAL(c.ok(), n != 1);
+    EQUAL(c.wqe_counter, n);
+    EQUAL(c.ok(), n != 1);
     sizes[n++] = data.size();
   };
-  CU_ASSERT_EQUAL(for_each_completion(cq, 2, counters, look), 2);
-  CU_ASSERT_EQUAL(for_each_completion(cq, 2, counters, look), 1);
-  CU_ASSERT_EQUAL(for_each_completion(cq, 2, counters, look), 0);
+  EQUAL(for_each_completion(cq, 2, counters, look), 2);
+  EQUAL(for_each_completion(cq, 2, counters, look), 1);
+  EQUAL(for_each_completion(cq, 2, counters, look), 0);
   CU_ASSERT_TRUE(sizes[0] == 0 && sizes[1] == 0 && sizes[2] == 32);
-  CU_ASSERT_EQUAL(counters.messages.read(), 1);
+  EQUAL(counters.messages.read(), 1);
   std::byte small[3]{};
-  CU_ASSERT_EQUAL(copy_out(inline_data(*ring.slot(2)), small), 3);
+  EQUAL(copy_out(inline_data(*ring.slot(2)), small), 3);
 }
 
 const kilim::test::Case cases[] = {

@@ -2,7 +2,7 @@
 // The bytes of every builder, written out by hand from the manual's layout.
 #include "kilim/queue/eth_wqe.hh"
 #include "kilim/queue/rc_wqe.hh"
-#include "ring.hh"
+#include "ring_fixture.hh"
 #include "ut.hh"
 
 namespace {
@@ -24,7 +24,7 @@ SqRing<8> built(Build build) {
   WqeCursor c{sq};
   CU_ASSERT_TRUE(build(c));
   c.commit();
-  CU_ASSERT_EQUAL(ring.wr_ids[0], wr.id);
+  EQUAL(ring.wr_ids[0], wr.id);
   return ring;
 }
 
@@ -109,7 +109,7 @@ void the_last_one_asks_for_an_entry() {
       c.signal_last();
       return done;
     });
-    CU_ASSERT_EQUAL(last.block(0)[11], WrFlags::signalled | others);
+    EQUAL(last.block(0)[11], WrFlags::signalled | others);
   }
 }
 
@@ -133,7 +133,7 @@ void eth_frames() {
   CU_ASSERT_TRUE(starts(plain, 0, std::span{expected}.first(48)));
 }
 
-bool is(const Appended& a, Refused why, uint32_t asked, uint32_t limit) {
+bool is(const Outcome& a, Refusal why, uint32_t asked, uint32_t limit) {
   return !a && a.why == why && a.asked == asked && a.limit == limit && *text(a.why) != 0;
 }
 void too_long_lists() {
@@ -143,15 +143,15 @@ void too_long_lists() {
   many.fill(piece);
   const std::span<const Sge> all{many};
   WqeCursor c{sq};
-  CU_ASSERT_TRUE(is(send(c, all, wr), Refused::many_pieces, 63, 62));
-  CU_ASSERT_TRUE(is(rdma_write(c, peer, all.first(62), wr), Refused::many_pieces, 62, 61));
+  CU_ASSERT_TRUE(is(send(c, all, wr), Refusal::many_pieces, 63, 62));
+  CU_ASSERT_TRUE(is(rdma_write(c, peer, all.first(62), wr), Refusal::many_pieces, 62, 61));
   CU_ASSERT_TRUE(
-      is(eth_send(c, all.first(62), EthOffload::none, wr), Refused::many_pieces, 62, 61));
+      is(eth_send(c, all.first(62), EthOffload::none, wr), Refusal::many_pieces, 62, 61));
   CU_ASSERT_TRUE(send(c, all.first(62), wr));
-  CU_ASSERT_EQUAL(c.room().value(), 16);
+  EQUAL(c.room().value(), 16);
   CU_ASSERT_TRUE(rdma_write(c, peer, all.first(61), wr));
-  CU_ASSERT_TRUE(is(send(c, piece, wr), Refused::no_room, 1, 0));
-  CU_ASSERT_TRUE(is(rdma_write(c, peer, all.first(3), wr), Refused::no_room, 2, 0));
+  CU_ASSERT_TRUE(is(send(c, piece, wr), Refusal::no_room, 1, 0));
+  CU_ASSERT_TRUE(is(rdma_write(c, peer, all.first(3), wr), Refusal::no_room, 2, 0));
 }
 
 Sge of(uint32_t length) {
@@ -160,7 +160,7 @@ Sge of(uint32_t length) {
 constexpr uint32_t gib = 1u << 30, two_gib = prm::max_segment_bytes;
 
 // Every builder of one piece, and of lists.
-using OneBuilder = Appended (*)(WqeCursor&, const Sge&);
+using OneBuilder = Outcome (*)(WqeCursor&, const Sge&);
 constexpr OneBuilder one_piece[] = {
     [](WqeCursor& c, const Sge& p) { return rdma_write(c, peer, p, wr); },
     [](WqeCursor& c, const Sge& p) { return rdma_write(c, peer, Sge{p}, wr); },
@@ -170,7 +170,7 @@ constexpr OneBuilder one_piece[] = {
     [](WqeCursor& c, const Sge& p) { return send(c, Sge{p}, wr); },
     [](WqeCursor& c, const Sge& p) { return send_invalidate(c, p, Rkey{1}, wr); },
 };
-using ListBuilder = Appended (*)(WqeCursor&, std::span<const Sge>);
+using ListBuilder = Outcome (*)(WqeCursor&, std::span<const Sge>);
 constexpr ListBuilder lists[] = {
     [](WqeCursor& c, std::span<const Sge> p) { return rdma_write(c, peer, p, wr); },
     [](WqeCursor& c, std::span<const Sge> p) { return rdma_write_imm(c, peer, p, wr); },
@@ -184,8 +184,8 @@ uint32_t said(const SqRing<8>& r) {
   const uint32_t ds = r.block(0)[7];
   prm::DataSeg d;
   std::memcpy(&d, r.block(0) + (ds - 1) * 16, sizeof d);
-  CU_ASSERT_EQUAL(d.lkey.host(), piece.key.value());
-  CU_ASSERT_EQUAL(d.addr.host(), piece.address);
+  EQUAL(d.lkey.host(), piece.key.value());
+  EQUAL(d.addr.host(), piece.address);
   return d.byte_count.host();
 }
 
@@ -193,18 +193,13 @@ void two_gib_are_said_as_zero() {
   for (uint32_t length : {1u, gib, gib + 1, two_gib - 1, two_gib}) {
     const Sge p = of(length);
     for (const OneBuilder build : one_piece)
-      if (length < two_gib)
-        CU_ASSERT_EQUAL(said(built([&](WqeCursor& c) { return build(c, p); })), length);
+      if (length < two_gib) EQUAL(said(built([&](WqeCursor& c) { return build(c, p); })), length);
     for (const ListBuilder build : lists)
-      CU_ASSERT_EQUAL(said(built([&](WqeCursor& c) {
-                        return build(c, {&p, 1});
-                      })),
-                      length % two_gib);
+      EQUAL(said(built([&](WqeCursor& c) { return build(c, {&p, 1}); })), length % two_gib);
   }
   const Sge longest = of(two_gib - 1);
-  CU_ASSERT_EQUAL(
-      said(built([&](WqeCursor& c) { return eth_send(c, longest, EthOffload::none, wr); })),
-      two_gib - 1);
+  EQUAL(said(built([&](WqeCursor& c) { return eth_send(c, longest, EthOffload::none, wr); })),
+        two_gib - 1);
 }
 
 void lengths_that_no_segment_says_are_refused() {
@@ -214,22 +209,25 @@ void lengths_that_no_segment_says_are_refused() {
   for (uint32_t length : {two_gib + 1, two_gib + 100, ~0u}) {
     const Sge mixed[2] = {of(1), of(length)};
     for (const OneBuilder build : one_piece)
-      CU_ASSERT_TRUE(is(build(c, of(length)), Refused::long_piece, length, two_gib));
+      CU_ASSERT_TRUE(is(build(c, of(length)), Refusal::long_piece, length, two_gib));
     for (const ListBuilder build : lists)
-      CU_ASSERT_TRUE(is(build(c, std::span{mixed}), Refused::long_piece, length, two_gib));
-    const Appended frame = eth_send(c, of(length), EthOffload::none, wr);
-    CU_ASSERT_TRUE(is(frame, Refused::long_piece, length, two_gib));
-    CU_ASSERT_TRUE(is(eth_send(c, std::span{mixed}, EthOffload::none, wr), Refused::long_piece,
+      CU_ASSERT_TRUE(is(build(c, std::span{mixed}), Refusal::long_piece, length, two_gib));
+    const Outcome frame = eth_send(c, of(length), EthOffload::none, wr);
+    CU_ASSERT_TRUE(is(frame, Refusal::long_piece, length, two_gib));
+    CU_ASSERT_TRUE(is(eth_send(c, std::span{mixed}, EthOffload::none, wr), Refusal::long_piece,
                       length, two_gib));
   }
   for (const OneBuilder build : one_piece)
-    CU_ASSERT_TRUE(is(build(c, of(0)), Refused::empty_piece, 0, two_gib - 1) &&
-                   is(build(c, of(two_gib)), Refused::long_message, two_gib, two_gib - 1));
+    CU_ASSERT_TRUE(is(build(c, of(0)), Refusal::empty_piece, 0, two_gib - 1) &&
+                   is(build(c, of(two_gib)), Refusal::long_message, two_gib, two_gib - 1));
   CU_ASSERT_TRUE(
-      is(eth_send(c, of(0), EthOffload::none, wr), Refused::empty_piece, 0, two_gib - 1));
-  CU_ASSERT_TRUE(is(eth_send(c, of(two_gib), EthOffload::none, wr), Refused::long_message, two_gib,
+      is(eth_send(c, of(0), EthOffload::none, wr), Refusal::empty_piece, 0, two_gib - 1));
+  CU_ASSERT_TRUE(is(eth_send(c, of(two_gib), EthOffload::none, wr), Refusal::long_message, two_gib,
                     two_gib - 1));
-  CU_ASSERT_EQUAL(c.room().value(), 8);
+  const Sge nothing[2] = {of(0), of(0)};
+  CU_ASSERT_TRUE(is(eth_send(c, std::span{nothing}, EthOffload::none, wr), Refusal::empty_piece, 0,
+                    two_gib - 1));
+  EQUAL(c.room().value(), 8);
 }
 
 void messages_beyond_the_devices_limit_are_refused() {
@@ -242,16 +240,16 @@ void messages_beyond_the_devices_limit_are_refused() {
   for (uint32_t length : {gib + 1, two_gib - 1, two_gib}) {
     const Sge p = of(length);
     for (const OneBuilder build : one_piece)
-      CU_ASSERT_TRUE(is(build(c, p), Refused::long_message, length, gib));
+      CU_ASSERT_TRUE(is(build(c, p), Refusal::long_message, length, gib));
     for (const ListBuilder build : lists)
-      CU_ASSERT_TRUE(is(build(c, {&p, 1}), Refused::long_message, length, gib));
+      CU_ASSERT_TRUE(is(build(c, {&p, 1}), Refusal::long_message, length, gib));
   }
   for (const ListBuilder build : lists)
-    CU_ASSERT_TRUE(is(build(c, std::span{halves}), Refused::long_message, gib + 1, gib));
+    CU_ASSERT_TRUE(is(build(c, std::span{halves}), Refusal::long_message, gib + 1, gib));
   const Sge huge[3] = {of(two_gib), of(two_gib), of(7)};  // a sum of more than 32 bits
   for (const ListBuilder build : lists)
-    CU_ASSERT_TRUE(is(build(c, std::span{huge}), Refused::long_message, ~0u, gib));
-  CU_ASSERT_EQUAL(c.room().value(), 8);
+    CU_ASSERT_TRUE(is(build(c, std::span{huge}), Refusal::long_message, ~0u, gib));
+  EQUAL(c.room().value(), 8);
   CU_ASSERT_TRUE(send(c, of(gib), wr) && send(c, std::span{halves}.first(2), wr));
 }
 
@@ -263,10 +261,10 @@ void a_read_has_thirty_pieces() {
   many.fill(piece);
   const std::span<const Sge> all{many};
   WqeCursor c{sq};
-  CU_ASSERT_TRUE(is(rdma_read(c, peer, all.first(31), wr), Refused::many_pieces, 31, 30));
-  CU_ASSERT_EQUAL(c.room().value(), 32);
+  CU_ASSERT_TRUE(is(rdma_read(c, peer, all.first(31), wr), Refusal::many_pieces, 31, 30));
+  EQUAL(c.room().value(), 32);
   CU_ASSERT_TRUE(rdma_read(c, peer, all.first(30), wr));
-  CU_ASSERT_EQUAL(ring.block(0)[7], 32);
+  EQUAL(ring.block(0)[7], 32);
   for (uint32_t i = 0; i < 10; i++) many[i * 3].length = 0;
   CU_ASSERT_TRUE(rdma_read(c, peer, all, wr));
   CU_ASSERT_TRUE(rdma_write(c, peer, all, wr));

@@ -5,7 +5,7 @@
 
 #include <rte_malloc.h>
 
-#include "../umr/loom_rig.hh"
+#include "../mkey/mkey_fixture.hh"
 #include "eal.hh"
 #include "kilim/relaxed/eal_watch.hh"
 #include "kilim/relaxed/relaxed.hh"
@@ -44,25 +44,25 @@ class Memory final : public mr::Registrar {
 
 struct Bench {
   Memory memory;
-  test::LoomRig loom{8};
+  test::BinderFixture binder{8};
   std::unique_ptr<Relaxed> engine =
-      *std::move(Relaxed::create(*loom.loom, {.keys = 8, .registrar = &memory}));
+      *std::move(Relaxed::create(*binder.binder, {.keys = 8, .registrar = &memory}));
   std::byte* const at = static_cast<std::byte*>(rte_malloc(nullptr, 65536, 4096));
 
   ~Bench() { rte_free(at); }
   Answer make(Region& out, uint64_t offset) {
-    queue::WqeCursor c{loom.sq};
+    queue::WqeCursor c{binder.sq};
     const Answer a = engine->register_memory(
         c, {reinterpret_cast<uint64_t>(at) + offset, 100, mr::Access::local_write}, out);
     engine->commit(c);
-    (void)loom.complete();
+    (void)binder.complete();
     return a;
   }
   void settle() {
     for (int i = 0; i < 8; i++) {
       (void)engine->flush();
-      (void)loom.complete();
-      engine->turn();
+      (void)binder.complete();
+      engine->poll();
     }
   }
   void end(Region& r) {
@@ -76,7 +76,7 @@ void kept() {
   CU_ASSERT_PTR_NOT_NULL_FATAL(b.at);
   for (int i = 0; i < 3; i++) {
     Region r;
-    CU_ASSERT_EQUAL_FATAL(b.make(r, static_cast<uint64_t>(i) * 8192), Answer::done);
+    EQUAL_FATAL(b.make(r, static_cast<uint64_t>(i) * 8192), Answer::done);
     b.end(r);
   }
   CU_ASSERT_TRUE(b.memory.registered == 1 && b.memory.deregistered == 0);
@@ -88,21 +88,21 @@ void given_back() {
   CU_ASSERT_PTR_NOT_NULL_FATAL(b.at);
   Region lives;
   Region next;
-  CU_ASSERT_EQUAL_FATAL(b.make(lives, 0), Answer::done);
+  EQUAL_FATAL(b.make(lives, 0), Answer::done);
   relaxed::note_eal_loss();
   b.settle();
-  CU_ASSERT_EQUAL(b.memory.deregistered, 0);  // a region lies in it
-  CU_ASSERT_EQUAL_FATAL(b.make(next, 4096), Answer::done);
-  CU_ASSERT_EQUAL(b.memory.registered, 2);
+  EQUAL(b.memory.deregistered, 0);  // a region lies in it
+  EQUAL_FATAL(b.make(next, 4096), Answer::done);
+  EQUAL(b.memory.registered, 2);
   b.end(lives);
-  CU_ASSERT_EQUAL(b.memory.deregistered, 1);
+  EQUAL(b.memory.deregistered, 1);
   b.end(next);
-  CU_ASSERT_EQUAL(b.memory.deregistered, 1);  // kept as before
+  EQUAL(b.memory.deregistered, 1);  // kept as before
   relaxed::note_eal_loss();
   b.engine->cover().follow_eal();
-  CU_ASSERT_EQUAL(b.memory.deregistered, 2);
-  CU_ASSERT_EQUAL_FATAL(b.make(next, 4096), Answer::done);
-  CU_ASSERT_EQUAL(b.memory.registered, 3);
+  EQUAL(b.memory.deregistered, 2);
+  EQUAL_FATAL(b.make(next, 4096), Answer::done);
+  EQUAL(b.memory.registered, 3);
   b.end(next);
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Relaxed regions over a loom whose device completes when the test says so: what is posted, when
+// Relaxed regions over a binder whose device completes when the test says so: what is posted, when
 // keys come back, which memory is registered and how often.
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
-#include "../umr/loom_rig.hh"
+#include "../mkey/mkey_fixture.hh"
 #include "kilim/prm/mkc.hh"
 #include "kilim/relaxed/relaxed.hh"
 #include "ut.hh"
@@ -16,7 +16,7 @@ using namespace kilim;
 using relaxed::Answer;
 using relaxed::Region;
 using relaxed::Relaxed;
-using test::LoomRig;
+using test::BinderFixture;
 
 constexpr uint64_t arena_at = 0x10'0000'0000;
 constexpr uint64_t arena_bytes = 1 << 20;
@@ -53,13 +53,13 @@ class Memory final : public mr::Registrar {
 struct Rig {
   rte_rcu_qsbr* readers = nullptr;
   Memory memory;
-  LoomRig loom;
+  BinderFixture binder;
   std::unique_ptr<Relaxed> relaxed;
 
   explicit Rig(uint32_t keys, rte_rcu_qsbr* qsbr = nullptr, uint32_t share = 4)
-      : readers(qsbr), loom(keys, {}, LoomRig::blocks, qsbr) {
-    relaxed = *std::move(
-        Relaxed::create(*loom.loom, {.keys = keys, .registrar = &memory, .flush_share = share}));
+      : readers(qsbr), binder(keys, {}, BinderFixture::blocks, qsbr) {
+    relaxed = *std::move(Relaxed::create(
+        *binder.binder, {.keys = keys, .registrar = &memory, .flush_share = share}));
     const mr::Region arena{.address = arena_at,
                            .length = arena_bytes,
                            .iova = arena_at,
@@ -71,15 +71,15 @@ struct Rig {
   }
   Answer make(Region& out, uint64_t address, uint64_t bytes,
               uint32_t access = mr::Access::local_write) {
-    queue::WqeCursor c{loom.sq};
+    queue::WqeCursor c{binder.sq};
     const Answer a = relaxed->register_memory(c, {address, bytes, access}, out);
     relaxed->commit(c);
     return a;
   }
   // Everything posted completes, and a round passes.
   void round() {
-    (void)loom.complete();
-    relaxed->turn();
+    (void)binder.complete();
+    relaxed->poll();
   }
   // Until nothing is waiting any more; how many rounds that took.
   void settle() {
@@ -90,7 +90,7 @@ struct Rig {
   }
   [[nodiscard]] uint64_t word(uint32_t position, uint32_t offset) const {
     be64 w;
-    std::memcpy(&w, reinterpret_cast<const std::byte*>(&loom.wqe(position)) + offset, sizeof w);
+    std::memcpy(&w, reinterpret_cast<const std::byte*>(&binder.wqe(position)) + offset, sizeof w);
     return w.host();
   }
 };
@@ -98,14 +98,14 @@ struct Rig {
 void access_reaches_to_the_last_page() {
   Rig r{4};
   Region a;
-  const uint32_t at = r.loom.sq.posted();
-  CU_ASSERT_EQUAL_FATAL(r.make(a, arena_at + 100, 5000), Answer::done);
-  CU_ASSERT_EQUAL(a.bytes(), 8192 - 100);
+  const uint32_t at = r.binder.sq.posted();
+  EQUAL_FATAL(r.make(a, arena_at + 100, 5000), Answer::done);
+  EQUAL(a.bytes(), 8192 - 100);
   // The second block's first address and length, the third block's only entry.
-  CU_ASSERT_EQUAL(r.word(at, 64 + 16), arena_at + 100);
-  CU_ASSERT_EQUAL(r.word(at, 64 + 24), 8192 - 100);
-  CU_ASSERT_EQUAL(r.word(at, 128), uint64_t{8192 - 100} << 32 | 0x4200);
-  CU_ASSERT_EQUAL(r.word(at, 136), arena_at + 100);
+  EQUAL(r.word(at, 64 + 16), arena_at + 100);
+  EQUAL(r.word(at, 64 + 24), 8192 - 100);
+  EQUAL(r.word(at, 128), uint64_t{8192 - 100} << 32 | 0x4200);
+  EQUAL(r.word(at, 136), arena_at + 100);
   CU_ASSERT_TRUE((r.word(at, 16 + 8) & prm::umr::mask_start_addr) != 0);
   CU_ASSERT_FALSE(a.valid());
   r.round();
@@ -119,61 +119,61 @@ void deregistering_only_marks() {
   Rig r{16};
   std::array<Region, 3> regions;
   for (uint64_t i = 0; i < 3; i++)
-    CU_ASSERT_EQUAL_FATAL(r.make(regions[i], arena_at + i * 4096, 4096), Answer::done);
+    EQUAL_FATAL(r.make(regions[i], arena_at + i * 4096, 4096), Answer::done);
   r.round();
-  const uint32_t posted = r.loom.sq.posted();
+  const uint32_t posted = r.binder.sq.posted();
   for (Region& region : regions) r.relaxed->deregister(std::move(region));
   r.round();
-  CU_ASSERT_EQUAL(r.loom.sq.posted(), posted);
-  CU_ASSERT_EQUAL(r.relaxed->waiting(), 3);
-  CU_ASSERT_EQUAL(r.loom.loom->counters().invalidated.read(), 0);
+  EQUAL(r.binder.sq.posted(), posted);
+  EQUAL(r.relaxed->waiting(), 3);
+  EQUAL(r.binder.binder->counters().invalidated.read(), 0);
 
   CU_ASSERT_FALSE(r.relaxed->flush());
-  CU_ASSERT_EQUAL(r.loom.posted().size(), 3);  // one doorbell, three invalidations
+  EQUAL(r.binder.posted().size(), 3);  // one doorbell, three invalidations
   CU_ASSERT_FALSE(r.relaxed->flush());
-  CU_ASSERT_EQUAL(r.loom.posted().size(), 3);
-  (void)r.loom.complete();
+  EQUAL(r.binder.posted().size(), 3);
+  (void)r.binder.complete();
   CU_ASSERT_TRUE(r.relaxed->flush());
-  CU_ASSERT_EQUAL(r.relaxed->counters().invalidated.read(), 3);
-  CU_ASSERT_EQUAL(r.relaxed->waiting(), 0);
+  EQUAL(r.relaxed->counters().invalidated.read(), 3);
+  EQUAL(r.relaxed->waiting(), 0);
 }
 
 void dry_until_keys_come_back() {
   Rig r{4, nullptr, 1};
   std::array<Region, 4> regions;
   for (uint64_t i = 0; i < 4; i++)
-    CU_ASSERT_EQUAL_FATAL(r.make(regions[i], arena_at + i * 4096, 4096), Answer::done);
+    EQUAL_FATAL(r.make(regions[i], arena_at + i * 4096, 4096), Answer::done);
   r.round();
   Region more;
-  CU_ASSERT_EQUAL(r.make(more, arena_at, 1), Answer::dry);
-  CU_ASSERT_EQUAL(relaxed::errno_of(Answer::dry), EAGAIN);
-  CU_ASSERT_EQUAL(r.relaxed->counters().dry.read(), 1);
+  EQUAL(r.make(more, arena_at, 1), Answer::dry);
+  EQUAL(relaxed::errno_of(Answer::dry), EAGAIN);
+  EQUAL(r.relaxed->counters().dry.read(), 1);
   r.relaxed->deregister(std::move(regions[2]));
   // The refusal itself has the marked key invalidated: without a flush it works some rounds later.
-  CU_ASSERT_EQUAL(r.make(more, arena_at, 1), Answer::dry);
+  EQUAL(r.make(more, arena_at, 1), Answer::dry);
   for (int i = 0; i < 3; i++) r.round();
-  CU_ASSERT_EQUAL(r.make(more, arena_at, 1), Answer::done);
+  EQUAL(r.make(more, arena_at, 1), Answer::done);
   regions[2] = std::move(more);
   for (Region& region : regions) r.relaxed->deregister(std::move(region));
   r.settle();
-  CU_ASSERT_EQUAL(r.relaxed->live(), 0);
+  EQUAL(r.relaxed->live(), 0);
 }
 
 void flushed_when_a_share_is_spent() {
   Rig r{16, nullptr, 4};
   for (int i = 0; i < 5; i++) {
     Region a;
-    CU_ASSERT_EQUAL_FATAL(r.make(a, arena_at, 4096), Answer::done);
+    EQUAL_FATAL(r.make(a, arena_at, 4096), Answer::done);
     r.round();
-    CU_ASSERT_EQUAL(r.loom.loom->ending(), 0);
+    EQUAL(r.binder.binder->invalidations_due(), 0);
     r.relaxed->deregister(std::move(a));
   }
-  CU_ASSERT_EQUAL(r.relaxed->counters().flushes.read(), 1);
-  CU_ASSERT_EQUAL(r.loom.loom->ending(), 5);
-  r.relaxed->turn();
-  CU_ASSERT_EQUAL(r.loom.posted().size(), 5);
+  EQUAL(r.relaxed->counters().flushes.read(), 1);
+  EQUAL(r.binder.binder->invalidations_due(), 5);
+  r.relaxed->poll();
+  EQUAL(r.binder.posted().size(), 5);
   r.round();
-  CU_ASSERT_EQUAL(r.relaxed->counters().invalidated.read(), 5);
+  EQUAL(r.relaxed->counters().invalidated.read(), 5);
 }
 
 struct Readers {
@@ -193,10 +193,10 @@ struct Readers {
 void a_key_waits_for_workers_and_queues() {
   Readers readers;
   Rig r{1, readers.state};
-  LoomRig other{1};
-  umr::QueueClock* clock = r.loom.epochs->add_queue();
+  BinderFixture other{1};
+  mkey::QueueClock* clock = r.binder.epochs->add_queue();
   Region a;
-  CU_ASSERT_EQUAL_FATAL(r.make(a, arena_at, 4096), Answer::done);
+  EQUAL_FATAL(r.make(a, arena_at, 4096), Answer::done);
   r.round();
   const Lkey before = a.lkey();
   {
@@ -207,20 +207,20 @@ void a_key_waits_for_workers_and_queues() {
   clock->publish(other.sq);
   r.relaxed->deregister(std::move(a));
   r.settle();
-  CU_ASSERT_EQUAL(r.relaxed->waiting(), 0);  // invalidated
-  CU_ASSERT_EQUAL(r.make(a, arena_at, 4096), Answer::dry);
+  EQUAL(r.relaxed->waiting(), 0);  // invalidated
+  EQUAL(r.make(a, arena_at, 4096), Answer::dry);
   readers.pass();
   r.settle();
-  CU_ASSERT_EQUAL(r.make(a, arena_at, 4096), Answer::dry);
+  EQUAL(r.make(a, arena_at, 4096), Answer::dry);
   (void)other.sq.retire(0);
   clock->publish(other.sq);
   r.settle();
-  CU_ASSERT_EQUAL_FATAL(r.make(a, arena_at, 4096), Answer::done);
+  EQUAL_FATAL(r.make(a, arena_at, 4096), Answer::done);
   r.round();
-  CU_ASSERT_EQUAL(index_of(a.lkey()), index_of(before));
+  EQUAL(index_of(a.lkey()), index_of(before));
   CU_ASSERT_NOT_EQUAL(tag_of(a.lkey()), tag_of(before));
   r.relaxed->deregister(std::move(a));
-  r.loom.epochs->remove_queue(clock);
+  r.binder.epochs->remove_queue(clock);
 }
 
 void uncovered_memory() {
@@ -229,64 +229,64 @@ void uncovered_memory() {
   const uint64_t base = (reinterpret_cast<uint64_t>(pages.data()) + 4095) & ~uint64_t{4095};
   Region maker;
   Region second;
-  CU_ASSERT_EQUAL_FATAL(r.make(maker, base + 5, 4 * 4096), Answer::done);
-  CU_ASSERT_EQUAL_FATAL(r.make(second, base + 4096, 4096), Answer::done);
-  CU_ASSERT_EQUAL(r.memory.registered, 1);
-  CU_ASSERT_EQUAL(r.relaxed->cover().made(), 1);
+  EQUAL_FATAL(r.make(maker, base + 5, 4 * 4096), Answer::done);
+  EQUAL_FATAL(r.make(second, base + 4096, 4096), Answer::done);
+  EQUAL(r.memory.registered, 1);
+  EQUAL(r.relaxed->cover().made(), 1);
   r.round();
   // Its maker gone, nobody answers for the memory: it takes no new regions, and who is in it stays.
   r.relaxed->deregister(std::move(maker));
   r.settle();
-  CU_ASSERT_EQUAL(r.memory.deregistered, 0);
+  EQUAL(r.memory.deregistered, 0);
   CU_ASSERT_TRUE(second.valid());
   Region third;
-  CU_ASSERT_EQUAL_FATAL(r.make(third, base + 4096, 4096), Answer::done);
-  CU_ASSERT_EQUAL(r.memory.registered, 2);
+  EQUAL_FATAL(r.make(third, base + 4096, 4096), Answer::done);
+  EQUAL(r.memory.registered, 2);
   r.relaxed->deregister(std::move(second));
   r.settle();
-  CU_ASSERT_EQUAL(r.memory.deregistered, 1);
+  EQUAL(r.memory.deregistered, 1);
   r.relaxed->deregister(std::move(third));
   r.round();
-  CU_ASSERT_EQUAL(r.memory.deregistered, 1);  // marked, not invalidated: its key still reaches it
+  EQUAL(r.memory.deregistered, 1);  // marked, not invalidated: its key still reaches it
   r.settle();
-  CU_ASSERT_EQUAL(r.memory.deregistered, 2);
-  CU_ASSERT_EQUAL(r.relaxed->cover().size(), 1);
+  EQUAL(r.memory.deregistered, 2);
+  EQUAL(r.relaxed->cover().size(), 1);
 }
 
 void memory_that_cannot_be_registered() {
   Rig r{4};
   Region a;
   r.memory.read_only = true;
-  CU_ASSERT_EQUAL(r.make(a, 0x5000, 10, mr::Access::local_write), Answer::not_covered);
-  CU_ASSERT_EQUAL(r.make(a, 0x5000, 10, mr::Access::remote_read), Answer::done);
+  EQUAL(r.make(a, 0x5000, 10, mr::Access::local_write), Answer::not_covered);
+  EQUAL(r.make(a, 0x5000, 10, mr::Access::remote_read), Answer::done);
   r.relaxed->deregister(std::move(a));
   r.memory.absent = true;
-  CU_ASSERT_EQUAL(r.make(a, 0x9000, 10, 0), Answer::not_covered);
-  CU_ASSERT_EQUAL(r.relaxed->refusal(), EFAULT);
+  EQUAL(r.make(a, 0x9000, 10, 0), Answer::not_covered);
+  EQUAL(r.relaxed->refusal(), EFAULT);
   r.memory.absent = false;
   r.memory.locked_out = true;
-  CU_ASSERT_EQUAL(r.make(a, 0x9000, 10, 0), Answer::not_covered);
-  CU_ASSERT_EQUAL(r.relaxed->refusal(), ENOMEM);
+  EQUAL(r.make(a, 0x9000, 10, 0), Answer::not_covered);
+  EQUAL(r.relaxed->refusal(), ENOMEM);
   r.settle();
-  CU_ASSERT_EQUAL(r.relaxed->cover().size(), 1);
+  EQUAL(r.relaxed->cover().size(), 1);
 
-  auto closed = Relaxed::create(*r.loom.loom, {.keys = 4});
+  auto closed = Relaxed::create(*r.binder.binder, {.keys = 4});
   CU_ASSERT_TRUE_FATAL(closed.ok());
-  queue::WqeCursor c{r.loom.sq};
-  CU_ASSERT_EQUAL((*closed)->register_memory(c, {0x9000, 10, 0}, a), Answer::not_covered);
+  queue::WqeCursor c{r.binder.sq};
+  EQUAL((*closed)->register_memory(c, {0x9000, 10, 0}, a), Answer::not_covered);
 }
 
 void refused() {
   Rig r{4};
   Region a;
-  CU_ASSERT_EQUAL(r.make(a, arena_at, 0), Answer::bad_range);
-  CU_ASSERT_EQUAL(r.make(a, ~uint64_t{0} - 10, 100), Answer::bad_range);
-  CU_ASSERT_EQUAL(r.make(a, ~uint64_t{0} - 10, 5), Answer::bad_range);  // its last page wraps
-  CU_ASSERT_EQUAL(r.make(a, arena_at, 1, mr::Access::remote_write), Answer::bad_access);
-  CU_ASSERT_EQUAL(r.make(a, arena_at, 1, mr::Access::remote_atomic), Answer::bad_access);
-  CU_ASSERT_EQUAL(r.make(a, arena_at, 1, 1u << 6), Answer::bad_access);
-  CU_ASSERT_EQUAL(r.loom.sq.posted(), 0);
-  CU_ASSERT_EQUAL(relaxed::errno_of(Answer::bad_access), EINVAL);
+  EQUAL(r.make(a, arena_at, 0), Answer::bad_range);
+  EQUAL(r.make(a, ~uint64_t{0} - 10, 100), Answer::bad_range);
+  EQUAL(r.make(a, ~uint64_t{0} - 10, 5), Answer::bad_range);  // its last page wraps
+  EQUAL(r.make(a, arena_at, 1, mr::Access::remote_write), Answer::bad_access);
+  EQUAL(r.make(a, arena_at, 1, mr::Access::remote_atomic), Answer::bad_access);
+  EQUAL(r.make(a, arena_at, 1, 1u << 6), Answer::bad_access);
+  EQUAL(r.binder.sq.posted(), 0);
+  EQUAL(relaxed::errno_of(Answer::bad_access), EINVAL);
   CU_ASSERT_TRUE(std::strstr(relaxed::text(Answer::bad_access), "first goes with") != nullptr);
 }
 
@@ -303,20 +303,20 @@ void long_memory() {
   CU_ASSERT_TRUE(r.relaxed->cover().add(all).ok());
   constexpr uint64_t gib = 1 << 30;
   Region a;
-  const uint32_t at = r.loom.sq.posted();
+  const uint32_t at = r.binder.sq.posted();
   Region small;
   {
-    queue::WqeCursor c{r.loom.sq};  // what was appended before is rung for too
-    CU_ASSERT_EQUAL(r.relaxed->register_memory(c, {arena_at, 1, 0}, small), Answer::done);
-    CU_ASSERT_EQUAL(r.relaxed->register_memory(c, {0x20'0000'0000, 5 * gib, 0}, a), Answer::done);
+    queue::WqeCursor c{r.binder.sq};  // what was appended before is rung for too
+    EQUAL(r.relaxed->register_memory(c, {arena_at, 1, 0}, small), Answer::done);
+    EQUAL(r.relaxed->register_memory(c, {0x20'0000'0000, 5 * gib, 0}, a), Answer::done);
     r.relaxed->commit(c);
-    CU_ASSERT_EQUAL(r.loom.record.host(), r.loom.sq.posted());
+    EQUAL(r.binder.record.host(), r.binder.sq.posted());
   }
-  CU_ASSERT_EQUAL(r.word(at + 3, 64 + 24), 5 * gib);
-  CU_ASSERT_EQUAL(r.word(at + 3, 128 + 32 + 8), 0x20'0000'0000 + 4 * gib);
+  EQUAL(r.word(at + 3, 64 + 24), 5 * gib);
+  EQUAL(r.word(at + 3, 128 + 32 + 8), 0x20'0000'0000 + 4 * gib);
   Region b;
-  CU_ASSERT_EQUAL(r.make(b, 0x20'0000'0000, 17 * gib), Answer::too_long);
-  CU_ASSERT_EQUAL(r.make(b, 0x20'0000'0000, 1000 * gib), Answer::too_long);
+  EQUAL(r.make(b, 0x20'0000'0000, 17 * gib), Answer::too_long);
+  EQUAL(r.make(b, 0x20'0000'0000, 1000 * gib), Answer::too_long);
   r.relaxed->deregister(std::move(a));
   r.relaxed->deregister(std::move(small));
   r.settle();
@@ -325,28 +325,28 @@ void long_memory() {
 void after_an_error() {
   Rig r{4};
   Region a;
-  CU_ASSERT_EQUAL_FATAL(r.make(a, arena_at, 4096), Answer::done);
-  (void)r.loom.complete(0);
+  EQUAL_FATAL(r.make(a, arena_at, 4096), Answer::done);
+  (void)r.binder.complete(0);
   CU_ASSERT_TRUE(a.failed());
   Region b;
-  CU_ASSERT_EQUAL(r.make(b, arena_at, 4096), Answer::queue_failed);
-  r.loom.recover();
+  EQUAL(r.make(b, arena_at, 4096), Answer::queue_failed);
+  r.binder.recover();
   r.relaxed->deregister(std::move(a));
   r.settle();
-  CU_ASSERT_EQUAL(r.relaxed->waiting(), 0);
+  EQUAL(r.relaxed->waiting(), 0);
   std::array<Region, 4> regions;
-  for (Region& region : regions) CU_ASSERT_EQUAL(r.make(region, arena_at, 4096), Answer::done);
+  for (Region& region : regions) EQUAL(r.make(region, arena_at, 4096), Answer::done);
   for (Region& region : regions) r.relaxed->deregister(std::move(region));
 }
 
 // Three wait across the end of the ring of four, and two more behind them.
 void grown_with_regions_waiting() {
   Rig r{16};
-  r.relaxed = *std::move(Relaxed::create(*r.loom.loom, {.keys = 3, .registrar = &r.memory}));
+  r.relaxed = *std::move(Relaxed::create(*r.binder.binder, {.keys = 3, .registrar = &r.memory}));
   std::array<Region, 5> regions;
   const auto make_all = [&](std::size_t n) {
     for (std::size_t i = 0; i < n; i++)
-      CU_ASSERT_EQUAL_FATAL(r.make(regions[i], 0x5000 + i * 0x1000, 10), Answer::done);
+      EQUAL_FATAL(r.make(regions[i], 0x5000 + i * 0x1000, 10), Answer::done);
     r.round();
   };
   for (std::size_t n : {1, 1, 1}) {
@@ -355,15 +355,15 @@ void grown_with_regions_waiting() {
     r.settle();
   }
   make_all(5);
-  CU_ASSERT_EQUAL(r.memory.registered, 8);
+  EQUAL(r.memory.registered, 8);
   for (std::size_t i = 0; i < 3; i++) r.relaxed->deregister(std::move(regions[i]));
   r.relaxed->grow(16);
-  CU_ASSERT_EQUAL(r.relaxed->waiting(), 3);
+  EQUAL(r.relaxed->waiting(), 3);
   for (std::size_t i = 3; i < 5; i++) r.relaxed->deregister(std::move(regions[i]));
   r.settle();
-  CU_ASSERT_EQUAL(r.relaxed->waiting(), 0);
-  CU_ASSERT_EQUAL(r.relaxed->counters().invalidated.read(), 8);
-  CU_ASSERT_EQUAL(r.memory.deregistered, 8);
+  EQUAL(r.relaxed->waiting(), 0);
+  EQUAL(r.relaxed->counters().invalidated.read(), 8);
+  EQUAL(r.memory.deregistered, 8);
 }
 
 const kilim::test::Case cases[] = {

@@ -27,7 +27,7 @@ class Counted final : public Device {
   [[nodiscard]] int numa_node() const noexcept override { return -1; }
   Result<PortInfo> port(uint8_t) override { return nothing; }
   mr::Registrar& registrar() noexcept override { std::abort(); }
-  mr::KeySource& keys() noexcept override { std::abort(); }
+  mr::MkeySource& keys() noexcept override { std::abort(); }
   mr::WindowSource& windows() noexcept override { std::abort(); }
   Result<CqInfo> create_cq(const CqRequest&) override { return nothing; }
   Status destroy_cq(CqHandle) override { return nothing; }
@@ -84,16 +84,16 @@ void eleven_names() {
   {
     const telemetry::ShownDevice show_b(b);
     const std::string all = ask("/kilim/odp");
-    CU_ASSERT(all.find(R"({"/kilim/odp":{"vhca0":)" + whole_a) == 0);
+    EQUAL(all.find(R"({"/kilim/odp":{"vhca0":)" + whole_a), 0);
     CU_ASSERT(all.find(R"("mlx5_1":{"invalidations_faults_contentions":"not reported",)") !=
               std::string::npos);
     CU_ASSERT(all.find(R"("num_page_faults":7,"num_prefetches_handled":"not reported")") !=
               std::string::npos);
     CU_ASSERT(ask("/kilim/odp,mlx5.1").find(R"("num_page_faults":7,)") != std::string::npos);
   }
-  CU_ASSERT_EQUAL(ask("/kilim/odp,vhca0"), R"({"/kilim/odp":)" + whole_a + "}");
-  CU_ASSERT_EQUAL(ask("/kilim/odp,mlx5_1"), R"({"/kilim/odp":null})");
-  CU_ASSERT_EQUAL(ask("/kilim/odp"), R"({"/kilim/odp":{"vhca0":)" + whole_a + "}}");
+  EQUAL(ask("/kilim/odp,vhca0"), R"({"/kilim/odp":)" + whole_a + "}");
+  EQUAL(ask("/kilim/odp,mlx5_1"), R"({"/kilim/odp":null})");
+  EQUAL(ask("/kilim/odp"), R"({"/kilim/odp":{"vhca0":)" + whole_a + "}}");
 }
 
 const kilim::test::Case cases[] = {

@@ -239,8 +239,8 @@ void parts_of_a_chain() {
                                         {.key = request.key, .max_entries = entries},
                                         stored(entries), {.flags = ctrl::answer_fence})
                              .ok());
-    CU_ASSERT_TRUE((b.fences(0, c.position()) ==
-                    std::vector<uint8_t>{ctrl::answer_fence, row.further, row.further}));
+    EQUAL(b.fences(0, c.position()),
+          (std::vector<uint8_t>{ctrl::answer_fence, row.further, row.further}));
   }
 }
 
@@ -268,12 +268,11 @@ void window_in_use(Bench& b) {
         InvalidatingWindow<T> closing;
         CU_ASSERT_TRUE_FATAL(invalidate(d, confirm(std::move(w), good), {}, closing).ok());
         // Nobody has used it since the second bind.
-        CU_ASSERT_TRUE(
-            (b.fences(at, d.position()) == std::vector<uint8_t>{expected, ctrl::small_fence}));
+        EQUAL(b.fences(at, d.position()), (std::vector<uint8_t>{expected, ctrl::small_fence}));
       } else {
         InvalidatingWindow<T> closing;
         CU_ASSERT_TRUE_FATAL(invalidate(d, std::move(bound), {}, closing).ok());
-        CU_ASSERT_EQUAL(b.fences(at, d.position())[0], expected);
+        EQUAL(b.fences(at, d.position())[0], expected);
       }
     }
   }

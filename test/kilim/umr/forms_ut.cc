@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "kilim/queue/sq.hh"
+#include "kilim/umr/layout.hh"
 #include "kilim/umr/patch.hh"
-#include "kilim/umr/weave.hh"
 #include "ut.hh"
 
 namespace {
@@ -24,30 +24,30 @@ mr::Region region(uint64_t skip, uint64_t bytes) {
 void memory_is_a_ring() {
   ListMemory memory{region(100, 12'200)};  // five whole units of 2 KiB
   const uint64_t first = region(0, 0).iova + 2048;
-  CU_ASSERT_EQUAL(memory.capacity_octowords(), 5 * 128);
-  const StoredList a = memory.take(128);
+  EQUAL(memory.capacity_octowords(), 5 * 128);
+  const StoredList a = memory.allocate(128);
   CU_ASSERT_TRUE(a.address == first && a.key == Lkey{77} && a.octowords == 128);
   CU_ASSERT_PTR_EQUAL(a.memory, area.data() + 2048);
-  const uint64_t until_a = memory.taken();
-  const StoredList b = memory.take(129);  // two units
-  CU_ASSERT_EQUAL(b.address, first + 2048);
-  const StoredList c = memory.take(4);
-  CU_ASSERT_EQUAL(c.address, first + 3 * 2048);
-  CU_ASSERT_PTR_NULL(memory.take(129).memory);  // one unit is left
+  const uint64_t until_a = memory.allocated();
+  const StoredList b = memory.allocate(129);  // two units
+  EQUAL(b.address, first + 2048);
+  const StoredList c = memory.allocate(4);
+  EQUAL(c.address, first + 3 * 2048);
+  CU_ASSERT_PTR_NULL(memory.allocate(129).memory);  // one unit is left
   memory.release(until_a);
-  CU_ASSERT_PTR_NULL(memory.take(129).memory);  // two units, but not in one piece
-  CU_ASSERT_EQUAL(memory.take(4).address, first + 4 * 2048);
-  CU_ASSERT_EQUAL(memory.take(4).address, first);
-  CU_ASSERT_PTR_NULL(memory.take(4).memory);
-  memory.release(memory.taken());
-  CU_ASSERT_EQUAL(memory.take(4 * 128).address, first);  // empty: from the beginning
-  memory.release(memory.taken());
-  CU_ASSERT_EQUAL(memory.take(5 * 128).address, first);
-  CU_ASSERT_PTR_NULL(memory.take(0).memory);
-  memory.release(memory.taken());
-  CU_ASSERT_PTR_NULL(memory.take(5 * 128 + 1).memory);
+  CU_ASSERT_PTR_NULL(memory.allocate(129).memory);  // two units, but not in one piece
+  EQUAL(memory.allocate(4).address, first + 4 * 2048);
+  EQUAL(memory.allocate(4).address, first);
+  CU_ASSERT_PTR_NULL(memory.allocate(4).memory);
+  memory.release(memory.allocated());
+  EQUAL(memory.allocate(4 * 128).address, first);  // empty: from the beginning
+  memory.release(memory.allocated());
+  EQUAL(memory.allocate(5 * 128).address, first);
+  CU_ASSERT_PTR_NULL(memory.allocate(0).memory);
+  memory.release(memory.allocated());
+  CU_ASSERT_PTR_NULL(memory.allocate(5 * 128 + 1).memory);
   ListMemory none{region(100, 2000)};
-  CU_ASSERT_PTR_NULL(none.take(4).memory);
+  CU_ASSERT_PTR_NULL(none.allocate(4).memory);
 }
 
 struct Queue {
@@ -92,11 +92,11 @@ void strided_refusals() {
   const StridedEntry good{1, 1, 1, Lkey{1}};
   CU_ASSERT_TRUE(is(umr_strided(c, without, r, {&good, 1, 1}, {}), Refusal::no_repeat, 0, 0));
   // As a list it would have 16 entries: the first reason is given.
-  const Means means{.limits = all};
+  const UmrContext context{.limits = all};
   const StridedEntry far{1, 1, 70'000, Lkey{1}};
   CU_ASSERT_TRUE(
-      is(weave_strided(c, means, r, {&far, 1, 16}, {}), Refusal::long_stride, 70'000, 65535));
-  CU_ASSERT_TRUE(weave_strided(c, means, r, {&far, 1, 8}, {}).ok());
+      is(umr_strided_view(c, context, r, {&far, 1, 16}, {}), Refusal::long_stride, 70'000, 65535));
+  CU_ASSERT_TRUE(umr_strided_view(c, context, r, {&far, 1, 8}, {}).ok());
 }
 
 // The bytes of the WQE's list, entry by entry.
@@ -112,18 +112,18 @@ void strided_on_demand() {
   queue::WqeCursor c{q.sq};
   const StridedEntry block{0x1000, 64, 256, Lkey{0x700}};
   const StridedView v{&block, 1, 4, true};
-  const Means means{.limits = all};
+  const UmrContext context{.limits = all};
   ListRequest r{.key = Lkey{0x500}, .max_entries = 4};
   CU_ASSERT_TRUE(is(umr_strided(c, all, r, v, {}), Refusal::on_demand, 0, 0));
   const uint32_t at = c.position();
-  CU_ASSERT_TRUE(weave_strided(c, means, r, v, {}).ok());
+  CU_ASSERT_TRUE(umr_strided_view(c, context, r, v, {}).ok());
   for (uint32_t i = 0; i < 4; i++) {
     const prm::Klm k = entry(q.sq.geometry(), at, i);
     CU_ASSERT_TRUE(k.byte_count.host() == 64 && k.mkey.host() == 0x700);
-    CU_ASSERT_EQUAL(k.address.host(), 0x1000 + 256 * i);
+    EQUAL(k.address.host(), 0x1000 + 256 * i);
   }
   r.max_entries = 3;
-  CU_ASSERT_TRUE(is(weave_strided(c, means, r, v, {}), Refusal::on_demand, 0, 0));
+  CU_ASSERT_TRUE(is(umr_strided_view(c, context, r, v, {}), Refusal::on_demand, 0, 0));
 }
 
 void fixed_entries_say_their_size() {
@@ -140,11 +140,11 @@ void fixed_entries_say_their_size() {
   std::array<prm::Klm, 4> stored;
   encode_ksm_list(reinterpret_cast<std::byte*>(stored.data()), v);
   for (uint32_t i = 0; i < 3; i++) {
-    CU_ASSERT_EQUAL(entry(q.sq.geometry(), first, i).byte_count.host(), 8192);
-    CU_ASSERT_EQUAL(entry(q.sq.geometry(), second, i).byte_count.host(), 8192);
-    CU_ASSERT_EQUAL(stored[i].byte_count.host(), 8192);
+    EQUAL(entry(q.sq.geometry(), first, i).byte_count.host(), 8192);
+    EQUAL(entry(q.sq.geometry(), second, i).byte_count.host(), 8192);
+    EQUAL(stored[i].byte_count.host(), 8192);
   }
-  CU_ASSERT_EQUAL(stored[3].byte_count.host(), 0);
+  EQUAL(stored[3].byte_count.host(), 0);
 }
 
 void fixed_refusals() {
@@ -188,7 +188,7 @@ void stored_patch_refusals() {
   Queue q;
   queue::WqeCursor c{q.sq};
   ListMemory memory{region(0, 8192)};
-  StoredList list = memory.take(8);
+  StoredList list = memory.allocate(8);
   const Patch p{.key = Lkey{1}, .max_entries = 6};
   CU_ASSERT_TRUE(patch_by_pointer(c, all, p, list, {}).ok());
   list.octowords = 6;  // the key's last ones, and yet no whole granule
@@ -203,34 +203,33 @@ void chooses_by_size() {
   ListMemory memory{region(0, 8192)};
   const std::vector<Piece> pieces(100, Piece{1, 1, Lkey{1}});
   const ListRequest r{.key = Lkey{0x500}, .max_entries = 200};
-  Means means{.limits = all, .memory = &memory};
-  auto wove = [&](uint32_t n) {
-    return weave(c, means, r, View::of(std::span{pieces}.first(n)), {});
+  UmrContext context{.limits = all, .memory = &memory};
+  auto bound = [&](uint32_t n) {
+    return umr_view(c, context, r, View::of(std::span{pieces}.first(n)), {});
   };
-  CU_ASSERT_TRUE(wove(52).ok() && memory.taken() == 0);
-  CU_ASSERT_TRUE(wove(53).ok() && memory.taken() == 1);
-  means.form = Form::by_pointer;
-  CU_ASSERT_TRUE(wove(1).ok() && memory.taken() == 2);
-  means.form = Form::inline_list;
-  CU_ASSERT_TRUE(is(wove(53), Refusal::too_many_inline, 53, 52));
-  means = {.limits = all};
-  CU_ASSERT_TRUE(is(wove(53), Refusal::no_list_memory, 56, 0));
-  means.limits.pointer_lists = false;
-  CU_ASSERT_TRUE(is(wove(53), Refusal::no_pointer, 0, 0));
-  means.levels = 2;
-  CU_ASSERT_TRUE(is(wove(1), Refusal::too_deep, 2, 1));
+  CU_ASSERT_TRUE(bound(52).ok() && memory.allocated() == 0);
+  CU_ASSERT_TRUE(bound(53).ok() && memory.allocated() == 1);
+  context.form = Form::by_pointer;
+  CU_ASSERT_TRUE(bound(1).ok() && memory.allocated() == 2);
+  context.form = Form::inline_list;
+  CU_ASSERT_TRUE(is(bound(53), Refusal::too_many_inline, 53, 52));
+  context = {.limits = all};
+  CU_ASSERT_TRUE(is(bound(53), Refusal::no_list_memory, 56, 0));
+  context.limits.pointer_lists = false;
+  CU_ASSERT_TRUE(is(bound(53), Refusal::no_pointer, 0, 0));
+  context.levels = 2;
+  CU_ASSERT_TRUE(is(bound(1), Refusal::too_deep, 2, 1));
 }
 
 void sentences() {
   std::array<char, 200> said{};
-  CU_ASSERT_EQUAL(describe({Refusal::over_key, 53, 52}, said), std::strlen(said.data()));
-  CU_ASSERT_STRING_EQUAL(
-      said.data(),
-      "the view has more pieces than the key has entries: 53 entries, the limit is 52");
+  EQUAL(describe({Refusal::over_key, 53, 52}, said), std::strlen(said.data()));
+  EQUAL(said.data(),
+        "the view has more pieces than the key has entries: 53 entries, the limit is 52");
   std::array<char, 11> cut{};
-  CU_ASSERT_EQUAL(describe({Refusal::no_pointer, 0, 0}, cut), 10);
-  CU_ASSERT_STRING_EQUAL(cut.data(), "the device");
-  CU_ASSERT_EQUAL(describe({}, {}), 0);
+  EQUAL(describe({Refusal::no_pointer, 0, 0}, cut), 10);
+  EQUAL(cut.data(), "the device");
+  EQUAL(describe({}, {}), 0);
 }
 
 const kilim::test::Case cases[] = {

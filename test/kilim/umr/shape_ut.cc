@@ -79,12 +79,12 @@ void every_count_everywhere() {
       cb.commit();
       cs.commit();
       CU_ASSERT_TRUE(a.memory == on_the_spot.memory && a.doorbell == on_the_spot.doorbell);
-      CU_ASSERT_EQUAL_FATAL(std::memcmp(a.memory.data(), b.memory.data(), a.memory.size()), 0);
-      CU_ASSERT_EQUAL(a.record.host(), b.record.host());
-      CU_ASSERT_EQUAL(a.sq.credits().value(), b.sq.credits().value());
+      EQUAL_FATAL(std::memcmp(a.memory.data(), b.memory.data(), a.memory.size()), 0);
+      EQUAL(a.record.host(), b.record.host());
+      EQUAL(a.sq.credits().value(), b.sq.credits().value());
       // And nothing but the WQE was written.
       const uint32_t end = block + shape.wqebbs();
-      if (end < Ring::blocks) CU_ASSERT_TRUE(b.memory[std::size_t{end} * 64] == std::byte{0xee});
+      if (end < Ring::blocks) EQUAL(b.memory[std::size_t{end} * 64], std::byte{0xee});
     }
   }
 }
@@ -136,8 +136,8 @@ void bad_pieces() {
     for (uint32_t bad = 0; bad < 6; bad++) {
       const auto piece = [&](uint32_t i) { return Piece{1, i == bad ? bytes : 64, Lkey{1}}; };
       const Outcome o = umr_shape_of(c, shape, {.key = Lkey{1}}, piece, {});
-      CU_ASSERT_TRUE(o.why == (bytes == 0 ? Refusal::empty : Refusal::long_piece));
-      CU_ASSERT_EQUAL(o.asked, bytes);
+      EQUAL(o.why, bytes == 0 ? Refusal::empty : Refusal::long_piece);
+      EQUAL(o.asked, bytes);
     }
   c.commit();
   CU_ASSERT_TRUE(c.position() == 0 && ring.record == be32{0});

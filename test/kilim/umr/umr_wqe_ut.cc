@@ -63,12 +63,12 @@ void two_pieces() {
                                0, 0, 0,    0, 0,    0,    0x20, 0x40, 0x60, 201};
   const uint8_t list[64] = {0x10, 0x20, 0x30, 100, 0x51, 0x52, 0x53, 0, 7, 8, 9, 10, 11, 12, 13, 0,
                             0x10, 0x20, 0x30, 101, 0x51, 0x52, 0x53, 1, 7, 8, 9, 10, 11, 12, 13, 1};
-  CU_ASSERT_EQUAL(std::memcmp(ring.block(0), control, 64), 0);
-  CU_ASSERT_EQUAL(std::memcmp(ring.block(1), context, 64), 0);
-  CU_ASSERT_EQUAL(std::memcmp(ring.block(2), list, 64), 0);
-  CU_ASSERT_EQUAL(ring.block(3)[0], 0xee);
-  CU_ASSERT_EQUAL(ring.record.host(), 3);
-  CU_ASSERT_EQUAL(sq.retire(0), 5);
+  EQUAL(std::memcmp(ring.block(0), control, 64), 0);
+  EQUAL(std::memcmp(ring.block(1), context, 64), 0);
+  EQUAL(std::memcmp(ring.block(2), list, 64), 0);
+  EQUAL(ring.block(3)[0], 0xee);
+  EQUAL(ring.record.host(), 3);
+  EQUAL(sq.retire(0), 5);
   CU_ASSERT_TRUE(sq.idle());
 }
 
@@ -80,16 +80,16 @@ void every_count_is_padded() {
     CU_ASSERT_TRUE_FATAL(umr_list(c, request, first(n), {}).ok());
     c.commit();
     const uint32_t padded = (n + 3) / 4 * 4;
-    CU_ASSERT_EQUAL(ring.block(0)[7], 8 + padded);
-    CU_ASSERT_EQUAL(ring.block(0)[21], padded);
-    CU_ASSERT_EQUAL(ring.record.host(), 2 + padded / 4);
+    EQUAL(ring.block(0)[7], 8 + padded);
+    EQUAL(ring.block(0)[21], padded);
+    EQUAL(ring.record.host(), 2 + padded / 4);
     for (uint32_t i = 0; i < padded; i++) {
       const uint8_t* klm = ring.block(2) + std::size_t{i} * 16;
-      CU_ASSERT_EQUAL_FATAL(klm[3], i < n ? 100 + i : 0);
-      CU_ASSERT_EQUAL_FATAL(klm[7], i < n ? i : 0);
-      CU_ASSERT_EQUAL_FATAL(klm[15], i < n ? i : 0);
+      EQUAL_FATAL(klm[3], i < n ? 100 + i : 0);
+      EQUAL_FATAL(klm[7], i < n ? i : 0);
+      EQUAL_FATAL(klm[15], i < n ? i : 0);
     }
-    CU_ASSERT_EQUAL(*(ring.block(2) + std::size_t{padded} * 16), 0xee);
+    EQUAL(*(ring.block(2) + std::size_t{padded} * 16), 0xee);
   }
 }
 
@@ -108,9 +108,9 @@ void wraps_anywhere() {
     c.commit();
     for (uint32_t i = 0; i < 52; i++) {
       const uint8_t* klm = ring.block((start + 2 + i / 4) % 16) + i % 4 * 16;
-      CU_ASSERT_EQUAL_FATAL(klm[7], i);
+      EQUAL_FATAL(klm[7], i);
     }
-    CU_ASSERT_EQUAL(ring.block((start + 1) % 16)[7], 4);
+    EQUAL(ring.block((start + 1) % 16)[7], 4);
   }
 }
 
@@ -126,14 +126,14 @@ void options() {
   r.access = mkey_access(mr::Access::remote_read);
   CU_ASSERT_TRUE(umr_list(c, r, first(1), {}).ok());
   c.commit();
-  CU_ASSERT_EQUAL(ring.block(0)[16], 0xa0);
-  CU_ASSERT_EQUAL(ring.block(0)[31], 0x41);  // START_ADDR beside LEN
-  CU_ASSERT_EQUAL(ring.block(0)[15], 0x04);  // the key as it was
-  CU_ASSERT_EQUAL(ring.block(1)[7], 0x77);
-  CU_ASSERT_EQUAL(r.new_key().value(), 0x01020377);
-  CU_ASSERT_EQUAL(ring.block(1)[2], prm::mkey::remote_read);
-  CU_ASSERT_EQUAL(ring.block(1)[16], 0x11);
-  CU_ASSERT_EQUAL(ring.block(1)[23], 0x88);
+  EQUAL(ring.block(0)[16], 0xa0);
+  EQUAL(ring.block(0)[31], 0x41);  // START_ADDR beside LEN
+  EQUAL(ring.block(0)[15], 0x04);  // the key as it was
+  EQUAL(ring.block(1)[7], 0x77);
+  EQUAL(r.new_key().value(), 0x01020377);
+  EQUAL(ring.block(1)[2], prm::mkey::remote_read);
+  EQUAL(ring.block(1)[16], 0x11);
+  EQUAL(ring.block(1)[23], 0x88);
 }
 
 void refusals() {
@@ -143,7 +143,7 @@ void refusals() {
   Outcome o = umr_list(c, request, first(53), {});
   CU_ASSERT_TRUE(o.why == Refusal::too_many_inline && o.asked == 53 && o.limit == 52);
   o = umr_list(c, request, View{}, {});
-  CU_ASSERT_TRUE(o.why == Refusal::empty);
+  EQUAL(o.why, Refusal::empty);
   ListRequest small = request;
   small.max_entries = 3;
   o = umr_list(c, small, first(4), {});
@@ -156,8 +156,8 @@ void refusals() {
   CU_ASSERT_TRUE(umr_list(c, request, first(4), {}).ok());
   o = local_invalidate(c, request.key, {});
   CU_ASSERT_TRUE(o.why == Refusal::no_room && o.asked == 2 && o.limit == 1);
-  CU_ASSERT_EQUAL(
-      std::strcmp(text(Refusal::over_key), "the view has more pieces than the key has entries"), 0);
+  EQUAL(std::strcmp(text(Refusal::over_key), "the view has more pieces than the key has entries"),
+        0);
 }
 
 void invalidation() {
@@ -169,9 +169,9 @@ void invalidation() {
   const uint8_t control[64] = {0,    0, 0, 0x25, 0xab, 0xcd, 0xef, 8, 0, 0, 0, 0, 1,    2, 3, 4,
                                0x80, 0, 0, 0,    0,    0,    0,    0, 0, 0, 0, 0, 0x20, 0, 0, 0};
   const uint8_t context[64] = {0x40, 0, 0, 0, 0xff, 0xff, 0xff, 4};
-  CU_ASSERT_EQUAL(std::memcmp(ring.block(0), control, 64), 0);
-  CU_ASSERT_EQUAL(std::memcmp(ring.block(1), context, 64), 0);
-  CU_ASSERT_EQUAL(ring.record.host(), 2);
+  EQUAL(std::memcmp(ring.block(0), control, 64), 0);
+  EQUAL(std::memcmp(ring.block(1), context, 64), 0);
+  EQUAL(ring.record.host(), 2);
 }
 
 void fences() {
@@ -179,17 +179,17 @@ void fences() {
   queue::Sq sq{ring.geometry(), ring.wr_ids};
   const FencePlanner strong;
   queue::WqeCursor c{sq};
-  (void)umr_list(c, request, first(1), {.flags = strong.before_umr(KeyUse::in_flight)});
+  (void)umr_list(c, request, first(1), {.flags = strong.before_umr(MkeyUse::in_flight)});
   (void)queue::send(c, many[0], {});
   (void)local_invalidate(c, request.key, {});
   (void)queue::send(c, many[0], {});
   (void)queue::send(c, many[0], {});
   c.commit();
-  CU_ASSERT_EQUAL(ring.block(0)[11], prm::ctrl::strong_fence);
-  CU_ASSERT_EQUAL(ring.block(3)[11], prm::ctrl::small_fence);
-  CU_ASSERT_EQUAL(ring.block(4)[11], 0);
-  CU_ASSERT_EQUAL(ring.block(6)[11], prm::ctrl::small_fence);
-  CU_ASSERT_EQUAL(ring.block(7)[11], 0);
+  EQUAL(ring.block(0)[11], prm::ctrl::strong_fence);
+  EQUAL(ring.block(3)[11], prm::ctrl::small_fence);
+  EQUAL(ring.block(4)[11], 0);
+  EQUAL(ring.block(6)[11], prm::ctrl::small_fence);
+  EQUAL(ring.block(7)[11], 0);
 }
 
 // In a list 2 GiB are said as they are: bit 31 has no other meaning there, and 0 is no 2 GiB.
@@ -200,9 +200,9 @@ void an_entry_spans_two_gib_and_no_more() {
   Piece pieces[2] = {{1, 1u << 31, Lkey{7}}, {2, 5, Lkey{7}}};
   CU_ASSERT_TRUE(umr_list(c, request, View::of(pieces), {}).ok());
   const uint8_t count[8] = {0x80, 0, 0, 0, 0, 0, 0, 7};
-  CU_ASSERT_EQUAL(std::memcmp(ring.block(2), count, sizeof count), 0);
+  EQUAL(std::memcmp(ring.block(2), count, sizeof count), 0);
   const uint8_t length[8] = {0, 0, 0, 0, 0x80, 0, 0, 5};
-  CU_ASSERT_EQUAL(std::memcmp(ring.block(1) + 24, length, sizeof length), 0);
+  EQUAL(std::memcmp(ring.block(1) + 24, length, sizeof length), 0);
   const uint32_t room = c.room().value();
   for (const uint32_t bytes : {(1u << 31) + 1, ~0u}) {
     pieces[1].length = bytes;
@@ -215,7 +215,7 @@ void an_entry_spans_two_gib_and_no_more() {
       CU_ASSERT_PTR_NOT_NULL(std::strstr(said, "2147483648"));
     }
   }
-  CU_ASSERT_EQUAL(c.room().value(), room);
+  EQUAL(c.room().value(), room);
 }
 
 const kilim::test::Case cases[] = {

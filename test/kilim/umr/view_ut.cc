@@ -14,16 +14,16 @@ void collects() {
   CU_ASSERT_TRUE(list.add(Lkey{8}, 1, 0));
   CU_ASSERT_TRUE(list.add(Lkey{0xffffffff}, 2, 0x80000000));
   const View v = list.view();
-  CU_ASSERT_EQUAL(v.count, 2);
-  CU_ASSERT_EQUAL(v.length, 0x8000000a);
-  CU_ASSERT_EQUAL(v.pieces[0].address, 0x123456789abc);
-  CU_ASSERT_EQUAL(v.pieces[0].length, 10);
-  CU_ASSERT_TRUE(v.pieces[0].key == Lkey{7});
-  CU_ASSERT_TRUE(v.pieces[1].key == Lkey{0xffffffff});
-  CU_ASSERT_EQUAL(v.pieces[1].length, 0x80000000);
+  EQUAL(v.count, 2);
+  EQUAL(v.length, 0x8000000a);
+  EQUAL(v.pieces[0].address, 0x123456789abc);
+  EQUAL(v.pieces[0].length, 10);
+  EQUAL(v.pieces[0].key, Lkey{7});
+  EQUAL(v.pieces[1].key, Lkey{0xffffffff});
+  EQUAL(v.pieces[1].length, 0x80000000);
   list.clear();
-  CU_ASSERT_EQUAL(list.view().count, 0);
-  CU_ASSERT_EQUAL(list.view().length, 0);
+  EQUAL(list.view().count, 0);
+  EQUAL(list.view().length, 0);
 }
 
 void overflow() {
@@ -31,22 +31,22 @@ void overflow() {
   CU_ASSERT_TRUE(list.add(Lkey{1}, 0, 1) && list.add(Lkey{1}, 0, 1));
   CU_ASSERT_FALSE(list.add(Lkey{1}, 0, 1));
   CU_ASSERT_TRUE(list.add(Lkey{1}, 0, 0));
-  CU_ASSERT_EQUAL(list.view().length, 2);
+  EQUAL(list.view().length, 2);
 }
 
 void splits() {
   PieceList<4> list;
   CU_ASSERT_TRUE(list.add(Lkey{1}, 100, 0x1'8000'0001));  // 2 + 2 + 2 GiB + 1 byte: four pieces
-  CU_ASSERT_EQUAL(list.count(), 4);
+  EQUAL(list.count(), 4);
   const View v = list.view();
-  CU_ASSERT_EQUAL(v.length, 0x1'8000'0001);
-  CU_ASSERT_EQUAL(v.pieces[2].length, 0x80000000);
-  CU_ASSERT_EQUAL(v.pieces[3].address, 100 + 0x1'8000'0000);
-  CU_ASSERT_EQUAL(v.pieces[3].length, 1);
+  EQUAL(v.length, 0x1'8000'0001);
+  EQUAL(v.pieces[2].length, 0x80000000);
+  EQUAL(v.pieces[3].address, 100 + 0x1'8000'0000);
+  EQUAL(v.pieces[3].length, 1);
   PieceList<4> shorter;
   CU_ASSERT_TRUE(shorter.add(Lkey{1}, 0, 1));
   CU_ASSERT_FALSE(shorter.add(Lkey{1}, 100, 0x1'8000'0001));
-  CU_ASSERT_EQUAL(shorter.count(), 1);
+  EQUAL(shorter.count(), 1);
   CU_ASSERT_FALSE(shorter.add(Lkey{1}, ~uint64_t{0} - 5, 0x8000'0001));
   CU_ASSERT_FALSE(shorter.add(Lkey{1}, 0, ~uint64_t{0}));
 }
@@ -56,9 +56,9 @@ void ready_pieces() {
   const View v = View::of(good);
   CU_ASSERT_TRUE(v.count == 2 && v.length == 0x80000005);
   const Piece empty[2] = {{1, 5, Lkey{1}}, {2, 0, Lkey{2}}};
-  CU_ASSERT_EQUAL(View::of(empty).count, 0);
+  EQUAL(View::of(empty).count, 0);
   const Piece long_one[1] = {{1, 0x80000001, Lkey{1}}};
-  CU_ASSERT_EQUAL(View::of(long_one).count, 0);
+  EQUAL(View::of(long_one).count, 0);
 }
 
 const kilim::test::Case cases[] = {

@@ -35,12 +35,12 @@ void in_turn() {
   Trace t;
   (*w)->add({poll_a, &t, "a"});
   (*w)->add({poll_b, &t, "b"});
-  CU_ASSERT_EQUAL((*w)->round(), 3u);
+  EQUAL((*w)->round(), 3u);
   for (int i = 0; i < 4; i++) (*w)->round();
-  CU_ASSERT_STRING_EQUAL(t.order.c_str(), "ababababab");
-  CU_ASSERT_EQUAL(t.budget, 17u);
-  CU_ASSERT_EQUAL((*w)->stats().rounds, 5u);
-  CU_ASSERT_EQUAL((*w)->stats().busy_rounds, 3u);
+  EQUAL(t.order.c_str(), "ababababab");
+  EQUAL(t.budget, 17u);
+  EQUAL((*w)->stats().rounds, 5u);
+  EQUAL((*w)->stats().busy_rounds, 3u);
   CU_ASSERT_TRUE((*w)->stats().busy_cycles > 0);
 }
 
@@ -52,9 +52,9 @@ void messages_between_rounds() {
   Message m{[](void* c) noexcept { ++*static_cast<int*>(c); }, &ran};
   uint32_t posted = 0;
   while ((*w)->post(m)) posted++;
-  CU_ASSERT_EQUAL(posted, Mailbox::depth);
+  EQUAL(posted, Mailbox::depth);
   (*w)->round();
-  CU_ASSERT_EQUAL(ran, static_cast<int>(posted));
+  EQUAL(ran, static_cast<int>(posted));
   CU_ASSERT_TRUE((*w)->post(m));
   auto twin = Worker::create({.lcore = 1});
   CU_ASSERT_FALSE(twin.ok());

@@ -16,14 +16,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "rc_pair.hh"
+#include "rc_pair_fixture.hh"
 #include "ut.hh"
+#include "vhca/core/journal.hh"
 #include "vhca/entry/attach.hh"
 #include "vhca/entry/calls.hh"
 #include "vhca/entry/device_list.hh"
 #include "vhca/entry/open_files.hh"
 #include "vhca/hca/hca.hh"
-#include "vhca/hca/journal.hh"
 
 using namespace kilim;
 using namespace kilim::vhca;
@@ -44,10 +44,10 @@ void attaches_after_a_first_list() {
   CU_ASSERT(!test::is_listed("first0"));
   Attached* attached = attach_named("first0");
   CU_ASSERT_FATAL(attached != nullptr);
-  CU_ASSERT(attached->name() == "first0");
+  EQUAL(attached->name(), "first0");
   CU_ASSERT(attached->hca() != nullptr);
   CU_ASSERT(test::is_listed("first0"));
-  CU_ASSERT(std::getenv("SYSFS_PATH") == nullptr);
+  EQUAL(std::getenv("SYSFS_PATH"), nullptr);
 }
 
 void opens_and_answers() {
@@ -55,10 +55,10 @@ void opens_and_answers() {
   ibv_context* context = open_by_name("open0");
   CU_ASSERT_FATAL(context != nullptr);
   ibv_port_attr port{};
-  CU_ASSERT(ibv_query_port(context, 1, &port) == 0);
-  CU_ASSERT(port.state == IBV_PORT_ACTIVE);
-  CU_ASSERT(port.link_layer == IBV_LINK_LAYER_ETHERNET);
-  CU_ASSERT(ibv_close_device(context) == 0);
+  EQUAL(ibv_query_port(context, 1, &port), 0);
+  EQUAL(port.state, IBV_PORT_ACTIVE);
+  EQUAL(port.link_layer, IBV_LINK_LAYER_ETHERNET);
+  EQUAL(ibv_close_device(context), 0);
 }
 
 void several_devices_and_detach() {
@@ -72,7 +72,7 @@ void several_devices_and_detach() {
   CU_ASSERT(test::is_listed("many0"));
   CU_ASSERT(!test::is_listed("many1"));
   ibv_port_attr port{};
-  CU_ASSERT(ibv_query_port(context, 1, &port) == 0);
+  EQUAL(ibv_query_port(context, 1, &port), 0);
   ibv_close_device(context);
   CU_ASSERT(attach_named("many1") != nullptr);
   CU_ASSERT(test::is_listed("many1"));
@@ -86,19 +86,19 @@ int error_of(const AttachConfig& config) {
 void refuses_with_a_reason() {
   AttachConfig config;
   config.name = "bad name";
-  CU_ASSERT(error_of(config) == EINVAL);
+  EQUAL(error_of(config), EINVAL);
   config.name = "";
-  CU_ASSERT(error_of(config) == EINVAL);
+  EQUAL(error_of(config), EINVAL);
   config.name = "refused0";
   config.profile = "no such profile";
-  CU_ASSERT(error_of(config) == EINVAL);
+  EQUAL(error_of(config), EINVAL);
   config.profile = "cx6dx";
   config.wires = {"nowhere:x"};
-  CU_ASSERT(error_of(config) == EINVAL);
+  EQUAL(error_of(config), EINVAL);
   CU_ASSERT(!test::is_listed("refused0"));
   config.wires = {};
-  CU_ASSERT(error_of(config) == 0);
-  CU_ASSERT(error_of(config) == EEXIST);
+  EQUAL(error_of(config), 0);
+  EQUAL(error_of(config), EEXIST);
 }
 
 void runs_from_poll() {
@@ -110,13 +110,13 @@ void runs_from_poll() {
     RcPair pair(context);
     CU_ASSERT_FATAL(pair.ok());
     std::memset(pair.from(), 0x5a, 100);
-    CU_ASSERT(pair.post_write(100) == 0);
+    EQUAL(pair.post_write(100), 0);
     ibv_wc wc{};
-    CU_ASSERT(ibv_poll_cq(pair.cq(), 1, &wc) == 0);
+    EQUAL(ibv_poll_cq(pair.cq(), 1, &wc), 0);
     for (int i = 0; i < 100 && ibv_poll_cq(pair.cq(), 1, &wc) == 0; i++) attached->poll();
     CU_ASSERT(wc.status == IBV_WC_SUCCESS && wc.wr_id == 100);
-    CU_ASSERT(std::memcmp(pair.from(), pair.to(), 100) == 0);
-    CU_ASSERT(attached->hca()->journal().count(Journal::Kind::wqe) == 1);
+    EQUAL(std::memcmp(pair.from(), pair.to(), 100), 0);
+    EQUAL(attached->hca()->journal().count(Journal::Kind::wqe), 1);
   }
   ibv_close_device(context);
 }
@@ -137,7 +137,7 @@ void knows_duplicated_descriptors() {
   ibv_close_device(context);
   // The other descriptor still refers to the open.
   ibv_port_attr port{};
-  CU_ASSERT(ibv_query_port(imported, 1, &port) == 0);
+  EQUAL(ibv_query_port(imported, 1, &port), 0);
   ibv_close_device(imported);
 }
 
@@ -148,11 +148,11 @@ void foreign_files_stay_foreign() {
   CU_ASSERT_FATAL(context != nullptr);
   const int copy = ::dup(context->cmd_fd);
   const int other = ::memfd_create("other", MFD_CLOEXEC);
-  CU_ASSERT(::dup2(other, context->cmd_fd) == context->cmd_fd);
+  EQUAL(::dup2(other, context->cmd_fd), context->cmd_fd);
   errno = 0;
-  CU_ASSERT(ibv_alloc_pd(context) == nullptr);
-  CU_ASSERT(errno == ENOTTY);
-  CU_ASSERT(::dup2(copy, context->cmd_fd) == context->cmd_fd);
+  EQUAL(ibv_alloc_pd(context), nullptr);
+  EQUAL(errno, ENOTTY);
+  EQUAL(::dup2(copy, context->cmd_fd), context->cmd_fd);
   ibv_pd* pd = ibv_alloc_pd(context);
   CU_ASSERT(pd != nullptr);
   if (pd != nullptr) ibv_dealloc_pd(pd);
@@ -168,7 +168,7 @@ void closing_gives_everything_back() {
   for (int i = 0; i < 1100; i++) {
     ibv_context* context = open_by_name("rounds0");
     CU_ASSERT_FATAL(context != nullptr);
-    CU_ASSERT(ibv_close_device(context) == 0);
+    EQUAL(ibv_close_device(context), 0);
   }
 }
 
@@ -196,8 +196,8 @@ void two_threads_close_the_last_two_descriptors() {
     std::thread other(close_at_once, two);
     close_at_once(one);
     other.join();
-    CU_ASSERT_EQUAL(bad, 0);
-    CU_ASSERT_EQUAL_FATAL(open_files::count(), opens);
+    EQUAL(bad, 0);
+    EQUAL_FATAL(open_files::count(), opens);
   }
 }
 
@@ -208,18 +208,18 @@ void close_at_the_limit(bool at_first) {
   const int first = open_uverbs("limit0"), second = ::dup(first);
   CU_ASSERT_FATAL(first >= 0 && second > first);
   rlimit before{};
-  CU_ASSERT_EQUAL_FATAL(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  EQUAL_FATAL(::getrlimit(RLIMIT_NOFILE, &before), 0);
   rlimit lowered = before;
   lowered.rlim_cur = static_cast<rlim_t>(at_first ? first : second + 1);
-  CU_ASSERT_EQUAL_FATAL(::setrlimit(RLIMIT_NOFILE, &lowered), 0);
+  EQUAL_FATAL(::setrlimit(RLIMIT_NOFILE, &lowered), 0);
   const int none = ::open("/dev/null", O_RDONLY);
   const int result = calls::close(first);
   const std::size_t left = open_files::count();
-  CU_ASSERT_EQUAL(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EQUAL(::setrlimit(RLIMIT_NOFILE, &before), 0);
   CU_ASSERT(none < 0 && result == 0);
-  CU_ASSERT_EQUAL(left, opens + 1);
-  CU_ASSERT_EQUAL(calls::close(second), 0);
-  CU_ASSERT_EQUAL(open_files::count(), opens);
+  EQUAL(left, opens + 1);
+  EQUAL(calls::close(second), 0);
+  EQUAL(open_files::count(), opens);
 }
 
 void an_open_outlives_a_close_at_the_limit() {
@@ -259,7 +259,7 @@ void forked_children_have_their_own() {
     const pid_t child = ::fork();
     if (child == 0) ::_exit(child_of_fork(context));
     int status = 0;
-    CU_ASSERT(::waitpid(child, &status, 0) == child);
+    EQUAL(::waitpid(child, &status, 0), child);
     CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   }
   {

@@ -2,7 +2,7 @@
 // A program that attaches by itself, run by kilim-vhca: it gets the launcher's device.
 #include <cstring>
 
-#include "rc_pair.hh"
+#include "rc_pair_fixture.hh"
 #include "ut.hh"
 #include "vhca/entry/attach.hh"
 
@@ -16,15 +16,15 @@ void the_launchers_device_is_used() {
   config.name = "vhca0";
   auto attached = attach(config);
   CU_ASSERT_FATAL(attached.ok());
-  CU_ASSERT((*attached)->name() == "vhca0");
-  CU_ASSERT((*attached)->hca() == nullptr);
+  EQUAL((*attached)->name(), "vhca0");
+  EQUAL((*attached)->hca(), nullptr);
   ibv_context* context = test::open_by_name("vhca0");
   CU_ASSERT_FATAL(context != nullptr);
   {
     test::RcPair pair(context);
     CU_ASSERT_FATAL(pair.ok());
     std::memset(pair.from(), 0x5a, 100);
-    CU_ASSERT(pair.post_write(100) == 0);
+    EQUAL(pair.post_write(100), 0);
     ibv_wc wc{};
     int got = 0;
     for (int i = 0; i < 1000000 && got == 0; i++) {
@@ -32,7 +32,7 @@ void the_launchers_device_is_used() {
       got = ibv_poll_cq(pair.cq(), 1, &wc);
     }
     CU_ASSERT(got == 1 && wc.status == IBV_WC_SUCCESS);
-    CU_ASSERT(std::memcmp(pair.from(), pair.to(), 100) == 0);
+    EQUAL(std::memcmp(pair.from(), pair.to(), 100), 0);
   }
   (*attached)->detach();
   CU_ASSERT(test::is_listed("vhca0"));
@@ -48,10 +48,10 @@ int error_of(const char* name, const char* wire) {
 }
 
 void what_the_launcher_has_not_is_refused() {
-  CU_ASSERT(error_of("vhca7", nullptr) == ENOENT);
+  EQUAL(error_of("vhca7", nullptr), ENOENT);
   // The wire is the launcher's to say: another one would be left out in silence.
-  CU_ASSERT(error_of("vhca0", "cable:a") == EINVAL);
-  CU_ASSERT(error_of("vhca0", nullptr) == 0);
+  EQUAL(error_of("vhca0", "cable:a"), EINVAL);
+  EQUAL(error_of("vhca0", nullptr), 0);
 }
 
 constexpr test::Case cases[] = {

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "rc_pair.hh"
+#include "rc_pair_fixture.hh"
 #include "ut.hh"
 #include "vhca/entry/attach.hh"
 

@@ -78,18 +78,17 @@ void files_say_what_ioctls_answer() {
   for (uint32_t i = 0; i < 2; i++) {
     const Result<Gid> gid = hca.query_gid(1, i);
     CU_ASSERT_FATAL(gid.ok());
-    CU_ASSERT(line_of(shown + "/ports/1/gids/" + std::to_string(i)) ==
-              hex(gid->data(), gid->size()));
+    EQUAL(line_of(shown + "/ports/1/gids/" + std::to_string(i)), hex(gid->data(), gid->size()));
   }
   // The wire gave it an address.
   CU_ASSERT(line_of(shown + "/ports/1/gids/0") != before);
   const Result<PortAttr> port = hca.query_port(1);
   CU_ASSERT_FATAL(port.ok());
-  CU_ASSERT(port->node == port->mac);
+  EQUAL(port->node, port->mac);
   const Mac& m = port->node;
   const uint8_t guid[8] = {m[0], m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]};
-  CU_ASSERT(line_of(shown + "/node_guid") == hex(guid, sizeof(guid)));
-  CU_ASSERT(line_of(shown + "/sys_image_guid") == hex(guid, sizeof(guid)));
+  EQUAL(line_of(shown + "/node_guid"), hex(guid, sizeof(guid)));
+  EQUAL(line_of(shown + "/sys_image_guid"), hex(guid, sizeof(guid)));
   (*device)->hide();
   tree->erase();
 }
@@ -111,8 +110,8 @@ void an_address_that_is_named_stays() {
   config.mac = "02:4b:4c:00:00:01";
   auto instance = Instance::make(config, Profile{});
   CU_ASSERT_FATAL(instance.ok());
-  CU_ASSERT(identity_of((*instance)->hca()) == identity_of(config));
-  CU_ASSERT(identity_of(config).guid == 0x024b'4cff'fe00'0001);
+  EQUAL(identity_of((*instance)->hca()), identity_of(config));
+  EQUAL(identity_of(config).guid, 0x024b'4cff'fe00'0001);
 }
 
 constexpr test::Case cases[] = {

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <sys/types.h>
 
-#include "rc_pair.hh"
+#include "rc_pair_fixture.hh"
 #include "ut.hh"
 #include "vhca/entry/attach.hh"
 #include "vhca/entry/got.hh"
@@ -48,11 +48,11 @@ void writes_arrive(Attached* device, ibv_context* context) {
   RcPair pair(context);
   CU_ASSERT_FATAL(pair.ok());
   pair.from()[0] = 7;
-  CU_ASSERT(pair.post_write(1) == 0);
+  EQUAL(pair.post_write(1), 0);
   device->poll();
   ibv_wc wc{};
   CU_ASSERT(ibv_poll_cq(pair.cq(), 1, &wc) == 1 && wc.status == IBV_WC_SUCCESS);
-  CU_ASSERT(pair.to()[0] == 7);
+  EQUAL(pair.to()[0], 7);
 }
 
 void before_a_context() {
@@ -62,7 +62,7 @@ void before_a_context() {
   ibv_context* context = open_attached(device);
   CU_ASSERT_FATAL(context != nullptr);
   writes_arrive(device, context);
-  CU_ASSERT_EQUAL(foreign_calls, 0);
+  EQUAL(foreign_calls, 0);
   ibv_close_device(context);
 }
 
@@ -75,7 +75,7 @@ void after_a_context() {
     CU_ASSERT_FATAL(hijack() > 0);
     writes_arrive(device, context);
   }
-  CU_ASSERT_EQUAL(foreign_calls, 0);
+  EQUAL(foreign_calls, 0);
   ibv_close_device(context);
 }
 

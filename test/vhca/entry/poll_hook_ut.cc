@@ -8,7 +8,7 @@
 
 #include <infiniband/verbs.h>
 
-#include "rc_pair.hh"
+#include "rc_pair_fixture.hh"
 #include "ut.hh"
 #include "vhca/entry/attach.hh"
 #include "vhca/entry/poll_hook.hh"
@@ -37,13 +37,13 @@ void plain_queue() {
     RcPair pair(context);
     CU_ASSERT_FATAL(pair.ok());
     ibv_wc wc{};
-    CU_ASSERT(pair.post_write(32) == 0);
-    CU_ASSERT(poll_often(pair.cq(), wc) == 0);
-    CU_ASSERT(hook_polls(context) == context);
-    CU_ASSERT(hook_polls(context) == context);  // twice is once
+    EQUAL(pair.post_write(32), 0);
+    EQUAL(poll_often(pair.cq(), wc), 0);
+    EQUAL(hook_polls(context), context);
+    EQUAL(hook_polls(context), context);  // twice is once
     for (int i = 0; i < 10; i++) {
       CU_ASSERT(poll_often(pair.cq(), wc) == 1 && wc.status == IBV_WC_SUCCESS);
-      CU_ASSERT(pair.post_write(32) == 0);
+      EQUAL(pair.post_write(32), 0);
     }
   }
   ibv_close_device(context);
@@ -61,12 +61,12 @@ void extended_queue() {
     RcPair pair(context, false, ibv_cq_ex_to_cq(cq));
     CU_ASSERT_FATAL(pair.ok());
     ibv_poll_cq_attr poll{};
-    CU_ASSERT(ibv_start_poll(cq, &poll) == ENOENT);
+    EQUAL(ibv_start_poll(cq, &poll), ENOENT);
     for (int i = 0; i < 10; i++) {
-      CU_ASSERT(pair.post_write(32) == 0);
+      EQUAL(pair.post_write(32), 0);
       int result = ENOENT;
       for (int k = 0; k < 100 && result == ENOENT; k++) result = ibv_start_poll(cq, &poll);
-      CU_ASSERT_FATAL(result == 0);
+      EQUAL_FATAL(result, 0);
       CU_ASSERT(cq->status == IBV_WC_SUCCESS && cq->wr_id == 32);
       ibv_end_poll(cq);
     }
@@ -87,7 +87,7 @@ void clock_without_engine() {
     ibv_values_ex values{};
     values.comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
     const uint64_t from = monotonic_ns();
-    CU_ASSERT(ibv_query_rt_values_ex(context, &values) == 0);
+    EQUAL(ibv_query_rt_values_ex(context, &values), 0);
     const auto read = static_cast<uint64_t>(values.raw_clock.tv_nsec);
     CU_ASSERT(read >= from && read <= monotonic_ns());
   }
@@ -95,11 +95,11 @@ void clock_without_engine() {
 }
 
 void leaves_others_alone() {
-  CU_ASSERT(hook_polls(static_cast<ibv_context*>(nullptr)) == nullptr);
+  EQUAL(hook_polls(static_cast<ibv_context*>(nullptr)), nullptr);
   ibv_context other{};
   other.cmd_fd = 0;
-  CU_ASSERT(hook_polls(&other) == &other);
-  CU_ASSERT(other.ops.poll_cq == nullptr);
+  EQUAL(hook_polls(&other), &other);
+  EQUAL(other.ops.poll_cq, nullptr);
 }
 
 const kilim::test::Case cases[] = {

@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "rc_pair.hh"
+#include "rc_pair_fixture.hh"
 #include "ut.hh"
 #include "vhca/entry/attach.hh"
 #include "vhca/entry/progress_thread.hh"
@@ -52,10 +52,10 @@ void writes_arrive(ibv_context* context, uint8_t rounds) {
     for (uint8_t round = 1; round <= rounds; round++) {
       let_it_sleep();
       std::memset(pair.from(), round, 64);
-      CU_ASSERT(pair.post_write(64) == 0);
+      EQUAL(pair.post_write(64), 0);
       const auto volatile* last = pair.to() + 63;
       for (int i = 0; i < 500 && *last != round; i++) std::this_thread::sleep_for(1ms);
-      CU_ASSERT(*last == round);
+      EQUAL(*last, round);
       ibv_wc wc{};
       for (int i = 0; i < 500 && ibv_poll_cq(pair.cq(), 1, &wc) == 0; i++) {
         std::this_thread::sleep_for(1ms);
@@ -104,14 +104,14 @@ int child_without_userfaultfd(int said) {
 // Without traps the thread looks in from time to time, and says so once.
 void works_without_userfaultfd() {
   int ends[2];
-  CU_ASSERT_FATAL(::pipe(ends) == 0);
+  EQUAL_FATAL(::pipe(ends), 0);
   const pid_t child = ::fork();
   if (child == 0) ::_exit(child_without_userfaultfd(ends[1]));
   ::close(ends[1]);
   char text[512]{};
   const ssize_t n = ::read(ends[0], text, sizeof(text) - 1);
   int status = 0;
-  CU_ASSERT(::waitpid(child, &status, 0) == child);
+  EQUAL(::waitpid(child, &status, 0), child);
   CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   CU_ASSERT(n > 0 && std::strstr(text, "userfaultfd is refused") != nullptr);
   ::close(ends[0]);
@@ -124,11 +124,11 @@ void completion_channel_becomes_readable() {
     RcPair pair(context, true);
     CU_ASSERT_FATAL(pair.ok());
     for (int round = 0; round < 10; round++) {
-      CU_ASSERT(ibv_req_notify_cq(pair.cq(), 0) == 0);
+      EQUAL(ibv_req_notify_cq(pair.cq(), 0), 0);
       let_it_sleep();
-      CU_ASSERT(pair.post_write(8) == 0);
+      EQUAL(pair.post_write(8), 0);
       pollfd ready{pair.channel()->fd, POLLIN, 0};
-      CU_ASSERT_FATAL(::poll(&ready, 1, 2000) == 1);
+      EQUAL_FATAL(::poll(&ready, 1, 2000), 1);
       ibv_cq* cq = nullptr;
       void* owner = nullptr;
       CU_ASSERT(ibv_get_cq_event(pair.channel(), &cq, &owner) == 0 && cq == pair.cq());
@@ -186,10 +186,10 @@ void a_poller_of_its_own_costs_a_bounded_work() {
     let_it_sleep();
     const ProgressCounts before = (*attached)->progress_counts();
     for (uint64_t i = 0; i < messages; i++) {
-      CU_ASSERT_FATAL(pair.post_write(64) == 0);
-      CU_ASSERT(poller.wait()->op_own >> 4 == MLX5_CQE_REQ);
+      EQUAL_FATAL(pair.post_write(64), 0);
+      EQUAL(poller.wait()->op_own >> 4, MLX5_CQE_REQ);
       ibv_wc wc{};  // frees the library's slot; nobody hooked it, so the adapter does not hear
-      CU_ASSERT(ibv_poll_cq(pair.cq(), 1, &wc) == 1);
+      EQUAL(ibv_poll_cq(pair.cq(), 1, &wc), 1);
     }
     const ProgressCounts after = (*attached)->progress_counts();
     CU_ASSERT(after.traps - before.traps <= 2 * messages);
@@ -202,7 +202,41 @@ void a_poller_of_its_own_costs_a_bounded_work() {
   ibv_close_device(context);
 }
 
+// The client waits until the thread sleeps behind each message: however busy the machine is, it has
+// taken all the turns that it takes.
+void it_sleeps_after_so_many_turns() {
+  constexpr uint64_t turns_max =
+      2 * (ProgressThread::spin_turns + 2 * ProgressThread::store_looks + 8);
+  AttachConfig config;
+  config.name = "turns0";
+  config.progress = Progress::thread;
+  auto attached = attach(config);
+  CU_ASSERT_FATAL(attached.ok());
+  ibv_context* context = test::open_by_name("turns0");
+  CU_ASSERT_FATAL(context != nullptr);
+  {
+    RcPair pair(context);
+    OwnPoller poller(pair.cq());
+    CU_ASSERT_FATAL(pair.ok() && poller.ok());
+    for (int round = 0; round < 5; round++) {
+      let_it_sleep();
+      const ProgressCounts before = (*attached)->progress_counts();
+      EQUAL_FATAL(pair.post_write(64), 0);
+      EQUAL(poller.wait()->op_own >> 4, MLX5_CQE_REQ);
+      ProgressCounts after = before;
+      for (int i = 0; i < 5000 && after.sleeps == before.sleeps; i++) {
+        std::this_thread::sleep_for(1ms);
+        after = (*attached)->progress_counts();
+      }
+      CU_ASSERT(after.sleeps > before.sleeps && after.turns > before.turns);
+      CU_ASSERT(after.turns - before.turns <= turns_max);
+    }
+  }
+  ibv_close_device(context);
+}
+
 const test::Case cases[] = {
+    {"behind a doorbell the thread takes so many turns and sleeps", it_sleeps_after_so_many_turns},
     {"a client that reads its completion queue itself costs bounded turns and calls a message",
      a_poller_of_its_own_costs_a_bounded_work},
     {"a doorbell wakes the sleeping thread, which does the work", doorbell_wakes_it},

@@ -12,7 +12,7 @@
 #include <infiniband/verbs.h>
 #include <poll.h>
 
-#include "rc_pair.hh"
+#include "rc_pair_fixture.hh"
 #include "ut.hh"
 #include "vhca/entry/attach.hh"
 #include "vhca/hca/hca.hh"
@@ -77,7 +77,7 @@ void beside_traffic(const std::function<void()>& disturb) {
   disturb();
   stop = true;
   worker.join();
-  CU_ASSERT_EQUAL(bad, 0);
+  EQUAL(bad, 0);
 }
 
 void queues_are_destroyed_with_work_in_flight() {
@@ -98,7 +98,7 @@ void queues_are_destroyed_with_timers_pending() {
     for (int i = 0; i < rounds; i++) {
       RcPair pair(context());
       CU_ASSERT_FATAL(pair.ok());
-      CU_ASSERT_EQUAL(pair.post(64, IBV_WR_SEND), 0);
+      EQUAL(pair.post(64, IBV_WR_SEND), 0);
       if (i % 3 == 0) std::this_thread::yield();
     }
   });
@@ -144,7 +144,7 @@ void queues_are_destroyed_while_a_wire_is_silent() {
   for (int i = 0; i < rounds; i++) {
     RcPair pair(context());
     CU_ASSERT_FATAL(pair.ok() && connect_far(pair.qp(0), nobody));
-    CU_ASSERT_EQUAL(pair.post_write(4096), 0);
+    EQUAL(pair.post_write(4096), 0);
     ibv_wc wc{};
     if (i % 4 != 0) continue;
     CU_ASSERT(poll_one(pair.cq(), wc) && wc.status == IBV_WC_RETRY_EXC_ERR);
@@ -173,7 +173,7 @@ void queues_are_destroyed_under_the_peer_s_frames() {
     poster.join();
     ibv_wc wc{};
     for (int n = 0; n < posted; n++) CU_ASSERT_FATAL(poll_one(here.cq(), wc));
-    CU_ASSERT_EQUAL(ibv_poll_cq(here.cq(), 1, &wc), 0);
+    EQUAL(ibv_poll_cq(here.cq(), 1, &wc), 0);
   }
 }
 
@@ -200,13 +200,13 @@ void a_region_goes_during_transfers() {
         if (ibv_post_send(pair.qp(0), &wr, &bad) == 0) posted++;
       }
     });
-    CU_ASSERT_EQUAL(ibv_dereg_mr(mr), 0);
+    EQUAL(ibv_dereg_mr(mr), 0);
     poster.join();
     bool failed = false;
     for (int n = 0; n < posted; n++) {
       ibv_wc wc{};
       CU_ASSERT_FATAL(poll_one(pair.cq(), wc));
-      CU_ASSERT_EQUAL(wc.wr_id, static_cast<uint64_t>(n));
+      EQUAL(wc.wr_id, static_cast<uint64_t>(n));
       CU_ASSERT(failed ? wc.status == IBV_WC_WR_FLUSH_ERR : wc.status != IBV_WC_WR_FLUSH_ERR);
       failed = wc.status != IBV_WC_SUCCESS;
     }
@@ -224,11 +224,11 @@ void a_queue_ends_while_another_thread_posts() {
     });
     ibv_qp_attr a{};
     a.qp_state = IBV_QPS_ERR;
-    CU_ASSERT_EQUAL(ibv_modify_qp(pair.qp(0), &a, IBV_QP_STATE), 0);
+    EQUAL(ibv_modify_qp(pair.qp(0), &a, IBV_QP_STATE), 0);
     poster.join();
     ibv_wc wc{};
     for (int n = 0; n < posted; n++) CU_ASSERT_FATAL(poll_one(pair.cq(), wc));
-    CU_ASSERT_EQUAL(ibv_poll_cq(pair.cq(), 1, &wc), 0);
+    EQUAL(ibv_poll_cq(pair.cq(), 1, &wc), 0);
   }
 }
 
@@ -238,10 +238,10 @@ void completion_queues_go_with_events_pending() {
   for (int i = 0; i < rounds; i++) {
     RcPair pair(context(), true);
     CU_ASSERT_FATAL(pair.ok());
-    CU_ASSERT_EQUAL(ibv_req_notify_cq(pair.cq(), 0), 0);
-    CU_ASSERT_EQUAL(pair.post_write(64), 0);
+    EQUAL(ibv_req_notify_cq(pair.cq(), 0), 0);
+    EQUAL(pair.post_write(64), 0);
     pollfd p{pair.channel()->fd, POLLIN, 0};
-    CU_ASSERT_EQUAL_FATAL(::poll(&p, 1, 10'000), 1);
+    EQUAL_FATAL(::poll(&p, 1, 10'000), 1);
     if (i % 2 == 0) continue;
     std::thread waiter([&] {
       ibv_cq* cq = nullptr;
@@ -262,11 +262,11 @@ void a_queue_waits_for_acknowledgements() {
   {
     RcPair pair(context(), true);
     CU_ASSERT_FATAL(pair.ok());
-    CU_ASSERT_EQUAL(ibv_req_notify_cq(pair.cq(), 0), 0);
-    CU_ASSERT_EQUAL(pair.post_write(64), 0);
+    EQUAL(ibv_req_notify_cq(pair.cq(), 0), 0);
+    EQUAL(pair.post_write(64), 0);
     ibv_cq* cq = nullptr;
     void* who = nullptr;
-    CU_ASSERT_EQUAL_FATAL(ibv_get_cq_event(pair.channel(), &cq, &who), 0);
+    EQUAL_FATAL(ibv_get_cq_event(pair.channel(), &cq, &who), 0);
     late = std::thread([&acknowledged, cq] {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       acknowledged = true;
@@ -290,7 +290,7 @@ void contexts_are_opened_and_closed_by_all() {
     });
   }
   for (std::thread& t : threads) t.join();
-  CU_ASSERT_EQUAL(bad, 0);
+  EQUAL(bad, 0);
 }
 
 // Waiters of all kinds while the adapter dies.
@@ -302,8 +302,8 @@ void nobody_waits_for_a_dead_adapter() {
   {
     RcPair pair(c, true), busy(c);
     CU_ASSERT_FATAL(pair.ok() && busy.ok());
-    CU_ASSERT_EQUAL(ibv_req_notify_cq(pair.cq(), 0), 0);
-    CU_ASSERT_EQUAL(pair.post(64, IBV_WR_SEND), 0);  // waits for a receive for ever
+    EQUAL(ibv_req_notify_cq(pair.cq(), 0), 0);
+    EQUAL(pair.post(64, IBV_WR_SEND), 0);  // waits for a receive for ever
     std::atomic<int> told{-1}, flushed{0};
     std::thread async([&] {
       ibv_async_event e{};
@@ -331,10 +331,10 @@ void nobody_waits_for_a_dead_adapter() {
     async.join();
     completions.join();
     poller.join();
-    CU_ASSERT_EQUAL(told, IBV_EVENT_DEVICE_FATAL);
-    CU_ASSERT_EQUAL(flushed, 1);
+    EQUAL(told, IBV_EVENT_DEVICE_FATAL);
+    EQUAL(flushed, 1);
   }
-  CU_ASSERT_EQUAL(ibv_close_device(c), 0);
+  EQUAL(ibv_close_device(c), 0);
 }
 
 const test::Case cases[] = {

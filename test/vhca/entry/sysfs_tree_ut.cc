@@ -43,15 +43,15 @@ void lists_a_device() {
   CU_ASSERT_FATAL(tree->add(config, Profile{}).ok());
   const std::string verbs = tree->path() + "/class/infiniband_verbs";
   const std::string device = tree->path() + "/class/infiniband/some0";
-  CU_ASSERT(line_of(verbs + "/abi_version") == "6");
-  CU_ASSERT(line_of(verbs + "/uverbs7/ibdev") == "some0");
-  CU_ASSERT(line_of(verbs + "/uverbs7/abi_version") == "1");
-  CU_ASSERT(line_of(verbs + "/uverbs7/dev") == "231:199");
+  EQUAL(line_of(verbs + "/abi_version"), "6");
+  EQUAL(line_of(verbs + "/uverbs7/ibdev"), "some0");
+  EQUAL(line_of(verbs + "/uverbs7/abi_version"), "1");
+  EQUAL(line_of(verbs + "/uverbs7/dev"), "231:199");
   CU_ASSERT(line_of(verbs + "/uverbs7/device/modalias").starts_with("pci:v000015B3d0000101Dsv"));
-  CU_ASSERT(line_of(device + "/node_type") == "1: CA");
-  CU_ASSERT(line_of(device + "/device/vendor") == "0x15b3");
-  CU_ASSERT(line_of(device + "/ports/1/state") == "4: ACTIVE");
-  CU_ASSERT(line_of(device + "/node_guid").size() == 19);
+  EQUAL(line_of(device + "/node_type"), "1: CA");
+  EQUAL(line_of(device + "/device/vendor"), "0x15b3");
+  EQUAL(line_of(device + "/ports/1/state"), "4: ACTIVE");
+  EQUAL(line_of(device + "/node_guid").size(), 19);
   tree->remove(config);
   CU_ASSERT(!exists(verbs + "/uverbs7"));
   CU_ASSERT(!exists(device));
@@ -70,17 +70,16 @@ void is_a_function_of_the_bus() {
   const fs::path classes = tree->path() + "/class";
   const fs::path device = fs::canonical(classes / "infiniband/one0");
   const fs::path function = device.parent_path().parent_path();
-  CU_ASSERT(device == function / "infiniband/one0");
-  CU_ASSERT(function.parent_path() == fs::canonical(tree->path()) / "devices/pci0000:00");
+  EQUAL(device, function / "infiniband/one0");
+  EQUAL(function.parent_path(), fs::canonical(tree->path()) / "devices/pci0000:00");
   const std::string address = function.filename();
   CU_ASSERT(address.size() == 12 && address.starts_with("0000:") && address.ends_with(":00.0"));
-  CU_ASSERT(fs::canonical(classes / "infiniband_verbs/uverbs7") ==
-            function / "infiniband_verbs/uverbs7");
-  CU_ASSERT(fs::canonical(classes / "infiniband/one0/device") == function);
-  CU_ASSERT(fs::canonical(classes / "infiniband_verbs/uverbs7/device") == function);
+  EQUAL(fs::canonical(classes / "infiniband_verbs/uverbs7"), function / "infiniband_verbs/uverbs7");
+  EQUAL(fs::canonical(classes / "infiniband/one0/device"), function);
+  EQUAL(fs::canonical(classes / "infiniband_verbs/uverbs7/device"), function);
   CU_ASSERT(fs::canonical(classes / "infiniband/two0/device") != function);
   CU_ASSERT(line_of(function / "vendor") == "0x15b3" && line_of(function / "device") == "0x101d");
-  CU_ASSERT(line_of(function / "numa_node") == "-1");
+  EQUAL(line_of(function / "numa_node"), "-1");
   std::ifstream uevent(function / "uevent");
   const std::string text(std::istreambuf_iterator<char>(uevent), {});
   CU_ASSERT(text.find("\nPCI_SLOT_NAME=" + address + "\n") != std::string::npos);
@@ -99,9 +98,9 @@ void shows_the_interface_of_its_wire() {
   second.attach.gid = wired.attach.gid = "fd00::1";
   CU_ASSERT_FATAL(tree->add(wired, Profile{}).ok() && tree->add(second, Profile{}).ok());
   const std::string device = tree->path() + "/class/infiniband/wired";
-  CU_ASSERT(line_of(device + "0/device/net/lo/address") == "00:00:00:00:00:00");
-  CU_ASSERT(line_of(device + "0/ports/1/gid_attrs/ndevs/0") == "lo");
-  CU_ASSERT(line_of(device + "0/ports/1/gid_attrs/ndevs/1") == "lo");
+  EQUAL(line_of(device + "0/device/net/lo/address"), "00:00:00:00:00:00");
+  EQUAL(line_of(device + "0/ports/1/gid_attrs/ndevs/0"), "lo");
+  EQUAL(line_of(device + "0/ports/1/gid_attrs/ndevs/1"), "lo");
   CU_ASSERT(!exists(device + "1/device/net") && !exists(device + "1/ports/1/gid_attrs/ndevs"));
   tree->erase();
 }
@@ -119,9 +118,9 @@ void refuses_a_name_twice() {
 void guid_and_address_follow_from_the_seed() {
   AttachConfig one, two;
   two.seed = 1;
-  CU_ASSERT(mac_of(one) == mac_of(one));
+  EQUAL(mac_of(one), mac_of(one));
   CU_ASSERT(mac_of(one) != mac_of(two));
-  CU_ASSERT((mac_of(one)[0] & 3) == 2);
+  EQUAL(mac_of(one)[0] & 3, 2);
 }
 
 // A process that dies leaves its folder; the next one removes it, but not that of a living one.
@@ -129,7 +128,7 @@ void leftovers_of_the_dead_go() {
   auto living = SysfsTree::make();
   CU_ASSERT_FATAL(living.ok());
   int pipe_fds[2];
-  CU_ASSERT_FATAL(::pipe(pipe_fds) == 0);
+  EQUAL_FATAL(::pipe(pipe_fds), 0);
   const pid_t child = ::fork();
   if (child == 0) {
     auto tree = SysfsTree::make();
@@ -139,7 +138,7 @@ void leftovers_of_the_dead_go() {
     ::_exit(n == sizeof(path) ? 0 : 1);
   }
   char path[256] = {};
-  CU_ASSERT(::read(pipe_fds[0], path, sizeof(path)) == sizeof(path));
+  EQUAL(::read(pipe_fds[0], path, sizeof(path)), sizeof(path));
   ::waitpid(child, nullptr, 0);
   CU_ASSERT(path[0] == '/' && exists(path));
   auto next = SysfsTree::make();

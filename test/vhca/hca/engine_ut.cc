@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The adapter around its queues: completion events, overrun, memory that goes away, fairness,
 // objects that are in use, a thousand lives, death.
+#include <optional>
+
 #include <sys/mman.h>
 
-#include "rig.hh"
 #include "ut.hh"
+#include "vhca_fixture.hh"
 
 namespace kilim::vhca::test {
 namespace {
@@ -41,7 +43,7 @@ void a_stopped_doorbell_is_served_from_the_record() {
   CU_ASSERT(!rig.hca->idle());
   rig.run();
   CU_ASSERT(rig.cq_a.poll().has_value());
-  CU_ASSERT_EQUAL(rig.hca->doorbells_seen(), 0);
+  EQUAL(rig.hca->doorbells_seen(), 0);
   rig.a.put(Wqe(Opcode::nop));
   rig.a.publish();
   rig.run();
@@ -49,20 +51,20 @@ void a_stopped_doorbell_is_served_from_the_record() {
   rig.a.ring(rig.uar);
   rig.run();
   CU_ASSERT(rig.cq_a.poll().has_value());
-  CU_ASSERT_EQUAL(rig.hca->doorbells_seen(), 1);
+  EQUAL(rig.hca->doorbells_seen(), 1);
 }
 
 void an_armed_queue_tells_once() {
   Rig rig;
   nop(rig);
-  CU_ASSERT(rig.events.completions == 0);
+  EQUAL(rig.events.completions, 0);
   CU_ASSERT(rig.cq_a.poll().has_value());
   rig.cq_a.arm(rig.uar, false);
   rig.run();
-  CU_ASSERT(rig.events.completions == 0);
+  EQUAL(rig.events.completions, 0);
   nop(rig);
   nop(rig);
-  CU_ASSERT(rig.events.completions == 1);
+  EQUAL(rig.events.completions, 1);
 }
 
 void the_very_first_arm_is_seen() {
@@ -70,7 +72,7 @@ void the_very_first_arm_is_seen() {
   rig.cq_a.arm(rig.uar, false);  // the word is 0, as memory was
   rig.run();
   nop(rig);
-  CU_ASSERT(rig.events.completions == 1);
+  EQUAL(rig.events.completions, 1);
 }
 
 void arming_over_waiting_entries_tells_at_once() {
@@ -78,7 +80,7 @@ void arming_over_waiting_entries_tells_at_once() {
   nop(rig);
   rig.cq_a.arm(rig.uar, false);
   rig.run();
-  CU_ASSERT(rig.events.completions == 1);
+  EQUAL(rig.events.completions, 1);
 }
 
 void solicited_arming_waits_for_solicited_entries() {
@@ -88,11 +90,10 @@ void solicited_arming_waits_for_solicited_entries() {
   for (int i = 0; i < 2; i++) rig.b.recv(mem.at(0), 64, key);
   rig.cq_b.arm(rig.uar, true);
   rig.run();
-  CU_ASSERT(rig.run_one(rig.a, Wqe(Opcode::send).data(mem.at(128), 8, key)).syndrome ==
-            Syndrome::none);
-  CU_ASSERT(rig.events.completions == 0);
+  EQUAL(rig.run_one(rig.a, Wqe(Opcode::send).data(mem.at(128), 8, key)).syndrome, Syndrome::none);
+  EQUAL(rig.events.completions, 0);
   rig.run_one(rig.a, Wqe(Opcode::send).data(mem.at(128), 8, key).solicited());
-  CU_ASSERT(rig.events.completions == 1);
+  EQUAL(rig.events.completions, 1);
 }
 
 void solicited_arming_hears_of_errors() {
@@ -100,10 +101,10 @@ void solicited_arming_hears_of_errors() {
   rig.cq_a.arm(rig.uar, true);
   rig.run();
   rig.run_one(rig.a, Wqe(Opcode::nop));
-  CU_ASSERT(rig.events.completions == 0);
-  CU_ASSERT(rig.run_one(rig.a, Wqe(Opcode::rdma_write).raddr(0, 0).data(0, 8, 0)).op ==
-            prm::CqeOpcode::req_err);
-  CU_ASSERT(rig.events.completions == 1);
+  EQUAL(rig.events.completions, 0);
+  EQUAL(rig.run_one(rig.a, Wqe(Opcode::rdma_write).raddr(0, 0).data(0, 8, 0)).op,
+        prm::CqeOpcode::req_err);
+  EQUAL(rig.events.completions, 1);
 }
 
 // Two threads may ask, each for what it needs.
@@ -115,14 +116,14 @@ void the_wider_of_two_requests_for_an_event_holds() {
     rig.cq_a.arm(rig.uar, !solicited_first);
     rig.run();
     nop(rig);
-    CU_ASSERT_EQUAL(rig.events.completions, 1);
+    EQUAL(rig.events.completions, 1);
     // The event has answered both.
     rig.cq_a.poll();
     rig.cq_a.sn++;
     rig.cq_a.arm(rig.uar, true);
     rig.run();
     nop(rig);
-    CU_ASSERT_EQUAL(rig.events.completions, 1);
+    EQUAL(rig.events.completions, 1);
   }
 }
 
@@ -135,7 +136,7 @@ void an_overrun_kills_the_completion_queue() {
   rig.run();
   CU_ASSERT(rig.events.of(cq_err) == 1 && rig.events.log[0].second == &rig.cq_a);
   CU_ASSERT(rig.events.of(qp_fatal) == 1 && rig.state(rig.a) == QpState::err);
-  for (int i = 0; i < 4; i++) CU_ASSERT(rig.cq_a.poll()->index == i);
+  for (int i = 0; i < 4; i++) EQUAL(rig.cq_a.poll()->index, i);
   CU_ASSERT(!rig.cq_a.poll());
 }
 
@@ -188,12 +189,12 @@ void memory_that_goes_away_is_an_error_not_a_crash() {
     for (int i = 0; i < 3; i++) rig.run();
     bool readable = loss.what != Gone::cq;
     std::optional<Completion> c = readable ? rig.cq_a.poll() : std::nullopt;
-    CU_ASSERT(c.has_value() == (loss.want != Syndrome::none));
+    EQUAL(c.has_value(), loss.want != Syndrome::none);
     CU_ASSERT(!c || c->syndrome == loss.want);
     CU_ASSERT(loss.event == 99 ? rig.events.count == 0 : rig.events.of(loss.event) == 1);
     CU_ASSERT(rig.state(rig.a) == loss.a && rig.state(rig.b) == loss.b);
     bool payload = loss.what == Gone::local_payload || loss.what == Gone::remote_payload;
-    CU_ASSERT(rig.journal.count(Journal::Kind::fault) == (payload ? 1u : 0u));
+    EQUAL(rig.journal.count(Journal::Kind::fault), payload ? 1u : 0u);
   }
 }
 
@@ -201,10 +202,10 @@ void memory_may_turn_read_only() {
   Rig rig;
   Pages near(4096), far(4096);
   MrKeys kn = rig.reg(near, rw_access), kf = rig.reg(far, rw_access);
-  CU_ASSERT(::mprotect(far.data(), far.size(), PROT_READ) == 0);
+  EQUAL(::mprotect(far.data(), far.size(), PROT_READ), 0);
   Wqe w(Opcode::rdma_write);
   w.raddr(far.at(0), kf.rkey.value()).data(near.at(0), 64, kn.lkey.value());
-  CU_ASSERT(rig.run_one(rig.a, w).syndrome == Syndrome::remote_access);
+  EQUAL(rig.run_one(rig.a, w).syndrome, Syndrome::remote_access);
 }
 
 void registration_answers_as_pinning_does() {
@@ -214,32 +215,32 @@ void registration_answers_as_pinning_does() {
     Result<MrKeys> r = rig.hca->reg_mr({rig.pd, Va{at}, n, Iova{at}, access});
     return r ? 0 : r.error().code;
   };
-  CU_ASSERT(reg(p.at(10), 9000, access::local_write) == 0);
-  CU_ASSERT(::mprotect(p.data() + 4096, 4096, PROT_READ) == 0);
+  EQUAL(reg(p.at(10), 9000, access::local_write), 0);
+  EQUAL(::mprotect(p.data() + 4096, 4096, PROT_READ), 0);
   CU_ASSERT(reg(p.at(0), 8192, access::local_write) == EFAULT && reg(p.at(0), 8192, 0) == 0);
-  CU_ASSERT(::mprotect(p.data() + 4096, 4096, PROT_NONE) == 0);
-  CU_ASSERT(reg(p.at(0), 8192, 0) == EFAULT);
-  CU_ASSERT(::munmap(p.data() + 12288, 4096) == 0);
+  EQUAL(::mprotect(p.data() + 4096, 4096, PROT_NONE), 0);
+  EQUAL(reg(p.at(0), 8192, 0), EFAULT);
+  EQUAL(::munmap(p.data() + 12288, 4096), 0);
   CU_ASSERT(reg(p.at(8192), 4096, 0) == 0 && reg(p.at(8192), 4097, 0) == EFAULT);
   CU_ASSERT(reg(~0ull - 100, 200, 0) == EINVAL && reg(0x7000'0000'0000'0000, 64, 0) == EFAULT);
   CU_ASSERT(reg(p.at(0), 0, 0) == EINVAL && reg(p.at(0), 64, access::remote_write) == EINVAL);
-  CU_ASSERT(reg(p.at(12288), 64, access::on_demand) == 0);
-  CU_ASSERT(rig.hca->reg_mr({Pdn{1}, p.va(), 64, Iova{p.at(0)}, 0}).error().code == EINVAL);
-  CU_ASSERT(rig.hca->reg_mr({rig.pd, p.va(), 64, Iova{p.at(1)}, 0}).error().code == EINVAL);
+  EQUAL(reg(p.at(12288), 64, access::on_demand), 0);
+  EQUAL(rig.hca->reg_mr({Pdn{1}, p.va(), 64, Iova{p.at(0)}, 0}).error().code, EINVAL);
+  EQUAL(rig.hca->reg_mr({rig.pd, p.va(), 64, Iova{p.at(1)}, 0}).error().code, EINVAL);
 }
 
 void objects_in_use_stay() {
   Rig rig;
-  CU_ASSERT(rig.hca->destroy_cq(rig.cq_a.cqn) == -EBUSY);
-  CU_ASSERT(rig.hca->dealloc_pd(rig.pd) == -EBUSY);
-  CU_ASSERT(rig.hca->free_uar(rig.uar_page) == -EBUSY);
+  EQUAL(rig.hca->destroy_cq(rig.cq_a.cqn), -EBUSY);
+  EQUAL(rig.hca->dealloc_pd(rig.pd), -EBUSY);
+  EQUAL(rig.hca->free_uar(rig.uar_page), -EBUSY);
   CU_ASSERT(rig.hca->destroy_qp(rig.a.qpn) == 0 && rig.hca->destroy_cq(rig.cq_a.cqn) == 0);
   CU_ASSERT(rig.hca->destroy_qp(rig.a.qpn) == -EINVAL &&
             rig.hca->destroy_cq(rig.cq_a.cqn) == -EINVAL);
   Pages p(4096);
   MrKeys k = rig.reg(p, 0);
   CU_ASSERT(rig.hca->destroy_qp(rig.b.qpn) == 0 && rig.hca->destroy_cq(rig.cq_b.cqn) == 0);
-  CU_ASSERT(rig.hca->dealloc_pd(rig.pd) == -EBUSY);
+  EQUAL(rig.hca->dealloc_pd(rig.pd), -EBUSY);
   CU_ASSERT(rig.hca->dereg_mr(index_of(k.lkey)) == 0 &&
             rig.hca->dereg_mr(index_of(k.lkey)) == -EINVAL);
   CU_ASSERT(rig.hca->dealloc_pd(rig.pd) == 0 && rig.hca->free_uar(rig.uar_page) == 0);
@@ -254,7 +255,7 @@ void queues_take_turns() {
   for (int i = 0; i < 5; i++) rig.b.put(Wqe(Opcode::nop));
   rig.a.ring(rig.uar);
   rig.b.ring(rig.uar);
-  CU_ASSERT(rig.hca->run(40) == 40);  // a budget is kept, and the short queue was not starved
+  EQUAL(rig.hca->run(40), 40);  // a budget is kept, and the short queue was not starved
   for (int i = 0; i < 5; i++) CU_ASSERT(rig.cq_b.poll().has_value());
   rig.run();
   for (int i = 0; i < 100; i++) CU_ASSERT(rig.cq_a.poll().has_value());
@@ -270,14 +271,14 @@ void requests_complete_unexecuted_where_asked() {
   rig.run();
   const auto done = rig.cq_a.poll();
   CU_ASSERT(done.has_value() && done->op == prm::CqeOpcode::req);
-  CU_ASSERT(rig.journal.count(Journal::Kind::unexecuted) == 1);
+  EQUAL(rig.journal.count(Journal::Kind::unexecuted), 1);
   rig.hca->set_executing(true);
   rig.a.put(write);
   rig.a.ring(rig.uar);
   rig.run();
   const auto failed = rig.cq_a.poll();
   CU_ASSERT(failed.has_value() && failed->op == prm::CqeOpcode::req_err);
-  CU_ASSERT(rig.journal.count(Journal::Kind::unexecuted) == 1);
+  EQUAL(rig.journal.count(Journal::Kind::unexecuted), 1);
 }
 
 void a_queue_goes_with_its_work_pending() {
@@ -287,12 +288,12 @@ void a_queue_goes_with_its_work_pending() {
   rig.a.put(Wqe(Opcode::send).data(mem.at(0), 8, key));
   rig.a.ring(rig.uar);
   rig.hca->run();  // waits for a receive WQE
-  CU_ASSERT(rig.hca->destroy_qp(rig.a.qpn) == 0);
+  EQUAL(rig.hca->destroy_qp(rig.a.qpn), 0);
   rig.run();
   rig.b.put(Wqe(Opcode::nop));
   rig.b.ring(rig.uar);
-  CU_ASSERT(rig.to_state(rig.b, QpState::err) == 0);
-  CU_ASSERT(rig.hca->destroy_qp(rig.b.qpn) == 0);
+  EQUAL(rig.to_state(rig.b, QpState::err), 0);
+  EQUAL(rig.hca->destroy_qp(rig.b.qpn), 0);
   rig.run();
   CU_ASSERT(!rig.cq_a.poll() && !rig.cq_b.poll());
 }
@@ -327,7 +328,7 @@ void a_thousand_lives() {
     CU_ASSERT(rig.hca->destroy_qp(*qpn) == 0 && rig.hca->destroy_cq(cqn) == 0);
     CU_ASSERT(rig.hca->free_uar(uar.index) == 0 && rig.hca->dealloc_pd(pd) == 0);
   }
-  CU_ASSERT(rig.hca->uar_pages().size() == 2);
+  EQUAL(rig.hca->uar_pages().size(), 2);
   nop(rig);
   CU_ASSERT(rig.cq_a.poll().has_value());
 }
@@ -337,7 +338,7 @@ void numbers_depend_on_the_seed() {
   two.seed = 2;
   Rig x(one), y(two), z(one);
   CU_ASSERT(x.make_key(4) != y.make_key(4) && x.a.qpn != y.a.qpn);
-  CU_ASSERT(z.a.qpn == x.a.qpn);
+  EQUAL(z.a.qpn, x.a.qpn);
 }
 
 // A shift that is no size: 1 << 36 must not pass for 16.
@@ -357,7 +358,7 @@ void sizes_of_receive_requests_are_bounded() {
     qp.rq_wqes = 0;
     made = rig.hca->create_qp(qp, &rig.events);
     CU_ASSERT_FATAL(made.ok());
-    CU_ASSERT_EQUAL(rig.hca->destroy_qp(*made), 0);
+    EQUAL(rig.hca->destroy_qp(*made), 0);
   }
 }
 

@@ -6,7 +6,7 @@
 
 #include "kilim/prm/cmd.hh"
 #include "ut.hh"
-#include "wire_rig.hh"
+#include "wire_fixture.hh"
 
 namespace {
 
@@ -45,16 +45,16 @@ void it_dies_with_the_request_that_was_named() {
   rig.a.ring(rig.uar);
   rig.run();
   auto sends = drain(rig.cq_a, false);
-  CU_ASSERT_EQUAL(sends.size(), 6);
+  EQUAL(sends.size(), 6);
   for (const auto& [index, found] : sends) {
-    CU_ASSERT_EQUAL(found.size(), 1);
-    CU_ASSERT_EQUAL(found[0], index < 3 ? Syndrome::none : Syndrome::wr_flush);
+    EQUAL(found.size(), 1);
+    EQUAL(found[0], index < 3 ? Syndrome::none : Syndrome::wr_flush);
   }
-  CU_ASSERT_EQUAL(rig.events.of(device_fatal), 1);
-  CU_ASSERT_EQUAL(rig.journal.count(Journal::Kind::wqe), 3);
+  EQUAL(rig.events.of(device_fatal), 1);
+  EQUAL(rig.journal.count(Journal::Kind::wqe), 3);
   CU_ASSERT(rig.hca->is_dead());
   rig.hca->fatal();
-  CU_ASSERT_EQUAL(rig.events.of(device_fatal), 1);
+  EQUAL(rig.events.of(device_fatal), 1);
 }
 
 // The journal says so on stderr, which is not looked at here.
@@ -69,7 +69,7 @@ void it_dies_when_its_journal_has_a_gap() {
   rig.a.ring(rig.uar);
   rig.run();
   CU_ASSERT(shape.journal->failed() && rig.hca->is_dead());
-  CU_ASSERT_EQUAL(rig.events.of(device_fatal), 1);
+  EQUAL(rig.events.of(device_fatal), 1);
 }
 
 void what_is_posted_to_the_dead_is_flushed() {
@@ -87,11 +87,11 @@ void what_is_posted_to_the_dead_is_flushed() {
   CU_ASSERT(rig.events.completions > 0);
   std::map<bool, int> flushed;
   while (std::optional<Completion> c = rig.cq_a.poll()) {
-    CU_ASSERT_EQUAL(c->syndrome, Syndrome::wr_flush);
+    EQUAL(c->syndrome, Syndrome::wr_flush);
     flushed[c->op == prm::CqeOpcode::resp_err]++;
   }
-  CU_ASSERT_EQUAL(flushed[false], 2);
-  CU_ASSERT_EQUAL(flushed[true], 2);
+  EQUAL(flushed[false], 2);
+  EQUAL(flushed[true], 2);
 }
 
 // On a wire: requests that nobody acknowledged are flushed here, and over there time runs out.
@@ -107,14 +107,14 @@ void neither_end_of_a_wire_waits_for_ever() {
   w.left.hca->fatal();
   w.left.run();
   auto sends = drain(w.left.cq_a, false);
-  CU_ASSERT_EQUAL(sends.size(), 4);
+  EQUAL(sends.size(), 4);
   for (const auto& [index, found] : sends)
     CU_ASSERT(found.size() == 1 && found[0] == Syndrome::wr_flush);
   w.right.a.put(write_of(w.right, memory, 64));
   w.right.a.ring(w.right.uar);
   std::optional<Completion> c = w.wait(w.right.cq_a);
   CU_ASSERT_FATAL(c.has_value());
-  CU_ASSERT_EQUAL(c->syndrome, Syndrome::transport_retry_exc);
+  EQUAL(c->syndrome, Syndrome::transport_retry_exc);
 }
 
 void making_changing_and_asking_are_refused() {
@@ -126,24 +126,24 @@ void making_changing_and_asking_are_refused() {
   MrSpec spec{rig.pd, memory.va(), 4096, Iova{memory.va().value()}, rw_access};
   CqSpec cq;
   cq.uar_page = rig.uar_page;
-  CU_ASSERT_EQUAL(hca.alloc_pd().error().code, EIO);
-  CU_ASSERT_EQUAL(hca.reg_mr(spec).error().code, EIO);
-  CU_ASSERT_EQUAL(hca.rereg_mr(MkeyIndex{mr.lkey.value() >> 8}, spec), -EIO);
-  CU_ASSERT_EQUAL(hca.alloc_mw(rig.pd, true).error().code, EIO);
-  CU_ASSERT_EQUAL(hca.create_cq(cq, &rig.events).error().code, EIO);
-  CU_ASSERT_EQUAL(hca.resize_cq(rig.cq_a.cqn, memory.va(), 16), -EIO);
-  CU_ASSERT_EQUAL(hca.create_qp({}, &rig.events).error().code, EIO);
-  CU_ASSERT_EQUAL(hca.query_qp(rig.a.qpn).error().code, EIO);
-  CU_ASSERT_EQUAL(hca.create_srq({}, &rig.events).error().code, EIO);
-  CU_ASSERT_EQUAL(hca.open_xrcd({}).error().code, EIO);
-  CU_ASSERT_EQUAL(hca.join_group(rig.a.qpn, Gid{}), -EIO);
-  CU_ASSERT_EQUAL(hca.alloc_uar().error().code, EIO);
-  CU_ASSERT_EQUAL(hca.query_port(1).error().code, EIO);
+  EQUAL(hca.alloc_pd().error().code, EIO);
+  EQUAL(hca.reg_mr(spec).error().code, EIO);
+  EQUAL(hca.rereg_mr(MkeyIndex{mr.lkey.value() >> 8}, spec), -EIO);
+  EQUAL(hca.alloc_mw(rig.pd, true).error().code, EIO);
+  EQUAL(hca.create_cq(cq, &rig.events).error().code, EIO);
+  EQUAL(hca.resize_cq(rig.cq_a.cqn, memory.va(), 16), -EIO);
+  EQUAL(hca.create_qp({}, &rig.events).error().code, EIO);
+  EQUAL(hca.query_qp(rig.a.qpn).error().code, EIO);
+  EQUAL(hca.create_srq({}, &rig.events).error().code, EIO);
+  EQUAL(hca.open_xrcd({}).error().code, EIO);
+  EQUAL(hca.join_group(rig.a.qpn, Gid{}), -EIO);
+  EQUAL(hca.alloc_uar().error().code, EIO);
+  EQUAL(hca.query_port(1).error().code, EIO);
   CU_ASSERT(hca.query_gid(1, 0).ok());  // the core's own table
-  CU_ASSERT_EQUAL(rig.to_init(rig.a), -EIO);
+  EQUAL(rig.to_init(rig.a), -EIO);
   std::array<std::byte, 16> query{std::byte{1}};
   std::array<std::byte, 16> out{};
-  CU_ASSERT_EQUAL(hca.command(query, out), -EIO);
+  EQUAL(hca.command(query, out), -EIO);
 }
 
 void ending_things_succeeds() {
@@ -152,15 +152,15 @@ void ending_things_succeeds() {
   MrKeys mr = rig.reg(memory, rw_access);
   rig.hca->fatal();
   Hca& hca = *rig.hca;
-  CU_ASSERT_EQUAL(rig.to_state(rig.a, QpState::err), 0);
-  CU_ASSERT_EQUAL(rig.to_state(rig.b, QpState::reset), 0);
-  CU_ASSERT_EQUAL(hca.destroy_qp(rig.a.qpn), 0);
-  CU_ASSERT_EQUAL(hca.destroy_qp(rig.b.qpn), 0);
-  CU_ASSERT_EQUAL(hca.destroy_cq(rig.cq_a.cqn), 0);
-  CU_ASSERT_EQUAL(hca.destroy_cq(rig.cq_b.cqn), 0);
-  CU_ASSERT_EQUAL(hca.dereg_mr(MkeyIndex{mr.lkey.value() >> 8}), 0);
-  CU_ASSERT_EQUAL(hca.dealloc_pd(rig.pd), 0);
-  CU_ASSERT_EQUAL(hca.free_uar(rig.uar_page), 0);
+  EQUAL(rig.to_state(rig.a, QpState::err), 0);
+  EQUAL(rig.to_state(rig.b, QpState::reset), 0);
+  EQUAL(hca.destroy_qp(rig.a.qpn), 0);
+  EQUAL(hca.destroy_qp(rig.b.qpn), 0);
+  EQUAL(hca.destroy_cq(rig.cq_a.cqn), 0);
+  EQUAL(hca.destroy_cq(rig.cq_b.cqn), 0);
+  EQUAL(hca.dereg_mr(MkeyIndex{mr.lkey.value() >> 8}), 0);
+  EQUAL(hca.dealloc_pd(rig.pd), 0);
+  EQUAL(hca.free_uar(rig.uar_page), 0);
 }
 
 const kilim::test::Case cases[] = {

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 
 #include "ut.hh"
-#include "wire_rig.hh"
+#include "wire_fixture.hh"
 
 namespace {
 
@@ -76,7 +76,7 @@ void every_request_completes_once_across_resets() {
     for (const auto& [index, p] : owed) CU_ASSERT(p.completed == 1 || !p.signaled);
     // Nothing of this life comes in the next one.
     for (TestQp* qp : {&rig.a, &rig.b}) {
-      CU_ASSERT_EQUAL_FATAL(rig.to_state(*qp, QpState::reset), 0);
+      EQUAL_FATAL(rig.to_state(*qp, QpState::reset), 0);
       std::memset(qp->record.data(), 0, 8);
       qp->pi = qp->head = 0;
     }
@@ -116,7 +116,7 @@ void every_request_completes_once_on_a_bad_wire() {
     w.right.run();
     w.left.run();
     CU_ASSERT_FATAL(take(w.left, owed, failed));
-    for (const auto& [index, p] : owed) CU_ASSERT_EQUAL(p.completed, 1);
+    for (const auto& [index, p] : owed) EQUAL(p.completed, 1);
   }
 }
 
@@ -131,10 +131,10 @@ void a_far_key_goes_under_a_write() {
   w.left.a.ring(w.left.uar);
   w.left.hca->run(4);
   w.right.hca->run(2);
-  CU_ASSERT_EQUAL(w.right.hca->dereg_mr(MkeyIndex{remote.rkey.value() >> 8}), 0);
+  EQUAL(w.right.hca->dereg_mr(MkeyIndex{remote.rkey.value() >> 8}), 0);
   std::optional<Completion> c = w.wait(w.left.cq_a);
   CU_ASSERT_FATAL(c.has_value());
-  CU_ASSERT_EQUAL(c->syndrome, Syndrome::remote_access);
+  EQUAL(c->syndrome, Syndrome::remote_access);
 }
 
 // The key of a READ's own memory goes while the answer is on its way.
@@ -149,10 +149,10 @@ void an_own_key_goes_under_a_read() {
   w.left.hca->run(4);
   w.right.hca->run();
   w.left.hca->run(3);
-  CU_ASSERT_EQUAL(w.left.hca->dereg_mr(MkeyIndex{local.lkey.value() >> 8}), 0);
+  EQUAL(w.left.hca->dereg_mr(MkeyIndex{local.lkey.value() >> 8}), 0);
   std::optional<Completion> c = w.wait(w.left.cq_a);
   CU_ASSERT_FATAL(c.has_value());
-  CU_ASSERT_EQUAL(c->syndrome, Syndrome::local_prot);
+  EQUAL(c->syndrome, Syndrome::local_prot);
 }
 
 // The requester's own memory goes while the wire repeats what was lost.
@@ -167,11 +167,11 @@ void local_memory_goes_under_a_message_on_the_wire() {
                    .data(memory.at(0), 40000, local.lkey.value()));
   w.left.a.ring(w.left.uar);
   w.left.hca->run(4);
-  CU_ASSERT_EQUAL(w.left.hca->dereg_mr(MkeyIndex{local.lkey.value() >> 8}), 0);
+  EQUAL(w.left.hca->dereg_mr(MkeyIndex{local.lkey.value() >> 8}), 0);
   memory.unmap();
   std::optional<Completion> c = w.wait(w.left.cq_a);
   CU_ASSERT_FATAL(c.has_value());
-  CU_ASSERT_EQUAL(c->syndrome, Syndrome::local_prot);
+  EQUAL(c->syndrome, Syndrome::local_prot);
   CU_ASSERT(!w.left.cq_a.poll().has_value());
 }
 
@@ -185,18 +185,18 @@ void a_doorbell_page_is_unmapped_with_a_doorbell_in_it() {
                 .data(memory.at(0), 64, keys.lkey.value()));
   rig.a.ring(rig.uar);
   ::munmap(rig.uar, 4096);
-  CU_ASSERT_EQUAL(rig.hca->free_uar(rig.uar_page), -EBUSY);
+  EQUAL(rig.hca->free_uar(rig.uar_page), -EBUSY);
   CU_ASSERT(rig.hca->doorbell_pending());
-  for (TestQp* qp : {&rig.a, &rig.b}) CU_ASSERT_EQUAL(rig.hca->destroy_qp(qp->qpn), 0);
-  for (TestCq* cq : {&rig.cq_a, &rig.cq_b}) CU_ASSERT_EQUAL(rig.hca->destroy_cq(cq->cqn), 0);
-  CU_ASSERT_EQUAL(rig.hca->free_uar(rig.uar_page), 0);
+  for (TestQp* qp : {&rig.a, &rig.b}) EQUAL(rig.hca->destroy_qp(qp->qpn), 0);
+  for (TestCq* cq : {&rig.cq_a, &rig.cq_b}) EQUAL(rig.hca->destroy_cq(cq->cqn), 0);
+  EQUAL(rig.hca->free_uar(rig.uar_page), 0);
   CU_ASSERT(!rig.hca->doorbell_pending());
   rig.run();
   Result<Hca::UarPage> again = rig.hca->alloc_uar();
   CU_ASSERT_FATAL(again.ok());
-  CU_ASSERT_EQUAL(again->index, rig.uar_page);
+  EQUAL(again->index, rig.uar_page);
   CU_ASSERT(!rig.hca->doorbell_pending());
-  CU_ASSERT_EQUAL(rig.journal.count(Journal::Kind::wqe), 0);
+  EQUAL(rig.journal.count(Journal::Kind::wqe), 0);
   rig.uar = nullptr;
 }
 
@@ -234,8 +234,8 @@ void a_target_and_its_queue_go_while_a_send_waits() {
   Rig rig(shape);
   XrcTarget target(rig);
   rig.to_rts(rig.a, target.qp.qpn);
-  CU_ASSERT_EQUAL_FATAL(rig.to_init(target.qp), 0);
-  CU_ASSERT_EQUAL_FATAL(rig.to_rtr(target.qp, rig.a.qpn), 0);
+  EQUAL_FATAL(rig.to_init(target.qp), 0);
+  EQUAL_FATAL(rig.to_rtr(target.qp, rig.a.qpn), 0);
   Pages memory(4096);
   MrKeys keys = rig.reg(memory, rw_access);
   be32 xrc[4] = {be32{target.srqn}, be32{0}, be32{0}, be32{0}};
@@ -243,12 +243,12 @@ void a_target_and_its_queue_go_while_a_send_waits() {
   rig.a.ring(rig.uar);
   rig.hca->run();
   CU_ASSERT(!rig.cq_a.poll().has_value());  // it waits
-  CU_ASSERT_EQUAL(rig.hca->destroy_qp(target.qp.qpn), 0);
-  CU_ASSERT_EQUAL(rig.hca->destroy_srq(target.srqn), 0);
-  CU_ASSERT_EQUAL(rig.hca->close_xrcd(target.xrcd), 0);
+  EQUAL(rig.hca->destroy_qp(target.qp.qpn), 0);
+  EQUAL(rig.hca->destroy_srq(target.srqn), 0);
+  EQUAL(rig.hca->close_xrcd(target.xrcd), 0);
   std::optional<Completion> c = rig.wait(rig.cq_a);
   CU_ASSERT_FATAL(c.has_value());
-  CU_ASSERT_EQUAL(c->syndrome, Syndrome::transport_retry_exc);
+  EQUAL(c->syndrome, Syndrome::transport_retry_exc);
 }
 
 const kilim::test::Case cases[] = {

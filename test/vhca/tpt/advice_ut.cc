@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "paging_bench.hh"
+#include "paging_fixture.hh"
 
 namespace kilim::vhca::test {
 namespace {
@@ -20,14 +20,14 @@ void advice_brings_pages_in() {
   Bench t;
   Mapping m(8 * page);
   uint32_t key = t.reg(m).rkey.value();
-  CU_ASSERT(t.advise(prefetch_write, true, m.at(), 4 * page, key) == 0);
+  EQUAL(t.advise(prefetch_write, true, m.at(), 4 * page, key), 0);
   CU_ASSERT(t.stat(num_prefetch_pages) == 4 && t.stat(num_prefetches_handled) == 1);
   CU_ASSERT(t.write(m.at(), key, 4 * page) == Syndrome::none && t.stat(num_page_faults) == 0);
   // For reading alone: the first write faults.
-  CU_ASSERT(t.advise(prefetch, true, m.at(4 * page), page, key) == 0);
+  EQUAL(t.advise(prefetch, true, m.at(4 * page), page, key), 0);
   CU_ASSERT(t.read(m.at(4 * page), key, 16) == Syndrome::none && t.stat(num_page_faults) == 0);
   CU_ASSERT(t.write(m.at(4 * page), key, 16) == Syndrome::none && t.stat(num_page_faults) == 1);
-  CU_ASSERT(t.rig.journal.count(Kind::page_prefetch) == 2);
+  EQUAL(t.rig.journal.count(Kind::page_prefetch), 2);
 }
 
 void advice_without_faults_takes_what_is_in_memory() {
@@ -35,7 +35,7 @@ void advice_without_faults_takes_what_is_in_memory() {
   Mapping m(4 * page);
   uint32_t key = t.reg(m).rkey.value();
   m.bytes()[page] = 1;
-  CU_ASSERT(t.advise(prefetch_no_fault, true, m.at(), 4 * page, key) == 0);
+  EQUAL(t.advise(prefetch_no_fault, true, m.at(), 4 * page, key), 0);
   CU_ASSERT(t.stat(num_prefetch_pages) == 1 && t.stat(num_odp_mr_pages) == 1);
   CU_ASSERT(t.read(m.at(page), key, 16) == Syndrome::none && t.stat(num_page_faults) == 0);
   CU_ASSERT(t.read(m.at(2 * page), key, 16) == Syndrome::none && t.stat(num_page_faults) == 1);
@@ -45,15 +45,15 @@ void advice_not_flushed_comes_later() {
   Bench t;
   Mapping m(4 * page);
   MrKeys k = t.reg(m);
-  CU_ASSERT(t.advise(prefetch_write, false, m.at(), 4 * page, k.lkey.value()) == 0);
-  CU_ASSERT(t.stat(num_prefetch_pages) == 0);
+  EQUAL(t.advise(prefetch_write, false, m.at(), 4 * page, k.lkey.value()), 0);
+  EQUAL(t.stat(num_prefetch_pages), 0);
   t.rig.run();
   CU_ASSERT(t.stat(num_prefetch_pages) == 4 && t.stat(num_prefetches_handled) == 1);
   // What is out of bounds is nobody's error. The region goes before its turn has come: what names
   // it is done by then.
-  CU_ASSERT(t.advise(prefetch, false, m.at(), 5 * page, k.lkey.value()) == 0);
-  CU_ASSERT(t.advise(prefetch, false, m.at(), page, k.lkey.value()) == 0);
-  CU_ASSERT(t.rig.hca->dereg_mr(MkeyIndex{k.lkey.value() >> 8}) == 0);
+  EQUAL(t.advise(prefetch, false, m.at(), 5 * page, k.lkey.value()), 0);
+  EQUAL(t.advise(prefetch, false, m.at(), page, k.lkey.value()), 0);
+  EQUAL(t.rig.hca->dereg_mr(MkeyIndex{k.lkey.value() >> 8}), 0);
   CU_ASSERT(t.stat(num_prefetch_pages) == 5 && t.stat(num_prefetches_handled) == 2);
   t.rig.run();
   CU_ASSERT(t.stat(num_mrs_not_found) == 0 && t.stat(num_prefetches_handled) == 2);
@@ -64,10 +64,10 @@ void a_region_that_changes_waits_for_its_advice() {
   Bench t;
   Mapping m(2 * page), n(2 * page);
   const MrKeys k = t.reg(m), other = t.reg(n);
-  CU_ASSERT(t.advise(prefetch_write, false, m.at(), page, k.lkey.value()) == 0);
-  CU_ASSERT(t.advise(prefetch_write, false, n.at(), 2 * page, other.lkey.value()) == 0);
+  EQUAL(t.advise(prefetch_write, false, m.at(), page, k.lkey.value()), 0);
+  EQUAL(t.advise(prefetch_write, false, n.at(), 2 * page, other.lkey.value()), 0);
   MrSpec spec{t.rig.pd, Va{n.at()}, page, Iova{n.at()}, odp_access};
-  CU_ASSERT(t.rig.hca->rereg_mr(MkeyIndex{k.lkey.value() >> 8}, spec) == 0);
+  EQUAL(t.rig.hca->rereg_mr(MkeyIndex{k.lkey.value() >> 8}, spec), 0);
   CU_ASSERT(t.stat(num_prefetch_pages) == 1 && t.stat(num_odp_mr_pages) == 0);
   t.rig.run();
   CU_ASSERT(t.stat(num_prefetch_pages) == 3 && t.stat(num_mrs_not_found) == 0);
@@ -79,23 +79,23 @@ void advice_is_refused_as_the_kernel_refuses() {
   uint32_t key = t.reg(m).lkey.value();
   uint32_t reader = t.reg(m, read_only).lkey.value();
   uint32_t missing = t.reg(gone).lkey.value();
-  CU_ASSERT(t.advise(prefetch, true, m.at(), page, key + 1) == -ENOENT);
-  CU_ASSERT(t.stat(num_mrs_not_found) == 1);
-  CU_ASSERT(t.advise(prefetch, true, t.own.at(0), page, t.ko.lkey.value()) == -ENOENT);
-  CU_ASSERT(t.advise(prefetch, true, m.at(), page, t.rig.make_key(4)) == -EINVAL);
-  CU_ASSERT(t.advise(prefetch_write, true, m.at(), page, reader) == -EPERM);
-  CU_ASSERT(t.advise(prefetch, true, m.at(page), 4 * page, key) == -EFAULT);
-  CU_ASSERT(t.advise(prefetch, true, m.at() - 1, 1, key) == -EFAULT);
+  EQUAL(t.advise(prefetch, true, m.at(), page, key + 1), -ENOENT);
+  EQUAL(t.stat(num_mrs_not_found), 1);
+  EQUAL(t.advise(prefetch, true, t.own.at(0), page, t.ko.lkey.value()), -ENOENT);
+  EQUAL(t.advise(prefetch, true, m.at(), page, t.rig.make_key(4)), -EINVAL);
+  EQUAL(t.advise(prefetch_write, true, m.at(), page, reader), -EPERM);
+  EQUAL(t.advise(prefetch, true, m.at(page), 4 * page, key), -EFAULT);
+  EQUAL(t.advise(prefetch, true, m.at() - 1, 1, key), -EFAULT);
   uint64_t at = gone.at();
   gone.unmap();
-  CU_ASSERT(t.advise(prefetch, true, at, page, missing) == -EFAULT);
+  EQUAL(t.advise(prefetch, true, at, page, missing), -EFAULT);
   ::mprotect(m.pointer(), page, PROT_READ);
-  CU_ASSERT(t.advise(prefetch_write, true, m.at(), page, key) == -EPERM);
+  EQUAL(t.advise(prefetch_write, true, m.at(), page, key), -EPERM);
   Advice::Range range{m.at(), page, key};
-  CU_ASSERT(t.rig.hca->advise_mr({t.rig.pd, 3, true, {&range, 1}}) == -EOPNOTSUPP);
+  EQUAL(t.rig.hca->advise_mr({t.rig.pd, 3, true, {&range, 1}}), -EOPNOTSUPP);
   Result<Pdn> other = t.rig.hca->alloc_pd();
-  CU_ASSERT(t.rig.hca->advise_mr({*other, 0, true, {&range, 1}}) == -EPERM);
-  CU_ASSERT(t.stat(num_prefetches_handled) == 0);
+  EQUAL(t.rig.hca->advise_mr({*other, 0, true, {&range, 1}}), -EPERM);
+  EQUAL(t.stat(num_prefetches_handled), 0);
 }
 
 // Ends at an odd byte of its last page: the adapter's table has whole pages.
@@ -104,19 +104,19 @@ void advice_reaches_to_the_end_of_the_last_page() {
   Mapping m(3 * page);
   MrSpec spec{t.rig.pd, Va{m.at(8)}, page + 92, Iova{m.at(8)}, odp_access};
   const uint32_t key = t.rig.hca->reg_mr(spec)->lkey.value();
-  CU_ASSERT(t.advise(prefetch_write, true, m.at(8), 2 * page - 8, key) == 0);
+  EQUAL(t.advise(prefetch_write, true, m.at(8), 2 * page - 8, key), 0);
   CU_ASSERT(t.stat(num_prefetch_pages) == 2 && t.stat(num_odp_mr_pages) == 2);
-  CU_ASSERT(t.advise(prefetch_write, true, m.at(8), 2 * page - 7, key) == -EFAULT);
-  CU_ASSERT(t.advise(prefetch_write, true, m.at(7), page, key) == -EFAULT);
-  CU_ASSERT(t.advise(prefetch_write, true, m.at(2 * page - 1), 0, key) == 0);
-  CU_ASSERT(t.advise(prefetch_write, true, m.at(2 * page), 0, key) == -EFAULT);
+  EQUAL(t.advise(prefetch_write, true, m.at(8), 2 * page - 7, key), -EFAULT);
+  EQUAL(t.advise(prefetch_write, true, m.at(7), page, key), -EFAULT);
+  EQUAL(t.advise(prefetch_write, true, m.at(2 * page - 1), 0, key), 0);
+  EQUAL(t.advise(prefetch_write, true, m.at(2 * page), 0, key), -EFAULT);
   // The key itself ends where it was registered to.
-  CU_ASSERT(t.write(m.at(page), key, 101) == Syndrome::remote_access);
+  EQUAL(t.write(m.at(page), key, 101), Syndrome::remote_access);
   MrSpec all{t.rig.pd, Va{0}, UINT64_MAX, Iova{0}, odp_access};
   const uint32_t everything = t.rig.hca->reg_mr(all)->lkey.value();
-  CU_ASSERT(t.advise(prefetch, true, m.at(), page, everything) == 0);
-  CU_ASSERT(t.advise(prefetch, true, uint64_t{1} << 47, page, everything) == -EFAULT);
-  CU_ASSERT(t.advise(prefetch, true, ~uint64_t{0}, page, everything) == -EFAULT);
+  EQUAL(t.advise(prefetch, true, m.at(), page, everything), 0);
+  EQUAL(t.advise(prefetch, true, uint64_t{1} << 47, page, everything), -EFAULT);
+  EQUAL(t.advise(prefetch, true, ~uint64_t{0}, page, everything), -EFAULT);
 }
 
 void every_element_of_a_list_is_served() {
@@ -125,18 +125,18 @@ void every_element_of_a_list_is_served() {
       Bench t;
       Mapping m(8 * page), n(2 * page);
       const uint32_t key = t.reg(m).lkey.value(), other = t.reg(n).lkey.value();
-      CU_ASSERT(advise(t, advice, flush,
-                       {{m.at(), page, key},
-                        {n.at(page), page, other},
-                        {m.at(4 * page), 3 * page, key}}) == 0);
+      EQUAL(
+          advise(t, advice, flush,
+                 {{m.at(), page, key}, {n.at(page), page, other}, {m.at(4 * page), 3 * page, key}}),
+          0);
       t.rig.run();
       CU_ASSERT(t.stat(num_prefetch_pages) == 5 && t.stat(num_odp_mr_pages) == 5);
-      CU_ASSERT(t.stat(num_prefetches_handled) == 1);
-      CU_ASSERT(t.rig.journal.count(Kind::page_prefetch) == 3);
-      CU_ASSERT(t.read(m.at(), key, page) == Syndrome::none);
-      CU_ASSERT(t.read(n.at(page), other, page) == Syndrome::none);
-      CU_ASSERT(t.read(m.at(4 * page), key, 3 * page) == Syndrome::none);
-      CU_ASSERT(t.stat(num_page_faults) == 0);
+      EQUAL(t.stat(num_prefetches_handled), 1);
+      EQUAL(t.rig.journal.count(Kind::page_prefetch), 3);
+      EQUAL(t.read(m.at(), key, page), Syndrome::none);
+      EQUAL(t.read(n.at(page), other, page), Syndrome::none);
+      EQUAL(t.read(m.at(4 * page), key, 3 * page), Syndrome::none);
+      EQUAL(t.stat(num_page_faults), 0);
     }
   }
 }
@@ -162,28 +162,28 @@ void every_element_of_a_list_is_checked() {
       std::vector<Advice::Range> three(3, {m.at(), page, key});
       three[place] = fault.element;
       const uint64_t before = t.stat(num_prefetch_pages);
-      CU_ASSERT_EQUAL(advise(t, prefetch_write, true, three), fault.answer);
+      EQUAL(advise(t, prefetch_write, true, three), fault.answer);
       // What stands before it has been brought in by then.
-      CU_ASSERT_EQUAL(t.stat(num_prefetch_pages) - before, place);
+      EQUAL(t.stat(num_prefetch_pages) - before, place);
       // Later, bounds are nobody's error any more.
-      CU_ASSERT_EQUAL(advise(t, prefetch_write, false, three),
-                      fault.answer == -EFAULT ? 0 : fault.answer);
+      EQUAL(advise(t, prefetch_write, false, three), fault.answer == -EFAULT ? 0 : fault.answer);
       t.rig.run();
     }
   }
-  CU_ASSERT(t.stat(num_prefetches_handled) == 0);
+  EQUAL(t.stat(num_prefetches_handled), 0);
 }
 
 void advice_that_comes_later_goes_on_behind_a_fault() {
   Bench t;
   Mapping m(4 * page);
   const uint32_t key = t.reg(m).lkey.value();
-  CU_ASSERT(advise(t, prefetch_write, false,
-                   {{m.at(page), 4 * page, key}, {m.at(2 * page), 2 * page, key}}) == 0);
+  EQUAL(advise(t, prefetch_write, false,
+               {{m.at(page), 4 * page, key}, {m.at(2 * page), 2 * page, key}}),
+        0);
   t.rig.run();
   CU_ASSERT(t.stat(num_prefetch_pages) == 2 && t.stat(num_prefetches_handled) == 0);
-  CU_ASSERT(t.write(m.at(2 * page), key, 2 * page) == Syndrome::none);
-  CU_ASSERT(t.stat(num_page_faults) == 0);
+  EQUAL(t.write(m.at(2 * page), key, 2 * page), Syndrome::none);
+  EQUAL(t.stat(num_page_faults), 0);
 }
 
 // A line of /proc/self/status in KiB.
@@ -196,7 +196,7 @@ long kib_of(const std::string& name) {
 
 std::size_t in_memory(const Mapping& m) {
   std::vector<unsigned char> pages(m.size() / page);
-  CU_ASSERT_EQUAL(::mincore(m.pointer(), m.size(), pages.data()), 0);
+  EQUAL(::mincore(m.pointer(), m.size(), pages.data()), 0);
   std::size_t n = 0;
   for (const unsigned char p : pages) n += p & 1u;
   return n;
@@ -210,14 +210,14 @@ void what_advice_brought_in_is_not_pinned_and_may_go() {
     const uint32_t key = t.reg(m).lkey.value();
     const long locked = kib_of("VmLck"), pinned = kib_of("VmPin");
     CU_ASSERT(locked >= 0 && pinned >= 0 && in_memory(m) == 0);
-    CU_ASSERT(t.advise(advice, true, m.at(), 4 * page, key) == 0);
-    CU_ASSERT_EQUAL(in_memory(m), 4);
+    EQUAL(t.advise(advice, true, m.at(), 4 * page, key), 0);
+    EQUAL(in_memory(m), 4);
     CU_ASSERT(t.read(m.at(), key, 4 * page) == Syndrome::none && t.stat(num_page_faults) == 0);
     CU_ASSERT(kib_of("VmLck") == locked && kib_of("VmPin") == pinned);
-    CU_ASSERT_EQUAL(::madvise(m.bytes() + page, 2 * page, MADV_DONTNEED), 0);
-    CU_ASSERT_EQUAL(in_memory(m), 2);
+    EQUAL(::madvise(m.bytes() + page, 2 * page, MADV_DONTNEED), 0);
+    EQUAL(in_memory(m), 2);
     CU_ASSERT(t.stat(num_odp_mr_pages) == 2 && t.stat(num_invalidation_pages) == 2);
-    CU_ASSERT(t.read(m.at(page), key, 2 * page) == Syndrome::none);
+    EQUAL(t.read(m.at(page), key, 2 * page), Syndrome::none);
     CU_ASSERT(t.stat(num_page_faults) == 1 && t.stat(num_page_fault_pages) == 2);
   }
 }

@@ -3,8 +3,8 @@
 // to write and endless to read.
 #include <array>
 
-#include "rig.hh"
 #include "ut.hh"
+#include "vhca_fixture.hh"
 
 namespace {
 
@@ -44,13 +44,13 @@ void a_key_longer_than_32_bits_finds_its_pieces() {
   std::array<prm::Klm, 4> pieces;
   for (uint32_t i = 0; i < 4; i++)
     pieces[i] = klm(t.memory.at(i * 64), i % 2 == 0 ? two_gib : 0, t.keys.lkey.value());
-  CU_ASSERT_EQUAL_FATAL(t.show(0, uint64_t{4} * two_gib, pieces), Syndrome::none);
+  EQUAL_FATAL(t.show(0, uint64_t{4} * two_gib, pieces), Syndrome::none);
   for (uint32_t i = 0; i < 4; i++) {
     std::memset(t.memory.data() + i * 64, static_cast<int>(i + 1), 64);
-    CU_ASSERT_EQUAL(t.copy(uint64_t{i} * two_gib, 64), Syndrome::none);
-    CU_ASSERT_EQUAL(t.memory.data()[32768 + 63], static_cast<std::byte>(i + 1));
+    EQUAL(t.copy(uint64_t{i} * two_gib, 64), Syndrome::none);
+    EQUAL(t.memory.data()[32768 + 63], static_cast<std::byte>(i + 1));
   }
-  CU_ASSERT_EQUAL(t.copy(uint64_t{4} * two_gib - 64, 64), Syndrome::local_prot);
+  EQUAL(t.copy(uint64_t{4} * two_gib - 64, 64), Syndrome::local_prot);
 }
 
 void a_key_past_its_end_is_out_of_bounds_above_32_bits() {
@@ -59,19 +59,19 @@ void a_key_past_its_end_is_out_of_bounds_above_32_bits() {
   std::array<prm::Klm, 3> pieces;
   for (prm::Klm& p : pieces) p = klm(t.memory.at(0), two_gib, t.keys.lkey.value());
   constexpr uint64_t len = (uint64_t{1} << 32) + 64;
-  CU_ASSERT_EQUAL_FATAL(t.show(0, len, pieces), Syndrome::none);
-  CU_ASSERT_EQUAL(t.copy(len - 64, 64), Syndrome::none);
-  CU_ASSERT_EQUAL(t.copy(len - 63, 64), Syndrome::local_prot);
+  EQUAL_FATAL(t.show(0, len, pieces), Syndrome::none);
+  EQUAL(t.copy(len - 64, 64), Syndrome::none);
+  EQUAL(t.copy(len - 63, 64), Syndrome::local_prot);
 }
 
 // Addresses of a key may go around the end of 64 bits; its length may not be passed there.
 void addresses_go_around_64_bits() {
   Bench t;
   std::array<prm::Klm, 1> piece{klm(t.memory.at(0), 128, t.keys.lkey.value())};
-  CU_ASSERT_EQUAL_FATAL(t.show(~uint64_t{0} - 63, 128, piece), Syndrome::none);
-  CU_ASSERT_EQUAL(t.copy(~uint64_t{0} - 63, 128), Syndrome::none);
-  CU_ASSERT_EQUAL(t.copy(0, 64), Syndrome::none);
-  CU_ASSERT_EQUAL(t.copy(1, 64), Syndrome::local_prot);
+  EQUAL_FATAL(t.show(~uint64_t{0} - 63, 128, piece), Syndrome::none);
+  EQUAL(t.copy(~uint64_t{0} - 63, 128), Syndrome::none);
+  EQUAL(t.copy(0, 64), Syndrome::none);
+  EQUAL(t.copy(1, 64), Syndrome::local_prot);
 }
 
 // A gigabyte in pieces of one byte, written down in three entries.
@@ -79,7 +79,7 @@ void a_billion_pieces_are_refused() {
   Bench t;
   std::array<prm::Klm, 2> strided{repeat_head(1, 1u << 30, 1),
                                   repeat_entry(0, 1, t.keys.lkey.value(), t.memory.at(0))};
-  CU_ASSERT_EQUAL_FATAL(t.show(0, 1u << 30, strided), Syndrome::none);
+  EQUAL_FATAL(t.show(0, 1u << 30, strided), Syndrome::none);
   uint64_t before = t.rig.journal.pieces();
   MrKeys far = t.keys;
   uint32_t into = t.rig.make_key(16);
@@ -88,12 +88,11 @@ void a_billion_pieces_are_refused() {
   std::array<prm::Klm, 2> same{repeat_head(32768, 1u << 15, 1),
                                repeat_entry(0, 32768, far.lkey.value(), t.memory.at(32768))};
   t.rig.to_state(t.rig.b, QpState::rts);
-  CU_ASSERT_EQUAL_FATAL(t.rig.run_one(t.rig.a, umr_wqe(into, shape, same)).syndrome,
-                        Syndrome::none);
+  EQUAL_FATAL(t.rig.run_one(t.rig.a, umr_wqe(into, shape, same)).syndrome, Syndrome::none);
   Completion c =
       t.rig.run_one(t.rig.a, Wqe(Opcode::rdma_write).raddr(0, into).data(0, 1u << 30, t.list));
-  CU_ASSERT_EQUAL(c.syndrome, Syndrome::local_prot);
-  CU_ASSERT_EQUAL(t.rig.journal.pieces(), before);
+  EQUAL(c.syndrome, Syndrome::local_prot);
+  EQUAL(t.rig.journal.pieces(), before);
 }
 
 const kilim::test::Case cases[] = {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // BSFs that no adapter takes: nothing of them reaches the key.
-#include "sign_bench.hh"
+#include "sign_fixture.hh"
 #include "ut.hh"
 
 namespace kilim::vhca::test {
@@ -43,14 +43,14 @@ constexpr BadBsf bad_inlines[] = {
 void is_refused(const Layout& good, const BadBsf& bad, SignKind kind) {
   Rig rig;
   End e{rig, rig.a, rig.cq_a};
-  CU_ASSERT_EQUAL(e.configure(good, {}, 0), Syndrome::none);
+  EQUAL(e.configure(good, {}, 0), Syndrome::none);
   prm::Bsf b = bsf_of(good, e.psv);
   bad.spoil(b);
   const uint32_t bytes = 512 + good.mem.bytes();
   const prm::Klm k = klm(e.arena.at(0), bytes, e.pieces);
   UmrShape shape;
   shape.len = bytes;
-  CU_ASSERT_EQUAL(e.post(with_bsf(umr_wqe(e.key, shape, {&k, 1}), b)), Syndrome::mw_bind);
+  EQUAL(e.post(with_bsf(umr_wqe(e.key, shape, {&k, 1}), b)), Syndrome::mw_bind);
   const Signature& kept = *rig.hca->state().keys.at(e.key >> 8)->signature;
   CU_ASSERT_TRUE(kept.on && kept.mem.kind == kind && kept.mem.block == 512);
 }
@@ -66,12 +66,12 @@ void a_bsf_beyond_its_wqe_or_its_key_is_refused() {
   UmrShape shape;
   Wqe cut = with_bsf(umr_wqe(e.key, shape, {}), bsf_of(crc_in_memory, e.psv));
   cut.bytes.resize(cut.bytes.size() - 16);
-  CU_ASSERT_EQUAL(e.post(cut), Syndrome::local_qp_op);
+  EQUAL(e.post(cut), Syndrome::local_qp_op);
   Rig other;
   End f{other, other.a, other.cq_a};
   const uint32_t plain = other.make_key(4);
-  CU_ASSERT_EQUAL(f.post(with_bsf(umr_wqe(plain, shape, {}), bsf_of(crc_in_memory, f.psv))),
-                  Syndrome::mw_bind);
+  EQUAL(f.post(with_bsf(umr_wqe(plain, shape, {}), bsf_of(crc_in_memory, f.psv))),
+        Syndrome::mw_bind);
 }
 
 constexpr kilim::test::Case cases[] = {

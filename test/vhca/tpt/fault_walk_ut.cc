@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "kilim/prm/mkc.hh"
-#include "paging_bench.hh"
+#include "paging_fixture.hh"
 
 namespace kilim::vhca::test {
 namespace {
@@ -34,7 +34,7 @@ struct Walked : Bench {
   Deny brings(uint32_t of, uint64_t at, uint64_t bytes, uint8_t rights) {
     const Segment s{at, bytes, of, false};
     const Access need{rig.pd, prm::mkey::any_qpn, rights, true};
-    return page_in(rig.hca->state().works.translator, {{&s, 1}, need}, bytes);
+    return page_in(rig.hca->state().context.translator, {{&s, 1}, need}, bytes);
   }
   uint64_t faults() { return stat(num_page_faults); }
   Mapping m{16 * page};
@@ -49,13 +49,13 @@ void entries_of_fixed_size_need_their_length() {
   const uint32_t without = t.list(prm::mkc::access_mode_ksm, 2 * page, bare);
   const uint32_t with = t.list(prm::mkc::access_mode_ksm, 2 * page, full);
   CU_ASSERT_FATAL(without != 0 && with != 0);
-  CU_ASSERT(t.brings(without, 0, 2 * page, near_rights) == Deny::handler);
+  EQUAL(t.brings(without, 0, 2 * page, near_rights), Deny::handler);
   CU_ASSERT(t.faults() == 0 && t.stat(num_failed_resolutions) == 1);
-  CU_ASSERT(t.brings(with, 0, 2 * page, near_rights) == Deny::page);
-  CU_ASSERT(t.faults() == 2);
-  CU_ASSERT(t.brings(with, 0, 2 * page, near_rights) == Deny::none);
+  EQUAL(t.brings(with, 0, 2 * page, near_rights), Deny::page);
+  EQUAL(t.faults(), 2);
+  EQUAL(t.brings(with, 0, 2 * page, near_rights), Deny::none);
   // What is there needs no handler.
-  CU_ASSERT(t.brings(without, 0, 2 * page, near_rights) == Deny::none);
+  EQUAL(t.brings(without, 0, 2 * page, near_rights), Deny::none);
 }
 
 void a_request_over_entries_without_length_fails() {
@@ -63,14 +63,14 @@ void a_request_over_entries_without_length_fails() {
   const uint32_t k = t.list(prm::mkc::access_mode_ksm, page, {klm(t.m.at(0), 0, t.key)});
   Wqe w(Opcode::rdma_write);
   w.raddr(t.own.at(0), t.ko.rkey.value()).data(0, 64, k);
-  CU_ASSERT(t.rig.run_one(t.rig.a, w).syndrome == Syndrome::local_prot);
+  EQUAL(t.rig.run_one(t.rig.a, w).syndrome, Syndrome::local_prot);
 }
 
 void a_peer_meets_the_same_page_again() {
   Walked t;
   const uint32_t k = t.list(prm::mkc::access_mode_ksm, page, {klm(t.m.at(0), 0, t.key)});
-  for (int i = 0; i < 3; i++) CU_ASSERT(t.brings(k, 0, 64, far_rights) == Deny::page);
-  CU_ASSERT(t.faults() == 0);
+  for (int i = 0; i < 3; i++) EQUAL(t.brings(k, 0, 64, far_rights), Deny::page);
+  EQUAL(t.faults(), 0);
 }
 
 void a_strided_list_is_read_as_plain_entries() {
@@ -84,21 +84,21 @@ void a_strided_list_is_read_as_plain_entries() {
   CU_ASSERT(t.brings(k, 0, 64, near_rights) == Deny::page && t.faults() == 0);
   // Beyond it the entry is taken for a long one, and the first of its pages comes.
   CU_ASSERT(t.brings(k, 0, 256, near_rights) == Deny::page && t.faults() == 1);
-  CU_ASSERT(t.brings(k, 0, 64, near_rights) == Deny::none);
-  CU_ASSERT(t.brings(k, 0, 256, near_rights) == Deny::page);
+  EQUAL(t.brings(k, 0, 64, near_rights), Deny::none);
+  EQUAL(t.brings(k, 0, 256, near_rights), Deny::page);
   // Advice knows no lists and helps.
-  CU_ASSERT(t.advise(Paging::Advice::prefetch_write, true, t.m.at(), 16 * page, t.key) == 0);
-  CU_ASSERT(t.brings(k, 0, 256, near_rights) == Deny::none);
+  EQUAL(t.advise(Paging::Advice::prefetch_write, true, t.m.at(), 16 * page, t.key), 0);
+  EQUAL(t.brings(k, 0, 256, near_rights), Deny::none);
 }
 
 void nothing_is_looked_for_in_front_of_a_pinned_piece() {
   Walked t;
   const prm::Klm paged = klm(t.m.at(0), 100, t.key);
   const prm::Klm pinned = klm(t.own.at(0), 100, t.ko.lkey.value());
-  CU_ASSERT(t.brings(t.klms(200, {paged, pinned}), 0, 200, near_rights) == Deny::handler);
-  CU_ASSERT(t.faults() == 0);
-  CU_ASSERT(t.brings(t.klms(200, {pinned, paged}), 0, 200, near_rights) == Deny::page);
-  CU_ASSERT(t.faults() == 1);
+  EQUAL(t.brings(t.klms(200, {paged, pinned}), 0, 200, near_rights), Deny::handler);
+  EQUAL(t.faults(), 0);
+  EQUAL(t.brings(t.klms(200, {pinned, paged}), 0, 200, near_rights), Deny::page);
+  EQUAL(t.faults(), 1);
 }
 
 void segments_are_served_each_on_its_own() {
@@ -107,9 +107,9 @@ void segments_are_served_each_on_its_own() {
   const std::array<Segment, 2> s = {Segment{t.own.at(0), 100, t.ko.lkey.value(), false},
                                     Segment{0, 100, list, false}};
   const Access need{t.rig.pd, prm::mkey::any_qpn, near_rights, true};
-  const Translator& tr = t.rig.hca->state().works.translator;
+  const Translator& tr = t.rig.hca->state().context.translator;
   CU_ASSERT(page_in(tr, {s, need}, 200) == Deny::page && t.faults() == 1);
-  CU_ASSERT(page_in(tr, {s, need}, 200) == Deny::none);
+  EQUAL(page_in(tr, {s, need}, 200), Deny::none);
 }
 
 void keys_of_keys_are_followed() {
@@ -121,8 +121,8 @@ void keys_of_keys_are_followed() {
   // The rest of the third page, 150 bytes of the fifth, 60 of the seventh.
   CU_ASSERT(t.brings(b, 0, page + 160, near_rights) == Deny::page && t.faults() == 3);
   for (const uint64_t there : {2, 4, 6})
-    CU_ASSERT(t.brings(t.key, t.m.at(there * page), 1, near_rights) == Deny::none);
-  CU_ASSERT(t.brings(t.key, t.m.at(page), 1, near_rights) == Deny::page);
+    EQUAL(t.brings(t.key, t.m.at(there * page), 1, near_rights), Deny::none);
+  EQUAL(t.brings(t.key, t.m.at(page), 1, near_rights), Deny::page);
 }
 
 const kilim::test::Case cases[] = {

@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "paging_bench.hh"
+#include "paging_fixture.hh"
 
 namespace {
 
@@ -36,20 +36,20 @@ void expect_fresh_fault(Bench& t, uint64_t at, uint32_t key, uint64_t pages_gone
   CU_ASSERT_FATAL(at != 0);
   CU_ASSERT(t.stat(num_invalidations) == 1 && t.stat(num_invalidation_pages) == pages_gone);
   uint64_t before = t.stat(num_page_faults);
-  CU_ASSERT(t.write(at, key, 64) == Syndrome::none);
-  CU_ASSERT(t.stat(num_page_faults) == before + 1);
-  CU_ASSERT(std::memcmp(reinterpret_cast<void*>(at), t.own.data(), 64) == 0);
+  EQUAL(t.write(at, key, 64), Syndrome::none);
+  EQUAL(t.stat(num_page_faults), before + 1);
+  EQUAL(std::memcmp(reinterpret_cast<void*>(at), t.own.data(), 64), 0);
   t.rig.run();
-  CU_ASSERT(t.rig.journal.count(Kind::page_invalidation) == 1);
+  EQUAL(t.rig.journal.count(Kind::page_invalidation), 1);
 }
 
 void dontneed_invalidates() {
   Bench t;
   Mapping m(4 * page);
   uint32_t key = t.reg(m).rkey.value();
-  CU_ASSERT(t.write(m.at(), key, 4 * page) == Syndrome::none);
+  EQUAL(t.write(m.at(), key, 4 * page), Syndrome::none);
   ::madvise(m.bytes() + page, 2 * page, MADV_DONTNEED);
-  CU_ASSERT(t.stat(num_odp_mr_pages) == 2);
+  EQUAL(t.stat(num_odp_mr_pages), 2);
   expect_fresh_fault(t, m.at(page), key, 2);
 }
 
@@ -57,12 +57,12 @@ void unmapping_invalidates_and_what_is_mapped_there_next_is_reached() {
   Bench t;
   Mapping m(2 * page);
   uint32_t key = t.reg(m).rkey.value();
-  CU_ASSERT(t.write(m.at(), key, 16) == Syndrome::none);
+  EQUAL(t.write(m.at(), key, 16), Syndrome::none);
   ::munmap(m.pointer(), 2 * page);
   CU_ASSERT(t.stat(num_invalidations) == 1 && t.stat(num_odp_mr_pages) == 0);
   void* again = ::mmap(m.pointer(), 2 * page, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-  CU_ASSERT_FATAL(again == m.pointer());
+  EQUAL_FATAL(again, m.pointer());
   expect_fresh_fault(t, m.at(), key, 1);
 }
 
@@ -70,10 +70,10 @@ void mapping_over_it_invalidates() {
   Bench t;
   Mapping m(2 * page);
   uint32_t key = t.reg(m).rkey.value();
-  CU_ASSERT(t.write(m.at(), key, 2 * page) == Syndrome::none);
+  EQUAL(t.write(m.at(), key, 2 * page), Syndrome::none);
   void* over = ::mmap(m.pointer(), page, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-  CU_ASSERT_FATAL(over == m.pointer());
+  EQUAL_FATAL(over, m.pointer());
   expect_fresh_fault(t, m.at(), key, 1);
 }
 
@@ -81,12 +81,12 @@ void moving_invalidates() {
   Bench t;
   Mapping m(2 * page);
   uint32_t key = t.reg(m).rkey.value();
-  CU_ASSERT(t.write(m.at(), key, 16) == Syndrome::none);
+  EQUAL(t.write(m.at(), key, 16), Syndrome::none);
   void* const elsewhere = kilim::test::far_from_all(2 * page);
   void* moved = ::mremap(m.pointer(), 2 * page, 2 * page, MREMAP_MAYMOVE | MREMAP_FIXED, elsewhere);
-  CU_ASSERT_FATAL(moved == elsewhere);
-  CU_ASSERT(t.stat(num_invalidations) == 1);
-  CU_ASSERT(t.write(m.at(), key, 16) == Syndrome::remote_access);
+  EQUAL_FATAL(moved, elsewhere);
+  EQUAL(t.stat(num_invalidations), 1);
+  EQUAL(t.write(m.at(), key, 16), Syndrome::remote_access);
   ::munmap(moved, 2 * page);
 }
 
@@ -94,7 +94,7 @@ void shared_memory_invalidates_too() {
   Bench t;
   Mapping m(4 * page, MAP_SHARED | MAP_ANONYMOUS);
   uint32_t key = t.reg(m).rkey.value();
-  CU_ASSERT(t.write(m.at(), key, 4 * page) == Syndrome::none);
+  EQUAL(t.write(m.at(), key, 4 * page), Syndrome::none);
   ::madvise(m.pointer(), page, MADV_DONTNEED);
   expect_fresh_fault(t, m.at(), key, 1);
 }
@@ -103,7 +103,7 @@ void fork_invalidates_everything() {
   Bench t;
   Mapping m(3 * page);
   uint32_t key = t.reg(m).rkey.value();
-  CU_ASSERT(t.write(m.at(), key, 3 * page) == Syndrome::none);
+  EQUAL(t.write(m.at(), key, 3 * page), Syndrome::none);
   t.rig.hca->lock().lock();  // as entry/ does around fork
   page_events::before_fork();
   t.rig.hca->lock().unlock();
@@ -119,7 +119,7 @@ void a_files_mapping_is_told_by_calls() {
     Bench t;
     Mapping m(2 * page, MAP_SHARED, fd);
     uint32_t key = t.reg(m).rkey.value();
-    CU_ASSERT(t.write(m.at(), key, 16) == Syndrome::none);
+    EQUAL(t.write(m.at(), key, 16), Syndrome::none);
     ::madvise(m.pointer(), page, MADV_DONTNEED);
     page_events::invalidate(PageRange::of(m.at(), page));
     expect_fresh_fault(t, m.at(), key, 1);
@@ -133,20 +133,20 @@ void an_invalidation_during_a_fault_starts_it_over() {
   Bench t;
   Mapping m(8 * page);
   uint32_t key = t.reg(m).rkey.value();
-  CU_ASSERT(t.write(m.at(), key, 16) == Syndrome::none);
+  EQUAL(t.write(m.at(), key, 16), Syndrome::none);
   disturbances = 3;
-  CU_ASSERT(t.advise(Paging::Advice::prefetch_write, true, m.at(), 8 * page, key) == 0);
+  EQUAL(t.advise(Paging::Advice::prefetch_write, true, m.at(), 8 * page, key), 0);
   CU_ASSERT(disturbances == 0 && t.stat(invalidations_faults_contentions) == 3);
-  CU_ASSERT(t.stat(num_odp_mr_pages) == 8);
+  EQUAL(t.stat(num_odp_mr_pages), 8);
   // A fault that starts over too often is dropped; the requester asks again.
   ::madvise(m.pointer(), m.size(), MADV_DONTNEED);
   t.rig.hca->state().qps.at(t.rig.a.qpn.value())->attr.rnr_retry = 7;
   disturbances = 20;
   const uint64_t before = t.stat(num_page_faults);
-  CU_ASSERT(t.write(m.at(), key, 8 * page) == Syndrome::none);
+  EQUAL(t.write(m.at(), key, 8 * page), Syndrome::none);
   CU_ASSERT(disturbances == 0 && t.stat(invalidations_faults_contentions) == 23);
   CU_ASSERT(t.stat(num_page_faults) > before + 1);
-  CU_ASSERT(std::memcmp(m.bytes(), t.own.data(), 8 * page) == 0);
+  EQUAL(std::memcmp(m.bytes(), t.own.data(), 8 * page), 0);
 }
 
 // What a daemon does, which then opens files of its own. The last case: nothing is watched anew.
@@ -154,7 +154,7 @@ void a_client_may_close_numbers_that_are_not_its_own() {
   Bench t;
   Mapping m(2 * page);
   uint32_t key = t.reg(m).rkey.value();
-  CU_ASSERT(t.write(m.at(), key, 2 * page) == Syndrome::none);
+  EQUAL(t.write(m.at(), key, 2 * page), Syndrome::none);
   ::close_range(3, ~0u, 0);
   for (int n = 0; n < 64; n++) {
     int ends[2];
@@ -162,7 +162,7 @@ void a_client_may_close_numbers_that_are_not_its_own() {
   }
   ::madvise(m.bytes() + page, page, MADV_DONTNEED);
   CU_ASSERT(t.stat(num_invalidations) == 1 && t.stat(num_odp_mr_pages) == 1);
-  CU_ASSERT(t.write(m.at(page), key, 64) == Syndrome::none);
+  EQUAL(t.write(m.at(page), key, 64), Syndrome::none);
   const pid_t child = ::fork();
   if (child == 0) {
     page_events::after_fork_in_child();

@@ -4,7 +4,7 @@
 // that it allows, the bytes are right, and faults and invalidated pages are counted exactly.
 #include <random>
 
-#include "paging_bench.hh"
+#include "paging_fixture.hh"
 
 namespace kilim::vhca::test {
 namespace {
@@ -226,7 +226,7 @@ class RandomWalk {
     std::vector<std::byte> data(n);
     for (std::byte& b : data) b = static_cast<std::byte>(random_());
     Segment s{arena_.at(where), n, r.key, false};
-    const Translator& translator = t_.rig.hca->state().works.translator;
+    const Translator& translator = t_.rig.hca->state().context.translator;
     ::kilim::vhca::Access need{t_.rig.pd, prm::mkey::any_qpn,
                                write ? prm::mkey::remote_write : prm::mkey::remote_read, true};
     Deny d = Deny::page;

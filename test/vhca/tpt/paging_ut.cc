@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // On-demand paging through the engine: which accesses fault, what is counted, what is refused.
-#include "paging_bench.hh"
+#include "paging_fixture.hh"
 
 namespace kilim::vhca::test {
 namespace {
@@ -10,12 +10,12 @@ void a_first_access_faults_and_completes() {
   Mapping m(8 * page);
   uint32_t key = t.reg(m).rkey.value();
   CU_ASSERT(t.stat(num_odp_mrs) == 1 && t.stat(num_page_faults) == 0);
-  CU_ASSERT(t.write(m.at(100), key, 2 * page) == Syndrome::none);
-  CU_ASSERT(std::memcmp(m.bytes() + 100, t.own.data(), 2 * page) == 0);
+  EQUAL(t.write(m.at(100), key, 2 * page), Syndrome::none);
+  EQUAL(std::memcmp(m.bytes() + 100, t.own.data(), 2 * page), 0);
   CU_ASSERT(t.stat(num_page_faults) == 1 && t.stat(num_page_fault_pages) == 3);
   CU_ASSERT(t.stat(num_odp_mr_pages) == 3 && t.rig.journal.count(Kind::page_fault) == 1);
-  CU_ASSERT(t.write(m.at(200), key, page) == Syndrome::none);
-  CU_ASSERT(t.stat(num_page_faults) == 1);
+  EQUAL(t.write(m.at(200), key, page), Syndrome::none);
+  EQUAL(t.stat(num_page_faults), 1);
 }
 
 void the_requesters_own_memory_faults_too() {
@@ -25,11 +25,11 @@ void the_requesters_own_memory_faults_too() {
   m.bytes()[0] = 7;
   Wqe w(Opcode::rdma_write);
   w.raddr(t.own.at(0), t.ko.rkey.value()).data(m.at(), page, k.lkey.value());
-  CU_ASSERT(t.rig.run_one(t.rig.a, w).syndrome == Syndrome::none);
+  EQUAL(t.rig.run_one(t.rig.a, w).syndrome, Syndrome::none);
   CU_ASSERT(t.own.data()[0] == std::byte{7} && t.stat(num_page_faults) == 1);
   Wqe r(Opcode::rdma_read);
   r.raddr(t.own.at(0), t.ko.rkey.value()).data(m.at(2 * page), page, k.lkey.value());
-  CU_ASSERT(t.rig.run_one(t.rig.a, r).syndrome == Syndrome::none);
+  EQUAL(t.rig.run_one(t.rig.a, r).syndrome, Syndrome::none);
   CU_ASSERT(m.bytes()[2 * page] == 7 && t.stat(num_page_faults) == 2);
 }
 
@@ -40,7 +40,7 @@ void a_receive_buffer_faults() {
   t.rig.b.recv(m.at(), page, k.lkey.value());
   Wqe w(Opcode::send);
   w.data(t.own.at(0), page, t.ko.lkey.value());
-  CU_ASSERT(t.rig.run_one(t.rig.a, w).syndrome == Syndrome::none);
+  EQUAL(t.rig.run_one(t.rig.a, w).syndrome, Syndrome::none);
   auto c = t.rig.wait(t.rig.cq_b);
   CU_ASSERT(c.has_value() && c->syndrome == Syndrome::none && c->bytes == page);
   CU_ASSERT(t.stat(num_page_faults) == 1 && std::memcmp(m.bytes(), t.own.data(), page) == 0);
@@ -55,12 +55,12 @@ void an_atomic_faults_on_both_sides() {
   std::memcpy(far.bytes() + 8, &start, 8);
   Wqe w(Opcode::atomic_fa);
   w.raddr(far.at(8), rkey).atomic(2, 0).data(near.at(16), 8, lkey);
-  CU_ASSERT(t.rig.run_one(t.rig.a, w).syndrome == Syndrome::none);
+  EQUAL(t.rig.run_one(t.rig.a, w).syndrome, Syndrome::none);
   std::memcpy(&start, far.bytes() + 8, 8);
   std::memcpy(&old, near.bytes() + 16, 8);
   // The answer is in the host's order: requests of one word are not swapped.
   CU_ASSERT(start == 42 && (old == 40 || old == __builtin_bswap64(40)));
-  CU_ASSERT(t.stat(num_page_faults) == 2);
+  EQUAL(t.stat(num_page_faults), 2);
 }
 
 // At both ends; other operations of the same queue fault.
@@ -72,18 +72,18 @@ void an_atomic_does_not_fault_where_the_card_cannot() {
       Bench t(shape);
       Mapping m(2 * page);
       const MrKeys k = t.reg(m);
-      CU_ASSERT(t.write(m.at(page), k.rkey.value(), 8) == Syndrome::none);
-      CU_ASSERT(t.stat(num_page_faults) == 1);
+      EQUAL(t.write(m.at(page), k.rkey.value(), 8), Syndrome::none);
+      EQUAL(t.stat(num_page_faults), 1);
       if (advised)
-        CU_ASSERT(t.advise(Paging::Advice::prefetch_write, true, m.at(), 8, k.lkey.value()) == 0);
+        EQUAL(t.advise(Paging::Advice::prefetch_write, true, m.at(), 8, k.lkey.value()), 0);
       const uint64_t far = far_is_paged ? m.at() : t.own.at(64);
       const uint64_t near = far_is_paged ? t.own.at(128) : m.at();
       Wqe w(Opcode::atomic_fa);
       w.raddr(far, (far_is_paged ? k : t.ko).rkey.value()).atomic(2, 0);
       w.data(near, 8, (far_is_paged ? t.ko : k).lkey.value());
       const Syndrome missing = far_is_paged ? Syndrome::remote_access : Syndrome::local_prot;
-      CU_ASSERT(t.rig.run_one(t.rig.a, w).syndrome == (advised ? Syndrome::none : missing));
-      CU_ASSERT(t.stat(num_page_faults) == 1);
+      EQUAL(t.rig.run_one(t.rig.a, w).syndrome, advised ? Syndrome::none : missing);
+      EQUAL(t.stat(num_page_faults), 1);
     }
   }
 }
@@ -94,10 +94,10 @@ void an_implicit_region_is_the_whole_address_space() {
   Result<MrKeys> k = t.rig.hca->reg_mr(spec);
   CU_ASSERT_FATAL(k.ok());
   Mapping m(3 * page);
-  CU_ASSERT(t.write(m.at(page), k->rkey.value(), page) == Syndrome::none);
-  CU_ASSERT(std::memcmp(m.bytes() + page, t.own.data(), page) == 0);
+  EQUAL(t.write(m.at(page), k->rkey.value(), page), Syndrome::none);
+  EQUAL(std::memcmp(m.bytes() + page, t.own.data(), page), 0);
   CU_ASSERT(t.stat(num_page_faults) == 1 && t.stat(num_odp_mr_pages) == 1);
-  CU_ASSERT(t.rig.hca->dereg_mr(MkeyIndex{k->lkey.value() >> 8}) == 0);
+  EQUAL(t.rig.hca->dereg_mr(MkeyIndex{k->lkey.value() >> 8}), 0);
   CU_ASSERT(t.stat(num_odp_mr_pages) == 0 && t.stat(num_odp_mrs) == 0);
 }
 
@@ -107,7 +107,7 @@ void memory_that_is_not_there_is_a_protection_error() {
   uint32_t key = t.reg(m).rkey.value();
   uint64_t at = m.at();
   m.unmap();
-  CU_ASSERT(t.write(at, key, 8) == Syndrome::remote_access);
+  EQUAL(t.write(at, key, 8), Syndrome::remote_access);
   CU_ASSERT(t.stat(num_failed_resolutions) == 1 && t.stat(num_page_fault_pages) == 0);
 }
 
@@ -119,7 +119,7 @@ void the_requesters_missing_memory_is_its_own_protection_error() {
   m.unmap();
   Wqe w(Opcode::rdma_write);
   w.raddr(t.own.at(0), t.ko.rkey.value()).data(at, 8, k.lkey.value());
-  CU_ASSERT(t.rig.run_one(t.rig.a, w).syndrome == Syndrome::local_prot);
+  EQUAL(t.rig.run_one(t.rig.a, w).syndrome, Syndrome::local_prot);
 }
 
 void a_region_without_right_to_write_is_read_only() {
@@ -127,25 +127,25 @@ void a_region_without_right_to_write_is_read_only() {
   Mapping m(2 * page, MAP_PRIVATE | MAP_ANONYMOUS, -1, PROT_READ);
   uint32_t key = t.reg(m, read_only).rkey.value();
   CU_ASSERT(t.read(m.at(), key, 16) == Syndrome::none && t.stat(num_page_faults) == 1);
-  CU_ASSERT(t.write(m.at(), key, 16) == Syndrome::remote_access);
+  EQUAL(t.write(m.at(), key, 16), Syndrome::remote_access);
 }
 
 void a_writable_region_of_read_only_memory_cannot_be_resolved() {
   Bench t;
   Mapping m(2 * page, MAP_PRIVATE | MAP_ANONYMOUS, -1, PROT_READ);
   uint32_t key = t.reg(m).rkey.value();
-  CU_ASSERT(t.write(m.at(), key, 16) == Syndrome::remote_access);
-  CU_ASSERT(t.stat(num_failed_resolutions) == 1);
+  EQUAL(t.write(m.at(), key, 16), Syndrome::remote_access);
+  EQUAL(t.stat(num_failed_resolutions), 1);
 }
 
 void protection_taken_away_is_noticed_by_the_copy() {
   Bench t;
   Mapping m(2 * page);
   uint32_t key = t.reg(m).rkey.value();
-  CU_ASSERT(t.write(m.at(), key, 16) == Syndrome::none);
+  EQUAL(t.write(m.at(), key, 16), Syndrome::none);
   ::mprotect(m.pointer(), page, PROT_NONE);
-  CU_ASSERT(t.write(m.at(), key, 16) == Syndrome::remote_access);
-  CU_ASSERT(t.stat(num_invalidations) == 1);
+  EQUAL(t.write(m.at(), key, 16), Syndrome::remote_access);
+  EQUAL(t.stat(num_invalidations), 1);
 }
 
 void an_adapter_without_paging_refuses() {
@@ -155,8 +155,7 @@ void an_adapter_without_paging_refuses() {
   Mapping m(page);
   MrSpec spec{t.rig.pd, Va{m.at()}, page, Iova{m.at()}, odp_access};
   CU_ASSERT(!t.rig.hca->reg_mr(spec).ok());
-  CU_ASSERT(t.advise(Paging::Advice::prefetch, true, m.at(), page, t.ko.lkey.value()) ==
-            -EOPNOTSUPP);
+  EQUAL(t.advise(Paging::Advice::prefetch, true, m.at(), page, t.ko.lkey.value()), -EOPNOTSUPP);
 }
 
 void a_list_of_pieces_reaches_paged_memory() {
@@ -167,11 +166,11 @@ void a_list_of_pieces_reaches_paged_memory() {
   std::array<prm::Klm, 2> list = {klm(m.at(3 * page), 100, inner), klm(m.at(), 100, inner)};
   UmrShape shape;
   shape.len = 200;
-  CU_ASSERT(t.rig.run_one(t.rig.a, umr_wqe(key, shape, list)).syndrome == Syndrome::none);
-  CU_ASSERT(t.write(0, key, 200) == Syndrome::none);
-  CU_ASSERT(std::memcmp(m.bytes() + 3 * page, t.own.data(), 100) == 0);
-  CU_ASSERT(std::memcmp(m.bytes(), t.own.data() + 100, 100) == 0);
-  CU_ASSERT(t.stat(num_page_faults) == 2);
+  EQUAL(t.rig.run_one(t.rig.a, umr_wqe(key, shape, list)).syndrome, Syndrome::none);
+  EQUAL(t.write(0, key, 200), Syndrome::none);
+  EQUAL(std::memcmp(m.bytes() + 3 * page, t.own.data(), 100), 0);
+  EQUAL(std::memcmp(m.bytes(), t.own.data() + 100, 100), 0);
+  EQUAL(t.stat(num_page_faults), 2);
 }
 
 void an_unreliable_connection_does_not_fault() {
@@ -184,10 +183,10 @@ void an_unreliable_connection_does_not_fault() {
   uint32_t key = t.reg(m).lkey.value();
   Segment s{m.at(), 8, key, false};
   std::byte to[8];
-  const Translator& tr = t.rig.hca->state().works.translator;
+  const Translator& tr = t.rig.hca->state().context.translator;
   Access need{t.rig.pd, prm::mkey::any_qpn, prm::mkey::local_read};
-  CU_ASSERT(gather_bytes(tr, {{&s, 1}, need}, to, 8).source == Deny::fault);
-  CU_ASSERT(t.advise(Paging::Advice::prefetch, true, m.at(), 8, key) == 0);
+  EQUAL(gather_bytes(tr, {{&s, 1}, need}, to, 8).source, Deny::fault);
+  EQUAL(t.advise(Paging::Advice::prefetch, true, m.at(), 8, key), 0);
   CU_ASSERT(gather_bytes(tr, {{&s, 1}, need}, to, 8).ok());
 }
 
@@ -195,11 +194,11 @@ void a_region_registered_anew_has_an_empty_table() {
   Bench t;
   Mapping m(2 * page), n(2 * page);
   MrKeys k = t.reg(m);
-  CU_ASSERT(t.write(m.at(), k.rkey.value(), 2 * page) == Syndrome::none);
+  EQUAL(t.write(m.at(), k.rkey.value(), 2 * page), Syndrome::none);
   MrSpec spec{t.rig.pd, Va{n.at()}, 2 * page, Iova{n.at()}, odp_access};
-  CU_ASSERT(t.rig.hca->rereg_mr(MkeyIndex{k.lkey.value() >> 8}, spec) == 0);
+  EQUAL(t.rig.hca->rereg_mr(MkeyIndex{k.lkey.value() >> 8}, spec), 0);
   CU_ASSERT(t.stat(num_odp_mrs) == 1 && t.stat(num_odp_mr_pages) == 0);
-  CU_ASSERT(t.write(n.at(), k.rkey.value(), page) == Syndrome::none);
+  EQUAL(t.write(n.at(), k.rkey.value(), page), Syndrome::none);
   CU_ASSERT(t.stat(num_page_faults) == 2 && n.bytes()[0] == 1);
 }
 

@@ -3,7 +3,7 @@
 #include <array>
 #include <memory>
 
-#include "sign_bench.hh"
+#include "sign_fixture.hh"
 #include "ut.hh"
 #include "vhca/tpt/signature.hh"
 
@@ -23,20 +23,19 @@ void errors_without_room_are_told_of_later() {
   for (std::unique_ptr<End>& e : ends) {
     e = std::make_unique<End>(rig, rig.a, rig.cq_a);
     const prm::Klm k = klm(e->arena.at(0), 516, e->pieces);
-    CU_ASSERT_EQUAL(e->configure(crc, {&k, 1}, 516), Syndrome::none);
+    EQUAL(e->configure(crc, {&k, 1}, 516), Syndrome::none);
     std::memset(e->arena.data(), 3, 516);
   }
   End& first = *ends[0];
   Wqe all(Opcode::rdma_write);
   all.raddr(first.buffer.at(0), first.plain);
   for (const std::unique_ptr<End>& e : ends) all.data(0, 512, e->key);
-  CU_ASSERT_EQUAL(first.post(all), Syndrome::none);
-  CU_ASSERT_EQUAL_FATAL(first.errors.size(), keys - 1);
-  for (std::size_t i = 0; i + 1 < keys; i++)
-    CU_ASSERT_EQUAL(first.errors[i].mkey.host(), ends[i]->key);
-  CU_ASSERT_EQUAL(first.post(all), Syndrome::none);
-  CU_ASSERT_EQUAL_FATAL(first.errors.size(), keys);
-  CU_ASSERT_EQUAL(first.errors.back().mkey.host(), ends.back()->key);
+  EQUAL(first.post(all), Syndrome::none);
+  EQUAL_FATAL(first.errors.size(), keys - 1);
+  for (std::size_t i = 0; i + 1 < keys; i++) EQUAL(first.errors[i].mkey.host(), ends[i]->key);
+  EQUAL(first.post(all), Syndrome::none);
+  EQUAL_FATAL(first.errors.size(), keys);
+  EQUAL(first.errors.back().mkey.host(), ends.back()->key);
 }
 
 const kilim::test::Case cases[] = {

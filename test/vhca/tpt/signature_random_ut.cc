@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <random>
 
-#include "sign_bench.hh"
+#include "sign_fixture.hh"
 #include "ut.hh"
-#include "wire_rig.hh"
+#include "wire_fixture.hh"
 
 namespace kilim::vhca::test {
 namespace {

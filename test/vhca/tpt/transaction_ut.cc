@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One CRC-32C behind all that goes through a key, as SPDK asks for it (lib/mlx5/mlx5_umr.c,
 // spdk_mlx5_umr_configure_sig).
-#include "sign_bench.hh"
+#include "sign_fixture.hh"
 #include "ut.hh"
 
 namespace kilim::vhca::test {
@@ -84,28 +84,28 @@ constexpr Transaction in_memory{.of_wire = false, .init = bsf::mem_begins | bsf:
 void it_follows_the_data_on_the_wire() {
   for (const bool ones : {true, false}) {
     Bench b;
-    CU_ASSERT_FATAL(b.configure({.ones = ones}, data_bytes) == Syndrome::none);
-    CU_ASSERT(b.read(0, data_bytes + 4) == Syndrome::none);
+    EQUAL_FATAL(b.configure({.ones = ones}, data_bytes), Syndrome::none);
+    EQUAL(b.read(0, data_bytes + 4), Syndrome::none);
     CU_ASSERT(b.same_data() && b.has(b.e.buffer, b.crc(b.e.arena, ones)) && b.quiet());
   }
 }
 
 void it_follows_in_parts_too() {
   Bench b;
-  CU_ASSERT_FATAL(b.configure({}, data_bytes) == Syndrome::none);
+  EQUAL_FATAL(b.configure({}, data_bytes), Syndrome::none);
   CU_ASSERT(b.read(0, 3000) == Syndrome::none && b.read(3000, 2002) == Syndrome::none);
-  CU_ASSERT(b.read(data_bytes + 2, 2) == Syndrome::none);
+  EQUAL(b.read(data_bytes + 2, 2), Syndrome::none);
   CU_ASSERT(b.same_data() && b.has(b.e.buffer, b.crc(b.e.arena)));
 }
 
 void it_is_checked_where_it_comes() {
   for (const bool right : {true, false}) {
     Bench b;
-    CU_ASSERT_FATAL(b.configure({}, data_bytes) == Syndrome::none);
+    EQUAL_FATAL(b.configure({}, data_bytes), Syndrome::none);
     Bytes crc = b.crc(b.e.buffer);
     crc[2] ^= right ? uint8_t{0} : uint8_t{1};
     b.put(b.e.buffer, crc);
-    CU_ASSERT(b.write(0, data_bytes + 4) == Syndrome::none);
+    EQUAL(b.write(0, data_bytes + 4), Syndrome::none);
     CU_ASSERT(b.same_data() && (right ? b.quiet() : b.told(prm::sig_err::wire)));
   }
 }
@@ -113,27 +113,27 @@ void it_is_checked_where_it_comes() {
 void memory_can_have_it() {
   for (const bool right : {true, false}) {
     Bench b;
-    CU_ASSERT_FATAL(b.configure(in_memory, data_bytes + 4) == Syndrome::none);
+    EQUAL_FATAL(b.configure(in_memory, data_bytes + 4), Syndrome::none);
     Bytes crc = b.crc(b.e.arena);
     crc[3] ^= right ? uint8_t{0} : uint8_t{1};
     b.put(b.e.arena, crc);
-    CU_ASSERT(b.read(0, data_bytes) == Syndrome::none);
+    EQUAL(b.read(0, data_bytes), Syndrome::none);
     CU_ASSERT(b.same_data() && (right ? b.quiet() : b.told(prm::sig_err::memory)));
   }
 }
 
 void memory_gets_it() {
   Bench b;
-  CU_ASSERT_FATAL(b.configure(in_memory, data_bytes + 4) == Syndrome::none);
-  CU_ASSERT(b.write(0, data_bytes) == Syndrome::none);
+  EQUAL_FATAL(b.configure(in_memory, data_bytes + 4), Syndrome::none);
+  EQUAL(b.write(0, data_bytes), Syndrome::none);
   CU_ASSERT(b.same_data() && b.has(b.e.arena, b.crc(b.e.buffer)) && b.quiet());
 }
 
 void nothing_lies_behind_it() {
   Bench b;
   // Though the key has more memory.
-  CU_ASSERT_FATAL(b.configure({}, data_bytes + 100) == Syndrome::none);
-  CU_ASSERT(b.read(0, data_bytes + 5) == Syndrome::local_prot);
+  EQUAL_FATAL(b.configure({}, data_bytes + 100), Syndrome::none);
+  EQUAL(b.read(0, data_bytes + 5), Syndrome::local_prot);
 }
 
 void what_it_has_not_is_refused() {
@@ -144,8 +144,7 @@ void what_it_has_not_is_refused() {
                                {.raw = 0},
                                {.raw = bsf::any_raw_size},
                                {.raw = 0x80000001}};
-  for (const Transaction& t : wrong)
-    CU_ASSERT(Bench().configure(t, data_bytes) == Syndrome::mw_bind);
+  for (const Transaction& t : wrong) EQUAL(Bench().configure(t, data_bytes), Syndrome::mw_bind);
   using Spoil = void (*)(prm::Bsf&);
   const Spoil spoils[] = {[](prm::Bsf& b) { b.mem_transaction = b.wire_transaction; },
                           [](prm::Bsf& b) { b.wire_transaction = be32{0}; },
@@ -157,7 +156,7 @@ void what_it_has_not_is_refused() {
   for (const Spoil spoil : spoils) {
     prm::Bsf b = bsf_of({}, 0x100);
     Signature s;
-    CU_ASSERT(decode_bsf(std::as_bytes(std::span(&b, 1)), Profile{}, s) == nullptr);
+    EQUAL(decode_bsf(std::as_bytes(std::span(&b, 1)), Profile{}, s), nullptr);
     spoil(b);
     CU_ASSERT(decode_bsf(std::as_bytes(std::span(&b, 1)), Profile{}, s) != nullptr);
   }
@@ -165,14 +164,14 @@ void what_it_has_not_is_refused() {
 
 void a_key_that_is_told_so_signs_no_more() {
   Bench b;
-  CU_ASSERT_FATAL(b.configure({}, data_bytes) == Syndrome::none);
+  EQUAL_FATAL(b.configure({}, data_bytes), Syndrome::none);
   UmrShape shape;
   shape.mask = prm::umr::mask_bsf_enable;
-  CU_ASSERT(b.e.post(umr_wqe(b.e.key, shape, {})) == Syndrome::none);
+  EQUAL(b.e.post(umr_wqe(b.e.key, shape, {})), Syndrome::none);
   CU_ASSERT(b.read(0, data_bytes) == Syndrome::none && b.same_data());
   // It stays so whatever comes, until it is told otherwise.
-  CU_ASSERT(b.configure({}, data_bytes) == Syndrome::none);
-  CU_ASSERT(b.read(0, data_bytes + 4) == Syndrome::local_prot);
+  EQUAL(b.configure({}, data_bytes), Syndrome::none);
+  EQUAL(b.read(0, data_bytes + 4), Syndrome::local_prot);
 }
 
 constexpr kilim::test::Case cases[] = {

@@ -4,7 +4,7 @@
 #include <array>
 #include <vector>
 
-#include "umr_bench.hh"
+#include "umr_fixture.hh"
 #include "ut.hh"
 
 namespace kilim::vhca::test {
@@ -23,8 +23,8 @@ void a_list_by_pointer_may_be_long() {
   }
   uint32_t len = 0;
   for (uint32_t i = 0; i < 1000; i++) len += i % 60 + 1;
-  CU_ASSERT(t.post(by_pointer(key, len, lists.at(2048), 1000, list_key)) == Syndrome::none);
-  CU_ASSERT(t.gather(key, 0, len) == Syndrome::none);
+  EQUAL(t.post(by_pointer(key, len, lists.at(2048), 1000, list_key)), Syndrome::none);
+  EQUAL(t.gather(key, 0, len), Syndrome::none);
   std::size_t at = 0;
   bool all = true;
   for (uint32_t i = 0; i < 1000; at += i % 60 + 1, i++)
@@ -46,7 +46,7 @@ void a_list_by_pointer_lies_on_2048_bytes_in_a_valid_key() {
     uint32_t list_key = t.rig.reg(lists, access::local_write).lkey.value();
     uint32_t key = t.rig.make_key(8);
     uint32_t named = row.good_key ? list_key : list_key ^ 1;
-    CU_ASSERT(t.post(by_pointer(key, 8, lists.at(row.offset), 4, named)) == row.want);
+    EQUAL(t.post(by_pointer(key, 8, lists.at(row.offset), 4, named)), row.want);
     CU_ASSERT(t.rig.hca->state().keys.at(key >> 8)->free);
   }
 }
@@ -56,15 +56,15 @@ void granules_of_a_list_change_alone() {
   uint32_t key = t.rig.make_key(8);
   std::vector<prm::Klm> list;
   for (uint32_t i = 0; i < 8; i++) list.push_back(t.piece(i * 100, 10));
-  CU_ASSERT(t.configure(key, 80, list) == Syndrome::none);
+  EQUAL(t.configure(key, 80, list), Syndrome::none);
   std::array<prm::Klm, 4> patch = {t.piece(2000, 10), t.piece(3000, 10), t.piece(4000, 10),
                                    t.piece(5000, 10)};
   UmrShape shape;
   shape.flags = umr::inline_list | umr::has_translation_offset;
   shape.mask = 0;
   shape.offset = 4;
-  CU_ASSERT(t.post(umr_wqe(key, shape, patch)) == Syndrome::none);
-  CU_ASSERT(t.gather(key, 0, 80) == Syndrome::none);
+  EQUAL(t.post(umr_wqe(key, shape, patch)), Syndrome::none);
+  EQUAL(t.gather(key, 0, 80), Syndrome::none);
   CU_ASSERT(t.got(0, 0, 10) && t.got(30, 300, 10) && t.got(40, 2000, 10) && t.got(70, 5000, 10));
 }
 
@@ -84,11 +84,11 @@ void granules_lie_beyond_16_bits() {
     Wqe w = umr_wqe(key, shape, list);
     be32 high{1};
     std::memcpy(w.bytes.data() + 16 + 16, &high, sizeof(high));
-    CU_ASSERT(t.post(w) == (extended ? Syndrome::none : Syndrome::mw_bind));
+    EQUAL(t.post(w), extended ? Syndrome::none : Syndrome::mw_bind);
     const Mkey& m = *t.rig.hca->state().keys.at(key >> 8);
-    CU_ASSERT(m.used == (extended ? 65536u + 12u : 0u));
-    CU_ASSERT((m.list[65536 + 8].address.host() == t.src.at(2000)) == extended);
-    CU_ASSERT(m.list[8].address.host() == 0);
+    EQUAL(m.used, extended ? 65536u + 12u : 0u);
+    EQUAL(m.list[65536 + 8].address.host() == t.src.at(2000), extended);
+    EQUAL(m.list[8].address.host(), 0);
   }
 }
 
@@ -103,7 +103,7 @@ void the_byte_count_of_a_pointer_is_ignored() {
   Wqe w = by_pointer(key, 8, lists.at(0), 4, list_key);
   be32 bytes{0};
   std::memcpy(w.bytes.data() + 128, &bytes, sizeof(bytes));
-  CU_ASSERT(t.post(w) == Syndrome::none);
+  EQUAL(t.post(w), Syndrome::none);
   CU_ASSERT(t.gather(key, 0, 8) == Syndrome::none && t.got(0, 77, 8));
 }
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "kilim/prm/data_seg.hh"
-#include "umr_bench.hh"
+#include "umr_fixture.hh"
 #include "ut.hh"
 
 namespace kilim::vhca::test {
@@ -16,10 +16,10 @@ void a_list_is_gathered_in_order() {
   Bench t;
   uint32_t key = t.rig.make_key(8);
   std::array<prm::Klm, 3> list = {t.piece(100, 10), t.piece(5, 1), t.piece(4000, 89)};
-  CU_ASSERT(t.configure(key, 100, list) == Syndrome::none);
-  CU_ASSERT(t.gather(key, 0, 100) == Syndrome::none);
+  EQUAL(t.configure(key, 100, list), Syndrome::none);
+  EQUAL(t.gather(key, 0, 100), Syndrome::none);
   CU_ASSERT(t.got(0, 100, 10) && t.got(10, 5, 1) && t.got(11, 4000, 89));
-  CU_ASSERT(t.gather(key, 9, 3) == Syndrome::none);
+  EQUAL(t.gather(key, 9, 3), Syndrome::none);
   CU_ASSERT(t.got(0, 109, 1) && t.got(1, 5, 1) && t.got(2, 4000, 1));
   CU_ASSERT(t.rig.journal.count(Journal::Kind::umr) == 1 && t.rig.journal.pieces() >= 8);
 }
@@ -28,16 +28,16 @@ void the_key_ends_where_its_length_says() {
   Bench t;
   uint32_t key = t.rig.make_key(4);
   std::array<prm::Klm, 1> list = {t.piece(0, 64)};
-  CU_ASSERT(t.configure(key, 32, list) == Syndrome::none);
-  CU_ASSERT(t.gather(key, 0, 32) == Syndrome::none);
-  CU_ASSERT(t.gather(key, 1, 32) == Syndrome::local_prot);
+  EQUAL(t.configure(key, 32, list), Syndrome::none);
+  EQUAL(t.gather(key, 0, 32), Syndrome::none);
+  EQUAL(t.gather(key, 1, 32), Syndrome::local_prot);
 }
 
 void a_list_shorter_than_the_key_has_a_hole() {
   Bench t;
   uint32_t key = t.rig.make_key(4);
   std::array<prm::Klm, 1> list = {t.piece(0, 64)};
-  CU_ASSERT(t.configure(key, 128, list) == Syndrome::none);
+  EQUAL(t.configure(key, 128, list), Syndrome::none);
   CU_ASSERT(t.gather(key, 0, 65) == Syndrome::local_prot && t.dst.data()[0] == std::byte{0});
 }
 
@@ -49,10 +49,10 @@ void a_start_address_moves_the_key() {
   shape.mask |= umr::mask_start_addr;
   shape.start = 0xfffffffffffff000;
   shape.len = 100;
-  CU_ASSERT(t.post(umr_wqe(key, shape, list)) == Syndrome::none);
-  CU_ASSERT(t.gather(key, shape.start + 40, 20) == Syndrome::none);
+  EQUAL(t.post(umr_wqe(key, shape, list)), Syndrome::none);
+  EQUAL(t.gather(key, shape.start + 40, 20), Syndrome::none);
   CU_ASSERT(t.got(0, 50, 10) && t.got(10, 500, 10));
-  CU_ASSERT(t.gather(key, 0, 20) == Syndrome::local_prot);
+  EQUAL(t.gather(key, 0, 20), Syndrome::local_prot);
 }
 
 void interleaved_pieces_repeat() {
@@ -60,11 +60,11 @@ void interleaved_pieces_repeat() {
   uint32_t key = t.rig.make_key(4);
   std::array<prm::Klm, 3> list = {repeat_head(12, 5, 2), repeat_entry(100, 8, t.lkey, t.src.at(0)),
                                   repeat_entry(50, 4, t.lkey, t.src.at(3000))};
-  CU_ASSERT(t.configure(key, 60, list) == Syndrome::none);
-  CU_ASSERT(t.gather(key, 0, 60) == Syndrome::none);
+  EQUAL(t.configure(key, 60, list), Syndrome::none);
+  EQUAL(t.gather(key, 0, 60), Syndrome::none);
   for (std::size_t i = 0; i < 5; i++)
     CU_ASSERT(t.got(i * 12, i * 100, 8) && t.got(i * 12 + 8, 3000 + i * 50, 4));
-  CU_ASSERT(t.gather(key, 59, 2) == Syndrome::local_prot);
+  EQUAL(t.gather(key, 59, 2), Syndrome::local_prot);
 }
 
 void repetitions_shorter_than_the_key_have_a_hole() {
@@ -72,9 +72,9 @@ void repetitions_shorter_than_the_key_have_a_hole() {
   uint32_t key = t.rig.make_key(4);
   std::array<prm::Klm, 2> list = {repeat_head(12, 5, 1),
                                   repeat_entry(100, 12, t.lkey, t.src.at(0))};
-  CU_ASSERT(t.configure(key, 72, list) == Syndrome::none);
+  EQUAL(t.configure(key, 72, list), Syndrome::none);
   CU_ASSERT(t.gather(key, 48, 12) == Syndrome::none && t.got(0, 400, 12));
-  CU_ASSERT(t.gather(key, 60, 1) == Syndrome::local_prot);
+  EQUAL(t.gather(key, 60, 1), Syndrome::local_prot);
 }
 
 // A key for UMRs, of eight entries; 0: refused.
@@ -95,7 +95,7 @@ void a_key_of_another_domain_takes_no_umr() {
   const uint32_t key = other_key(t, prm::mkc::access_mode_klm, t.rig.pd.value() + 1);
   CU_ASSERT_FATAL(key != 0);
   std::array<prm::Klm, 1> list = {t.piece(0, 64)};
-  CU_ASSERT(t.configure(key, 64, list) == Syndrome::mw_bind);
+  EQUAL(t.configure(key, 64, list), Syndrome::mw_bind);
   const Mkey& m = *t.rig.hca->state().keys.at(key >> 8);
   CU_ASSERT(m.used == 0 && m.len == 0);
 }
@@ -107,11 +107,11 @@ void fixed_entries_end_with_their_list() {
   CU_ASSERT_FATAL(key != 0);
   std::vector<prm::Klm> list;
   for (std::size_t i = 0; i < 4; i++) list.push_back(klm(t.src.at((i ^ 1) * entity), 0, t.lkey));
-  CU_ASSERT(t.configure(key, 8 * entity, list) == Syndrome::none);
-  CU_ASSERT(t.gather(key, 2 * entity - 8, 16) == Syndrome::none);
+  EQUAL(t.configure(key, 8 * entity, list), Syndrome::none);
+  EQUAL(t.gather(key, 2 * entity - 8, 16), Syndrome::none);
   CU_ASSERT(t.got(0, entity - 8, 8) && t.got(8, 3 * entity, 8));
-  CU_ASSERT(t.gather(key, 4 * entity - 8, 8) == Syndrome::none);
-  CU_ASSERT(t.gather(key, 4 * entity, 8) == Syndrome::local_prot);
+  EQUAL(t.gather(key, 4 * entity - 8, 8), Syndrome::none);
+  EQUAL(t.gather(key, 4 * entity, 8), Syndrome::local_prot);
 }
 
 void keys_nest_as_deep_as_the_profile_says() {
@@ -121,18 +121,18 @@ void keys_nest_as_deep_as_the_profile_says() {
     keys[level] = t.rig.make_key(4);
     std::array<prm::Klm, 1> list = {level == 0 ? t.piece(7, 600)
                                                : klm(1, 600 - level, keys[level - 1])};
-    CU_ASSERT(t.configure(keys[level], 600 - level, list) == Syndrome::none);
+    EQUAL(t.configure(keys[level], 600 - level, list), Syndrome::none);
   }
   CU_ASSERT(t.gather(keys[3], 0, 100) == Syndrome::none && t.got(0, 10, 100));
-  CU_ASSERT(t.gather(keys[4], 0, 100) == Syndrome::local_prot);
+  EQUAL(t.gather(keys[4], 0, 100), Syndrome::local_prot);
 }
 
 void a_key_of_itself_is_refused_when_used() {
   Bench t;
   uint32_t key = t.rig.make_key(4);
   std::array<prm::Klm, 1> list = {klm(0, 64, key)};
-  CU_ASSERT(t.configure(key, 64, list) == Syndrome::none);
-  CU_ASSERT(t.gather(key, 0, 64) == Syndrome::local_prot);
+  EQUAL(t.configure(key, 64, list), Syndrome::none);
+  EQUAL(t.gather(key, 0, 64), Syndrome::local_prot);
 }
 
 void a_new_tag_makes_the_old_key_stale() {
@@ -142,10 +142,10 @@ void a_new_tag_makes_the_old_key_stale() {
   UmrShape shape;
   shape.len = 64;
   shape.tag = 0x5c;
-  CU_ASSERT(t.post(umr_wqe(key, shape, list)) == Syndrome::none);
+  EQUAL(t.post(umr_wqe(key, shape, list)), Syndrome::none);
   uint32_t renamed = (key & ~0xffu) | 0x5c;
-  CU_ASSERT(t.gather(renamed, 0, 64) == Syndrome::none);
-  CU_ASSERT(t.gather(key, 0, 64) == Syndrome::local_prot);
+  EQUAL(t.gather(renamed, 0, 64), Syndrome::none);
+  EQUAL(t.gather(key, 0, 64), Syndrome::local_prot);
 }
 
 // As the kernel registers: the control segment has the key as it will be.
@@ -155,17 +155,17 @@ void the_new_tag_may_name_the_key() {
   std::array<prm::Klm, 1> list = {t.piece(0, 64)};
   UmrShape shape;
   shape.len = 64;
-  CU_ASSERT(t.post(umr_wqe(key + 3, shape, list)) == Syndrome::none);
-  CU_ASSERT(t.gather(key + 3, 0, 64) == Syndrome::none);
+  EQUAL(t.post(umr_wqe(key + 3, shape, list)), Syndrome::none);
+  EQUAL(t.gather(key + 3, 0, 64), Syndrome::none);
   shape.mask &= ~umr::mask_mkey;
-  CU_ASSERT(t.post(umr_wqe(key, shape, list)) == Syndrome::mw_bind);
+  EQUAL(t.post(umr_wqe(key, shape, list)), Syndrome::mw_bind);
 }
 
 void only_fields_of_the_mask_change() {
   Bench t;
   uint32_t key = t.rig.make_key(4);
   std::array<prm::Klm, 1> list = {t.piece(0, 64)};
-  CU_ASSERT(t.configure(key, 64, list) == Syndrome::none);
+  EQUAL(t.configure(key, 64, list), Syndrome::none);
   UmrShape shape;
   shape.mask = umr::mask_remote_write;
   shape.access = 0;
@@ -173,10 +173,10 @@ void only_fields_of_the_mask_change() {
   shape.free = prm::mkey::free;
   shape.start = 77;
   shape.tag = 9;
-  CU_ASSERT(t.post(umr_wqe(key, shape, {})) == Syndrome::none);
+  EQUAL(t.post(umr_wqe(key, shape, {})), Syndrome::none);
   const Mkey& m = *t.rig.hca->state().keys.at(key >> 8);
   CU_ASSERT(m.key == key && m.len == 64 && m.start == 0 && !m.free);
-  CU_ASSERT(m.rights == (prm::mkey::local_read | prm::mkey::local_write | prm::mkey::remote_read));
+  EQUAL(m.rights, prm::mkey::local_read | prm::mkey::local_write | prm::mkey::remote_read);
 }
 
 void the_state_of_a_key_is_checked_on_demand() {
@@ -192,11 +192,11 @@ void the_state_of_a_key_is_checked_on_demand() {
     Bench t;
     uint32_t key = t.rig.make_key(4);
     std::array<prm::Klm, 1> list = {t.piece(0, 64)};
-    if (!row.is_free) CU_ASSERT(t.configure(key, 64, list) == Syndrome::none);
+    if (!row.is_free) EQUAL(t.configure(key, 64, list), Syndrome::none);
     UmrShape shape;
     shape.flags |= row.flag;
     shape.len = 64;
-    CU_ASSERT(t.post(umr_wqe(key, shape, list)) == row.want);
+    EQUAL(t.post(umr_wqe(key, shape, list)), row.want);
   }
 }
 
@@ -205,14 +205,14 @@ void an_invalidated_key_admits_nobody() {
   Bench t;
   uint32_t key = t.rig.make_key(4);
   std::array<prm::Klm, 1> list = {t.piece(0, 64)};
-  CU_ASSERT(t.configure(key, 64, list) == Syndrome::none);
+  EQUAL(t.configure(key, 64, list), Syndrome::none);
   UmrShape inval;
   inval.flags = umr::inline_list | umr::has_translation_offset | umr::check_qpn;
   inval.mask = umr::mask_free | umr::mask_mkey | umr::mask_qpn;
   inval.free = prm::mkey::free;
-  CU_ASSERT(t.post(umr_wqe(key, inval, {})) == Syndrome::none);
-  CU_ASSERT(t.rig.journal.count(Journal::Kind::invalidate) == 1);
-  CU_ASSERT(t.gather(key, 0, 64) == Syndrome::local_prot);
+  EQUAL(t.post(umr_wqe(key, inval, {})), Syndrome::none);
+  EQUAL(t.rig.journal.count(Journal::Kind::invalidate), 1);
+  EQUAL(t.gather(key, 0, 64), Syndrome::local_prot);
 }
 
 struct Refused {
@@ -245,7 +245,7 @@ void a_refused_umr_changes_nothing() {
     row.change(t, shape, list);
     Syndrome got = t.post(umr_wqe(key, shape, list));
     if (got != row.want) std::printf("\n    %s: syndrome %d\n", row.name, static_cast<int>(got));
-    CU_ASSERT(got == row.want);
+    EQUAL(got, row.want);
     const Mkey& m = *t.rig.hca->state().keys.at(key >> 8);
     CU_ASSERT(m.free && m.len == 0 && m.used == 0 && m.rights == prm::mkey::local_read);
   }
@@ -263,7 +263,7 @@ void a_umr_is_as_long_as_its_segments() {
     if (what == 1) w.bytes[16 + offsetof(prm::UmrCtrlSeg, rsvd0)] = std::byte{1};
     if (what == 2) w.bytes[16 + offsetof(prm::UmrCtrlSeg, rsvd1) + 27] = std::byte{1};
     if (what == 3) w.bytes[0] = std::byte{1};  // opcode modifier
-    CU_ASSERT(b.post(w) == Syndrome::local_qp_op);
+    EQUAL(b.post(w), Syndrome::local_qp_op);
     const Mkey& m = *b.rig.hca->state().keys.at(key >> 8);
     CU_ASSERT(m.free && m.len == 0 && m.used == 0);
   }
@@ -285,14 +285,13 @@ void a_profile_can_lack_features() {
     UmrShape shape;
     shape.len = 4;
     shape.mask &= ~umr::mask_atomic;
-    if (what == 0) CU_ASSERT(t.post(umr_wqe(key, shape, strided)) == Syndrome::mw_bind);
-    if (what == 1) CU_ASSERT(t.configure(key, 64, list) == Syndrome::mw_bind);
-    if (what == 2)
-      CU_ASSERT(t.post(by_pointer(key, 8, t.src.at(0), 4, t.lkey)) == Syndrome::mw_bind);
-    if (what == 3) CU_ASSERT(t.post(umr_wqe(key, shape, list)) == Syndrome::local_qp_op);
+    if (what == 0) EQUAL(t.post(umr_wqe(key, shape, strided)), Syndrome::mw_bind);
+    if (what == 1) EQUAL(t.configure(key, 64, list), Syndrome::mw_bind);
+    if (what == 2) EQUAL(t.post(by_pointer(key, 8, t.src.at(0), 4, t.lkey)), Syndrome::mw_bind);
+    if (what == 3) EQUAL(t.post(umr_wqe(key, shape, list)), Syndrome::local_qp_op);
     if (what == 4) {
-      CU_ASSERT(t.post(umr_wqe(key, shape, list)) == Syndrome::none);
-      CU_ASSERT(t.gather(key, 0, 4) == Syndrome::local_prot);
+      EQUAL(t.post(umr_wqe(key, shape, list)), Syndrome::none);
+      EQUAL(t.gather(key, 0, 4), Syndrome::local_prot);
     }
   }
 }
@@ -304,9 +303,9 @@ void raw_packet_queues_have_no_umr() {
   Bench t(s);
   uint32_t key = t.rig.make_key(4);
   CU_ASSERT(t.rig.to_init(t.rig.a) == 0 && t.rig.to_rtr(t.rig.a, Qpn{0}) == 0);
-  CU_ASSERT(t.rig.to_rts_only(t.rig.a) == 0);
+  EQUAL(t.rig.to_rts_only(t.rig.a), 0);
   std::array<prm::Klm, 1> list = {t.piece(0, 64)};
-  CU_ASSERT(t.configure(key, 64, list) == Syndrome::local_qp_op);
+  EQUAL(t.configure(key, 64, list), Syndrome::local_qp_op);
 }
 
 void inner_keys_are_checked_too() {
@@ -314,13 +313,13 @@ void inner_keys_are_checked_too() {
   uint32_t read_only = t.rig.reg(t.src, 0).lkey.value();
   uint32_t key = t.rig.make_key(4);
   std::array<prm::Klm, 2> list = {t.piece(0, 64), klm(t.src.at(64), 64, read_only)};
-  CU_ASSERT(t.configure(key, 128, list) == Syndrome::none);
+  EQUAL(t.configure(key, 128, list), Syndrome::none);
   CU_ASSERT(t.gather(key, 0, 128) == Syndrome::none && t.got(0, 0, 128));
   std::vector<std::byte> before(t.src.data(), t.src.data() + 128);
   Wqe w(Opcode::rdma_write);
   w.raddr(0, key).data(t.dst.at(9000), 128, t.kd.lkey.value());
-  CU_ASSERT(t.post(w) == Syndrome::remote_access);
-  CU_ASSERT(std::memcmp(before.data(), t.src.data(), 128) == 0);
+  EQUAL(t.post(w), Syndrome::remote_access);
+  EQUAL(std::memcmp(before.data(), t.src.data(), 128), 0);
 }
 
 const kilim::test::Case cases[] = {

@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <cstddef>
 
-#include "dynamic_rig.hh"
+#include "dynamic_fixture.hh"
 #include "ut.hh"
 
 using namespace kilim;
@@ -36,7 +36,7 @@ void another_traffic_class_is_another_connection() {
     Wqe w = p.write(t, n * 100, n * 100, 100, p.far_key.rkey.value());
     w.bytes[16 + offsetof(prm::AvSeg, tclass)] = std::byte{classes[n]};
     CU_ASSERT(good(p.post(ini, w)) && p.same(n * 100, n * 100, 100));
-    CU_ASSERT_EQUAL(qp.attr.path.traffic_class, classes[n]);
+    EQUAL(qp.attr.path.traffic_class, classes[n]);
     sessions[n] = qp.rc->session;
   }
   CU_ASSERT(sessions[0] == sessions[1] && sessions[1] < sessions[2]);

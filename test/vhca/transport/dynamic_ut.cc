@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "dynamic_rig.hh"
+#include "dynamic_fixture.hh"
 #include "ut.hh"
 #include "vhca/transport/roce_frame.hh"
 #include "vhca/wq/qp_error.hh"
@@ -50,7 +50,7 @@ void all_operations(Pair& p, Initiator& ini, Target& t, const MrKeys& remote, Pa
                 .atomic(2, 0)
                 .data(p.near.at(420'000), 8, p.near_key.lkey.value());
   CU_ASSERT(good(p.post(ini, add)) && *word == 42);
-  CU_ASSERT(*reinterpret_cast<uint64_t*>(p.near.data() + 420'000) == 40);
+  EQUAL(*reinterpret_cast<uint64_t*>(p.near.data() + 420'000), 40);
 }
 
 void every_operation_reaches_a_target_on_the_wire() {
@@ -89,8 +89,9 @@ void an_initiator_goes_from_target_to_target() {
       Pages& memory = &t == &own ? p.near : p.far;
       std::optional<Completion> c = p.w.wait(t.queue.cq);
       CU_ASSERT(c.has_value() && c->bytes == 2000 + i * 1000);
-      CU_ASSERT(std::memcmp(p.near.data() + round * 3000 + i, memory.data() + 500'000 + i * 10'000,
-                            2000 + i * 1000) == 0);
+      EQUAL(std::memcmp(p.near.data() + round * 3000 + i, memory.data() + 500'000 + i * 10'000,
+                        2000 + i * 1000),
+            0);
     }
   }
   for (Target* t : targets) CU_ASSERT(!t->queue.cq.poll().has_value());
@@ -105,11 +106,11 @@ void a_wrong_key_is_refused_and_the_target_lives_on() {
     Pages& memory = where == &p.w.left ? p.near : p.far;
     t.queue.recv(memory.at(600'000), 100, key.lkey.value());
     CU_ASSERT(failed(p.post(ini, p.send(t, 0, 50, good_key ^ 1)), Syndrome::remote_access));
-    CU_ASSERT(ini.stands() == QpState::err);
+    EQUAL(ini.stands(), QpState::err);
     CU_ASSERT(!t.queue.cq.poll().has_value() && where->hca->query_qp(t.qpn)->state == QpState::rtr);
     CU_ASSERT(good(p.post(other, p.send(t, 0, 50))) && p.w.wait(t.queue.cq).has_value());
   }
-  CU_ASSERT_EQUAL(p.w.right.events.of(event::qp_access_err), 0);
+  EQUAL(p.w.right.events.of(event::qp_access_err), 0);
 }
 
 void what_a_target_refuses_ends_one_connection() {
@@ -131,7 +132,7 @@ void what_a_target_refuses_ends_one_connection() {
     CU_ASSERT(failed(p.post(foreign, read(0x12345)), Syndrome::remote_access));
     CU_ASSERT(good(p.post(reader, read(rkey))) && p.same(700'000, 9, 2500));
   }
-  CU_ASSERT(p.w.right.hca->query_qp(t.qpn)->state == QpState::rtr);
+  EQUAL(p.w.right.hca->query_qp(t.qpn)->state, QpState::rtr);
 }
 
 void a_late_receiver_is_waited_for_and_a_missing_target_is_not() {
@@ -183,8 +184,8 @@ void streams_fail_alone(Pair& p, Target& t, uint32_t rkey, Pages& memory) {
   CU_ASSERT(failed(p.w.wait(ini.cq), Syndrome::remote_access));
   CU_ASSERT(failed(p.w.wait(ini.cq), Syndrome::wr_flush));
   CU_ASSERT(good(p.w.wait(ini.cq)) && good(p.w.wait(ini.cq)));
-  CU_ASSERT(ini.stands() == QpState::rts);
-  CU_ASSERT(std::memcmp(p.near.data() + 6000, memory.data() + 806'000, 6000) == 0);
+  EQUAL(ini.stands(), QpState::rts);
+  EQUAL(std::memcmp(p.near.data() + 6000, memory.data() + 806'000, 6000), 0);
   Qp& raw = *p.w.left.hca->state().qps.at(ini.qp.qpn.value());
   CU_ASSERT(!raw.failed.remove(1) && raw.failed.remove(2));
   CU_ASSERT(good(p.post(ini, write(rkey, 3000), 2)));
@@ -195,7 +196,7 @@ void streams_fail_alone(Pair& p, Target& t, uint32_t rkey, Pages& memory) {
   Wqe local = write(rkey, 0);
   local.bytes[local.bytes.size() - 9] ^= std::byte{0xff};
   CU_ASSERT(failed(p.post(ini, local, 8), Syndrome::local_prot));
-  CU_ASSERT(ini.stands() == QpState::err);
+  EQUAL(ini.stands(), QpState::err);
   CU_ASSERT(failed(p.post(ini, write(rkey, 0), 1), Syndrome::wr_flush));
 }
 
@@ -308,10 +309,10 @@ void half_a_message_gives_its_receive_back() {
   send_frame(p, t, roce::Op::send_first, packet(21, 90, 90));
   std::optional<Completion> c = t.queue.cq.poll();
   CU_ASSERT(c.has_value() && c->syndrome == Syndrome::wr_flush && c->index == 0);
-  CU_ASSERT_EQUAL(p.w.right.hca->destroy_qp(t.qpn), 0);
+  EQUAL(p.w.right.hca->destroy_qp(t.qpn), 0);
   c = t.queue.cq.poll();
   CU_ASSERT(c.has_value() && c->syndrome == Syndrome::wr_flush && c->index == 1);
-  CU_ASSERT_EQUAL(t.queue.destroy(), 0);
+  EQUAL(t.queue.destroy(), 0);
 }
 
 void short_data_comes_in_a_long_entry() {
@@ -322,7 +323,7 @@ void short_data_comes_in_a_long_entry() {
   p.far.data()[0] = std::byte{0xee};
   CU_ASSERT(good(p.post(ini, p.send(t, 64, 60))));
   CU_ASSERT(p.w.wait(t.queue.cq).has_value() && p.far.data()[0] == std::byte{0xee});
-  CU_ASSERT(std::memcmp(t.queue.cq.memory.data(), p.near.data() + 64, 60) == 0);
+  EQUAL(std::memcmp(t.queue.cq.memory.data(), p.near.data() + 64, 60), 0);
 }
 
 constexpr Case cases[] = {

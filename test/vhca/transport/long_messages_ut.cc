@@ -13,7 +13,7 @@
 #include "vhca/transport/roce.hh"
 #include "vhca/transport/roce_frame.hh"
 #include "vhca/wire/wire.hh"
-#include "wire_rig.hh"
+#include "wire_fixture.hh"
 
 using namespace kilim;
 using namespace kilim::vhca;
@@ -84,7 +84,7 @@ void a_port_sends_what_it_says() {
          b = rig.reg(far.va(), far.bytes(), rw_access);
   auto begin_again = [&rig] {
     for (TestQp* qp : {&rig.a, &rig.b}) {
-      CU_ASSERT(rig.to_state(*qp, QpState::reset) == 0);
+      EQUAL(rig.to_state(*qp, QpState::reset), 0);
       qp->pi = qp->head = 0;
       std::memset(qp->record.data(), 0, 8);
     }
@@ -99,19 +99,18 @@ void a_port_sends_what_it_says() {
   for (Opcode op : {Opcode::rdma_write, Opcode::rdma_read, Opcode::send}) {
     for (uint32_t more : {uint32_t{gib} + 1, 0x7fffffffu, 0u}) {  // the last one is 2 GiB
       Wqe w = op == Opcode::send ? Wqe(op) : write(op);
-      CU_ASSERT(rig.run_one(rig.a, w.data(at, more, a.lkey.value())).syndrome ==
-                Syndrome::local_length);
+      EQUAL(rig.run_one(rig.a, w.data(at, more, a.lkey.value())).syndrome, Syndrome::local_length);
       begin_again();
     }
   }
   Wqe two = write(Opcode::rdma_write).data(at, gib, a.lkey.value()).data(at, 1, a.lkey.value());
-  CU_ASSERT(rig.run_one(rig.a, two).syndrome == Syndrome::local_length);
+  EQUAL(rig.run_one(rig.a, two).syndrome, Syndrome::local_length);
   // A receive has room for 2 GiB all the same.
   begin_again();
   rig.b.recv(far.va().value(), 0, b.lkey.value());
   fill(near, 2);
-  CU_ASSERT(rig.run_one(rig.a, Wqe(Opcode::send).data(at, gib, a.lkey.value())).op ==
-            prm::CqeOpcode::req);
+  EQUAL(rig.run_one(rig.a, Wqe(Opcode::send).data(at, gib, a.lkey.value())).op,
+        prm::CqeOpcode::req);
   CU_ASSERT(equal(near, far));
 }
 
@@ -127,7 +126,7 @@ void loopback_moves_two_gib_in_one_request() {
   CU_ASSERT(c.op == prm::CqeOpcode::req && equal(near, far));
   Wqe longer = rdma(Opcode::rdma_write, near, a.lkey, far, b.rkey);
   longer.data(near.va().value(), 1, a.lkey.value());
-  CU_ASSERT(rig.run_one(rig.a, longer).syndrome == Syndrome::local_length);
+  EQUAL(rig.run_one(rig.a, longer).syndrome, Syndrome::local_length);
 }
 
 // Pieces of the wire's pace: a cable and both adapters in one thread.
@@ -184,7 +183,7 @@ void a_read_of_half_of_all_numbers_makes_progress() {
   const RcWire& l = *w.left.hca->state().qps.at(w.left.a.qpn.value())->rc;
   const RcWire& r = *w.right.hca->state().qps.at(w.right.a.qpn.value())->rc;
   for (int i = 0; i < 10; i++) w.left.hca->run();
-  CU_ASSERT_EQUAL(l.count, 1);  // with the next one there would be a number too many
+  EQUAL(l.count, 1);  // with the next one there would be a number too many
   CU_ASSERT(good(w.wait(w.left.cq_a)));
   uint32_t begin = l.una_psn;
   for (int i = 0; i < 20'000 && !equal(near, far); i++) {
@@ -192,10 +191,10 @@ void a_read_of_half_of_all_numbers_makes_progress() {
     w.right.hca->run();
   }
   CU_ASSERT(equal(near, far));  // the first turn of many has come
-  CU_ASSERT_EQUAL(l.count, 1);  // the last READ has to wait
+  EQUAL(l.count, 1);            // the last READ has to wait
   CU_ASSERT(roce::psn_distance(begin, l.una_psn) >= turn / 256);
-  CU_ASSERT_EQUAL(roce::psn_distance(begin, l.sent_psn), roce::most_packets);
-  CU_ASSERT_EQUAL(roce::psn_distance(begin, r.expected_psn), roce::most_packets);
+  EQUAL(roce::psn_distance(begin, l.sent_psn), roce::most_packets);
+  EQUAL(roce::psn_distance(begin, r.expected_psn), roce::most_packets);
   CU_ASSERT(!w.left.cq_a.poll().has_value());
 }
 
@@ -222,7 +221,7 @@ uint32_t acknowledged(WireRig& w, const Pages& far, const MrKeys& key, roce::Op 
   while (w.right.hca->run() != 0) {
   }
   for (; !wire->peek().empty(); wire->drop())
-    CU_ASSERT(parse_roce(wire->peek(), answer) == RoceParse::ok);
+    EQUAL(parse_roce(wire->peek(), answer), RoceParse::ok);
   return answer.psn;
 }
 
@@ -231,10 +230,10 @@ void a_repeated_write_is_not_acknowledged_by_the_number_of_a_read_behind_it() {
   WireRig w({.timeout = 0});
   Pages far{4096};
   MrKeys key = w.right.reg(far, rw_access);
-  CU_ASSERT_EQUAL(acknowledged(w, far, key, roce::Op::write_only, 0xfffff0), 0xfffff0);
-  CU_ASSERT_EQUAL(acknowledged(w, far, key, roce::Op::read_request, 0xfffff1), 0xfffff1);
-  CU_ASSERT_EQUAL(acknowledged(w, far, key, roce::Op::write_only, 0xfffff0), 0xfffff0);
-  CU_ASSERT_EQUAL(acknowledged(w, far, key, roce::Op::write_only, 0xfffff2), 0xfffff2);
+  EQUAL(acknowledged(w, far, key, roce::Op::write_only, 0xfffff0), 0xfffff0);
+  EQUAL(acknowledged(w, far, key, roce::Op::read_request, 0xfffff1), 0xfffff1);
+  EQUAL(acknowledged(w, far, key, roce::Op::write_only, 0xfffff0), 0xfffff0);
+  EQUAL(acknowledged(w, far, key, roce::Op::write_only, 0xfffff2), 0xfffff2);
 }
 
 constexpr Case cases[] = {

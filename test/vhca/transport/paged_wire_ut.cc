@@ -7,7 +7,8 @@
 
 #include "ut.hh"
 #include "vhca/hca/state.hh"
-#include "wire_rig.hh"
+#include "vhca/transport/outcome.hh"
+#include "wire_fixture.hh"
 
 using namespace kilim;
 using namespace kilim::vhca;
@@ -47,14 +48,14 @@ void every_operation_faults_at_both_ends(const std::string& more) {
   WireRig w({.left_wire = more, .right_wire = more, .mtu = 5});
   Sides s(w);
   s.fill(s.near, 7);
-  CU_ASSERT(outcome(w.post(s.rdma(Opcode::rdma_write, 100, 20000))) == Syndrome::none);
+  EQUAL(outcome(w.post(s.rdma(Opcode::rdma_write, 100, 20000))), Syndrome::none);
   CU_ASSERT(s.same(100, 20000) && faults(w.left) >= 1 && faults(w.right) >= 1);
 
   s.fill(s.far, 11);
   ::madvise(s.near.data(), area, MADV_DONTNEED);
   ::madvise(s.far.data() + 8192, 4096, MADV_DONTNEED);
   uint64_t near_before = faults(w.left), far_before = faults(w.right);
-  CU_ASSERT(outcome(w.post(s.rdma(Opcode::rdma_read, 100, 20000))) == Syndrome::none);
+  EQUAL(outcome(w.post(s.rdma(Opcode::rdma_read, 100, 20000))), Syndrome::none);
   CU_ASSERT(s.same(100, 20000) && s.near.data()[101] != std::byte{0});
   CU_ASSERT(faults(w.left) > near_before && faults(w.right) > far_before);
 
@@ -63,7 +64,7 @@ void every_operation_faults_at_both_ends(const std::string& more) {
   w.right.a.recv(s.far.at(0), 30000, s.far_key.lkey.value());
   Wqe send(Opcode::send);
   send.data(s.near.at(0), 30000, s.near_key.lkey.value());
-  CU_ASSERT(outcome(w.post(send)) == Syndrome::none);
+  EQUAL(outcome(w.post(send)), Syndrome::none);
   CU_ASSERT(s.same(0, 30000) && faults(w.right) > far_before);
 
   ::madvise(s.far.data(), 4096, MADV_DONTNEED);
@@ -72,7 +73,7 @@ void every_operation_faults_at_both_ends(const std::string& more) {
   atomic.raddr(s.far.at(8), s.far_key.rkey.value())
       .atomic(5, 0)
       .data(s.near.at(40960), 8, s.near_key.lkey.value());
-  CU_ASSERT(outcome(w.post(atomic)) == Syndrome::none);
+  EQUAL(outcome(w.post(atomic)), Syndrome::none);
   CU_ASSERT(s.far.data()[8] == std::byte{5} && faults(w.right) > far_before);
 }
 
@@ -89,22 +90,71 @@ void a_fault_is_an_rnr_nak() {
   WireRig w({.rnr_retry = 0});
   Sides s(w);
   s.fill(s.near, 3);
-  CU_ASSERT(outcome(w.post(s.rdma(Opcode::rdma_write, 0, 8))) == Syndrome::rnr_retry_exc);
-  CU_ASSERT(faults(w.right) == 1);
+  EQUAL(outcome(w.post(s.rdma(Opcode::rdma_write, 0, 8))), Syndrome::rnr_retry_exc);
+  EQUAL(faults(w.right), 1);
 }
 
 void far_memory_that_is_gone_is_refused() {
   WireRig w;
   Sides s(w);
   s.far.unmap();
-  CU_ASSERT(outcome(w.post(s.rdma(Opcode::rdma_write, 0, 5000))) == Syndrome::remote_access);
+  EQUAL(outcome(w.post(s.rdma(Opcode::rdma_write, 0, 5000))), Syndrome::remote_access);
 }
 
 void own_memory_that_is_gone_is_a_protection_error() {
   WireRig w;
   Sides s(w);
   s.near.unmap();
-  CU_ASSERT(outcome(w.post(s.rdma(Opcode::rdma_write, 0, 5000))) == Syndrome::local_prot);
+  EQUAL(outcome(w.post(s.rdma(Opcode::rdma_write, 0, 5000))), Syndrome::local_prot);
+}
+
+// A key over the left side's memory whose pages the kernel's fault handler does not find: within a
+// repetition it takes the head for a pinned piece.
+uint32_t strided_key(WireRig& w, Sides& s) {
+  prm::Mkc c{};
+  c.flags = be32{prm::mkc::local_read::at(1u) |
+                 prm::mkc::access_mode_1_0::at(uint32_t{prm::mkc::access_mode_klm})};
+  c.qpn_mkey = be32{0xffffff00u};
+  c.flags_pd = be32{w.left.pd.value()};
+  c.len = be64{256};
+  c.translations_octword_size = be32{4};
+  const std::vector<prm::Klm> blocks = {
+      repeat_head(64, 4, 1), repeat_entry(4096, 64, s.near_key.lkey.value(), s.near.at(0))};
+  Result<Mkey*> made = w.left.hca->state().keys.create_mkey(c, std::as_bytes(std::span(blocks)),
+                                                            w.left.hca->profile());
+  return made ? (*made)->key : 0;
+}
+
+Qp& requester_of(WireRig& w) {
+  return *w.left.hca->state().qps.at(w.left.a.qpn.value());
+}
+
+// The last looks of the many that a queue takes: all of them last a second.
+void a_page_that_is_never_found_is_a_protection_error() {
+  for (const char* order : {"strict", "weak"}) {
+    WireRig w({.order = order_of(order)});
+    Sides s(w);
+    Wqe write(Opcode::rdma_write);
+    write.raddr(s.far.at(0), s.far_key.rkey.value()).data(0, 64, strided_key(w, s));
+    requester_of(w).stalls = most_stalls - 3;
+    EQUAL(outcome(w.post(write)), Syndrome::local_prot);
+    CU_ASSERT(requester_of(w).stalls == 0 && faults(w.left) == 0);
+  }
+}
+
+void a_reset_forgets_how_long_a_queue_waited() {
+  const LinkShape shape;
+  WireRig w(shape);
+  requester_of(w).stalls = most_stalls;
+  QpAttr reset;
+  reset.state = QpState::reset;
+  EQUAL(w.left.hca->modify_qp(w.left.a.qpn, reset, qp_mask::state), 0);
+  EQUAL(requester_of(w).stalls, 0);
+  WireRig::connect(w.left, {w.left.a, w.right.a.qpn, QpType::rc}, right_mac, shape, shape.left_psn,
+                   shape.right_psn);
+  Sides s(w);
+  EQUAL(outcome(w.post(s.rdma(Opcode::rdma_write, 0, 5000))), Syndrome::none);
+  CU_ASSERT(faults(w.left) > 0 && requester_of(w).stalls == 0);
 }
 
 const Case cases[] = {
@@ -114,6 +164,9 @@ const Case cases[] = {
     {"far memory that is gone is refused", far_memory_that_is_gone_is_refused},
     {"own memory that is gone is a protection error",
      own_memory_that_is_gone_is_a_protection_error},
+    {"a page that is never found is a protection error",
+     a_page_that_is_never_found_is_a_protection_error},
+    {"a reset forgets how long a queue waited", a_reset_forgets_how_long_a_queue_waited},
 };
 
 }  // namespace

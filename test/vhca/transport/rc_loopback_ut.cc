@@ -3,9 +3,9 @@
 // wrapping, both sizes of CQE.
 #include <random>
 
-#include "rig.hh"
 #include "ut.hh"
 #include "vhca/hca/state.hh"
+#include "vhca_fixture.hh"
 
 namespace kilim::vhca::test {
 namespace {
@@ -54,14 +54,14 @@ void send_scatters_over_segments() {
   t.rig.b.recv(segs);
   Wqe w(Opcode::send);
   w.data(t.src.at(0), 40, t.ks.lkey.value()).data(t.src.at(1000), 60, t.ks.lkey.value());
-  CU_ASSERT(t.rig.run_one(t.rig.a, w).op == CqeOpcode::req);
-  CU_ASSERT(t.rig.cq_b.poll()->bytes == 100);
+  EQUAL(t.rig.run_one(t.rig.a, w).op, CqeOpcode::req);
+  EQUAL(t.rig.cq_b.poll()->bytes, 100);
   std::vector<std::byte> want(t.src.data(), t.src.data() + 40);
   want.insert(want.end(), t.src.data() + 1000, t.src.data() + 1060);
   CU_ASSERT(same(t.dst.data() + 1, want.data(), 7));
   CU_ASSERT(same(t.dst.data() + 100, want.data() + 7, 50));
   CU_ASSERT(same(t.dst.data() + 500, want.data() + 57, 43));
-  CU_ASSERT(t.dst.data()[543] == std::byte{0});
+  EQUAL(t.dst.data()[543], std::byte{0});
 }
 
 void inline_data_needs_no_key() {
@@ -69,11 +69,11 @@ void inline_data_needs_no_key() {
   t.rig.b.recv(t.dst.at(0), 64, t.kd.lkey.value());
   std::array<std::byte, 37> text;
   text.fill(std::byte{0x77});
-  CU_ASSERT(t.rig.run_one(t.rig.a, Wqe(Opcode::send).inlined(text)).op == CqeOpcode::req);
+  EQUAL(t.rig.run_one(t.rig.a, Wqe(Opcode::send).inlined(text)).op, CqeOpcode::req);
   CU_ASSERT(t.rig.cq_b.poll()->bytes == 37 && same(t.dst.data(), text.data(), 37));
   Wqe w(Opcode::rdma_write);
   w.raddr(t.dst.at(777), t.kd.rkey.value()).inlined(text);
-  CU_ASSERT(t.rig.run_one(t.rig.a, w).op == CqeOpcode::req);
+  EQUAL(t.rig.run_one(t.rig.a, w).op, CqeOpcode::req);
   CU_ASSERT(same(t.dst.data() + 777, text.data(), 37));
 }
 
@@ -83,7 +83,7 @@ void write_and_read_move_data() {
     fill(t.src, n);
     Wqe w(Opcode::rdma_write);
     w.raddr(t.dst.at(5), t.kd.rkey.value()).data(t.src.at(9), n, t.ks.lkey.value());
-    CU_ASSERT(t.rig.run_one(t.rig.a, w).op == CqeOpcode::req);
+    EQUAL(t.rig.run_one(t.rig.a, w).op, CqeOpcode::req);
     CU_ASSERT(same(t.dst.data() + 5, t.src.data() + 9, n));
     fill(t.dst, n + 1);
     Wqe r(Opcode::rdma_read);
@@ -99,7 +99,7 @@ void write_with_immediate_uses_a_receive_wqe() {
   t.rig.b.recv(t.dst.at(40000), 16, t.kd.lkey.value());
   Wqe w(Opcode::rdma_write_imm, 99);
   w.raddr(t.dst.at(0), t.kd.rkey.value()).data(t.src.at(0), 128, t.ks.lkey.value());
-  CU_ASSERT(t.rig.run_one(t.rig.a, w).op == CqeOpcode::req);
+  EQUAL(t.rig.run_one(t.rig.a, w).op, CqeOpcode::req);
   std::optional<Completion> r = t.rig.cq_b.poll();
   CU_ASSERT_FATAL(r.has_value());
   CU_ASSERT(r->op == CqeOpcode::resp_wr_imm && r->imm == 99 && r->bytes == 128);
@@ -125,13 +125,13 @@ void atomics_return_the_old_value() {
   CU_ASSERT(word(t.src, 8) == 1000 && word(t.dst, 64) == 1023);
   Wqe miss(Opcode::atomic_cs);
   miss.raddr(t.dst.at(64), t.kd.rkey.value()).atomic(5, 4).data(t.src.at(8), 8, t.ks.lkey.value());
-  CU_ASSERT(t.rig.run_one(t.rig.a, miss).op == CqeOpcode::req);
+  EQUAL(t.rig.run_one(t.rig.a, miss).op, CqeOpcode::req);
   CU_ASSERT(word(t.src, 8) == 1023 && word(t.dst, 64) == 1023);
   Wqe hit(Opcode::atomic_cs);
   hit.raddr(t.dst.at(64), t.kd.rkey.value())
       .atomic(5, 1023)
       .data(t.src.at(16), 8, t.ks.lkey.value());
-  CU_ASSERT(t.rig.run_one(t.rig.a, hit).op == CqeOpcode::req);
+  EQUAL(t.rig.run_one(t.rig.a, hit).op, CqeOpcode::req);
   CU_ASSERT(word(t.src, 16) == 1023 && word(t.dst, 64) == 5);
 }
 
@@ -141,16 +141,16 @@ void a_send_can_invalidate_a_key() {
   std::array<prm::Klm, 1> list = {klm(t.dst.at(0), 256, t.kd.lkey.value())};
   UmrShape shape;
   shape.len = 256;
-  CU_ASSERT(t.rig.run_one(t.rig.a, umr_wqe(key, shape, list)).op == CqeOpcode::req);
+  EQUAL(t.rig.run_one(t.rig.a, umr_wqe(key, shape, list)).op, CqeOpcode::req);
   t.rig.b.recv(t.dst.at(4096), 64, t.kd.lkey.value());
   Wqe w(Opcode::send_inval, key);
   w.data(t.src.at(0), 8, t.ks.lkey.value());
-  CU_ASSERT(t.rig.run_one(t.rig.a, w).op == CqeOpcode::req);
+  EQUAL(t.rig.run_one(t.rig.a, w).op, CqeOpcode::req);
   std::optional<Completion> r = t.rig.cq_b.poll();
   CU_ASSERT(r && r->op == CqeOpcode::resp_send_inv && r->imm == key);
   Wqe use(Opcode::rdma_write);
   use.raddr(0, key).data(t.src.at(0), 8, t.ks.lkey.value());
-  CU_ASSERT(t.rig.run_one(t.rig.a, use).syndrome == prm::Syndrome::remote_access);
+  EQUAL(t.rig.run_one(t.rig.a, use).syndrome, prm::Syndrome::remote_access);
 }
 
 // A request that is to invalidate a key is refused, and the key goes on. `owner`: its domain.
@@ -160,10 +160,10 @@ void stays_valid(Bench& t, uint32_t key, const Wqe& w, prm::Syndrome want,
   std::array<prm::Klm, 1> list = {klm(t.dst.at(0), 256, t.kd.lkey.value())};
   UmrShape shape;
   shape.len = 256;
-  CU_ASSERT(t.rig.run_one(t.rig.a, umr_wqe(key, shape, list)).op == CqeOpcode::req);
+  EQUAL(t.rig.run_one(t.rig.a, umr_wqe(key, shape, list)).op, CqeOpcode::req);
   m.pd = owner.value_or(m.pd);
   t.rig.b.recv(t.dst.at(4096), 64, t.kd.lkey.value());
-  CU_ASSERT(t.rig.run_one(t.rig.a, w).syndrome == want);
+  EQUAL(t.rig.run_one(t.rig.a, w).syndrome, want);
   CU_ASSERT(!m.free);
 }
 Wqe peer_s(const Bench& t, uint32_t key) {
@@ -217,7 +217,7 @@ void rings_wrap_anywhere(uint32_t cqe_bytes) {
     std::size_t at = random() % 1000;
     t.rig.b.recv(t.dst.at(at), 800, t.kd.lkey.value());
     Completion c = t.rig.run_one(t.rig.a, Wqe(Opcode::send).inlined(text));
-    CU_ASSERT_FATAL(c.op == CqeOpcode::req);
+    EQUAL_FATAL(c.op, CqeOpcode::req);
     std::optional<Completion> r = t.rig.cq_b.poll();
     CU_ASSERT_FATAL(r.has_value());
     CU_ASSERT_FATAL(r->bytes == n && r->index == i);
@@ -238,7 +238,7 @@ void a_queue_may_be_its_own_peer() {
   t.rig.to_rts(t.rig.a, t.rig.a.qpn);
   Wqe w(Opcode::rdma_write);
   w.raddr(t.dst.at(0), t.kd.rkey.value()).data(t.src.at(0), 512, t.ks.lkey.value());
-  CU_ASSERT(t.rig.run_one(t.rig.a, w).op == CqeOpcode::req);
+  EQUAL(t.rig.run_one(t.rig.a, w).op, CqeOpcode::req);
   CU_ASSERT(same(t.dst.data(), t.src.data(), 512));
 }
 
@@ -280,7 +280,7 @@ void the_first_message_establishes_communication() {
   for (int i = 0; i < 2; i++) {
     Wqe w(Opcode::rdma_write);
     w.raddr(t.dst.at(0), t.kd.rkey.value()).data(t.src.at(0), 8, t.ks.lkey.value());
-    CU_ASSERT(t.rig.run_one(t.rig.a, w).op == CqeOpcode::req);
+    EQUAL(t.rig.run_one(t.rig.a, w).op, CqeOpcode::req);
   }
   CU_ASSERT(t.rig.events.of(4) == 1 && t.rig.events.log[0].second == &t.rig.b);
 }

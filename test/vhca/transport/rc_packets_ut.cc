@@ -4,12 +4,12 @@
 #include <optional>
 #include <vector>
 
-#include "shared_queue.hh"
+#include "shared_queue_fixture.hh"
 #include "ut.hh"
 #include "vhca/transport/roce_frame.hh"
 #include "vhca/wire/wire.hh"
 #include "vhca/wq/qp_error.hh"
-#include "wire_rig.hh"
+#include "wire_fixture.hh"
 
 namespace kilim::vhca::test {
 namespace {
@@ -65,7 +65,7 @@ class Hand {
     p.ack_request = true;
     std::vector<std::byte> frame(roce_overhead + payload);
     const std::size_t n = build_roce(path_, p, payload, frame);
-    CU_ASSERT(wire_->send({frame.data(), n}) == Wire::Sent::taken);
+    EQUAL(wire_->send({frame.data(), n}), Wire::Sent::taken);
   }
   // The next packet of the adapter; nothing: it has nothing to say.
   std::optional<RocePacket> next() {
@@ -116,7 +116,7 @@ void a_write_shorter_than_it_said_is_refused() {
   CU_ASSERT_FATAL(p.has_value());
   CU_ASSERT(p->ack_kind == roce::aeth::nak &&
             p->ack_value == static_cast<uint8_t>(roce::aeth::Nak::invalid_request));
-  CU_ASSERT(h.state() == QpState::err);
+  EQUAL(h.state(), QpState::err);
 }
 
 void a_read_that_comes_again_asks_for_the_same() {
@@ -131,7 +131,7 @@ void a_read_that_comes_again_asks_for_the_same() {
   longer.length = 3 * mtu;
   h.send(Op::read_request, to_adapter, 0, longer);
   CU_ASSERT(!h.next().has_value());
-  CU_ASSERT(h.state() == QpState::rts);
+  EQUAL(h.state(), QpState::rts);
 }
 
 void a_read_again_of_a_key_that_is_gone_is_refused() {
@@ -149,7 +149,7 @@ void a_read_again_of_a_key_that_is_gone_is_refused() {
   Wire* wire = w.left.hca->state().config.wires[0].get();
   CU_ASSERT(!wire->peek().empty());
   while (!wire->peek().empty()) wire->drop();
-  CU_ASSERT_EQUAL(w.right.hca->dereg_mr(index_of(far_key.rkey)), 0);
+  EQUAL(w.right.hca->dereg_mr(index_of(far_key.rkey)), 0);
   const std::optional<Completion> c = w.wait(w.left.cq_a);
   CU_ASSERT(c.has_value() && c->syndrome == Syndrome::remote_access);
 }
@@ -166,7 +166,7 @@ void a_refused_part_of_a_read_is_named() {
   const std::optional<RocePacket> p = h.next();
   CU_ASSERT(p.has_value() && p->ack_kind == roce::aeth::nak && p->psn == to_adapter + 1);
   CU_ASSERT(p.has_value() && p->ack_value == static_cast<uint8_t>(roce::aeth::Nak::remote_access));
-  CU_ASSERT(h.state() == QpState::err);
+  EQUAL(h.state(), QpState::err);
 }
 
 void a_nak_is_enough_without_a_timer() {
@@ -237,7 +237,7 @@ void a_dead_peer_is_tried_as_often_as_asked() {
     if (!c.has_value()) ::usleep(20);
   }
   CU_ASSERT(c.has_value() && c->syndrome == Syndrome::transport_retry_exc);
-  CU_ASSERT_EQUAL(sent, 1 + 3);
+  EQUAL(sent, 1 + 3);
 }
 
 // What a queue's user finds in the completion queue when it is told of the last WQE.
@@ -278,7 +278,7 @@ struct HalfMessage {
 void a_shared_receive_completes_before_the_last_wqe_is_told() {
   {
     HalfMessage m;
-    CU_ASSERT_EQUAL(m.h.adapter().to_state(m.h.queue(), QpState::err), 0);
+    EQUAL(m.h.adapter().to_state(m.h.queue(), QpState::err), 0);
     CU_ASSERT(m.ended(m.user.found, Syndrome::wr_flush) && m.user.told == 1);
   }
   {
@@ -296,11 +296,11 @@ void a_shared_receive_completes_before_the_last_wqe_is_told() {
 void a_queue_that_goes_gives_its_shared_receive_back() {
   {
     HalfMessage m;
-    CU_ASSERT_EQUAL(m.h.adapter().to_state(m.h.queue(), QpState::reset), 0);
+    EQUAL(m.h.adapter().to_state(m.h.queue(), QpState::reset), 0);
     CU_ASSERT(m.ended(m.shared.cq.poll(), Syndrome::wr_flush) && m.user.told == 0);
   }
   HalfMessage m;
-  CU_ASSERT_EQUAL(m.h.adapter().hca->destroy_qp(m.h.queue().qpn), 0);
+  EQUAL(m.h.adapter().hca->destroy_qp(m.h.queue().qpn), 0);
   CU_ASSERT(m.ended(m.shared.cq.poll(), Syndrome::wr_flush) && m.user.told == 0);
 }
 

@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "rig.hh"
 #include "ut.hh"
+#include "vhca_fixture.hh"
 
 namespace kilim::vhca::test {
 namespace {
@@ -31,7 +31,7 @@ Bench::Bench() {
   MrSpec foreign{*rig.hca->alloc_pd(), dst.va(), dst.size(), Iova{dst.at(0)}, rw_access};
   other_pd = *rig.hca->reg_mr(foreign);
   freed = rig.reg(dst, rw_access).rkey.value();
-  CU_ASSERT(rig.hca->dereg_mr(MkeyIndex{freed >> 8}) == 0);
+  EQUAL(rig.hca->dereg_mr(MkeyIndex{freed >> 8}), 0);
   stale = (good.rkey.value() & ~0xffu) | ((good.rkey.value() + 1) & 0xff);
   invalid = rig.make_key(4);
 }
@@ -60,7 +60,7 @@ uint32_t torn_word(Bench& t) {
   shape.mask |= prm::umr::mask_atomic;
   shape.access |= prm::mkey::atomic;
   shape.len = 24;
-  CU_ASSERT(t.rig.run_one(t.rig.b, umr_wqe(key, shape, list)).syndrome == Syndrome::none);
+  EQUAL(t.rig.run_one(t.rig.b, umr_wqe(key, shape, list)).syndrome, Syndrome::none);
   return key;
 }
 Wqe send_from(uint64_t addr, uint32_t n, uint32_t lkey) {
@@ -81,7 +81,7 @@ Wqe empty_wqe_of(uint8_t opcode) {
 void permit(Bench& t, uint32_t access) {
   QpAttr attr;
   attr.access = access;
-  CU_ASSERT(t.rig.hca->modify_qp(t.rig.b.qpn, attr, qp_mask::access) == 0);
+  EQUAL(t.rig.hca->modify_qp(t.rig.b.qpn, attr, qp_mask::access), 0);
 }
 
 struct Row {
@@ -190,7 +190,7 @@ void each_violation_has_its_syndrome() {
     QpState b = row.responder_dies ? QpState::err : QpState::rts;
     check(row, t.rig.state(t.rig.b) == b, "responder's state");
     if (row.responder == Syndrome::wr_flush) {
-      CU_ASSERT(t.rig.to_state(t.rig.b, QpState::err) == 0);
+      EQUAL(t.rig.to_state(t.rig.b, QpState::err), 0);
       t.rig.run();
     }
     c = t.rig.cq_b.poll();
@@ -207,7 +207,7 @@ void nothing_is_checked_of_no_bytes() {
   Bench t;
   Wqe w(Opcode::rdma_write);
   w.raddr(1, 0x123400);
-  CU_ASSERT(t.rig.run_one(t.rig.a, w).op == prm::CqeOpcode::req);
+  EQUAL(t.rig.run_one(t.rig.a, w).op, prm::CqeOpcode::req);
   CU_ASSERT(t.rig.state(t.rig.a) == QpState::rts && t.rig.state(t.rig.b) == QpState::rts);
 }
 
@@ -224,7 +224,7 @@ void a_malformed_control_segment_stops_the_queue() {
     t.rig.a.ring(t.rig.uar);
     std::optional<Completion> c = t.rig.wait(t.rig.cq_a);
     CU_ASSERT(c && c->syndrome == Syndrome::local_qp_op && c->index == 0);
-    CU_ASSERT(t.rig.state(t.rig.a) == QpState::err);
+    EQUAL(t.rig.state(t.rig.a), QpState::err);
   }
 }
 
@@ -247,30 +247,30 @@ void a_queue_without_receive_wqe_is_tried_again() {
 void patience_ends_after_rnr_retry() {
   Bench t;
   Completion c = t.rig.run_one(t.rig.a, send_from(t.src.at(0), 64, t.good_src.lkey.value()));
-  CU_ASSERT(c.syndrome == Syndrome::rnr_retry_exc);
+  EQUAL(c.syndrome, Syndrome::rnr_retry_exc);
   CU_ASSERT(t.rig.state(t.rig.a) == QpState::err && t.rig.state(t.rig.b) == QpState::rts);
 }
 
 void a_peer_that_is_not_there_times_out() {
   for (int what = 0; what < 4; what++) {
     Bench t;
-    if (what == 0) CU_ASSERT(t.rig.to_state(t.rig.b, QpState::err) == 0);
-    if (what == 1) CU_ASSERT(t.rig.hca->destroy_qp(t.rig.b.qpn) == 0);
+    if (what == 0) EQUAL(t.rig.to_state(t.rig.b, QpState::err), 0);
+    if (what == 1) EQUAL(t.rig.hca->destroy_qp(t.rig.b.qpn), 0);
     if (what == 2) {
       QpAttr attr;
       attr.path.is_global = true;
       attr.path.dgid = {0xfe, 0x80, 9};
-      CU_ASSERT(t.rig.to_state(t.rig.a, QpState::sqd) == 0);
-      CU_ASSERT(t.rig.hca->modify_qp(t.rig.a.qpn, attr, qp_mask::path) == 0);
-      CU_ASSERT(t.rig.to_state(t.rig.a, QpState::rts) == 0);
+      EQUAL(t.rig.to_state(t.rig.a, QpState::sqd), 0);
+      EQUAL(t.rig.hca->modify_qp(t.rig.a.qpn, attr, qp_mask::path), 0);
+      EQUAL(t.rig.to_state(t.rig.a, QpState::rts), 0);
     }
     if (what == 3) {  // it talks to another queue
-      CU_ASSERT(t.rig.to_state(t.rig.b, QpState::reset) == 0);
+      EQUAL(t.rig.to_state(t.rig.b, QpState::reset), 0);
       t.rig.to_rts(t.rig.b, t.rig.b.qpn);
     }
     Completion c = t.rig.run_one(t.rig.a, write(t, t.dst.at(0), 8, t.good.rkey.value()));
     CU_ASSERT(c.syndrome == Syndrome::transport_retry_exc && untouched(t));
-    CU_ASSERT(t.rig.state(t.rig.a) == QpState::err);
+    EQUAL(t.rig.state(t.rig.a), QpState::err);
   }
 }
 

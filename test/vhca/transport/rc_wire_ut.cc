@@ -8,7 +8,7 @@
 #include "vhca/transport/roce_frame.hh"
 #include "vhca/wire/wire.hh"
 #include "vhca/wq/qp_error.hh"
-#include "wire_rig.hh"
+#include "wire_fixture.hh"
 
 using namespace kilim;
 using namespace kilim::vhca;
@@ -79,7 +79,7 @@ void sends_fill_receives_with_immediate_key_and_solicited_event() {
       std::optional<Completion> c = w.wait(w.right.cq_a);
       CU_ASSERT(c.has_value() && c->op == prm::CqeOpcode::resp_send_imm);
       CU_ASSERT(c->bytes == n && c->imm == 0x1234567 && c->solicited);
-      CU_ASSERT_EQUAL(c->rqpn, w.left.a.qpn.value());
+      EQUAL(c->rqpn, w.left.a.qpn.value());
       w.right.a.recv(s.far.at(0), 8, s.far_key.lkey.value());
       CU_ASSERT(good(w.post(rdma(Opcode::rdma_write_imm, s, 200'000, n, 77))));
       c = w.wait(w.right.cq_a);
@@ -102,7 +102,7 @@ void atomics_change_the_far_word_and_answer_with_the_old_one() {
   };
   *word = 40;
   CU_ASSERT(good(w.post(wqe(Opcode::atomic_fa, 2, 0))) && *word == 42);
-  CU_ASSERT_EQUAL(*got, 40);
+  EQUAL(*got, 40);
   CU_ASSERT(good(w.post(wqe(Opcode::atomic_cs, 7, 42))) && *word == 7);
   CU_ASSERT(good(w.post(wqe(Opcode::atomic_cs, 9, 42))) && *word == 7);
 }
@@ -160,7 +160,7 @@ void on_a_bad_wire(const std::string& faults) {
                                         .raddr(s.far.at(0), s.far_key.rkey.value())
                                         .atomic(3, 0)
                                         .data(s.near.at(0), 8, s.near_key.lkey.value()))));
-        CU_ASSERT_EQUAL(*word, added += 3);
+        EQUAL(*word, added += 3);
         break;
     }
   }
@@ -195,7 +195,7 @@ void patience_with_a_receiver_ends() {
   std::optional<Completion> c =
       w.post(Wqe(Opcode::send).data(s.near.at(0), 8, s.near_key.lkey.value()));
   CU_ASSERT(bad(c, Syndrome::rnr_retry_exc));
-  CU_ASSERT(w.left.state(w.left.a) == QpState::err);
+  EQUAL(w.left.state(w.left.a), QpState::err);
 }
 
 void a_dead_peer_ends_in_retry_exceeded_and_a_flush() {
@@ -206,7 +206,7 @@ void a_dead_peer_ends_in_retry_exceeded_and_a_flush() {
   CU_ASSERT(bad(w.left.wait(w.left.cq_a), Syndrome::transport_retry_exc));
   CU_ASSERT(bad(w.left.wait(w.left.cq_a), Syndrome::wr_flush));
   CU_ASSERT(bad(w.left.wait(w.left.cq_a), Syndrome::wr_flush));
-  CU_ASSERT(w.left.state(w.left.a) == QpState::err);
+  EQUAL(w.left.state(w.left.a), QpState::err);
 }
 
 void what_the_responder_refuses_fails_at_both_ends() {
@@ -230,8 +230,8 @@ void what_the_responder_refuses_fails_at_both_ends() {
                   .raddr(s.far.at(row.at), s.far_key.rkey.value())
                   .data(s.near.at(0), 2000, s.near_key.lkey.value());
     CU_ASSERT(bad(w.post(wqe), row.there));
-    CU_ASSERT(w.right.state(w.right.a) == QpState::err);
-    CU_ASSERT_EQUAL(w.right.events.of(row.event), 1);
+    EQUAL(w.right.state(w.right.a), QpState::err);
+    EQUAL(w.right.events.of(row.event), 1);
   }
   WireRig w;
   Sides s(w);
@@ -250,7 +250,7 @@ void the_queues_own_mistakes_fail_here_behind_what_is_under_way() {
   w.left.a.ring(w.left.uar);
   CU_ASSERT(good(w.wait(w.left.cq_a)) && s.same(0, 0, 50'000));
   CU_ASSERT(bad(w.wait(w.left.cq_a), Syndrome::local_prot));
-  CU_ASSERT(w.right.state(w.right.a) == QpState::rts);
+  EQUAL(w.right.state(w.right.a), QpState::rts);
 }
 
 // READs of 100 bytes from the left, as by a requester that is made by hand.
@@ -285,11 +285,11 @@ void a_read_behind_late_answers_is_taken() {
   ask(w, s, 0, 17);
   while (w.right.hca->run() != 0) {
   }
-  CU_ASSERT(w.right.state(w.right.a) == QpState::rts);
+  EQUAL(w.right.state(w.right.a), QpState::rts);
   ask(w, s, 17, 17);  // nobody has answered the first of these
   while (w.right.hca->run() != 0) {
   }
-  CU_ASSERT(w.right.state(w.right.a) == QpState::err);
+  EQUAL(w.right.state(w.right.a), QpState::err);
 }
 
 void draining_waits_for_what_is_under_way() {
@@ -301,10 +301,10 @@ void draining_waits_for_what_is_under_way() {
   QpAttr attr;
   attr.state = QpState::sqd;
   attr.en_sqd_async_notify = 1;
-  CU_ASSERT(w.left.hca->modify_qp(w.left.a.qpn, attr, qp_mask::state | qp_mask::en_sqd_async) == 0);
-  CU_ASSERT_EQUAL(w.left.events.of(event::sq_drained), 0);
+  EQUAL(w.left.hca->modify_qp(w.left.a.qpn, attr, qp_mask::state | qp_mask::en_sqd_async), 0);
+  EQUAL(w.left.events.of(event::sq_drained), 0);
   CU_ASSERT(good(w.wait(w.left.cq_a)) && s.same(0, 0, 50'000));
-  CU_ASSERT_EQUAL(w.left.events.of(event::sq_drained), 1);
+  EQUAL(w.left.events.of(event::sq_drained), 1);
 }
 
 // Well-formed packets of any kind and number, from the right address.

@@ -10,6 +10,7 @@
 #include "ut.hh"
 #include "vhca/transport/icrc.hh"
 #include "vhca/transport/roce_frame.hh"
+#include "vhca/wire/crc32.hh"
 
 using namespace kilim;
 using namespace kilim::test;
@@ -37,10 +38,10 @@ const Bytes captured = from_hex(
 void the_crc_is_ethernets() {
   const char* text = "123456789";
   auto bytes = std::as_bytes(std::span(text, 9));
-  CU_ASSERT_EQUAL(~crc32_add(~0u, bytes), 0xcbf43926);
+  EQUAL(~crc32_add(~0u, bytes), 0xcbf43926);
   std::array<std::byte, 8> ones;
   ones.fill(std::byte{0xff});
-  CU_ASSERT_EQUAL(crc32_add(~0u, ones), 0xdebb20e3);
+  EQUAL(crc32_add(~0u, ones), 0xdebb20e3);
 }
 
 void a_packet_captured_elsewhere_has_the_icrc_that_it_carries() {
@@ -116,11 +117,10 @@ void every_opcode_comes_out_as_it_went_in() {
       if (!carries && payload != 0) continue;
       RocePacket in = filled(row, rng), out;
       Bytes b = built(in, payload);
-      CU_ASSERT(parse_roce(b, out) == RoceParse::ok);
+      EQUAL(parse_roce(b, out), RoceParse::ok);
       CU_ASSERT(same_headers(in, out) && out.sgid == path.sgid);
-      CU_ASSERT_EQUAL(out.payload.size(), payload);
-      CU_ASSERT(std::memcmp(out.payload.data(), b.data() + roce_payload_at(in.flags), payload) ==
-                0);
+      EQUAL(out.payload.size(), payload);
+      EQUAL(std::memcmp(out.payload.data(), b.data() + roce_payload_at(in.flags), payload), 0);
     }
   }
 }
@@ -150,10 +150,10 @@ void a_frame_that_is_cut_or_changed_is_no_packet() {
 }
 
 void sequence_numbers_go_in_circles() {
-  CU_ASSERT_EQUAL(roce::psn_add(0xffffff, 2), 1);
-  CU_ASSERT_EQUAL(roce::psn_diff(1, 0xffffff), 2);
-  CU_ASSERT_EQUAL(roce::psn_diff(0xffffff, 1), -2);
-  CU_ASSERT_EQUAL(roce::psn_diff(5, 5), 0);
+  EQUAL(roce::psn_add(0xffffff, 2), 1);
+  EQUAL(roce::psn_diff(1, 0xffffff), 2);
+  EQUAL(roce::psn_diff(0xffffff, 1), -2);
+  EQUAL(roce::psn_diff(5, 5), 0);
 }
 
 void a_link_local_gid_holds_its_address() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Short messages to a queue whose shared queue matches tags: they come in the entries of the shared
 // queue's completion queue where there is room, else in memory.
-#include "tag_bench.hh"
+#include "tag_fixture.hh"
 
 namespace kilim::vhca::test {
 namespace {
@@ -10,11 +10,11 @@ namespace {
 void make_with_longer_entries(Bench& b) {
   QpSpec spec = b.server->hca->state().qps.at(b.queue.qpn.value())->spec;
   spec.scatter_received = 64;
-  CU_ASSERT_EQUAL_FATAL(b.server->hca->destroy_qp(b.queue.qpn), 0);
+  EQUAL_FATAL(b.server->hca->destroy_qp(b.queue.qpn), 0);
   const Result<Qpn> made = b.server->hca->create_qp(spec, &b.server->events);
   CU_ASSERT_TRUE_FATAL(made.ok());
   b.queue.qpn = *made;
-  CU_ASSERT_EQUAL_FATAL(b.sender->to_state(*b.client, QpState::reset), 0);
+  EQUAL_FATAL(b.sender->to_state(*b.client, QpState::reset), 0);
   const LinkShape link;
   WireRig::connect(*b.sender, {*b.client, b.queue.qpn, QpType::rc}, test_mac, link, 0, 0);
   WireRig::connect(*b.server, {b.queue, b.client->qpn, QpType::rc}, test_mac, link, 0, 0);
@@ -25,17 +25,17 @@ void test_room() {
   make_with_longer_entries(b);
   for (uint32_t bytes : {33u, 40u, 64u}) {
     b.receive(8);
-    CU_ASSERT_TRUE(b.send(TmhOp::no_tag, 1, bytes, bytes) == Syndrome::none);
+    EQUAL(b.send(TmhOp::no_tag, 1, bytes, bytes), Syndrome::none);
     const News n = b.news();
     CU_ASSERT_TRUE(n.news == TagNews::no_tag && n.bytes == bytes && b.holds(8, 0, bytes));
   }
   // What fits comes in the entry's first bytes, and the memory stays as it was.
   b.receive(9);
-  CU_ASSERT_TRUE(b.send(TmhOp::no_tag, 1, 32, 7) == Syndrome::none);
+  EQUAL(b.send(TmhOp::no_tag, 1, 32, 7), Syndrome::none);
   b.run();
   const TestCq& cq = b.server->cq_b;
   const std::byte* entry = cq.memory.data() + std::size_t{cq.ci} * cq.entry_bytes;
-  CU_ASSERT_TRUE(std::memcmp(entry, b.from.data(), 32) == 0);
+  EQUAL(std::memcmp(entry, b.from.data(), 32), 0);
   CU_ASSERT_TRUE(b.news().bytes == 32 && !b.holds(9, 0, 32));
 }
 

@@ -2,7 +2,7 @@
 // Tag matching that goes wrong, each case between two queues of one adapter and between two
 // adapters with a wire: the entry of whoever waits for a message is canceled, and its connection
 // ends.
-#include "tag_bench.hh"
+#include "tag_fixture.hh"
 
 using namespace kilim;
 using namespace kilim::vhca;
@@ -21,8 +21,8 @@ void test_malformed() {
     both([&](Bench& b) {
       b.receive(8);
       b.append(0, 0, 0);
-      CU_ASSERT_TRUE(b.send(w.op, 1, w.bytes) == Syndrome::remote_inval_req);
-      CU_ASSERT_TRUE(b.server->state(b.queue) == QpState::err);
+      EQUAL(b.send(w.op, 1, w.bytes), Syndrome::remote_inval_req);
+      EQUAL(b.server->state(b.queue), QpState::err);
       CU_ASSERT_TRUE(b.remove(0).success);
     });
   }
@@ -32,7 +32,7 @@ void test_short_buffer() {
   for (uint32_t bytes : {200u, 9000u}) {
     both([&](Bench& b) {
       b.append(6, all, 0, bytes - 17);
-      CU_ASSERT_TRUE(b.send(TmhOp::eager, 6, bytes) == Syndrome::remote_inval_req);
+      EQUAL(b.send(TmhOp::eager, 6, bytes), Syndrome::remote_inval_req);
       News n = b.news();
       if (n.news == TagNews::consumed) n = b.news();
       CU_ASSERT_TRUE(is(n, TagNews::canceled, 0, 0));
@@ -44,9 +44,9 @@ void test_refused_buffer() {
   both([](Bench& b) {
     b.server_key ^= 1;
     b.append(6, all, 0);
-    CU_ASSERT_TRUE(b.send(TmhOp::eager, 6, 100) == Syndrome::remote_op);
+    EQUAL(b.send(TmhOp::eager, 6, 100), Syndrome::remote_op);
     CU_ASSERT_TRUE(is(b.news(), TagNews::canceled, 0, 0));
-    CU_ASSERT_TRUE(b.server->state(b.queue) == QpState::err);
+    EQUAL(b.server->state(b.queue), QpState::err);
   });
 }
 
@@ -56,12 +56,12 @@ void test_refused_fetch() {
     b.rendezvous(100);
     b.header_key ^= 1;
     b.client_receive(1024);
-    CU_ASSERT_TRUE(b.send(TmhOp::rendezvous, 4, 64) == Syndrome::none);
+    EQUAL(b.send(TmhOp::rendezvous, 4, 64), Syndrome::none);
     CU_ASSERT_TRUE(is(b.news(), TagNews::consumed, 0, 0));
     CU_ASSERT_TRUE(is(b.news(), TagNews::canceled, 0, 0));
-    CU_ASSERT_TRUE(b.server->state(b.queue) == QpState::err);
+    EQUAL(b.server->state(b.queue), QpState::err);
     // Its own queue is in error too: the receive is flushed, no FIN came.
-    CU_ASSERT_TRUE(b.wait(*b.client_cq).syndrome == Syndrome::wr_flush);
+    EQUAL(b.wait(*b.client_cq).syndrome, Syndrome::wr_flush);
   });
 }
 
@@ -70,10 +70,10 @@ void test_no_reads() {
     b.server->hca->state().qps.at(b.queue.qpn.value())->attr.max_rd_atomic = 0;
     b.append(4, all, 0, 30000);
     b.rendezvous(100);
-    CU_ASSERT_TRUE(b.send(TmhOp::rendezvous, 4, 64) == Syndrome::none);
+    EQUAL(b.send(TmhOp::rendezvous, 4, 64), Syndrome::none);
     CU_ASSERT_TRUE(is(b.news(), TagNews::consumed, 0, 0));
     CU_ASSERT_TRUE(is(b.news(), TagNews::canceled, 0, 0));
-    CU_ASSERT_TRUE(b.server->state(b.queue) == QpState::err);
+    EQUAL(b.server->state(b.queue), QpState::err);
   });
 }
 
@@ -83,14 +83,14 @@ void test_invalidation() {
     const Mkey& key = *b.server->hca->state().keys.at(b.invalidates >> 8);
     b.server->hca->state().keys.at(b.invalidates >> 8)->free = false;
     for (unsigned n : {0u, 1u}) b.append(6, all, n);
-    CU_ASSERT_TRUE(b.send(TmhOp::eager, 6, 100) == Syndrome::none);
+    EQUAL(b.send(TmhOp::eager, 6, 100), Syndrome::none);
     const News n = b.news();
     CU_ASSERT_TRUE(is(n, TagNews::consumed_msg, 0, 84) && key.free && b.holds(0, 16, 84));
-    CU_ASSERT_TRUE(n.op == prm::CqeOpcode::resp_send_inv);
+    EQUAL(n.op, prm::CqeOpcode::resp_send_inv);
     // It is gone: the next message has nothing to invalidate.
-    CU_ASSERT_TRUE(b.send(TmhOp::eager, 6, 100) == Syndrome::remote_access);
+    EQUAL(b.send(TmhOp::eager, 6, 100), Syndrome::remote_access);
     CU_ASSERT_TRUE(is(b.news(), TagNews::canceled, 1, 0));
-    CU_ASSERT_TRUE(b.server->state(b.queue) == QpState::err);
+    EQUAL(b.server->state(b.queue), QpState::err);
   });
 }
 
@@ -106,7 +106,7 @@ void test_sender_dies() {
     CU_ASSERT_TRUE(is(n, TagNews::consumed, 0, 0));
     n = b.news();
     CU_ASSERT_TRUE(is(n, TagNews::canceled, 0, 0));
-    CU_ASSERT_TRUE(b.server->state(b.queue) == QpState::err);
+    EQUAL(b.server->state(b.queue), QpState::err);
     CU_ASSERT_TRUE(b.remove(1).success);
     while (b.client_cq->poll()) {
     }
@@ -117,7 +117,7 @@ void test_fetched() {
   both([](Bench& b) {
     b.append(4, all, 0, 1000);
     b.rendezvous(500);  // and no receive WQE for its FIN
-    CU_ASSERT_TRUE(b.send(TmhOp::rendezvous, 4, 64) == Syndrome::none);
+    EQUAL(b.send(TmhOp::rendezvous, 4, 64), Syndrome::none);
     CU_ASSERT_TRUE(is(b.news(), TagNews::consumed, 0, 0));
     CU_ASSERT_TRUE(is(b.news(), TagNews::expected, 0, 500));
     b.server->to_state(b.queue, QpState::err);
@@ -132,7 +132,7 @@ void test_queue_goes() {
   b.server->hca->run();
   std::optional<News> n = b.take(b.server->cq_b);
   CU_ASSERT_TRUE(n && is(*n, TagNews::consumed, 0, 0));
-  CU_ASSERT_EQUAL(b.server->hca->destroy_qp(b.queue.qpn), 0);
+  EQUAL(b.server->hca->destroy_qp(b.queue.qpn), 0);
   n = b.take(b.server->cq_b);
   CU_ASSERT_TRUE(n && is(*n, TagNews::canceled, 0, 0));
 }

@@ -3,7 +3,7 @@
 // order, masks, what is unexpected, and rendezvous.
 #include <cerrno>
 
-#include "tag_bench.hh"
+#include "tag_fixture.hh"
 
 namespace {
 
@@ -17,7 +17,7 @@ using prm::TmhOp;
 void test_order() {
   both([](Bench& b) {
     for (unsigned n : {0u, 1u, 2u}) b.append(n == 1 ? 9 : 5, all, n);
-    CU_ASSERT_TRUE(b.send(TmhOp::eager, 5, 100, 1) == Syndrome::none);
+    EQUAL(b.send(TmhOp::eager, 5, 100, 1), Syndrome::none);
     const News first = b.news();
     CU_ASSERT_TRUE(is(first, TagNews::consumed_msg, 0, 84) && first.tag == 5);
     CU_ASSERT_TRUE(b.holds(0, 16, 84));
@@ -33,11 +33,11 @@ void test_mask() {
     b.receive(8);
     b.append(0x12ab, 0xff00, 0);  // never: bits of the tag beyond the mask
     b.append(0x1200, 0xff00, 1);
-    CU_ASSERT_TRUE(b.send(TmhOp::eager, 0x77'12ab, 40) == Syndrome::none);
+    EQUAL(b.send(TmhOp::eager, 0x77'12ab, 40), Syndrome::none);
     const News n = b.news();
     CU_ASSERT_TRUE(is(n, TagNews::consumed_msg, 1, 24) && n.tag == 0x77'12ab && b.holds(1, 16, 24));
     b.send(TmhOp::eager, 0x13ab, 40);
-    CU_ASSERT_TRUE(b.news().news == TagNews::unexpected);
+    EQUAL(b.news().news, TagNews::unexpected);
   });
 }
 
@@ -67,14 +67,14 @@ void test_unexpected() {
                    b.holds(8, 0, 50));
     // A buffer that is posted before that message was handled is not matched, an older one is.
     b.synced = 0;
-    CU_ASSERT_TRUE(b.append(2, all, 1).hw_count == 1);
+    EQUAL(b.append(2, all, 1).hw_count, 1);
     b.send(TmhOp::eager, 2, 51, 2);
     CU_ASSERT_TRUE(b.news().news == TagNews::unexpected && b.holds(9, 0, 51));
     b.send(TmhOp::eager, 1, 52, 3);
     CU_ASSERT_TRUE(is(b.news(), TagNews::consumed_msg, 0, 36));
-    CU_ASSERT_TRUE(b.sync(1).hw_count == 2);
+    EQUAL(b.sync(1).hw_count, 2);
     b.send(TmhOp::eager, 2, 53, 4);
-    CU_ASSERT_TRUE(b.news().news == TagNews::unexpected);
+    EQUAL(b.news().news, TagNews::unexpected);
     const News synced = b.sync(3);
     CU_ASSERT_TRUE(synced.news == TagNews::nop && synced.hw_count == 3);
     b.send(TmhOp::eager, 2, 54, 5);
@@ -93,23 +93,23 @@ void test_no_tag() {
     // With immediate data of a WRITE there is no header at all.
     b.client->put(Wqe(Opcode::rdma_write_imm, 3).raddr(b.to.at(0), b.server_key));
     b.client->ring(b.sender->uar);
-    CU_ASSERT_TRUE(b.wait(*b.client_cq).syndrome == Syndrome::none);
+    EQUAL(b.wait(*b.client_cq).syndrome, Syndrome::none);
     const News n = b.news();
     CU_ASSERT_TRUE(n.news == TagNews::none && n.op == prm::CqeOpcode::resp_wr_imm && n.wqe == 2);
-    CU_ASSERT_TRUE(b.sync(0).hw_count == 0);
+    EQUAL(b.sync(0).hw_count, 0);
   });
 }
 
 void test_long() {
   both([](Bench& b) {
     b.append(3, all, 0, 20000);
-    CU_ASSERT_TRUE(b.send(TmhOp::eager, 3, 10016) == Syndrome::none);
+    EQUAL(b.send(TmhOp::eager, 3, 10016), Syndrome::none);
     const News first = b.news();
     CU_ASSERT_TRUE(is(first, TagNews::consumed, 0, 0) && first.tag == 3);
-    CU_ASSERT_TRUE(first.op == prm::CqeOpcode::no_packet);
+    EQUAL(first.op, prm::CqeOpcode::no_packet);
     const News last = b.news();
     CU_ASSERT_TRUE(is(last, TagNews::expected, 0, 10000) && last.tag == 0 && b.holds(0, 16, 10000));
-    CU_ASSERT_TRUE(last.op == prm::CqeOpcode::resp_send);
+    EQUAL(last.op, prm::CqeOpcode::resp_send);
   });
 }
 
@@ -119,9 +119,9 @@ void test_long_unexpected() {
     b.post(TmhOp::eager, 3, 500);
     b.run();
     b.receive(8);
-    CU_ASSERT_TRUE(b.wait(*b.client_cq).syndrome == Syndrome::none);
+    EQUAL(b.wait(*b.client_cq).syndrome, Syndrome::none);
     CU_ASSERT_TRUE(is(b.news(), TagNews::unexpected, 0, 500) && b.holds(8, 0, 500));
-    CU_ASSERT_TRUE(b.sync(1).hw_count == 1);
+    EQUAL(b.sync(1).hw_count, 1);
   });
 }
 
@@ -130,16 +130,16 @@ void test_rendezvous() {
     b.append(4, all, 0, 30000);
     b.rendezvous(25000);
     b.client_receive(1024);
-    CU_ASSERT_TRUE(b.send(TmhOp::rendezvous, 4, 64) == Syndrome::none);
+    EQUAL(b.send(TmhOp::rendezvous, 4, 64), Syndrome::none);
     const News first = b.news();
     CU_ASSERT_TRUE(is(first, TagNews::consumed, 0, 0) && first.tag == 4);
     const News last = b.news();
     CU_ASSERT_TRUE(is(last, TagNews::expected, 0, 25000) && last.tag == 0);
-    CU_ASSERT_TRUE(std::memcmp(b.to.data(), b.from.data() + fetched_at, 25000) == 0);
+    EQUAL(std::memcmp(b.to.data(), b.from.data() + fetched_at, 25000), 0);
     const News fin = b.wait(*b.client_cq);
     CU_ASSERT_TRUE(fin.op == prm::CqeOpcode::resp_send && fin.bytes == sizeof(Headers));
-    CU_ASSERT_TRUE(b.from.data()[1024] == static_cast<std::byte>(TmhOp::fin));
-    CU_ASSERT_TRUE(std::memcmp(b.from.data() + 1025, b.from.data() + 1, sizeof(Headers) - 1) == 0);
+    EQUAL(b.from.data()[1024], static_cast<std::byte>(TmhOp::fin));
+    EQUAL(std::memcmp(b.from.data() + 1025, b.from.data() + 1, sizeof(Headers) - 1), 0);
   });
 }
 
@@ -160,7 +160,7 @@ void look_at_server(Bench& b, Progress& p) {
 void look_at_client(Bench& b, Progress& p) {
   while (std::optional<News> n = b.take(*b.client_cq)) {
     const bool fin = n->op == prm::CqeOpcode::resp_send;
-    CU_ASSERT_TRUE(n->syndrome == Syndrome::none);
+    EQUAL(n->syndrome, Syndrome::none);
     if (fin) b.client_receive(1024);
     (fin ? p.told : p.sent)++;
   }
@@ -192,11 +192,11 @@ void test_software_rendezvous() {
     b.append(4, all, 0, 100);
     b.append(4, all, 1, 4000);
     b.rendezvous(200);
-    CU_ASSERT_TRUE(b.send(TmhOp::rendezvous, 4, 50) == Syndrome::none);
+    EQUAL(b.send(TmhOp::rendezvous, 4, 50), Syndrome::none);
     const News n = b.news();
     CU_ASSERT_TRUE(is(n, TagNews::consumed_msg_sw_rndv, 0, 50) && n.tag == 4 && b.holds(0, 0, 50));
     // A header beyond what the adapter reads.
-    CU_ASSERT_TRUE(b.send(TmhOp::rendezvous, 4, 80) == Syndrome::none);
+    EQUAL(b.send(TmhOp::rendezvous, 4, 80), Syndrome::none);
     CU_ASSERT_TRUE(is(b.news(), TagNews::consumed_msg_sw_rndv, 1, 80) && b.holds(1, 0, 80));
   });
 }
@@ -213,7 +213,7 @@ void test_list_refuses() {
     seg.opcode = static_cast<uint8_t>(w.opcode << prm::tag::opcode_shift);
     seg.index = be16{w.index};
     TagBuffer buffer{0, 0, b.to.at(0), slot, b.server_key};
-    CU_ASSERT_TRUE(b.operate(seg, w.buffer ? &buffer : nullptr).syndrome == Syndrome::local_qp_op);
+    EQUAL(b.operate(seg, w.buffer ? &buffer : nullptr).syndrome, Syndrome::local_qp_op);
   }
   Bench b(false);
   for (unsigned n = 0; n < tags - 1; n++) b.append(n, all, n);
@@ -222,8 +222,8 @@ void test_list_refuses() {
   seg.index = be16{0};
   TagBuffer buffer{0, 0, b.to.at(0), slot, b.server_key};
   CU_ASSERT_TRUE(b.operate(seg, &buffer).success);  // the last place
-  CU_ASSERT_TRUE(b.operate(seg, &buffer).syndrome == Syndrome::local_qp_op);
-  CU_ASSERT_TRUE(b.server->state(b.command) == QpState::err);
+  EQUAL(b.operate(seg, &buffer).syndrome, Syndrome::local_qp_op);
+  EQUAL(b.server->state(b.command), QpState::err);
 }
 
 void test_other_queues() {
@@ -231,7 +231,7 @@ void test_other_queues() {
   prm::TagSeg seg{};
   b.client->put(Wqe(Opcode::tag_matching).raw(&seg, sizeof(seg)));
   b.client->ring(b.sender->uar);
-  CU_ASSERT_TRUE(b.wait(*b.client_cq).syndrome == Syndrome::local_qp_op);
+  EQUAL(b.wait(*b.client_cq).syndrome, Syndrome::local_qp_op);
   SrqSpec spec;
   spec.pd = b.server->pd;
   spec.buf = b.ring.va();
@@ -241,17 +241,17 @@ void test_other_queues() {
   spec.cq = b.server->cq_b.cqn;
   spec.tags = 2 * tags;
   CU_ASSERT_FALSE(b.server->hca->create_srq(spec, nullptr).ok());
-  CU_ASSERT_EQUAL(b.server->hca->destroy_srq(b.srqn), -EBUSY);
+  EQUAL(b.server->hca->destroy_srq(b.srqn), -EBUSY);
 }
 
 void test_sizes() {
   both([](Bench& b) {
     b.append(5, all, 0, 0);  // 2 GiB
-    CU_ASSERT_TRUE(b.send(TmhOp::eager, 5, 100) == Syndrome::none);
+    EQUAL(b.send(TmhOp::eager, 5, 100), Syndrome::none);
     CU_ASSERT_TRUE(is(b.news(), TagNews::consumed_msg, 0, 84) && b.holds(0, 16, 84));
     b.server_key = prm::list_end_lkey;  // no buffer
     b.append(6, all, 1);
-    CU_ASSERT_TRUE(b.send(TmhOp::eager, 6, 17) == Syndrome::remote_inval_req);
+    EQUAL(b.send(TmhOp::eager, 6, 17), Syndrome::remote_inval_req);
     CU_ASSERT_TRUE(is(b.news(), TagNews::canceled, 1, 0));
   });
 }

@@ -7,7 +7,7 @@
 #include "kilim/prm/av_seg.hh"
 #include "ut.hh"
 #include "vhca/wq/qp_error.hh"
-#include "wire_rig.hh"
+#include "wire_fixture.hh"
 
 using namespace kilim;
 using namespace kilim::vhca;
@@ -67,7 +67,7 @@ void messages_of_every_length_and_mtu_arrive() {
       CU_ASSERT(c->solicited && s.same(at, at, n));
       at += n + 1;
     }
-    CU_ASSERT(w.right.state(w.right.a) == QpState::rts);
+    EQUAL(w.right.state(w.right.a), QpState::rts);
   }
 }
 
@@ -119,9 +119,9 @@ void what_is_not_allowed_is_dropped_or_fails_the_receive() {
       s.with(Wqe(Opcode::rdma_write).raddr(s.far.at(0), s.far_key.rkey.value() + 1), 0, 9);
   CU_ASSERT(good(w.post(bad_key)));
   w.settle();
-  CU_ASSERT(s.far.data()[1] == std::byte{0});
-  CU_ASSERT(w.right.state(w.right.a) == QpState::rts);
-  CU_ASSERT_EQUAL(w.right.events.of(event::qp_access_err), 0);
+  EQUAL(s.far.data()[1], std::byte{0});
+  EQUAL(w.right.state(w.right.a), QpState::rts);
+  EQUAL(w.right.events.of(event::qp_access_err), 0);
   w.right.a.recv(s.far.at(0), 99, s.far_key.lkey.value());
   CU_ASSERT(good(w.post(s.with(Wqe(Opcode::send), 0, 100))));
   std::optional<Completion> c = w.wait(w.right.cq_a);
@@ -142,7 +142,7 @@ void a_peer_that_is_gone_stops_nobody() {
   Sides s(w);
   w.right.to_state(w.right.a, QpState::reset);
   for (int i = 0; i < 20; i++) CU_ASSERT(good(w.post(s.write(Opcode::rdma_write, 0, 5000))));
-  CU_ASSERT(w.left.state(w.left.a) == QpState::rts);
+  EQUAL(w.left.state(w.left.a), QpState::rts);
 }
 
 void draining_sends_the_message_under_way_to_its_end() {
@@ -155,8 +155,8 @@ void draining_sends_the_message_under_way_to_its_end() {
   QpAttr attr;
   attr.state = QpState::sqd;
   attr.en_sqd_async_notify = 1;
-  CU_ASSERT(w.left.hca->modify_qp(w.left.a.qpn, attr, qp_mask::state | qp_mask::en_sqd_async) == 0);
-  CU_ASSERT_EQUAL(w.left.events.count, 0);
+  EQUAL(w.left.hca->modify_qp(w.left.a.qpn, attr, qp_mask::state | qp_mask::en_sqd_async), 0);
+  EQUAL(w.left.events.count, 0);
   CU_ASSERT(good(w.wait(w.left.cq_a)));
   w.settle();
   CU_ASSERT(s.same(0, 0, 70'000) && w.left.events.count == 1);
@@ -211,16 +211,16 @@ void a_datagram_comes_with_the_header_of_its_packet() {
     std::optional<Completion> c = w.wait(w.right.cq_a);
     CU_ASSERT_FATAL(c.has_value());
     CU_ASSERT(c->op == prm::CqeOpcode::resp_send_imm && c->imm == 42 && c->solicited);
-    CU_ASSERT_EQUAL(c->bytes, n + header);
-    CU_ASSERT_EQUAL(c->rqpn & 0xffffff, w.left.a.qpn.value());
+    EQUAL(c->bytes, n + header);
+    EQUAL(c->rqpn & 0xffffff, w.left.a.qpn.value());
     CU_ASSERT(s.same(3, header, n));
     prm::GrhSeg h;
     std::memcpy(&h, s.far.data(), sizeof(h));
-    CU_ASSERT_EQUAL(h.version_class_label.host(), 0x62154321);
+    EQUAL(h.version_class_label.host(), 0x62154321);
     CU_ASSERT(h.hop_limit == 7 && h.next_header == 17);
-    CU_ASSERT_EQUAL(h.payload_bytes.host(), 8 + 12 + 8 + 4 + (n + 3) / 4 * 4 + 4);
-    CU_ASSERT(std::memcmp(h.sgid, from.data(), 16) == 0);
-    CU_ASSERT(std::memcmp(h.dgid, to.data(), 16) == 0);
+    EQUAL(h.payload_bytes.host(), 8 + 12 + 8 + 4 + (n + 3) / 4 * 4 + 4);
+    EQUAL(std::memcmp(h.sgid, from.data(), 16), 0);
+    EQUAL(std::memcmp(h.dgid, to.data(), 16), 0);
   }
 }
 
@@ -260,14 +260,14 @@ void a_group_hears_on_both_ends() {
   CU_ASSERT(good(w.post(datagram(s, all, 0, 100))));
   w.settle();
   CU_ASSERT(!w.right.cq_a.poll().has_value());  // not a member yet
-  CU_ASSERT(w.right.hca->join_group(w.right.a.qpn, group) == 0);
-  CU_ASSERT(w.left.hca->join_group(w.left.a.qpn, group) == 0);
+  EQUAL(w.right.hca->join_group(w.right.a.qpn, group), 0);
+  EQUAL(w.left.hca->join_group(w.left.a.qpn, group), 0);
   w.left.a.recv(s.near.at(500'000), 500, s.near_key.lkey.value());
   w.left.a.put(datagram(s, all, 0, 100));
   w.left.a.ring(w.left.uar);
   std::optional<Completion> c = w.wait(w.right.cq_a);
   CU_ASSERT(c.has_value() && c->bytes == 140 && s.same(0, header, 100));
-  CU_ASSERT(std::memcmp(s.far.data() + 24, group.data(), 16) == 0);
+  EQUAL(std::memcmp(s.far.data() + 24, group.data(), 16), 0);
   unsigned sent = 0, received = 0;
   for (int i = 0; i < 2; i++) {
     c = w.wait(w.left.cq_a);
@@ -304,7 +304,7 @@ void a_failed_send_ends_the_send_queue_alone() {
     for (int i = 0; i < 2; i++) w.left.a.recv(s.near.at(9000), 2000, s.near_key.lkey.value());
     w.right.a.recv(s.far.at(9000), 2000, s.far_key.lkey.value());
     const Sides gone(w);
-    CU_ASSERT_EQUAL(w.left.hca->dereg_mr(index_of(gone.near_key.lkey)), 0);
+    EQUAL(w.left.hca->dereg_mr(index_of(gone.near_key.lkey)), 0);
     w.left.a.put(message(w, gone, true, 500));
     w.left.a.put(message(w, s, true, 500));
     w.left.a.ring(w.left.uar);
@@ -318,7 +318,7 @@ void a_failed_send_ends_the_send_queue_alone() {
     w.right.a.put(message(w, s, false, 600));
     w.right.a.ring(w.right.uar);
     CU_ASSERT(received(w.wait(w.left.cq_a)) && good(w.wait(w.right.cq_a)));
-    CU_ASSERT_EQUAL(w.left.to_state(w.left.a, QpState::rts), 0);
+    EQUAL(w.left.to_state(w.left.a, QpState::rts), 0);
     CU_ASSERT(good(w.post(message(w, s, true, 500))) && received(w.wait(w.right.cq_a)));
     CU_ASSERT(!w.left.cq_a.poll().has_value() && !w.right.cq_a.poll().has_value());
   }
@@ -332,17 +332,17 @@ void a_message_that_fails_half_way_is_left_behind() {
   w.left.a.ring(w.left.uar);
   w.left.hca->run(1);
   CU_ASSERT(!w.left.cq_a.poll().has_value());
-  CU_ASSERT_EQUAL(w.left.hca->dereg_mr(index_of(s.near_key.lkey)), 0);
+  EQUAL(w.left.hca->dereg_mr(index_of(s.near_key.lkey)), 0);
   std::optional<Completion> c = w.wait(w.left.cq_a);
   CU_ASSERT(c.has_value() && c->syndrome == Syndrome::local_prot);
-  CU_ASSERT(w.left.state(w.left.a) == QpState::sqe);
-  CU_ASSERT_EQUAL(w.left.to_state(w.left.a, QpState::rts), 0);
+  EQUAL(w.left.state(w.left.a), QpState::sqe);
+  EQUAL(w.left.to_state(w.left.a, QpState::rts), 0);
   for (std::size_t at : {1000u, 5000u}) {
     CU_ASSERT(good(w.post(more.write(Opcode::rdma_write, at, 3000))));
     w.settle();
     CU_ASSERT(more.same(at, at, 3000));
   }
-  CU_ASSERT(w.right.state(w.right.a) == QpState::rts);
+  EQUAL(w.right.state(w.right.a), QpState::rts);
 }
 
 constexpr Case cases[] = {

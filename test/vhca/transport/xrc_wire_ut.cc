@@ -4,13 +4,13 @@
 #include <random>
 
 #include "kilim/prm/av_seg.hh"
-#include "shared_queue.hh"
+#include "shared_queue_fixture.hh"
 #include "ut.hh"
 #include "vhca/hca/state.hh"
 #include "vhca/transport/roce_frame.hh"
 #include "vhca/wire/wire.hh"
 #include "vhca/wq/qp_error.hh"
-#include "wire_rig.hh"
+#include "wire_fixture.hh"
 
 using namespace kilim;
 using namespace kilim::vhca;
@@ -105,7 +105,7 @@ void writes_reads_and_atomics_go_by_the_named_queues_domain() {
   CU_ASSERT(good(x.post(with(Opcode::rdma_write, 5, 3000))) && x.same(5, 5, 3000));
   x.far.data()[7] = std::byte{0x5a};
   CU_ASSERT(good(x.post(with(Opcode::rdma_read, 5, 3000))) && x.same(5, 5, 3000));
-  CU_ASSERT(x.near.data()[7] == std::byte{0x5a});
+  EQUAL(x.near.data()[7], std::byte{0x5a});
   auto* word = reinterpret_cast<uint64_t*>(x.far.data() + 4096);
   *word = 40;
   Wqe add = x.wqe(Opcode::atomic_fa, q.srqn)
@@ -142,8 +142,8 @@ void a_queue_that_is_not_there_is_refused() {
   Xrc x;
   std::optional<Completion> c = x.post(x.send(0x999, 0, 10));
   CU_ASSERT(c.has_value() && c->syndrome == Syndrome::remote_inval_req);
-  CU_ASSERT(x.w.right.state(x.tgt) == QpState::err);
-  CU_ASSERT_EQUAL(x.w.right.events.of(event::qp_req_err), 1);
+  EQUAL(x.w.right.state(x.tgt), QpState::err);
+  EQUAL(x.w.right.events.of(event::qp_req_err), 1);
 }
 
 void a_queue_of_another_domain_is_refused() {
@@ -192,7 +192,7 @@ void a_message_keeps_to_its_queue() {
   x.recv(one, 0, 5000);
   send_frame(x, roce::Op::send_first, 100, one.srqn);
   send_frame(x, roce::Op::send_middle, 101, two.srqn);
-  CU_ASSERT(x.w.right.state(x.tgt) == QpState::err);
+  EQUAL(x.w.right.state(x.tgt), QpState::err);
   x.w.right.hca->run();
   std::optional<Completion> c = one.cq.poll();
   CU_ASSERT(c.has_value() && c->syndrome == Syndrome::wr_flush);
@@ -204,9 +204,9 @@ void a_queue_may_go_in_the_middle_of_a_message() {
   SharedQueue one(x.w.right, x.xrcd);
   x.recv(one, 0, 5000);
   send_frame(x, roce::Op::send_first, 100, one.srqn);
-  CU_ASSERT_EQUAL(one.destroy(), 0);
+  EQUAL(one.destroy(), 0);
   send_frame(x, roce::Op::send_last, 101, one.srqn);
-  CU_ASSERT(x.w.right.state(x.tgt) == QpState::err);
+  EQUAL(x.w.right.state(x.tgt), QpState::err);
   for (int i = 0; i < 10; i++) x.w.right.hca->run();
   CU_ASSERT(!one.cq.poll().has_value());
 }

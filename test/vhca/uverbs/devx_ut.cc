@@ -5,8 +5,8 @@
 #include "kilim/prm/cmd.hh"
 #include "kilim/prm/hca_cap.hh"
 #include "kilim/prm/mkc.hh"
-#include "make_key.hh"
-#include "request.hh"
+#include "make_key_fixture.hh"
+#include "request_fixture.hh"
 #include "ut.hh"
 
 namespace {
@@ -29,19 +29,19 @@ uint32_t general_cap(const char* profile, prm::CapField field) {
   std::vector<uint8_t> in(16), out(16 + 4096);
   in[0] = 1;  // QUERY_HCA_CAP, general, current
   in[7] = 1;
-  CU_ASSERT_EQUAL(devx(c, in, out), 0);
-  CU_ASSERT_EQUAL(out[0], 0);
+  EQUAL(devx(c, in, out), 0);
+  EQUAL(out[0], 0);
   return prm::cap_get(std::as_bytes(std::span(out)).subspan(16), field);
 }
 
 void capabilities_follow_the_profile() {
-  CU_ASSERT_EQUAL(general_cap("cx6dx", prm::hca_cap::umr_fence), 1);
-  CU_ASSERT_EQUAL(general_cap("strong-fence", prm::hca_cap::umr_fence), 0);
-  CU_ASSERT_EQUAL(general_cap("no-fence", prm::hca_cap::umr_fence), 2);
-  CU_ASSERT_EQUAL(general_cap("cx6dx", prm::hca_cap::max_indirection), 4);
-  CU_ASSERT_EQUAL(general_cap("cx6dx", prm::hca_cap::log_max_klm_list_size), 16);
-  CU_ASSERT_EQUAL(general_cap("cx6dx", prm::hca_cap::max_wqe_sz_sq), 1024);
-  CU_ASSERT_EQUAL(general_cap("cx6dx", prm::hca_cap::port_type), 1);
+  EQUAL(general_cap("cx6dx", prm::hca_cap::umr_fence), 1);
+  EQUAL(general_cap("strong-fence", prm::hca_cap::umr_fence), 0);
+  EQUAL(general_cap("no-fence", prm::hca_cap::umr_fence), 2);
+  EQUAL(general_cap("cx6dx", prm::hca_cap::max_indirection), 4);
+  EQUAL(general_cap("cx6dx", prm::hca_cap::log_max_klm_list_size), 16);
+  EQUAL(general_cap("cx6dx", prm::hca_cap::max_wqe_sz_sq), 1024);
+  EQUAL(general_cap("cx6dx", prm::hca_cap::port_type), 1);
 }
 
 // Room for more than this firmware knows stays zero.
@@ -50,11 +50,11 @@ void a_longer_answer_is_taken() {
   for (const std::size_t more : {1, 4096, 60000}) {
     std::vector<uint8_t> in(16), out(16 + 4096 + more, 0xff);
     in[0] = in[7] = 1;
-    CU_ASSERT_EQUAL(devx(c, in, out), 0);
-    CU_ASSERT_EQUAL(
+    EQUAL(devx(c, in, out), 0);
+    EQUAL(
         prm::cap_get(std::as_bytes(std::span(out)).subspan(16, 4096), prm::hca_cap::max_wqe_sz_sq),
         1024);
-    for (std::size_t i = 16 + 4096; i < out.size(); i++) CU_ASSERT_EQUAL_FATAL(out[i], 0);
+    for (std::size_t i = 16 + 4096; i < out.size(); i++) EQUAL_FATAL(out[i], 0);
   }
 }
 
@@ -63,26 +63,26 @@ void commands_are_refused_with_status_and_syndrome() {
   std::vector<uint8_t> in(16), out(16 + 4096), small(16);
   in[0] = 1;
   in[7] = 1;
-  CU_ASSERT_EQUAL(devx(c, in, small), -EREMOTEIO);
-  CU_ASSERT_EQUAL(small[0], 0x51);  // output too short
-  in[6] = 0xff;                     // no such group
-  CU_ASSERT_EQUAL(devx(c, in, out), -EREMOTEIO);
-  CU_ASSERT_EQUAL(out[0], 0x03);
+  EQUAL(devx(c, in, small), -EREMOTEIO);
+  EQUAL(small[0], 0x51);  // output too short
+  in[6] = 0xff;           // no such group
+  EQUAL(devx(c, in, out), -EREMOTEIO);
+  EQUAL(out[0], 0x03);
   CU_ASSERT(out[4] != 0 || out[5] != 0 || out[6] != 0 || out[7] != 0);
   in = std::vector<uint8_t>(16);
   in[0] = 0x07;  // QUERY_ADAPTER 0x101 is let pass, an unknown one is not
-  CU_ASSERT_EQUAL(devx(c, in, out), -EINVAL);
+  EQUAL(devx(c, in, out), -EINVAL);
   in[0] = in[1] = 1;
-  CU_ASSERT_EQUAL(devx(c, in, out), -EREMOTEIO);
-  CU_ASSERT_EQUAL(out[0], 0x02);  // known to mlx5_ib, not to this firmware
+  EQUAL(devx(c, in, out), -EREMOTEIO);
+  EQUAL(out[0], 0x02);  // known to mlx5_ib, not to this firmware
   std::vector<uint8_t> tiny(8);
-  CU_ASSERT_EQUAL(devx(c, tiny, out), -EINVAL);
+  EQUAL(devx(c, tiny, out), -EINVAL);
 }
 
 void keys_are_made_and_destroyed_by_command() {
   Client c;
   uint32_t pd, pdn, handle;
-  CU_ASSERT_EQUAL_FATAL(c.alloc_pd(pd, &pdn), 0);
+  EQUAL_FATAL(c.alloc_pd(pd, &pdn), 0);
   prm::CreateMkeyIn in{};
   in.opcode = kilim::be16{prm::cmd::create_mkey};
   in.mkc.flags = kilim::be32{prm::mkc::free::at(1u) | prm::mkc::umr_en::at(1u) |
@@ -91,25 +91,25 @@ void keys_are_made_and_destroyed_by_command() {
   in.mkc.flags_pd = kilim::be32{pdn};
   in.mkc.translations_octword_size = kilim::be32{4};
   uint8_t out[16]{};
-  CU_ASSERT_EQUAL(create_mkey(c, in, out, handle), 0);
+  EQUAL(create_mkey(c, in, out, handle), 0);
   CU_ASSERT((out[9] | out[10] | out[11]) != 0);
-  CU_ASSERT_EQUAL(c.destroy(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_DESTROY,
-                            MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE, handle),
-                  0);
+  EQUAL(c.destroy(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_DESTROY,
+                  MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE, handle),
+        0);
   // A list that is said to be longer than the command, a key of no PD, and one of pages.
   prm::CreateMkeyIn bad = in;
   bad.translations_octword_actual_size = kilim::be32{0xffffffff};
-  CU_ASSERT_EQUAL(create_mkey(c, bad, out, handle), -EREMOTEIO);
-  CU_ASSERT_EQUAL(out[0], 0x50);
+  EQUAL(create_mkey(c, bad, out, handle), -EREMOTEIO);
+  EQUAL(out[0], 0x50);
   bad = in;
   bad.mkc.flags_pd = kilim::be32{pdn + 5};
-  CU_ASSERT_EQUAL(create_mkey(c, bad, out, handle), -EREMOTEIO);
-  CU_ASSERT_EQUAL(out[0], 0x05);
+  EQUAL(create_mkey(c, bad, out, handle), -EREMOTEIO);
+  EQUAL(out[0], 0x05);
   bad = in;
   prm::mkc::access_mode_1_0::set(bad.mkc, 1u);
-  CU_ASSERT_EQUAL(create_mkey(c, bad, out, handle), -EREMOTEIO);
-  CU_ASSERT_EQUAL(out[0], 0x03);
-  CU_ASSERT_EQUAL(c.destroy_pd(pd), 0);
+  EQUAL(create_mkey(c, bad, out, handle), -EREMOTEIO);
+  EQUAL(out[0], 0x03);
+  EQUAL(c.destroy_pd(pd), 0);
 }
 
 int on_object(Client& c, bool query, uint32_t handle, uint16_t opcode, uint32_t number,
@@ -139,18 +139,17 @@ void general_commands_are_those_of_the_kernel_s_list() {
     in[1] = static_cast<uint8_t>(opcode);
     return devx(c, in, out);
   };
-  CU_ASSERT_EQUAL(asked(0x80d), 0);  // NOP
+  EQUAL(asked(0x80d), 0);  // NOP
   for (int opcode : {0x752, 0x76f, 0x770, 0x822, 0x842, 0xb00, 0xcff})
-    CU_ASSERT_EQUAL(asked(opcode), -EREMOTEIO);  // let pass, and not known here
+    EQUAL(asked(opcode), -EREMOTEIO);  // let pass, and not known here
   // Others' objects, port modules, ends of the range: refused before the firmware sees them.
-  for (int opcode : {0x718, 0x740, 0x773, 0x803, 0xaff, 0xd00})
-    CU_ASSERT_EQUAL(asked(opcode), -EINVAL);
+  for (int opcode : {0x718, 0x740, 0x773, 0x803, 0xaff, 0xd00}) EQUAL(asked(opcode), -EINVAL);
 }
 
 void a_key_is_asked_by_its_handle() {
   Client c;
   uint32_t pd, pdn, handle;
-  CU_ASSERT_EQUAL_FATAL(c.alloc_pd(pd, &pdn), 0);
+  EQUAL_FATAL(c.alloc_pd(pd, &pdn), 0);
   prm::CreateMkeyIn in{};
   in.opcode = kilim::be16{prm::cmd::create_mkey};
   in.mkc.flags =
@@ -162,32 +161,32 @@ void a_key_is_asked_by_its_handle() {
   in.mkc.len = kilim::be64{0x8000};
   in.mkc.translations_octword_size = kilim::be32{4};
   uint8_t made[16]{};
-  CU_ASSERT_EQUAL_FATAL(create_mkey(c, in, made, handle), 0);
+  EQUAL_FATAL(create_mkey(c, in, made, handle), 0);
   uint32_t index = uint32_t{made[9]} << 16 | uint32_t{made[10]} << 8 | made[11];
   std::vector<uint8_t> out(16 + sizeof(prm::Mkc)), small(16);
-  CU_ASSERT_EQUAL(on_object(c, true, handle, prm::cmd::query_mkey, index, out), 0);
-  CU_ASSERT_EQUAL(std::memcmp(out.data() + 16, &in.mkc, sizeof in.mkc), 0);
-  CU_ASSERT_EQUAL(on_object(c, true, handle, prm::cmd::query_mkey, index, small), -EREMOTEIO);
-  CU_ASSERT_EQUAL(small[0], 0x51);
+  EQUAL(on_object(c, true, handle, prm::cmd::query_mkey, index, out), 0);
+  EQUAL(std::memcmp(out.data() + 16, &in.mkc, sizeof in.mkc), 0);
+  EQUAL(on_object(c, true, handle, prm::cmd::query_mkey, index, small), -EREMOTEIO);
+  EQUAL(small[0], 0x51);
   // Another key than the handle's, another kind of object, an opcode that changes, no object.
-  CU_ASSERT_EQUAL(on_object(c, true, handle, prm::cmd::query_mkey, index + 1, out), -EINVAL);
-  CU_ASSERT_EQUAL(on_object(c, true, pd, prm::cmd::query_mkey, index, out), -EINVAL);
-  CU_ASSERT_EQUAL(on_object(c, true, handle, prm::cmd::destroy_mkey, index, out), -EINVAL);
-  CU_ASSERT_EQUAL(on_object(c, true, 0xfffff, prm::cmd::query_mkey, index, out), -ENOENT);
-  CU_ASSERT_EQUAL(c.destroy(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_DESTROY,
-                            MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE, handle),
-                  0);
-  CU_ASSERT_EQUAL(c.destroy_pd(pd), 0);
+  EQUAL(on_object(c, true, handle, prm::cmd::query_mkey, index + 1, out), -EINVAL);
+  EQUAL(on_object(c, true, pd, prm::cmd::query_mkey, index, out), -EINVAL);
+  EQUAL(on_object(c, true, handle, prm::cmd::destroy_mkey, index, out), -EINVAL);
+  EQUAL(on_object(c, true, 0xfffff, prm::cmd::query_mkey, index, out), -ENOENT);
+  EQUAL(c.destroy(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_DESTROY,
+                  MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE, handle),
+        0);
+  EQUAL(c.destroy_pd(pd), 0);
 }
 
 void a_queue_pair_is_ended_by_command() {
   Client c;
   auto rings = std::make_unique<Rings>();
   uint32_t pd, uar, cq, qp;
-  CU_ASSERT_EQUAL_FATAL(c.alloc_pd(pd), 0);
-  CU_ASSERT_EQUAL_FATAL(c.alloc_uar(uar), 0);
-  CU_ASSERT_EQUAL_FATAL(rings->create_cq(c, uar, -1, 1, cq), 0);
-  CU_ASSERT_EQUAL_FATAL(rings->create_qp(c, rings->driver_part(uar), 2, pd, cq, qp), 0);
+  EQUAL_FATAL(c.alloc_pd(pd), 0);
+  EQUAL_FATAL(c.alloc_uar(uar), 0);
+  EQUAL_FATAL(rings->create_cq(c, uar, -1, 1, cq), 0);
+  EQUAL_FATAL(rings->create_qp(c, rings->driver_part(uar), 2, pd, cq, qp), 0);
   uint32_t qpn = 0;
   for (uint32_t n = 1; n < 1u << 24 && qpn == 0; n++) {
     if (c.hca->state().qps.at(n) != nullptr) qpn = n;
@@ -196,24 +195,24 @@ void a_queue_pair_is_ended_by_command() {
   CU_ASSERT_FATAL(q != nullptr);
   std::vector<uint8_t> out(16);
   // From reset there is no way into error.
-  CU_ASSERT_EQUAL(on_object(c, false, qp, prm::cmd::qp_2err, qpn, out), -EREMOTEIO);
-  CU_ASSERT_EQUAL(out[0], 0x09);
+  EQUAL(on_object(c, false, qp, prm::cmd::qp_2err, qpn, out), -EREMOTEIO);
+  EQUAL(out[0], 0x09);
   kilim::vhca::QpAttr init;
   init.state = kilim::vhca::QpState::init;
   init.port = 1;
   namespace mask = kilim::vhca::qp_mask;
-  CU_ASSERT_EQUAL(c.hca->modify_qp(kilim::Qpn{qpn}, init,
-                                   mask::state | mask::port | mask::pkey_index | mask::access),
-                  0);
-  CU_ASSERT_EQUAL(on_object(c, false, qp, prm::cmd::qp_2err, qpn, out), 0);
-  CU_ASSERT(q->state == kilim::vhca::QpState::err);
-  CU_ASSERT_EQUAL(on_object(c, false, qp, prm::cmd::qp_2rst, qpn, out), 0);
-  CU_ASSERT(q->state == kilim::vhca::QpState::reset);
+  EQUAL(c.hca->modify_qp(kilim::Qpn{qpn}, init,
+                         mask::state | mask::port | mask::pkey_index | mask::access),
+        0);
+  EQUAL(on_object(c, false, qp, prm::cmd::qp_2err, qpn, out), 0);
+  EQUAL(q->state, kilim::vhca::QpState::err);
+  EQUAL(on_object(c, false, qp, prm::cmd::qp_2rst, qpn, out), 0);
+  EQUAL(q->state, kilim::vhca::QpState::reset);
   // Known to the kernel, not done here; not a change; another queue.
-  CU_ASSERT_EQUAL(on_object(c, false, qp, 0x503, qpn, out), -EREMOTEIO);
-  CU_ASSERT_EQUAL(out[0], 0x02);
-  CU_ASSERT_EQUAL(on_object(c, false, qp, prm::cmd::query_qp, qpn, out), -EINVAL);
-  CU_ASSERT_EQUAL(on_object(c, false, qp, prm::cmd::qp_2rst, qpn + 1, out), -EINVAL);
+  EQUAL(on_object(c, false, qp, 0x503, qpn, out), -EREMOTEIO);
+  EQUAL(out[0], 0x02);
+  EQUAL(on_object(c, false, qp, prm::cmd::query_qp, qpn, out), -EINVAL);
+  EQUAL(on_object(c, false, qp, prm::cmd::qp_2rst, qpn + 1, out), -EINVAL);
 }
 
 uint32_t word(const std::vector<uint8_t>& v, std::size_t at) {
@@ -231,7 +230,7 @@ void a_domain_is_made_by_command() {
   io.handle(MLX5_IB_ATTR_DEVX_OBJ_CREATE_HANDLE)
       .raw(MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN, 16, reinterpret_cast<uintptr_t>(in.data()))
       .raw(MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_OUT, 16, reinterpret_cast<uintptr_t>(out.data()));
-  CU_ASSERT_EQUAL_FATAL(io.run(*c.file), 0);
+  EQUAL_FATAL(io.run(*c.file), 0);
   const auto pd = static_cast<uint32_t>(io.attr(0).data);
   prm::CreateMkeyIn key{};
   key.opcode = kilim::be16{prm::cmd::create_mkey};
@@ -241,24 +240,24 @@ void a_domain_is_made_by_command() {
   key.mkc.translations_octword_size = kilim::be32{4};
   uint8_t made[16]{};
   uint32_t handle = 0;
-  CU_ASSERT_EQUAL_FATAL(create_mkey(c, key, made, handle), 0);
+  EQUAL_FATAL(create_mkey(c, key, made, handle), 0);
   auto end = [&](uint32_t what) {
     return c.destroy(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_DESTROY,
                      MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE, what);
   };
-  CU_ASSERT_EQUAL(end(pd), -EREMOTEIO);
+  EQUAL(end(pd), -EREMOTEIO);
   // The domain's handle is no key's, though the number may be.
   std::vector<uint8_t> asked(16 + sizeof(prm::Mkc));
-  CU_ASSERT_EQUAL(on_object(c, true, pd, prm::cmd::query_mkey, word(out, 8), asked), -EINVAL);
-  CU_ASSERT_EQUAL(end(handle), 0);
-  CU_ASSERT_EQUAL(end(pd), 0);
+  EQUAL(on_object(c, true, pd, prm::cmd::query_mkey, word(out, 8), asked), -EINVAL);
+  EQUAL(end(handle), 0);
+  EQUAL(end(pd), 0);
   // What is left goes with the client, keys before their domains.
-  CU_ASSERT_EQUAL_FATAL(io.run(*c.file), 0);
+  EQUAL_FATAL(io.run(*c.file), 0);
   key.mkc.flags_pd = kilim::be32{word(out, 8)};
-  CU_ASSERT_EQUAL_FATAL(create_mkey(c, key, made, handle), 0);
-  CU_ASSERT_EQUAL(c.hca->state().pds.count(), 1);
+  EQUAL_FATAL(create_mkey(c, key, made, handle), 0);
+  EQUAL(c.hca->state().pds.count(), 1);
   c.file.reset();
-  CU_ASSERT_EQUAL(c.hca->state().pds.count(), 0);
+  EQUAL(c.hca->state().pds.count(), 0);
 }
 
 // RTS2RTS_QP with a new UDP source port, as libmlx5 asks for it; QUERY_QP tells.
@@ -266,10 +265,10 @@ void a_running_queue_pair_is_changed_and_asked() {
   Client c;
   auto rings = std::make_unique<Rings>();
   uint32_t pd, uar, cq, handle;
-  CU_ASSERT_EQUAL_FATAL(c.alloc_pd(pd), 0);
-  CU_ASSERT_EQUAL_FATAL(c.alloc_uar(uar), 0);
-  CU_ASSERT_EQUAL_FATAL(rings->create_cq(c, uar, -1, 1, cq), 0);
-  CU_ASSERT_EQUAL_FATAL(rings->create_qp(c, rings->driver_part(uar), 2, pd, cq, handle), 0);
+  EQUAL_FATAL(c.alloc_pd(pd), 0);
+  EQUAL_FATAL(c.alloc_uar(uar), 0);
+  EQUAL_FATAL(rings->create_cq(c, uar, -1, 1, cq), 0);
+  EQUAL_FATAL(rings->create_qp(c, rings->driver_part(uar), 2, pd, cq, handle), 0);
   kilim::vhca::Qp* qp = nullptr;
   c.hca->state().qps.for_each([&](kilim::vhca::Qp& q) { qp = &q; });
   CU_ASSERT_FATAL(qp != nullptr);
@@ -289,23 +288,23 @@ void a_running_queue_pair_is_changed_and_asked() {
   in[prm::qp_cmd::in_mask_95_32 + 7] = 4;
   in[24 + 58] = 0xd9;
   in[24 + 59] = 0x03;  // 55555
-  CU_ASSERT_EQUAL(change(), -EREMOTEIO);
-  CU_ASSERT_EQUAL(out[0], 0x09);  // it does not run
+  EQUAL(change(), -EREMOTEIO);
+  EQUAL(out[0], 0x09);  // it does not run
   qp->state = kilim::vhca::QpState::rts;
-  CU_ASSERT_EQUAL(change(), 0);
-  CU_ASSERT_EQUAL(qp->attr.path.udp_sport, 55555);
-  CU_ASSERT_EQUAL(on_object(c, true, handle, prm::cmd::query_qp, number.host(), context), 0);
-  CU_ASSERT_EQUAL(context[24] >> 4, 3);  // RTS
-  CU_ASSERT_EQUAL(context[25], 0);       // RC
-  CU_ASSERT_EQUAL(word(context, 24 + 4) & 0xffffff, qp->spec.pd.value());
-  CU_ASSERT_EQUAL(word(context, 24 + 124) & 0xffffff, qp->send_cq->cqn.value());
-  CU_ASSERT_EQUAL(context[24 + 58] << 8 | context[24 + 59], 55555);
+  EQUAL(change(), 0);
+  EQUAL(qp->attr.path.udp_sport, 55555);
+  EQUAL(on_object(c, true, handle, prm::cmd::query_qp, number.host(), context), 0);
+  EQUAL(context[24] >> 4, 3);  // RTS
+  EQUAL(context[25], 0);       // RC
+  EQUAL(word(context, 24 + 4) & 0xffffff, qp->spec.pd.value());
+  EQUAL(word(context, 24 + 124) & 0xffffff, qp->send_cq->cqn.value());
+  EQUAL(context[24 + 58] << 8 | context[24 + 59], 55555);
   in[prm::qp_cmd::in_mask_95_32 + 7] = 8;  // what is not done here
-  CU_ASSERT_EQUAL(change(), -EREMOTEIO);
-  CU_ASSERT_EQUAL(out[0], 0x03);
+  EQUAL(change(), -EREMOTEIO);
+  EQUAL(out[0], 0x03);
   in.resize(200);
-  CU_ASSERT_EQUAL(change(), -EREMOTEIO);
-  CU_ASSERT_EQUAL(out[0], 0x50);
+  EQUAL(change(), -EREMOTEIO);
+  EQUAL(out[0], 0x50);
   qp->state = kilim::vhca::QpState::reset;
 }
 
@@ -318,29 +317,28 @@ void the_completion_vector_has_an_event_queue() {
         .run(*c.file);
   };
   uint32_t number = 0;
-  CU_ASSERT_EQUAL(eqn(0, number), 0);
+  EQUAL(eqn(0, number), 0);
   CU_ASSERT(number != 0);
-  CU_ASSERT_EQUAL(eqn(1, number), -ENOENT);
+  EQUAL(eqn(1, number), -ENOENT);
 }
 
 void an_adapter_without_devx_has_no_devx_objects() {
   auto hca = make_hca("no-devx");
   DeviceFile file(*hca);
-  CU_ASSERT_EQUAL(get_context(file), -EINVAL);
-  CU_ASSERT_EQUAL(get_context(file, 0), 0);
-  CU_ASSERT_EQUAL(Ioctl(MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_OTHER).run(file),
-                  -EPROTONOSUPPORT);
+  EQUAL(get_context(file), -EINVAL);
+  EQUAL(get_context(file, 0), 0);
+  EQUAL(Ioctl(MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_OTHER).run(file), -EPROTONOSUPPORT);
   // With DevX, but not asked for: there, and refused.
   Client with;
   DeviceFile plain(*with.hca);
-  CU_ASSERT_EQUAL(get_context(plain, 0), 0);
+  EQUAL(get_context(plain, 0), 0);
   with.file.reset();
   uint8_t in[16]{1, 0, 0, 0, 0, 0, 0, 1}, out[16]{};
-  CU_ASSERT_EQUAL(Ioctl(MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_OTHER)
-                      .out(MLX5_IB_ATTR_DEVX_OTHER_CMD_IN, in)
-                      .out(MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT, out)
-                      .run(plain),
-                  -EINVAL);
+  EQUAL(Ioctl(MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_OTHER)
+            .out(MLX5_IB_ATTR_DEVX_OTHER_CMD_IN, in)
+            .out(MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT, out)
+            .run(plain),
+        -EINVAL);
 }
 
 constexpr Case cases[] = {

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "request.hh"
+#include "request_fixture.hh"
 #include "ut.hh"
 
 namespace {
@@ -20,14 +20,14 @@ constexpr uint32_t eth = 0x20, ipv4 = 0x30, tcp = 0x40, udp = 0x41, vxlan = 0x50
 // A client with a raw packet queue, whose rules are tried.
 struct Bench {
   Bench() {
-    CU_ASSERT_EQUAL_FATAL(c.opened, 0);
+    EQUAL_FATAL(c.opened, 0);
     uint32_t pd = 0, uar = 0, cq = 0;
-    CU_ASSERT_EQUAL_FATAL(r.begin(c, pd, uar, cq), 0);
+    EQUAL_FATAL(r.begin(c, pd, uar, cq), 0);
     mlx5_ib_create_qp cmd = r.driver_part(uar);
     cmd.flags = MLX5_QP_FLAG_UAR_PAGE_INDEX;
     cmd.sq_buf_addr = cmd.buf_addr + 4096;
-    CU_ASSERT_EQUAL_FATAL(r.create_qp(c, cmd, IB_UVERBS_QPT_RAW_PACKET, pd, cq, qp), 0);
-    CU_ASSERT_EQUAL_FATAL(r.create_qp(c, r.driver_part(uar), IB_UVERBS_QPT_RC, pd, cq, rc), 0);
+    EQUAL_FATAL(r.create_qp(c, cmd, IB_UVERBS_QPT_RAW_PACKET, pd, cq, qp), 0);
+    EQUAL_FATAL(r.create_qp(c, r.driver_part(uar), IB_UVERBS_QPT_RC, pd, cq, rc), 0);
   }
   Client c;
   Rings r;
@@ -91,12 +91,12 @@ using Ports = ib_uverbs_flow_spec_tcp_udp;
 
 void rules_of_all_layers_are_taken() {
   Bench b;
-  CU_ASSERT_EQUAL(Rule(b.qp).run(b.c), 0);
-  CU_ASSERT_EQUAL(Rule(b.qp).add<Eth>(eth).run(b.c), 0);
-  CU_ASSERT_EQUAL(Rule(b.qp).add<Eth>(eth).add<Ipv4>(ipv4).add<Ports>(udp).run(b.c), 0);
+  EQUAL(Rule(b.qp).run(b.c), 0);
+  EQUAL(Rule(b.qp).add<Eth>(eth).run(b.c), 0);
+  EQUAL(Rule(b.qp).add<Eth>(eth).add<Ipv4>(ipv4).add<Ports>(udp).run(b.c), 0);
   Rule longer = Rule(b.qp).add<Eth>(eth);
   longer.specs.resize(longer.specs.size() + 300);
-  CU_ASSERT_EQUAL(longer.run(b.c), 0);  // nothing but zeros behind the specs
+  EQUAL(longer.run(b.c), 0);  // nothing but zeros behind the specs
 }
 
 struct Wrong {
@@ -158,11 +158,11 @@ void are_refused(std::span<const Wrong> rows) {
   for (const Wrong& w : rows) {
     Rule r = Rule(b.qp).add<Eth>(eth);
     w.spoil(r);
-    CU_ASSERT_EQUAL(r.run(b.c), w.error);
+    EQUAL(r.run(b.c), w.error);
   }
   // None of them is left: the queue can go.
   ib_uverbs_destroy_qp_resp resp{};
-  CU_ASSERT_EQUAL(b.r.destroy_qp(b.c, b.qp, resp), 0);
+  EQUAL(b.r.destroy_qp(b.c, b.qp, resp), 0);
 }
 void wrong_commands_are_refused() {
   are_refused(commands);
@@ -198,28 +198,27 @@ struct Filter {
 void filters_have_any_length() {
   Bench b;
   for (const std::size_t half : {4, 8, 12, 16, 300})
-    CU_ASSERT_EQUAL((Filter{ipv4, half}.on(b.qp).run(b.c)), 0);
-  for (const uint32_t type : {eth, 0x31u, tcp, udp})
-    CU_ASSERT_EQUAL((Filter{type, 4}.on(b.qp).run(b.c)), 0);
-  CU_ASSERT_EQUAL((Filter{ipv4, 0}.on(b.qp).run(b.c)), -EINVAL);
-  CU_ASSERT_EQUAL((Filter{ipv4, 6}.on(b.qp).run(b.c)), -EINVAL);
+    EQUAL((Filter{ipv4, half}.on(b.qp).run(b.c)), 0);
+  for (const uint32_t type : {eth, 0x31u, tcp, udp}) EQUAL((Filter{type, 4}.on(b.qp).run(b.c)), 0);
+  EQUAL((Filter{ipv4, 0}.on(b.qp).run(b.c)), -EINVAL);
+  EQUAL((Filter{ipv4, 6}.on(b.qp).run(b.c)), -EINVAL);
   constexpr std::size_t ttl = 10;
   Filter long_one{ipv4, 200};
   long_one.val(ttl) = long_one.val(199) = std::byte{1};  // a value without a mask says nothing
-  CU_ASSERT_EQUAL(long_one.on(b.qp).run(b.c), 0);
+  EQUAL(long_one.on(b.qp).run(b.c), 0);
   long_one.mask(199) = std::byte{1};
-  CU_ASSERT_EQUAL(long_one.on(b.qp).run(b.c), -EINVAL);
+  EQUAL(long_one.on(b.qp).run(b.c), -EINVAL);
   Filter masked{ipv4, 16};
   masked.mask(ttl) = std::byte{1};
-  CU_ASSERT_EQUAL(masked.on(b.qp).run(b.c), -EOPNOTSUPP);
+  EQUAL(masked.on(b.qp).run(b.c), -EOPNOTSUPP);
   Filter reserved{0x31, 40};
   reserved.mask(39) = std::byte{1};
-  CU_ASSERT_EQUAL(reserved.on(b.qp).run(b.c), -EINVAL);
+  EQUAL(reserved.on(b.qp).run(b.c), -EINVAL);
 }
 
 void other_queues_take_no_rules() {
   Bench b;
-  CU_ASSERT_EQUAL(Rule(b.rc).add<Eth>(eth).run(b.c), -EINVAL);
+  EQUAL(Rule(b.rc).add<Eth>(eth).run(b.c), -EINVAL);
 }
 
 constexpr Case cases[] = {

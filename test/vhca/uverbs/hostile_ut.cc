@@ -6,7 +6,7 @@
 
 #include <sys/mman.h>
 
-#include "request.hh"
+#include "request_fixture.hh"
 #include "ut.hh"
 
 namespace {
@@ -26,17 +26,17 @@ Ioctl query_port() {
 
 void other_requests_are_no_ioctls() {
   Client c;
-  CU_ASSERT_EQUAL(c.opened, 0);
-  CU_ASSERT_EQUAL(c.file->ioctl(RDMA_VERBS_IOCTL + 1, nullptr), -ENOTTY);
-  CU_ASSERT_EQUAL(c.file->ioctl(0, nullptr), -ENOTTY);
+  EQUAL(c.opened, 0);
+  EQUAL(c.file->ioctl(RDMA_VERBS_IOCTL + 1, nullptr), -ENOTTY);
+  EQUAL(c.file->ioctl(0, nullptr), -ENOTTY);
 }
 
 void a_header_nowhere_is_a_fault() {
   Client c;
-  CU_ASSERT_EQUAL(c.file->ioctl(RDMA_VERBS_IOCTL, nullptr), -EFAULT);
-  CU_ASSERT_EQUAL(c.file->ioctl(RDMA_VERBS_IOCTL, unmapped), -EFAULT);
-  CU_ASSERT_EQUAL(c.file->ioctl(RDMA_VERBS_IOCTL, reinterpret_cast<void*>(beyond)), -EFAULT);
-  CU_ASSERT_EQUAL(c.file->ioctl(RDMA_VERBS_IOCTL, reinterpret_cast<void*>(~uintptr_t{0})), -EFAULT);
+  EQUAL(c.file->ioctl(RDMA_VERBS_IOCTL, nullptr), -EFAULT);
+  EQUAL(c.file->ioctl(RDMA_VERBS_IOCTL, unmapped), -EFAULT);
+  EQUAL(c.file->ioctl(RDMA_VERBS_IOCTL, reinterpret_cast<void*>(beyond)), -EFAULT);
+  EQUAL(c.file->ioctl(RDMA_VERBS_IOCTL, reinterpret_cast<void*>(~uintptr_t{0})), -EFAULT);
 }
 
 // The header ends at the last byte of a mapping, its attributes lie behind it.
@@ -44,7 +44,7 @@ void attributes_on_a_missing_page_are_a_fault() {
   Client c;
   auto* page = static_cast<uint8_t*>(
       mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-  CU_ASSERT_EQUAL_FATAL(mprotect(page + 4096, 4096, PROT_NONE), 0);
+  EQUAL_FATAL(mprotect(page + 4096, 4096, PROT_NONE), 0);
   ib_uverbs_ioctl_hdr h{};
   h.object_id = UVERBS_OBJECT_DEVICE;
   h.method_id = UVERBS_METHOD_QUERY_PORT;
@@ -52,7 +52,7 @@ void attributes_on_a_missing_page_are_a_fault() {
   h.num_attrs = 2;
   h.length = sizeof h + 2 * sizeof(ib_uverbs_attr);
   std::memcpy(page + 4096 - sizeof h, &h, sizeof h);
-  CU_ASSERT_EQUAL(c.file->ioctl(RDMA_VERBS_IOCTL, page + 4096 - sizeof h), -EFAULT);
+  EQUAL(c.file->ioctl(RDMA_VERBS_IOCTL, page + 4096 - sizeof h), -EFAULT);
   munmap(page, 8192);
 }
 
@@ -61,10 +61,10 @@ void lengths_must_match_the_attributes() {
   for (unsigned length : {0u, 8u, 24u, 55u, 57u, 4097u, 65535u}) {
     Ioctl io = query_port();
     io.header().length = static_cast<uint16_t>(length);
-    CU_ASSERT_EQUAL(io.run_as_it_is(*c.file), -EINVAL);
+    EQUAL(io.run_as_it_is(*c.file), -EINVAL);
   }
   Ioctl io = query_port();
-  CU_ASSERT_EQUAL(io.run(*c.file), 0);
+  EQUAL(io.run(*c.file), 0);
 }
 
 void a_huge_number_of_attributes_is_refused() {
@@ -72,7 +72,7 @@ void a_huge_number_of_attributes_is_refused() {
   Ioctl io = query_port();
   io.header().num_attrs = 65535;
   io.header().length = static_cast<uint16_t>(24 + 65535 * 16);
-  CU_ASSERT_EQUAL(io.run_as_it_is(*c.file), -EINVAL);
+  EQUAL(io.run_as_it_is(*c.file), -EINVAL);
 }
 
 void a_page_full_of_attributes_is_bounded() {
@@ -82,10 +82,10 @@ void a_page_full_of_attributes_is_bounded() {
     io.raw(static_cast<uint16_t>(0x4000 + i), 8, ~uint64_t{0});
     io.attr(i).flags = 0;  // optional ones that nobody knows are passed over
   }
-  CU_ASSERT_EQUAL(io.run(*c.file), -EINVAL);  // for want of the mandatory ones
+  EQUAL(io.run(*c.file), -EINVAL);  // for want of the mandatory ones
   Ioctl twice = query_port();
   twice.in(UVERBS_ATTR_QUERY_PORT_PORT_NUM, uint64_t{1});
-  CU_ASSERT_EQUAL(twice.run(*c.file), -EINVAL);
+  EQUAL(twice.run(*c.file), -EINVAL);
 }
 
 void reserved_words_must_be_zero() {
@@ -95,10 +95,10 @@ void reserved_words_must_be_zero() {
   b.header().reserved2 = 1;
   d.header().driver_id = RDMA_DRIVER_MLX4;
   e.attr(0).attr_data.reserved = 1;
-  CU_ASSERT_EQUAL(a.run(*c.file), -EPROTONOSUPPORT);
-  CU_ASSERT_EQUAL(b.run(*c.file), -EPROTONOSUPPORT);
-  CU_ASSERT_EQUAL(d.run(*c.file), -EINVAL);
-  CU_ASSERT_EQUAL(e.run(*c.file), -EINVAL);
+  EQUAL(a.run(*c.file), -EPROTONOSUPPORT);
+  EQUAL(b.run(*c.file), -EPROTONOSUPPORT);
+  EQUAL(d.run(*c.file), -EINVAL);
+  EQUAL(e.run(*c.file), -EINVAL);
 }
 
 void unknown_objects_methods_and_attributes_are_unsupported() {
@@ -116,19 +116,19 @@ void unknown_objects_methods_and_attributes_are_unsupported() {
               {UVERBS_OBJECT_MR, UVERBS_METHOD_REG_DMABUF_MR}};
   for (const auto& r : rows) {
     Ioctl io(r.object, r.method);
-    CU_ASSERT_EQUAL(io.run(*c.file), -EPROTONOSUPPORT);
+    EQUAL(io.run(*c.file), -EPROTONOSUPPORT);
   }
   Ioctl io = query_port();
   io.in(0x777, uint64_t{0});
-  CU_ASSERT_EQUAL(io.run(*c.file), -EPROTONOSUPPORT);
+  EQUAL(io.run(*c.file), -EPROTONOSUPPORT);
 }
 
 void mandatory_attributes_must_be_there() {
   Client c;
   Ioctl io(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT);
   io.in(UVERBS_ATTR_QUERY_PORT_PORT_NUM, uint64_t{1});
-  CU_ASSERT_EQUAL(io.run(*c.file), -EINVAL);
-  CU_ASSERT_EQUAL(Ioctl(UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE).run(*c.file), -EINVAL);
+  EQUAL(io.run(*c.file), -EINVAL);
+  EQUAL(Ioctl(UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE).run(*c.file), -EINVAL);
 }
 
 void short_and_misplaced_buffers_are_refused() {
@@ -136,11 +136,11 @@ void short_and_misplaced_buffers_are_refused() {
   uint8_t small[8]{};
   Ioctl io(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT);
   io.in(UVERBS_ATTR_QUERY_PORT_PORT_NUM, uint64_t{1}).out(UVERBS_ATTR_QUERY_PORT_RESP, small);
-  CU_ASSERT_EQUAL(io.run(*c.file), -EINVAL);
+  EQUAL(io.run(*c.file), -EINVAL);
   for (uint64_t at : {uint64_t{0}, uint64_t{0x1000}, beyond, ~uint64_t{0} - 8}) {
     Ioctl far = query_port();
     far.attr(1).data = at;
-    CU_ASSERT_EQUAL(far.run(*c.file), -EFAULT);
+    EQUAL(far.run(*c.file), -EFAULT);
   }
 }
 
@@ -148,60 +148,60 @@ void nothing_but_the_context_comes_first() {
   auto hca = make_hca();
   DeviceFile file(*hca);
   Ioctl port = query_port();
-  CU_ASSERT_EQUAL(port.run(file), -EINVAL);
+  EQUAL(port.run(file), -EINVAL);
   uint64_t in = 0;
   ib_uverbs_alloc_pd_resp out{};
-  CU_ASSERT_EQUAL(write_command(IB_USER_VERBS_CMD_ALLOC_PD)
-                      .in(UVERBS_ATTR_CORE_IN, in)
-                      .out(UVERBS_ATTR_CORE_OUT, out)
-                      .run(file),
-                  -EINVAL);
+  EQUAL(write_command(IB_USER_VERBS_CMD_ALLOC_PD)
+            .in(UVERBS_ATTR_CORE_IN, in)
+            .out(UVERBS_ATTR_CORE_OUT, out)
+            .run(file),
+        -EINVAL);
   // The probe of rdma-core: too short, so there is such a command.
-  CU_ASSERT_EQUAL(write_command(IB_USER_VERBS_CMD_QUERY_DEVICE).run(file), -ENOSPC);
+  EQUAL(write_command(IB_USER_VERBS_CMD_QUERY_DEVICE).run(file), -ENOSPC);
   DeviceFile::Mapping m;
-  CU_ASSERT_EQUAL(file.mmap(0x700000, 4096, PROT_READ, MAP_SHARED, m), -EINVAL);
-  CU_ASSERT_EQUAL(get_context(file), 0);
-  CU_ASSERT_EQUAL(get_context(file), -EINVAL);  // only once
+  EQUAL(file.mmap(0x700000, 4096, PROT_READ, MAP_SHARED, m), -EINVAL);
+  EQUAL(get_context(file), 0);
+  EQUAL(get_context(file), -EINVAL);  // only once
 }
 
 void unknown_flags_of_a_context_are_refused() {
   auto hca = make_hca();
   DeviceFile file(*hca);
-  CU_ASSERT_EQUAL(get_context(file, 0x80), -EOPNOTSUPP);
-  CU_ASSERT_EQUAL(get_context(file), 0);
+  EQUAL(get_context(file, 0x80), -EOPNOTSUPP);
+  EQUAL(get_context(file), 0);
 }
 
 void write_commands_are_checked() {
   Client c;
-  CU_ASSERT_EQUAL(write_command(0x100).run(*c.file), -EINVAL);
-  CU_ASSERT_EQUAL(write_command(0xff).run(*c.file), -EOPNOTSUPP);
-  CU_ASSERT_EQUAL(write_command(IB_USER_VERBS_CMD_FLAG_EXTENDED | 0xff).run(*c.file), -EOPNOTSUPP);
+  EQUAL(write_command(0x100).run(*c.file), -EINVAL);
+  EQUAL(write_command(0xff).run(*c.file), -EOPNOTSUPP);
+  EQUAL(write_command(IB_USER_VERBS_CMD_FLAG_EXTENDED | 0xff).run(*c.file), -EOPNOTSUPP);
   Ioctl long_number(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE);
   long_number.in(UVERBS_ATTR_WRITE_CMD, uint64_t{1} << 40);
-  CU_ASSERT_EQUAL(long_number.run(*c.file), -EINVAL);
+  EQUAL(long_number.run(*c.file), -EINVAL);
   for (uint32_t absent :
        {uint32_t{IB_USER_VERBS_CMD_MODIFY_AH},
         IB_USER_VERBS_CMD_FLAG_EXTENDED | uint32_t{IB_USER_VERBS_EX_CMD_CREATE_WQ}})
-    CU_ASSERT_EQUAL(write_command(absent).run(*c.file), -EOPNOTSUPP);
+    EQUAL(write_command(absent).run(*c.file), -EOPNOTSUPP);
 }
 
 void handles_of_nothing_and_of_another_kind_are_refused() {
   Client c;
   uint32_t pd = 0;
-  CU_ASSERT_EQUAL_FATAL(c.alloc_pd(pd), 0);
-  CU_ASSERT_EQUAL(c.destroy_pd(pd + 1), -ENOENT);
-  CU_ASSERT_EQUAL(c.destroy_pd(0xffffffff), -ENOENT);
-  CU_ASSERT_EQUAL(c.destroy_mr(pd), -EINVAL);
-  CU_ASSERT_EQUAL(Ioctl(UVERBS_OBJECT_PD, UVERBS_METHOD_PD_DESTROY)
-                      .handle(UVERBS_ATTR_DESTROY_PD_HANDLE, uint64_t{1} << 32 | pd)
-                      .run(*c.file),
-                  -EINVAL);
-  CU_ASSERT_EQUAL(Ioctl(UVERBS_OBJECT_PD, UVERBS_METHOD_PD_DESTROY)
-                      .raw(UVERBS_ATTR_DESTROY_PD_HANDLE, 8, pd)
-                      .run(*c.file),
-                  -EINVAL);
-  CU_ASSERT_EQUAL(c.destroy_pd(pd), 0);
-  CU_ASSERT_EQUAL(c.destroy_pd(pd), -ENOENT);
+  EQUAL_FATAL(c.alloc_pd(pd), 0);
+  EQUAL(c.destroy_pd(pd + 1), -ENOENT);
+  EQUAL(c.destroy_pd(0xffffffff), -ENOENT);
+  EQUAL(c.destroy_mr(pd), -EINVAL);
+  EQUAL(Ioctl(UVERBS_OBJECT_PD, UVERBS_METHOD_PD_DESTROY)
+            .handle(UVERBS_ATTR_DESTROY_PD_HANDLE, uint64_t{1} << 32 | pd)
+            .run(*c.file),
+        -EINVAL);
+  EQUAL(Ioctl(UVERBS_OBJECT_PD, UVERBS_METHOD_PD_DESTROY)
+            .raw(UVERBS_ATTR_DESTROY_PD_HANDLE, 8, pd)
+            .run(*c.file),
+        -EINVAL);
+  EQUAL(c.destroy_pd(pd), 0);
+  EQUAL(c.destroy_pd(pd), -ENOENT);
 }
 
 // The answer cannot be written, so the object must not stay.
@@ -209,40 +209,40 @@ void an_object_that_cannot_be_told_of_is_taken_back() {
   Client c;
   uint64_t in = 0;
   for (int i = 0; i < 3; i++) {
-    CU_ASSERT_EQUAL(write_command(IB_USER_VERBS_CMD_ALLOC_PD)
-                        .in(UVERBS_ATTR_CORE_IN, in)
-                        .raw(UVERBS_ATTR_CORE_OUT, 4, 0x1000)
-                        .run(*c.file),
-                    -EFAULT);
+    EQUAL(write_command(IB_USER_VERBS_CMD_ALLOC_PD)
+              .in(UVERBS_ATTR_CORE_IN, in)
+              .raw(UVERBS_ATTR_CORE_OUT, 4, 0x1000)
+              .run(*c.file),
+          -EFAULT);
   }
   uint32_t pd = 99;
-  CU_ASSERT_EQUAL(c.alloc_pd(pd), 0);
-  CU_ASSERT_EQUAL(pd, 0);  // the handle is free again
+  EQUAL(c.alloc_pd(pd), 0);
+  EQUAL(pd, 0);  // the handle is free again
 }
 
 void regions_of_missing_memory_are_faults() {
   Client c;
   uint32_t pd = 0;
-  CU_ASSERT_EQUAL_FATAL(c.alloc_pd(pd), 0);
+  EQUAL_FATAL(c.alloc_pd(pd), 0);
   static uint8_t memory[4096];
   ib_uverbs_reg_mr_resp* resp =
       reinterpret_cast<ib_uverbs_reg_mr_resp*>(std::calloc(1, sizeof(ib_uverbs_reg_mr_resp)));
   using namespace kilim::vhca::access;
-  CU_ASSERT_EQUAL(c.reg_mr(pd, unmapped, 4096, local_write, resp), -EFAULT);
-  CU_ASSERT_EQUAL(c.reg_mr(pd, memory, 0, local_write, resp), -EINVAL);
-  CU_ASSERT_EQUAL(c.reg_mr(pd, memory, ~uint64_t{0}, local_write, resp), -EINVAL);
-  CU_ASSERT_EQUAL(c.reg_mr(pd, memory, 4096, remote_write, resp), -EINVAL);
-  CU_ASSERT_EQUAL(c.reg_mr(pd, memory, 4096, 1u << 15, resp), -EINVAL);
-  CU_ASSERT_EQUAL(c.reg_mr(pd, memory, ~uint64_t{0}, on_demand | local_write, resp), -EINVAL);
-  CU_ASSERT_EQUAL(c.reg_mr(pd, unmapped, 4096, on_demand | local_write, resp), 0);
-  CU_ASSERT_EQUAL(c.destroy_mr(resp->mr_handle), 0);
-  CU_ASSERT_EQUAL(c.reg_mr(pd + 7, memory, 4096, local_write, resp), -EINVAL);
+  EQUAL(c.reg_mr(pd, unmapped, 4096, local_write, resp), -EFAULT);
+  EQUAL(c.reg_mr(pd, memory, 0, local_write, resp), -EINVAL);
+  EQUAL(c.reg_mr(pd, memory, ~uint64_t{0}, local_write, resp), -EINVAL);
+  EQUAL(c.reg_mr(pd, memory, 4096, remote_write, resp), -EINVAL);
+  EQUAL(c.reg_mr(pd, memory, 4096, 1u << 15, resp), -EINVAL);
+  EQUAL(c.reg_mr(pd, memory, ~uint64_t{0}, on_demand | local_write, resp), -EINVAL);
+  EQUAL(c.reg_mr(pd, unmapped, 4096, on_demand | local_write, resp), 0);
+  EQUAL(c.destroy_mr(resp->mr_handle), 0);
+  EQUAL(c.reg_mr(pd + 7, memory, 4096, local_write, resp), -EINVAL);
   auto* page = mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  CU_ASSERT_EQUAL(c.reg_mr(pd, page, 4096, local_write, resp), -EFAULT);
-  CU_ASSERT_EQUAL(c.reg_mr(pd, page, 4096, remote_read, resp), 0);
-  CU_ASSERT_EQUAL(c.destroy_pd(pd), -EBUSY);
-  CU_ASSERT_EQUAL(c.destroy_mr(resp->mr_handle), 0);
-  CU_ASSERT_EQUAL(c.destroy_pd(pd), 0);
+  EQUAL(c.reg_mr(pd, page, 4096, local_write, resp), -EFAULT);
+  EQUAL(c.reg_mr(pd, page, 4096, remote_read, resp), 0);
+  EQUAL(c.destroy_pd(pd), -EBUSY);
+  EQUAL(c.destroy_mr(resp->mr_handle), 0);
+  EQUAL(c.destroy_pd(pd), 0);
   munmap(page, 4096);
   std::free(resp);
 }
@@ -253,18 +253,18 @@ void odd_writes_are_refused() {
     ib_uverbs_cmd_hdr h{};
     uint64_t words[4]{};
   } w;
-  CU_ASSERT_EQUAL(c.file->write(&w, 4), -EINVAL);
-  CU_ASSERT_EQUAL(c.file->write(unmapped, 64), -EFAULT);
+  EQUAL(c.file->write(&w, 4), -EINVAL);
+  EQUAL(c.file->write(unmapped, 64), -EFAULT);
   w.h = {IB_USER_VERBS_CMD_ALLOC_PD, 3, 2};
-  CU_ASSERT_EQUAL(c.file->write(&w, sizeof w), -EINVAL);  // 12 bytes are not 40
+  EQUAL(c.file->write(&w, sizeof w), -EINVAL);  // 12 bytes are not 40
   w.h = {IB_USER_VERBS_CMD_ALLOC_PD, sizeof w / 4, 0};
-  CU_ASSERT_EQUAL(c.file->write(&w, sizeof w), -ENOSPC);
+  EQUAL(c.file->write(&w, sizeof w), -ENOSPC);
   w.h = {IB_USER_VERBS_CMD_ALLOC_PD, sizeof w / 4, 2};
-  CU_ASSERT_EQUAL(c.file->write(&w, sizeof w), -EFAULT);  // to address 0
+  EQUAL(c.file->write(&w, sizeof w), -EFAULT);  // to address 0
   uint32_t answer[2]{};
   w.words[0] = reinterpret_cast<uintptr_t>(answer);
-  CU_ASSERT_EQUAL(c.file->write(&w, sizeof w), static_cast<ssize_t>(sizeof w));
-  CU_ASSERT_EQUAL(c.destroy_pd(answer[0]), 0);
+  EQUAL(c.file->write(&w, sizeof w), static_cast<ssize_t>(sizeof w));
+  EQUAL(c.destroy_pd(answer[0]), 0);
 }
 
 constexpr Case cases[] = {

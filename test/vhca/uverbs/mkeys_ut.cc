@@ -6,8 +6,8 @@
 
 #include "kilim/prm/cmd.hh"
 #include "kilim/prm/mkc.hh"
-#include "make_key.hh"
-#include "request.hh"
+#include "make_key_fixture.hh"
+#include "request_fixture.hh"
 #include "ut.hh"
 
 namespace {
@@ -58,7 +58,7 @@ constexpr KeyRow key_rows[] = {
 void keys_that_firmware_does_not_make() {
   Client c;
   uint32_t pd, pdn, handle;
-  CU_ASSERT_EQUAL_FATAL(c.alloc_pd(pd, &pdn), 0);
+  EQUAL_FATAL(c.alloc_pd(pd, &pdn), 0);
   for (const KeyRow& row : key_rows) {
     prm::CreateMkeyIn in{};
     in.opcode = kilim::be16{prm::cmd::create_mkey};
@@ -71,15 +71,15 @@ void keys_that_firmware_does_not_make() {
     uint8_t out[16]{};
     const int rc = create_mkey(c, in, out, handle);
     if (rc != (row.good ? 0 : -EREMOTEIO)) std::printf("\n    %s: %d\n", row.name, rc);
-    CU_ASSERT_EQUAL(rc, row.good ? 0 : -EREMOTEIO);
-    CU_ASSERT_EQUAL(out[0], row.good ? 0 : 0x03);
+    EQUAL(rc, row.good ? 0 : -EREMOTEIO);
+    EQUAL(out[0], row.good ? 0 : 0x03);
   }
 }
 
 void entries_of_a_new_key_are_looked_at() {
   Client c;
   uint32_t pd, pdn;
-  CU_ASSERT_EQUAL_FATAL(c.alloc_pd(pd, &pdn), 0);
+  EQUAL_FATAL(c.alloc_pd(pd, &pdn), 0);
   struct {
     prm::CreateMkeyIn in{};
     prm::Klm entry{};
@@ -91,8 +91,8 @@ void entries_of_a_new_key_are_looked_at() {
   for (const uint32_t bytes : {0x8000'0000u, 0x8000'0001u}) {
     cmd.entry.byte_count = kilim::be32{bytes};
     const std::span<const std::byte> list = std::as_bytes(std::span(&cmd.entry, 1));
-    CU_ASSERT_EQUAL(c.hca->state().keys.create_mkey(cmd.in.mkc, list, c.hca->profile()).ok(),
-                    bytes == 0x8000'0000u);
+    EQUAL(c.hca->state().keys.create_mkey(cmd.in.mkc, list, c.hca->profile()).ok(),
+          bytes == 0x8000'0000u);
   }
 }
 

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "request.hh"
+#include "request_fixture.hh"
 #include "ut.hh"
 #include "vhca/hca/state.hh"
 
@@ -31,23 +31,23 @@ void what_is_used_cannot_be_destroyed() {
   Client c;
   Rings r;
   uint32_t pd, uar, uar_handle, cq, qp;
-  CU_ASSERT_EQUAL_FATAL(c.alloc_pd(pd), 0);
-  CU_ASSERT_EQUAL_FATAL(c.alloc_uar(uar, nullptr, &uar_handle), 0);
-  CU_ASSERT_EQUAL_FATAL(r.create_cq(c, uar, -1, 1, cq), 0);
-  CU_ASSERT_EQUAL_FATAL(r.create_qp(c, r.driver_part(uar), IB_UVERBS_QPT_RC, pd, cq, qp), 0);
+  EQUAL_FATAL(c.alloc_pd(pd), 0);
+  EQUAL_FATAL(c.alloc_uar(uar, nullptr, &uar_handle), 0);
+  EQUAL_FATAL(r.create_cq(c, uar, -1, 1, cq), 0);
+  EQUAL_FATAL(r.create_qp(c, r.driver_part(uar), IB_UVERBS_QPT_RC, pd, cq, qp), 0);
   ib_uverbs_destroy_cq_resp cq_resp{};
   ib_uverbs_destroy_qp_resp qp_resp{};
-  CU_ASSERT_EQUAL(c.destroy_pd(pd), -EBUSY);
-  CU_ASSERT_EQUAL(r.destroy_cq(c, cq, cq_resp), -EBUSY);
-  CU_ASSERT_EQUAL(c.destroy(MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_DESTROY,
-                            MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE, uar_handle),
-                  -EBUSY);
-  CU_ASSERT_EQUAL(r.destroy_qp(c, qp, qp_resp), 0);
-  CU_ASSERT_EQUAL(r.destroy_cq(c, cq, cq_resp), 0);
-  CU_ASSERT_EQUAL(c.destroy_pd(pd), 0);
-  CU_ASSERT_EQUAL(c.destroy(MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_DESTROY,
-                            MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE, uar_handle),
-                  0);
+  EQUAL(c.destroy_pd(pd), -EBUSY);
+  EQUAL(r.destroy_cq(c, cq, cq_resp), -EBUSY);
+  EQUAL(c.destroy(MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_DESTROY,
+                  MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE, uar_handle),
+        -EBUSY);
+  EQUAL(r.destroy_qp(c, qp, qp_resp), 0);
+  EQUAL(r.destroy_cq(c, cq, cq_resp), 0);
+  EQUAL(c.destroy_pd(pd), 0);
+  EQUAL(c.destroy(MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_DESTROY,
+                  MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE, uar_handle),
+        0);
 }
 
 void closing_the_device_releases_everything() {
@@ -57,15 +57,15 @@ void closing_the_device_releases_everything() {
   for (int i = 0; i < 50; i++) {
     Client c;
     c.file = std::make_unique<DeviceFile>(*hca);
-    CU_ASSERT_EQUAL_FATAL(get_context(*c.file), 0);
+    EQUAL_FATAL(get_context(*c.file), 0);
     uint32_t pd, uar, cq, qp;
     int channel, async;
-    CU_ASSERT_EQUAL_FATAL(c.async_fd(async), 0);
-    CU_ASSERT_EQUAL_FATAL(c.comp_channel(channel), 0);
-    CU_ASSERT_EQUAL_FATAL(c.alloc_pd(pd), 0);
-    CU_ASSERT_EQUAL_FATAL(c.alloc_uar(uar), 0);
-    CU_ASSERT_EQUAL_FATAL(r.create_cq(c, uar, channel, 1, cq), 0);
-    CU_ASSERT_EQUAL_FATAL(r.create_qp(c, r.driver_part(uar), IB_UVERBS_QPT_RC, pd, cq, qp), 0);
+    EQUAL_FATAL(c.async_fd(async), 0);
+    EQUAL_FATAL(c.comp_channel(channel), 0);
+    EQUAL_FATAL(c.alloc_pd(pd), 0);
+    EQUAL_FATAL(c.alloc_uar(uar), 0);
+    EQUAL_FATAL(r.create_cq(c, uar, channel, 1, cq), 0);
+    EQUAL_FATAL(r.create_qp(c, r.driver_part(uar), IB_UVERBS_QPT_RC, pd, cq, qp), 0);
     close(channel);
     close(async);
     c.file.reset();
@@ -73,7 +73,7 @@ void closing_the_device_releases_everything() {
     // The adapter keeps a page that was freed for the next round.
     if (i == 0) after_first = open_descriptors();
   }
-  CU_ASSERT_EQUAL(open_descriptors(), after_first);
+  EQUAL(open_descriptors(), after_first);
 }
 
 void channels_that_the_client_closed_are_forgotten() {
@@ -81,7 +81,7 @@ void channels_that_the_client_closed_are_forgotten() {
   int before = open_descriptors();
   for (int i = 0; i < 1000; i++) {
     int channel = -1;
-    CU_ASSERT_EQUAL_FATAL(c.comp_channel(channel), 0);
+    EQUAL_FATAL(c.comp_channel(channel), 0);
     close(channel);
   }
   CU_ASSERT(open_descriptors() <= before + 1);
@@ -94,10 +94,10 @@ void only_events_that_were_read_are_counted() {
   static Rings r, other;
   uint32_t uar, cq, cq2;
   int channel;
-  CU_ASSERT_EQUAL_FATAL(c.alloc_uar(uar), 0);
-  CU_ASSERT_EQUAL_FATAL(c.comp_channel(channel), 0);
-  CU_ASSERT_EQUAL_FATAL(r.create_cq(c, uar, channel, 0x1111, cq), 0);
-  CU_ASSERT_EQUAL_FATAL(other.create_cq(c, uar, channel, 0x2222, cq2), 0);
+  EQUAL_FATAL(c.alloc_uar(uar), 0);
+  EQUAL_FATAL(c.comp_channel(channel), 0);
+  EQUAL_FATAL(r.create_cq(c, uar, channel, 0x1111, cq), 0);
+  EQUAL_FATAL(other.create_cq(c, uar, channel, 0x2222, cq2), 0);
   auto raise = [&](uint32_t cqn) {
     kilim::vhca::LockGuard guard(c.hca->lock());
     kilim::test::raise_completion(*c.hca, cqn);
@@ -105,34 +105,34 @@ void only_events_that_were_read_are_counted() {
   for (int i = 0; i < 3; i++) raise(r.cqn);
   raise(other.cqn);
   uint64_t event = 0;
-  CU_ASSERT_EQUAL(read(channel, &event, sizeof event), 8);
-  CU_ASSERT_EQUAL(event, 0x1111);
+  EQUAL(read(channel, &event, sizeof event), 8);
+  EQUAL(event, 0x1111);
   ib_uverbs_destroy_cq_resp resp{};
-  CU_ASSERT_EQUAL(r.destroy_cq(c, cq, resp), 0);
-  CU_ASSERT_EQUAL(resp.comp_events_reported, 1);
-  CU_ASSERT_EQUAL(resp.async_events_reported, 0);
-  CU_ASSERT_EQUAL(read(channel, &event, sizeof event), 8);
-  CU_ASSERT_EQUAL(event, 0x2222);
+  EQUAL(r.destroy_cq(c, cq, resp), 0);
+  EQUAL(resp.comp_events_reported, 1);
+  EQUAL(resp.async_events_reported, 0);
+  EQUAL(read(channel, &event, sizeof event), 8);
+  EQUAL(event, 0x2222);
   pollfd p{channel, POLLIN, 0};
-  CU_ASSERT_EQUAL(poll(&p, 1, 0), 0);
-  CU_ASSERT_EQUAL(other.destroy_cq(c, cq2, resp), 0);
-  CU_ASSERT_EQUAL(resp.comp_events_reported, 1);
+  EQUAL(poll(&p, 1, 0), 0);
+  EQUAL(other.destroy_cq(c, cq2, resp), 0);
+  EQUAL(resp.comp_events_reported, 1);
   close(channel);
 }
 
 void a_fatal_adapter_tells_every_asynchronous_file() {
   Client c;
   int fd[2];
-  CU_ASSERT_EQUAL_FATAL(c.async_fd(fd[0]), 0);
-  CU_ASSERT_EQUAL_FATAL(c.async_fd(fd[1]), 0);
+  EQUAL_FATAL(c.async_fd(fd[0]), 0);
+  EQUAL_FATAL(c.async_fd(fd[1]), 0);
   {
     kilim::vhca::LockGuard guard(c.hca->lock());
     c.hca->fatal();
   }
   for (int f : fd) {
     ib_uverbs_async_event_desc event{};
-    CU_ASSERT_EQUAL(read(f, &event, sizeof event), 16);
-    CU_ASSERT_EQUAL(event.event_type, 8);  // IBV_EVENT_DEVICE_FATAL
+    EQUAL(read(f, &event, sizeof event), 16);
+    EQUAL(event.event_type, 8);  // IBV_EVENT_DEVICE_FATAL
     close(f);
   }
 }
@@ -141,32 +141,32 @@ void uar_pages_are_mapped_by_their_cookie() {
   Client c;
   uint32_t page = 0;
   uint64_t offset = 0;
-  CU_ASSERT_EQUAL_FATAL(c.alloc_uar(page, &offset), 0);
+  EQUAL_FATAL(c.alloc_uar(page, &offset), 0);
   DeviceFile::Mapping m;
-  CU_ASSERT_EQUAL(c.file->mmap(offset, 4096, PROT_WRITE, MAP_SHARED, m), 0);
+  EQUAL(c.file->mmap(offset, 4096, PROT_WRITE, MAP_SHARED, m), 0);
   CU_ASSERT(m.map_fd >= 0);
-  CU_ASSERT_EQUAL(c.file->mmap(offset, 8192, PROT_WRITE, MAP_SHARED, m), -EINVAL);
-  CU_ASSERT_EQUAL(c.file->mmap(offset, 4096, PROT_WRITE, MAP_PRIVATE, m), -EINVAL);
-  CU_ASSERT_EQUAL(c.file->mmap(offset + 4096, 4096, PROT_WRITE, MAP_SHARED, m), -EINVAL);
-  CU_ASSERT_EQUAL(c.file->mmap(0, 4096, PROT_WRITE, MAP_SHARED, m), -EINVAL);
-  CU_ASSERT_EQUAL(c.file->mmap(~uint64_t{0} << 12, 4096, PROT_WRITE, MAP_SHARED, m), -EINVAL);
+  EQUAL(c.file->mmap(offset, 8192, PROT_WRITE, MAP_SHARED, m), -EINVAL);
+  EQUAL(c.file->mmap(offset, 4096, PROT_WRITE, MAP_PRIVATE, m), -EINVAL);
+  EQUAL(c.file->mmap(offset + 4096, 4096, PROT_WRITE, MAP_SHARED, m), -EINVAL);
+  EQUAL(c.file->mmap(0, 4096, PROT_WRITE, MAP_SHARED, m), -EINVAL);
+  EQUAL(c.file->mmap(~uint64_t{0} << 12, 4096, PROT_WRITE, MAP_SHARED, m), -EINVAL);
   // Another open of the device does not reach it.
   DeviceFile second(*c.hca);
-  CU_ASSERT_EQUAL(get_context(second), 0);
-  CU_ASSERT_EQUAL(second.mmap(offset, 4096, PROT_WRITE, MAP_SHARED, m), -EINVAL);
+  EQUAL(get_context(second), 0);
+  EQUAL(second.mmap(offset, 4096, PROT_WRITE, MAP_SHARED, m), -EINVAL);
 }
 
 void the_clock_page_is_for_reading() {
   Client c;
   DeviceFile::Mapping m;
-  CU_ASSERT_EQUAL(c.file->mmap(0x700000, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, m), -EPERM);
-  CU_ASSERT_EQUAL(c.file->mmap(0x700000, 8192, PROT_READ, MAP_SHARED, m), -EINVAL);
-  CU_ASSERT_EQUAL_FATAL(c.file->mmap(0x700000, 4096, PROT_READ, MAP_SHARED, m), 0);
+  EQUAL(c.file->mmap(0x700000, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, m), -EPERM);
+  EQUAL(c.file->mmap(0x700000, 8192, PROT_READ, MAP_SHARED, m), -EINVAL);
+  EQUAL_FATAL(c.file->mmap(0x700000, 4096, PROT_READ, MAP_SHARED, m), 0);
   mlx5_ib_clock_info info{};
-  CU_ASSERT_EQUAL(pread(m.map_fd, &info, sizeof info, static_cast<off_t>(m.map_offset)),
-                  static_cast<ssize_t>(sizeof info));
-  CU_ASSERT_EQUAL(info.mult, 1);
-  CU_ASSERT_EQUAL(info.mask, ~uint64_t{0});
+  EQUAL(pread(m.map_fd, &info, sizeof info, static_cast<off_t>(m.map_offset)),
+        static_cast<ssize_t>(sizeof info));
+  EQUAL(info.mult, 1);
+  EQUAL(info.mask, ~uint64_t{0});
 }
 
 void the_first_gid_is_link_local_and_of_roce_v2() {
@@ -180,25 +180,25 @@ void the_first_gid_is_link_local_and_of_roce_v2() {
         .out(UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, e)
         .run(*c.file);
   };
-  CU_ASSERT_EQUAL(query(1, 0), 0);
+  EQUAL(query(1, 0), 0);
   const uint8_t expected[16]{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0x4b, 0x01, 0xff, 0xfe, 2, 3, 4};
-  CU_ASSERT_EQUAL(std::memcmp(e.gid, expected, 16), 0);
-  CU_ASSERT_EQUAL(e.gid_type, IB_UVERBS_GID_TYPE_ROCE_V2);
-  CU_ASSERT_EQUAL(query(1, 1), -ENODATA);
-  CU_ASSERT_EQUAL(query(1, 16), -EINVAL);
-  CU_ASSERT_EQUAL(query(2, 0), -EINVAL);
-  CU_ASSERT_EQUAL(query(0, 0), -EINVAL);
+  EQUAL(std::memcmp(e.gid, expected, 16), 0);
+  EQUAL(e.gid_type, IB_UVERBS_GID_TYPE_ROCE_V2);
+  EQUAL(query(1, 1), -ENODATA);
+  EQUAL(query(1, 16), -EINVAL);
+  EQUAL(query(2, 0), -EINVAL);
+  EQUAL(query(0, 0), -EINVAL);
   ib_uverbs_gid_entry table[4]{};
   uint64_t count = 0;
-  CU_ASSERT_EQUAL(Ioctl(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE)
-                      .in(UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE, uint64_t{sizeof e})
-                      .in(UVERBS_ATTR_QUERY_GID_TABLE_FLAGS, uint32_t{0})
-                      .out(UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES, table)
-                      .out(UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES, count)
-                      .run(*c.file),
-                  0);
-  CU_ASSERT_EQUAL(count, 1);
-  CU_ASSERT_EQUAL(std::memcmp(table[0].gid, expected, 16), 0);
+  EQUAL(Ioctl(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE)
+            .in(UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE, uint64_t{sizeof e})
+            .in(UVERBS_ATTR_QUERY_GID_TABLE_FLAGS, uint32_t{0})
+            .out(UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES, table)
+            .out(UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES, count)
+            .run(*c.file),
+        0);
+  EQUAL(count, 1);
+  EQUAL(std::memcmp(table[0].gid, expected, 16), 0);
 }
 
 // A wire that is interface 7 of the machine and carries nothing.
@@ -218,15 +218,15 @@ class SeventhInterface final : public Wire {
 
 uint32_t interface_of_first_gid(Hca& hca) {
   DeviceFile file(hca);
-  CU_ASSERT_EQUAL(kilim::test::get_context(file), 0);
+  EQUAL(kilim::test::get_context(file), 0);
   ib_uverbs_gid_entry e{};
-  CU_ASSERT_EQUAL(Ioctl(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY)
-                      .in(UVERBS_ATTR_QUERY_GID_ENTRY_PORT, uint64_t{1})
-                      .in(UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX, uint64_t{0})
-                      .in(UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS, uint32_t{0})
-                      .out(UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, e)
-                      .run(file),
-                  0);
+  EQUAL(Ioctl(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY)
+            .in(UVERBS_ATTR_QUERY_GID_ENTRY_PORT, uint64_t{1})
+            .in(UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX, uint64_t{0})
+            .in(UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS, uint32_t{0})
+            .out(UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, e)
+            .run(file),
+        0);
   return e.netdev_ifindex;
 }
 
@@ -237,15 +237,15 @@ void a_gid_names_the_interface_of_its_wire() {
   config.mac = {0x02, 0x4b, 0x01, 0x02, 0x03, 0x04};
   config.wires.push_back(std::make_unique<SeventhInterface>());
   const auto wired = std::move(*Hca::create(std::move(config)));
-  CU_ASSERT_EQUAL(interface_of_first_gid(*wired), 7);
+  EQUAL(interface_of_first_gid(*wired), 7);
   const auto alone = kilim::test::make_hca();
-  CU_ASSERT_EQUAL(interface_of_first_gid(*alone), 0);
+  EQUAL(interface_of_first_gid(*alone), 0);
 }
 
 void a_path_needs_a_gid_and_a_mac() {
   Client c;
   uint32_t pd = 0;
-  CU_ASSERT_EQUAL_FATAL(c.alloc_pd(pd), 0);
+  EQUAL_FATAL(c.alloc_pd(pd), 0);
   mlx5_ib_create_ah_resp driver{};
   ib_uverbs_create_ah_resp resp{};
   auto attempt = [&](auto change, bool room = true) {
@@ -266,67 +266,67 @@ void a_path_needs_a_gid_and_a_mac() {
     if (room) io.out(UVERBS_ATTR_UHW_OUT, driver);
     return io.run(*c.file);
   };
-  CU_ASSERT_EQUAL(attempt([](auto& a) { a.is_global = 0; }), -EINVAL);
-  CU_ASSERT_EQUAL(attempt([](auto& a) { a.port_num = 2; }), -EINVAL);
-  CU_ASSERT_EQUAL(attempt([](auto& a) { a.port_num = 0; }), -EINVAL);
-  CU_ASSERT_EQUAL(attempt([](auto& a) { a.grh.sgid_index = 1; }), -ENODATA);
-  CU_ASSERT_EQUAL(attempt([](auto& a) { a.grh.sgid_index = 255; }), -EINVAL);
-  CU_ASSERT_EQUAL(attempt([](auto&) {}, false), -EINVAL);  // no room for the MAC
-  CU_ASSERT_EQUAL(attempt([](auto& a) { a.grh.dgid[11] = 0; }), -EHOSTUNREACH);
-  CU_ASSERT_EQUAL(attempt([](auto&) {}), 0);
+  EQUAL(attempt([](auto& a) { a.is_global = 0; }), -EINVAL);
+  EQUAL(attempt([](auto& a) { a.port_num = 2; }), -EINVAL);
+  EQUAL(attempt([](auto& a) { a.port_num = 0; }), -EINVAL);
+  EQUAL(attempt([](auto& a) { a.grh.sgid_index = 1; }), -ENODATA);
+  EQUAL(attempt([](auto& a) { a.grh.sgid_index = 255; }), -EINVAL);
+  EQUAL(attempt([](auto&) {}, false), -EINVAL);  // no room for the MAC
+  EQUAL(attempt([](auto& a) { a.grh.dgid[11] = 0; }), -EHOSTUNREACH);
+  EQUAL(attempt([](auto&) {}), 0);
   const uint8_t mac[6]{0x02, 0x11, 0x22, 3, 4, 5};
-  CU_ASSERT_EQUAL(std::memcmp(driver.dmac, mac, 6), 0);
-  CU_ASSERT_EQUAL(c.destroy_pd(pd), -EBUSY);
-  CU_ASSERT_EQUAL(c.destroy(UVERBS_OBJECT_AH, UVERBS_METHOD_AH_DESTROY,
-                            UVERBS_ATTR_DESTROY_AH_HANDLE, resp.ah_handle),
-                  0);
-  CU_ASSERT_EQUAL(c.destroy_pd(pd), 0);
+  EQUAL(std::memcmp(driver.dmac, mac, 6), 0);
+  EQUAL(c.destroy_pd(pd), -EBUSY);
+  EQUAL(c.destroy(UVERBS_OBJECT_AH, UVERBS_METHOD_AH_DESTROY, UVERBS_ATTR_DESTROY_AH_HANDLE,
+                  resp.ah_handle),
+        0);
+  EQUAL(c.destroy_pd(pd), 0);
 }
 
 void a_child_after_fork_has_nothing() {
   Client c;
   uint32_t pd;
-  CU_ASSERT_EQUAL_FATAL(c.alloc_pd(pd), 0);
+  EQUAL_FATAL(c.alloc_pd(pd), 0);
   c.file->disown_after_fork();
-  CU_ASSERT_EQUAL(c.destroy_pd(pd), -EIO);
+  EQUAL(c.destroy_pd(pd), -EIO);
   DeviceFile::Mapping m;
-  CU_ASSERT_EQUAL(c.file->mmap(0x700000, 4096, PROT_READ, MAP_SHARED, m), -EIO);
+  EQUAL(c.file->mmap(0x700000, 4096, PROT_READ, MAP_SHARED, m), -EIO);
 }
 
 void a_client_that_goes_away_leaves_its_groups() {
   Client c;
   static Rings r;
   uint32_t pd, uar, cq, qp;
-  CU_ASSERT_EQUAL_FATAL(r.begin(c, pd, uar, cq), 0);
-  CU_ASSERT_EQUAL_FATAL(r.create_qp(c, r.driver_part(uar), IB_UVERBS_QPT_UD, pd, cq, qp), 0);
+  EQUAL_FATAL(r.begin(c, pd, uar, cq), 0);
+  EQUAL_FATAL(r.create_qp(c, r.driver_part(uar), IB_UVERBS_QPT_UD, pd, cq, qp), 0);
   ib_uverbs_attach_mcast group{};
   group.gid[0] = 0xff;
   group.qp_handle = qp;
-  CU_ASSERT_EQUAL(run_command(c, IB_USER_VERBS_CMD_ATTACH_MCAST, group), 0);
-  CU_ASSERT_EQUAL(c.hca->state().groups.size(), 1);
+  EQUAL(run_command(c, IB_USER_VERBS_CMD_ATTACH_MCAST, group), 0);
+  EQUAL(c.hca->state().roce.groups.size(), 1);
   c.file.reset();
-  CU_ASSERT(c.hca->state().groups.empty());
-  CU_ASSERT_EQUAL(c.hca->state().qps.count(), 0);
+  CU_ASSERT(c.hca->state().roce.groups.empty());
+  EQUAL(c.hca->state().qps.count(), 0);
 }
 
 // Handles of nothing, and of another kind.
 void new_commands_check_their_handles() {
   Client c;
   uint32_t pd;
-  CU_ASSERT_EQUAL_FATAL(c.alloc_pd(pd), 0);
+  EQUAL_FATAL(c.alloc_pd(pd), 0);
   for (uint32_t handle : {pd, 999u, ~0u}) {
     int none = handle == pd ? -EINVAL : -ENOENT;
     ib_uverbs_modify_srq srq{};
     srq.srq_handle = handle;
-    CU_ASSERT_EQUAL(run_command(c, IB_USER_VERBS_CMD_MODIFY_SRQ, srq), -EINVAL);
+    EQUAL(run_command(c, IB_USER_VERBS_CMD_MODIFY_SRQ, srq), -EINVAL);
     ib_uverbs_attach_mcast group{};
     group.qp_handle = handle;
-    CU_ASSERT_EQUAL(run_command(c, IB_USER_VERBS_CMD_ATTACH_MCAST, group), -EINVAL);
-    CU_ASSERT_EQUAL(run_command(c, IB_USER_VERBS_CMD_DETACH_MCAST, group), -EINVAL);
+    EQUAL(run_command(c, IB_USER_VERBS_CMD_ATTACH_MCAST, group), -EINVAL);
+    EQUAL(run_command(c, IB_USER_VERBS_CMD_DETACH_MCAST, group), -EINVAL);
     ib_uverbs_dealloc_mw mw{handle};
-    CU_ASSERT_EQUAL(run_command(c, IB_USER_VERBS_CMD_DEALLOC_MW, mw), none);
+    EQUAL(run_command(c, IB_USER_VERBS_CMD_DEALLOC_MW, mw), none);
     ib_uverbs_close_xrcd xrcd{handle};
-    CU_ASSERT_EQUAL(run_command(c, IB_USER_VERBS_CMD_CLOSE_XRCD, xrcd), none);
+    EQUAL(run_command(c, IB_USER_VERBS_CMD_CLOSE_XRCD, xrcd), none);
   }
 }
 

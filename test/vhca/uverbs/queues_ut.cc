@@ -5,7 +5,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "request.hh"
+#include "request_fixture.hh"
 #include "ut.hh"
 
 namespace {
@@ -18,28 +18,28 @@ void a_queue_that_stays_keeps_its_events() {
   static Rings r;
   uint32_t pd, uar, cq, qp;
   int async;
-  CU_ASSERT_EQUAL_FATAL(c.async_fd(async), 0);
-  CU_ASSERT_EQUAL_FATAL(r.begin(c, pd, uar, cq), 0);
-  CU_ASSERT_EQUAL_FATAL(r.create_qp(c, r.driver_part(uar), IB_UVERBS_QPT_UD, pd, cq, qp), 0);
+  EQUAL_FATAL(c.async_fd(async), 0);
+  EQUAL_FATAL(r.begin(c, pd, uar, cq), 0);
+  EQUAL_FATAL(r.create_qp(c, r.driver_part(uar), IB_UVERBS_QPT_UD, pd, cq, qp), 0);
   ib_uverbs_attach_mcast group{};
   group.gid[0] = 0xff;
   group.qp_handle = qp;
-  CU_ASSERT_EQUAL(run_command(c, IB_USER_VERBS_CMD_ATTACH_MCAST, group), 0);
+  EQUAL(run_command(c, IB_USER_VERBS_CMD_ATTACH_MCAST, group), 0);
   constexpr uint32_t drained = 5;  // IBV_EVENT_SQ_DRAINED
   {
     kilim::vhca::LockGuard guard(c.hca->lock());
     raise_async(*c.hca, r.qpn, drained);
   }
   ib_uverbs_destroy_qp_resp resp{};
-  CU_ASSERT_EQUAL(r.destroy_qp(c, qp, resp), -EBUSY);
+  EQUAL(r.destroy_qp(c, qp, resp), -EBUSY);
   pollfd p{async, POLLIN, 0};
-  CU_ASSERT_EQUAL_FATAL(poll(&p, 1, 0), 1);
+  EQUAL_FATAL(poll(&p, 1, 0), 1);
   ib_uverbs_async_event_desc event{};
-  CU_ASSERT_EQUAL(read(async, &event, sizeof event), 16);
-  CU_ASSERT_EQUAL(event.event_type, drained);
-  CU_ASSERT_EQUAL(run_command(c, IB_USER_VERBS_CMD_DETACH_MCAST, group), 0);
-  CU_ASSERT_EQUAL(r.destroy_qp(c, qp, resp), 0);
-  CU_ASSERT_EQUAL(resp.events_reported, 1);
+  EQUAL(read(async, &event, sizeof event), 16);
+  EQUAL(event.event_type, drained);
+  EQUAL(run_command(c, IB_USER_VERBS_CMD_DETACH_MCAST, group), 0);
+  EQUAL(r.destroy_qp(c, qp, resp), 0);
+  EQUAL(resp.events_reported, 1);
   close(async);
 }
 
@@ -47,7 +47,7 @@ void shared_queues_of_odd_shapes_are_refused() {
   Client c;
   static Rings r;
   uint32_t pd, uar, cq;
-  CU_ASSERT_EQUAL_FATAL(r.begin(c, pd, uar, cq), 0);
+  EQUAL_FATAL(r.begin(c, pd, uar, cq), 0);
   auto attempt = [&](auto change) {
     ib_uverbs_create_srq cmd{};
     cmd.pd_handle = pd;
@@ -66,55 +66,55 @@ void shared_queues_of_odd_shapes_are_refused() {
         .out(UVERBS_ATTR_UHW_OUT, out)
         .run(*c.file);
   };
-  CU_ASSERT_EQUAL(attempt([](auto&, auto&) {}), 0);
-  CU_ASSERT_EQUAL(attempt([](auto& q, auto&) { q.pd_handle = 999; }), -EINVAL);
-  CU_ASSERT_EQUAL(attempt([](auto& q, auto&) { q.max_wr = ~0u; }), -EINVAL);
-  CU_ASSERT_EQUAL(attempt([](auto& q, auto&) { q.max_sge = 32; }), -EINVAL);
-  CU_ASSERT_EQUAL(attempt([](auto& q, auto&) { q.max_sge = 1u << 28; }), -EINVAL);
-  CU_ASSERT_EQUAL(attempt([](auto& q, auto&) { q.srq_limit = 16; }), -EINVAL);
-  CU_ASSERT_EQUAL(attempt([](auto&, auto& d) { d.flags = 2; }), -EINVAL);
-  CU_ASSERT_EQUAL(attempt([](auto&, auto& d) { d.uidx = 1u << 24; }), -EINVAL);
-  CU_ASSERT_EQUAL(attempt([](auto&, auto& d) { d.buf_addr = 0x1000; }), -EFAULT);
-  CU_ASSERT_EQUAL(attempt([](auto&, auto& d) { d.db_addr = 0x1000; }), -EFAULT);
-  CU_ASSERT_EQUAL(attempt([](auto&, auto& d) { d.db_addr += 1; }), -EINVAL);
+  EQUAL(attempt([](auto&, auto&) {}), 0);
+  EQUAL(attempt([](auto& q, auto&) { q.pd_handle = 999; }), -EINVAL);
+  EQUAL(attempt([](auto& q, auto&) { q.max_wr = ~0u; }), -EINVAL);
+  EQUAL(attempt([](auto& q, auto&) { q.max_sge = 32; }), -EINVAL);
+  EQUAL(attempt([](auto& q, auto&) { q.max_sge = 1u << 28; }), -EINVAL);
+  EQUAL(attempt([](auto& q, auto&) { q.srq_limit = 16; }), -EINVAL);
+  EQUAL(attempt([](auto&, auto& d) { d.flags = 2; }), -EINVAL);
+  EQUAL(attempt([](auto&, auto& d) { d.uidx = 1u << 24; }), -EINVAL);
+  EQUAL(attempt([](auto&, auto& d) { d.buf_addr = 0x1000; }), -EFAULT);
+  EQUAL(attempt([](auto&, auto& d) { d.db_addr = 0x1000; }), -EFAULT);
+  EQUAL(attempt([](auto&, auto& d) { d.db_addr += 1; }), -EINVAL);
 }
 
 void queues_of_odd_shapes_are_refused() {
   Client c;
   static Rings r;
   uint32_t pd, uar, cq, qp;
-  CU_ASSERT_EQUAL_FATAL(r.begin(c, pd, uar, cq), 0);
+  EQUAL_FATAL(r.begin(c, pd, uar, cq), 0);
   auto attempt = [&](auto change, uint64_t type = IB_UVERBS_QPT_RC) {
     mlx5_ib_create_qp cmd = r.driver_part(uar);
     change(cmd);
     return r.create_qp(c, cmd, type, pd, cq, qp);
   };
   auto same = [](mlx5_ib_create_qp&) {};
-  CU_ASSERT_EQUAL(attempt([](auto& q) { q.sq_wqe_count = 63; }), -EINVAL);
-  CU_ASSERT_EQUAL(attempt([](auto& q) { q.sq_wqe_count = 1u << 31; }), -EINVAL);
-  CU_ASSERT_EQUAL(attempt([](auto& q) { q.rq_wqe_count = 65536; }), -EINVAL);
-  CU_ASSERT_EQUAL(attempt([](auto& q) { q.rq_wqe_shift = 200; }), -EINVAL);
-  CU_ASSERT_EQUAL(attempt([](auto& q) { q.flags = 0; }), -EINVAL);
-  CU_ASSERT_EQUAL(attempt([](auto& q) { q.flags |= MLX5_QP_FLAG_TUNNEL_OFFLOADS; }), -EINVAL);
-  CU_ASSERT_EQUAL(attempt([](auto& q) { q.uidx = 1u << 24; }), -EINVAL);
-  CU_ASSERT_EQUAL(attempt([](auto& q) { q.bfreg_index = 999; }), -EINVAL);
-  CU_ASSERT_EQUAL(attempt([](auto& q) { q.buf_addr = 0x1000; }), -EFAULT);
-  CU_ASSERT_EQUAL(attempt([](auto& q) { q.db_addr = ~uint64_t{63}; }), -EINVAL);
-  CU_ASSERT_EQUAL(attempt(same, 77), -EINVAL);
+  EQUAL(attempt([](auto& q) { q.sq_wqe_count = 63; }), -EINVAL);
+  EQUAL(attempt([](auto& q) { q.sq_wqe_count = 1u << 31; }), -EINVAL);
+  EQUAL(attempt([](auto& q) { q.rq_wqe_count = 65536; }), -EINVAL);
+  EQUAL(attempt([](auto& q) { q.rq_wqe_shift = 200; }), -EINVAL);
+  EQUAL(attempt([](auto& q) { q.flags = 0; }), -EINVAL);
+  EQUAL(attempt([](auto& q) { q.flags |= MLX5_QP_FLAG_TUNNEL_OFFLOADS; }), -EINVAL);
+  EQUAL(attempt([](auto& q) { q.uidx = 1u << 24; }), -EINVAL);
+  EQUAL(attempt([](auto& q) { q.bfreg_index = 999; }), -EINVAL);
+  EQUAL(attempt([](auto& q) { q.buf_addr = 0x1000; }), -EFAULT);
+  EQUAL(attempt([](auto& q) { q.db_addr = ~uint64_t{63}; }), -EINVAL);
+  EQUAL(attempt(same, 77), -EINVAL);
   // A queue pair of the driver's own is an initiator or a target, which wants a shared queue.
-  CU_ASSERT_EQUAL(attempt(same, IB_UVERBS_QPT_DRIVER), -EINVAL);
+  EQUAL(attempt(same, IB_UVERBS_QPT_DRIVER), -EINVAL);
   auto both = [](auto& q) { q.flags |= MLX5_QP_FLAG_TYPE_DCI | MLX5_QP_FLAG_TYPE_DCT; };
-  CU_ASSERT_EQUAL(attempt(both, IB_UVERBS_QPT_DRIVER), -EINVAL);
+  EQUAL(attempt(both, IB_UVERBS_QPT_DRIVER), -EINVAL);
   auto target = [](auto& q) { q.flags = MLX5_QP_FLAG_TYPE_DCT; };
-  CU_ASSERT_EQUAL(attempt(target, IB_UVERBS_QPT_DRIVER), -EINVAL);
+  EQUAL(attempt(target, IB_UVERBS_QPT_DRIVER), -EINVAL);
   auto initiator = [](auto& q) { q.flags |= MLX5_QP_FLAG_TYPE_DCI; };
-  CU_ASSERT_EQUAL(attempt(initiator), -EINVAL);
+  EQUAL(attempt(initiator), -EINVAL);
   // An initiator has no receive ring, a target no protection domain.
-  CU_ASSERT_EQUAL(attempt(same, IB_UVERBS_QPT_XRC_INI), -EINVAL);
-  CU_ASSERT_EQUAL(attempt(same, IB_UVERBS_QPT_XRC_TGT), -EINVAL);
+  EQUAL(attempt(same, IB_UVERBS_QPT_XRC_INI), -EINVAL);
+  EQUAL(attempt(same, IB_UVERBS_QPT_XRC_TGT), -EINVAL);
   ib_uverbs_destroy_qp_resp resp{};
-  CU_ASSERT_EQUAL(attempt(same), 0);
-  CU_ASSERT_EQUAL(r.destroy_qp(c, qp, resp), 0);
+  EQUAL(attempt(same), 0);
+  EQUAL(r.destroy_qp(c, qp, resp), 0);
 }
 
 // The older command does not hold flags against the type: mlx5_ib has the word.
@@ -123,9 +123,9 @@ void the_older_command_leaves_flags_to_the_driver() {
   static Rings r;
   uint32_t uar;
   ib_uverbs_ex_create_qp cmd{};
-  CU_ASSERT_EQUAL_FATAL(c.alloc_pd(cmd.pd_handle), 0);
-  CU_ASSERT_EQUAL_FATAL(c.alloc_uar(uar), 0);
-  CU_ASSERT_EQUAL_FATAL(r.create_cq(c, uar, -1, 1, cmd.send_cq_handle), 0);
+  EQUAL_FATAL(c.alloc_pd(cmd.pd_handle), 0);
+  EQUAL_FATAL(c.alloc_uar(uar), 0);
+  EQUAL_FATAL(r.create_cq(c, uar, -1, 1, cmd.send_cq_handle), 0);
   cmd.recv_cq_handle = cmd.send_cq_handle;
   cmd.max_send_wr = cmd.max_recv_wr = 16;
   cmd.max_send_sge = cmd.max_recv_sge = 1;
@@ -142,8 +142,8 @@ void the_older_command_leaves_flags_to_the_driver() {
         .out(UVERBS_ATTR_UHW_OUT, out)
         .run(*c.file);
   };
-  CU_ASSERT_EQUAL(attempt(IB_UVERBS_QPT_RC, IB_UVERBS_QP_CREATE_BLOCK_MULTICAST_LOOPBACK), 0);
-  CU_ASSERT_EQUAL(attempt(IB_UVERBS_QPT_UD, IB_UVERBS_QP_CREATE_SCATTER_FCS), -EOPNOTSUPP);
+  EQUAL(attempt(IB_UVERBS_QPT_RC, IB_UVERBS_QP_CREATE_BLOCK_MULTICAST_LOOPBACK), 0);
+  EQUAL(attempt(IB_UVERBS_QPT_UD, IB_UVERBS_QP_CREATE_SCATTER_FCS), -EOPNOTSUPP);
 }
 
 constexpr Case cases[] = {

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "fabric.hh"
+#include "fabric_fixture.hh"
 
 namespace {
 
@@ -49,14 +49,14 @@ void each_card(F f) {
 mlx5dv_context ask(ibv_context* c, uint64_t mask) {
   mlx5dv_context dv{};
   dv.comp_mask = mask;
-  CU_ASSERT_EQUAL(mlx5dv_query_device(c, &dv), 0);
-  CU_ASSERT_EQUAL(dv.comp_mask, mask);
+  EQUAL(mlx5dv_query_device(c, &dv), 0);
+  EQUAL(dv.comp_mask, mask);
   return dv;
 }
 
 ibv_device_attr_ex ask(ibv_context* c) {
   ibv_device_attr_ex attr{};
-  CU_ASSERT_EQUAL(ibv_query_device_ex(c, nullptr, &attr), 0);
+  EQUAL(ibv_query_device_ex(c, nullptr, &attr), 0);
   return attr;
 }
 
@@ -67,13 +67,13 @@ void signed_keys_are_told() {
       CU_ASSERT(s.block_prot == 0 && s.block_size == 0 && s.t10dif_bg == 0 && s.crc_type == 0);
       return;
     }
-    CU_ASSERT_EQUAL(s.block_prot, MLX5DV_SIG_PROT_CAP_T10DIF | MLX5DV_SIG_PROT_CAP_CRC);
-    CU_ASSERT_EQUAL(s.block_size, MLX5DV_BLOCK_SIZE_CAP_512 | MLX5DV_BLOCK_SIZE_CAP_520 |
-                                      MLX5DV_BLOCK_SIZE_CAP_4048 | MLX5DV_BLOCK_SIZE_CAP_4096 |
-                                      MLX5DV_BLOCK_SIZE_CAP_4160);
-    CU_ASSERT_EQUAL(s.t10dif_bg, MLX5DV_SIG_T10DIF_BG_CAP_CRC | MLX5DV_SIG_T10DIF_BG_CAP_CSUM);
-    CU_ASSERT_EQUAL(s.crc_type, MLX5DV_SIG_CRC_TYPE_CAP_CRC32 | MLX5DV_SIG_CRC_TYPE_CAP_CRC32C |
-                                    MLX5DV_SIG_CRC_TYPE_CAP_CRC64_XP10);
+    EQUAL(s.block_prot, MLX5DV_SIG_PROT_CAP_T10DIF | MLX5DV_SIG_PROT_CAP_CRC);
+    EQUAL(s.block_size, MLX5DV_BLOCK_SIZE_CAP_512 | MLX5DV_BLOCK_SIZE_CAP_520 |
+                            MLX5DV_BLOCK_SIZE_CAP_4048 | MLX5DV_BLOCK_SIZE_CAP_4096 |
+                            MLX5DV_BLOCK_SIZE_CAP_4160);
+    EQUAL(s.t10dif_bg, MLX5DV_SIG_T10DIF_BG_CAP_CRC | MLX5DV_SIG_T10DIF_BG_CAP_CSUM);
+    EQUAL(s.crc_type, MLX5DV_SIG_CRC_TYPE_CAP_CRC32 | MLX5DV_SIG_CRC_TYPE_CAP_CRC32C |
+                          MLX5DV_SIG_CRC_TYPE_CAP_CRC64_XP10);
   });
 }
 
@@ -86,9 +86,9 @@ void a_key_is_signed_where_that_was_told() {
         MLX5DV_MKEY_INIT_ATTR_FLAGS_INDIRECT | MLX5DV_MKEY_INIT_ATTR_FLAGS_BLOCK_SIGNATURE;
     attr.max_entries = 4;
     mlx5dv_mkey* key = mlx5dv_create_mkey(&attr);
-    CU_ASSERT_EQUAL(key != nullptr, card.signs);
-    if (key != nullptr) CU_ASSERT_EQUAL(mlx5dv_destroy_mkey(key), 0);
-    CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), 0);
+    EQUAL(key != nullptr, card.signs);
+    if (key != nullptr) EQUAL(mlx5dv_destroy_mkey(key), 0);
+    EQUAL(ibv_dealloc_pd(pd), 0);
   });
 }
 
@@ -99,34 +99,32 @@ void paging_is_told_by_transport() {
     const bool less = std::string_view(card.profile) == "less-odp";
     const uint32_t rc = less ? paged & ~IBV_ODP_SUPPORT_ATOMIC : card.pages ? paged : 0;
     const uint32_t others = less ? rc & ~IBV_ODP_SUPPORT_RECV : rc;
-    CU_ASSERT_EQUAL(a.odp_caps.general_caps,
-                    card.pages ? IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT : 0);
-    CU_ASSERT_EQUAL(by.rc_odp_caps, rc);
-    CU_ASSERT_EQUAL(by.uc_odp_caps, 0);
-    CU_ASSERT_EQUAL(by.ud_odp_caps, card.pages ? IBV_ODP_SUPPORT_SEND : 0);
-    CU_ASSERT_EQUAL(a.xrc_odp_caps, others);
+    EQUAL(a.odp_caps.general_caps, card.pages ? IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT : 0);
+    EQUAL(by.rc_odp_caps, rc);
+    EQUAL(by.uc_odp_caps, 0);
+    EQUAL(by.ud_odp_caps, card.pages ? IBV_ODP_SUPPORT_SEND : 0);
+    EQUAL(a.xrc_odp_caps, others);
     const bool asked = std::string_view(card.profile) != "no-devx";
-    CU_ASSERT_EQUAL(ask(c, MLX5DV_CONTEXT_MASK_DC_ODP_CAPS).dc_odp_caps,
-                    card.dynamic && asked ? others : 0);
+    EQUAL(ask(c, MLX5DV_CONTEXT_MASK_DC_ODP_CAPS).dc_odp_caps, card.dynamic && asked ? others : 0);
   });
 }
 
 void streams_are_told() {
   each_card([](const Card& card, ibv_context* c) {
     const mlx5dv_dci_streams_caps s = ask(c, MLX5DV_CONTEXT_MASK_DCI_STREAMS).dci_streams_caps;
-    CU_ASSERT_EQUAL(s.max_log_num_concurent, card.dynamic ? 6 : 0);
-    CU_ASSERT_EQUAL(s.max_log_num_errored, card.dynamic ? 6 : 0);
+    EQUAL(s.max_log_num_concurent, card.dynamic ? 6 : 0);
+    EQUAL(s.max_log_num_errored, card.dynamic ? 6 : 0);
   });
 }
 
 void tag_matching_is_told() {
   each_card([](const Card& card, ibv_context* c) {
     const ibv_tm_caps t = ask(c).tm_caps;
-    CU_ASSERT_EQUAL(t.max_num_tags, card.tags ? 127 : 0);
-    CU_ASSERT_EQUAL(t.max_rndv_hdr_size, card.tags ? 64 : 0);
-    CU_ASSERT_EQUAL(t.flags, card.tags ? IBV_TM_CAP_RC : 0);
-    CU_ASSERT_EQUAL(t.max_ops, card.tags ? 32768 : 0);
-    CU_ASSERT_EQUAL(t.max_sge, card.tags ? 1 : 0);
+    EQUAL(t.max_num_tags, card.tags ? 127 : 0);
+    EQUAL(t.max_rndv_hdr_size, card.tags ? 64 : 0);
+    EQUAL(t.flags, card.tags ? IBV_TM_CAP_RC : 0);
+    EQUAL(t.max_ops, card.tags ? 32768 : 0);
+    EQUAL(t.max_sge, card.tags ? 1 : 0);
   });
 }
 

@@ -5,7 +5,7 @@
 
 #include <poll.h>
 
-#include "fabric.hh"
+#include "fabric_fixture.hh"
 
 namespace {
 
@@ -104,9 +104,9 @@ void every_field_of_an_extended_queue_is_there() {
   Stamped s(context(), fields);
   CU_ASSERT_FATAL(s.qp != nullptr);
   CU_ASSERT_FATAL(s.write(shared()));
-  CU_ASSERT_EQUAL(ibv_wc_read_opcode(s.cq), IBV_WC_RDMA_WRITE);
-  CU_ASSERT_EQUAL(ibv_wc_read_qp_num(s.cq), s.qp->qp_num);
-  CU_ASSERT_EQUAL(ibv_wc_read_cvlan(s.cq), 0);
+  EQUAL(ibv_wc_read_opcode(s.cq), IBV_WC_RDMA_WRITE);
+  EQUAL(ibv_wc_read_qp_num(s.cq), s.qp->qp_num);
+  EQUAL(ibv_wc_read_cvlan(s.cq), 0);
   ibv_end_poll(s.cq);
 }
 
@@ -123,7 +123,7 @@ bool has_event(ibv_comp_channel* channel, int ms) {
 // Outlives the queue that reports to it.
 struct Channel {
   Channel() : channel(ibv_create_comp_channel(context())) {}
-  ~Channel() { CU_ASSERT_EQUAL(ibv_destroy_comp_channel(channel), 0); }
+  ~Channel() { EQUAL(ibv_destroy_comp_channel(channel), 0); }
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
   ibv_comp_channel* channel;
@@ -135,7 +135,7 @@ struct Moderated : Channel {
   void write(int count) {
     Region r(loop.pd[0], 64), to(loop.pd[1], 64);
     for (int i = 0; i < count; i++) {
-      CU_ASSERT_EQUAL(loop.post(IBV_WR_RDMA_WRITE, {r.sge(0, 8)}, to.at(), to.mr()->rkey), 0);
+      EQUAL(loop.post(IBV_WR_RDMA_WRITE, {r.sge(0, 8)}, to.at(), to.mr()->rkey), 0);
       for (int k = 0; k < 100; k++) shared().poll();
     }
   }
@@ -146,7 +146,7 @@ struct Moderated : Channel {
   void take_event() {
     ibv_cq* cq = nullptr;
     void* mine = nullptr;
-    CU_ASSERT_EQUAL(ibv_get_cq_event(channel, &cq, &mine), 0);
+    EQUAL(ibv_get_cq_event(channel, &cq, &mine), 0);
     ibv_ack_cq_events(cq, 1);
   }
   Loop loop;
@@ -155,9 +155,9 @@ struct Moderated : Channel {
 void an_event_waits_for_enough_entries() {
   Moderated m;
   CU_ASSERT_FATAL(m.loop.ok);
-  CU_ASSERT_EQUAL(m.moderate(4, 0), 0);
+  EQUAL(m.moderate(4, 0), 0);
   for (int round = 0; round < 2; round++) {
-    CU_ASSERT_EQUAL(ibv_req_notify_cq(m.loop.cq[0], 0), 0);
+    EQUAL(ibv_req_notify_cq(m.loop.cq[0], 0), 0);
     m.write(3);
     CU_ASSERT_FALSE(has_event(m.channel, 20));
     m.write(1);
@@ -166,8 +166,8 @@ void an_event_waits_for_enough_entries() {
     ibv_wc wc{};
     for (int i = 0; i < 4; i++) CU_ASSERT(wait_for(m.loop.cq[0], wc));
   }
-  CU_ASSERT_EQUAL(m.moderate(0, 0), 0);
-  CU_ASSERT_EQUAL(ibv_req_notify_cq(m.loop.cq[0], 0), 0);
+  EQUAL(m.moderate(0, 0), 0);
+  EQUAL(ibv_req_notify_cq(m.loop.cq[0], 0), 0);
   m.write(1);
   CU_ASSERT_FATAL(has_event(m.channel, 2000));
   m.take_event();
@@ -177,8 +177,8 @@ void an_event_waits_for_its_period() {
   Moderated m;
   CU_ASSERT_FATAL(m.loop.ok);
   uint64_t from = nanoseconds(CLOCK_MONOTONIC);
-  CU_ASSERT_EQUAL(m.moderate(100, 4000), 0);
-  CU_ASSERT_EQUAL(ibv_req_notify_cq(m.loop.cq[0], 0), 0);
+  EQUAL(m.moderate(100, 4000), 0);
+  EQUAL(ibv_req_notify_cq(m.loop.cq[0], 0), 0);
   m.write(1);
   CU_ASSERT_FATAL(has_event(m.channel, 5000));
   CU_ASSERT(nanoseconds(CLOCK_MONOTONIC) - from >= 4'000'000);
@@ -188,11 +188,11 @@ void an_event_waits_for_its_period() {
 void moderation_has_limits() {
   Moderated m;
   ibv_device_attr_ex attr{};
-  CU_ASSERT_EQUAL(ibv_query_device_ex(context(), nullptr, &attr), 0);
-  CU_ASSERT_EQUAL(attr.cq_mod_caps.max_cq_count, 0xffff);
-  CU_ASSERT_EQUAL(attr.cq_mod_caps.max_cq_period, 0xfff);
-  CU_ASSERT_EQUAL(m.moderate(0xffff, 0xfff), 0);
-  CU_ASSERT_EQUAL(m.moderate(1, 0x1000), EINVAL);
+  EQUAL(ibv_query_device_ex(context(), nullptr, &attr), 0);
+  EQUAL(attr.cq_mod_caps.max_cq_count, 0xffff);
+  EQUAL(attr.cq_mod_caps.max_cq_period, 0xfff);
+  EQUAL(m.moderate(0xffff, 0xfff), 0);
+  EQUAL(m.moderate(1, 0x1000), EINVAL);
 }
 
 // The provider reads a page; an engine that has not run since leaves it as it was.
@@ -202,14 +202,14 @@ void the_core_clock_is_a_page() {
   for (int i = 0; i < 3; i++) {
     uint64_t from = nanoseconds(CLOCK_MONOTONIC);
     shared().poll();
-    CU_ASSERT_EQUAL(ibv_query_rt_values_ex(context(), &values), 0);
+    EQUAL(ibv_query_rt_values_ex(context(), &values), 0);
     uint64_t at = static_cast<uint64_t>(values.raw_clock.tv_sec) * 1'000'000'000u +
                   static_cast<uint64_t>(values.raw_clock.tv_nsec);
     CU_ASSERT(at >= from && at <= nanoseconds(CLOCK_MONOTONIC));
   }
   mlx5dv_context dv{};
   dv.comp_mask = MLX5DV_CONTEXT_MASK_HCA_CORE_CLOCK;
-  CU_ASSERT_EQUAL(mlx5dv_query_device(context(), &dv), 0);
+  EQUAL(mlx5dv_query_device(context(), &dv), 0);
   CU_ASSERT_PTR_NOT_NULL(dv.hca_core_clock);
 }
 
@@ -221,17 +221,17 @@ void a_queue_changes_its_size_often() {
   Region from(l.pd[0], 64), to(l.pd[1], 64);
   auto write = [&] { return l.post(IBV_WR_RDMA_WRITE, {from.sge(0, 8)}, to.at(), to.mr()->rkey); };
   for (int round = 0; round < 100; round++) {
-    CU_ASSERT_EQUAL(write(), 0);
-    CU_ASSERT_EQUAL(l.status(), IBV_WC_SUCCESS);
+    EQUAL(write(), 0);
+    EQUAL(l.status(), IBV_WC_SUCCESS);
   }
-  for (int size : {1, 7, 1, 3, 1}) CU_ASSERT_EQUAL(ibv_resize_cq(l.cq[0], size), 0);
-  CU_ASSERT_EQUAL(l.cq[0]->cqe, 1);
-  CU_ASSERT_EQUAL(write(), 0);
+  for (int size : {1, 7, 1, 3, 1}) EQUAL(ibv_resize_cq(l.cq[0], size), 0);
+  EQUAL(l.cq[0]->cqe, 1);
+  EQUAL(write(), 0);
   // What has not been executed yet counts too: a command comes behind it.
-  CU_ASSERT_EQUAL(ibv_resize_cq(l.cq[0], 3), 0);
-  CU_ASSERT_EQUAL(write(), 0);
-  CU_ASSERT_EQUAL(ibv_resize_cq(l.cq[0], 1), EINVAL);
-  for (int i = 0; i < 2; i++) CU_ASSERT_EQUAL(l.status(), IBV_WC_SUCCESS);
+  EQUAL(ibv_resize_cq(l.cq[0], 3), 0);
+  EQUAL(write(), 0);
+  EQUAL(ibv_resize_cq(l.cq[0], 1), EINVAL);
+  for (int i = 0; i < 2; i++) EQUAL(l.status(), IBV_WC_SUCCESS);
 }
 
 constexpr Case cases[] = {

@@ -3,7 +3,7 @@
 // groups, and that what is lost is lost without a word.
 #include <memory>
 
-#include "fabric.hh"
+#include "fabric_fixture.hh"
 
 namespace {
 
@@ -37,7 +37,7 @@ struct Datagrams {
   ~Datagrams() {
     if (ah != nullptr) ibv_destroy_ah(ah);
     for (int i = 0; i < 2; i++) {
-      if (qp[i] != nullptr) CU_ASSERT_EQUAL(ibv_destroy_qp(qp[i]), 0);
+      if (qp[i] != nullptr) EQUAL(ibv_destroy_qp(qp[i]), 0);
       ibv_destroy_cq(cq[i]);
       ibv_dealloc_pd(pd[i]);
     }
@@ -92,22 +92,22 @@ void a_datagram_comes_with_its_header() {
   CU_ASSERT_FATAL(d.ok);
   Region from(d.pd[0], 512), to(d.pd[1], 1024);
   fill(from.data(), 512, 4);
-  CU_ASSERT_EQUAL(d.receive(1, to.sge(0, 1024)), 0);
-  CU_ASSERT_EQUAL(d.send(from.sge(0, 301), d.qp[1]->qp_num), IBV_WC_SUCCESS);
+  EQUAL(d.receive(1, to.sge(0, 1024)), 0);
+  EQUAL(d.send(from.sge(0, 301), d.qp[1]->qp_num), IBV_WC_SUCCESS);
   ibv_wc wc{};
   CU_ASSERT_FATAL(wait_for(d.cq[1], wc));
-  CU_ASSERT_EQUAL(wc.status, IBV_WC_SUCCESS);
-  CU_ASSERT_EQUAL(wc.byte_len, 301 + header_bytes);
-  CU_ASSERT_EQUAL(wc.src_qp, d.qp[0]->qp_num);
-  CU_ASSERT_EQUAL(wc.wc_flags & (IBV_WC_GRH | IBV_WC_WITH_IMM), IBV_WC_GRH | IBV_WC_WITH_IMM);
-  CU_ASSERT_EQUAL(wc.imm_data, 0x55667788);
-  CU_ASSERT_EQUAL(std::memcmp(to.data() + header_bytes, from.data(), 301), 0);
+  EQUAL(wc.status, IBV_WC_SUCCESS);
+  EQUAL(wc.byte_len, 301 + header_bytes);
+  EQUAL(wc.src_qp, d.qp[0]->qp_num);
+  EQUAL(wc.wc_flags & (IBV_WC_GRH | IBV_WC_WITH_IMM), IBV_WC_GRH | IBV_WC_WITH_IMM);
+  EQUAL(wc.imm_data, 0x55667788);
+  EQUAL(std::memcmp(to.data() + header_bytes, from.data(), 301), 0);
   const uint8_t* h = to.data();
-  CU_ASSERT_EQUAL(h[0] >> 4, 6);
-  CU_ASSERT_EQUAL((h[0] & 15) << 4 | h[1] >> 4, 0x21);
-  CU_ASSERT_EQUAL(h[7], 5);
-  CU_ASSERT_EQUAL(std::memcmp(h + 8, d.own.raw, 16), 0);
-  CU_ASSERT_EQUAL(std::memcmp(h + 24, d.own.raw, 16), 0);
+  EQUAL(h[0] >> 4, 6);
+  EQUAL((h[0] & 15) << 4 | h[1] >> 4, 0x21);
+  EQUAL(h[7], 5);
+  EQUAL(std::memcmp(h + 8, d.own.raw, 16), 0);
+  EQUAL(std::memcmp(h + 24, d.own.raw, 16), 0);
 }
 
 void a_short_datagram_lies_where_it_was_posted() {
@@ -115,11 +115,11 @@ void a_short_datagram_lies_where_it_was_posted() {
   CU_ASSERT_FATAL(d.ok);
   Region from(d.pd[0], 64), to(d.pd[1], 64);
   fill(from.data(), 16, 4);
-  CU_ASSERT_EQUAL(d.receive(1, to.sge(0, 64)), 0);
-  CU_ASSERT_EQUAL(d.send(from.sge(0, 16), d.qp[1]->qp_num), IBV_WC_SUCCESS);
+  EQUAL(d.receive(1, to.sge(0, 64)), 0);
+  EQUAL(d.send(from.sge(0, 16), d.qp[1]->qp_num), IBV_WC_SUCCESS);
   for (int i = 0; i < 20; i++) shared().poll();
-  CU_ASSERT_EQUAL(std::memcmp(to.data() + header_bytes, from.data(), 16), 0);  // nobody polled
-  CU_ASSERT_EQUAL(wait_status(d.cq[1]), IBV_WC_SUCCESS);
+  EQUAL(std::memcmp(to.data() + header_bytes, from.data(), 16), 0);  // nobody polled
+  EQUAL(wait_status(d.cq[1]), IBV_WC_SUCCESS);
 }
 
 void what_nobody_takes_is_lost() {
@@ -127,38 +127,38 @@ void what_nobody_takes_is_lost() {
   CU_ASSERT_FATAL(d.ok);
   Region from(d.pd[0], 64), to(d.pd[1], 256);
   // No receive posted, a queue that is not there, another key.
-  CU_ASSERT_EQUAL(d.send(from.sge(0, 8), d.qp[1]->qp_num), IBV_WC_SUCCESS);
-  CU_ASSERT_EQUAL(d.receive(1, to.sge(0, 256)), 0);
-  CU_ASSERT_EQUAL(d.send(from.sge(0, 8), 0xabcdef), IBV_WC_SUCCESS);
-  CU_ASSERT_EQUAL(d.send(from.sge(0, 8), d.qp[1]->qp_num, good_qkey + 1), IBV_WC_SUCCESS);
+  EQUAL(d.send(from.sge(0, 8), d.qp[1]->qp_num), IBV_WC_SUCCESS);
+  EQUAL(d.receive(1, to.sge(0, 256)), 0);
+  EQUAL(d.send(from.sge(0, 8), 0xabcdef), IBV_WC_SUCCESS);
+  EQUAL(d.send(from.sge(0, 8), d.qp[1]->qp_num, good_qkey + 1), IBV_WC_SUCCESS);
   CU_ASSERT(d.silent(1));
   CU_ASSERT(all_equal(to.data(), 256, 0));
-  CU_ASSERT_EQUAL(state_of(d.qp[1]), IBV_QPS_RTS);
+  EQUAL(state_of(d.qp[1]), IBV_QPS_RTS);
   // With bit 31 set the sender's own key counts.
-  CU_ASSERT_EQUAL(d.send(from.sge(0, 8), d.qp[1]->qp_num, 0x80000000), IBV_WC_SUCCESS);
-  CU_ASSERT_EQUAL(wait_status(d.cq[1]), IBV_WC_SUCCESS);
+  EQUAL(d.send(from.sge(0, 8), d.qp[1]->qp_num, 0x80000000), IBV_WC_SUCCESS);
+  EQUAL(wait_status(d.cq[1]), IBV_WC_SUCCESS);
 }
 
 void sizes_are_checked_on_both_sides() {
   Datagrams d;
   CU_ASSERT_FATAL(d.ok);
   Region from(d.pd[0], 8192), to(d.pd[1], 8192);
-  CU_ASSERT_EQUAL(d.receive(1, to.sge(0, 4096 + header_bytes)), 0);
-  CU_ASSERT_EQUAL(d.send(from.sge(0, 4096), d.qp[1]->qp_num), IBV_WC_SUCCESS);
-  CU_ASSERT_EQUAL(wait_status(d.cq[1]), IBV_WC_SUCCESS);
+  EQUAL(d.receive(1, to.sge(0, 4096 + header_bytes)), 0);
+  EQUAL(d.send(from.sge(0, 4096), d.qp[1]->qp_num), IBV_WC_SUCCESS);
+  EQUAL(wait_status(d.cq[1]), IBV_WC_SUCCESS);
   // One byte short for header and data together.
-  CU_ASSERT_EQUAL(d.receive(1, to.sge(0, 100 + header_bytes - 1)), 0);
-  CU_ASSERT_EQUAL(d.send(from.sge(0, 100), d.qp[1]->qp_num), IBV_WC_SUCCESS);
-  CU_ASSERT_EQUAL(wait_status(d.cq[1]), IBV_WC_LOC_LEN_ERR);
-  CU_ASSERT_EQUAL(state_of(d.qp[1]), IBV_QPS_ERR);
-  CU_ASSERT_EQUAL(d.send(from.sge(0, 4097), d.qp[1]->qp_num), IBV_WC_LOC_LEN_ERR);
+  EQUAL(d.receive(1, to.sge(0, 100 + header_bytes - 1)), 0);
+  EQUAL(d.send(from.sge(0, 100), d.qp[1]->qp_num), IBV_WC_SUCCESS);
+  EQUAL(wait_status(d.cq[1]), IBV_WC_LOC_LEN_ERR);
+  EQUAL(state_of(d.qp[1]), IBV_QPS_ERR);
+  EQUAL(d.send(from.sge(0, 4097), d.qp[1]->qp_num), IBV_WC_LOC_LEN_ERR);
 }
 
 void the_sender_s_memory_is_checked() {
   Datagrams d;
   CU_ASSERT_FATAL(d.ok);
   Region foreign(d.pd[1], 64);
-  CU_ASSERT_EQUAL(d.send(foreign.sge(0, 8), d.qp[1]->qp_num), IBV_WC_LOC_PROT_ERR);
+  EQUAL(d.send(foreign.sge(0, 8), d.qp[1]->qp_num), IBV_WC_LOC_PROT_ERR);
 }
 
 void a_group_s_members_hear_it() {
@@ -175,19 +175,19 @@ void a_group_s_members_hear_it() {
   ibv_ah* unicast = d.ah;
   d.ah = ibv_create_ah(d.pd[0], &a);
   CU_ASSERT_FATAL(d.ah != nullptr);
-  CU_ASSERT_EQUAL(ibv_attach_mcast(d.qp[1], &group, 0), 0);
-  CU_ASSERT_EQUAL(ibv_destroy_qp(d.qp[1]), EBUSY);
+  EQUAL(ibv_attach_mcast(d.qp[1], &group, 0), 0);
+  EQUAL(ibv_destroy_qp(d.qp[1]), EBUSY);
   Region from(d.pd[0], 64), to(d.pd[1], 256);
-  CU_ASSERT_EQUAL(d.receive(1, to.sge(0, 256)), 0);
-  CU_ASSERT_EQUAL(d.send(from.sge(0, 8), 0xffffff), IBV_WC_SUCCESS);
-  CU_ASSERT_EQUAL(wait_status(d.cq[1]), IBV_WC_SUCCESS);
-  CU_ASSERT_EQUAL(ibv_detach_mcast(d.qp[1], &group, 0), 0);
-  CU_ASSERT_EQUAL(ibv_detach_mcast(d.qp[1], &group, 0), EINVAL);
-  CU_ASSERT_EQUAL(d.receive(1, to.sge(0, 256)), 0);
-  CU_ASSERT_EQUAL(d.send(from.sge(0, 8), 0xffffff), IBV_WC_SUCCESS);
+  EQUAL(d.receive(1, to.sge(0, 256)), 0);
+  EQUAL(d.send(from.sge(0, 8), 0xffffff), IBV_WC_SUCCESS);
+  EQUAL(wait_status(d.cq[1]), IBV_WC_SUCCESS);
+  EQUAL(ibv_detach_mcast(d.qp[1], &group, 0), 0);
+  EQUAL(ibv_detach_mcast(d.qp[1], &group, 0), EINVAL);
+  EQUAL(d.receive(1, to.sge(0, 256)), 0);
+  EQUAL(d.send(from.sge(0, 8), 0xffffff), IBV_WC_SUCCESS);
   CU_ASSERT(d.silent(1));
   ibv_gid unicast_gid = d.own;
-  CU_ASSERT_EQUAL(ibv_attach_mcast(d.qp[1], &unicast_gid, 0), EINVAL);
+  EQUAL(ibv_attach_mcast(d.qp[1], &unicast_gid, 0), EINVAL);
   ibv_destroy_ah(unicast);
 }
 
@@ -258,13 +258,12 @@ void an_unreliable_connection_carries_data() {
   ibv_recv_wr wr{}, *bad = nullptr;
   wr.sg_list = &sge;
   wr.num_sge = 1;
-  CU_ASSERT_EQUAL(ibv_post_recv(u.qp[1], &wr, &bad), 0);
-  CU_ASSERT_EQUAL(u.post(IBV_WR_SEND, from.sge(0, 5000)), IBV_WC_SUCCESS);
-  CU_ASSERT_EQUAL(wait_status(u.cq[1]), IBV_WC_SUCCESS);
-  CU_ASSERT_EQUAL(std::memcmp(from.data(), to.data(), 5000), 0);
-  CU_ASSERT_EQUAL(u.post(IBV_WR_RDMA_WRITE, from.sge(0, 8192), to.at(), to.mr()->rkey),
-                  IBV_WC_SUCCESS);
-  CU_ASSERT_EQUAL(std::memcmp(from.data(), to.data(), 8192), 0);
+  EQUAL(ibv_post_recv(u.qp[1], &wr, &bad), 0);
+  EQUAL(u.post(IBV_WR_SEND, from.sge(0, 5000)), IBV_WC_SUCCESS);
+  EQUAL(wait_status(u.cq[1]), IBV_WC_SUCCESS);
+  EQUAL(std::memcmp(from.data(), to.data(), 5000), 0);
+  EQUAL(u.post(IBV_WR_RDMA_WRITE, from.sge(0, 8192), to.at(), to.mr()->rkey), IBV_WC_SUCCESS);
+  EQUAL(std::memcmp(from.data(), to.data(), 8192), 0);
 }
 
 void an_unreliable_sender_never_learns() {
@@ -273,16 +272,15 @@ void an_unreliable_sender_never_learns() {
   Region from(u.pd, 64), to(u.pd, 64);
   fill(from.data(), 64, 8);
   // No receive; a key that is not there: dropped, and both queues go on.
-  CU_ASSERT_EQUAL(u.post(IBV_WR_SEND, from.sge(0, 64)), IBV_WC_SUCCESS);
-  CU_ASSERT_EQUAL(u.post(IBV_WR_RDMA_WRITE, from.sge(0, 64), to.at(), to.mr()->rkey + 0x100),
-                  IBV_WC_SUCCESS);
+  EQUAL(u.post(IBV_WR_SEND, from.sge(0, 64)), IBV_WC_SUCCESS);
+  EQUAL(u.post(IBV_WR_RDMA_WRITE, from.sge(0, 64), to.at(), to.mr()->rkey + 0x100), IBV_WC_SUCCESS);
   CU_ASSERT(all_equal(to.data(), 64, 0));
-  CU_ASSERT_EQUAL(state_of(u.qp[0]), IBV_QPS_RTS);
-  CU_ASSERT_EQUAL(state_of(u.qp[1]), IBV_QPS_RTS);
+  EQUAL(state_of(u.qp[0]), IBV_QPS_RTS);
+  EQUAL(state_of(u.qp[1]), IBV_QPS_RTS);
   // What is wrong on its own side it does learn.
   ibv_sge bad_key = from.sge(0, 64);
   bad_key.lkey += 0x100;
-  CU_ASSERT_EQUAL(u.post(IBV_WR_SEND, bad_key), IBV_WC_LOC_PROT_ERR);
+  EQUAL(u.post(IBV_WR_SEND, bad_key), IBV_WC_LOC_PROT_ERR);
 }
 
 constexpr Case cases[] = {

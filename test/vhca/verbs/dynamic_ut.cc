@@ -3,7 +3,7 @@
 // requests by mlx5dv's builders, streams, addresses mapped to queues.
 #include <cerrno>
 
-#include "fabric.hh"
+#include "fabric_fixture.hh"
 
 namespace {
 
@@ -53,12 +53,12 @@ struct Dynamic {
   ~Dynamic() {
     if (ah != nullptr) ibv_destroy_ah(ah);
     for (ibv_qp* qp : {initiator, target}) {
-      if (qp != nullptr) CU_ASSERT_EQUAL(ibv_destroy_qp(qp), 0);
+      if (qp != nullptr) EQUAL(ibv_destroy_qp(qp), 0);
     }
-    CU_ASSERT_EQUAL(ibv_destroy_srq(srq), 0);
+    EQUAL(ibv_destroy_srq(srq), 0);
     ibv_destroy_cq(cq);
     ibv_destroy_cq(target_cq);
-    CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), 0);
+    EQUAL(ibv_dealloc_pd(pd), 0);
   }
   Dynamic(const Dynamic&) = delete;
   Dynamic& operator=(const Dynamic&) = delete;
@@ -153,12 +153,12 @@ struct Dynamic {
 void the_device_tells_what_it_has() {
   mlx5dv_context c{};
   c.comp_mask = MLX5DV_CONTEXT_MASK_DCI_STREAMS | MLX5DV_CONTEXT_MASK_DC_ODP_CAPS;
-  CU_ASSERT_EQUAL(mlx5dv_query_device(context(), &c), 0);
+  EQUAL(mlx5dv_query_device(context(), &c), 0);
   CU_ASSERT(c.dci_streams_caps.max_log_num_concurent == 6 &&
             c.dci_streams_caps.max_log_num_errored == 6);
-  CU_ASSERT_EQUAL(c.dc_odp_caps, IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV |
-                                     IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ |
-                                     IBV_ODP_SUPPORT_ATOMIC | IBV_ODP_SUPPORT_SRQ_RECV);
+  EQUAL(c.dc_odp_caps, IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE |
+                           IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC |
+                           IBV_ODP_SUPPORT_SRQ_RECV);
 }
 
 void a_target_has_its_number_when_it_is_ready() {
@@ -166,35 +166,33 @@ void a_target_has_its_number_when_it_is_ready() {
   CU_ASSERT_FATAL(d.target != nullptr && d.initiator != nullptr);
   ibv_qp_attr attr{};
   ibv_qp_init_attr init{};
-  CU_ASSERT_EQUAL(d.target->qp_num, 0);
-  CU_ASSERT_EQUAL(ibv_query_qp(d.target, &attr, IBV_QP_STATE, &init), EINVAL);
-  CU_ASSERT_EQUAL(d.bring_up_target(), 0);
+  EQUAL(d.target->qp_num, 0);
+  EQUAL(ibv_query_qp(d.target, &attr, IBV_QP_STATE, &init), EINVAL);
+  EQUAL(d.bring_up_target(), 0);
   CU_ASSERT(d.target->qp_num != 0 && d.target->qp_num != d.initiator->qp_num);
-  CU_ASSERT_EQUAL(ibv_query_qp(d.target, &attr, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS, &init), 0);
+  EQUAL(ibv_query_qp(d.target, &attr, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS, &init), 0);
   CU_ASSERT(attr.qp_state == IBV_QPS_RTR && (attr.qp_access_flags & IBV_ACCESS_REMOTE_READ) != 0);
-  CU_ASSERT_EQUAL(ibv_query_qp(d.target, &attr, IBV_QP_SQ_PSN, &init), EINVAL);
-  CU_ASSERT_EQUAL(to_reset(d.target), EINVAL);
-  CU_ASSERT_EQUAL(d.bring_up_target(), EINVAL);
+  EQUAL(ibv_query_qp(d.target, &attr, IBV_QP_SQ_PSN, &init), EINVAL);
+  EQUAL(to_reset(d.target), EINVAL);
+  EQUAL(d.bring_up_target(), EINVAL);
 }
 
 // A request names its way itself; UCX gives a queue none.
 void a_path_may_lead_nowhere() {
   Dynamic d;
   d.nowhere = true;
-  CU_ASSERT_EQUAL(d.bring_up_target(), 0);
-  CU_ASSERT_EQUAL(to_init(d.initiator, 0), 0);
+  EQUAL(d.bring_up_target(), 0);
+  EQUAL(to_init(d.initiator, 0), 0);
   ibv_qp_attr a = d.rtr();
-  CU_ASSERT_EQUAL(ibv_modify_qp(d.initiator, &a, IBV_QP_STATE | IBV_QP_PATH_MTU | IBV_QP_AV), 0);
+  EQUAL(ibv_modify_qp(d.initiator, &a, IBV_QP_STATE | IBV_QP_PATH_MTU | IBV_QP_AV), 0);
   // Where it leaves from has to be there.
   Dynamic other;
-  CU_ASSERT_EQUAL(to_init(other.initiator, 0), 0);
+  EQUAL(to_init(other.initiator, 0), 0);
   a.ah_attr.grh.sgid_index = 9;
-  CU_ASSERT_EQUAL(ibv_modify_qp(other.initiator, &a, IBV_QP_STATE | IBV_QP_PATH_MTU | IBV_QP_AV),
-                  ENODATA);
+  EQUAL(ibv_modify_qp(other.initiator, &a, IBV_QP_STATE | IBV_QP_PATH_MTU | IBV_QP_AV), ENODATA);
   a.ah_attr.grh.sgid_index = 0;
   a.ah_attr.is_global = 0;
-  CU_ASSERT_EQUAL(ibv_modify_qp(other.initiator, &a, IBV_QP_STATE | IBV_QP_PATH_MTU | IBV_QP_AV),
-                  EINVAL);
+  EQUAL(ibv_modify_qp(other.initiator, &a, IBV_QP_STATE | IBV_QP_PATH_MTU | IBV_QP_AV), EINVAL);
 }
 
 void what_the_kernel_refuses_is_refused() {
@@ -202,12 +200,12 @@ void what_the_kernel_refuses_is_refused() {
   CU_ASSERT(d.make_target(nullptr) == nullptr && errno == EINVAL);
   CU_ASSERT(d.make_initiator(4, 0) == nullptr && errno == EINVAL);
   CU_ASSERT(d.make_initiator(0, 7) == nullptr && errno == EINVAL);
-  CU_ASSERT_EQUAL(to_init(d.initiator, IBV_QP_ACCESS_FLAGS), EINVAL);
-  CU_ASSERT_EQUAL(to_init(d.target, 0), EINVAL);
-  CU_ASSERT_EQUAL(to_init(d.initiator, 0), 0);
+  EQUAL(to_init(d.initiator, IBV_QP_ACCESS_FLAGS), EINVAL);
+  EQUAL(to_init(d.target, 0), EINVAL);
+  EQUAL(to_init(d.initiator, 0), 0);
   ibv_qp_attr a{};
   a.qp_state = IBV_QPS_RTS;
-  CU_ASSERT_EQUAL(ibv_modify_qp(d.initiator, &a, IBV_QP_STATE), EINVAL);
+  EQUAL(ibv_modify_qp(d.initiator, &a, IBV_QP_STATE), EINVAL);
 }
 
 void an_adapter_without_says_so() {
@@ -217,7 +215,7 @@ void an_adapter_without_says_so() {
   CU_ASSERT(d.target == nullptr && d.initiator == nullptr && errno == EOPNOTSUPP);
   mlx5dv_context c{};
   c.comp_mask = MLX5DV_CONTEXT_MASK_DCI_STREAMS | MLX5DV_CONTEXT_MASK_DC_ODP_CAPS;
-  CU_ASSERT_EQUAL(mlx5dv_query_device(other, &c), 0);
+  EQUAL(mlx5dv_query_device(other, &c), 0);
   CU_ASSERT(c.dc_odp_caps == 0 && c.dci_streams_caps.max_log_num_concurent == 0);
 }
 
@@ -228,28 +226,28 @@ void requests_of_every_kind_are_done() {
   fill(near.data(), 8192, 3);
   const uint32_t rkey = far.mr()->rkey;
   const auto write = [&](ibv_qp_ex* q) { ibv_wr_rdma_write(q, rkey, far.at(100)); };
-  CU_ASSERT_EQUAL(d.post(near.sge(0, 5000), write), IBV_WC_SUCCESS);
-  CU_ASSERT(std::memcmp(near.data(), far.data() + 100, 5000) == 0);
+  EQUAL(d.post(near.sge(0, 5000), write), IBV_WC_SUCCESS);
+  EQUAL(std::memcmp(near.data(), far.data() + 100, 5000), 0);
   const auto read = [&](ibv_qp_ex* q) { ibv_wr_rdma_read(q, rkey, far.at(101)); };
-  CU_ASSERT_EQUAL(d.post(near.sge(6000, 90), read), IBV_WC_SUCCESS);
-  CU_ASSERT(std::memcmp(near.data() + 6000, near.data() + 1, 90) == 0);
+  EQUAL(d.post(near.sge(6000, 90), read), IBV_WC_SUCCESS);
+  EQUAL(std::memcmp(near.data() + 6000, near.data() + 1, 90), 0);
   auto* word = reinterpret_cast<uint64_t*>(far.data());
   *word = 7;
   const auto add = [&](ibv_qp_ex* q) { ibv_wr_atomic_fetch_add(q, rkey, far.at(), 5); };
-  CU_ASSERT_EQUAL(d.post(near.sge(6000, 8), add), IBV_WC_SUCCESS);
-  CU_ASSERT_EQUAL(*word, 12);
+  EQUAL(d.post(near.sge(6000, 8), add), IBV_WC_SUCCESS);
+  EQUAL(*word, 12);
   ibv_sge place = far.sge(7000, 1000);
   ibv_recv_wr wr{}, *bad = nullptr;
   wr.sg_list = &place;
   wr.num_sge = 1;
   wr.wr_id = 55;
-  CU_ASSERT_EQUAL(ibv_post_srq_recv(d.srq, &wr, &bad), 0);
+  EQUAL(ibv_post_srq_recv(d.srq, &wr, &bad), 0);
   const auto send = [](ibv_qp_ex* q) { ibv_wr_send_imm(q, 0x11223344); };
-  CU_ASSERT_EQUAL(d.post(near.sge(10, 700), send), IBV_WC_SUCCESS);
+  EQUAL(d.post(near.sge(10, 700), send), IBV_WC_SUCCESS);
   ibv_wc wc{};
   CU_ASSERT(wait_for(d.target_cq, wc) && wc.status == IBV_WC_SUCCESS && wc.wr_id == 55);
   CU_ASSERT(wc.byte_len == 700 && wc.imm_data == 0x11223344 && wc.qp_num == d.target->qp_num);
-  CU_ASSERT(std::memcmp(near.data() + 10, far.data() + 7000, 700) == 0);
+  EQUAL(std::memcmp(near.data() + 10, far.data() + 7000, 700), 0);
 }
 
 void an_initiator_copies_by_itself() {
@@ -262,9 +260,9 @@ void an_initiator_copies_by_itself() {
   qx->wr_flags = IBV_SEND_SIGNALED;
   mlx5dv_wr_memcpy(mlx5dv_qp_ex_from_ibv_qp_ex(qx), near.mr()->lkey, near.at(2048), near.mr()->lkey,
                    near.at(0), 1024);
-  CU_ASSERT_EQUAL(ibv_wr_complete(qx), 0);
-  CU_ASSERT_EQUAL(wait_status(d.cq), IBV_WC_SUCCESS);
-  CU_ASSERT(std::memcmp(near.data(), near.data() + 2048, 1024) == 0);
+  EQUAL(ibv_wr_complete(qx), 0);
+  EQUAL(wait_status(d.cq), IBV_WC_SUCCESS);
+  EQUAL(std::memcmp(near.data(), near.data() + 2048, 1024), 0);
 }
 
 void a_stream_that_failed_is_reset() {
@@ -273,19 +271,19 @@ void a_stream_that_failed_is_reset() {
   Region near(d.pd, 4096), far(d.pd, 4096);
   const auto write = [&](ibv_qp_ex* q) { ibv_wr_rdma_write(q, far.mr()->rkey, far.at()); };
   const auto wrong = [&](ibv_qp_ex* q) { ibv_wr_rdma_write(q, far.mr()->rkey ^ 1, far.at()); };
-  CU_ASSERT_EQUAL(d.post(near.sge(0, 8), wrong, 5), IBV_WC_REM_ACCESS_ERR);
-  CU_ASSERT_EQUAL(d.post(near.sge(0, 8), write, 5), IBV_WC_WR_FLUSH_ERR);
-  CU_ASSERT_EQUAL(d.post(near.sge(0, 8), write, 6), IBV_WC_SUCCESS);
+  EQUAL(d.post(near.sge(0, 8), wrong, 5), IBV_WC_REM_ACCESS_ERR);
+  EQUAL(d.post(near.sge(0, 8), write, 5), IBV_WC_WR_FLUSH_ERR);
+  EQUAL(d.post(near.sge(0, 8), write, 6), IBV_WC_SUCCESS);
   CU_ASSERT(mlx5dv_dci_stream_id_reset(d.initiator, 6) != 0);
-  CU_ASSERT_EQUAL(mlx5dv_dci_stream_id_reset(d.initiator, 5), 0);
-  CU_ASSERT_EQUAL(d.post(near.sge(0, 8), write, 5), IBV_WC_SUCCESS);
+  EQUAL(mlx5dv_dci_stream_id_reset(d.initiator, 5), 0);
+  EQUAL(d.post(near.sge(0, 8), write, 5), IBV_WC_SUCCESS);
   for (uint16_t stream = 1; stream <= 4; stream++)
-    CU_ASSERT_EQUAL(d.post(near.sge(0, 8), wrong, stream), IBV_WC_REM_ACCESS_ERR);
-  CU_ASSERT_EQUAL(state_of(d.initiator), IBV_QPS_ERR);
+    EQUAL(d.post(near.sge(0, 8), wrong, stream), IBV_WC_REM_ACCESS_ERR);
+  EQUAL(state_of(d.initiator), IBV_QPS_ERR);
   // Back to its beginnings.
-  CU_ASSERT_EQUAL(to_reset(d.initiator), 0);
-  CU_ASSERT_EQUAL(d.bring_up_initiator(), 0);
-  CU_ASSERT_EQUAL(d.post(near.sge(0, 8), write, 1), IBV_WC_SUCCESS);
+  EQUAL(to_reset(d.initiator), 0);
+  EQUAL(d.bring_up_initiator(), 0);
+  EQUAL(d.post(near.sge(0, 8), write, 1), IBV_WC_SUCCESS);
 }
 
 void an_address_is_mapped_to_a_queue() {
@@ -294,8 +292,8 @@ void an_address_is_mapped_to_a_queue() {
   ibv_ah_attr way = d.rtr().ah_attr;
   ibv_ah* other = ibv_create_ah(d.pd, &way);
   CU_ASSERT(mlx5dv_map_ah_to_qp(other, 0xfffffe) != 0);
-  CU_ASSERT_EQUAL(mlx5dv_map_ah_to_qp(other, d.initiator->qp_num), 0);
-  CU_ASSERT_EQUAL(ibv_destroy_ah(other), 0);
+  EQUAL(mlx5dv_map_ah_to_qp(other, d.initiator->qp_num), 0);
+  EQUAL(ibv_destroy_ah(other), 0);
 }
 
 constexpr Case cases[] = {

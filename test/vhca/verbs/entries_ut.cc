@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdlib>
 
-#include "fabric.hh"
+#include "fabric_fixture.hh"
 
 namespace {
 
@@ -142,18 +142,18 @@ void check_send(const Pair::Options& o, uint32_t bytes, uint8_t format) {
   Pair p(o);
   CU_ASSERT_FATAL(p.ok);
   fill(p.memory.data(), bytes, 31);
-  CU_ASSERT_EQUAL(p.receive(1024, 2048), 0);
-  CU_ASSERT_EQUAL(p.post(IBV_WR_SEND, p.sge(0, bytes)), 0);
-  CU_ASSERT_EQUAL(p.written(1), format);
+  EQUAL(p.receive(1024, 2048), 0);
+  EQUAL(p.post(IBV_WR_SEND, p.sge(0, bytes)), 0);
+  EQUAL(p.written(1), format);
   const uint8_t* posted = p.memory.data() + 1024;
   if (format != 0) {
     CU_ASSERT(all_equal(posted, bytes, 0));
-    CU_ASSERT_EQUAL(std::memcmp(p.entry(1), p.memory.data(), bytes), 0);
+    EQUAL(std::memcmp(p.entry(1), p.memory.data(), bytes), 0);
   }
   ibv_wc wc{};
   CU_ASSERT(wait_for(p.cq[1], wc));
   CU_ASSERT(wc.status == IBV_WC_SUCCESS && wc.byte_len == bytes);
-  CU_ASSERT_EQUAL(std::memcmp(posted, p.memory.data(), bytes), 0);
+  EQUAL(std::memcmp(posted, p.memory.data(), bytes), 0);
   CU_ASSERT(all_equal(posted + bytes, 64, 0));
 }
 
@@ -180,19 +180,19 @@ void check_answer(const Pair::Options& o, ibv_wr_opcode op, uint32_t bytes, uint
   std::array<uint8_t, 128> before{};
   fill(p.memory.data() + 512, bytes, 77);
   std::memcpy(before.data(), p.memory.data() + 512, bytes);
-  CU_ASSERT_EQUAL(p.post(op, p.sge(0, bytes), 512, IBV_SEND_SIGNALED), 0);
-  CU_ASSERT_EQUAL(p.written(0), format);
+  EQUAL(p.post(op, p.sge(0, bytes), 512, IBV_SEND_SIGNALED), 0);
+  EQUAL(p.written(0), format);
   if (format != 0) {
     CU_ASSERT(all_equal(p.memory.data(), bytes, 0));
-    CU_ASSERT_EQUAL(std::memcmp(p.entry(0), before.data(), bytes), 0);
+    EQUAL(std::memcmp(p.entry(0), before.data(), bytes), 0);
   }
   // libmlx5 44 takes the answer of a 128-byte entry from one byte before it (rdma-core's pull
   // request 1743 corrects that), which lies before the queue's memory here: it is not asked.
   if (format == inline_64) return;
   ibv_wc wc{};
   CU_ASSERT(wait_for(p.cq[0], wc));
-  CU_ASSERT_EQUAL(wc.status, IBV_WC_SUCCESS);
-  CU_ASSERT_EQUAL(std::memcmp(p.memory.data(), before.data(), bytes), 0);
+  EQUAL(wc.status, IBV_WC_SUCCESS);
+  EQUAL(std::memcmp(p.memory.data(), before.data(), bytes), 0);
 }
 
 void short_answers_follow_the_signaling_rule() {
@@ -209,10 +209,10 @@ void an_answer_without_an_entry_goes_to_memory() {
   Pair p({.flags = MLX5DV_QP_CREATE_ALLOW_SCATTER_TO_CQE});
   CU_ASSERT_FATAL(p.ok);
   fill(p.memory.data() + 512, 16, 5);
-  CU_ASSERT_EQUAL(p.post(IBV_WR_RDMA_READ, p.sge(0, 16), 512), 0);
-  CU_ASSERT_EQUAL(p.post(IBV_WR_RDMA_WRITE, p.sge(64, 8), 640, IBV_SEND_SIGNALED), 0);
-  CU_ASSERT_EQUAL(wait_status(p.cq[0]), IBV_WC_SUCCESS);
-  CU_ASSERT_EQUAL(std::memcmp(p.memory.data(), p.memory.data() + 512, 16), 0);
+  EQUAL(p.post(IBV_WR_RDMA_READ, p.sge(0, 16), 512), 0);
+  EQUAL(p.post(IBV_WR_RDMA_WRITE, p.sge(64, 8), 640, IBV_SEND_SIGNALED), 0);
+  EQUAL(wait_status(p.cq[0]), IBV_WC_SUCCESS);
+  EQUAL(std::memcmp(p.memory.data(), p.memory.data() + 512, 16), 0);
 }
 
 // The library will write there when it polls: the device asks for the right beforehand.
@@ -222,18 +222,18 @@ void memory_behind_an_entry_is_checked() {
     CU_ASSERT_FATAL(p.ok);
     Region read_only(p.pd, 64, IBV_ACCESS_REMOTE_READ);
     if (answer) {
-      CU_ASSERT_EQUAL(p.post(IBV_WR_RDMA_READ, read_only.sge(0, 16), 512), 0);
-      CU_ASSERT_EQUAL(wait_status(p.cq[0]), IBV_WC_LOC_PROT_ERR);
+      EQUAL(p.post(IBV_WR_RDMA_READ, read_only.sge(0, 16), 512), 0);
+      EQUAL(wait_status(p.cq[0]), IBV_WC_LOC_PROT_ERR);
       continue;
     }
     ibv_sge s = read_only.sge(0, 64);
     ibv_recv_wr wr{}, *bad = nullptr;
     wr.sg_list = &s;
     wr.num_sge = 1;
-    CU_ASSERT_EQUAL(ibv_post_recv(p.qp[1], &wr, &bad), 0);
-    CU_ASSERT_EQUAL(p.post(IBV_WR_SEND, p.sge(0, 16)), 0);
-    CU_ASSERT_EQUAL(wait_status(p.cq[1]), IBV_WC_LOC_PROT_ERR);
-    CU_ASSERT_EQUAL(wait_status(p.cq[0]), IBV_WC_REM_OP_ERR);
+    EQUAL(ibv_post_recv(p.qp[1], &wr, &bad), 0);
+    EQUAL(p.post(IBV_WR_SEND, p.sge(0, 16)), 0);
+    EQUAL(wait_status(p.cq[1]), IBV_WC_LOC_PROT_ERR);
+    EQUAL(wait_status(p.cq[0]), IBV_WC_REM_OP_ERR);
   }
 }
 
@@ -244,27 +244,27 @@ void check_lengths(const Pair::Options& o) {
   for (uint32_t bytes = 1; bytes <= 65; bytes++) {
     fill(p.memory.data(), bytes, static_cast<uint8_t>(bytes));
     std::memset(p.memory.data() + 1024, 0, 128);
-    CU_ASSERT_EQUAL_FATAL(p.receive(1024, 128), 0);
-    CU_ASSERT_EQUAL_FATAL(p.post(IBV_WR_SEND, p.sge(0, bytes)), 0);
+    EQUAL_FATAL(p.receive(1024, 128), 0);
+    EQUAL_FATAL(p.post(IBV_WR_SEND, p.sge(0, bytes)), 0);
     ibv_wc wc{};
     CU_ASSERT_FATAL(wait_for(p.cq[1], wc));
     CU_ASSERT(wc.status == IBV_WC_SUCCESS && wc.byte_len == bytes);
-    CU_ASSERT_EQUAL_FATAL(std::memcmp(p.memory.data() + 1024, p.memory.data(), bytes), 0);
+    EQUAL_FATAL(std::memcmp(p.memory.data() + 1024, p.memory.data(), bytes), 0);
     CU_ASSERT(all_equal(p.memory.data() + 1024 + bytes, 128 - bytes, 0));
-    CU_ASSERT_EQUAL_FATAL(wait_status(p.cq[0]), IBV_WC_SUCCESS);
+    EQUAL_FATAL(wait_status(p.cq[0]), IBV_WC_SUCCESS);
     if (o.type != IBV_QPT_RC || o.cqe_bytes == 128) continue;  // see check_answer
-    CU_ASSERT_EQUAL_FATAL(p.post(IBV_WR_RDMA_READ, p.sge(2048, bytes), 1024), 0);
-    CU_ASSERT_EQUAL_FATAL(wait_status(p.cq[0]), IBV_WC_SUCCESS);
-    CU_ASSERT_EQUAL_FATAL(std::memcmp(p.memory.data() + 2048, p.memory.data(), bytes), 0);
+    EQUAL_FATAL(p.post(IBV_WR_RDMA_READ, p.sge(2048, bytes), 1024), 0);
+    EQUAL_FATAL(wait_status(p.cq[0]), IBV_WC_SUCCESS);
+    EQUAL_FATAL(std::memcmp(p.memory.data() + 2048, p.memory.data(), bytes), 0);
   }
   if (o.type != IBV_QPT_RC || o.cqe_bytes == 128) return;
   uint64_t value = 1000, old = 0;
   std::memcpy(p.memory.data() + 1024, &value, 8);
   for (uint64_t expected : {1000, 1001}) {
-    CU_ASSERT_EQUAL_FATAL(p.post(IBV_WR_ATOMIC_FETCH_AND_ADD, p.sge(2048, 8), 1024), 0);
-    CU_ASSERT_EQUAL_FATAL(wait_status(p.cq[0]), IBV_WC_SUCCESS);
+    EQUAL_FATAL(p.post(IBV_WR_ATOMIC_FETCH_AND_ADD, p.sge(2048, 8), 1024), 0);
+    EQUAL_FATAL(wait_status(p.cq[0]), IBV_WC_SUCCESS);
     std::memcpy(&old, p.memory.data() + 2048, 8);
-    CU_ASSERT_EQUAL(old, expected);
+    EQUAL(old, expected);
   }
 }
 

@@ -7,7 +7,7 @@
 
 #include <sys/mman.h>
 
-#include "fabric.hh"
+#include "fabric_fixture.hh"
 #include "lock_limit.hh"
 
 namespace {
@@ -45,9 +45,9 @@ void a_send_queue_copies() {
   Copier c;
   CU_ASSERT_FATAL(c.loop.ok);
   ibv_wc wc = c.copy(c.to.mr()->lkey, c.to.at(5), c.from.mr()->lkey, c.from.at(3), 7001);
-  CU_ASSERT_EQUAL(wc.status, IBV_WC_SUCCESS);
-  CU_ASSERT_EQUAL(static_cast<int>(wc.opcode), static_cast<int>(MLX5DV_WC_MEMCPY));
-  CU_ASSERT_EQUAL(std::memcmp(c.to.data() + 5, c.from.data() + 3, 7001), 0);
+  EQUAL(wc.status, IBV_WC_SUCCESS);
+  EQUAL(static_cast<int>(wc.opcode), static_cast<int>(MLX5DV_WC_MEMCPY));
+  EQUAL(std::memcmp(c.to.data() + 5, c.from.data() + 3, 7001), 0);
   CU_ASSERT(all_equal(c.to.data(), 5, 0));
   CU_ASSERT(all_equal(c.to.data() + 7006, 8192 - 7006, 0));
 }
@@ -63,7 +63,7 @@ void a_copy_is_checked_at_both_ends() {
     if (bad == 1) wc = c.copy(to, c.to.at(), foreign.mr()->lkey, foreign.at(), 8);
     if (bad == 2) wc = c.copy(read_only.mr()->lkey, read_only.at(), from, c.from.at(), 8);
     if (bad == 3) wc = c.copy(to, c.to.at(1), from, c.from.at(), 8192);
-    CU_ASSERT_EQUAL(wc.status, IBV_WC_LOC_PROT_ERR);
+    EQUAL(wc.status, IBV_WC_LOC_PROT_ERR);
     CU_ASSERT(all_equal(c.to.data(), 8192, 0));
     CU_ASSERT(all_equal(foreign.data(), 64, 0));
   }
@@ -74,12 +74,12 @@ void a_copy_has_a_longest() {
   CU_ASSERT_FATAL(c.loop.ok);
   mlx5dv_context dv{};
   dv.comp_mask = MLX5DV_CONTEXT_MASK_WR_MEMCPY_LENGTH;
-  CU_ASSERT_EQUAL(mlx5dv_query_device(context(), &dv), 0);
-  CU_ASSERT_EQUAL(dv.max_wr_memcpy_length, 1u << 23);
-  CU_ASSERT_EQUAL(c.copy(c.to.mr()->lkey, c.to.at(), c.from.mr()->lkey, c.from.at(),
-                         dv.max_wr_memcpy_length + 1)
-                      .status,
-                  IBV_WC_GENERAL_ERR);
+  EQUAL(mlx5dv_query_device(context(), &dv), 0);
+  EQUAL(dv.max_wr_memcpy_length, 1u << 23);
+  EQUAL(c.copy(c.to.mr()->lkey, c.to.at(), c.from.mr()->lkey, c.from.at(),
+               dv.max_wr_memcpy_length + 1)
+            .status,
+        IBV_WC_GENERAL_ERR);
 }
 
 // Entries of 128 bytes carry the completion in their second half; padded ones are written whole.
@@ -95,12 +95,12 @@ void padded_entries_are_written_whole() {
   mlx5dv_cq raw{};
   mlx5dv_obj obj{};
   obj.cq = {cq, &raw};
-  CU_ASSERT_EQUAL(mlx5dv_init_obj(&obj, MLX5DV_OBJ_CQ), 0);
-  CU_ASSERT_EQUAL(raw.cqe_size, 128);
+  EQUAL(mlx5dv_init_obj(&obj, MLX5DV_OBJ_CQ), 0);
+  EQUAL(raw.cqe_size, 128);
   std::memset(raw.buf, 0xee, 64);
   ibv_pd* pd = ibv_alloc_pd(context());
   ibv_qp* qp = create_qp(pd, cq);
-  CU_ASSERT_EQUAL(connect(qp, qp->qp_num), 0);
+  EQUAL(connect(qp, qp->qp_num), 0);
   {
     Region r(pd, 128);
     ibv_sge sge = r.sge(0, 8);
@@ -110,8 +110,8 @@ void padded_entries_are_written_whole() {
     wr.sg_list = &sge;
     wr.num_sge = 1;
     wr.wr.rdma = {r.at(64), r.mr()->rkey};
-    CU_ASSERT_EQUAL(ibv_post_send(qp, &wr, &bad), 0);
-    CU_ASSERT_EQUAL(wait_status(cq), IBV_WC_SUCCESS);
+    EQUAL(ibv_post_send(qp, &wr, &bad), 0);
+    EQUAL(wait_status(cq), IBV_WC_SUCCESS);
     CU_ASSERT(all_equal(static_cast<uint8_t*>(raw.buf), 64, 0));
   }
   ibv_destroy_qp(qp);
@@ -131,15 +131,15 @@ void compression_is_a_wish_for_one_format() {
     ibv_destroy_cq(ibv_cq_ex_to_cq(cq));
     dv.cqe_comp_res_format = MLX5DV_CQE_RES_FORMAT_HASH | MLX5DV_CQE_RES_FORMAT_CSUM;
     CU_ASSERT_PTR_NULL(mlx5dv_create_cq(context(), &attr, &dv));
-    CU_ASSERT_EQUAL(errno, EINVAL);
+    EQUAL(errno, EINVAL);
   }
 }
 
 void a_port_has_no_switch() {
   mlx5dv_port port{};
-  CU_ASSERT_EQUAL(mlx5dv_query_port(context(), 1, &port), 0);
-  CU_ASSERT_EQUAL(port.flags, 0);
-  CU_ASSERT_EQUAL(mlx5dv_query_port(context(), 2, &port), EINVAL);
+  EQUAL(mlx5dv_query_port(context(), 1, &port), 0);
+  EQUAL(port.flags, 0);
+  EQUAL(mlx5dv_query_port(context(), 2, &port), EINVAL);
 }
 
 constexpr uint64_t page = 4096;
@@ -239,8 +239,8 @@ void pinned_pages_are_held_against_the_limit() {
   Loop l;
   Region r(l.pd[0], 64 * page);
   CU_ASSERT_FATAL(l.ok && r.mr() != nullptr);
-  CU_ASSERT_EQUAL(in_child(regions_within_the_limit), 0);
-  CU_ASSERT_EQUAL(in_child(queues_within_the_limit), 0);
+  EQUAL(in_child(regions_within_the_limit), 0);
+  EQUAL(in_child(queues_within_the_limit), 0);
 }
 
 // What the kernel shows to every process and nobody can pin.
@@ -264,20 +264,19 @@ void memory_that_cannot_be_pinned_is_not_registered() {
   for (const unsigned access : {0u, unsigned{IBV_ACCESS_REMOTE_READ}}) {
     errno = 0;
     CU_ASSERT_PTR_NULL(ibv_reg_mr(l.pd[0], foreign, page, static_cast<int>(access)));
-    CU_ASSERT_EQUAL(errno, EFAULT);
+    EQUAL(errno, EFAULT);
   }
   errno = 0;
-  CU_ASSERT_EQUAL(ibv_rereg_mr(r.mr(), IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_ACCESS,
-                               nullptr, foreign, page, 0),
-                  IBV_REREG_MR_ERR_CMD);
-  CU_ASSERT_EQUAL(errno, EFAULT);
+  EQUAL(ibv_rereg_mr(r.mr(), IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_ACCESS, nullptr,
+                     foreign, page, 0),
+        IBV_REREG_MR_ERR_CMD);
+  EQUAL(errno, EFAULT);
   ibv_mr* paged = ibv_reg_mr(l.pd[0], foreign, page, IBV_ACCESS_ON_DEMAND);
   CU_ASSERT_PTR_NOT_NULL_FATAL(paged);
   ibv_sge range{reinterpret_cast<uintptr_t>(foreign), 8, paged->lkey};
-  CU_ASSERT_EQUAL(
-      ibv_advise_mr(l.pd[0], IBV_ADVISE_MR_ADVICE_PREFETCH, IBV_ADVISE_MR_FLAG_FLUSH, &range, 1),
-      EFAULT);
-  CU_ASSERT_EQUAL(ibv_dereg_mr(paged), 0);
+  EQUAL(ibv_advise_mr(l.pd[0], IBV_ADVISE_MR_ADVICE_PREFETCH, IBV_ADVISE_MR_FLAG_FLUSH, &range, 1),
+        EFAULT);
+  EQUAL(ibv_dereg_mr(paged), 0);
 }
 
 constexpr Case cases[] = {

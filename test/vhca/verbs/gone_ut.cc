@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "fabric.hh"
+#include "fabric_fixture.hh"
 #include "far.hh"
 
 namespace {
@@ -24,7 +24,7 @@ struct Pages {
   explicit Pages(bool of_file = false) {
     if (of_file) {
       fd = memfd_create("pages", MFD_CLOEXEC);
-      CU_ASSERT_EQUAL_FATAL(ftruncate(fd, 2 * page), 0);
+      EQUAL_FATAL(ftruncate(fd, 2 * page), 0);
     }
     void* p = mmap(kilim::test::far_from_all(2 * page), 2 * page, PROT_READ | PROT_WRITE,
                    of_file ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, fd, 0);
@@ -39,9 +39,9 @@ struct Pages {
   Pages(const Pages&) = delete;
   Pages& operator=(const Pages&) = delete;
 
-  void unmap() { CU_ASSERT_EQUAL(munmap(at + page, page), 0); }
-  void forbid() { CU_ASSERT_EQUAL(mprotect(at + page, page, PROT_NONE), 0); }
-  void cut() { CU_ASSERT_EQUAL(ftruncate(fd, page), 0); }
+  void unmap() { EQUAL(munmap(at + page, page), 0); }
+  void forbid() { EQUAL(mprotect(at + page, page, PROT_NONE), 0); }
+  void cut() { EQUAL(ftruncate(fd, page), 0); }
 
   int fd = -1;
   uint8_t* at = nullptr;
@@ -66,16 +66,16 @@ void touches_gone_memory(const Way& way, ibv_wr_opcode opcode, bool remote) {
   uint64_t faults = journal_count(Journal::Kind::fault);
   auto gone = reinterpret_cast<uintptr_t>(pages.at + page);
   if (remote)
-    CU_ASSERT_EQUAL(l.post(opcode, {mine.sge(0, 64)}, gone, mr->rkey), 0)
+    EQUAL(l.post(opcode, {mine.sge(0, 64)}, gone, mr->rkey), 0);
   else
-    CU_ASSERT_EQUAL(l.post(opcode, {ibv_sge{gone, 64, mr->lkey}}, mine.at(), mine.mr()->rkey), 0)
-  CU_ASSERT_EQUAL(l.status(), remote ? IBV_WC_REM_ACCESS_ERR : IBV_WC_LOC_PROT_ERR);
+    EQUAL(l.post(opcode, {ibv_sge{gone, 64, mr->lkey}}, mine.at(), mine.mr()->rkey), 0);
+  EQUAL(l.status(), remote ? IBV_WC_REM_ACCESS_ERR : IBV_WC_LOC_PROT_ERR);
   CU_ASSERT(journal_count(Journal::Kind::fault) > faults);
-  CU_ASSERT_EQUAL(state_of(l.qp[0]), IBV_QPS_ERR);
-  CU_ASSERT_EQUAL(state_of(l.qp[1]), remote ? IBV_QPS_ERR : IBV_QPS_RTS);
+  EQUAL(state_of(l.qp[0]), IBV_QPS_ERR);
+  EQUAL(state_of(l.qp[1]), remote ? IBV_QPS_ERR : IBV_QPS_RTS);
   CU_ASSERT(all_equal(mine.data(), 64, 0));
   CU_ASSERT(all_equal(pages.at, page, 0x5a));
-  CU_ASSERT_EQUAL(ibv_dereg_mr(mr), 0);
+  EQUAL(ibv_dereg_mr(mr), 0);
 }
 
 void a_region_of_the_other_side() {
@@ -100,14 +100,13 @@ void a_receive_buffer() {
     ibv_mr* mr = ibv_reg_mr(l.pd[1], pages.at, 2 * page, all_access);
     CU_ASSERT_PTR_NOT_NULL_FATAL(mr);
     (pages.*way.take)();
-    CU_ASSERT_EQUAL(l.post_recv(1, {{reinterpret_cast<uintptr_t>(pages.at + page), 64, mr->lkey}}),
-                    0);
-    CU_ASSERT_EQUAL(l.post(IBV_WR_SEND, {mine.sge(0, 64)}), 0);
-    CU_ASSERT_EQUAL(l.status(), IBV_WC_REM_OP_ERR);
-    CU_ASSERT_EQUAL(wait_status(l.cq[1]), IBV_WC_LOC_PROT_ERR);
-    CU_ASSERT_EQUAL(state_of(l.qp[0]), IBV_QPS_ERR);
-    CU_ASSERT_EQUAL(state_of(l.qp[1]), IBV_QPS_ERR);
-    CU_ASSERT_EQUAL(ibv_dereg_mr(mr), 0);
+    EQUAL(l.post_recv(1, {{reinterpret_cast<uintptr_t>(pages.at + page), 64, mr->lkey}}), 0);
+    EQUAL(l.post(IBV_WR_SEND, {mine.sge(0, 64)}), 0);
+    EQUAL(l.status(), IBV_WC_REM_OP_ERR);
+    EQUAL(wait_status(l.cq[1]), IBV_WC_LOC_PROT_ERR);
+    EQUAL(state_of(l.qp[0]), IBV_QPS_ERR);
+    EQUAL(state_of(l.qp[1]), IBV_QPS_ERR);
+    EQUAL(ibv_dereg_mr(mr), 0);
   }
 }
 
@@ -119,16 +118,16 @@ void a_range_to_register() {
     (pages.*way.take)();
     errno = 0;
     CU_ASSERT_PTR_NULL(ibv_reg_mr(pd, pages.at, 2 * page, all_access));
-    CU_ASSERT_EQUAL(errno, EFAULT);
+    EQUAL(errno, EFAULT);
   }
   Pages pages;
-  CU_ASSERT_EQUAL(mprotect(pages.at, 2 * page, PROT_READ), 0);
+  EQUAL(mprotect(pages.at, 2 * page, PROT_READ), 0);
   CU_ASSERT_PTR_NULL(ibv_reg_mr(pd, pages.at, 2 * page, IBV_ACCESS_LOCAL_WRITE));
-  CU_ASSERT_EQUAL(errno, EFAULT);
+  EQUAL(errno, EFAULT);
   ibv_mr* mr = ibv_reg_mr(pd, pages.at, 2 * page, 0);
   CU_ASSERT_PTR_NOT_NULL_FATAL(mr);
-  CU_ASSERT_EQUAL(ibv_dereg_mr(mr), 0);
-  CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), 0);
+  EQUAL(ibv_dereg_mr(mr), 0);
+  EQUAL(ibv_dealloc_pd(pd), 0);
 }
 
 // A ring of libmlx5 for the time of its being forbidden: libmlx5 itself must not touch it
@@ -140,7 +139,7 @@ class Forbidden {
     auto to = (reinterpret_cast<uintptr_t>(at) + bytes + page - 1) & ~(page - 1);
     at_ = reinterpret_cast<void*>(from);
     bytes_ = to - from;
-    CU_ASSERT_EQUAL_FATAL(mprotect(at_, bytes_, PROT_NONE), 0);
+    EQUAL_FATAL(mprotect(at_, bytes_, PROT_NONE), 0);
   }
   ~Forbidden() { lift(); }
   void lift() {
@@ -162,30 +161,30 @@ void run_device() {
 // The next asynchronous event is this one, of this object; it is acknowledged.
 void is_announced(ibv_event_type type, const void* element) {
   pollfd p{context()->async_fd, POLLIN, 0};
-  CU_ASSERT_EQUAL_FATAL(poll(&p, 1, 0), 1);
+  EQUAL_FATAL(poll(&p, 1, 0), 1);
   ibv_async_event event{};
-  CU_ASSERT_EQUAL_FATAL(ibv_get_async_event(context(), &event), 0);
-  CU_ASSERT_EQUAL(event.event_type, type);
+  EQUAL_FATAL(ibv_get_async_event(context(), &event), 0);
+  EQUAL(event.event_type, type);
   CU_ASSERT_PTR_EQUAL(event.element.qp, element);
   ibv_ack_async_event(&event);
 }
 void no_more_events() {
   pollfd p{context()->async_fd, POLLIN, 0};
-  CU_ASSERT_EQUAL(poll(&p, 1, 0), 0);
+  EQUAL(poll(&p, 1, 0), 0);
 }
 
 mlx5dv_qp rings_of(ibv_qp* qp) {
   mlx5dv_qp dv{};
   mlx5dv_obj obj{};
   obj.qp = {qp, &dv};
-  CU_ASSERT_EQUAL_FATAL(mlx5dv_init_obj(&obj, MLX5DV_OBJ_QP), 0);
+  EQUAL_FATAL(mlx5dv_init_obj(&obj, MLX5DV_OBJ_QP), 0);
   return dv;
 }
 mlx5dv_cq ring_of(ibv_cq* cq) {
   mlx5dv_cq dv{};
   mlx5dv_obj obj{};
   obj.cq = {cq, &dv};
-  CU_ASSERT_EQUAL_FATAL(mlx5dv_init_obj(&obj, MLX5DV_OBJ_CQ), 0);
+  EQUAL_FATAL(mlx5dv_init_obj(&obj, MLX5DV_OBJ_CQ), 0);
   return dv;
 }
 
@@ -194,21 +193,21 @@ void a_posted_send_queue() {
   CU_ASSERT_FATAL(l.ok);
   Region a(l.pd[0], 64), b(l.pd[1], 64);
   mlx5dv_qp dv = rings_of(l.qp[0]);
-  CU_ASSERT_EQUAL(l.post(IBV_WR_RDMA_WRITE, {a.sge(0, 64)}, b.at(), b.mr()->rkey), 0);
+  EQUAL(l.post(IBV_WR_RDMA_WRITE, {a.sge(0, 64)}, b.at(), b.mr()->rkey), 0);
   Forbidden ring(dv.sq.buf, std::size_t{dv.sq.wqe_cnt} * dv.sq.stride);
   run_device();
   ring.lift();
   is_announced(IBV_EVENT_QP_FATAL, l.qp[0]);
   no_more_events();
-  CU_ASSERT_EQUAL(state_of(l.qp[0]), IBV_QPS_ERR);
-  CU_ASSERT_EQUAL(state_of(l.qp[1]), IBV_QPS_RTS);
+  EQUAL(state_of(l.qp[0]), IBV_QPS_ERR);
+  EQUAL(state_of(l.qp[1]), IBV_QPS_RTS);
   // From RESET it works again.
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_RESET;
-  CU_ASSERT_EQUAL(ibv_modify_qp(l.qp[0], &attr, IBV_QP_STATE), 0);
-  CU_ASSERT_EQUAL(connect(l.qp[0], l.qp[1]->qp_num), 0);
-  CU_ASSERT_EQUAL(l.post(IBV_WR_RDMA_WRITE, {a.sge(0, 64)}, b.at(), b.mr()->rkey), 0);
-  CU_ASSERT_EQUAL(l.status(), IBV_WC_SUCCESS);
+  EQUAL(ibv_modify_qp(l.qp[0], &attr, IBV_QP_STATE), 0);
+  EQUAL(connect(l.qp[0], l.qp[1]->qp_num), 0);
+  EQUAL(l.post(IBV_WR_RDMA_WRITE, {a.sge(0, 64)}, b.at(), b.mr()->rkey), 0);
+  EQUAL(l.status(), IBV_WC_SUCCESS);
 }
 
 void a_receive_queue() {
@@ -216,15 +215,15 @@ void a_receive_queue() {
   CU_ASSERT_FATAL(l.ok);
   Region a(l.pd[0], 64), b(l.pd[1], 64);
   mlx5dv_qp dv = rings_of(l.qp[1]);
-  CU_ASSERT_EQUAL(l.post_recv(1, {b.sge(0, 64)}), 0);
-  CU_ASSERT_EQUAL(l.post(IBV_WR_SEND, {a.sge(0, 64)}), 0);
+  EQUAL(l.post_recv(1, {b.sge(0, 64)}), 0);
+  EQUAL(l.post(IBV_WR_SEND, {a.sge(0, 64)}), 0);
   Forbidden ring(dv.rq.buf, std::size_t{dv.rq.wqe_cnt} * dv.rq.stride);
   run_device();
   ring.lift();
   is_announced(IBV_EVENT_QP_FATAL, l.qp[1]);
-  CU_ASSERT_EQUAL(l.status(), IBV_WC_REM_OP_ERR);
-  CU_ASSERT_EQUAL(state_of(l.qp[0]), IBV_QPS_ERR);
-  CU_ASSERT_EQUAL(state_of(l.qp[1]), IBV_QPS_ERR);
+  EQUAL(l.status(), IBV_WC_REM_OP_ERR);
+  EQUAL(state_of(l.qp[0]), IBV_QPS_ERR);
+  EQUAL(state_of(l.qp[1]), IBV_QPS_ERR);
   no_more_events();
 }
 
@@ -233,15 +232,15 @@ void a_completion_queue() {
   CU_ASSERT_FATAL(l.ok);
   Region a(l.pd[0], 64), b(l.pd[1], 64);
   mlx5dv_cq dv = ring_of(l.cq[0]);
-  CU_ASSERT_EQUAL(l.post(IBV_WR_RDMA_WRITE, {a.sge(0, 64)}, b.at(), b.mr()->rkey), 0);
+  EQUAL(l.post(IBV_WR_RDMA_WRITE, {a.sge(0, 64)}, b.at(), b.mr()->rkey), 0);
   Forbidden ring(dv.buf, std::size_t{dv.cqe_cnt} * dv.cqe_size);
   run_device();
   ring.lift();
   is_announced(IBV_EVENT_CQ_ERR, l.cq[0]);
   is_announced(IBV_EVENT_QP_FATAL, l.qp[0]);
   no_more_events();
-  CU_ASSERT_EQUAL(state_of(l.qp[0]), IBV_QPS_ERR);
-  CU_ASSERT_EQUAL(state_of(l.qp[1]), IBV_QPS_RTS);
+  EQUAL(state_of(l.qp[0]), IBV_QPS_ERR);
+  EQUAL(state_of(l.qp[1]), IBV_QPS_RTS);
 }
 
 // More completions than the queue has places: said once, and nothing is overwritten.
@@ -250,7 +249,7 @@ void a_completion_queue_that_overruns() {
   ibv_cq* cq = ibv_create_cq(context(), 3, nullptr, nullptr, 0);
   ibv_qp* qp = create_qp(pd, cq);
   CU_ASSERT_FATAL(qp != nullptr && connect(qp, qp->qp_num) == 0);
-  CU_ASSERT_EQUAL(cq->cqe, 3);
+  EQUAL(cq->cqe, 3);
   Region r(pd, 64);
   ibv_sge sge = r.sge(0, 8);
   for (uint64_t i = 0; i < 6; i++) {
@@ -261,19 +260,19 @@ void a_completion_queue_that_overruns() {
     wr.sg_list = &sge;
     wr.num_sge = 1;
     wr.wr.rdma = {r.at(32), r.mr()->rkey};
-    CU_ASSERT_EQUAL(ibv_post_send(qp, &wr, &bad), 0);
+    EQUAL(ibv_post_send(qp, &wr, &bad), 0);
   }
   run_device();
   is_announced(IBV_EVENT_CQ_ERR, cq);
   is_announced(IBV_EVENT_QP_FATAL, qp);
   no_more_events();
   ibv_wc wc[8]{};
-  CU_ASSERT_EQUAL(ibv_poll_cq(cq, 8, wc), 4);
+  EQUAL(ibv_poll_cq(cq, 8, wc), 4);
   for (uint64_t i = 0; i < 4; i++) CU_ASSERT(wc[i].wr_id == i && wc[i].status == IBV_WC_SUCCESS);
-  CU_ASSERT_EQUAL(ibv_destroy_qp(qp), 0);
-  CU_ASSERT_EQUAL(ibv_destroy_cq(cq), 0);
+  EQUAL(ibv_destroy_qp(qp), 0);
+  EQUAL(ibv_destroy_cq(cq), 0);
   r.release();
-  CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), 0);
+  EQUAL(ibv_dealloc_pd(pd), 0);
 }
 
 // A UMR whose list lies behind a pointer: the list's region is registered, its memory gone.
@@ -320,12 +319,12 @@ void a_list_by_pointer() {
     ibv_wr_start(ex);
     ex->wr_id = 42;
     mlx5dv_wr_raw_wqe(mlx5dv_qp_ex_from_ibv_qp_ex(ex), &wqe);
-    CU_ASSERT_EQUAL(ibv_wr_complete(ex), 0);
-    CU_ASSERT_EQUAL(l.status(), IBV_WC_LOC_PROT_ERR);
-    CU_ASSERT_EQUAL(state_of(l.qp[0]), IBV_QPS_ERR);
-    CU_ASSERT_EQUAL(state_of(l.qp[1]), IBV_QPS_RTS);
-    CU_ASSERT_EQUAL(mlx5dv_destroy_mkey(key), 0);
-    CU_ASSERT_EQUAL(ibv_dereg_mr(mr), 0);
+    EQUAL(ibv_wr_complete(ex), 0);
+    EQUAL(l.status(), IBV_WC_LOC_PROT_ERR);
+    EQUAL(state_of(l.qp[0]), IBV_QPS_ERR);
+    EQUAL(state_of(l.qp[1]), IBV_QPS_RTS);
+    EQUAL(mlx5dv_destroy_mkey(key), 0);
+    EQUAL(ibv_dereg_mr(mr), 0);
   }
 }
 

@@ -3,7 +3,7 @@
 // ranges of one region, and to different agents; and take it back.
 #include <array>
 
-#include "windows.hh"
+#include "windows_fixture.hh"
 
 namespace {
 
@@ -77,7 +77,7 @@ struct Agents {
     ibv_sge own = w.from.sge(0, 8);
     ibv_send_wr wr = request_of(right, one.region.at(at), rkey, own);
     ibv_send_wr* bad = nullptr;
-    CU_ASSERT_EQUAL_FATAL(ibv_post_send(w.qp[0], &wr, &bad), 0);
+    EQUAL_FATAL(ibv_post_send(w.qp[0], &wr, &bad), 0);
     const ibv_wc_status status = wait_status(w.cq[0]);
     CU_ASSERT(status == IBV_WC_SUCCESS || status == IBV_WC_REM_ACCESS_ERR);
     return status == IBV_WC_SUCCESS;
@@ -117,7 +117,7 @@ void rights_by_range() {
             CU_ASSERT_TRUE_FATAL(a.may(0, allowed, r.at + r.bytes - 8, keys[i % keys.size()]));
       }
       const Range& r = ranges[tried];
-      CU_ASSERT_EQUAL(a.may(0, right, r.at, keys[tried]), (r.rights & right) != 0);
+      EQUAL(a.may(0, right, r.at, keys[tried]), (r.rights & right) != 0);
     }
   }
 }
@@ -146,8 +146,7 @@ void rights_by_agent() {
         const uint32_t keys[] = {a.grant(0, 0, 64, given[0]), a.grant(1, 0, 64, given[1])};
         CU_ASSERT_TRUE_FATAL(keys[0] != 0 && keys[1] != 0);
         CU_ASSERT_TRUE(a.may(0, read_right, 0, keys[0]) && a.may(1, write_right, 0, keys[1]));
-        CU_ASSERT_EQUAL(a.may(agent, right, 8, keys[key_of]),
-                        agent == key_of && (given[agent] & right) != 0);
+        EQUAL(a.may(agent, right, 8, keys[key_of]), agent == key_of && (given[agent] & right) != 0);
       }
     }
   }
@@ -164,8 +163,8 @@ void taken_back_and_granted_to_another() {
         CU_ASSERT_TRUE_FATAL(a.may(0, write_right, 0, before) && a.revoke(0, before));
         const uint32_t after = a.grant(1, a.windows[0], ibv_inc_rkey(before), 0, 64, read_right);
         CU_ASSERT_TRUE_FATAL(after != 0 && a.may(1, read_right, 0, after));
-        CU_ASSERT_EQUAL(a.may(agent, right, 0, old_key ? before : after),
-                        agent == 1 && !old_key && right == read_right);
+        EQUAL(a.may(agent, right, 0, old_key ? before : after),
+              agent == 1 && !old_key && right == read_right);
       }
     }
   }

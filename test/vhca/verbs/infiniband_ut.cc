@@ -3,7 +3,7 @@
 // datagrams by LID and by GID, and no wire.
 #include <cerrno>
 
-#include "fabric.hh"
+#include "fabric_fixture.hh"
 
 namespace {
 
@@ -142,15 +142,15 @@ struct Pair {
 void the_port_says_infiniband() {
   CU_ASSERT_FATAL(opened() != nullptr);
   ibv_port_attr port{};
-  CU_ASSERT_EQUAL(ibv_query_port(opened(), 1, &port), 0);
-  CU_ASSERT_EQUAL(port.link_layer, IBV_LINK_LAYER_INFINIBAND);
-  CU_ASSERT_EQUAL(port.lid, own_lid);
-  CU_ASSERT_EQUAL(port.sm_lid, own_lid);
-  CU_ASSERT_EQUAL(port.flags & IBV_QPF_GRH_REQUIRED, 0);
-  CU_ASSERT_EQUAL(port.state, IBV_PORT_ACTIVE);
+  EQUAL(ibv_query_port(opened(), 1, &port), 0);
+  EQUAL(port.link_layer, IBV_LINK_LAYER_INFINIBAND);
+  EQUAL(port.lid, own_lid);
+  EQUAL(port.sm_lid, own_lid);
+  EQUAL(port.flags & IBV_QPF_GRH_REQUIRED, 0);
+  EQUAL(port.state, IBV_PORT_ACTIVE);
   ibv_gid_entry gid{};
-  CU_ASSERT_EQUAL(ibv_query_gid_ex(opened(), 1, 0, &gid, 0), 0);
-  CU_ASSERT_EQUAL(gid.gid_type, IBV_GID_TYPE_IB);
+  EQUAL(ibv_query_gid_ex(opened(), 1, 0, &gid, 0), 0);
+  EQUAL(gid.gid_type, IBV_GID_TYPE_IB);
 }
 
 void there_are_no_ethernet_queues() {
@@ -158,7 +158,7 @@ void there_are_no_ethernet_queues() {
   ibv_cq* cq = ibv_create_cq(opened(), 16, nullptr, nullptr, 0);
   Shape shape;
   shape.type = IBV_QPT_RAW_PACKET;
-  CU_ASSERT(create_qp(pd, cq, shape) == nullptr);
+  EQUAL(create_qp(pd, cq, shape), nullptr);
   ibv_destroy_cq(cq);
   ibv_dealloc_pd(pd);
 }
@@ -168,9 +168,9 @@ void connections_go_by_lid_and_by_gid() {
     for (bool with_gid : {false, true}) {
       Pair p(type, address(own_lid, with_gid));
       CU_ASSERT_FATAL(p.ok);
-      CU_ASSERT_EQUAL(p.send(), IBV_WC_SUCCESS);
+      EQUAL(p.send(), IBV_WC_SUCCESS);
       ibv_wc wc{};
-      CU_ASSERT_EQUAL(status_of(p.cq[1], wc), IBV_WC_SUCCESS);
+      EQUAL(status_of(p.cq[1], wc), IBV_WC_SUCCESS);
       CU_ASSERT(p.arrived());
     }
   }
@@ -180,11 +180,11 @@ void another_lid_leads_nowhere() {
   for (bool with_gid : {false, true}) {
     Pair p(IBV_QPT_RC, address(own_lid + 1, with_gid));
     CU_ASSERT_FATAL(p.ok);
-    CU_ASSERT_EQUAL(p.send(), IBV_WC_RETRY_EXC_ERR);
+    EQUAL(p.send(), IBV_WC_RETRY_EXC_ERR);
     CU_ASSERT(!p.arrived());
     Pair d(IBV_QPT_UD, address(own_lid + 1, with_gid));
     CU_ASSERT_FATAL(d.ok && d.ah != nullptr);
-    CU_ASSERT_EQUAL(d.send(), IBV_WC_SUCCESS);
+    EQUAL(d.send(), IBV_WC_SUCCESS);
     CU_ASSERT(!d.arrived(header_bytes));
   }
 }
@@ -194,7 +194,7 @@ void another_gid_leads_nowhere() {
   path.grh.dgid.raw[15] ^= 1;
   Pair p(IBV_QPT_RC, path);
   CU_ASSERT_FATAL(p.ok);
-  CU_ASSERT_EQUAL(p.send(), IBV_WC_RETRY_EXC_ERR);
+  EQUAL(p.send(), IBV_WC_RETRY_EXC_ERR);
   path.grh.sgid_index = 1;  // an empty entry
   Pair q(IBV_QPT_RC, path);
   CU_ASSERT(!q.ok);
@@ -207,24 +207,24 @@ void other_paths_are_not_supported() {
   ibv_qp_attr a{};
   a.alt_port_num = 1;
   a.alt_ah_attr = address(own_lid, false);
-  CU_ASSERT_EQUAL(ibv_modify_qp(p.qp[0], &a, IBV_QP_ALT_PATH), EOPNOTSUPP);
+  EQUAL(ibv_modify_qp(p.qp[0], &a, IBV_QP_ALT_PATH), EOPNOTSUPP);
 }
 
 void datagrams_carry_a_header_only_where_asked() {
   for (bool with_gid : {false, true}) {
     Pair p(IBV_QPT_UD, address(own_lid, with_gid));
     CU_ASSERT_FATAL(p.ok && p.ah != nullptr);
-    CU_ASSERT_EQUAL(p.send(), IBV_WC_SUCCESS);
+    EQUAL(p.send(), IBV_WC_SUCCESS);
     ibv_wc wc{};
-    CU_ASSERT_EQUAL(status_of(p.cq[1], wc), IBV_WC_SUCCESS);
-    CU_ASSERT_EQUAL(wc.byte_len, 300 + header_bytes);
-    CU_ASSERT_EQUAL((wc.wc_flags & IBV_WC_GRH) != 0, with_gid);
-    CU_ASSERT_EQUAL(wc.slid, own_lid);
-    CU_ASSERT_EQUAL(wc.sl, 3);
+    EQUAL(status_of(p.cq[1], wc), IBV_WC_SUCCESS);
+    EQUAL(wc.byte_len, 300 + header_bytes);
+    EQUAL((wc.wc_flags & IBV_WC_GRH) != 0, with_gid);
+    EQUAL(wc.slid, own_lid);
+    EQUAL(wc.sl, 3);
     CU_ASSERT(p.arrived(header_bytes));
     const uint8_t* header = p.memory.data() + 512;
-    CU_ASSERT_EQUAL(header[6], with_gid ? 0x1b : 0);
-    CU_ASSERT_EQUAL(header[4] << 8 | header[5], with_gid ? 12 + 8 + 300 + 4 : 0);
+    EQUAL(header[6], with_gid ? 0x1b : 0);
+    EQUAL(header[4] << 8 | header[5], with_gid ? 12 + 8 + 300 + 4 : 0);
   }
 }
 
@@ -246,7 +246,7 @@ struct Tags {
     srq = ibv_create_srq_ex(opened(), &a);
   }
   ~Tags() {
-    if (srq != nullptr) CU_ASSERT_EQUAL(ibv_destroy_srq(srq), 0);
+    if (srq != nullptr) EQUAL(ibv_destroy_srq(srq), 0);
     ibv_destroy_cq(ibv_cq_ex_to_cq(cq));
     memory.release();
     ibv_dealloc_pd(pd);
@@ -278,7 +278,7 @@ struct Tags {
 void a_list_holds_as_many_tags_as_were_asked_for() {
   for (uint32_t bad : {0u, 128u}) {
     Tags t(bad);
-    CU_ASSERT(t.srq == nullptr);
+    EQUAL(t.srq, nullptr);
   }
   for (uint32_t tags : {1u, 4u, 5u, 127u}) {
     Tags t(tags);
@@ -296,7 +296,7 @@ void wires_are_refused() {
   config.wires = {"cable:none"};
   auto attached = kilim::vhca::attach(config);
   CU_ASSERT_FATAL(!attached.ok());
-  CU_ASSERT_EQUAL(attached.error().code, EINVAL);
+  EQUAL(attached.error().code, EINVAL);
 }
 
 constexpr Case cases[] = {

@@ -8,7 +8,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "fabric.hh"
+#include "fabric_fixture.hh"
 
 namespace {
 
@@ -16,43 +16,43 @@ using namespace kilim::test;
 
 void the_device_says_what_it_is() {
   ibv_device_attr_ex attr{};
-  CU_ASSERT_EQUAL(ibv_query_device_ex(context(), nullptr, &attr), 0);
-  CU_ASSERT_EQUAL(attr.orig_attr.max_sge_rd, 30);
-  CU_ASSERT_EQUAL(attr.orig_attr.vendor_id, 0x02c9);
-  CU_ASSERT_EQUAL(attr.orig_attr.vendor_part_id, 0x101d);
-  CU_ASSERT_EQUAL(attr.orig_attr.atomic_cap, IBV_ATOMIC_HCA);
-  CU_ASSERT_EQUAL(attr.orig_attr.phys_port_cnt, 1);
-  CU_ASSERT_EQUAL(attr.odp_caps.general_caps, IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT);
+  EQUAL(ibv_query_device_ex(context(), nullptr, &attr), 0);
+  EQUAL(attr.orig_attr.max_sge_rd, 30);
+  EQUAL(attr.orig_attr.vendor_id, 0x02c9);
+  EQUAL(attr.orig_attr.vendor_part_id, 0x101d);
+  EQUAL(attr.orig_attr.atomic_cap, IBV_ATOMIC_HCA);
+  EQUAL(attr.orig_attr.phys_port_cnt, 1);
+  EQUAL(attr.odp_caps.general_caps, IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT);
   constexpr uint32_t connected = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV |
                                  IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ |
                                  IBV_ODP_SUPPORT_ATOMIC | IBV_ODP_SUPPORT_SRQ_RECV;
-  CU_ASSERT_EQUAL(attr.odp_caps.per_transport_caps.rc_odp_caps, connected);
-  CU_ASSERT_EQUAL(attr.xrc_odp_caps, connected);
-  CU_ASSERT_EQUAL(attr.odp_caps.per_transport_caps.ud_odp_caps, IBV_ODP_SUPPORT_SEND);
-  CU_ASSERT_EQUAL(attr.odp_caps.per_transport_caps.uc_odp_caps, 0);
-  CU_ASSERT_EQUAL(attr.max_dm_size, 1u << 17);
-  CU_ASSERT_EQUAL(attr.rss_caps.supported_qpts, 0);
-  CU_ASSERT_EQUAL(attr.orig_attr.device_cap_flags & IBV_DEVICE_AUTO_PATH_MIG, 0);
+  EQUAL(attr.odp_caps.per_transport_caps.rc_odp_caps, connected);
+  EQUAL(attr.xrc_odp_caps, connected);
+  EQUAL(attr.odp_caps.per_transport_caps.ud_odp_caps, IBV_ODP_SUPPORT_SEND);
+  EQUAL(attr.odp_caps.per_transport_caps.uc_odp_caps, 0);
+  EQUAL(attr.max_dm_size, 1u << 17);
+  EQUAL(attr.rss_caps.supported_qpts, 0);
+  EQUAL(attr.orig_attr.device_cap_flags & IBV_DEVICE_AUTO_PATH_MIG, 0);
   constexpr unsigned there = IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_XRC;
-  CU_ASSERT_EQUAL(attr.orig_attr.device_cap_flags & there, there);
+  EQUAL(attr.orig_attr.device_cap_flags & there, there);
   CU_ASSERT(attr.orig_attr.device_cap_flags & IBV_DEVICE_MANAGED_FLOW_STEERING);
   CU_ASSERT(attr.orig_attr.device_cap_flags & IBV_DEVICE_RAW_IP_CSUM);
-  CU_ASSERT_EQUAL(attr.raw_packet_caps, unsigned{IBV_RAW_PACKET_CAP_IP_CSUM} |
-                                            IBV_RAW_PACKET_CAP_SCATTER_FCS |
-                                            IBV_RAW_PACKET_CAP_CVLAN_STRIPPING);
+  EQUAL(attr.raw_packet_caps, unsigned{IBV_RAW_PACKET_CAP_IP_CSUM} |
+                                  IBV_RAW_PACKET_CAP_SCATTER_FCS |
+                                  IBV_RAW_PACKET_CAP_CVLAN_STRIPPING);
   ibv_port_attr port{};
-  CU_ASSERT_EQUAL(ibv_query_port(context(), 1, &port), 0);
-  CU_ASSERT_EQUAL(port.state, IBV_PORT_ACTIVE);
-  CU_ASSERT_EQUAL(port.link_layer, IBV_LINK_LAYER_ETHERNET);
-  CU_ASSERT_EQUAL(port.active_mtu, IBV_MTU_4096);
-  CU_ASSERT_EQUAL(port.max_msg_sz, 1u << 30);
-  CU_ASSERT_EQUAL(ibv_query_port(context(), 2, &port), EINVAL);
+  EQUAL(ibv_query_port(context(), 1, &port), 0);
+  EQUAL(port.state, IBV_PORT_ACTIVE);
+  EQUAL(port.link_layer, IBV_LINK_LAYER_ETHERNET);
+  EQUAL(port.active_mtu, IBV_MTU_4096);
+  EQUAL(port.max_msg_sz, 1u << 30);
+  EQUAL(ibv_query_port(context(), 2, &port), EINVAL);
   ibv_gid_entry gid{};
-  CU_ASSERT_EQUAL(ibv_query_gid_ex(context(), 1, 0, &gid, 0), 0);
-  CU_ASSERT_EQUAL(gid.gid_type, IBV_GID_TYPE_ROCE_V2);
-  CU_ASSERT_EQUAL(ibv_query_gid_ex(context(), 1, 5, &gid, 0), ENODATA);
+  EQUAL(ibv_query_gid_ex(context(), 1, 0, &gid, 0), 0);
+  EQUAL(gid.gid_type, IBV_GID_TYPE_ROCE_V2);
+  EQUAL(ibv_query_gid_ex(context(), 1, 5, &gid, 0), ENODATA);
   mlx5dv_context dv{};
-  CU_ASSERT_EQUAL(mlx5dv_query_device(context(), &dv), 0);
+  EQUAL(mlx5dv_query_device(context(), &dv), 0);
   CU_ASSERT(dv.flags & MLX5DV_CONTEXT_FLAGS_CQE_V1);
 }
 
@@ -60,18 +60,18 @@ void what_is_in_use_is_busy() {
   Loop l;
   CU_ASSERT_FATAL(l.ok);
   Region r(l.pd[0], 64);
-  CU_ASSERT_EQUAL(ibv_destroy_cq(l.cq[0]), EBUSY);
-  CU_ASSERT_EQUAL(ibv_dealloc_pd(l.pd[0]), EBUSY);
+  EQUAL(ibv_destroy_cq(l.cq[0]), EBUSY);
+  EQUAL(ibv_dealloc_pd(l.pd[0]), EBUSY);
   ibv_ah_attr ah{};
   ah.is_global = 1;
   ah.port_num = 1;
-  CU_ASSERT_EQUAL(ibv_query_gid(context(), 1, 0, &ah.grh.dgid), 0);
+  EQUAL(ibv_query_gid(context(), 1, 0, &ah.grh.dgid), 0);
   ibv_pd* pd = ibv_alloc_pd(context());
   ibv_ah* handle = ibv_create_ah(pd, &ah);
   CU_ASSERT_PTR_NOT_NULL_FATAL(handle);
-  CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), EBUSY);
-  CU_ASSERT_EQUAL(ibv_destroy_ah(handle), 0);
-  CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), 0);
+  EQUAL(ibv_dealloc_pd(pd), EBUSY);
+  EQUAL(ibv_destroy_ah(handle), 0);
+  EQUAL(ibv_dealloc_pd(pd), 0);
   ah.is_global = 0;
   CU_ASSERT_PTR_NULL(ibv_create_ah(l.pd[0], &ah));
 }
@@ -89,9 +89,9 @@ void an_address_handle_has_the_mac_of_its_gid() {
   mlx5dv_ah av{};
   mlx5dv_obj obj{};
   obj.ah = {ah, &av};
-  CU_ASSERT_EQUAL(mlx5dv_init_obj(&obj, MLX5DV_OBJ_AH), 0);
+  EQUAL(mlx5dv_init_obj(&obj, MLX5DV_OBJ_AH), 0);
   const uint8_t mac[6]{0x02, 0x22, 0x33, 0x44, 0x55, 0x66};
-  CU_ASSERT_EQUAL(std::memcmp(av.av->rmac, mac, 6), 0);
+  EQUAL(std::memcmp(av.av->rmac, mac, 6), 0);
   ibv_destroy_ah(ah);
   ibv_dealloc_pd(pd);
 }
@@ -101,16 +101,16 @@ void queries_tell_what_was_set() {
   CU_ASSERT_FATAL(l.ok);
   ibv_qp_attr a{};
   ibv_qp_init_attr init{};
-  CU_ASSERT_EQUAL(ibv_query_qp(l.qp[0], &a, 0, &init), 0);
-  CU_ASSERT_EQUAL(a.qp_state, IBV_QPS_RTS);
-  CU_ASSERT_EQUAL(a.dest_qp_num, l.qp[1]->qp_num);
-  CU_ASSERT_EQUAL(a.path_mtu, IBV_MTU_1024);
-  CU_ASSERT_EQUAL(a.timeout, 8);
-  CU_ASSERT_EQUAL(a.max_rd_atomic, 16);
-  CU_ASSERT_EQUAL(a.port_num, 1);
-  CU_ASSERT_EQUAL(a.qp_access_flags & all_access, all_access & ~1u);
-  CU_ASSERT_EQUAL(init.cap.max_recv_wr, 32);
-  CU_ASSERT_EQUAL(a.ah_attr.is_global, 1);
+  EQUAL(ibv_query_qp(l.qp[0], &a, 0, &init), 0);
+  EQUAL(a.qp_state, IBV_QPS_RTS);
+  EQUAL(a.dest_qp_num, l.qp[1]->qp_num);
+  EQUAL(a.path_mtu, IBV_MTU_1024);
+  EQUAL(a.timeout, 8);
+  EQUAL(a.max_rd_atomic, 16);
+  EQUAL(a.port_num, 1);
+  EQUAL(a.qp_access_flags & all_access, all_access & ~1u);
+  EQUAL(init.cap.max_recv_wr, 32);
+  EQUAL(a.ah_attr.is_global, 1);
 }
 
 void a_queue_in_reset_names_the_first_port() {
@@ -119,8 +119,8 @@ void a_queue_in_reset_names_the_first_port() {
   ibv_qp_attr a{};
   ibv_qp_init_attr init{};
   a.qp_state = IBV_QPS_RESET;
-  CU_ASSERT_EQUAL(ibv_modify_qp(l.qp[0], &a, IBV_QP_STATE), 0);
-  CU_ASSERT_EQUAL(ibv_query_qp(l.qp[0], &a, IBV_QP_STATE | IBV_QP_PORT, &init), 0);
+  EQUAL(ibv_modify_qp(l.qp[0], &a, IBV_QP_STATE), 0);
+  EQUAL(ibv_query_qp(l.qp[0], &a, IBV_QP_STATE | IBV_QP_PORT, &init), 0);
   CU_ASSERT(a.qp_state == IBV_QPS_RESET && a.port_num == 1);
 }
 
@@ -132,22 +132,21 @@ void transitions_need_their_attributes() {
   CU_ASSERT_PTR_NOT_NULL_FATAL(qp);
   ibv_qp_attr a{};
   a.qp_state = IBV_QPS_RTS;
-  CU_ASSERT_EQUAL(ibv_modify_qp(qp, &a, IBV_QP_STATE), EINVAL);
+  EQUAL(ibv_modify_qp(qp, &a, IBV_QP_STATE), EINVAL);
   a.qp_state = IBV_QPS_INIT;
-  CU_ASSERT_EQUAL(ibv_modify_qp(qp, &a, IBV_QP_STATE), EINVAL);
+  EQUAL(ibv_modify_qp(qp, &a, IBV_QP_STATE), EINVAL);
   a.port_num = 9;
-  CU_ASSERT_EQUAL(
-      ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
-      EINVAL);
-  CU_ASSERT_EQUAL(state_of(qp), IBV_QPS_RESET);
-  CU_ASSERT_EQUAL(connect(qp, qp->qp_num), 0);
+  EQUAL(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+        EINVAL);
+  EQUAL(state_of(qp), IBV_QPS_RESET);
+  EQUAL(connect(qp, qp->qp_num), 0);
   a = {};
   a.qp_state = IBV_QPS_RESET;
-  CU_ASSERT_EQUAL(ibv_modify_qp(qp, &a, IBV_QP_STATE), 0);
-  CU_ASSERT_EQUAL(connect(qp, qp->qp_num), 0);  // and again from the beginning
-  CU_ASSERT_EQUAL(ibv_destroy_qp(qp), 0);
-  CU_ASSERT_EQUAL(ibv_destroy_cq(cq), 0);
-  CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), 0);
+  EQUAL(ibv_modify_qp(qp, &a, IBV_QP_STATE), 0);
+  EQUAL(connect(qp, qp->qp_num), 0);  // and again from the beginning
+  EQUAL(ibv_destroy_qp(qp), 0);
+  EQUAL(ibv_destroy_cq(cq), 0);
+  EQUAL(ibv_dealloc_pd(pd), 0);
 }
 
 int open_descriptors() {
@@ -170,13 +169,13 @@ void a_round() {
   attr.max_entries = 4;
   mlx5dv_mkey* key = mlx5dv_create_mkey(&attr);
   CU_ASSERT_FATAL(qp != nullptr && mr != nullptr && key != nullptr && connect(qp, qp->qp_num) == 0);
-  CU_ASSERT_EQUAL(mlx5dv_destroy_mkey(key), 0);
-  CU_ASSERT_EQUAL(ibv_dereg_mr(mr), 0);
-  CU_ASSERT_EQUAL(ibv_destroy_qp(qp), 0);
-  CU_ASSERT_EQUAL(ibv_destroy_cq(cq), 0);
-  CU_ASSERT_EQUAL(ibv_destroy_comp_channel(channel), 0);
-  CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), 0);
-  CU_ASSERT_EQUAL(ibv_close_device(c), 0);
+  EQUAL(mlx5dv_destroy_mkey(key), 0);
+  EQUAL(ibv_dereg_mr(mr), 0);
+  EQUAL(ibv_destroy_qp(qp), 0);
+  EQUAL(ibv_destroy_cq(cq), 0);
+  EQUAL(ibv_destroy_comp_channel(channel), 0);
+  EQUAL(ibv_dealloc_pd(pd), 0);
+  EQUAL(ibv_close_device(c), 0);
 }
 
 // A table may reach its size late; what leaks grows every time.
@@ -190,7 +189,7 @@ void a_thousand_rounds_leave_nothing() {
     for (int i = 0; i < 1000; i++) a_round();
     grew = mallinfo2().uordblks > bytes + 4096;
   }
-  CU_ASSERT_EQUAL(open_descriptors(), descriptors);
+  EQUAL(open_descriptors(), descriptors);
   CU_ASSERT_FALSE(grew);
 }
 
@@ -203,19 +202,19 @@ void an_imported_device_shares_the_objects() {
   CU_ASSERT_PTR_NOT_NULL_FATAL(same);
   ibv_mr* mr = ibv_import_mr(same, r.mr()->handle);
   CU_ASSERT_PTR_NOT_NULL_FATAL(mr);
-  CU_ASSERT_EQUAL(mr->lkey, r.mr()->lkey);
-  CU_ASSERT_EQUAL(mr->length, 4096);
+  EQUAL(mr->lkey, r.mr()->lkey);
+  EQUAL(mr->length, 4096);
   ibv_unimport_mr(mr);
   // A queue of the imported context in the shared domain.
   ibv_cq* cq = ibv_create_cq(second, 16, nullptr, nullptr, 0);
   ibv_qp* qp = create_qp(same, cq);
   CU_ASSERT_PTR_NOT_NULL_FATAL(qp);
-  CU_ASSERT_EQUAL(ibv_destroy_qp(qp), 0);
-  CU_ASSERT_EQUAL(ibv_destroy_cq(cq), 0);
+  EQUAL(ibv_destroy_qp(qp), 0);
+  EQUAL(ibv_destroy_cq(cq), 0);
   ibv_unimport_pd(same);
-  CU_ASSERT_EQUAL(ibv_close_device(second), 0);
+  EQUAL(ibv_close_device(second), 0);
   r.release();
-  CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), 0);
+  EQUAL(ibv_dealloc_pd(pd), 0);
 }
 
 void an_import_needs_a_handle_and_gives_nothing_back() {
@@ -226,19 +225,19 @@ void an_import_needs_a_handle_and_gives_nothing_back() {
   ibv_pd* pd = ibv_alloc_pd(context());
   Region r(pd, 4096);
   CU_ASSERT_PTR_NULL(ibv_import_pd(second, 0xffff));
-  CU_ASSERT_EQUAL(errno, ENOENT);
+  EQUAL(errno, ENOENT);
   CU_ASSERT_PTR_NULL(ibv_import_pd(second, r.mr()->handle));  // of another kind
-  CU_ASSERT_EQUAL(errno, EINVAL);
+  EQUAL(errno, EINVAL);
   ibv_pd* same = ibv_import_pd(second, pd->handle);
   CU_ASSERT_PTR_NOT_NULL_FATAL(same);
   CU_ASSERT_PTR_NULL(ibv_import_mr(same, 0xffff));
-  CU_ASSERT_EQUAL(errno, ENOENT);
+  EQUAL(errno, ENOENT);
   ibv_mr* mr = ibv_import_mr(same, r.mr()->handle);
   CU_ASSERT_PTR_NOT_NULL_FATAL(mr);
   // What was imported is not released; what was made is busy while it has users, whose they are.
   ibv_unimport_mr(mr);
   ibv_unimport_pd(same);
-  CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), EBUSY);
+  EQUAL(ibv_dealloc_pd(pd), EBUSY);
   // Either context may release it; then the other's handle leads nowhere.
   same = ibv_import_pd(second, pd->handle);
   mr = ibv_import_mr(same, r.mr()->handle);
@@ -249,8 +248,8 @@ void an_import_needs_a_handle_and_gives_nothing_back() {
   ibv_unimport_mr(mr);
   // Closing the imported context leaves the first one's objects.
   ibv_unimport_pd(same);
-  CU_ASSERT_EQUAL(ibv_close_device(second), 0);
-  CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), 0);
+  EQUAL(ibv_close_device(second), 0);
+  EQUAL(ibv_dealloc_pd(pd), 0);
 }
 
 void domains_are_busy_while_they_are_used() {
@@ -262,26 +261,26 @@ void domains_are_busy_while_they_are_used() {
   CU_ASSERT_PTR_NULL(ibv_alloc_td(context(), &of_td));
   ibv_parent_domain_init_attr attr{};
   CU_ASSERT_PTR_NULL(ibv_alloc_parent_domain(context(), &attr));  // of no domain
-  CU_ASSERT_EQUAL(errno, EINVAL);
+  EQUAL(errno, EINVAL);
   attr.pd = pd;
   attr.td = td;
   attr.comp_mask = 1u << 31;
   CU_ASSERT_PTR_NULL(ibv_alloc_parent_domain(context(), &attr));
-  CU_ASSERT_EQUAL(errno, EINVAL);
+  EQUAL(errno, EINVAL);
   attr.comp_mask = 0;
   ibv_pd* parent = ibv_alloc_parent_domain(context(), &attr);
   CU_ASSERT_PTR_NOT_NULL_FATAL(parent);
-  CU_ASSERT_EQUAL(ibv_dealloc_td(td), EBUSY);
-  CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), EBUSY);
+  EQUAL(ibv_dealloc_td(td), EBUSY);
+  EQUAL(ibv_dealloc_pd(pd), EBUSY);
   ibv_cq* cq = ibv_create_cq(context(), 16, nullptr, nullptr, 0);
   ibv_qp* qp = create_qp(parent, cq);
   CU_ASSERT_PTR_NOT_NULL_FATAL(qp);
-  CU_ASSERT_EQUAL(ibv_dealloc_pd(parent), EBUSY);
-  CU_ASSERT_EQUAL(ibv_destroy_qp(qp), 0);
-  CU_ASSERT_EQUAL(ibv_destroy_cq(cq), 0);
-  CU_ASSERT_EQUAL(ibv_dealloc_pd(parent), 0);
-  CU_ASSERT_EQUAL(ibv_dealloc_td(td), 0);
-  CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), 0);
+  EQUAL(ibv_dealloc_pd(parent), EBUSY);
+  EQUAL(ibv_destroy_qp(qp), 0);
+  EQUAL(ibv_destroy_cq(cq), 0);
+  EQUAL(ibv_dealloc_pd(parent), 0);
+  EQUAL(ibv_dealloc_td(td), 0);
+  EQUAL(ibv_dealloc_pd(pd), 0);
 }
 
 // mlx5_ib's own bounds of a path, beside those of the core.
@@ -290,18 +289,18 @@ void a_path_has_a_rate_that_exists() {
   CU_ASSERT_FATAL(l.ok);
   ibv_qp_attr attr{};
   ibv_qp_init_attr init{};
-  CU_ASSERT_EQUAL(ibv_query_qp(l.qp[0], &attr, IBV_QP_AV, &init), 0);
+  EQUAL(ibv_query_qp(l.qp[0], &attr, IBV_QP_AV, &init), 0);
   attr.qp_state = IBV_QPS_SQD;
-  CU_ASSERT_EQUAL(ibv_modify_qp(l.qp[0], &attr, IBV_QP_STATE), 0);
+  EQUAL(ibv_modify_qp(l.qp[0], &attr, IBV_QP_STATE), 0);
   for (int i = 0; i < 10; i++) shared().poll();
   const std::pair<uint8_t, int> rows[] = {{1, EINVAL}, {23, EINVAL}, {0, 0}, {2, 0}, {22, 0}};
   for (auto [rate, error] : rows) {
     attr.ah_attr.static_rate = rate;
-    CU_ASSERT_EQUAL(ibv_modify_qp(l.qp[0], &attr, IBV_QP_AV), error);
+    EQUAL(ibv_modify_qp(l.qp[0], &attr, IBV_QP_AV), error);
   }
   attr.ah_attr.static_rate = 0;
   attr.ah_attr.grh.sgid_index = 1;  // an empty entry
-  CU_ASSERT_EQUAL(ibv_modify_qp(l.qp[0], &attr, IBV_QP_AV), ENODATA);
+  EQUAL(ibv_modify_qp(l.qp[0], &attr, IBV_QP_AV), ENODATA);
 }
 
 void a_drained_queue_is_announced() {
@@ -311,13 +310,13 @@ void a_drained_queue_is_announced() {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_SQD;
   attr.en_sqd_async_notify = 1;
-  CU_ASSERT_EQUAL(ibv_modify_qp(l.qp[0], &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
+  EQUAL(ibv_modify_qp(l.qp[0], &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
   for (int i = 0; i < 10; i++) shared().poll();
   pollfd p{context()->async_fd, POLLIN, 0};
-  CU_ASSERT_EQUAL_FATAL(poll(&p, 1, 0), 1);
+  EQUAL_FATAL(poll(&p, 1, 0), 1);
   ibv_async_event event{};
-  CU_ASSERT_EQUAL(ibv_get_async_event(context(), &event), 0);
-  CU_ASSERT_EQUAL(event.event_type, IBV_EVENT_SQ_DRAINED);
+  EQUAL(ibv_get_async_event(context(), &event), 0);
+  EQUAL(event.event_type, IBV_EVENT_SQ_DRAINED);
   CU_ASSERT_PTR_EQUAL(event.element.qp, l.qp[0]);
   ibv_ack_async_event(&event);
 }
@@ -330,13 +329,13 @@ void an_event_that_nobody_reads_is_taken_back() {
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_SQD;
     attr.en_sqd_async_notify = 1;
-    CU_ASSERT_EQUAL(ibv_modify_qp(l.qp[0], &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
+    EQUAL(ibv_modify_qp(l.qp[0], &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
     for (int i = 0; i < 10; i++) shared().poll();
     pollfd p{context()->async_fd, POLLIN, 0};
-    CU_ASSERT_EQUAL(poll(&p, 1, 0), 1);
+    EQUAL(poll(&p, 1, 0), 1);
   }
   pollfd p{context()->async_fd, POLLIN, 0};
-  CU_ASSERT_EQUAL(poll(&p, 1, 0), 0);
+  EQUAL(poll(&p, 1, 0), 0);
 }
 
 constexpr Case cases[] = {

@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "fabric.hh"
+#include "fabric_fixture.hh"
 #include "far.hh"
 #include "vhca/entry/calls.hh"
 
@@ -120,34 +120,33 @@ void every_answer_of_advice() {
   CU_ASSERT_PTR_NOT_NULL_FATAL(m.mr());
   for (auto advice : {prefetch, prefetch_write, no_fault}) {
     for (uint32_t flags : {0u, 1u}) {
-      CU_ASSERT_EQUAL(advise(l.pd[0], m.sge(0, 4 * page), advice, flags), 0);
+      EQUAL(advise(l.pd[0], m.sge(0, 4 * page), advice, flags), 0);
     }
   }
-  CU_ASSERT_EQUAL(advise(l.pd[0], m.sge(0, page), static_cast<ibv_advise_mr_advice>(3)),
-                  EOPNOTSUPP);
-  CU_ASSERT_EQUAL(advise(l.pd[0], m.sge(0, page), prefetch, 2), EINVAL);
-  CU_ASSERT_EQUAL(ibv_advise_mr(l.pd[0], prefetch, 1, nullptr, 0), EINVAL);
+  EQUAL(advise(l.pd[0], m.sge(0, page), static_cast<ibv_advise_mr_advice>(3)), EOPNOTSUPP);
+  EQUAL(advise(l.pd[0], m.sge(0, page), prefetch, 2), EINVAL);
+  EQUAL(ibv_advise_mr(l.pd[0], prefetch, 1, nullptr, 0), EINVAL);
   for (uint32_t flags : {0u, 1u}) {
     ibv_sge unknown{m.at(), page, m.mr()->lkey ^ 0x10000};
-    CU_ASSERT_EQUAL(advise(l.pd[0], unknown, prefetch, flags), ENOENT);
-    CU_ASSERT_EQUAL(advise(l.pd[0], pinned.sge(0, 64), prefetch, flags), ENOENT);
+    EQUAL(advise(l.pd[0], unknown, prefetch, flags), ENOENT);
+    EQUAL(advise(l.pd[0], pinned.sge(0, 64), prefetch, flags), ENOENT);
     ibv_mw* window = ibv_alloc_mw(l.pd[0], IBV_MW_TYPE_1);
     ibv_sge of_window{m.at(), page, window->rkey};
-    CU_ASSERT_EQUAL(advise(l.pd[0], of_window, prefetch, flags), EINVAL);
+    EQUAL(advise(l.pd[0], of_window, prefetch, flags), EINVAL);
     ibv_dealloc_mw(window);
-    CU_ASSERT_EQUAL(advise(l.pd[1], m.sge(0, page), prefetch, flags), EPERM);
-    CU_ASSERT_EQUAL(advise(l.pd[0], reader.sge(0, page), prefetch_write, flags), EPERM);
+    EQUAL(advise(l.pd[1], m.sge(0, page), prefetch, flags), EPERM);
+    EQUAL(advise(l.pd[0], reader.sge(0, page), prefetch_write, flags), EPERM);
   }
-  CU_ASSERT_EQUAL(advise(l.pd[0], m.sge(page, 4 * page), prefetch), EFAULT);
+  EQUAL(advise(l.pd[0], m.sge(page, 4 * page), prefetch), EFAULT);
   ibv_sge missing = gone.sge(0, page);
   gone.unmap();
-  CU_ASSERT_EQUAL(advise(l.pd[0], missing, prefetch), EFAULT);
+  EQUAL(advise(l.pd[0], missing, prefetch), EFAULT);
   // A word for each page of 2 TiB is more than one allocation of the kernel's.
   errno = 0;
   CU_ASSERT_PTR_NULL(ibv_reg_mr(l.pd[0], m.bytes(), std::size_t{2} << 40, IBV_ACCESS_ON_DEMAND));
-  CU_ASSERT_EQUAL(errno, ENOMEM);
+  EQUAL(errno, ENOMEM);
   // Nobody hears of what a later prefetch meets.
-  CU_ASSERT_EQUAL(advise(l.pd[0], missing, prefetch, 0), 0);
+  EQUAL(advise(l.pd[0], missing, prefetch, 0), 0);
   for (int i = 0; i < 10; i++) shared().poll();
 }
 
@@ -160,13 +159,13 @@ void every_element_of_a_list() {
   for (const uint32_t flags : {uint32_t{IBV_ADVISE_MR_FLAG_FLUSH}, 0u}) {
     ibv_sge three[] = {m.sge(0, page), n.sge(page, page), m.sge(2 * page, 2 * page)};
     const uint64_t before = standard("num_prefetch_pages");
-    CU_ASSERT_EQUAL(ibv_advise_mr(l.pd[0], prefetch_write, flags, three, 3), 0);
+    EQUAL(ibv_advise_mr(l.pd[0], prefetch_write, flags, three, 3), 0);
     for (int i = 0; i < 10; i++) shared().poll();
-    CU_ASSERT_EQUAL(standard("num_prefetch_pages"), before + 4);
-    CU_ASSERT_EQUAL(debug("num_odp_mr_pages"), 4);
+    EQUAL(standard("num_prefetch_pages"), before + 4);
+    EQUAL(debug("num_odp_mr_pages"), 4);
     three[2].lkey ^= 0x10000;
-    CU_ASSERT_EQUAL(ibv_advise_mr(l.pd[0], prefetch_write, flags, three, 3), ENOENT);
-    CU_ASSERT_EQUAL(ibv_advise_mr(l.pd[0], prefetch_write, flags, three, 2), 0);
+    EQUAL(ibv_advise_mr(l.pd[0], prefetch_write, flags, three, 3), ENOENT);
+    EQUAL(ibv_advise_mr(l.pd[0], prefetch_write, flags, three, 2), 0);
     for (int i = 0; i < 10; i++) shared().poll();
     ::madvise(m.bytes(), 4 * page, MADV_DONTNEED);
     ::madvise(n.bytes(), 2 * page, MADV_DONTNEED);
@@ -181,11 +180,11 @@ void a_domain_that_is_gone() {
   ibv_pd* pd = ibv_alloc_pd(context());
   CU_ASSERT_PTR_NOT_NULL_FATAL(pd);
   ibv_pd gone = *pd;
-  CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), 0);
-  CU_ASSERT_EQUAL(advise(&gone, m.sge(0, page), IBV_ADVISE_MR_ADVICE_PREFETCH), ENOENT);
-  CU_ASSERT_EQUAL(advise(&gone, m.sge(0, page), IBV_ADVISE_MR_ADVICE_PREFETCH, 0), ENOENT);
+  EQUAL(ibv_dealloc_pd(pd), 0);
+  EQUAL(advise(&gone, m.sge(0, page), IBV_ADVISE_MR_ADVICE_PREFETCH), ENOENT);
+  EQUAL(advise(&gone, m.sge(0, page), IBV_ADVISE_MR_ADVICE_PREFETCH, 0), ENOENT);
   gone.handle = m.mr()->handle;  // a handle of something else
-  CU_ASSERT_EQUAL(advise(&gone, m.sge(0, page), IBV_ADVISE_MR_ADVICE_PREFETCH), EINVAL);
+  EQUAL(advise(&gone, m.sge(0, page), IBV_ADVISE_MR_ADVICE_PREFETCH), EINVAL);
 }
 
 // What `happen` does to a counter.
@@ -201,7 +200,7 @@ void counts(const char* name, uint64_t by, F happen) {
     after = is_debug ? debug(name) : standard(name);
   }
   if (after - before != by) std::printf("%s: %lld\n", name, static_cast<long long>(after - before));
-  CU_ASSERT_EQUAL(after - before, by);
+  EQUAL(after - before, by);
 }
 
 // Over and over, until a prefetch has met an invalidation.
@@ -225,7 +224,7 @@ void each_counter_has_its_event() {
   Region own(l.pd[0], 2 * page);
   Memory* m = nullptr;
   auto write = [&](uint64_t to, uint32_t rkey, uint32_t n) {
-    CU_ASSERT_EQUAL_FATAL(l.post(IBV_WR_RDMA_WRITE, {own.sge(0, n)}, to, rkey), 0);
+    EQUAL_FATAL(l.post(IBV_WR_RDMA_WRITE, {own.sge(0, n)}, to, rkey), 0);
     return wait_status(l.cq[0]);
   };
   counts("num_odp_mrs", 1, [&] { m = new Memory(l.pd[1], 4); });
@@ -237,7 +236,7 @@ void each_counter_has_its_event() {
          [&] { advise(l.pd[1], m->sge(0, 3 * page), IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE); });
   counts("num_prefetches_handled", 1,
          [&] { advise(l.pd[1], m->sge(0, page), IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE); });
-  CU_ASSERT_EQUAL(standard("num_prefetchs_handled"), standard("num_prefetches_handled"));
+  EQUAL(standard("num_prefetchs_handled"), standard("num_prefetches_handled"));
   counts("num_odp_mr_pages", 1, [&] { write(m->at(3 * page), m->mr()->rkey, 8); });
   counts("num_mrs_not_found", 1, [&] {
     ibv_sge unknown{m->at(), page, m->mr()->lkey ^ 0x10000};
@@ -248,10 +247,10 @@ void each_counter_has_its_event() {
   const uint64_t at = m->at();
   counts("num_failed_resolutions", 1, [&] {
     m->unmap();
-    CU_ASSERT_EQUAL(write(at, mr->rkey, 8), IBV_WC_REM_ACCESS_ERR);
+    EQUAL(write(at, mr->rkey, 8), IBV_WC_REM_ACCESS_ERR);
   });
   counts("num_odp_mrs", ~uint64_t{0}, [&] { delete m; });
-  CU_ASSERT_EQUAL(debug("num_odp_mr_pages"), 0);
+  EQUAL(debug("num_odp_mr_pages"), 0);
 }
 
 // What `rdma statistic show mr` counts of a region upstream (mlx5, restrack.c,
@@ -267,13 +266,12 @@ void what_netlink_would_tell() {
   Memory m(l.pd[1], 8);
   std::array<uint64_t, std::size(names)> before{};
   for (std::size_t i = 0; i < before.size(); i++) before[i] = standard(names[i]);
-  CU_ASSERT_EQUAL(l.post(IBV_WR_RDMA_WRITE, {own.sge(0, 3 * page)}, m.at(page), m.mr()->rkey), 0);
-  CU_ASSERT_EQUAL(l.status(), IBV_WC_SUCCESS);
-  CU_ASSERT_EQUAL(advise(l.pd[1], m.sge(4 * page, 4 * page), IBV_ADVISE_MR_ADVICE_PREFETCH), 0);
+  EQUAL(l.post(IBV_WR_RDMA_WRITE, {own.sge(0, 3 * page)}, m.at(page), m.mr()->rkey), 0);
+  EQUAL(l.status(), IBV_WC_SUCCESS);
+  EQUAL(advise(l.pd[1], m.sge(4 * page, 4 * page), IBV_ADVISE_MR_ADVICE_PREFETCH), 0);
   counts("num_invalidations", 1, [&] { ::madvise(m.bytes(), 3 * page, MADV_DONTNEED); });
   constexpr uint64_t by[] = {3, 1, 2, 1, 4};
-  for (std::size_t i = 0; i < before.size(); i++)
-    CU_ASSERT_EQUAL(standard(names[i]) - before[i], by[i]);
+  for (std::size_t i = 0; i < before.size(); i++) EQUAL(standard(names[i]) - before[i], by[i]);
 }
 
 // The child writes its copies; the parent's pages are its own again by the next fault.
@@ -282,8 +280,8 @@ void fork_makes_the_adapter_forget() {
   Region own(l.pd[0], page);
   Memory m(l.pd[1], 2);
   own.data()[0] = 1;
-  CU_ASSERT_EQUAL_FATAL(l.post(IBV_WR_RDMA_WRITE, {own.sge(0, 8)}, m.at(), m.mr()->rkey), 0);
-  CU_ASSERT_EQUAL(wait_status(l.cq[0]), IBV_WC_SUCCESS);
+  EQUAL_FATAL(l.post(IBV_WR_RDMA_WRITE, {own.sge(0, 8)}, m.at(), m.mr()->rkey), 0);
+  EQUAL(wait_status(l.cq[0]), IBV_WC_SUCCESS);
   const uint64_t before = standard("num_invalidations"), faults = standard("num_page_faults");
   const pid_t child = ::fork();
   if (child == 0) {
@@ -293,10 +291,10 @@ void fork_makes_the_adapter_forget() {
   }
   int status = -1;
   CU_ASSERT(::waitpid(child, &status, 0) == child && status == 0);
-  CU_ASSERT_EQUAL(standard("num_invalidations"), before + 1);
+  EQUAL(standard("num_invalidations"), before + 1);
   own.data()[0] = 2;
-  CU_ASSERT_EQUAL_FATAL(l.post(IBV_WR_RDMA_WRITE, {own.sge(0, 8)}, m.at(), m.mr()->rkey), 0);
-  CU_ASSERT_EQUAL(wait_status(l.cq[0]), IBV_WC_SUCCESS);
+  EQUAL_FATAL(l.post(IBV_WR_RDMA_WRITE, {own.sge(0, 8)}, m.at(), m.mr()->rkey), 0);
+  EQUAL(wait_status(l.cq[0]), IBV_WC_SUCCESS);
   CU_ASSERT(m.bytes()[0] == 2 && standard("num_page_faults") == faults + 1);
 }
 
@@ -307,12 +305,12 @@ void an_implicit_region_by_its_names() {
   CU_ASSERT_PTR_NOT_NULL_FATAL(all);
   auto* heap = static_cast<uint8_t*>(std::aligned_alloc(page, 4 * page));
   own.data()[5] = 77;
-  CU_ASSERT_EQUAL_FATAL(
+  EQUAL_FATAL(
       l.post(IBV_WR_RDMA_WRITE, {own.sge(0, 16)}, reinterpret_cast<uintptr_t>(heap), all->rkey), 0);
-  CU_ASSERT_EQUAL(wait_status(l.cq[0]), IBV_WC_SUCCESS);
-  CU_ASSERT_EQUAL(heap[5], 77);
+  EQUAL(wait_status(l.cq[0]), IBV_WC_SUCCESS);
+  EQUAL(heap[5], 77);
   std::free(heap);
-  CU_ASSERT_EQUAL(ibv_dereg_mr(all), 0);
+  EQUAL(ibv_dereg_mr(all), 0);
 }
 
 // The table's part for the range is made when it is first wanted.
@@ -325,15 +323,15 @@ void advice_without_memory_for_its_tables() {
   };
   const uint64_t before = standard("num_prefetches_handled");
   no_memory = true;
-  CU_ASSERT_EQUAL(advise(IBV_ADVISE_MR_FLAG_FLUSH), ENOMEM);
-  CU_ASSERT_EQUAL(debug("num_odp_mr_pages"), 0);
-  CU_ASSERT_EQUAL(advise(0), 0);  // later, and nobody hears how it went
+  EQUAL(advise(IBV_ADVISE_MR_FLAG_FLUSH), ENOMEM);
+  EQUAL(debug("num_odp_mr_pages"), 0);
+  EQUAL(advise(0), 0);  // later, and nobody hears how it went
   for (int i = 0; i < 10; i++) shared().poll();
   no_memory = false;
-  CU_ASSERT_EQUAL(standard("num_prefetches_handled"), before);
-  CU_ASSERT_EQUAL(debug("num_odp_mr_pages"), 0);
-  CU_ASSERT_EQUAL(advise(IBV_ADVISE_MR_FLAG_FLUSH), 0);
-  CU_ASSERT_EQUAL(debug("num_odp_mr_pages"), 2);
+  EQUAL(standard("num_prefetches_handled"), before);
+  EQUAL(debug("num_odp_mr_pages"), 0);
+  EQUAL(advise(IBV_ADVISE_MR_FLAG_FLUSH), 0);
+  EQUAL(debug("num_odp_mr_pages"), 2);
 }
 
 const Case cases[] = {

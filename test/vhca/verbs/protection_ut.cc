@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Protection violations through verbs: the right status, the state of both queue pairs, the request
 // behind flushed, memory untouched.
-#include "fabric.hh"
+#include "fabric_fixture.hh"
 
 namespace {
 
@@ -30,16 +30,16 @@ struct Scene {
   }
   // What was posted fails with `status`, a request behind it is flushed, nothing was written.
   void fails(ibv_wc_status status, ibv_qp_state peer = IBV_QPS_ERR) {
-    CU_ASSERT_EQUAL(l.post(IBV_WR_RDMA_WRITE, {a.sge(0, 8)}, b.at(), b.mr()->rkey), 0);
+    EQUAL(l.post(IBV_WR_RDMA_WRITE, {a.sge(0, 8)}, b.at(), b.mr()->rkey), 0);
     uint64_t errors = journal_count(Journal::Kind::error);
     ibv_wc wc{};
     CU_ASSERT_FATAL(wait_for(l.cq[0], wc));
-    CU_ASSERT_EQUAL(wc.status, status);
-    CU_ASSERT_EQUAL(wc.wr_id, 42);
-    CU_ASSERT_EQUAL(l.status(), IBV_WC_WR_FLUSH_ERR);
+    EQUAL(wc.status, status);
+    EQUAL(wc.wr_id, 42);
+    EQUAL(l.status(), IBV_WC_WR_FLUSH_ERR);
     CU_ASSERT(journal_count(Journal::Kind::error) > errors);
-    CU_ASSERT_EQUAL(state_of(l.qp[0]), IBV_QPS_ERR);
-    CU_ASSERT_EQUAL(state_of(l.qp[1]), peer);
+    EQUAL(state_of(l.qp[0]), IBV_QPS_ERR);
+    EQUAL(state_of(l.qp[1]), peer);
     CU_ASSERT(all_equal(a.data(), region_bytes, 0x11));
     CU_ASSERT(all_equal(b.data(), region_bytes, untouched));
   }
@@ -50,64 +50,64 @@ struct Scene {
 
 void a_remote_key_that_does_not_exist() {
   Scene s;
-  CU_ASSERT_EQUAL(s.write(s.b.at(), 0xfffff000), 0);
+  EQUAL(s.write(s.b.at(), 0xfffff000), 0);
   s.fails(IBV_WC_REM_ACCESS_ERR);
 }
 void a_remote_key_with_another_tag() {
   Scene s;
-  CU_ASSERT_EQUAL(s.write(s.b.at(), s.b.mr()->rkey ^ 1), 0);
+  EQUAL(s.write(s.b.at(), s.b.mr()->rkey ^ 1), 0);
   s.fails(IBV_WC_REM_ACCESS_ERR);
 }
 void a_write_beyond_the_end() {
   Scene s;
-  CU_ASSERT_EQUAL(s.write(s.b.at(region_bytes - 63), s.b.mr()->rkey), 0);
+  EQUAL(s.write(s.b.at(region_bytes - 63), s.b.mr()->rkey), 0);
   s.fails(IBV_WC_REM_ACCESS_ERR);
 }
 void a_write_before_the_beginning() {
   Scene s;
-  CU_ASSERT_EQUAL(s.write(s.b.at() - 1, s.b.mr()->rkey), 0);
+  EQUAL(s.write(s.b.at() - 1, s.b.mr()->rkey), 0);
   s.fails(IBV_WC_REM_ACCESS_ERR);
 }
 void a_read_that_wraps_around_the_address_space() {
   Scene s;
-  CU_ASSERT_EQUAL(s.read(~uint64_t{0} - 10, s.b.mr()->rkey), 0);
+  EQUAL(s.read(~uint64_t{0} - 10, s.b.mr()->rkey), 0);
   s.fails(IBV_WC_REM_ACCESS_ERR);
 }
 void a_write_to_a_region_without_remote_write() {
   Scene s(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
-  CU_ASSERT_EQUAL(s.write(s.b.at(), s.b.mr()->rkey), 0);
+  EQUAL(s.write(s.b.at(), s.b.mr()->rkey), 0);
   s.fails(IBV_WC_REM_ACCESS_ERR);
 }
 void a_read_of_a_region_without_remote_read() {
   Scene s(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-  CU_ASSERT_EQUAL(s.read(s.b.at(), s.b.mr()->rkey), 0);
+  EQUAL(s.read(s.b.at(), s.b.mr()->rkey), 0);
   s.fails(IBV_WC_REM_ACCESS_ERR);
 }
 void an_atomic_on_a_region_without_remote_atomic() {
   Scene s(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
-  CU_ASSERT_EQUAL(
-      s.l.post_atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, s.a.sge(0, 8), s.b.at(), s.b.mr()->rkey, 1), 0);
+  EQUAL(s.l.post_atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, s.a.sge(0, 8), s.b.at(), s.b.mr()->rkey, 1),
+        0);
   s.fails(IBV_WC_REM_ACCESS_ERR);
 }
 void an_atomic_that_is_not_aligned() {
   Scene s;
-  CU_ASSERT_EQUAL(
-      s.l.post_atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, s.a.sge(0, 8), s.b.at(4), s.b.mr()->rkey, 1), 0);
+  EQUAL(s.l.post_atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, s.a.sge(0, 8), s.b.at(4), s.b.mr()->rkey, 1),
+        0);
   s.fails(IBV_WC_REM_INV_REQ_ERR);
 }
 void a_region_of_another_protection_domain() {
   Scene s;
-  CU_ASSERT_EQUAL(s.write(s.a.at(), s.a.mr()->rkey), 0);  // side 0's own, offered to side 1
+  EQUAL(s.write(s.a.at(), s.a.mr()->rkey), 0);  // side 0's own, offered to side 1
   s.fails(IBV_WC_REM_ACCESS_ERR);
 }
 void a_write_that_the_queue_pair_does_not_permit() {
   Scene s(all_access, IBV_ACCESS_REMOTE_READ);
-  CU_ASSERT_EQUAL(s.write(s.b.at(), s.b.mr()->rkey), 0);
+  EQUAL(s.write(s.b.at(), s.b.mr()->rkey), 0);
   s.fails(IBV_WC_REM_INV_REQ_ERR);
 }
 void a_read_that_the_queue_pair_does_not_permit() {
   Scene s(all_access, IBV_ACCESS_REMOTE_WRITE);
-  CU_ASSERT_EQUAL(s.read(s.b.at(), s.b.mr()->rkey), 0);
+  EQUAL(s.read(s.b.at(), s.b.mr()->rkey), 0);
   s.fails(IBV_WC_REM_INV_REQ_ERR);
 }
 void a_region_that_was_deregistered() {
@@ -117,7 +117,7 @@ void a_region_that_was_deregistered() {
     Region gone(s.l.pd[1], 64);
     rkey = gone.mr()->rkey;
     gone.release();
-    CU_ASSERT_EQUAL(s.write(gone.at(), rkey), 0);
+    EQUAL(s.write(gone.at(), rkey), 0);
     s.fails(IBV_WC_REM_ACCESS_ERR);
     CU_ASSERT(all_equal(gone.data(), 64, 0));
   }
@@ -136,57 +136,55 @@ void a_remote_key_that_was_invalidated() {
   ex->wr_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED;
   mlx5dv_wr_mr_list(mlx5dv_qp_ex_from_ibv_qp_ex(ex), key,
                     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, 1, &sge);
-  CU_ASSERT_EQUAL(ibv_wr_complete(ex), 0);
-  CU_ASSERT_EQUAL(wait_status(s.l.cq[1]), IBV_WC_SUCCESS);
+  EQUAL(ibv_wr_complete(ex), 0);
+  EQUAL(wait_status(s.l.cq[1]), IBV_WC_SUCCESS);
   ibv_wr_start(ex);
   ex->wr_flags = IBV_SEND_SIGNALED;
   ibv_wr_local_inv(ex, key->rkey);
-  CU_ASSERT_EQUAL(ibv_wr_complete(ex), 0);
-  CU_ASSERT_EQUAL(wait_status(s.l.cq[1]), IBV_WC_SUCCESS);
-  CU_ASSERT_EQUAL(s.write(0, key->rkey), 0);
+  EQUAL(ibv_wr_complete(ex), 0);
+  EQUAL(wait_status(s.l.cq[1]), IBV_WC_SUCCESS);
+  EQUAL(s.write(0, key->rkey), 0);
   s.fails(IBV_WC_REM_ACCESS_ERR);
   mlx5dv_destroy_mkey(key);
 }
 void a_local_key_that_does_not_exist() {
   Scene s;
-  CU_ASSERT_EQUAL(
-      s.l.post(IBV_WR_RDMA_WRITE, {ibv_sge{s.a.at(), 64, 0xfffff000}}, s.b.at(), s.b.mr()->rkey),
-      0);
+  EQUAL(s.l.post(IBV_WR_RDMA_WRITE, {ibv_sge{s.a.at(), 64, 0xfffff000}}, s.b.at(), s.b.mr()->rkey),
+        0);
   s.fails(IBV_WC_LOC_PROT_ERR, IBV_QPS_RTS);
 }
 void a_local_segment_beyond_the_end() {
   Scene s;
-  CU_ASSERT_EQUAL(
-      s.l.post(IBV_WR_RDMA_WRITE, {s.a.sge(region_bytes - 63, 64)}, s.b.at(), s.b.mr()->rkey), 0);
+  EQUAL(s.l.post(IBV_WR_RDMA_WRITE, {s.a.sge(region_bytes - 63, 64)}, s.b.at(), s.b.mr()->rkey), 0);
   s.fails(IBV_WC_LOC_PROT_ERR, IBV_QPS_RTS);
 }
 void a_local_key_of_another_protection_domain() {
   Scene s;
-  CU_ASSERT_EQUAL(s.l.post(IBV_WR_RDMA_WRITE, {s.b.sge(0, 64)}, s.b.at(), s.b.mr()->rkey), 0);
+  EQUAL(s.l.post(IBV_WR_RDMA_WRITE, {s.b.sge(0, 64)}, s.b.at(), s.b.mr()->rkey), 0);
   s.fails(IBV_WC_LOC_PROT_ERR, IBV_QPS_RTS);
 }
 void a_read_into_a_region_without_local_write() {
   Scene s(all_access, all_access, IBV_ACCESS_REMOTE_READ);
-  CU_ASSERT_EQUAL(s.read(s.b.at(), s.b.mr()->rkey), 0);
+  EQUAL(s.read(s.b.at(), s.b.mr()->rkey), 0);
   s.fails(IBV_WC_LOC_PROT_ERR, IBV_QPS_RTS);
 }
 void a_message_longer_than_its_receive() {
   Scene s;
-  CU_ASSERT_EQUAL(s.l.post_recv(1, {s.b.sge(0, 63)}), 0);
-  CU_ASSERT_EQUAL(s.l.post(IBV_WR_SEND, {s.a.sge(0, 64)}), 0);
+  EQUAL(s.l.post_recv(1, {s.b.sge(0, 63)}), 0);
+  EQUAL(s.l.post(IBV_WR_SEND, {s.a.sge(0, 64)}), 0);
   s.fails(IBV_WC_REM_INV_REQ_ERR);
-  CU_ASSERT_EQUAL(wait_status(s.l.cq[1]), IBV_WC_LOC_LEN_ERR);
+  EQUAL(wait_status(s.l.cq[1]), IBV_WC_LOC_LEN_ERR);
 }
 void a_receive_into_a_region_without_local_write() {
   Scene s(IBV_ACCESS_REMOTE_READ);
-  CU_ASSERT_EQUAL(s.l.post_recv(1, {s.b.sge(0, 64)}), 0);
-  CU_ASSERT_EQUAL(s.l.post(IBV_WR_SEND, {s.a.sge(0, 64)}), 0);
+  EQUAL(s.l.post_recv(1, {s.b.sge(0, 64)}), 0);
+  EQUAL(s.l.post(IBV_WR_SEND, {s.a.sge(0, 64)}), 0);
   s.fails(IBV_WC_REM_OP_ERR);
-  CU_ASSERT_EQUAL(wait_status(s.l.cq[1]), IBV_WC_LOC_PROT_ERR);
+  EQUAL(wait_status(s.l.cq[1]), IBV_WC_LOC_PROT_ERR);
 }
 void a_receiver_that_never_is_ready() {
   Scene s;
-  CU_ASSERT_EQUAL(s.l.post(IBV_WR_SEND, {s.a.sge(0, 64)}), 0);
+  EQUAL(s.l.post(IBV_WR_SEND, {s.a.sge(0, 64)}), 0);
   s.fails(IBV_WC_RNR_RETRY_EXC_ERR, IBV_QPS_RTS);
 }
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <cerrno>
 
-#include "fabric.hh"
+#include "fabric_fixture.hh"
 
 namespace {
 
@@ -45,7 +45,7 @@ struct Client {
     for (ibv_qp_state to : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS}) {
       a.qp_state = to;
       int mask = IBV_QP_STATE | (to == IBV_QPS_INIT ? IBV_QP_PORT : 0);
-      CU_ASSERT_EQUAL(ibv_modify_qp(qp, &a, mask), 0);
+      EQUAL(ibv_modify_qp(qp, &a, mask), 0);
     }
   }
   ~Client() {
@@ -67,7 +67,7 @@ struct Client {
     ibv_recv_wr wr{}, *bad = nullptr;
     wr.sg_list = &sge;
     wr.num_sge = 1;
-    CU_ASSERT_EQUAL(ibv_post_recv(qp, &wr, &bad), 0);
+    EQUAL(ibv_post_recv(qp, &wr, &bad), 0);
     struct {
       ibv_flow_attr attr{};
       ibv_flow_spec_eth eth{};
@@ -94,7 +94,7 @@ struct Client {
     wr.opcode = IBV_WR_SEND;
     wr.sg_list = &sge;
     wr.num_sge = 1;
-    CU_ASSERT_EQUAL(ibv_post_send(qp, &wr, &bad), 0);
+    EQUAL(ibv_post_send(qp, &wr, &bad), 0);
   }
   // Bytes of the next frame, 0 if none comes.
   uint32_t arrived() {
@@ -133,10 +133,10 @@ void frames_reach_other_clients_of_the_port() {
   Client a, b;
   b.listen(station);
   a.send(station);
-  CU_ASSERT_EQUAL(b.arrived(), 100);
-  CU_ASSERT_EQUAL(std::memcmp(b.got(), a.memory.data(), 100), 0);
+  EQUAL(b.arrived(), 100);
+  EQUAL(std::memcmp(b.got(), a.memory.data(), 100), 0);
   a.send(group);
-  CU_ASSERT_EQUAL(b.arrived(), 0);
+  EQUAL(b.arrived(), 0);
 }
 
 void own_frames_come_back_where_they_are_wanted() {
@@ -147,9 +147,9 @@ void own_frames_come_back_where_they_are_wanted() {
     a.listen(station);
     a.listen(group);
     a.send(station);
-    CU_ASSERT_EQUAL(a.arrived(), flags == uc ? 100 : 0);
+    EQUAL(a.arrived(), flags == uc ? 100 : 0);
     a.send(group);
-    CU_ASSERT_EQUAL(a.arrived(), flags == mc ? 100 : 0);
+    EQUAL(a.arrived(), flags == mc ? 100 : 0);
   }
 }
 
@@ -157,11 +157,11 @@ void the_check_sequence_stays() {
   Client a, b(IBV_QP_CREATE_SCATTER_FCS);
   b.listen(station);
   a.send(station);
-  CU_ASSERT_EQUAL(b.arrived(), 104);
-  CU_ASSERT_EQUAL(std::memcmp(b.got(), a.memory.data(), 100), 0);
+  EQUAL(b.arrived(), 104);
+  EQUAL(std::memcmp(b.got(), a.memory.data(), 100), 0);
   uint32_t fcs = 0;
   std::memcpy(&fcs, b.got() + 100, 4);
-  CU_ASSERT_EQUAL(fcs, crc32(a.memory.data(), 100));
+  EQUAL(fcs, crc32(a.memory.data(), 100));
 }
 
 void tags_go_to_the_completion() {
@@ -169,16 +169,16 @@ void tags_go_to_the_completion() {
   b.listen(station);
   c.listen(station);
   a.send(station, true);
-  CU_ASSERT_EQUAL(b.arrived(), 100);
-  CU_ASSERT_EQUAL(b.tag, 0x2345);
-  CU_ASSERT_EQUAL(std::memcmp(b.got(), a.memory.data(), 12), 0);
-  CU_ASSERT_EQUAL(std::memcmp(b.got() + 12, a.memory.data() + 16, 84), 0);
+  EQUAL(b.arrived(), 100);
+  EQUAL(b.tag, 0x2345);
+  EQUAL(std::memcmp(b.got(), a.memory.data(), 12), 0);
+  EQUAL(std::memcmp(b.got() + 12, a.memory.data() + 16, 84), 0);
   uint32_t fcs = 0;
   std::memcpy(&fcs, b.got() + 96, 4);
-  CU_ASSERT_EQUAL(fcs, crc32(a.memory.data(), 100));
+  EQUAL(fcs, crc32(a.memory.data(), 100));
   // A queue without the flag gets the frame as it was.
-  CU_ASSERT_EQUAL(c.arrived(), 100);
-  CU_ASSERT_EQUAL(std::memcmp(c.got(), a.memory.data(), 100), 0);
+  EQUAL(c.arrived(), 100);
+  EQUAL(std::memcmp(c.got(), a.memory.data(), 100), 0);
 }
 
 // A member of a group that sends to it.
@@ -191,14 +191,13 @@ bool own_datagram_comes_back(uint32_t flags) {
   a.port_num = 1;
   a.qkey = 5;
   a.qp_state = IBV_QPS_INIT;
-  CU_ASSERT_EQUAL(
-      ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY), 0);
+  EQUAL(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY), 0);
   a.qp_state = IBV_QPS_RTR;
-  CU_ASSERT_EQUAL(ibv_modify_qp(qp, &a, IBV_QP_STATE), 0);
+  EQUAL(ibv_modify_qp(qp, &a, IBV_QP_STATE), 0);
   a.qp_state = IBV_QPS_RTS;
-  CU_ASSERT_EQUAL(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
+  EQUAL(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
   ibv_gid gid{{0xff, 0x0e, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2}};
-  CU_ASSERT_EQUAL(ibv_attach_mcast(qp, &gid, 0), 0);
+  EQUAL(ibv_attach_mcast(qp, &gid, 0), 0);
   ibv_ah_attr to{};
   to.is_global = to.port_num = 1;
   to.grh.dgid = gid;
@@ -213,13 +212,13 @@ bool own_datagram_comes_back(uint32_t flags) {
     ibv_recv_wr receive{}, *bad_receive = nullptr;
     receive.sg_list = &in;
     receive.num_sge = 1;
-    CU_ASSERT_EQUAL(ibv_post_recv(qp, &receive, &bad_receive), 0);
+    EQUAL(ibv_post_recv(qp, &receive, &bad_receive), 0);
     ibv_send_wr wr{}, *bad = nullptr;
     wr.opcode = IBV_WR_SEND;
     wr.sg_list = &out;
     wr.num_sge = 1;
     wr.wr.ud = {ah, 0xffffff, 5};
-    CU_ASSERT_EQUAL(ibv_post_send(qp, &wr, &bad), 0);
+    EQUAL(ibv_post_send(qp, &wr, &bad), 0);
     for (int i = 0; i < 200 && !came; i++) {
       shared().poll();
       came = ibv_poll_cq(cq, 1, &wc) == 1;
@@ -227,7 +226,7 @@ bool own_datagram_comes_back(uint32_t flags) {
   }
   CU_ASSERT(!came || wc.status == IBV_WC_SUCCESS);
   ibv_destroy_ah(ah);
-  CU_ASSERT_EQUAL(ibv_detach_mcast(qp, &gid, 0), 0);
+  EQUAL(ibv_detach_mcast(qp, &gid, 0), 0);
   ibv_destroy_qp(qp);
   ibv_destroy_cq(cq);
   ibv_dealloc_pd(pd);
@@ -258,8 +257,8 @@ void flags_are_refused_as_a_card_does() {
               {IBV_QPT_RC, 1u << 5, EINVAL}};
   for (const auto& row : rows) {
     ibv_qp* qp = make_qp(pd, cq, row.type, row.flags);
-    CU_ASSERT_EQUAL(qp != nullptr, row.error == 0);
-    if (qp == nullptr) CU_ASSERT_EQUAL(errno, row.error);
+    EQUAL(qp != nullptr, row.error == 0);
+    if (qp == nullptr) EQUAL(errno, row.error);
     if (qp != nullptr) ibv_destroy_qp(qp);
   }
   ibv_destroy_cq(cq);

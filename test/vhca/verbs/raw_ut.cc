@@ -3,7 +3,7 @@
 // rules of ibv_create_flow lead them, and are never scattered to a completion.
 #include <cerrno>
 
-#include "fabric.hh"
+#include "fabric_fixture.hh"
 
 namespace {
 
@@ -34,11 +34,11 @@ struct Port {
     ibv_qp_attr a{};
     a.port_num = 1;
     a.qp_state = IBV_QPS_INIT;
-    CU_ASSERT_EQUAL(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PORT), 0);
+    EQUAL(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PORT), 0);
     a.qp_state = IBV_QPS_RTR;
-    CU_ASSERT_EQUAL(ibv_modify_qp(qp, &a, IBV_QP_STATE), 0);
+    EQUAL(ibv_modify_qp(qp, &a, IBV_QP_STATE), 0);
     a.qp_state = IBV_QPS_RTS;
-    CU_ASSERT_EQUAL(ibv_modify_qp(qp, &a, IBV_QP_STATE), 0);
+    EQUAL(ibv_modify_qp(qp, &a, IBV_QP_STATE), 0);
   }
   ~Port() {
     ibv_destroy_qp(qp);
@@ -53,7 +53,7 @@ struct Port {
     wr.wr_id = slot;
     wr.sg_list = &sge;
     wr.num_sge = 1;
-    CU_ASSERT_EQUAL(ibv_post_recv(qp, &wr, &bad), 0);
+    EQUAL(ibv_post_recv(qp, &wr, &bad), 0);
   }
   void send(const uint8_t* dst, uint32_t bytes) {
     uint8_t* f = memory.data();
@@ -66,7 +66,7 @@ struct Port {
     wr.send_flags = IBV_SEND_SIGNALED;
     wr.sg_list = &sge;
     wr.num_sge = 1;
-    CU_ASSERT_EQUAL(ibv_post_send(qp, &wr, &bad), 0);
+    EQUAL(ibv_post_send(qp, &wr, &bad), 0);
   }
   ibv_flow* flow(ibv_flow_attr_type type, const uint8_t* dst = nullptr,
                  const uint8_t* mask = nullptr) {
@@ -114,13 +114,13 @@ struct Cable {
     left.send(dst, bytes);
     run();
     ibv_wc wc{};
-    CU_ASSERT_EQUAL(ibv_poll_cq(left.cq, 1, &wc), 1);
-    CU_ASSERT_EQUAL(wc.status, IBV_WC_SUCCESS);
+    EQUAL(ibv_poll_cq(left.cq, 1, &wc), 1);
+    EQUAL(wc.status, IBV_WC_SUCCESS);
     if (ibv_poll_cq(right.cq, 1, &wc) != 1) return false;
-    CU_ASSERT_EQUAL(wc.status, IBV_WC_SUCCESS);
-    CU_ASSERT_EQUAL(wc.byte_len, bytes);
+    EQUAL(wc.status, IBV_WC_SUCCESS);
+    EQUAL(wc.byte_len, bytes);
     const uint8_t* at = right.memory.data() + wc.wr_id * Port::frame;
-    CU_ASSERT_EQUAL(std::memcmp(at, left.memory.data(), bytes), 0);
+    EQUAL(std::memcmp(at, left.memory.data(), bytes), 0);
     return true;
   }
   Port left, right;
@@ -172,17 +172,17 @@ void small_frames_lie_in_their_buffer() {
   mlx5dv_cq dv{};
   mlx5dv_obj obj{};
   obj.cq = {cable.right.cq, &dv};
-  CU_ASSERT_EQUAL(mlx5dv_init_obj(&obj, MLX5DV_OBJ_CQ), 0);
+  EQUAL(mlx5dv_init_obj(&obj, MLX5DV_OBJ_CQ), 0);
   CU_ASSERT(cable.passes(unicast, 60));
   const auto* cqe = static_cast<const uint8_t*>(dv.buf);
-  CU_ASSERT_EQUAL(cqe[63] & 0x0c, 0);  // no inline scatter of 32 or 64 bytes
+  EQUAL(cqe[63] & 0x0c, 0);  // no inline scatter of 32 or 64 bytes
   ibv_destroy_flow(all);
 }
 
 void a_queue_with_rules_is_busy() {
   Cable cable;
   ibv_flow* all = cable.right.flow(IBV_FLOW_ATTR_ALL_DEFAULT);
-  CU_ASSERT_EQUAL(ibv_destroy_qp(cable.right.qp), EBUSY);
+  EQUAL(ibv_destroy_qp(cable.right.qp), EBUSY);
   ibv_destroy_flow(all);
 }
 

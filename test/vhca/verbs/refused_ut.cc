@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <span>
 
-#include "fabric.hh"
+#include "fabric_fixture.hh"
 #include "kilim/prm/ctrl_seg.hh"
 #include "kilim/prm/data_seg.hh"
 #include "kilim/prm/opcode.hh"
@@ -23,7 +23,7 @@ class HandPost {
   explicit HandPost(ibv_qp* qp) : qp_(qp) {
     mlx5dv_obj obj{};
     obj.qp = {qp, &dv_};
-    CU_ASSERT_EQUAL(mlx5dv_init_obj(&obj, MLX5DV_OBJ_QP), 0);
+    EQUAL(mlx5dv_init_obj(&obj, MLX5DV_OBJ_QP), 0);
   }
   // `body` follows the control segment; its imm is `imm`.
   void post(prm::Opcode opcode, uint32_t imm, std::span<const uint8_t> body) {
@@ -69,20 +69,20 @@ void remote_writing_needs_local_writing() {
   for (const int remote : {IBV_ACCESS_REMOTE_WRITE, IBV_ACCESS_REMOTE_ATOMIC}) {
     errno = 0;
     CU_ASSERT_PTR_NULL(ibv_reg_mr(pd, memory, sizeof(memory), remote));
-    CU_ASSERT_EQUAL(errno, EINVAL);
+    EQUAL(errno, EINVAL);
   }
-  CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), 0);
+  EQUAL(ibv_dealloc_pd(pd), 0);
 }
 
 void to_rts(ibv_qp* raw) {
   ibv_qp_attr a{};
   a.port_num = 1;
   a.qp_state = IBV_QPS_INIT;
-  CU_ASSERT_EQUAL(ibv_modify_qp(raw, &a, IBV_QP_STATE | IBV_QP_PORT), 0);
+  EQUAL(ibv_modify_qp(raw, &a, IBV_QP_STATE | IBV_QP_PORT), 0);
   a.qp_state = IBV_QPS_RTR;
-  CU_ASSERT_EQUAL(ibv_modify_qp(raw, &a, IBV_QP_STATE), 0);
+  EQUAL(ibv_modify_qp(raw, &a, IBV_QP_STATE), 0);
   a.qp_state = IBV_QPS_RTS;
-  CU_ASSERT_EQUAL(ibv_modify_qp(raw, &a, IBV_QP_STATE), 0);
+  EQUAL(ibv_modify_qp(raw, &a, IBV_QP_STATE), 0);
 }
 
 struct Queues {
@@ -102,7 +102,7 @@ void umr_builders_on_a_raw_packet_queue() {
         uint64_t{MLX5DV_QP_EX_WITH_MR_INTERLEAVED}}) {
     errno = 0;
     CU_ASSERT_PTR_NULL(create_qp(c.pd, c.cq, {IBV_QP_EX_WITH_SEND, dv, 64, IBV_QPT_RAW_PACKET}));
-    CU_ASSERT_EQUAL(errno, EOPNOTSUPP);
+    EQUAL(errno, EOPNOTSUPP);
   }
 }
 
@@ -119,9 +119,9 @@ void a_umr_on_a_raw_send_queue_is_a_local_operation_error() {
   uint64_t umrs = journal_count(Journal::Kind::umr);
   std::vector<uint8_t> body = umr_body({}, {}, std::vector<uint8_t>(64));
   HandPost(raw).post(prm::Opcode::umr, key->lkey, body);
-  CU_ASSERT_EQUAL(wait_status(c.cq), IBV_WC_LOC_QP_OP_ERR);
-  CU_ASSERT_EQUAL(journal_count(Journal::Kind::umr), umrs);
-  CU_ASSERT_EQUAL(state_of(raw), IBV_QPS_SQE);
+  EQUAL(wait_status(c.cq), IBV_WC_LOC_QP_OP_ERR);
+  EQUAL(journal_count(Journal::Kind::umr), umrs);
+  EQUAL(state_of(raw), IBV_QPS_SQE);
   mlx5dv_destroy_mkey(key);
   ibv_destroy_qp(raw);
 }
@@ -156,9 +156,9 @@ ibv_wc_status umr_by_pointer(uint64_t offset) {
 }
 
 void a_list_by_pointer_must_be_aligned() {
-  CU_ASSERT_EQUAL(umr_by_pointer(0), IBV_WC_SUCCESS);
-  CU_ASSERT_EQUAL(umr_by_pointer(64), IBV_WC_MW_BIND_ERR);
-  CU_ASSERT_EQUAL(umr_by_pointer(1024), IBV_WC_MW_BIND_ERR);
+  EQUAL(umr_by_pointer(0), IBV_WC_SUCCESS);
+  EQUAL(umr_by_pointer(64), IBV_WC_MW_BIND_ERR);
+  EQUAL(umr_by_pointer(1024), IBV_WC_MW_BIND_ERR);
 }
 
 void scatter_to_cqe_is_a_wish_on_a_raw_queue() {
@@ -171,8 +171,8 @@ void scatter_to_cqe_is_a_wish_on_a_raw_queue() {
 
 void the_fence_is_read_from_the_capabilities() {
   uint8_t in[16]{1, 0, 0, 0, 0, 0, 0, 1}, out[16 + 4096]{};
-  CU_ASSERT_EQUAL(mlx5dv_devx_general_cmd(context(), in, sizeof in, out, sizeof out), 0);
-  CU_ASSERT_EQUAL(out[16 + 0x20a / 8] >> 4 & 3, 1);  // small
+  EQUAL(mlx5dv_devx_general_cmd(context(), in, sizeof in, out, sizeof out), 0);
+  EQUAL(out[16 + 0x20a / 8] >> 4 & 3, 1);  // small
 }
 
 void a_virtual_function_has_no_windows() {
@@ -181,13 +181,13 @@ void a_virtual_function_has_no_windows() {
   ibv_context* c = open_device("vhca7");
   CU_ASSERT_FATAL(c != nullptr);
   ibv_device_attr attr{};
-  CU_ASSERT_EQUAL(ibv_query_device(c, &attr), 0);
-  CU_ASSERT_EQUAL(attr.device_cap_flags & IBV_DEVICE_MEM_WINDOW, 0);
+  EQUAL(ibv_query_device(c, &attr), 0);
+  EQUAL(attr.device_cap_flags & IBV_DEVICE_MEM_WINDOW, 0);
   ibv_pd* pd = ibv_alloc_pd(c);
   for (ibv_mw_type type : {IBV_MW_TYPE_1, IBV_MW_TYPE_2}) {
     errno = 0;
     CU_ASSERT_PTR_NULL(ibv_alloc_mw(pd, type));
-    CU_ASSERT_EQUAL(errno, EOPNOTSUPP);
+    EQUAL(errno, EOPNOTSUPP);
   }
   ibv_dealloc_pd(pd);
   ibv_close_device(c);
@@ -214,17 +214,17 @@ void on_demand_paging_is_not_reported_and_not_made() {
   WithoutPaging d;
   static uint8_t memory[64];
   ibv_device_attr_ex attr{};
-  CU_ASSERT_EQUAL(ibv_query_device_ex(d.c, nullptr, &attr), 0);
-  CU_ASSERT_EQUAL(attr.odp_caps.general_caps, 0);
-  CU_ASSERT_EQUAL(attr.odp_caps.per_transport_caps.rc_odp_caps, 0);
-  CU_ASSERT_EQUAL(attr.xrc_odp_caps, 0);
+  EQUAL(ibv_query_device_ex(d.c, nullptr, &attr), 0);
+  EQUAL(attr.odp_caps.general_caps, 0);
+  EQUAL(attr.odp_caps.per_transport_caps.rc_odp_caps, 0);
+  EQUAL(attr.xrc_odp_caps, 0);
   errno = 0;
   CU_ASSERT_PTR_NULL(
       ibv_reg_mr(d.pd, memory, sizeof memory, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ON_DEMAND));
-  CU_ASSERT_EQUAL(errno, EOPNOTSUPP);
+  EQUAL(errno, EOPNOTSUPP);
   errno = 0;
   CU_ASSERT_PTR_NULL(ibv_reg_mr(d.pd, nullptr, SIZE_MAX, IBV_ACCESS_ON_DEMAND));
-  CU_ASSERT_EQUAL(errno, EOPNOTSUPP);
+  EQUAL(errno, EOPNOTSUPP);
 }
 
 // The kernel's method is there for all devices and asks the driver.
@@ -232,7 +232,7 @@ void advice_needs_on_demand_paging() {
   WithoutPaging d;
   Region r(d.pd, 64);
   ibv_sge sge = r.sge(0, 64);
-  CU_ASSERT_EQUAL(ibv_advise_mr(d.pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1), EOPNOTSUPP);
+  EQUAL(ibv_advise_mr(d.pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1), EOPNOTSUPP);
 }
 
 void queues_that_are_not_there_are_refused() {
@@ -247,13 +247,13 @@ void queues_that_are_not_there_are_refused() {
   wq.cq = c.cq;
   errno = 0;
   CU_ASSERT_PTR_NULL(ibv_create_wq(context(), &wq));
-  CU_ASSERT_EQUAL(errno, EOPNOTSUPP);
+  EQUAL(errno, EOPNOTSUPP);
 }
 
 void queues_beyond_the_limits_are_refused() {
   Queues c;
   CU_ASSERT_PTR_NULL(ibv_create_cq(context(), 1 << 22, nullptr, nullptr, 0));
-  CU_ASSERT_EQUAL(errno, EINVAL);
+  EQUAL(errno, EINVAL);
   CU_ASSERT_PTR_NULL(ibv_create_cq(context(), 16, nullptr, nullptr, 1));  // one vector only
   ibv_qp_init_attr attr{};
   attr.qp_type = IBV_QPT_RC;
@@ -278,14 +278,14 @@ void flows_match_what_the_card_s_tables_match() {
   f.attr.type = IBV_FLOW_ATTR_ALL_DEFAULT;
   ibv_flow* flow = ibv_create_flow(raw, &f.attr);
   CU_ASSERT_PTR_NOT_NULL_FATAL(flow);
-  CU_ASSERT_EQUAL(ibv_destroy_qp(raw), EBUSY);
-  CU_ASSERT_EQUAL(ibv_destroy_flow(flow), 0);
+  EQUAL(ibv_destroy_qp(raw), EBUSY);
+  EQUAL(ibv_destroy_flow(flow), 0);
   errno = 0;
   CU_ASSERT_PTR_NULL(ibv_create_flow(l.qp[0], &f.attr));  // not a raw packet queue
-  CU_ASSERT_EQUAL(errno, EINVAL);
+  EQUAL(errno, EINVAL);
   f.attr.port = 2;
   CU_ASSERT_PTR_NULL(ibv_create_flow(raw, &f.attr));
-  CU_ASSERT_EQUAL(errno, EINVAL);
+  EQUAL(errno, EINVAL);
   f.attr.port = 1;
   f.attr.type = IBV_FLOW_ATTR_NORMAL;
   f.attr.size = sizeof f;
@@ -295,8 +295,8 @@ void flows_match_what_the_card_s_tables_match() {
   f.ip.mask.ttl = 0xff;
   errno = 0;
   CU_ASSERT_PTR_NULL(ibv_create_flow(raw, &f.attr));
-  CU_ASSERT_EQUAL(errno, EOPNOTSUPP);
-  CU_ASSERT_EQUAL(ibv_destroy_qp(raw), 0);
+  EQUAL(errno, EOPNOTSUPP);
+  EQUAL(ibv_destroy_qp(raw), 0);
 }
 
 // A rule for IPv6 behind one for an Ethernet type.
@@ -321,7 +321,7 @@ void a_flow_s_layers_have_to_agree() {
   };
   ibv_flow* any_type = create();
   CU_ASSERT_PTR_NOT_NULL_FATAL(any_type);
-  CU_ASSERT_EQUAL(ibv_destroy_flow(any_type), 0);
+  EQUAL(ibv_destroy_flow(any_type), 0);
   f.eth.mask.ether_type = 0xffff;
   CU_ASSERT(create() == nullptr && errno == EINVAL);
   f.eth.val.ether_type = kilim::be16{0x86dd}.raw();
@@ -330,7 +330,7 @@ void a_flow_s_layers_have_to_agree() {
   f.ip.mask.hop_limit = 0;
   ibv_flow* flow = create();
   CU_ASSERT_PTR_NOT_NULL_FATAL(flow);
-  CU_ASSERT_EQUAL(ibv_destroy_flow(flow), 0);
+  EQUAL(ibv_destroy_flow(flow), 0);
   // Each layer once.
   struct {
     ibv_flow_attr attr{};
@@ -343,7 +343,7 @@ void a_flow_s_layers_have_to_agree() {
   CU_ASSERT(ibv_create_flow(raw, &twice.attr) == nullptr && errno == EOPNOTSUPP);
   f.attr.flags = IBV_FLOW_ATTR_FLAGS_DONT_TRAP;
   CU_ASSERT(create() == nullptr && errno == EOPNOTSUPP);
-  CU_ASSERT_EQUAL(ibv_destroy_qp(raw), 0);
+  EQUAL(ibv_destroy_qp(raw), 0);
 }
 
 constexpr Case cases[] = {

@@ -3,7 +3,7 @@
 // packet and mixed, and each has the receive WQE that it started with.
 #include <algorithm>
 
-#include "fabric.hh"
+#include "fabric_fixture.hh"
 
 namespace {
 
@@ -125,23 +125,23 @@ void mixed_messages_keep_their_receives() {
     CU_ASSERT_FATAL(connect_to(from[i], to[i]) == 0 && connect_to(to[i], from[i]) == 0);
     std::fill_n(near.memory.data() + std::size_t{message} * static_cast<std::size_t>(i), message,
                 static_cast<uint8_t>(i + 1));
-    CU_ASSERT_EQUAL(post_shared(srq, far.part(i), static_cast<uint64_t>(i)), 0);
+    EQUAL(post_shared(srq, far.part(i), static_cast<uint64_t>(i)), 0);
   }
-  for (int i = 0; i < senders; i++) CU_ASSERT_EQUAL(post_send(from[i], near.part(i)), 0);
+  for (int i = 0; i < senders; i++) EQUAL(post_send(from[i], near.part(i)), 0);
   for (int i = 0; i < senders; i++) {
     ibv_wc wc{};
     CU_ASSERT_FATAL(next_completion(near, far, far.cq, wc));
     int sender = static_cast<int>(
         std::find_if(to, to + senders, [&](ibv_qp* q) { return q->qp_num == wc.qp_num; }) - to);
     CU_ASSERT_FATAL(sender < senders && wc.wr_id < senders);
-    CU_ASSERT_EQUAL(wc.byte_len, message);
+    EQUAL(wc.byte_len, message);
     CU_ASSERT(all_equal(far.memory.data() + wc.wr_id * message, static_cast<uint8_t>(sender + 1)));
   }
   for (int i = 0; i < senders; i++) {
     ibv_destroy_qp(from[i]);
     ibv_destroy_qp(to[i]);
   }
-  CU_ASSERT_EQUAL(ibv_destroy_srq(srq), 0);
+  EQUAL(ibv_destroy_srq(srq), 0);
 }
 
 const Case cases[] = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Indirect keys through libmlx5: list layout by the older and the newer interface, interleaved
 // layout, keys of keys, invalidation. Data is compared, and the journal shows the pieces walked.
-#include "fabric.hh"
+#include "fabric_fixture.hh"
 
 namespace {
 
@@ -55,12 +55,11 @@ struct Weaver : Loop {
   }
   // WRITE of `bytes` through the key to the start of b.
   ibv_wc_status write_through(uint32_t lkey, uint32_t bytes, uint64_t offset = 0) {
-    CU_ASSERT_EQUAL(post(IBV_WR_RDMA_WRITE, {ibv_sge{offset, bytes, lkey}}, b.at(), b.mr()->rkey),
-                    0);
+    EQUAL(post(IBV_WR_RDMA_WRITE, {ibv_sge{offset, bytes, lkey}}, b.at(), b.mr()->rkey), 0);
     return status();
   }
   ibv_wc_status read_through(uint32_t lkey, uint32_t bytes) {
-    CU_ASSERT_EQUAL(post(IBV_WR_RDMA_READ, {ibv_sge{0, bytes, lkey}}, b.at(), b.mr()->rkey), 0);
+    EQUAL(post(IBV_WR_RDMA_READ, {ibv_sge{0, bytes, lkey}}, b.at(), b.mr()->rkey), 0);
     return status();
   }
 
@@ -87,23 +86,23 @@ void a_list_gathers_and_scatters() {
                             w.a.sge(60000, 77), w.a.sge(4096, 4096)};
   uint64_t umrs = journal_count(Journal::Kind::umr);
   uint64_t pieces = shared().hca()->journal().pieces();
-  CU_ASSERT_EQUAL(w.list(w.mkey, sges), IBV_WC_SUCCESS);
-  CU_ASSERT_EQUAL(journal_count(Journal::Kind::umr), umrs + 1);
+  EQUAL(w.list(w.mkey, sges), IBV_WC_SUCCESS);
+  EQUAL(journal_count(Journal::Kind::umr), umrs + 1);
   std::vector<uint8_t> expected = gathered(sges);
   auto bytes = static_cast<uint32_t>(expected.size());
-  CU_ASSERT_EQUAL(w.write_through(w.mkey->lkey, bytes), IBV_WC_SUCCESS);
-  CU_ASSERT_EQUAL(std::memcmp(w.b.data(), expected.data(), bytes), 0);
+  EQUAL(w.write_through(w.mkey->lkey, bytes), IBV_WC_SUCCESS);
+  EQUAL(std::memcmp(w.b.data(), expected.data(), bytes), 0);
   CU_ASSERT(shared().hca()->journal().pieces() >= pieces + sges.size());
   // And back: what b holds is scattered over the pieces, nothing beside them changes.
   std::vector<uint8_t> before(w.a.data(), w.a.data() + 65536);
   fill(w.b.data(), bytes, 91);
-  CU_ASSERT_EQUAL(w.read_through(w.mkey->lkey, bytes), IBV_WC_SUCCESS);
+  EQUAL(w.read_through(w.mkey->lkey, bytes), IBV_WC_SUCCESS);
   std::size_t at = 0;
   for (const ibv_sge& s : sges) {
     std::memcpy(before.data() + (s.addr - w.a.at()), w.b.data() + at, s.length);
     at += s.length;
   }
-  CU_ASSERT_EQUAL(std::memcmp(before.data(), w.a.data(), 65536), 0);
+  EQUAL(std::memcmp(before.data(), w.a.data(), 65536), 0);
 }
 
 void the_newer_interface_configures_a_list() {
@@ -116,12 +115,12 @@ void the_newer_interface_configures_a_list() {
   mlx5dv_wr_mkey_configure(w.dv, w.mkey, 2, &conf);
   mlx5dv_wr_set_mkey_access_flags(w.dv, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
   mlx5dv_wr_set_mkey_layout_list(w.dv, 2, sges.data());
-  CU_ASSERT_EQUAL(w.finish(), IBV_WC_SUCCESS);
-  CU_ASSERT_EQUAL(w.write_through(w.mkey->lkey, 5300), IBV_WC_SUCCESS);
-  CU_ASSERT_EQUAL(std::memcmp(w.b.data(), gathered(sges).data(), 5300), 0);
+  EQUAL(w.finish(), IBV_WC_SUCCESS);
+  EQUAL(w.write_through(w.mkey->lkey, 5300), IBV_WC_SUCCESS);
+  EQUAL(std::memcmp(w.b.data(), gathered(sges).data(), 5300), 0);
   // From the middle.
-  CU_ASSERT_EQUAL(w.write_through(w.mkey->lkey, 1000, 250), IBV_WC_SUCCESS);
-  CU_ASSERT_EQUAL(std::memcmp(w.b.data(), gathered(sges).data() + 250, 1000), 0);
+  EQUAL(w.write_through(w.mkey->lkey, 1000, 250), IBV_WC_SUCCESS);
+  EQUAL(std::memcmp(w.b.data(), gathered(sges).data() + 250, 1000), 0);
 }
 
 void interleaved_layouts_by_both_interfaces() {
@@ -141,18 +140,18 @@ void interleaved_layouts_by_both_interfaces() {
   auto bytes = static_cast<uint32_t>(expected.size());
   w.begin();
   mlx5dv_wr_mr_interleaved(w.dv, w.mkey, IBV_ACCESS_LOCAL_WRITE, 50, 2, streams);
-  CU_ASSERT_EQUAL(w.finish(), IBV_WC_SUCCESS);
-  CU_ASSERT_EQUAL(w.write_through(w.mkey->lkey, bytes), IBV_WC_SUCCESS);
-  CU_ASSERT_EQUAL(std::memcmp(w.b.data(), expected.data(), bytes), 0);
+  EQUAL(w.finish(), IBV_WC_SUCCESS);
+  EQUAL(w.write_through(w.mkey->lkey, bytes), IBV_WC_SUCCESS);
+  EQUAL(std::memcmp(w.b.data(), expected.data(), bytes), 0);
   std::memset(w.b.data(), 0, bytes);
   w.begin();
   mlx5dv_mkey_conf_attr conf{};
   mlx5dv_wr_mkey_configure(w.dv, w.mkey, 2, &conf);
   mlx5dv_wr_set_mkey_access_flags(w.dv, IBV_ACCESS_LOCAL_WRITE);
   mlx5dv_wr_set_mkey_layout_interleaved(w.dv, 50, 2, streams);
-  CU_ASSERT_EQUAL(w.finish(), IBV_WC_SUCCESS);
-  CU_ASSERT_EQUAL(w.write_through(w.mkey->lkey, bytes), IBV_WC_SUCCESS);
-  CU_ASSERT_EQUAL(std::memcmp(w.b.data(), expected.data(), bytes), 0);
+  EQUAL(w.finish(), IBV_WC_SUCCESS);
+  EQUAL(w.write_through(w.mkey->lkey, bytes), IBV_WC_SUCCESS);
+  EQUAL(std::memcmp(w.b.data(), expected.data(), bytes), 0);
 }
 
 void a_key_of_a_key_is_walked_through() {
@@ -161,14 +160,14 @@ void a_key_of_a_key_is_walked_through() {
   CU_ASSERT_FATAL(w.ok && w.mkey != nullptr && outer != nullptr);
   fill(w.a.data(), 65536, 41);
   std::vector<ibv_sge> inner{w.a.sge(100, 50), w.a.sge(900, 70)};
-  CU_ASSERT_EQUAL(w.list(w.mkey, inner), IBV_WC_SUCCESS);
+  EQUAL(w.list(w.mkey, inner), IBV_WC_SUCCESS);
   std::vector<ibv_sge> of_key{{30, 60, w.mkey->lkey}, w.a.sge(5000, 10)};
-  CU_ASSERT_EQUAL(w.list(outer, of_key), IBV_WC_SUCCESS);
+  EQUAL(w.list(outer, of_key), IBV_WC_SUCCESS);
   std::vector<uint8_t> all = gathered(inner);
   std::vector<uint8_t> expected(all.begin() + 30, all.begin() + 90);
   expected.insert(expected.end(), w.a.data() + 5000, w.a.data() + 5010);
-  CU_ASSERT_EQUAL(w.write_through(outer->lkey, 70), IBV_WC_SUCCESS);
-  CU_ASSERT_EQUAL(std::memcmp(w.b.data(), expected.data(), 70), 0);
+  EQUAL(w.write_through(outer->lkey, 70), IBV_WC_SUCCESS);
+  EQUAL(std::memcmp(w.b.data(), expected.data(), 70), 0);
   mlx5dv_destroy_mkey(outer);
 }
 
@@ -179,7 +178,7 @@ void a_key_serves_the_other_side_too() {
   std::vector<ibv_sge> sges{w.a.sge(64, 10), w.a.sge(1000, 500)};
   w.begin();
   mlx5dv_wr_mr_list(w.dv, w.mkey, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, 2, sges.data());
-  CU_ASSERT_EQUAL(w.finish(), IBV_WC_SUCCESS);
+  EQUAL(w.finish(), IBV_WC_SUCCESS);
   fill(w.b.data(), 510, 13);
   ibv_sge from = w.b.sge(0, 510);
   ibv_send_wr wr{}, *bad = nullptr;
@@ -188,29 +187,29 @@ void a_key_serves_the_other_side_too() {
   wr.sg_list = &from;
   wr.num_sge = 1;
   wr.wr.rdma = {0, w.mkey->rkey};
-  CU_ASSERT_EQUAL(ibv_post_send(w.qp[1], &wr, &bad), 0);
-  CU_ASSERT_EQUAL(wait_status(w.cq[1]), IBV_WC_SUCCESS);
-  CU_ASSERT_EQUAL(std::memcmp(w.a.data() + 64, w.b.data(), 10), 0);
-  CU_ASSERT_EQUAL(std::memcmp(w.a.data() + 1000, w.b.data() + 10, 500), 0);
+  EQUAL(ibv_post_send(w.qp[1], &wr, &bad), 0);
+  EQUAL(wait_status(w.cq[1]), IBV_WC_SUCCESS);
+  EQUAL(std::memcmp(w.a.data() + 64, w.b.data(), 10), 0);
+  EQUAL(std::memcmp(w.a.data() + 1000, w.b.data() + 10, 500), 0);
 }
 
 void an_invalidated_key_is_dead_until_configured_again() {
   Weaver w;
   CU_ASSERT_FATAL(w.ok && w.mkey != nullptr);
-  CU_ASSERT_EQUAL(w.list(w.mkey, {w.a.sge(0, 64)}), IBV_WC_SUCCESS);
-  CU_ASSERT_EQUAL(w.write_through(w.mkey->lkey, 64), IBV_WC_SUCCESS);
+  EQUAL(w.list(w.mkey, {w.a.sge(0, 64)}), IBV_WC_SUCCESS);
+  EQUAL(w.write_through(w.mkey->lkey, 64), IBV_WC_SUCCESS);
   uint64_t count = journal_count(Journal::Kind::invalidate);
-  CU_ASSERT_EQUAL(w.invalidate(w.mkey), IBV_WC_SUCCESS);
-  CU_ASSERT_EQUAL(journal_count(Journal::Kind::invalidate), count + 1);
-  CU_ASSERT_EQUAL(w.list(w.mkey, {w.a.sge(128, 64)}), IBV_WC_SUCCESS);
+  EQUAL(w.invalidate(w.mkey), IBV_WC_SUCCESS);
+  EQUAL(journal_count(Journal::Kind::invalidate), count + 1);
+  EQUAL(w.list(w.mkey, {w.a.sge(128, 64)}), IBV_WC_SUCCESS);
   fill(w.a.data(), 256, 3);
-  CU_ASSERT_EQUAL(w.write_through(w.mkey->lkey, 64), IBV_WC_SUCCESS);
-  CU_ASSERT_EQUAL(std::memcmp(w.b.data(), w.a.data() + 128, 64), 0);
-  CU_ASSERT_EQUAL(w.invalidate(w.mkey), IBV_WC_SUCCESS);
+  EQUAL(w.write_through(w.mkey->lkey, 64), IBV_WC_SUCCESS);
+  EQUAL(std::memcmp(w.b.data(), w.a.data() + 128, 64), 0);
+  EQUAL(w.invalidate(w.mkey), IBV_WC_SUCCESS);
   std::memset(w.b.data(), 0, 64);
-  CU_ASSERT_EQUAL(w.write_through(w.mkey->lkey, 64), IBV_WC_LOC_PROT_ERR);
+  EQUAL(w.write_through(w.mkey->lkey, 64), IBV_WC_LOC_PROT_ERR);
   CU_ASSERT(all_equal(w.b.data(), 64, 0));
-  CU_ASSERT_EQUAL(state_of(w.qp[0]), IBV_QPS_ERR);
+  EQUAL(state_of(w.qp[0]), IBV_QPS_ERR);
 }
 
 void a_longest_inline_list_is_fifty_two_pieces() {
@@ -227,14 +226,13 @@ void a_longest_inline_list_is_fifty_two_pieces() {
   ibv_wr_start(ex);
   ex->wr_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED;
   mlx5dv_wr_mr_list(mlx5dv_qp_ex_from_ibv_qp_ex(ex), key, IBV_ACCESS_LOCAL_WRITE, 52, sges.data());
-  CU_ASSERT_EQUAL(ibv_wr_complete(ex), 0);
-  CU_ASSERT_EQUAL(l.status(), IBV_WC_SUCCESS);
+  EQUAL(ibv_wr_complete(ex), 0);
+  EQUAL(l.status(), IBV_WC_SUCCESS);
   std::vector<uint8_t> expected = gathered(sges);
   auto bytes = static_cast<uint32_t>(expected.size());
-  CU_ASSERT_EQUAL(l.post(IBV_WR_RDMA_WRITE, {ibv_sge{0, bytes, key->lkey}}, b.at(), b.mr()->rkey),
-                  0);
-  CU_ASSERT_EQUAL(l.status(), IBV_WC_SUCCESS);
-  CU_ASSERT_EQUAL(std::memcmp(b.data(), expected.data(), bytes), 0);
+  EQUAL(l.post(IBV_WR_RDMA_WRITE, {ibv_sge{0, bytes, key->lkey}}, b.at(), b.mr()->rkey), 0);
+  EQUAL(l.status(), IBV_WC_SUCCESS);
+  EQUAL(std::memcmp(b.data(), expected.data(), bytes), 0);
   // One more cannot be encoded.
   sges.push_back(a.sge(0, 1));
   ibv_wr_start(ex);

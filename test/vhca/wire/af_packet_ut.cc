@@ -12,8 +12,8 @@
 #include <netinet/udp.h>
 #include <sys/socket.h>
 
-#include "frames.hh"
-#include "netns.hh"
+#include "frames_fixture.hh"
+#include "netns_fixture.hh"
 #include "ut.hh"
 #include "vhca/wire/make.hh"
 #include "vhca/wire/packet.hh"
@@ -163,15 +163,15 @@ std::size_t stream(int family, const char* server) {
 
 void tcp_through_two_wires(int family, const char* server) {
   Bridge bridge;
-  CU_ASSERT_EQUAL(stream(family, server), stream_bytes);
+  EQUAL(stream(family, server), stream_bytes);
   bridge.finish();
   CU_ASSERT(bridge.seen.frames > stream_bytes / 1500);
-  CU_ASSERT_EQUAL(bridge.seen.bad, 0);
-  CU_ASSERT_EQUAL(bridge.seen.long_ones, 0);
+  EQUAL(bridge.seen.bad, 0);
+  EQUAL(bridge.seen.long_ones, 0);
   for (const auto& w : {&bridge.a, &bridge.b}) {
     const WireCounters& c = (*w)->counters();
     CU_ASSERT(c.rx_kernel_drops == 0 && c.rx_malformed == 0 && c.rx_too_long == 0);
-    CU_ASSERT_EQUAL(c.tx_bad_length + c.tx_lost, 0);
+    EQUAL(c.tx_bad_length + c.tx_lost, 0);
   }
 }
 
@@ -189,13 +189,13 @@ void udp_that_the_kernel_left_unsegmented_arrives_in_pieces() {
   int rx = socket_in(host_b, AF_INET, SOCK_DGRAM), tx = socket_in(host_a, AF_INET, SOCK_DGRAM);
   CU_ASSERT(bind(rx, at.get(), at.bytes) == 0 && connect(tx, at.get(), at.bytes) == 0);
   int piece = 1000;
-  CU_ASSERT(setsockopt(tx, IPPROTO_UDP, 103 /* UDP_SEGMENT */, &piece, sizeof(piece)) == 0);
+  EQUAL(setsockopt(tx, IPPROTO_UDP, 103 /* UDP_SEGMENT */, &piece, sizeof(piece)), 0);
   Bytes data(10500), got(2000);
   for (std::size_t i = 0; i < data.size(); ++i) data[i] = pattern(i);
-  CU_ASSERT_EQUAL(write(tx, data.data(), data.size()), 10500);
+  EQUAL(write(tx, data.data(), data.size()), 10500);
   for (std::size_t i = 0; i < 11; ++i) {
     ssize_t n = read(rx, got.data(), got.size());
-    CU_ASSERT_EQUAL(n, i < 10 ? 1000 : 500);
+    EQUAL(n, i < 10 ? 1000 : 500);
     CU_ASSERT(n > 0 &&
               std::memcmp(got.data(), data.data() + i * 1000, static_cast<std::size_t>(n)) == 0);
   }
@@ -212,7 +212,7 @@ void a_tag_that_the_kernel_took_out_is_back_in_the_frame() {
   enter(home);
   for (int tags : {0, 1, 2}) {
     Bytes frame = make_frame({.tcp = false, .tags = tags, .payload = 300});
-    CU_ASSERT(far->send(frame) == Wire::Sent::taken);
+    EQUAL(far->send(frame), Wire::Sent::taken);
     bool found = false;
     for (int i = 0; i < 200 && !found; ++i) {
       for (std::span<const std::byte> f; !found && !(f = near->peek()).empty(); near->drop()) {

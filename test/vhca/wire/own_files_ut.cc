@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "frames.hh"
+#include "frames_fixture.hh"
 #include "kilim/base/fd.hh"
 #include "ut.hh"
 #include "vhca/wire/make.hh"
@@ -60,14 +60,14 @@ void a_link_in_the_folder_is_not_followed() {
   Folder f, elsewhere;
   const std::string precious = elsewhere.name + "/precious", slot = f.name + "/slot-0";
   std::ofstream(precious) << "mine";
-  CU_ASSERT(symlink(precious.c_str(), slot.c_str()) == 0);
+  EQUAL(symlink(precious.c_str(), slot.c_str()), 0);
   std::string why;
   CU_ASSERT(!f.open(&why).ok());
   CU_ASSERT(why.find("slot-N") != std::string::npos);
-  CU_ASSERT(text_of(precious) == "mine");
+  EQUAL(text_of(precious), "mine");
   CU_ASSERT(unlink(slot.c_str()) == 0 && link(precious.c_str(), slot.c_str()) == 0);
   CU_ASSERT(!f.open().ok());
-  CU_ASSERT(text_of(precious) == "mine");
+  EQUAL(text_of(precious), "mine");
   CU_ASSERT(unlink(slot.c_str()) == 0 && mkfifo(slot.c_str(), 0600) == 0);
   CU_ASSERT(!f.open().ok());
   CU_ASSERT(unlink(slot.c_str()) == 0 && f.open().ok());
@@ -92,7 +92,7 @@ void a_link_in_the_folder_is_no_table() {
 void a_folder_that_others_may_enter_is_refused() {
   Folder f;
   for (mode_t mode : {0777, 0755, 0770, 0710, 0702, 0701, 01777}) {
-    CU_ASSERT(chmod(f.name.c_str(), mode) == 0);
+    EQUAL(chmod(f.name.c_str(), mode), 0);
     std::string why;
     auto wire = f.open(&why);
     CU_ASSERT(!wire.ok() && wire.error().code == EACCES);
@@ -109,7 +109,7 @@ void a_folder_of_another_user_is_refused() {
   CU_ASSERT(!root || chown(f.name.c_str(), nobody, nobody) == 0);
   auto folder = open_own_folder(root ? f.name : "/");
   CU_ASSERT_FATAL(!folder.ok());
-  CU_ASSERT(folder.error().code == EACCES);
+  EQUAL(folder.error().code, EACCES);
   CU_ASSERT(std::string(folder.error().what).find("another user") != std::string::npos);
   CU_ASSERT(!root || !f.open().ok());
   CU_ASSERT(!root || chown(f.name.c_str(), 0, 0) == 0);
@@ -118,7 +118,7 @@ void a_folder_of_another_user_is_refused() {
 void a_link_to_a_folder_is_refused() {
   Folder f, g;
   const std::string to = f.name + "/to", file = f.name + "/file";
-  CU_ASSERT(symlink(g.name.c_str(), to.c_str()) == 0);
+  EQUAL(symlink(g.name.c_str(), to.c_str()), 0);
   std::ofstream(file) << "mine";
   for (const std::string& bad : {to, file}) {
     auto wire = make_wire("unix:" + bad);
@@ -129,7 +129,7 @@ void a_link_to_a_folder_is_refused() {
 
 void a_pair_of_sockets_lies_in_folders_of_ones_own() {
   Folder f, open_to_all;
-  CU_ASSERT(chmod(open_to_all.name.c_str(), 0755) == 0);
+  EQUAL(chmod(open_to_all.name.c_str(), 0755), 0);
   const std::string mine = f.name + "/a", there = open_to_all.name + "/b";
   CU_ASSERT(make_wire("dgram:" + mine + ":" + f.name + "/b").ok());
   CU_ASSERT(!make_wire("dgram:" + mine + ":" + there).ok());
@@ -185,7 +185,7 @@ void a_frame_of_another_user_is_not_taken() {
     CU_ASSERT(std::equal(got.begin(), got.end(), ours.begin(), ours.end()));
     w->drop();
     CU_ASSERT(w->peek().empty());
-    CU_ASSERT_EQUAL(w->counters().rx_malformed, geteuid() == 0 ? 1 : 0);
+    EQUAL(w->counters().rx_malformed, geteuid() == 0 ? 1 : 0);
   }
 }
 
@@ -204,7 +204,7 @@ void descriptors_that_come_along_are_not_kept() {
     CU_ASSERT(!a->peek().empty());
     a->drop();
   }
-  CU_ASSERT_EQUAL(open_descriptors(), before);
+  EQUAL(open_descriptors(), before);
 }
 
 bool put(const char* file, const std::string& text) {
@@ -224,7 +224,7 @@ void one_user_in_two_user_namespaces_is_himself() {
   auto a = *f.open();
   const Bytes there = make_frame({.payload = 3}), back = make_frame({.payload = 4});
   int ready[2];
-  CU_ASSERT_FATAL(pipe(ready) == 0);
+  EQUAL_FATAL(pipe(ready), 0);
   pid_t child = fork();
   if (child == 0) {
     if (!enter_user_namespace(getuid())) _exit(1);
@@ -238,12 +238,12 @@ void one_user_in_two_user_namespaces_is_himself() {
   }
   close(ready[1]);
   char c = 0;
-  CU_ASSERT(read(ready[0], &c, 1) == 1);
+  EQUAL(read(ready[0], &c, 1), 1);
   std::span<const std::byte> got = a->peek();
   CU_ASSERT(std::equal(got.begin(), got.end(), there.begin(), there.end()));
   Bytes to_child = back;
   std::memset(to_child.data(), 0xff, 6);
-  CU_ASSERT(a->send(to_child) == Wire::Sent::taken);
+  EQUAL(a->send(to_child), Wire::Sent::taken);
   int status = -1;
   waitpid(child, &status, 0);
   CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 0);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <random>
 
-#include "frames.hh"
+#include "frames_fixture.hh"
 #include "ut.hh"
 #include "vhca/wire/packet.hh"
 #include "vhca/wire/segment.hh"
@@ -61,7 +61,7 @@ void written_checksums_are_those_of_the_other_way() {
     PacketView v = parse_packet(f);
     write_l3_checksum(f, v);
     write_l4_checksum(f, v);
-    CU_ASSERT(f == good);
+    EQUAL(f, good);
   });
 }
 
@@ -79,7 +79,7 @@ void udp_without_a_checksum_is_good_on_ipv4_only() {
     FrameSpec s{.ipv6 = v6, .tcp = false};
     Bytes f = make_frame(s);
     put16(f, l4_checksum_at(s), 0);
-    CU_ASSERT_EQUAL(l4_checksum_good(f, parse_packet(f)), !v6);
+    EQUAL(l4_checksum_good(f, parse_packet(f)), !v6);
   }
 }
 
@@ -135,28 +135,28 @@ void segments_put_together_are_the_packet_and_each_is_right() {
       Bytes whole = make_frame(s);
       Segmenter seg;
       CU_ASSERT(seg.open(whole, 1448));
-      CU_ASSERT_EQUAL(seg.longest(), payload_of(s) + 1448);
+      EQUAL(seg.longest(), payload_of(s) + 1448);
       std::size_t done = 0;
       Bytes out(2000), payload;
       for (std::size_t n, i = 0; (n = seg.next(out)) > 0; ++i) {
         Bytes f(out.begin(), out.begin() + static_cast<long>(n));
-        CU_ASSERT_EQUAL(n, payload_of(s) + std::min<std::size_t>(1448, 4001 - done));
-        CU_ASSERT_EQUAL(l4_check(f, s), 0xffff);
+        EQUAL(n, payload_of(s) + std::min<std::size_t>(1448, 4001 - done));
+        EQUAL(l4_check(f, s), 0xffff);
         if (v6) {
-          CU_ASSERT_EQUAL(get16(f, l3_of(s) + 4), n - l4_of(s));
+          EQUAL(get16(f, l3_of(s) + 4), n - l4_of(s));
         } else {
-          CU_ASSERT_EQUAL(l3_check(f, s), 0xffff);
-          CU_ASSERT_EQUAL(get16(f, l3_of(s) + 2), n - l3_of(s));
-          CU_ASSERT_EQUAL(get16(f, l3_of(s) + 4), (0xfffe + i) & 0xffff);
+          EQUAL(l3_check(f, s), 0xffff);
+          EQUAL(get16(f, l3_of(s) + 2), n - l3_of(s));
+          EQUAL(get16(f, l3_of(s) + 4), (0xfffe + i) & 0xffff);
         }
         if (tcp) {
           uint32_t seq = get16(f, l4_of(s) + 4) << 16 | get16(f, l4_of(s) + 6);
-          CU_ASSERT_EQUAL(seq, static_cast<uint32_t>(0xfffffc00 + done));
+          EQUAL(seq, static_cast<uint32_t>(0xfffffc00 + done));
           // CWR on the first only, FIN and PSH on the last only.
           unsigned want = 0x10u | (i == 0 ? 0x80u : 0u) | (i == 2 ? 0x09u : 0u);
-          CU_ASSERT_EQUAL(std::to_integer<unsigned>(f[l4_of(s) + 13]), want);
+          EQUAL(std::to_integer<unsigned>(f[l4_of(s) + 13]), want);
         } else {
-          CU_ASSERT_EQUAL(get16(f, l4_of(s) + 4), n - l4_of(s));
+          EQUAL(get16(f, l4_of(s) + 4), n - l4_of(s));
         }
         payload.insert(payload.end(), f.begin() + static_cast<long>(payload_of(s)), f.end());
         done = payload.size();

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "frames.hh"
+#include "frames_fixture.hh"
 #include "ut.hh"
 #include "vhca/wire/make.hh"
 
@@ -29,7 +29,7 @@ struct File {
   File& operator=(const File&) = delete;
   [[nodiscard]] Bytes content() const {
     Bytes b(static_cast<std::size_t>(lseek(fd, 0, SEEK_END)));
-    CU_ASSERT_EQUAL(pread(fd, b.data(), b.size(), 0), b.size());
+    EQUAL(pread(fd, b.data(), b.size(), 0), b.size());
     return b;
   }
 };
@@ -90,8 +90,8 @@ void both_byte_orders_and_both_resolutions_are_read() {
       File in(capture({.big_endian = big, .magic = magic}, 80));
       auto w = make_wire("pcap:" + in.path);
       CU_ASSERT_FATAL(w.ok());
-      CU_ASSERT_EQUAL(read_all(**w), 80);
-      CU_ASSERT_EQUAL((*w)->counters().rx_malformed, 0);
+      EQUAL(read_all(**w), 80);
+      EQUAL((*w)->counters().rx_malformed, 0);
     }
   }
 }
@@ -108,7 +108,7 @@ void what_is_written_is_a_capture_file_again() {
   Bytes want = capture({.magic = 0xa1b23c4d}, 80);
   CU_ASSERT(b.size() == want.size() && std::memcmp(b.data(), want.data(), 24) == 0);
   auto w = make_wire("pcap:" + out.path);
-  CU_ASSERT_EQUAL(read_all(**w), 80);
+  EQUAL(read_all(**w), 80);
 }
 
 void both_files_at_once() {
@@ -116,14 +116,14 @@ void both_files_at_once() {
   auto w = make_wire("pcap:" + in.path + ":" + out.path);
   CU_ASSERT_FATAL(w.ok());
   (*w)->send(make_frame({}));
-  CU_ASSERT_EQUAL(read_all(**w), 3);
-  CU_ASSERT_EQUAL(out.content().size(), 24 + 16 + make_frame({}).size());
+  EQUAL(read_all(**w), 3);
+  EQUAL(out.content().size(), 24 + 16 + make_frame({}).size());
 }
 
 void an_output_that_is_the_input_is_refused_and_stays() {
   File both(capture({}, 3));
   CU_ASSERT(!make_wire("pcap:" + both.path + ":" + both.path).ok());
-  CU_ASSERT(both.content() == capture({}, 3));
+  EQUAL(both.content(), capture({}, 3));
 }
 
 void files_that_are_not_captures_are_refused_with_the_reason() {
@@ -142,7 +142,7 @@ void files_that_are_not_captures_are_refused_with_the_reason() {
     CU_ASSERT(!make_wire("pcap:" + in.path, &why).ok());
     CU_ASSERT(why.find(row.word) != std::string::npos);
   }
-  CU_ASSERT_EQUAL(make_wire("pcap:/").error().code, EINVAL);
+  EQUAL(make_wire("pcap:/").error().code, EINVAL);
 }
 
 void records_that_are_no_whole_frame_are_counted_and_passed_over() {
@@ -155,7 +155,7 @@ void records_that_are_no_whole_frame_are_counted_and_passed_over() {
   add_record(b, l, make_frame({.payload = 0}), 54, 54);
   File in(b);
   auto w = make_wire("pcap:" + in.path);
-  CU_ASSERT_EQUAL(read_all(**w), 1);
+  EQUAL(read_all(**w), 1);
   const WireCounters& c = (*w)->counters();
   CU_ASSERT(c.rx_malformed == 3 && c.rx_too_long == 1 && c.rx_frames == 1);
 }
@@ -167,8 +167,8 @@ void a_record_that_makes_no_sense_ends_the_file() {
     add_record(b, l, Bytes(30), length, length);
     File in(b);
     auto w = make_wire("pcap:" + in.path);
-    CU_ASSERT_EQUAL(read_all(**w), 2);
-    CU_ASSERT_EQUAL((*w)->counters().rx_malformed, 1);
+    EQUAL(read_all(**w), 2);
+    EQUAL((*w)->counters().rx_malformed, 1);
   }
 }
 
@@ -193,8 +193,8 @@ void a_full_device_is_refused_and_a_null_device_takes_all() {
   CU_ASSERT(!w.ok());
   w = make_wire("pcap::/dev/null");
   CU_ASSERT_FATAL(w.ok());
-  CU_ASSERT((*w)->send(make_frame({})) == Wire::Sent::taken);
-  CU_ASSERT_EQUAL((*w)->counters().tx_lost, 0);
+  EQUAL((*w)->send(make_frame({})), Wire::Sent::taken);
+  EQUAL((*w)->counters().tx_lost, 0);
 }
 
 constexpr Case cases[] = {

@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "folder.hh"
-#include "frames.hh"
+#include "folder_fixture.hh"
+#include "frames_fixture.hh"
 #include "ut.hh"
 #include "vhca/wire/make.hh"
 
@@ -28,7 +28,7 @@ class Crowd {
   Crowd(const Folder& f, uint32_t count) {
     constexpr uint32_t each = 900;
     int ready[2];
-    CU_ASSERT_FATAL(pipe(ready) == 0);
+    EQUAL_FATAL(pipe(ready), 0);
     for (uint32_t first = 0; first < count; first += each) {
       children_.push_back(fork());
       if (children_.back() == 0) hold(f, first, std::min(first + each, count), ready[1]);
@@ -63,8 +63,8 @@ void slots_go_on_behind_256() {
   Folder f;
   Crowd crowd(f, 300);
   auto a = f.open(), b = f.open();
-  CU_ASSERT_FATAL((*a->mac() == Mac{0x02, 0x4b, 0x4c, 1, 44, 1}));
-  CU_ASSERT((*b->mac() == Mac{0x02, 0x4b, 0x4c, 1, 45, 1}));
+  EQUAL_FATAL(*a->mac(), (Mac{0x02, 0x4b, 0x4c, 1, 44, 1}));
+  EQUAL(*b->mac(), (Mac{0x02, 0x4b, 0x4c, 1, 45, 1}));
   a->send(frame_to(*b->mac(), *a->mac(), '1'));
   b->send(frame_to(*a->mac(), *b->mac(), '2'));
   CU_ASSERT(taken(*b) == "1" && taken(*a) == "2");
@@ -78,7 +78,7 @@ void there_are_65536_slots() {
   Folder f;
   Crowd crowd(f, 65535);
   auto last = f.open();
-  CU_ASSERT((*last->mac() == Mac{0x02, 0x4b, 0x4c, 0xff, 0xff, 1}));
+  EQUAL(*last->mac(), (Mac{0x02, 0x4b, 0x4c, 0xff, 0xff, 1}));
   auto none = make_wire("unix:" + f.name);
   CU_ASSERT(!none.ok() && none.error().code == EBUSY);
 }
@@ -90,8 +90,8 @@ void other_files_stay() {
   CU_ASSERT_FATAL(plain >= 0 && write(plain, "mine", 4) == 4 && close(plain) == 0);
   auto refused = make_wire("unix:" + f.name);
   CU_ASSERT(!refused.ok() && refused.error().code == EADDRINUSE);
-  CU_ASSERT(::access(file.c_str(), F_OK) == 0);
-  CU_ASSERT_FATAL(unlink(file.c_str()) == 0);
+  EQUAL(::access(file.c_str(), F_OK), 0);
+  EQUAL_FATAL(unlink(file.c_str()), 0);
   CU_ASSERT(make_wire("unix:" + f.name).ok());
   CU_ASSERT(::access(file.c_str(), F_OK) != 0);  // its socket goes with the wire
 }

@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "folder.hh"
-#include "frames.hh"
+#include "folder_fixture.hh"
+#include "frames_fixture.hh"
 #include "ut.hh"
 #include "vhca/wire/fault.hh"
 #include "vhca/wire/make.hh"
@@ -27,12 +27,12 @@ namespace {
 void each_port_gets_the_lowest_free_slot_and_an_address_of_it() {
   Folder f;
   auto a = f.open(), b = f.open(), c = f.open();
-  CU_ASSERT((*a->mac() == Mac{0x02, 0x4b, 0x4c, 0, 0, 1}));
-  CU_ASSERT((*b->mac() == Mac{0x02, 0x4b, 0x4c, 0, 1, 1}));
-  CU_ASSERT((*c->mac() == Mac{0x02, 0x4b, 0x4c, 0, 2, 1}));
+  EQUAL(*a->mac(), (Mac{0x02, 0x4b, 0x4c, 0, 0, 1}));
+  EQUAL(*b->mac(), (Mac{0x02, 0x4b, 0x4c, 0, 1, 1}));
+  EQUAL(*c->mac(), (Mac{0x02, 0x4b, 0x4c, 0, 2, 1}));
   b.reset();
   auto again = f.open();
-  CU_ASSERT((*again->mac() == Mac{0x02, 0x4b, 0x4c, 0, 1, 1}));
+  EQUAL(*again->mac(), (Mac{0x02, 0x4b, 0x4c, 0, 1, 1}));
 }
 
 void a_frame_goes_to_its_slot_and_to_nobody_else() {
@@ -41,7 +41,7 @@ void a_frame_goes_to_its_slot_and_to_nobody_else() {
   a->send(frame_to(*b->mac(), *a->mac(), 'b'));
   a->send(frame_to(*c->mac(), *a->mac(), 'c'));
   CU_ASSERT(taken(*b) == "b" && taken(*c) == "c" && taken(*a).empty());
-  CU_ASSERT(a->send(frame_to(*a->mac(), *a->mac(), 'a')) == Wire::Sent::taken);
+  EQUAL(a->send(frame_to(*a->mac(), *a->mac(), 'a')), Wire::Sent::taken);
   CU_ASSERT(taken(*a).empty());
 }
 
@@ -52,7 +52,7 @@ void an_unknown_address_is_flooded_until_it_has_been_seen() {
   a->send(frame_to(own, *a->mac(), '1'));
   CU_ASSERT(taken(*b) == "1" && taken(*c) == "1");
   b->send(frame_to(*a->mac(), own, '2'));
-  CU_ASSERT(taken(*a) == "2");
+  EQUAL(taken(*a), "2");
   a->send(frame_to(own, *a->mac(), '3'));
   CU_ASSERT(taken(*b) == "3" && taken(*c).empty());
   a->send(frame_to({0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, *a->mac(), '4'));
@@ -63,7 +63,7 @@ void what_a_killed_process_left_is_taken_over() {
   Folder f;
   auto a = f.open();
   int ready[2];
-  CU_ASSERT_FATAL(pipe(ready) == 0);
+  EQUAL_FATAL(pipe(ready), 0);
   pid_t child = fork();
   if (child == 0) {
     auto w = f.open(), x = f.open();
@@ -71,18 +71,18 @@ void what_a_killed_process_left_is_taken_over() {
     for (;;) pause();
   }
   char c;
-  CU_ASSERT(read(ready[0], &c, 1) == 1);
+  EQUAL(read(ready[0], &c, 1), 1);
   CU_ASSERT(std::filesystem::exists(f.name + "/1") && std::filesystem::exists(f.name + "/2"));
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   Mac dead{0x02, 0x4b, 0x4c, 0, 1, 1};
-  CU_ASSERT(a->send(frame_to(dead, *a->mac(), 'x')) == Wire::Sent::taken);
-  CU_ASSERT_EQUAL(a->counters().tx_lost, 1);
+  EQUAL(a->send(frame_to(dead, *a->mac(), 'x')), Wire::Sent::taken);
+  EQUAL(a->counters().tx_lost, 1);
   auto b = f.open();
-  CU_ASSERT(*b->mac() == dead);
+  EQUAL(*b->mac(), dead);
   CU_ASSERT(!std::filesystem::exists(f.name + "/2"));
   a->send(frame_to(dead, *a->mac(), 'y'));
-  CU_ASSERT(taken(*b) == "y");
+  EQUAL(taken(*b), "y");
   close(ready[0]);
   close(ready[1]);
 }
@@ -113,7 +113,7 @@ void the_table_of_a_killed_process_is_not_believed() {
   Folder f;
   auto a = f.open();
   int ready[2];
-  CU_ASSERT_FATAL(pipe(ready) == 0);
+  EQUAL_FATAL(pipe(ready), 0);
   pid_t child = fork();
   if (child == 0) {
     auto w = f.open();
@@ -128,7 +128,7 @@ void the_table_of_a_killed_process_is_not_believed() {
   waitpid(child, nullptr, 0);
   CU_ASSERT(!a->find(gid_of(1)).has_value());
   auto heir = f.open();  // of the slot, not of the table
-  CU_ASSERT(*heir->mac() == (Mac{0x02, 0x4b, 0x4c, 0, 1, 1}));
+  EQUAL(*heir->mac(), (Mac{0x02, 0x4b, 0x4c, 0, 1, 1}));
   CU_ASSERT(!a->find(gid_of(1)).has_value());
   close(ready[0]);
   close(ready[1]);
@@ -234,13 +234,13 @@ void a_bad_cable_does_what_it_is_told() {
   CU_ASSERT(near(twice.size() - 2000, 200) && std::is_sorted(twice.begin(), twice.end()));
   std::vector<unsigned> mixed = through("reorder:0.1", changed);
   CU_ASSERT(mixed.size() >= 1999);
-  CU_ASSERT(std::set<unsigned>(mixed.begin(), mixed.end()).size() == mixed.size());
+  EQUAL(std::set<unsigned>(mixed.begin(), mixed.end()).size(), mixed.size());
   std::size_t back = 0;
   for (std::size_t i = 1; i < mixed.size(); i++) back += mixed[i] < mixed[i - 1];
   CU_ASSERT(near(back, 200));
   through("corrupt:0.1", changed);
   CU_ASSERT(near(changed, 180));  // a turned address bit may lead elsewhere
-  CU_ASSERT(through("drop:0.1:seed:3", changed) == lost);
+  EQUAL(through("drop:0.1:seed:3", changed), lost);
   CU_ASSERT(through("drop:0.1:seed:4", changed) != lost);
 }
 
@@ -251,7 +251,7 @@ void a_tee_writes_down_both_ways() {
     auto a = f.open(("+tee:" + file).c_str()), b = f.open();
     a->send(frame_to(*b->mac(), *a->mac(), '1'));
     b->send(frame_to(*a->mac(), *b->mac(), '2'));
-    CU_ASSERT(taken(*a) == "2");
+    EQUAL(taken(*a), "2");
   }
   auto read = make_wire("pcap:" + file);
   CU_ASSERT(read.ok() && taken(**read) == "12");
@@ -267,7 +267,7 @@ void a_tee_writes_down_what_was_taken() {
     const Bytes frame = frame_to(*b->mac(), *a->mac(), 'x');
     while (sent < 100'000 && a->send(frame) == Wire::Sent::taken) sent++;
     CU_ASSERT_FATAL(sent < 100'000);
-    CU_ASSERT(a->send(frame) == Wire::Sent::busy);
+    EQUAL(a->send(frame), Wire::Sent::busy);
   }
   auto read = make_wire("pcap:" + file);
   CU_ASSERT(read.ok() && taken(**read).size() == sent);
@@ -278,8 +278,8 @@ void a_frame_that_was_held_back_waits_for_a_busy_wire() {
   auto a = f.open("+fault:drop:0:dup:0:reorder:1:corrupt:0:seed:1"), b = f.open(), c = f.open();
   while (c->send(frame_to(*b->mac(), *c->mac(), 'c')) == Wire::Sent::taken) continue;
   CU_ASSERT_FATAL(!b->peek().empty());  // room for one more
-  CU_ASSERT(a->send(frame_to(*b->mac(), *a->mac(), 'x')) == Wire::Sent::taken);
-  CU_ASSERT(a->send(frame_to(*b->mac(), *a->mac(), 'y')) == Wire::Sent::taken);
+  EQUAL(a->send(frame_to(*b->mac(), *a->mac(), 'x')), Wire::Sent::taken);
+  EQUAL(a->send(frame_to(*b->mac(), *a->mac(), 'y')), Wire::Sent::taken);
   std::string all = taken(*b);
   for (int i = 0; i < 10'000; i++) (void)a->peek();
   all += taken(*b);
@@ -291,8 +291,8 @@ void who_looks_for_leftovers_leaves_the_living_alone() {
   auto a = f.open(), b = f.open(), c = f.open();
   a = nullptr, a = f.open();
   UnixWire::remove_leftovers(f.name);
-  CU_ASSERT(a->send(frame_to(*c->mac(), *a->mac(), '1')) == Wire::Sent::taken);
-  CU_ASSERT(b->send(frame_to(*a->mac(), *b->mac(), '2')) == Wire::Sent::taken);
+  EQUAL(a->send(frame_to(*c->mac(), *a->mac(), '1')), Wire::Sent::taken);
+  EQUAL(b->send(frame_to(*a->mac(), *b->mac(), '2')), Wire::Sent::taken);
   CU_ASSERT(taken(*c) == "1" && taken(*a) == "2");
 }
 
@@ -301,11 +301,11 @@ void who_has_gone_is_looked_for_anew() {
   const Mac moves{0x02, 0, 0, 0, 0, 9};
   auto a = f.open(), b = f.open(), c = f.open();
   b->send(frame_to(*a->mac(), moves, '1'));
-  CU_ASSERT(taken(*a) == "1");
+  EQUAL(taken(*a), "1");
   b = nullptr;
   a->send(frame_to(moves, *a->mac(), '2'));
   a->send(frame_to(moves, *a->mac(), '3'));
-  CU_ASSERT(taken(*c) == "3");
+  EQUAL(taken(*c), "3");
 }
 
 void a_port_that_goes_takes_socket_and_table_along() {
@@ -317,7 +317,7 @@ void a_port_that_goes_takes_socket_and_table_along() {
   CU_ASSERT(std::filesystem::file_size(f.name + "/slot-0") != 0);
   a.reset();
   CU_ASSERT(!std::filesystem::exists(f.name + "/0"));
-  CU_ASSERT_EQUAL(std::filesystem::file_size(f.name + "/slot-0"), 0);
+  EQUAL(std::filesystem::file_size(f.name + "/slot-0"), 0);
 }
 
 constexpr Case cases[] = {

@@ -11,8 +11,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "frames.hh"
-#include "netns.hh"
+#include "frames_fixture.hh"
+#include "netns_fixture.hh"
 #include "ut.hh"
 #include "vhca/wire/make.hh"
 
@@ -110,7 +110,7 @@ void frames_arrive_whole_and_in_order() {
     auto numbered = [](std::size_t i) {
       return make_frame({.ipv6 = i % 2 == 0, .tcp = i % 3 == 0, .payload = 20 * i});
     };
-    auto take_one = [&] {
+    auto begin_next = [&] {
       CU_ASSERT(same(e.next(), numbered(came++)));
       e.rx->drop();
     };
@@ -118,11 +118,11 @@ void frames_arrive_whole_and_in_order() {
       Bytes f = numbered(i);
       Wire::Sent sent = e.tx->send(f);
       // A short queue: room comes when the receiver takes.
-      for (; sent == Wire::Sent::busy && came < i; sent = e.tx->send(f)) take_one();
-      CU_ASSERT(sent == Wire::Sent::taken);
+      for (; sent == Wire::Sent::busy && came < i; sent = e.tx->send(f)) begin_next();
+      EQUAL(sent, Wire::Sent::taken);
       bytes += f.size();
     }
-    while (came < 50) take_one();
+    while (came < 50) begin_next();
     CU_ASSERT(e.rx->peek().empty());
     CU_ASSERT(e.tx->counters().tx_frames == 50 && e.tx->counters().tx_bytes == bytes);
     CU_ASSERT(e.rx->counters().rx_frames == 50 && e.rx->counters().rx_bytes == bytes);
@@ -141,7 +141,7 @@ void a_frame_stays_until_it_is_dropped() {
     e.rx->drop();
     e.rx->drop();
     CU_ASSERT(e.rx->peek().empty());
-    CU_ASSERT_EQUAL(e.rx->counters().rx_frames, 2);
+    EQUAL(e.rx->counters().rx_frames, 2);
   });
 }
 
@@ -151,15 +151,15 @@ void the_shortest_and_the_longest_frame_pass_and_no_other() {
     for (std::size_t n : {std::size_t{14}, longest}) {
       Bytes f(n, std::byte{5});
       put16(f, 12, 0x88b5);
-      CU_ASSERT(e.tx->send(f) == Wire::Sent::taken);
+      EQUAL(e.tx->send(f), Wire::Sent::taken);
     }
     for (std::size_t n : {std::size_t{0}, std::size_t{13}, longest + 9, std::size_t{65000}}) {
-      CU_ASSERT(e.tx->send(Bytes(n)) == Wire::Sent::refused);
+      EQUAL(e.tx->send(Bytes(n)), Wire::Sent::refused);
     }
-    CU_ASSERT_EQUAL(e.tx->counters().tx_bad_length, 4);
-    CU_ASSERT_EQUAL(e.next().size(), 14);
+    EQUAL(e.tx->counters().tx_bad_length, 4);
+    EQUAL(e.next().size(), 14);
     e.rx->drop();
-    CU_ASSERT_EQUAL(e.next().size(), longest);
+    EQUAL(e.next().size(), longest);
     e.rx->drop();
   });
 }
@@ -170,14 +170,14 @@ void a_waiting_receiver_is_woken() {
     CU_ASSERT(e.rx->peek().empty());
     pollfd p{e.rx->fd(), POLLIN, 0};
     if (p.fd < 0) return;
-    CU_ASSERT_EQUAL(poll(&p, 1, 0), 0);
+    EQUAL(poll(&p, 1, 0), 0);
     e.tx->send(make_frame({}));
-    CU_ASSERT_EQUAL(poll(&p, 1, 1000), 1);
+    EQUAL(poll(&p, 1, 1000), 1);
     CU_ASSERT(!e.next().empty());
     e.rx->drop();
     CU_ASSERT(e.rx->peek().empty());
     p.fd = e.rx->fd();
-    CU_ASSERT_EQUAL(poll(&p, 1, 0), 0);
+    EQUAL(poll(&p, 1, 0), 0);
   });
 }
 
@@ -192,9 +192,9 @@ void a_receiver_that_does_not_take_loses_nothing_that_was_taken() {
     CU_ASSERT(taken < 1000 || e.kind.name[0] != 'c');  // a cable's queue is shorter than that
     uint64_t came = 0;
     for (; came < taken && same(e.next(), numbered(came)); ++came) e.rx->drop();
-    CU_ASSERT_EQUAL(came, taken);
-    CU_ASSERT_EQUAL(e.rx->counters().rx_kernel_drops, 0);
-    CU_ASSERT(e.tx->send(numbered(came)) == Wire::Sent::taken);
+    EQUAL(came, taken);
+    EQUAL(e.rx->counters().rx_kernel_drops, 0);
+    EQUAL(e.tx->send(numbered(came)), Wire::Sent::taken);
   });
 }
 
@@ -204,7 +204,7 @@ void a_cable_has_two_ends_and_may_be_plugged_again() {
   CU_ASSERT(!make_wire("cable:c").ok() && make_wire("cable:c").error().code == EBUSY);
   (*a)->send(make_frame({}));
   b->reset();
-  CU_ASSERT((*a)->send(make_frame({})) == Wire::Sent::taken);
+  EQUAL((*a)->send(make_frame({})), Wire::Sent::taken);
   b = make_wire("cable:c");
   CU_ASSERT(b.ok() && (*b)->peek().empty());
   (*a)->send(make_frame({}));
@@ -235,7 +235,7 @@ void a_full_cable_loses_nothing() {
 void a_late_neighbour_misses_no_frame() {
   auto a = make_wire("udp:127.0.0.1:47921:127.0.0.1:47922");
   CU_ASSERT_FATAL(a.ok());
-  CU_ASSERT((*a)->send(make_frame({.payload = 9})) == Wire::Sent::taken);
+  EQUAL((*a)->send(make_frame({.payload = 9})), Wire::Sent::taken);
   auto b = make_wire("udp:127.0.0.1:47922:127.0.0.1:47921");
   CU_ASSERT_FATAL(b.ok());
   const Bytes heard = make_frame({.payload = 7});
@@ -257,24 +257,23 @@ void what_is_no_frame_is_counted_and_passed_over() {
   CU_ASSERT_FATAL(wire.ok());
   const sockaddr_un us = address_of(one), them = address_of(two);
   int fd = ::socket(AF_UNIX, SOCK_DGRAM, 0);
-  CU_ASSERT_EQUAL(::bind(fd, reinterpret_cast<const sockaddr*>(&them), sizeof(them)), 0);
+  EQUAL(::bind(fd, reinterpret_cast<const sockaddr*>(&them), sizeof(them)), 0);
   const std::size_t longest = max_frame((*wire)->mtu());
   for (std::size_t bytes : {std::size_t{0}, std::size_t{13}, longest + 1, longest + 9, longest}) {
     const Bytes f(bytes, static_cast<std::byte>(bytes));
-    CU_ASSERT_EQUAL(
-        ::sendto(fd, f.data(), f.size(), 0, reinterpret_cast<const sockaddr*>(&us), sizeof(us)),
-        static_cast<ssize_t>(bytes));
+    EQUAL(::sendto(fd, f.data(), f.size(), 0, reinterpret_cast<const sockaddr*>(&us), sizeof(us)),
+          static_cast<ssize_t>(bytes));
   }
   CU_ASSERT(same((*wire)->peek(), Bytes(longest, static_cast<std::byte>(longest))));
-  CU_ASSERT_EQUAL((*wire)->counters().rx_malformed, 2);
-  CU_ASSERT_EQUAL((*wire)->counters().rx_too_long, 2);
+  EQUAL((*wire)->counters().rx_malformed, 2);
+  EQUAL((*wire)->counters().rx_too_long, 2);
   ::close(fd);
 }
 
 void leave_a_socket(const std::string& name) {
   const sockaddr_un a = address_of(name);
   int fd = ::socket(AF_UNIX, SOCK_DGRAM, 0);
-  CU_ASSERT_EQUAL(::bind(fd, reinterpret_cast<const sockaddr*>(&a), sizeof(a)), 0);
+  EQUAL(::bind(fd, reinterpret_cast<const sockaddr*>(&a), sizeof(a)), 0);
   ::close(fd);
 }
 
@@ -284,19 +283,19 @@ void a_pair_of_sockets_belongs_to_two() {
   const std::string one = folder + "/a", two = folder + "/b", to = "dgram:";
   auto a = make_wire(to + one + ":" + two);
   CU_ASSERT_FATAL(a.ok());
-  CU_ASSERT((*a)->send(make_frame({})) == Wire::Sent::taken);  // nobody there yet
-  CU_ASSERT(!make_wire(to + one + ":" + two).ok());            // it lives
+  EQUAL((*a)->send(make_frame({})), Wire::Sent::taken);  // nobody there yet
+  CU_ASSERT(!make_wire(to + one + ":" + two).ok());      // it lives
   auto stranger = make_wire(to + folder + "/c:" + one);
   auto b = make_wire(to + two + ":" + one);
   CU_ASSERT_FATAL(stranger.ok() && b.ok());
   Bytes heard = make_frame({.payload = 7});
-  CU_ASSERT((*stranger)->send(make_frame({.payload = 9})) == Wire::Sent::taken);
-  CU_ASSERT((*b)->send(heard) == Wire::Sent::taken);
+  EQUAL((*stranger)->send(make_frame({.payload = 9})), Wire::Sent::taken);
+  EQUAL((*b)->send(heard), Wire::Sent::taken);
   CU_ASSERT(same((*a)->peek(), heard));
-  CU_ASSERT_EQUAL((*a)->counters().rx_malformed, 1);
+  EQUAL((*a)->counters().rx_malformed, 1);
   a->reset();
   CU_ASSERT(!std::filesystem::exists(one));
-  CU_ASSERT((*b)->send(heard) == Wire::Sent::taken);
+  EQUAL((*b)->send(heard), Wire::Sent::taken);
   leave_a_socket(one);
   CU_ASSERT(make_wire(to + one + ":" + two).ok());
   CU_ASSERT(command("echo mine > " + one));
@@ -353,9 +352,9 @@ void an_interface_has_its_index() {
   on_each_kind([](Ends& e) {
     const std::string name(interface_of_wire(e.kind.sender));
     CU_ASSERT(name.empty() != (e.kind.name[0] == 'a'));
-    CU_ASSERT_EQUAL(e.tx->interface(), name.empty() ? 0 : if_nametoindex(name.c_str()));
+    EQUAL(e.tx->interface(), name.empty() ? 0 : if_nametoindex(name.c_str()));
   });
-  CU_ASSERT(interface_of_wire("tap:kt0+tee:/tmp/x") == "kt0");
+  EQUAL(interface_of_wire("tap:kt0+tee:/tmp/x"), "kt0");
   // Parts of paths, or no names: nothing is made of them.
   for (const char* bad : {"tap:..", "tap:../../etc", "af_packet:a/b", "tap:a b",
                           "tap:a-name-of-sixteen", "unix:eth0", "tap:", ""}) {

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Test compare: every line, Kilim against libmlx5, in one process on two queues of one virtual
+// device. Whether the device executes is said in each line.
+#include <cstdio>
+#include <memory>
+#include <string_view>
+
+#include "perf/command.hh"
+#include "perf/compare/measure.hh"
+
+namespace kilim::perf {
+namespace {
+
+void print_json(const LineResult& l) {
+  std::printf("{\"metric\": \"%s\", \"kilim\": %.3f, \"peer\": %.3f, \"ratio\": %.4f, ",
+              l.line->metric, l.kilim_ns, l.peer_ns, l.ratio());
+  if (l.instructions_ratio)
+    std::printf("\"instructions_ratio\": %.4f, ", *l.instructions_ratio);
+  else
+    std::printf("\"instructions_ratio\": null, ");
+  std::printf(
+      "\"goal\": %.2f, \"met\": %s, \"unit\": \"ns\", \"peer_is\": \"%s\", "
+      "\"device\": \"%s\"}\n",
+      l.line->time_goal, l.met() ? "true" : "false", l.peer.c_str(),
+      l.line->executing ? "executes" : "completes without executing");
+}
+
+void print_text(const LineResult& l) {
+  char instructions[16] = "-";
+  if (l.instructions_ratio)
+    std::snprintf(instructions, sizeof instructions, "%.3f", *l.instructions_ratio);
+  std::printf("%-52s %9.1f %9.1f  %6.3f  %5.2f  %-6s %6s  %s%s\n", l.line->metric, l.kilim_ns,
+              l.peer_ns, l.ratio(), l.line->time_goal, l.met() ? "met" : "MISSED", instructions,
+              l.peer.c_str(), l.line->executing ? "" : " *");
+}
+
+int run(const Options& o) {
+  auto rig = std::make_unique<Rig>();
+  if (const std::string why = rig->open(o.device); !why.empty()) {
+    std::fprintf(stderr, "kilim-perf: %s\n", why.c_str());
+    return 1;
+  }
+  if (!o.json)
+    std::printf("%-52s %9s %9s  %6s  %5s  %-6s %6s  %s\n", "metric", "kilim ns", "peer ns", "ratio",
+                "goal", "", "instr.", "peer's way");
+  for (const Line* line : lines()) {
+    if (std::string_view(line->metric).find(o.only) == std::string_view::npos) continue;
+    const auto result = measure_line(*rig, *line, o.samples);
+    if (!result) {
+      std::fprintf(stderr, "kilim-perf: %s: a request failed\n", line->metric);
+      return 1;
+    }
+    (o.json ? print_json : print_text)(*result);
+    std::fflush(stdout);
+  }
+  if (!o.json)
+    std::printf(
+        "* the device completes these requests without executing them: a measurement of "
+        "what the application's core spends\n");
+  return 0;
+}
+
+}  // namespace
+
+const Command compare_test = {"compare", "Kilim against libmlx5, line by line, with the goals",
+                              run};
+
+}  // namespace kilim::perf

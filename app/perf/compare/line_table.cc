@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The lines of the comparison: a new one is a file and a row here.
+#include "perf/compare/line.hh"
+
+namespace kilim::perf {
+namespace {
+
+constexpr const Line* table[] = {
+    &umr_single_line,       &umr_batch_line,     &patch_line,
+    &raw_patch_line,        &write_line,         &completion_line,
+    &empty_poll_line,       &device_write_line,  &device_copy_line,
+    &gather_line,           &gather_device_line, &lookup_arena_line,
+    &lookup_elsewhere_line, &inline_line,
+};
+
+}  // namespace
+
+std::span<const Line* const> lines() noexcept {
+  return table;
+}
+
+}  // namespace kilim::perf

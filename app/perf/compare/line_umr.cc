@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// An indirect key is given a new list: one UMR per doorbell, and 32. Both get a list that lies
+// ready, libmlx5 an array of ibv_sge, Kilim a PieceList, and write it inline, with access rights
+// and a completion. libmlx5 adds up the lengths while it writes; a PieceList did so while it was
+// filled, which like the filling of the array is not counted.
+#include "kilim/umr/shape.hh"
+#include "perf/compare/line.hh"
+
+namespace kilim::perf {
+namespace {
+
+constexpr uint32_t access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+
+umr::ListRequest request_of(const Rig& r) noexcept {
+  const Lkey key{r.ours.key->lkey};
+  return {.key = key,
+          .max_entries = 64,
+          .new_tag = tag_of(key),
+          .access = umr::mkey_access(mr::Access::local_write | mr::Access::remote_write)};
+}
+
+umr::ShapedKey key_of(const Rig& r) noexcept {
+  const Lkey key{r.ours.key->lkey};
+  return {.key = key, .new_tag = tag_of(key)};
+}
+
+constexpr umr::UmrWr signalled(uint64_t id) noexcept {
+  return {.id = id, .flags = queue::WrFlags::signalled};
+}
+
+// The pieces of the round and their shape.
+umr::PieceList<most_pieces> ready;
+umr::ListShape shape{{}, 0};
+uint32_t collect(Rig& r, const Case& c) {
+  shape = umr::ListShape{request_of(r), c.pieces};
+  ready.clear();
+  for (uint32_t i = 0; i < c.pieces; i++)
+    (void)ready.add(r.pieces[i].key, r.pieces[i].address, r.pieces[i].length);
+  return ready.count();
+}
+
+// Round by round as many requests as both queues surely hold.
+constexpr uint32_t requests(const Case&) noexcept {
+  return round_requests;
+}
+
+[[gnu::noinline]] uint32_t kilim_single(Rig& r, const Case& c) {
+  const umr::ShapedKey key = key_of(r);
+  uint32_t n = 0;
+  for (; n < requests(c); n++) {
+    queue::WqeCursor cursor{*r.sq};
+    if (!umr::umr_shape(cursor, shape, key, ready.view(), signalled(n)).ok()) break;
+    cursor.commit();
+  }
+  return n;
+}
+
+[[gnu::noinline]] uint32_t kilim_batch(Rig& r, const Case& c) {
+  const umr::ShapedKey key = key_of(r);
+  queue::WqeCursor cursor{*r.sq};
+  uint32_t n = 0;
+  for (; n < requests(c); n++) {
+    if (!umr::umr_shape(cursor, shape, key, ready.view(), signalled(n)).ok()) break;
+  }
+  cursor.commit();
+  return n;
+}
+
+void one_list(Rig& r, const Case& c, uint32_t n) {
+  RigQueue& q = r.theirs;
+  q.ex->wr_id = n;
+  q.ex->wr_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED;
+  mlx5dv_wr_mr_list(q.dv, q.key.get(), access, static_cast<uint16_t>(c.pieces), r.sges.data());
+}
+
+void one_configure(Rig& r, const Case& c, uint32_t n) {
+  RigQueue& q = r.theirs;
+  q.ex->wr_id = n;
+  q.ex->wr_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED;
+  mlx5dv_mkey_conf_attr attr{};
+  mlx5dv_wr_mkey_configure(q.dv, q.key.get(), 2, &attr);
+  mlx5dv_wr_set_mkey_access_flags(q.dv, access);
+  mlx5dv_wr_set_mkey_layout_list(q.dv, static_cast<uint16_t>(c.pieces), r.sges.data());
+}
+
+template <void (*One)(Rig&, const Case&, uint32_t)>
+[[gnu::noinline]] uint32_t peer_single(Rig& r, const Case& c) {
+  uint32_t n = 0;
+  for (; n < requests(c); n++) {
+    ibv_wr_start(r.theirs.ex);
+    One(r, c, n);
+    if (ibv_wr_complete(r.theirs.ex) != 0) break;
+  }
+  return n;
+}
+
+template <void (*One)(Rig&, const Case&, uint32_t)>
+[[gnu::noinline]] uint32_t peer_batch(Rig& r, const Case& c) {
+  ibv_wr_start(r.theirs.ex);
+  for (uint32_t n = 0; n < requests(c); n++) One(r, c, n);
+  return ibv_wr_complete(r.theirs.ex) == 0 ? requests(c) : 0;
+}
+
+constexpr Case sizes[] = {{"4 entries", 4}, {"16 entries", 16}, {"52 entries", 52}};
+constexpr Side single_peers[] = {{"mlx5dv_wr_mr_list", peer_single<one_list>},
+                                 {"mlx5dv_wr_mkey_configure", peer_single<one_configure>}};
+constexpr Side batch_peers[] = {{"mlx5dv_wr_mr_list", peer_batch<one_list>},
+                                {"mlx5dv_wr_mkey_configure", peer_batch<one_configure>}};
+
+}  // namespace
+
+const Line umr_single_line = {"UMR list, one per doorbell",         0.48,        0.28, sizes,
+                              {"umr_shape", kilim_single, collect}, single_peers};
+const Line umr_batch_line = {"UMR list, 32 per doorbell",         0.45,       0.28, sizes,
+                             {"umr_shape", kilim_batch, collect}, batch_peers};
+
+}  // namespace kilim::perf

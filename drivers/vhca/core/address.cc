@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Addresses of a port. Pure.
+#include "vhca/core/address.hh"
+
+#include <cstring>
+
+namespace kilim::vhca {
+
+bool port_gid(const Mac& mac, uint32_t index, Gid& gid) noexcept {
+  if (index != 0) return false;
+  gid = {0xfe,   0x80,   0,    0,    0,      0,      0,     0, static_cast<uint8_t>(mac[0] ^ 2),
+         mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
+  return true;
+}
+
+bool port_gid(const Addresses& own, uint32_t index, Gid& gid) noexcept {
+  if (index != 1) return port_gid(own.mac, index, gid);
+  gid = own.gid;
+  return gid != Gid{};
+}
+
+bool is_own_gid(const Addresses& own, const Gid& gid) noexcept {
+  Gid one;
+  for (uint32_t i = 0; port_gid(own, i, one); i++) {
+    if (one == gid) return true;
+  }
+  return false;
+}
+
+bool leads_here(const Addresses& own, const prm::AvSeg& to) noexcept {
+  Gid gid;
+  std::memcpy(gid.data(), to.rgid, gid.size());
+  if (own.lid == 0) return is_own_gid(own, gid);
+  return to.rlid.host() == own.lid && (prm::av::grh::get(to) == 0 || is_own_gid(own, gid));
+}
+
+bool leads_here(const Addresses& own, const QpAttr::Path& path) noexcept {
+  if (own.lid == 0) return is_own_gid(own, path.dgid);
+  return path.dlid == own.lid && (!path.is_global || is_own_gid(own, path.dgid));
+}
+
+}  // namespace kilim::vhca

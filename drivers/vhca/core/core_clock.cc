@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "Initialization Segment", the internal timer. One store of 8 bytes: a reader of the two
+// halves sees the higher one change at worst, and reads again.
+#include "vhca/core/core_clock.hh"
+
+#include <utility>
+
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "kilim/base/be.hh"
+
+namespace kilim::vhca {
+
+namespace {
+constexpr std::size_t clock_page_bytes = 4096;
+}  // namespace
+
+uint64_t clock_ns() noexcept {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
+}
+
+CoreClock::~CoreClock() {
+  if (void* page = word_.load(std::memory_order_relaxed)) ::munmap(page, clock_page_bytes);
+}
+
+int CoreClock::fd() noexcept {
+  if (fd_) return fd_.get();
+  Fd fd{::memfd_create("vhca-clock", MFD_CLOEXEC)};
+  if (!fd || ::ftruncate(fd.get(), clock_page_bytes) != 0) return -1;
+  void* page = ::mmap(nullptr, clock_page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  if (page == MAP_FAILED) return -1;
+  fd_ = std::move(fd);
+  word_.store(static_cast<uint64_t*>(page), std::memory_order_release);
+  return fd_.get();
+}
+
+void CoreClock::store(uint64_t* word, uint64_t now_ns) noexcept {
+  __atomic_store_n(word, be64{now_ns}.raw(), __ATOMIC_RELAXED);
+}
+
+}  // namespace kilim::vhca

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "Initialization Segment", the internal timer: a page that clients map for reading, with the
+// clock that stamps completions. It holds what was last written: the engine does so each turn, and
+// whoever is about to read may do so first (doc/decisions/0010-core-clock.md). Owner: the adapter.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "kilim/base/fd.hh"
+
+namespace kilim::vhca {
+
+// CLOCK_MONOTONIC.
+uint64_t clock_ns() noexcept;
+
+class CoreClock {
+ public:
+  CoreClock() = default;
+  ~CoreClock();
+  CoreClock(const CoreClock&) = delete;
+  CoreClock& operator=(const CoreClock&) = delete;
+
+  // The page's memory, made at the first call; -1: there is none to be had. Adapter's lock held.
+  int fd() noexcept;
+  // Whether anybody has asked for the page.
+  [[nodiscard]] bool shown() const noexcept {
+    return word_.load(std::memory_order_relaxed) != nullptr;
+  }
+  // The time is `now_ns`. Any thread; nothing where nobody has asked for the page.
+  void set(uint64_t now_ns) noexcept {
+    if (uint64_t* word = word_.load(std::memory_order_acquire)) store(word, now_ns);
+  }
+
+ private:
+  static void store(uint64_t* word, uint64_t now_ns) noexcept;
+
+  Fd fd_;
+  std::atomic<uint64_t*> word_{nullptr};  // 32 bits of higher value first, big endian each
+};
+
+}  // namespace kilim::vhca

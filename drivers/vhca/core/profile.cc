@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The profiles by name: one card, and that card with one property changed. Pure values.
+#include "vhca/core/profile.hh"
+
+#include <cerrno>
+
+namespace kilim::vhca {
+
+namespace {
+
+struct Card {
+  const char* name;
+  void (*change)(Profile&);
+};
+
+// Everything about lists that a card may lack.
+void plain_lists(Profile& p) {
+  p.umr_fence = 0;
+  p.max_indirection = 1;
+  p.log_max_klm_list_size = 8;
+  p.umr_ptr_rlkey = false;
+  p.repeated_block_disabled = true;
+  p.umr_modify_entity_size_disabled = true;
+  p.umr_modify_atomic_disabled = true;
+  p.umr_extended_translation_offset = false;
+}
+
+// What ibv_devinfo -v tells of a ConnectX-5.
+void less_odp(Profile& p) {
+  p.odp_rc = paged_op::all & ~paged_op::atomic;
+  p.odp_xrc = p.odp_dc = p.odp_rc & ~paged_op::receive;
+}
+
+// A subnet of one port: it has its LID, matches tags, and has no Ethernet.
+void infiniband(Profile& p) {
+  p.lid = 1;
+  p.log_max_tags = 7;
+  p.raw_packet = p.scatter_fcs = p.vlan_stripping = false;
+}
+
+constexpr Card cards[] = {
+    {"cx6dx", [](Profile&) {}},
+    {"vf", [](Profile& p) { p.memory_windows = p.signature = false; }},
+    {"strong-fence", [](Profile& p) { p.umr_fence = 0; }},
+    {"no-fence", [](Profile& p) { p.umr_fence = 2; }},
+    {"no-devx", [](Profile& p) { p.devx = false; }},
+    {"long-lists", [](Profile& p) { p.log_max_klm_list_size = 20; }},
+    {"plain-lists", plain_lists},
+    {"no-umr-lists", [](Profile& p) { p.umr_indirect_mkey_disabled = true; }},
+    {"real-time", [](Profile& p) { p.real_time_clock = true; }},
+    {"no-odp", [](Profile& p) { p.odp = p.odp_implicit = false; }},
+    {"less-odp", less_odp},
+    {"no-inline", [](Profile& p) { p.scatter_to_cqe = false; }},
+    {"no-dm", [](Profile& p) { p.max_dm_size = 0; }},
+    {"no-dc", [](Profile& p) { p.dynamic = false; }},
+    {"no-signature", [](Profile& p) { p.signature = false; }},
+    {"infiniband", infiniband},
+};
+
+}  // namespace
+
+Result<Profile> find_profile(std::string_view name) {
+  for (const Card& card : cards) {
+    if (name != card.name) continue;
+    Profile p;
+    card.change(p);
+    p.name = card.name;
+    return p;
+  }
+  return Error{EINVAL,
+               "no such profile: cx6dx, vf, strong-fence, no-fence, no-devx, real-time, "
+               "long-lists, plain-lists, "
+               "no-umr-lists, no-odp, less-odp, no-inline, no-dm, no-dc,"
+               " no-signature and infiniband are known"};
+}
+
+}  // namespace kilim::vhca

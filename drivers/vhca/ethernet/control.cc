@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The raw packet path's control side: ports, flow rules, what to wait for.
+// Adapter's lock held.
+#include <algorithm>
+#include <cerrno>
+
+#include "vhca/ethernet/state.hh"
+
+namespace kilim::vhca {
+
+namespace {
+constexpr uint64_t pause_look_ns =
+    50'000;  // a receive WQE rings no bell: look again this much later
+constexpr uint32_t unplugged_mtu = 9000;
+}  // namespace
+
+EthPort& eth_port(EthState& eth, uint32_t port) noexcept {
+  return eth.ports[port >= 1 && port <= eth.ports.size() ? port - 1 : 0];
+}
+
+void eth_open(EthState& eth, std::span<Wire* const> wires) {
+  eth.ports.resize(std::max<std::size_t>(wires.size(), 1));
+  std::size_t longest = max_frame(unplugged_mtu);
+  for (std::size_t i = 0; i < wires.size(); ++i) {
+    eth.ports[i].wire = wires[i];
+    if (wires[i] != nullptr) longest = std::max(longest, max_frame(wires[i]->mtu()));
+  }
+  eth.frame.resize(longest);
+  eth.shaped.resize(longest + ether_fcs_bytes);
+}
+
+Result<uint32_t> eth_create_flow(EthState& eth, Qp& qp, const FlowSpec& spec) {
+  if (qp.type != QpType::raw_packet) {
+    return Error{EINVAL, "a flow rule leads to a raw packet queue only"};
+  }
+  return eth_port(eth, 1).steering.add(&qp, spec);
+}
+
+int eth_destroy_flow(EthState& eth, uint32_t rule) {
+  return eth_port(eth, 1).steering.remove(rule);
+}
+
+int eth_detach_qp(EthState& eth, Qp& qp) {
+  for (const EthPort& port : eth.ports) {
+    if (port.steering.uses(&qp)) return -EBUSY;
+  }
+  return 0;
+}
+
+void eth_wait_set(const EthState& eth, std::vector<int>& fds, uint64_t& deadline_ns) {
+  for (const EthPort& port : eth.ports) {
+    if (port.wire == nullptr) continue;
+    if (port.paused) {
+      deadline_ns = std::min(deadline_ns, eth.context->now_ns + pause_look_ns);
+    } else if (int fd = port.wire->fd(); fd >= 0) {
+      fds.push_back(fd);
+    }
+  }
+}
+
+PortCounters eth_port_counters(EthState& eth, uint32_t number) noexcept {
+  if (number < 1 || number > eth.ports.size()) return {};
+  EthPort& port = eth.ports[number - 1];
+  PortCounters c = port.counters;
+  if (port.wire != nullptr) {
+    const WireCounters& w = port.wire->counters();
+    c.wire_rx_drops = w.rx_kernel_drops + w.rx_malformed;
+    c.rx_oversize = w.rx_too_long;
+    c.tx_drops += w.tx_lost;
+  }
+  return c;
+}
+
+}  // namespace kilim::vhca

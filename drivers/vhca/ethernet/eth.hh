@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Where the engine hands over to the raw packet path and back: send WQEs of raw packet queues go to
+// eth_exec_send, frames come in by eth_handle_frame. Adapter's lock held. Never allocates in the
+// two data calls.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kilim/base/result.hh"
+#include "kilim/prm/syndrome.hh"
+#include "vhca/core/port_counters.hh"
+#include "vhca/core/spec.hh"
+#include "vhca/wire/wire.hh"
+#include "vhca/wq/qp.hh"
+#include "vhca/wq/sq_decode.hh"
+
+namespace kilim::vhca {
+
+struct EthState;  // ethernet/state.hh
+
+// Executes a SEND of a raw packet queue except its completion: `none` and the engine writes the
+// completion if the WQE asks for one; a syndrome and the engine fails the queue with it. `retry`:
+// the wire is full; the engine tries the same WQE again.
+struct EthSend {
+  prm::Syndrome syndrome = prm::Syndrome::none;
+  bool retry = false;
+};
+EthSend eth_exec_send(EthState&, Qp&, const SendWqe&) noexcept;
+
+// Steers and delivers the frame that the wire of port `number` shows, and takes it from the wire.
+// False: it waits there for a receive WQE.
+bool eth_handle_frame(EthState&, uint32_t number, std::span<const std::byte> frame) noexcept;
+
+// Gives a frame that leaves by a queue to queues of the same port, as its rules say: those of other
+// clients, and of the same one where they want their own. Whether one took it.
+bool eth_loop_back(EthState&, const Qp& from, std::span<const std::byte> frame) noexcept;
+
+// What the adapter may wait for: descriptors of the wires are appended, `deadline_ns`
+// (CLOCK_MONOTONIC) is lowered where a frame waits for a receive WQE, which no doorbell announces.
+void eth_wait_set(const EthState&, std::vector<int>& fds, uint64_t& deadline_ns);
+
+// Control path.
+void eth_open(EthState&, std::span<Wire* const> wires);  // by port; null: nothing is plugged in
+Result<uint32_t> eth_create_flow(EthState&, Qp&, const FlowSpec&);
+int eth_destroy_flow(EthState&, uint32_t rule);
+// The queue goes away: EBUSY while rules name it.
+int eth_detach_qp(EthState&, Qp&);
+// All zeros: a port that is not there has carried nothing.
+PortCounters eth_port_counters(EthState&, uint32_t port) noexcept;
+
+}  // namespace kilim::vhca

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "CQE Format", responder of raw Ethernet. Frames of the wires go by the flow rules into
+// receive WQEs; the completion says what the headers are and which checksums are right.
+// Adapter's lock held. Never allocates. Frames are untrusted.
+#include <algorithm>
+
+#include "vhca/core/journal.hh"
+#include "vhca/ethernet/state.hh"
+#include "vhca/wire/packet.hh"
+#include "vhca/wq/cqe_writer.hh"
+#include "vhca/wq/qp_error.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+using prm::Syndrome;
+
+constexpr std::size_t tcp_flags_at = 13;
+constexpr std::byte tcp_ack{0x10};
+
+bool receives(const Qp& qp) noexcept {
+  return qp.rq.wqes > 0 && qp.state != QpState::reset && qp.state != QpState::err;
+}
+
+uint8_t l4_type(std::span<const std::byte> frame, const PacketView& v) noexcept {
+  if (v.l4 == L4::udp) return prm::cqe::l4_udp;
+  if (v.l4 != L4::tcp) return prm::cqe::l4_none;
+  if ((frame[v.l4_at + tcp_flags_at] & tcp_ack) == std::byte{0}) return prm::cqe::l4_tcp;
+  return v.l4_at + v.l4_header == v.l3_end ? prm::cqe::l4_tcp_empty_ack : prm::cqe::l4_tcp_ack;
+}
+
+// What the card says about the headers.
+void describe(std::span<const std::byte> frame, prm::Cqe& cqe) noexcept {
+  PacketView v = parse_packet(frame);
+  uint8_t l3 = v.l3 == L3::ipv4   ? prm::cqe::l3_ipv4
+               : v.l3 == L3::ipv6 ? prm::cqe::l3_ipv6
+                                  : prm::cqe::l3_none;
+  unsigned ok = prm::cqe::l2_ok;
+  if (l3_checksum_good(frame, v)) ok |= prm::cqe::l3_ok;
+  if (l4_checksum_good(frame, v)) ok |= prm::cqe::l4_ok;
+  unsigned type = static_cast<unsigned>(l3) << prm::cqe::l3_type_shift |
+                  static_cast<unsigned>(l4_type(frame, v)) << prm::cqe::l4_type_shift;
+  if (v.ip_options) type |= prm::cqe::ip_ext_opts;
+  if (v.fragment) type |= prm::cqe::ip_fragment;
+  cqe.hds_ip_ext = static_cast<uint8_t>(ok);
+  cqe.l4_hdr_type_etc = static_cast<uint8_t>(type);
+}
+
+bool complete(EthState& eth, Qp& qp, std::span<const std::byte> frame, const ShapedFrame& shaped,
+              uint16_t index) noexcept {
+  prm::Cqe cqe{};
+  describe(frame, cqe);
+  if (shaped.stripped) {
+    cqe.l4_hdr_type_etc |= prm::cqe::vlan_stripped;
+    cqe.vlan_info = be16::from_raw(shaped.tag_raw);
+  }
+  auto bytes = static_cast<uint32_t>(shaped.bytes.size());
+  cqe.srqn_uidx = be32{qp.spec.uidx};
+  cqe.byte_cnt = be32{bytes};
+  cqe.sop_drop_qpn = be32{qp.qpn.value()};
+  cqe.wqe_counter = be16{index};
+  constexpr auto op = prm::CqeOpcode::resp_send;
+  eth.context->journal->cqe(qp.recv_cq->cqn, qp.qpn, static_cast<uint8_t>(op), index, bytes);
+  return write_cqe(*eth.context, *qp.recv_cq, cqe, op, false);
+}
+
+enum class Delivered : uint8_t { yes, no_wqe, too_long, queue_down };
+
+// An Ethernet receive queue goes on behind such a frame: mlx5_core (en/health.h,
+// cqe_syndrome_needs_recover) and DPDK (mlx5_rx.c, mlx5_rx_err_handle) do not recover from this
+// syndrome, since the queue is not in its error state.
+Delivered drop_too_long(EthState& eth, Qp& qp, uint16_t index) noexcept {
+  if (drop_recv(*eth.context, qp, index, Syndrome::local_length,
+                "the frame is longer than the receive request"))
+    return Delivered::too_long;
+  fatal_qp(*eth.context, qp, "the completion queue of a receive queue is in error");
+  return Delivered::queue_down;
+}
+
+Delivered deliver(EthState& eth, Qp& qp, std::span<const std::byte> frame) noexcept {
+  if (!receives(qp)) return Delivered::queue_down;
+  RecvWqe& wqe = eth.recv;
+  switch (peek_recv(*eth.context, qp, wqe)) {
+    case RecvTake::empty:
+      return Delivered::no_wqe;
+    case RecvTake::fault:
+      fatal_qp(*eth.context, qp, "the memory of a receive queue is gone");
+      return Delivered::queue_down;
+    case RecvTake::refused:
+      fail_refused_recv(*eth.context, qp, wqe.index);
+      return Delivered::queue_down;
+    case RecvTake::ok:
+      break;
+  }
+  ShapedFrame shaped = shape_frame(eth, qp.spec, frame);
+  Syndrome s = scatter_to_recv(*eth.context, qp, wqe, shaped.bytes.data(), shaped.bytes.size());
+  if (s == Syndrome::local_length) return drop_too_long(eth, qp, wqe.index);
+  if (s != Syndrome::none) {
+    fail_recv(*eth.context, qp, wqe.index, s, "the receive request's memory is not allowed");
+    return Delivered::queue_down;
+  }
+  consume_recv(*eth.context, qp);
+  if (!complete(eth, qp, frame, shaped, wqe.index)) {
+    fatal_qp(*eth.context, qp, "the completion queue of a receive queue is in error");
+    return Delivered::queue_down;
+  }
+  return Delivered::yes;
+}
+
+// With flow control a frame waits until each of its queues has room; and a recording loses nothing.
+bool must_wait(EthState& eth, const Wire& wire, std::span<Qp* const> queues) noexcept {
+  if (!eth.context->profile->flow_control && !wire.is_recording()) return false;
+  // A record that is gone shows none waiting too, but that is a fault, not a pause.
+  return std::any_of(queues.begin(), queues.end(), [&eth](const Qp* qp) {
+    return receives(*qp) && recv_waiting(*qp) == 0 &&
+           peek_recv(*eth.context, *qp, eth.recv) == RecvTake::empty;
+  });
+}
+
+void count(EthPort& port, Delivered d, std::size_t bytes, bool& first) noexcept {
+  PortCounters& c = port.counters;
+  switch (d) {
+    case Delivered::yes:
+      c.rx_copies += !first;
+      c.rx_packets += first;
+      c.rx_bytes += first ? bytes : 0;
+      first = false;
+      return;
+    case Delivered::no_wqe:
+      c.rx_out_of_buffer++;
+      port.out_of_buffer.add(1);
+      return;
+    case Delivered::too_long:
+      c.rx_too_long++;
+      return;
+    case Delivered::queue_down:
+      c.rx_queue_down++;
+      return;
+  }
+}
+
+// Whether frames of `from` come back to `to`: a client's own do only where the queue wants them.
+bool comes_back(const Qp& from, const Qp& to, bool multicast) noexcept {
+  if (from.sink != to.sink) return true;
+  return multicast ? to.spec.own_multicast : to.spec.own_unicast;
+}
+
+}  // namespace
+
+bool eth_loop_back(EthState& eth, const Qp& from, std::span<const std::byte> frame) noexcept {
+  // As mlx5_ib switches it on: for a second client, or for a queue that wants its own.
+  if (eth.clients < 2 && eth.own_queues == 0) return false;
+  EthPort& port = eth_port(eth, from.attr.port);
+  bool multicast = (frame[0] & std::byte{1}) != std::byte{0};
+  bool first = true;
+  for (Qp* to : port.steering.match(frame)) {
+    if (comes_back(from, *to, multicast)) {
+      count(port, deliver(eth, *to, frame), frame.size(), first);
+    }
+  }
+  if (!first) eth.context->journal->frame_in(from.attr.port, static_cast<uint32_t>(frame.size()));
+  return !first;
+}
+
+bool eth_handle_frame(EthState& eth, uint32_t number, std::span<const std::byte> frame) noexcept {
+  EthPort& port = eth.ports[number - 1];
+  std::span<Qp* const> queues = port.steering.match(frame);
+  bool wait = must_wait(eth, *port.wire, queues);
+  port.counters.rx_pauses += wait && !port.paused;
+  port.paused = wait;
+  if (wait) return false;
+  auto bytes = static_cast<uint32_t>(frame.size());
+  port.counters.rx_no_rule += queues.empty();
+  bool first = true;
+  for (Qp* qp : queues) count(port, deliver(eth, *qp, frame), bytes, first);
+  if (first) {
+    eth.context->journal->frame_drop(number, bytes,
+                                     queues.empty() ? "no flow rule" : "no receive queue took it");
+  } else {
+    eth.context->journal->frame_in(number, bytes);
+  }
+  port.wire->drop();
+  return true;
+}
+
+}  // namespace kilim::vhca

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the raw packet path of an adapter keeps: ports with their wires, rules and counters, and one
+// place where a frame is put together. Owner: the adapter; its lock held.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "vhca/core/port_counters.hh"
+#include "vhca/ethernet/eth.hh"
+#include "vhca/ethernet/shared_counter.hh"
+#include "vhca/ethernet/steering.hh"
+#include "vhca/wire/wire.hh"
+#include "vhca/wq/engine_context.hh"
+#include "vhca/wq/recv.hh"
+
+namespace kilim::vhca {
+
+struct EthPort {
+  Wire* wire = nullptr;  // null: nothing is plugged in
+  Steering steering;
+  PortCounters counters;
+  SharedCounter out_of_buffer;  // of all processes that use the device
+  bool paused = false;          // the next frame waits for a receive WQE
+};
+
+struct EthState {
+  EngineContext* context = nullptr;
+  std::vector<EthPort> ports;
+  std::vector<std::byte> frame;   // of the send WQE under execution: the longest that a port takes
+  std::vector<std::byte> shaped;  // a received frame that is not delivered as it came
+  RecvWqe recv;                   // the receive WQE in hand
+  uint32_t own_queues = 0;        // that take frames of their own client
+  std::size_t clients = 0;        // that have announced themselves
+};
+
+inline constexpr std::size_t ether_fcs_bytes = 4;
+
+// A received frame as a queue wants it: without its tag, with its check sequence. Valid until the
+// next call.
+struct ShapedFrame {
+  std::span<const std::byte> bytes;
+  bool stripped = false;
+  uint16_t tag_raw = 0;  // as it came
+};
+ShapedFrame shape_frame(EthState&, const QpSpec&, std::span<const std::byte> frame) noexcept;
+
+// The port of a queue; its number comes from the client.
+EthPort& eth_port(EthState&, uint32_t port) noexcept;
+
+}  // namespace kilim::vhca

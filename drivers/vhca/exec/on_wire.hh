@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Send queues whose peer is on the wire: packets go out, and what the protocol leaves to the
+// queue's own side is executed here. Adapter's lock held. Never allocates.
+#pragma once
+
+#include <cstddef>
+
+#include "vhca/exec/engine.hh"
+
+namespace kilim::vhca {
+
+// At most `budget` packets of a queue that has `rc`; what it did.
+std::size_t run_on_wire(Engine&, Qp&, std::size_t budget) noexcept;
+
+}  // namespace kilim::vhca

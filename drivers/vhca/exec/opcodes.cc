@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "WQE Opcodes". The table of executors. Adapter's lock held. Never allocates.
+#include "vhca/exec/opcodes.hh"
+
+#include <array>
+
+#include "vhca/ethernet/eth.hh"
+#include "vhca/exec/plain.hh"
+#include "vhca/exec/umr.hh"
+#include "vhca/transport/datagram.hh"
+#include "vhca/transport/dma_copy.hh"
+#include "vhca/transport/requester.hh"
+#include "vhca/transport/tag_match.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+using prm::Opcode;
+using prm::Syndrome;
+
+Outcome nothing(Engine&, Qp&, const SendWqe&, bool&) noexcept {
+  return Outcome::done();
+}
+
+Outcome request(Engine& e, Qp& qp, const SendWqe& wqe, bool&) noexcept {
+  return exec_request(e.context, e.qps, qp, wqe);
+}
+
+Outcome datagram(Engine& e, Qp& qp, const SendWqe& wqe, bool& wire_full) noexcept {
+  return exec_datagram(e.roce, qp, wqe, wire_full);
+}
+
+Outcome frame(Engine& e, Qp& qp, const SendWqe& wqe, bool& wire_full) noexcept {
+  const EthSend sent = eth_exec_send(e.eth, qp, wqe);
+  wire_full = sent.retry;
+  if (sent.syndrome != Syndrome::none) return Outcome::failed(sent.syndrome, "raw packet refused");
+  return Outcome::done();
+}
+
+Outcome umr(Engine& e, Qp& qp, const SendWqe& wqe, bool&) noexcept {
+  return exec_umr(e.context, qp, wqe);
+}
+
+Outcome local_inval(Engine& e, Qp& qp, const SendWqe& wqe, bool&) noexcept {
+  return exec_local_inval(e.context, qp, wqe);
+}
+
+Outcome set_psv(Engine& e, Qp& qp, const SendWqe& wqe, bool&) noexcept {
+  return exec_set_psv(e.context, qp, wqe);
+}
+
+Outcome tag_operation(Engine& e, Qp& qp, const SendWqe& wqe, bool&) noexcept {
+  return exec_tag_operation(e.context, qp, wqe);
+}
+
+Outcome dma_copy(Engine& e, Qp& qp, const SendWqe& wqe, bool&) noexcept {
+  return exec_dma_copy(e.context, qp, wqe);
+}
+
+constexpr uint8_t bit(QpType t) noexcept {
+  return static_cast<uint8_t>(1u << static_cast<unsigned>(t));
+}
+constexpr uint8_t rc = bit(QpType::rc), uc = bit(QpType::uc), ud = bit(QpType::ud),
+                  raw = bit(QpType::raw_packet), xrc = bit(QpType::xrc_ini), dc = bit(QpType::dci);
+constexpr uint8_t reliable = rc | xrc | dc, connected = reliable | uc, every = connected | ud | raw;
+
+// clang-format off
+constexpr OpcodeRow rows[] = {
+    {Opcode::nop,            every,     nothing,       nullptr},
+    {Opcode::send,           connected, request,       nullptr},
+    {Opcode::send_imm,       connected, request,       nullptr},
+    {Opcode::send_inval,     reliable,  request,       nullptr},
+    {Opcode::rdma_write,     connected, request,       run_plain_writes},
+    {Opcode::rdma_write_imm, connected, request,       nullptr},
+    {Opcode::rdma_read,      reliable,  request,       run_plain_reads},
+    {Opcode::atomic_cs,      reliable,  request,       nullptr},
+    {Opcode::atomic_fa,      reliable,  request,       nullptr},
+    {Opcode::umr,            connected, umr,           run_plain_umr},
+    {Opcode::local_inval,    connected, local_inval,   run_plain_local_inval},
+    {Opcode::set_psv,        rc | xrc,  set_psv,       nullptr},
+    {Opcode::tag_matching,   connected, tag_operation, nullptr},
+    {Opcode::mmo,            rc | dc,   dma_copy,      nullptr},
+    {Opcode::send,           ud,        datagram,      nullptr},
+    {Opcode::send_imm,       ud,        datagram,      nullptr},
+    {Opcode::send,           raw,       frame,         nullptr},
+};
+// clang-format on
+
+// By type and opcode, 1 more than the row's place; 0: there is none.
+constexpr unsigned types = 8, opcodes = 64;
+using Places = std::array<std::array<uint8_t, opcodes>, types>;
+
+constexpr Places find_places() noexcept {
+  Places places{};
+  uint8_t place = 0;
+  for (const OpcodeRow& row : rows) {
+    place++;
+    for (unsigned type = 0; type < types; type++) {
+      if ((row.services >> type & 1) != 0) places[type][static_cast<uint8_t>(row.opcode)] = place;
+    }
+  }
+  return places;
+}
+constexpr Places places = find_places();
+
+}  // namespace
+
+const OpcodeRow* opcode_row(QpType type, uint8_t opcode) noexcept {
+  const uint8_t place = opcode < opcodes ? places[static_cast<uint8_t>(type)][opcode] : 0;
+  return place != 0 ? &rows[place - 1] : nullptr;
+}
+
+Outcome execute_here(void* engine, Qp& qp, const SendWqe& wqe) noexcept {
+  const OpcodeRow* row = opcode_row(qp.type, wqe.opcode);
+  bool wire_full = false;
+  if (row == nullptr) return malformed("an opcode that the queue does not know");
+  return row->execute(*static_cast<Engine*>(engine), qp, wqe, wire_full);
+}
+
+}  // namespace kilim::vhca

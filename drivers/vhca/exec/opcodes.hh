@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Where an opcode is executed: one table (opcodes.cc), a row for an opcode and the services that
+// know it. Any thread; the executors want the adapter's lock and never allocate.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kilim/prm/opcode.hh"
+#include "vhca/exec/engine.hh"
+#include "vhca/transport/outcome.hh"
+
+namespace kilim::vhca {
+
+struct OpcodeRow {
+  // One WQE, once. `wire_full`: nothing has happened, the same again later.
+  using Execute = Outcome (*)(Engine&, Qp&, const SendWqe&, bool& wire_full) noexcept;
+  // What the WQE at sq.ci begins, as far as it is plain (plain.hh): how many WQEs, `budget` at
+  // most.
+  using Straight = std::size_t (*)(Engine&, Qp&, std::size_t budget) noexcept;
+
+  prm::Opcode opcode;
+  uint8_t services;  // a bit for each QpType
+  Execute execute;
+  Straight straight;  // null: there is no straight way
+};
+
+// Null: a queue of this type does not know the opcode.
+const OpcodeRow* opcode_row(QpType, uint8_t opcode) noexcept;
+
+// Executes a WQE that asks nothing of a peer; for RoceLink::execute.
+Outcome execute_here(void* engine, Qp&, const SendWqe&) noexcept;
+
+}  // namespace kilim::vhca

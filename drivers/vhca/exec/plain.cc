@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Plain requests, one after the other: WQE in, keys, bytes, completion out. Whatever can change
+// only between two turns of the engine is asked once for all of them. Adapter's lock held. Never
+// allocates; a WQE is untrusted.
+#include "vhca/exec/plain.hh"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kilim/base/units.hh"
+#include "kilim/prm/cqe.hh"
+#include "kilim/prm/data_seg.hh"
+#include "kilim/prm/doorbell.hh"
+#include "vhca/core/journal.hh"
+#include "vhca/exec/opcodes.hh"
+#include "vhca/exec/umr.hh"
+#include "vhca/memory/dma.hh"
+#include "vhca/memory/dma_inline.hh"
+#include "vhca/transport/requester.hh"
+#include "vhca/wq/cqe_writer.hh"
+#include "vhca/wq/qp_error.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+using prm::Opcode;
+
+// Of requests in line, and of the others.
+constexpr uint64_t longest = 4096, longest_listed = prm::inline_flag - 1;
+
+// The WQE of a plain request in host order: control, remote address and one data segment. The rest
+// of its basic block means nothing.
+struct PlainWqe {
+  uint64_t head;  // opcode, index, queue, ds: known before it is read
+  uint64_t remote, local;
+  uint64_t bytes;
+  uint32_t rkey, lkey;
+  uint32_t fm_ce_se;
+  uint32_t reserved;  // bits that have to be zero
+
+  [[nodiscard]] bool signaled() const noexcept { return (fm_ce_se & prm::ctrl::cq_update) != 0; }
+  [[nodiscard]] bool wants_event() const noexcept {
+    return (fm_ce_se & prm::ctrl::completion_mask) == prm::ctrl::cq_update_and_event;
+  }
+};
+constexpr unsigned plain_ds = 3;
+constexpr uint64_t next_index = uint64_t{1} << 40;  // in `head`
+
+[[gnu::always_inline]] inline PlainWqe read_plain_wqe(uint64_t at) noexcept {
+  const dma::PlainWords w = dma::read_plain(at);
+  const uint64_t length_and_key = be64::from_raw(w.length_and_key).host();
+  PlainWqe wqe;
+  wqe.head = be64::from_raw(w.head).host();
+  wqe.remote = be64::from_raw(w.remote).host();
+  wqe.local = be64::from_raw(w.local).host();
+  wqe.bytes = length_and_key >> 32;
+  wqe.rkey = be32::from_raw(w.remote_key).host();
+  wqe.lkey = static_cast<uint32_t>(length_and_key);
+  const uint32_t flags = be32::from_raw(w.flags).host();
+  wqe.fm_ce_se = flags & 0xff;
+  wqe.reserved = flags & prm::ctrl::reserved_in_fm_ce_se;
+  return wqe;
+}
+
+// A kind of plain request, and what it needs of the keys at both ends.
+struct Kind {
+  Opcode opcode;
+  uint8_t local, remote;
+  bool answered;  // bytes come back, and are counted in the completion
+};
+constexpr Kind plain_write = {Opcode::rdma_write, prm::mkey::local_read, prm::mkey::remote_write,
+                              false};
+constexpr Kind plain_read = {Opcode::rdma_read, prm::mkey::local_write, prm::mkey::remote_read,
+                             true};
+
+bool completes_plainly(const Cq& cq) noexcept {
+  return !cq.error && !cq.armed && cq.spec.cqe_bytes == sizeof(prm::Cqe) && !cq.spec.time_of_day;
+}
+
+bool may_run(const Engine& e, const Qp& qp) noexcept {
+  const bool connected = qp.type == QpType::rc || qp.type == QpType::uc;
+  const bool fresh = !qp.retrying && qp.stalls == 0 && qp.timeouts == 0;
+  return e.executing && e.fatal_at == 0 && !e.context.journal->on() && connected && !qp.rc &&
+         qp.state == QpState::rts && qp.watched == nullptr && fresh &&
+         completes_plainly(*qp.send_cq);
+}
+
+bool admits(const Qp& qp, const Qp& peer, const Kind& kind) noexcept {
+  if (peer.state == QpState::rtr && !peer.established) return false;
+  if (!kind.answered) return (peer.attr.access & access::remote_write) != 0;
+  return qp.type == QpType::rc && qp.spec.scatter_answers == 0 && qp.attr.max_rd_atomic != 0 &&
+         (peer.attr.access & access::remote_read) != 0 && peer.attr.max_dest_rd_atomic != 0;
+}
+
+// The completions of one run, up to the end of their ring: what the entries have in common is made
+// once.
+class Entries {
+ public:
+  Entries(const EngineContext& context, const Qp& qp, Opcode opcode) noexcept
+      : begin_(place(*qp.send_cq)),
+        at_(begin_),
+        uidx_(be32{qp.spec.uidx}),
+        stamp_(be64{context.now_ns}),
+        last_(last_word(qp, opcode)) {}
+
+  // False: the memory of the completion queue is gone; this entry is not counted.
+  [[gnu::always_inline]] bool give(uint32_t bytes) noexcept {
+    const __m128i second =
+        _mm_set_epi32(static_cast<int>(be32{bytes}.raw()), 0, 0, static_cast<int>(uidx_.raw()));
+    if (!dma::give_64(at_, second, stamp_.raw(), be64{last_}.raw())) return false;
+    at_ += sizeof(prm::Cqe);
+    return true;
+  }
+  // The next ones are of the next WQE.
+  [[gnu::always_inline]] void next_wqe() noexcept { last_ += 1u << 16; }
+  // How many were given.
+  [[nodiscard]] uint32_t given() const noexcept {
+    return static_cast<uint32_t>((at_ - begin_) / sizeof(prm::Cqe));
+  }
+
+ private:
+  static uint64_t place(const Cq& cq) noexcept {
+    return cq.spec.buf.value() + uint64_t{cq.producer & (cq.spec.cqe_count - 1)} * sizeof(prm::Cqe);
+  }
+  // The last eight bytes of an entry: opcode, queue, index of the WQE, owner.
+  static uint64_t last_word(const Qp& qp, Opcode opcode) noexcept {
+    const bool owner = (qp.send_cq->producer & qp.send_cq->spec.cqe_count) != 0;
+    const uint32_t first = prm::cqe::wqe_opcode::at(static_cast<uint8_t>(opcode)) | qp.qpn.value();
+    return uint64_t{first} << 32 | uint32_t{qp.sq.ci} << 16 |
+           prm::cqe::op_own(prm::CqeOpcode::req, false, owner);
+  }
+
+  const uint64_t begin_;
+  uint64_t at_;
+  const be32 uidx_;
+  const be64 stamp_;
+  uint64_t last_;  // in host order
+};
+
+[[gnu::always_inline]] inline bool copy(uint64_t to, uint64_t from, uint64_t bytes) noexcept {
+  if (bytes - 32 <= 32) [[likely]]
+    return dma::move_32_to_64(to, from, bytes);
+  return dma::copy(Va{to}, Va{from}, bytes);
+}
+
+// What is remembered of the keys at both ends is of these ends, or forgotten.
+void recall(const Engine& e, Qp& qp, const Qp& peer) noexcept {
+  KeyMemos& m = qp.memos;
+  const bool good = m.generation == e.context.keys->generation() &&
+                    m.peer_qpn == peer.qpn.value() && m.peer_pd == peer.spec.pd;
+  if (good) return;
+  m = {};
+  m.generation = e.context.keys->generation();
+  m.peer_pd = peer.spec.pd;
+  m.peer_qpn = peer.qpn.value();
+}
+
+bool gather(const PinnedPieces& from, uint64_t to) noexcept {
+  for (std::size_t i = 0; i < from.count; i++) {
+    const PinnedPieces::Piece& p = from.pieces[i];
+    if (!dma::copy_within(Va{to}, Va{p.va}, p.bytes)) return false;
+    to += p.bytes;
+  }
+  return true;
+}
+
+bool scatter(uint64_t from, const PinnedPieces& to) noexcept {
+  for (std::size_t i = 0; i < to.count; i++) {
+    const PinnedPieces::Piece& p = to.pieces[i];
+    if (!dma::copy_within(Va{p.va}, Va{from}, p.bytes)) return false;
+    from += p.bytes;
+  }
+  return true;
+}
+
+bool move_pieces(const PinnedPieces& from, const PinnedPieces& to, uint64_t bytes) noexcept {
+  if (to.count == 1) return gather(from, to.pieces[0].va);
+  if (from.count == 1) return scatter(from.pieces[0].va, to);
+  PinnedPieces::Piece source{}, target{};
+  for (std::size_t i = 0, k = 0; bytes != 0;) {
+    if (source.bytes == 0) source = from.pieces[i++];
+    if (target.bytes == 0) target = to.pieces[k++];
+    const uint64_t n = std::min(source.bytes, target.bytes);
+    if (!dma::copy_within(Va{target.va}, Va{source.va}, n)) return false;
+    source = {source.va + n, source.bytes - n};
+    target = {target.va + n, target.bytes - n};
+    bytes -= n;
+  }
+  return true;
+}
+
+// A request of any length by keys that are lists, or by others than those remembered. Returns how
+// many pieces it had, of both ends; 0: it is not plain.
+[[gnu::noinline]] uint32_t move_listed(Engine& e, Qp& qp, const Qp& peer, const Kind& kind,
+                                       PlainWqe w) noexcept {
+  if (w.bytes - 1 >= std::min(longest_listed, qp.spec.max_message)) return 0;
+  const Access mine{qp.spec.pd, qp.qpn.value(), kind.local};
+  const Access theirs{peer.spec.pd, peer.qpn.value(), kind.remote};
+  KeyMemos& m = qp.memos;
+  PinnedPieces here, there;
+  const Translator& t = e.context.translator;
+  const bool found =
+      find_pinned(t, {w.lkey, w.local, w.bytes, mine}, {m.local, m.local_inner}, here) &&
+      find_pinned(t, {w.rkey, w.remote, w.bytes, theirs}, {m.remote, m.remote_inner}, there);
+  m.prepare(kind.local, kind.remote, longest);
+  if (!found) return 0;
+  const bool moved =
+      kind.answered ? move_pieces(there, here, w.bytes) : move_pieces(here, there, w.bytes);
+  return moved ? here.count + there.count : 0;
+}
+
+// Up to offset `safe` the longest request fits.
+[[gnu::always_inline]] inline bool fits(const KeyMemo& key, uint64_t safe, uint64_t offset,
+                                        uint64_t bytes) noexcept {
+  if (offset <= safe) [[likely]]
+    return true;
+  return key.holds(offset, bytes);
+}
+
+// Where a run over the ring stands.
+struct Run {
+  uint64_t at, end;     // client addresses of basic blocks
+  uint64_t pieces = 0;  // beyond the two of each request
+};
+
+// The bytes of one request. False: it is not plain, or its memory is gone.
+template <const Kind& kind>
+[[gnu::always_inline]] inline bool move_request(Engine& e, Qp& qp, const Qp& peer,
+                                                const PlainWqe& w, Run& run) noexcept {
+  const KeyMemos& keys = qp.memos;
+  const bool known = w.lkey == keys.local.key && w.rkey == keys.remote.key;
+  // A length of 0 stands for 2 GiB, the highest bit for inline data: neither is plain.
+  if (!known || w.bytes - 1 >= keys.longest) [[unlikely]] {
+    const uint32_t listed = move_listed(e, qp, peer, kind, w);
+    if (listed == 0) return false;
+    run.pieces += listed - 2;
+    if (w.bytes > longest) {  // the last one before somebody looks at the clock
+      e.work_since_clock += w.bytes;
+      run.end = run.at + wqebb_bytes;
+    }
+    return true;
+  }
+  const uint64_t mine = w.local - keys.local.start, theirs = w.remote - keys.remote.start;
+  if (!fits(keys.local, keys.local_offset, mine, w.bytes)) return false;
+  if (!fits(keys.remote, keys.remote_offset, theirs, w.bytes)) return false;
+  const uint64_t here = mine + keys.local.va, there = theirs + keys.remote.va;
+  return copy(kind.answered ? here : there, kind.answered ? there : here, w.bytes);
+}
+
+// A run over the ring: `most` WQEs at most. Returns how many.
+template <const Kind& kind>
+[[gnu::noinline]] std::size_t run_kind(Engine& e, Qp& qp, const Qp& peer,
+                                       std::size_t most) noexcept {
+  qp.memos.prepare(kind.local, kind.remote, longest);
+  Entries entries(e.context, qp, kind.opcode);
+  const uint64_t ring = qp.sq.base + uint64_t{qp.sq.ci & (qp.sq.wqebbs - 1)} * wqebb_bytes;
+  uint64_t head = uint64_t{qp.sq.ci} << 40 | uint64_t{static_cast<uint8_t>(kind.opcode)} << 32 |
+                  uint64_t{qp.qpn.value()} << 8 | plain_ds;
+  Run run{ring, ring + most * wqebb_bytes};
+  uint32_t lost = 0;  // bytes of the request whose completion could not be given
+  bool gone = false, event = false;
+  for (; run.at != run.end; run.at += wqebb_bytes) {
+    const PlainWqe w = read_plain_wqe(run.at);
+    if (((w.head ^ head) | w.reserved) != 0) [[unlikely]]
+      break;
+    if (!move_request<kind>(e, qp, peer, w, run)) break;
+    const uint32_t bytes = kind.answered ? static_cast<uint32_t>(w.bytes) : 0;
+    if (w.signaled()) [[likely]] {
+      if (!entries.give(bytes)) {
+        run.at += wqebb_bytes;
+        lost = bytes;
+        gone = true;
+        break;
+      }
+      if (w.wants_event()) [[unlikely]] {  // the run ends behind it, with the event
+        run.at += wqebb_bytes;
+        event = true;
+        break;
+      }
+    }
+    head += next_index;
+    entries.next_wqe();
+  }
+  const std::size_t done = (run.at - ring) / wqebb_bytes;
+  const auto last = static_cast<uint16_t>(qp.sq.ci + done - 1);
+  qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + done);
+  Cq& cq = *qp.send_cq;
+  cq.producer = (cq.producer + entries.given()) & prm::arm::index_mask;
+  e.context.journal->plain(done, 2 * done + run.pieces, entries.given());
+  e.work_since_clock += done * plain_work;
+  if (event) raise_event(e.context, cq);
+  // The general way finds out what to do about it.
+  if (gone && !complete_send(e.context, qp, {static_cast<uint8_t>(kind.opcode), last, lost}))
+    fatal_qp(e.context, qp, "the CQ of a send queue is in error");
+  return done;
+}
+
+// A list by pointer that cannot be read is the only thing that a WQE changes although it fails.
+bool is_plain_umr(const SendWqe& wqe) noexcept {
+  prm::UmrCtrlSeg ctrl;
+  if (wqe.body().size() < sizeof(ctrl)) return false;
+  std::memcpy(&ctrl, wqe.body().data(), sizeof(ctrl));
+  return (ctrl.flags & prm::umr::inline_list) != 0 || ctrl.klm_octowords.host() == 0;
+}
+
+using ChangeKeys = Outcome (*)(EngineContext&, const Qp&, const SendWqe&) noexcept;
+
+// One UMR or LOCAL_INV. Returns how many.
+std::size_t run_key_change(Engine& e, Qp& qp, Opcode opcode, ChangeKeys change) noexcept {
+  SendWqe& wqe = e.scratch;
+  if (decode_send(qp, wqe) != Decode::ok || wqe.opcode != static_cast<uint8_t>(opcode)) return 0;
+  if (opcode == Opcode::umr && !is_plain_umr(wqe)) return 0;
+  if (!change(e.context, qp, wqe).ok()) return 0;
+  e.context.journal->wqe(qp.qpn, wqe.index, wqe.opcode, static_cast<uint8_t>(wqe.ds));
+  e.work_since_clock += plain_work;
+  qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + wqe.wqebbs);
+  if (wqe.signaled() &&
+      !complete_send(e.context, qp, {wqe.opcode, wqe.index, 0, false, wqe.wants_event()}))
+    fatal_qp(e.context, qp, "the CQ of a send queue is in error");
+  return 1;
+}
+
+// A run of requests of one kind.
+template <const Kind& kind>
+std::size_t run_requests(Engine& e, Qp& qp, std::size_t budget) noexcept {
+  const Qp* peer = answering_peer(e.qps, qp);
+  if (peer == nullptr || !admits(qp, *peer, kind)) return 0;
+  const uint32_t place = qp.sq.ci & (qp.sq.wqebbs - 1);
+  const auto posted = static_cast<uint16_t>(qp.sq.pi - qp.sq.ci);
+  const std::size_t most =
+      std::min<std::size_t>({budget, posted, qp.sq.wqebbs - place, straight_room(*qp.send_cq)});
+  recall(e, qp, *peer);
+  return run_kind<kind>(e, qp, *peer, most);
+}
+
+// What the next WQE begins, as far as it is plain.
+std::size_t run_next(Engine& e, Qp& qp, std::size_t budget) noexcept {
+  const uint32_t place = qp.sq.ci & (qp.sq.wqebbs - 1);
+  uint32_t word = 0;
+  if (!dma::load(Va{qp.sq.base + uint64_t{place} * wqebb_bytes}, word)) return 0;
+  const auto opcode = static_cast<uint8_t>(prm::ctrl::opcode::of(be32::from_raw(word).host()));
+  const OpcodeRow* row = opcode_row(qp.type, opcode);
+  return row != nullptr && row->straight != nullptr ? row->straight(e, qp, budget) : 0;
+}
+
+}  // namespace
+
+std::size_t run_plain_writes(Engine& e, Qp& qp, std::size_t budget) noexcept {
+  return run_requests<plain_write>(e, qp, budget);
+}
+
+std::size_t run_plain_reads(Engine& e, Qp& qp, std::size_t budget) noexcept {
+  return run_requests<plain_read>(e, qp, budget);
+}
+
+std::size_t run_plain_umr(Engine& e, Qp& qp, std::size_t) noexcept {
+  return run_key_change(e, qp, Opcode::umr, exec_umr);
+}
+
+std::size_t run_plain_local_inval(Engine& e, Qp& qp, std::size_t) noexcept {
+  return run_key_change(e, qp, Opcode::local_inval, exec_local_inval);
+}
+
+std::size_t run_plain(Engine& e, Qp& qp, std::size_t budget) noexcept {
+  if (!may_run(e, qp)) return 0;
+  std::size_t done = 0;
+  for (std::size_t n = 1; n != 0 && done < budget && qp.sq.ci != qp.sq.pi; done += n) {
+    n = run_next(e, qp, budget - done);
+    // What may_run() asked is still so, unless a completion could not be given.
+    if (qp.state != QpState::rts || e.work_since_clock >= clock_work) return done + n;
+  }
+  return done;
+}
+
+}  // namespace kilim::vhca

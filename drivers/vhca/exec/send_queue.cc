@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Executes send WQEs. Adapter's lock held. Never allocates.
+#include "vhca/exec/send_queue.hh"
+
+#include "vhca/core/journal.hh"
+#include "vhca/exec/on_wire.hh"
+#include "vhca/exec/opcodes.hh"
+#include "vhca/exec/plain.hh"
+#include "vhca/exec/steps.hh"
+#include "vhca/exec/weak.hh"
+#include "vhca/transport/rendezvous.hh"
+#include "vhca/transport/requester.hh"
+#include "vhca/wq/cqe_writer.hh"
+#include "vhca/wq/observer.hh"
+#include "vhca/wq/qp_error.hh"
+#include "vhca/wq/sign_cqe.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+using prm::Syndrome;
+
+// A full wire is tried again soon.
+constexpr uint64_t wire_retry_ns = 20'000;
+
+Outcome exec(Engine& e, Qp& qp, const SendWqe& wqe, bool& wire_full) noexcept {
+  if (!e.executing) [[unlikely]] {
+    e.context.journal->unexecuted(qp.qpn, wqe.index);
+    return Outcome::done();
+  }
+  if (qp.failed.has(wqe.stream)) return Outcome::failed(Syndrome::wr_flush, "its stream failed");
+  const OpcodeRow* row = opcode_row(qp.type, wqe.opcode);
+  if (row == nullptr) return malformed("an opcode that the queue does not know");
+  return row->execute(e, qp, wqe, wire_full);
+}
+
+void wait_until(Engine& e, Qp& qp, SqWait why, uint64_t ns) noexcept {
+  if (qp.wait == SqWait::none) e.waiting.push_back(&qp);
+  qp.wait = why;
+  qp.retry_at_ns = e.context.now_ns + ns;
+}
+
+void begin_retrying(Qp& qp) noexcept {
+  if (qp.retrying) return;
+  qp.retrying = true;
+  qp.rnr_left = qp.attr.rnr_retry;
+  qp.retry_left = qp.attr.retry_cnt;
+}
+
+// The WQE stays where it is; the queue sleeps, unless it has been patient enough.
+bool wait_for_peer(Engine& e, Qp& qp, const Outcome& o) noexcept {
+  bool rnr = o.kind == Outcome::Kind::rnr;
+  begin_retrying(qp);
+  if (rnr) {
+    if (qp.rnr_left == 0) return false;
+    if (qp.rnr_left != 7) qp.rnr_left--;
+    wait_until(e, qp, SqWait::rnr, rnr_timer_ns(o.rnr_timer));
+    return true;
+  }
+  // The first time an answer is missing costs a timeout too.
+  if (qp.timeouts > qp.retry_left) return false;
+  if (qp.attr.timeout != 0) qp.timeouts++;
+  wait_until(e, qp, SqWait::timeout, timeout_ns(qp.attr.timeout));
+  return true;
+}
+
+// The observer's word; null: none, or only a warning.
+[[gnu::cold, gnu::noinline]] const char* observer_objection(Engine& e, Qp& qp, const SendWqe& wqe,
+                                                            Outcome& o) noexcept {
+  const prm::lint::RuleRow* row = e.context.observer->executes(qp, wqe);
+  if (row == nullptr) return nullptr;
+  o = Outcome::failed(row->syndrome, row->sentence);
+  return row->sentence;
+}
+
+void stop_waiting(Qp& qp) noexcept {
+  qp.retrying = false;
+  qp.timeouts = 0;
+  qp.stalls = 0;
+}
+
+}  // namespace
+
+bool waits(Engine& e, Qp& qp, Outcome& o) noexcept {
+  if (o.kind == Outcome::Kind::stall) {
+    if (qp.stalls++ < most_stalls) {
+      begin_retrying(qp);
+      wait_until(e, qp, SqWait::page, page_stall_ns);
+      return true;
+    }
+    o = Outcome::failed(Syndrome::local_prot, o.why);
+  }
+  bool again = o.kind == Outcome::Kind::rnr || o.kind == Outcome::Kind::no_answer;
+  if (again && wait_for_peer(e, qp, o)) return true;
+  stop_waiting(qp);
+  return false;
+}
+
+namespace {
+
+// One request of a rendezvous; false: the queue goes no further now.
+bool run_rendezvous(Engine& e, Qp& qp) noexcept {
+  Outcome o = exec_rendezvous(e.context, e.qps, qp);
+  if (waits(e, qp, o)) return false;
+  if (o.ok())
+    rendezvous_answered(e.context, qp);
+  else
+    fail_rendezvous(e.context, qp, o.syndrome, o.why);
+  return qp.state == QpState::rts;
+}
+
+}  // namespace
+
+Outcome try_wqe(Engine& e, Qp& qp, const SendWqe& wqe, bool& wire_full) noexcept {
+  if (!qp.retrying)
+    e.context.journal->wqe(qp.qpn, wqe.index, wqe.opcode, static_cast<uint8_t>(wqe.ds));
+  if (qp.watched != nullptr) [[unlikely]] {
+    Outcome o;
+    if (observer_objection(e, qp, wqe, o) != nullptr) return o;
+  }
+  return exec(e, qp, wqe, wire_full);
+}
+
+bool run_one(Engine& e, Qp& qp) noexcept {
+  SendWqe& wqe = e.scratch;
+  Decode decoded = decode_send(qp, wqe);
+  if (decoded == Decode::fault) {
+    fatal_qp(e.context, qp, "the send ring is gone");
+    return false;
+  }
+  Outcome o = Outcome::failed(Syndrome::local_qp_op, "malformed WQE");
+  bool wire_full = false;
+  if (decoded == Decode::ok) o = try_wqe(e, qp, wqe, wire_full);
+  if (wire_full) {
+    qp.retrying = true;
+    wait_until(e, qp, SqWait::timeout, wire_retry_ns);
+    return false;
+  }
+  if (waits(e, qp, o)) return false;
+  if (o.kind != Outcome::Kind::done) {
+    // What cannot be read belongs to no stream: all end.
+    if (decoded != Decode::ok && qp.spec.failing_streams != 0) to_error(e.context, qp);
+    fail_send(e.context, qp, wqe, o.syndrome, o.why);
+    return qp.state == QpState::rts;
+  }
+  qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + wqe.wqebbs);
+  if (wqe.signaled() &&
+      !complete_send(e.context, qp,
+                     {wqe.opcode, wqe.index, o.bytes, o.in_entry, wqe.wants_event()}))
+    fatal_qp(e.context, qp, "the CQ of a send queue is in error");
+  if (qp.draining) stop_drained(e.context, qp);
+  return qp.state == QpState::rts;
+}
+
+std::size_t run_send_queue(Engine& e, Qp& qp, std::size_t budget) noexcept {
+  std::size_t done = 0;
+  if (qp.rc && qp.wait == SqWait::none) {
+    done = run_on_wire(e, qp, budget);
+    e.work_since_clock += done * general_work;
+    note_drained(e.context, qp);
+    return done;
+  }
+  // In SQD only the WQE that was under way is brought to its end.
+  bool runs = qp.state == QpState::rts || (qp.state == QpState::sqd && qp.retrying);
+  while (runs && done < budget && rendezvous_due(qp) && !due_to_die(e) &&
+         e.work_since_clock < clock_work) {
+    done++;
+    e.work_since_clock += general_work;
+    runs = run_rendezvous(e, qp);
+  }
+  if (qp.weak) [[unlikely]] {
+    if (runs) done += run_weak(e, qp, budget - done);
+    note_drained(e.context, qp);
+    return done;
+  }
+  while (runs && done < budget && qp.sq.ci != qp.sq.pi && !due_to_die(e) &&
+         e.work_since_clock < clock_work) {
+    if (const std::size_t plain = run_plain(e, qp, budget - done); plain != 0) {
+      done += plain;
+      runs = qp.state == QpState::rts;
+      continue;
+    }
+    done++;
+    e.work_since_clock += general_work;
+    runs = run_one(e, qp);
+  }
+  note_drained(e.context, qp);
+  return done;
+}
+
+}  // namespace kilim::vhca

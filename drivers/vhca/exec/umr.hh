@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "UMR Control Segment", "LOCAL_INVAL", "SET_PSV". What a send queue changes of its domain's
+// keys by itself. One that fails has changed nothing, unless its list was by pointer. Adapter's
+// lock held. Never allocates; a WQE is untrusted.
+#pragma once
+
+#include "vhca/transport/outcome.hh"
+#include "vhca/wq/engine_context.hh"
+#include "vhca/wq/qp.hh"
+#include "vhca/wq/sq_decode.hh"
+
+namespace kilim::vhca {
+
+Outcome exec_umr(EngineContext&, const Qp&, const SendWqe&) noexcept;
+Outcome exec_local_inval(EngineContext&, const Qp&, const SendWqe&) noexcept;
+Outcome exec_set_psv(EngineContext&, const Qp&, const SendWqe&) noexcept;
+
+}  // namespace kilim::vhca

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The guarded copy in line, for moves of a fixed shape on the way of every request: no call. Each
+// move notes where it begins and ends and where it goes on after a fault in a table that the signal
+// handler reads (dma_guard.cc). For .cc files of hca/ whose functions are not inline.
+// Any thread that blocks neither SIGSEGV nor SIGBUS, after install(). The caller has checked that
+// the addresses lie where client memory can lie (in_client_range). False: an address is not there;
+// bytes before it may have been moved.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <emmintrin.h>
+
+// Opens with a nop: no jump may end at an instruction that touches memory (dma_x86.S).
+#define KILIM_DMA_OPEN "661: nop\n\t"
+// After a fault goes on at `where`.
+#define KILIM_DMA_CLOSE(where)                         \
+  "662:\n\t"                                           \
+  ".pushsection kilim_dma_sites, \"a\", @progbits\n\t" \
+  ".balign 4\n\t"                                      \
+  ".long 661b - ., 662b - ., " where                   \
+  " - .\n\t"                                           \
+  ".popsection\n\t"
+
+namespace kilim::vhca::dma {
+
+// One entry of the table: distances from each field to what it names.
+struct Site {
+  int32_t begin, end, go_on;
+};
+
+// What matters of a WQE of three octowords (control, remote address, data), as it lies there, each
+// word read once. Where an address is not there `head` is 0, and the rest means nothing.
+struct PlainWords {
+  uint64_t head, remote, length_and_key, local;
+  uint32_t remote_key, flags;  // signature, stream, fm_ce_se
+};
+[[gnu::always_inline]] inline PlainWords read_plain(uint64_t from) noexcept {
+  // Variables, not members: the compiler keeps an asm's members in memory.
+  uint64_t head, remote, length_and_key, local;
+  uint32_t remote_key, flags;
+  asm volatile(KILIM_DMA_OPEN
+               "movq (%[from]), %[head]\n\t"
+               "movl 8(%[from]), %[flags]\n\t"
+               "movq 16(%[from]), %[remote]\n\t"
+               "movl 24(%[from]), %[remote_key]\n\t"
+               "movq 32(%[from]), %[length_and_key]\n\t"
+               "movq 40(%[from]), %[local]\n\t" KILIM_DMA_CLOSE("663f")
+               "664:\n\t"
+               ".pushsection .text.unlikely, \"ax\", @progbits\n\t"
+               "663: xorl %k[head], %k[head]\n\t"
+               "jmp 664b\n\t"
+               ".popsection\n\t"
+               : [head] "=&r"(head), [flags] "=&r"(flags), [remote] "=&r"(remote),
+                 [remote_key] "=&r"(remote_key), [length_and_key] "=&r"(length_and_key),
+                 [local] "=&r"(local)
+               : [from] "r"(from)
+               : "cc", "memory");
+  return {head, remote, length_and_key, local, remote_key, flags};
+}
+
+// Client to client, 32 to 64 bytes; the halves may overlap.
+[[gnu::always_inline]] inline bool move_32_to_64(uint64_t to, uint64_t from,
+                                                 std::size_t bytes) noexcept {
+  asm goto(KILIM_DMA_OPEN
+           "movdqu (%[from]), %%xmm0\n\t"
+           "movdqu 16(%[from]), %%xmm1\n\t"
+           "movdqu -32(%[from],%[n]), %%xmm2\n\t"
+           "movdqu -16(%[from],%[n]), %%xmm3\n\t"
+           "movdqu %%xmm0, (%[to])\n\t"
+           "movdqu %%xmm1, 16(%[to])\n\t"
+           "movdqu %%xmm2, -32(%[to],%[n])\n\t"
+           "movdqu %%xmm3, -16(%[to],%[n])\n\t" KILIM_DMA_CLOSE("%l[gone]")
+           :
+           : [to] "r"(to), [from] "r"(from), [n] "r"(bytes)
+           : "xmm0", "xmm1", "xmm2", "xmm3", "memory"
+           : gone);
+  return true;
+gone:
+  return false;
+}
+
+// Adapter to client, 64 bytes: 32 zeros, `second`, `stamp`, and `last` with one store after all
+// others.
+[[gnu::always_inline]] inline bool give_64(uint64_t to, __m128i second, uint64_t stamp,
+                                           uint64_t last) noexcept {
+  asm goto(KILIM_DMA_OPEN
+           "movdqu %[zeros], (%[to])\n\t"
+           "movdqu %[zeros], 16(%[to])\n\t"
+           "movdqu %[second], 32(%[to])\n\t"
+           "movq %[stamp], 48(%[to])\n\t"
+           "movq %[last], 56(%[to])\n\t" KILIM_DMA_CLOSE("%l[gone]")
+           :
+           : [to] "r"(to), [zeros] "x"(_mm_setzero_si128()), [second] "x"(second),
+             [stamp] "r"(stamp), [last] "r"(last)
+           : "memory"
+           : gone);
+  return true;
+gone:
+  return false;
+}
+
+}  // namespace kilim::vhca::dma

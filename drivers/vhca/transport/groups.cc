@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "ATTACH_TO_MCG", "DETACH_FROM_MCG". Adapter's lock held.
+#include "vhca/transport/groups.hh"
+
+#include <algorithm>
+#include <cerrno>
+
+namespace kilim::vhca {
+
+namespace {
+
+auto place_of(Groups& groups, const Qp& qp, const Gid& gid) {
+  return std::find_if(groups.begin(), groups.end(),
+                      [&](const GroupMember& m) { return m.qp == &qp && m.gid == gid; });
+}
+
+}  // namespace
+
+int join_group(Groups& groups, std::size_t most, Qp& qp, const Gid& gid) {
+  constexpr uint8_t multicast = 0xff;
+  if (qp.type != QpType::ud || gid[0] != multicast) return -EINVAL;
+  if (place_of(groups, qp, gid) != groups.end()) return 0;
+  if (groups.size() >= most) return -ENOMEM;
+  groups.push_back({gid, &qp});
+  qp.groups++;
+  return 0;
+}
+
+int leave_group(Groups& groups, Qp& qp, const Gid& gid) {
+  auto at = place_of(groups, qp, gid);
+  if (at == groups.end()) return -EINVAL;
+  groups.erase(at);
+  qp.groups--;
+  return 0;
+}
+
+void leave_groups(Groups& groups, Qp& qp) {
+  std::erase_if(groups, [&](const GroupMember& m) { return m.qp == &qp; });
+  qp.groups = 0;
+}
+
+}  // namespace kilim::vhca

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a request meets at a queue. Adapter's lock held. Never allocates.
+#include "vhca/transport/responder_checks.hh"
+
+#include <utility>
+
+#include "kilim/prm/lint_rules.hh"
+#include "vhca/core/journal.hh"
+#include "vhca/memory/dma.hh"
+#include "vhca/tpt/paged_copy.hh"
+#include "vhca/tpt/paging.hh"
+#include "vhca/tpt/umr_apply.hh"
+#include "vhca/wq/cqe_writer.hh"
+#include "vhca/wq/qp_error.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+using prm::Syndrome;
+
+bool allows(const Qp& qp, uint32_t right) noexcept {
+  return (qp.attr.access & right) != 0;
+}
+
+// Whether the message's receive WQE has left its ring already; it is let go of.
+bool let_go(Qp& qp) noexcept {
+  return qp.rc && std::exchange(qp.rc->holds_receive, false);
+}
+
+}  // namespace
+
+void establish(EngineContext& context, Qp& qp) noexcept {
+  if (qp.established || qp.state != QpState::rtr) return;
+  qp.established = true;
+  raise(context, qp, event::comm_est);
+}
+
+Outcome refuse(EngineContext& context, Qp& qp, Syndrome to_requester, const char* why) noexcept {
+  context.journal->error(qp.qpn, to_requester, 0, qp.rq.ci, why);
+  if (qp.type == QpType::uc) return Outcome::failed(to_requester, why);
+  to_error(context, qp);
+  raise(context, qp,
+        to_requester == Syndrome::remote_access ? event::qp_access_err : event::qp_req_err);
+  return Outcome::failed(to_requester, why);
+}
+
+Outcome admit_write(EngineContext& context, Qp& qp) noexcept {
+  if (allows(qp, access::remote_write)) return Outcome::done();
+  return refuse(context, qp, Syndrome::remote_inval_req, "the queue takes no RDMA WRITE");
+}
+
+Outcome admit_read(EngineContext& context, Qp& qp) noexcept {
+  if (allows(qp, access::remote_read) && qp.attr.max_dest_rd_atomic != 0) return Outcome::done();
+  return refuse(context, qp, Syndrome::remote_inval_req, "the queue takes no RDMA READ");
+}
+
+Outcome admit_atomic(EngineContext& context, Qp& qp, uint64_t va) noexcept {
+  if (!allows(qp, access::remote_atomic) || qp.attr.max_dest_rd_atomic == 0)
+    return refuse(context, qp, Syndrome::remote_inval_req, "the queue takes no atomics");
+  if (va % 8 == 0) return Outcome::done();
+  return refuse(context, qp, Syndrome::remote_inval_req, "an atomic on an unaligned address");
+}
+
+Pdn remote_pd(const Qp& qp) noexcept {
+  return qp.type == QpType::xrc_tgt && qp.srq != nullptr ? qp.srq->spec.pd : qp.spec.pd;
+}
+
+SegmentList remote_range(const Qp& qp, const Segment& s, uint8_t right) noexcept {
+  const uint8_t operation = right == prm::mkey::remote_read ? paged_op::read : paged_op::write;
+  return {{&s, 1}, {remote_pd(qp), qp.qpn.value(), right, may_fault(qp, operation)}};
+}
+
+Outcome admit_range(EngineContext& context, Qp& qp, const Segment& s, uint8_t right) noexcept {
+  uint32_t bad_key = 0;
+  Deny d = check_list(context.translator, remote_range(qp, s, right), s.bytes, bad_key);
+  if (d == Deny::none) return Outcome::done();
+  return refuse(context, qp, Syndrome::remote_access, deny_name(d));
+}
+
+Outcome aim_at_srq(EngineContext& context, Qp& target, uint32_t srqn) noexcept {
+  Srq* srq = context.srqs->at(srqn);
+  if (srq == nullptr || !srq->spec.xrc || srq->spec.xrcd != target.spec.xrcd)
+    return refuse(context, target, Syndrome::remote_inval_req, "no such XRC queue");
+  target.srq = srq;
+  target.recv_cq = srq->cq;
+  return Outcome::done();
+}
+
+Outcome page_missed(const Qp& qp) noexcept {
+  return Outcome::rnr(qp.attr.min_rnr_timer);
+}
+
+Outcome page_in_range(EngineContext& context, Qp& qp, const Segment& s, uint8_t right) noexcept {
+  Deny d = page_in(context.translator, remote_range(qp, s, right), s.bytes);
+  if (d == Deny::none) return Outcome::done();
+  if (d == Deny::page) return page_missed(qp);
+  return refuse(context, qp, Syndrome::remote_access, deny_name(d));
+}
+
+Outcome find_word(EngineContext& context, Qp& qp, uint32_t rkey, uint64_t va,
+                  Piece& piece) noexcept {
+  Walk walk;
+  Access need{remote_pd(qp), qp.qpn.value(), prm::mkey::atomic, may_fault(qp, paged_op::atomic)};
+  Deny d = walk.open(*context.keys, context.translator.max_indirection, rkey, va, 8, need);
+  if (d == Deny::none && walk.is_signed()) d = Deny::signature;
+  if (d == Deny::none && !walk.next(piece)) d = walk.denied();
+  if (d == Deny::none && (piece.bytes < 8 || piece.va % 8 != 0)) d = Deny::bounds;
+  const Segment word{va, 8, rkey, false};
+  if (d == Deny::none && piece.paged != nullptr)
+    d = page_in(context.translator, {{&word, 1}, need}, 8);
+  if (d == Deny::page) return page_missed(qp);
+  if (d != Deny::none) return refuse(context, qp, Syndrome::remote_access, deny_name(d));
+  return Outcome::done();
+}
+
+Outcome change_word(EngineContext& context, Qp& qp, const Piece& word, const WordChange& c,
+                    uint64_t& old) noexcept {
+  auto change = [&](uint64_t va) {
+    return c.add ? dma::fetch_add(Va{va}, c.swap_add, old)
+                 : dma::compare_exchange(Va{va}, c.compare, c.swap_add, old);
+  };
+  if (word.paged != nullptr) return with_page(word, change) ? Outcome::done() : page_missed(qp);
+  if (change(word.va)) return Outcome::done();
+  return refuse(context, qp, Syndrome::remote_access, deny_name(Deny::fault));
+}
+
+Outcome claim_receive(EngineContext& context, Qp& qp, RecvWqe& wqe) noexcept {
+  if (qp.rc && qp.rc->holds_receive) {
+    wqe = qp.rc->held;
+    return Outcome::done();
+  }
+  switch (peek_recv(context, qp, wqe)) {
+    case RecvTake::ok:
+      return Outcome::done();
+    case RecvTake::empty:
+      return Outcome::rnr(qp.attr.min_rnr_timer);
+    case RecvTake::refused:
+      return fail_receive(
+          context, qp, wqe,
+          {context.objection->syndrome, Syndrome::remote_op, context.objection->sentence});
+    case RecvTake::fault:
+      break;
+  }
+  fatal_qp(context, qp, "the receive ring is gone");
+  return Outcome::failed(Syndrome::remote_op, "the receive ring is gone");
+}
+
+void hold_receive(EngineContext& context, Qp& qp, const RecvWqe& wqe) noexcept {
+  if (std::exchange(qp.rc->holds_receive, true)) return;
+  qp.rc->held = wqe;
+  consume_recv(context, qp);
+}
+
+Outcome fail_receive(EngineContext& context, Qp& qp, const RecvWqe& wqe,
+                     const RecvFailure& f) noexcept {
+  (let_go(qp) ? fail_taken_recv : fail_recv)(context, qp, wqe.index, f.mine, f.why);
+  return Outcome::failed(f.theirs, f.why);
+}
+
+Outcome invalidate_received(EngineContext& context, Qp& qp, const RecvWqe& wqe,
+                            uint32_t imm_raw) noexcept {
+  uint32_t key = be32::from_raw(imm_raw).host();
+  Deny d = invalidate_key(*context.keys, key, remote_pd(qp), qp.qpn.value(), Invalidator::peer);
+  if (d != Deny::none)
+    return fail_receive(context, qp, wqe,
+                        {Syndrome::local_access, Syndrome::remote_access, deny_name(d)});
+  context.journal->invalidate(key);
+  return Outcome::done();
+}
+
+void finish_receive(EngineContext& context, Qp& qp, const RecvWqe& wqe,
+                    const Received& r) noexcept {
+  if (!let_go(qp)) consume_recv(context, qp);
+  RecvCompletion done;
+  done.op = r.op;
+  done.wqe_index = wqe.index;
+  done.bytes = static_cast<uint32_t>(r.bytes);
+  done.imm_raw = r.op == prm::CqeOpcode::resp_send ? 0 : r.imm_raw;
+  done.remote_qpn = qp.attr.dest_qpn.value();
+  done.solicited = r.solicited;
+  done.in_entry = r.in_entry;
+  if (qp.tags && r.op != prm::CqeOpcode::resp_wr_imm) done.news = qp.tags->news;
+  if (!complete_recv(context, qp, done))
+    fatal_qp(context, qp, "the CQ of a receive queue is in error");
+}
+
+}  // namespace kilim::vhca

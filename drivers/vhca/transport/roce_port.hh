@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Where the engine hands over to the protocols of the wire and back: RoCE frames of the ports,
+// timers, answers that are owed. Adapter's lock held. The data
+// calls never allocate.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "vhca/transport/roce_link.hh"
+
+namespace kilim::vhca {
+
+// Control path.
+// The longest payload, a power of two, that a wire of this MTU carries with all headers.
+uint32_t roce_mtu(uint32_t wire_mtu) noexcept;
+// By port; null: nothing is plugged in.
+void roce_open(RoceLink&, std::vector<Wire*> wires);
+// The queue has changed its state: its protocol begins, goes on or ends.
+void roce_enter(RoceLink&, Qp&, QpState from);
+void roce_forget(RoceLink&, Qp&) noexcept;
+// Before the queue is destroyed. What it has taken from a shared queue goes back to the client.
+void roce_part(RoceLink&, Qp&) noexcept;
+// Something of destroyed queues is still to be sent.
+bool roce_owes(const RoceLink&) noexcept;
+
+bool roce_may_send(const Qp&) noexcept;
+// True: the frame was RoCE for this adapter.
+bool roce_handle_frame(RoceLink&, uint32_t port, std::span<const std::byte> frame) noexcept;
+void roce_timers(RoceLink&) noexcept;
+// Queues that a full wire kept from sending are ready again when its time is over.
+void roce_unblock(RoceLink&) noexcept;
+std::size_t roce_answer(RoceLink&) noexcept;
+uint64_t roce_deadline(const RoceLink&) noexcept;
+
+}  // namespace kilim::vhca

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Ethernet's CRC-32. Pure, any thread; never allocates.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace kilim::vhca {
+
+// Continues `state`, which begins as all ones and is inverted at the end.
+uint32_t crc32_add(uint32_t state, std::span<const std::byte> bytes) noexcept;
+
+}  // namespace kilim::vhca

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What every step of the engine needs at hand: keys, profile, journal, the time. Owner: the
+// adapter, one each; its lock held.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "vhca/core/object_table.hh"
+#include "vhca/core/profile.hh"
+#include "vhca/tpt/transfer.hh"
+#include "vhca/wq/qp_list.hh"
+
+namespace kilim::prm::lint {
+struct RuleRow;
+}
+
+namespace kilim::vhca {
+
+class Journal;
+class Observer;
+struct Addresses;
+
+struct EngineContext {
+  KeyTable* keys = nullptr;
+  const Profile* profile = nullptr;
+  const Addresses* addresses = nullptr;
+  Journal* journal = nullptr;
+  Observer* observer = nullptr;                   // null: nobody watches
+  const prm::lint::RuleRow* objection = nullptr;  // why it refused the last receive WQE
+  uint64_t now_ns = 0;  // CLOCK_MONOTONIC of this turn; completions carry it
+  const ObjectTable<Srq>* srqs = nullptr;
+  ReadyList* ready = nullptr;  // queues with work
+  Translator translator;
+  bool dead = false;                       // nothing is executed, nothing goes out any more
+  bool keeps_answers = false;              // short answers go to entry_data instead of to memory
+  std::array<std::byte, 64> entry_data{};  // what the next completion carries, see in_entry.hh
+  ErrorList in_error;  // their rings are looked at every turn, without doorbells
+};
+
+}  // namespace kilim::vhca

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Decides when a withdrawn handle can no longer be used: first every worker passes a quiescent
+// state (rte_rcu_qsbr), then every send queue completes what was posted until there. QueueClock
+// counts one send queue's WQE blocks; Epochs holds all clocks and the quiescence; DeferQueue keeps
+// one worker's keys until the two steps are done, as rte_rcu_qsbr_dq does for memory. Threads: a
+// clock is written by its queue's worker and read by all; Epochs are set up by the control thread;
+// a DeferQueue belongs to one worker. Nothing allocates, blocks or logs after set-up.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include <rte_rcu_qsbr.h>
+
+#include "kilim/base/barrier.hh"
+#include "kilim/base/cacheline.hh"
+#include "kilim/base/result.hh"
+#include "kilim/mkey/mkey_pool.hh"
+#include "kilim/queue/sq.hh"
+
+namespace kilim::mkey {
+
+class KILIM_CACHELINE_ALIGNED QueueClock {
+ public:
+  // Records how much is posted and how much is complete. Called by the queue's worker before it
+  // reports its quiescent state.
+  void publish(const queue::Sq& sq) noexcept {
+    count_ += sq.posted() - last_;
+    last_ = sq.posted();
+    posted_.store(count_, std::memory_order_release);
+    done_.store(count_ - (sq.posted() - sq.retired()), std::memory_order_release);
+  }
+  // Counts everything posted as complete. Called before Sq::reset(), when the queue goes to RESET.
+  void restart(const queue::Sq& sq) noexcept {
+    count_ += sq.posted() - last_;
+    last_ = 0;
+    posted_.store(count_, std::memory_order_release);
+    done_.store(count_, std::memory_order_release);
+  }
+  // 64-byte blocks posted, and those of them that are complete, since the start. Any thread.
+  [[nodiscard]] uint64_t posted() const noexcept { return posted_.load(std::memory_order_acquire); }
+  [[nodiscard]] uint64_t done() const noexcept { return done_.load(std::memory_order_acquire); }
+
+ private:
+  friend class Epochs;
+  uint64_t count_ = 0;
+  uint32_t last_ = 0;  // Sq::posted() at the last publish(); that counter wraps at 32 bits
+  std::atomic<uint64_t> posted_{0};
+  std::atomic<uint64_t> done_{0};
+  std::atomic<bool> counts_{false};  // a queue uses this clock
+};
+
+class Epochs {
+ public:
+  // `readers` has a thread id for every worker that may hold a handle; it outlives the Epochs.
+  // Null: only one worker holds handles, the one that asks. EINVAL: max_queues is not 1 to 4096.
+  static Result<std::unique_ptr<Epochs>> create(rte_rcu_qsbr* readers, uint32_t max_queues);
+
+  // Control thread. A clock for one more queue whose WQEs may name keys; null: max_queues are in
+  // use.
+  QueueClock* add_queue() noexcept;
+  // Control thread. Returns the clock of a destroyed queue.
+  void remove_queue(QueueClock* clock) noexcept;
+  [[nodiscard]] uint32_t max_queues() const noexcept { return max_; }
+
+  // Any thread. Starts a grace period; readers_passed() is asked with the token that it returns.
+  [[nodiscard]] uint64_t start() noexcept {
+    return readers_ == nullptr ? 0 : rte_rcu_qsbr_start(readers_);
+  }
+  [[nodiscard]] bool readers_passed(uint64_t token) noexcept {
+    if (readers_ == nullptr) return true;
+    if (rte_rcu_qsbr_check(readers_, token, false) != 1) return false;
+    after_grace_period();
+    return true;
+  }
+  // Writes what each queue has posted into max_queues() numbers; queues_passed() tells whether all
+  // of it is complete.
+  void snapshot(uint64_t* posted) const noexcept {
+    for (uint32_t i = 0; i < max_; i++) posted[i] = clocks_[i].posted();
+  }
+  [[nodiscard]] bool queues_passed(const uint64_t* posted) const noexcept {
+    for (uint32_t i = 0; i < max_; i++)
+      if (clocks_[i].counts_.load(std::memory_order_acquire) && clocks_[i].done() < posted[i])
+        return false;
+    return true;
+  }
+
+ private:
+  Epochs(rte_rcu_qsbr* readers, uint32_t max_queues);
+  rte_rcu_qsbr* readers_;
+  uint32_t max_;
+  std::unique_ptr<QueueClock[]> clocks_;
+};
+
+class DeferQueue {
+ public:
+  DeferQueue(Epochs& epochs, MkeyPool& pool);
+  DeferQueue(const DeferQueue&) = delete;
+  DeferQueue& operator=(const DeferQueue&) = delete;
+
+  // Adds a key whose handle is no longer given to anybody.
+  void defer(Mkey& key) noexcept {
+    key.next = open_;
+    open_ = pool_.number_of(key);
+    size_++;
+  }
+  // Starts an epoch at the next poll() although no key waits (a key needs new tags).
+  void request_epoch() noexcept { wanted_ = true; }
+
+  // Advances the epoch under way by at most one step; called once a round. True: an epoch has
+  // ended.
+  bool poll() noexcept;
+  // Removes a key that nobody can use any more; nullptr: there is none.
+  Mkey* pop() noexcept {
+    if (ready_ == Mkey::none) return nullptr;
+    Mkey& key = pool_.at(ready_);
+    ready_ = key.next;
+    key.next = Mkey::none;
+    key.tags_before = key.tags_now = 0;
+    size_--;
+    return &key;
+  }
+  // Makes pop() return every key. Only when all workers and queues are gone.
+  void release_all() noexcept;
+
+  // Epochs that have ended. A handle withdrawn while this is c is unusable when it is c + 2: one
+  // epoch may have begun before the withdrawal.
+  [[nodiscard]] uint32_t epoch() const noexcept { return epoch_; }
+  [[nodiscard]] uint32_t size() const noexcept { return size_; }
+
+ private:
+  enum class Stage : uint8_t { resting, readers, queues };
+  void finish() noexcept;
+  static void append(MkeyPool& pool, uint32_t& list, uint32_t more) noexcept;
+
+  Epochs& epochs_;
+  MkeyPool& pool_;
+  std::unique_ptr<uint64_t[]> posted_;  // by each queue, when all readers had passed
+  uint64_t token_ = 0;
+  uint32_t open_ = Mkey::none;     // added since the epoch began
+  uint32_t waiting_ = Mkey::none;  // added before it began
+  uint32_t ready_ = Mkey::none;
+  uint32_t epoch_ = 0;
+  uint32_t size_ = 0;
+  Stage stage_ = Stage::resting;
+  bool wanted_ = false;
+};
+
+inline bool DeferQueue::poll() noexcept {
+  if (stage_ == Stage::resting) {
+    if (open_ == Mkey::none && !wanted_) return false;
+    waiting_ = open_;
+    open_ = Mkey::none;
+    wanted_ = false;
+    token_ = epochs_.start();
+    stage_ = Stage::readers;
+  }
+  if (stage_ == Stage::readers) {
+    if (!epochs_.readers_passed(token_)) return false;
+    epochs_.snapshot(posted_.get());
+    stage_ = Stage::queues;
+  }
+  if (!epochs_.queues_passed(posted_.get())) return false;
+  finish();
+  return true;
+}
+
+inline void DeferQueue::finish() noexcept {
+  append(pool_, ready_, waiting_);
+  waiting_ = Mkey::none;
+  epoch_++;
+  stage_ = Stage::resting;
+}
+
+inline void DeferQueue::append(MkeyPool& pool, uint32_t& list, uint32_t more) noexcept {
+  if (more == Mkey::none) return;
+  uint32_t last = more;
+  while (pool.at(last).next != Mkey::none) last = pool.at(last).next;
+  pool.at(last).next = list;
+  list = more;
+}
+
+inline void DeferQueue::release_all() noexcept {
+  finish();
+  append(pool_, ready_, open_);
+  open_ = Mkey::none;
+}
+
+}  // namespace kilim::mkey

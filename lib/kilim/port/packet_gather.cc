@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "kilim/port/packet_gather.hh"
+
+#include <cerrno>
+#include <cstring>
+
+#include "kilim/umr/view.hh"
+
+namespace kilim::port {
+namespace {
+
+constexpr uint32_t blocks_a_key = 3;   // two of head, one of list
+constexpr uint32_t handles_a_key = 3;  // key, header, payload
+constexpr uint32_t entries_a_key = 4;  // a list is padded to whole lines
+
+uint32_t u16_at(std::span<const std::byte> f, std::size_t at) noexcept {
+  return static_cast<uint32_t>(f[at]) << 8 | static_cast<uint32_t>(f[at + 1]);
+}
+
+// Where TCP or UDP at `at` ends; 0: neither, or cut off.
+uint32_t l4_end(std::span<const std::byte> f, std::size_t at, uint32_t protocol) noexcept {
+  constexpr uint32_t tcp = 6;
+  constexpr uint32_t udp = 17;
+  if (protocol == udp && at + 8 <= f.size()) return static_cast<uint32_t>(at + 8);
+  if (protocol != tcp || at + 20 > f.size()) return 0;
+  return static_cast<uint32_t>(at) + (static_cast<uint32_t>(f[at + 12]) >> 4) * 4;
+}
+
+uint32_t parsed_length(std::span<const std::byte> f) noexcept {
+  std::size_t at = 12;
+  for (int tags = 0; tags < 2 && at + 2 <= f.size(); tags++) {
+    const uint32_t type = u16_at(f, at);
+    if (type != 0x8100 && type != 0x88a8) break;
+    at += 4;
+  }
+  if (at + 2 > f.size()) return 0;
+  const uint32_t type = u16_at(f, at);
+  at += 2;
+  if (type == 0x0800 && at + 20 <= f.size())
+    return l4_end(f, at + (static_cast<uint32_t>(f[at]) & 0xf) * 4,
+                  static_cast<uint32_t>(f[at + 9]));
+  if (type == 0x86dd && at + 40 <= f.size())
+    return l4_end(f, at + 40, static_cast<uint32_t>(f[at + 6]));
+  return 0;
+}
+
+}  // namespace
+
+uint32_t header_length(std::span<const std::byte> frame) noexcept {
+  constexpr uint32_t otherwise = 64;
+  const uint32_t parsed = parsed_length(frame);
+  const uint32_t wanted = parsed != 0 ? parsed : otherwise;
+  return wanted < frame.size() ? wanted : static_cast<uint32_t>(frame.size());
+}
+
+PacketGather::PacketGather(const pool::Arena& arena, const PacketGatherConfig& config)
+    : arena_(arena), config_(config) {}
+
+PacketGather::~PacketGather() {
+  if (queue_ != nullptr) queue_->release_owner();
+}
+
+Result<std::unique_ptr<PacketGather>> PacketGather::create(device::Device& device,
+                                                           const pool::Arena& arena,
+                                                           const PacketGatherConfig& config) {
+  if (config.keys == 0 || (config.keys & (config.keys - 1)) != 0 || config.keys > 8192)
+    return Error{EINVAL, "a packet gather has 1 to 8192 keys, a power of two"};
+  if (config.headers == nullptr)
+    return Error{EINVAL, "a packet gather needs a cache of header buffers"};
+  if (!device.caps().umr)
+    return Error{EOPNOTSUPP, "the device binds no keys (no UMR): use another forwarding mode"};
+  std::unique_ptr<PacketGather> w(new PacketGather(arena, config));
+  if (Status s = w->set_up(device); !s) return s.error();
+  return w;
+}
+
+// Nobody but the worker knows the keys, and it uses one again only when all work with it is done:
+// no epochs. Four blocks a key: at least one UMR each, or one invalidation.
+Status PacketGather::set_up(device::Device& device) {
+  const uint32_t blocks = config_.keys * 4;
+  auto made = MkeyQueue::create(device, {.keys = config_.keys,
+                                         .key = {.max_entries = entries_a_key},
+                                         .send_wqebbs = blocks < 32768 ? blocks : 32768,
+                                         .traffic = config_.traffic});
+  if (!made) return made.error();
+  queue_ = *std::move(made);
+  const Status taken = claim_mkeys();
+  queue_->release_owner();  // the worker's from now on
+  return taken;
+}
+
+Status PacketGather::claim_mkeys() {
+  for (uint32_t slot = 0; slot < config_.keys; slot++) {
+    bindings_.push_back(queue_->binder().claim());
+    if (!bindings_.back()) return Error{ENOMEM, "the key pool gave fewer keys than it has"};
+    free_slots_.push_back(slot);
+  }
+  lkeys_.resize(config_.keys);
+  slots_ = {lkeys_.data(), free_slots_.data(), config_.keys, config_.headers};
+  handles_.resize(std::size_t{config_.keys} * 4);
+  bursts_.resize(config_.keys);
+  burst_ends_.resize(config_.keys);
+  gathering_ = burst::SentRing(handles_, bursts_);
+  return Done{};
+}
+
+uint32_t PacketGather::room(const burst::TxQueue& tx) const noexcept {
+  if (failed()) return 0;
+  const uint32_t binding = gathering_.held() / handles_a_key;
+  const uint32_t sendable = burst::tx_room(tx);
+  const uint32_t by_ring = tx.sent.room() / handles_a_key;
+  uint32_t n = sendable < by_ring ? sendable : by_ring;
+  n = n > binding ? n - binding : 0;
+  const uint32_t by_queue = queue_->sq().credits().value() / blocks_a_key;
+  n = n < by_queue ? n : by_queue;
+  return n < slots_.free_count ? n : slots_.free_count;
+}
+
+bool PacketGather::gather_one(queue::WqeCursor& c, pool::Handle packet,
+                              pool::Handle header) noexcept {
+  umr::PieceList<2> pieces;
+  pieces.add(config_.arena_key, arena_.address(header).value(), header.length);
+  pieces.add(config_.arena_key, arena_.address(packet).value() + header.length,
+             packet.length - header.length);
+  const uint32_t slot = slots_.free[slots_.free_count - 1];
+  constexpr mkey::Bind how{.owner_only = true};
+  if (!queue_->binder().bind(c, bindings_[slot], how, pieces.view()).ok()) return false;
+  slots_.free_count--;
+  gathering_.push({slot, packet.length, pool::Handle::key | pool::Handle::more});
+  gathering_.push(
+      {header.index, header.length, static_cast<uint16_t>(header.meta | pool::Handle::more)});
+  gathering_.push(packet);
+  return true;
+}
+
+uint32_t PacketGather::gather(std::span<const pool::Handle> packets) noexcept {
+  if (failed()) return 0;
+  pool::BufferCache& headers = *config_.headers;
+  queue::WqeCursor c{queue_->sq()};
+  uint32_t n = 0;
+  for (const pool::Handle packet : packets) {
+    pool::Handle header;
+    if (slots_.free_count == 0 || gathering_.room() < handles_a_key) break;
+    if (headers.alloc({&header, 1}, 0) == 0) break;
+    const uint32_t length = header_length(arena_.bytes(packet));
+    header.length = static_cast<uint16_t>(length);
+    std::memcpy(arena_.data(header), arena_.data(packet), length);
+    if (!gather_one(c, packet, header)) {
+      headers.free_one(header);
+      break;
+    }
+    n++;
+  }
+  if (n == 0) return 0;
+  queue_->binder().commit(c);
+  gathering_.end_burst(n);
+  burst_ends_[burst_head_++ & (config_.keys - 1)] = queue_->sq().posted();
+  return n;
+}
+
+uint32_t PacketGather::collect(std::span<pool::Handle> out) noexcept {
+  if (failed()) [[unlikely]]
+    return 0;
+  const queue::Cq::Drained d = queue_->cq().drain(64);
+  if (d.cqes != 0) {
+    queue_->sq().retire(d.wqe_counter);
+    queue_->binder().complete_retired();
+  }
+  uint32_t bursts = 0;
+  for (; burst_tail_ != burst_head_; burst_tail_++, bursts++)
+    if (umr::distance(burst_ends_[burst_tail_ & (config_.keys - 1)], queue_->sq().retired()) > 0)
+      break;
+  if (d.error) [[unlikely]]
+    fail();
+  if (bursts == 0) {
+    if (idle() && queue_->binder().invalidations_due() != 0)
+      (void)queue_->binder().flush();  // no other doorbell is near
+    return 0;
+  }
+  const burst::SentRing::Done done = gathering_.pop_bursts(bursts);
+  uint32_t n = 0;
+  for (const std::span<const pool::Handle> part : {done.first, done.second}) {
+    for (const pool::Handle h : part) {
+      if (h.has(pool::Handle::key)) lkeys_[h.index] = bindings_[h.index].lkey();
+      out[n++] = h;
+    }
+  }
+  gathered_.add(done.packets);
+  return n;
+}
+
+void PacketGather::see(const queue::Completion& c) noexcept {
+  if (!c.ok() && c.syndrome != prm::Syndrome::wr_flush) errors_.add(1);
+  (void)queue_->binder().handle_completion(c);
+}
+
+// Bursts that have not been collected come back in revive(), or when the queue is stopped.
+void PacketGather::fail() noexcept {
+  queue::Completion c[4];
+  uint32_t n;
+  while ((n = queue_->cq().poll(c)) != 0)
+    for (uint32_t i = 0; i < n; i++) see(c[i]);
+  failed_.set(true);
+}
+
+Status PacketGather::revive(pool::BufferCache& cache, pool::BufferCache& headers) noexcept {
+  struct Sink {
+    PacketGather& w;
+    void completed(const queue::Completion& c) noexcept { w.see(c); }
+    void lost(uint64_t, bool) noexcept {}
+  } sink{*this};
+  const Status s = queue_->recover(sink);
+  queue_->release_owner();
+  abandon_all(cache, headers);
+  queue_->release_owner();
+  return s;
+}
+
+void PacketGather::resume() noexcept {
+  release_owner();
+  failed_.set(false);
+}
+
+void PacketGather::abandon(std::span<const pool::Handle> chains, pool::BufferCache& cache,
+                           pool::BufferCache& headers) noexcept {
+  for (const pool::Handle h : chains) {
+    if (h.has(pool::Handle::key)) {
+      queue_->binder().invalidate(bindings_[h.index]);  // nobody shall read the packet through it
+      slots_.free[slots_.free_count++] = h.index;
+    } else {
+      (h.has(pool::Handle::more) ? headers : cache).free_one(h);
+    }
+  }
+}
+
+void PacketGather::abandon_all(pool::BufferCache& cache, pool::BufferCache& headers) noexcept {
+  burst_tail_ = burst_head_;
+  const burst::SentRing::Done left = gathering_.pop_all();
+  abandon(left.first, cache, headers);
+  abandon(left.second, cache, headers);
+}
+
+void PacketGather::release_owner() noexcept {
+  queue_->release_owner();
+}
+
+}  // namespace kilim::port

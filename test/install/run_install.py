@@ -1,0 +1,163 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Installs into a folder and uses what lies there as a stranger would.
+
+Usage: run_install.py ROOT BUILD VERSION WHAT   WHAT: programs, examples, plugin, project or subproject"""
+
+import concurrent.futures
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from staged import Staged, run
+
+EAL = ["--no-huge", "--no-shconf", "--no-pci", "--no-telemetry", "-l", "0"]
+FRAMES = 100
+
+
+def programs(root, staged, version):
+    """All are there, say their version, start; the libraries are what their names say."""
+    for name in ("kilim-testpmd", "kilim-perf", "kilim-vhca", "kilim-wqe"):
+        said = staged.run(os.path.join(staged.bindir, name), "--version")
+        assert said == f"{name} {version}\n", said
+    for name in ("kilim", "kilim-static", "kilim_compat", "kilim_compat-static"):
+        assert staged.flags("--modversion", name) == [version], name
+    for name in ("kilim", "kilim_compat"):
+        archive, library = (os.path.join(staged.libdir, f"lib{name}.{end}") for end in ("a", "so"))
+        with open(archive, "rb") as f:
+            assert f.read(8) == b"!<arch>\n", f"{archive} is a thin archive"
+        assert os.path.realpath(library).endswith(f".so.{version}"), os.path.realpath(library)
+        assert f"[lib{name}.so.0]" in run("readelf", "-d", library), "SONAME"
+    said = staged.run(os.path.join(staged.bindir, "kilim-vhca"), "--", "ibv_devices")
+    assert "vhca0" in said, said
+    said = staged.run(os.path.join(staged.bindir, "kilim-perf"), *EAL, "--", "pool")
+    assert " ns" in said, said
+    print("programs, libraries, versions")
+
+
+def forwards(root, staged, program, folder):
+    """01_forward hands on every frame of one file to another."""
+    os.mkdir(folder)
+    make = os.path.join(root, "usertools/pcap_file.py")
+    run(make, "make", os.path.join(folder, "in.pcap"), str(FRAMES))
+    process = subprocess.Popen([program, *EAL, "--vdev", "net_kilim0,hca=vhca0,wire=pcap:in.pcap:out.pcap"], cwd=folder,
+                               env=staged.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    whole, got = os.path.getsize(os.path.join(folder, "in.pcap")), os.path.join(folder, "out.pcap")
+    end = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < end:
+        if os.path.exists(got) and os.path.getsize(got) >= whole:
+            break
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=30)[0]
+    assert process.returncode == 0 and f"received {FRAMES} packets, sent {FRAMES}" in said, said
+    run(make, "compare", os.path.join(folder, "in.pcap"), os.path.join(folder, "out.pcap"))
+
+
+def one_way(root, staged, version, way):
+    """Examples 01 and 03 and the C program by one compiler, with asserts or without, in both kinds of linking."""
+    family, asserts = way
+    cxx, cc = (["g++", "-std=c++20"], ["gcc", "-std=c99"]) if family == "gcc" else (["clang++", "-std=c++20"],
+                                                                                  ["clang", "-std=c99"])
+    folder = os.path.join(staged.folder, "-".join(way))
+    os.mkdir(folder)
+    define = ["-DNDEBUG"] if asserts == "without" else []
+    objects = {}
+    for name in ("01_forward", "03_umr_gather"):
+        objects[name] = staged.compile(cxx, os.path.join(root, "examples", name + ".cc"), f"{folder}/{name}.o", "kilim",
+                                       *define)
+    objects["relaxed"] = staged.compile(cc, os.path.join(root, "test/install/relaxed.c"), f"{folder}/relaxed.o",
+                                        "kilim_compat", "-Wall", "-Wextra", "-Wpedantic", "-Werror", *define)
+    for kind in ("", "-static"):
+        made = {name: staged.link(cc if name == "relaxed" else cxx, at, at[:-2] + kind,
+                                  ("kilim_compat" if name == "relaxed" else "kilim") + kind)
+                for name, at in objects.items()}
+        for at in made.values():
+            needs = "libkilim" in run("readelf", "-d", at)
+            assert needs == (kind == ""), f"{at}: libkilim is {'' if needs else 'not '}a shared library of it"
+        assert "gathered" in staged.run(made["03_umr_gather"])
+        said = staged.run(os.path.join(staged.bindir, "kilim-vhca"), "--", made["relaxed"])
+        assert said == "relaxed: right\n", said
+        forwards(root, staged, made["01_forward"], f"{folder}/pcap{kind}")
+    print(f"{family}, {asserts} asserts: built and run, shared and static")
+
+
+def examples(root, staged, version):
+    ways = itertools.product(("gcc", "clang"), ("with", "without"))
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        list(pool.map(lambda way: one_way(root, staged, version, way), ways))
+
+
+def plugin(root, staged, version):
+    """The driver is registered once, whatever the program links and loads."""
+    assert staged.plugin, "there is no plugin"
+    source = os.path.join(root, "test/install/ports.c")
+    # Its own rte_vdev_register() is found by libraries that EAL loads, and finds DPDK's.
+    common = ["-rdynamic", "-Wl,--no-as-needed", "-ldl", "-lrte_bus_vdev", "-Wl,--as-needed"]
+    kinds = {}
+    for kind, package in (("loaded", "libdpdk"), ("linked", "kilim"), ("static", "kilim-static")):
+        define = ["-D_GNU_SOURCE"] + ([] if kind == "loaded" else ["-DLINKED"])
+        object_file = staged.compile(["gcc"], source, f"{staged.folder}/{kind}.o", package, *define)
+        kinds[kind] = staged.link(["gcc"], object_file, f"{staged.folder}/{kind}", package, *common)
+    for kind, load in (("loaded", True), ("linked", False), ("linked", True), ("static", False), ("static", True)):
+        words = ["-d", staged.plugin] if load else []
+        said = staged.run(kinds[kind], *EAL, *words, "--vdev", "net_kilim0,hca=vhca0")
+        expected = f"registered 1, ports 1, version {version if kind != 'loaded' else 'none'}\n"
+        assert expected in said, (kind, load, said)
+    said = subprocess.run([kinds["loaded"], *EAL, "--vdev", "net_kilim0,hca=vhca0"], env=staged.env, check=False,
+                          capture_output=True, timeout=60)
+    assert said.returncode != 0, "a port without the driver"
+    print("the driver is registered once")
+
+
+def user(root, folder, *options, env=None):
+    """The project in test/install/user, set up in `folder`."""
+    os.mkdir(folder)
+    for name in ("meson.build", "meson_options.txt"):
+        os.symlink(os.path.join(root, "test/install/user", name), os.path.join(folder, name))
+    os.symlink(os.path.join(root, "examples/03_umr_gather.cc"), os.path.join(folder, "gather.cc"))
+    os.mkdir(os.path.join(folder, "subprojects"))
+    os.symlink(root, os.path.join(folder, "subprojects/kilim"))
+    run("meson", "setup", os.path.join(folder, "out"), folder, *options, env=env)
+    return os.path.join(folder, "out")
+
+
+def project(root, staged, version):
+    """dependency('kilim') finds what is installed."""
+    out = user(root, os.path.join(staged.folder, "user"), env=staged.env)
+    staged.run("ninja", "-C", out)
+    staged.run("meson", "test", "-C", out)
+    assert "libkilim.so.0" in run("readelf", "-d", os.path.join(out, "gather"))
+    print("dependency('kilim')")
+
+
+def subproject(root, folder, whole):
+    """subproject('kilim') gives the same name, and nothing of this tree's tests and examples."""
+    out = user(root, os.path.join(folder, "user"), "-Dinside=true", "-Dkilim:buildtype=debugoptimized",
+               "-Dkilim:optimization=0", "-Dunity=subprojects", "-Dunity_size=10", "-Dcpp_args=-Wno-shadow")
+    named = run("ninja", "-C", out, "-t", "targets", "all")
+    assert "gather:" in named and "libkilim.a" in named and "_ut" not in named and "01_forward" not in named, "targets"
+    if whole:
+        run("ninja", "-C", out, "gather", seconds=1500)
+        assert "gathered" in run(os.path.join(out, "gather"))
+    print("subproject('kilim')" + (", built" if whole else ", set up"))
+
+
+def main(arguments):
+    root, build, version, what = os.path.abspath(arguments[1]), os.path.abspath(arguments[2]), *arguments[3:5]
+    with tempfile.TemporaryDirectory(prefix="installed.", dir=build) as folder:   # EAL loads nothing below /tmp
+        if what == "subproject":
+            subproject(root, folder, os.environ.get("KILIM_CHECK") == "long" or arguments[5:] == ["whole"])
+        else:
+            kinds = {"programs": programs, "examples": examples, "plugin": plugin, "project": project}
+            kinds[what](root, Staged(build, folder), version)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.dont_write_bytecode = True
+    sys.exit(main(sys.argv))

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A pool with queues over arrays: the test writes what a device would write and reads what one
+// would read. Test only, one thread.
+#pragma once
+
+#include <cstdio>
+#include <optional>
+#include <vector>
+
+#include "eal.hh"
+#include "rings_fixture.hh"
+#include "ut.hh"
+
+namespace kilim::test {
+
+inline constexpr uint32_t buffers = 200;
+inline constexpr Lkey arena_key{0x4711};
+
+struct Bench {
+  std::vector<std::byte> memory{std::size_t{buffers} * pool::default_stride};
+  std::array<pool::SideRecord, buffers> side{};
+  pool::Arena arena = *pool::Arena::over(memory, pool::default_stride, side.data());
+  std::optional<pool::Pool> pool;
+  std::optional<pool::BufferCache> cache;
+  std::optional<pool::BufferCache> headers;
+  RxMemory rx_memory;
+  TxMemory tx_memory;
+  std::optional<burst::RxQueue> rx;
+  std::optional<burst::TxQueue> tx;
+  std::array<Lkey, 16> keys{};
+  std::array<uint32_t, 16> free_slots{};
+  burst::MkeySlots slots;
+  uint32_t headers_back = 0;
+
+  Bench() {
+    CU_ASSERT_TRUE_FATAL(start_eal());
+    static int number = 0;
+    char name[24];
+    std::snprintf(name, sizeof name, "bench%d", number++);
+    pool.emplace(*std::move(pool::Pool::create(arena, {.name = name, .count = buffers})));
+    cache.emplace(*pool);
+    rx.emplace(burst::RxQueue{.rq = queue::Rq(rx_memory.geometry(), rx_memory.ids),
+                              .cq = queue::Cq(rx_memory.cq.geometry()),
+                              .cache = &*cache,
+                              .arena = arena,
+                              .key = arena_key,
+                              .head_lines = 2,
+                              .refill_at = 8});
+    tx.emplace(burst::TxQueue{.sq = queue::Sq(tx_memory.geometry(), tx_memory.ids),
+                              .cq = queue::Cq(tx_memory.cq.geometry()),
+                              .sent = burst::SentRing(tx_memory.handles, tx_memory.bursts),
+                              .cache = &*cache,
+                              .arena = arena,
+                              .key = arena_key,
+                              .slots = &slots});
+    for (uint32_t i = 0; i < keys.size(); i++) keys[i] = Lkey{0x100 + i};
+    headers.emplace(*pool);
+    slots = {keys.data(), free_slots.data(), 0, &*headers};
+  }
+  uint32_t outstanding() {
+    cache->flush();
+    headers_back = headers->held();
+    headers->flush();
+    return buffers - pool->available();
+  }
+};
+
+}  // namespace kilim::test

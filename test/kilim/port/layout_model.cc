@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Compiled twice, with asserts and without (meson.build).
+#include "layout_model.hh"
+
+#include "kilim/base/owner.hh"
+#include "kilim/burst/recv.hh"
+#include "kilim/burst/rx.hh"
+#include "kilim/burst/tx.hh"
+#include "kilim/lookup/front.hh"
+#include "kilim/mkey/mkey_binder.hh"
+#include "kilim/mkey/mkey_pool.hh"
+#include "kilim/pool/pool.hh"
+#include "kilim/port/mkey_queue.hh"
+#include "kilim/port/port.hh"
+#include "kilim/queue/cq.hh"
+#include "kilim/queue/rq.hh"
+#include "kilim/queue/sq.hh"
+#include "kilim/queue/srq.hh"
+#include "kilim/queue/watch.hh"
+#include "kilim/queue/wqe_cursor.hh"
+#include "kilim/relaxed/relaxed.hh"
+#include "kilim/umr/list_memory.hh"
+
+namespace kilim::test {
+namespace {
+
+template <typename T>
+constexpr Layout layout_of(const char* type) {
+  return {type, sizeof(T), alignof(T)};
+}
+constexpr Layout layouts[] = {
+    layout_of<Owner>("Owner"),
+    layout_of<queue::WatchSlot>("WatchSlot"),
+    layout_of<queue::Sq>("Sq"),
+    layout_of<queue::WqeCursor>("WqeCursor"),
+    layout_of<queue::Rq>("Rq"),
+    layout_of<queue::Srq>("Srq"),
+    layout_of<queue::Cq>("Cq"),
+    layout_of<lookup::Front>("Front"),
+    layout_of<pool::BufferCache>("BufferCache"),
+    layout_of<mkey::MkeyPool>("MkeyPool"),
+    layout_of<mkey::MkeyCache>("MkeyCache"),
+    layout_of<umr::ListMemory>("ListMemory"),
+    layout_of<mkey::MkeyBinder>("MkeyBinder"),
+    layout_of<burst::RxQueue>("RxQueue"),
+    layout_of<burst::TxQueue>("TxQueue"),
+    layout_of<burst::RecvQueue<queue::Rq>>("RecvQueue"),
+    layout_of<port::Port>("Port"),
+    layout_of<port::MkeyQueue>("MkeyQueue"),
+};
+
+}  // namespace
+
+#ifdef NDEBUG
+std::span<const Layout> layouts_without() {
+  return layouts;
+}
+#else
+std::span<const Layout> layouts_with_asserts() {
+  return layouts;
+}
+#endif
+
+}  // namespace kilim::test

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One adapter with the keys that tests of the straight way use. Owner: one test case.
+#pragma once
+
+#include <random>
+
+#include "vhca/hca/state.hh"
+#include "vhca_fixture.hh"
+
+namespace kilim::vhca::test {
+
+inline constexpr uint32_t region_bytes = 16384;
+
+inline RigShape shape_of(uint64_t seed, uint64_t fatal_at) {
+  RigShape s;
+  s.a.sq_wqebbs = 64;
+  s.cq_entries = 64;
+  s.seed = seed;
+  s.fatal_at = fatal_at;
+  s.lint = LintMode::off;
+  s.order = {};
+  return s;
+}
+
+// Two regions, and keys by their places: of the regions, of parts of them, woven ones.
+struct Side {
+  enum Place : uint32_t {
+    whole_src,
+    whole_dst,
+    readable,
+    fixed,
+    foreign,
+    half,
+    list_memory,
+    woven
+  };
+  static constexpr std::array<uint32_t, 3> capacities = {16, 16, 72};
+
+  Side(uint64_t seed, bool general)
+      : rig(shape_of(seed, general ? ~uint64_t{0} : 0)),
+        src(region_bytes),
+        dst(region_bytes),
+        lists(4096) {
+    std::minstd_rand r(static_cast<unsigned>(seed));
+    for (std::size_t i = 0; i < region_bytes; i++) src.data()[i] = static_cast<std::byte>(r());
+    keys = {rig.reg(src, rw_access).lkey.value(), rig.reg(dst, rw_access).lkey.value(),
+            rig.reg(src, access::remote_read).lkey.value(), rig.make_key(4)};
+    const MrSpec strange{*rig.hca->alloc_pd(), src.va(), region_bytes, Iova{src.at(0)}, rw_access};
+    keys[foreign] = rig.hca->reg_mr(strange)->lkey.value();
+    keys[half] = rig.reg(dst.va(), region_bytes / 2, rw_access).lkey.value();
+    keys[list_memory] = rig.reg(lists, rw_access).lkey.value();
+    for (uint32_t i = 0; i < capacities.size(); i++) keys[woven + i] = rig.make_key(capacities[i]);
+    const UmrShape list{.len = region_bytes};
+    const prm::Klm piece = klm(dst.at(0), region_bytes, keys[whole_dst]);
+    (void)rig.run_one(rig.a, umr_wqe(keys[fixed], list, {&piece, 1}));
+  }
+  // How the requests of the last turn went.
+  [[nodiscard]] uint64_t work() { return rig.hca->state().work_since_clock; }
+  [[nodiscard]] const Mkey& key(uint32_t place) {
+    return *rig.hca->state().keys.at(keys[place] >> 8);
+  }
+  // Where a direct key's memory is; offsets are addresses of the others.
+  [[nodiscard]] uint64_t address_of(uint32_t place, uint64_t offset) const {
+    if (place == fixed || place >= woven) return offset;
+    return place == whole_dst || place == half ? dst.at(offset) : src.at(offset);
+  }
+
+  Rig rig;
+  Pages src, dst, lists;
+  std::array<uint32_t, woven + 3> keys{};
+};
+
+inline void begin_again(TestQp& qp, Rig& rig, Qpn peer) {
+  (void)rig.to_state(qp, QpState::reset);
+  qp.pi = qp.head = 0;
+  std::memset(qp.record.data(), 0, 8);
+  rig.to_rts(qp, peer);
+}
+
+inline void begin_again(Side& s) {
+  begin_again(s.rig.a, s.rig, s.rig.b.qpn);
+  begin_again(s.rig.b, s.rig, s.rig.a.qpn);
+}
+
+// Random requests and changes of keys, on an adapter that is kept from the straight way too.
+void both_ways_do_the_same();
+
+}  // namespace kilim::vhca::test

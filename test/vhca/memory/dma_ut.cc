@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The guarded copy against every kind of bad memory.
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ut.hh"
+#include "vhca/memory/dma.hh"
+#include "vhca/memory/dma_guard.hh"
+#include "vhca/memory/dma_inline.hh"
+
+using namespace kilim;
+using namespace kilim::vhca;
+
+namespace {
+
+constexpr std::size_t page = 4096;
+
+Va va(const void* p) {
+  return Va{reinterpret_cast<uint64_t>(p)};
+}
+Va at(Va base, uint64_t offset) {
+  return Va{base.value() + offset};
+}
+
+// Two pages of which the second allows only `protection`.
+struct Pages {
+  explicit Pages(int protection)
+      : mem(static_cast<std::byte*>(
+            mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {
+    std::memset(mem, 0x11, 2 * page);
+    mprotect(mem + page, page, protection);
+  }
+  ~Pages() { munmap(mem, 2 * page); }
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+  std::byte* mem;
+  [[nodiscard]] Va second() const { return va(mem + page); }
+};
+
+template <typename T>
+bool round_trip(T value) {
+  alignas(8) std::byte mem[16] = {};
+  T back = 0;
+  bool ok = true;
+  for (std::size_t off = 0; off < 8; ++off) {
+    T plain;
+    ok = ok && dma::store(va(mem + off), value) && dma::load(va(mem + off), back) && back == value;
+    std::memcpy(&plain, mem + off, sizeof(T));
+    ok = ok && plain == value;
+  }
+  return ok;
+}
+
+// How many of the calls that only read, and of those that write, succeed at an address.
+int reads_done(Va a) {
+  uint8_t b = 0;
+  uint16_t h = 0;
+  uint32_t w = 0;
+  uint64_t d = 0;
+  bool equal = false;
+  std::byte big[2048];
+  return dma::load(a, b) + dma::load(a, h) + dma::load(a, w) + dma::load(a, d) +
+         dma::copy_in(big, a, 1) + dma::copy_in(big, a, 64) + dma::copy_in(big, a, 200) +
+         dma::copy_in(big, a, 600) + dma::copy_in(big, a, sizeof(big)) +
+         dma::compare(a, big, 16, equal);
+}
+constexpr int all_reads = 10;
+
+int writes_done(Va a) {
+  uint64_t old = 0;
+  static const std::byte big[2048] = {};
+  return dma::store(a, uint8_t{1}) + dma::store(a, uint16_t{1}) + dma::store(a, uint32_t{1}) +
+         dma::store(a, uint64_t{1}) + dma::exchange(a, 1, old) + dma::fetch_add(a, 1, old) +
+         dma::compare_exchange(a, 0, 1, old) + dma::copy_out(a, big, 3) +
+         dma::copy_out(a, big, 64) + dma::copy_out(a, big, 200) + dma::copy_out(a, big, 600) +
+         dma::copy_out(a, big, sizeof(big)) + dma::copy(a, va(big), 100);
+}
+constexpr int all_writes = 13;
+
+void values_of_each_size_cross_unchanged() {
+  CU_ASSERT(round_trip(uint8_t{0xa5}));
+  CU_ASSERT(round_trip(uint16_t{0xa55a}));
+  CU_ASSERT(round_trip(uint32_t{0xdeadbeef}));
+  CU_ASSERT(round_trip(uint64_t{0x0123456789abcdef}));
+}
+
+void copies_move_exactly_their_bytes() {
+  std::vector<std::byte> from(9000), to(9000), want(9000);
+  for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::byte>(i * 7 + i / 256);
+  int bad = 0;
+  auto try_one = [&](std::size_t n, std::size_t a, std::size_t b) {
+    std::fill(to.begin(), to.end(), std::byte{0xee});
+    std::fill(want.begin(), want.end(), std::byte{0xee});
+    std::memcpy(want.data() + a, from.data() + b, n);
+    bad += !dma::copy(va(to.data() + a), va(from.data() + b), n) || to != want;
+  };
+  for (std::size_t n = 0; n < 280; ++n) try_one(n, 64 + n % 17, 64 + n % 13);
+  for (std::size_t n :
+       {383u, 384u, 385u, 640u, 1024u, 2047u, 2048u, 2049u, 2111u, 2112u, 2113u, 4096u, 8000u}) {
+    for (std::size_t a = 0; a < 66; a += 5) try_one(n, a, 70 - a);
+  }
+  EQUAL(bad, 0);
+}
+
+void compare_tells_equal_from_different_and_fault() {
+  std::vector<std::byte> a(1000, std::byte{1}), b(a);
+  bool equal = false;
+  CU_ASSERT(dma::compare(va(a.data()), b.data(), a.size(), equal) && equal);
+  b[999] = std::byte{2};
+  CU_ASSERT(dma::compare(va(a.data()), b.data(), a.size(), equal) && !equal);
+}
+
+void atomics_return_what_was_there() {
+  alignas(8) uint64_t word = 5;
+  uint64_t old = 0;
+  CU_ASSERT(dma::fetch_add(va(&word), 3, old) && old == 5 && word == 8);
+  CU_ASSERT(dma::exchange(va(&word), 9, old) && old == 8 && word == 9);
+  CU_ASSERT(dma::compare_exchange(va(&word), 8, 1, old) && old == 9 && word == 9);
+  CU_ASSERT(dma::compare_exchange(va(&word), 9, 1, old) && old == 9 && word == 1);
+  CU_ASSERT(!dma::fetch_add(at(va(&word), 4), 1, old));
+  EQUAL(word, 1);
+}
+
+void unmapped_memory_is_a_fault_for_every_call() {
+  Va a;
+  {
+    Pages gone(PROT_NONE);
+    a = gone.second();
+  }
+  EQUAL(reads_done(a), 0);
+  EQUAL(writes_done(a), 0);
+  EQUAL(reads_done(Va{0}), 0);
+  EQUAL(writes_done(Va{0}), 0);
+}
+
+void forbidden_memory_is_a_fault_and_read_only_memory_can_be_read() {
+  Pages none(PROT_NONE);
+  EQUAL(reads_done(none.second()), 0);
+  EQUAL(writes_done(none.second()), 0);
+  Pages readable(PROT_READ);
+  EQUAL(reads_done(readable.second()), all_reads);
+  EQUAL(writes_done(readable.second()), 0);
+  EQUAL(reads_done(va(readable.mem)), all_reads);
+  EQUAL(writes_done(va(readable.mem)), all_writes);
+}
+
+void a_file_cut_off_under_its_mapping_is_a_fault() {
+  int fd = memfd_create("cut", 0);
+  CU_ASSERT_FATAL(fd >= 0 && ftruncate(fd, 2 * page) == 0);
+  void* p = mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  CU_ASSERT_FATAL(p != MAP_FAILED && ftruncate(fd, page) == 0);
+  Va second = at(va(p), page);
+  EQUAL(reads_done(second), 0);
+  EQUAL(writes_done(second), 0);
+  EQUAL(reads_done(va(p)), all_reads);
+  munmap(p, 2 * page);
+  close(fd);
+}
+
+void addresses_that_no_process_has_are_faults() {
+  for (uint64_t a :
+       {uint64_t{1} << 47, uint64_t{1} << 55, uint64_t{1} << 56, uint64_t{1} << 63, ~uint64_t{0},
+        ~uint64_t{0} - 7, uint64_t{0xffffffffff600000}, uint64_t{0x8000000000000000}}) {
+    EQUAL(reads_done(Va{a}), 0);
+    EQUAL(writes_done(Va{a}), 0);
+  }
+}
+
+void lengths_that_wrap_the_address_space_are_faults() {
+  std::byte mem[64] = {};
+  std::byte other[64] = {};
+  CU_ASSERT(!dma::copy_in(other, va(mem), ~std::size_t{0}));
+  CU_ASSERT(!dma::copy_out(va(mem), other, ~std::size_t{0} - va(mem).value() + 2));
+  CU_ASSERT(!dma::copy(va(mem), va(other), std::size_t{1} << 63));
+  CU_ASSERT(dma::copy(Va{0}, Va{0}, 0));
+}
+
+void a_fault_in_the_middle_spares_what_is_not_allowed() {
+  for (std::size_t n : {8u, 40u, 64u, 300u, 3000u, 4096u}) {
+    Pages half(PROT_NONE);
+    std::vector<std::byte> data(n, std::byte{0x77});
+    Va start = Va{half.second().value() - n / 2};
+    CU_ASSERT(!dma::copy_out(start, data.data(), n));
+    CU_ASSERT(!dma::copy_in(data.data(), start, n));
+    mprotect(half.mem + page, page, PROT_READ);
+    EQUAL(half.mem[page - n / 2 - 1], std::byte{0x11});
+    EQUAL(half.mem[page], std::byte{0x11});
+  }
+}
+
+void copies_up_to_the_last_byte_do_not_reach_beyond() {
+  Pages half(PROT_NONE);
+  std::byte to[2048];
+  int done = 0;
+  for (std::size_t n = 0; n <= sizeof(to); ++n) {
+    Va start = Va{half.second().value() - n};
+    done += dma::copy_in(to, start, n) && dma::copy_out(start, to, n);
+  }
+  EQUAL(done, sizeof(to) + 1);
+}
+
+void other_threads_fault_and_copy_at_the_same_time() {
+  Pages half(PROT_NONE);
+  std::array<int, 4> good{};
+  std::vector<std::thread> threads;
+  for (int& g : good) {
+    threads.emplace_back([&] {
+      std::byte mine[128] = {};
+      for (int i = 0; i < 500; ++i) {
+        g += !dma::copy_in(mine, half.second(), 128);
+        g += dma::copy_in(mine, va(half.mem), 128) && mine[127] == std::byte{0x11};
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  for (int g : good) EQUAL(g, 1000);
+}
+
+double nanoseconds(std::size_t bytes, bool guarded) {
+  static std::vector<std::byte> from(1 << 16, std::byte{1}), to(1 << 16, std::byte{2});
+  const int rounds = bytes > 4096 ? 500 : 20000;
+  double best = 1e9;
+  for (int sample = 0; sample < 9; ++sample) {
+    timespec a, b;
+    clock_gettime(CLOCK_MONOTONIC, &a);
+    for (int i = 0; i < rounds; ++i) {
+      if (guarded) {
+        if (!dma::copy_in(to.data(), va(from.data()), bytes)) return -1;
+      } else {
+        std::memcpy(to.data(), from.data(), bytes);
+        asm volatile("" ::"r"(to.data()) : "memory");
+      }
+    }
+    clock_gettime(CLOCK_MONOTONIC, &b);
+    double ns = static_cast<double>((b.tv_sec - a.tv_sec) * 1000000000 + b.tv_nsec - a.tv_nsec);
+    best = ns / rounds < best ? ns / rounds : best;
+  }
+  return best;
+}
+
+void the_speed_is_printed() {
+  for (std::size_t n : {8u, 64u, 256u, 1024u, 1500u, 2048u, 4096u, 65536u}) {
+    double ours = nanoseconds(n, true);
+    std::printf("\n    %6zu B: %.1f ns, memcpy %.1f ns", n, ours, nanoseconds(n, false));
+    CU_ASSERT(ours > 0);
+  }
+}
+
+// Each move in line, at memory that is there, up to the last byte, and across into what is not.
+void moves_in_line_are_guarded() {
+  const Pages p(PROT_NONE);
+  std::byte mine[64];
+  std::memset(mine, 0x22, sizeof mine);
+  const uint64_t end = p.second().value(), here = va(mine).value();
+  const __m128i middle = _mm_set1_epi8(0x33);
+  EQUAL(dma::read_plain(end - 48).head, 0x1111111111111111);
+  EQUAL(dma::read_plain(end - 48).flags >> 24, 0x11);
+  EQUAL(dma::read_plain(end - 47).head, 0);
+  EQUAL(dma::read_plain(end).head, 0);
+  for (std::size_t n = 32; n <= 64; n++) {
+    CU_ASSERT(dma::move_32_to_64(end - n, here, n));
+    CU_ASSERT(p.mem[page - 1] == std::byte{0x22} && p.mem[page - n] == std::byte{0x22});
+    EQUAL(p.mem[page - n - 1], std::byte{0x11});
+    CU_ASSERT(!dma::move_32_to_64(end - n + 1, here, n));
+    CU_ASSERT(!dma::move_32_to_64(here, end - n + 1, n));
+    std::memset(p.mem, 0x11, page);
+  }
+  CU_ASSERT(dma::give_64(end - 64, middle, 4, 5));
+  uint64_t words[8];
+  std::memcpy(words, p.mem + page - 64, sizeof words);
+  CU_ASSERT(words[0] == 0 && words[3] == 0 && words[4] == 0x3333333333333333);
+  CU_ASSERT(words[5] == 0x3333333333333333 && words[6] == 4 && words[7] == 5);
+  CU_ASSERT(!dma::give_64(end - 56, middle, 4, 5));
+  CU_ASSERT(!dma::give_64(end, middle, 4, 5));
+}
+
+constexpr test::Case cases[] = {
+    {"values of each size cross unchanged", values_of_each_size_cross_unchanged},
+    {"copies move exactly their bytes", copies_move_exactly_their_bytes},
+    {"compare tells equal from different", compare_tells_equal_from_different_and_fault},
+    {"atomics return what was there", atomics_return_what_was_there},
+    {"unmapped memory is a fault for every call", unmapped_memory_is_a_fault_for_every_call},
+    {"forbidden memory is a fault and read-only memory can be read",
+     forbidden_memory_is_a_fault_and_read_only_memory_can_be_read},
+    {"a file cut off under its mapping is a fault", a_file_cut_off_under_its_mapping_is_a_fault},
+    {"addresses that no process has are faults", addresses_that_no_process_has_are_faults},
+    {"lengths that wrap the address space are faults",
+     lengths_that_wrap_the_address_space_are_faults},
+    {"a fault in the middle spares what is not allowed",
+     a_fault_in_the_middle_spares_what_is_not_allowed},
+    {"copies up to the last byte do not reach beyond",
+     copies_up_to_the_last_byte_do_not_reach_beyond},
+    {"other threads fault and copy at the same time",
+     other_threads_fault_and_copy_at_the_same_time},
+    {"moves in line are guarded", moves_in_line_are_guarded},
+    {"the speed is printed", the_speed_is_printed},
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (!dma::install()) return 2;
+  return test::run_cases("vhca/memory/dma", cases, argc, argv);
+}
