@@ -34,7 +34,7 @@ struct Pages {
 
 uint64_t count(OdpCounter c) {
   const kilim::vhca::PageLock lock;
-  return shared().hca()->odp_stats().read(c);
+  return shared().hca()->paging.stats().read(c);
 }
 
 // What a prefetch, which comes later, brings in.

@@ -8,6 +8,7 @@
 #include "kilim/prm/mkc.hh"
 #include "kilim/prm/umr_seg.hh"
 #include "request_fixture.hh"
+#include "vhca/hca/commands.hh"
 #include "vhca/tpt/transfer.hh"
 
 namespace kilim::fuzz {
@@ -66,7 +67,7 @@ void Firmware::create(Input& in) {
   handles.push_back(static_cast<uint32_t>(io.attr(0).data));
   prm::CreateMkeyOut made;
   std::memcpy(&made, out, sizeof(made));
-  const vhca::Mkey* m = client.hca->state().keys.at(made.mkey_index.host() & 0xffffff);
+  const vhca::Mkey* m = client.hca->keys.at(made.mkey_index.host() & 0xffffff);
   if (m != nullptr) keys.push_back(m->key);
 }
 
@@ -75,7 +76,7 @@ void Firmware::walk(Input& in) {
   uint32_t key = keys[in.take<uint8_t>() % keys.size()];
   uint64_t at = in.take<uint64_t>();
   std::vector<std::byte> to(in.take<uint16_t>());
-  vhca::HcaState& h = client.hca->state();
+  vhca::Hca& h = *client.hca;
   vhca::Segment s{at, to.size(), key, false};
   vhca::SegmentList list{{&s, 1}, {Pdn{pdn}, 0x40, prm::mkey::local_read}};
   (void)gather_bytes(h.context.translator, list, to.data(), to.size());
@@ -105,7 +106,7 @@ void Firmware::step(Input& in) {
     case Ask::direct: {
       std::vector<std::byte> cmd = command(in);
       std::vector<std::byte> out(in.take<uint16_t>() % 8192);
-      client.hca->command(cmd, out);
+      vhca::command(*client.hca, cmd, out);
       return;
     }
     case Ask::walk:

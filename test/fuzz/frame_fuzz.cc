@@ -8,7 +8,8 @@
 #include "kilim/prm/tag_matching.hh"
 #include "machine_fixture.hh"
 #include "vhca/core/address.hh"
-#include "vhca/hca/state.hh"
+#include "vhca/hca/hca.hh"
+#include "vhca/hca/ports.hh"
 #include "vhca/transport/icrc.hh"
 #include "vhca/transport/roce_frame.hh"
 #include "vhca/wire/packet.hh"
@@ -75,7 +76,7 @@ struct Port {
     if (m.rig.b.shape.type != QpType::raw_packet) return;
     FlowSpec all;
     all.type = FlowSpec::Type::all_default;
-    rule = *m.rig.hca->create_flow(m.rig.b.qpn, all);
+    rule = *create_flow(*m.rig.hca, m.rig.b.qpn, all);
   }
   void connect(TestQp& qp);
   void more(Input& in);
@@ -97,7 +98,7 @@ void Port::connect(TestQp& qp) {
   a.port = 1;
   a.access = Rig::all_access;
   a.qkey = 0x1111;
-  hca.modify_qp(qp.qpn, a, state | pkey_index | port | (ud ? qkey : qp_mask::access));
+  modify_qp(hca, qp.qpn, a, state | pkey_index | port | (ud ? qkey : qp_mask::access));
   a.state = QpState::rtr;
   a.path_mtu = 3;
   a.dest_qpn = Qpn{0x77};
@@ -109,14 +110,14 @@ void Port::connect(TestQp& qp) {
   port_gid(peer_mac, 0, a.path.dgid);
   uint32_t rtr = path | path_mtu | dest_qpn | rq_psn;
   if (rc) rtr |= max_dest_rd_atomic | min_rnr_timer;
-  hca.modify_qp(qp.qpn, a, state | (ud ? 0 : rtr));
+  modify_qp(hca, qp.qpn, a, state | (ud ? 0 : rtr));
   a.state = QpState::rts;
   a.timeout = 8;
   a.retry_cnt = a.rnr_retry = 3;
   a.sq_psn = own_psn;
   a.max_rd_atomic = 16;
   uint32_t rts = timeout | retry_cnt | rnr_retry | max_rd_atomic;
-  hca.modify_qp(qp.qpn, a, state | sq_psn | (rc ? rts : 0));
+  modify_qp(hca, qp.qpn, a, state | sq_psn | (rc ? rts : 0));
 }
 
 // One of a few initiators, each on one of a few connections.
@@ -136,7 +137,7 @@ void Port::structured(Input& in, bool damage) {
   uint8_t which = in.take<uint8_t>(), op = in.take<uint8_t>();
   const roce::OpRow* row = roce::op_row(op);
   TestQp& qp = m.queue(which);
-  const Qp* state = m.rig.hca->state().qps.at(qp.qpn.value());
+  const Qp* state = m.rig.hca->qps.at(qp.qpn.value());
   RocePacket p;
   p.service = static_cast<roce::Service>(op >> 5);
   p.op = row != nullptr ? row->op : roce::Op::acknowledge;

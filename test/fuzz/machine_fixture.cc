@@ -11,7 +11,7 @@
 #include "kilim/prm/data_seg.hh"
 #include "kilim/prm/mkc.hh"
 #include "vhca/core/address.hh"
-#include "vhca/hca/state.hh"
+#include "vhca/hca/hca.hh"
 
 namespace kilim::fuzz {
 
@@ -54,7 +54,7 @@ void Machine::make_keys() {
   keys.push_back(rig.reg(regions[1], access::remote_read).lkey.value());
   for (uint32_t entries : {4u, 16u, 16u, 64u}) keys.push_back(rig.make_key(entries));
   keys.push_back(rig.make_key(4, false));
-  KeyTable& table = rig.hca->state().keys;
+  KeyTable& table = rig.hca->keys;
   prm::Mkc mkc{};
   mkc.flags = be32{prm::mkc::free::at(1u) | prm::mkc::umr_en::at(1u) |
                    prm::mkc::access_mode_1_0::at(prm::mkc::access_mode_ksm)};
@@ -62,16 +62,17 @@ void Machine::make_keys() {
   mkc.flags_pd = be32{rig.pd.value()};
   mkc.translations_octword_size = be32{16};
   prm::mkc::log_entity_size::set(mkc, 12);
-  if (Result<Mkey*> m = table.create_mkey(mkc, {}, rig.hca->profile())) keys.push_back((*m)->key);
-  if (Result<Rkey> window = rig.hca->alloc_mw(rig.pd, true)) keys.push_back(window->value());
-  Pdn other = *rig.hca->alloc_pd();
+  if (Result<Mkey*> m = table.create_mkey(mkc, {}, rig.hca->config.profile))
+    keys.push_back((*m)->key);
+  if (Result<Rkey> window = alloc_mw(*rig.hca, rig.pd, true)) keys.push_back(window->value());
+  Pdn other = *alloc_pd(*rig.hca);
   MrSpec spec{other, regions[0].va(), region_bytes, Iova{0}, access::local_write};
-  if (Result<MrKeys> foreign = rig.hca->reg_mr(spec)) keys.push_back(foreign->lkey.value());
+  if (Result<MrKeys> foreign = reg_mr(*rig.hca, spec)) keys.push_back(foreign->lkey.value());
   make_signed_key();
 }
 
 void Machine::make_signed_key() {
-  KeyTable& table = rig.hca->state().keys;
+  KeyTable& table = rig.hca->keys;
   prm::Mkc mkc{};
   mkc.flags = be32{prm::mkc::free::at(1u) | prm::mkc::umr_en::at(1u) |
                    prm::mkc::access_mode_1_0::at(prm::mkc::access_mode_klm)};
@@ -79,7 +80,8 @@ void Machine::make_signed_key() {
   mkc.flags_pd = be32{prm::mkc::bsf_en::at(1u) | rig.pd.value()};
   mkc.bsf_octword_size = be32{prm::bsf::octowords};
   mkc.translations_octword_size = be32{16};
-  if (Result<Mkey*> m = table.create_mkey(mkc, {}, rig.hca->profile())) keys.push_back((*m)->key);
+  if (Result<Mkey*> m = table.create_mkey(mkc, {}, rig.hca->config.profile))
+    keys.push_back((*m)->key);
   uint32_t psv = 0;
   table.psvs().create(psv)->pd = rig.pd;
 }
@@ -108,21 +110,21 @@ void Machine::bring_up_dynamic(TestQp& qp) {
   attr.state = QpState::init;
   attr.port = 1;
   attr.access = Rig::all_access;
-  rig.hca->modify_qp(qp.qpn, attr, state | pkey_index | port | (target ? qp_mask::access : 0));
+  modify_qp(*rig.hca, qp.qpn, attr, state | pkey_index | port | (target ? qp_mask::access : 0));
   attr.state = QpState::rtr;
   attr.path_mtu = 3;
   attr.min_rnr_timer = 1;
   attr.path.is_global = true;
   attr.path.port = 1;
   port_gid(vhca::test::test_mac, 0, attr.path.dgid);
-  rig.hca->modify_qp(qp.qpn, attr, state | path_mtu | (target ? path | min_rnr_timer : 0));
+  modify_qp(*rig.hca, qp.qpn, attr, state | path_mtu | (target ? path | min_rnr_timer : 0));
   if (target) return;
   attr.state = QpState::rts;
   attr.timeout = 8;
   attr.retry_cnt = attr.rnr_retry = 3;
   attr.max_rd_atomic = 16;
-  rig.hca->modify_qp(qp.qpn, attr,
-                     state | timeout | retry_cnt | rnr_retry | max_rd_atomic | sq_psn);
+  modify_qp(*rig.hca, qp.qpn, attr,
+            state | timeout | retry_cnt | rnr_retry | max_rd_atomic | sq_psn);
 }
 
 void Machine::bring_up(TestQp& qp, Qpn peer) {
@@ -136,7 +138,7 @@ void Machine::bring_up(TestQp& qp, Qpn peer) {
   attr.access = Rig::all_access;
   attr.qkey = 0x1111;
   uint32_t mask = qp_mask::state | qp_mask::pkey_index | qp_mask::port;
-  rig.hca->modify_qp(qp.qpn, attr, mask | (ud ? qp_mask::qkey : qp_mask::access));
+  modify_qp(*rig.hca, qp.qpn, attr, mask | (ud ? qp_mask::qkey : qp_mask::access));
   attr.state = QpState::rtr;
   attr.path_mtu = 3;
   attr.dest_qpn = peer;
@@ -144,9 +146,9 @@ void Machine::bring_up(TestQp& qp, Qpn peer) {
   attr.path.port = 1;
   port_gid(vhca::test::test_mac, 0, attr.path.dgid);
   mask = qp_mask::path | qp_mask::path_mtu | qp_mask::dest_qpn | qp_mask::rq_psn;
-  rig.hca->modify_qp(qp.qpn, attr, qp_mask::state | (ud ? 0 : mask));
+  modify_qp(*rig.hca, qp.qpn, attr, qp_mask::state | (ud ? 0 : mask));
   attr.state = QpState::rts;
-  rig.hca->modify_qp(qp.qpn, attr, qp_mask::state | qp_mask::sq_psn);
+  modify_qp(*rig.hca, qp.qpn, attr, qp_mask::state | qp_mask::sq_psn);
 }
 
 void Machine::bring_up() {
@@ -232,7 +234,7 @@ void Machine::odd(Input& in) {
   TestQp& qp = queue(with);
   switch (what % 8) {
     case 0:
-      rig.hca->dereg_mr(MkeyIndex{keys[with % keys.size()] >> 8});
+      dereg_mr(*rig.hca, MkeyIndex{keys[with % keys.size()] >> 8});
       return;
     case 1:  // the doorbell record names anything
       record_store(reinterpret_cast<be32*>(qp.record.data()) + 1, be32{with});
@@ -251,7 +253,7 @@ void Machine::odd(Input& in) {
       record_store(reinterpret_cast<be32*>(rig.cq_a.record.data()), be32{with});
       return;
     case 6:
-      rig.hca->dealloc_mw(MkeyIndex{keys[with % keys.size()] >> 8});
+      dealloc_mw(*rig.hca, MkeyIndex{keys[with % keys.size()] >> 8});
       return;
     default:
       return;

@@ -2,7 +2,7 @@
 #include "twin_fixture.hh"
 
 #include "kilim/prm/doorbell.hh"
-#include "vhca/hca/state.hh"
+#include "vhca/hca/hca.hh"
 
 namespace kilim::test {
 
@@ -29,7 +29,7 @@ GoldenDevice::~GoldenDevice() {
 }
 
 const vhca::Mkey& GoldenDevice::key(uint32_t lkey) const {
-  return *attached_->hca()->state().keys.at(lkey >> 8);
+  return *attached_->hca()->keys.at(lkey >> 8);
 }
 
 GoldenQp::GoldenQp(GoldenDevice& device, ibv_qp_type type) : device_(device) {

@@ -42,7 +42,7 @@ struct VirtualDevice {
     auto d = mlx5::open(config.name.c_str(), {.run = run, .arg = attached}, vhca::sysfs_root());
     if (d) device = *std::move(d);
   }
-  [[nodiscard]] const vhca::Journal& journal() const { return attached->hca()->journal(); }
+  [[nodiscard]] const vhca::Journal& journal() const { return *attached->hca()->context.journal; }
 };
 
 // A loopback connection for UMR and traffic.

@@ -15,7 +15,7 @@
 #include "kilim/prm/doorbell.hh"
 #include "kilim/prm/mkc.hh"
 #include "vhca/core/address.hh"
-#include "vhca/hca/state.hh"
+#include "vhca/hca/hca.hh"
 #include "vhca/tpt/page_events.hh"
 #include "vhca/wire/make.hh"
 
@@ -227,9 +227,9 @@ LintMode lint_of_environment() {
 
 namespace {
 std::byte* map_uar(Hca& hca, uint32_t& index) {
-  Hca::UarPage page = *hca.alloc_uar();
+  const Uar& page = **hca.uars.alloc();
   index = page.index;
-  void* p = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, page.fd, 0);
+  void* p = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, page.fd.get(), 0);
   if (p == MAP_FAILED) stop("no UAR");
   return static_cast<std::byte*>(p);
 }
@@ -256,7 +256,7 @@ Rig::Rig(const RigShape& shape)
   Result<std::unique_ptr<Hca>> made = Hca::create(std::move(config));
   if (!made) stop(made.error().what);
   hca = std::move(*made);
-  pd = *hca->alloc_pd();
+  pd = *alloc_pd(*hca);
   uar = map_uar(*hca, uar_page);
   for (TestCq* cq : {&cq_a, &cq_b}) {
     CqSpec spec;
@@ -266,7 +266,7 @@ Rig::Rig(const RigShape& shape)
     spec.cqe_bytes = cq->entry_bytes;
     spec.uar_page = uar_page;
     spec.owner = cq;
-    cq->cqn = *hca->create_cq(spec, &events);
+    cq->cqn = *create_cq(*hca, spec, &events);
   }
   for (TestQp* qp : {&a, &b}) {
     QpSpec spec;
@@ -285,7 +285,7 @@ Rig::Rig(const RigShape& shape)
     spec.owner = qp;
     if (qp->shape.tags != 0) share_receives(*hca, *qp, spec);
     make_dynamic(spec);
-    Result<Qpn> qpn = hca->create_qp(spec, &events);
+    Result<Qpn> qpn = create_qp(*hca, spec, &events);
     if (!qpn) stop(qpn.error().what);
     qp->qpn = *qpn;
   }
@@ -300,7 +300,7 @@ Rig::~Rig() {
 
 MrKeys Rig::reg(Va start, uint64_t bytes, uint32_t access) {
   MrSpec spec{pd, start, bytes, Iova{start.value()}, access};
-  Result<MrKeys> keys = hca->reg_mr(spec);
+  Result<MrKeys> keys = reg_mr(*hca, spec);
   if (!keys) stop(keys.error().what);
   return *keys;
 }
@@ -316,7 +316,7 @@ uint32_t Rig::make_key(uint32_t entries, bool umr, bool rinval) {
   mkc.qpn_mkey = be32{0xffffff00u};
   mkc.flags_pd = be32{pd.value() | prm::mkc::en_rinval::at(rinval ? 1u : 0u)};
   mkc.translations_octword_size = be32{round_up(entries, 4)};
-  Result<Mkey*> m = hca->state().keys.create_mkey(mkc, {}, hca->profile());
+  Result<Mkey*> m = hca->keys.create_mkey(mkc, {}, hca->config.profile);
   if (!m) stop(m.error().what);
   return (*m)->key;
 }
@@ -328,12 +328,12 @@ int Rig::to_init(TestQp& qp, uint32_t access) {
   attr.access = access;
   uint32_t mask = qp_mask::state | qp_mask::pkey_index | qp_mask::port | qp_mask::access;
   if (qp.shape.type == QpType::raw_packet) mask = qp_mask::state | qp_mask::port;
-  return hca->modify_qp(qp.qpn, attr, mask);
+  return modify_qp(*hca, qp.qpn, attr, mask);
 }
 int Rig::to_rtr(TestQp& qp, Qpn peer) {
   QpAttr attr;
   attr.state = QpState::rtr;
-  if (qp.shape.type == QpType::raw_packet) return hca->modify_qp(qp.qpn, attr, qp_mask::state);
+  if (qp.shape.type == QpType::raw_packet) return modify_qp(*hca, qp.qpn, attr, qp_mask::state);
   attr.path_mtu = 5;
   attr.dest_qpn = peer;
   attr.max_dest_rd_atomic = 16;
@@ -343,33 +343,33 @@ int Rig::to_rtr(TestQp& qp, Qpn peer) {
   port_gid(test_mac, 0, attr.path.dgid);
   uint32_t answers = qp_mask::max_dest_rd_atomic | qp_mask::min_rnr_timer;
   if (qp.shape.type == QpType::xrc_ini) answers = 0;
-  return hca->modify_qp(qp.qpn, attr,
-                        answers | qp_mask::state | qp_mask::path | qp_mask::path_mtu |
-                            qp_mask::dest_qpn | qp_mask::rq_psn);
+  return modify_qp(*hca, qp.qpn, attr,
+                   answers | qp_mask::state | qp_mask::path | qp_mask::path_mtu |
+                       qp_mask::dest_qpn | qp_mask::rq_psn);
 }
 int Rig::to_rts_only(TestQp& qp) {
   QpAttr attr;
   attr.state = QpState::rts;
-  if (qp.shape.type == QpType::raw_packet) return hca->modify_qp(qp.qpn, attr, qp_mask::state);
+  if (qp.shape.type == QpType::raw_packet) return modify_qp(*hca, qp.qpn, attr, qp_mask::state);
   attr.timeout = 2;  // 16 microseconds
   attr.retry_cnt = 2;
   attr.rnr_retry = 3;
   attr.max_rd_atomic = 16;
-  return hca->modify_qp(qp.qpn, attr,
-                        qp_mask::state | qp_mask::timeout | qp_mask::retry_cnt |
-                            qp_mask::rnr_retry | qp_mask::sq_psn | qp_mask::max_rd_atomic);
+  return modify_qp(*hca, qp.qpn, attr,
+                   qp_mask::state | qp_mask::timeout | qp_mask::retry_cnt | qp_mask::rnr_retry |
+                       qp_mask::sq_psn | qp_mask::max_rd_atomic);
 }
 int Rig::to_state(TestQp& qp, QpState s) {
   QpAttr attr;
   attr.state = s;
-  return hca->modify_qp(qp.qpn, attr, qp_mask::state);
+  return modify_qp(*hca, qp.qpn, attr, qp_mask::state);
 }
 void Rig::to_rts(TestQp& qp, Qpn peer, uint32_t access) {
   if (to_init(qp, access) != 0 || to_rtr(qp, peer) != 0 || to_rts_only(qp) != 0)
     stop("a queue does not come up");
 }
 QpState Rig::state(const TestQp& qp) {
-  Result<QpAttr> attr = hca->query_qp(qp.qpn);
+  Result<QpAttr> attr = query_qp(*hca, qp.qpn);
   return attr ? attr->state : QpState::reset;
 }
 

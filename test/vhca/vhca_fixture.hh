@@ -21,7 +21,7 @@
 #include "kilim/prm/syndrome.hh"
 #include "kilim/prm/umr_seg.hh"
 #include "vhca/core/journal.hh"
-#include "vhca/hca/hca.hh"
+#include "vhca/hca/objects.hh"
 #include "vhca/lint/lint.hh"
 
 namespace kilim::vhca {
@@ -168,7 +168,7 @@ inline void share_receives(Hca& hca, const TestQp& qp, QpSpec& spec) {
   srq.uidx = spec.uidx;
   srq.tags = qp.shape.tags;
   srq.cq = spec.recv_cq;
-  Result<uint32_t> srqn = hca.create_srq(srq, nullptr);
+  Result<uint32_t> srqn = create_srq(hca, srq, nullptr);
   if (!srqn) std::abort();
   spec.srqn = *srqn;
   spec.rq_wqes = 0;
@@ -249,7 +249,7 @@ class Rig {
       shared.record = spec.record;
       shared.wqes = spec.rq_wqes;
       shared.wqe_shift = spec.rq_wqe_shift;
-      spec.srqn = *hca->create_srq(shared, &events);
+      spec.srqn = *create_srq(*hca, shared, &events);
       spec.dc_key = dc_key;
       spec.sq_wqebbs = 0;
     }

@@ -272,8 +272,8 @@ ProgressCounts Attached::progress_counts() const noexcept {
 Status Attached::set_executing(bool on) noexcept {
   Hca* adapter = hca();
   if (adapter == nullptr) return Error{EOPNOTSUPP, "the adapter is not this process's own"};
-  const LockGuard guard(adapter->lock());
-  adapter->set_executing(on);
+  const LockGuard guard(adapter->lock);
+  adapter->executing = on;
   return Done{};
 }
 

@@ -16,7 +16,7 @@
 
 namespace kilim::vhca {
 
-class Hca;
+struct Hca;
 struct AttachedState;
 struct ProgressCounts;  // progress_thread.hh
 

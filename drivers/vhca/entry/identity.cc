@@ -13,6 +13,7 @@
 #include "vhca/core/address.hh"
 #include "vhca/core/lock.hh"
 #include "vhca/entry/raw.hh"
+#include "vhca/hca/ports.hh"
 #include "vhca/wire/wire.hh"
 
 namespace kilim::vhca {
@@ -58,13 +59,13 @@ Identity identity_of(const AttachConfig& config) {
 }
 
 Identity identity_of(Hca& hca) {
-  const LockGuard guard(hca.lock());
+  const LockGuard guard(hca.lock);
   Identity identity;
-  const Result<PortAttr> port = hca.query_port(1);
+  const Result<PortAttr> port = query_port(hca, 1);
   if (!port) return identity;
   identity.guid = guid_of(port->node);
   for (uint32_t i = 0; i < port->gid_count; i++) {
-    const Result<Gid> gid = hca.query_gid(1, i);
+    const Result<Gid> gid = query_gid(hca, 1, i);
     if (!gid) break;
     identity.gids.push_back(*gid);
   }

@@ -119,9 +119,9 @@ std::size_t Instance::poll(std::size_t budget) noexcept {
     pthread_sigmask(SIG_UNBLOCK, &faults, &before);
   }
   std::size_t did = 0;
-  if (hca_->lock().try_lock()) {
+  if (hca_->lock.try_lock()) {
     did = hca_->run(budget);
-    hca_->lock().unlock();
+    hca_->lock.unlock();
   }
   if (!caught) pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return did;
@@ -141,7 +141,7 @@ void Instance::settle() noexcept {
   for (int i = 0; i < pauses && !inherited_; i++) {
     bool owes = false;
     {
-      const LockGuard guard(hca_->lock());
+      const LockGuard guard(hca_->lock);
       if (hca_->owes()) hca_->run(0);
       owes = hca_->owes();
     }
@@ -151,26 +151,26 @@ void Instance::settle() noexcept {
 }
 
 bool Instance::close_journal() noexcept {
-  const LockGuard guard(hca_->lock());
-  hca_->note_invalidations();
-  hca_->odp_stats().leave();
+  const LockGuard guard(hca_->lock);
+  hca_->paging.note_invalidations();
+  hca_->paging.stats().leave();
   journal_->close();
   return !journal_->failed();
 }
 
 void Instance::before_fork() noexcept {
-  hca_->lock().lock();
+  hca_->lock.lock();
   if (thread_) thread_->before_fork();
 }
 
 void Instance::after_fork_in_parent() noexcept {
   if (thread_) thread_->after_fork_in_parent();
-  hca_->lock().unlock();
+  hca_->lock.unlock();
 }
 
 void Instance::after_fork_in_child() noexcept {
   if (thread_) thread_->after_fork_in_child();
-  hca_->lock().reset_after_fork();
+  hca_->lock.reset_after_fork();
   inherited_ = true;
 }
 

@@ -91,8 +91,8 @@ void connect(Hca& hca, const std::string& tree, const DeviceConfig& d) {
   std::array<char*, odp_counters> texts{};
   for (std::size_t i = 0; i < odp_counters; i++)
     texts[i] = static_cast<char*>(map_file(path_of(tree, d, i), OdpStats::text_bytes));
-  const LockGuard guard(hca.lock());
-  hca.odp_stats().use(*static_cast<OdpValues*>(values), texts);
+  const LockGuard guard(hca.lock);
+  hca.paging.stats().use(*static_cast<OdpValues*>(values), texts);
 }
 
 }  // namespace kilim::vhca::odp_files

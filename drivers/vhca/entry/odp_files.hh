@@ -11,7 +11,7 @@
 
 namespace kilim::vhca {
 
-class Hca;
+struct Hca;
 
 namespace odp_files {
 

@@ -11,6 +11,7 @@
 #include "vhca/core/lock.hh"
 #include "vhca/entry/mapped_file.hh"
 #include "vhca/hca/hca.hh"
+#include "vhca/hca/ports.hh"
 #include "vhca/tpt/odp_stats.hh"
 
 namespace kilim::vhca::port_files {
@@ -45,8 +46,8 @@ void connect(Hca& hca, const std::string& tree, const DeviceConfig& d) {
   void* sum = map_file(sum_file(tree, d), sizeof(uint64_t));
   void* text = map_file(counters_folder(tree, d) + "/out_of_buffer", OdpStats::text_bytes);
   if (sum == nullptr || text == nullptr) return;
-  const LockGuard guard(hca.lock());
-  hca.show_out_of_buffer(*static_cast<std::atomic<uint64_t>*>(sum), static_cast<char*>(text));
+  const LockGuard guard(hca.lock);
+  show_out_of_buffer(hca, *static_cast<std::atomic<uint64_t>*>(sum), static_cast<char*>(text));
 }
 
 }  // namespace kilim::vhca::port_files

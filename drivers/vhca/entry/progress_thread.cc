@@ -118,9 +118,9 @@ void ProgressThread::kick() noexcept {
 }
 
 std::size_t ProgressThread::work() noexcept {
-  if (!hca_.lock().try_lock()) return 0;
+  if (!hca_.lock.try_lock()) return 0;
   const std::size_t did = hca_.run();
-  hca_.lock().unlock();
+  hca_.lock.unlock();
   add(turns_);
   return did;
 }
@@ -142,7 +142,9 @@ void ProgressThread::run() noexcept {
       empty_turns_ = 0;
       continue;
     }
-    if (store_looks_left_ != 0 && hca_.doorbells_seen() != doorbells_before_) store_looks_left_ = 0;
+    if (store_looks_left_ != 0 &&
+        hca_.doorbells.load(std::memory_order_relaxed) != doorbells_before_)
+      store_looks_left_ = 0;
     if (clients_poll()) {
       sleep();
     } else if (empty_turns_ < spin_turns) {
@@ -172,7 +174,7 @@ void ProgressThread::sleep_trapped() noexcept {
     timeout_ms = look_in_ms << (store_looks - store_looks_left_--);
   else
     add(system_calls_, protect_.protect());
-  const bool quiet = work() == 0 && !hca_.doorbell_pending();
+  const bool quiet = work() == 0 && !hca_.uars.pending();
   const bool called = !quiet || wait(timeout_ms, fruitless_wakes_ < fruitless_max);
   asleep_.store(false, std::memory_order_relaxed);
   if (!open) let_stores_go();
@@ -180,15 +182,15 @@ void ProgressThread::sleep_trapped() noexcept {
 }
 
 void ProgressThread::let_stores_go() noexcept {
-  doorbells_before_ = hca_.doorbells_seen();
+  doorbells_before_ = hca_.doorbells.load(std::memory_order_relaxed);
   const WriteProtect::Released released = protect_.release();
   add(system_calls_, released.system_calls);
   if (released.traps == 0) return;
   add(traps_);
   store_looks_left_ = store_looks;
-  hca_.lock().lock();
-  hca_.stores_wait();
-  hca_.lock().unlock();
+  hca_.lock.lock();
+  hca_.expect_stores();
+  hca_.lock.unlock();
 }
 
 // Until a trap or a kick (true), a frame, the next timer, or `timeout_ms_max` (-1: none) has gone
@@ -196,9 +198,9 @@ void ProgressThread::let_stores_go() noexcept {
 bool ProgressThread::wait(int timeout_ms_max, bool with_wires) noexcept {
   uint64_t deadline = UINT64_MAX;
   wires_.clear();
-  hca_.lock().lock();
+  hca_.lock.lock();
   hca_.wait_set(wires_, deadline);
-  hca_.lock().unlock();
+  hca_.lock.unlock();
   if (!with_wires && !wires_.empty()) timeout_ms_max = look_in_ms;
 
   waited_.assign({{wake_.get(), POLLIN, 0}, {protect_.fd(), POLLIN, 0}});

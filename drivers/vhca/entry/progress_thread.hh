@@ -19,7 +19,7 @@
 
 namespace kilim::vhca {
 
-class Hca;
+struct Hca;
 
 // What the thread has done since it began.
 struct ProgressCounts {

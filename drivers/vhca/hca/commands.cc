@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "Command Interface". Firmware commands of DevX clients: capabilities, memory keys,
-// protection domains, queue pairs. Bytes are the client's; what is wrong becomes a status and a
-// syndrome, never an error of ours. Adapter's lock held.
+// The table of firmware commands, and those of capabilities, keys, protection domains and other
+// objects. Adapter's lock held.
+#include "vhca/hca/commands.hh"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -12,62 +13,15 @@
 #include "vhca/core/journal.hh"
 #include "vhca/hca/caps.hh"
 #include "vhca/hca/fatal.hh"
-#include "vhca/hca/hca.hh"
-#include "vhca/hca/modify_qp.hh"
-#include "vhca/hca/state.hh"
+#include "vhca/hca/objects.hh"
 
 namespace kilim::vhca {
 
+namespace commands {
+
 namespace {
 
-using prm::cmd::Status;
-
-// One number for each place where a command is refused.
-enum class Refusal : uint32_t {
-  none = 0,
-  unknown_opcode = 0x56a001,
-  input_length = 0x56a002,
-  output_length = 0x56a003,
-  cap_group = 0x56a004,
-  umem_key = 0x56a005,
-  list_length = 0x56a006,
-  no_such_pd = 0x56a007,
-  key_context = 0x56a008,
-  no_more_keys = 0x56a009,
-  no_such_key = 0x56a00a,
-  no_such_qp = 0x56a00b,
-  qp_state = 0x56a00c,
-  no_more_pds = 0x56a00d,
-  pd_in_use = 0x56a00e,
-  qp_parameter = 0x56a00f,
-  qp_service = 0x56a010,
-  stream_not_failed = 0x56a011,
-  object_type = 0x56a012,
-  no_more_objects = 0x56a013,
-  no_such_object = 0x56a014,
-  no_signatures = 0x56a015,
-  psv_count = 0x56a016,
-  no_more_psvs = 0x56a017,
-  no_such_psv = 0x56a018,
-  reserved = 0x56a019,
-};
-
-struct Answer {
-  Status status = Status::ok;
-  Refusal why = Refusal::none;
-};
-
-using In = std::span<const std::byte>;
-using Out = std::span<std::byte>;
-
-template <typename T>
-T read(In in, std::size_t at = 0) {
-  T v;
-  std::memcpy(&v, in.data() + at, sizeof v);
-  return v;
-}
-
-Answer query_hca_cap(HcaState& s, In in, Out out) {
+Answer query_hca_cap(Hca& s, In in, Out out) {
   constexpr std::size_t header = 16;
   // Maximum and current values are the same: nothing is negotiated.
   auto group = static_cast<uint16_t>(read<prm::CmdInHdr>(in).op_mod.host() >> 1);
@@ -77,7 +31,7 @@ Answer query_hca_cap(HcaState& s, In in, Out out) {
   return {};
 }
 
-Answer create_mkey(HcaState& s, In in, Out out) {
+Answer create_mkey(Hca& s, In in, Out out) {
   auto cmd = read<prm::CreateMkeyIn>(in);
   if (cmd.flags.host() != 0) return {Status::bad_param, Refusal::umem_key};
   const bool reserves = cmd.op_mod.host() != 0 || cmd.reserved_8.host() != 0 ||
@@ -97,7 +51,7 @@ Answer create_mkey(HcaState& s, In in, Out out) {
   return {};
 }
 
-Answer destroy_mkey(HcaState& s, In in, Out) {
+Answer destroy_mkey(Hca& s, In in, Out) {
   uint32_t index = read<be32>(in, 8).host() & 0xffffff;
   if (s.keys.destroy(MkeyIndex{index}) != 0) return {Status::bad_resource, Refusal::no_such_key};
   return {};
@@ -130,7 +84,7 @@ prm::Mkc context_of(const Mkey& m) {
   return c;
 }
 
-Answer query_mkey(HcaState& s, In in, Out out) {
+Answer query_mkey(Hca& s, In in, Out out) {
   constexpr std::size_t header = 16;
   const Mkey* key = s.keys.at(read<be32>(in, 8).host() & 0xffffff);
   if (key == nullptr) return {Status::bad_resource, Refusal::no_such_key};
@@ -139,7 +93,7 @@ Answer query_mkey(HcaState& s, In in, Out out) {
   return {};
 }
 
-Answer create_psv(HcaState& s, In in, Out out) {
+Answer create_psv(Hca& s, In in, Out out) {
   if (!s.config.profile.signature) return {Status::bad_op, Refusal::no_signatures};
   const uint32_t count_pd = read<prm::CreatePsvIn>(in).count_pd.host();
   const Pdn pd{count_pd & 0xffffff};
@@ -155,132 +109,31 @@ Answer create_psv(HcaState& s, In in, Out out) {
   return {};
 }
 
-Answer destroy_psv(HcaState& s, In in, Out) {
+Answer destroy_psv(Hca& s, In in, Out) {
   const uint32_t number = read<be32>(in, 8).host() & 0xffffff;
   if (s.keys.psvs().at(number) == nullptr) return {Status::bad_resource, Refusal::no_such_psv};
   s.keys.psvs().destroy(number);
   return {};
 }
 
-// 2ERR_QP and 2RST_QP.
-Answer end_qp(HcaState& s, In in, Out) {
-  Qp* qp = s.qps.at(read<be32>(in, 8).host() & 0xffffff);
-  if (qp == nullptr) return {Status::bad_resource, Refusal::no_such_qp};
-  QpAttr attr;
-  bool reset = read<prm::CmdInHdr>(in).opcode.host() == prm::cmd::qp_2rst;
-  attr.state = reset ? QpState::reset : QpState::err;
-  if (modify_qp(s, *qp, attr, qp_mask::state) != 0)
-    return {Status::bad_res_state, Refusal::qp_state};
-  return {};
-}
-
-Answer alloc_pd(HcaState& s, In, Out out) {
-  uint32_t number = 0;
-  if (s.pds.create(number) == nullptr) return {Status::no_resources, Refusal::no_more_pds};
-  const be32 pd{number};
+Answer alloc_pd(Hca& s, In, Out out) {
+  const Result<Pdn> made = vhca::alloc_pd(s);
+  if (!made) return {Status::no_resources, Refusal::no_more_pds};
+  const be32 pd{made->value()};
   std::memcpy(out.data() + 8, &pd, sizeof pd);
   return {};
 }
 
-Answer dealloc_pd(HcaState& s, In in, Out) {
-  const uint32_t number = read<be32>(in, 8).host() & 0xffffff;
-  const Pd* pd = s.pds.at(number);
-  if (pd == nullptr) return {Status::bad_resource, Refusal::no_such_pd};
-  if (pd->users != 0 || s.keys.uses(Pdn{number}))
-    return {Status::bad_res_state, Refusal::pd_in_use};
-  s.pds.destroy(number);
-  return {};
-}
-
-// A stream that failed may be used again.
-Answer reset_stream(Qp& qp, In in) {
-  namespace cmd = prm::qp_cmd;
-  constexpr std::size_t end = cmd::in_extension + cmd::dci_stream + sizeof(be16);
-  if ((read<be32>(in, 8).host() & cmd::has_extension) == 0 || in.size() < end)
-    return {Status::bad_input_len, Refusal::input_length};
-  if (qp.type != QpType::dci || qp.spec.failing_streams == 0)
-    return {Status::bad_param, Refusal::qp_service};
-  if (!qp.failed.remove(read<be16>(in, cmd::in_extension + cmd::dci_stream).host()))
-    return {Status::bad_param, Refusal::stream_not_failed};
-  return {};
-}
-
-// RTS2RTS_QP: of a queue pair that runs, the UDP source port can be changed, and a DC initiator's
-// stream be reset.
-Answer change_qp(HcaState& s, In in, Out) {
-  namespace cmd = prm::qp_cmd;
-  Qp* qp = s.qps.at(read<be32>(in, 8).host() & 0xffffff);
-  if (qp == nullptr) return {Status::bad_resource, Refusal::no_such_qp};
-  if (qp->state != QpState::rts) return {Status::bad_res_state, Refusal::qp_state};
-  const uint64_t more = read<be64>(in, cmd::in_mask_95_32).host();
-  if (more == cmd::mask_dci_stream && read<be32>(in, cmd::in_mask).host() == 0)
-    return reset_stream(*qp, in);
-  if (qp->type != QpType::rc && qp->type != QpType::uc)
-    return {Status::bad_param, Refusal::qp_service};
-  if (read<be32>(in, cmd::in_mask).host() != 0 || (more & ~cmd::mask_udp_sport) != 0 ||
-      s.config.profile.lid != 0)
-    return {Status::bad_param, Refusal::qp_parameter};
-  if (more != 0) qp->attr.path.udp_sport = read<be16>(in, cmd::in_context + cmd::udp_sport).host();
-  return {};
-}
-
-// INIT2INIT_QP: whether the send queue stops where a signature is wrong.
-Answer prepare_qp(HcaState& s, In in, Out) {
-  namespace cmd = prm::qp_cmd;
-  Qp* qp = s.qps.at(read<be32>(in, 8).host() & 0xffffff);
-  if (qp == nullptr) return {Status::bad_resource, Refusal::no_such_qp};
-  if (qp->state != QpState::init) return {Status::bad_res_state, Refusal::qp_state};
-  if (qp->type != QpType::rc) return {Status::bad_param, Refusal::qp_service};
-  const uint32_t mask = read<be32>(in, cmd::in_mask).host();
-  if ((mask & ~cmd::mask_drain_sigerr) != 0 || !s.config.profile.signature)
-    return {Status::bad_param, Refusal::qp_parameter};
-  if (mask != 0)
-    qp->drains_on_sign_error =
-        (read<be32>(in, cmd::in_context + cmd::pd).host() & cmd::drain_sigerr) != 0;
-  return {};
-}
-
-// In the order of QpState, and of QpType.
-constexpr uint8_t state_codes[] = {0, 1, 2, 3, 5, 4, 6};
-
-uint8_t service_code(QpType type) {
-  switch (type) {
-    case QpType::rc:
-      return 0;
-    case QpType::uc:
-      return 1;
-    case QpType::ud:
-      return 2;
-    case QpType::dci:
-      return 5;
-    default:
-      return 3;  // XRC; a raw packet queue's is not asked for
-  }
-}
-
-Answer query_qp(HcaState& s, In in, Out out) {
-  namespace cmd = prm::qp_cmd;
-  constexpr uint8_t migrated = 3;
-  const Qp* qp = s.qps.at(read<be32>(in, 8).host() & 0xffffff);
-  if (qp == nullptr) return {Status::bad_resource, Refusal::no_such_qp};
-  Out context = out.subspan(cmd::out_context, cmd::context_bytes);
-  const auto put = [&](std::size_t at, auto v) { std::memcpy(context.data() + at, &v, sizeof v); };
-  put(cmd::state, static_cast<uint8_t>(state_codes[static_cast<std::size_t>(qp->state)] << 4));
-  put(cmd::service, service_code(qp->type));
-  put(cmd::path_migration, static_cast<uint8_t>(migrated << 3));
-  put(cmd::pd, be32{qp->spec.pd.value() | (qp->drains_on_sign_error ? cmd::drain_sigerr : 0)});
-  put(cmd::sq_counter, be16{qp->sq.ci});
-  put(cmd::mtu, static_cast<uint8_t>(qp->attr.path_mtu << 5));
-  put(cmd::user_index, be32{qp->spec.uidx});
-  put(cmd::remote_qpn, be32{qp->attr.dest_qpn.value()});
-  put(cmd::udp_sport, be16{qp->attr.path.udp_sport});
-  if (qp->send_cq != nullptr) put(cmd::send_cq, be32{qp->send_cq->cqn.value()});
+Answer dealloc_pd(Hca& s, In in, Out) {
+  const int rc = vhca::dealloc_pd(s, Pdn{read<be32>(in, 8).host() & 0xffffff});
+  if (rc == -EINVAL) return {Status::bad_resource, Refusal::no_such_pd};
+  if (rc != 0) return {Status::bad_res_state, Refusal::pd_in_use};
   return {};
 }
 
 // The object that says: what goes to this address goes where that queue's peer is. Nothing here
 // follows from it; a card shares the congestion state.
-Answer create_object(HcaState& s, In in, Out out) {
+Answer create_object(Hca& s, In in, Out out) {
   if (read<prm::CmdInHdr>(in).op_mod.host() != prm::cmd::object_av_qp_mapping ||
       !s.config.profile.dynamic)
     return {Status::bad_param, Refusal::object_type};
@@ -295,7 +148,7 @@ Answer create_object(HcaState& s, In in, Out out) {
   return {};
 }
 
-Answer destroy_object(HcaState& s, In in, Out) {
+Answer destroy_object(Hca& s, In in, Out) {
   const uint32_t number = read<be32>(in, 8).host();
   if (read<prm::CmdInHdr>(in).op_mod.host() != prm::cmd::object_av_qp_mapping)
     return {Status::bad_param, Refusal::object_type};
@@ -304,7 +157,7 @@ Answer destroy_object(HcaState& s, In in, Out) {
   return {};
 }
 
-Answer nop(HcaState&, In, Out) {
+Answer nop(Hca&, In, Out) {
   return {};
 }
 
@@ -312,10 +165,10 @@ struct Command {
   uint16_t opcode;
   std::size_t in_bytes;  // least
   std::size_t out_bytes;
-  Answer (*run)(HcaState&, In, Out);
+  Answer (*run)(Hca&, In, Out);
 };
 
-constexpr Command commands[] = {
+constexpr Command rows[] = {
     {prm::cmd::query_hca_cap, 16, 16 + prm::cmd::hca_cap_bytes, query_hca_cap},
     {prm::cmd::create_mkey, sizeof(prm::CreateMkeyIn), sizeof(prm::CreateMkeyOut), create_mkey},
     {prm::cmd::destroy_mkey, 16, 16, destroy_mkey},
@@ -334,11 +187,11 @@ constexpr Command commands[] = {
     {prm::cmd::nop, 8, 8, nop},
 };
 
-Answer run_command(HcaState& s, In in, Out out) {
+Answer run_command(Hca& s, In in, Out out) {
   uint16_t opcode = read<prm::CmdInHdr>(in).opcode.host();
-  const auto* c = std::find_if(std::begin(commands), std::end(commands),
+  const auto* c = std::find_if(std::begin(rows), std::end(rows),
                                [=](const Command& row) { return row.opcode == opcode; });
-  if (c == std::end(commands)) return {Status::bad_op, Refusal::unknown_opcode};
+  if (c == std::end(rows)) return {Status::bad_op, Refusal::unknown_opcode};
   if (in.size() < c->in_bytes) return {Status::bad_input_len, Refusal::input_length};
   if (out.size() < c->out_bytes) return {Status::bad_output_len, Refusal::output_length};
   return c->run(s, in, out);
@@ -346,17 +199,20 @@ Answer run_command(HcaState& s, In in, Out out) {
 
 }  // namespace
 
-int Hca::command(std::span<const std::byte> in, std::span<std::byte> out) {
+}  // namespace commands
+
+int command(Hca& h, std::span<const std::byte> in, std::span<std::byte> out) {
+  using commands::read;
   if (in.size() < sizeof(prm::CmdInHdr) || out.size() < sizeof(prm::CmdOutHdr)) return -EINVAL;
-  if (state_->context.dead && !done_by_the_dead(read<prm::CmdInHdr>(in).opcode.host())) return -EIO;
+  if (h.context.dead && !done_by_the_dead(read<prm::CmdInHdr>(in).opcode.host())) return -EIO;
   std::fill(out.begin(), out.end(), std::byte{0});
-  Answer o = run_command(*state_, in, out);
+  const commands::Answer o = commands::run_command(h, in, out);
   prm::CmdOutHdr header{};
   header.status = static_cast<uint8_t>(o.status);
   header.syndrome = be32{static_cast<uint32_t>(o.why)};
   std::memcpy(out.data(), &header, sizeof header);
-  journal().command(read<prm::CmdInHdr>(in).opcode.host(), header.status,
-                    static_cast<uint32_t>(o.why), in);
+  h.context.journal->command(read<prm::CmdInHdr>(in).opcode.host(), header.status,
+                             static_cast<uint32_t>(o.why), in);
   return 0;
 }
 

@@ -7,13 +7,13 @@
 
 #include "kilim/prm/cmd.hh"
 #include "vhca/core/journal.hh"
+#include "vhca/hca/hca.hh"
 #include "vhca/hca/scheduler.hh"
-#include "vhca/hca/state.hh"
 #include "vhca/wq/qp_error.hh"
 
 namespace kilim::vhca {
 
-void die(HcaState& h) {
+void die(Hca& h) {
   if (h.context.dead) return;
   h.context.dead = true;
   h.qps.for_each([&](Qp& qp) {
@@ -33,7 +33,7 @@ void die(HcaState& h) {
   }
 }
 
-bool must_stop(const HcaState& h) noexcept {
+bool must_stop(const Hca& h) noexcept {
   return !h.context.dead && (due_to_die(h) || h.context.journal->failed());
 }
 

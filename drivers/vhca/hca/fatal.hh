@@ -7,12 +7,12 @@
 
 namespace kilim::vhca {
 
-struct HcaState;
+struct Hca;
 
 // Every queue to error, and the event to everybody; nothing is executed any more.
-void die(HcaState&);
+void die(Hca&);
 // Whether the adapter ends here: by its fault, or because a line is missing in its journal.
-bool must_stop(const HcaState&) noexcept;
+bool must_stop(const Hca&) noexcept;
 // Whether a firmware command is answered as if it had been carried out: those that undo something.
 bool done_by_the_dead(uint16_t opcode) noexcept;
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // PRM: "RST2INIT_QP ... 2RST_QP". Adapter's lock held.
-#include "vhca/hca/modify_qp.hh"
-
 #include <algorithm>
 #include <cerrno>
 
 #include "vhca/core/journal.hh"
+#include "vhca/hca/objects.hh"
 #include "vhca/hca/scheduler.hh"
 #include "vhca/transport/rendezvous.hh"
 #include "vhca/transport/roce_port.hh"
@@ -21,7 +20,7 @@ bool connected(QpType t) noexcept {
 }
 
 // What the table does not say: ranges of the attributes.
-int check_values(const HcaState& h, const Qp& qp, const QpAttr& a, uint32_t mask) noexcept {
+int check_values(const Hca& h, const Qp& qp, const QpAttr& a, uint32_t mask) noexcept {
   auto given = [&](uint32_t bit) { return (mask & bit) != 0; };
   auto ports = static_cast<uint8_t>(std::max<std::size_t>(1, h.config.wires.size()));
   if (given(qp_mask::port) && (a.port == 0 || a.port > ports)) return -EINVAL;
@@ -67,7 +66,7 @@ void store_values(Qp& qp, const QpAttr& a, uint32_t mask) noexcept {
 
 // The client zeroes its doorbell record only after this returns: the engine does not look at it
 // before the queue is ready again.
-void to_reset(HcaState& h, Qp& qp) noexcept {
+void to_reset(Hca& h, Qp& qp) noexcept {
   forget_work(h, qp);
   flush_held(h.context, qp);  // its shared queue stays
   h.context.in_error.remove(qp);
@@ -85,7 +84,7 @@ void to_reset(HcaState& h, Qp& qp) noexcept {
 }
 
 // What has been posted until now is not sent any more. False: flushing it has ended the queue.
-bool leave_sqe(HcaState& h, Qp& qp) noexcept {
+bool leave_sqe(Hca& h, Qp& qp) noexcept {
   flush_some(h.context, qp, ~std::size_t{0});
   if (qp.state != QpState::sqe) return false;
   h.context.in_error.remove(qp);
@@ -93,7 +92,7 @@ bool leave_sqe(HcaState& h, Qp& qp) noexcept {
   return true;
 }
 
-void enter(HcaState& h, Qp& qp, QpState to) noexcept {
+void enter(Hca& h, Qp& qp, QpState to) noexcept {
   if (to == QpState::reset) return to_reset(h, qp);
   if (to == QpState::err) {
     forget_work(h, qp);
@@ -111,7 +110,13 @@ void enter(HcaState& h, Qp& qp, QpState to) noexcept {
 
 }  // namespace
 
-int modify_qp(HcaState& h, Qp& qp, const QpAttr& a, uint32_t mask) noexcept {
+int modify_qp(Hca& h, Qpn qpn, const QpAttr& a, uint32_t mask) noexcept {
+  Qp* found = h.qps.at(qpn.value());
+  if (found == nullptr) return -EINVAL;
+  Qp& qp = *found;
+  // mlx5_core lets a dead card's queues be ended, nothing else.
+  bool ends = a.state == QpState::reset || a.state == QpState::err;
+  if (h.context.dead && ((mask & qp_mask::state) == 0 || !ends)) return -EIO;
   if ((mask & qp_mask::cur_state) != 0 && a.cur_state != qp.state) return -EINVAL;
   QpState to = (mask & qp_mask::state) != 0 ? a.state : qp.state;
   if (!transition_allowed(qp.type, qp.state, to, mask)) return -EINVAL;

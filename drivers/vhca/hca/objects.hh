@@ -1,25 +1,71 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Makes and removes keys, completion queues and queue pairs for Hca's calls. Adapter's lock held;
-// control path, allocates. Errors are negative errno values as mlx5_ib answers.
+// What a client makes in an adapter, changes and unmakes: domains, keys, queues. Adapter's lock
+// held; control path, allocates. Everything a client says is checked; errors are positive errno
+// values in a Result and negative ones in an int, as mlx5_ib answers. Whether the adapter is dead
+// is the caller's to ask (uverbs does, for each method).
 #pragma once
 
-#include "vhca/hca/state.hh"
+#include <cstdint>
+#include <span>
+
+#include "vhca/hca/hca.hh"
 
 namespace kilim::vhca {
 
-Result<MrKeys> reg_mr(HcaState&, const MrSpec&);
-Result<MrKeys> reg_dm_mr(HcaState&, const DmMrSpec&);
-int rereg_mr(HcaState&, MkeyIndex, const MrSpec&);
-Result<Rkey> alloc_mw(HcaState&, Pdn, bool type2);
+// regions.cc: protection domains and keys.
+Result<Pdn> alloc_pd(Hca&);
+int dealloc_pd(Hca&, Pdn);  // EBUSY: queues or keys use it
+// EFAULT: not mapped, or not writable as asked.
+Result<MrKeys> reg_mr(Hca&, const MrSpec&);
+Result<MrKeys> reg_dm_mr(Hca&, const DmMrSpec&);
+// Changes what a region's key stands for, the key stays; a refused change leaves it as it was.
+int rereg_mr(Hca&, MkeyIndex, const MrSpec&);
+int dereg_mr(Hca&, MkeyIndex);
+// Memory windows; what they show is bound on send queues.
+Result<Rkey> alloc_mw(Hca&, Pdn, bool type2);
+int dealloc_mw(Hca&, MkeyIndex);
 
-Result<Cqn> create_cq(HcaState&, const CqSpec&, EventSink*);
-int resize_cq(HcaState&, Cqn, Va buf, uint32_t cqe_count);
-int moderate_cq(HcaState&, Cqn, uint16_t count, uint16_t period_us);
-int destroy_cq(HcaState&, Cqn);
-Result<Qpn> create_qp(HcaState&, const QpSpec&, EventSink*);
-int open_qp(HcaState&, Qpn, uint32_t xrcd, const QpHandle&);
-// True: others are left, the queue pair stays.
-bool close_qp_handle(HcaState&, Qpn, const void* owner);
-int destroy_qp(HcaState&, Qpn);
+// Advice on regions with on-demand paging.
+struct Advice {
+  Pdn pd;
+  uint32_t advice = 0;  // IB_UVERBS_ADVISE_MR_ADVICE_*
+  bool flush = false;   // done when the call returns; otherwise begun
+  struct Range {
+    uint64_t address;
+    uint32_t bytes;
+    uint32_t lkey;
+  };
+  std::span<const Range> list;
+};
+int advise_mr(Hca&, const Advice&);
+
+// completion_queues.cc. `sink` gets their events and outlives them.
+Result<Cqn> create_cq(Hca&, const CqSpec&, EventSink* sink);
+// The entries not yet read stay in the old ring, for the client to carry over.
+int resize_cq(Hca&, Cqn, Va buf, uint32_t cqe_count);
+// An event waits for `count` entries or `period_us`, whichever comes first; 0: not for that.
+int moderate_cq(Hca&, Cqn, uint16_t count, uint16_t period_us);
+int destroy_cq(Hca&, Cqn);
+
+// queue_pairs.cc.
+Result<Qpn> create_qp(Hca&, const QpSpec&, EventSink* sink);
+Result<QpAttr> query_qp(const Hca&, Qpn);
+// One more handle on an XRC target of that domain. EINVAL: there is none.
+int open_qp(Hca&, Qpn, uint32_t xrcd, const QpHandle&);
+// `owner` is the handle that goes; with the last one the queue pair goes. EBUSY: it is in a group.
+int destroy_qp(Hca&, Qpn, const void* owner = nullptr);
+
+// modify_qp.cc, PRM: "RST2INIT_QP ... 2RST_QP": from state to state. `mask` is of qp_mask; if it is
+// refused, nothing is changed.
+int modify_qp(Hca&, Qpn, const QpAttr&, uint32_t mask) noexcept;
+
+// shared_receive.cc, PRM: "CREATE_SRQ", "CREATE_XRC_SRQ", "ALLOC_XRCD". Queues and domains by
+// number.
+Result<uint32_t> create_srq(Hca&, const SrqSpec&, EventSink*);
+int set_srq_limit(Hca&, uint32_t srqn, uint32_t limit);
+Result<uint32_t> query_srq_limit(const Hca&, uint32_t srqn);
+int destroy_srq(Hca&, uint32_t srqn);
+Result<uint32_t> open_xrcd(Hca&, const XrcdSpec&);
+int close_xrcd(Hca&, uint32_t xrcd);
 
 }  // namespace kilim::vhca

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Adapter's lock held. Frames are untrusted.
+// Adapter's lock held. Frames are untrusted, and so is what clients ask for.
 #include "vhca/hca/ports.hh"
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <vector>
 
 #include "vhca/core/journal.hh"
 #include "vhca/ethernet/eth.hh"
+#include "vhca/transport/groups.hh"
 #include "vhca/transport/roce_port.hh"
 #include "vhca/wire/wire.hh"
 
@@ -12,7 +18,7 @@ namespace kilim::vhca {
 namespace {
 
 // One frame; false: none there, or it waits.
-bool handle_frame(HcaState& h, Wire& wire, uint32_t number) noexcept {
+bool handle_frame(Hca& h, Wire& wire, uint32_t number) noexcept {
   std::span<const std::byte> frame = wire.peek();
   if (frame.empty()) return false;
   if (h.context.dead) {
@@ -26,9 +32,15 @@ bool handle_frame(HcaState& h, Wire& wire, uint32_t number) noexcept {
   return true;
 }
 
+// The wire of a port; null: no such port, or it has none.
+Wire* wire_of(const Hca& h, uint32_t port) noexcept {
+  const std::vector<std::unique_ptr<Wire>>& wires = h.config.wires;
+  return port == 0 || port > wires.size() ? nullptr : wires[port - 1].get();
+}
+
 }  // namespace
 
-std::size_t poll_ports(HcaState& h, std::size_t budget) noexcept {
+std::size_t poll_ports(Hca& h, std::size_t budget) noexcept {
   std::size_t taken = 0;
   uint32_t number = 0;
   for (EthPort& port : h.eth.ports) {
@@ -38,6 +50,80 @@ std::size_t poll_ports(HcaState& h, std::size_t budget) noexcept {
     while (taken < budget && handle_frame(h, *port.wire, number)) ++taken;
   }
   return taken;
+}
+
+bool has_port(const Hca& h, uint32_t port) noexcept {
+  return port != 0 && port <= port_count(h);
+}
+
+uint32_t port_count(const Hca& h) noexcept {
+  return static_cast<uint32_t>(std::max<std::size_t>(1, h.config.wires.size()));
+}
+
+Result<PortAttr> query_port(const Hca& h, uint32_t port) {
+  if (!has_port(h, port)) return Error{EINVAL, "no such port"};
+  if (h.context.dead) return Error{EIO, "the adapter is dead"};
+  PortAttr attr;
+  attr.log_max_msg = h.config.profile.log_max_msg;
+  if (const Wire* wire = wire_of(h, port)) {
+    attr.mtu = roce_mtu(wire->mtu());
+    attr.interface = wire->interface();
+  }
+  attr.gid_count = h.config.profile.gid_table_len;
+  attr.mac = h.config.mac;
+  attr.lid = h.config.profile.lid;
+  attr.node = h.config.node == Mac{} ? attr.mac : h.config.node;
+  return attr;
+}
+
+Result<Gid> query_gid(const Hca& h, uint32_t port, uint32_t index) {
+  if (!has_port(h, port)) return Error{EINVAL, "no such port"};
+  if (index >= h.config.profile.gid_table_len) return Error{EINVAL, "no such GID index"};
+  Gid gid;
+  if (!port_gid(h.addresses, index, gid)) return Error{ENODATA, "an empty GID entry"};
+  return gid;
+}
+
+std::optional<Mac> find_neighbour(Hca& h, uint32_t port, const Gid& gid) {
+  Wire* wire = wire_of(h, port);
+  return wire != nullptr ? wire->find(gid) : std::nullopt;
+}
+
+void show_out_of_buffer(Hca& h, std::atomic<uint64_t>& sum, char* text) noexcept {
+  eth_port(h.eth, 1).out_of_buffer.use(sum, text);
+}
+
+int join_group(Hca& h, Qpn qpn, const Gid& gid) {
+  Qp* qp = h.qps.at(qpn.value());
+  if (qp == nullptr) return -EINVAL;
+  if (h.context.dead) return -EIO;
+  return join_group(h.roce.groups, h.config.profile.max_group_members, *qp, gid);
+}
+
+int leave_group(Hca& h, Qpn qpn, const Gid& gid) {
+  Qp* qp = h.qps.at(qpn.value());
+  return qp == nullptr ? -EINVAL : leave_group(h.roce.groups, *qp, gid);
+}
+
+void leave_groups(Hca& h, Qpn qpn) {
+  if (Qp* qp = h.qps.at(qpn.value())) leave_groups(h.roce.groups, *qp);
+}
+
+bool in_group(const Hca& h, Qpn qpn) {
+  const Qp* qp = h.qps.at(qpn.value());
+  return qp != nullptr && qp->groups != 0;
+}
+
+Result<uint32_t> create_flow(Hca& h, Qpn qpn, const FlowSpec& spec) {
+  Qp* qp = h.qps.at(qpn.value());
+  if (qp == nullptr || qp->type != QpType::raw_packet)
+    return Error{EINVAL, "flows lead to raw packet queues"};
+  if (h.context.dead) return Error{EIO, "the adapter is dead"};
+  return eth_create_flow(h.eth, *qp, spec);
+}
+
+int destroy_flow(Hca& h, uint32_t rule) {
+  return eth_destroy_flow(h.eth, rule);
 }
 
 }  // namespace kilim::vhca

@@ -1,15 +1,40 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Frames that come in: from the ports' wires to RoCE or to the raw packet queues. Adapter's lock
-// held. Never allocates.
+// The adapter's ports: what they are called, the frames that come in by them, and which queues take
+// those. Adapter's lock held. Errors as in hca/objects.hh.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 
-#include "vhca/hca/state.hh"
+#include "vhca/hca/hca.hh"
 
 namespace kilim::vhca {
 
-// Takes at most `budget` frames from all ports. How many it took.
-std::size_t poll_ports(HcaState&, std::size_t budget) noexcept;
+// Takes at most `budget` frames from all ports, to RoCE or to the raw packet queues. How many it
+// took. Never allocates.
+std::size_t poll_ports(Hca&, std::size_t budget) noexcept;
+
+// Numbered from 1; an adapter without wires has one.
+uint32_t port_count(const Hca&) noexcept;
+bool has_port(const Hca&, uint32_t port) noexcept;
+Result<PortAttr> query_port(const Hca&, uint32_t port);
+Result<Gid> query_gid(const Hca&, uint32_t port, uint32_t index);  // ENODATA: an empty entry
+// The address of a neighbour that told the port's wire of this GID. Opens files.
+std::optional<Mac> find_neighbour(Hca&, uint32_t port, const Gid&);
+// Port 1's frames without a receive request count in `sum` too, and show in `text`
+// (OdpStats::text_bytes). Both outlive the adapter.
+void show_out_of_buffer(Hca&, std::atomic<uint64_t>& sum, char* text) noexcept;
+
+// Multicast groups. A queue pair that is in one cannot be destroyed.
+int join_group(Hca&, Qpn, const Gid&);
+int leave_group(Hca&, Qpn, const Gid&);
+void leave_groups(Hca&, Qpn);
+[[nodiscard]] bool in_group(const Hca&, Qpn);
+
+// Steering of raw packet queue pairs; a rule's number is returned.
+Result<uint32_t> create_flow(Hca&, Qpn, const FlowSpec&);
+int destroy_flow(Hca&, uint32_t rule);
 
 }  // namespace kilim::vhca

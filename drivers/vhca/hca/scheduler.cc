@@ -32,7 +32,7 @@ bool listens(const Qp& qp) noexcept {
                         qp.state == QpState::sqe || qp.state == QpState::err);
 }
 
-void check_record(HcaState& h, Qp& qp) noexcept {
+void check_record(Hca& h, Qp& qp) noexcept {
   if (!listens(qp) || qp.sq.wqebbs == 0) return;
   uint32_t raw = 0;
   if (!dma::load(Va{qp.spec.record.value() + 4 * prm::record_send}, raw)) {
@@ -46,7 +46,7 @@ void check_record(HcaState& h, Qp& qp) noexcept {
   if (runs && qp.sq.pi != qp.sq.ci) h.ready.push(qp);
 }
 
-void check_doorbells(HcaState& h) noexcept {
+void check_doorbells(Hca& h) noexcept {
   const bool all = std::exchange(h.stores_wait, false);
   h.uars.for_each([&](Uar& uar) noexcept {
     DoorbellWrite rung = UarSet::take(uar);
@@ -62,7 +62,7 @@ void check_doorbells(HcaState& h) noexcept {
   });
 }
 
-void check_timers(HcaState& h) noexcept {
+void check_timers(Hca& h) noexcept {
   for (std::size_t i = 0; i < h.waiting.size();) {
     Qp& qp = *h.waiting[i];
     if (qp.wait != SqWait::none && qp.retry_at_ns > h.context.now_ns) {
@@ -76,7 +76,7 @@ void check_timers(HcaState& h) noexcept {
   }
 }
 
-std::size_t run_ready(HcaState& h, std::size_t budget) noexcept {
+std::size_t run_ready(Hca& h, std::size_t budget) noexcept {
   std::size_t done = 0;
   h.work_since_clock = 0;
   while (done < budget && !h.ready.empty() && !due_to_die(h)) {
@@ -93,7 +93,7 @@ std::size_t run_ready(HcaState& h, std::size_t budget) noexcept {
   return done;
 }
 
-std::size_t flush_errors(HcaState& h, std::size_t budget) noexcept {
+std::size_t flush_errors(Hca& h, std::size_t budget) noexcept {
   std::size_t done = 0;
   for (Qp* qp = h.context.in_error.front(); qp != nullptr && done < budget;) {
     Qp* next = ErrorList::after(*qp);
@@ -104,7 +104,7 @@ std::size_t flush_errors(HcaState& h, std::size_t budget) noexcept {
 }
 
 // Whether the next turn has something to look at that no doorbell announces.
-bool looks_again(const HcaState& h) noexcept {
+bool looks_again(const Hca& h) noexcept {
   return !h.config.wires.empty() || h.lint != nullptr || h.paging.any() || h.paging.waiting() ||
          !h.ready.empty() || !h.waiting.empty() || !h.moderated.empty() ||
          !h.context.in_error.empty();
@@ -112,7 +112,7 @@ bool looks_again(const HcaState& h) noexcept {
 
 }  // namespace
 
-void forget_work(HcaState& h, Qp& qp) noexcept {
+void forget_work(Hca& h, Qp& qp) noexcept {
   h.ready.remove(qp);
   roce_forget(h.roce, qp);
   std::erase(h.waiting, &qp);
@@ -123,7 +123,7 @@ void forget_work(HcaState& h, Qp& qp) noexcept {
   cancel_tags(h.context, qp);
 }
 
-std::size_t run_engine(HcaState& h, std::size_t budget) noexcept {
+std::size_t run_engine(Hca& h, std::size_t budget) noexcept {
   h.context.now_ns = clock_ns();
   h.clock.set(h.context.now_ns);
   if (h.lint) [[unlikely]]
@@ -147,7 +147,7 @@ std::size_t run_engine(HcaState& h, std::size_t budget) noexcept {
   return done;
 }
 
-uint64_t next_deadline(const HcaState& h) noexcept {
+uint64_t next_deadline(const Hca& h) noexcept {
   if (!h.ready.empty() || h.paging.waiting()) return 0;
   uint64_t deadline = roce_deadline(h.roce);
   for (const Cq* cq : h.moderated) deadline = std::min(deadline, event_deadline(*cq));

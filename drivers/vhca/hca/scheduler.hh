@@ -6,16 +6,16 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "vhca/hca/state.hh"
+#include "vhca/hca/hca.hh"
 
 namespace kilim::vhca {
 
-std::size_t run_engine(HcaState&, std::size_t budget) noexcept;
+std::size_t run_engine(Hca&, std::size_t budget) noexcept;
 
 // When a timer wants the engine next (CLOCK_MONOTONIC nanoseconds), UINT64_MAX: never.
-uint64_t next_deadline(const HcaState&) noexcept;
+uint64_t next_deadline(const Hca&) noexcept;
 
 // Takes a queue off the ready list and the timers.
-void forget_work(HcaState&, Qp&) noexcept;
+void forget_work(Hca&, Qp&) noexcept;
 
 }  // namespace kilim::vhca

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // PRM: "CREATE_SRQ", "CREATE_XRC_SRQ", "CREATE_XRQ", "ALLOC_XRCD". Adapter's lock held.
-#include "vhca/hca/shared_receive.hh"
-
 #include <bit>
 #include <cerrno>
 #include <memory>
 
+#include "vhca/hca/objects.hh"
 #include "vhca/memory/probe.hh"
 #include "vhca/transport/responder_wire.hh"
 #include "vhca/wq/recv.hh"
@@ -21,7 +20,7 @@ bool has_cq(const SrqSpec& s) noexcept {
 }
 
 // Null: nothing to object to.
-const char* objection(const HcaState& h, const SrqSpec& s) noexcept {
+const char* objection(const Hca& h, const SrqSpec& s) noexcept {
   const Profile& p = h.config.profile;
   if (!h.pd_exists(s.pd)) return "no such protection domain";
   if (!std::has_single_bit(s.wqes) || s.wqes > p.max_qp_wr) return "size of a shared receive queue";
@@ -35,13 +34,13 @@ const char* objection(const HcaState& h, const SrqSpec& s) noexcept {
   return nullptr;
 }
 
-void count_users(HcaState& h, const Srq& srq, uint32_t by) noexcept {
+void count_users(Hca& h, const Srq& srq, uint32_t by) noexcept {
   h.pds.at(srq.spec.pd.value())->users += by;
   if (srq.cq != nullptr) srq.cq->users += by;
   if (srq.spec.xrc) h.xrcds.at(srq.spec.xrcd)->users += by;
 }
 
-Xrcd* xrcd_of(const HcaState& h, const XrcdSpec& s, uint32_t& number) {
+Xrcd* xrcd_of(const Hca& h, const XrcdSpec& s, uint32_t& number) {
   Xrcd* found = nullptr;
   h.xrcds.for_each([&](Xrcd& x) {
     if (x.by_file && x.device == s.device && x.inode == s.inode) found = &x;
@@ -52,7 +51,8 @@ Xrcd* xrcd_of(const HcaState& h, const XrcdSpec& s, uint32_t& number) {
 
 }  // namespace
 
-Result<uint32_t> create_srq(HcaState& h, const SrqSpec& s, EventSink* sink) {
+Result<uint32_t> create_srq(Hca& h, const SrqSpec& s, EventSink* sink) {
+  if (h.context.dead) return Error{EIO, "the adapter is dead"};
   if (const char* why = objection(h, s)) return Error{EINVAL, why};
   int rc = probe_range(s.buf, uint64_t{s.wqes} << s.wqe_shift, true);
   if (rc == 0) rc = probe_range(s.record, srq_record_bytes, true);
@@ -70,7 +70,8 @@ Result<uint32_t> create_srq(HcaState& h, const SrqSpec& s, EventSink* sink) {
   return number;
 }
 
-int set_srq_limit(HcaState& h, uint32_t srqn, uint32_t limit) {
+int set_srq_limit(Hca& h, uint32_t srqn, uint32_t limit) {
+  if (h.context.dead) return -EIO;
   Srq* srq = h.srqs.at(srqn);
   if (srq == nullptr || limit >= srq->spec.wqes) return -EINVAL;
   srq->limit = limit;
@@ -78,7 +79,14 @@ int set_srq_limit(HcaState& h, uint32_t srqn, uint32_t limit) {
   return 0;
 }
 
-int destroy_srq(HcaState& h, uint32_t srqn) {
+Result<uint32_t> query_srq_limit(const Hca& h, uint32_t srqn) {
+  const Srq* srq = h.srqs.at(srqn);
+  if (srq == nullptr) return Error{EINVAL, "no such shared receive queue"};
+  if (h.context.dead) return Error{EIO, "the adapter is dead"};
+  return uint32_t{srq->limit};
+}
+
+int destroy_srq(Hca& h, uint32_t srqn) {
   Srq* srq = h.srqs.at(srqn);
   if (srq == nullptr) return -EINVAL;
   if (srq->users != 0) return -EBUSY;
@@ -95,7 +103,8 @@ int destroy_srq(HcaState& h, uint32_t srqn) {
   return 0;
 }
 
-Result<uint32_t> open_xrcd(HcaState& h, const XrcdSpec& s) {
+Result<uint32_t> open_xrcd(Hca& h, const XrcdSpec& s) {
+  if (h.context.dead) return Error{EIO, "the adapter is dead"};
   uint32_t number = 0;
   Xrcd* x = s.by_file ? xrcd_of(h, s, number) : nullptr;
   if (x != nullptr && s.exclusive) return Error{EINVAL, "the file has an XRC domain already"};
@@ -109,7 +118,7 @@ Result<uint32_t> open_xrcd(HcaState& h, const XrcdSpec& s) {
   return number;
 }
 
-int close_xrcd(HcaState& h, uint32_t xrcd) {
+int close_xrcd(Hca& h, uint32_t xrcd) {
   Xrcd* x = h.xrcds.at(xrcd);
   if (x == nullptr) return -EINVAL;
   if (x->opens == 1 && x->users != 0) return -EBUSY;

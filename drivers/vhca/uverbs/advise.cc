@@ -8,6 +8,7 @@
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/ib_user_verbs.h>
 
+#include "vhca/hca/objects.hh"
 #include "vhca/uverbs/bundle.hh"
 
 namespace kilim::vhca {
@@ -18,7 +19,7 @@ int advise(Context& context, Bundle& b) {
   const auto* pd = b.object<PdObject>(context, UVERBS_ATTR_ADVISE_MR_PD_HANDLE);
   uint64_t advice = b.value(UVERBS_ATTR_ADVISE_MR_ADVICE);
   uint64_t flags = b.value(UVERBS_ATTR_ADVISE_MR_FLAGS);
-  if (!context.hca.profile().odp) return -EOPNOTSUPP;
+  if (!context.hca.config.profile.odp) return -EOPNOTSUPP;
   if (advice > UINT32_MAX || (flags & ~uint64_t{IB_UVERBS_ADVISE_MR_FLAG_FLUSH}) != 0)
     return -EINVAL;
   InBuffer in = b.in(UVERBS_ATTR_ADVISE_MR_SGE_LIST);
@@ -28,7 +29,7 @@ int advise(Context& context, Bundle& b) {
   std::vector<Advice::Range> list;
   list.reserve(sges.size());
   for (const ib_uverbs_sge& s : sges) list.push_back({s.addr, s.length, s.lkey});
-  return context.hca.advise_mr({pd->pdn, static_cast<uint32_t>(advice), flags != 0, list});
+  return advise_mr(context.hca, {pd->pdn, static_cast<uint32_t>(advice), flags != 0, list});
 }
 
 constexpr AttrRule rules[] = {

@@ -42,7 +42,7 @@ int cmd_create_ah(Context& context, const Request& r) {
   if (int err = resolve_path(context.hca, path); err != 0) return err;
   // On Ethernet the MAC is what the library asks for; on InfiniBand there is none to give.
   constexpr uint32_t least = offsetof(mlx5_ib_create_ah_resp, dmac) + ETH_ALEN;
-  const bool ethernet = context.hca.profile().lid == 0;
+  const bool ethernet = context.hca.config.profile.lid == 0;
   if (ethernet && r.driver_out.bytes() < least) return -EINVAL;
   auto made = std::make_unique<AhObject>();
   AhObject& ah = *made;

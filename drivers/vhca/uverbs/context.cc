@@ -10,6 +10,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "vhca/hca/ports.hh"
+
 namespace kilim::vhca {
 
 Context::~Context() {
@@ -50,7 +52,7 @@ UarObject* Context::find_uar(uint32_t page) const noexcept {
   for (const auto& o : objects_) {
     if (o == nullptr || o->kind != Kind::uar) continue;
     auto* uar = static_cast<UarObject*>(o.get());
-    if (uar->page.index == page) return uar;
+    if (uar->uar->index == page) return uar;
   }
   return nullptr;
 }
@@ -132,14 +134,14 @@ int Context::make_event_file(EventFile::Kind kind) {
 void Context::open(bool with_devx) {
   opened = true;
   devx = with_devx;
-  dm_open = hca.enter_dm();
+  dm_open = hca.dm.enter();
   hca.add_sink(this);
 }
 
 void Context::destroy_all(int kind) {
   for (auto& o : objects_) {
     if (!o || static_cast<int>(o->kind) != kind) continue;
-    if (o->kind == Kind::qp) hca.leave_groups(static_cast<QpObject&>(*o).qpn);
+    if (o->kind == Kind::qp) leave_groups(hca, static_cast<QpObject&>(*o).qpn);
     destroy(*o);
   }
 }
@@ -152,7 +154,7 @@ void Context::close() {
     for (auto k = static_cast<int>(Kind::flow); k <= static_cast<int>(Kind::pd); k++)
       destroy_all(k);
   }
-  if (opened) hca.leave_dm(dm_open);
+  if (opened) hca.dm.leave(dm_open);
   objects_.clear();
   forget_files();
   opened = false;

@@ -9,6 +9,7 @@
 #include <rdma/ib_user_verbs.h>
 #include <rdma/mlx5-abi.h>
 
+#include "vhca/hca/objects.hh"
 #include "vhca/uverbs/bundle.hh"
 #include "vhca/uverbs/write_command.hh"
 
@@ -55,9 +56,9 @@ Result<CqObject*> create(Context& context, const CqRequest& q, const Request& r)
   constexpr uint32_t known =
       IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION | IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN;
   if (q.comp_vector != 0 || (q.flags & ~known) != 0) return Error{EINVAL};
-  if (q.cqe == 0 || q.cqe > context.hca.profile().max_cqe) return Error{EINVAL};
+  if (q.cqe == 0 || q.cqe > context.hca.config.profile.max_cqe) return Error{EINVAL};
   mlx5_ib_create_cq cmd;
-  if (int err = check_driver_part(r, context.hca.profile(), cmd); err != 0) return Error{-err};
+  if (int err = check_driver_part(r, context.hca.config.profile, cmd); err != 0) return Error{-err};
   auto made = std::make_unique<CqObject>();
   CqObject& cq = *made;
   cq.user_handle = q.user_handle;
@@ -78,7 +79,7 @@ Result<CqObject*> create(Context& context, const CqRequest& q, const Request& r)
       return Error{-err};
     }
   }
-  Result<Cqn> cqn = context.hca.create_cq(spec, &context);
+  Result<Cqn> cqn = create_cq(context.hca, spec, &context);
   if (!cqn) {
     if (q.channel != nullptr) q.channel->let_go();
     if (q.async != nullptr) q.async->let_go();
@@ -172,7 +173,7 @@ std::span<const Method> cq_methods() {
 }
 
 int CqObject::release(Context& context) {
-  if (int err = context.hca.destroy_cq(cqn); err != 0) return err;
+  if (int err = destroy_cq(context.hca, cqn); err != 0) return err;
   if (channel != nullptr) {
     channel->withdraw_posted(user_handle, 0, 0);
     channel->let_go();
@@ -214,7 +215,7 @@ int cmd_resize_cq(Context& context, const Request& r) {
   ib_uverbs_resize_cq cmd;
   if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
   auto* cq = context.find<CqObject>(cmd.cq_handle);
-  if (cq == nullptr || cmd.cqe == 0 || cmd.cqe > context.hca.profile().max_cqe) return -EINVAL;
+  if (cq == nullptr || cmd.cqe == 0 || cmd.cqe > context.hca.config.profile.max_cqe) return -EINVAL;
   uint32_t count = std::bit_ceil(cmd.cqe + 1);
   mlx5_ib_resize_cq driver;
   if (r.driver_in.bytes() < sizeof driver) return -EINVAL;
@@ -225,7 +226,7 @@ int cmd_resize_cq(Context& context, const Request& r) {
     Pin pin;
     if (int err = pin.take(Va{driver.buf_addr}, uint64_t{count} * cq->cqe_bytes); err != 0)
       return err;
-    if (int err = context.hca.resize_cq(cq->cqn, Va{driver.buf_addr}, count); err != 0) return err;
+    if (int err = resize_cq(context.hca, cq->cqn, Va{driver.buf_addr}, count); err != 0) return err;
     cq->cqe_count = count;
     cq->pins.ring = std::move(pin);
   }
@@ -240,7 +241,7 @@ int cmd_modify_cq(Context& context, const Request& r) {
   if (cmd.attr_mask != moderate) return -EOPNOTSUPP;
   auto* cq = context.find<CqObject>(cmd.cq_handle);
   if (cq == nullptr) return -EINVAL;
-  return context.hca.moderate_cq(cq->cqn, cmd.attr.cq_count, cmd.attr.cq_period);
+  return moderate_cq(context.hca, cq->cqn, cmd.attr.cq_count, cmd.attr.cq_period);
 }
 
 int cmd_destroy_cq(Context& context, const Request& r) {

@@ -10,8 +10,8 @@
 #include <rdma/mlx5-abi.h>
 #include <rdma/mlx5_user_ioctl_cmds.h>
 
+#include "vhca/hca/ports.hh"
 #include "vhca/uverbs/bundle.hh"
-#include "vhca/uverbs/path.hh"
 #include "vhca/uverbs/write_command.hh"
 
 namespace kilim::vhca {
@@ -22,7 +22,7 @@ constexpr uint32_t comp_vectors = 1;  // one event queue
 constexpr uint64_t core_support = IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS;
 
 mlx5_ib_alloc_ucontext_resp describe(Hca& hca) {
-  const Profile& p = hca.profile();
+  const Profile& p = hca.config.profile;
   mlx5_ib_alloc_ucontext_resp r{};
   r.qp_tab_size = p.max_qp;
   r.bf_reg_size = 512;
@@ -51,7 +51,7 @@ mlx5_ib_alloc_ucontext_resp describe(Hca& hca) {
 
 int open_context(Context& context, const Request& r) {
   if (context.opened) return -EINVAL;
-  if (context.hca.is_dead()) return -EAGAIN;  // mlx5_ib's ib_active
+  if (context.hca.context.dead) return -EAGAIN;  // mlx5_ib's ib_active
   mlx5_ib_alloc_ucontext_req_v2 req;
   constexpr std::size_t least = offsetof(mlx5_ib_alloc_ucontext_req_v2, max_cqe_version);
   if (r.driver_in.bytes() < least) return -EINVAL;
@@ -61,7 +61,7 @@ int open_context(Context& context, const Request& r) {
     return -EOPNOTSUPP;
   if (req.num_low_latency_bfregs + 1 > std::max(req.total_num_bfregs, 1u)) return -EINVAL;
   bool devx = (req.flags & MLX5_IB_ALLOC_UCTX_DEVX) != 0;
-  if (devx && !context.hca.profile().devx) return -EINVAL;
+  if (devx && !context.hca.config.profile.devx) return -EINVAL;
   if ((req.lib_caps & MLX5_LIB_CAP_DYN_UAR) == 0 || req.max_cqe_version == 0) return -EOPNOTSUPP;
   mlx5_ib_alloc_ucontext_resp resp = describe(context.hca);
   resp.response_length = std::min<uint32_t>(sizeof resp, r.driver_out.bytes());

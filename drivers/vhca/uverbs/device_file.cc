@@ -17,23 +17,23 @@ namespace kilim::vhca {
 DeviceFile::DeviceFile(Hca& hca) : context_(std::make_unique<Context>(hca)) {}
 
 DeviceFile::~DeviceFile() {
-  LockGuard guard(context_->hca.lock());
+  LockGuard guard(context_->hca.lock);
   context_.reset();
 }
 
 int DeviceFile::ioctl(unsigned long request, void* argument) {
   if (request != RDMA_VERBS_IOCTL) return -ENOTTY;
-  LockGuard guard(context_->hca.lock());
+  LockGuard guard(context_->hca.lock);
   return run_ioctl(*context_, Va{reinterpret_cast<uintptr_t>(argument)});
 }
 
 ssize_t DeviceFile::write(const void* buffer, std::size_t count) {
-  LockGuard guard(context_->hca.lock());
+  LockGuard guard(context_->hca.lock);
   return run_write(*context_, Va{reinterpret_cast<uintptr_t>(buffer)}, count);
 }
 
 int DeviceFile::mmap(uint64_t offset, std::size_t length, int prot, int flags, Mapping& mapping) {
-  LockGuard guard(context_->hca.lock());
+  LockGuard guard(context_->hca.lock);
   return find_mapping(*context_, {offset, length, prot, flags}, mapping);
 }
 

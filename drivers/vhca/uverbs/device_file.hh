@@ -14,7 +14,7 @@
 
 namespace kilim::vhca {
 
-class Hca;
+struct Hca;
 struct Context;  // objects and event files of this open, private to uverbs/
 
 class DeviceFile {

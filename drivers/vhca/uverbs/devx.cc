@@ -12,6 +12,7 @@
 #include <rdma/mlx5_user_ioctl_cmds.h>
 
 #include "kilim/prm/cmd.hh"
+#include "vhca/hca/commands.hh"
 #include "vhca/uverbs/bundle.hh"
 
 namespace kilim::vhca {
@@ -72,7 +73,7 @@ int fetch(Context& context, Bundle& b, uint16_t in_id, uint16_t out_id, Command&
 
 // 0, -EREMOTEIO: the firmware said no, or what stopped it from being asked.
 int run(Context& context, Command& c) {
-  if (int err = context.hca.command(c.in, c.out); err != 0) return err;
+  if (int err = command(context.hca, c.in, c.out); err != 0) return err;
   prm::CmdOutHdr h;
   std::memcpy(&h, c.out.data(), sizeof h);
   return h.status == static_cast<uint8_t>(prm::cmd::Status::ok) ? 0 : -EREMOTEIO;
@@ -255,7 +256,7 @@ std::span<const Method> devx_methods() {
 
 int DevxObject::release(Context& context) {
   std::array<std::byte, 16> out{};
-  if (int err = context.hca.command(destroy_command, out); err != 0) return err;
+  if (int err = command(context.hca, destroy_command, out); err != 0) return err;
   return out[0] == std::byte{0} ? 0 : -EREMOTEIO;
 }
 

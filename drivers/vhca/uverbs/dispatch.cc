@@ -25,7 +25,7 @@ constexpr std::span<const Method> (*rooms[])() = {
 
 // DevX objects do not exist on an adapter without it, nor do methods of device memory.
 bool present(const Context& context, uint16_t object, uint16_t method) {
-  const Profile& p = context.hca.profile();
+  const Profile& p = context.hca.config.profile;
   if (object == MLX5_IB_OBJECT_DEVX || object == MLX5_IB_OBJECT_DEVX_OBJ) return p.devx;
   bool dm = object == UVERBS_OBJECT_DM ||
             (object == UVERBS_OBJECT_MR && method == UVERBS_METHOD_DM_MR_REG);

@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "vhca/hca/objects.hh"
 #include "vhca/uverbs/bundle.hh"
 #include "vhca/uverbs/uar.hh"
 
@@ -54,8 +55,9 @@ int alloc(Context& context, Bundle& b) {
   if (int err = refuse_type(b.value(MLX5_IB_ATTR_ALLOC_DM_REQ_TYPE)); err != 0) return err;
   const uint64_t length = b.value(UVERBS_ATTR_ALLOC_DM_LENGTH);
   const auto alignment = static_cast<uint32_t>(b.value(UVERBS_ATTR_ALLOC_DM_ALIGNMENT));
+  if (context.hca.context.dead) return -EIO;
   auto made = std::make_unique<DmObject>();
-  Result<DmBlock> block = context.hca.alloc_dm(length, alignment, context.dm_open);
+  Result<DmBlock> block = context.hca.dm.alloc({length, alignment, context.dm_open});
   if (!block) return -block.error().code;
   made->block = std::move(*block);
   made->length = length;
@@ -107,7 +109,7 @@ int reg_mr(Context& context, Bundle& b) {
   if (int err = check_access(b, access); err != 0) return err;
   if (offset > dm->length || length > dm->length - offset) return -EINVAL;
   Result<MrKeys> keys =
-      context.hca.reg_dm_mr({pd->pdn, Va{dm->block.va() + offset}, length, access});
+      reg_dm_mr(context.hca, {pd->pdn, Va{dm->block.va() + offset}, length, access});
   if (!keys) return -keys.error().code;
   auto made = std::make_unique<MrObject>();
   made->keys = *keys;
@@ -173,7 +175,7 @@ std::span<const Method> dm_methods() {
 // A child cannot give back what its parent's regions may lie on.
 int DmObject::release(Context& context) {
   if (inherited) return -EIO;
-  context.hca.free_dm(block, context.dm_open);
+  context.hca.dm.free(block, context.dm_open);
   return 0;
 }
 

@@ -10,6 +10,7 @@
 #include <rdma/ib_user_verbs.h>
 
 #include "kilim/base/be.hh"
+#include "vhca/hca/ports.hh"
 #include "vhca/uverbs/bundle.hh"
 #include "vhca/uverbs/write_command.hh"
 
@@ -204,7 +205,7 @@ std::span<const Method> flow_methods() {
 }
 
 int FlowObject::release(Context& context) {
-  return context.hca.destroy_flow(rule);
+  return destroy_flow(context.hca, rule);
 }
 
 int cmd_create_flow(Context& context, const Request& r) {
@@ -215,7 +216,7 @@ int cmd_create_flow(Context& context, const Request& r) {
   if (int err = check_length(r.in, cmd.flow_attr.size); err != 0) return err;
   auto* qp = context.find<QpObject>(cmd.qp_handle);
   if (qp == nullptr || qp->type != QpType::raw_packet) return -EINVAL;
-  if (!context.hca.query_port(cmd.flow_attr.port)) return -EINVAL;
+  if (!query_port(context.hca, cmd.flow_attr.port)) return -EINVAL;
   // Counters, which the driver's part would name, are not there.
   if (int err = r.driver_in.zero_from(0); err != 0) return err;
   FlowSpec spec;
@@ -223,7 +224,7 @@ int cmd_create_flow(Context& context, const Request& r) {
   spec.priority = cmd.flow_attr.priority;
   spec.port = cmd.flow_attr.port;
   if (int err = parse_specs(r.in, cmd.flow_attr, spec); err != 0) return err;
-  Result<uint32_t> rule = context.hca.create_flow(qp->qpn, spec);
+  Result<uint32_t> rule = create_flow(context.hca, qp->qpn, spec);
   if (!rule) return -rule.error().code;
   auto made = std::make_unique<FlowObject>();
   made->rule = *rule;

@@ -6,6 +6,7 @@
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_verbs.h>
 
+#include "vhca/hca/objects.hh"
 #include "vhca/uverbs/bundle.hh"
 #include "vhca/uverbs/write_command.hh"
 
@@ -86,20 +87,20 @@ std::span<const Method> mr_methods() {
 }
 
 int MrObject::release(Context& context) {
-  return context.hca.dereg_mr(index_of(keys.lkey));
+  return dereg_mr(context.hca, index_of(keys.lkey));
 }
 
 int cmd_reg_mr(Context& context, const Request& r) {
   ib_uverbs_reg_mr cmd;
   if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
-  if (int err = check(cmd, context.hca.profile().odp); err != 0) return err;
+  if (int err = check(cmd, context.hca.config.profile.odp); err != 0) return err;
   auto* pd = context.find<PdObject>(cmd.pd_handle);
   if (pd == nullptr) return -EINVAL;
   Pin pin;
   const bool pinned = (cmd.access_flags & access::on_demand) == 0;
   if (int err = pinned ? pin.take(Va{cmd.start}, cmd.length) : 0; err != 0) return err;
   Result<MrKeys> keys =
-      context.hca.reg_mr({pd->pdn, Va{cmd.start}, cmd.length, Iova{cmd.hca_va}, cmd.access_flags});
+      reg_mr(context.hca, {pd->pdn, Va{cmd.start}, cmd.length, Iova{cmd.hca_va}, cmd.access_flags});
   if (!keys) return -keys.error().code;
   auto made = std::make_unique<MrObject>();
   made->keys = *keys;
@@ -131,14 +132,14 @@ int cmd_rereg_mr(Context& context, const Request& r) {
   auto* pd = (cmd.flags & change_pd) != 0 ? context.find<PdObject>(cmd.pd_handle) : old_pd;
   if (pd == nullptr) return -EINVAL;
   ib_uverbs_reg_mr all = merged(*mr, cmd);
-  if (int err = check(all, context.hca.profile().odp); err != 0) return err;
+  if (int err = check(all, context.hca.config.profile.odp); err != 0) return err;
   // Other memory is pinned before the old is let go.
   const bool pins = (all.access_flags & access::on_demand) == 0;
   const bool other = (cmd.flags & change_translation) != 0 || (mr->access & access::on_demand) != 0;
   Pin pin;
   if (int err = pins && other ? pin.take(Va{all.start}, all.length) : 0; err != 0) return err;
   MrSpec spec{pd->pdn, Va{all.start}, all.length, Iova{all.hca_va}, all.access_flags};
-  if (int err = context.hca.rereg_mr(index_of(mr->keys.lkey), spec); err != 0) return err;
+  if (int err = rereg_mr(context.hca, index_of(mr->keys.lkey), spec); err != 0) return err;
   if (other || !pins) mr->pin = std::move(pin);
   if (pd != old_pd) Context::use_instead(*mr, *old_pd, *pd);
   mr->start = all.start;
@@ -149,7 +150,7 @@ int cmd_rereg_mr(Context& context, const Request& r) {
 }
 
 int MwObject::release(Context& context) {
-  return context.hca.dealloc_mw(MkeyIndex{rkey.value() >> 8});
+  return dealloc_mw(context.hca, MkeyIndex{rkey.value() >> 8});
 }
 
 int cmd_alloc_mw(Context& context, const Request& r) {
@@ -159,7 +160,7 @@ int cmd_alloc_mw(Context& context, const Request& r) {
   auto* pd = context.find<PdObject>(cmd.pd_handle);
   if (pd == nullptr || (cmd.mw_type != type_1 && cmd.mw_type != type_2)) return -EINVAL;
   if (int err = r.driver_in.zero_from(0); err != 0) return err;
-  Result<Rkey> rkey = context.hca.alloc_mw(pd->pdn, cmd.mw_type == type_2);
+  Result<Rkey> rkey = alloc_mw(context.hca, pd->pdn, cmd.mw_type == type_2);
   if (!rkey) return -rkey.error().code;
   auto made = std::make_unique<MwObject>();
   made->rkey = *rkey;

@@ -135,7 +135,7 @@ struct UarObject final : Object {
   static constexpr Kind kind_of = Kind::uar;
   UarObject() noexcept : Object(kind_of) {}
   int release(Context&) override;
-  Hca::UarPage page{};
+  Uar* uar = nullptr;  // the adapter's
 };
 
 struct DevxObject final : Object {

@@ -6,6 +6,7 @@
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/ib_user_verbs.h>
 
+#include "vhca/hca/objects.hh"
 #include "vhca/uverbs/write_command.hh"
 #include "vhca/wq/qp.hh"
 
@@ -25,7 +26,7 @@ int cmd_open_qp(Context& context, const Request& r) {
   if (qp.async != nullptr) {
     if (int err = qp.async->hold(); err != 0) return err;
   }
-  int err = context.hca.open_qp(qp.qpn, xrcd->xrcd, {&context, static_cast<Object*>(&qp)});
+  int err = open_qp(context.hca, qp.qpn, xrcd->xrcd, {&context, static_cast<Object*>(&qp)});
   if (err != 0) {
     if (qp.async != nullptr) qp.async->let_go();
     return err;

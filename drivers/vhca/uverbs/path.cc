@@ -7,6 +7,8 @@
 #include <cstring>
 #include <optional>
 
+#include "vhca/hca/ports.hh"
+
 namespace kilim::vhca {
 
 namespace {
@@ -29,7 +31,7 @@ bool mac_of(const Gid& gid, Mac& mac) {
 
 bool own_gid(Hca& hca, uint32_t port, uint32_t gid_count, const Gid& gid) {
   for (uint32_t i = 0; i < gid_count; i++) {
-    Result<Gid> g = hca.query_gid(port, i);
+    Result<Gid> g = query_gid(hca, port, i);
     if (g && *g == gid) return true;
   }
   return false;
@@ -38,17 +40,17 @@ bool own_gid(Hca& hca, uint32_t port, uint32_t gid_count, const Gid& gid) {
 }  // namespace
 
 int check_source(Hca& hca, const QpAttr::Path& path) {
-  Result<PortAttr> port = hca.query_port(path.port);
+  Result<PortAttr> port = query_port(hca, path.port);
   if (!port) return -EINVAL;
   if (!path.is_global) return port->lid != 0 ? 0 : -EINVAL;
   // ENODATA: the index is the table's, its entry is empty.
-  Result<Gid> source = hca.query_gid(path.port, path.sgid_index);
+  Result<Gid> source = query_gid(hca, path.port, path.sgid_index);
   return source ? 0 : -source.error().code;
 }
 
 int resolve_path(Hca& hca, QpAttr::Path& path) {
   if (int err = check_source(hca, path); err != 0) return err;
-  Result<PortAttr> port = hca.query_port(path.port);
+  Result<PortAttr> port = query_port(hca, path.port);
   if (!port) return -EINVAL;
   if (port->lid != 0) return 0;  // InfiniBand goes by LID: there is no MAC to find
   if (own_gid(hca, path.port, port->gid_count, path.dgid)) {
@@ -56,18 +58,12 @@ int resolve_path(Hca& hca, QpAttr::Path& path) {
     return 0;
   }
   if (!is_link_local(path.dgid)) {
-    if (std::optional<Mac> mac = hca.find_neighbour(path.port, path.dgid)) {
+    if (std::optional<Mac> mac = find_neighbour(hca, path.port, path.dgid)) {
       path.dmac = *mac;
       return 0;
     }
   }
   return mac_of(path.dgid, path.dmac) ? 0 : -EHOSTUNREACH;
-}
-
-uint32_t port_count(Hca& hca) {
-  uint32_t n = 0;
-  while (hca.query_port(n + 1)) n++;
-  return n;
 }
 
 QpAttr::Path path_of(const ib_uverbs_qp_dest& d) {

@@ -15,9 +15,6 @@ int check_source(Hca& hca, const QpAttr::Path& path);
 // The same, and where it leads: -EHOSTUNREACH: no MAC is known for the destination.
 int resolve_path(Hca& hca, QpAttr::Path& path);
 
-// Ports are numbered from 1.
-uint32_t port_count(Hca& hca);
-
 QpAttr::Path path_of(const ib_uverbs_qp_dest& dest);
 QpAttr::Path path_of(const ib_uverbs_ah_attr& attr);
 ib_uverbs_qp_dest dest_of(const QpAttr::Path& path);

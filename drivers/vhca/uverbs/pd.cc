@@ -7,6 +7,7 @@
 #include <rdma/mlx5-abi.h>
 #include <rdma/mlx5_user_ioctl_cmds.h>
 
+#include "vhca/hca/objects.hh"
 #include "vhca/uverbs/bundle.hh"
 #include "vhca/uverbs/write_command.hh"
 
@@ -42,11 +43,11 @@ std::span<const Method> pd_methods() {
 }
 
 int PdObject::release(Context& context) {
-  return context.hca.dealloc_pd(pdn);
+  return dealloc_pd(context.hca, pdn);
 }
 
 int cmd_alloc_pd(Context& context, const Request& r) {
-  Result<Pdn> pdn = context.hca.alloc_pd();
+  Result<Pdn> pdn = alloc_pd(context.hca);
   if (!pdn) return -pdn.error().code;
   auto made = std::make_unique<PdObject>();
   made->pdn = *pdn;

@@ -13,6 +13,7 @@
 #include <rdma/mlx5_user_ioctl_cmds.h>
 #include <rdma/mlx5_user_ioctl_verbs.h>
 
+#include "vhca/hca/ports.hh"
 #include "vhca/uverbs/bundle.hh"
 #include "vhca/uverbs/path.hh"
 #include "vhca/uverbs/write_command.hh"
@@ -65,7 +66,7 @@ ib_uverbs_gid_entry entry_of(const PortAttr& p, const Gid& gid, uint32_t port, u
 
 Result<PortAttr> port_of(Context& context, uint64_t number) {
   if (number > UINT32_MAX) return Error{EINVAL};
-  return context.hca.query_port(static_cast<uint32_t>(number));
+  return query_port(context.hca, static_cast<uint32_t>(number));
 }
 
 int query_port(Context& context, Bundle& b) {
@@ -90,7 +91,7 @@ int query_gid_entry(Context& context, Bundle& b) {
   if (!p || b.value(UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS) != 0 || index >= p->gid_count)
     return -EINVAL;
   Result<Gid> gid =
-      context.hca.query_gid(static_cast<uint32_t>(port), static_cast<uint32_t>(index));
+      query_gid(context.hca, static_cast<uint32_t>(port), static_cast<uint32_t>(index));
   if (!gid) return -gid.error().code;
   return b.put(UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY,
                entry_of(*p, *gid, static_cast<uint32_t>(port), static_cast<uint32_t>(index)));
@@ -105,7 +106,7 @@ int query_gid_table(Context& context, Bundle& b) {
   for (uint32_t port = 1; port <= port_count(context.hca); port++) {
     Result<PortAttr> p = port_of(context, port);
     for (uint32_t i = 0; p && i < p->gid_count; i++) {
-      Result<Gid> gid = context.hca.query_gid(port, i);
+      Result<Gid> gid = query_gid(context.hca, port, i);
       if (!gid) continue;
       if (found == room) return -EINVAL;
       ib_uverbs_gid_entry e = entry_of(*p, *gid, port, i);

@@ -9,6 +9,8 @@
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/mlx5-abi.h>
 
+#include "vhca/hca/objects.hh"
+#include "vhca/hca/ports.hh"
 #include "vhca/uverbs/bundle.hh"
 #include "vhca/uverbs/qp_flags.hh"
 #include "vhca/uverbs/write_command.hh"
@@ -164,7 +166,7 @@ int pin(Context& context, const QpSpec& s, QueuePins& pins) {
 }
 
 Result<QpObject*> create(Context& context, const QpRequest& q, const Request& r) {
-  const Profile& p = context.hca.profile();
+  const Profile& p = context.hca.config.profile;
   QpType type{};
   mlx5_ib_create_qp cmd{};
   const bool whole = r.driver_in.bytes() >= offsetof(mlx5_ib_create_qp, sq_buf_addr);
@@ -187,7 +189,7 @@ Result<QpObject*> create(Context& context, const QpRequest& q, const Request& r)
   if (q.async != nullptr) {
     if (int err = q.async->hold(); err != 0) return Error{-err};
   }
-  Result<Qpn> qpn = context.hca.create_qp(spec, &context);
+  Result<Qpn> qpn = create_qp(context.hca, spec, &context);
   if (!qpn) {
     if (q.async != nullptr) q.async->let_go();
     return qpn.error();
@@ -265,7 +267,7 @@ uint32_t withdraw_events(const QpObject& qp) {
 // Destroys and says how many events the client has read: those it must acknowledge.
 int destroy(Context& context, QpObject& qp, const OutBuffer& out) {
   // A queue that stays keeps the events that nobody has read yet.
-  if (qp.users != 0 || context.hca.in_group(qp.qpn)) return -EBUSY;
+  if (qp.users != 0 || in_group(context.hca, qp.qpn)) return -EBUSY;
   qp.async_posted -= withdraw_events(qp);
   ib_uverbs_destroy_qp_resp resp{qp.async_posted};
   if (int err = context.destroy(qp); err != 0) return err;
@@ -343,7 +345,7 @@ std::span<const Method> qp_methods() {
 }
 
 int QpObject::release(Context& context) {
-  if (int err = context.hca.destroy_qp(qpn, static_cast<Object*>(this)); err != 0) return err;
+  if (int err = destroy_qp(context.hca, qpn, static_cast<Object*>(this)); err != 0) return err;
   withdraw_events(*this);
   if (async != nullptr) async->let_go();
   return 0;

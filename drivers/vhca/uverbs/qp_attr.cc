@@ -9,6 +9,8 @@
 #include <rdma/ib_user_verbs.h>
 #include <rdma/mlx5-abi.h>
 
+#include "vhca/hca/objects.hh"
+#include "vhca/hca/ports.hh"
 #include "vhca/uverbs/path.hh"
 #include "vhca/uverbs/write_command.hh"
 
@@ -51,9 +53,9 @@ bool is_rate(uint8_t rate) {
 
 // The port that the path leaves by must be the queue's own.
 int check_path(Context& context, const QpObject& qp, const ib_uverbs_modify_qp& c, QpAttr& a) {
-  if (!context.hca.query_port(c.dest.port_num)) return -EINVAL;
+  if (!query_port(context.hca, c.dest.port_num)) return -EINVAL;
   if ((c.attr_mask & qp_mask::state) != 0 && a.state == QpState::rtr) {
-    Result<QpAttr> now = context.hca.query_qp(qp.qpn);
+    Result<QpAttr> now = query_qp(context.hca, qp.qpn);
     if (!now || now->port != c.dest.port_num) return -EINVAL;
   } else if ((c.attr_mask & qp_mask::port) != 0 && c.dest.port_num != c.port_num) {
     return -EINVAL;
@@ -91,13 +93,13 @@ int modify(Context& context, const ib_uverbs_modify_qp& c) {
   if ((c.attr_mask & ~known) != 0) return -EOPNOTSUPP;
   if ((c.attr_mask & qp_mask::state) != 0 && c.qp_state > last_state) return -EINVAL;
   if ((c.attr_mask & qp_mask::cur_state) != 0 && c.cur_qp_state > last_state) return -EINVAL;
-  if ((c.attr_mask & qp_mask::port) != 0 && !context.hca.query_port(c.port_num)) return -EINVAL;
-  if (int err = check_migration(context.hca.profile(), c); err != 0) return err;
+  if ((c.attr_mask & qp_mask::port) != 0 && !query_port(context.hca, c.port_num)) return -EINVAL;
+  if (int err = check_migration(context.hca.config.profile, c); err != 0) return err;
   QpAttr a = attr_of(c);
   if ((c.attr_mask & qp_mask::path) != 0) {
     if (int err = check_path(context, *qp, c, a); err != 0) return err;
   }
-  return context.hca.modify_qp(qp->qpn, a, mask_for(qp->type, c.attr_mask));
+  return modify_qp(context.hca, qp->qpn, a, mask_for(qp->type, c.attr_mask));
 }
 
 // A DC target gets its number, which the client needs to hear.
@@ -167,7 +169,7 @@ int cmd_query_qp(Context& context, const Request& r) {
   if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
   const auto* qp = context.find<QpObject>(cmd.qp_handle);
   if (qp == nullptr) return -EINVAL;
-  Result<QpAttr> attr = context.hca.query_qp(qp->qpn);
+  Result<QpAttr> attr = query_qp(context.hca, qp->qpn);
   if (!attr) return -attr.error().code;
   QpAttr a = *attr;
   if (qp->type == QpType::dci) a.path = {};  // of whom it was connected to last

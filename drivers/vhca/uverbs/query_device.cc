@@ -12,7 +12,7 @@
 
 #include "kilim/base/be.hh"
 #include "kilim/prm/data_seg.hh"
-#include "vhca/uverbs/path.hh"
+#include "vhca/hca/ports.hh"
 #include "vhca/uverbs/write_command.hh"
 
 namespace kilim::vhca {
@@ -27,8 +27,8 @@ uint64_t pack_version(const char* text) {
 }
 
 ib_uverbs_query_device_resp describe(Hca& hca) {
-  const Profile& p = hca.profile();
-  Result<PortAttr> port = hca.query_port(1);
+  const Profile& p = hca.config.profile;
+  Result<PortAttr> port = query_port(hca, 1);
   ib_uverbs_query_device_resp r{};
   r.fw_ver = pack_version(p.fw_ver);
   r.node_guid = be64{guid_of(port ? port->node : Mac{})}.raw();
@@ -140,18 +140,18 @@ int cmd_query_device_ex(Context& context, const Request& r) {
   resp.timestamp_mask = 0x7fff'ffff'ffff'ffff;
   resp.hca_core_clock = 1'000'000;  // kHz: completions are stamped in nanoseconds
   resp.device_cap_flags_ex = resp.base.device_cap_flags;
-  if (context.hca.profile().cq_moderation) resp.cq_moderation_caps = {0xffff, 0xfff, 0};
-  resp.max_dm_size = context.hca.profile().max_dm_size;
-  describe_raw_packets(context.hca.profile(), resp);
-  describe_paging(context.hca.profile(), resp);
-  describe_tags(context.hca.profile(), resp);
+  if (context.hca.config.profile.cq_moderation) resp.cq_moderation_caps = {0xffff, 0xfff, 0};
+  resp.max_dm_size = context.hca.config.profile.max_dm_size;
+  describe_raw_packets(context.hca.config.profile, resp);
+  describe_paging(context.hca.config.profile, resp);
+  describe_tags(context.hca.config.profile, resp);
   mlx5_ib_query_device_resp driver{};
   constexpr uint32_t least = offsetof(mlx5_ib_query_device_resp, tso_caps);
   if (r.driver_out.bytes() != 0) {
     if (r.driver_out.bytes() < least) return -EINVAL;
     driver.response_length = std::min<uint32_t>(sizeof driver, r.driver_out.bytes());
-    describe_entries(context.hca.profile(), driver);
-    describe_dynamic(context.hca.profile(), driver);
+    describe_entries(context.hca.config.profile, driver);
+    describe_dynamic(context.hca.config.profile, driver);
     if (int err = r.driver_out.write(driver); err != 0) return err;
   }
   return r.out.write(resp);

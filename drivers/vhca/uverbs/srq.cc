@@ -10,6 +10,7 @@
 #include <rdma/ib_user_verbs.h>
 #include <rdma/mlx5-abi.h>
 
+#include "vhca/hca/objects.hh"
 #include "vhca/uverbs/write_command.hh"
 
 namespace kilim::vhca {
@@ -60,7 +61,7 @@ Result<SrqObject*> create(Context& context, const SrqRequest& q, const Request& 
   SrqObject& srq = *made;
   srq.user_handle = q.user_handle;
   SrqSpec s;
-  if (int err = size(q, context.hca.profile(), s); err != 0) return Error{-err};
+  if (int err = size(q, context.hca.config.profile, s); err != 0) return Error{-err};
   s.pd = q.pd->pdn;
   s.buf = Va{cmd.buf_addr};
   s.record = Va{cmd.db_addr};
@@ -81,7 +82,7 @@ Result<SrqObject*> create(Context& context, const SrqRequest& q, const Request& 
   if (async != nullptr) {
     if (int err = async->hold(); err != 0) return Error{-err};
   }
-  Result<uint32_t> srqn = context.hca.create_srq(s, &context);
+  Result<uint32_t> srqn = create_srq(context.hca, s, &context);
   if (!srqn) {
     if (async != nullptr) async->let_go();
     return srqn.error();
@@ -103,7 +104,7 @@ int answer(Context& context, const Result<SrqObject*>& srq, const Request& r) {
 }  // namespace
 
 int SrqObject::release(Context& context) {
-  if (int err = context.hca.destroy_srq(srqn); err != 0) return err;
+  if (int err = destroy_srq(context.hca, srqn); err != 0) return err;
   if (async != nullptr) {
     async->withdraw_posted(user_handle, event_srq_err, event_srq_limit);
     async->let_go();
@@ -147,7 +148,7 @@ int cmd_create_xsrq(Context& context, const Request& r) {
     case IB_UVERBS_SRQT_TM:
       q.cq = context.find<CqObject>(cmd.cq_handle);
       q.tags = cmd.max_num_tags;
-      if (q.cq == nullptr || !lists_fit(context.hca.profile(), q.tags)) return -EINVAL;
+      if (q.cq == nullptr || !lists_fit(context.hca.config.profile, q.tags)) return -EINVAL;
       break;
     default:
       return -EINVAL;
@@ -164,7 +165,7 @@ int cmd_modify_srq(Context& context, const Request& r) {
   // As mlx5_ib: a queue keeps its size.
   if ((cmd.attr_mask & mask_max_wr) != 0) return -EINVAL;
   if ((cmd.attr_mask & mask_limit) == 0) return 0;
-  return context.hca.set_srq_limit(srq->srqn, cmd.srq_limit);
+  return set_srq_limit(context.hca, srq->srqn, cmd.srq_limit);
 }
 
 int cmd_query_srq(Context& context, const Request& r) {
@@ -172,7 +173,7 @@ int cmd_query_srq(Context& context, const Request& r) {
   if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
   const auto* srq = context.find<SrqObject>(cmd.srq_handle);
   if (srq == nullptr) return -EINVAL;
-  Result<uint32_t> limit = context.hca.query_srq_limit(srq->srqn);
+  Result<uint32_t> limit = query_srq_limit(context.hca, srq->srqn);
   if (!limit) return -limit.error().code;
   return r.out.write(ib_uverbs_query_srq_resp{srq->max_wr, srq->max_sge, *limit, 0});
 }

@@ -28,17 +28,18 @@ int alloc(Context& context, Bundle& b) {
   uint64_t type = b.value(MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE);
   if (type != MLX5_IB_UAPI_UAR_ALLOC_TYPE_BF && type != MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC)
     return -EOPNOTSUPP;
-  Result<Hca::UarPage> page = context.hca.alloc_uar();
+  if (context.hca.context.dead) return -EIO;
+  Result<Uar*> page = context.hca.uars.alloc();
   if (!page) return -page.error().code;
   auto made = std::make_unique<UarObject>();
-  made->page = *page;
+  made->uar = *page;
   UarObject& uar = *made;
   context.add(std::move(made), {});
-  uint64_t offset = (first_cookie + page->index) * page_bytes;
+  uint64_t offset = (first_cookie + (*page)->index) * page_bytes;
   int err = b.put(MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET, offset);
   if (err == 0)
     err = b.put(MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, static_cast<uint32_t>(page_bytes));
-  if (err == 0) err = b.put(MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, page->index);
+  if (err == 0) err = b.put(MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, (*page)->index);
   if (err == 0) err = b.give(MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, uar.handle);
   return context.keep_unless(err, uar);
 }
@@ -99,7 +100,7 @@ int map_clock(Context& context, const MapRequest& r, DeviceFile::Mapping& mappin
 
 int map_core_clock(Context& context, const MapRequest& r, DeviceFile::Mapping& mapping) {
   if (int err = check_read_only(r); err != 0) return err;
-  int fd = context.hca.core_clock_page();
+  int fd = context.hca.clock.fd();
   if (fd < 0) return -ENOMEM;
   context.hca.tick_core_clock();
   mapping = {fd, 0};
@@ -113,7 +114,7 @@ std::span<const Method> uar_methods() {
 }
 
 int UarObject::release(Context& context) {
-  return context.hca.free_uar(page.index);
+  return context.hca.uars.free(uar->index);
 }
 
 int find_mapping(Context& context, const MapRequest& request, DeviceFile::Mapping& mapping) {
@@ -129,7 +130,7 @@ int find_mapping(Context& context, const MapRequest& request, DeviceFile::Mappin
   const UarObject* uar = context.find_uar(static_cast<uint32_t>(cookie - first_cookie));
   if (uar == nullptr || (request.flags & MAP_SHARED) == 0 || request.length != page_bytes)
     return -EINVAL;
-  mapping = {uar->page.fd, uar->page.offset, true};
+  mapping = {uar->uar->fd.get(), 0, true};
   return 0;
 }
 

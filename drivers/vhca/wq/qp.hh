@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One queue pair of the adapter: type, state, attributes, both rings and where the engine stands in
-// them. Owner: the adapter's table; its lock held. A plain record: hca/modify_qp.hh changes states,
+// them. Owner: the adapter's table; its lock held. A plain record: hca/modify_qp.cc changes states,
 // wq/sq_decode.hh and wq/recv.hh read the rings.
 #pragma once
 

@@ -116,7 +116,7 @@ void runs_from_poll() {
     for (int i = 0; i < 100 && ibv_poll_cq(pair.cq(), 1, &wc) == 0; i++) attached->poll();
     CU_ASSERT(wc.status == IBV_WC_SUCCESS && wc.wr_id == 100);
     EQUAL(std::memcmp(pair.from(), pair.to(), 100), 0);
-    EQUAL(attached->hca()->journal().count(Journal::Kind::wqe), 1);
+    EQUAL(attached->hca()->context.journal->count(Journal::Kind::wqe), 1);
   }
   ibv_close_device(context);
 }

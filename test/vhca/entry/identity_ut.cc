@@ -12,6 +12,7 @@
 #include "vhca/entry/identity.hh"
 #include "vhca/entry/instance.hh"
 #include "vhca/entry/sysfs_tree.hh"
+#include "vhca/hca/ports.hh"
 
 using namespace kilim;
 using namespace kilim::vhca;
@@ -76,13 +77,13 @@ void files_say_what_ioctls_answer() {
   CU_ASSERT_FATAL(instance.ok());
   Hca& hca = (*instance)->hca();
   for (uint32_t i = 0; i < 2; i++) {
-    const Result<Gid> gid = hca.query_gid(1, i);
+    const Result<Gid> gid = query_gid(hca, 1, i);
     CU_ASSERT_FATAL(gid.ok());
     EQUAL(line_of(shown + "/ports/1/gids/" + std::to_string(i)), hex(gid->data(), gid->size()));
   }
   // The wire gave it an address.
   CU_ASSERT(line_of(shown + "/ports/1/gids/0") != before);
-  const Result<PortAttr> port = hca.query_port(1);
+  const Result<PortAttr> port = query_port(hca, 1);
   CU_ASSERT_FATAL(port.ok());
   EQUAL(port->node, port->mac);
   const Mac& m = port->node;

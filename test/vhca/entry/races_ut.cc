@@ -15,6 +15,7 @@
 #include "rc_pair_fixture.hh"
 #include "ut.hh"
 #include "vhca/entry/attach.hh"
+#include "vhca/hca/fatal.hh"
 #include "vhca/hca/hca.hh"
 
 using namespace kilim;
@@ -325,8 +326,8 @@ void nobody_waits_for_a_dead_adapter() {
       while (poll_one(busy.cq(), wc) && wc.status == IBV_WC_SUCCESS);
     });
     {
-      const LockGuard guard(device->hca()->lock());
-      device->hca()->fatal();
+      const LockGuard guard(device->hca()->lock);
+      die(*device->hca());
     }
     async.join();
     completions.join();

@@ -20,7 +20,7 @@
 #include "kilim/prm/doorbell.hh"
 #include "kilim/prm/eth_seg.hh"
 #include "ut.hh"
-#include "vhca/hca/hca.hh"
+#include "vhca/hca/objects.hh"
 #include "vhca/memory/dma_guard.hh"
 #include "vhca/wire/make.hh"
 #include "vhca/wire/wire.hh"
@@ -74,16 +74,17 @@ class Rig {
     config.wires.push_back(*make_wire(spec));
     if (wire.empty()) far = *make_wire(spec);
     hca = *Hca::create(std::move(config));
-    hca->lock().lock();
-    pd = *hca->alloc_pd();
-    key = hca->reg_mr({pd, va(memory), memory_bytes, Iova{va(memory).value()}, access::local_write})
-              ->lkey;
-    uar = *hca->alloc_uar();
-    doorbell = static_cast<std::byte*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED,
-                                            uar.fd, static_cast<off_t>(uar.offset)));
+    hca->lock.lock();
+    pd = *alloc_pd(*hca);
+    key =
+        reg_mr(*hca, {pd, va(memory), memory_bytes, Iova{va(memory).value()}, access::local_write})
+            ->lkey;
+    uar = *hca->uars.alloc();
+    doorbell = static_cast<std::byte*>(
+        mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, uar->fd.get(), 0));
   }
   ~Rig() {
-    hca->lock().unlock();
+    hca->lock.unlock();
     hca.reset();
     munmap(doorbell, 4096);
     munmap(memory, memory_bytes);
@@ -100,8 +101,8 @@ class Rig {
     c.buf = va(q.cq());
     c.record = va(q.cq_record());
     c.cqe_count = ring_wqes * 2;
-    c.uar_page = uar.index;
-    q.cqn = *hca->create_cq(c, &sink);
+    c.uar_page = uar->index;
+    q.cqn = *create_cq(*hca, c, &sink);
     QpSpec s;
     s.type = QpType::raw_packet;
     s.pd = pd;
@@ -112,15 +113,15 @@ class Rig {
     s.sq_wqebbs = ring_wqes;
     s.rq_wqes = ring_wqes;
     s.rq_wqe_shift = 4;
-    s.uar_page = uar.index;
+    s.uar_page = uar->index;
     s.uidx = static_cast<uint32_t>(0x700 + n);
-    q.qpn = *hca->create_qp(s, &sink);
+    q.qpn = *create_qp(*hca, s, &sink);
     QpAttr a;
     a.port = 1;
     for (QpState state : {QpState::init, QpState::rtr, QpState::rts}) {
       a.state = state;
       uint32_t mask = qp_mask::state | (state == QpState::init ? qp_mask::port : 0);
-      EQUAL(hca->modify_qp(q.qpn, a, mask), 0);
+      EQUAL(modify_qp(*hca, q.qpn, a, mask), 0);
     }
     return q;
   }
@@ -204,7 +205,7 @@ class Rig {
   std::unique_ptr<Hca> hca;
   Pdn pd;
   Lkey key;
-  Hca::UarPage uar;
+  Uar* uar;
 };
 
 }  // namespace kilim::test

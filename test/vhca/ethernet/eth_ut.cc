@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The raw packet path of an adapter: work requests to frames, frames to completions.
 #include "eth_fixture.hh"
+#include "vhca/ethernet/eth.hh"
+#include "vhca/hca/fatal.hh"
+#include "vhca/hca/ports.hh"
 
 using namespace kilim;
 using namespace kilim::test;
 
 namespace {
+
+using kilim::test::Bytes;  // not kilim::Bytes, a number
 
 constexpr auto ok_opcode = prm::CqeOpcode::req;
 constexpr auto recv_opcode = prm::CqeOpcode::resp_send;
@@ -44,7 +49,7 @@ void inline_header_inline_data_and_pointers_make_one_frame() {
   prm::Cqe c = Rig::poll(q);
   CU_ASSERT(opcode(c) == ok_opcode && c.wqe_counter.host() == 0);
   EQUAL(prm::cqe::wqe_opcode::get(c), 0x0a);
-  PortCounters n = r.hca->port_counters(1);
+  PortCounters n = eth_port_counters(r.hca->eth, 1);
   CU_ASSERT(n.tx_packets == 1 && n.tx_bytes == frame.size() && n.tx_drops == 0);
 }
 
@@ -83,7 +88,7 @@ void frames_too_short_or_too_long_are_local_length_errors() {
     CU_ASSERT(opcode(c) == prm::CqeOpcode::req_err && Rig::syndrome(c) == 0x01);
     EQUAL(Rig::syndrome(Rig::poll(q)), 0x05);
     CU_ASSERT(r.arrived().empty());
-    EQUAL(r.hca->query_qp(q.qpn)->state, QpState::sqe);
+    EQUAL(query_qp(*r.hca, q.qpn)->state, QpState::sqe);
   }
   Rig r;
   RawQueue q = r.queue(0);
@@ -97,7 +102,7 @@ void frames_too_short_or_too_long_are_local_length_errors() {
 void a_refused_frame_leaves_the_receive_queue_alone() {
   Rig r;
   RawQueue q = r.queue(0);
-  CU_ASSERT(r.hca->create_flow(q.qpn, everything()).ok());
+  CU_ASSERT(create_flow(*r.hca, q.qpn, everything()).ok());
   r.receive(q, r.room(1), 2000);
   r.send(q, r.room(0), 13);
   r.ring(q);
@@ -108,7 +113,7 @@ void a_refused_frame_leaves_the_receive_queue_alone() {
   EQUAL(opcode(Rig::poll(q)), prm::CqeOpcode::resp_send);
   QpAttr a;
   a.state = QpState::rts;
-  EQUAL(r.hca->modify_qp(q.qpn, a, qp_mask::state), 0);
+  EQUAL(modify_qp(*r.hca, q.qpn, a, qp_mask::state), 0);
   r.send(q, r.room(0), 60);
   r.ring(q);
   r.run();
@@ -154,7 +159,7 @@ void a_full_wire_makes_the_send_queue_wait() {
     while (opcode(Rig::poll(q)) == ok_opcode) ++completed;
     if (sent >= 48 && completed < sent + 24) break;
   }
-  CU_ASSERT(r.hca->port_counters(1).tx_waits > 0 && completed < sent + 24);
+  CU_ASSERT(eth_port_counters(r.hca->eth, 1).tx_waits > 0 && completed < sent + 24);
   int got = 0;
   for (int turn = 0; turn < 2000 && got < sent + 24; ++turn) {
     while (!r.far->peek().empty()) got += r.arrived() == frame;
@@ -183,7 +188,7 @@ Seen deliver(Rig& r, RawQueue& q, const Bytes& frame) {
 void completions_say_what_a_frame_is_and_which_checksums_are_right() {
   Rig r;
   RawQueue q = r.queue(0);
-  CU_ASSERT(r.hca->create_flow(q.qpn, everything()).ok());
+  CU_ASSERT(create_flow(*r.hca, q.qpn, everything()).ok());
   struct Row {
     FrameSpec spec;
     std::size_t spoil;  // a byte of the frame to change, 0: none
@@ -207,17 +212,17 @@ void completions_say_what_a_frame_is_and_which_checksums_are_right() {
   put16(arp, 12, 0x0806);
   Seen s = deliver(r, q, arp);
   CU_ASSERT(s.data == arp && s.checks == 1 && s.types == 0);
-  EQUAL(r.hca->port_counters(1).rx_packets, 13);
+  EQUAL(eth_port_counters(r.hca->eth, 1).rx_packets, 13);
 }
 
 void a_frame_waits_on_the_wire_for_a_receive_request() {
   Rig r(true);
   RawQueue q = r.queue(0);
-  CU_ASSERT(r.hca->create_flow(q.qpn, everything()).ok());
+  CU_ASSERT(create_flow(*r.hca, q.qpn, everything()).ok());
   Bytes frame = make_frame({});
   for (int i = 0; i < 3; ++i) r.far->send(frame);
   r.run();
-  PortCounters c = r.hca->port_counters(1);
+  PortCounters c = eth_port_counters(r.hca->eth, 1);
   CU_ASSERT(c.rx_pauses == 1 && c.rx_packets == 0 && c.rx_out_of_buffer == 0);
   std::vector<int> fds;
   uint64_t deadline = ~uint64_t{0};
@@ -226,7 +231,7 @@ void a_frame_waits_on_the_wire_for_a_receive_request() {
   for (std::size_t i = 0; i < 3; ++i) r.receive(q, r.room(i), 2048);
   r.run();
   for (int i = 0; i < 3; ++i) EQUAL(opcode(Rig::poll(q)), recv_opcode);
-  c = r.hca->port_counters(1);
+  c = eth_port_counters(r.hca->eth, 1);
   CU_ASSERT(c.rx_packets == 3 && c.rx_pauses == 1);
   r.hca->wait_set(fds, deadline);
   EQUAL(fds.size(), 1);
@@ -235,10 +240,10 @@ void a_frame_waits_on_the_wire_for_a_receive_request() {
 void without_flow_control_such_a_frame_is_dropped_and_counted() {
   Rig r(false);
   RawQueue q = r.queue(0);
-  CU_ASSERT(r.hca->create_flow(q.qpn, everything()).ok());
+  CU_ASSERT(create_flow(*r.hca, q.qpn, everything()).ok());
   for (int i = 0; i < 3; ++i) r.far->send(make_frame({}));
   r.run();
-  PortCounters c = r.hca->port_counters(1);
+  PortCounters c = eth_port_counters(r.hca->eth, 1);
   CU_ASSERT(c.rx_out_of_buffer == 3 && c.rx_pauses == 0 && c.rx_packets == 0);
 }
 
@@ -246,7 +251,7 @@ void without_flow_control_such_a_frame_is_dropped_and_counted() {
 void who_does_not_receive_stops_no_sender() {
   Rig r;
   RawQueue q = r.queue(0);
-  CU_ASSERT(r.hca->create_flow(q.qpn, everything()).ok());
+  CU_ASSERT(create_flow(*r.hca, q.qpn, everything()).ok());
   constexpr uint64_t many = 20'000;
   const Bytes frame = make_frame({.payload = 1000});
   uint64_t sent = 0;
@@ -254,7 +259,7 @@ void who_does_not_receive_stops_no_sender() {
     if (++sent % 100 == 0) r.run();
   r.run();
   EQUAL(sent, many);
-  PortCounters c = r.hca->port_counters(1);
+  PortCounters c = eth_port_counters(r.hca->eth, 1);
   CU_ASSERT(c.rx_out_of_buffer == many && c.rx_packets == 0);
   r.receive(q, r.room(0), 2048);
   r.far->send(frame);
@@ -271,31 +276,31 @@ void a_recording_waits_for_receive_requests() {
   Rig r(false, "pcap:" + file);
   RawQueue q = r.queue(0);
   r.run();  // nobody asks for frames yet: none is read
-  CU_ASSERT(r.hca->create_flow(q.qpn, everything()).ok());
+  CU_ASSERT(create_flow(*r.hca, q.qpn, everything()).ok());
   r.run();
-  PortCounters c = r.hca->port_counters(1);
+  PortCounters c = eth_port_counters(r.hca->eth, 1);
   CU_ASSERT(c.rx_out_of_buffer == 0 && c.rx_pauses == 1);
   for (std::size_t i = 0; i < 3; ++i) r.receive(q, r.room(i), 2048);
   r.run();
-  EQUAL(r.hca->port_counters(1).rx_packets, 3);
+  EQUAL(eth_port_counters(r.hca->eth, 1).rx_packets, 3);
 }
 
 void a_dead_adapter_takes_no_frame() {
   Rig r;
   RawQueue q = r.queue(0);
-  CU_ASSERT(r.hca->create_flow(q.qpn, everything()).ok());
+  CU_ASSERT(create_flow(*r.hca, q.qpn, everything()).ok());
   r.receive(q, r.room(0), 2048);
-  r.hca->fatal();
+  die(*r.hca);
   r.far->send(make_frame({.payload = 200}));
   r.run();
-  const PortCounters c = r.hca->port_counters(1);
+  const PortCounters c = eth_port_counters(r.hca->eth, 1);
   CU_ASSERT(c.rx_packets == 0 && c.rx_out_of_buffer == 0 && c.rx_queue_down == 0);
 }
 
 void a_frame_longer_than_its_receive_request_is_dropped_alone() {
   Rig r;
   RawQueue q = r.queue(0);
-  CU_ASSERT(r.hca->create_flow(q.qpn, everything()).ok());
+  CU_ASSERT(create_flow(*r.hca, q.qpn, everything()).ok());
   r.receive(q, r.room(1), 100);
   r.receive(q, r.room(2), 2048);
   r.far->send(make_frame({.payload = 200}));
@@ -305,10 +310,10 @@ void a_frame_longer_than_its_receive_request_is_dropped_alone() {
   prm::Cqe c = Rig::poll(q);
   CU_ASSERT(opcode(c) == prm::CqeOpcode::resp_err && Rig::syndrome(c) == 0x01);
   EQUAL(r.room(1)[0], std::byte{0});
-  EQUAL(r.hca->query_qp(q.qpn)->state, QpState::rts);
+  EQUAL(query_qp(*r.hca, q.qpn)->state, QpState::rts);
   EQUAL(opcode(Rig::poll(q)), recv_opcode);
   EQUAL(std::memcmp(r.room(2), next.data(), next.size()), 0);
-  PortCounters n = r.hca->port_counters(1);
+  PortCounters n = eth_port_counters(r.hca->eth, 1);
   CU_ASSERT(n.rx_too_long == 1 && n.rx_packets == 1 && n.rx_queue_down == 0);
   CU_ASSERT(r.sink.events.empty());
 }
@@ -320,7 +325,7 @@ void a_frame_that_no_rule_wants_is_dropped_and_counted() {
   r.far->send(make_frame({}));
   r.run();
   EQUAL(opcode(Rig::poll(q)), prm::CqeOpcode::invalid);
-  EQUAL(r.hca->port_counters(1).rx_no_rule, 1);
+  EQUAL(eth_port_counters(r.hca->eth, 1).rx_no_rule, 1);
 }
 
 void a_multicast_frame_is_copied_to_every_queue_that_asks() {
@@ -328,8 +333,8 @@ void a_multicast_frame_is_copied_to_every_queue_that_asks() {
   RawQueue a = r.queue(0), b = r.queue(1);
   FlowSpec f = everything();
   f.dst[0] = f.dst_mask[0] = 1;
-  CU_ASSERT(r.hca->create_flow(a.qpn, f).ok());
-  CU_ASSERT(r.hca->create_flow(b.qpn, f).ok());
+  CU_ASSERT(create_flow(*r.hca, a.qpn, f).ok());
+  CU_ASSERT(create_flow(*r.hca, b.qpn, f).ok());
   r.receive(a, r.room(1), 2048);
   r.receive(b, r.room(2), 2048);
   Bytes frame = make_frame({.dst_first = 0x33});
@@ -338,18 +343,18 @@ void a_multicast_frame_is_copied_to_every_queue_that_asks() {
   CU_ASSERT(opcode(Rig::poll(a)) == recv_opcode && opcode(Rig::poll(b)) == recv_opcode);
   EQUAL(std::memcmp(r.room(1), frame.data(), frame.size()), 0);
   EQUAL(std::memcmp(r.room(2), frame.data(), frame.size()), 0);
-  PortCounters c = r.hca->port_counters(1);
+  PortCounters c = eth_port_counters(r.hca->eth, 1);
   CU_ASSERT(c.rx_packets == 1 && c.rx_copies == 1);
 }
 
 void a_queue_with_rules_cannot_be_destroyed() {
   Rig r;
   RawQueue q = r.queue(0);
-  uint32_t rule = *r.hca->create_flow(q.qpn, everything());
-  EQUAL(r.hca->destroy_qp(q.qpn), -EBUSY);
-  EQUAL(r.hca->destroy_flow(rule), 0);
-  EQUAL(r.hca->destroy_flow(rule), -ENOENT);
-  EQUAL(r.hca->destroy_qp(q.qpn), 0);
+  uint32_t rule = *create_flow(*r.hca, q.qpn, everything());
+  EQUAL(destroy_qp(*r.hca, q.qpn), -EBUSY);
+  EQUAL(destroy_flow(*r.hca, rule), 0);
+  EQUAL(destroy_flow(*r.hca, rule), -ENOENT);
+  EQUAL(destroy_qp(*r.hca, q.qpn), 0);
 }
 
 constexpr Case cases[] = {

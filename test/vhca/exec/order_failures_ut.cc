@@ -6,6 +6,7 @@
 
 #include "order_fixture.hh"
 #include "ut.hh"
+#include "vhca/hca/fatal.hh"
 
 namespace kilim::vhca::test {
 namespace {
@@ -90,7 +91,7 @@ void a_queue_that_runs_dry_has_nothing_late() {
       CU_ASSERT(r.run().empty() && r.mine(half_bytes) == 'f');
       r.put(r.write().quiet());
       CU_ASSERT(r.run().empty() && r.sent() == 'f');
-      CU_ASSERT(r.rig().hca->state().qps.at(r.rig().a.qpn.value())->weak->empty());
+      CU_ASSERT(r.rig().hca->qps.at(r.rig().a.qpn.value())->weak->empty());
     }
   }
 }
@@ -135,7 +136,7 @@ void a_reset_forgets_what_is_late() {
   r.put(r.bind('b'));
   r.rig().a.ring(r.rig().uar);
   (void)r.rig().hca->run();
-  const Qp& qp = *r.rig().hca->state().qps.at(r.rig().a.qpn.value());
+  const Qp& qp = *r.rig().hca->qps.at(r.rig().a.qpn.value());
   CU_ASSERT(!qp.weak->empty());
   CU_ASSERT(r.rig().to_state(r.rig().a, QpState::reset) == 0 && qp.weak->empty());
   TestQp& a = r.rig().a;
@@ -170,7 +171,7 @@ void a_dead_adapter_flushes_what_is_late() {
     }
     r.rig().a.ring(r.rig().uar);
     (void)r.rig().hca->run(3);
-    r.rig().hca->fatal();
+    die(*r.rig().hca);
     const std::vector<Completion> done = r.settle();
     CU_ASSERT(done.size() == 10 && in_order(done));
   });

@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "vhca/hca/state.hh"
+#include "vhca/hca/hca.hh"
 #include "vhca_fixture.hh"
 
 namespace kilim::vhca::test {
@@ -45,8 +45,8 @@ struct Side {
     for (std::size_t i = 0; i < region_bytes; i++) src.data()[i] = static_cast<std::byte>(r());
     keys = {rig.reg(src, rw_access).lkey.value(), rig.reg(dst, rw_access).lkey.value(),
             rig.reg(src, access::remote_read).lkey.value(), rig.make_key(4)};
-    const MrSpec strange{*rig.hca->alloc_pd(), src.va(), region_bytes, Iova{src.at(0)}, rw_access};
-    keys[foreign] = rig.hca->reg_mr(strange)->lkey.value();
+    const MrSpec strange{*alloc_pd(*rig.hca), src.va(), region_bytes, Iova{src.at(0)}, rw_access};
+    keys[foreign] = reg_mr(*rig.hca, strange)->lkey.value();
     keys[half] = rig.reg(dst.va(), region_bytes / 2, rw_access).lkey.value();
     keys[list_memory] = rig.reg(lists, rw_access).lkey.value();
     for (uint32_t i = 0; i < capacities.size(); i++) keys[woven + i] = rig.make_key(capacities[i]);
@@ -55,10 +55,8 @@ struct Side {
     (void)rig.run_one(rig.a, umr_wqe(keys[fixed], list, {&piece, 1}));
   }
   // How the requests of the last turn went.
-  [[nodiscard]] uint64_t work() { return rig.hca->state().work_since_clock; }
-  [[nodiscard]] const Mkey& key(uint32_t place) {
-    return *rig.hca->state().keys.at(keys[place] >> 8);
-  }
+  [[nodiscard]] uint64_t work() { return rig.hca->work_since_clock; }
+  [[nodiscard]] const Mkey& key(uint32_t place) { return *rig.hca->keys.at(keys[place] >> 8); }
   // Where a direct key's memory is; offsets are addresses of the others.
   [[nodiscard]] uint64_t address_of(uint32_t place, uint64_t offset) const {
     if (place == fixed || place >= woven) return offset;

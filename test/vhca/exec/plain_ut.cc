@@ -34,13 +34,13 @@ void keys_are_not_remembered_too_long() {
   Side s(2, false);
   EQUAL(s.rig.run_one(s.rig.a, write_of(s)).op, CqeOpcode::req);
   const MrSpec half{s.rig.pd, s.dst.va(), region_bytes / 2, Iova{s.dst.at(0)}, rw_access};
-  EQUAL(s.rig.hca->rereg_mr(MkeyIndex{s.keys[1] >> 8}, half), 0);
+  EQUAL(rereg_mr(*s.rig.hca, MkeyIndex{s.keys[1] >> 8}, half), 0);
   Wqe beyond(Opcode::rdma_write);
   beyond.raddr(s.dst.at(region_bytes / 2), s.keys[1]).data(s.src.at(0), 64, s.keys[0]);
   EQUAL(s.rig.run_one(s.rig.a, beyond).syndrome, Syndrome::remote_access);
   begin_again(s);
   EQUAL(s.rig.run_one(s.rig.a, write_of(s)).op, CqeOpcode::req);
-  EQUAL(s.rig.hca->dereg_mr(MkeyIndex{s.keys[0] >> 8}), 0);
+  EQUAL(dereg_mr(*s.rig.hca, MkeyIndex{s.keys[0] >> 8}), 0);
   EQUAL(s.rig.run_one(s.rig.a, write_of(s)).syndrome, Syndrome::local_prot);
 }
 
@@ -49,16 +49,16 @@ void keys_are_not_remembered_for_another_peer() {
   Side s(7, false);
   EQUAL(s.rig.run_one(s.rig.a, write_of(s)).op, CqeOpcode::req);
   TestQp stranger{QueueShape{}};
-  QpSpec spec = s.rig.hca->state().qps.at(s.rig.b.qpn.value())->spec;
-  spec.pd = *s.rig.hca->alloc_pd();
+  QpSpec spec = s.rig.hca->qps.at(s.rig.b.qpn.value())->spec;
+  spec.pd = *alloc_pd(*s.rig.hca);
   spec.buf = stranger.rings.va();
   spec.sq_buf = stranger.sq.va();
   spec.record = stranger.record.va();
-  stranger.qpn = *s.rig.hca->create_qp(spec, &s.rig.events);
+  stranger.qpn = *create_qp(*s.rig.hca, spec, &s.rig.events);
   s.rig.to_rts(stranger, s.rig.a.qpn);
   begin_again(s.rig.a, s.rig, stranger.qpn);
   EQUAL(s.rig.run_one(s.rig.a, write_of(s)).syndrome, Syndrome::remote_access);
-  EQUAL(s.rig.hca->destroy_qp(stranger.qpn), 0);
+  EQUAL(destroy_qp(*s.rig.hca, stranger.qpn), 0);
 }
 
 // A key over `count` pieces of the source, all but the last one of `bytes` bytes; the last one is
@@ -173,7 +173,7 @@ void keys_below_a_list_are_not_remembered_too_long() {
   write.raddr(s.dst.at(0), s.keys[Side::whole_dst]).data(0, 400, key);
   EQUAL(s.rig.run_one(s.rig.a, weave(s, key, 2, 200)).op, CqeOpcode::req);
   EQUAL(work_of(s, write), plain_work);
-  EQUAL(s.rig.hca->dereg_mr(MkeyIndex{s.keys[Side::whole_src] >> 8}), 0);
+  EQUAL(dereg_mr(*s.rig.hca, MkeyIndex{s.keys[Side::whole_src] >> 8}), 0);
   EQUAL(s.rig.run_one(s.rig.a, write).syndrome, Syndrome::local_prot);
 }
 

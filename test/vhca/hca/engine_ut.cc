@@ -37,13 +37,13 @@ void a_stopped_doorbell_is_served_from_the_record() {
   rig.a.put(Wqe(Opcode::nop));
   rig.a.publish();
   {
-    const LockGuard guard(rig.hca->lock());
-    rig.hca->stores_wait();
+    const LockGuard guard(rig.hca->lock);
+    rig.hca->expect_stores();
   }
   CU_ASSERT(!rig.hca->idle());
   rig.run();
   CU_ASSERT(rig.cq_a.poll().has_value());
-  EQUAL(rig.hca->doorbells_seen(), 0);
+  EQUAL(rig.hca->doorbells.load(std::memory_order_relaxed), 0);
   rig.a.put(Wqe(Opcode::nop));
   rig.a.publish();
   rig.run();
@@ -51,7 +51,7 @@ void a_stopped_doorbell_is_served_from_the_record() {
   rig.a.ring(rig.uar);
   rig.run();
   CU_ASSERT(rig.cq_a.poll().has_value());
-  EQUAL(rig.hca->doorbells_seen(), 1);
+  EQUAL(rig.hca->doorbells.load(std::memory_order_relaxed), 1);
 }
 
 void an_armed_queue_tells_once() {
@@ -212,7 +212,7 @@ void registration_answers_as_pinning_does() {
   Rig rig;
   Pages p(16384);
   auto reg = [&](uint64_t at, uint64_t n, uint32_t access) {
-    Result<MrKeys> r = rig.hca->reg_mr({rig.pd, Va{at}, n, Iova{at}, access});
+    Result<MrKeys> r = reg_mr(*rig.hca, {rig.pd, Va{at}, n, Iova{at}, access});
     return r ? 0 : r.error().code;
   };
   EQUAL(reg(p.at(10), 9000, access::local_write), 0);
@@ -225,26 +225,26 @@ void registration_answers_as_pinning_does() {
   CU_ASSERT(reg(~0ull - 100, 200, 0) == EINVAL && reg(0x7000'0000'0000'0000, 64, 0) == EFAULT);
   CU_ASSERT(reg(p.at(0), 0, 0) == EINVAL && reg(p.at(0), 64, access::remote_write) == EINVAL);
   EQUAL(reg(p.at(12288), 64, access::on_demand), 0);
-  EQUAL(rig.hca->reg_mr({Pdn{1}, p.va(), 64, Iova{p.at(0)}, 0}).error().code, EINVAL);
-  EQUAL(rig.hca->reg_mr({rig.pd, p.va(), 64, Iova{p.at(1)}, 0}).error().code, EINVAL);
+  EQUAL(reg_mr(*rig.hca, {Pdn{1}, p.va(), 64, Iova{p.at(0)}, 0}).error().code, EINVAL);
+  EQUAL(reg_mr(*rig.hca, {rig.pd, p.va(), 64, Iova{p.at(1)}, 0}).error().code, EINVAL);
 }
 
 void objects_in_use_stay() {
   Rig rig;
-  EQUAL(rig.hca->destroy_cq(rig.cq_a.cqn), -EBUSY);
-  EQUAL(rig.hca->dealloc_pd(rig.pd), -EBUSY);
-  EQUAL(rig.hca->free_uar(rig.uar_page), -EBUSY);
-  CU_ASSERT(rig.hca->destroy_qp(rig.a.qpn) == 0 && rig.hca->destroy_cq(rig.cq_a.cqn) == 0);
-  CU_ASSERT(rig.hca->destroy_qp(rig.a.qpn) == -EINVAL &&
-            rig.hca->destroy_cq(rig.cq_a.cqn) == -EINVAL);
+  EQUAL(destroy_cq(*rig.hca, rig.cq_a.cqn), -EBUSY);
+  EQUAL(dealloc_pd(*rig.hca, rig.pd), -EBUSY);
+  EQUAL(rig.hca->uars.free(rig.uar_page), -EBUSY);
+  CU_ASSERT(destroy_qp(*rig.hca, rig.a.qpn) == 0 && destroy_cq(*rig.hca, rig.cq_a.cqn) == 0);
+  CU_ASSERT(destroy_qp(*rig.hca, rig.a.qpn) == -EINVAL &&
+            destroy_cq(*rig.hca, rig.cq_a.cqn) == -EINVAL);
   Pages p(4096);
   MrKeys k = rig.reg(p, 0);
-  CU_ASSERT(rig.hca->destroy_qp(rig.b.qpn) == 0 && rig.hca->destroy_cq(rig.cq_b.cqn) == 0);
-  EQUAL(rig.hca->dealloc_pd(rig.pd), -EBUSY);
-  CU_ASSERT(rig.hca->dereg_mr(index_of(k.lkey)) == 0 &&
-            rig.hca->dereg_mr(index_of(k.lkey)) == -EINVAL);
-  CU_ASSERT(rig.hca->dealloc_pd(rig.pd) == 0 && rig.hca->free_uar(rig.uar_page) == 0);
-  CU_ASSERT(rig.hca->free_uar(rig.uar_page) == -EINVAL && rig.hca->dealloc_pd(rig.pd) == -EINVAL);
+  CU_ASSERT(destroy_qp(*rig.hca, rig.b.qpn) == 0 && destroy_cq(*rig.hca, rig.cq_b.cqn) == 0);
+  EQUAL(dealloc_pd(*rig.hca, rig.pd), -EBUSY);
+  CU_ASSERT(dereg_mr(*rig.hca, index_of(k.lkey)) == 0 &&
+            dereg_mr(*rig.hca, index_of(k.lkey)) == -EINVAL);
+  CU_ASSERT(dealloc_pd(*rig.hca, rig.pd) == 0 && rig.hca->uars.free(rig.uar_page) == 0);
+  CU_ASSERT(rig.hca->uars.free(rig.uar_page) == -EINVAL && dealloc_pd(*rig.hca, rig.pd) == -EINVAL);
 }
 
 void queues_take_turns() {
@@ -263,7 +263,7 @@ void queues_take_turns() {
 
 void requests_complete_unexecuted_where_asked() {
   Rig rig;
-  rig.hca->set_executing(false);
+  rig.hca->executing = false;
   const Wqe write =
       std::move(Wqe(Opcode::rdma_write).raddr(16, 1).data(16, 64, 1));  // no such keys
   rig.a.put(write);
@@ -272,7 +272,7 @@ void requests_complete_unexecuted_where_asked() {
   const auto done = rig.cq_a.poll();
   CU_ASSERT(done.has_value() && done->op == prm::CqeOpcode::req);
   EQUAL(rig.journal.count(Journal::Kind::unexecuted), 1);
-  rig.hca->set_executing(true);
+  rig.hca->executing = true;
   rig.a.put(write);
   rig.a.ring(rig.uar);
   rig.run();
@@ -288,12 +288,12 @@ void a_queue_goes_with_its_work_pending() {
   rig.a.put(Wqe(Opcode::send).data(mem.at(0), 8, key));
   rig.a.ring(rig.uar);
   rig.hca->run();  // waits for a receive WQE
-  EQUAL(rig.hca->destroy_qp(rig.a.qpn), 0);
+  EQUAL(destroy_qp(*rig.hca, rig.a.qpn), 0);
   rig.run();
   rig.b.put(Wqe(Opcode::nop));
   rig.b.ring(rig.uar);
   EQUAL(rig.to_state(rig.b, QpState::err), 0);
-  EQUAL(rig.hca->destroy_qp(rig.b.qpn), 0);
+  EQUAL(destroy_qp(*rig.hca, rig.b.qpn), 0);
   rig.run();
   CU_ASSERT(!rig.cq_a.poll() && !rig.cq_b.poll());
 }
@@ -302,14 +302,14 @@ void a_thousand_lives() {
   Rig rig;
   Pages p(8192), ring(8192), record(4096);
   for (int i = 0; i < 1000; i++) {
-    Pdn pd = *rig.hca->alloc_pd();
-    Hca::UarPage uar = *rig.hca->alloc_uar();
+    Pdn pd = *alloc_pd(*rig.hca);
+    const Uar& uar = **rig.hca->uars.alloc();
     CqSpec cq;
     cq.buf = p.va();
     cq.record = record.va();
     cq.cqe_count = 8;
     cq.uar_page = uar.index;
-    Cqn cqn = *rig.hca->create_cq(cq, &rig.events);
+    Cqn cqn = *create_cq(*rig.hca, cq, &rig.events);
     QpSpec qp;
     qp.pd = pd;
     qp.send_cq = qp.recv_cq = cqn;
@@ -319,16 +319,16 @@ void a_thousand_lives() {
     qp.rq_wqes = 16;
     qp.rq_wqe_shift = 4;
     qp.uar_page = uar.index;
-    Result<Qpn> qpn = rig.hca->create_qp(qp, &rig.events);
+    Result<Qpn> qpn = create_qp(*rig.hca, qp, &rig.events);
     CU_ASSERT_FATAL(qpn.ok());
-    MrKeys k = *rig.hca->reg_mr({pd, p.va(), 4096, Iova{p.at(0)}, rw_access});
+    MrKeys k = *reg_mr(*rig.hca, {pd, p.va(), 4096, Iova{p.at(0)}, rw_access});
     uint32_t key = rig.make_key(64);
-    CU_ASSERT(rig.hca->dereg_mr(MkeyIndex{key >> 8}) == 0 &&
-              rig.hca->dereg_mr(index_of(k.lkey)) == 0);
-    CU_ASSERT(rig.hca->destroy_qp(*qpn) == 0 && rig.hca->destroy_cq(cqn) == 0);
-    CU_ASSERT(rig.hca->free_uar(uar.index) == 0 && rig.hca->dealloc_pd(pd) == 0);
+    CU_ASSERT(dereg_mr(*rig.hca, MkeyIndex{key >> 8}) == 0 &&
+              dereg_mr(*rig.hca, index_of(k.lkey)) == 0);
+    CU_ASSERT(destroy_qp(*rig.hca, *qpn) == 0 && destroy_cq(*rig.hca, cqn) == 0);
+    CU_ASSERT(rig.hca->uars.free(uar.index) == 0 && dealloc_pd(*rig.hca, pd) == 0);
   }
-  EQUAL(rig.hca->uar_pages().size(), 2);
+  EQUAL(rig.hca->uars.pages().size(), 2);
   nop(rig);
   CU_ASSERT(rig.cq_a.poll().has_value());
 }
@@ -353,12 +353,12 @@ void sizes_of_receive_requests_are_bounded() {
   for (uint32_t shift : {3u, 32u, 36u, 64u, 68u, ~0u}) {
     qp.rq_wqes = 1;
     qp.rq_wqe_shift = shift;
-    Result<Qpn> made = rig.hca->create_qp(qp, &rig.events);
+    Result<Qpn> made = create_qp(*rig.hca, qp, &rig.events);
     CU_ASSERT(!made && made.error().code == EINVAL);
     qp.rq_wqes = 0;
-    made = rig.hca->create_qp(qp, &rig.events);
+    made = create_qp(*rig.hca, qp, &rig.events);
     CU_ASSERT_FATAL(made.ok());
-    EQUAL(rig.hca->destroy_qp(*made), 0);
+    EQUAL(destroy_qp(*rig.hca, *made), 0);
   }
 }
 

@@ -6,6 +6,9 @@
 
 #include "kilim/prm/cmd.hh"
 #include "ut.hh"
+#include "vhca/hca/commands.hh"
+#include "vhca/hca/fatal.hh"
+#include "vhca/hca/ports.hh"
 #include "wire_fixture.hh"
 
 namespace {
@@ -52,8 +55,8 @@ void it_dies_with_the_request_that_was_named() {
   }
   EQUAL(rig.events.of(device_fatal), 1);
   EQUAL(rig.journal.count(Journal::Kind::wqe), 3);
-  CU_ASSERT(rig.hca->is_dead());
-  rig.hca->fatal();
+  CU_ASSERT(rig.hca->context.dead);
+  die(*rig.hca);
   EQUAL(rig.events.of(device_fatal), 1);
 }
 
@@ -68,7 +71,7 @@ void it_dies_when_its_journal_has_a_gap() {
   rig.a.put(write_of(rig, memory));
   rig.a.ring(rig.uar);
   rig.run();
-  CU_ASSERT(shape.journal->failed() && rig.hca->is_dead());
+  CU_ASSERT(shape.journal->failed() && rig.hca->context.dead);
   EQUAL(rig.events.of(device_fatal), 1);
 }
 
@@ -77,7 +80,7 @@ void what_is_posted_to_the_dead_is_flushed() {
   Pages memory(4096);
   Wqe w = write_of(rig, memory);
   rig.a.recv(memory.at(0), 64, 1);
-  rig.hca->fatal();
+  die(*rig.hca);
   rig.a.recv(memory.at(0), 64, 1);
   rig.cq_a.arm(rig.uar, false);
   rig.a.put(w);
@@ -104,7 +107,7 @@ void neither_end_of_a_wire_waits_for_ever() {
   for (int i = 0; i < 4; i++) w.left.a.put(here);
   w.left.a.ring(w.left.uar);
   w.left.hca->run();
-  w.left.hca->fatal();
+  die(*w.left.hca);
   w.left.run();
   auto sends = drain(w.left.cq_a, false);
   EQUAL(sends.size(), 4);
@@ -121,46 +124,45 @@ void making_changing_and_asking_are_refused() {
   Rig rig;
   Pages memory(4096);
   MrKeys mr = rig.reg(memory, rw_access);
-  rig.hca->fatal();
+  die(*rig.hca);
   Hca& hca = *rig.hca;
   MrSpec spec{rig.pd, memory.va(), 4096, Iova{memory.va().value()}, rw_access};
   CqSpec cq;
   cq.uar_page = rig.uar_page;
-  EQUAL(hca.alloc_pd().error().code, EIO);
-  EQUAL(hca.reg_mr(spec).error().code, EIO);
-  EQUAL(hca.rereg_mr(MkeyIndex{mr.lkey.value() >> 8}, spec), -EIO);
-  EQUAL(hca.alloc_mw(rig.pd, true).error().code, EIO);
-  EQUAL(hca.create_cq(cq, &rig.events).error().code, EIO);
-  EQUAL(hca.resize_cq(rig.cq_a.cqn, memory.va(), 16), -EIO);
-  EQUAL(hca.create_qp({}, &rig.events).error().code, EIO);
-  EQUAL(hca.query_qp(rig.a.qpn).error().code, EIO);
-  EQUAL(hca.create_srq({}, &rig.events).error().code, EIO);
-  EQUAL(hca.open_xrcd({}).error().code, EIO);
-  EQUAL(hca.join_group(rig.a.qpn, Gid{}), -EIO);
-  EQUAL(hca.alloc_uar().error().code, EIO);
-  EQUAL(hca.query_port(1).error().code, EIO);
-  CU_ASSERT(hca.query_gid(1, 0).ok());  // the core's own table
+  EQUAL(alloc_pd(hca).error().code, EIO);
+  EQUAL(reg_mr(hca, spec).error().code, EIO);
+  EQUAL(rereg_mr(hca, MkeyIndex{mr.lkey.value() >> 8}, spec), -EIO);
+  EQUAL(alloc_mw(hca, rig.pd, true).error().code, EIO);
+  EQUAL(create_cq(hca, cq, &rig.events).error().code, EIO);
+  EQUAL(resize_cq(hca, rig.cq_a.cqn, memory.va(), 16), -EIO);
+  EQUAL(create_qp(hca, {}, &rig.events).error().code, EIO);
+  EQUAL(query_qp(hca, rig.a.qpn).error().code, EIO);
+  EQUAL(create_srq(hca, {}, &rig.events).error().code, EIO);
+  EQUAL(open_xrcd(hca, {}).error().code, EIO);
+  EQUAL(join_group(hca, rig.a.qpn, Gid{}), -EIO);
+  EQUAL(query_port(hca, 1).error().code, EIO);
+  CU_ASSERT(query_gid(hca, 1, 0).ok());  // the core's own table
   EQUAL(rig.to_init(rig.a), -EIO);
   std::array<std::byte, 16> query{std::byte{1}};
   std::array<std::byte, 16> out{};
-  EQUAL(hca.command(query, out), -EIO);
+  EQUAL(command(hca, query, out), -EIO);
 }
 
 void ending_things_succeeds() {
   Rig rig;
   Pages memory(4096);
   MrKeys mr = rig.reg(memory, rw_access);
-  rig.hca->fatal();
+  die(*rig.hca);
   Hca& hca = *rig.hca;
   EQUAL(rig.to_state(rig.a, QpState::err), 0);
   EQUAL(rig.to_state(rig.b, QpState::reset), 0);
-  EQUAL(hca.destroy_qp(rig.a.qpn), 0);
-  EQUAL(hca.destroy_qp(rig.b.qpn), 0);
-  EQUAL(hca.destroy_cq(rig.cq_a.cqn), 0);
-  EQUAL(hca.destroy_cq(rig.cq_b.cqn), 0);
-  EQUAL(hca.dereg_mr(MkeyIndex{mr.lkey.value() >> 8}), 0);
-  EQUAL(hca.dealloc_pd(rig.pd), 0);
-  EQUAL(hca.free_uar(rig.uar_page), 0);
+  EQUAL(destroy_qp(hca, rig.a.qpn), 0);
+  EQUAL(destroy_qp(hca, rig.b.qpn), 0);
+  EQUAL(destroy_cq(hca, rig.cq_a.cqn), 0);
+  EQUAL(destroy_cq(hca, rig.cq_b.cqn), 0);
+  EQUAL(dereg_mr(hca, MkeyIndex{mr.lkey.value() >> 8}), 0);
+  EQUAL(dealloc_pd(hca, rig.pd), 0);
+  EQUAL(hca.uars.free(rig.uar_page), 0);
 }
 
 const kilim::test::Case cases[] = {

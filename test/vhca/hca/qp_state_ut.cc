@@ -74,29 +74,29 @@ void attributes_out_of_range_are_refused() {
   QpAttr attr;
   attr.state = QpState::init;
   uint32_t mask = m::state | m::port | m::pkey_index | m::access;
-  EQUAL(rig.hca->modify_qp(rig.a.qpn, attr, mask), -EINVAL);  // port 0
+  EQUAL(modify_qp(*rig.hca, rig.a.qpn, attr, mask), -EINVAL);  // port 0
   attr.port = 2;
-  EQUAL(rig.hca->modify_qp(rig.a.qpn, attr, mask), -EINVAL);
+  EQUAL(modify_qp(*rig.hca, rig.a.qpn, attr, mask), -EINVAL);
   attr.port = 1;
   attr.pkey_index = 1;
-  EQUAL(rig.hca->modify_qp(rig.a.qpn, attr, mask), -EINVAL);
+  EQUAL(modify_qp(*rig.hca, rig.a.qpn, attr, mask), -EINVAL);
   attr.pkey_index = 0;
-  EQUAL(rig.hca->modify_qp(rig.a.qpn, attr, mask), 0);
+  EQUAL(modify_qp(*rig.hca, rig.a.qpn, attr, mask), 0);
   attr.state = QpState::rtr;
   attr.path_mtu = 5;
   mask = needed(QpType::rc, QpState::init, QpState::rtr);
-  EQUAL(rig.hca->modify_qp(rig.a.qpn, attr, mask), -EINVAL);  // RoCE needs a GID
+  EQUAL(modify_qp(*rig.hca, rig.a.qpn, attr, mask), -EINVAL);  // RoCE needs a GID
   attr.path.is_global = true;
   attr.max_dest_rd_atomic = 17;
-  EQUAL(rig.hca->modify_qp(rig.a.qpn, attr, mask), -EINVAL);
+  EQUAL(modify_qp(*rig.hca, rig.a.qpn, attr, mask), -EINVAL);
   attr.max_dest_rd_atomic = 16;
   attr.path_mtu = 6;
-  EQUAL(rig.hca->modify_qp(rig.a.qpn, attr, mask), -EINVAL);
+  EQUAL(modify_qp(*rig.hca, rig.a.qpn, attr, mask), -EINVAL);
   attr.path_mtu = 5;
-  CU_ASSERT(rig.hca->modify_qp(rig.a.qpn, attr, mask) == 0 && rig.state(rig.a) == QpState::rtr);
+  CU_ASSERT(modify_qp(*rig.hca, rig.a.qpn, attr, mask) == 0 && rig.state(rig.a) == QpState::rtr);
   attr.cur_state = QpState::rts;
-  EQUAL(rig.hca->modify_qp(rig.a.qpn, attr, m::cur_state), -EINVAL);
-  EQUAL(rig.hca->modify_qp(Qpn{1}, attr, mask), -EINVAL);
+  EQUAL(modify_qp(*rig.hca, rig.a.qpn, attr, m::cur_state), -EINVAL);
+  EQUAL(modify_qp(*rig.hca, Qpn{1}, attr, mask), -EINVAL);
 }
 
 void reset_forgets_and_the_queue_comes_up_again() {
@@ -164,7 +164,7 @@ void sqd_stops_and_says_so() {
   QpAttr attr;
   attr.state = QpState::sqd;
   attr.en_sqd_async_notify = 1;
-  EQUAL(rig.hca->modify_qp(rig.a.qpn, attr, m::state | m::en_sqd_async), 0);
+  EQUAL(modify_qp(*rig.hca, rig.a.qpn, attr, m::state | m::en_sqd_async), 0);
   EQUAL(rig.events.of(5), 1);
   rig.a.put(Wqe(Opcode::nop));
   rig.a.ring(rig.uar);
@@ -189,15 +189,15 @@ void sqd_waits_for_the_request_under_way() {
   QpAttr attr;
   attr.state = QpState::sqd;
   attr.en_sqd_async_notify = 1;
-  EQUAL(rig.hca->modify_qp(rig.a.qpn, attr, m::state | m::en_sqd_async), 0);
-  CU_ASSERT(rig.events.of(5) == 0 && rig.hca->query_qp(rig.a.qpn)->sq_draining == 1);
+  EQUAL(modify_qp(*rig.hca, rig.a.qpn, attr, m::state | m::en_sqd_async), 0);
+  CU_ASSERT(rig.events.of(5) == 0 && query_qp(*rig.hca, rig.a.qpn)->sq_draining == 1);
   rig.b.recv(mem.at(64), 8, key);
   std::optional<Completion> c = rig.wait(rig.cq_a);
   CU_ASSERT_FATAL(c.has_value());
   EQUAL(c->index, 0);
   EQUAL(c->syndrome, Syndrome::none);
   CU_ASSERT_FALSE(rig.cq_a.poll().has_value());
-  CU_ASSERT(rig.events.of(5) == 1 && rig.hca->query_qp(rig.a.qpn)->sq_draining == 0);
+  CU_ASSERT(rig.events.of(5) == 1 && query_qp(*rig.hca, rig.a.qpn)->sq_draining == 0);
 }
 
 void a_raw_packet_queue_comes_up() {

@@ -131,7 +131,7 @@ void a_far_key_goes_under_a_write() {
   w.left.a.ring(w.left.uar);
   w.left.hca->run(4);
   w.right.hca->run(2);
-  EQUAL(w.right.hca->dereg_mr(MkeyIndex{remote.rkey.value() >> 8}), 0);
+  EQUAL(dereg_mr(*w.right.hca, MkeyIndex{remote.rkey.value() >> 8}), 0);
   std::optional<Completion> c = w.wait(w.left.cq_a);
   CU_ASSERT_FATAL(c.has_value());
   EQUAL(c->syndrome, Syndrome::remote_access);
@@ -149,7 +149,7 @@ void an_own_key_goes_under_a_read() {
   w.left.hca->run(4);
   w.right.hca->run();
   w.left.hca->run(3);
-  EQUAL(w.left.hca->dereg_mr(MkeyIndex{local.lkey.value() >> 8}), 0);
+  EQUAL(dereg_mr(*w.left.hca, MkeyIndex{local.lkey.value() >> 8}), 0);
   std::optional<Completion> c = w.wait(w.left.cq_a);
   CU_ASSERT_FATAL(c.has_value());
   EQUAL(c->syndrome, Syndrome::local_prot);
@@ -167,7 +167,7 @@ void local_memory_goes_under_a_message_on_the_wire() {
                    .data(memory.at(0), 40000, local.lkey.value()));
   w.left.a.ring(w.left.uar);
   w.left.hca->run(4);
-  EQUAL(w.left.hca->dereg_mr(MkeyIndex{local.lkey.value() >> 8}), 0);
+  EQUAL(dereg_mr(*w.left.hca, MkeyIndex{local.lkey.value() >> 8}), 0);
   memory.unmap();
   std::optional<Completion> c = w.wait(w.left.cq_a);
   CU_ASSERT_FATAL(c.has_value());
@@ -185,17 +185,17 @@ void a_doorbell_page_is_unmapped_with_a_doorbell_in_it() {
                 .data(memory.at(0), 64, keys.lkey.value()));
   rig.a.ring(rig.uar);
   ::munmap(rig.uar, 4096);
-  EQUAL(rig.hca->free_uar(rig.uar_page), -EBUSY);
-  CU_ASSERT(rig.hca->doorbell_pending());
-  for (TestQp* qp : {&rig.a, &rig.b}) EQUAL(rig.hca->destroy_qp(qp->qpn), 0);
-  for (TestCq* cq : {&rig.cq_a, &rig.cq_b}) EQUAL(rig.hca->destroy_cq(cq->cqn), 0);
-  EQUAL(rig.hca->free_uar(rig.uar_page), 0);
-  CU_ASSERT(!rig.hca->doorbell_pending());
+  EQUAL(rig.hca->uars.free(rig.uar_page), -EBUSY);
+  CU_ASSERT(rig.hca->uars.pending());
+  for (TestQp* qp : {&rig.a, &rig.b}) EQUAL(destroy_qp(*rig.hca, qp->qpn), 0);
+  for (TestCq* cq : {&rig.cq_a, &rig.cq_b}) EQUAL(destroy_cq(*rig.hca, cq->cqn), 0);
+  EQUAL(rig.hca->uars.free(rig.uar_page), 0);
+  CU_ASSERT(!rig.hca->uars.pending());
   rig.run();
-  Result<Hca::UarPage> again = rig.hca->alloc_uar();
+  Result<Uar*> again = rig.hca->uars.alloc();
   CU_ASSERT_FATAL(again.ok());
-  EQUAL(again->index, rig.uar_page);
-  CU_ASSERT(!rig.hca->doorbell_pending());
+  EQUAL((*again)->index, rig.uar_page);
+  CU_ASSERT(!rig.hca->uars.pending());
   EQUAL(rig.journal.count(Journal::Kind::wqe), 0);
   rig.uar = nullptr;
 }
@@ -203,7 +203,7 @@ void a_doorbell_page_is_unmapped_with_a_doorbell_in_it() {
 // An initiator waits for receives of a target that goes away, its shared queue and domain too.
 struct XrcTarget {
   explicit XrcTarget(Rig& r) : rig(r), ring(4096), record(64) {
-    xrcd = *r.hca->open_xrcd({});
+    xrcd = *open_xrcd(*r.hca, {});
     SrqSpec s;
     s.pd = r.pd;
     s.buf = ring.va();
@@ -213,12 +213,12 @@ struct XrcTarget {
     s.xrc = true;
     s.xrcd = xrcd;
     s.cq = r.cq_b.cqn;
-    srqn = *r.hca->create_srq(s, &r.events);
+    srqn = *create_srq(*r.hca, s, &r.events);
     QpSpec q;
     q.type = QpType::xrc_tgt;
     q.pd = r.pd;
     q.xrcd = xrcd;
-    qp.qpn = *r.hca->create_qp(q, &r.events);
+    qp.qpn = *create_qp(*r.hca, q, &r.events);
   }
   Rig& rig;
   Pages ring, record;
@@ -243,9 +243,9 @@ void a_target_and_its_queue_go_while_a_send_waits() {
   rig.a.ring(rig.uar);
   rig.hca->run();
   CU_ASSERT(!rig.cq_a.poll().has_value());  // it waits
-  EQUAL(rig.hca->destroy_qp(target.qp.qpn), 0);
-  EQUAL(rig.hca->destroy_srq(target.srqn), 0);
-  EQUAL(rig.hca->close_xrcd(target.xrcd), 0);
+  EQUAL(destroy_qp(*rig.hca, target.qp.qpn), 0);
+  EQUAL(destroy_srq(*rig.hca, target.srqn), 0);
+  EQUAL(close_xrcd(*rig.hca, target.xrcd), 0);
   std::optional<Completion> c = rig.wait(rig.cq_a);
   CU_ASSERT_FATAL(c.has_value());
   EQUAL(c->syndrome, Syndrome::transport_retry_exc);

@@ -2,7 +2,7 @@
 // Lint mode of the adapter: the fences behind a UMR, and before one of a key that is in use.
 #include "lint_fixture.hh"
 #include "ut.hh"
-#include "vhca/hca/state.hh"
+#include "vhca/hca/hca.hh"
 
 namespace {
 

@@ -3,7 +3,7 @@
 // one test case.
 #pragma once
 
-#include "vhca/hca/state.hh"
+#include "vhca/hca/hca.hh"
 #include "vhca_fixture.hh"
 
 namespace kilim::vhca::test {
@@ -20,8 +20,8 @@ struct Bench : Rig {
   explicit Bench(const RigShape& shape)
       : Rig(shape), memory(65536), keys(reg(memory, rw_access)), key(make_key(8)) {}
 
-  [[nodiscard]] uint64_t count(prm::lint::Rule r) { return hca->state().lint->count(r); }
-  [[nodiscard]] uint64_t findings() { return hca->state().lint->findings(); }
+  [[nodiscard]] uint64_t count(prm::lint::Rule r) { return hca->lint->count(r); }
+  [[nodiscard]] uint64_t findings() { return hca->lint->findings(); }
   [[nodiscard]] uint32_t lkey() const { return keys.lkey.value(); }
   [[nodiscard]] uint32_t rkey() const { return keys.rkey.value(); }
 

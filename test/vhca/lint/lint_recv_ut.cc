@@ -153,11 +153,11 @@ struct SharedBench {
     spec.record = record.va();
     spec.wqes = 8;
     spec.wqe_shift = 6;
-    Result<uint32_t> made = b.hca->create_srq(spec, &b.events);
+    Result<uint32_t> made = create_srq(*b.hca, spec, &b.events);
     CU_ASSERT_FATAL(made.ok());
     srqn = *made;
   }
-  ~SharedBench() { b.hca->destroy_srq(srqn); }
+  ~SharedBench() { destroy_srq(*b.hca, srqn); }
   void post(uint32_t place, uint16_t next, uint8_t reserved = 0) {
     prm::SrqNextSeg link{};
     link.next_wqe_index = be16{next};
@@ -221,9 +221,9 @@ struct Pair {
     return Wqe(op).raddr(0, key).data(near.at(0), bytes, near_key.lkey.value());
   }
   void receive() { w.left.a.recv(near.at(16384), 64, near_key.lkey.value()); }
-  [[nodiscard]] uint64_t count(Rule r) { return w.right.hca->state().lint->count(r); }
+  [[nodiscard]] uint64_t count(Rule r) { return w.right.hca->lint->count(r); }
   [[nodiscard]] uint64_t findings() {
-    return w.right.hca->state().lint->findings() + w.left.hca->state().lint->findings();
+    return w.right.hca->lint->findings() + w.left.hca->lint->findings();
   }
   // On the right, unsignalled: complete is what nobody there can know.
   void weave(const Wqe& m) {
@@ -332,11 +332,11 @@ void a_region_is_looked_at_when_it_ends_and_no_longer() {
   Pages other(8192);
   const MrKeys keys = b.reg(other, rw_access);
   other.unmap();
-  EQUAL(b.hca->dereg_mr(MkeyIndex{keys.lkey.value() >> 8}), 0);
+  EQUAL(dereg_mr(*b.hca, MkeyIndex{keys.lkey.value() >> 8}), 0);
   EQUAL(b.count(Rule::unmapped_region), 1);
   Pages third(8192);
   const MrKeys more = b.reg(third, rw_access);
-  EQUAL(b.hca->dereg_mr(MkeyIndex{more.lkey.value() >> 8}), 0);
+  EQUAL(dereg_mr(*b.hca, MkeyIndex{more.lkey.value() >> 8}), 0);
   third.unmap();
   b.run();
   EQUAL(b.findings(), 1);

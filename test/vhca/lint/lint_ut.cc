@@ -7,7 +7,7 @@
 #include "kilim/prm/data_seg.hh"
 #include "lint_fixture.hh"
 #include "ut.hh"
-#include "vhca/hca/state.hh"
+#include "vhca/hca/hca.hh"
 
 namespace {
 
@@ -291,7 +291,7 @@ void warnings_come_less_and_less_often() {
 
 void off_is_off() {
   Bench b(LintMode::off);
-  EQUAL(b.hca->state().lint, nullptr);
+  EQUAL(b.hca->lint, nullptr);
   b.a.put(b.umr());
   b.a.put(b.write());
   b.go(b.a);

@@ -13,7 +13,7 @@ namespace {
 using enum Paging::Advice;
 
 int advise(Bench& t, Paging::Advice advice, bool flush, const std::vector<Advice::Range>& list) {
-  return t.rig.hca->advise_mr({t.rig.pd, static_cast<uint32_t>(advice), flush, list});
+  return advise_mr(*t.rig.hca, {t.rig.pd, static_cast<uint32_t>(advice), flush, list});
 }
 
 void advice_brings_pages_in() {
@@ -53,7 +53,7 @@ void advice_not_flushed_comes_later() {
   // it is done by then.
   EQUAL(t.advise(prefetch, false, m.at(), 5 * page, k.lkey.value()), 0);
   EQUAL(t.advise(prefetch, false, m.at(), page, k.lkey.value()), 0);
-  EQUAL(t.rig.hca->dereg_mr(MkeyIndex{k.lkey.value() >> 8}), 0);
+  EQUAL(dereg_mr(*t.rig.hca, MkeyIndex{k.lkey.value() >> 8}), 0);
   CU_ASSERT(t.stat(num_prefetch_pages) == 5 && t.stat(num_prefetches_handled) == 2);
   t.rig.run();
   CU_ASSERT(t.stat(num_mrs_not_found) == 0 && t.stat(num_prefetches_handled) == 2);
@@ -67,7 +67,7 @@ void a_region_that_changes_waits_for_its_advice() {
   EQUAL(t.advise(prefetch_write, false, m.at(), page, k.lkey.value()), 0);
   EQUAL(t.advise(prefetch_write, false, n.at(), 2 * page, other.lkey.value()), 0);
   MrSpec spec{t.rig.pd, Va{n.at()}, page, Iova{n.at()}, odp_access};
-  EQUAL(t.rig.hca->rereg_mr(MkeyIndex{k.lkey.value() >> 8}, spec), 0);
+  EQUAL(rereg_mr(*t.rig.hca, MkeyIndex{k.lkey.value() >> 8}, spec), 0);
   CU_ASSERT(t.stat(num_prefetch_pages) == 1 && t.stat(num_odp_mr_pages) == 0);
   t.rig.run();
   CU_ASSERT(t.stat(num_prefetch_pages) == 3 && t.stat(num_mrs_not_found) == 0);
@@ -92,9 +92,9 @@ void advice_is_refused_as_the_kernel_refuses() {
   ::mprotect(m.pointer(), page, PROT_READ);
   EQUAL(t.advise(prefetch_write, true, m.at(), page, key), -EPERM);
   Advice::Range range{m.at(), page, key};
-  EQUAL(t.rig.hca->advise_mr({t.rig.pd, 3, true, {&range, 1}}), -EOPNOTSUPP);
-  Result<Pdn> other = t.rig.hca->alloc_pd();
-  EQUAL(t.rig.hca->advise_mr({*other, 0, true, {&range, 1}}), -EPERM);
+  EQUAL(advise_mr(*t.rig.hca, {t.rig.pd, 3, true, {&range, 1}}), -EOPNOTSUPP);
+  Result<Pdn> other = alloc_pd(*t.rig.hca);
+  EQUAL(advise_mr(*t.rig.hca, {*other, 0, true, {&range, 1}}), -EPERM);
   EQUAL(t.stat(num_prefetches_handled), 0);
 }
 
@@ -103,7 +103,7 @@ void advice_reaches_to_the_end_of_the_last_page() {
   Bench t;
   Mapping m(3 * page);
   MrSpec spec{t.rig.pd, Va{m.at(8)}, page + 92, Iova{m.at(8)}, odp_access};
-  const uint32_t key = t.rig.hca->reg_mr(spec)->lkey.value();
+  const uint32_t key = reg_mr(*t.rig.hca, spec)->lkey.value();
   EQUAL(t.advise(prefetch_write, true, m.at(8), 2 * page - 8, key), 0);
   CU_ASSERT(t.stat(num_prefetch_pages) == 2 && t.stat(num_odp_mr_pages) == 2);
   EQUAL(t.advise(prefetch_write, true, m.at(8), 2 * page - 7, key), -EFAULT);
@@ -113,7 +113,7 @@ void advice_reaches_to_the_end_of_the_last_page() {
   // The key itself ends where it was registered to.
   EQUAL(t.write(m.at(page), key, 101), Syndrome::remote_access);
   MrSpec all{t.rig.pd, Va{0}, UINT64_MAX, Iova{0}, odp_access};
-  const uint32_t everything = t.rig.hca->reg_mr(all)->lkey.value();
+  const uint32_t everything = reg_mr(*t.rig.hca, all)->lkey.value();
   EQUAL(t.advise(prefetch, true, m.at(), page, everything), 0);
   EQUAL(t.advise(prefetch, true, uint64_t{1} << 47, page, everything), -EFAULT);
   EQUAL(t.advise(prefetch, true, ~uint64_t{0}, page, everything), -EFAULT);
@@ -147,8 +147,8 @@ void every_element_of_a_list_is_checked() {
   Mapping m(4 * page);
   const uint32_t key = t.reg(m).lkey.value(), reader = t.reg(m, read_only).lkey.value();
   const uint32_t list = t.rig.make_key(4);
-  MrSpec elsewhere{*t.rig.hca->alloc_pd(), Va{m.at()}, page, Iova{m.at()}, odp_access};
-  const uint32_t foreign = t.rig.hca->reg_mr(elsewhere)->lkey.value();
+  MrSpec elsewhere{*alloc_pd(*t.rig.hca), Va{m.at()}, page, Iova{m.at()}, odp_access};
+  const uint32_t foreign = reg_mr(*t.rig.hca, elsewhere)->lkey.value();
   const struct {
     Advice::Range element;
     int answer;

@@ -51,7 +51,7 @@ void is_refused(const Layout& good, const BadBsf& bad, SignKind kind) {
   UmrShape shape;
   shape.len = bytes;
   EQUAL(e.post(with_bsf(umr_wqe(e.key, shape, {&k, 1}), b)), Syndrome::mw_bind);
-  const Signature& kept = *rig.hca->state().keys.at(e.key >> 8)->signature;
+  const Signature& kept = *rig.hca->keys.at(e.key >> 8)->signature;
   CU_ASSERT_TRUE(kept.on && kept.mem.kind == kind && kept.mem.block == 512);
 }
 

@@ -25,7 +25,7 @@ struct Walked : Bench {
     c.translations_octword_size = be32{round_up(static_cast<uint32_t>(entries.size()), 4)};
     if (mode == prm::mkc::access_mode_ksm) c.log_page_size = be32{12};
     Result<Mkey*> made =
-        rig.hca->state().keys.create_mkey(c, std::as_bytes(std::span(entries)), rig.hca->profile());
+        rig.hca->keys.create_mkey(c, std::as_bytes(std::span(entries)), rig.hca->config.profile);
     return made ? (*made)->key : 0;
   }
   uint32_t klms(uint64_t len, const std::vector<prm::Klm>& entries) {
@@ -34,7 +34,7 @@ struct Walked : Bench {
   Deny brings(uint32_t of, uint64_t at, uint64_t bytes, uint8_t rights) {
     const Segment s{at, bytes, of, false};
     const Access need{rig.pd, prm::mkey::any_qpn, rights, true};
-    return page_in(rig.hca->state().context.translator, {{&s, 1}, need}, bytes);
+    return page_in(rig.hca->context.translator, {{&s, 1}, need}, bytes);
   }
   uint64_t faults() { return stat(num_page_faults); }
   Mapping m{16 * page};
@@ -107,7 +107,7 @@ void segments_are_served_each_on_its_own() {
   const std::array<Segment, 2> s = {Segment{t.own.at(0), 100, t.ko.lkey.value(), false},
                                     Segment{0, 100, list, false}};
   const Access need{t.rig.pd, prm::mkey::any_qpn, near_rights, true};
-  const Translator& tr = t.rig.hca->state().context.translator;
+  const Translator& tr = t.rig.hca->context.translator;
   CU_ASSERT(page_in(tr, {s, need}, 200) == Deny::page && t.faults() == 1);
   EQUAL(page_in(tr, {s, need}, 200), Deny::none);
 }

@@ -104,9 +104,9 @@ void fork_invalidates_everything() {
   Mapping m(3 * page);
   uint32_t key = t.reg(m).rkey.value();
   EQUAL(t.write(m.at(), key, 3 * page), Syndrome::none);
-  t.rig.hca->lock().lock();  // as entry/ does around fork
+  t.rig.hca->lock.lock();  // as entry/ does around fork
   page_events::before_fork();
-  t.rig.hca->lock().unlock();
+  t.rig.hca->lock.unlock();
   expect_fresh_fault(t, m.at(), key, 3);
 }
 
@@ -140,7 +140,7 @@ void an_invalidation_during_a_fault_starts_it_over() {
   EQUAL(t.stat(num_odp_mr_pages), 8);
   // A fault that starts over too often is dropped; the requester asks again.
   ::madvise(m.pointer(), m.size(), MADV_DONTNEED);
-  t.rig.hca->state().qps.at(t.rig.a.qpn.value())->attr.rnr_retry = 7;
+  t.rig.hca->qps.at(t.rig.a.qpn.value())->attr.rnr_retry = 7;
   disturbances = 20;
   const uint64_t before = t.stat(num_page_faults);
   EQUAL(t.write(m.at(), key, 8 * page), Syndrome::none);

@@ -10,7 +10,7 @@
 
 #include "far.hh"
 #include "ut.hh"
-#include "vhca/hca/state.hh"
+#include "vhca/hca/hca.hh"
 #include "vhca/tpt/page_events.hh"
 #include "vhca_fixture.hh"
 
@@ -57,7 +57,7 @@ struct Bench {
   // The caller of munmap() goes on when its event is read, under the lock: applied it is behind it.
   [[nodiscard]] uint64_t stat(OdpCounter c) {
     const PageLock lock;
-    return rig.hca->state().paging.stats().read(c);
+    return rig.hca->paging.stats().read(c);
   }
   Syndrome write(uint64_t to, uint32_t rkey, uint32_t n, std::size_t from = 0) {
     Wqe w(Opcode::rdma_write);
@@ -74,7 +74,7 @@ struct Bench {
   }
   int advise(Paging::Advice advice, bool flush, uint64_t at, uint32_t n, uint32_t key) {
     Advice::Range range{at, n, key};
-    return rig.hca->advise_mr({rig.pd, static_cast<uint32_t>(advice), flush, {&range, 1}});
+    return advise_mr(*rig.hca, {rig.pd, static_cast<uint32_t>(advice), flush, {&range, 1}});
   }
   Rig rig;
   Pages own{65536};

@@ -52,7 +52,7 @@ class RandomWalk {
   explicit RandomWalk(uint32_t seed) : random_(seed), arena_(slots * page) {
     for (std::size_t i = 0; i < slots; i++) model_.mapped[i] = model_.writable[i] = true;
     MrSpec spec{t_.rig.pd, Va{0}, UINT64_MAX, Iova{0}, odp_access};
-    model_.regions[0] = {true, true, 0, slots, t_.rig.hca->reg_mr(spec)->lkey.value(), {}};
+    model_.regions[0] = {true, true, 0, slots, reg_mr(*t_.rig.hca, spec)->lkey.value(), {}};
   }
   ~RandomWalk() {
     // What has been moved away leaves holes; the mapping's own end takes the rest.
@@ -148,14 +148,14 @@ class RandomWalk {
   }
   bool fork() {
     last_ = "fork";
-    t_.rig.hca->lock().lock();
+    t_.rig.hca->lock.lock();
     page_events::before_fork();
-    t_.rig.hca->lock().unlock();
+    t_.rig.hca->lock.unlock();
     model_.gone(0, slots);
     return counts_agree();
   }
   void drop(ModelRegion& r) {
-    if (r.live) t_.rig.hca->dereg_mr(MkeyIndex{r.key >> 8});
+    if (r.live) dereg_mr(*t_.rig.hca, MkeyIndex{r.key >> 8});
     r = {};
   }
   bool register_one() {
@@ -168,7 +168,7 @@ class RandomWalk {
     uint32_t access = r.writable ? odp_access : read_only;
     MrSpec spec{t_.rig.pd, Va{arena_.at(r.first * page)}, r.pages * page,
                 Iova{arena_.at(r.first * page)}, access};
-    Result<MrKeys> keys = t_.rig.hca->reg_mr(spec);
+    Result<MrKeys> keys = reg_mr(*t_.rig.hca, spec);
     if (keys.ok()) r.key = keys->lkey.value();
     return keys.ok() && counts_agree();
   }
@@ -226,7 +226,7 @@ class RandomWalk {
     std::vector<std::byte> data(n);
     for (std::byte& b : data) b = static_cast<std::byte>(random_());
     Segment s{arena_.at(where), n, r.key, false};
-    const Translator& translator = t_.rig.hca->state().context.translator;
+    const Translator& translator = t_.rig.hca->context.translator;
     ::kilim::vhca::Access need{t_.rig.pd, prm::mkey::any_qpn,
                                write ? prm::mkey::remote_write : prm::mkey::remote_read, true};
     Deny d = Deny::page;

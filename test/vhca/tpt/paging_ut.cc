@@ -91,13 +91,13 @@ void an_atomic_does_not_fault_where_the_card_cannot() {
 void an_implicit_region_is_the_whole_address_space() {
   Bench t;
   MrSpec spec{t.rig.pd, Va{0}, UINT64_MAX, Iova{0}, odp_access};
-  Result<MrKeys> k = t.rig.hca->reg_mr(spec);
+  Result<MrKeys> k = reg_mr(*t.rig.hca, spec);
   CU_ASSERT_FATAL(k.ok());
   Mapping m(3 * page);
   EQUAL(t.write(m.at(page), k->rkey.value(), page), Syndrome::none);
   EQUAL(std::memcmp(m.bytes() + page, t.own.data(), page), 0);
   CU_ASSERT(t.stat(num_page_faults) == 1 && t.stat(num_odp_mr_pages) == 1);
-  EQUAL(t.rig.hca->dereg_mr(MkeyIndex{k->lkey.value() >> 8}), 0);
+  EQUAL(dereg_mr(*t.rig.hca, MkeyIndex{k->lkey.value() >> 8}), 0);
   CU_ASSERT(t.stat(num_odp_mr_pages) == 0 && t.stat(num_odp_mrs) == 0);
 }
 
@@ -154,7 +154,7 @@ void an_adapter_without_paging_refuses() {
   Bench t(shape);
   Mapping m(page);
   MrSpec spec{t.rig.pd, Va{m.at()}, page, Iova{m.at()}, odp_access};
-  CU_ASSERT(!t.rig.hca->reg_mr(spec).ok());
+  CU_ASSERT(!reg_mr(*t.rig.hca, spec).ok());
   EQUAL(t.advise(Paging::Advice::prefetch, true, m.at(), page, t.ko.lkey.value()), -EOPNOTSUPP);
 }
 
@@ -183,7 +183,7 @@ void an_unreliable_connection_does_not_fault() {
   uint32_t key = t.reg(m).lkey.value();
   Segment s{m.at(), 8, key, false};
   std::byte to[8];
-  const Translator& tr = t.rig.hca->state().context.translator;
+  const Translator& tr = t.rig.hca->context.translator;
   Access need{t.rig.pd, prm::mkey::any_qpn, prm::mkey::local_read};
   EQUAL(gather_bytes(tr, {{&s, 1}, need}, to, 8).source, Deny::fault);
   EQUAL(t.advise(Paging::Advice::prefetch, true, m.at(), 8, key), 0);
@@ -196,7 +196,7 @@ void a_region_registered_anew_has_an_empty_table() {
   MrKeys k = t.reg(m);
   EQUAL(t.write(m.at(), k.rkey.value(), 2 * page), Syndrome::none);
   MrSpec spec{t.rig.pd, Va{n.at()}, 2 * page, Iova{n.at()}, odp_access};
-  EQUAL(t.rig.hca->rereg_mr(MkeyIndex{k.lkey.value() >> 8}, spec), 0);
+  EQUAL(rereg_mr(*t.rig.hca, MkeyIndex{k.lkey.value() >> 8}, spec), 0);
   CU_ASSERT(t.stat(num_odp_mrs) == 1 && t.stat(num_odp_mr_pages) == 0);
   EQUAL(t.write(n.at(), k.rkey.value(), page), Syndrome::none);
   CU_ASSERT(t.stat(num_page_faults) == 2 && n.bytes()[0] == 1);

@@ -6,6 +6,7 @@
 
 #include "sign_fixture.hh"
 #include "ut.hh"
+#include "vhca/hca/commands.hh"
 #include "vhca/tpt/signature_value.hh"
 #include "wire_fixture.hh"
 
@@ -89,7 +90,7 @@ void without_its_psv_a_key_is_of_no_use() {
   Rig rig;
   End e{rig, rig.a, rig.cq_a};
   EQUAL(shown(e), Syndrome::none);
-  rig.hca->state().keys.psvs().destroy(e.psv.mem);
+  rig.hca->keys.psvs().destroy(e.psv.mem);
   Wqe w(Opcode::rdma_write);
   EQUAL(e.post(w.raddr(e.buffer.at(0), e.plain).data(0, 512, e.key)), Syndrome::local_prot);
 }
@@ -107,7 +108,7 @@ void let_drain(Rig& rig, TestQp& qp) {
   put(8, be32{qp.qpn.value()});
   put(prm::qp_cmd::in_mask, be32{prm::qp_cmd::mask_drain_sigerr});
   put(prm::qp_cmd::in_context + prm::qp_cmd::pd, be32{prm::qp_cmd::drain_sigerr});
-  EQUAL(rig.hca->command(in, out), 0);
+  EQUAL(command(*rig.hca, in, out), 0);
   EQUAL(out[0], std::byte{0});
 }
 
@@ -135,7 +136,7 @@ void a_queue_stops_behind_a_wrong_block() {
   e.take_errors();
   EQUAL(e.errors.size(), 1);
   CU_ASSERT_FALSE(rig.cq_b.poll().has_value());
-  EQUAL(rig.hca->state().qps.at(rig.a.qpn.value())->sq.ci, second);
+  EQUAL(rig.hca->qps.at(rig.a.qpn.value())->sq.ci, second);
   rig.to_state(rig.a, QpState::rts);
   const std::optional<Completion> sent = e.wait();
   CU_ASSERT_TRUE_FATAL(sent.has_value());
@@ -163,7 +164,7 @@ void a_weak_queue_stops_before_what_nobody_reads() {
   EQUAL(rig.state(rig.a), QpState::sqd);
   e.take_errors();
   EQUAL(e.errors.size(), 1);
-  EQUAL(rig.hca->state().qps.at(rig.a.qpn.value())->sq.ci, second);
+  EQUAL(rig.hca->qps.at(rig.a.qpn.value())->sq.ci, second);
   rig.to_state(rig.a, QpState::rts);
   const std::optional<Completion> refused = e.wait();
   CU_ASSERT_TRUE_FATAL(refused.has_value());
@@ -319,7 +320,7 @@ void a_psv_belongs_to_its_domain() {
   Rig rig;
   End e{rig, rig.a, rig.cq_a};
   EQUAL(shown(e), Syndrome::none);
-  const Pdn own = std::exchange(rig.pd, *rig.hca->alloc_pd());
+  const Pdn own = std::exchange(rig.pd, *alloc_pd(*rig.hca));
   const uint32_t foreign = e.make_psv();
   rig.pd = own;
   CU_ASSERT_TRUE_FATAL(foreign != 0);
@@ -330,7 +331,7 @@ void a_psv_belongs_to_its_domain() {
   EQUAL(e.post(named), Syndrome::mw_bind);
   Rig other;
   End f{other, other.a, other.cq_a};
-  other.hca->state().keys.psvs().at(f.psv.mem)->pd = *other.hca->alloc_pd();
+  other.hca->keys.psvs().at(f.psv.mem)->pd = *alloc_pd(*other.hca);
   EQUAL(f.post(set_psv(f.psv.mem, crc_in_memory.mem)), Syndrome::local_qp_op);
 }
 

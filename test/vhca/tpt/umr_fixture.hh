@@ -7,7 +7,7 @@
 #include <span>
 
 #include "kilim/prm/data_seg.hh"
-#include "vhca/hca/state.hh"
+#include "vhca/hca/hca.hh"
 #include "vhca_fixture.hh"
 
 namespace kilim::vhca::test {

@@ -47,7 +47,7 @@ void a_list_by_pointer_lies_on_2048_bytes_in_a_valid_key() {
     uint32_t key = t.rig.make_key(8);
     uint32_t named = row.good_key ? list_key : list_key ^ 1;
     EQUAL(t.post(by_pointer(key, 8, lists.at(row.offset), 4, named)), row.want);
-    CU_ASSERT(t.rig.hca->state().keys.at(key >> 8)->free);
+    CU_ASSERT(t.rig.hca->keys.at(key >> 8)->free);
   }
 }
 
@@ -85,7 +85,7 @@ void granules_lie_beyond_16_bits() {
     be32 high{1};
     std::memcpy(w.bytes.data() + 16 + 16, &high, sizeof(high));
     EQUAL(t.post(w), extended ? Syndrome::none : Syndrome::mw_bind);
-    const Mkey& m = *t.rig.hca->state().keys.at(key >> 8);
+    const Mkey& m = *t.rig.hca->keys.at(key >> 8);
     EQUAL(m.used, extended ? 65536u + 12u : 0u);
     EQUAL(m.list[65536 + 8].address.host() == t.src.at(2000), extended);
     EQUAL(m.list[8].address.host(), 0);

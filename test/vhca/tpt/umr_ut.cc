@@ -86,7 +86,7 @@ uint32_t other_key(Bench& t, uint32_t mode, uint32_t pd) {
   c.flags_pd = be32{pd};
   c.translations_octword_size = be32{8};
   c.log_page_size = be32{prm::mkc::log_entity_size::at(mode == prm::mkc::access_mode_ksm ? 12 : 0)};
-  Result<Mkey*> m = t.rig.hca->state().keys.create_mkey(c, {}, t.rig.hca->profile());
+  Result<Mkey*> m = t.rig.hca->keys.create_mkey(c, {}, t.rig.hca->config.profile);
   return m ? (*m)->key : 0;
 }
 
@@ -96,7 +96,7 @@ void a_key_of_another_domain_takes_no_umr() {
   CU_ASSERT_FATAL(key != 0);
   std::array<prm::Klm, 1> list = {t.piece(0, 64)};
   EQUAL(t.configure(key, 64, list), Syndrome::mw_bind);
-  const Mkey& m = *t.rig.hca->state().keys.at(key >> 8);
+  const Mkey& m = *t.rig.hca->keys.at(key >> 8);
   CU_ASSERT(m.used == 0 && m.len == 0);
 }
 
@@ -174,7 +174,7 @@ void only_fields_of_the_mask_change() {
   shape.start = 77;
   shape.tag = 9;
   EQUAL(t.post(umr_wqe(key, shape, {})), Syndrome::none);
-  const Mkey& m = *t.rig.hca->state().keys.at(key >> 8);
+  const Mkey& m = *t.rig.hca->keys.at(key >> 8);
   CU_ASSERT(m.key == key && m.len == 64 && m.start == 0 && !m.free);
   EQUAL(m.rights, prm::mkey::local_read | prm::mkey::local_write | prm::mkey::remote_read);
 }
@@ -246,7 +246,7 @@ void a_refused_umr_changes_nothing() {
     Syndrome got = t.post(umr_wqe(key, shape, list));
     if (got != row.want) std::printf("\n    %s: syndrome %d\n", row.name, static_cast<int>(got));
     EQUAL(got, row.want);
-    const Mkey& m = *t.rig.hca->state().keys.at(key >> 8);
+    const Mkey& m = *t.rig.hca->keys.at(key >> 8);
     CU_ASSERT(m.free && m.len == 0 && m.used == 0 && m.rights == prm::mkey::local_read);
   }
 }
@@ -264,7 +264,7 @@ void a_umr_is_as_long_as_its_segments() {
     if (what == 2) w.bytes[16 + offsetof(prm::UmrCtrlSeg, rsvd1) + 27] = std::byte{1};
     if (what == 3) w.bytes[0] = std::byte{1};  // opcode modifier
     EQUAL(b.post(w), Syndrome::local_qp_op);
-    const Mkey& m = *b.rig.hca->state().keys.at(key >> 8);
+    const Mkey& m = *b.rig.hca->keys.at(key >> 8);
     CU_ASSERT(m.free && m.len == 0 && m.used == 0);
   }
 }

@@ -107,7 +107,8 @@ void a_wrong_key_is_refused_and_the_target_lives_on() {
     t.queue.recv(memory.at(600'000), 100, key.lkey.value());
     CU_ASSERT(failed(p.post(ini, p.send(t, 0, 50, good_key ^ 1)), Syndrome::remote_access));
     EQUAL(ini.stands(), QpState::err);
-    CU_ASSERT(!t.queue.cq.poll().has_value() && where->hca->query_qp(t.qpn)->state == QpState::rtr);
+    CU_ASSERT(!t.queue.cq.poll().has_value() &&
+              query_qp(*where->hca, t.qpn)->state == QpState::rtr);
     CU_ASSERT(good(p.post(other, p.send(t, 0, 50))) && p.w.wait(t.queue.cq).has_value());
   }
   EQUAL(p.w.right.events.of(event::qp_access_err), 0);
@@ -132,7 +133,7 @@ void what_a_target_refuses_ends_one_connection() {
     CU_ASSERT(failed(p.post(foreign, read(0x12345)), Syndrome::remote_access));
     CU_ASSERT(good(p.post(reader, read(rkey))) && p.same(700'000, 9, 2500));
   }
-  EQUAL(p.w.right.hca->query_qp(t.qpn)->state, QpState::rtr);
+  EQUAL(query_qp(*p.w.right.hca, t.qpn)->state, QpState::rtr);
 }
 
 void a_late_receiver_is_waited_for_and_a_missing_target_is_not() {
@@ -186,7 +187,7 @@ void streams_fail_alone(Pair& p, Target& t, uint32_t rkey, Pages& memory) {
   CU_ASSERT(good(p.w.wait(ini.cq)) && good(p.w.wait(ini.cq)));
   EQUAL(ini.stands(), QpState::rts);
   EQUAL(std::memcmp(p.near.data() + 6000, memory.data() + 806'000, 6000), 0);
-  Qp& raw = *p.w.left.hca->state().qps.at(ini.qp.qpn.value());
+  Qp& raw = *p.w.left.hca->qps.at(ini.qp.qpn.value());
   CU_ASSERT(!raw.failed.remove(1) && raw.failed.remove(2));
   CU_ASSERT(good(p.post(ini, write(rkey, 3000), 2)));
   // As many as it may have: the queue is in error.
@@ -223,7 +224,7 @@ void send_frame(Pair& p, const Target& t, roce::Op op, const RocePacket& like,
   if (q.src_qpn == 0) q.src_qpn = 0x99;
   std::vector<std::byte> frame(4096);
   frame.resize(build_roce(path, q, 1024, frame));
-  p.w.left.hca->state().config.wires[0]->send(frame);
+  p.w.left.hca->config.wires[0]->send(frame);
   p.w.right.hca->run();
 }
 
@@ -250,8 +251,7 @@ void packets_of_an_earlier_connection_are_dropped() {
   send_frame(p, t, roce::Op::send_only, packet(0, 7, 7));
   CU_ASSERT(!t.queue.cq.poll().has_value());
   // Who was silent for minutes has been started anew.
-  std::vector<std::unique_ptr<Qp>>& kept =
-      p.w.right.hca->state().qps.at(t.qpn.value())->connections;
+  std::vector<std::unique_ptr<Qp>>& kept = p.w.right.hca->qps.at(t.qpn.value())->connections;
   for (const std::unique_ptr<Qp>& c : kept) c->rc->heard_ns -= 120'000'000'000;
   send_frame(p, t, roce::Op::send_only, packet(4, 5, 5));
   CU_ASSERT(t.queue.cq.poll().has_value());
@@ -276,8 +276,7 @@ void half_a_message_keeps_its_connection() {
   Target t(p.w.right);
   p.recv(t, 0, 4096);
   send_frame(p, t, roce::Op::send_first, packet(20, 5, 5));
-  std::vector<std::unique_ptr<Qp>>& kept =
-      p.w.right.hca->state().qps.at(t.qpn.value())->connections;
+  std::vector<std::unique_ptr<Qp>>& kept = p.w.right.hca->qps.at(t.qpn.value())->connections;
   auto from = [](uint32_t qpn) {
     RocePacket q = packet(30, 7, 7);
     q.src_qpn = qpn;
@@ -309,7 +308,7 @@ void half_a_message_gives_its_receive_back() {
   send_frame(p, t, roce::Op::send_first, packet(21, 90, 90));
   std::optional<Completion> c = t.queue.cq.poll();
   CU_ASSERT(c.has_value() && c->syndrome == Syndrome::wr_flush && c->index == 0);
-  EQUAL(p.w.right.hca->destroy_qp(t.qpn), 0);
+  EQUAL(destroy_qp(*p.w.right.hca, t.qpn), 0);
   c = t.queue.cq.poll();
   CU_ASSERT(c.has_value() && c->syndrome == Syndrome::wr_flush && c->index == 1);
   EQUAL(t.queue.destroy(), 0);

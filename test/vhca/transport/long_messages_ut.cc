@@ -9,7 +9,7 @@
 
 #include "kilim/base/fd.hh"
 #include "ut.hh"
-#include "vhca/hca/state.hh"
+#include "vhca/hca/hca.hh"
 #include "vhca/transport/roce.hh"
 #include "vhca/transport/roce_frame.hh"
 #include "vhca/wire/wire.hh"
@@ -180,8 +180,8 @@ void a_read_of_half_of_all_numbers_makes_progress() {
                    .data(near.va().value(), 1, a.lkey.value()));
   for (int i = 0; i < 2; i++) w.left.a.put(rdma(Opcode::rdma_read, near, a.lkey, far, b.rkey));
   w.left.a.ring(w.left.uar);
-  const RcWire& l = *w.left.hca->state().qps.at(w.left.a.qpn.value())->rc;
-  const RcWire& r = *w.right.hca->state().qps.at(w.right.a.qpn.value())->rc;
+  const RcWire& l = *w.left.hca->qps.at(w.left.a.qpn.value())->rc;
+  const RcWire& r = *w.right.hca->qps.at(w.right.a.qpn.value())->rc;
   for (int i = 0; i < 10; i++) w.left.hca->run();
   EQUAL(l.count, 1);  // with the next one there would be a number too many
   CU_ASSERT(good(w.wait(w.left.cq_a)));
@@ -200,7 +200,7 @@ void a_read_of_half_of_all_numbers_makes_progress() {
 
 // The last acknowledgement that the right side gives to a packet of these.
 uint32_t acknowledged(WireRig& w, const Pages& far, const MrKeys& key, roce::Op op, uint32_t psn) {
-  Wire* wire = w.left.hca->state().config.wires[0].get();
+  Wire* wire = w.left.hca->config.wires[0].get();
   RocePath path{.src = left_mac, .dst = right_mac};
   port_gid(left_mac, 0, path.sgid);
   port_gid(right_mac, 0, path.dgid);

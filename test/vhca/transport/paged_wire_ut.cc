@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 
 #include "ut.hh"
-#include "vhca/hca/state.hh"
+#include "vhca/hca/hca.hh"
 #include "vhca/transport/outcome.hh"
 #include "wire_fixture.hh"
 
@@ -38,7 +38,7 @@ struct Sides {
 };
 
 uint64_t faults(Rig& r) {
-  return r.hca->state().paging.stats().read(OdpCounter::num_page_faults);
+  return r.hca->paging.stats().read(OdpCounter::num_page_faults);
 }
 Syndrome outcome(const std::optional<Completion>& c) {
   return c.has_value() ? c->syndrome : Syndrome::remote_aborted;
@@ -120,13 +120,13 @@ uint32_t strided_key(WireRig& w, Sides& s) {
   c.translations_octword_size = be32{4};
   const std::vector<prm::Klm> blocks = {
       repeat_head(64, 4, 1), repeat_entry(4096, 64, s.near_key.lkey.value(), s.near.at(0))};
-  Result<Mkey*> made = w.left.hca->state().keys.create_mkey(c, std::as_bytes(std::span(blocks)),
-                                                            w.left.hca->profile());
+  Result<Mkey*> made =
+      w.left.hca->keys.create_mkey(c, std::as_bytes(std::span(blocks)), w.left.hca->config.profile);
   return made ? (*made)->key : 0;
 }
 
 Qp& requester_of(WireRig& w) {
-  return *w.left.hca->state().qps.at(w.left.a.qpn.value());
+  return *w.left.hca->qps.at(w.left.a.qpn.value());
 }
 
 // The last looks of the many that a queue takes: all of them last a second.
@@ -148,7 +148,7 @@ void a_reset_forgets_how_long_a_queue_waited() {
   requester_of(w).stalls = most_stalls;
   QpAttr reset;
   reset.state = QpState::reset;
-  EQUAL(w.left.hca->modify_qp(w.left.a.qpn, reset, qp_mask::state), 0);
+  EQUAL(modify_qp(*w.left.hca, w.left.a.qpn, reset, qp_mask::state), 0);
   EQUAL(requester_of(w).stalls, 0);
   WireRig::connect(w.left, {w.left.a, w.right.a.qpn, QpType::rc}, right_mac, shape, shape.left_psn,
                    shape.right_psn);

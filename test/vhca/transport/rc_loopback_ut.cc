@@ -4,7 +4,7 @@
 #include <random>
 
 #include "ut.hh"
-#include "vhca/hca/state.hh"
+#include "vhca/hca/hca.hh"
 #include "vhca_fixture.hh"
 
 namespace kilim::vhca::test {
@@ -156,7 +156,7 @@ void a_send_can_invalidate_a_key() {
 // A request that is to invalidate a key is refused, and the key goes on. `owner`: its domain.
 void stays_valid(Bench& t, uint32_t key, const Wqe& w, prm::Syndrome want,
                  std::optional<Pdn> owner = {}) {
-  Mkey& m = *t.rig.hca->state().keys.at(key >> 8);
+  Mkey& m = *t.rig.hca->keys.at(key >> 8);
   std::array<prm::Klm, 1> list = {klm(t.dst.at(0), 256, t.kd.lkey.value())};
   UmrShape shape;
   shape.len = 256;
@@ -191,7 +191,7 @@ void nobody_invalidates_by_an_old_tag() {
 void nobody_invalidates_a_key_of_another_domain() {
   for (const bool peer : {false, true}) {
     Bench t;
-    const Pdn other = *t.rig.hca->alloc_pd();
+    const Pdn other = *alloc_pd(*t.rig.hca);
     const uint32_t key = t.rig.make_key(4, true, true);
     if (peer)
       stays_valid(t, key, peer_s(t, key), prm::Syndrome::remote_access, other);
@@ -261,13 +261,13 @@ void a_record_without_doorbell_is_not_work() {
   Bench t;
   t.rig.a.put(Wqe(Opcode::nop));
   t.rig.a.publish();
-  CU_ASSERT(!t.rig.hca->doorbell_pending());
+  CU_ASSERT(!t.rig.hca->uars.pending());
   t.rig.run();
   CU_ASSERT(!t.rig.cq_a.poll());
   t.rig.a.ring(t.rig.uar);
-  CU_ASSERT(t.rig.hca->doorbell_pending());
+  CU_ASSERT(t.rig.hca->uars.pending());
   t.rig.run();
-  CU_ASSERT(!t.rig.hca->doorbell_pending());
+  CU_ASSERT(!t.rig.hca->uars.pending());
   CU_ASSERT(t.rig.cq_a.poll().has_value());
 }
 

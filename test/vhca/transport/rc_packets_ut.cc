@@ -23,7 +23,7 @@ class Hand {
  public:
   explicit Hand(LinkShape shape)
       : w_(with_mtu(std::move(shape))), key_(w_.right.reg(memory_, rw_access)) {
-    wire_ = w_.left.hca->state().config.wires[0].get();
+    wire_ = w_.left.hca->config.wires[0].get();
     path_.src = left_mac;
     path_.dst = right_mac;
     port_gid(left_mac, 0, path_.sgid);
@@ -48,7 +48,7 @@ class Hand {
     spec.sq_wqebbs = sharing_.shape.sq_wqebbs;
     spec.uar_page = w_.right.uar_page;
     spec.srqn = shared.srqn;
-    const Result<Qpn> made = w_.right.hca->create_qp(spec, &sink);
+    const Result<Qpn> made = create_qp(*w_.right.hca, spec, &sink);
     CU_ASSERT_FATAL(made.ok());
     sharing_.qpn = *made;
     const LinkShape link{.mtu = 1};
@@ -146,10 +146,10 @@ void a_read_again_of_a_key_that_is_gone_is_refused() {
   }
   while (w.right.hca->run() != 0) {
   }
-  Wire* wire = w.left.hca->state().config.wires[0].get();
+  Wire* wire = w.left.hca->config.wires[0].get();
   CU_ASSERT(!wire->peek().empty());
   while (!wire->peek().empty()) wire->drop();
-  EQUAL(w.right.hca->dereg_mr(index_of(far_key.rkey)), 0);
+  EQUAL(dereg_mr(*w.right.hca, index_of(far_key.rkey)), 0);
   const std::optional<Completion> c = w.wait(w.left.cq_a);
   CU_ASSERT(c.has_value() && c->syndrome == Syndrome::remote_access);
 }
@@ -300,7 +300,7 @@ void a_queue_that_goes_gives_its_shared_receive_back() {
     CU_ASSERT(m.ended(m.shared.cq.poll(), Syndrome::wr_flush) && m.user.told == 0);
   }
   HalfMessage m;
-  EQUAL(m.h.adapter().hca->destroy_qp(m.h.queue().qpn), 0);
+  EQUAL(destroy_qp(*m.h.adapter().hca, m.h.queue().qpn), 0);
   CU_ASSERT(m.ended(m.shared.cq.poll(), Syndrome::wr_flush) && m.user.told == 0);
 }
 

@@ -272,7 +272,7 @@ void ask(WireRig& w, const Sides& s, uint32_t first, uint32_t count) {
     p.rkey = s.far_key.rkey.value();
     p.length = 100;
     const std::size_t n = build_roce(path, p, 0, frame);
-    w.left.hca->state().config.wires[0]->send({frame.data(), n});
+    w.left.hca->config.wires[0]->send({frame.data(), n});
   }
 }
 
@@ -301,7 +301,7 @@ void draining_waits_for_what_is_under_way() {
   QpAttr attr;
   attr.state = QpState::sqd;
   attr.en_sqd_async_notify = 1;
-  EQUAL(w.left.hca->modify_qp(w.left.a.qpn, attr, qp_mask::state | qp_mask::en_sqd_async), 0);
+  EQUAL(modify_qp(*w.left.hca, w.left.a.qpn, attr, qp_mask::state | qp_mask::en_sqd_async), 0);
   EQUAL(w.left.events.of(event::sq_drained), 0);
   CU_ASSERT(good(w.wait(w.left.cq_a)) && s.same(0, 0, 50'000));
   EQUAL(w.left.events.of(event::sq_drained), 1);
@@ -314,7 +314,7 @@ void packets_that_nobody_should_send_hurt_nobody() {
   for (int round = 0; round < 40; round++) {
     WireRig w({.mtu = 1, .timeout = 0});
     Sides s(w);
-    Wire* wire = w.left.hca->state().config.wires[0].get();
+    Wire* wire = w.left.hca->config.wires[0].get();
     std::vector<std::byte> frame(8192);
     RocePath path{.src = left_mac, .dst = right_mac};
     port_gid(left_mac, 0, path.sgid);

@@ -8,10 +8,10 @@ namespace {
 
 // The queue is made anew: its own entries would hold 64 bytes, those of the shared queue 32.
 void make_with_longer_entries(Bench& b) {
-  QpSpec spec = b.server->hca->state().qps.at(b.queue.qpn.value())->spec;
+  QpSpec spec = b.server->hca->qps.at(b.queue.qpn.value())->spec;
   spec.scatter_received = 64;
-  EQUAL_FATAL(b.server->hca->destroy_qp(b.queue.qpn), 0);
-  const Result<Qpn> made = b.server->hca->create_qp(spec, &b.server->events);
+  EQUAL_FATAL(destroy_qp(*b.server->hca, b.queue.qpn), 0);
+  const Result<Qpn> made = create_qp(*b.server->hca, spec, &b.server->events);
   CU_ASSERT_TRUE_FATAL(made.ok());
   b.queue.qpn = *made;
   EQUAL_FATAL(b.sender->to_state(*b.client, QpState::reset), 0);

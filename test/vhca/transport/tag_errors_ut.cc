@@ -67,7 +67,7 @@ void test_refused_fetch() {
 
 void test_no_reads() {
   both([](Bench& b) {
-    b.server->hca->state().qps.at(b.queue.qpn.value())->attr.max_rd_atomic = 0;
+    b.server->hca->qps.at(b.queue.qpn.value())->attr.max_rd_atomic = 0;
     b.append(4, all, 0, 30000);
     b.rendezvous(100);
     EQUAL(b.send(TmhOp::rendezvous, 4, 64), Syndrome::none);
@@ -80,8 +80,8 @@ void test_no_reads() {
 void test_invalidation() {
   both([](Bench& b) {
     b.invalidates = b.server->make_key(4, true, true);
-    const Mkey& key = *b.server->hca->state().keys.at(b.invalidates >> 8);
-    b.server->hca->state().keys.at(b.invalidates >> 8)->free = false;
+    const Mkey& key = *b.server->hca->keys.at(b.invalidates >> 8);
+    b.server->hca->keys.at(b.invalidates >> 8)->free = false;
     for (unsigned n : {0u, 1u}) b.append(6, all, n);
     EQUAL(b.send(TmhOp::eager, 6, 100), Syndrome::none);
     const News n = b.news();
@@ -132,7 +132,7 @@ void test_queue_goes() {
   b.server->hca->run();
   std::optional<News> n = b.take(b.server->cq_b);
   CU_ASSERT_TRUE(n && is(*n, TagNews::consumed, 0, 0));
-  EQUAL(b.server->hca->destroy_qp(b.queue.qpn), 0);
+  EQUAL(destroy_qp(*b.server->hca, b.queue.qpn), 0);
   n = b.take(b.server->cq_b);
   CU_ASSERT_TRUE(n && is(*n, TagNews::canceled, 0, 0));
 }

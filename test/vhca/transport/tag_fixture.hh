@@ -83,7 +83,7 @@ class Bench {
     spec.uidx = 0x77;
     spec.tags = tags;
     spec.cq = server->cq_b.cqn;
-    Result<uint32_t> made = server->hca->create_srq(spec, &server->events);
+    Result<uint32_t> made = create_srq(*server->hca, spec, &server->events);
     CU_ASSERT_TRUE_FATAL(made.ok());
     srqn = *made;
     for (TestQp* qp : {&queue, &command}) {
@@ -97,7 +97,7 @@ class Bench {
       s.uar_page = server->uar_page;
       s.srqn = srqn;
       s.owner = qp;
-      Result<Qpn> qpn = server->hca->create_qp(s, &server->events);
+      Result<Qpn> qpn = create_qp(*server->hca, s, &server->events);
       CU_ASSERT_TRUE_FATAL(qpn.ok());
       qp->qpn = *qpn;
     }

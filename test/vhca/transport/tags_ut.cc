@@ -240,8 +240,8 @@ void test_other_queues() {
   spec.wqe_shift = 6;
   spec.cq = b.server->cq_b.cqn;
   spec.tags = 2 * tags;
-  CU_ASSERT_FALSE(b.server->hca->create_srq(spec, nullptr).ok());
-  EQUAL(b.server->hca->destroy_srq(b.srqn), -EBUSY);
+  CU_ASSERT_FALSE(create_srq(*b.server->hca, spec, nullptr).ok());
+  EQUAL(destroy_srq(*b.server->hca, b.srqn), -EBUSY);
 }
 
 void test_sizes() {

@@ -6,6 +6,7 @@
 
 #include "kilim/prm/av_seg.hh"
 #include "ut.hh"
+#include "vhca/hca/ports.hh"
 #include "vhca/wq/qp_error.hh"
 #include "wire_fixture.hh"
 
@@ -155,7 +156,7 @@ void draining_sends_the_message_under_way_to_its_end() {
   QpAttr attr;
   attr.state = QpState::sqd;
   attr.en_sqd_async_notify = 1;
-  EQUAL(w.left.hca->modify_qp(w.left.a.qpn, attr, qp_mask::state | qp_mask::en_sqd_async), 0);
+  EQUAL(modify_qp(*w.left.hca, w.left.a.qpn, attr, qp_mask::state | qp_mask::en_sqd_async), 0);
   EQUAL(w.left.events.count, 0);
   CU_ASSERT(good(w.wait(w.left.cq_a)));
   w.settle();
@@ -260,8 +261,8 @@ void a_group_hears_on_both_ends() {
   CU_ASSERT(good(w.post(datagram(s, all, 0, 100))));
   w.settle();
   CU_ASSERT(!w.right.cq_a.poll().has_value());  // not a member yet
-  EQUAL(w.right.hca->join_group(w.right.a.qpn, group), 0);
-  EQUAL(w.left.hca->join_group(w.left.a.qpn, group), 0);
+  EQUAL(join_group(*w.right.hca, w.right.a.qpn, group), 0);
+  EQUAL(join_group(*w.left.hca, w.left.a.qpn, group), 0);
   w.left.a.recv(s.near.at(500'000), 500, s.near_key.lkey.value());
   w.left.a.put(datagram(s, all, 0, 100));
   w.left.a.ring(w.left.uar);
@@ -275,8 +276,8 @@ void a_group_hears_on_both_ends() {
     received += c.has_value() && c->op == prm::CqeOpcode::resp_send_imm && c->bytes == 140;
   }
   CU_ASSERT(sent == 1 && received == 1);
-  w.right.hca->leave_groups(w.right.a.qpn);
-  w.left.hca->leave_groups(w.left.a.qpn);
+  leave_groups(*w.right.hca, w.right.a.qpn);
+  leave_groups(*w.left.hca, w.left.a.qpn);
 }
 
 // A message from one side to the other, of either service.
@@ -304,7 +305,7 @@ void a_failed_send_ends_the_send_queue_alone() {
     for (int i = 0; i < 2; i++) w.left.a.recv(s.near.at(9000), 2000, s.near_key.lkey.value());
     w.right.a.recv(s.far.at(9000), 2000, s.far_key.lkey.value());
     const Sides gone(w);
-    EQUAL(w.left.hca->dereg_mr(index_of(gone.near_key.lkey)), 0);
+    EQUAL(dereg_mr(*w.left.hca, index_of(gone.near_key.lkey)), 0);
     w.left.a.put(message(w, gone, true, 500));
     w.left.a.put(message(w, s, true, 500));
     w.left.a.ring(w.left.uar);
@@ -332,7 +333,7 @@ void a_message_that_fails_half_way_is_left_behind() {
   w.left.a.ring(w.left.uar);
   w.left.hca->run(1);
   CU_ASSERT(!w.left.cq_a.poll().has_value());
-  EQUAL(w.left.hca->dereg_mr(index_of(s.near_key.lkey)), 0);
+  EQUAL(dereg_mr(*w.left.hca, index_of(s.near_key.lkey)), 0);
   std::optional<Completion> c = w.wait(w.left.cq_a);
   CU_ASSERT(c.has_value() && c->syndrome == Syndrome::local_prot);
   EQUAL(w.left.state(w.left.a), QpState::sqe);

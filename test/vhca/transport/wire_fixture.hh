@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "vhca/core/address.hh"
-#include "vhca/hca/state.hh"
+#include "vhca/hca/hca.hh"
 #include "vhca/wire/make.hh"
 #include "vhca_fixture.hh"
 
@@ -78,7 +78,7 @@ struct WireRig {
     uint32_t mask =
         qp_mask::state | qp_mask::path | qp_mask::path_mtu | qp_mask::dest_qpn | qp_mask::rq_psn;
     if (responds) mask |= qp_mask::max_dest_rd_atomic | qp_mask::min_rnr_timer;
-    int rc = r.hca->modify_qp(e.qp.qpn, attr, mask);
+    int rc = modify_qp(*r.hca, e.qp.qpn, attr, mask);
     attr.state = QpState::rts;
     attr.timeout = s.timeout;
     attr.retry_cnt = s.retry_cnt;
@@ -88,7 +88,7 @@ struct WireRig {
     mask = qp_mask::state | qp_mask::sq_psn;
     if (responds || requests) mask |= qp_mask::timeout;
     if (requests) mask |= qp_mask::retry_cnt | qp_mask::rnr_retry | qp_mask::max_rd_atomic;
-    rc |= r.hca->modify_qp(e.qp.qpn, attr, mask);
+    rc |= modify_qp(*r.hca, e.qp.qpn, attr, mask);
     if (rc != 0) std::abort();
   }
   static void to_datagrams(Rig& r) {
@@ -97,11 +97,11 @@ struct WireRig {
     attr.port = 1;
     attr.qkey = datagram_key;
     uint32_t mask = qp_mask::state | qp_mask::pkey_index | qp_mask::port | qp_mask::qkey;
-    int rc = r.hca->modify_qp(r.a.qpn, attr, mask);
+    int rc = modify_qp(*r.hca, r.a.qpn, attr, mask);
     attr.state = QpState::rtr;
-    rc |= r.hca->modify_qp(r.a.qpn, attr, qp_mask::state);
+    rc |= modify_qp(*r.hca, r.a.qpn, attr, qp_mask::state);
     attr.state = QpState::rts;
-    rc |= r.hca->modify_qp(r.a.qpn, attr, qp_mask::state | qp_mask::sq_psn);
+    rc |= modify_qp(*r.hca, r.a.qpn, attr, qp_mask::state | qp_mask::sq_psn);
     if (rc != 0) std::abort();
   }
   static constexpr uint32_t datagram_key = 0x1234567;

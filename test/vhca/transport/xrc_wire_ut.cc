@@ -6,7 +6,7 @@
 #include "kilim/prm/av_seg.hh"
 #include "shared_queue_fixture.hh"
 #include "ut.hh"
-#include "vhca/hca/state.hh"
+#include "vhca/hca/hca.hh"
 #include "vhca/transport/roce_frame.hh"
 #include "vhca/wire/wire.hh"
 #include "vhca/wq/qp_error.hh"
@@ -27,7 +27,7 @@ struct Xrc {
       : w({.queue = {.type = QpType::ud}}),
         ini({.rq_wqes = 0, .type = QpType::xrc_ini}),
         tgt({.sq_wqebbs = 0, .rq_wqes = 0, .type = QpType::xrc_tgt}),
-        xrcd(*w.right.hca->open_xrcd({})),
+        xrcd(*open_xrcd(*w.right.hca, {})),
         near_key(w.left.reg(near, rw_access)),
         far_key(w.right.reg(far, rw_access)) {
     QpSpec spec;
@@ -39,11 +39,11 @@ struct Xrc {
     spec.record = ini.record.va();
     spec.sq_wqebbs = ini.shape.sq_wqebbs;
     spec.uar_page = w.left.uar_page;
-    ini.qpn = *w.left.hca->create_qp(spec, &w.left.events);
+    ini.qpn = *create_qp(*w.left.hca, spec, &w.left.events);
     spec = {};
     spec.type = QpType::xrc_tgt;
     spec.xrcd = xrcd;
-    tgt.qpn = *w.right.hca->create_qp(spec, &w.right.events);
+    tgt.qpn = *create_qp(*w.right.hca, spec, &w.right.events);
     WireRig::connect(w.left, {ini, tgt.qpn, QpType::xrc_ini}, right_mac, s, near_psn, 9);
     WireRig::connect(w.right, {tgt, ini.qpn, QpType::xrc_tgt}, left_mac, s, 9, near_psn);
     for (std::size_t i = 0; i < area; i++)
@@ -120,9 +120,9 @@ void a_bad_wire_changes_nothing_but_the_time() {
   Xrc x(s);
   SharedQueue q(x.w.right, x.xrcd);
   std::mt19937 rng(3);
-  Wire* wire = x.w.left.hca->state().config.wires[0].get();
+  Wire* wire = x.w.left.hca->config.wires[0].get();
   // Every seventh packet of either direction gets lost.
-  Wire* other = x.w.right.hca->state().config.wires[0].get();
+  Wire* other = x.w.right.hca->config.wires[0].get();
   for (uint32_t i = 0; i < 60; i++) {
     auto n = static_cast<uint32_t>(rng() % 3000 + 1);
     x.recv(q, i * 3000, n);
@@ -148,7 +148,7 @@ void a_queue_that_is_not_there_is_refused() {
 
 void a_queue_of_another_domain_is_refused() {
   Xrc x;
-  uint32_t other = *x.w.right.hca->open_xrcd({});
+  uint32_t other = *open_xrcd(*x.w.right.hca, {});
   SharedQueue q(x.w.right, other);
   std::optional<Completion> c = x.post(x.send(q.srqn, 0, 10));
   CU_ASSERT(c.has_value() && c->syndrome == Syndrome::remote_inval_req);
@@ -182,7 +182,7 @@ void send_frame(Xrc& x, roce::Op op, uint32_t psn, uint32_t srqn) {
   p.srqn = srqn;
   std::vector<std::byte> frame(4096);
   std::size_t n = build_roce(path, p, 256, frame);
-  x.w.left.hca->state().config.wires[0]->send({frame.data(), n});
+  x.w.left.hca->config.wires[0]->send({frame.data(), n});
   x.w.right.hca->run();
 }
 

@@ -8,6 +8,7 @@
 #include "make_key_fixture.hh"
 #include "request_fixture.hh"
 #include "ut.hh"
+#include "vhca/hca/objects.hh"
 
 namespace {
 
@@ -189,9 +190,9 @@ void a_queue_pair_is_ended_by_command() {
   EQUAL_FATAL(rings->create_qp(c, rings->driver_part(uar), 2, pd, cq, qp), 0);
   uint32_t qpn = 0;
   for (uint32_t n = 1; n < 1u << 24 && qpn == 0; n++) {
-    if (c.hca->state().qps.at(n) != nullptr) qpn = n;
+    if (c.hca->qps.at(n) != nullptr) qpn = n;
   }
-  const kilim::vhca::Qp* q = c.hca->state().qps.at(qpn);
+  const kilim::vhca::Qp* q = c.hca->qps.at(qpn);
   CU_ASSERT_FATAL(q != nullptr);
   std::vector<uint8_t> out(16);
   // From reset there is no way into error.
@@ -201,8 +202,8 @@ void a_queue_pair_is_ended_by_command() {
   init.state = kilim::vhca::QpState::init;
   init.port = 1;
   namespace mask = kilim::vhca::qp_mask;
-  EQUAL(c.hca->modify_qp(kilim::Qpn{qpn}, init,
-                         mask::state | mask::port | mask::pkey_index | mask::access),
+  EQUAL(modify_qp(*c.hca, kilim::Qpn{qpn}, init,
+                  mask::state | mask::port | mask::pkey_index | mask::access),
         0);
   EQUAL(on_object(c, false, qp, prm::cmd::qp_2err, qpn, out), 0);
   EQUAL(q->state, kilim::vhca::QpState::err);
@@ -255,9 +256,9 @@ void a_domain_is_made_by_command() {
   EQUAL_FATAL(io.run(*c.file), 0);
   key.mkc.flags_pd = kilim::be32{word(out, 8)};
   EQUAL_FATAL(create_mkey(c, key, made, handle), 0);
-  EQUAL(c.hca->state().pds.count(), 1);
+  EQUAL(c.hca->pds.count(), 1);
   c.file.reset();
-  EQUAL(c.hca->state().pds.count(), 0);
+  EQUAL(c.hca->pds.count(), 0);
 }
 
 // RTS2RTS_QP with a new UDP source port, as libmlx5 asks for it; QUERY_QP tells.
@@ -270,7 +271,7 @@ void a_running_queue_pair_is_changed_and_asked() {
   EQUAL_FATAL(rings->create_cq(c, uar, -1, 1, cq), 0);
   EQUAL_FATAL(rings->create_qp(c, rings->driver_part(uar), 2, pd, cq, handle), 0);
   kilim::vhca::Qp* qp = nullptr;
-  c.hca->state().qps.for_each([&](kilim::vhca::Qp& q) { qp = &q; });
+  c.hca->qps.for_each([&](kilim::vhca::Qp& q) { qp = &q; });
   CU_ASSERT_FATAL(qp != nullptr);
   std::vector<uint8_t> in(prm::qp_cmd::in_bytes), out(16), context(24 + 232);
   in[0] = 5;  // RTS2RTS_QP

@@ -10,6 +10,7 @@
 
 #include "request_fixture.hh"
 #include "ut.hh"
+#include "vhca/hca/fatal.hh"
 
 namespace {
 
@@ -64,7 +65,7 @@ uint8_t* map(DeviceFile& file, const Dm& dm, uint64_t pages) {
   return at == MAP_FAILED ? nullptr : static_cast<uint8_t*>(at) + dm.offset;
 }
 uint32_t used(const Client& c) {
-  return c.hca->state().dm.bytes_used();
+  return c.hca->dm.bytes_used();
 }
 
 struct MrAsk {
@@ -295,8 +296,8 @@ void a_dead_adapter_takes_its_memory_back() {
   Dm dm, more;
   EQUAL_FATAL(alloc(*c.file, 64, dm), 0);
   {
-    kilim::vhca::LockGuard guard(c.hca->lock());
-    c.hca->fatal();
+    kilim::vhca::LockGuard guard(c.hca->lock);
+    die(*c.hca);
   }
   EQUAL(alloc(*c.file, 64, more), -EIO);
   EQUAL(free_dm(*c.file, dm.handle), 0);

@@ -91,7 +91,7 @@ void entries_of_a_new_key_are_looked_at() {
   for (const uint32_t bytes : {0x8000'0000u, 0x8000'0001u}) {
     cmd.entry.byte_count = kilim::be32{bytes};
     const std::span<const std::byte> list = std::as_bytes(std::span(&cmd.entry, 1));
-    EQUAL(c.hca->state().keys.create_mkey(cmd.in.mkc, list, c.hca->profile()).ok(),
+    EQUAL(c.hca->keys.create_mkey(cmd.in.mkc, list, c.hca->config.profile).ok(),
           bytes == 0x8000'0000u);
   }
 }

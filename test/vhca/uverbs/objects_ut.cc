@@ -9,7 +9,8 @@
 
 #include "request_fixture.hh"
 #include "ut.hh"
-#include "vhca/hca/state.hh"
+#include "vhca/hca/fatal.hh"
+#include "vhca/hca/hca.hh"
 
 namespace {
 
@@ -99,7 +100,7 @@ void only_events_that_were_read_are_counted() {
   EQUAL_FATAL(r.create_cq(c, uar, channel, 0x1111, cq), 0);
   EQUAL_FATAL(other.create_cq(c, uar, channel, 0x2222, cq2), 0);
   auto raise = [&](uint32_t cqn) {
-    kilim::vhca::LockGuard guard(c.hca->lock());
+    kilim::vhca::LockGuard guard(c.hca->lock);
     kilim::test::raise_completion(*c.hca, cqn);
   };
   for (int i = 0; i < 3; i++) raise(r.cqn);
@@ -126,8 +127,8 @@ void a_fatal_adapter_tells_every_asynchronous_file() {
   EQUAL_FATAL(c.async_fd(fd[0]), 0);
   EQUAL_FATAL(c.async_fd(fd[1]), 0);
   {
-    kilim::vhca::LockGuard guard(c.hca->lock());
-    c.hca->fatal();
+    kilim::vhca::LockGuard guard(c.hca->lock);
+    die(*c.hca);
   }
   for (int f : fd) {
     ib_uverbs_async_event_desc event{};
@@ -303,10 +304,10 @@ void a_client_that_goes_away_leaves_its_groups() {
   group.gid[0] = 0xff;
   group.qp_handle = qp;
   EQUAL(run_command(c, IB_USER_VERBS_CMD_ATTACH_MCAST, group), 0);
-  EQUAL(c.hca->state().roce.groups.size(), 1);
+  EQUAL(c.hca->roce.groups.size(), 1);
   c.file.reset();
-  CU_ASSERT(c.hca->state().roce.groups.empty());
-  EQUAL(c.hca->state().qps.count(), 0);
+  CU_ASSERT(c.hca->roce.groups.empty());
+  EQUAL(c.hca->qps.count(), 0);
 }
 
 // Handles of nothing, and of another kind.

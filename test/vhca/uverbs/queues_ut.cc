@@ -27,7 +27,7 @@ void a_queue_that_stays_keeps_its_events() {
   EQUAL(run_command(c, IB_USER_VERBS_CMD_ATTACH_MCAST, group), 0);
   constexpr uint32_t drained = 5;  // IBV_EVENT_SQ_DRAINED
   {
-    kilim::vhca::LockGuard guard(c.hca->lock());
+    kilim::vhca::LockGuard guard(c.hca->lock);
     raise_async(*c.hca, r.qpn, drained);
   }
   ib_uverbs_destroy_qp_resp resp{};

@@ -18,7 +18,6 @@
 
 #include "vhca/core/journal.hh"
 #include "vhca/hca/hca.hh"
-#include "vhca/hca/state.hh"
 #include "vhca/uverbs/device_file.hh"
 #include "vhca/wire/wire.hh"
 
@@ -106,7 +105,7 @@ inline int get_context(vhca::DeviceFile& file, uint32_t flags = MLX5_IB_ALLOC_UC
 struct Client {
   explicit Client(const char* profile = "cx6dx")
       : hca(make_hca(profile)), file(std::make_unique<vhca::DeviceFile>(*hca)) {
-    opened = get_context(*file, hca->profile().devx ? MLX5_IB_ALLOC_UCTX_DEVX : 0);
+    opened = get_context(*file, hca->config.profile.devx ? MLX5_IB_ALLOC_UCTX_DEVX : 0);
   }
   int alloc_pd(uint32_t& handle, uint32_t* pdn = nullptr) {
     uint64_t core_in = 0;  // the response's address, which this interface ignores
@@ -192,13 +191,13 @@ int run_command(Client& c, uint32_t number, const Command& cmd) {
 
 // An event of a completion queue, as its sink hears of it when it was armed.
 inline void raise_completion(vhca::Hca& hca, uint32_t cqn) {
-  vhca::Cq* cq = hca.state().cqs.at(cqn);
+  vhca::Cq* cq = hca.cqs.at(cqn);
   if (cq != nullptr) cq->sink->completion(cq->spec.owner);
 }
 
 // As above, of a queue pair.
 inline void raise_async(vhca::Hca& hca, uint32_t qpn, uint32_t type) {
-  vhca::Qp* qp = hca.state().qps.at(qpn);
+  vhca::Qp* qp = hca.qps.at(qpn);
   if (qp != nullptr) qp->sink->async(type, qp->spec.owner);
 }
 

@@ -85,14 +85,14 @@ void a_list_gathers_and_scatters() {
   std::vector<ibv_sge> sges{w.a.sge(1, 100), w.a.sge(5000, 1), w.a.sge(333, 2000),
                             w.a.sge(60000, 77), w.a.sge(4096, 4096)};
   uint64_t umrs = journal_count(Journal::Kind::umr);
-  uint64_t pieces = shared().hca()->journal().pieces();
+  uint64_t pieces = shared().hca()->context.journal->pieces();
   EQUAL(w.list(w.mkey, sges), IBV_WC_SUCCESS);
   EQUAL(journal_count(Journal::Kind::umr), umrs + 1);
   std::vector<uint8_t> expected = gathered(sges);
   auto bytes = static_cast<uint32_t>(expected.size());
   EQUAL(w.write_through(w.mkey->lkey, bytes), IBV_WC_SUCCESS);
   EQUAL(std::memcmp(w.b.data(), expected.data(), bytes), 0);
-  CU_ASSERT(shared().hca()->journal().pieces() >= pieces + sges.size());
+  CU_ASSERT(shared().hca()->context.journal->pieces() >= pieces + sges.size());
   // And back: what b holds is scattered over the pieces, nothing beside them changes.
   std::vector<uint8_t> before(w.a.data(), w.a.data() + 65536);
   fill(w.b.data(), bytes, 91);

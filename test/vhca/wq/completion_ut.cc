@@ -104,7 +104,7 @@ void an_unreliable_queue_tells_again_after_sqe() {
     CU_ASSERT(!rig.cq_a.poll() && rig.state(rig.a) == QpState::sqe);
     QpAttr attr;
     attr.state = QpState::rts;
-    EQUAL(rig.hca->modify_qp(rig.a.qpn, attr, qp_mask::state), 0);
+    EQUAL(modify_qp(*rig.hca, rig.a.qpn, attr, qp_mask::state), 0);
   }
   EQUAL(rig.to_state(rig.a, QpState::err), 0);
   for (int i = 0; i < 3; i++) rig.a.put(bad);

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "Command Interface". Firmware commands of DevX clients, and what the functions behind them
+// share. Bytes are the client's; what is wrong becomes a status and a syndrome, never an error of
+// ours. Adapter's lock held.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "kilim/prm/cmd.hh"
+#include "vhca/hca/hca.hh"
+
+namespace kilim::vhca {
+
+// Status and syndrome are in `out`. Returns 0, or a negative errno where mlx5_ib itself refuses.
+int command(Hca&, std::span<const std::byte> in, std::span<std::byte> out);
+
+namespace commands {
+
+using prm::cmd::Status;
+
+// One number for each place where a command is refused.
+enum class Refusal : uint32_t {
+  none = 0,
+  unknown_opcode = 0x56a001,
+  input_length = 0x56a002,
+  output_length = 0x56a003,
+  cap_group = 0x56a004,
+  umem_key = 0x56a005,
+  list_length = 0x56a006,
+  no_such_pd = 0x56a007,
+  key_context = 0x56a008,
+  no_more_keys = 0x56a009,
+  no_such_key = 0x56a00a,
+  no_such_qp = 0x56a00b,
+  qp_state = 0x56a00c,
+  no_more_pds = 0x56a00d,
+  pd_in_use = 0x56a00e,
+  qp_parameter = 0x56a00f,
+  qp_service = 0x56a010,
+  stream_not_failed = 0x56a011,
+  object_type = 0x56a012,
+  no_more_objects = 0x56a013,
+  no_such_object = 0x56a014,
+  no_signatures = 0x56a015,
+  psv_count = 0x56a016,
+  no_more_psvs = 0x56a017,
+  no_such_psv = 0x56a018,
+  reserved = 0x56a019,
+};
+
+struct Answer {
+  Status status = Status::ok;
+  Refusal why = Refusal::none;
+};
+
+using In = std::span<const std::byte>;
+using Out = std::span<std::byte>;
+
+template <typename T>
+T read(In in, std::size_t at = 0) {
+  T v;
+  std::memcpy(&v, in.data() + at, sizeof v);
+  return v;
+}
+
+// qp_commands.cc.
+Answer end_qp(Hca&, In, Out);
+Answer prepare_qp(Hca&, In, Out);
+Answer change_qp(Hca&, In, Out);
+Answer query_qp(Hca&, In, Out);
+
+}  // namespace commands
+
+}  // namespace kilim::vhca

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "CREATE_CQ", "MODIFY_CQ". Adapter's lock held.
+#include <bit>
+#include <cerrno>
+#include <cstdint>
+#include <vector>
+
+#include "kilim/prm/doorbell.hh"
+#include "vhca/hca/objects.hh"
+#include "vhca/memory/dma.hh"
+#include "vhca/memory/probe.hh"
+#include "vhca/wq/cqe_writer.hh"
+
+namespace kilim::vhca {
+
+namespace {
+constexpr uint32_t cq_record_bytes = 8;         // consumer index, arm word
+constexpr std::size_t commands_wait_for = 256;  // requests and frames
+}  // namespace
+
+Result<Cqn> create_cq(Hca& h, const CqSpec& s, EventSink* sink) {
+  if (h.context.dead) return Error{EIO, "the adapter is dead"};
+  bool entry_ok = s.cqe_bytes == 64 || s.cqe_bytes == 128;
+  if (!entry_ok || !std::has_single_bit(s.cqe_count) || s.cqe_count - 1 > h.config.profile.max_cqe)
+    return Error{EINVAL, "size of a completion queue"};
+  if (s.record.value() % 4 != 0) return Error{EINVAL, "doorbell record not aligned"};
+  Uar* uar = h.uars.at(s.uar_page);
+  if (uar == nullptr) return Error{EINVAL, "no such UAR page"};
+  int rc = probe_range(s.buf, uint64_t{s.cqe_count} * s.cqe_bytes, true);
+  if (rc == 0) rc = probe_range(s.record, cq_record_bytes, true);
+  if (rc != 0) return Error{-rc, "the memory of the completion queue is not there"};
+  // The first request for events writes 0 into a word that may be 0 already: give it another value.
+  uint64_t arm = s.record.value() + 4 * prm::record_arm;
+  if (!dma::store(Va{arm}, ~uint32_t{0})) return Error{EFAULT, "the doorbell record is not there"};
+  uint32_t number = 0;
+  Cq* cq = h.cqs.create(number);
+  if (cq == nullptr) return Error{ENOMEM, "the adapter has no more completion queues"};
+  cq->cqn = Cqn{number};
+  cq->spec = s;
+  cq->sink = sink;
+  uar->cqs.push_back(cq);
+  h.uars.note_queues(*uar);
+  return cq->cqn;
+}
+
+int resize_cq(Hca& h, Cqn cqn, Va buf, uint32_t cqe_count) {
+  if (h.context.dead) return -EIO;
+  // What was asked for before is done before: on a card a command takes longer than any request.
+  h.run(commands_wait_for);
+  Cq* cq = h.cqs.at(cqn.value());
+  if (cq == nullptr || !std::has_single_bit(cqe_count)) return -EINVAL;
+  if (cqe_count - 1 > h.config.profile.max_cqe) return -EINVAL;
+  if (int rc = probe_range(buf, uint64_t{cqe_count} * cq->spec.cqe_bytes, true); rc != 0) return rc;
+  return change_ring(h.context, *cq, buf, cqe_count) ? 0 : -EINVAL;
+}
+
+int moderate_cq(Hca& h, Cqn cqn, uint16_t count, uint16_t period_us) {
+  constexpr uint16_t longest_period = 4095;
+  Cq* cq = h.cqs.at(cqn.value());
+  if (cq == nullptr || period_us > longest_period) return -EINVAL;
+  if (!h.config.profile.cq_moderation) return -EOPNOTSUPP;
+  cq->moderation_count = count;
+  cq->moderation_ns = uint64_t{period_us} * 1000;
+  cq->event_at = cq->producer;
+  cq->event_ns = clock_ns();
+  std::erase(h.moderated, cq);
+  if (period_us != 0) h.moderated.push_back(cq);
+  return 0;
+}
+
+int destroy_cq(Hca& h, Cqn cqn) {
+  Cq* cq = h.cqs.at(cqn.value());
+  if (cq == nullptr) return -EINVAL;
+  if (cq->users != 0) return -EBUSY;
+  Uar& uar = *h.uars.at(cq->spec.uar_page);
+  std::erase(uar.cqs, cq);
+  h.uars.note_queues(uar);
+  std::erase(h.moderated, cq);
+  h.cqs.destroy(cqn.value());
+  return 0;
+}
+
+}  // namespace kilim::vhca
