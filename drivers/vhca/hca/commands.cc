@@ -12,7 +12,6 @@
 #include "kilim/prm/mkc.hh"
 #include "vhca/core/journal.hh"
 #include "vhca/hca/caps.hh"
-#include "vhca/hca/fatal.hh"
 #include "vhca/hca/objects.hh"
 
 namespace kilim::vhca {
@@ -204,7 +203,6 @@ Answer run_command(Hca& s, In in, Out out) {
 int command(Hca& h, std::span<const std::byte> in, std::span<std::byte> out) {
   using commands::read;
   if (in.size() < sizeof(prm::CmdInHdr) || out.size() < sizeof(prm::CmdOutHdr)) return -EINVAL;
-  if (h.context.dead && !done_by_the_dead(read<prm::CmdInHdr>(in).opcode.host())) return -EIO;
   std::fill(out.begin(), out.end(), std::byte{0});
   const commands::Answer o = commands::run_command(h, in, out);
   prm::CmdOutHdr header{};

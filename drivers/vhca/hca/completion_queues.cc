@@ -19,7 +19,6 @@ constexpr std::size_t commands_wait_for = 256;  // requests and frames
 }  // namespace
 
 Result<Cqn> create_cq(Hca& h, const CqSpec& s, EventSink* sink) {
-  if (h.context.dead) return Error{EIO, "the adapter is dead"};
   bool entry_ok = s.cqe_bytes == 64 || s.cqe_bytes == 128;
   if (!entry_ok || !std::has_single_bit(s.cqe_count) || s.cqe_count - 1 > h.config.profile.max_cqe)
     return Error{EINVAL, "size of a completion queue"};
@@ -44,7 +43,6 @@ Result<Cqn> create_cq(Hca& h, const CqSpec& s, EventSink* sink) {
 }
 
 int resize_cq(Hca& h, Cqn cqn, Va buf, uint32_t cqe_count) {
-  if (h.context.dead) return -EIO;
   // What was asked for before is done before: on a card a command takes longer than any request.
   h.run(commands_wait_for);
   Cq* cq = h.cqs.at(cqn.value());

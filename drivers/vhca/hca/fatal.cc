@@ -38,8 +38,10 @@ bool must_stop(const Hca& h) noexcept {
 }
 
 bool done_by_the_dead(uint16_t opcode) noexcept {
-  return opcode == prm::cmd::destroy_mkey || opcode == prm::cmd::dealloc_pd ||
-         opcode == prm::cmd::destroy_general_object;
+  constexpr uint16_t done[] = {prm::cmd::destroy_mkey, prm::cmd::destroy_psv,
+                               prm::cmd::dealloc_pd,   prm::cmd::destroy_general_object,
+                               prm::cmd::qp_2err,      prm::cmd::qp_2rst};
+  return std::find(std::begin(done), std::end(done), opcode) != std::end(done);
 }
 
 }  // namespace kilim::vhca

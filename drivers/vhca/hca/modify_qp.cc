@@ -114,9 +114,6 @@ int modify_qp(Hca& h, Qpn qpn, const QpAttr& a, uint32_t mask) noexcept {
   Qp* found = h.qps.at(qpn.value());
   if (found == nullptr) return -EINVAL;
   Qp& qp = *found;
-  // mlx5_core lets a dead card's queues be ended, nothing else.
-  bool ends = a.state == QpState::reset || a.state == QpState::err;
-  if (h.context.dead && ((mask & qp_mask::state) == 0 || !ends)) return -EIO;
   if ((mask & qp_mask::cur_state) != 0 && a.cur_state != qp.state) return -EINVAL;
   QpState to = (mask & qp_mask::state) != 0 ? a.state : qp.state;
   if (!transition_allowed(qp.type, qp.state, to, mask)) return -EINVAL;

@@ -62,7 +62,6 @@ uint32_t port_count(const Hca& h) noexcept {
 
 Result<PortAttr> query_port(const Hca& h, uint32_t port) {
   if (!has_port(h, port)) return Error{EINVAL, "no such port"};
-  if (h.context.dead) return Error{EIO, "the adapter is dead"};
   PortAttr attr;
   attr.log_max_msg = h.config.profile.log_max_msg;
   if (const Wire* wire = wire_of(h, port)) {
@@ -96,7 +95,6 @@ void show_out_of_buffer(Hca& h, std::atomic<uint64_t>& sum, char* text) noexcept
 int join_group(Hca& h, Qpn qpn, const Gid& gid) {
   Qp* qp = h.qps.at(qpn.value());
   if (qp == nullptr) return -EINVAL;
-  if (h.context.dead) return -EIO;
   return join_group(h.roce.groups, h.config.profile.max_group_members, *qp, gid);
 }
 
@@ -118,7 +116,6 @@ Result<uint32_t> create_flow(Hca& h, Qpn qpn, const FlowSpec& spec) {
   Qp* qp = h.qps.at(qpn.value());
   if (qp == nullptr || qp->type != QpType::raw_packet)
     return Error{EINVAL, "flows lead to raw packet queues"};
-  if (h.context.dead) return Error{EIO, "the adapter is dead"};
   return eth_create_flow(h.eth, *qp, spec);
 }
 

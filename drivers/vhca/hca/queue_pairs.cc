@@ -130,7 +130,6 @@ bool close_handle(Qp& qp, const void* owner) {
 }  // namespace
 
 Result<Qpn> create_qp(Hca& h, const QpSpec& s, EventSink* sink) {
-  if (h.context.dead) return Error{EIO, "the adapter is dead"};
   if (s.type == QpType::raw_packet && !h.config.profile.raw_packet)
     return Error{EOPNOTSUPP, "the adapter has no raw packet queues"};
   if (const char* why = qp_objection(h, s)) return Error{EINVAL, why};
@@ -174,7 +173,6 @@ Result<Qpn> create_qp(Hca& h, const QpSpec& s, EventSink* sink) {
 Result<QpAttr> query_qp(const Hca& h, Qpn qpn) {
   const Qp* qp = h.qps.at(qpn.value());
   if (qp == nullptr) return Error{EINVAL, "no such queue pair"};
-  if (h.context.dead) return Error{EIO, "the adapter is dead"};
   QpAttr attr = qp->attr;
   attr.state = attr.cur_state = qp->state;
   attr.sq_draining = qp->state == QpState::sqd && !qp->sq_drained ? 1 : 0;
@@ -182,7 +180,6 @@ Result<QpAttr> query_qp(const Hca& h, Qpn qpn) {
 }
 
 int open_qp(Hca& h, Qpn qpn, uint32_t xrcd, const QpHandle& handle) {
-  if (h.context.dead) return -EIO;
   Qp* qp = h.qps.at(qpn.value());
   if (qp == nullptr || qp->type != QpType::xrc_tgt || qp->spec.xrcd != xrcd) return -EINVAL;
   qp->others.push_back(handle);

@@ -74,7 +74,6 @@ int prepare_mr(Hca& h, const MrSpec& s, KeyTable::Direct& d) {
 }  // namespace
 
 Result<Pdn> alloc_pd(Hca& h) {
-  if (h.context.dead) return Error{EIO, "the adapter is dead"};
   uint32_t number = 0;
   if (h.pds.create(number) == nullptr)
     return Error{ENOMEM, "the adapter has no more protection domains"};
@@ -90,7 +89,6 @@ int dealloc_pd(Hca& h, Pdn pd) {
 }
 
 Result<MrKeys> reg_mr(Hca& h, const MrSpec& s) {
-  if (h.context.dead) return Error{EIO, "the adapter is dead"};
   if (const char* why = mr_objection(h, s)) return Error{EINVAL, why};
   KeyTable::Direct direct;
   if (int rc = prepare_mr(h, s, direct); rc != 0)
@@ -104,7 +102,6 @@ Result<MrKeys> reg_mr(Hca& h, const MrSpec& s) {
 
 // The linter watches memory that clients can unmap: not this.
 Result<MrKeys> reg_dm_mr(Hca& h, const DmMrSpec& s) {
-  if (h.context.dead) return Error{EIO, "the adapter is dead"};
   if (!h.pd_exists(s.pd)) return Error{EINVAL, "no such protection domain"};
   KeyTable::Direct direct;
   direct.pd = s.pd;
@@ -117,7 +114,6 @@ Result<MrKeys> reg_dm_mr(Hca& h, const DmMrSpec& s) {
 }
 
 int rereg_mr(Hca& h, MkeyIndex index, const MrSpec& s) {
-  if (h.context.dead) return -EIO;
   h.paging.finish(index.value());
   Mkey* m = h.keys.at(index.value());
   if (m == nullptr || m->mode != KeyMode::direct || mr_objection(h, s) != nullptr) return -EINVAL;
@@ -129,7 +125,6 @@ int rereg_mr(Hca& h, MkeyIndex index, const MrSpec& s) {
 }
 
 Result<Rkey> alloc_mw(Hca& h, Pdn pd, bool type2) {
-  if (h.context.dead) return Error{EIO, "the adapter is dead"};
   if (!h.config.profile.memory_windows) return Error{EOPNOTSUPP, "the adapter has no windows"};
   if (!h.pd_exists(pd)) return Error{EINVAL, "no such protection domain"};
   Result<Mkey*> m = h.keys.create_window(pd, type2);

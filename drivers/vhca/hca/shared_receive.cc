@@ -52,7 +52,6 @@ Xrcd* xrcd_of(const Hca& h, const XrcdSpec& s, uint32_t& number) {
 }  // namespace
 
 Result<uint32_t> create_srq(Hca& h, const SrqSpec& s, EventSink* sink) {
-  if (h.context.dead) return Error{EIO, "the adapter is dead"};
   if (const char* why = objection(h, s)) return Error{EINVAL, why};
   int rc = probe_range(s.buf, uint64_t{s.wqes} << s.wqe_shift, true);
   if (rc == 0) rc = probe_range(s.record, srq_record_bytes, true);
@@ -71,7 +70,6 @@ Result<uint32_t> create_srq(Hca& h, const SrqSpec& s, EventSink* sink) {
 }
 
 int set_srq_limit(Hca& h, uint32_t srqn, uint32_t limit) {
-  if (h.context.dead) return -EIO;
   Srq* srq = h.srqs.at(srqn);
   if (srq == nullptr || limit >= srq->spec.wqes) return -EINVAL;
   srq->limit = limit;
@@ -82,7 +80,6 @@ int set_srq_limit(Hca& h, uint32_t srqn, uint32_t limit) {
 Result<uint32_t> query_srq_limit(const Hca& h, uint32_t srqn) {
   const Srq* srq = h.srqs.at(srqn);
   if (srq == nullptr) return Error{EINVAL, "no such shared receive queue"};
-  if (h.context.dead) return Error{EIO, "the adapter is dead"};
   return uint32_t{srq->limit};
 }
 
@@ -104,7 +101,6 @@ int destroy_srq(Hca& h, uint32_t srqn) {
 }
 
 Result<uint32_t> open_xrcd(Hca& h, const XrcdSpec& s) {
-  if (h.context.dead) return Error{EIO, "the adapter is dead"};
   uint32_t number = 0;
   Xrcd* x = s.by_file ? xrcd_of(h, s, number) : nullptr;
   if (x != nullptr && s.exclusive) return Error{EINVAL, "the file has an XRC domain already"};

@@ -39,7 +39,8 @@ constexpr AttrRule rules[] = {
     {UVERBS_ATTR_ADVISE_MR_SGE_LIST, AttrKind::in, true, sizeof(ib_uverbs_sge)},
 };
 constexpr Method methods[] = {
-    {UVERBS_OBJECT_MR, UVERBS_METHOD_ADVISE_MR, advise, rules},
+    {UVERBS_OBJECT_MR, UVERBS_METHOD_ADVISE_MR, WhenDead::runs, advise,
+     rules},  // prefetching is the host's work (odp.c)
 };
 
 }  // namespace

@@ -24,7 +24,7 @@ constexpr AttrRule destroy_rules[] = {
     {UVERBS_ATTR_DESTROY_AH_HANDLE, AttrKind::object, true, 0, 0, Kind::ah},
 };
 constexpr Method methods[] = {
-    {UVERBS_OBJECT_AH, UVERBS_METHOD_AH_DESTROY, destroy, destroy_rules},
+    {UVERBS_OBJECT_AH, UVERBS_METHOD_AH_DESTROY, WhenDead::runs, destroy, destroy_rules},
 };
 
 }  // namespace

@@ -39,6 +39,7 @@ class Bundle;
 struct Method {
   uint16_t object;
   uint16_t method;
+  WhenDead when_dead;
   int (*run)(Context&, Bundle&);  // 0 or a negative errno
   std::span<const AttrRule> rules;
 };

@@ -109,6 +109,12 @@ int Context::keep_unless(int err, Object& object) {
   return err;
 }
 
+int Context::refusal(WhenDead when_dead) const noexcept {
+  if (!hca.context.dead) return 0;
+  if (when_dead == WhenDead::closed) return -EAGAIN;
+  return when_dead == WhenDead::refused ? -EIO : 0;
+}
+
 EventFile* Context::event_file(EventFile::Kind kind, int64_t fd) const noexcept {
   struct stat st {};
   if (fd < 0 || fd > INT32_MAX || syscall(SYS_fstat, static_cast<int>(fd), &st) != 0)

@@ -16,6 +16,17 @@
 
 namespace kilim::vhca {
 
+// What a method or a write command does when the adapter is dead, asked once, before it runs: a
+// column of the tables. The adapter is then as a card in mlx5_core's internal error state: firmware
+// commands that make, change or ask are refused with EIO, those that undo something are taken for
+// done (Linux drivers/net/ethernet/mellanox/mlx5/core/cmd.c, mlx5_internal_err_ret_value()).
+enum class WhenDead : uint8_t {
+  refused,  // -EIO: mlx5_ib needs a firmware command that makes, changes or asks
+  runs,     // it needs none, or one that undoes something
+  judges,   // what is asked for decides: the method says refused or runs to refusal() itself
+  closed,   // -EAGAIN: mlx5_ib's ib_active (main.c, mlx5_ib_alloc_ucontext())
+};
+
 struct Context final : EventSink {
   explicit Context(Hca& h) noexcept : hca(h) {}
   ~Context() override;
@@ -45,6 +56,9 @@ struct Context final : EventSink {
   int destroy(Object& object);
   // Takes the object out again where `err` says that the client could not be told of it.
   int keep_unless(int err, Object& object);
+
+  // 0: go on; otherwise the negative errno of a method that does this when the adapter is dead.
+  [[nodiscard]] int refusal(WhenDead when_dead) const noexcept;
 
   // The event file that the client's descriptor names; null: it names none of this kind.
   [[nodiscard]] EventFile* event_file(EventFile::Kind kind, int64_t fd) const noexcept;

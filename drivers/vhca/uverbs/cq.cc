@@ -154,8 +154,9 @@ constexpr AttrRule destroy_rules[] = {
     {UVERBS_ATTR_DESTROY_CQ_RESP, AttrKind::out, true, sizeof(ib_uverbs_destroy_cq_resp)},
 };
 constexpr Method methods[] = {
-    {UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE, create_method, create_rules},
-    {UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_DESTROY, destroy_method, destroy_rules},
+    {UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE, WhenDead::refused, create_method,
+     create_rules},  // CREATE_CQ
+    {UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_DESTROY, WhenDead::runs, destroy_method, destroy_rules},
 };
 
 // The older commands name a channel by a descriptor or -1.

@@ -51,7 +51,6 @@ mlx5_ib_alloc_ucontext_resp describe(Hca& hca) {
 
 int open_context(Context& context, const Request& r) {
   if (context.opened) return -EINVAL;
-  if (context.hca.context.dead) return -EAGAIN;  // mlx5_ib's ib_active
   mlx5_ib_alloc_ucontext_req_v2 req;
   constexpr std::size_t least = offsetof(mlx5_ib_alloc_ucontext_req_v2, max_cqe_version);
   if (r.driver_in.bytes() < least) return -EINVAL;
@@ -108,9 +107,12 @@ constexpr AttrRule async_rules[] = {
     {UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE, AttrKind::fresh, true},
 };
 constexpr Method methods[] = {
-    {UVERBS_OBJECT_DEVICE, UVERBS_METHOD_GET_CONTEXT, get_context, get_context_rules},
-    {UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_CONTEXT, query_context, query_context_rules},
-    {UVERBS_OBJECT_ASYNC_EVENT, UVERBS_METHOD_ASYNC_EVENT_ALLOC, async_event_alloc, async_rules},
+    {UVERBS_OBJECT_DEVICE, UVERBS_METHOD_GET_CONTEXT, WhenDead::closed, get_context,
+     get_context_rules},
+    {UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_CONTEXT, WhenDead::runs, query_context,
+     query_context_rules},  // no command: what the driver knows (main.c, set_ucontext_resp())
+    {UVERBS_OBJECT_ASYNC_EVENT, UVERBS_METHOD_ASYNC_EVENT_ALLOC, WhenDead::runs, async_event_alloc,
+     async_rules},
 };
 
 }  // namespace

@@ -13,6 +13,7 @@
 
 #include "kilim/prm/cmd.hh"
 #include "vhca/hca/commands.hh"
+#include "vhca/hca/fatal.hh"
 #include "vhca/uverbs/bundle.hh"
 
 namespace kilim::vhca {
@@ -192,6 +193,8 @@ int on_object(Context& context, Bundle& b, const uint16_t (&list)[N], uint16_t f
     return err;
   const Object* object = b.any_object(context, first_id);
   if (!listed(list, c.opcode()) || object == nullptr || !names(c, *object)) return -EINVAL;
+  const WhenDead when_dead = done_by_the_dead(c.opcode()) ? WhenDead::runs : WhenDead::refused;
+  if (int err = context.refusal(when_dead); err != 0) return err;
   return run_and_answer(context, c);
 }
 
@@ -240,12 +243,18 @@ constexpr AttrRule eqn_rules[] = {
     {MLX5_IB_ATTR_DEVX_QUERY_EQN_DEV_EQN, AttrKind::out, true, 4, 4},
 };
 constexpr Method methods[] = {
-    {MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_QUERY_EQN, query_eqn, eqn_rules},
-    {MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_QUERY, query, query_rules},
-    {MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_MODIFY, modify, modify_rules},
-    {MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_OTHER, other, other_rules},
-    {MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_CREATE, create, create_rules},
-    {MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_DESTROY, destroy, destroy_rules},
+    {MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_QUERY_EQN, WhenDead::runs, query_eqn,
+     eqn_rules},  // no command (devx.c)
+    {MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_QUERY, WhenDead::refused, query,
+     query_rules},  // queries
+    {MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_MODIFY, WhenDead::judges, modify,
+     modify_rules},  // 2ERR_QP and 2RST_QP are done
+    {MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_OTHER, WhenDead::refused, other,
+     other_rules},  // queries
+    {MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_CREATE, WhenDead::refused, create,
+     create_rules},  // what creates
+    {MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_DESTROY, WhenDead::runs, destroy,
+     destroy_rules},
 };
 
 }  // namespace

@@ -72,6 +72,7 @@ int run_ioctl(Context& context, Va header) {
   Va attrs{header.value() + sizeof h};
   if (int err = bundle.parse(context, *m, attrs, h.num_attrs); err != 0) return err;
   if (needs_context(*m) && !context.opened) return -EINVAL;
+  if (int err = context.refusal(m->when_dead); err != 0) return err;
   return m->run(context, bundle);
 }
 

@@ -55,7 +55,6 @@ int alloc(Context& context, Bundle& b) {
   if (int err = refuse_type(b.value(MLX5_IB_ATTR_ALLOC_DM_REQ_TYPE)); err != 0) return err;
   const uint64_t length = b.value(UVERBS_ATTR_ALLOC_DM_LENGTH);
   const auto alignment = static_cast<uint32_t>(b.value(UVERBS_ATTR_ALLOC_DM_ALIGNMENT));
-  if (context.hca.context.dead) return -EIO;
   auto made = std::make_unique<DmObject>();
   Result<DmBlock> block = context.hca.dm.alloc({length, alignment, context.dm_open});
   if (!block) return -block.error().code;
@@ -159,11 +158,14 @@ constexpr AttrRule reg_rules[] = {
     {UVERBS_ATTR_REG_DM_MR_RESP_RKEY, AttrKind::out, true, 4, 4},
 };
 constexpr Method methods[] = {
-    {UVERBS_OBJECT_DM, UVERBS_METHOD_DM_ALLOC, alloc, alloc_rules},
-    {UVERBS_OBJECT_DM, UVERBS_METHOD_DM_FREE, free_dm, free_rules},
-    {UVERBS_OBJECT_DM, MLX5_IB_METHOD_DM_QUERY, query, query_rules},
-    {UVERBS_OBJECT_DM, MLX5_IB_METHOD_DM_MAP_OP_ADDR, map_op_addr, map_op_rules},
-    {UVERBS_OBJECT_MR, UVERBS_METHOD_DM_MR_REG, reg_mr, reg_rules},
+    {UVERBS_OBJECT_DM, UVERBS_METHOD_DM_ALLOC, WhenDead::refused, alloc,
+     alloc_rules},  // ALLOC_MEMIC
+    {UVERBS_OBJECT_DM, UVERBS_METHOD_DM_FREE, WhenDead::runs, free_dm, free_rules},
+    {UVERBS_OBJECT_DM, MLX5_IB_METHOD_DM_QUERY, WhenDead::runs, query,
+     query_rules},  // no command (dm.c)
+    {UVERBS_OBJECT_DM, MLX5_IB_METHOD_DM_MAP_OP_ADDR, WhenDead::runs, map_op_addr, map_op_rules},
+    {UVERBS_OBJECT_MR, UVERBS_METHOD_DM_MR_REG, WhenDead::refused, reg_mr,
+     reg_rules},  // CREATE_MKEY
 };
 
 }  // namespace

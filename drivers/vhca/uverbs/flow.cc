@@ -195,7 +195,7 @@ constexpr AttrRule destroy_rules[] = {
     {UVERBS_ATTR_DESTROY_FLOW_HANDLE, AttrKind::object, true, 0, 0, Kind::flow},
 };
 constexpr Method methods[] = {
-    {UVERBS_OBJECT_FLOW, UVERBS_METHOD_FLOW_DESTROY, destroy, destroy_rules},
+    {UVERBS_OBJECT_FLOW, UVERBS_METHOD_FLOW_DESTROY, WhenDead::runs, destroy, destroy_rules},
 };
 
 }  // namespace
@@ -216,7 +216,7 @@ int cmd_create_flow(Context& context, const Request& r) {
   if (int err = check_length(r.in, cmd.flow_attr.size); err != 0) return err;
   auto* qp = context.find<QpObject>(cmd.qp_handle);
   if (qp == nullptr || qp->type != QpType::raw_packet) return -EINVAL;
-  if (!query_port(context.hca, cmd.flow_attr.port)) return -EINVAL;
+  if (!has_port(context.hca, cmd.flow_attr.port)) return -EINVAL;
   // Counters, which the driver's part would name, are not there.
   if (int err = r.driver_in.zero_from(0); err != 0) return err;
   FlowSpec spec;

@@ -62,9 +62,11 @@ constexpr AttrRule query_rules[] = {
     {UVERBS_ATTR_QUERY_MR_RESP_IOVA, AttrKind::out, false, 8, 8},
 };
 constexpr Method methods[] = {
-    {UVERBS_OBJECT_MR, UVERBS_METHOD_MR_DESTROY, destroy, destroy_rules},
-    {UVERBS_OBJECT_MR, UVERBS_METHOD_QUERY_MR, query, query_rules},
-    {UVERBS_OBJECT_MW, UVERBS_METHOD_MW_DESTROY, destroy_window, destroy_window_rules},
+    {UVERBS_OBJECT_MR, UVERBS_METHOD_MR_DESTROY, WhenDead::runs, destroy, destroy_rules},
+    {UVERBS_OBJECT_MR, UVERBS_METHOD_QUERY_MR, WhenDead::runs, query,
+     query_rules},  // no command (core/uverbs_std_types_mr.c)
+    {UVERBS_OBJECT_MW, UVERBS_METHOD_MW_DESTROY, WhenDead::runs, destroy_window,
+     destroy_window_rules},
 };
 
 constexpr uint32_t change_translation = 1, change_pd = 2, change_access = 4;

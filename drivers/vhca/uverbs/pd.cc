@@ -32,8 +32,9 @@ constexpr AttrRule query_rules[] = {
     {MLX5_IB_ATTR_QUERY_PD_RESP_PDN, AttrKind::out, true, 4, 4},
 };
 constexpr Method methods[] = {
-    {UVERBS_OBJECT_PD, UVERBS_METHOD_PD_DESTROY, destroy, destroy_rules},
-    {UVERBS_OBJECT_PD, MLX5_IB_METHOD_PD_QUERY, query, query_rules},
+    {UVERBS_OBJECT_PD, UVERBS_METHOD_PD_DESTROY, WhenDead::runs, destroy, destroy_rules},
+    {UVERBS_OBJECT_PD, MLX5_IB_METHOD_PD_QUERY, WhenDead::runs, query,
+     query_rules},  // no command (std_types.c)
 };
 
 }  // namespace

@@ -141,10 +141,14 @@ constexpr AttrRule table_rules[] = {
     {UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES, AttrKind::out, true, 8, 8},
 };
 constexpr Method methods[] = {
-    {UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT, query_port, port_rules},
-    {UVERBS_OBJECT_DEVICE, MLX5_IB_METHOD_QUERY_PORT, query_switch_port, switch_port_rules},
-    {UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY, query_gid_entry, entry_rules},
-    {UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE, query_gid_table, table_rules},
+    {UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT, WhenDead::refused, query_port,
+     port_rules},  // ACCESS_REG (main.c, mlx5_query_port_roce())
+    {UVERBS_OBJECT_DEVICE, MLX5_IB_METHOD_QUERY_PORT, WhenDead::runs, query_switch_port,
+     switch_port_rules},  // no command without a switch (std_types.c)
+    {UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY, WhenDead::runs, query_gid_entry,
+     entry_rules},  // ib_core's table (core/uverbs_std_types_device.c)
+    {UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE, WhenDead::runs, query_gid_table,
+     table_rules},  // as above
 };
 
 }  // namespace

@@ -302,8 +302,9 @@ constexpr AttrRule destroy_rules[] = {
     {UVERBS_ATTR_DESTROY_QP_RESP, AttrKind::out, true, sizeof(ib_uverbs_destroy_qp_resp)},
 };
 constexpr Method methods[] = {
-    {UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE, create_method, create_rules},
-    {UVERBS_OBJECT_QP, UVERBS_METHOD_QP_DESTROY, destroy_method, destroy_rules},
+    {UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE, WhenDead::refused, create_method,
+     create_rules},  // CREATE_QP
+    {UVERBS_OBJECT_QP, UVERBS_METHOD_QP_DESTROY, WhenDead::runs, destroy_method, destroy_rules},
 };
 
 // The two older structures name the common fields alike.

@@ -53,7 +53,7 @@ bool is_rate(uint8_t rate) {
 
 // The port that the path leaves by must be the queue's own.
 int check_path(Context& context, const QpObject& qp, const ib_uverbs_modify_qp& c, QpAttr& a) {
-  if (!query_port(context.hca, c.dest.port_num)) return -EINVAL;
+  if (!has_port(context.hca, c.dest.port_num)) return -EINVAL;
   if ((c.attr_mask & qp_mask::state) != 0 && a.state == QpState::rtr) {
     Result<QpAttr> now = query_qp(context.hca, qp.qpn);
     if (!now || now->port != c.dest.port_num) return -EINVAL;
@@ -86,14 +86,23 @@ int check_migration(const Profile& p, const ib_uverbs_modify_qp& c) {
   return moves ? -EOPNOTSUPP : 0;
 }
 
+// mlx5_ib asks for 2ERR_QP or 2RST_QP, which are taken for done; for all else of a dead card in
+// vain.
+WhenDead when_dead(const ib_uverbs_modify_qp& c) {
+  const bool to_reset = c.qp_state == static_cast<uint8_t>(QpState::reset);
+  const bool ends = to_reset || c.qp_state == static_cast<uint8_t>(QpState::err);
+  return ends && (c.attr_mask & qp_mask::state) != 0 ? WhenDead::runs : WhenDead::refused;
+}
+
 int modify(Context& context, const ib_uverbs_modify_qp& c) {
   auto* qp = context.find<QpObject>(c.qp_handle);
   if (qp == nullptr) return -EINVAL;
+  if (int err = context.refusal(when_dead(c)); err != 0) return err;
   constexpr uint32_t known = (1u << 21) - 1;  // up to IB_QP_DEST_QPN
   if ((c.attr_mask & ~known) != 0) return -EOPNOTSUPP;
   if ((c.attr_mask & qp_mask::state) != 0 && c.qp_state > last_state) return -EINVAL;
   if ((c.attr_mask & qp_mask::cur_state) != 0 && c.cur_qp_state > last_state) return -EINVAL;
-  if ((c.attr_mask & qp_mask::port) != 0 && !query_port(context.hca, c.port_num)) return -EINVAL;
+  if ((c.attr_mask & qp_mask::port) != 0 && !has_port(context.hca, c.port_num)) return -EINVAL;
   if (int err = check_migration(context.hca.config.profile, c); err != 0) return err;
   QpAttr a = attr_of(c);
   if ((c.attr_mask & qp_mask::path) != 0) {

@@ -28,7 +28,6 @@ int alloc(Context& context, Bundle& b) {
   uint64_t type = b.value(MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE);
   if (type != MLX5_IB_UAPI_UAR_ALLOC_TYPE_BF && type != MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC)
     return -EOPNOTSUPP;
-  if (context.hca.context.dead) return -EIO;
   Result<Uar*> page = context.hca.uars.alloc();
   if (!page) return -page.error().code;
   auto made = std::make_unique<UarObject>();
@@ -59,8 +58,9 @@ constexpr AttrRule destroy_rules[] = {
     {MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE, AttrKind::object, true, 0, 0, Kind::uar},
 };
 constexpr Method methods[] = {
-    {MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_ALLOC, alloc, alloc_rules},
-    {MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_DESTROY, destroy, destroy_rules},
+    {MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_ALLOC, WhenDead::refused, alloc,
+     alloc_rules},  // ALLOC_UAR
+    {MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_DESTROY, WhenDead::runs, destroy, destroy_rules},
 };
 
 uint64_t nanoseconds_of(clockid_t clock) {

@@ -23,43 +23,43 @@ constexpr uint16_t ex_device_bytes = offsetof(ib_uverbs_ex_query_device_resp, re
 
 // clang-format off
 constexpr WriteCommand commands[] = {
-    {IB_USER_VERBS_CMD_GET_CONTEXT, sizeof(ib_uverbs_get_context), sizeof(ib_uverbs_get_context_resp), true, cmd_get_context},
-    {IB_USER_VERBS_CMD_QUERY_DEVICE, sizeof(ib_uverbs_query_device), sizeof(ib_uverbs_query_device_resp), false, cmd_query_device},
-    {IB_USER_VERBS_CMD_QUERY_PORT, sizeof(ib_uverbs_query_port), sizeof(ib_uverbs_query_port_resp), false, cmd_query_port},
-    {IB_USER_VERBS_CMD_ALLOC_PD, sizeof(ib_uverbs_alloc_pd), sizeof(ib_uverbs_alloc_pd_resp), true, cmd_alloc_pd},
-    {IB_USER_VERBS_CMD_DEALLOC_PD, sizeof(ib_uverbs_dealloc_pd), 0, false, cmd_dealloc_pd},
-    {IB_USER_VERBS_CMD_CREATE_AH, sizeof(ib_uverbs_create_ah), sizeof(ib_uverbs_create_ah_resp), true, cmd_create_ah},
-    {IB_USER_VERBS_CMD_DESTROY_AH, sizeof(ib_uverbs_destroy_ah), 0, false, cmd_destroy_ah},
-    {IB_USER_VERBS_CMD_REG_MR, sizeof(ib_uverbs_reg_mr), sizeof(ib_uverbs_reg_mr_resp), true, cmd_reg_mr},
-    {IB_USER_VERBS_CMD_DEREG_MR, sizeof(ib_uverbs_dereg_mr), 0, false, cmd_dereg_mr},
-    {IB_USER_VERBS_CMD_REREG_MR, sizeof(ib_uverbs_rereg_mr), sizeof(ib_uverbs_rereg_mr_resp), true, cmd_rereg_mr},
-    {IB_USER_VERBS_CMD_ALLOC_MW, sizeof(ib_uverbs_alloc_mw), sizeof(ib_uverbs_alloc_mw_resp), true, cmd_alloc_mw},
-    {IB_USER_VERBS_CMD_DEALLOC_MW, sizeof(ib_uverbs_dealloc_mw), 0, false, cmd_dealloc_mw},
-    {IB_USER_VERBS_CMD_RESIZE_CQ, sizeof(ib_uverbs_resize_cq), offsetof(ib_uverbs_resize_cq_resp, driver_data), true, cmd_resize_cq},
-    {IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL, sizeof(ib_uverbs_create_comp_channel), sizeof(ib_uverbs_create_comp_channel_resp), false, cmd_create_comp_channel},
-    {IB_USER_VERBS_CMD_CREATE_CQ, sizeof(ib_uverbs_create_cq), sizeof(ib_uverbs_create_cq_resp), true, cmd_create_cq},
-    {IB_USER_VERBS_CMD_DESTROY_CQ, sizeof(ib_uverbs_destroy_cq), sizeof(ib_uverbs_destroy_cq_resp), false, cmd_destroy_cq},
-    {IB_USER_VERBS_CMD_CREATE_QP, sizeof(ib_uverbs_create_qp), sizeof(ib_uverbs_create_qp_resp), true, cmd_create_qp},
-    {IB_USER_VERBS_CMD_OPEN_QP, sizeof(ib_uverbs_open_qp), sizeof(ib_uverbs_create_qp_resp), true, cmd_open_qp},
-    {IB_USER_VERBS_CMD_QUERY_QP, sizeof(ib_uverbs_query_qp), sizeof(ib_uverbs_query_qp_resp), false, cmd_query_qp},
-    {IB_USER_VERBS_CMD_MODIFY_QP, sizeof(ib_uverbs_modify_qp), 0, true, cmd_modify_qp},
-    {IB_USER_VERBS_CMD_DESTROY_QP, sizeof(ib_uverbs_destroy_qp), sizeof(ib_uverbs_destroy_qp_resp), false, cmd_destroy_qp},
-    {IB_USER_VERBS_CMD_ATTACH_MCAST, sizeof(ib_uverbs_attach_mcast), 0, false, cmd_attach_mcast},
-    {IB_USER_VERBS_CMD_DETACH_MCAST, sizeof(ib_uverbs_detach_mcast), 0, false, cmd_detach_mcast},
-    {IB_USER_VERBS_CMD_CREATE_SRQ, sizeof(ib_uverbs_create_srq), sizeof(ib_uverbs_create_srq_resp), true, cmd_create_srq},
-    {IB_USER_VERBS_CMD_CREATE_XSRQ, sizeof(ib_uverbs_create_xsrq), sizeof(ib_uverbs_create_srq_resp), true, cmd_create_xsrq},
-    {IB_USER_VERBS_CMD_MODIFY_SRQ, sizeof(ib_uverbs_modify_srq), 0, true, cmd_modify_srq},
-    {IB_USER_VERBS_CMD_QUERY_SRQ, sizeof(ib_uverbs_query_srq), sizeof(ib_uverbs_query_srq_resp), false, cmd_query_srq},
-    {IB_USER_VERBS_CMD_DESTROY_SRQ, sizeof(ib_uverbs_destroy_srq), sizeof(ib_uverbs_destroy_srq_resp), false, cmd_destroy_srq},
-    {IB_USER_VERBS_CMD_OPEN_XRCD, sizeof(ib_uverbs_open_xrcd), sizeof(ib_uverbs_open_xrcd_resp), true, cmd_open_xrcd},
-    {IB_USER_VERBS_CMD_CLOSE_XRCD, sizeof(ib_uverbs_close_xrcd), 0, false, cmd_close_xrcd},
-    {ex | IB_USER_VERBS_EX_CMD_QUERY_DEVICE, sizeof(ib_uverbs_ex_query_device), ex_device_bytes, true, cmd_query_device_ex},
-    {ex | IB_USER_VERBS_EX_CMD_CREATE_CQ, offsetof(ib_uverbs_ex_create_cq, flags), sizeof(ib_uverbs_ex_create_cq_resp), true, cmd_create_cq_ex},
-    {ex | IB_USER_VERBS_EX_CMD_MODIFY_CQ, sizeof(ib_uverbs_ex_modify_cq), 0, false, cmd_modify_cq},
-    {ex | IB_USER_VERBS_EX_CMD_CREATE_QP, offsetof(ib_uverbs_ex_create_qp, rwq_ind_tbl_handle), sizeof(ib_uverbs_ex_create_qp_resp), true, cmd_create_qp_ex},
-    {ex | IB_USER_VERBS_EX_CMD_MODIFY_QP, sizeof(ib_uverbs_modify_qp), sizeof(ib_uverbs_ex_modify_qp_resp), true, cmd_modify_qp_ex},
-    {ex | IB_USER_VERBS_EX_CMD_CREATE_FLOW, sizeof(ib_uverbs_create_flow), sizeof(ib_uverbs_create_flow_resp), true, cmd_create_flow},
-    {ex | IB_USER_VERBS_EX_CMD_DESTROY_FLOW, sizeof(ib_uverbs_destroy_flow), 0, false, cmd_destroy_flow},
+    {IB_USER_VERBS_CMD_GET_CONTEXT, WhenDead::closed, sizeof(ib_uverbs_get_context), sizeof(ib_uverbs_get_context_resp), true, cmd_get_context},
+    {IB_USER_VERBS_CMD_QUERY_DEVICE, WhenDead::runs, sizeof(ib_uverbs_query_device), sizeof(ib_uverbs_query_device_resp), false, cmd_query_device},  // ib_core's copy (core/uverbs_cmd.c, copy_query_dev_fields())
+    {IB_USER_VERBS_CMD_QUERY_PORT, WhenDead::refused, sizeof(ib_uverbs_query_port), sizeof(ib_uverbs_query_port_resp), false, cmd_query_port},  // ACCESS_REG (main.c, mlx5_query_port_roce())
+    {IB_USER_VERBS_CMD_ALLOC_PD, WhenDead::refused, sizeof(ib_uverbs_alloc_pd), sizeof(ib_uverbs_alloc_pd_resp), true, cmd_alloc_pd},  // ALLOC_PD
+    {IB_USER_VERBS_CMD_DEALLOC_PD, WhenDead::runs, sizeof(ib_uverbs_dealloc_pd), 0, false, cmd_dealloc_pd},
+    {IB_USER_VERBS_CMD_CREATE_AH, WhenDead::runs, sizeof(ib_uverbs_create_ah), sizeof(ib_uverbs_create_ah_resp), true, cmd_create_ah},  // no command (ah.c)
+    {IB_USER_VERBS_CMD_DESTROY_AH, WhenDead::runs, sizeof(ib_uverbs_destroy_ah), 0, false, cmd_destroy_ah},
+    {IB_USER_VERBS_CMD_REG_MR, WhenDead::refused, sizeof(ib_uverbs_reg_mr), sizeof(ib_uverbs_reg_mr_resp), true, cmd_reg_mr},  // CREATE_MKEY
+    {IB_USER_VERBS_CMD_DEREG_MR, WhenDead::runs, sizeof(ib_uverbs_dereg_mr), 0, false, cmd_dereg_mr},
+    {IB_USER_VERBS_CMD_REREG_MR, WhenDead::refused, sizeof(ib_uverbs_rereg_mr), sizeof(ib_uverbs_rereg_mr_resp), true, cmd_rereg_mr},  // CREATE_MKEY, or a UMR that nobody executes (mr.c)
+    {IB_USER_VERBS_CMD_ALLOC_MW, WhenDead::refused, sizeof(ib_uverbs_alloc_mw), sizeof(ib_uverbs_alloc_mw_resp), true, cmd_alloc_mw},  // CREATE_MKEY
+    {IB_USER_VERBS_CMD_DEALLOC_MW, WhenDead::runs, sizeof(ib_uverbs_dealloc_mw), 0, false, cmd_dealloc_mw},
+    {IB_USER_VERBS_CMD_RESIZE_CQ, WhenDead::refused, sizeof(ib_uverbs_resize_cq), offsetof(ib_uverbs_resize_cq_resp, driver_data), true, cmd_resize_cq},  // MODIFY_CQ
+    {IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL, WhenDead::runs, sizeof(ib_uverbs_create_comp_channel), sizeof(ib_uverbs_create_comp_channel_resp), false, cmd_create_comp_channel},  // a file
+    {IB_USER_VERBS_CMD_CREATE_CQ, WhenDead::refused, sizeof(ib_uverbs_create_cq), sizeof(ib_uverbs_create_cq_resp), true, cmd_create_cq},  // CREATE_CQ
+    {IB_USER_VERBS_CMD_DESTROY_CQ, WhenDead::runs, sizeof(ib_uverbs_destroy_cq), sizeof(ib_uverbs_destroy_cq_resp), false, cmd_destroy_cq},
+    {IB_USER_VERBS_CMD_CREATE_QP, WhenDead::refused, sizeof(ib_uverbs_create_qp), sizeof(ib_uverbs_create_qp_resp), true, cmd_create_qp},  // CREATE_QP
+    {IB_USER_VERBS_CMD_OPEN_QP, WhenDead::runs, sizeof(ib_uverbs_open_qp), sizeof(ib_uverbs_create_qp_resp), true, cmd_open_qp},  // no command (core/verbs.c, ib_open_qp())
+    {IB_USER_VERBS_CMD_QUERY_QP, WhenDead::refused, sizeof(ib_uverbs_query_qp), sizeof(ib_uverbs_query_qp_resp), false, cmd_query_qp},  // QUERY_QP
+    {IB_USER_VERBS_CMD_MODIFY_QP, WhenDead::judges, sizeof(ib_uverbs_modify_qp), 0, true, cmd_modify_qp},  // 2ERR_QP and 2RST_QP are done
+    {IB_USER_VERBS_CMD_DESTROY_QP, WhenDead::runs, sizeof(ib_uverbs_destroy_qp), sizeof(ib_uverbs_destroy_qp_resp), false, cmd_destroy_qp},
+    {IB_USER_VERBS_CMD_ATTACH_MCAST, WhenDead::refused, sizeof(ib_uverbs_attach_mcast), 0, false, cmd_attach_mcast},  // ATTACH_TO_MCG
+    {IB_USER_VERBS_CMD_DETACH_MCAST, WhenDead::runs, sizeof(ib_uverbs_detach_mcast), 0, false, cmd_detach_mcast},
+    {IB_USER_VERBS_CMD_CREATE_SRQ, WhenDead::refused, sizeof(ib_uverbs_create_srq), sizeof(ib_uverbs_create_srq_resp), true, cmd_create_srq},  // CREATE_RMP
+    {IB_USER_VERBS_CMD_CREATE_XSRQ, WhenDead::refused, sizeof(ib_uverbs_create_xsrq), sizeof(ib_uverbs_create_srq_resp), true, cmd_create_xsrq},  // CREATE_XRC_SRQ, CREATE_XRQ
+    {IB_USER_VERBS_CMD_MODIFY_SRQ, WhenDead::refused, sizeof(ib_uverbs_modify_srq), 0, true, cmd_modify_srq},  // ARM_RQ
+    {IB_USER_VERBS_CMD_QUERY_SRQ, WhenDead::refused, sizeof(ib_uverbs_query_srq), sizeof(ib_uverbs_query_srq_resp), false, cmd_query_srq},  // QUERY_RMP
+    {IB_USER_VERBS_CMD_DESTROY_SRQ, WhenDead::runs, sizeof(ib_uverbs_destroy_srq), sizeof(ib_uverbs_destroy_srq_resp), false, cmd_destroy_srq},
+    {IB_USER_VERBS_CMD_OPEN_XRCD, WhenDead::refused, sizeof(ib_uverbs_open_xrcd), sizeof(ib_uverbs_open_xrcd_resp), true, cmd_open_xrcd},  // ALLOC_XRCD
+    {IB_USER_VERBS_CMD_CLOSE_XRCD, WhenDead::runs, sizeof(ib_uverbs_close_xrcd), 0, false, cmd_close_xrcd},
+    {ex | IB_USER_VERBS_EX_CMD_QUERY_DEVICE, WhenDead::refused, sizeof(ib_uverbs_ex_query_device), ex_device_bytes, true, cmd_query_device_ex},  // QUERY_ADAPTER (main.c, mlx5_ib_query_device())
+    {ex | IB_USER_VERBS_EX_CMD_CREATE_CQ, WhenDead::refused, offsetof(ib_uverbs_ex_create_cq, flags), sizeof(ib_uverbs_ex_create_cq_resp), true, cmd_create_cq_ex},  // CREATE_CQ
+    {ex | IB_USER_VERBS_EX_CMD_MODIFY_CQ, WhenDead::refused, sizeof(ib_uverbs_ex_modify_cq), 0, false, cmd_modify_cq},  // MODIFY_CQ
+    {ex | IB_USER_VERBS_EX_CMD_CREATE_QP, WhenDead::refused, offsetof(ib_uverbs_ex_create_qp, rwq_ind_tbl_handle), sizeof(ib_uverbs_ex_create_qp_resp), true, cmd_create_qp_ex},  // CREATE_QP
+    {ex | IB_USER_VERBS_EX_CMD_MODIFY_QP, WhenDead::judges, sizeof(ib_uverbs_modify_qp), sizeof(ib_uverbs_ex_modify_qp_resp), true, cmd_modify_qp_ex},  // as MODIFY_QP
+    {ex | IB_USER_VERBS_EX_CMD_CREATE_FLOW, WhenDead::refused, sizeof(ib_uverbs_create_flow), sizeof(ib_uverbs_create_flow_resp), true, cmd_create_flow},  // CREATE_FLOW_TABLE
+    {ex | IB_USER_VERBS_EX_CMD_DESTROY_FLOW, WhenDead::runs, sizeof(ib_uverbs_destroy_flow), 0, false, cmd_destroy_flow},
 };
 // clang-format on
 
@@ -78,6 +78,7 @@ int run(Context& context, const WriteCommand& c, const Request& r) {
   if (!answers(context, c)) return -EIO;
   if (r.in.bytes() < c.in_bytes || r.out.bytes() < c.out_bytes) return -ENOSPC;
   if (!context.opened && c.run != cmd_get_context) return -EINVAL;
+  if (int err = context.refusal(c.when_dead); err != 0) return err;
   return c.run(context, r);
 }
 
@@ -98,7 +99,8 @@ constexpr AttrRule invoke_write_rules[] = {
     {UVERBS_ATTR_CORE_OUT, AttrKind::out, false},
 };
 constexpr Method methods[] = {
-    {UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE, invoke_write, invoke_write_rules},
+    {UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE, WhenDead::runs, invoke_write,
+     invoke_write_rules},  // its command's row says
 };
 
 // What write(2) carries behind its header, cut into the core's and the driver's part.

@@ -12,7 +12,8 @@
 namespace kilim::vhca {
 
 struct WriteCommand {
-  uint32_t command;   // with IB_USER_VERBS_CMD_FLAG_EXTENDED where it is one
+  uint32_t command;  // with IB_USER_VERBS_CMD_FLAG_EXTENDED where it is one
+  WhenDead when_dead;
   uint16_t in_bytes;  // least lengths of the core's parts
   uint16_t out_bytes;
   bool has_driver_part;  // by write(2) the driver's bytes follow the core's
