@@ -19,7 +19,7 @@ namespace kilim::vhca {
 namespace {
 
 constexpr std::size_t max_entries = 8;  // two names; a debugger's copy of the library has its own
-std::array<std::atomic<void**>, max_entries> known{};
+std::array<std::atomic<void**>, max_entries> places{};
 
 // A device's page by us, anything else as if libmlx5 had called by name.
 // NOLINTNEXTLINE(readability-function-size): six parameters, as mmap() has them
@@ -41,12 +41,12 @@ void hook_maps() noexcept {
   std::array<void**, max_entries> entries{};
   redirect_calls("libmlx5", redirects, entries);
   for (std::size_t i = 0; i < max_entries; i++)
-    known[i].store(entries[i], std::memory_order_relaxed);
+    places[i].store(entries[i], std::memory_order_relaxed);
   errno = saved;
 }
 
 void keep_maps_hooked() noexcept {
-  for (const std::atomic<void**>& place : known) {
+  for (const std::atomic<void**>& place : places) {
     void** entry = place.load(std::memory_order_relaxed);
     if (entry == nullptr) return;
     if (__atomic_load_n(entry, __ATOMIC_RELAXED) == ours()) continue;

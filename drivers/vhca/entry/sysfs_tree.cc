@@ -12,7 +12,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -21,75 +20,13 @@
 #include "vhca/entry/odp_files.hh"
 #include "vhca/entry/port_files.hh"
 #include "vhca/entry/raw.hh"
+#include "vhca/entry/tree_folders.hh"
 #include "vhca/wire/make.hh"
 
 namespace kilim::vhca {
 namespace {
 
-constexpr const char* folder_prefix = "kilim-vhca.";
 constexpr const char* classes[] = {"infiniband_verbs", "infiniband"};
-
-std::string base_folder() {
-  const char* runtime = ::secure_getenv("XDG_RUNTIME_DIR");
-  if (runtime != nullptr && runtime[0] == '/' && ::access(runtime, W_OK) == 0) return runtime;
-  return "/tmp";
-}
-
-int unlink_one(const char* path, const struct stat*, int, struct FTW*) {
-  return ::remove(path);
-}
-
-void remove_all(const std::string& path) noexcept {
-  ::nftw(path.c_str(), unlink_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
-}
-
-// When a process began, in ticks since the machine did; 0: there is none of this number.
-unsigned long long start_of(pid_t pid) {
-  char text[1024];
-  const Fd file(raw::open_at(AT_FDCWD, ("/proc/" + std::to_string(pid) + "/stat").c_str(),
-                             O_RDONLY | O_CLOEXEC, 0));
-  const ssize_t n = file ? ::read(file.get(), text, sizeof(text) - 1) : 0;
-  if (n <= 0) return 0;
-  text[n] = '\0';
-  const char* behind_name = std::strrchr(text, ')');
-  unsigned long long start = 0;
-  char state = 'Z';
-  constexpr const char* fields =
-      ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu";
-  if (behind_name == nullptr || std::sscanf(behind_name, fields, &state, &start) != 2) return 0;
-  return state == 'Z' ? 0 : start;
-}
-
-// Whether the program lives for which the folder was made, though its launcher may not.
-bool in_use(const Fd& lock) {
-  char text[64];
-  const ssize_t n = ::pread(lock.get(), text, sizeof(text) - 1, 0);
-  if (n <= 0) return false;
-  text[n] = '\0';
-  int pid = 0;
-  unsigned long long start = 0;
-  return std::sscanf(text, "%d %llu", &pid, &start) == 2 && start != 0 && start_of(pid) == start;
-}
-
-// Removes `path` if nobody is left who needs it.
-void sweep_one(const std::string& path) {
-  struct stat st;
-  if (::lstat(path.c_str(), &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != ::geteuid()) return;
-  const Fd lock(::open((path + "/lock").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
-  if (!lock || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 || in_use(lock)) return;
-  remove_all(path);
-}
-
-void sweep(const std::string& base) {
-  DIR* dir = ::opendir(base.c_str());
-  if (dir == nullptr) return;
-  while (const dirent* entry = ::readdir(dir)) {
-    if (std::strncmp(entry->d_name, folder_prefix, std::strlen(folder_prefix)) == 0) {
-      sweep_one(base + "/" + entry->d_name);
-    }
-  }
-  ::closedir(dir);
-}
 
 bool make_folders(const std::string& path) {
   for (std::size_t at = path.find('/', 1);; at = path.find('/', at + 1)) {
@@ -141,12 +78,12 @@ std::string interface_of(const DeviceConfig& d) {
 
 // A function of the root complex, as in /sys/devices (Linux, Documentation/PCI/sysfs-pci.rst): an
 // address that neither the machine nor another device of the tree has.
-std::string free_pci_folder(const std::string& tree, uint32_t number) {
+std::string free_pci_folder(const std::string& root, uint32_t number) {
   constexpr uint32_t first_bus = 0x81, buses = 0x100 - first_bus;
   for (;; number++) {
     const uint32_t domain = number / buses;
     const std::string address = text("%04x:%02x:00.0", domain, first_bus + number % buses);
-    std::string folder = tree + text("/devices/pci%04x:00/", domain);
+    std::string folder = root + text("/devices/pci%04x:00/", domain);
     folder += address;
     if (::access(("/sys/bus/pci/devices/" + address).c_str(), F_OK) != 0 &&
         ::access(folder.c_str(), F_OK) != 0)
@@ -223,7 +160,7 @@ Result<SysfsTree> SysfsTree::make() {
   const std::string base = base_folder();
   sweep(base);
   for (int attempt = 0; attempt < 8; attempt++) {
-    std::string path = base + "/" + folder_prefix + "XXXXXX";
+    std::string path = base + "/" + tree_prefix + "XXXXXX";
     if (::mkdtemp(path.data()) == nullptr) {
       return Error{errno, "cannot make a folder for the device list in XDG_RUNTIME_DIR or /tmp"};
     }

@@ -113,6 +113,31 @@ uint8_t paged_operations(const Profile& p, QpType type) noexcept {
   }
 }
 
+// What follows from the spec alone.
+void fill(const Hca& h, Qp& qp, const QpSpec& s) {
+  const bool receives = s.type != QpType::xrc_ini && s.type != QpType::xrc_tgt;
+  qp.type = s.type;
+  qp.paged = paged_operations(h.config.profile, s.type);
+  qp.spec = s;
+  qp.spec.max_message = uint64_t{1} << h.config.profile.log_max_msg;
+  qp.send_cq = has_rings(s.type) ? h.cqs.at(s.send_cq.value()) : nullptr;
+  qp.recv_cq = receives ? h.cqs.at(s.recv_cq.value()) : nullptr;
+  qp.srq = s.srqn != 0 ? h.srqs.at(s.srqn) : nullptr;
+  if (qp.srq != nullptr && qp.srq->tags) use_tags(qp);
+  qp.sq.wqebbs = s.sq_wqebbs;
+  use_order(h.config, qp);
+}
+
+// From here on its doorbells are looked at, and frames may find it.
+void show_to_engine(Hca& h, Qp& qp) {
+  if (qp.spec.own_unicast || qp.spec.own_multicast) h.eth.own_queues++;
+  if (!has_rings(qp.type)) return;
+  Uar& uar = *h.uars.at(qp.spec.uar_page);
+  uar.qps.push_back(&qp);
+  h.uars.note_queues(uar);
+  if (h.lint) h.lint->add(qp);
+}
+
 // True: other handles are left, the queue pair stays.
 bool close_handle(Qp& qp, const void* owner) {
   if (qp.others.empty()) return false;
@@ -144,29 +169,12 @@ Result<Qpn> create_qp(Hca& h, const QpSpec& s, EventSink* sink) {
   if (qp == nullptr) return Error{ENOMEM, "the adapter has no more queue pairs"};
   reserve_lists(h);
   qp->qpn = Qpn{number};
-  qp->type = s.type;
-  qp->paged = paged_operations(h.config.profile, s.type);
-  qp->spec = s;
-  qp->spec.max_message = uint64_t{1} << h.config.profile.log_max_msg;
   qp->sink = sink;
-  const bool rings = has_rings(s.type);
-  const bool receives = s.type != QpType::xrc_ini && s.type != QpType::xrc_tgt;
-  qp->send_cq = rings ? h.cqs.at(s.send_cq.value()) : nullptr;
-  qp->recv_cq = receives ? h.cqs.at(s.recv_cq.value()) : nullptr;
-  qp->srq = s.srqn != 0 ? h.srqs.at(s.srqn) : nullptr;
-  if (qp->srq != nullptr && qp->srq->tags) use_tags(*qp);
   qp->sq.base = sq_base;
-  qp->sq.wqebbs = s.sq_wqebbs;
   qp->rq = {s.buf.value(), s.rq_wqes, rq_shift, 0};
-  use_order(h.config, *qp);
+  fill(h, *qp, s);
   count_users(h, *qp, 1);
-  if (s.own_unicast || s.own_multicast) h.eth.own_queues++;
-  if (rings) {
-    Uar& uar = *h.uars.at(s.uar_page);
-    uar.qps.push_back(qp);
-    h.uars.note_queues(uar);
-  }
-  if (h.lint && rings) h.lint->add(*qp);
+  show_to_engine(h, *qp);
   return qp->qpn;
 }
 

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Makes calls of libibverbs, libmlx5 and libnl-3 ours, in a process that attached a device itself.
+// Owner: attach.cc, under its lock.
+#pragma once
+
+#include "kilim/base/result.hh"
+
+namespace kilim::vhca {
+
+// Loads the libraries that are not there yet, and changes their GOT entries. Again after another
+// one: what has been redirected stays so. ENOENT: one of them cannot be loaded; EPERM: its GOT
+// cannot be written.
+Status redirect_libraries();
+
+}  // namespace kilim::vhca

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Makes a queue pair for a request of either interface: what ib_uverbs has taken out of the
+// request, and what mlx5_ib makes of it with the driver's part. Adapter's lock held.
+#pragma once
+
+#include <cstdint>
+
+#include <rdma/ib_user_ioctl_verbs.h>
+
+#include "kilim/base/result.hh"
+#include "vhca/uverbs/client_buffer.hh"
+#include "vhca/uverbs/context.hh"
+
+namespace kilim::vhca {
+
+// The core's part. Objects that the request does not name are null.
+struct QpRequest {
+  uint64_t type = 0;  // ib_uverbs_qp_type
+  uint64_t user_handle = 0;
+  PdObject* pd = nullptr;
+  CqObject* send_cq = nullptr;
+  CqObject* recv_cq = nullptr;
+  SrqObject* srq = nullptr;
+  XrcdObject* xrcd = nullptr;
+  EventFile* async = nullptr;
+  ib_uverbs_qp_cap cap{};
+  uint32_t create_flags = 0;
+  bool sq_sig_all = false;
+};
+
+// The object, in the context's table already; the driver's answer has been written.
+Result<QpObject*> create_qp_object(Context&, const QpRequest&, const Request&);
+
+}  // namespace kilim::vhca
