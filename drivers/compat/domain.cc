@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "compat/domain.hh"
 
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <utility>
-#include <vector>
 
 #include "compat/mapping.hh"
+#include "compat/odp_uses.hh"
 #include "compat/sentence.hh"
 #include "mlx5/borrow.hh"
 #include "mlx5/caps.hh"
@@ -34,44 +33,6 @@ class Turn {
   std::unique_ptr<port::MkeyQueue>& queue_;
 };
 
-// What a region is used for on a queue pair of this type; with `shared` it receives from a shared
-// receive queue.
-mr::OdpUse use_of(ibv_qp_type type, bool shared) {
-  using Op = mr::OdpOperation;
-  const uint32_t two_sided = Op::send | (shared ? Op::srq_recv : Op::recv);
-  switch (type) {
-    case IBV_QPT_RC:
-      return {mr::OdpTransport::rc, two_sided | Op::write | Op::read};
-    case IBV_QPT_UC:
-      return {mr::OdpTransport::uc, two_sided | Op::write};
-    case IBV_QPT_UD:
-      return {mr::OdpTransport::ud, two_sided};
-    case IBV_QPT_XRC_SEND:
-    case IBV_QPT_XRC_RECV:
-      return {mr::OdpTransport::xrc, Op::send | Op::srq_recv | Op::write | Op::read};
-    case IBV_QPT_RAW_PACKET:
-      return {mr::OdpTransport::raw_ethernet, two_sided};
-    default:
-      return {mr::OdpTransport::dc, Op::send | Op::srq_recv | Op::write | Op::read};
-  }
-}
-
-constexpr std::array qp_types{IBV_QPT_RC,       IBV_QPT_UC,       IBV_QPT_UD,
-                              IBV_QPT_XRC_SEND, IBV_QPT_XRC_RECV, IBV_QPT_RAW_PACKET};
-
-constexpr uint32_t known_qp_types = [] {
-  uint32_t all = 0;
-  for (const ibv_qp_type type : qp_types) all |= 1u << type;
-  return all;
-}();
-
-std::vector<mr::OdpUse> uses_of(uint32_t types) {
-  std::vector<mr::OdpUse> uses;
-  for (const ibv_qp_type type : qp_types)
-    if ((types >> type & 1) != 0) uses.push_back(use_of(type, false));
-  return uses;
-}
-
 bool writes(uint32_t access) noexcept {
   return (access & (mr::Access::all & ~mr::Access::remote_read)) != 0;
 }
@@ -85,7 +46,7 @@ Domain::~Domain() {
 int Domain::configure(const Settings& settings) {
   if (settings.keys == 0 || settings.max_keys < settings.keys || settings.max_keys > most_keys)
     return fail(EINVAL, "keys are 1 to 1048576, and the limit is not below what is made at once");
-  if (settings.qp_types == 0 || (settings.qp_types & ~known_qp_types) != 0)
+  if (!known_qp_types(settings.qp_types))
     return fail(EINVAL, "a type of queue pair that nobody knows");
   const std::lock_guard lock{mutex_};
   if (engine_ != nullptr)
@@ -93,7 +54,7 @@ int Domain::configure(const Settings& settings) {
   if (settings.on_demand) {
     Result<device::Caps> caps = mlx5::read_caps(context_);
     if (!caps) return fail(caps.error().code, caps.error().what);
-    if (Status s = mr::odp_refusal(caps->odp, true, uses_of(settings.qp_types)); !s)
+    if (Status s = mr::odp_refusal(caps->odp, true, odp_uses_of(settings.qp_types)); !s)
       return fail(s.error().code, s.error().what);
   }
   settings_ = settings;
@@ -125,7 +86,7 @@ Status Domain::open_engine() {
   if (!engine) return engine.error();
   engine_ = *std::move(engine);
   if (!settings_.on_demand) return Done{};
-  return engine_->cover().add_implicit(uses_of(settings_.qp_types));
+  return engine_->cover().add_implicit(odp_uses_of(settings_.qp_types));
 }
 
 void Domain::drop_all() noexcept {
@@ -300,7 +261,7 @@ int Domain::usable(const ibv_mr* mr, const ibv_qp* qp) {
   const Turn turn{mutex_, queue_};
   const auto at = live_.find(mr);
   if (at == live_.end()) return fail(EINVAL, "this is no relaxed region, or no more");
-  const mr::OdpUse use = use_of(qp->qp_type, qp->srq != nullptr);
+  const mr::OdpUse use = odp_use_of(qp->qp_type, qp->srq != nullptr);
   const Status s = at->second->region.usable(device_->caps().odp, {&use, 1});
   return s ? 0 : fail(s.error().code, s.error().what);
 }

@@ -2,7 +2,7 @@
 // MkeyBinder: binds mkeys to memory by UMRs on one reliable connection. It claims keys from the
 // pool, tracks their WQEs until they complete, invalidates keys that no Binding holds any more, and
 // returns them to the pool once nobody can use their handles. Read with mkey.hh (states),
-// umr/fence.hh and epoch.hh.
+// umr/fence.hh, epoch.hh and defer_queue.hh.
 // Owner: the worker of the queue; made by the control thread. Never allocates after create(), never
 // blocks or logs. Whatever was bound at a cursor must be committed by commit().
 #pragma once
@@ -15,7 +15,9 @@
 #include "kilim/base/outcome.hh"
 #include "kilim/base/owner.hh"
 #include "kilim/mkey/binding.hh"
+#include "kilim/mkey/defer_queue.hh"
 #include "kilim/mkey/epoch.hh"
+#include "kilim/mkey/mkey_cache.hh"
 #include "kilim/mkey/mkey_pool.hh"
 #include "kilim/queue/completion.hh"
 #include "kilim/queue/sq.hh"
