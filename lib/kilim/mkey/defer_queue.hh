@@ -15,6 +15,7 @@ namespace kilim::mkey {
 
 class DeferQueue {
  public:
+  // Both outlive the queue. Allocates once: a number for each queue of `epochs`.
   DeferQueue(Epochs& epochs, MkeyPool& pool);
   DeferQueue(const DeferQueue&) = delete;
   DeferQueue& operator=(const DeferQueue&) = delete;
@@ -47,9 +48,11 @@ class DeferQueue {
   // Epochs that have ended. A handle withdrawn while this is c is unusable when it is c + 2: one
   // epoch may have begun before the withdrawal.
   [[nodiscard]] uint32_t epoch() const noexcept { return epoch_; }
+  // Keys added and not yet removed.
   [[nodiscard]] uint32_t size() const noexcept { return size_; }
 
  private:
+  // What the epoch under way waits for; resting: none is under way.
   enum class Stage : uint8_t { resting, readers, queues };
   void finish() noexcept;
   static void append(MkeyPool& pool, uint32_t& list, uint32_t more) noexcept;
@@ -93,6 +96,7 @@ inline void DeferQueue::finish() noexcept {
   stage_ = Stage::resting;
 }
 
+// Puts the list that begins at `more` before `list`.
 inline void DeferQueue::append(MkeyPool& pool, uint32_t& list, uint32_t more) noexcept {
   if (more == Mkey::none) return;
   uint32_t last = more;

@@ -20,6 +20,7 @@
 
 namespace kilim::mkey {
 
+// Two counts of one send queue. In a cache line of its own, as only its worker writes it.
 class KILIM_CACHELINE_ALIGNED QueueClock {
  public:
   // Records how much is posted and how much is complete. Called by the queue's worker before it
@@ -50,6 +51,7 @@ class KILIM_CACHELINE_ALIGNED QueueClock {
   std::atomic<bool> counts_{false};  // a queue uses this clock
 };
 
+// The clocks of all send queues whose WQEs may name keys, and the workers' quiescence.
 class Epochs {
  public:
   // `readers` has a thread id for every worker that may hold a handle; it outlives the Epochs.
@@ -67,6 +69,7 @@ class Epochs {
   [[nodiscard]] uint64_t start() noexcept {
     return readers_ == nullptr ? 0 : rte_rcu_qsbr_start(readers_);
   }
+  // True: every worker has reported since start() returned the token.
   [[nodiscard]] bool readers_passed(uint64_t token) noexcept {
     if (readers_ == nullptr) return true;
     if (rte_rcu_qsbr_check(readers_, token, false) != 1) return false;

@@ -32,6 +32,7 @@ namespace kilim::mkey {
 // an access error. after_epoch: the handle works until nobody can use it any more (epoch.hh).
 enum class InvalidatePolicy : uint8_t { at_once, after_epoch };
 
+// Properties of the device and of the worker.
 struct MkeyBinderConfig {
   umr::FencePlanner fences{prm::UmrFence::strong};
   InvalidatePolicy invalidate = InvalidatePolicy::at_once;
@@ -56,6 +57,7 @@ struct Bind {
   uint8_t levels = 0;
 };
 
+// Counts since create(). The binder's worker adds, any thread reads.
 struct MkeyBinderCounters {
   Counter bound;        // UMRs that completed
   Counter invalidated;  // invalidations that completed
@@ -129,6 +131,7 @@ class MkeyBinder {
   void commit(queue::WqeCursor& c) noexcept;
   // Posts queued invalidations alone. True: something was posted.
   bool flush() noexcept;
+  // Invalidations that are queued and not posted, at most.
   [[nodiscard]] uint32_t invalidations_due() const noexcept { return due_count_; }
 
   // Handles a completion of the queue; returns its wr id. An error stops the binder until
@@ -144,10 +147,13 @@ class MkeyBinder {
   void restart() noexcept;
   // An error completion was seen, and restart() not called yet: nothing can be bound.
   [[nodiscard]] bool failed() const noexcept { return failed_; }
+  // True: no WQE that changes a key is under way.
   [[nodiscard]] bool idle() const noexcept { return head_ == tail_; }
+  // Keys that wait until nobody can use their handles.
   [[nodiscard]] uint32_t deferred() const noexcept { return deferred_.size(); }
   [[nodiscard]] queue::Sq& sq() noexcept { return sq_; }
   [[nodiscard]] const MkeyBinderCounters& counters() const noexcept { return counters_; }
+  // Lets another worker use the binder from now on; the two never use it at the same time.
   void release_owner() noexcept {
     owner_.release();
     cache_.release_owner();

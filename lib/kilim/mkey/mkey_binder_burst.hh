@@ -41,6 +41,8 @@ inline uint32_t MkeyBinder::levels_over(const umr::View& view) const noexcept {
   return any ? deepest_of(view) + 1 : 1;
 }
 
+// Binds the key, or another one if all its tags may be in use. The binding changes only after the
+// UMR has been appended, so a refusal leaves it as it was.
 template <typename Build>
 [[gnu::always_inline]] inline Outcome MkeyBinder::bind_at(queue::WqeCursor& c, Binding& b,
                                                           const Bind& how, uint32_t levels,
@@ -135,6 +137,7 @@ inline bool MkeyBinder::flush() noexcept {
 
 // ---- completions
 
+// Updates the keys whose last change lies before `position`, in the order of posting.
 inline void MkeyBinder::complete_until(uint32_t position) noexcept {
   uint32_t bound = 0;
   uint32_t tail = tail_;

@@ -25,6 +25,8 @@ inline void Binding::end() noexcept {
   key_ = nullptr;
 }
 
+// A free key of the binder's own: first those set aside for a swap, then the cache's. nullptr:
+// none.
 inline Mkey* MkeyBinder::claim_key() noexcept {
   if (spare_ == Mkey::none) return cache_.pop();
   Mkey& key = pool_.at(spare_);
@@ -69,6 +71,7 @@ inline void MkeyBinder::replace(Binding& b, Mkey& fresh) noexcept {
   counters_.parked.add(1);
 }
 
+// Puts the key at the end of the list of invalidations; a key that is in it already stays there.
 inline void MkeyBinder::queue_invalidation(Mkey& key) noexcept {
   key.set(Mkey::to_invalidate);
   if (key.has(Mkey::listed)) return;
@@ -103,6 +106,7 @@ inline void MkeyBinder::invalidate(Binding& b) noexcept {
   if (s == MkeyState::posted || s == MkeyState::valid) queue_invalidation(*b.key_);
 }
 
+// The key's binding has ended.
 inline void MkeyBinder::end(Mkey& key) noexcept {
   owner_.check();
   bound_--;

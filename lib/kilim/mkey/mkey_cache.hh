@@ -18,8 +18,8 @@ namespace kilim::mkey {
 
 class KILIM_CACHELINE_ALIGNED MkeyCache {
  public:
-  static constexpr uint32_t capacity = 64;
-  static constexpr uint32_t bulk = capacity / 2;
+  static constexpr uint32_t capacity = 64;        // keys
+  static constexpr uint32_t bulk = capacity / 2;  // keys moved from or to the pool at once
 
   explicit MkeyCache(MkeyPool& pool) noexcept : ring_(pool.ring_.get()) {}
   MkeyCache(const MkeyCache&) = delete;

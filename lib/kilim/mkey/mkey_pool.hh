@@ -36,6 +36,7 @@ class MkeyPool {
   // keys, as the limit allows. ENOSPC: the limit is reached; or the source's error.
   Status grow(uint32_t more);
 
+  // Keys made so far, and the most that grow() makes of them.
   [[nodiscard]] uint32_t size() const noexcept { return count_; }
   [[nodiscard]] uint32_t limit() const noexcept { return limit_; }
   // Keys by number, 0 to size() - 1, so that lists can be linked through Mkey::next. The caller
@@ -44,7 +45,7 @@ class MkeyPool {
   [[nodiscard]] uint32_t number_of(const Mkey& key) const noexcept {
     return static_cast<uint32_t>(&key - keys_.get());
   }
-  // False: the handle is no key of this pool. True: number_of() knows. Any thread.
+  // False: the handle is no key of this pool. True: it may be one; number_of() tells. Any thread.
   [[nodiscard]] bool may_hold(Lkey handle) const noexcept {
     return index_of(handle).value() - first_index_ <= index_span_;
   }

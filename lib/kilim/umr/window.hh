@@ -42,18 +42,21 @@ constexpr Rkey next_window_key(Rkey key) noexcept {
   return Rkey{(key.value() & ~0xffu) | ((key.value() + 1) & 0xff)};
 }
 
-// Control thread. EOPNOTSUPP: the device has no windows of this type.
+// Makes a window, in state free, by a command to the device. Control thread. EOPNOTSUPP: the device
+// has no windows of this type; or the source's error. `source` outlives the window.
 template <WindowType T>
 Result<FreeWindow<T>> make_window(mr::WindowSource& source);
 
 namespace detail {
 inline constexpr uint32_t bind_wqebbs = 3, unbind_wqebbs = 2;
+// The flags and fields that libmlx5's ibv_bind_mw() sets too (test/golden compares the bytes).
 inline constexpr uint8_t window_flags = prm::umr::inline_list | prm::umr::has_translation_offset;
 inline constexpr uint64_t window_mask = prm::umr::mask_free | prm::umr::mask_mkey;
 
 Outcome check_window(const WindowBind& b, WindowType type) noexcept
     __asm__("kilim_cold_window_check");
 
+// The fields in which the WQEs of the two types differ.
 struct WindowWords {
   Rkey key;          // with the present tag
   uint8_t tag;       // afterwards

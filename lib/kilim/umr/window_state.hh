@@ -21,6 +21,8 @@ namespace kilim::umr {
 
 using mr::WindowType;
 
+// In the order of a window's life; from invalidating it returns to free. Type 1 may also be bound
+// again while bound, and a peer may take a bound window of type 2 to free.
 enum class WindowState : uint8_t {
   free,          // gives no access
   binding,       // a bind is posted; a later WQE of the same queue may send the key to a peer
@@ -119,7 +121,7 @@ class [[nodiscard]] Window {
   WindowOwner owner_;
 };
 
-// Moves windows between states; used by the functions below only.
+// Moves windows between states; for umr/window.hh only.
 struct detail::WindowStep {
   template <typename W>
   static Rkey key(const W& w) noexcept {
