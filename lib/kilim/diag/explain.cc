@@ -43,7 +43,8 @@ Range remote_range(const Request& w, Opcode op, uint64_t bytes, unsigned& steps)
   return {r.rkey.host(), r.raddr.host(), right == prm::mkey::atomic ? 8 : bytes, right, &steps};
 }
 
-// Local segments one by one; their sum. `said`: one of them is to blame.
+// Returns the sum of the local segments' bytes. With `blame` it follows each of them until one
+// explains the error; `said`: one did.
 uint64_t explain_local(Text& t, MkeyBook& book, const Request& request, bool blame, bool& said) {
   const prm::lint::Bytes w = request.bytes;
   const Opcode op = request.opcode();
@@ -74,6 +75,8 @@ uint64_t explain_local(Text& t, MkeyBook& book, const Request& request, bool bla
   return sum;
 }
 
+// A UMR that failed. The book does not tell what the device checked, so the last sentence is
+// general.
 bool explain_bind(Text& t, const MkeyBook& book, prm::lint::Bytes w) {
   const auto c = prm::lint::segment_at<prm::CtrlSeg>(w, 0);
   const prm::lint::Findings found = prm::lint::check_wqe(w);
@@ -90,6 +93,7 @@ bool explain_bind(Text& t, const MkeyBook& book, prm::lint::Bytes w) {
   return true;
 }
 
+// What can be said from the syndrome alone.
 const char* general(Syndrome s) noexcept {
   switch (s) {
     case Syndrome::wr_flush:

@@ -14,7 +14,7 @@ namespace {
 using prm::Text;
 
 constexpr unsigned most_depth = 8;
-constexpr unsigned most_steps = 1 << 19;  // a list that names itself has no end
+constexpr unsigned most_steps = 1 << 19;  // bounds the time, as an untrusted list may name itself
 
 const char* right_name(uint32_t missing) noexcept {
   if ((missing & prm::mkey::atomic) != 0) return "atomics";
@@ -24,7 +24,7 @@ const char* right_name(uint32_t missing) noexcept {
   return "local reading";
 }
 
-// Which objection the key itself has; false: none.
+// Says why the device refuses the key itself, before any address. False: it does not.
 bool key_objects(Text& t, const MkeyRecord* k, const Range& r) {
   if (k == nullptr) {
     t.put("nobody knows key ").hex(r.key);
@@ -46,6 +46,7 @@ bool key_objects(Text& t, const MkeyRecord* k, const Range& r) {
   return false;
 }
 
+// The rights that the keys below an indirect key need: remote rights end at the first key.
 uint32_t inner(uint32_t rights) noexcept {
   const bool writes =
       (rights & (prm::mkey::local_write | prm::mkey::remote_write | prm::mkey::atomic)) != 0;
@@ -68,7 +69,8 @@ void say_entry(Text& t, const MkeyRecord& k, std::size_t i, uint64_t repetition)
   t.put(", WQE ").dec(k.wqe).put("): ");
 }
 
-// The entries of an indirect key, as often as they come; `offset` from its start.
+// Follows the range through the entries of an indirect key, in each repetition; offsets are from
+// the key's first byte.
 bool explain_entries(Text& t, const MkeyBook& book, const MkeyRecord& k, Range r, unsigned depth) {
   uint64_t round = 0;  // bytes of one repetition
   for (const MkeyEntry& e : k.entries) round += entry_bytes(e);
