@@ -14,11 +14,12 @@
 namespace kilim::compat {
 namespace {
 
-constexpr uint32_t most_keys = 1u << 20;
-constexpr uint32_t entries = 16;  // of 2 GiB each
-constexpr std::chrono::milliseconds patience{5000};
+constexpr uint32_t most_keys = 1u << 20;             // limit of Settings::max_keys
+constexpr uint32_t entries = 16;                     // of a key, so that it spans up to 32 GiB
+constexpr std::chrono::milliseconds patience{5000};  // longest wait for the adapter
 
-// Hands the queue over to the next thread that has the mutex.
+// Locks the domain's mutex. At its end the next thread that locks it becomes the queue's owner
+// (base/owner.hh).
 class Turn {
  public:
   Turn(std::mutex& m, std::unique_ptr<port::MkeyQueue>& queue) noexcept : lock_(m), queue_(queue) {}
@@ -33,6 +34,7 @@ class Turn {
   std::unique_ptr<port::MkeyQueue>& queue_;
 };
 
+// True: access includes a right to write, so the memory must be writable.
 bool writes(uint32_t access) noexcept {
   return (access & (mr::Access::all & ~mr::Access::remote_read)) != 0;
 }
@@ -116,7 +118,8 @@ relaxed::Answer Domain::append(const relaxed::Relaxed::Request& r, relaxed::Regi
   return a;
 }
 
-// Regions that wait for their invalidation hold keys, and locked memory too.
+// If there is no key or no memory may be locked, flushes first: regions that wait for their
+// invalidation hold both. If there is still no key, makes further ones.
 relaxed::Answer Domain::append_or_make_room(const relaxed::Relaxed::Request& r,
                                             relaxed::Region& region) {
   using relaxed::Answer;
@@ -147,7 +150,8 @@ int Domain::refuse(const relaxed::Relaxed::Request& r, relaxed::Answer why) {
                    refused ? engine_->refusal() : relaxed::errno_of(why), relaxed::text(why));
 }
 
-// All that was deregistered is invalidated, and its keys are back.
+// Waits until everything that was deregistered is invalidated and its keys are free. False: the
+// adapter did not answer in time.
 bool Domain::settle() {
   const auto deadline = std::chrono::steady_clock::now() + patience;
   bool flushed = engine_->flush();
@@ -155,7 +159,8 @@ bool Domain::settle() {
     if (!queue_->wait(patience)) recover();
     flushed = engine_->flush();
   }
-  for (int i = 0; i < 3; i++) engine_->poll();  // no other worker, no other queue
+  for (int i = 0; i < 3; i++)
+    engine_->poll();  // ends the epoch: no other worker or queue delays it
   return flushed;
 }
 
@@ -180,7 +185,7 @@ ibv_mr* Domain::register_memory(void* memory, std::size_t bytes, int access) {
   constexpr uint32_t optional = IBV_ACCESS_OPTIONAL_RANGE;
   const relaxed::Relaxed::Request request{reinterpret_cast<uint64_t>(memory), bytes,
                                           static_cast<uint32_t>(access) & ~optional, 0};
-  // Pinning finds out by itself; on demand the adapter would find out at the region's use.
+  // Pinning fails for memory that is not mapped. On demand the adapter would fail at the first use.
   if (settings_.on_demand && !is_mapped(pages_of(memory, bytes), writes(request.access))) {
     (void)fail_over(memory, EFAULT, "the memory is not mapped throughout, or not writable");
     return nullptr;
@@ -223,7 +228,8 @@ int Domain::flush() {
   return fail(EIO, "the adapter does not invalidate the regions");
 }
 
-// With all rights where the memory may be written, so that it serves whoever comes.
+// Registers the arena with all rights, so that later regions of any rights lie in it; read-only
+// memory with the right to remote reading.
 int Domain::add_arena(void* memory, std::size_t bytes) {
   const Turn turn{mutex_, queue_};
   if (engine_ == nullptr) {
