@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The ten lines of README.md: a UMR makes one key of eight pieces, the RDMA WRITE behind it sends
-// them as one message. Nothing is checked here; 03_umr_gather does the same and checks. Runs
-// without hardware: build/examples/00_ten_lines
+// The ten lines of README.md: a UMR puts eight pieces of memory under one mkey, and the RDMA WRITE
+// behind it sends them as one message. No error is checked here; 03_umr_gather does the same and
+// checks. Runs without hardware: build/examples/00_ten_lines
 #include <array>
 #include <cstdio>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The smallest forwarder: one lcore sends back on each port what it receives there. Shows set-up in
-// its order (EAL, arena, pool, cache, port) and who holds a buffer when. It forwards until SIGINT
+// The smallest forwarder: one lcore sends back on each port what it receives there. Shows the order
+// of set-up (EAL, arena, pool, cache, port) and who holds a buffer when. It forwards until SIGINT
 // or SIGTERM. Without hardware, hugepages or root, from one file of frames to another:
 //   usertools/pcap_file.py make in.pcap 1000
 //   build/examples/01_forward --no-huge --no-shconf --no-pci -l 0
@@ -39,15 +39,16 @@ kilim::Status start(Port& port, const kilim::pool::ArenaMemory& memory,
 }
 
 void forward(Port& port, kilim::pool::BufferCache& cache) {
-  // A virtual device without a thread of its own is run by whoever polls its queues.
+  // A virtual device without a thread of its own makes progress only when its users run its poller.
   if (port.poller().fn != nullptr) port.poller().fn(port.poller().context, 64);
   Handle packets[32];
-  const uint32_t n = port.rx(0, packets);          // ours from here on
-  const uint32_t sent = port.tx(0, {packets, n});  // these are the queue's
-  cache.free({packets + sent, n - sent});          // these were not taken: dropped
+  const uint32_t n = port.rx(0, packets);          // this lcore holds the buffers from here on
+  const uint32_t sent = port.tx(0, {packets, n});  // the queue holds these until they are sent
+  cache.free({packets + sent, n - sent});          // the queue was full: the rest is dropped
 }
 
-// One port. What is made last goes first, so that nobody outlives what it uses.
+// One port. The order of the members matters: what is made last is destroyed first, so nothing
+// outlives what it uses.
 int run(Port& port) {
   auto memory = kilim::pool::ArenaMemory::create({.buffers = 8192});
   if (!memory) return refused("packet buffers", memory.error());

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory made known to a device: allocated by the library, the program's own, re-registered, and
-// what is refused. The device then copies from one region to the other. Shows pages, translation
-// entries and NUMA nodes. Runs without hardware: build/examples/02_register [DEVICE]
+// Registering memory: memory that the library allocates, memory of the program, a re-registration,
+// and a request that is refused. The device then copies from one region to the other. Shows page
+// sizes, translation entries and NUMA nodes. Runs without hardware: build/examples/02_register
+// [DEVICE]
 #include <cstdio>
 #include <cstring>
 #include <vector>
@@ -32,7 +33,7 @@ void show(const char* what, const mr::Region& r) {
               static_cast<unsigned long long>(r.entries), r.node);
 }
 
-// The device writes `n` bytes from one region to the begin of another. False where it refuses.
+// Has the device write `n` bytes of one region to the begin of another. False: it refused.
 bool copy(port::MkeyQueue& queue, const mr::Region& from, const mr::Region& to, uint32_t n) {
   queue::WqeCursor c{queue.sq()};
   if (!queue::rdma_write(c, {to.iova, to.rkey}, queue::Sge{from.iova, n, from.lkey}, {}))
@@ -47,14 +48,14 @@ int run(device::Device& device) {
       device, {.keys = 1, .key = {.max_entries = 4}, .access = Access::all});
   if (!queue) return refused("queue", queue.error().what);
 
-  // Contiguous memory, in the largest pages there are, near the device.
+  // Contiguous memory in the largest pages available, on the device's NUMA node.
   auto target = mr::AllocatedRegion::create(
       registrar, {.bytes = bytes, .access = Access::all, .node = device.numa_node()});
   if (!target) return refused("allocated", target.error().what);
   show("allocated", target->region());
   if (*target->fall_back() != '\0') std::printf("  smaller pages: %s\n", target->fall_back());
 
-  // Memory that the program has anyway.
+  // Memory of the program.
   std::vector<std::byte> own(bytes);
   for (std::size_t i = 0; i < own.size(); i++) own[i] = static_cast<std::byte>(i * 11);
   auto source = mr::Mr::create(registrar, {own.data(), bytes / 2}, Access::local_write, small_page);
@@ -63,7 +64,7 @@ int run(device::Device& device) {
   if (!copy(**queue, source->region(), target->region(), bytes / 2))
     return refused("copy", "the device refused it");
 
-  // The same region over the other half: keys may change, what was not named stays.
+  // The same region over the other half of the memory. Its keys may change; its rights stay.
   mr::Change change;
   change.translation = true;
   change.memory = {own.data() + bytes / 2, bytes / 2};
@@ -78,7 +79,7 @@ int run(device::Device& device) {
     return refused("second half", "WRONG");
   std::printf("both halves arrived\n");
 
-  // Two wishes that exclude each other.
+  // Refused: on-demand paging has no contiguous pages.
   auto both = mr::AllocatedRegion::create(
       registrar, {.bytes = bytes, .access = Access::all | Access::on_demand});
   if (both) return refused("allocated on demand", "was not refused");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sixteen pieces of memory become one by a key: a UMR makes the key show them, the RDMA WRITE
-// behind it gathers them, and nothing is copied by this core. Shows a key's life: taken, bound,
-// used behind its UMR, valid, ended. Runs without hardware: build/examples/03_umr_gather [DEVICE]
+// Sixteen pieces of memory under one mkey: a UMR binds the mkey to them, and the RDMA WRITE behind
+// it gathers them; this core copies nothing. Shows a key's life: claimed, bound, used behind its
+// UMR, valid, ended. Runs without hardware: build/examples/03_umr_gather [DEVICE]
 #include <array>
 #include <cstdio>
 #include <cstring>
@@ -45,7 +45,7 @@ int gather(port::MkeyQueue& queue, const mr::Region& region, std::vector<std::by
   mkey::Binding key = binder.claim();
   const auto list = scattered(region);
 
-  // One doorbell for both: the WRITE carries the fence, this core waits for nothing.
+  // One doorbell for both. The WRITE has a fence, so the device makes it wait for the UMR.
   queue::WqeCursor c{queue.sq()};
   const mkey::Bind how{.access = umr::mkey_access(mr::Access::remote_read)};
   if (const Outcome o = binder.bind(c, key, how, list.view()); !o.ok())

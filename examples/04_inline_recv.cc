@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Short messages that come in their completion entries: the program reads them where they lie, and
-// the buffers that were posted for them stay as they are. A longer message comes in its buffer.
-// Shows what was decided about the queue, a view of each message, and the hit counts.
-// Runs without hardware: build/examples/04_inline_recv [DEVICE]
+// Inline receive: short messages arrive in their CQEs, where the program reads them, and the
+// buffers that were posted for them are not written. A longer message arrives in its buffer. Shows
+// whether the queue has inline receive and why, a view of each message, and the counts. Runs
+// without hardware: build/examples/04_inline_recv [DEVICE]
 #include <cstdio>
 #include <cstring>
 #include <vector>
@@ -52,7 +52,7 @@ struct Connection {
   }
 };
 
-// The first half of `memory` is posted, the second is sent from. How many messages were right.
+// Posts the first half of `memory` and sends from the second. Returns how many messages were right.
 uint32_t run(device::Device& device, Connection& connection, const mr::Region& region,
              std::vector<char>& memory) {
   std::vector<uint64_t> send_ids(connection.qp->sq.wqebb_count);
@@ -79,7 +79,7 @@ uint32_t run(device::Device& device, Connection& connection, const mr::Region& r
         received, count, hits, [&](const queue::Completion& c, std::span<const std::byte> entry) {
           if (!c.ok()) return;
           const char* posted = &memory[rq.retire(c.wqe_counter)];
-          // A view of the entry is valid only here: its place goes back to the device afterwards.
+          // The bytes in the CQE are valid only here: afterwards the device may overwrite it.
           const void* data = entry.empty() ? static_cast<const void*>(posted) : entry.data();
           std::printf("%2u bytes in the %s: %.*s\n", c.byte_len, entry.empty() ? "buffer" : "entry",
                       static_cast<int>(c.byte_len), static_cast<const char*>(data));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A tile and a column of a matrix are sent as if they lay in one row: a strided key has one entry
+// A tile and a column of a matrix are each sent as one message: a strided mkey has one entry
 // {address, bytes, stride}, whatever the number of rows. Read 03_umr_gather.cc first.
 // Runs without hardware: build/examples/05_matrix_rows [DEVICE]
 #include <cstdio>
@@ -35,7 +35,7 @@ struct Bench {
   umr::UmrContext context;
 };
 
-// The tile as an entry that repeats: `width` numbers, then the same a row further.
+// The tile as a strided entry: `width` numbers, repeated with the stride of a row.
 umr::StridedEntry entry_of(const mr::Region& matrix, const Tile& t) {
   return {.address = matrix.iova + (uint64_t{t.row} * columns + t.column) * sizeof(double),
           .bytes = t.width * uint32_t{sizeof(double)},
@@ -48,8 +48,8 @@ bool send(Bench& b, mkey::Binding& key, const Tile& t) {
   const umr::StridedView view{&entry, 1, t.height};
   const mkey::Bind how{.access = umr::mkey_access(mr::Access::remote_read)};
   queue::WqeCursor c{b.queue.sq()};
-  // Where the device has no strided lists, or a number is too large for its field, this becomes an
-  // ordinary list of blocks.
+  // If the device has no strided lists, or a number exceeds its 16-bit field, umr_strided_view()
+  // makes an ordinary list of blocks.
   const auto build = [&](queue::WqeCursor& at, const mkey::Mkey& k, uint8_t tag,
                          const umr::UmrWr& wr) {
     return umr::umr_strided_view(at, b.context, b.queue.binder().request(k, tag, how), view, wr);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One key over a pool of buffers, as a ring: a peer that was told the key once reads place n at
-// n * 256 for ever, while buffers behind the places change. Each turn rewrites four entries of the
-// key and nothing else: 192 bytes of WQE, however long the ring. Read 03_umr_gather.cc first.
-// Runs without hardware: build/examples/06_ring_key [DEVICE]
+// One mkey over a pool of buffers, as a ring: a peer that was given the key once reads place n at
+// address n * 256, while the buffers behind the places change. Each turn replaces four entries of
+// the key by a WQE of 192 bytes, whatever the ring's length. Read 03_umr_gather.cc first. Runs
+// without hardware: build/examples/06_ring_key [DEVICE]
 #include <array>
 #include <cstdio>
 #include <cstring>
@@ -58,7 +58,8 @@ bool make(Ring& r) {
   return r.queue.wait();
 }
 
-// The buffers of four places, from `first` on, are taken out and those that were out are put in.
+// Takes the buffers of four places, from `first` on, out of the ring and puts in those that were
+// out.
 bool advance(Ring& r, uint32_t first) {
   umr::PieceList<step> fresh;
   for (uint32_t i = 0; i < step; i++) {
@@ -76,7 +77,7 @@ bool advance(Ring& r, uint32_t first) {
   return r.queue.wait();
 }
 
-// What a peer does, with one READ over the whole ring; true if each place shows its buffer.
+// The peer: one READ of the whole ring. True: each place has the bytes of its buffer.
 bool peer_reads(Ring& r) {
   const uint64_t copy = uint64_t{buffers} * buffer_bytes;
   queue::WqeCursor c{r.queue.sq()};

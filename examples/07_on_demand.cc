@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// On-demand paging: 1 GiB of addresses is registered before there is memory, the device brings in
-// what it touches, forgets what the program gives back, and fetches ahead when asked. A detector
-// notices pages that come and go too often. Ends with the device's eleven statistics.
+// On-demand paging: 1 GiB of addresses is registered before there is memory. The device maps pages
+// when it accesses them, unmaps those that the program returns to the kernel, and prefetches when
+// asked. A detector reports pages that are mapped and unmapped too often. Ends with the device's
+// eleven statistics.
 // Runs without hardware: build/examples/07_on_demand [DEVICE]
 #include <array>
 #include <cstdio>
@@ -74,7 +75,7 @@ int run(device::Device& device, std::byte* addresses, std::byte* full) {
   auto paged = mr::Mr::create_on_demand(registrar, {addresses, window}, Access::all, uses);
   if (!paged) return refused("on demand", paged.error().what);
 
-  // Pages come by being written to, three in a GiB.
+  // The device writes to three pages of the GiB, and so maps them.
   for (const uint64_t at : {uint64_t{0}, window / 2, window - page}) {
     if (!write_page(**queue, source->region(), paged->region(), at) ||
         std::memcmp(addresses + at, full, page) != 0)
@@ -82,7 +83,8 @@ int run(device::Device& device, std::byte* addresses, std::byte* full) {
   }
   std::printf("three pages of a GiB were written to\n");
 
-  // Fetched ahead, by whoever polls the queue of advice: a control lcore, here this thread.
+  // Prefetch. The thread that polls the queue of advice calls the device: a control lcore, here
+  // this one.
   auto advice = mr::AdviceQueue::create(registrar, {});
   if (!advice) return refused("advice", advice.error().what);
   const mr::AdviceJob job{.address = paged->region().iova + page,
@@ -92,7 +94,7 @@ int run(device::Device& device, std::byte* addresses, std::byte* full) {
   if (!(*advice)->submit(job)) return refused("advice", "the queue is full");
   while (!(*advice)->idle()) (void)(*advice)->poll(now_ns());
 
-  // One page that the program gives back over and over thrashes, and the detector says so.
+  // A page that the program returns to the kernel again and again: the detector reports thrashing.
   mr::ThrashDetector detector({.faults_per_second = 10,
                                .window_ns = 1'000'000,
                                .say = [](void*, const mr::ThrashDetector::Verdict& v) {

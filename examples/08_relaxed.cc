@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Relaxed regions: memory is registered by a work request, 32 buffers with one doorbell, for a peer
-// that reads each once. Deregistering only marks; a flush takes the keys away from the peer, and
-// before it nothing of the memory may change hands. Read 02_register.cc first.
-// Runs without hardware: build/examples/08_relaxed [DEVICE]
+// Relaxed regions: memory is registered by work requests, 32 buffers with one doorbell, for a peer
+// that reads each once. Deregistering only marks a region; a flush invalidates its key. Until then
+// the peer can read the memory, so it must not be used for anything else. Read 02_register.cc
+// first. Runs without hardware: build/examples/08_relaxed [DEVICE]
 #include <array>
 #include <cstdio>
 #include <cstring>
@@ -41,7 +41,7 @@ struct Job {
   }
 };
 
-// All buffers, one doorbell. `dry`: no key is left.
+// Registers all buffers with one doorbell. Answer::dry: no key is left.
 Answer register_all(Job& j) {
   queue::WqeCursor c{j.queue.sq()};
   Answer a = Answer::done;
@@ -54,7 +54,7 @@ Answer register_all(Job& j) {
   return a;
 }
 
-// What a peer does; false: it was refused, or got something else.
+// The peer reads a buffer. False: it was refused, or read other bytes.
 bool peer_reads(Job& j, uint32_t i) {
   const auto address = reinterpret_cast<uint64_t>(j.buffer(i));
   queue::WqeCursor c{j.queue.sq()};
@@ -100,7 +100,7 @@ int main(int argc, char** argv) {
   auto engine = relaxed::Relaxed::create((*queue)->binder(), {.keys = keys});
   if (!engine) return refused("engine", engine.error().what);
 
-  // One region of the ordinary kind under all of them.
+  // One ordinary region, in which all relaxed ones lie.
   std::vector<std::byte> memory((batch + 1) * std::size_t{buffer_bytes});
   for (std::size_t i = 0; i < memory.size(); i++) memory[i] = static_cast<std::byte>(i * 5);
   auto arena = mr::Mr::create(device.registrar(), memory, mr::Access::all, 4096);

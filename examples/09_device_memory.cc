@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Device memory: a payload lies in the adapter itself, a key binds a header of host memory before
-// it, and one WRITE sends both; a counter beside it is added to without the host's memory taking
-// part. Runs without hardware: build/examples/09_device_memory [DEVICE]
+// Device memory: a payload is in the adapter itself. A UMR puts a header in host memory and the
+// payload under one mkey, and one WRITE sends both. An atomic adds to a counter in the adapter;
+// only the old value is written to host memory. Runs without hardware:
+// build/examples/09_device_memory [DEVICE]
 #include <array>
 #include <cstdio>
 #include <cstring>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// All of EAL's memory in an index from address to key, while it comes and goes: the main lcore
-// allocates and frees, a worker sends from whatever address it is handed. Neither registers
-// anything: memory that EAL adds has a key before its allocation returns, memory that it gives back
-// loses it when no worker can hold it. Read 02_register.cc first. Runs without hardware and ends by
-// itself; it needs a second lcore, here on the same CPU, and hugepages for memory that comes and
-// goes:
+// All of EAL's memory in an index from address to key, while EAL adds and frees memory: the main
+// lcore allocates and frees, and a worker sends from the addresses that it gets. Neither registers
+// anything: memory that EAL adds has a key before its allocation returns, and memory that EAL frees
+// keeps it until no worker can hold it. Read 02_register.cc first. Runs without hardware and ends
+// by itself. It needs a second lcore, here on the same CPU, and hugepages, as EAL frees no other
+// memory:
 //   build/examples/10_eal_memory --lcores 0@0,1@0 --no-pci --in-memory
-// Without hugepages, all memory is there from the beginning; without root too:
+// Without hugepages, with all memory from the beginning; also without root:
 //   build/examples/10_eal_memory --lcores 0@0,1@0 --no-pci --no-huge --no-shconf -m 64
 #include <cstdio>
 #include <cstring>
@@ -61,14 +61,14 @@ struct Job {
   port::MkeyQueue& queue;
   const lookup::Index& index;
   rte_rcu_qsbr* readers;
-  rte_ring* full;   // to the worker; the job's own address ends it
-  rte_ring* spent;  // and back
+  rte_ring* full;   // buffers to the worker; the job's own address ends it
+  rte_ring* spent;  // buffers that were sent, back to the main lcore
   const std::byte* copy;
   mr::Region target;
   uint64_t sent = 0;
 };
 
-// One buffer, whose address is all that is known of it.
+// Sends one buffer, of which only the address is known.
 void send(Job& j, lookup::Front& front, const std::byte* buffer) {
   const auto from = reinterpret_cast<uint64_t>(buffer);
   const Lkey key = front.find(from, sent_bytes);
@@ -91,7 +91,7 @@ int work(void* arg) {
       send(j, front, static_cast<const std::byte*>(next));
       (void)rte_ring_enqueue(j.spent, next);
     }
-    rte_rcu_qsbr_quiescent(j.readers, me);  // no key is held, nothing is in flight
+    rte_rcu_qsbr_quiescent(j.readers, me);  // it holds no key, and no request is under way
     rte_pause();
   }
   rte_rcu_qsbr_thread_offline(j.readers, me);

@@ -17,6 +17,7 @@ namespace kilim::attach {
 // Who runs a virtual device: its users' workers (poll), or a thread of its own.
 enum class Progress : uint8_t { poll, thread };
 
+// What hca= and the devargs of virtual devices say.
 struct Spec {
   std::string name;  // vhca and a number: virtual
   std::string wire;  // of a virtual device; empty: nothing leaves it but loopback
@@ -32,6 +33,7 @@ bool is_virtual_name(std::string_view name) noexcept;
 // A sentence that says what is wrong with a wire's spec; empty: it is well formed.
 std::string refusal_of_wire(const std::string& spec);
 
+// An open device, and who runs it.
 struct Attachment {
   std::unique_ptr<device::Device> device;
   // Runs a virtual device without a thread; every worker that uses the device adds it. Empty for
@@ -39,6 +41,8 @@ struct Attachment {
   worker::Poller poller;
 };
 
+// Opens the device. EINVAL: an argument of virtual devices for another device, or a malformed one;
+// ENODEV: there is no such device; or the errors of mlx5::open() and vhca::attach().
 Result<Attachment> resolve(const Spec& spec);
 
 }  // namespace kilim::attach

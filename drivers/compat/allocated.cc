@@ -12,7 +12,7 @@ namespace {
 using Blocks = std::map<std::pair<const ibv_mr*, const void*>, mem::Block>;
 
 std::mutex mutex;
-// Never destroyed: a program may end with regions that are registered.
+// Made at the first use and never destroyed, as a program may end with registered regions.
 Blocks* blocks = nullptr;
 
 }  // namespace

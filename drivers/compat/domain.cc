@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "compat/domain.hh"
 
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <utility>
-#include <vector>
 
 #include "compat/mapping.hh"
+#include "compat/odp_uses.hh"
 #include "compat/sentence.hh"
 #include "mlx5/borrow.hh"
 #include "mlx5/caps.hh"
@@ -15,11 +14,12 @@
 namespace kilim::compat {
 namespace {
 
-constexpr uint32_t most_keys = 1u << 20;
-constexpr uint32_t entries = 16;  // of 2 GiB each
-constexpr std::chrono::milliseconds patience{5000};
+constexpr uint32_t most_keys = 1u << 20;             // limit of Settings::max_keys
+constexpr uint32_t entries = 16;                     // of a key, so that it spans up to 32 GiB
+constexpr std::chrono::milliseconds patience{5000};  // longest wait for the adapter
 
-// Hands the queue over to the next thread that has the mutex.
+// Locks the domain's mutex. At its end the next thread that locks it becomes the queue's owner
+// (base/owner.hh).
 class Turn {
  public:
   Turn(std::mutex& m, std::unique_ptr<port::MkeyQueue>& queue) noexcept : lock_(m), queue_(queue) {}
@@ -34,44 +34,7 @@ class Turn {
   std::unique_ptr<port::MkeyQueue>& queue_;
 };
 
-// What a region is used for on a queue pair of this type; with `shared` it receives from a shared
-// receive queue.
-mr::OdpUse use_of(ibv_qp_type type, bool shared) {
-  using Op = mr::OdpOperation;
-  const uint32_t two_sided = Op::send | (shared ? Op::srq_recv : Op::recv);
-  switch (type) {
-    case IBV_QPT_RC:
-      return {mr::OdpTransport::rc, two_sided | Op::write | Op::read};
-    case IBV_QPT_UC:
-      return {mr::OdpTransport::uc, two_sided | Op::write};
-    case IBV_QPT_UD:
-      return {mr::OdpTransport::ud, two_sided};
-    case IBV_QPT_XRC_SEND:
-    case IBV_QPT_XRC_RECV:
-      return {mr::OdpTransport::xrc, Op::send | Op::srq_recv | Op::write | Op::read};
-    case IBV_QPT_RAW_PACKET:
-      return {mr::OdpTransport::raw_ethernet, two_sided};
-    default:
-      return {mr::OdpTransport::dc, Op::send | Op::srq_recv | Op::write | Op::read};
-  }
-}
-
-constexpr std::array qp_types{IBV_QPT_RC,       IBV_QPT_UC,       IBV_QPT_UD,
-                              IBV_QPT_XRC_SEND, IBV_QPT_XRC_RECV, IBV_QPT_RAW_PACKET};
-
-constexpr uint32_t known_qp_types = [] {
-  uint32_t all = 0;
-  for (const ibv_qp_type type : qp_types) all |= 1u << type;
-  return all;
-}();
-
-std::vector<mr::OdpUse> uses_of(uint32_t types) {
-  std::vector<mr::OdpUse> uses;
-  for (const ibv_qp_type type : qp_types)
-    if ((types >> type & 1) != 0) uses.push_back(use_of(type, false));
-  return uses;
-}
-
+// True: access includes a right to write, so the memory must be writable.
 bool writes(uint32_t access) noexcept {
   return (access & (mr::Access::all & ~mr::Access::remote_read)) != 0;
 }
@@ -85,7 +48,7 @@ Domain::~Domain() {
 int Domain::configure(const Settings& settings) {
   if (settings.keys == 0 || settings.max_keys < settings.keys || settings.max_keys > most_keys)
     return fail(EINVAL, "keys are 1 to 1048576, and the limit is not below what is made at once");
-  if (settings.qp_types == 0 || (settings.qp_types & ~known_qp_types) != 0)
+  if (!known_qp_types(settings.qp_types))
     return fail(EINVAL, "a type of queue pair that nobody knows");
   const std::lock_guard lock{mutex_};
   if (engine_ != nullptr)
@@ -93,7 +56,7 @@ int Domain::configure(const Settings& settings) {
   if (settings.on_demand) {
     Result<device::Caps> caps = mlx5::read_caps(context_);
     if (!caps) return fail(caps.error().code, caps.error().what);
-    if (Status s = mr::odp_refusal(caps->odp, true, uses_of(settings.qp_types)); !s)
+    if (Status s = mr::odp_refusal(caps->odp, true, odp_uses_of(settings.qp_types)); !s)
       return fail(s.error().code, s.error().what);
   }
   settings_ = settings;
@@ -125,7 +88,7 @@ Status Domain::open_engine() {
   if (!engine) return engine.error();
   engine_ = *std::move(engine);
   if (!settings_.on_demand) return Done{};
-  return engine_->cover().add_implicit(uses_of(settings_.qp_types));
+  return engine_->cover().add_implicit(odp_uses_of(settings_.qp_types));
 }
 
 void Domain::drop_all() noexcept {
@@ -155,7 +118,8 @@ relaxed::Answer Domain::append(const relaxed::Relaxed::Request& r, relaxed::Regi
   return a;
 }
 
-// Regions that wait for their invalidation hold keys, and locked memory too.
+// If there is no key or no memory may be locked, flushes first: regions that wait for their
+// invalidation hold both. If there is still no key, makes further ones.
 relaxed::Answer Domain::append_or_make_room(const relaxed::Relaxed::Request& r,
                                             relaxed::Region& region) {
   using relaxed::Answer;
@@ -186,7 +150,8 @@ int Domain::refuse(const relaxed::Relaxed::Request& r, relaxed::Answer why) {
                    refused ? engine_->refusal() : relaxed::errno_of(why), relaxed::text(why));
 }
 
-// All that was deregistered is invalidated, and its keys are back.
+// Waits until everything that was deregistered is invalidated and its keys are free. False: the
+// adapter did not answer in time.
 bool Domain::settle() {
   const auto deadline = std::chrono::steady_clock::now() + patience;
   bool flushed = engine_->flush();
@@ -194,7 +159,8 @@ bool Domain::settle() {
     if (!queue_->wait(patience)) recover();
     flushed = engine_->flush();
   }
-  for (int i = 0; i < 3; i++) engine_->poll();  // no other worker, no other queue
+  for (int i = 0; i < 3; i++)
+    engine_->poll();  // ends the epoch: no other worker or queue delays it
   return flushed;
 }
 
@@ -219,7 +185,7 @@ ibv_mr* Domain::register_memory(void* memory, std::size_t bytes, int access) {
   constexpr uint32_t optional = IBV_ACCESS_OPTIONAL_RANGE;
   const relaxed::Relaxed::Request request{reinterpret_cast<uint64_t>(memory), bytes,
                                           static_cast<uint32_t>(access) & ~optional, 0};
-  // Pinning finds out by itself; on demand the adapter would find out at the region's use.
+  // Pinning fails for memory that is not mapped. On demand the adapter would fail at the first use.
   if (settings_.on_demand && !is_mapped(pages_of(memory, bytes), writes(request.access))) {
     (void)fail_over(memory, EFAULT, "the memory is not mapped throughout, or not writable");
     return nullptr;
@@ -262,7 +228,8 @@ int Domain::flush() {
   return fail(EIO, "the adapter does not invalidate the regions");
 }
 
-// With all rights where the memory may be written, so that it serves whoever comes.
+// Registers the arena with all rights, so that later regions of any rights lie in it; read-only
+// memory with the right to remote reading.
 int Domain::add_arena(void* memory, std::size_t bytes) {
   const Turn turn{mutex_, queue_};
   if (engine_ == nullptr) {
@@ -300,7 +267,7 @@ int Domain::usable(const ibv_mr* mr, const ibv_qp* qp) {
   const Turn turn{mutex_, queue_};
   const auto at = live_.find(mr);
   if (at == live_.end()) return fail(EINVAL, "this is no relaxed region, or no more");
-  const mr::OdpUse use = use_of(qp->qp_type, qp->srq != nullptr);
+  const mr::OdpUse use = odp_use_of(qp->qp_type, qp->srq != nullptr);
   const Status s = at->second->region.usable(device_->caps().odp, {&use, 1});
   return s ? 0 : fail(s.error().code, s.error().what);
 }

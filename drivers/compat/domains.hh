@@ -12,7 +12,7 @@
 
 namespace kilim::compat {
 
-// Finds the Domain of a protection domain. There is none: a new one if `make`, else null.
+// The Domain of a protection domain. If there is none: a new one with `make`, else null.
 std::shared_ptr<Domain> find_domain(ibv_pd* pd, bool make);
 // Removes it from the table.
 void forget_domain(ibv_pd* pd, const std::shared_ptr<Domain>& domain);

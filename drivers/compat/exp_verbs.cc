@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The experimental verbs of memory regions, by the verbs of today on the caller's own objects. Any
-// thread.
+// The experimental verbs of memory regions (ibv_compat.h), made of today's verbs on the caller's
+// own objects. Any thread.
 #include <cerrno>
 #include <cstdint>
 
@@ -36,7 +36,8 @@ void fill_odp(const mr::OdpCaps& caps, ibv_exp_odp_caps& out) {
                             .raw_eth_odp_caps = odp_of(caps, OdpTransport::raw_ethernet)};
 }
 
-// What no verb of today takes. 0: nothing of it.
+// Refuses access bits that no verb takes, and the two that exclude each other. 0: the bits are
+// fine.
 int check_access(uint64_t access) {
   constexpr uint64_t known = 0xffffffffu | allocate;
   if ((access & ~known) != 0) return fail(EINVAL, "an access bit that no region has");
@@ -81,7 +82,7 @@ int ibv_exp_query_device(ibv_context* context, ibv_exp_device_attr* attr) {
     return fail(rc, "the adapter does not tell its limits");
   *attr = {};
   attr->comp_mask = asked;
-  // Asked for or not, as their bits are where a program of today looks for them.
+  // The bits of memory windows are the same as in ibv_device_attr::device_cap_flags.
   attr->exp_device_cap_flags =
       plain.device_cap_flags &
       (IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B);
@@ -123,7 +124,7 @@ int ibv_exp_prefetch_mr(ibv_mr* mr, ibv_exp_prefetch_attr* attr) {
                           ? IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE
                           : IBV_ADVISE_MR_ADVICE_PREFETCH;
   constexpr uint64_t step = uint64_t{1} << 31;  // a piece's length has 32 bits
-  constexpr uint32_t most = 32;                 // 64 GiB; what lies behind comes when it is used
+  constexpr uint32_t most = 32;                 // 64 GiB; pages behind it come at their first use
   ibv_sge pieces[most];
   uint32_t count = 0;
   auto at = reinterpret_cast<uint64_t>(attr->addr);
@@ -147,7 +148,7 @@ int ibv_exp_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, size_t lengt
   if ((flags & IBV_REREG_MR_CHANGE_PD) != 0 && pd == nullptr)
     return fail(EINVAL, "no protection domain to change to");
   const bool moves = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
-  if ((flags & IBV_REREG_MR_CHANGE_ACCESS) == 0) access = 0;  // today's verb refuses others
+  if ((flags & IBV_REREG_MR_CHANGE_ACCESS) == 0) access = 0;  // ibv_rereg_mr() refuses other values
   const bool allocates = (access & allocate) != 0;
   if (check_access(access) != 0) return errno;
   if (allocates && !moves)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How relaxed regions learn that a protection domain or a context goes: libibverbs tells nobody,
-// and refuses a domain in which something of ours is left. So these two functions of libibverbs are
-// defined here too; a program that links this library before libibverbs calls these, and they go on
-// to libibverbs. Weak, since a program that links libibverbs statically has them there; whoever is
-// not served so has kilim_relaxed_close(). Any thread.
+// Destroys a Domain before its protection domain or context is destroyed. libibverbs reports that
+// to nobody, and refuses to destroy a protection domain in which objects are left. So two functions
+// of libibverbs are defined here too: a program that links this library before libibverbs calls
+// these, and they call libibverbs' own. They are weak, for programs that link libibverbs statically
+// and have them there. Programs that reach neither call kilim_relaxed_close(). Any thread.
 #include <cerrno>
 
 #include <dlfcn.h>
@@ -16,7 +16,8 @@ namespace {
 
 using kilim::compat::Domain;
 
-// The function behind this one, in the order in which the program's libraries are searched.
+// The next function of this name in the order in which libraries are searched (dlsym(3),
+// RTLD_NEXT).
 template <typename Function>
 Function* behind(const char* name) noexcept {
   return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
@@ -24,7 +25,8 @@ Function* behind(const char* name) noexcept {
 
 }  // namespace
 
-// Forgotten first: the next domain may have the same address.
+// The Domain leaves the table before the protection domain is destroyed, because a new one may get
+// the same address at once.
 __attribute__((weak)) int ibv_dealloc_pd(ibv_pd* pd) {
   static auto* const go_on = behind<decltype(ibv_dealloc_pd)>("ibv_dealloc_pd");
   if (go_on == nullptr) return ENOSYS;
@@ -39,7 +41,7 @@ __attribute__((weak)) int ibv_dealloc_pd(ibv_pd* pd) {
 __attribute__((weak)) int ibv_close_device(ibv_context* context) {
   static auto* const go_on = behind<decltype(ibv_close_device)>("ibv_close_device");
   if (go_on == nullptr) return ENOSYS;
-  (void)kilim::compat::forget_domains_of(context);  // what is hidden in them goes with them
+  (void)kilim::compat::forget_domains_of(context);  // destroys the Domains and all their objects
   return go_on(context);
 }
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory verbs that libibverbs does not have, or no longer has, under their old names and working
-// on a caller's own context, domain and regions, for C and C++: relaxed regions, the experimental
-// verbs for on-demand paging, re-registration with seven arguments, memory that the library
-// allocates. Any thread. A call that fails gives errno as its manual page says, and a sentence
-// besides.
+// Memory verbs that libibverbs does not have, or no longer has, under their old names: relaxed
+// regions, the experimental verbs for on-demand paging, re-registration with seven arguments,
+// memory that the library allocates. They work on the caller's own context, domain and regions. For
+// C and C++; any thread. A call that fails sets errno, and a sentence that kilim_compat_error()
+// returns.
 //
-// Names that verbs.h uses today with another meaning have a new one here: the transport bits of
-// on-demand paging are an enum ibv_exp_odp_transport_cap_bits, re-registration is
-// ibv_exp_rereg_mr(), and IBV_ACCESS_ALLOCATE_MR lies beyond 32 bits, since its old bit is
-// IBV_ACCESS_ZERO_BASED now. Programs are compiled anew; no old binary fits.
+// Names that verbs.h uses today with another meaning are different here: the transport bits of
+// on-demand paging are enum ibv_exp_odp_transport_cap_bits, re-registration is ibv_exp_rereg_mr(),
+// and IBV_ACCESS_ALLOCATE_MR is a bit above 32, as its old bit is IBV_ACCESS_ZERO_BASED now. So old
+// programs must be compiled again; their binaries do not fit.
 #ifndef KILIM_IBV_COMPAT_H
 #define KILIM_IBV_COMPAT_H
 
@@ -20,60 +20,67 @@
 extern "C" {
 #endif
 
-/* Why the last call of this thread failed, "" where it did not; never NULL. Valid until the
- * thread's next call of a function of this header. */
+/* A sentence that says why this thread's last call of a function of this header failed; "": it did
+ * not. Never NULL. Valid until the thread's next such call. */
 const char* kilim_compat_error(void);
 
 /* ---- Relaxed regions.
- * Registered by a work request on a hidden queue pair of the domain, made at the first use together
- * with its keys. Access reaches to the last page's boundary. Deregistering only marks; a flush
- * invalidates. As with ibv_dereg_mr() no work may be under way that names the region.
- * Memory is pinned, so a region is good for every transport that ibv_reg_mr()'s are. What an arena
- * covers costs no call of the system; other memory is registered as by ibv_reg_mr() and stays so
- * until the flush behind its region's end. kilim_relaxed_config() chooses memory on demand instead.
- * access: IBV_ACCESS_LOCAL_WRITE, REMOTE_WRITE, REMOTE_READ and, where UMRs can give it,
- * REMOTE_ATOMIC; optional bits are ignored. EAGAIN: all keys are in use. EINVAL: range or access.
- * ENOMEM, EPERM, EFAULT: as ibv_reg_mr(). The region is for ibv_dereg_mr_relaxed() only. */
+ * A relaxed region is registered by a work request (a UMR) on a hidden queue pair of the domain.
+ * Queue pair and keys are made at the first use. A region gives access up to the end of its last
+ * page. Deregistering only marks it; a flush invalidates it. As with ibv_dereg_mr(), no work that
+ * uses the region may be under way when it is deregistered. The memory is pinned, so all transports
+ * can use a region, as with ibv_reg_mr(). A region inside an arena (kilim_relaxed_arena()) costs no
+ * system call. Other memory is registered as by ibv_reg_mr(), and stays registered until the flush
+ * after its region was deregistered. kilim_relaxed_config() chooses on-demand memory instead. */
+
+/* access: IBV_ACCESS_LOCAL_WRITE, REMOTE_WRITE, REMOTE_READ and, if the adapter's UMRs can set it,
+ * REMOTE_ATOMIC; optional bits are ignored. NULL: errno is EAGAIN: all keys are in use; EINVAL:
+ * range or access; EIO: the adapter refused; ENOMEM, EPERM, EFAULT: as ibv_reg_mr(). The region is
+ * for ibv_dereg_mr_relaxed() only. */
 struct ibv_mr* ibv_reg_mr_relaxed(struct ibv_pd* pd, void* addr, size_t length, int access);
-/* EINVAL: not a relaxed region. */
+/* 0 or the value of errno, as for all functions below that return int. EINVAL: not a relaxed
+ * region. */
 int ibv_dereg_mr_relaxed(struct ibv_mr* mr);
-/* The hidden objects stay for the next region. They go with the domain: this library has a weak
- * ibv_dealloc_pd() and ibv_close_device() before libibverbs' own, and while no relaxed region is
- * left in a domain (else EBUSY, as with other regions) the former removes them first. Link it
- * before libibverbs (-lkilim_compat -libverbs); who cannot calls kilim_relaxed_close(). */
+/* Invalidates all regions of the domain that were deregistered. EIO: the adapter does not answer.
+ * The hidden objects stay for the next region, and are destroyed with the domain: this library has
+ * weak functions ibv_dealloc_pd() and ibv_close_device(), which destroy them and then call
+ * libibverbs' own. While relaxed regions are left, ibv_dealloc_pd() returns EBUSY, as with other
+ * regions. Link it before libibverbs (-lkilim_compat -libverbs), or call kilim_relaxed_close(). */
 int ibv_flush_relaxed_mr(struct ibv_pd* pd);
 
 enum kilim_relaxed_memory {
   KILIM_RELAXED_PINNED = 0,
-  /* One key of the whole address space. Nothing is pinned; a page's first access is a fault of the
-   * adapter's, and each registration looks whether the memory is there (madvise(), and beyond 1 MiB
-   * /proc/self/maps). Good for what the adapter pages: where it does not, an unreliable queue pair
-   * loses data and says nothing. */
+  /* Regions over one on-demand key of the whole address space. Nothing is pinned; the first access
+   * to a page is a page fault of the adapter, and each registration checks that the memory is
+   * mapped (madvise(2), and beyond 1 MiB /proc/self/maps). For transports and operations that the
+   * adapter can page for: where it cannot, an unreliable queue pair loses data silently. */
   KILIM_RELAXED_ON_DEMAND = 1
 };
 
 struct kilim_relaxed_attr {
   uint32_t comp_mask; /* 0 */
   uint32_t keys;      /* made at the first use, and as many again whenever all are used; 0: 1024 */
-  uint32_t max_keys;  /* beyond which EAGAIN; 0: 65536, or keys if that is more */
+  uint32_t max_keys;  /* the most keys, then EAGAIN; 0: 65536, or keys if that is more */
   uint32_t memory;    /* enum kilim_relaxed_memory */
-  uint32_t qp_types;  /* on demand: 1 << IBV_QPT_RC | ..., what regions are for; 0: RC */
+  uint32_t qp_types;  /* on demand: queue pairs that use regions, 1 << IBV_QPT_RC | ...; 0: RC */
 };
 
-/* Before the domain's first relaxed region. EBUSY: it has had one. EOPNOTSUPP: the adapter does not
- * page on demand for one of qp_types; the sentence names the capability. */
+/* Called before the domain's first relaxed region. EBUSY: it has had one. EINVAL: a value out of
+ * range. EOPNOTSUPP: the adapter does not page on demand for one of qp_types; the sentence names
+ * the capability. */
 int kilim_relaxed_config(struct ibv_pd* pd, const struct kilim_relaxed_attr* attr);
-/* To be asked when a queue pair is to use a region for the first time, by either side. 0, or
- * EOPNOTSUPP: the region is on demand and the adapter does not page for such a queue pair. */
+/* Called before a queue pair uses a region for the first time, locally or as a peer's target. 0: it
+ * can. EOPNOTSUPP: the region is on demand, and the adapter does not page for such a queue pair. */
 int kilim_relaxed_usable(const struct ibv_mr* mr, const struct ibv_qp* qp);
-/* The caller's word that this memory stays mapped as it is: its pages are pinned once, and regions
- * inside cost no call of the system. EEXIST: an arena begins at addr already. Else as ibv_reg_mr().
- */
+/* Makes the memory an arena: its pages are pinned once, and regions inside it cost no system call.
+ * The caller promises not to unmap or remap it before kilim_relaxed_arena_end(). EEXIST: an arena
+ * begins at addr already. Otherwise as ibv_reg_mr(). */
 int kilim_relaxed_arena(struct ibv_pd* pd, void* addr, size_t length);
-/* To be called before the memory is unmapped. EBUSY: regions lie in the arena; it takes no more. */
+/* Called before the memory is unmapped. EBUSY: regions lie in the arena; new ones do not any more.
+ * EINVAL: no arena begins there. */
 int kilim_relaxed_arena_end(struct ibv_pd* pd, void* addr);
-/* What ibv_dealloc_pd() does first, for who calls libibverbs' own, as from a plugin. EBUSY: relaxed
- * regions are left. */
+/* Destroys the hidden objects, for callers that reach libibverbs' own ibv_dealloc_pd(), as a plugin
+ * may. EBUSY: relaxed regions are left, or wait for a flush. */
 int kilim_relaxed_close(struct ibv_pd* pd);
 
 /* ---- Capabilities. */
@@ -125,7 +132,7 @@ struct ibv_exp_device_attr {
   struct ibv_exp_odp_caps odp_caps;
 };
 
-/* 0 or the value of errno. */
+/* Fills in what attr->comp_mask asks for. EINVAL: NULL; or the error of ibv_query_device(). */
 int ibv_exp_query_device(struct ibv_context* context, struct ibv_exp_device_attr* attr);
 
 /* ---- Regions on demand, and memory that the library allocates. */
@@ -151,11 +158,12 @@ struct ibv_exp_reg_mr_in {
   uint32_t comp_mask; /* 0 */
 };
 
-/* An ordinary region, for ibv_dereg_mr(). With IBV_EXP_ACCESS_ALLOCATE_MR addr is NULL, the memory
- * is found at mr->addr in the largest pages that the machine gives, and it is for
- * kilim_compat_dereg_mr(): ibv_dereg_mr() leaves it mapped. Not together with on-demand paging. */
+/* Registers an ordinary region, which ibv_dereg_mr() deregisters. With IBV_EXP_ACCESS_ALLOCATE_MR
+ * addr is NULL, and the library allocates the memory, in the largest pages that the machine gives,
+ * at mr->addr; kilim_compat_dereg_mr() deregisters the region and frees it, while ibv_dereg_mr()
+ * leaves it mapped. Not together with on-demand paging (EINVAL). NULL: errno as of ibv_reg_mr(). */
 struct ibv_mr* ibv_exp_reg_mr(struct ibv_exp_reg_mr_in* in);
-/* ibv_dereg_mr(), and the end of the memory that the library allocated for the region. */
+/* Deregisters the region, and frees its memory if the library allocated that. */
 int kilim_compat_dereg_mr(struct ibv_mr* mr);
 
 enum ibv_exp_prefetch_flags { IBV_EXP_PREFETCH_WRITE_ACCESS = 1 << 0 };
@@ -167,8 +175,8 @@ struct ibv_exp_prefetch_attr {
   uint32_t comp_mask; /* 0 */
 };
 
-/* Best effort: whatever the adapter answers, 0. Of a longer piece its first 64 GiB. EINVAL: an
- * argument that no adapter is asked about. */
+/* Asks the adapter to map the pages of an on-demand region, the first 64 GiB at most. Best effort:
+ * 0 whatever the adapter answers. EINVAL: an argument is wrong, and the adapter was not asked. */
 int ibv_exp_prefetch_mr(struct ibv_mr* mr, struct ibv_exp_prefetch_attr* attr);
 
 /* ---- Re-registration. */
@@ -176,13 +184,14 @@ struct ibv_rereg_mr_attr {
   uint32_t comp_mask; /* 0 */
 };
 
-/* 0 or the value of errno, and then the region is in an undefined state and is to be deregistered.
- * attr: NULL, or all 0. access may have IBV_ACCESS_ALLOCATE_MR with a change of the translation. */
+/* Changes a region as ibv_rereg_mr(). After an error the region is in an undefined state and can
+ * only be deregistered. attr: NULL, or all 0. With a change of the translation access may have
+ * IBV_ACCESS_ALLOCATE_MR. */
 int ibv_exp_rereg_mr(struct ibv_mr* mr, int flags, struct ibv_pd* pd, void* addr, size_t length,
                      uint64_t access, struct ibv_rereg_mr_attr* attr);
 
-/* ---- Not here: NULL, EOPNOTSUPP. Where memory of another device (PeerDirect, dma-buf) cannot be
- * pinned, the functions above say EOPNOTSUPP. */
+/* ---- Not supported: NULL, and errno is EOPNOTSUPP. The functions above give EOPNOTSUPP too for
+ * memory of another device (PeerDirect, dma-buf) that cannot be pinned. */
 struct ibv_mr* ibv_reg_shared_mr(uint32_t mr_handle, struct ibv_pd* pd, void* addr, int access);
 
 #ifdef __cplusplus

@@ -12,18 +12,18 @@
 namespace kilim::compat {
 namespace {
 
-// MADV_POPULATE_READ and _WRITE of Linux 5.14, in their own words for older headers; older kernels
-// refuse them, and /proc/self/maps is read.
+// MADV_POPULATE_READ and MADV_POPULATE_WRITE (madvise(2), Linux 5.14), as numbers for older
+// headers. Older kernels refuse them, and /proc/self/maps is read instead.
 constexpr int populate_read = 22;
 constexpr int populate_write = 23;
 
-constexpr uint64_t short_bytes = uint64_t{1} << 20;
+constexpr uint64_t short_bytes = uint64_t{1} << 20;  // longest range that is faulted in
 
 bool starts(const char* text, const char* with) noexcept {
   return std::strncmp(text, with, std::strlen(with)) == 0;
 }
 
-// Of one line of /proc/self/maps.
+// One line of /proc/self/maps (proc(5)).
 struct Mapping {
   uint64_t begin = 0;
   uint64_t end = 0;
@@ -53,7 +53,7 @@ bool each_mapping(See see) noexcept {
 
 }  // namespace
 
-// What populating refuses the maps decide: EINVAL is an old kernel too.
+// If madvise() fails, the maps decide: its EINVAL may just mean an old kernel.
 bool is_mapped(const PageRange& pages, bool writable) noexcept {
   const auto [begin, end] = pages;
   const int before = errno;

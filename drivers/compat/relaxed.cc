@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The C functions for relaxed regions, each handed on to the engine of its protection domain. Any
-// thread.
+// The C functions for relaxed regions (ibv_compat.h): each checks its arguments and calls the
+// Domain of the protection domain. Any thread.
 #include <cerrno>
 
 #include "compat/domains.hh"

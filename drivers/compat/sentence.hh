@@ -8,7 +8,7 @@ namespace kilim::compat {
 // Called at the start of each function: clears the sentence.
 void begin() noexcept;
 
-// Sets both and returns `code`.
+// Sets errno and the sentence, which has static storage; returns `code`.
 int fail(int code, const char* sentence) noexcept;
 
 // The same for a call that failed with `code` for this memory; if the memory belongs to another

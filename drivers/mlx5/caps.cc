@@ -20,7 +20,8 @@ namespace {
 
 using HcaCap = std::array<std::byte, prm::cmd::hca_cap_bytes>;
 
-// The general group, current values; false where the adapter does not answer DevX commands.
+// Reads the general capability group, current values (QUERY_HCA_CAP). False: the adapter does not
+// answer DevX commands.
 bool query_hca_cap(ibv_context* context, HcaCap& group) {
   struct In {
     prm::CmdInHdr hdr;
@@ -42,6 +43,7 @@ bool query_hca_cap(ibv_context* context, HcaCap& group) {
   return true;
 }
 
+// Takes the capabilities of UMR, atomics, inline receive and signatures from the group.
 void read_umr(const HcaCap& group, device::Caps& caps) {
   auto get = [&group](prm::CapField f) { return prm::cap_get(group, f); };
   caps.umr = get(prm::hca_cap::umr_indirect_mkey_disabled) == 0;
@@ -51,7 +53,8 @@ void read_umr(const HcaCap& group, device::Caps& caps) {
                                 : prm::UmrFence::strong;
   caps.max_indirection = get(prm::hca_cap::max_indirection);
   caps.umr_extended_offset = get(prm::hca_cap::umr_extended_translation_offset) != 0;
-  // A further WQE begins at an offset of 16 bits at most, where that is not extended.
+  // Without the extended offset the last WQE of a chain begins at entry 65,535 at most, so two WQEs
+  // are the longest chain (umr/pointer_wqe.hh).
   const uint32_t entries = 1u << std::min(get(prm::hca_cap::log_max_klm_list_size), 24u);
   const uint32_t reach = prm::umr::chained_list_octowords + prm::umr::max_list_octowords;
   caps.max_key_entries = caps.umr_extended_offset ? entries : std::min(entries, reach);
@@ -73,7 +76,8 @@ void read_umr(const HcaCap& group, device::Caps& caps) {
 constexpr uint64_t window_1 = IBV_DEVICE_MEM_WINDOW;
 constexpr uint64_t window_2b = IBV_DEVICE_MEM_WINDOW_TYPE_2B;
 
-// DC is told by the firmware only. Of raw Ethernet nobody tells.
+// Reads device memory and on-demand paging. ibv_query_device_ex(3) reports RC, UC, UD and XRC,
+// mlx5dv DC, and nobody raw Ethernet (rdma-core 44).
 void read_extended(ibv_context* context, bool firmware_answers, device::Caps& caps) {
   ibv_device_attr_ex ex{};
   if (ibv_query_device_ex(context, nullptr, &ex) != 0) return;
@@ -95,13 +99,14 @@ void read_extended(ibv_context* context, bool firmware_answers, device::Caps& ca
     of(mr::OdpTransport::dc) = dv.dc_odp_caps;
 }
 
-// A default GID is fe80:: with the port's MAC spread over its second half, bit 1 of the first byte
-// turned.
+// The MAC in a default GID: its low eight bytes are the MAC as a modified EUI-64 (RFC 4291,
+// appendix A), that is with ff:fe in the middle and bit 1 of the first byte inverted.
 device::MacAddress mac_of(const ibv_gid& gid) {
   const uint8_t* r = gid.raw;
   return {static_cast<uint8_t>(r[8] ^ 2), r[9], r[10], r[13], r[14], r[15]};
 }
 
+// Mbit/s of one lane by ibv_port_attr::active_speed (ibv_query_port(3)); 0: unknown.
 constexpr uint32_t lane_mbps(uint8_t speed) {
   switch (speed) {
     case 1:
@@ -124,6 +129,7 @@ constexpr uint32_t lane_mbps(uint8_t speed) {
   }
 }
 
+// Lanes by ibv_port_attr::active_width (ibv_query_port(3)); 0: unknown.
 constexpr uint32_t lanes(uint8_t width) {
   switch (width) {
     case 1:
@@ -154,7 +160,8 @@ Result<device::Caps> read_caps(ibv_context* context) {
   ibv_port_attr port{};
   const bool port_answers = ibv_query_port(context, 1, &port) == 0;
   caps.raw_packet = port_answers && port.link_layer == IBV_LINK_LAYER_ETHERNET;
-  // 1 << log_max_msg, as mlx5_ib has it (mlx5_query_hca_port in main.c): 1 GiB on the cards known.
+  // The kernel reports 1 << log_max_msg (Linux drivers/infiniband/hw/mlx5/main.c,
+  // mlx5_query_hca_port()), 1 GiB on the cards known.
   if (port_answers) caps.max_message = std::min(port.max_msg_sz, prm::max_segment_bytes);
   auto group = std::make_unique<HcaCap>();
   const bool firmware_answers = query_hca_cap(context, *group);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Verbs objects that destroy themselves. Owner: whoever holds them; move-only.
+// Verbs objects that destroy themselves. Owner: whoever holds them; move-only. Errors of destroying
+// are dropped; callers that report them call the verb first and release() the object. Control path.
 #pragma once
 
 #include <memory>

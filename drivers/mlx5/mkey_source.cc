@@ -12,7 +12,8 @@
 namespace kilim::mlx5 {
 namespace {
 
-// The same bits as mlx5dv_create_mkey sets, and what it cannot ask for. The key begins free.
+// The input of CREATE_MKEY: the bits that mlx5dv_create_mkey(3) sets, and those of KSM keys and of
+// SEND with invalidate, which it has no arguments for. The key begins free.
 prm::CreateMkeyIn create_command(const mr::MkeyRequest& request, uint32_t pdn) {
   const bool fixed = request.kind == mr::EntryKind::ksm;
   prm::CreateMkeyIn in{};
@@ -32,6 +33,7 @@ prm::CreateMkeyIn create_command(const mr::MkeyRequest& request, uint32_t pdn) {
   return in;
 }
 
+// Makes one protection signature value (CREATE_PSV). Null: errno tells why.
 DevxObject create_psv(ibv_pd* pd, uint32_t pdn, uint32_t& number) {
   prm::CreatePsvIn in{};
   in.hdr.opcode = be16{prm::cmd::create_psv};
@@ -42,6 +44,7 @@ DevxObject create_psv(ibv_pd* pd, uint32_t pdn, uint32_t& number) {
   return made;
 }
 
+// The protection domain's number, as commands name it.
 Result<uint32_t> number_of(ibv_pd* pd) {
   mlx5dv_pd dv{};
   mlx5dv_obj obj{};

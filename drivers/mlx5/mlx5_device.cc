@@ -32,7 +32,7 @@ Mlx5Device::Mlx5Device(ibv_pd* lent, const device::Caps& caps, Progress progress
   empty_ = std::move(empty);
 }
 
-// What was made in a lent domain goes behind this, by its own handles.
+// A lent context and domain stay open. The members destroy what was made in them afterwards.
 Mlx5Device::~Mlx5Device() {
   if (!lent_) return;
   (void)pd_.release();
@@ -43,8 +43,9 @@ int Mlx5Device::numa_node() const noexcept {
   return read_numa_node(sysfs_, name_);
 }
 
-// Reads the asynchronous events that wait; those of single queues show in their completions too.
-// In a lent domain they are the caller's to read.
+// Reads the asynchronous events that wait (ibv_get_async_event(3)) and drops those of single
+// queues, whose errors show in completions too. In a lent context the events are the caller's to
+// read.
 bool Mlx5Device::lost() noexcept {
   if (lent_) return false;
   pollfd ready{context_->async_fd, POLLIN, 0};
@@ -105,7 +106,8 @@ Status Mlx5Device::destroy_cq(device::CqHandle cq) {
 
 namespace {
 
-// libmlx5 reads the environment by itself where it is told neither.
+// mlx5dv_create_qp(3). With neither flag libmlx5 decides by MLX5_SCATTER_TO_CQE of the environment,
+// as device::arbitrate() did.
 uint32_t scatter_flag(const device::InlineDecision& d, device::InlineReceive wish) {
   if (d.received == 0 && d.answered == 0) return MLX5DV_QP_CREATE_DISABLE_SCATTER_TO_CQE;
   return wish == device::InlineReceive::on ? MLX5DV_QP_CREATE_ALLOW_SCATTER_TO_CQE : 0;
@@ -131,8 +133,9 @@ Result<device::InlineDecision> Mlx5Device::decide(const device::QpRequest& reque
                             .recv_cqe_bytes = cqs_.at(request.recv_cq.value()).cqe_bytes});
 }
 
-// Kilim writes the send queue by itself and needs blocks, not work requests of libmlx5's making:
-// with SEND of one piece alone libmlx5 counts one block for each.
+// libmlx5 sizes the send queue by its own work requests. If only SENDs of one piece are asked for,
+// it counts one 64-byte block for each, so max_send_wr is the number of blocks. Kilim writes WQEs
+// of every kind there without libmlx5.
 Result<Mlx5Device::Made> Mlx5Device::make_qp(const device::QpRequest& request, const QpKind& kind) {
   const auto send_cq = cqs_.find(request.send_cq.value());
   const auto recv_cq = cqs_.find(request.recv_cq.value());

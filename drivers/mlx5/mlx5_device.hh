@@ -20,6 +20,7 @@ namespace kilim::mlx5 {
 
 class Mlx5Device final : public device::Device {
  public:
+  // Owns context and domain. `sysfs`: see mlx5/open.hh.
   Mlx5Device(Context context, Pd pd, const device::Caps& caps, Progress progress,
              const std::string& sysfs);
   // In a caller's protection domain (mlx5/borrow.hh); `progress` polls the completion queue
@@ -82,7 +83,9 @@ class Mlx5Device final : public device::Device {
   };
   // Decides about inline receive; both completion queues have been checked.
   Result<device::InlineDecision> decide(const device::QpRequest& request, const QpKind& kind) const;
+  // Makes the queue pair, in state RESET, and says whether it has inline receive.
   Result<Made> make_qp(const device::QpRequest& request, const QpKind& kind);
+  // Gives the queue pair a handle and finds out the geometry of its queues (mlx5dv_init_obj(3)).
   device::QpInfo adopt(Qp qp);
   static bool is_raw(const Qp& qp) noexcept {
     return qp.transport == device::Transport::raw_packet;

@@ -10,7 +10,8 @@
 namespace kilim::mlx5 {
 namespace {
 
-// The documents' <pci-dev-id>: the last part of what the device's link points to.
+// The device's PCI address, which the documents call <pci-dev-id>: the last part of the target of
+// its `device` link in sysfs. The device's name if there is no link.
 std::string pci_of(const std::string& sysfs, const std::string& device) {
   char target[PATH_MAX];
   const std::string link = sysfs + "/class/infiniband/" + device + "/device";
@@ -41,7 +42,7 @@ device::OdpStatistics OdpFiles::read() const {
     const bool standard = i < device::odp_standard_counters;
     s.values[i] = read_number((standard ? standard_ : debug_) + device::odp_counter_names[i]);
   }
-  // The documents spell one name in two ways.
+  // The documents spell this file's name in two ways.
   auto& handled = s.values[static_cast<std::size_t>(device::OdpCounter::num_prefetches_handled)];
   if (!handled) handled = read_number(standard_ + "num_prefetchs_handled");
   return s;

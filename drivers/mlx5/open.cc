@@ -14,7 +14,8 @@ struct ListDelete {
   void operator()(ibv_device** list) const noexcept { ibv_free_device_list(list); }
 };
 
-// With DevX where the adapter has it: capabilities and indirect keys need it.
+// Opens with DevX if the adapter has it, because capabilities and indirect keys need it, and
+// without it otherwise (mlx5dv_open_device(3)).
 Context open_context(ibv_device* device) {
   mlx5dv_context_attr attr{};
   attr.flags = MLX5DV_CONTEXT_FLAGS_DEVX;
@@ -22,7 +23,7 @@ Context open_context(ibv_device* device) {
   return Context{ibv_open_device(device)};
 }
 
-// Where the kernel's uverbs module is not loaded, libibverbs has no list at all.
+// ibv_get_device_list(3) fails with ENOSYS if the kernel's module ib_uverbs is not loaded.
 Error no_list(int code) {
   if (code != ENOSYS) return {code, "libibverbs gives no list of adapters"};
   return {ENODEV,

@@ -15,11 +15,13 @@ namespace {
 
 constexpr Error no_such_qp{EINVAL, "no such queue pair"};
 
+// A flow rule and its one match, as ibv_create_flow(3) takes them: contiguous.
 struct EthRule {
   ibv_flow_attr attr;
   ibv_flow_spec_eth eth;
 };
 
+// Frames to this destination MAC.
 EthRule eth_rule(uint8_t port, const device::MacAddress& mac) {
   EthRule rule{};
   rule.attr.type = IBV_FLOW_ATTR_NORMAL;

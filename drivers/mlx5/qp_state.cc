@@ -6,10 +6,11 @@
 namespace kilim::mlx5 {
 namespace {
 
-constexpr uint8_t timeout_268ms = 16;
-constexpr uint8_t retries = 7;
-constexpr uint8_t rnr_timer_640us = 12;
-constexpr uint8_t reads_in_flight = 16;
+// Attributes of reliable connections, as ibv_modify_qp(3) codes them.
+constexpr uint8_t timeout_268ms = 16;    // 4.096 us * 2^16
+constexpr uint8_t retries = 7;           // rnr_retry: 7 stands for no limit
+constexpr uint8_t rnr_timer_640us = 12;  // IBTA vol. 1, "RNR NAK Timer Field"
+constexpr uint8_t reads_in_flight = 16;  // READs and atomics, in each direction
 
 Status modify(ibv_qp* qp, ibv_qp_attr& attr, int mask) {
   if (const int rc = ibv_modify_qp(qp, &attr, mask); rc != 0)

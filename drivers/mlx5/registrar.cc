@@ -21,12 +21,12 @@ static_assert(mr::Access::local_write == IBV_ACCESS_LOCAL_WRITE &&
 
 namespace {
 
-// The adapter's own table of an on-demand region is of such pages.
+// On-demand regions are mapped in pages of this size, whatever the memory's own is.
 constexpr uint64_t paged_page_bytes = 4096;
 
 ibv_mr* register_with(ibv_pd* pd, std::span<std::byte> memory, uint64_t iova, uint32_t access) {
   const int flags = static_cast<int>(access);
-  // ibv_reg_mr() gives a zero-based region its address 0 by itself.
+  // ibv_reg_mr(3) makes the keys of a zero-based region count from 0.
   if ((access & mr::Access::zero_based) != 0 || iova == reinterpret_cast<uint64_t>(memory.data()))
     return ibv_reg_mr(pd, memory.data(), memory.size(), flags);
   return ibv_reg_mr_iova(pd, memory.data(), memory.size(), iova, flags);

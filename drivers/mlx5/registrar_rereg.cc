@@ -89,7 +89,8 @@ mr::Rereg VerbsRegistrar::change(Entries::iterator at, mr::Region& region,
   return result;
 }
 
-// Kernels may answer with new keys.
+// Updates the description after a success. The kernel may have given the region new keys, under
+// which it is then found.
 void VerbsRegistrar::rekey(Entries::iterator at, mr::Region& region, const mr::Change& change) {
   if (change.translation) {
     region.address = region.iova = reinterpret_cast<uint64_t>(change.memory.data());
@@ -108,9 +109,9 @@ void VerbsRegistrar::rekey(Entries::iterator at, mr::Region& region, const mr::C
   regions_.insert(std::move(node));
 }
 
-// The documents' rule for shared regions: with a new translation it is shared no more. It becomes a
-// region of its own; whoever registered the old one keeps that. What else would change is not
-// this side's to change.
+// An imported region that gets a new translation becomes a region of this process, and the one that
+// was imported stays with the process that registered it. Without a new translation nothing of it
+// can be changed here (the vendor's documents on shared memory regions).
 mr::Rereg VerbsRegistrar::change_imported(Entries::iterator at, mr::Region& region,
                                           const mr::Change& change) {
   if (!change.translation)

@@ -27,7 +27,8 @@ Result<device::SrqInfo> Mlx5Device::create_srq(const device::SrqRequest& request
     return Error{rc, "libmlx5 does not show the shared receive queue's memory"};
   device::SrqInfo info;
   info.handle = device::SrqHandle{next_handle_++};
-  // Behind the list that begins at 0 libmlx5 keeps WQEs in reserve for itself.
+  // The list of free WQEs begins at WQE 0 and ends at `tail`; WQEs behind it are libmlx5's reserve
+  // (rdma-core providers/mlx5, srq.c).
   info.geometry = {.buf = static_cast<std::byte*>(dv.buf),
                    .wqe_count = dv.tail + 1,
                    .stride = dv.stride,

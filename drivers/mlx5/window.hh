@@ -14,7 +14,7 @@ namespace kilim::mlx5 {
 
 class VerbsWindows final : public mr::WindowSource {
  public:
-  // type1, type2: the types that the device supports.
+  // `type1`, `type2`: whether the device has windows of that type. `pd` outlives the windows.
   VerbsWindows(ibv_pd* pd, bool type1, bool type2) noexcept
       : pd_(pd), type1_(type1), type2_(type2) {}
   Result<Rkey> create_window(mr::WindowType type) override;

@@ -20,8 +20,8 @@ struct FreeKvargs {
   void operator()(rte_kvargs* k) const noexcept { rte_kvargs_free(k); }
 };
 
-// One row an argument. A number has a range; a text is judged by its function, which gives the
-// reason of a refusal or null.
+// One row for each argument. A number is checked by its range; a text by its function, which
+// returns the reason for refusing it, or null.
 struct Row {
   const char* key;
   const char* range;  // for people
@@ -67,11 +67,11 @@ const char* parse_lint(Devargs& d, const char* v) {
 }
 
 const char* parse_order(Devargs& d, const char* v) {
-  d.hca.order = v;  // the device judges it
+  d.hca.order = v;  // checked by the device when it is attached
   return nullptr;
 }
 
-// Known only to say why not.
+// Always refused: the argument is known so that the reason can be told.
 const char* parse_inline(Devargs&, const char*) {
   static const Result<device::InlineDecision> never = device::arbitrate(
       {.transport = device::Transport::raw_packet, .wish = device::InlineReceive::on});
@@ -114,7 +114,7 @@ std::string unknown(const char* key) {
   return why;
 }
 
-// The reason why not, or an empty string.
+// Reads one argument. Returns a sentence that refuses it, or an empty string.
 std::string parse(Devargs& d, const Row& row, const char* value) {
   if (value == nullptr || value[0] == '\0')
     return quote(row.key, "") + " needs a value: " + row.range;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The text behind a --vdev name: `hca=vhca0,port=1,rxq=1,...`. Whatever is unknown, out of range or
-// given twice is refused with one sentence that names the argument and its range. A table of rows;
-// set-up only.
+// Parses the arguments behind a --vdev name: `hca=vhca0,port=1,rxq=1,...`. An argument that is
+// unknown, out of range or given twice is refused with a sentence that names it and its range.
+// Set-up only; any thread.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,9 @@
 
 namespace kilim::net {
 
+// The arguments, with their defaults.
 struct Devargs {
-  attach::Spec hca;  // hca=, wire=, progress=, lint=, order=
+  attach::Spec hca;  // hca=, wire=, progress=, fault=, lint=, order=
   uint32_t port = 1;
   uint32_t rxq = 1;
   uint32_t txq = 1;
@@ -21,15 +22,15 @@ struct Devargs {
   uint32_t txd = 1024;
 };
 
-// A sentence for people; built, as it carries names and numbers.
+// Why the arguments were refused: a sentence for people.
 struct DevargsError {
   std::string why;
 };
 
-// `text` as EAL hands it over; null or empty: all defaults.
+// `text`: rte_devargs::args of EAL; null or empty: all defaults.
 std::variant<Devargs, DevargsError> parse_devargs(const char* text);
 
-// The arguments with their ranges, one a line, for help texts and EAL's driver listing.
+// The arguments with their ranges, one on each line, for help texts. Static storage.
 const char* devargs_help() noexcept;
 
 }  // namespace kilim::net

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The little of DPDK 22.11's driver interface that an EAL virtual device driver needs, for systems
-// that install no driver SDK: the layout of three structures and two functions, which
-// librte_bus_vdev.so.23 exports under the version INTERNAL, and how a bus begins. Their order and
-// types are the ABI; the words are ours. Where the SDK is installed its own headers are used
-// (KILIM_DPDK_DRIVER_SDK).
+// The part of DPDK 22.11's driver interface that a virtual device driver of EAL needs, for systems
+// without DPDK's driver SDK (doc/decisions/0007): the layouts of four structures, the first members
+// of a bus, and two functions that librte_bus_vdev.so.23 exports under the version INTERNAL. Order
+// and types of the members are DPDK's ABI; the comments are ours. If the SDK is installed, its
+// headers are used instead (KILIM_DPDK_DRIVER_SDK).
 #pragma once
 
 #ifdef KILIM_DPDK_DRIVER_SDK
@@ -29,14 +29,14 @@
 
 extern "C" {
 
-// What every driver of every bus begins with.
+// The first member of every bus's driver structure (DPDK dev_driver.h).
 struct rte_driver {
   RTE_TAILQ_ENTRY(rte_driver) next;  // in the bus's list
   const char* name;
   const char* alias;  // an older name, or null
 };
 
-// What every device of every bus begins with.
+// A member of every bus's device structure (DPDK dev_driver.h).
 struct rte_device {
   RTE_TAILQ_ENTRY(rte_device) next;
   const char* name;
@@ -65,7 +65,8 @@ struct rte_vdev_driver {
   uint32_t drv_flags;
 };
 
-// How a bus begins. parse() is 0 where one of its drivers would take a device of this name.
+// The first members of a bus (DPDK bus_driver.h). parse() returns 0 if one of the bus's drivers
+// would take a device of this name.
 struct rte_bus {
   RTE_TAILQ_ENTRY(rte_bus) next;
   const char* name;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The EAL driver net_kilim: parses the devargs of each --vdev net_kilimN, resolves the device,
-// makes the native port and remembers it by name. Called by EAL on the main lcore. DPDK demands
-// registration by a constructor and a list of its own, so both are here and nowhere else.
+// The EAL driver net_kilim: parses the devargs of each --vdev net_kilimN, opens the device, makes
+// the native port and keeps it in a list by name. EAL calls it on the main lcore. This file has the
+// only constructor function and the only global list of ports, because DPDK requires them of a
+// driver.
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -28,12 +29,14 @@ struct Probed {
   std::unique_ptr<telemetry::ShownDevice> shown;  // goes before the port's device
 };
 
-// Never destroyed: EAL's own clean-up may come after static destructors.
+// The ports that EAL has probed. Never destroyed, as EAL's clean-up may come after static
+// destructors.
 std::vector<Probed>& ports() {
   static auto* list = new std::vector<Probed>;
   return *list;
 }
 
+// Logs why the device `name` is not made; returns the negative errno that EAL expects.
 int refuse(const char* name, const Error& e, const char* about) {
   rte_log(RTE_LOG_ERR, static_cast<uint32_t>(log_type), "%s: %s%s: %s\n", name, about, e.what,
           std::strerror(e.code));
@@ -86,8 +89,9 @@ int remove(rte_vdev_device* vdev) {
 
 rte_vdev_driver driver{};
 
-// The program may have the driver itself and load the plugin, which brings the library's: the first
-// one that is there is the process's driver, so that the program's own functions know its ports.
+// True: the process has this driver already. That happens if the driver is linked into the program,
+// and EAL then loads the plugin, which brings the same driver in libkilim.so. Only the first one is
+// registered, so that the program's own rte_pmd_kilim_*() functions find the ports.
 bool is_there_already() {
   const rte_bus* bus = rte_bus_find_by_name("vdev");
   return bus != nullptr && bus->parse(driver_name, nullptr) == 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The C++ side of rte_pmd_kilim.h. Any thread.
+// From the C handle of rte_pmd_kilim.h to Kilim's C++ port. Any thread.
 #pragma once
 
 #include "kilim/port/port.hh"
@@ -7,6 +7,7 @@
 
 namespace kilim::net {
 
+// `p` is not NULL and comes from a function of rte_pmd_kilim.h.
 inline port::Port& native(kilim_port* p) noexcept {
   return *reinterpret_cast<port::Port*>(p);
 }

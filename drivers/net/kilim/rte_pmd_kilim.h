@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// From the name of a virtual device (--vdev net_kilimN,...) to Kilim's native port. Any thread once
-// EAL has started; a port stays until its vdev is removed or EAL is cleaned up. C and C++; C++
+// Finds Kilim's native port of a virtual device (--vdev net_kilimN,...). Any thread, after
+// rte_eal_init(); a port stays until its vdev is removed or EAL is cleaned up. C and C++; C++
 // programs turn the pointer into a port with kilim::net::native() of net/kilim/native.hh.
 #ifndef RTE_PMD_KILIM_H
 #define RTE_PMD_KILIM_H
@@ -12,7 +12,7 @@ extern "C" {
 /* A kilim::port::Port. */
 struct kilim_port;
 
-/* Ports that EAL has probed. */
+/* The number of ports that EAL has probed and not removed. */
 unsigned int rte_pmd_kilim_count(void);
 
 /* The index-th in the order of probing; NULL beyond the last. */
@@ -21,7 +21,7 @@ struct kilim_port* rte_pmd_kilim_port_at(unsigned int index);
 /* By name, such as "net_kilim0"; NULL: no such port. */
 struct kilim_port* rte_pmd_kilim_port(const char* name);
 
-/* The devargs with their ranges, a line each, for help texts. */
+/* The devargs with their ranges, one on each line, for help texts. Static storage. */
 const char* rte_pmd_kilim_devargs(void);
 
 #ifdef __cplusplus

@@ -4,7 +4,8 @@
 #pragma once
 
 namespace kilim {
-// Prints the failed condition with its place to stderr and aborts.
+// Prints the condition with its file and line to stderr, then calls abort(). Any thread. For
+// KILIM_ASSERT only.
 [[noreturn]] void assert_failed(const char* condition, const char* file, int line) noexcept;
 }  // namespace kilim
 

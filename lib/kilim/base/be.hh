@@ -10,6 +10,7 @@
 
 namespace kilim {
 
+// The bytes of `v` in reverse order.
 template <std::unsigned_integral T>
 constexpr T swap_bytes(T v) noexcept {
   if constexpr (sizeof(T) == 1) {
@@ -36,6 +37,7 @@ class Be {
   [[nodiscard]] constexpr T host() const noexcept { return swap(raw_); }
   // The bytes as an integer, not converted: for atomic stores of a word in device order.
   [[nodiscard]] constexpr T raw() const noexcept { return raw_; }
+  // The reverse of raw(): `raw` is in device order already.
   [[nodiscard]] static constexpr Be from_raw(T raw) noexcept {
     Be b{};
     b.raw_ = raw;
@@ -59,7 +61,7 @@ class Be {
   T raw_;
 };
 
-// Eight bytes: these four, then those.
+// A word of eight bytes in memory: the four of `first`, then the four of `second`.
 constexpr Be<uint64_t> eight_of(Be<uint32_t> first, Be<uint32_t> second) noexcept {
   if constexpr (std::endian::native == std::endian::little)
     return Be<uint64_t>::from_raw(uint64_t{second.raw()} << 32 | first.raw());

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The cache line: data that different threads write lies in different lines.
+// The cache line. Data that different threads write is aligned to lines of its own, as a line moves
+// between cores whole.
 #pragma once
 
 #include <cstddef>
 
 namespace kilim {
-inline constexpr std::size_t cacheline_bytes = 64;
+inline constexpr std::size_t cacheline_bytes = 64;  // of x86-64 and of most arm64 processors
 }  // namespace kilim
 
 #define KILIM_CACHELINE_ALIGNED alignas(::kilim::cacheline_bytes)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Flag: one bit between a worker and the control thread. Whoever reads it set sees what was written
-// before it was set (release, acquire); reading costs a plain load on x86-64.
+// Flag: one bit that a worker and the control thread share. Any thread. A thread that reads `true`
+// also sees everything that was written before set(true): set() is a release store, read() an
+// acquire load, on x86-64 an ordinary load.
 #pragma once
 
 #include <atomic>
@@ -10,6 +11,7 @@ namespace kilim {
 class Flag {
  public:
   Flag() = default;
+  // Copies take the present state: for values that contain flags.
   Flag(const Flag& o) noexcept : set_(o.read()) {}
   Flag& operator=(const Flag& o) noexcept {
     set(o.read());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ident: numbers that the hardware assigns, each a type of its own: an lkey is not an rkey, a QPN
-// is not a CQN. Pure values, any thread, without run-time cost.
+// Ident: a number with a type of its own, so that an lkey cannot be passed for an rkey or a QPN for
+// a CQN. For numbers that the device assigns, addresses and units. Pure values, any thread, without
+// run-time cost.
 #pragma once
 
 #include <compare>
@@ -8,6 +9,7 @@
 
 namespace kilim {
 
+// Tag only makes the type distinct; T holds the number.
 template <typename Tag, typename T>
 class Ident {
  public:
@@ -30,6 +32,8 @@ using Rkey = Ident<struct RkeyTag, uint32_t>;            // index << 8 | tag, fo
 using Va = Ident<struct VaTag, uint64_t>;                // an address of this process
 using Iova = Ident<struct IovaTag, uint64_t>;            // an address as a key understands it
 
+// A key's two parts (PRM: "Memory Key"): the index, which the device assigns, in bits 31:8, and the
+// tag, which each bind changes, in bits 7:0.
 constexpr MkeyIndex index_of(Lkey k) noexcept {
   return MkeyIndex{k.value() >> 8};
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Optimal string alignment, three rows of its table at a time.
+// Damerau-Levenshtein distance by its table (optimal string alignment), of which three rows are
+// kept: the present one, the last one, and the one before for swaps.
 #include "kilim/base/nearest.hh"
 
 #include <algorithm>
@@ -26,7 +27,7 @@ unsigned word_distance(std::string_view a, std::string_view b) {
 }
 
 std::string_view nearest_word(std::string_view word, std::span<const std::string_view> known) {
-  constexpr std::size_t longest = 64;  // nobody misspells more
+  constexpr std::size_t longest = 64;  // bounds the time; no known word is nearly as long
   if (word.size() > longest) return {};
   std::string_view best;
   unsigned least = 0;

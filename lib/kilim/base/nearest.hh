@@ -12,10 +12,12 @@ namespace kilim {
 // `a` to `b` (Damerau-Levenshtein).
 unsigned word_distance(std::string_view a, std::string_view b);
 
-// Empty: in every known word more than a third of the letters differ.
+// The known word with the least distance, of several the first. Empty: all are further away than a
+// third of their letters (and than one letter), or `word` is longer than 64 letters.
 std::string_view nearest_word(std::string_view word, std::span<const std::string_view> known);
 
-// " (is 'X' meant?)" if there is such a word, else empty.
+// " (is 'X' meant?)" with the nearest word, to be put behind an error message; empty: there is
+// none.
 std::string nearest_hint(std::string_view word, std::span<const std::string_view> known);
 
 }  // namespace kilim

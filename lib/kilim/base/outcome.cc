@@ -6,6 +6,7 @@
 namespace kilim {
 namespace {
 
+// Which of an Outcome's numbers mean something.
 enum class Numbers : uint8_t { none, asked, both };
 
 struct Row {
@@ -57,6 +58,7 @@ constexpr Row rows[] = {
 };
 // clang-format on
 
+// True: there is a row for each Refusal, in their order, so that a row is found by its index.
 constexpr bool complete() {
   uint32_t i = 0;
   for (const Row& row : rows)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Outcome: whether a request was appended to a queue; if not, why, with two numbers. For hot paths:
-// a value in two registers (control paths return Result<T>). A request refused for no_room, no_key
-// or no_list_memory may be accepted later; other refusals are final. Pure values, any thread.
+// Outcome: whether a request was appended to a queue, and if not, why, with two numbers. A refused
+// request has changed nothing. For hot paths, where it is returned in two registers; control paths
+// return Result<T> (base/result.hh). A request refused for no_room, no_key or no_list_memory may be
+// accepted later; the other refusals are final. Pure values, any thread.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,8 @@
 
 namespace kilim {
 
+// The reasons. Behind each stands what `asked` and `limit` hold; where nothing is said of them,
+// they mean nothing.
 enum class Refusal : uint8_t {
   none,             // appended
   no_room,          // asked: basic blocks, or receives; limit: free ones of the queue
@@ -59,10 +62,10 @@ struct [[nodiscard]] Outcome {
   constexpr operator bool() const noexcept { return ok(); }
 };
 
-// A sentence without the numbers, with static storage.
+// A sentence about the reason, without the numbers. Static storage: it is never freed.
 const char* text(Refusal r) noexcept;
-// Writes the sentence with its numbers, cut where `out` ends; returns its length in bytes. Slow:
-// not for a burst.
+// Writes the sentence with its numbers to `out`, cut where that ends and terminated by 0; returns
+// its length in bytes without the 0. Slow: not for a burst.
 uint32_t describe(const Outcome& outcome, std::span<char> out) noexcept;
 
 }  // namespace kilim

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// DPDK 22.11's rte_eal_memory_detach() (eal_common_memory.c) unmaps all segments and forgets its
-// own table of them, so it cannot be asked; the kernel can.
+// EAL cannot be asked whether it was cleaned up: rte_eal_memory_detach() (DPDK 22.11,
+// eal_common_memory.c) unmaps all segments and the table of them. mincore(2) fails with ENOMEM for
+// a page that is not mapped.
 #include "kilim/base/outlived.hh"
 
 #include <cerrno>

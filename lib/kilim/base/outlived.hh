@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Objects that live in EAL's memory are destroyed before rte_eal_cleanup(), which unmaps it. Locals
-// of a main() that cleans up in its last line are not: their destructors ask here first. Any
-// thread; a system call, so for destructors of set-up only.
+// Objects in EAL's memory must be destroyed before rte_eal_cleanup(), which unmaps that memory. The
+// local objects of a main() that calls it in its last line are destroyed later, so destructors ask
+// here before they touch their memory. Any thread. A system call: for destructors of objects that
+// are made at set-up only.
 #pragma once
 
 namespace kilim {
 
-// Whether the memory at `at`, EAL's once, has gone; then says on stderr what outlived it. Whoever
-// gets true gives nothing back: there is nobody to take it.
+// True: the memory at `at`, which was EAL's, is no longer mapped; a line on stderr says that `what`
+// outlived it. The caller then returns nothing to EAL, and leaks.
 [[nodiscard]] bool outlived_eal(const void* at, const char* what) noexcept
     __asm__("kilim_cold_outlived_eal");
 

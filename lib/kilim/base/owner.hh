@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Remembers the first thread that used a single-owner object and asserts that no other ever does.
-// The object looks the same in every build, so that a program and the library may differ in NDEBUG:
-// only check() depends on it. release() always forgets, because the next check may be the other's.
+// Owner: remembers the first thread that used an object of one owner, and asserts that no other
+// thread uses it. Only check() depends on NDEBUG. Size and layout do not, because a program and the
+// library may be compiled with different settings; release() does not either, because the next
+// check() may be in code of the other setting.
 #pragma once
 
 #include <atomic>
@@ -20,7 +21,8 @@ class Owner {
     thread_.store(o.thread_.load(std::memory_order_relaxed), std::memory_order_relaxed);
     return *this;
   }
-  // Nothing where asserts are off.
+  // Asserts that this thread is the owner; the first one to call it becomes the owner. Compiled
+  // with NDEBUG it does nothing.
   void check() noexcept {
 #ifndef NDEBUG
     const pthread_t mine = ::pthread_self();  // never 0, and the same in every shared object
@@ -29,7 +31,8 @@ class Owner {
       KILIM_ASSERT(first == mine);
 #endif
   }
-  // Hands the object over: the next thread to use it becomes the owner.
+  // The next thread that calls check() becomes the owner. It orders no data: the two threads
+  // synchronise by other means.
   void release() noexcept {
     thread_.store(0, std::memory_order_relaxed);
   }

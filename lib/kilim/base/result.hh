@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Result<T>: a value, or an Error that says why there is none. For set-up and control paths; hot
-// paths return an Outcome (base/outcome.hh) or a count. Error is trivially copyable and builds no
-// string. The function that first finds an error logs it.
+// paths return an Outcome (base/outcome.hh) or a count. The function that first finds an error logs
+// it. Values, any thread. Not std::expected: that is C++23 (doc/decisions/0003).
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 
 namespace kilim {
 
+// Trivially copyable, so that an error that is dropped has cost no memory.
 struct Error {
   int code = 0;           // a positive errno value
   const char* what = "";  // a sentence with static storage
@@ -29,6 +30,7 @@ class [[nodiscard]] Result {
   [[nodiscard]] bool ok() const noexcept { return state_.index() == 0; }
   explicit operator bool() const noexcept { return ok(); }
 
+  // The value; asserts that there is one.
   T& value() & noexcept { return *get(); }
   const T& value() const& noexcept { return *const_cast<Result*>(this)->get(); }
   T&& value() && noexcept { return std::move(*get()); }
@@ -38,6 +40,7 @@ class [[nodiscard]] Result {
   T* operator->() noexcept { return get(); }
   const T* operator->() const noexcept { return const_cast<Result*>(this)->get(); }
 
+  // The error; asserts that there is one.
   [[nodiscard]] Error error() const noexcept {
     const Error* e = std::get_if<1>(&state_);
     KILIM_ASSERT(e != nullptr);

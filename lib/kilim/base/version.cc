@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The number comes from project() in the first meson.build.
+// KILIM_VERSION is the version of project() in the top meson.build (base/meson.build passes it).
 #include "kilim/base/version.h"
 
 extern "C" const char* kilim_version(void) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which Kilim this is. Any thread. C and C++.
+// The version of the library. Any thread. C and C++.
 #ifndef KILIM_VERSION_H
 #define KILIM_VERSION_H
 
@@ -7,8 +7,9 @@
 extern "C" {
 #endif
 
-/* The version of the library that runs, "MAJOR.MINOR.PATCH", as pkg-config --modversion says of the
- * one that was compiled against; never NULL. */
+/* The version of the library that the program runs with, "MAJOR.MINOR.PATCH"; never NULL.
+ * `pkg-config
+ * --modversion kilim` tells that of the headers, which may be another one. */
 const char* kilim_version(void);
 
 #ifdef __cplusplus

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a burst can do beside moving packets, fixed at compile time; a queue's burst is chosen once,
-// when it starts (burst/select.hh). At most three bits a direction: a fourth needs a benchmark and
-// a decision record. Pure values, any thread.
+// What a burst does besides moving packets. A template argument: each configuration is compiled to
+// a function of its own, and a queue's function is chosen once, when it starts (burst/select.hh).
+// At most three bits for a direction; a fourth needs a benchmark and a decision record
+// (doc/decisions/0006). Pure values, any thread.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,7 @@ struct RxConfig {
   friend constexpr bool operator==(RxConfig, RxConfig) noexcept = default;
 };
 inline constexpr uint32_t rx_configs = 2;
+// A configuration's number, 0 to rx_configs - 1, and the configuration of a number.
 constexpr uint32_t number_of(RxConfig c) noexcept {
   return c.side ? 1 : 0;
 }
@@ -26,6 +28,7 @@ struct TxConfig {
   friend constexpr bool operator==(TxConfig, TxConfig) noexcept = default;
 };
 inline constexpr uint32_t tx_configs = 4;
+// The same for transmit: 0 to tx_configs - 1.
 constexpr uint32_t number_of(TxConfig c) noexcept {
   return (c.multi_seg ? 1u : 0u) | (c.gathered ? 2u : 0u);
 }

@@ -21,6 +21,7 @@
 
 namespace kilim::burst {
 
+// Counts since the queue was made. Its worker adds, any thread reads.
 struct RecvCounters {
   Counter messages, bytes;        // of all received messages
   queue::InlineCounters inlined;  // of messages that arrived in their CQE
@@ -48,6 +49,7 @@ struct RecvQueue {
 // message.
 enum class Where : uint8_t { nowhere, entry, buffer };
 
+// One completion of the receive queue, and its data.
 struct Message {
   queue::Completion completion;
   std::span<const std::byte> bytes;

@@ -19,6 +19,7 @@
 
 namespace kilim::burst {
 
+// Counts since the queue was made. Its worker adds, any thread reads.
 struct RxCounters {
   Counter packets, bytes;
   Counter errors;     // completions with an error; their buffers were freed
@@ -40,7 +41,8 @@ struct RxQueue {
   RxCounters counters{};
 };
 
-// Posts buffers until the receive ring is full or the pool is empty. For RxQueue and RecvQueue.
+// Posts buffers until the receive ring is full or the pool is empty, and rings once; returns how
+// many. For RxQueue and RecvQueue.
 template <typename Queue>
 uint32_t rx_refill(Queue& q) noexcept {
   constexpr uint32_t chunk = 64;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One choice at start: from a configuration to the instance of the burst. Any thread; afterwards a
-// burst costs one indirect call.
+// Finds the burst function of a configuration. Called once, when a queue starts; from then on a
+// burst costs one indirect call and no test of the configuration. Any thread.
 #pragma once
 
 #include <array>
@@ -36,6 +36,7 @@ inline constexpr auto tx_bursts = tx_table(std::make_index_sequence<tx_configs>{
 inline constexpr auto reclaims = reclaim_table(std::make_index_sequence<tx_configs>{});
 }  // namespace detail
 
+// The instances of rx_burst(), tx_burst() and tx_reclaim() for a configuration.
 constexpr RxBurst select_rx(RxConfig c) noexcept {
   return detail::rx_bursts[number_of(c)];
 }

@@ -14,6 +14,7 @@ namespace kilim::burst {
 
 class SentRing {
  public:
+  // Sums of one burst.
   struct Burst {
     uint32_t handles = 0;
     uint32_t packets = 0;
@@ -34,6 +35,7 @@ class SentRing {
     if (burst_head_ - burst_tail_ > burst_mask_) return 0;
     return mask_ + 1 - (head_ - tail_);
   }
+  // Handles in the ring, those of the open burst included.
   [[nodiscard]] uint32_t held() const noexcept { return head_ - tail_; }
 
   // Adds a handle to the open burst.
@@ -45,6 +47,7 @@ class SentRing {
     burst_start_ = head_;
   }
 
+  // Handles that leave the ring, in the order sent: `first`, then `second`.
   struct Done {
     std::span<const pool::Handle> first;
     std::span<const pool::Handle> second;  // after the ring's end

@@ -22,6 +22,7 @@
 
 namespace kilim::burst {
 
+// Counts since the queue was made. Its worker adds, any thread reads.
 struct TxCounters {
   Counter packets, bytes;
   Counter completed;  // packets whose completion was seen
@@ -97,6 +98,7 @@ inline uint32_t chain_length(std::span<const pool::Handle> in) noexcept {
   return 0;
 }
 
+// Appends the WQE of a packet in several pieces; false: the queue is full or the packet is empty.
 inline bool append_chain(TxQueue& q, queue::WqeCursor& c,
                          std::span<const pool::Handle> chain) noexcept {
   KILIM_ASSERT(chain.size() <= max_pieces);

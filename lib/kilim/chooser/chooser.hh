@@ -10,6 +10,8 @@
 
 namespace kilim::chooser {
 
+// copy: into one buffer. gather_list: data segments of one request. inline_key, pointer_key: an
+// mkey bound for one use. cached_key: one bound for all uses.
 enum class Way : uint8_t { copy, gather_list, inline_key, pointer_key, cached_key, none };
 inline constexpr uint32_t ways = 5;  // without Way::none
 
@@ -137,6 +139,7 @@ class Chooser {
   Way forced_way_ = Way::none;
 };
 
+// The name in options and texts.
 const char* name_of(Way w) noexcept;
 // Way::none for an unknown name.
 Way way_named(const char* name) noexcept;

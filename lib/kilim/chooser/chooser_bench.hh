@@ -22,6 +22,7 @@
 
 namespace kilim::chooser {
 
+// What the measurement uses. All of it outlives the bench.
 struct BenchContext {
   queue::Sq& sq;  // of at least bench_wqebbs blocks
   queue::Cq& cq;

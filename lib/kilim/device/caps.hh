@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Capabilities of a device and the state of its ports, read once at set-up.
-// Pure values, any thread.
+// Capabilities of a device and the state of its ports, read once at set-up (ibv_query_device_ex(3),
+// ibv_query_port(3), QUERY_HCA_CAP). Pure values, any thread.
 #pragma once
 
 #include <array>
@@ -14,9 +14,9 @@
 namespace kilim::device {
 
 struct Caps {
-  bool umr = false;  // UMR is supported: indirect mkeys can be made and bound
-  bool raw_packet = false;
-  bool atomics = false;
+  bool umr = false;            // UMR is supported: indirect mkeys can be made and bound
+  bool raw_packet = false;     // queue pairs of raw Ethernet frames
+  bool atomics = false;        // compare and swap, fetch and add
   bool inline_receive = true;  // short data may arrive in the CQE; true also if not reported
   prm::UmrFence umr_fence = prm::UmrFence::strong;  // strong also if not reported
   uint32_t max_indirection = 0;                     // longest chain of indirect keys
@@ -31,13 +31,13 @@ struct Caps {
   bool signature_crc32c = false;                    // CRC-32C signatures
   bool signature_crc64 = false;                     // CRC-64 XP10 signatures
   bool signature_4048 = false;                      // blocks of 4048 bytes
-  uint32_t max_qp_wr = 0;
-  uint32_t max_cqe = 0;
-  uint32_t max_sge = 0;
-  uint32_t max_message = prm::max_segment_bytes;  // bytes of one message
-  mr::OdpCaps odp;                                // on-demand paging
-  uint64_t max_device_memory = 0;                 // bytes of device memory; 0: none
-  bool memory_window_type1 = false;               // virtual functions have neither type
+  uint32_t max_qp_wr = 0;                           // work requests of one queue
+  uint32_t max_cqe = 0;                             // entries of one completion queue
+  uint32_t max_sge = 0;                             // pieces of one request
+  uint32_t max_message = prm::max_segment_bytes;    // bytes of one message
+  mr::OdpCaps odp;
+  uint64_t max_device_memory = 0;    // bytes of device memory; 0: none
+  bool memory_window_type1 = false;  // virtual functions have neither type
   bool memory_window_type2b = false;
 
   [[nodiscard]] constexpr prm::UmrLimits umr_limits() const noexcept {

@@ -21,25 +21,33 @@ class Device {
  public:
   virtual ~Device() = default;
 
+  // The verbs name, such as mlx5_0 or vhca0.
   [[nodiscard]] virtual const char* name() const noexcept = 0;
   [[nodiscard]] virtual const Caps& caps() const noexcept = 0;
   // NUMA node of the adapter; -1: unknown.
   [[nodiscard]] virtual int numa_node() const noexcept = 0;
+  // The present state of a port; numbers begin with 1. The error of ibv_query_port(3).
   virtual Result<PortInfo> port(uint8_t number) = 0;
   virtual mr::Registrar& registrar() noexcept = 0;
   virtual mr::MkeySource& keys() noexcept = 0;
   virtual mr::WindowSource& windows() noexcept = 0;
 
+  // EINVAL: beyond the device's limits; ENOMEM or EPERM: its memory cannot be pinned; or another
+  // error of the verb, as for all functions below.
   virtual Result<CqInfo> create_cq(const CqRequest& request) = 0;
   Result<CqInfo> create_cq(uint32_t entries) { return create_cq(CqRequest{.entries = entries}); }
+  // EBUSY: a queue pair completes there.
   virtual Status destroy_cq(CqHandle cq) = 0;
 
+  // EINVAL: no receives, or none of one piece.
   virtual Result<SrqInfo> create_srq(const SrqRequest& request) = 0;
+  // EBUSY: a queue pair receives from it.
   virtual Status destroy_srq(SrqHandle srq) = 0;
 
   // Create a reliable or unreliable connection's queue pair, in state INIT.
   virtual Result<QpInfo> create_rc(const RcRequest& request) = 0;
   virtual Result<QpInfo> create_uc(const UcRequest& request) = 0;
+  // What a peer needs to connect to this queue pair.
   virtual Result<Endpoint> endpoint(QpHandle qp) = 0;
   // Takes the queue pair to RTS; it may be connected to itself.
   virtual Status connect(QpHandle qp, const Endpoint& peer) = 0;
@@ -56,7 +64,8 @@ class Device {
   virtual Status fail(QpHandle qp) = 0;
   virtual Status destroy_qp(QpHandle qp) = 0;
 
-  // Counts of all users of the adapter. Any thread, also while another one uses the device.
+  // Statistics of on-demand paging of all users of the adapter. Any thread, also while another one
+  // uses the device.
   [[nodiscard]] virtual OdpStatistics odp_statistics() const { return {}; }
 
   // Frames that a port dropped for lack of a receive WQE, of all users of the adapter since it was

@@ -27,8 +27,10 @@ constexpr RecvMemory recv_memory_of(const mr::Region& r) noexcept {
   return r.iova == r.address ? RecvMemory::addressed : RecvMemory::zero_based;
 }
 
+// The kinds of queue pairs that Kilim makes.
 enum class Transport : uint8_t { rc, uc, raw_packet };
 
+// Everything that the decision depends on.
 struct InlineCase {
   Transport transport = Transport::rc;
   InlineReceive wish = InlineReceive::by_default;
@@ -45,7 +47,7 @@ struct InlineCase {
 struct InlineDecision {
   uint32_t received = 0;  // longest message, in bytes, that arrives in the CQE; 0: none
   uint32_t answered = 0;  // longest READ or atomic response in the CQE, in bytes; 0: none
-  const char* why = "";
+  const char* why = "";   // a sentence, in static storage
 };
 
 namespace detail {

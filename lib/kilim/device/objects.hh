@@ -24,6 +24,7 @@ struct CqRequest {
   uint32_t cqe_bytes = 64;  // 64, or 128 with room for 64 bytes of a message
 };
 
+// A completion queue as the device made it; QpInfo and SrqInfo likewise.
 struct CqInfo {
   CqHandle handle;
   queue::CqGeometry geometry;
@@ -33,14 +34,14 @@ struct QpInfo {
   QpHandle handle;
   Qpn qpn;
   queue::SqGeometry sq;
-  queue::RqGeometry rq;  // wqe_count 0: it has no receive queue of its own
-  InlineDecision inlined;
+  queue::RqGeometry rq;    // wqe_count 0: it has no receive queue of its own
+  InlineDecision inlined;  // whether short messages arrive in CQEs
 };
 
 // A shared receive queue, for connections of the same device.
 struct SrqRequest {
-  uint32_t recv_wrs = 0;
-  uint32_t max_recv_sge = 1;
+  uint32_t recv_wrs = 0;      // receives, at least 1
+  uint32_t max_recv_sge = 1;  // pieces of one receive
 };
 
 struct SrqInfo {
@@ -60,6 +61,7 @@ struct QpRequest {
   RecvMemory recv_memory = RecvMemory::addressed;
 };
 
+// A reliable connection.
 struct RcRequest {
   QpRequest queues;
   bool umr = false;         // keys are bound and invalidated on it
@@ -78,9 +80,9 @@ struct UcRequest {
 // Everything that a peer needs to connect to a queue pair.
 struct Endpoint {
   Qpn qpn;
-  uint32_t psn = 0;
-  std::array<uint8_t, 16> gid{};
-  uint16_t lid = 0;
+  uint32_t psn = 0;               // the first packet sequence number that it sends, 24 bits
+  std::array<uint8_t, 16> gid{};  // of the port
+  uint16_t lid = 0;               // of the port; InfiniBand only
   uint8_t port = 1;
   uint32_t mtu_bytes = 0;  // the smaller one of both sides is used; 0: unknown
 };

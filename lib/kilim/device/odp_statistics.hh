@@ -11,6 +11,7 @@
 
 namespace kilim::device {
 
+// The documents' names, as sysfs files have them (drivers/mlx5/odp_files.hh).
 enum class OdpCounter : uint8_t {
   invalidations_faults_contentions,
   num_invalidation_pages,
@@ -41,6 +42,7 @@ inline constexpr std::array<const char*, odp_counters> odp_counter_names{
     "num_odp_mrs",
 };
 
+// A reading; nullopt: not reported.
 struct OdpStatistics {
   std::array<std::optional<uint64_t>, odp_counters> values{};
 

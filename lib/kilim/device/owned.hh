@@ -32,6 +32,7 @@ class Owned {
   explicit operator bool() const noexcept { return device_ != nullptr; }
   const Info* operator->() const noexcept { return &info_; }
   [[nodiscard]] const Info& info() const noexcept { return info_; }
+  // Destroys the object now. An error of the device is dropped.
   void destroy() noexcept {
     if (device_ != nullptr) (void)(device_->*Destroy)(info_.handle);
     device_ = nullptr;
@@ -46,6 +47,7 @@ using OwnedCq = Owned<CqInfo, &Device::destroy_cq>;
 using OwnedQp = Owned<QpInfo, &Device::destroy_qp>;
 using OwnedSrq = Owned<SrqInfo, &Device::destroy_srq>;
 
+// Create an object by the device's function of the same name; the errors are that function's.
 inline Result<OwnedCq> make_cq(Device& device, const CqRequest& request) {
   Result<CqInfo> info = device.create_cq(request);
   if (!info) return info.error();

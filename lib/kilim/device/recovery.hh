@@ -18,6 +18,7 @@
 
 namespace kilim::device {
 
+// The queue pair to recover, and the library's view of its queues.
 struct Recovery {
   Device& device;
   QpHandle qp;

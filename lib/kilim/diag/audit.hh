@@ -11,6 +11,7 @@
 
 namespace kilim::diag {
 
+// Counts of one key, or of all keys of an lcore.
 struct MkeyAudit {
   Lkey key;  // without meaning in a sum
   uint32_t lcore = 0;
@@ -21,6 +22,7 @@ struct MkeyAudit {
   uint64_t faults = 0;  // WQEs about the key that failed or were flushed
 };
 
+// The counts of one key.
 MkeyAudit audit(const mkey::Mkey& key) noexcept;
 // A row for each key that was ever bound.
 std::vector<MkeyAudit> audit(mkey::MkeyPool& pool);

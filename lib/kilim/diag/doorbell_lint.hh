@@ -11,7 +11,8 @@ namespace kilim::diag {
 
 class DoorbellLint : public queue::Watch {
  public:
-  // stop == false: findings are printed and counted only.
+  // `stop`: a finding aborts; else findings are printed to stderr and counted only. `others`: the
+  // shared record of queues that use each other's keys, which outlives this; null: none.
   explicit DoorbellLint(bool stop = true, prm::lint::QueueKind = prm::lint::QueueKind::connected,
                         MkeyTraffic* others = nullptr) noexcept;
   ~DoorbellLint();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Follows a request through the book as the adapter followed it through its table, and stops where
-// the adapter must have stopped.
+// Takes the failed WQE apart; explain_range.cc follows the ranges that it names.
 #include "kilim/diag/explain.hh"
 
 #include <algorithm>
 #include <cstring>
 
+#include "kilim/diag/explain_range.hh"
 #include "kilim/prm/bsf_seg.hh"
 #include "kilim/prm/data_seg.hh"
 #include "kilim/prm/dump.hh"
@@ -20,136 +20,9 @@ using prm::Text;
 
 namespace layout = prm::lint::detail;
 
-constexpr unsigned most_depth = 8;
-constexpr unsigned most_steps = 1 << 19;  // a list that names itself has no end
-
-struct Range {
-  uint32_t key;
-  uint64_t address, bytes;
-  uint32_t rights;
-  unsigned* steps;  // taken so far
-};
-
-void say_key(Text& t, const MkeyRecord& k) {
-  if (!k.indirect()) {
-    t.put("region '").put(k.name).put("' [").hex(k.start).put(", ").hex(k.start + k.length);
-    t.put(')');
-    return;
-  }
-  t.put("key ").hex(k.key).put(", bound by lcore ").dec(k.lcore).put(" with WQE ").dec(k.wqe);
-}
-
-const char* right_name(uint32_t missing) noexcept {
-  if ((missing & prm::mkey::atomic) != 0) return "atomics";
-  if ((missing & prm::mkey::remote_write) != 0) return "remote writing";
-  if ((missing & prm::mkey::remote_read) != 0) return "remote reading";
-  if ((missing & prm::mkey::local_write) != 0) return "local writing";
-  return "local reading";
-}
-
-// Which objection the key itself has; false: none.
-bool key_objects(Text& t, const MkeyRecord* k, const Range& r) {
-  if (k == nullptr) {
-    t.put("nobody knows key ").hex(r.key);
-    return true;
-  }
-  if (k->key != r.key) {
-    t.put("key ").hex(r.key).put(" is stale: it is ").hex(k->key).put(" now, the tag has changed");
-    return true;
-  }
-  if (k->free) {
-    t.put("key ").hex(r.key).put(" is free: it was invalidated and shows nothing");
-    return true;
-  }
-  if (const uint32_t missing = r.rights & ~k->access; missing != 0) {
-    say_key(t, *k);
-    t.put(" does not allow ").put(right_name(missing));
-    return true;
-  }
-  return false;
-}
-
-uint32_t inner(uint32_t rights) noexcept {
-  const bool writes =
-      (rights & (prm::mkey::local_write | prm::mkey::remote_write | prm::mkey::atomic)) != 0;
-  return writes ? prm::mkey::local_write : prm::mkey::local_read;
-}
-
-bool explain_range(Text& t, const MkeyBook& book, const Range& r, unsigned depth);
-
-bool too_many(Text& t) {
-  t.put("more entries than can be followed");
-  return true;
-}
-
-uint64_t entry_bytes(const MkeyEntry& e) noexcept {
-  return e.bytes == 0 && e.key != 0 ? uint64_t{prm::umr::max_piece_bytes} : e.bytes;
-}
-
-void say_entry(Text& t, const MkeyRecord& k, std::size_t i, uint64_t repetition) {
-  t.put("entry ").dec(i);
-  if (k.repeat != 1) t.put(", repetition ").dec(repetition).put(',');
-  t.put(" of key ").hex(k.key).put(" (lcore ").dec(k.lcore);
-  t.put(", WQE ").dec(k.wqe).put("): ");
-}
-
-// The entries of an indirect key, as often as they come; `offset` from its start.
-bool explain_entries(Text& t, const MkeyBook& book, const MkeyRecord& k, Range r, unsigned depth) {
-  uint64_t round = 0;  // bytes of one repetition
-  for (const MkeyEntry& e : k.entries) round += entry_bytes(e);
-  uint64_t offset = r.address - k.start;
-  const uint64_t end = offset + r.bytes;
-  uint64_t repetition = round == 0 ? k.repeat : std::min<uint64_t>(offset / round, k.repeat);
-  uint64_t begin = repetition * round;
-  for (; repetition < k.repeat && begin < end; repetition++) {
-    for (std::size_t i = 0; i < k.entries.size() && begin < end; i++) {
-      if (++*r.steps > most_steps) return too_many(t);
-      const MkeyEntry& e = k.entries[i];
-      const uint64_t bytes = entry_bytes(e);
-      if (offset < begin + bytes) {
-        const uint64_t into = offset - begin;
-        const uint64_t n = std::min(bytes - into, end - offset);
-        const uint64_t at = e.address + repetition * e.stride + into;
-        Text mark = t;
-        say_entry(t, k, i, repetition);
-        if (explain_range(t, book, {e.key, at, n, inner(r.rights), r.steps}, depth + 1))
-          return true;
-        t = mark;
-        offset += n;
-      }
-      begin += bytes;
-    }
-  }
-  if (offset >= end || !k.whole) return false;
-  say_key(t, k);
-  t.put(" has entries for ").dec(begin).put(" bytes only, ").dec(end - begin);
-  t.put(" bytes fewer than asked for");
-  return true;
-}
-
-// True: the objection has been said.
-bool explain_range(Text& t, const MkeyBook& book, const Range& r, unsigned depth) {
-  if (++*r.steps > most_steps) return too_many(t);
-  if (depth > most_depth) {
-    t.put("keys of keys go deeper than ").dec(most_depth);
-    return true;
-  }
-  const MkeyRecord* k = book.find(r.key);
-  if (key_objects(t, k, r)) return true;
-  if (r.address < k->start) {
-    say_key(t, *k);
-    t.put(" begins ").dec(k->start - r.address).put(" bytes behind the address");
-    return true;
-  }
-  const uint64_t offset = r.address - k->start;
-  if (offset > k->length || r.bytes > k->length - offset) {
-    t.dec(r.bytes).put(" bytes at ").hex(r.address).put(" go ");
-    t.dec(offset + r.bytes - k->length).put(" bytes past the end of ");
-    say_key(t, *k);
-    return true;
-  }
-  return k->indirect() && explain_entries(t, book, *k, r, depth);
-}
+using detail::explain_range;
+using detail::Range;
+using detail::say_key;
 
 // The request that failed, and what its queue puts behind the control segment.
 struct Request {
@@ -170,7 +43,8 @@ Range remote_range(const Request& w, Opcode op, uint64_t bytes, unsigned& steps)
   return {r.rkey.host(), r.raddr.host(), right == prm::mkey::atomic ? 8 : bytes, right, &steps};
 }
 
-// Local segments one by one; their sum. `said`: one of them is to blame.
+// Returns the sum of the local segments' bytes. With `blame` it follows each of them until one
+// explains the error; `said`: one did.
 uint64_t explain_local(Text& t, MkeyBook& book, const Request& request, bool blame, bool& said) {
   const prm::lint::Bytes w = request.bytes;
   const Opcode op = request.opcode();
@@ -201,6 +75,8 @@ uint64_t explain_local(Text& t, MkeyBook& book, const Request& request, bool bla
   return sum;
 }
 
+// A UMR that failed. The book does not tell what the device checked, so the last sentence is
+// general.
 bool explain_bind(Text& t, const MkeyBook& book, prm::lint::Bytes w) {
   const auto c = prm::lint::segment_at<prm::CtrlSeg>(w, 0);
   const prm::lint::Findings found = prm::lint::check_wqe(w);
@@ -217,6 +93,7 @@ bool explain_bind(Text& t, const MkeyBook& book, prm::lint::Bytes w) {
   return true;
 }
 
+// What can be said from the syndrome alone.
 const char* general(Syndrome s) noexcept {
   switch (s) {
     case Syndrome::wr_flush:

@@ -20,10 +20,11 @@ struct SavedWqe {
   std::size_t size = 0;
   [[nodiscard]] prm::lint::Bytes bytes() const noexcept { return {raw.data(), size}; }
 };
+// Copies the WQE at block `wqe_counter`, as a completion names it. The queue's worker.
 SavedWqe save_wqe(const queue::Sq&, uint16_t wqe_counter) noexcept;
 
-// `wqe` is empty if it is not known any more; `kind` tells what follows the control segment. Counts
-// the fault in the book.
+// Appends the explanation of an error completion to the text, and counts the fault in the book.
+// `wqe`: the failed WQE; empty: it is not known any more. `kind`: of its queue pair.
 void explain(prm::Text&, const queue::Completion&, prm::lint::Bytes wqe, MkeyBook&,
              prm::lint::QueueKind kind = prm::lint::QueueKind::connected);
 

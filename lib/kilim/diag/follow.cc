@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Keys between fences.
+// Follows keys through a queue's WQEs: which ones were changed or used since the last fence that
+// waits for it.
 #include "kilim/diag/follow.hh"
 
 #include <algorithm>
@@ -32,7 +33,8 @@ void Follow::apply_fence(uint8_t mode) {
   if (prm::ctrl::waits_for_all(mode)) sent_.clear();
 }
 
-// The first request behind a UMR: who it tells of the key need not be this queue.
+// The first request behind a UMR needs a fence even if it does not use the key: it may tell a peer
+// of the key, who then uses it.
 void Follow::want_fence(const prm::CtrlSeg& c, Opcode op, prm::lint::Findings& f) {
   if (!bare_ || op == Opcode::nop) return;
   if (!f.has(Rule::unfenced_key)) f.add(Rule::unfenced_umr, umr_.index, umr_.key, mode_of(c));
@@ -73,7 +75,7 @@ void Follow::change(prm::lint::Bytes wqe, const prm::CtrlSeg& c, prm::lint::Find
     if ((mask & prm::umr::mask_mkey) != 0) key = (key & ~0xffu) | prm::mkey::tag::get(m);
     frees = (mask & prm::umr::mask_free) != 0 && (m.free & prm::mkey::free) != 0;
   }
-  if (!frees) bare_umr({here, key});  // nobody learns anything of a key that shows nothing
+  if (!frees) bare_umr({here, key});  // a free key gives no access, so nobody can be told of it
   if (traffic_ != nullptr) traffic_->change(key, frees, place_of(c), f);
 }
 

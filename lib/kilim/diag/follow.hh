@@ -30,7 +30,7 @@ class Follow {
   using Keys = std::map<uint32_t, uint16_t>;  // key index, index of the last WQE
   struct Umr {
     uint16_t index;  // of the WQE
-    uint32_t key;
+    uint32_t key;    // with its new tag
   };
   void apply_fence(uint8_t mode);
   void bare_umr(Umr umr) noexcept {

@@ -105,8 +105,9 @@ void MkeyBook::learn_umr(prm::lint::Bytes wqe, const prm::CtrlSeg& c, uint32_t l
   if (u.klm_octowords.host() != 0) parse_list(k, wqe, u);
 }
 
-// The bytes that the WQE's pointer names; none where they do not lie in a region of the book, or
-// are not mapped any more.
+// A copy of the list that the WQE points to; empty: it does not lie in a region of the book, or is
+// not mapped any more. process_vm_readv(2) reads it, as a load of an unmapped page would be a
+// SIGSEGV.
 std::vector<std::byte> MkeyBook::stored_list(prm::lint::Bytes wqe, std::size_t bytes) const {
   if (prm::lint::detail::list_at + sizeof(prm::DataSeg) > wqe.size()) return {};
   const auto d = prm::lint::segment_at<prm::DataSeg>(wqe, prm::lint::detail::list_at);
@@ -124,7 +125,8 @@ std::vector<std::byte> MkeyBook::stored_list(prm::lint::Bytes wqe, std::size_t b
   return list;
 }
 
-// The parts of a list that does not fit into one WQE come as patches of a key that is free.
+// Records the list of a UMR. A list of several WQEs comes as patches of a key that stays free until
+// the last one (umr/pointer_wqe.hh).
 void MkeyBook::parse_list(MkeyRecord& k, prm::lint::Bytes wqe, const prm::UmrCtrlSeg& u) {
   const bool patches = (u.flags & umr::has_translation_offset) != 0;
   const uint64_t first =

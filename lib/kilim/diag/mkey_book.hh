@@ -13,12 +13,14 @@
 
 namespace kilim::diag {
 
+// One entry of an indirect key's list.
 struct MkeyEntry {
   uint32_t key = 0;
   uint32_t stride = 0;  // strided key: bytes from one repetition to the next
   uint64_t address = 0, bytes = 0;
 };
 
+// What is known of one key.
 struct MkeyRecord {
   uint32_t key = 0;    // with its tag
   std::string name;    // of a region; empty: an indirect key
@@ -41,6 +43,7 @@ struct MkeyRecord {
 
 class MkeyBook {
  public:
+  // Adds a region under a name for people, or replaces it.
   void region(const mr::Region&, const char* name);
   // Adds a KSM key: its UMRs do not contain the entry size.
   void fixed_key(Lkey, uint8_t log_entity);
@@ -54,6 +57,7 @@ class MkeyBook {
 
   // Finds a key by its index, whatever the tag; null: not in the book.
   [[nodiscard]] const MkeyRecord* find(uint32_t key) const;
+  // Counts a WQE that failed because of the key; nothing if the key is not in the book.
   void count_fault(uint32_t key);
 
  private:

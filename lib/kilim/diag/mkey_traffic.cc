@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The rules are those of the adapter's own linter, for what a process knows of itself: local memory
-// only, as a peer hears of a key by other ways.
+// The same rules as the virtual device's linter, as far as a process knows: uses of local memory.
+// What peers do with a key is not seen here.
 #include "kilim/diag/mkey_traffic.hh"
 
 namespace kilim::diag {
@@ -23,7 +23,7 @@ void MkeyTraffic::use(uint32_t key, Place at, prm::lint::Findings& f) {
   const uint32_t index = key >> 8;
   if (const auto c = changes_.find(index); c != changes_.end()) {
     const Change& change = c->second;
-    // Who names the key as it was gets what it showed, or a refusal: nothing to wait for.
+    // A WQE that names the key by its old tag need not wait: it gets the old memory, or an error.
     if (change.at.qpn != at.qpn && change.key == key && !change.frees)
       f.add(Rule::early_key, key, change.at.wqe, change.at.qpn);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The recorder's file is mapped whole: what a process wrote before it died is there.
+// The file is mapped whole, so that what a process has written stays in it if the process dies.
 #include "kilim/diag/recorder.hh"
 
 #include <cerrno>

@@ -17,7 +17,9 @@ namespace kilim::diag {
 
 class Recorder : public queue::Watch {
  public:
-  // Creates a file of `bytes` at `path`. Every record contains `lcore` and `kind`.
+  // Creates or empties the file `path` and gives it `bytes`. Every record contains `lcore` and
+  // `kind`. Control thread. EINVAL: no room for one doorbell; or the errno of open(2),
+  // ftruncate(2), mmap(2).
   static Result<std::unique_ptr<Recorder>> open(
       const char* path, std::size_t bytes, uint32_t lcore = 0,
       prm::lint::QueueKind kind = prm::lint::QueueKind::connected);
@@ -25,6 +27,7 @@ class Recorder : public queue::Watch {
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
+  // Doorbells that did not fit into the file.
   [[nodiscard]] uint64_t lost() const noexcept { return head().lost; }
 
  private:

@@ -14,6 +14,7 @@ namespace kilim::lookup {
 
 class Front {
  public:
+  // `index` outlives it.
   explicit Front(const Index& index) noexcept : index_(&index) {}
 
   // The same result as Index::find().

@@ -12,7 +12,8 @@
 namespace kilim::lookup {
 namespace {
 
-// More keys than this that end inside a block, and it gets a table of pages.
+// A block with more keys than this that cover only a part of it gets a table of pages, as a search
+// through its list would take too long.
 constexpr std::ptrdiff_t longest_list = 4;
 
 Candidate candidate_of(const mr::Region& r) noexcept {
@@ -123,7 +124,8 @@ bool Index::gone(Lkey key) {
   return regions_.count(key.value()) == 0 && leaving_.count(key.value()) == 0;
 }
 
-// Before anything is changed: a table for each GiB outside the arena that the region touches.
+// Makes a table for each GiB outside the arena that the region touches. Before anything else is
+// changed, so that a lack of memory changes nothing. False: there is no memory.
 bool Index::make_tables(const Candidate& c) noexcept {
   if (is_wide(c)) return true;
   for (uint64_t gib = c.first >> index_table_shift; gib <= c.last >> index_table_shift; gib++) {
@@ -172,7 +174,7 @@ void Index::change_pages(IndexTable& pages, const Place& block, const Candidate&
         adding);
 }
 
-// A block whose pages all say the same needs no table of them.
+// Replaces the table of a block whose pages all have the same word by that word.
 void Index::fold_pages(const Place& block, IndexTable& pages) {
   const Word word = pages.slots.front().load();
   if (!word.empty() && !word.is_whole()) return;
@@ -182,13 +184,13 @@ void Index::fold_pages(const Place& block, IndexTable& pages) {
   retire(nullptr, &pages, Lkey{0});
 }
 
-// The candidates of a place as they will be, into scratch_.
+// Writes the candidates that the place will have after the change to scratch_.
 void Index::collect(const Place& place, const Candidate& c, bool adding) {
   const Word word = place.slot->load();
   scratch_.clear();
   if (const CandidateList* list = word.list()) scratch_.assign(list->begin(), list->end());
   if (word.is_whole()) {
-    // Not in the map where it is the one that leaves.
+    // The region that is being removed is not in the map any more.
     const auto at = regions_.find(word.key().value());
     if (at != regions_.end()) scratch_.push_back(at->second);
   }
@@ -214,7 +216,7 @@ void Index::change_place(const Place& place, const Candidate& c, bool adding) {
   if (const CandidateList* list = before.list()) retire(list, nullptr, Lkey{0});
 }
 
-// What scratch_ holds, in as few words as it takes.
+// Makes the place's word say what scratch_ holds: nothing, one key, a table of pages, or a list.
 void Index::publish(const Place& place) {
   if (scratch_.empty()) {
     place.slot->store({});
@@ -229,7 +231,7 @@ void Index::publish(const Place& place) {
   place.slot->store(Word::list(new_list()));
 }
 
-// False: a list does, or there is no memory for a table and it must do.
+// Gives a block a table of pages. False: a list is enough, or there is no memory for a table.
 bool Index::split(const Place& place) {
   const auto partial = std::count_if(scratch_.begin(), scratch_.end(), [&](const Candidate& c) {
     return !c.covers(place.first, place.last());
@@ -273,7 +275,8 @@ void Index::retire(const CandidateList* list, IndexTable* table, Lkey key) {
   retired_now_++;
 }
 
-// Everything is where new lookups look; what left is freed once the old ones are over.
+// Ends a change: lookups that begin now see it. What was replaced is freed when every reader has
+// reported a quiescent state.
 void Index::finish_change() {
   generation_.store(generation_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   if (retired_now_ == 0) return;

@@ -25,6 +25,7 @@ struct rte_rcu_qsbr;
 
 namespace kilim::lookup {
 
+// Properties of an index that do not change.
 struct IndexConfig {
   uint64_t arena = 0;               // address of the reserved arena, where lookups are fastest
   uint64_t arena_bytes = 0;         // 0: there is no arena
@@ -55,6 +56,7 @@ class Index {
   // True: no reader can hold the key of a removed region. Before deregistering it the caller also
   // waits for the requests that use the key.
   [[nodiscard]] bool gone(Lkey key);
+  // Regions in the index. The changing thread.
   [[nodiscard]] std::size_t size() const noexcept { return regions_.size(); }
   // Lists, tables and keys that are out of use and wait for readers.
   [[nodiscard]] std::size_t waiting() const noexcept { return retired_.size(); }
@@ -75,6 +77,7 @@ class Index {
     uint64_t first = 0, last = 0;
     Lkey key;
   };
+  // The extent around `address` for lookups with these rights. Any reader.
   [[nodiscard]] Extent extent(uint64_t address, Rights rights) const noexcept;
   // A number that changes after every change of the index; never 0.
   [[nodiscard]] uint64_t generation() const noexcept {

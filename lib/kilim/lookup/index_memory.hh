@@ -20,6 +20,7 @@ using Directory = std::atomic<IndexTable*>;
 
 class IndexMemory {
  public:
+  // `arena_blocks`: words of the arena, each for 2 MiB. `socket`: NUMA node, -1: any. ENOMEM.
   static Result<IndexMemory> create(uint64_t arena_blocks, int socket);
 
   [[nodiscard]] Directory* directory() const noexcept { return directory_; }

@@ -22,12 +22,13 @@ inline constexpr std::size_t words_per_table = 512;
 // The rights that a lookup requires, in the bits of mr::Access; none: local reading.
 class Rights {
  public:
-  static constexpr uint32_t judged = mr::Access::all | mr::Access::mw_bind;
-  static constexpr uint32_t present = 0x20;
+  static constexpr uint32_t judged = mr::Access::all | mr::Access::mw_bind;  // bits 0 to 4
+  static constexpr uint32_t present = 0x20;  // always set: tells a key's word from other words
 
   constexpr Rights() noexcept = default;
   constexpr explicit Rights(uint32_t access) noexcept : bits_((access & judged) | present) {}
   [[nodiscard]] constexpr uint32_t bits() const noexcept { return bits_; }
+  // True: `granted`, the low bits of a word or of a Candidate's rights, has all of these.
   [[nodiscard]] constexpr bool within(uint64_t granted) const noexcept {
     return (granted & bits_) == bits_;
   }
@@ -118,6 +119,7 @@ class Slot {
   std::atomic<uint64_t> bits_{0};
 };
 
+// The words of a block's 512 pages, or of the 512 blocks of a GiB.
 struct alignas(4096) IndexTable {
   std::array<Slot, words_per_table> slots;
 };

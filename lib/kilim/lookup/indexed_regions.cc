@@ -24,7 +24,7 @@ mr::EalRegions::Listener IndexedRegions::listener() noexcept {
               },
           .removed =
               [](void* me, const mr::Region& region) {
-                // One that the index had no room for is not there.
+                // ENOENT: the index had no memory for this region.
                 (void)static_cast<IndexedRegions*>(me)->remove(region.lkey);
               },
           .gone =

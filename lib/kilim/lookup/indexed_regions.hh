@@ -25,7 +25,8 @@ class IndexedRegions {
     uint32_t patience_ms = 1000;  // longest wait for readers; EAL's allocations wait as long
   };
 
-  // The index outlives it and is changed only by this object.
+  // Registers EAL's memory and adds it to the index, which outlives it and is changed only by this
+  // object. Control lcore. Errors: those of mr::EalRegions::create().
   static Result<std::unique_ptr<IndexedRegions>> create(mr::Registrar& registrar, Index& index,
                                                         const Config& config);
   static Result<std::unique_ptr<IndexedRegions>> create(mr::Registrar& registrar, Index& index) {

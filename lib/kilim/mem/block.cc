@@ -28,8 +28,9 @@ constexpr PageKind page_kinds[] = {
     {std::size_t{4} << 10, 0},
 };
 
-// Touching decides the node, so the policy comes first. Preferred only: a node that has run out is
-// better served by another than by a SIGBUS.
+// Sets the policy before the pages are touched, because the first touch decides the node.
+// MPOL_PREFERRED (mbind(2)): if the node has no page left, another node gives one. A binding policy
+// would make the touch of a huge page end in SIGBUS.
 void place(void* base, std::size_t bytes, int socket) {
   if (socket < 0 || numa_available() < 0 || socket > numa_max_node()) return;
   bitmask* nodes = numa_allocate_nodemask();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One contiguous block of memory for queues' buffers and arenas, with its page size and node known:
-// from EAL (a memzone: hugepages, or ordinary pages with --no-huge), or mapped beside EAL.
-// Owner: whoever holds it; move-only. Set-up only, any thread.
+// Block: one contiguous block of memory whose page size and NUMA node are known. It comes from EAL
+// (a memzone: hugepages, or ordinary pages with --no-huge), or is mapped outside EAL.
+// Owner: whoever holds it; move-only, and freed by the destructor. Set-up only; any thread.
 #pragma once
 
 #include <cstddef>
@@ -18,13 +18,16 @@ namespace kilim::mem {
 
 class Block {
  public:
-  // A memzone of EAL, zeroed; `align` a power of two; `socket` -1 for any node. ENOMEM where EAL
-  // has no such piece.
+  // Reserves a memzone of EAL and zeroes it. `name` is unique in the process; `align` is in bytes,
+  // a power of two; `socket` is a NUMA node, -1: any. EEXIST: the name is in use; ENOMEM: EAL has
+  // no contiguous piece of this size; or another rte_errno of rte_memzone_reserve_aligned().
   static Result<Block> reserve(const char* name, std::size_t bytes, std::size_t align, int socket);
-  // Outside EAL, zeroed: pages of 1 GiB, then 2 MiB, then 4 KiB, the first that the machine gives
-  // and `bytes` fills; on node `socket` where that is not -1. Rounded up to whole pages.
+  // Maps zeroed memory outside EAL, in the largest of 1 GiB, 2 MiB and 4 KiB pages that `bytes`
+  // fills and the machine has free; rounded up to whole pages. `socket` is the preferred NUMA node,
+  // -1: any. Every page is touched, so none is missing later. EINVAL: no bytes; ENOMEM.
   static Result<Block> map(std::size_t bytes, int socket) { return map(bytes, socket, {}); }
-  // And says in `fall_back` why the pages are smaller than `bytes` would fill; empty: they are not.
+  // The same; writes a sentence to `fall_back` that says why the pages are smaller than `bytes`
+  // would fill. An empty string: they are not.
   static Result<Block> map(std::size_t bytes, int socket, std::span<char> fall_back);
 
   Block(Block&& o) noexcept
@@ -43,6 +46,7 @@ class Block {
 
   [[nodiscard]] const Range& range() const noexcept { return range_; }
   [[nodiscard]] std::span<std::byte> span() const noexcept { return range_.span(); }
+  // Frees the memory. Memory of an EAL that was cleaned up is left alone (base/outlived.hh).
   void reset() noexcept;
 
  private:
@@ -51,7 +55,7 @@ class Block {
   Range range_;
 };
 
-// The NUMA node that backs `address` now, -1 where the machine does not say.
+// The NUMA node of the page at `address`; -1: unknown, as without NUMA. get_mempolicy(2).
 [[nodiscard]] int node_of(const void* address) noexcept;
 
 }  // namespace kilim::mem

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A range of this process's memory that lies in pages of one size on one NUMA node; how EAL's
-// memory falls into such ranges. Values; set-up only, any thread.
+// Range: memory of this process in pages of one size on one NUMA node; and functions that find the
+// ranges of EAL's memory. Values; set-up only; any thread, except where a function says otherwise.
 #pragma once
 
 #include <cstddef>
@@ -21,15 +21,17 @@ struct Range {
   [[nodiscard]] std::span<std::byte> span() const noexcept { return {base, bytes}; }
 };
 
-// Every contiguous run of memory that EAL holds now, external memory included.
+// Every contiguous run of memory that EAL holds now, external memory included, in the order of
+// addresses. Takes EAL's memory lock (rte_memseg_contig_walk()).
 [[nodiscard]] std::vector<Range> eal_runs();
 
-// `memory` cut where its pages change size: the pieces together are exactly `memory`. ENOENT where
-// EAL does not know all of it.
+// Cuts `memory` where its page size changes; the ranges together are exactly `memory`, in the order
+// of addresses. ENOENT: not all of it is EAL's.
 [[nodiscard]] Result<std::vector<Range>> runs_of(std::span<std::byte> memory);
 
-// Both for who holds EAL's memory lock: its callbacks, among others. The second: what EAL holds of
-// `memory`, maybe with gaps.
+// For callers that hold EAL's memory lock, as its memory event callbacks do. eal_runs_locked(): as
+// eal_runs(). runs_in_locked(): the parts of `memory` that EAL holds, with gaps where it holds
+// none.
 [[nodiscard]] std::vector<Range> eal_runs_locked();
 [[nodiscard]] std::vector<Range> runs_in_locked(std::span<std::byte> memory);
 

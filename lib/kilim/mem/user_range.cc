@@ -17,7 +17,8 @@ struct Close {
   void operator()(std::FILE* f) const noexcept { (void)std::fclose(f); }
 };
 
-// Goes through the mappings in order of address and keeps what of them lies in [at, end).
+// Gets the mappings in the order of addresses and keeps the parts that lie in [at, end). A gap
+// stops `at`, so that it does not reach `end`.
 struct Collector {
   uint64_t at, end;
   uint64_t from = 0, to = 0;  // the mapping that is being read

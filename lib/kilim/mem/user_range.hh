@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory that EAL does not know: how a range of this process's address space falls into mappings of
-// one page size, as the kernel tells it. Set-up only, any thread; reads /proc.
+// Page sizes of memory that EAL does not know, as the kernel reports them. Set-up only; any thread.
+// Reads /proc/self/smaps (proc(5)).
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,8 @@
 
 namespace kilim::mem {
 
-// In order of address; the pieces together are exactly `memory`. EFAULT: not mapped throughout.
+// Cuts `memory` where its page size changes; the ranges together are exactly `memory`, in the order
+// of addresses. EFAULT: not all of it is mapped, or it is empty; or the errno of opening the file.
 [[nodiscard]] Result<std::vector<Range>> user_runs(std::span<std::byte> memory);
 
 }  // namespace kilim::mem

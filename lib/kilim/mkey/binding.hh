@@ -17,6 +17,7 @@ namespace kilim::mkey {
 
 class MkeyBinder;
 
+// Returned by MkeyBinder::claim(). A default-constructed Binding holds no key.
 class [[nodiscard]] Binding {
  public:
   Binding() = default;
@@ -34,6 +35,7 @@ class [[nodiscard]] Binding {
   Binding& operator=(const Binding&) = delete;
   ~Binding() { end(); }
 
+  // True: it holds a key. The functions below require that.
   explicit operator bool() const noexcept { return key_ != nullptr; }
   [[nodiscard]] MkeyState state() const noexcept { return key_->state; }
   // True when the UMR has completed: any queue and any peer may use the key.
@@ -51,6 +53,7 @@ class [[nodiscard]] Binding {
   // while a swap of the key is under way.
   [[nodiscard]] Lkey lkey_behind(const queue::WqeCursor& c) noexcept;
 
+  // The key's record, for diagnosis and for builders of UMRs.
   [[nodiscard]] const Mkey& key() const noexcept { return *key_; }
   // Takes over what `o` holds; this binding is empty.
   void start(Binding&& o) noexcept {

@@ -8,9 +8,6 @@ namespace kilim::mkey {
 Epochs::Epochs(rte_rcu_qsbr* readers, uint32_t max_queues)
     : readers_(readers), max_(max_queues), clocks_(std::make_unique<QueueClock[]>(max_queues)) {}
 
-DeferQueue::DeferQueue(Epochs& epochs, MkeyPool& pool)
-    : epochs_(epochs), pool_(pool), posted_(std::make_unique<uint64_t[]>(epochs.max_queues())) {}
-
 Result<std::unique_ptr<Epochs>> Epochs::create(rte_rcu_qsbr* readers, uint32_t max_queues) {
   if (max_queues == 0 || max_queues > 4096)
     return Error{EINVAL, "epochs need the number of send queues that may name keys, 1 to 4096"};

@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Decides when a withdrawn handle can no longer be used: first every worker passes a quiescent
 // state (rte_rcu_qsbr), then every send queue completes what was posted until there. QueueClock
-// counts one send queue's WQE blocks; Epochs holds all clocks and the quiescence; DeferQueue keeps
-// one worker's keys until the two steps are done, as rte_rcu_qsbr_dq does for memory. Threads: a
-// clock is written by its queue's worker and read by all; Epochs are set up by the control thread;
-// a DeferQueue belongs to one worker. Nothing allocates, blocks or logs after set-up.
+// counts one send queue's WQE blocks; Epochs holds all clocks and the quiescence; the keys that
+// wait for both steps are in a DeferQueue (mkey/defer_queue.hh). Threads: a clock is written by its
+// queue's worker and read by all; Epochs are set up by the control thread. Nothing allocates,
+// blocks or logs after set-up.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <span>
 
 #include <rte_rcu_qsbr.h>
 
 #include "kilim/base/barrier.hh"
 #include "kilim/base/cacheline.hh"
 #include "kilim/base/result.hh"
-#include "kilim/mkey/mkey_pool.hh"
 #include "kilim/queue/sq.hh"
 
 namespace kilim::mkey {
 
+// Two counts of one send queue. In a cache line of its own, as only its worker writes it.
 class KILIM_CACHELINE_ALIGNED QueueClock {
  public:
   // Records how much is posted and how much is complete. Called by the queue's worker before it
@@ -52,6 +51,7 @@ class KILIM_CACHELINE_ALIGNED QueueClock {
   std::atomic<bool> counts_{false};  // a queue uses this clock
 };
 
+// The clocks of all send queues whose WQEs may name keys, and the workers' quiescence.
 class Epochs {
  public:
   // `readers` has a thread id for every worker that may hold a handle; it outlives the Epochs.
@@ -69,6 +69,7 @@ class Epochs {
   [[nodiscard]] uint64_t start() noexcept {
     return readers_ == nullptr ? 0 : rte_rcu_qsbr_start(readers_);
   }
+  // True: every worker has reported since start() returned the token.
   [[nodiscard]] bool readers_passed(uint64_t token) noexcept {
     if (readers_ == nullptr) return true;
     if (rte_rcu_qsbr_check(readers_, token, false) != 1) return false;
@@ -93,99 +94,5 @@ class Epochs {
   uint32_t max_;
   std::unique_ptr<QueueClock[]> clocks_;
 };
-
-class DeferQueue {
- public:
-  DeferQueue(Epochs& epochs, MkeyPool& pool);
-  DeferQueue(const DeferQueue&) = delete;
-  DeferQueue& operator=(const DeferQueue&) = delete;
-
-  // Adds a key whose handle is no longer given to anybody.
-  void defer(Mkey& key) noexcept {
-    key.next = open_;
-    open_ = pool_.number_of(key);
-    size_++;
-  }
-  // Starts an epoch at the next poll() although no key waits (a key needs new tags).
-  void request_epoch() noexcept { wanted_ = true; }
-
-  // Advances the epoch under way by at most one step; called once a round. True: an epoch has
-  // ended.
-  bool poll() noexcept;
-  // Removes a key that nobody can use any more; nullptr: there is none.
-  Mkey* pop() noexcept {
-    if (ready_ == Mkey::none) return nullptr;
-    Mkey& key = pool_.at(ready_);
-    ready_ = key.next;
-    key.next = Mkey::none;
-    key.tags_before = key.tags_now = 0;
-    size_--;
-    return &key;
-  }
-  // Makes pop() return every key. Only when all workers and queues are gone.
-  void release_all() noexcept;
-
-  // Epochs that have ended. A handle withdrawn while this is c is unusable when it is c + 2: one
-  // epoch may have begun before the withdrawal.
-  [[nodiscard]] uint32_t epoch() const noexcept { return epoch_; }
-  [[nodiscard]] uint32_t size() const noexcept { return size_; }
-
- private:
-  enum class Stage : uint8_t { resting, readers, queues };
-  void finish() noexcept;
-  static void append(MkeyPool& pool, uint32_t& list, uint32_t more) noexcept;
-
-  Epochs& epochs_;
-  MkeyPool& pool_;
-  std::unique_ptr<uint64_t[]> posted_;  // by each queue, when all readers had passed
-  uint64_t token_ = 0;
-  uint32_t open_ = Mkey::none;     // added since the epoch began
-  uint32_t waiting_ = Mkey::none;  // added before it began
-  uint32_t ready_ = Mkey::none;
-  uint32_t epoch_ = 0;
-  uint32_t size_ = 0;
-  Stage stage_ = Stage::resting;
-  bool wanted_ = false;
-};
-
-inline bool DeferQueue::poll() noexcept {
-  if (stage_ == Stage::resting) {
-    if (open_ == Mkey::none && !wanted_) return false;
-    waiting_ = open_;
-    open_ = Mkey::none;
-    wanted_ = false;
-    token_ = epochs_.start();
-    stage_ = Stage::readers;
-  }
-  if (stage_ == Stage::readers) {
-    if (!epochs_.readers_passed(token_)) return false;
-    epochs_.snapshot(posted_.get());
-    stage_ = Stage::queues;
-  }
-  if (!epochs_.queues_passed(posted_.get())) return false;
-  finish();
-  return true;
-}
-
-inline void DeferQueue::finish() noexcept {
-  append(pool_, ready_, waiting_);
-  waiting_ = Mkey::none;
-  epoch_++;
-  stage_ = Stage::resting;
-}
-
-inline void DeferQueue::append(MkeyPool& pool, uint32_t& list, uint32_t more) noexcept {
-  if (more == Mkey::none) return;
-  uint32_t last = more;
-  while (pool.at(last).next != Mkey::none) last = pool.at(last).next;
-  pool.at(last).next = list;
-  list = more;
-}
-
-inline void DeferQueue::release_all() noexcept {
-  finish();
-  append(pool_, ready_, open_);
-  open_ = Mkey::none;
-}
 
 }  // namespace kilim::mkey

@@ -2,10 +2,13 @@
 // Instantiates the whole inline API of this room, so that the undefined symbols of this object can
 // be checked: no heap, lock, log, throw, virtual or system call. Never run.
 #include "kilim/mkey/binding.hh"
+#include "kilim/mkey/defer_queue.hh"
 #include "kilim/mkey/epoch.hh"
 #include "kilim/mkey/mkey.hh"
 #include "kilim/mkey/mkey_binder.hh"
 #include "kilim/mkey/mkey_binder_burst.hh"
+#include "kilim/mkey/mkey_binder_keys.hh"
+#include "kilim/mkey/mkey_cache.hh"
 #include "kilim/mkey/mkey_pool.hh"
 #include "kilim/umr/patch.hh"
 

@@ -11,6 +11,7 @@
 
 namespace kilim::mkey {
 
+// What the device's mkey translates to, as far as the binder knows.
 enum class MkeyState : uint8_t {
   free,          // translates nothing; a UMR may be posted
   posted,        // a UMR is posted; only later WQEs of the same queue may use the key
@@ -32,12 +33,14 @@ inline constexpr bool mkey_transition[mkey_states][mkey_states] = {
 };
 // clang-format on
 
+// True: the table allows the transition.
 constexpr bool may_become(MkeyState from, MkeyState to) noexcept {
   return mkey_transition[static_cast<uint32_t>(from)][static_cast<uint32_t>(to)];
 }
 
+// One record of an MkeyPool.
 struct Mkey {
-  static constexpr uint32_t none = ~0u;
+  static constexpr uint32_t none = ~0u;  // no key, in links by number
   // The low byte of a handle is its tag (PRM: "Memory Key"), so handles repeat after 256 binds.
   static constexpr uint32_t tags = 256;
 
@@ -84,6 +87,7 @@ struct Mkey {
   [[nodiscard]] uint32_t levels() const noexcept {
     return __atomic_load_n(&depth, __ATOMIC_RELAXED) & most_levels;
   }
+  // `soon`: the levels after a swap that is being checked.
   void set_levels(uint32_t levels, uint32_t soon = 0) noexcept {
     __atomic_store_n(&depth, static_cast<uint8_t>(levels | soon << 4), __ATOMIC_RELAXED);
   }
@@ -91,6 +95,7 @@ struct Mkey {
   [[nodiscard]] bool has(uint8_t mark) const noexcept { return (marks & mark) != 0; }
   void set(uint8_t mark) noexcept { marks = static_cast<uint8_t>(marks | mark); }
   void clear(uint8_t mark) noexcept { marks = static_cast<uint8_t>(marks & ~mark); }
+  // Changes the state; asserts that the table allows it.
   void become(MkeyState to) noexcept {
     KILIM_ASSERT(may_become(state, to));
     state = to;

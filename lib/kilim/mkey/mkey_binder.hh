@@ -2,7 +2,7 @@
 // MkeyBinder: binds mkeys to memory by UMRs on one reliable connection. It claims keys from the
 // pool, tracks their WQEs until they complete, invalidates keys that no Binding holds any more, and
 // returns them to the pool once nobody can use their handles. Read with mkey.hh (states),
-// umr/fence.hh and epoch.hh.
+// umr/fence.hh, epoch.hh and defer_queue.hh.
 // Owner: the worker of the queue; made by the control thread. Never allocates after create(), never
 // blocks or logs. Whatever was bound at a cursor must be committed by commit().
 #pragma once
@@ -15,7 +15,9 @@
 #include "kilim/base/outcome.hh"
 #include "kilim/base/owner.hh"
 #include "kilim/mkey/binding.hh"
+#include "kilim/mkey/defer_queue.hh"
 #include "kilim/mkey/epoch.hh"
+#include "kilim/mkey/mkey_cache.hh"
 #include "kilim/mkey/mkey_pool.hh"
 #include "kilim/queue/completion.hh"
 #include "kilim/queue/sq.hh"
@@ -30,6 +32,7 @@ namespace kilim::mkey {
 // an access error. after_epoch: the handle works until nobody can use it any more (epoch.hh).
 enum class InvalidatePolicy : uint8_t { at_once, after_epoch };
 
+// Properties of the device and of the worker.
 struct MkeyBinderConfig {
   umr::FencePlanner fences{prm::UmrFence::strong};
   InvalidatePolicy invalidate = InvalidatePolicy::at_once;
@@ -54,6 +57,7 @@ struct Bind {
   uint8_t levels = 0;
 };
 
+// Counts since create(). The binder's worker adds, any thread reads.
 struct MkeyBinderCounters {
   Counter bound;        // UMRs that completed
   Counter invalidated;  // invalidations that completed
@@ -127,6 +131,7 @@ class MkeyBinder {
   void commit(queue::WqeCursor& c) noexcept;
   // Posts queued invalidations alone. True: something was posted.
   bool flush() noexcept;
+  // Invalidations that are queued and not posted, at most.
   [[nodiscard]] uint32_t invalidations_due() const noexcept { return due_count_; }
 
   // Handles a completion of the queue; returns its wr id. An error stops the binder until
@@ -142,10 +147,13 @@ class MkeyBinder {
   void restart() noexcept;
   // An error completion was seen, and restart() not called yet: nothing can be bound.
   [[nodiscard]] bool failed() const noexcept { return failed_; }
+  // True: no WQE that changes a key is under way.
   [[nodiscard]] bool idle() const noexcept { return head_ == tail_; }
+  // Keys that wait until nobody can use their handles.
   [[nodiscard]] uint32_t deferred() const noexcept { return deferred_.size(); }
   [[nodiscard]] queue::Sq& sq() noexcept { return sq_; }
   [[nodiscard]] const MkeyBinderCounters& counters() const noexcept { return counters_; }
+  // Lets another worker use the binder from now on; the two never use it at the same time.
   void release_owner() noexcept {
     owner_.release();
     cache_.release_owner();

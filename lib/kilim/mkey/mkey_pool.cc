@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kilim/base/assert.hh"
+#include "kilim/base/cacheline.hh"
 #include "kilim/base/units.hh"
 
 namespace kilim::mkey {

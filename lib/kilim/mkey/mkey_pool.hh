@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// MkeyPool: indirect mkeys, made in bulk because each one is a command to the device. MkeyCache:
-// one worker's share of them. Keys move between pool and caches in bulk over an rte_ring. Threads:
-// the control thread makes and destroys the pool, which outlives its caches; a cache belongs to one
-// worker. pop() and push() never allocate, block or log.
+// MkeyPool: indirect mkeys, made in bulk because each one is a command to the device. Free keys lie
+// in an rte_ring, from which each worker's MkeyCache (mkey/mkey_cache.hh) takes them in bulk.
+// Threads: the control thread makes and destroys the pool, which outlives its caches.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +11,6 @@
 
 #include <rte_ring.h>
 
-#include "kilim/base/cacheline.hh"
-#include "kilim/base/owner.hh"
 #include "kilim/base/result.hh"
 #include "kilim/mkey/mkey.hh"
 #include "kilim/mr/mkey_source.hh"
@@ -39,6 +36,7 @@ class MkeyPool {
   // keys, as the limit allows. ENOSPC: the limit is reached; or the source's error.
   Status grow(uint32_t more);
 
+  // Keys made so far, and the most that grow() makes of them.
   [[nodiscard]] uint32_t size() const noexcept { return count_; }
   [[nodiscard]] uint32_t limit() const noexcept { return limit_; }
   // Keys by number, 0 to size() - 1, so that lists can be linked through Mkey::next. The caller
@@ -47,7 +45,7 @@ class MkeyPool {
   [[nodiscard]] uint32_t number_of(const Mkey& key) const noexcept {
     return static_cast<uint32_t>(&key - keys_.get());
   }
-  // False: the handle is no key of this pool. True: number_of() knows. Any thread.
+  // False: the handle is no key of this pool. True: it may be one; number_of() tells. Any thread.
   [[nodiscard]] bool may_hold(Lkey handle) const noexcept {
     return index_of(handle).value() - first_index_ <= index_span_;
   }
@@ -89,49 +87,5 @@ class MkeyPool {
 // Memory for one key: itself and its place in the ring, which has up to twice as many places.
 inline constexpr std::size_t bytes_per_mkey = sizeof(Mkey) + 2 * sizeof(void*);
 static_assert(bytes_per_mkey <= 64);
-
-class KILIM_CACHELINE_ALIGNED MkeyCache {
- public:
-  static constexpr uint32_t capacity = 64;
-  static constexpr uint32_t bulk = capacity / 2;
-
-  explicit MkeyCache(MkeyPool& pool) noexcept : ring_(pool.ring_.get()) {}
-  MkeyCache(const MkeyCache&) = delete;
-  MkeyCache& operator=(const MkeyCache&) = delete;
-  ~MkeyCache() { flush(); }
-
-  // A key in state free; nullptr: cache and pool are empty.
-  [[nodiscard]] Mkey* pop() noexcept {
-    owner_.check();
-    if (count_ == 0) count_ = rte_ring_dequeue_burst(ring_, slots(), bulk, nullptr);
-    return count_ == 0 ? nullptr : keys_[--count_];
-  }
-  // Returns a key in state free that nobody uses. A full cache returns half of its keys to the
-  // pool.
-  void push(Mkey* key) noexcept {
-    owner_.check();
-    KILIM_ASSERT(key->state == MkeyState::free && !key->has(Mkey::of_a_bind));
-    if (count_ == capacity) {
-      count_ -= bulk;
-      (void)rte_ring_enqueue_bulk(ring_, slots() + count_, bulk, nullptr);
-    }
-    keys_[count_++] = key;
-  }
-  // Returns every key to the pool.
-  void flush() noexcept {
-    if (count_ != 0) (void)rte_ring_enqueue_bulk(ring_, slots(), count_, nullptr);
-    count_ = 0;
-  }
-  [[nodiscard]] uint32_t count() const noexcept { return count_; }
-  // Lets another worker use the cache from now on; the two never use it at the same time.
-  void release_owner() noexcept { owner_.release(); }
-
- private:
-  [[nodiscard]] void** slots() noexcept { return reinterpret_cast<void**>(keys_); }
-  rte_ring* ring_;
-  uint32_t count_ = 0;
-  Owner owner_;
-  Mkey* keys_[capacity];
-};
 
 }  // namespace kilim::mkey

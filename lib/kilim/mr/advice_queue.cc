@@ -15,7 +15,7 @@ namespace {
 
 static_assert(sizeof(AdviceJob) % 4 == 0, "a ring's element");
 
-// A range of the device's list has 32 bits of length.
+// Longest part of a job: ibv_sge, in which ibv_advise_mr(3) takes ranges, has 32 bits of length.
 constexpr uint64_t part_bytes = uint64_t{1} << 31;
 
 std::vector<AdviceRange> parts_of(const AdviceJob& job) {
@@ -54,7 +54,7 @@ bool AdviceQueue::idle() const noexcept {
   return again_.empty() && rte_ring_empty(ring_) != 0;
 }
 
-// What is due for another try goes first.
+// Takes the job that is due for another try, else a new one. False: there is neither.
 bool AdviceQueue::next(uint64_t now_ns, Waiting& out) {
   if (!again_.empty() && again_.front().not_before <= now_ns) {
     out = again_.front();

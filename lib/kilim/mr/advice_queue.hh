@@ -17,6 +17,7 @@ struct rte_ring;
 
 namespace kilim::mr {
 
+// A range to be prefetched.
 struct AdviceJob {
   uint64_t address = 0;  // as the key counts (Region::iova)
   uint64_t bytes = 0;    // any length; the device is asked in parts
@@ -35,6 +36,7 @@ class AdviceQueue {
     void (*done)(void* arg, const AdviceJob& job, const Status& status) = nullptr;
     void* arg = nullptr;
   };
+  // Jobs since create(), by how they ended.
   struct Counts {
     uint64_t done = 0;
     uint64_t failed = 0;    // with an error other than EAGAIN
@@ -42,7 +44,8 @@ class AdviceQueue {
     uint64_t retried = 0;   // attempts beyond each job's first
   };
 
-  // EINVAL: a depth that is not a power of two, or no tries.
+  // Control lcore. `registrar` outlives the queue. EINVAL: a depth that is not a power of two, or
+  // no tries.
   static Result<std::unique_ptr<AdviceQueue>> create(Registrar& registrar, const Config& config);
   ~AdviceQueue();
   AdviceQueue(const AdviceQueue&) = delete;

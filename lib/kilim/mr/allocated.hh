@@ -18,8 +18,8 @@ namespace kilim::mr {
 
 struct AllocateRequest {
   std::size_t bytes = 0;
-  uint32_t access = Access::local;
-  int node = -1;  // Device::numa_node()
+  uint32_t access = Access::local;  // Access bits, without on_demand
+  int node = -1;                    // Device::numa_node()
 };
 
 class AllocatedRegion {
@@ -41,6 +41,7 @@ class AllocatedRegion {
     r.kind = Kind::allocated;
     return r;
   }
+  // The memory, rounded up to whole pages; zeroed when it was allocated.
   [[nodiscard]] std::span<std::byte> memory() const noexcept { return block_.span(); }
   // A sentence that says why the pages are smaller than they could be, and what would help; empty:
   // they are not.

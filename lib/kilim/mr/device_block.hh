@@ -9,11 +9,13 @@
 
 namespace kilim::mr {
 
+// Arguments of ibv_alloc_dm(3).
 struct BlockRequest {
   uint64_t bytes = 0;
   uint32_t log_alignment = 0;  // log2 of bytes, in the adapter's address space; at least 64 bytes
 };
 
+// A block as the device made it. It owns nothing.
 struct DeviceBlock {
   uint32_t number = 0;          // for import_block() in a process that shares the device's file
   bool imported = false;        // freeing an imported block leaves it allocated
@@ -22,7 +24,7 @@ struct DeviceBlock {
 
 // A part of a block to be registered, with the rights of its keys.
 struct BlockRange {
-  uint64_t at = 0;
+  uint64_t at = 0;  // bytes from the block's start
   uint64_t bytes = 0;
   uint32_t access = 0;  // local_write, remote_write, remote_read, remote_atomic of Access
 };

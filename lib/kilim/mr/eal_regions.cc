@@ -26,7 +26,7 @@ void on_event(rte_mem_event event, const void* address, size_t bytes, void* arg)
 
 constexpr const char* callback_name = "kilim_eal_regions";  // told apart by their argument
 
-// Events wait for it.
+// Holds EAL's memory lock for reading: no memory event arrives meanwhile.
 class MemoryLock {
  public:
   MemoryLock() noexcept { rte_mcfg_mem_read_lock(); }
@@ -82,7 +82,8 @@ void EalRegions::leave(const Region& region) {
   leaving_.push_back(region);
 }
 
-// The oldest first, and no further than the first that is held: a stuck reader costs one wait.
+// Deregisters regions that nobody uses any more, the oldest first, up to the first one that
+// somebody may still use: so a reader that never reports costs one wait, not one for each region.
 void EalRegions::settle() {
   auto at = leaving_.begin();
   for (; at != leaving_.end(); ++at) {

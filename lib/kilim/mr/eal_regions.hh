@@ -39,17 +39,21 @@ class EalRegions {
     uint64_t late = 0;          // times that memory was freed while its region stayed, by gone()
   };
 
+  // Registers all memory that EAL has now, with these Access bits, and subscribes to EAL's events.
+  // `registrar` outlives it. Error: the registrar's, and nothing stays registered.
   static Result<std::unique_ptr<EalRegions>> create(Registrar& registrar, uint32_t access,
                                                     const Listener& listener);
   static Result<std::unique_ptr<EalRegions>> create(Registrar& registrar, uint32_t access) {
     return create(registrar, access, Listener{});
   }
+  // Deregisters everything, also what gone() said is still used.
   ~EalRegions();
   EalRegions(const EalRegions&) = delete;
   EalRegions& operator=(const EalRegions&) = delete;
 
   // True: EAL reports allocations and frees.
   [[nodiscard]] bool follows() const noexcept { return follows_; }
+  // The regions of now, in the order of addresses. Any thread.
   [[nodiscard]] std::vector<Region> regions() const;
   [[nodiscard]] Counts counts() const noexcept {
     return {registered_.read(), deregistered_.read(), failed_.read(), late_.read()};

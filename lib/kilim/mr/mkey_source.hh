@@ -17,8 +17,9 @@ enum class EntryKind : uint8_t {
   ksm,  // all entries have one size
 };
 
+// What kind of mkey to create.
 struct MkeyRequest {
-  uint32_t max_entries = 0;
+  uint32_t max_entries = 0;  // of its list, each 16 bytes on the device
   EntryKind kind = EntryKind::klm;
   uint8_t log_entity_bytes = 0;    // KSM: log2 of an entry's bytes, 12 to 31
   bool sign = false;               // its blocks may be signed (umr/signature.hh)
@@ -41,6 +42,8 @@ class MkeySource {
   virtual ~MkeySource() = default;
   // Fills `out` with new keys, or makes none and returns the device's error.
   virtual Status create_mkeys(const MkeyRequest& request, std::span<IndirectMkey> out) = 0;
+  // Destroys keys of this source, whatever their tags are now. Accesses through them fail
+  // afterwards.
   virtual void destroy_mkeys(std::span<const IndirectMkey> keys) = 0;
 
   // The same for KLM keys without further features.

@@ -11,7 +11,8 @@ constexpr std::array<const char*, odp_transports> transport_names{"RC", "UC",  "
 constexpr std::array<const char*, odp_operations> operation_names{"SEND", "RECV",   "WRITE",
                                                                   "READ", "ATOMIC", "SRQ_RECV"};
 
-// "on-demand paging: the adapter lacks the capability UC WRITE", one for each pair, made once.
+// "on-demand paging: the adapter lacks the capability UC WRITE". One for each pair, made at compile
+// time: an Error keeps a pointer to a sentence with static storage.
 struct Sentence {
   std::array<char, 80> text{};
 };

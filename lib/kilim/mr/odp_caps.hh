@@ -29,9 +29,10 @@ struct OdpOperation {
 };
 inline constexpr std::size_t odp_operations = 6;
 
+// ibv_query_device_ex(3), odp_caps; DC: mlx5dv_query_device(3).
 struct OdpCaps {
-  bool supported = false;
-  bool implicit = false;
+  bool supported = false;  // IBV_ODP_SUPPORT
+  bool implicit = false;   // IBV_ODP_SUPPORT_IMPLICIT: regions over the whole address space
   // OdpOperation bits by transport; nullopt: not reported, as always for raw Ethernet.
   std::array<std::optional<uint32_t>, odp_transports> operations{};
 
@@ -43,7 +44,7 @@ struct OdpCaps {
 // What on-demand memory is going to be used for.
 struct OdpUse {
   OdpTransport transport = OdpTransport::rc;
-  uint32_t operations = 0;
+  uint32_t operations = 0;  // OdpOperation bits
 };
 
 // EOPNOTSUPP with a sentence that names the first missing capability: first the general ones, then

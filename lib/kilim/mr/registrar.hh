@@ -61,7 +61,8 @@ class Registrar {
     (void)request;
     return Error{EOPNOTSUPP, lacking};
   }
-  // Creates a protection domain for Change; destroying it returns EBUSY while it has regions.
+  // Creates a protection domain for Change::new_domain; destroying it returns EBUSY while it has
+  // regions, EINVAL: there is no such domain.
   virtual Result<Domain> create_domain() { return Error{EOPNOTSUPP, lacking}; }
   virtual Status destroy_domain(Domain domain) {
     (void)domain;
@@ -111,6 +112,7 @@ class Registrar {
 // A region that deregisters itself. Owner: whoever holds it; move-only.
 class Mr {
  public:
+  // Register memory by the registrar's function of the same purpose. `registrar` outlives the Mr.
   static Result<Mr> create(Registrar& registrar, std::span<std::byte> memory, uint32_t access,
                            uint64_t page_bytes) {
     return own(registrar, registrar.register_memory(memory, access, page_bytes));
@@ -141,7 +143,9 @@ class Mr {
   ~Mr() { reset(); }
 
   [[nodiscard]] const Region& region() const noexcept { return region_; }
+  // Changes the region (Registrar::reregister()); region() is what is valid afterwards.
   Rereg reregister(const Change& change) { return registrar_->reregister(region_, change); }
+  // Deregisters. An error, such as EBUSY for a region with a bound window, is dropped.
   void reset() noexcept {
     if (registrar_ != nullptr) (void)registrar_->deregister(region_);
     registrar_ = nullptr;

@@ -40,6 +40,7 @@ enum class ReregOutcome : uint8_t {
 // Which region is valid after an outcome.
 enum class Standing : uint8_t { old_region, new_region, undefined };
 
+// By ibv_rereg_mr(3).
 constexpr Standing standing_after(ReregOutcome o) noexcept {
   switch (o) {
     case ReregOutcome::done:
@@ -53,6 +54,7 @@ constexpr Standing standing_after(ReregOutcome o) noexcept {
   }
 }
 
+// The result of a re-registration.
 struct Rereg {
   ReregOutcome outcome = ReregOutcome::done;
   Error error;  // unless the outcome is done

@@ -13,7 +13,7 @@
 namespace kilim::mr {
 namespace {
 
-// All of them or none.
+// Registers all runs; after an error none of them stays registered.
 Result<std::vector<Mr>> register_each(Registrar& registrar, const std::vector<mem::Range>& runs,
                                       uint32_t access) {
   std::vector<Mr> regions;
@@ -37,7 +37,7 @@ void collect_buffer(rte_mempool*, void* pieces, void* object, unsigned) {
   static_cast<Pieces*>(pieces)->push_back({static_cast<std::byte*>(m->buf_addr), m->buf_len});
 }
 
-// What touches or overlaps becomes one.
+// Merges pieces that touch or overlap. Sorted by address.
 Pieces merged(Pieces pieces) {
   std::sort(pieces.begin(), pieces.end(),
             [](const auto& a, const auto& b) { return a.data() < b.data(); });

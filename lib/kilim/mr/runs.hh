@@ -26,7 +26,8 @@ Result<std::vector<Mr>> register_runs(Registrar& registrar, std::span<std::byte>
 Result<std::vector<Mr>> register_range(Registrar& registrar, std::span<std::byte> memory,
                                        uint32_t access);
 
-// Registers all memory of a mempool's objects, external pinned buffers included.
+// Registers all memory of a mempool's objects, external pinned buffers included. EINVAL: the pool
+// has no memory yet; or the errors of register_range().
 Result<std::vector<Mr>> register_mempool(Registrar& registrar, rte_mempool* pool, uint32_t access);
 
 }  // namespace kilim::mr

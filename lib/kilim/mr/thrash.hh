@@ -24,6 +24,7 @@ struct FaultCount {
 
 class ThrashDetector {
  public:
+  // A region, or all of them, thrashes.
   struct Verdict {
     std::optional<Lkey> region;  // nullopt: the mean over all regions
     uint64_t faults_per_second = 0;
@@ -33,6 +34,7 @@ class ThrashDetector {
     uint64_t window_ns = 1'000'000'000;  // shortest time over which faults are counted
     AdviceQueue* fetch = nullptr;        // prefetches watched regions that thrash; null: does not
     Advice advice = Advice::prefetch;    // for these prefetches
+    // Called for each verdict, on the thread that calls count(); null: nobody.
     void (*say)(void* arg, const Verdict& verdict) = nullptr;
     void* arg = nullptr;
   };
@@ -45,6 +47,7 @@ class ThrashDetector {
   // Adds a reading of a counter. True: the rate since the window's start is above the threshold.
   // The first reading of a region, and each within its window, only starts or continues the window.
   bool count(uint64_t now_ns, const FaultCount& c);
+  // Verdicts so far. The owner's thread.
   [[nodiscard]] uint64_t verdicts() const noexcept { return verdicts_; }
 
  private:

@@ -10,6 +10,7 @@
 
 namespace kilim::mr {
 
+// The types of IBTA vol. 1, "Memory Windows"; the values are ibv_mw_type's.
 enum class WindowType : uint8_t {
   type1 = 1,  // usable by its protection domain; may be bound again while bound
   type2 =

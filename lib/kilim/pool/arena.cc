@@ -36,7 +36,7 @@ Result<ArenaMemory> ArenaMemory::create(const ArenaConfig& config) {
   if (bytes == 0) return Error{EINVAL, "an arena holds at least one packet buffer"};
   auto buffers = mem::Block::reserve("kilim_arena", bytes, 4096, config.numa_node);
   if (!buffers) return zone_error(buffers.error());
-  // One record at least, so that a block stands behind the second name too.
+  // At least one record: a memzone of 0 bytes would be the largest free piece of memory.
   const std::size_t records = config.side_records ? config.buffers : 1;
   auto side = mem::Block::reserve("kilim_arena_side", records * sizeof(SideRecord), cacheline_bytes,
                                   config.numa_node);

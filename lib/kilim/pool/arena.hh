@@ -32,6 +32,7 @@ static_assert(stride_for(2048) == default_stride && stride_for(9216) % 128 == 64
 
 class Arena {
  public:
+  // An arena of no buffers.
   Arena() = default;
 
   // An arena over the caller's memory, which outlives it. EINVAL: the stride is not an odd number
@@ -45,6 +46,7 @@ class Arena {
     return {base_, std::size_t{count_} * stride_};
   }
 
+  // The first byte of a buffer in this process.
   [[nodiscard]] std::byte* buffer(uint32_t index) const noexcept {
     KILIM_ASSERT(index < count_);
     return base_ + std::size_t{index} * stride_;
@@ -64,6 +66,7 @@ class Arena {
     return a;
   }
   [[nodiscard]] bool has_side() const noexcept { return side_ != nullptr; }
+  // The side record of a buffer; requires has_side(). Who holds the buffer may use it.
   [[nodiscard]] SideRecord& side(uint32_t index) const noexcept {
     KILIM_ASSERT(side_ != nullptr && index < count_);
     return side_[index];
@@ -79,9 +82,9 @@ class Arena {
 
 struct ArenaConfig {
   uint32_t buffers = 8192;
-  uint32_t stride = default_stride;
-  bool side_records = false;
-  int numa_node = -1;  // of the device; -1: any
+  uint32_t stride = default_stride;  // bytes, an odd number of cache lines
+  bool side_records = false;         // for RxConfig::side: 16 bytes more for each buffer
+  int numa_node = -1;                // of the device; -1: any
 };
 
 // ArenaMemory: the process's arena in EAL memory: hugepages, or ordinary pages with --no-huge.

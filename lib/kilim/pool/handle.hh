@@ -31,6 +31,7 @@ struct Handle {
 };
 static_assert(sizeof(Handle) == 8);
 
+// A handle to `length` bytes at `lines` lines of 64 bytes from the buffer's start.
 constexpr Handle make_handle(uint32_t index, uint32_t length, uint32_t lines = 0) noexcept {
   KILIM_ASSERT(length <= 0xffff && lines <= Handle::offset_mask);
   return {index, static_cast<uint16_t>(length), static_cast<uint16_t>(lines)};
@@ -38,8 +39,8 @@ constexpr Handle make_handle(uint32_t index, uint32_t length, uint32_t lines = 0
 
 // What the device reports about a received packet; written by bursts with RxConfig::side only.
 struct SideRecord {
-  uint32_t rx_hash = 0;
-  uint16_t vlan = 0;
+  uint32_t rx_hash = 0;     // rx_hash_result of the CQE
+  uint16_t vlan = 0;        // vlan_info of the CQE
   uint8_t packet_type = 0;  // bits 3:2 L3 type, 6:4 L4 type, with the CQE's numbers
   uint8_t checksum_ok = 0;  // l2_ok, l3_ok, l4_ok of prm/cqe.hh
   uint64_t timestamp = 0;   // ticks of the device's clock

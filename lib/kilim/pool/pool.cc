@@ -13,7 +13,7 @@ namespace kilim::pool {
 
 namespace {
 
-// What the pools that live have of their arenas, by address: arenas may lie over the same memory.
+// The buffers of each living pool, as addresses: two arenas may lie over the same memory.
 struct Part {
   const rte_ring* ring;
   const std::byte *first, *end;
@@ -24,7 +24,7 @@ std::vector<Part>& parts() {
   return *list;
 }
 
-// False: a pool that lives has some of it.
+// Records a pool's buffers. False: another pool has some of them.
 bool claim(const Part& part) {
   pthread_mutex_lock(&parts_lock);
   const bool free = std::none_of(parts().begin(), parts().end(), [&part](const Part& p) {

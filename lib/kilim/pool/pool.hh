@@ -30,8 +30,8 @@ struct PoolConfig {
 
 class Pool {
  public:
-  // EINVAL: the buffers are not within the arena; EBUSY: another pool has some of them; EEXIST: the
-  // name is in use; ENOMEM.
+  // Control thread. The arena's memory outlives the pool. EINVAL: the buffers are not within the
+  // arena; EBUSY: another pool has some of them; EEXIST: the name is in use; ENOMEM.
   static Result<Pool> create(const Arena& arena, const PoolConfig& config);
 
   [[nodiscard]] const Arena& arena() const noexcept { return arena_; }
@@ -83,6 +83,7 @@ class BufferCache {
 
   [[nodiscard]] const Arena& arena() const noexcept { return arena_; }
   [[nodiscard]] Pool& pool() const noexcept { return *pool_; }
+  // Free buffers in the cache.
   [[nodiscard]] uint32_t held() const noexcept { return top_; }
 
   // Allocates buffers, which the caller holds from now on; returns how many. Fewer than asked for:
@@ -141,6 +142,7 @@ class BufferCache {
     if (top_ == capacity) spill();
     slots_[top_++] = index;
   }
+  // Fills an empty cache from the pool. False: the pool is empty.
   bool refill() noexcept {
     top_ = pool_->pop({slots_, exchange});
     return top_ != 0;

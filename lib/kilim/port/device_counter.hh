@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A counter of the device, as of its owner: from the time that it begins, though the device counts
-// since it was registered, in 32 bits that wrap (query Q counter's out_of_buffer, as DPDK's
-// mlx5_stats.c takes it), and cannot always be read. Control lcore.
+// DeviceCounter: what a 32-bit counter of the device has counted since the first reading. The
+// device itself counts since it was registered, wraps at 2^32 (out_of_buffer of QUERY_Q_COUNTER;
+// DPDK mlx5_stats.c handles it likewise), and cannot always be read. Owner: the control lcore.
 #pragma once
 
 #include <cstdint>

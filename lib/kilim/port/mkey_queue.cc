@@ -14,7 +14,8 @@ Result<std::unique_ptr<MkeyQueue>> MkeyQueue::create(device::Device& device,
   return q;
 }
 
-// In the error state each WQE has a completion, also those that asked for none.
+// The completion queue has an entry for each block, because in the error state each WQE is flushed
+// with a CQE, also those that asked for none.
 Status MkeyQueue::make_queue(const MkeyQueueConfig& config) {
   auto cq = device::make_cq(device_, config.send_wqebbs);
   if (!cq) return cq.error();
@@ -79,7 +80,7 @@ bool MkeyQueue::wait(std::chrono::milliseconds limit) noexcept {
   return sq_->idle() && !binder_->failed();
 }
 
-// With the queue empty as many rebuilds as fit are posted at a time.
+// Posts the invalidations of poisoned keys, as many at a time as the queue has room for.
 Status MkeyQueue::restart(const Status& drained) noexcept {
   binder_->restart();
   sq_->reset();

@@ -36,6 +36,8 @@ struct MkeyQueueConfig {
 
 class MkeyQueue {
  public:
+  // Control lcore. EOPNOTSUPP: the device has no UMR; or an error of the device, or of
+  // MkeyPool::create(), Epochs::create() or MkeyBinder::create().
   static Result<std::unique_ptr<MkeyQueue>> create(device::Device& device,
                                                    const MkeyQueueConfig& config);
   MkeyQueue(const MkeyQueue&) = delete;

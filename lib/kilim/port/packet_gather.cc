@@ -74,8 +74,9 @@ Result<std::unique_ptr<PacketGather>> PacketGather::create(device::Device& devic
   return w;
 }
 
-// Nobody but the worker knows the keys, and it uses one again only when all work with it is done:
-// no epochs. Four blocks a key: at least one UMR each, or one invalidation.
+// No epochs: nobody but the worker knows the keys, and it binds one again only when all work with
+// it is complete. Four blocks for each key: room for one UMR (three blocks) or one invalidation
+// (two).
 Status PacketGather::set_up(device::Device& device) {
   const uint32_t blocks = config_.keys * 4;
   auto made = MkeyQueue::create(device, {.keys = config_.keys,
@@ -194,7 +195,7 @@ void PacketGather::see(const queue::Completion& c) noexcept {
   (void)queue_->binder().handle_completion(c);
 }
 
-// Bursts that have not been collected come back in revive(), or when the queue is stopped.
+// Packets of bursts that were not collected are freed by revive(), or when the queue is stopped.
 void PacketGather::fail() noexcept {
   queue::Completion c[4];
   uint32_t n;

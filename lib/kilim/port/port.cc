@@ -104,7 +104,7 @@ Status Port::start() {
   return Done{};
 }
 
-// One raw packet queue pair a transmit queue; the first carries the receive queue too.
+// Each transmit queue is a raw packet queue pair; the first one has the receive queue too.
 Status Port::make_pair(uint32_t index) {
   TxSlot& tx = tx_[index];
   auto send_cq = device::make_cq(device(), sizes_.txd);

@@ -25,6 +25,7 @@
 
 namespace kilim::port {
 
+// What a port is made of.
 struct PortParts {
   std::string name;  // of the vdev
   std::unique_ptr<device::Device> device;
@@ -33,10 +34,11 @@ struct PortParts {
   QueueSizes defaults;
 };
 
+// Counts of all queues of a port.
 struct PortStats {
   uint64_t rx_packets = 0, rx_bytes = 0;
   uint64_t tx_packets = 0, tx_bytes = 0;
-  uint64_t tx_completed = 0;
+  uint64_t tx_completed = 0;  // packets whose completion was seen
   uint64_t rx_errors = 0;     // completions with an error
   uint64_t rx_too_long = 0;   // how many of them: frames longer than a packet buffer
   uint64_t rx_missed = 0;     // frames that the device dropped for lack of a receive WQE: missed()
@@ -52,7 +54,8 @@ struct PortStats {
 
 class Port {
  public:
-  // Takes over the open device and reads the port's MAC address.
+  // Control lcore. Takes over the open device and reads the port's MAC address. EOPNOTSUPP: it is
+  // no Ethernet port, or has no raw packet queues; EINVAL: default sizes out of range.
   static Result<std::unique_ptr<Port>> create(PortParts parts);
   Port(const Port&) = delete;
   Port& operator=(const Port&) = delete;
@@ -66,7 +69,8 @@ class Port {
   [[nodiscard]] const worker::Poller& poller() const noexcept { return parts_.poller; }
   [[nodiscard]] bool started() const noexcept { return started_; }
 
-  // Stopped ports only. Registers the arena with the device.
+  // Stopped ports only (EBUSY). Registers the arena with the device. EINVAL: sizes out of range, or
+  // an arena of several page sizes; or an error of the registrar.
   Status configure(const QueueSizes& sizes, const pool::ArenaMemory& arena);
   // Stops the port and deregisters the arena; arena and caches may be destroyed afterwards.
   void unconfigure() noexcept;

@@ -16,15 +16,15 @@
 
 namespace kilim::port {
 
-inline constexpr uint32_t max_txq = 64;
-inline constexpr uint32_t min_depth = 64;
-inline constexpr uint32_t max_depth = 8192;
+inline constexpr uint32_t max_txq = 64;      // transmit queues of a port
+inline constexpr uint32_t min_depth = 64;    // of a queue, in packets
+inline constexpr uint32_t max_depth = 8192;  // likewise
 
 struct QueueSizes {
-  uint32_t rxq = 1;
-  uint32_t txq = 1;
-  uint32_t rxd = 1024;  // packets, a power of two
-  uint32_t txd = 1024;
+  uint32_t rxq = 1;     // receive queues: 1
+  uint32_t txq = 1;     // transmit queues, up to max_txq
+  uint32_t rxd = 1024;  // packets that a receive queue holds, a power of two
+  uint32_t txd = 1024;  // the same of a transmit queue
 };
 
 // EINVAL with a sentence that contains the allowed range.
@@ -45,7 +45,7 @@ struct TxSetup {
   bool lint_stops = true;                // a finding of a debug build's linter ends the process
 };
 
-// The order matters: what is made last is destroyed first.
+// A receive queue. The order of the members matters: what is made last is destroyed first.
 struct RxSlot {
   RxSetup setup;
   device::OwnedCq cq;
@@ -62,6 +62,7 @@ struct Revival {
   uint64_t token = 0;  // of the workers' quiescence
 };
 
+// A transmit queue; the order of the members matters likewise.
 struct TxSlot {
   TxSetup setup;
   Revival revival;

@@ -9,7 +9,8 @@
 namespace kilim::port {
 namespace {
 
-// What is flushed is only retired: buffers that were sent lie in the ring of what was sent.
+// Handles the completions that draining brings. A flushed send is only retired: its buffers are in
+// the SentRing, which empty_tx() frees.
 struct PairSink {
   burst::TxQueue& tx;
   burst::RxQueue* rx;
@@ -72,7 +73,8 @@ void Port::revive(worker::Quiescence* workers) noexcept {
   }
 }
 
-// The workers' caches are theirs: what comes back goes to the pools by way of caches of our own.
+// Buffers return to the pools through caches of this thread, as a worker's cache is for that worker
+// only.
 Status Port::revive_one(std::size_t index) noexcept {
   TxSlot& tx = tx_[index];
   pool::BufferCache cache(tx.setup.cache->pool());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "Address Vector", "XRC Segment". What stands between the control segment and the rest in the
-// send WQEs of datagram, XRC and dynamically connected queues. Pure formats, any thread.
+// PRM: "Address Vector", "XRC Segment". The segments between the control segment and the data in
+// send WQEs of UD, XRC and dynamically connected (DC) queue pairs; also the first segment of a
+// shared receive WQE, and the GRH that a UD receive begins with. Pure formats, any thread.
 #pragma once
 
 #include <cstddef>
@@ -11,24 +12,24 @@
 
 namespace kilim::prm {
 
-// One datagram's way: key, queue, and the address as RoCE has it. A dynamic connection's key takes
-// both first words, and its target's number that of the queue.
+// Where one UD message or one request of a DC initiator goes. For DC the first two words hold the
+// 64-bit DC access key, and dqp the number of the DC target (mlx5_wqe_av of mlx5dv.h).
 struct AvSeg {
-  be32 qkey;  // bit 31: the queue's own key instead
+  be32 qkey;  // bit 31: use the queue pair's own Q_Key
   be32 reserved;
-  be32 dqp;              // 31 the address is complete (48 bytes), 23:0 QPN
-  uint8_t stat_rate_sl;  // 7:4 rate, 3:0 service level
-  uint8_t fl_mlid;
-  be16 rlid;  // InfiniBand: destination LID; RoCE v2: UDP source port
+  be32 dqp;              // 31 extended: the segment has all 48 bytes; 23:0 QPN or DCT number
+  uint8_t stat_rate_sl;  // 7:4 static rate, 3:0 service level
+  uint8_t fl_mlid;       // 7 force loopback, 6:0 low bits of the source LID
+  be16 rlid;             // InfiniBand: destination LID; RoCE v2: UDP source port
   uint8_t reserved0[4];
-  uint8_t rmac[6];
+  uint8_t rmac[6];  // RoCE: destination MAC
   uint8_t tclass;
   uint8_t hop_limit;
   be32 grh_gid_fl;  // 30 GRH, 27:20 source GID index, 19:0 flow label
   uint8_t rgid[16];
 };
 static_assert(sizeof(AvSeg) == 48 && offsetof(AvSeg, grh_gid_fl) == 28);
-// Without the flag the segment ends in front of reserved0.
+// Without the bit `extended` the segment ends before reserved0: enough for InfiniBand without GRH.
 inline constexpr std::size_t short_av_bytes = 16;
 static_assert(offsetof(AvSeg, reserved0) == short_av_bytes);
 
@@ -44,22 +45,24 @@ using gid_index = Field<&AvSeg::grh_gid_fl, 27, 20>;
 using flow_label = Field<&AvSeg::grh_gid_fl, 19, 0>;
 }  // namespace av
 
+// Which shared receive queue of the peer an XRC request uses.
 struct XrcSeg {
   be32 srqn;
   uint8_t reserved[12];
 };
 static_assert(sizeof(XrcSeg) == 16);
 
-// What opens a receive WQE of a shared queue: the ring is a list in the client's hands.
+// First segment of a shared receive WQE. The queue is a linked list that software keeps.
 struct SrqNextSeg {
   uint8_t reserved0[2];
-  be16 next_wqe_index;
+  be16 next_wqe_index;  // of the list's next WQE, counted in WQEs
   uint8_t signature;
   uint8_t reserved1[11];
 };
 static_assert(sizeof(SrqNextSeg) == 16);
 
-// The header that a datagram's receiver finds before the data (RoCE v2: that of IPv6).
+// The Global Routing Header, the first 40 bytes of the buffers of a UD receive (IBTA vol. 1,
+// "Global Routing Header"). Laid out as an IPv6 header, which it is for RoCE v2 over IPv6.
 struct GrhSeg {
   be32 version_class_label;  // 31:28 version, 27:20 traffic class, 19:0 flow label
   be16 payload_bytes;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "Command Interface". The frame of a command's input and output, opcodes and status codes.
-// Pure formats, any thread.
+// PRM: "Command Interface". Headers of a command's input and output, the layouts of some commands,
+// opcodes and status codes. Commands reach the device through DevX (mlx5dv_devx_general_cmd(3),
+// mlx5dv_devx_obj_create(3)). Names and numbers: Linux include/linux/mlx5/mlx5_ifc.h. Pure formats,
+// any thread.
 #pragma once
 
 #include <cstddef>
@@ -11,35 +13,34 @@
 namespace kilim::prm {
 
 struct CmdInHdr {
-  be16 opcode;
-  be16 uid;
+  be16 opcode;  // cmd::query_hca_cap ...
+  be16 uid;     // of the user context; the kernel fills it in
   be16 reserved;
   be16 op_mod;
 };
 static_assert(sizeof(CmdInHdr) == 8);
 
 struct CmdOutHdr {
-  uint8_t status;
+  uint8_t status;  // cmd::Status
   uint8_t reserved[3];
-  be32 syndrome;
+  be32 syndrome;  // of the firmware; says more than the status
 };
 static_assert(sizeof(CmdOutHdr) == 8);
 
-// What a command that changes or asks a queue pair has behind its header: the queue's number, what
-// of the context counts, the context. Offsets in bytes.
+// Commands that change or query a queue pair: byte offsets of what follows the header (the QPN, the
+// mask of optional parameters, the QP context), and bits of these.
 namespace qp_cmd {
-inline constexpr std::size_t in_mask = 16;  // of optional parameters
+inline constexpr std::size_t in_mask = 16;  // opt_param_mask
 inline constexpr std::size_t in_context = 24, out_context = 24;
 inline constexpr std::size_t context_bytes = 232;
 inline constexpr std::size_t in_mask_95_32 = 264, in_bytes = 272;
 inline constexpr uint64_t mask_dci_stream = 1 << 0, mask_udp_sport = 1 << 2;  // of in_mask_95_32
-inline constexpr std::size_t in_extension = 272;
-inline constexpr uint32_t has_extension = 1u << 31;  // of the word with the queue's number
-// Within the extension.
-inline constexpr std::size_t dci_stream = 2;
+inline constexpr std::size_t in_extension = 272;        // the QP context extension
+inline constexpr uint32_t has_extension = 1u << 31;     // of the word with the queue's number
+inline constexpr std::size_t dci_stream = 2;            // offset within the extension
 inline constexpr uint32_t mask_drain_sigerr = 1 << 11;  // of in_mask, INIT2INIT_QP
 inline constexpr uint32_t drain_sigerr = 1 << 26;       // of the word with the PD
-// Within the context.
+// Offsets within the QP context; behind each its bits, where it has not the whole bytes.
 inline constexpr std::size_t state = 0;  // 7:4
 inline constexpr std::size_t service = 1;
 inline constexpr std::size_t path_migration = 2;  // 4:3
@@ -52,6 +53,7 @@ inline constexpr std::size_t send_cq = 124;       // 23:0
 inline constexpr std::size_t sq_counter = 180;    // basic block of the next send WQE, 16 bits
 }  // namespace qp_cmd
 
+// Output of CREATE_MKEY; its input is prm/mkc.hh.
 struct CreateMkeyOut {
   CmdOutHdr hdr;
   be32 mkey_index;  // 24 bits
@@ -59,9 +61,10 @@ struct CreateMkeyOut {
 };
 static_assert(sizeof(CreateMkeyOut) == 16);
 
+// CREATE_PSV makes up to four protection signature values.
 struct CreatePsvIn {
   CmdInHdr hdr;
-  be32 count_pd;  // 31:28 how many, 23:0 the PD
+  be32 count_pd;  // 31:28 how many, 23:0 the protection domain
   be32 reserved;
 };
 static_assert(sizeof(CreatePsvIn) == 16);
@@ -90,10 +93,11 @@ inline constexpr uint16_t nop = 0x80d;
 inline constexpr uint16_t create_general_object = 0xa00;
 inline constexpr uint16_t destroy_general_object = 0xa03;
 
-// General objects: their type stands where other commands have op_mod's place.
-inline constexpr uint16_t object_av_qp_mapping = 0x3a;  // an address is that of a queue's peer
+// General objects: the object type is in the place of CmdInHdr::op_mod.
+inline constexpr uint16_t object_av_qp_mapping = 0x3a;  // mlx5dv_map_ah_to_qp(3)
 inline constexpr std::size_t av_qp_mapping_qpn = 28, av_qp_mapping_bytes = 80;
 
+// MLX5_CMD_STAT_* of Linux include/linux/mlx5/device.h.
 enum class Status : uint8_t {
   ok = 0x00,
   internal_err = 0x01,
@@ -110,7 +114,8 @@ enum class Status : uint8_t {
   bad_output_len = 0x51,
 };
 
-// op_mod of QUERY_HCA_CAP: capability type << 1 | (0 maximum, 1 current)
+// Capability groups of QUERY_HCA_CAP; its op_mod is group << 1 | 1 for the current values, | 0 for
+// the maximal ones.
 inline constexpr uint16_t cap_general = 0;
 inline constexpr uint16_t cap_odp = 2;
 inline constexpr uint16_t cap_atomic = 3;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "CQE Format". 64 bytes; in a queue of 128-byte entries this is the second half.
-// Pure formats, any thread.
+// PRM: "CQE Format". 64 bytes; in a queue of 128-byte entries this is the second half, and the
+// first half holds inline receive data. Names: mlx5_cqe64 of mlx5dv.h. Pure formats, any thread.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,7 @@
 
 namespace kilim::prm {
 
+// A completion without an error. With inline receive the first 32 bytes are data.
 struct Cqe {
   uint8_t rsvd0[2];
   be16 wqe_id;
@@ -25,33 +26,34 @@ struct Cqe {
   uint8_t rsvd20[2];
   be16 checksum;
   be16 slid;
-  be32 flags_rqpn;  // of RoCE; a raw packet has hds_ip_ext etc. right behind
-  uint8_t hds_ip_ext;
-  uint8_t l4_hdr_type_etc;
+  be32 flags_rqpn;          // 23:0 the sender's QPN, of UD receives
+  uint8_t hds_ip_ext;       // raw packets: checksums that were right
+  uint8_t l4_hdr_type_etc;  // raw packets: types of the headers
   be16 vlan_info;
-  be32 srqn_uidx;
-  be32 imm_inval_pkey;
-  uint8_t app;
-  uint8_t app_op;
+  be32 srqn_uidx;       // user index given at CREATE_QP or CREATE_SRQ (cqe_version 1)
+  be32 imm_inval_pkey;  // immediate data, or the key that was invalidated
+  uint8_t app;          // tag::app_tag_matching, or 0
+  uint8_t app_op;       // TagNews
   be16 app_info;
-  be32 byte_cnt;
+  be32 byte_cnt;  // bytes received, or read by a READ or an atomic
   be64 timestamp;
-  be32 sop_drop_qpn;
-  be16 wqe_counter;  // of the first basic block of the WQE
+  be32 sop_drop_qpn;  // 31:24 opcode of the send WQE, 23:0 QPN
+  be16 wqe_counter;   // send: index of the WQE's first basic block; receive: of the WQE
   uint8_t signature;
-  uint8_t op_own;  // written last
+  uint8_t op_own;  // 7:4 CqeOpcode, 3:2 format, 1 solicited, 0 owner; written last
 };
 static_assert(sizeof(Cqe) == 64 && offsetof(Cqe, rx_hash_result) == 12 &&
               offsetof(Cqe, srqn_uidx) == 32 && offsetof(Cqe, byte_cnt) == 44 &&
               offsetof(Cqe, timestamp) == 48 && offsetof(Cqe, op_own) == 63);
 
+// A completion with an error: opcodes req_err and resp_err. The last four bytes are Cqe's.
 struct ErrCqe {
   uint8_t rsvd0[32];
   be32 srqn;
   uint8_t rsvd1[18];
   uint8_t vendor_err_synd;
-  uint8_t syndrome;
-  be32 s_wqe_opcode_qpn;
+  uint8_t syndrome;       // prm::Syndrome
+  be32 s_wqe_opcode_qpn;  // 31:24 opcode of the send WQE, 23:0 QPN
   be16 wqe_counter;
   uint8_t signature;
   uint8_t op_own;
@@ -66,6 +68,7 @@ using err_wqe_opcode = Field<&ErrCqe::s_wqe_opcode_qpn, 31, 24>;
 using err_qpn = Field<&ErrCqe::s_wqe_opcode_qpn, 23, 0>;
 using rqpn = Field<&Cqe::flags_rqpn, 23, 0>;
 
+// Bits of op_own. The device gives the owner bit the other value with each pass over the ring.
 inline constexpr uint8_t owner_bit = 1;
 inline constexpr uint8_t solicited_bit = 2;
 constexpr CqeOpcode opcode_of(uint8_t op_own) noexcept {
@@ -78,20 +81,22 @@ constexpr uint8_t op_own(CqeOpcode op, bool solicited, bool owner) noexcept {
   return static_cast<uint8_t>(static_cast<unsigned>(op) << 4 | (solicited ? solicited_bit : 0u) |
                               (owner ? 1u : 0u));
 }
-inline constexpr uint8_t invalid_op_own = 0xf0;  // software presets its ring with it
+inline constexpr uint8_t invalid_op_own = 0xf0;  // preset by software: no CQE was written here yet
 
-// op_own bits 3:2 and the older place of inline scatter
+// Format, bits 3:2 of op_own: the received data is in the CQE, in its first 32 bytes or in the
+// first half of a 128-byte entry (MLX5_INLINE_SCATTER_32, _64 of mlx5dv.h).
 inline constexpr uint8_t inline_scatter_32 = 0x4;
 inline constexpr uint8_t inline_scatter_64 = 0x8;
 inline constexpr uint8_t format_mask = 0xc;
 
-// hds_ip_ext
+// Bits of hds_ip_ext: the device found no error in the link layer, the IP header checksum and the
+// TCP or UDP checksum (MLX5_CQE_L2_OK, L3_OK, L4_OK of mlx5dv.h).
 inline constexpr uint8_t l2_ok = 1 << 0;
 inline constexpr uint8_t l3_ok = 1 << 1;
 inline constexpr uint8_t l4_ok = 1 << 2;
 
-// l4_hdr_type_etc: bit 0 VLAN stripped, 1 options or extensions, 3:2 L3 type, 6:4 L4 type, 7
-// fragment
+// l4_hdr_type_etc: 0 VLAN tag removed, 1 IP options or extension headers, 3:2 L3 type, 6:4 L4 type,
+// 7 IP fragment.
 inline constexpr uint8_t vlan_stripped = 1 << 0;
 inline constexpr uint8_t ip_ext_opts = 1 << 1;
 inline constexpr uint8_t ip_fragment = 1 << 7;

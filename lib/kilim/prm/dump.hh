@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "Send Work Queue". A send WQE as text, a segment after the other, and a linter's finding as
+// PRM: "Send Work Queue". Prints a send WQE as text, segment by segment, and a linter's finding as
 // a sentence with its numbers. The bytes are untrusted. Never allocates. Any thread.
 #pragma once
 
@@ -72,8 +72,8 @@ inline void dump_hex(Text& t, std::span<const uint8_t> bytes) noexcept {
   for (const uint8_t byte : bytes) t.put(digits[byte >> 4]).put(digits[byte & 15]);
 }
 
-// Where a datagram or a request on a dynamic connection goes. The short address ends in front of
-// the MAC.
+// The address vector of a UD or DC WQE. A short one ends before the MAC, so it is copied to a whole
+// one of zeroes first.
 inline void dump_av(Text& t, lint::Bytes w, bool dynamic) noexcept {
   const std::size_t bytes = w.size() - sizeof(CtrlSeg);
   std::array<std::byte, sizeof(AvSeg)> padded{};
@@ -118,7 +118,8 @@ inline void dump_transfer(Text& t, lint::Bytes w, Opcode op, lint::QueueKind kin
 
 }  // namespace detail
 
-// Segments are parted by "; ". `wqe` as check_wqe() takes it.
+// Appends the WQE's segments to `t`, separated by "; ". `wqe`: as for lint::check_wqe(); `kind`
+// says what follows the control segment.
 inline void dump_wqe(Text& t, lint::Bytes wqe,
                      lint::QueueKind kind = lint::QueueKind::connected) noexcept {
   if (wqe.size() < sizeof(CtrlSeg)) {
@@ -134,7 +135,8 @@ inline void dump_wqe(Text& t, lint::Bytes wqe,
   detail::dump_transfer(t, wqe, op, kind);
 }
 
-// "unfenced-key: a key is used ... (key 0x...)".
+// Appends a finding as "unfenced-key: a key is used ... (key 0x...)": the rule's name, its sentence
+// and the finding's numbers.
 inline void explain_finding(Text& t, const lint::Finding& f) noexcept {
   const lint::RuleRow& row = lint::row_of(f.rule);
   t.put(row.name).put(": ").put(row.sentence).put(" (");

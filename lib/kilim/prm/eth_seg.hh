@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "Ethernet Segment". Behind the control segment of every WQE of a raw packet send queue.
-// Pure format, any thread.
+// PRM: "Ethernet Segment". It follows the control segment in every WQE of a raw packet send queue.
+// Names: mlx5_wqe_eth_seg of mlx5dv.h. Pure format, any thread.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +12,9 @@ namespace kilim::prm {
 
 struct EthSeg {
   be32 rsvd0;
-  uint8_t cs_flags;
+  uint8_t cs_flags;  // eth::l3_csum, eth::l4_csum
   uint8_t rsvd1;
-  be16 mss;
+  be16 mss;  // TSO only: bytes of TCP payload in each frame
   be32 rsvd2;
   be16 inline_hdr_sz;  // bytes of the frame's start that are in the WQE, 0 where the device allows
                        // none
@@ -23,6 +23,7 @@ struct EthSeg {
 static_assert(sizeof(EthSeg) == 16 && offsetof(EthSeg, inline_hdr_sz) == 12 &&
               offsetof(EthSeg, inline_hdr_start) == 14);
 
+// Checksums that the device computes: of the IP header, of TCP or UDP.
 namespace eth {
 inline constexpr uint8_t l3_csum = 1 << 6;
 inline constexpr uint8_t l4_csum = 1 << 7;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "HCA Capabilities", the fields of the general group that Kilim reads and the virtual HCA
-// reports. A field is named by its bit offset from the start of the group, as the manual counts.
-// Pure values, any thread.
+// PRM: "HCA Capabilities", the fields that Kilim reads and the virtual device reports, by groups. A
+// field has the PRM's name and its bit offset from the start of the group, as Linux
+// include/linux/mlx5/mlx5_ifc.h (struct mlx5_ifc_cmd_hca_cap_bits) lays it out. Pure values, any
+// thread.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +12,11 @@
 namespace kilim::prm {
 
 struct CapField {
-  uint16_t bit;    // from the start; the manual's bit 0 is the highest of byte 0
+  uint16_t bit;    // offset from the start; bit 0 is the highest bit of byte 0
   uint16_t width;  // at most 32, within one dword
 };
 
+// The general group. log_*: log2 of the number.
 namespace hca_cap {
 inline constexpr CapField log_dma_mmo_max_size{0x6b, 5};
 inline constexpr CapField log_max_qp_sz{0x88, 8};
@@ -79,7 +81,7 @@ inline constexpr CapField log_tag_matching_list_sz{0x5f3, 5};
 inline constexpr CapField log_max_xrq{0x5fb, 5};
 }  // namespace hca_cap
 
-// The atomic group ("Atomic Capabilities").
+// The atomic group ("Atomic Capabilities", cmd::cap_atomic).
 namespace atomic_cap {
 inline constexpr CapField request_8b_mode_1{0x46, 1};  // operands of 8 bytes in the host's order
 inline constexpr CapField operations{0x90, 16};        // bit 0 compare and swap, 1 fetch and add
@@ -87,7 +89,8 @@ inline constexpr CapField size_qp{0xb0, 16};           // bit n: 2^n bytes
 inline constexpr CapField size_dc{0xd0, 16};
 }  // namespace atomic_cap
 
-// The group of on-demand paging: a word of operations for each connection.
+// The group of on-demand paging (cmd::cap_odp): a word for each transport, with bits for the
+// operations that may page.
 namespace odp_cap {
 inline constexpr CapField rc{0x80, 32};
 inline constexpr CapField uc{0xa0, 32};
@@ -98,7 +101,7 @@ inline constexpr uint32_t send = 1u << 31, receive = 1u << 30, write = 1u << 29,
                           atomic = 1u << 27, srq_receive = 1u << 26;
 }  // namespace odp_cap
 
-// The group of device memory ("Device Memory Capabilities").
+// The group of device memory ("Device Memory Capabilities", cmd::cap_device_memory).
 namespace dm_cap {
 inline constexpr CapField memic{0x00, 1};
 inline constexpr CapField log_min_alloc_size{0x2b, 5};
@@ -108,10 +111,12 @@ inline constexpr CapField max_size{0xa0, 32};
 inline constexpr CapField operations{0x200, 32};  // bit n: a store or load there does operation n
 }  // namespace dm_cap
 
-// How a UMR WQE is ordered against the WQEs before it on its queue (umr_fence).
+// The capability umr_fence: which fence a UMR WQE must carry to be ordered behind earlier WQEs of
+// its queue. strong is 0, so that a group of zeroes asks for the safe one (umr/fence.hh).
 enum class UmrFence : uint8_t { strong = 0, small = 1, none = 2 };
 
-// `group` is the capability group as QUERY_HCA_CAP returns it behind its 16-byte header.
+// A field of `group`, which is what QUERY_HCA_CAP returns behind its 16-byte header. 0: the group
+// is too short to have the field.
 constexpr uint32_t cap_get(std::span<const std::byte> group, CapField f) noexcept {
   std::size_t dword = f.bit / 32 * 4;
   if (dword + 4 > group.size()) return 0;
@@ -121,6 +126,7 @@ constexpr uint32_t cap_get(std::span<const std::byte> group, CapField f) noexcep
   return static_cast<uint32_t>(word >> low & ((uint64_t{1} << f.width) - 1));
 }
 
+// Writes a field of `group`; nothing if the group is too short. For the virtual device and tests.
 constexpr void cap_set(std::span<std::byte> group, CapField f, uint32_t value) noexcept {
   std::size_t dword = f.bit / 32 * 4;
   if (dword + 4 > group.size()) return;

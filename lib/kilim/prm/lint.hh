@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "Send Work Queue", "UMR Work Request Operation". Judges the bytes of one send WQE: what can
-// be said without knowing its queue's past or any key. Constant expressions too, so that a template
-// is judged when it is compiled. The bytes are untrusted. Pure values, any thread.
+// PRM: "Send Work Queue", "UMR Work Request Operation". Checks one send WQE without knowing earlier
+// WQEs or keys; constexpr, for templates of WQEs. Untrusted bytes. Pure values, any thread.
 #pragma once
 
 #include <algorithm>
@@ -22,13 +21,14 @@
 
 namespace kilim::prm::lint {
 
-// What stands between the control segment and the rest depends on the queue.
+// The kind of queue pair decides what follows the control segment. datagram: UD; dynamic: DC.
 enum class QueueKind : uint8_t { connected, datagram, xrc, raw_packet, dynamic };
 inline constexpr uint8_t queue_kinds = 5;
 
 using Bytes = std::span<const std::byte>;
 
-// A structure of the manual out of the WQE; the caller has seen that it lies inside.
+// A copy of the structure at byte `at` of the WQE, inside which it lies. The bytes may be
+// unaligned.
 template <typename T>
 constexpr T segment_at(Bytes wqe, std::size_t at) noexcept {
   std::array<std::byte, sizeof(T)> raw{};
@@ -43,10 +43,10 @@ constexpr std::size_t umr_ctrl_at = sizeof(CtrlSeg);
 constexpr std::size_t mkey_at = umr_ctrl_at + sizeof(UmrCtrlSeg);
 constexpr std::size_t list_at = mkey_at + sizeof(MkeyContextSeg);
 
-// Every field that a UMR may name, those of which Kilim knows no use included: size of the list,
-// protection domain, remote invalidation, access mode, local read, small fence, relaxed order of
-// writes, sixth bit of the page size, relaxed order of reads. MLX5_MKEY_MASK_* of Linux
-// include/linux/mlx5/device.h; the access mode (bit 16) stands only in src/wqe.h of MLNX_OFED's
+// Every bit that mkey_mask may have, also those of fields that Kilim does not use: size of the
+// list, protection domain, remote invalidation, access mode, local read, small fence, relaxed order
+// of writes, sixth bit of the page size, relaxed order of reads. MLX5_MKEY_MASK_* of Linux
+// include/linux/mlx5/device.h; the access mode (bit 16) is only in src/wqe.h of MLNX_OFED's
 // libmlx5, as MLX5_MKEY_MASK_ACCESS_MODE.
 inline constexpr uint64_t defined_mask =
     umr::mask_len | umr::mask_page_size | 1ull << 2 | umr::mask_start_addr | 1ull << 7 | 1ull << 8 |
@@ -64,8 +64,8 @@ constexpr void expect_zero(Bytes w, std::size_t at, std::size_t bytes, Findings&
   }
 }
 
-// The stream and the immediate are judged nowhere: UCX 1.13 (uct_ib_mlx5_set_ctrl_seg without
-// SSE4.2) leaves there what lay in the ring before.
+// Checks the reserved bits of the control segment. Stream and immediate are not checked: UCX 1.13
+// (uct_ib_mlx5_set_ctrl_seg without SSE4.2) leaves there what was in the ring before.
 constexpr void check_control(const CtrlSeg& c, Findings& f) noexcept {
   if (const uint32_t bits = c.qpn_ds.host() & ctrl::reserved_beside_ds; bits != 0)
     f.add(Rule::reserved_bits, 0, bits);
@@ -73,7 +73,7 @@ constexpr void check_control(const CtrlSeg& c, Findings& f) noexcept {
     f.add(Rule::reserved_bits, 0, bits);
 }
 
-// Data segments from `at` on; the place behind the last one.
+// Checks the data segments from `at` on; returns the offset behind the last. `answer`: see Head.
 constexpr std::size_t check_data(Bytes w, std::size_t at, bool answer, Findings& f) noexcept {
   constexpr uint32_t inline_unused = ~(inline_flag | inline_length_mask);
   const std::size_t first = at;
@@ -89,8 +89,8 @@ constexpr std::size_t check_data(Bytes w, std::size_t at, bool answer, Findings&
     }
     if ((count & inline_unused) != 0) f.add(Rule::reserved_bits, at / seg, count & inline_unused);
     if (answer) f.add(Rule::inline_answer, at / seg);
-    // Alone it may be an empty message (UCX, uct_rc_mlx5_txqp_inline_post); among others it is
-    // none.
+    // The only segment may be inline data of 0 bytes, which makes an empty message (UCX,
+    // uct_rc_mlx5_txqp_inline_post). Among others such a segment is a 2 GiB length by mistake.
     const bool alone = at == first && at + seg == w.size();
     if (count == inline_flag && !alone) f.add(Rule::empty_inline, at / seg, d.lkey.host());
     at += round_up((count & inline_length_mask) + sizeof(InlineSeg), seg);
@@ -131,16 +131,16 @@ constexpr void check_list(Bytes w, uint32_t octowords, uint64_t length, bool who
 constexpr void check_pointer(Bytes w, uint32_t octowords, Findings& f) noexcept {
   const auto p = segment_at<DataSeg>(w, list_at);
   if (p.addr.host() % umr::list_alignment != 0) f.add(Rule::pointer_alignment, p.addr.host());
-  // No device is known to read it: the kernel writes the bytes, others zero.
+  // The kernel writes the bytes of the list, other software 0; no device is known to read it.
   if (p.byte_count.host() != 0 && p.byte_count.host() != octowords * seg)
     f.add(Rule::pointer_bytes, p.byte_count.host(), uint64_t{octowords} * seg, octowords);
 }
 
-// The fields in front of the list. The key context is not judged: libmlx5 leaves there what lay in
-// the ring before, wherever the mask names no field.
+// Checks the UMR control segment. The mkey context is not checked: libmlx5 leaves there what was in
+// the ring before, in all fields that the mask does not name.
 constexpr void check_umr_head(Bytes w, const UmrCtrlSeg& c, Findings& f) noexcept {
   expect_zero(w, umr_ctrl_at + 1, sizeof(c.rsvd0), f);
-  // The first word behind the mask widens the offset.
+  // Reserved but for the first word behind the mask, the high bits of the translation offset.
   expect_zero(w, umr_ctrl_at + 20, 28, f);
   if (const unsigned bad = c.flags & ~unsigned{defined_flags}; bad != 0)
     f.add(Rule::umr_flags, c.flags, bad);
@@ -159,7 +159,7 @@ constexpr void check_umr(Bytes w, Findings& f) noexcept {
   const uint32_t octowords = c.klm_octowords.host();
   const bool inlined = (c.flags & umr::inline_list) != 0;
   const bool patches = (c.flags & umr::has_translation_offset) != 0;
-  // Signature descriptors follow the list; their size stands where an offset does otherwise.
+  // Without has_translation_offset this word is bsf_octowords: BSFs that follow the list.
   const uint32_t behind = patches ? 0 : c.translation_offset.host();
   const auto held = static_cast<uint32_t>((w.size() - list_at) / seg);
   if (octowords % 4 != 0) f.add(Rule::klm_padding, octowords, round_up(octowords, 4));
@@ -175,7 +175,7 @@ constexpr void check_umr(Bytes w, Findings& f) noexcept {
   if (there == 0) return;
   const bool sets_length =
       (c.mkey_mask.host() & umr::mask_len) != 0 && mk.flags_pd.host() >> 31 == 0;
-  // A list that goes on elsewhere is judged as far as it is seen.
+  // A WQE that writes a part of a list does not show the bytes of the whole key.
   const bool whole = sets_length && !(patches && c.translation_offset.host() != 0);
   if (segment_at<Klm>(w, list_at).mkey.host() == repeat_block_op)
     return check_strided(w, there, mk.len.host(), whole, f);
@@ -191,8 +191,7 @@ constexpr std::size_t eth_bytes(Bytes w, std::size_t at) noexcept {
   return sizeof(EthSeg) + round_up(n > within ? n - within : 0, seg);
 }
 
-// Bytes of the segment that says where a request goes. An address whose flag is not set ends behind
-// its first 16 bytes.
+// Bytes of the address vector (16 without the bit `extended`) or the XRC segment; 0: has neither.
 constexpr std::size_t address_bytes(Bytes w, QueueKind kind) noexcept {
   if (kind == QueueKind::xrc) return sizeof(XrcSeg);
   if (kind != QueueKind::datagram && kind != QueueKind::dynamic) return 0;
@@ -201,21 +200,21 @@ constexpr std::size_t address_bytes(Bytes w, QueueKind kind) noexcept {
   return cut || segment_at<be32>(w, flag_at).host() >> 31 != 0 ? sizeof(AvSeg) : short_av_bytes;
 }
 
-// Where the remote address lies, if the opcode has one.
+// Byte offset of the remote address segment, if the opcode has one.
 constexpr std::size_t remote_at(Bytes w, QueueKind kind) noexcept {
   return sizeof(CtrlSeg) + address_bytes(w, kind);
 }
 
-// What lies between the control segment and the data, beside the address.
+// What an opcode has between the control segment and the data.
 struct Head {
-  std::size_t bytes = 0;
-  bool addressed = false;  // on queues that have an address
-  bool remote = false;     // a remote address among it
+  std::size_t bytes = 0;   // of segments other than the address vector
+  bool addressed = false;  // an address vector or XRC segment, on queues that have them
+  bool remote = false;     // a remote address segment, included in `bytes`
   bool data = false;       // data segments follow
-  bool answer = false;     // which are written
+  bool answer = false;     // the data segments are written by a response
 };
 constexpr Head head_of(Opcode op) noexcept {
-  constexpr std::size_t metadata = 16;
+  constexpr std::size_t metadata = 16;  // the MMO metadata segment
   switch (op) {
     case Opcode::send:
     case Opcode::send_imm:
@@ -232,11 +231,11 @@ constexpr Head head_of(Opcode op) noexcept {
     case Opcode::mmo:
       return {metadata, false, false, true, false};
     default:
-      return {};  // nothing is known of it
+      return {};  // the layout is not known, and is not checked
   }
 }
 
-// Where the data segments begin; 0: none are known of.
+// Byte offset of the first data segment; 0: the opcode has none that are known.
 constexpr std::size_t data_at(Bytes w, Opcode op, QueueKind kind) noexcept {
   const Head head = head_of(op);
   if (!head.data) return 0;
@@ -247,9 +246,9 @@ constexpr std::size_t data_at(Bytes w, Opcode op, QueueKind kind) noexcept {
   return at + (eth != 0 ? eth : sizeof(EthSeg));
 }
 
-// The way of a request on a dynamic connection: whole, and for the bits that no field has.
+// Checks the address vector of a DC WQE: it has all 48 bytes, and reserved bits are 0.
 constexpr void check_way(Bytes w, Findings& f) noexcept {
-  constexpr uint32_t unused = 0x7f000000;  // between the flag and the target's number
+  constexpr uint32_t unused = 0x7f000000;  // between `extended` and the DCT number
   const uint32_t target = segment_at<be32>(w, sizeof(CtrlSeg) + offsetof(AvSeg, dqp)).host();
   if (const uint32_t bits = target & unused; bits != 0) f.add(Rule::reserved_bits, 1, bits);
   if (target >> 31 == 0) return f.add(Rule::short_way, 1, target);
@@ -271,7 +270,8 @@ constexpr void check_transfer(Bytes w, Opcode op, QueueKind kind, Findings& f) n
 
 }  // namespace detail
 
-// `wqe` are as many octowords as its ds field says, or as there are where that is nonsense.
+// Checks one send WQE and returns what is wrong with it. `wqe`: as many octowords as its ds field
+// says, or all that there are if ds is more; the rest is ignored.
 constexpr Findings check_wqe(Bytes wqe, QueueKind kind = QueueKind::connected) noexcept {
   Findings f;
   if (wqe.size() < sizeof(CtrlSeg)) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "Receive Work Queue", "Shared Receive Queue". Judges the bytes of one receive WQE, and shows
-// it as text. It has no length of its own: the queue's, an end mark, and in a shared queue a link
-// to the next one. The bytes are untrusted. Pure values, any thread.
+// PRM: "Receive Work Queue", "Shared Receive Queue". Checks the bytes of one receive WQE, and
+// prints it as text. A receive WQE has no length field: it ends at the queue's stride or at a
+// segment with the end mark (list_end_lkey). The bytes are untrusted. Pure values, any thread.
 #pragma once
 
 #include "kilim/prm/lint.hh"
@@ -11,10 +11,11 @@ namespace kilim::prm::lint {
 
 // What all WQEs of a receive queue have in common.
 struct RecvShape {
-  bool shared = false;     // a link comes first
-  bool signature = false;  // a signature comes first
-  uint32_t wqes = 0;       // of the ring: places a link may name
+  bool shared = false;     // the first segment is SrqNextSeg
+  bool signature = false;  // the first segment holds a WQE signature
+  uint32_t wqes = 0;       // in the ring: SrqNextSeg names one of them
 
+  // Byte offset of the first data segment.
   [[nodiscard]] constexpr std::size_t data_at() const noexcept {
     return shared || signature ? octoword_bytes : 0;
   }
@@ -32,7 +33,7 @@ constexpr void check_link(Bytes w, const RecvShape& shape, Findings& f) noexcept
 
 }  // namespace detail
 
-// `wqe` is as long as the queue's WQEs are.
+// Checks one receive WQE and returns what is wrong with it. `wqe`: the queue's stride of bytes.
 constexpr Findings check_recv(Bytes wqe, const RecvShape& shape) noexcept {
   Findings f;
   if (shape.shared && wqe.size() >= sizeof(SrqNextSeg)) detail::check_link(wqe, shape, f);
@@ -50,7 +51,7 @@ constexpr Findings check_recv(Bytes wqe, const RecvShape& shape) noexcept {
   return f;
 }
 
-// Segments are parted by "; ", up to the end mark.
+// Appends the segments before the end mark to `t`, separated by "; ".
 inline void dump_recv(Text& t, Bytes wqe, const RecvShape& shape) noexcept {
   t.put("RECV");
   if (shape.shared && wqe.size() >= sizeof(SrqNextSeg))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "Send Work Queue", "UMR Work Request Operation". The mistakes that a linter of WQEs
-// knows: a row a rule, with its name, the syndrome of the completion that a strict device gives,
-// and the sentence that a person reads. Pure values, any thread.
+// PRM: "Send Work Queue", "UMR Work Request Operation". The rules of the WQE linters, a row each: a
+// name, the syndrome with which a strict virtual device completes the WQE, and sentences for
+// people. Pure values, any thread.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 namespace kilim::prm::lint {
 
 enum class Rule : uint8_t {
-  // Of one WQE alone (prm/lint.hh).
+  // About one WQE alone (prm/lint.hh).
   reserved_bits,
   ds_mismatch,
   undefined_opcode,
@@ -34,7 +34,8 @@ enum class Rule : uint8_t {
   long_read,
   long_message,
   empty_inline,
-  // Of a WQE among others: only who sees the queue and its keys can tell.
+  // About a WQE and others: found by linters that see the queue and its keys (diag/follow.hh, and
+  // vhca/lint in the virtual device).
   unfenced_key,
   unfenced_umr,
   early_key,
@@ -54,7 +55,7 @@ struct RuleRow {
   Rule rule;
   const char* name;
   Syndrome syndrome;
-  const char* sentence;  // no quotes: it stands in the journal
+  const char* sentence;  // without quotes: the journal writes it into JSON
   const char* numbers;   // {i} and {id} stand for the finding's i-th number, in hex and decimal
 };
 
@@ -173,12 +174,13 @@ constexpr bool rows_are_in_order() noexcept {
 static_assert(rows_are_in_order());
 }  // namespace detail
 
+// A broken rule, and the numbers that RuleRow::numbers refers to.
 struct Finding {
   Rule rule = Rule::reserved_bits;
   std::array<uint64_t, 4> numbers{};
 };
 
-// The first findings about one WQE; one a rule.
+// The findings about one WQE: at most one for each rule, and at most `kept`, the first ones.
 struct Findings {
   static constexpr std::size_t kept = 6;
   std::array<Finding, kept> list{};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "Memory Key Context" as commands carry it (CREATE_MKEY); the send queue's form is
-// prm/umr_seg.hh. Debian installs no header for it: test/abi compares it with what libmlx5 emits.
-// Pure format, any thread.
+// PRM: "Memory Key Context" as the command CREATE_MKEY has it; the form in a UMR WQE is in
+// prm/umr_seg.hh. Source: mlx5_ifc_mkc_bits, Linux include/linux/mlx5/mlx5_ifc.h. Debian installs
+// no header with it: test/abi compares it with what libmlx5 sends. Pure format, any thread.
 #pragma once
 
 #include <cstddef>
@@ -20,9 +20,9 @@ struct Mkc {
   be32 flags_pd;  // 31 length64, 30 bsf_en, 24 en_rinval, 23:0 PD
   be64 start_addr;
   be64 len;
-  be32 bsf_octword_size;
+  be32 bsf_octword_size;  // octowords of BSFs that a UMR may write
   be32 reserved_24[4];
-  be32 translations_octword_size;
+  be32 translations_octword_size;  // octowords of the list, a multiple of four
   be32 log_page_size;  // 6 relaxed_ordering_read, 4:0 log page size (for fixed-size entries: log
                        // entity size)
   be32 crypto;         // 28:27 crypto_en
@@ -49,6 +49,8 @@ using pd = Field<&Mkc::flags_pd, 23, 0>;
 using log_entity_size = Field<&Mkc::log_page_size, 4, 0>;
 using crypto_en = Field<&Mkc::crypto, 28, 27>;
 
+// How the key translates: not at all, by a table of pages, by entries of any length, by entries of
+// one size.
 inline constexpr uint32_t access_mode_pa = 0;
 inline constexpr uint32_t access_mode_mtt = 1;
 inline constexpr uint32_t access_mode_klm = 2;

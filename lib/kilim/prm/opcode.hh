@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "WQE Opcodes", "CQE Opcodes". One row an opcode: what the decoder, the printer and the
-// journal call it. Pure values, any thread.
+// PRM: "WQE Opcodes", "CQE Opcodes". The numbers are MLX5_OPCODE_* and MLX5_CQE_* of mlx5dv.h, that
+// of enhanced_mpsw of Linux include/linux/mlx5/device.h. Pure values, any thread.
 #pragma once
 
 #include <array>
@@ -29,6 +29,7 @@ enum class Opcode : uint8_t {
   mmo = 0x2f,
 };
 
+// One row for each opcode: its name in texts, the journal and recordings.
 struct OpcodeRow {
   Opcode op;
   const char* name;
@@ -57,7 +58,7 @@ inline constexpr OpcodeRow opcode_rows[] = {
 };
 // clang-format on
 
-// The name of an opcode byte, or nullptr for one that the manual does not define.
+// The name of an opcode; nullptr: no row has it.
 constexpr const char* opcode_name(uint8_t op) noexcept {
   for (const OpcodeRow& row : opcode_rows) {
     if (static_cast<uint8_t>(row.op) == op) return row.name;
@@ -65,6 +66,8 @@ constexpr const char* opcode_name(uint8_t op) noexcept {
   return nullptr;
 }
 
+// req: a send WQE completed. resp_*: a receive did. no_packet: a tag list operation of an XRQ,
+// which no packet belongs to.
 enum class CqeOpcode : uint8_t {
   req = 0,
   resp_wr_imm = 1,

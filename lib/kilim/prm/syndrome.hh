@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "Completion with Error", syndromes. Text as `ibv_wc_status_str` users know it.
-// Pure values, any thread.
+// PRM: "Completion with Error", syndromes, and the names of the verbs statuses that libmlx5 returns
+// for them (rdma-core providers/mlx5/cq.c, mlx5_handle_error_cqe()). What each status means: IBTA
+// vol. 1, "Completion Return Status". Pure values, any thread.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,7 @@ enum class Syndrome : uint8_t {
 
 struct SyndromeRow {
   Syndrome code;
-  const char* verbs_name;  // the ibv_wc_status that libmlx5 makes of it
+  const char* verbs_name;  // of the enumerator of ibv_wc_status
 };
 
 // clang-format off
@@ -48,8 +49,7 @@ inline constexpr SyndromeRow syndrome_rows[] = {
 };
 // clang-format on
 
-// The verbs status name, or "IBV_WC_GENERAL_ERR" for a code that the manual does not define (as
-// libmlx5 does).
+// The name of the verbs status; "IBV_WC_GENERAL_ERR" for other codes, as in libmlx5.
 constexpr const char* verbs_name(Syndrome s) noexcept {
   for (const SyndromeRow& row : syndrome_rows) {
     if (row.code == s) return row.verbs_name;

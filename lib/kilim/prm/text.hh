@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "Send Work Queue". Text about formats, put together in a buffer of the caller: what does not
-// fit is cut, the last byte is always 0. Never allocates, calls nothing. One thread a buffer.
+// PRM: "Send Work Queue". Text: a string that is built in the caller's buffer, for texts about
+// WQEs. What does not fit is cut off; the string is always terminated by 0. Never allocates and
+// calls no other function. One thread for each buffer.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +13,7 @@ namespace kilim::prm {
 
 class Text {
  public:
+  // An empty string in `buffer`, which outlives the Text. An empty buffer stays untouched.
   explicit Text(std::span<char> buffer) noexcept : buffer_(buffer) {
     if (!buffer_.empty()) buffer_[0] = '\0';
   }
@@ -19,6 +21,7 @@ class Text {
   [[nodiscard]] std::string_view view() const noexcept { return {buffer_.data(), used_}; }
   [[nodiscard]] const char* c_str() const noexcept { return buffer_.data(); }
 
+  // Append a string, a character, a number in decimal, a number in hex behind "0x".
   Text& put(std::string_view s) noexcept {
     for (char c : s) put(c);
     return *this;
@@ -32,7 +35,8 @@ class Text {
   Text& dec(uint64_t v) noexcept { return number(v, 10); }
   Text& hex(uint64_t v) noexcept { return put("0x").number(v, 16); }
 
-  // `pattern` with {i} and {id} replaced by the i-th number, in hex and in decimal.
+  // Appends `pattern` with {i} replaced by the i-th number in hex, and {id} by it in decimal. A
+  // brace without such a number stays as it is.
   Text& fill(std::string_view pattern, std::span<const uint64_t> numbers) noexcept {
     for (std::size_t i = 0; i < pattern.size(); i++) {
       const std::size_t end = pattern[i] == '{' ? pattern.find('}', i) : pattern.npos;

@@ -20,17 +20,18 @@
 
 namespace kilim::queue {
 
-// Its first 16 bytes are a shuffle of the CQE's second half.
+// What a CQE says, in host order. The first 16 bytes are laid out so that decode() makes them of
+// the CQE's second half by two shuffles.
 struct alignas(16) Completion {
   Qpn qpn;
-  uint32_t byte_len = 0;  // of receives, reads and atomics
-  uint32_t imm = 0;       // immediate data or invalidated key, host order
-  uint16_t wqe_counter = 0;
+  uint32_t byte_len = 0;                      // bytes received, or written by a READ or an atomic
+  uint32_t imm = 0;                           // immediate data or invalidated key, host order
+  uint16_t wqe_counter = 0;                   // for Sq::retire(), Rq::retire() and Srq::retire()
   prm::Opcode wqe_opcode = prm::Opcode::nop;  // of the request that completed
   prm::CqeOpcode opcode = prm::CqeOpcode::invalid;
   prm::Syndrome syndrome = prm::Syndrome::none;  // none: success
-  uint8_t vendor_syndrome = 0;
-  uint64_t wr_id = 0;
+  uint8_t vendor_syndrome = 0;                   // of the firmware
+  uint64_t wr_id = 0;                            // the caller's number of the request
 
   [[nodiscard]] bool ok() const noexcept { return opcode < prm::CqeOpcode::sig_err; }
   // True: of a request in a send queue. False: of a receive, or sig_err.
@@ -81,7 +82,7 @@ inline Completion decode_sign_error(const prm::Cqe& cqe) noexcept {
   return c;
 }
 
-// Decodes a CQE with an error opcode; slow.
+// Decodes a CQE whose opcode is an error (Cq::is_error()); out of the fast path.
 inline Completion decode_error(const prm::Cqe& cqe) noexcept {
   Completion c;
   if (prm::cqe::opcode_of(cqe.op_own) == prm::CqeOpcode::sig_err) return decode_sign_error(cqe);

@@ -21,6 +21,7 @@ namespace kilim::queue {
 
 class Cq {
  public:
+  // `geometry`: a ring whose CQEs queue::preset() has prepared, or the device's own presetting.
   explicit Cq(const CqGeometry& geometry) noexcept
       : geometry_(geometry),
         ring_{.cqes = geometry.buf + (geometry.cqe_bytes - sizeof(prm::Cqe)),
@@ -96,6 +97,7 @@ class Cq {
     return d;
   }
 
+  // True: the CQE with this last byte reports an error (sig_err, req_err, resp_err).
   static bool is_error(uint8_t op_own) noexcept { return op_own >= first_error_op_own; }
   // Lets another worker use the queue from now on; the two never use it at the same time.
   void release_owner() noexcept { owner_.release(); }
@@ -128,7 +130,8 @@ class Cq {
     }
   };
   // The CQE's last byte with the owner bit cleared if software owns the CQE: its owner bit is that
-  // of this pass over the ring, and its opcode is not the preset one (preset.hh).
+  // of this pass over the ring, and its opcode is not the preset one (preset.hh). volatile: the
+  // device changes it, so each poll loads it anew.
   static uint8_t load_op(const Place& at) noexcept {
     const std::byte* last = at.cqe + offsetof(prm::Cqe, op_own);
     return static_cast<uint8_t>(*reinterpret_cast<const volatile uint8_t*>(last) ^ at.owner);

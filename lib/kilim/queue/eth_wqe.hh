@@ -20,7 +20,8 @@
 
 namespace kilim::queue {
 
-// Checksums that the device fills in.
+// Checksums that the device computes and writes into the frame: of the IP header (l3), of TCP or
+// UDP (l4). Combined by |.
 struct EthOffload {
   static constexpr uint8_t none = 0;
   static constexpr uint8_t l3 = prm::eth::l3_csum;

@@ -26,28 +26,28 @@ struct SqGeometry {
 
 // A receive queue: a ring of WQEs, each a list of data segments.
 struct RqGeometry {
-  std::byte* buf = nullptr;
-  uint32_t wqe_count = 0;  // a power of two, at most 32768
-  uint32_t stride = 0;     // bytes of one WQE, a multiple of 16
-  be32* record = nullptr;  // the receive word of the doorbell record
+  std::byte* buf = nullptr;  // the first WQE, 16-byte aligned
+  uint32_t wqe_count = 0;    // a power of two, at most 32768
+  uint32_t stride = 0;       // bytes of one WQE, a multiple of 16
+  be32* record = nullptr;    // the receive word of the doorbell record
 };
 
 // A shared receive queue: a linked list of WQEs, each with the number of the next one in its first
 // segment. The last WQE of the list never holds a receive.
 struct SrqGeometry {
-  std::byte* buf = nullptr;
-  uint32_t wqe_count = 0;  // linked in the order 0, 1, 2 ... when the queue is made
-  uint32_t stride = 0;     // bytes of one WQE, the first segment of 16 bytes included
-  be32* record = nullptr;  // the doorbell record: number of receives posted
+  std::byte* buf = nullptr;  // WQE 0, 16-byte aligned
+  uint32_t wqe_count = 0;    // linked in the order 0, 1, 2 ... when the queue is made
+  uint32_t stride = 0;       // bytes of one WQE, the first segment of 16 bytes included
+  be32* record = nullptr;    // the doorbell record: number of receives posted
   uint32_t srqn = 0;
 };
 
 // A completion queue. An entry of 128 bytes has its CQE in the second half.
 struct CqGeometry {
-  std::byte* buf = nullptr;
-  uint32_t cqe_count = 0;  // a power of two
-  uint32_t cqe_bytes = 64;
-  be32* record = nullptr;  // the consumer index word
+  std::byte* buf = nullptr;  // the first entry, 64-byte aligned
+  uint32_t cqe_count = 0;    // entries, a power of two
+  uint32_t cqe_bytes = 64;   // of an entry, 64 or 128
+  be32* record = nullptr;    // the consumer index word
   Cqn cqn;
 };
 

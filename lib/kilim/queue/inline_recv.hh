@@ -21,6 +21,7 @@ struct InlineCounters {
   Counter messages, bytes;
 };
 
+// True: the CQE reports no error and holds the data itself.
 inline bool has_inline_data(const prm::Cqe& e) noexcept {
   return (e.op_own & prm::cqe::format_mask) != 0 && !Cq::is_error(e.op_own);
 }

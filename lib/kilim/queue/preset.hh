@@ -12,6 +12,7 @@
 
 namespace kilim::queue {
 
+// Writes the last byte of every CQE of the ring.
 inline void preset(const CqGeometry& cq) noexcept {
   const std::size_t size = cq.cqe_bytes;
   std::byte* op_own = cq.buf + (size - sizeof(prm::Cqe)) + offsetof(prm::Cqe, op_own);

@@ -191,6 +191,7 @@ struct Atomic {
   uint64_t compare = 0;  // compare and swap only
 };
 
+// Appends an ATOMIC_CS or ATOMIC_FA. Refused: no_room.
 inline Outcome atomic(WqeCursor& c, prm::Opcode op, const Atomic& a, const Wr& wr) noexcept {
   if (!c.fits(1)) return detail::no_room(c, 1);
   std::byte* wqe = c.line();

@@ -51,6 +51,7 @@ class Rq {
   Rq& operator=(const Rq&) = delete;
 
   [[nodiscard]] const RqGeometry& geometry() const noexcept { return geometry_; }
+  // Pieces of one receive, at most.
   [[nodiscard]] uint32_t max_pieces() const noexcept { return geometry_.stride / octoword_bytes; }
   // Receives that can be posted now.
   [[nodiscard]] uint32_t room() const noexcept { return geometry_.wqe_count - (pi_ - ci_); }

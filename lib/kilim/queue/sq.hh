@@ -44,7 +44,7 @@ class Sq {
   Sq& operator=(const Sq&) = delete;
 
   [[nodiscard]] const SqGeometry& geometry() const noexcept { return geometry_; }
-  // Free 64-byte blocks.
+  // Free 64-byte blocks. They become free by retire().
   [[nodiscard]] Wqebbs credits() const noexcept { return Wqebbs{limit_ - pi_}; }
   // True: everything posted has been retired.
   [[nodiscard]] bool idle() const noexcept { return pi_ == retired(); }

@@ -42,6 +42,7 @@ class Srq {
   Srq& operator=(const Srq&) = delete;
 
   [[nodiscard]] const SrqGeometry& geometry() const noexcept { return geometry_; }
+  // Pieces of one receive, at most; the first segment of a WQE links to the next one.
   [[nodiscard]] uint32_t max_pieces() const noexcept {
     return geometry_.stride / octoword_bytes - 1;
   }

@@ -17,6 +17,7 @@ constexpr bool watched = true;
 constexpr bool watched = false;
 #endif
 
+// The observer's two functions; derived classes set them and add their state.
 struct Watch {
   // Called before the doorbell record is written: blocks [first, end) of the ring are written.
   using Doorbell = void (*)(Watch&, const SqGeometry&, uint32_t first, uint32_t end) noexcept;
@@ -29,7 +30,7 @@ struct Watch {
 // A queue's place for its watch.
 class WatchSlot {
  public:
-  // False: who asks is compiled to tell nobody.
+  // Sets the observer; null: none. False: the calling code was compiled without observers.
   bool set(Watch* w) noexcept {
     watch_ = watched ? w : nullptr;
     return watched;

@@ -34,6 +34,7 @@ struct WrFlags {
 
 class WqeCursor {
  public:
+  // Begins at the queue's next free block. `sq` outlives the cursor.
   explicit WqeCursor(Sq& sq) noexcept
       : sq_(sq),
         at_(sq.at_),
@@ -48,6 +49,7 @@ class WqeCursor {
   WqeCursor(const WqeCursor&) = delete;
   WqeCursor& operator=(const WqeCursor&) = delete;
 
+  // Free blocks, and whether a WQE of so many blocks or octowords fits into them.
   [[nodiscard]] Wqebbs room() const noexcept { return Wqebbs{limit_ - pi_}; }
   [[nodiscard]] bool fits(uint32_t wqebbs) const noexcept { return limit_ - pi_ >= wqebbs; }
   [[nodiscard]] bool fits(Octowords ds) const noexcept { return fits(wqebbs_for(ds).value()); }
@@ -57,6 +59,7 @@ class WqeCursor {
   [[nodiscard]] uint32_t retired() const noexcept { return limit_ - sq_.geometry_.wqebb_count; }
 
   [[nodiscard]] Qpn qpn() const noexcept { return Qpn{qpn_.host() >> 8}; }
+  // True: the cursor appends to `sq`.
   [[nodiscard]] bool writes(const Sq& sq) const noexcept { return &sq_ == &sq; }
 
   // A single piece of 1 to plain_bytes() bytes needs no further check.
@@ -146,7 +149,8 @@ class WqeCursor {
     pi_ = sq_.pi_;
   }
 
-  // Hands everything appended since the last commit to the device: doorbell record, then doorbell.
+  // Hands everything appended since the last commit to the device: doorbell record, then doorbell
+  // (PRM: "Doorbell Record"; libmlx5 qp.c, post_send_db()). Nothing was appended: does nothing.
   void commit() noexcept {
     if (pi_ == sq_.pi_) return;
     leave();

@@ -18,7 +18,8 @@ enum class Answer : uint8_t {
   queue_failed,  // the send queue had an error and has not been recovered
 };
 
-// errno_of(): a positive errno value, 0 for `done`; EAGAIN: it may work later. text(): a sentence.
+// errno_of(): a positive errno value, 0 for `done`; EAGAIN: it may work later. text(): a sentence
+// for people, in static storage.
 int errno_of(Answer a) noexcept;
 const char* text(Answer a) noexcept;
 

@@ -66,7 +66,8 @@ bool Cover::withdraw(const mr::Region& region) noexcept {
   return unused;
 }
 
-// From the last one that begins at or before `address` backwards.
+// Looks backwards from the last arena that begins at or before `address`, as far as the longest
+// arena can reach.
 Arena* Cover::search(uint64_t address, uint64_t bytes, uint32_t access) noexcept {
   auto at = std::upper_bound(
       arenas_.begin(), arenas_.end(), address,
@@ -89,7 +90,8 @@ void Cover::follow_eal() noexcept {
   release_unused();
 }
 
-// With all rights, so that it serves whoever comes; read-only memory has no others.
+// Registers with all rights first, so that later requests find the arena too. Read-only memory is
+// refused so, and is registered with the rights of this request.
 Result<Arena*> Cover::make(std::span<std::byte> pages, uint32_t access) {
   if (registrar_ == nullptr)
     return Error{ENOENT, "no arena covers this memory, and nobody is there to register one"};

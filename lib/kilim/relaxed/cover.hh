@@ -25,6 +25,7 @@ enum class Keeper : uint8_t {
   maker,   // the relaxed region that it was registered for: the arena closes with it
 };
 
+// A registered region over which relaxed regions are made.
 struct Arena {
   mr::Region region;
   Keeper keeper = Keeper::caller;
@@ -50,7 +51,8 @@ class Cover {
   // Deregisters the arenas that were registered here.
   ~Cover();
 
-  // Adds a region of the caller's, which stays registered until withdraw() returns true.
+  // Adds a region of the caller's, which stays registered until withdraw() returns true. EINVAL: it
+  // is empty or wraps.
   Status add(const mr::Region& region);
   // Closes the arena of this region; others that begin at the same page stay open. True: no relaxed
   // region uses it any more.
@@ -70,8 +72,10 @@ class Cover {
   // now. Called before a registration and once a round. Memory that EAL frees and allocates again
   // within one round is the caller's to withdraw().
   void follow_eal() noexcept;
-  // Registers an arena: EAL memory as far as it is contiguous, other memory page by page.
+  // Registers an arena around `pages`: EAL's whole contiguous run of memory, of other memory just
+  // these pages. ENOENT: there is no registrar; or the registrar's error.
   Result<Arena*> make(std::span<std::byte> pages, uint32_t access);
+  // Allows no new regions over the arena, and removes it when it has no users.
   void close(Arena& arena) noexcept {
     arena.open = false;
     release_unused();
@@ -79,6 +83,7 @@ class Cover {
   // Removes closed arenas without users; deregisters those that were registered here.
   void release_unused() noexcept;
 
+  // Arenas registered here since the start, and arenas of now.
   [[nodiscard]] uint32_t made() const noexcept { return made_; }
   [[nodiscard]] std::size_t size() const noexcept { return arenas_.size(); }
 

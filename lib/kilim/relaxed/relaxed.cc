@@ -62,7 +62,7 @@ Relaxed::Relaxed(mkey::MkeyBinder& binder, const Config& config)
       page_mask_(config.page_bytes - 1),
       flush_share_(config.flush_share) {}
 
-// Every key may wait in the ring.
+// The ring has a place for every key, as all of them may wait for their invalidation at once.
 void Relaxed::grow(uint32_t keys) {
   share_ = keys / flush_share_ + 1;
   uint32_t slots = 1;
@@ -87,7 +87,7 @@ Arena* Relaxed::cover_more(uint64_t address, uint64_t bytes, uint32_t access) no
   return nullptr;
 }
 
-// On a cursor of its own, with a doorbell of its own.
+// A region of more than one entry (over 2 GiB), posted with a doorbell of its own.
 Answer Relaxed::bind_long(Request r, Region& out) noexcept {
   umr::PieceList<umr::max_inline_klms> pieces;
   const mr::Region& under = out.arena_->region;
@@ -99,14 +99,14 @@ Answer Relaxed::bind_long(Request r, Region& out) noexcept {
   return a;
 }
 
-// Nothing was posted.
+// Takes back a registration of which nothing was posted.
 Answer Relaxed::undo(Region& out, Answer why) noexcept {
   out.key_.end();
   if (out.maker_) cover_.close(*out.arena_);
   return why;
 }
 
-// What is marked shall be invalidated with the next doorbell, so that it may work later.
+// No key is free. Queues the invalidation of all marked regions, so that a later call finds keys.
 Answer Relaxed::dry() noexcept {
   counters_.dry.add(1);
   if (head_ != dropped_) {

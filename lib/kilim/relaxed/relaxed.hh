@@ -30,6 +30,7 @@ struct Config {
   uint32_t flush_share = 4;            // flushes when 1/flush_share of the keys is deregistered
 };
 
+// Counts since create(). The worker adds, any thread reads.
 struct Counters {
   Counter registered;
   Counter deregistered;
@@ -75,6 +76,7 @@ class [[nodiscard]] Region {
   bool maker_ = false;
 };
 
+// The engine of one binder's relaxed regions.
 class Relaxed {
  public:
   // Control thread. The binder outlives the engine and has InvalidatePolicy::at_once. EINVAL,
@@ -89,10 +91,10 @@ class Relaxed {
   // Called by the control thread, while the worker is away: the binder's pool has `keys` keys now.
   void grow(uint32_t keys);
   struct Request {
-    uint64_t address = 0;
+    uint64_t address = 0;  // of this process; the region's keys count from it
     uint64_t bytes = 0;
-    uint32_t access = 0;
-    uint64_t wr_id = 0;
+    uint32_t access = 0;  // mr::Access bits
+    uint64_t wr_id = 0;   // of the UMR
   };
   // Appends the registration and fills `out`, which is empty. `access`: mr::Access bits. The next
   // WQE of this queue may use the region, others once out.valid().

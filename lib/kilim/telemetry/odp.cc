@@ -15,7 +15,8 @@
 namespace kilim::telemetry {
 namespace {
 
-// The endpoint is one in a process and its callback has no argument of ours.
+// The devices that the endpoint shows. Global, because EAL's callback gets no argument of the
+// caller's.
 struct Shown {
   std::mutex mutex;
   std::vector<device::Device*> devices;
@@ -36,7 +37,8 @@ void add(rte_tel_data* dict, const device::OdpStatistics& s) {
   }
 }
 
-// Telemetry takes letters, digits and the underscore.
+// The device's name as a key of a telemetry dictionary: rte_telemetry.h allows letters, digits, '_'
+// and '/' only.
 std::string name_of(const device::Device& device) {
   std::string name = device.name();
   for (char& c : name) {

@@ -10,6 +10,7 @@ namespace kilim::telemetry {
 
 class ShownDevice {
  public:
+  // `device` outlives it, and its odp_statistics() may be called by EAL's telemetry thread.
   explicit ShownDevice(device::Device& device);
   ~ShownDevice();
   ShownDevice(const ShownDevice&) = delete;

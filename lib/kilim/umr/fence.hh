@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Decides which WQEs around a UMR carry a fence. Three rules (doc/decisions/0014):
-// 1. The UMR itself carries what the capability umr_fence says: Linux wr.c, mlx5_get_umr_fence()
-// and
-//    REG_MR in mlx5_ib_post_send().
-// 2. The WQE behind a UMR carries a small fence, which the cursor keeps pending.
-// 3. A UMR on a key that posted WQEs still use carries a strong fence, whatever the device says:
-// with
-//    a small one a READ's response may come later and a WRITE may be sent again. One strong fence
-//    covers the rest of the burst.
+// Decides which WQEs around a UMR carry a fence (doc/decisions/0014). Rule 1: the UMR itself
+// carries what the capability umr_fence says (Linux wr.c, mlx5_get_umr_fence() and REG_MR in
+// mlx5_ib_post_send()). Rule 2: the WQE behind a UMR carries a small fence, which the cursor keeps
+// pending. Rule 3: a UMR on a key that posted WQEs still use carries a strong fence, whatever the
+// device says: behind a small one a READ's response may come later and a WRITE may be sent again.
+// One strong fence covers the rest of the burst.
 // FencePlanner: a value, any thread. FenceTrack: the queue's worker.
 #pragma once
 
@@ -25,6 +22,7 @@ enum class MkeyUse : uint8_t {
   in_flight,  // yes: WQEs posted earlier on the same queue
 };
 
+// Knows the fence bits for UMRs of one device, without looking at a queue.
 class FencePlanner {
  public:
   // `cap` is the device's capability umr_fence; unknown: the strongest.

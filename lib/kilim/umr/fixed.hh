@@ -22,6 +22,7 @@
 
 namespace kilim::umr {
 
+// log2 of an entry's bytes: 4 KiB to 2 GiB.
 inline constexpr uint8_t min_log_entity = 12;
 inline constexpr uint8_t max_log_entity = 31;
 
@@ -30,7 +31,7 @@ struct FixedView {
   const Piece* pieces = nullptr;
   uint32_t count = 0;
   uint8_t log_entity = 0;
-  uint64_t length = 0;
+  uint64_t length = 0;  // the sum over all pieces
 };
 
 // Checks the pieces and fills `v`. Refused: wrong_size (a log_entity out of range, or a piece of
@@ -67,6 +68,7 @@ inline void store_ksm_list(const FixedView& v, LineAt line_at) noexcept {
     }
   }
 }
+// The same for contiguous memory from `to` on, a multiple of 64.
 inline void encode_ksm_list(std::byte* to, const FixedView& v) noexcept {
   store_ksm_list(v, [to](uint32_t i) noexcept { return to + std::size_t{i} * wqebb_bytes; });
 }

@@ -15,6 +15,7 @@
 #include "kilim/umr/umr_wqe.hh"
 #include "kilim/umr/view.hh"
 #include "kilim/umr/window.hh"
+#include "kilim/umr/window_state.hh"
 
 namespace kilim::umr::hot {
 

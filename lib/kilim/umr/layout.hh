@@ -22,6 +22,7 @@
 
 namespace kilim::umr {
 
+// Where a UMR's list lies. by_size: inline if it fits into a WQE.
 enum class Form : uint8_t { by_size, inline_list, by_pointer };
 
 // What a worker's UMRs are built with.
@@ -156,6 +157,7 @@ inline Outcome umr_strided_view(queue::WqeCursor& c, const UmrContext& context,
 // A layout of any form.
 using Layout = std::variant<View, StridedView, FixedView>;
 
+// Appends the UMR for it, by umr_view(), umr_strided_view() or umr_fixed_view().
 inline Outcome umr_layout(queue::WqeCursor& c, const UmrContext& context, const ListRequest& r,
                           const Layout& layout, const UmrWr& wr) noexcept {
   if (const auto* v = std::get_if<View>(&layout)) return umr_view(c, context, r, *v, wr);

@@ -49,6 +49,7 @@ struct ListRequest {
   }
 };
 
+// What a UMR has besides the key: the caller's number and the flags of its control segment.
 struct UmrWr {
   uint64_t id = 0;
   uint8_t flags = queue::WrFlags::none;  // with the fence bits of a FencePlanner

@@ -22,6 +22,7 @@
 
 namespace kilim::umr {
 
+// The encoded parts of a UMR with an inline list that do not change from one WQE to the next.
 class ListShape {
  public:
   // `r` without key, tag and start, which each UMR gives. ok() is false where the list does not fit
@@ -56,6 +57,7 @@ struct ShapedKey {
   uint64_t start = 0;   // if the shape has a start address
 };
 
+// Used by the functions below only.
 struct ShapeWriter {
   // Finds the first piece of a written list that is empty or too long.
   [[gnu::cold]] static Outcome first_bad(const std::byte* wqe, uint32_t pieces) noexcept {
@@ -73,6 +75,8 @@ struct ShapeWriter {
     std::byte* wqe;
     uint64_t length;
   };
+  // Completes the WQE around its list. Stored word by word: the offsets are those of UmrCtrlSeg and
+  // MkeyContextSeg (prm/umr_seg.hh).
   [[gnu::always_inline]] static void append(queue::WqeCursor& c, const ListShape& s,
                                             const ShapedKey& k, const Written& w,
                                             const UmrWr& wr) noexcept {

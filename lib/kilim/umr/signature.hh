@@ -15,6 +15,8 @@
 
 namespace kilim::umr {
 
+// What is behind each block: nothing, a T10-DIF whose guard is a CRC-16 or an IP checksum, or a
+// CRC.
 enum class SignKind : uint8_t { none, t10dif_crc, t10dif_checksum, crc32, crc32c, crc64_xp10 };
 // Bytes of data in a block.
 enum class SignBlock : uint8_t {
@@ -32,6 +34,7 @@ enum class SignEscape : uint8_t {
   app_ref = prm::bsf::app_ref_escape,  // and its reference tag too
 };
 
+// How blocks are signed in one place: in memory, or on the wire.
 struct SignDomain {
   SignKind kind = SignKind::none;
   SignBlock block = SignBlock::bytes_512;
@@ -42,6 +45,7 @@ struct SignDomain {
   bool count_ref = false;  // the reference tag counts blocks
   SignEscape escape = SignEscape::never;
 
+  // True: the signature is a T10-DIF.
   [[nodiscard]] constexpr bool dif() const noexcept {
     return kind == SignKind::t10dif_crc || kind == SignKind::t10dif_checksum;
   }
@@ -57,6 +61,7 @@ struct SignMask {
   static constexpr uint8_t all = 0xff;
 };
 
+// How a key's blocks are signed in memory and on the wire, and what the device does in between.
 struct SignRule {
   SignDomain memory, wire;
   uint8_t check =
@@ -124,6 +129,7 @@ struct SignedKey {
   }
 };
 
+// The BSF of a rule, as the UMR carries it.
 constexpr prm::Bsf bsf_of(const SignRule& r, const SignedKey& key) noexcept {
   prm::Bsf b{};
   const bool same = detail::same_blocks(r.memory, r.wire);

@@ -62,7 +62,7 @@ struct UmrWords {
   uint64_t mask;
   uint64_t offset = 0;  // first octoword, if `flags` has has_translation_offset
 };
-// Writes the first block except the control segment.
+// Writes the first block except the control segment: UmrCtrlSeg of prm/umr_seg.hh.
 [[gnu::always_inline]] inline void store_umr_ctrl(std::byte* line, const UmrWords& u) noexcept {
   store_words(line + 16,
               be64{uint64_t{u.flags} << 56 | uint64_t{u.octowords} << 16 | (u.offset & 0xffff)},
@@ -81,6 +81,7 @@ struct MkeyWords {
   uint8_t log_entity = 0;
   uint32_t flags = 0;  // of the word flags_pd; no UMR changes the protection domain
 };
+// Writes the second block: MkeyContextSeg of prm/umr_seg.hh.
 [[gnu::always_inline]] inline void store_mkey(std::byte* line, const MkeyWords& k) noexcept {
   store_words(line, be64{uint64_t{k.free} << 56 | uint64_t{k.access} << 40 | uint64_t{k.qpn_mkey}},
               be64{k.flags});

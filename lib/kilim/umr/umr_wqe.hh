@@ -76,6 +76,8 @@ inline constexpr uint64_t changeable_fields =
     prm::umr::mask_access | prm::umr::mask_len | prm::umr::mask_start_addr | prm::umr::mask_mkey |
     prm::umr::mask_free | prm::umr::mask_bsf_enable;  // bsf_enable can only be cleared
 
+// Appends a UMR that makes the change. A change of access or length is seen by WQEs that start
+// later. Refused: no_such_change, no_room.
 [[gnu::always_inline]] inline Outcome change_key(queue::WqeCursor& c, const MkeyChange& k,
                                                  const UmrWr& wr) noexcept {
   if (k.fields == 0 || (k.fields & ~changeable_fields) != 0) [[unlikely]]

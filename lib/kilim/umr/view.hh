@@ -21,6 +21,7 @@ namespace kilim::umr {
 // Not empty and at most prm::umr::max_piece_bytes long.
 using Piece = queue::Sge;
 
+// The pieces are the caller's and are not copied.
 struct View {
   const Piece* pieces = nullptr;
   uint32_t count = 0;
@@ -53,11 +54,13 @@ class PieceList {
     length_ += length;
     return true;
   }
+  // Empties the list, for the next view.
   void clear() noexcept {
     count_ = 0;
     length_ = 0;
   }
   [[nodiscard]] uint32_t count() const noexcept { return count_; }
+  // The collected pieces, valid until the list changes.
   [[nodiscard]] View view() const noexcept { return View{pieces_.data(), count_, length_}; }
 
  private:

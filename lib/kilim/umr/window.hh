@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // PRM: "UMR Work Request Operation". A memory window gives peers access to a part of a region, with
-// byte granularity and under a key of its own, from one WQE (bind) to another (invalidate). The C++
-// type of a window contains its state, so a call that the state does not allow does not compile: a
-// bound window of type 2 cannot be bound, a free one has no key.
+// byte granularity and under a key of its own, from one WQE (bind) to another (invalidate). The
+// functions below append those WQEs and move a window to its next state (umr/window_state.hh).
 // Owner: the queue's worker. Windows are made and destroyed on the control path; nothing else
 // allocates, blocks or logs.
 #pragma once
@@ -18,37 +17,11 @@
 #include "kilim/prm/umr_seg.hh"
 #include "kilim/queue/completion.hh"
 #include "kilim/queue/wqe_cursor.hh"
-#include "kilim/umr/fence.hh"
 #include "kilim/umr/request.hh"
 #include "kilim/umr/umr_head.hh"
+#include "kilim/umr/window_state.hh"
 
 namespace kilim::umr {
-
-using mr::WindowType;
-
-enum class WindowState : uint8_t {
-  free,          // gives no access
-  binding,       // a bind is posted; a later WQE of the same queue may send the key to a peer
-  bound,         // the bind has completed: peers may use the key
-  invalidating,  // an invalidation is posted; until it completes peers may still use the key
-  broken,        // a WQE that changes it failed: it can only be destroyed
-};
-
-template <WindowType T, WindowState S>
-class Window;
-namespace detail {
-struct WindowStep;
-}
-template <WindowType T>
-using FreeWindow = Window<T, WindowState::free>;
-template <WindowType T>
-using BindingWindow = Window<T, WindowState::binding>;
-template <WindowType T>
-using BoundWindow = Window<T, WindowState::bound>;
-template <WindowType T>
-using InvalidatingWindow = Window<T, WindowState::invalidating>;
-template <WindowType T>
-using BrokenWindow = Window<T, WindowState::broken>;
 
 // The memory that a window is bound to: a part of a region with mr::Access::mw_bind.
 struct WindowBind {
@@ -69,122 +42,21 @@ constexpr Rkey next_window_key(Rkey key) noexcept {
   return Rkey{(key.value() & ~0xffu) | ((key.value() + 1) & 0xff)};
 }
 
-// Owns the device's window; made by make_window(). The destructor destroys the window in any state:
-// work under way that names its key fails.
-class WindowOwner {
- public:
-  WindowOwner() noexcept = default;
-  WindowOwner(mr::WindowSource& source, Rkey key) noexcept : source_(&source), key_(key) {}
-  WindowOwner(WindowOwner&& o) noexcept
-      : source_(std::exchange(o.source_, nullptr)),
-        key_(o.key_),
-        qpn_(o.qpn_),
-        used_(o.used_),
-        used_here_(o.used_here_) {}
-  WindowOwner& operator=(WindowOwner&& o) noexcept {
-    if (this != &o) {
-      if (source_ != nullptr) drop();
-      source_ = std::exchange(o.source_, nullptr);
-      key_ = o.key_;
-      qpn_ = o.qpn_;
-      used_ = o.used_;
-      used_here_ = o.used_here_;
-    }
-    return *this;
-  }
-  WindowOwner(const WindowOwner&) = delete;
-  WindowOwner& operator=(const WindowOwner&) = delete;
-  ~WindowOwner() {
-    if (source_ != nullptr) drop();
-  }
-
- private:
-  template <WindowType T, WindowState S>
-  friend class Window;
-  friend struct detail::WindowStep;
-  void drop() noexcept __asm__("kilim_cold_window_drop");
-
-  mr::WindowSource* source_ = nullptr;
-  Rkey key_;
-  Qpn qpn_;            // of the queue pair that bound it
-  uint32_t used_ = 0;  // where used_here_: position of that queue's last WQE that names the key
-  bool used_here_ = false;  // such a WQE was appended since the bind
-};
-
-template <WindowType T, WindowState S>
-class [[nodiscard]] Window {
- public:
-  static constexpr WindowType type = T;
-  static constexpr WindowState state = S;
-
-  Window() noexcept = default;  // holds no window
-  explicit Window(WindowOwner owner) noexcept requires(S == WindowState::free)
-      : owner_(std::move(owner)) {}
-  explicit operator bool() const noexcept { return owner_.source_ != nullptr; }
-
-  // The key to send to a peer.
-  [[nodiscard]] Rkey rkey() const noexcept
-      requires(S == WindowState::binding || S == WindowState::bound) {
-    return owner_.key_;
-  }
-  // The key for the WQE that is appended next at `c`, a cursor of the queue that bound the window
-  // and that is connected to this device. The next change of the window waits for that WQE by a
-  // fence.
-  [[nodiscard]] Rkey rkey_behind(const queue::WqeCursor& c) noexcept
-      requires(S == WindowState::binding || S == WindowState::bound) {
-    KILIM_ASSERT(c.qpn() == owner_.qpn_);
-    owner_.used_ = c.position();
-    owner_.used_here_ = true;
-    return owner_.key_;
-  }
-
- private:
-  friend struct detail::WindowStep;
-  WindowOwner owner_;
-};
-
-// Moves windows between states; used by the functions below only.
-struct detail::WindowStep {
-  template <typename W>
-  static Rkey key(const W& w) noexcept {
-    return w.owner_.key_;
-  }
-  template <typename W>
-  static Qpn queue(const W& w) noexcept {
-    return w.owner_.qpn_;
-  }
-  // `wr` with a strong fence where WQEs of the cursor's queue may still use the window.
-  template <typename W>
-  static UmrWr behind_users(const W& w, const queue::WqeCursor& c, UmrWr wr) noexcept {
-    const WindowOwner& o = w.owner_;
-    if (o.used_here_ && o.qpn_ == c.qpn() && distance(o.used_, c.retired()) >= 0)
-      wr.flags = prm::ctrl::with_fence(wr.flags, FencePlanner{}.before_umr(MkeyUse::in_flight));
-    return wr;
-  }
-  // The window in state To, with this key, bound by this queue pair.
-  template <WindowState To, WindowType T, WindowState S>
-  static Window<T, To> become(Window<T, S>&& w, Rkey key, Qpn qpn = Qpn{0}) noexcept {
-    Window<T, To> next;
-    next.owner_ = std::move(w.owner_);
-    next.owner_.key_ = key;
-    next.owner_.qpn_ = qpn;
-    if (S != WindowState::binding) next.owner_.used_here_ = false;
-    return next;
-  }
-};
-
-// Control thread. EOPNOTSUPP: the device has no windows of this type.
+// Makes a window, in state free, by a command to the device. Control thread. EOPNOTSUPP: the device
+// has no windows of this type; or the source's error. `source` outlives the window.
 template <WindowType T>
 Result<FreeWindow<T>> make_window(mr::WindowSource& source);
 
 namespace detail {
 inline constexpr uint32_t bind_wqebbs = 3, unbind_wqebbs = 2;
+// The flags and fields that libmlx5's ibv_bind_mw() sets too (test/golden compares the bytes).
 inline constexpr uint8_t window_flags = prm::umr::inline_list | prm::umr::has_translation_offset;
 inline constexpr uint64_t window_mask = prm::umr::mask_free | prm::umr::mask_mkey;
 
 Outcome check_window(const WindowBind& b, WindowType type) noexcept
     __asm__("kilim_cold_window_check");
 
+// The fields in which the WQEs of the two types differ.
 struct WindowWords {
   Rkey key;          // with the present tag
   uint8_t tag;       // afterwards

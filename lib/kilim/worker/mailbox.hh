@@ -21,8 +21,9 @@ static_assert(sizeof(Message) == 16);
 
 class Mailbox {
  public:
-  static constexpr uint32_t depth = 64;
+  static constexpr uint32_t depth = 64;  // messages that can wait
 
+  // Control thread. `name` is unique in the process. EEXIST: it is in use; ENOMEM.
   static Result<Mailbox> create(const char* name);
 
   // Any thread. False: the mailbox is full; try again later.

@@ -14,10 +14,12 @@ namespace kilim::worker {
 
 class Quiescence {
  public:
-  // For reporters 0 to reporters - 1; a worker's number is its lcore's.
+  // For reporters 0 to reporters - 1; a worker's number is its lcore's. Control thread. EINVAL: no
+  // reporters; ENOMEM.
   static Result<Quiescence> create(uint32_t reporters);
 
-  // The reporter's thread only.
+  // The reporter's thread only. online(): it may hold references from now on; offline(): it holds
+  // none and does not report; pass(): it holds none at this moment.
   void online(uint32_t reporter) noexcept { rte_rcu_qsbr_thread_online(state_.get(), reporter); }
   void offline(uint32_t reporter) noexcept { rte_rcu_qsbr_thread_offline(state_.get(), reporter); }
   void pass(uint32_t reporter) noexcept { rte_rcu_qsbr_quiescent(state_.get(), reporter); }

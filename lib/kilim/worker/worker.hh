@@ -22,7 +22,7 @@ namespace kilim::worker {
 enum class Idle : uint8_t { spin, yield, sleep };
 
 struct WorkerConfig {
-  uint32_t lcore = 0;
+  uint32_t lcore = 0;    // of EAL; also its number at the quiescence
   uint32_t budget = 64;  // units of work for each poller in one round
   Idle idle = Idle::yield;
   uint32_t idle_rounds = 2000;       // idle rounds before `idle` applies
@@ -30,15 +30,18 @@ struct WorkerConfig {
   Quiescence* quiescence = nullptr;  // outlives the worker; null: nobody asks
 };
 
+// Counts since create().
 struct WorkerStats {
   uint64_t rounds = 0;
-  uint64_t busy_rounds = 0;
-  uint64_t busy_cycles = 0;  // TSC cycles of rounds with work
-  uint64_t messages = 0;
+  uint64_t busy_rounds = 0;  // rounds in which a poller had work
+  uint64_t busy_cycles = 0;  // TSC cycles of those rounds
+  uint64_t messages = 0;     // run from the mailbox
 };
 
 class Worker {
  public:
+  // Control lcore. EINVAL: the lcore's number is beyond the quiescence's reporters; or the error of
+  // Mailbox::create().
   static Result<std::unique_ptr<Worker>> create(const WorkerConfig& config);
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
@@ -53,7 +56,7 @@ class Worker {
   // loop.
   uint32_t round() noexcept;
 
-  // Any thread, signal handlers included.
+  // Any thread, signal handlers included. stop() makes run() return after its present round.
   void stop() noexcept { stopping_.store(true, std::memory_order_release); }
   void clear_stop() noexcept { stopping_.store(false, std::memory_order_release); }
   [[nodiscard]] bool stopping() const noexcept { return stopping_.load(std::memory_order_acquire); }

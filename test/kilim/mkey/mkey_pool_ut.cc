@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "kilim/mkey/mkey_cache.hh"
 #include "kilim/mkey/mkey_pool.hh"
 #include "ut.hh"
 

@@ -8,6 +8,7 @@
 #include "kilim/burst/tx.hh"
 #include "kilim/lookup/front.hh"
 #include "kilim/mkey/mkey_binder.hh"
+#include "kilim/mkey/mkey_cache.hh"
 #include "kilim/mkey/mkey_pool.hh"
 #include "kilim/pool/pool.hh"
 #include "kilim/port/mkey_queue.hh"
