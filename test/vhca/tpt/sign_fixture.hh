@@ -11,6 +11,7 @@
 #include "kilim/prm/cmd.hh"
 #include "kilim/prm/mkc.hh"
 #include "sign_reference.hh"
+#include "ut.hh"
 #include "vhca/hca/state.hh"
 #include "vhca_fixture.hh"
 
@@ -174,5 +175,13 @@ struct End {
     return post(set_psv(psv.wire, l.wire));
   }
 };
+
+inline Syndrome shown(End& e) {
+  const prm::Klm k = klm(e.arena.at(0), 516, e.pieces);
+  return e.configure(crc_in_memory, {&k, 1}, 516);
+}
+
+// Of signature_stops.cc.
+std::span<const kilim::test::Case> signature_stop_cases();
 
 }  // namespace kilim::vhca::test

@@ -5,9 +5,11 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <string>
 
 #include "shared_queue_fixture.hh"
+#include "ut.hh"
 #include "vhca/hca/state.hh"
 #include "wire_fixture.hh"
 
@@ -161,5 +163,8 @@ inline bool good(const std::optional<Completion>& c) {
 inline bool failed(const std::optional<Completion>& c, Syndrome s) {
   return c.has_value() && c->op == prm::CqeOpcode::req_err && c->syndrome == s;
 }
+
+// Of dynamic_packets.cc.
+std::span<const kilim::test::Case> dynamic_packet_cases();
 
 }  // namespace kilim::vhca::test
