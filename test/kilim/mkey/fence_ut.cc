@@ -9,11 +9,7 @@
 namespace {
 
 using namespace kilim;
-using namespace kilim::mkey;
-using namespace kilim::umr;
-using test::BinderFixture;
-using test::bound;
-using test::view;
+using namespace kilim::test;
 
 // The fences of all posted WQEs.
 std::vector<uint8_t> fences(const BinderFixture& r) {
