@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The life of keys on one queue: bindings, swaps, tags, and what an error leaves.
+#include <cstdlib>
 #include <set>
 
 #include "case_tables.hh"
