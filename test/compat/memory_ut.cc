@@ -17,20 +17,33 @@ using namespace kilim::test;
 
 constexpr int rights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 
+void ranges_that_wrap(ibv_pd* pd) {
+  CU_ASSERT_TRUE(ibv_reg_mr_relaxed(pd, nullptr, SIZE_MAX, rights) == nullptr && errno == EINVAL);
+  // Its last page ends where the address space does: rounded up, its end is 0.
+  void* const last = reinterpret_cast<void*>(UINT64_MAX - 4095);
+  CU_ASSERT_TRUE(ibv_reg_mr(pd, last, 4095, rights) == nullptr && errno == EINVAL);
+  CU_ASSERT_TRUE(ibv_reg_mr_relaxed(pd, last, 4095, rights) == nullptr && errno == EINVAL);
+}
+
+// Whether neither kind of region is made, with a sentence for the relaxed one.
+bool is_a_fault_of_both(ibv_pd* pd, void* at, std::size_t bytes, int access) {
+  ibv_mr* mr = ibv_reg_mr_relaxed(pd, at, bytes, access);
+  const int why = errno;
+  ibv_mr* plain = ibv_reg_mr(pd, at, bytes, access);
+  const bool same = plain == nullptr && errno == why;
+  if (plain != nullptr) ibv_dereg_mr(plain);
+  return mr == nullptr && same && why == EFAULT && !says("EFAULT") && *kilim_compat_error() != 0;
+}
+
 // Memory that ibv_reg_mr() refuses, in a domain of each kind.
 void faults_of(ibv_context* c, const kilim_relaxed_attr& attr) {
   ibv_pd* pd = ibv_alloc_pd(c);
   EQUAL_FATAL(kilim_relaxed_config(pd, &attr), 0);
   Pages pages(600);  // beyond what is looked at page by page
-  const auto refused = [&](void* at, std::size_t bytes, int access) {
-    ibv_mr* mr = ibv_reg_mr_relaxed(pd, at, bytes, access);
-    const int why = errno;
-    ibv_mr* plain = ibv_reg_mr(pd, at, bytes, access);
-    const bool same = plain == nullptr && errno == why;
-    if (plain != nullptr) ibv_dereg_mr(plain);
-    return mr == nullptr && same && why == EFAULT && !says("EFAULT") && *kilim_compat_error() != 0;
+  const auto refused = [pd](void* at, std::size_t bytes, int access) {
+    return is_a_fault_of_both(pd, at, bytes, access);
   };
-  const auto good = [&](void* at, std::size_t bytes, int access) {
+  const auto good = [pd](void* at, std::size_t bytes, int access) {
     ibv_mr* mr = ibv_reg_mr_relaxed(pd, at, bytes, access);
     return mr != nullptr && ibv_dereg_mr_relaxed(mr) == 0;
   };
@@ -50,11 +63,7 @@ void faults_of(ibv_context* c, const kilim_relaxed_attr& attr) {
   CU_ASSERT_TRUE(good(pages.at + 10 * page, 500 * page, IBV_ACCESS_REMOTE_READ));
   ::mprotect(pages.at + 30 * page, page, PROT_NONE);
   CU_ASSERT_TRUE(refused(pages.at + 30 * page, page, IBV_ACCESS_REMOTE_READ));
-  CU_ASSERT_TRUE(ibv_reg_mr_relaxed(pd, nullptr, SIZE_MAX, rights) == nullptr && errno == EINVAL);
-  // Its last page ends where the address space does: rounded up, its end is 0.
-  void* const last = reinterpret_cast<void*>(UINT64_MAX - 4095);
-  CU_ASSERT_TRUE(ibv_reg_mr(pd, last, 4095, rights) == nullptr && errno == EINVAL);
-  CU_ASSERT_TRUE(ibv_reg_mr_relaxed(pd, last, 4095, rights) == nullptr && errno == EINVAL);
+  ranges_that_wrap(pd);
   EQUAL(ibv_flush_relaxed_mr(pd), 0);
   EQUAL(ibv_dealloc_pd(pd), 0);
 }

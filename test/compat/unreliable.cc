@@ -74,6 +74,19 @@ uint64_t number(const void* at) {
   return reinterpret_cast<uintptr_t>(at);
 }
 
+// A message from one region into the other.
+void unreliable_message(Unreliable& u, Pages& far_side, const ibv_mr* to, const ibv_sge& all) {
+  std::memset(far_side.at, 0, far_side.bytes);
+  ibv_sge into{number(far_side.at), static_cast<uint32_t>(far_side.bytes), to->lkey};
+  ibv_recv_wr wr{}, *bad = nullptr;
+  wr.sg_list = &into;
+  wr.num_sge = 1;
+  EQUAL(ibv_post_recv(u.qp[1], &wr, &bad), 0);
+  EQUAL(u.post(IBV_WR_SEND, all), IBV_WC_SUCCESS);
+  EQUAL(wait_status(u.cq[1]), IBV_WC_SUCCESS);
+  EQUAL(std::memcmp(far_side.at, reinterpret_cast<const void*>(all.addr), far_side.bytes), 0);
+}
+
 // Nothing of the memory has been touched when it is registered.
 void unreliable_write() {
   Unreliable u;
@@ -89,19 +102,35 @@ void unreliable_write() {
   EQUAL(u.post(IBV_WR_RDMA_WRITE, all, number(far_side.at), to->rkey), IBV_WC_SUCCESS);
   shared().poll();
   EQUAL(std::memcmp(far_side.at, near_side.at, far_side.bytes), 0);
-  // And a message into it.
-  std::memset(far_side.at, 0, far_side.bytes);
-  ibv_sge into{number(far_side.at), static_cast<uint32_t>(far_side.bytes), to->lkey};
-  ibv_recv_wr wr{}, *bad = nullptr;
-  wr.sg_list = &into;
-  wr.num_sge = 1;
-  EQUAL(ibv_post_recv(u.qp[1], &wr, &bad), 0);
-  EQUAL(u.post(IBV_WR_SEND, all), IBV_WC_SUCCESS);
-  EQUAL(wait_status(u.cq[1]), IBV_WC_SUCCESS);
-  EQUAL(std::memcmp(far_side.at, near_side.at, far_side.bytes), 0);
+  unreliable_message(u, far_side, to, all);
   EQUAL(ibv_dereg_mr_relaxed(to), 0);
   EQUAL(ibv_dereg_mr_relaxed(from), 0);
   EQUAL(ibv_flush_relaxed_mr(u.pd), 0);
+}
+
+void an_adapter_without_paging_says_so(kilim_relaxed_attr attr) {
+  Attached* device = attach_device("memory0", "no-odp");
+  ibv_context* c = open_hooked("memory0");
+  CU_ASSERT_TRUE_FATAL(device != nullptr && c != nullptr);
+  ibv_pd* pd = ibv_alloc_pd(c);
+  EQUAL(kilim_relaxed_config(pd, &attr), EOPNOTSUPP);
+  CU_ASSERT_TRUE(says("SUPPORT"));
+  EQUAL(ibv_dealloc_pd(pd), 0);
+  EQUAL(ibv_close_device(c), 0);
+}
+
+void usable_where_paging_is(Unreliable& u, Pages& pages, ibv_mr* mr) {
+  EQUAL(kilim_relaxed_usable(mr, u.qp[0]), EOPNOTSUPP);
+  CU_ASSERT_TRUE(says("UC SEND"));
+  {
+    Loop loop;
+    EQUAL(kilim_relaxed_usable(mr, loop.qp[0]), 0);
+    EQUAL(kilim_relaxed_usable(mr, nullptr), EINVAL);
+  }
+  ibv_mr* plain = ibv_reg_mr(u.pd, pages.at, pages.bytes, IBV_ACCESS_LOCAL_WRITE);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(plain);
+  EQUAL(kilim_relaxed_usable(plain, u.qp[0]), EINVAL);
+  EQUAL(ibv_dereg_mr(plain), 0);
 }
 
 // An option, and what the adapter does not page for is refused by the capability's name.
@@ -119,28 +148,11 @@ void on_demand_is_asked_for() {
   const uint64_t faults = journal_count(Journal::Kind::page_fault);
   ibv_mr* mr = ibv_reg_mr_relaxed(u.pd, pages.at, pages.bytes, rights | IBV_ACCESS_REMOTE_READ);
   CU_ASSERT_PTR_NOT_NULL_FATAL(mr);
-  EQUAL(kilim_relaxed_usable(mr, u.qp[0]), EOPNOTSUPP);
-  CU_ASSERT_TRUE(says("UC SEND"));
-  {
-    Loop loop;
-    EQUAL(kilim_relaxed_usable(mr, loop.qp[0]), 0);
-    EQUAL(kilim_relaxed_usable(mr, nullptr), EINVAL);
-  }
-  ibv_mr* plain = ibv_reg_mr(u.pd, pages.at, pages.bytes, IBV_ACCESS_LOCAL_WRITE);
-  CU_ASSERT_PTR_NOT_NULL_FATAL(plain);
-  EQUAL(kilim_relaxed_usable(plain, u.qp[0]), EINVAL);
-  EQUAL(ibv_dereg_mr(plain), 0);
+  usable_where_paging_is(u, pages, mr);
   EQUAL(ibv_dereg_mr_relaxed(mr), 0);
   EQUAL(ibv_flush_relaxed_mr(u.pd), 0);
   EQUAL(journal_count(Journal::Kind::page_fault), faults);  // nothing was used
-  Attached* device = attach_device("memory0", "no-odp");
-  ibv_context* c = open_hooked("memory0");
-  CU_ASSERT_TRUE_FATAL(device != nullptr && c != nullptr);
-  ibv_pd* pd = ibv_alloc_pd(c);
-  EQUAL(kilim_relaxed_config(pd, &attr), EOPNOTSUPP);
-  CU_ASSERT_TRUE(says("SUPPORT"));
-  EQUAL(ibv_dealloc_pd(pd), 0);
-  EQUAL(ibv_close_device(c), 0);
+  an_adapter_without_paging_says_so(attr);
 }
 
 // What is mapped in the place of memory that went is another region's, never the old one's.

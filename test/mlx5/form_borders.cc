@@ -74,43 +74,9 @@ void use_often(Bench& b, const BoundKey& key) {
   }
 }
 
-// A list of 150,000 entries takes three WQEs, and every entry comes to its place.
-void longer_than_a_wqe() {
-  Bench b{"chain", "long-lists"};
-  CU_ASSERT_TRUE_FATAL(b.ok());
-  constexpr uint32_t n = 150'000;
-  BoundKey key = b.make({.max_entries = n});
-  ListLayout l;
-  for (uint32_t i = 0; i < n; i++) {
-    const uint64_t at = i * 7919ull % (FormRig::arena_bytes - 4);
-    l.pieces.push_back({b.rig.address(at), 1 + i % 4, b.rig.arena_key(at, 4)});
-    l.shown.push_back({b.rig.memory(at), 1 + i % 4});
-  }
-  std::vector<std::byte> memory(umr::klm_octowords(n) * 16ull + 4096);
-  Result<mr::Mr> region =
-      mr::Mr::create(b.rig.device->device->registrar(), memory, mr::Access::local, 4096);
-  CU_ASSERT_TRUE_FATAL(region.ok());
-  umr::ListMemory lists{region->region()};
-  umr::UmrContext context = b.context();
-  const umr::ListRequest r = plain(key);
-  queue::WqeCursor c{*b.rig.loop->sq};
-  const Outcome small = umr::umr_view(c, context, r, umr::View::of(l.pieces), {});
-  context.limits.extended_offset = false;
-  const Outcome near = umr::umr_view(c, context, r, umr::View::of(l.pieces), {});
-  CU_ASSERT_TRUE(near.why == Refusal::offset_too_far && near.limit == 0xffff);
-  context.limits.extended_offset = true;
-  CU_ASSERT_TRUE(small.why == Refusal::no_list_memory && small.asked == n && small.limit == 131072);
-  context.memory = &lists;
-  const uint64_t umrs = b.rig.device->journal().count(vhca::Journal::Kind::umr);
-  CU_ASSERT_TRUE(umr::umr_view(c, context, r, umr::View::of(l.pieces), {}).ok());
-  CU_ASSERT_TRUE_FATAL(b.done(c, key, r, Shown{l.shown}));
-  EQUAL(b.device_key(key).used, umr::klm_octowords(n));
-  EQUAL(umr::pointer_wqes(umr::klm_octowords(n)), 3);
-  CU_ASSERT_TRUE(b.rig.device->journal().count(vhca::Journal::Kind::umr) >= umrs + 1);
-  for (uint64_t i = 0; i < n; i++)
-    EQUAL_FATAL(b.device_key(key).list[i].address.host(), l.pieces[i].address);
-  use_often(b, key);
-  // Entries beyond 2^16 change, inline and by pointer, and keep their lengths.
+// Entries beyond 2^16 change, inline and by pointer, and keep their lengths.
+void change_far_entries(Bench& b, BoundKey& key, ListLayout& l) {
+  const auto n = static_cast<uint32_t>(l.pieces.size());
   for (uint32_t first : {65'532u, 65'536u, 131'072u, n - 8}) {
     for (uint32_t i = first; i < first + 8; i++) {
       const uint64_t at = b.rig.below(FormRig::arena_bytes - 4);
@@ -131,6 +97,59 @@ void longer_than_a_wqe() {
     key.shown = l.shown;
     use_often(b, key);
   }
+}
+
+// Pieces of 1 to 4 bytes all over the arena.
+ListLayout layout_of(Bench& b, uint32_t n) {
+  ListLayout l;
+  for (uint32_t i = 0; i < n; i++) {
+    const uint64_t at = i * 7919ull % (FormRig::arena_bytes - 4);
+    l.pieces.push_back({b.rig.address(at), 1 + i % 4, b.rig.arena_key(at, 4)});
+    l.shown.push_back({b.rig.memory(at), 1 + i % 4});
+  }
+  return l;
+}
+
+// Without extended translation offsets the far entries cannot be named; without memory for the list
+// it cannot be stored.
+void refuse_long_lists(Bench& b, queue::WqeCursor& c, const umr::ListRequest& r,
+                       const umr::View& view) {
+  umr::UmrContext context = b.context();
+  const Outcome small = umr::umr_view(c, context, r, view, {});
+  context.limits.extended_offset = false;
+  const Outcome near = umr::umr_view(c, context, r, view, {});
+  CU_ASSERT_TRUE(near.why == Refusal::offset_too_far && near.limit == 0xffff);
+  CU_ASSERT_TRUE(small.why == Refusal::no_list_memory && small.asked == view.count &&
+                 small.limit == 131072);
+}
+
+// A list of 150,000 entries takes three WQEs, and every entry comes to its place.
+void longer_than_a_wqe() {
+  Bench b{"chain", "long-lists"};
+  CU_ASSERT_TRUE_FATAL(b.ok());
+  constexpr uint32_t n = 150'000;
+  BoundKey key = b.make({.max_entries = n});
+  ListLayout l = layout_of(b, n);
+  std::vector<std::byte> memory(umr::klm_octowords(n) * 16ull + 4096);
+  Result<mr::Mr> region =
+      mr::Mr::create(b.rig.device->device->registrar(), memory, mr::Access::local, 4096);
+  CU_ASSERT_TRUE_FATAL(region.ok());
+  umr::ListMemory lists{region->region()};
+  umr::UmrContext context = b.context();
+  const umr::ListRequest r = plain(key);
+  queue::WqeCursor c{*b.rig.loop->sq};
+  refuse_long_lists(b, c, r, umr::View::of(l.pieces));
+  context.memory = &lists;
+  const uint64_t umrs = b.rig.device->journal().count(vhca::Journal::Kind::umr);
+  CU_ASSERT_TRUE(umr::umr_view(c, context, r, umr::View::of(l.pieces), {}).ok());
+  CU_ASSERT_TRUE_FATAL(b.done(c, key, r, Shown{l.shown}));
+  EQUAL(b.device_key(key).used, umr::klm_octowords(n));
+  EQUAL(umr::pointer_wqes(umr::klm_octowords(n)), 3);
+  CU_ASSERT_TRUE(b.rig.device->journal().count(vhca::Journal::Kind::umr) >= umrs + 1);
+  for (uint64_t i = 0; i < n; i++)
+    EQUAL_FATAL(b.device_key(key).list[i].address.host(), l.pieces[i].address);
+  use_often(b, key);
+  change_far_entries(b, key, l);
 }
 
 constexpr kilim::test::Case of_borders[] = {

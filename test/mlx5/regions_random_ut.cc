@@ -30,6 +30,19 @@ constexpr uint64_t default_steps = 25'000;  // each takes about four times as lo
 constexpr uint64_t default_steps = 100'000;
 #endif
 
+void print_tally(const Walk::Tally& t) {
+  std::printf(
+      "%llu allowed, %llu forbidden, %llu undefined, %llu advised, %llu refused, %llu forks\n",
+      static_cast<unsigned long long>(t.allowed), static_cast<unsigned long long>(t.forbidden),
+      static_cast<unsigned long long>(t.undefined), static_cast<unsigned long long>(t.advised),
+      static_cast<unsigned long long>(t.refused), static_cast<unsigned long long>(t.forks));
+  std::printf("windows: %llu bound, %llu not bindable, %llu shut, %llu through them, %llu not\n",
+              static_cast<unsigned long long>(t.bound),
+              static_cast<unsigned long long>(t.unbindable),
+              static_cast<unsigned long long>(t.shut), static_cast<unsigned long long>(t.through),
+              static_cast<unsigned long long>(t.shown_nothing));
+}
+
 void random_steps() {
   vhca::AttachConfig c;
   c.name = "random0";
@@ -47,16 +60,7 @@ void random_steps() {
                 static_cast<unsigned long long>(i));
   CU_ASSERT(good);
   const Walk::Tally& t = walk.tally();
-  std::printf(
-      "%llu allowed, %llu forbidden, %llu undefined, %llu advised, %llu refused, %llu forks\n",
-      static_cast<unsigned long long>(t.allowed), static_cast<unsigned long long>(t.forbidden),
-      static_cast<unsigned long long>(t.undefined), static_cast<unsigned long long>(t.advised),
-      static_cast<unsigned long long>(t.refused), static_cast<unsigned long long>(t.forks));
-  std::printf("windows: %llu bound, %llu not bindable, %llu shut, %llu through them, %llu not\n",
-              static_cast<unsigned long long>(t.bound),
-              static_cast<unsigned long long>(t.unbindable),
-              static_cast<unsigned long long>(t.shut), static_cast<unsigned long long>(t.through),
-              static_cast<unsigned long long>(t.shown_nothing));
+  print_tally(t);
   CU_ASSERT(steps < 10'000 || (t.allowed > steps / 20 && t.forbidden > steps / 20));
   CU_ASSERT(steps < 10'000 || (t.bound > steps / 200 && t.through > steps / 200));
   CU_ASSERT(steps < 10'000 || (t.unbindable > steps / 200 && t.shown_nothing > steps / 200));

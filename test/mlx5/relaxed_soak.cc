@@ -131,6 +131,17 @@ std::chrono::milliseconds duration() {
 
 }  // namespace
 
+void print_sums(const Registering& g0, const Registering& g1, const Reading& r0,
+                const Reading& r1) {
+  std::printf(
+      "\n%lu registered, %lu invalidated, %lu dry; %lu reads right, %lu of them behind the "
+      "deregistration, %lu faults\n",
+      g0.counters().registered.read() + g1.counters().registered.read(),
+      g0.counters().invalidated.read() + g1.counters().invalidated.read(),
+      g0.counters().dry.read() + g1.counters().dry.read(), r0.right.read() + r1.right.read(),
+      r0.late.read() + r1.late.read(), r0.faults.read() + r1.faults.read());
+}
+
 void relaxed_soak() {
   vhca::AttachConfig config;
   config.name = "relaxed9";
@@ -163,13 +174,7 @@ void relaxed_soak() {
     s.stop.store(true);
     one.join();
     other.join();
-    std::printf(
-        "\n%lu registered, %lu invalidated, %lu dry; %lu reads right, %lu of them behind the "
-        "deregistration, %lu faults\n",
-        g0.counters().registered.read() + g1.counters().registered.read(),
-        g0.counters().invalidated.read() + g1.counters().invalidated.read(),
-        g0.counters().dry.read() + g1.counters().dry.read(), r0.right.read() + r1.right.read(),
-        r0.late.read() + r1.late.read(), r0.faults.read() + r1.faults.read());
+    print_sums(g0, g1, r0, r1);
     EQUAL(g0.wrong.read() + g1.wrong.read() + r0.wrong.read() + r1.wrong.read(), 0);
     CU_ASSERT_TRUE(enough());
   }

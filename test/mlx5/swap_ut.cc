@@ -94,6 +94,19 @@ ListLayout long_list(FormRig& rig) {
   return l;
 }
 
+// `form`: its list goes inline, by pointer, or in two WQEs.
+mkey::SwapItem item_of(SwapRig& r, Shower& s, uint32_t form, bool bad) {
+  s.kind = Shower::Kind::list;
+  s.list = form == 2 && bad ? long_list(r.rig) : random_list(r.rig, 40, most_bytes);
+  while (form == 1 && s.list.pieces.size() < 60) s.list.pieces.push_back(s.list.pieces[0]);
+  if (bad) s.list.pieces.back().length = 0x8000'0001;
+  s.old = s.binding.lkey();
+  uint64_t bytes = 0;
+  for (const umr::Piece& p : s.list.pieces) bytes += p.length;
+  const auto count = static_cast<uint32_t>(s.list.pieces.size());
+  return {&s.binding, umr::View{s.list.pieces.data(), count, bytes}, all};
+}
+
 // Of three keys one is given an entry that no device takes: inline, by pointer, or in the second
 // part of a long list.
 void refused_by_the_device() {
@@ -107,16 +120,7 @@ void refused_by_the_device() {
     const uint32_t form = round / 3;
     std::array<mkey::SwapItem, 3> items;
     for (uint32_t i = 0; i < 3; i++) {
-      Shower& s = keys[i];
-      s.kind = Shower::Kind::list;
-      s.list = form == 2 && i == bad ? long_list(r.rig) : random_list(r.rig, 40, most_bytes);
-      while (form == 1 && s.list.pieces.size() < 60) s.list.pieces.push_back(s.list.pieces[0]);
-      if (i == bad) s.list.pieces.back().length = 0x8000'0001;
-      s.old = s.binding.lkey();
-      uint64_t bytes = 0;
-      for (const umr::Piece& p : s.list.pieces) bytes += p.length;
-      const auto count = static_cast<uint32_t>(s.list.pieces.size());
-      items[i] = {&s.binding, umr::View{s.list.pieces.data(), count, bytes}, all};
+      items[i] = item_of(r, keys[i], form, i == bad);
     }
     const uint64_t poisoned = r.plain->counters().poisoned.read();
     CU_ASSERT_TRUE_FATAL(r.plain->swap(items, r.bench.context(), 1).ok());
@@ -131,6 +135,30 @@ void refused_by_the_device() {
     }
     give_keys(r, keys, false);
     for (const Shower& s : keys) CU_ASSERT_TRUE(shows(r, s));
+  }
+}
+
+// None of it is held back for the swap that was refused.
+void list_memory_is_free(SwapRig& r) {
+  const umr::StoredList room =
+      r.rig.lists->allocate(static_cast<uint32_t>(r.rig.lists->capacity_octowords()));
+  CU_ASSERT_PTR_NOT_NULL(room.memory);
+  r.rig.lists->release(r.rig.lists->allocated());
+}
+
+void refused_as_a_whole(SwapRig& r, std::span<const Shower> keys,
+                        std::span<const mkey::SwapItem> items, Refusal why) {
+  const std::array<Lkey, 3> before{keys[0].binding.lkey(), keys[1].binding.lkey(),
+                                   keys[2].binding.lkey()};
+  const uint32_t posted = r.rig.loop->sq->posted();
+  const uint64_t taken = r.rig.lists->allocated();
+  const Outcome o = r.plain->swap(items, r.bench.context(), 1);
+  EQUAL(o.why, why);
+  CU_ASSERT_TRUE(r.rig.loop->sq->posted() == posted && r.rig.lists->allocated() >= taken);
+  list_memory_is_free(r);
+  for (uint32_t i = 0; i < 3; i++) {
+    CU_ASSERT_TRUE(keys[i].binding.valid() && keys[i].binding.lkey() == before[i]);
+    CU_ASSERT_TRUE(shows(r, keys[i]));
   }
 }
 
@@ -157,21 +185,7 @@ void refused_by_the_binder() {
     const mkey::SwapItem items[] = {{&keys[0].binding, by_pointer, all},
                                     {&keys[1].binding, layout, all},
                                     {&keys[2].binding, by_pointer, all}};
-    const std::array<Lkey, 3> before{keys[0].binding.lkey(), keys[1].binding.lkey(),
-                                     keys[2].binding.lkey()};
-    const uint32_t posted = r.rig.loop->sq->posted();
-    const uint64_t taken = r.rig.lists->allocated();
-    const Outcome o = r.plain->swap(items, r.bench.context(), 1);
-    EQUAL(o.why, why);
-    CU_ASSERT_TRUE(r.rig.loop->sq->posted() == posted && r.rig.lists->allocated() >= taken);
-    const umr::StoredList room =
-        r.rig.lists->allocate(static_cast<uint32_t>(r.rig.lists->capacity_octowords()));
-    CU_ASSERT_PTR_NOT_NULL(room.memory);
-    r.rig.lists->release(r.rig.lists->allocated());
-    for (uint32_t i = 0; i < 3; i++) {
-      CU_ASSERT_TRUE(keys[i].binding.valid() && keys[i].binding.lkey() == before[i]);
-      CU_ASSERT_TRUE(shows(r, keys[i]));
-    }
+    refused_as_a_whole(r, keys, items, why);
   }
 }
 

@@ -12,26 +12,28 @@ namespace {
 using namespace kilim;
 using namespace kilim::test;
 
+void bind_and_move(BinderFixture& r) {
+  Binding b = r.binder->claim();
+  EQUAL(b.state(), MkeyState::free);
+  const Lkey before = b.key().lkey;
+  queue::WqeCursor c{r.sq};
+  CU_ASSERT_TRUE(r.binder->bind(c, b, {.wr_id = 9}, view()).ok());
+  EQUAL(b.state(), MkeyState::posted);
+  EQUAL(b.lkey_behind(c).value(), before.value() + 1);
+  r.binder->commit(c);
+  CU_ASSERT_FALSE(b.valid());
+  const std::vector<uint64_t> ids = r.complete();
+  CU_ASSERT_TRUE(ids.size() == 1 && ids[0] == 9);
+  CU_ASSERT_TRUE(b.valid());
+  EQUAL(b.lkey().value(), before.value() + 1);
+  Binding moved = std::move(b);
+  CU_ASSERT_TRUE(moved.valid() && !b);
+  EQUAL(r.binder->invalidations_due(), 0);
+}
+
 void life() {
   BinderFixture r{4};
-  {
-    Binding b = r.binder->claim();
-    EQUAL(b.state(), MkeyState::free);
-    const Lkey before = b.key().lkey;
-    queue::WqeCursor c{r.sq};
-    CU_ASSERT_TRUE(r.binder->bind(c, b, {.wr_id = 9}, view()).ok());
-    EQUAL(b.state(), MkeyState::posted);
-    EQUAL(b.lkey_behind(c).value(), before.value() + 1);
-    r.binder->commit(c);
-    CU_ASSERT_FALSE(b.valid());
-    const std::vector<uint64_t> ids = r.complete();
-    CU_ASSERT_TRUE(ids.size() == 1 && ids[0] == 9);
-    CU_ASSERT_TRUE(b.valid());
-    EQUAL(b.lkey().value(), before.value() + 1);
-    Binding moved = std::move(b);
-    CU_ASSERT_TRUE(moved.valid() && !b);
-    EQUAL(r.binder->invalidations_due(), 0);
-  }
+  bind_and_move(r);
   EQUAL(r.binder->invalidations_due(), 1);
   EQUAL(r.sq.posted(), 3);  // nothing behind the owner's back
   CU_ASSERT_TRUE(r.binder->flush());
@@ -112,6 +114,46 @@ void swaps() {
   CU_ASSERT_NOT_EQUAL(b.lkey().value(), old_b.value());
 }
 
+void handles_differ(BinderFixture& r, Binding& a, std::span<const SwapItem> items) {
+  std::set<uint32_t> handles{a.lkey().value()};
+  for (int i = 0; i < 300; i++) {
+    CU_ASSERT_TRUE_FATAL(r.binder->swap(items, 0).ok());
+    r.complete();
+    r.binder->poll();
+    CU_ASSERT_TRUE(handles.insert(a.lkey().value()).second);
+  }
+  EQUAL(r.binder->counters().parked.read(), 1);
+}
+
+void swap_until_keys_are_used_up(rte_rcu_qsbr* readers) {
+  BinderFixture r{2, {}, BinderFixture::blocks, readers};
+  Binding a = bound(r);
+  const SwapItem items[] = {{&a, view(), {}}};
+  handles_differ(r, a, items);
+  Outcome o;
+  int more = 0;
+  for (; more < 300 && o.ok(); more++) {
+    o = r.binder->swap(items, 0);
+    r.complete();
+    r.binder->poll();
+  }
+  // The reader never passed: both keys are used up.
+  CU_ASSERT_TRUE(o.why == Refusal::no_key && more < 300);
+  CU_ASSERT_TRUE(a.valid());
+  for (int i = 0; i < 4; i++) {
+    rte_rcu_qsbr_quiescent(readers, 0);
+    r.binder->poll();
+  }
+  CU_ASSERT_TRUE(r.binder->swap(items, 0).ok());
+  r.complete();
+  for (int i = 0; i < 2000; i++) {
+    CU_ASSERT_TRUE_FATAL(r.binder->swap(items, 0).ok());
+    r.complete();
+    rte_rcu_qsbr_quiescent(readers, 0);
+    r.binder->poll();
+  }
+}
+
 // Handles of 256 swaps in one epoch: all different, as the key is changed for another in time.
 void tags_do_not_repeat() {
   rte_rcu_qsbr* readers = nullptr;
@@ -121,41 +163,7 @@ void tags_do_not_repeat() {
   EQUAL_FATAL(rte_rcu_qsbr_init(readers, 1), 0);
   rte_rcu_qsbr_thread_register(readers, 0);
   rte_rcu_qsbr_thread_online(readers, 0);
-  {
-    BinderFixture r{2, {}, BinderFixture::blocks, readers};
-    Binding a = bound(r);
-    std::set<uint32_t> handles{a.lkey().value()};
-    const SwapItem items[] = {{&a, view(), {}}};
-    for (int i = 0; i < 300; i++) {
-      CU_ASSERT_TRUE_FATAL(r.binder->swap(items, 0).ok());
-      r.complete();
-      r.binder->poll();
-      CU_ASSERT_TRUE(handles.insert(a.lkey().value()).second);
-    }
-    EQUAL(r.binder->counters().parked.read(), 1);
-    Outcome o;
-    int more = 0;
-    for (; more < 300 && o.ok(); more++) {
-      o = r.binder->swap(items, 0);
-      r.complete();
-      r.binder->poll();
-    }
-    // The reader never passed: both keys are used up.
-    CU_ASSERT_TRUE(o.why == Refusal::no_key && more < 300);
-    CU_ASSERT_TRUE(a.valid());
-    for (int i = 0; i < 4; i++) {
-      rte_rcu_qsbr_quiescent(readers, 0);
-      r.binder->poll();
-    }
-    CU_ASSERT_TRUE(r.binder->swap(items, 0).ok());
-    r.complete();
-    for (int i = 0; i < 2000; i++) {
-      CU_ASSERT_TRUE_FATAL(r.binder->swap(items, 0).ok());
-      r.complete();
-      rte_rcu_qsbr_quiescent(readers, 0);
-      r.binder->poll();
-    }
-  }
+  swap_until_keys_are_used_up(readers);
   std::free(readers);
 }
 

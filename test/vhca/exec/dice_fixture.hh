@@ -21,7 +21,7 @@ struct Ask {
   bool inlined = false;
 };
 
-// A change of a woven key.
+// A change of a bound key.
 struct Entry {
   uint32_t place = Side::whole_src, bytes = 0;
   uint64_t offset = 0;
@@ -36,7 +36,7 @@ struct Change {
   uint32_t stale = 0;  // added to the key
 };
 
-// What the asker believes of a woven key.
+// What the asker believes of a bound key.
 struct Belief {
   uint8_t tag = 0;
   bool free = true;
@@ -81,7 +81,7 @@ class Dice {
     const uint32_t k = below(3);
     Belief& b = keys[k];
     Change c;
-    c.place = Side::woven + k;
+    c.place = Side::bound + k;
     c.flags = one_in(3) ? prm::ctrl::cq_update : 0;
     c.stale = one_in(100) ? 1 : 0;
     c.invalidates = !b.free && one_in(12);
@@ -114,7 +114,7 @@ class Dice {
   // The truth about the keys, which a refused change did not become.
   void learn(Side& side) {
     for (uint32_t k = 0; k < keys.size(); k++) {
-      const Mkey& m = side.key(Side::woven + k);
+      const Mkey& m = side.key(Side::bound + k);
       keys[k] = {m.tag(), m.free, m.start, m.len, {}};
       for (uint32_t i = 0; i < m.used; i++) keys[k].bytes[i] = m.list[i].byte_count.host();
     }
@@ -123,21 +123,21 @@ class Dice {
 
  private:
   uint32_t place(uint32_t usual) {
-    if (one_in(3)) return woven(usual);
+    if (one_in(3)) return bound(usual);
     return one_in(6) ? below(Side::list_memory) : usual;
   }
-  uint32_t woven(uint32_t otherwise) {
+  uint32_t bound(uint32_t otherwise) {
     const uint32_t k = below(3);
-    return keys[k].free && !one_in(40) ? otherwise : Side::woven + k;
+    return keys[k].free && !one_in(40) ? otherwise : Side::bound + k;
   }
   void fit(uint32_t place, uint32_t& bytes) {
-    if (place < Side::woven || one_in(60)) return;
-    const uint64_t len = std::min(keys[place - Side::woven].len, keys[place - Side::woven].sum());
+    if (place < Side::bound || one_in(60)) return;
+    const uint64_t len = std::min(keys[place - Side::bound].len, keys[place - Side::bound].sum());
     if (len < bytes) bytes = static_cast<uint32_t>(std::max<uint64_t>(len, 1));
   }
   uint64_t offset(uint32_t place, uint32_t bytes) {
-    const bool listed = place >= Side::woven;
-    const Belief* b = listed ? &keys[place - Side::woven] : nullptr;
+    const bool listed = place >= Side::bound;
+    const Belief* b = listed ? &keys[place - Side::bound] : nullptr;
     const uint64_t direct = place == Side::half ? region_bytes / 2 : region_bytes;
     const uint64_t len = listed ? std::min(b->len, b->sum()) : direct;
     const uint64_t start = listed ? b->start : 0;
@@ -151,7 +151,7 @@ class Dice {
     Entry e;
     e.place = one_in(3) ? Side::whole_dst : Side::whole_src;
     if (one_in(25)) e.place = below(Side::list_memory);
-    if (one_in(80)) e.place = Side::woven + below(3);
+    if (one_in(80)) e.place = Side::bound + below(3);
     e.bytes = one_in(3) ? below(2048) + 1 : below(100) + 1;
     const uint32_t size = e.place == Side::half ? region_bytes / 2 : region_bytes;
     e.offset = one_in(4) ? size - e.bytes : below(size - e.bytes + 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The same random requests on two adapters, one of which is kept from the straight way: data, UMRs
-// of every form, invalidations, by direct keys and by woven ones. Completions, states, counts, keys
+// of every form, invalidations, by direct keys and by bound ones. Completions, states, counts, keys
 // and memory must be the same. Part of plain_ut.
 #include "dice_fixture.hh"
 #include "ut.hh"
@@ -11,7 +11,7 @@ namespace {
 // The key at a place, with the tag that it is believed to have.
 uint32_t key_of(const Side& s, const Dice& dice, uint32_t place) {
   const uint32_t key = s.keys[place];
-  return place < Side::woven ? key : (key & ~0xffu) | dice.keys[place - Side::woven].tag;
+  return place < Side::bound ? key : (key & ~0xffu) | dice.keys[place - Side::bound].tag;
 }
 
 Wqe wqe_of(const Side& s, const Dice& dice, const Ask& a) {
@@ -95,7 +95,7 @@ bool same_memory(const Side& x, const Side& y) {
 
 bool same_keys(Side& x, Side& y) {
   bool equal = x.keys == y.keys;
-  for (uint32_t place = Side::woven; place < x.keys.size(); place++) {
+  for (uint32_t place = Side::bound; place < x.keys.size(); place++) {
     const Mkey &a = x.key(place), &b = y.key(place);
     equal = equal && a.key == b.key && a.free == b.free && a.rights == b.rights &&
             a.start == b.start && a.len == b.len && a.used == b.used;

@@ -48,7 +48,7 @@ struct Pair {
     return w.right.hca->state().lint->findings() + w.left.hca->state().lint->findings();
   }
   // On the right, unsignalled: complete is what nobody there can know.
-  void weave(const Wqe& m) {
+  void bind(const Wqe& m) {
     w.right.a.put(m);
     w.right.a.ring(w.right.uar);
     w.settle();
@@ -62,7 +62,7 @@ struct Pair {
 void a_peer_that_was_not_told_is_named() {
   for (Opcode op : {Opcode::rdma_write, Opcode::rdma_read}) {
     Pair p(LintMode::warn);
-    p.weave(p.umr().quiet());
+    p.bind(p.umr().quiet());
     const std::string text = told([&] { CU_ASSERT(p.w.post(p.access(op)).has_value()); });
     EQUAL(p.count(Rule::wire_key), 1);
     EQUAL(p.findings(), 1);
@@ -92,8 +92,8 @@ void a_peer_is_told_behind_a_fence_or_after_the_completion() {
     for (Opcode op : {Opcode::rdma_write, Opcode::rdma_read}) {
       Pair p(row.mode);
       p.receive();
-      p.weave(row.signalled ? p.umr() : p.umr().quiet());
-      if (row.fence) p.weave(p.tell_peer(*row.fence));
+      p.bind(row.signalled ? p.umr() : p.umr().quiet());
+      if (row.fence) p.bind(p.tell_peer(*row.fence));
       EQUAL(p.w.left.cq_a.poll().has_value(), row.fence.has_value());
       std::optional<Completion> c = p.w.post(p.access(op));
       CU_ASSERT_FATAL(c.has_value());
@@ -108,7 +108,7 @@ void a_peer_is_told_behind_a_fence_or_after_the_completion() {
 // Half of a WRITE has come when its key changes.
 void a_key_is_not_changed_under_a_peers_request() {
   Pair p(LintMode::warn);
-  p.weave(p.umr());
+  p.bind(p.umr());
   CU_ASSERT(p.w.right.cq_a.poll().has_value());
   p.w.left.a.put(p.access(Opcode::rdma_write, 8192));
   p.w.left.a.ring(p.w.left.uar);

@@ -16,6 +16,35 @@ using kilim::test::Case;
 
 namespace {
 
+// Any of four kinds, judged by its data; an atomic adds 3 to the first word of the far side.
+void any_request(WireRig& w, Sides& s, std::mt19937& rng, std::size_t at, uint32_t n) {
+  auto* word = reinterpret_cast<uint64_t*>(s.far.data());
+  const uint64_t before = *word;
+  switch (rng() % 4) {
+    case 0:
+      CU_ASSERT_FATAL(good(w.post(rdma(Opcode::rdma_write, s, at, n))));
+      CU_ASSERT(s.same(at, at, n));
+      break;
+    case 1:
+      CU_ASSERT_FATAL(good(w.post(rdma(Opcode::rdma_read, s, at, n))));
+      CU_ASSERT(s.same(at, at, n));
+      break;
+    case 2:
+      w.right.a.recv(s.far.at(at), n + 1, s.far_key.lkey.value());
+      CU_ASSERT_FATAL(good(w.post(with_data(Wqe(Opcode::send), s, at, n))));
+      CU_ASSERT(s.same(at, at, n) && w.right.cq_a.poll().has_value());
+      CU_ASSERT(!w.right.cq_a.poll().has_value());
+      break;
+    default:
+      CU_ASSERT_FATAL(good(w.post(Wqe(Opcode::atomic_fa)
+                                      .raddr(s.far.at(0), s.far_key.rkey.value())
+                                      .atomic(3, 0)
+                                      .data(s.near.at(0), 8, s.near_key.lkey.value()))));
+      EQUAL(*word, before + 3);
+      break;
+  }
+}
+
 // A few hundred requests of all kinds; right data in spite of the wire.
 void on_a_bad_wire(const std::string& faults) {
   LinkShape shape{.left_wire = "+fault:" + faults + ":seed:1",
@@ -25,35 +54,12 @@ void on_a_bad_wire(const std::string& faults) {
   Sides s(w);
   auto* word = reinterpret_cast<uint64_t*>(s.far.data());
   *word = 0;
-  uint64_t added = 0;
   std::mt19937 rng(5);
   for (int i = 0; i < 300; i++) {
     auto n = static_cast<uint32_t>(rng() % 3000);
     std::size_t at = 4096 + rng() % (area - 8192);
     for (std::size_t k = 0; k < n; k++) s.near.data()[at + k] = static_cast<std::byte>(rng());
-    switch (rng() % 4) {
-      case 0:
-        CU_ASSERT_FATAL(good(w.post(rdma(Opcode::rdma_write, s, at, n))));
-        CU_ASSERT(s.same(at, at, n));
-        break;
-      case 1:
-        CU_ASSERT_FATAL(good(w.post(rdma(Opcode::rdma_read, s, at, n))));
-        CU_ASSERT(s.same(at, at, n));
-        break;
-      case 2:
-        w.right.a.recv(s.far.at(at), n + 1, s.far_key.lkey.value());
-        CU_ASSERT_FATAL(good(w.post(with_data(Wqe(Opcode::send), s, at, n))));
-        CU_ASSERT(s.same(at, at, n) && w.right.cq_a.poll().has_value());
-        CU_ASSERT(!w.right.cq_a.poll().has_value());
-        break;
-      default:
-        CU_ASSERT_FATAL(good(w.post(Wqe(Opcode::atomic_fa)
-                                        .raddr(s.far.at(0), s.far_key.rkey.value())
-                                        .atomic(3, 0)
-                                        .data(s.near.at(0), 8, s.near_key.lkey.value()))));
-        EQUAL(*word, added += 3);
-        break;
-    }
+    any_request(w, s, rng, at, n);
   }
 }
 
@@ -100,6 +106,16 @@ void a_dead_peer_ends_in_retry_exceeded_and_a_flush() {
   EQUAL(w.left.state(w.left.a), QpState::err);
 }
 
+void a_receive_that_is_too_short() {
+  WireRig w;
+  Sides s(w);
+  w.right.a.recv(s.far.at(0), 1999, s.far_key.lkey.value());
+  CU_ASSERT(bad(w.post(Wqe(Opcode::send).data(s.near.at(0), 2000, s.near_key.lkey.value())),
+                Syndrome::remote_inval_req));
+  std::optional<Completion> c = w.wait(w.right.cq_a);
+  CU_ASSERT(c.has_value() && c->syndrome == Syndrome::local_length);
+}
+
 void what_the_responder_refuses_fails_at_both_ends() {
   struct Row {
     Syndrome there;
@@ -124,13 +140,7 @@ void what_the_responder_refuses_fails_at_both_ends() {
     EQUAL(w.right.state(w.right.a), QpState::err);
     EQUAL(w.right.events.of(row.event), 1);
   }
-  WireRig w;
-  Sides s(w);
-  w.right.a.recv(s.far.at(0), 1999, s.far_key.lkey.value());
-  CU_ASSERT(bad(w.post(Wqe(Opcode::send).data(s.near.at(0), 2000, s.near_key.lkey.value())),
-                Syndrome::remote_inval_req));
-  std::optional<Completion> c = w.wait(w.right.cq_a);
-  CU_ASSERT(c.has_value() && c->syndrome == Syndrome::local_length);
+  a_receive_that_is_too_short();
 }
 
 void the_queues_own_mistakes_fail_here_behind_what_is_under_way() {
@@ -198,6 +208,23 @@ void draining_waits_for_what_is_under_way() {
   EQUAL(w.left.events.of(event::sq_drained), 1);
 }
 
+// Of the kind that `row` says; its number is near those that are expected.
+template <typename Random>
+RocePacket any_packet(const roce::OpRow& row, const Sides& s, uint32_t turn, Random rng) {
+  RocePacket p;
+  p.op = row.op;
+  p.flags = row.flags;
+  bool answer = (row.flags & roce::flag::response) != 0;
+  p.psn = roce::psn_add(answer ? 5 : 0xfffff0, rng() % 8 - 2 + turn);
+  p.ack_request = (rng() & 1) != 0;
+  p.va = s.far.at(rng() % area);
+  p.rkey = rng() % 4 != 0 ? s.far_key.rkey.value() : static_cast<uint32_t>(rng());
+  p.length = rng() % 8 != 0 ? static_cast<uint32_t>(rng() % 2000) : static_cast<uint32_t>(rng());
+  p.ack_kind = rng() % 4;
+  p.ack_value = rng() % 32;
+  return p;
+}
+
 // Well-formed packets of any kind and number, from the right address.
 void packets_that_nobody_should_send_hurt_nobody() {
   std::mt19937 source(11);
@@ -216,20 +243,9 @@ void packets_that_nobody_should_send_hurt_nobody() {
                       .data(s.far.at(0), 3000, s.far_key.lkey.value()));
     w.right.a.ring(w.right.uar);
     for (int i = 0; i < 200; i++) {
-      RocePacket p;
       const roce::OpRow& row = roce::op_rows[rng() % std::size(roce::op_rows)];
-      p.op = row.op;
-      p.flags = row.flags;
+      RocePacket p = any_packet(row, s, static_cast<uint32_t>(i) / 8, rng);
       p.dest_qpn = w.right.a.qpn.value();
-      bool answer = (row.flags & roce::flag::response) != 0;
-      p.psn = roce::psn_add(answer ? 5 : 0xfffff0, rng() % 8 - 2 + static_cast<uint32_t>(i) / 8);
-      p.ack_request = (rng() & 1) != 0;
-      p.va = s.far.at(rng() % area);
-      p.rkey = rng() % 4 != 0 ? s.far_key.rkey.value() : static_cast<uint32_t>(rng());
-      p.length =
-          rng() % 8 != 0 ? static_cast<uint32_t>(rng() % 2000) : static_cast<uint32_t>(rng());
-      p.ack_kind = rng() % 4;
-      p.ack_value = rng() % 32;
       std::size_t bytes = 0;
       if ((row.flags & roce::flag::payload) != 0) bytes = rng() % 3 != 0 ? 256 : rng() % 300;
       std::size_t n = build_roce(path, p, bytes, frame);
