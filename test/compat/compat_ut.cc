@@ -16,8 +16,6 @@ namespace {
 
 using namespace kilim::test;
 
-constexpr std::size_t page = 4096;
-
 struct Domain {
   ibv_pd* pd = ibv_alloc_pd(client());
   Domain() = default;
@@ -26,24 +24,9 @@ struct Domain {
   ~Domain() { EQUAL(ibv_dealloc_pd(pd), 0); }
 };
 
-struct Pages {
-  std::size_t bytes;
-  void* at;
-  explicit Pages(std::size_t n)
-      : bytes(n * page),
-        at(::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {}
-  Pages(const Pages&) = delete;
-  Pages& operator=(const Pages&) = delete;
-  ~Pages() { ::munmap(at, bytes); }
-};
-
 bool mapped(const void* at) {
   unsigned char in_core = 0;
   return ::mincore(const_cast<void*>(at), page, &in_core) == 0;
-}
-
-bool says(const char* words) {
-  return std::string_view{kilim_compat_error()}.find(words) != std::string_view::npos;
 }
 
 void capabilities() {
@@ -137,7 +120,7 @@ void prefetch_ignores_errors() {
   Pages pages(2);
   ibv_mr* mr = example_explicit(d.pd, pages.at, page);
   CU_ASSERT_PTR_NOT_NULL_FATAL(mr);
-  auto* beyond = static_cast<char*>(pages.at) + 64 * page;
+  auto* beyond = pages.at + 64 * page;
   ibv_sge outside{reinterpret_cast<uintptr_t>(beyond), page, mr->lkey};
   CU_ASSERT_NOT_EQUAL(
       ibv_advise_mr(d.pd, IBV_ADVISE_MR_ADVICE_PREFETCH, IBV_ADVISE_MR_FLAG_FLUSH, &outside, 1), 0);
@@ -295,9 +278,8 @@ const Case own[] = {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::vector<Case> all(std::begin(own), std::end(own));
-  for (const Case& c : paging_cases()) all.push_back(c);
-  for (const Case& c : relaxed_cases()) all.push_back(c);
-  for (const Case& c : relaxed_memory_cases()) all.push_back(c);
-  return run_cases("compat", all, argc, argv);
+  return run_tables("compat",
+                    {own, paging_cases(), relaxed_cases(), relaxed_life_cases(),
+                     relaxed_memory_cases(), unreliable_cases()},
+                    argc, argv);
 }

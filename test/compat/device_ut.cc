@@ -17,12 +17,7 @@ namespace {
 
 using namespace kilim::test;
 
-constexpr std::size_t page = 4096;
 constexpr int skipped = 77;  // to Meson
-
-bool says(const char* words) {
-  return std::string_view{kilim_compat_error()}.find(words) != std::string_view::npos;
-}
 
 // As memory of another device looks: its file lies in /dev, and it cannot be pinned.
 struct DevicePage {

@@ -17,21 +17,6 @@ namespace {
 using namespace kilim::test;
 using kilim::vhca::OdpCounter;
 
-constexpr std::size_t page = 4096;
-
-struct Pages {
-  std::size_t bytes;
-  void* at;
-  explicit Pages(std::size_t n)
-      : bytes(n * page),
-        at(::mmap(far_from_all(bytes), bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                  -1, 0)) {}
-  Pages(const Pages&) = delete;
-  Pages& operator=(const Pages&) = delete;
-  ~Pages() { ::munmap(at, bytes); }
-  [[nodiscard]] char* page_at(std::size_t n) const { return static_cast<char*>(at) + n * page; }
-};
-
 uint64_t count(OdpCounter c) {
   const kilim::vhca::PageLock lock;
   return shared().hca()->paging.stats().read(c);
@@ -62,11 +47,11 @@ void prefetch_brings_in() {
   ibv_mr* mr = example_explicit(l.pd[0], pages.at, pages.bytes);
   CU_ASSERT_PTR_NOT_NULL_FATAL(mr);
   const uint32_t two = 2 * page;
-  EQUAL(pages_of_prefetch(mr, {IBV_EXP_PREFETCH_WRITE_ACCESS, pages.page_at(1), two, 0}), 2);
-  EQUAL(faults_of_writing(l, source, mr, pages.page_at(1), two), 0);
-  EQUAL(pages_of_prefetch(mr, {0, pages.page_at(3), two, 0}), 2);
-  EQUAL(faults_of_writing(l, source, mr, pages.page_at(3), two), 1);
-  EQUAL(faults_of_writing(l, source, mr, pages.page_at(5), page), 1);
+  EQUAL(pages_of_prefetch(mr, {IBV_EXP_PREFETCH_WRITE_ACCESS, pages.at + page, two, 0}), 2);
+  EQUAL(faults_of_writing(l, source, mr, pages.at + page, two), 0);
+  EQUAL(pages_of_prefetch(mr, {0, pages.at + 3 * page, two, 0}), 2);
+  EQUAL(faults_of_writing(l, source, mr, pages.at + 3 * page, two), 1);
+  EQUAL(faults_of_writing(l, source, mr, pages.at + 5 * page, page), 1);
   EQUAL(ibv_dereg_mr(mr), 0);
   // Nothing may be written there, so nothing comes.
   ibv_exp_reg_mr_in in{l.pd[0], pages.at, pages.bytes, IBV_EXP_ACCESS_ON_DEMAND, 0};
@@ -85,8 +70,8 @@ void prefetch_in_pieces() {
   ibv_mr* all = example_implicit(l.pd[0]);
   CU_ASSERT_PTR_NOT_NULL_FATAL(all);
   constexpr std::size_t piece = std::size_t{1} << 31;
-  EQUAL(pages_of_prefetch(all, {0, pages.page_at(1) - piece, piece + page, 0}), 1);
-  EQUAL(pages_of_prefetch(all, {0, pages.page_at(0) - 3 * piece, 3 * piece + 2 * page, 0}), 2);
+  EQUAL(pages_of_prefetch(all, {0, pages.at + page - piece, piece + page, 0}), 1);
+  EQUAL(pages_of_prefetch(all, {0, pages.at - 3 * piece, 3 * piece + 2 * page, 0}), 2);
   EQUAL(ibv_dereg_mr(all), 0);
 }
 

@@ -61,7 +61,7 @@ def forwards(root, program, mode):
 def expect_keys(stats, mode):
     total = stats["total"]
     packets = total["tx_packets"] if mode == "umr" else 0
-    expect(total["keys_bound"] == packets, f"mode {mode}: {packets} keys woven")
+    expect(total["keys_bound"] == packets, f"mode {mode}: {packets} keys bound")
 
 
 def through_files(root, program):

@@ -221,6 +221,28 @@ void both_refuse_what_is_too_long() {
   EQUAL(t.ours->posted(), 0);
 }
 
+void wrong_block_by_libmlx5(Signed& t, uint32_t rkey, uint64_t to) {
+  ibv_wr_start(t.theirs->ex);
+  t.theirs->ex->wr_flags = IBV_SEND_SIGNALED;
+  ibv_wr_rdma_write(t.theirs->ex, rkey, to);
+  ibv_wr_set_sge(t.theirs->ex, t.key->lkey, 0, 512);
+  EQUAL(ibv_wr_complete(t.theirs->ex), 0);
+  EQUAL(t.theirs->wait(), IBV_WC_SUCCESS);
+  mlx5dv_mkey_err error{};
+  EQUAL(mlx5dv_mkey_check(t.key, &error), 0);
+  EQUAL(error.err_type, MLX5DV_MKEY_SIG_BLOCK_BAD_GUARD);
+}
+
+void wrong_block_by_kilim(Signed& t, uint32_t rkey, uint64_t to) {
+  t.psvs.note_error();
+  queue::WqeCursor c{*t.sq};
+  CU_ASSERT_TRUE(queue::rdma_write(c, {to, Rkey{rkey}}, {0, 512, Lkey{t.key->lkey}},
+                                   {.flags = queue::WrFlags::signalled}));
+  c.commit();
+  EQUAL(t.ours->wait(), IBV_WC_SUCCESS);
+  (void)t.posted();
+}
+
 // By its number's lowest bit the card knows an error from the one before.
 void errors_are_counted() {
   Signed t{"sig2"};
@@ -243,22 +265,8 @@ void errors_are_counted() {
     EQUAL(t.ours->wait(), IBV_WC_SUCCESS);
     t.compare(4 * 64);
     // A block whose guard is wrong goes out; both read of it.
-    ibv_wr_start(t.theirs->ex);
-    t.theirs->ex->wr_flags = IBV_SEND_SIGNALED;
-    ibv_wr_rdma_write(t.theirs->ex, mr->rkey, at + 2048);
-    ibv_wr_set_sge(t.theirs->ex, t.key->lkey, 0, 512);
-    EQUAL(ibv_wr_complete(t.theirs->ex), 0);
-    EQUAL(t.theirs->wait(), IBV_WC_SUCCESS);
-    mlx5dv_mkey_err error{};
-    EQUAL(mlx5dv_mkey_check(t.key, &error), 0);
-    EQUAL(error.err_type, MLX5DV_MKEY_SIG_BLOCK_BAD_GUARD);
-    t.psvs.note_error();
-    queue::WqeCursor c{*t.sq};
-    CU_ASSERT_TRUE(queue::rdma_write(c, {at + 2048, Rkey{mr->rkey}}, {0, 512, Lkey{t.key->lkey}},
-                                     {.flags = queue::WrFlags::signalled}));
-    c.commit();
-    EQUAL(t.ours->wait(), IBV_WC_SUCCESS);
-    (void)t.posted();
+    wrong_block_by_libmlx5(t, mr->rkey, at + 2048);
+    wrong_block_by_kilim(t, mr->rkey, at + 2048);
   }
   EQUAL(ibv_dereg_mr(mr), 0);
 }

@@ -202,6 +202,29 @@ void strided_by_pointer() {
   }
 }
 
+// What libmlx5 cannot ask for: entries of one size.
+void keys_of_pages(test::GoldenDevice& device, mlx5::VerbsMkeySource& source) {
+  std::array<mr::IndirectMkey, 1> pages;
+  CU_ASSERT_TRUE_FATAL(
+      source
+          .create_mkeys({.max_entries = 10, .kind = mr::EntryKind::ksm, .log_entity_bytes = 14},
+                        pages)
+          .ok());
+  const vhca::Mkey& m = device.key(pages[0].lkey.value());
+  CU_ASSERT_TRUE(m.mode == vhca::KeyMode::ksm && m.log_entity_size == 14 && m.capacity == 12);
+  source.destroy_mkeys(pages);
+  const mr::MkeyRequest small{.max_entries = 1, .kind = mr::EntryKind::ksm, .log_entity_bytes = 11};
+  EQUAL(source.create_mkeys(small, pages).error().code, EINVAL);
+}
+
+void same_but_for_its_number(const vhca::Mkey& a, const vhca::Mkey& b) {
+  CU_ASSERT_TRUE(a.mode == b.mode && a.free == b.free && a.umr_enabled == b.umr_enabled);
+  CU_ASSERT_TRUE(a.rights == b.rights && a.pd == b.pd && a.qpn == b.qpn && a.tag() == b.tag());
+  CU_ASSERT_TRUE(a.start == b.start && a.len == b.len && a.length64 == b.length64);
+  CU_ASSERT_TRUE(a.capacity == b.capacity && a.used == b.used);
+  CU_ASSERT_TRUE(a.remote_invalidates == b.remote_invalidates && a.invalidates == b.invalidates);
+}
+
 // A key made by the command that drivers/mlx5 sends is the key that libmlx5's call makes, as the
 // device has it, but for its number; and what libmlx5 cannot ask for.
 void keys_by_command() {
@@ -224,26 +247,12 @@ void keys_by_command() {
     CU_ASSERT_TRUE_FATAL(source.create_mkeys(request, ours).ok());
     const vhca::Mkey& a = device.key(theirs->lkey);
     const vhca::Mkey& b = device.key(ours[0].lkey.value());
-    CU_ASSERT_TRUE(a.mode == b.mode && a.free == b.free && a.umr_enabled == b.umr_enabled);
-    CU_ASSERT_TRUE(a.rights == b.rights && a.pd == b.pd && a.qpn == b.qpn && a.tag() == b.tag());
-    CU_ASSERT_TRUE(a.start == b.start && a.len == b.len && a.length64 == b.length64);
-    CU_ASSERT_TRUE(a.capacity == b.capacity && a.used == b.used);
-    CU_ASSERT_TRUE(a.remote_invalidates == b.remote_invalidates && a.invalidates == b.invalidates);
+    same_but_for_its_number(a, b);
     EQUAL(b.remote_invalidates, request.remote_invalidate);
     source.destroy_mkeys(ours);
     mlx5dv_destroy_mkey(theirs);
   }
-  std::array<mr::IndirectMkey, 1> pages;
-  CU_ASSERT_TRUE_FATAL(
-      source
-          .create_mkeys({.max_entries = 10, .kind = mr::EntryKind::ksm, .log_entity_bytes = 14},
-                        pages)
-          .ok());
-  const vhca::Mkey& m = device.key(pages[0].lkey.value());
-  CU_ASSERT_TRUE(m.mode == vhca::KeyMode::ksm && m.log_entity_size == 14 && m.capacity == 12);
-  source.destroy_mkeys(pages);
-  const mr::MkeyRequest small{.max_entries = 1, .kind = mr::EntryKind::ksm, .log_entity_bytes = 11};
-  EQUAL(source.create_mkeys(small, pages).error().code, EINVAL);
+  keys_of_pages(device, source);
 }
 
 const kilim::test::Case cases[] = {

@@ -123,6 +123,28 @@ int shut2(Windows& w, uint32_t key, bool by_post_send) {
   return ibv_post_send(w.theirs->qp, &wr, &bad);
 }
 
+// Kilim's bind and invalidation end where libmlx5's did.
+void same_by_kilim(Windows& w, const umr::WindowBind& b, uint32_t key, uint32_t bind_at,
+                   uint32_t shut_at) {
+  Borrowed source{w.mw};
+  auto window = umr::make_window<WindowType::type2>(source);
+  umr::BindingWindow<WindowType::type2> binding;
+  umr::InvalidatingWindow<WindowType::type2> closing;
+  queue::WqeCursor c{*w.sq};
+  CU_ASSERT_TRUE_FATAL(umr::bind(c, *std::move(window), b, signalled, binding).ok());
+  EQUAL(binding.rkey().value(), key);
+  c.commit();
+  CU_ASSERT_TRUE_FATAL(w.done(*w.ours));
+  EQUAL_FATAL(w.ours->posted(), bind_at);
+  auto bound = umr::confirm(std::move(binding), good);
+  queue::WqeCursor d{*w.sq};
+  CU_ASSERT_TRUE_FATAL(umr::invalidate(d, std::move(bound), signalled, closing).ok());
+  d.commit();
+  CU_ASSERT_TRUE_FATAL(w.done(*w.ours));
+  EQUAL_FATAL(w.ours->posted(), shut_at);
+  EQUAL_FATAL((shut_at - w.first) & 0xffff, 5);
+}
+
 void type_2() {
   Windows w{"win0", IBV_MW_TYPE_2};
   CU_ASSERT_TRUE_FATAL(w.ok());
@@ -139,23 +161,7 @@ void type_2() {
     CU_ASSERT_TRUE_FATAL(w.done(*w.theirs));
     const uint32_t shut_at = w.theirs->posted();
 
-    Borrowed source{w.mw};
-    auto window = umr::make_window<WindowType::type2>(source);
-    umr::BindingWindow<WindowType::type2> binding;
-    umr::InvalidatingWindow<WindowType::type2> closing;
-    queue::WqeCursor c{*w.sq};
-    CU_ASSERT_TRUE_FATAL(umr::bind(c, *std::move(window), b, signalled, binding).ok());
-    EQUAL(binding.rkey().value(), key);
-    c.commit();
-    CU_ASSERT_TRUE_FATAL(w.done(*w.ours));
-    EQUAL_FATAL(w.ours->posted(), bind_at);
-    auto bound = umr::confirm(std::move(binding), good);
-    queue::WqeCursor d{*w.sq};
-    CU_ASSERT_TRUE_FATAL(umr::invalidate(d, std::move(bound), signalled, closing).ok());
-    d.commit();
-    CU_ASSERT_TRUE_FATAL(w.done(*w.ours));
-    EQUAL_FATAL(w.ours->posted(), shut_at);
-    EQUAL_FATAL((shut_at - w.first) & 0xffff, 5);
+    same_by_kilim(w, b, key, bind_at, shut_at);
     const uint32_t from = w.first;
     EQUAL_FATAL(w.difference(from, true), -1);
     EQUAL_FATAL(w.difference(from + 3, false), -1);
@@ -163,6 +169,20 @@ void type_2() {
     w.sq->retire(static_cast<uint16_t>(from + 3));
     w.first = shut_at;
   }
+}
+
+// A window of type 1 is shut by a bind of no bytes.
+void shut_1(Windows& w, ibv_mw_bind theirs, umr::BindingWindow<WindowType::type1> binding) {
+  theirs.bind_info.length = 0;
+  EQUAL_FATAL(ibv_bind_mw(w.theirs->qp, w.mw, &theirs), 0);
+  CU_ASSERT_TRUE_FATAL(w.done(*w.theirs));
+  umr::InvalidatingWindow<WindowType::type1> closing;
+  queue::WqeCursor d{*w.sq};
+  auto bound = umr::confirm(std::move(binding), good);
+  CU_ASSERT_TRUE_FATAL(umr::invalidate(d, std::move(bound), signalled, closing).ok());
+  d.commit();
+  CU_ASSERT_TRUE_FATAL(w.done(*w.ours));
+  EQUAL_FATAL(w.ours->posted(), w.theirs->posted());
 }
 
 void type_1() {
@@ -186,16 +206,7 @@ void type_1() {
     EQUAL_FATAL(w.difference(w.first, true), -1);
     w.sq->retire(static_cast<uint16_t>(w.first));
 
-    theirs.bind_info.length = 0;
-    EQUAL_FATAL(ibv_bind_mw(w.theirs->qp, w.mw, &theirs), 0);
-    CU_ASSERT_TRUE_FATAL(w.done(*w.theirs));
-    umr::InvalidatingWindow<WindowType::type1> closing;
-    queue::WqeCursor d{*w.sq};
-    auto bound = umr::confirm(std::move(binding), good);
-    CU_ASSERT_TRUE_FATAL(umr::invalidate(d, std::move(bound), signalled, closing).ok());
-    d.commit();
-    CU_ASSERT_TRUE_FATAL(w.done(*w.ours));
-    EQUAL_FATAL(w.ours->posted(), w.theirs->posted());
+    shut_1(w, theirs, std::move(binding));
     EQUAL_FATAL(w.difference(w.first + 3, false), -1);
     w.sq->retire(static_cast<uint16_t>(w.first + 3));
     w.first = w.theirs->posted();

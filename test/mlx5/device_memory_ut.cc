@@ -95,6 +95,16 @@ void bytes_go_in_and_out() {
   EQUAL(DeviceMemory::import(dev().registrar(), 0xfff0).error().code, ENOENT);
 }
 
+void rights_of_a_block(Peer& peer, DeviceMemory& m) {
+  EQUAL(m.region({.at = 4000, .bytes = 97, .access = 0}).error().code, EINVAL);
+  EQUAL(m.region({.bytes = 8, .access = Access::remote_write}).error().code, EINVAL);
+  EQUAL(m.region({.bytes = 8, .access = Access::local | Access::mw_bind}).error().code, EINVAL);
+  auto read_only = m.region({.bytes = 64, .access = Access::local | Access::remote_read});
+  CU_ASSERT_FATAL(read_only.ok());
+  CU_ASSERT(peer.read(0, read_only->region().rkey));
+  CU_ASSERT_FALSE(peer.write(0, read_only->region().rkey));
+}
+
 void peers_reach_a_region() {
   Peer peer{dev()};
   CU_ASSERT_FATAL(peer.ok());
@@ -123,13 +133,7 @@ void peers_reach_a_region() {
         mr::ReregOutcome::refused);
   region->reset();
   CU_ASSERT_FALSE(peer.read(0, r.rkey));
-  EQUAL(m.region({.at = 4000, .bytes = 97, .access = 0}).error().code, EINVAL);
-  EQUAL(m.region({.bytes = 8, .access = Access::remote_write}).error().code, EINVAL);
-  EQUAL(m.region({.bytes = 8, .access = Access::local | Access::mw_bind}).error().code, EINVAL);
-  auto read_only = m.region({.bytes = 64, .access = Access::local | Access::remote_read});
-  CU_ASSERT_FATAL(read_only.ok());
-  CU_ASSERT(peer.read(0, read_only->region().rkey));
-  CU_ASSERT_FALSE(peer.write(0, read_only->region().rkey));
+  rights_of_a_block(peer, m);
 }
 
 // Host, device and host memory, shown by one key, read and written through it.
@@ -159,6 +163,48 @@ void it_is_gathered_with_host_memory() {
   EQUAL(std::memcmp(&rig.memory[half + 400], &rig.memory[4000], 50), 0);
 }
 
+// To the host's slot 3.
+void write_out_of_a_buffer(test::InlineLoop& loop, pool::BufferCache& cache,
+                           const pool::Arena& arena, Lkey key) {
+  pool::Handle h;
+  EQUAL_FATAL(cache.alloc({&h, 1}, 100), 1);
+  const auto bytes = pattern(100, 99);
+  std::memcpy(arena.data(h), bytes.data(), 100);
+  queue::WqeCursor c{*loop.sq};
+  CU_ASSERT(queue::rdma_write(c, loop.remote(loop.slot(3)),
+                              queue::Sge{arena.address(h).value(), h.length, key},
+                              {.flags = queue::WrFlags::signalled}));
+  c.commit();
+  CU_ASSERT(loop.sent().has_value());
+  EQUAL(std::memcmp(loop.slot(3), bytes.data(), 100), 0);
+  cache.free_one(h);
+}
+
+// Three hundred messages of 1 to 128 bytes, each into a buffer that lies in `memory`.
+void receive_letters(test::InlineLoop& loop, burst::RecvQueue<queue::Rq>& q,
+                     pool::BufferCache& cache, std::span<std::byte> memory) {
+  uint64_t got = 0, wrong = 0;
+  auto look = [&](const burst::Message& message) {
+    if (!message.completion.ok() || message.where != burst::Where::buffer) wrong++;
+    const auto* at = message.bytes.data();
+    if (at < memory.data() || at >= memory.data() + memory.size()) wrong++;
+    for (uint32_t i = 0; i < message.bytes.size(); i++)
+      if (message.bytes[i] != letter(got, i)) wrong++;
+    cache.free_one(message.buffer);
+    got++;
+  };
+  constexpr uint64_t total = 300;
+  for (uint64_t sent = 0; sent < total && wrong == 0; sent++) {
+    const uint32_t bytes = 1 + static_cast<uint32_t>(sent % 128);
+    CU_ASSERT_FATAL(loop.send(sent, bytes));
+    CU_ASSERT_FATAL(loop.sent().has_value());
+    for (int turn = 0; turn < 2000 && got <= sent; turn++)
+      if (burst::recv_burst(q, 16, look) == 0) loop.device.progress();
+  }
+  EQUAL(got, total);
+  EQUAL(wrong, 0);
+}
+
 // Messages into buffers of the adapter, sent on from there: an arena that the keys know from 0.
 void a_pool_lies_on_it() {
   CU_ASSERT_TRUE_FATAL(test::start_eal());
@@ -181,39 +227,8 @@ void a_pool_lies_on_it() {
                                 .key = region->region().lkey,
                                 .refill_at = 1};
   burst::rx_refill(q);
-  uint64_t got = 0, wrong = 0;
-  auto look = [&](const burst::Message& message) {
-    if (!message.completion.ok() || message.where != burst::Where::buffer) wrong++;
-    const auto* at = message.bytes.data();
-    if (at < m.mapped().data() || at >= m.mapped().data() + m.size()) wrong++;
-    for (uint32_t i = 0; i < message.bytes.size(); i++)
-      if (message.bytes[i] != letter(got, i)) wrong++;
-    cache.free_one(message.buffer);
-    got++;
-  };
-  constexpr uint64_t total = 300;
-  for (uint64_t sent = 0; sent < total && wrong == 0; sent++) {
-    const uint32_t bytes = 1 + static_cast<uint32_t>(sent % 128);
-    CU_ASSERT_FATAL(loop.send(sent, bytes));
-    CU_ASSERT_FATAL(loop.sent().has_value());
-    for (int turn = 0; turn < 2000 && got <= sent; turn++)
-      if (burst::recv_burst(q, 16, look) == 0) loop.device.progress();
-  }
-  EQUAL(got, total);
-  EQUAL(wrong, 0);
-  // And out of a buffer: to the host's slot 3.
-  pool::Handle h;
-  EQUAL_FATAL(cache.alloc({&h, 1}, 100), 1);
-  const auto bytes = pattern(100, 99);
-  std::memcpy(arena.data(h), bytes.data(), 100);
-  queue::WqeCursor c{*loop.sq};
-  CU_ASSERT(queue::rdma_write(c, loop.remote(loop.slot(3)),
-                              queue::Sge{arena.address(h).value(), h.length, region->region().lkey},
-                              {.flags = queue::WrFlags::signalled}));
-  c.commit();
-  CU_ASSERT(loop.sent().has_value());
-  EQUAL(std::memcmp(loop.slot(3), bytes.data(), 100), 0);
-  cache.free_one(h);
+  receive_letters(loop, q, cache, m.mapped());
+  write_out_of_a_buffer(loop, cache, arena, region->region().lkey);
   cache.flush();
   EQUAL(pool->available() + q.rq.posted(), buffers);
   loop.qp.destroy();  // the device leaves the pool's memory alone from here on

@@ -79,6 +79,21 @@ void reads_the_limits() {
   CU_ASSERT_TRUE(plain.device->keys().create_mkeys(256, key).ok());
 }
 
+void refuses_queues(device::Device& d) {
+  Result<device::OwnedCq> cq = device::make_cq(d, 16);
+  CU_ASSERT_TRUE_FATAL(cq.ok());
+  device::RcRequest request;
+  request.queues = {.send_cq = (*cq)->handle, .recv_cq = (*cq)->handle, .send_wqebbs = 40000};
+  EQUAL(d.create_rc(request).error().code, EINVAL);
+  request.queues.send_wqebbs = 100;
+  Result<device::OwnedQp> qp = device::make_rc(d, request);
+  CU_ASSERT_TRUE_FATAL(qp.ok());
+  EQUAL((*qp)->sq.wqebb_count, 128);
+  EQUAL((*qp)->rq.wqe_count, 0);
+  EQUAL(d.destroy_cq((*cq)->handle).error().code, EBUSY);
+  EQUAL(d.add_flow((*qp)->handle, {}).error().code, EINVAL);
+}
+
 void refuses() {
   EQUAL(mlx5::open("no_such_device").error().code, ENODEV);
   VirtualDevice v{config("dev4")};
@@ -95,18 +110,7 @@ void refuses() {
   auto* nowhere = reinterpret_cast<std::byte*>(uintptr_t{4096});
   EQUAL(d.registrar().register_memory({nowhere, 4096}, mr::Access::local, 4096).error().code,
         EFAULT);
-  Result<device::OwnedCq> cq = device::make_cq(d, 16);
-  CU_ASSERT_TRUE_FATAL(cq.ok());
-  device::RcRequest request;
-  request.queues = {.send_cq = (*cq)->handle, .recv_cq = (*cq)->handle, .send_wqebbs = 40000};
-  EQUAL(d.create_rc(request).error().code, EINVAL);
-  request.queues.send_wqebbs = 100;
-  Result<device::OwnedQp> qp = device::make_rc(d, request);
-  CU_ASSERT_TRUE_FATAL(qp.ok());
-  EQUAL((*qp)->sq.wqebb_count, 128);
-  EQUAL((*qp)->rq.wqe_count, 0);
-  EQUAL(d.destroy_cq((*cq)->handle).error().code, EBUSY);
-  EQUAL(d.add_flow((*qp)->handle, {}).error().code, EINVAL);
+  refuses_queues(d);
 }
 
 // Each entry of a new ring has the owner bit that the first pass has not: a poll sees it is empty.
@@ -125,6 +129,21 @@ void a_new_ring() {
   }
 }
 
+// From the first page to the second, through the region.
+void copy_a_page(Loop& loop, const mr::Region& r, std::span<std::byte> memory) {
+  std::memset(memory.data(), 0x5a, 4096);
+  queue::WqeCursor c{*loop.sq};
+  const queue::Sge from{r.iova, 4096, r.lkey};
+  CU_ASSERT_TRUE(queue::rdma_write(c, {r.iova + 4096, r.rkey}, from,
+                                   {.id = 11, .flags = queue::WrFlags::signalled}));
+  c.commit();
+  const auto done = loop.wait(*loop.send_cq);
+  CU_ASSERT_TRUE_FATAL(done.has_value());
+  CU_ASSERT_TRUE(done->ok());
+  EQUAL(loop.sq->retire(done->wqe_counter), 11);
+  EQUAL(std::memcmp(memory.data(), memory.data() + 4096, 4096), 0);
+}
+
 void regions() {
   VirtualDevice v{config("dev5")};
   CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());
@@ -139,22 +158,40 @@ void regions() {
       registrar.register_memory_at(memory, Iova{0x7000'0000'0000}, mr::Access::all, 4096);
   CU_ASSERT_TRUE_FATAL(r.ok());
   EQUAL(r->iova, 0x7000'0000'0000u);
-  std::memset(memory.data(), 0x5a, 4096);
-  queue::WqeCursor c{*loop.sq};
-  const queue::Sge from{r->iova, 4096, r->lkey};
-  CU_ASSERT_TRUE(queue::rdma_write(c, {r->iova + 4096, r->rkey}, from,
-                                   {.id = 11, .flags = queue::WrFlags::signalled}));
-  c.commit();
-  const auto done = loop.wait(*loop.send_cq);
-  CU_ASSERT_TRUE_FATAL(done.has_value());
-  CU_ASSERT_TRUE(done->ok());
-  EQUAL(loop.sq->retire(done->wqe_counter), 11);
-  EQUAL(std::memcmp(memory.data(), memory.data() + 4096, 4096), 0);
+  copy_a_page(loop, *r, memory);
   const Iova elsewhere_in_page{0x7000'0000'0001};
   EQUAL(registrar.register_memory_at(memory, elsewhere_in_page, mr::Access::all, 4096).error().code,
         EINVAL);
   CU_ASSERT_TRUE(registrar.deregister(*r).ok());
   EQUAL(registrar.deregister(*r).error().code, EINVAL);
+}
+
+void use_fail_recover(Loop& loop, std::span<std::byte> memory, const umr::ListRequest& request,
+                      const umr::Piece& piece, const queue::Remote& to) {
+  const queue::Sge through_key{0, 100, request.key};
+  std::memset(memory.data() + 1000, 0, 100);
+  queue::WqeCursor c{*loop.sq};
+  CU_ASSERT_TRUE(umr::umr_list(c, request, umr::View::of({&piece, 1}), {}).ok());
+  CU_ASSERT_TRUE(queue::rdma_write(c, to, through_key, {.flags = queue::WrFlags::signalled}));
+  const uint8_t behind_use =
+      umr::FencePlanner{prm::UmrFence::small}.before_umr(umr::MkeyUse::in_flight);
+  CU_ASSERT_TRUE(umr::local_invalidate(c, request.key, {.flags = behind_use}).ok());
+  CU_ASSERT_TRUE(queue::rdma_write(c, to, through_key, {.id = 9}));
+  CU_ASSERT_TRUE(queue::send(c, through_key, {.id = 10}));
+  c.commit();
+  auto done = loop.wait(*loop.send_cq);
+  CU_ASSERT_TRUE_FATAL(done.has_value() && done->ok());
+  EQUAL(memory[1099], std::byte{7});
+  done = loop.wait(*loop.send_cq);
+  CU_ASSERT_TRUE_FATAL(done.has_value());
+  EQUAL(done->syndrome, prm::Syndrome::local_prot);
+  EQUAL(loop.sq->retire(done->wqe_counter), 9);
+  done = loop.wait(*loop.send_cq);
+  CU_ASSERT_TRUE_FATAL(done.has_value());
+  EQUAL(done->syndrome, prm::Syndrome::wr_flush);
+  EQUAL(loop.sq->retire(done->wqe_counter), 10);
+  CU_ASSERT_TRUE(loop.sq->idle());
+  CU_ASSERT_TRUE_FATAL(loop.recover());
 }
 
 // A key is used, invalidated, refused, and after the recovery bound anew.
@@ -174,32 +211,9 @@ void recovers_from_an_error() {
                                  .max_entries = 4,
                                  .new_tag = tag_of(key[0].lkey),
                                  .access = umr::mkey_access(mr::Access::all)};
-  const queue::Sge through_key{0, 100, key[0].lkey};
   const queue::Remote to{r.iova + 1000, r.rkey};
   for (int round = 0; round < 3; round++) {
-    std::memset(memory.data() + 1000, 0, 100);
-    queue::WqeCursor c{*loop.sq};
-    CU_ASSERT_TRUE(umr::umr_list(c, request, umr::View::of({&piece, 1}), {}).ok());
-    CU_ASSERT_TRUE(queue::rdma_write(c, to, through_key, {.flags = queue::WrFlags::signalled}));
-    const uint8_t behind_use =
-        umr::FencePlanner{prm::UmrFence::small}.before_umr(umr::MkeyUse::in_flight);
-    CU_ASSERT_TRUE(umr::local_invalidate(c, key[0].lkey, {.flags = behind_use}).ok());
-    CU_ASSERT_TRUE(queue::rdma_write(c, to, through_key, {.id = 9}));
-    CU_ASSERT_TRUE(queue::send(c, through_key, {.id = 10}));
-    c.commit();
-    auto done = loop.wait(*loop.send_cq);
-    CU_ASSERT_TRUE_FATAL(done.has_value() && done->ok());
-    EQUAL(memory[1099], std::byte{7});
-    done = loop.wait(*loop.send_cq);
-    CU_ASSERT_TRUE_FATAL(done.has_value());
-    EQUAL(done->syndrome, prm::Syndrome::local_prot);
-    EQUAL(loop.sq->retire(done->wqe_counter), 9);
-    done = loop.wait(*loop.send_cq);
-    CU_ASSERT_TRUE_FATAL(done.has_value());
-    EQUAL(done->syndrome, prm::Syndrome::wr_flush);
-    EQUAL(loop.sq->retire(done->wqe_counter), 10);
-    CU_ASSERT_TRUE(loop.sq->idle());
-    CU_ASSERT_TRUE_FATAL(loop.recover());
+    use_fail_recover(loop, memory, request, piece, to);
   }
 }
 

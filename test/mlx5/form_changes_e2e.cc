@@ -150,12 +150,9 @@ void nothing_else_changes() {
   CU_ASSERT_TRUE(m.len == len && m.start == start && m.key == key && m.rights == rights && !m.free);
 }
 
-// A random change of single fields; the test knows what each of them does to an access.
-bool one_change(Bench& b, BoundKey& key, uint32_t& access) {
-  const uint32_t had = access;
-  umr::MkeyChange ch{.key = key.lkey};
-  const uint64_t all = bytes_of(key.shown);
-  uint64_t length = all;
+// Rights, length, start address and tag, each in every other change.
+umr::MkeyChange any_change(Bench& b, Lkey key, uint64_t all, uint32_t& access) {
+  umr::MkeyChange ch{.key = key};
   if (b.rig.below(2) != 0) {
     ch.fields |= field::mask_local_write | field::mask_remote_read | field::mask_remote_write;
     access = static_cast<uint32_t>(b.rig.below(8));
@@ -163,7 +160,7 @@ bool one_change(Bench& b, BoundKey& key, uint32_t& access) {
   }
   if (b.rig.below(2) != 0) {
     ch.fields |= field::mask_len;
-    ch.length = length = b.rig.sometimes(all);
+    ch.length = b.rig.sometimes(all);
   }
   if (b.rig.below(2) != 0) {
     ch.fields |= field::mask_start_addr;
@@ -173,6 +170,28 @@ bool one_change(Bench& b, BoundKey& key, uint32_t& access) {
     ch.fields |= field::mask_mkey;
     ch.new_tag = static_cast<uint8_t>(b.rig.random());
   }
+  return ch;
+}
+
+// The right that an access needs of the key.
+uint32_t right_for(Use how) {
+  switch (how) {
+    case Use::write_into:
+      return mr::Access::remote_write;
+    case Use::read_from:
+      return mr::Access::remote_read;
+    case Use::recv_into:
+    case Use::read_into:
+      return mr::Access::local_write;
+    default:
+      return 0;
+  }
+}
+
+// A random change of single fields; the test knows what each of them does to an access.
+bool one_change(Bench& b, BoundKey& key, uint32_t& access) {
+  const uint32_t had = access;
+  const umr::MkeyChange ch = any_change(b, key.lkey, bytes_of(key.shown), access);
   queue::WqeCursor c{*b.rig.loop->sq};
   const Outcome o = umr::change_key(c, ch, {});
   if (ch.fields == 0) return had == access && b.refusal(o, Refusal::no_such_change);
@@ -180,12 +199,9 @@ bool one_change(Bench& b, BoundKey& key, uint32_t& access) {
   const Lkey old = key.lkey;
   if ((ch.fields & field::mask_start_addr) != 0) key.start = ch.start;
   if ((ch.fields & field::mask_mkey) != 0) key.lkey = Lkey{(old.value() & ~0xffu) | ch.new_tag};
-  key.shown = part_of(key.shown, 0, length);
+  if ((ch.fields & field::mask_len) != 0) key.shown = part_of(key.shown, 0, ch.length);
   const auto how = static_cast<Use>(b.rig.below(uses));
-  const uint32_t needs = how == Use::write_into                           ? mr::Access::remote_write
-                         : how == Use::read_from                          ? mr::Access::remote_read
-                         : how == Use::recv_into || how == Use::read_into ? mr::Access::local_write
-                                                                          : 0;
+  const uint32_t needs = right_for(how);
   if (old != key.lkey && b.rig.below(8) == 0 && !b.rig.refused(old, key.start, 1)) return false;
   const uint64_t n = bytes_of(key.shown);
   if ((access & needs) == needs) return b.rig.use(how, key.lkey, key.start, key.shown, 0, n);

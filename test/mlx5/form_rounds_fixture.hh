@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -102,5 +103,18 @@ void on_profiles(const char* what, Form form) {
     EQUAL(journal.count(vhca::Journal::Kind::error), 0);
   }
 }
+
+inline umr::ListRequest plain(const BoundKey& key) {
+  return {.key = key.lkey,
+          .max_entries = key.made.max_entries,
+          .new_tag = tag_of(key.lkey),
+          .access = umr::mkey_access(mr::Access::all),
+          .has_start = true,
+          .log_entity = key.made.log_entity_bytes,
+          .start = 0x7000};
+}
+
+// Of form_borders.cc.
+std::span<const kilim::test::Case> form_border_cases();
 
 }  // namespace kilim::test

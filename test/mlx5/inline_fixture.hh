@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "kilim/mr/registrar.hh"
@@ -14,6 +15,7 @@
 #include "kilim/queue/rc_wqe.hh"
 #include "kilim/queue/srq.hh"
 #include "mlx5_fixture.hh"
+#include "ut.hh"
 
 namespace kilim::test {
 
@@ -167,5 +169,18 @@ struct InlineLoop {
     return true;
   }
 };
+
+inline VirtualDevice& shared_device() {
+  static VirtualDevice v{config("inline0")};
+  return v;
+}
+
+inline device::Device& dev() {
+  CU_ASSERT_PTR_NOT_NULL_FATAL(shared_device().device.get());
+  return *shared_device().device;
+}
+
+// Of inline_recv_many.cc.
+std::span<const kilim::test::Case> inline_recv_many_cases();
 
 }  // namespace kilim::test

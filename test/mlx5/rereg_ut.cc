@@ -10,14 +10,16 @@
 
 #include <infiniband/verbs.h>
 
+#include "case_tables.hh"
 #include "faults_fixture.hh"
 #include "kilim/mr/allocated.hh"
 #include "region_fixture.hh"
-#include "ut.hh"
+#include "rereg_fixture.hh"
 
 namespace {
 
 using namespace kilim;
+using namespace kilim::test;
 using mr::Access;
 using mr::Change;
 using mr::Mr;
@@ -25,38 +27,6 @@ using mr::Region;
 using mr::Rereg;
 using mr::ReregOutcome;
 using mr::Standing;
-using test::page;
-using test::Pages;
-using test::Peer;
-using test::VirtualDevice;
-
-VirtualDevice& shared() {
-  static VirtualDevice* v = new VirtualDevice(test::config("rereg0"));
-  return *v;
-}
-mr::Registrar& registrar() {
-  return shared().device->registrar();
-}
-
-Change to_memory(std::span<std::byte> memory) {
-  Change c;
-  c.translation = true;
-  c.memory = memory;
-  c.page_bytes = page;
-  return c;
-}
-Change to_access(uint32_t access) {
-  Change c;
-  c.access = true;
-  c.new_access = access;
-  return c;
-}
-Change to_domain(mr::Domain domain) {
-  Change c;
-  c.domain = true;
-  c.new_domain = domain;
-  return c;
-}
 
 void translation_alone() {
   Peer peer{*shared().device};
@@ -167,119 +137,6 @@ void library_memory_replaces() {
   EQUAL(out->memory()[0], std::byte{5});
 }
 
-// An undefined region takes nothing any more but its end.
-void expect_undefined(Mr& m, std::span<std::byte> memory) {
-  const Region r = m.region();
-  CU_ASSERT(r.undefined);
-  for (const Change& c : {to_memory(memory), to_access(Access::all), to_domain(mr::Domain{0})}) {
-    const Rereg again = m.reregister(c);
-    CU_ASSERT(again.outcome == ReregOutcome::refused && again.error.code == EINVAL);
-  }
-  EQUAL(registrar().export_region(r).error().code, EINVAL);
-  CU_ASSERT(registrar().deregister(r).ok());
-  EQUAL(registrar().deregister(r).error().code, EINVAL);
-}
-
-void input_keeps_the_old() {
-  Peer peer{*shared().device};
-  Pages memory(1);
-  auto m = Mr::create(registrar(), memory.span(), Access::all, page);
-  CU_ASSERT_FATAL(peer.ok() && m.ok());
-  const Rereg r = m->reregister(to_memory({}));
-  CU_ASSERT(r.outcome == ReregOutcome::input && r.standing() == Standing::old_region);
-  CU_ASSERT(r.error.code == EINVAL && !m->region().undefined);
-  CU_ASSERT(peer.write(m->region().iova, m->region().rkey));
-  EQUAL(m->reregister(Change{}).outcome, ReregOutcome::refused);
-}
-
-void dont_fork_new_keeps_the_old() {
-  Peer peer{*shared().device};
-  Pages memory(1), gone(1);
-  auto m = Mr::create(registrar(), memory.span(), Access::all, page);
-  CU_ASSERT_FATAL(peer.ok() && m.ok());
-  const auto unmapped = gone.span();
-  gone.unmap();
-  const Rereg r = m->reregister(to_memory(unmapped));
-  CU_ASSERT(r.outcome == ReregOutcome::dont_fork_new && r.standing() == Standing::old_region);
-  CU_ASSERT(peer.write(m->region().iova, m->region().rkey));
-}
-
-void command_leaves_undefined() {
-  Pages memory(1), other(1);
-  auto m = Mr::create(registrar(), memory.span(), Access::all, page);
-  CU_ASSERT_FATAL(m.ok());
-  const Rereg r = m->reregister(to_access(Access::remote_write));
-  CU_ASSERT(r.outcome == ReregOutcome::command && r.standing() == Standing::undefined);
-  EQUAL(r.error.code, EINVAL);
-  expect_undefined(*m, other.span());
-}
-
-// Eight pages where nothing has been registered yet: libibverbs' book of ranges is not the same as
-// before when one of its allocations has failed.
-std::span<std::byte> fresh_pages() {
-  constexpr std::size_t slab = std::size_t{256} << 20, stride = 64 * page;
-  static void* base =
-      ::mmap(nullptr, slab, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  static std::size_t next = 0;
-  next += stride;
-  CU_ASSERT_FATAL(base != MAP_FAILED && next + stride < slab);
-  auto* at = static_cast<std::byte*>(base) + next;
-  EQUAL_FATAL(::mprotect(at, 8 * page, PROT_READ | PROT_WRITE), 0);
-  return {at, 8 * page};
-}
-
-// Registers the middle page of three that are registered one by one, and moves it between two that
-// are registered too: libibverbs has to take ranges apart and puts them together again, which needs
-// memory. The k-th of its allocations fails.
-Rereg move_with_failing_allocation(uint64_t k, uint32_t access, Mr*& moved) {
-  const std::span<std::byte> memory = fresh_pages();
-  std::vector<Mr> all;
-  for (std::size_t i : {0u, 1u, 2u, 4u, 6u}) {
-    auto m = Mr::create(registrar(), memory.subspan(i * page, page), Access::all, page);
-    CU_ASSERT_FATAL(m.ok());
-    all.push_back(*std::move(m));
-  }
-  Change c = to_memory(memory.subspan(5 * page, page));
-  c.access = true;
-  c.new_access = access;
-  test::Faults f;
-  f.fail_allocation = k;
-  test::arm(f);
-  const Rereg r = all[1].reregister(c);
-  test::arm({});
-  moved = new Mr(std::move(all[1]));
-  return r;
-}
-
-// Whether some allocation, when it fails, gives this outcome; then `judge` has looked at it.
-bool reached(ReregOutcome wanted, uint32_t access, void (*judge)(Mr&)) {
-  bool seen = false;
-  for (uint64_t k = 1; k < 30; k++) {
-    Mr* moved = nullptr;
-    const Rereg r = move_with_failing_allocation(k, access, moved);
-    if (r.outcome == wanted) judge(*moved);
-    seen = seen || r.outcome == wanted;
-    delete moved;
-  }
-  return seen;
-}
-
-void do_fork_old_has_the_new() {
-  CU_ASSERT(reached(ReregOutcome::do_fork_old, Access::all, [](Mr& m) {
-    Peer peer{*shared().device};
-    CU_ASSERT_FATAL(peer.ok());
-    CU_ASSERT(!m.region().undefined && peer.write(m.region().iova, m.region().rkey));
-    CU_ASSERT_FALSE(peer.write(m.region().iova - 4 * page, m.region().rkey));
-  }));
-}
-
-void command_and_do_fork_new_leaves_undefined() {
-  CU_ASSERT(reached(ReregOutcome::command_and_do_fork_new, Access::remote_write, [](Mr& m) {
-    Pages other(1);
-    expect_undefined(m, other.span());
-  }));
-}
-
 void imported_with_new_memory_is_no_longer_shared() {
   Peer peer{*shared().device};
   Pages memory(1), other(2);
@@ -313,12 +170,6 @@ void imported_with_new_memory_is_no_longer_shared() {
 
 const kilim::test::Case cases[] = {
     // First: libibverbs forgets to let go of memory when an on-demand region is re-registered.
-    {"outcome INPUT: the old region stands", input_keeps_the_old},
-    {"outcome DONT_FORK_NEW: the old region stands", dont_fork_new_keeps_the_old},
-    {"outcome DO_FORK_OLD: the new region stands", do_fork_old_has_the_new},
-    {"outcome CMD: the region is undefined and may only be destroyed", command_leaves_undefined},
-    {"outcome CMD_AND_DO_FORK_NEW: the region is undefined and may only be destroyed",
-     command_and_do_fork_new_leaves_undefined},
     {"a region is re-registered over other memory", translation_alone},
     {"a region is re-registered with other rights", access_alone},
     {"a region is re-registered in another protection domain", domain_alone},
@@ -333,5 +184,6 @@ const kilim::test::Case cases[] = {
 
 int main(int argc, char** argv) {
   if (ibv_fork_init() != 0 || !shared().device || !test::place_faults()) return 2;
-  return kilim::test::run_cases("mlx5/rereg", cases, argc, argv);
+  return kilim::test::run_tables("mlx5/rereg", {cases, kilim::test::rereg_failure_cases()}, argc,
+                                 argv);
 }

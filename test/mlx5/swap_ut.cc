@@ -3,8 +3,7 @@
 // lists inline and by pointer, in one WQE and in several, strided, of fixed size, of keys that are
 // swapped too. All data right by the new handles, none by the old ones; nothing posted where one
 // is refused, and all poisoned where the device refuses one.
-#include "form_rounds_fixture.hh"
-#include "kilim/mkey/mkey_binder_burst.hh"
+#include "swap_fixture.hh"
 
 namespace {
 
@@ -12,129 +11,6 @@ using namespace kilim;
 using namespace kilim::test;
 using mkey::Binding;
 using mkey::MkeyState;
-
-constexpr uint32_t entries = 512;
-constexpr uint32_t long_entries = 70'000;  // a list of two WQEs
-constexpr uint8_t page_log = 12;
-constexpr mkey::Bind all{.access = umr::mkey_access(mr::Access::all)};
-
-// A key with what it shows; the layout's storage lives here.
-struct Shower {
-  enum class Kind : uint8_t { list, strided, fixed, nested };
-  Binding binding;
-  Kind kind = Kind::list;
-  ListLayout list;
-  StridedLayout strided;
-  umr::FixedView pages;
-  Lkey old;
-
-  [[nodiscard]] umr::Layout layout() const {
-    if (kind == Kind::strided) return strided.view();
-    if (kind == Kind::fixed) return pages;
-    return umr::View::of(list.pieces);
-  }
-  [[nodiscard]] const Shown& shown() const {
-    return kind == Kind::strided ? strided.shown : list.shown;
-  }
-};
-
-// A binder over the queue of a form rig, with pools of keys of both kinds.
-struct SwapRig {
-  Bench bench;
-  FormRig& rig = bench.rig;
-  std::unique_ptr<mkey::MkeyPool> plain_keys, fixed_keys;
-  std::unique_ptr<mkey::Epochs> epochs;
-  std::unique_ptr<mkey::MkeyBinder> plain, fixed;  // one queue, a binder for each kind of key
-  uint32_t max_entries = 0;
-  std::array<uint32_t, 4> kinds{};  // swapped, by Shower::Kind
-  uint32_t by_pointer = 0;
-
-  SwapRig(const char* name, const char* profile, uint32_t most = entries) : bench(name, profile) {
-    if (!bench.ok()) return;
-    mr::MkeySource& source = rig.device->device->keys();
-    max_entries = std::min(most, rig.limits.max_key_entries);
-    auto p = mkey::MkeyPool::create(source, 8, max_entries);
-    auto f = mkey::MkeyPool::create(
-        source, 8, {.max_entries = 64, .kind = mr::EntryKind::ksm, .log_entity_bytes = page_log});
-    auto e = mkey::Epochs::create(nullptr, 4);
-    if (!p || !f || !e) return;
-    plain_keys = *std::move(p);
-    fixed_keys = *std::move(f);
-    epochs = *std::move(e);
-    const mkey::MkeyBinderConfig config{.fences = umr::FencePlanner{rig.limits.fence},
-                                        .keep_atomic = !rig.limits.change_atomic,
-                                        .max_indirection = rig.limits.max_indirection};
-    auto a = mkey::MkeyBinder::create(*rig.loop->sq, *plain_keys, *epochs, config);
-    auto b = mkey::MkeyBinder::create(*rig.loop->sq, *fixed_keys, *epochs, config);
-    if (!a || !b) return;
-    plain = *std::move(a);
-    fixed = *std::move(b);
-  }
-  ~SwapRig() { rig.loop->qp.destroy(); }
-  [[nodiscard]] bool ok() const { return fixed != nullptr; }
-
-  void settle() {
-    plain->complete_retired();
-    fixed->complete_retired();
-    plain->poll();
-    fixed->poll();
-  }
-  // The device works until all is complete; false: an error, and both binders have started over.
-  bool finish() {
-    queue::Sq& sq = *rig.loop->sq;
-    while (!sq.idle()) {
-      const std::optional<queue::Completion> done = rig.loop->wait(*rig.loop->send_cq);
-      if (done && done->ok()) {
-        sq.retire(done->wqe_counter);
-        continue;
-      }
-      if (done) (void)failing->handle_completion(*done);
-      restart();
-      return false;
-    }
-    settle();
-    rig.lists->release(rig.lists->allocated());
-    return true;
-  }
-  void restart() {
-    plain->restart();
-    fixed->restart();
-    rig.loop->recover();
-    rig.lists->release(rig.lists->allocated());
-    while (plain->flush() || fixed->flush()) (void)finish();
-  }
-  mkey::MkeyBinder* failing = nullptr;  // whose swap an error belongs to
-};
-
-// What the key shall show from now on. `inner` are keys swapped before it, by the layouts that they
-// will have.
-void choose(SwapRig& r, Shower& s, bool is_fixed, const std::vector<BoundKey>& inner) {
-  FormRig& rig = r.rig;
-  const bool pointers = rig.limits.pointer_lists;
-  const uint64_t most = pointers && rig.below(2) == 0 ? r.max_entries : 50;
-  s.list = {};
-  if (is_fixed) {
-    s.kind = Shower::Kind::fixed;
-    s.list = random_fixed(rig, pointers ? 20 : 12, page_log);
-    CU_ASSERT_TRUE_FATAL(umr::fixed_view(s.list.pieces, page_log, s.pages).ok());
-    return;
-  }
-  const bool may_stride = rig.limits.repeated_block;
-  s.kind = may_stride && rig.below(3) == 0 ? Shower::Kind::strided : Shower::Kind::list;
-  if (s.kind == Shower::Kind::strided) {
-    s.strided = random_strided(rig, std::min<uint64_t>(most, 100), most_bytes, false);
-    return;
-  }
-  const bool nests = !inner.empty() && rig.limits.max_indirection > 1;
-  if (nests) s.kind = Shower::Kind::nested;
-  s.list = random_list(rig, most, most_bytes, nests ? inner : std::vector<BoundKey>{});
-}
-
-bool shows(SwapRig& r, const Shower& s) {
-  const bool good = r.rig.use_somehow(s.binding.lkey(), 0, s.shown());
-  r.settle();
-  return good;
-}
 
 // One swap of up to four keys; true: everything was as it must be.
 bool swap_once(SwapRig& r, std::span<Shower> keys, bool is_fixed) {
@@ -171,19 +47,6 @@ bool swap_once(SwapRig& r, std::span<Shower> keys, bool is_fixed) {
     if (!keys[i].binding.valid() || keys[i].binding.lkey() == keys[i].old || !shows(r, keys[i]))
       return false;
   return true;
-}
-
-void give_keys(SwapRig& r, std::span<Shower> keys, bool is_fixed) {
-  mkey::MkeyBinder& binder = is_fixed ? *r.fixed : *r.plain;
-  for (Shower& s : keys) {
-    s.binding = binder.claim();
-    choose(r, s, is_fixed, {});
-    queue::WqeCursor c{*r.rig.loop->sq};
-    const Outcome o = binder.bind(c, s.binding, all, r.bench.context(), s.layout());
-    CU_ASSERT_TRUE_FATAL(static_cast<bool>(s.binding) && o.ok());
-    binder.commit(c);
-    CU_ASSERT_TRUE_FATAL(r.finish());
-  }
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -231,6 +94,19 @@ ListLayout long_list(FormRig& rig) {
   return l;
 }
 
+// `form`: its list goes inline, by pointer, or in two WQEs.
+mkey::SwapItem item_of(SwapRig& r, Shower& s, uint32_t form, bool bad) {
+  s.kind = Shower::Kind::list;
+  s.list = form == 2 && bad ? long_list(r.rig) : random_list(r.rig, 40, most_bytes);
+  while (form == 1 && s.list.pieces.size() < 60) s.list.pieces.push_back(s.list.pieces[0]);
+  if (bad) s.list.pieces.back().length = 0x8000'0001;
+  s.old = s.binding.lkey();
+  uint64_t bytes = 0;
+  for (const umr::Piece& p : s.list.pieces) bytes += p.length;
+  const auto count = static_cast<uint32_t>(s.list.pieces.size());
+  return {&s.binding, umr::View{s.list.pieces.data(), count, bytes}, all};
+}
+
 // Of three keys one is given an entry that no device takes: inline, by pointer, or in the second
 // part of a long list.
 void refused_by_the_device() {
@@ -244,16 +120,7 @@ void refused_by_the_device() {
     const uint32_t form = round / 3;
     std::array<mkey::SwapItem, 3> items;
     for (uint32_t i = 0; i < 3; i++) {
-      Shower& s = keys[i];
-      s.kind = Shower::Kind::list;
-      s.list = form == 2 && i == bad ? long_list(r.rig) : random_list(r.rig, 40, most_bytes);
-      while (form == 1 && s.list.pieces.size() < 60) s.list.pieces.push_back(s.list.pieces[0]);
-      if (i == bad) s.list.pieces.back().length = 0x8000'0001;
-      s.old = s.binding.lkey();
-      uint64_t bytes = 0;
-      for (const umr::Piece& p : s.list.pieces) bytes += p.length;
-      const auto count = static_cast<uint32_t>(s.list.pieces.size());
-      items[i] = {&s.binding, umr::View{s.list.pieces.data(), count, bytes}, all};
+      items[i] = item_of(r, keys[i], form, i == bad);
     }
     const uint64_t poisoned = r.plain->counters().poisoned.read();
     CU_ASSERT_TRUE_FATAL(r.plain->swap(items, r.bench.context(), 1).ok());
@@ -268,6 +135,30 @@ void refused_by_the_device() {
     }
     give_keys(r, keys, false);
     for (const Shower& s : keys) CU_ASSERT_TRUE(shows(r, s));
+  }
+}
+
+// None of it is held back for the swap that was refused.
+void list_memory_is_free(SwapRig& r) {
+  const umr::StoredList room =
+      r.rig.lists->allocate(static_cast<uint32_t>(r.rig.lists->capacity_octowords()));
+  CU_ASSERT_PTR_NOT_NULL(room.memory);
+  r.rig.lists->release(r.rig.lists->allocated());
+}
+
+void refused_as_a_whole(SwapRig& r, std::span<const Shower> keys,
+                        std::span<const mkey::SwapItem> items, Refusal why) {
+  const std::array<Lkey, 3> before{keys[0].binding.lkey(), keys[1].binding.lkey(),
+                                   keys[2].binding.lkey()};
+  const uint32_t posted = r.rig.loop->sq->posted();
+  const uint64_t taken = r.rig.lists->allocated();
+  const Outcome o = r.plain->swap(items, r.bench.context(), 1);
+  EQUAL(o.why, why);
+  CU_ASSERT_TRUE(r.rig.loop->sq->posted() == posted && r.rig.lists->allocated() >= taken);
+  list_memory_is_free(r);
+  for (uint32_t i = 0; i < 3; i++) {
+    CU_ASSERT_TRUE(keys[i].binding.valid() && keys[i].binding.lkey() == before[i]);
+    CU_ASSERT_TRUE(shows(r, keys[i]));
   }
 }
 
@@ -294,21 +185,7 @@ void refused_by_the_binder() {
     const mkey::SwapItem items[] = {{&keys[0].binding, by_pointer, all},
                                     {&keys[1].binding, layout, all},
                                     {&keys[2].binding, by_pointer, all}};
-    const std::array<Lkey, 3> before{keys[0].binding.lkey(), keys[1].binding.lkey(),
-                                     keys[2].binding.lkey()};
-    const uint32_t posted = r.rig.loop->sq->posted();
-    const uint64_t taken = r.rig.lists->allocated();
-    const Outcome o = r.plain->swap(items, r.bench.context(), 1);
-    EQUAL(o.why, why);
-    CU_ASSERT_TRUE(r.rig.loop->sq->posted() == posted && r.rig.lists->allocated() >= taken);
-    const umr::StoredList room =
-        r.rig.lists->allocate(static_cast<uint32_t>(r.rig.lists->capacity_octowords()));
-    CU_ASSERT_PTR_NOT_NULL(room.memory);
-    r.rig.lists->release(r.rig.lists->allocated());
-    for (uint32_t i = 0; i < 3; i++) {
-      CU_ASSERT_TRUE(keys[i].binding.valid() && keys[i].binding.lkey() == before[i]);
-      CU_ASSERT_TRUE(shows(r, keys[i]));
-    }
+    refused_as_a_whole(r, keys, items, why);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "kilim/queue/rc_wqe.hh"
 #include "kilim/umr/window.hh"
 #include "mlx5_fixture.hh"
+#include "ut.hh"
 
 namespace kilim::test {
 
@@ -120,5 +122,12 @@ struct WindowBench {
   static constexpr queue::Wr signalled{.id = 1, .flags = queue::WrFlags::signalled};
   static constexpr umr::UmrWr umr_signalled{.id = 2, .flags = queue::WrFlags::signalled};
 };
+
+inline bool untouched(const std::byte* from, const std::byte* to) {
+  return std::all_of(from, to, [](std::byte b) { return b == std::byte{0}; });
+}
+
+// Of window_life.cc.
+std::span<const kilim::test::Case> window_life_cases();
 
 }  // namespace kilim::test

@@ -204,6 +204,30 @@ void a_dead_device_keeps_what_it_holds() {
   EQUAL(t.out(), 0u);
 }
 
+void forward_until(Bench& b, worker::Quiescence& quiescence, const std::atomic<bool>& stop) {
+  quiescence.online(0);
+  while (!stop.load()) {
+    b.t.run_devices();
+    if (b.engine->run(b.stream) == 0) std::this_thread::yield();
+    quiescence.pass(0);
+  }
+  quiescence.offline(0);
+}
+
+// 200 more frames come back, although a queue fails on the way; returns how many came.
+uint32_t fail_and_go_on(Bench& b, worker::Quiescence& quiescence, uint32_t from) {
+  uint32_t back = from;
+  for (int i = 0; i < 200000 && back < from + 200; i++) {
+    if (i == 50) CU_ASSERT_TRUE(b.fail_last_qp());
+    b.send();
+    back += b.receive();
+    b.t.far->revive(&quiescence);
+    if (i % 8 == 0) std::this_thread::yield();
+  }
+  CU_ASSERT_TRUE(back >= from + 200);
+  return back;
+}
+
 // A worker forwards in a thread of its own; this one is the control lcore, and `near`.
 void beside_a_worker() {
   for (const char* mode : {"io", "umr"}) {
@@ -211,26 +235,10 @@ void beside_a_worker() {
     auto quiescence = worker::Quiescence::create(1);
     CU_ASSERT_TRUE_FATAL(quiescence.ok() && quiescence->add(0));
     std::atomic<bool> stop{false};
-    std::thread worker([&] {
-      quiescence->online(0);
-      while (!stop.load()) {
-        b.t.run_devices();
-        if (b.engine->run(b.stream) == 0) std::this_thread::yield();
-        quiescence->pass(0);
-      }
-      quiescence->offline(0);
-    });
+    std::thread worker([&] { forward_until(b, *quiescence, stop); });
     uint32_t back = 0;
     for (uint32_t round = 1; round <= 4; round++) {
-      const uint32_t from = back;
-      for (int i = 0; i < 200000 && back < from + 200; i++) {
-        if (i == 50) CU_ASSERT_TRUE(b.fail_last_qp());
-        b.send();
-        back += b.receive();
-        b.t.far->revive(&*quiescence);
-        if (i % 8 == 0) std::this_thread::yield();
-      }
-      CU_ASSERT_TRUE(back >= from + 200);
+      back = fail_and_go_on(b, *quiescence, back);
     }
     for (int i = 0; i < 20000 && b.t.far->stats().queues_down != 0; i++) {
       b.t.far->revive(&*quiescence);

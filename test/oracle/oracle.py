@@ -17,6 +17,8 @@ import time
 import guest
 import relay
 import scenario
+from end import End
+from run import Run
 
 MAC = "02:4b:4c:ee:ee:01"
 GID = {"hca": "fe80::4b:4cff:feee:ee01", "guest": "fe80::4b:4cff:feee:ee02"}
@@ -96,9 +98,8 @@ class Oracle:
                       if (name, w) == (s.name, who)} for who in parts}
         told = {who: fields for who, fields in told.items() if fields}
         exceptions = {field: value for fields in told.values() for field, value in fields.items()}
-        run = scenario.Run(s, pair, wires, {"plan": relay.Plan, "seed": self.options.seed,
-                                            "mtu": MTUS[self.options.mtu],
-                                            "exceptions": exceptions})
+        run = Run(s, pair, wires, {"plan": relay.Plan, "seed": self.options.seed,
+                                   "mtu": MTUS[self.options.mtu], "exceptions": exceptions})
         try:
             good, lines = compare(run, run.run())
         except RuntimeError as e:
@@ -124,8 +125,8 @@ class Oracle:
             at_end.callback(machine.stop)
             at_end.push(machine.tell)
             wait_ready("kernel", machine.stream)
-            ends = (scenario.End("hca", adapter.stdin, adapter.stdout, GID["hca"]),
-                    scenario.End("guest", machine.stream, machine.stream, GID["guest"]))
+            ends = (End("hca", adapter.stdin, adapter.stdout, GID["hca"]),
+                    End("guest", machine.stream, machine.stream, GID["guest"]))
             self.ask(ends, wires)
 
 

@@ -2,6 +2,7 @@
 // One end of the oracle's pair: a plain verbs program that does what lines on its input say and
 // answers each with one line. The same program runs on the virtual adapter and in the guest on
 // rdma_rxe. Usage: peer DEVICE [TERMINAL]. Knows nothing of Kilim and judges nothing.
+#include "peer.hh"
 
 #include <cerrno>
 #include <chrono>
@@ -11,34 +12,12 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <infiniband/verbs.h>
 #include <termios.h>
 #include <unistd.h>
 #include <zlib.h>
 
-#include "objects.hh"
-#include "words.hh"
-
 namespace kilim::oracle {
 namespace {
-
-constexpr int depth = 64;
-constexpr uint8_t port_number = 1;
-
-ibv_context* context = nullptr;
-Objects objects;
-
-std::string error(int code) {
-  return "error " + std::to_string(code);
-}
-
-// The kernel's answer may be a short text; longer ones are made of these.
-template <typename... T>
-std::string format(const char* pattern, T... values) {
-  char text[512];
-  std::snprintf(text, sizeof(text), pattern, values...);
-  return text;
-}
 
 std::string hello(const Words&) {
   ibv_gid gid{};
@@ -94,152 +73,6 @@ std::string window(const Words& w) {
   if (mw == nullptr) return error(errno);
   objects.windows[w.at(1)] = mw;
   return format("ok rkey=%u", mw->rkey);
-}
-
-ibv_qp_type type_of(const std::string& word) {
-  return word == "ud" ? IBV_QPT_UD : word == "uc" ? IBV_QPT_UC : IBV_QPT_RC;
-}
-
-std::string queue(const Words& w) {
-  ibv_qp_init_attr init{};
-  init.send_cq = objects.sent;
-  init.recv_cq = objects.received;
-  init.qp_type = type_of(w.text("type"));
-  init.cap = {depth, depth, 4, 4, w.as<uint32_t>("inline")};
-  ibv_qp* qp = ibv_create_qp(objects.domains[w.text("pd")], &init);
-  if (qp == nullptr) return error(errno);
-  objects.queues[w.at(1)] = {qp, nullptr, 0};
-  ibv_qp_attr attr{};
-  attr.qp_state = IBV_QPS_INIT;
-  attr.port_num = port_number;
-  attr.qkey = w.as<uint32_t>("qkey");
-  attr.qp_access_flags = w.as<unsigned>("access");
-  int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-             (qp->qp_type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS);
-  int code = ibv_modify_qp(qp, &attr, mask);
-  return code == 0 ? format("ok qpn=%u", qp->qp_num) : error(code);
-}
-
-int to_ready_to_receive(const Words& w, ibv_qp* qp, const ibv_ah_attr& path) {
-  ibv_qp_attr attr{};
-  attr.qp_state = IBV_QPS_RTR;
-  attr.path_mtu = static_cast<ibv_mtu>(w.number("mtu"));
-  attr.dest_qp_num = w.as<uint32_t>("peer");
-  attr.rq_psn = w.as<uint32_t>("peer_psn");
-  attr.max_dest_rd_atomic = w.as<uint8_t>("reads", 4);
-  attr.min_rnr_timer = w.as<uint8_t>("rnr_timer", 12);
-  attr.ah_attr = path;
-  int mask = IBV_QP_STATE;
-  if (qp->qp_type != IBV_QPT_UD)
-    mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-  if (qp->qp_type == IBV_QPT_RC) mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-  return ibv_modify_qp(qp, &attr, mask);
-}
-
-int to_ready_to_send(const Words& w, ibv_qp* qp) {
-  ibv_qp_attr attr{};
-  attr.qp_state = IBV_QPS_RTS;
-  attr.sq_psn = w.as<uint32_t>("psn");
-  attr.timeout = w.as<uint8_t>("timeout", 14);
-  attr.retry_cnt = w.as<uint8_t>("retry", 7);
-  attr.rnr_retry = w.as<uint8_t>("rnr_retry", 7);
-  attr.max_rd_atomic = w.as<uint8_t>("reads", 4);
-  int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
-  if (qp->qp_type == IBV_QPT_RC)
-    mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
-  return ibv_modify_qp(qp, &attr, mask);
-}
-
-std::string connect(const Words& w) {
-  Queue& q = objects.queues[w.at(1)];
-  ibv_ah_attr path{};
-  path.is_global = 1;
-  path.grh.hop_limit = 64;
-  path.port_num = port_number;
-  inet_pton(AF_INET6, w.text("gid").c_str(), &path.grh.dgid);
-  q.peer = w.as<uint32_t>("peer");
-  if (q.qp->qp_type == IBV_QPT_UD) {
-    q.ah = ibv_create_ah(q.qp->pd, &path);
-    if (q.ah == nullptr) return error(errno);
-  }
-  int code = to_ready_to_receive(w, q.qp, path);
-  if (code == 0) code = to_ready_to_send(w, q.qp);
-  return code == 0 ? "ok" : error(code);
-}
-
-// "key:address:bytes,..."
-std::vector<ibv_sge> pieces_of(const Words& w) {
-  std::vector<ibv_sge> pieces;
-  std::istringstream in(w.text("sge"));
-  for (std::string piece; std::getline(in, piece, ',');) {
-    std::vector<uint64_t> n = numbers(piece, ':');
-    pieces.push_back({n[1], static_cast<uint32_t>(n[2]), static_cast<uint32_t>(n[0])});
-  }
-  return pieces;
-}
-
-std::string receive(const Words& w) {
-  std::vector<ibv_sge> pieces = pieces_of(w);
-  ibv_recv_wr wr{}, *bad = nullptr;
-  wr.wr_id = w.number("id");
-  wr.sg_list = pieces.data();
-  wr.num_sge = static_cast<int>(pieces.size());
-  int code = ibv_post_recv(objects.queues[w.at(1)].qp, &wr, &bad);
-  return code == 0 ? "ok" : error(code);
-}
-
-constexpr std::pair<const char*, ibv_wr_opcode> opcodes[] = {
-    {"write", IBV_WR_RDMA_WRITE},
-    {"write_imm", IBV_WR_RDMA_WRITE_WITH_IMM},
-    {"send", IBV_WR_SEND},
-    {"send_imm", IBV_WR_SEND_WITH_IMM},
-    {"send_inv", IBV_WR_SEND_WITH_INV},
-    {"read", IBV_WR_RDMA_READ},
-    {"cas", IBV_WR_ATOMIC_CMP_AND_SWP},
-    {"add", IBV_WR_ATOMIC_FETCH_AND_ADD},
-    {"inv", IBV_WR_LOCAL_INV},
-    {"bind", IBV_WR_BIND_MW},
-};
-
-void set_operands(const Words& w, const Queue& q, ibv_send_wr& wr) {
-  wr.wr.rdma.remote_addr = w.number("addr");
-  wr.wr.rdma.rkey = w.as<uint32_t>("rkey");
-  if (wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
-    wr.wr.atomic = {w.number("addr"), w.number("add", w.number("compare")), w.number("swap"),
-                    w.as<uint32_t>("rkey")};
-  if (wr.opcode == IBV_WR_SEND_WITH_INV || wr.opcode == IBV_WR_LOCAL_INV)
-    wr.invalidate_rkey = w.as<uint32_t>("rkey");
-  else
-    wr.imm_data = htonl(w.as<uint32_t>("imm"));
-  if (q.ah != nullptr) wr.wr.ud = {q.ah, q.peer, w.as<uint32_t>("qkey")};
-}
-
-// A bind says which piece of which region, and the key's new tag.
-void set_window(const Words& w, ibv_send_wr& wr) {
-  ibv_mw* mw = objects.windows[w.text("window")];
-  wr.bind_mw.mw = mw;
-  wr.bind_mw.rkey = w.as<uint32_t>("rkey");
-  wr.bind_mw.bind_info = {objects.regions[w.text("region")].mr, w.number("addr"), w.number("bytes"),
-                          w.as<unsigned>("access")};
-}
-
-std::string post(const Words& w) {
-  Queue& q = objects.queues[w.at(1)];
-  std::vector<ibv_sge> pieces = pieces_of(w);
-  ibv_send_wr wr{}, *bad = nullptr;
-  for (auto [name, opcode] : opcodes) {
-    if (w.text("op") == name) wr.opcode = opcode;
-  }
-  wr.wr_id = w.number("id");
-  wr.sg_list = pieces.data();
-  wr.num_sge = static_cast<int>(pieces.size());
-  wr.send_flags = w.as<unsigned>("flags");
-  if (wr.opcode == IBV_WR_BIND_MW)
-    set_window(w, wr);
-  else
-    set_operands(w, q, wr);
-  int code = ibv_post_send(q.qp, &wr, &bad);
-  return code == 0 ? "ok" : error(code);
 }
 
 // What a completion says; after an error only number and status are defined.

@@ -238,23 +238,10 @@ class Rig {
   TestQp a, b;
 
  private:
-  // An initiator has streams; a target takes its receives from a shared queue over what would be
-  // its own ring.
-  void make_dynamic(QpSpec& spec) {
-    if (spec.type == QpType::dci) spec.failing_streams = 4;
-    if (spec.type == QpType::dct) {
-      SrqSpec shared;
-      shared.pd = pd;
-      shared.buf = spec.buf;
-      shared.record = spec.record;
-      shared.wqes = spec.rq_wqes;
-      shared.wqe_shift = spec.rq_wqe_shift;
-      spec.srqn = *create_srq(*hca, shared, &events);
-      spec.dc_key = dc_key;
-      spec.sq_wqebbs = 0;
-    }
-    if (spec.type == QpType::dci || spec.type == QpType::dct) spec.rq_wqes = 0;
-  }
+  HcaConfig config_of(const RigShape&);
+  void make_cq(TestCq&);
+  void make_qp(TestQp&, Cqn, uint32_t uidx);
+  void make_dynamic(QpSpec&);
 };
 
 inline constexpr uint32_t rw_access =

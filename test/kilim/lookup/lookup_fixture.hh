@@ -5,10 +5,12 @@
 
 #include <cstdlib>
 #include <memory>
+#include <span>
 
 #include <rte_rcu_qsbr.h>
 
 #include "kilim/lookup/index.hh"
+#include "ut.hh"
 
 namespace kilim::test {
 
@@ -37,5 +39,8 @@ inline Qsbr make_qsbr(uint32_t readers) {
   if (rte_rcu_qsbr_init(v.get(), readers) != 0) v.reset();
   return v;
 }
+
+// Of index_random.cc.
+std::span<const kilim::test::Case> index_random_cases();
 
 }  // namespace kilim::test

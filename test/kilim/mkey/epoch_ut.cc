@@ -10,9 +10,7 @@
 namespace {
 
 using namespace kilim;
-using namespace kilim::mkey;
-using namespace kilim::umr;
-using test::BinderFixture;
+using namespace kilim::test;
 
 constexpr std::array<Piece, 1> pieces{Piece{0x1000, 10, Lkey{0x100}}};
 

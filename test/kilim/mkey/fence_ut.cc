@@ -9,11 +9,7 @@
 namespace {
 
 using namespace kilim;
-using namespace kilim::mkey;
-using namespace kilim::umr;
-using test::BinderFixture;
-using test::bound;
-using test::view;
+using namespace kilim::test;
 
 // The fences of all posted WQEs.
 std::vector<uint8_t> fences(const BinderFixture& r) {
@@ -190,6 +186,19 @@ void a_refusal_forgets_no_change() {
   r.complete();
 }
 
+void read_through(BinderFixture& r, Binding& b) {
+  queue::WqeCursor c{r.sq};
+  (void)queue::rdma_read(c, {}, queue::Sge{0, 10, b.lkey_behind(c)}, {});
+  r.binder->commit(c);
+}
+
+uint8_t fence_of_a_change(BinderFixture& r, Binding& b) {
+  queue::WqeCursor c{r.sq};
+  CU_ASSERT_TRUE_FATAL(r.binder->bind(c, b, {}, view()).ok());
+  r.binder->commit(c);
+  return fences(r).back();
+}
+
 // Who uses a key over keys uses these: none of them is changed before it is done.
 void keys_below_are_in_flight_too() {
   BinderFixture r{8, {.fences = FencePlanner{prm::UmrFence::small}, .max_indirection = 4}};
@@ -201,17 +210,8 @@ void keys_below_are_in_flight_too() {
     r.binder->commit(c);
     r.complete();
   }
-  const auto use = [&](Binding& b) {
-    queue::WqeCursor c{r.sq};
-    (void)queue::rdma_read(c, {}, queue::Sge{0, 10, b.lkey_behind(c)}, {});
-    r.binder->commit(c);
-  };
-  const auto change = [&](Binding& b) {
-    queue::WqeCursor c{r.sq};
-    CU_ASSERT_TRUE_FATAL(r.binder->bind(c, b, {}, view()).ok());
-    r.binder->commit(c);
-    return fences(r).back();
-  };
+  const auto use = [&r](Binding& b) { read_through(r, b); };
+  const auto change = [&r](Binding& b) { return fence_of_a_change(r, b); };
   use(outer);
   {  // a refusal has waited for nobody
     queue::WqeCursor c{r.sq};

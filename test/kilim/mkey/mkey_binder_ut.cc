@@ -1,47 +1,39 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The life of keys on one queue: bindings, swaps, tags, and what an error leaves.
-#include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <set>
 
-#include <sys/wait.h>
-#include <unistd.h>
-
+#include "case_tables.hh"
 #include "kilim/queue/rc_wqe.hh"
 #include "mkey_fixture.hh"
-#include "ut.hh"
 
 namespace {
 
 using namespace kilim;
-using namespace kilim::mkey;
-using namespace kilim::umr;
-using test::BinderFixture;
-using test::bound;
-using test::pieces;
-using test::view;
+using namespace kilim::test;
+
+void bind_and_move(BinderFixture& r) {
+  Binding b = r.binder->claim();
+  EQUAL(b.state(), MkeyState::free);
+  const Lkey before = b.key().lkey;
+  queue::WqeCursor c{r.sq};
+  CU_ASSERT_TRUE(r.binder->bind(c, b, {.wr_id = 9}, view()).ok());
+  EQUAL(b.state(), MkeyState::posted);
+  EQUAL(b.lkey_behind(c).value(), before.value() + 1);
+  r.binder->commit(c);
+  CU_ASSERT_FALSE(b.valid());
+  const std::vector<uint64_t> ids = r.complete();
+  CU_ASSERT_TRUE(ids.size() == 1 && ids[0] == 9);
+  CU_ASSERT_TRUE(b.valid());
+  EQUAL(b.lkey().value(), before.value() + 1);
+  Binding moved = std::move(b);
+  CU_ASSERT_TRUE(moved.valid() && !b);
+  EQUAL(r.binder->invalidations_due(), 0);
+}
 
 void life() {
   BinderFixture r{4};
-  {
-    Binding b = r.binder->claim();
-    EQUAL(b.state(), MkeyState::free);
-    const Lkey before = b.key().lkey;
-    queue::WqeCursor c{r.sq};
-    CU_ASSERT_TRUE(r.binder->bind(c, b, {.wr_id = 9}, view()).ok());
-    EQUAL(b.state(), MkeyState::posted);
-    EQUAL(b.lkey_behind(c).value(), before.value() + 1);
-    r.binder->commit(c);
-    CU_ASSERT_FALSE(b.valid());
-    const std::vector<uint64_t> ids = r.complete();
-    CU_ASSERT_TRUE(ids.size() == 1 && ids[0] == 9);
-    CU_ASSERT_TRUE(b.valid());
-    EQUAL(b.lkey().value(), before.value() + 1);
-    Binding moved = std::move(b);
-    CU_ASSERT_TRUE(moved.valid() && !b);
-    EQUAL(r.binder->invalidations_due(), 0);
-  }
+  bind_and_move(r);
   EQUAL(r.binder->invalidations_due(), 1);
   EQUAL(r.sq.posted(), 3);  // nothing behind the owner's back
   CU_ASSERT_TRUE(r.binder->flush());
@@ -99,26 +91,6 @@ void short_counts() {
   EQUAL(r.pool->available(), 8);
 }
 
-// It tells of a key: nothing of the queue is done by it, and nothing has failed.
-void wrong_signature() {
-  BinderFixture r{8};
-  Binding a = bound(r);
-  {
-    queue::WqeCursor c{r.sq};
-    for (int i = 0; i < 3; i++)
-      (void)queue::send(c, Piece{0, 10, a.lkey_behind(c)}, {.flags = queue::WrFlags::signalled});
-    r.binder->commit(c);
-  }
-  const uint32_t retired = r.sq.retired();
-  queue::Completion wrong;
-  wrong.opcode = prm::CqeOpcode::sig_err;
-  wrong.wqe_counter = 0x2000;
-  EQUAL(r.binder->handle_completion(wrong), 0);
-  EQUAL(r.sq.retired(), retired);
-  r.complete();
-  CU_ASSERT_TRUE(r.sq.idle() && !r.binder->failed());
-}
-
 void swaps() {
   BinderFixture r{8};
   Binding a = bound(r);
@@ -142,68 +114,44 @@ void swaps() {
   CU_ASSERT_NOT_EQUAL(b.lkey().value(), old_b.value());
 }
 
-void refused_swap() {
-  for (uint32_t bad = 0; bad < 3; bad++) {
-    BinderFixture r{8};
-    Binding before = r.binder->claim();
-    {
-      queue::WqeCursor c{r.sq};
-      (void)r.binder->bind(c, before, {}, view());
-      c.commit();  // without a completion of its own
-    }
-    std::array<Binding, 3> b{bound(r), bound(r), bound(r)};
-    Binding waiting = r.binder->claim();
-    {
-      queue::WqeCursor c{r.sq};
-      (void)r.binder->bind(c, waiting, {}, view());
-      c.commit();
-    }
-    const SwapItem items[] = {{&b[0], view(), {}}, {&b[1], view(), {}}, {&b[2], view(), {}}};
-    CU_ASSERT_TRUE(r.binder->swap(items, 5).ok());
-    r.complete(bad + 1);  // `waiting` first
-    CU_ASSERT_TRUE(r.binder->failed());
-    CU_ASSERT_TRUE(before.valid() && waiting.valid());
-    for (const Binding& x : b) EQUAL(x.state(), MkeyState::poisoned);
-    EQUAL(r.binder->counters().poisoned.read(), 3);
-    queue::WqeCursor c{r.sq};
-    EQUAL(r.binder->bind(c, before, {}, view()).why, Refusal::queue_failed);
-    EQUAL(r.binder->swap(items, 6).why, Refusal::queue_failed);
-    CU_ASSERT_FALSE(r.binder->flush());
-    r.recover();
-    EQUAL(r.binder->invalidations_due(), 3);
-    CU_ASSERT_TRUE(r.binder->flush());
+void handles_differ(BinderFixture& r, Binding& a, std::span<const SwapItem> items) {
+  std::set<uint32_t> handles{a.lkey().value()};
+  for (int i = 0; i < 300; i++) {
+    CU_ASSERT_TRUE_FATAL(r.binder->swap(items, 0).ok());
     r.complete();
-    for (const Binding& x : b) EQUAL(x.state(), MkeyState::free);
-    CU_ASSERT_TRUE(r.binder->swap(items, 7).ok());
-    r.complete();
-    for (const Binding& x : b) CU_ASSERT_TRUE(x.valid());
+    r.binder->poll();
+    CU_ASSERT_TRUE(handles.insert(a.lkey().value()).second);
   }
+  EQUAL(r.binder->counters().parked.read(), 1);
 }
 
-void poisoned_and_ended() {
-  BinderFixture r{4};
-  {
-    Binding a = bound(r);
-    Binding b = bound(r);
-    queue::WqeCursor c{r.sq};
-    (void)r.binder->bind(c, a, {}, view());
-    (void)r.binder->bind(c, b, {}, view());
-    r.binder->commit(c);
-    r.complete(0);
-    r.recover();
-    // Bound again at once: the new tag is as good as the rebuild, which the other one gets.
-    queue::WqeCursor d{r.sq};
-    CU_ASSERT_TRUE(r.binder->bind(d, a, {}, view()).ok());
-    r.binder->commit(d);
-    EQUAL(r.posted().size(), 2);
+void swap_until_keys_are_used_up(rte_rcu_qsbr* readers) {
+  BinderFixture r{2, {}, BinderFixture::blocks, readers};
+  Binding a = bound(r);
+  const SwapItem items[] = {{&a, view(), {}}};
+  handles_differ(r, a, items);
+  Outcome o;
+  int more = 0;
+  for (; more < 300 && o.ok(); more++) {
+    o = r.binder->swap(items, 0);
     r.complete();
-    CU_ASSERT_TRUE(a.valid());
-    EQUAL(b.state(), MkeyState::free);
+    r.binder->poll();
   }
-  while (r.binder->flush()) r.complete();
-  r.binder->poll();
-  r.binder.reset();
-  EQUAL(r.pool->available(), 4);
+  // The reader never passed: both keys are used up.
+  CU_ASSERT_TRUE(o.why == Refusal::no_key && more < 300);
+  CU_ASSERT_TRUE(a.valid());
+  for (int i = 0; i < 4; i++) {
+    rte_rcu_qsbr_quiescent(readers, 0);
+    r.binder->poll();
+  }
+  CU_ASSERT_TRUE(r.binder->swap(items, 0).ok());
+  r.complete();
+  for (int i = 0; i < 2000; i++) {
+    CU_ASSERT_TRUE_FATAL(r.binder->swap(items, 0).ok());
+    r.complete();
+    rte_rcu_qsbr_quiescent(readers, 0);
+    r.binder->poll();
+  }
 }
 
 // Handles of 256 swaps in one epoch: all different, as the key is changed for another in time.
@@ -215,84 +163,8 @@ void tags_do_not_repeat() {
   EQUAL_FATAL(rte_rcu_qsbr_init(readers, 1), 0);
   rte_rcu_qsbr_thread_register(readers, 0);
   rte_rcu_qsbr_thread_online(readers, 0);
-  {
-    BinderFixture r{2, {}, BinderFixture::blocks, readers};
-    Binding a = bound(r);
-    std::set<uint32_t> handles{a.lkey().value()};
-    const SwapItem items[] = {{&a, view(), {}}};
-    for (int i = 0; i < 300; i++) {
-      CU_ASSERT_TRUE_FATAL(r.binder->swap(items, 0).ok());
-      r.complete();
-      r.binder->poll();
-      CU_ASSERT_TRUE(handles.insert(a.lkey().value()).second);
-    }
-    EQUAL(r.binder->counters().parked.read(), 1);
-    Outcome o;
-    int more = 0;
-    for (; more < 300 && o.ok(); more++) {
-      o = r.binder->swap(items, 0);
-      r.complete();
-      r.binder->poll();
-    }
-    // The reader never passed: both keys are used up.
-    CU_ASSERT_TRUE(o.why == Refusal::no_key && more < 300);
-    CU_ASSERT_TRUE(a.valid());
-    for (int i = 0; i < 4; i++) {
-      rte_rcu_qsbr_quiescent(readers, 0);
-      r.binder->poll();
-    }
-    CU_ASSERT_TRUE(r.binder->swap(items, 0).ok());
-    r.complete();
-    for (int i = 0; i < 2000; i++) {
-      CU_ASSERT_TRUE_FATAL(r.binder->swap(items, 0).ok());
-      r.complete();
-      rte_rcu_qsbr_quiescent(readers, 0);
-      r.binder->poll();
-    }
-  }
+  swap_until_keys_are_used_up(readers);
   std::free(readers);
-}
-
-#ifndef NDEBUG
-// Whether `act` ends the process by an assertion.
-template <typename Act>
-bool asserts(Act act) {
-  std::fflush(stdout);
-  const pid_t child = fork();
-  if (child == 0) {
-    std::freopen("/dev/null", "w", stderr);
-    act();
-    _exit(0);
-  }
-  int status = 0;
-  return waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
-}
-#endif
-
-void misuse() {
-#ifndef NDEBUG
-  BinderFixture r{8};
-  BinderFixture other{8};
-  Binding a = bound(r);
-  Binding b = bound(r);
-  queue::WqeCursor foreign{other.sq};
-  CU_ASSERT_TRUE(asserts([&] { (void)a.lkey_behind(foreign); }));
-  CU_ASSERT_FALSE(asserts([&] { (void)a.lkey(); }));
-  queue::WqeCursor c{r.sq};
-  CU_ASSERT_TRUE(r.binder->bind(c, a, {}, view()).ok());
-  CU_ASSERT_TRUE(asserts([&] { (void)a.lkey(); }));
-  CU_ASSERT_TRUE(asserts([&] { (void)a.rkey(); }));
-  CU_ASSERT_FALSE(asserts([&] { (void)a.lkey_behind(c); }));
-  r.binder->commit(c);
-  const SwapItem items[] = {{&b, view(), {}}};
-  CU_ASSERT_TRUE(r.binder->swap(items, 0).ok());
-  CU_ASSERT_TRUE(asserts([&] {
-    const queue::WqeCursor d{r.sq};
-    (void)b.lkey_behind(d);
-  }));
-  r.complete();
-  CU_ASSERT_FALSE(asserts([&] { (void)b.lkey(); }));
-#endif
 }
 
 void patches() {
@@ -315,15 +187,14 @@ const kilim::test::Case cases[] = {
     {"a key goes from free to valid, and its binding's end queues the invalidation", life},
     {"a dropped key that is bound again needs no invalidation", dropped_and_rebound},
     {"a full queue takes fewer, a dry pool gives none", short_counts},
-    {"a wrong signature completes and fails nothing", wrong_signature},
     {"a swap has one completion and shows its handles behind it", swaps},
-    {"a swap that fails anywhere leaves all its keys poisoned, and they are rebuilt", refused_swap},
-    {"a poisoned key is rebuilt, or bound under a new tag", poisoned_and_ended},
     {"no tag repeats within an epoch", tags_do_not_repeat},
-    {"debug builds assert that a handle is used only where it may be", misuse},
     {"a change of a bound key keeps its handle", patches},
 };
 
 }  // namespace
 
-KILIM_UT_MAIN("mkey/mkey_binder", cases)
+int main(int argc, char** argv) {
+  return kilim::test::run_tables("mkey/mkey_binder", {cases, kilim::test::mkey_misuse_cases()},
+                                 argc, argv);
+}

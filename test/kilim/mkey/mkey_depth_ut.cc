@@ -8,12 +8,7 @@
 namespace {
 
 using namespace kilim;
-using namespace kilim::mkey;
-using namespace kilim::umr;
-using test::BinderFixture;
-using test::bound;
-using test::pieces;
-using test::view;
+using namespace kilim::test;
 
 bool is(const Outcome& o, Refusal why, uint32_t asked, uint32_t limit) {
   return o.why == why && o.asked == asked && o.limit == limit;

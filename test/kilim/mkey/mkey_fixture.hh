@@ -14,6 +14,10 @@
 
 namespace kilim::test {
 
+// What tests of a binder name.
+using namespace mkey;
+using namespace umr;
+
 // Counts what it has given out.
 class CountingKeys final : public mr::MkeySource {
  public:
@@ -113,5 +117,8 @@ inline mkey::Binding bound(BinderFixture& r) {
   CU_ASSERT_TRUE_FATAL(b.valid());
   return b;
 }
+
+// Of mkey_misuse.cc.
+std::span<const kilim::test::Case> mkey_misuse_cases();
 
 }  // namespace kilim::test

@@ -49,42 +49,51 @@ std::vector<Piece> random_pieces(std::mt19937_64& random, uint32_t n) {
   return pieces;
 }
 
+ListRequest any_request(std::mt19937_64& random) {
+  return {.key = Lkey{static_cast<uint32_t>(random())},
+          .max_entries = 52,
+          .new_tag = static_cast<uint8_t>(random()),
+          .access = static_cast<uint8_t>(random() & 0x78),
+          .checks = random() % 2 != 0 ? prm::umr::check_free : uint8_t{0},
+          .has_start = random() % 2 != 0,
+          .keep_atomic = random() % 2 != 0};
+}
+
+// A list of n random pieces by each of the three ways, its WQE at `block` of the ring.
+void same_by_each_way(std::mt19937_64& random, uint32_t n, uint32_t block) {
+  const std::vector<Piece> pieces = random_pieces(random, n);
+  const View view = View::of(pieces);
+  ListRequest r = any_request(random);
+  const ListShape shape{r, n};
+  CU_ASSERT_TRUE_FATAL(shape.ok() && shape.pieces() == n);
+  if (r.has_start) r.start = random();
+  const UmrWr wr{.id = n, .flags = queue::WrFlags::signalled};
+  Ring a, b, on_the_spot;
+  a.go_to(block);
+  b.go_to(block);
+  on_the_spot.go_to(block);
+  queue::WqeCursor ca{a.sq}, cb{b.sq}, cs{on_the_spot.sq};
+  CU_ASSERT_TRUE_FATAL(umr_list(ca, r, view, wr).ok());
+  CU_ASSERT_TRUE_FATAL(umr_shape(cb, shape, {r.key, r.new_tag, r.start}, view, wr).ok());
+  const auto piece = [&pieces](uint32_t i) { return pieces[i]; };
+  CU_ASSERT_TRUE_FATAL(umr_shape_of(cs, shape, {r.key, r.new_tag, r.start}, piece, wr).ok());
+  ca.commit();
+  cb.commit();
+  cs.commit();
+  CU_ASSERT_TRUE(a.memory == on_the_spot.memory && a.doorbell == on_the_spot.doorbell);
+  EQUAL_FATAL(std::memcmp(a.memory.data(), b.memory.data(), a.memory.size()), 0);
+  EQUAL(a.record.host(), b.record.host());
+  EQUAL(a.sq.credits().value(), b.sq.credits().value());
+  // And nothing but the WQE was written.
+  const uint32_t end = block + shape.wqebbs();
+  if (end < Ring::blocks) EQUAL(b.memory[std::size_t{end} * 64], std::byte{0xee});
+}
+
 void every_count_everywhere() {
   std::mt19937_64 random{49};
   for (uint32_t n = 1; n <= max_inline_klms; n++) {
     for (uint32_t block = 0; block < Ring::blocks; block++) {
-      const std::vector<Piece> pieces = random_pieces(random, n);
-      const View view = View::of(pieces);
-      ListRequest r{.key = Lkey{static_cast<uint32_t>(random())},
-                    .max_entries = 52,
-                    .new_tag = static_cast<uint8_t>(random()),
-                    .access = static_cast<uint8_t>(random() & 0x78),
-                    .checks = random() % 2 != 0 ? prm::umr::check_free : uint8_t{0},
-                    .has_start = random() % 2 != 0,
-                    .keep_atomic = random() % 2 != 0};
-      const ListShape shape{r, n};
-      CU_ASSERT_TRUE_FATAL(shape.ok() && shape.pieces() == n);
-      if (r.has_start) r.start = random();
-      const UmrWr wr{.id = n, .flags = queue::WrFlags::signalled};
-      Ring a, b, on_the_spot;
-      a.go_to(block);
-      b.go_to(block);
-      on_the_spot.go_to(block);
-      queue::WqeCursor ca{a.sq}, cb{b.sq}, cs{on_the_spot.sq};
-      CU_ASSERT_TRUE_FATAL(umr_list(ca, r, view, wr).ok());
-      CU_ASSERT_TRUE_FATAL(umr_shape(cb, shape, {r.key, r.new_tag, r.start}, view, wr).ok());
-      const auto piece = [&pieces](uint32_t i) { return pieces[i]; };
-      CU_ASSERT_TRUE_FATAL(umr_shape_of(cs, shape, {r.key, r.new_tag, r.start}, piece, wr).ok());
-      ca.commit();
-      cb.commit();
-      cs.commit();
-      CU_ASSERT_TRUE(a.memory == on_the_spot.memory && a.doorbell == on_the_spot.doorbell);
-      EQUAL_FATAL(std::memcmp(a.memory.data(), b.memory.data(), a.memory.size()), 0);
-      EQUAL(a.record.host(), b.record.host());
-      EQUAL(a.sq.credits().value(), b.sq.credits().value());
-      // And nothing but the WQE was written.
-      const uint32_t end = block + shape.wqebbs();
-      if (end < Ring::blocks) EQUAL(b.memory[std::size_t{end} * 64], std::byte{0xee});
+      same_by_each_way(random, n, block);
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -207,5 +208,21 @@ class Rig {
   Lkey key;
   Uar* uar;
 };
+
+inline constexpr auto ok_opcode = prm::CqeOpcode::req;
+inline constexpr auto recv_opcode = prm::CqeOpcode::resp_send;
+
+inline prm::CqeOpcode opcode(const prm::Cqe& c) {
+  return prm::cqe::opcode_of(c.op_own);
+}
+
+inline FlowSpec everything() {
+  FlowSpec f;
+  f.has_eth = true;
+  return f;
+}
+
+// Of eth_receive.cc.
+std::span<const kilim::test::Case> eth_receive_cases();
 
 }  // namespace kilim::test

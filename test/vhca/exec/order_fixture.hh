@@ -4,10 +4,13 @@
 // one test case.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
+#include "ut.hh"
 #include "vhca/tpt/mkey.hh"
 #include "vhca_fixture.hh"
 #include "wire_fixture.hh"
@@ -105,5 +108,11 @@ class OrderRig {
   std::unique_ptr<Rig> alone_;
   std::unique_ptr<WireRig> pair_;
 };
+
+using prm::CqeOpcode;
+inline constexpr std::array ways = {Way::loopback, Way::wire};
+
+// Of order_random.cc.
+std::span<const kilim::test::Case> order_random_cases();
 
 }  // namespace kilim::vhca::test

@@ -22,7 +22,7 @@ inline RigShape shape_of(uint64_t seed, uint64_t fatal_at) {
   return s;
 }
 
-// Two regions, and keys by their places: of the regions, of parts of them, woven ones.
+// Two regions, and keys by their places: of the regions, of parts of them, bound ones.
 struct Side {
   enum Place : uint32_t {
     whole_src,
@@ -32,7 +32,7 @@ struct Side {
     foreign,
     half,
     list_memory,
-    woven
+    bound
   };
   static constexpr std::array<uint32_t, 3> capacities = {16, 16, 72};
 
@@ -49,7 +49,7 @@ struct Side {
     keys[foreign] = reg_mr(*rig.hca, strange)->lkey.value();
     keys[half] = rig.reg(dst.va(), region_bytes / 2, rw_access).lkey.value();
     keys[list_memory] = rig.reg(lists, rw_access).lkey.value();
-    for (uint32_t i = 0; i < capacities.size(); i++) keys[woven + i] = rig.make_key(capacities[i]);
+    for (uint32_t i = 0; i < capacities.size(); i++) keys[bound + i] = rig.make_key(capacities[i]);
     const UmrShape list{.len = region_bytes};
     const prm::Klm piece = klm(dst.at(0), region_bytes, keys[whole_dst]);
     (void)rig.run_one(rig.a, umr_wqe(keys[fixed], list, {&piece, 1}));
@@ -59,13 +59,13 @@ struct Side {
   [[nodiscard]] const Mkey& key(uint32_t place) { return *rig.hca->keys.at(keys[place] >> 8); }
   // Where a direct key's memory is; offsets are addresses of the others.
   [[nodiscard]] uint64_t address_of(uint32_t place, uint64_t offset) const {
-    if (place == fixed || place >= woven) return offset;
+    if (place == fixed || place >= bound) return offset;
     return place == whole_dst || place == half ? dst.at(offset) : src.at(offset);
   }
 
   Rig rig;
   Pages src, dst, lists;
-  std::array<uint32_t, woven + 3> keys{};
+  std::array<uint32_t, bound + 3> keys{};
 };
 
 inline void begin_again(TestQp& qp, Rig& rig, Qpn peer) {

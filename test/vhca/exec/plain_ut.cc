@@ -63,13 +63,13 @@ void keys_are_not_remembered_for_another_peer() {
 
 // A key over `count` pieces of the source, all but the last one of `bytes` bytes; the last one is
 // of the other region.
-Wqe weave(const Side& s, uint32_t key, uint32_t count, uint32_t bytes) {
+Wqe bind_list(const Side& s, uint32_t key, uint32_t count, uint32_t bytes) {
   std::vector<prm::Klm> list;
   for (uint32_t i = 0; i < count - 1; i++)
     list.push_back(klm(s.src.at(uint64_t{i} * 2 * bytes), bytes, s.keys[Side::whole_src]));
   list.push_back(klm(s.dst.at(region_bytes - bytes), bytes, s.keys[Side::whole_dst]));
   const UmrShape shape{.len = uint64_t{count} * bytes, .tag = static_cast<uint8_t>(key)};
-  return umr_wqe(s.keys[Side::woven] & ~0xffu, shape, list);
+  return umr_wqe(s.keys[Side::bound] & ~0xffu, shape, list);
 }
 
 // Posts it behind what was put before; the work of the turn, whose last completion has to be good.
@@ -112,14 +112,14 @@ void long_requests_count_by_their_bytes() {
   EQUAL(work_of(s, write_of(s, 5000)), 3 * plain_work + 13000);
 }
 
-void woven_requests_go_the_straight_way() {
+void bound_requests_go_the_straight_way() {
   Side s(10, false);
-  const uint32_t key = s.keys[Side::woven] | 0x11;
+  const uint32_t key = s.keys[Side::bound] | 0x11;
   std::memset(s.dst.data() + region_bytes - 300, 0x77, 300);
   Wqe write(Opcode::rdma_write), read(Opcode::rdma_read);
   write.raddr(s.dst.at(100), s.keys[Side::whole_dst]).data(0, 3 * 300, key);
   read.raddr(250, key).data(s.dst.at(2000), 100, s.keys[Side::whole_dst]);
-  s.rig.a.put(weave(s, key, 3, 300).quiet());
+  s.rig.a.put(bind_list(s, key, 3, 300).quiet());
   s.rig.a.put(write.quiet());
   s.rig.a.put(read.quiet());
   EQUAL(work_of(s, Wqe(Opcode::local_inval, key)), 4 * plain_work);
@@ -133,7 +133,7 @@ void woven_requests_go_the_straight_way() {
 
 void many_pieces_go_the_general_way() {
   Side s(11, false);
-  const uint32_t key = s.keys[Side::woven + 2];
+  const uint32_t key = s.keys[Side::bound + 2];
   for (const uint16_t first : {uint16_t{0}, uint16_t{36}}) {
     std::vector<prm::Klm> list;
     for (uint32_t i = first; i < first + 36u; i++)
@@ -168,19 +168,19 @@ void another_key_has_its_own_bounds() {
 // What is remembered of a key below a list ends with that key.
 void keys_below_a_list_are_not_remembered_too_long() {
   Side s(13, false);
-  const uint32_t key = s.keys[Side::woven];
+  const uint32_t key = s.keys[Side::bound];
   Wqe write(Opcode::rdma_write);
   write.raddr(s.dst.at(0), s.keys[Side::whole_dst]).data(0, 400, key);
-  EQUAL(s.rig.run_one(s.rig.a, weave(s, key, 2, 200)).op, CqeOpcode::req);
+  EQUAL(s.rig.run_one(s.rig.a, bind_list(s, key, 2, 200)).op, CqeOpcode::req);
   EQUAL(work_of(s, write), plain_work);
   EQUAL(dereg_mr(*s.rig.hca, MkeyIndex{s.keys[Side::whole_src] >> 8}), 0);
   EQUAL(s.rig.run_one(s.rig.a, write).syndrome, Syndrome::local_prot);
 }
 
-void woven_memory_that_goes_is_found_out() {
+void bound_memory_that_goes_is_found_out() {
   Side s(14, false);
-  const uint32_t key = s.keys[Side::woven];
-  EQUAL(s.rig.run_one(s.rig.a, weave(s, key, 4, 300)).op, CqeOpcode::req);
+  const uint32_t key = s.keys[Side::bound];
+  EQUAL(s.rig.run_one(s.rig.a, bind_list(s, key, 4, 300)).op, CqeOpcode::req);
   s.src.unmap();
   Wqe write(Opcode::rdma_write);
   write.raddr(s.dst.at(0), s.keys[Side::whole_dst]).data(0, 1200, key);
@@ -274,12 +274,12 @@ constexpr kilim::test::Case cases[] = {
     {"keys are not remembered for another peer", keys_are_not_remembered_for_another_peer},
     {"bits without a meaning are refused", bits_without_a_meaning_are_refused},
     {"long requests count by their bytes", long_requests_count_by_their_bytes},
-    {"woven requests go the straight way", woven_requests_go_the_straight_way},
+    {"bound requests go the straight way", bound_requests_go_the_straight_way},
     {"many pieces go the general way", many_pieces_go_the_general_way},
     {"another key has its own bounds", another_key_has_its_own_bounds},
     {"keys below a list are not remembered too long",
      keys_below_a_list_are_not_remembered_too_long},
-    {"woven memory that goes is found out", woven_memory_that_goes_is_found_out},
+    {"bound memory that goes is found out", bound_memory_that_goes_is_found_out},
     {"an armed queue has its event", an_armed_queue_has_its_event},
     {"the first request establishes the connection", the_first_request_establishes_the_connection},
     {"each kind needs its own rights", each_kind_needs_its_own_rights},

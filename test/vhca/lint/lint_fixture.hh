@@ -3,6 +3,13 @@
 // one test case.
 #pragma once
 
+#include <span>
+#include <string>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "ut.hh"
 #include "vhca/hca/hca.hh"
 #include "vhca_fixture.hh"
 
@@ -57,5 +64,38 @@ struct Bench : Rig {
   MrKeys keys;
   uint32_t key;
 };
+
+// Standard error in a file while f() runs.
+template <typename F>
+std::string told(F f) {
+  const int file = ::memfd_create("told", 0);
+  CU_ASSERT_FATAL(file >= 0);
+  const int saved = ::dup(STDERR_FILENO);
+  ::dup2(file, STDERR_FILENO);
+  f();
+  ::dup2(saved, STDERR_FILENO);
+  ::close(saved);
+  std::string text(100000, '\0');
+  const ssize_t n = ::pread(file, text.data(), text.size(), 0);
+  ::close(file);
+  text.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+  return text;
+}
+
+inline void expect(const std::string& text, const char* part) {
+  if (text.find(part) == std::string::npos) std::printf("no '%s' in: %s\n", part, text.c_str());
+  CU_ASSERT_NOT_EQUAL(text.find(part), std::string::npos);
+}
+
+inline void send(Bench& b) {
+  b.a.put(Wqe(Opcode::send).data(b.memory.at(0), 64, b.lkey()));
+  b.go(b.a);
+}
+
+// Of lint_peer.cc.
+std::span<const kilim::test::Case> lint_peer_cases();
+
+// Of lint_queues.cc.
+std::span<const kilim::test::Case> lint_queue_cases();
 
 }  // namespace kilim::vhca::test

@@ -4,9 +4,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "case_tables.hh"
 #include "kilim/prm/data_seg.hh"
 #include "lint_fixture.hh"
-#include "ut.hh"
 #include "vhca/hca/hca.hh"
 
 namespace {
@@ -134,130 +134,6 @@ void a_stride_that_was_cut_is_named() {
   EQUAL(b.findings(), 1);
 }
 
-void another_queue_waits_for_the_completion() {
-  Bench b(LintMode::warn);
-  b.a.put(b.umr());
-  b.b.put(b.write());
-  b.a.ring(b.uar);
-  b.b.ring(b.uar);
-  b.run();
-  EQUAL(b.count(Rule::early_key), 1);
-  EQUAL(b.findings(), 1);
-  // The tag of before is nobody's who waits for the UMR.
-  Bench old(LintMode::warn);
-  old.finish((old.a.put(old.umr()), old.a));
-  UmrShape shape;
-  shape.len = 128;
-  shape.tag = static_cast<uint8_t>(old.key + 1);
-  prm::Klm entry = klm(old.memory.at(0), 128, old.lkey());
-  old.a.put(umr_wqe(old.key, shape, {&entry, 1}));
-  old.b.put(old.write());
-  old.a.ring(old.uar);
-  old.b.ring(old.uar);
-  old.run();
-  EQUAL(old.count(Rule::early_key), 0);
-  // With the UMR's completion written it is fine; without a completion it never is.
-  Bench c(LintMode::warn);
-  c.finish((c.a.put(c.umr()), c.a));
-  c.finish((c.b.put(c.write()), c.b));
-  EQUAL(c.findings(), 0);
-  Bench d(LintMode::warn);
-  d.finish((d.a.put(d.umr().quiet()), d.a));
-  d.finish((d.b.put(d.write()), d.b));
-  EQUAL(d.count(Rule::early_key), 1);
-}
-
-void a_key_in_use_elsewhere_is_not_changed() {
-  Bench b(LintMode::warn);
-  b.finish((b.a.put(b.umr()), b.a));
-  b.b.put(b.write());
-  b.a.put(b.umr());
-  b.b.ring(b.uar);
-  b.a.ring(b.uar);
-  b.run();
-  EQUAL(b.count(Rule::key_in_flight) + b.count(Rule::early_key), 1);
-  EQUAL(b.findings(), 1);
-}
-
-// Who reads as a peer and still has the key gets what it showed, or is refused.
-void an_invalidation_is_waited_for_by_nobody() {
-  for (const bool read_first : {false, true}) {
-    Bench b(LintMode::warn);
-    b.finish((b.a.put(b.umr()), b.a));
-    UmrShape gone;
-    gone.mask = prm::umr::mask_free;
-    gone.free = prm::mkey::free;
-    Wqe read(Opcode::rdma_read);
-    read.raddr(0, b.key).data(b.memory.at(32768), 64, b.lkey());
-    b.b.put(b.plain());
-    b.b.put(read);
-    b.a.put(umr_wqe(b.key, gone, {}));
-    b.b.ring(b.uar);
-    if (read_first) b.hca->run(1);  // the READ has been seen and not executed
-    b.a.ring(b.uar);
-    b.run();
-    EQUAL(b.findings(), 0);
-  }
-}
-
-void a_key_of_keys_is_looked_into() {
-  Bench b(LintMode::warn);
-  uint32_t outer = b.make_key(4);
-  UmrShape shape;
-  shape.len = 64;
-  prm::Klm entry = klm(0, 64, b.key);
-  b.finish((b.a.put(umr_wqe(outer, shape, {&entry, 1})), b.a));
-  b.a.put(b.umr());
-  Wqe w(Opcode::rdma_write);
-  b.a.put(w.raddr(b.memory.at(32768), b.rkey()).data(0, 64, outer));
-  b.go(b.a);
-  EQUAL(b.count(Rule::unfenced_key), 1);
-}
-
-void queues_that_are_too_full_are_named() {
-  RigShape small_ring = linted(LintMode::warn);
-  small_ring.a.sq_wqebbs = 4;
-  Bench b(small_ring);
-  for (int i = 0; i < 4; i++) b.a.put(Wqe(Opcode::nop).quiet());
-  b.go(b.a);
-  EQUAL(b.findings(), 0);
-  b.a.put(Wqe(Opcode::nop));  // over the first, of which nobody knows that it is complete
-  b.go(b.a);
-  EQUAL(b.count(Rule::sq_overrun), 1);
-
-  RigShape small_cq = linted(LintMode::warn);
-  small_cq.cq_entries = 4;
-  Bench c(small_cq);
-  for (int i = 0; i < 3; i++) c.a.put(Wqe(Opcode::nop));
-  c.go(c.a);
-  c.a.put(Wqe(Opcode::nop));
-  c.go(c.a);
-  EQUAL(c.findings(), 0);
-  c.a.put(Wqe(Opcode::nop));
-  c.a.ring(c.uar);
-  c.run();
-  EQUAL(c.count(Rule::cq_overrun), 1);
-}
-
-// Standard error in a file while f() runs.
-template <typename F>
-std::string told(F f) {
-  char path[] = "/tmp/lint_ut.XXXXXX";
-  int file = ::mkstemp(path);
-  CU_ASSERT_FATAL(file >= 0);
-  int saved = ::dup(STDERR_FILENO);
-  ::dup2(file, STDERR_FILENO);
-  f();
-  ::dup2(saved, STDERR_FILENO);
-  ::close(saved);
-  std::string text(100000, '\0');
-  ssize_t n = ::pread(file, text.data(), text.size(), 0);
-  ::close(file);
-  ::unlink(path);
-  text.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
-  return text;
-}
-
 void a_finding_is_a_sentence_with_the_wqe() {
   Bench b(LintMode::warn);
   std::string text = told([&] {
@@ -323,12 +199,6 @@ const Case cases[] = {
     {"a strict adapter fails the WQE with the rule's syndrome", a_strict_adapter_fails_the_wqe},
     {"lists by pointer are looked at", lists_by_pointer_are_looked_at},
     {"a stride that was cut to 16 bits is named", a_stride_that_was_cut_is_named},
-    {"another queue waits for the UMR's completion", another_queue_waits_for_the_completion},
-    {"a key in use on another queue is not changed", a_key_in_use_elsewhere_is_not_changed},
-    {"a peer may have a key that another queue invalidates",
-     an_invalidation_is_waited_for_by_nobody},
-    {"a key of keys is looked into", a_key_of_keys_is_looked_into},
-    {"queues that are too full are named", queues_that_are_too_full_are_named},
     {"a finding is a sentence with the decoded WQE", a_finding_is_a_sentence_with_the_wqe},
     {"warnings come less and less often", warnings_come_less_and_less_often},
     {"off is off", off_is_off},
@@ -337,4 +207,7 @@ const Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("lint", cases)
+int main(int argc, char** argv) {
+  return kilim::test::run_tables("lint", {cases, kilim::vhca::test::lint_queue_cases()}, argc,
+                                 argv);
+}

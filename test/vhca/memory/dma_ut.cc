@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "dma_fixture.hh"
 #include "ut.hh"
 #include "vhca/memory/dma.hh"
 #include "vhca/memory/dma_guard.hh"
@@ -18,72 +19,9 @@
 
 using namespace kilim;
 using namespace kilim::vhca;
+using namespace kilim::vhca::test;
 
 namespace {
-
-constexpr std::size_t page = 4096;
-
-Va va(const void* p) {
-  return Va{reinterpret_cast<uint64_t>(p)};
-}
-Va at(Va base, uint64_t offset) {
-  return Va{base.value() + offset};
-}
-
-// Two pages of which the second allows only `protection`.
-struct Pages {
-  explicit Pages(int protection)
-      : mem(static_cast<std::byte*>(
-            mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {
-    std::memset(mem, 0x11, 2 * page);
-    mprotect(mem + page, page, protection);
-  }
-  ~Pages() { munmap(mem, 2 * page); }
-  Pages(const Pages&) = delete;
-  Pages& operator=(const Pages&) = delete;
-  std::byte* mem;
-  [[nodiscard]] Va second() const { return va(mem + page); }
-};
-
-template <typename T>
-bool round_trip(T value) {
-  alignas(8) std::byte mem[16] = {};
-  T back = 0;
-  bool ok = true;
-  for (std::size_t off = 0; off < 8; ++off) {
-    T plain;
-    ok = ok && dma::store(va(mem + off), value) && dma::load(va(mem + off), back) && back == value;
-    std::memcpy(&plain, mem + off, sizeof(T));
-    ok = ok && plain == value;
-  }
-  return ok;
-}
-
-// How many of the calls that only read, and of those that write, succeed at an address.
-int reads_done(Va a) {
-  uint8_t b = 0;
-  uint16_t h = 0;
-  uint32_t w = 0;
-  uint64_t d = 0;
-  bool equal = false;
-  std::byte big[2048];
-  return dma::load(a, b) + dma::load(a, h) + dma::load(a, w) + dma::load(a, d) +
-         dma::copy_in(big, a, 1) + dma::copy_in(big, a, 64) + dma::copy_in(big, a, 200) +
-         dma::copy_in(big, a, 600) + dma::copy_in(big, a, sizeof(big)) +
-         dma::compare(a, big, 16, equal);
-}
-constexpr int all_reads = 10;
-
-int writes_done(Va a) {
-  uint64_t old = 0;
-  static const std::byte big[2048] = {};
-  return dma::store(a, uint8_t{1}) + dma::store(a, uint16_t{1}) + dma::store(a, uint32_t{1}) +
-         dma::store(a, uint64_t{1}) + dma::exchange(a, 1, old) + dma::fetch_add(a, 1, old) +
-         dma::compare_exchange(a, 0, 1, old) + dma::copy_out(a, big, 3) +
-         dma::copy_out(a, big, 64) + dma::copy_out(a, big, 200) + dma::copy_out(a, big, 600) +
-         dma::copy_out(a, big, sizeof(big)) + dma::copy(a, va(big), 100);
-}
-constexpr int all_writes = 13;
 
 void values_of_each_size_cross_unchanged() {
   CU_ASSERT(round_trip(uint8_t{0xa5}));
@@ -282,7 +220,7 @@ void moves_in_line_are_guarded() {
   CU_ASSERT(!dma::give_64(end, middle, 4, 5));
 }
 
-constexpr test::Case cases[] = {
+constexpr kilim::test::Case cases[] = {
     {"values of each size cross unchanged", values_of_each_size_cross_unchanged},
     {"copies move exactly their bytes", copies_move_exactly_their_bytes},
     {"compare tells equal from different", compare_tells_equal_from_different_and_fault},
@@ -308,5 +246,5 @@ constexpr test::Case cases[] = {
 
 int main(int argc, char** argv) {
   if (!dma::install()) return 2;
-  return test::run_cases("vhca/memory/dma", cases, argc, argv);
+  return kilim::test::run_cases("vhca/memory/dma", cases, argc, argv);
 }

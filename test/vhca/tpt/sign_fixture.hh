@@ -11,6 +11,7 @@
 #include "kilim/prm/cmd.hh"
 #include "kilim/prm/mkc.hh"
 #include "sign_reference.hh"
+#include "ut.hh"
 #include "vhca/hca/commands.hh"
 #include "vhca/hca/hca.hh"
 #include "vhca_fixture.hh"
@@ -138,7 +139,7 @@ struct End {
     in.count_pd = be32{1u << 28 | rig.pd.value()};
     prm::CreatePsvOut out{};
     (void)command(*rig.hca, std::as_bytes(std::span(&in, 1)),
-                  std::as_writable_bytes(std::span(&out, 1)));
+                           std::as_writable_bytes(std::span(&out, 1)));
     return out.hdr.status == 0 ? out.psv[0].host() : 0;
   }
   // The next completion that is none of a signature.
@@ -175,5 +176,13 @@ struct End {
     return post(set_psv(psv.wire, l.wire));
   }
 };
+
+inline Syndrome shown(End& e) {
+  const prm::Klm k = klm(e.arena.at(0), 516, e.pieces);
+  return e.configure(crc_in_memory, {&k, 1}, 516);
+}
+
+// Of signature_stops.cc.
+std::span<const kilim::test::Case> signature_stop_cases();
 
 }  // namespace kilim::vhca::test

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "kilim/prm/data_seg.hh"
+#include "ut.hh"
 #include "vhca/hca/hca.hh"
 #include "vhca_fixture.hh"
 
@@ -54,5 +55,8 @@ inline Wqe by_pointer(uint32_t key, uint64_t len, uint64_t addr, uint32_t entrie
   std::memcpy(w.bytes.data() + 16 + 4, &n, sizeof(n));
   return w.data(addr, octowords * 16u, list_key);
 }
+
+// Of umr_state.cc.
+std::span<const kilim::test::Case> umr_state_cases();
 
 }  // namespace kilim::vhca::test

@@ -5,9 +5,11 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <string>
 
 #include "shared_queue_fixture.hh"
+#include "ut.hh"
 #include "vhca/hca/hca.hh"
 #include "wire_fixture.hh"
 
@@ -62,7 +64,7 @@ struct Initiator {
     a.max_rd_atomic = 16;
     a.sq_psn = s.psn;
     rc |= modify_qp(*rig.hca, qp.qpn, a,
-                    state | timeout | retry_cnt | rnr_retry | max_rd_atomic | sq_psn);
+                             state | timeout | retry_cnt | rnr_retry | max_rd_atomic | sq_psn);
     if (rc != 0) std::abort();
   }
   void put(Wqe w, uint16_t stream = 0) {
@@ -161,5 +163,8 @@ inline bool good(const std::optional<Completion>& c) {
 inline bool failed(const std::optional<Completion>& c, Syndrome s) {
   return c.has_value() && c->op == prm::CqeOpcode::req_err && c->syndrome == s;
 }
+
+// Of dynamic_packets.cc.
+std::span<const kilim::test::Case> dynamic_packet_cases();
 
 }  // namespace kilim::vhca::test

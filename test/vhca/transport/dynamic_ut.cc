@@ -6,9 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "case_tables.hh"
 #include "dynamic_fixture.hh"
-#include "ut.hh"
-#include "vhca/transport/roce_frame.hh"
 #include "vhca/wq/qp_error.hh"
 
 using namespace kilim;
@@ -107,8 +106,7 @@ void a_wrong_key_is_refused_and_the_target_lives_on() {
     t.queue.recv(memory.at(600'000), 100, key.lkey.value());
     CU_ASSERT(failed(p.post(ini, p.send(t, 0, 50, good_key ^ 1)), Syndrome::remote_access));
     EQUAL(ini.stands(), QpState::err);
-    CU_ASSERT(!t.queue.cq.poll().has_value() &&
-              query_qp(*where->hca, t.qpn)->state == QpState::rtr);
+    CU_ASSERT(!t.queue.cq.poll().has_value() && query_qp(*where->hca, t.qpn)->state == QpState::rtr);
     CU_ASSERT(good(p.post(other, p.send(t, 0, 50))) && p.w.wait(t.queue.cq).has_value());
   }
   EQUAL(p.w.right.events.of(event::qp_access_err), 0);
@@ -209,111 +207,6 @@ void a_failing_stream_leaves_the_others_alone() {
   streams_fail_alone(p, here, p.w.left.reg(own, rw_access).rkey.value(), own);
 }
 
-// A packet as an initiator of the left adapter would send it.
-void send_frame(Pair& p, const Target& t, roce::Op op, const RocePacket& like,
-                const Mac& from = left_mac) {
-  RocePath path{.src = from, .dst = right_mac};
-  port_gid(from, 0, path.sgid);
-  port_gid(right_mac, 0, path.dgid);
-  RocePacket q = like;
-  q.service = roce::Service::dc;
-  q.op = op;
-  q.flags = roce::flags_of(q.service, *roce::op_row(static_cast<uint8_t>(op)));
-  q.dest_qpn = t.qpn.value();
-  q.dc_key = good_key;
-  if (q.src_qpn == 0) q.src_qpn = 0x99;
-  std::vector<std::byte> frame(4096);
-  frame.resize(build_roce(path, q, 1024, frame));
-  p.w.left.hca->config.wires[0]->send(frame);
-  p.w.right.hca->run();
-}
-
-RocePacket packet(uint64_t session, uint32_t base, uint32_t psn) {
-  RocePacket q;
-  q.session = session;
-  q.base_psn = base;
-  q.psn = psn;
-  return q;
-}
-
-void packets_of_an_earlier_connection_are_dropped() {
-  Pair p;
-  Target t(p.w.right);
-  for (int i = 0; i < 4; i++) p.recv(t, 0, 4096);
-  send_frame(p, t, roce::Op::send_only, packet(0, 5, 5));
-  CU_ASSERT(!t.queue.cq.poll().has_value());
-  send_frame(p, t, roce::Op::send_only, packet(20, 5, 5));
-  send_frame(p, t, roce::Op::send_only, packet(20, 5, 5));  // twice
-  CU_ASSERT(t.queue.cq.poll().has_value() && !t.queue.cq.poll().has_value());
-  send_frame(p, t, roce::Op::send_only, packet(21, 6, 6));
-  CU_ASSERT(t.queue.cq.poll().has_value());
-  send_frame(p, t, roce::Op::send_only, packet(20, 5, 5));
-  send_frame(p, t, roce::Op::send_only, packet(0, 7, 7));
-  CU_ASSERT(!t.queue.cq.poll().has_value());
-  // Who was silent for minutes has been started anew.
-  std::vector<std::unique_ptr<Qp>>& kept = p.w.right.hca->qps.at(t.qpn.value())->connections;
-  for (const std::unique_ptr<Qp>& c : kept) c->rc->heard_ns -= 120'000'000'000;
-  send_frame(p, t, roce::Op::send_only, packet(4, 5, 5));
-  CU_ASSERT(t.queue.cq.poll().has_value());
-}
-
-// Numbers of connections are compared within one initiator.
-void initiators_of_one_number_on_two_adapters_are_two() {
-  Pair p;
-  Target t(p.w.right);
-  for (int i = 0; i < 3; i++) p.recv(t, 0, 4096);
-  constexpr Mac third = {2, 0, 0, 0, 0, 3};
-  send_frame(p, t, roce::Op::send_only, packet(20, 5, 5));
-  CU_ASSERT(t.queue.cq.poll().has_value());
-  send_frame(p, t, roce::Op::send_only, packet(10, 8, 8), third);
-  CU_ASSERT(t.queue.cq.poll().has_value());
-  send_frame(p, t, roce::Op::send_only, packet(20, 5, 6));
-  CU_ASSERT(t.queue.cq.poll().has_value());
-}
-
-void half_a_message_keeps_its_connection() {
-  Pair p;
-  Target t(p.w.right);
-  p.recv(t, 0, 4096);
-  send_frame(p, t, roce::Op::send_first, packet(20, 5, 5));
-  std::vector<std::unique_ptr<Qp>>& kept = p.w.right.hca->qps.at(t.qpn.value())->connections;
-  auto from = [](uint32_t qpn) {
-    RocePacket q = packet(30, 7, 7);
-    q.src_qpn = qpn;
-    return q;
-  };
-  for (uint32_t i = 0; i < 31; i++) {
-    p.recv(t, 0, 4096);
-    send_frame(p, t, roce::Op::send_only, from(0x1000 + i));
-    CU_ASSERT(t.queue.cq.poll().has_value());
-  }
-  // All have been silent for long; the half one the longest.
-  for (const std::unique_ptr<Qp>& c : kept) c->rc->heard_ns -= 1'000'000'000;
-  p.recv(t, 0, 4096);
-  send_frame(p, t, roce::Op::send_only, from(0x2000));
-  std::optional<Completion> c = t.queue.cq.poll();
-  CU_ASSERT(c.has_value() && c->op == prm::CqeOpcode::resp_send && c->bytes == 1024);
-  send_frame(p, t, roce::Op::send_last, packet(20, 5, 6));
-  c = t.queue.cq.poll();
-  CU_ASSERT(c.has_value() && c->op == prm::CqeOpcode::resp_send && c->bytes == 2048);
-}
-
-void half_a_message_gives_its_receive_back() {
-  Pair p;
-  Target t(p.w.right);
-  p.recv(t, 0, 4096);
-  p.recv(t, 0, 4096);
-  send_frame(p, t, roce::Op::send_first, packet(20, 5, 5));
-  // The initiator starts anew.
-  send_frame(p, t, roce::Op::send_first, packet(21, 90, 90));
-  std::optional<Completion> c = t.queue.cq.poll();
-  CU_ASSERT(c.has_value() && c->syndrome == Syndrome::wr_flush && c->index == 0);
-  EQUAL(destroy_qp(*p.w.right.hca, t.qpn), 0);
-  c = t.queue.cq.poll();
-  CU_ASSERT(c.has_value() && c->syndrome == Syndrome::wr_flush && c->index == 1);
-  EQUAL(t.queue.destroy(), 0);
-}
-
 void short_data_comes_in_a_long_entry() {
   Pair p;
   Initiator ini(p.w.left);
@@ -338,14 +231,12 @@ constexpr Case cases[] = {
     {"more initiators than a target remembers take turns",
      more_initiators_than_a_target_remembers_take_turns},
     {"a failing stream leaves the others alone", a_failing_stream_leaves_the_others_alone},
-    {"packets of an earlier connection are dropped", packets_of_an_earlier_connection_are_dropped},
-    {"initiators of one number on two adapters are two",
-     initiators_of_one_number_on_two_adapters_are_two},
-    {"half a message keeps its connection", half_a_message_keeps_its_connection},
-    {"half a message gives its receive back", half_a_message_gives_its_receive_back},
     {"short data comes in a long entry", short_data_comes_in_a_long_entry},
 };
 
 }  // namespace
 
-KILIM_UT_MAIN("vhca/transport dynamic connections", cases)
+int main(int argc, char** argv) {
+  return kilim::test::run_tables("vhca/transport dynamic connections",
+                                 {cases, kilim::vhca::test::dynamic_packet_cases()}, argc, argv);
+}

@@ -77,20 +77,21 @@ Profile unbounded() {
   return p;
 }
 
+void begin_again(Rig& rig) {
+  for (TestQp* qp : {&rig.a, &rig.b}) {
+    EQUAL(rig.to_state(*qp, QpState::reset), 0);
+    qp->pi = qp->head = 0;
+    std::memset(qp->record.data(), 0, 8);
+  }
+  rig.to_rts(rig.a, rig.b.qpn);
+  rig.to_rts(rig.b, rig.a.qpn);
+}
+
 void a_port_sends_what_it_says() {
   Rig rig;
   Repeated near(2 * gib), far(2 * gib);
   MrKeys a = rig.reg(near.va(), near.bytes(), rw_access),
          b = rig.reg(far.va(), far.bytes(), rw_access);
-  auto begin_again = [&rig] {
-    for (TestQp* qp : {&rig.a, &rig.b}) {
-      EQUAL(rig.to_state(*qp, QpState::reset), 0);
-      qp->pi = qp->head = 0;
-      std::memset(qp->record.data(), 0, 8);
-    }
-    rig.to_rts(rig.a, rig.b.qpn);
-    rig.to_rts(rig.b, rig.a.qpn);
-  };
   fill(near, 1);
   const uint64_t at = near.va().value();
   auto write = [&](Opcode op) { return Wqe(op).raddr(far.va().value(), b.rkey.value()); };
@@ -100,13 +101,13 @@ void a_port_sends_what_it_says() {
     for (uint32_t more : {uint32_t{gib} + 1, 0x7fffffffu, 0u}) {  // the last one is 2 GiB
       Wqe w = op == Opcode::send ? Wqe(op) : write(op);
       EQUAL(rig.run_one(rig.a, w.data(at, more, a.lkey.value())).syndrome, Syndrome::local_length);
-      begin_again();
+      begin_again(rig);
     }
   }
   Wqe two = write(Opcode::rdma_write).data(at, gib, a.lkey.value()).data(at, 1, a.lkey.value());
   EQUAL(rig.run_one(rig.a, two).syndrome, Syndrome::local_length);
   // A receive has room for 2 GiB all the same.
-  begin_again();
+  begin_again(rig);
   rig.b.recv(far.va().value(), 0, b.lkey.value());
   fill(near, 2);
   EQUAL(rig.run_one(rig.a, Wqe(Opcode::send).data(at, gib, a.lkey.value())).op,

@@ -3,33 +3,12 @@
 // wrapping, both sizes of CQE.
 #include <random>
 
-#include "ut.hh"
+#include "case_tables.hh"
+#include "rc_loopback_fixture.hh"
 #include "vhca/hca/hca.hh"
-#include "vhca_fixture.hh"
 
 namespace kilim::vhca::test {
 namespace {
-
-using prm::CqeOpcode;
-
-void fill(const Pages& p, unsigned seed) {
-  std::minstd_rand r(seed);
-  for (std::size_t i = 0; i < p.size(); i++) p.data()[i] = static_cast<std::byte>(r());
-}
-bool same(const std::byte* x, const std::byte* y, std::size_t n) {
-  return std::memcmp(x, y, n) == 0;
-}
-
-struct Bench {
-  explicit Bench(const RigShape& s = {}) : rig(s), src(65536), dst(65536) {
-    fill(src, 7);
-    ks = rig.reg(src, rw_access);
-    kd = rig.reg(dst, rw_access);
-  }
-  Rig rig;
-  Pages src, dst;
-  MrKeys ks{}, kd{};
-};
 
 void send_arrives_with_its_immediate() {
   Bench t;
@@ -135,71 +114,6 @@ void atomics_return_the_old_value() {
   CU_ASSERT(word(t.src, 16) == 1023 && word(t.dst, 64) == 5);
 }
 
-void a_send_can_invalidate_a_key() {
-  Bench t;
-  uint32_t key = t.rig.make_key(4, true, true);
-  std::array<prm::Klm, 1> list = {klm(t.dst.at(0), 256, t.kd.lkey.value())};
-  UmrShape shape;
-  shape.len = 256;
-  EQUAL(t.rig.run_one(t.rig.a, umr_wqe(key, shape, list)).op, CqeOpcode::req);
-  t.rig.b.recv(t.dst.at(4096), 64, t.kd.lkey.value());
-  Wqe w(Opcode::send_inval, key);
-  w.data(t.src.at(0), 8, t.ks.lkey.value());
-  EQUAL(t.rig.run_one(t.rig.a, w).op, CqeOpcode::req);
-  std::optional<Completion> r = t.rig.cq_b.poll();
-  CU_ASSERT(r && r->op == CqeOpcode::resp_send_inv && r->imm == key);
-  Wqe use(Opcode::rdma_write);
-  use.raddr(0, key).data(t.src.at(0), 8, t.ks.lkey.value());
-  EQUAL(t.rig.run_one(t.rig.a, use).syndrome, prm::Syndrome::remote_access);
-}
-
-// A request that is to invalidate a key is refused, and the key goes on. `owner`: its domain.
-void stays_valid(Bench& t, uint32_t key, const Wqe& w, prm::Syndrome want,
-                 std::optional<Pdn> owner = {}) {
-  Mkey& m = *t.rig.hca->keys.at(key >> 8);
-  std::array<prm::Klm, 1> list = {klm(t.dst.at(0), 256, t.kd.lkey.value())};
-  UmrShape shape;
-  shape.len = 256;
-  EQUAL(t.rig.run_one(t.rig.a, umr_wqe(key, shape, list)).op, CqeOpcode::req);
-  m.pd = owner.value_or(m.pd);
-  t.rig.b.recv(t.dst.at(4096), 64, t.kd.lkey.value());
-  EQUAL(t.rig.run_one(t.rig.a, w).syndrome, want);
-  CU_ASSERT(!m.free);
-}
-Wqe peer_s(const Bench& t, uint32_t key) {
-  Wqe w(Opcode::send_inval, key);
-  return w.data(t.src.at(0), 8, t.ks.lkey.value());
-}
-
-void a_peer_invalidates_only_keys_that_allow_it() {
-  Bench t;
-  const uint32_t key = t.rig.make_key(4);
-  stays_valid(t, key, peer_s(t, key), prm::Syndrome::remote_access);
-}
-
-void nobody_invalidates_by_an_old_tag() {
-  for (const bool peer : {false, true}) {
-    Bench t;
-    const uint32_t key = t.rig.make_key(4, true, true);
-    if (peer)
-      stays_valid(t, key, peer_s(t, key + 1), prm::Syndrome::remote_access);
-    else
-      stays_valid(t, key, Wqe(Opcode::local_inval, key + 1), prm::Syndrome::mw_bind);
-  }
-}
-
-void nobody_invalidates_a_key_of_another_domain() {
-  for (const bool peer : {false, true}) {
-    Bench t;
-    const Pdn other = *alloc_pd(*t.rig.hca);
-    const uint32_t key = t.rig.make_key(4, true, true);
-    if (peer)
-      stays_valid(t, key, peer_s(t, key), prm::Syndrome::remote_access, other);
-    else
-      stays_valid(t, key, Wqe(Opcode::local_inval, key), prm::Syndrome::mw_bind, other);
-  }
-}
-
 // WQEs of all lengths around the end of a small ring, inline data included.
 void rings_wrap_anywhere(uint32_t cqe_bytes) {
   RigShape s;
@@ -292,10 +206,6 @@ const kilim::test::Case cases[] = {
     {"write and read move data", write_and_read_move_data},
     {"write with immediate uses a receive WQE", write_with_immediate_uses_a_receive_wqe},
     {"atomics return the old value", atomics_return_the_old_value},
-    {"a send can invalidate a key", a_send_can_invalidate_a_key},
-    {"a peer invalidates only keys that allow it", a_peer_invalidates_only_keys_that_allow_it},
-    {"nobody invalidates by an old tag", nobody_invalidates_by_an_old_tag},
-    {"nobody invalidates a key of another domain", nobody_invalidates_a_key_of_another_domain},
     {"rings wrap with 64 byte CQEs", rings_wrap_with_64_byte_cqes},
     {"rings wrap with 128 byte CQEs", rings_wrap_with_128_byte_cqes},
     {"a queue may be its own peer", a_queue_may_be_its_own_peer},
@@ -307,4 +217,8 @@ const kilim::test::Case cases[] = {
 }  // namespace
 }  // namespace kilim::vhca::test
 
-KILIM_UT_MAIN("rc_loopback", kilim::vhca::test::cases)
+int main(int argc, char** argv) {
+  return kilim::test::run_tables(
+      "rc_loopback", {kilim::vhca::test::cases, kilim::vhca::test::rc_invalidate_cases()}, argc,
+      argv);
+}

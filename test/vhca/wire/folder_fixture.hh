@@ -6,10 +6,12 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "frames_fixture.hh"
+#include "ut.hh"
 #include "vhca/wire/make.hh"
 
 namespace kilim::test {
@@ -40,5 +42,11 @@ inline std::string taken(vhca::Wire& w) {
     all += std::to_integer<char>(f.back());
   return all;
 }
+
+// Of wire_kinds.cc.
+std::span<const kilim::test::Case> wire_kind_cases();
+
+// Of decorators.cc.
+std::span<const kilim::test::Case> decorator_cases();
 
 }  // namespace kilim::test

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <vector>
 
 namespace kilim::test {
@@ -107,6 +108,10 @@ inline Bytes make_frame(const FrameSpec& s) {
   for (std::size_t i = payload_of(s); i < b.size(); ++i) b[i] = static_cast<std::byte>(i * 31 + 7);
   put16(b, l4_checksum_at(s), ~l4_check(b, s) & 0xffffu);
   return b;
+}
+
+inline bool same(std::span<const std::byte> a, const Bytes& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), b.size()) == 0;
 }
 
 }  // namespace kilim::test

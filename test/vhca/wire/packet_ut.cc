@@ -127,42 +127,52 @@ void damaged_frames_never_lead_outside() {
   }
 }
 
+// The i-th segment, behind `done` bytes.
+void check_segment(const FrameSpec& s, const Bytes& f, std::size_t i, std::size_t done) {
+  const std::size_t n = f.size();
+  EQUAL(l4_check(f, s), 0xffff);
+  if (s.ipv6) {
+    EQUAL(get16(f, l3_of(s) + 4), n - l4_of(s));
+  } else {
+    EQUAL(l3_check(f, s), 0xffff);
+    EQUAL(get16(f, l3_of(s) + 2), n - l3_of(s));
+    EQUAL(get16(f, l3_of(s) + 4), (0xfffe + i) & 0xffff);
+  }
+  if (s.tcp) {
+    uint32_t seq = get16(f, l4_of(s) + 4) << 16 | get16(f, l4_of(s) + 6);
+    EQUAL(seq, static_cast<uint32_t>(0xfffffc00 + done));
+    // CWR on the first only, FIN and PSH on the last only.
+    unsigned want = 0x10u | (i == 0 ? 0x80u : 0u) | (i == 2 ? 0x09u : 0u);
+    EQUAL(std::to_integer<unsigned>(f[l4_of(s) + 13]), want);
+  } else {
+    EQUAL(get16(f, l4_of(s) + 4), n - l4_of(s));
+  }
+}
+
+void segments_are_right(bool v6, bool tcp) {
+  FrameSpec s{
+      .ipv6 = v6, .tcp = tcp, .tags = 1, .payload = 4001, .tcp_flags = 0x99, .seq = 0xfffffc00};
+  Bytes whole = make_frame(s);
+  Segmenter seg;
+  CU_ASSERT(seg.open(whole, 1448));
+  EQUAL(seg.longest(), payload_of(s) + 1448);
+  std::size_t done = 0;
+  Bytes out(2000), payload;
+  for (std::size_t n, i = 0; (n = seg.next(out)) > 0; ++i) {
+    Bytes f(out.begin(), out.begin() + static_cast<long>(n));
+    EQUAL(n, payload_of(s) + std::min<std::size_t>(1448, 4001 - done));
+    check_segment(s, f, i, done);
+    payload.insert(payload.end(), f.begin() + static_cast<long>(payload_of(s)), f.end());
+    done = payload.size();
+  }
+  CU_ASSERT(std::equal(payload.begin(), payload.end(),
+                       whole.begin() + static_cast<long>(payload_of(s)), whole.end()));
+}
+
 void segments_put_together_are_the_packet_and_each_is_right() {
   for (bool v6 : {false, true}) {
     for (bool tcp : {false, true}) {
-      FrameSpec s{
-          .ipv6 = v6, .tcp = tcp, .tags = 1, .payload = 4001, .tcp_flags = 0x99, .seq = 0xfffffc00};
-      Bytes whole = make_frame(s);
-      Segmenter seg;
-      CU_ASSERT(seg.open(whole, 1448));
-      EQUAL(seg.longest(), payload_of(s) + 1448);
-      std::size_t done = 0;
-      Bytes out(2000), payload;
-      for (std::size_t n, i = 0; (n = seg.next(out)) > 0; ++i) {
-        Bytes f(out.begin(), out.begin() + static_cast<long>(n));
-        EQUAL(n, payload_of(s) + std::min<std::size_t>(1448, 4001 - done));
-        EQUAL(l4_check(f, s), 0xffff);
-        if (v6) {
-          EQUAL(get16(f, l3_of(s) + 4), n - l4_of(s));
-        } else {
-          EQUAL(l3_check(f, s), 0xffff);
-          EQUAL(get16(f, l3_of(s) + 2), n - l3_of(s));
-          EQUAL(get16(f, l3_of(s) + 4), (0xfffe + i) & 0xffff);
-        }
-        if (tcp) {
-          uint32_t seq = get16(f, l4_of(s) + 4) << 16 | get16(f, l4_of(s) + 6);
-          EQUAL(seq, static_cast<uint32_t>(0xfffffc00 + done));
-          // CWR on the first only, FIN and PSH on the last only.
-          unsigned want = 0x10u | (i == 0 ? 0x80u : 0u) | (i == 2 ? 0x09u : 0u);
-          EQUAL(std::to_integer<unsigned>(f[l4_of(s) + 13]), want);
-        } else {
-          EQUAL(get16(f, l4_of(s) + 4), n - l4_of(s));
-        }
-        payload.insert(payload.end(), f.begin() + static_cast<long>(payload_of(s)), f.end());
-        done = payload.size();
-      }
-      CU_ASSERT(std::equal(payload.begin(), payload.end(),
-                           whole.begin() + static_cast<long>(payload_of(s)), whole.end()));
+      segments_are_right(v6, tcp);
     }
   }
 }

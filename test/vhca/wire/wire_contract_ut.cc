@@ -8,12 +8,11 @@
 #include <net/if.h>
 #include <poll.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 
+#include "case_tables.hh"
+#include "folder_fixture.hh"
 #include "frames_fixture.hh"
 #include "netns_fixture.hh"
-#include "ut.hh"
 #include "vhca/wire/make.hh"
 
 using namespace kilim;
@@ -97,10 +96,6 @@ void on_each_kind(const std::function<void(Ends&)>& check) {
     Ends ends(k);
     check(ends);
   }
-}
-
-bool same(std::span<const std::byte> a, const Bytes& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), b.size()) == 0;
 }
 
 void frames_arrive_whole_and_in_order() {
@@ -198,156 +193,6 @@ void a_receiver_that_does_not_take_loses_nothing_that_was_taken() {
   });
 }
 
-void a_cable_has_two_ends_and_may_be_plugged_again() {
-  auto a = make_wire("cable:c"), b = make_wire("cable:c");
-  CU_ASSERT(a.ok() && b.ok());
-  CU_ASSERT(!make_wire("cable:c").ok() && make_wire("cable:c").error().code == EBUSY);
-  (*a)->send(make_frame({}));
-  b->reset();
-  EQUAL((*a)->send(make_frame({})), Wire::Sent::taken);
-  b = make_wire("cable:c");
-  CU_ASSERT(b.ok() && (*b)->peek().empty());
-  (*a)->send(make_frame({}));
-  CU_ASSERT(!(*b)->peek().empty());
-}
-
-// Frames of all lengths in a cable that is full most of the time: nothing is put over what is still
-// to be read, wherever in the ring it lies.
-void a_full_cable_loses_nothing() {
-  auto a = make_wire("cable:full"), b = make_wire("cable:full");
-  CU_ASSERT_FATAL(a.ok() && b.ok());
-  auto numbered = [](std::size_t i) {
-    Bytes f(14 + i * 977 % 1500, static_cast<std::byte>(i));
-    put16(f, 0, i);
-    put16(f, 12, 0x88b5);
-    return f;
-  };
-  std::size_t sent = 0, came = 0;
-  bool all_same = true;
-  for (constexpr std::size_t many = 20'000; came < many && all_same; (*b)->drop()) {
-    while (sent < many && (*a)->send(numbered(sent)) == Wire::Sent::taken) sent++;
-    all_same = same((*b)->peek(), numbered(came++));
-  }
-  CU_ASSERT(all_same && (*b)->peek().empty());
-}
-
-// The first word of who sends to nobody comes with his next frame.
-void a_late_neighbour_misses_no_frame() {
-  auto a = make_wire("udp:127.0.0.1:47921:127.0.0.1:47922");
-  CU_ASSERT_FATAL(a.ok());
-  EQUAL((*a)->send(make_frame({.payload = 9})), Wire::Sent::taken);
-  auto b = make_wire("udp:127.0.0.1:47922:127.0.0.1:47921");
-  CU_ASSERT_FATAL(b.ok());
-  const Bytes heard = make_frame({.payload = 7});
-  CU_ASSERT((*a)->send(heard) == Wire::Sent::taken && (*a)->counters().tx_lost == 0);
-  for (int i = 0; i < 10'000 && (*b)->peek().empty(); i++) usleep(1000);
-  CU_ASSERT(same((*b)->peek(), heard));
-}
-
-sockaddr_un address_of(const std::string& name) {
-  sockaddr_un a{AF_UNIX, {}};
-  name.copy(a.sun_path, sizeof(a.sun_path) - 1);
-  return a;
-}
-
-// A neighbour that is no wire may send anything.
-void what_is_no_frame_is_counted_and_passed_over() {
-  const std::string one = folder + "/x", two = folder + "/y";
-  auto wire = make_wire("dgram:" + one + ":" + two);
-  CU_ASSERT_FATAL(wire.ok());
-  const sockaddr_un us = address_of(one), them = address_of(two);
-  int fd = ::socket(AF_UNIX, SOCK_DGRAM, 0);
-  EQUAL(::bind(fd, reinterpret_cast<const sockaddr*>(&them), sizeof(them)), 0);
-  const std::size_t longest = max_frame((*wire)->mtu());
-  for (std::size_t bytes : {std::size_t{0}, std::size_t{13}, longest + 1, longest + 9, longest}) {
-    const Bytes f(bytes, static_cast<std::byte>(bytes));
-    EQUAL(::sendto(fd, f.data(), f.size(), 0, reinterpret_cast<const sockaddr*>(&us), sizeof(us)),
-          static_cast<ssize_t>(bytes));
-  }
-  CU_ASSERT(same((*wire)->peek(), Bytes(longest, static_cast<std::byte>(longest))));
-  EQUAL((*wire)->counters().rx_malformed, 2);
-  EQUAL((*wire)->counters().rx_too_long, 2);
-  ::close(fd);
-}
-
-void leave_a_socket(const std::string& name) {
-  const sockaddr_un a = address_of(name);
-  int fd = ::socket(AF_UNIX, SOCK_DGRAM, 0);
-  EQUAL(::bind(fd, reinterpret_cast<const sockaddr*>(&a), sizeof(a)), 0);
-  ::close(fd);
-}
-
-// The socket's file is ours alone while we live; what a dead process left is taken over, and a file
-// of another kind is nobody's socket.
-void a_pair_of_sockets_belongs_to_two() {
-  const std::string one = folder + "/a", two = folder + "/b", to = "dgram:";
-  auto a = make_wire(to + one + ":" + two);
-  CU_ASSERT_FATAL(a.ok());
-  EQUAL((*a)->send(make_frame({})), Wire::Sent::taken);  // nobody there yet
-  CU_ASSERT(!make_wire(to + one + ":" + two).ok());      // it lives
-  auto stranger = make_wire(to + folder + "/c:" + one);
-  auto b = make_wire(to + two + ":" + one);
-  CU_ASSERT_FATAL(stranger.ok() && b.ok());
-  Bytes heard = make_frame({.payload = 7});
-  EQUAL((*stranger)->send(make_frame({.payload = 9})), Wire::Sent::taken);
-  EQUAL((*b)->send(heard), Wire::Sent::taken);
-  CU_ASSERT(same((*a)->peek(), heard));
-  EQUAL((*a)->counters().rx_malformed, 1);
-  a->reset();
-  CU_ASSERT(!std::filesystem::exists(one));
-  EQUAL((*b)->send(heard), Wire::Sent::taken);
-  leave_a_socket(one);
-  CU_ASSERT(make_wire(to + one + ":" + two).ok());
-  CU_ASSERT(command("echo mine > " + one));
-  CU_ASSERT(!make_wire(to + one + ":" + two).ok());
-  CU_ASSERT(std::filesystem::is_regular_file(one));
-}
-
-void specs_that_are_no_wire_are_refused_with_a_sentence() {
-  for (const char* bad : {"",
-                          "x",
-                          "cable",
-                          "cable:",
-                          "pcap:",
-                          "pcap::",
-                          "pcap:a:b:c",
-                          "af_packet:",
-                          "dgram:a",
-                          "dgram::b",
-                          "dgram:a:b:c",
-                          "dgram:a:a",
-                          "tun:t0",
-                          "af_packet:nosuchif0",
-                          "pcap:/nonexistent/x",
-                          "cable:a,b",
-                          "cable:a=b",
-                          "cable:a+drop",
-                          "cable:a+",
-                          "cable:a+tee:",
-                          "cable:a+fault:",
-                          "cable:a+fault:drop",
-                          "cable:a+fault:drop:1.5",
-                          "cable:a+fault:drop:-1",
-                          "cable:a+fault:drop:nan",
-                          "cable:a+fault:seed:x",
-                          "cable:a+fault:lose:0.1",
-                          "unix:",
-                          "unix:/nonexistent/x",
-                          "tap:a-name-of-sixteen",
-                          "tap:a%d",
-                          "udp:1",
-                          "udp:127.0.0.1:1:127.0.0.1",
-                          "udp:name:1:127.0.0.1:2",
-                          "udp:[::1:1:[::1]:2",
-                          "udp:127.0.0.1:1:[::1]:2",
-                          "udp:127.0.0.1:1:127.0.0.1:2:3"}) {
-    std::string why;
-    CU_ASSERT(!make_wire(bad, &why).ok());
-    CU_ASSERT(why.find(std::string("'") + bad + "'") != std::string::npos);
-    CU_ASSERT(why.find("cable:NAME") != std::string::npos);
-  }
-}
-
 void an_interface_has_its_index() {
   on_each_kind([](Ends& e) {
     const std::string name(interface_of_wire(e.kind.sender));
@@ -370,15 +215,7 @@ constexpr Case cases[] = {
     {"a waiting receiver is woken", a_waiting_receiver_is_woken},
     {"a receiver that does not take loses nothing that was taken",
      a_receiver_that_does_not_take_loses_nothing_that_was_taken},
-    {"a cable has two ends and may be plugged again",
-     a_cable_has_two_ends_and_may_be_plugged_again},
-    {"a full cable loses nothing", a_full_cable_loses_nothing},
-    {"a late neighbour misses no frame", a_late_neighbour_misses_no_frame},
-    {"what is no frame is counted and passed over", what_is_no_frame_is_counted_and_passed_over},
     {"a wire that is an interface of the machine says which", an_interface_has_its_index},
-    {"a pair of sockets belongs to two", a_pair_of_sockets_belongs_to_two},
-    {"specs that are no wire are refused with a sentence",
-     specs_that_are_no_wire_are_refused_with_a_sentence},
 };
 
 }  // namespace
@@ -389,7 +226,8 @@ int main(int argc, char** argv) {
              command("(echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6)") &&
              command("ip tuntap add kt0 mode tap") && command("ip tuntap add kt1 mode tap") &&
              command("ip link set kt0 up") && command("ip link set kt1 up");
-  int failed = run_cases("vhca/wire contract", cases, argc, argv);
+  int failed = kilim::test::run_tables("vhca/wire contract",
+                                       {cases, kilim::test::wire_kind_cases()}, argc, argv);
   std::filesystem::remove_all(folder);
   if (failed == 0 && !have_namespace) {
     std::printf("skipped for af_packet: no network namespace can be made here (root is needed)\n");

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Relaxed regions under unreliable connections, pinned and on demand. Part of compat_ut.
+#include <cerrno>
+#include <cstring>
+
+#include "../vhca/verbs/fabric_fixture.hh"
+#include "compat_cases.hh"
+#include "examples.h"
+
+namespace {
+
+using namespace kilim::test;
+
+constexpr int rights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+
+// Two unreliable connections to each other, in one domain.
+struct Unreliable {
+  Unreliable() {
+    (void)client();
+    pd = ibv_alloc_pd(context());
+    for (int i = 0; i < 2; i++) {
+      cq[i] = ibv_create_cq(context(), 64, nullptr, nullptr, 0);
+      qp[i] = create_qp(pd, cq[i], {.type = IBV_QPT_UC});
+    }
+    ok = qp[0] != nullptr && qp[1] != nullptr && connect(0) == 0 && connect(1) == 0;
+  }
+  ~Unreliable() {
+    for (int i = 0; i < 2; i++) {
+      if (qp[i] != nullptr) ibv_destroy_qp(qp[i]);
+      ibv_destroy_cq(cq[i]);
+    }
+    EQUAL(ibv_dealloc_pd(pd), 0);
+  }
+  Unreliable(const Unreliable&) = delete;
+  Unreliable& operator=(const Unreliable&) = delete;
+
+  int connect(int i) {
+    ibv_qp_attr a{};
+    a.qp_state = IBV_QPS_INIT;
+    a.port_num = 1;
+    a.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+    int err = ibv_modify_qp(qp[i], &a,
+                            IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+    a.qp_state = IBV_QPS_RTR;
+    a.path_mtu = IBV_MTU_1024;
+    a.dest_qp_num = qp[1 - i]->qp_num;
+    a.ah_attr.is_global = 1;
+    a.ah_attr.port_num = 1;
+    ibv_query_gid(context(), 1, 0, &a.ah_attr.grh.dgid);
+    if (err == 0)
+      err = ibv_modify_qp(
+          qp[i], &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN);
+    a.qp_state = IBV_QPS_RTS;
+    return err != 0 ? err : ibv_modify_qp(qp[i], &a, IBV_QP_STATE | IBV_QP_SQ_PSN);
+  }
+  ibv_wc_status post(ibv_wr_opcode op, ibv_sge sge, uint64_t remote = 0, uint32_t rkey = 0) {
+    ibv_send_wr wr{}, *bad = nullptr;
+    wr.opcode = op;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.wr.rdma = {remote, rkey};
+    if (ibv_post_send(qp[0], &wr, &bad) != 0) return IBV_WC_GENERAL_ERR;
+    return wait_status(cq[0]);
+  }
+
+  bool ok = false;
+  ibv_pd* pd;
+  ibv_cq* cq[2]{};
+  ibv_qp* qp[2]{};
+};
+
+uint64_t number(const void* at) {
+  return reinterpret_cast<uintptr_t>(at);
+}
+
+// A message from one region into the other.
+void unreliable_message(Unreliable& u, Pages& far_side, const ibv_mr* to, const ibv_sge& all) {
+  std::memset(far_side.at, 0, far_side.bytes);
+  ibv_sge into{number(far_side.at), static_cast<uint32_t>(far_side.bytes), to->lkey};
+  ibv_recv_wr wr{}, *bad = nullptr;
+  wr.sg_list = &into;
+  wr.num_sge = 1;
+  EQUAL(ibv_post_recv(u.qp[1], &wr, &bad), 0);
+  EQUAL(u.post(IBV_WR_SEND, all), IBV_WC_SUCCESS);
+  EQUAL(wait_status(u.cq[1]), IBV_WC_SUCCESS);
+  EQUAL(std::memcmp(far_side.at, reinterpret_cast<const void*>(all.addr), far_side.bytes), 0);
+}
+
+// Nothing of the memory has been touched when it is registered.
+void unreliable_write() {
+  Unreliable u;
+  CU_ASSERT_TRUE_FATAL(u.ok);
+  Pages far_side(2);
+  Pages near_side(2);
+  ibv_mr* to = ibv_reg_mr_relaxed(u.pd, far_side.at, far_side.bytes, rights);
+  ibv_mr* from = ibv_reg_mr_relaxed(u.pd, near_side.at, near_side.bytes, rights);
+  CU_ASSERT_TRUE_FATAL(to != nullptr && from != nullptr);
+  EQUAL(kilim_relaxed_usable(to, u.qp[0]), 0);
+  fill(near_side.at, near_side.bytes, 9);
+  const ibv_sge all{number(near_side.at), static_cast<uint32_t>(near_side.bytes), from->lkey};
+  EQUAL(u.post(IBV_WR_RDMA_WRITE, all, number(far_side.at), to->rkey), IBV_WC_SUCCESS);
+  shared().poll();
+  EQUAL(std::memcmp(far_side.at, near_side.at, far_side.bytes), 0);
+  unreliable_message(u, far_side, to, all);
+  EQUAL(ibv_dereg_mr_relaxed(to), 0);
+  EQUAL(ibv_dereg_mr_relaxed(from), 0);
+  EQUAL(ibv_flush_relaxed_mr(u.pd), 0);
+}
+
+void an_adapter_without_paging_says_so(kilim_relaxed_attr attr) {
+  Attached* device = attach_device("memory0", "no-odp");
+  ibv_context* c = open_hooked("memory0");
+  CU_ASSERT_TRUE_FATAL(device != nullptr && c != nullptr);
+  ibv_pd* pd = ibv_alloc_pd(c);
+  EQUAL(kilim_relaxed_config(pd, &attr), EOPNOTSUPP);
+  CU_ASSERT_TRUE(says("SUPPORT"));
+  EQUAL(ibv_dealloc_pd(pd), 0);
+  EQUAL(ibv_close_device(c), 0);
+}
+
+void usable_where_paging_is(Unreliable& u, Pages& pages, ibv_mr* mr) {
+  EQUAL(kilim_relaxed_usable(mr, u.qp[0]), EOPNOTSUPP);
+  CU_ASSERT_TRUE(says("UC SEND"));
+  {
+    Loop loop;
+    EQUAL(kilim_relaxed_usable(mr, loop.qp[0]), 0);
+    EQUAL(kilim_relaxed_usable(mr, nullptr), EINVAL);
+  }
+  ibv_mr* plain = ibv_reg_mr(u.pd, pages.at, pages.bytes, IBV_ACCESS_LOCAL_WRITE);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(plain);
+  EQUAL(kilim_relaxed_usable(plain, u.qp[0]), EINVAL);
+  EQUAL(ibv_dereg_mr(plain), 0);
+}
+
+// An option, and what the adapter does not page for is refused by the capability's name.
+void on_demand_is_asked_for() {
+  Unreliable u;
+  CU_ASSERT_TRUE_FATAL(u.ok);
+  kilim_relaxed_attr attr{};
+  attr.memory = KILIM_RELAXED_ON_DEMAND;
+  attr.qp_types = 1u << IBV_QPT_RC | 1u << IBV_QPT_UC;
+  EQUAL(kilim_relaxed_config(u.pd, &attr), EOPNOTSUPP);
+  CU_ASSERT_TRUE(says("UC"));
+  attr.qp_types = 0;
+  EQUAL(kilim_relaxed_config(u.pd, &attr), 0);
+  Pages pages(4);
+  const uint64_t faults = journal_count(Journal::Kind::page_fault);
+  ibv_mr* mr = ibv_reg_mr_relaxed(u.pd, pages.at, pages.bytes, rights | IBV_ACCESS_REMOTE_READ);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(mr);
+  usable_where_paging_is(u, pages, mr);
+  EQUAL(ibv_dereg_mr_relaxed(mr), 0);
+  EQUAL(ibv_flush_relaxed_mr(u.pd), 0);
+  EQUAL(journal_count(Journal::Kind::page_fault), faults);  // nothing was used
+  an_adapter_without_paging_says_so(attr);
+}
+
+// What is mapped in the place of memory that went is another region's, never the old one's.
+void no_stale_memory() {
+  Unreliable u;
+  CU_ASSERT_TRUE_FATAL(u.ok);
+  Pages place(2);
+  Region from(u.pd, page);
+  fill(from.data(), page, 3);
+  for (int round = 0; round < 3; round++) {
+    ibv_mr* mr = ibv_reg_mr_relaxed(u.pd, place.at, page, rights);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mr);
+    EQUAL(u.post(IBV_WR_RDMA_WRITE, from.sge(0, page), number(place.at), mr->rkey), IBV_WC_SUCCESS);
+    shared().poll();
+    EQUAL(std::memcmp(place.at, from.data(), page), 0);
+    EQUAL(ibv_dereg_mr_relaxed(mr), 0);  // marked, not flushed
+    ::munmap(place.at, page);
+    EQUAL_FATAL(::mmap(place.at, page, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+                place.at);
+  }
+  EQUAL(ibv_flush_relaxed_mr(u.pd), 0);
+}
+
+const Case unreliable[] = {
+    {"an unreliable connection writes and receives into relaxed regions", unreliable_write},
+    {"relaxed regions on demand are asked for, and refused for what is not paged",
+     on_demand_is_asked_for},
+    {"memory mapped anew in a relaxed region's place is what a new region shows", no_stale_memory},
+};
+
+}  // namespace
+
+std::span<const Case> kilim::test::unreliable_cases() {
+  return unreliable;
+}

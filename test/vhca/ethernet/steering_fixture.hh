@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// For tests of steering: queues that are only addresses, and whether a frame goes to them.
+#pragma once
+
+#include <algorithm>
+#include <initializer_list>
+#include <span>
+
+#include "../wire/frames_fixture.hh"
+#include "ut.hh"
+#include "vhca/ethernet/steering.hh"
+#include "vhca/wq/qp.hh"
+
+namespace kilim::test {
+
+using vhca::FlowSpec;
+using vhca::Qp;
+using vhca::Steering;
+
+inline Qp a, b, c;
+
+// Whether exactly these queues get the frame.
+inline bool goes_to(Steering& s, const Bytes& f, std::initializer_list<Qp*> want) {
+  std::span<Qp* const> got = s.match(f);
+  return got.size() == want.size() && std::is_permutation(got.begin(), got.end(), want.begin());
+}
+
+// Of steering_headers.cc.
+std::span<const kilim::test::Case> steering_header_cases();
+
+}  // namespace kilim::test
