@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/json.hh"
 #include "kilim/chooser/chooser.hh"
 #include "kilim/chooser/chooser_bench.hh"
 #include "kilim/mem/block.hh"
@@ -101,24 +102,26 @@ bool apply(const std::string& text, chooser::Chooser& plan) {
 
 // ---- output
 
-void print_costs(const Options& o, const chooser::Chooser& plan, double calibrated_ms) {
-  if (!o.json) {
-    std::printf("\nthe chooser, calibrated in %.1f ms; nanoseconds of a use\n%-8s", calibrated_ms,
-                "way");
-    for (const Term& t : terms) std::printf("  %12s", t.heading);
-    std::printf("\n");
-  }
+void print_costs_json(const chooser::Chooser& plan) {
   for (uint32_t i = 0; i < chooser::ways; i++) {
-    const char* way = chooser::name_of(static_cast<Way>(i));
-    std::printf(o.json ? "{\"test\": \"plan\", \"way\": \"%s\"" : "%-8s", way);
-    for (const Term& t : terms) {
-      const double ns = static_cast<double>(plan.costs()[i].*t.cost);
-      if (o.json)
-        std::printf(", \"%s\": %.*f", t.name, t.digits, ns);
-      else
-        std::printf("  %12.2f", ns * t.units);
-    }
-    std::printf(o.json ? "}\n" : "\n");
+    cli::JsonObject all;
+    all.text("test", "plan").text("way", chooser::name_of(static_cast<Way>(i)));
+    for (const Term& t : terms)
+      all.real(t.name, static_cast<double>(plan.costs()[i].*t.cost), t.digits);
+    all.print();
+  }
+}
+
+void print_costs(const chooser::Chooser& plan, double calibrated_ms) {
+  std::printf("\nthe chooser, calibrated in %.1f ms; nanoseconds of a use\n%-8s", calibrated_ms,
+              "way");
+  for (const Term& t : terms) std::printf("  %12s", t.heading);
+  std::printf("\n");
+  for (uint32_t i = 0; i < chooser::ways; i++) {
+    std::printf("%-8s", chooser::name_of(static_cast<Way>(i)));
+    for (const Term& t : terms)
+      std::printf("  %12.2f", static_cast<double>(plan.costs()[i].*t.cost) * t.units);
+    std::printf("\n");
   }
 }
 
@@ -191,21 +194,22 @@ bool try_all(chooser::ChooserBench& bench, const chooser::Chooser& plan, Tried& 
   return true;
 }
 
-void print_tried(const Options& o, const Tried& t) {
+void print_tried_json(const Tried& t) {
+  cli::JsonObject all;
+  all.text("test", "layout").number("pieces", t.layout.pieces).number("piece_bytes", t.piece_bytes);
+  all.number("uses", t.layout.uses).number("remote", t.layout.remote ? 1 : 0);
+  all.text("chosen", chooser::name_of(t.chosen)).real("of_best", static_cast<double>(t.ratio()), 3);
+  for (uint32_t i = 0; i < chooser::ways; i++)
+    all.real(chooser::name_of(static_cast<Way>(i)), static_cast<double>(t.ns[i]), 1);
+  all.print();
+}
+
+void print_tried(const Tried& t) {
   const chooser::Scatter& l = t.layout;
-  std::printf(o.json ? "{\"test\": \"layout\", \"pieces\": %u, \"piece_bytes\": %u, \"uses\": %u, "
-                       "\"remote\": %u, \"chosen\": \"%s\", \"of_best\": %.3f"
-                     : "%6u %8u %5u %7u  %-8s %6.2f ",
-              l.pieces, t.piece_bytes, l.uses, l.remote ? 1u : 0u, chooser::name_of(t.chosen),
-              static_cast<double>(t.ratio()));
-  for (uint32_t i = 0; i < chooser::ways; i++) {
-    if (o.json)
-      std::printf(", \"%s\": %.1f", chooser::name_of(static_cast<Way>(i)),
-                  static_cast<double>(t.ns[i]));
-    else
-      std::printf(" %10.0f", static_cast<double>(t.ns[i]));
-  }
-  std::printf(o.json ? "}\n" : "\n");
+  std::printf("%6u %8u %5u %7u  %-8s %6.2f ", l.pieces, t.piece_bytes, l.uses, l.remote ? 1u : 0u,
+              chooser::name_of(t.chosen), static_cast<double>(t.ratio()));
+  for (const float ns : t.ns) std::printf(" %10.0f", static_cast<double>(ns));
+  std::printf("\n");
 }
 
 int show_layouts(const Options& o, chooser::ChooserBench& bench, const chooser::Chooser& plan) {
@@ -221,7 +225,7 @@ int show_layouts(const Options& o, chooser::ChooserBench& bench, const chooser::
   for (uint32_t i = 0; i < layouts; i++) {
     Tried t = random_layout(random, bench);
     if (!try_all(bench, plan, t)) return refuse("the chooser", "a request failed");
-    print_tried(o, t);
+    (o.json ? print_tried_json : print_tried)(t);
     worst = std::max(worst, t.ratio());
     within += t.ratio() <= 1.15F ? 1 : 0;
   }
@@ -274,8 +278,12 @@ int show_plan(const Options& o, device::Device& device) {
   const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - start;
   chooser::Chooser plan{limits, costs};
   if (!o.plan.empty()) (void)apply(o.plan, plan);
-  print_costs(o, plan, spent.count());
-  if (!o.json) print_choices(plan);
+  if (o.json) {
+    print_costs_json(plan);
+  } else {
+    print_costs(plan, spent.count());
+    print_choices(plan);
+  }
   return show_layouts(o, bench, plan);
 }
 
