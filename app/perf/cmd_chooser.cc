@@ -8,7 +8,9 @@
 #include <cmath>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <random>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -235,6 +237,50 @@ int show_layouts(const Options& o, chooser::ChooserBench& bench, const chooser::
   return 0;
 }
 
+// What the bench works on: a queue connected to itself, memory that is no two pages alike, keys.
+struct Stage {
+  explicit Stage(mr::MkeySource& source) noexcept : keys(source) {}
+
+  // Empty: all is there.
+  std::string open(device::Device& device) {
+    auto made =
+        Lane::create(device, {.send_wqebbs = chooser::bench_wqebbs, .umr = device.caps().umr});
+    if (!made) return made.error().what;
+    lane = *std::move(made);
+    auto self = device.endpoint(lane->qp());
+    if (!self) return self.error().what;
+    if (Status s = device.connect(lane->qp(), *self); !s) return s.error().what;
+    auto mapped = mem::Block::map(chooser::bench_bytes, device.numa_node());
+    if (!mapped) return mapped.error().what;
+    block.emplace(*std::move(mapped));
+    for (std::size_t i = 0; i < block->span().size(); i++)
+      block->span()[i] = static_cast<std::byte>(i * 2654435761u >> 13);
+    auto registered = mr::Mr::create(device.registrar(), block->span(), mr::Access::all,
+                                     block->range().page_bytes);
+    if (!registered) return registered.error().what;
+    region.emplace(*std::move(registered));
+    if (device.caps().umr)
+      keys.make(std::min(chooser::bench_pieces, device.caps().max_key_entries));
+    return "";
+  }
+
+  chooser::BenchContext bench_of(device::Device& device) noexcept {
+    return {.sq = lane->sq(),
+            .cq = lane->send_cq(),
+            .memory = region->region(),
+            .keys = {keys.all.data(), keys.count},
+            .limits = device.caps().umr_limits(),
+            .max_sge = device.caps().max_sge,
+            .progress = [](void* d) { static_cast<device::Device*>(d)->progress(); },
+            .arg = &device};
+  }
+
+  std::unique_ptr<Lane> lane;
+  std::optional<mem::Block> block;
+  std::optional<mr::Mr> region;
+  Keys keys;
+};
+
 }  // namespace
 
 const char* why_no_plan(const std::string& text) {
@@ -246,31 +292,10 @@ const char* why_no_plan(const std::string& text) {
 }
 
 int show_plan(const Options& o, device::Device& device) {
-  auto lane =
-      Lane::create(device, {.send_wqebbs = chooser::bench_wqebbs, .umr = device.caps().umr});
-  if (!lane) return refuse("the queue", lane.error().what);
-  auto self = device.endpoint((*lane)->qp());
-  if (!self) return refuse("the queue", self.error().what);
-  if (Status s = device.connect((*lane)->qp(), *self); !s)
-    return refuse("the queue", s.error().what);
-  auto block = mem::Block::map(chooser::bench_bytes, device.numa_node());
-  if (!block) return refuse("the memory", block.error().what);
-  for (std::size_t i = 0; i < block->span().size(); i++)
-    block->span()[i] = static_cast<std::byte>(i * 2654435761u >> 13);
-  auto region =
-      mr::Mr::create(device.registrar(), block->span(), mr::Access::all, block->range().page_bytes);
-  if (!region) return refuse("the memory", region.error().what);
-  Keys keys{device.keys()};
-  if (device.caps().umr) keys.make(std::min(chooser::bench_pieces, device.caps().max_key_entries));
-  chooser::ChooserBench bench{
-      {.sq = (*lane)->sq(),
-       .cq = (*lane)->send_cq(),
-       .memory = region->region(),
-       .keys = {keys.all.data(), keys.count},
-       .limits = device.caps().umr_limits(),
-       .max_sge = device.caps().max_sge,
-       .progress = [](void* d) { static_cast<device::Device*>(d)->progress(); },
-       .arg = &device}};
+  Stage stage{device.keys()};
+  if (const std::string why = stage.open(device); !why.empty())
+    return refuse("the chooser", why.c_str());
+  chooser::ChooserBench bench{stage.bench_of(device)};
   chooser::ChooserLimits limits = bench.limits();
   const auto start = std::chrono::steady_clock::now();
   const chooser::ChooserCosts costs =

@@ -44,8 +44,8 @@ bool is_one_of(std::string_view values, std::string_view value) {
          values[at - 1] == '|' && values[end] == '|';
 }
 
-// `hca=vhca0,wire=unix:x` or `vhca0,wire=unix:x`; empty: taken.
-std::string parse_device(Options& o) {
+// hca=, wire=, ...: where it goes in the options. False: no such word, or no such value.
+bool parse_device_word(Options& o, std::string_view word) {
   struct Part {
     std::string_view name;
     std::string Options::*to;
@@ -55,25 +55,26 @@ std::string parse_device(Options& o) {
                                    {"wire=", &Options::wire, ""},
                                    {"lint=", &Options::lint, "|off|warn|error|"},
                                    {"progress=", &Options::progress, "|poll|thread|"}};
+  for (const Part& p : parts) {
+    if (!word.starts_with(p.name)) continue;
+    const std::string_view value = word.substr(p.name.size());
+    o.*p.to = value;
+    return !value.empty() && (p.values.empty() || is_one_of(p.values, value));
+  }
+  return false;
+}
+
+// `hca=vhca0,wire=unix:x` or `vhca0,wire=unix:x`; empty: accepted.
+std::string parse_device(Options& o) {
   const std::string text = o.device;
   for (std::size_t at = 0, end = 0; end != text.size(); at = end + 1) {
     end = std::min(text.find(',', at), text.size());
     std::string word = text.substr(at, end - at);
     if (at == 0 && !word.starts_with("hca=")) word.insert(0, "hca=");
-    bool taken = false;
-    for (const Part& p : parts) {
-      if (!word.starts_with(p.name)) continue;
-      const std::string value = word.substr(p.name.size());
-      taken = !value.empty() && (p.values.empty() || is_one_of(p.values, value));
-      o.*p.to = value;
-    }
-    if (taken) continue;
-    std::string why = "-d ";
-    why.append(text).append(": ").append(word);
-    why +=
-        " is not understood; behind the device's name come wire=SPEC, lint=off|warn|error, "
-        "progress=poll|thread";
-    return why;
+    if (parse_device_word(o, word)) continue;
+    return "-d " + text + ": " + word +
+           " is not understood; behind the device's name come wire=SPEC, lint=off|warn|error, "
+           "progress=poll|thread";
   }
   return "";
 }
