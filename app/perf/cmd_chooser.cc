@@ -8,10 +8,13 @@
 #include <cmath>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <random>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "cli/json.hh"
 #include "kilim/chooser/chooser.hh"
 #include "kilim/chooser/chooser_bench.hh"
 #include "kilim/mem/block.hh"
@@ -101,24 +104,26 @@ bool apply(const std::string& text, chooser::Chooser& plan) {
 
 // ---- output
 
-void print_costs(const Options& o, const chooser::Chooser& plan, double calibrated_ms) {
-  if (!o.json) {
-    std::printf("\nthe chooser, calibrated in %.1f ms; nanoseconds of a use\n%-8s", calibrated_ms,
-                "way");
-    for (const Term& t : terms) std::printf("  %12s", t.heading);
-    std::printf("\n");
-  }
+void print_costs_json(const chooser::Chooser& plan) {
   for (uint32_t i = 0; i < chooser::ways; i++) {
-    const char* way = chooser::name_of(static_cast<Way>(i));
-    std::printf(o.json ? "{\"test\": \"plan\", \"way\": \"%s\"" : "%-8s", way);
-    for (const Term& t : terms) {
-      const double ns = static_cast<double>(plan.costs()[i].*t.cost);
-      if (o.json)
-        std::printf(", \"%s\": %.*f", t.name, t.digits, ns);
-      else
-        std::printf("  %12.2f", ns * t.units);
-    }
-    std::printf(o.json ? "}\n" : "\n");
+    cli::JsonObject all;
+    all.text("test", "plan").text("way", chooser::name_of(static_cast<Way>(i)));
+    for (const Term& t : terms)
+      all.real(t.name, static_cast<double>(plan.costs()[i].*t.cost), t.digits);
+    all.print();
+  }
+}
+
+void print_costs(const chooser::Chooser& plan, double calibrated_ms) {
+  std::printf("\nthe chooser, calibrated in %.1f ms; nanoseconds of a use\n%-8s", calibrated_ms,
+              "way");
+  for (const Term& t : terms) std::printf("  %12s", t.heading);
+  std::printf("\n");
+  for (uint32_t i = 0; i < chooser::ways; i++) {
+    std::printf("%-8s", chooser::name_of(static_cast<Way>(i)));
+    for (const Term& t : terms)
+      std::printf("  %12.2f", static_cast<double>(plan.costs()[i].*t.cost) * t.units);
+    std::printf("\n");
   }
 }
 
@@ -191,21 +196,22 @@ bool try_all(chooser::ChooserBench& bench, const chooser::Chooser& plan, Tried& 
   return true;
 }
 
-void print_tried(const Options& o, const Tried& t) {
+void print_tried_json(const Tried& t) {
+  cli::JsonObject all;
+  all.text("test", "layout").number("pieces", t.layout.pieces).number("piece_bytes", t.piece_bytes);
+  all.number("uses", t.layout.uses).number("remote", t.layout.remote ? 1 : 0);
+  all.text("chosen", chooser::name_of(t.chosen)).real("of_best", static_cast<double>(t.ratio()), 3);
+  for (uint32_t i = 0; i < chooser::ways; i++)
+    all.real(chooser::name_of(static_cast<Way>(i)), static_cast<double>(t.ns[i]), 1);
+  all.print();
+}
+
+void print_tried(const Tried& t) {
   const chooser::Scatter& l = t.layout;
-  std::printf(o.json ? "{\"test\": \"layout\", \"pieces\": %u, \"piece_bytes\": %u, \"uses\": %u, "
-                       "\"remote\": %u, \"chosen\": \"%s\", \"of_best\": %.3f"
-                     : "%6u %8u %5u %7u  %-8s %6.2f ",
-              l.pieces, t.piece_bytes, l.uses, l.remote ? 1u : 0u, chooser::name_of(t.chosen),
-              static_cast<double>(t.ratio()));
-  for (uint32_t i = 0; i < chooser::ways; i++) {
-    if (o.json)
-      std::printf(", \"%s\": %.1f", chooser::name_of(static_cast<Way>(i)),
-                  static_cast<double>(t.ns[i]));
-    else
-      std::printf(" %10.0f", static_cast<double>(t.ns[i]));
-  }
-  std::printf(o.json ? "}\n" : "\n");
+  std::printf("%6u %8u %5u %7u  %-8s %6.2f ", l.pieces, t.piece_bytes, l.uses, l.remote ? 1u : 0u,
+              chooser::name_of(t.chosen), static_cast<double>(t.ratio()));
+  for (const float ns : t.ns) std::printf(" %10.0f", static_cast<double>(ns));
+  std::printf("\n");
 }
 
 int show_layouts(const Options& o, chooser::ChooserBench& bench, const chooser::Chooser& plan) {
@@ -221,7 +227,7 @@ int show_layouts(const Options& o, chooser::ChooserBench& bench, const chooser::
   for (uint32_t i = 0; i < layouts; i++) {
     Tried t = random_layout(random, bench);
     if (!try_all(bench, plan, t)) return refuse("the chooser", "a request failed");
-    print_tried(o, t);
+    (o.json ? print_tried_json : print_tried)(t);
     worst = std::max(worst, t.ratio());
     within += t.ratio() <= 1.15F ? 1 : 0;
   }
@@ -230,6 +236,50 @@ int show_layouts(const Options& o, chooser::ChooserBench& bench, const chooser::
                 static_cast<double>(worst));
   return 0;
 }
+
+// What the bench works on: a queue connected to itself, memory that is no two pages alike, keys.
+struct Stage {
+  explicit Stage(mr::MkeySource& source) noexcept : keys(source) {}
+
+  // Empty: all is there.
+  std::string open(device::Device& device) {
+    auto made =
+        Lane::create(device, {.send_wqebbs = chooser::bench_wqebbs, .umr = device.caps().umr});
+    if (!made) return made.error().what;
+    lane = *std::move(made);
+    auto self = device.endpoint(lane->qp());
+    if (!self) return self.error().what;
+    if (Status s = device.connect(lane->qp(), *self); !s) return s.error().what;
+    auto mapped = mem::Block::map(chooser::bench_bytes, device.numa_node());
+    if (!mapped) return mapped.error().what;
+    block.emplace(*std::move(mapped));
+    for (std::size_t i = 0; i < block->span().size(); i++)
+      block->span()[i] = static_cast<std::byte>(i * 2654435761u >> 13);
+    auto registered = mr::Mr::create(device.registrar(), block->span(), mr::Access::all,
+                                     block->range().page_bytes);
+    if (!registered) return registered.error().what;
+    region.emplace(*std::move(registered));
+    if (device.caps().umr)
+      keys.make(std::min(chooser::bench_pieces, device.caps().max_key_entries));
+    return "";
+  }
+
+  chooser::BenchContext bench_of(device::Device& device) noexcept {
+    return {.sq = lane->sq(),
+            .cq = lane->send_cq(),
+            .memory = region->region(),
+            .keys = {keys.all.data(), keys.count},
+            .limits = device.caps().umr_limits(),
+            .max_sge = device.caps().max_sge,
+            .progress = [](void* d) { static_cast<device::Device*>(d)->progress(); },
+            .arg = &device};
+  }
+
+  std::unique_ptr<Lane> lane;
+  std::optional<mem::Block> block;
+  std::optional<mr::Mr> region;
+  Keys keys;
+};
 
 }  // namespace
 
@@ -242,31 +292,10 @@ const char* why_no_plan(const std::string& text) {
 }
 
 int show_plan(const Options& o, device::Device& device) {
-  auto lane =
-      Lane::create(device, {.send_wqebbs = chooser::bench_wqebbs, .umr = device.caps().umr});
-  if (!lane) return refuse("the queue", lane.error().what);
-  auto self = device.endpoint((*lane)->qp());
-  if (!self) return refuse("the queue", self.error().what);
-  if (Status s = device.connect((*lane)->qp(), *self); !s)
-    return refuse("the queue", s.error().what);
-  auto block = mem::Block::map(chooser::bench_bytes, device.numa_node());
-  if (!block) return refuse("the memory", block.error().what);
-  for (std::size_t i = 0; i < block->span().size(); i++)
-    block->span()[i] = static_cast<std::byte>(i * 2654435761u >> 13);
-  auto region =
-      mr::Mr::create(device.registrar(), block->span(), mr::Access::all, block->range().page_bytes);
-  if (!region) return refuse("the memory", region.error().what);
-  Keys keys{device.keys()};
-  if (device.caps().umr) keys.make(std::min(chooser::bench_pieces, device.caps().max_key_entries));
-  chooser::ChooserBench bench{
-      {.sq = (*lane)->sq(),
-       .cq = (*lane)->send_cq(),
-       .memory = region->region(),
-       .keys = {keys.all.data(), keys.count},
-       .limits = device.caps().umr_limits(),
-       .max_sge = device.caps().max_sge,
-       .progress = [](void* d) { static_cast<device::Device*>(d)->progress(); },
-       .arg = &device}};
+  Stage stage{device.keys()};
+  if (const std::string why = stage.open(device); !why.empty())
+    return refuse("the chooser", why.c_str());
+  chooser::ChooserBench bench{stage.bench_of(device)};
   chooser::ChooserLimits limits = bench.limits();
   const auto start = std::chrono::steady_clock::now();
   const chooser::ChooserCosts costs =
@@ -274,8 +303,12 @@ int show_plan(const Options& o, device::Device& device) {
   const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - start;
   chooser::Chooser plan{limits, costs};
   if (!o.plan.empty()) (void)apply(o.plan, plan);
-  print_costs(o, plan, spent.count());
-  if (!o.json) print_choices(plan);
+  if (o.json) {
+    print_costs_json(plan);
+  } else {
+    print_costs(plan, spent.count());
+    print_choices(plan);
+  }
   return show_layouts(o, bench, plan);
 }
 

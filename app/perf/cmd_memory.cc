@@ -7,6 +7,7 @@
 
 #include <x86intrin.h>
 
+#include "cli/json.hh"
 #include "kilim/base/barrier.hh"
 #include "kilim/pool/pool.hh"
 #include "perf/command.hh"
@@ -34,7 +35,10 @@ double least_ns(uint32_t samples, uint32_t each, F work) {
 }
 
 void print(const Options& o, const char* what, double ns) {
-  std::printf(o.json ? "{\"test\": \"%s\", \"ns\": %.3f}\n" : "%-52s %9.2f ns\n", what, ns);
+  if (o.json)
+    cli::JsonObject().text("test", what).real("ns", ns, 3).print();
+  else
+    std::printf("%-52s %9.2f ns\n", what, ns);
 }
 
 int run_pool(const Options& o) {

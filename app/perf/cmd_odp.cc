@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Test odp: measures nothing; prints a device's capabilities of on-demand paging as a table.
 #include <cstdio>
+#include <string>
 
 #include "attach/resolve.hh"
+#include "cli/json.hh"
 #include "kilim/mr/odp_caps.hh"
 #include "perf/command.hh"
 
@@ -11,17 +13,16 @@ namespace {
 
 void print_json(const mr::OdpCaps& odp) {
   constexpr const char* names[mr::odp_transports] = {"rc", "uc", "ud", "dc", "xrc", "raw_eth"};
-  std::printf("{\"odp\": %s, \"odp_implicit\": %s", odp.supported ? "true" : "false",
-              odp.implicit ? "true" : "false");
+  cli::JsonObject all;
+  all.flag("odp", odp.supported).flag("odp_implicit", odp.implicit);
   for (std::size_t t = 0; t < mr::odp_transports; t++) {
-    std::printf(", \"%s_odp_caps\": ", names[t]);
-    if (odp.operations[t]) {
-      std::printf("%u", *odp.operations[t]);
-    } else {
-      std::printf("\"not reported\"");
-    }
+    const std::string name = std::string(names[t]) + "_odp_caps";
+    if (odp.operations[t])
+      all.number(name.c_str(), *odp.operations[t]);
+    else
+      all.text(name.c_str(), "not reported");
   }
-  std::puts("}");
+  all.print();
 }
 
 int run_odp(const Options& o) {

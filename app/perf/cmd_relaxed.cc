@@ -11,6 +11,7 @@
 
 #include <x86intrin.h>
 
+#include "cli/json.hh"
 #include "compat/ibv_compat.h"
 #include "kilim/relaxed/relaxed.hh"
 #include "mlx5/mkey_source.hh"
@@ -221,7 +222,7 @@ Cost relaxed_ns(const Bench& b, ibv_pd* pd, const CFunctions& f) {
 
 void print(const Options& o, const char* what, double ns, double one) {
   if (o.json)
-    std::printf("{\"test\": \"%s\", \"ns\": %.3f, \"ratio\": %.3f}\n", what, ns, ns / one);
+    cli::JsonObject().text("test", what).real("ns", ns, 3).real("ratio", ns / one, 3).print();
   else
     std::printf("%-40s %9.2f ns %8.2f\n", what, ns, ns / one);
 }

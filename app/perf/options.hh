@@ -6,6 +6,8 @@
 #include <string>
 #include <variant>
 
+#include "cli/options.hh"
+
 namespace kilim::perf {
 
 inline constexpr uint32_t any_gid = ~0u;     // the first one of RoCE v2
@@ -38,10 +40,7 @@ struct Options {
   std::string only;      // compare: metrics that contain this
 };
 
-struct Exit {
-  int code = 0;
-  std::string message;
-};
+using cli::Exit;
 
 std::variant<Options, Exit> parse_options(int argc, char** argv);
 std::string help_text();

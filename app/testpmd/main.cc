@@ -11,10 +11,10 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 
+#include "cli/options.hh"
 #include "control.hh"
 #include "forwarder.hh"
 #include "kilim/base/nearest.hh"
-#include "kilim/base/version.h"
 #include "kilim/mr/odp_caps.hh"
 #include "net/kilim/devargs.hh"
 #include "options.hh"
@@ -23,9 +23,10 @@
 namespace kilim::testpmd {
 namespace {
 
+constexpr const char* program = "kilim-testpmd";
+
 int say(const Exit& exit) {
-  if (!exit.message.empty()) std::fprintf(stderr, "kilim-testpmd: %s\n", exit.message.c_str());
-  return exit.code;
+  return cli::say(program, exit);
 }
 
 struct CommandLine {
@@ -82,11 +83,11 @@ CommandLine split(int argc, char** argv) {
 }
 
 // Never returns: EAL prints its options and exits.
-int help_all(char* program) {
+int help_all(char* name) {
   std::printf("%s\nEAL's own help follows.\n", help_text().c_str());
   std::fflush(stdout);
   char option[] = "--help";
-  char* args[] = {program, option};
+  char* args[] = {name, option};
   return rte_eal_init(2, args) < 0 ? 1 : 0;
 }
 
@@ -132,8 +133,7 @@ int run(const Options& options) {
 }
 
 int main(int argc, char** argv) {
-  if (argc > 1 && std::strcmp(argv[1], "--version") == 0)
-    return std::printf("kilim-testpmd %s\n", kilim_version()) < 0 ? 1 : 0;
+  if (cli::asks_version(argc, argv)) return cli::say_version(program);
   CommandLine line = split(argc, argv);
   if (line.help) return help_all(argv[0]);
   line.own.push_back(nullptr);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The program's own command line, behind `--`, in testpmd's words. A table of rows gives parser and
-// help. Main thread, before EAL starts.
+// The program's own command line, behind `--`, in testpmd's words. Main thread, before EAL starts.
 #pragma once
 
 #include <array>
@@ -9,6 +8,7 @@
 #include <string>
 #include <variant>
 
+#include "cli/options.hh"
 #include "kilim/worker/worker.hh"
 
 namespace kilim::testpmd {
@@ -35,12 +35,9 @@ struct Options {
   uint32_t ports_asked = 0;  // --vdev net_kilim... among EAL's words
 };
 
-struct Exit {
-  int code = 0;
-  std::string message;  // a sentence; empty: everything was said
-};
+using cli::Exit;
 
-// `argv` as getopt_long wants it: the program's name first.
+// The program's name is the first word.
 std::variant<Options, Exit> parse_options(int argc, char** argv);
 
 // The whole help text but EAL's part.

@@ -2,7 +2,9 @@
 #include "stats.hh"
 
 #include <cinttypes>
-#include <iterator>
+#include <utility>
+
+#include "cli/json.hh"
 
 namespace kilim::testpmd {
 namespace {
@@ -42,41 +44,13 @@ void print_counts(std::FILE* to, const port::PortStats& c, uint64_t tx_dropped) 
   if (c.queues_down != 0) std::fprintf(to, "  queues-down    %" PRIu64 "\n", c.queues_down);
 }
 
-std::string number(const char* name, uint64_t value) {
-  return std::string("\"") + name + "\":" + std::to_string(value);
-}
-
-std::string fraction(const char* name, double value) {
-  char text[64];
-  std::snprintf(text, sizeof text, "\"%s\":%.6f", name, value);
-  return text;
-}
-
-// Names come from the command line: quotes, backslashes and control characters are escaped.
-std::string text(const char* name, const std::string& value) {
-  std::string s = std::string("\"") + name + "\":\"";
-  for (const char c : value) {
-    char escaped[8];
-    if (c == '"' || c == '\\') {
-      s += '\\';
-      s += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      std::snprintf(escaped, sizeof escaped, "\\u%04x", static_cast<unsigned>(c));
-      s += escaped;
-    } else {
-      s += c;
-    }
-  }
-  return s + "\"";
-}
-
-std::string counts_json(const port::PortStats& c, uint64_t tx_dropped) {
-  std::string s;
-  for (const Row& r : traffic) s += number(r.json, c.*r.value) + ",";
-  s += "\"drops\":{";
-  for (const Row& r : drops) s += number(r.json, c.*r.value) + ",";
-  return s + number("tx_dropped", tx_dropped) + "}," + number("recoveries", c.recoveries) + "," +
-         number("queues_down", c.queues_down);
+void add_counts(cli::JsonObject& to, const port::PortStats& c, uint64_t tx_dropped) {
+  for (const Row& r : traffic) to.number(r.json, c.*r.value);
+  cli::JsonObject lost;
+  for (const Row& r : drops) lost.number(r.json, c.*r.value);
+  lost.number("tx_dropped", tx_dropped);
+  to.object("drops", std::move(lost));
+  to.number("recoveries", c.recoveries).number("queues_down", c.queues_down);
 }
 
 }  // namespace
@@ -133,17 +107,20 @@ void print_text(std::FILE* to, const Report& r, const char* title) {
 }
 
 std::string to_json(const Report& r) {
-  std::string s = "{";
-  s += text("mode", r.mode) + "," + fraction("seconds", r.seconds) + ",\"ports\":[";
-  for (std::size_t i = 0; i < r.ports.size(); i++) {
-    const PortReport& p = r.ports[i];
-    s += std::string(i == 0 ? "" : ",") + "{" + text("name", p.name) + "," + text("hca", p.hca) +
-         "," + counts_json(p.counts, p.tx_dropped) + "}";
+  constexpr int digits = 6;
+  std::vector<cli::JsonObject> ports;
+  for (const PortReport& p : r.ports) {
+    cli::JsonObject& port = ports.emplace_back();
+    port.text("name", p.name).text("hca", p.hca);
+    add_counts(port, p.counts, p.tx_dropped);
   }
-  s += "],\"total\":{" + counts_json(r.total(), r.tx_dropped()) + "," +
-       number("forwarded", r.forwarded) + "," + fraction("mpps", r.mpps()) + "," +
-       fraction("cycles_per_packet", r.cycles_per_packet()) + "}}\n";
-  return s;
+  cli::JsonObject total;
+  add_counts(total, r.total(), r.tx_dropped());
+  total.number("forwarded", r.forwarded).real("mpps", r.mpps(), digits);
+  total.real("cycles_per_packet", r.cycles_per_packet(), digits);
+  cli::JsonObject all;
+  all.text("mode", r.mode).real("seconds", r.seconds, digits).list("ports", std::move(ports));
+  return all.object("total", std::move(total)).line();
 }
 
 }  // namespace kilim::testpmd

@@ -9,13 +9,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <variant>
 
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cli/options.hh"
 #include "command_check.hh"
-#include "kilim/base/version.h"
 #include "options.hh"
 #include "sysfs_mount.hh"
 #include "vhca/core/profile.hh"
@@ -25,7 +26,6 @@
 namespace kilim::app {
 namespace {
 
-constexpr int exit_refused = 2;
 constexpr int exit_not_found = 127;
 
 int complain(const char* about, const char* why, int status) {
@@ -164,13 +164,9 @@ int launch(Options& options) {
 }  // namespace kilim::app
 
 int main(int argc, char** argv) {
-  if (argc > 1 && std::strcmp(argv[1], "--version") == 0)
-    return std::printf("kilim-vhca %s\n", kilim_version()) < 0 ? 1 : 0;
-  auto options = kilim::app::parse(argc, argv);
-  if (!options) return kilim::app::exit_refused;
-  if (options->help) {
-    kilim::app::print_help();
-    return 0;
-  }
-  return kilim::app::launch(*options);
+  using namespace kilim;
+  if (cli::asks_version(argc, argv)) return cli::say_version("kilim-vhca");
+  auto parsed = app::parse(argc, argv);
+  if (const auto* exit = std::get_if<cli::Exit>(&parsed)) return cli::say("kilim-vhca", *exit);
+  return app::launch(std::get<app::Options>(parsed));
 }

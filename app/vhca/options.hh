@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The command line of kilim-vhca. Parsing only; a refusal is a sentence on stderr.
+// The command line of kilim-vhca. Parsing only; main() says the refusals.
 #pragma once
 
-#include <optional>
+#include <string>
+#include <variant>
 
+#include "cli/options.hh"
 #include "vhca/entry/config.hh"
 
 namespace kilim::app {
@@ -12,11 +14,12 @@ struct Options {
   vhca::LaunchConfig launch;
   bool mount = false;        // --sysfs mount
   char** command = nullptr;  // with its arguments, null-terminated
-  bool help = false;
 };
 
-// Nothing: refused, the sentence has been printed.
-std::optional<Options> parse(int argc, char** argv);
-void print_help();
+inline constexpr int exit_refused = 2;  // as of programs that start others: below 126
+
+// The command ends argv, which is null-terminated.
+std::variant<Options, cli::Exit> parse(int argc, char** argv);
+std::string help_text();
 
 }  // namespace kilim::app

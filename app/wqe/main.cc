@@ -2,6 +2,7 @@
 // Kilim-wqe: reads a recording of doorbells. `print` gives a line a WQE, `lint` a line a finding,
 // `replay` posts it all on a virtual device. usertools/kilim-wqe.py is its front for people. One
 // thread; the file is untrusted.
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstring>
@@ -10,9 +11,11 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
-#include "kilim/base/version.h"
+#include "cli/options.hh"
+#include "kilim/base/nearest.hh"
 #include "kilim/diag/follow.hh"
 #include "kilim/diag/recording.hh"
 #include "kilim/prm/dump.hh"
@@ -21,10 +24,11 @@
 namespace kilim::app {
 namespace {
 
+constexpr const char* program = "kilim-wqe";
 constexpr int usage_error = 2;
 
-int refuse(const char* file, const char* why) {
-  std::fprintf(stderr, "kilim-wqe: %s: %s\n", file, why);
+int refuse(const std::string& about, const std::string& why) {
+  cli::say(program, {usage_error, about + ": " + why});
   return usage_error;
 }
 
@@ -89,27 +93,54 @@ int lint(const std::vector<Doorbell>& all) {
   return found != 0 ? 1 : 0;
 }
 
-int usage() {
-  std::fputs(
-      "usage: kilim-wqe print FILE\n"
-      "       kilim-wqe lint FILE\n"
-      "       kilim-wqe replay FILE\n"
-      "       kilim-wqe --version\n",
-      stderr);
-  return usage_error;
+struct Options {};  // there is none with a value
+
+struct Task {
+  std::string_view name;
+  const char* help;
+  int (*run)(const std::vector<Doorbell>&);
+};
+
+constexpr Task tasks[] = {
+    {"print FILE", "a line a WQE", print},
+    {"lint FILE", "a line a finding; the exit status is 1 where there is one", lint},
+    {"replay FILE", "posts it all on a virtual device; 1 where a request fails", replay},
+};
+
+std::string help_text();
+
+constexpr cli::Row<Options> rows[] = {
+    {'h', "help", nullptr, help_text,
+     "this text; --version, as the first word: which Kilim this is"},
+};
+
+std::string help_text() {
+  std::string s = "usage: kilim-wqe TASK FILE\nReads a recording of doorbells.\n\n";
+  for (const Task& t : tasks) s += cli::help_line(t.name, t.help);
+  return s + "\n" + cli::help_of(rows);
+}
+
+int run_task(const char* name, const char* file) {
+  std::vector<std::string_view> known;
+  for (const Task& t : tasks) known.push_back(t.name.substr(0, t.name.find(' ')));
+  const auto at = std::ranges::find(known, name);
+  if (at == known.end())
+    return refuse(name, "this is no task" + nearest_hint(name, known) + "; --help lists all");
+  std::vector<Doorbell> all;
+  const char* why = "";
+  if (!read(file, all, why)) return refuse(file, why);
+  return tasks[at - known.begin()].run(all);
 }
 
 int run(int argc, char** argv) {
-  if (argc == 2 && std::strcmp(argv[1], "--version") == 0)
-    return std::printf("kilim-wqe %s\n", kilim_version()) < 0 ? 1 : 0;
-  if (argc < 3) return usage();
-  const std::string_view what = argv[1];
-  std::vector<Doorbell> all;
-  const char* why = "";
-  if (what != "print" && what != "lint" && what != "replay") return usage();
-  if (!read(argv[2], all, why)) return refuse(argv[2], why);
-  if (what == "print") return print(all);
-  return what == "replay" ? replay(all) : lint(all);
+  if (cli::asks_version(argc, argv)) return cli::say_version(program);
+  Options none;
+  const auto words = cli::parse(none, rows, {argc, argv, cli::Order::options_first});
+  if (const auto* exit = std::get_if<cli::Exit>(&words))
+    return cli::say(program, *exit) != 0 ? usage_error : 0;
+  const int at = std::get<int>(words);
+  if (argc - at != 2) return refuse("a task and a file are needed", "--help lists all");
+  return run_task(argv[at], argv[at + 1]);
 }
 
 }  // namespace

@@ -213,6 +213,23 @@ unsigned collect(device::Device& device, Connection& c, unsigned wanted) {
   return failed + wanted;
 }
 
+// Posts what one doorbell told; how many failed.
+unsigned ring(device::Device& device, Connection& c, const Doorbell& d, const Keys& keys) {
+  queue::WqeCursor cursor{*c.sq};
+  unsigned posted = 0, failed = 0;
+  each_connected(d, [&](lint::Bytes w) {
+    const uint32_t place = c.sq->posted() + (c.sq->credits().value() - cursor.room().value());
+    (post(cursor, w, keys, *c.sq, place) ? posted : failed)++;
+  });
+  cursor.commit();
+  return failed + collect(device, c, posted);
+}
+
+int refuse(const char* why) {
+  std::fprintf(stderr, "kilim-wqe: %s\n", why);
+  return 2;
+}
+
 }  // namespace
 
 int replay(const std::vector<Doorbell>& all) {
@@ -221,28 +238,18 @@ int replay(const std::vector<Doorbell>& all) {
   config.lint = "warn";
   auto attached = vhca::attach(config);
   auto run = [](void* arg) { static_cast<vhca::Attached*>(arg)->poll(); };
-  if (!attached) return std::fprintf(stderr, "kilim-wqe: %s\n", attached.error().what), 2;
+  if (!attached) return refuse(attached.error().what);
   auto device = mlx5::open(config.name.c_str(), {.run = run, .arg = *attached});
-  if (!device) return std::fprintf(stderr, "kilim-wqe: %s\n", device.error().what), 2;
+  if (!device) return refuse(device.error().what);
   Keys keys;
   scan(all, keys);
-  if (!make_keys(**device, keys)) return std::fputs("kilim-wqe: no keys\n", stderr), 2;
+  if (!make_keys(**device, keys)) return refuse("no keys can be made");
   std::map<uint32_t, Connection> queues;
   unsigned failed = 0;
   for (const Doorbell& d : all) {
     Connection& c = queues[d.record.qpn];
-    if (!c.sq && !c.make(**device)) return std::fputs("kilim-wqe: no queue\n", stderr), 2;
-    queue::WqeCursor cursor{*c.sq};
-    unsigned posted = 0;
-    each_connected(d, [&](lint::Bytes w) {
-      const uint32_t place = c.sq->posted() + (c.sq->credits().value() - cursor.room().value());
-      if (post(cursor, w, keys, *c.sq, place))
-        posted++;
-      else
-        failed++;
-    });
-    cursor.commit();
-    failed += collect(**device, c, posted);
+    if (!c.sq && !c.make(**device)) return refuse("no queue can be made");
+    failed += ring(**device, c, d, keys);
   }
   std::printf("%zu doorbells replayed, %u WQEs failed\n", all.size(), failed);
   for (auto& [number, c] : queues) c.qp.destroy();

@@ -19,12 +19,12 @@ enum class Progress : uint8_t { poll, thread };
 
 // What hca= and the devargs of virtual devices say.
 struct Spec {
-  std::string name;  // vhca and a number: virtual
-  std::string wire;  // of a virtual device; empty: nothing leaves it but loopback
+  std::string name;    // vhca and a number: virtual
+  std::string wire{};  // of a virtual device; empty: nothing leaves it but loopback
   Progress progress = Progress::poll;
   uint64_t fatal_at = 0;  // a virtual device dies with this send request; 0: never
-  std::string lint;       // of a virtual device: off, warn or error; empty: off
-  std::string order;      // of a virtual device: strict, weak[:SEED], ...; empty: strict
+  std::string lint{};     // of a virtual device: off, warn or error; empty: off
+  std::string order{};    // of a virtual device: strict, weak[:SEED], ...; empty: strict
 };
 
 // True: the name is vhca and a number.

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <variant>
 #include <vector>
 
 #include <sys/mman.h>
@@ -77,8 +78,9 @@ void command_line(const std::string& text) {
   std::vector<char*> argv;
   for (std::string& w : words) argv.push_back(w.data());
   argv.push_back(nullptr);
-  std::optional<app::Options> o = app::parse(static_cast<int>(words.size()), argv.data());
-  if (!o || o->help) return;
+  const auto parsed = app::parse(static_cast<int>(words.size()), argv.data());
+  const auto* o = std::get_if<app::Options>(&parsed);
+  if (o == nullptr) return;
   for (uint32_t k = 0; k < o->launch.devices; k++) (void)mac_of(o->launch.device(k).attach);
 }
 

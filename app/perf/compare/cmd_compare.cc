@@ -5,6 +5,7 @@
 #include <memory>
 #include <string_view>
 
+#include "cli/json.hh"
 #include "perf/command.hh"
 #include "perf/compare/measure.hh"
 
@@ -12,17 +13,16 @@ namespace kilim::perf {
 namespace {
 
 void print_json(const LineResult& l) {
-  std::printf("{\"metric\": \"%s\", \"kilim\": %.3f, \"peer\": %.3f, \"ratio\": %.4f, ",
-              l.line->metric, l.kilim_ns, l.peer_ns, l.ratio());
+  cli::JsonObject all;
+  all.text("metric", l.line->metric).real("kilim", l.kilim_ns, 3).real("peer", l.peer_ns, 3);
+  all.real("ratio", l.ratio(), 4);
   if (l.instructions_ratio)
-    std::printf("\"instructions_ratio\": %.4f, ", *l.instructions_ratio);
+    all.real("instructions_ratio", *l.instructions_ratio, 4);
   else
-    std::printf("\"instructions_ratio\": null, ");
-  std::printf(
-      "\"goal\": %.2f, \"met\": %s, \"unit\": \"ns\", \"peer_is\": \"%s\", "
-      "\"device\": \"%s\"}\n",
-      l.line->time_goal, l.met() ? "true" : "false", l.peer.c_str(),
-      l.line->executing ? "executes" : "completes without executing");
+    all.null("instructions_ratio");
+  all.real("goal", l.line->time_goal, 2).flag("met", l.met()).text("unit", "ns");
+  all.text("peer_is", l.peer);
+  all.text("device", l.line->executing ? "executes" : "completes without executing").print();
 }
 
 void print_text(const LineResult& l) {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 
+#include "cli/json.hh"
 #include "mlx5/open.hh"
 #include "perf/cmd_chooser.hh"
 #include "perf/command.hh"
@@ -11,6 +12,13 @@
 
 namespace kilim::perf {
 namespace {
+
+void print(const Options& o, const char* metric, const char* name, double ns) {
+  if (o.json)
+    cli::JsonObject().text("test", metric).text("case", name).real("ns", ns, 3).print();
+  else
+    std::printf("%-52s %-12s %9.1f ns\n", metric, name, ns);
+}
 
 int run_lines(const Options& o, Rig& rig, std::span<const Line* const> wanted) {
   if (const std::string why = rig.open(o.device); !why.empty()) {
@@ -26,9 +34,7 @@ int run_lines(const Options& o, Rig& rig, std::span<const Line* const> wanted) {
         std::fprintf(stderr, "kilim-perf: %s: a request failed\n", line->metric);
         return 1;
       }
-      const char* form = o.json ? "{\"test\": \"%s\", \"case\": \"%s\", \"ns\": %.3f}\n"
-                                : "%-52s %-12s %9.1f ns\n";
-      std::printf(form, line->metric, c.name, result->kilim_ns);
+      print(o, line->metric, c.name, result->kilim_ns);
     }
   }
   return 0;

@@ -10,6 +10,7 @@
 
 #include <x86intrin.h>
 
+#include "cli/json.hh"
 #include "kilim/base/barrier.hh"
 #include "perf/command.hh"
 #include "perf/compare/lookup_bench.hh"
@@ -55,21 +56,21 @@ const char* order_of(const LookupShape& shape) {
 }
 
 void print_json(const Finding& f) {
-  std::printf(
-      "{\"test\": \"lookup\", \"what\": \"%s\", \"regions\": %u, \"region_bytes\": %llu, "
-      "\"overlapping\": %s, \"order\": \"%s\", \"ns\": %.3f, ",
-      f.what, f.shape.regions, static_cast<unsigned long long>(f.shape.region_bytes),
-      f.shape.overlapping ? "true" : "false", order_of(f.shape), f.ns);
-  if (f.baseline_ns == 0) {
-    std::printf("\"baseline\": null, \"baseline_ns\": null, \"ratio\": null, ");
-  } else {
-    std::printf("\"baseline\": \"%s\", \"baseline_ns\": %.3f, \"ratio\": %.4f, ", f.baseline,
-                f.baseline_ns, f.ratio());
-  }
-  if (f.goal == 0)
-    std::printf("\"goal\": null, \"met\": null}\n");
+  cli::JsonObject all;
+  all.text("test", "lookup").text("what", f.what).number("regions", f.shape.regions);
+  all.number("region_bytes", f.shape.region_bytes).flag("overlapping", f.shape.overlapping);
+  all.text("order", order_of(f.shape)).real("ns", f.ns, 3);
+  if (f.baseline_ns == 0)
+    all.null("baseline").null("baseline_ns").null("ratio");
   else
-    std::printf("\"goal\": %.2f, \"met\": %s}\n", f.goal, f.met() ? "true" : "false");
+    all.text("baseline", f.baseline)
+        .real("baseline_ns", f.baseline_ns, 3)
+        .real("ratio", f.ratio(), 4);
+  if (f.goal == 0)
+    all.null("goal").null("met");
+  else
+    all.real("goal", f.goal, 2).flag("met", f.met());
+  all.print();
 }
 
 void print_text(const Finding& f) {

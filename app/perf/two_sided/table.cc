@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <numeric>
 
+#include "cli/json.hh"
+
 namespace kilim::perf {
 
 namespace {
@@ -31,11 +33,16 @@ void print_round(const Options& o, uint32_t bytes, const RoundEnd& r, const Inli
   const double rate = seconds > 0 ? static_cast<double>(messages) / seconds : 0;
   const double average = rate * bytes / mib, peak = static_cast<double>(r.peak) / mib;
   if (o.json)
-    std::printf(
-        "{\"test\": \"%s\", \"bytes\": %u, \"iterations\": %llu, \"peak_mib_s\": %.2f, "
-        "\"average_mib_s\": %.2f, \"mpps\": %.6f, \"inlined\": %llu, \"inlined_bytes\": %llu}\n",
-        o.test.c_str(), bytes, messages, peak, average, rate / 1e6, in_entries,
-        static_cast<unsigned long long>(inlined.bytes));
+    cli::JsonObject()
+        .text("test", o.test)
+        .number("bytes", bytes)
+        .number("iterations", messages)
+        .real("peak_mib_s", peak, 2)
+        .real("average_mib_s", average, 2)
+        .real("mpps", rate / 1e6, 6)
+        .number("inlined", in_entries)
+        .number("inlined_bytes", inlined.bytes)
+        .print();
   else if (shows_inlined(o))
     std::printf(" %-10u %-14llu %-19.2f %-21.2f %-15.6f %llu\n", bytes, messages, peak, average,
                 rate / 1e6, in_entries);

@@ -15,6 +15,8 @@ using Clock = std::chrono::steady_clock;
 constexpr auto patience = std::chrono::seconds{30};  // for the next completion
 constexpr uint32_t looks_a_clock = 64;
 constexpr uint32_t most_unsignalled = 64;
+// Bytes without a completion: patience is for the next completion, not for half a gigabyte.
+constexpr uint64_t most_unheard = 4 << 20;
 
 // Where the messages of a queue begin and where they lead.
 struct Places {
@@ -26,11 +28,12 @@ struct Places {
 };
 
 template <Work W>
-bool append(queue::WqeCursor& c, const Places& p, uint64_t number, uint32_t bytes) noexcept {
+bool append(queue::WqeCursor& c, const Places& p, uint64_t number, uint32_t bytes,
+            uint8_t flags) noexcept {
   const uint64_t at = p.slots.count == 1 ? p.slots.at(p.queue, 0) : p.slots.at(p.queue, number);
   const uint64_t own = p.own + at;
   queue::Remote to = p.target;
-  const queue::Wr wr{.id = number};
+  const queue::Wr wr{.id = number, .flags = flags};
   if constexpr (W == Work::atomic) {
     to.address += p.slots.at(p.queue, 0);
     return queue::fetch_and_add(
@@ -46,7 +49,10 @@ bool append(queue::WqeCursor& c, const Places& p, uint64_t number, uint32_t byte
 class Round {
  public:
   Round(Side& side, const queue::Remote& target, const RoundPlan& plan)
-      : side_(side), plan_(plan), target_(target), depth_(side.agreement().depth) {}
+      : side_(side), plan_(plan), target_(target), depth_(side.agreement().depth) {
+    const uint64_t most = std::min<uint64_t>(depth_ / 2, most_unheard / plan.bytes);
+    unsignalled_ = std::clamp<uint64_t>(most, 1, most_unsignalled);
+  }
 
   template <Work W>
   RoundEnd run() {
@@ -80,10 +86,12 @@ class Round {
     const uint64_t until = l.posted + n;
     for (; l.posted != until; l.posted++) {
       if (side_.agreement().check) prepare<W>(q, l.posted);
-      if (!append<W>(cursor, places, l.posted, plan_.bytes)) break;
+      const bool asks = l.posted + 1 - l.signalled >= unsignalled_;
+      const uint8_t flags = asks ? queue::WrFlags::signalled : queue::WrFlags::none;
+      if (!append<W>(cursor, places, l.posted, plan_.bytes, flags)) break;
+      if (asks) l.signalled = l.posted + 1;
     }
-    const uint64_t unsignalled = std::clamp(depth_ / 2, 1u, most_unsignalled);
-    if (over_ || l.posted - l.signalled >= unsignalled || l.posted == plan_.messages) {
+    if (over_ || l.posted == plan_.messages) {
       cursor.signal_last();
       l.signalled = l.posted;
     }
@@ -163,6 +171,7 @@ class Round {
   const RoundPlan& plan_;
   queue::Remote target_;
   uint32_t depth_;
+  uint64_t unsignalled_;  // messages, the last of which asks for a completion
   Clock::time_point start_, end_, window_start_, last_done_;
   uint64_t done_ = 0, window_done_ = 0;
   double peak_ = 0;  // messages a second

@@ -107,13 +107,27 @@ class Journal::Line {
     if (n > 0) used_ += static_cast<std::size_t>(n);
     if (used_ > sizeof text_ - 2) used_ = sizeof text_ - 2;
   }
+  // A JSON string: what is no printable ASCII is escaped, a byte of no meaning there as U+FFFD. A
+  // long one is cut early enough for the object's end to fit.
+  void quoted(std::string_view s) noexcept {
+    put("%c", '"');
+    for (const char c : s) {
+      if (used_ + ending > sizeof text_) break;
+      if (c == '"' || c == '\\')
+        put("\\%c", c);
+      else
+        put(c < 0 ? "\\ufffd" : c < 0x20 ? "\\u%04x" : "%c", c);
+    }
+    put("%c", '"');
+  }
   int write_to(int fd) noexcept {
     text_[used_++] = '\n';
     return write_all(fd, text_, used_);
   }
 
  private:
-  char text_[4608];  // a WQE in words is the longest
+  static constexpr std::size_t ending = 64;  // more than an escape and what follows a string
+  char text_[4608];                          // a WQE in words is the longest
   std::size_t used_ = 0;
 };
 
@@ -125,8 +139,20 @@ bool json(Journal::Format f) {
 
 template <typename Line>
 void open_line(Line& line, Journal::Format f, const char* device, const char* event) {
-  line.put(json(f) ? R"({"pid":%d,"device":"%s","event":"%s")" : "%d %s %s",
-           static_cast<int>(getpid()), device, event);
+  const int pid = getpid();
+  if (!json(f)) return line.put("%d %s %s", pid, device, event);
+  line.put(R"({"pid":%d,"device":)", pid);
+  line.quoted(device);
+  line.put(R"(,"event":"%s")", event);
+}
+
+// A member of an object behind others; what text shows there is `format`.
+template <typename Line>
+void put_text(Line& line, Journal::Format f, const char* name, const char* format,
+              std::string_view value) {
+  if (!json(f)) return line.put(format, static_cast<int>(value.size()), value.data());
+  line.put(R"(,"%s":)", name);
+  line.quoted(value);
 }
 
 template <typename Line>
@@ -182,9 +208,9 @@ void Journal::write_line(Kind k, const Values& values, const char* why) noexcept
   put_values(line, format_, events[index(k)], values);
   if (k == Kind::wqe) {
     const char* name = prm::opcode_name(static_cast<uint8_t>(values[2]));
-    line.put(json(format_) ? R"(,"name":"%s")" : " %s", name != nullptr ? name : "undefined");
+    put_text(line, format_, "name", " %.*s", name != nullptr ? name : "undefined");
   }
-  if (why != nullptr) line.put(json(format_) ? R"(,"why":"%s")" : " (%s)", why);
+  if (why != nullptr) put_text(line, format_, "why", " (%.*s)", why);
   if (json(format_)) line.put("%c", '}');
   put(line);
   errno = saved;
@@ -210,8 +236,8 @@ void Journal::write_lint(const Values& values, std::string_view text) noexcept {
   const Event& row = events[index(Kind::lint)];
   open_line(line, format_, device_.data(), row.name);
   put_values(line, format_, row, values);
-  line.put(json(format_) ? R"(,"finding":"%.*s"})" : " %.*s", static_cast<int>(text.size()),
-           text.data());
+  put_text(line, format_, "finding", " %.*s", text);
+  if (json(format_)) line.put("%c", '}');
   put(line);
   errno = saved;
 }

@@ -85,6 +85,22 @@ void json_is_one_object_a_line() {
   CU_ASSERT(lines[2].ends_with(R"("pieces":0})"));
 }
 
+void json_is_escaped_and_cut_to_an_object() {
+  Scratch file;
+  {
+    auto j = Journal::open(file.path, Journal::Format::json, "a\"b");
+    CU_ASSERT_FATAL(j.ok());
+    (*j)->frame_drop(1, 60, "\\ \n \x1f \xff \"");
+    (*j)->frame_drop(1, 60, std::string(8192, '"').c_str());
+  }
+  const std::vector<std::string> lines = file.lines();
+  EQUAL_FATAL(lines.size(), 3);
+  CU_ASSERT(lines[0].find(R"("device":"a\"b",)") != std::string::npos);
+  CU_ASSERT(lines[0].ends_with(R"("why":"\\ \u000a \u001f \ufffd \""})"));
+  CU_ASSERT(lines[1].ends_with(R"(\"\""})"));
+  CU_ASSERT(lines[1].size() > 4096);
+}
+
 void processes_share_a_file_by_whole_lines() {
   Scratch file;
   constexpr int children = 4, each = 300;
@@ -209,6 +225,7 @@ constexpr Case cases[] = {
     {"text has a line for each happening and a summary",
      text_has_a_line_for_each_happening_and_a_summary},
     {"JSON is one object a line", json_is_one_object_a_line},
+    {"JSON is escaped, and cut to an object", json_is_escaped_and_cut_to_an_object},
     {"processes share a file by whole lines", processes_share_a_file_by_whole_lines},
     {"a file that cannot be opened is said", a_file_that_cannot_be_opened_is_said},
     {"a full disk is said once", a_full_disk_is_said_once},
