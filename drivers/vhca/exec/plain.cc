@@ -304,7 +304,7 @@ bool is_plain_umr(const SendWqe& wqe) noexcept {
   return (ctrl.flags & prm::umr::inline_list) != 0 || ctrl.klm_octowords.host() == 0;
 }
 
-using ChangeKeys = Outcome (*)(EngineContext&, const Qp&, const SendWqe&) noexcept;
+using ChangeKeys = Verdict (*)(EngineContext&, const Qp&, const SendWqe&) noexcept;
 
 // One UMR or LOCAL_INV. Returns how many.
 std::size_t run_key_change(Engine& e, Qp& qp, Opcode opcode, ChangeKeys change) noexcept {

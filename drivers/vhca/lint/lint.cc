@@ -195,8 +195,10 @@ bool Lint::spans(Qpn qpn, const prm::DataSeg& d) const noexcept {
   const Mkey* m = around_.keys->at(d.lkey.host() >> 8);
   if (m == nullptr) return false;
   Walk walk;
-  return walk.open(*around_.keys, around_.profile->max_indirection, d.lkey.host(), d.addr.host(),
-                   prm::max_segment_bytes, {m->pd, qpn.value(), 0}) == Deny::none;
+  return walk
+      .open(*around_.keys, around_.profile->max_indirection, d.lkey.host(), d.addr.host(),
+            prm::max_segment_bytes, {m->pd, qpn.value(), 0})
+      .ok();
 }
 
 // An empty message by inline data; or a piece of 2 GiB whose length was written as it is.
@@ -291,8 +293,8 @@ void Lint::check_memory(LintQueue& q, LintWqe& w, const SendWqe& wqe) noexcept {
 bool Lint::find_hole(const Segment& s, const Access& need, Finding& f) const noexcept {
   Walk walk;
   Piece piece;
-  if (walk.open(*around_.keys, around_.profile->max_indirection, s.key, s.addr, s.bytes, need) !=
-      Deny::none)
+  if (!walk.open(*around_.keys, around_.profile->max_indirection, s.key, s.addr, s.bytes, need)
+           .ok())
     return false;
   while (walk.next(piece)) {
     if (piece.paged != nullptr) continue;

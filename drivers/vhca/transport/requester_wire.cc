@@ -36,10 +36,10 @@ void pause(RoceLink& link, Qp& qp, uint64_t ns) noexcept {
 }
 
 // Whether the queue waits for a page of its own memory. One that never comes is a protection error.
-bool waits_for_page(RoceLink& link, Qp& qp, Outcome& memory) noexcept {
-  if (memory.kind != Outcome::Kind::stall) return false;
+bool waits_for_page(RoceLink& link, Qp& qp, Verdict& memory) noexcept {
+  if (!memory.misses_page()) return false;
   if (qp.stalls >= most_stalls) {
-    memory = Outcome::failed(Syndrome::local_prot, memory.why);
+    memory = pages_do_not_stay;
     return false;
   }
   qp.stalls++;
@@ -67,11 +67,11 @@ bool begin_message(RoceLink& link, Qp& qp, RcMessage m) noexcept {
 RequesterStep start_rendezvous(RoceLink& link, Qp& qp) noexcept {
   RequestData ask;
   const RequestRow& row = rendezvous_request(qp, ask, link.wqe);
-  Outcome o = check_rendezvous(*link.context, qp, row, ask);
+  Verdict o = check_rendezvous(*link.context, qp, row, ask);
   if (waits_for_page(link, qp, o)) return RequesterStep::idle;
-  if (o.kind == Outcome::Kind::failed && qp.rc->count == 0) {
+  if (o.failed() && qp.rc->count == 0) {
     qp.stalls = 0;
-    fail_rendezvous(*link.context, qp, o.syndrome, o.why);
+    fail_rendezvous(*link.context, qp, o);
     return RequesterStep::down;
   }
   RcMessage m;
@@ -115,11 +115,11 @@ RequesterStep begin_request_weakly(RoceLink& link, Qp& qp) noexcept {
   RequestData ask;
   const RequestRow* row = request_row(qp.type, wqe.opcode);
   if (row == nullptr || !read_request(qp, *row, wqe, ask).ok()) return begin_here(link, qp);
-  Outcome memory = check_own_memory(*link.context, qp, *row, ask);
+  Verdict memory = check_own_memory(*link.context, qp, *row, ask);
   if (waits_for_page(link, qp, memory)) return RequesterStep::idle;
   if (!memory.ok()) {
     qp.stalls = 0;
-    note_refused(link, qp, memory.syndrome, memory.why);
+    note_refused(link, qp, memory);
     return qp.state == QpState::rts ? RequesterStep::idle : RequesterStep::down;
   }
   RcMessage m{row->kind,  wqe.signaled(), wqe.wants_event(), false,
@@ -166,7 +166,7 @@ RequesterStep begin_next_message(RoceLink& link, Qp& qp) noexcept {
       link.context->observer->executes(qp, wqe) != nullptr)
     row = nullptr;
   // What the queue's own side objects to, exec_request() finds as well and fails the WQE with.
-  Outcome memory;
+  Verdict memory;
   bool read = row != nullptr && read_request(qp, *row, wqe, ask).ok();
   if (read) memory = check_own_memory(*link.context, qp, *row, ask);
   if (waits_for_page(link, qp, memory)) return RequesterStep::idle;
@@ -231,14 +231,14 @@ RequesterStep send_packet_of(RoceLink& link, Qp& qp, const RcMessage& m) noexcep
   Transfer t;
   if (whole) t = gather_bytes(link.context->translator, from, payload_place(link, p.flags), bytes);
   report_sent_errors(*link.context, qp);
-  if (t.source == Deny::page) {
+  if (t.source.misses_page()) {
     pause(link, qp, page_stall_ns);
     return RequesterStep::idle;
   }
   if (bytes > 0 && (!whole || !t.ok())) {
     // Completions come in order: those before it are waited for, then it fails.
     if (&m != &w.at(0)) return RequesterStep::idle;
-    fail_oldest(link, qp, Syndrome::local_prot, "the memory of a message under way is gone");
+    fail_oldest(link, qp, {Syndrome::local_prot, "the memory of a message under way is gone"});
     return RequesterStep::down;
   }
   if (!send_packet(link, qp, p, bytes)) {
@@ -316,21 +316,21 @@ void go_back(RoceLink& link, Qp& qp, bool counts) noexcept {
   link.ready->push(qp);
 }
 
-void fail_oldest(RoceLink& link, Qp& qp, Syndrome syndrome, const char* why) noexcept {
+void fail_oldest(RoceLink& link, Qp& qp, Verdict verdict) noexcept {
   RcWire& w = *qp.rc;
   SendWqe& wqe = link.wqe;
   if (w.at(0).rendezvous) {
     w.count = 0;
     qp.retrying = false;
-    return fail_rendezvous(*link.context, qp, syndrome, why);
+    return fail_rendezvous(*link.context, qp, verdict);
   }
   if (weak_on_wire(qp) != nullptr) [[unlikely]]
-    return fail_weakly(link, qp, w.at(0), syndrome, why);
+    return fail_weakly(link, qp, w.at(0), verdict);
   if (decode_send_at(qp, w.at(0).sq_index, wqe) != Decode::ok)
     return fatal_qp(*link.context, qp, "a WQE under way has changed");
   w.count = 0;
   qp.retrying = false;
-  fail_send(*link.context, qp, wqe, syndrome, why);
+  fail_send(*link.context, qp, wqe, verdict);
   if (qp.state == QpState::err || qp.state == QpState::sqe) return;
   // A stream of it failed: the messages behind are begun anew, on a new connection.
   send_anew(qp);
@@ -353,7 +353,7 @@ void check_timer(RoceLink& link, Qp& qp) noexcept {
     return;
   }
   if (w.retry_left == 0)
-    return fail_oldest(link, qp, Syndrome::transport_retry_exc, "the peer does not answer");
+    return fail_oldest(link, qp, {Syndrome::transport_retry_exc, "the peer does not answer"});
   w.retry_left--;
   // The specification lets the timer run up to four times as long: a busy machine is no dead peer.
   unsigned tries = qp.attr.retry_cnt - std::min(w.retry_left, qp.attr.retry_cnt);

@@ -47,63 +47,63 @@ Nak code_of(Syndrome s) noexcept {
 }
 
 // Tells the requester that its packet was not executed.
-void answer_refusal(RoceLink& link, Qp& qp, const Outcome& o) noexcept {
-  if (o.kind == Outcome::Kind::rnr)
+void answer_refusal(RoceLink& link, Qp& qp, const Verdict& o) noexcept {
+  if (o.again == Again::rnr)
     owe_nak(link, qp, roce::aeth::rnr, o.rnr_timer & 31);
   else
     owe_nak(link, qp, roce::aeth::nak, static_cast<uint8_t>(code_of(o.syndrome)));
 }
 
-Outcome invalid(RoceLink& link, Qp& qp, const char* why) noexcept {
-  return refuse(*link.context, qp, Syndrome::remote_inval_req, why);
+Verdict invalid(RoceLink& link, Qp& qp, const char* why) noexcept {
+  return refuse(*link.context, qp, {Syndrome::remote_inval_req, why});
 }
 
 // The observer's word on a range that the peer names.
-Outcome watch_range(RoceLink& link, Qp& qp, const Segment& range, uint8_t right) noexcept {
+Verdict watch_range(RoceLink& link, Qp& qp, const Segment& range, uint8_t right) noexcept {
   if (link.context->observer == nullptr) [[likely]]
-    return Outcome::done();
+    return Verdict::done();
   const prm::lint::RuleRow* row = link.context->observer->arrives(qp, range, right);
-  if (row == nullptr) return Outcome::done();
-  return refuse(*link.context, qp, Syndrome::remote_access, row->sentence);
+  if (row == nullptr) return Verdict::done();
+  return refuse(*link.context, qp, {Syndrome::remote_access, row->sentence});
 }
 
-Outcome open_write(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
+Verdict open_write(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcWire& w = *qp.rc;
-  if (Outcome o = admit_write(*link.context, qp); !o.ok()) return o;
+  if (Verdict o = admit_write(*link.context, qp); !o.ok()) return o;
   w.write_va = p.va;
   w.write_rkey = p.rkey;
   w.write_length = p.length;
   if (p.length > qp.spec.max_message) return invalid(link, qp, "a message beyond the limit");
   Segment range{p.va, p.length, p.rkey, false};
-  if (Outcome o = watch_range(link, qp, range, prm::mkey::remote_write); !o.ok()) return o;
-  Outcome o = admit_range(*link.context, qp, range, prm::mkey::remote_write);
+  if (Verdict o = watch_range(link, qp, range, prm::mkey::remote_write); !o.ok()) return o;
+  Verdict o = admit_range(*link.context, qp, range, prm::mkey::remote_write);
   return o.ok() ? page_in_range(*link.context, qp, range, prm::mkey::remote_write) : o;
 }
 
-Outcome execute_write(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
+Verdict execute_write(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcWire& w = *qp.rc;
   EngineContext& context = *link.context;
   uint64_t bytes = p.payload.size();
   if (has(p, flag::first)) {
-    if (Outcome o = open_write(link, qp, p); !o.ok()) return o;
+    if (Verdict o = open_write(link, qp, p); !o.ok()) return o;
   }
   bool fits = w.received + bytes <= w.write_length;
   if (!fits || (has(p, flag::last) && w.received + bytes != w.write_length))
     return invalid(link, qp, "a WRITE of another length than it said");
   if (has(p, flag::imm)) {
-    if (Outcome o = claim_receive(context, qp, link.recv); !o.ok()) return o;
+    if (Verdict o = claim_receive(context, qp, link.recv); !o.ok()) return o;
   }
   if (bytes > 0) {
     Segment range{w.write_va + w.received, bytes, w.write_rkey, false};
     Transfer t = scatter_bytes(context.translator, p.payload.data(), bytes,
                                remote_range(qp, range, prm::mkey::remote_write));
     report_answered_errors(context, qp, SignEnd::target);
-    if (t.target == Deny::page) return page_missed(qp);
-    if (!t.ok()) return refuse(context, qp, Syndrome::remote_access, deny_name(t.target));
+    if (t.target.misses_page()) return page_missed(qp);
+    if (!t.ok()) return refuse(context, qp, {Syndrome::remote_access, t.target.why});
     context.journal->translated(w.write_rkey, t.pieces, bytes);
   }
   w.received += bytes;
-  return has(p, flag::imm) ? finish_message(link, qp, p) : Outcome::done();
+  return has(p, flag::imm) ? finish_message(link, qp, p) : Verdict::done();
 }
 
 RcAnswer& new_answer(const Qp& qp, uint32_t psn, uint32_t packets) noexcept {
@@ -118,43 +118,43 @@ RcAnswer& new_answer(const Qp& qp, uint32_t psn, uint32_t packets) noexcept {
   return a;
 }
 
-Outcome execute_read(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
+Verdict execute_read(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcWire& w = *qp.rc;
   EngineContext& context = *link.context;
-  if (Outcome o = admit_read(context, qp); !o.ok()) return o;
+  if (Verdict o = admit_read(context, qp); !o.ok()) return o;
   if (p.length > qp.spec.max_message || w.is_full())
     return invalid(link, qp, "more or longer READs than the queue takes");
   Segment range{p.va, p.length, p.rkey, false};
-  if (Outcome o = watch_range(link, qp, range, prm::mkey::remote_read); !o.ok()) return o;
-  if (Outcome o = admit_range(context, qp, range, prm::mkey::remote_read); !o.ok()) return o;
-  if (Outcome o = page_in_range(context, qp, range, prm::mkey::remote_read); !o.ok()) return o;
+  if (Verdict o = watch_range(link, qp, range, prm::mkey::remote_read); !o.ok()) return o;
+  if (Verdict o = admit_range(context, qp, range, prm::mkey::remote_read); !o.ok()) return o;
+  if (Verdict o = page_in_range(context, qp, range, prm::mkey::remote_read); !o.ok()) return o;
   RcAnswer& a = new_answer(qp, p.psn, packets_of(p.length, mtu_bytes(qp)));
   a.va = p.va;
   a.rkey = p.rkey;
   a.length = p.length;
   w.expected_psn = roce::psn_add(w.expected_psn, a.packets - 1);
   link.answering.push(qp);
-  return Outcome::done();
+  return Verdict::done();
 }
 
-Outcome execute_atomic(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
+Verdict execute_atomic(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcWire& w = *qp.rc;
   EngineContext& context = *link.context;
   Piece word;
   uint64_t old = 0;
-  if (Outcome o = admit_atomic(context, qp, p.va); !o.ok()) return o;
+  if (Verdict o = admit_atomic(context, qp, p.va); !o.ok()) return o;
   if (w.is_full()) return invalid(link, qp, "more atomics than the queue takes");
-  if (Outcome o = watch_range(link, qp, {p.va, 8, p.rkey, false}, prm::mkey::atomic); !o.ok())
+  if (Verdict o = watch_range(link, qp, {p.va, 8, p.rkey, false}, prm::mkey::atomic); !o.ok())
     return o;
-  if (Outcome o = find_word(context, qp, p.rkey, p.va, word); !o.ok()) return o;
+  if (Verdict o = find_word(context, qp, p.rkey, p.va, word); !o.ok()) return o;
   WordChange change{p.op == Op::fetch_add, p.swap_add, p.compare};
-  if (Outcome o = change_word(context, qp, word, change, old); !o.ok()) return o;
+  if (Verdict o = change_word(context, qp, word, change, old); !o.ok()) return o;
   RcAnswer& a = new_answer(qp, p.psn, 1);
   a.atomic = true;
   a.original = old;
   context.journal->translated(p.rkey, 1, 8);
   link.answering.push(qp);
-  return Outcome::done();
+  return Verdict::done();
 }
 
 // Whether the packet may come at this place of a message, with this much payload.
@@ -173,17 +173,17 @@ const char* order_objection(const Qp& qp, const RocePacket& p) noexcept {
 }
 
 // Each packet to an XRC target names its shared queue, all of a message the same.
-Outcome aim(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
+Verdict aim(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   if (has(p, flag::first)) qp.rc->srqn = p.srqn;
   if (p.srqn != qp.rc->srqn) return invalid(link, qp, "another XRC queue within a message");
   return aim_at_srq(*link.context, qp, p.srqn);
 }
 
-Outcome execute(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
+Verdict execute(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcWire& w = *qp.rc;
   if (const char* why = order_objection(qp, p)) return invalid(link, qp, why);
   if (qp.type == QpType::xrc_tgt) {
-    if (Outcome o = aim(link, qp, p); !o.ok()) return o;
+    if (Verdict o = aim(link, qp, p); !o.ok()) return o;
   }
   if (has(p, flag::first)) w.received = 0;
   if (has(p, flag::send)) return receive_part(link, qp, p);
@@ -200,9 +200,9 @@ bool may_read_again(RoceLink& link, Qp& qp, const RocePacket& p, const RcAnswer&
   if (packets_of(p.length, mtu_bytes(qp)) != packets) return false;
   Segment range{p.va, p.length, p.rkey, false};
   uint32_t bad_key = 0;
-  Deny d = check_list(link.context->translator, answer_range(qp, a, range), p.length, bad_key);
-  if (d == Deny::none) return true;
-  answer_refusal(link, qp, refuse(*link.context, qp, Syndrome::remote_access, deny_name(d)));
+  Verdict d = check_list(link.context->translator, answer_range(qp, a, range), p.length, bad_key);
+  if (d.ok()) return true;
+  answer_refusal(link, qp, refuse(*link.context, qp, {Syndrome::remote_access, d.why}));
   // The requester waits for this answer: to what it has not sent it listens to no refusal.
   qp.rc->nak_psn = p.psn;
   return false;
@@ -255,7 +255,7 @@ Went send_answer(RoceLink& link, Qp& qp, const RcAnswer& a) noexcept {
     Transfer t = gather_bytes(link.context->translator, answer_range(qp, a, range),
                               payload_place(link, p.flags), bytes);
     report_answered_errors(*link.context, qp, SignEnd::source);
-    if (t.source == Deny::page) return Went::later;
+    if (t.source.misses_page()) return Went::later;
     if (!t.ok()) return Went::refused;
     link.context->journal->translated(a.rkey, t.pieces, bytes);
   }
@@ -313,7 +313,7 @@ void handle_request(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   w.silent = false;
   w.nak_owed = false;  // what was not sent yet is out of date
   establish(*link.context, qp);
-  if (Outcome o = execute(link, qp, p); !o.ok()) return answer_refusal(link, qp, o);
+  if (Verdict o = execute(link, qp, p); !o.ok()) return answer_refusal(link, qp, o);
   w.expected_psn = roce::psn_add(w.expected_psn, 1);
   w.msn = roce::psn_add(w.msn, has(p, flag::last));
   w.receiving = behind(p);
@@ -337,7 +337,7 @@ bool send_owed(RoceLink& link, Qp& qp, std::size_t& sent) noexcept {
       for (RcAnswer& other : w.answers) other.pending = false;
       answer_refusal(
           link, qp,
-          refuse(*link.context, qp, Syndrome::remote_access, "the memory of a READ is gone"));
+          refuse(*link.context, qp, {Syndrome::remote_access, "the memory of a READ is gone"}));
       w.nak_psn = psn;
       break;
     }
