@@ -10,8 +10,6 @@
 
 namespace kilim::vhca {
 
-using prm::Syndrome;
-
 Verdict exec_umr(EngineContext& context, const Qp& qp, const SendWqe& wqe) noexcept {
   UmrRequest request{be32::from_raw(wqe.imm_raw).host(), wqe.body(), qp.spec.pd, qp.qpn.value()};
   UmrChange got;
@@ -28,7 +26,7 @@ Verdict exec_umr(EngineContext& context, const Qp& qp, const SendWqe& wqe) noexc
 Verdict exec_local_inval(EngineContext& context, const Qp& qp, const SendWqe& wqe) noexcept {
   uint32_t key = be32::from_raw(wqe.imm_raw).host();
   Verdict d = invalidate_key(*context.keys, key, qp.spec.pd, qp.qpn.value(), Invalidator::owner);
-  if (!d.ok()) return {Syndrome::mw_bind, d.why};
+  if (!d.ok()) return d;
   context.journal->invalidate(key);
   return Verdict::done();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "Address Translation and Protection"; IBTA 10.6.3, "Access to Memory". What a key's checks
+// PRM: "Address Translation and Protection"; IBTA 10.6, "Memory Management". What a key's checks
 // answer, as the owner of the memory sees it: a responder tells the requester of a remote access
 // error instead (IBTA 9.7.4.1.5, "Responder R_Key Validation"). Pure values, any thread.
 #pragma once

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "vhca/tpt/key_state.hh"
 #include "vhca/tpt/list.hh"
 
 namespace kilim::vhca {
@@ -29,7 +30,7 @@ uint8_t inner_rights(uint8_t rights) noexcept {
 Verdict check_key(const Mkey* m, uint32_t key, const Access& need) noexcept {
   if (m == nullptr) return protection::no_key;
   if (m->key != key) return protection::tag;
-  if (m->free) return protection::free;
+  if (m->free) return check_state(*m, KeyOp::access);
   if (m->pd != need.pd) return protection::pd;
   if (m->qpn != prm::mkey::any_qpn && m->qpn != need.qpn) return protection::qpn;
   if ((m->rights & need.rights) != need.rights) return protection::rights;

@@ -10,6 +10,7 @@
 #include "kilim/prm/bsf_seg.hh"
 #include "kilim/prm/data_seg.hh"
 #include "kilim/prm/umr_seg.hh"
+#include "vhca/tpt/key_state.hh"
 #include "vhca/tpt/list.hh"
 
 namespace kilim::vhca {
@@ -105,9 +106,13 @@ Verdict check_target(const Mkey* m, const UmrRequest& r, const Decoded& d) noexc
   if (m == nullptr || (!new_tag && m->key != r.key))
     return {Syndrome::mw_bind, "UMR of no such key"};
   if (m->pd != r.pd) return {Syndrome::mw_bind, "UMR of a key of another domain"};
-  if (!m->umr_enabled) return {Syndrome::mw_bind, "UMR of a key that allows none"};
-  if (has(d, umr::check_free) && m->free) return {Syndrome::mw_bind, "the key is free"};
-  if (has(d, umr::check_not_free) && !m->free) return {Syndrome::mw_bind, "the key is not free"};
+  if (Verdict v = check_state(*m, KeyOp::umr); !v.ok()) return v;
+  if (has(d, umr::check_free)) {
+    if (Verdict v = check_state(*m, KeyOp::umr_if_valid); !v.ok()) return v;
+  }
+  if (has(d, umr::check_not_free)) {
+    if (Verdict v = check_state(*m, KeyOp::umr_if_free); !v.ok()) return v;
+  }
   if (has(d, umr::check_qpn) && m->qpn != prm::mkey::any_qpn && m->qpn != r.qpn)
     return {Syndrome::mw_bind, "the key belongs to another queue"};
   if ((d.mask & umr::mask_page_size) != 0 &&
@@ -244,15 +249,18 @@ Verdict umr_apply(const KeyTable& keys, const Translator& t, const Profile& p, c
 
 Verdict invalidate_key(const KeyTable& keys, uint32_t key, Pdn pd, uint32_t qpn,
                        Invalidator by) noexcept {
+  const bool local = by == Invalidator::owner;
+  const auto refused = [local](const Verdict& v) noexcept -> Verdict {
+    return {local ? Syndrome::mw_bind : Syndrome::local_access, v.why};
+  };
   Mkey* m = keys.at(key >> 8);
-  if (m == nullptr) return protection::no_key;
-  if (m->key != key) return protection::tag;
-  if (m->pd != pd) return protection::pd;
-  if (!m->umr_enabled || !m->invalidates) return protection::rights;
-  if (by == Invalidator::peer && !m->remote_invalidates) return protection::rights;
-  if (m->free) return protection::free;
-  if (m->qpn != prm::mkey::any_qpn && m->qpn != qpn) return protection::qpn;
-  m->free = true;
+  if (m == nullptr) return refused(protection::no_key);
+  if (m->key != key) return refused(protection::tag);
+  if (m->pd != pd) return refused(protection::pd);
+  const KeyOp op = local ? KeyOp::local_inval : KeyOp::remote_inval;
+  if (Verdict v = check_state(*m, op); !v.ok()) return v;
+  if (m->qpn != prm::mkey::any_qpn && m->qpn != qpn) return refused(protection::qpn);
+  m->free = key_rule(kind_of(*m), op).frees;
   return {};
 }
 

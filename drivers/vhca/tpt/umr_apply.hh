@@ -33,8 +33,8 @@ struct UmrChange {
 Verdict umr_apply(const KeyTable&, const Translator&, const Profile&, const UmrRequest&,
                   UmrChange&) noexcept;
 
-// The key becomes free (LOCAL_INV as an opcode of its own, a SEND's remote invalidation, which the
-// key must allow).
+// The key becomes free, by LOCAL_INV as an opcode of its own (memory window bind error where not)
+// or by a peer's SEND with invalidate (local access error).
 enum class Invalidator : uint8_t { owner, peer };
 Verdict invalidate_key(const KeyTable&, uint32_t key, Pdn pd, uint32_t qpn, Invalidator) noexcept;
 

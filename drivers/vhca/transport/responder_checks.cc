@@ -160,8 +160,7 @@ Verdict invalidate_received(EngineContext& context, Qp& qp, const RecvWqe& wqe,
                             uint32_t imm_raw) noexcept {
   uint32_t key = be32::from_raw(imm_raw).host();
   Verdict d = invalidate_key(*context.keys, key, remote_pd(qp), qp.qpn.value(), Invalidator::peer);
-  if (!d.ok())
-    return fail_receive(context, qp, wqe, {Syndrome::local_access, d.why}, Syndrome::remote_access);
+  if (!d.ok()) return fail_receive(context, qp, wqe, d, Syndrome::remote_access);
   context.journal->invalidate(key);
   return Verdict::done();
 }
