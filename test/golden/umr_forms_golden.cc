@@ -222,7 +222,7 @@ void same_but_for_its_number(const vhca::Mkey& a, const vhca::Mkey& b) {
   CU_ASSERT_TRUE(a.rights == b.rights && a.pd == b.pd && a.qpn == b.qpn && a.tag() == b.tag());
   CU_ASSERT_TRUE(a.start == b.start && a.len == b.len && a.length64 == b.length64);
   CU_ASSERT_TRUE(a.capacity == b.capacity && a.used == b.used);
-  CU_ASSERT_TRUE(a.remote_invalidates == b.remote_invalidates && a.invalidates == b.invalidates);
+  CU_ASSERT_TRUE(a.remote_invalidates == b.remote_invalidates && a.window == b.window);
 }
 
 // A key made by the command that drivers/mlx5 sends is the key that libmlx5's call makes, as the

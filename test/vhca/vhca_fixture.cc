@@ -210,8 +210,8 @@ int Rig::to_rtr(TestQp& qp, Qpn peer) {
   uint32_t answers = qp_mask::max_dest_rd_atomic | qp_mask::min_rnr_timer;
   if (qp.shape.type == QpType::xrc_ini) answers = 0;
   return modify_qp(*hca, qp.qpn, attr,
-                        answers | qp_mask::state | qp_mask::path | qp_mask::path_mtu |
-                            qp_mask::dest_qpn | qp_mask::rq_psn);
+                   answers | qp_mask::state | qp_mask::path | qp_mask::path_mtu |
+                       qp_mask::dest_qpn | qp_mask::rq_psn);
 }
 int Rig::to_rts_only(TestQp& qp) {
   QpAttr attr;
@@ -222,8 +222,8 @@ int Rig::to_rts_only(TestQp& qp) {
   attr.rnr_retry = 3;
   attr.max_rd_atomic = 16;
   return modify_qp(*hca, qp.qpn, attr,
-                        qp_mask::state | qp_mask::timeout | qp_mask::retry_cnt |
-                            qp_mask::rnr_retry | qp_mask::sq_psn | qp_mask::max_rd_atomic);
+                   qp_mask::state | qp_mask::timeout | qp_mask::retry_cnt | qp_mask::rnr_retry |
+                       qp_mask::sq_psn | qp_mask::max_rd_atomic);
 }
 int Rig::to_state(TestQp& qp, QpState s) {
   QpAttr attr;

@@ -21,14 +21,8 @@ namespace kilim::vhca {
 
 struct EthState;  // ethernet/state.hh
 
-// Executes a SEND of a raw packet queue except its completion: `none` and the engine writes the
-// completion if the WQE asks for one; a syndrome and the engine fails the queue with it. `retry`:
-// the wire is full; the engine tries the same WQE again.
-struct EthSend {
-  prm::Syndrome syndrome = prm::Syndrome::none;
-  bool retry = false;
-};
-EthSend eth_exec_send(EthState&, Qp&, const SendWqe&) noexcept;
+// Executes a SEND of a raw packet queue except its completion, which is the engine's.
+Verdict eth_exec_send(EthState&, Qp&, const SendWqe&) noexcept;
 
 // Steers and delivers the frame that the wire of port `number` shows, and takes it from the wire.
 // False: it waits there for a receive WQE.

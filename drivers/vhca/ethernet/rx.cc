@@ -70,10 +70,8 @@ enum class Delivered : uint8_t { yes, no_wqe, too_long, queue_down };
 // An Ethernet receive queue goes on behind such a frame: mlx5_core (en/health.h,
 // cqe_syndrome_needs_recover) and DPDK (mlx5_rx.c, mlx5_rx_err_handle) do not recover from this
 // syndrome, since the queue is not in its error state.
-Delivered drop_too_long(EthState& eth, Qp& qp, uint16_t index) noexcept {
-  if (drop_recv(*eth.context, qp, index, Syndrome::local_length,
-                "the frame is longer than the receive request"))
-    return Delivered::too_long;
+Delivered drop_too_long(EthState& eth, Qp& qp, uint16_t index, Verdict why) noexcept {
+  if (drop_recv(*eth.context, qp, index, why)) return Delivered::too_long;
   fatal_qp(*eth.context, qp, "the completion queue of a receive queue is in error");
   return Delivered::queue_down;
 }
@@ -94,10 +92,11 @@ Delivered deliver(EthState& eth, Qp& qp, std::span<const std::byte> frame) noexc
       break;
   }
   ShapedFrame shaped = shape_frame(eth, qp.spec, frame);
-  Syndrome s = scatter_to_recv(*eth.context, qp, wqe, shaped.bytes.data(), shaped.bytes.size());
-  if (s == Syndrome::local_length) return drop_too_long(eth, qp, wqe.index);
-  if (s != Syndrome::none) {
-    fail_recv(*eth.context, qp, wqe.index, s, "the receive request's memory is not allowed");
+  const Verdict got =
+      scatter_to_recv(*eth.context, qp, wqe, shaped.bytes.data(), shaped.bytes.size());
+  if (got.syndrome == Syndrome::local_length) return drop_too_long(eth, qp, wqe.index, got);
+  if (!got.ok()) {
+    fail_recv(*eth.context, qp, wqe.index, got);
     return Delivered::queue_down;
   }
   consume_recv(*eth.context, qp);

@@ -17,44 +17,40 @@ namespace kilim::vhca {
 namespace {
 
 using prm::Opcode;
-using prm::Syndrome;
 
-Outcome nothing(Engine&, Qp&, const SendWqe&, bool&) noexcept {
-  return Outcome::done();
+Verdict nothing(Engine&, Qp&, const SendWqe&, Answer&) noexcept {
+  return Verdict::done();
 }
 
-Outcome request(Engine& e, Qp& qp, const SendWqe& wqe, bool&) noexcept {
-  return exec_request(e.context, e.qps, qp, wqe);
+Verdict request(Engine& e, Qp& qp, const SendWqe& wqe, Answer& answer) noexcept {
+  return exec_request(e.context, e.qps, qp, wqe, answer);
 }
 
-Outcome datagram(Engine& e, Qp& qp, const SendWqe& wqe, bool& wire_full) noexcept {
-  return exec_datagram(e.roce, qp, wqe, wire_full);
+Verdict datagram(Engine& e, Qp& qp, const SendWqe& wqe, Answer&) noexcept {
+  return exec_datagram(e.roce, qp, wqe);
 }
 
-Outcome frame(Engine& e, Qp& qp, const SendWqe& wqe, bool& wire_full) noexcept {
-  const EthSend sent = eth_exec_send(e.eth, qp, wqe);
-  wire_full = sent.retry;
-  if (sent.syndrome != Syndrome::none) return Outcome::failed(sent.syndrome, "raw packet refused");
-  return Outcome::done();
+Verdict frame(Engine& e, Qp& qp, const SendWqe& wqe, Answer&) noexcept {
+  return eth_exec_send(e.eth, qp, wqe);
 }
 
-Outcome umr(Engine& e, Qp& qp, const SendWqe& wqe, bool&) noexcept {
+Verdict umr(Engine& e, Qp& qp, const SendWqe& wqe, Answer&) noexcept {
   return exec_umr(e.context, qp, wqe);
 }
 
-Outcome local_inval(Engine& e, Qp& qp, const SendWqe& wqe, bool&) noexcept {
+Verdict local_inval(Engine& e, Qp& qp, const SendWqe& wqe, Answer&) noexcept {
   return exec_local_inval(e.context, qp, wqe);
 }
 
-Outcome set_psv(Engine& e, Qp& qp, const SendWqe& wqe, bool&) noexcept {
+Verdict set_psv(Engine& e, Qp& qp, const SendWqe& wqe, Answer&) noexcept {
   return exec_set_psv(e.context, qp, wqe);
 }
 
-Outcome tag_operation(Engine& e, Qp& qp, const SendWqe& wqe, bool&) noexcept {
+Verdict tag_operation(Engine& e, Qp& qp, const SendWqe& wqe, Answer&) noexcept {
   return exec_tag_operation(e.context, qp, wqe);
 }
 
-Outcome dma_copy(Engine& e, Qp& qp, const SendWqe& wqe, bool&) noexcept {
+Verdict dma_copy(Engine& e, Qp& qp, const SendWqe& wqe, Answer&) noexcept {
   return exec_dma_copy(e.context, qp, wqe);
 }
 
@@ -111,11 +107,11 @@ const OpcodeRow* opcode_row(QpType type, uint8_t opcode) noexcept {
   return place != 0 ? &rows[place - 1] : nullptr;
 }
 
-Outcome execute_here(void* engine, Qp& qp, const SendWqe& wqe) noexcept {
+Verdict execute_here(void* engine, Qp& qp, const SendWqe& wqe) noexcept {
   const OpcodeRow* row = opcode_row(qp.type, wqe.opcode);
-  bool wire_full = false;
+  Answer none;
   if (row == nullptr) return malformed("an opcode that the queue does not know");
-  return row->execute(*static_cast<Engine*>(engine), qp, wqe, wire_full);
+  return row->execute(*static_cast<Engine*>(engine), qp, wqe, none);
 }
 
 }  // namespace kilim::vhca

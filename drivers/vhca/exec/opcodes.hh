@@ -7,14 +7,15 @@
 #include <cstdint>
 
 #include "kilim/prm/opcode.hh"
+#include "vhca/core/verdict.hh"
 #include "vhca/exec/engine.hh"
-#include "vhca/transport/outcome.hh"
+#include "vhca/transport/requester.hh"
 
 namespace kilim::vhca {
 
 struct OpcodeRow {
-  // One WQE, once. `wire_full`: nothing has happened, the same again later.
-  using Execute = Outcome (*)(Engine&, Qp&, const SendWqe&, bool& wire_full) noexcept;
+  // One WQE, once.
+  using Execute = Verdict (*)(Engine&, Qp&, const SendWqe&, Answer&) noexcept;
   // What the WQE at sq.ci begins, as far as it is plain (plain.hh): how many WQEs, `budget` at
   // most.
   using Straight = std::size_t (*)(Engine&, Qp&, std::size_t budget) noexcept;
@@ -29,6 +30,6 @@ struct OpcodeRow {
 const OpcodeRow* opcode_row(QpType, uint8_t opcode) noexcept;
 
 // Executes a WQE that asks nothing of a peer; for RoceLink::execute.
-Outcome execute_here(void* engine, Qp&, const SendWqe&) noexcept;
+Verdict execute_here(void* engine, Qp&, const SendWqe&) noexcept;
 
 }  // namespace kilim::vhca

@@ -13,7 +13,8 @@
 #include "kilim/prm/doorbell.hh"
 #include "vhca/core/journal.hh"
 #include "vhca/exec/opcodes.hh"
-#include "vhca/exec/umr.hh"
+#include "vhca/exec/plain_entries.hh"
+#include "vhca/exec/plain_wqe.hh"
 #include "vhca/memory/dma.hh"
 #include "vhca/memory/dma_inline.hh"
 #include "vhca/transport/requester.hh"
@@ -28,40 +29,6 @@ using prm::Opcode;
 
 // Of requests in line, and of the others.
 constexpr uint64_t longest = 4096, longest_listed = prm::inline_flag - 1;
-
-// The WQE of a plain request in host order: control, remote address and one data segment. The rest
-// of its basic block means nothing.
-struct PlainWqe {
-  uint64_t head;  // opcode, index, queue, ds: known before it is read
-  uint64_t remote, local;
-  uint64_t bytes;
-  uint32_t rkey, lkey;
-  uint32_t fm_ce_se;
-  uint32_t reserved;  // bits that have to be zero
-
-  [[nodiscard]] bool signaled() const noexcept { return (fm_ce_se & prm::ctrl::cq_update) != 0; }
-  [[nodiscard]] bool wants_event() const noexcept {
-    return (fm_ce_se & prm::ctrl::completion_mask) == prm::ctrl::cq_update_and_event;
-  }
-};
-constexpr unsigned plain_ds = 3;
-constexpr uint64_t next_index = uint64_t{1} << 40;  // in `head`
-
-[[gnu::always_inline]] inline PlainWqe read_plain_wqe(uint64_t at) noexcept {
-  const dma::PlainWords w = dma::read_plain(at);
-  const uint64_t length_and_key = be64::from_raw(w.length_and_key).host();
-  PlainWqe wqe;
-  wqe.head = be64::from_raw(w.head).host();
-  wqe.remote = be64::from_raw(w.remote).host();
-  wqe.local = be64::from_raw(w.local).host();
-  wqe.bytes = length_and_key >> 32;
-  wqe.rkey = be32::from_raw(w.remote_key).host();
-  wqe.lkey = static_cast<uint32_t>(length_and_key);
-  const uint32_t flags = be32::from_raw(w.flags).host();
-  wqe.fm_ce_se = flags & 0xff;
-  wqe.reserved = flags & prm::ctrl::reserved_in_fm_ce_se;
-  return wqe;
-}
 
 // A kind of plain request, and what it needs of the keys at both ends.
 struct Kind {
@@ -92,51 +59,6 @@ bool admits(const Qp& qp, const Qp& peer, const Kind& kind) noexcept {
   return qp.type == QpType::rc && qp.spec.scatter_answers == 0 && qp.attr.max_rd_atomic != 0 &&
          (peer.attr.access & access::remote_read) != 0 && peer.attr.max_dest_rd_atomic != 0;
 }
-
-// The completions of one run, up to the end of their ring: what the entries have in common is made
-// once.
-class Entries {
- public:
-  Entries(const EngineContext& context, const Qp& qp, Opcode opcode) noexcept
-      : begin_(place(*qp.send_cq)),
-        at_(begin_),
-        uidx_(be32{qp.spec.uidx}),
-        stamp_(be64{context.now_ns}),
-        last_(last_word(qp, opcode)) {}
-
-  // False: the memory of the completion queue is gone; this entry is not counted.
-  [[gnu::always_inline]] bool give(uint32_t bytes) noexcept {
-    const __m128i second =
-        _mm_set_epi32(static_cast<int>(be32{bytes}.raw()), 0, 0, static_cast<int>(uidx_.raw()));
-    if (!dma::give_64(at_, second, stamp_.raw(), be64{last_}.raw())) return false;
-    at_ += sizeof(prm::Cqe);
-    return true;
-  }
-  // The next ones are of the next WQE.
-  [[gnu::always_inline]] void next_wqe() noexcept { last_ += 1u << 16; }
-  // How many were given.
-  [[nodiscard]] uint32_t given() const noexcept {
-    return static_cast<uint32_t>((at_ - begin_) / sizeof(prm::Cqe));
-  }
-
- private:
-  static uint64_t place(const Cq& cq) noexcept {
-    return cq.spec.buf.value() + uint64_t{cq.producer & (cq.spec.cqe_count - 1)} * sizeof(prm::Cqe);
-  }
-  // The last eight bytes of an entry: opcode, queue, index of the WQE, owner.
-  static uint64_t last_word(const Qp& qp, Opcode opcode) noexcept {
-    const bool owner = (qp.send_cq->producer & qp.send_cq->spec.cqe_count) != 0;
-    const uint32_t first = prm::cqe::wqe_opcode::at(static_cast<uint8_t>(opcode)) | qp.qpn.value();
-    return uint64_t{first} << 32 | uint32_t{qp.sq.ci} << 16 |
-           prm::cqe::op_own(prm::CqeOpcode::req, false, owner);
-  }
-
-  const uint64_t begin_;
-  uint64_t at_;
-  const be32 uidx_;
-  const be64 stamp_;
-  uint64_t last_;  // in host order
-};
 
 [[gnu::always_inline]] inline bool copy(uint64_t to, uint64_t from, uint64_t bytes) noexcept {
   if (bytes - 32 <= 32) [[likely]]
@@ -253,7 +175,7 @@ template <const Kind& kind>
 [[gnu::noinline]] std::size_t run_kind(Engine& e, Qp& qp, const Qp& peer,
                                        std::size_t most) noexcept {
   qp.memos.prepare(kind.local, kind.remote, longest);
-  Entries entries(e.context, qp, kind.opcode);
+  PlainEntries entries(e.context, qp, kind.opcode);
   const uint64_t ring = qp.sq.base + uint64_t{qp.sq.ci & (qp.sq.wqebbs - 1)} * wqebb_bytes;
   uint64_t head = uint64_t{qp.sq.ci} << 40 | uint64_t{static_cast<uint8_t>(kind.opcode)} << 32 |
                   uint64_t{qp.qpn.value()} << 8 | plain_ds;
@@ -296,31 +218,6 @@ template <const Kind& kind>
   return done;
 }
 
-// A list by pointer that cannot be read is the only thing that a WQE changes although it fails.
-bool is_plain_umr(const SendWqe& wqe) noexcept {
-  prm::UmrCtrlSeg ctrl;
-  if (wqe.body().size() < sizeof(ctrl)) return false;
-  std::memcpy(&ctrl, wqe.body().data(), sizeof(ctrl));
-  return (ctrl.flags & prm::umr::inline_list) != 0 || ctrl.klm_octowords.host() == 0;
-}
-
-using ChangeKeys = Outcome (*)(EngineContext&, const Qp&, const SendWqe&) noexcept;
-
-// One UMR or LOCAL_INV. Returns how many.
-std::size_t run_key_change(Engine& e, Qp& qp, Opcode opcode, ChangeKeys change) noexcept {
-  SendWqe& wqe = e.scratch;
-  if (decode_send(qp, wqe) != Decode::ok || wqe.opcode != static_cast<uint8_t>(opcode)) return 0;
-  if (opcode == Opcode::umr && !is_plain_umr(wqe)) return 0;
-  if (!change(e.context, qp, wqe).ok()) return 0;
-  e.context.journal->wqe(qp.qpn, wqe.index, wqe.opcode, static_cast<uint8_t>(wqe.ds));
-  e.work_since_clock += plain_work;
-  qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + wqe.wqebbs);
-  if (wqe.signaled() &&
-      !complete_send(e.context, qp, {wqe.opcode, wqe.index, 0, false, wqe.wants_event()}))
-    fatal_qp(e.context, qp, "the CQ of a send queue is in error");
-  return 1;
-}
-
 // A run of requests of one kind.
 template <const Kind& kind>
 std::size_t run_requests(Engine& e, Qp& qp, std::size_t budget) noexcept {
@@ -352,14 +249,6 @@ std::size_t run_plain_writes(Engine& e, Qp& qp, std::size_t budget) noexcept {
 
 std::size_t run_plain_reads(Engine& e, Qp& qp, std::size_t budget) noexcept {
   return run_requests<plain_read>(e, qp, budget);
-}
-
-std::size_t run_plain_umr(Engine& e, Qp& qp, std::size_t) noexcept {
-  return run_key_change(e, qp, Opcode::umr, exec_umr);
-}
-
-std::size_t run_plain_local_inval(Engine& e, Qp& qp, std::size_t) noexcept {
-  return run_key_change(e, qp, Opcode::local_inval, exec_local_inval);
 }
 
 std::size_t run_plain(Engine& e, Qp& qp, std::size_t budget) noexcept {

@@ -24,15 +24,15 @@ using prm::Syndrome;
 // A full wire is tried again soon.
 constexpr uint64_t wire_retry_ns = 20'000;
 
-Outcome exec(Engine& e, Qp& qp, const SendWqe& wqe, bool& wire_full) noexcept {
+Verdict exec(Engine& e, Qp& qp, const SendWqe& wqe, Answer& answer) noexcept {
   if (!e.executing) [[unlikely]] {
     e.context.journal->unexecuted(qp.qpn, wqe.index);
-    return Outcome::done();
+    return Verdict::done();
   }
-  if (qp.failed.has(wqe.stream)) return Outcome::failed(Syndrome::wr_flush, "its stream failed");
+  if (qp.failed.has(wqe.stream)) return {Syndrome::wr_flush, "its stream failed"};
   const OpcodeRow* row = opcode_row(qp.type, wqe.opcode);
   if (row == nullptr) return malformed("an opcode that the queue does not know");
-  return row->execute(e, qp, wqe, wire_full);
+  return row->execute(e, qp, wqe, answer);
 }
 
 void wait_until(Engine& e, Qp& qp, SqWait why, uint64_t ns) noexcept {
@@ -49,8 +49,8 @@ void begin_retrying(Qp& qp) noexcept {
 }
 
 // The WQE stays where it is; the queue sleeps, unless it has been patient enough.
-bool wait_for_peer(Engine& e, Qp& qp, const Outcome& o) noexcept {
-  bool rnr = o.kind == Outcome::Kind::rnr;
+bool wait_for_peer(Engine& e, Qp& qp, const Verdict& o) noexcept {
+  bool rnr = o.again == Again::rnr;
   begin_retrying(qp);
   if (rnr) {
     if (qp.rnr_left == 0) return false;
@@ -65,13 +65,11 @@ bool wait_for_peer(Engine& e, Qp& qp, const Outcome& o) noexcept {
   return true;
 }
 
-// The observer's word; null: none, or only a warning.
-[[gnu::cold, gnu::noinline]] const char* observer_objection(Engine& e, Qp& qp, const SendWqe& wqe,
-                                                            Outcome& o) noexcept {
+// The observer's word; ok: none, or only a warning.
+[[gnu::cold, gnu::noinline]] Verdict observer_objection(Engine& e, Qp& qp,
+                                                        const SendWqe& wqe) noexcept {
   const prm::lint::RuleRow* row = e.context.observer->executes(qp, wqe);
-  if (row == nullptr) return nullptr;
-  o = Outcome::failed(row->syndrome, row->sentence);
-  return row->sentence;
+  return row == nullptr ? Verdict{} : Verdict{row->syndrome, row->sentence};
 }
 
 void stop_waiting(Qp& qp) noexcept {
@@ -82,17 +80,27 @@ void stop_waiting(Qp& qp) noexcept {
 
 }  // namespace
 
-bool waits(Engine& e, Qp& qp, Outcome& o) noexcept {
-  if (o.kind == Outcome::Kind::stall) {
-    if (qp.stalls++ < most_stalls) {
-      begin_retrying(qp);
-      wait_until(e, qp, SqWait::page, page_stall_ns);
+bool waits(Engine& e, Qp& qp, Verdict& o) noexcept {
+  switch (o.again) {
+    case Again::never:
+      break;
+    case Again::wire:
+      qp.retrying = true;
+      wait_until(e, qp, SqWait::timeout, wire_retry_ns);
       return true;
-    }
-    o = Outcome::failed(Syndrome::local_prot, o.why);
+    case Again::page:
+      if (qp.stalls++ < most_stalls) {
+        begin_retrying(qp);
+        wait_until(e, qp, SqWait::page, page_stall_ns);
+        return true;
+      }
+      o = pages_do_not_stay;
+      break;
+    case Again::rnr:
+    case Again::answer:
+      if (wait_for_peer(e, qp, o)) return true;
+      break;
   }
-  bool again = o.kind == Outcome::Kind::rnr || o.kind == Outcome::Kind::no_answer;
-  if (again && wait_for_peer(e, qp, o)) return true;
   stop_waiting(qp);
   return false;
 }
@@ -101,25 +109,24 @@ namespace {
 
 // One request of a rendezvous; false: the queue goes no further now.
 bool run_rendezvous(Engine& e, Qp& qp) noexcept {
-  Outcome o = exec_rendezvous(e.context, e.qps, qp);
+  Verdict o = exec_rendezvous(e.context, e.qps, qp);
   if (waits(e, qp, o)) return false;
   if (o.ok())
     rendezvous_answered(e.context, qp);
   else
-    fail_rendezvous(e.context, qp, o.syndrome, o.why);
+    fail_rendezvous(e.context, qp, o);
   return qp.state == QpState::rts;
 }
 
 }  // namespace
 
-Outcome try_wqe(Engine& e, Qp& qp, const SendWqe& wqe, bool& wire_full) noexcept {
+Verdict try_wqe(Engine& e, Qp& qp, const SendWqe& wqe, Answer& answer) noexcept {
   if (!qp.retrying)
     e.context.journal->wqe(qp.qpn, wqe.index, wqe.opcode, static_cast<uint8_t>(wqe.ds));
   if (qp.watched != nullptr) [[unlikely]] {
-    Outcome o;
-    if (observer_objection(e, qp, wqe, o) != nullptr) return o;
+    if (Verdict o = observer_objection(e, qp, wqe); !o.ok()) return o;
   }
-  return exec(e, qp, wqe, wire_full);
+  return exec(e, qp, wqe, answer);
 }
 
 bool run_one(Engine& e, Qp& qp) noexcept {
@@ -129,25 +136,20 @@ bool run_one(Engine& e, Qp& qp) noexcept {
     fatal_qp(e.context, qp, "the send ring is gone");
     return false;
   }
-  Outcome o = Outcome::failed(Syndrome::local_qp_op, "malformed WQE");
-  bool wire_full = false;
-  if (decoded == Decode::ok) o = try_wqe(e, qp, wqe, wire_full);
-  if (wire_full) {
-    qp.retrying = true;
-    wait_until(e, qp, SqWait::timeout, wire_retry_ns);
-    return false;
-  }
+  Verdict o = malformed("malformed WQE");
+  Answer answer;
+  if (decoded == Decode::ok) o = try_wqe(e, qp, wqe, answer);
   if (waits(e, qp, o)) return false;
-  if (o.kind != Outcome::Kind::done) {
+  if (!o.ok()) {
     // What cannot be read belongs to no stream: all end.
     if (decoded != Decode::ok && qp.spec.failing_streams != 0) to_error(e.context, qp);
-    fail_send(e.context, qp, wqe, o.syndrome, o.why);
+    fail_send(e.context, qp, wqe, o);
     return qp.state == QpState::rts;
   }
   qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + wqe.wqebbs);
   if (wqe.signaled() &&
       !complete_send(e.context, qp,
-                     {wqe.opcode, wqe.index, o.bytes, o.in_entry, wqe.wants_event()}))
+                     {wqe.opcode, wqe.index, answer.bytes, answer.in_entry, wqe.wants_event()}))
     fatal_qp(e.context, qp, "the CQ of a send queue is in error");
   if (qp.draining) stop_drained(e.context, qp);
   return qp.state == QpState::rts;

@@ -3,17 +3,18 @@
 // lock held. Never allocates.
 #pragma once
 
+#include "vhca/core/verdict.hh"
 #include "vhca/exec/engine.hh"
-#include "vhca/transport/outcome.hh"
+#include "vhca/transport/requester.hh"
 
 namespace kilim::vhca {
 
 // One try of a WQE that could be decoded: journal, linter, execution.
-Outcome try_wqe(Engine&, Qp&, const SendWqe&, bool& wire_full) noexcept;
+Verdict try_wqe(Engine&, Qp&, const SendWqe&, Answer&) noexcept;
 
-// Whether a request that was tried waits, for pages of its own memory or for the peer; patience may
-// have run out.
-bool waits(Engine&, Qp&, Outcome&) noexcept;
+// Whether a request that was tried waits: for pages of its own memory, for its peer, for the wire.
+// Where patience has run out, the verdict is final.
+bool waits(Engine&, Qp&, Verdict&) noexcept;
 
 // The WQE at sq.ci, in its place. False: the queue goes no further now.
 bool run_one(Engine&, Qp&) noexcept;

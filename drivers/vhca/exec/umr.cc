@@ -10,35 +10,35 @@
 
 namespace kilim::vhca {
 
-using prm::Syndrome;
-
-Outcome exec_umr(EngineContext& context, const Qp& qp, const SendWqe& wqe) noexcept {
+Verdict exec_umr(EngineContext& context, const Qp& qp, const SendWqe& wqe) noexcept {
   UmrRequest request{be32::from_raw(wqe.imm_raw).host(), wqe.body(), qp.spec.pd, qp.qpn.value()};
-  UmrOutcome got = umr_apply(*context.keys, context.translator, *context.profile, request);
-  if (got.syndrome != Syndrome::none) return Outcome::failed(got.syndrome, got.why);
+  UmrChange got;
+  if (Verdict v = umr_apply(*context.keys, context.translator, *context.profile, request, got);
+      !v.ok())
+    return v;
   if (got.freed && got.octowords == 0)
     context.journal->invalidate(got.new_key);
   else
     context.journal->umr(got.new_key, got.octowords, got.bytes, got.mask);
-  return Outcome::done();
+  return Verdict::done();
 }
 
-Outcome exec_local_inval(EngineContext& context, const Qp& qp, const SendWqe& wqe) noexcept {
+Verdict exec_local_inval(EngineContext& context, const Qp& qp, const SendWqe& wqe) noexcept {
   uint32_t key = be32::from_raw(wqe.imm_raw).host();
-  Deny d = invalidate_key(*context.keys, key, qp.spec.pd, qp.qpn.value(), Invalidator::owner);
-  if (d != Deny::none) return Outcome::failed(Syndrome::mw_bind, deny_name(d));
+  Verdict d = invalidate_key(*context.keys, key, qp.spec.pd, qp.qpn.value(), Invalidator::owner);
+  if (!d.ok()) return d;
   context.journal->invalidate(key);
-  return Outcome::done();
+  return Verdict::done();
 }
 
-Outcome exec_set_psv(EngineContext& context, const Qp& qp, const SendWqe& wqe) noexcept {
+Verdict exec_set_psv(EngineContext& context, const Qp& qp, const SendWqe& wqe) noexcept {
   prm::SetPsvSeg seg;
   if (wqe.body().size() != sizeof(seg)) return malformed("SET_PSV has one segment");
   std::memcpy(&seg, wqe.body().data(), sizeof(seg));
   Psv* psv = context.keys->psvs().at(seg.psv.host() & 0xffffff);
   if (psv == nullptr || psv->pd != qp.spec.pd) return malformed("no such PSV in this domain");
   psv->value = seg.signature.host();
-  return Outcome::done();
+  return Verdict::done();
 }
 
 }  // namespace kilim::vhca

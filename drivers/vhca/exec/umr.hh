@@ -4,15 +4,15 @@
 // lock held. Never allocates; a WQE is untrusted.
 #pragma once
 
-#include "vhca/transport/outcome.hh"
+#include "vhca/core/verdict.hh"
 #include "vhca/wq/engine_context.hh"
 #include "vhca/wq/qp.hh"
 #include "vhca/wq/sq_decode.hh"
 
 namespace kilim::vhca {
 
-Outcome exec_umr(EngineContext&, const Qp&, const SendWqe&) noexcept;
-Outcome exec_local_inval(EngineContext&, const Qp&, const SendWqe&) noexcept;
-Outcome exec_set_psv(EngineContext&, const Qp&, const SendWqe&) noexcept;
+Verdict exec_umr(EngineContext&, const Qp&, const SendWqe&) noexcept;
+Verdict exec_local_inval(EngineContext&, const Qp&, const SendWqe&) noexcept;
+Verdict exec_set_psv(EngineContext&, const Qp&, const SendWqe&) noexcept;
 
 }  // namespace kilim::vhca

@@ -28,18 +28,17 @@ bool is_live(const Qp& qp) noexcept {
 }
 
 // The answer as it came; it goes to memory, or to the completion.
-void keep_answer(const EngineContext& context, TakenWqe& t, const Outcome& o) noexcept {
-  t.bytes = o.bytes;
-  if (o.in_entry) t.data = context.entry_data;
+void keep_answer(const EngineContext& context, TakenWqe& t, const Answer& answer) noexcept {
+  t.bytes = answer.bytes;
+  if (answer.in_entry) t.data = context.entry_data;
 }
 
-void note_outcome(Engine& e, TakenWqe& t, const Outcome& o) noexcept {
+void note_outcome(Engine& e, TakenWqe& t, Verdict o, const Answer& answer) noexcept {
   t.state = o.ok() ? State::done : State::failed;
-  t.syndrome = o.syndrome;
-  t.why = o.why;
+  t.verdict = o;
   if (t.held) return;
-  keep_answer(e.context, t, o);
-  t.in_entry = o.in_entry;
+  keep_answer(e.context, t, answer);
+  t.in_entry = answer.in_entry;
 }
 
 // Carries out what is delayed. False: the queue goes no further now.
@@ -50,27 +49,28 @@ bool carry_out(Engine& e, Qp& qp, TakenWqe& t) noexcept {
     fatal_qp(e.context, qp, "the send ring is gone");
     return false;
   }
-  Outcome o = malformed("malformed WQE");
-  bool wire_full = false;
+  Verdict o = malformed("malformed WQE");
+  Answer answer;
   qp.retrying = t.tried;
   t.tried = true;
   if (decoded == Decode::ok)
-    o = t.held ? write_answer(e.context, qp, wqe, t.data) : try_wqe(e, qp, wqe, wire_full);
+    o = t.held ? write_answer(e.context, qp, wqe, t.data) : try_wqe(e, qp, wqe, answer);
   if (waits(e, qp, o)) return false;
-  note_outcome(e, t, o);
+  note_outcome(e, t, o, answer);
   return is_live(qp);
 }
 
 // The request goes out in its place, its short answer is kept.
 void ask_only(Engine& e, Qp& qp, TakenWqe& t) noexcept {
   e.context.keeps_answers = true;
-  bool wire_full = false;
+  Answer answer;
   t.tried = true;
-  Outcome o = try_wqe(e, qp, e.scratch, wire_full);
+  Verdict o = try_wqe(e, qp, e.scratch, answer);
   e.context.keeps_answers = false;
   if (waits(e, qp, o)) return;
-  if (!o.ok() || answered_in_entry(qp, t.signaled, o.bytes)) return note_outcome(e, t, o);
-  keep_answer(e.context, t, o);
+  if (!o.ok() || answered_in_entry(qp, t.signaled, answer.bytes))
+    return note_outcome(e, t, o, answer);
+  keep_answer(e.context, t, answer);
   t.held = true;
 }
 
@@ -84,7 +84,7 @@ void fail_oldest_taken(Engine& e, Qp& qp) noexcept {
     to_error(e.context, qp);
   wqe.wqebbs = t.wqebbs;
   o.pop();
-  fail_send(e.context, qp, wqe, t.syndrome, t.why);
+  fail_send(e.context, qp, wqe, t.verdict);
 }
 
 // Completes in the ring's order. A failed one ends the queue as soon as all before it are done:
@@ -97,7 +97,7 @@ bool complete_in_order(Engine& e, Qp& qp) noexcept {
     TakenWqe& oldest = o.at(0);
     if (oldest.state == State::failed) {
       // A queue that is its own peer is flushed up to the one that failed, behind which all is.
-      const bool flushed = oldest.syndrome == Syndrome::wr_flush;
+      const bool flushed = oldest.verdict.syndrome == Syndrome::wr_flush;
       fail_oldest_taken(e, qp);
       if (is_live(qp) || (flushed && o.has_failed())) continue;
       return false;  // what stands behind it is flushed, whatever became of it
@@ -107,7 +107,7 @@ bool complete_in_order(Engine& e, Qp& qp) noexcept {
     const bool needs_peer = oldest.what != SendClass::change && !oldest.held;
     if (needs_peer && !is_live(qp)) {
       oldest.state = State::failed;
-      oldest.syndrome = Syndrome::wr_flush;
+      oldest.verdict.syndrome = Syndrome::wr_flush;
       continue;
     }
     carry_out(e, qp, oldest);

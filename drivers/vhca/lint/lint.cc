@@ -31,19 +31,6 @@ bool copy_ring(const SendRing& sq, uint64_t place, uint32_t blocks, std::byte* t
                       std::size_t{blocks - straight} * wqebb_bytes);
 }
 
-// The first page of a piece that is not there; 0: all of it is.
-uint64_t first_hole(Piece p) noexcept {
-  constexpr uint64_t page = 4096;
-  constexpr uint64_t most_pages = 4096;
-  uint8_t byte = 0;
-  const uint64_t end = p.va + p.bytes;
-  uint64_t at = p.va;
-  for (uint64_t n = 0; at < end && n < most_pages; n++, at = (at & ~(page - 1)) + page) {
-    if (!dma::load(Va{at}, byte)) return at;
-  }
-  return dma::load(Va{end - 1}, byte) ? 0 : end - 1;
-}
-
 }  // namespace
 
 Result<LintMode> find_lint_mode(std::string_view word) {
@@ -195,8 +182,10 @@ bool Lint::spans(Qpn qpn, const prm::DataSeg& d) const noexcept {
   const Mkey* m = around_.keys->at(d.lkey.host() >> 8);
   if (m == nullptr) return false;
   Walk walk;
-  return walk.open(*around_.keys, around_.profile->max_indirection, d.lkey.host(), d.addr.host(),
-                   prm::max_segment_bytes, {m->pd, qpn.value(), 0}) == Deny::none;
+  return walk
+      .open(*around_.keys, around_.profile->max_indirection, d.lkey.host(), d.addr.host(),
+            prm::max_segment_bytes, {m->pd, qpn.value(), 0})
+      .ok();
 }
 
 // An empty message by inline data; or a piece of 2 GiB whose length was written as it is.
@@ -269,40 +258,6 @@ void Lint::check_change(LintQueue& q, LintWqe& w, const SendWqe& wqe) noexcept {
            {Rule::changed_wqe, {at / octoword_bytes, word_at(was + word), word_at(is + word)}});
     return;
   }
-}
-
-// Pinned memory stays a card's whatever the process does with its addresses.
-void Lint::check_memory(LintQueue& q, LintWqe& w, const SendWqe& wqe) noexcept {
-  DataList data;
-  const prm::lint::QueueKind kind = queue_kind(q.qp->type);
-  const Bytes bytes{wqe.bytes.data(), wqe.ds * std::size_t{octoword_bytes}};
-  const std::size_t at =
-      prm::lint::detail::data_at(bytes, static_cast<prm::Opcode>(wqe.opcode), kind);
-  if (at == 0 || !decode_data(bytes, at, data)) return;
-  for (const Segment& s : std::span(data.segments).first(data.count)) {
-    const Mkey* m = s.immediate ? nullptr : around_.keys->at(s.key >> 8);
-    if (m == nullptr) continue;
-    Finding f;
-    if (find_hole(s, {m->pd, q.qp->qpn.value(), 0}, f)) return report(q, w, bytes, f);
-  }
-}
-
-// Whether memory behind the range is not what it was when its regions were registered.
-bool Lint::find_hole(const Segment& s, const Access& need, Finding& f) const noexcept {
-  Walk walk;
-  Piece piece;
-  if (walk.open(*around_.keys, around_.profile->max_indirection, s.key, s.addr, s.bytes, need) !=
-      Deny::none)
-    return false;
-  while (walk.next(piece)) {
-    if (piece.paged != nullptr) continue;
-    uint64_t hole = regions_.lost(walk.piece_index(), piece.va, piece.bytes);
-    if (hole == 0) hole = first_hole(piece);
-    if (hole == 0) continue;
-    f = {Rule::unmapped_region, {s.key, hole}};
-    return true;
-  }
-  return false;
 }
 
 void Lint::completed(Qp& qp, uint16_t wqe_index) noexcept {

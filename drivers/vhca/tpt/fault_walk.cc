@@ -27,11 +27,11 @@ FaultWalk::FaultWalk(const Translator& t, bool write) noexcept
       write_(write),
       limit_(static_cast<uint8_t>(std::min<std::size_t>(t.max_indirection, walk_depth))) {}
 
-Deny FaultWalk::serve(uint32_t key, uint64_t address, uint64_t bytes) noexcept {
+Verdict FaultWalk::serve(uint32_t key, uint64_t address, uint64_t bytes) noexcept {
   depth_ = 0;
   ended_ = false;
-  Deny d = enter(key, address, bytes, 0);
-  while (d == Deny::none && !ended_ && depth_ > 0) {
+  Verdict d = enter(key, address, bytes, 0);
+  while (d.ok() && !ended_ && depth_ > 0) {
     Frame& f = frames_[depth_ - 1u];
     const Mkey& m = *f.key;
     const uint32_t i = f.at;
@@ -50,26 +50,26 @@ Deny FaultWalk::serve(uint32_t key, uint64_t address, uint64_t bytes) noexcept {
 // find_odp_mkey(): it knows regions on demand, windows and keys made by command, nothing else. What
 // it does not know it takes for pinned, and with it all that waits still: an entry that stands in
 // front of a pinned one in its list is never looked at.
-Deny FaultWalk::enter(uint32_t key, uint64_t address, uint64_t bytes, uint8_t level) noexcept {
+Verdict FaultWalk::enter(uint32_t key, uint64_t address, uint64_t bytes, uint8_t level) noexcept {
   const Mkey* m = keys_.at(key >> 8);
   if (m == nullptr || (m->mode == KeyMode::direct && m->paged == nullptr)) {
     mapped_ += bytes;
     ended_ = true;
-    return Deny::none;
+    return {};
   }
   if (m->mode == KeyMode::direct) return bring_in(*m, key, address, bytes);
   return enter_list(*m, address, bytes, level);
 }
 
-Deny FaultWalk::enter_list(const Mkey& m, uint64_t address, uint64_t bytes,
-                           uint8_t level) noexcept {
-  if (level >= limit_) return Deny::depth;
+Verdict FaultWalk::enter_list(const Mkey& m, uint64_t address, uint64_t bytes,
+                              uint8_t level) noexcept {
+  if (level >= limit_) return protection::depth;
   uint64_t offset = address - m.start;
   uint64_t left = bytes;
   Frame f{&m, level, 0, 0, 0, 0};
   bool any = false;
   for (uint32_t i = 0; left != 0 && i < m.used; i++) {
-    if (++entries_ > most_entries) return Deny::steps;
+    if (++entries_ > most_entries) return protection::steps;
     const uint64_t held = handler_bytes(m, i);
     if (offset >= held) {
       offset -= held;
@@ -87,16 +87,17 @@ Deny FaultWalk::enter_list(const Mkey& m, uint64_t address, uint64_t bytes,
     offset = 0;
   }
   if (any) frames_[depth_++] = f;
-  return Deny::none;
+  return {};
 }
 
-Deny FaultWalk::bring_in(const Mkey& m, uint32_t key, uint64_t address, uint64_t bytes) noexcept {
+Verdict FaultWalk::bring_in(const Mkey& m, uint32_t key, uint64_t address,
+                            uint64_t bytes) noexcept {
   const Piece piece{m.va + (address - m.start), bytes, m.paged.get()};
   if (m.key != key || address < m.start || PageRange::of(piece.va, bytes).empty())
-    return Deny::fault;
-  if (paging_.bring_in(piece, write_, true) == Deny::fault) return Deny::fault;
+    return protection::gone;
+  if (paging_.bring_in(piece, write_, true).failed()) return protection::gone;
   mapped_ += bytes;
-  return Deny::none;
+  return {};
 }
 
 }  // namespace kilim::vhca

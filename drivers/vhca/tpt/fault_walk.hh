@@ -20,7 +20,7 @@ class FaultWalk {
   FaultWalk(const Translator&, bool write) noexcept;
 
   // Brings in what the handler finds behind a segment. Not none: it gives up, and the request ends.
-  Deny serve(uint32_t key, uint64_t address, uint64_t bytes) noexcept;
+  Verdict serve(uint32_t key, uint64_t address, uint64_t bytes) noexcept;
   // Of all segments so far; what it takes for memory that needs no page is among them.
   [[nodiscard]] uint64_t mapped() const noexcept { return mapped_; }
 
@@ -33,9 +33,9 @@ class FaultWalk {
     uint64_t skip;  // bytes of the first entry in front of what is wanted
     uint64_t last;  // bytes wanted of the last entry
   };
-  Deny enter(uint32_t key, uint64_t address, uint64_t bytes, uint8_t level) noexcept;
-  Deny enter_list(const Mkey&, uint64_t address, uint64_t bytes, uint8_t level) noexcept;
-  Deny bring_in(const Mkey&, uint32_t key, uint64_t address, uint64_t bytes) noexcept;
+  Verdict enter(uint32_t key, uint64_t address, uint64_t bytes, uint8_t level) noexcept;
+  Verdict enter_list(const Mkey&, uint64_t address, uint64_t bytes, uint8_t level) noexcept;
+  Verdict bring_in(const Mkey&, uint32_t key, uint64_t address, uint64_t bytes) noexcept;
 
   const KeyTable& keys_;
   Paging& paging_;

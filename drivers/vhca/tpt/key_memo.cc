@@ -21,7 +21,7 @@ bool remember(const Mkey& m, KeyMemo& memo) noexcept {
 [[gnu::noinline]] bool learn_inner(const KeyTable& keys, uint32_t key, const Access& need,
                                    KeyMemo& memo) noexcept {
   const Mkey* m = keys.at(key >> 8);
-  return check_key(m, key, need) == Deny::none && remember(*m, memo);
+  return check_key(m, key, need).ok() && remember(*m, memo);
 }
 
 // The pieces of a range that is in the bounds of its key, whose list is nothing but KLMs. It is
@@ -72,7 +72,7 @@ bool find_pinned(const Translator& t, const KeyRange& r, EndMemos memos,
                  PinnedPieces& out) noexcept {
   if (r.key == memos.named.key) return find_direct(memos.named, r, out);
   const Mkey* m = t.keys->at(r.key >> 8);
-  if (check_key(m, r.key, r.need) != Deny::none) return false;
+  if (!check_key(m, r.key, r.need).ok()) return false;
   if (remember(*m, memos.named)) return find_direct(memos.named, r, out);
   if (m->mode != KeyMode::klm || !m->only_klms || m->is_signed()) return false;
   if (t.max_indirection == 0) return false;

@@ -11,6 +11,7 @@
 
 #include "kilim/base/units.hh"
 #include "vhca/core/spec.hh"
+#include "vhca/tpt/key_state.hh"
 #include "vhca/tpt/list.hh"
 #include "vhca/tpt/mkey_check.hh"
 
@@ -91,7 +92,7 @@ Result<Mkey*> KeyTable::create_window(Pdn pd, bool type2) {
   m->mode = KeyMode::klm;
   m->free = true;
   m->umr_enabled = true;
-  m->invalidates = type2;
+  m->window = type2 ? WindowType::type_2 : WindowType::type_1;
   m->remote_invalidates = type2;
   m->rights = prm::mkey::local_read;
   m->pd = pd;
@@ -132,7 +133,9 @@ Result<Mkey*> KeyTable::create_mkey(const prm::Mkc& c, std::span<const std::byte
 }
 
 int KeyTable::destroy(MkeyIndex index) {
-  if (keys_.at(index.value()) == nullptr) return -ENOENT;
+  const Mkey* m = keys_.at(index.value());
+  if (m == nullptr) return -ENOENT;
+  if (!check_state(*m, KeyOp::destroy).ok()) return -EBUSY;
   keys_.destroy(index.value());
   generation_++;
   return 0;

@@ -33,12 +33,11 @@ class KeyTable {
   // with a sentence: what a card answers with BAD_PARAM; ENOMEM: no more keys. The caller has
   // checked that the PD exists.
   Result<Mkey*> create_mkey(const prm::Mkc&, std::span<const std::byte> list, const Profile&);
-  // A memory window: free, without rights, with room for the one piece that a bind will name. Type
-  // 1 is only ever bound anew, type 2 invalidated too.
+  // A memory window: free, without rights, with room for the one piece that a bind will name.
   Result<Mkey*> create_window(Pdn, bool type2);
   // The range behind a key becomes another one; the key stays.
   void replace_direct(Mkey&, Direct) noexcept;
-  // ENOENT: no such key.
+  // ENOENT: no such key; EBUSY: its state does not allow it (key_state.hh).
   int destroy(MkeyIndex);
 
   // The key with this index whatever its tag and state; null: none.

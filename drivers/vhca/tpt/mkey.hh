@@ -23,15 +23,18 @@ struct ListSpan {
   uint16_t stride = 0;
 };
 
+enum class WindowType : uint8_t { none, type_1, type_2 };
+
 enum class KeyMode : uint8_t { direct, klm, ksm };
 
 struct Mkey {
   uint32_t key = 0;  // index << 8 | tag
   KeyMode mode = KeyMode::direct;
-  bool free = false;                // the state in which no access is allowed
-  bool umr_enabled = false;         // a UMR WQE may change it
-  bool invalidates = true;          // LOCAL_INV may free it
-  bool remote_invalidates = false;  // so may a peer's SEND with invalidate
+  WindowType window = WindowType::none;
+  // Bits of the context; what they allow is in key_state.hh.
+  bool free = false;
+  bool umr_enabled = false;         // umr_en
+  bool remote_invalidates = false;  // en_rinval
   bool length64 = false;            // the whole 64-bit space; len does not matter
   bool compiled = false;            // `spans` follow from `list`
   bool list_valid = true;           // the list makes sense (set with compiled)

@@ -14,10 +14,10 @@ namespace {
 constexpr uint64_t step_bytes = 16384;
 
 // The table has been wrong about it: a change that nobody reports, of protection for instance.
-Deny gone(const Piece& p) noexcept {
-  if (p.paged == nullptr) return Deny::fault;
+Verdict gone(const Piece& p) noexcept {
+  if (p.paged == nullptr) return protection::gone;
   forget(p);
-  return Deny::page;
+  return protection::page;
 }
 
 bool readable(const Piece& p) noexcept {
@@ -53,12 +53,12 @@ PagedResult copy_paged(const PagedCopy& c) noexcept {
     bool copied = false;
     {
       const PageLock lock;
-      if (!is_there(source, false)) return {Deny::page, Deny::none};
-      if (!is_there(target, true)) return {Deny::none, Deny::page};
+      if (!is_there(source, false)) return {protection::page, {}};
+      if (!is_there(target, true)) return {{}, protection::page};
       copied = dma::copy(Va{target.va}, Va{source.va}, n);
     }
-    if (!copied && !readable(source)) return {gone(source), Deny::none};
-    if (!copied) return {Deny::none, gone(target)};
+    if (!copied && !readable(source)) return {gone(source), {}};
+    if (!copied) return {{}, gone(target)};
     done += n;
   }
   return {};

@@ -16,7 +16,7 @@ struct PagedCopy {
 };
 // `source` and `target` say which side is not there any more.
 struct PagedResult {
-  Deny source = Deny::none, target = Deny::none;
+  Verdict source, target;
 };
 PagedResult copy_paged(const PagedCopy&) noexcept;
 

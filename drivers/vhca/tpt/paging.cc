@@ -150,14 +150,14 @@ int Paging::bring(PagedRegion& region, const PageRange& r, How how, uint64_t& pa
   return -EAGAIN;
 }
 
-Deny Paging::bring_in(const Piece& piece, bool write, bool may_fault) noexcept {
+Verdict Paging::bring_in(const Piece& piece, bool write, bool may_fault) noexcept {
   PagedRegion& region = *piece.paged;
   uint8_t rights = write ? PageTable::present | PageTable::writable : PageTable::present;
   PageRange r = PageRange::of(piece.va, piece.bytes);
   bool covered = region.table.covers(r);
   if (covered) {
     const PageLock lock;
-    if (region.table.holds(r, rights)) return Deny::none;
+    if (region.table.holds(r, rights)) return {};
   }
   uint64_t pages = 0;
   int rc = -EFAULT;
@@ -170,9 +170,9 @@ Deny Paging::bring_in(const Piece& piece, bool write, bool may_fault) noexcept {
     stats_.add(OdpCounter::num_page_fault_pages, pages);
     journal_->page_fault(piece.va, pages);
   }
-  if (rc == 0 || rc == -EAGAIN) return Deny::page;
+  if (rc == 0 || rc == -EAGAIN) return protection::page;
   stats_.add(OdpCounter::num_failed_resolutions, 1);
-  return Deny::fault;
+  return protection::gone;
 }
 
 int Paging::find_advised(Pdn pd, Advice advice, uint32_t key, Mkey*& m) noexcept {

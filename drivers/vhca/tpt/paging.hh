@@ -35,7 +35,7 @@ class Paging {
 
   // Whether all of a piece of a paged region is there for this access. none: it was; page: it is
   // now, or may be soon: try again; fault: it cannot be, or the access may not fault (`may_fault`).
-  Deny bring_in(const Piece&, bool write, bool may_fault) noexcept;
+  Verdict bring_in(const Piece&, bool write, bool may_fault) noexcept;
 
   // ibv_advise_mr as mlx5_ib answers it: 0 or a negative errno. Without `flush` what is asked for
   // is done by serve(), later; errors of ranges are nobody's then.

@@ -41,10 +41,10 @@ class EndStream {
   }
 
   bool next(bool reading) noexcept {
-    Deny& denied = reading ? result_.source : result_.target;
+    Verdict& verdict = reading ? result_.source : result_.target;
     while (in_segment_ == 0) {
       if (at_ == list_.segments.size()) {
-        denied = Deny::list;
+        verdict = protection::list;
         return false;
       }
       Segment s = list_.segments[at_++];
@@ -56,8 +56,8 @@ class EndStream {
       signed_ = m != nullptr && m->is_signed();
       if (signed_) return stream_.open(t_, s, list_.need, reading, result_);
       if (s.immediate) return true;
-      denied = walk_.open(*t_.keys, t_.max_indirection, s.key, s.addr, s.bytes, list_.need);
-      if (denied != Deny::none) return false;
+      verdict = walk_.open(*t_.keys, t_.max_indirection, s.key, s.addr, s.bytes, list_.need);
+      if (!verdict.ok()) return false;
     }
     return true;
   }

@@ -96,7 +96,7 @@ bool SignedStream::copy_memory(std::byte* adapter, uint64_t bytes, bool in) noex
   Transfer t;
   while (bytes > 0) {
     if (piece_.bytes == 0 && !walk_.next(piece_)) {
-      t.source = walk_.denied() != Deny::none ? walk_.denied() : Deny::list;
+      t.source = !walk_.denied().ok() ? walk_.denied() : protection::list;
       break;
     }
     const uint64_t n = std::min(bytes, piece_.bytes);
@@ -107,7 +107,7 @@ bool SignedStream::copy_memory(std::byte* adapter, uint64_t bytes, bool in) noex
     bytes -= n;
   }
   if (t.ok()) return true;
-  (reading_ ? result_->source : result_->target) = t.source != Deny::none ? t.source : t.target;
+  (reading_ ? result_->source : result_->target) = !t.source.ok() ? t.source : t.target;
   result_->fault_va = t.fault_va;
   result_->bad_key = key_->key;
   return false;

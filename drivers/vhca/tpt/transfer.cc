@@ -28,7 +28,7 @@ class ListWalk {
         pieces_++;
         return true;
       }
-      if (in_key_ && walk_.denied() != Deny::none) {
+      if (in_key_ && !walk_.denied().ok()) {
         denied_ = walk_.denied();
         return false;
       }
@@ -44,12 +44,12 @@ class ListWalk {
         return true;
       }
       denied_ = walk_.open(*t_.keys, t_.max_indirection, s.key, s.addr, n, list_.need);
-      if (denied_ != Deny::none) return false;
+      if (!denied_.ok()) return false;
       signed_ = signed_ || walk_.is_signed();
       in_key_ = true;
     }
   }
-  [[nodiscard]] Deny denied() const noexcept { return denied_; }
+  [[nodiscard]] Verdict denied() const noexcept { return denied_; }
   [[nodiscard]] uint32_t key() const noexcept { return key_; }
   [[nodiscard]] uint32_t pieces() const noexcept { return pieces_; }
   [[nodiscard]] bool is_signed() const noexcept { return signed_; }
@@ -61,7 +61,7 @@ class ListWalk {
   std::size_t at_ = 0;
   bool in_key_ = false;
   bool signed_ = false;
-  Deny denied_ = Deny::none;
+  Verdict denied_;
   uint32_t key_ = 0;
   uint32_t pieces_ = 0;
   Walk walk_;
@@ -74,7 +74,7 @@ class Pieces {
   Pieces(const Translator& t, const SegmentList& list, uint64_t bytes) noexcept
       : t_(t), list_(list), bytes_(bytes), again_(t, list, bytes) {}
 
-  Deny check(uint32_t& bad_key) noexcept {
+  Verdict check(uint32_t& bad_key) noexcept {
     ListWalk walk = again_;
     Piece piece;
     while (walk.next(piece)) {
@@ -82,7 +82,7 @@ class Pieces {
       paged_ = paged_ || piece.paged != nullptr;
       found_++;
     }
-    if (walk.denied() != Deny::none) bad_key = walk.key();
+    if (!walk.denied().ok()) bad_key = walk.key();
     of_keys_ = walk.pieces();
     signed_ = walk.is_signed();
     return walk.denied();
@@ -98,7 +98,7 @@ class Pieces {
   [[nodiscard]] bool is_signed() const noexcept { return signed_; }
   // After check(): what the kernel's fault handler finds of the pages that are not there is brought
   // in, so that the next try finds them all.
-  Deny bring_in() noexcept {
+  Verdict bring_in() noexcept {
     ListWalk walk = again_;
     Piece piece;
     while (walk.next(piece)) {
@@ -106,7 +106,7 @@ class Pieces {
       if (!list_.need.may_fault) return t_.paging->bring_in(piece, writes(), false);
       return is_signed() ? bring_in_each() : bring_in_as_kernel();
     }
-    return Deny::none;
+    return {};
   }
 
  private:
@@ -122,39 +122,39 @@ class Pieces {
   }
   // Of a signed key the handler knows nothing either, but a reliable connection's data is all that
   // is asked for: its memory is brought in as it lies.
-  Deny bring_in_each() noexcept {
+  Verdict bring_in_each() noexcept {
     ListWalk walk = again_;
     Piece piece;
-    Deny worst = Deny::none;
-    while (worst != Deny::fault && walk.next(piece)) {
+    Verdict worst;
+    while (!worst.failed() && walk.next(piece)) {
       if (piece.paged == nullptr) continue;
-      Deny d = t_.paging->bring_in(piece, writes(), true);
-      if (d != Deny::none) worst = d;
+      Verdict d = t_.paging->bring_in(piece, writes(), true);
+      if (!d.ok()) worst = d;
     }
     return worst;
   }
   // odp.c: mlx5_ib_mr_wqe_pfault_handler() wants all bytes of a request found, while
   // mlx5_ib_mr_rdma_pfault_handler() is content with what a peer's key leads it to: the access
   // then meets the page again.
-  Deny bring_in_as_kernel() noexcept {
+  Verdict bring_in_as_kernel() noexcept {
     constexpr uint32_t of_peer =
         prm::mkey::remote_read | prm::mkey::remote_write | prm::mkey::atomic;
     FaultWalk walk(t_, writes());
     uint64_t left = bytes_;
     uint64_t wanted = 0;
-    Deny d = Deny::none;
+    Verdict d;
     for (const Segment& s : list_.segments) {
       const uint64_t n = std::min(s.bytes, left);
       left -= n;
       if (s.immediate || n == 0) continue;
       wanted += n;
       d = walk.serve(s.key, s.addr, n);
-      if (d != Deny::none) break;
+      if (!d.ok()) break;
     }
     const bool found = (list_.need.rights & of_peer) != 0 || walk.mapped() >= wanted;
-    if (d == Deny::none && found) return Deny::page;
-    if (d != Deny::fault) t_.paging->stats().add(OdpCounter::num_failed_resolutions, 1);
-    return d == Deny::none ? Deny::handler : d;
+    if (d.ok() && found) return protection::page;
+    if (d != protection::gone) t_.paging->stats().add(OdpCounter::num_failed_resolutions, 1);
+    return d.ok() ? protection::handler : d;
   }
 
   const Translator& t_;
@@ -183,7 +183,7 @@ bool readable(uint64_t va, uint64_t bytes) noexcept {
 bool copy_pinned(uint64_t to, uint64_t from, uint64_t bytes, Transfer& result) noexcept {
   if (dma::copy(Va{to}, Va{from}, bytes)) return true;
   bool from_is_there = readable(from, bytes);
-  (from_is_there ? result.target : result.source) = Deny::fault;
+  (from_is_there ? result.target : result.source) = protection::gone;
   result.fault_va = from_is_there ? to : from;
   return false;
 }
@@ -193,7 +193,7 @@ bool copy_paged_pieces(const Piece& source, const Piece& target, uint64_t bytes,
   PagedResult r = copy_paged({{source.va, bytes, source.paged}, {target.va, bytes, target.paged}});
   result.source = r.source;
   result.target = r.target;
-  result.fault_va = r.source == Deny::none ? target.va : source.va;
+  result.fault_va = r.source.ok() ? target.va : source.va;
   return result.ok();
 }
 
@@ -201,7 +201,7 @@ bool copy_paged_pieces(const Piece& source, const Piece& target, uint64_t bytes,
 bool bring_in(Pieces& sources, Pieces& targets, Transfer& result) noexcept {
   if (!sources.paged() && !targets.paged()) return true;
   if (sources.paged()) result.source = sources.bring_in();
-  const bool may_come = result.source == Deny::none || result.source == Deny::page;
+  const bool may_come = result.source.ok() || result.source.misses_page();
   if (targets.paged() && may_come) result.target = targets.bring_in();
   return result.ok();
 }
@@ -212,7 +212,7 @@ bool simple_piece(const Translator& t, const SegmentList& list, uint64_t bytes,
   if (list.segments.size() != 1 || list.segments[0].bytes < bytes) return false;
   const Segment& s = list.segments[0];
   piece = {s.addr, bytes, nullptr};
-  return s.immediate || find_direct(*t.keys, s.key, s.addr, bytes, list.need, piece) == Deny::none;
+  return s.immediate || find_direct(*t.keys, s.key, s.addr, bytes, list.need, piece);
 }
 
 }  // namespace
@@ -223,27 +223,27 @@ bool copy_piece(const Piece& to, const Piece& from, uint64_t bytes, Transfer& re
   return copy_pinned(to.va, from.va, bytes, result);
 }
 
-Deny check_list(const Translator& t, const SegmentList& list, uint64_t bytes,
-                uint32_t& bad_key) noexcept {
+Verdict check_list(const Translator& t, const SegmentList& list, uint64_t bytes,
+                   uint32_t& bad_key) noexcept {
   for (const Segment& s : list.segments) {
     uint64_t n = std::min(s.bytes, bytes);
     if (n == 0) break;
     bytes -= n;
     if (s.immediate) continue;
-    Deny d = check_range(*t.keys, t.max_indirection, s.key, s.addr, n, list.need);
-    if (d == Deny::none) continue;
+    Verdict d = check_range(*t.keys, t.max_indirection, s.key, s.addr, n, list.need);
+    if (d.ok()) continue;
     bad_key = s.key;
     return d;
   }
-  return Deny::none;
+  return {};
 }
 
-Deny page_in(const Translator& t, const SegmentList& list, uint64_t bytes) noexcept {
-  if (!t.paging->any()) return Deny::none;
+Verdict page_in(const Translator& t, const SegmentList& list, uint64_t bytes) noexcept {
+  if (!t.paging->any()) return {};
   Pieces pieces(t, list, bytes);
   uint32_t bad_key = 0;
-  if (Deny d = pieces.check(bad_key); d != Deny::none) return d;
-  return pieces.paged() ? pieces.bring_in() : Deny::none;
+  if (Verdict d = pieces.check(bad_key); !d.ok()) return d;
+  return pieces.paged() ? pieces.bring_in() : Verdict{};
 }
 
 Transfer move_bytes(const Translator& t, const SegmentList& from, const SegmentList& to,
@@ -259,9 +259,9 @@ Transfer move_bytes(const Translator& t, const SegmentList& from, const SegmentL
   }
   Pieces sources(t, from, bytes), targets(t, to, bytes);
   result.source = sources.check(result.bad_key);
-  if (result.source != Deny::none) return result;
+  if (!result.source.ok()) return result;
   result.target = targets.check(result.bad_key);
-  if (result.target != Deny::none) return result;
+  if (!result.target.ok()) return result;
   if (!bring_in(sources, targets, result)) return result;
   result.pieces = sources.of_keys() + targets.of_keys();
   if (sources.is_signed() || targets.is_signed()) [[unlikely]] {

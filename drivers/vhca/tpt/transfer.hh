@@ -28,12 +28,12 @@ struct SegmentList {
 };
 
 struct Transfer {
-  Deny source = Deny::none;
-  Deny target = Deny::none;
+  Verdict source;
+  Verdict target;
   uint32_t pieces = 0;  // pieces of keys walked, for the journal
   uint32_t bad_key = 0;
   uint64_t fault_va = 0;  // of the piece whose memory is gone
-  [[nodiscard]] bool ok() const noexcept { return source == Deny::none && target == Deny::none; }
+  [[nodiscard]] bool ok() const noexcept { return source.ok() && target.ok(); }
 };
 
 // Copies between pieces of at least so many bytes each; false: `result` says which end is gone.
@@ -48,11 +48,12 @@ struct Translator {
 
 // Whether each segment is allowed as a whole. `bytes` cuts the list: what lies behind is not looked
 // at.
-Deny check_list(const Translator&, const SegmentList&, uint64_t bytes, uint32_t& bad_key) noexcept;
+Verdict check_list(const Translator&, const SegmentList&, uint64_t bytes,
+                   uint32_t& bad_key) noexcept;
 
 // Brings in what is not there of the first `bytes` bytes of a list that is allowed. page: something
 // was brought in, or may come: the request is to be tried again.
-Deny page_in(const Translator&, const SegmentList&, uint64_t bytes) noexcept;
+Verdict page_in(const Translator&, const SegmentList&, uint64_t bytes) noexcept;
 
 // Copies the first `bytes` bytes of `from` over the first of `to`. Both are as long at least.
 Transfer move_bytes(const Translator&, const SegmentList& from, const SegmentList& to,

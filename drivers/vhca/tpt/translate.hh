@@ -9,35 +9,16 @@
 
 #include "kilim/base/ident.hh"
 #include "vhca/tpt/key_table.hh"
+#include "vhca/tpt/protection.hh"
 
 namespace kilim::vhca {
-
-// Why an access is refused. The transport makes a syndrome of it, the journal a word.
-enum class Deny : uint8_t {
-  none,
-  no_key,
-  tag,
-  free,
-  pd,
-  qpn,
-  rights,
-  bounds,
-  depth,      // keys of keys of keys ..., or a key that contains itself
-  list,       // the list does not make sense
-  steps,      // more entries than a request may go through
-  fault,      // the memory behind the key is gone (found while copying)
-  handler,    // the kernel's fault handler does not find the memory behind the key
-  page,       // a page was not there for the adapter: it is coming, try again
-  signature,  // a signed key where none may be, or without where its signatures begin
-};
-const char* deny_name(Deny) noexcept;
 
 struct Access {
   Pdn pd;
   uint32_t qpn = prm::mkey::any_qpn;
   uint8_t rights = 0;  // prm::mkey::local_read ...; all of them are needed
-  // Of a reliable connection: a page that is not there is brought in (Deny::page), and a key may be
-  // signed; to others both are refused.
+  // Of a reliable connection: a page that is not there is brought in (protection::page), and a key
+  // may be signed; to others both are refused.
   bool may_fault = false;
 };
 
@@ -51,9 +32,9 @@ struct Piece {
 // What a key below an indirect one has to allow: its owner grants remote rights on the upper key.
 uint8_t inner_rights(uint8_t rights) noexcept;
 // Whether this key, found or not, lets `need` in at all.
-Deny check_key(const Mkey*, uint32_t key, const Access& need) noexcept;
-// The one piece behind a range of a direct key; `list`: the key is allowed but indirect, walk it.
-Deny find_direct(const KeyTable& keys, uint32_t key, uint64_t address, uint64_t bytes,
+Verdict check_key(const Mkey*, uint32_t key, const Access& need) noexcept;
+// The one piece behind a range of a direct key. False: refused, or a list: a Walk says which.
+bool find_direct(const KeyTable& keys, uint32_t key, uint64_t address, uint64_t bytes,
                  const Access& need, Piece&) noexcept;
 
 inline constexpr std::size_t walk_depth = 9;  // hard limit of max_indirection + 1
@@ -65,14 +46,14 @@ class Walk {
   static constexpr uint32_t most_steps = 1u << 22;
 
   // Checks the key itself; `max_indirection` as the profile has it. Zero bytes: nothing is checked.
-  Deny open(const KeyTable& keys, uint8_t max_indirection, uint32_t key, uint64_t address,
-            uint64_t bytes, const Access& need) noexcept;
+  Verdict open(const KeyTable& keys, uint8_t max_indirection, uint32_t key, uint64_t address,
+               uint64_t bytes, const Access& need) noexcept;
   // The memory of a signed key itself, its rights already checked.
   void open_memory(const KeyTable& keys, uint8_t max_indirection, Mkey&, Signature::Range,
                    const Access& need) noexcept;
   // The next piece, never empty; false: at the end, or denied().
   bool next(Piece& piece) noexcept;
-  [[nodiscard]] Deny denied() const noexcept { return denied_; }
+  [[nodiscard]] Verdict denied() const noexcept { return denied_; }
   // The pieces are memory of which the wire has something else: signatures are added or taken away.
   [[nodiscard]] bool is_signed() const noexcept { return signed_; }
   // Of the direct key behind the piece that next() gave last.
@@ -84,8 +65,8 @@ class Walk {
     uint64_t at;    // offset from the key's start
     uint64_t left;  // bytes still wanted here
   };
-  Deny enter(uint32_t key, uint64_t address, uint64_t bytes, const Access& need) noexcept;
-  Deny enter_signed(Mkey&, uint64_t offset, uint64_t bytes) noexcept;
+  Verdict enter(uint32_t key, uint64_t address, uint64_t bytes, const Access& need) noexcept;
+  Verdict enter_signed(Mkey&, uint64_t offset, uint64_t bytes) noexcept;
 
   const KeyTable* keys_ = nullptr;
   Access inner_{};  // what the keys below the first one have to allow
@@ -93,12 +74,12 @@ class Walk {
   uint8_t depth_ = 0;  // frames in use
   bool signed_ = false;
   uint32_t steps_ = 0;  // entries gone through, of all ranges since construction
-  Deny denied_ = Deny::none;
+  Verdict denied_;
   std::array<Frame, walk_depth> frames_;
 };
 
 // Walks the whole range without copying: whether all of it is allowed.
-Deny check_range(const KeyTable& keys, uint8_t max_indirection, uint32_t key, uint64_t address,
-                 uint64_t bytes, const Access& need) noexcept;
+Verdict check_range(const KeyTable& keys, uint8_t max_indirection, uint32_t key, uint64_t address,
+                    uint64_t bytes, const Access& need) noexcept;
 
 }  // namespace kilim::vhca

@@ -10,6 +10,7 @@
 #include "kilim/prm/bsf_seg.hh"
 #include "kilim/prm/data_seg.hh"
 #include "kilim/prm/umr_seg.hh"
+#include "vhca/tpt/key_state.hh"
 #include "vhca/tpt/list.hh"
 
 namespace kilim::vhca {
@@ -25,12 +26,6 @@ constexpr uint64_t known_mask = umr::mask_len | umr::mask_page_size | umr::mask_
                                 umr::mask_qpn | umr::mask_access | umr::mask_free;
 constexpr uint8_t known_flags = umr::inline_list | umr::check_free | umr::check_not_free |
                                 umr::has_translation_offset | umr::check_qpn;
-
-struct Refusal {
-  Syndrome syndrome = Syndrome::none;
-  const char* why = nullptr;
-};
-constexpr Refusal granted{};
 
 struct Decoded {
   prm::UmrCtrlSeg ctrl;
@@ -61,7 +56,7 @@ bool reserves(const prm::UmrCtrlSeg& c) noexcept {
 }
 
 // Reads the fixed part and finds the list.
-Refusal decode(const UmrRequest& r, Decoded& d) noexcept {
+Verdict decode(const UmrRequest& r, Decoded& d) noexcept {
   if (r.body.size() < fixed_bytes) return {Syndrome::local_qp_op, "UMR WQE too short"};
   std::memcpy(&d.ctrl, r.body.data(), sizeof(d.ctrl));
   if (reserves(d.ctrl)) return {Syndrome::local_qp_op, "a reserved bit of a UMR is set"};
@@ -87,10 +82,10 @@ Refusal decode(const UmrRequest& r, Decoded& d) noexcept {
   if (bytes > rest.size()) return {Syndrome::local_qp_op, "a BSF beyond its WQE"};
   if (bytes < rest.size()) return {Syndrome::local_qp_op, "a UMR WQE longer than its segments"};
   d.bsf = rest;
-  return granted;
+  return {};
 }
 
-Refusal check_features(const Profile& p, const Decoded& d) noexcept {
+Verdict check_features(const Profile& p, const Decoded& d) noexcept {
   if (!p.umr) return {Syndrome::local_qp_op, "the adapter has no UMR"};
   if ((d.ctrl.flags & ~known_flags) != 0) return {Syndrome::mw_bind, "unknown UMR flag"};
   if ((d.mask & ~known_mask) != 0) return {Syndrome::mw_bind, "unknown bit in the mkey mask"};
@@ -102,27 +97,31 @@ Refusal check_features(const Profile& p, const Decoded& d) noexcept {
     return {Syndrome::mw_bind, "the adapter has no signature offload"};
   if (!has(d, umr::inline_list) && d.octowords > 0 && !p.umr_ptr_rlkey)
     return {Syndrome::mw_bind, "lists by pointer are for the kernel only"};
-  return granted;
+  return {};
 }
 
-Refusal check_target(const Mkey* m, const UmrRequest& r, const Decoded& d) noexcept {
+Verdict check_target(const Mkey* m, const UmrRequest& r, const Decoded& d) noexcept {
   // Whoever writes the tag may name the key by its new one already: libmlx5 and the kernel do.
   const bool new_tag = (d.mask & umr::mask_mkey) != 0;
   if (m == nullptr || (!new_tag && m->key != r.key))
     return {Syndrome::mw_bind, "UMR of no such key"};
   if (m->pd != r.pd) return {Syndrome::mw_bind, "UMR of a key of another domain"};
-  if (!m->umr_enabled) return {Syndrome::mw_bind, "UMR of a key that allows none"};
-  if (has(d, umr::check_free) && m->free) return {Syndrome::mw_bind, "the key is free"};
-  if (has(d, umr::check_not_free) && !m->free) return {Syndrome::mw_bind, "the key is not free"};
+  if (Verdict v = check_state(*m, KeyOp::umr); !v.ok()) return v;
+  if (has(d, umr::check_free)) {
+    if (Verdict v = check_state(*m, KeyOp::umr_if_valid); !v.ok()) return v;
+  }
+  if (has(d, umr::check_not_free)) {
+    if (Verdict v = check_state(*m, KeyOp::umr_if_free); !v.ok()) return v;
+  }
   if (has(d, umr::check_qpn) && m->qpn != prm::mkey::any_qpn && m->qpn != r.qpn)
     return {Syndrome::mw_bind, "the key belongs to another queue"};
   if ((d.mask & umr::mask_page_size) != 0 &&
       (m->mode != KeyMode::ksm || (d.mk.log_page_size & 31) < 12))
     return {Syndrome::mw_bind, "an entity size that the key cannot have"};
-  return granted;
+  return {};
 }
 
-Refusal check_list_place(const Mkey& m, const Profile& p, Decoded& d) noexcept {
+Verdict check_list_place(const Mkey& m, const Profile& p, Decoded& d) noexcept {
   constexpr uint32_t granule = umr::granule_bytes / octoword_bytes;
   if (has(d, umr::has_translation_offset)) {
     const uint64_t high = d.ctrl.translation_offset_47_16.host();
@@ -130,25 +129,25 @@ Refusal check_list_place(const Mkey& m, const Profile& p, Decoded& d) noexcept {
       return {Syndrome::mw_bind, "the adapter has no extended translation offset"};
     d.first = high << 16 | d.ctrl.translation_offset.host();
   }
-  if (d.octowords == 0) return granted;
+  if (d.octowords == 0) return {};
   if (d.octowords % granule != 0 || d.first % granule != 0)
     return {Syndrome::mw_bind, "a list is written in granules of 64 bytes"};
   if (m.mode == KeyMode::direct || d.first + d.octowords > m.capacity)
     return {Syndrome::mw_bind, "more entries than the key holds"};
-  if (has(d, umr::inline_list)) return granted;
+  if (has(d, umr::inline_list)) return {};
   if (d.pointer.addr % umr::list_alignment != 0)
     return {Syndrome::mw_bind, "a list by pointer lies on 2048 bytes"};
   // The byte count of the pointer is not looked at: drivers write bytes, entries or nothing there.
-  return granted;
+  return {};
 }
 
 // Looks at every entry before any is taken: a list by pointer goes through a small window.
-Refusal check_entries(const Mkey& m, const Translator& t, const Profile& p, const UmrRequest& r,
+Verdict check_entries(const Mkey& m, const Translator& t, const Profile& p, const UmrRequest& r,
                       const Decoded& d) noexcept {
-  if (d.octowords == 0) return granted;
+  if (d.octowords == 0) return {};
   if (has(d, umr::inline_list)) {
     const char* why = list_objection(m, d.inlined, d.first, d.octowords, p);
-    return why != nullptr ? Refusal{Syndrome::mw_bind, why} : granted;
+    return why != nullptr ? Verdict{Syndrome::mw_bind, why} : Verdict{};
   }
   std::byte window[2048];
   uint64_t bytes = uint64_t{d.octowords} * octoword_bytes;
@@ -166,13 +165,13 @@ Refusal check_entries(const Mkey& m, const Translator& t, const Profile& p, cons
     if (at == 0 && head.mkey.host() == prm::repeat_block_op) strided = true;
     done += n;
   }
-  return granted;
+  return {};
 }
 
-Refusal check_signature(const KeyTable& keys, const Mkey& m, const Profile& p,
+Verdict check_signature(const KeyTable& keys, const Mkey& m, const Profile& p,
                         Decoded& d) noexcept {
   const bool asks = signs(d) || !d.bsf.empty() || (d.mask & umr::mask_sig_err) != 0;
-  if (!asks) return granted;
+  if (!asks) return {};
   if (m.signature == nullptr) return {Syndrome::mw_bind, "the key was not made to be signed"};
   d.signature = *m.signature;
   if (!d.bsf.empty()) {
@@ -181,7 +180,7 @@ Refusal check_signature(const KeyTable& keys, const Mkey& m, const Profile& p,
       return {Syndrome::mw_bind, "no such PSV in the key's domain"};
   }
   if (signs(d) && !d.signature.set) return {Syndrome::mw_bind, "nothing says how to sign"};
-  return granted;
+  return {};
 }
 
 void write_signature(Mkey& m, const Decoded& d) noexcept {
@@ -231,36 +230,38 @@ void write_fields(Mkey& m, const Decoded& d) noexcept {
 
 }  // namespace
 
-UmrOutcome umr_apply(const KeyTable& keys, const Translator& t, const Profile& p,
-                     const UmrRequest& r) noexcept {
+Verdict umr_apply(const KeyTable& keys, const Translator& t, const Profile& p, const UmrRequest& r,
+                  UmrChange& change) noexcept {
   Decoded d;
   Mkey* m = keys.at(r.key >> 8);
-  Refusal no = decode(r, d);
-  if (no.why == nullptr) no = check_features(p, d);
-  if (no.why == nullptr) no = check_target(m, r, d);
-  if (no.why == nullptr) no = check_list_place(*m, p, d);
-  if (no.why == nullptr) no = check_entries(*m, t, p, r, d);
-  if (no.why == nullptr) no = check_signature(keys, *m, p, d);
-  if (no.why == nullptr && !write_list(*m, t, r, d))
-    no = {Syndrome::local_prot, "the list by pointer cannot be read"};
-  if (no.why != nullptr) return {no.syndrome, no.why};
+  if (Verdict v = decode(r, d); !v.ok()) return v;
+  if (Verdict v = check_features(p, d); !v.ok()) return v;
+  if (Verdict v = check_target(m, r, d); !v.ok()) return v;
+  if (Verdict v = check_list_place(*m, p, d); !v.ok()) return v;
+  if (Verdict v = check_entries(*m, t, p, r, d); !v.ok()) return v;
+  if (Verdict v = check_signature(keys, *m, p, d); !v.ok()) return v;
+  if (!write_list(*m, t, r, d)) return {Syndrome::local_prot, "the list by pointer cannot be read"};
   write_fields(*m, d);
   write_signature(*m, d);
-  return {Syndrome::none, "", m->key, d.octowords, d.mask, m->len, m->free};
+  change = {m->key, d.octowords, d.mask, m->len, m->free};
+  return {};
 }
 
-Deny invalidate_key(const KeyTable& keys, uint32_t key, Pdn pd, uint32_t qpn,
-                    Invalidator by) noexcept {
+Verdict invalidate_key(const KeyTable& keys, uint32_t key, Pdn pd, uint32_t qpn,
+                       Invalidator by) noexcept {
+  const bool local = by == Invalidator::owner;
+  const auto refused = [local](const Verdict& v) noexcept -> Verdict {
+    return {local ? Syndrome::mw_bind : Syndrome::local_access, v.why};
+  };
   Mkey* m = keys.at(key >> 8);
-  if (m == nullptr) return Deny::no_key;
-  if (m->key != key) return Deny::tag;
-  if (m->pd != pd) return Deny::pd;
-  if (!m->umr_enabled || !m->invalidates) return Deny::rights;
-  if (by == Invalidator::peer && !m->remote_invalidates) return Deny::rights;
-  if (m->free) return Deny::free;
-  if (m->qpn != prm::mkey::any_qpn && m->qpn != qpn) return Deny::qpn;
-  m->free = true;
-  return Deny::none;
+  if (m == nullptr) return refused(protection::no_key);
+  if (m->key != key) return refused(protection::tag);
+  if (m->pd != pd) return refused(protection::pd);
+  const KeyOp op = local ? KeyOp::local_inval : KeyOp::remote_inval;
+  if (Verdict v = check_state(*m, op); !v.ok()) return v;
+  if (m->qpn != prm::mkey::any_qpn && m->qpn != qpn) return refused(protection::qpn);
+  m->free = key_rule(kind_of(*m), op).frees;
+  return {};
 }
 
 }  // namespace kilim::vhca

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <span>
 
-#include "kilim/prm/syndrome.hh"
 #include "vhca/core/profile.hh"
+#include "vhca/core/verdict.hh"
 #include "vhca/tpt/transfer.hh"
 
 namespace kilim::vhca {
@@ -21,22 +21,21 @@ struct UmrRequest {
   uint32_t qpn = 0;
 };
 
-struct UmrOutcome {
-  prm::Syndrome syndrome = prm::Syndrome::none;
-  const char* why = "";    // for the journal
-  uint32_t new_key = 0;    // index << 8 | tag afterwards
+// The key afterwards, for the journal.
+struct UmrChange {
+  uint32_t new_key = 0;    // index << 8 | tag
   uint32_t octowords = 0;  // of the list, written
   uint64_t mask = 0;       // mkey_mask
-  uint64_t bytes = 0;      // length of the key afterwards
+  uint64_t bytes = 0;      // length of the key
   bool freed = false;
 };
 
-UmrOutcome umr_apply(const KeyTable&, const Translator&, const Profile&,
-                     const UmrRequest&) noexcept;
+Verdict umr_apply(const KeyTable&, const Translator&, const Profile&, const UmrRequest&,
+                  UmrChange&) noexcept;
 
-// The key becomes free (LOCAL_INV as an opcode of its own, a SEND's remote invalidation, which the
-// key must allow).
+// The key becomes free, by LOCAL_INV as an opcode of its own (memory window bind error where not)
+// or by a peer's SEND with invalidate (local access error).
 enum class Invalidator : uint8_t { owner, peer };
-Deny invalidate_key(const KeyTable&, uint32_t key, Pdn pd, uint32_t qpn, Invalidator) noexcept;
+Verdict invalidate_key(const KeyTable&, uint32_t key, Pdn pd, uint32_t qpn, Invalidator) noexcept;
 
 }  // namespace kilim::vhca

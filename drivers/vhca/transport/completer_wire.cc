@@ -43,7 +43,8 @@ bool acknowledge(RoceLink& link, Qp& qp, uint32_t psn) noexcept {
 
 void handle_rnr_nak(RoceLink& link, Qp& qp, uint8_t timer) noexcept {
   RcWire& w = *qp.rc;
-  if (w.rnr_left == 0) return fail_oldest(link, qp, Syndrome::rnr_retry_exc, "receiver not ready");
+  if (w.rnr_left == 0)
+    return fail_oldest(link, qp, {Syndrome::rnr_retry_exc, "receiver not ready"});
   if (w.rnr_left != 7) w.rnr_left--;
   w.retry_left = qp.attr.retry_cnt;  // the peer is there
   uint64_t wait = rnr_timer_ns(timer);
@@ -59,11 +60,11 @@ void handle_nak(RoceLink& link, Qp& qp, uint8_t code) noexcept {
     case Nak::sequence:
       return go_back(link, qp, false);
     case Nak::invalid_request:
-      return fail_oldest(link, qp, Syndrome::remote_inval_req, "the peer refused the request");
+      return fail_oldest(link, qp, {Syndrome::remote_inval_req, "the peer refused the request"});
     case Nak::remote_access:
-      return fail_oldest(link, qp, Syndrome::remote_access, "the peer refused the access");
+      return fail_oldest(link, qp, {Syndrome::remote_access, "the peer refused the access"});
     case Nak::remote_op:
-      return fail_oldest(link, qp, Syndrome::remote_op, "the peer could not do it");
+      return fail_oldest(link, qp, {Syndrome::remote_op, "the peer could not do it"});
   }
 }
 
@@ -93,14 +94,14 @@ bool scatter(RoceLink& link, Qp& qp, const RcMessage& m, uint64_t offset,
     link.context->journal->translated(part.segments[0].key, t.pieces, bytes.size());
     return true;
   }
-  if (t.target == Deny::page) {
+  if (t.target.misses_page()) {
     // The page is coming: the answer is asked for once more.
     qp.rc->pause_until_ns = link.context->now_ns + page_stall_ns;
     qp.rc->send_psn = qp.rc->una_psn;
     link.timed.push(qp);
     return false;
   }
-  fail_oldest(link, qp, Syndrome::local_prot, deny_name(t.target));
+  fail_oldest(link, qp, {Syndrome::local_prot, t.target.why});
   return false;
 }
 
@@ -112,14 +113,14 @@ void handle_answer(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcMessage m = w.at(0);
   bool atomic = p.op == roce::Op::atomic_acknowledge;
   if (atomic != (m.kind == RcMessage::Kind::atomic))
-    return fail_oldest(link, qp, Syndrome::bad_resp, "an answer of another kind");
+    return fail_oldest(link, qp, {Syndrome::bad_resp, "an answer of another kind"});
   uint32_t mtu = mtu_bytes(qp);
   uint32_t index = roce::psn_distance(m.first_psn, p.psn);
   uint64_t offset = uint64_t{index} * mtu;
   std::span<const std::byte> bytes = p.payload;
   if (atomic) bytes = std::as_bytes(std::span(&p.original, 1));
   if (bytes.size() != (atomic ? 8 : std::min<uint64_t>(mtu, m.bytes - offset)))
-    return fail_oldest(link, qp, Syndrome::bad_resp, "an answer of another length");
+    return fail_oldest(link, qp, {Syndrome::bad_resp, "an answer of another length"});
   bool in_entry = answered_in_entry(qp, m.signaled, m.bytes);
   if (in_entry)
     fill_entry(*link.context, bytes);

@@ -81,13 +81,12 @@ void deliver(EngineContext& context, Qp& qp, const Datagram& d) noexcept {
   if (take == RecvTake::empty) return;
   uint64_t bytes = sizeof(prm::GrhSeg) + d.bytes;
   if (bytes > wqe.room)
-    return fail_recv(context, qp, wqe.index, Syndrome::local_length,
-                     "datagram and header longer than the receive WQE");
+    return fail_recv(context, qp, wqe.index,
+                     {Syndrome::local_length, "datagram and header longer than the receive WQE"});
   SegmentList to{{wqe.segments.data(), wqe.count}, recv_access(qp)};
   Transfer t = move_bytes(context.translator, d.content, to, bytes);
-  if (t.source != Deny::none) return;  // checked before; the sender took its memory away meanwhile
-  if (t.target != Deny::none)
-    return fail_recv(context, qp, wqe.index, Syndrome::local_prot, deny_name(t.target));
+  if (!t.source.ok()) return;  // checked before; the sender took its memory away meanwhile
+  if (!t.target.ok()) return fail_recv(context, qp, wqe.index, t.target);
   if (wqe.count > 0) context.journal->translated(wqe.segments[0].key, t.pieces, bytes);
   consume_recv(context, qp);
   RecvCompletion done;
@@ -172,7 +171,7 @@ uint32_t longest(const RoceLink& link, const Qp& qp) noexcept {
   return wire == nullptr ? port_mtu : roce_mtu(wire->mtu());
 }
 
-Outcome send(RoceLink& link, Qp& qp, const SendWqe& wqe, bool& wire_full) noexcept {
+Verdict send(RoceLink& link, Qp& qp, const SendWqe& wqe) noexcept {
   prm::AvSeg to;
   DataList data;
   if (wqe.body().size() < sizeof(to)) return malformed("WQE shorter than its address");
@@ -182,17 +181,15 @@ Outcome send(RoceLink& link, Qp& qp, const SendWqe& wqe, bool& wire_full) noexce
   Gid own;
   if (!port_gid(*link.context->addresses, prm::av::gid_index::get(to), own))
     return malformed("no such source GID");
-  if (data.total > longest(link, qp))
-    return Outcome::failed(Syndrome::local_length, "longer than the MTU");
+  if (data.total > longest(link, qp)) return {Syndrome::local_length, "longer than the MTU"};
   Access need{qp.spec.pd, qp.qpn.value(), prm::mkey::local_read, may_fault(qp, paged_op::send)};
   uint32_t bad_key = 0;
-  Deny denied = check_list(link.context->translator, {{data.segments.data(), data.count}, need},
-                           data.total, bad_key);
-  if (denied == Deny::none)
+  Verdict denied = check_list(link.context->translator, {{data.segments.data(), data.count}, need},
+                              data.total, bad_key);
+  if (denied.ok())
     denied =
         page_in(link.context->translator, {{data.segments.data(), data.count}, need}, data.total);
-  if (denied == Deny::page) return Outcome::stall();
-  if (denied != Deny::none) return Outcome::failed(Syndrome::local_prot, deny_name(denied));
+  if (!denied.ok()) return denied;
   const bool roce = link.context->addresses->lid == 0, grh = has_header(link, to);
   prm::GrhSeg header = grh ? header_of(to, own, wqe, data.total, roce) : prm::GrhSeg{};
   std::array<Segment, 1 + std::tuple_size_v<decltype(data.segments)>> list;
@@ -209,8 +206,7 @@ Outcome send(RoceLink& link, Qp& qp, const SendWqe& wqe, bool& wire_full) noexce
              grh,
              link.context->addresses->lid,
              static_cast<uint8_t>(roce ? 0 : to.stat_rate_sl & 0xf)};
-  wire_full = !route(link, qp, wqe, to, d);
-  return Outcome::done();
+  return route(link, qp, wqe, to, d) ? Verdict::done() : Verdict::wire_full();
 }
 
 }  // namespace
@@ -238,8 +234,8 @@ bool handle_datagram(RoceLink& link, const RocePacket& p) noexcept {
   return true;
 }
 
-Outcome exec_datagram(RoceLink& link, Qp& qp, const SendWqe& wqe, bool& wire_full) noexcept {
-  return send(link, qp, wqe, wire_full);
+Verdict exec_datagram(RoceLink& link, Qp& qp, const SendWqe& wqe) noexcept {
+  return send(link, qp, wqe);
 }
 
 }  // namespace kilim::vhca

@@ -4,14 +4,13 @@
 // the wire. Adapter's lock held. Never allocates. Packets are untrusted.
 #pragma once
 
-#include "vhca/transport/outcome.hh"
+#include "vhca/core/verdict.hh"
 #include "vhca/transport/roce_link.hh"
 
 namespace kilim::vhca {
 
 // What nobody takes is lost without a word: the sender's completion says that it was sent.
-// `wire_full`: nothing has happened, the same again later.
-Outcome exec_datagram(RoceLink&, Qp&, const SendWqe&, bool& wire_full) noexcept;
+Verdict exec_datagram(RoceLink&, Qp&, const SendWqe&) noexcept;
 
 // A datagram from the wire; false: no queue has that number, or nobody is in that group.
 bool handle_datagram(RoceLink&, const RocePacket&) noexcept;

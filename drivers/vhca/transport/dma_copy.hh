@@ -3,13 +3,13 @@
 // another, done by the send queue without a peer. Adapter's lock held. Never allocates.
 #pragma once
 
-#include "vhca/transport/outcome.hh"
+#include "vhca/core/verdict.hh"
 #include "vhca/wq/engine_context.hh"
 #include "vhca/wq/qp.hh"
 #include "vhca/wq/sq_decode.hh"
 
 namespace kilim::vhca {
 
-Outcome exec_dma_copy(EngineContext&, const Qp&, const SendWqe&) noexcept;
+Verdict exec_dma_copy(EngineContext&, const Qp&, const SendWqe&) noexcept;
 
 }  // namespace kilim::vhca

@@ -124,10 +124,10 @@ Qp* called_target(const EngineContext& context, const ObjectTable<Qp>& qps,
   return there ? target : nullptr;
 }
 
-Outcome open_to(EngineContext& context, Qp& target, Qpn initiator, uint64_t key) noexcept {
+Verdict open_to(EngineContext& context, Qp& target, Qpn initiator, uint64_t key) noexcept {
   target.attr.dest_qpn = initiator;
-  if (key == target.spec.dc_key) return Outcome::done();
-  return refuse(context, target, Syndrome::remote_access, "the DC access key is another one");
+  if (key == target.spec.dc_key) return Verdict::done();
+  return refuse(context, target, {Syndrome::remote_access, "the DC access key is another one"});
 }
 
 bool goes_out(const RoceLink& link, const Qp& qp, const SendWqe& wqe,
@@ -180,8 +180,8 @@ void prepare_connections(Qp& target) {
 Qp* connection_of(RoceLink& link, Qp& target, const RocePacket& p) noexcept {
   if ((p.flags & roce::flag::response) != 0 || !answers(target) || p.session == 0) return nullptr;
   if (p.dc_key != target.spec.dc_key) {
-    (void)refuse(*link.context, target, Syndrome::remote_access,
-                 "the DC access key is another one");
+    (void)refuse(*link.context, target,
+                 {Syndrome::remote_access, "the DC access key is another one"});
     answer_once(link, target, p, roce::aeth::nak, static_cast<uint8_t>(Nak::remote_access));
     return nullptr;
   }

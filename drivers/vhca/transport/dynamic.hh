@@ -8,7 +8,7 @@
 
 #include "kilim/prm/av_seg.hh"
 #include "vhca/core/object_table.hh"
-#include "vhca/transport/outcome.hh"
+#include "vhca/core/verdict.hh"
 #include "vhca/transport/request.hh"
 #include "vhca/transport/roce_link.hh"
 #include "vhca/wq/engine_context.hh"
@@ -20,7 +20,7 @@ bool leaves_by_own_gid(const EngineContext&, const prm::AvSeg&) noexcept;
 // The target that an address names; null: there is none here, or it does not answer.
 Qp* called_target(const EngineContext&, const ObjectTable<Qp>&, const prm::AvSeg&) noexcept;
 // The target hears an initiator that names this key.
-Outcome open_to(EngineContext&, Qp& target, Qpn initiator, uint64_t key) noexcept;
+Verdict open_to(EngineContext&, Qp& target, Qpn initiator, uint64_t key) noexcept;
 
 // Initiator on the wire.
 // Whether the request is one for the wire; if not, it is executed here, or fails here.

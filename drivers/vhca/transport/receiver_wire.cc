@@ -24,18 +24,18 @@ prm::CqeOpcode completion_of(const RocePacket& p) noexcept {
 }
 
 // Its payload lies in the receive WQE behind what came before.
-Outcome receive_in_wqe(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
+Verdict receive_in_wqe(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcWire& w = *qp.rc;
   EngineContext& context = *link.context;
   RecvWqe& recv = link.recv;
-  if (Outcome o = claim_receive(context, qp, recv); !o.ok()) return o;
+  if (Verdict o = claim_receive(context, qp, recv); !o.ok()) return o;
   // Of a shared queue: another message may come between the packets of this one.
   if (qp.srq != nullptr) hold_receive(context, qp, recv);
   SubList part;
   if (!cut_list({recv.segments.data(), recv.count}, w.received, p.payload.size(), part))
     return fail_receive(context, qp, recv,
-                        {Syndrome::local_length, Syndrome::remote_inval_req,
-                         "message longer than its receive WQE"});
+                        {Syndrome::local_length, "message longer than its receive WQE"},
+                        Syndrome::remote_inval_req);
   SegmentList to{{part.segments, part.count}, recv_access(qp)};
   bool in_entry =
       has(p, flag::first) && has(p, flag::last) && received_in_entry(qp, p.payload.size());
@@ -47,53 +47,51 @@ Outcome receive_in_wqe(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
     t = scatter_bytes(context.translator, p.payload.data(), p.payload.size(), to);
     report_answered_errors(context, qp, SignEnd::target);
   }
-  if (t.target == Deny::page) return page_missed(qp);
-  if (!t.ok())
-    return fail_receive(context, qp, recv,
-                        {Syndrome::local_prot, Syndrome::remote_op, deny_name(t.target)});
+  if (t.target.misses_page()) return page_missed(qp);
+  if (!t.ok()) return fail_receive(context, qp, recv, t.target, Syndrome::remote_op);
   w.received += p.payload.size();
   if (part.count > 0) context.journal->translated(part.segments[0].key, t.pieces, p.payload.size());
   if (has(p, flag::ieth)) {
-    if (Outcome o = invalidate_received(context, qp, recv, p.imm_raw); !o.ok()) return o;
+    if (Verdict o = invalidate_received(context, qp, recv, p.imm_raw); !o.ok()) return o;
   }
-  return has(p, flag::last) ? finish_message(link, qp, p, in_entry) : Outcome::done();
+  return has(p, flag::last) ? finish_message(link, qp, p, in_entry) : Verdict::done();
 }
 
 // Its payload lies in the buffer of the tag that the message matched.
-Outcome receive_in_buffer(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
+Verdict receive_in_buffer(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcWire& w = *qp.rc;
   EngineContext& context = *link.context;
   TagPart part;
-  if (Outcome o = tag_part(context, qp, w.received, p.payload.size(), part); !o.ok()) return o;
+  if (Verdict o = tag_part(context, qp, w.received, p.payload.size(), part); !o.ok()) return o;
   Transfer t = scatter_bytes(context.translator, p.payload.data() + part.skip, part.to.bytes,
                              {{&part.to, 1}, recv_access(qp)});
   report_answered_errors(context, qp, SignEnd::target);
-  if (t.target == Deny::page) return page_missed(qp);
-  if (!t.ok()) return fail_tag(context, qp, Syndrome::remote_op, deny_name(t.target));
+  if (t.target.misses_page()) return page_missed(qp);
+  if (!t.ok()) return fail_tag(context, qp, {Syndrome::remote_op, t.target.why});
   context.journal->translated(part.to.key, t.pieces, part.to.bytes);
   w.received += p.payload.size();
-  if (!has(p, flag::last)) return Outcome::done();
+  if (!has(p, flag::last)) return Verdict::done();
   return finish_tag(context, qp, {completion_of(p), w.received, p.imm_raw, p.solicited});
 }
 
 }  // namespace
 
-Outcome finish_message(RoceLink& link, Qp& qp, const RocePacket& p, bool in_entry) noexcept {
+Verdict finish_message(RoceLink& link, Qp& qp, const RocePacket& p, bool in_entry) noexcept {
   finish_receive(*link.context, qp, link.recv,
                  {completion_of(p), qp.rc->received, p.imm_raw, p.solicited, in_entry});
-  return Outcome::done();
+  return Verdict::done();
 }
 
-Outcome receive_part(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
+Verdict receive_part(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   if (!qp.tags) return receive_in_wqe(link, qp, p);
   if (!has(p, flag::first))
     return qp.tags->holding ? receive_in_buffer(link, qp, p) : receive_in_wqe(link, qp, p);
   TagRoute route{};
   const TagMessage message{p.payload, p.payload.size(), has(p, flag::last)};
-  if (Outcome o = route_message(*link.context, qp, message, route); !o.ok()) return o;
-  if (route == TagRoute::taken) return Outcome::done();
+  if (Verdict o = route_message(*link.context, qp, message, route); !o.ok()) return o;
+  if (route == TagRoute::taken) return Verdict::done();
   if (route == TagRoute::buffer) return receive_in_buffer(link, qp, p);
-  Outcome o = receive_in_wqe(link, qp, p);
+  Verdict o = receive_in_wqe(link, qp, p);
   if (o.ok()) note_received(qp);
   return o;
 }

@@ -4,15 +4,15 @@
 // allocates. Packets are untrusted.
 #pragma once
 
-#include "vhca/transport/outcome.hh"
+#include "vhca/core/verdict.hh"
 #include "vhca/transport/roce_link.hh"
 
 namespace kilim::vhca {
 
 // One packet of a SEND, in its order.
-Outcome receive_part(RoceLink&, Qp&, const RocePacket&) noexcept;
+Verdict receive_part(RoceLink&, Qp&, const RocePacket&) noexcept;
 // The receive WQE in link.recv is completed. `in_entry`: the data waits in
 // EngineContext::entry_data.
-Outcome finish_message(RoceLink&, Qp&, const RocePacket&, bool in_entry = false) noexcept;
+Verdict finish_message(RoceLink&, Qp&, const RocePacket&, bool in_entry = false) noexcept;
 
 }  // namespace kilim::vhca

@@ -37,20 +37,20 @@ const RequestRow& rendezvous_request(Qp& qp, RequestData& ask, SendWqe& wqe) noe
   return *request_row(qp.type, wqe.opcode);
 }
 
-Outcome check_rendezvous(const EngineContext& context, const Qp& qp, const RequestRow& row,
+Verdict check_rendezvous(const EngineContext& context, const Qp& qp, const RequestRow& row,
                          const RequestData& ask) noexcept {
   if (is_answered(row.kind) && qp.attr.max_rd_atomic == 0)
-    return Outcome::failed(prm::Syndrome::local_qp_op, "the queue issues no READ");
+    return malformed("the queue issues no READ");
   return check_own_memory(context, qp, row, ask);
 }
 
-Outcome exec_rendezvous(EngineContext& context, const ObjectTable<Qp>& qps, Qp& qp) noexcept {
+Verdict exec_rendezvous(EngineContext& context, const ObjectTable<Qp>& qps, Qp& qp) noexcept {
   RequestData ask;
   SendWqe wqe;
   const RequestRow& row = rendezvous_request(qp, ask, wqe);
-  if (Outcome o = check_rendezvous(context, qp, row, ask); !o.ok()) return o;
+  if (Verdict o = check_rendezvous(context, qp, row, ask); !o.ok()) return o;
   Qp* peer = answering_peer(qps, qp);
-  if (peer == nullptr) return Outcome::no_answer("the sender of a rendezvous does not answer");
+  if (peer == nullptr) return Verdict::no_answer("the sender of a rendezvous does not answer");
   return respond(context, *peer, row.kind, {wqe, ask, own_memory(qp, row.kind, ask)});
 }
 
@@ -71,9 +71,8 @@ void rendezvous_answered(EngineContext& context, Qp& qp) noexcept {
     fatal_qp(context, qp, "the CQ of a queue that matches tags is in error");
 }
 
-void fail_rendezvous(EngineContext& context, Qp& qp, prm::Syndrome syndrome,
-                     const char* why) noexcept {
-  context.journal->error(qp.qpn, syndrome, 0, 0, why);
+void fail_rendezvous(EngineContext& context, Qp& qp, Verdict verdict) noexcept {
+  context.journal->error(qp.qpn, verdict.syndrome, 0, 0, verdict.why);
   cancel_tags(context, qp);
   to_error(context, qp);
 }

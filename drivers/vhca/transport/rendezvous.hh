@@ -26,15 +26,15 @@ inline bool has_requests(const Qp& qp) noexcept {
 // The request that is due, as if a WQE asked for it: `wqe` gets what the request's kind needs.
 const RequestRow& rendezvous_request(Qp&, RequestData&, SendWqe&) noexcept;
 // Whether the queue can send it now; stall: its pages are coming.
-Outcome check_rendezvous(const EngineContext&, const Qp&, const RequestRow&,
+Verdict check_rendezvous(const EngineContext&, const Qp&, const RequestRow&,
                          const RequestData&) noexcept;
 
 // Makes the request to a queue of this adapter.
-Outcome exec_rendezvous(EngineContext&, const ObjectTable<Qp>& qps, Qp&) noexcept;
+Verdict exec_rendezvous(EngineContext&, const ObjectTable<Qp>& qps, Qp&) noexcept;
 
 // The request has been answered.
 void rendezvous_answered(EngineContext&, Qp&) noexcept;
 // It never will be: the entries complete as canceled, the queue is in error.
-void fail_rendezvous(EngineContext&, Qp&, prm::Syndrome, const char* why) noexcept;
+void fail_rendezvous(EngineContext&, Qp&, Verdict) noexcept;
 
 }  // namespace kilim::vhca

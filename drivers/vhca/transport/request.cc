@@ -75,7 +75,7 @@ const RequestRow* request_row(QpType type, uint8_t opcode) noexcept {
   return nullptr;
 }
 
-Outcome read_request(const Qp& qp, const RequestRow& row, const SendWqe& wqe,
+Verdict read_request(const Qp& qp, const RequestRow& row, const SendWqe& wqe,
                      RequestData& r) noexcept {
   std::span<const std::byte> body = wqe.body();
   std::size_t at = 0;
@@ -91,18 +91,17 @@ Outcome read_request(const Qp& qp, const RequestRow& row, const SendWqe& wqe,
   r.bytes = row.kind == Kind::atomic ? 8 : r.data.total;
   // A port's longest message bounds the sum of the segments (IBTA 10.8.6, Local Length Error).
   if (r.data.total > qp.spec.max_message || r.data.total < r.bytes)
-    return Outcome::failed(Syndrome::local_length, "length of a message");
-  return Outcome::done();
+    return {Syndrome::local_length, "length of a message"};
+  return Verdict::done();
 }
 
-Outcome check_own_memory(const EngineContext& context, const Qp& qp, const RequestRow& row,
+Verdict check_own_memory(const EngineContext& context, const Qp& qp, const RequestRow& row,
                          const RequestData& r) noexcept {
   uint32_t bad_key = 0;
   SegmentList list = own_memory(qp, row.kind, r);
-  Deny d = check_list(context.translator, list, r.bytes, bad_key);
-  if (d == Deny::none) d = page_in(context.translator, list, r.bytes);
-  if (d == Deny::page) return Outcome::stall();
-  return d == Deny::none ? Outcome::done() : Outcome::failed(Syndrome::local_prot, deny_name(d));
+  Verdict d = check_list(context.translator, list, r.bytes, bad_key);
+  if (d.ok()) d = page_in(context.translator, list, r.bytes);
+  return d;
 }
 
 }  // namespace kilim::vhca

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "kilim/prm/av_seg.hh"
-#include "vhca/transport/outcome.hh"
+#include "vhca/core/verdict.hh"
 #include "vhca/transport/roce.hh"
 #include "vhca/wq/engine_context.hh"
 #include "vhca/wq/qp.hh"
@@ -43,7 +43,7 @@ struct RequestData {
   DataList data;
 };
 // Reads the segments; nothing is said about keys yet.
-Outcome read_request(const Qp&, const RequestRow&, const SendWqe&, RequestData&) noexcept;
+Verdict read_request(const Qp&, const RequestRow&, const SendWqe&, RequestData&) noexcept;
 
 constexpr uint8_t paged_op_of(RequestKind kind) noexcept {
   if (kind == RequestKind::send) return paged_op::send;
@@ -60,7 +60,7 @@ inline SegmentList own_memory(const Qp& qp, RequestKind kind, const RequestData&
           {pd, qp.qpn.value(), right, may_fault(qp, paged_op_of(kind))}};
 }
 // Whether its keys allow it, and its pages are there; stall: they are coming.
-Outcome check_own_memory(const EngineContext&, const Qp&, const RequestRow&,
+Verdict check_own_memory(const EngineContext&, const Qp&, const RequestRow&,
                          const RequestData&) noexcept;
 
 }  // namespace kilim::vhca

@@ -19,51 +19,53 @@ namespace {
 
 using prm::Syndrome;
 
-Outcome no_answer(const Qp& qp) noexcept {
-  return Outcome::no_answer(qp.loopback ? "the peer does not answer" : "no way to that address");
+Verdict no_answer(const Qp& qp) noexcept {
+  return Verdict::no_answer(qp.loopback ? "the peer does not answer" : "no way to that address");
 }
 
 // The own memory is asked for although the answer goes to the completion: the client's library
 // writes there.
 // NOLINTNEXTLINE(readability-function-size): six parameters
-Outcome answer_in_entry(EngineContext& context, Qp& qp, Qp& peer, const SendWqe& wqe,
+Verdict answer_in_entry(EngineContext& context, Qp& qp, Qp& peer, const SendWqe& wqe,
                         const RequestData& ask, const RequestRow& row) noexcept {
-  if (Outcome o = check_own_memory(context, qp, row, ask); !o.ok()) return o;
+  if (Verdict o = check_own_memory(context, qp, row, ask); !o.ok()) return o;
   Segment entry = entry_segment(context);
-  Outcome o = respond(context, peer, row.kind, {wqe, ask, {{&entry, 1}, {}}});
-  o.in_entry = o.ok();
-  return o;
+  return respond(context, peer, row.kind, {wqe, ask, {{&entry, 1}, {}}});
 }
 
-Outcome exec_transfer(EngineContext& context, const ObjectTable<Qp>& qps, Qp& qp,
-                      const SendWqe& wqe, const RequestRow& row) noexcept {
+// NOLINTNEXTLINE(readability-function-size): six parameters
+Verdict exec_transfer(EngineContext& context, const ObjectTable<Qp>& qps, Qp& qp,
+                      const SendWqe& wqe, const RequestRow& row, Answer& answer) noexcept {
   RequestData ask;
-  if (Outcome o = read_request(qp, row, wqe, ask); !o.ok()) return o;
+  if (Verdict o = read_request(qp, row, wqe, ask); !o.ok()) return o;
   const bool dynamic = qp.type == QpType::dci;
   if (dynamic && !leaves_by_own_gid(context, ask.to)) return malformed("no such source GID");
   Qp* peer = dynamic ? called_target(context, qps, ask.to) : answering_peer(qps, qp);
   if (peer == nullptr) {
-    Outcome o = check_own_memory(context, qp, row, ask);
+    Verdict o = check_own_memory(context, qp, row, ask);
     return o.ok() ? no_answer(qp) : o;
   }
   if (qp.type == QpType::xrc_ini) {
-    if (Outcome o = aim_at_srq(context, *peer, ask.srqn); !o.ok()) return o;
+    if (Verdict o = aim_at_srq(context, *peer, ask.srqn); !o.ok()) return o;
   }
   if (dynamic) {
-    if (Outcome o = check_own_memory(context, qp, row, ask); !o.ok()) return o;
-    if (Outcome o = open_to(context, *peer, qp.qpn, prm::av::dc_key(ask.to)); !o.ok()) return o;
+    if (Verdict o = check_own_memory(context, qp, row, ask); !o.ok()) return o;
+    if (Verdict o = open_to(context, *peer, qp.qpn, prm::av::dc_key(ask.to)); !o.ok()) return o;
   }
+  if (!is_answered(row.kind))
+    return respond(context, *peer, row.kind, {wqe, ask, own_memory(qp, row.kind, ask)});
   const bool kept = context.keeps_answers && ask.bytes <= context.entry_data.size();
-  if (is_answered(row.kind) && (kept || answered_in_entry(qp, wqe.signaled(), ask.bytes)))
-    return answer_in_entry(context, qp, *peer, wqe, ask, row);
+  answer = {static_cast<uint32_t>(ask.bytes),
+            kept || answered_in_entry(qp, wqe.signaled(), ask.bytes)};
+  if (answer.in_entry) return answer_in_entry(context, qp, *peer, wqe, ask, row);
   return respond(context, *peer, row.kind, {wqe, ask, own_memory(qp, row.kind, ask)});
 }
 
 // Nobody tells the sender of an unreliable connection what became of its message.
-Outcome forget_remote(const Outcome& o) noexcept {
-  bool local = o.kind == Outcome::Kind::failed && o.syndrome != Syndrome::remote_inval_req &&
+Verdict forget_remote(const Verdict& o) noexcept {
+  bool local = o.failed() && o.syndrome != Syndrome::remote_inval_req &&
                o.syndrome != Syndrome::remote_access && o.syndrome != Syndrome::remote_op;
-  return local ? o : Outcome::done();
+  return local ? o : Verdict::done();
 }
 
 }  // namespace
@@ -76,16 +78,17 @@ Qp* answering_peer(const ObjectTable<Qp>& qps, const Qp& qp) noexcept {
   return answers(*peer) && peer->loopback ? peer : nullptr;
 }
 
-Outcome exec_request(EngineContext& context, const ObjectTable<Qp>& qps, Qp& qp,
-                     const SendWqe& wqe) noexcept {
+Verdict exec_request(EngineContext& context, const ObjectTable<Qp>& qps, Qp& qp, const SendWqe& wqe,
+                     Answer& answer) noexcept {
   const RequestRow* row = request_row(qp.type, wqe.opcode);
   if (row == nullptr) return malformed("no request for a peer");
-  Outcome o = exec_transfer(context, qps, qp, wqe, *row);
+  Verdict o = exec_transfer(context, qps, qp, wqe, *row, answer);
+  if (!o.ok()) answer = {};
   report_sent_errors(context, qp);
   return qp.type == QpType::uc ? forget_remote(o) : o;
 }
 
-Outcome write_answer(EngineContext& context, Qp& qp, const SendWqe& wqe,
+Verdict write_answer(EngineContext& context, Qp& qp, const SendWqe& wqe,
                      std::span<const std::byte> answer) noexcept {
   const RequestRow* row = request_row(qp.type, wqe.opcode);
   RequestData ask;
@@ -94,11 +97,11 @@ Outcome write_answer(EngineContext& context, Qp& qp, const SendWqe& wqe,
   const SegmentList to = own_memory(qp, row->kind, ask);
   const Transfer t = scatter_bytes(context.translator, answer.data(), ask.bytes, to);
   report_sent_errors(context, qp);
-  if (t.target == Deny::page) return Outcome::stall();
-  if (t.target == Deny::fault) context.journal->fault(t.fault_va, static_cast<uint32_t>(ask.bytes));
-  if (!t.ok()) return Outcome::failed(Syndrome::local_prot, deny_name(t.target));
+  if (t.target == protection::gone)
+    context.journal->fault(t.fault_va, static_cast<uint32_t>(ask.bytes));
+  if (!t.ok()) return t.target;
   context.journal->translated(ask.rkey, t.pieces, ask.bytes);
-  return Outcome::done(static_cast<uint32_t>(ask.bytes));
+  return Verdict::done();
 }
 
 uint64_t timeout_ns(uint8_t timeout) noexcept {

@@ -36,10 +36,10 @@ void pause(RoceLink& link, Qp& qp, uint64_t ns) noexcept {
 }
 
 // Whether the queue waits for a page of its own memory. One that never comes is a protection error.
-bool waits_for_page(RoceLink& link, Qp& qp, Outcome& memory) noexcept {
-  if (memory.kind != Outcome::Kind::stall) return false;
+bool waits_for_page(RoceLink& link, Qp& qp, Verdict& memory) noexcept {
+  if (!memory.misses_page()) return false;
   if (qp.stalls >= most_stalls) {
-    memory = Outcome::failed(Syndrome::local_prot, memory.why);
+    memory = pages_do_not_stay;
     return false;
   }
   qp.stalls++;
@@ -67,11 +67,11 @@ bool begin_message(RoceLink& link, Qp& qp, RcMessage m) noexcept {
 RequesterStep start_rendezvous(RoceLink& link, Qp& qp) noexcept {
   RequestData ask;
   const RequestRow& row = rendezvous_request(qp, ask, link.wqe);
-  Outcome o = check_rendezvous(*link.context, qp, row, ask);
+  Verdict o = check_rendezvous(*link.context, qp, row, ask);
   if (waits_for_page(link, qp, o)) return RequesterStep::idle;
-  if (o.kind == Outcome::Kind::failed && qp.rc->count == 0) {
+  if (o.failed() && qp.rc->count == 0) {
     qp.stalls = 0;
-    fail_rendezvous(*link.context, qp, o.syndrome, o.why);
+    fail_rendezvous(*link.context, qp, o);
     return RequesterStep::down;
   }
   RcMessage m;
@@ -115,11 +115,11 @@ RequesterStep begin_request_weakly(RoceLink& link, Qp& qp) noexcept {
   RequestData ask;
   const RequestRow* row = request_row(qp.type, wqe.opcode);
   if (row == nullptr || !read_request(qp, *row, wqe, ask).ok()) return begin_here(link, qp);
-  Outcome memory = check_own_memory(*link.context, qp, *row, ask);
+  Verdict memory = check_own_memory(*link.context, qp, *row, ask);
   if (waits_for_page(link, qp, memory)) return RequesterStep::idle;
   if (!memory.ok()) {
     qp.stalls = 0;
-    note_refused(link, qp, memory.syndrome, memory.why);
+    note_refused(link, qp, memory);
     return qp.state == QpState::rts ? RequesterStep::idle : RequesterStep::down;
   }
   RcMessage m{row->kind,  wqe.signaled(), wqe.wants_event(), false,
@@ -166,7 +166,7 @@ RequesterStep begin_next_message(RoceLink& link, Qp& qp) noexcept {
       link.context->observer->executes(qp, wqe) != nullptr)
     row = nullptr;
   // What the queue's own side objects to, exec_request() finds as well and fails the WQE with.
-  Outcome memory;
+  Verdict memory;
   bool read = row != nullptr && read_request(qp, *row, wqe, ask).ok();
   if (read) memory = check_own_memory(*link.context, qp, *row, ask);
   if (waits_for_page(link, qp, memory)) return RequesterStep::idle;
@@ -231,14 +231,14 @@ RequesterStep send_packet_of(RoceLink& link, Qp& qp, const RcMessage& m) noexcep
   Transfer t;
   if (whole) t = gather_bytes(link.context->translator, from, payload_place(link, p.flags), bytes);
   report_sent_errors(*link.context, qp);
-  if (t.source == Deny::page) {
+  if (t.source.misses_page()) {
     pause(link, qp, page_stall_ns);
     return RequesterStep::idle;
   }
   if (bytes > 0 && (!whole || !t.ok())) {
     // Completions come in order: those before it are waited for, then it fails.
     if (&m != &w.at(0)) return RequesterStep::idle;
-    fail_oldest(link, qp, Syndrome::local_prot, "the memory of a message under way is gone");
+    fail_oldest(link, qp, {Syndrome::local_prot, "the memory of a message under way is gone"});
     return RequesterStep::down;
   }
   if (!send_packet(link, qp, p, bytes)) {
@@ -277,14 +277,6 @@ void start_requester(Qp& qp) noexcept {
   w.answers_open = 0;
 }
 
-void send_anew(Qp& qp) noexcept {
-  RcWire& w = *qp.rc;
-  w.una_psn = w.send_psn = w.sent_psn = w.new_psn;
-  w.next_ci = qp.sq.ci;
-  w.answers_open = 0;
-  w.pause_until_ns = 0;
-}
-
 RequesterStep send_next(RoceLink& link, Qp& qp) noexcept {
   RcWire& w = *qp.rc;
   bool runs = qp.state == QpState::rts || (qp.state == QpState::sqd && w.count > 0);
@@ -296,69 +288,6 @@ RequesterStep send_next(RoceLink& link, Qp& qp) noexcept {
     if (taken != RequesterStep::sent) return taken;
   }
   return send_packet_of(link, qp, message_of(w, w.send_psn));
-}
-
-void note_progress(RoceLink& link, Qp& qp) noexcept {
-  RcWire& w = *qp.rc;
-  w.retry_left = qp.attr.retry_cnt;
-  w.rnr_left = qp.attr.rnr_retry;
-  w.went_back = false;
-  bool timer = w.count > 0 && qp.attr.timeout != 0;
-  w.deadline_ns = timer ? link.context->now_ns + timeout_ns(qp.attr.timeout) : 0;
-  if (timer) link.timed.push(qp);
-}
-
-void go_back(RoceLink& link, Qp& qp, bool counts) noexcept {
-  RcWire& w = *qp.rc;
-  if (w.went_back && !counts) return;
-  w.went_back = true;
-  w.send_psn = w.una_psn;
-  link.ready->push(qp);
-}
-
-void fail_oldest(RoceLink& link, Qp& qp, Syndrome syndrome, const char* why) noexcept {
-  RcWire& w = *qp.rc;
-  SendWqe& wqe = link.wqe;
-  if (w.at(0).rendezvous) {
-    w.count = 0;
-    qp.retrying = false;
-    return fail_rendezvous(*link.context, qp, syndrome, why);
-  }
-  if (weak_on_wire(qp) != nullptr) [[unlikely]]
-    return fail_weakly(link, qp, w.at(0), syndrome, why);
-  if (decode_send_at(qp, w.at(0).sq_index, wqe) != Decode::ok)
-    return fatal_qp(*link.context, qp, "a WQE under way has changed");
-  w.count = 0;
-  qp.retrying = false;
-  fail_send(*link.context, qp, wqe, syndrome, why);
-  if (qp.state == QpState::err || qp.state == QpState::sqe) return;
-  // A stream of it failed: the messages behind are begun anew, on a new connection.
-  send_anew(qp);
-  w.session = 0;
-  note_progress(link, qp);
-  link.ready->push(qp);
-}
-
-void check_timer(RoceLink& link, Qp& qp) noexcept {
-  RcWire& w = *qp.rc;
-  uint64_t now = link.context->now_ns;
-  if (w.pause_until_ns != 0 && w.pause_until_ns <= now) {
-    w.pause_until_ns = 0;
-    link.ready->push(qp);
-  }
-  if (w.deadline_ns == 0 || w.deadline_ns > now || w.count == 0) return;
-  // Nothing has gone out that could have been answered: others fill the wire.
-  if (w.sent_psn == w.una_psn) {
-    w.deadline_ns = now + timeout_ns(qp.attr.timeout);
-    return;
-  }
-  if (w.retry_left == 0)
-    return fail_oldest(link, qp, Syndrome::transport_retry_exc, "the peer does not answer");
-  w.retry_left--;
-  // The specification lets the timer run up to four times as long: a busy machine is no dead peer.
-  unsigned tries = qp.attr.retry_cnt - std::min(w.retry_left, qp.attr.retry_cnt);
-  w.deadline_ns = now + (timeout_ns(qp.attr.timeout) << std::min(tries, 2u));
-  go_back(link, qp, true);
 }
 
 }  // namespace kilim::vhca

@@ -30,7 +30,7 @@ void note_progress(RoceLink&, Qp&) noexcept;
 // Sends again from the oldest packet that is not acknowledged, once until there is progress.
 void go_back(RoceLink&, Qp&, bool counts) noexcept;
 // The oldest message fails.
-void fail_oldest(RoceLink&, Qp&, prm::Syndrome, const char* why) noexcept;
+void fail_oldest(RoceLink&, Qp&, Verdict) noexcept;
 // Timers that have run out.
 void check_timer(RoceLink&, Qp&) noexcept;
 

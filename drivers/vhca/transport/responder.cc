@@ -19,28 +19,23 @@ namespace {
 using prm::Opcode;
 using prm::Syndrome;
 
-// The requester's own memory was refused: nothing has happened here.
-Outcome local_denied(Deny d) noexcept {
-  if (d == Deny::page) return Outcome::stall();
-  return Outcome::failed(Syndrome::local_prot, deny_name(d));
-}
-
 // `end`: where this queue's keys are.
 void note(EngineContext& context, Qp& qp, const Request& r, const Transfer& t,
           SignEnd end = SignEnd::target) noexcept {
   report_answered_errors(context, qp, end);
-  if (t.source == Deny::fault || t.target == Deny::fault)
-    return context.journal->fault(t.fault_va, static_cast<uint32_t>(r.ask.bytes));
-  if (!t.ok()) return;
+  if (!t.ok()) {
+    if (t.source == protection::gone || t.target == protection::gone)
+      context.journal->fault(t.fault_va, static_cast<uint32_t>(r.ask.bytes));
+    return;
+  }
   uint32_t key = r.local.segments.empty() ? r.ask.rkey : r.local.segments[0].key;
   context.journal->translated(r.ask.rkey != 0 ? r.ask.rkey : key, t.pieces, r.ask.bytes);
 }
 
 // The requester checks its own list before it sends anything.
-Outcome check_local(EngineContext& context, const Request& r) noexcept {
+Verdict check_local(EngineContext& context, const Request& r) noexcept {
   uint32_t bad_key = 0;
-  Deny d = check_list(context.translator, r.local, r.ask.bytes, bad_key);
-  return d == Deny::none ? Outcome::done() : local_denied(d);
+  return check_list(context.translator, r.local, r.ask.bytes, bad_key);
 }
 
 bool has_opcode(const Request& r, Opcode op) noexcept {
@@ -55,11 +50,11 @@ prm::CqeOpcode completion_of(const Request& r) noexcept {
 }
 
 // `in_entry`: the data waits for the completion in EngineContext::entry_data.
-Outcome finish(EngineContext& context, Qp& qp, const Request& r, const RecvWqe& wqe,
+Verdict finish(EngineContext& context, Qp& qp, const Request& r, const RecvWqe& wqe,
                bool in_entry = false) noexcept {
   finish_receive(context, qp, wqe,
                  {completion_of(r), r.ask.bytes, r.wqe.imm_raw, r.wqe.solicited(), in_entry});
-  return Outcome::done();
+  return Verdict::done();
 }
 
 // The receive's own memory is asked for although the data goes to the completion: the client's
@@ -72,114 +67,109 @@ Transfer move_to_entry(EngineContext& context, const Request& r, const SegmentLi
   return move_bytes(context.translator, r.local, {{&entry, 1}, {}}, r.ask.bytes);
 }
 
-Outcome receive_in_wqe(EngineContext& context, Qp& qp, const Request& r) noexcept {
+Verdict receive_in_wqe(EngineContext& context, Qp& qp, const Request& r) noexcept {
   RecvWqe wqe;
-  if (Outcome o = claim_receive(context, qp, wqe); !o.ok()) return o;
+  if (Verdict o = claim_receive(context, qp, wqe); !o.ok()) return o;
   if (r.ask.bytes > wqe.room)
     return fail_receive(context, qp, wqe,
-                        {Syndrome::local_length, Syndrome::remote_inval_req,
-                         "message longer than its receive WQE"});
+                        {Syndrome::local_length, "message longer than its receive WQE"},
+                        Syndrome::remote_inval_req);
   SegmentList to{{wqe.segments.data(), wqe.count}, recv_access(qp)};
   bool in_entry = received_in_entry(qp, r.ask.bytes);
   Transfer t = in_entry ? move_to_entry(context, r, to)
                         : move_bytes(context.translator, r.local, to, r.ask.bytes);
   note(context, qp, r, t);
-  if (t.source != Deny::none) return local_denied(t.source);
-  if (t.target == Deny::page) return page_missed(qp);
-  if (t.target != Deny::none)
-    return fail_receive(context, qp, wqe,
-                        {Syndrome::local_prot, Syndrome::remote_op, deny_name(t.target)});
+  if (!t.source.ok()) return t.source;
+  if (t.target.misses_page()) return page_missed(qp);
+  if (!t.target.ok()) return fail_receive(context, qp, wqe, t.target, Syndrome::remote_op);
   if (has_opcode(r, Opcode::send_inval)) {
-    if (Outcome o = invalidate_received(context, qp, wqe, r.wqe.imm_raw); !o.ok()) return o;
+    if (Verdict o = invalidate_received(context, qp, wqe, r.wqe.imm_raw); !o.ok()) return o;
   }
   return finish(context, qp, r, wqe, in_entry);
 }
 
 // The message lies in the sender's memory; a page of the buffer that was brought in may be gone
 // again, and an entry that was taken is not put back.
-Outcome move_to_buffer(EngineContext& context, Qp& qp, const Request& r) noexcept {
+Verdict move_to_buffer(EngineContext& context, Qp& qp, const Request& r) noexcept {
   constexpr int most_tries = 64;
   TagPart part;
-  if (Outcome o = tag_part(context, qp, 0, r.ask.bytes, part); !o.ok()) return o;
+  if (Verdict o = tag_part(context, qp, 0, r.ask.bytes, part); !o.ok()) return o;
   SubList rest;
   bool whole = cut_list(r.local.segments, part.skip, part.to.bytes, rest);
   SegmentList from{{rest.segments, rest.count}, r.local.need};
   SegmentList to{{&part.to, 1}, recv_access(qp)};
   Transfer t;
-  t.target = Deny::page;
-  for (int i = 0; whole && i < most_tries && t.target == Deny::page; i++) {
-    page_in(context.translator, to, part.to.bytes);
+  t.target = protection::page;
+  for (int i = 0; whole && i < most_tries && t.target.misses_page(); i++) {
+    (void)page_in(context.translator, to, part.to.bytes);
     t = move_bytes(context.translator, from, to, part.to.bytes);
   }
   note(context, qp, r, t);
   // The sender looked at its memory before; what is gone now ends the message.
   if (!t.ok())
-    return fail_tag(context, qp, Syndrome::remote_op,
-                    deny_name(t.target != Deny::none ? t.target : t.source));
+    return fail_tag(context, qp, {Syndrome::remote_op, (!t.target.ok() ? t.target : t.source).why});
   return finish_tag(context, qp, {completion_of(r), r.ask.bytes, r.wqe.imm_raw, r.wqe.solicited()});
 }
 
 // The first bytes say whether a tag is matched.
-Outcome open_message(EngineContext& context, Qp& qp, const Request& r, TagRoute& route) noexcept {
+Verdict open_message(EngineContext& context, Qp& qp, const Request& r, TagRoute& route) noexcept {
   std::array<std::byte, tag_headers_bytes> start;
   const uint64_t bytes = std::min<uint64_t>(r.ask.bytes, start.size());
   Transfer t = gather_bytes(context.translator, r.local, start.data(), bytes);
-  if (!t.ok()) return local_denied(t.source);
+  if (!t.ok()) return t.source;
   const bool whole = packets_of(r.ask.bytes, mtu_bytes(qp)) == 1;
   return route_message(context, qp, {{start.data(), bytes}, r.ask.bytes, whole}, route);
 }
 
-Outcome respond_tagged(EngineContext& context, Qp& qp, const Request& r) noexcept {
+Verdict respond_tagged(EngineContext& context, Qp& qp, const Request& r) noexcept {
   TagRoute route{};
-  if (Outcome o = open_message(context, qp, r, route); !o.ok()) return o;
-  if (route == TagRoute::taken) return Outcome::done();
+  if (Verdict o = open_message(context, qp, r, route); !o.ok()) return o;
+  if (route == TagRoute::taken) return Verdict::done();
   if (route == TagRoute::buffer) return move_to_buffer(context, qp, r);
-  Outcome o = receive_in_wqe(context, qp, r);
+  Verdict o = receive_in_wqe(context, qp, r);
   if (o.ok()) note_received(qp);
   return o;
 }
 
-Outcome respond_send(EngineContext& context, Qp& qp, const Request& r) noexcept {
-  if (Outcome o = check_local(context, r); !o.ok()) return o;
+Verdict respond_send(EngineContext& context, Qp& qp, const Request& r) noexcept {
+  if (Verdict o = check_local(context, r); !o.ok()) return o;
   establish(context, qp);
   return qp.tags ? respond_tagged(context, qp, r) : receive_in_wqe(context, qp, r);
 }
 
-Outcome respond_write(EngineContext& context, Qp& qp, const Request& r) noexcept {
+Verdict respond_write(EngineContext& context, Qp& qp, const Request& r) noexcept {
   bool with_imm = has_opcode(r, Opcode::rdma_write_imm);
   if (with_imm || (qp.attr.access & access::remote_write) == 0) {
-    if (Outcome o = check_local(context, r); !o.ok()) return o;
+    if (Verdict o = check_local(context, r); !o.ok()) return o;
   }
   establish(context, qp);
-  if (Outcome o = admit_write(context, qp); !o.ok()) return o;
+  if (Verdict o = admit_write(context, qp); !o.ok()) return o;
   Segment range{r.ask.remote_addr, r.ask.bytes, r.ask.rkey, false};
   RecvWqe wqe;
   if (with_imm) {
-    if (Outcome o = admit_range(context, qp, range, prm::mkey::remote_write); !o.ok()) return o;
-    if (Outcome o = claim_receive(context, qp, wqe); !o.ok()) return o;
+    if (Verdict o = admit_range(context, qp, range, prm::mkey::remote_write); !o.ok()) return o;
+    if (Verdict o = claim_receive(context, qp, wqe); !o.ok()) return o;
   }
   SegmentList to = remote_range(qp, range, prm::mkey::remote_write);
   Transfer t = move_bytes(context.translator, r.local, to, r.ask.bytes);
   note(context, qp, r, t);
-  if (t.source != Deny::none) return local_denied(t.source);
-  if (t.target == Deny::page) return page_missed(qp);
-  if (t.target != Deny::none)
-    return refuse(context, qp, Syndrome::remote_access, deny_name(t.target));
-  return with_imm ? finish(context, qp, r, wqe) : Outcome::done();
+  if (!t.source.ok()) return t.source;
+  if (t.target.misses_page()) return page_missed(qp);
+  if (!t.target.ok()) return refuse(context, qp, {Syndrome::remote_access, t.target.why});
+  return with_imm ? finish(context, qp, r, wqe) : Verdict::done();
 }
 
-Outcome respond_read(EngineContext& context, Qp& qp, const Request& r) noexcept {
+Verdict respond_read(EngineContext& context, Qp& qp, const Request& r) noexcept {
   establish(context, qp);
-  if (Outcome o = admit_read(context, qp); !o.ok()) return o;
+  if (Verdict o = admit_read(context, qp); !o.ok()) return o;
   Segment range{r.ask.remote_addr, r.ask.bytes, r.ask.rkey, false};
   SegmentList from = remote_range(qp, range, prm::mkey::remote_read);
   Transfer t = move_bytes(context.translator, from, r.local, r.ask.bytes);
   note(context, qp, r, t, SignEnd::source);
-  if (t.source == Deny::page) return page_missed(qp);
-  if (t.source != Deny::none)
-    return refuse(context, qp, Syndrome::remote_access, deny_name(t.source));
-  if (t.target != Deny::none) return local_denied(t.target);
-  return Outcome::done(static_cast<uint32_t>(r.ask.bytes));
+  if (t.source.misses_page()) return page_missed(qp);
+  if (!t.source.ok()) return refuse(context, qp, {Syndrome::remote_access, t.source.why});
+  if (!t.target.ok()) return t.target;
+  return Verdict::done();
 }
 
 // The word has changed: an answer whose page went away just now is not asked for again.
@@ -188,33 +178,33 @@ Transfer scatter_answer(EngineContext& context, const Request& r, const uint64_t
   Transfer t;
   for (int i = 0; i < most_tries; i++) {
     t = scatter_bytes(context.translator, reinterpret_cast<const std::byte*>(&old), 8, r.local);
-    if (t.target != Deny::page) return t;
+    if (!t.target.misses_page()) return t;
   }
-  t.target = Deny::fault;
+  t.target = protection::gone;
   return t;
 }
 
-Outcome respond_atomic(EngineContext& context, Qp& qp, const Request& r) noexcept {
+Verdict respond_atomic(EngineContext& context, Qp& qp, const Request& r) noexcept {
   establish(context, qp);
   Piece word;
   uint64_t old = 0;
-  if (Outcome o = admit_atomic(context, qp, r.ask.remote_addr); !o.ok()) return o;
-  if (Outcome o = find_word(context, qp, r.ask.rkey, r.ask.remote_addr, word); !o.ok()) return o;
+  if (Verdict o = admit_atomic(context, qp, r.ask.remote_addr); !o.ok()) return o;
+  if (Verdict o = find_word(context, qp, r.ask.rkey, r.ask.remote_addr, word); !o.ok()) return o;
   // The answer has to have a place before memory changes.
-  if (Outcome o = check_local(context, r); !o.ok()) return o;
-  if (Deny d = page_in(context.translator, r.local, 8); d != Deny::none) return local_denied(d);
+  if (Verdict o = check_local(context, r); !o.ok()) return o;
+  if (Verdict d = page_in(context.translator, r.local, 8); !d.ok()) return d;
   WordChange change{has_opcode(r, Opcode::atomic_fa), r.ask.swap_add, r.ask.compare};
-  if (Outcome o = change_word(context, qp, word, change, old); !o.ok()) return o;
+  if (Verdict o = change_word(context, qp, word, change, old); !o.ok()) return o;
   Transfer t = scatter_answer(context, r, old);
-  if (t.target != Deny::none) return local_denied(t.target);
+  if (!t.target.ok()) return t.target;
   t.pieces++;
   note(context, qp, r, t);
-  return Outcome::done(8);
+  return Verdict::done();
 }
 
 }  // namespace
 
-Outcome respond(EngineContext& context, Qp& qp, RequestKind kind, const Request& r) noexcept {
+Verdict respond(EngineContext& context, Qp& qp, RequestKind kind, const Request& r) noexcept {
   switch (kind) {
     case RequestKind::send:
       return respond_send(context, qp, r);

@@ -4,7 +4,7 @@
 // its own completion, its own error. Adapter's lock held. Never allocates.
 #pragma once
 
-#include "vhca/transport/outcome.hh"
+#include "vhca/core/verdict.hh"
 #include "vhca/transport/request.hh"
 #include "vhca/wq/engine_context.hh"
 #include "vhca/wq/qp.hh"
@@ -19,6 +19,6 @@ struct Request {
   SegmentList local;
 };
 
-Outcome respond(EngineContext&, Qp&, RequestKind, const Request&) noexcept;
+Verdict respond(EngineContext&, Qp&, RequestKind, const Request&) noexcept;
 
 }  // namespace kilim::vhca

@@ -36,30 +36,31 @@ void establish(EngineContext& context, Qp& qp) noexcept {
   raise(context, qp, event::comm_est);
 }
 
-Outcome refuse(EngineContext& context, Qp& qp, Syndrome to_requester, const char* why) noexcept {
-  context.journal->error(qp.qpn, to_requester, 0, qp.rq.ci, why);
-  if (qp.type == QpType::uc) return Outcome::failed(to_requester, why);
+Verdict refuse(EngineContext& context, Qp& qp, Verdict to_requester) noexcept {
+  context.journal->error(qp.qpn, to_requester.syndrome, 0, qp.rq.ci, to_requester.why);
+  if (qp.type == QpType::uc) return to_requester;
   to_error(context, qp);
-  raise(context, qp,
-        to_requester == Syndrome::remote_access ? event::qp_access_err : event::qp_req_err);
-  return Outcome::failed(to_requester, why);
+  raise(
+      context, qp,
+      to_requester.syndrome == Syndrome::remote_access ? event::qp_access_err : event::qp_req_err);
+  return to_requester;
 }
 
-Outcome admit_write(EngineContext& context, Qp& qp) noexcept {
-  if (allows(qp, access::remote_write)) return Outcome::done();
-  return refuse(context, qp, Syndrome::remote_inval_req, "the queue takes no RDMA WRITE");
+Verdict admit_write(EngineContext& context, Qp& qp) noexcept {
+  if (allows(qp, access::remote_write)) return Verdict::done();
+  return refuse(context, qp, {Syndrome::remote_inval_req, "the queue takes no RDMA WRITE"});
 }
 
-Outcome admit_read(EngineContext& context, Qp& qp) noexcept {
-  if (allows(qp, access::remote_read) && qp.attr.max_dest_rd_atomic != 0) return Outcome::done();
-  return refuse(context, qp, Syndrome::remote_inval_req, "the queue takes no RDMA READ");
+Verdict admit_read(EngineContext& context, Qp& qp) noexcept {
+  if (allows(qp, access::remote_read) && qp.attr.max_dest_rd_atomic != 0) return Verdict::done();
+  return refuse(context, qp, {Syndrome::remote_inval_req, "the queue takes no RDMA READ"});
 }
 
-Outcome admit_atomic(EngineContext& context, Qp& qp, uint64_t va) noexcept {
+Verdict admit_atomic(EngineContext& context, Qp& qp, uint64_t va) noexcept {
   if (!allows(qp, access::remote_atomic) || qp.attr.max_dest_rd_atomic == 0)
-    return refuse(context, qp, Syndrome::remote_inval_req, "the queue takes no atomics");
-  if (va % 8 == 0) return Outcome::done();
-  return refuse(context, qp, Syndrome::remote_inval_req, "an atomic on an unaligned address");
+    return refuse(context, qp, {Syndrome::remote_inval_req, "the queue takes no atomics"});
+  if (va % 8 == 0) return Verdict::done();
+  return refuse(context, qp, {Syndrome::remote_inval_req, "an atomic on an unaligned address"});
 }
 
 Pdn remote_pd(const Qp& qp) noexcept {
@@ -71,79 +72,76 @@ SegmentList remote_range(const Qp& qp, const Segment& s, uint8_t right) noexcept
   return {{&s, 1}, {remote_pd(qp), qp.qpn.value(), right, may_fault(qp, operation)}};
 }
 
-Outcome admit_range(EngineContext& context, Qp& qp, const Segment& s, uint8_t right) noexcept {
+Verdict admit_range(EngineContext& context, Qp& qp, const Segment& s, uint8_t right) noexcept {
   uint32_t bad_key = 0;
-  Deny d = check_list(context.translator, remote_range(qp, s, right), s.bytes, bad_key);
-  if (d == Deny::none) return Outcome::done();
-  return refuse(context, qp, Syndrome::remote_access, deny_name(d));
+  Verdict d = check_list(context.translator, remote_range(qp, s, right), s.bytes, bad_key);
+  if (d.ok()) return Verdict::done();
+  return refuse(context, qp, {Syndrome::remote_access, d.why});
 }
 
-Outcome aim_at_srq(EngineContext& context, Qp& target, uint32_t srqn) noexcept {
+Verdict aim_at_srq(EngineContext& context, Qp& target, uint32_t srqn) noexcept {
   Srq* srq = context.srqs->at(srqn);
   if (srq == nullptr || !srq->spec.xrc || srq->spec.xrcd != target.spec.xrcd)
-    return refuse(context, target, Syndrome::remote_inval_req, "no such XRC queue");
+    return refuse(context, target, {Syndrome::remote_inval_req, "no such XRC queue"});
   target.srq = srq;
   target.recv_cq = srq->cq;
-  return Outcome::done();
+  return Verdict::done();
 }
 
-Outcome page_missed(const Qp& qp) noexcept {
-  return Outcome::rnr(qp.attr.min_rnr_timer);
+Verdict page_missed(const Qp& qp) noexcept {
+  return Verdict::rnr(qp.attr.min_rnr_timer);
 }
 
-Outcome page_in_range(EngineContext& context, Qp& qp, const Segment& s, uint8_t right) noexcept {
-  Deny d = page_in(context.translator, remote_range(qp, s, right), s.bytes);
-  if (d == Deny::none) return Outcome::done();
-  if (d == Deny::page) return page_missed(qp);
-  return refuse(context, qp, Syndrome::remote_access, deny_name(d));
+Verdict page_in_range(EngineContext& context, Qp& qp, const Segment& s, uint8_t right) noexcept {
+  Verdict d = page_in(context.translator, remote_range(qp, s, right), s.bytes);
+  if (d.ok()) return Verdict::done();
+  if (d.misses_page()) return page_missed(qp);
+  return refuse(context, qp, {Syndrome::remote_access, d.why});
 }
 
-Outcome find_word(EngineContext& context, Qp& qp, uint32_t rkey, uint64_t va,
+Verdict find_word(EngineContext& context, Qp& qp, uint32_t rkey, uint64_t va,
                   Piece& piece) noexcept {
   Walk walk;
   Access need{remote_pd(qp), qp.qpn.value(), prm::mkey::atomic, may_fault(qp, paged_op::atomic)};
-  Deny d = walk.open(*context.keys, context.translator.max_indirection, rkey, va, 8, need);
-  if (d == Deny::none && walk.is_signed()) d = Deny::signature;
-  if (d == Deny::none && !walk.next(piece)) d = walk.denied();
-  if (d == Deny::none && (piece.bytes < 8 || piece.va % 8 != 0)) d = Deny::bounds;
+  Verdict d = walk.open(*context.keys, context.translator.max_indirection, rkey, va, 8, need);
+  if (d.ok() && walk.is_signed()) d = protection::signature;
+  if (d.ok() && !walk.next(piece)) d = walk.denied();
+  if (d.ok() && (piece.bytes < 8 || piece.va % 8 != 0)) d = protection::bounds;
   const Segment word{va, 8, rkey, false};
-  if (d == Deny::none && piece.paged != nullptr)
-    d = page_in(context.translator, {{&word, 1}, need}, 8);
-  if (d == Deny::page) return page_missed(qp);
-  if (d != Deny::none) return refuse(context, qp, Syndrome::remote_access, deny_name(d));
-  return Outcome::done();
+  if (d.ok() && piece.paged != nullptr) d = page_in(context.translator, {{&word, 1}, need}, 8);
+  if (d.misses_page()) return page_missed(qp);
+  if (!d.ok()) return refuse(context, qp, {Syndrome::remote_access, d.why});
+  return Verdict::done();
 }
 
-Outcome change_word(EngineContext& context, Qp& qp, const Piece& word, const WordChange& c,
+Verdict change_word(EngineContext& context, Qp& qp, const Piece& word, const WordChange& c,
                     uint64_t& old) noexcept {
   auto change = [&](uint64_t va) {
     return c.add ? dma::fetch_add(Va{va}, c.swap_add, old)
                  : dma::compare_exchange(Va{va}, c.compare, c.swap_add, old);
   };
-  if (word.paged != nullptr) return with_page(word, change) ? Outcome::done() : page_missed(qp);
-  if (change(word.va)) return Outcome::done();
-  return refuse(context, qp, Syndrome::remote_access, deny_name(Deny::fault));
+  if (word.paged != nullptr) return with_page(word, change) ? Verdict::done() : page_missed(qp);
+  if (change(word.va)) return Verdict::done();
+  return refuse(context, qp, {Syndrome::remote_access, protection::gone.why});
 }
 
-Outcome claim_receive(EngineContext& context, Qp& qp, RecvWqe& wqe) noexcept {
+Verdict claim_receive(EngineContext& context, Qp& qp, RecvWqe& wqe) noexcept {
   if (qp.rc && qp.rc->holds_receive) {
     wqe = qp.rc->held;
-    return Outcome::done();
+    return Verdict::done();
   }
   switch (peek_recv(context, qp, wqe)) {
     case RecvTake::ok:
-      return Outcome::done();
+      return Verdict::done();
     case RecvTake::empty:
-      return Outcome::rnr(qp.attr.min_rnr_timer);
+      return Verdict::rnr(qp.attr.min_rnr_timer);
     case RecvTake::refused:
-      return fail_receive(
-          context, qp, wqe,
-          {context.objection->syndrome, Syndrome::remote_op, context.objection->sentence});
+      return fail_receive(context, qp, wqe, context.objection, Syndrome::remote_op);
     case RecvTake::fault:
       break;
   }
   fatal_qp(context, qp, "the receive ring is gone");
-  return Outcome::failed(Syndrome::remote_op, "the receive ring is gone");
+  return {Syndrome::remote_op, "the receive ring is gone"};
 }
 
 void hold_receive(EngineContext& context, Qp& qp, const RecvWqe& wqe) noexcept {
@@ -152,21 +150,19 @@ void hold_receive(EngineContext& context, Qp& qp, const RecvWqe& wqe) noexcept {
   consume_recv(context, qp);
 }
 
-Outcome fail_receive(EngineContext& context, Qp& qp, const RecvWqe& wqe,
-                     const RecvFailure& f) noexcept {
-  (let_go(qp) ? fail_taken_recv : fail_recv)(context, qp, wqe.index, f.mine, f.why);
-  return Outcome::failed(f.theirs, f.why);
+Verdict fail_receive(EngineContext& context, Qp& qp, const RecvWqe& wqe, Verdict mine,
+                     Syndrome theirs) noexcept {
+  (let_go(qp) ? fail_taken_recv : fail_recv)(context, qp, wqe.index, mine);
+  return {theirs, mine.why};
 }
 
-Outcome invalidate_received(EngineContext& context, Qp& qp, const RecvWqe& wqe,
+Verdict invalidate_received(EngineContext& context, Qp& qp, const RecvWqe& wqe,
                             uint32_t imm_raw) noexcept {
   uint32_t key = be32::from_raw(imm_raw).host();
-  Deny d = invalidate_key(*context.keys, key, remote_pd(qp), qp.qpn.value(), Invalidator::peer);
-  if (d != Deny::none)
-    return fail_receive(context, qp, wqe,
-                        {Syndrome::local_access, Syndrome::remote_access, deny_name(d)});
+  Verdict d = invalidate_key(*context.keys, key, remote_pd(qp), qp.qpn.value(), Invalidator::peer);
+  if (!d.ok()) return fail_receive(context, qp, wqe, d, Syndrome::remote_access);
   context.journal->invalidate(key);
-  return Outcome::done();
+  return Verdict::done();
 }
 
 void finish_receive(EngineContext& context, Qp& qp, const RecvWqe& wqe,

@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "kilim/prm/cqe.hh"
-#include "vhca/transport/outcome.hh"
+#include "vhca/core/verdict.hh"
 #include "vhca/wq/engine_context.hh"
 #include "vhca/wq/qp.hh"
 #include "vhca/wq/recv.hh"
@@ -26,50 +26,48 @@ void establish(EngineContext&, Qp&) noexcept;
 
 // A refused request that used up no receive WQE: the queue goes to ERR and says so by an event. An
 // unreliable connection drops it without a word.
-Outcome refuse(EngineContext&, Qp&, prm::Syndrome to_requester, const char* why) noexcept;
+Verdict refuse(EngineContext&, Qp&, Verdict to_requester) noexcept;
 
 // Whether the queue's attributes allow it; what it refuses is refused already.
-Outcome admit_write(EngineContext&, Qp&) noexcept;
-Outcome admit_read(EngineContext&, Qp&) noexcept;
-Outcome admit_atomic(EngineContext&, Qp&, uint64_t va) noexcept;
+Verdict admit_write(EngineContext&, Qp&) noexcept;
+Verdict admit_read(EngineContext&, Qp&) noexcept;
+Verdict admit_atomic(EngineContext&, Qp&, uint64_t va) noexcept;
 
 // Whose keys a request may name: an XRC target answers on behalf of the queue that it names.
 Pdn remote_pd(const Qp&) noexcept;
 // A remote range with the right that it needs.
 SegmentList remote_range(const Qp&, const Segment&, uint8_t right) noexcept;
 // Whether the range may be used so; if not, it is refused already.
-Outcome admit_range(EngineContext&, Qp&, const Segment&, uint8_t right) noexcept;
+Verdict admit_range(EngineContext&, Qp&, const Segment&, uint8_t right) noexcept;
 
 // A request to an XRC target names the shared queue on whose behalf it is answered.
-Outcome aim_at_srq(EngineContext&, Qp& target, uint32_t srqn) noexcept;
+Verdict aim_at_srq(EngineContext&, Qp& target, uint32_t srqn) noexcept;
 
 // Brings the range's pages in; not done: they are on their way, or cannot come.
-Outcome page_in_range(EngineContext&, Qp&, const Segment&, uint8_t right) noexcept;
+Verdict page_in_range(EngineContext&, Qp&, const Segment&, uint8_t right) noexcept;
 // What the requester hears of a page of this queue's memory that was not there: as if there were no
 // receive WQE, again after the timer.
-Outcome page_missed(const Qp&) noexcept;
+Verdict page_missed(const Qp&) noexcept;
 
 // The word of an atomic: its place, then its change.
-Outcome find_word(EngineContext&, Qp&, uint32_t rkey, uint64_t va, Piece& word) noexcept;
+Verdict find_word(EngineContext&, Qp&, uint32_t rkey, uint64_t va, Piece& word) noexcept;
 struct WordChange {
   bool add = false;  // else compare and swap
   uint64_t swap_add = 0, compare = 0;
 };
-Outcome change_word(EngineContext&, Qp&, const Piece& word, const WordChange&,
+Verdict change_word(EngineContext&, Qp&, const Piece& word, const WordChange&,
                     uint64_t& old) noexcept;
 
 // Takes a receive WQE for a request that needs one.
-Outcome claim_receive(EngineContext&, Qp&, RecvWqe&) noexcept;
+Verdict claim_receive(EngineContext&, Qp&, RecvWqe&) noexcept;
 // From here on it belongs to the message under way, and others may take theirs meanwhile.
 void hold_receive(EngineContext&, Qp&, const RecvWqe&) noexcept;
-// The receive WQE of the message fails: `theirs` is what the requester hears.
-struct RecvFailure {
-  prm::Syndrome mine, theirs;
-  const char* why;
-};
-Outcome fail_receive(EngineContext&, Qp&, const RecvWqe&, const RecvFailure&) noexcept;
+// The receive WQE of the message fails as `mine` says. Returns what the requester hears: `theirs`,
+// for the same reason.
+Verdict fail_receive(EngineContext&, Qp&, const RecvWqe&, Verdict mine,
+                     prm::Syndrome theirs) noexcept;
 // SEND with invalidate: of the key in `imm_raw`.
-Outcome invalidate_received(EngineContext&, Qp&, const RecvWqe&, uint32_t imm_raw) noexcept;
+Verdict invalidate_received(EngineContext&, Qp&, const RecvWqe&, uint32_t imm_raw) noexcept;
 
 struct Received {
   prm::CqeOpcode op = prm::CqeOpcode::resp_send;

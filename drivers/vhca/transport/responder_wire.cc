@@ -7,6 +7,7 @@
 #include "vhca/core/journal.hh"
 #include "vhca/transport/receiver_wire.hh"
 #include "vhca/transport/request.hh"
+#include "vhca/transport/responder_answers.hh"
 #include "vhca/transport/responder_checks.hh"
 #include "vhca/wq/observer.hh"
 #include "vhca/wq/sign_cqe.hh"
@@ -21,140 +22,95 @@ using roce::aeth::Nak;
 using Receiving = RcWire::Receiving;
 namespace flag = roce::flag;
 
-constexpr uint32_t packets_in_a_row = 64;  // of answers, until others have their turn
-
-void owe_nak(RoceLink& link, Qp& qp, uint8_t kind, uint8_t value) noexcept {
-  RcWire& w = *qp.rc;
-  w.nak_owed = w.silent = true;
-  w.nak_kind = kind;
-  w.nak_value = value;
-  w.nak_psn = w.expected_psn;
-  link.answering.push(qp);
-}
-
-// An acknowledgement behind a READ or an atomic whose answer got lost would say that it has come.
-void owe_ack(RoceLink& link, Qp& qp, uint32_t psn) noexcept {
-  RcWire& w = *qp.rc;
-  if (!w.ack_owed || roce::psn_diff(psn, w.ack_psn) > 0) w.ack_psn = psn;
-  w.ack_owed = true;
-  link.answering.push(qp);
-}
-
-Nak code_of(Syndrome s) noexcept {
-  return s == Syndrome::remote_access ? Nak::remote_access
-         : s == Syndrome::remote_op   ? Nak::remote_op
-                                      : Nak::invalid_request;
-}
-
-// Tells the requester that its packet was not executed.
-void answer_refusal(RoceLink& link, Qp& qp, const Outcome& o) noexcept {
-  if (o.kind == Outcome::Kind::rnr)
-    owe_nak(link, qp, roce::aeth::rnr, o.rnr_timer & 31);
-  else
-    owe_nak(link, qp, roce::aeth::nak, static_cast<uint8_t>(code_of(o.syndrome)));
-}
-
-Outcome invalid(RoceLink& link, Qp& qp, const char* why) noexcept {
-  return refuse(*link.context, qp, Syndrome::remote_inval_req, why);
+Verdict invalid(RoceLink& link, Qp& qp, const char* why) noexcept {
+  return refuse(*link.context, qp, {Syndrome::remote_inval_req, why});
 }
 
 // The observer's word on a range that the peer names.
-Outcome watch_range(RoceLink& link, Qp& qp, const Segment& range, uint8_t right) noexcept {
+Verdict watch_range(RoceLink& link, Qp& qp, const Segment& range, uint8_t right) noexcept {
   if (link.context->observer == nullptr) [[likely]]
-    return Outcome::done();
+    return Verdict::done();
   const prm::lint::RuleRow* row = link.context->observer->arrives(qp, range, right);
-  if (row == nullptr) return Outcome::done();
-  return refuse(*link.context, qp, Syndrome::remote_access, row->sentence);
+  if (row == nullptr) return Verdict::done();
+  return refuse(*link.context, qp, {Syndrome::remote_access, row->sentence});
 }
 
-Outcome open_write(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
+Verdict open_write(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcWire& w = *qp.rc;
-  if (Outcome o = admit_write(*link.context, qp); !o.ok()) return o;
+  if (Verdict o = admit_write(*link.context, qp); !o.ok()) return o;
   w.write_va = p.va;
   w.write_rkey = p.rkey;
   w.write_length = p.length;
   if (p.length > qp.spec.max_message) return invalid(link, qp, "a message beyond the limit");
   Segment range{p.va, p.length, p.rkey, false};
-  if (Outcome o = watch_range(link, qp, range, prm::mkey::remote_write); !o.ok()) return o;
-  Outcome o = admit_range(*link.context, qp, range, prm::mkey::remote_write);
+  if (Verdict o = watch_range(link, qp, range, prm::mkey::remote_write); !o.ok()) return o;
+  Verdict o = admit_range(*link.context, qp, range, prm::mkey::remote_write);
   return o.ok() ? page_in_range(*link.context, qp, range, prm::mkey::remote_write) : o;
 }
 
-Outcome execute_write(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
+Verdict execute_write(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcWire& w = *qp.rc;
   EngineContext& context = *link.context;
   uint64_t bytes = p.payload.size();
   if (has(p, flag::first)) {
-    if (Outcome o = open_write(link, qp, p); !o.ok()) return o;
+    if (Verdict o = open_write(link, qp, p); !o.ok()) return o;
   }
   bool fits = w.received + bytes <= w.write_length;
   if (!fits || (has(p, flag::last) && w.received + bytes != w.write_length))
     return invalid(link, qp, "a WRITE of another length than it said");
   if (has(p, flag::imm)) {
-    if (Outcome o = claim_receive(context, qp, link.recv); !o.ok()) return o;
+    if (Verdict o = claim_receive(context, qp, link.recv); !o.ok()) return o;
   }
   if (bytes > 0) {
     Segment range{w.write_va + w.received, bytes, w.write_rkey, false};
     Transfer t = scatter_bytes(context.translator, p.payload.data(), bytes,
                                remote_range(qp, range, prm::mkey::remote_write));
     report_answered_errors(context, qp, SignEnd::target);
-    if (t.target == Deny::page) return page_missed(qp);
-    if (!t.ok()) return refuse(context, qp, Syndrome::remote_access, deny_name(t.target));
+    if (t.target.misses_page()) return page_missed(qp);
+    if (!t.ok()) return refuse(context, qp, {Syndrome::remote_access, t.target.why});
     context.journal->translated(w.write_rkey, t.pieces, bytes);
   }
   w.received += bytes;
-  return has(p, flag::imm) ? finish_message(link, qp, p) : Outcome::done();
+  return has(p, flag::imm) ? finish_message(link, qp, p) : Verdict::done();
 }
 
-RcAnswer& new_answer(const Qp& qp, uint32_t psn, uint32_t packets) noexcept {
-  RcWire& w = *qp.rc;
-  RcAnswer& a = w.answer(0);
-  w.next_answer = (w.next_answer + 1) % RcWire::answers_kept;
-  a = {};
-  a.used = a.pending = true;
-  a.first_psn = psn;
-  a.packets = packets;
-  a.pd = remote_pd(qp);
-  return a;
-}
-
-Outcome execute_read(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
+Verdict execute_read(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcWire& w = *qp.rc;
   EngineContext& context = *link.context;
-  if (Outcome o = admit_read(context, qp); !o.ok()) return o;
+  if (Verdict o = admit_read(context, qp); !o.ok()) return o;
   if (p.length > qp.spec.max_message || w.is_full())
     return invalid(link, qp, "more or longer READs than the queue takes");
   Segment range{p.va, p.length, p.rkey, false};
-  if (Outcome o = watch_range(link, qp, range, prm::mkey::remote_read); !o.ok()) return o;
-  if (Outcome o = admit_range(context, qp, range, prm::mkey::remote_read); !o.ok()) return o;
-  if (Outcome o = page_in_range(context, qp, range, prm::mkey::remote_read); !o.ok()) return o;
+  if (Verdict o = watch_range(link, qp, range, prm::mkey::remote_read); !o.ok()) return o;
+  if (Verdict o = admit_range(context, qp, range, prm::mkey::remote_read); !o.ok()) return o;
+  if (Verdict o = page_in_range(context, qp, range, prm::mkey::remote_read); !o.ok()) return o;
   RcAnswer& a = new_answer(qp, p.psn, packets_of(p.length, mtu_bytes(qp)));
   a.va = p.va;
   a.rkey = p.rkey;
   a.length = p.length;
   w.expected_psn = roce::psn_add(w.expected_psn, a.packets - 1);
   link.answering.push(qp);
-  return Outcome::done();
+  return Verdict::done();
 }
 
-Outcome execute_atomic(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
+Verdict execute_atomic(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcWire& w = *qp.rc;
   EngineContext& context = *link.context;
   Piece word;
   uint64_t old = 0;
-  if (Outcome o = admit_atomic(context, qp, p.va); !o.ok()) return o;
+  if (Verdict o = admit_atomic(context, qp, p.va); !o.ok()) return o;
   if (w.is_full()) return invalid(link, qp, "more atomics than the queue takes");
-  if (Outcome o = watch_range(link, qp, {p.va, 8, p.rkey, false}, prm::mkey::atomic); !o.ok())
+  if (Verdict o = watch_range(link, qp, {p.va, 8, p.rkey, false}, prm::mkey::atomic); !o.ok())
     return o;
-  if (Outcome o = find_word(context, qp, p.rkey, p.va, word); !o.ok()) return o;
+  if (Verdict o = find_word(context, qp, p.rkey, p.va, word); !o.ok()) return o;
   WordChange change{p.op == Op::fetch_add, p.swap_add, p.compare};
-  if (Outcome o = change_word(context, qp, word, change, old); !o.ok()) return o;
+  if (Verdict o = change_word(context, qp, word, change, old); !o.ok()) return o;
   RcAnswer& a = new_answer(qp, p.psn, 1);
   a.atomic = true;
   a.original = old;
   context.journal->translated(p.rkey, 1, 8);
   link.answering.push(qp);
-  return Outcome::done();
+  return Verdict::done();
 }
 
 // Whether the packet may come at this place of a message, with this much payload.
@@ -173,105 +129,22 @@ const char* order_objection(const Qp& qp, const RocePacket& p) noexcept {
 }
 
 // Each packet to an XRC target names its shared queue, all of a message the same.
-Outcome aim(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
+Verdict aim(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   if (has(p, flag::first)) qp.rc->srqn = p.srqn;
   if (p.srqn != qp.rc->srqn) return invalid(link, qp, "another XRC queue within a message");
   return aim_at_srq(*link.context, qp, p.srqn);
 }
 
-Outcome execute(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
+Verdict execute(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcWire& w = *qp.rc;
   if (const char* why = order_objection(qp, p)) return invalid(link, qp, why);
   if (qp.type == QpType::xrc_tgt) {
-    if (Outcome o = aim(link, qp, p); !o.ok()) return o;
+    if (Verdict o = aim(link, qp, p); !o.ok()) return o;
   }
   if (has(p, flag::first)) w.received = 0;
   if (has(p, flag::send)) return receive_part(link, qp, p);
   if (has(p, flag::write)) return execute_write(link, qp, p);
   return p.op == Op::read_request ? execute_read(link, qp, p) : execute_atomic(link, qp, p);
-}
-
-SegmentList answer_range(const Qp& qp, const RcAnswer& a, const Segment& s) noexcept {
-  return {{&s, 1}, {a.pd, qp.qpn.value(), prm::mkey::remote_read, may_fault(qp, paged_op::read)}};
-}
-
-bool may_read_again(RoceLink& link, Qp& qp, const RocePacket& p, const RcAnswer& a) noexcept {
-  uint32_t packets = a.packets - roce::psn_distance(a.first_psn, p.psn);
-  if (packets_of(p.length, mtu_bytes(qp)) != packets) return false;
-  Segment range{p.va, p.length, p.rkey, false};
-  uint32_t bad_key = 0;
-  Deny d = check_list(link.context->translator, answer_range(qp, a, range), p.length, bad_key);
-  if (d == Deny::none) return true;
-  answer_refusal(link, qp, refuse(*link.context, qp, Syndrome::remote_access, deny_name(d)));
-  // The requester waits for this answer: to what it has not sent it listens to no refusal.
-  qp.rc->nak_psn = p.psn;
-  return false;
-}
-
-// A packet that has been executed comes again: the answer got lost.
-void handle_repeat(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
-  RcWire& w = *qp.rc;
-  if (has(p, flag::send | flag::write)) return owe_ack(link, qp, p.psn);
-  link.answering.push(qp);
-  bool found = false;
-  for (uint32_t i = 0; i < RcWire::answers_kept; i++) {
-    RcAnswer& a = w.answer(i);
-    int32_t at = roce::psn_diff(p.psn, a.first_psn);
-    // What was asked for behind it is asked for again too.
-    if (found) a.pending = false;
-    if (!a.used || found || at < 0 || at >= static_cast<int32_t>(a.packets)) continue;
-    if (a.atomic != has(p, flag::atomic)) continue;
-    if (a.pending && at == 0) return;  // it is being answered
-    if (!a.atomic && !may_read_again(link, qp, p, a)) return;
-    found = a.pending = true;
-    a.va = p.va;
-    a.rkey = p.rkey;
-    a.length = p.length;
-    a.packets -= static_cast<uint32_t>(at);
-    a.first_psn = p.psn;
-    a.next = 0;
-  }
-}
-
-Op answer_op(const RcAnswer& a) noexcept {
-  if (a.atomic) return Op::atomic_acknowledge;
-  if (a.packets == 1) return Op::read_only;
-  if (a.next == 0) return Op::read_first;
-  return a.next + 1 == a.packets ? Op::read_last : Op::read_middle;
-}
-
-enum class Went : uint8_t { out, later, refused };
-
-Went send_answer(RoceLink& link, Qp& qp, const RcAnswer& a) noexcept {
-  RocePacket p = packet_of(qp, answer_op(a), roce::psn_add(a.first_psn, a.next));
-  p.ack_value = roce::aeth::no_credit_count;
-  p.msn = qp.rc->msn;
-  p.original = a.original;
-  uint32_t mtu = mtu_bytes(qp);
-  uint64_t offset = uint64_t{a.next} * mtu;
-  uint64_t bytes = a.atomic ? 0 : std::min<uint64_t>(mtu, a.length - offset);
-  if (bytes > 0) {
-    Segment range{a.va + offset, bytes, a.rkey, false};
-    Transfer t = gather_bytes(link.context->translator, answer_range(qp, a, range),
-                              payload_place(link, p.flags), bytes);
-    report_answered_errors(*link.context, qp, SignEnd::source);
-    if (t.source == Deny::page) return Went::later;
-    if (!t.ok()) return Went::refused;
-    link.context->journal->translated(a.rkey, t.pieces, bytes);
-  }
-  return send_packet(link, qp, p, bytes) ? Went::out : Went::later;
-}
-
-bool send_acknowledge(RoceLink& link, Qp& qp) noexcept {
-  RcWire& w = *qp.rc;
-  uint32_t psn = w.nak_owed ? w.nak_psn : w.ack_psn;
-  RocePacket p = packet_of(qp, Op::acknowledge, psn);
-  p.ack_kind = w.nak_owed ? w.nak_kind : roce::aeth::ack;
-  p.ack_value = w.nak_owed ? w.nak_value : roce::aeth::no_credit_count;
-  p.msn = w.msn;
-  if (!send_packet(link, qp, p, 0)) return false;
-  w.nak_owed = w.ack_owed = false;
-  return true;
 }
 
 // What the queue waits for behind this packet.
@@ -313,39 +186,11 @@ void handle_request(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   w.silent = false;
   w.nak_owed = false;  // what was not sent yet is out of date
   establish(*link.context, qp);
-  if (Outcome o = execute(link, qp, p); !o.ok()) return answer_refusal(link, qp, o);
+  if (Verdict o = execute(link, qp, p); !o.ok()) return answer_refusal(link, qp, o);
   w.expected_psn = roce::psn_add(w.expected_psn, 1);
   w.msn = roce::psn_add(w.msn, has(p, flag::last));
   w.receiving = behind(p);
   if (p.ack_request && has(p, flag::send | flag::write)) owe_ack(link, qp, p.psn);
-}
-
-bool send_owed(RoceLink& link, Qp& qp, std::size_t& sent) noexcept {
-  RcWire& w = *qp.rc;
-  for (uint32_t i = 0; i < RcWire::answers_kept; i++) {
-    RcAnswer& a = w.answer(i);
-    for (; a.pending; a.pending = a.next < a.packets) {
-      if (sent == packets_in_a_row) return false;
-      Went went = send_answer(link, qp, a);
-      if (went == Went::later) return false;
-      sent++;
-      a.next++;
-      if (a.next == a.packets) a.given = true;
-      if (went == Went::out) continue;
-      // The memory went away after the READ was accepted.
-      uint32_t psn = roce::psn_add(a.first_psn, a.next - 1);
-      for (RcAnswer& other : w.answers) other.pending = false;
-      answer_refusal(
-          link, qp,
-          refuse(*link.context, qp, Syndrome::remote_access, "the memory of a READ is gone"));
-      w.nak_psn = psn;
-      break;
-    }
-  }
-  if (!w.nak_owed && !w.ack_owed) return true;
-  if (!send_acknowledge(link, qp)) return false;
-  sent++;
-  return true;
 }
 
 }  // namespace kilim::vhca

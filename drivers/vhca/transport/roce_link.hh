@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "vhca/core/object_table.hh"
+#include "vhca/core/verdict.hh"
 #include "vhca/transport/groups.hh"
-#include "vhca/transport/outcome.hh"
 #include "vhca/transport/roce_frame.hh"
 #include "vhca/wire/wire.hh"
 #include "vhca/wq/engine_context.hh"
@@ -35,7 +35,7 @@ struct RoceLink {
   const ObjectTable<Qp>* qps = nullptr;
   Groups groups;
   // Executes a WQE that asks nothing of the peer, as the queue's own side does elsewhere.
-  Outcome (*execute)(void* engine, Qp&, const SendWqe&) noexcept = nullptr;
+  Verdict (*execute)(void* engine, Qp&, const SendWqe&) noexcept = nullptr;
   void* engine = nullptr;
   std::vector<Wire*> wires;  // by port; null: nothing is plugged in
   Mac mac{};

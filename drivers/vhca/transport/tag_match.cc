@@ -45,10 +45,10 @@ const char* read_headers(const TagMessage& m, Headers& h) noexcept {
   return "an undefined kind of tagged message";
 }
 
-Outcome complete(EngineContext& context, Qp& qp, const TagCompletion& done) noexcept {
-  if (complete_tag(context, qp, done)) return Outcome::done();
+Verdict complete(EngineContext& context, Qp& qp, const TagCompletion& done) noexcept {
+  if (complete_tag(context, qp, done)) return Verdict::done();
   fatal_qp(context, qp, "the CQ of a queue that matches tags is in error");
-  return Outcome::failed(Syndrome::remote_op, "the CQ of a queue that matches tags is in error");
+  return {Syndrome::remote_op, "the CQ of a queue that matches tags is in error"};
 }
 
 // Whether the adapter fetches the data itself.
@@ -58,10 +58,10 @@ bool can_fetch(const EngineContext& context, const TagMessage& m, const Headers&
          h.rvh.len.host() <= buffer.bytes;
 }
 
-Outcome begin_rendezvous(EngineContext& context, Qp& qp, const Headers& h,
+Verdict begin_rendezvous(EngineContext& context, Qp& qp, const Headers& h,
                          uint32_t place) noexcept {
   TagList& list = *qp.srq->tags;
-  if (qp.tags->count == TagWork::most) return Outcome::rnr(qp.attr.min_rnr_timer);
+  if (qp.tags->count == TagWork::most) return Verdict::rnr(qp.attr.min_rnr_timer);
   Rendezvous r;
   r.place = static_cast<uint16_t>(place);
   r.buffer = list.at(place);
@@ -73,13 +73,13 @@ Outcome begin_rendezvous(EngineContext& context, Qp& qp, const Headers& h,
   list.remove(place);
   TagCompletion done{prm::CqeOpcode::no_packet, TagNews::consumed, r.place};
   std::memcpy(done.head.data(), &h.tmh, sizeof(h.tmh));
-  if (Outcome o = complete(context, qp, done); !o.ok()) return o;
+  if (Verdict o = complete(context, qp, done); !o.ok()) return o;
   push_rendezvous(context, qp, r);
-  return Outcome::done();
+  return Verdict::done();
 }
 
 // The message gets the buffer.
-Outcome hold(EngineContext& context, Qp& qp, const TagMessage& m, const Headers& h,
+Verdict hold(EngineContext& context, Qp& qp, const TagMessage& m, const Headers& h,
              uint32_t place) noexcept {
   TagWork& t = *qp.tags;
   const TagBuffer& buffer = qp.srq->tags->at(place);
@@ -88,7 +88,7 @@ Outcome hold(EngineContext& context, Qp& qp, const TagMessage& m, const Headers&
   // Its pages come before the entry is used up.
   Segment range{buffer.addr, std::min(m.bytes - skip, buffer.bytes), buffer.key, false};
   SegmentList to{{&range, 1}, recv_access(qp)};
-  if (page_in(context.translator, to, range.bytes) == Deny::page) return page_missed(qp);
+  if (page_in(context.translator, to, range.bytes).misses_page()) return page_missed(qp);
   t.holding = true;
   t.place = static_cast<uint16_t>(place);
   t.held = buffer;
@@ -96,7 +96,7 @@ Outcome hold(EngineContext& context, Qp& qp, const TagMessage& m, const Headers&
   t.news = eager ? TagNews::consumed_msg : TagNews::consumed_msg_sw_rndv;
   std::memcpy(t.header.data(), &h.tmh, sizeof(h.tmh));
   qp.srq->tags->remove(place);
-  if (m.whole) return Outcome::done();
+  if (m.whole) return Verdict::done();
   t.news = eager ? TagNews::consumed : TagNews::consumed_sw_rndv;
   return complete(context, qp,
                   {eager ? prm::CqeOpcode::no_packet : prm::CqeOpcode::resp_send, t.news, t.place,
@@ -105,21 +105,21 @@ Outcome hold(EngineContext& context, Qp& qp, const TagMessage& m, const Headers&
 
 }  // namespace
 
-Outcome route_message(EngineContext& context, Qp& qp, const TagMessage& m,
+Verdict route_message(EngineContext& context, Qp& qp, const TagMessage& m,
                       TagRoute& route) noexcept {
   TagWork& t = *qp.tags;
   // It comes again.
   route = t.holding ? TagRoute::buffer : TagRoute::receive;
-  if (t.holding || (qp.rc && qp.rc->holds_receive)) return Outcome::done();
+  if (t.holding || (qp.rc && qp.rc->holds_receive)) return Verdict::done();
   Headers h;
   if (const char* why = read_headers(m, h))
-    return refuse(context, qp, Syndrome::remote_inval_req, why);
+    return refuse(context, qp, {Syndrome::remote_inval_req, why});
   const auto kind = static_cast<TmhOp>(h.tmh.opcode);
   t.news = TagNews::no_tag;
-  if (kind == TmhOp::no_tag || kind == TmhOp::fin) return Outcome::done();
+  if (kind == TmhOp::no_tag || kind == TmhOp::fin) return Verdict::done();
   const uint32_t place = qp.srq->tags->find(h.tmh.tag.host());
   t.news = TagNews::unexpected;
-  if (place == TagList::none) return Outcome::done();
+  if (place == TagList::none) return Verdict::done();
   if (kind == TmhOp::rendezvous && can_fetch(context, m, h, qp.srq->tags->at(place))) {
     route = TagRoute::taken;
     return begin_rendezvous(context, qp, h, place);
@@ -132,30 +132,32 @@ void note_received(Qp& qp) noexcept {
   if (qp.tags->news == TagNews::unexpected) qp.srq->tags->count_unexpected();
 }
 
-Outcome tag_part(EngineContext& context, Qp& qp, uint64_t offset, uint64_t bytes,
+Verdict tag_part(EngineContext& context, Qp& qp, uint64_t offset, uint64_t bytes,
                  TagPart& part) noexcept {
   const TagWork& t = *qp.tags;
   part.skip = offset == 0 ? t.skip : 0;
   // The packet that comes again need not be the one that came.
   if (bytes < part.skip)
-    return fail_tag(context, qp, Syndrome::remote_inval_req, "another packet than before");
+    return fail_tag(context, qp, {Syndrome::remote_inval_req, "another packet than before"});
   const uint64_t at = offset + part.skip - t.skip;
   part.to = {t.held.addr + at, bytes - part.skip, t.held.key, false};
-  if (at + part.to.bytes <= t.held.bytes) return Outcome::done();
-  return fail_tag(context, qp, Syndrome::remote_inval_req, "message longer than its tagged buffer");
+  if (at + part.to.bytes <= t.held.bytes) return Verdict::done();
+  return fail_tag(context, qp,
+                  {Syndrome::remote_inval_req, "message longer than its tagged buffer"});
 }
 
-Outcome fail_tag(EngineContext& context, Qp& qp, Syndrome to_requester, const char* why) noexcept {
+Verdict fail_tag(EngineContext& context, Qp& qp, Verdict to_requester) noexcept {
   cancel_tags(context, qp);
-  return refuse(context, qp, to_requester, why);
+  return refuse(context, qp, to_requester);
 }
 
-Outcome finish_tag(EngineContext& context, Qp& qp, const TagEnd& end) noexcept {
+Verdict finish_tag(EngineContext& context, Qp& qp, const TagEnd& end) noexcept {
   TagWork& t = *qp.tags;
   if (end.op == prm::CqeOpcode::resp_send_inv) {
     const uint32_t key = be32::from_raw(end.imm_raw).host();
-    Deny d = invalidate_key(*context.keys, key, remote_pd(qp), qp.qpn.value(), Invalidator::peer);
-    if (d != Deny::none) return fail_tag(context, qp, Syndrome::remote_access, deny_name(d));
+    Verdict d =
+        invalidate_key(*context.keys, key, remote_pd(qp), qp.qpn.value(), Invalidator::peer);
+    if (!d.ok()) return fail_tag(context, qp, {Syndrome::remote_access, d.why});
     context.journal->invalidate(key);
   }
   t.holding = false;
@@ -210,31 +212,30 @@ bool change_list(TagList& list, const SendWqe& wqe, const prm::TagSeg& seg,
 
 }  // namespace
 
-Outcome exec_tag_operation(EngineContext& context, Qp& qp, const SendWqe& wqe) noexcept {
-  if (!qp.tags) return Outcome::failed(Syndrome::local_qp_op, "the queue matches no tags");
+Verdict exec_tag_operation(EngineContext& context, Qp& qp, const SendWqe& wqe) noexcept {
+  if (!qp.tags) return {Syndrome::local_qp_op, "the queue matches no tags"};
   TagList& list = *qp.srq->tags;
   prm::TagSeg seg;
   if (wqe.body().size() < sizeof(seg))
-    return Outcome::failed(Syndrome::local_qp_op, "a list operation shorter than its segment");
+    return {Syndrome::local_qp_op, "a list operation shorter than its segment"};
   std::memcpy(&seg, wqe.body().data(), sizeof(seg));
   if ((seg.flags & prm::tag::flag_sw_count) != 0) list.handled(seg.sw_count.host());
   TagChange change;
   if (!change_list(list, wqe, seg, change))
-    return Outcome::failed(Syndrome::local_qp_op, "a list operation that the list does not take");
+    return {Syndrome::local_qp_op, "a list operation that the list does not take"};
   if ((seg.flags & prm::tag::flag_completion) == 0) {
     context.journal->tag(qp.srq->srqn, static_cast<uint8_t>(change.news), change.place, 0,
                          list.came());
-    return Outcome::done();
+    return Verdict::done();
   }
   prm::TagCqe head{be32{change.success ? prm::tag::success : 0}, be16{list.came()}, {}};
   TagCompletion done{prm::CqeOpcode::no_packet, change.news, change.place, wqe.index};
   std::memcpy(done.head.data(), &head, sizeof(head));
   if (!complete_tag(context, qp, done))
-    return Outcome::failed(Syndrome::local_qp_op,
-                           "the CQ of a queue that matches tags is in error");
+    return {Syndrome::local_qp_op, "the CQ of a queue that matches tags is in error"};
   // The WQE itself tells nothing: by this its client knows that its room is free.
   if (qp.watched != nullptr) context.observer->completed(qp, wqe.index);
-  return Outcome::done();
+  return Verdict::done();
 }
 
 }  // namespace kilim::vhca

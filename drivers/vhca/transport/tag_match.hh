@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <span>
 
-#include "vhca/transport/outcome.hh"
+#include "vhca/core/verdict.hh"
 #include "vhca/wq/engine_context.hh"
 #include "vhca/wq/qp.hh"
 #include "vhca/wq/sq_decode.hh"
@@ -29,7 +29,7 @@ enum class TagRoute : uint8_t {
   taken,    // nothing of it is to be stored: its data will be fetched
 };
 // Decides it. Not done: it was refused, or is to come again.
-Outcome route_message(EngineContext&, Qp&, const TagMessage&, TagRoute&) noexcept;
+Verdict route_message(EngineContext&, Qp&, const TagMessage&, TagRoute&) noexcept;
 // The first packet of a message that goes into a receive WQE is there.
 void note_received(Qp&) noexcept;
 
@@ -40,9 +40,9 @@ struct TagPart {
   uint64_t skip = 0;
 };
 // Refused: the buffer is too short.
-Outcome tag_part(EngineContext&, Qp&, uint64_t offset, uint64_t bytes, TagPart&) noexcept;
+Verdict tag_part(EngineContext&, Qp&, uint64_t offset, uint64_t bytes, TagPart&) noexcept;
 // The buffer's keys or memory refuse.
-Outcome fail_tag(EngineContext&, Qp&, prm::Syndrome to_requester, const char* why) noexcept;
+Verdict fail_tag(EngineContext&, Qp&, Verdict to_requester) noexcept;
 
 // How a message ends.
 struct TagEnd {
@@ -51,9 +51,9 @@ struct TagEnd {
   uint32_t imm_raw = 0;
   bool solicited = false;
 };
-Outcome finish_tag(EngineContext&, Qp&, const TagEnd&) noexcept;
+Verdict finish_tag(EngineContext&, Qp&, const TagEnd&) noexcept;
 
 // A WQE that appends or removes an entry, or says how many unexpected messages were handled.
-Outcome exec_tag_operation(EngineContext&, Qp&, const SendWqe&) noexcept;
+Verdict exec_tag_operation(EngineContext&, Qp&, const SendWqe&) noexcept;
 
 }  // namespace kilim::vhca

@@ -36,7 +36,7 @@ void fail_taken(EngineContext& context, Qp& qp) noexcept {
   qp.rc->count = 0;
   qp.retrying = false;
   qp.weak->clear();
-  fail_send(context, qp, wqe, t.syndrome, t.why);
+  fail_send(context, qp, wqe, t.verdict);
 }
 
 void complete_on_wire(EngineContext& context, Qp& qp) noexcept {
@@ -54,10 +54,9 @@ bool change_key(RoceLink& link, Qp& qp, TakenWqe& t) noexcept {
     fatal_qp(*link.context, qp, "a WQE under way has changed");
     return false;
   }
-  const Outcome o = link.execute(link.engine, qp, wqe);
+  const Verdict o = link.execute(link.engine, qp, wqe);
   t.state = o.ok() ? State::done : State::failed;
-  t.syndrome = o.syndrome;
-  t.why = o.why;
+  t.verdict = o;
   return true;
 }
 
@@ -91,10 +90,9 @@ void note_under_way(RoceLink& link, Qp& qp) noexcept {
   take(link, qp, State::under_way);
 }
 
-void note_refused(RoceLink& link, Qp& qp, prm::Syndrome syndrome, const char* why) noexcept {
+void note_refused(RoceLink& link, Qp& qp, Verdict verdict) noexcept {
   TakenWqe& t = take(link, qp, State::failed);
-  t.syndrome = syndrome;
-  t.why = why;
+  t.verdict = verdict;
   change_keys(link, qp);
 }
 
@@ -108,13 +106,11 @@ void finish_weakly(RoceLink& link, Qp& qp, const RcMessage& m, bool in_entry) no
   complete_on_wire(*link.context, qp);
 }
 
-void fail_weakly(RoceLink& link, Qp& qp, const RcMessage& m, prm::Syndrome syndrome,
-                 const char* why) noexcept {
+void fail_weakly(RoceLink& link, Qp& qp, const RcMessage& m, Verdict verdict) noexcept {
   TakenWqe* t = qp.weak->under_way(m.sq_index);
   if (t == nullptr) return fatal_qp(*link.context, qp, "a WQE under way has changed");
   t->state = State::failed;
-  t->syndrome = syndrome;
-  t->why = why;
+  t->verdict = verdict;
   change_keys(link, qp);
 }
 

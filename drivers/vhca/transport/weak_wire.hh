@@ -21,7 +21,7 @@ inline WeakOrder* weak_on_wire(const Qp& qp) noexcept {
 bool delay_change(RoceLink&, Qp&) noexcept;
 // The WQE in link.wqe is the next one and is under way now, or has failed.
 void note_under_way(RoceLink&, Qp&) noexcept;
-void note_refused(RoceLink&, Qp&, prm::Syndrome, const char* why) noexcept;
+void note_refused(RoceLink&, Qp&, Verdict) noexcept;
 
 // Carries out what is late, and completes what is done. Nothing is late between two turns of the
 // engine.
@@ -29,6 +29,6 @@ void change_keys(RoceLink&, Qp&) noexcept;
 
 // What became of a message.
 void finish_weakly(RoceLink&, Qp&, const RcMessage&, bool in_entry) noexcept;
-void fail_weakly(RoceLink&, Qp&, const RcMessage&, prm::Syndrome, const char* why) noexcept;
+void fail_weakly(RoceLink&, Qp&, const RcMessage&, Verdict) noexcept;
 
 }  // namespace kilim::vhca

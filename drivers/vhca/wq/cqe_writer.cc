@@ -19,10 +19,6 @@ namespace {
 
 constexpr uint32_t index_mask = prm::arm::index_mask;
 
-uint64_t word(const Cq& cq, std::size_t n) noexcept {
-  return cq.spec.record.value() + 4 * n;
-}
-
 uint32_t unread(const Cq& cq) noexcept {
   return (cq.producer - cq.consumer) & index_mask;
 }
@@ -31,7 +27,7 @@ uint32_t unread(const Cq& cq) noexcept {
 // up for until it writes the next time.
 bool check_consumer(Cq& cq) noexcept {
   uint32_t raw = 0;
-  if (!dma::load(Va{word(cq, prm::record_consumer_index)}, raw)) return false;
+  if (!dma::load(Va{record_word(cq, prm::record_consumer_index)}, raw)) return false;
   uint32_t written = be32::from_raw(raw).host() & index_mask;
   if (written != cq.record) cq.passed = 0;
   cq.record = written;
@@ -64,38 +60,6 @@ bool store_entry(const EngineContext& context, const Cq& cq, const prm::Cqe& cqe
   uint64_t last;  // with op_own: one store, after all others
   std::memcpy(&last, reinterpret_cast<const std::byte*>(&cqe) + 56, sizeof(last));
   return dma::copy_out(Va{at}, &cqe, 56) && dma::store(Va{at + 56}, last);
-}
-
-// Counts from the armed index to now, signed in 24 bits.
-bool behind(uint32_t from, uint32_t to) noexcept {
-  return ((to - from) & index_mask) - 1 < index_mask / 2;
-}
-
-// Whether there is what the client asked to be told of.
-bool has_news(const Cq& cq) noexcept {
-  if (!cq.armed) return false;
-  return cq.armed_solicited ? cq.has_solicited && behind(cq.armed_at, cq.last_solicited)
-                            : cq.producer != cq.armed_at;
-}
-
-// Whether moderation lets the event pass.
-bool is_time(const EngineContext& context, const Cq& cq) noexcept {
-  if (cq.moderation_count == 0 && cq.moderation_ns == 0) return true;
-  uint32_t entries = (cq.producer - cq.event_at) & index_mask;
-  if (cq.moderation_count != 0 && entries >= cq.moderation_count) return true;
-  return cq.moderation_ns != 0 && context.now_ns - cq.event_ns >= cq.moderation_ns;
-}
-
-void fire(const EngineContext& context, Cq& cq) noexcept {
-  cq.event_at = cq.producer;
-  cq.event_ns = context.now_ns;
-  if (cq.sink != nullptr) cq.sink->completion(cq.spec.owner);
-}
-
-void fire_if_due(const EngineContext& context, Cq& cq) noexcept {
-  if (!has_news(cq) || !is_time(context, cq)) return;
-  cq.armed = false;
-  fire(context, cq);
 }
 
 // The data of a completion, in the entry's own first bytes or in the half before it.
@@ -176,14 +140,6 @@ uint8_t vendor_syndrome(prm::Syndrome s) noexcept {
     default:
       return 0;
   }
-}
-
-void fail_cq(EngineContext& context, Cq& cq, const char* why) noexcept {
-  if (cq.error) return;
-  cq.error = true;
-  context.journal->error(Qpn{0}, prm::Syndrome::none, 0, 0, why);
-  context.journal->async(event::cq_err, cq.cqn.value());
-  if (cq.sink != nullptr) cq.sink->async(event::cq_err, cq.spec.owner);
 }
 
 uint32_t straight_room(Cq& cq) noexcept {
@@ -313,39 +269,6 @@ bool complete_failed_recv(EngineContext& context, Qp& qp, uint16_t wqe_index,
   err.srqn = be32{receiver_uidx(qp)};
   prm::Cqe cqe = report_error(context, *qp.recv_cq, prm::CqeOpcode::resp_err, err);
   return write_cqe(context, *qp.recv_cq, cqe, prm::CqeOpcode::resp_err, false);
-}
-
-void raise_event(const EngineContext& context, Cq& cq) noexcept {
-  // One that was armed has its event now; moderation holds back only what is armed.
-  if (has_news(cq)) cq.armed = false;
-  fire(context, cq);
-}
-
-uint64_t event_deadline(const Cq& cq) noexcept {
-  bool waits = cq.moderation_ns != 0 && !cq.error && has_news(cq);
-  return waits ? cq.event_ns + cq.moderation_ns : ~uint64_t{0};
-}
-
-void check_period(EngineContext& context, Cq& cq) noexcept {
-  if (!cq.error) fire_if_due(context, cq);
-}
-
-void check_arm(EngineContext& context, Cq& cq) noexcept {
-  if (cq.error) return;
-  uint32_t raw = 0;
-  if (!dma::load(Va{word(cq, prm::record_arm)}, raw)) {
-    fail_cq(context, cq, "the doorbell record of a CQ is gone");
-    return;
-  }
-  uint32_t arm = be32::from_raw(raw).host();
-  if (arm == cq.arm_word) return;
-  cq.arm_word = arm;
-  // Who waits for any entry is not made to wait for less (IBA 11.4.2.2).
-  const bool waits_for_any = cq.armed && !cq.armed_solicited;
-  cq.armed = true;
-  cq.armed_solicited = !waits_for_any && (arm & prm::arm::solicited_only) != 0;
-  cq.armed_at = arm & index_mask;
-  fire_if_due(context, cq);
 }
 
 }  // namespace kilim::vhca

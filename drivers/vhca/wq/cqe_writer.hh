@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "CQE Ownership", "CQ Events". Writes completions, detects overrun, raises completion events.
+// PRM: "CQE Ownership". Writes completions and detects overrun.
 // Adapter's lock held. Never allocates; a CQ whose memory is gone gets its error event and falls
 // silent.
 #pragma once
@@ -11,6 +11,7 @@
 #include "kilim/prm/syndrome.hh"
 #include "kilim/prm/tag_matching.hh"
 #include "vhca/wq/cq.hh"
+#include "vhca/wq/cq_events.hh"
 #include "vhca/wq/engine_context.hh"
 #include "vhca/wq/qp.hh"
 
@@ -75,22 +76,8 @@ bool complete_failed_send(EngineContext&, Qp&, const SendFailure&) noexcept;
 // An error entry (14) of a receive WQE.
 bool complete_failed_recv(EngineContext&, Qp&, uint16_t wqe_index, prm::Syndrome) noexcept;
 
-// An event of the queue, armed or not: a WQE asked for it with its entry.
-void raise_event(const EngineContext&, Cq&) noexcept;
-
 // The ring becomes another one: an entry that says so is the last of the old ring, and counts.
 // False: the old ring has no room for it, or is gone.
 bool change_ring(EngineContext&, Cq&, Va buf, uint32_t cqe_count) noexcept;
-
-// The client may have asked for an event: reads the arm word, fires at once where entries wait.
-void check_arm(EngineContext&, Cq&) noexcept;
-
-// When an armed CQ's event is due at the latest, because its period ends; UINT64_MAX: none waits.
-uint64_t event_deadline(const Cq&) noexcept;
-// Raises the event if it is due by now.
-void check_period(EngineContext&, Cq&) noexcept;
-
-// Puts the CQ into error: event IBV_EVENT_CQ_ERR once.
-void fail_cq(EngineContext&, Cq&, const char* why) noexcept;
 
 }  // namespace kilim::vhca

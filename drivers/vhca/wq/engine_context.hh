@@ -9,12 +9,9 @@
 
 #include "vhca/core/object_table.hh"
 #include "vhca/core/profile.hh"
+#include "vhca/core/verdict.hh"
 #include "vhca/tpt/transfer.hh"
 #include "vhca/wq/qp_list.hh"
-
-namespace kilim::prm::lint {
-struct RuleRow;
-}
 
 namespace kilim::vhca {
 
@@ -27,9 +24,9 @@ struct EngineContext {
   const Profile* profile = nullptr;
   const Addresses* addresses = nullptr;
   Journal* journal = nullptr;
-  Observer* observer = nullptr;                   // null: nobody watches
-  const prm::lint::RuleRow* objection = nullptr;  // why it refused the last receive WQE
-  uint64_t now_ns = 0;  // CLOCK_MONOTONIC of this turn; completions carry it
+  Observer* observer = nullptr;  // null: nobody watches
+  Verdict objection;             // why the last receive WQE was refused (recv.hh)
+  uint64_t now_ns = 0;           // CLOCK_MONOTONIC of this turn; completions carry it
   const ObjectTable<Srq>* srqs = nullptr;
   ReadyList* ready = nullptr;  // queues with work
   Translator translator;

@@ -67,39 +67,38 @@ void fatal_qp(EngineContext& context, Qp& qp, const char* why) noexcept {
   raise(context, qp, event::qp_fatal);
 }
 
-void fail_send(EngineContext& context, Qp& qp, const SendWqe& wqe, prm::Syndrome syndrome,
-               const char* why) noexcept {
-  context.journal->error(qp.qpn, syndrome, vendor_syndrome(syndrome), wqe.index, why);
+void fail_send(EngineContext& context, Qp& qp, const SendWqe& wqe, Verdict verdict) noexcept {
+  context.journal->error(qp.qpn, verdict.syndrome, vendor_syndrome(verdict.syndrome), wqe.index,
+                         verdict.why);
   const bool ends = !goes_on(qp, wqe);
   qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + wqe.wqebbs);
   // Before what is flushed: the first error says what went wrong.
   const bool told =
-      complete_failed_send(context, qp, {wqe.opcode, wqe.index, wqe.fm_ce_se, syndrome});
+      complete_failed_send(context, qp, {wqe.opcode, wqe.index, wqe.fm_ce_se, verdict.syndrome});
   if (ends) end_sends(context, qp);
   if (!told) fatal_qp(context, qp, "the CQ of a send queue is in error");
 }
 
-void fail_recv(EngineContext& context, Qp& qp, uint16_t wqe_index, prm::Syndrome syndrome,
-               const char* why) noexcept {
+void fail_recv(EngineContext& context, Qp& qp, uint16_t wqe_index, Verdict verdict) noexcept {
   consume_recv(context, qp);
-  fail_taken_recv(context, qp, wqe_index, syndrome, why);
+  fail_taken_recv(context, qp, wqe_index, verdict);
 }
 
-bool drop_recv(EngineContext& context, Qp& qp, uint16_t wqe_index, prm::Syndrome syndrome,
-               const char* why) noexcept {
+bool drop_recv(EngineContext& context, Qp& qp, uint16_t wqe_index, Verdict verdict) noexcept {
   consume_recv(context, qp);
-  context.journal->error(qp.qpn, syndrome, vendor_syndrome(syndrome), wqe_index, why);
-  return complete_failed_recv(context, qp, wqe_index, syndrome);
+  context.journal->error(qp.qpn, verdict.syndrome, vendor_syndrome(verdict.syndrome), wqe_index,
+                         verdict.why);
+  return complete_failed_recv(context, qp, wqe_index, verdict.syndrome);
 }
 
 void fail_refused_recv(EngineContext& context, Qp& qp, uint16_t wqe_index) noexcept {
-  fail_recv(context, qp, wqe_index, context.objection->syndrome, context.objection->sentence);
+  fail_recv(context, qp, wqe_index, context.objection);
 }
 
-void fail_taken_recv(EngineContext& context, Qp& qp, uint16_t wqe_index, prm::Syndrome syndrome,
-                     const char* why) noexcept {
-  context.journal->error(qp.qpn, syndrome, vendor_syndrome(syndrome), wqe_index, why);
-  const bool told = complete_failed_recv(context, qp, wqe_index, syndrome);
+void fail_taken_recv(EngineContext& context, Qp& qp, uint16_t wqe_index, Verdict verdict) noexcept {
+  context.journal->error(qp.qpn, verdict.syndrome, vendor_syndrome(verdict.syndrome), wqe_index,
+                         verdict.why);
+  const bool told = complete_failed_recv(context, qp, wqe_index, verdict.syndrome);
   to_error(context, qp);
   if (!told) fatal_qp(context, qp, "the CQ of a receive queue is in error");
 }

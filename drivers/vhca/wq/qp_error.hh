@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "kilim/prm/syndrome.hh"
+#include "vhca/core/verdict.hh"
 #include "vhca/wq/engine_context.hh"
 #include "vhca/wq/qp.hh"
 #include "vhca/wq/sq_decode.hh"
@@ -25,16 +25,15 @@ void raise(EngineContext&, Qp&, uint32_t event_type) noexcept;
 // The send WQE fails: it is used up, its error CQE is written, the queue goes to ERR (its other
 // WQEs are flushed by the next turns of the engine), unless it has streams of which more may fail.
 // A queue of unreliable services or raw packets goes to SQE, where only its sends are flushed.
-// `why` goes to the journal.
-void fail_send(EngineContext&, Qp&, const SendWqe&, prm::Syndrome, const char* why) noexcept;
+// What the verdict says goes to the journal.
+void fail_send(EngineContext&, Qp&, const SendWqe&, Verdict) noexcept;
 // The receive WQE fails: error CQE 14, queue to ERR; the WQE is used up.
-void fail_recv(EngineContext&, Qp&, uint16_t wqe_index, prm::Syndrome, const char* why) noexcept;
+void fail_recv(EngineContext&, Qp&, uint16_t wqe_index, Verdict) noexcept;
 // The receive WQE fails alone: error CQE 14, and the queue goes on. False: its CQ is in error.
-bool drop_recv(EngineContext&, Qp&, uint16_t wqe_index, prm::Syndrome, const char* why) noexcept;
+bool drop_recv(EngineContext&, Qp&, uint16_t wqe_index, Verdict) noexcept;
 // As fail_recv() of one that has left its ring already.
 void fail_refused_recv(EngineContext&, Qp&, uint16_t wqe_index) noexcept;
-void fail_taken_recv(EngineContext&, Qp&, uint16_t wqe_index, prm::Syndrome,
-                     const char* why) noexcept;
+void fail_taken_recv(EngineContext&, Qp&, uint16_t wqe_index, Verdict) noexcept;
 // The receive WQE of a message that broke off, where it was taken from a shared queue: nobody else
 // gives it back to the client. False: its CQ is in error.
 bool flush_held(EngineContext&, Qp&) noexcept;

@@ -55,14 +55,17 @@ bool decode(const RawWqe& raw, std::size_t first, std::size_t end, RecvWqe& wqe)
 // The observer's word on a WQE as it lies on its ring.
 [[gnu::cold, gnu::noinline]] RecvTake judge(EngineContext& context, const Qp& qp, const RawWqe& raw,
                                             std::size_t bytes, const RecvWqe& wqe) noexcept {
-  context.objection =
+  const prm::lint::RuleRow* row =
       context.observer->receives(qp, std::as_bytes(std::span(raw)).first(bytes), wqe);
-  return context.objection == nullptr ? RecvTake::ok : RecvTake::refused;
+  if (row == nullptr) return RecvTake::ok;
+  context.objection = {row->syndrome, row->sentence};
+  return RecvTake::refused;
 }
 
 // What is told of a WQE that no card can read.
 RecvTake refuse(EngineContext& context) noexcept {
-  context.objection = &prm::lint::row_of(prm::lint::Rule::reserved_bits);
+  const prm::lint::RuleRow& row = prm::lint::row_of(prm::lint::Rule::reserved_bits);
+  context.objection = {row.syndrome, row.sentence};
   return RecvTake::refused;
 }
 
@@ -137,17 +140,18 @@ Access recv_access(const Qp& qp) noexcept {
           may_fault(qp, qp.srq != nullptr ? paged_op::srq_receive : paged_op::receive)};
 }
 
-prm::Syndrome scatter_to_recv(EngineContext& context, const Qp& qp, const RecvWqe& wqe,
-                              const std::byte* payload, uint64_t bytes) noexcept {
-  if (bytes > wqe.room) return prm::Syndrome::local_length;
+Verdict scatter_to_recv(EngineContext& context, const Qp& qp, const RecvWqe& wqe,
+                        const std::byte* payload, uint64_t bytes) noexcept {
+  if (bytes > wqe.room)
+    return {prm::Syndrome::local_length, "the frame is longer than the receive request"};
   SegmentList to{{wqe.segments.data(), wqe.count}, recv_access(qp)};
   Transfer t = scatter_bytes(context.translator, payload, bytes, to);
   if (t.ok()) {
     context.journal->translated(wqe.count > 0 ? wqe.segments[0].key : 0, t.pieces, bytes);
-    return prm::Syndrome::none;
+    return {};
   }
-  context.journal->error(qp.qpn, prm::Syndrome::local_prot, 0, wqe.index, deny_name(t.target));
-  return prm::Syndrome::local_prot;
+  context.journal->error(qp.qpn, prm::Syndrome::local_prot, 0, wqe.index, t.target.why);
+  return protection::error("the receive request's memory is not allowed");
 }
 
 }  // namespace kilim::vhca

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "kilim/prm/syndrome.hh"
+#include "vhca/core/verdict.hh"
 #include "vhca/tpt/transfer.hh"
 #include "vhca/wq/engine_context.hh"
 #include "vhca/wq/qp.hh"
@@ -30,9 +30,9 @@ void check_limit(EngineContext&, Srq&) noexcept;
 // The rights a receive WQE's segments need.
 Access recv_access(const Qp&) noexcept;
 
-// Puts payload (the adapter's memory) into the WQE. local_length: it does not fit; local_prot: a
+// Puts a frame (the adapter's memory) into the WQE. local_length: it does not fit; local_prot: a
 // segment is not allowed; nothing is written then.
-prm::Syndrome scatter_to_recv(EngineContext&, const Qp&, const RecvWqe&, const std::byte* payload,
-                              uint64_t bytes) noexcept;
+Verdict scatter_to_recv(EngineContext&, const Qp&, const RecvWqe&, const std::byte* payload,
+                        uint64_t bytes) noexcept;
 
 }  // namespace kilim::vhca

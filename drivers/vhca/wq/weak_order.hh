@@ -14,9 +14,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kilim/prm/syndrome.hh"
 #include "vhca/core/order.hh"
 #include "vhca/core/spec.hh"
+#include "vhca/core/verdict.hh"
 
 namespace kilim::vhca {
 
@@ -56,7 +56,7 @@ struct TakenWqe {
     delayed,    // nothing has happened yet, or (`held`) its answer has not been written
     under_way,  // on the wire
     done,
-    failed,  // with `syndrome`
+    failed,  // as `verdict` says
   };
   uint16_t index = 0;  // of its first basic block
   uint16_t wqebbs = 1;
@@ -67,8 +67,7 @@ struct TakenWqe {
   bool tried = false;                    // its queue waited for a page or its peer
   bool held = false;                     // its answer waits in `data`
   bool in_entry = false;                 // `data` goes to its completion
-  prm::Syndrome syndrome = prm::Syndrome::none;
-  const char* why = "";
+  Verdict verdict;
   uint32_t bytes = 0;  // of a READ or an atomic, for its completion
   std::array<std::byte, 64> data;
 };

@@ -73,7 +73,6 @@ bool read_lands_by_the_bind(OrderRig& r, uint8_t mode) {
 
 // A key that was invalidated may still work for who does not wait.
 bool write_sees_the_invalidation(OrderRig& r, uint8_t mode) {
-  r.rig().hca->keys.at(r.key >> 8)->invalidates = true;
   r.put(Wqe(Opcode::local_inval, r.key));
   r.put(r.write(), mode);
   const std::vector<Completion> done = r.run();
@@ -147,7 +146,6 @@ bool atomic_lands_before_the_bind(OrderRig& r, uint8_t mode) {
 
 template <uint32_t bytes>
 bool read_lands_before_the_invalidation(OrderRig& r, uint8_t mode) {
-  r.rig().hca->keys.at(r.key >> 8)->invalidates = true;
   r.put(r.read(bytes));
   r.put(Wqe(Opcode::local_inval, r.key), mode);
   const std::vector<Completion> done = r.run();
@@ -199,7 +197,6 @@ bool write_goes_out_before_the_bind(OrderRig& r, uint8_t mode) {
 }
 
 bool send_goes_out_before_the_invalidation(OrderRig& r, uint8_t mode) {
-  r.rig().hca->keys.at(r.key >> 8)->invalidates = true;
   const uint32_t theirs = r.peer().reg(r.far(), rw_access).lkey.value();
   r.peer_qp().recv(r.far().at(half_bytes), 64, theirs);
   r.put(Wqe(Opcode::send).data(0, 64, r.key));

@@ -31,7 +31,7 @@ struct Walked : Bench {
   uint32_t klms(uint64_t len, const std::vector<prm::Klm>& entries) {
     return list(prm::mkc::access_mode_klm, len, entries);
   }
-  Deny brings(uint32_t of, uint64_t at, uint64_t bytes, uint8_t rights) {
+  Verdict brings(uint32_t of, uint64_t at, uint64_t bytes, uint8_t rights) {
     const Segment s{at, bytes, of, false};
     const Access need{rig.pd, prm::mkey::any_qpn, rights, true};
     return page_in(rig.hca->context.translator, {{&s, 1}, need}, bytes);
@@ -49,13 +49,13 @@ void entries_of_fixed_size_need_their_length() {
   const uint32_t without = t.list(prm::mkc::access_mode_ksm, 2 * page, bare);
   const uint32_t with = t.list(prm::mkc::access_mode_ksm, 2 * page, full);
   CU_ASSERT_FATAL(without != 0 && with != 0);
-  EQUAL(t.brings(without, 0, 2 * page, near_rights), Deny::handler);
+  EQUAL(t.brings(without, 0, 2 * page, near_rights), protection::handler);
   CU_ASSERT(t.faults() == 0 && t.stat(num_failed_resolutions) == 1);
-  EQUAL(t.brings(with, 0, 2 * page, near_rights), Deny::page);
+  EQUAL(t.brings(with, 0, 2 * page, near_rights), protection::page);
   EQUAL(t.faults(), 2);
-  EQUAL(t.brings(with, 0, 2 * page, near_rights), Deny::none);
+  EQUAL(t.brings(with, 0, 2 * page, near_rights), Verdict::done());
   // What is there needs no handler.
-  EQUAL(t.brings(without, 0, 2 * page, near_rights), Deny::none);
+  EQUAL(t.brings(without, 0, 2 * page, near_rights), Verdict::done());
 }
 
 void a_request_over_entries_without_length_fails() {
@@ -69,7 +69,7 @@ void a_request_over_entries_without_length_fails() {
 void a_peer_meets_the_same_page_again() {
   Walked t;
   const uint32_t k = t.list(prm::mkc::access_mode_ksm, page, {klm(t.m.at(0), 0, t.key)});
-  for (int i = 0; i < 3; i++) EQUAL(t.brings(k, 0, 64, far_rights), Deny::page);
+  for (int i = 0; i < 3; i++) EQUAL(t.brings(k, 0, 64, far_rights), protection::page);
   EQUAL(t.faults(), 0);
 }
 
@@ -80,24 +80,24 @@ void a_strided_list_is_read_as_plain_entries() {
   const uint32_t k = t.klms(256, blocks);
   CU_ASSERT_FATAL(k != 0);
   // Within a repetition its head stands for a pinned region under key 0x400.
-  CU_ASSERT(t.brings(k, 0, 64, near_rights) == Deny::page && t.faults() == 0);
-  CU_ASSERT(t.brings(k, 0, 64, near_rights) == Deny::page && t.faults() == 0);
+  CU_ASSERT(t.brings(k, 0, 64, near_rights) == protection::page && t.faults() == 0);
+  CU_ASSERT(t.brings(k, 0, 64, near_rights) == protection::page && t.faults() == 0);
   // Beyond it the entry is taken for a long one, and the first of its pages comes.
-  CU_ASSERT(t.brings(k, 0, 256, near_rights) == Deny::page && t.faults() == 1);
-  EQUAL(t.brings(k, 0, 64, near_rights), Deny::none);
-  EQUAL(t.brings(k, 0, 256, near_rights), Deny::page);
+  CU_ASSERT(t.brings(k, 0, 256, near_rights) == protection::page && t.faults() == 1);
+  EQUAL(t.brings(k, 0, 64, near_rights), Verdict::done());
+  EQUAL(t.brings(k, 0, 256, near_rights), protection::page);
   // Advice knows no lists and helps.
   EQUAL(t.advise(Paging::Advice::prefetch_write, true, t.m.at(), 16 * page, t.key), 0);
-  EQUAL(t.brings(k, 0, 256, near_rights), Deny::none);
+  EQUAL(t.brings(k, 0, 256, near_rights), Verdict::done());
 }
 
 void nothing_is_looked_for_in_front_of_a_pinned_piece() {
   Walked t;
   const prm::Klm paged = klm(t.m.at(0), 100, t.key);
   const prm::Klm pinned = klm(t.own.at(0), 100, t.ko.lkey.value());
-  EQUAL(t.brings(t.klms(200, {paged, pinned}), 0, 200, near_rights), Deny::handler);
+  EQUAL(t.brings(t.klms(200, {paged, pinned}), 0, 200, near_rights), protection::handler);
   EQUAL(t.faults(), 0);
-  EQUAL(t.brings(t.klms(200, {pinned, paged}), 0, 200, near_rights), Deny::page);
+  EQUAL(t.brings(t.klms(200, {pinned, paged}), 0, 200, near_rights), protection::page);
   EQUAL(t.faults(), 1);
 }
 
@@ -108,8 +108,8 @@ void segments_are_served_each_on_its_own() {
                                     Segment{0, 100, list, false}};
   const Access need{t.rig.pd, prm::mkey::any_qpn, near_rights, true};
   const Translator& tr = t.rig.hca->context.translator;
-  CU_ASSERT(page_in(tr, {s, need}, 200) == Deny::page && t.faults() == 1);
-  EQUAL(page_in(tr, {s, need}, 200), Deny::none);
+  CU_ASSERT(page_in(tr, {s, need}, 200) == protection::page && t.faults() == 1);
+  EQUAL(page_in(tr, {s, need}, 200), Verdict::done());
 }
 
 void keys_of_keys_are_followed() {
@@ -119,10 +119,10 @@ void keys_of_keys_are_followed() {
   const uint32_t b = t.klms(page + 300, {klm(2 * page + 50, page + 100, a), at(6, 200)});
   CU_ASSERT_FATAL(a != 0 && b != 0);
   // The rest of the third page, 150 bytes of the fifth, 60 of the seventh.
-  CU_ASSERT(t.brings(b, 0, page + 160, near_rights) == Deny::page && t.faults() == 3);
+  CU_ASSERT(t.brings(b, 0, page + 160, near_rights) == protection::page && t.faults() == 3);
   for (const uint64_t there : {2, 4, 6})
-    EQUAL(t.brings(t.key, t.m.at(there * page), 1, near_rights), Deny::none);
-  EQUAL(t.brings(t.key, t.m.at(page), 1, near_rights), Deny::page);
+    EQUAL(t.brings(t.key, t.m.at(there * page), 1, near_rights), Verdict::done());
+  EQUAL(t.brings(t.key, t.m.at(page), 1, near_rights), protection::page);
 }
 
 const kilim::test::Case cases[] = {

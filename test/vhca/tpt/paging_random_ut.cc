@@ -229,12 +229,12 @@ class RandomWalk {
     const Translator& translator = t_.rig.hca->context.translator;
     ::kilim::vhca::Access need{t_.rig.pd, prm::mkey::any_qpn,
                                write ? prm::mkey::remote_write : prm::mkey::remote_read, true};
-    Deny d = Deny::page;
-    for (int i = 0; i < 2 && d == Deny::page; i++) {
+    Verdict d = protection::page;
+    for (int i = 0; i < 2 && d.misses_page(); i++) {
       d = write ? scatter_bytes(translator, data.data(), n, {{&s, 1}, need}).target
                 : gather_bytes(translator, {{&s, 1}, need}, data.data(), n).source;
     }
-    if ((d == Deny::none) != expected) return false;
+    if (d.ok() != expected) return false;
     if (expected && write) std::memcpy(&model_.bytes[where], data.data(), n);
     bool same = !expected || std::memcmp(&model_.bytes[where], data.data(), n) == 0;
     if (expected && write) same = same && std::memcmp(arena_.bytes() + where, data.data(), n) == 0;

@@ -185,7 +185,7 @@ void an_unreliable_connection_does_not_fault() {
   std::byte to[8];
   const Translator& tr = t.rig.hca->context.translator;
   Access need{t.rig.pd, prm::mkey::any_qpn, prm::mkey::local_read};
-  EQUAL(gather_bytes(tr, {{&s, 1}, need}, to, 8).source, Deny::fault);
+  EQUAL(gather_bytes(tr, {{&s, 1}, need}, to, 8).source, protection::gone);
   EQUAL(t.advise(Paging::Advice::prefetch, true, m.at(), 8, key), 0);
   CU_ASSERT(gather_bytes(tr, {{&s, 1}, need}, to, 8).ok());
 }

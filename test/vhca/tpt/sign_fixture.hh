@@ -139,7 +139,7 @@ struct End {
     in.count_pd = be32{1u << 28 | rig.pd.value()};
     prm::CreatePsvOut out{};
     (void)command(*rig.hca, std::as_bytes(std::span(&in, 1)),
-                           std::as_writable_bytes(std::span(&out, 1)));
+                  std::as_writable_bytes(std::span(&out, 1)));
     return out.hdr.status == 0 ? out.psv[0].host() : 0;
   }
   // The next completion that is none of a signature.

@@ -64,7 +64,7 @@ struct Initiator {
     a.max_rd_atomic = 16;
     a.sq_psn = s.psn;
     rc |= modify_qp(*rig.hca, qp.qpn, a,
-                             state | timeout | retry_cnt | rnr_retry | max_rd_atomic | sq_psn);
+                    state | timeout | retry_cnt | rnr_retry | max_rd_atomic | sq_psn);
     if (rc != 0) std::abort();
   }
   void put(Wqe w, uint16_t stream = 0) {

@@ -57,8 +57,7 @@ void packets_of_an_earlier_connection_are_dropped() {
   send_frame(p, t, roce::Op::send_only, packet(0, 7, 7));
   CU_ASSERT(!t.queue.cq.poll().has_value());
   // Who was silent for minutes has been started anew.
-  std::vector<std::unique_ptr<Qp>>& kept =
-      p.w.right.hca->qps.at(t.qpn.value())->connections;
+  std::vector<std::unique_ptr<Qp>>& kept = p.w.right.hca->qps.at(t.qpn.value())->connections;
   for (const std::unique_ptr<Qp>& c : kept) c->rc->heard_ns -= 120'000'000'000;
   send_frame(p, t, roce::Op::send_only, packet(4, 5, 5));
   CU_ASSERT(t.queue.cq.poll().has_value());
@@ -83,8 +82,7 @@ void half_a_message_keeps_its_connection() {
   Target t(p.w.right);
   p.recv(t, 0, 4096);
   send_frame(p, t, roce::Op::send_first, packet(20, 5, 5));
-  std::vector<std::unique_ptr<Qp>>& kept =
-      p.w.right.hca->qps.at(t.qpn.value())->connections;
+  std::vector<std::unique_ptr<Qp>>& kept = p.w.right.hca->qps.at(t.qpn.value())->connections;
   auto from = [](uint32_t qpn) {
     RocePacket q = packet(30, 7, 7);
     q.src_qpn = qpn;

@@ -106,7 +106,8 @@ void a_wrong_key_is_refused_and_the_target_lives_on() {
     t.queue.recv(memory.at(600'000), 100, key.lkey.value());
     CU_ASSERT(failed(p.post(ini, p.send(t, 0, 50, good_key ^ 1)), Syndrome::remote_access));
     EQUAL(ini.stands(), QpState::err);
-    CU_ASSERT(!t.queue.cq.poll().has_value() && query_qp(*where->hca, t.qpn)->state == QpState::rtr);
+    CU_ASSERT(!t.queue.cq.poll().has_value() &&
+              query_qp(*where->hca, t.qpn)->state == QpState::rtr);
     CU_ASSERT(good(p.post(other, p.send(t, 0, 50))) && p.w.wait(t.queue.cq).has_value());
   }
   EQUAL(p.w.right.events.of(event::qp_access_err), 0);

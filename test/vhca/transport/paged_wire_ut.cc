@@ -7,7 +7,7 @@
 
 #include "ut.hh"
 #include "vhca/hca/hca.hh"
-#include "vhca/transport/outcome.hh"
+#include "vhca/transport/requester.hh"
 #include "wire_fixture.hh"
 
 using namespace kilim;

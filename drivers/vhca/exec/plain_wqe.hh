@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "Send WQE Format". The WQE of a plain request, RDMA WRITE or READ of one data segment, read
+// at once. Adapter's lock held. Never allocates; a WQE is untrusted.
+#pragma once
+
+#include <cstdint>
+
+#include "kilim/base/be.hh"
+#include "kilim/prm/ctrl_seg.hh"
+#include "vhca/memory/dma_inline.hh"
+
+namespace kilim::vhca {
+
+// The WQE of a plain request in host order: control, remote address and one data segment. The rest
+// of its basic block means nothing.
+struct PlainWqe {
+  uint64_t head;  // opcode, index, queue, ds: known before it is read
+  uint64_t remote, local;
+  uint64_t bytes;
+  uint32_t rkey, lkey;
+  uint32_t fm_ce_se;
+  uint32_t reserved;  // bits that have to be zero
+
+  [[nodiscard]] bool signaled() const noexcept { return (fm_ce_se & prm::ctrl::cq_update) != 0; }
+  [[nodiscard]] bool wants_event() const noexcept {
+    return (fm_ce_se & prm::ctrl::completion_mask) == prm::ctrl::cq_update_and_event;
+  }
+};
+inline constexpr unsigned plain_ds = 3;                    // octowords
+inline constexpr uint64_t next_index = uint64_t{1} << 40;  // in `head`
+
+[[gnu::always_inline]] inline PlainWqe read_plain_wqe(uint64_t at) noexcept {
+  const dma::PlainWords w = dma::read_plain(at);
+  const uint64_t length_and_key = be64::from_raw(w.length_and_key).host();
+  PlainWqe wqe;
+  wqe.head = be64::from_raw(w.head).host();
+  wqe.remote = be64::from_raw(w.remote).host();
+  wqe.local = be64::from_raw(w.local).host();
+  wqe.bytes = length_and_key >> 32;
+  wqe.rkey = be32::from_raw(w.remote_key).host();
+  wqe.lkey = static_cast<uint32_t>(length_and_key);
+  const uint32_t flags = be32::from_raw(w.flags).host();
+  wqe.fm_ce_se = flags & 0xff;
+  wqe.reserved = flags & prm::ctrl::reserved_in_fm_ce_se;
+  return wqe;
+}
+
+}  // namespace kilim::vhca

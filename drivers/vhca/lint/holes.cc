@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Memory that went away behind the back of its regions. Adapter's lock held.
+#include "kilim/prm/lint.hh"
+#include "vhca/lint/lint.hh"
+#include "vhca/memory/dma.hh"
+#include "vhca/tpt/translate.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+using prm::lint::Rule;
+
+// The first page of a piece that is not there; 0: all of it is.
+uint64_t first_hole(Piece p) noexcept {
+  constexpr uint64_t page = 4096;
+  constexpr uint64_t most_pages = 4096;
+  uint8_t byte = 0;
+  const uint64_t end = p.va + p.bytes;
+  uint64_t at = p.va;
+  for (uint64_t n = 0; at < end && n < most_pages; n++, at = (at & ~(page - 1)) + page) {
+    if (!dma::load(Va{at}, byte)) return at;
+  }
+  return dma::load(Va{end - 1}, byte) ? 0 : end - 1;
+}
+
+}  // namespace
+
+// Pinned memory stays a card's whatever the process does with its addresses.
+void Lint::check_memory(LintQueue& q, LintWqe& w, const SendWqe& wqe) noexcept {
+  DataList data;
+  const prm::lint::QueueKind kind = queue_kind(q.qp->type);
+  const Bytes bytes{wqe.bytes.data(), wqe.ds * std::size_t{octoword_bytes}};
+  const std::size_t at =
+      prm::lint::detail::data_at(bytes, static_cast<prm::Opcode>(wqe.opcode), kind);
+  if (at == 0 || !decode_data(bytes, at, data)) return;
+  for (const Segment& s : std::span(data.segments).first(data.count)) {
+    const Mkey* m = s.immediate ? nullptr : around_.keys->at(s.key >> 8);
+    if (m == nullptr) continue;
+    Finding f;
+    if (find_hole(s, {m->pd, q.qp->qpn.value(), 0}, f)) return report(q, w, bytes, f);
+  }
+}
+
+// Whether memory behind the range is not what it was when its regions were registered.
+bool Lint::find_hole(const Segment& s, const Access& need, Finding& f) const noexcept {
+  Walk walk;
+  Piece piece;
+  if (!walk.open(*around_.keys, around_.profile->max_indirection, s.key, s.addr, s.bytes, need)
+           .ok())
+    return false;
+  while (walk.next(piece)) {
+    if (piece.paged != nullptr) continue;
+    uint64_t hole = regions_.lost(walk.piece_index(), piece.va, piece.bytes);
+    if (hole == 0) hole = first_hole(piece);
+    if (hole == 0) continue;
+    f = {Rule::unmapped_region, {s.key, hole}};
+    return true;
+  }
+  return false;
+}
+
+}  // namespace kilim::vhca

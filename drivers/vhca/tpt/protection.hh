@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "Address Translation and Protection"; IBTA 10.6, "Memory Management". What a key's checks
+// answer, as the owner of the memory sees it: a responder tells the requester of a remote access
+// error instead (IBTA 9.7.4.1.5, "Responder R_Key Validation"). Pure values, any thread.
+#pragma once
+
+#include "vhca/core/verdict.hh"
+
+namespace kilim::vhca::protection {
+
+constexpr Verdict error(const char* why) noexcept {
+  return {prm::Syndrome::local_prot, why};
+}
+
+inline constexpr Verdict no_key = error("no such key");
+inline constexpr Verdict tag = error("stale key");
+inline constexpr Verdict free = error("free key");
+inline constexpr Verdict pd = error("key of another protection domain");
+inline constexpr Verdict qpn = error("key of another queue");
+inline constexpr Verdict rights = error("right not granted");
+inline constexpr Verdict bounds = error("out of bounds");
+// Keys of keys of keys, or a key that contains itself.
+inline constexpr Verdict depth = error("too many keys of keys");
+inline constexpr Verdict list = error("hole in the list");
+inline constexpr Verdict steps = error("more pieces than a request may have");
+// The client has unmapped it: found while copying.
+inline constexpr Verdict gone = error("memory is gone");
+// odp.c, mlx5_ib_mr_wqe_pfault_handler() maps less than the request asks for.
+inline constexpr Verdict handler =
+    error("the kernel does not find the missing page through the key");
+// The page is coming: the same access again.
+inline constexpr Verdict page{prm::Syndrome::local_prot, "page is not there yet", Again::page};
+// Where none may be, or without where its signatures begin.
+inline constexpr Verdict signature = error("a signed key cannot be used so");
+
+}  // namespace kilim::vhca::protection
