@@ -6,7 +6,7 @@ namespace kilim::perf {
 namespace {
 
 constexpr const Command* table[] = {
-    &compare_test, &umr_test,  &cq_test,   &gather_test, &lookup_test, &pool_test,
+    &compare_test, &umr_test,  &cq_test,   &gather_test, &lookup_test, &pool_test,    &packet_test,
     &write_test,   &read_test, &send_test, &atomic_test, &odp_test,    &relaxed_test,
 };
 

@@ -4,6 +4,7 @@
 // payload.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -32,7 +33,8 @@ struct Stream {
   uint32_t tx_length = 0;            // txonly
   uint64_t tx_limit = 0;             // txonly: packets to send in all; 0: no end
   std::vector<pool::Handle> chains;  // umr: memory for the handles of PacketGather::collect()
-  bool draining = false;             // set by a message to the worker: nothing more is received
+  std::array<pool::Handle, max_burst> packets{};  // of the round under way
+  bool draining = false;  // set by a message to the worker: nothing more is received
 
   Counter forwarded;         // packets sent, or received in mode rxonly
   Counter dropped;           // packets received that the transmit queue did not accept
@@ -80,17 +82,17 @@ inline void send_or_drop(Stream& s, std::span<const pool::Handle> packets) noexc
 // Receives packets, calls `edit` with each packet's first bytes, and sends them.
 template <typename Edit>
 uint32_t forward(Stream& s, Edit edit) noexcept {
-  pool::Handle packets[max_burst];
   const uint32_t limit = sendable(s);
   if (limit == 0) return 0;
-  const uint32_t n = s.rx->rx(s.rx_queue, {packets, limit});
+  std::array<pool::Handle, max_burst>& packets = s.packets;
+  const uint32_t n = s.rx->rx(s.rx_queue, std::span(packets).first(limit));
   if (n == 0) {
     s.tx->reclaim(s.tx_queue);
     return 0;
   }
   const pool::Arena& arena = s.cache->arena();
   for (uint32_t i = 0; i < n; i++) edit(arena.bytes(packets[i]));
-  send_or_drop(s, {packets, n});
+  send_or_drop(s, std::span(packets).first(n));
   return n;
 }
 

@@ -7,10 +7,9 @@ namespace {
 
 uint32_t run(Stream& s) noexcept {
   if (s.draining) return 0;
-  pool::Handle packets[max_burst];
-  const uint32_t n = s.rx->rx(s.rx_queue, {packets, s.burst});
+  const uint32_t n = s.rx->rx(s.rx_queue, std::span(s.packets).first(s.burst));
   if (n == 0) return 0;
-  s.cache->free({packets, n});
+  s.cache->free(std::span(s.packets).first(n));
   s.forwarded.add(n);
   return n;
 }

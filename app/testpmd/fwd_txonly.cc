@@ -57,11 +57,11 @@ uint32_t run(Stream& s) noexcept {
     s.tx->reclaim(s.tx_queue);
     return 0;
   }
-  pool::Handle packets[max_burst];
-  const uint32_t n = s.cache->alloc({packets, want}, static_cast<uint16_t>(s.tx_length));
+  const std::span<pool::Handle> packets = std::span(s.packets).first(want);
+  const uint32_t n = s.cache->alloc(packets, static_cast<uint16_t>(s.tx_length));
   for (uint32_t i = 0; i < n; i++)
     write_headers(s.cache->arena().data(packets[i]), s.tx_length, s.tx->info().mac, s.peer);
-  send_or_drop(s, {packets, n});
+  send_or_drop(s, packets.first(n));
   return n;
 }
 

@@ -31,13 +31,13 @@ uint32_t run(Stream& s) noexcept {
   uint32_t limit = gather.room(s.tx->tx_queue(s.tx_queue));
   limit = limit < s.burst ? limit : s.burst;
   if (limit == 0) return sent;
-  pool::Handle packets[max_burst];
-  const uint32_t n = s.rx->rx(s.rx_queue, {packets, limit});
+  const uint32_t n = s.rx->rx(s.rx_queue, std::span(s.packets).first(limit));
   if (n == 0) return sent;
-  const uint32_t gathered = gather.gather({packets, n});
+  const std::span<pool::Handle> packets = std::span(s.packets).first(n);
+  const uint32_t gathered = gather.gather(packets);
   if (gathered != n) {
     s.dropped.add(n - gathered);
-    s.cache->free({packets + gathered, n - gathered});
+    s.cache->free(packets.subspan(gathered));
   }
   return sent + n;
 }

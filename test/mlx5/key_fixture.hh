@@ -106,8 +106,8 @@ struct KeyRig {
     return loop.sq->idle() && !error;
   }
   Status recover(std::chrono::milliseconds limit = std::chrono::milliseconds{2000}) {
-    const device::Recovery r{device,    loop.qp->handle, *loop.sq, *loop.send_cq,
-                             &*loop.rq, &*loop.recv_cq,  limit};
+    const device::Recovery<> r{device,    loop.qp->handle, *loop.sq, *loop.send_cq,
+                               &*loop.rq, &*loop.recv_cq,  limit};
     Status s = device::recover(r, *this);
     binder->restart();
     loop.sq->reset();

@@ -91,7 +91,7 @@ class Reading {
   void recover() {
     {
       const std::lock_guard guard{shared_.control};
-      const device::Recovery r{shared_.device, loop_.qp->handle, *loop_.sq, *loop_.send_cq};
+      const device::Recovery<> r{shared_.device, loop_.qp->handle, *loop_.sq, *loop_.send_cq};
       if (!device::recover(r, *this)) wrong.add(1);
     }
     clock_->restart(*loop_.sq);

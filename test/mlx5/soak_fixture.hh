@@ -84,7 +84,7 @@ class SoakQueue {
   template <typename Sink>
   void recover(Sink& sink) {
     const std::lock_guard guard{soak_.control};
-    const device::Recovery r{soak_.device, loop_.qp->handle, *loop_.sq, *loop_.send_cq};
+    const device::Recovery<> r{soak_.device, loop_.qp->handle, *loop_.sq, *loop_.send_cq};
     if (!device::recover(r, sink)) counts.wrong++;
     counts.recoveries++;
   }

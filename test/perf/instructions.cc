@@ -5,6 +5,7 @@
 // Usage: instructions ROUNDS
 #include <cstdio>
 #include <cstdlib>
+#include <span>
 #include <string>
 
 #include <valgrind/callgrind.h>
@@ -58,6 +59,19 @@ bool count_line(Rig& r, const Line& line, int rounds) {
   return true;
 }
 
+bool count_lines(Rig& r, std::span<const Line* const> wanted, int rounds) {
+  for (const Line* line : wanted) {
+    if (line->instruction_goal == 0 && line->most_instructions == 0) continue;
+    (void)r.device.set_executing(true);
+    std::printf("goal|%s|%g|%g\n", line->metric, line->instruction_goal, line->most_instructions);
+    if (!count_line(r, *line, rounds)) {
+      std::fprintf(stderr, "%s: a request failed\n", line->metric);
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -68,14 +82,5 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", why.c_str());
     return 1;
   }
-  for (const Line* line : lines()) {
-    if (line->instruction_goal == 0) continue;
-    (void)rig.device.set_executing(true);
-    std::printf("goal|%s|%g\n", line->metric, line->instruction_goal);
-    if (!count_line(rig, *line, rounds)) {
-      std::fprintf(stderr, "%s: a request failed\n", line->metric);
-      return 1;
-    }
-  }
-  return 0;
+  return count_lines(rig, lines(), rounds) && count_lines(rig, packet_lines(), rounds) ? 0 : 1;
 }

@@ -40,13 +40,17 @@ struct Line {
   std::span<const Case> cases;
   Side kilim;
   std::span<const Side> peers;
-  bool executing = false;  // the device executes requests; false: it only completes them
+  bool executing = false;        // the device executes requests; false: it only completes them
+  double most_instructions = 0;  // of one piece of work on Kilim's side, in any case; 0: no goal
 };
 
 std::span<const Line* const> lines() noexcept;
+// Those of test packet, whose peer is the floor loop.
+std::span<const Line* const> packet_lines() noexcept;
 
 extern const Line umr_single_line, umr_batch_line, patch_line, raw_patch_line, write_line,
     completion_line, empty_poll_line, device_write_line, device_copy_line, gather_line,
-    gather_device_line, lookup_arena_line, lookup_elsewhere_line, inline_line;
+    gather_device_line, lookup_arena_line, lookup_elsewhere_line, inline_line, packet_io_line,
+    packet_mac_line;
 
 }  // namespace kilim::perf

@@ -13,10 +13,15 @@ constexpr const Line* table[] = {
     &lookup_elsewhere_line, &inline_line,
 };
 
+constexpr const Line* packets[] = {&packet_io_line, &packet_mac_line};
+
 }  // namespace
 
 std::span<const Line* const> lines() noexcept {
   return table;
+}
+std::span<const Line* const> packet_lines() noexcept {
+  return packets;
 }
 
 }  // namespace kilim::perf

@@ -10,16 +10,18 @@
 namespace kilim::burst {
 
 struct RxConfig {
-  bool side = false;  // write the side record: hash, type, checksums, VLAN, timestamp
+  bool side = false;       // write the side record: hash, packet type, checksums
+  bool vlan = false;       // and the stripped VLAN tag in it
+  bool timestamp = false;  // and the time of arrival
   friend constexpr bool operator==(RxConfig, RxConfig) noexcept = default;
 };
-inline constexpr uint32_t rx_configs = 2;
+inline constexpr uint32_t rx_configs = 8;
 // A configuration's number, 0 to rx_configs - 1, and the configuration of a number.
 constexpr uint32_t number_of(RxConfig c) noexcept {
-  return c.side ? 1 : 0;
+  return (c.side ? 1u : 0u) | (c.vlan ? 2u : 0u) | (c.timestamp ? 4u : 0u);
 }
 constexpr RxConfig rx_config(uint32_t number) noexcept {
-  return {.side = (number & 1) != 0};
+  return {.side = (number & 1) != 0, .vlan = (number & 2) != 0, .timestamp = (number & 4) != 0};
 }
 
 struct TxConfig {

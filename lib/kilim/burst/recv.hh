@@ -11,7 +11,6 @@
 #include "kilim/base/counter.hh"
 #include "kilim/base/flag.hh"
 #include "kilim/base/ident.hh"
-#include "kilim/burst/rx.hh"
 #include "kilim/pool/pool.hh"
 #include "kilim/prm/cqe.hh"
 #include "kilim/queue/cq.hh"
@@ -91,6 +90,31 @@ void locate(RecvQueue<Queue>& q, const prm::Cqe& e, Message& m) noexcept {
 }
 
 }  // namespace detail
+
+// Posts buffers until the receive queue is full or the pool is empty.
+template <typename Queue>
+uint32_t rx_refill(RecvQueue<Queue>& q) noexcept {
+  constexpr uint32_t chunk = 64;
+  const uint32_t length = q.arena.stride() - q.head_lines * static_cast<uint32_t>(cacheline_bytes);
+  uint32_t posted = 0;
+  for (uint32_t want = q.rq.room(); want != 0;) {
+    uint32_t indices[chunk];
+    const uint32_t ask = want < chunk ? want : chunk;
+    const uint32_t got = q.cache->alloc_indices({indices, ask});
+    for (uint32_t i = 0; i < got; i++) {
+      const pool::Handle h = pool::make_handle(indices[i], 0, q.head_lines);
+      (void)q.rq.post({q.arena.address(h).value(), length, q.key}, indices[i]);
+    }
+    posted += got;
+    want -= got;
+    if (got < ask) {
+      q.counters.no_buffer.add(1);
+      break;
+    }
+  }
+  if (posted != 0) q.rq.ring();
+  return posted;
+}
 
 // Calls each(const Message&) for up to `limit` messages, the oldest first, errors included; then
 // posts new buffers. Returns how many.

@@ -40,6 +40,13 @@ class SentRing {
 
   // Adds a handle to the open burst.
   void push(pool::Handle h) noexcept { handles_[head_++ & mask_] = h; }
+  // Room for handles in a row, at most room(); what is written there is added by pushed().
+  [[nodiscard]] std::span<pool::Handle> row() noexcept {
+    const uint32_t at = head_ & mask_;
+    const uint32_t free = room(), to_end = mask_ + 1 - at;
+    return {handles_ + at, free < to_end ? free : to_end};
+  }
+  void pushed(uint32_t handles) noexcept { head_ += handles; }
   // Closes the open burst.
   void end_burst(uint32_t packets) noexcept {
     KILIM_ASSERT(burst_head_ - burst_tail_ <= burst_mask_);

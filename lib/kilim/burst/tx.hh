@@ -14,6 +14,7 @@
 #include "kilim/base/ident.hh"
 #include "kilim/burst/config.hh"
 #include "kilim/burst/sent_ring.hh"
+#include "kilim/burst/tx_row.hh"
 #include "kilim/pool/pool.hh"
 #include "kilim/queue/cq.hh"
 #include "kilim/queue/eth_wqe.hh"
@@ -136,6 +137,29 @@ bool append(TxQueue& q, queue::WqeCursor& c, std::span<const pool::Handle> packe
                          unsignalled);
 }
 
+// Appends packets of one buffer each from the front of `in`, in rows, and returns how many: all
+// that there is room for, up to the first empty one at most.
+inline uint32_t append_rows([[maybe_unused]] TxQueue& q, [[maybe_unused]] queue::WqeCursor& c,
+                            [[maybe_unused]] std::span<const pool::Handle> in,
+                            [[maybe_unused]] uint64_t& bytes) noexcept {
+  uint32_t taken = 0;
+#if defined(__SSE4_1__)
+  if (c.has_pending_fence()) return 0;
+  const Segments segments(q.arena, q.key);
+  while (taken < in.size()) {
+    const std::span<pool::Handle> sent = q.sent.row();
+    std::size_t n = sent.size() < c.row() ? sent.size() : c.row();
+    n = in.size() - taken < n ? in.size() - taken : n;
+    if (n == 0 || !append_row(c, segments, q.offload, unsignalled.flags, in.subspan(taken, n),
+                              sent.data(), bytes))
+      break;
+    q.sent.pushed(static_cast<uint32_t>(n));
+    taken += static_cast<uint32_t>(n);
+  }
+#endif
+  return taken;
+}
+
 }  // namespace detail
 
 // Handles completions and frees their packets; returns the number of handles freed.
@@ -169,9 +193,10 @@ uint32_t tx_burst(TxQueue& q, std::span<const pool::Handle> in) noexcept {
   if (q.failed) [[unlikely]]
     return 0;
   queue::WqeCursor c{q.sq};
-  uint32_t taken = 0;
-  uint32_t packets = 0;
   uint64_t bytes = 0;
+  uint32_t taken = 0;
+  if constexpr (!C.multi_seg && !C.gathered) taken = detail::append_rows(q, c, in, bytes);
+  uint32_t packets = taken;
   while (taken < in.size()) {
     uint32_t pieces = 1;
     if constexpr (C.multi_seg || C.gathered) pieces = detail::chain_length(in.subspan(taken));

@@ -18,13 +18,15 @@
 
 namespace kilim::device {
 
-// The queue pair to recover, and the library's view of its queues.
+// The queue pair to recover, and the library's view of its queues. Rq: queue::Rq, or what has its
+// posted().
+template <typename Rq = queue::Rq>
 struct Recovery {
   Device& device;
   QpHandle qp;
   queue::Sq& sq;
   queue::Cq& send_cq;
-  queue::Rq* rq = nullptr;  // null: it has no receive queue
+  Rq* rq = nullptr;  // null: it has no receive queue
   queue::Cq* recv_cq = nullptr;
   std::chrono::milliseconds limit{500};  // longest wait for the flush
 };
@@ -40,7 +42,8 @@ uint32_t drain_once(queue::Cq& cq, Sink& sink) noexcept {
   return n;
 }
 
-inline bool drained(const Recovery& r) noexcept {
+template <typename Rq>
+bool drained(const Recovery<Rq>& r) noexcept {
   return r.sq.idle() && (r.rq == nullptr || r.rq->posted() == 0);
 }
 
@@ -51,8 +54,8 @@ inline bool drained(const Recovery& r) noexcept {
 // the device never completes. So every request that asked for a completion ends exactly once.
 // Afterwards the caller resets its queues, also after an error; a queue pair of a dead device stays
 // unusable.
-template <typename Sink>
-Status recover(const Recovery& r, Sink& sink) noexcept {
+template <typename Rq, typename Sink>
+Status recover(const Recovery<Rq>& r, Sink& sink) noexcept {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point deadline = Clock::now() + r.limit;
   const bool alive = r.device.fail(r.qp).ok();

@@ -59,6 +59,8 @@ class Arena {
     KILIM_ASSERT(h.index < count_);
     return Va{known_ + std::size_t{h.index} * stride_ + h.offset()};
   }
+  // Address of the first buffer as the keys count.
+  [[nodiscard]] Va first_address() const noexcept { return Va{known_}; }
   // The same arena for keys that count from `first`: zero-based regions, device memory.
   [[nodiscard]] Arena known_at(Va first) const noexcept {
     Arena a = *this;
@@ -66,6 +68,8 @@ class Arena {
     return a;
   }
   [[nodiscard]] bool has_side() const noexcept { return side_ != nullptr; }
+  // All side records, by a buffer's index; nullptr: there are none.
+  [[nodiscard]] SideRecord* sides() const noexcept { return side_; }
   // The side record of a buffer; requires has_side(). Who holds the buffer may use it.
   [[nodiscard]] SideRecord& side(uint32_t index) const noexcept {
     KILIM_ASSERT(side_ != nullptr && index < count_);

@@ -4,6 +4,7 @@
 // (doc/buffer-custody.md). A plain value, any thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kilim/base/assert.hh"
@@ -37,14 +38,16 @@ constexpr Handle make_handle(uint32_t index, uint32_t length, uint32_t lines = 0
   return {index, static_cast<uint16_t>(length), static_cast<uint16_t>(lines)};
 }
 
-// What the device reports about a received packet; written by bursts with RxConfig::side only.
-struct SideRecord {
-  uint32_t rx_hash = 0;     // rx_hash_result of the CQE
-  uint16_t vlan = 0;        // vlan_info of the CQE
-  uint8_t packet_type = 0;  // bits 3:2 L3 type, 6:4 L4 type, with the CQE's numbers
-  uint8_t checksum_ok = 0;  // l2_ok, l3_ok, l4_ok of prm/cqe.hh
-  uint64_t timestamp = 0;   // ticks of the device's clock
+// What the device reports about a received packet, in the words of DPDK's rte_mbuf; written by
+// bursts with RxConfig::side only. Its first 16 bytes are one store.
+struct alignas(32) SideRecord {
+  uint32_t rx_hash = 0;
+  uint32_t packet_type = 0;  // RTE_PTYPE_*, as rte_mbuf's
+  uint32_t flags = 0;        // RTE_MBUF_F_RX_*, all of which are in the low half of ol_flags
+  uint16_t vlan = 0;         // the stripped tag (TCI), with RxConfig::vlan
+  uint16_t reserved = 0;
+  uint64_t timestamp = 0;  // ticks of the device's clock, with RxConfig::timestamp
 };
-static_assert(sizeof(SideRecord) == 16);
+static_assert(sizeof(SideRecord) == 32 && offsetof(SideRecord, timestamp) == 16);
 
 }  // namespace kilim::pool

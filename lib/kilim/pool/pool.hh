@@ -117,7 +117,16 @@ class BufferCache {
   // Frees the buffers of the handles, whichever worker allocated them.
   void free(std::span<const Handle> handles) noexcept {
     owner_.check();
-    for (Handle h : handles) put(h.index);
+    while (!handles.empty()) {
+      if (top_ == capacity) spill();
+      const std::size_t n = handles.size() < capacity - top_ ? handles.size() : capacity - top_;
+      for (std::size_t i = 0; i < n; i++) {
+        KILIM_ASSERT(handles[i].index < arena_.count());
+        slots_[top_ + i] = handles[i].index;
+      }
+      top_ += static_cast<uint32_t>(n);
+      handles = handles.subspan(n);
+    }
   }
   void free_indices(std::span<const uint32_t> indices) noexcept {
     owner_.check();

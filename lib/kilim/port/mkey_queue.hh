@@ -64,7 +64,7 @@ class MkeyQueue {
   template <typename Sink>
   Status recover(Sink& sink) noexcept {
     release_owner();
-    const Status s = device::recover({device_, qp_->handle, *sq_, *cq_}, sink);
+    const Status s = device::recover(device::Recovery<>{device_, qp_->handle, *sq_, *cq_}, sink);
     return restart(s);
   }
   // Lets another worker, or the control lcore, use the queue from now on.

@@ -22,13 +22,13 @@ Status check_sizes(const QueueSizes& s) noexcept {
 }
 
 void attach_rx(RxSlot& slot, const queue::RqGeometry& rq, const pool::Arena& arena, Lkey key) {
-  slot.wr_ids.assign(rq.wqe_count, 0);
+  slot.buffers.assign(rq.wqe_count, 0);
+  const burst::RxPlace place{arena, key, slot.setup.head_lines};
   slot.queue =
-      std::make_unique<burst::RxQueue>(burst::RxQueue{.rq = queue::Rq(rq, slot.wr_ids),
+      std::make_unique<burst::RxQueue>(burst::RxQueue{.rq = burst::RxRing(rq, slot.buffers, place),
                                                       .cq = queue::Cq(slot.cq->geometry),
                                                       .cache = slot.setup.cache,
                                                       .arena = arena,
-                                                      .key = key,
                                                       .head_lines = slot.setup.head_lines});
   slot.burst = burst::select_rx(slot.setup.config);
 }
@@ -61,8 +61,7 @@ std::vector<uint32_t> posted_buffers(RxSlot& slot) {
   if (slot.queue == nullptr) return indices;
   indices.reserve(slot.queue->rq.posted());
   slot.queue->rq.release_owner();
-  slot.queue->rq.reset(
-      [&indices](uint64_t id) noexcept { indices.push_back(static_cast<uint32_t>(id)); });
+  slot.queue->rq.reset([&indices](uint32_t index) noexcept { indices.push_back(index); });
   return indices;
 }
 

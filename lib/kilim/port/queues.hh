@@ -49,7 +49,7 @@ struct TxSetup {
 struct RxSlot {
   RxSetup setup;
   device::OwnedCq cq;
-  std::vector<uint64_t> wr_ids;
+  std::vector<uint32_t> buffers;  // of its posted receives
   std::unique_ptr<burst::RxQueue> queue;
   burst::RxBurst burst = nullptr;
 };

@@ -28,7 +28,7 @@ struct PairSink {
 
   // A frame that came before the error is lost with the queue; its buffer is not.
   void lost_receive(const queue::Completion& c) noexcept {
-    const auto index = static_cast<uint32_t>(rx->rq.retire(c.wqe_counter));
+    const auto index = rx->rq.retire(c.wqe_counter);
     rx->cache->free_indices({&index, 1});
   }
 };
@@ -92,7 +92,7 @@ Status Port::revive_pair(std::size_t index, pool::BufferCache& cache,
   pool::BufferCache rx_cache(rx == nullptr ? cache.pool() : rx->setup.cache->pool());
   tx.queue->sq.release_owner();
   tx.queue->cq.release_owner();
-  device::Recovery recovery{device(), tx.qp->handle, tx.queue->sq, tx.queue->cq};
+  device::Recovery<burst::RxRing> recovery{device(), tx.qp->handle, tx.queue->sq, tx.queue->cq};
   if (rx != nullptr) {
     rx->queue->rq.release_owner();
     rx->queue->cq.release_owner();
@@ -113,10 +113,7 @@ Status Port::revive_pair(std::size_t index, pool::BufferCache& cache,
 }
 
 void Port::restart_rx(RxSlot& rx, pool::BufferCache& cache) noexcept {
-  rx.queue->rq.reset([&cache](uint64_t id) noexcept {
-    const auto index = static_cast<uint32_t>(id);
-    cache.free_indices({&index, 1});
-  });
+  rx.queue->rq.reset([&cache](uint32_t index) noexcept { cache.free_indices({&index, 1}); });
   burst::rx_refill(*rx.queue);
   rx.queue->rq.release_owner();
   rx.queue->cq.release_owner();

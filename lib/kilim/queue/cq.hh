@@ -60,6 +60,17 @@ class Cq {
     after_owner_bit();
     return reinterpret_cast<const prm::Cqe*>(at.cqe);
   }
+  // The CQEs from peek(0) on that lie in a row up to the ring's end, written or not: for a burst
+  // that reads several at once and looks at their owner bits itself.
+  struct Row {
+    const std::byte* first;  // of the 64 bytes of peek(0)
+    uint32_t bytes;          // from one CQE to the next
+    uint32_t count;
+    uint8_t owner;  // the owner bit that written ones have
+  };
+  [[nodiscard]] Row row() const noexcept {
+    return {next_.cqe, ring_.bytes, ring_.mask + 1 - (ci_ & ring_.mask), next_.owner};
+  }
   // Returns the entries of `n` CQEs, which peek() has returned, to the device.
   void consume(uint32_t n) noexcept {
     ci_ += n;

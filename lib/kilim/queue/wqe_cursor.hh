@@ -114,6 +114,23 @@ class WqeCursor {
       wr_id_ -= sq_.geometry_.wqebb_count;
     }
   }
+  // The same for `count` WQEs of one block each that lie in a row and whose wr ids nobody asks for.
+  void advance_row(uint32_t count) noexcept {
+    KILIM_ASSERT(count != 0 && straight(count) && fits(count) && !has_pending_fence());
+    last_ = at_ + std::size_t{count - 1} * wqebb_bytes;
+    at_ = last_ + wqebb_bytes;
+    wr_id_ += count;
+    pi_ += count;
+    if (at_ == end_) {
+      at_ -= ring_bytes();
+      wr_id_ -= sq_.geometry_.wqebb_count;
+    }
+  }
+  // Blocks from line() on that can be written in a row.
+  [[nodiscard]] uint32_t row() const noexcept {
+    const auto to_end = static_cast<uint32_t>(static_cast<std::size_t>(end_ - at_) / wqebb_bytes);
+    return to_end < limit_ - pi_ ? to_end : limit_ - pi_;
+  }
   // Sets the pending fence, which the next WQE carries, for what this one changes.
   void fence_next(uint8_t mode) noexcept { fence_ = be64{uint64_t{mode} << 32}; }
   // The pending fence behind a UMR; every builder of a UMR ends with it. Always small, whatever the

@@ -39,13 +39,13 @@ struct Bench {
     std::snprintf(name, sizeof name, "bench%d", number++);
     pool.emplace(*std::move(pool::Pool::create(arena, {.name = name, .count = buffers})));
     cache.emplace(*pool);
-    rx.emplace(burst::RxQueue{.rq = queue::Rq(rx_memory.geometry(), rx_memory.ids),
-                              .cq = queue::Cq(rx_memory.cq.geometry()),
-                              .cache = &*cache,
-                              .arena = arena,
-                              .key = arena_key,
-                              .head_lines = 2,
-                              .refill_at = 8});
+    rx.emplace(burst::RxQueue{
+        .rq = burst::RxRing(rx_memory.geometry(), rx_memory.indices, {arena, arena_key, 2}),
+        .cq = queue::Cq(rx_memory.cq.geometry()),
+        .cache = &*cache,
+        .arena = arena,
+        .head_lines = 2,
+        .refill_at = 8});
     tx.emplace(burst::TxQueue{.sq = queue::Sq(tx_memory.geometry(), tx_memory.ids),
                               .cq = queue::Cq(tx_memory.cq.geometry()),
                               .sent = burst::SentRing(tx_memory.handles, tx_memory.bursts),

@@ -75,12 +75,18 @@ void side_record_on_request() {
   prm::Cqe& e = b.rx_memory.cq.write(prm::CqeOpcode::resp_send, 0, 60);
   e.rx_hash_result = be32{0xfeedbeef};
   e.hds_ip_ext = prm::cqe::l3_ok | prm::cqe::l4_ok;
+  e.l4_hdr_type_etc = prm::cqe::l3_ipv4 << prm::cqe::l3_type_shift | prm::cqe::l4_udp
+                                                                         << prm::cqe::l4_type_shift;
   e.timestamp = be64{77};
   Handle out[4];
-  EQUAL_FATAL(receive(b, out, {.side = true}), 1u);
+  EQUAL_FATAL(receive(b, out, {.side = true, .timestamp = true}), 1u);
   CU_ASSERT_TRUE(out[0].has(Handle::side));
   const pool::SideRecord& r = b.arena.side(out[0].index);
-  CU_ASSERT_TRUE(r.rx_hash == 0xfeedbeef && r.checksum_ok == 6 && r.timestamp == 77);
+  EQUAL(r.rx_hash, 0xfeedbeef);
+  EQUAL(r.packet_type, RTE_PTYPE_L2_ETHER | RTE_PTYPE_L3_IPV4_EXT_UNKNOWN | RTE_PTYPE_L4_UDP);
+  EQUAL(r.flags,
+        RTE_MBUF_F_RX_RSS_HASH | RTE_MBUF_F_RX_IP_CKSUM_GOOD | RTE_MBUF_F_RX_L4_CKSUM_GOOD);
+  EQUAL(r.timestamp, 77u);
 }
 
 void receive_errors() {

@@ -44,6 +44,7 @@ struct RxMemory {
   alignas(64) std::array<prm::DataSeg, wqes> ring{};
   be32 record{0};
   std::array<uint64_t, wqes> ids{};
+  std::array<uint32_t, wqes> indices{};
   CqMemory cq;
   queue::RqGeometry geometry() {
     return {reinterpret_cast<std::byte*>(ring.data()), wqes, 16, &record};

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a CQE says about a packet in the words of DPDK's rte_mbuf: packet type by table, flags.
+// Pure values, any thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include <rte_mbuf_core.h>
+#include <rte_mbuf_ptype.h>
+
+#include "kilim/burst/config.hh"
+#include "kilim/pool/handle.hh"
+#include "kilim/prm/cqe.hh"
+
+namespace kilim::burst {
+
+namespace detail {
+
+constexpr uint32_t l4_type(uint8_t l4_hdr_type_etc) noexcept {
+  if ((l4_hdr_type_etc & prm::cqe::ip_fragment) != 0) return RTE_PTYPE_L4_FRAG;
+  switch (l4_hdr_type_etc >> prm::cqe::l4_type_shift & 7) {
+    case prm::cqe::l4_none:
+      return RTE_PTYPE_L4_NONFRAG;
+    case prm::cqe::l4_udp:
+      return RTE_PTYPE_L4_UDP;
+    case prm::cqe::l4_tcp:
+    case prm::cqe::l4_tcp_empty_ack:
+    case prm::cqe::l4_tcp_ack:
+      return RTE_PTYPE_L4_TCP;
+    default:
+      return 0;
+  }
+}
+
+// As DPDK's mlx5 driver, mlx5_set_ptype_table(): a device does not tell options and extension
+// headers apart from none.
+constexpr uint32_t packet_type(uint8_t l4_hdr_type_etc) noexcept {
+  switch (l4_hdr_type_etc >> prm::cqe::l3_type_shift & 3) {
+    case prm::cqe::l3_ipv4:
+      return RTE_PTYPE_L2_ETHER | RTE_PTYPE_L3_IPV4_EXT_UNKNOWN | l4_type(l4_hdr_type_etc);
+    case prm::cqe::l3_ipv6:
+      return RTE_PTYPE_L2_ETHER | RTE_PTYPE_L3_IPV6_EXT_UNKNOWN | l4_type(l4_hdr_type_etc);
+    default:
+      return RTE_PTYPE_L2_ETHER;
+  }
+}
+
+constexpr std::array<uint32_t, 256> make_packet_types() noexcept {
+  std::array<uint32_t, 256> table{};
+  for (uint32_t i = 0; i < table.size(); i++) table[i] = packet_type(static_cast<uint8_t>(i));
+  return table;
+}
+
+}  // namespace detail
+
+// RTE_PTYPE_* by a CQE's l4_hdr_type_etc.
+inline constexpr std::array<uint32_t, 256> packet_types = detail::make_packet_types();
+
+// Bits of hds_ip_ext become RTE_MBUF_F_RX_*_CKSUM_GOOD by one shift to the left. A device does not
+// tell a wrong checksum from one that it did not look at, so neither flag says BAD.
+inline constexpr uint32_t checksum_shift = 6;
+inline constexpr uint32_t checksum_flags =
+    RTE_MBUF_F_RX_IP_CKSUM_GOOD | RTE_MBUF_F_RX_L4_CKSUM_GOOD;
+static_assert(prm::cqe::l3_ok << checksum_shift == RTE_MBUF_F_RX_IP_CKSUM_GOOD &&
+              prm::cqe::l4_ok << checksum_shift == RTE_MBUF_F_RX_L4_CKSUM_GOOD);
+inline constexpr uint32_t hash_flag = RTE_MBUF_F_RX_RSS_HASH;
+inline constexpr uint32_t vlan_flags = RTE_MBUF_F_RX_VLAN | RTE_MBUF_F_RX_VLAN_STRIPPED;
+
+// The side record of a packet. A hash of 0 means none, as in DPDK's mlx5 driver, rxq_cq_to_mbuf().
+template <RxConfig C>
+void write_side(pool::SideRecord& r, const prm::Cqe& e) noexcept {
+  r.rx_hash = e.rx_hash_result.host();
+  r.packet_type = packet_types[e.l4_hdr_type_etc];
+  r.flags = (uint32_t{e.hds_ip_ext} << checksum_shift & checksum_flags) |
+            (r.rx_hash != 0 ? hash_flag : 0u);
+  r.vlan = 0;
+  r.reserved = 0;
+  if constexpr (C.vlan) {
+    r.vlan = e.vlan_info.host();
+    if ((e.l4_hdr_type_etc & prm::cqe::vlan_stripped) != 0) r.flags |= vlan_flags;
+  }
+  if constexpr (C.timestamp) r.timestamp = e.timestamp.host();
+}
+
+}  // namespace kilim::burst

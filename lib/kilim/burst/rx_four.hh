@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Receives of four packets at once: the same handles and side records as one by one (burst/rx.hh),
+// in fewer instructions. Owner: the queue's worker. For processors with SSE4.1; on others rx.hh
+// takes each packet by itself.
+#pragma once
+
+#if defined(__SSE4_1__)
+
+#include <cstddef>
+#include <cstdint>
+
+#include <smmintrin.h>
+
+#include "kilim/base/barrier.hh"
+#include "kilim/burst/config.hh"
+#include "kilim/burst/packet_words.hh"
+#include "kilim/pool/arena.hh"
+#include "kilim/pool/handle.hh"
+#include "kilim/prm/cqe.hh"
+#include "kilim/queue/cq.hh"
+
+namespace kilim::burst::detail {
+
+// Four CQEs that lie in a row.
+class FourCqes {
+ public:
+  FourCqes(const std::byte* first, std::size_t bytes) noexcept : first_(first), bytes_(bytes) {}
+
+  // The 32 bits at `offset` of each CQE, in the order of the CQEs and the bytes of the device. One
+  // after the other: a tree of two halves would need an instruction more.
+  [[nodiscard]] __m128i words(std::size_t offset) const noexcept {
+    __m128i w = _mm_cvtsi32_si128(word(0, offset));
+    w = _mm_insert_epi32(w, word(1, offset), 1);
+    w = _mm_insert_epi32(w, word(2, offset), 2);
+    return _mm_insert_epi32(w, word(3, offset), 3);
+  }
+  // RTE_PTYPE_* of each.
+  [[nodiscard]] __m128i types() const noexcept {
+    __m128i t = _mm_cvtsi32_si128(type(0));
+    t = _mm_insert_epi32(t, type(1), 1);
+    t = _mm_insert_epi32(t, type(2), 2);
+    return _mm_insert_epi32(t, type(3), 3);
+  }
+  [[nodiscard]] const prm::Cqe& cqe(std::size_t i) const noexcept {
+    return *reinterpret_cast<const prm::Cqe*>(first_ + i * bytes_);
+  }
+
+ private:
+  [[nodiscard]] int word(std::size_t i, std::size_t offset) const noexcept {
+    int w;
+    __builtin_memcpy(&w, first_ + i * bytes_ + offset, sizeof w);
+    return w;
+  }
+  [[nodiscard]] int type(std::size_t i) const noexcept {
+    return static_cast<int>(packet_types[cqe(i).l4_hdr_type_etc]);
+  }
+  const std::byte* first_;
+  std::size_t bytes_;
+};
+
+// What the last word of a received packet's CQE says in its last byte, op_own, where the owner bit
+// is `owner`: neither compressed nor an error, and software's.
+inline __m128i packet_op_own(uint8_t owner) noexcept {
+  const uint8_t wanted = prm::cqe::op_own(prm::CqeOpcode::resp_send, false, owner != 0);
+  return _mm_set1_epi32(static_cast<int>(uint32_t{wanted} << 24));
+}
+
+// True: all four are such packets.
+inline bool are_packets(const FourCqes& four, __m128i op_own) noexcept {
+  constexpr uint32_t judged = 0xffu & ~uint32_t{prm::cqe::solicited_bit};
+  const __m128i last = four.words(offsetof(prm::Cqe, op_own) - 3);
+  return _mm_testz_si128(_mm_xor_si128(last, op_own),
+                         _mm_set1_epi32(static_cast<int>(judged << 24))) != 0;
+}
+
+// Lengths of the packets as 32-bit words; an mbuf's and a handle's are 16 bits long.
+inline __m128i lengths_of(const FourCqes& four) noexcept {
+  const __m128i order = _mm_setr_epi8(3, 2, -1, -1, 7, 6, -1, -1, 11, 10, -1, -1, 15, 14, -1, -1);
+  return _mm_shuffle_epi8(four.words(offsetof(prm::Cqe, byte_cnt)), order);
+}
+
+inline void store_handles(pool::Handle* out, const uint32_t* indices, __m128i lengths,
+                          __m128i meta) noexcept {
+  const __m128i index = _mm_loadu_si128(reinterpret_cast<const __m128i*>(indices));
+  const __m128i rest = _mm_or_si128(lengths, meta);
+  auto* to = reinterpret_cast<__m128i*>(out);
+  _mm_storeu_si128(to, _mm_unpacklo_epi32(index, rest));
+  _mm_storeu_si128(to + 1, _mm_unpackhi_epi32(index, rest));
+}
+
+// The first 16 bytes of four side records, a word of each in a register, go to their places.
+inline void store_sides(pool::SideRecord* sides, const uint32_t* indices, __m128i hash,
+                        __m128i type, __m128i flags, __m128i vlan) noexcept {
+  const __m128i low01 = _mm_unpacklo_epi32(hash, type), low23 = _mm_unpackhi_epi32(hash, type);
+  const __m128i high01 = _mm_unpacklo_epi32(flags, vlan), high23 = _mm_unpackhi_epi32(flags, vlan);
+  const auto store = [&](std::size_t i, __m128i half) noexcept {
+    _mm_store_si128(reinterpret_cast<__m128i*>(sides + indices[i]), half);
+  };
+  store(0, _mm_unpacklo_epi64(low01, high01));
+  store(1, _mm_unpackhi_epi64(low01, high01));
+  store(2, _mm_unpacklo_epi64(low23, high23));
+  store(3, _mm_unpackhi_epi64(low23, high23));
+}
+
+template <RxConfig C>
+void write_sides(pool::SideRecord* sides, const uint32_t* indices, const FourCqes& four) noexcept {
+  constexpr std::size_t info_offset = offsetof(prm::Cqe, hds_ip_ext);
+  static_assert(offsetof(prm::Cqe, l4_hdr_type_etc) == info_offset + 1 &&
+                offsetof(prm::Cqe, vlan_info) == info_offset + 2);
+  const __m128i big = _mm_setr_epi8(3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12);
+  const __m128i hash = _mm_shuffle_epi8(four.words(offsetof(prm::Cqe, rx_hash_result)), big);
+  const __m128i info = four.words(info_offset);
+  const __m128i good = _mm_and_si128(_mm_slli_epi32(info, checksum_shift),
+                                     _mm_set1_epi32(static_cast<int>(checksum_flags)));
+  const __m128i no_hash = _mm_cmpeq_epi32(hash, _mm_setzero_si128());
+  __m128i flags =
+      _mm_or_si128(good, _mm_andnot_si128(no_hash, _mm_set1_epi32(static_cast<int>(hash_flag))));
+  __m128i vlan = _mm_setzero_si128();
+  if constexpr (C.vlan) {
+    const __m128i tag = _mm_setr_epi8(3, 2, -1, -1, 7, 6, -1, -1, 11, 10, -1, -1, 15, 14, -1, -1);
+    vlan = _mm_shuffle_epi8(info, tag);
+    // vlan_stripped in the sign bit, then in every bit of the word.
+    const __m128i stripped = _mm_srai_epi32(_mm_slli_epi32(info, 23), 31);
+    static_assert(uint32_t{prm::cqe::vlan_stripped} << 8 << 23 == 1u << 31);
+    flags =
+        _mm_or_si128(flags, _mm_and_si128(stripped, _mm_set1_epi32(static_cast<int>(vlan_flags))));
+  }
+  store_sides(sides, indices, hash, four.types(), flags, vlan);
+  if constexpr (C.timestamp) {
+    for (std::size_t i = 0; i < 4; i++) sides[indices[i]].timestamp = four.cqe(i).timestamp.host();
+  }
+}
+
+// Takes packets four at a time, as long as there are four in a row and all are good: writes their
+// handles to `out`, adds their lengths to `bytes`, and returns how many. `buffers` are those posted
+// for the next receives, `meta` is what each handle gets.
+template <RxConfig C>
+uint32_t take_fours(const queue::Cq::Row row, std::span<const uint32_t> buffers,
+                    pool::SideRecord* sides, std::span<pool::Handle> out, uint16_t meta,
+                    uint64_t& bytes) noexcept {
+  std::size_t most = out.size() < row.count ? out.size() : row.count;
+  most = buffers.size() < most ? buffers.size() : most;
+  const __m128i metas = _mm_set1_epi32(static_cast<int>(uint32_t{meta} << 16));
+  __m128i sum = _mm_setzero_si128();
+  const __m128i op_own = packet_op_own(row.owner);
+  const std::byte* at = row.first;
+  const std::size_t step = row.bytes;
+  std::size_t n = 0;
+  for (; n + 4 <= most; n += 4, at += step * 4) {
+    const FourCqes four{at, step};
+    if (!are_packets(four, op_own)) break;
+    after_owner_bit();
+    const __m128i lengths = lengths_of(four);
+    sum = _mm_add_epi32(sum, lengths);
+    store_handles(&out[n], &buffers[n], lengths, metas);
+    if constexpr (C.side) write_sides<C>(sides, &buffers[n], four);
+  }
+  sum = _mm_add_epi32(sum, _mm_srli_si128(sum, 8));
+  bytes += static_cast<uint32_t>(_mm_cvtsi128_si32(sum)) +
+           static_cast<uint32_t>(_mm_extract_epi32(sum, 1));
+  return static_cast<uint32_t>(n);
+}
+
+}  // namespace kilim::burst::detail
+
+#endif

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// RxRing: the producer's side of a receive queue whose WQEs are one buffer of the arena each.
+// Length and key are written once; a refill writes addresses only. Owner: the queue's worker. Never
+// allocates from a heap, blocks or logs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kilim/base/assert.hh"
+#include "kilim/base/barrier.hh"
+#include "kilim/base/ident.hh"
+#include "kilim/base/mmio.hh"
+#include "kilim/base/owner.hh"
+#include "kilim/base/units.hh"
+#include "kilim/pool/pool.hh"
+#include "kilim/prm/data_seg.hh"
+#include "kilim/queue/geometry.hh"
+#include "kilim/queue/sge.hh"
+
+#if defined(__SSE4_1__)
+#include <smmintrin.h>
+#endif
+
+namespace kilim::burst {
+
+// Where packets go: buffers of `arena` from their `head_lines`-th line on, under `key`.
+struct RxPlace {
+  pool::Arena arena;
+  Lkey key;                 // of the arena, for this device
+  uint16_t head_lines = 0;  // 64-byte lines left free before the data
+
+  [[nodiscard]] uint32_t head_bytes() const noexcept {
+    return head_lines * static_cast<uint32_t>(cacheline_bytes);
+  }
+};
+
+class RxRing {
+ public:
+  // `indices` keeps the buffer of each WQE: one entry per WQE; it outlives the ring.
+  RxRing(const queue::RqGeometry& geometry, std::span<uint32_t> indices,
+         const RxPlace& place) noexcept
+      : geometry_(geometry),
+        indices_(indices.data()),
+        mask_(geometry.wqe_count - 1),
+        stride_(place.arena.stride()),
+        first_(place.arena.first_address().value() + place.head_bytes()) {
+    KILIM_ASSERT(queue::is_power_of_two(geometry.wqe_count) &&
+                 indices.size() >= geometry.wqe_count);
+    KILIM_ASSERT(geometry.stride >= octoword_bytes && geometry.stride % octoword_bytes == 0);
+    const uint32_t length = stride_ - place.head_bytes();
+    for (uint32_t i = 0; i < geometry.wqe_count; i++) {
+      std::byte* const wqe = geometry.buf + std::size_t{i} * geometry.stride;
+      queue::store_pointer(wqe, 0, length, place.key);
+      if (geometry.stride > octoword_bytes)
+        queue::store_pointer(wqe + octoword_bytes, 0, 0, Lkey{prm::list_end_lkey});
+    }
+  }
+  RxRing(RxRing&&) = default;
+  RxRing& operator=(RxRing&&) = default;
+  RxRing(const RxRing&) = delete;
+  RxRing& operator=(const RxRing&) = delete;
+
+  [[nodiscard]] const queue::RqGeometry& geometry() const noexcept { return geometry_; }
+  // Receives that can be posted now, and those posted and not retired.
+  [[nodiscard]] uint32_t room() const noexcept { return geometry_.wqe_count - (pi_ - ci_); }
+  [[nodiscard]] uint32_t posted() const noexcept { return pi_ - ci_; }
+
+  // The buffers of the oldest receives, as far as they lie in a row.
+  [[nodiscard]] std::span<const uint32_t> oldest() const noexcept {
+    const uint32_t at = ci_ & mask_;
+    const uint32_t to_end = mask_ + 1 - at, all = posted();
+    return {indices_ + at, all < to_end ? all : to_end};
+  }
+  // The buffer of the WQE at `counter` (from a CQE).
+  [[nodiscard]] uint32_t index(uint16_t counter) const noexcept {
+    return indices_[counter & mask_];
+  }
+  // Frees the WQE at `counter` (from a CQE) and all before it, as receives complete in order.
+  // Returns its buffer.
+  uint32_t retire(uint16_t counter) noexcept {
+    owner_.check();
+    ci_ += static_cast<uint16_t>(counter - ci_) + 1u;
+    KILIM_ASSERT(pi_ - ci_ <= geometry_.wqe_count);
+    return indices_[counter & mask_];
+  }
+
+  // Posts buffers until the ring is full or the pool is empty, and rings. Returns how many; `dry`
+  // says that the pool was empty.
+  uint32_t refill(pool::BufferCache& cache, bool& dry) noexcept {
+    owner_.check();
+    uint32_t posted = 0;
+    dry = false;
+    for (uint32_t want = room(); want != 0 && !dry;) {
+      const uint32_t at = pi_ & mask_;
+      const uint32_t to_end = mask_ + 1 - at;
+      const uint32_t ask = want < to_end ? want : to_end;
+      const uint32_t got = cache.alloc_indices({indices_ + at, ask});
+      store_addresses(at, got);
+      pi_ += got;
+      posted += got;
+      want -= got;
+      dry = got < ask;
+    }
+    if (posted != 0) ring();
+    return posted;
+  }
+
+  // Called when the queue pair went through RESET: calls visit(buffer) for what was posted, and
+  // empties the ring.
+  template <typename Visit>
+  void reset(Visit&& visit) noexcept {
+    owner_.check();
+    for (; ci_ != pi_; ci_++) visit(indices_[ci_ & mask_]);
+    pi_ = ci_ = 0;
+    record_store(geometry_.record, be32{0});
+  }
+  // Lets another worker use the queue from now on; the two never use it at the same time.
+  void release_owner() noexcept { owner_.release(); }
+
+ private:
+  void ring() noexcept {
+    before_doorbell_record();
+    record_store(geometry_.record, be32{pi_ & 0xffff});
+  }
+  // Writes the addresses of the buffers of `count` WQEs from number `at` on.
+  void store_addresses(uint32_t at, uint32_t count) const noexcept {
+    constexpr std::size_t address = offsetof(prm::DataSeg, addr);
+    std::byte* to = geometry_.buf + std::size_t{at} * geometry_.stride + address;
+    const std::size_t step = geometry_.stride;
+    const uint32_t* const from = indices_ + at;
+    uint32_t i = 0;
+#if defined(__SSE4_1__)
+    const __m128i stride = _mm_set1_epi64x(stride_);
+    const __m128i first = _mm_set1_epi64x(static_cast<long long>(first_));
+    const __m128i order = _mm_setr_epi8(7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8);
+    for (; i + 2 <= count; i += 2, to += 2 * step) {
+      const __m128i two =
+          _mm_cvtepu32_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from + i)));
+      const __m128i host = _mm_add_epi64(_mm_mul_epu32(two, stride), first);
+      const __m128i big = _mm_shuffle_epi8(host, order);
+      _mm_storel_pd(reinterpret_cast<double*>(to), _mm_castsi128_pd(big));
+      _mm_storeh_pd(reinterpret_cast<double*>(to + step), _mm_castsi128_pd(big));
+    }
+#endif
+    for (; i < count; i++, to += step)
+      queue::store_word(to, be64{first_ + std::size_t{from[i]} * stride_});
+  }
+
+  queue::RqGeometry geometry_;
+  uint32_t* indices_;
+  uint32_t mask_;
+  uint32_t stride_;  // from one buffer to the next
+  uint64_t first_;   // address of the data in buffer 0
+  uint32_t pi_ = 0;
+  uint32_t ci_ = 0;
+  Owner owner_;
+};
+
+}  // namespace kilim::burst

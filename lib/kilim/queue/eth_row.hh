@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// EthRow: SENDs of frames of one piece each on a raw packet queue, one after the other without a
+// look at anything but their data segments: three stores of 16 bytes a WQE. The WQEs are those that
+// eth_send() writes. Owner: the queue's worker. Never allocates, blocks or logs. For processors
+// with SSE4.1; others use eth_send().
+#pragma once
+
+#if defined(__SSE4_1__)
+
+#include <cstddef>
+#include <cstdint>
+
+#include <smmintrin.h>
+
+#include "kilim/base/assert.hh"
+#include "kilim/prm/ctrl_seg.hh"
+#include "kilim/prm/opcode.hh"
+#include "kilim/queue/eth_wqe.hh"
+#include "kilim/queue/wqe_cursor.hh"
+
+namespace kilim::queue {
+
+class EthRow {
+ public:
+  // At the cursor's place; the cursor has no pending fence. `offload` and `flags` are those of
+  // eth_send(), the same in all WQEs.
+  EthRow(const WqeCursor& c, uint8_t offload, uint8_t flags) noexcept
+      : at_(c.line()), control_(first_control(c, flags)), eth_(eth_segment(offload)) {
+    KILIM_ASSERT(!c.has_pending_fence());
+  }
+
+  // Writes the next WQE, whose data segment is `data`, as it lies in memory. The caller counts: at
+  // most WqeCursor::row() in all, and WqeCursor::advance_row() tells the cursor.
+  void put(__m128i data) noexcept {
+    // The WQE's index in the byte order of the device, in the middle of the first word.
+    const __m128i order = _mm_setr_epi8(-1, 1, 0, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    auto* wqe = reinterpret_cast<__m128i*>(at_);
+    _mm_store_si128(wqe, _mm_shuffle_epi8(control_, order));
+    _mm_store_si128(wqe + 1, eth_);
+    _mm_store_si128(wqe + 2, data);
+    control_ = _mm_add_epi16(control_, _mm_cvtsi32_si128(1));
+    at_ += wqebb_bytes;
+  }
+
+ private:
+  // A control segment, but for its first word: index (15:0, counted in host order) and opcode
+  // (23:16).
+  static __m128i first_control(const WqeCursor& c, uint8_t flags) noexcept {
+    const uint32_t first =
+        (c.position() & 0xffff) | uint32_t{static_cast<uint8_t>(prm::Opcode::send)} << 16;
+    const uint32_t qpn_ds = be32{c.qpn().value() << 8 | octowords}.raw();
+    return _mm_setr_epi32(static_cast<int>(first), static_cast<int>(qpn_ds),
+                          static_cast<int>(be32{flags}.raw()), 0);
+  }
+  static __m128i eth_segment(uint8_t offload) noexcept {
+    alignas(16) std::byte segment[octoword_bytes];
+    detail::store_eth(segment, offload);
+    return _mm_load_si128(reinterpret_cast<const __m128i*>(segment));
+  }
+
+  static constexpr uint32_t octowords = 3;
+  std::byte* at_;
+  __m128i control_;
+  __m128i eth_;
+};
+
+}  // namespace kilim::queue
+
+#endif

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Bursts of any size with any contents over rings that wrap at different places: handles, side
+// records and WQEs are compared with what one packet by itself would be. Words of packets are those
+// of DPDK's mlx5 driver (mlx5_set_ptype_table() and rxq_cq_to_mbuf(), drivers/net/mlx5/mlx5_rxtx.c
+// and mlx5_rx.c of DPDK 22.11).
+#include <deque>
+#include <random>
+#include <vector>
+
+#include "burst_fixture.hh"
+#include "kilim/burst/select.hh"
+#include "ut.hh"
+
+namespace {
+
+using namespace kilim;
+using namespace kilim::burst;
+using pool::Handle;
+using test::arena_key;
+using test::Bench;
+
+constexpr uint32_t rounds = 400;
+
+// What the side record of a CQE with these fields is to be.
+pool::SideRecord expected_side(const prm::Cqe& e, RxConfig c, const pool::SideRecord& before) {
+  static constexpr uint32_t l3[] = {0, 0xe0, 0x90, 0};  // -, IPv6, IPv4, -
+  static constexpr uint32_t l4[] = {0x600, 0x100, 0x200, 0x100, 0x100, 0, 0, 0};
+  pool::SideRecord r = before;
+  r.rx_hash = e.rx_hash_result.host();
+  const uint32_t network = l3[e.l4_hdr_type_etc >> 2 & 3];
+  const bool fragment = (e.l4_hdr_type_etc & 0x80) != 0;
+  r.packet_type = 1 | network;
+  if (network != 0) r.packet_type |= fragment ? 0x300 : l4[e.l4_hdr_type_etc >> 4 & 7];
+  r.flags = (r.rx_hash != 0 ? 1u << 1 : 0u) | ((e.hds_ip_ext & 2) != 0 ? 1u << 7 : 0u) |
+            ((e.hds_ip_ext & 4) != 0 ? 1u << 8 : 0u);
+  r.vlan = c.vlan ? e.vlan_info.host() : uint16_t{0};
+  if (c.vlan && (e.l4_hdr_type_etc & 1) != 0) r.flags |= 1u << 0 | 1u << 6;
+  if (c.timestamp) r.timestamp = e.timestamp.host();
+  return r;
+}
+bool same(const pool::SideRecord& a, const pool::SideRecord& b) {
+  return std::memcmp(&a, &b, sizeof a) == 0;
+}
+
+struct Arrival {
+  Handle handle;
+  pool::SideRecord side;
+};
+
+class Receiver {
+ public:
+  explicit Receiver(RxConfig c) : config_(c), random_(number_of(c) + 1) { rx_refill(*b_.rx); }
+
+  void round() {
+    for (uint32_t n = below(20); n > 0 && arrived_ < b_.rx->rq.posted(); n--) arrive();
+    std::array<Handle, 19> out;
+    const uint32_t before = b_.rx_memory.cq.record.host();
+    const uint32_t n = select_rx(config_)(*b_.rx, std::span(out).first(1 + below(18)));
+    arrived_ -= b_.rx_memory.cq.record.host() - before;
+    for (uint32_t i = 0; i < n; i++) compare(out[i]);
+  }
+  void finish() {
+    while (!due_.empty()) round();
+    EQUAL(b_.outstanding(), b_.rx->rq.posted());
+    EQUAL(b_.rx->counters.packets.read(), packets_);
+    EQUAL(b_.rx->counters.bytes.read(), bytes_);
+  }
+
+ private:
+  uint32_t below(uint32_t n) { return static_cast<uint32_t>(random_() % n); }
+
+  void arrive() {
+    const auto wqe = static_cast<uint16_t>(next_++);
+    arrived_++;
+    const Handle posted{b_.rx->rq.index(wqe), 0, 0};
+    if (below(40) == 0) {
+      b_.rx_memory.cq.write_error(prm::CqeOpcode::resp_err, wqe, prm::Syndrome::local_length);
+      return;
+    }
+    prm::Cqe& e = b_.rx_memory.cq.write(prm::CqeOpcode::resp_send, wqe, 1 + below(1984));
+    e.rx_hash_result = be32{below(4) == 0 ? 0u : static_cast<uint32_t>(random_())};
+    e.hds_ip_ext = static_cast<uint8_t>(random_());
+    e.l4_hdr_type_etc = static_cast<uint8_t>(random_());
+    e.vlan_info = be16{static_cast<uint16_t>(random_())};
+    e.timestamp = be64{random_()};
+    e.op_own |= below(2) == 0 ? prm::cqe::solicited_bit : uint8_t{0};
+    Arrival a{{posted.index, static_cast<uint16_t>(e.byte_cnt.host()), 2}, {}};
+    if (config_.side) {
+      a.handle.meta |= Handle::side;
+      a.side = expected_side(e, config_, b_.arena.side(posted.index));
+    }
+    due_.push_back(a);
+  }
+  void compare(Handle h) {
+    CU_ASSERT_FALSE_FATAL(due_.empty());
+    const Arrival a = due_.front();
+    due_.pop_front();
+    CU_ASSERT_TRUE_FATAL(h == a.handle);
+    if (config_.side) CU_ASSERT_TRUE_FATAL(same(b_.arena.side(h.index), a.side));
+    packets_++;
+    bytes_ += h.length;
+    b_.cache->free_one(h);
+  }
+
+  Bench b_;
+  RxConfig config_;
+  std::mt19937_64 random_;
+  std::deque<Arrival> due_;
+  uint32_t next_ = 0, arrived_ = 0;
+  uint64_t packets_ = 0, bytes_ = 0;
+};
+
+void received_as_one_by_one() {
+  for (uint32_t number = 0; number < rx_configs; number++) {
+    Receiver r(rx_config(number));
+    for (uint32_t i = 0; i < rounds; i++) r.round();
+    r.finish();
+  }
+}
+
+// The WQEs of each burst against those of a second queue that got its packets one by one.
+class Sender {
+ public:
+  void round() {
+    std::array<Handle, 23> in;
+    const uint32_t want = 1 + below(in.size());
+    const uint32_t got = b_.cache->alloc(std::span(in).first(want), 1);
+    for (uint32_t i = 0; i < got; i++) {
+      in[i].length = static_cast<uint16_t>(below(60) == 0 ? 0 : 1 + below(65535));
+      in[i].meta = static_cast<uint16_t>(below(34));
+    }
+    (void)select_reclaim({})(*b_.tx);
+    const uint32_t room = tx_room(*b_.tx), first = b_.tx->sq.posted();
+    const uint32_t sent = select_tx({})(*b_.tx, std::span(in).first(got));
+    EQUAL_FATAL(sent, expected(in, got, room));
+    compare(first, std::span(in).first(sent));
+    if (sent != 0) ends_.push_back(first + sent - 1);
+    b_.cache->free({&in[sent], got - sent});
+    if (below(3) == 0) complete();
+  }
+  void finish() {
+    while (!ends_.empty()) complete();
+    (void)select_reclaim({})(*b_.tx);
+    EQUAL(b_.outstanding(), 0u);
+    EQUAL(b_.tx->counters.bytes.read(), bytes_);
+  }
+
+ private:
+  uint32_t below(std::size_t n) { return static_cast<uint32_t>(random_() % n); }
+
+  // All that have room, up to the first empty one.
+  static uint32_t expected(std::span<const Handle> in, uint32_t got, uint32_t room) {
+    uint32_t n = 0;
+    while (n < got && n < room && in[n].length != 0) n++;
+    return n;
+  }
+  void compare(uint32_t first, std::span<const Handle> sent) {
+    for (uint32_t i = 0; i < sent.size(); i++) {
+      const uint32_t at = first + i;
+      const bool last = i + 1 == sent.size();
+      const prm::CtrlSeg& ctrl = b_.tx_memory.ctrl(at);
+      EQUAL_FATAL(ctrl.opmod_idx_opcode.host(), (at & 0xffff) << 8 | 0x0au);
+      EQUAL_FATAL(ctrl.qpn_ds.host(), 0x123u << 8 | 3);
+      EQUAL_FATAL(ctrl.fm_ce_se, last ? prm::ctrl::cq_update : prm::ctrl::only_first_error);
+      EQUAL_FATAL(b_.tx_memory.data(at).byte_count.host(), uint32_t{sent[i].length});
+      EQUAL_FATAL(b_.tx_memory.data(at).lkey.host(), arena_key.value());
+      EQUAL_FATAL(b_.tx_memory.data(at).addr.host(),
+                  reinterpret_cast<uint64_t>(b_.memory.data()) +
+                      uint64_t{sent[i].index} * pool::default_stride + (sent[i].meta & 0xff) * 64u);
+      bytes_ += sent[i].length;
+    }
+    EQUAL_FATAL(b_.tx_memory.record.host(), (first + static_cast<uint32_t>(sent.size())) & 0xffff);
+  }
+  void complete() {
+    if (ends_.empty()) return;
+    b_.tx_memory.cq.write(prm::CqeOpcode::req, static_cast<uint16_t>(ends_.front()));
+    ends_.pop_front();
+  }
+
+  Bench b_;
+  std::mt19937_64 random_{7};
+  std::deque<uint32_t> ends_;
+  uint64_t bytes_ = 0;
+};
+
+void sent_as_one_by_one() {
+  Sender s;
+  for (uint32_t i = 0; i < 10 * rounds; i++) s.round();
+  s.finish();
+}
+
+// All 256 values, as the driver's table has them for packets without a tunnel.
+void packet_types_are_dpdks() {
+  for (uint32_t i = 0; i < 256; i++) {
+    prm::Cqe e{};
+    e.l4_hdr_type_etc = static_cast<uint8_t>(i);
+    EQUAL(packet_types[i], expected_side(e, {}, {}).packet_type);
+  }
+}
+
+const kilim::test::Case cases[] = {
+    {"packets received in bursts are those received one by one", received_as_one_by_one},
+    {"packets sent in bursts are those sent one by one", sent_as_one_by_one},
+    {"packet types are those of DPDK's driver", packet_types_are_dpdks},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("burst_packets_random", cases)
