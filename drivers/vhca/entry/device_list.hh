@@ -29,13 +29,14 @@ class Device {
   [[nodiscard]] Instance* live() const noexcept { return live_.load(std::memory_order_acquire); }
 
   [[nodiscard]] bool hidden() const noexcept { return hidden_.load(std::memory_order_relaxed); }
+  // Takes it off the list; who has it open keeps it. Any thread.
   void hide() noexcept { hidden_.store(true, std::memory_order_relaxed); }
 
  private:
   friend struct ForkHandlers;
   const DeviceConfig config_;
   const Profile profile_;
-  std::atomic<Instance*> live_{nullptr};
+  std::atomic<Instance*> live_{nullptr};  // never destroyed: other threads may be in it
   std::atomic<bool> hidden_{false};
 };
 
@@ -47,6 +48,7 @@ Result<Device*> add(DeviceConfig config);
 Device* find_name(std::string_view name) noexcept;
 // By "/dev/infiniband/uverbsN".
 Device* find_path(const char* path) noexcept;
+// Devices by place, hidden ones too; places below count() stay what they are.
 std::size_t count() noexcept;
 Device* at(std::size_t i) noexcept;
 

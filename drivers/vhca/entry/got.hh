@@ -10,8 +10,8 @@
 namespace kilim::vhca {
 
 struct Redirect {
-  const char* symbol;
-  void* to;
+  const char* symbol;  // without its version
+  void* to;            // the function that its calls reach from then on
 };
 
 // In every loaded library whose file name begins with `library`. Returns how many entries were

@@ -18,6 +18,8 @@ namespace kilim::vhca {
 
 class Instance {
  public:
+  // EINVAL: a wire, linter or order that is not known; otherwise what kept the journal, a wire or
+  // the thread from being made.
   static Result<std::unique_ptr<Instance>> make(const AttachConfig& config, const Profile& profile);
 
   [[nodiscard]] Hca& hca() noexcept { return *hca_; }
@@ -42,6 +44,7 @@ class Instance {
   // The process ends: what destroyed queues owe their peers goes out, if the wire takes it soon.
   void settle() noexcept;
 
+  // The adapter's lock is held from before_fork() on, so that the child finds whole tables.
   void before_fork() noexcept;
   void after_fork_in_parent() noexcept;
   void after_fork_in_child() noexcept;

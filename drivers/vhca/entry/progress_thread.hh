@@ -78,14 +78,14 @@ class ProgressThread {
   std::atomic<bool> asleep_{false};
   std::atomic<bool> timed_{false};  // some page cannot be watched
   std::atomic<uint64_t> client_polls_{0};
-  uint64_t client_polls_seen_ = 0;
-  int fruitless_wakes_ = 0;
-  uint32_t empty_turns_ = 0;
+  uint64_t client_polls_seen_ = 0;  // of client_polls_, at the last look
+  int fruitless_wakes_ = 0;   // by a frame, in a row, that made no work: then wires are left out
+  uint32_t empty_turns_ = 0;  // in a row
   uint32_t store_looks_left_ = 0;  // not 0: pages are open until the store that trapped is seen
   uint64_t doorbells_before_ = 0;  // when it was let go on
   std::atomic<uint64_t> turns_{0}, sleeps_{0}, traps_{0}, system_calls_{0};
-  std::vector<int> wires_;
-  std::vector<pollfd> waited_;
+  std::vector<int> wires_;      // descriptors of the last wait_set()
+  std::vector<pollfd> waited_;  // room for poll(2), kept
 };
 
 }  // namespace kilim::vhca

@@ -43,6 +43,7 @@ class WriteProtect {
   void after_fork_in_child() noexcept;
 
  private:
+  // As userfaultfd's ioctls take it, in bytes.
   struct Range {
     unsigned long long start;
     unsigned long long length;

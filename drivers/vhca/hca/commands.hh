@@ -21,7 +21,8 @@ namespace commands {
 
 using prm::cmd::Status;
 
-// One number for each place where a command is refused.
+// The syndrome of an answer: one number for each place where a command is refused. The manual
+// leaves syndromes to the firmware; these are ours, so that a journal's line leads to its place.
 enum class Refusal : uint32_t {
   none = 0,
   unknown_opcode = 0x56a001,
@@ -56,9 +57,11 @@ struct Answer {
   Refusal why = Refusal::none;
 };
 
+// The command and its answer, as long as the client made them; the answer is zero on entry.
 using In = std::span<const std::byte>;
 using Out = std::span<std::byte>;
 
+// A field at byte `at`. Callers have seen that `in` is long enough.
 template <typename T>
 T read(In in, std::size_t at = 0) {
   T v;

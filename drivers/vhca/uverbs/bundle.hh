@@ -25,20 +25,22 @@ enum class AttrKind : uint8_t {
   fd,          // a descriptor, checked by the method
 };
 
+// A row of a method's table: what one attribute may be.
 struct AttrRule {
-  uint16_t id;
+  uint16_t id;  // UVERBS_ATTR_* or MLX5_IB_ATTR_*
   AttrKind kind;
-  bool mandatory;
-  uint16_t min = 0;
-  uint16_t max = 0xffff;
-  Kind object = Kind::pd;
+  bool mandatory;          // EINVAL where it is absent
+  uint16_t min = 0;        // bytes, of in, in_struct and out
+  uint16_t max = 0xffff;   // bytes, of in and in_struct
+  Kind object = Kind::pd;  // of AttrKind::object
 };
 
 class Bundle;
 
+// A row of the dispatch table.
 struct Method {
-  uint16_t object;
-  uint16_t method;
+  uint16_t object;  // UVERBS_OBJECT_* or MLX5_IB_OBJECT_*
+  uint16_t method;  // UVERBS_METHOD_* or MLX5_IB_METHOD_*
   WhenDead when_dead;
   int (*run)(Context&, Bundle&);  // 0 or a negative errno
   std::span<const AttrRule> rules;

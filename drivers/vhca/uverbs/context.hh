@@ -65,7 +65,8 @@ struct Context final : EventSink {
   // Makes one; the client's descriptor, or a negative errno.
   int make_event_file(EventFile::Kind kind);
 
-  // GET_CONTEXT has been answered: events of the adapter come here.
+  // GET_CONTEXT has been answered: events of the adapter come here. `with_devx`: the client asked
+  // for firmware commands (MLX5_IB_ALLOC_UCTX_DEVX).
   void open(bool with_devx);
   // Everything goes.
   void close();
@@ -73,12 +74,12 @@ struct Context final : EventSink {
   // memory stays, to be mapped.
   void disown();
 
-  Hca& hca;
+  Hca& hca;               // outlives every open of it
   bool opened = false;    // GET_CONTEXT has been answered
   bool devx = false;      // and it asked for DevX
   bool disowned = false;  // a child after fork
-  uint32_t dm_open = 0;   // to whom device memory is counted
-  Fd clock_page;
+  uint32_t dm_open = 0;   // to whom device memory is counted: DeviceMemory::enter()
+  Fd clock_page;          // mlx5_ib_clock_info, made when it is first mapped
   RecordPages record_pages;
 
  private:
@@ -86,7 +87,7 @@ struct Context final : EventSink {
   void forget_files();
 
   std::vector<std::unique_ptr<Object>> objects_;  // by handle
-  std::vector<uint32_t> unused_;
+  std::vector<uint32_t> unused_;                  // handles to be given again
   std::vector<std::unique_ptr<EventFile>> event_files_;
 
  public:

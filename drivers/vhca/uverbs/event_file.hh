@@ -47,8 +47,8 @@ class EventFile {
   Kind kind_;
   Fd write_end_;
   Fd read_end_;
-  uint32_t holders_ = 0;
-  dev_t device_ = 0;
+  uint32_t holders_ = 0;  // queues that report here
+  dev_t device_ = 0;      // of the pipe: the client's descriptor is known by it
   ino_t inode_ = 0;
 };
 

@@ -18,6 +18,7 @@ namespace kilim::vhca {
 class EventFile;
 struct Context;
 
+// Numbered so that users come before what they use: Context::close() goes by it.
 enum class Kind : uint8_t { flow, qp, srq, mw, mr, dm, ah, devx_obj, cq, uar, xrcd, pd };
 
 struct Object {
@@ -29,7 +30,7 @@ struct Object {
   virtual int release(Context&) = 0;
 
   Kind kind;
-  uint32_t handle = 0;
+  uint32_t handle = 0;            // the client's name for it: its place in the context's table
   uint32_t users = 0;             // objects that use this one
   std::array<Object*, 5> uses{};  // null behind the last
 };
@@ -46,10 +47,10 @@ struct MrObject final : Object {
   MrObject() noexcept : Object(kind_of) {}
   int release(Context&) override;
   MrKeys keys;
-  uint64_t start = 0;
-  uint64_t length = 0;
-  uint64_t iova = 0;
-  uint32_t access = 0;
+  uint64_t start = 0;      // in the client's memory; 0 of device memory
+  uint64_t length = 0;     // in bytes
+  uint64_t iova = 0;       // the address by which requests name the first byte
+  uint32_t access = 0;     // IB_UVERBS_ACCESS_*
   bool of_device = false;  // its memory is the adapter's
   Pin pin;                 // none of memory on demand
 };
@@ -59,7 +60,7 @@ struct DmObject final : Object {
   DmObject() noexcept : Object(kind_of) {}
   int release(Context&) override;
   DmBlock block;
-  uint64_t length = 0;     // as asked for
+  uint64_t length = 0;     // in bytes, as asked for
   bool inherited = false;  // its owner is the process that forked this one
 };
 
@@ -73,8 +74,10 @@ struct MwObject final : Object {
 // What queues have in common: where their asynchronous events go.
 struct EventSource : Object {
   using Object::Object;
-  uint64_t user_handle = 0;
-  EventFile* async = nullptr;
+  uint64_t user_handle = 0;    // what its events carry
+  EventFile* async = nullptr;  // null: they go nowhere
+  // Events that the client was given: destroying waits until it has acknowledged so many
+  // (libibverbs, ibv_destroy_cq(3)).
   uint32_t async_posted = 0;
 };
 
@@ -83,11 +86,11 @@ struct CqObject final : EventSource {
   CqObject() noexcept : EventSource(kind_of) {}
   int release(Context&) override;
   Cqn cqn;
-  uint32_t cqe_count = 0;
-  uint32_t cqe_bytes = 0;
-  EventFile* channel = nullptr;
+  uint32_t cqe_count = 0;        // entries of its ring, a power of two
+  uint32_t cqe_bytes = 0;        // of an entry, 64 or 128
+  EventFile* channel = nullptr;  // of its completion events; null: none
   QueuePins pins;
-  uint32_t completions_posted = 0;
+  uint32_t completions_posted = 0;  // as async_posted
 };
 
 struct QpObject final : EventSource {
@@ -106,8 +109,8 @@ struct SrqObject final : EventSource {
   SrqObject() noexcept : EventSource(kind_of) {}
   int release(Context&) override;
   uint32_t srqn = 0;
-  uint32_t max_wr = 0;
-  uint32_t max_sge = 0;
+  uint32_t max_wr = 0;   // as granted, for QUERY_SRQ
+  uint32_t max_sge = 0;  // as granted
   QueuePins pins;
 };
 
@@ -115,20 +118,20 @@ struct XrcdObject final : Object {
   static constexpr Kind kind_of = Kind::xrcd;
   XrcdObject() noexcept : Object(kind_of) {}
   int release(Context&) override;
-  uint32_t xrcd = 0;
+  uint32_t xrcd = 0;  // the adapter's number of the domain
 };
 
 struct AhObject final : Object {
   static constexpr Kind kind_of = Kind::ah;
   AhObject() noexcept : Object(kind_of) {}
-  int release(Context&) override { return 0; }
+  int release(Context&) override { return 0; }  // the adapter knows nothing of it
 };
 
 struct FlowObject final : Object {
   static constexpr Kind kind_of = Kind::flow;
   FlowObject() noexcept : Object(kind_of) {}
   int release(Context&) override;
-  uint32_t rule = 0;
+  uint32_t rule = 0;  // the adapter's number of the rule
 };
 
 struct UarObject final : Object {
@@ -142,6 +145,8 @@ struct DevxObject final : Object {
   static constexpr Kind kind_of = Kind::devx_obj;
   DevxObject() noexcept : Object(kind_of) {}
   int release(Context&) override;
+  // The firmware command that undoes it, as mlx5_ib keeps it (devx.c,
+  // devx_obj_build_destroy_cmd()).
   std::array<std::byte, 16> destroy_command{};
 };
 

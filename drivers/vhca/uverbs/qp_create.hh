@@ -15,17 +15,17 @@ namespace kilim::vhca {
 
 // The core's part. Objects that the request does not name are null.
 struct QpRequest {
-  uint64_t type = 0;  // ib_uverbs_qp_type
-  uint64_t user_handle = 0;
+  uint64_t type = 0;         // ib_uverbs_qp_type
+  uint64_t user_handle = 0;  // what its events carry
   PdObject* pd = nullptr;
   CqObject* send_cq = nullptr;
   CqObject* recv_cq = nullptr;
   SrqObject* srq = nullptr;
-  XrcdObject* xrcd = nullptr;
-  EventFile* async = nullptr;
-  ib_uverbs_qp_cap cap{};
-  uint32_t create_flags = 0;
-  bool sq_sig_all = false;
+  XrcdObject* xrcd = nullptr;  // of an XRC target
+  EventFile* async = nullptr;  // of its asynchronous events
+  ib_uverbs_qp_cap cap{};      // as asked for
+  uint32_t create_flags = 0;   // IB_UVERBS_QP_CREATE_*
+  bool sq_sig_all = false;     // every send request completes with an entry
 };
 
 // The object, in the context's table already; the driver's answer has been written.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // QUERY_DEVICE in its old and extended form, with mlx5's driver part. Only what the adapter can do
-// is reported: no extended connections, receive hashing,
-// segmentation or pacing yet. Adapter's lock held.
+// is reported, so no receive hashing, segmentation or pacing. Adapter's lock held.
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Shared receive queues by the older commands: their method is absent, by which
-// rdma-core knows to send these: basic, XRC and tag matching ones. Adapter's lock held.
+// Shared receive queues, basic, XRC and tag matching ones, by the older commands: their method is
+// absent, by which rdma-core knows to send these. Adapter's lock held.
 #include <algorithm>
 #include <bit>
 #include <cerrno>
