@@ -77,6 +77,15 @@ Status Domain::open() {
   return open_engine();
 }
 
+// Makes the hidden objects at the first use, all of them or none.
+int Domain::open_once() {
+  if (engine_ != nullptr) return 0;
+  const Status s = open();
+  if (s) return 0;
+  drop_all();
+  return fail(s.error().code, s.error().what);
+}
+
 Status Domain::open_engine() {
   const device::Caps& caps = device_->caps();
   const uint32_t rights =
@@ -175,13 +184,7 @@ void Domain::recover() {
 
 ibv_mr* Domain::register_memory(void* memory, std::size_t bytes, int access) {
   const Turn turn{mutex_, queue_};
-  if (engine_ == nullptr) {
-    if (Status s = open(); !s) {
-      drop_all();
-      (void)fail(s.error().code, s.error().what);
-      return nullptr;
-    }
-  }
+  if (open_once() != 0) return nullptr;
   constexpr uint32_t optional = IBV_ACCESS_OPTIONAL_RANGE;
   const relaxed::Relaxed::Request request{reinterpret_cast<uint64_t>(memory), bytes,
                                           static_cast<uint32_t>(access) & ~optional, 0};
@@ -202,10 +205,15 @@ ibv_mr* Domain::register_memory(void* memory, std::size_t bytes, int access) {
     (void)fail(EIO, "the adapter refused the registration");
     return nullptr;
   }
-  live->mr.context = context_;
-  live->mr.pd = pd_;
   live->mr.addr = memory;
   live->mr.length = bytes;
+  return adopt(std::move(live));
+}
+
+// Completes the caller's view of a valid region, and keeps the region until deregister().
+ibv_mr* Domain::adopt(std::unique_ptr<Live> live) {
+  live->mr.context = context_;
+  live->mr.pd = pd_;
   live->mr.lkey = live->region.lkey().value();
   live->mr.rkey = live->region.rkey().value();
   ibv_mr* mr = &live->mr;
@@ -232,12 +240,7 @@ int Domain::flush() {
 // memory with the right to remote reading.
 int Domain::add_arena(void* memory, std::size_t bytes) {
   const Turn turn{mutex_, queue_};
-  if (engine_ == nullptr) {
-    if (Status s = open(); !s) {
-      drop_all();
-      return fail(s.error().code, s.error().what);
-    }
-  }
+  if (const int code = open_once(); code != 0) return code;
   const auto [begin, end] = pages_of(memory, bytes);
   if (bytes == 0 || end <= begin) return fail(EINVAL, "the memory is empty or wraps");
   if (arenas_.contains(memory)) return fail(EEXIST, "an arena begins there already");

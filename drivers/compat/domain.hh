@@ -61,10 +61,12 @@ class Domain {
     ibv_mr mr{};
     relaxed::Region region;
   };
+  int open_once();
   Status open();
   Status open_engine();
   relaxed::Answer append(const relaxed::Relaxed::Request& r, relaxed::Region& region);
   relaxed::Answer append_or_make_room(const relaxed::Relaxed::Request& r, relaxed::Region& region);
+  ibv_mr* adopt(std::unique_ptr<Live> live);
   int refuse(const relaxed::Relaxed::Request& r, relaxed::Answer why);
   bool grow();
   bool settle();

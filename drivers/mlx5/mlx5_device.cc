@@ -62,6 +62,25 @@ Result<device::PortInfo> Mlx5Device::port(uint8_t number) {
   return read_port(context_.get(), number);
 }
 
+namespace {
+
+// Where the completion queue's memory is (mlx5dv_init_obj(3)).
+Result<queue::CqGeometry> geometry_of(ibv_cq* cq) {
+  mlx5dv_cq dv{};
+  mlx5dv_obj obj{};
+  obj.cq.in = cq;
+  obj.cq.out = &dv;
+  if (const int rc = mlx5dv_init_obj(&obj, MLX5DV_OBJ_CQ); rc != 0)
+    return Error{rc, "libmlx5 does not show the completion queue's memory"};
+  return queue::CqGeometry{.buf = static_cast<std::byte*>(dv.buf),
+                           .cqe_count = dv.cqe_cnt,
+                           .cqe_bytes = dv.cqe_size,
+                           .record = reinterpret_cast<be32*>(dv.dbrec) + prm::record_consumer_index,
+                           .cqn = Cqn{dv.cqn}};
+}
+
+}  // namespace
+
 Result<device::CqInfo> Mlx5Device::create_cq(const device::CqRequest& request) {
   if (request.entries == 0 || request.entries > caps_.max_cqe)
     return Error{EINVAL, "a completion queue of so many entries is beyond the adapter's limit"};
@@ -76,21 +95,11 @@ Result<device::CqInfo> Mlx5Device::create_cq(const device::CqRequest& request) {
   if (made == nullptr)
     return Error{errno, mem::explain_queue(errno, "the adapter makes no such completion queue")};
   VerbsCq cq{ibv_cq_ex_to_cq(made)};
-  mlx5dv_cq dv{};
-  mlx5dv_obj obj{};
-  obj.cq.in = cq.get();
-  obj.cq.out = &dv;
-  if (const int rc = mlx5dv_init_obj(&obj, MLX5DV_OBJ_CQ); rc != 0)
-    return Error{rc, "libmlx5 does not show the completion queue's memory"};
-  device::CqInfo info;
-  info.handle = device::CqHandle{next_handle_++};
-  info.geometry.buf = static_cast<std::byte*>(dv.buf);
-  info.geometry.cqe_count = dv.cqe_cnt;
-  info.geometry.cqe_bytes = dv.cqe_size;
-  info.geometry.record = reinterpret_cast<be32*>(dv.dbrec) + prm::record_consumer_index;
-  info.geometry.cqn = Cqn{dv.cqn};
-  queue::preset(info.geometry);  // no queue pair completes here yet
-  cqs_.emplace(info.handle.value(), Cq{std::move(cq), dv.cqe_size});
+  const Result<queue::CqGeometry> geometry = geometry_of(cq.get());
+  if (!geometry) return geometry.error();
+  queue::preset(*geometry);  // no queue pair completes here yet
+  const device::CqInfo info{device::CqHandle{next_handle_++}, *geometry};
+  cqs_.emplace(info.handle.value(), Cq{std::move(cq), geometry->cqe_bytes});
   return info;
 }
 

@@ -32,6 +32,28 @@ ibv_mr* register_with(ibv_pd* pd, std::span<std::byte> memory, uint64_t iova, ui
   return ibv_reg_mr_iova(pd, memory.data(), memory.size(), iova, flags);
 }
 
+// Why ibv_advise_mr(3) failed.
+Error advice_refusal(int code) {
+  switch (code) {
+    case ENOENT:
+      return {code, "a key is unknown or of memory that is pinned"};
+    case EINVAL:
+      return {code, "no range was named, or a key is not a region's"};
+    case EPERM:
+      return {code, "a region is of another protection domain, or may not be written"};
+    case EFAULT:
+      return {code, "a range is outside its region or not mapped"};
+    case EAGAIN:
+      return {code, "pages went away while they were fetched; try again"};
+    case ENOMEM:
+      return {code, "there is no memory for the tables of what was asked for"};
+    case EOPNOTSUPP:
+      return {code, "the adapter takes no such advice"};
+    default:
+      return {code, "the advice was not taken"};
+  }
+}
+
 }  // namespace
 
 Error VerbsRegistrar::refusal(int code, const Request& request) {
@@ -128,26 +150,7 @@ Status VerbsRegistrar::advise(const mr::AdviceRequest& request) {
   const int rc = ibv_advise_mr(pd_, static_cast<ibv_advise_mr_advice>(request.advice),
                                request.flush ? uint32_t{IBV_ADVISE_MR_FLAG_FLUSH} : 0u, list.data(),
                                static_cast<uint32_t>(list.size()));
-  switch (rc) {
-    case 0:
-      return Done{};
-    case ENOENT:
-      return Error{rc, "a key is unknown or of memory that is pinned"};
-    case EINVAL:
-      return Error{rc, "no range was named, or a key is not a region's"};
-    case EPERM:
-      return Error{rc, "a region is of another protection domain, or may not be written"};
-    case EFAULT:
-      return Error{rc, "a range is outside its region or not mapped"};
-    case EAGAIN:
-      return Error{rc, "pages went away while they were fetched; try again"};
-    case ENOMEM:
-      return Error{rc, "there is no memory for the tables of what was asked for"};
-    case EOPNOTSUPP:
-      return Error{rc, "the adapter takes no such advice"};
-    default:
-      return Error{rc, "the advice was not taken"};
-  }
+  return rc == 0 ? Status{Done{}} : Status{advice_refusal(rc)};
 }
 
 }  // namespace kilim::mlx5

@@ -12,8 +12,7 @@
 namespace kilim::lookup {
 namespace {
 
-// A block with more keys than this that cover only a part of it gets a table of pages, as a search
-// through its list would take too long.
+// A block with more keys than this that cover only a part of it gets a table of pages.
 constexpr std::ptrdiff_t longest_list = 4;
 
 Candidate candidate_of(const mr::Region& r) noexcept {
@@ -275,8 +274,7 @@ void Index::retire(const CandidateList* list, IndexTable* table, Lkey key) {
   retired_now_++;
 }
 
-// Ends a change: lookups that begin now see it. What was replaced is freed when every reader has
-// reported a quiescent state.
+// Ends a change: new lookups see it. What was replaced is freed when every reader has reported.
 void Index::finish_change() {
   generation_.store(generation_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   if (retired_now_ == 0) return;

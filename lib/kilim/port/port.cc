@@ -157,6 +157,38 @@ Status Port::make_queues() {
   return Done{};
 }
 
+namespace {
+
+// Ends a receive queue whose queue pair is gone; the buffers that were posted return to its cache.
+void drop_rx(RxSlot& rx, std::span<const uint32_t> posted) noexcept {
+  if (rx.queue != nullptr) {
+    rx.setup.cache->release_owner();
+    rx.setup.cache->free_indices(posted);
+    rx.setup.cache->release_owner();
+  }
+  rx.queue.reset();
+  rx.cq.destroy();
+}
+
+// The same for a transmit queue and its PacketGather.
+void drop_tx(TxSlot& tx) noexcept {
+  if (tx.queue != nullptr) {
+    pool::BufferCache& headers = header_cache(tx.setup);
+    empty_tx(tx, *tx.setup.cache, headers);
+    if (tx.gather != nullptr) tx.gather->abandon_all(*tx.setup.cache, headers);
+    tx.setup.cache->release_owner();
+    headers.release_owner();
+  }
+  tx.revival = {};
+  tx.queue.reset();
+  tx.lint.reset();
+  tx.gather.reset();
+  tx.traffic.reset();
+  tx.cq.destroy();
+}
+
+}  // namespace
+
 void Port::drop_queues() noexcept {
   if (flow_) (void)device().remove_flow(*flow_);
   flow_.reset();
@@ -165,31 +197,8 @@ void Port::drop_queues() noexcept {
   std::vector<std::vector<uint32_t>> posted;
   for (RxSlot& rx : rx_) posted.push_back(posted_buffers(rx));
   for (TxSlot& tx : tx_) tx.qp.destroy();  // from here on the device touches no buffer
-  for (std::size_t i = 0; i < rx_.size(); i++) {
-    RxSlot& rx = rx_[i];
-    if (rx.queue != nullptr) {
-      rx.setup.cache->release_owner();
-      rx.setup.cache->free_indices(posted[i]);
-      rx.setup.cache->release_owner();
-    }
-    rx.queue.reset();
-    rx.cq.destroy();
-  }
-  for (TxSlot& tx : tx_) {
-    if (tx.queue != nullptr) {
-      pool::BufferCache& headers = header_cache(tx.setup);
-      empty_tx(tx, *tx.setup.cache, headers);
-      if (tx.gather != nullptr) tx.gather->abandon_all(*tx.setup.cache, headers);
-      tx.setup.cache->release_owner();
-      headers.release_owner();
-    }
-    tx.revival = {};
-    tx.queue.reset();
-    tx.lint.reset();
-    tx.gather.reset();
-    tx.traffic.reset();
-    tx.cq.destroy();
-  }
+  for (std::size_t i = 0; i < rx_.size(); i++) drop_rx(rx_[i], posted[i]);
+  for (TxSlot& tx : tx_) drop_tx(tx);
 }
 
 void Port::stop() noexcept {
