@@ -170,6 +170,23 @@ void each_error_is_explained() {
   }
 }
 
+void has_a_sentence(std::mt19937_64& random, diag::MkeyBook& book, std::span<const std::byte> part,
+                    prm::lint::QueueKind kind) {
+  std::array<char, 200> buffer;
+  prm::Text text{buffer};
+  queue::Completion c;
+  c.opcode = prm::CqeOpcode::req_err;
+  c.wqe_opcode = prm::Opcode::send;
+  const prm::Syndrome all[] = {prm::Syndrome::local_prot, prm::Syndrome::remote_access,
+                               prm::Syndrome::mw_bind, prm::Syndrome::local_qp_op};
+  c.syndrome = all[random() % std::size(all)];
+  diag::explain(text, c, part, book, kind);
+  CU_ASSERT_FALSE(text.view().empty());
+  prm::Text dumped{buffer};
+  prm::dump_wqe(dumped, part, kind);
+  CU_ASSERT_FALSE(dumped.view().empty());
+}
+
 // Untrusted: whatever the ring holds, there is a sentence.
 void any_bytes_have_an_explanation() {
   std::mt19937_64 random{5};
@@ -186,19 +203,7 @@ void any_bytes_have_an_explanation() {
                                       wqe.begin() + static_cast<std::ptrdiff_t>(bytes)};
     const auto kind = static_cast<prm::lint::QueueKind>(random() % prm::lint::queue_kinds);
     book.learn(part, 1, kind);
-    std::array<char, 200> buffer;
-    prm::Text text{buffer};
-    queue::Completion c;
-    c.opcode = prm::CqeOpcode::req_err;
-    c.wqe_opcode = prm::Opcode::send;
-    const prm::Syndrome all[] = {prm::Syndrome::local_prot, prm::Syndrome::remote_access,
-                                 prm::Syndrome::mw_bind, prm::Syndrome::local_qp_op};
-    c.syndrome = all[random() % std::size(all)];
-    diag::explain(text, c, part, book, kind);
-    CU_ASSERT_FALSE(text.view().empty());
-    prm::Text dumped{buffer};
-    prm::dump_wqe(dumped, part, kind);
-    CU_ASSERT_FALSE(dumped.view().empty());
+    has_a_sentence(random, book, part, kind);
   }
 }
 

@@ -149,6 +149,22 @@ void reads() {
   check_answers({.wish = InlineReceive::off, .signal_all = true}, 32, false);
 }
 
+// Adds, or swaps; the old value comes into the entry or into memory.
+void one_atomic(InlineLoop& loop, const queue::Atomic& add, bool adds, bool in_entry,
+                uint64_t expected) {
+  queue::WqeCursor c{*loop.sq};
+  CU_ASSERT_TRUE(adds ? queue::fetch_and_add(c, add, {.flags = 8})
+                      : queue::compare_and_swap(c, add, {.flags = 8}));
+  c.commit();
+  const auto seen = loop.sent();
+  CU_ASSERT_TRUE_FATAL(seen.has_value());
+  CU_ASSERT_TRUE(seen->completion.ok() && seen->completion.byte_len == 8);
+  EQUAL(seen->bytes, in_entry ? 8 : 0);
+  uint64_t old = 0;
+  std::memcpy(&old, in_entry ? seen->data.data() : loop.slot(0), 8);
+  EQUAL(old, expected);
+}
+
 void atomics() {
   for (bool in_entry : {true, false}) {
     InlineLoop loop{dev(), {.wish = in_entry ? InlineReceive::on : InlineReceive::off}};
@@ -161,17 +177,7 @@ void atomics() {
                             .swap_or_add = 5,
                             .compare = value + 5};
     for (uint64_t expected : {value, value + 5}) {
-      queue::WqeCursor c{*loop.sq};
-      CU_ASSERT_TRUE(expected == value ? queue::fetch_and_add(c, add, {.flags = 8})
-                                       : queue::compare_and_swap(c, add, {.flags = 8}));
-      c.commit();
-      const auto seen = loop.sent();
-      CU_ASSERT_TRUE_FATAL(seen.has_value());
-      CU_ASSERT_TRUE(seen->completion.ok() && seen->completion.byte_len == 8);
-      EQUAL(seen->bytes, in_entry ? 8 : 0);
-      uint64_t old = 0;
-      std::memcpy(&old, in_entry ? seen->data.data() : loop.slot(0), 8);
-      EQUAL(old, expected);
+      one_atomic(loop, add, expected == value, in_entry, expected);
     }
     std::memcpy(&value, loop.source(0), 8);
     EQUAL(value, 5);
@@ -185,6 +191,14 @@ void recover(InlineLoop& loop) {
   if (loop.rq) loop.rq->reset([](uint64_t) {});
   loop.recv_cq->restore_record();
   loop.send_cq->restore_record();
+}
+
+void the_receive_that_waits_takes_it(InlineLoop& loop) {
+  CU_ASSERT_TRUE(loop.send(3, 5));
+  const auto r = loop.received();
+  CU_ASSERT_TRUE_FATAL(r.has_value());
+  CU_ASSERT_TRUE(r->bytes == 5 && loop.retire(r->completion.wqe_counter) == 2);
+  CU_ASSERT_TRUE(loop.sent().has_value());
 }
 
 void check_errors(const InlineShape& shape) {
@@ -209,13 +223,7 @@ void check_errors(const InlineShape& shape) {
   for (uint32_t i = 0; i < InlineLoop::slot_bytes; i++)
     EQUAL_FATAL(loop.slot(1)[i], InlineLoop::untouched);
   recover(loop);
-  if (shape.shared) {  // the receive that waits takes the next message
-    CU_ASSERT_TRUE(loop.send(3, 5));
-    r = loop.received();
-    CU_ASSERT_TRUE_FATAL(r.has_value());
-    CU_ASSERT_TRUE(r->bytes == 5 && loop.retire(r->completion.wqe_counter) == 2);
-    CU_ASSERT_TRUE(loop.sent().has_value());
-  }
+  if (shape.shared) the_receive_that_waits_takes_it(loop);
   for (uint32_t i = 4; i < 40; i++) CU_ASSERT_TRUE_FATAL(loop.message(i, 1 + i % 32, true));
 }
 

@@ -16,6 +16,21 @@ using test::config;
 using test::KeyRig;
 using test::VirtualDevice;
 
+void post_round(KeyRig& r, std::span<Binding> held, std::span<KeyRig::Layout> layouts) {
+  queue::WqeCursor c{*r.loop.sq};
+  for (uint32_t i = 0; i < 16; i++) {
+    Binding& b = held[r.random() % held.size()];
+    if (!b) b = r.binder->claim();
+    layouts[i] = r.layout();
+    CU_ASSERT_TRUE_FATAL(r.binder->bind(c, b, KeyRig::all, layouts[i].view()).ok());
+    const auto bytes = static_cast<uint32_t>(layouts[i].bytes.size());
+    const queue::Sge from{0, bytes, b.lkey_behind(c)};
+    CU_ASSERT_TRUE_FATAL(queue::rdma_write(c, r.target(i), from, {}));
+  }
+  held[r.random() % held.size()].end();
+  r.binder->commit(c);
+}
+
 // Keys are bound and used by the next WQE, bound again behind their use, and ended; all data right.
 void churn(const char* name, const char* profile) {
   VirtualDevice v{config(name, profile)};
@@ -25,20 +40,7 @@ void churn(const char* name, const char* profile) {
   std::array<Binding, 8> held;
   for (int round = 0; round < 300; round++) {
     std::array<KeyRig::Layout, 16> layouts;
-    {
-      queue::WqeCursor c{*r.loop.sq};
-      for (uint32_t i = 0; i < 16; i++) {
-        Binding& b = held[r.random() % held.size()];
-        if (!b) b = r.binder->claim();
-        layouts[i] = r.layout();
-        CU_ASSERT_TRUE_FATAL(r.binder->bind(c, b, KeyRig::all, layouts[i].view()).ok());
-        const auto bytes = static_cast<uint32_t>(layouts[i].bytes.size());
-        const queue::Sge from{0, bytes, b.lkey_behind(c)};
-        CU_ASSERT_TRUE_FATAL(queue::rdma_write(c, r.target(i), from, {}));
-      }
-      held[r.random() % held.size()].end();
-      r.binder->commit(c);
-    }
+    post_round(r, held, layouts);
     CU_ASSERT_TRUE_FATAL(r.settle());
     for (uint32_t i = 0; i < 16; i++) CU_ASSERT_TRUE_FATAL(r.arrived(i, layouts[i]));
   }
@@ -168,6 +170,16 @@ struct Burst {
   }
 };
 
+// The k-th fails, what stood before it has been done, what stands behind it is flushed.
+void check_endings(KeyRig& r, const Burst& b, uint32_t k) {
+  for (uint32_t n = 1; n <= 32; n++) {
+    const KeyRig::Ending e = r.endings[n];
+    if (n < k) CU_ASSERT_TRUE(e.good == (b.signalled[n] ? 1u : 0u) && e.all() == e.good);
+    if (n == k) CU_ASSERT_TRUE(e.failed == 1 && e.all() == 1);
+    if (n > k) CU_ASSERT_TRUE(e.flushed == 1 && e.all() == 1);
+  }
+}
+
 void errors_everywhere() {
   VirtualDevice v{config("life5")};
   KeyRig r{*v.device};
@@ -179,12 +191,7 @@ void errors_everywhere() {
     b.post(r, k);
     CU_ASSERT_FALSE(r.settle());
     CU_ASSERT_TRUE_FATAL(r.recover().ok());
-    for (uint32_t n = 1; n <= 32; n++) {
-      const KeyRig::Ending e = r.endings[n];
-      if (n < k) CU_ASSERT_TRUE(e.good == (b.signalled[n] ? 1u : 0u) && e.all() == e.good);
-      if (n == k) CU_ASSERT_TRUE(e.failed == 1 && e.all() == 1);
-      if (n > k) CU_ASSERT_TRUE(e.flushed == 1 && e.all() == 1);
-    }
+    check_endings(r, b, k);
     // Keys whose bind was not done, by the error or behind it.
     const uint32_t bad = (32 - k) / 2 + (k % 2 != 0 ? 1 : 0);
     EQUAL(r.binder->counters().poisoned.read() - poisoned, bad);

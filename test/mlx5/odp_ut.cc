@@ -172,6 +172,14 @@ void not_reported() {
   for (const auto& v : shared().device->odp_statistics().values) CU_ASSERT(v.has_value());
 }
 
+void no_advice_for_a_key_of_a_list(Region list) {
+  std::array<mr::IndirectMkey, 1> key;
+  CU_ASSERT_FATAL(shared().device->keys().create_mkeys(4, key).ok());
+  list.lkey = key[0].lkey;
+  EQUAL(fetch(list, 0, 8, Advice::prefetch).error().code, EINVAL);
+  shared().device->keys().destroy_mkeys(key);
+}
+
 void advice_and_its_errors() {
   Paged p, reader(0);
   Pages plain(1);
@@ -186,12 +194,7 @@ void advice_and_its_errors() {
   EQUAL(fetch(p.region(), page, 4 * page, Advice::prefetch).error().code, EFAULT);
   EQUAL(registrar().advise({}).error().code, EINVAL);
   EQUAL(fetch(p.region(), 0, page, static_cast<Advice>(3)).error().code, EOPNOTSUPP);
-  std::array<mr::IndirectMkey, 1> key;
-  CU_ASSERT_FATAL(shared().device->keys().create_mkeys(4, key).ok());
-  Region list = p.region();
-  list.lkey = key[0].lkey;
-  EQUAL(fetch(list, 0, 8, Advice::prefetch).error().code, EINVAL);
-  shared().device->keys().destroy_mkeys(key);
+  no_advice_for_a_key_of_a_list(p.region());
   mr::Change away;
   away.domain = true;
   away.new_domain = *domain;

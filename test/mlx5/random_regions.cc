@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Part of regions_random_ut: the walk's steps with regions. Windows and children are in
 // random_windows.cc.
+#include <algorithm>
+#include <cstdio>
+
 #include <sys/mman.h>
 
 #include "random_walk_fixture.hh"

@@ -137,6 +137,14 @@ void library_memory_replaces() {
   EQUAL(out->memory()[0], std::byte{5});
 }
 
+void refused_of_an_import(Region& imported, uint32_t number, std::span<std::byte> other) {
+  EQUAL(registrar().import_region(number).error().code, EEXIST);
+  EQUAL(registrar().import_region(0xdead).error().code, ENOENT);
+  for (const Change& c : {to_access(Access::all), to_domain(mr::Domain{0})})
+    EQUAL(registrar().reregister(imported, c).outcome, ReregOutcome::refused);
+  EQUAL(registrar().reregister(imported, to_memory(other)).error.code, EINVAL);
+}
+
 void imported_with_new_memory_is_no_longer_shared() {
   Peer peer{*shared().device};
   Pages memory(1), other(2);
@@ -148,11 +156,7 @@ void imported_with_new_memory_is_no_longer_shared() {
   CU_ASSERT_FATAL(imported.ok());
   CU_ASSERT(imported->kind == mr::Kind::imported && imported->length == page);
   EQUAL(imported->rkey, exported->region().rkey);
-  EQUAL(registrar().import_region(*number).error().code, EEXIST);
-  EQUAL(registrar().import_region(0xdead).error().code, ENOENT);
-  for (const Change& c : {to_access(Access::all), to_domain(mr::Domain{0})})
-    EQUAL(registrar().reregister(*imported, c).outcome, ReregOutcome::refused);
-  EQUAL(registrar().reregister(*imported, to_memory(other.span())).error.code, EINVAL);
+  refused_of_an_import(*imported, *number, other.span());
   Change c = to_memory(other.span());
   c.access = true;
   c.new_access = Access::all;

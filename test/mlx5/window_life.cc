@@ -36,6 +36,25 @@ void type_2_is_free_when_it_is_bound() {
   EQUAL(b.write(b.at(0), 64, w.rkey()), Syndrome::none);
 }
 
+// By the library, and by the device where the WQE is written all the same.
+void refuse_to_invalidate(WindowBench& b, umr::BoundWindow<type2>& w, Qpn own) {
+  const Rkey key = w.rkey();
+  umr::InvalidatingWindow<type2> closing;
+  queue::WqeCursor c{*b.loop->sq};
+  const Outcome o = umr::invalidate(c, std::move(w), WindowBench::umr_signalled, closing);
+  CU_ASSERT_TRUE(o.why == Refusal::other_queue && o.asked == c.qpn().value() &&
+                 o.limit == own.value() && static_cast<bool>(w));
+  // Who writes the WQE all the same is refused by the device.
+  umr::detail::append_unbind(c,
+                             {.key = key,
+                              .tag = 0,
+                              .qpn = prm::mkey::any_qpn,
+                              .checks = prm::umr::check_qpn,
+                              .changes = prm::umr::mask_qpn},
+                             WindowBench::umr_signalled);
+  EQUAL(b.done(c).syndrome, Syndrome::mw_bind);
+}
+
 void type_2_belongs_to_its_queue() {
   WindowBench b{"own0"};
   CU_ASSERT_TRUE_FATAL(b.ok());
@@ -50,20 +69,7 @@ void type_2_belongs_to_its_queue() {
   EQUAL(b.write(b.at(0), 64, everybody.rkey()), Syndrome::none);
   EQUAL(b.write(b.at(0), 64, key), Syndrome::remote_access);
   CU_ASSERT_TRUE(b.recover());
-  umr::InvalidatingWindow<type2> closing;
-  queue::WqeCursor c{*b.loop->sq};
-  const Outcome o = umr::invalidate(c, std::move(w), WindowBench::umr_signalled, closing);
-  CU_ASSERT_TRUE(o.why == Refusal::other_queue && o.asked == c.qpn().value() &&
-                 o.limit == own->qp->sq.qpn.value() && static_cast<bool>(w));
-  // Who writes the WQE all the same is refused by the device.
-  umr::detail::append_unbind(c,
-                             {.key = key,
-                              .tag = 0,
-                              .qpn = prm::mkey::any_qpn,
-                              .checks = prm::umr::check_qpn,
-                              .changes = prm::umr::mask_qpn},
-                             WindowBench::umr_signalled);
-  EQUAL(b.done(c).syndrome, Syndrome::mw_bind);
+  refuse_to_invalidate(b, w, own->qp->sq.qpn);
   std::swap(b.loop, own);
   EQUAL(b.write(b.at(0), 64, key), Syndrome::none);
   own->qp.destroy();
@@ -129,39 +135,48 @@ void is_used_behind_its_bind() {
 }
 
 template <WindowType T>
+void bind_in_flight(WindowBench& b) {
+  umr::BindingWindow<T> binding;
+  queue::WqeCursor c{*b.loop->sq};
+  CU_ASSERT_TRUE(
+      umr::bind(c, b.make<T>(), b.part(0, 64), WindowBench::umr_signalled, binding).ok());
+  c.commit();
+  binding = {};
+  EQUAL(b.done().syndrome, Syndrome::mw_bind);
+  CU_ASSERT_TRUE_FATAL(b.recover());
+}
+
+template <WindowType T>
+void write_in_flight(WindowBench& b) {
+  auto w = b.bind(b.make<T>(), b.part(0, 64));
+  CU_ASSERT_TRUE_FATAL(static_cast<bool>(w));
+  std::fill_n(b.memory.begin() + page, page, std::byte{0});
+  queue::WqeCursor c{*b.loop->sq};
+  CU_ASSERT_TRUE(queue::rdma_write(c, {b.at(0), w.rkey()}, b.source(64), WindowBench::signalled));
+  c.commit();
+  w = {};
+  EQUAL(b.done().syndrome, Syndrome::remote_access);
+  CU_ASSERT_TRUE(untouched(b.memory.data() + page, b.memory.data() + 2 * page));
+  CU_ASSERT_TRUE_FATAL(b.recover());
+}
+
+template <WindowType T>
+void invalidation_in_flight(WindowBench& b) {
+  auto w = b.bind(b.make<T>(), b.part(0, 64));
+  umr::InvalidatingWindow<T> closing;
+  queue::WqeCursor c{*b.loop->sq};
+  CU_ASSERT_TRUE(umr::invalidate(c, std::move(w), WindowBench::umr_signalled, closing).ok());
+  c.commit();
+  closing = {};
+  EQUAL(b.done().syndrome, Syndrome::mw_bind);
+  CU_ASSERT_TRUE_FATAL(b.recover());
+}
+
+template <WindowType T>
 void check_destroyed_in_flight(WindowBench& b) {
-  {  // a bind is under way
-    umr::BindingWindow<T> binding;
-    queue::WqeCursor c{*b.loop->sq};
-    CU_ASSERT_TRUE(
-        umr::bind(c, b.make<T>(), b.part(0, 64), WindowBench::umr_signalled, binding).ok());
-    c.commit();
-    binding = {};
-    EQUAL(b.done().syndrome, Syndrome::mw_bind);
-    CU_ASSERT_TRUE_FATAL(b.recover());
-  }
-  {  // a peer's WRITE is
-    auto w = b.bind(b.make<T>(), b.part(0, 64));
-    CU_ASSERT_TRUE_FATAL(static_cast<bool>(w));
-    std::fill_n(b.memory.begin() + page, page, std::byte{0});
-    queue::WqeCursor c{*b.loop->sq};
-    CU_ASSERT_TRUE(queue::rdma_write(c, {b.at(0), w.rkey()}, b.source(64), WindowBench::signalled));
-    c.commit();
-    w = {};
-    EQUAL(b.done().syndrome, Syndrome::remote_access);
-    CU_ASSERT_TRUE(untouched(b.memory.data() + page, b.memory.data() + 2 * page));
-    CU_ASSERT_TRUE_FATAL(b.recover());
-  }
-  {  // the end of it is
-    auto w = b.bind(b.make<T>(), b.part(0, 64));
-    umr::InvalidatingWindow<T> closing;
-    queue::WqeCursor c{*b.loop->sq};
-    CU_ASSERT_TRUE(umr::invalidate(c, std::move(w), WindowBench::umr_signalled, closing).ok());
-    c.commit();
-    closing = {};
-    EQUAL(b.done().syndrome, Syndrome::mw_bind);
-    CU_ASSERT_TRUE_FATAL(b.recover());
-  }
+  bind_in_flight<T>(b);
+  write_in_flight<T>(b);
+  invalidation_in_flight<T>(b);
 }
 
 void is_destroyed_with_work_in_flight() {

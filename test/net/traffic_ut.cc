@@ -55,6 +55,26 @@ void keys_come_round() {
   CU_ASSERT_TRUE(tags > 0);
 }
 
+void start_with_long_rings(TwoPorts& t, pool::BufferCache& sender) {
+  CU_ASSERT_TRUE_FATAL(t.start(*t.far, {.rxd = 256, .txd = 256}).ok());
+  CU_ASSERT_TRUE_FATAL(t.near->configure({.rxd = 256, .txd = 256}, t.memory).ok());
+  CU_ASSERT_TRUE_FATAL(t.near->set_rx(0, {.cache = &*t.cache}).ok());
+  CU_ASSERT_TRUE_FATAL(t.near->set_tx(0, {.cache = &sender}).ok());
+  CU_ASSERT_TRUE_FATAL(t.near->start().ok());
+}
+
+// The next frame, if there is a buffer for it.
+void send_one(TwoPorts& t, pool::BufferCache& sender, const std::vector<Frame>& frames, Run& run) {
+  Handle h;
+  if (run.sent < frames.size() && sender.alloc({&h, 1}, 0) == 1) {
+    const Frame& f = frames[run.sent];
+    h.length = static_cast<uint16_t>(f.size());
+    std::memcpy(t.memory.arena().data(h), f.data(), f.size());
+    EQUAL_FATAL(t.near->tx(0, {&h, 1}), 1u);
+    run.sent++;
+  }
+}
+
 // Fewer buffers than the rings have places: frames wait, none is lost, and the shortage is counted.
 void dry_pool() {
   const std::vector<Frame> frames = make_frames(2000, 3);
@@ -63,21 +83,10 @@ void dry_pool() {
   uint32_t own[16];
   EQUAL_FATAL(t.cache->alloc_indices(own), 16u);
   sender.free_indices(own);
-  CU_ASSERT_TRUE_FATAL(t.start(*t.far, {.rxd = 256, .txd = 256}).ok());
-  CU_ASSERT_TRUE_FATAL(t.near->configure({.rxd = 256, .txd = 256}, t.memory).ok());
-  CU_ASSERT_TRUE_FATAL(t.near->set_rx(0, {.cache = &*t.cache}).ok());
-  CU_ASSERT_TRUE_FATAL(t.near->set_tx(0, {.cache = &sender}).ok());
-  CU_ASSERT_TRUE_FATAL(t.near->start().ok());
+  start_with_long_rings(t, sender);
   Run run = make_run(t, "io", frames);
   for (uint32_t turn = 0; run.back < frames.size() && turn < 20000; turn++) {
-    Handle h;
-    if (run.sent < frames.size() && sender.alloc({&h, 1}, 0) == 1) {
-      const Frame& f = frames[run.sent];
-      h.length = static_cast<uint16_t>(f.size());
-      std::memcpy(t.memory.arena().data(h), f.data(), f.size());
-      EQUAL_FATAL(t.near->tx(0, {&h, 1}), 1u);
-      run.sent++;
-    }
+    send_one(t, sender, frames, run);
     t.near->reclaim(0);
     t.run_devices();
     run.engine->run(run.stream);
@@ -163,6 +172,18 @@ void chains_are_gathered() {
   t.cache->free_one(got[0]);
 }
 
+void refused_queues(TwoPorts& t, port::Port& p) {
+  CU_ASSERT_FALSE(p.start().ok());  // nobody serves the queues
+  CU_ASSERT_FALSE(p.set_rx(1, {.cache = &*t.cache}).ok());
+  CU_ASSERT_FALSE(p.set_rx(0, {}).ok());
+  const auto lines = static_cast<uint16_t>(t.memory.arena().stride() / 64);
+  for (const uint16_t none_left : {lines, uint16_t(lines + 1), uint16_t{65535}})
+    CU_ASSERT_FALSE(p.set_rx(0, {.cache = &*t.cache, .head_lines = none_left}).ok());
+  CU_ASSERT_FALSE(p.set_tx(1, {.cache = &*t.cache}).ok());
+  CU_ASSERT_FALSE(p.set_tx(0, {.cache = &*t.cache, .config = {.gathered = true}}).ok());
+  CU_ASSERT_FALSE(p.set_tx(0, {.cache = &*t.cache, .keys = 64}).ok());
+}
+
 void refused_set_ups() {
   test::TwoPorts t(200);
   port::Port& p = *t.near;
@@ -175,15 +196,7 @@ void refused_set_ups() {
     EQUAL(s.error().code, EINVAL);
   }
   CU_ASSERT_TRUE_FATAL(p.configure({}, t.memory).ok());
-  CU_ASSERT_FALSE(p.start().ok());  // nobody serves the queues
-  CU_ASSERT_FALSE(p.set_rx(1, {.cache = &*t.cache}).ok());
-  CU_ASSERT_FALSE(p.set_rx(0, {}).ok());
-  const auto lines = static_cast<uint16_t>(t.memory.arena().stride() / 64);
-  for (const uint16_t none_left : {lines, uint16_t(lines + 1), uint16_t{65535}})
-    CU_ASSERT_FALSE(p.set_rx(0, {.cache = &*t.cache, .head_lines = none_left}).ok());
-  CU_ASSERT_FALSE(p.set_tx(1, {.cache = &*t.cache}).ok());
-  CU_ASSERT_FALSE(p.set_tx(0, {.cache = &*t.cache, .config = {.gathered = true}}).ok());
-  CU_ASSERT_FALSE(p.set_tx(0, {.cache = &*t.cache, .keys = 64}).ok());
+  refused_queues(t, p);
   CU_ASSERT_TRUE(t.start(p, {.rxd = 64, .txd = 64}).ok());
   CU_ASSERT_FALSE(p.start().ok());
   CU_ASSERT_FALSE(p.configure({}, t.memory).ok());

@@ -147,6 +147,19 @@ void too_many_queues() {
   CU_ASSERT_PTR_NOT_NULL(r.epochs->add_queue());
 }
 
+// All that is posted completes, or fails in every seventh round.
+void complete_round(BinderFixture& r, uint32_t round) {
+  queue::Completion done;
+  done.opcode = prm::CqeOpcode::req;
+  for (uint32_t p = r.done; p != r.sq.posted(); p += r.blocks_of(p)) {
+    done.wqe_counter = static_cast<uint16_t>(p);
+    r.done = p + r.blocks_of(p);
+  }
+  if (round % 7 == 3) done.opcode = prm::CqeOpcode::req_err;
+  (void)r.binder->handle_completion(done);
+  if (!done.ok()) r.recover();
+}
+
 // Binding, swapping, ending, failing, recovering: not a byte from the heap.
 void no_memory_after_set_up() {
   BinderFixture r{64};
@@ -160,15 +173,7 @@ void no_memory_after_set_up() {
       (void)r.binder->bind(c, b, {}, View::of(pieces));
     }
     r.binder->commit(c);
-    queue::Completion done;
-    done.opcode = prm::CqeOpcode::req;
-    for (uint32_t p = r.done; p != r.sq.posted(); p += r.blocks_of(p)) {
-      done.wqe_counter = static_cast<uint16_t>(p);
-      r.done = p + r.blocks_of(p);
-    }
-    if (round % 7 == 3) done.opcode = prm::CqeOpcode::req_err;
-    (void)r.binder->handle_completion(done);
-    if (!done.ok()) r.recover();
+    complete_round(r, round);
     held[round % 16].end();
     r.binder->poll();
     const auto now = static_cast<std::size_t>(mallinfo2().uordblks);

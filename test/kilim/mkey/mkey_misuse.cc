@@ -37,6 +37,22 @@ void wrong_signature() {
   CU_ASSERT_TRUE(r.sq.idle() && !r.binder->failed());
 }
 
+void recovers_and_swaps(BinderFixture& r, Binding& before, std::span<const Binding> b,
+                        std::span<const SwapItem> items) {
+  queue::WqeCursor c{r.sq};
+  EQUAL(r.binder->bind(c, before, {}, view()).why, Refusal::queue_failed);
+  EQUAL(r.binder->swap(items, 6).why, Refusal::queue_failed);
+  CU_ASSERT_FALSE(r.binder->flush());
+  r.recover();
+  EQUAL(r.binder->invalidations_due(), 3);
+  CU_ASSERT_TRUE(r.binder->flush());
+  r.complete();
+  for (const Binding& x : b) EQUAL(x.state(), MkeyState::free);
+  CU_ASSERT_TRUE(r.binder->swap(items, 7).ok());
+  r.complete();
+  for (const Binding& x : b) CU_ASSERT_TRUE(x.valid());
+}
+
 void refused_swap() {
   for (uint32_t bad = 0; bad < 3; bad++) {
     BinderFixture r{8};
@@ -60,18 +76,7 @@ void refused_swap() {
     CU_ASSERT_TRUE(before.valid() && waiting.valid());
     for (const Binding& x : b) EQUAL(x.state(), MkeyState::poisoned);
     EQUAL(r.binder->counters().poisoned.read(), 3);
-    queue::WqeCursor c{r.sq};
-    EQUAL(r.binder->bind(c, before, {}, view()).why, Refusal::queue_failed);
-    EQUAL(r.binder->swap(items, 6).why, Refusal::queue_failed);
-    CU_ASSERT_FALSE(r.binder->flush());
-    r.recover();
-    EQUAL(r.binder->invalidations_due(), 3);
-    CU_ASSERT_TRUE(r.binder->flush());
-    r.complete();
-    for (const Binding& x : b) EQUAL(x.state(), MkeyState::free);
-    CU_ASSERT_TRUE(r.binder->swap(items, 7).ok());
-    r.complete();
-    for (const Binding& x : b) CU_ASSERT_TRUE(x.valid());
+    recovers_and_swaps(r, before, b, items);
   }
 }
 

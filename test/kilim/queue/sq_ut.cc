@@ -120,6 +120,21 @@ void dropped_cursor_posts_nothing() {
   EQUAL(c.pending_fence(), 0);
 }
 
+// With a fence of its own the WQE has what holds both.
+void fences_are_joined(SqRing<8>& ring, WqeCursor& c) {
+  c.fence_next(prm::ctrl::strong_fence);  // waits for more than the one that is asked for
+  (void)send(c, piece, {.flags = WrFlags::fence | WrFlags::solicited});
+  c.commit();
+  EQUAL(ring.block(4)[11], prm::ctrl::strong_fence | prm::ctrl::solicited);
+  // One that waits for answers alone lets a UMR go on: Linux wr.c writes both.
+  c.fence_next(prm::ctrl::small_fence);
+  (void)send(c, piece, {.flags = prm::ctrl::answer_fence | WrFlags::signalled});
+  (void)send(c, piece, {.flags = prm::ctrl::answer_fence});
+  c.commit();
+  EQUAL(ring.block(5)[11], prm::ctrl::fence | prm::ctrl::cq_update);
+  EQUAL(ring.block(6)[11], prm::ctrl::answer_fence);
+}
+
 void fence_goes_to_the_next() {
   SqRing<8> ring;
   Sq sq{ring.geometry(), ring.wr_ids};
@@ -139,17 +154,7 @@ void fence_goes_to_the_next() {
   EQUAL(ring.block(1)[11], prm::ctrl::small_fence);
   EQUAL(ring.block(2)[11], 0);
   EQUAL(ring.block(3)[11], prm::ctrl::fence | prm::ctrl::solicited);
-  c.fence_next(prm::ctrl::strong_fence);  // waits for more than the one that is asked for
-  (void)send(c, piece, {.flags = WrFlags::fence | WrFlags::solicited});
-  c.commit();
-  EQUAL(ring.block(4)[11], prm::ctrl::strong_fence | prm::ctrl::solicited);
-  // One that waits for answers alone lets a UMR go on: Linux wr.c writes both.
-  c.fence_next(prm::ctrl::small_fence);
-  (void)send(c, piece, {.flags = prm::ctrl::answer_fence | WrFlags::signalled});
-  (void)send(c, piece, {.flags = prm::ctrl::answer_fence});
-  c.commit();
-  EQUAL(ring.block(5)[11], prm::ctrl::fence | prm::ctrl::cq_update);
-  EQUAL(ring.block(6)[11], prm::ctrl::answer_fence);
+  fences_are_joined(ring, c);
 }
 
 void reset_starts_over() {

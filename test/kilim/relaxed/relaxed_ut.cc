@@ -104,6 +104,13 @@ struct Readers {
   void pass() const { rte_rcu_qsbr_quiescent(state, 0); }
 };
 
+void invalidated_and_still_used(Rig& r, Region& a) {
+  r.relaxed->deregister(std::move(a));
+  r.settle();
+  EQUAL(r.relaxed->waiting(), 0);  // invalidated
+  EQUAL(r.make(a, arena_at, 4096), Answer::dry);
+}
+
 // One key, another worker, and a queue of that worker's.
 void a_key_waits_for_workers_and_queues() {
   Readers readers;
@@ -120,10 +127,7 @@ void a_key_waits_for_workers_and_queues() {
     c.commit();
   }
   clock->publish(other.sq);
-  r.relaxed->deregister(std::move(a));
-  r.settle();
-  EQUAL(r.relaxed->waiting(), 0);  // invalidated
-  EQUAL(r.make(a, arena_at, 4096), Answer::dry);
+  invalidated_and_still_used(r, a);
   readers.pass();
   r.settle();
   EQUAL(r.make(a, arena_at, 4096), Answer::dry);

@@ -17,21 +17,27 @@ FlowSpec of_ports(uint8_t protocol, uint16_t src, uint16_t dst) {
   return f;
 }
 
+// Its addresses but for the last byte, its protocol and its traffic class.
+FlowSpec rule_for(const Bytes& f, std::size_t src, std::size_t bytes, bool six) {
+  FlowSpec r;
+  r.ip_version = six ? 6 : 4;
+  std::memcpy(r.ip.src.data(), f.data() + src, bytes);
+  std::memcpy(r.ip.dst.data(), f.data() + src + bytes, bytes);
+  std::fill_n(r.ip_mask.src.begin(), bytes, uint8_t{0xff});
+  std::fill_n(r.ip_mask.dst.begin(), bytes - 1, uint8_t{0xff});
+  r.ip.protocol = 6;
+  r.ip_mask.protocol = 0xff;
+  r.ip_mask.traffic = 0xff;
+  return r;
+}
+
 void ip_headers_are_compared_under_their_masks() {
   for (bool six : {false, true}) {
     for (int tags : {0, 1}) {
       FrameSpec spec{.ipv6 = six, .tags = tags};
       Bytes f = make_frame(spec);
       std::size_t src = l3_of(spec) + (six ? 8u : 12u), bytes = six ? 16 : 4;
-      FlowSpec r;
-      r.ip_version = six ? 6 : 4;
-      std::memcpy(r.ip.src.data(), f.data() + src, bytes);
-      std::memcpy(r.ip.dst.data(), f.data() + src + bytes, bytes);
-      std::fill_n(r.ip_mask.src.begin(), bytes, uint8_t{0xff});
-      std::fill_n(r.ip_mask.dst.begin(), bytes - 1, uint8_t{0xff});
-      r.ip.protocol = 6;
-      r.ip_mask.protocol = 0xff;
-      r.ip_mask.traffic = 0xff;
+      const FlowSpec r = rule_for(f, src, bytes, six);
       Steering s;
       CU_ASSERT(s.add(&a, r).ok());
       CU_ASSERT(goes_to(s, f, {&a}));

@@ -27,6 +27,14 @@ void let_drain(Rig& rig, TestQp& qp) {
   EQUAL(out[0], std::byte{0});
 }
 
+void goes_on_when_it_is_told(Rig& rig, End& e, uint16_t next) {
+  rig.to_state(rig.a, QpState::rts);
+  const std::optional<Completion> sent = e.wait();
+  CU_ASSERT_TRUE_FATAL(sent.has_value());
+  CU_ASSERT_TRUE(sent->index == next && sent->syndrome == Syndrome::none);
+  CU_ASSERT_TRUE(rig.wait(rig.cq_b).has_value());
+}
+
 void a_queue_stops_behind_a_wrong_block() {
   Rig rig;
   let_drain(rig, rig.a);
@@ -52,11 +60,7 @@ void a_queue_stops_behind_a_wrong_block() {
   EQUAL(e.errors.size(), 1);
   CU_ASSERT_FALSE(rig.cq_b.poll().has_value());
   EQUAL(rig.hca->qps.at(rig.a.qpn.value())->sq.ci, second);
-  rig.to_state(rig.a, QpState::rts);
-  const std::optional<Completion> sent = e.wait();
-  CU_ASSERT_TRUE_FATAL(sent.has_value());
-  CU_ASSERT_TRUE(sent->index == second && sent->syndrome == Syndrome::none);
-  CU_ASSERT_TRUE(rig.wait(rig.cq_b).has_value());
+  goes_on_when_it_is_told(rig, e, second);
 }
 
 // What is late finds the wrong block in the middle of a WQE's turn that has to wait for all of it.

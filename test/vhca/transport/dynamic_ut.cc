@@ -17,6 +17,17 @@ using kilim::test::Case;
 
 namespace {
 
+void an_atomic(Pair& p, Initiator& ini, Target& t, const MrKeys& remote, Pages& memory) {
+  auto* word = reinterpret_cast<uint64_t*>(memory.data() + 420'000);
+  *word = 40;
+  Wqe add = Pair::to(t, Opcode::atomic_fa)
+                .raddr(memory.at(420'000), remote.rkey.value())
+                .atomic(2, 0)
+                .data(p.near.at(420'000), 8, p.near_key.lkey.value());
+  CU_ASSERT(good(p.post(ini, add)) && *word == 42);
+  EQUAL(*reinterpret_cast<uint64_t*>(p.near.data() + 420'000), 40);
+}
+
 // Every operation once. `here`: the target is on the initiator's own adapter.
 void all_operations(Pair& p, Initiator& ini, Target& t, const MrKeys& remote, Pages& memory) {
   auto with = [&](Opcode op, std::size_t at, uint32_t n) {
@@ -42,14 +53,7 @@ void all_operations(Pair& p, Initiator& ini, Target& t, const MrKeys& remote, Pa
   memory.data()[400'007] = std::byte{0x5a};
   CU_ASSERT(good(p.post(ini, with(Opcode::rdma_read, 400'005, 3000))));
   CU_ASSERT(p.near.data()[400'007] == std::byte{0x5a} && same(400'005, 400'005, 3000));
-  auto* word = reinterpret_cast<uint64_t*>(memory.data() + 420'000);
-  *word = 40;
-  Wqe add = Pair::to(t, Opcode::atomic_fa)
-                .raddr(memory.at(420'000), remote.rkey.value())
-                .atomic(2, 0)
-                .data(p.near.at(420'000), 8, p.near_key.lkey.value());
-  CU_ASSERT(good(p.post(ini, add)) && *word == 42);
-  EQUAL(*reinterpret_cast<uint64_t*>(p.near.data() + 420'000), 40);
+  an_atomic(p, ini, t, remote, memory);
 }
 
 void every_operation_reaches_a_target_on_the_wire() {
@@ -166,6 +170,18 @@ void more_initiators_than_a_target_remembers_take_turns() {
   CU_ASSERT(p.same(0, 90'000, 9000));
 }
 
+// Of its streams one has failed; with as many as it may have the queue is in error.
+void more_streams_fail(Pair& p, Initiator& ini, const Wqe& bad, const Wqe& fine) {
+  Wqe quiet = bad;  // the first error of its stream is told, though another has failed
+  quiet.flags = prm::ctrl::only_first_error;
+  CU_ASSERT(failed(p.post(ini, quiet, 7), Syndrome::remote_access));
+  Wqe local = fine;
+  local.bytes[local.bytes.size() - 9] ^= std::byte{0xff};
+  CU_ASSERT(failed(p.post(ini, local, 8), Syndrome::local_prot));
+  EQUAL(ini.stands(), QpState::err);
+  CU_ASSERT(failed(p.post(ini, fine, 1), Syndrome::wr_flush));
+}
+
 // One stream's requests fail, the others' go on; `t` may be anywhere.
 void streams_fail_alone(Pair& p, Target& t, uint32_t rkey, Pages& memory) {
   Initiator ini(p.w.left, {.failing_streams = 2});
@@ -189,15 +205,7 @@ void streams_fail_alone(Pair& p, Target& t, uint32_t rkey, Pages& memory) {
   Qp& raw = *p.w.left.hca->qps.at(ini.qp.qpn.value());
   CU_ASSERT(!raw.failed.remove(1) && raw.failed.remove(2));
   CU_ASSERT(good(p.post(ini, write(rkey, 3000), 2)));
-  // As many as it may have: the queue is in error.
-  Wqe quiet = write(0x4242, 0);  // the first error of its stream is told, though another has failed
-  quiet.flags = prm::ctrl::only_first_error;
-  CU_ASSERT(failed(p.post(ini, quiet, 7), Syndrome::remote_access));
-  Wqe local = write(rkey, 0);
-  local.bytes[local.bytes.size() - 9] ^= std::byte{0xff};
-  CU_ASSERT(failed(p.post(ini, local, 8), Syndrome::local_prot));
-  EQUAL(ini.stands(), QpState::err);
-  CU_ASSERT(failed(p.post(ini, write(rkey, 0), 1), Syndrome::wr_flush));
+  more_streams_fail(p, ini, write(0x4242, 0), write(rkey, 0));
 }
 
 void a_failing_stream_leaves_the_others_alone() {

@@ -44,6 +44,17 @@ Syndrome outcome(const std::optional<Completion>& c) {
   return c.has_value() ? c->syndrome : Syndrome::remote_aborted;
 }
 
+void an_atomic_faults(WireRig& w, Sides& s) {
+  ::madvise(s.far.data(), 4096, MADV_DONTNEED);
+  const uint64_t far_before = faults(w.right);
+  Wqe atomic(Opcode::atomic_fa);
+  atomic.raddr(s.far.at(8), s.far_key.rkey.value())
+      .atomic(5, 0)
+      .data(s.near.at(40960), 8, s.near_key.lkey.value());
+  EQUAL(outcome(w.post(atomic)), Syndrome::none);
+  CU_ASSERT(s.far.data()[8] == std::byte{5} && faults(w.right) > far_before);
+}
+
 void every_operation_faults_at_both_ends(const std::string& more) {
   WireRig w({.left_wire = more, .right_wire = more, .mtu = 5});
   Sides s(w);
@@ -67,14 +78,7 @@ void every_operation_faults_at_both_ends(const std::string& more) {
   EQUAL(outcome(w.post(send)), Syndrome::none);
   CU_ASSERT(s.same(0, 30000) && faults(w.right) > far_before);
 
-  ::madvise(s.far.data(), 4096, MADV_DONTNEED);
-  far_before = faults(w.right);
-  Wqe atomic(Opcode::atomic_fa);
-  atomic.raddr(s.far.at(8), s.far_key.rkey.value())
-      .atomic(5, 0)
-      .data(s.near.at(40960), 8, s.near_key.lkey.value());
-  EQUAL(outcome(w.post(atomic)), Syndrome::none);
-  CU_ASSERT(s.far.data()[8] == std::byte{5} && faults(w.right) > far_before);
+  an_atomic_faults(w, s);
 }
 
 void on_a_good_wire() {

@@ -171,6 +171,18 @@ bool has_vendor(const TestCq& cq, Syndrome s) {
   return e.vendor_err_synd == vendor_of(s);
 }
 
+void check_requester(const Row& row, Bench& t) {
+  std::optional<Completion> c = t.rig.wait(t.rig.cq_a);
+  check(row, c && c->op == prm::CqeOpcode::req_err && c->index == 0, "error completion");
+  check(row, c && c->syndrome == row.requester, "syndrome");
+  check(row, has_vendor(t.rig.cq_a, row.requester), "vendor's syndrome");
+  c = t.rig.cq_a.poll();
+  check(row, c && c->syndrome == Syndrome::wr_flush && c->index != 0, "the rest is flushed");
+  check(row, has_vendor(t.rig.cq_a, Syndrome::wr_flush), "vendor's syndrome of a flush");
+  check(row, !t.rig.cq_a.poll(), "nothing else");
+  check(row, t.rig.state(t.rig.a) == QpState::err, "requester in ERR");
+}
+
 void each_violation_has_its_syndrome() {
   for (const Row& row : rows) {
     Bench t;
@@ -178,22 +190,14 @@ void each_violation_has_its_syndrome() {
     t.rig.a.put(w.quiet());  // errors complete even where nothing was asked for
     t.rig.a.put(Wqe(Opcode::nop).quiet());
     t.rig.a.ring(t.rig.uar);
-    std::optional<Completion> c = t.rig.wait(t.rig.cq_a);
-    check(row, c && c->op == prm::CqeOpcode::req_err && c->index == 0, "error completion");
-    check(row, c && c->syndrome == row.requester, "syndrome");
-    check(row, has_vendor(t.rig.cq_a, row.requester), "vendor's syndrome");
-    c = t.rig.cq_a.poll();
-    check(row, c && c->syndrome == Syndrome::wr_flush && c->index != 0, "the rest is flushed");
-    check(row, has_vendor(t.rig.cq_a, Syndrome::wr_flush), "vendor's syndrome of a flush");
-    check(row, !t.rig.cq_a.poll(), "nothing else");
-    check(row, t.rig.state(t.rig.a) == QpState::err, "requester in ERR");
+    check_requester(row, t);
     QpState b = row.responder_dies ? QpState::err : QpState::rts;
     check(row, t.rig.state(t.rig.b) == b, "responder's state");
     if (row.responder == Syndrome::wr_flush) {
       EQUAL(t.rig.to_state(t.rig.b, QpState::err), 0);
       t.rig.run();
     }
-    c = t.rig.cq_b.poll();
+    const std::optional<Completion> c = t.rig.cq_b.poll();
     check(row, (row.responder == Syndrome::none) == !c, "responder's completion");
     check(row, !c || (c->syndrome == row.responder && c->op == prm::CqeOpcode::resp_err),
           "responder's syndrome");

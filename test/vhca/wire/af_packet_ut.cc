@@ -128,6 +128,17 @@ std::byte pattern(std::size_t i) {
   return static_cast<std::byte>(i * 2654435761u >> 24);
 }
 
+void send_pattern(int client) {
+  Bytes data(stream_bytes);
+  for (std::size_t i = 0; i < data.size(); ++i) data[i] = pattern(i);
+  for (std::size_t done = 0; done < data.size();) {
+    ssize_t n = write(client, data.data() + done, data.size() - done);
+    if (n <= 0) break;
+    done += static_cast<std::size_t>(n);
+  }
+  shutdown(client, SHUT_WR);
+}
+
 // Bytes that arrive as they were sent, of a stream from host a to host b.
 std::size_t stream(int family, const char* server) {
   Address at(family, server, 5201);
@@ -137,16 +148,7 @@ std::size_t stream(int family, const char* server) {
   if (bind(listener, at.get(), at.bytes) == 0 && listen(listener, 1) == 0 &&
       connect(client, at.get(), at.bytes) == 0) {
     int server_side = accept(listener, nullptr, nullptr);
-    std::thread sender([client] {
-      Bytes data(stream_bytes);
-      for (std::size_t i = 0; i < data.size(); ++i) data[i] = pattern(i);
-      for (std::size_t done = 0; done < data.size();) {
-        ssize_t n = write(client, data.data() + done, data.size() - done);
-        if (n <= 0) break;
-        done += static_cast<std::size_t>(n);
-      }
-      shutdown(client, SHUT_WR);
-    });
+    std::thread sender([client] { send_pattern(client); });
     Bytes piece(1 << 16);
     for (ssize_t n; (n = read(server_side, piece.data(), piece.size())) > 0;) {
       for (ssize_t i = 0; i < n && piece[static_cast<std::size_t>(i)] == pattern(right); ++i) {

@@ -219,6 +219,18 @@ bool enter_user_namespace(uid_t uid) {
   return unshare(CLONE_NEWUSER) == 0 && put("/proc/self/uid_map", same) && getuid() == uid;
 }
 
+// In a user namespace of its own: sends, and waits for an answer.
+[[noreturn]] void be_a_neighbour(const Folder& f, const Bytes& frame, int ready) {
+  if (!enter_user_namespace(getuid())) _exit(1);
+  auto b = f.open();
+  if (!b.ok() || (*b)->send(frame) != Wire::Sent::taken) _exit(2);
+  char c = 0;
+  (void)!write(ready, &c, 1);
+  pollfd answer{(*b)->fd(), POLLIN, 0};
+  poll(&answer, 1, 10'000);
+  _exit(!(*b)->peek().empty() && (*b)->counters().rx_malformed == 0 ? 0 : 3);
+}
+
 void one_user_in_two_user_namespaces_is_himself() {
   Folder f;
   auto a = *f.open();
@@ -227,14 +239,7 @@ void one_user_in_two_user_namespaces_is_himself() {
   EQUAL_FATAL(pipe(ready), 0);
   pid_t child = fork();
   if (child == 0) {
-    if (!enter_user_namespace(getuid())) _exit(1);
-    auto b = f.open();
-    if (!b.ok() || (*b)->send(there) != Wire::Sent::taken) _exit(2);
-    char c = 0;
-    (void)!write(ready[1], &c, 1);
-    pollfd answer{(*b)->fd(), POLLIN, 0};
-    poll(&answer, 1, 10'000);
-    _exit(!(*b)->peek().empty() && (*b)->counters().rx_malformed == 0 ? 0 : 3);
+    be_a_neighbour(f, there, ready[1]);
   }
   close(ready[1]);
   char c = 0;
