@@ -2,7 +2,6 @@
 // The examples of the user's documents, compiled as C against compat/ibv_compat.h, run on a virtual
 // device; and what these functions refuse.
 #include <cerrno>
-#include <string_view>
 
 #include <sys/mman.h>
 

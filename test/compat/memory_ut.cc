@@ -2,7 +2,6 @@
 // The memory under relaxed regions by their C names: pinned, of the caller's arenas, on demand; for
 // which queue pairs each is good, and which memory is none.
 #include <cerrno>
-#include <string_view>
 
 #include <sys/mman.h>
 

@@ -4,8 +4,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include <sys/mman.h>
-
 #include "compat_cases.hh"
 #include "examples.h"
 #include "far.hh"

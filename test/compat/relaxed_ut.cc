@@ -2,8 +2,6 @@
 // Relaxed regions by their C names, in a caller's own domain and through a caller's own queues.
 #include <atomic>
 #include <cerrno>
-#include <string_view>
-#include <thread>
 
 #include <sys/mman.h>
 

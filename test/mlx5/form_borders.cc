@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Part of form_edges. Keys beyond 2^31 and 2^32 bytes, and lists that are longer than one WQE.
-#include <algorithm>
-#include <cstring>
-
 #include "form_rounds_fixture.hh"
 #include "kilim/queue/rc_wqe.hh"
 #include "kilim/umr/patch.hh"

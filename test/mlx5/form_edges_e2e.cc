@@ -2,9 +2,6 @@
 // Where forms of UMR begin and end: every edge of every piece, gap and stride, keys beyond 2^31 and
 // 2^32 bytes, lists beyond one WQE, states of a key as compare-and-set, invalidation by a peer,
 // keys that would show themselves.
-#include <algorithm>
-#include <cstring>
-
 #include "case_tables.hh"
 #include "form_rounds_fixture.hh"
 #include "kilim/queue/rc_wqe.hh"

@@ -2,7 +2,6 @@
 // One pass through everything that a registrar does, with the k-th ioctl or the k-th allocation of
 // libibverbs and libmlx5 failing, for every k: nothing leaks, no region is half made. What is left
 // is found by giving back the protection domain, which refuses while a region is in it.
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -10,7 +9,6 @@
 #include <cstring>
 #include <filesystem>
 #include <new>
-#include <optional>
 #include <vector>
 
 #include <infiniband/verbs.h>

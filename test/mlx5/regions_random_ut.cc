@@ -3,13 +3,8 @@
 // unmapping, remapping, moving, protecting, forking and accessing, against a plain model: no access
 // succeeds that the model forbids, none fails that it allows. KILIM_SEED begins elsewhere,
 // KILIM_STEPS goes on longer.
-#include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-
-#include <sys/mman.h>
 
 #include "random_walk_fixture.hh"
 #include "ut.hh"

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Part of rereg_ut. The failures of a re-registration: each of rdma-core's outcomes
 // (ibv_rereg_mr(3)), and what is left of the region.
-#include <array>
 #include <cerrno>
-#include <cstring>
-#include <optional>
 #include <vector>
 
 #include "faults_fixture.hh"

@@ -2,11 +2,8 @@
 // Re-registration through drivers/mlx5: each change alone and all together, the five outcomes of
 // rdma-core, regions that are imported. Forked children are kept from registered memory here
 // (ibv_fork_init), since two outcomes come of that alone.
-#include <array>
 #include <cerrno>
-#include <cstring>
 #include <optional>
-#include <vector>
 
 #include <infiniband/verbs.h>
 

@@ -2,7 +2,6 @@
 // Part of window_ut. To whom a window of type 2 belongs, who may shut it, and what becomes of work
 // that is in flight when it goes.
 #include <cerrno>
-#include <cstring>
 
 #include "window_fixture.hh"
 

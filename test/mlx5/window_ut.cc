@@ -2,7 +2,6 @@
 // Memory windows that Kilim binds, on virtual devices of several profiles: what a window opens ends
 // to the byte, grants what it was bound for, to whom and until when.
 #include <algorithm>
-#include <cstring>
 #include <string>
 
 #include "case_tables.hh"

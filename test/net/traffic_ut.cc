@@ -2,7 +2,6 @@
 // Frames of many sizes go over a cable into a port, through each of testpmd's modes, and back: none
 // lost, every byte as the mode says.
 #include <cerrno>
-#include <random>
 #include <vector>
 
 #include "traffic_fixture.hh"

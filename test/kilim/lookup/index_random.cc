@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Part of index_ut. Random changes of the index, of which a plain search over all regions knows the
 // right answers.
-#include <array>
 #include <cerrno>
 #include <memory>
 #include <random>

@@ -3,8 +3,6 @@
 // thread at once; regions that deregister themselves.
 #include <array>
 #include <cerrno>
-#include <memory>
-#include <vector>
 
 #include "case_tables.hh"
 #include "kilim/lookup/front.hh"

@@ -4,7 +4,6 @@
 #include <array>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Part of eal_regions_ut. An index of EAL's memory and its readers: who is waited for, who is late.
-#include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
-#include <cstdlib>
-#include <cstring>
 #include <thread>
 
 #include <rte_malloc.h>

@@ -2,14 +2,8 @@
 // EAL's memory registered as it comes and goes. With huge pages EAL's own hot-plug events are
 // used; where the machine has none, external memory stands for them and the events are called.
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <cerrno>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <map>
-#include <thread>
 
 #include <rte_malloc.h>
 

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Lint mode of the adapter, its other side: receive WQEs, keys that a peer uses over the wire, and
 // memory that goes away under a region. One seeded mistake a rule; the same without it.
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "case_tables.hh"
 #include "lint_fixture.hh"

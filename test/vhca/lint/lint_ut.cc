@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Lint mode of the adapter: one seeded mistake a rule, which has to be named; the same WQEs without
 // the mistake, of which nothing may be said.
-#include <fcntl.h>
 #include <unistd.h>
 
 #include "case_tables.hh"

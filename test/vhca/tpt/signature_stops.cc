@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Part of signature_ut. Queues that stop at a wrong block: in order, weakly ordered, on a wire; and
 // when an error is told again.
-#include <utility>
-
 #include "sign_fixture.hh"
 #include "vhca/hca/commands.hh"
 #include "wire_fixture.hh"

@@ -2,7 +2,6 @@
 // The RC protocol packet by packet: the test is the peer, builds each packet by hand and sees each
 // that the adapter sends. What only a peer that errs, or that counts, brings to light.
 #include <optional>
-#include <vector>
 
 #include "hand_fixture.hh"
 #include "ut.hh"

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The RC protocol between two adapters over a good and a bad wire: data, order, patience, refusals,
 // and packets that nobody should send.
-#include <algorithm>
-#include <random>
-
 #include "case_tables.hh"
 #include "rc_wire_fixture.hh"
 #include "vhca/transport/roce_frame.hh"

@@ -2,7 +2,6 @@
 // Unreliable connections and datagrams between two adapters: what arrives is whole and right, what
 // is lost is lost without a word, and nobody waits.
 #include <algorithm>
-#include <random>
 
 #include "case_tables.hh"
 #include "unreliable_fixture.hh"

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The switch that is a folder, what is left of the dead in it, and bad cables.
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <set>
 #include <string>
 
 #include <fcntl.h>
