@@ -4,8 +4,8 @@
 # line is `N passed, N failed, N skipped`; the exit code is 0 only if nothing failed. Without options
 # less than 45 minutes on two cores, or it fails; a part over its budget of minutes is told.
 # Usage: usertools/check.sh [--quick | --long]
-#   --quick   less than 5 minutes: style, abi, unit, vhca, golden, a short e2e and the seeds, built in
-#             build-quick without the optimizer
+#   --quick   less than 5 minutes: style, abi, unit, vhca, golden, e2e and the seeds without the tests
+#             of suite slow, built in build-quick without the optimizer
 #   --long    the ten-minute soak, large matrices, whole suites in a weak order and the oracle too.
 #             It has no budget of minutes and is not run by CI: refused where CI is set
 set -u
@@ -71,7 +71,7 @@ build_quick() {
   configure build-quick -Dbuildtype=debugoptimized -Doptimization=0 -Ddebug=false -Dwerror=true \
     "${in_one[@]}" -Dcpp_args=-Wno-shadow || return 1
   # shellcheck disable=SC2046
-  build build-quick $(targets build-quick $(suites_of build-quick))
+  build build-quick $(targets build-quick -slow $(suites_of build-quick))
 }
 build_release() {
   configure build -Dbuildtype=release -Dwerror=true && build build all
@@ -124,11 +124,11 @@ fi
 reserve_hugepages 128
 say "$mode check on $(nproc) cores"
 
-folder=build build=build_release
-[ "$mode" = quick ] && folder=build-quick build=build_quick
+folder=build build=build_release quicker=()
+[ "$mode" = quick ] && folder=build-quick build=build_quick quicker=(--no-suite slow)
 if stage build "$build"; then
   for suite in $(suites_of "$folder"); do
-    stage "$suite" run "$folder" "$suite" --suite "$suite"
+    stage "$suite" run "$folder" "$suite" --suite "$suite" "${quicker[@]}"
   done
   stage seeds usertools/check-seeds.sh "$folder"
 fi

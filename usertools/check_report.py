@@ -3,7 +3,7 @@
 """Counts what check.sh ran. Reads Meson's own logs, so that no test is counted by hand.
 
 Usage: check_report.py suites BUILD MODE       the suites to run, in order
-       check_report.py targets BUILD WORD...   files to build for these suites or tests
+       check_report.py targets BUILD WORD...   files to build for these suites or tests; -slow: but for slow ones
        check_report.py one STAGE               a line about one stage, with what failed in it
        check_report.py all FOLDER              the table of minutes, then the last line"""
 
@@ -29,7 +29,8 @@ WHOLE = {"quick": 5, "normal": 45}    # minutes of a whole check, by KILIM_CHECK
 ORDER = ("style", "abi", "unit", "vhca", "golden", "pyverbs", "interop", "soak", "fuzz",
          "callgrind", "e2e", "install", "tidy")
 LONG = ("long",)                  # only with --long; they have no budget
-OTHER_NAMES = ("perf",)           # of suites that run under their own
+OTHER_NAMES = ("perf", "slow")    # of suites that run under their own
+SLOW = "slow"                     # tests of other suites that the quick check leaves to the whole one
 NOT_QUICK = ("tidy", "pyverbs", "soak", "interop", "fuzz", "callgrind", "install")
 CASES = re.compile(r"^(\d+) passed, (\d+) failed$", re.M)
 
@@ -58,6 +59,8 @@ def targets(build, words):
     files = {t["id"]: t["filename"] for t in introspect(build, "targets")}
     wanted = set()
     for test in introspect(build, "tests"):
+        if "-" + SLOW in words and SLOW in suites_of(test):
+            continue
         if test["name"] in words or set(suites_of(test)) & set(words):
             for d in test["depends"]:
                 wanted.update(os.path.relpath(f, os.path.abspath(build)) for f in files[d])
