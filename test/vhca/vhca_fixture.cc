@@ -65,9 +65,9 @@ LintMode lint_of_environment() {
 
 namespace {
 std::byte* map_uar(Hca& hca, uint32_t& index) {
-  Hca::UarPage page = *hca.uars.alloc();
+  const Uar& page = **hca.uars.alloc();
   index = page.index;
-  void* p = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, page.fd, 0);
+  void* p = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, page.fd.get(), 0);
   if (p == MAP_FAILED) stop("no UAR");
   return static_cast<std::byte*>(p);
 }

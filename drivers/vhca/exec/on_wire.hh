@@ -9,7 +9,7 @@
 
 namespace kilim::vhca {
 
-// At most `budget` packets of a queue that has `rc`; what it did.
+// Sends at most `budget` packets of a queue that has `rc`; returns how many steps it took.
 std::size_t run_on_wire(Engine&, Qp&, std::size_t budget) noexcept;
 
 }  // namespace kilim::vhca

@@ -66,7 +66,7 @@ bool admits(const Qp& qp, const Qp& peer, const Kind& kind) noexcept {
   return dma::copy(Va{to}, Va{from}, bytes);
 }
 
-// What is remembered of the keys at both ends is of these ends, or forgotten.
+// Forgets the keys remembered at both ends where the peer, or any direct key, is another one now.
 void recall(const Engine& e, Qp& qp, const Qp& peer) noexcept {
   KeyMemos& m = qp.memos;
   const bool good = m.generation == e.context.keys->generation() &&

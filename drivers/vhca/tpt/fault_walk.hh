@@ -19,7 +19,7 @@ class FaultWalk {
  public:
   FaultWalk(const Translator&, bool write) noexcept;
 
-  // Brings in what the handler finds behind a segment. Not none: it gives up, and the request ends.
+  // Brings in what the handler finds behind a segment. Not ok: it gives up, and the request ends.
   Verdict serve(uint32_t key, uint64_t address, uint64_t bytes) noexcept;
   // Of all segments so far; what it takes for memory that needs no page is among them.
   [[nodiscard]] uint64_t mapped() const noexcept { return mapped_; }

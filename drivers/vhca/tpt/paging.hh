@@ -33,8 +33,9 @@ class Paging {
   // Whether any key has such memory; if none, nothing needs to be looked at.
   [[nodiscard]] bool any() const noexcept { return regions_ != 0; }
 
-  // Whether all of a piece of a paged region is there for this access. none: it was; page: it is
-  // now, or may be soon: try again; fault: it cannot be, or the access may not fault (`may_fault`).
+  // Whether all of a piece of a paged region is there for this access. ok: it was;
+  // protection::page: it is now, or may be soon: try again; protection::gone: it cannot be, or the
+  // access may not fault (`may_fault`).
   Verdict bring_in(const Piece&, bool write, bool may_fault) noexcept;
 
   // ibv_advise_mr as mlx5_ib answers it: 0 or a negative errno. Without `flush` what is asked for

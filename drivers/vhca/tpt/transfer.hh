@@ -51,8 +51,8 @@ struct Translator {
 Verdict check_list(const Translator&, const SegmentList&, uint64_t bytes,
                    uint32_t& bad_key) noexcept;
 
-// Brings in what is not there of the first `bytes` bytes of a list that is allowed. page: something
-// was brought in, or may come: the request is to be tried again.
+// Brings in what is not there of the first `bytes` bytes of a list that is allowed.
+// protection::page: something was brought in, or may come: the request is to be tried again.
 Verdict page_in(const Translator&, const SegmentList&, uint64_t bytes) noexcept;
 
 // Copies the first `bytes` bytes of `from` over the first of `to`. Both are as long at least.

@@ -42,7 +42,7 @@ struct RequestData {
   prm::AvSeg to{};          // of a DC initiator: the target, its key and the way there
   DataList data;
 };
-// Reads the segments; nothing is said about keys yet.
+// Reads the segments. Keys are not looked at: check_own_memory() does, the responder for its own.
 Verdict read_request(const Qp&, const RequestRow&, const SendWqe&, RequestData&) noexcept;
 
 constexpr uint8_t paged_op_of(RequestKind kind) noexcept {

@@ -23,8 +23,8 @@ Verdict no_answer(const Qp& qp) noexcept {
   return Verdict::no_answer(qp.loopback ? "the peer does not answer" : "no way to that address");
 }
 
-// The own memory is asked for although the answer goes to the completion: the client's library
-// writes there.
+// The requester's memory is checked although the answer goes to the completion: libmlx5 copies it
+// there when it polls (mlx5_copy_to_send_wqe).
 // NOLINTNEXTLINE(readability-function-size): six parameters
 Verdict answer_in_entry(EngineContext& context, Qp& qp, Qp& peer, const SendWqe& wqe,
                         const RequestData& ask, const RequestRow& row) noexcept {
@@ -61,7 +61,7 @@ Verdict exec_transfer(EngineContext& context, const ObjectTable<Qp>& qps, Qp& qp
   return respond(context, *peer, row.kind, {wqe, ask, own_memory(qp, row.kind, ask)});
 }
 
-// Nobody tells the sender of an unreliable connection what became of its message.
+// UC has no acknowledgements: what the responder refuses, the requester never hears of.
 Verdict forget_remote(const Verdict& o) noexcept {
   bool local = o.failed() && o.syndrome != Syndrome::remote_inval_req &&
                o.syndrome != Syndrome::remote_access && o.syndrome != Syndrome::remote_op;
@@ -110,7 +110,7 @@ uint64_t timeout_ns(uint8_t timeout) noexcept {
 }
 
 uint64_t rnr_timer_ns(uint8_t timer) noexcept {
-  // InfiniBand's table, in units of 10 microseconds.
+  // IBTA 9.7.5.2.8, encodings of the RNR NAK timer, in units of 10 microseconds.
   static constexpr std::array<uint32_t, 32> table = {
       65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
       48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,

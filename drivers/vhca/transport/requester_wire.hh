@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // InfiniBand Architecture Specification: "Reliable Connection", "Unreliable Connection", requester.
-// Turns send WQEs into
-// packets, keeps what is under way, goes back and gives up. Adapter's lock held. Never allocates.
+// Turns send WQEs into packets, keeps what is under way (requester_wire.cc), goes back and gives up
+// (requester_retry.cc). Adapter's lock held. Never allocates.
 #pragma once
 
 #include "kilim/prm/syndrome.hh"

@@ -19,7 +19,7 @@ namespace {
 using prm::Opcode;
 using prm::Syndrome;
 
-// `end`: where this queue's keys are.
+// Tells the journal of a transfer. `end`: which side of it this queue's keys are on.
 void note(EngineContext& context, Qp& qp, const Request& r, const Transfer& t,
           SignEnd end = SignEnd::target) noexcept {
   report_answered_errors(context, qp, end);

@@ -44,14 +44,16 @@ struct RoceLink {
   QpList<&Qp::answering> answering;
   // A wire was full: who wants to send waits its turn until then.
   QpList<&Qp::blocked> blocked;
-  uint64_t full_until_ns = 0;   // 0: it is not
-  bool first_has_sent = false;  // the first of them: the others go before it
+  uint64_t full_until_ns = 0;  // 0: it is not
+  // The queue at the head of `blocked` met the full wire behind packets of its own: the others are
+  // served before it, so that a queue with much to send does not starve them.
+  bool first_has_sent = false;
   std::vector<LastAck> last_acks;
   uint32_t next_last_ack = 0;
-  uint32_t goodbyes = 0;  // of all partings together
-  std::vector<std::byte> frame;
-  SendWqe wqe;   // of the message in hand
-  RecvWqe recv;  // the receive WQE in hand
+  uint32_t goodbyes = 0;         // last acknowledgements still to be sent, of all queues
+  std::vector<std::byte> frame;  // the one place where a frame is put together
+  SendWqe wqe;                   // of the message in hand
+  RecvWqe recv;                  // the receive WQE in hand
 
   [[nodiscard]] Wire* wire_of(const Qp& qp) const noexcept {
     std::size_t i = qp.attr.port == 0 ? 0 : qp.attr.port - 1u;
@@ -74,7 +76,7 @@ constexpr roce::Service service_of(QpType type) noexcept {
          : type == QpType::dci || type == QpType::dct         ? roce::Service::dc
                                                               : roce::Service::rc;
 }
-// The beginning of a packet from this queue.
+// A packet from this queue with its headers filled in, without payload.
 RocePacket packet_of(const Qp&, roce::Op, uint32_t psn) noexcept;
 
 // Where the payload of the next frame is to be put.
@@ -84,7 +86,7 @@ std::size_t build_packet(RoceLink&, const Qp&, const RocePacket&, std::size_t by
 // Sends the packet with `bytes` in its payload's place; false: the wire is full. What a wire
 // refuses for its length counts as lost.
 bool send_packet(RoceLink&, const Qp&, const RocePacket&, std::size_t bytes) noexcept;
-// The same of a packet whose way is its own.
+// The same along another path than the queue's: a datagram's address handle names its own.
 bool send_along(RoceLink&, Wire&, const RocePath&, const RocePacket&, std::size_t bytes) noexcept;
 // The UDP port that a queue's packets come from: flows differ in it.
 uint16_t source_port(uint32_t qpn, uint32_t peer) noexcept;

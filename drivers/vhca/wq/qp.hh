@@ -88,27 +88,27 @@ struct Qp {
   Cq* recv_cq = nullptr;
   Srq* srq = nullptr;  // of an XRC target: the one that the request under way names
   EventSink* sink = nullptr;
-  std::vector<QpHandle> others;  // handles on an XRC target beside the first
+  std::vector<QpHandle> others;  // further handles on an XRC target (ibv_open_qp)
   SendRing sq;
   RecvRing rq;
   uint8_t paged = 0;  // the profile's paged_op of its transport
 
   bool loopback = false;              // the path's GID is one of this adapter's
-  bool established = false;           // COMM_EST said
+  bool established = false;           // the event COMM_EST was raised
   uint32_t groups = 0;                // multicast groups it has joined
-  bool sq_drained = false;            // SQ_DRAINED said since SQD was entered
-  bool drains_on_sign_error = false;  // the send queue stops behind a request that found one
-  bool draining = false;              // it does
-  bool send_error_told = false;       // since RTS was entered, in an entry
+  bool sq_drained = false;            // SQ_DRAINED was raised since SQD was entered
+  bool drains_on_sign_error = false;  // stops (SQD) behind a request that found a wrong signature
+  bool draining = false;              // one was found: the queue is stopping
+  bool send_error_told = false;       // an error entry was written since RTS was entered
   bool broken = false;                // a ring or a CQ is gone: nothing runs until RESET
   SqWait wait = SqWait::none;
-  bool retrying = false;  // the oldest send WQE has been tried and is tried again
-  uint8_t timeouts = 0;
-  uint8_t rnr_left = 0;
-  uint8_t retry_left = 0;
-  uint16_t stalls = 0;  // of the oldest send WQE, for pages of its own memory
-  uint64_t retry_at_ns = 0;
-  KeyMemos memos;  // of the straight way, exec/plain.hh
+  bool retrying = false;     // the oldest send WQE has been tried and is tried again
+  uint8_t timeouts = 0;      // of the oldest send WQE, in a row
+  uint8_t rnr_left = 0;      // tries left: attribute rnr_retry, 7 is for ever
+  uint8_t retry_left = 0;    // tries left: attribute retry_cnt
+  uint16_t stalls = 0;       // of the oldest send WQE, for pages of its own memory
+  uint64_t retry_at_ns = 0;  // CLOCK_MONOTONIC; of `wait`
+  KeyMemos memos;            // of the straight way, exec/plain.hh
 
   Watched* watched = nullptr;  // what the observer keeps of it; null: it is not watched
 

@@ -18,7 +18,7 @@ bool goes_on(Qp& qp, const SendWqe& wqe) noexcept {
   return qp.failed.count < qp.spec.failing_streams;
 }
 
-// Whose sends nobody answers receives on when one of them fails (IBA 10.3.1, state SQE).
+// Unreliable transports: a failed send flushes the send queue only (IBTA 10.3.1, state SQE).
 bool receives_on(const Qp& qp) noexcept {
   const bool unanswered =
       qp.type == QpType::uc || qp.type == QpType::ud || qp.type == QpType::raw_packet;
@@ -72,7 +72,7 @@ void fail_send(EngineContext& context, Qp& qp, const SendWqe& wqe, Verdict verdi
                          verdict.why);
   const bool ends = !goes_on(qp, wqe);
   qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + wqe.wqebbs);
-  // Before what is flushed: the first error says what went wrong.
+  // The first error says what went wrong: its entry comes before those of what is flushed.
   const bool told =
       complete_failed_send(context, qp, {wqe.opcode, wqe.index, wqe.fm_ce_se, verdict.syndrome});
   if (ends) end_sends(context, qp);

@@ -19,7 +19,7 @@ struct RcMessage {
   bool signaled = false, event = false;  // as its completion mode says
   bool rendezvous = false;               // no WQE: the oldest of TagWork
   uint8_t opcode = 0;
-  uint16_t sq_index = 0;
+  uint16_t sq_index = 0;  // of the WQE's first basic block
   uint16_t wqebbs = 1;
   uint32_t first_psn = 0;
   uint32_t packets = 1;  // sequence numbers it takes; a READ's are its answer's
@@ -38,8 +38,8 @@ struct RcAnswer {
   uint64_t va = 0;
   uint32_t rkey = 0;
   uint32_t length = 0;
-  Pdn pd;  // whose key it is
-  uint64_t original = 0;
+  Pdn pd;                 // whose key it is
+  uint64_t original = 0;  // of an atomic: the word before it
 };
 
 struct RcWire {
@@ -67,25 +67,25 @@ struct RcWire {
 
   // Responder.
   uint32_t expected_psn = 0;
-  uint32_t msn = 0;
+  uint32_t msn = 0;     // messages executed, 24 bits (IBTA 9.7.5.1, AETH)
   bool silent = false;  // a NAK is out: nothing more until the expected packet comes
   enum class Receiving : uint8_t { nothing, send, write } receiving = Receiving::nothing;
   uint64_t received = 0;  // bytes of the message that comes
   // Of a shared queue: taken with the message's first packet, since others take theirs meanwhile.
   bool holds_receive = false;
   RecvWqe held;
-  uint64_t write_va = 0;
+  uint64_t write_va = 0;  // of the WRITE that comes, as its first packet's RETH said
   uint32_t write_rkey = 0, write_length = 0;
   uint32_t srqn = 0;  // XRC: that the message names
   bool ack_owed = false, nak_owed = false;
   uint32_t ack_psn = 0;  // the latest SEND's or WRITE's that is owed one: never a READ's
-  uint8_t nak_kind = 0, nak_value = 0;
+  uint8_t nak_kind = 0, nak_value = 0;  // of the AETH (transport/roce.hh)
   uint32_t nak_psn = 0;
   std::array<RcAnswer, answers_kept> answers;  // oldest at `next_answer`
   uint32_t next_answer = 0;
 
-  // Whether the peer asks for more than it said. The oldest answer may be going out again because
-  // it was late, not lost: who asks for so many others has had it.
+  // Whether the peer has more READs and atomics under way than it may. An oldest answer that goes
+  // out again does not count: the peer could not ask for this many others without having had it.
   [[nodiscard]] bool is_full() noexcept { return answer(0).pending && !answer(0).given; }
   // From the oldest packet under way to this one.
   [[nodiscard]] uint32_t packets_to(uint32_t psn) const noexcept {

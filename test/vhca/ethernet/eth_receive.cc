@@ -10,6 +10,8 @@ using namespace kilim::test;
 
 namespace {
 
+using kilim::test::Bytes;  // not kilim::Bytes, a number
+
 // What the completion of a received frame says in its two header bytes.
 struct Seen {
   Bytes data;

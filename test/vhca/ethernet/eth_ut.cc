@@ -10,6 +10,8 @@ using namespace kilim::test;
 
 namespace {
 
+using kilim::test::Bytes;  // not kilim::Bytes, a number
+
 void inline_header_inline_data_and_pointers_make_one_frame() {
   Rig r;
   RawQueue q = r.queue(0);

@@ -95,11 +95,29 @@ void an_unknown_opcode_fails_its_queue() {
   EQUAL(far->syndrome, Syndrome::local_qp_op);
 }
 
+// A queue's late changes of keys on a wire are executed apart from its ring (RoceLink::execute): a
+// WQE that has changed meanwhile may name anything.
+void a_late_wqe_of_an_unknown_opcode_is_malformed() {
+  Rig rig;
+  Engine& e = *rig.hca;
+  Qp& qp = *e.qps.at(rig.a.qpn.value());
+  SendWqe wqe;
+  for (const unsigned opcode : {0x1fu, 0x3fu, 0x40u, 0xffu}) {
+    wqe.opcode = static_cast<uint8_t>(opcode);
+    const Verdict v = e.roce.execute(e.roce.engine, qp, wqe);
+    EQUAL(v, malformed("an opcode that the queue does not know"));
+    EQUAL(v.ok(), false);
+  }
+  wqe.opcode = static_cast<uint8_t>(Opcode::nop);
+  EQUAL(e.roce.execute(e.roce.engine, qp, wqe).ok(), true);
+}
+
 const kilim::test::Case cases[] = {
     {"each service knows its opcodes", each_service_knows_its_opcodes},
     {"four opcodes have a straight way", four_opcodes_have_a_straight_way},
     {"the journal tells invalidations from UMRs", the_journal_tells_invalidations_from_umrs},
     {"an unknown opcode fails its queue", an_unknown_opcode_fails_its_queue},
+    {"a late WQE of an unknown opcode is malformed", a_late_wqe_of_an_unknown_opcode_is_malformed},
 };
 
 }  // namespace

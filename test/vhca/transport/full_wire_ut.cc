@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Two connected queues of one adapter on a wire that takes so many frames and no more: whose turn
+// it is when there is room again.
+#include <vector>
+
+#include "ut.hh"
+#include "vhca/transport/roce_frame.hh"
+#include "vhca/wire/wire.hh"
+#include "wire_fixture.hh"
+
+namespace kilim::vhca::test {
+namespace {
+
+// Takes `room` frames, and remembers which queues they are for. Nothing ever comes.
+class NarrowWire : public Wire {
+ public:
+  Sent send(std::span<const std::byte> frame) noexcept override {
+    if (room == 0) return Sent::busy;
+    room--;
+    RocePacket p;
+    if (parse_roce(frame, p) == RoceParse::ok) went.push_back(p.dest_qpn);
+    return Sent::taken;
+  }
+  std::span<const std::byte> peek() noexcept override { return {}; }
+  void drop() noexcept override {}
+  [[nodiscard]] int fd() const noexcept override { return -1; }
+  [[nodiscard]] uint32_t mtu() const noexcept override { return 1500; }
+  [[nodiscard]] const WireCounters& counters() noexcept override { return none; }
+
+  unsigned room = 0;
+  std::vector<uint32_t> went;
+  WireCounters none;
+};
+
+constexpr uint32_t for_a = 0x111, for_b = 0x222;  // peers that never answer
+
+// Both queues have two WRITEs to send; the wire has room for `first` frames, then for all.
+std::vector<uint32_t> order_of_frames(unsigned first) {
+  auto* wire = new NarrowWire;  // the rig's from here on
+  LinkShape link;
+  link.timeout = 0;  // nothing is sent again
+  Rig rig({.connect = false, .mac = left_mac, .own_wire = wire});
+  WireRig::connect(rig, {rig.a, Qpn{for_a}, QpType::rc}, right_mac, link, 1, 1);
+  WireRig::connect(rig, {rig.b, Qpn{for_b}, QpType::rc}, right_mac, link, 1, 1);
+  const std::array<std::byte, 8> data{};
+  wire->room = first;
+  for (TestQp* qp : {&rig.a, &rig.b}) {
+    for (int i = 0; i < 2; i++) qp->put(Wqe(Opcode::rdma_write).raddr(0, 1).inlined(data));
+    qp->ring(rig.uar);
+  }
+  rig.hca->run();
+  EQUAL(wire->room, 0);
+  wire->room = 100;
+  for (int i = 0; i < 10'000 && wire->went.size() < 4; i++) {
+    rig.hca->run();
+    ::usleep(50);
+  }
+  return wire->went;
+}
+
+void who_has_sent_goes_behind_those_who_have_not() {
+  const std::vector<uint32_t> want{for_a, for_b, for_b, for_a};
+  CU_ASSERT_TRUE(order_of_frames(1) == want);
+}
+
+void who_came_first_and_has_sent_nothing_stays_first() {
+  const std::vector<uint32_t> want{for_a, for_a, for_b, for_b};
+  CU_ASSERT_TRUE(order_of_frames(0) == want);
+}
+
+const kilim::test::Case cases[] = {
+    {"who has sent goes behind those who have not", who_has_sent_goes_behind_those_who_have_not},
+    {"who came first and has sent nothing stays first",
+     who_came_first_and_has_sent_nothing_stays_first},
+};
+
+}  // namespace
+}  // namespace kilim::vhca::test
+
+KILIM_UT_MAIN("full_wire", kilim::vhca::test::cases)
