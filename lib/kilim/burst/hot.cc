@@ -21,6 +21,12 @@ template uint64_t messages(RecvQueue<queue::Srq>&) noexcept;
 uint32_t transmit(TxQueue& q, std::span<const pool::Handle> in, TxConfig c) noexcept {
   return select_reclaim(c)(q) + select_tx(c)(q, in) + tx_room(q);
 }
+uint32_t restart(RxQueue& q, const RxPlace& place) noexcept {
+  uint32_t last = place.head_bytes() + q.rq.geometry().wqe_count;
+  q.rq.reset([&last](uint32_t index) noexcept { last = index; });
+  q.rq.release_owner();
+  return last;
+}
 uint32_t abandon(TxQueue& q) noexcept {
   return static_cast<uint32_t>(q.sent.pop_all().first.size()) + q.sent.held();
 }

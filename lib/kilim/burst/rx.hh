@@ -78,7 +78,7 @@ uint32_t rx_burst(RxQueue& q, std::span<pool::Handle> out) noexcept {
   uint32_t n = 0;
   pool::SideRecord* const sides = C.side ? q.arena.sides() : nullptr;
 #if defined(__SSE4_1__)
-  n = detail::take_fours<C>(q.cq.row(), q.rq.oldest(), sides, out, meta, bytes);
+  n = detail::take_fours<C>({q.cq.row(), q.rq.oldest(), sides, meta}, out, bytes);
 #endif
   uint32_t seen = n;
   for (const prm::Cqe* e; seen < out.size() && (e = q.cq.peek(seen)) != nullptr; seen++) {

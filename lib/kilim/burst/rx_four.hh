@@ -88,11 +88,18 @@ inline void store_handles(pool::Handle* out, const uint32_t* indices, __m128i le
   _mm_storeu_si128(to + 1, _mm_unpackhi_epi32(index, rest));
 }
 
-// The first 16 bytes of four side records, a word of each in a register, go to their places.
-inline void store_sides(pool::SideRecord* sides, const uint32_t* indices, __m128i hash,
-                        __m128i type, __m128i flags, __m128i vlan) noexcept {
-  const __m128i low01 = _mm_unpacklo_epi32(hash, type), low23 = _mm_unpackhi_epi32(hash, type);
-  const __m128i high01 = _mm_unpacklo_epi32(flags, vlan), high23 = _mm_unpackhi_epi32(flags, vlan);
+// The first four words of four side records, a word of each in a register.
+struct SideWords {
+  __m128i hash, type, flags, vlan;
+};
+
+// They go to their places.
+inline void store_sides(pool::SideRecord* sides, const uint32_t* indices,
+                        const SideWords& w) noexcept {
+  const __m128i low01 = _mm_unpacklo_epi32(w.hash, w.type);
+  const __m128i low23 = _mm_unpackhi_epi32(w.hash, w.type);
+  const __m128i high01 = _mm_unpacklo_epi32(w.flags, w.vlan);
+  const __m128i high23 = _mm_unpackhi_epi32(w.flags, w.vlan);
   const auto store = [&](std::size_t i, __m128i half) noexcept {
     _mm_store_si128(reinterpret_cast<__m128i*>(sides + indices[i]), half);
   };
@@ -125,22 +132,28 @@ void write_sides(pool::SideRecord* sides, const uint32_t* indices, const FourCqe
     flags =
         _mm_or_si128(flags, _mm_and_si128(stripped, _mm_set1_epi32(static_cast<int>(vlan_flags))));
   }
-  store_sides(sides, indices, hash, four.types(), flags, vlan);
+  store_sides(sides, indices, {hash, four.types(), flags, vlan});
   if constexpr (C.timestamp) {
     for (std::size_t i = 0; i < 4; i++) sides[indices[i]].timestamp = four.cqe(i).timestamp.host();
   }
 }
 
+// What packets are taken from.
+struct RxRow {
+  queue::Cq::Row cqes;
+  std::span<const uint32_t> buffers;  // posted for the next receives
+  pool::SideRecord* sides;            // by a buffer's index
+  uint16_t meta;                      // of each handle
+};
+
 // Takes packets four at a time, as long as there are four in a row and all are good: writes their
-// handles to `out`, adds their lengths to `bytes`, and returns how many. `buffers` are those posted
-// for the next receives, `meta` is what each handle gets.
+// handles to `out`, adds their lengths to `bytes`, and returns how many.
 template <RxConfig C>
-uint32_t take_fours(const queue::Cq::Row row, std::span<const uint32_t> buffers,
-                    pool::SideRecord* sides, std::span<pool::Handle> out, uint16_t meta,
-                    uint64_t& bytes) noexcept {
+uint32_t take_fours(const RxRow from, std::span<pool::Handle> out, uint64_t& bytes) noexcept {
+  const queue::Cq::Row row = from.cqes;
   std::size_t most = out.size() < row.count ? out.size() : row.count;
-  most = buffers.size() < most ? buffers.size() : most;
-  const __m128i metas = _mm_set1_epi32(static_cast<int>(uint32_t{meta} << 16));
+  most = from.buffers.size() < most ? from.buffers.size() : most;
+  const __m128i metas = _mm_set1_epi32(static_cast<int>(uint32_t{from.meta} << 16));
   __m128i sum = _mm_setzero_si128();
   const __m128i op_own = packet_op_own(row.owner);
   const std::byte* at = row.first;
@@ -152,8 +165,8 @@ uint32_t take_fours(const queue::Cq::Row row, std::span<const uint32_t> buffers,
     after_owner_bit();
     const __m128i lengths = lengths_of(four);
     sum = _mm_add_epi32(sum, lengths);
-    store_handles(&out[n], &buffers[n], lengths, metas);
-    if constexpr (C.side) write_sides<C>(sides, &buffers[n], four);
+    store_handles(&out[n], &from.buffers[n], lengths, metas);
+    if constexpr (C.side) write_sides<C>(from.sides, &from.buffers[n], four);
   }
   sum = _mm_add_epi32(sum, _mm_srli_si128(sum, 8));
   bytes += static_cast<uint32_t>(_mm_cvtsi128_si32(sum)) +

@@ -145,14 +145,15 @@ inline uint32_t append_rows([[maybe_unused]] TxQueue& q, [[maybe_unused]] queue:
   uint32_t taken = 0;
 #if defined(__SSE4_1__)
   if (c.has_pending_fence()) return 0;
-  const Segments segments(q.arena, q.key);
+  const RowShape shape{Segments(q.arena, q.key), q.offload, unsignalled.flags};
   while (taken < in.size()) {
     const std::span<pool::Handle> sent = q.sent.row();
     std::size_t n = sent.size() < c.row() ? sent.size() : c.row();
     n = in.size() - taken < n ? in.size() - taken : n;
-    if (n == 0 || !append_row(c, segments, q.offload, unsignalled.flags, in.subspan(taken, n),
-                              sent.data(), bytes))
-      break;
+    if (n == 0) break;
+    const uint64_t more = append_row(c, shape, in.subspan(taken, n), sent.data());
+    if (more == 0) break;
+    bytes += more;
     q.sent.pushed(static_cast<uint32_t>(n));
     taken += static_cast<uint32_t>(n);
   }

@@ -24,9 +24,9 @@ namespace kilim::burst::detail {
 class Segments {
  public:
   Segments(const pool::Arena& arena, Lkey key) noexcept
-      : first_(_mm_set1_epi64x(static_cast<long long>(arena.first_address().value()))),
-        stride_(_mm_set1_epi64x(arena.stride())),
-        key_(_mm_set1_epi64x(static_cast<long long>(uint64_t{be32{key.value()}.raw()} << 32))) {}
+      : key_(_mm_slli_epi64(_mm_set1_epi64x(be32{key.value()}.raw()), 32)),
+        first_(_mm_set1_epi64x(static_cast<long long>(arena.first_address().value()))),
+        stride_(_mm_set1_epi64x(arena.stride())) {}
 
   // Addresses of the data, in the order of the device.
   [[nodiscard]] __m128i addresses(__m128i two) const noexcept {
@@ -45,9 +45,9 @@ class Segments {
   }
 
  private:
+  __m128i key_;  // in the upper half of each lane
   __m128i first_;
   __m128i stride_;
-  __m128i key_;
 };
 
 // Sum of lengths, and whether a packet was empty.
@@ -73,12 +73,20 @@ class Lengths {
   __m128i least_ = _mm_set1_epi16(-1);
 };
 
-// Writes WQEs for all of `in` at the cursor's place, where they have room in a row, and copies the
-// handles to `sent`. False: one of them is empty; nothing has been appended.
-inline bool append_row(queue::WqeCursor& c, const Segments& segments, uint8_t offload,
-                       uint8_t flags, std::span<const pool::Handle> in, pool::Handle* sent,
-                       uint64_t& bytes) noexcept {
-  queue::EthRow row(c, offload, flags);
+// What all WQEs of a row have.
+struct RowShape {
+  Segments segments;
+  uint8_t offload;
+  uint8_t flags;
+};
+
+// Writes WQEs for all of `in`, at least one, at the cursor's place, where they have room in a row,
+// and copies the handles to `sent`. Returns the bytes of all; 0: one of them is empty, and nothing
+// has been appended.
+inline uint64_t append_row(queue::WqeCursor& c, const RowShape& shape,
+                           std::span<const pool::Handle> in, pool::Handle* sent) noexcept {
+  const Segments segments = shape.segments;
+  queue::EthRow row(c, shape.offload, shape.flags);
   Lengths lengths;
   std::size_t i = 0;
   for (; i + 2 <= in.size(); i += 2) {
@@ -96,10 +104,9 @@ inline bool append_row(queue::WqeCursor& c, const Segments& segments, uint8_t of
     sent[i] = in[i];
     lengths.add(one, twice);
   }
-  if (lengths.any_empty()) return false;
-  bytes += lengths.bytes();
+  if (lengths.any_empty()) return 0;
   c.advance_row(static_cast<uint32_t>(in.size()));
-  return true;
+  return lengths.bytes();
 }
 
 }  // namespace kilim::burst::detail

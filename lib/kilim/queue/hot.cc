@@ -3,6 +3,7 @@
 // be checked: no heap, lock, log, throw, virtual or system call. Never run.
 #include "kilim/queue/completion.hh"
 #include "kilim/queue/cq.hh"
+#include "kilim/queue/eth_row.hh"
 #include "kilim/queue/eth_wqe.hh"
 #include "kilim/queue/geometry.hh"
 #include "kilim/queue/inline_recv.hh"
@@ -35,6 +36,20 @@ uint32_t cursor(Sq& q) noexcept {
   if (c.retired() == c.position()) return 0;
   return c.straight(4) && c.line() != nullptr ? c.room().value() : c.qpn().value();
 }
+
+uint32_t row(const Cq& q) noexcept {
+  return q.row().count;
+}
+
+#if defined(__SSE4_1__)
+uint32_t eth_row(Sq& q, __m128i data) noexcept {
+  WqeCursor c{q};
+  EthRow row(c, EthOffload::none, WrFlags::none);
+  row.put(data);
+  c.advance_row(1);
+  return c.row();
+}
+#endif
 
 bool made_on_the_spot(Sq& q, uint64_t at) noexcept {
   WqeCursor c{q};
