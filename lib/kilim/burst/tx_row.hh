@@ -24,7 +24,7 @@ namespace kilim::burst::detail {
 class Segments {
  public:
   Segments(const pool::Arena& arena, Lkey key) noexcept
-      : key_(_mm_slli_epi64(_mm_set1_epi64x(be32{key.value()}.raw()), 32)),
+      : key_(upper(be32{key.value()})),
         first_(_mm_set1_epi64x(static_cast<long long>(arena.first_address().value()))),
         stride_(_mm_set1_epi64x(arena.stride())) {}
 
@@ -45,6 +45,9 @@ class Segments {
   }
 
  private:
+  static __m128i upper(be32 word) noexcept {
+    return _mm_slli_epi64(_mm_set1_epi64x(word.raw()), 32);
+  }
   __m128i key_;  // in the upper half of each lane
   __m128i first_;
   __m128i stride_;
