@@ -56,7 +56,7 @@ class Wire(pair.PairTest):
             done = subprocess.run([pair.LAUNCHER, "--mac", bad, "--", "true"], capture_output=True,
                                   text=True, check=False)
             self.assertEqual(done.returncode, 2)
-            self.assertRegex(done.stderr, "^kilim-vhca: --mac .+\n$")
+            self.assertRegex(done.stderr, "^kilim-vhca: --mac=.+\n$")
 
     def test_second_gid(self):
         """GID 1 is the one that --gid names, and peers find each other by it"""
@@ -79,7 +79,7 @@ class Wire(pair.PairTest):
             done = subprocess.run([pair.LAUNCHER, "--gid", bad, "--", "true"], capture_output=True,
                                   text=True, check=False)
             self.assertEqual(done.returncode, 2, bad)
-            self.assertRegex(done.stderr, "^kilim-vhca: --gid .+\n$")
+            self.assertRegex(done.stderr, "^kilim-vhca: --gid=.+\n$")
 
     def test_relative_paths(self):
         """relative paths in a wire are the launcher's: children elsewhere meet there"""
