@@ -72,9 +72,9 @@ std::string parse_device(Options& o) {
     std::string word = text.substr(at, end - at);
     if (at == 0 && !word.starts_with("hca=")) word.insert(0, "hca=");
     if (parse_device_word(o, word)) continue;
-    return "-d " + text + ": " + word +
-           " is not understood; behind the device's name come wire=SPEC, lint=off|warn|error, "
-           "progress=poll|thread";
+    return word.insert(0, "-d " + text + ": ")
+        .append(" is not understood; behind the device's name come wire=SPEC, ")
+        .append("lint=off|warn|error, progress=poll|thread");
   }
   return "";
 }

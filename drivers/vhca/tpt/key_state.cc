@@ -70,10 +70,10 @@ constexpr Places find_rules() noexcept {
     for (std::size_t kind = 0; kind < kinds; kind++) {
       uint8_t found = nowhere;
       unsigned count = 0;
-      for (uint8_t i = 0; i < std::size(rules); i++) {
+      for (std::size_t i = 0; i < std::size(rules); i++) {
         const KeyRule& r = rules[i];
         if (static_cast<std::size_t>(r.op) != op || (r.kinds >> kind & 1) == 0) continue;
-        found = i;
+        found = static_cast<uint8_t>(i);
         count++;
       }
       places[op][kind] = count == 1 ? found : nowhere;
