@@ -73,6 +73,9 @@ class Receiver {
     const auto wqe = static_cast<uint16_t>(next_++);
     arrived_++;
     const Handle posted{b_.rx->rq.index(wqe), 0, 0};
+    const prm::DataSeg& into = b_.rx_memory.ring[wqe % test::RxMemory::wqes];
+    EQUAL_FATAL(into.addr.host(), b_.arena.address(posted).value() + 128);
+    CU_ASSERT_TRUE(into.byte_count.host() == 2112 - 128 && into.lkey.host() == arena_key.value());
     if (below(40) == 0) {
       b_.rx_memory.cq.write_error(prm::CqeOpcode::resp_err, wqe, prm::Syndrome::local_length);
       return;
