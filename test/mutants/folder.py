@@ -22,7 +22,7 @@ FEW = 2                # tests that are run one by one
 SECONDS = 900          # of a run that has no limit of its own
 BUILD_SECONDS = 3600   # of the first build
 COPIED = ("app", "doc", "drivers", "examples", "lib", "test", "usertools", "meson.build",
-          "meson_options.txt")
+          "meson_options.txt", "README.md", "LICENSE")
 SETTINGS = {
     "KILIM_FIRST_FAILURE": "1",
     "MALLOC_PERTURB_": "165",   # `meson test` takes any; a test that fails has to fail again
