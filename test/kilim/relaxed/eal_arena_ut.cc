@@ -1,46 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Relaxed regions over EAL's memory: registered run by run, kept, and registered anew when EAL has
 // given memory back.
-#include <cstdlib>
-
 #include <rte_malloc.h>
 
-#include "../mkey/mkey_fixture.hh"
 #include "eal.hh"
 #include "kilim/relaxed/eal_watch.hh"
-#include "kilim/relaxed/relaxed.hh"
-#include "ut.hh"
+#include "relaxed_fixture.hh"
 
 namespace {
 
 using namespace kilim;
+using kilim::test::Memory;
 using relaxed::Answer;
 using relaxed::Region;
 using relaxed::Relaxed;
-
-class Memory final : public mr::Registrar {
- public:
-  Result<mr::Region> register_memory(std::span<std::byte> memory, uint32_t access,
-                                     uint64_t page_bytes) override {
-    registered++;
-    const auto address = reinterpret_cast<uint64_t>(memory.data());
-    return mr::Region{.address = address,
-                      .length = memory.size(),
-                      .iova = address,
-                      .lkey = Lkey{0x90000000u + registered},
-                      .rkey = Rkey{0x90000000u + registered},
-                      .page_bytes = page_bytes,
-                      .access = access};
-  }
-  Result<mr::Region> register_memory_at(std::span<std::byte>, Iova, uint32_t, uint64_t) override {
-    std::abort();
-  }
-  Status deregister(const mr::Region&) override {
-    deregistered++;
-    return Done{};
-  }
-  uint32_t registered = 0, deregistered = 0;
-};
 
 struct Bench {
   Memory memory;
