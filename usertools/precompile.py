@@ -25,13 +25,16 @@ HEADERS = ("algorithm", "array", "atomic", "bit", "cerrno", "charconv", "cstddef
            "utility", "vector")
 # Beginnings of the options that have to be the same; -Wpedantic is one, it sets a macro.
 MATTER = ("-f", "-m", "-O", "-g", "-std=", "-pthread", "-D_", "-Wpedantic")
+# GCC does not ask for this one and takes a header made with either, whichever its folder lists first:
+# made with `hidden`, pthread's types are hidden in sources that said nothing. All are made without it.
+LEFT_OUT = ("-fdiagnostics", "-fvisibility")
 WORTH = 10      # a kind of command that fewer sources share is left alone
 
 
 def kind_of(words):
     """The options that GCC wants to be the same for a header and the source that takes it, in their
     order: of two that contradict each other the last counts."""
-    return [w for w in words if w.startswith(MATTER) and not w.startswith("-fdiagnostics")]
+    return [w for w in words if w.startswith(MATTER) and not w.startswith(LEFT_OUT)]
 
 
 def kinds(build):

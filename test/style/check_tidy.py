@@ -1,7 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""clang-tidy over the project's sources, two at a time. A file that was clean is not read again
-until it, a header of the project or .clang-tidy changes: stamps lie in BUILD/tidy.
+"""clang-tidy over the project's sources. Sources of one folder that are compiled alike are read ten
+at a time, put one behind the other (the analyzer follows paths of a main file only, so including
+them would not do): most of the work is the headers, which they share. A name that two of them
+define for themselves gets a number; sources that still cannot be read together are read alone.
+Sources that were clean are not read again until one of them, a header of the project or .clang-tidy
+changes: stamps lie in BUILD/tidy.
 
 Usage: check_tidy.py ROOT BUILD [PART...]    PART: only sources whose path contains it"""
 
@@ -15,6 +19,12 @@ import subprocess
 import sys
 
 import source
+
+MOST_TOGETHER = 10
+MOST_TRIES = 5
+DOUBLED = re.compile(r"^/(.*?):\d+:\d+: error: (?:redefinition of|call to|reference to) "
+                     r"'([A-Za-z_]\w*)'", re.MULTILINE)
+INCLUDE = re.compile(r'#include [<"]')
 
 
 def hash_of(root, paths):
@@ -39,43 +49,109 @@ def closure(root, path, seen):
     return seen
 
 
-def jobs(root, build, parts):
-    """(path, compile-independent stamp) of what has to be read."""
+def commands(root, build, parts):
+    """{path: command without the source's own name}, of the sources that are looked at."""
     with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as f:
         database = json.load(f)
-    # clang has no use for what GCC precompiled: it reads the sources as they are.
-    for entry in database:
-        entry["command"] = re.sub(r"-include \S*/precompiled/std\.hh", "", entry["command"])
-    with open(os.path.join(build, "tidy", "compile_commands.json"), "w", encoding="utf-8") as f:
-        json.dump(database, f)
-    paths = set()
+    found = {}
     for entry in database:
         full = os.path.normpath(os.path.join(entry["directory"], entry["file"]))
         path = os.path.relpath(full, root)
-        if path.startswith(("lib/", "drivers/", "app/", "examples/")) and path.endswith(".cc"):
-            paths.add(path)
-    if parts:
-        paths = {p for p in paths if any(part in p for part in parts)}
-    found = []
-    for path in sorted(paths):
-        headers = sorted(closure(root, path, set()))
-        stamp = hash_of(root, [".clang-tidy", path] + headers)
-        found.append((path, os.path.join(build, "tidy", stamp)))
+        if not path.startswith(("lib/", "drivers/", "app/", "examples/")) or path[-3:] != ".cc":
+            continue
+        if parts and not any(part in path for part in parts):
+            continue
+        # clang has no use for what GCC precompiled: it reads the sources as they are.
+        command = re.sub(r"-include \S*/precompiled/std\.hh", "", entry["command"])
+        found[path] = re.sub(r" -M[QF] \S+| -o \S+| -c \S+", "", command)
     return found
 
 
-def run_one(root, build, path, stamp):
-    if os.path.exists(stamp):
-        return ""
-    done = subprocess.run(["clang-tidy", "-p", os.path.join(build, "tidy"), "--quiet",
-                           "--extra-arg=-Wno-unknown-warning-option", os.path.join(root, path)],
+def groups_of(found):
+    """Lists of paths to be read together. Programs of one source stay alone: each has its main()."""
+    alike = {}
+    for path in sorted(found):
+        alone = path if path.startswith("examples/") else ""
+        alike.setdefault((os.path.dirname(path), found[path], alone), []).append(path)
+    return [paths[i:i + MOST_TOGETHER] for paths in alike.values()
+            for i in range(0, len(paths), MOST_TOGETHER)]
+
+
+def write_together(root, out, paths, doubled):
+    """Puts the sources one behind the other; [(line where it begins, path)]. `doubled` says which
+    source (its path) has which name that another has too. All headers come first, so that such a
+    name of a header keeps its meaning."""
+    texts = [source.read(root, path).splitlines() for path in paths]
+    lines = [line for text in texts for line in text if INCLUDE.match(line)]
+    begins = [(0, paths[0])]
+    for number, (path, text) in enumerate(zip(paths, texts)):
+        names = sorted(name for where, name in doubled if where == path)
+        lines += [f"#define {name} {name}_{number}" for name in names]
+        begins.append((len(lines), path))
+        lines += text
+        lines += [f"#undef {name}" for name in names]
+    with open(out, "w", encoding="utf-8") as f:
+        f.write("\n".join(lines) + "\n")
+    return begins
+
+
+def name_sources(text, out, begins):
+    """clang's text with the sources' own names and lines."""
+    def name(match):
+        line = int(match.group(1))
+        start, path = max((b for b in begins if b[0] < line), default=begins[0])
+        return f"/{path}:{line - start}:"
+    return re.sub(re.escape(out) + r":(\d+):", name, text)
+
+
+def tidy(folder, out, command):
+    """(passed, text) of one run of clang-tidy."""
+    entry = {"directory": os.path.dirname(folder), "file": out, "command": f"{command} -c {out}"}
+    os.makedirs(out + ".d", exist_ok=True)
+    with open(os.path.join(out + ".d", "compile_commands.json"), "w", encoding="utf-8") as f:
+        json.dump([entry], f)
+    done = subprocess.run(["clang-tidy", "-p", out + ".d", "--quiet",
+                           "--extra-arg=-Wno-unknown-warning-option", out],
                           capture_output=True, text=True, check=False)
-    if done.returncode == 0:
-        with open(stamp, "w", encoding="utf-8"):
-            pass
+    return done.returncode == 0, done.stdout or done.stderr
+
+
+def read_together(root, folder, paths, command, stamp):
+    """(whether they could be read together, what is wrong)"""
+    out = os.path.join(folder, f"{stamp}.cc")
+    own = f"{command} -iquote {os.path.join(root, os.path.dirname(paths[0]))}"
+    doubled = set()
+    for _ in range(MOST_TRIES):
+        begins = write_together(root, out, paths, doubled)
+        passed, text = tidy(folder, out, own)
+        text = name_sources(text, out, begins)
+        if passed or "clang-diagnostic-error" not in text:
+            return True, "" if passed else text
+        names = set(DOUBLED.findall(text))
+        if not names - doubled:
+            return False, ""
+        doubled |= names
+    return False, ""
+
+
+def read_group(root, build, paths, command):
+    """What clang-tidy finds in sources that are compiled alike."""
+    headers = set()
+    for path in paths:
+        closure(root, path, headers)
+    folder = os.path.join(build, "tidy")
+    stamp = hash_of(root, [".clang-tidy", "test/style/check_tidy.py"] + paths + sorted(headers))
+    if os.path.exists(os.path.join(folder, stamp)):
         return ""
-    text = done.stdout or done.stderr
-    return text.replace(os.path.relpath(root, build), ".").replace(root + "/", "")
+    together, text = read_together(root, folder, paths, command, stamp)
+    if not together and len(paths) > 1:
+        return "\n".join(filter(None, (read_group(root, build, [p], command) for p in paths)))
+    if not together:
+        text = tidy(folder, os.path.join(root, paths[0]), command)[1]
+    if not text:
+        with open(os.path.join(folder, stamp), "w", encoding="utf-8"):
+            pass
+    return text.replace(os.path.relpath(root, build), ".").replace(root + "/", "/")
 
 
 def main(root, build, parts):
@@ -84,10 +160,11 @@ def main(root, build, parts):
         return 77
     root, build = os.path.realpath(root), os.path.realpath(build)
     os.makedirs(os.path.join(build, "tidy"), exist_ok=True)
-    work = jobs(root, build, parts)
+    found = commands(root, build, parts)
+    work = sorted(groups_of(found), key=len, reverse=True)
     bad, said = 0, set()
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for text in pool.map(lambda w: run_one(root, build, *w), work):
+        for text in pool.map(lambda w: read_group(root, build, w, found[w[0]]), work):
             bad += bool(text)
             # One fault of a header is met by many sources: say it once.
             for block in text.split("\n/"):
@@ -95,7 +172,7 @@ def main(root, build, parts):
                 if head not in said:
                     said.add(head)
                     print(block)
-    print(f"{len(work)} sources, {bad} with faults")
+    print(f"{len(found)} sources in {len(work)} groups, {bad} with faults")
     return 1 if bad or not work else 0
 
 
