@@ -8,6 +8,8 @@ namespace kilim::vhca {
 
 bool port_gid(const Mac& mac, uint32_t index, Gid& gid) noexcept {
   if (index != 0) return false;
+  // Link-local prefix and modified EUI-64: the local bit turned, ff:fe in the middle (RFC 4291,
+  // appendix A). The kernel makes the first entry alike (make_default_gid() in core/cache.c).
   gid = {0xfe,   0x80,   0,    0,    0,      0,      0,     0, static_cast<uint8_t>(mac[0] ^ 2),
          mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
   return true;
@@ -15,7 +17,7 @@ bool port_gid(const Mac& mac, uint32_t index, Gid& gid) noexcept {
 
 bool port_gid(const Addresses& own, uint32_t index, Gid& gid) noexcept {
   if (index != 1) return port_gid(own.mac, index, gid);
-  gid = own.gid;
+  gid = own.gid;  // all zero: not configured, so the table ends here
   return gid != Gid{};
 }
 
@@ -30,6 +32,7 @@ bool is_own_gid(const Addresses& own, const Gid& gid) noexcept {
 bool leads_here(const Addresses& own, const prm::AvSeg& to) noexcept {
   Gid gid;
   std::memcpy(gid.data(), to.rgid, gid.size());
+  // RoCE has no LIDs: the GID alone names the port (IBTA annex A17, "RoCEv2").
   if (own.lid == 0) return is_own_gid(own, gid);
   return to.rlid.host() == own.lid && (prm::av::grh::get(to) == 0 || is_own_gid(own, gid));
 }

@@ -11,7 +11,7 @@
 namespace kilim::vhca {
 
 struct Addresses {
-  Mac mac{};
+  Mac mac{};         // of the port; the link-local GID follows from it
   Gid gid{};         // entry 1 of the GID table; all zero: none
   uint16_t lid = 0;  // of an InfiniBand port; 0: the port speaks RoCE
 };
@@ -20,6 +20,7 @@ struct Addresses {
 bool port_gid(const Mac&, uint32_t index, Gid&) noexcept;
 // The same of an adapter's port: 1 is the one that was configured.
 bool port_gid(const Addresses&, uint32_t index, Gid&) noexcept;
+// Whether any entry of the port's GID table is this one.
 bool is_own_gid(const Addresses&, const Gid&) noexcept;
 // Whether an address, or a path, is this adapter's. InfiniBand goes by LID, and by GID where one is
 // named.

@@ -30,6 +30,7 @@ CoreClock::~CoreClock() {
 int CoreClock::fd() noexcept {
   if (fd_) return fd_.get();
   Fd fd{::memfd_create("vhca-clock", MFD_CLOEXEC)};
+  // Anonymous memory with a descriptor: clients map the same page (uverbs/uar.cc).
   if (!fd || ::ftruncate(fd.get(), clock_page_bytes) != 0) return -1;
   void* page = ::mmap(nullptr, clock_page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (page == MAP_FAILED) return -1;
@@ -39,6 +40,7 @@ int CoreClock::fd() noexcept {
 }
 
 void CoreClock::store(uint64_t* word, uint64_t now_ns) noexcept {
+  // High half first, each half big endian: as a whole it is one big-endian number of 64 bits.
   __atomic_store_n(word, be64{now_ns}.raw(), __ATOMIC_RELAXED);
 }
 

@@ -11,7 +11,7 @@
 
 namespace kilim::vhca {
 
-// CLOCK_MONOTONIC.
+// Nanoseconds of CLOCK_MONOTONIC. Any thread.
 uint64_t clock_ns() noexcept;
 
 class CoreClock {

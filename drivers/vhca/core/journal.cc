@@ -22,8 +22,8 @@ namespace kilim::vhca {
 namespace {
 
 struct Event {
-  const char* name;
-  const char* values[5];  // null behind the last
+  const char* name;       // as lines and the summary call it
+  const char* values[5];  // what its numbers are called; null behind the last
 };
 
 // In the order of Journal::Kind.
@@ -63,6 +63,7 @@ class NoPipeSignal {
     sigset_t waiting;
     sigpending(&waiting);
     theirs_ = sigismember(&waiting, SIGPIPE) == 1;
+    // A write to a broken pipe signals the writing thread (pipe(7)): its mask is enough.
     pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
   }
   ~NoPipeSignal() {
@@ -87,6 +88,7 @@ int write_all(int fd, const char* text, std::size_t bytes) noexcept {
       text += n;
       bytes -= static_cast<std::size_t>(n);
     } else if (errno == EAGAIN) {
+      // A pipe is full. Its reader gets this long: the adapter's lock is held meanwhile.
       pollfd room{fd, POLLOUT, 0};
       if (::poll(&room, 1, Journal::patience_ms) == 0) return EAGAIN;
     } else if (errno != EINTR) {
@@ -103,6 +105,7 @@ class Journal::Line {
  public:
   template <typename... Args>
   void put(const char* format, Args... args) noexcept {
+    // snprintf() returns what it would have written; a cut line ends at the last byte but one.
     int n = std::snprintf(text_ + used_, sizeof text_ - 1 - used_, format, args...);
     if (n > 0) used_ += static_cast<std::size_t>(n);
     if (used_ > sizeof text_ - 2) used_ = sizeof text_ - 2;
@@ -137,6 +140,7 @@ bool json(Journal::Format f) {
   return f == Journal::Format::json;
 }
 
+// Process, adapter and kind: what each line begins with.
 template <typename Line>
 void open_line(Line& line, Journal::Format f, const char* device, const char* event) {
   const int pid = getpid();
@@ -155,6 +159,7 @@ void put_text(Line& line, Journal::Format f, const char* name, const char* forma
   line.quoted(value);
 }
 
+// The numbers of a kind, under the names of its row.
 template <typename Line>
 void put_values(Line& line, Journal::Format f, const Event& row,
                 const std::array<uint64_t, 5>& values) {
@@ -202,7 +207,7 @@ void Journal::fail(int error) noexcept {
 }
 
 void Journal::write_line(Kind k, const Values& values, const char* why) noexcept {
-  int saved = errno;
+  int saved = errno;  // of the client, whose call we are in
   Line line;
   open_line(line, format_, device_.data(), events[index(k)].name);
   put_values(line, format_, events[index(k)], values);

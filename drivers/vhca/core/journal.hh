@@ -66,22 +66,28 @@ class Journal {
   [[nodiscard]] bool on() const noexcept { return static_cast<bool>(file_); }
   // A line is missing: the disk is full, the reader of a pipe has gone.
   [[nodiscard]] bool failed() const noexcept { return failed_.load(std::memory_order_relaxed); }
+  // Milliseconds that a full pipe is waited for, then failed().
   static constexpr int patience_ms = 3000;
   static constexpr int exit_failed = 74;  // sysexits.h: an error while doing I/O on some file
+  // How often it has happened since the adapter was made. Any thread.
   [[nodiscard]] uint64_t count(Kind k) const noexcept { return counts_[index(k)].read(); }
   // Pieces of memory of all translations.
   [[nodiscard]] uint64_t pieces() const noexcept { return pieces_.read(); }
 
+  // One function a kind. Adapter's lock held. Numbers are as in the WQE or CQE: `wqe_index` counts
+  // WQEBBs modulo 2^16, `ds` is the WQE's length in octowords (PRM, "Send WQE Format").
   void wqe(Qpn qp, uint16_t wqe_index, uint8_t opcode, uint8_t ds) noexcept {
     note(Kind::wqe, {qp.value(), wqe_index, opcode, ds});
   }
   void recv(Qpn qp, uint16_t wqe_index, uint32_t bytes) noexcept {
     note(Kind::recv, {qp.value(), wqe_index, bytes});
   }
+  // `pieces` of memory that the range of `bytes` bytes was made of.
   void translated(uint32_t key, uint32_t pieces, uint64_t bytes) noexcept {
     pieces_.add(pieces);
     note(Kind::translated, {key, pieces, bytes});
   }
+  // `entries` of the list that was written; `mkey_mask` as in the control segment of the UMR.
   void umr(uint32_t key, uint32_t entries, uint64_t bytes, uint64_t mkey_mask) noexcept {
     note(Kind::umr, {key, entries, bytes, mkey_mask});
   }
@@ -95,6 +101,23 @@ class Journal {
     counts_[index(Kind::translated)].add(requests);
     pieces_.add(pieces);
     counts_[index(Kind::cqe)].add(completions);
+  }
+  // Frames that went out and came in so, and what they asked for.
+  struct Frames {
+    uint64_t requests = 0, frames = 0, pieces = 0;
+  };
+  void plain_sent(const Frames& n) noexcept {
+    counts_[index(Kind::wqe)].add(n.requests);
+    counts_[index(Kind::translated)].add(n.frames);
+    pieces_.add(n.pieces);
+    counts_[index(Kind::frame_out)].add(n.frames);
+  }
+  void plain_received(uint64_t frames) noexcept {
+    counts_[index(Kind::recv)].add(frames);
+    counts_[index(Kind::translated)].add(frames);
+    pieces_.add(frames);
+    counts_[index(Kind::cqe)].add(frames);
+    counts_[index(Kind::frame_in)].add(frames);
   }
   // `why` is a short sentence with static storage, without quotes.
   void error(Qpn qp, prm::Syndrome syndrome, uint8_t vendor_syndrome, uint16_t wqe_index,
@@ -111,6 +134,7 @@ class Journal {
     if (on()) write_command({opcode, status, syndrome}, in);
   }
   static constexpr std::size_t command_bytes_shown = 128;
+  // `port` from 1, as verbs count them; `bytes` of the whole frame without FCS.
   void frame_out(uint32_t port, uint32_t bytes) noexcept { note(Kind::frame_out, {port, bytes}); }
   void frame_in(uint32_t port, uint32_t bytes) noexcept { note(Kind::frame_in, {port, bytes}); }
   void frame_drop(uint32_t port, uint32_t bytes, const char* why) noexcept {
@@ -119,7 +143,9 @@ class Journal {
   void unexecuted(Qpn qp, uint16_t wqe_index) noexcept {
     note(Kind::unexecuted, {qp.value(), wqe_index});
   }
+  // `address` of the client; `bytes` of the access that failed.
   void fault(uint64_t address, uint32_t bytes) noexcept { note(Kind::fault, {address, bytes}); }
+  // On-demand paging: pages of 4096 bytes from `address` on.
   void page_fault(uint64_t address, uint64_t pages) noexcept {
     note(Kind::page_fault, {address, pages});
   }
@@ -157,15 +183,16 @@ class Journal {
   void write_summary() noexcept;
   class Line;
   void put(Line& line) noexcept;
+  // Says it on stderr and writes nothing more.
   void fail(int error) noexcept;
 
   std::array<Counter, kinds> counts_{};
   Counter pieces_;
-  Fd file_;
+  Fd file_;  // none: counts only
   std::string path_;
   std::atomic<bool> failed_{false};
   Format format_ = Format::text;
-  std::array<char, 32> device_{};
+  std::array<char, 32> device_{};  // the adapter's name, cut to what fits
 };
 
 }  // namespace kilim::vhca

@@ -14,10 +14,12 @@ class Lock {
   Lock() = default;
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;
+  // Control calls wait here. Whoever has held it may have left work, so no poller may pass by.
   void lock() noexcept {
     pthread_mutex_lock(&mutex_);
     rests_.store(false, std::memory_order_relaxed);
   }
+  // Pollers: false where another thread is in, which then does the work.
   bool try_lock() noexcept { return pthread_mutex_trylock(&mutex_) == 0; }
   void unlock() noexcept { pthread_mutex_unlock(&mutex_); }
   // Lock held: whether nothing is to be done until somebody calls lock(), or rings a doorbell.
@@ -32,6 +34,7 @@ class Lock {
   std::atomic<bool> rests_{false};
 };
 
+// Holds it as long as it lives.
 class LockGuard {
  public:
   explicit LockGuard(Lock& l) noexcept : lock_(l) { lock_.lock(); }

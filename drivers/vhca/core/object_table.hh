@@ -15,6 +15,7 @@ namespace kilim::vhca {
 template <typename T>
 class ObjectTable {
  public:
+  // At most `max` objects, numbered from `first` on modulo 2^24 (QPN, CQN, SRQN have 24 bits).
   ObjectTable(uint32_t first, uint32_t max) : first_(first), max_(max) {}
 
   // Null: the table is full. The object's number is in `number`.
@@ -35,6 +36,7 @@ class ObjectTable {
     number = (first_ + slot) & 0xffffff;
     return slots_[slot].get();
   }
+  // A number without an object: nothing happens.
   void destroy(uint32_t number) {
     uint32_t slot = (number - first_) & 0xffffff;
     if (slot >= slots_.size() || !slots_[slot]) return;
@@ -47,8 +49,10 @@ class ObjectTable {
     uint32_t slot = (number - first_) & 0xffffff;
     return slot < slots_.size() ? slots_[slot].get() : nullptr;
   }
+  // Objects that live.
   [[nodiscard]] std::size_t count() const noexcept { return live_; }
 
+  // In the order of their slots. `f` neither creates nor destroys objects of this table.
   template <typename F>
   void for_each(F&& f) const {
     for (const std::unique_ptr<T>& object : slots_) {
@@ -61,7 +65,7 @@ class ObjectTable {
   uint32_t max_;
   std::size_t live_ = 0;
   std::vector<std::unique_ptr<T>> slots_;
-  std::deque<uint32_t> unused_;
+  std::deque<uint32_t> unused_;  // slots that were freed, the longest free one first
 };
 
 }  // namespace kilim::vhca

@@ -10,11 +10,13 @@ namespace kilim::vhca {
 
 namespace {
 
+// A word of the user and what it stands for.
 struct NamedOrder {
   std::string_view name;
   Order order;
 };
 
+// Of eight, as in Order.
 constexpr uint8_t often = 6, half = 4, always = Order::always;
 constexpr NamedOrder orders[] = {
     {"strict", {}},

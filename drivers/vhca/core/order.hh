@@ -11,13 +11,14 @@
 namespace kilim::vhca {
 
 struct Order {
-  static constexpr uint8_t always = 8;
+  static constexpr uint8_t always = 8;  // of eight
   // How many of eight are late:
   uint8_t changes = 0;   // UMRs, invalidations, PSVs: behind WQEs that follow them
   uint8_t answers = 0;   // of READs, atomics and copies: behind WQEs that follow them
   uint8_t messages = 0;  // SENDs and WRITEs: read again behind key changes that follow them
   uint64_t seed = 0;     // which ones
 
+  // Nothing is ever late: one WQE after the other.
   [[nodiscard]] constexpr bool strict() const noexcept {
     return (changes | answers | messages) == 0;
   }

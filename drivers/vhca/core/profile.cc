@@ -10,7 +10,7 @@ namespace {
 
 struct Card {
   const char* name;
-  void (*change)(Profile&);
+  void (*change)(Profile&);  // what differs from a ConnectX-6 Dx
 };
 
 // Everything about lists that a card may lack.
@@ -31,11 +31,17 @@ void less_odp(Profile& p) {
   p.odp_xrc = p.odp_dc = p.odp_rc & ~paged_op::receive;
 }
 
+void plain_sending(Profile& p) {
+  p.vlan_insertion = false;
+  p.log_max_tso = 0;
+}
+
 // A subnet of one port: it has its LID, matches tags, and has no Ethernet.
 void infiniband(Profile& p) {
   p.lid = 1;
   p.log_max_tags = 7;
-  p.raw_packet = p.scatter_fcs = p.vlan_stripping = false;
+  p.raw_packet = p.scatter_fcs = p.vlan_stripping = p.multi_packet_send = false;
+  plain_sending(p);
 }
 
 constexpr Card cards[] = {
@@ -54,6 +60,8 @@ constexpr Card cards[] = {
     {"no-dm", [](Profile& p) { p.max_dm_size = 0; }},
     {"no-dc", [](Profile& p) { p.dynamic = false; }},
     {"no-signature", [](Profile& p) { p.signature = false; }},
+    {"no-mpw", [](Profile& p) { p.multi_packet_send = false; }},
+    {"no-tx-offloads", plain_sending},
     {"infiniband", infiniband},
 };
 
@@ -71,7 +79,7 @@ Result<Profile> find_profile(std::string_view name) {
                "no such profile: cx6dx, vf, strong-fence, no-fence, no-devx, real-time, "
                "long-lists, plain-lists, "
                "no-umr-lists, no-odp, less-odp, no-inline, no-dm, no-dc,"
-               " no-signature and infiniband are known"};
+               " no-signature, no-mpw, no-tx-offloads and infiniband are known"};
 }
 
 }  // namespace kilim::vhca

@@ -19,46 +19,56 @@ inline constexpr uint8_t all = send | receive | write | read | atomic | srq_rece
 
 struct Profile {
   const char* name = "cx6dx";
-  uint32_t vendor_id = 0x02c9;
-  uint16_t pci_vendor = 0x15b3;
+  // Identity, as ibv_query_device() and sysfs tell it.
+  uint32_t vendor_id = 0x02c9;   // Mellanox's OUI
+  uint16_t pci_vendor = 0x15b3;  // Mellanox in the list of PCI vendors
   uint16_t pci_device = 0x101d;  // ConnectX-6 Dx
   uint32_t hw_ver = 0;
   const char* fw_ver = "22.35.1012";
   const char* board_id = "MT_0000000359";
 
+  // Limits in the words of ibv_device_attr: how many objects, and how large one may be.
   uint32_t max_qp = 1u << 17;
-  uint32_t max_qp_wr = 32768;
-  uint32_t max_sge = 30;
+  uint32_t max_qp_wr = 32768;  // work requests of one queue
+  uint32_t max_sge = 30;       // data segments of a WQE
   uint32_t max_cq = 1u << 24;
-  uint32_t max_cqe = (1u << 22) - 1;
+  uint32_t max_cqe = (1u << 22) - 1;  // entries of one queue
   uint32_t max_mr = 1u << 23;
   uint32_t max_pd = 1u << 24;
   uint32_t max_ah = 0x7fffffff;
   uint32_t max_srq = 1u << 23;
+  uint32_t max_rq = 1u << 23;     // receive queues of their own
+  uint32_t max_rqt = 1u << 20;    // tables of them
+  uint8_t log_max_rqt_size = 11;  // places of a table
+  uint32_t max_tir = 1u << 23;
   uint32_t max_xrcd = 1u << 24;
-  uint32_t max_group_members = 1u << 16;
-  uint32_t max_rd_atomic = 16;
-  uint32_t max_sq_desc_bytes = 1024;
-  uint32_t max_rq_desc_bytes = 512;
-  uint8_t log_max_msg = 30;  // bytes of a message: 1 GiB, as cards say; 31 at most
-  uint32_t gid_table_len = 16;
+  uint32_t max_group_members = 1u << 16;  // queue pairs of a multicast group
+  uint32_t max_rd_atomic = 16;            // READs and atomics that a queue has under way
+  uint32_t max_sq_desc_bytes = 1024;      // the longest send WQE
+  uint32_t max_rq_desc_bytes = 512;       // the longest receive WQE
+  uint8_t log_max_msg = 30;               // bytes of a message: 1 GiB, as cards say; 31 at most
+  uint32_t gid_table_len = 16;            // entries of a port; most are empty
 
   uint16_t lid = 0;  // of an InfiniBand port; 0: the port is Ethernet and speaks RoCE
 
-  bool devx = true;
-  bool atomics = true;
-  bool scatter_to_cqe = true;
-  bool block_multicast_loopback = true;
-  bool scatter_fcs = true;
-  bool vlan_stripping = true;
+  bool devx = true;                      // firmware commands of clients (mlx5dv_devx_*)
+  bool atomics = true;                   // compare-and-swap, fetch-and-add of 8 bytes
+  bool scatter_to_cqe = true;            // short messages may come in their CQE
+  bool block_multicast_loopback = true;  // IBV_QP_CREATE_BLOCK_SELF_MCAST_LB
+  bool scatter_fcs = true;               // received frames may keep their check sequence
+  bool vlan_stripping = true;            // a tag may go to the CQE
+  bool striding_rq = true;               // receive WQEs that many frames share
+  bool vlan_insertion = true;            // a send WQE may carry a tag
+  uint8_t log_max_tso = 18;              // bytes that a send WQE has cut into segments; 0: none
+  bool multi_packet_send = true;         // a send WQE of a raw packet queue may hold many packets
   bool memory_windows = true;
   bool odp = true;           // on-demand paging
   bool odp_implicit = true;  // of the whole address space
   // By transport. Of unreliable connections and raw packet queues no operation is paged.
   uint8_t odp_rc = paged_op::all, odp_xrc = paged_op::all, odp_dc = paged_op::all;
   uint8_t odp_ud = paged_op::send;
-  bool raw_packet = true;
-  bool umr = true;
+  bool raw_packet = true;              // IBV_QPT_RAW_PACKET
+  bool umr = true;                     // send queues may change keys
   bool dynamic = true;                 // dynamic connections (DC)
   uint8_t log_max_dci_streams = 6;     // of an initiator; 0: none
   uint8_t log_max_failed_streams = 6;  // before the initiator itself fails
@@ -73,7 +83,7 @@ struct Profile {
   // Entries of a tag matching list; 0: none. By Ethernet verbs cannot have it: mlx5_ib wants a
   // global path of the queue for list operations, and libmlx5 gives none.
   uint8_t log_max_tags = 0;
-  uint32_t max_rendezvous_header = 64;
+  uint32_t max_rendezvous_header = 64;  // bytes (ibv_tm_caps)
 
   bool cq_moderation = true;
   bool real_time_clock = false;   // completions may be stamped with the time of day
@@ -84,10 +94,12 @@ struct Profile {
   uint32_t max_dm_size = 1u << 17;    // bytes of device memory; 0: the adapter has none
   uint8_t log_max_dm_alignment = 12;  // of a block of it; 64 bytes at least
 
-  uint8_t umr_fence = 1;  // 0 strong, 1 small, 2 none
-  uint8_t max_indirection = 4;
-  uint8_t log_max_klm_list_size = 16;
-  bool umr_ptr_rlkey = true;
+  // What UMRs can do, under the names that QUERY_HCA_CAP has (cmd_hca_cap_bits in the kernel's
+  // mlx5_ifc.h).
+  uint8_t umr_fence = 1;               // 0 strong, 1 small, 2 none
+  uint8_t max_indirection = 4;         // keys below keys
+  uint8_t log_max_klm_list_size = 16;  // entries of one key
+  bool umr_ptr_rlkey = true;           // a UMR's list may lie in registered memory
   bool repeated_block_disabled = false;
   bool umr_modify_entity_size_disabled = false;
   bool umr_modify_atomic_disabled = false;
@@ -101,8 +113,9 @@ struct Profile {
 // "no-odp" (no on-demand paging), "less-odp" (paging as
 // a ConnectX-5 has it: no atomics, XRC and DC without receives of their own), "no-inline" (no data
 // in completion entries), "no-dm" (no device memory), "no-dc" (no dynamic connections),
-// "no-signature" (no signed keys), "infiniband" (the port's link layer; loopback only; tag
-// matching); EINVAL for another name.
+// "no-signature" (no signed keys), "no-mpw" (one packet a send WQE),
+// "no-tx-offloads" (neither segmentation nor VLAN insertion), "infiniband" (the port's link
+// layer; loopback only; tag matching); EINVAL for another name.
 Result<Profile> find_profile(std::string_view name);
 
 }  // namespace kilim::vhca

@@ -44,8 +44,8 @@ struct MrSpec {
   Pdn pd;
   Va start;
   uint64_t length = 0;
-  Iova iova;  // the address that work requests use (hca_va)
-  uint32_t access = 0;
+  Iova iova;            // the address that work requests use (hca_va)
+  uint32_t access = 0;  // bits of access::
 };
 
 // A range of a block of device memory, known to users as 0 and up.
@@ -56,21 +56,22 @@ struct DmMrSpec {
   uint32_t access = 0;
 };
 
+// A number of 24 bits above a variant of 8; both are the same here, as cards give them.
 struct MrKeys {
   Lkey lkey;
   Rkey rkey;
 };
 
 struct CqSpec {
-  Va buf;
-  Va record;               // doorbell record: consumer index, arm word
-  uint32_t cqe_count = 0;  // a power of two
-  uint32_t cqe_bytes = 64;
-  uint32_t uar_page = 0;
-  bool ignore_overrun = false;
-  void* owner = nullptr;     // handed back with every event
-  bool padded = false;       // 128-byte entries are written whole
-  bool time_of_day = false;  // stamps are seconds and nanoseconds of UTC
+  Va buf;                       // the ring, of the client
+  Va record;                    // doorbell record: consumer index, arm word
+  uint32_t cqe_count = 0;       // a power of two
+  uint32_t cqe_bytes = 64;      // or 128
+  uint32_t uar_page = 0;        // whose doorbell arms it
+  bool ignore_overrun = false;  // a full ring is written on (cqc.oi)
+  void* owner = nullptr;        // handed back with every event
+  bool padded = false;          // 128-byte entries are written whole
+  bool time_of_day = false;     // stamps are seconds and nanoseconds of UTC
 };
 
 // dci, dct: initiator and target of dynamic connections.
@@ -93,11 +94,11 @@ struct QpSpec {
   uint32_t sq_wqebbs = 0;     // a power of two, 64 bytes each; 0: no send queue
   uint32_t rq_wqes = 0;       // a power of two; 0: no receive queue
   uint32_t rq_wqe_shift = 0;  // log2 of a receive WQE's bytes
-  uint32_t uar_page = 0;
-  uint32_t uidx = 0;
-  uint32_t srqn = 0;    // receives come from this shared queue; 0: from its own ring
-  uint32_t xrcd = 0;    // of an XRC target
-  uint64_t dc_key = 0;  // of a DC target: what its initiators have to name
+  uint32_t uar_page = 0;      // whose doorbell starts it
+  uint32_t uidx = 0;          // the client's number for it, which CQEs carry
+  uint32_t srqn = 0;          // receives come from this shared queue; 0: from its own ring
+  uint32_t xrcd = 0;          // of an XRC target
+  uint64_t dc_key = 0;        // of a DC target: what its initiators have to name
   // Of a DC initiator: as many of its streams may fail before it does; 0: it has none.
   uint32_t failing_streams = 0;
   uint64_t max_message = uint64_t{1} << 30;  // bytes; the profile's
@@ -122,7 +123,7 @@ struct SrqSpec {
   Va record;               // doorbell record: receive
   uint32_t wqes = 0;       // a power of two
   uint32_t wqe_shift = 0;  // log2 of a WQE's bytes, its link included
-  uint32_t limit = 0;
+  uint32_t limit = 0;      // fewer receive WQEs than this raise an event; 0: none
   uint32_t uidx = 0;
   bool xrc = false;
   uint32_t xrcd = 0;      // of an XRC queue
@@ -134,9 +135,9 @@ struct SrqSpec {
 // An XRC domain; with a file it is the same one for all who name that file.
 struct XrcdSpec {
   bool by_file = false;
-  uint64_t device = 0, inode = 0;
-  bool create = true;      // EAGAIN: no domain of that file yet
-  bool exclusive = false;  // EINVAL: there is one
+  uint64_t device = 0, inode = 0;  // of the file, as fstat(2) tells them
+  bool create = true;              // EAGAIN: no domain of that file yet
+  bool exclusive = false;          // EINVAL: there is one
 };
 
 // Attributes of MODIFY_QP, QUERY_QP. Mask bits are the kernel's (IB_QP_STATE ...), see qp_mask
@@ -146,7 +147,7 @@ struct QpAttr {
   QpState cur_state = QpState::reset;
   uint8_t path_mtu = 0;  // 1..5: 256..4096 bytes
   uint32_t qkey = 0;
-  uint32_t rq_psn = 0;
+  uint32_t rq_psn = 0;  // packet sequence numbers have 24 bits
   uint32_t sq_psn = 0;
   Qpn dest_qpn;
   uint32_t access = 0;  // access::remote_*
@@ -156,11 +157,12 @@ struct QpAttr {
   uint8_t max_rd_atomic = 0;
   uint8_t max_dest_rd_atomic = 0;
   uint8_t min_rnr_timer = 0;  // 5 bits
-  uint8_t timeout = 0;        // 5 bits
+  uint8_t timeout = 0;        // 5 bits: 4.096 us << timeout, 0: for ever (ibv_modify_qp(3))
   uint8_t retry_cnt = 0;      // 3 bits
   uint8_t rnr_retry = 0;      // 3 bits
   uint8_t en_sqd_async_notify = 0;
-  uint32_t rate_limit = 0;
+  uint32_t rate_limit = 0;  // kilobits a second; 0: none
+  // The address vector of a connected queue pair (struct ib_uverbs_qp_dest).
   struct Path {
     Gid dgid{};
     uint32_t flow_label = 0;
@@ -174,6 +176,7 @@ struct QpAttr {
   } path;
 };
 
+// enum ib_qp_attr_mask (ib_verbs.h).
 namespace qp_mask {
 inline constexpr uint32_t state = 1u << 0, cur_state = 1u << 1, en_sqd_async = 1u << 2,
                           access = 1u << 3, pkey_index = 1u << 4, port = 1u << 5, qkey = 1u << 6,
@@ -198,6 +201,14 @@ struct FlowPorts {
   bool operator==(const FlowPorts&) const = default;
 };
 
+// PRM "FTE_MATCH_SET_LYR_2_4": the outer headers, in the order of the wire.
+using MatchParam = std::array<uint8_t, 64>;
+
+// What a rule has seen. Owner: whoever made it; it outlives its rules.
+struct FlowCount {
+  uint64_t packets = 0, bytes = 0;
+};
+
 // A steering rule of `ibv_create_flow`; addresses and masks as the Ethernet spec has them.
 struct FlowSpec {
   enum class Type : uint8_t { normal, all_default, mc_default, sniffer } type = Type::normal;
@@ -211,12 +222,22 @@ struct FlowSpec {
   FlowIp ip, ip_mask;
   uint8_t l4_protocol = 0;  // 6 TCP, 17 UDP; 0: says nothing of it
   FlowPorts ports, ports_mask;
+  // A rule of mlx5's own kind matches by a buffer; it says nothing of the above.
+  bool by_buffer = false;
+  MatchParam buffer{}, buffer_mask{};
+  // The frame ends here, and is counted as taken by nobody with `misses`.
+  bool drops = false;
+  bool misses = false;
+  bool tags = false;  // its completions carry the tag, 24 bits
+  uint32_t tag = 0;
+  FlowCount* count = nullptr;
 };
 
+// What a port tells: ibv_query_port() and sysfs.
 struct PortAttr {
   bool active = true;
-  uint32_t mtu = 4096;  // RoCE path MTU in bytes
-  uint32_t gid_count = 0;
+  uint32_t mtu = 4096;     // RoCE path MTU in bytes
+  uint32_t gid_count = 0;  // entries of its GID table
   Mac mac{};
   Mac node{};        // of the adapter as a whole
   uint16_t lid = 0;  // 0: an Ethernet port
@@ -229,6 +250,7 @@ struct PortAttr {
 class EventSink {
  public:
   virtual ~EventSink() = default;
+  // An armed completion queue has got the CQE that it was armed for.
   virtual void completion(void* cq_owner) noexcept = 0;
   // `type` is an IB_EVENT_* number (verbs enum ibv_event_type); owner is the CQ's or the QP's, null
   // for the device.

@@ -31,7 +31,9 @@ struct [[nodiscard]] Verdict {
   constexpr Verdict(prm::Syndrome s, const char* reason, Again a = Again::never) noexcept
       : syndrome(s), again(a), why(reason) {}
 
+  // Done, without an error.
   [[nodiscard]] constexpr bool ok() const noexcept { return syndrome == prm::Syndrome::none; }
+  // An error, and nothing is waited for.
   [[nodiscard]] constexpr bool failed() const noexcept { return !ok() && again == Again::never; }
   // Whatever it waits for is not waited for.
   [[nodiscard]] constexpr Verdict given_up() const noexcept { return {syndrome, why}; }
@@ -44,11 +46,13 @@ struct [[nodiscard]] Verdict {
   }
 
   static constexpr Verdict done() noexcept { return {}; }
+  // The responder has no receive WQE; `timer` is what its NAK carries.
   static constexpr Verdict rnr(uint8_t timer) noexcept {
     Verdict v{prm::Syndrome::rnr_retry_exc, "receiver not ready", Again::rnr};
     v.rnr_timer = timer;
     return v;
   }
+  // Nobody answers: ends as IBV_WC_RETRY_EXC_ERR when the queue pair's retries are used up.
   static constexpr Verdict no_answer(const char* why) noexcept {
     return {prm::Syndrome::transport_retry_exc, why, Again::answer};
   }

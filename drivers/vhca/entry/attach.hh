@@ -26,12 +26,12 @@ enum class Progress : uint8_t { poller, thread };
 
 struct AttachConfig {
   std::string name = "vhca0";  // as ibv_get_device_name() will give it; 1 to 32 of [A-Za-z0-9_.-]
-  std::string profile = "cx6dx";   // see profile.hh
+  std::string profile = "cx6dx";   // see core/profile.hh
   std::vector<std::string> wires;  // wire specs, one a port; none: loopback only
   std::string
       mac;  // of port 1, "02:4b:4c:00:00:01"; empty: the wire's, else it follows from name and seed
-  std::string gid;  // entry 1 of port 1's GID table, an IPv6 address like "fd00::1"; empty: none
-  uint64_t seed = 0;
+  std::string gid;    // entry 1 of port 1's GID table, an IPv6 address like "fd00::1"; empty: none
+  uint64_t seed = 0;  // of the MAC and of the numbers at which objects begin
   std::string journal;  // a file to which every event is written; empty: counts only
   Progress progress = Progress::poller;
   // "off", "warn" or "error", see lint/lint.hh; empty: what the environment's KILIM_VHCA_LINT says,
@@ -40,11 +40,14 @@ struct AttachConfig {
   // "strict", "weak", "weak:SEED", ..., see core/order.hh; empty: what KILIM_VHCA_ORDER says, else
   // strict.
   std::string order;
-  uint64_t fatal_at = 0;  // see hca.hh
+  // The adapter dies (IBV_EVENT_DEVICE_FATAL) at this send request, counted from 1; 0: never.
+  uint64_t fatal_at = 0;
 };
 
+// An adapter that libibverbs lists. Lives as long as the process; any thread.
 class Attached {
  public:
+  // As ibv_get_device_name() gives it.
   const std::string& name() const noexcept;
   // The adapter; null under the launcher, whose library owns it, and in a forked child until it
   // opens the device.

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <memory>
+#include <utility>
 
 #include <linux/netlink.h>
 #include <pthread.h>
@@ -62,12 +64,10 @@ int open_device(Device& device, int flags) {
                  instance.error().what);
     return fail(instance.error().code);
   }
-  auto* file = new DeviceFile((*instance)->hca());
-  const int fd = open_files::add(file, *instance, &device, (flags & O_CLOEXEC) != 0);
+  auto file = std::make_unique<DeviceFile>((*instance)->hca());
+  const int fd = open_files::add(std::move(file), *instance, &device, (flags & O_CLOEXEC) != 0);
   hook_maps();
-  if (fd >= 0) return fd;
-  delete file;
-  return fail(-fd);
+  return fd >= 0 ? fd : fail(-fd);
 }
 
 void report_unmapped(const void* at, std::size_t length) noexcept {

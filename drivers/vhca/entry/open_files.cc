@@ -112,7 +112,8 @@ OpenFile* claim_slot() noexcept {
 
 }  // namespace
 
-int add(DeviceFile* file, Instance* instance, Device* device, bool close_on_exec) noexcept {
+int add(std::unique_ptr<DeviceFile> file, Instance* instance, Device* device,
+        bool close_on_exec) noexcept {
   const int fd = static_cast<int>(
       ::syscall(SYS_memfd_create, "kilim-uverbs", close_on_exec ? MFD_CLOEXEC : 0u));
   if (fd < 0) return -errno;
@@ -124,7 +125,7 @@ int add(DeviceFile* file, Instance* instance, Device* device, bool close_on_exec
   }
   memfd_device.store(st.st_dev, std::memory_order_relaxed);
   owner.store(::getpid(), std::memory_order_relaxed);
-  slot->file = file;
+  slot->file = file.release();
   slot->instance = instance;
   slot->device = device;
   slot->inode.store(st.st_ino, std::memory_order_seq_cst);

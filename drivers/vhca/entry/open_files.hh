@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include <sys/types.h>
 
@@ -31,8 +32,10 @@ struct OpenFile {
 
 namespace open_files {
 
-// Makes a descriptor for a new open. Negative errno: EMFILE and what memfd_create answers.
-int add(DeviceFile* file, Instance* instance, Device* device, bool close_on_exec) noexcept;
+// Makes a descriptor for a new open, which keeps `file`. Negative errno: EMFILE and what
+// memfd_create answers.
+int add(std::unique_ptr<DeviceFile> file, Instance* instance, Device* device,
+        bool close_on_exec) noexcept;
 
 // The open behind `fd`, held until release(); null: not ours. errno is kept.
 OpenFile* acquire(int fd) noexcept;

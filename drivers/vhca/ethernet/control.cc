@@ -29,11 +29,11 @@ void eth_open(EthState& eth, std::span<Wire* const> wires) {
   eth.shaped.resize(longest + ether_fcs_bytes);
 }
 
-Result<uint32_t> eth_create_flow(EthState& eth, Qp& qp, const FlowSpec& spec) {
-  if (qp.type != QpType::raw_packet) {
+Result<uint32_t> eth_create_flow(EthState& eth, Qp* qp, const FlowSpec& spec) {
+  if (qp != nullptr && qp->type != QpType::raw_packet) {
     return Error{EINVAL, "a flow rule leads to a raw packet queue only"};
   }
-  return eth_port(eth, 1).steering.add(&qp, spec);
+  return eth_port(eth, 1).steering.add(spec.drops || spec.misses ? nullptr : qp, spec);
 }
 
 int eth_destroy_flow(EthState& eth, uint32_t rule) {

@@ -23,10 +23,18 @@ struct EthState;  // ethernet/state.hh
 
 // Executes a SEND of a raw packet queue except its completion, which is the engine's.
 Verdict eth_exec_send(EthState&, Qp&, const SendWqe&) noexcept;
+// The same of an enhanced multi-packet WQE: each data segment is a frame. Where the wire has no
+// room in the middle, SendRing::packets_out says where the next try goes on.
+Verdict eth_exec_packets(EthState&, Qp&, const SendWqe&) noexcept;
+// The same of a WQE whose packet is cut into segments (TSO).
+Verdict eth_exec_large_send(EthState&, Qp&, const SendWqe&) noexcept;
 
 // Steers and delivers the frame that the wire of port `number` shows, and takes it from the wire.
 // False: it waits there for a receive WQE.
 bool eth_handle_frame(EthState&, uint32_t number, std::span<const std::byte> frame) noexcept;
+
+// Frames of the wire that go the straight way (plain_rx.cc), `budget` at most: how many it took.
+std::size_t eth_receive_plain(EthState&, uint32_t number, std::size_t budget) noexcept;
 
 // Gives a frame that leaves by a queue to queues of the same port, as its rules say: those of other
 // clients, and of the same one where they want their own. Whether one took it.
@@ -38,7 +46,7 @@ void eth_wait_set(const EthState&, std::vector<int>& fds, uint64_t& deadline_ns)
 
 // Control path.
 void eth_open(EthState&, std::span<Wire* const> wires);  // by port; null: nothing is plugged in
-Result<uint32_t> eth_create_flow(EthState&, Qp&, const FlowSpec&);
+Result<uint32_t> eth_create_flow(EthState&, Qp*, const FlowSpec&);  // null: it drops
 int eth_destroy_flow(EthState&, uint32_t rule);
 // The queue goes away: EBUSY while rules name it.
 int eth_detach_qp(EthState&, Qp&);

@@ -6,6 +6,8 @@
 
 #include "vhca/core/journal.hh"
 #include "vhca/ethernet/state.hh"
+#include "vhca/ethernet/strides.hh"
+#include "vhca/ethernet/tir.hh"
 #include "vhca/wire/packet.hh"
 #include "vhca/wq/cqe_writer.hh"
 #include "vhca/wq/qp_error.hh"
@@ -30,8 +32,9 @@ uint8_t l4_type(std::span<const std::byte> frame, const PacketView& v) noexcept 
   return v.l4_at + v.l4_header == v.l3_end ? prm::cqe::l4_tcp_empty_ack : prm::cqe::l4_tcp_ack;
 }
 
-// What the card says about the headers.
-void describe(std::span<const std::byte> frame, prm::Cqe& cqe) noexcept {
+}  // namespace
+
+void describe_frame(std::span<const std::byte> frame, prm::Cqe& cqe) noexcept {
   PacketView v = parse_packet(frame);
   uint8_t l3 = v.l3 == L3::ipv4   ? prm::cqe::l3_ipv4
                : v.l3 == L3::ipv6 ? prm::cqe::l3_ipv6
@@ -47,10 +50,22 @@ void describe(std::span<const std::byte> frame, prm::Cqe& cqe) noexcept {
   cqe.l4_hdr_type_etc = static_cast<uint8_t>(type);
 }
 
+namespace {
+
+// What steering says of a frame, and the receive WQE that it lies in.
+struct Marks {
+  RxHash hash;
+  uint32_t tag;
+  uint16_t index;
+};
+
 bool complete(EthState& eth, Qp& qp, std::span<const std::byte> frame, const ShapedFrame& shaped,
-              uint16_t index) noexcept {
+              Marks marks) noexcept {
+  const uint16_t index = marks.index;
   prm::Cqe cqe{};
-  describe(frame, cqe);
+  describe_frame(frame, cqe);
+  cqe.rx_hash_result = be32{marks.hash.value};
+  cqe.rx_hash_type = marks.hash.type;
   if (shaped.stripped) {
     cqe.l4_hdr_type_etc |= prm::cqe::vlan_stripped;
     cqe.vlan_info = be16::from_raw(shaped.tag_raw);
@@ -58,8 +73,16 @@ bool complete(EthState& eth, Qp& qp, std::span<const std::byte> frame, const Sha
   auto bytes = static_cast<uint32_t>(shaped.bytes.size());
   cqe.srqn_uidx = be32{qp.spec.uidx};
   cqe.byte_cnt = be32{bytes};
-  cqe.sop_drop_qpn = be32{qp.qpn.value()};
   cqe.wqe_counter = be16{index};
+  if (qp.rq.striding()) {
+    const StridePlace at = take_strides(eth, qp, bytes);
+    cqe.byte_cnt = be32{at.byte_cnt};
+    cqe.wqe_counter = be16{at.first};
+    cqe.wqe_id = be16{index};
+  } else {
+    consume_recv(*eth.context, qp);
+  }
+  cqe.sop_drop_qpn = be32{qp.alone || marks.tag != 0 ? marks.tag : qp.qpn.value()};
   constexpr auto op = prm::CqeOpcode::resp_send;
   eth.context->journal->cqe(qp.recv_cq->cqn, qp.qpn, static_cast<uint8_t>(op), index, bytes);
   return write_cqe(*eth.context, *qp.recv_cq, cqe, op, false);
@@ -76,10 +99,13 @@ Delivered drop_too_long(EthState& eth, Qp& qp, uint16_t index, Verdict why) noex
   return Delivered::queue_down;
 }
 
-Delivered deliver(EthState& eth, Qp& qp, std::span<const std::byte> frame) noexcept {
+Delivered deliver(EthState& eth, FlowTarget to, std::span<const std::byte> frame) noexcept {
+  RxHash hash;
+  Qp& qp = to.qp->tir != nullptr ? pick_queue(*to.qp->tir, frame, hash) : *to.qp;
   if (!receives(qp)) return Delivered::queue_down;
   RecvWqe& wqe = eth.recv;
-  switch (peek_recv(*eth.context, qp, wqe)) {
+  ShapedFrame shaped = shape_frame(eth, qp.spec, frame);
+  switch (peek_for(eth, qp, shaped.bytes.size(), wqe)) {
     case RecvTake::empty:
       return Delivered::no_wqe;
     case RecvTake::fault:
@@ -91,7 +117,6 @@ Delivered deliver(EthState& eth, Qp& qp, std::span<const std::byte> frame) noexc
     case RecvTake::ok:
       break;
   }
-  ShapedFrame shaped = shape_frame(eth, qp.spec, frame);
   const Verdict got =
       scatter_to_recv(*eth.context, qp, wqe, shaped.bytes.data(), shaped.bytes.size());
   if (got.syndrome == Syndrome::local_length) return drop_too_long(eth, qp, wqe.index, got);
@@ -99,8 +124,7 @@ Delivered deliver(EthState& eth, Qp& qp, std::span<const std::byte> frame) noexc
     fail_recv(*eth.context, qp, wqe.index, got);
     return Delivered::queue_down;
   }
-  consume_recv(*eth.context, qp);
-  if (!complete(eth, qp, frame, shaped, wqe.index)) {
+  if (!complete(eth, qp, frame, shaped, {hash, to.tag, wqe.index})) {
     fatal_qp(*eth.context, qp, "the completion queue of a receive queue is in error");
     return Delivered::queue_down;
   }
@@ -108,12 +132,17 @@ Delivered deliver(EthState& eth, Qp& qp, std::span<const std::byte> frame) noexc
 }
 
 // With flow control a frame waits until each of its queues has room; and a recording loses nothing.
-bool must_wait(EthState& eth, const Wire& wire, std::span<Qp* const> queues) noexcept {
+bool must_wait(EthState& eth, const Wire& wire, std::span<const FlowTarget> targets,
+               std::span<const std::byte> frame) noexcept {
   if (!eth.context->profile->flow_control && !wire.is_recording()) return false;
   // A record that is gone shows none waiting too, but that is a fault, not a pause.
-  return std::any_of(queues.begin(), queues.end(), [&eth](const Qp* qp) {
-    return receives(*qp) && recv_waiting(*qp) == 0 &&
-           peek_recv(*eth.context, *qp, eth.recv) == RecvTake::empty;
+  return std::any_of(targets.begin(), targets.end(), [&eth, frame](const FlowTarget& to) {
+    RxHash hash;
+    const Qp* qp = to.qp->tir != nullptr ? &pick_queue(*to.qp->tir, frame, hash) : to.qp;
+    if (!receives(*qp)) return false;
+    const uint32_t waiting = recv_waiting(*qp);
+    if (waiting == 1) return needs_next(qp->rq, frame.size());
+    return waiting == 0 && peek_recv(*eth.context, *qp, eth.recv) == RecvTake::empty;
   });
 }
 
@@ -145,6 +174,11 @@ bool comes_back(const Qp& from, const Qp& to, bool multicast) noexcept {
   return multicast ? to.spec.own_multicast : to.spec.own_unicast;
 }
 
+const char* why_dropped(bool filtered, bool no_rule) noexcept {
+  if (filtered) return "a flow rule drops it";
+  return no_rule ? "no flow rule" : "no receive queue took it";
+}
+
 }  // namespace
 
 bool eth_loop_back(EthState& eth, const Qp& from, std::span<const std::byte> frame) noexcept {
@@ -153,29 +187,32 @@ bool eth_loop_back(EthState& eth, const Qp& from, std::span<const std::byte> fra
   EthPort& port = eth_port(eth, from.attr.port);
   bool multicast = (frame[0] & std::byte{1}) != std::byte{0};
   bool first = true;
-  for (Qp* to : port.steering.match(frame)) {
-    if (comes_back(from, *to, multicast)) {
-      count(port, deliver(eth, *to, frame), frame.size(), first);
+  for (const FlowTarget& to : port.steering.match(frame)) {
+    if (comes_back(from, *to.qp, multicast)) {
+      count(port, deliver(eth, to, frame), frame.size(), first);
     }
   }
+  if (!first) port.steering.count_hits(frame.size());
   if (!first) eth.context->journal->frame_in(from.attr.port, static_cast<uint32_t>(frame.size()));
   return !first;
 }
 
 bool eth_handle_frame(EthState& eth, uint32_t number, std::span<const std::byte> frame) noexcept {
   EthPort& port = eth.ports[number - 1];
-  std::span<Qp* const> queues = port.steering.match(frame);
-  bool wait = must_wait(eth, *port.wire, queues);
+  std::span<const FlowTarget> targets = port.steering.match(frame);
+  bool wait = must_wait(eth, *port.wire, targets, frame);
   port.counters.rx_pauses += wait && !port.paused;
   port.paused = wait;
   if (wait) return false;
   auto bytes = static_cast<uint32_t>(frame.size());
-  port.counters.rx_no_rule += queues.empty();
+  const bool filtered = port.steering.dropped();
+  port.steering.count_hits(bytes);
+  port.counters.rx_filtered += filtered;
+  port.counters.rx_no_rule += targets.empty() && !filtered;
   bool first = true;
-  for (Qp* qp : queues) count(port, deliver(eth, *qp, frame), bytes, first);
+  for (const FlowTarget& to : targets) count(port, deliver(eth, to, frame), bytes, first);
   if (first) {
-    eth.context->journal->frame_drop(number, bytes,
-                                     queues.empty() ? "no flow rule" : "no receive queue took it");
+    eth.context->journal->frame_drop(number, bytes, why_dropped(filtered, targets.empty()));
   } else {
     eth.context->journal->frame_in(number, bytes);
   }

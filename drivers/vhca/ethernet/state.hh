@@ -3,10 +3,12 @@
 // place where a frame is put together. Owner: the adapter; its lock held.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <span>
 #include <vector>
 
+#include "kilim/prm/cqe.hh"
 #include "vhca/core/port_counters.hh"
 #include "vhca/ethernet/eth.hh"
 #include "vhca/ethernet/shared_counter.hh"
@@ -17,9 +19,17 @@
 
 namespace kilim::vhca {
 
+// Where the last frame of a port went, for the next one that begins alike (plain_rx.cc).
+struct FlowMemo {
+  std::array<std::byte, 14> header{};  // addresses and type, which is not that of a tag
+  uint64_t version = 0;                // of the rules; 0: nothing is remembered
+  Qp* qp = nullptr;
+};
+
 struct EthPort {
   Wire* wire = nullptr;  // null: nothing is plugged in
   Steering steering;
+  FlowMemo flow;
   PortCounters counters;
   SharedCounter out_of_buffer;  // of all processes that use the device
   bool paused = false;          // the next frame waits for a receive WQE
@@ -45,6 +55,9 @@ struct ShapedFrame {
   uint16_t tag_raw = 0;  // as it came
 };
 ShapedFrame shape_frame(EthState&, const QpSpec&, std::span<const std::byte> frame) noexcept;
+
+// What a completion says about the headers of a received frame.
+void describe_frame(std::span<const std::byte> frame, prm::Cqe&) noexcept;
 
 // The port of a queue; its number comes from the client.
 EthPort& eth_port(EthState&, uint32_t port) noexcept;

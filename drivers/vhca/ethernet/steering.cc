@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "kilim/base/be.hh"
+#include "vhca/ethernet/match_param.hh"
 
 namespace kilim::vhca {
 
@@ -21,6 +22,7 @@ struct Header {
   uint16_t ether_type;  // behind the tag, if there is one
   uint16_t vlan_tag;
   bool tagged;
+  MatchParam outer;  // where rules look at it
   [[nodiscard]] bool multicast() const noexcept { return (dst[0] & 1) != 0; }
 };
 
@@ -110,8 +112,17 @@ bool same_under_mask(const FlowIp& a, const FlowIp& b, const FlowIp& mask) noexc
          ((a.traffic ^ b.traffic) & mask.traffic) == 0 && ((a.label ^ b.label) & mask.label) == 0;
 }
 
+bool looks_deeper(const FlowSpec& r) noexcept {
+  return r.ip_version != 0 || r.l4_protocol != 0;
+}
+
+// Whether such a rule has to be asked about each frame.
+bool keeps_from_memo(const FlowSpec& r) noexcept {
+  return looks_deeper(r) || r.by_buffer || r.count != nullptr;
+}
+
 bool matches_deeper(const FlowSpec& r, const Header& h, std::span<const std::byte> frame) noexcept {
-  if (r.ip_version == 0 && r.l4_protocol == 0) return true;
+  if (!looks_deeper(r)) return true;
   Layers l = read_layers(frame, h);
   if (r.ip_version != 0 &&
       (l.version != r.ip_version || !same_under_mask(r.ip, read_ip(frame, l), r.ip_mask)))
@@ -125,6 +136,7 @@ bool matches_deeper(const FlowSpec& r, const Header& h, std::span<const std::byt
 bool matches(const FlowSpec& r, const Header& h, std::span<const std::byte> frame) noexcept {
   if (r.type == FlowSpec::Type::mc_default) return h.multicast();
   if (r.type != FlowSpec::Type::normal) return true;
+  if (r.by_buffer) return equal_under_mask(r.buffer, h.outer, r.buffer_mask);
   if (!matches_deeper(r, h, frame)) return false;
   if (!r.has_eth) return true;
   if (r.vlan_tag_mask != 0 && (!h.tagged || ((r.vlan_tag ^ h.vlan_tag) & r.vlan_tag_mask) != 0)) {
@@ -134,36 +146,77 @@ bool matches(const FlowSpec& r, const Header& h, std::span<const std::byte> fram
          same_under_mask(r.dst, h.dst, r.dst_mask) && same_under_mask(r.src, h.src, r.src_mask);
 }
 
+// Rules for groups alone have a table of their own behind those of all priorities, so a rule that
+// takes both kinds of frames takes the groups' too (Linux drivers/infiniband/hw/mlx5/fs.c,
+// flow_is_multicast_only(), raw_fs_is_multicast()).
+bool for_groups_alone(const FlowSpec& s) noexcept {
+  constexpr uint8_t group = 1, class_d = 0xe0, class_bits = 0xf0;
+  constexpr std::size_t dst_at = 8, ipv4_dst_at = 60;  // in a buffer
+  if (s.type != FlowSpec::Type::normal) return false;
+  if (s.by_buffer)
+    return (s.buffer[dst_at] & s.buffer_mask[dst_at] & group) != 0 ||
+           ((s.buffer[ipv4_dst_at] & class_bits) == class_d &&
+            (s.buffer_mask[ipv4_dst_at] & class_bits) == class_d);
+  if (s.has_eth) return (s.dst[0] & s.dst_mask[0] & group) != 0;
+  return s.ip_version == 4 && (s.ip.dst[0] & class_bits) == class_d;
+}
+
+// Where a rule stands in the walk.
+int rank(const FlowSpec& s) noexcept {
+  switch (s.type) {
+    case FlowSpec::Type::sniffer:
+      return 0;
+    case FlowSpec::Type::normal:
+      return for_groups_alone(s) ? 2 : 1;
+    case FlowSpec::Type::mc_default:
+    case FlowSpec::Type::all_default:
+      break;
+  }
+  return 3;
+}
+
+bool before(const FlowSpec& a, const FlowSpec& b) noexcept {
+  int x = rank(a), y = rank(b);
+  if (x != y) return x < y;
+  return x == 1 && a.priority < b.priority;
+}
+
 // Rules that match the same frames at the same place: one entry of the table with two destinations.
 // Whoever asks has seen that both match the frame at hand, so masks decide.
 bool same_entry(const FlowSpec& a, const FlowSpec& b) noexcept {
-  if (a.type != b.type || a.priority != b.priority || a.has_eth != b.has_eth ||
-      a.ip_version != b.ip_version || a.ip_mask != b.ip_mask || a.l4_protocol != b.l4_protocol ||
-      a.ports_mask != b.ports_mask)
+  if (before(a, b) || before(b, a)) return false;
+  // The default rule of all frames has an entry for groups and one for the rest.
+  if (a.type != FlowSpec::Type::normal) return true;
+  if (a.has_eth != b.has_eth || a.ip_version != b.ip_version || a.ip_mask != b.ip_mask ||
+      a.l4_protocol != b.l4_protocol || a.ports_mask != b.ports_mask ||
+      a.by_buffer != b.by_buffer || a.buffer_mask != b.buffer_mask)
     return false;
   return !a.has_eth ||
          (a.dst_mask == b.dst_mask && a.src_mask == b.src_mask &&
           a.ether_type_mask == b.ether_type_mask && a.vlan_tag_mask == b.vlan_tag_mask);
 }
 
-// Where a type stands in the walk.
-int rank(FlowSpec::Type t) noexcept {
-  switch (t) {
-    case FlowSpec::Type::sniffer:
-      return 0;
-    case FlowSpec::Type::normal:
-      return 1;
-    case FlowSpec::Type::mc_default:
-    case FlowSpec::Type::all_default:
-      break;
-  }
-  return 2;
+// Whether the values are the same too: one entry whatever the frame.
+bool says_the_same(const FlowSpec& a, const FlowSpec& b) noexcept {
+  if (!same_entry(a, b)) return false;
+  if (a.by_buffer) return equal_under_mask(a.buffer, b.buffer, a.buffer_mask);
+  return same_under_mask(a.dst, b.dst, a.dst_mask) && same_under_mask(a.src, b.src, a.src_mask) &&
+         ((a.ether_type ^ b.ether_type) & a.ether_type_mask) == 0 &&
+         ((a.vlan_tag ^ b.vlan_tag) & a.vlan_tag_mask) == 0 &&
+         same_under_mask(a.ip, b.ip, a.ip_mask) && a.l4_protocol == b.l4_protocol &&
+         ((a.ports.src ^ b.ports.src) & a.ports_mask.src) == 0 &&
+         ((a.ports.dst ^ b.ports.dst) & a.ports_mask.dst) == 0;
 }
 
-bool before(const FlowSpec& a, const FlowSpec& b) noexcept {
-  int x = rank(a.type), y = rank(b.type);
-  if (x != y) return x < y;
-  return x == 1 && a.priority < b.priority;
+bool special(const FlowSpec& s) noexcept {
+  return s.drops || s.tags;
+}
+
+// One entry cannot do both: Linux drivers/net/ethernet/mellanox/mlx5/core/fs_core.c,
+// check_conflicting_ftes().
+bool conflicts(const FlowSpec& a, const FlowSpec& b) noexcept {
+  const bool differ = a.drops != b.drops || (a.tags && a.tag != b.tag);
+  return differ && says_the_same(a, b);
 }
 
 }  // namespace
@@ -172,12 +225,21 @@ Result<uint32_t> Steering::add(Qp* qp, const FlowSpec& spec) {
   if (spec.type > FlowSpec::Type::sniffer) return Error{EINVAL, "unknown type of flow rule"};
   if (spec.priority > last_priority) return Error{ENOSPC, "the priority is beyond the last one"};
   if (spec.port > 1) return Error{EINVAL, "a flow rule names a port that is not there"};
+  const bool plain = !special(spec) && specials_ == 0;  // most clients' rules: nothing can conflict
+  if (!plain && std::any_of(rules_.begin(), rules_.end(),
+                            [&spec](const Rule& r) { return conflicts(spec, r.spec); }))
+    return Error{EEXIST, "the same rule does something else"};
   if (rules_.size() >= max_rules) return Error{ENOMEM, "no more flow rules"};
   auto at = std::upper_bound(rules_.begin(), rules_.end(), spec,
                              [](const FlowSpec& a, const Rule& b) { return before(a, b.spec); });
   uint32_t number = next_number_++;
   rules_.insert(at, Rule{number, qp, spec});
+  buffers_ += spec.by_buffer;
+  specials_ += special(spec);
   taken_.reserve(rules_.size());
+  hits_.reserve(rules_.size());
+  deep_ += keeps_from_memo(spec);
+  version_++;
   return number;
 }
 
@@ -185,6 +247,10 @@ int Steering::remove(uint32_t rule) {
   auto gone = std::find_if(rules_.begin(), rules_.end(),
                            [rule](const Rule& r) { return r.number == rule; });
   if (gone == rules_.end()) return -ENOENT;
+  buffers_ -= gone->spec.by_buffer;
+  specials_ -= special(gone->spec);
+  deep_ -= keeps_from_memo(gone->spec);
+  version_++;
   rules_.erase(gone);
   return 0;
 }
@@ -193,25 +259,43 @@ bool Steering::uses(const Qp* qp) const noexcept {
   return std::any_of(rules_.begin(), rules_.end(), [qp](const Rule& r) { return r.qp == qp; });
 }
 
-void Steering::take(Qp* qp) noexcept {
-  if (std::find(taken_.begin(), taken_.end(), qp) == taken_.end()) taken_.push_back(qp);
+void Steering::take(const Rule& rule) noexcept {
+  if (rule.spec.count != nullptr) hits_.push_back(rule.spec.count);
+  if (rule.qp == nullptr) return;
+  auto same = [&rule](const FlowTarget& t) { return t.qp == rule.qp; };
+  if (std::none_of(taken_.begin(), taken_.end(), same))
+    taken_.push_back({rule.qp, rule.spec.tags ? rule.spec.tag : 0});
 }
 
-std::span<Qp* const> Steering::match(std::span<const std::byte> frame) noexcept {
+void Steering::count_hits(uint64_t bytes) noexcept {
+  for (FlowCount* count : hits_) {
+    count->packets++;
+    count->bytes += bytes;
+  }
+}
+
+std::span<const FlowTarget> Steering::match(std::span<const std::byte> frame) noexcept {
   taken_.clear();
+  hits_.clear();
+  dropped_ = false;
   if (frame.size() < 14) return {};
   Header h = read_header(frame);
+  if (buffers_ != 0) h.outer = outer_headers(frame);
   const Rule* first = nullptr;
   for (const Rule& r : rules_) {
     if (!matches(r.spec, h, frame)) continue;
     if (r.spec.type == FlowSpec::Type::sniffer) {
-      take(r.qp);
+      take(r);
       continue;
     }
     if (first == nullptr) first = &r;
-    bool same_rank = rank(r.spec.type) == rank(first->spec.type);
-    if (!same_rank) break;
-    if (h.multicast() || same_entry(r.spec, first->spec)) take(r.qp);
+    if (before(first->spec, r.spec)) break;
+    if (!same_entry(r.spec, first->spec)) continue;
+    take(r);
+    if (r.spec.drops || r.spec.misses) {
+      dropped_ = r.spec.drops;
+      break;
+    }
   }
   return taken_;
 }

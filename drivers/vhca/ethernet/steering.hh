@@ -16,9 +16,17 @@ namespace kilim::vhca {
 
 struct Qp;
 
+// A queue that gets a frame, and what its completion is marked with; 0: nothing.
+struct FlowTarget {
+  Qp* qp = nullptr;
+  uint32_t tag = 0;
+  bool operator==(const FlowTarget&) const = default;
+};
+
 class Steering {
  public:
-  // The rule's number. EINVAL, ENOSPC (priority), ENOMEM as mlx5_ib answers.
+  // The rule's number; the queue is null where it drops. EINVAL, ENOSPC (priority), ENOMEM as
+  // mlx5_ib answers; EEXIST: a rule that says the very same drops, or marks otherwise.
   Result<uint32_t> add(Qp*, const FlowSpec&);
   // ENOENT: no such rule.
   int remove(uint32_t rule);
@@ -26,11 +34,23 @@ class Steering {
   [[nodiscard]] bool uses(const Qp*) const noexcept;
   [[nodiscard]] std::size_t count() const noexcept { return rules_.size(); }
 
-  // The queues that get this frame, each once; none: it is dropped. A frame for one station goes to
-  // the first rule that matches, and to those that say the very same; a multicast frame to all that
-  // match. Default rules see what no other rule took, sniffers see everything. Valid until the next
-  // call.
-  std::span<Qp* const> match(std::span<const std::byte> frame) noexcept;
+  // What match() says depends on the first bytes of a frame alone, up to its type: no rule looks at
+  // more or counts. With the next number of version() it may say something else.
+  [[nodiscard]] bool shallow() const noexcept { return deep_ == 0; }
+  [[nodiscard]] uint64_t version() const noexcept { return version_; }
+
+  // The queues that get this frame, each once; none: it is dropped. A frame goes to the first rule
+  // that matches, and to those that say the very same, up to one that drops. Rules for groups alone
+  // come behind those of all priorities; default rules see what no other rule took, sniffers see
+  // everything. Valid until the next call.
+  std::span<const FlowTarget> match(std::span<const std::byte> frame) noexcept;
+
+  // Whether a rule has dropped the frame of the last match().
+  [[nodiscard]] bool dropped() const noexcept { return dropped_; }
+  // Whether a rule wants to count the frame of the last match().
+  [[nodiscard]] bool counted() const noexcept { return !hits_.empty(); }
+  // The frame of the last match() is gone: rules that had to do with it count it.
+  void count_hits(uint64_t bytes) noexcept;
 
   static constexpr uint16_t last_priority = 15;
   static constexpr std::size_t max_rules = 65536;
@@ -41,11 +61,17 @@ class Steering {
     Qp* qp;
     FlowSpec spec;
   };
-  void take(Qp*) noexcept;
+  void take(const Rule&) noexcept;
 
-  std::vector<Rule> rules_;  // in the order of match(): type, priority, age
-  std::vector<Qp*> taken_;   // room for one queue a rule
+  std::vector<Rule> rules_;        // in the order of match(): type, priority, age
+  std::vector<FlowTarget> taken_;  // room for one queue a rule
+  std::vector<FlowCount*> hits_;   // likewise
+  std::size_t buffers_ = 0;        // rules that match by one
+  std::size_t specials_ = 0;       // rules that drop or tag
+  bool dropped_ = false;
   uint32_t next_number_ = 1;
+  std::size_t deep_ = 0;  // rules that look at more than addresses and type, or count
+  uint64_t version_ = 1;
 };
 
 }  // namespace kilim::vhca

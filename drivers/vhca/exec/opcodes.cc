@@ -34,6 +34,14 @@ Verdict frame(Engine& e, Qp& qp, const SendWqe& wqe, Answer&) noexcept {
   return eth_exec_send(e.eth, qp, wqe);
 }
 
+Verdict frames(Engine& e, Qp& qp, const SendWqe& wqe, Answer&) noexcept {
+  return eth_exec_packets(e.eth, qp, wqe);
+}
+
+Verdict large_send(Engine& e, Qp& qp, const SendWqe& wqe, Answer&) noexcept {
+  return eth_exec_large_send(e.eth, qp, wqe);
+}
+
 Verdict umr(Engine& e, Qp& qp, const SendWqe& wqe, Answer&) noexcept {
   return exec_umr(e.context, qp, wqe);
 }
@@ -80,6 +88,8 @@ constexpr OpcodeRow rows[] = {
     {Opcode::send,           ud,        datagram,      nullptr},
     {Opcode::send_imm,       ud,        datagram,      nullptr},
     {Opcode::send,           raw,       frame,         nullptr},
+    {Opcode::enhanced_mpsw,  raw,       frames,        nullptr},
+    {Opcode::tso,            raw,       large_send,    nullptr},
 };
 // clang-format on
 

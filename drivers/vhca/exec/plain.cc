@@ -14,6 +14,7 @@
 #include "vhca/core/journal.hh"
 #include "vhca/exec/opcodes.hh"
 #include "vhca/exec/plain_entries.hh"
+#include "vhca/exec/plain_frames.hh"
 #include "vhca/exec/plain_wqe.hh"
 #include "vhca/memory/dma.hh"
 #include "vhca/memory/dma_inline.hh"
@@ -252,6 +253,7 @@ std::size_t run_plain_reads(Engine& e, Qp& qp, std::size_t budget) noexcept {
 }
 
 std::size_t run_plain(Engine& e, Qp& qp, std::size_t budget) noexcept {
+  if (qp.type == QpType::raw_packet) return run_plain_frames(e, qp, budget);
   if (!may_run(e, qp)) return 0;
   std::size_t done = 0;
   for (std::size_t n = 1; n != 0 && done < budget && qp.sq.ci != qp.sq.pi; done += n) {

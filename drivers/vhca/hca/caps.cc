@@ -120,6 +120,20 @@ void odp(const Profile& p, CapGroup g) {
   if (p.dynamic) prm::cap_set(g, cap::dc, to_firmware(p.odp_dc));
 }
 
+void ethernet(const Profile& p, CapGroup g) {
+  namespace cap = prm::eth_cap;
+  constexpr uint32_t no_inline_needed = 2;
+  if (!p.raw_packet) return;
+  prm::cap_set(g, cap::csum_cap, 1);
+  prm::cap_set(g, cap::vlan_cap, p.vlan_stripping);
+  prm::cap_set(g, cap::wqe_vlan_insert, p.vlan_insertion);
+  prm::cap_set(g, cap::max_lso_cap, p.log_max_tso);
+  prm::cap_set(g, cap::multi_pkt_send_wqe, p.multi_packet_send);
+  prm::cap_set(g, cap::wqe_inline_mode, no_inline_needed);
+  prm::cap_set(g, cap::scatter_fcs, p.scatter_fcs);
+  prm::cap_set(g, cap::enhanced_multi_pkt_send_wqe, p.multi_packet_send);
+}
+
 // No operation addresses: a plain store to memory cannot be made to add or to set.
 void device_memory(const Profile& p, CapGroup g) {
   namespace cap = prm::dm_cap;
@@ -138,6 +152,7 @@ bool fill_caps(const Profile& profile, uint16_t group_number, CapGroup group) {
   if (group_number > last_group) return false;
   if (group_number == prm::cmd::cap_general) general(profile, group);
   if (group_number == prm::cmd::cap_general) dynamic(profile, group);
+  if (group_number == prm::cmd::cap_ethernet) ethernet(profile, group);
   if (group_number == prm::cmd::cap_atomic) atomic(profile, group);
   if (group_number == prm::cmd::cap_odp) odp(profile, group);
   if (group_number == prm::cmd::cap_device_memory) device_memory(profile, group);

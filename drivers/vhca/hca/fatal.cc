@@ -21,9 +21,13 @@ void die(Hca& h) {
     forget_work(h, qp);
     to_error(h.context, qp);
   });
+  h.rqs.for_each([&](Qp& rq) {
+    if (rq.state != QpState::reset) to_error(h.context, rq);
+  });
   // Each client once: those that announced themselves, and owners of queues that did not.
   std::vector<EventSink*> sinks = h.sinks;
   h.qps.for_each([&](Qp& qp) { sinks.push_back(qp.sink); });
+  h.rqs.for_each([&](Qp& rq) { sinks.push_back(rq.sink); });
   h.cqs.for_each([&](Cq& cq) { sinks.push_back(cq.sink); });
   std::sort(sinks.begin(), sinks.end());
   sinks.erase(std::unique(sinks.begin(), sinks.end()), sinks.end());

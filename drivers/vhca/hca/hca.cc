@@ -32,6 +32,9 @@ Hca::Hca(HcaConfig c)
       cqs(first_number(config.seed, 0x400, 28), config.profile.max_cq),
       srqs(first_number(config.seed, 0x200, 20), config.profile.max_srq),
       xrcds(first_number(config.seed, 0x10, 36), config.profile.max_xrcd),
+      rqs(first_number(config.seed, 0x100, 24), config.profile.max_rq),
+      rqts(first_number(config.seed, 0x20, 12), config.profile.max_rqt),
+      tirs(first_number(config.seed, 0x80, 8), config.profile.max_tir),
       dm(config.profile, config.seed) {
   if (config.journal == nullptr) {
     own_journal = std::make_unique<Journal>();

@@ -21,6 +21,7 @@
 #include "vhca/core/order.hh"
 #include "vhca/core/profile.hh"
 #include "vhca/core/spec.hh"
+#include "vhca/ethernet/tir.hh"
 #include "vhca/exec/engine.hh"
 #include "vhca/hca/device_memory.hh"
 #include "vhca/hca/uar.hh"
@@ -103,6 +104,9 @@ struct Hca : Engine {
   ObjectTable<Cq> cqs;
   ObjectTable<Srq> srqs;
   ObjectTable<Xrcd> xrcds;
+  ObjectTable<Qp> rqs;  // receive queues of their own
+  ObjectTable<Rqt> rqts;
+  ObjectTable<Tir> tirs;
   ObjectTable<AvMapping> mappings{1, 1u << 16};
   UarSet uars;
   bool stores_wait = false;  // expect_stores() was called since the last turn

@@ -55,6 +55,19 @@ int open_qp(Hca&, Qpn, uint32_t xrcd, const QpHandle&);
 // `owner` is the handle that goes; with the last one the queue pair goes. EBUSY: it is in a group.
 int destroy_qp(Hca&, Qpn, const void* owner = nullptr);
 
+// receive_queues.cc, PRM: "CREATE_RQ", "MODIFY_RQ". EBUSY: a table names it.
+Result<uint32_t> create_rq(Hca&, const RqSpec&, EventSink* sink);
+int modify_rq(Hca&, uint32_t rqn, const RqChange&) noexcept;
+int destroy_rq(Hca&, uint32_t rqn);
+
+// receive_tables.cc, PRM: "CREATE_RQT", "CREATE_TIR". A table has a power of two of places; EBUSY:
+// a TIR uses it, a rule leads there.
+Result<uint32_t> create_rqt(Hca&, std::span<const uint32_t> rqns);
+int destroy_rqt(Hca&, uint32_t rqtn);
+// `sink` is the client whose frames its own queues do not get.
+Result<uint32_t> create_tir(Hca&, const TirSpec&, EventSink* sink);
+int destroy_tir(Hca&, uint32_t tirn);
+
 // modify_qp.cc, PRM: "RST2INIT_QP ... 2RST_QP": from state to state. `mask` is of qp_mask; if it is
 // refused, nothing is changed.
 int modify_qp(Hca&, Qpn, const QpAttr&, uint32_t mask) noexcept;

@@ -47,7 +47,14 @@ std::size_t poll_ports(Hca& h, std::size_t budget) noexcept {
     ++number;
     if (port.wire == nullptr) continue;
     if (port.wire->is_recording() && port.steering.count() == 0) continue;
-    while (taken < budget && handle_frame(h, *port.wire, number)) ++taken;
+    while (taken < budget) {
+      const std::size_t plain =
+          h.context.dead ? 0 : eth_receive_plain(h.eth, number, budget - taken);
+      taken += plain;
+      if (plain != 0) continue;
+      if (!handle_frame(h, *port.wire, number)) break;
+      ++taken;
+    }
   }
   return taken;
 }
@@ -116,7 +123,17 @@ Result<uint32_t> create_flow(Hca& h, Qpn qpn, const FlowSpec& spec) {
   Qp* qp = h.qps.at(qpn.value());
   if (qp == nullptr || qp->type != QpType::raw_packet)
     return Error{EINVAL, "flows lead to raw packet queues"};
-  return eth_create_flow(h.eth, *qp, spec);
+  return eth_create_flow(h.eth, qp, spec);
+}
+
+Result<uint32_t> create_flow_to_tir(Hca& h, uint32_t tirn, const FlowSpec& spec) {
+  Tir* tir = h.tirs.at(tirn);
+  if (tir == nullptr) return Error{EINVAL, "no such TIR"};
+  return eth_create_flow(h.eth, &tir->end, spec);
+}
+
+Result<uint32_t> create_ending_flow(Hca& h, const FlowSpec& spec) {
+  return eth_create_flow(h.eth, nullptr, spec);
 }
 
 int destroy_flow(Hca& h, uint32_t rule) {

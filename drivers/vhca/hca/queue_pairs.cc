@@ -171,7 +171,7 @@ Result<Qpn> create_qp(Hca& h, const QpSpec& s, EventSink* sink) {
   qp->qpn = Qpn{number};
   qp->sink = sink;
   qp->sq.base = sq_base;
-  qp->rq = {s.buf.value(), s.rq_wqes, rq_shift, 0};
+  qp->rq = {s.buf.value(), s.rq_wqes, rq_shift};
   fill(h, *qp, s);
   count_users(h, *qp, 1);
   show_to_engine(h, *qp);

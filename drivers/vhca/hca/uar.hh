@@ -20,18 +20,19 @@ namespace kilim::vhca {
 struct Cq;
 struct Qp;
 
+// One page of 4096 bytes.
 struct Uar {
-  uint32_t index = 0;
-  Fd fd;
+  uint32_t index = 0;         // as clients see it, from 1 on
+  Fd fd;                      // its memory, for a client's mmap(2)
   std::span<std::byte> page;  // as the engine has it mapped
   std::vector<Qp*> qps;       // whose doorbells lie here
   std::vector<Cq*> cqs;
 };
 
-// What run() found in a page.
+// What take() found in a page.
 struct DoorbellWrite {
-  bool send = false;
-  bool arm = false;
+  bool send = false;  // of a send queue, in one of the BlueFlame registers
+  bool arm = false;   // of a completion queue
 };
 
 class UarSet {
@@ -46,6 +47,7 @@ class UarSet {
   Result<Uar*> alloc();
   // EINVAL: no such page; EBUSY: queues still use it.
   int free(uint32_t index);
+  // Null: no such page.
   [[nodiscard]] Uar* at(uint32_t index) const noexcept;
 
   // The page's queues have become others. Pages without any are not looked at: what is stored
@@ -55,6 +57,7 @@ class UarSet {
   static DoorbellWrite take(Uar&) noexcept;
   // Any thread, without the lock: whether a page with queues has a doorbell.
   [[nodiscard]] bool pending() const noexcept;
+  // Every page that was ever made, with its memory. Adapter's lock held.
   [[nodiscard]] std::span<const std::span<std::byte>> pages() const noexcept { return pages_; }
 
   // Each page with queues.
@@ -63,7 +66,7 @@ class UarSet {
     for_each_place([&](std::size_t place) { return f(*uars_[place]), false; });
   }
 
-  static constexpr std::size_t max_pages = 1024;
+  static constexpr std::size_t max_pages = 1024;  // of one adapter, all its clients together
 
  private:
   // Until `f` says true.
@@ -84,7 +87,7 @@ class UarSet {
   // A bit for each page that has queues, so that another thread can look; how many words have any.
   std::array<std::atomic<uint64_t>, max_pages / 64> with_queues_{};
   std::atomic<std::size_t> words_{0};
-  std::vector<std::span<std::byte>> pages_;
+  std::vector<std::span<std::byte>> pages_;  // in the order of uars_; never unmapped before the end
 };
 
 }  // namespace kilim::vhca

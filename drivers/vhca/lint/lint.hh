@@ -157,7 +157,7 @@ struct LintRing {
     return static_cast<uint16_t>(head - (srq != nullptr ? srq->ci : qp->rq.ci));
   }
   [[nodiscard]] prm::lint::RecvShape shape() const noexcept {
-    return {srq != nullptr, srq == nullptr && qp->spec.rq_signature, wqes()};
+    return {srq != nullptr, srq == nullptr && (qp->spec.rq_signature || qp->rq.striding()), wqes()};
   }
 };
 

@@ -14,6 +14,7 @@
 namespace kilim::vhca::dma {
 
 namespace detail {
+// Routines of dma_x86.S. False: a fault.
 extern "C" {
 bool kilim_dma_load1(void* out, uint64_t va) noexcept;
 bool kilim_dma_load2(void* out, uint64_t va) noexcept;
@@ -31,10 +32,13 @@ bool kilim_dma_copy(uint64_t to, uint64_t from, std::size_t bytes) noexcept;
 bool kilim_dma_copy_wide(uint64_t to, uint64_t from, std::size_t bytes) noexcept;
 bool kilim_dma_copy_string(uint64_t to, uint64_t from, std::size_t bytes) noexcept;
 }
-// Which of them are the fastest for how many bytes, and whether this processor has them.
+// From how many bytes on the wide and the string routine are the fastest, measured; and whether
+// this processor has them.
 inline constexpr std::size_t wide_move_from = 256, string_move_from = 2048;
 [[gnu::visibility("hidden")]] extern const bool wide_moves, fast_string_moves;
-// The highest address a process of any paging depth can own; the processor refuses the rest.
+// The highest address a process of any paging depth can own: 5 levels give user space 2^56 bytes
+// (the kernel's "5-level paging"). Behind it accesses raise a general protection fault, whose
+// signal names no address.
 inline constexpr uint64_t address_limit = uint64_t{1} << 56;
 }  // namespace detail
 

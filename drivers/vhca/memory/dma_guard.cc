@@ -18,6 +18,7 @@
 
 namespace kilim::vhca::dma {
 
+// Labels of dma_x86.S: the guarded routines, and where they go on after a fault.
 extern "C" {
 extern const char kilim_dma_begin[];
 extern const char kilim_dma_end[];
@@ -39,13 +40,14 @@ constexpr unsigned long restorer_flag = 0x04000000;  // SA_RESTORER, <asm/signal
 struct Action {
   union {
     void (*plain)(int);
-    void (*full)(int, siginfo_t*, void*);
+    void (*full)(int, siginfo_t*, void*);  // with SA_SIGINFO
   };
   unsigned long flags;
   void (*restorer)() noexcept;
-  uint64_t mask;
+  uint64_t mask;  // a bit a signal, the first one is bit 0
 };
 
+// The last argument is the size of the kernel's mask (rt_sigaction(2)).
 int kernel_sigaction(int sig, const Action* act, Action* old) noexcept {
   return static_cast<int>(syscall(SYS_rt_sigaction, sig, act, old, sizeof(uint64_t)));
 }
@@ -66,12 +68,14 @@ Chain& chain_of(int sig) noexcept {
 // A handler that came after us and calls "the one before", which is us: without a mark the two
 // would call each other for ever. One place a thread, by its number.
 struct Mark {
-  std::atomic<pid_t> thread{0};
-  std::atomic<uintptr_t> frame{0};
-  std::atomic<const void*> context{nullptr};
+  std::atomic<pid_t> thread{0};               // who is in the next handler; 0: nobody
+  std::atomic<uintptr_t> frame{0};            // how deep its stack was when we called that
+  std::atomic<const void*> context{nullptr};  // of the signal that we passed on
 };
 Mark marks[64];
 
+// The next handler has called us with the signal that it got from us: deeper in the stack, and with
+// the same context or with a signal that was sent. A handler that left by longjmp() is shallower.
 bool called_back(const Mark& m, pid_t me, const siginfo_t* info, const void* context) noexcept {
   if (m.thread.load(std::memory_order_relaxed) != me) return false;
   auto frame = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
@@ -88,6 +92,8 @@ void end_as_default(int sig, const siginfo_t* info) noexcept {
   if (info->si_code <= 0) syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), sig);
 }
 
+// Calls a handler as the kernel would: with the signals blocked that its sigaction() names. A fault
+// cannot be ignored (sigaction(2)).
 void call(const Action& a, int sig, siginfo_t* info, void* context) noexcept {
   if (a.plain == SIG_DFL || (a.plain == SIG_IGN && info->si_code > 0)) {
     return end_as_default(sig, info);
@@ -105,6 +111,8 @@ void call(const Action& a, int sig, siginfo_t* info, void* context) noexcept {
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, sizeof(before));
 }
 
+// A signal that is none of ours goes to who was there before, or to the first of all if the one
+// before calls back.
 void pass_on(int sig, siginfo_t* info, void* context) noexcept {
   int saved_errno = errno;
   auto me = static_cast<pid_t>(syscall(SYS_gettid));
@@ -123,6 +131,7 @@ void pass_on(int sig, siginfo_t* info, void* context) noexcept {
   errno = saved_errno;
 }
 
+// A field of the table holds a distance from itself, so that the table needs no relocation.
 uintptr_t named_by(const int32_t& field) noexcept {
   return reinterpret_cast<uintptr_t>(&field) + static_cast<uintptr_t>(intptr_t{field});
 }
@@ -141,6 +150,7 @@ uintptr_t after_fault(uintptr_t at) noexcept {
 void on_signal(int sig, siginfo_t* info, void* context) noexcept {
   auto* uc = static_cast<ucontext_t*>(context);
   const auto at = static_cast<uintptr_t>(uc->uc_mcontext.gregs[REG_RIP]);
+  // si_code > 0: the kernel raised it for the instruction at `at`; else somebody has sent it.
   const uintptr_t go_on = info->si_code > 0 ? after_fault(at) : 0;
   if (go_on != 0) {
     uc->uc_mcontext.gregs[REG_RIP] = static_cast<greg_t>(go_on);
@@ -177,6 +187,7 @@ int put_in_front(int sig) noexcept {
   chain.next.store(theirs, std::memory_order_release);
   Action ours{};
   ours.full = on_signal;
+  // NODEFER: a handler that we call may meet a fault of its own; its mask is applied in call().
   ours.flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | restorer_flag;
   ours.restorer = kilim_dma_restorer;
   return kernel_sigaction(sig, &ours, nullptr) == 0 ? 1 : -1;
@@ -207,11 +218,13 @@ int client_sigaction(int sig, const struct sigaction* act, struct sigaction* old
   if (!install()) return -1;
   pthread_mutex_lock(&chain_lock);
   Chain& chain = chain_of(sig);
+  // The client sees its own handlers only, as if ours were not there.
   const Action before = *chain.next.load(std::memory_order_relaxed);
   if (act != nullptr) {
     Action a{};
     a.full = act->sa_sigaction;
     a.flags = static_cast<unsigned long>(act->sa_flags);
+    // glibc's sigset_t begins with the kernel's 64 bits.
     std::memcpy(&a.mask, &act->sa_mask, sizeof(a.mask));
     chain.next.store(keep(a), std::memory_order_release);
   }
@@ -238,6 +251,7 @@ void before_fork() noexcept {
 void after_fork_in_parent() noexcept {
   pthread_mutex_unlock(&chain_lock);
 }
+// The child's one thread is not the owner that the mutex knows: it begins anew.
 void after_fork_in_child() noexcept {
   pthread_mutex_init(&chain_lock, nullptr);
 }

@@ -12,6 +12,7 @@
 
 #include <emmintrin.h>
 
+// 661 and 662: begin and end of a guarded move, which the table's entry names.
 // Opens with a nop: no jump may end at an instruction that touches memory (dma_x86.S).
 #define KILIM_DMA_OPEN "661: nop\n\t"
 // After a fault goes on at `where`.
@@ -40,6 +41,7 @@ struct PlainWords {
   // Variables, not members: the compiler keeps an asm's members in memory.
   uint64_t head, remote, length_and_key, local;
   uint32_t remote_key, flags;
+  // After a fault (663) head becomes 0 and the program goes on behind the loads (664).
   asm volatile(KILIM_DMA_OPEN
                "movq (%[from]), %[head]\n\t"
                "movl 8(%[from]), %[flags]\n\t"
@@ -81,10 +83,68 @@ gone:
   return false;
 }
 
+// Client to adapter: the 64 bytes of a basic block, 16 at a time.
+[[gnu::always_inline]] inline bool load_64(void* to, uint64_t from) noexcept {
+  asm goto(KILIM_DMA_OPEN
+           "movdqu (%[from]), %%xmm0\n\t"
+           "movdqu 16(%[from]), %%xmm1\n\t"
+           "movdqu 32(%[from]), %%xmm2\n\t"
+           "movdqu 48(%[from]), %%xmm3\n\t"
+           "movdqu %%xmm0, (%[to])\n\t"
+           "movdqu %%xmm1, 16(%[to])\n\t"
+           "movdqu %%xmm2, 32(%[to])\n\t"
+           "movdqu %%xmm3, 48(%[to])\n\t" KILIM_DMA_CLOSE("%l[gone]")
+           :
+           : [to] "r"(to), [from] "r"(from)
+           : "xmm0", "xmm1", "xmm2", "xmm3", "memory"
+           : gone);
+  return true;
+gone:
+  return false;
+}
+
+// Client to adapter: an octoword.
+[[gnu::always_inline]] inline bool load_16(void* to, uint64_t from) noexcept {
+  asm goto(KILIM_DMA_OPEN
+           "movdqu (%[from]), %%xmm0\n\t"
+           "movdqu %%xmm0, (%[to])\n\t" KILIM_DMA_CLOSE("%l[gone]")
+           :
+           : [to] "r"(to), [from] "r"(from)
+           : "xmm0", "memory"
+           : gone);
+  return true;
+gone:
+  return false;
+}
+
+// Adapter to client: an entry of 64 bytes, its last eight with one store after all others.
+[[gnu::always_inline]] inline bool store_64(uint64_t to, const void* from) noexcept {
+  asm goto(KILIM_DMA_OPEN
+           "movdqu (%[from]), %%xmm0\n\t"
+           "movdqu 16(%[from]), %%xmm1\n\t"
+           "movdqu 32(%[from]), %%xmm2\n\t"
+           "movq 48(%[from]), %%xmm3\n\t"
+           "movq 56(%[from]), %%xmm4\n\t"
+           "movdqu %%xmm0, (%[to])\n\t"
+           "movdqu %%xmm1, 16(%[to])\n\t"
+           "movdqu %%xmm2, 32(%[to])\n\t"
+           "movq %%xmm3, 48(%[to])\n\t"
+           "movq %%xmm4, 56(%[to])\n\t" KILIM_DMA_CLOSE("%l[gone]")
+           :
+           : [to] "r"(to), [from] "r"(from)
+           : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "memory"
+           : gone);
+  return true;
+gone:
+  return false;
+}
+
 // Adapter to client, 64 bytes: 32 zeros, `second`, `stamp`, and `last` with one store after all
 // others.
 [[gnu::always_inline]] inline bool give_64(uint64_t to, __m128i second, uint64_t stamp,
                                            uint64_t last) noexcept {
+  // A CQE: its owner bit is in the last word, and x86 keeps the order of stores (Intel SDM, "Memory
+  // Ordering"), so a client that sees the bit sees the rest.
   asm goto(KILIM_DMA_OPEN
            "movdqu %[zeros], (%[to])\n\t"
            "movdqu %[zeros], 16(%[to])\n\t"

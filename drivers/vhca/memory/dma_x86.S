@@ -8,6 +8,7 @@
         .text
         .p2align 6
 
+// A nop opens each routine: a call ends there, see above.
         .macro routine name
         .p2align 5
         .globl \name
@@ -17,6 +18,7 @@
         nop
         .endm
 
+// All bytes were moved.
         .macro done name
         mov     $1, %eax
         ret
@@ -144,7 +146,7 @@ kilim_dma_begin:
         movdqu  -48(%rsi,%rdx), %xmm5
         movdqu  -32(%rsi,%rdx), %xmm6
         movdqu  -16(%rsi,%rdx), %xmm7
-        lea     -64(%rdi,%rdx), %r8
+        lea     -64(%rdi,%rdx), %r8     // the last 64 bytes, which are in registers already
 5:      nop
         movdqu  (%rsi), %xmm0
         movdqu  16(%rsi), %xmm1
@@ -170,7 +172,7 @@ kilim_dma_begin:
         vmovdqu -96(%rsi,%rdx), %ymm5
         vmovdqu -64(%rsi,%rdx), %ymm6
         vmovdqu -32(%rsi,%rdx), %ymm7
-        lea     -128(%rdi,%rdx), %r8
+        lea     -128(%rdi,%rdx), %r8    // the last 128 bytes, which are in registers already
 1:      nop
         vmovdqu (%rsi), %ymm0
         vmovdqu 32(%rsi), %ymm1
@@ -188,7 +190,7 @@ kilim_dma_begin:
         vmovdqu %ymm5, 32(%r8)
         vmovdqu %ymm6, 64(%r8)
         vmovdqu %ymm7, 96(%r8)
-        vzeroupper
+        vzeroupper                      // else SSE instructions of the caller become slow
         done kilim_dma_copy_wide
 
 // kilim_dma_copy_string(to, from, bytes): for long copies on processors with fast string moves.
@@ -201,6 +203,8 @@ kilim_dma_begin:
         movdqu  %xmm1, 16(%rdi)
         movdqu  %xmm2, 32(%rdi)
         movdqu  %xmm3, 48(%rdi)
+        // The string move begins at the next cache line of the target, where it is fastest; what
+        // lies before has been moved.
         mov     %rdi, %rcx
         neg     %rcx
         and     $63, %rcx
@@ -225,7 +229,7 @@ kilim_dma_end:
         .p2align 4
         nop
         routine kilim_dma_restorer
-        mov     $15, %rax
+        mov     $15, %rax               // rt_sigreturn
         syscall
         .size kilim_dma_restorer, . - kilim_dma_restorer
 

@@ -9,6 +9,7 @@
 
 #include "vhca/memory/dma.hh"
 
+// <asm-generic/mman-common.h>, for C libraries older than Linux 5.14.
 #ifndef MADV_POPULATE_READ
 #define KILIM_POPULATE_READ 22
 #define KILIM_POPULATE_WRITE 23
@@ -21,8 +22,9 @@ namespace kilim::vhca {
 
 namespace {
 
-constexpr uint64_t page = 4096;
+constexpr uint64_t page = 4096;  // bytes, of x86
 
+// Reads or writes something in each page; `from` and `to` lie on borders of pages.
 bool touch(uint64_t from, uint64_t to, bool write) noexcept {
   for (uint64_t at = from; at < to; at += page) {
     uint8_t byte = 0;
@@ -53,7 +55,7 @@ int probe_range(Va start, uint64_t bytes, bool write) noexcept {
   to = (to + page - 1) & ~(page - 1);
   if (from == to) return 0;
   if (!dma::in_client_range(Va{from}, to - from)) return -EFAULT;
-  int saved = errno;
+  int saved = errno;  // of the client, whose call we are in
   int advice = write ? KILIM_POPULATE_WRITE : KILIM_POPULATE_READ;
   int rc = 0;
   do {

@@ -81,4 +81,14 @@ bool find_pinned(const Translator& t, const KeyRange& r, EndMemos memos,
   return find_listed(*t.keys, *m, r, memos.inner, out);
 }
 
+uint64_t find_direct(const Translator& t, const KeyRange& r, KeyMemo& memo) noexcept {
+  if (r.key != memo.key || memo.len == 0) {
+    const Mkey* m = t.keys->at(r.key >> 8);
+    if (!check_key(m, r.key, r.need).ok() || !remember(*m, memo)) return 0;
+  }
+  const uint64_t offset = r.address - memo.start;
+  const bool fits = (memo.rights & r.need.rights) == r.need.rights && memo.holds(offset, r.bytes);
+  return fits ? memo.va + offset : 0;
+}
+
 }  // namespace kilim::vhca

@@ -74,5 +74,7 @@ struct PinnedPieces {
 // False: the key is another kind, has too many pieces there, or does not allow it; the general way
 // (translate.hh) knows more.
 bool find_pinned(const Translator&, const KeyRange&, EndMemos, PinnedPieces&) noexcept;
+// The client address of a range of a direct key; 0: the general way knows more.
+uint64_t find_direct(const Translator&, const KeyRange&, KeyMemo&) noexcept;
 
 }  // namespace kilim::vhca

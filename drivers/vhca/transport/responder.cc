@@ -186,7 +186,7 @@ Transfer scatter_answer(EngineContext& context, const Request& r, const uint64_t
 
 Verdict respond_atomic(EngineContext& context, Qp& qp, const Request& r) noexcept {
   establish(context, qp);
-  Piece word;
+  Piece word{};
   uint64_t old = 0;
   if (Verdict o = admit_atomic(context, qp, r.ask.remote_addr); !o.ok()) return o;
   if (Verdict o = find_word(context, qp, r.ask.rkey, r.ask.remote_addr, word); !o.ok()) return o;

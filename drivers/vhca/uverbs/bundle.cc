@@ -43,7 +43,8 @@ int check_object(const Context& context, const AttrRule& rule, const ib_uverbs_a
 }  // namespace
 
 int Bundle::check(const Context& context, const AttrRule& rule, const ib_uverbs_attr& attr) const {
-  if (attr.attr_data.reserved != 0) return -EINVAL;
+  const bool element = rule.kind == AttrKind::element;
+  if ((element ? attr.attr_data.enum_data.reserved : attr.attr_data.reserved) != 0) return -EINVAL;
   switch (rule.kind) {
     case AttrKind::in_struct:
       if (attr.len > rule.max) {
@@ -51,6 +52,7 @@ int Bundle::check(const Context& context, const AttrRule& rule, const ib_uverbs_
       }
       return attr.len < rule.min ? -EINVAL : 0;
     case AttrKind::in:
+    case AttrKind::element:
     case AttrKind::out:
       return attr.len < rule.min || attr.len > rule.max ? -EINVAL : 0;
     case AttrKind::any_object:
@@ -73,7 +75,8 @@ int Bundle::take(const Context& context, const Method& method, Va where) {
   if (has(attr.attr_id)) return -EINVAL;
   if (int err = check(context, *rule, attr); err != 0) return err;
   // Known attributes are fewer than max_attrs and come once each.
-  entries_[used_++] = {attr.attr_id, attr.len, attr.flags, attr.data, where};
+  entries_[used_++] = {attr.attr_id, attr.len, attr.flags, attr.attr_data.enum_data.elem_id,
+                       attr.data,    where};
   return 0;
 }
 
@@ -113,6 +116,11 @@ uint64_t Bundle::value(uint16_t id) const noexcept {
   uint64_t v = 0;
   (void)in(id).read(&v, sizeof v, 0);  // at most 8 bytes lie in the attribute itself
   return v;
+}
+
+uint8_t Bundle::element(uint16_t id) const noexcept {
+  const Entry* e = find(id);
+  return e != nullptr ? e->element : uint8_t{0};
 }
 
 int64_t Bundle::fd(uint16_t id) const noexcept {

@@ -21,6 +21,7 @@ enum class AttrKind : uint8_t {
   out,         // room for at least min bytes
   object,      // a handle of kind `object`
   any_object,  // a handle
+  element,     // one of a list, by number, and what belongs to it
   fresh,       // the handle of what is made
   fd,          // a descriptor, checked by the method
 };
@@ -59,6 +60,8 @@ class Bundle {
   [[nodiscard]] OutBuffer out(uint16_t id) noexcept;
   // A value of at most 8 bytes; 0 where absent.
   [[nodiscard]] uint64_t value(uint16_t id) const noexcept;
+  // Which one, of AttrKind::element; 0 where absent.
+  [[nodiscard]] uint8_t element(uint16_t id) const noexcept;
   [[nodiscard]] int64_t fd(uint16_t id) const noexcept;
   // The object of a mandatory handle; null where an optional one is absent.
   template <typename T>
@@ -85,6 +88,7 @@ class Bundle {
     uint16_t id;
     uint16_t bytes;
     uint16_t flags;
+    uint8_t element;
     uint64_t data;
     Va where;  // of the client's ib_uverbs_attr
   };
@@ -107,6 +111,8 @@ std::span<const Method> cq_methods();
 std::span<const Method> qp_methods();
 std::span<const Method> ah_methods();
 std::span<const Method> flow_methods();
+std::span<const Method> matcher_methods();
+std::span<const Method> counters_methods();
 std::span<const Method> uar_methods();
 std::span<const Method> devx_methods();
 std::span<const Method> write_methods();

@@ -147,7 +147,8 @@ void Context::open(bool with_devx) {
 void Context::destroy_all(int kind) {
   for (auto& o : objects_) {
     if (!o || static_cast<int>(o->kind) != kind) continue;
-    if (o->kind == Kind::qp) leave_groups(hca, static_cast<QpObject&>(*o).qpn);
+    if (o->kind == Kind::qp && !static_cast<QpObject&>(*o).hashes)
+      leave_groups(hca, static_cast<QpObject&>(*o).qpn);
     destroy(*o);
   }
 }

@@ -19,27 +19,31 @@ struct Context;  // objects and event files of this open, private to uverbs/
 
 class DeviceFile {
  public:
+  // open(2). The adapter outlives it.
   explicit DeviceFile(Hca& hca);
   ~DeviceFile();
   DeviceFile(const DeviceFile&) = delete;
   DeviceFile& operator=(const DeviceFile&) = delete;
 
-  // ioctl(2): 0 or a negative errno. `argument` is the client's pointer.
+  // ioctl(2): 0 or a negative errno. `argument` is the client's pointer. As ib_uverbs_ioctl() in
+  // the kernel's uverbs_ioctl.c.
   int ioctl(unsigned long request, void* argument);
 
-  // write(2): the older command interface. Bytes taken (all) or a negative errno.
+  // write(2): the older command interface. Bytes taken (all) or a negative errno. As
+  // ib_uverbs_write() in the kernel's uverbs_main.c.
   ssize_t write(const void* buffer, std::size_t count);
 
   // mmap(2): what to map in its place, with `map_fd` and `map_offset` and the client's own
   // address, length, protection and MAP_SHARED flags. The descriptor stays ours.
   struct Mapping {
     int map_fd = -1;
-    uint64_t map_offset = 0;
-    bool doorbells = false;  // stores there wake the engine
+    uint64_t map_offset = 0;  // bytes, a multiple of a page
+    bool doorbells = false;   // stores there wake the engine
   };
-  // 0 or a negative errno; `prot` and `flags` as mmap(2) has them.
+  // 0 or a negative errno; `prot` and `flags` as mmap(2) has them. As mlx5_ib_mmap() in main.c.
   int mmap(uint64_t offset, std::size_t length, int prot, int flags, Mapping& mapping);
 
+  // The adapter that was opened.
   [[nodiscard]] Hca& hca() noexcept;
 
   // In a child after fork: the objects belong to the parent's queues. Forgets them without touching

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Steering rules of the verbs kind (ibv_create_flow): Ethernet, IP, TCP and UDP can be matched;
-// tunnels and actions are refused. Adapter's lock held.
+// tunnels are refused. Frames can be dropped, marked and counted. Adapter's lock held.
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
@@ -12,6 +12,7 @@
 #include "kilim/base/be.hh"
 #include "vhca/hca/ports.hh"
 #include "vhca/uverbs/bundle.hh"
+#include "vhca/uverbs/counters.hh"
 #include "vhca/uverbs/write_command.hh"
 
 namespace kilim::vhca {
@@ -20,14 +21,16 @@ namespace {
 
 // enum ib_flow_spec_type and ib_flow_flags of the kernel, which it does not export.
 constexpr uint32_t spec_eth = 0x20, spec_ipv4 = 0x30, spec_ipv6 = 0x31, spec_tcp = 0x40,
-                   spec_udp = 0x41;
+                   spec_udp = 0x41, spec_tag = 0x1000, spec_drop = 0x1001, spec_count = 0x1003;
 constexpr uint8_t protocol_tcp = 6, protocol_udp = 17;
 constexpr uint16_t type_ipv4 = 0x0800, type_ipv6 = 0x86dd;
 constexpr uint32_t known_specs[] = {0x20, 0x21, 0x30, 0x31,   0x34,   0x40,   0x41,
                                     0x50, 0x51, 0x60, 0x1000, 0x1001, 0x1002, 0x1003};
 constexpr uint32_t inner = 0x100;
 constexpr uint32_t flags_end = 1u << 3;
-constexpr uint16_t last_priority = 13;
+// Linux drivers/infiniband/hw/mlx5/fs.c, MLX5_IB_FLOW_LAST_PRIO: MLX5_BY_PASS_NUM_REGULAR_PRIOS
+// - 1.
+constexpr uint16_t last_priority = 15;
 constexpr uint32_t max_specs = 10;
 
 int check(const ib_uverbs_flow_attr& a) {
@@ -40,6 +43,13 @@ int check(const ib_uverbs_flow_attr& a) {
   // Rules that do not trap, and rules of what leaves, are not there.
   return a.flags != 0 ? -EOPNOTSUPP : 0;
 }
+
+// What a request asks for.
+struct Wanted {
+  FlowSpec spec;
+  bool counts = false;
+  uint32_t counters = 0;  // handle
+};
 
 bool known(uint32_t type) {
   for (uint32_t t : known_specs) {
@@ -132,7 +142,26 @@ void parse_ports(uint32_t type, const ib_uverbs_flow_spec_tcp_udp& s, FlowSpec& 
   spec.ports_mask = {host16(s.mask.src_port), host16(s.mask.dst_port)};
 }
 
-// One layer each: a second spec of the same layer is refused, as are tunnels and actions.
+// What becomes of the frame. The handle of what counts is kept for later.
+int take_action(const InBuffer& in, std::size_t at, const ib_uverbs_flow_spec_hdr& h, Wanted& w) {
+  if (h.type == spec_drop) {
+    w.spec.drops = true;
+    return h.size == sizeof(ib_uverbs_flow_spec_action_drop) ? 0 : -EINVAL;
+  }
+  ib_uverbs_flow_spec_action_tag s;  // that of a count is laid out alike
+  if (h.size != sizeof s) return -EINVAL;
+  if (int err = in.read(&s, sizeof s, at); err != 0) return err;
+  if (h.type == spec_count) {
+    w.counts = true;
+    w.counters = s.tag_id;
+    return 0;
+  }
+  w.spec.tags = true;
+  w.spec.tag = s.tag_id;
+  return s.tag_id < 1u << 24 ? 0 : -EINVAL;
+}
+
+// One layer each: a second spec of the same layer is refused, as are tunnels.
 int parse_spec(const InBuffer& in, std::size_t at, const ib_uverbs_flow_spec_hdr& h,
                FlowSpec& spec) {
   if (h.type == spec_eth && !spec.has_eth) {
@@ -166,6 +195,17 @@ int check_layers(const FlowSpec& s) {
   return s.ether_type == (s.ip_version == 4 ? type_ipv4 : type_ipv6) ? 0 : -EINVAL;
 }
 
+bool is_action(uint32_t type) {
+  return type == spec_tag || type == spec_drop || type == spec_count;
+}
+
+// mlx5_ib marks nothing that no other rule took (fs.c, _create_flow_rule()).
+int check_actions(const FlowSpec& s) {
+  const bool defaults =
+      s.type == FlowSpec::Type::all_default || s.type == FlowSpec::Type::mc_default;
+  return s.tags && defaults ? -EINVAL : 0;
+}
+
 constexpr std::size_t specs_at = sizeof(ib_uverbs_create_flow);
 
 // All specs must have come, and what lies behind them must be nothing.
@@ -174,17 +214,28 @@ int check_length(const InBuffer& in, std::size_t specs) {
 }
 
 // The specs behind the command; their sizes must add up.
-int parse_specs(const InBuffer& in, const ib_uverbs_flow_attr& a, FlowSpec& spec) {
+int parse_specs(const InBuffer& in, const ib_uverbs_flow_attr& a, Wanted& w) {
   std::size_t at = specs_at;
   const std::size_t end = at + a.size;
   for (unsigned i = 0; i < a.num_of_specs; i++) {
     ib_uverbs_flow_spec_hdr h;
     if (int err = in.read(&h, sizeof h, at); err != 0) return err;
     if (h.size < sizeof h || h.size > end - at || h.reserved != 0 || !known(h.type)) return -EINVAL;
-    if (int err = parse_spec(in, at, h, spec); err != 0) return err;
+    const int err = is_action(h.type) ? take_action(in, at, h, w) : parse_spec(in, at, h, w.spec);
+    if (err != 0) return err;
     at += h.size;
   }
-  return at == end ? check_layers(spec) : -EINVAL;
+  if (int err = check_actions(w.spec); err != 0) return err;
+  return at == end ? check_layers(w.spec) : -EINVAL;
+}
+
+// The driver's part says what the counters tell; without a spec it must say nothing.
+int find_counters(Context& context, const Request& r, Wanted& w, CountersObject*& counters) {
+  if (!w.counts) return r.driver_in.zero_from(0);
+  counters = context.find<CountersObject>(w.counters);
+  if (counters == nullptr) return -EINVAL;
+  w.spec.count = &counters->count;
+  return bind_counters(*counters, r.driver_in);
 }
 
 int destroy(Context& context, Bundle& b) {
@@ -217,19 +268,20 @@ int cmd_create_flow(Context& context, const Request& r) {
   auto* qp = context.find<QpObject>(cmd.qp_handle);
   if (qp == nullptr || qp->type != QpType::raw_packet) return -EINVAL;
   if (!has_port(context.hca, cmd.flow_attr.port)) return -EINVAL;
-  // Counters, which the driver's part would name, are not there.
-  if (int err = r.driver_in.zero_from(0); err != 0) return err;
-  FlowSpec spec;
-  spec.type = static_cast<FlowSpec::Type>(cmd.flow_attr.type);
-  spec.priority = cmd.flow_attr.priority;
-  spec.port = cmd.flow_attr.port;
-  if (int err = parse_specs(r.in, cmd.flow_attr, spec); err != 0) return err;
-  Result<uint32_t> rule = create_flow(context.hca, qp->qpn, spec);
+  Wanted w;
+  w.spec.type = static_cast<FlowSpec::Type>(cmd.flow_attr.type);
+  w.spec.priority = cmd.flow_attr.priority;
+  w.spec.port = cmd.flow_attr.port;
+  if (int err = parse_specs(r.in, cmd.flow_attr, w); err != 0) return err;
+  CountersObject* counters = nullptr;
+  if (int err = find_counters(context, r, w, counters); err != 0) return err;
+  Result<uint32_t> rule = qp->hashes ? create_flow_to_tir(context.hca, qp->tirn, w.spec)
+                                     : create_flow(context.hca, qp->qpn, w.spec);
   if (!rule) return -rule.error().code;
   auto made = std::make_unique<FlowObject>();
   made->rule = *rule;
   FlowObject& flow = *made;
-  context.add(std::move(made), {qp});
+  context.add(std::move(made), {qp, counters});
   return context.keep_unless(r.out.write(ib_uverbs_create_flow_resp{0, flow.handle}), flow);
 }
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include <rdma/ib_user_ioctl_verbs.h>
 
@@ -19,7 +20,24 @@ class EventFile;
 struct Context;
 
 // Numbered so that users come before what they use: Context::close() goes by it.
-enum class Kind : uint8_t { flow, qp, srq, mw, mr, dm, ah, devx_obj, cq, uar, xrcd, pd };
+enum class Kind : uint8_t {
+  flow,
+  matcher,
+  counters,
+  qp,
+  rwq_table,
+  wq,
+  srq,
+  mw,
+  mr,
+  dm,
+  ah,
+  devx_obj,
+  cq,
+  uar,
+  xrcd,
+  pd
+};
 
 struct Object {
   explicit Object(Kind k) noexcept : kind(k) {}
@@ -101,7 +119,26 @@ struct QpObject final : EventSource {
   QpType type = QpType::rc;
   ib_uverbs_qp_cap cap{};  // as granted
   bool sq_sig_all = false;
+  bool hashes = false;  // it has no queue, but the TIR below
+  uint32_t tirn = 0;
   QueuePins pins;
+};
+
+struct WqObject final : EventSource {
+  static constexpr Kind kind_of = Kind::wq;
+  WqObject() noexcept : EventSource(kind_of) {}
+  int release(Context&) override;
+  uint32_t rqn = 0;
+  RqState state = RqState::reset;  // as mlx5_ib takes it to be
+  QueuePins pins;
+};
+
+struct RwqTableObject final : Object {
+  static constexpr Kind kind_of = Kind::rwq_table;
+  RwqTableObject() noexcept : Object(kind_of) {}
+  int release(Context&) override;
+  uint32_t rqtn = 0;
+  std::vector<WqObject*> queues;  // by place; each place is a use
 };
 
 struct SrqObject final : EventSource {
@@ -132,6 +169,30 @@ struct FlowObject final : Object {
   FlowObject() noexcept : Object(kind_of) {}
   int release(Context&) override;
   uint32_t rule = 0;  // the adapter's number of the rule
+};
+
+// What flows of mlx5's own kind have in common.
+struct MatcherObject final : Object {
+  static constexpr Kind kind_of = Kind::matcher;
+  MatcherObject() noexcept : Object(kind_of) {}
+  int release(Context&) override { return 0; }  // the adapter knows nothing of it
+  MatchParam mask{};
+  bool beyond_outer = false;  // its mask names other headers too
+  uint8_t criteria = 0;
+  uint16_t priority = 0;
+  FlowSpec::Type type = FlowSpec::Type::normal;
+};
+
+// ibv_counters: what they tell of the rules that use them, by place.
+struct CountersObject final : Object {
+  static constexpr Kind kind_of = Kind::counters;
+  CountersObject() noexcept : Object(kind_of) {}
+  int release(Context&) override { return 0; }  // as above
+  FlowCount count;
+  struct Place {
+    uint32_t what, index;  // mlx5_ib_flow_counters_desc
+  };
+  std::vector<Place> places;  // empty until a rule uses it
 };
 
 struct UarObject final : Object {

@@ -21,9 +21,10 @@ namespace {
 constexpr uint32_t first_qp_event = 1, last_qp_event = 7;
 constexpr uint32_t event_last_wqe = 16;
 
-// What the creator is told: a target has its number when it is ready to receive.
+// What the creator is told: a target has its number when it is ready to receive, one that hashes
+// has none.
 uint32_t number_of(const QpObject& qp) {
-  return qp.type == QpType::dct ? 0 : qp.qpn.value();
+  return qp.type == QpType::dct || qp.hashes ? 0 : qp.qpn.value();
 }
 
 // What ib_uverbs lets pass; the older command knows three more, of cross-channel work.
@@ -45,9 +46,8 @@ int check_method_flags(uint64_t type, uint32_t flags) {
 }
 
 int create_method(Context& context, Bundle& b) {
-  // These belong to transports that are not there.
-  if (b.has(UVERBS_ATTR_CREATE_QP_IND_TABLE_HANDLE) || b.has(UVERBS_ATTR_CREATE_QP_SOURCE_QPN))
-    return -EOPNOTSUPP;
+  // It belongs to a transport that is not there.
+  if (b.has(UVERBS_ATTR_CREATE_QP_SOURCE_QPN)) return -EOPNOTSUPP;
   QpRequest q;
   q.type = b.value(UVERBS_ATTR_CREATE_QP_TYPE);
   q.user_handle = b.value(UVERBS_ATTR_CREATE_QP_USER_HANDLE);
@@ -56,6 +56,7 @@ int create_method(Context& context, Bundle& b) {
   q.recv_cq = b.object<CqObject>(context, UVERBS_ATTR_CREATE_QP_RECV_CQ_HANDLE);
   q.srq = b.object<SrqObject>(context, UVERBS_ATTR_CREATE_QP_SRQ_HANDLE);
   q.xrcd = b.object<XrcdObject>(context, UVERBS_ATTR_CREATE_QP_XRCD_HANDLE);
+  q.table = b.object<RwqTableObject>(context, UVERBS_ATTR_CREATE_QP_IND_TABLE_HANDLE);
   if (int err = b.in(UVERBS_ATTR_CREATE_QP_CAP).read(q.cap); err != 0) return err;
   uint64_t flags = b.value(UVERBS_ATTR_CREATE_QP_FLAGS);
   if ((flags & ~method_flags) != 0) return -EINVAL;
@@ -84,7 +85,7 @@ uint32_t withdraw_events(const QpObject& qp) {
 // Destroys and says how many events the client has read: those it must acknowledge.
 int destroy(Context& context, QpObject& qp, const OutBuffer& out) {
   // A queue that stays keeps the events that nobody has read yet.
-  if (qp.users != 0 || in_group(context.hca, qp.qpn)) return -EBUSY;
+  if (qp.users != 0 || (!qp.hashes && in_group(context.hca, qp.qpn))) return -EBUSY;
   qp.async_posted -= withdraw_events(qp);
   ib_uverbs_destroy_qp_resp resp{qp.async_posted};
   if (int err = context.destroy(qp); err != 0) return err;
@@ -103,7 +104,7 @@ constexpr AttrRule create_rules[] = {
     {UVERBS_ATTR_CREATE_QP_SRQ_HANDLE, AttrKind::object, false, 0, 0, Kind::srq},
     {UVERBS_ATTR_CREATE_QP_SEND_CQ_HANDLE, AttrKind::object, false, 0, 0, Kind::cq},
     {UVERBS_ATTR_CREATE_QP_RECV_CQ_HANDLE, AttrKind::object, false, 0, 0, Kind::cq},
-    {UVERBS_ATTR_CREATE_QP_IND_TABLE_HANDLE, AttrKind::fresh, false},
+    {UVERBS_ATTR_CREATE_QP_IND_TABLE_HANDLE, AttrKind::object, false, 0, 0, Kind::rwq_table},
     {UVERBS_ATTR_CREATE_QP_USER_HANDLE, AttrKind::in, true, 8, 8},
     {UVERBS_ATTR_CREATE_QP_CAP, AttrKind::in_struct, true, sizeof(ib_uverbs_qp_cap),
      sizeof(ib_uverbs_qp_cap)},
@@ -127,7 +128,7 @@ constexpr Method methods[] = {
 // The two older structures name the common fields alike.
 template <typename Command>
 Result<QpObject*> create_from(Context& context, const Command& cmd, uint32_t create_flags,
-                              const Request& r) {
+                              RwqTableObject* table, const Request& r) {
   QpRequest q;
   q.type = cmd.qp_type;
   q.user_handle = cmd.user_handle;
@@ -146,6 +147,9 @@ Result<QpObject*> create_from(Context& context, const Command& cmd, uint32_t cre
            cmd.max_inline_data};
   q.sq_sig_all = cmd.sq_sig_all != 0;
   q.create_flags = create_flags;
+  q.table = table;
+  if (table != nullptr && q.cap.max_send_wr == 0) q.send_cq = nullptr;
+  if (table != nullptr) q.recv_cq = nullptr;
   q.async = context.default_async;
   return create_qp_object(context, q, r);
 }
@@ -163,6 +167,7 @@ std::span<const Method> qp_methods() {
 }
 
 int QpObject::release(Context& context) {
+  if (hashes) return destroy_tir(context.hca, tirn);
   if (int err = destroy_qp(context.hca, qpn, static_cast<Object*>(this)); err != 0) return err;
   withdraw_events(*this);
   if (async != nullptr) async->let_go();
@@ -172,7 +177,7 @@ int QpObject::release(Context& context) {
 int cmd_create_qp(Context& context, const Request& r) {
   ib_uverbs_create_qp cmd;
   if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
-  Result<QpObject*> qp = create_from(context, cmd, 0, r);
+  Result<QpObject*> qp = create_from(context, cmd, 0, nullptr, r);
   if (!qp) return -qp.error().code;
   ib_uverbs_create_qp_resp resp = answer(**qp);
   return context.keep_unless(r.out.write(&resp, sizeof resp), **qp);
@@ -183,8 +188,13 @@ int cmd_create_qp_ex(Context& context, const Request& r) {
   if (int err = r.in.read_whole(cmd); err != 0) return err;
   if ((cmd.comp_mask & ~uint32_t{IB_UVERBS_CREATE_QP_SUP_COMP_MASK}) != 0) return -EINVAL;
   if ((cmd.create_flags & ~command_flags) != 0) return -EINVAL;
-  if (cmd.comp_mask != 0 || cmd.source_qpn != 0) return -EOPNOTSUPP;
-  Result<QpObject*> qp = create_from(context, cmd, cmd.create_flags, r);
+  if (cmd.source_qpn != 0) return -EOPNOTSUPP;
+  RwqTableObject* table = nullptr;
+  if (cmd.comp_mask != 0) {
+    table = context.find<RwqTableObject>(cmd.rwq_ind_tbl_handle);
+    if (table == nullptr) return -EINVAL;
+  }
+  Result<QpObject*> qp = create_from(context, cmd, cmd.create_flags, table, r);
   if (!qp) return -qp.error().code;
   ib_uverbs_ex_create_qp_resp resp{};
   resp.base.qp_handle = (*qp)->handle;

@@ -97,6 +97,7 @@ WhenDead when_dead(const ib_uverbs_modify_qp& c) {
 int modify(Context& context, const ib_uverbs_modify_qp& c) {
   auto* qp = context.find<QpObject>(c.qp_handle);
   if (qp == nullptr) return -EINVAL;
+  if (qp->hashes) return -ENOSYS;  // mlx5_ib_modify_qp()
   if (int err = context.refusal(when_dead(c)); err != 0) return err;
   constexpr uint32_t known = (1u << 21) - 1;  // up to IB_QP_DEST_QPN
   if ((c.attr_mask & ~known) != 0) return -EOPNOTSUPP;
@@ -178,6 +179,7 @@ int cmd_query_qp(Context& context, const Request& r) {
   if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
   const auto* qp = context.find<QpObject>(cmd.qp_handle);
   if (qp == nullptr) return -EINVAL;
+  if (qp->hashes) return -ENOSYS;  // mlx5_ib_query_qp()
   Result<QpAttr> attr = query_qp(context.hca, qp->qpn);
   if (!attr) return -attr.error().code;
   QpAttr a = *attr;

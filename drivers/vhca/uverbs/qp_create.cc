@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// CREATE_QP as mlx5_ib judges it: types, sizes, flags, what is pinned. Receive hashing is refused.
+// CREATE_QP as mlx5_ib judges it: types, sizes, flags, what is pinned.
 // Adapter's lock held.
 #include "vhca/uverbs/qp_create.hh"
 
@@ -162,6 +162,7 @@ int read_driver_part(const Profile& p, const QpRequest& q, const InBuffer& in, Q
 }  // namespace
 
 Result<QpObject*> create_qp_object(Context& context, const QpRequest& q, const Request& r) {
+  if (q.table != nullptr) return create_hash_qp_object(context, q, r);
   const Profile& p = context.hca.config.profile;
   QpType type{};
   mlx5_ib_create_qp cmd{};

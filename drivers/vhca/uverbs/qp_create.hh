@@ -21,14 +21,18 @@ struct QpRequest {
   CqObject* send_cq = nullptr;
   CqObject* recv_cq = nullptr;
   SrqObject* srq = nullptr;
-  XrcdObject* xrcd = nullptr;  // of an XRC target
-  EventFile* async = nullptr;  // of its asynchronous events
-  ib_uverbs_qp_cap cap{};      // as asked for
-  uint32_t create_flags = 0;   // IB_UVERBS_QP_CREATE_*
-  bool sq_sig_all = false;     // every send request completes with an entry
+  XrcdObject* xrcd = nullptr;       // of an XRC target
+  RwqTableObject* table = nullptr;  // of one that hashes
+  EventFile* async = nullptr;       // of its asynchronous events
+  ib_uverbs_qp_cap cap{};           // as asked for
+  uint32_t create_flags = 0;        // IB_UVERBS_QP_CREATE_*
+  bool sq_sig_all = false;          // every send request completes with an entry
 };
 
 // The object, in the context's table already; the driver's answer has been written.
 Result<QpObject*> create_qp_object(Context&, const QpRequest&, const Request&);
+
+// qp_hash.cc: one that has a table of receive queues instead of queues of its own.
+Result<QpObject*> create_hash_qp_object(Context&, const QpRequest&, const Request&);
 
 }  // namespace kilim::vhca

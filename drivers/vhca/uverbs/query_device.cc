@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // QUERY_DEVICE in its old and extended form, with mlx5's driver part. Only what the adapter can do
-// is reported, so no receive hashing, segmentation or pacing. Adapter's lock held.
+// is reported, so no pacing. Adapter's lock held.
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
@@ -81,6 +81,25 @@ void describe_raw_packets(const Profile& p, ib_uverbs_ex_query_device_resp& r) {
   r.device_cap_flags_ex |= IB_UVERBS_DEVICE_RAW_SCATTER_FCS;
 }
 
+// Receive queues of their own, and the hash that spreads frames over a table of them.
+void describe_hashing(const Profile& p, ib_uverbs_ex_query_device_resp& r) {
+  if (!p.raw_packet) return;
+  r.rss_caps.supported_qpts = 1u << IB_UVERBS_QPT_RAW_PACKET;
+  r.rss_caps.max_rwq_indirection_tables = p.max_rqt;
+  r.rss_caps.max_rwq_indirection_table_size = 1u << p.log_max_rqt_size;
+  r.max_wq_type_rq = p.max_rq;
+}
+
+void describe_hashing(const Profile& p, mlx5_ib_query_device_resp& r) {
+  if (!p.raw_packet) return;
+  r.rss_caps.rx_hash_function = MLX5_RX_HASH_FUNC_TOEPLITZ;
+  r.rss_caps.rx_hash_fields_mask = 0xff;  // MLX5_RX_HASH_SRC_IPV4 to DST_PORT_UDP
+  if (!p.striding_rq) return;
+  r.striding_rq_caps = {stride::least_log_bytes,        stride::most_log_bytes,
+                        stride::least_log_count,        stride::most_log_count,
+                        1u << IB_UVERBS_QPT_RAW_PACKET, 0};
+}
+
 // Completion entries. Compression is a wish that the adapter may leave unfulfilled.
 void describe_entries(const Profile& p, mlx5_ib_query_device_resp& r) {
   if (p.cqe_padding) r.flags |= MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_PAD;
@@ -90,6 +109,13 @@ void describe_entries(const Profile& p, mlx5_ib_query_device_resp& r) {
   r.cqe_comp_caps.max_num = entries_in_one;
   r.cqe_comp_caps.supported_format = MLX5_IB_CQE_RES_FORMAT_HASH | MLX5_IB_CQE_RES_FORMAT_CSUM |
                                      MLX5_IB_CQE_RES_FORMAT_CSUM_STRIDX;
+}
+
+// mlx5_ib_query_device (main.c): one bit for multi-packet WQEs, one for their enhanced form.
+void describe_sending(const Profile& p, mlx5_ib_query_device_resp& r) {
+  if (p.log_max_tso != 0) r.tso_caps = {1u << p.log_max_tso, 1u << IB_UVERBS_QPT_RAW_PACKET};
+  if (!p.multi_packet_send) return;
+  r.mlx5_ib_support_multi_pkt_send_wqes = MLX5_IB_ALLOW_MPW | MLX5_IB_SUPPORT_EMPW;
 }
 
 // Inline data at a DC target: it is taken where entries have 128 bytes. Streams of initiators.
@@ -142,6 +168,7 @@ int cmd_query_device_ex(Context& context, const Request& r) {
   if (context.hca.config.profile.cq_moderation) resp.cq_moderation_caps = {0xffff, 0xfff, 0};
   resp.max_dm_size = context.hca.config.profile.max_dm_size;
   describe_raw_packets(context.hca.config.profile, resp);
+  describe_hashing(context.hca.config.profile, resp);
   describe_paging(context.hca.config.profile, resp);
   describe_tags(context.hca.config.profile, resp);
   mlx5_ib_query_device_resp driver{};
@@ -150,7 +177,9 @@ int cmd_query_device_ex(Context& context, const Request& r) {
     if (r.driver_out.bytes() < least) return -EINVAL;
     driver.response_length = std::min<uint32_t>(sizeof driver, r.driver_out.bytes());
     describe_entries(context.hca.config.profile, driver);
+    describe_hashing(context.hca.config.profile, driver);
     describe_dynamic(context.hca.config.profile, driver);
+    describe_sending(context.hca.config.profile, driver);
     if (int err = r.driver_out.write(driver); err != 0) return err;
   }
   return r.out.write(resp);

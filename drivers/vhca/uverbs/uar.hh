@@ -10,6 +10,7 @@
 
 namespace kilim::vhca {
 
+// The arguments of mmap(2): the client's, untrusted.
 struct MapRequest {
   uint64_t offset = 0;
   std::size_t length = 0;

@@ -58,6 +58,11 @@ constexpr WriteCommand commands[] = {
     {ex | IB_USER_VERBS_EX_CMD_MODIFY_CQ, WhenDead::refused, sizeof(ib_uverbs_ex_modify_cq), 0, false, cmd_modify_cq},  // MODIFY_CQ
     {ex | IB_USER_VERBS_EX_CMD_CREATE_QP, WhenDead::refused, offsetof(ib_uverbs_ex_create_qp, rwq_ind_tbl_handle), sizeof(ib_uverbs_ex_create_qp_resp), true, cmd_create_qp_ex},  // CREATE_QP
     {ex | IB_USER_VERBS_EX_CMD_MODIFY_QP, WhenDead::judges, sizeof(ib_uverbs_modify_qp), sizeof(ib_uverbs_ex_modify_qp_resp), true, cmd_modify_qp_ex},  // as MODIFY_QP
+    {ex | IB_USER_VERBS_EX_CMD_CREATE_WQ, WhenDead::refused, offsetof(ib_uverbs_ex_create_wq, create_flags), sizeof(ib_uverbs_ex_create_wq_resp), true, cmd_create_wq},  // CREATE_RQ
+    {ex | IB_USER_VERBS_EX_CMD_MODIFY_WQ, WhenDead::refused, offsetof(ib_uverbs_ex_modify_wq, flags), 0, true, cmd_modify_wq},  // MODIFY_RQ
+    {ex | IB_USER_VERBS_EX_CMD_DESTROY_WQ, WhenDead::runs, sizeof(ib_uverbs_ex_destroy_wq), sizeof(ib_uverbs_ex_destroy_wq_resp), false, cmd_destroy_wq},
+    {ex | IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL, WhenDead::refused, sizeof(ib_uverbs_ex_create_rwq_ind_table), sizeof(ib_uverbs_ex_create_rwq_ind_table_resp), true, cmd_create_rwq_table},  // CREATE_RQT
+    {ex | IB_USER_VERBS_EX_CMD_DESTROY_RWQ_IND_TBL, WhenDead::runs, sizeof(ib_uverbs_ex_destroy_rwq_ind_table), 0, false, cmd_destroy_rwq_table},
     {ex | IB_USER_VERBS_EX_CMD_CREATE_FLOW, WhenDead::refused, sizeof(ib_uverbs_create_flow), sizeof(ib_uverbs_create_flow_resp), true, cmd_create_flow},  // CREATE_FLOW_TABLE
     {ex | IB_USER_VERBS_EX_CMD_DESTROY_FLOW, WhenDead::runs, sizeof(ib_uverbs_destroy_flow), 0, false, cmd_destroy_flow},
 };

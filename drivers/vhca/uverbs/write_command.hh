@@ -62,6 +62,11 @@ int cmd_open_xrcd(Context&, const Request&);
 int cmd_close_xrcd(Context&, const Request&);
 int cmd_attach_mcast(Context&, const Request&);
 int cmd_detach_mcast(Context&, const Request&);
+int cmd_create_wq(Context&, const Request&);
+int cmd_modify_wq(Context&, const Request&);
+int cmd_destroy_wq(Context&, const Request&);
+int cmd_create_rwq_table(Context&, const Request&);
+int cmd_destroy_rwq_table(Context&, const Request&);
 int cmd_create_flow(Context&, const Request&);
 int cmd_destroy_flow(Context&, const Request&);
 

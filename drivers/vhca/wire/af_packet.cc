@@ -20,8 +20,8 @@ namespace kilim::vhca {
 
 namespace {
 
-constexpr int receive_buffer = 16 << 20;
-constexpr std::size_t addresses_bytes = 12, tag_bytes = 4;
+constexpr int receive_buffer = 16 << 20;                    // bytes
+constexpr std::size_t addresses_bytes = 12, tag_bytes = 4;  // IEEE 802.3, 802.1Q
 // struct virtio_net_hdr, in the byte order of this machine.
 struct VnetHeader {
   uint8_t flags = 0;
@@ -32,6 +32,7 @@ struct VnetHeader {
   uint16_t csum_offset = 0;
 };
 static_assert(sizeof(VnetHeader) == 10);
+// VIRTIO_NET_HDR_F_NEEDS_CSUM, VIRTIO_NET_HDR_GSO_*.
 constexpr uint8_t needs_csum = 1;
 constexpr uint8_t gso_none = 0, gso_tcpv4 = 1, gso_tcpv6 = 4, gso_udp_l4 = 5, gso_ecn = 0x80;
 
@@ -43,7 +44,7 @@ struct Control {
 bool complete_checksum(std::span<std::byte> frame, std::size_t start, std::size_t offset) noexcept {
   if (start >= frame.size() || start + offset + 2 > frame.size()) return false;
   auto sum = static_cast<uint16_t>(~fold_sum(add_to_sum(0, frame.subspan(start))));
-  if (sum == 0) sum = 0xffff;
+  if (sum == 0) sum = 0xffff;  // in UDP 0 means that there is none (RFC 768)
   std::memcpy(frame.data() + start + offset, &sum, sizeof(sum));
   return true;
 }
@@ -91,6 +92,7 @@ Status AfPacket::open(std::string_view interface) {
 
 Status AfPacket::set_options() {
   int fd = socket_.get(), on = 1, bytes = receive_buffer;
+  // Promiscuous: the adapter's address is not the interface's. What we send does not come back.
   packet_mreq all{};
   all.mr_ifindex = index_;
   all.mr_type = PACKET_MR_PROMISC;
@@ -100,12 +102,14 @@ Status AfPacket::set_options() {
       !option(fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &all, sizeof(all))) {
     return Error{errno, "af_packet: the kernel refuses an option of the packet socket"};
   }
+  // Above the system's limit needs CAP_NET_ADMIN; without it the limit is what we get (socket(7)).
   if (!option(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes))) {
     option(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
   }
   return Done{};
 }
 
+// Somebody may change the interface's MTU, or its name, at any time.
 void AfPacket::refresh_mtu() noexcept {
   ifreq r{};
   if (if_indextoname(static_cast<unsigned>(index_), r.ifr_name) == nullptr) return;
@@ -115,7 +119,7 @@ void AfPacket::refresh_mtu() noexcept {
 }
 
 Wire::Sent AfPacket::send(std::span<const std::byte> frame) noexcept {
-  VnetHeader head{};
+  VnetHeader head{};  // all zero: checksums are done, nothing is to be cut
   iovec parts[2] = {{&head, sizeof(head)}, {const_cast<std::byte*>(frame.data()), frame.size()}};
   msghdr m{};
   m.msg_iov = parts;
@@ -180,7 +184,7 @@ void AfPacket::take(std::size_t slot, std::size_t bytes, void* message) noexcept
     std::memmove(frame - tag_bytes, frame, addresses_bytes);
     a.at -= tag_bytes;
     a.bytes += tag_bytes;
-    start += tag_bytes;
+    start += tag_bytes;  // of the checksum, which the kernel counts without the tag
     bool named = (tag->tp_status & TP_STATUS_VLAN_TPID_VALID) != 0;
     std::span<std::byte> out{memory_.data() + a.at, a.bytes};
     put_be<uint16_t>(out, addresses_bytes, named ? tag->tp_vlan_tpid : uint16_t{ETH_P_8021Q});

@@ -38,8 +38,9 @@ class AfPacket final : public Wire {
     std::size_t bytes = 0;
     uint16_t segment_bytes = 0;  // 0: whole as it is
   };
-  static constexpr std::size_t batch = 16;
-  static constexpr std::size_t headroom = 64;
+  static constexpr std::size_t batch = 16;     // packets of one recvmmsg()
+  static constexpr std::size_t headroom = 64;  // a VLAN tag is put back there
+  // Bytes of a packet's memory: segments of 64 KiB, and their headers.
   static constexpr std::size_t place = headroom + (1u << 16) + 256;
 
   AfPacket() = default;
@@ -47,6 +48,7 @@ class AfPacket final : public Wire {
   Status set_options();
   void refresh_mtu() noexcept;
   bool receive() noexcept;
+  // `message`: a msghdr; its header is not for ours.
   void take(std::size_t slot, std::size_t bytes, void* message) noexcept;
   bool present_next() noexcept;
 
@@ -55,10 +57,10 @@ class AfPacket final : public Wire {
   uint32_t mtu_ = 1500;
   std::vector<std::byte> memory_;  // `batch` places, one more for a segment
   std::array<Arrival, batch> arrivals_;
-  std::size_t arrived_ = 0, next_ = 0;
+  std::size_t arrived_ = 0, next_ = 0;  // arrivals there are, and those used up
   Segmenter segmenter_;
-  bool segmenting_ = false;
-  std::span<const std::byte> shown_;
+  bool segmenting_ = false;           // the segmenter has more of the last arrival
+  std::span<const std::byte> shown_;  // what peek() shows; empty: nothing
   WireCounters counters_;
 };
 

@@ -14,16 +14,6 @@
 
 namespace kilim::vhca {
 
-namespace {
-// A frame lies in one piece behind its length; this length says that the rest of the ring is empty.
-constexpr uint32_t wrap_mark = ~0u;
-constexpr std::size_t length_bytes = 8;  // keeps records aligned
-
-std::size_t record_bytes(std::size_t frame) noexcept {
-  return length_bytes + (frame + 7) / 8 * 8;
-}
-}  // namespace
-
 FrameRing::FrameRing()
     : mem_(new std::byte[bytes]), event_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
 
@@ -32,6 +22,7 @@ bool FrameRing::put(std::span<const std::byte> frame) noexcept {
   std::size_t room = bytes - (tail - head_.load(std::memory_order_acquire));
   std::size_t at = tail % bytes;
   std::size_t need = record_bytes(frame.size());
+  // A frame is not cut in two: what is left at the end is passed over.
   std::size_t skip = at + need > bytes ? bytes - at : 0;
   if (skip + need > room) return false;
   if (skip > 0) {
@@ -41,11 +32,28 @@ bool FrameRing::put(std::span<const std::byte> frame) noexcept {
   auto length = static_cast<uint32_t>(frame.size());
   std::memcpy(mem_.get() + at, &length, sizeof(length));
   std::memcpy(mem_.get() + at + length_bytes, frame.data(), frame.size());
-  tail_.store(tail + skip + need, std::memory_order_release);
+  show(tail + skip + need);
+  return true;
+}
+
+void FrameRing::show(uint64_t tail) noexcept {
+  tail_.store(tail, std::memory_order_release);
+  // Against arm(): either we see that the taker sleeps, or it sees this frame.
   store_before_load();
   if (asleep_.load(std::memory_order_relaxed) && asleep_.exchange(false)) {
     (void)!eventfd_write(event_.get(), 1);
   }
+}
+
+bool FrameRing::Writer::go_round(std::size_t& at, std::size_t need) noexcept {
+  head_ = ring_.head_.load(std::memory_order_acquire);
+  const std::size_t skip = at + need > bytes ? bytes - at : 0;
+  if (tail_ + skip + need - head_ > bytes) return false;
+  if (skip > 0) {
+    std::memcpy(ring_.mem_.get() + at, &wrap_mark, sizeof(wrap_mark));
+    at = 0;
+  }
+  next_ = tail_ + skip + need;
   return true;
 }
 
@@ -89,6 +97,7 @@ void FrameRing::disarm() noexcept {
   (void)!eventfd_read(event_.get(), &n);
 }
 
+// Owned by both ends; gone with the second.
 struct Cable::Line {
   std::string name;
   FrameRing to[2];  // what end 0, end 1 receives
@@ -116,6 +125,7 @@ Result<std::unique_ptr<Wire>> Cable::create(std::string_view name) {
   unsigned end = line->held[0].load() ? 1 : 0;
   bool taken = line->held[end].load();
   if (!taken) {
+    // Frames for an end that was left are nobody's.
     line->to[end].clear();
     line->held[end].store(true);
   }
@@ -150,6 +160,20 @@ Wire::Sent Cable::send(std::span<const std::byte> frame) noexcept {
   counters_.tx_frames++;
   counters_.tx_bytes += frame.size();
   return Sent::taken;
+}
+
+RingEnd Cable::out_ring() noexcept {
+  // With nobody at the other end frames are lost, which send() knows how to do.
+  if (!line_->held[1 - end_].load(std::memory_order_acquire)) return {};
+  return {&line_->to[1 - end_], &counters_};
+}
+
+RingEnd Cable::in_ring() noexcept {
+  if (armed_) {
+    armed_ = false;
+    in().disarm();
+  }
+  return {&in(), &counters_};
 }
 
 std::span<const std::byte> Cable::peek() noexcept {

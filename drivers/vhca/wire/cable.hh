@@ -4,39 +4,15 @@
 // frame for an end that nobody holds is lost, as on a cable with nobody at the other end.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <string>
 #include <string_view>
 
-#include "kilim/base/fd.hh"
 #include "kilim/base/result.hh"
+#include "vhca/wire/frame_ring.hh"
 #include "vhca/wire/wire.hh"
 
 namespace kilim::vhca {
-
-// One direction. One thread puts, one takes.
-class FrameRing {
- public:
-  FrameRing();
-  // False: no room.
-  bool put(std::span<const std::byte> frame) noexcept;
-  std::span<const std::byte> front() noexcept;
-  void pop() noexcept;
-  void clear() noexcept;  // the taker's
-  // The taker is about to sleep: the next put, or one that was not seen, makes fd() readable.
-  int arm() noexcept;
-  void disarm() noexcept;
-
-  static constexpr std::size_t bytes = 1u << 19;
-
- private:
-  std::unique_ptr<std::byte[]> mem_;
-  Fd event_;
-  alignas(64) std::atomic<uint64_t> tail_{0};  // the putter's
-  alignas(64) std::atomic<uint64_t> head_{0};  // the taker's
-  std::atomic<bool> asleep_{false};
-};
 
 class Cable final : public Wire {
  public:
@@ -49,6 +25,8 @@ class Cable final : public Wire {
   Sent send(std::span<const std::byte> frame) noexcept override;
   std::span<const std::byte> peek() noexcept override;
   void drop() noexcept override;
+  RingEnd out_ring() noexcept override;
+  RingEnd in_ring() noexcept override;
   [[nodiscard]] int fd() const noexcept override;
   [[nodiscard]] uint32_t mtu() const noexcept override { return cable_mtu; }
   [[nodiscard]] const WireCounters& counters() noexcept override { return counters_; }
@@ -56,13 +34,13 @@ class Cable final : public Wire {
   static constexpr uint32_t cable_mtu = 9000;
 
  private:
-  struct Line;
-  struct Lines;
+  struct Line;   // both directions
+  struct Lines;  // all cables of the process
   Cable(std::shared_ptr<Line> line, unsigned end) noexcept;
   FrameRing& in() const noexcept;
 
   std::shared_ptr<Line> line_;
-  unsigned end_;
+  unsigned end_;  // 0 or 1
   mutable bool armed_ = false;
   WireCounters counters_;
 };

@@ -9,6 +9,7 @@
 
 namespace kilim::vhca {
 
+// Called as a wire is: with the adapter's lock.
 class Decorator : public Wire {
  public:
   Sent send(std::span<const std::byte> frame) noexcept override { return inner_->send(frame); }

@@ -16,7 +16,7 @@ namespace kilim::vhca {
 
 namespace {
 
-constexpr int send_buffer = 4 << 20;
+constexpr int send_buffer = 4 << 20;  // bytes; a unix datagram waits in its sender's (unix(7))
 
 const sockaddr* plain(const sockaddr_un& a) {
   return reinterpret_cast<const sockaddr*>(&a);

@@ -18,12 +18,14 @@ namespace kilim::vhca {
 
 class DgramWire final : public FdWire {
  public:
+  // "OURS:THEIRS". EINVAL: other than two names; EACCES, ENOTDIR: of their folders; EADDRINUSE: our
+  // socket has an owner who lives, or another file lies there.
   static Result<std::unique_ptr<Wire>> create(std::string_view names);
   ~DgramWire() override;
   DgramWire(const DgramWire&) = delete;
   DgramWire& operator=(const DgramWire&) = delete;
 
-  static constexpr uint32_t dgram_mtu = 9000;
+  static constexpr uint32_t dgram_mtu = 9000;  // bytes; sockets know of none
 
  protected:
   Put put(std::span<const std::byte> frame) noexcept override;

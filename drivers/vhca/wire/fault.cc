@@ -23,6 +23,7 @@ constexpr Rate rates[] = {
     {"corrupt", &FaultRates::corrupt},
 };
 
+// Cuts the next word, and the colon behind it, off `rest`.
 std::string_view exchange_word(std::string_view& rest) {
   std::size_t colon = rest.find(':');
   std::string_view word = rest.substr(0, colon);
@@ -82,6 +83,7 @@ uint64_t Fault::next_random() noexcept {
 
 bool Fault::happens(double rate) noexcept {
   if (rate <= 0) return false;
+  // A double has 53 bits: an even number from 0 to below 1.
   return static_cast<double>(next_random() >> 11) * 0x1p-53 < rate;
 }
 
@@ -107,6 +109,7 @@ Wire::Sent Fault::send(std::span<const std::byte> frame) noexcept {
   }
   Sent sent = inner().send(frame);
   if (sent != Sent::taken) return sent;
+  // A copy that finds the wire full is lost: the frame itself has gone.
   if (happens(rates_.dup)) inner().send(frame);
   release();
   return sent;

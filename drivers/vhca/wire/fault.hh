@@ -14,10 +14,12 @@
 
 namespace kilim::vhca {
 
+// Shares of the frames that are sent, 0 to 1.
 struct FaultRates {
   double drop = 0, dup = 0, reorder = 0, corrupt = 0;
   uint64_t seed = 1;
 };
+// What stands behind "fault:". EINVAL: an unknown word, or no number from 0 to 1.
 Result<FaultRates> parse_faults(std::string_view text);
 
 class Fault final : public Decorator {
@@ -31,10 +33,11 @@ class Fault final : public Decorator {
   Fault(std::unique_ptr<Wire> inner, const FaultRates& rates);
   bool happens(double rate) noexcept;
   uint64_t next_random() noexcept;
+  // Sends the frame that was held back, if the wire takes it.
   void release() noexcept;
 
   FaultRates rates_;
-  uint64_t state_;
+  uint64_t state_;  // of the random numbers
   std::vector<std::byte> changed_, held_;
   std::size_t held_bytes_ = 0;  // of the frame that waits for the next one
   unsigned looks_ = 0;          // peek() since it waits

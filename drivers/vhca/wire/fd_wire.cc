@@ -11,6 +11,7 @@ namespace {
 constexpr int bad_frames_at_once = 64;  // a sender of nonsense does not keep the engine
 }
 
+// One byte more than a frame has: what fills it is too long.
 FdWire::FdWire(Fd fd, uint32_t mtu) : fd_(std::move(fd)), mtu_(mtu), buffer_(max_frame(mtu) + 1) {}
 
 Wire::Sent FdWire::send(std::span<const std::byte> frame) noexcept {

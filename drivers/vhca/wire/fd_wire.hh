@@ -22,7 +22,11 @@ class FdWire : public Wire {
   [[nodiscard]] const WireCounters& counters() noexcept final { return counters_; }
 
  protected:
-  enum class Put : uint8_t { done, busy, lost };
+  enum class Put : uint8_t {
+    done,
+    busy,  // again later: Sent::busy
+    lost,  // gone, as on a cable: Sent::taken, and counted
+  };
   FdWire(Fd fd, uint32_t mtu);
   // Neither blocks. take(): bytes of the next frame, negative: none now.
   virtual Put put(std::span<const std::byte> frame) noexcept = 0;
@@ -37,7 +41,7 @@ class FdWire : public Wire {
   std::size_t have_ = 0;  // bytes of the frame that peek() shows
 };
 
-// What errno says of a write that failed.
+// Whether a write that failed with this errno is worth another try.
 bool says_busy(int error) noexcept;
 
 }  // namespace kilim::vhca

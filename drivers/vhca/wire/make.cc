@@ -58,6 +58,7 @@ constexpr Kind kinds[] = {
     {"dgram:", DgramWire::create, Paths::listed},
 };
 
+// A decorator, which takes what stands before it.
 struct Around {
   std::string_view name;
   Made (*make)(std::unique_ptr<Wire> inner, std::string_view rest);
@@ -99,6 +100,7 @@ Status check_word(bool first, std::string_view word) {
   return Done{};
 }
 
+// The shape of a whole spec. A zero byte would end it where a C string is made of it.
 Status check(std::string_view spec) {
   if (spec.find_first_of(",=") != std::string_view::npos)
     return Error{EINVAL, "a wire spec contains neither ',' nor '='"};
@@ -128,6 +130,7 @@ std::string absolute_word(const Row& row, std::string_view word, std::string_vie
   return out;
 }
 
+// From left to right: the wire, then each decorator around what is there.
 Made make(std::string_view spec) {
   if (Status shape = check(spec); !shape) return shape.error();
   Made made = Error{EINVAL, "unknown kind of wire"};

@@ -13,6 +13,7 @@ namespace kilim::vhca {
 
 namespace {
 
+// Rights that nobody but the owner may have.
 constexpr mode_t others = S_IRWXG | S_IRWXO;
 
 // The sender's real user is what the kernel puts there.

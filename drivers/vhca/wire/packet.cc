@@ -9,6 +9,7 @@ namespace {
 constexpr uint16_t type_ipv4 = 0x0800, type_ipv6 = 0x86dd, type_vlan = 0x8100, type_qinq = 0x88a8;
 constexpr uint8_t proto_hop_by_hop = 0, proto_tcp = 6, proto_udp = 17, proto_routing = 43,
                   proto_fragment = 44, proto_destination = 60;
+// Bytes of headers, and where in them the checksum lies (RFC 8200, 768, 9293).
 constexpr uint32_t ipv6_header = 40, udp_header = 8, tcp_header = 20;
 constexpr uint32_t udp_checksum_at = 6, tcp_checksum_at = 16;
 
@@ -32,6 +33,7 @@ void parse_l4(std::span<const std::byte> f, PacketView& v) noexcept {
   }
 }
 
+// RFC 791.
 void parse_ipv4(std::span<const std::byte> f, PacketView& v) noexcept {
   if (f.size() < v.l3_at + 20 || byte_at(f, v.l3_at) >> 4 != 4) return;
   uint32_t header = (byte_at(f, v.l3_at) & 15u) * 4u;
@@ -41,11 +43,14 @@ void parse_ipv4(std::span<const std::byte> f, PacketView& v) noexcept {
   v.ip_options = header > 20;
   v.l4_at = v.l3_at + header;
   v.l3_end = v.l3_at + total;
+  // "More fragments", or an offset.
   v.fragment = (get_be<uint16_t>(f, v.l3_at + 6) & 0x3fff) != 0;
   v.protocol = byte_at(f, v.l3_at + 9);
   parse_l4(f, v);
 }
 
+// RFC 8200: headers in a chain, each but the fragment header says its length in units of 8 bytes
+// without the first. Of other kinds none can be passed over: they count as payload.
 void parse_ipv6(std::span<const std::byte> f, PacketView& v) noexcept {
   if (f.size() < v.l3_at + ipv6_header || byte_at(f, v.l3_at) >> 4 != 6) return;
   uint32_t end = v.l3_at + ipv6_header + get_be<uint16_t>(f, v.l3_at + 4);
@@ -102,17 +107,30 @@ PacketView parse_packet(std::span<const std::byte> frame) noexcept {
   return v;
 }
 
+// Sums of 32-bit words fold to the same 16 bits (RFC 1071, "Parallel Summation").
 uint64_t add_to_sum(uint64_t sum, std::span<const std::byte> bytes) noexcept {
   const std::byte* p = bytes.data();
   std::size_t left = bytes.size();
-  for (; left >= 4; left -= 4, p += 4) {
+  for (; left >= 8; left -= 8, p += 8) {
+    uint64_t word;
+    std::memcpy(&word, p, 8);
+    sum += word;
+    sum += sum < word ? 1 : 0;  // the carry comes around
+  }
+  sum = (sum & 0xffffffff) + (sum >> 32);  // there is room for more, the callers' too
+  if ((left & 4) != 0) {
     uint32_t word;
     std::memcpy(&word, p, 4);
     sum += word;
+    p += 4;
   }
-  uint32_t tail = 0;
-  if (left > 0) std::memcpy(&tail, p, left);
-  return sum + tail;
+  if ((left & 2) != 0) {
+    uint16_t word;
+    std::memcpy(&word, p, 2);
+    sum += word;
+    p += 2;
+  }
+  return (left & 1) != 0 ? sum + std::to_integer<uint8_t>(*p) : sum;
 }
 
 uint16_t fold_sum(uint64_t sum) noexcept {
@@ -125,6 +143,7 @@ uint16_t fold_sum(uint64_t sum) noexcept {
 
 uint64_t pseudo_header_sum(std::span<const std::byte> frame, const PacketView& v,
                            uint32_t l4_bytes) noexcept {
+  // Both addresses, which lie side by side, the length and the protocol (RFC 9293, RFC 8200).
   bool four = v.l3 == L3::ipv4;
   uint64_t sum = add_to_sum(0, frame.subspan(v.l3_at + (four ? 12u : 8u), four ? 8 : 32));
   return sum + be32{l4_bytes}.raw() + be32{v.protocol}.raw();
@@ -156,7 +175,7 @@ void write_l4_checksum(std::span<std::byte> frame, const PacketView& v) noexcept
   std::span<const std::byte> bytes = l4_bytes(frame, v);
   uint64_t pseudo = pseudo_header_sum(frame, v, static_cast<uint32_t>(bytes.size()));
   auto sum = static_cast<uint16_t>(~fold_sum(add_to_sum(pseudo, bytes)));
-  if (v.l4 == L4::udp && sum == 0) sum = 0xffff;
+  if (v.l4 == L4::udp && sum == 0) sum = 0xffff;  // 0 would mean that there is none (RFC 768)
   std::memcpy(frame.data() + checksum_at(v), &sum, sizeof(sum));
 }
 

@@ -16,10 +16,11 @@ namespace kilim::vhca {
 enum class L3 : uint8_t { none, ipv4, ipv6 };
 enum class L4 : uint8_t { none, tcp, udp };
 
+// Offsets count from the frame's first byte.
 struct PacketView {
   uint16_t ether_type = 0;  // behind the tags; host order
   uint16_t vlan_tci = 0;    // of the outer tag; host order
-  uint8_t tags = 0;
+  uint8_t tags = 0;         // 802.1Q and 802.1ad, two at most
   L3 l3 = L3::none;         // `none` too where header or lengths do not make sense
   L4 l4 = L4::none;         // `none` for fragments, and where the header is cut off
   bool fragment = false;    // any fragment, the first one too
@@ -30,8 +31,10 @@ struct PacketView {
   uint32_t l4_header = 0;   // bytes of the TCP or UDP header
   uint32_t l3_end = 0;      // where the packet ends as IP says; padding may follow
 };
+// Any bytes. What is not understood stays as above.
 PacketView parse_packet(std::span<const std::byte> frame) noexcept;
 
+// A big-endian number at any place; the caller has checked that it lies inside.
 template <std::unsigned_integral T>
 T get_be(std::span<const std::byte> bytes, std::size_t at) noexcept {
   Be<T> v;
@@ -46,6 +49,7 @@ void put_be(std::span<std::byte> bytes, std::size_t at, T value) noexcept {
 
 // The internet checksum's sum, in the byte order of memory; pieces but the last have even lengths.
 uint64_t add_to_sum(uint64_t sum, std::span<const std::byte> bytes) noexcept;
+// Its carries added in again; not inverted (RFC 1071).
 uint16_t fold_sum(uint64_t sum) noexcept;
 // What the pseudo header adds for a packet with `l4_bytes` behind its IP headers.
 uint64_t pseudo_header_sum(std::span<const std::byte> frame, const PacketView&,
@@ -55,6 +59,7 @@ uint64_t pseudo_header_sum(std::span<const std::byte> frame, const PacketView&,
 bool l3_checksum_good(std::span<const std::byte> frame, const PacketView&) noexcept;
 // TCP and UDP that are whole; a UDP checksum of 0 is good on IPv4 only.
 bool l4_checksum_good(std::span<const std::byte> frame, const PacketView&) noexcept;
+// Only what is there is written: none for IPv6's header, none where L4 is `none`.
 void write_l3_checksum(std::span<std::byte> frame, const PacketView&) noexcept;
 void write_l4_checksum(std::span<std::byte> frame, const PacketView&) noexcept;
 

@@ -21,14 +21,14 @@ namespace {
 
 constexpr uint32_t magic_micro = 0xa1b2c3d4, magic_nano = 0xa1b23c4d;
 constexpr uint32_t link_ethernet = 1, link_mask = 0xffff;
-constexpr std::size_t file_header = 24, record_header = 16;
-constexpr uint32_t longest_record = 1u << 18;  // what tcpdump takes at most
+constexpr std::size_t file_header = 24, record_header = 16;  // bytes
+constexpr uint32_t longest_record = 1u << 18;                // what tcpdump takes at most
 constexpr std::size_t buffer_bytes = 1u << 16;
 
 struct FileHeader {
   uint32_t magic = magic_nano;
   uint16_t major = 2, minor = 4;
-  uint32_t zone = 0, accuracy = 0;
+  uint32_t zone = 0, accuracy = 0;  // always 0, as tcpdump writes them
   uint32_t snap = longest_record;
   uint32_t link = link_ethernet;
 };
@@ -36,7 +36,7 @@ static_assert(sizeof(FileHeader) == file_header);
 
 struct RecordHeader {
   uint32_t seconds, nanoseconds;
-  uint32_t captured, original;
+  uint32_t captured, original;  // bytes in the file, bytes of the frame
 };
 static_assert(sizeof(RecordHeader) == record_header);
 
@@ -181,6 +181,7 @@ std::span<const std::byte> PcapWire::peek() noexcept {
       ended_ = true;
       break;
     }
+    // A frame that was cut when it was captured is none.
     if (captured >= ether_header_bytes && captured <= longest && captured >= original) {
       if (!fill(record_header + captured)) {
         counters_.rx_malformed++;

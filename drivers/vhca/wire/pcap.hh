@@ -29,7 +29,7 @@ class PcapWire final : public Wire {
   [[nodiscard]] bool is_recording() const noexcept override { return true; }
   [[nodiscard]] bool ended() const noexcept override { return ended_; }
 
-  static constexpr uint32_t pcap_mtu = 9000;
+  static constexpr uint32_t pcap_mtu = 9000;  // bytes; a file knows of none
 
  private:
   PcapWire() = default;
@@ -37,13 +37,14 @@ class PcapWire final : public Wire {
   Status open_out(std::string_view path);
   bool fill(std::size_t bytes) noexcept;
   void skip(std::size_t bytes) noexcept;
+  // The 32-bit number at this place behind begin_, in our byte order.
   [[nodiscard]] uint32_t number(std::size_t at) const noexcept;
 
   Fd in_, out_;
-  int64_t out_at_ = 0;  // where the next record goes
-  bool swapped_ = false;
+  int64_t out_at_ = 0;    // where the next record goes
+  bool swapped_ = false;  // IN was written on a machine of the other byte order
   bool ended_ = true;
-  std::vector<std::byte> buffer_;
+  std::vector<std::byte> buffer_;    // of IN
   std::size_t begin_ = 0, end_ = 0;  // what of the buffer is read and not consumed
   std::size_t frame_bytes_ = 0;      // the frame that peek() shows, behind its record header
   WireCounters counters_;

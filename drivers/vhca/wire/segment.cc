@@ -9,6 +9,7 @@ namespace kilim::vhca {
 
 namespace {
 constexpr uint32_t tcp_seq_at = 4, tcp_flags_at = 13, udp_length_at = 4;
+// Flags of TCP (RFC 9293).
 constexpr std::byte tcp_fin{0x01}, tcp_psh{0x08}, tcp_cwr{0x80};
 }  // namespace
 
@@ -34,25 +35,32 @@ std::size_t Segmenter::next(std::span<std::byte> out) noexcept {
   return headers_ + bytes;
 }
 
+// As tcp_gso_segment() and inet_gso_segment() of the kernel: FIN and PSH in the last piece only,
+// CWR in the first only (RFC 3168), the identification counts up.
+void write_segment_headers(std::span<std::byte> headers, const PacketView& v,
+                           const SegmentPlace& s) noexcept {
+  auto length = static_cast<uint16_t>(s.bytes - v.l3_at);
+  if (v.l3 == L3::ipv4) {
+    put_be<uint16_t>(headers, v.l3_at + 2, length);
+    auto id = static_cast<uint16_t>(get_be<uint16_t>(headers, v.l3_at + 4) + s.number);
+    put_be<uint16_t>(headers, v.l3_at + 4, id);
+  } else {
+    put_be<uint16_t>(headers, v.l3_at + 4, static_cast<uint16_t>(length - 40));
+  }
+  if (v.l4 != L4::tcp) return;
+  put_be<uint32_t>(headers, v.l4_at + tcp_seq_at,
+                   get_be<uint32_t>(headers, v.l4_at + tcp_seq_at) + s.at);
+  std::byte& flags = headers[v.l4_at + tcp_flags_at];
+  if (!s.last) flags &= ~(tcp_fin | tcp_psh);
+  if (s.at > 0) flags &= ~tcp_cwr;
+}
+
 void Segmenter::adjust(std::span<std::byte> out, uint32_t bytes) noexcept {
-  auto length = static_cast<uint16_t>(out.size() - view_.l3_at);
   PacketView v = view_;
   v.l3_end = static_cast<uint32_t>(out.size());
-  if (v.l3 == L3::ipv4) {
-    put_be<uint16_t>(out, v.l3_at + 2, length);
-    auto id = static_cast<uint16_t>(get_be<uint16_t>(out, v.l3_at + 4) + count_);
-    put_be<uint16_t>(out, v.l3_at + 4, id);
-  } else {
-    put_be<uint16_t>(out, v.l3_at + 4, static_cast<uint16_t>(length - 40));
-  }
-  if (v.l4 == L4::tcp) {
-    put_be<uint32_t>(out, v.l4_at + tcp_seq_at, get_be<uint32_t>(out, v.l4_at + tcp_seq_at) + at_);
-    std::byte& flags = out[v.l4_at + tcp_flags_at];
-    if (at_ + bytes < end_) flags &= ~(tcp_fin | tcp_psh);
-    if (at_ > 0) flags &= ~tcp_cwr;
-  } else {
+  write_segment_headers(out, v, {at_, count_, at_ + bytes == end_, out.size()});
+  if (v.l4 == L4::udp)
     put_be<uint16_t>(out, v.l4_at + udp_length_at, static_cast<uint16_t>(v.l3_end - v.l4_at));
-  }
   write_l3_checksum(out, v);
   write_l4_checksum(out, v);
 }

@@ -12,6 +12,18 @@
 
 namespace kilim::vhca {
 
+// One frame of several that are cut from one packet.
+struct SegmentPlace {
+  uint32_t at = 0;      // bytes of the payload before it
+  uint16_t number = 0;  // frames before it
+  bool last = false;
+  std::size_t bytes = 0;  // of the frame
+};
+// Writes lengths, identification, sequence number and flags of the frame into its headers, which
+// `v` describes; neither checksums nor the length of UDP.
+void write_segment_headers(std::span<std::byte> headers, const PacketView& v,
+                           const SegmentPlace&) noexcept;
+
 class Segmenter {
  public:
   // `payload_bytes` behind the TCP or UDP header go into each frame. False: not a whole TCP or UDP
@@ -23,15 +35,16 @@ class Segmenter {
   [[nodiscard]] std::size_t longest() const noexcept { return headers_ + piece_; }
 
  private:
+  // Makes the copied headers those of this piece.
   void adjust(std::span<std::byte> out, uint32_t bytes) noexcept;
 
   std::span<const std::byte> frame_;
   PacketView view_;
   uint32_t headers_ = 0;  // bytes up to the payload
   uint32_t piece_ = 0;
-  uint32_t at_ = 0;   // payload bytes done
-  uint32_t end_ = 0;  // payload bytes in all
-  uint16_t count_ = 0;
+  uint32_t at_ = 0;     // payload bytes done
+  uint32_t end_ = 0;    // payload bytes in all
+  uint16_t count_ = 0;  // pieces done
 };
 
 }  // namespace kilim::vhca

@@ -26,6 +26,8 @@ Result<std::unique_ptr<Wire>> TapWire::create(std::string_view name) {
   }
   Fd tap(open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC));
   if (!tap) return Error{errno, "tap: /dev/net/tun cannot be opened"};
+  // Whole frames, without the 4 bytes of "packet information" before each (the kernel's
+  // tuntap.rst).
   request.ifr_flags = IFF_TAP | IFF_NO_PI;
   if (ioctl(tap.get(), TUNSETIFF, &request) != 0) {
     return Error{errno, "tap: the interface cannot be made or is in use"};
@@ -34,6 +36,8 @@ Result<std::unique_ptr<Wire>> TapWire::create(std::string_view name) {
   if (!socket) return Error{errno, "tap: no socket can be made"};
   ifreq state = request;
   if (ioctl(socket.get(), SIOCGIFFLAGS, &state) == 0) {
+    // An interface that was made for us may be opened without the right to set it up: then whoever
+    // made it does that.
     state.ifr_flags = static_cast<short>(state.ifr_flags | IFF_UP);
     if (ioctl(socket.get(), SIOCSIFFLAGS, &state) != 0 && errno != EPERM) {
       return Error{errno, "tap: the interface cannot be set up"};

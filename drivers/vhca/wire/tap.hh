@@ -13,6 +13,8 @@ namespace kilim::vhca {
 
 class TapWire final : public FdWire {
  public:
+  // ENAMETOOLONG, EINVAL: no name of an interface; EPERM: needs CAP_NET_ADMIN; EBUSY: somebody else
+  // is at its other end.
   static Result<std::unique_ptr<Wire>> create(std::string_view interface);
   [[nodiscard]] uint32_t interface() const noexcept override { return index_; }
 
@@ -24,7 +26,7 @@ class TapWire final : public FdWire {
   TapWire(Fd tap, uint32_t mtu, uint32_t index)
       : FdWire(static_cast<Fd&&>(tap), mtu), index_(index) {}
 
-  uint32_t index_;
+  uint32_t index_;  // of the interface
 };
 
 }  // namespace kilim::vhca

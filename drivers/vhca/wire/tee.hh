@@ -14,6 +14,7 @@ namespace kilim::vhca {
 
 class Tee final : public Decorator {
  public:
+  // Fails as a pcap wire does whose OUT is `file`.
   static Result<std::unique_ptr<Wire>> create(std::unique_ptr<Wire> inner, std::string_view file) {
     Result<std::unique_ptr<Wire>> out = PcapWire::create({}, file);
     if (!out) return out.error();
@@ -25,6 +26,7 @@ class Tee final : public Decorator {
     if (sent == Sent::taken) file_->send(frame);
     return sent;
   }
+  // A frame is written when it is consumed: peek() may show it many times.
   void drop() noexcept override {
     if (std::span<const std::byte> frame = inner().peek(); !frame.empty()) file_->send(frame);
     inner().drop();

@@ -13,7 +13,7 @@ namespace kilim::vhca {
 
 namespace {
 
-constexpr int receive_buffer = 4 << 20;
+constexpr int receive_buffer = 4 << 20;  // bytes; above the system's limit with CAP_NET_ADMIN
 
 struct Address {
   sockaddr_storage storage{};
@@ -73,6 +73,7 @@ Result<std::unique_ptr<Wire>> UdpWire::create(std::string_view addresses) {
 }
 
 FdWire::Put UdpWire::put(std::span<const std::byte> frame) noexcept {
+  // ECONNREFUSED is reported by the next call on a connected socket (udp(7)).
   // The first try may only fetch the news that an earlier one found nobody.
   for (int i = 0; i < 2; i++) {
     if (::send(fd_.get(), frame.data(), frame.size(), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)

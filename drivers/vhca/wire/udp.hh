@@ -14,9 +14,10 @@ namespace kilim::vhca {
 
 class UdpWire final : public FdWire {
  public:
+  // EINVAL: other than two numeric addresses of one family; others as bind(2) and connect(2).
   static Result<std::unique_ptr<Wire>> create(std::string_view addresses);
 
-  static constexpr uint32_t udp_mtu = 9000;
+  static constexpr uint32_t udp_mtu = 9000;  // bytes of our frames; IP cuts datagrams as it must
 
  protected:
   Put put(std::span<const std::byte> frame) noexcept override;

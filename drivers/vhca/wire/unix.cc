@@ -22,7 +22,8 @@ namespace kilim::vhca {
 
 namespace {
 
-constexpr int send_buffer = 4 << 20;
+constexpr int send_buffer = 4 << 20;  // bytes; a datagram waits in its sender's (unix(7))
+// A path of unix(7) has 108 bytes; "/65535" and the end need 7.
 constexpr std::size_t longest_folder = sizeof(sockaddr_un::sun_path) - 8;
 constexpr uint8_t port_number = 1;  // a slot is one port's alone
 
@@ -34,6 +35,7 @@ struct TableRow {
 static_assert(sizeof(TableRow) == 22);
 constexpr std::size_t most_rows = 64;
 
+// Locally administered, "KL", the slot.
 Mac mac_of_slot(uint32_t slot) noexcept {
   return {0x02,       0x4b, 0x4c, static_cast<uint8_t>(slot >> 8), static_cast<uint8_t>(slot),
           port_number};

@@ -33,10 +33,11 @@ class UnixWire final : public FdWire {
   [[nodiscard]] std::optional<Mac> mac() const noexcept override;
   void publish(const Mac&, std::span<const Gid>) noexcept override;
   std::optional<Mac> find(const Gid&) noexcept override;
+  // The number of ours in the folder.
   [[nodiscard]] uint32_t slot() const noexcept { return slot_; }
 
-  static constexpr uint32_t unix_mtu = 9000;
-  static constexpr uint32_t slots = 1u << 16;
+  static constexpr uint32_t unix_mtu = 9000;   // bytes; sockets know of none
+  static constexpr uint32_t slots = 1u << 16;  // two bytes of an address
 
  protected:
   Put put(std::span<const std::byte> frame) noexcept override;
@@ -44,9 +45,10 @@ class UnixWire final : public FdWire {
 
  private:
   struct Claim {
-    Fd lock;
+    Fd lock;  // of the slot's file, held as long as it is open (flock(2))
     uint32_t slot;
   };
+  // Behind which slot an address was last seen, as a switch learns it.
   struct Seen {
     Mac mac{};
     uint32_t slot = slots;  // none

@@ -28,6 +28,15 @@ struct WireCounters {
   uint64_t rx_kernel_drops = 0;  // lost before us, as the kernel says
 };
 
+class FrameRing;  // wire/frame_ring.hh
+
+// One direction of a wire that is a ring in memory, for who moves many frames at once: frames are
+// written or read in place, and the wire's counters are the caller's to add to.
+struct RingEnd {
+  FrameRing* ring = nullptr;  // null: send(), peek() and drop() are the only way
+  WireCounters* counters = nullptr;
+};
+
 class Wire {
  public:
   enum class Sent : uint8_t {
@@ -37,16 +46,21 @@ class Wire {
   };
 
   virtual ~Wire() = default;
+  // The frame is copied or refused before it returns: the caller keeps its memory.
   virtual Sent send(std::span<const std::byte> frame) noexcept = 0;
   // The next frame, left where it is until drop(); empty: none now. Valid until the next call.
   virtual std::span<const std::byte> peek() noexcept = 0;
   // Removes the frame that peek() showed; without one: nothing.
   virtual void drop() noexcept = 0;
+  // Good until the next call.
+  virtual RingEnd out_ring() noexcept { return {}; }
+  virtual RingEnd in_ring() noexcept { return {}; }
   // Readable when a frame may have come; -1: nothing to wait for. Asked for before each wait: some
   // wires wake only who asked since the last peek(). A frame that peek() has shown is no news.
   [[nodiscard]] virtual int fd() const noexcept = 0;
   // Payload bytes of an Ethernet frame: a frame has at most mtu() + 14 bytes, and 8 for tags.
   [[nodiscard]] virtual uint32_t mtu() const noexcept = 0;
+  // Up to this call; some wires ask the kernel first.
   [[nodiscard]] virtual const WireCounters& counters() noexcept = 0;
   // A recording, not a neighbour: it begins when the port's first steering rule asks for frames,
   // and each frame waits until a receive request is there for it.

@@ -24,10 +24,11 @@ namespace kilim::vhca {
 enum class SqWait : uint8_t { none, rnr, timeout, page };
 
 struct SendRing {
-  uint64_t base = 0;    // client address
-  uint32_t wqebbs = 0;  // a power of two; 0: no queue
-  uint16_t ci = 0;      // basic block of the next WQE, 16-bit counter
-  uint16_t pi = 0;      // as last taken from the doorbell record
+  uint64_t base = 0;         // client address
+  uint32_t wqebbs = 0;       // a power of two; 0: no queue
+  uint16_t ci = 0;           // basic block of the next WQE, 16-bit counter
+  uint16_t pi = 0;           // as last taken from the doorbell record
+  uint32_t packets_out = 0;  // of a WQE of many packets that is tried again: those on the wire
 };
 
 struct RecvRing {
@@ -35,6 +36,14 @@ struct RecvRing {
   uint32_t wqes = 0;  // a power of two; 0: no queue
   uint32_t shift = 0;
   uint16_t ci = 0;  // the next WQE to take, 16-bit counter
+  // Of a striding queue, whose WQEs open with a link that nobody reads: a WQE has so many strides
+  // of so many bytes.
+  uint8_t log_strides = 0;
+  uint8_t log_stride = 0;  // 0: a WQE takes one message
+  bool two_bytes = false;  // a frame begins two bytes behind its first stride
+  uint32_t used = 0;       // strides of the next WQE
+  [[nodiscard]] bool striding() const noexcept { return log_stride != 0; }
+  [[nodiscard]] uint32_t strides() const noexcept { return 1u << log_strides; }
 };
 
 // Streams of a DC initiator that have failed, until the client resets each.
@@ -63,6 +72,7 @@ struct FailedStreams {
 };
 
 struct Qp;
+struct Tir;      // ethernet/tir.hh
 struct Watched;  // wq/observer.hh
 
 // A handle on a shared queue pair: where its events go, and with what.
@@ -115,6 +125,12 @@ struct Qp {
   std::unique_ptr<WeakOrder> weak;  // null: its order is that of its ring
 
   std::unique_ptr<TagWork> tags;  // of a shared queue that matches tags; null: it does not
+
+  // A receive queue without a queue pair (ibv_wq): its number is its own kind's, its state `rts` is
+  // "ready".
+  bool alone = false;
+  uint32_t places = 0;       // of such a queue in tables
+  const Tir* tir = nullptr;  // it stands for this TIR: frames go on to a queue of its table
 
   // The engine's lists (wq/qp_list.hh): queues with work, queues in ERR or SQE.
   QpLink ready;

@@ -36,6 +36,8 @@ void end_sends(EngineContext& context, Qp& qp) noexcept {
 
 void raise(EngineContext& context, Qp& qp, uint32_t type) noexcept {
   if (qp.type == QpType::dct) return;  // the kernel has no events of a target
+  // Linux drivers/infiniband/hw/mlx5/qp.c, mlx5_ib_wq_event().
+  if (qp.alone) type = event::wq_fatal;
   context.journal->async(type, qp.qpn.value());
   if (qp.sink != nullptr) qp.sink->async(type, qp.spec.owner);
   for (const QpHandle& h : qp.others) h.sink->async(type, h.owner);

@@ -79,7 +79,7 @@ RecvTake peek_own(EngineContext& context, const Qp& qp, RecvWqe& wqe) noexcept {
   uint64_t at = qp.rq.base + (uint64_t{qp.rq.ci & (qp.rq.wqes - 1)} << qp.rq.shift);
   if (!dma::copy_in(raw.data(), Va{at}, bytes)) return RecvTake::fault;
   wqe.index = qp.rq.ci;
-  if (!decode(raw, qp.spec.rq_signature ? 1 : 0, bytes / sizeof(raw[0]), wqe))
+  if (!decode(raw, qp.spec.rq_signature || qp.rq.striding() ? 1 : 0, bytes / sizeof(raw[0]), wqe))
     return refuse(context);
   return context.observer == nullptr ? RecvTake::ok : judge(context, qp, raw, bytes, wqe);
 }
@@ -113,6 +113,7 @@ RecvTake peek_recv(EngineContext& context, const Qp& qp, RecvWqe& wqe) noexcept 
 void consume_recv(EngineContext& context, Qp& qp) noexcept {
   if (qp.srq == nullptr) {
     qp.rq.ci++;
+    qp.rq.used = 0;
     return;
   }
   qp.srq->head = qp.srq->next;

@@ -104,6 +104,16 @@ inline constexpr uint8_t l3_type_shift = 2;
 inline constexpr uint8_t l3_none = 0, l3_ipv6 = 1, l3_ipv4 = 2;
 inline constexpr uint8_t l4_type_shift = 4;
 inline constexpr uint8_t l4_none = 0, l4_tcp = 1, l4_udp = 2, l4_tcp_empty_ack = 3, l4_tcp_ack = 4;
+
+// byte_cnt of a striding queue: 15:0 bytes, 30:16 strides that the frame has used up, 31 it has no
+// data (Linux drivers/net/ethernet/mellanox/mlx5/core/en_rx.c, mpwrq_get_cqe_byte_cnt()).
+// wqe_counter is then the first stride, wqe_id the WQE.
+inline constexpr uint32_t stride_filler = 1u << 31;
+inline constexpr uint32_t strides_shift = 16;
+
+// rx_hash_type: 1:0 the addresses that were hashed, 3:2 whose ports (Linux
+// include/linux/mlx5/device.h, CQE_RSS_HTYPE_IP and CQE_RSS_HTYPE_L4).
+inline constexpr uint8_t hash_ipv4 = 1, hash_ipv6 = 2, hash_tcp = 4, hash_udp = 8;
 }  // namespace cqe
 
 }  // namespace kilim::prm

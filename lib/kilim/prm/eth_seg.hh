@@ -17,7 +17,7 @@ struct EthSeg {
   be16 mss;  // TSO only: bytes of TCP payload in each frame
   be32 rsvd2;
   be16 inline_hdr_sz;  // bytes of the frame's start that are in the WQE, 0 where the device allows
-                       // none
+                       // none; or a tag to put in (insert_vlan) with its TCI in what follows
   uint8_t inline_hdr_start[2];  // the first two of them; the rest follows behind the segment
 };
 static_assert(sizeof(EthSeg) == 16 && offsetof(EthSeg, inline_hdr_sz) == 12 &&
@@ -27,6 +27,11 @@ static_assert(sizeof(EthSeg) == 16 && offsetof(EthSeg, inline_hdr_sz) == 12 &&
 namespace eth {
 inline constexpr uint8_t l3_csum = 1 << 6;
 inline constexpr uint8_t l4_csum = 1 << 7;
+
+// Instead of an inline header: a VLAN tag that the device puts into the frame, of type 0x8100, with
+// `svlan` of 0x88a8 (MLX5_ETH_WQE_INSERT_VLAN, MLX5_ETH_WQE_SVLAN of Linux mlx5/qp.h).
+inline constexpr uint16_t insert_vlan = 1 << 15;
+inline constexpr uint16_t svlan = 1 << 0;
 }  // namespace eth
 
 }  // namespace kilim::prm

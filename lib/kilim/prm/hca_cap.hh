@@ -81,6 +81,19 @@ inline constexpr CapField log_tag_matching_list_sz{0x5f3, 5};
 inline constexpr CapField log_max_xrq{0x5fb, 5};
 }  // namespace hca_cap
 
+// The group of Ethernet offloads ("Ethernet Offload Capabilities", cmd::cap_ethernet; Linux struct
+// mlx5_ifc_per_protocol_networking_offload_caps_bits).
+namespace eth_cap {
+inline constexpr CapField csum_cap{0x00, 1};
+inline constexpr CapField vlan_cap{0x01, 1};
+inline constexpr CapField wqe_vlan_insert{0x07, 1};
+inline constexpr CapField max_lso_cap{0x0b, 5};  // log2 of bytes
+inline constexpr CapField multi_pkt_send_wqe{0x10, 2};
+inline constexpr CapField wqe_inline_mode{0x12, 2};  // 0 L2, 1 by the port's context, 2 none
+inline constexpr CapField scatter_fcs{0x19, 1};
+inline constexpr CapField enhanced_multi_pkt_send_wqe{0x1a, 1};
+}  // namespace eth_cap
+
 // The atomic group ("Atomic Capabilities", cmd::cap_atomic).
 namespace atomic_cap {
 inline constexpr CapField request_8b_mode_1{0x46, 1};  // operands of 8 bytes in the host's order

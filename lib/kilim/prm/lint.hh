@@ -219,6 +219,8 @@ constexpr Head head_of(Opcode op) noexcept {
     case Opcode::send:
     case Opcode::send_imm:
     case Opcode::send_inval:
+    case Opcode::enhanced_mpsw:
+    case Opcode::tso:
       return {0, true, false, true, false};
     case Opcode::rdma_write:
     case Opcode::rdma_write_imm:

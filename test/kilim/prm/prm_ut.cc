@@ -7,6 +7,9 @@
 #include <span>
 
 #include "kilim/prm/cqe.hh"
+#include "kilim/prm/ctrl_seg.hh"
+#include "kilim/prm/data_seg.hh"
+#include "kilim/prm/eth_seg.hh"
 #include "kilim/prm/hca_cap.hh"
 #include "kilim/prm/lint.hh"
 #include "kilim/prm/mkc.hh"
@@ -89,6 +92,26 @@ void mask_bits() {
   }
 }
 
+// Of all WQEs that send frames the data segments are looked at: one of length 0 stands for 2 GiB.
+void data_of_frames() {
+  for (const Opcode opcode : {Opcode::send, Opcode::enhanced_mpsw, Opcode::tso}) {
+    struct {
+      CtrlSeg ctrl{};
+      EthSeg eth{};
+      DataSeg data[2]{};
+    } wqe;
+    wqe.ctrl.opmod_idx_opcode = kilim::be32{ctrl::opcode::at(static_cast<uint8_t>(opcode))};
+    wqe.ctrl.qpn_ds = kilim::be32{sizeof(wqe) / 16};
+    wqe.data[0].byte_count = wqe.data[1].byte_count = kilim::be32{60};
+    const auto look = [&] {
+      return lint::check_wqe(std::as_bytes(std::span(&wqe, 1)), lint::QueueKind::raw_packet);
+    };
+    EQUAL(look().empty(), true);
+    wqe.data[1].byte_count = {};
+    EQUAL(look().has(lint::Rule::zero_length), true);
+  }
+}
+
 const kilim::test::Case cases[] = {
     {"a capability is its bits in the group", capabilities},
     {"a capability beyond the group reads 0", capabilities_outside},
@@ -96,6 +119,7 @@ const kilim::test::Case cases[] = {
     {"the owner byte of a CQE", owner_bytes},
     {"the flags of an indirect key as libmlx5 writes them", mkey_context},
     {"the fields that a UMR may name", mask_bits},
+    {"the linter looks at the data of frames", data_of_frames},
 };
 
 }  // namespace

@@ -63,16 +63,17 @@ inline Va va(const void* p) {
 class Rig {
  public:
   // `wire`: a spec instead of the cable whose other end is `far`.
-  explicit Rig(bool flow_control = false, const std::string& wire = "") {
+  explicit Rig(bool flow_control = false, const std::string& wire = "",
+               const char* profile = "cx6dx") {
     static int number = 0;
     std::string spec = wire.empty() ? "cable:rig" + std::to_string(number++) : wire;
     memory = static_cast<std::byte*>(
         mmap(nullptr, memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     HcaConfig config;
     config.name = "vhca0";
-    config.profile = *find_profile("cx6dx");
+    config.profile = *find_profile(profile);
     config.profile.flow_control = flow_control;
-    config.wires.push_back(*make_wire(spec));
+    config.wires.push_back(*make_wire(spec + (straight || !wire.empty() ? "" : "+fault:drop:0")));
     if (wire.empty()) far = *make_wire(spec);
     hca = *Hca::create(std::move(config));
     hca->lock.lock();
@@ -199,6 +200,10 @@ class Rig {
     return b;
   }
 
+  // False: of adapters made from now on frames take the general way, past a decorator that changes
+  // nothing.
+  static inline bool straight = true;
+
   std::byte* memory;
   std::byte* doorbell;
   NoEvents sink;
@@ -222,7 +227,12 @@ inline FlowSpec everything() {
   return f;
 }
 
-// Of eth_receive.cc.
+// Of eth_receive.cc, eth_packets.cc, eth_large.cc, eth_ways.cc.
 std::span<const kilim::test::Case> eth_receive_cases();
+// Of receive_queues.cc.
+std::span<const kilim::test::Case> receive_queue_cases();
+std::span<const kilim::test::Case> eth_packets_cases();
+std::span<const kilim::test::Case> eth_large_cases();
+std::span<const kilim::test::Case> eth_ways_cases();
 
 }  // namespace kilim::test

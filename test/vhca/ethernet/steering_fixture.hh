@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <initializer_list>
 #include <span>
+#include <vector>
 
 #include "../wire/frames_fixture.hh"
 #include "ut.hh"
@@ -21,7 +22,8 @@ inline Qp a, b, c;
 
 // Whether exactly these queues get the frame.
 inline bool goes_to(Steering& s, const Bytes& f, std::initializer_list<Qp*> want) {
-  std::span<Qp* const> got = s.match(f);
+  std::vector<Qp*> got;
+  for (const vhca::FlowTarget& t : s.match(f)) got.push_back(t.qp);
   return got.size() == want.size() && std::is_permutation(got.begin(), got.end(), want.begin());
 }
 

@@ -88,12 +88,23 @@ void two_queues_with_the_same_rule_get_a_copy_each() {
   CU_ASSERT(goes_to(s, frame(mine), {&a, &b}));
 }
 
-void multicast_goes_to_all_that_match() {
+void rules_for_groups_come_behind_all_priorities() {
   Steering s;
-  CU_ASSERT(s.add(&a, to(group)).ok() && s.add(&b, any(3)).ok() && s.add(&c, to(broadcast)).ok());
+  CU_ASSERT(s.add(&a, to(group, 9)).ok() && s.add(&b, to(group)).ok());
+  CU_ASSERT(s.add(&c, to(broadcast)).ok());
+  CU_ASSERT(goes_to(s, frame(group), {&a, &b}) && goes_to(s, frame(broadcast), {&c}));
+  CU_ASSERT(goes_to(s, frame(mine), {}));
+  // Whoever takes everything takes groups too, however low its priority.
+  Result<uint32_t> all = s.add(&c, any(15));
+  CU_ASSERT_FATAL(all.ok());
+  CU_ASSERT(goes_to(s, frame(group), {&c}) && goes_to(s, frame(mine), {&c}));
+  EQUAL(s.remove(*all), 0);
+  // Of several for groups the first that matches, and its equals.
+  FlowSpec groups = to(group);
+  groups.dst_mask = {1, 0, 0, 0, 0, 0};
+  CU_ASSERT(s.add(&c, groups).ok());
   CU_ASSERT(goes_to(s, frame(group), {&a, &b}));
-  CU_ASSERT(goes_to(s, frame(broadcast), {&b, &c}));
-  CU_ASSERT(goes_to(s, frame(mine), {&b}));
+  CU_ASSERT(goes_to(s, frame({0x33, 0x33, 0, 0, 0, 1}), {&c}));
 }
 
 void default_rules_see_what_no_other_took() {
@@ -172,7 +183,7 @@ constexpr Case cases[] = {
     {"the first priority wins, then age", the_first_priority_wins_then_age},
     {"two queues with the same rule get a copy each",
      two_queues_with_the_same_rule_get_a_copy_each},
-    {"multicast goes to all that match", multicast_goes_to_all_that_match},
+    {"rules for groups come behind all priorities", rules_for_groups_come_behind_all_priorities},
     {"default rules see what no other took", default_rules_see_what_no_other_took},
     {"a sniffer sees everything and takes nothing away",
      a_sniffer_sees_everything_and_takes_nothing_away},

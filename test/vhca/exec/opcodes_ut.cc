@@ -28,14 +28,18 @@ struct Known {
 // Requests to a peer: IBTA vol. 1, 9.2, the opcodes of the base transport header by service; UC has
 // no READ, no atomics and no SEND with invalidate there. Operations on keys, and copies by DMA:
 // rdma-core's providers/mlx5/qp.c, MLX5_SUPPORTED_SEND_OPS_FLAGS_* and mlx5_qp_fill_wr_pfns().
-// There RC alone has SET_PSV, and an RC queue the tag operations: that more services take them here
-// has no source, and is only held as it is.
+// Enhanced multi-packet WQEs, TSO: Linux mlx5e (en_tx.c) and DPDK (mlx5_tx.h), on packet queues
+// alone. There RC alone has SET_PSV, and an RC queue the tag operations: that more services take
+// them here has no source, and is only held as it is.
 constexpr Known known[] = {
-    {Opcode::nop, "RUDWXI"},        {Opcode::send, "RUDWXI"},      {Opcode::send_imm, "RUDXI"},
-    {Opcode::send_inval, "RXI"},    {Opcode::rdma_write, "RUXI"},  {Opcode::rdma_write_imm, "RUXI"},
-    {Opcode::rdma_read, "RXI"},     {Opcode::atomic_cs, "RXI"},    {Opcode::atomic_fa, "RXI"},
-    {Opcode::umr, "RUXI"},          {Opcode::local_inval, "RUXI"}, {Opcode::set_psv, "RX"},
+    {Opcode::nop, "RUDWXI"},        {Opcode::send, "RUDWXI"},
+    {Opcode::send_imm, "RUDXI"},    {Opcode::send_inval, "RXI"},
+    {Opcode::rdma_write, "RUXI"},   {Opcode::rdma_write_imm, "RUXI"},
+    {Opcode::rdma_read, "RXI"},     {Opcode::atomic_cs, "RXI"},
+    {Opcode::atomic_fa, "RXI"},     {Opcode::umr, "RUXI"},
+    {Opcode::local_inval, "RUXI"},  {Opcode::set_psv, "RX"},
     {Opcode::tag_matching, "RUXI"}, {Opcode::mmo, "RI"},
+    {Opcode::enhanced_mpsw, "W"},   {Opcode::tso, "W"},
 };
 
 std::string_view who_knows(unsigned opcode) {

@@ -25,14 +25,34 @@ int devx(Client& c, const std::vector<uint8_t>& in, std::vector<uint8_t>& out) {
       .run(*c.file);
 }
 
-uint32_t general_cap(const char* profile, prm::CapField field) {
+uint32_t cap_of(const char* profile, prm::CapField field, unsigned group) {
   Client c(profile);
   std::vector<uint8_t> in(16), out(16 + 4096);
-  in[0] = 1;  // QUERY_HCA_CAP, general, current
-  in[7] = 1;
+  in[0] = 1;  // QUERY_HCA_CAP, current
+  in[7] = static_cast<uint8_t>(group << 1 | 1);
   EQUAL(devx(c, in, out), 0);
   EQUAL(out[0], 0);
   return prm::cap_get(std::as_bytes(std::span(out)).subspan(16), field);
+}
+
+uint32_t general_cap(const char* profile, prm::CapField field) {
+  return cap_of(profile, field, 0);
+}
+
+// The numbers are those of Linux mlx5_ifc.h: bit offset, width.
+void ethernet_capabilities_follow_the_profile() {
+  struct Row {
+    prm::CapField field;
+    uint32_t here, without;
+  };
+  for (const Row& row : {Row{{0, 1}, 1, 1}, Row{{1, 1}, 1, 1}, Row{{7, 1}, 1, 0},
+                         Row{{11, 5}, 18, 0}, Row{{18, 2}, 2, 2}, Row{{25, 1}, 1, 1}}) {
+    EQUAL(cap_of("cx6dx", row.field, 1), row.here);
+    EQUAL(cap_of("no-tx-offloads", row.field, 1), row.without);
+    EQUAL(cap_of("infiniband", row.field, 1), 0);
+  }
+  EQUAL(cap_of("cx6dx", {26, 1}, 1), 1);
+  EQUAL(cap_of("no-mpw", {26, 1}, 1), 0);
 }
 
 void capabilities_follow_the_profile() {
@@ -344,6 +364,7 @@ void an_adapter_without_devx_has_no_devx_objects() {
 
 constexpr Case cases[] = {
     {"capabilities follow the profile", capabilities_follow_the_profile},
+    {"Ethernet capabilities follow the profile", ethernet_capabilities_follow_the_profile},
     {"a longer answer is taken", a_longer_answer_is_taken},
     {"commands are refused with status and syndrome",
      commands_are_refused_with_status_and_syndrome},

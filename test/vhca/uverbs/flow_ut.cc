@@ -7,6 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "case_tables.hh"
+#include "receive_request_cases.hh"
 #include "request_fixture.hh"
 #include "ut.hh"
 
@@ -111,7 +113,7 @@ constexpr Wrong commands[] = {
     {"unknown flag", -EINVAL, [](Rule& r) { r.cmd.flow_attr.flags = 8; }},
     {"rule that does not trap", -EOPNOTSUPP, [](Rule& r) { r.cmd.flow_attr.flags = 2; }},
     {"type", -EINVAL, [](Rule& r) { r.cmd.flow_attr.type = 4; }},
-    {"priority", -ENOSPC, [](Rule& r) { r.cmd.flow_attr.priority = 14; }},
+    {"priority", -ENOSPC, [](Rule& r) { r.cmd.flow_attr.priority = 16; }},
     {"reserved", -EINVAL, [](Rule& r) { r.cmd.flow_attr.reserved[1] = 1; }},
     {"too many", -EINVAL, [](Rule& r) { r.cmd.flow_attr.num_of_specs = 11; }},
     {"too long", -EINVAL, [](Rule& r) { r.cmd.flow_attr.size = 2000; }},
@@ -232,4 +234,7 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("uverbs: steering rules", cases)
+int main(int argc, char** argv) {
+  return kilim::test::run_tables("uverbs: steering rules",
+                                 {cases, kilim::test::receive_request_cases()}, argc, argv);
+}

@@ -24,6 +24,7 @@ constexpr Card cards[] = {
     {"no-signature", false, true, true, false}, {"no-odp", true, false, true, false},
     {"no-dc", true, true, false, false},        {"infiniband", true, true, true, true},
     {"no-devx", false, true, true, false},      {"less-odp", true, true, true, false},
+    {"no-mpw", true, true, true, false},        {"no-tx-offloads", true, true, true, false},
 };
 constexpr std::size_t card_count = std::size(cards);
 
@@ -128,6 +129,28 @@ void tag_matching_is_told() {
   });
 }
 
+void multi_packet_sending_is_told() {
+  each_card([](const Card& card, ibv_context* c) {
+    const std::string_view p = card.profile;
+    const uint64_t wanted =
+        p == "no-mpw" || p == "infiniband"
+            ? 0
+            : MLX5DV_CONTEXT_FLAGS_MPW_ALLOWED | MLX5DV_CONTEXT_FLAGS_ENHANCED_MPW;
+    EQUAL(ask(c, 0).flags & (MLX5DV_CONTEXT_FLAGS_MPW_ALLOWED | MLX5DV_CONTEXT_FLAGS_ENHANCED_MPW),
+          wanted);
+  });
+}
+
+void segmentation_is_told() {
+  each_card([](const Card& card, ibv_context* c) {
+    const std::string_view p = card.profile;
+    const bool none = p == "no-tx-offloads" || p == "infiniband";
+    const ibv_tso_caps t = ask(c).tso_caps;
+    EQUAL(t.max_tso, none ? 0 : 1 << 18);
+    EQUAL(t.supported_qpts, none ? 0 : 1 << IBV_QPT_RAW_PACKET);
+  });
+}
+
 const Case cases[] = {
     {"formats and blocks of signed keys are what the card has", signed_keys_are_told},
     {"a signed key is made where the card says so, and only there",
@@ -135,6 +158,8 @@ const Case cases[] = {
     {"page faults are told by transport, as the card takes them", paging_is_told_by_transport},
     {"streams of dynamic connections are what the card has", streams_are_told},
     {"tag matching is what the card has", tag_matching_is_told},
+    {"multi-packet sending is what the card has", multi_packet_sending_is_told},
+    {"segmentation is what the card has", segmentation_is_told},
 };
 
 }  // namespace

@@ -31,7 +31,7 @@ void the_device_says_what_it_is() {
   EQUAL(attr.odp_caps.per_transport_caps.ud_odp_caps, IBV_ODP_SUPPORT_SEND);
   EQUAL(attr.odp_caps.per_transport_caps.uc_odp_caps, 0);
   EQUAL(attr.max_dm_size, 1u << 17);
-  EQUAL(attr.rss_caps.supported_qpts, 0);
+  EQUAL(attr.rss_caps.supported_qpts, 1u << IBV_QPT_RAW_PACKET);
   EQUAL(attr.orig_attr.device_cap_flags & IBV_DEVICE_AUTO_PATH_MIG, 0);
   constexpr unsigned there = IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_XRC;
   EQUAL(attr.orig_attr.device_cap_flags & there, there);

@@ -3,128 +3,11 @@
 // rules of ibv_create_flow lead them, and are never scattered to a completion.
 #include <cerrno>
 
-#include "fabric_fixture.hh"
+#include "raw_fixture.hh"
 
 namespace {
 
 using namespace kilim::test;
-
-Attached* attach_wired(const char* name, const char* wire) {
-  kilim::vhca::AttachConfig config;
-  config.name = name;
-  config.wires = {wire};
-  auto attached = kilim::vhca::attach(config);
-  if (!attached) std::printf("attach: %s\n", attached.error().what);
-  return attached ? *attached : nullptr;
-}
-
-// One device with a raw packet queue, its memory in frames of 2048 bytes.
-struct Port {
-  static constexpr uint32_t frame = 2048;
-
-  Port(Attached* device, const char* name)
-      : attached(device),
-        c(open_device(name)),
-        pd(ibv_alloc_pd(c)),
-        cq(ibv_create_cq(c, 64, nullptr, nullptr, 0)),
-        memory(pd, 16 * frame, IBV_ACCESS_LOCAL_WRITE),
-        qp(create_qp(pd, cq,
-                     {0, 0, 0, IBV_QPT_RAW_PACKET, MLX5DV_QP_CREATE_ALLOW_SCATTER_TO_CQE})) {
-    CU_ASSERT_PTR_NOT_NULL_FATAL(qp);
-    ibv_qp_attr a{};
-    a.port_num = 1;
-    a.qp_state = IBV_QPS_INIT;
-    EQUAL(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PORT), 0);
-    a.qp_state = IBV_QPS_RTR;
-    EQUAL(ibv_modify_qp(qp, &a, IBV_QP_STATE), 0);
-    a.qp_state = IBV_QPS_RTS;
-    EQUAL(ibv_modify_qp(qp, &a, IBV_QP_STATE), 0);
-  }
-  ~Port() {
-    ibv_destroy_qp(qp);
-    memory.release();
-    ibv_destroy_cq(cq);
-    ibv_dealloc_pd(pd);
-    ibv_close_device(c);
-  }
-  void receive(uint32_t slot, uint32_t bytes = frame) {
-    ibv_sge sge = memory.sge(slot * frame, bytes);
-    ibv_recv_wr wr{}, *bad = nullptr;
-    wr.wr_id = slot;
-    wr.sg_list = &sge;
-    wr.num_sge = 1;
-    EQUAL(ibv_post_recv(qp, &wr, &bad), 0);
-  }
-  void send(const uint8_t* dst, uint32_t bytes) {
-    uint8_t* f = memory.data();
-    fill(f, bytes, static_cast<uint8_t>(bytes));
-    std::memcpy(f, dst, 6);
-    std::memcpy(f + 6, "\x02\x00\x00\x00\x00\x01\x88\xb5", 8);
-    ibv_sge sge = memory.sge(0, bytes);
-    ibv_send_wr wr{}, *bad = nullptr;
-    wr.opcode = IBV_WR_SEND;
-    wr.send_flags = IBV_SEND_SIGNALED;
-    wr.sg_list = &sge;
-    wr.num_sge = 1;
-    EQUAL(ibv_post_send(qp, &wr, &bad), 0);
-  }
-  ibv_flow* flow(ibv_flow_attr_type type, const uint8_t* dst = nullptr,
-                 const uint8_t* mask = nullptr) {
-    struct {
-      ibv_flow_attr attr{};
-      ibv_flow_spec_eth eth{};
-    } f;
-    f.attr.type = type;
-    f.attr.port = 1;
-    f.attr.size = sizeof f.attr;
-    if (dst != nullptr) {
-      f.attr.size = sizeof f;
-      f.attr.num_of_specs = 1;
-      f.eth.type = IBV_FLOW_SPEC_ETH;
-      f.eth.size = sizeof f.eth;
-      std::memcpy(f.eth.val.dst_mac, dst, 6);
-      std::memcpy(f.eth.mask.dst_mac, mask, 6);
-    }
-    return ibv_create_flow(qp, &f.attr);
-  }
-
-  Attached* attached;
-  ibv_context* c;
-  ibv_pd* pd;
-  ibv_cq* cq;
-  Region memory;
-  ibv_qp* qp;
-};
-
-struct Cable {
-  Cable() : left(devices()[0], "eth0"), right(devices()[1], "eth1") {}
-  static Attached** devices() {
-    static Attached* both[2] = {attach_wired("eth0", "cable:verbs"),
-                                attach_wired("eth1", "cable:verbs")};
-    return both;
-  }
-  void run() {
-    for (int i = 0; i < 20; i++) {
-      left.attached->poll();
-      right.attached->poll();
-    }
-  }
-  // Whether a frame sent by the left one to `dst` arrives at the right one.
-  bool passes(const uint8_t* dst, uint32_t bytes = 60) {
-    left.send(dst, bytes);
-    run();
-    ibv_wc wc{};
-    EQUAL(ibv_poll_cq(left.cq, 1, &wc), 1);
-    EQUAL(wc.status, IBV_WC_SUCCESS);
-    if (ibv_poll_cq(right.cq, 1, &wc) != 1) return false;
-    EQUAL(wc.status, IBV_WC_SUCCESS);
-    EQUAL(wc.byte_len, bytes);
-    const uint8_t* at = right.memory.data() + wc.wr_id * Port::frame;
-    EQUAL(std::memcmp(at, left.memory.data(), bytes), 0);
-    return true;
-  }
-  Port left, right;
-};
 
 constexpr uint8_t unicast[6]{0x02, 0, 0, 0, 0, 0x99};
 constexpr uint8_t other[6]{0x02, 0, 0, 0, 0, 0x77};
@@ -186,11 +69,63 @@ void a_queue_with_rules_is_busy() {
   ibv_destroy_flow(all);
 }
 
+// ibv_post_send() of libmlx5 writes the WQE: headers of the application, payload by pointer.
+void a_packet_is_segmented_as_libmlx5_asks() {
+  Cable cable;
+  Port& left = cable.left;
+  ibv_qp_init_attr_ex attr{};
+  attr.qp_type = IBV_QPT_RAW_PACKET;
+  attr.send_cq = attr.recv_cq = left.cq;
+  attr.pd = left.pd;
+  attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_MAX_TSO_HEADER;
+  attr.cap = {32, 1, 2, 1, 0};
+  attr.max_tso_header = 128;
+  ibv_destroy_qp(left.qp);
+  left.qp = ibv_create_qp_ex(left.c, &attr);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(left.qp);
+  ibv_qp_attr a{};
+  a.port_num = 1;
+  for (ibv_qp_state state : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS}) {
+    a.qp_state = state;
+    const int mask = IBV_QP_STATE | (state == IBV_QPS_INIT ? IBV_QP_PORT : 0);
+    EQUAL(ibv_modify_qp(left.qp, &a, mask), 0);
+  }
+  ibv_flow* all = cable.right.flow(IBV_FLOW_ATTR_ALL_DEFAULT);
+  for (uint32_t i = 0; i < 4; i++) cable.right.receive(i);
+  uint8_t headers[54]{2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1, 8, 0, 0x45};
+  headers[14 + 9] = 6;
+  headers[34 + 12] = 0x50;
+  fill(left.memory.data(), 3000, 5);
+  ibv_sge sge = left.memory.sge(0, 3000);
+  ibv_send_wr wr{}, *bad = nullptr;
+  wr.opcode = IBV_WR_TSO;
+  wr.send_flags = IBV_SEND_SIGNALED | IBV_SEND_IP_CSUM;
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  wr.tso.hdr = headers;
+  wr.tso.hdr_sz = sizeof headers;
+  wr.tso.mss = 1400;
+  EQUAL(ibv_post_send(left.qp, &wr, &bad), 0);
+  cable.run();
+  ibv_wc wc{};
+  EQUAL(ibv_poll_cq(left.cq, 1, &wc), 1);
+  EQUAL(wc.status, IBV_WC_SUCCESS);
+  for (uint32_t payload : {1400u, 1400u, 200u}) {
+    EQUAL(ibv_poll_cq(cable.right.cq, 1, &wc), 1);
+    EQUAL(wc.byte_len, sizeof headers + payload);
+    CU_ASSERT((wc.wc_flags & IBV_WC_IP_CSUM_OK) != 0);
+    const uint8_t* at = cable.right.memory.data() + wc.wr_id * Port::frame;
+    EQUAL(std::memcmp(at + sizeof headers, left.memory.data() + wc.wr_id * 1400, payload), 0);
+  }
+  ibv_destroy_flow(all);
+}
+
 constexpr Case cases[] = {
     {"frames of every size arrive as sent", frames_of_every_size_arrive_as_sent},
     {"rules say what arrives", rules_say_what_arrives},
     {"small frames lie in their buffer", small_frames_lie_in_their_buffer},
     {"a queue with rules is busy", a_queue_with_rules_is_busy},
+    {"a packet is segmented as libmlx5 asks", a_packet_is_segmented_as_libmlx5_asks},
 };
 
 }  // namespace

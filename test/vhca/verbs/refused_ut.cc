@@ -239,15 +239,6 @@ void queues_that_are_not_there_are_refused() {
   Queues c;
   errno = 0;
   CU_ASSERT_PTR_NULL(create_qp(c.pd, c.cq, {0, 0, 0, IBV_QPT_DRIVER}));
-  ibv_wq_init_attr wq{};
-  wq.wq_type = IBV_WQT_RQ;
-  wq.max_wr = 16;
-  wq.max_sge = 1;
-  wq.pd = c.pd;
-  wq.cq = c.cq;
-  errno = 0;
-  CU_ASSERT_PTR_NULL(ibv_create_wq(context(), &wq));
-  EQUAL(errno, EOPNOTSUPP);
 }
 
 void queues_beyond_the_limits_are_refused() {

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "Ethernet Segment". The way of one frame to the wire. Adapter's lock held. Never allocates.
+#include "vhca/ethernet/frame_out.hh"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kilim/base/be.hh"
+#include "kilim/prm/eth_seg.hh"
+#include "kilim/prm/mkc.hh"
+#include "vhca/core/journal.hh"
+#include "vhca/wire/packet.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+using prm::Syndrome;
+
+// In front of the frame's type. There is room for it in front of the frame.
+void insert_tag(std::byte* frame, uint32_t tag) noexcept {
+  constexpr std::size_t addresses = 12;
+  const be32 bytes{tag};
+  std::memmove(frame - sizeof(bytes), frame, addresses);
+  std::memcpy(frame - sizeof(bytes) + addresses, &bytes, sizeof(bytes));
+}
+
+// The frame in eth.frame: what lies in the WQE, then the data segments through their keys.
+Verdict put_together(EthState& eth, const Qp& qp, const FrameParts& parts) noexcept {
+  std::byte* to = eth.frame.data() + (parts.tag != 0 ? sizeof(parts.tag) : 0);
+  std::copy(parts.head.begin(), parts.head.end(), to);
+  SegmentList from{parts.segments, {qp.spec.pd, qp.qpn.value(), prm::mkey::local_read}};
+  Transfer t =
+      gather_bytes(eth.context->translator, from, to + parts.head.size(), parts.segment_bytes);
+  if (!t.ok()) return refuse_packet(Syndrome::local_prot);
+  eth.context->journal->translated(parts.segments.empty() ? 0 : parts.segments[0].key, t.pieces,
+                                   parts.segment_bytes);
+  if (parts.tag != 0) insert_tag(to, parts.tag);
+  write_checksums(std::span(eth.frame).first(parts.bytes()), parts.cs_flags);
+  return {};
+}
+
+// Of a frame that neither the wire nor another client takes.
+void count_lost(EthState& eth, const Qp& qp, EthPort& port, uint32_t bytes) noexcept {
+  port.counters.tx_drops++;
+  eth.context->journal->frame_drop(qp.attr.port, bytes,
+                                   port.wire != nullptr ? "not for this wire" : "no wire");
+}
+
+}  // namespace
+
+std::size_t longest_frame(const EthState& eth, const EthPort& port) noexcept {
+  return port.wire != nullptr ? std::min(max_frame(port.wire->mtu()), eth.frame.size())
+                              : eth.frame.size();
+}
+
+void write_checksums(std::span<std::byte> frame, uint8_t cs_flags) noexcept {
+  if ((cs_flags & (prm::eth::l3_csum | prm::eth::l4_csum)) == 0) return;
+  PacketView v = parse_packet(frame);
+  if ((cs_flags & prm::eth::l3_csum) != 0) write_l3_checksum(frame, v);
+  if ((cs_flags & prm::eth::l4_csum) != 0) write_l4_checksum(frame, v);
+}
+
+Verdict send_frame(EthState& eth, Qp& qp, const FrameParts& parts) noexcept {
+  EthPort& port = eth_port(eth, qp.attr.port);
+  const uint64_t bytes = parts.bytes();
+  if (parts.head.size() + parts.segment_bytes < ether_header_bytes ||
+      bytes > longest_frame(eth, port))
+    return refuse_packet(Syndrome::local_length);
+  if (Verdict v = put_together(eth, qp, parts); !v.ok()) return v;
+  const auto frame = std::span<const std::byte>(eth.frame).first(bytes);
+  Wire::Sent sent = port.wire != nullptr ? port.wire->send(frame) : Wire::Sent::refused;
+  if (sent == Wire::Sent::busy) {
+    port.counters.tx_waits++;
+    return Verdict::wire_full();
+  }
+  const bool looped = eth_loop_back(eth, qp, frame);
+  if (sent == Wire::Sent::refused && !looped) {
+    count_lost(eth, qp, port, static_cast<uint32_t>(bytes));
+    return {};
+  }
+  port.counters.tx_packets++;
+  port.counters.tx_bytes += bytes;
+  eth.context->journal->frame_out(qp.attr.port, static_cast<uint32_t>(bytes));
+  return {};
+}
+
+}  // namespace kilim::vhca

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "Receive Side Scaling", "RX_HASH_FIELD_SELECT". Adapter's lock held. Never allocates. Frames
+// are untrusted.
+#include <array>
+#include <cstring>
+
+#include "kilim/prm/cqe.hh"
+#include "vhca/ethernet/tir.hh"
+#include "vhca/wire/packet.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+// The input of the hash: the fields that are chosen, in this order.
+class Fields {
+ public:
+  void add(std::span<const std::byte> frame, std::size_t at, std::size_t bytes) noexcept {
+    std::memcpy(bytes_.data() + count_, frame.data() + at, bytes);
+    count_ += bytes;
+  }
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept {
+    return std::span(bytes_).first(count_);
+  }
+
+ private:
+  std::array<std::byte, Toeplitz::longest_input> bytes_;
+  std::size_t count_ = 0;
+};
+
+bool same_layer3(uint8_t version, L3 l3) noexcept {
+  return l3 == (version == 4 ? L3::ipv4 : L3::ipv6);
+}
+
+bool same_layer4(uint8_t protocol, L4 l4) noexcept {
+  return l4 == (protocol == 6 ? L4::tcp : L4::udp);
+}
+
+}  // namespace
+
+RxHash hash_frame(const Tir& tir, std::span<const std::byte> frame) noexcept {
+  const TirSpec& s = tir.spec;
+  if (s.fields == 0) return {};
+  const PacketView v = parse_packet(frame);
+  if (s.ip_version != 0 && !same_layer3(s.ip_version, v.l3)) return {};
+  Fields input;
+  RxHash h;
+  if (s.ip_version != 0) {
+    const bool four = s.ip_version == 4;
+    const std::size_t bytes = four ? 4 : 16, src = v.l3_at + (four ? 12u : 8u);
+    if ((s.fields & hash_field::src_ip) != 0) input.add(frame, src, bytes);
+    if ((s.fields & hash_field::dst_ip) != 0) input.add(frame, src + bytes, bytes);
+    h.type = four ? prm::cqe::hash_ipv4 : prm::cqe::hash_ipv6;
+  }
+  if (s.l4_protocol != 0 && same_layer4(s.l4_protocol, v.l4)) {
+    if ((s.fields & hash_field::src_port) != 0) input.add(frame, v.l4_at, 2);
+    if ((s.fields & hash_field::dst_port) != 0) input.add(frame, v.l4_at + 2, 2);
+    h.type = static_cast<uint8_t>(h.type |
+                                  (s.l4_protocol == 6 ? prm::cqe::hash_tcp : prm::cqe::hash_udp));
+  }
+  h.value = tir.toeplitz.hash(input.bytes());
+  return h;
+}
+
+Qp& pick_queue(const Tir& tir, std::span<const std::byte> frame, RxHash& hash) noexcept {
+  hash = hash_frame(tir, frame);
+  return *tir.table->queues[hash.value & (tir.table->queues.size() - 1)];
+}
+
+}  // namespace kilim::vhca

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "TIR Context", "RQT Context". Where flow rules lead: a hash over a frame's headers picks one
+// of a table's receive queues. Owner: the adapter's tables; its lock held.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "vhca/core/receive_spec.hh"
+#include "vhca/ethernet/toeplitz.hh"
+#include "vhca/wq/qp.hh"
+
+namespace kilim::vhca {
+
+struct Rqt {
+  uint32_t number = 0;
+  std::vector<Qp*> queues;  // a power of two of places; a queue may have many
+  uint32_t users = 0;       // TIRs
+};
+
+struct Tir {
+  explicit Tir() noexcept : toeplitz({}) {}
+  uint32_t number = 0;
+  Qp end;  // what rules name; it has no rings
+  TirSpec spec;
+  Rqt* table = nullptr;
+  Toeplitz toeplitz;
+};
+
+// What a completion says of it. Type as the entry has it (cqe::hash_*); 0: nothing was hashed.
+struct RxHash {
+  uint32_t value = 0;
+  uint8_t type = 0;
+};
+
+// A header that the TIR hashes and the frame does not have is left out: without the addresses
+// nothing is hashed, without the ports the addresses are (as by Microsoft's rule for fragments).
+RxHash hash_frame(const Tir&, std::span<const std::byte> frame) noexcept;
+
+// The queue that gets this frame.
+Qp& pick_queue(const Tir&, std::span<const std::byte> frame, RxHash& hash) noexcept;
+
+}  // namespace kilim::vhca

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The Toeplitz hash of receive-side scaling: for each bit of the input that is set, the 32 bits of
+// the key that begin there are added without carry (Microsoft, "RSS Hashing Functions"). A value;
+// any thread. Four bits are looked up at a time.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "vhca/core/receive_spec.hh"
+
+namespace kilim::vhca {
+
+class Toeplitz {
+ public:
+  // Two IPv6 addresses and two ports, for which a key of 40 bytes has enough bits.
+  static constexpr std::size_t longest_input = 36;
+
+  explicit Toeplitz(const std::array<uint8_t, toeplitz_key_bytes>& key) noexcept;
+
+  // Of at most longest_input bytes.
+  [[nodiscard]] uint32_t hash(std::span<const std::byte> input) const noexcept {
+    uint32_t h = 0;
+    for (std::size_t i = 0; i < input.size(); i++) {
+      const auto byte = std::to_integer<unsigned>(input[i]);
+      h ^= parts_[2 * i][byte >> 4] ^ parts_[2 * i + 1][byte & 15u];
+    }
+    return h;
+  }
+
+ private:
+  std::array<std::array<uint32_t, 16>, 2 * longest_input> parts_{};
+};
+
+}  // namespace kilim::vhca

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "CREATE_RQT", "DESTROY_RQT", "CREATE_TIR", "DESTROY_TIR". Adapter's lock held.
+#include <bit>
+#include <cerrno>
+
+#include "vhca/ethernet/eth.hh"
+#include "vhca/hca/objects.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+constexpr uint8_t address_fields = hash_field::src_ip | hash_field::dst_ip;
+constexpr uint8_t port_fields = hash_field::src_port | hash_field::dst_port;
+
+// Null: nothing to object to.
+const char* objection(const Hca& h, const TirSpec& s) noexcept {
+  const Rqt* table = h.rqts.at(s.rqt);
+  if (table == nullptr) return "no such table";
+  if ((s.fields & ~(address_fields | port_fields)) != 0) return "unknown fields";
+  if ((s.ip_version != 0) != ((s.fields & address_fields) != 0)) return "addresses of no kind";
+  if ((s.l4_protocol != 0) != ((s.fields & port_fields) != 0)) return "ports of no kind";
+  if (s.fields == 0 && table->queues.size() != 1) return "nothing to choose a place by";
+  return nullptr;
+}
+
+}  // namespace
+
+Result<uint32_t> create_rqt(Hca& h, std::span<const uint32_t> rqns) {
+  if (!std::has_single_bit(rqns.size()) || rqns.size() > std::size_t{1}
+                                                             << h.config.profile.log_max_rqt_size)
+    return Error{EINVAL, "size of a table"};
+  std::vector<Qp*> queues;
+  for (uint32_t rqn : rqns) {
+    queues.push_back(h.rqs.at(rqn));
+    if (queues.back() == nullptr) return Error{EINVAL, "no such receive queue"};
+  }
+  uint32_t number = 0;
+  Rqt* table = h.rqts.create(number);
+  if (table == nullptr) return Error{ENOMEM, "the adapter has no more tables"};
+  table->number = number;
+  table->queues = std::move(queues);
+  for (Qp* rq : table->queues) rq->places++;
+  return number;
+}
+
+int destroy_rqt(Hca& h, uint32_t rqtn) {
+  Rqt* table = h.rqts.at(rqtn);
+  if (table == nullptr) return -EINVAL;
+  if (table->users != 0) return -EBUSY;
+  for (Qp* rq : table->queues) rq->places--;
+  h.rqts.destroy(rqtn);
+  return 0;
+}
+
+Result<uint32_t> create_tir(Hca& h, const TirSpec& s, EventSink* sink) {
+  if (const char* why = objection(h, s)) return Error{EINVAL, why};
+  uint32_t number = 0;
+  Tir* tir = h.tirs.create(number);
+  if (tir == nullptr) return Error{ENOMEM, "the adapter has no more TIRs"};
+  tir->number = number;
+  tir->spec = s;
+  tir->toeplitz = Toeplitz(s.key);
+  tir->table = h.rqts.at(s.rqt);
+  tir->table->users++;
+  tir->end.type = tir->end.spec.type = QpType::raw_packet;
+  tir->end.spec.own_unicast = s.own_unicast;
+  tir->end.spec.own_multicast = s.own_multicast;
+  tir->end.sink = sink;
+  tir->end.tir = tir;
+  if (s.own_unicast || s.own_multicast) h.eth.own_queues++;
+  return number;
+}
+
+int destroy_tir(Hca& h, uint32_t tirn) {
+  Tir* tir = h.tirs.at(tirn);
+  if (tir == nullptr) return -EINVAL;
+  if (int rc = eth_detach_qp(h.eth, tir->end); rc != 0) return rc;
+  if (tir->spec.own_unicast || tir->spec.own_multicast) h.eth.own_queues--;
+  tir->table->users--;
+  h.tirs.destroy(tirn);
+  return 0;
+}
+
+}  // namespace kilim::vhca

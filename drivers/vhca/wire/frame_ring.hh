@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Frames in a bounded ring of bytes between two threads: each lies in one piece behind its length.
+// One thread puts, one takes; either moves one frame at a time, or many in place (Writer, Reader),
+// with one store of its index for all. Never allocates but when it is made.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+
+#include "kilim/base/fd.hh"
+
+namespace kilim::vhca {
+
+class FrameRing {
+ public:
+  FrameRing();
+  // False: no room.
+  bool put(std::span<const std::byte> frame) noexcept;
+  std::span<const std::byte> front() noexcept;
+  void pop() noexcept;
+  void clear() noexcept;  // the taker's
+  // The taker is about to sleep: the next put, or one that was not seen, makes fd() readable.
+  int arm() noexcept;
+  void disarm() noexcept;
+
+  static constexpr std::size_t bytes = 1u << 19;
+
+  class Writer;
+  class Reader;
+
+ private:
+  // This length says that the rest of the ring is empty.
+  static constexpr uint32_t wrap_mark = ~0u;
+  static constexpr std::size_t length_bytes = 8;  // keeps records aligned
+  static constexpr std::size_t record_bytes(std::size_t frame) noexcept {
+    return length_bytes + (frame + 7) / 8 * 8;
+  }
+  void show(uint64_t tail) noexcept;  // the putter's
+
+  std::unique_ptr<std::byte[]> mem_;
+  Fd event_;
+  alignas(64) std::atomic<uint64_t> tail_{0};  // the putter's
+  alignas(64) std::atomic<uint64_t> head_{0};  // the taker's
+  std::atomic<bool> asleep_{false};
+};
+
+// Puts many: what is kept is seen by the taker from show() on.
+class FrameRing::Writer {
+ public:
+  explicit Writer(FrameRing& ring) noexcept
+      : ring_(ring),
+        tail_(ring.tail_.load(std::memory_order_relaxed)),
+        head_(ring.head_.load(std::memory_order_acquire)) {}
+
+  // Where the next frame goes; null: there is no room.
+  [[gnu::always_inline]] std::byte* room(uint32_t frame) noexcept {
+    const std::size_t need = record_bytes(frame);
+    std::size_t at = tail_ % bytes;
+    next_ = tail_ + need;
+    if (at + need > bytes || next_ - head_ > bytes) [[unlikely]] {
+      if (!go_round(at, need)) return nullptr;
+    }
+    std::memcpy(ring_.mem_.get() + at, &frame, sizeof(frame));
+    return ring_.mem_.get() + at + length_bytes;
+  }
+  // The frame is there.
+  void keep() noexcept { tail_ = next_; }
+  // Where the writer stands, and back to there: what was kept since, and not shown, is gone.
+  [[nodiscard]] uint64_t mark() const noexcept { return tail_; }
+  void back(uint64_t mark) noexcept { tail_ = mark; }
+  void show() noexcept { ring_.show(tail_); }
+
+ private:
+  // At the end of the ring, or where it seems full. True: there is room at `at`.
+  bool go_round(std::size_t& at, std::size_t need) noexcept;
+
+  FrameRing& ring_;
+  uint64_t tail_;
+  uint64_t head_;
+  uint64_t next_ = 0;
+};
+
+// Takes many: what is taken is the putter's room from release() on.
+class FrameRing::Reader {
+ public:
+  explicit Reader(FrameRing& ring) noexcept
+      : ring_(ring),
+        head_(ring.head_.load(std::memory_order_relaxed)),
+        tail_(ring.tail_.load(std::memory_order_acquire)) {}
+
+  // Empty: none.
+  std::span<const std::byte> front() noexcept {
+    if (head_ == tail_) return {};
+    uint32_t length = length_at(head_ % bytes);
+    if (length == wrap_mark) [[unlikely]] {
+      head_ += bytes - head_ % bytes;
+      length = length_at(0);
+    }
+    return {ring_.mem_.get() + head_ % bytes + length_bytes, length};
+  }
+  // Of the frame that front() showed.
+  void pop(std::size_t frame) noexcept { head_ += record_bytes(frame); }
+  void release() noexcept { ring_.head_.store(head_, std::memory_order_release); }
+
+ private:
+  [[nodiscard]] uint32_t length_at(std::size_t at) const noexcept {
+    uint32_t length;
+    std::memcpy(&length, ring_.mem_.get() + at, sizeof(length));
+    return length;
+  }
+
+  FrameRing& ring_;
+  uint64_t head_;
+  const uint64_t tail_;
+};
+
+}  // namespace kilim::vhca

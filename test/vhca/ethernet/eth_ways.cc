@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Part of eth_ut. The straight way and the general one do the same: frames, memory, completions and
+// counters, for random traffic with everything in it that one of them may leave to the other.
+#include <random>
+
+#include "eth_fixture.hh"
+#include "vhca/core/journal.hh"
+#include "vhca/ethernet/describe.hh"
+#include "vhca/ethernet/eth.hh"
+#include "vhca/ethernet/state.hh"
+#include "vhca/hca/ports.hh"
+#include "vhca/wire/frame_ring.hh"
+
+using namespace kilim;
+using namespace kilim::test;
+
+namespace {
+
+using kilim::test::Bytes;  // not kilim::Bytes, a number
+using Random = std::mt19937;
+
+unsigned below(Random& r, unsigned n) {
+  return static_cast<unsigned>(r() % n);
+}
+
+// Mostly TCP and UDP; some cut, some with a byte that is wrong, some that are no packets.
+Bytes any_frame(Random& r) {
+  const unsigned kind = below(r, 16);
+  if (kind == 0) {
+    Bytes b(14 + below(r, 100));
+    for (std::byte& x : b) x = static_cast<std::byte>(r());
+    b[0] = std::byte{2};
+    return b;
+  }
+  if (kind == 1) {  // as if of RoCE, for the adapter itself, whose address is zero here
+    Bytes b = make_frame({.ipv6 = true, .tcp = false});
+    std::fill(b.begin(), b.begin() + 6, std::byte{0});
+    put16(b, 14 + 40 + 2, 4791);
+    return b;
+  }
+  const std::size_t lengths[] = {0, 1, 6, 18, 26, 100, 333, 1460, 3000};
+  Bytes b = make_frame({.ipv6 = kind < 4,
+                        .tcp = below(r, 2) == 0,
+                        .tags = kind == 4 ? 1 : 0,
+                        .payload = lengths[below(r, 9)],
+                        .tcp_flags = static_cast<uint8_t>(r()),
+                        .fragment = static_cast<uint16_t>(kind == 5 ? 0x2000 : 0)});
+  if (below(r, 4) == 0) b[12 + below(r, static_cast<unsigned>(b.size() - 12))] ^= std::byte{1};
+  if (below(r, 8) == 0) b.resize(std::max<std::size_t>(14, below(r, 60)));
+  if (below(r, 8) == 0) b.resize(b.size() + below(r, 9));
+  return b;
+}
+
+// What a run leaves behind, as numbers and bytes.
+struct Trace {
+  std::vector<Bytes> frames, entries, received;
+  std::vector<uint64_t> counts;
+  bool operator==(const Trace&) const = default;
+};
+
+void note_entries(RawQueue& q, Trace& t) {
+  for (prm::Cqe c = Rig::poll(q); opcode(c) != prm::CqeOpcode::invalid; c = Rig::poll(q)) {
+    // Numbers of queues and times are those of the adapter.
+    c.timestamp = {};
+    c.sop_drop_qpn = be32{c.sop_drop_qpn.host() & 0xff000000};
+    Bytes b(sizeof(c));
+    std::memcpy(b.data(), &c, sizeof(c));
+    t.entries.push_back(b);
+  }
+}
+
+void note_counts(const Rig& r, Trace& t) {
+  const PortCounters p = eth_port_counters(r.hca->eth, 1);
+  const WireCounters& w = r.hca->eth.ports[0].wire->counters();
+  const Journal& j = *r.hca->context.journal;
+  t.counts = {p.rx_packets, p.rx_bytes, p.rx_no_rule, p.rx_out_of_buffer, p.rx_too_long,
+              p.tx_packets, p.tx_bytes, p.tx_drops,   w.rx_frames,        w.rx_bytes,
+              w.tx_frames,  w.tx_bytes, j.pieces()};
+  for (std::size_t i = 0; i < Journal::kinds; i++)
+    t.counts.push_back(j.count(static_cast<Journal::Kind>(i)));
+}
+
+// One WQE of one of the forms, with one or many packets.
+void post_any(Rig& r, RawQueue& q, Random& random, std::size_t& room) {
+  const auto load = [&](const Bytes& f) { return r.load(8 + room++ % 16, f); };
+  prm::EthSeg eth{};
+  if (below(random, 4) == 0) eth.cs_flags = prm::eth::l3_csum | prm::eth::l4_csum;
+  if (below(random, 3) != 0) {
+    const Bytes f = any_frame(random);
+    return r.put(q, 0x0a, eth, r.pointer(load(f), f.size()));
+  }
+  Bytes segments;
+  for (unsigned i = 1 + below(random, 5); i > 0; i--) {
+    const Bytes f = any_frame(random);
+    if (f.size() > 100 || below(random, 2) == 0) {
+      const Bytes d = r.pointer(load(f), f.size());
+      segments.insert(segments.end(), d.begin(), d.end());
+      continue;
+    }
+    Bytes d((4 + f.size() + 15) / 16 * 16);
+    const be32 head{0x80000000u | static_cast<uint32_t>(f.size())};
+    std::memcpy(d.data(), &head, 4);
+    std::memcpy(d.data() + 4, f.data(), f.size());
+    segments.insert(segments.end(), d.begin(), d.end());
+  }
+  r.put(q, 0x29, eth, segments);
+}
+
+Trace run_traffic(bool straight, unsigned seed) {
+  Rig::straight = straight;
+  Rig r;
+  Rig::straight = true;
+  Random random(seed);
+  RawQueue q = r.queue(0);
+  Trace t;
+  const uint32_t rule = *create_flow(*r.hca, q.qpn, everything());
+  std::size_t room = 0;
+  for (int turn = 0; turn < 60; turn++) {
+    const unsigned frames = below(random, 8);
+    for (unsigned i = below(random, 8); i > 0; i--)
+      r.receive(q, r.room(i), below(random, 16) == 0 ? 64 : 4096);
+    for (unsigned i = 0; i < frames; i++) r.far->send(any_frame(random));
+    for (unsigned i = below(random, 6); i > 0; i--) post_any(r, q, random, room);
+    if (turn == 50) EQUAL(destroy_flow(*r.hca, rule), 0);
+    r.ring(q);
+    r.run();
+    for (std::size_t i = 0; i < 8; i++) t.received.emplace_back(r.room(i), r.room(i) + 4096);
+    for (Bytes b = r.arrived(); !b.empty(); b = r.arrived()) t.frames.push_back(b);
+    note_entries(q, t);
+  }
+  note_counts(r, t);
+  return t;
+}
+
+void both_ways_do_the_same() {
+  for (unsigned seed = 1; seed <= 6; seed++) {
+    const Trace a = run_traffic(true, seed), b = run_traffic(false, seed);
+    EQUAL(a.counts, b.counts);
+    EQUAL(a.frames.size(), b.frames.size());
+    CU_ASSERT(a.frames == b.frames);
+    CU_ASSERT(a.entries == b.entries);
+    CU_ASSERT(a.received == b.received);
+    CU_ASSERT(a.frames.size() > 100 && a.entries.size() > 100);
+  }
+}
+
+void ipv4_frames_are_described_as_all_are() {
+  Random random(7);
+  unsigned common = 0;
+  for (int i = 0; i < 20000; i++) {
+    const Bytes f = any_frame(random);
+    prm::Cqe quick{}, full{};
+    if (!describe_ipv4(f, quick)) continue;
+    common++;
+    describe_frame(f, full);
+    EQUAL_FATAL(quick.hds_ip_ext, full.hds_ip_ext);
+    EQUAL_FATAL(quick.l4_hdr_type_etc, full.l4_hdr_type_etc);
+  }
+  CU_ASSERT(common > 5000);
+}
+
+// A rule that goes takes its memory of frames with it, and a new one of more weight is seen.
+void the_last_flow_is_forgotten_with_its_rule() {
+  Rig r;
+  RawQueue a = r.queue(0), b = r.queue(1);
+  FlowSpec f = everything();
+  f.priority = 5;
+  const uint32_t first = *create_flow(*r.hca, a.qpn, f);
+  const Bytes frame = make_frame({});
+  const auto goes_to = [&](RawQueue& q) {
+    r.receive(a, r.room(0), 2048);
+    r.receive(b, r.room(1), 2048);
+    for (int i = 0; i < 2; i++) r.far->send(frame);
+    r.run();
+    return opcode(Rig::poll(q)) == recv_opcode;
+  };
+  CU_ASSERT(goes_to(a));
+  f.priority = 1;
+  CU_ASSERT(create_flow(*r.hca, b.qpn, f).ok());
+  CU_ASSERT(goes_to(b));
+  EQUAL(destroy_flow(*r.hca, first), 0);
+  CU_ASSERT(goes_to(b));
+}
+
+// A key that went, and one of the same number with another tag, are not the one remembered.
+void the_last_key_is_forgotten_when_it_goes() {
+  Rig r;
+  RawQueue q = r.queue(0);
+  r.send(q, r.room(0), 60);
+  r.ring(q);
+  r.run();
+  EQUAL(opcode(Rig::poll(q)), ok_opcode);
+  EQUAL(dereg_mr(*r.hca, MkeyIndex{r.key.value() >> 8}), 0);
+  r.send(q, r.room(0), 60);
+  r.ring(q);
+  r.run();
+  EQUAL(Rig::syndrome(Rig::poll(q)), 0x04);
+}
+
+// Frames of all lengths, put and taken in place in rows of any number, past the end of the ring and
+// where it is full: what comes out is what went in.
+void a_ring_of_frames_keeps_them_whole() {
+  Random random(3);
+  FrameRing ring;
+  std::vector<std::byte> expected(9022);
+  uint64_t put = 0, taken = 0, full = 0;
+  const auto length_of = [](uint64_t n) { return static_cast<uint32_t>(14 + n * 7919 % 9009); };
+  while (taken < 3000) {
+    FrameRing::Writer in(ring);
+    for (unsigned i = below(random, 12); i > 0; i--) {
+      std::byte* to = in.room(length_of(put));
+      full += to == nullptr;
+      if (to == nullptr) break;
+      std::memset(to, static_cast<int>(put & 0xff), length_of(put));
+      if (below(random, 4) == 0) continue;  // is not kept
+      in.keep();
+      put++;
+    }
+    in.show();
+    FrameRing::Reader out(ring);
+    for (unsigned i = below(random, 8); i > 0 && taken < put; i--) {
+      const std::span<const std::byte> f = out.front();
+      EQUAL_FATAL(f.size(), length_of(taken));
+      std::fill(expected.begin(), expected.end(), static_cast<std::byte>(taken & 0xff));
+      CU_ASSERT_FATAL(std::memcmp(f.data(), expected.data(), f.size()) == 0);
+      out.pop(f.size());
+      taken++;
+    }
+    out.release();
+  }
+  CU_ASSERT(full > 10);
+}
+
+constexpr Case ways[] = {
+    {"a ring of frames keeps them whole", a_ring_of_frames_keeps_them_whole},
+    {"both ways do the same", both_ways_do_the_same},
+    {"common frames are described as all are", ipv4_frames_are_described_as_all_are},
+    {"the last flow is forgotten with its rule", the_last_flow_is_forgotten_with_its_rule},
+    {"the last key is forgotten when it goes", the_last_key_is_forgotten_when_it_goes},
+};
+
+}  // namespace
+
+std::span<const kilim::test::Case> kilim::test::eth_ways_cases() {
+  return ways;
+}
