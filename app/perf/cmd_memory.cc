@@ -1,69 +1,48 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Test pool: packet buffers taken and given back 32 at a time.
-#include <algorithm>
-#include <cmath>
+// Test pool: packet buffers taken and given back 32 at a time, in turns with an rte_mempool.
 #include <cstdio>
-#include <vector>
-
-#include <x86intrin.h>
+#include <memory>
 
 #include "cli/json.hh"
-#include "kilim/base/barrier.hh"
-#include "kilim/pool/pool.hh"
 #include "perf/command.hh"
 #include "perf/compare/measure.hh"
 
 namespace kilim::perf {
 namespace {
 
-// The least time of one piece of work; `work` does `each` of them.
-template <typename F>
-double least_ns(uint32_t samples, uint32_t each, F work) {
-  double best = HUGE_VAL;
-  const auto enough = static_cast<uint64_t>(sample_ms * 1e6 / ns_per_tick());
-  for (uint32_t i = 0; i < samples; i++) {
-    uint64_t done = 0, spent = 0;
-    const uint64_t from = __rdtsc();
-    while (spent < enough) {
-      work();
-      done += each;
-      spent = __rdtsc() - from;
-    }
-    best = std::min(best, static_cast<double>(spent) * ns_per_tick() / static_cast<double>(done));
-  }
-  return best;
-}
-
-void print(const Options& o, const char* what, double ns) {
+void print(const Options& o, const LineResult& l) {
   if (o.json)
-    cli::JsonObject().text("test", what).real("ns", ns, 3).print();
+    cli::JsonObject()
+        .text("test", l.line->metric)
+        .real("ns", l.kilim_ns, 3)
+        .real("peer", l.peer_ns, 3)
+        .real("ratio", l.ratio(), 4)
+        .real("goal", l.line->time_goal, 2)
+        .flag("met", l.met())
+        .print();
   else
-    std::printf("%-52s %9.2f ns\n", what, ns);
+    std::printf("%-52s %9.2f ns, %s %.2f ns, ratio %.3f, goal %.2f\n", l.line->metric, l.kilim_ns,
+                l.peer.c_str(), l.peer_ns, l.ratio(), l.line->time_goal);
 }
 
 int run_pool(const Options& o) {
-  constexpr uint32_t buffers = 4096, burst = 32;
-  std::vector<std::byte> memory(std::size_t{buffers} * pool::default_stride);
-  Result<pool::Arena> arena = pool::Arena::over(memory, pool::default_stride);
-  if (!arena) return 1;
-  Result<pool::Pool> made =
-      pool::Pool::create(*arena, {.name = "perf", .first = 0, .count = buffers});
-  if (!made) return 1;
-  pool::BufferCache cache(*made);
-  std::array<pool::Handle, burst> handles;
-  const double ns = least_ns(o.samples, burst * 64, [&] {
-    for (uint32_t i = 0; i < 64; i++) {
-      (void)cache.alloc(handles, 64);
-      forget_registers();
-      cache.free(handles);
-    }
-  });
-  print(o, "a buffer taken and given back, 32 at a time", ns);
+  auto rig = std::make_unique<Rig>();
+  if (const std::string why = rig->open(o.device); !why.empty()) {
+    std::fprintf(stderr, "kilim-perf: %s\n", why.c_str());
+    return 1;
+  }
+  const auto result = measure_line(*rig, pool_line, o.samples);
+  if (!result) {
+    std::fprintf(stderr, "kilim-perf: %s: a pool ran empty\n", pool_line.metric);
+    return 1;
+  }
+  print(o, *result);
   return 0;
 }
 
 }  // namespace
 
-const Command pool_test = {"pool", "packet buffers, 32 at a time", run_pool};
+const Command pool_test = {"pool", "packet buffers, 32 at a time, in turns with an rte_mempool",
+                           run_pool};
 
 }  // namespace kilim::perf

@@ -59,17 +59,13 @@ bool count_line(Rig& r, const Line& line, int rounds) {
   return true;
 }
 
-bool count_lines(Rig& r, std::span<const Line* const> wanted, int rounds) {
-  for (const Line* line : wanted) {
-    if (line->instruction_goal == 0 && line->most_instructions == 0) continue;
-    (void)r.device.set_executing(true);
-    std::printf("goal|%s|%g|%g\n", line->metric, line->instruction_goal, line->most_instructions);
-    if (!count_line(r, *line, rounds)) {
-      std::fprintf(stderr, "%s: a request failed\n", line->metric);
-      return false;
-    }
-  }
-  return true;
+bool count_goal(Rig& r, const Line& line, int rounds) {
+  if (line.instruction_goal == 0 && line.most_instructions == 0) return true;
+  (void)r.device.set_executing(true);
+  std::printf("goal|%s|%g|%g\n", line.metric, line.instruction_goal, line.most_instructions);
+  if (count_line(r, line, rounds)) return true;
+  std::fprintf(stderr, "%s: a request failed\n", line.metric);
+  return false;
 }
 
 }  // namespace
@@ -82,5 +78,11 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", why.c_str());
     return 1;
   }
-  return count_lines(rig, lines(), rounds) && count_lines(rig, packet_lines(), rounds) ? 0 : 1;
+  for (const Line* line : lines())
+    if (!count_goal(rig, *line, rounds)) return 1;
+  for (const Line& line : packet_lines())
+    if (!count_goal(rig, line, rounds)) return 1;
+  for (const Line* line : device_lines())
+    if (!count_goal(rig, *line, rounds)) return 1;
+  return 0;
 }

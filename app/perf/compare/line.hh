@@ -45,12 +45,14 @@ struct Line {
 };
 
 std::span<const Line* const> lines() noexcept;
-// Those of test packet, whose peer is the floor loop.
-std::span<const Line* const> packet_lines() noexcept;
+// Those of test packet, whose peer is the floor loop; without AVX2 there are fewer.
+std::span<const Line> packet_lines() noexcept;
+// What the device costs, which is counted and not timed.
+std::span<const Line* const> device_lines() noexcept;
 
 extern const Line umr_single_line, umr_batch_line, patch_line, raw_patch_line, write_line,
     completion_line, empty_poll_line, device_write_line, device_copy_line, gather_line,
-    gather_device_line, lookup_arena_line, lookup_elsewhere_line, inline_line, packet_io_line,
-    packet_mac_line;
+    gather_device_line, lookup_arena_line, lookup_elsewhere_line, inline_line, pool_line,
+    device_frame_line;
 
 }  // namespace kilim::perf

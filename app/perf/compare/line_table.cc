@@ -10,18 +10,18 @@ constexpr const Line* table[] = {
     &raw_patch_line,        &write_line,         &completion_line,
     &empty_poll_line,       &device_write_line,  &device_copy_line,
     &gather_line,           &gather_device_line, &lookup_arena_line,
-    &lookup_elsewhere_line, &inline_line,
+    &lookup_elsewhere_line, &inline_line,        &pool_line,
 };
 
-constexpr const Line* packets[] = {&packet_io_line, &packet_mac_line};
+constexpr const Line* devices[] = {&device_frame_line};
 
 }  // namespace
 
 std::span<const Line* const> lines() noexcept {
   return table;
 }
-std::span<const Line* const> packet_lines() noexcept {
-  return packets;
+std::span<const Line* const> device_lines() noexcept {
+  return devices;
 }
 
 }  // namespace kilim::perf

@@ -120,7 +120,7 @@ struct Rig {
   std::byte *block = nullptr, *block_target = nullptr, *packed = nullptr;
   std::array<std::byte*, 16> scattered{};
   // Further queues that a line has made on the device, the first to go.
-  std::array<std::shared_ptr<void>, 4> of_lines;
+  std::array<std::shared_ptr<void>, 8> of_lines;
 
  private:
   void lay_out() noexcept;

@@ -24,7 +24,7 @@ void print_json(const LineResult& l) {
 }
 
 void print_text(const LineResult& l) {
-  std::printf("%-28s %9.2f %9.2f  %6.3f  %5.2f  %s\n", l.line->metric, l.kilim_ns, l.peer_ns,
+  std::printf("%-52s %9.2f %9.2f  %6.3f  %5.2f  %s\n", l.line->metric, l.kilim_ns, l.peer_ns,
               l.ratio(), l.line->time_goal, l.met() ? "met" : "MISSED");
 }
 
@@ -37,13 +37,13 @@ int run(const Options& o) {
   if (!o.json)
     std::printf(
         "%u bytes, bursts of %u, rings of %u; the NIC's work is not in the numbers\n"
-        "%-28s %9s %9s  %6s  %5s\n",
+        "%-52s %9s %9s  %6s  %5s\n",
         packet_bytes, round_requests, packet_ring, "ns a packet", "kilim", "floor", "ratio",
         "goal");
-  for (const Line* line : packet_lines()) {
-    const auto result = measure_line(*rig, *line, o.samples);
+  for (const Line& line : packet_lines()) {
+    const auto result = measure_line(*rig, line, o.samples);
     if (!result) {
-      std::fprintf(stderr, "kilim-perf: %s: packets were lost\n", line->metric);
+      std::fprintf(stderr, "kilim-perf: %s: packets were lost\n", line.metric);
       return 1;
     }
     (o.json ? print_json : print_text)(*result);

@@ -58,8 +58,9 @@ uint32_t EmulatedNic::receive(uint32_t packets) noexcept {
     prm::Cqe& e = rings_->received.next(prm::CqeOpcode::resp_send, filled_);
     e.rx_hash_result = be32{0x1000000u + filled_};
     e.hds_ip_ext = prm::cqe::l2_ok | prm::cqe::l3_ok | prm::cqe::l4_ok;
-    e.l4_hdr_type_etc =
-        prm::cqe::l3_ipv4 << prm::cqe::l3_type_shift | prm::cqe::l4_tcp << prm::cqe::l4_type_shift;
+    e.l4_hdr_type_etc = prm::cqe::l3_ipv4 << prm::cqe::l3_type_shift |
+                        prm::cqe::l4_tcp << prm::cqe::l4_type_shift | prm::cqe::vlan_stripped;
+    e.vlan_info = be16{static_cast<uint16_t>(filled_ & 0xfff)};
     e.byte_cnt = be32{packet_bytes};
     e.timestamp = be64{filled_};
   }

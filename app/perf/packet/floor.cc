@@ -41,6 +41,7 @@ Floor::Floor(EmulatedNic& nic)
       doorbell_(nic.sq().doorbell),
       sides_(nic.arena().sides()) {
   const uint32_t opcode = uint32_t{static_cast<uint8_t>(prm::Opcode::send)} << 16;
+  qpn_word_ = nic.sq().qpn.value() << 8;
   control_ = _mm_setr_epi32(static_cast<int>(opcode),
                             static_cast<int>(be32{nic.sq().qpn.value() << 8 | 3}.raw()),
                             static_cast<int>(be32{prm::ctrl::only_first_error}.raw()), 0);
@@ -51,7 +52,7 @@ Floor::Floor(EmulatedNic& nic)
   refill(packet_ring);
 }
 
-void Floor::refill(uint32_t count) noexcept {
+inline void Floor::refill(uint32_t count) noexcept {
   uint32_t* const buffers = &received_[posted_ & mask];
   std::byte* wqe = rq_ + std::size_t{posted_ & mask} * 16 + 8;
   top_ -= count;
@@ -75,7 +76,8 @@ void Floor::refill(uint32_t count) noexcept {
   record_store(rq_record_, be32{posted_ & 0xffff});
 }
 
-// Side records of four packets. Their lengths are summed up by forward().
+// Side records of four packets. Their lengths are summed up by turn().
+template <Way W>
 inline void Floor::receive_four(const std::byte* cqe, const uint32_t* buffers) noexcept {
   const __m128i big = _mm_setr_epi8(3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12);
   const __m128i hash = _mm_shuffle_epi8(words(cqe, 12), big);
@@ -85,36 +87,56 @@ inline void Floor::receive_four(const std::byte* cqe, const uint32_t* buffers) n
   };
   const __m128i types = _mm_setr_epi32(type(0), type(1), type(2), type(3));
   const __m128i none = _mm_cmpeq_epi32(hash, _mm_setzero_si128());
-  const __m128i flags = _mm_or_si128(_mm_and_si128(_mm_slli_epi32(info, 6), _mm_set1_epi32(0x180)),
-                                     _mm_andnot_si128(none, _mm_set1_epi32(2)));
-  const __m128i zero = _mm_setzero_si128();
+  __m128i flags = _mm_or_si128(_mm_and_si128(_mm_slli_epi32(info, 6), _mm_set1_epi32(0x180)),
+                               _mm_andnot_si128(none, _mm_set1_epi32(2)));
+  __m128i vlan = _mm_setzero_si128();
+  if constexpr (W.received.vlan) {
+    vlan = _mm_shuffle_epi8(
+        info, _mm_setr_epi8(3, 2, -1, -1, 7, 6, -1, -1, 11, 10, -1, -1, 15, 14, -1, -1));
+    const __m128i stripped = _mm_srai_epi32(_mm_slli_epi32(info, 23), 31);
+    flags = _mm_or_si128(flags, _mm_and_si128(stripped, _mm_set1_epi32(burst::vlan_flags)));
+  }
   const __m128i a = _mm_unpacklo_epi32(hash, types), b = _mm_unpackhi_epi32(hash, types);
-  const __m128i c = _mm_unpacklo_epi32(flags, zero), d = _mm_unpackhi_epi32(flags, zero);
+  const __m128i c = _mm_unpacklo_epi32(flags, vlan), d = _mm_unpackhi_epi32(flags, vlan);
   store(&sides_[buffers[0]], _mm_unpacklo_epi64(a, c));
   store(&sides_[buffers[1]], _mm_unpackhi_epi64(a, c));
   store(&sides_[buffers[2]], _mm_unpacklo_epi64(b, d));
   store(&sides_[buffers[3]], _mm_unpackhi_epi64(b, d));
+  if constexpr (W.received.timestamp)
+    for (std::size_t i = 0; i < 4; i++)
+      sides_[buffers[i]].timestamp =
+          reinterpret_cast<const prm::Cqe*>(cqe + i * 64)->timestamp.host();
 }
 
-inline void Floor::send_two(std::byte* wqe, __m128i heads, __m128i addresses) noexcept {
+// Two packets from `wqe` on; returns the place of the next.
+template <Way W>
+inline std::byte* Floor::send_two(std::byte* wqe, __m128i heads, __m128i addresses) noexcept {
+  const __m128i first = _mm_unpacklo_epi64(heads, addresses);
+  const __m128i second = _mm_unpackhi_epi64(heads, addresses);
+  if constexpr (W.multi_packet) {
+    store(wqe, first);
+    store(wqe + 16, second);
+    return wqe + 32 == sq_ + std::size_t{packet_ring} * 64 ? sq_ : wqe + 32;
+  }
   const __m128i order = _mm_setr_epi8(-1, 1, 0, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   const __m128i one = _mm_cvtsi32_si128(1);
   store(wqe, _mm_shuffle_epi8(control_, order));
   store(wqe + 16, _mm_setzero_si128());
-  store(wqe + 32, _mm_unpacklo_epi64(heads, addresses));
+  store(wqe + 32, first);
   control_ = _mm_add_epi16(control_, one);
   store(wqe + 64, _mm_shuffle_epi8(control_, order));
   store(wqe + 80, _mm_setzero_si128());
-  store(wqe + 96, _mm_unpackhi_epi64(heads, addresses));
+  store(wqe + 96, second);
   control_ = _mm_add_epi16(control_, one);
+  return wqe + 128;
 }
 
-void Floor::reclaim() noexcept {
+// Frees what the oldest completion says, a burst of `count` packets.
+inline void Floor::reclaim(uint32_t count) noexcept {
   const auto* cqe = reinterpret_cast<const prm::Cqe*>(tx_cqes_) + (tx_ci_ & mask);
   const bool owner = (tx_ci_ & packet_ring) != 0;
   if (cqe->op_own != prm::cqe::op_own(prm::CqeOpcode::req, false, owner)) return;
   after_owner_bit();
-  const uint32_t count = static_cast<uint16_t>(cqe->wqe_counter.host() - done_) + 1u;
   for (uint32_t i = 0; i < count; i += 4) store(&free_[top_ + i], load(&sent_[(done_ + i) & mask]));
   top_ += count;
   done_ += count;
@@ -123,24 +145,47 @@ void Floor::reclaim() noexcept {
   record_store(tx_record_, be32{tx_ci_ & 0xffffff});
 }
 
-template <bool Mac>
-uint32_t Floor::forward(uint32_t count) noexcept {
+// Rings for everything up to blocks_, whose last WQE is `last`.
+inline void Floor::announce(prm::CtrlSeg& last) noexcept {
+  last.fm_ce_se = prm::ctrl::cq_update;
+  before_doorbell_record();
+  record_store(sq_record_, be32{blocks_ & 0xffff});
+  before_doorbell();
+  uint64_t first;
+  std::memcpy(&first, &last, sizeof first);
+  mmio_store64(doorbell_, first);
+  flush_write_combining();
+}
+
+// The control and the Ethernet segment of a WQE of `count` packets.
+inline void Floor::head_of_many(std::byte* wqe, uint32_t count) noexcept {
+  auto& control = *reinterpret_cast<prm::CtrlSeg*>(wqe);
+  control.opmod_idx_opcode =
+      be32{(blocks_ & 0xffff) << 8 | static_cast<uint8_t>(prm::Opcode::enhanced_mpsw)};
+  control.qpn_ds = be32{qpn_word_ | (count + 2)};
+  store(wqe + 16, _mm_setzero_si128());
+}
+
+template <Way W>
+inline uint32_t Floor::turn(uint32_t count) noexcept {
   const std::byte* cqe = rx_cqes_ + std::size_t{rx_ & mask} * 64;
   const uint32_t* buffers = &received_[rx_ & mask];
   uint32_t* const sent = &sent_[tx_ & mask];
-  std::byte* wqe = sq_ + std::size_t{tx_ & mask} * 64;
+  std::byte* const first = sq_ + std::size_t{blocks_ & mask} * 64;
   const int good = static_cast<int>(
       uint32_t{prm::cqe::op_own(prm::CqeOpcode::resp_send, false, (rx_ & packet_ring) != 0)} << 24);
   const __m128i base = _mm_set1_epi64x(static_cast<long long>(reinterpret_cast<uint64_t>(memory_)));
   const __m128i strides = _mm_set1_epi64x(stride);
   const __m128i swap32 = _mm_setr_epi8(3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12);
   __m128i sum = _mm_setzero_si128();
-  reclaim();
-  for (uint32_t i = 0; i < count; i += 4, cqe += 256, buffers += 4, wqe += 256) {
+  reclaim(count);
+  if constexpr (W.multi_packet) head_of_many(first, count);
+  std::byte* wqe = W.multi_packet ? first + 32 : first;
+  for (uint32_t i = 0; i < count; i += 4, cqe += 256, buffers += 4) {
     const __m128i owners = _mm_xor_si128(words(cqe, 60), _mm_set1_epi32(good));
     if (_mm_testz_si128(owners, _mm_set1_epi32(static_cast<int>(0xff000000))) == 0) return i;
     after_owner_bit();
-    receive_four(cqe, buffers);
+    receive_four<W>(cqe, buffers);
     const __m128i lengths = words(cqe, 44);
     sum = _mm_add_epi32(sum, _mm_shuffle_epi8(lengths, swap32));
     const __m128i four = load(buffers);
@@ -148,37 +193,48 @@ uint32_t Floor::forward(uint32_t count) noexcept {
     const __m128i low = _mm_add_epi64(_mm_mul_epu32(_mm_cvtepu32_epi64(four), strides), base);
     const __m128i high =
         _mm_add_epi64(_mm_mul_epu32(_mm_unpackhi_epi32(four, _mm_setzero_si128()), strides), base);
-    if constexpr (Mac) {
+    if constexpr (W.mac) {
       for (const long long at : {_mm_cvtsi128_si64(low), _mm_extract_epi64(low, 1),
                                  _mm_cvtsi128_si64(high), _mm_extract_epi64(high, 1)})
         std::memset(reinterpret_cast<void*>(at), 0, 12);
     }
-    send_two(wqe, _mm_unpacklo_epi32(lengths, key_), _mm_shuffle_epi8(low, swap64_));
-    send_two(wqe + 128, _mm_unpackhi_epi32(lengths, key_), _mm_shuffle_epi8(high, swap64_));
+    wqe = send_two<W>(wqe, _mm_unpacklo_epi32(lengths, key_), _mm_shuffle_epi8(low, swap64_));
+    wqe = send_two<W>(wqe, _mm_unpackhi_epi32(lengths, key_), _mm_shuffle_epi8(high, swap64_));
   }
   sum = _mm_add_epi32(sum, _mm_srli_si128(sum, 8));
   const auto bytes = static_cast<uint32_t>(_mm_cvtsi128_si32(sum) + _mm_extract_epi32(sum, 1));
   rx_ += count;
   tx_ += count;
+  blocks_ += W.multi_packet ? (count + 2 + 3) / 4 : count;
   statistics_.received += count;
   statistics_.received_bytes += bytes;
   statistics_.sent += count;
   statistics_.sent_bytes += bytes;
   record_store(rx_record_, be32{rx_ & 0xffffff});
-  auto* last = reinterpret_cast<prm::CtrlSeg*>(wqe - 64);
-  last->fm_ce_se = prm::ctrl::cq_update;
-  before_doorbell_record();
-  record_store(sq_record_, be32{tx_ & 0xffff});
-  before_doorbell();
-  uint64_t first;
-  std::memcpy(&first, last, sizeof first);
-  mmio_store64(doorbell_, first);
-  flush_write_combining();
+  announce(*reinterpret_cast<prm::CtrlSeg*>(W.multi_packet ? first : wqe - 64));
   refill(count);
   return count;
 }
 
-template uint32_t Floor::forward<false>(uint32_t) noexcept;
-template uint32_t Floor::forward<true>(uint32_t) noexcept;
+template <Way W>
+KILIM_AVX2 [[gnu::flatten]] uint32_t Floor::turn_avx2(uint32_t count) noexcept {
+  return turn<W>(count);
+}
+
+template <Way W>
+uint32_t Floor::forward(uint32_t count) noexcept {
+  if constexpr (W.simd == burst::Simd::avx2) return turn_avx2<W>(count);
+  return turn<W>(count);
+}
+
+template uint32_t Floor::forward<ways::sse>(uint32_t) noexcept;
+template uint32_t Floor::forward<ways::sse_mac>(uint32_t) noexcept;
+template uint32_t Floor::forward<ways::sse_mpw>(uint32_t) noexcept;
+template uint32_t Floor::forward<ways::sse_all>(uint32_t) noexcept;
+template uint32_t Floor::forward<ways::avx2>(uint32_t) noexcept;
+template uint32_t Floor::forward<ways::avx2_mac>(uint32_t) noexcept;
+template uint32_t Floor::forward<ways::avx2_mpw>(uint32_t) noexcept;
+template uint32_t Floor::forward<ways::avx2_mpw_mac>(uint32_t) noexcept;
+template uint32_t Floor::forward<ways::avx2_all>(uint32_t) noexcept;
 
 }  // namespace kilim::perf

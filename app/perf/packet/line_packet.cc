@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Packets of 64 bytes forwarded from one queue to another, 32 at a time, with packet type, hash,
 // checksum status and statistics: Kilim's bursts against the floor loop (floor.hh), each with rings
-// and a pool of its own. Mode mac writes both Ethernet addresses.
+// and a pool of its own, in each Way. Mode mac writes both Ethernet addresses.
 #include <cstring>
 
 #include "kilim/burst/select.hh"
+#include "kilim/pool/each_data.hh"
 #include "perf/compare/line.hh"
 #include "perf/packet/emulated_nic.hh"
 #include "perf/packet/floor.hh"
@@ -12,14 +13,13 @@
 namespace kilim::perf {
 namespace {
 
-constexpr burst::RxConfig received{.side = true};
-
 struct Addresses {
   std::byte both[12];  // destination, source
 };
 constexpr Addresses new_addresses{};
 
 // Kilim's side: the bursts as a port has them, by one indirect call each.
+template <Way W>
 struct Ours {
   EmulatedNic nic;
   std::vector<uint32_t> buffers = std::vector<uint32_t>(packet_ring);
@@ -29,12 +29,12 @@ struct Ours {
   std::optional<pool::BufferCache> cache;
   std::optional<burst::RxQueue> rx;
   std::optional<burst::TxQueue> tx;
-  burst::RxBurst receive = burst::select_rx(received);
-  burst::TxBurst send = burst::select_tx({});
+  burst::RxBurst receive = burst::select_rx(W.received, W.simd).burst;
+  burst::TxBurst send = burst::select_tx({.multi_packet = W.multi_packet}, W.simd).burst;
   std::array<pool::Handle, round_requests> packets{};
 
-  bool open() {
-    if (!nic.open("packet_kilim").empty()) return false;
+  bool open(const char* name) {
+    if (!nic.open(name).empty()) return false;
     cache.emplace(nic.pool());
     rx.emplace(burst::RxQueue{.rq = burst::RxRing(nic.rq(), buffers, {nic.arena(), packet_key, 0}),
                               .cq = queue::Cq(nic.rx_cq()),
@@ -54,11 +54,12 @@ struct Ours {
   }
 };
 
-struct Floors {
+template <Way W>
+struct Theirs {
   EmulatedNic nic;
   std::optional<Floor> floor;
-  bool open() {
-    if (!nic.open("packet_floor").empty()) return false;
+  bool open(const char* name) {
+    if (!nic.open(name).empty()) return false;
     floor.emplace(nic);
     return true;
   }
@@ -68,67 +69,81 @@ struct Floors {
   }
 };
 
-// Made when it is needed first, and kept.
-template <typename Forwarder, std::size_t Slot>
-Forwarder* forwarder(Rig& r) {
-  std::shared_ptr<void>& mine = r.of_lines[Slot];
-  if (mine != nullptr) return static_cast<Forwarder*>(mine.get());
+// Each is made when it is needed first. One at a time: a line is measured to its end before the
+// next one begins.
+template <typename Forwarder>
+Forwarder* kept(Rig& r, std::size_t slot) {
+  std::shared_ptr<void>& mine = r.of_lines[slot];
+  static const void* made = nullptr;  // for this type
+  if (made != nullptr && mine.get() == made) return static_cast<Forwarder*>(mine.get());
+  mine.reset();
   auto fresh = std::make_shared<Forwarder>();
-  if (!fresh->open()) return nullptr;
+  if (!fresh->open(slot == 2 ? "packet_kilim" : "packet_floor")) return nullptr;
   mine = fresh;
+  made = fresh.get();
   return fresh.get();
 }
-Ours* ours(Rig& r) {
-  return forwarder<Ours, 2>(r);
-}
-Floors* floors(Rig& r) {
-  return forwarder<Floors, 3>(r);
-}
 
-template <auto Get>
+template <typename Forwarder, std::size_t Slot>
 uint32_t prepare(Rig& r, const Case&) {
-  auto* self = Get(r);
+  auto* self = kept<Forwarder>(r, Slot);
   if (self == nullptr) return 0;
   self->nic_turn();
   return 1;
 }
 
-template <bool Mac>
+template <Way W>
 [[gnu::noinline]] uint32_t forward(Rig& r, const Case&) {
-  Ours& self = *static_cast<Ours*>(r.of_lines[2].get());
+  Ours<W>& self = *static_cast<Ours<W>*>(r.of_lines[2].get());
   const uint32_t n = self.receive(*self.rx, self.packets);
-  if constexpr (Mac) {
-    for (uint32_t i = 0; i < n; i++)
-      std::memcpy(self.nic.arena().data(self.packets[i]), &new_addresses, sizeof new_addresses);
+  if constexpr (W.mac) {
+    const std::span<const pool::Handle> came = std::span(self.packets).first(n);
+    pool::each_data(self.nic.arena(), came, [](std::byte* frame) noexcept {
+      std::memcpy(frame, &new_addresses, sizeof new_addresses);
+    });
   }
   return self.send(*self.tx, std::span(self.packets).first(n));
 }
 
-template <bool Mac>
+template <Way W>
 [[gnu::noinline]] uint32_t floor_forward(Rig& r, const Case&) {
-  return static_cast<Floors*>(r.of_lines[3].get())->floor->forward<Mac>(round_requests);
+  return static_cast<Theirs<W>*>(r.of_lines[3].get())->floor->template forward<W>(round_requests);
 }
 
 constexpr Case cases[] = {{"64 bytes", packet_bytes}};
-constexpr Side io_floor[] = {{"floor", floor_forward<false>, prepare<floors>}};
-constexpr Side mac_floor[] = {{"floor", floor_forward<true>, prepare<floors>}};
+template <Way W>
+constexpr Side floor_sides[] = {{"floor", floor_forward<W>, prepare<Theirs<W>, 3>}};
+
+// Time against the floor, instructions by themselves: the floor knows its sizes, the bursts do not.
+template <Way W>
+constexpr Line line(const char* metric, double most_instructions) {
+  return {.metric = metric,
+          .time_goal = 1.15,
+          .instruction_goal = 0,
+          .cases = cases,
+          .kilim = {"bursts", forward<W>, prepare<Ours<W>, 2>},
+          .peers = floor_sides<W>,
+          .most_instructions = most_instructions};
+}
+
+constexpr Line table[] = {
+    line<ways::sse>("packets forwarded, io", 71),
+    line<ways::sse_mac>("packets forwarded, mac", 78),
+    line<ways::sse_mpw>("packets forwarded, io, many a WQE", 66),
+    line<ways::sse_all>("packets forwarded, io, VLAN, time", 85),
+    line<ways::avx2>("packets forwarded, io, AVX2", 58),
+    line<ways::avx2_mac>("packets forwarded, mac, AVX2", 67),
+    line<ways::avx2_mpw>("packets forwarded, io, AVX2, many a WQE", 55),
+    line<ways::avx2_mpw_mac>("packets forwarded, mac, AVX2, many a WQE", 64),
+    line<ways::avx2_all>("packets forwarded, io, AVX2, many a WQE, VLAN, time", 61),
+};
+constexpr std::size_t without_avx2 = 4;  // lines for any processor
 
 }  // namespace
 
-// Time against the floor, instructions by themselves: the floor knows its sizes, the bursts do not.
-const Line packet_io_line = {.metric = "packets forwarded, io",
-                             .time_goal = 1.15,
-                             .instruction_goal = 0,
-                             .cases = cases,
-                             .kilim = {"bursts", forward<false>, prepare<ours>},
-                             .peers = io_floor,
-                             .most_instructions = 71};
-const Line packet_mac_line = {.metric = "packets forwarded, mac",
-                              .time_goal = 1.15,
-                              .instruction_goal = 0,
-                              .cases = cases,
-                              .kilim = {"bursts", forward<true>, prepare<ours>},
-                              .peers = mac_floor,
-                              .most_instructions = 81};
+std::span<const Line> packet_lines() noexcept {
+  const std::span all(table);
+  return burst::widest_simd() >= burst::Simd::avx2 ? all : all.first(without_avx2);
+}
 
 }  // namespace kilim::perf

@@ -16,10 +16,7 @@ struct RxConfig {
   friend constexpr bool operator==(RxConfig, RxConfig) noexcept = default;
 };
 inline constexpr uint32_t rx_configs = 8;
-// A configuration's number, 0 to rx_configs - 1, and the configuration of a number.
-constexpr uint32_t number_of(RxConfig c) noexcept {
-  return (c.side ? 1u : 0u) | (c.vlan ? 2u : 0u) | (c.timestamp ? 4u : 0u);
-}
+// The configuration of a number, 0 to rx_configs - 1.
 constexpr RxConfig rx_config(uint32_t number) noexcept {
   return {.side = (number & 1) != 0, .vlan = (number & 2) != 0, .timestamp = (number & 4) != 0};
 }
@@ -27,15 +24,16 @@ constexpr RxConfig rx_config(uint32_t number) noexcept {
 struct TxConfig {
   bool multi_seg = false;  // packets of several handles (Handle::more)
   bool gathered = false;   // packets headed by a key (Handle::key)
+  bool multi_packet =
+      false;  // several packets a WQE, where the device has it; without the other two
   friend constexpr bool operator==(TxConfig, TxConfig) noexcept = default;
 };
-inline constexpr uint32_t tx_configs = 4;
+inline constexpr uint32_t tx_configs = 8;
 // The same for transmit: 0 to tx_configs - 1.
-constexpr uint32_t number_of(TxConfig c) noexcept {
-  return (c.multi_seg ? 1u : 0u) | (c.gathered ? 2u : 0u);
-}
 constexpr TxConfig tx_config(uint32_t number) noexcept {
-  return {.multi_seg = (number & 1) != 0, .gathered = (number & 2) != 0};
+  return {.multi_seg = (number & 1) != 0,
+          .gathered = (number & 2) != 0,
+          .multi_packet = (number & 4) != 0};
 }
 
 }  // namespace kilim::burst

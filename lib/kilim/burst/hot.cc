@@ -7,7 +7,9 @@
 namespace kilim::burst::hot {
 
 uint32_t receive(RxQueue& q, std::span<pool::Handle> out, RxConfig c) noexcept {
-  return select_rx(c)(q, out) + rx_refill(q);
+  uint32_t n = rx_refill(q);
+  for (const Simd s : {Simd::base, Simd::avx2}) n += select_rx(c, s).burst(q, out);
+  return n;
 }
 template <typename Queue>
 uint64_t messages(RecvQueue<Queue>& q) noexcept {
@@ -19,7 +21,12 @@ template uint64_t messages(RecvQueue<queue::Rq>&) noexcept;
 template uint64_t messages(RecvQueue<queue::Srq>&) noexcept;
 
 uint32_t transmit(TxQueue& q, std::span<const pool::Handle> in, TxConfig c) noexcept {
-  return select_reclaim(c)(q) + select_tx(c)(q, in) + tx_room(q);
+  uint32_t n = tx_room(q);
+  for (const Simd s : {Simd::base, Simd::avx2}) {
+    const TxVariant& v = select_tx(c, s);
+    n += v.reclaim(q) + v.burst(q, in);
+  }
+  return n;
 }
 uint32_t restart(RxQueue& q, const RxPlace& place) noexcept {
   uint32_t last = place.head_bytes() + q.rq.geometry().wqe_count;

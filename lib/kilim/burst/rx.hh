@@ -12,8 +12,10 @@
 #include "kilim/base/ident.hh"
 #include "kilim/burst/config.hh"
 #include "kilim/burst/packet_words.hh"
+#include "kilim/burst/rx_eight.hh"
 #include "kilim/burst/rx_four.hh"
 #include "kilim/burst/rx_ring.hh"
+#include "kilim/burst/simd.hh"
 #include "kilim/pool/pool.hh"
 #include "kilim/prm/cqe.hh"
 #include "kilim/queue/cq.hh"
@@ -43,9 +45,10 @@ struct RxQueue {
 
 // Posts buffers until the receive ring is full or the pool is empty, and rings once; returns
 // how many.
-inline uint32_t rx_refill(RxQueue& q) noexcept {
+template <Simd S = Simd::base>
+[[gnu::always_inline]] inline uint32_t rx_refill(RxQueue& q) noexcept {
   bool dry;
-  const uint32_t posted = q.rq.refill(*q.cache, dry);
+  const uint32_t posted = q.rq.refill<S>(*q.cache, dry);
   if (dry) [[unlikely]]
     q.counters.no_buffer.add(1);
   return posted;
@@ -64,31 +67,43 @@ namespace detail {
   q.failed.set(true);
 }
 
-}  // namespace detail
+// Takes good packets from the front, as many at once as vectors hold; returns how many.
+template <RxConfig C, Simd S>
+[[gnu::always_inline]] inline uint32_t take_rows([[maybe_unused]] const RxQueue& q,
+                                                 [[maybe_unused]] std::span<pool::Handle> out,
+                                                 [[maybe_unused]] uint16_t meta,
+                                                 [[maybe_unused]] uint64_t& bytes) noexcept {
+  uint32_t n = 0;
+#if defined(__SSE4_1__)
+  const RxRow row{q.cq.row(), q.rq.oldest(), C.side ? q.arena.sides() : nullptr, meta};
+  if constexpr (S == Simd::avx2) {
+    n = take_eights<C>(row, out, bytes);
+    if (n + 4 <= out.size()) n += take_fours<C>(row.behind(n), out.subspan(n), bytes);
+  } else {
+    n = take_fours<C>(row, out, bytes);
+  }
+#endif
+  return n;
+}
 
-// Writes up to out.size() received packets to `out`, the oldest first, and returns how many. The
-// caller holds them from now on.
-template <RxConfig C>
-uint32_t rx_burst(RxQueue& q, std::span<pool::Handle> out) noexcept {
+// rx_burst() for each kind of vectors.
+template <RxConfig C, Simd S>
+[[gnu::always_inline]] inline uint32_t receive(RxQueue& q, std::span<pool::Handle> out) noexcept {
   if (q.failed) [[unlikely]]
     return 0;
   const auto meta =
       static_cast<uint16_t>(q.head_lines | (C.side ? uint16_t{pool::Handle::side} : uint16_t{0}));
   uint64_t bytes = 0;
-  uint32_t n = 0;
-  pool::SideRecord* const sides = C.side ? q.arena.sides() : nullptr;
-#if defined(__SSE4_1__)
-  n = detail::take_fours<C>({q.cq.row(), q.rq.oldest(), sides, meta}, out, bytes);
-#endif
+  uint32_t n = take_rows<C, S>(q, out, meta, bytes);
   uint32_t seen = n;
   for (const prm::Cqe* e; seen < out.size() && (e = q.cq.peek(seen)) != nullptr; seen++) {
     if (queue::Cq::is_error(e->op_own)) [[unlikely]] {
-      detail::rx_error(q, *e);
+      rx_error(q, *e);
       continue;
     }
     const uint32_t index = q.rq.index(e->wqe_counter.host());
     const auto length = static_cast<uint16_t>(e->byte_cnt.host());
-    if constexpr (C.side) write_side<C>(sides[index], *e);
+    if constexpr (C.side) write_side<C>(q.arena.sides()[index], *e);
     out[n++] = {index, length, meta};
     bytes += length;
   }
@@ -98,8 +113,24 @@ uint32_t rx_burst(RxQueue& q, std::span<pool::Handle> out) noexcept {
     q.counters.packets.add(n);
     q.counters.bytes.add(bytes);
   }
-  if (q.rq.room() >= q.refill_at && !q.failed) rx_refill(q);
+  if (q.rq.room() >= q.refill_at && !q.failed) rx_refill<S>(q);
   return n;
 }
+
+}  // namespace detail
+
+// Writes up to out.size() received packets to `out`, the oldest first, and returns how many. The
+// caller holds them from now on.
+template <RxConfig C>
+uint32_t rx_burst(RxQueue& q, std::span<pool::Handle> out) noexcept {
+  return detail::receive<C, Simd::base>(q, out);
+}
+#if defined(__SSE4_1__)
+// The same for processors with AVX2.
+template <RxConfig C>
+KILIM_AVX2 uint32_t rx_burst_avx2(RxQueue& q, std::span<pool::Handle> out) noexcept {
+  return detail::receive<C, Simd::avx2>(q, out);
+}
+#endif
 
 }  // namespace kilim::burst

@@ -74,9 +74,16 @@ inline bool are_packets(const FourCqes& four, __m128i op_own) noexcept {
 }
 
 // Lengths of the packets as 32-bit words; an mbuf's and a handle's are 16 bits long.
+inline __m128i length_order() noexcept {
+  return _mm_setr_epi8(3, 2, -1, -1, 7, 6, -1, -1, 11, 10, -1, -1, 15, 14, -1, -1);
+}
 inline __m128i lengths_of(const FourCqes& four) noexcept {
-  const __m128i order = _mm_setr_epi8(3, 2, -1, -1, 7, 6, -1, -1, 11, 10, -1, -1, 15, 14, -1, -1);
-  return _mm_shuffle_epi8(four.words(offsetof(prm::Cqe, byte_cnt)), order);
+  return _mm_shuffle_epi8(four.words(offsetof(prm::Cqe, byte_cnt)), length_order());
+}
+inline uint32_t sum_of_words(__m128i words) noexcept {
+  const __m128i two = _mm_add_epi32(words, _mm_srli_si128(words, 8));
+  return static_cast<uint32_t>(_mm_cvtsi128_si32(two)) +
+         static_cast<uint32_t>(_mm_extract_epi32(two, 1));
 }
 
 inline void store_handles(pool::Handle* out, const uint32_t* indices, __m128i lengths,
@@ -144,15 +151,29 @@ struct RxRow {
   std::span<const uint32_t> buffers;  // posted for the next receives
   pool::SideRecord* sides;            // by a buffer's index
   uint16_t meta;                      // of each handle
+
+  // Packets that may be taken in a row into so many places.
+  [[nodiscard]] std::size_t most(std::size_t places) const noexcept {
+    const std::size_t n = places < cqes.count ? places : cqes.count;
+    return buffers.size() < n ? buffers.size() : n;
+  }
+  // The same behind the first `n` packets.
+  [[nodiscard]] RxRow behind(uint32_t n) const noexcept {
+    RxRow r = *this;
+    r.cqes.first += std::size_t{n} * cqes.bytes;
+    r.cqes.count -= n;
+    r.buffers = buffers.subspan(n);
+    return r;
+  }
 };
 
 // Takes packets four at a time, as long as there are four in a row and all are good: writes their
 // handles to `out`, adds their lengths to `bytes`, and returns how many.
 template <RxConfig C>
-uint32_t take_fours(const RxRow from, std::span<pool::Handle> out, uint64_t& bytes) noexcept {
+[[gnu::always_inline]] inline uint32_t take_fours(const RxRow from, std::span<pool::Handle> out,
+                                                  uint64_t& bytes) noexcept {
   const queue::Cq::Row row = from.cqes;
-  std::size_t most = out.size() < row.count ? out.size() : row.count;
-  most = from.buffers.size() < most ? from.buffers.size() : most;
+  const std::size_t most = from.most(out.size());
   const __m128i metas = _mm_set1_epi32(static_cast<int>(uint32_t{from.meta} << 16));
   __m128i sum = _mm_setzero_si128();
   const __m128i op_own = packet_op_own(row.owner);
@@ -168,9 +189,7 @@ uint32_t take_fours(const RxRow from, std::span<pool::Handle> out, uint64_t& byt
     store_handles(&out[n], &from.buffers[n], lengths, metas);
     if constexpr (C.side) write_sides<C>(from.sides, &from.buffers[n], four);
   }
-  sum = _mm_add_epi32(sum, _mm_srli_si128(sum, 8));
-  bytes += static_cast<uint32_t>(_mm_cvtsi128_si32(sum)) +
-           static_cast<uint32_t>(_mm_extract_epi32(sum, 1));
+  bytes += sum_of_words(sum);
   return static_cast<uint32_t>(n);
 }
 

@@ -14,13 +14,14 @@
 #include "kilim/base/mmio.hh"
 #include "kilim/base/owner.hh"
 #include "kilim/base/units.hh"
+#include "kilim/burst/simd.hh"
 #include "kilim/pool/pool.hh"
 #include "kilim/prm/data_seg.hh"
 #include "kilim/queue/geometry.hh"
 #include "kilim/queue/sge.hh"
 
 #if defined(__SSE4_1__)
-#include <smmintrin.h>
+#include <immintrin.h>
 #endif
 
 namespace kilim::burst {
@@ -88,6 +89,7 @@ class RxRing {
 
   // Posts buffers until the ring is full or the pool is empty, and rings. Returns how many; `dry`
   // says that the pool was empty.
+  template <Simd S = Simd::base>
   uint32_t refill(pool::BufferCache& cache, bool& dry) noexcept {
     owner_.check();
     uint32_t posted = 0;
@@ -97,7 +99,7 @@ class RxRing {
       const uint32_t to_end = mask_ + 1 - at;
       const uint32_t ask = want < to_end ? want : to_end;
       const uint32_t got = cache.alloc_indices({indices_ + at, ask});
-      store_addresses(at, got);
+      store_addresses<S>(at, got);
       pi_ += got;
       posted += got;
       want -= got;
@@ -125,6 +127,7 @@ class RxRing {
     record_store(geometry_.record, be32{pi_ & 0xffff});
   }
   // Writes the addresses of the buffers of `count` WQEs from number `at` on.
+  template <Simd S>
   void store_addresses(uint32_t at, uint32_t count) const noexcept {
     constexpr std::size_t address = offsetof(prm::DataSeg, addr);
     std::byte* to = geometry_.buf + std::size_t{at} * geometry_.stride + address;
@@ -132,6 +135,11 @@ class RxRing {
     const uint32_t* const from = indices_ + at;
     uint32_t i = 0;
 #if defined(__SSE4_1__)
+    if constexpr (S == Simd::avx2) {
+      i = count & ~3u;
+      store_fours(to, from, i);
+      to += i * step;
+    }
     const __m128i stride = _mm_set1_epi64x(stride_);
     const __m128i first = _mm_set1_epi64x(static_cast<long long>(first_));
     const __m128i order = _mm_setr_epi8(7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8);
@@ -147,6 +155,28 @@ class RxRing {
     for (; i < count; i++, to += step)
       queue::store_word(to, be64{first_ + std::size_t{from[i]} * stride_});
   }
+#if defined(__SSE4_1__)
+  // The same with AVX2 for a multiple of four.
+  KILIM_AVX2 void store_fours(std::byte* to, const uint32_t* from, uint32_t count) const noexcept {
+    const std::size_t step = geometry_.stride;
+    const __m256i stride = _mm256_set1_epi64x(stride_);
+    const __m256i first = _mm256_set1_epi64x(static_cast<long long>(first_));
+    const __m256i order = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8));
+    for (const uint32_t* const end = from + count; from != end; from += 4, to += 4 * step) {
+      const __m256i four =
+          _mm256_cvtepu32_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+      const __m256i host = _mm256_add_epi64(_mm256_mul_epu32(four, stride), first);
+      const __m256i big = _mm256_shuffle_epi8(host, order);
+      const __m128d low = _mm_castsi128_pd(_mm256_castsi256_si128(big));
+      const __m128d high = _mm_castsi128_pd(_mm256_extracti128_si256(big, 1));
+      _mm_storel_pd(reinterpret_cast<double*>(to), low);
+      _mm_storeh_pd(reinterpret_cast<double*>(to + step), low);
+      _mm_storel_pd(reinterpret_cast<double*>(to + 2 * step), high);
+      _mm_storeh_pd(reinterpret_cast<double*>(to + 3 * step), high);
+    }
+  }
+#endif
 
   queue::RqGeometry geometry_;
   uint32_t* indices_;

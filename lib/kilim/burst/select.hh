@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Finds the burst function of a configuration. Called once, when a queue starts; from then on a
-// burst costs one indirect call and no test of the configuration. Any thread.
+// The burst functions that were compiled, one row for each configuration and kind of vectors, and
+// the choice among them. Made once, when a queue starts; from then on a burst costs one indirect
+// call and no test of the configuration. Any thread.
 #pragma once
 
 #include <array>
@@ -10,6 +11,7 @@
 
 #include "kilim/burst/config.hh"
 #include "kilim/burst/rx.hh"
+#include "kilim/burst/simd.hh"
 #include "kilim/burst/tx.hh"
 
 namespace kilim::burst {
@@ -18,37 +20,60 @@ using RxBurst = uint32_t (*)(RxQueue&, std::span<pool::Handle>) noexcept;
 using TxBurst = uint32_t (*)(TxQueue&, std::span<const pool::Handle>) noexcept;
 using TxReclaim = uint32_t (*)(TxQueue&) noexcept;
 
+// A burst function compiled for one configuration and one kind of vectors.
+struct RxVariant {
+  Simd needs;
+  RxConfig config;
+  RxBurst burst;
+};
+struct TxVariant {
+  Simd needs;
+  TxConfig config;
+  TxBurst burst;
+  TxReclaim reclaim;
+};
+
 namespace detail {
 template <std::size_t... I>
-constexpr std::array<RxBurst, sizeof...(I)> rx_table(std::index_sequence<I...>) {
-  return {&rx_burst<rx_config(I)>...};
+constexpr auto rx_table(std::index_sequence<I...>) {
+  return std::array {
+#if defined(__SSE4_1__)
+    RxVariant{Simd::avx2, rx_config(I), &rx_burst_avx2<rx_config(I)>}...,
+#endif
+        RxVariant{Simd::base, rx_config(I), &rx_burst<rx_config(I)>}...
+  };
 }
 template <std::size_t... I>
-constexpr std::array<TxBurst, sizeof...(I)> tx_table(std::index_sequence<I...>) {
-  return {&tx_burst<tx_config(I)>...};
+constexpr auto tx_table(std::index_sequence<I...>) {
+  return std::array {
+#if defined(__SSE4_1__)
+    TxVariant{Simd::avx2, tx_config(I), &tx_burst_avx2<tx_config(I)>, &tx_reclaim<tx_config(I)>}...,
+#endif
+        TxVariant{Simd::base, tx_config(I), &tx_burst<tx_config(I)>, &tx_reclaim<tx_config(I)>}...
+  };
 }
-template <std::size_t... I>
-constexpr std::array<TxReclaim, sizeof...(I)> reclaim_table(std::index_sequence<I...>) {
-  return {&tx_reclaim<tx_config(I)>...};
-}
-inline constexpr auto rx_bursts = rx_table(std::make_index_sequence<rx_configs>{});
-inline constexpr auto tx_bursts = tx_table(std::make_index_sequence<tx_configs>{});
-inline constexpr auto reclaims = reclaim_table(std::make_index_sequence<tx_configs>{});
 }  // namespace detail
 
-// The instances of rx_burst(), tx_burst() and tx_reclaim() for a configuration.
-constexpr RxBurst select_rx(RxConfig c) noexcept {
-  return detail::rx_bursts[number_of(c)];
+// All of them; of those with one configuration the best comes first.
+inline constexpr auto rx_variants = detail::rx_table(std::make_index_sequence<rx_configs>{});
+inline constexpr auto tx_variants = detail::tx_table(std::make_index_sequence<tx_configs>{});
+
+// The best variant of a configuration that needs no more than `have` (widest_simd()).
+constexpr const RxVariant& select_rx(RxConfig c, Simd have) noexcept {
+  for (const RxVariant& v : rx_variants)
+    if (v.config == c && v.needs <= have) return v;
+  return rx_variants.back();  // never: the base has all configurations
 }
-constexpr TxBurst select_tx(TxConfig c) noexcept {
-  return detail::tx_bursts[number_of(c)];
-}
-constexpr TxReclaim select_reclaim(TxConfig c) noexcept {
-  return detail::reclaims[number_of(c)];
+constexpr const TxVariant& select_tx(TxConfig c, Simd have) noexcept {
+  for (const TxVariant& v : tx_variants)
+    if (v.config == c && v.needs <= have) return v;
+  return tx_variants.back();
 }
 
-static_assert(select_rx({.side = true}) == &rx_burst<RxConfig{.side = true}>);
-static_assert(select_tx({.gathered = true}) == &tx_burst<TxConfig{.gathered = true}>);
-static_assert(select_tx({.multi_seg = true}) == &tx_burst<TxConfig{.multi_seg = true}>);
+static_assert(select_rx({.side = true}, Simd::base).burst == &rx_burst<RxConfig{.side = true}>);
+static_assert(select_tx({.gathered = true}, Simd::base).burst ==
+              &tx_burst<TxConfig{.gathered = true}>);
+static_assert(select_tx({.multi_seg = true}, Simd::base).reclaim ==
+              &tx_reclaim<TxConfig{.multi_seg = true}>);
 
 }  // namespace kilim::burst

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 #include "kilim/base/assert.hh"
 #include "kilim/base/counter.hh"
@@ -14,10 +15,14 @@
 #include "kilim/base/ident.hh"
 #include "kilim/burst/config.hh"
 #include "kilim/burst/sent_ring.hh"
+#include "kilim/burst/simd.hh"
+#include "kilim/burst/tx_four.hh"
 #include "kilim/burst/tx_row.hh"
 #include "kilim/pool/pool.hh"
 #include "kilim/queue/cq.hh"
+#include "kilim/queue/eth_row.hh"
 #include "kilim/queue/eth_wqe.hh"
+#include "kilim/queue/mpw_row.hh"
 #include "kilim/queue/sq.hh"
 #include "kilim/queue/wqe_cursor.hh"
 
@@ -137,29 +142,59 @@ bool append(TxQueue& q, queue::WqeCursor& c, std::span<const pool::Handle> packe
                          unsignalled);
 }
 
+#if defined(__SSE4_1__)
+// Appends one row from the front of `in`, as long as there is room; returns the packets, 0: none,
+// or one of them is empty.
+template <typename Row, Simd S>
+[[gnu::always_inline]] inline uint32_t append_one_row(TxQueue& q, queue::WqeCursor& c,
+                                                      std::span<const pool::Handle> in,
+                                                      uint64_t& bytes) noexcept {
+  const std::span<pool::Handle> sent = q.sent.row();
+  const std::size_t most = Row::most(c);
+  std::size_t n = sent.size() < most ? sent.size() : most;
+  n = in.size() < n ? in.size() : n;
+  if (n < Row::least) return 0;
+  const RowShape shape{&q.arena, q.key, q.offload, unsignalled.flags};
+  uint64_t more;
+  if constexpr (S == Simd::avx2)
+    more = append_row_avx2<Row>(c, shape, in.first(n), sent.data());
+  else
+    more = append_row<Row>(c, shape, in.first(n), sent.data());
+  if (more == 0) return 0;
+  bytes += more;
+  q.sent.pushed(static_cast<uint32_t>(n));
+  return static_cast<uint32_t>(n);
+}
+
+// The rows of a configuration.
+template <TxConfig C, Simd S>
+struct RowOf {
+  using Single = std::conditional_t<S == Simd::avx2, queue::WideEthRow, queue::EthRow>;
+  using Type = std::conditional_t<C.multi_packet, queue::MpwRow, Single>;
+};
+#endif
+
 // Appends packets of one buffer each from the front of `in`, in rows, and returns how many: all
 // that there is room for, up to the first empty one at most.
-inline uint32_t append_rows([[maybe_unused]] TxQueue& q, [[maybe_unused]] queue::WqeCursor& c,
-                            [[maybe_unused]] std::span<const pool::Handle> in,
-                            [[maybe_unused]] uint64_t& bytes) noexcept {
+template <TxConfig C, Simd S>
+[[gnu::always_inline]] inline uint32_t append_rows(
+    [[maybe_unused]] TxQueue& q, [[maybe_unused]] queue::WqeCursor& c,
+    [[maybe_unused]] std::span<const pool::Handle> in, [[maybe_unused]] uint64_t& bytes) noexcept {
   uint32_t taken = 0;
 #if defined(__SSE4_1__)
-  if (c.has_pending_fence()) return 0;
-  const RowShape shape{Segments(q.arena, q.key), q.offload, unsignalled.flags};
-  while (taken < in.size()) {
-    const std::span<pool::Handle> sent = q.sent.row();
-    std::size_t n = sent.size() < c.row() ? sent.size() : c.row();
-    n = in.size() - taken < n ? in.size() - taken : n;
+  if (C.multi_seg || C.gathered || c.has_pending_fence()) return 0;
+  for (uint32_t n; taken < in.size(); taken += n) {
+    n = append_one_row<typename RowOf<C, S>::Type, S>(q, c, in.subspan(taken), bytes);
     if (n == 0) break;
-    const uint64_t more = append_row(c, shape, in.subspan(taken, n), sent.data());
-    if (more == 0) break;
-    bytes += more;
-    q.sent.pushed(static_cast<uint32_t>(n));
-    taken += static_cast<uint32_t>(n);
   }
 #endif
   return taken;
 }
+
+// tx_burst() for each kind of vectors.
+template <TxConfig C, Simd S>
+[[gnu::always_inline]] inline uint32_t transmit(TxQueue& q,
+                                                std::span<const pool::Handle> in) noexcept;
 
 }  // namespace detail
 
@@ -185,27 +220,23 @@ uint32_t tx_reclaim(TxQueue& q) noexcept {
   return n;
 }
 
-// Sends packets from the front of `in` with one doorbell; returns how many handles it took, of
-// whole packets only. The caller keeps the others. It stops at an empty packet, which no device
-// sends: the caller drops that before it tries again.
-template <TxConfig C>
-uint32_t tx_burst(TxQueue& q, std::span<const pool::Handle> in) noexcept {
+template <TxConfig C, Simd S>
+uint32_t detail::transmit(TxQueue& q, std::span<const pool::Handle> in) noexcept {
   tx_reclaim<C>(q);
   if (q.failed) [[unlikely]]
     return 0;
   queue::WqeCursor c{q.sq};
   uint64_t bytes = 0;
-  uint32_t taken = 0;
-  if constexpr (!C.multi_seg && !C.gathered) taken = detail::append_rows(q, c, in, bytes);
+  uint32_t taken = append_rows<C, S>(q, c, in, bytes);
   uint32_t packets = taken;
   while (taken < in.size()) {
     uint32_t pieces = 1;
-    if constexpr (C.multi_seg || C.gathered) pieces = detail::chain_length(in.subspan(taken));
+    if constexpr (C.multi_seg || C.gathered) pieces = chain_length(in.subspan(taken));
     if (pieces == 0 || q.sent.room() < pieces) break;
     const std::span<const pool::Handle> packet = in.subspan(taken, pieces);
-    if (!detail::append<C>(q, c, packet)) break;
+    if (!append<C>(q, c, packet)) break;
     for (const pool::Handle h : packet) q.sent.push(h);
-    bytes += detail::bytes_of<C>(packet);
+    bytes += bytes_of<C>(packet);
     taken += pieces;
     packets++;
   }
@@ -217,6 +248,21 @@ uint32_t tx_burst(TxQueue& q, std::span<const pool::Handle> in) noexcept {
   q.counters.bytes.add(bytes);
   return taken;
 }
+
+// Sends packets from the front of `in` with one doorbell; returns how many handles it took, of
+// whole packets only. The caller keeps the others. It stops at an empty packet, which no device
+// sends: the caller drops that before it tries again.
+template <TxConfig C>
+uint32_t tx_burst(TxQueue& q, std::span<const pool::Handle> in) noexcept {
+  return detail::transmit<C, Simd::base>(q, in);
+}
+#if defined(__SSE4_1__)
+// The same for processors with AVX2.
+template <TxConfig C>
+KILIM_AVX2 uint32_t tx_burst_avx2(TxQueue& q, std::span<const pool::Handle> in) noexcept {
+  return detail::transmit<C, Simd::avx2>(q, in);
+}
+#endif
 
 // How many packets of one piece the next burst is sure to take.
 inline uint32_t tx_room(const TxQueue& q) noexcept {

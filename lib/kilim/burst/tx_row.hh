@@ -15,33 +15,33 @@
 #include "kilim/base/assert.hh"
 #include "kilim/base/ident.hh"
 #include "kilim/pool/arena.hh"
+#include "kilim/pool/each_data.hh"
 #include "kilim/pool/handle.hh"
 #include "kilim/queue/eth_row.hh"
 
 namespace kilim::burst::detail {
 
+// Where the bytes of an address, and of a segment's length, come from.
+inline __m128i address_order() noexcept {
+  return _mm_setr_epi8(7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8);
+}
+inline __m128i head_order() noexcept {
+  return _mm_setr_epi8(-1, -1, 5, 4, -1, -1, -1, -1, -1, -1, 13, 12, -1, -1, -1, -1);
+}
+
 // From handles, two in a register, to their data segments.
 class Segments {
  public:
   Segments(const pool::Arena& arena, Lkey key) noexcept
-      : key_(upper(be32{key.value()})),
-        first_(_mm_set1_epi64x(static_cast<long long>(arena.first_address().value()))),
-        stride_(_mm_set1_epi64x(arena.stride())) {}
+      : key_(upper(be32{key.value()})), addresses_(arena.first_address().value(), arena.stride()) {}
 
   // Addresses of the data, in the order of the device.
   [[nodiscard]] __m128i addresses(__m128i two) const noexcept {
-    // 64 bytes for each line of the offset, which begins at bit 48.
-    const __m128i offset =
-        _mm_and_si128(_mm_srli_epi64(two, 48 - 6), _mm_set1_epi64x(pool::Handle::offset_mask << 6));
-    const __m128i buffer = _mm_add_epi64(_mm_mul_epu32(two, stride_), first_);
-    const __m128i order = _mm_setr_epi8(7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8);
-    return _mm_shuffle_epi8(_mm_add_epi64(buffer, offset), order);
+    return _mm_shuffle_epi8(addresses_.of(two), address_order());
   }
   // Lengths and keys, in the order of the device.
   [[nodiscard]] __m128i heads(__m128i two) const noexcept {
-    const __m128i order =
-        _mm_setr_epi8(-1, -1, 5, 4, -1, -1, -1, -1, -1, -1, 13, 12, -1, -1, -1, -1);
-    return _mm_or_si128(_mm_shuffle_epi8(two, order), key_);
+    return _mm_or_si128(_mm_shuffle_epi8(two, head_order()), key_);
   }
 
  private:
@@ -49,13 +49,14 @@ class Segments {
     return _mm_slli_epi64(_mm_set1_epi64x(word.raw()), 32);
   }
   __m128i key_;  // in the upper half of each lane
-  __m128i first_;
-  __m128i stride_;
+  pool::PairOfAddresses addresses_;
 };
 
 // Sum of lengths, and whether a packet was empty.
 class Lengths {
  public:
+  Lengths() = default;
+  Lengths(__m128i sum, __m128i least) noexcept : sum_(sum), least_(least) {}
   void add(__m128i two) noexcept { add(two, two); }
   // `counted` are handles whose lengths are added, `judged` those that may be empty.
   void add(__m128i counted, __m128i judged) noexcept {
@@ -78,19 +79,18 @@ class Lengths {
 
 // What all WQEs of a row have.
 struct RowShape {
-  Segments segments;
+  const pool::Arena* arena;
+  Lkey key;  // of the arena
   uint8_t offload;
   uint8_t flags;
 };
 
-// Writes WQEs for all of `in`, at least one, at the cursor's place, where they have room in a row,
-// and copies the handles to `sent`. Returns the bytes of all; 0: one of them is empty, and nothing
-// has been appended.
-inline uint64_t append_row(queue::WqeCursor& c, const RowShape& shape,
-                           std::span<const pool::Handle> in, pool::Handle* sent) noexcept {
-  const Segments segments = shape.segments;
-  queue::EthRow row(c, shape.offload, shape.flags);
-  Lengths lengths;
+// Puts the data segments of `in` into a row, two at a time, and copies the handles to `sent`.
+template <typename Row>
+[[gnu::always_inline]] inline void put_pairs(Row& row, const RowShape& shape,
+                                             std::span<const pool::Handle> in, pool::Handle* sent,
+                                             Lengths& lengths) noexcept {
+  const Segments segments(*shape.arena, shape.key);
   std::size_t i = 0;
   for (; i + 2 <= in.size(); i += 2) {
     const __m128i two = _mm_loadu_si128(reinterpret_cast<const __m128i*>(&in[i]));
@@ -107,8 +107,20 @@ inline uint64_t append_row(queue::WqeCursor& c, const RowShape& shape,
     sent[i] = in[i];
     lengths.add(one, twice);
   }
+}
+
+// Writes WQEs for all of `in`, at least one, at the cursor's place, where they have room in a row,
+// and copies the handles to `sent`. Returns the bytes of all; 0: one of them is empty, and nothing
+// has been appended. Row is queue::EthRow or queue::MpwRow.
+template <typename Row>
+[[gnu::always_inline]] inline uint64_t append_row(queue::WqeCursor& c, const RowShape& shape,
+                                                  std::span<const pool::Handle> in,
+                                                  pool::Handle* sent) noexcept {
+  Row row(c, shape.offload, shape.flags);
+  Lengths lengths;
+  put_pairs(row, shape, in, sent, lengths);
   if (lengths.any_empty()) return 0;
-  c.advance_row(static_cast<uint32_t>(in.size()));
+  row.close(c, static_cast<uint32_t>(in.size()));
   return lengths.bytes();
 }
 

@@ -2,10 +2,12 @@
 #include "kilim/pool/arena.hh"
 
 #include <cerrno>
+#include <cstring>
 
 namespace kilim::pool {
 
-Result<Arena> Arena::over(std::span<std::byte> memory, uint32_t stride, SideRecord* side) {
+Result<Arena> Arena::over(std::span<std::byte> memory, uint32_t stride, SideRecord* side,
+                          ExtraHolders* extra) {
   constexpr uint32_t line = cacheline_bytes;
   if (stride % line != 0 || stride / line % 2 == 0 || stride / line > Handle::offset_mask)
     return Error{EINVAL, "the buffer stride must be an odd number of 64-byte lines, 1 to 255"};
@@ -15,6 +17,7 @@ Result<Arena> Arena::over(std::span<std::byte> memory, uint32_t stride, SideReco
   a.base_ = memory.data();
   a.known_ = reinterpret_cast<uint64_t>(a.base_);
   a.side_ = side;
+  a.extra_ = extra;
   a.stride_ = stride;
   a.count_ = static_cast<uint32_t>(memory.size() / stride);
   return a;
@@ -29,6 +32,14 @@ Error zone_error(Error e) {
                "run with --no-huge --no-shconf -m MIB"};
 }
 
+// One entry for each buffer where they are wanted. At least one: a memzone of 0 bytes would be the
+// largest free piece of memory.
+Result<mem::Block> records(const char* name, bool wanted, std::size_t size,
+                           const ArenaConfig& config) {
+  const std::size_t count = wanted ? config.buffers : 1;
+  return mem::Block::reserve(name, count * size, cacheline_bytes, config.numa_node);
+}
+
 }  // namespace
 
 Result<ArenaMemory> ArenaMemory::create(const ArenaConfig& config) {
@@ -36,15 +47,17 @@ Result<ArenaMemory> ArenaMemory::create(const ArenaConfig& config) {
   if (bytes == 0) return Error{EINVAL, "an arena holds at least one packet buffer"};
   auto buffers = mem::Block::reserve("kilim_arena", bytes, 4096, config.numa_node);
   if (!buffers) return zone_error(buffers.error());
-  // At least one record: a memzone of 0 bytes would be the largest free piece of memory.
-  const std::size_t records = config.side_records ? config.buffers : 1;
-  auto side = mem::Block::reserve("kilim_arena_side", records * sizeof(SideRecord), cacheline_bytes,
-                                  config.numa_node);
+  auto side = records("kilim_arena_side", config.side_records, sizeof(SideRecord), config);
   if (!side) return zone_error(side.error());
+  auto extra = records("kilim_arena_holders", config.holders, sizeof(ExtraHolders), config);
+  if (!extra) return zone_error(extra.error());
   auto* record = reinterpret_cast<SideRecord*>(side->span().data());
-  auto arena = Arena::over(buffers->span(), config.stride, config.side_records ? record : nullptr);
+  auto* holders = reinterpret_cast<ExtraHolders*>(extra->span().data());
+  std::memset(extra->span().data(), 0, extra->span().size());
+  auto arena = Arena::over(buffers->span(), config.stride, config.side_records ? record : nullptr,
+                           config.holders ? holders : nullptr);
   if (!arena) return arena.error();
-  return ArenaMemory{*std::move(buffers), *std::move(side), *arena};
+  return ArenaMemory{*std::move(buffers), *std::move(side), *std::move(extra), *arena};
 }
 
 }  // namespace kilim::pool

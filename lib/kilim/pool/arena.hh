@@ -5,6 +5,7 @@
 // use.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -30,15 +31,20 @@ constexpr uint32_t stride_for(uint32_t bytes) noexcept {
 }
 static_assert(stride_for(2048) == default_stride && stride_for(9216) % 128 == 64);
 
+// How many hold a buffer besides the first; 0 for a buffer that is free.
+using ExtraHolders = std::atomic<uint16_t>;
+static_assert(sizeof(ExtraHolders) == sizeof(uint16_t) && ExtraHolders::is_always_lock_free);
+
 class Arena {
  public:
   // An arena of no buffers.
   Arena() = default;
 
   // An arena over the caller's memory, which outlives it. EINVAL: the stride is not an odd number
-  // of lines below 256, or the memory is smaller than one buffer.
+  // of lines below 256, or the memory is smaller than one buffer. `side` and `extra` have one entry
+  // for each buffer, those of `extra` 0.
   static Result<Arena> over(std::span<std::byte> memory, uint32_t stride = default_stride,
-                            SideRecord* side = nullptr);
+                            SideRecord* side = nullptr, ExtraHolders* extra = nullptr);
 
   [[nodiscard]] uint32_t count() const noexcept { return count_; }
   [[nodiscard]] uint32_t stride() const noexcept { return stride_; }
@@ -76,10 +82,38 @@ class Arena {
     return side_[index];
   }
 
+  // True: a buffer may have several holders, and every free looks at their number.
+  [[nodiscard]] bool has_holders() const noexcept { return extra_ != nullptr; }
+  // The number of holders of a buffer that is not free; requires has_holders().
+  [[nodiscard]] uint32_t holders(uint32_t index) const noexcept {
+    return 1u + extra(index).load(std::memory_order_relaxed);
+  }
+  // Adds `more` holders to a buffer that the caller holds; each of them frees it. Requires
+  // has_holders(). At most 65,536 hold a buffer. Nobody writes to it while it has several.
+  void share(uint32_t index, uint16_t more) const noexcept {
+    KILIM_ASSERT(uint32_t{more} + extra(index).load(std::memory_order_relaxed) <= UINT16_MAX);
+    extra(index).fetch_add(more, std::memory_order_relaxed);
+  }
+  // For BufferCache: takes one holder away. True: it was the last, and the buffer is free. The last
+  // one sees what the others did before (as rte_mbuf_refcnt_update).
+  [[nodiscard]] bool drop(uint32_t index) const noexcept {
+    ExtraHolders& others = extra(index);
+    if (others.load(std::memory_order_acquire) == 0) return true;
+    if (others.fetch_sub(1, std::memory_order_acq_rel) != 0) return false;
+    others.store(0, std::memory_order_relaxed);  // another dropped it in between
+    return true;
+  }
+
  private:
+  [[nodiscard]] ExtraHolders& extra(uint32_t index) const noexcept {
+    KILIM_ASSERT(extra_ != nullptr && index < count_);
+    return extra_[index];
+  }
+
   std::byte* base_ = nullptr;
   uint64_t known_ = 0;  // address of base_ as the keys count
   SideRecord* side_ = nullptr;
+  ExtraHolders* extra_ = nullptr;
   uint32_t stride_ = default_stride;
   uint32_t count_ = 0;
 };
@@ -87,7 +121,8 @@ class Arena {
 struct ArenaConfig {
   uint32_t buffers = 8192;
   uint32_t stride = default_stride;  // bytes, an odd number of cache lines
-  bool side_records = false;         // for RxConfig::side: 16 bytes more for each buffer
+  bool side_records = false;         // for RxConfig::side: 32 bytes more for each buffer
+  bool holders = false;              // for Arena::share(): 2 bytes more for each buffer
   int numa_node = -1;                // of the device; -1: any
 };
 
@@ -103,11 +138,15 @@ class ArenaMemory {
   [[nodiscard]] uint64_t page_bytes() const noexcept { return buffers_.range().page_bytes; }
 
  private:
-  ArenaMemory(mem::Block buffers, mem::Block side, const Arena& arena) noexcept
-      : buffers_(std::move(buffers)), side_(std::move(side)), arena_(arena) {}
+  ArenaMemory(mem::Block buffers, mem::Block side, mem::Block extra, const Arena& arena) noexcept
+      : buffers_(std::move(buffers)),
+        side_(std::move(side)),
+        extra_(std::move(extra)),
+        arena_(arena) {}
 
   mem::Block buffers_;
   mem::Block side_;
+  mem::Block extra_;
   Arena arena_;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Instantiates the whole inline API of this room, so that the style suite can see from the object's
 // undefined symbols that none of it allocates, locks, logs or calls the system.
+#include "kilim/pool/each_data.hh"
 #include "kilim/pool/pool.hh"
 
 namespace kilim::pool::hot {
@@ -41,6 +42,17 @@ uint64_t arena_reads(const Arena& a, Handle h) noexcept {
   r.vlan = a.has_side() && a.sides() != nullptr && a.first_address().value() != 0 ? 1 : 0;
   return a.known_at(Va{0}).address(h).value() + a.address(h).value() + a.bytes(h).size() +
          a.memory().size() + (h.has(Handle::more) ? 1 : 0);
+}
+
+uint32_t arena_shares(const Arena& a, uint32_t index) noexcept {
+  a.share(index, 2);
+  return a.has_holders() && !a.drop(index) ? a.holders(index) : 0;
+}
+
+uint64_t first_bytes(const Arena& a, std::span<const Handle> in) noexcept {
+  uint64_t sum = 0;
+  each_data(a, in, [&sum](std::byte* data) noexcept { sum += static_cast<uint64_t>(*data); });
+  return sum;
 }
 
 uint64_t arena_memory(const ArenaMemory& m, uint32_t bytes) noexcept {

@@ -18,6 +18,7 @@
 #include "kilim/base/result.hh"
 #include "kilim/pool/arena.hh"
 #include "kilim/pool/handle.hh"
+#include "kilim/pool/row.hh"
 
 namespace kilim::pool {
 
@@ -74,7 +75,8 @@ class BufferCache {
   static constexpr uint32_t exchange = 256;           // buffers moved from or to the ring at once
   static constexpr uint32_t capacity = 2 * exchange;  // a full cache returns half to the ring
 
-  explicit BufferCache(Pool& pool) noexcept : pool_(&pool), arena_(pool.arena()) {}
+  explicit BufferCache(Pool& pool) noexcept
+      : pool_(&pool), arena_(pool.arena()), limit_(pool.arena().has_holders() ? 0 : capacity) {}
   BufferCache(const BufferCache&) = delete;
   BufferCache& operator=(const BufferCache&) = delete;
   ~BufferCache() {
@@ -90,48 +92,28 @@ class BufferCache {
   // the pool is empty.
   uint32_t alloc_indices(std::span<uint32_t> out) noexcept {
     owner_.check();
-    auto want = static_cast<uint32_t>(out.size());
-    uint32_t done = 0;
-    while (done < want) {
-      if (top_ == 0 && !refill()) break;
-      uint32_t n = want - done < top_ ? want - done : top_;
-      top_ -= n;
-      std::memcpy(out.data() + done, slots_ + top_, n * sizeof(uint32_t));
-      done += n;
-    }
-    return done;
+    const auto want = static_cast<uint32_t>(out.size());
+    if (top_ < want) [[unlikely]]
+      return alloc_beyond(out, Handle{});
+    pop_row(out.data(), want, Handle{});
+    return want;
   }
 
   // The same as handles with data offset 0 and `length` bytes.
   uint32_t alloc(std::span<Handle> out, uint16_t length) noexcept {
     owner_.check();
-    auto want = static_cast<uint32_t>(out.size());
-    uint32_t done = 0;
-    for (; done < want; done++) {
-      if (top_ == 0 && !refill()) break;
-      out[done] = Handle{slots_[--top_], length, 0};
-    }
-    return done;
+    const auto want = static_cast<uint32_t>(out.size());
+    const Handle like{0, length, 0};
+    if (top_ < want) [[unlikely]]
+      return alloc_beyond(out, like);
+    pop_row(out.data(), want, like);
+    return want;
   }
 
-  // Frees the buffers of the handles, whichever worker allocated them.
-  void free(std::span<const Handle> handles) noexcept {
-    owner_.check();
-    while (!handles.empty()) {
-      if (top_ == capacity) spill();
-      const std::size_t n = handles.size() < capacity - top_ ? handles.size() : capacity - top_;
-      for (std::size_t i = 0; i < n; i++) {
-        KILIM_ASSERT(handles[i].index < arena_.count());
-        slots_[top_ + i] = handles[i].index;
-      }
-      top_ += static_cast<uint32_t>(n);
-      handles = handles.subspan(n);
-    }
-  }
-  void free_indices(std::span<const uint32_t> indices) noexcept {
-    owner_.check();
-    for (uint32_t i : indices) put(i);
-  }
+  // Frees the buffers of the handles, whichever worker allocated them. A buffer with several
+  // holders (Arena::share) is free when the last of them frees it.
+  void free(std::span<const Handle> handles) noexcept { free_row(handles); }
+  void free_indices(std::span<const uint32_t> indices) noexcept { free_row(indices); }
   void free_one(Handle h) noexcept {
     owner_.check();
     put(h.index);
@@ -148,8 +130,66 @@ class BufferCache {
  private:
   void put(uint32_t index) noexcept {
     KILIM_ASSERT(index < arena_.count());
-    if (top_ == capacity) spill();
+    if (top_ >= limit_) [[unlikely]]
+      return free_beyond(std::span<const uint32_t>(&index, 1));
     slots_[top_++] = index;
+  }
+  // Writes the newest `n` buffers of the cache, which has so many, to `out`.
+  void pop_row(uint32_t* out, uint32_t n, Handle) noexcept {
+    top_ -= n;
+    detail::row_of_indices(out, slots_ + top_, n);
+  }
+  void pop_row(Handle* out, uint32_t n, Handle like) noexcept {
+    top_ -= n;
+    detail::row_of_handles(out, slots_ + top_, n, like);
+  }
+  // More than the cache has.
+  template <typename T>
+  [[gnu::noinline]] uint32_t alloc_beyond(std::span<T> out, Handle like) noexcept {
+    const auto want = static_cast<uint32_t>(out.size());
+    uint32_t done = 0;
+    while (done < want) {
+      if (top_ == 0 && !refill()) break;
+      const uint32_t n = want - done < top_ ? want - done : top_;
+      pop_row(out.data() + done, n, like);
+      done += n;
+    }
+    return done;
+  }
+  template <typename T>
+  [[gnu::always_inline]] void free_row(std::span<const T> row) noexcept {
+    owner_.check();
+    for ([[maybe_unused]] const T& buffer : row)
+      KILIM_ASSERT(detail::index_of(buffer) < arena_.count());
+    if (top_ + row.size() > limit_) [[unlikely]]
+      return free_beyond(row);
+    push_row(row);
+  }
+  template <typename T>
+  void push_row(std::span<const T> row) noexcept {
+    const auto n = static_cast<uint32_t>(row.size());
+    detail::row_of_indices(slots_ + top_, row.data(), n);
+    top_ += n;
+  }
+  // More than the cache has room for, or buffers that may have other holders.
+  template <typename T>
+  [[gnu::noinline]] void free_beyond(std::span<const T> row) noexcept {
+    if (limit_ == 0) return free_shared(row);
+    while (!row.empty()) {
+      if (top_ == capacity) spill();
+      const std::size_t n = row.size() < capacity - top_ ? row.size() : capacity - top_;
+      push_row(row.first(n));
+      row = row.subspan(n);
+    }
+  }
+  template <typename T>
+  void free_shared(std::span<const T> row) noexcept {
+    for (const T& buffer : row) {
+      const uint32_t index = detail::index_of(buffer);
+      if (!arena_.drop(index)) continue;
+      if (top_ == capacity) spill();
+      slots_[top_++] = index;
+    }
   }
   // Fills an empty cache from the pool. False: the pool is empty.
   bool refill() noexcept {
@@ -167,6 +207,7 @@ class BufferCache {
   Pool* pool_;
   Arena arena_;
   uint32_t top_ = 0;
+  uint32_t limit_;  // a free that would go beyond takes the long way; 0: every one
   Owner owner_;
   KILIM_CACHELINE_ALIGNED uint32_t slots_[capacity];
 };

@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <smmintrin.h>
+#include <immintrin.h>
 
 #include "kilim/base/assert.hh"
 #include "kilim/prm/ctrl_seg.hh"
@@ -22,6 +22,9 @@ namespace kilim::queue {
 
 class EthRow {
  public:
+  static constexpr uint32_t least = 1;  // packets
+  [[nodiscard]] static std::size_t most(const WqeCursor& c) noexcept { return c.row(); }
+
   // At the cursor's place; the cursor has no pending fence. `offload` and `flags` are those of
   // eth_send(), the same in all WQEs.
   EthRow(const WqeCursor& c, uint8_t offload, uint8_t flags) noexcept
@@ -30,7 +33,7 @@ class EthRow {
   }
 
   // Writes the next WQE, whose data segment is `data`, as it lies in memory. The caller counts: at
-  // most WqeCursor::row() in all, and WqeCursor::advance_row() tells the cursor.
+  // most most() in all, then close().
   void put(__m128i data) noexcept {
     // The WQE's index in the byte order of the device, in the middle of the first word.
     const __m128i order = _mm_setr_epi8(-1, 1, 0, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -41,8 +44,9 @@ class EthRow {
     control_ = _mm_add_epi16(control_, _mm_cvtsi32_si128(1));
     at_ += wqebb_bytes;
   }
+  // Appends the WQEs of `packets` packets.
+  static void close(WqeCursor& c, uint32_t packets) noexcept { c.advance_row(packets); }
 
- private:
   // A control segment, but for its first word: index (15:0, counted in host order) and opcode
   // (23:16).
   static __m128i first_control(const WqeCursor& c, uint8_t flags) noexcept {
@@ -58,10 +62,47 @@ class EthRow {
     return _mm_load_si128(reinterpret_cast<const __m128i*>(segment));
   }
 
+ private:
   static constexpr uint32_t octowords = 3;
   std::byte* at_;
   __m128i control_;
   __m128i eth_;
+};
+
+// The same with AVX2: control and Ethernet segment are one store.
+class WideEthRow {
+ public:
+  static constexpr uint32_t least = EthRow::least;
+  [[nodiscard]] static std::size_t most(const WqeCursor& c) noexcept { return EthRow::most(c); }
+
+  [[gnu::target("avx2")]] WideEthRow(const WqeCursor& c, uint8_t offload, uint8_t flags) noexcept
+      : at_(c.line()),
+        heads_(_mm256_inserti128_si256(_mm256_castsi128_si256(EthRow::first_control(c, flags)),
+                                       EthRow::eth_segment(offload), 1)) {
+    KILIM_ASSERT(!c.has_pending_fence());
+  }
+
+  [[gnu::target("avx2")]] void put(__m128i data) noexcept {
+    const __m256i order = _mm256_setr_epi8(-1, 1, 0, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 0,
+                                           1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    auto* wqe = reinterpret_cast<__m256i*>(at_);
+    _mm256_store_si256(wqe, _mm256_shuffle_epi8(heads_, order));
+    _mm_store_si128(reinterpret_cast<__m128i*>(wqe + 1), data);
+    heads_ = _mm256_add_epi16(heads_, _mm256_setr_epi32(1, 0, 0, 0, 0, 0, 0, 0));
+    at_ += wqebb_bytes;
+  }
+  // Four WQEs: the data segments of the first and third, and of the second and fourth.
+  [[gnu::target("avx2")]] void put_four(__m256i odd, __m256i even) noexcept {
+    put(_mm256_castsi256_si128(odd));
+    put(_mm256_castsi256_si128(even));
+    put(_mm256_extracti128_si256(odd, 1));
+    put(_mm256_extracti128_si256(even, 1));
+  }
+  static void close(WqeCursor& c, uint32_t packets) noexcept { c.advance_row(packets); }
+
+ private:
+  std::byte* at_;
+  __m256i heads_;  // the control segment as EthRow has it, and the Ethernet segment
 };
 
 }  // namespace kilim::queue

@@ -7,6 +7,7 @@
 #include "kilim/queue/eth_wqe.hh"
 #include "kilim/queue/geometry.hh"
 #include "kilim/queue/inline_recv.hh"
+#include "kilim/queue/mpw_row.hh"
 #include "kilim/queue/piece_check.hh"
 #include "kilim/queue/preset.hh"
 #include "kilim/queue/rc_wqe.hh"
@@ -45,9 +46,25 @@ uint32_t row(const Cq& q) noexcept {
 uint32_t eth_row(Sq& q, __m128i data) noexcept {
   WqeCursor c{q};
   EthRow row(c, EthOffload::none, WrFlags::none);
-  row.put(data);
-  c.advance_row(1);
+  row.put(_mm_or_si128(data, _mm_or_si128(EthRow::first_control(c, WrFlags::none),
+                                          EthRow::eth_segment(EthOffload::none))));
+  EthRow::close(c, 1);
   return c.row();
+}
+[[gnu::target("avx2")]] uint32_t wide_eth_row(Sq& q, __m256i data) noexcept {
+  WqeCursor c{q};
+  WideEthRow row(c, EthOffload::none, WrFlags::none);
+  row.put_four(data, data);
+  WideEthRow::close(c, 4);
+  return c.row();
+}
+[[gnu::target("avx2")]] uint32_t mpw_row(Sq& q, __m256i data) noexcept {
+  WqeCursor c{q};
+  MpwRow row(c, EthOffload::none, WrFlags::none);
+  row.put_four(data, data);
+  row.put(_mm256_castsi256_si128(data));
+  row.close(c, 5);
+  return static_cast<uint32_t>(MpwRow::most(c));
 }
 #endif
 

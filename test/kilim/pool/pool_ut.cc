@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "eal.hh"
+#include "kilim/pool/each_data.hh"
 #include "kilim/pool/pool.hh"
 #include "ut.hh"
 
@@ -48,6 +49,15 @@ void address_follows_index() {
   h.meta |= Handle::more;
   EQUAL(h.offset(), 255u * 64u);
   CU_ASSERT_TRUE(h.has(Handle::more) && !h.has(Handle::side));
+}
+
+void each_data_in_order() {
+  Field f(100);
+  std::vector<Handle> in;
+  for (uint32_t i = 0; i < 7; i++) in.push_back(make_handle(99 - i * 13, 1, i * 42));
+  std::size_t n = 0;
+  each_data(f.arena, in, [&](std::byte* data) { CU_ASSERT_TRUE(data == f.arena.data(in[n++])); });
+  EQUAL(n, in.size());
 }
 
 void every_buffer_once() {
@@ -126,6 +136,33 @@ void crossing_in_bulk() {
   std::vector<uint32_t> all(4000);
   EQUAL(pool->pop(all), 4000u);
   EQUAL((std::set<uint32_t>(all.begin(), all.end()).size()), 4000u);
+}
+
+// Rows of every length, from any place in the cache, keep every index and every field.
+void rows_of_every_length() {
+  CU_ASSERT_TRUE_FATAL(kilim::test::start_eal());
+  Field f(1200);
+  auto pool = Pool::create(f.arena, {.name = "rows", .count = 1200});
+  CU_ASSERT_TRUE_FATAL(pool.ok());
+  BufferCache s(*pool);
+  std::vector<uint32_t> all(1200), ones(1200);
+  for (uint32_t n = 0; n <= 600; n += n < 70 ? 1 : 53) {
+    Handle h[600];
+    EQUAL_FATAL(s.alloc({h, n}, 1500), n);
+    EQUAL_FATAL(s.alloc_indices({ones.data(), n}), n);
+    std::set<uint32_t> seen;
+    for (uint32_t i = 0; i < n; i++) {
+      seen.insert(h[i].index);
+      seen.insert(ones[i]);
+      CU_ASSERT(h[i] == make_handle(h[i].index, 1500));
+    }
+    EQUAL(seen.size(), 2 * n);
+    s.free({h, n});
+    s.free_indices({ones.data(), n});
+  }
+  s.flush();
+  EQUAL_FATAL(pool->pop(all), 1200u);
+  EQUAL((std::set<uint32_t>(all.begin(), all.end()).size()), 1200u);
 }
 
 void two_threads() {
@@ -213,10 +250,12 @@ const kilim::test::Case cases[] = {
     {"pools that overlap are refused", pools_that_overlap_are_refused},
     {"a stride is an odd number of lines", stride_rule},
     {"the address follows from the index", address_follows_index},
+    {"the data of many handles is found in order", each_data_in_order},
     {"every buffer of a pool is handed out once", every_buffer_once},
     {"a dry pool gives fewer than asked, and more after a flush", dry_pool},
     {"the last freed buffer is the first allocated", last_freed_first},
     {"buffers freed by another cache come back in bulk", crossing_in_bulk},
+    {"rows of every length keep every index", rows_of_every_length},
     {"two threads never hold the same buffer", two_threads},
     {"parts outside the arena and names taken are refused", refused_parts},
     {"a process has one arena", one_arena},

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Receives of eight packets at once with AVX2: the same handles and side records as four at once
+// (burst/rx_four.hh), whose words it joins. Owner: the queue's worker.
+#pragma once
+
+#if defined(__SSE4_1__)
+
+#include <cstddef>
+#include <cstdint>
+
+#include <immintrin.h>
+
+#include "kilim/burst/rx_four.hh"
+#include "kilim/burst/simd.hh"
+
+namespace kilim::burst::detail {
+
+KILIM_AVX2 inline __m256i joined(__m128i low, __m128i high) noexcept {
+  return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
+}
+KILIM_AVX2 inline __m256i all_words(uint32_t word) noexcept {
+  return _mm256_set1_epi32(static_cast<int>(word));
+}
+
+// A word of each of eight packets.
+struct EightWords {
+  __m256i info;    // hds_ip_ext, l4_hdr_type_etc, vlan_info
+  __m256i length;  // byte_cnt
+};
+
+// The second and the third 16 bytes of a CQE, whose last words are info and length.
+KILIM_AVX2 inline __m256i middle_of(const prm::Cqe& e) noexcept {
+  constexpr std::size_t at = 16;
+  static_assert(offsetof(prm::Cqe, hds_ip_ext) == at + 12 &&
+                offsetof(prm::Cqe, byte_cnt) == at + 16 + 12);
+  return _mm256_loadu_si256(
+      reinterpret_cast<const __m256i*>(reinterpret_cast<const std::byte*>(&e) + at));
+}
+
+// Info of four CQEs in the lower half, their lengths in the upper.
+KILIM_AVX2 inline __m256i info_and_length(const FourCqes& four) noexcept {
+  const __m256i low = _mm256_unpackhi_epi32(middle_of(four.cqe(0)), middle_of(four.cqe(1)));
+  const __m256i high = _mm256_unpackhi_epi32(middle_of(four.cqe(2)), middle_of(four.cqe(3)));
+  return _mm256_unpackhi_epi64(low, high);
+}
+
+KILIM_AVX2 inline EightWords words_of(const FourCqes& first, const FourCqes& second) noexcept {
+  const __m256i a = info_and_length(first), b = info_and_length(second);
+  return {_mm256_permute2x128_si256(a, b, 0x20), _mm256_permute2x128_si256(a, b, 0x31)};
+}
+
+// In the order of the host, as are_packets() and lengths_of().
+KILIM_AVX2 inline bool are_packets(const FourCqes& first, const FourCqes& second,
+                                   __m256i op_own) noexcept {
+  constexpr uint32_t judged = 0xffu & ~uint32_t{prm::cqe::solicited_bit};
+  constexpr std::size_t last = offsetof(prm::Cqe, op_own) - 3;
+  const __m256i words = joined(first.words(last), second.words(last));
+  return _mm256_testz_si256(_mm256_xor_si256(words, op_own), all_words(judged << 24)) != 0;
+}
+
+KILIM_AVX2 inline void store_handles(pool::Handle* out, const uint32_t* indices, __m256i lengths,
+                                     __m256i meta) noexcept {
+  const __m256i index = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(indices));
+  const __m256i rest = _mm256_or_si256(lengths, meta);
+  const __m256i low = _mm256_unpacklo_epi32(index, rest);   // 0 1 4 5
+  const __m256i high = _mm256_unpackhi_epi32(index, rest);  // 2 3 6 7
+  auto* to = reinterpret_cast<__m256i*>(out);
+  _mm256_storeu_si256(to, _mm256_permute2x128_si256(low, high, 0x20));
+  _mm256_storeu_si256(to + 1, _mm256_permute2x128_si256(low, high, 0x31));
+}
+
+// The first 16 bytes of two side records.
+KILIM_AVX2 inline void store_two_sides(pool::SideRecord& low, pool::SideRecord& high,
+                                       __m256i both) noexcept {
+  _mm_store_si128(reinterpret_cast<__m128i*>(&low), _mm256_castsi256_si128(both));
+  _mm_store_si128(reinterpret_cast<__m128i*>(&high), _mm256_extracti128_si256(both, 1));
+}
+
+template <RxConfig C>
+KILIM_AVX2 inline void write_sides(pool::SideRecord* sides, const uint32_t* indices,
+                                   const FourCqes& first, const FourCqes& second,
+                                   __m256i info) noexcept {
+  const __m256i big = _mm256_broadcastsi128_si256(
+      _mm_setr_epi8(3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12));
+  constexpr std::size_t at = offsetof(prm::Cqe, rx_hash_result);
+  const __m256i hash = _mm256_shuffle_epi8(joined(first.words(at), second.words(at)), big);
+  const __m256i type = joined(first.types(), second.types());
+  const __m256i zero = _mm256_setzero_si256();
+  const __m256i good =
+      _mm256_and_si256(_mm256_slli_epi32(info, checksum_shift), all_words(checksum_flags));
+  __m256i flags = _mm256_or_si256(
+      good, _mm256_andnot_si256(_mm256_cmpeq_epi32(hash, zero), all_words(hash_flag)));
+  __m256i vlan = zero;
+  if constexpr (C.vlan) {
+    vlan =
+        _mm256_shuffle_epi8(info, _mm256_broadcastsi128_si256(_mm_setr_epi8(
+                                      3, 2, -1, -1, 7, 6, -1, -1, 11, 10, -1, -1, 15, 14, -1, -1)));
+    // vlan_stripped in the sign bit, then in every bit of the word.
+    const __m256i stripped = _mm256_srai_epi32(_mm256_slli_epi32(info, 31 - 8), 31);
+    flags = _mm256_or_si256(flags, _mm256_and_si256(stripped, all_words(vlan_flags)));
+  }
+  const __m256i a = _mm256_unpacklo_epi32(hash, type), b = _mm256_unpackhi_epi32(hash, type);
+  const __m256i c = _mm256_unpacklo_epi32(flags, vlan), d = _mm256_unpackhi_epi32(flags, vlan);
+  store_two_sides(sides[indices[0]], sides[indices[4]], _mm256_unpacklo_epi64(a, c));
+  store_two_sides(sides[indices[1]], sides[indices[5]], _mm256_unpackhi_epi64(a, c));
+  store_two_sides(sides[indices[2]], sides[indices[6]], _mm256_unpacklo_epi64(b, d));
+  store_two_sides(sides[indices[3]], sides[indices[7]], _mm256_unpackhi_epi64(b, d));
+  if constexpr (C.timestamp) {
+    for (std::size_t i = 0; i < 4; i++) {
+      sides[indices[i]].timestamp = first.cqe(i).timestamp.host();
+      sides[indices[i + 4]].timestamp = second.cqe(i).timestamp.host();
+    }
+  }
+}
+
+// As take_fours(), eight at a time.
+template <RxConfig C>
+KILIM_AVX2 inline uint32_t take_eights(const RxRow from, std::span<pool::Handle> out,
+                                       uint64_t& bytes) noexcept {
+  const std::size_t most = from.most(out.size()), step = from.cqes.bytes;
+  const __m256i metas = all_words(uint32_t{from.meta} << 16);
+  const __m256i op_own = _mm256_broadcastsi128_si256(packet_op_own(from.cqes.owner));
+  const __m256i order = _mm256_broadcastsi128_si256(length_order());
+  __m256i sum = _mm256_setzero_si256();
+  const std::byte* at = from.cqes.first;
+  std::size_t n = 0;
+  for (; n + 8 <= most; n += 8, at += step * 8) {
+    const FourCqes first{at, step}, second{at + step * 4, step};
+    if (!are_packets(first, second, op_own)) break;
+    after_owner_bit();
+    const EightWords words = words_of(first, second);
+    const __m256i lengths = _mm256_shuffle_epi8(words.length, order);
+    sum = _mm256_add_epi32(sum, lengths);
+    const uint32_t* const indices = &from.buffers[n];
+    store_handles(&out[n], indices, lengths, metas);
+    if constexpr (C.side) write_sides<C>(from.sides, indices, first, second, words.info);
+  }
+  bytes +=
+      sum_of_words(_mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1)));
+  return static_cast<uint32_t>(n);
+}
+
+}  // namespace kilim::burst::detail
+
+#endif
