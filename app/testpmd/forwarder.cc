@@ -86,6 +86,11 @@ uint32_t Forwarder::streams_a_port(uint32_t port) const noexcept {
 }
 
 std::optional<Exit> Forwarder::choose_lcores() {
+  for (const port::Port* p : ports_)
+    if (senders_to(*p) > sizes_of(*p).txq)
+      return Exit{1, "--txq=" + std::to_string(options_.txq) + ": the " +
+                         std::to_string(senders_to(*p)) +
+                         " receive queues need a transmit queue each; leave --txq out or raise it"};
   for (uint32_t p = 0; p < ports_.size(); p++) stream_count_ += streams_a_port(p);
   unsigned lcore;
   RTE_LCORE_FOREACH_WORKER(lcore) lcores_.push_back(lcore);
@@ -99,10 +104,19 @@ std::optional<Exit> Forwarder::choose_lcores() {
   return std::nullopt;
 }
 
+// Receive queues whose packets a port sends.
+uint32_t Forwarder::senders_to(const port::Port& port) const noexcept {
+  if (!engine_->receives || !engine_->transmits) return 0;
+  const auto at = std::find(ports_.begin(), ports_.end(), &port);
+  const uint32_t from = partner(static_cast<uint32_t>(at - ports_.begin()));
+  return options_.rxq != 0 ? options_.rxq : ports_[from]->defaults().rxq;
+}
+
 port::QueueSizes Forwarder::sizes_of(const port::Port& port) const noexcept {
   port::QueueSizes s = port.defaults();
   if (options_.rxq != 0) s.rxq = options_.rxq;
   if (options_.txq != 0) s.txq = options_.txq;
+  if (options_.txq == 0) s.txq = std::max({s.txq, s.rxq, senders_to(port)});
   if (options_.rxd != 0) s.rxd = options_.rxd;
   if (options_.txd != 0) s.txd = options_.txd;
   return s;
@@ -209,9 +223,19 @@ Status Forwarder::configure(port::Port& port) {
   return Done{};
 }
 
+// Testpmd's words: by address unless more is asked.
+flow::Rss Forwarder::rss() const {
+  flow::Rss rss;
+  rss.types = flow::HashTypes::ip | (options_.rss_udp ? flow::HashTypes::udp : 0);
+  return rss;
+}
+
 std::optional<Exit> Forwarder::start_ports() {
+  const bool asked = options_.rss_ip || options_.rss_udp;
   for (port::Port* p : ports_) {
     if (Status s = configure(*p); !s) return failed(p->name(), s.error());
+    if (asked || p->sizes().rxq > 1)
+      if (Status s = p->set_rss(rss()); !s) return failed(p->name(), s.error());
     if (Status s = p->start(); !s) return failed(p->name(), s.error());
   }
   return std::nullopt;

@@ -62,6 +62,8 @@ class Forwarder {
   [[nodiscard]] port::QueueSizes sizes_of(const port::Port& port) const noexcept;
   [[nodiscard]] uint32_t partner(uint32_t port) const noexcept;
   [[nodiscard]] uint32_t streams_a_port(uint32_t port) const noexcept;
+  [[nodiscard]] uint32_t senders_to(const port::Port& port) const noexcept;
+  [[nodiscard]] flow::Rss rss() const;
 
   Options options_;
   const Engine* engine_ = nullptr;

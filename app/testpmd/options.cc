@@ -79,8 +79,10 @@ std::string parse_peer(Options& o, const char* v) {
 constexpr cli::Row<Options> rows[] = {
     {0, "forward-mode", "MODE", parse_mode, "how packets are forwarded, see below; default io"},
     {0, "fwd", "MODE", parse_mode, "the same"},
-    {0, "rxq", "N", &Options::rxq, "receive queues a port: 1 to 1 (no spreading by hash); default the devarg's", {1, 1}},
-    {0, "txq", "N", &Options::txq, "transmit queues a port: 1 to 64; default the devarg's", {1, 64}},
+    {0, "rxq", "N", &Options::rxq, "receive queues a port: 1 to 64; default the devarg's", {1, 64}},
+    {0, "txq", "N", &Options::txq, "transmit queues a port: 1 to 64; default the devarg's, and one for each receive queue", {1, 64}},
+    {0, "rss-ip", nullptr, &Options::rss_ip, "spread frames over receive queues by their addresses; the default"},
+    {0, "rss-udp", nullptr, &Options::rss_udp, "by addresses and UDP ports"},
     {0, "rxd", "N", &Options::rxd, "places of a receive ring: 64 to 8192, a power of two; default the devarg's", {64, 8192, true}},
     {0, "txd", "N", &Options::txd, "places of a transmit ring: 64 to 8192, a power of two; default the devarg's", {64, 8192, true}},
     {0, "nb-cores", "N", &Options::nb_cores, "forwarding lcores: 1 to 128, the main lcore not counted; default 1", {1, 128}},

@@ -18,6 +18,7 @@ using Mac = std::array<uint8_t, 6>;
 struct Options {
   std::string mode = "io";
   uint32_t rxq = 0, txq = 0, rxd = 0, txd = 0;  // 0: as the port's devargs say
+  bool rss_ip = false, rss_udp = false;         // how frames are spread; neither: by address
   uint32_t nb_cores = 1;
   uint32_t burst = 32;
   uint32_t mbuf_size = 2048;

@@ -30,6 +30,7 @@ constexpr Row drops[] = {
     {"RX-missed", "rx_missed", &port::PortStats::rx_missed},
     {"RX-errors", "rx_errors", &port::PortStats::rx_errors},
     {"RX-too-long", "rx_too_long", &port::PortStats::rx_too_long},
+    {"RX-discarded", "rx_discarded", &port::PortStats::rx_discarded},
     {"RX-no-buffer", "rx_no_buffer", &port::PortStats::rx_no_buffer},
     {"TX-errors", "tx_errors", &port::PortStats::tx_errors},
     {"bind-errors", "bind_errors", &port::PortStats::bind_errors},
@@ -51,6 +52,28 @@ void add_counts(cli::JsonObject& to, const port::PortStats& c, uint64_t tx_dropp
   lost.number("tx_dropped", tx_dropped);
   to.object("drops", std::move(lost));
   to.number("recoveries", c.recoveries).number("queues_down", c.queues_down);
+}
+
+void print_queues(std::FILE* to, const std::vector<port::RxQueueStats>& queues) {
+  if (queues.size() < 2) return;
+  for (std::size_t i = 0; i < queues.size(); i++) {
+    const port::RxQueueStats& q = queues[i];
+    std::fprintf(to,
+                 "  RX queue %-5zu %" PRIu64 " packets, %" PRIu64 " bytes, errors %" PRIu64
+                 ", no-buffer %" PRIu64 "%s\n",
+                 i, q.packets, q.bytes, q.errors, q.no_buffer, q.down ? ", down" : "");
+  }
+}
+
+void add_queues(cli::JsonObject& to, const std::vector<port::RxQueueStats>& queues) {
+  if (queues.size() < 2) return;
+  std::vector<cli::JsonObject> list;
+  for (const port::RxQueueStats& q : queues) {
+    cli::JsonObject& one = list.emplace_back();
+    one.number("packets", q.packets).number("bytes", q.bytes).number("errors", q.errors);
+    one.number("no_buffer", q.no_buffer);
+  }
+  to.list("rx_queues", std::move(list));
 }
 
 }  // namespace
@@ -80,7 +103,9 @@ Report collect(Forwarder& f, double seconds) {
   r.mode = f.engine().name;
   r.seconds = seconds;
   for (port::Port* p : f.ports()) {
-    r.ports.push_back({p->name(), p->device().name(), p->stats(), 0});
+    r.ports.push_back({p->name(), p->device().name(), p->stats(), 0, {}});
+    for (uint32_t q = 0; q < p->sizes().rxq; q++)
+      r.ports.back().rx_queues.push_back(p->rx_stats(q));
     r.ports.back().counts.rx_missed = p->missed();
   }
   for (Lane& lane : f.lanes()) {
@@ -98,6 +123,7 @@ void print_text(std::FILE* to, const Report& r, const char* title) {
   for (std::size_t i = 0; i < r.ports.size(); i++) {
     std::fprintf(to, "port %zu (%s on %s)\n", i, r.ports[i].name.c_str(), r.ports[i].hca.c_str());
     print_counts(to, r.ports[i].counts, r.ports[i].tx_dropped);
+    print_queues(to, r.ports[i].rx_queues);
   }
   std::fprintf(to, "all ports\n");
   print_counts(to, r.total(), r.tx_dropped());
@@ -113,6 +139,7 @@ std::string to_json(const Report& r) {
     cli::JsonObject& port = ports.emplace_back();
     port.text("name", p.name).text("hca", p.hca);
     add_counts(port, p.counts, p.tx_dropped);
+    add_queues(port, p.rx_queues);
   }
   cli::JsonObject total;
   add_counts(total, r.total(), r.tx_dropped());

@@ -17,6 +17,7 @@ struct PortReport {
   std::string hca;
   port::PortStats counts;
   uint64_t tx_dropped = 0;  // received and not taken by this port's transmit queue
+  std::vector<port::RxQueueStats> rx_queues;  // shown where there are several
 };
 
 struct Report {

@@ -76,12 +76,39 @@ void read_umr(const HcaCap& group, device::Caps& caps) {
 constexpr uint64_t window_1 = IBV_DEVICE_MEM_WINDOW;
 constexpr uint64_t window_2b = IBV_DEVICE_MEM_WINDOW_TYPE_2B;
 
-// Reads device memory and on-demand paging. ibv_query_device_ex(3) reports RC, UC, UD and XRC,
-// mlx5dv DC, and nobody raw Ethernet (rdma-core 44).
+// Takes what ibv_query_device_ex(3) says of raw packets' receive queues.
+void read_spread(const ibv_device_attr_ex& ex, device::SpreadCaps& spread) {
+  if ((ex.rss_caps.supported_qpts & 1u << IBV_QPT_RAW_PACKET) == 0) return;
+  spread.queues = ex.max_wq_type_rq;
+  spread.tables = ex.rss_caps.max_rwq_indirection_tables;
+  spread.longest_table = ex.rss_caps.max_rwq_indirection_table_size;
+  spread.toeplitz = (ex.rss_caps.rx_hash_function & IBV_RX_HASH_FUNC_TOEPLITZ) != 0;
+  spread.strip_vlan = (ex.raw_packet_caps & IBV_RAW_PACKET_CAP_CVLAN_STRIPPING) != 0;
+}
+
+// The sizes of strides; mlx5dv_query_device(3) works without DevX too.
+void read_strides(ibv_context* context, device::SpreadCaps& spread) {
+  mlx5dv_context dv{};
+  dv.comp_mask = MLX5DV_CONTEXT_MASK_STRIDING_RQ;
+  if (mlx5dv_query_device(context, &dv) != 0) return;
+  const mlx5dv_striding_rq_caps& s = dv.striding_rq_caps;
+  if ((dv.comp_mask & MLX5DV_CONTEXT_MASK_STRIDING_RQ) == 0 ||
+      (s.supported_qpts & 1u << IBV_QPT_RAW_PACKET) == 0)
+    return;
+  spread.min_stride_log_bytes = s.min_single_stride_log_num_of_bytes;
+  spread.max_stride_log_bytes = s.max_single_stride_log_num_of_bytes;
+  spread.min_strides_log = s.min_single_wqe_log_num_of_strides;
+  spread.max_strides_log = s.max_single_wqe_log_num_of_strides;
+}
+
+// Reads device memory, receive work queues and on-demand paging. ibv_query_device_ex(3) reports RC,
+// UC, UD and XRC, mlx5dv DC, and nobody raw Ethernet (rdma-core 44).
 void read_extended(ibv_context* context, bool firmware_answers, device::Caps& caps) {
   ibv_device_attr_ex ex{};
   if (ibv_query_device_ex(context, nullptr, &ex) != 0) return;
   caps.max_device_memory = ex.max_dm_size;
+  read_spread(ex, caps.spread);
+  if (caps.spread.usable()) read_strides(context, caps.spread);
   mr::OdpCaps& odp = caps.odp;
   odp.supported = (ex.odp_caps.general_caps & IBV_ODP_SUPPORT) != 0;
   odp.implicit = (ex.odp_caps.general_caps & IBV_ODP_SUPPORT_IMPLICIT) != 0;
@@ -97,6 +124,15 @@ void read_extended(ibv_context* context, bool firmware_answers, device::Caps& ca
   if (firmware_answers && mlx5dv_query_device(context, &dv) == 0 &&
       (dv.comp_mask & MLX5DV_CONTEXT_MASK_DC_ODP_CAPS) != 0)
     of(mr::OdpTransport::dc) = dv.dc_odp_caps;
+}
+
+// Enhanced multi-packet WQEs (mlx5dv_query_device(3)); the kernel allows them on every raw packet
+// queue of a device that has them (Linux drivers/infiniband/hw/mlx5/qp.c,
+// create_raw_packet_qp_sq(), allow_multi_pkt_send_wqe).
+bool has_multi_packet(ibv_context* context) {
+  mlx5dv_context dv{};
+  return mlx5dv_query_device(context, &dv) == 0 &&
+         (dv.flags & MLX5DV_CONTEXT_FLAGS_ENHANCED_MPW) != 0;
 }
 
 // The MAC in a default GID: its low eight bytes are the MAC as a modified EUI-64 (RFC 4291,
@@ -160,6 +196,7 @@ Result<device::Caps> read_caps(ibv_context* context) {
   ibv_port_attr port{};
   const bool port_answers = ibv_query_port(context, 1, &port) == 0;
   caps.raw_packet = port_answers && port.link_layer == IBV_LINK_LAYER_ETHERNET;
+  caps.multi_packet = caps.raw_packet && has_multi_packet(context);
   // The kernel reports 1 << log_max_msg (Linux drivers/infiniband/hw/mlx5/main.c,
   // mlx5_query_hca_port()), 1 GiB on the cards known.
   if (port_answers) caps.max_message = std::min(port.max_msg_sz, prm::max_segment_bytes);

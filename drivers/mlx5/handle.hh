@@ -18,6 +18,9 @@ struct Destroy {
   void operator()(ibv_srq* o) const noexcept { (void)ibv_destroy_srq(o); }
   void operator()(ibv_qp* o) const noexcept { (void)ibv_destroy_qp(o); }
   void operator()(ibv_flow* o) const noexcept { (void)ibv_destroy_flow(o); }
+  void operator()(ibv_counters* o) const noexcept { (void)ibv_destroy_counters(o); }
+  void operator()(ibv_wq* o) const noexcept { (void)ibv_destroy_wq(o); }
+  void operator()(ibv_rwq_ind_table* o) const noexcept { (void)ibv_destroy_rwq_ind_table(o); }
   void operator()(ibv_mr* o) const noexcept { (void)ibv_dereg_mr(o); }
   void operator()(ibv_mw* o) const noexcept { (void)ibv_dealloc_mw(o); }
   void operator()(mlx5dv_devx_obj* o) const noexcept { (void)mlx5dv_devx_obj_destroy(o); }
@@ -29,6 +32,9 @@ using VerbsCq = std::unique_ptr<ibv_cq, Destroy>;
 using VerbsSrq = std::unique_ptr<ibv_srq, Destroy>;
 using VerbsQp = std::unique_ptr<ibv_qp, Destroy>;
 using VerbsFlow = std::unique_ptr<ibv_flow, Destroy>;
+using VerbsCounters = std::unique_ptr<ibv_counters, Destroy>;
+using VerbsRwq = std::unique_ptr<ibv_wq, Destroy>;
+using VerbsRwqTable = std::unique_ptr<ibv_rwq_ind_table, Destroy>;
 using VerbsMr = std::unique_ptr<ibv_mr, Destroy>;
 using VerbsMw = std::unique_ptr<ibv_mw, Destroy>;
 using DevxObject = std::unique_ptr<mlx5dv_devx_obj, Destroy>;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <unordered_map>
 
@@ -48,6 +49,16 @@ class Mlx5Device final : public device::Device {
   Result<device::QpInfo> create_raw_packet(const device::QpRequest& request, uint8_t port) override;
   Result<device::FlowHandle> add_flow(device::QpHandle qp, const device::FlowRule& rule) override;
   Status remove_flow(device::FlowHandle flow) override;
+  Result<device::RwqInfo> create_rwq(const device::RwqRequest& request) override;
+  Status set_rwq_state(device::RwqHandle rwq, device::RwqState state) override;
+  Status strip_vlan(device::RwqHandle rwq, bool on) override;
+  Status destroy_rwq(device::RwqHandle rwq) override;
+  Result<device::RwqTableInfo> create_rwq_table(std::span<const device::RwqHandle> queues) override;
+  Status destroy_rwq_table(device::RwqTableHandle table) override;
+  Result<device::QpInfo> create_hash_qp(const device::HashQpRequest& request,
+                                        uint8_t port) override;
+  Result<device::FlowHandle> add_rule(const device::FlowRequest& request) override;
+  Result<flow::Count> query_flow(device::FlowHandle flow) override;
   Status reset(device::QpHandle qp) override;
   Status fail(device::QpHandle qp) override;
   Status destroy_qp(device::QpHandle qp) override;
@@ -77,6 +88,11 @@ class Mlx5Device final : public device::Device {
     device::Transport transport;
     bool signal_all = false;
   };
+  // The order matters: the rule goes before its counters.
+  struct Flow {
+    VerbsCounters counters;
+    VerbsFlow rule;
+  };
   struct Made {
     VerbsQp qp;
     device::InlineDecision inlined;
@@ -87,6 +103,8 @@ class Mlx5Device final : public device::Device {
   Result<Made> make_qp(const device::QpRequest& request, const QpKind& kind);
   // Gives the queue pair a handle and finds out the geometry of its queues (mlx5dv_init_obj(3)).
   device::QpInfo adopt(Qp qp);
+  // Keeps a rule and gives it a handle.
+  device::FlowHandle keep(Flow flow);
   static bool is_raw(const Qp& qp) noexcept {
     return qp.transport == device::Transport::raw_packet;
   }
@@ -109,8 +127,10 @@ class Mlx5Device final : public device::Device {
   VerbsCq empty_;
   std::unordered_map<uint32_t, Cq> cqs_;
   std::unordered_map<uint32_t, VerbsSrq> srqs_;
+  std::unordered_map<uint32_t, VerbsRwq> rwqs_;
+  std::unordered_map<uint32_t, VerbsRwqTable> tables_;
   std::unordered_map<uint32_t, Qp> qps_;
-  std::unordered_map<uint32_t, VerbsFlow> flows_;
+  std::unordered_map<uint32_t, Flow> flows_;
 };
 
 }  // namespace kilim::mlx5

@@ -133,14 +133,7 @@ Result<device::FlowHandle> Mlx5Device::add_flow(device::QpHandle handle,
   }
   VerbsFlow flow{ibv_create_flow(qp->verbs.get(), &eth.attr)};
   if (flow == nullptr) return Error{errno, "the adapter refuses the flow rule"};
-  const device::FlowHandle made{next_handle_++};
-  flows_.emplace(made.value(), std::move(flow));
-  return made;
-}
-
-Status Mlx5Device::remove_flow(device::FlowHandle flow) {
-  if (flows_.erase(flow.value()) == 0) return Error{EINVAL, "no such flow rule"};
-  return Done{};
+  return keep({.counters = nullptr, .rule = std::move(flow)});
 }
 
 Status Mlx5Device::reset(device::QpHandle handle) {

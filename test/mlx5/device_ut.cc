@@ -6,10 +6,12 @@
 #include <cstring>
 #include <filesystem>
 
+#include "case_tables.hh"
 #include "kilim/mr/registrar.hh"
 #include "kilim/queue/rc_wqe.hh"
 #include "kilim/umr/umr_wqe.hh"
 #include "mlx5_fixture.hh"
+#include "rwq_cases.hh"
 #include "ut.hh"
 
 namespace {
@@ -283,4 +285,6 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("mlx5/device", cases)
+int main(int argc, char** argv) {
+  return kilim::test::run_tables("mlx5/device", {cases, kilim::test::rwq_cases()}, argc, argv);
+}

@@ -188,7 +188,7 @@ void refused_set_ups() {
   port::Port& p = *t.near;
   CU_ASSERT_FALSE(p.start().ok());
   for (const port::QueueSizes bad :
-       {port::QueueSizes{.rxq = 2}, port::QueueSizes{.rxq = 0}, port::QueueSizes{.txq = 0},
+       {port::QueueSizes{.rxq = 65}, port::QueueSizes{.rxq = 0}, port::QueueSizes{.txq = 0},
         port::QueueSizes{.txq = 65}, port::QueueSizes{.rxd = 32}, port::QueueSizes{.txd = 100}}) {
     Status s = p.configure(bad, t.memory);
     CU_ASSERT_FALSE_FATAL(s.ok());

@@ -17,7 +17,8 @@ namespace kilim::test {
 
 // `fatal_at`: the device dies with this send request; 0: never.
 inline std::unique_ptr<port::Port> make_port(const std::string& hca, const std::string& wire,
-                                             uint64_t fatal_at = 0) {
+                                             uint64_t fatal_at = 0,
+                                             const port::QueueSizes& sizes = {}) {
   attach::Spec spec;
   spec.name = hca;
   spec.wire = wire;
@@ -31,6 +32,7 @@ inline std::unique_ptr<port::Port> make_port(const std::string& hca, const std::
   parts.name = "port_" + hca;
   parts.device = std::move(a->device);
   parts.poller = a->poller;
+  parts.defaults = sizes;
   auto p = port::Port::create(std::move(parts));
   if (!p) std::printf("%s: %s\n", hca.c_str(), p.error().what);
   return p ? *std::move(p) : nullptr;

@@ -82,7 +82,7 @@ const char* parse_inline(Devargs&, const char*) {
 constexpr Row rows[] = {
     {"hca",      "name of an RDMA device, or vhcaN for a virtual one; default vhcaN of net_kilimN", nullptr, 0, 0, false, parse_hca},
     {"port",     "1 to 2; default 1",                           &Devargs::port, 1, 2, false, nullptr},
-    {"rxq",      "1 to 1 (this device spreads nothing by hash); default 1", &Devargs::rxq, 1, 1, false, nullptr},
+    {"rxq",      "1 to 64; default 1",                          &Devargs::rxq, 1, 64, false, nullptr},
     {"txq",      "1 to 64; default 1",                          &Devargs::txq, 1, 64, false, nullptr},
     {"rxd",      "64 to 8192, a power of two; default 1024",    &Devargs::rxd, 64, 8192, true, nullptr},
     {"txd",      "64 to 8192, a power of two; default 1024",    &Devargs::txd, 64, 8192, true, nullptr},

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The EAL driver net_kilim: parses the devargs of each --vdev net_kilimN, opens the device, makes
-// the native port and keeps it in a list by name. EAL calls it on the main lcore. This file has the
-// only constructor function and the only global list of ports, because DPDK requires them of a
-// driver.
+// the native port, owns it and enters it among the process's ports. EAL calls it on the main lcore.
+// This file has the only constructor function, because DPDK requires it of a driver.
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -12,6 +11,7 @@
 #include <rte_eal.h>
 #include <rte_log.h>
 
+#include "kilim/port/registry.hh"
 #include "kilim/telemetry/odp.hh"
 #include "net/kilim/devargs.hh"
 #include "net/kilim/dpdk_abi.hh"
@@ -29,8 +29,7 @@ struct Probed {
   std::unique_ptr<telemetry::ShownDevice> shown;  // goes before the port's device
 };
 
-// The ports that EAL has probed. Never destroyed, as EAL's clean-up may come after static
-// destructors.
+// Never destroyed, as EAL's clean-up may come after static destructors.
 std::vector<Probed>& ports() {
   static auto* list = new std::vector<Probed>;
   return *list;
@@ -73,6 +72,7 @@ int probe(rte_vdev_device* vdev) {
   auto made = port::Port::create(std::move(parts));
   if (!made) return refuse(name, made.error(), about.c_str());
   device::Device& device = (*made)->device();
+  port::enter(**made);
   ports().push_back({*std::move(made), std::make_unique<telemetry::ShownDevice>(device)});
   return 0;
 }
@@ -81,6 +81,7 @@ int remove(rte_vdev_device* vdev) {
   auto& list = ports();
   for (auto at = list.begin(); at != list.end(); ++at) {
     if (at->port->name() != vdev->device.name) continue;
+    port::leave(*at->port);
     list.erase(at);
     return 0;
   }
@@ -107,8 +108,8 @@ bool is_there_already() {
   rte_vdev_register(&driver);
 }
 
-kilim_port* handle_of(const Probed& p) {
-  return reinterpret_cast<kilim_port*>(p.port.get());
+kilim_port* handle_of(port::Port* p) {
+  return reinterpret_cast<kilim_port*>(p);
 }
 
 }  // namespace
@@ -117,19 +118,15 @@ kilim_port* handle_of(const Probed& p) {
 extern "C" {
 
 unsigned int rte_pmd_kilim_count(void) {
-  return static_cast<unsigned>(kilim::net::ports().size());
+  return static_cast<unsigned>(kilim::port::port_count());
 }
 
 kilim_port* rte_pmd_kilim_port_at(unsigned int index) {
-  auto& list = kilim::net::ports();
-  return index < list.size() ? kilim::net::handle_of(list[index]) : nullptr;
+  return kilim::net::handle_of(kilim::port::port_at(index));
 }
 
 kilim_port* rte_pmd_kilim_port(const char* name) {
-  if (name == nullptr) return nullptr;
-  for (const auto& p : kilim::net::ports())
-    if (p.port->name() == name) return kilim::net::handle_of(p);
-  return nullptr;
+  return name == nullptr ? nullptr : kilim::net::handle_of(kilim::port::port_named(name));
 }
 
 const char* rte_pmd_kilim_devargs(void) {

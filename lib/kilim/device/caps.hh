@@ -3,9 +3,9 @@
 // ibv_query_port(3), QUERY_HCA_CAP). Pure values, any thread.
 #pragma once
 
-#include <array>
 #include <cstdint>
 
+#include "kilim/flow/match.hh"
 #include "kilim/mr/odp_caps.hh"
 #include "kilim/prm/data_seg.hh"
 #include "kilim/prm/hca_cap.hh"
@@ -13,9 +13,25 @@
 
 namespace kilim::device {
 
+// How a device spreads frames over receive work queues (ibv_device_attr_ex::rss_caps).
+struct SpreadCaps {
+  uint32_t queues = 0;         // receive work queues; 0: it has none
+  uint32_t tables = 0;         // indirection tables
+  uint32_t longest_table = 0;  // entries of one
+  bool toeplitz = false;
+  bool strip_vlan = false;
+  uint32_t min_stride_log_bytes = 0, max_stride_log_bytes = 0;  // 0: no receives of many packets
+  uint32_t min_strides_log = 0, max_strides_log = 0;
+
+  [[nodiscard]] constexpr bool usable() const noexcept {
+    return queues != 0 && tables != 0 && longest_table != 0 && toeplitz;
+  }
+};
+
 struct Caps {
   bool umr = false;            // UMR is supported: indirect mkeys can be made and bound
   bool raw_packet = false;     // queue pairs of raw Ethernet frames
+  bool multi_packet = false;   // enhanced multi-packet send WQEs on those
   bool atomics = false;        // compare and swap, fetch and add
   bool inline_receive = true;  // short data may arrive in the CQE; true also if not reported
   prm::UmrFence umr_fence = prm::UmrFence::strong;  // strong also if not reported
@@ -39,6 +55,7 @@ struct Caps {
   uint64_t max_device_memory = 0;    // bytes of device memory; 0: none
   bool memory_window_type1 = false;  // virtual functions have neither type
   bool memory_window_type2b = false;
+  SpreadCaps spread;
 
   [[nodiscard]] constexpr prm::UmrLimits umr_limits() const noexcept {
     return {.indirect_keys = umr,
@@ -54,7 +71,7 @@ struct Caps {
   }
 };
 
-using MacAddress = std::array<uint8_t, 6>;
+using MacAddress = flow::MacAddress;
 
 struct PortInfo {
   MacAddress mac{};

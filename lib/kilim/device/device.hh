@@ -4,13 +4,17 @@
 // Any thread, one at a time. Destroying an unknown handle returns EINVAL.
 #pragma once
 
+#include <cerrno>
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "kilim/base/result.hh"
 #include "kilim/device/caps.hh"
 #include "kilim/device/objects.hh"
 #include "kilim/device/odp_statistics.hh"
+#include "kilim/device/receive.hh"
+#include "kilim/flow/rule.hh"
 #include "kilim/mr/mkey_source.hh"
 #include "kilim/mr/registrar.hh"
 #include "kilim/mr/window_source.hh"
@@ -57,6 +61,26 @@ class Device {
   virtual Result<FlowHandle> add_flow(QpHandle qp, const FlowRule& rule) = 0;
   virtual Status remove_flow(FlowHandle flow) = 0;
 
+  // Receive work queues, tables of them and hash queue pairs, where Caps::spread says so;
+  // EOPNOTSUPP elsewhere.
+  virtual Result<RwqInfo> create_rwq(const RwqRequest&) { return no_rwqs; }
+  virtual Status set_rwq_state(RwqHandle, RwqState) { return no_rwqs; }
+  virtual Status strip_vlan(RwqHandle, bool) { return no_rwqs; }
+  // EBUSY: a table names it.
+  virtual Status destroy_rwq(RwqHandle) { return no_rwqs; }
+  // A queue may stand at several places. EINVAL: their number is no power of two.
+  virtual Result<RwqTableInfo> create_rwq_table(std::span<const RwqHandle>) { return no_rwqs; }
+  // EBUSY: a queue pair uses it.
+  virtual Status destroy_rwq_table(RwqTableHandle) { return no_rwqs; }
+  virtual Result<QpInfo> create_hash_qp(const HashQpRequest&, uint8_t port) {
+    (void)port;
+    return no_rwqs;
+  }
+  // A rule by any headers. EOPNOTSUPP, ENOSPC, EINVAL as ibv_create_flow(3) answers.
+  virtual Result<FlowHandle> add_rule(const FlowRequest&) { return no_rwqs; }
+  // EINVAL: a rule that does not count.
+  virtual Result<flow::Count> query_flow(FlowHandle) { return no_rwqs; }
+
   // Takes a failed queue pair through RESET back to RTS. Its CQEs have been polled; the caller then
   // calls Sq::reset() and Rq::reset().
   virtual Status reset(QpHandle qp) = 0;
@@ -79,6 +103,9 @@ class Device {
 
   // Called while waiting outside a burst: runs a virtual adapter that is polled. Nothing on a card.
   virtual void progress() noexcept = 0;
+
+ private:
+  static constexpr Error no_rwqs{EOPNOTSUPP, "the device has no receive work queues or rules"};
 };
 
 }  // namespace kilim::device

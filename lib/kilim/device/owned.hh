@@ -46,6 +46,8 @@ class Owned {
 using OwnedCq = Owned<CqInfo, &Device::destroy_cq>;
 using OwnedQp = Owned<QpInfo, &Device::destroy_qp>;
 using OwnedSrq = Owned<SrqInfo, &Device::destroy_srq>;
+using OwnedRwq = Owned<RwqInfo, &Device::destroy_rwq>;
+using OwnedRwqTable = Owned<RwqTableInfo, &Device::destroy_rwq_table>;
 
 // Create an object by the device's function of the same name; the errors are that function's.
 inline Result<OwnedCq> make_cq(Device& device, const CqRequest& request) {
@@ -82,6 +84,21 @@ inline Result<OwnedQp> make_rc_loopback(Device& device, const RcRequest& request
 }
 inline Result<OwnedQp> make_raw_packet(Device& device, const QpRequest& request, uint8_t port) {
   Result<QpInfo> info = device.create_raw_packet(request, port);
+  if (!info) return info.error();
+  return OwnedQp{device, *info};
+}
+inline Result<OwnedRwq> make_rwq(Device& device, const RwqRequest& request) {
+  Result<RwqInfo> info = device.create_rwq(request);
+  if (!info) return info.error();
+  return OwnedRwq{device, *info};
+}
+inline Result<OwnedRwqTable> make_rwq_table(Device& device, std::span<const RwqHandle> queues) {
+  Result<RwqTableInfo> info = device.create_rwq_table(queues);
+  if (!info) return info.error();
+  return OwnedRwqTable{device, *info};
+}
+inline Result<OwnedQp> make_hash_qp(Device& device, const HashQpRequest& request, uint8_t port) {
+  Result<QpInfo> info = device.create_hash_qp(request, port);
   if (!info) return info.error();
   return OwnedQp{device, *info};
 }

@@ -7,25 +7,6 @@
 
 namespace kilim::port {
 
-PortStats& PortStats::operator+=(const PortStats& o) noexcept {
-  rx_packets += o.rx_packets;
-  rx_bytes += o.rx_bytes;
-  tx_packets += o.tx_packets;
-  tx_bytes += o.tx_bytes;
-  tx_completed += o.tx_completed;
-  rx_errors += o.rx_errors;
-  rx_too_long += o.rx_too_long;
-  rx_missed += o.rx_missed;
-  rx_no_buffer += o.rx_no_buffer;
-  tx_errors += o.tx_errors;
-  keys_bound += o.keys_bound;
-  keys_ended += o.keys_ended;
-  bind_errors += o.bind_errors;
-  recoveries += o.recoveries;
-  queues_down += o.queues_down;
-  return *this;
-}
-
 Result<std::unique_ptr<Port>> Port::create(PortParts parts) {
   std::unique_ptr<Port> p(new Port(std::move(parts)));
   auto info = p->device().port(p->parts_.number);
@@ -46,6 +27,9 @@ Port::~Port() {
 Status Port::configure(const QueueSizes& sizes, const pool::ArenaMemory& arena) {
   if (started_) return Error{EBUSY, "a started port is not configured: stop it first"};
   if (Status s = check_sizes(sizes); !s) return s;
+  if (sizes.rxq > 1 && !device().caps().spread.usable())
+    return Error{EOPNOTSUPP,
+                 "the device does not spread frames over receive queues: rxq must be 1"};
   region_.reset();
   auto regions =
       mr::register_runs(device().registrar(), arena.arena().memory(), mr::Access::local_write);
@@ -76,6 +60,8 @@ Status Port::set_rx(uint32_t queue, const RxSetup& setup) {
     return Error{EINVAL, "side records were not asked of the arena"};
   if (uint64_t{setup.head_lines} * cacheline_bytes >= arena_.stride())
     return Error{EINVAL, "the lines left free before the data leave no room for it"};
+  if (setup.strip_vlan && !device().caps().spread.strip_vlan)
+    return Error{EOPNOTSUPP, "the device does not strip VLAN tags"};
   rx_[queue].setup = setup;
   return Done{};
 }
@@ -104,7 +90,15 @@ Status Port::start() {
   return Done{};
 }
 
-// Each transmit queue is a raw packet queue pair; the first one has the receive queue too.
+// One receive queue without anything special is carried by the first transmit queue's pair, as on
+// devices that have no other.
+bool Port::wants_rwqs() const noexcept {
+  if (!parts_.device->caps().spread.usable()) return false;
+  if (rx_.size() > 1 || rss_asked_) return true;
+  return rx_[0].setup.strip_vlan;
+}
+
+// Each transmit queue is a raw packet queue pair; the first one may carry the receive queue too.
 Status Port::make_pair(uint32_t index) {
   TxSlot& tx = tx_[index];
   auto send_cq = device::make_cq(device(), sizes_.txd);
@@ -113,11 +107,11 @@ Status Port::make_pair(uint32_t index) {
 
   device::QpRequest request{
       .send_cq = tx.cq->handle, .recv_cq = tx.cq->handle, .send_wqebbs = sizes_.txd};
-  if (index < rx_.size()) {
+  if (RxSlot* rx = carried_by(index)) {
     auto recv_cq = device::make_cq(device(), sizes_.rxd);
     if (!recv_cq) return recv_cq.error();
-    rx_[index].cq = *std::move(recv_cq);
-    request.recv_cq = rx_[index].cq->handle;
+    rx->cq = *std::move(recv_cq);
+    request.recv_cq = rx->cq->handle;
     request.recv_wrs = sizes_.rxd;
   }
   auto qp = device::make_raw_packet(device(), request, parts_.number);
@@ -126,40 +120,62 @@ Status Port::make_pair(uint32_t index) {
   return Done{};
 }
 
-Status Port::make_queues() {
+Status Port::make_tx(uint32_t index) {
+  TxSlot& tx = tx_[index];
   const Lkey key = region_->region().lkey;
-  for (uint32_t i = 0; i < tx_.size(); i++) {
-    TxSlot& tx = tx_[i];
-    if (Status s = make_pair(i); !s) return s;
-    if constexpr (queue::watched) tx.traffic = std::make_unique<diag::MkeyTraffic>();
-    if (tx.setup.keys != 0) {
-      auto gather = PacketGather::create(device(), arena_,
-                                         {.keys = tx.setup.keys,
-                                          .arena_key = key,
-                                          .headers = tx.setup.headers,
-                                          .traffic = tx.traffic.get()});
-      if (!gather) return gather.error();
-      tx.gather = *std::move(gather);
+  if (Status s = make_pair(index); !s) return s;
+  if constexpr (queue::watched) tx.traffic = std::make_unique<diag::MkeyTraffic>();
+  if (tx.setup.keys != 0) {
+    auto gather = PacketGather::create(device(), arena_,
+                                       {.keys = tx.setup.keys,
+                                        .arena_key = key,
+                                        .headers = tx.setup.headers,
+                                        .traffic = tx.traffic.get()});
+    if (!gather) return gather.error();
+    tx.gather = *std::move(gather);
+  }
+  attach_tx(tx, arena_, key, device().caps().multi_packet);
+  return Done{};
+}
+
+// Fills the queues' rings, when their queue pair or work queue runs.
+Status Port::make_rx() {
+  if (with_rwqs()) {
+    for (RxSlot& rx : rx_)
+      if (Status s = run_rx(rx, *rx.setup.cache); !s) return s;
+    return Done{};
+  }
+  RxSlot& rx = rx_[0];
+  attach_rx(rx, tx_[0].qp->rq, arena_, region_->region().lkey);
+  rx.setup.cache->release_owner();
+  if (burst::rx_refill(*rx.queue) == 0)
+    return Error{ENOMEM, "no packet buffer is free for the receive queue"};
+  rx.queue->rq.release_owner();
+  rx.setup.cache->release_owner();
+  return Done{};
+}
+
+Status Port::make_queues() {
+  if (wants_rwqs()) {
+    for (RxSlot& rx : rx_) {
+      if (Status s = make_rwq(rx); !s) return s;
+      rwq_handles_.push_back(rx.rwq->handle);
     }
-    attach_tx(tx, arena_, key);
   }
-  for (uint32_t i = 0; i < rx_.size(); i++) {
-    attach_rx(rx_[i], tx_[i].qp->rq, arena_, key);
-    rx_[i].setup.cache->release_owner();
-    if (burst::rx_refill(*rx_[i].queue) == 0)
-      return Error{ENOMEM, "no packet buffer is free for the receive queue"};
-    rx_[i].queue->rq.release_owner();
-    rx_[i].setup.cache->release_owner();
-  }
-  auto flow = device().add_flow(tx_[0].qp->handle, {.kind = device::FlowRule::Kind::all});
-  if (!flow) return flow.error();
-  flow_ = *flow;
+  for (uint32_t i = 0; i < tx_.size(); i++)
+    if (Status s = make_tx(i); !s) return s;
+  if (Status s = make_rx(); !s) return s;
+  own_band_ = flow::first_own_band;
+  auto rules = lay_own_rules(filter_, rss_, own_band_);
+  if (!rules) return rules.error();
+  own_rules_.emplace(*std::move(rules));
   return Done{};
 }
 
 namespace {
 
-// Ends a receive queue whose queue pair is gone; the buffers that were posted return to its cache.
+// Ends a receive queue whose queue pair or work queue is gone; the buffers that were posted return
+// to its cache.
 void drop_rx(RxSlot& rx, std::span<const uint32_t> posted) noexcept {
   if (rx.queue != nullptr) {
     rx.setup.cache->release_owner();
@@ -189,62 +205,37 @@ void drop_tx(TxSlot& tx) noexcept {
 
 }  // namespace
 
+void Port::drop_rules() noexcept {
+  rules_.clear();
+  own_rules_.reset();
+}
+
 void Port::drop_queues() noexcept {
-  if (flow_) (void)device().remove_flow(*flow_);
-  flow_.reset();
+  drop_rules();
   for (TxSlot& tx : tx_)
     if (tx.qp) (void)device().fail(tx.qp->handle);
   std::vector<std::vector<uint32_t>> posted;
-  for (RxSlot& rx : rx_) posted.push_back(posted_buffers(rx));
+  for (RxSlot& rx : rx_) {
+    if (rx.rwq) (void)device().set_rwq_state(rx.rwq->handle, device::RwqState::reset);
+    posted.push_back(posted_buffers(rx));
+    rx.rwq.destroy();
+  }
   for (TxSlot& tx : tx_) tx.qp.destroy();  // from here on the device touches no buffer
   for (std::size_t i = 0; i < rx_.size(); i++) drop_rx(rx_[i], posted[i]);
   for (TxSlot& tx : tx_) drop_tx(tx);
+  rwq_handles_.clear();
 }
 
+// Frames that lie in the queues when no rule brings further ones are lost.
 void Port::stop() noexcept {
   if (!started_) return;
+  drop_rules();
+  for (uint32_t i = 0; i < rx_.size(); i++)
+    if (!rx_[i].queue->failed) rx_[i].discarded->add(rx_depth(i));
   before_ += live();
   before_.queues_down = 0;  // they go
   drop_queues();
   started_ = false;
-}
-
-PortStats Port::live() const noexcept {
-  PortStats sum;
-  for (const RxSlot& s : rx_) {
-    if (s.queue == nullptr) continue;
-    const burst::RxCounters& c = s.queue->counters;
-    sum.rx_packets += c.packets.read();
-    sum.rx_bytes += c.bytes.read();
-    sum.rx_errors += c.errors.read();
-    sum.rx_too_long += c.too_long.read();
-    sum.rx_no_buffer += c.no_buffer.read();
-  }
-  for (const TxSlot& s : tx_) {
-    if (s.queue == nullptr) continue;
-    const burst::TxCounters& c = s.queue->counters;
-    sum.tx_packets += c.packets.read();
-    sum.tx_bytes += c.bytes.read();
-    sum.tx_completed += c.completed.read();
-    sum.tx_errors += c.errors.read();
-    if (s.gather == nullptr) continue;
-    sum.keys_bound += s.gather->stats().gathered;
-    sum.keys_ended += s.gather->stats().ended;
-    sum.bind_errors += s.gather->stats().errors;
-  }
-  for (std::size_t i = 0; i < tx_.size(); i++) sum.queues_down += down(i) ? 1 : 0;
-  return sum;
-}
-
-uint64_t Port::missed() {
-  return missed_.read(parts_.device->out_of_buffer(parts_.number));
-}
-
-PortStats Port::stats() const noexcept {
-  PortStats sum = before_;
-  sum += live();
-  sum.recoveries = recoveries_.read();
-  return sum;
 }
 
 }  // namespace kilim::port

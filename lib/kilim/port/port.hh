@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Port: one Ethernet port of a device, with its queues, the packet arena under the device's key,
-// and the burst functions chosen for them. Owns the device and everything made on it; caches and
-// arena belong to the caller and outlive a started port. Threads: the control lcore configures,
-// starts and stops it. Between start() and stop() each queue belongs to one worker, which calls
-// rx() and tx() for it; revive() takes failed queues away meanwhile.
+// the burst functions chosen for them, and the rules that lead frames to them. Owns the device and
+// everything made on it; caches and arena belong to the caller and outlive a started port. Threads:
+// the control lcore configures, starts and stops it. Between start() and stop() each queue belongs
+// to one worker, which calls rx() and tx() for it; revive() and stop_rx() take queues away
+// meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +12,20 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "kilim/base/result.hh"
 #include "kilim/burst/select.hh"
 #include "kilim/device/owned.hh"
+#include "kilim/flow/filter.hh"
+#include "kilim/flow/rule.hh"
 #include "kilim/mr/registrar.hh"
 #include "kilim/pool/pool.hh"
 #include "kilim/port/device_counter.hh"
 #include "kilim/port/queues.hh"
+#include "kilim/port/stats.hh"
+#include "kilim/port/steering.hh"
 #include "kilim/worker/poller.hh"
 #include "kilim/worker/quiescence.hh"
 
@@ -34,23 +40,8 @@ struct PortParts {
   QueueSizes defaults;
 };
 
-// Counts of all queues of a port.
-struct PortStats {
-  uint64_t rx_packets = 0, rx_bytes = 0;
-  uint64_t tx_packets = 0, tx_bytes = 0;
-  uint64_t tx_completed = 0;  // packets whose completion was seen
-  uint64_t rx_errors = 0;     // completions with an error
-  uint64_t rx_too_long = 0;   // how many of them: frames longer than a packet buffer
-  uint64_t rx_missed = 0;     // frames that the device dropped for lack of a receive WQE: missed()
-  uint64_t rx_no_buffer = 0;  // refills that found the pool empty: frames wait or are dropped
-  uint64_t tx_errors = 0;     // completions with an error
-  uint64_t keys_bound = 0, bind_errors = 0;
-  uint64_t keys_ended = 0;   // invalidations that completed
-  uint64_t recoveries = 0;   // queues that revive() has recovered
-  uint64_t queues_down = 0;  // queues that are out of work now because of an error
-
-  PortStats& operator+=(const PortStats& o) noexcept;
-};
+// Names a flow rule of a port; never used again.
+using RuleId = Ident<struct RuleIdTag, uint32_t>;
 
 class Port {
  public:
@@ -70,7 +61,8 @@ class Port {
   [[nodiscard]] bool started() const noexcept { return started_; }
 
   // Stopped ports only (EBUSY). Registers the arena with the device. EINVAL: sizes out of range, or
-  // an arena of several page sizes; or an error of the registrar.
+  // an arena of several page sizes; EOPNOTSUPP: the device has one receive queue a port; or an
+  // error of the registrar.
   Status configure(const QueueSizes& sizes, const pool::ArenaMemory& arena);
   // Stops the port and deregisters the arena; arena and caches may be destroyed afterwards.
   void unconfigure() noexcept;
@@ -81,9 +73,34 @@ class Port {
   // Makes the queues, fills the receive rings and steers frames to them; after an error nothing of
   // it remains.
   Status start();
-  // Destroys the queues, when no worker serves the port any more; buffers return to their queue's
-  // cache.
+  // Destroys the queues and flow rules, when no worker serves the port any more; buffers return to
+  // their queue's cache.
   void stop() noexcept;
+
+  // One receive queue of a started port. stop_rx() takes it from its worker: `workers` tells when
+  // the workers have left it (null: the caller serves it), and it waits for that, at most a second
+  // (ETIMEDOUT: try again). Frames for a stopped queue are dropped by the device; its buffers are
+  // free. Stopping a stopped queue and starting a started one does nothing. EOPNOTSUPP: the only
+  // queue of a port without set_rss().
+  Status stop_rx(uint32_t queue, worker::Quiescence* workers);
+  Status start_rx(uint32_t queue);
+  // Also under traffic, where the queue is a work queue. EOPNOTSUPP.
+  Status strip_vlan(uint32_t queue, bool on);
+
+  // How frames are spread over the receive queues and which frames are received, if no flow rule
+  // says otherwise: kept over stop() and start(), and changed under traffic without losing or
+  // doubling a frame. After an error everything is as before; `why` names the field.
+  Status set_rss(const flow::Rss& rss, flow::RuleError* why = nullptr);
+  Status set_filter(const flow::Filter& filter, flow::RuleError* why = nullptr);
+  [[nodiscard]] const flow::Rss& rss() const noexcept { return rss_; }
+  [[nodiscard]] const flow::Filter& filter() const noexcept { return filter_; }
+
+  // Flow rules of a started port; stop() removes them. EINVAL with the field; EOPNOTSUPP: the
+  // device has no such match or action; ENOSPC.
+  Result<RuleId> add_rule(const flow::Rule& rule, flow::RuleError* why = nullptr);
+  Status remove_rule(RuleId rule);
+  // EINVAL: the rule does not count.
+  [[nodiscard]] Result<flow::Count> query_rule(RuleId rule) const;
 
   // The queue's worker. rx() fills `out` with received packets and returns how many. tx() sends
   // packets from the front of `in` and returns how many handles it took; the caller keeps the rest.
@@ -123,12 +140,36 @@ class Port {
   // Any thread while nobody starts or stops the port. Counts since it was created, without
   // missed().
   [[nodiscard]] PortStats stats() const noexcept;
+  // The same of one queue, since the port was started.
+  [[nodiscard]] RxQueueStats rx_stats(uint32_t queue) const noexcept;
+  [[nodiscard]] TxQueueStats tx_stats(uint32_t queue) const noexcept;
+  // The queue's worker: frames that wait to be received; handles whose completion was not seen.
+  [[nodiscard]] uint32_t rx_depth(uint32_t queue) const noexcept;
+  [[nodiscard]] uint32_t tx_depth(uint32_t queue) const noexcept {
+    return tx_[queue].queue->sent.held();
+  }
 
  private:
   explicit Port(PortParts parts) noexcept : parts_(std::move(parts)) {}
   Status make_queues();
   Status make_pair(uint32_t index);
+  Status make_tx(uint32_t index);
+  Status make_rx();
+  Status make_rwq(RxSlot& rx);
   void drop_queues() noexcept;
+  void drop_rules() noexcept;
+  [[nodiscard]] bool wants_rwqs() const noexcept;
+  [[nodiscard]] bool with_rwqs() const noexcept { return !rwq_handles_.empty(); }
+  // The receive queue that a transmit queue's pair carries; null: none.
+  [[nodiscard]] RxSlot* carried_by(std::size_t index) noexcept;
+  Status run_rx(RxSlot& rx, pool::BufferCache& cache) noexcept;
+  Status halt_rx(RxSlot& rx, pool::BufferCache& cache) noexcept;
+  void revive_pairs(worker::Quiescence* workers) noexcept;
+  void revive_rwqs(worker::Quiescence* workers) noexcept;
+  [[nodiscard]] flow::RuleLimits rule_limits() const noexcept;
+  [[nodiscard]] Destinations destinations() noexcept;
+  Result<RuleSet> lay_own_rules(const flow::Filter& filter, const flow::Rss& rss, uint16_t band);
+  Status change_own_rules(const flow::Filter& filter, const flow::Rss& rss);
   [[nodiscard]] bool down(std::size_t index) const noexcept;
   void hold(std::size_t index, bool on) noexcept;
   Status revive_one(std::size_t index) noexcept;
@@ -144,7 +185,15 @@ class Port {
   pool::Arena arena_;
   std::vector<RxSlot> rx_;
   std::vector<TxSlot> tx_;
-  std::optional<device::FlowHandle> flow_;
+  std::vector<device::RwqHandle> rwq_handles_;  // of rx_; empty: a pair carries the only queue
+  flow::Filter filter_;
+  flow::Rss rss_;
+  bool rss_asked_ = false;  // by set_rss()
+  // Rules lead to queues, so they go before them.
+  std::optional<RuleSet> own_rules_;
+  uint16_t own_band_ = flow::first_own_band;
+  std::unordered_map<uint32_t, RuleSet> rules_;
+  uint32_t next_rule_ = 1;
   Counter recoveries_;
   DeviceCounter missed_;
   PortStats before_;  // of queues that are gone

@@ -13,8 +13,7 @@ bool depth_ok(uint32_t n) noexcept {
 }  // namespace
 
 Status check_sizes(const QueueSizes& s) noexcept {
-  if (s.rxq != 1)
-    return Error{EINVAL, "rxq must be 1 to 1: the port does not spread packets by hash"};
+  if (s.rxq < 1 || s.rxq > max_rxq) return Error{EINVAL, "rxq must be 1 to 64"};
   if (s.txq < 1 || s.txq > max_txq) return Error{EINVAL, "txq must be 1 to 64"};
   if (!depth_ok(s.rxd)) return Error{EINVAL, "rxd must be 64 to 8192, a power of two"};
   if (!depth_ok(s.txd)) return Error{EINVAL, "txd must be 64 to 8192, a power of two"};
@@ -23,6 +22,9 @@ Status check_sizes(const QueueSizes& s) noexcept {
 
 void attach_rx(RxSlot& slot, const queue::RqGeometry& rq, const pool::Arena& arena, Lkey key) {
   slot.buffers.assign(rq.wqe_count, 0);
+  slot.discarded = std::make_unique<Counter>();
+  slot.stopped = false;
+  slot.revival = {};
   const burst::RxPlace place{arena, key, slot.setup.head_lines};
   slot.queue =
       std::make_unique<burst::RxQueue>(burst::RxQueue{.rq = burst::RxRing(rq, slot.buffers, place),
@@ -30,13 +32,15 @@ void attach_rx(RxSlot& slot, const queue::RqGeometry& rq, const pool::Arena& are
                                                       .cache = slot.setup.cache,
                                                       .arena = arena,
                                                       .head_lines = slot.setup.head_lines});
-  slot.burst = burst::select_rx(slot.setup.config);
+  slot.burst = burst::select_rx(slot.setup.config, burst::widest_simd()).burst;
 }
 
-void attach_tx(TxSlot& slot, const pool::Arena& arena, Lkey key) {
+void attach_tx(TxSlot& slot, const pool::Arena& arena, Lkey key, bool multi_packet) {
   const queue::SqGeometry& sq = slot.qp->sq;
   slot.wr_ids.assign(sq.wqebb_count, 0);
-  slot.handles.assign(std::size_t{sq.wqebb_count} * 4, {});
+  // As many packets as WQEBBs, also where a WQE has many: pools are sized by the depth.
+  const bool of_pieces = slot.setup.config.multi_seg || slot.setup.config.gathered;
+  slot.handles.assign(std::size_t{sq.wqebb_count} * (of_pieces ? 4 : 1), {});
   slot.bursts.assign(slot.cq->geometry.cqe_count, {});
   slot.queue = std::make_unique<burst::TxQueue>(
       burst::TxQueue{.sq = queue::Sq(sq, slot.wr_ids),
@@ -52,8 +56,11 @@ void attach_tx(TxSlot& slot, const pool::Arena& arena, Lkey key) {
         slot.setup.lint_stops, prm::lint::QueueKind::raw_packet, slot.traffic.get());
     (void)slot.queue->sq.watch(slot.lint.get());
   }
-  slot.burst = burst::select_tx(slot.setup.config);
-  slot.reclaim = burst::select_reclaim(slot.setup.config);
+  burst::TxConfig config = slot.setup.config;
+  config.multi_packet = multi_packet && !config.multi_seg && !config.gathered;
+  const burst::TxVariant& variant = burst::select_tx(config, burst::widest_simd());
+  slot.burst = variant.burst;
+  slot.reclaim = variant.reclaim;
 }
 
 std::vector<uint32_t> posted_buffers(RxSlot& slot) {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "kilim/base/counter.hh"
 #include "kilim/base/result.hh"
 #include "kilim/burst/select.hh"
 #include "kilim/device/owned.hh"
@@ -16,12 +17,13 @@
 
 namespace kilim::port {
 
-inline constexpr uint32_t max_txq = 64;      // transmit queues of a port
+inline constexpr uint32_t max_rxq = 64;      // receive queues of a port
+inline constexpr uint32_t max_txq = 64;      // transmit queues
 inline constexpr uint32_t min_depth = 64;    // of a queue, in packets
 inline constexpr uint32_t max_depth = 8192;  // likewise
 
 struct QueueSizes {
-  uint32_t rxq = 1;     // receive queues: 1
+  uint32_t rxq = 1;     // receive queues, up to max_rxq
   uint32_t txq = 1;     // transmit queues, up to max_txq
   uint32_t rxd = 1024;  // packets that a receive queue holds, a power of two
   uint32_t txd = 1024;  // the same of a transmit queue
@@ -34,6 +36,7 @@ struct RxSetup {
   pool::BufferCache* cache = nullptr;  // of the worker that serves the queue
   burst::RxConfig config;
   uint16_t head_lines = 0;  // lines of 64 bytes left free before each packet
+  bool strip_vlan = false;  // the tag is taken off; config.vlan keeps it
 };
 
 struct TxSetup {
@@ -45,21 +48,26 @@ struct TxSetup {
   bool lint_stops = true;                // a finding of a debug build's linter ends the process
 };
 
-// A receive queue. The order of the members matters: what is made last is destroyed first.
-struct RxSlot {
-  RxSetup setup;
-  device::OwnedCq cq;
-  std::vector<uint32_t> buffers;  // of its posted receives
-  std::unique_ptr<burst::RxQueue> queue;
-  burst::RxBurst burst = nullptr;
-};
-
-// How far the recovery of the failed queues of one number (receive, transmit, PacketGather) is.
+// How far the recovery of a receive work queue is, or of the failed queues of a queue pair's number
+// (its transmit queue, PacketGather and receive queue).
 struct Revival {
   enum class Stage : uint8_t { up, leaving, dead };
   Stage stage = Stage::up;
   bool pair = false;   // the raw packet queue pair failed
   uint64_t token = 0;  // of the workers' quiescence
+};
+
+// A receive queue. The order of the members matters: what is made last is destroyed first.
+struct RxSlot {
+  RxSetup setup;
+  Revival revival;                     // of the receive work queue
+  std::unique_ptr<Counter> discarded;  // frames that lay in it when it was emptied
+  device::OwnedCq cq;
+  device::OwnedRwq rwq;           // empty: the first transmit queue's pair carries the queue
+  std::vector<uint32_t> buffers;  // of its posted receives
+  std::unique_ptr<burst::RxQueue> queue;
+  burst::RxBurst burst = nullptr;
+  bool stopped = false;  // by Port::stop_rx()
 };
 
 // A transmit queue; the order of the members matters likewise.
@@ -69,7 +77,7 @@ struct TxSlot {
   std::unique_ptr<diag::MkeyTraffic> traffic;  // debug builds; shared with the PacketGather's queue
   std::unique_ptr<diag::DoorbellLint> lint;    // debug builds
   device::OwnedCq cq;
-  device::OwnedQp qp;  // the first one also carries the receive queue
+  device::OwnedQp qp;  // the first one may carry the only receive queue
   std::vector<uint64_t> wr_ids;
   std::vector<pool::Handle> handles;
   std::vector<burst::SentRing::Burst> bursts;
@@ -81,7 +89,8 @@ struct TxSlot {
 
 // Make the burst's view of a queue that the device has made.
 void attach_rx(RxSlot& slot, const queue::RqGeometry& rq, const pool::Arena& arena, Lkey key);
-void attach_tx(TxSlot& slot, const pool::Arena& arena, Lkey key);
+// `multi_packet`: the device has such WQEs; packets of several pieces or keys do without.
+void attach_tx(TxSlot& slot, const pool::Arena& arena, Lkey key, bool multi_packet);
 
 // Empties the receive ring and returns its buffers. The queue pair is in the error state.
 std::vector<uint32_t> posted_buffers(RxSlot& slot);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Brings queues of a started port back to work after an error: they are held, their workers keep
-// away from then on, the queue pair is drained and reset, and they are given back. Control lcore.
+// away from then on, the queue pair is drained and reset, and they are given back. Each queue by
+// itself (receive work queues: rx_queues.cc); a carried receive queue with its pair. Control lcore.
 #include <cerrno>
 
 #include "kilim/device/recovery.hh"
@@ -13,7 +14,7 @@ namespace {
 // the SentRing, which empty_tx() frees.
 struct PairSink {
   burst::TxQueue& tx;
-  burst::RxQueue* rx;
+  RxSlot* rx;
   void completed(const queue::Completion& c) noexcept {
     const bool error = !c.ok() && c.syndrome != prm::Syndrome::wr_flush;
     if (c.of_requester()) {
@@ -21,15 +22,16 @@ struct PairSink {
       if (error) tx.counters.errors.add(1);
     } else if (rx != nullptr) {
       lost_receive(c);
-      if (error) rx->counters.errors.add(1);
+      if (error) rx->queue->counters.errors.add(1);
     }
   }
   void lost(uint64_t, bool) noexcept {}
 
   // A frame that came before the error is lost with the queue; its buffer is not.
   void lost_receive(const queue::Completion& c) noexcept {
-    const auto index = rx->rq.retire(c.wqe_counter);
-    rx->cache->free_indices({&index, 1});
+    if (c.ok()) rx->discarded->add(1);
+    const auto index = rx->queue->rq.retire(c.wqe_counter);
+    rx->queue->cache->free_indices({&index, 1});
   }
 };
 
@@ -39,13 +41,17 @@ bool Port::down(std::size_t index) const noexcept {
   const TxSlot& tx = tx_[index];
   if (tx.queue == nullptr) return false;
   if (tx.queue->failed || (tx.gather != nullptr && tx.gather->failed())) return true;
-  return index < rx_.size() && rx_[index].queue != nullptr && rx_[index].queue->failed;
+  return index == 0 && !with_rwqs() && rx_[0].queue != nullptr && rx_[0].queue->failed;
+}
+
+RxSlot* Port::carried_by(std::size_t index) noexcept {
+  return index == 0 && !with_rwqs() ? &rx_[0] : nullptr;
 }
 
 void Port::hold(std::size_t index, bool on) noexcept {
   TxSlot& tx = tx_[index];
   tx.queue->failed.set(on);
-  if (index < rx_.size()) rx_[index].queue->failed.set(on);
+  if (RxSlot* rx = carried_by(index)) rx->queue->failed.set(on);
   if (tx.gather == nullptr) return;
   if (on)
     tx.gather->hold();
@@ -55,11 +61,17 @@ void Port::hold(std::size_t index, bool on) noexcept {
 
 void Port::revive(worker::Quiescence* workers) noexcept {
   if (!started_) return;
+  revive_pairs(workers);
+  if (with_rwqs()) revive_rwqs(workers);
+}
+
+void Port::revive_pairs(worker::Quiescence* workers) noexcept {
   for (std::size_t i = 0; i < tx_.size(); i++) {
     Revival& r = tx_[i].revival;
     if (r.stage == Revival::Stage::dead || (r.stage == Revival::Stage::up && !down(i))) continue;
     if (r.stage == Revival::Stage::up) {
-      r.pair = tx_[i].queue->failed || (i < rx_.size() && rx_[i].queue->failed);
+      const RxSlot* rx = carried_by(i);
+      r.pair = tx_[i].queue->failed || (rx != nullptr && rx->queue->failed);
       hold(i, true);
       if (workers != nullptr) r.token = workers->start();
       r.stage = Revival::Stage::leaving;
@@ -88,7 +100,7 @@ Status Port::revive_one(std::size_t index) noexcept {
 Status Port::revive_pair(std::size_t index, pool::BufferCache& cache,
                          pool::BufferCache& headers) noexcept {
   TxSlot& tx = tx_[index];
-  RxSlot* rx = index < rx_.size() ? &rx_[index] : nullptr;
+  RxSlot* rx = carried_by(index);
   pool::BufferCache rx_cache(rx == nullptr ? cache.pool() : rx->setup.cache->pool());
   tx.queue->sq.release_owner();
   tx.queue->cq.release_owner();
@@ -100,7 +112,7 @@ Status Port::revive_pair(std::size_t index, pool::BufferCache& cache,
     recovery.rq = &rx->queue->rq;
     recovery.recv_cq = &rx->queue->cq;
   }
-  PairSink sink{*tx.queue, rx == nullptr ? nullptr : rx->queue.get()};
+  PairSink sink{*tx.queue, rx};
   const Status s = device::recover(recovery, sink);
   if (s) empty_tx(tx, cache, headers);  // else the device may still read them
   tx.queue->sq.reset();

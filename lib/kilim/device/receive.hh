@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Receive work queues (RWQs), tables that spread frames over them by hash, and rules that lead
+// frames to them: requests, and what the device returns (ibv_create_wq(3),
+// ibv_create_rwq_ind_table(3), ibv_create_flow(3)). Pure values, any thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "kilim/base/ident.hh"
+#include "kilim/device/objects.hh"
+#include "kilim/flow/match.hh"
+#include "kilim/flow/rss.hh"
+#include "kilim/queue/geometry.hh"
+
+namespace kilim::device {
+
+using RwqHandle = Ident<struct RwqHandleTag, uint32_t>;
+using RwqTableHandle = Ident<struct RwqTableHandleTag, uint32_t>;
+
+// Several packets in one receive, a stride or more each.
+struct Strides {
+  uint32_t log_bytes = 0;  // of a stride
+  uint32_t log_count = 0;  // of a receive
+};
+
+struct RwqRequest {
+  CqHandle cq;  // of its own
+  uint32_t recv_wrs = 0;
+  uint32_t max_recv_sge = 1;       // pieces of one receive
+  bool strip_vlan = false;         // the tag goes to the CQE
+  std::optional<Strides> strides;  // each receive begins with a segment of 16 bytes then
+};
+
+// In state RESET; nothing arrives before it is READY.
+struct RwqInfo {
+  RwqHandle handle;
+  uint32_t number = 0;
+  queue::RqGeometry rq;
+};
+
+// RESET empties the queue, and its ring begins anew; ERROR flushes what is posted.
+enum class RwqState : uint8_t { reset, ready, error };
+
+struct RwqTableInfo {
+  RwqTableHandle handle;
+};
+
+// A raw packet queue pair without queues of its own: it takes a frame to the table's RWQ of the
+// frame's hash. Rules may only bring frames of this kind to it; destroyed by destroy_qp().
+struct HashQpRequest {
+  RwqTableHandle table;  // of one entry for HashKind::none
+  flow::HashKind kind = flow::HashKind::none;
+  flow::HashKey key = flow::default_key;
+};
+
+struct FlowRequest {
+  QpHandle qp;  // where matching frames go; with `drop` any queue pair of the port
+  flow::Match match;
+  uint16_t priority = 0;  // in the device's order: 0 is asked first
+  bool drop = false;
+  std::optional<uint32_t> mark;  // 24 bits, in the CQE
+  bool count = false;            // query_flow() answers
+};
+
+}  // namespace kilim::device

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What is wrong with a rule whatever the device, field by field. Pure functions, any thread.
+#include <cerrno>
+#include <iterator>
+
+#include "kilim/flow/expand.hh"
+#include "kilim/flow/rule.hh"
+
+namespace kilim::flow {
+namespace {
+
+constexpr RuleError ok{};
+
+RuleError wrong(Field field, const char* what) noexcept {
+  return {EINVAL, field, what};
+}
+
+template <typename T>
+bool beyond_mask(const Masked<T>& m) noexcept {
+  return (m.value & ~m.mask) != 0;
+}
+template <std::size_t n>
+bool beyond_mask(const Masked<std::array<uint8_t, n>>& m) noexcept {
+  for (std::size_t i = 0; i < n; i++)
+    if ((m.value[i] & ~m.mask[i]) != 0) return true;
+  return false;
+}
+
+constexpr const char* needless = "the value has bits that its mask leaves out";
+
+// A number that is named must be the one that another layer of the rule implies.
+template <typename T>
+bool contradicts(const Masked<T>& m, T implied) noexcept {
+  return ((m.value ^ implied) & m.mask) != 0;
+}
+
+RuleError check_eth(const Match& m) noexcept {
+  if (!m.eth) return ok;
+  const Eth& e = *m.eth;
+  if (beyond_mask(e.dst)) return wrong(Field::eth_dst, needless);
+  if (beyond_mask(e.src)) return wrong(Field::eth_src, needless);
+  if (beyond_mask(e.type)) return wrong(Field::eth_type, needless);
+  if (m.ipv4 && contradicts(e.type, type_ipv4))
+    return wrong(Field::eth_type, "the Ethernet type is not IPv4's and the rule names IPv4");
+  if (m.ipv6 && contradicts(e.type, type_ipv6))
+    return wrong(Field::eth_type, "the Ethernet type is not IPv6's and the rule names IPv6");
+  return ok;
+}
+
+RuleError check_ip(const Match& m) noexcept {
+  if (m.ipv4 && m.ipv6) return wrong(Field::ipv6, "a frame is IPv4 or IPv6: make two rules");
+  if (m.ipv4 && (beyond_mask(m.ipv4->src) || beyond_mask(m.ipv4->dst) ||
+                 beyond_mask(m.ipv4->protocol) || beyond_mask(m.ipv4->tos)))
+    return wrong(Field::ipv4, needless);
+  if (!m.ipv6) return ok;
+  if (beyond_mask(m.ipv6->src) || beyond_mask(m.ipv6->dst) || beyond_mask(m.ipv6->protocol) ||
+      beyond_mask(m.ipv6->traffic_class) || beyond_mask(m.ipv6->label))
+    return wrong(Field::ipv6, needless);
+  if (m.ipv6->label.mask >> 20 != 0) return wrong(Field::ipv6, "a flow label has 20 bits");
+  return ok;
+}
+
+RuleError check_ports(const Match& m, const std::optional<Ports>& ports, Field field,
+                      uint8_t protocol) noexcept {
+  if (!ports) return ok;
+  if (!m.ipv4 && !m.ipv6) return wrong(field, "ports need ipv4 or ipv6 in the same rule");
+  if (beyond_mask(ports->src) || beyond_mask(ports->dst)) return wrong(field, needless);
+  const Masked<uint8_t>& named = m.ipv4 ? m.ipv4->protocol : m.ipv6->protocol;
+  if (contradicts(named, protocol)) return wrong(field, "the IP layer names another protocol");
+  return ok;
+}
+
+RuleError check_tunnel(const Match& m) noexcept {
+  if (!m.tunnel) return ok;
+  if (beyond_mask(m.tunnel->id)) return wrong(Field::tunnel, needless);
+  if (m.tunnel->kind == Tunnel::Kind::vxlan && m.tunnel->id.mask >> 24 != 0)
+    return wrong(Field::tunnel, "a VXLAN number has 24 bits");
+  return ok;
+}
+
+RuleError check(const Match& m) noexcept {
+  if (RuleError e = check_eth(m); e.code != 0) return e;
+  if (m.vlan && beyond_mask(m.vlan->tci)) return wrong(Field::vlan, needless);
+  if (RuleError e = check_ip(m); e.code != 0) return e;
+  if (m.tcp && m.udp) return wrong(Field::udp, "a frame is TCP or UDP: make two rules");
+  if (RuleError e = check_ports(m, m.tcp, Field::tcp, protocol_tcp); e.code != 0) return e;
+  if (RuleError e = check_ports(m, m.udp, Field::udp, protocol_udp); e.code != 0) return e;
+  return check_tunnel(m);
+}
+
+}  // namespace
+
+const char* name_of(Field field) noexcept {
+  constexpr const char* names[] = {"",
+                                   "priority",
+                                   "eth.dst",
+                                   "eth.src",
+                                   "eth.type",
+                                   "vlan",
+                                   "ipv4",
+                                   "ipv6",
+                                   "tcp",
+                                   "udp",
+                                   "tunnel",
+                                   "action.queue",
+                                   "action.rss.types",
+                                   "action.rss.table",
+                                   "action.mark",
+                                   "action.count",
+                                   "macs",
+                                   "vlans"};
+  static_assert(std::size(names) == static_cast<std::size_t>(Field::filter_vlans) + 1);
+  return names[static_cast<std::size_t>(field)];
+}
+
+RuleError check(const Rss& rss, const RuleLimits& limits) noexcept {
+  if (rss.types == 0 || (rss.types & ~HashTypes::all) != 0)
+    return wrong(Field::rss_types, "name at least one of ipv4, tcp4, udp4, ipv6, tcp6, udp6");
+  const std::size_t size = rss.table.size();
+  if ((size & (size - 1)) != 0 || size > limits.longest_table)
+    return wrong(Field::rss_table,
+                 "the table's size is a power of two, at most 512 and what the "
+                 "device has");
+  for (const uint16_t q : rss.table)
+    if (q >= limits.queues) return wrong(Field::rss_table, "the port has no such receive queue");
+  return ok;
+}
+
+RuleError check(const Rule& rule, const RuleLimits& limits) noexcept {
+  if (rule.priority > last_priority) return wrong(Field::priority, "priorities are 0 to 2");
+  if (RuleError e = check(rule.match); e.code != 0) return e;
+  const Action& a = rule.action;
+  if (a.fate == Action::Fate::queue && a.queue >= limits.queues)
+    return wrong(Field::queue, "the port has no such receive queue");
+  if (a.fate == Action::Fate::rss) {
+    if (RuleError e = check(a.rss, limits); e.code != 0) return e;
+    if (for_groups_alone(rule.match))
+      return {EOPNOTSUPP, Field::eth_dst, "frames for group addresses are not spread by a rule"};
+  }
+  if (!a.mark) return ok;
+  if (a.fate == Action::Fate::drop) return wrong(Field::mark, "a dropped frame carries no mark");
+  if (*a.mark >> 24 != 0) return wrong(Field::mark, "a mark has 24 bits");
+  return ok;
+}
+
+}  // namespace kilim::flow

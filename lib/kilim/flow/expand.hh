@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Divides a rule that spreads frames into rules for one kind of hash each: a device's hash queue
+// pair knows one kind only (Linux drivers/infiniband/hw/mlx5/qp.c, create_rss_raw_qp_tir()), as
+// DPDK's mlx5 driver does (rte_flow_expand_rss()). Pure values, any thread.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kilim/flow/match.hh"
+#include "kilim/flow/rss.hh"
+
+namespace kilim::flow {
+
+// How deep a match looks: a device asks rules that look deeper first.
+enum class Layer : uint8_t { ports, ip, link };
+inline constexpr uint16_t layers = 3;
+Layer layer_of(const Match& match) noexcept;
+
+// Only group addresses match: mlx5 devices keep such rules in one table, whatever their priority
+// and depth (Linux drivers/infiniband/hw/mlx5/fs.c, flow_is_multicast_only()), so they are not
+// divided.
+bool for_groups_alone(const Match& match) noexcept;
+
+// One of the rules; frames that it takes are hashed by `kind`.
+struct Leaf {
+  Match match;
+  HashKind kind = HashKind::none;
+};
+// Each frame that `match` takes is taken by the deepest of the leaves that match it, and by at
+// least one. Rules for groups alone stay whole, and their frames have no hash.
+std::vector<Leaf> expand(const Match& match, uint32_t types);
+
+// Places of rules in a device's order (mlx5 devices have 16): three layers for each of five bands,
+// which are the priorities of flow::Rule and two for the port's own rules. Those change under
+// traffic by a second set in the other band.
+inline constexpr uint16_t first_own_band = 3, own_bands = 2;
+constexpr uint16_t device_priority(uint16_t band, Layer layer) noexcept {
+  return static_cast<uint16_t>(band * layers + static_cast<uint16_t>(layer));
+}
+
+}  // namespace kilim::flow

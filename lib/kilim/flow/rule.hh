@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A flow rule: which frames, and what becomes of them. check() finds what no device takes and names
+// the field, as rte_flow_validate() does. Pure values, any thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "kilim/flow/match.hh"
+#include "kilim/flow/rss.hh"
+
+namespace kilim::flow {
+
+struct Action {
+  enum class Fate : uint8_t { queue, rss, drop };
+  Fate fate = Fate::queue;
+  uint16_t queue = 0;            // Fate::queue
+  Rss rss;                       // Fate::rss
+  std::optional<uint32_t> mark;  // in the packet's CQE; 24 bits
+  bool count = false;            // packets and bytes can be queried
+};
+
+// Rules of lower priority numbers are asked first; within a priority those that name more layers.
+// The port's own rules (flow::Filter) come after all of them.
+struct Rule {
+  Match match;
+  Action action;
+  uint8_t priority = 0;
+};
+inline constexpr uint8_t last_priority = 2;
+
+// The part of a rule that an error is about.
+enum class Field : uint8_t {
+  none,
+  priority,
+  eth_dst,
+  eth_src,
+  eth_type,
+  vlan,
+  ipv4,
+  ipv6,
+  tcp,
+  udp,
+  tunnel,
+  queue,
+  rss_types,
+  rss_table,
+  mark,
+  count,
+  filter_macs,
+  filter_vlans,
+};
+// "ipv4", "action.queue"; "" for none.
+const char* name_of(Field field) noexcept;
+
+struct RuleError {
+  int code = 0;  // a positive errno value; 0: there is no error
+  Field field = Field::none;
+  const char* what = "";  // a sentence with static storage
+};
+
+struct RuleLimits {
+  uint32_t queues = 1;                     // receive queues of the port
+  uint32_t longest_table = longest_table;  // entries of a table
+};
+
+RuleError check(const Rule& rule, const RuleLimits& limits) noexcept;
+RuleError check(const Rss& rss, const RuleLimits& limits) noexcept;
+
+// What a counting rule has seen since it was made.
+struct Count {
+  uint64_t packets = 0, bytes = 0;
+};
+
+}  // namespace kilim::flow

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The ports of this process, in the order in which EAL probed their devices. The driver that makes
+// a port enters it and takes it out; it stays the driver's. Main lcore, as EAL's probing; reading
+// is any thread's while nothing is probed or removed.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "kilim/port/port.hh"
+
+namespace kilim::port {
+
+void enter(Port& port);
+void leave(Port& port) noexcept;
+
+[[nodiscard]] std::size_t port_count() noexcept;
+// nullptr: beyond the last.
+[[nodiscard]] Port* port_at(std::size_t index) noexcept;
+// By the name of the vdev, such as net_kilim0; nullptr: no such port.
+[[nodiscard]] Port* port_named(std::string_view name) noexcept;
+
+}  // namespace kilim::port

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A port's flow rules, its own filter and how it spreads frames. Changes under traffic lose and
+// double no frame: a second set of rules stands in the other band before the first one goes.
+// Control lcore.
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "kilim/port/port.hh"
+
+namespace kilim::port {
+namespace {
+
+Error refused(const flow::RuleError& e, flow::RuleError* why) noexcept {
+  if (why != nullptr) *why = e;
+  return {e.code, e.what};
+}
+
+// What the device says of a rule concerns one field where only one can be meant.
+flow::Field field_of(const Error& e, const flow::Rule& rule) noexcept {
+  if (e.code != EOPNOTSUPP) return flow::Field::none;
+  if (rule.match.tunnel) return flow::Field::tunnel;
+  if (rule.action.count) return flow::Field::count;
+  return rule.action.mark ? flow::Field::mark : flow::Field::none;
+}
+
+Error refused(const Error& e, flow::Field field, flow::RuleError* why) noexcept {
+  if (why != nullptr) *why = {e.code, field, e.what};
+  return e;
+}
+
+}  // namespace
+
+flow::RuleLimits Port::rule_limits() const noexcept {
+  return {
+      .queues = sizes_.rxq,
+      .longest_table = std::min(flow::longest_table, parts_.device->caps().spread.longest_table)};
+}
+
+Destinations Port::destinations() noexcept {
+  return {.device = device(),
+          .port = parts_.number,
+          .queues = rwq_handles_,
+          .pair = with_rwqs() ? device::QpHandle{} : tx_[0].qp->handle};
+}
+
+Result<RuleSet> Port::lay_own_rules(const flow::Filter& filter, const flow::Rss& rss,
+                                    uint16_t band) {
+  auto target = HashTarget::create(destinations(), flow::table_of(rss, sizes_.rxq), rss.key);
+  if (!target) return target.error();
+  RuleSet rules(*std::move(target), device());
+  if (!with_rwqs() && filter.promiscuous) {
+    if (Status s = rules.add_default(tx_[0].qp->handle); !s) return s.error();
+    return rules;
+  }
+  for (const flow::Match& m : flow::matches_of(filter, info_.mac))
+    if (Status s = rules.add(m, with_rwqs() ? rss.types : 0, band, {}); !s) return s.error();
+  return rules;
+}
+
+Status Port::change_own_rules(const flow::Filter& filter, const flow::Rss& rss) {
+  const uint16_t other =
+      own_band_ == flow::first_own_band ? flow::first_own_band + 1 : flow::first_own_band;
+  auto rules = lay_own_rules(filter, rss, other);
+  if (!rules) return rules.error();
+  own_rules_.reset();
+  own_rules_.emplace(*std::move(rules));
+  own_band_ = other;
+  return Done{};
+}
+
+Status Port::set_rss(const flow::Rss& rss, flow::RuleError* why) {
+  if (const flow::RuleError e = flow::check(rss, rule_limits()); e.code != 0)
+    return refused(e, why);
+  if (started_ && with_rwqs())
+    if (Status s = change_own_rules(filter_, rss); !s)
+      return refused(s.error(), flow::Field::none, why);
+  rss_ = rss;
+  rss_asked_ = true;
+  return Done{};
+}
+
+Status Port::set_filter(const flow::Filter& filter, flow::RuleError* why) {
+  if (const flow::RuleError e = flow::check(filter); e.code != 0) return refused(e, why);
+  if (started_)
+    if (Status s = change_own_rules(filter, rss_); !s)
+      return refused(s.error(), flow::Field::none, why);
+  filter_ = filter;
+  return Done{};
+}
+
+Result<RuleId> Port::add_rule(const flow::Rule& rule, flow::RuleError* why) {
+  if (!started_)
+    return refused({EINVAL, flow::Field::none, "rules are added to a started port"}, why);
+  if (const flow::RuleError e = flow::check(rule, rule_limits()); e.code != 0)
+    return refused(e, why);
+  const flow::Action& a = rule.action;
+  const bool spreads = a.fate == flow::Action::Fate::rss;
+  const uint16_t queue = a.fate == flow::Action::Fate::queue ? a.queue : uint16_t{0};
+  const std::vector<uint16_t> table =
+      spreads ? flow::table_of(a.rss, sizes_.rxq) : std::vector<uint16_t>{queue};
+  auto target = HashTarget::create(destinations(), table, a.rss.key);
+  if (!target) return refused(target.error(), flow::Field::none, why);
+  RuleSet rules(*std::move(target), device());
+  const uint32_t types = spreads && with_rwqs() ? a.rss.types : 0;
+  if (Status s = rules.add(rule.match, types, rule.priority, a); !s)
+    return refused(s.error(), field_of(s.error(), rule), why);
+  const RuleId id{next_rule_++};
+  rules_.emplace(id.value(), std::move(rules));
+  return id;
+}
+
+Status Port::remove_rule(RuleId rule) {
+  if (rules_.erase(rule.value()) == 0) return Error{EINVAL, "no such flow rule"};
+  return Done{};
+}
+
+Result<flow::Count> Port::query_rule(RuleId rule) const {
+  const auto at = rules_.find(rule.value());
+  if (at == rules_.end()) return Error{EINVAL, "no such flow rule"};
+  return at->second.query();
+}
+
+}  // namespace kilim::port

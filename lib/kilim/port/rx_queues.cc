@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A port's receive work queues: each is made, stopped, started and recovered by itself, while the
+// others go on. Control lcore.
+#include <cerrno>
+#include <chrono>
+
+#include "kilim/port/port.hh"
+
+namespace kilim::port {
+namespace {
+
+// Waits until no worker uses a queue that was taken away. False: one did not report in time.
+bool wait_for(worker::Quiescence* workers, device::Device& device) noexcept {
+  using Clock = std::chrono::steady_clock;
+  if (workers == nullptr) return true;
+  const uint64_t token = workers->start();
+  const Clock::time_point deadline = Clock::now() + std::chrono::seconds(1);
+  while (!workers->passed(token)) {
+    if (Clock::now() > deadline) return false;
+    device.progress();
+  }
+  return true;
+}
+
+}  // namespace
+
+Status Port::make_rwq(RxSlot& rx) {
+  auto cq = device::make_cq(device(), sizes_.rxd);
+  if (!cq) return cq.error();
+  rx.cq = *std::move(cq);
+  auto rwq = device::make_rwq(device(), {.cq = rx.cq->handle,
+                                         .recv_wrs = sizes_.rxd,
+                                         .strip_vlan = rx.setup.strip_vlan,
+                                         .strides = {}});
+  if (!rwq) return rwq.error();
+  rx.rwq = *std::move(rwq);
+  attach_rx(rx, rx.rwq->rq, arena_, region_->region().lkey);
+  return Done{};
+}
+
+// The doorbell record is cleared when the queue becomes READY (rdma-core providers/mlx5, verbs.c,
+// mlx5_modify_wq()), so receives are posted afterwards.
+Status Port::run_rx(RxSlot& rx, pool::BufferCache& cache) noexcept {
+  burst::RxQueue& q = *rx.queue;
+  if (Status s = device().set_rwq_state(rx.rwq->handle, device::RwqState::ready); !s) return s;
+  q.cq.restore_record();
+  q.cache = &cache;
+  cache.release_owner();
+  const uint32_t posted = burst::rx_refill(q);
+  q.rq.release_owner();
+  q.cq.release_owner();
+  cache.release_owner();
+  q.cache = rx.setup.cache;
+  if (posted == 0) return Error{ENOMEM, "no packet buffer is free for the receive queue"};
+  return Done{};
+}
+
+// In RESET the device writes neither buffers nor CQEs, so what is posted is the port's again.
+// Frames that came and were not received are lost with their CQEs.
+Status Port::halt_rx(RxSlot& rx, pool::BufferCache& cache) noexcept {
+  burst::RxQueue& q = *rx.queue;
+  q.rq.release_owner();
+  q.cq.release_owner();
+  const Status s = device().set_rwq_state(rx.rwq->handle, device::RwqState::reset);
+  if (!s && !device().lost()) return s;
+  queue::Completion late[16];
+  for (uint32_t n; (n = q.cq.poll(late)) != 0;)
+    for (uint32_t i = 0; i < n; i++)
+      if (late[i].ok()) rx.discarded->add(1);
+  q.cq.restore_record();
+  q.rq.reset([&cache](uint32_t index) noexcept { cache.free_indices({&index, 1}); });
+  q.rq.release_owner();
+  q.cq.release_owner();
+  return s;
+}
+
+Status Port::stop_rx(uint32_t queue, worker::Quiescence* workers) {
+  if (!started_ || queue >= rx_.size()) return Error{EINVAL, "no such receive queue to stop"};
+  if (!with_rwqs())
+    return Error{EOPNOTSUPP, "the only receive queue of this device's port stops with the port"};
+  RxSlot& rx = rx_[queue];
+  if (rx.stopped) return Done{};
+  const auto failed = static_cast<bool>(rx.queue->failed);
+  rx.queue->failed.set(true);
+  if (!wait_for(workers, device())) {
+    rx.queue->failed.set(failed);
+    return Error{ETIMEDOUT, "a worker has not left the receive queue in a second"};
+  }
+  pool::BufferCache cache(rx.setup.cache->pool());
+  if (Status s = halt_rx(rx, cache); !s) return s;  // revive() or stop() goes on
+  rx.stopped = true;
+  rx.revival = {};
+  return Done{};
+}
+
+Status Port::start_rx(uint32_t queue) {
+  if (!started_ || queue >= rx_.size()) return Error{EINVAL, "no such receive queue to start"};
+  RxSlot& rx = rx_[queue];
+  if (!rx.stopped) return Done{};
+  pool::BufferCache cache(rx.setup.cache->pool());
+  if (Status s = run_rx(rx, cache); !s) {
+    (void)halt_rx(rx, cache);
+    return s;
+  }
+  rx.stopped = false;
+  rx.queue->failed.set(false);
+  return Done{};
+}
+
+Status Port::strip_vlan(uint32_t queue, bool on) {
+  if (queue >= rx_.size()) return Error{EINVAL, "no such receive queue"};
+  if (on && !device().caps().spread.strip_vlan)
+    return Error{EOPNOTSUPP, "the device does not strip VLAN tags"};
+  RxSlot& rx = rx_[queue];
+  if (started_) {
+    if (!rx.rwq) return Error{EOPNOTSUPP, "the receive queue was started without VLAN stripping"};
+    if (Status s = device().strip_vlan(rx.rwq->handle, on); !s) return s;
+  }
+  rx.setup.strip_vlan = on;
+  return Done{};
+}
+
+void Port::revive_rwqs(worker::Quiescence* workers) noexcept {
+  for (RxSlot& rx : rx_) {
+    Revival& r = rx.revival;
+    if (rx.stopped || r.stage == Revival::Stage::dead || !rx.queue->failed) continue;
+    if (r.stage == Revival::Stage::up) {
+      if (workers != nullptr) r.token = workers->start();
+      r.stage = Revival::Stage::leaving;
+    }
+    if (workers != nullptr && !workers->passed(r.token)) continue;
+    r.stage = Revival::Stage::dead;
+    pool::BufferCache cache(rx.setup.cache->pool());
+    if (!halt_rx(rx, cache) || !run_rx(rx, cache)) continue;
+    recoveries_.add(1);
+    r.stage = Revival::Stage::up;
+    rx.queue->failed.set(false);
+  }
+}
+
+}  // namespace kilim::port

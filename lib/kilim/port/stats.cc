@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a port counts, of all queues and of each.
+#include "kilim/port/stats.hh"
+
+#include "kilim/port/port.hh"
+
+namespace kilim::port {
+
+PortStats& PortStats::operator+=(const PortStats& o) noexcept {
+  rx_packets += o.rx_packets;
+  rx_bytes += o.rx_bytes;
+  tx_packets += o.tx_packets;
+  tx_bytes += o.tx_bytes;
+  tx_completed += o.tx_completed;
+  rx_errors += o.rx_errors;
+  rx_too_long += o.rx_too_long;
+  rx_discarded += o.rx_discarded;
+  rx_missed += o.rx_missed;
+  rx_no_buffer += o.rx_no_buffer;
+  tx_errors += o.tx_errors;
+  keys_bound += o.keys_bound;
+  keys_ended += o.keys_ended;
+  bind_errors += o.bind_errors;
+  recoveries += o.recoveries;
+  queues_down += o.queues_down;
+  return *this;
+}
+
+RxQueueStats Port::rx_stats(uint32_t queue) const noexcept {
+  const RxSlot& s = rx_[queue];
+  if (s.queue == nullptr) return {};
+  const burst::RxCounters& c = s.queue->counters;
+  return {.packets = c.packets.read(),
+          .bytes = c.bytes.read(),
+          .errors = c.errors.read(),
+          .too_long = c.too_long.read(),
+          .discarded = s.discarded->read(),
+          .no_buffer = c.no_buffer.read(),
+          .down = s.queue->failed && !s.stopped,
+          .stopped = s.stopped};
+}
+
+TxQueueStats Port::tx_stats(uint32_t queue) const noexcept {
+  const TxSlot& s = tx_[queue];
+  if (s.queue == nullptr) return {};
+  const burst::TxCounters& c = s.queue->counters;
+  return {.packets = c.packets.read(),
+          .bytes = c.bytes.read(),
+          .completed = c.completed.read(),
+          .errors = c.errors.read(),
+          .down = s.queue->failed || (s.gather != nullptr && s.gather->failed())};
+}
+
+// CQEs are written in order, so the first one that is missing is found by halving.
+uint32_t Port::rx_depth(uint32_t queue) const noexcept {
+  const burst::RxQueue& q = *rx_[queue].queue;
+  uint32_t there = 0, missing = q.rq.posted() + 1;  // of peek(): number `there` - 1 is written
+  while (missing - there > 1) {
+    const uint32_t middle = there + (missing - there) / 2;
+    if (q.cq.peek(middle - 1) != nullptr)
+      there = middle;
+    else
+      missing = middle;
+  }
+  return there;
+}
+
+PortStats Port::live() const noexcept {
+  PortStats sum;
+  for (uint32_t i = 0; i < rx_.size(); i++) {
+    const RxQueueStats q = rx_stats(i);
+    sum.rx_packets += q.packets;
+    sum.rx_bytes += q.bytes;
+    sum.rx_errors += q.errors;
+    sum.rx_too_long += q.too_long;
+    sum.rx_discarded += q.discarded;
+    sum.rx_no_buffer += q.no_buffer;
+    sum.queues_down += with_rwqs() && q.down ? 1 : 0;
+  }
+  for (uint32_t i = 0; i < tx_.size(); i++) {
+    const TxQueueStats q = tx_stats(i);
+    sum.tx_packets += q.packets;
+    sum.tx_bytes += q.bytes;
+    sum.tx_completed += q.completed;
+    sum.tx_errors += q.errors;
+    sum.queues_down += down(i) ? 1 : 0;
+    if (tx_[i].gather == nullptr) continue;
+    sum.keys_bound += tx_[i].gather->stats().gathered;
+    sum.keys_ended += tx_[i].gather->stats().ended;
+    sum.bind_errors += tx_[i].gather->stats().errors;
+  }
+  return sum;
+}
+
+uint64_t Port::missed() {
+  return missed_.read(parts_.device->out_of_buffer(parts_.number));
+}
+
+PortStats Port::stats() const noexcept {
+  PortStats sum = before_;
+  sum += live();
+  sum.recoveries = recoveries_.read();
+  return sum;
+}
+
+}  // namespace kilim::port

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "kilim/port/steering.hh"
+
+#include <cerrno>
+#include <utility>
+
+namespace kilim::port {
+
+Result<HashTarget> HashTarget::create(const Destinations& to, std::span<const uint16_t> table,
+                                      const flow::HashKey& key) {
+  HashTarget made(to, key);
+  if (to.queues.empty()) return made;
+  std::vector<device::RwqHandle> queues;
+  queues.reserve(table.size());
+  for (const uint16_t q : table) queues.push_back(to.queues[q]);
+  auto first = device::make_rwq_table(to.device, {queues.data(), 1});
+  if (!first) return first.error();
+  made.first_ = *std::move(first);
+  if (table.size() == 1) return made;
+  auto spread = device::make_rwq_table(to.device, queues);
+  if (!spread) return spread.error();
+  made.spread_ = *std::move(spread);
+  return made;
+}
+
+// A hash of no fields needs a table of one entry (Linux drivers/infiniband/hw/mlx5/qp.c,
+// create_rss_raw_qp_tir()).
+Result<device::QpHandle> HashTarget::qp(flow::HashKind kind) {
+  if (!first_) return pair_;
+  device::OwnedQp& qp = qps_[static_cast<std::size_t>(kind)];
+  if (qp) return qp->handle;
+  const bool spreads = kind != flow::HashKind::none && spread_;
+  const device::HashQpRequest request{
+      .table = spreads ? spread_->handle : first_->handle, .kind = kind, .key = key_};
+  auto made = device::make_hash_qp(*device_, request, port_);
+  if (!made) return made.error();
+  qp = *std::move(made);
+  return qp->handle;
+}
+
+Status RuleSet::add(const flow::Match& match, uint32_t types, uint16_t band,
+                    const flow::Action& action) {
+  for (const flow::Leaf& leaf : flow::expand(match, types)) {
+    auto qp = target_.qp(leaf.kind);
+    if (!qp) return qp.error();
+    auto flow =
+        device_->add_rule({.qp = *qp,
+                           .match = leaf.match,
+                           .priority = flow::device_priority(band, flow::layer_of(leaf.match)),
+                           .drop = action.fate == flow::Action::Fate::drop,
+                           .mark = action.mark,
+                           .count = action.count});
+    if (!flow) return flow.error();
+    flows_.emplace_back(*device_, FlowInfo{*flow});
+  }
+  return Done{};
+}
+
+Status RuleSet::add_default(device::QpHandle pair) {
+  auto flow = device_->add_flow(pair, {.kind = device::FlowRule::Kind::all});
+  if (!flow) return flow.error();
+  flows_.emplace_back(*device_, FlowInfo{*flow});
+  return Done{};
+}
+
+Result<flow::Count> RuleSet::query() const {
+  flow::Count sum;
+  for (const OwnedFlow& f : flows_) {
+    auto count = device_->query_flow(f->handle);
+    if (!count) return count.error();
+    sum.packets += count->packets;
+    sum.bytes += count->bytes;
+  }
+  return sum;
+}
+
+}  // namespace kilim::port

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Leads frames to a port's receive queues: tables and hash queue pairs, and the device's rules that
+// one flow::Rule or flow::Filter becomes. Owns what it makes; the device outlives it. The port's;
+// control lcore.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "kilim/base/result.hh"
+#include "kilim/device/owned.hh"
+#include "kilim/flow/expand.hh"
+#include "kilim/flow/rule.hh"
+
+namespace kilim::port {
+
+// Where rules may lead to: the port's receive work queues, or the queue pair that carries its only
+// receive queue.
+struct Destinations {
+  device::Device& device;
+  uint8_t port = 1;
+  std::span<const device::RwqHandle> queues;
+  device::QpHandle pair;  // where there are no receive work queues
+};
+
+// Queue pairs that spread frames over queues, one for each kind of hash, made when first asked for.
+class HashTarget {
+ public:
+  // `table`: queues by hash, not empty, the queues exist. Errors of the device.
+  static Result<HashTarget> create(const Destinations& to, std::span<const uint16_t> table,
+                                   const flow::HashKey& key);
+  Result<device::QpHandle> qp(flow::HashKind kind);
+
+ private:
+  HashTarget(const Destinations& to, const flow::HashKey& key) noexcept
+      : device_(&to.device), port_(to.port), pair_(to.pair), key_(key) {}
+  device::Device* device_;
+  uint8_t port_;
+  device::QpHandle pair_;
+  flow::HashKey key_;
+  device::OwnedRwqTable spread_;  // empty where the only queue is a queue pair's
+  device::OwnedRwqTable first_;   // of one entry, for frames without a hash
+  std::array<device::OwnedQp, flow::hash_kinds> qps_;
+};
+
+struct FlowInfo {
+  device::FlowHandle handle;
+};
+using OwnedFlow = device::Owned<FlowInfo, &device::Device::remove_flow>;
+
+// The device's rules of one flow::Rule, or of the port itself.
+class RuleSet {
+ public:
+  RuleSet(HashTarget target, device::Device& device) noexcept
+      : device_(&device), target_(std::move(target)) {}
+  RuleSet(RuleSet&&) = default;
+  RuleSet& operator=(RuleSet&&) = delete;
+  RuleSet(const RuleSet&) = delete;
+  RuleSet& operator=(const RuleSet&) = delete;
+  // The last rule goes first: it looks least deep, and frames that a deeper one takes keep their
+  // hash until that one goes.
+  ~RuleSet() {
+    while (!flows_.empty()) flows_.pop_back();
+  }
+
+  // Divides `match` by `types` and adds the parts to the device at `band`. After an error those
+  // that were added stay in the set.
+  Status add(const flow::Match& match, uint32_t types, uint16_t band, const flow::Action& action);
+  // Every frame that no other rule takes; for queue pairs with a receive queue of their own.
+  Status add_default(device::QpHandle pair);
+  // The sum over all parts. EINVAL: the rules do not count.
+  Result<flow::Count> query() const;
+  [[nodiscard]] std::size_t size() const noexcept { return flows_.size(); }
+
+ private:
+  device::Device* device_;
+  HashTarget target_;
+  std::vector<OwnedFlow> flows_;
+};
+
+}  // namespace kilim::port

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Flow rules as values: what is refused and which field is named, how rules that spread are
+// divided, what a port's filter takes.
+#include <cerrno>
+#include <cstring>
+
+#include "kilim/flow/expand.hh"
+#include "kilim/flow/filter.hh"
+#include "kilim/flow/rule.hh"
+#include "ut.hh"
+
+namespace {
+
+using namespace kilim;
+using namespace kilim::flow;
+
+constexpr RuleLimits limits{.queues = 4, .longest_table = 8};
+constexpr MacAddress own{2, 0, 0, 0, 0, 1}, other{2, 0, 0, 0, 0, 2}, group{1, 0, 0x5e, 0, 0, 1};
+
+Rule udp_rule() {
+  Rule r;
+  r.match.ipv4 = Ipv4{.src = exactly(Ipv4Address{10, 0, 0, 1})};
+  r.match.udp = Ports{.dst = exactly(uint16_t{53})};
+  return r;
+}
+
+struct Wrong {
+  Field field;
+  const char* name;
+  void (*spoil)(Rule&);
+};
+constexpr Wrong wrongs[] = {
+    {Field::priority, "priority", [](Rule& r) { r.priority = 3; }},
+    {Field::eth_dst, "eth.dst",
+     [](Rule& r) {
+       r.match.eth = Eth{.dst = {other, {}}};
+     }},
+    {Field::eth_src, "eth.src",
+     [](Rule& r) {
+       r.match.eth = Eth{.src = {other, {}}};
+     }},
+    {Field::eth_type, "eth.type",
+     [](Rule& r) {
+       r.match.eth = Eth{.type = {1, 2}};
+     }},
+    {Field::eth_type, "eth.type", [](Rule& r) { r.match.eth = Eth{.type = exactly(type_ipv6)}; }},
+    {Field::eth_type, "eth.type",
+     [](Rule& r) {
+       r.match = {};
+       r.match.ipv6 = Ipv6{};
+       r.match.eth = Eth{.type = exactly(type_ipv4)};
+     }},
+    {Field::vlan, "vlan",
+     [](Rule& r) {
+       r.match.vlan = Vlan{.tci = {7, 8}};
+     }},
+    {Field::ipv4, "ipv4", [](Rule& r) { r.match.ipv4->dst.value[3] = 1; }},
+    {Field::ipv4, "ipv4", [](Rule& r) { r.match.ipv4->tos.value = 1; }},
+    {Field::ipv6, "ipv6", [](Rule& r) { r.match.ipv6 = Ipv6{}; }},
+    {Field::ipv6, "ipv6",
+     [](Rule& r) {
+       r.match.ipv4.reset();
+       r.match.ipv6 = Ipv6{.label = exactly(uint32_t{1})};
+     }},
+    {Field::ipv6, "ipv6",
+     [](Rule& r) {
+       r.match.ipv4.reset();
+       r.match.ipv6 = Ipv6{.traffic_class = {1, 0}};
+     }},
+    {Field::udp, "udp", [](Rule& r) { r.match.tcp = Ports{}; }},
+    {Field::udp, "udp", [](Rule& r) { r.match.ipv4.reset(); }},
+    {Field::udp, "udp", [](Rule& r) { r.match.ipv4->protocol = exactly(uint8_t{6}); }},
+    {Field::udp, "udp", [](Rule& r) { r.match.udp->src.value = 1; }},
+    {Field::tcp, "tcp",
+     [](Rule& r) {
+       r.match.udp.reset();
+       r.match.tcp = Ports{.src = {1, 0}};
+     }},
+    {Field::tunnel, "tunnel",
+     [](Rule& r) {
+       r.match.tunnel = Tunnel{.id = {1, ~0u}};
+     }},
+    {Field::tunnel, "tunnel",
+     [](Rule& r) {
+       r.match.tunnel = Tunnel{.id = {1, 0}};
+     }},
+    {Field::queue, "action.queue", [](Rule& r) { r.action.queue = 4; }},
+    {Field::rss_types, "action.rss.types",
+     [](Rule& r) {
+       r.action.fate = Action::Fate::rss;
+       r.action.rss.types = 0;
+     }},
+    {Field::rss_types, "action.rss.types",
+     [](Rule& r) {
+       r.action.fate = Action::Fate::rss;
+       r.action.rss.types = 64;
+     }},
+    {Field::rss_table, "action.rss.table",
+     [](Rule& r) {
+       r.action.fate = Action::Fate::rss;
+       r.action.rss.table = {0, 1, 2};
+     }},
+    {Field::rss_table, "action.rss.table",
+     [](Rule& r) {
+       r.action.fate = Action::Fate::rss;
+       r.action.rss.table.assign(16, 0);
+     }},
+    {Field::rss_table, "action.rss.table",
+     [](Rule& r) {
+       r.action.fate = Action::Fate::rss;
+       r.action.rss.table = {0, 4};
+     }},
+    {Field::mark, "action.mark", [](Rule& r) { r.action.mark = 1u << 24; }},
+    {Field::mark, "action.mark",
+     [](Rule& r) {
+       r.action.fate = Action::Fate::drop;
+       r.action.mark = 1;
+     }},
+};
+
+void refused_rules() {
+  EQUAL(check(udp_rule(), limits).code, 0);
+  EQUAL(check(Rule{}, limits).code, 0);
+  for (const Wrong& w : wrongs) {
+    Rule r = udp_rule();
+    w.spoil(r);
+    const RuleError e = check(r, limits);
+    EQUAL(e.code, EINVAL);
+    EQUAL(e.field, w.field);
+    EQUAL(std::strcmp(name_of(e.field), w.name), 0);
+    CU_ASSERT_TRUE(std::strlen(e.what) > 0);
+  }
+  Rule last = udp_rule();
+  last.priority = last_priority;
+  last.action.queue = 3;
+  last.action.mark = 0xffffff;
+  EQUAL(check(last, limits).code, 0);
+}
+
+bool has(const std::vector<Leaf>& leaves, HashKind kind, Layer layer) {
+  for (const Leaf& l : leaves)
+    if (l.kind == kind && layer_of(l.match) == layer) return true;
+  return false;
+}
+
+// Deeper leaves stand first, as sets of rules are changed in this order.
+bool deepest_first(const std::vector<Leaf>& leaves) {
+  Layer before = Layer::ports;
+  for (const Leaf& l : leaves) {
+    const bool other_version = l.match.ipv6 && before == Layer::ip;
+    if (!other_version && layer_of(l.match) < before) return false;
+    before = layer_of(l.match);
+  }
+  return true;
+}
+
+void divided() {
+  std::vector<Leaf> all = expand({}, HashTypes::all);
+  EQUAL(all.size(), 7u);
+  CU_ASSERT_TRUE(deepest_first(all));
+  for (const HashKind k : {HashKind::tcp4, HashKind::udp4, HashKind::tcp6, HashKind::udp6})
+    CU_ASSERT_TRUE(has(all, k, Layer::ports));
+  CU_ASSERT_TRUE(has(all, HashKind::ipv4, Layer::ip) && has(all, HashKind::ipv6, Layer::ip));
+  CU_ASSERT_TRUE(has(all, HashKind::none, Layer::link));
+
+  EQUAL(expand({}, 0).size(), 1u);
+  EQUAL(expand({}, HashTypes::ip).size(), 3u);
+  // Ports only: other frames of the version are taken, and not hashed.
+  const std::vector<Leaf> udp = expand({}, HashTypes::udp4);
+  EQUAL(udp.size(), 3u);
+  CU_ASSERT_TRUE(has(udp, HashKind::udp4, Layer::ports) && has(udp, HashKind::none, Layer::ip));
+
+  Match named;
+  named.ipv4 = Ipv4{.protocol = exactly(protocol_udp)};
+  const std::vector<Leaf> of_udp = expand(named, HashTypes::all);
+  EQUAL(of_udp.size(), 2u);
+  CU_ASSERT_TRUE(has(of_udp, HashKind::udp4, Layer::ports));
+  CU_ASSERT_TRUE(of_udp[0].match.ipv4 == named.ipv4);
+}
+
+void divided_by_what_is_named() {
+  const std::vector<Leaf> port = expand(udp_rule().match, HashTypes::all);
+  EQUAL(port.size(), 1u);
+  EQUAL(port[0].kind, HashKind::udp4);
+  EQUAL(expand(udp_rule().match, HashTypes::ip)[0].kind, HashKind::ipv4);
+  EQUAL(expand(udp_rule().match, HashTypes::tcp)[0].kind, HashKind::none);
+  Match type;
+  type.eth = Eth{.type = exactly(type_ipv6)};
+  const std::vector<Leaf> six = expand(type, HashTypes::all);
+  EQUAL(six.size(), 4u);
+  CU_ASSERT_FALSE(has(six, HashKind::ipv4, Layer::ip));
+  type.eth->type = exactly(uint16_t{0x0806});
+  EQUAL(expand(type, HashTypes::all).size(), 1u);
+  Match groups = udp_rule().match;
+  groups.eth = Eth{.dst = exactly(group)};
+  EQUAL(expand(groups, HashTypes::all).size(), 1u);
+  EQUAL(expand(groups, HashTypes::all)[0].kind, HashKind::none);
+}
+
+void places() {
+  uint16_t next = 0;
+  for (uint16_t band = 0; band < first_own_band + own_bands; band++)
+    for (const Layer l : {Layer::ports, Layer::ip, Layer::link})
+      EQUAL(device_priority(band, l), next++);
+  EQUAL(next, 15u);  // an mlx5 device's last priority is 15
+  EQUAL(first_own_band, last_priority + 1u);
+}
+
+void filters() {
+  EQUAL(matches_of({}, own).size(), 1u);
+  CU_ASSERT_TRUE(matches_of({}, own)[0] == Match{});
+  Filter f{.promiscuous = false, .macs = {other, own, group}};
+  std::vector<Match> m = matches_of(f, own);
+  EQUAL(m.size(), 4u);  // own, broadcast, other, group
+  CU_ASSERT_TRUE(m[0].eth->dst == exactly(own) && m[2].eth->dst == exactly(other));
+  f.all_multicast = true;
+  m = matches_of(f, own);
+  EQUAL(m.size(), 3u);
+  CU_ASSERT_TRUE(m[1].eth->dst.mask == (MacAddress{1, 0, 0, 0, 0, 0}));
+  f.vlans = {5, 4095};
+  m = matches_of(f, own);
+  EQUAL(m.size(), 6u);
+  CU_ASSERT_TRUE(m[5].vlan && m[5].vlan->tci == (Masked<uint16_t>{4095, 4095}));
+}
+
+void refused_filters() {
+  Filter f;
+  EQUAL(check(f).code, 0);
+  f.vlans = {4096};
+  CU_ASSERT_TRUE(check(f).field == Field::filter_vlans && check(f).code == EINVAL);
+  f.vlans.assign(129, 1);
+  CU_ASSERT_TRUE(check(f).field == Field::filter_vlans && check(f).code == ENOSPC);
+  f.vlans.clear();
+  f.macs = {MacAddress{}};
+  CU_ASSERT_TRUE(check(f).field == Field::filter_macs && check(f).code == EINVAL);
+  f.macs.assign(129, other);
+  CU_ASSERT_TRUE(check(f).field == Field::filter_macs && check(f).code == ENOSPC);
+}
+
+const kilim::test::Case cases[] = {
+    {"a wrong rule is refused and the field is named", refused_rules},
+    {"a rule that spreads is divided by kinds of hash", divided},
+    {"and only by those that its match leaves", divided_by_what_is_named},
+    {"bands and layers fill a device's priorities", places},
+    {"a filter takes the port's address, broadcast and what it names", filters},
+    {"a wrong filter is refused", refused_filters},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("flow/rule", cases)

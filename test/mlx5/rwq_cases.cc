@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Part of mlx5_device: receive work queues, tables of them, hash queue pairs and flow rules of a
+// device, and what each refuses. Frames go through them in test/net/spread_ut.
+#include "rwq_cases.hh"
+
+#include <cerrno>
+#include <set>
+#include <vector>
+
+#include "mlx5_fixture.hh"
+
+namespace {
+
+using namespace kilim;
+using namespace kilim::test;
+using device::RwqState;
+
+struct Bench {
+  VirtualDevice v;
+  device::Device& d;
+  device::OwnedCq cq;
+  explicit Bench(const char* name, const char* profile = "cx6dx")
+      : v(config(name, profile)), d(*v.device) {
+    auto made = device::make_cq(d, 64);
+    CU_ASSERT_TRUE_FATAL(made.ok());
+    cq = *std::move(made);
+  }
+  device::OwnedRwq rwq(uint32_t depth = 64) {
+    auto made = device::make_rwq(d, {.cq = cq->handle, .recv_wrs = depth, .strides = {}});
+    CU_ASSERT_TRUE_FATAL(made.ok());
+    return *std::move(made);
+  }
+};
+
+void says_what_it_spreads() {
+  Bench b("rwq0");
+  const device::SpreadCaps& s = b.d.caps().spread;
+  CU_ASSERT_TRUE(s.usable() && s.strip_vlan && s.queues >= 64 && s.longest_table >= 512);
+}
+
+void work_queues() {
+  Bench b("rwq1");
+  {
+    device::OwnedRwq q = b.rwq(100), other = b.rwq();
+    CU_ASSERT_TRUE(q->rq.wqe_count == 128 && q->rq.stride == 16 && q->rq.buf != nullptr);
+    CU_ASSERT_TRUE(q->number != other->number && q->rq.buf != other->rq.buf);
+    for (const RwqState s : {RwqState::ready, RwqState::error, RwqState::reset, RwqState::ready})
+      CU_ASSERT_TRUE(b.d.set_rwq_state(q->handle, s).ok());
+    CU_ASSERT_TRUE(b.d.set_rwq_state(q->handle, RwqState::error).ok());
+    EQUAL(b.d.set_rwq_state(q->handle, RwqState::ready).error().code, EINVAL);
+    CU_ASSERT_TRUE(b.d.strip_vlan(other->handle, true).ok());
+    EQUAL(b.d.destroy_cq(b.cq->handle).error().code, EBUSY);
+  }
+  const device::RwqHandle none{999};
+  EQUAL(b.d.set_rwq_state(none, RwqState::ready).error().code, EINVAL);
+  EQUAL(b.d.strip_vlan(none, true).error().code, EINVAL);
+  EQUAL(b.d.destroy_rwq(none).error().code, EINVAL);
+  EQUAL(b.d.create_rwq({.cq = b.cq->handle, .strides = {}}).error().code, EINVAL);
+  EQUAL(b.d.create_rwq({.recv_wrs = 64, .strides = {}}).error().code, EINVAL);
+  EQUAL(b.d.create_rwq({.cq = b.cq->handle, .recv_wrs = 1u << 20, .strides = {}}).error().code,
+        EINVAL);
+}
+
+void tables_and_hashes() {
+  Bench b("rwq2");
+  device::OwnedRwq q = b.rwq(), other = b.rwq();
+  const std::vector<device::RwqHandle> four{q->handle, other->handle, q->handle, q->handle};
+  EQUAL(b.d.create_rwq_table({four.data(), 3}).error().code, EINVAL);
+  EQUAL(b.d.create_rwq_table({}).error().code, EINVAL);
+  const std::vector<device::RwqHandle> unknown{device::RwqHandle{999}};
+  EQUAL(b.d.create_rwq_table(unknown).error().code, EINVAL);
+  auto table = device::make_rwq_table(b.d, four);
+  CU_ASSERT_TRUE_FATAL(table.ok());
+  EQUAL(b.d.destroy_rwq(q->handle).error().code, EBUSY);
+  // Without fields a table has one entry.
+  EQUAL(b.d.create_hash_qp({.table = (*table)->handle}, 1).error().code, EINVAL);
+  std::set<uint32_t> handles;
+  for (uint8_t k = 1; k < flow::hash_kinds; k++) {
+    auto qp =
+        b.d.create_hash_qp({.table = (*table)->handle, .kind = static_cast<flow::HashKind>(k)}, 1);
+    CU_ASSERT_TRUE_FATAL(qp.ok());
+    handles.insert(qp->handle.value());
+    EQUAL(b.d.destroy_rwq_table((*table)->handle).error().code, EBUSY);
+    CU_ASSERT_FALSE(b.d.endpoint(qp->handle).ok());
+    CU_ASSERT_TRUE(b.d.destroy_qp(qp->handle).ok());
+  }
+  EQUAL(handles.size(), flow::hash_kinds - 1);
+  EQUAL(b.d.create_hash_qp({.table = device::RwqTableHandle{999}}, 1).error().code, EINVAL);
+  EQUAL(b.d.destroy_rwq_table(device::RwqTableHandle{999}).error().code, EINVAL);
+}
+
+void rules() {
+  Bench b("rwq3");
+  device::OwnedRwq q = b.rwq();
+  auto table = device::make_rwq_table(b.d, {&q->handle, 1});
+  CU_ASSERT_TRUE_FATAL(table.ok());
+  auto qp = device::make_hash_qp(b.d, {.table = (*table)->handle}, 1);
+  CU_ASSERT_TRUE_FATAL(qp.ok());
+  device::FlowRequest r{.qp = (*qp)->handle, .match = {}, .priority = 15};
+  r.match.ipv6 = flow::Ipv6{.label = {0x12345, 0xfffff}};
+  r.match.tcp = flow::Ports{.src = flow::exactly(uint16_t{1}), .dst = {}};
+  r.mark = 0xffffff;
+  r.count = true;
+  auto rule = b.d.add_rule(r);
+  CU_ASSERT_TRUE_FATAL(rule.ok());
+  auto count = b.d.query_flow(*rule);
+  CU_ASSERT_TRUE(count.ok() && count->packets == 0 && count->bytes == 0);
+  EQUAL(b.d.destroy_qp((*qp)->handle).error().code, EBUSY);
+  CU_ASSERT_TRUE(b.d.remove_flow(*rule).ok());
+  EQUAL(b.d.query_flow(*rule).error().code, EINVAL);
+  r.priority = 16;
+  EQUAL(b.d.add_rule(r).error().code, ENOSPC);
+  r.priority = 0;
+  r.mark = 1u << 24;
+  EQUAL(b.d.add_rule(r).error().code, EINVAL);
+  r.mark.reset();
+  r.match.tunnel = flow::Tunnel{.kind = flow::Tunnel::Kind::gre, .id = {}};
+  EQUAL(b.d.add_rule(r).error().code, EOPNOTSUPP);
+  EQUAL(b.d.add_rule({.qp = device::QpHandle{999}, .match = {}}).error().code, EINVAL);
+}
+
+constexpr Case of_rwqs[] = {
+    {"a device says how it spreads frames", says_what_it_spreads},
+    {"receive work queues have states and refuse what is wrong", work_queues},
+    {"tables and hash queue pairs stand on work queues", tables_and_hashes},
+    {"rules match by every header, mark and count", rules},
+};
+
+}  // namespace
+
+std::span<const Case> kilim::test::rwq_cases() {
+  return of_rwqs;
+}

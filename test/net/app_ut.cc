@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// kilim/app: a program of two ports at the two ends of a cable, its lanes run by the test's thread.
+// What a packet function sends, drops or cannot send is counted, and every buffer comes back.
+#include <cstring>
+#include <vector>
+
+#include "kilim/app/burst.hh"
+#include "kilim/app/frame.hh"
+#include "two_ports_fixture.hh"
+#include "ut.hh"
+
+namespace {
+
+using namespace kilim;
+using app::Burst;
+using pool::Handle;
+
+constexpr uint32_t near = 0, far = 1;
+
+// What the packet function below saw and does.
+struct Seen {
+  uint32_t back = 0;       // packets that came back to `near`
+  uint32_t wrong = 0;      // of them: out of order or on an unexpected lane
+  bool drops = false;      // `far` drops what it receives
+  bool one_by_one = true;  // how `far` sends
+  std::vector<uint32_t> lanes_of_far;
+};
+
+void count(Seen& seen, Burst& b) noexcept {
+  for (const Handle h : b.packets()) {
+    uint32_t number;
+    std::memcpy(&number, b.bytes(h).data() + 20, sizeof number);
+    seen.wrong += number != seen.back++;
+    b.drop(h);
+  }
+}
+
+void on_burst(void* context, Burst& b) noexcept {
+  auto& seen = *static_cast<Seen*>(context);
+  if (b.port() == near) return count(seen, b);
+  seen.lanes_of_far.push_back(b.lane());
+  if (seen.drops) {
+    for (const Handle h : b.packets()) b.drop(h);
+  } else if (seen.one_by_one) {
+    for (const Handle h : b.packets()) b.send(far, h);
+  } else {
+    b.send(far, b.packets()[0]);
+    b.send(far, b.packets().subspan(1));
+  }
+}
+
+// The ports outlive the frame, as EAL's do.
+struct Bench {
+  std::unique_ptr<port::Port> ports[2];
+  Seen seen;
+  app::Program program{.name = "app_ut", .on_burst = on_burst, .context = &seen};
+  std::unique_ptr<app::Frame> frame;
+  uint32_t number = 0;
+
+  explicit Bench(std::vector<uint32_t> lcores = {0}, const port::QueueSizes& sizes = {}) {
+    CU_ASSERT_TRUE_FATAL(test::start_eal());
+    const std::string wire = "cable:" + test::fresh("a");
+    for (auto& p : ports) p = test::make_port(test::fresh("vhca"), wire, 0, sizes);
+    port::Port* both[] = {ports[near].get(), ports[far].get()};
+    auto made = app::Frame::create(both, lcores, program);
+    CU_ASSERT_TRUE_FATAL(made.ok());
+    frame = *std::move(made);
+  }
+  ~Bench() {
+    for (auto& p : ports) p->unconfigure();
+    for (const auto& lane : frame->lanes()) lane->cache->flush();
+    EQUAL(frame->pool().available(), frame->pool().size());
+  }
+
+  app::Lane& lane(std::size_t i = 0) { return *frame->lanes()[i]; }
+  // `n` numbered packets from the near port, by lane 0, in one call.
+  void send(uint32_t n) {
+    Burst b(lane(), near, {});
+    for (uint32_t i = 0; i < n; i++) {
+      Handle h;
+      EQUAL_FATAL(lane().cache->alloc({&h, 1}, 60), 1u);
+      std::memset(b.bytes(h).data(), 2, 60);
+      std::memcpy(b.bytes(h).data() + 20, &number, sizeof number);
+      number++;
+      b.send(near, h);
+    }
+    lane().flush(lane().outputs[near]);
+  }
+  void turns(int n) {
+    for (int i = 0; i < n; i++)
+      for (const auto& l : frame->lanes()) l->worker->round();
+  }
+};
+
+void comes_back(bool one_by_one) {
+  Bench b;
+  b.seen.one_by_one = one_by_one;
+  for (int i = 0; i < 20; i++) {
+    b.send(100);
+    b.turns(20);
+  }
+  EQUAL(b.seen.back, 2000u);
+  EQUAL(b.seen.wrong, 0u);
+  EQUAL(b.lane().received.read(), 4000u);
+  EQUAL(b.lane().sent.read(), 4000u);
+  EQUAL(b.lane().no_room.read(), 0u);
+}
+
+void one_by_one_comes_back() {
+  comes_back(true);
+}
+void a_burst_behind_one_comes_back() {
+  comes_back(false);
+}
+
+void drops_are_counted() {
+  Bench b;
+  b.seen.drops = true;
+  b.send(100);
+  b.turns(20);
+  EQUAL(b.seen.back, 0u);
+  EQUAL(b.lane().received.read(), 100u);
+  EQUAL(b.lane().dropped.read(), 100u);
+  EQUAL(b.lane().sent.read(), 100u);
+}
+
+// The device does not run meanwhile, so the transmit queue fills.
+void a_full_queue_is_counted() {
+  Bench b({0}, {.rxd = 512, .txd = 64});
+  b.send(700);
+  EQUAL(b.lane().sent.read() + b.lane().no_room.read(), 700u);
+  EQUAL(b.lane().sent.read(), 64u);  // the depth, however many packets a WQE has
+  const uint64_t sent = b.lane().sent.read();
+  b.turns(200);
+  EQUAL(b.seen.back, sent);
+}
+
+void queues_go_round_the_lanes() {
+  Bench b({0, 1});
+  EQUAL_FATAL(b.frame->lanes().size(), 2u);
+  EQUAL(b.lane(0).inputs.size(), 1u);
+  EQUAL(b.lane(1).inputs.size(), 1u);
+  EQUAL(b.lane(1).inputs[0]->number, far);
+  EQUAL(b.ports[near]->sizes().txq, 2u);
+  b.send(100);
+  b.turns(20);
+  EQUAL(b.seen.back, 100u);
+  EQUAL(b.seen.wrong, 0u);
+  for (const uint32_t l : b.seen.lanes_of_far) EQUAL(l, 1u);
+  EQUAL(b.lane(1).sent.read(), 100u);  // by its own transmit queue
+  EQUAL(b.lane(0).sent.read(), 100u);
+}
+
+void drains() {
+  Bench b;
+  b.send(100);
+  b.frame->drain();
+  b.lane().draining = true;  // as the message does in the worker's next turn
+  for (const auto& in : b.lane().inputs) app::run_input(in.get(), 32);
+  CU_ASSERT_FALSE(b.frame->drained());  // the device has not run: nothing has left
+  b.turns(20);
+  CU_ASSERT_TRUE(b.frame->drained());
+  const uint64_t before = b.lane().received.read();
+  b.send(10);
+  b.turns(20);
+  EQUAL(b.lane().received.read(), before);
+}
+
+int refusal(std::span<port::Port* const> ports, std::vector<uint32_t> lcores, uint32_t burst) {
+  const app::Program program{.on_burst = on_burst, .burst = burst};
+  auto made = app::Frame::create(ports, lcores, program);
+  return made ? 0 : made.error().code;
+}
+
+void refusals() {
+  CU_ASSERT_TRUE_FATAL(test::start_eal());
+  auto p = test::make_port(test::fresh("vhca"), "cable:" + test::fresh("a"));
+  port::Port* one[] = {p.get()};
+  EQUAL(refusal({}, {0}, 32), EINVAL);
+  EQUAL(refusal(one, {}, 32), EINVAL);
+  EQUAL(refusal(one, {0}, 0), EINVAL);
+  EQUAL(refusal(one, {0}, 65), EINVAL);
+  EQUAL(refusal(one, std::vector<uint32_t>(65, 0), 32), EINVAL);
+  EQUAL(refusal(one, {0}, 64), 0);
+}
+
+constexpr test::Case cases[] = {
+    {"packets sent one by one come back in order", one_by_one_comes_back},
+    {"a burst behind a single packet comes back in order", a_burst_behind_one_comes_back},
+    {"what a program drops is counted", drops_are_counted},
+    {"what a full transmit queue does not take is counted and freed", a_full_queue_is_counted},
+    {"receive queues go round the lanes, each sends by its own queues", queues_go_round_the_lanes},
+    {"a draining lane receives nothing more and tells when all has left", drains},
+    {"what cannot be started is refused", refusals},
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return test::run_cases("kilim/app", cases, argc, argv);
+}

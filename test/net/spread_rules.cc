@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Part of spread_ut. Flow rules and filters of a port, and what is refused.
+#include <cerrno>
+
+#include "spread_fixture.hh"
+
+namespace {
+
+using namespace kilim;
+using namespace kilim::test;
+
+constexpr FrameKind tcp6{.carrier = Carrier::ipv6, .protocol = 6};
+constexpr FrameKind arp{.carrier = Carrier::arp, .protocol = 0};
+constexpr flow::MacAddress group{1, 0, 0x5e, 1, 2, 3}, station{2, 0, 0, 0, 0, 9};
+
+constexpr int nowhere = -1;  // SpreadBench::where() of a frame that did not arrive
+
+uint16_t port_of(const Frame& f) {  // destination port of a frame of udp4
+  return static_cast<uint16_t>(std::to_integer<unsigned>(f[36]) << 8 |
+                               std::to_integer<unsigned>(f[37]));
+}
+
+flow::Rule to_queue(uint16_t queue, const flow::Match& match, uint8_t priority = 0) {
+  flow::Rule r;
+  r.match = match;
+  r.action.queue = queue;
+  r.priority = priority;
+  return r;
+}
+
+flow::Match udp_to(uint16_t port) {
+  flow::Match m;
+  m.ipv4 = flow::Ipv4{};
+  m.udp = flow::Ports{.src = {}, .dst = flow::exactly(port)};
+  return m;
+}
+
+void rules_come_first() {
+  SpreadBench b(4);
+  CU_ASSERT_TRUE_FATAL(b.far().set_rss({.table = {0}}).ok());
+  CU_ASSERT_TRUE_FATAL(b.far().start().ok());
+  const Frame f = make_frame(udp4, 1, 1), other = make_frame(udp4, 2, 1);
+  auto by_port = b.far().add_rule(to_queue(2, udp_to(port_of(f)), 1));
+  CU_ASSERT_TRUE_FATAL(by_port.ok());
+  CU_ASSERT_TRUE(b.where(f) == 2 && b.where(other) == 0 && b.where(make_frame(arp, 1, 1)) == 0);
+  // A lower number is asked first, however little its match says; a rule of more layers before.
+  flow::Match any;
+  any.eth = flow::Eth{.dst = flow::exactly(station), .src = {}, .type = {}};
+  auto first = b.far().add_rule(to_queue(3, any, 0));
+  auto last = b.far().add_rule(to_queue(1, any, 2));
+  CU_ASSERT_TRUE_FATAL(first.ok() && last.ok());
+  CU_ASSERT_TRUE(b.where(f) == 3 && b.where(other) == 3);
+  CU_ASSERT_TRUE(b.far().remove_rule(*first).ok());
+  CU_ASSERT_TRUE(b.where(f) == 2 && b.where(other) == 1);
+  // A new way of spreading leaves rules alone.
+  CU_ASSERT_TRUE_FATAL(b.far().set_rss({.table = {3}}).ok());
+  CU_ASSERT_TRUE(b.where(f) == 2 && b.where(other) == 1);
+  CU_ASSERT_TRUE(b.far().remove_rule(*by_port).ok() && b.far().remove_rule(*last).ok());
+  CU_ASSERT_TRUE(b.where(f) == 3 && b.where(other) == 3);
+  EQUAL(b.far().remove_rule(*last).error().code, EINVAL);
+}
+
+// A rule that spreads over two queues by its own table and hash; stop() removes it.
+void a_rule_spreads() {
+  SpreadBench b(4);
+  CU_ASSERT_TRUE_FATAL(b.far().set_rss({.table = {0}}).ok());
+  CU_ASSERT_TRUE_FATAL(b.far().start().ok());
+  flow::Rule rule;
+  rule.match.ipv6 = flow::Ipv6{};
+  rule.action.fate = flow::Action::Fate::rss;
+  rule.action.rss = {.types = HashTypes::tcp6, .key = flow::symmetric_key, .table = {2, 3}};
+  CU_ASSERT_TRUE_FATAL(b.far().add_rule(rule).ok());
+  for (uint32_t flow = 0; flow < 20; flow++) {
+    const Frame f = make_frame(tcp6, flow, 0);
+    const uint32_t hash = expected_hash(tcp6, f, rule.action.rss);
+    EQUAL(b.where(f), expected_queue(hash, rule.action.rss.table));
+  }
+  EQUAL(b.where(make_frame({.carrier = Carrier::ipv6, .protocol = 17}, 1, 0)), 2);
+  EQUAL(b.where(make_frame(udp4, 1, 0)), 0);
+  b.far().stop();
+  CU_ASSERT_TRUE_FATAL(b.far().start().ok());
+  EQUAL(b.where(make_frame(tcp6, 1, 0)), 0);
+}
+
+// Each part of a rule that spreads counts; what is dropped is counted by its rule alone.
+void rules_drop_and_count() {
+  SpreadBench b(2);
+  CU_ASSERT_TRUE_FATAL(b.far().set_rss({.table = {0}}).ok());
+  CU_ASSERT_TRUE_FATAL(b.far().start().ok());
+  const Frame f = make_frame(udp4, 1, 1), other = make_frame(tcp6, 2, 1);
+  flow::Rule drop = to_queue(0, udp_to(port_of(f)));
+  drop.action.fate = flow::Action::Fate::drop;
+  drop.action.count = true;
+  flow::Rule spread;
+  spread.action.fate = flow::Action::Fate::rss;
+  spread.action.rss.table = {1};
+  spread.action.count = true;
+  spread.action.mark = 7;
+  spread.priority = 1;
+  auto dropping = b.far().add_rule(drop), spreading = b.far().add_rule(spread);
+  CU_ASSERT_TRUE_FATAL(dropping.ok() && spreading.ok());
+  for (int i = 0; i < 3; i++)
+    CU_ASSERT_TRUE(b.where(f) == nowhere && b.where(other) == 1 &&
+                   b.where(make_frame(arp, 1, 1)) == 1);
+  auto dropped = b.far().query_rule(*dropping), spread_over = b.far().query_rule(*spreading);
+  CU_ASSERT_TRUE_FATAL(dropped.ok() && spread_over.ok());
+  CU_ASSERT_TRUE(dropped->packets == 3 && dropped->bytes == 300);
+  CU_ASSERT_TRUE(spread_over->packets == 6 && spread_over->bytes == 600);
+  CU_ASSERT_TRUE(b.far().remove_rule(*dropping).ok());
+  EQUAL(b.where(f), 1);
+}
+
+// One queue, which a queue pair carries: rules and filters work there too.
+void one_queue() {
+  SpreadBench b(1);
+  CU_ASSERT_TRUE_FATAL(b.far().start().ok());
+  const Frame f = make_frame(udp4, 1, 1);
+  CU_ASSERT_TRUE_FATAL(b.far().set_filter({.promiscuous = false}).ok());
+  EQUAL(b.where(f), nowhere);
+  auto rule = b.far().add_rule(to_queue(0, udp_to(port_of(f))));
+  CU_ASSERT_TRUE_FATAL(rule.ok());
+  EQUAL(b.where(f), 0);
+  CU_ASSERT_TRUE_FATAL(b.far().set_filter({}).ok());
+  CU_ASSERT_TRUE(b.where(f) == 0 && b.where(make_frame(arp, 1, 1)) == 0);
+  EQUAL(b.far().stop_rx(0, nullptr).error().code, EOPNOTSUPP);
+}
+
+Frame framed_to(const flow::MacAddress& dst, uint16_t vlan = 0) {
+  return make_frame({.carrier = Carrier::ipv4, .protocol = 17, .vlan = vlan, .dst = dst}, 1, 1);
+}
+
+void filters() {
+  SpreadBench b(2);
+  CU_ASSERT_TRUE_FATAL(b.far().start().ok());
+  const flow::MacAddress own = b.far().info().mac;
+  const flow::MacAddress everyone{255, 255, 255, 255, 255, 255};
+  auto passes = [&b](const flow::MacAddress& dst, uint16_t vlan = 0) {
+    return b.where(framed_to(dst, vlan)) >= 0;
+  };
+  for (const auto& dst : {own, everyone, station, group}) CU_ASSERT_TRUE(passes(dst));
+  CU_ASSERT_TRUE_FATAL(b.far().set_filter({.promiscuous = false}).ok());
+  CU_ASSERT_TRUE(passes(own) && passes(own, 7) && passes(everyone));
+  CU_ASSERT_FALSE(passes(station) || passes(group));
+  CU_ASSERT_TRUE_FATAL(b.far().set_filter({.promiscuous = false, .macs = {station, group}}).ok());
+  CU_ASSERT_TRUE(passes(own) && passes(station) && passes(group));
+  CU_ASSERT_FALSE(passes({1, 0, 0x5e, 1, 2, 4}));
+  CU_ASSERT_TRUE_FATAL(b.far().set_filter({.promiscuous = false, .all_multicast = true}).ok());
+  CU_ASSERT_TRUE(passes(own) && passes(group) && passes(everyone));
+  CU_ASSERT_FALSE(passes(station));
+  CU_ASSERT_TRUE_FATAL(b.far().set_filter({.promiscuous = false, .vlans = {7, 9}}).ok());
+  CU_ASSERT_TRUE(passes(own, 7) && passes(own, 9) && passes(everyone, 9));
+  CU_ASSERT_FALSE(passes(own, 8) || passes(own) || passes(station, 7));
+  CU_ASSERT_TRUE_FATAL(b.far().set_filter({}).ok());
+  CU_ASSERT_TRUE(passes(station) && passes(group, 8));
+}
+
+// A tag that is stripped is in the side record; switched on and off while frames come.
+void vlan_stripping() {
+  SpreadBench b(2);
+  CU_ASSERT_TRUE_FATAL(b.far().strip_vlan(0, true).ok());
+  CU_ASSERT_TRUE_FATAL(b.far().set_rss({.table = {0}}).ok());
+  CU_ASSERT_TRUE_FATAL(b.far().start().ok());
+  const Frame tagged = framed_to(station, 7);
+  CU_ASSERT_TRUE(b.where(tagged) == 0 && b.got[0].frame.size() == tagged.size() - 4);
+  CU_ASSERT_TRUE_FATAL(b.far().strip_vlan(0, false).ok());
+  CU_ASSERT_TRUE(b.where(tagged) == 0 && b.got[0].frame == tagged);
+  CU_ASSERT_TRUE_FATAL(b.far().set_rss({.table = {1}}).ok());
+  CU_ASSERT_TRUE(b.where(tagged) == 1 && b.got[0].frame == tagged);
+  EQUAL(b.far().strip_vlan(2, true).error().code, EINVAL);
+}
+
+void expect_refused(const Status& s, const flow::RuleError& why, int code, flow::Field field) {
+  CU_ASSERT_TRUE(!s.ok() && s.error().code == code && why.code == code && why.field == field);
+}
+
+void refused() {
+  SpreadBench b(2);
+  flow::RuleError why;
+  port::Port& p = b.far();
+  EQUAL(p.add_rule({}, &why).error().code, EINVAL);  // not started
+  expect_refused(p.set_rss({.table = {2}}, &why), why, EINVAL, flow::Field::rss_table);
+  CU_ASSERT_TRUE_FATAL(p.start().ok());
+  expect_refused(p.set_rss({.table = {2}}, &why), why, EINVAL, flow::Field::rss_table);
+  expect_refused(p.set_rss({.types = 0}, &why), why, EINVAL, flow::Field::rss_types);
+  expect_refused(p.set_filter({.vlans = {5000}}, &why), why, EINVAL, flow::Field::filter_vlans);
+  CU_ASSERT_TRUE(p.rss().table.empty() && p.filter().vlans.empty());
+  EQUAL(p.add_rule(to_queue(2, {}), &why).error().code, EINVAL);
+  EQUAL(why.field, flow::Field::queue);
+  flow::Rule spreads_groups;
+  spreads_groups.action.fate = flow::Action::Fate::rss;
+  spreads_groups.match.eth = flow::Eth{.dst = flow::exactly(group), .src = {}, .type = {}};
+  EQUAL(p.add_rule(spreads_groups, &why).error().code, EOPNOTSUPP);
+  EQUAL(why.field, flow::Field::eth_dst);
+  flow::Rule tunnel;
+  tunnel.match.udp = flow::Ports{};
+  tunnel.match.ipv4 = flow::Ipv4{};
+  tunnel.match.tunnel = flow::Tunnel{};
+  EQUAL(p.add_rule(tunnel, &why).error().code, EOPNOTSUPP);
+  EQUAL(why.field, flow::Field::tunnel);
+  EQUAL(p.query_rule(port::RuleId{9}).error().code, EINVAL);
+  auto rule = p.add_rule(to_queue(1, {}));
+  CU_ASSERT_TRUE(rule.ok() && p.query_rule(*rule).error().code == EINVAL);  // it does not count
+  CU_ASSERT_TRUE(p.stop_rx(2, nullptr).error().code == EINVAL && !p.start_rx(2).ok());
+  EQUAL(b.where(make_frame(udp4, 1, 1)), 1);  // everything still works
+}
+
+constexpr kilim::test::Case of_rules[] = {
+    {"rules come before the port's own, by priority and depth", rules_come_first},
+    {"a rule spreads by a table and key of its own", a_rule_spreads},
+    {"rules drop and count", rules_drop_and_count},
+    {"a port of one queue has rules and filters too", one_queue},
+    {"filters by address, group and VLAN", filters},
+    {"VLAN tags are stripped and left, also while frames come", vlan_stripping},
+    {"what is wrong is refused, the field is named, nothing changes", refused},
+};
+
+}  // namespace
+
+std::span<const kilim::test::Case> kilim::test::rule_cases() {
+  return of_rules;
+}
