@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Program: a packet application in a few words: its name, the function that gets each burst, and
+// what it wants of its ports. main() hands it to run(), which does the rest:
+//   int main(int argc, char** argv) { return kilim::app::run(argc, argv, {"echo", on_burst}); }
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "kilim/queue/eth_wqe.hh"
+
+namespace kilim::app {
+
+class Burst;
+
+struct Program {
+  const char* name = "kilim";
+  // Called on every lane for each burst of at least one packet, by several lcores at once.
+  void (*on_burst)(void* context, Burst& burst) noexcept = nullptr;
+  // Called once on the main lcore, when the ports are known and not yet started, with the words
+  // behind `--`. Empty: go on; else a sentence for people that ends the program. Null: no words.
+  std::string (*prepare)(void* context, std::span<char* const> words, uint32_t ports) = nullptr;
+  // Called once on the main lcore behind everything else, EAL still being up; also where prepare()
+  // ended the program. Null: nothing to give back.
+  void (*finish)(void* context) = nullptr;
+  void* context = nullptr;  // of the three functions; outlives run()
+
+  uint32_t burst = 32;          // packets of one call at most, 1 to max_burst
+  uint32_t packet_room = 2048;  // bytes of a buffer
+  bool side_records = false;    // packet type, hash and checksum status: Burst::side()
+  uint8_t tx_offload = queue::EthOffload::none;  // checksums that the device writes
+};
+
+// The whole life of a program: EAL starts with the words before `--`, its ports (--vdev net_kilimN)
+// are started with their receive queues spread over the lcores and one transmit queue for each, and
+// on_burst runs until SIGINT or SIGTERM, or until a port's device is lost. Then nothing more is
+// received, what was sent leaves (for a second at most), counts are printed and everything is given
+// back. With one lcore (-l 0) it forwards and controls alike; else the main lcore controls.
+// Returns the program's exit code: 0, or 1 after a sentence on stderr. Main thread.
+int run(int argc, char** argv, const Program& program);
+
+}  // namespace kilim::app
