@@ -54,7 +54,7 @@ def forwards(root, staged, program, folder):
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)
     said = process.communicate(timeout=30)[0]
-    assert process.returncode == 0 and f"received {FRAMES} packets, sent {FRAMES}" in said, said
+    assert process.returncode == 0 and f"received {FRAMES}, sent {FRAMES}," in said, said
     run(make, "compare", os.path.join(folder, "in.pcap"), os.path.join(folder, "out.pcap"))
 
 
