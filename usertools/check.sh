@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Builds Kilim (release, and with AddressSanitizer and UBSan) and runs every test suite. The last
 # line is `N passed, N failed, N skipped`; the exit code is 0 only if nothing failed. Without options
-# less than 45 minutes on two cores, or it fails; a part over its budget of minutes is told.
+# it should take less than 45 minutes on two cores: a check or a part over its minutes is told, a check
+# of more than 75 fails.
 # Usage: usertools/check.sh [--quick | --long]
 #   --quick   less than 5 minutes: style, abi, unit, vhca, golden, e2e and the seeds without the tests
 #             of suite slow, built in build-quick without the optimizer

@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 # Minutes that a part of the check should take on two cores; a part is one or more stages. A part over
-# them is told and fails nothing, since machines differ by a fifth; the whole check over its own does.
+# them is told and fails nothing, since machines differ.
 BUDGETS = (
     ("build", ("build", "build-asan"), 10),
     ("unit+golden+vhca under ASan", ("asan",), 10),
@@ -25,7 +25,10 @@ BUDGETS = (
     ("fuzz", ("build-fuzz", "fuzz"), 5), ("callgrind", ("callgrind",), 3),
     ("memcheck", ("memcheck",), 6), ("threads", ("build-tsan", "tsan"), 3), ("seeds", ("seeds",), 1), ("install", ("install",), 5),
 )
-WHOLE = {"quick": 5, "normal": 45}    # minutes of a whole check, by KILIM_CHECK; --long has none
+# Minutes of a whole check, by KILIM_CHECK: over the first it is told, over the second it fails. One tree
+# took 36, 42 and 55 minutes on machines of one kind, so only what would not end before a CI that stops
+# at 90 fails. --long has neither.
+WHOLE = {"quick": (5, 10), "normal": (45, 75)}
 ORDER = ("style", "abi", "unit", "vhca", "golden", "pyverbs", "interop", "soak", "fuzz",
          "callgrind", "e2e", "install", "tidy")
 LONG = ("long",)                  # only with --long; they have no budget
@@ -142,9 +145,11 @@ def everything(folder):
         spent = sum(s.seconds for s in stages if s.name in names) / 60
         if any(s.name in names for s in stages):
             print(f"{part:30} {spent:7.1f} {budget:7}{'  over budget' if spent > budget else ''}")
-    spent, budget = sum(s.seconds for s in stages) / 60, WHOLE.get(os.environ.get("KILIM_CHECK"), "")
-    late = budget != "" and spent > budget
-    print(f"{'all':30} {spent:7.1f} {budget:>7}{'  over budget, counted as failed' if late else ''}")
+    spent = sum(s.seconds for s in stages) / 60
+    budget, limit = WHOLE.get(os.environ.get("KILIM_CHECK"), ("", ""))
+    late = limit != "" and spent > limit
+    over = "" if budget == "" or spent <= budget else "  over budget"
+    print(f"{'all':30} {spent:7.1f} {budget:>7}{over}{', counted as failed' if late else ''}")
     print(f"{cases} cases in {sum(total)} tests")
     failed = total[1] + late
     print(f"{total[0]} passed, {failed} failed, {total[2]} skipped")

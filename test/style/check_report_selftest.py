@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """usertools/check_report.py counts what it should: a failure, a timeout, a skip that nobody named,
-a stage that broke and a whole check over its budget each make the check fail.
+a stage that broke and a whole check over its limit each make the check fail.
 Usage: check_report_selftest.py ROOT"""
 
 import json
@@ -23,9 +23,10 @@ CASES = (
     ("a broken build", "build", 1, 9, (), "0 passed, 1 failed, 0 skipped", 1),
     ("a run that ended early", "unit", 1, 9, ("OK",), "1 passed, 1 failed, 0 skipped", 1),
     ("a part over budget, which is told", "e2e", 0, 241, ("OK",), "1 passed, 0 failed, 0 skipped", 0),
-    ("a whole check over budget", "else", 0, 45 * 60 + 1, (), "1 passed, 1 failed, 0 skipped", 1),
+    ("a whole check over budget, which is told", "else", 0, 45 * 60 + 1, (), "1 passed, 0 failed, 0 skipped", 0),
+    ("a whole check over its limit", "else", 0, 75 * 60 + 1, (), "1 passed, 1 failed, 0 skipped", 1),
     ("a whole check within it", "else", 0, 45 * 60 - 1, (), "1 passed, 0 failed, 0 skipped", 0),
-    ("a quick one over it", "quick else", 0, 301, (), "1 passed, 1 failed, 0 skipped", 1),
+    ("a quick one over it", "quick else", 0, 601, (), "1 passed, 1 failed, 0 skipped", 1),
     ("a long one, which has none", "long else", 0, 9999, (), "1 passed, 0 failed, 0 skipped", 0),
 )
 
