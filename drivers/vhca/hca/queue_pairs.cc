@@ -199,6 +199,7 @@ int destroy_qp(Hca& h, Qpn qpn, const void* owner) {
   if (qp == nullptr) return -EINVAL;
   if (close_handle(*qp, owner)) return 0;
   if (qp->groups != 0) return -EBUSY;
+  send_rung(h, *qp);
   if (qp->type == QpType::raw_packet) {
     if (int rc = eth_detach_qp(h.eth, *qp); rc != 0) return rc;
   }

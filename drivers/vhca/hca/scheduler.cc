@@ -6,6 +6,8 @@
 #include <atomic>
 #include <utility>
 
+#include <time.h>
+
 #include "kilim/base/be.hh"
 #include "kilim/prm/doorbell.hh"
 #include "vhca/core/journal.hh"
@@ -110,7 +112,29 @@ bool looks_again(const Hca& h) noexcept {
          !h.context.in_error.empty();
 }
 
+// Of a queue that ends while the wire is full: how long it waits, and between two looks.
+constexpr uint64_t last_wait_ns = 100'000'000;
+constexpr timespec last_look{0, 100'000};
+
+bool goes_on(const Hca& h, const Qp& qp) noexcept {
+  return !h.context.dead && qp.state == QpState::rts && qp.wait == SqWait::none && !qp.broken &&
+         has_requests(qp);
+}
+
 }  // namespace
+
+void send_rung(Hca& h, Qp& qp) noexcept {
+  if (!has_rings(qp.type) || qp.state != QpState::rts || h.context.dead) return;
+  const uint64_t deadline = clock_ns() + last_wait_ns;
+  for (;;) {
+    const uint16_t before = qp.sq.ci;
+    run_engine(h, slice);
+    if (!goes_on(h, qp)) return;
+    if (qp.sq.ci != before) continue;
+    if (h.roce.full_until_ns == 0 || clock_ns() > deadline) return;
+    ::nanosleep(&last_look, nullptr);
+  }
+}
 
 void forget_work(Hca& h, Qp& qp) noexcept {
   h.ready.remove(qp);

@@ -15,6 +15,13 @@ std::size_t run_engine(Hca&, std::size_t budget) noexcept;
 // When a timer wants the engine next (CLOCK_MONOTONIC nanoseconds), UINT64_MAX: never.
 uint64_t next_deadline(const Hca&) noexcept;
 
+// Executes what was rung on a send queue that is about to end, as far as it can go: not what waits
+// for a page or a peer. While the wire is full it sleeps, a tenth of a second at most. A card reads
+// a request about a microsecond after its doorbell, long before the command that destroys the
+// queue: a program may send its last words and destroy the queue without asking for their
+// completion (libfabric's ofi_rxd does with its last acknowledgement).
+void send_rung(Hca&, Qp&) noexcept;
+
 // Takes a queue off the ready list and the timers.
 void forget_work(Hca&, Qp&) noexcept;
 
