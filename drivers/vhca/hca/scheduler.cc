@@ -113,7 +113,7 @@ bool looks_again(const Hca& h) noexcept {
 }
 
 // Of a queue that ends while the wire is full: how long it waits, and between two looks.
-constexpr uint64_t last_wait_ns = 100'000'000;
+constexpr uint64_t last_wait_ns = 1'000'000'000;
 constexpr timespec last_look{0, 100'000};
 
 bool goes_on(const Hca& h, const Qp& qp) noexcept {

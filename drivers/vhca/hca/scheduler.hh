@@ -16,7 +16,7 @@ std::size_t run_engine(Hca&, std::size_t budget) noexcept;
 uint64_t next_deadline(const Hca&) noexcept;
 
 // Executes what was rung on a send queue that is about to end, as far as it can go: not what waits
-// for a page or a peer. While the wire is full it sleeps, a tenth of a second at most. A card reads
+// for a page or a peer. While the wire is full it sleeps, a second at most. A card reads
 // a request about a microsecond after its doorbell, long before the command that destroys the
 // queue: a program may send its last words and destroy the queue without asking for their
 // completion (libfabric's ofi_rxd does with its last acknowledgement).
