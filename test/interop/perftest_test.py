@@ -101,6 +101,21 @@ class Perftest(pair.PairTest):
                          r"(?m)^ 1024\s+500" + 3 * NUMBER)
         self.assertRegex(self.raw("raw_ethernet_lat", "-n", "50"), r"(?m)^ 64\s+50" + 4 * NUMBER)
 
+    def test_raw_flows(self):
+        """raw_ethernet_bw sends many UDP flows to one queue"""
+        flows = ["--dest_ip", "10.0.0.1", "--dest_port", "5000", "--source_ip", "10.0.0.2",
+                 "--source_port", "6000", "--flows", "4"]
+        self.assertRegex(self.raw("raw_ethernet_bw", "-n", "500", "-s", "1024", *flows),
+                         r"(?m)^ 1024\s+500" + 3 * NUMBER)
+
+    def test_raw_hash(self):
+        """raw_ethernet_bw was built without --use_rss, and says so before it opens a device"""
+        done = subprocess.run([pair.LAUNCHER, "--", "raw_ethernet_bw", "--server", "-d", "vhca0",
+                               "-F", "-B", MACS[0], "-E", MACS[1], "--use_rss", "-q", "2"],
+                              capture_output=True, text=True, timeout=pair.PATIENCE, check=False)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("RSS feature is not available in libibverbs", done.stderr)
+
     def test_steering_rate(self):
         """raw_ethernet_fs_rate makes and destroys rules"""
         done = subprocess.run([pair.LAUNCHER, "--", "raw_ethernet_fs_rate", "-d", "vhca0", "-F",
