@@ -13,7 +13,7 @@ constexpr const Line* table[] = {
     &lookup_elsewhere_line, &inline_line,        &pool_line,
 };
 
-constexpr const Line* devices[] = {&device_frame_line};
+constexpr const Line* devices[] = {&device_frame_line, &device_spread_line};
 
 }  // namespace
 

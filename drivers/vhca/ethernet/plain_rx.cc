@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Frames that arrive by the straight way: from a wire that is a ring in memory into receive WQEs of
-// one segment, where a frame goes to one queue that wants it as it is. Records, keys and counters
-// are looked at once for all. It asks what the general way (rx.cc) asks; what is not plain, and
-// whatever goes wrong, stays on the wire for that. Adapter's lock held. Never allocates. Frames are
-// untrusted.
+// one segment, where a frame goes to one queue that wants it as it is, by a rule or by a hash.
+// Records, keys and counters are looked at once for all. It asks what the general way (rx.cc) asks;
+// what is not plain, and whatever goes wrong, stays on the wire for that. Adapter's lock held.
+// Never allocates. Frames are untrusted.
 #include <algorithm>
 #include <cstring>
 
@@ -14,6 +14,7 @@
 #include "vhca/core/journal.hh"
 #include "vhca/ethernet/describe.hh"
 #include "vhca/ethernet/state.hh"
+#include "vhca/ethernet/tir.hh"
 #include "vhca/memory/dma.hh"
 #include "vhca/memory/dma_inline.hh"
 #include "vhca/tpt/key_memo.hh"
@@ -25,7 +26,7 @@ namespace kilim::vhca {
 
 namespace {
 
-constexpr uint16_t type_tag = 0x8100, type_two_tags = 0x88a8, type_six = 0x86dd;
+constexpr uint16_t type_tag = 0x8100, type_two_tags = 0x88a8, type_six = 0x86dd, type_four = 0x0800;
 constexpr uint8_t protocol_tcp = 6, protocol_of_udp = 17;
 constexpr uint16_t roce_port = 4791;
 
@@ -37,6 +38,8 @@ uint16_t type_of(std::span<const std::byte> frame) noexcept {
 // What is not read here, tags and other headers, may be that.
 bool perhaps_roce(std::span<const std::byte> frame, uint16_t type) noexcept {
   constexpr std::size_t next_header_at = 20, ports_at = 54;
+  if (type == type_four) [[likely]]
+    return false;
   if (type != type_six) return type == type_tag || type == type_two_tags;
   if (frame.size() < ports_at + 4) return true;
   const auto next = std::to_integer<uint8_t>(frame[next_header_at]);
@@ -49,63 +52,83 @@ bool takes_plainly(const Qp& qp) noexcept {
       qp.rq.wqes > 0 && qp.state != QpState::reset && qp.state != QpState::err && !qp.broken;
   const Cq& cq = *qp.recv_cq;
   return receives && qp.rq.shift == 4 && !qp.rq.striding() && qp.srq == nullptr &&
-         !qp.spec.rq_signature && !qp.spec.strip_vlan && !qp.spec.scatter_fcs && !cq.error &&
-         !cq.armed && cq.spec.cqe_bytes == sizeof(prm::Cqe) && !cq.spec.time_of_day;
+         !qp.spec.rq_signature && !qp.spec.scatter_fcs && !cq.error && !cq.armed &&
+         cq.spec.cqe_bytes == sizeof(prm::Cqe) && !cq.spec.time_of_day;
 }
 
-// In two loads that overlap.
-[[gnu::always_inline]] inline bool same_header(const std::array<std::byte, 14>& header,
-                                               std::span<const std::byte> frame) noexcept {
-  const auto word = [](const std::byte* at) {
-    uint64_t v;
-    std::memcpy(&v, at, sizeof(v));
-    return v;
-  };
-  constexpr std::size_t second = sizeof(header) - sizeof(uint64_t);
-  return ((word(header.data()) ^ word(frame.data())) |
-          (word(header.data() + second) ^ word(frame.data() + second))) == 0;
-}
-
-// The only queue that gets the frame; null: another number of them.
-[[gnu::noinline]] Qp* queue_of(EthPort& port, std::span<const std::byte> frame) noexcept {
-  FlowMemo& m = port.flow;
-  const bool again = m.version == port.steering.version() && same_header(m.header, frame);
-  if (again) [[likely]]
-    return m.qp;
-  const std::span<const FlowTarget> targets = port.steering.match(frame);
-  if (targets.size() != 1 || targets[0].tag != 0 || port.steering.counted()) return nullptr;
-  if (targets[0].qp->tir != nullptr) return nullptr;  // a hash decides for each frame
-  if (port.steering.shallow() && type_of(frame) != type_tag) {
-    std::memcpy(m.header.data(), frame.data(), m.header.size());
-    m.version = port.steering.version();
-    m.qp = targets[0].qp;
-  }
-  return targets[0].qp;
-}
-
-// What one queue takes in a row.
-struct Taking {
-  Qp& qp;
-  uint32_t wqes = 0;     // that wait
-  uint32_t entries = 0;  // of the completion queue, up to the end of its ring
-  uint64_t frames = 0, bytes = 0;
-  alignas(16) prm::Cqe entry{};  // the next one, but for what its frame says
+// The only queue, or TIR, that gets a frame, and where that is remembered. Null: another number of
+// them, or they want more than the frame; nothing is remembered.
+struct Flow {
+  Qp* to = nullptr;
+  const FlowMemo* memo = nullptr;
 };
 
-bool begin(const EngineContext& context, Taking& t) noexcept {
+[[gnu::noinline]] Flow find_flow(EthPort& port, std::span<const std::byte> frame) noexcept {
+  const Reach reach = port.steering.reach();
+  const uint16_t type = type_of(frame);
+  uint32_t kind = type == type_tag || type == type_two_tags ? 0 : FlowMemo::no_kind;
+  if (reach == Reach::kind) kind = frame_kind(frame);
+  FlowMemo& m = port.flows.at(frame, kind);
+  const uint64_t version = port.steering.version();
+  if (m.version == version && m.kind == kind && kind != 0 && m.begins(frame)) return {m.qp, &m};
+  const std::span<const FlowTarget> targets = port.steering.match(frame);
+  if (targets.size() != 1 || targets[0].tag != 0 || port.steering.counted()) return {};
+  if (reach == Reach::all || kind == 0) return {targets[0].qp, nullptr};
+  std::memcpy(m.header.data(), frame.data(), m.header.size());
+  m.kind = kind;
+  m.version = version;
+  m.qp = targets[0].qp;
+  return {m.qp, &m};
+}
+
+// What one queue may take in a row. Trivial: made when a frame comes for it.
+struct Taking {
+  Qp* qp;
+  uint32_t left;               // WQEs that wait, and entries up to the end of their ring
+  alignas(16) prm::Cqe entry;  // the next one, but for what its frame says
+};
+
+// Of one port. Queues have their place by number; one that another is in is made anew.
+struct Row {
+  static constexpr std::size_t places = 8;                       // a power of two
+  explicit Row(const EngineContext& c) noexcept : context(c) {}  // leaves `takings` as they are
+  const EngineContext& context;
+  std::array<Qp*, places> queues{};
+  std::array<Taking, places> takings;  // of those queues
+};
+
+// False: it does not take plainly.
+[[gnu::noinline]] bool begin(Row& row, Taking& t, Qp& qp) noexcept {
   uint32_t raw = 0;
-  if (!dma::load(Va{t.qp.spec.record.value() + 4 * prm::record_receive}, raw)) return false;
-  t.wqes = static_cast<uint16_t>(be32::from_raw(raw).host() - t.qp.rq.ci);
-  t.entries = straight_room(*t.qp.recv_cq);
-  KeyMemos& m = t.qp.memos;
-  if (m.generation != context.keys->generation()) {
+  if (!takes_plainly(qp) || !dma::load(Va{qp.spec.record.value() + 4 * prm::record_receive}, raw))
+    return false;
+  // Another queue with the same completion queue counts its room from now on.
+  for (Qp*& other : row.queues)
+    if (other != nullptr && other->recv_cq == qp.recv_cq) other = nullptr;
+  const uint32_t wqes = static_cast<uint16_t>(be32::from_raw(raw).host() - qp.rq.ci);
+  t.qp = &qp;
+  t.left = std::min(wqes, straight_room(*qp.recv_cq));
+  KeyMemos& m = qp.memos;
+  if (m.generation != row.context.keys->generation()) {
     m = {};
-    m.generation = context.keys->generation();
+    m.generation = row.context.keys->generation();
   }
-  t.entry.srqn_uidx = be32{t.qp.spec.uidx};
-  t.entry.timestamp = be64{context.now_ns};
-  t.entry.sop_drop_qpn = be32{t.qp.qpn.value()};
+  t.entry = {};
+  t.entry.srqn_uidx = be32{qp.spec.uidx};
+  t.entry.timestamp = be64{row.context.now_ns};
+  t.entry.sop_drop_qpn = be32{qp.alone ? 0 : qp.qpn.value()};
   return true;
+}
+
+// Null: the queue does not take plainly.
+[[gnu::always_inline]] inline Taking* taking_of(Row& row, Qp& qp) noexcept {
+  const std::size_t place = qp.qpn.value() & (Row::places - 1);
+  Taking& t = row.takings[place];
+  if (row.queues[place] != &qp) {
+    if (!begin(row, t, qp)) return nullptr;
+    row.queues[place] = &qp;
+  }
+  return &t;
 }
 
 // Where the receive WQE at rq.ci wants `bytes` bytes; 0: it is not plain.
@@ -132,12 +155,39 @@ bool copy_to_client(uint64_t to, std::span<const std::byte> frame) noexcept {
   return dma::copy_within(Va{to}, Va{from}, frame.size());
 }
 
-bool put_entry(Taking& t, std::span<const std::byte> frame) noexcept {
-  const Cq& cq = *t.qp.recv_cq;
+// What a completion says of one frame.
+struct Findings {
+  FrameWords words;
+  bool common = false;  // words are describe_ipv4()'s
+  RxHash hash{};
+};
+
+[[gnu::always_inline]] inline Findings describe(std::span<const std::byte> frame) noexcept {
+  if (const FrameWords w = describe_ipv4(frame); w.ok != 0) [[likely]]
+    return {w, true};
+  prm::Cqe said{};
+  describe_frame(frame, said);
+  return {{said.hds_ip_ext, said.l4_hdr_type_etc}, false};
+}
+
+// The queue of a table that gets the frame.
+[[gnu::noinline]] Qp& hashed_queue(const Tir& tir, std::span<const std::byte> frame,
+                                   Findings& f) noexcept {
+  const bool tcp = f.words.type >> prm::cqe::l4_type_shift != prm::cqe::l4_udp;
+  f.hash = f.common ? hash_plain_ipv4(tir, frame, tcp) : hash_frame(tir, frame);
+  return *tir.table->queues[f.hash.value & (tir.table->queues.size() - 1)];
+}
+
+[[gnu::always_inline]] inline bool put_entry(Taking& t, std::size_t bytes,
+                                             const Findings& f) noexcept {
+  const Cq& cq = *t.qp->recv_cq;
   prm::Cqe& cqe = t.entry;
-  if (!describe_ipv4(frame, cqe)) describe_frame(frame, cqe);
-  cqe.byte_cnt = be32{static_cast<uint32_t>(frame.size())};
-  cqe.wqe_counter = be16{t.qp.rq.ci};
+  cqe.hds_ip_ext = f.words.ok;
+  cqe.l4_hdr_type_etc = f.words.type;
+  cqe.rx_hash_result = be32{f.hash.value};
+  cqe.rx_hash_type = f.hash.type;
+  cqe.byte_cnt = be32{static_cast<uint32_t>(bytes)};
+  cqe.wqe_counter = be16{t.qp->rq.ci};
   cqe.op_own =
       prm::cqe::op_own(prm::CqeOpcode::resp_send, false, (cq.producer & cq.spec.cqe_count) != 0);
   const uint32_t slot = cq.producer & (cq.spec.cqe_count - 1);
@@ -145,15 +195,17 @@ bool put_entry(Taking& t, std::span<const std::byte> frame) noexcept {
 }
 
 // False: it is not plain, and nothing but bytes behind an unused WQE has changed.
-bool take(const EngineContext& context, Taking& t, std::span<const std::byte> frame) noexcept {
-  if (t.frames == t.wqes || t.frames == t.entries) return false;
-  const uint64_t to = target_of(context, t.qp, frame.size());
-  if (to == 0 || !copy_to_client(to, frame) || !put_entry(t, frame)) return false;
-  Cq& cq = *t.qp.recv_cq;
+[[gnu::always_inline]] inline bool take(const EngineContext& context, Taking& t,
+                                        std::span<const std::byte> frame,
+                                        const Findings& f) noexcept {
+  Qp& qp = *t.qp;
+  if (t.left == 0) return false;
+  const uint64_t to = target_of(context, qp, frame.size());
+  if (to == 0 || !copy_to_client(to, frame) || !put_entry(t, frame.size(), f)) return false;
+  Cq& cq = *qp.recv_cq;
   cq.producer = (cq.producer + 1) & prm::arm::index_mask;
-  t.qp.rq.ci++;
-  t.frames++;
-  t.bytes += frame.size();
+  qp.rq.ci++;
+  t.left--;
   return true;
 }
 
@@ -162,14 +214,48 @@ bool is_plain(const EthState& eth) noexcept {
   return !c.journal->on() && c.observer == nullptr && !c.profile->flow_control && !c.dead;
 }
 
+// Frames of a row that were taken, and their bytes.
+struct Taken {
+  uint64_t frames = 0, bytes = 0;
+};
+
 void account_received(const EthState& eth, EthPort& port, WireCounters& wire,
-                      const Taking& t) noexcept {
+                      const Taken& row) noexcept {
+  if (row.frames == 0) return;
   port.paused = false;
-  port.counters.rx_packets += t.frames;
-  port.counters.rx_bytes += t.bytes;
-  wire.rx_frames += t.frames;
-  wire.rx_bytes += t.bytes;
-  eth.context->journal->plain_received(t.frames);
+  port.counters.rx_packets += row.frames;
+  port.counters.rx_bytes += row.bytes;
+  wire.rx_frames += row.frames;
+  wire.rx_bytes += row.bytes;
+  eth.context->journal->plain_received(row.frames);
+}
+
+// Frames go on coming from the front of the ring until one is not plain.
+Taken take_row(EthPort& port, FrameRing::Reader& in, Row& row, std::size_t budget) noexcept {
+  const bool by_kind = port.steering.reach() == Reach::kind;
+  Flow flow;
+  Taking* t = nullptr;  // of the frame before
+  Taken all;
+  while (all.frames < budget) {
+    const std::span<const std::byte> frame = in.front();
+    if (frame.size() < ether_header_bytes) break;
+    // Rules do not change in between.
+    const bool same = flow.memo != nullptr && flow.memo->begins(frame) &&
+                      (!by_kind || frame_kind(frame) == flow.memo->kind);
+    if (!same) [[unlikely]] {
+      flow = find_flow(port, frame);
+      if (flow.to == nullptr) break;
+    }
+    if (perhaps_roce(frame, type_of(frame))) break;
+    Findings f = describe(frame);
+    Qp& qp = flow.to->tir != nullptr ? hashed_queue(*flow.to->tir, frame, f) : *flow.to;
+    if (t == nullptr || t->qp != &qp) t = taking_of(row, qp);
+    if (t == nullptr || !take(row.context, *t, frame, f)) break;
+    all.frames++;
+    all.bytes += frame.size();
+    in.pop(frame.size());
+  }
+  return all;
 }
 
 }  // namespace
@@ -180,26 +266,12 @@ std::size_t eth_receive_plain(EthState& eth, uint32_t number, std::size_t budget
   const RingEnd wire = port.wire->in_ring();
   if (wire.ring == nullptr) return 0;
   FrameRing::Reader in(*wire.ring);
-  std::span<const std::byte> frame = in.front();
-  Qp* qp = nullptr;
-  if (frame.size() >= ether_header_bytes) qp = queue_of(port, frame);
-  if (qp == nullptr || !takes_plainly(*qp)) return 0;
-  Taking t{.qp = *qp};
-  if (!begin(*eth.context, t)) return 0;
-  // Rules do not change in between.
-  const bool remembered = port.flow.version == port.steering.version() && port.flow.qp == qp;
-  while (t.frames < budget) {
-    if (perhaps_roce(frame, type_of(frame)) || !take(*eth.context, t, frame)) break;
-    in.pop(frame.size());
-    frame = in.front();
-    if (frame.size() < ether_header_bytes) break;
-    if (remembered && same_header(port.flow.header, frame)) [[likely]]
-      continue;
-    if (queue_of(port, frame) != qp) break;
-  }
+  if (in.front().empty()) return 0;
+  Row row(*eth.context);
+  const Taken all = take_row(port, in, row, budget);
   in.release();
-  if (t.frames != 0) account_received(eth, port, *wire.counters, t);
-  return t.frames;
+  account_received(eth, port, *wire.counters, all);
+  return all.frames;
 }
 
 }  // namespace kilim::vhca

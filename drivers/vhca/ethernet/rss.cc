@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kilim/prm/cqe.hh"
+#include "vhca/ethernet/describe.hh"
 #include "vhca/ethernet/tir.hh"
 #include "vhca/wire/packet.hh"
 
@@ -60,6 +61,24 @@ RxHash hash_frame(const Tir& tir, std::span<const std::byte> frame) noexcept {
   }
   h.value = tir.toeplitz.hash(input.bytes());
   return h;
+}
+
+RxHash hash_plain_ipv4(const Tir& tir, std::span<const std::byte> frame, bool is_tcp) noexcept {
+  constexpr uint8_t both_addresses = hash_field::src_ip | hash_field::dst_ip;
+  constexpr uint8_t both_ports = hash_field::src_port | hash_field::dst_port;
+  constexpr std::size_t address_bytes = 8, all_bytes = 12;  // ports lie behind addresses
+  const TirSpec& s = tir.spec;
+  const bool ports = s.l4_protocol == (is_tcp ? ipv4_frame::tcp : ipv4_frame::udp);
+  const auto wanted = static_cast<uint8_t>(both_addresses | (ports ? both_ports : 0));
+  const auto asked = static_cast<uint8_t>(s.fields & (both_addresses | (ports ? both_ports : 0)));
+  if (s.ip_version != 4 || asked != wanted) return hash_frame(tir, frame);
+  const uint8_t type = !ports   ? prm::cqe::hash_ipv4
+                       : is_tcp ? prm::cqe::hash_ipv4 | prm::cqe::hash_tcp
+                                : prm::cqe::hash_ipv4 | prm::cqe::hash_udp;
+  const std::byte* input = frame.data() + ipv4_frame::addresses_at;
+  return {ports ? tir.toeplitz.hash_short<all_bytes>(input)
+                : tir.toeplitz.hash_short<address_bytes>(input),
+          type};
 }
 
 Qp& pick_queue(const Tir& tir, std::span<const std::byte> frame, RxHash& hash) noexcept {

@@ -11,6 +11,7 @@
 #include "kilim/prm/cqe.hh"
 #include "vhca/core/port_counters.hh"
 #include "vhca/ethernet/eth.hh"
+#include "vhca/ethernet/flow_memo.hh"
 #include "vhca/ethernet/shared_counter.hh"
 #include "vhca/ethernet/steering.hh"
 #include "vhca/wire/wire.hh"
@@ -19,17 +20,10 @@
 
 namespace kilim::vhca {
 
-// Where the last frame of a port went, for the next one that begins alike (plain_rx.cc).
-struct FlowMemo {
-  std::array<std::byte, 14> header{};  // addresses and type, which is not that of a tag
-  uint64_t version = 0;                // of the rules; 0: nothing is remembered
-  Qp* qp = nullptr;
-};
-
 struct EthPort {
   Wire* wire = nullptr;  // null: nothing is plugged in
   Steering steering;
-  FlowMemo flow;
+  FlowMemos flows;
   PortCounters counters;
   SharedCounter out_of_buffer;  // of all processes that use the device
   bool paused = false;          // the next frame waits for a receive WQE

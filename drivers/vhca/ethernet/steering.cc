@@ -16,6 +16,7 @@ namespace {
 constexpr uint16_t tag_type = 0x8100;
 
 constexpr uint8_t tcp = 6, udp = 17;
+constexpr std::size_t ether_bytes = 14;
 
 struct Header {
   Mac dst, src;
@@ -116,9 +117,22 @@ bool looks_deeper(const FlowSpec& r) noexcept {
   return r.ip_version != 0 || r.l4_protocol != 0;
 }
 
-// Whether such a rule has to be asked about each frame.
-bool keeps_from_memo(const FlowSpec& r) noexcept {
-  return looks_deeper(r) || r.by_buffer || r.count != nullptr;
+// A rule's mask over a buffer ends with the addresses and the type, its first 14 bytes.
+bool of_link_alone(const MatchParam& mask) noexcept {
+  return std::all_of(mask.begin() + ether_bytes, mask.end(), [](uint8_t b) { return b == 0; });
+}
+
+// Index of Steering::of_reach_.
+std::size_t reach_of(const FlowSpec& r) noexcept {
+  Reach reach = Reach::link;
+  if (looks_deeper(r)) {
+    FlowIp kind_alone;
+    kind_alone.protocol = r.ip_mask.protocol;
+    const bool kind = r.ip_mask == kind_alone && r.ports_mask == FlowPorts{};
+    reach = kind ? Reach::kind : Reach::all;
+  }
+  if (r.count != nullptr || (r.by_buffer && !of_link_alone(r.buffer_mask))) reach = Reach::all;
+  return static_cast<std::size_t>(reach);
 }
 
 bool matches_deeper(const FlowSpec& r, const Header& h, std::span<const std::byte> frame) noexcept {
@@ -238,7 +252,7 @@ Result<uint32_t> Steering::add(Qp* qp, const FlowSpec& spec) {
   specials_ += special(spec);
   taken_.reserve(rules_.size());
   hits_.reserve(rules_.size());
-  deep_ += keeps_from_memo(spec);
+  of_reach_[reach_of(spec)]++;
   version_++;
   return number;
 }
@@ -249,7 +263,7 @@ int Steering::remove(uint32_t rule) {
   if (gone == rules_.end()) return -ENOENT;
   buffers_ -= gone->spec.by_buffer;
   specials_ -= special(gone->spec);
-  deep_ -= keeps_from_memo(gone->spec);
+  of_reach_[reach_of(gone->spec)]--;
   version_++;
   rules_.erase(gone);
   return 0;

@@ -4,6 +4,7 @@
 // untrusted.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -15,6 +16,10 @@
 namespace kilim::vhca {
 
 struct Qp;
+
+// How far into a frame rules look: at addresses and type; at the kind of packet too
+// (flow_memo.hh); at more, or a rule counts.
+enum class Reach : uint8_t { link, kind, all };
 
 // A queue that gets a frame, and what its completion is marked with; 0: nothing.
 struct FlowTarget {
@@ -34,9 +39,12 @@ class Steering {
   [[nodiscard]] bool uses(const Qp*) const noexcept;
   [[nodiscard]] std::size_t count() const noexcept { return rules_.size(); }
 
-  // What match() says depends on the first bytes of a frame alone, up to its type: no rule looks at
-  // more or counts. With the next number of version() it may say something else.
-  [[nodiscard]] bool shallow() const noexcept { return deep_ == 0; }
+  // What match() says depends on this much of a frame alone. With the next number of version() it
+  // may say something else.
+  [[nodiscard]] Reach reach() const noexcept {
+    if (of_reach_[static_cast<std::size_t>(Reach::all)] != 0) return Reach::all;
+    return of_reach_[static_cast<std::size_t>(Reach::kind)] != 0 ? Reach::kind : Reach::link;
+  }
   [[nodiscard]] uint64_t version() const noexcept { return version_; }
 
   // The queues that get this frame, each once; none: it is dropped. A frame goes to the first rule
@@ -70,7 +78,7 @@ class Steering {
   std::size_t specials_ = 0;       // rules that drop or tag
   bool dropped_ = false;
   uint32_t next_number_ = 1;
-  std::size_t deep_ = 0;  // rules that look at more than addresses and type, or count
+  std::array<std::size_t, 3> of_reach_{};  // rules of each Reach
   uint64_t version_ = 1;
 };
 

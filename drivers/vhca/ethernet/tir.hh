@@ -39,6 +39,9 @@ struct RxHash {
 // nothing is hashed, without the ports the addresses are (as by Microsoft's rule for fragments).
 RxHash hash_frame(const Tir&, std::span<const std::byte> frame) noexcept;
 
+// The same of a frame that describe_ipv4() knows (describe.hh).
+RxHash hash_plain_ipv4(const Tir&, std::span<const std::byte> frame, bool is_tcp) noexcept;
+
 // The queue that gets this frame.
 Qp& pick_queue(const Tir&, std::span<const std::byte> frame, RxHash& hash) noexcept;
 

@@ -25,6 +25,9 @@ Toeplitz::Toeplitz(const std::array<uint8_t, toeplitz_key_bytes>& key) noexcept 
       }
     }
   }
+  for (std::size_t i = 0; i < bytes_.size(); i++)
+    for (std::size_t value = 0; value < 256; value++)
+      bytes_[i][value] = parts_[2 * i][value >> 4] ^ parts_[2 * i + 1][value & 15];
 }
 
 }  // namespace kilim::vhca

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The Toeplitz hash of receive-side scaling: for each bit of the input that is set, the 32 bits of
 // the key that begin there are added without carry (Microsoft, "RSS Hashing Functions"). A value;
-// any thread. Four bits are looked up at a time.
+// any thread. Four bits are looked up at a time, and eight of what most frames are hashed by.
 #pragma once
 
 #include <array>
@@ -30,8 +30,19 @@ class Toeplitz {
     return h;
   }
 
+  // Of `Bytes` bytes, at most those of two IPv4 addresses and two ports.
+  template <std::size_t Bytes>
+  [[nodiscard, gnu::always_inline]] uint32_t hash_short(const std::byte* input) const noexcept {
+    static_assert(Bytes <= short_input);
+    uint32_t h = 0;
+    for (std::size_t i = 0; i < Bytes; i++) h ^= bytes_[i][std::to_integer<uint8_t>(input[i])];
+    return h;
+  }
+
  private:
+  static constexpr std::size_t short_input = 12;
   std::array<std::array<uint32_t, 16>, 2 * longest_input> parts_{};
+  std::array<std::array<uint32_t, 256>, short_input> bytes_{};
 };
 
 }  // namespace kilim::vhca

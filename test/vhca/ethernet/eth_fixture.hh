@@ -227,12 +227,13 @@ inline FlowSpec everything() {
   return f;
 }
 
-// Of eth_receive.cc, eth_packets.cc, eth_large.cc, eth_ways.cc.
+// Of eth_receive.cc, eth_packets.cc, eth_large.cc, eth_spread.cc, eth_ways.cc.
 std::span<const kilim::test::Case> eth_receive_cases();
 // Of receive_queues.cc.
 std::span<const kilim::test::Case> receive_queue_cases();
 std::span<const kilim::test::Case> eth_packets_cases();
 std::span<const kilim::test::Case> eth_large_cases();
+std::span<const kilim::test::Case> eth_spread_cases();
 std::span<const kilim::test::Case> eth_ways_cases();
 
 }  // namespace kilim::test

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Part of eth_ut. Frames that a hash spreads over queues of their own: the straight way and the
+// general one do the same.
+#include "eth_ways_fixture.hh"
+
+using namespace kilim;
+using namespace kilim::test;
+
+namespace {
+
+using kilim::test::Bytes;  // not kilim::Bytes, a number
+
+// Receive queues of their own behind hashes: by kinds of packets, with rules that look deeper now
+// and then. Two of the four have one completion queue; one takes its tags off.
+struct Spread {
+  Spread(Rig& rig, unsigned seed) : r(rig) {
+    for (uint32_t i = 0; i < 4; i++) make_queue(i);
+    const uint32_t table = *create_rqt(*r.hca, {{rqns[0], rqns[1], rqns[2], rqns[3]}});
+    const uint32_t single = *create_rqt(*r.hca, {{rqns[seed % 4]}});
+    for (uint8_t version : {uint8_t{4}, uint8_t{6}})
+      for (uint8_t protocol : {uint8_t{6}, uint8_t{17}, uint8_t{0}}) {
+        TirSpec t;
+        t.rqt = table;
+        t.ip_version = version;
+        t.fields = hash_field::src_ip | hash_field::dst_ip;
+        t.l4_protocol = protocol;
+        if (protocol != 0) t.fields |= hash_field::src_port | hash_field::dst_port;
+        // Some of them by half of the fields.
+        if (seed % 3 == 1)
+          t.fields &= static_cast<uint8_t>(hash_field::dst_ip | hash_field::src_port);
+        if (protocol != 0 && (t.fields & 12) == 0) t.l4_protocol = 0;
+        unsigned next = seed + version * protocol;
+        for (uint8_t& b : t.key) b = static_cast<uint8_t>(next = next * 77 + 13);
+        FlowSpec rule = everything();
+        rule.priority = protocol == 0 ? 3 : 2;
+        rule.ip_version = version;
+        rule.l4_protocol = protocol;
+        // In some runs everything of a version goes to the hash that knows UDP alone.
+        if (seed % 2 == 0 && protocol == 17) rule.priority = 1, rule.l4_protocol = 0;
+        add(t, rule);
+      }
+    FlowSpec rest = everything();
+    rest.priority = 4;
+    TirSpec t;
+    t.rqt = single;
+    add(t, rest);
+  }
+  void make_queue(uint32_t i) {
+    q[i] = r.queue(i);
+    std::memset(q[i].rq(), 0, 1024);
+    record_store(record(i), be32{0});
+    RqSpec s;
+    s.pd = r.pd;
+    s.cq = q[i == 3 ? 2 : i].cqn;
+    s.buf = va(q[i].rq());
+    s.record = va(record(i));
+    s.wqes = ring_wqes;
+    s.wqe_shift = 4;
+    s.uidx = 0x40 + i;
+    s.strip_vlan = i == 1;
+    rqns[i] = *create_rq(*r.hca, s, &r.sink);
+    EQUAL(modify_rq(*r.hca, rqns[i], {RqState::reset, RqState::ready}), 0);
+  }
+  void add(const TirSpec& t, const FlowSpec& rule) const {
+    const uint32_t tirn = *create_tir(*r.hca, t, &r.sink);
+    CU_ASSERT(create_flow_to_tir(*r.hca, tirn, rule).ok());
+  }
+  [[nodiscard]] be32* record(uint32_t i) const { return q[i].record() + 8; }
+  void post(uint32_t i, Random& random) {
+    const Bytes d = r.pointer(r.room(i * 8 + posted[i] % 8), below(random, 24) == 0 ? 64 : 4096);
+    std::memcpy(q[i].rq() + posted[i] % ring_wqes * 16, d.data(), 16);
+    record_store(record(i), be32{++posted[i]});
+  }
+  Rig& r;
+  std::array<RawQueue, 4> q;
+  std::array<uint32_t, 4> rqns{}, posted{};
+};
+
+// Frames of a few flows, each with others of its own in between.
+Bytes any_flow(Random& random) {
+  Bytes b = any_frame(random);
+  if (b.size() < 60) return b;
+  b[5] = static_cast<std::byte>(below(random, 3));
+  if (below(random, 3) != 0) b[29] = static_cast<std::byte>(below(random, 40));
+  return b;
+}
+
+Trace run_spread(bool straight, unsigned seed) {
+  Rig::straight = straight;
+  Rig r;
+  Rig::straight = true;
+  Random random(seed);
+  Spread s(r, seed);
+  Trace t;
+  FlowSpec deep = everything();
+  deep.ip_version = 4;
+  deep.ip.src[3] = 1;
+  deep.ip_mask.src[3] = 1;
+  deep.drops = true;
+  uint32_t special = 0;
+  for (int turn = 0; turn < 80; turn++) {
+    if (turn == 30) special = *create_ending_flow(*r.hca, deep);
+    if (turn == 45) EQUAL(destroy_flow(*r.hca, special), 0);
+    const bool crowded = turn >= 70;  // nobody takes entries, and a completion queue overruns
+    for (uint32_t i = 0; i < 4; i++)
+      for (unsigned n = crowded ? 8 : below(random, 6); n > 0; n--) s.post(i, random);
+    for (unsigned n = crowded ? 48 : below(random, 16); n > 0; n--) r.far->send(any_flow(random));
+    r.run();
+    for (std::size_t i = 0; i < 32; i++) t.received.emplace_back(r.room(i), r.room(i) + 4096);
+    for (RawQueue& q : s.q)
+      if (!crowded) note_entries(q, t);
+  }
+  for (RawQueue& q : s.q) note_entries(q, t);
+  note_counts(r, t);
+  t.counts.insert(t.counts.end(), r.sink.events.begin(), r.sink.events.end());
+  return t;
+}
+
+void both_ways_spread_the_same() {
+  for (unsigned seed = 1; seed <= 6; seed++) {
+    const Trace a = run_spread(true, seed), b = run_spread(false, seed);
+    EQUAL(a.counts, b.counts);
+    CU_ASSERT(a.entries == b.entries);
+    CU_ASSERT(a.received == b.received);
+    CU_ASSERT(a.entries.size() > 400);
+  }
+}
+
+// A rule of a kind of packet does not take what another kind's memory says.
+void kinds_of_one_header_are_told_apart() {
+  Rig r;
+  RawQueue a = r.queue(0), b = r.queue(1);
+  FlowSpec udp = everything();
+  udp.ip_version = 4;
+  udp.l4_protocol = 17;
+  CU_ASSERT(create_flow(*r.hca, a.qpn, udp).ok());
+  FlowSpec rest = everything();
+  rest.priority = 1;
+  CU_ASSERT(create_flow(*r.hca, b.qpn, rest).ok());
+  for (std::size_t i = 0; i < 8; i++) r.receive(i < 4 ? a : b, r.room(i), 2048);
+  for (int i = 0; i < 3; i++) {
+    r.far->send(make_frame({.tcp = false}));
+    r.far->send(make_frame({.tcp = true}));
+  }
+  r.run();
+  for (int i = 0; i < 3; i++) {
+    EQUAL(opcode(Rig::poll(a)), recv_opcode);
+    EQUAL(opcode(Rig::poll(b)), recv_opcode);
+  }
+  EQUAL(opcode(Rig::poll(a)), prm::CqeOpcode::invalid);
+}
+
+constexpr Case spreads[] = {
+    {"both ways spread the same", both_ways_spread_the_same},
+    {"kinds of one header are told apart", kinds_of_one_header_are_told_apart},
+};
+
+}  // namespace
+
+std::span<const kilim::test::Case> kilim::test::eth_spread_cases() {
+  return spreads;
+}
