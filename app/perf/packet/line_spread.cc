@@ -78,11 +78,11 @@ struct SpreadCable {
     return make_hash() && make_rule();
   }
   bool make_hash() {
-    std::array<ibv_wq*, queue_count> wqs{};
-    for (std::size_t i = 0; i < queue_count; i++) wqs[i] = queues[i].wq.get();
+    std::array<ibv_wq*, queue_count> members{};
+    for (std::size_t i = 0; i < queue_count; i++) members[i] = queues[i].wq.get();
     ibv_rwq_ind_table_init_attr places{};
     places.log_ind_tbl_size = 2;
-    places.ind_tbl = wqs.data();
+    places.ind_tbl = members.data();
     table.reset(ibv_create_rwq_ind_table(to.context.get(), &places));
     if (!table) return false;
     std::array<uint8_t, 40> key;
