@@ -95,7 +95,7 @@ void locate(RecvQueue<Queue>& q, const prm::Cqe& e, Message& m) noexcept {
 template <typename Queue>
 uint32_t rx_refill(RecvQueue<Queue>& q) noexcept {
   constexpr uint32_t chunk = 64;
-  const uint32_t length = q.arena.stride() - q.head_lines * static_cast<uint32_t>(cacheline_bytes);
+  const uint32_t length = q.arena.room() - q.head_lines * static_cast<uint32_t>(cacheline_bytes);
   uint32_t posted = 0;
   for (uint32_t want = q.rq.room(); want != 0;) {
     uint32_t indices[chunk];

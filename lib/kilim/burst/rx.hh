@@ -91,8 +91,8 @@ template <RxConfig C, Simd S>
 [[gnu::always_inline]] inline uint32_t receive(RxQueue& q, std::span<pool::Handle> out) noexcept {
   if (q.failed) [[unlikely]]
     return 0;
-  const auto meta =
-      static_cast<uint16_t>(q.head_lines | (C.side ? uint16_t{pool::Handle::side} : uint16_t{0}));
+  const auto meta = static_cast<uint16_t>(pool::meta_at_line(q.head_lines) |
+                                          (C.side ? uint16_t{pool::Handle::side} : uint16_t{0}));
   uint64_t bytes = 0;
   uint32_t n = take_rows<C, S>(q, out, meta, bytes);
   uint32_t seen = n;

@@ -50,7 +50,7 @@ class RxRing {
     KILIM_ASSERT(queue::is_power_of_two(geometry.wqe_count) &&
                  indices.size() >= geometry.wqe_count);
     KILIM_ASSERT(geometry.stride >= octoword_bytes && geometry.stride % octoword_bytes == 0);
-    const uint32_t length = stride_ - place.head_bytes();
+    const uint32_t length = place.arena.room() - place.head_bytes();
     for (uint32_t i = 0; i < geometry.wqe_count; i++) {
       std::byte* const wqe = geometry.buf + std::size_t{i} * geometry.stride;
       queue::store_pointer(wqe, 0, length, place.key);

@@ -26,8 +26,7 @@ class WideSegments {
 
   // In the order of the device: addresses, then lengths and keys.
   [[nodiscard]] KILIM_AVX2 __m256i addresses(__m256i four) const noexcept {
-    const __m256i lines = _mm256_set1_epi64x(pool::Handle::offset_mask << 6);
-    const __m256i offset = _mm256_and_si256(_mm256_srli_epi64(four, 48 - 6), lines);
+    const __m256i offset = _mm256_srli_epi64(four, pool::offset_bit);
     const __m256i buffer = _mm256_add_epi64(_mm256_mul_epu32(four, stride_), first_);
     return _mm256_shuffle_epi8(_mm256_add_epi64(buffer, offset),
                                _mm256_broadcastsi128_si256(address_order()));

@@ -9,7 +9,7 @@ namespace kilim::pool {
 Result<Arena> Arena::over(std::span<std::byte> memory, uint32_t stride, SideRecord* side,
                           ExtraHolders* extra) {
   constexpr uint32_t line = cacheline_bytes;
-  if (stride % line != 0 || stride / line % 2 == 0 || stride / line > Handle::offset_mask)
+  if (stride % line != 0 || stride / line % 2 == 0 || stride > max_stride)
     return Error{EINVAL, "the buffer stride must be an odd number of 64-byte lines, 1 to 255"};
   if (memory.size() / stride == 0) return Error{EINVAL, "the memory holds no packet buffer"};
   if (memory.size() / stride > UINT32_MAX) return Error{EINVAL, "more than 2^32 packet buffers"};
@@ -18,8 +18,23 @@ Result<Arena> Arena::over(std::span<std::byte> memory, uint32_t stride, SideReco
   a.known_ = reinterpret_cast<uint64_t>(a.base_);
   a.side_ = side;
   a.extra_ = extra;
-  a.stride_ = stride;
+  a.stride_ = a.room_ = static_cast<uint16_t>(stride);
   a.count_ = static_cast<uint32_t>(memory.size() / stride);
+  return a;
+}
+
+Result<Arena> Arena::over_others(std::span<std::byte> memory, uint32_t stride, uint16_t room) {
+  if (stride == 0 || stride % cacheline_bytes != 0 || stride > max_stride)
+    return Error{EINVAL, "the buffers' distance must be 1 to 255 lines of 64 bytes"};
+  if (room == 0 || memory.size() < room) return Error{EINVAL, "the memory holds no packet buffer"};
+  const std::size_t count = (memory.size() - room) / stride + 1;
+  if (count > UINT32_MAX) return Error{EINVAL, "more than 2^32 packet buffers"};
+  Arena a;
+  a.base_ = memory.data();
+  a.known_ = reinterpret_cast<uint64_t>(a.base_);
+  a.stride_ = static_cast<uint16_t>(stride);
+  a.room_ = room;
+  a.count_ = static_cast<uint32_t>(count);
   return a;
 }
 

@@ -45,11 +45,18 @@ class Arena {
   // for each buffer, those of `extra` 0.
   static Result<Arena> over(std::span<std::byte> memory, uint32_t stride = default_stride,
                             SideRecord* side = nullptr, ExtraHolders* extra = nullptr);
+  // An arena over memory that another allocator cut into buffers of `room` bytes, each beginning a
+  // multiple of `stride` bytes from the first; not every multiple begins one. `memory` reaches from
+  // the first buffer to the end of the last. EINVAL: the stride is no number of lines below 256.
+  static Result<Arena> over_others(std::span<std::byte> memory, uint32_t stride, uint16_t room);
 
   [[nodiscard]] uint32_t count() const noexcept { return count_; }
   [[nodiscard]] uint32_t stride() const noexcept { return stride_; }
+  // Bytes of a buffer that are the holder's: the stride, but for over_others().
+  [[nodiscard]] uint32_t room() const noexcept { return room_; }
   [[nodiscard]] std::span<std::byte> memory() const noexcept {
-    return {base_, std::size_t{count_} * stride_};
+    if (count_ == 0) return {};
+    return {base_, std::size_t{count_ - 1} * stride_ + room_};
   }
 
   // The first byte of a buffer in this process.
@@ -114,9 +121,11 @@ class Arena {
   uint64_t known_ = 0;  // address of base_ as the keys count
   SideRecord* side_ = nullptr;
   ExtraHolders* extra_ = nullptr;
-  uint32_t stride_ = default_stride;
+  uint16_t stride_ = default_stride;
+  uint16_t room_ = default_stride;
   uint32_t count_ = 0;
 };
+static_assert(sizeof(Arena) == 40);  // with it, the words of BufferCache are one line
 
 struct ArenaConfig {
   uint32_t buffers = 8192;

@@ -16,6 +16,10 @@
 
 namespace kilim::pool {
 
+// Where a handle's data offset, its topmost bits, begins among its 64.
+inline constexpr int offset_bit = 48 + Handle::offset_shift;
+static_assert(offsetof(Handle, meta) == 48 / 8);
+
 #if defined(__SSE4_1__)
 
 // From handles, two in a register, to where their data begins in an arena whose buffers begin at
@@ -26,9 +30,7 @@ class PairOfAddresses {
       : first_(_mm_set1_epi64x(static_cast<long long>(first))), stride_(_mm_set1_epi64x(stride)) {}
 
   [[nodiscard]] __m128i of(__m128i two) const noexcept {
-    // 64 bytes for each line of the offset, which begins at bit 48.
-    const __m128i offset =
-        _mm_and_si128(_mm_srli_epi64(two, 48 - 6), _mm_set1_epi64x(Handle::offset_mask << 6));
+    const __m128i offset = _mm_srli_epi64(two, offset_bit);
     return _mm_add_epi64(_mm_add_epi64(_mm_mul_epu32(two, stride_), first_), offset);
   }
 

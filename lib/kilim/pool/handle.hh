@@ -15,27 +15,41 @@ namespace kilim::pool {
 struct Handle {
   uint32_t index = 0;
   uint16_t length = 0;  // bytes of data
-  uint16_t meta = 0;    // 7:0 data offset in lines of 64 bytes, then the flags below
+  uint16_t meta = 0;    // 15:2 data offset in bytes, then the flags below (ADR 0036)
 
-  static constexpr uint16_t offset_mask = 0xff;
-  static constexpr uint16_t more = 1u << 8;  // the packet continues in the next handle
-  static constexpr uint16_t side = 1u << 9;  // the buffer's side record is valid
+  static constexpr uint32_t offset_shift = 2;
+  static constexpr uint16_t more = 1u << 0;  // the packet continues in the next handle
+  static constexpr uint16_t side = 1u << 1;  // the buffer's side record is valid
   // The index is no buffer but the slot of an mkey (burst::MkeySlots) over the handles behind it,
-  // `length` bytes together. Only in a packet's first handle.
-  static constexpr uint16_t key = 1u << 10;
+  // `length` bytes together. Only in a packet's first handle. An offset that no buffer has.
+  static constexpr uint16_t key = 0xfffc;
 
   [[nodiscard]] constexpr uint32_t offset() const noexcept {
-    return static_cast<uint32_t>(meta & offset_mask) * static_cast<uint32_t>(cacheline_bytes);
+    return static_cast<uint32_t>(meta) >> offset_shift;
   }
-  [[nodiscard]] constexpr bool has(uint16_t flag) const noexcept { return (meta & flag) != 0; }
+  [[nodiscard]] constexpr bool has(uint16_t flag) const noexcept { return (meta & flag) == flag; }
   friend constexpr bool operator==(Handle, Handle) noexcept = default;
 };
 static_assert(sizeof(Handle) == 8);
 
+// The longest stride of an arena in bytes: 255 lines. No data begin further behind.
+inline constexpr uint32_t max_stride = 255 * static_cast<uint32_t>(cacheline_bytes);
+static_assert(max_stride << Handle::offset_shift < Handle::key);
+
+// The meta of a handle without flags whose data begin `offset` bytes from the buffer's start.
+constexpr uint16_t meta_at(uint32_t offset) noexcept {
+  KILIM_ASSERT(offset <= max_stride);
+  return static_cast<uint16_t>(offset << Handle::offset_shift);
+}
+// The same for lines of 64 bytes.
+constexpr uint16_t meta_at_line(uint32_t lines) noexcept {
+  return meta_at(lines * static_cast<uint32_t>(cacheline_bytes));
+}
+
 // A handle to `length` bytes at `lines` lines of 64 bytes from the buffer's start.
 constexpr Handle make_handle(uint32_t index, uint32_t length, uint32_t lines = 0) noexcept {
-  KILIM_ASSERT(length <= 0xffff && lines <= Handle::offset_mask);
-  return {index, static_cast<uint16_t>(length), static_cast<uint16_t>(lines)};
+  KILIM_ASSERT(length <= 0xffff);
+  return {index, static_cast<uint16_t>(length), meta_at_line(lines)};
 }
 
 // What the device reports about a received packet, in the words of DPDK's rte_mbuf; written by

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Instantiates the whole inline API of this room, so that the style suite can see from the object's
 // undefined symbols that none of it allocates, locks, logs or calls the system.
+#include "kilim/pool/chain.hh"
 #include "kilim/pool/each_data.hh"
+#include "kilim/pool/edit.hh"
 #include "kilim/pool/pool.hh"
 
 namespace kilim::pool::hot {
@@ -53,6 +55,23 @@ uint64_t first_bytes(const Arena& a, std::span<const Handle> in) noexcept {
   uint64_t sum = 0;
   each_data(a, in, [&sum](std::byte* data) noexcept { sum += static_cast<uint64_t>(*data); });
   return sum;
+}
+
+uint64_t edited(const Arena& a, Handle& h) noexcept {
+  const bool cut = trim(h, 4);
+  return (prepend(a, h, 4) != nullptr) + (append(a, h, 4) != nullptr) +
+         (adjust(a, h, 4) != nullptr) + cut + headroom(h) + tailroom(a, h) + a.room();
+}
+
+uint64_t chained(std::span<Handle> in, BufferCache& s, std::span<std::byte> bytes) noexcept {
+  const Arena& a = s.arena();
+  chain(in);
+  const std::span<Handle> packet = first_packet(in);
+  const bool cut = adjust_packet(a, packet, 4) && trim_packet(packet, 4);
+  const bool found = read_bytes(a, packet, 2, bytes) != nullptr;
+  const uint32_t copied = copy_bytes(a, packet, 2, bytes) + copy_packet(packet, s, in, 64);
+  return packet_length(packet) + drop_empty(packet, s) + cut + found + copied +
+         linearize(packet, s);
 }
 
 uint64_t arena_memory(const ArenaMemory& m, uint32_t bytes) noexcept {

@@ -58,7 +58,8 @@ Status Port::set_rx(uint32_t queue, const RxSetup& setup) {
   if (setup.cache == nullptr) return Error{EINVAL, "a receive queue needs its worker's cache"};
   if (setup.config.side && !arena_.has_side())
     return Error{EINVAL, "side records were not asked of the arena"};
-  if (uint64_t{setup.head_lines} * cacheline_bytes >= arena_.stride())
+  const uint64_t head = uint64_t{setup.head_lines} * cacheline_bytes;
+  if (head >= arena_.room() || head > pool::max_stride)
     return Error{EINVAL, "the lines left free before the data leave no room for it"};
   if (setup.strip_vlan && !device().caps().spread.strip_vlan)
     return Error{EOPNOTSUPP, "the device does not strip VLAN tags"};

@@ -94,7 +94,7 @@ class Receiver {
     e.vlan_info = be16{static_cast<uint16_t>(random_())};
     e.timestamp = be64{random_()};
     e.op_own |= below(2) == 0 ? prm::cqe::solicited_bit : uint8_t{0};
-    Arrival a{{posted.index, static_cast<uint16_t>(e.byte_cnt.host()), 2}, {}};
+    Arrival a{pool::make_handle(posted.index, e.byte_cnt.host(), 2), {}};
     if (config_.side) {
       a.handle.meta |= Handle::side;
       a.side = expected_side(e, config_, b_.arena.side(posted.index));
@@ -144,7 +144,8 @@ class Sender {
     const uint32_t got = b_.cache->alloc(std::span(in).first(want), 1);
     for (uint32_t i = 0; i < got; i++) {
       in[i].length = static_cast<uint16_t>(below(60) == 0 ? 0 : 1 + below(65535));
-      in[i].meta = static_cast<uint16_t>(below(34));
+      in[i].meta = pool::meta_at(below(pool::default_stride));
+      if (below(2) == 0) in[i].meta |= Handle::side;
     }
     (void)variant_.reclaim(*b_.tx);
     const uint32_t room = tx_room(*b_.tx), first = b_.tx->sq.posted();
@@ -198,8 +199,7 @@ class Sender {
     EQUAL_FATAL(data.byte_count.host(), uint32_t{h.length});
     EQUAL_FATAL(data.lkey.host(), arena_key.value());
     EQUAL_FATAL(data.addr.host(), reinterpret_cast<uint64_t>(b_.memory.data()) +
-                                      uint64_t{h.index} * pool::default_stride +
-                                      (h.meta & 0xff) * 64u);
+                                      uint64_t{h.index} * pool::default_stride + (h.meta >> 2));
     bytes_ += h.length;
   }
   void complete() {
