@@ -143,12 +143,15 @@ std::optional<Exit> Forwarder::make_memory() {
     return failed("packet buffers, " + std::to_string(mib) + " MiB", memory.error());
   }
   memory_.emplace(*std::move(memory));
-  auto pool = pool::Pool::create(memory_->arena(), {.name = "testpmd", .count = need});
+  const pool::PoolDebug debug{.on = options_.pool_debug};
+  auto pool =
+      pool::Pool::create(memory_->arena(), {.name = "testpmd", .count = need, .debug = debug});
   if (!pool) return failed("packet pool", pool.error());
   pool_.emplace(*std::move(pool));
   if (headers == 0) return std::nullopt;
   auto header_pool = pool::Pool::create(
-      memory_->arena(), {.name = "testpmd_headers", .first = need, .count = headers});
+      memory_->arena(),
+      {.name = "testpmd_headers", .first = need, .count = headers, .debug = debug});
   if (!header_pool) return failed("header pool", header_pool.error());
   header_pool_.emplace(*std::move(header_pool));
   return std::nullopt;
@@ -159,7 +162,9 @@ std::optional<Exit> Forwarder::make_lanes() {
     Lane lane;
     lane.lcore = lcore;
     lane.cache = std::make_unique<pool::BufferCache>(*pool_);
+    lane.cache->set_tag("packets");
     if (header_pool_) lane.headers = std::make_unique<pool::BufferCache>(*header_pool_);
+    if (header_pool_) lane.headers->set_tag("headers");
     lanes_.push_back(std::move(lane));
   }
   return std::nullopt;

@@ -89,6 +89,7 @@ constexpr cli::Row<Options> rows[] = {
     {0, "burst", "N", &Options::burst, "packets a burst: 1 to 512; default 32", {1, 512}},
     {0, "mbuf-size", "N", &Options::mbuf_size, "bytes of data of a packet buffer: 128 to 16000; default 2048", {128, 16000}},
     {0, "total-num-mbufs", "N", &Options::total_mbufs, "packet buffers: 256 to 10000000; default what rings and caches need", {256, 10000000}},
+    {0, "pool-debug", nullptr, &Options::pool_debug, "watch every packet buffer: who frees twice, writes too late or keeps one is named on stderr; slow"},
     {0, "eth-peer", "PORT,MAC", parse_peer, "mode mac, txonly: where packets from PORT go; default 02:00:00:00:00:PORT"},
     {0, "txpkts", "BYTES", &Options::tx_length, "mode txonly: bytes a packet, 60 to 9216; default 64", {60, 9216}},
     {0, "umr-keys", "N", &Options::keys, "mode umr: keys a transmit queue, 64 to 8192, a power of two; default 512", {64, 8192, true}},

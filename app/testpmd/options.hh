@@ -30,6 +30,7 @@ struct Options {
   uint32_t duration = 0;  // seconds
   worker::Idle idle = worker::Idle::yield;
   bool show_caps = false;
+  bool pool_debug = false;  // pools watch their buffers
   bool json = false;
   std::string json_file;  // empty: stdout
   std::map<uint32_t, Mac> peers;

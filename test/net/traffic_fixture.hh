@@ -131,4 +131,7 @@ inline std::vector<Frame> make_frames(uint32_t count, unsigned seed) {
   return frames;
 }
 
+// The table of the program's other source.
+std::span<const Case> mbuf_cases();
+
 }  // namespace kilim::test

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <vector>
 
+#include "case_tables.hh"
 #include "traffic_fixture.hh"
 #include "ut.hh"
 
@@ -238,4 +239,6 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("traffic", cases)
+int main(int argc, char** argv) {
+  return run_tables("traffic", {cases, mbuf_cases()}, argc, argv);
+}

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Pool: the free buffers of a part of the arena, in a ring that all threads use. BufferCache: a
 // worker's own stack of free buffers, which exchanges with the pool in bulk (as rte_mempool_cache).
-// Neither blocks; an allocation returns fewer buffers than asked for when the pool is empty.
+// Neither blocks; an allocation returns fewer buffers than asked for when the pool is empty. A pool
+// that watches its buffers (PoolDebug), or whose buffers are mbufs (pool/mbuf.hh), leaves none in
+// caches: then each call goes the long way to the pool, which the short way does not notice.
 #pragma once
 
 #include <cstdint>
@@ -17,56 +19,92 @@
 #include "kilim/base/owner.hh"
 #include "kilim/base/result.hh"
 #include "kilim/pool/arena.hh"
+#include "kilim/pool/config.hh"
 #include "kilim/pool/handle.hh"
 #include "kilim/pool/row.hh"
+#include "kilim/pool/who.hh"
+
+struct rte_mempool;
 
 namespace kilim::pool {
 
-struct PoolConfig {
-  const char* name = "kilim_pool";  // unique in the process, at most 20 characters
-  uint32_t first = 0;               // index of the pool's first buffer in the arena
-  uint32_t count = 0;
-  int numa_node = -1;
-};
+class Ledger;
 
 class Pool {
  public:
   // Control thread. The arena's memory outlives the pool. EINVAL: the buffers are not within the
-  // arena; EBUSY: another pool has some of them; EEXIST: the name is in use; ENOMEM.
+  // arena; EBUSY: another pool has some of them; EEXIST: the name is in use; ENOMEM. A pool that
+  // watches its buffers says when it is destroyed which of them did not come back.
   static Result<Pool> create(const Arena& arena, const PoolConfig& config);
+  // The free mbufs of a mempool, which lie in `arena`; for MbufPool. The mempool outlives the pool.
+  // EBUSY as above.
+  static Result<Pool> of_mbufs(const Arena& arena, rte_mempool& mempool);
 
   [[nodiscard]] const Arena& arena() const noexcept { return arena_; }
   [[nodiscard]] uint32_t size() const noexcept { return count_; }
   // Free buffers in the ring, without those in caches.
-  [[nodiscard]] uint32_t available() const noexcept { return rte_ring_count(ring_.get()); }
+  [[nodiscard]] uint32_t available() const noexcept {
+    return mbufs_ != nullptr ? available_mbufs() : rte_ring_count(ring_.get());
+  }
 
   // True, and says so on stderr: EAL was cleaned up before `what`, so nothing can be returned.
   [[nodiscard]] bool is_gone(const char* what) const noexcept {
-    return outlived_eal(ring_.get(), what);
+    const void* const memory = ring_.get();
+    return outlived_eal(memory != nullptr ? memory : mbufs_.get(), what);
   }
 
   // Any thread. Removes up to the span's size of free buffers; returns how many.
   uint32_t pop(std::span<uint32_t> indices) noexcept {
+    if (keeps_all()) [[unlikely]]
+      return lend(indices, {});
     return rte_ring_dequeue_burst_elem(ring_.get(), indices.data(), sizeof(uint32_t),
                                        static_cast<unsigned>(indices.size()), nullptr);
   }
   // Any thread. Returns buffers; the ring has room for all of the pool.
   void push(std::span<const uint32_t> indices) noexcept {
+    if (keeps_all()) [[unlikely]]
+      return take_back(indices, {});
     [[maybe_unused]] unsigned n =
         rte_ring_enqueue_burst_elem(ring_.get(), indices.data(), sizeof(uint32_t),
                                     static_cast<unsigned>(indices.size()), nullptr);
     KILIM_ASSERT(n == indices.size());
   }
 
+  // True: no buffer stays in a cache; every one goes through lend() and take_back().
+  [[nodiscard]] bool keeps_all() const noexcept { return ledger_ != nullptr || mbufs_ != nullptr; }
+  // pop() and push() for a pool that keeps all; `who` is written down. A buffer with other holders
+  // loses one. Any thread.
+  uint32_t lend(std::span<uint32_t> out, Who who) noexcept __asm__("kilim_cold_pool_lend");
+  void take_back(std::span<const uint32_t> indices, Who who) noexcept
+      __asm__("kilim_cold_pool_take_back");
+
+  // Of a pool that watches its buffers; 0 of others. Any thread. How often a buffer was handed out:
+  // a handle kept from before is stale if it differs.
+  [[nodiscard]] uint32_t generation(uint32_t index) const noexcept
+      __asm__("kilim_cold_pool_generation");
+  // Misuses seen so far, told or not.
+  [[nodiscard]] uint64_t faults() const noexcept __asm__("kilim_cold_pool_faults");
+  // Reports who holds buffers now, as leaks; returns how many are held.
+  uint32_t report_held() noexcept __asm__("kilim_cold_pool_report_held");
+
  private:
   struct FreeRing {
     void operator()(rte_ring* ring) const noexcept;
   };
+  struct CloseLedger {  // reports what is held
+    void operator()(Ledger* ledger) const noexcept;
+  };
+  struct ReleaseMbufs {
+    void operator()(rte_mempool* mempool) const noexcept;
+  };
   Pool() = default;
+  [[nodiscard]] uint32_t available_mbufs() const noexcept __asm__("kilim_cold_pool_mbufs");
 
-  std::unique_ptr<rte_ring, FreeRing> ring_;
+  std::unique_ptr<rte_ring, FreeRing> ring_;  // none of a pool of mbufs
   Arena arena_;
   uint32_t count_ = 0;
+  std::unique_ptr<Ledger, CloseLedger> ledger_;
+  std::unique_ptr<rte_mempool, ReleaseMbufs> mbufs_;
 };
 
 // Last in, first out: the buffer freed last is still in the processor's cache. Owner: one worker.
@@ -76,7 +114,9 @@ class BufferCache {
   static constexpr uint32_t capacity = 2 * exchange;  // a full cache returns half to the ring
 
   explicit BufferCache(Pool& pool) noexcept
-      : pool_(&pool), arena_(pool.arena()), limit_(pool.arena().has_holders() ? 0 : capacity) {}
+      : pool_(&pool),
+        arena_(pool.arena()),
+        limit_(pool.arena().has_holders() || pool.keeps_all() ? 0 : capacity) {}
   BufferCache(const BufferCache&) = delete;
   BufferCache& operator=(const BufferCache&) = delete;
   ~BufferCache() {
@@ -87,10 +127,14 @@ class BufferCache {
   [[nodiscard]] Pool& pool() const noexcept { return *pool_; }
   // Free buffers in the cache.
   [[nodiscard]] uint32_t held() const noexcept { return top_; }
+  // Names who takes and frees buffers by this cache, for a pool that watches them. `tag` has static
+  // lifetime.
+  void set_tag(const char* tag) noexcept { tag_ = tag; }
 
+  // What follows is inlined always, so that the long way finds the caller in its return address.
   // Allocates buffers, which the caller holds from now on; returns how many. Fewer than asked for:
   // the pool is empty.
-  uint32_t alloc_indices(std::span<uint32_t> out) noexcept {
+  [[gnu::always_inline]] uint32_t alloc_indices(std::span<uint32_t> out) noexcept {
     owner_.check();
     const auto want = static_cast<uint32_t>(out.size());
     if (top_ < want) [[unlikely]]
@@ -100,7 +144,7 @@ class BufferCache {
   }
 
   // The same as handles with data offset 0 and `length` bytes.
-  uint32_t alloc(std::span<Handle> out, uint16_t length) noexcept {
+  [[gnu::always_inline]] uint32_t alloc(std::span<Handle> out, uint16_t length) noexcept {
     owner_.check();
     const auto want = static_cast<uint32_t>(out.size());
     const Handle like{0, length, 0};
@@ -112,9 +156,11 @@ class BufferCache {
 
   // Frees the buffers of the handles, whichever worker allocated them. A buffer with several
   // holders (Arena::share) is free when the last of them frees it.
-  void free(std::span<const Handle> handles) noexcept { free_row(handles); }
-  void free_indices(std::span<const uint32_t> indices) noexcept { free_row(indices); }
-  void free_one(Handle h) noexcept {
+  [[gnu::always_inline]] void free(std::span<const Handle> handles) noexcept { free_row(handles); }
+  [[gnu::always_inline]] void free_indices(std::span<const uint32_t> indices) noexcept {
+    free_row(indices);
+  }
+  [[gnu::always_inline]] void free_one(Handle h) noexcept {
     owner_.check();
     put(h.index);
   }
@@ -128,8 +174,8 @@ class BufferCache {
   }
 
  private:
-  void put(uint32_t index) noexcept {
-    KILIM_ASSERT(index < arena_.count());
+  [[gnu::always_inline]] void put(uint32_t index) noexcept {
+    KILIM_ASSERT(limit_ == 0 || index < arena_.count());
     if (top_ >= limit_) [[unlikely]]
       return free_beyond(std::span<const uint32_t>(&index, 1));
     slots_[top_++] = index;
@@ -146,6 +192,7 @@ class BufferCache {
   // More than the cache has.
   template <typename T>
   [[gnu::noinline]] uint32_t alloc_beyond(std::span<T> out, Handle like) noexcept {
+    if (pool_->keeps_all()) return borrow(out, like, {tag_, __builtin_return_address(0)});
     const auto want = static_cast<uint32_t>(out.size());
     uint32_t done = 0;
     while (done < want) {
@@ -160,7 +207,7 @@ class BufferCache {
   [[gnu::always_inline]] void free_row(std::span<const T> row) noexcept {
     owner_.check();
     for ([[maybe_unused]] const T& buffer : row)
-      KILIM_ASSERT(detail::index_of(buffer) < arena_.count());
+      KILIM_ASSERT(limit_ == 0 || detail::index_of(buffer) < arena_.count());
     if (top_ + row.size() > limit_) [[unlikely]]
       return free_beyond(row);
     push_row(row);
@@ -174,11 +221,37 @@ class BufferCache {
   // More than the cache has room for, or buffers that may have other holders.
   template <typename T>
   [[gnu::noinline]] void free_beyond(std::span<const T> row) noexcept {
+    if (pool_->keeps_all()) return give_back(row, {tag_, __builtin_return_address(0)});
     if (limit_ == 0) return free_shared(row);
     while (!row.empty()) {
       if (top_ == capacity) spill();
       const std::size_t n = row.size() < capacity - top_ ? row.size() : capacity - top_;
       push_row(row.first(n));
+      row = row.subspan(n);
+    }
+  }
+  // Straight from and to a pool that keeps all; the cache is empty.
+  template <typename T>
+  uint32_t borrow(std::span<T> out, Handle like, Who who) noexcept {
+    uint32_t done = 0;
+    while (done < out.size()) {
+      const std::size_t left = out.size() - done;
+      const std::span<uint32_t> some(slots_, left < capacity ? left : capacity);
+      const uint32_t n = pool_->lend(some, who);
+      top_ = n;
+      pop_row(out.data() + done, n, like);
+      done += n;
+      if (n < some.size()) break;
+    }
+    return done;
+  }
+  template <typename T>
+  void give_back(std::span<const T> row, Who who) noexcept {
+    while (!row.empty()) {
+      const std::size_t n = row.size() < capacity ? row.size() : capacity;
+      push_row(row.first(n));
+      top_ = 0;
+      pool_->take_back({slots_, n}, who);
       row = row.subspan(n);
     }
   }
@@ -210,6 +283,7 @@ class BufferCache {
   uint32_t limit_;  // a free that would go beyond takes the long way; 0: every one
   Owner owner_;
   KILIM_CACHELINE_ALIGNED uint32_t slots_[capacity];
+  const char* tag_ = nullptr;
 };
 
 }  // namespace kilim::pool

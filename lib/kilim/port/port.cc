@@ -24,20 +24,19 @@ Port::~Port() {
   stop();
 }
 
-Status Port::configure(const QueueSizes& sizes, const pool::ArenaMemory& arena) {
+Status Port::configure(const QueueSizes& sizes, const pool::Arena& arena) {
   if (started_) return Error{EBUSY, "a started port is not configured: stop it first"};
   if (Status s = check_sizes(sizes); !s) return s;
   if (sizes.rxq > 1 && !device().caps().spread.usable())
     return Error{EOPNOTSUPP,
                  "the device does not spread frames over receive queues: rxq must be 1"};
   region_.reset();
-  auto regions =
-      mr::register_runs(device().registrar(), arena.arena().memory(), mr::Access::local_write);
+  auto regions = mr::register_runs(device().registrar(), arena.memory(), mr::Access::local_write);
   if (!regions) return regions.error();
   if (regions->size() != 1)
     return Error{EINVAL, "the arena needs pages of one size: it has one key"};
   region_.emplace(std::move(regions->front()));
-  arena_ = arena.arena();
+  arena_ = arena;
   sizes_ = sizes;
   rx_.clear();
   tx_.clear();

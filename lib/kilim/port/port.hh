@@ -63,7 +63,11 @@ class Port {
   // Stopped ports only (EBUSY). Registers the arena with the device. EINVAL: sizes out of range, or
   // an arena of several page sizes; EOPNOTSUPP: the device has one receive queue a port; or an
   // error of the registrar.
-  Status configure(const QueueSizes& sizes, const pool::ArenaMemory& arena);
+  Status configure(const QueueSizes& sizes, const pool::ArenaMemory& arena) {
+    return configure(sizes, arena.arena());
+  }
+  // The same for any arena over mapped memory with pages of one size, such as that of a MbufPool.
+  Status configure(const QueueSizes& sizes, const pool::Arena& arena);
   // Stops the port and deregisters the arena; arena and caches may be destroyed afterwards.
   void unconfigure() noexcept;
   // Sets a queue's cache, burst and offloads. Configured and stopped ports only. EINVAL.
