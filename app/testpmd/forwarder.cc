@@ -2,6 +2,8 @@
 #include "forwarder.hh"
 
 #include <algorithm>
+#include <atomic>
+#include <cstdio>
 #include <cstring>
 #include <string>
 
@@ -19,6 +21,13 @@ Exit failed(const std::string& about, const Error& e) {
 // Testpmd's default peers: 02:00:00:00:00:PORT.
 Mac default_peer(uint32_t port) {
   return {2, 0, 0, 0, 0, static_cast<uint8_t>(port)};
+}
+
+std::atomic<uint64_t> told_pool_faults{0};
+
+void say_pool_fault(void*, const pool::PoolFault& fault) {
+  told_pool_faults.fetch_add(fault.buffers, std::memory_order_relaxed);
+  std::fprintf(stderr, "kilim-testpmd: %s\n", fault.sentence);
 }
 
 bool settled(Stream& s) noexcept {
@@ -53,6 +62,10 @@ std::variant<std::unique_ptr<Forwarder>, Exit> Forwarder::create(const Options& 
     if (auto exit = ((*f).*step)()) return *std::move(exit);
   }
   return f;
+}
+
+uint64_t Forwarder::pool_faults() noexcept {
+  return told_pool_faults.load(std::memory_order_relaxed);
 }
 
 // Ports before caches before pools before the arena.
@@ -143,7 +156,7 @@ std::optional<Exit> Forwarder::make_memory() {
     return failed("packet buffers, " + std::to_string(mib) + " MiB", memory.error());
   }
   memory_.emplace(*std::move(memory));
-  const pool::PoolDebug debug{.on = options_.pool_debug};
+  const pool::PoolDebug debug{.on = options_.pool_debug, .report = say_pool_fault};
   auto pool =
       pool::Pool::create(memory_->arena(), {.name = "testpmd", .count = need, .debug = debug});
   if (!pool) return failed("packet pool", pool.error());

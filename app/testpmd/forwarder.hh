@@ -38,6 +38,8 @@ class Forwarder {
   [[nodiscard]] std::span<Lane> lanes() noexcept { return lanes_; }
   [[nodiscard]] const Engine& engine() const noexcept { return *engine_; }
   [[nodiscard]] worker::Quiescence& quiescence() noexcept { return *quiescence_; }
+  // Misuses of packet buffers that pools of this process have told of, with --pool-debug.
+  [[nodiscard]] static uint64_t pool_faults() noexcept;
   // True: a single lcore forwards and controls.
   [[nodiscard]] bool alone() const noexcept { return alone_; }
 

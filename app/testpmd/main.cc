@@ -117,7 +117,15 @@ void show_caps(std::FILE* to, Forwarder& forwarder) {
                  mr::odp_table(p->device().caps().odp).c_str());
 }
 
-int run(const Options& options) {
+// After the pools are destroyed, which looks for buffers that are still held. Returns an exit code.
+int pool_verdict(const Options& options, int code) {
+  if (!options.pool_debug) return code;
+  const uint64_t faults = Forwarder::pool_faults();
+  if (faults == 0) std::fprintf(stderr, "kilim-testpmd: --pool-debug: every buffer came back\n");
+  return faults == 0 ? code : 1;
+}
+
+int forward(const Options& options) {
   auto made = Forwarder::create(options, stop_requested);
   if (const auto* exit = std::get_if<Exit>(&made)) return say(*exit);
   auto& forwarder = *std::get<std::unique_ptr<Forwarder>>(made);
@@ -130,6 +138,11 @@ int run(const Options& options) {
   Control control(forwarder, options, live);
   const Report r = control.run();
   return report(options, r, control.lost());
+}
+
+int run(const Options& options) {
+  const int code = forward(options);
+  return pool_verdict(options, code);
 }
 
 int main(int argc, char** argv) {

@@ -173,6 +173,18 @@ def other_modes(b):
     assert swapped == list(b.pcap.frames(b.path("in.pcap")))
 
 
+def pool_debug(b):
+    """--pool-debug: every mode gives every buffer back, once, and writes to none that is free."""
+    b.make("in.pcap", 300)
+    port = [vdev(0, "pcap:in.pcap:out.pcap")]
+    for mode in ("io", "macswap", "rxonly", "txonly", "umr"):
+        _, said = b.stats(port, f"--fwd={mode}", "--num-packets=300", "--duration=20",
+                          "--umr-keys=64", "--pool-debug", "--json")
+        assert "--pool-debug: every buffer came back" in said, (mode, said)
+        if mode == "io":
+            b.same("in.pcap", "out.pcap")
+
+
 def stops(b):
     """SIGINT and SIGTERM end a run with final statistics; --stats-period prints meanwhile."""
     b.make("in.pcap", 50)
@@ -311,7 +323,7 @@ def no_memory(b):
 
 
 CASES = {f.__name__: f for f in (one_port, own_thread, two_ports, two_lcores, four_queues,
-                                 other_modes, stops, interrupted_early, refusals, a_frame_too_long,
+                                 other_modes, pool_debug, stops, interrupted_early, refusals, a_frame_too_long,
                                  a_device_that_dies, a_launched_device_that_dies, no_memory)}
 
 

@@ -131,10 +131,9 @@ class BufferCache {
   // lifetime.
   void set_tag(const char* tag) noexcept { tag_ = tag; }
 
-  // What follows is inlined always, so that the long way finds the caller in its return address.
   // Allocates buffers, which the caller holds from now on; returns how many. Fewer than asked for:
   // the pool is empty.
-  [[gnu::always_inline]] uint32_t alloc_indices(std::span<uint32_t> out) noexcept {
+  uint32_t alloc_indices(std::span<uint32_t> out) noexcept {
     owner_.check();
     const auto want = static_cast<uint32_t>(out.size());
     if (top_ < want) [[unlikely]]
@@ -143,7 +142,8 @@ class BufferCache {
     return want;
   }
 
-  // The same as handles with data offset 0 and `length` bytes.
+  // The same as handles with data offset 0 and `length` bytes. Inlined always, as free(): a pool
+  // that watches names the function that the long way returns to.
   [[gnu::always_inline]] uint32_t alloc(std::span<Handle> out, uint16_t length) noexcept {
     owner_.check();
     const auto want = static_cast<uint32_t>(out.size());
@@ -157,9 +157,7 @@ class BufferCache {
   // Frees the buffers of the handles, whichever worker allocated them. A buffer with several
   // holders (Arena::share) is free when the last of them frees it.
   [[gnu::always_inline]] void free(std::span<const Handle> handles) noexcept { free_row(handles); }
-  [[gnu::always_inline]] void free_indices(std::span<const uint32_t> indices) noexcept {
-    free_row(indices);
-  }
+  void free_indices(std::span<const uint32_t> indices) noexcept { free_row(indices); }
   [[gnu::always_inline]] void free_one(Handle h) noexcept {
     owner_.check();
     put(h.index);
@@ -174,7 +172,7 @@ class BufferCache {
   }
 
  private:
-  [[gnu::always_inline]] void put(uint32_t index) noexcept {
+  void put(uint32_t index) noexcept {
     KILIM_ASSERT(limit_ == 0 || index < arena_.count());
     if (top_ >= limit_) [[unlikely]]
       return free_beyond(std::span<const uint32_t>(&index, 1));
