@@ -34,7 +34,7 @@ std::string place(const void* at) {
   const char* slash = std::strrchr(info.dli_fname, '/');
   const auto offset = static_cast<const char*>(at) - static_cast<const char*>(info.dli_fbase);
   std::snprintf(number, sizeof number, "+0x%tx", offset);
-  const std::string file = (slash != nullptr ? slash + 1 : info.dli_fname) + std::string(number);
+  std::string file = (slash != nullptr ? slash + 1 : info.dli_fname) + std::string(number);
   if (info.dli_sname == nullptr) return file;
   int failed = 0;
   char* plain = abi::__cxa_demangle(info.dli_sname, nullptr, nullptr, &failed);

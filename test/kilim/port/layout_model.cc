@@ -39,6 +39,7 @@ constexpr Layout layouts[] = {
     layout_of<queue::Cq>("Cq"),
     layout_of<lookup::Front>("Front"),
     layout_of<pool::BufferCache>("BufferCache"),
+    layout_of<pool::Pool>("Pool"),
     layout_of<mkey::MkeyPool>("MkeyPool"),
     layout_of<mkey::MkeyCache>("MkeyCache"),
     layout_of<umr::ListMemory>("ListMemory"),
