@@ -14,6 +14,7 @@ namespace kilim::mlx5 {
 struct Destroy {
   void operator()(ibv_context* o) const noexcept { (void)ibv_close_device(o); }
   void operator()(ibv_pd* o) const noexcept { (void)ibv_dealloc_pd(o); }
+  void operator()(ibv_comp_channel* o) const noexcept { (void)ibv_destroy_comp_channel(o); }
   void operator()(ibv_cq* o) const noexcept { (void)ibv_destroy_cq(o); }
   void operator()(ibv_srq* o) const noexcept { (void)ibv_destroy_srq(o); }
   void operator()(ibv_qp* o) const noexcept { (void)ibv_destroy_qp(o); }
@@ -28,6 +29,7 @@ struct Destroy {
 
 using Context = std::unique_ptr<ibv_context, Destroy>;
 using Pd = std::unique_ptr<ibv_pd, Destroy>;
+using Channel = std::unique_ptr<ibv_comp_channel, Destroy>;
 using VerbsCq = std::unique_ptr<ibv_cq, Destroy>;
 using VerbsSrq = std::unique_ptr<ibv_srq, Destroy>;
 using VerbsQp = std::unique_ptr<ibv_qp, Destroy>;

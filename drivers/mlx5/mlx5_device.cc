@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include <fcntl.h>
 #include <poll.h>
 
 #include "kilim/mem/limits.hh"
@@ -76,7 +77,35 @@ Result<queue::CqGeometry> geometry_of(ibv_cq* cq) {
                            .cqe_count = dv.cqe_cnt,
                            .cqe_bytes = dv.cqe_size,
                            .record = reinterpret_cast<be32*>(dv.dbrec) + prm::record_consumer_index,
-                           .cqn = Cqn{dv.cqn}};
+                           .cqn = Cqn{dv.cqn},
+                           .doorbell = static_cast<std::byte*>(dv.cq_uar) + prm::uar::cq_doorbell};
+}
+
+// A channel whose events are read without blocking; null where none is wanted.
+Result<Channel> make_channel(ibv_context* context, bool wanted) {
+  if (!wanted) return Channel{};
+  Channel made{ibv_create_comp_channel(context)};
+  if (made == nullptr) return Error{errno, "the adapter makes no completion channel"};
+  if (::fcntl(made->fd, F_SETFL, O_NONBLOCK) != 0)
+    return Error{errno, "a completion channel cannot be read without waiting"};
+  return made;
+}
+
+// An event is acknowledged at once: ibv_destroy_cq(3) waits for that.
+uint32_t read_events(void* channel) noexcept {
+  uint32_t n = 0;
+  ibv_cq* cq = nullptr;
+  void* context = nullptr;
+  while (ibv_get_cq_event(static_cast<ibv_comp_channel*>(channel), &cq, &context) == 0) {
+    ibv_ack_cq_events(cq, 1);
+    n++;
+  }
+  return n;
+}
+
+device::CqEvents events_of(ibv_comp_channel* channel) noexcept {
+  if (channel == nullptr) return {};
+  return {channel->fd, read_events, channel};
 }
 
 }  // namespace
@@ -86,8 +115,11 @@ Result<device::CqInfo> Mlx5Device::create_cq(const device::CqRequest& request) {
     return Error{EINVAL, "a completion queue of so many entries is beyond the adapter's limit"};
   if (request.cqe_bytes != 64 && request.cqe_bytes != 128)
     return Error{EINVAL, "completion entries have 64 or 128 bytes"};
+  auto channel = make_channel(context_.get(), request.channel);
+  if (!channel) return channel.error();
   ibv_cq_init_attr_ex attr{};
   attr.cqe = request.entries;
+  attr.channel = channel->get();
   mlx5dv_cq_init_attr with_size{};
   with_size.comp_mask = MLX5DV_CQ_INIT_ATTR_MASK_CQE_SIZE;
   with_size.cqe_size = static_cast<uint16_t>(request.cqe_bytes);
@@ -98,8 +130,8 @@ Result<device::CqInfo> Mlx5Device::create_cq(const device::CqRequest& request) {
   const Result<queue::CqGeometry> geometry = geometry_of(cq.get());
   if (!geometry) return geometry.error();
   queue::preset(*geometry);  // no queue pair completes here yet
-  const device::CqInfo info{device::CqHandle{next_handle_++}, *geometry};
-  cqs_.emplace(info.handle.value(), Cq{std::move(cq), geometry->cqe_bytes});
+  const device::CqInfo info{device::CqHandle{next_handle_++}, *geometry, events_of(channel->get())};
+  cqs_.emplace(info.handle.value(), Cq{*std::move(channel), std::move(cq), geometry->cqe_bytes});
   return info;
 }
 

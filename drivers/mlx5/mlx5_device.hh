@@ -73,7 +73,9 @@ class Mlx5Device final : public device::Device {
   }
 
  private:
+  // The order matters: the queue goes before its channel.
   struct Cq {
+    Channel channel;  // null: no events
     VerbsCq verbs;
     uint32_t cqe_bytes = 64;
   };

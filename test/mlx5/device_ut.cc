@@ -286,5 +286,6 @@ const kilim::test::Case cases[] = {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return kilim::test::run_tables("mlx5/device", {cases, kilim::test::rwq_cases()}, argc, argv);
+  return kilim::test::run_tables(
+      "mlx5/device", {cases, kilim::test::rwq_cases(), kilim::test::event_cases()}, argc, argv);
 }

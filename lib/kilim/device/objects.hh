@@ -22,12 +22,25 @@ using FlowHandle = Ident<struct FlowHandleTag, uint32_t>;
 struct CqRequest {
   uint32_t entries = 0;     // the device may round up
   uint32_t cqe_bytes = 64;  // 64, or 128 with room for 64 bytes of a message
+  bool channel = false;     // it has a completion channel of its own: queue::Cq::arm()
+};
+
+// Where the events of a completion queue arrive: a descriptor to poll(2) and the way to read them.
+// Any thread, one at a time; as long as the queue lives.
+struct CqEvents {
+  int fd = -1;  // readable when there is an event; -1: the queue has no channel
+  uint32_t (*read_all)(void* channel) noexcept = nullptr;
+  void* channel = nullptr;
+
+  // Reads the events that wait; never blocks. How many there were.
+  uint32_t read() const noexcept { return read_all(channel); }
 };
 
 // A completion queue as the device made it; QpInfo and SrqInfo likewise.
 struct CqInfo {
   CqHandle handle;
   queue::CqGeometry geometry;
+  CqEvents events{};
 };
 
 struct QpInfo {

@@ -13,6 +13,7 @@
 #include "kilim/base/mmio.hh"
 #include "kilim/base/owner.hh"
 #include "kilim/prm/cqe.hh"
+#include "kilim/prm/doorbell.hh"
 #include "kilim/queue/completion.hh"
 #include "kilim/queue/geometry.hh"
 #include "kilim/queue/sq.hh"
@@ -82,6 +83,24 @@ class Cq {
   // Writes the consumer index again: libmlx5 writes its own, which is not ours, when it takes a
   // queue pair to RESET.
   void restore_record() noexcept { consume(0); }
+
+  // Asks the device for one event with the next CQE that is not consumed yet; at once if it is
+  // written already. Asking again changes nothing. `seen`: events of this queue that the caller has
+  // read since the last call: a request with the number of one that has had its event is none (PRM:
+  // "CQ Doorbell"; rdma-core providers/mlx5/cq.c, mlx5_arm_cq(), mlx5_cq_event()). The geometry has
+  // a doorbell.
+  void arm(uint32_t seen) noexcept {
+    owner_.check();
+    KILIM_ASSERT(geometry_.doorbell != nullptr);
+    arm_sn_ += seen;
+    const uint32_t word =
+        (arm_sn_ & 3) << prm::arm::sn_shift | prm::arm::any | (ci_ & prm::arm::index_mask);
+    be32* record = geometry_.record + (prm::record_arm - prm::record_consumer_index);
+    record_store(record, be32{word});
+    before_doorbell();
+    mmio_store(geometry_.doorbell, be64{uint64_t{word} << 32 | geometry_.cqn.value()});
+    flush_write_combining();
+  }
 
   struct Drained {
     uint32_t cqes = 0;         // consumed
@@ -209,6 +228,7 @@ class Cq {
   Ring ring_;
   Place next_;  // of ci_
   uint32_t ci_ = 0;
+  uint32_t arm_sn_ = 0;  // events read
   Owner owner_;
 };
 

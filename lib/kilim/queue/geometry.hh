@@ -49,6 +49,7 @@ struct CqGeometry {
   uint32_t cqe_bytes = 64;   // of an entry, 64 or 128
   be32* record = nullptr;    // the consumer index word
   Cqn cqn;
+  std::byte* doorbell = nullptr;  // register that takes arm word and CQN; null: no events
 };
 
 inline constexpr uint32_t max_ring_entries = 32768;  // half the range of the 16-bit counters

@@ -141,6 +141,10 @@ uint64_t inlined(Cq& q, InlineCounters& counters, std::span<std::byte> room) noe
   return sum + (e != nullptr && has_inline_data(*e) ? inline_data(*e).size() : 0);
 }
 
+void arm(Cq& q, uint32_t seen) noexcept {
+  q.arm(seen);
+}
+
 uint32_t poll(Cq& q, std::span<Completion> out) noexcept {
   return q.poll(out);
 }
