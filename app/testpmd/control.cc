@@ -16,6 +16,7 @@ namespace {
 
 constexpr uint64_t second = 1'000'000'000;
 constexpr uint64_t tick_every = second / 1000;
+constexpr uint64_t asleep_look = second / 100;
 constexpr uint64_t drain_at_most = second;
 
 void on_signal(int) {
@@ -125,12 +126,18 @@ uint32_t Control::poll(void* self, uint32_t) noexcept {
   return 0;
 }
 
+// A lane that sleeps looks less often; a signal ends its sleep.
+bool Control::watch(void*, worker::WaitSet& set) noexcept {
+  set.until(now_ns() + asleep_look);
+  return true;
+}
+
 Report Control::run() {
   started_ = now_ns();
   if (options_.stats_period != 0) next_print_ = started_ + options_.stats_period * second;
   if (forwarder_.alone()) {
     worker::Worker& only = *forwarder_.lanes()[0].worker;
-    only.add({poll, this, "control"});
+    (void)only.add({poll, this, "control", &waiting});
     only.run();
   } else {
     for (Lane& lane : forwarder_.lanes())

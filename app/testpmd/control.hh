@@ -35,6 +35,8 @@ class Control {
   void revive_queues() noexcept;
   [[nodiscard]] bool lost_a_device() noexcept;
   static uint32_t poll(void* self, uint32_t) noexcept;
+  static bool watch(void* self, worker::WaitSet& set) noexcept;
+  static constexpr worker::Waiting waiting{nullptr, watch, nullptr};
 
   Forwarder& forwarder_;
   const Options& options_;

@@ -46,6 +46,19 @@ uint32_t run_stream(void* context, uint32_t) noexcept {
   return did;
 }
 
+void arm_stream(void* context) noexcept {
+  auto& s = *static_cast<Stream*>(context);
+  if (s.rx != nullptr) s.rx->arm_rx(s.rx_queue);
+}
+// A stream sleeps when all that it sent is back; one without a receive queue has always work.
+bool watch_stream(void* context, worker::WaitSet& set) noexcept {
+  auto& s = *static_cast<Stream*>(context);
+  if (s.rx == nullptr || s.draining || !settled(s)) return false;
+  s.rx->watch_rx(s.rx_queue, set);
+  return true;
+}
+constexpr worker::Waiting stream_waiting{arm_stream, watch_stream, nullptr};
+
 }  // namespace
 
 std::variant<std::unique_ptr<Forwarder>, Exit> Forwarder::create(const Options& options,
@@ -229,7 +242,10 @@ Status Forwarder::configure(port::Port& port) {
   for (Lane& lane : lanes_) {
     for (const auto& s : lane.streams) {
       if (s->rx == &port)
-        if (Status st = port.set_rx(s->rx_queue, {.cache = s->cache}); !st) return st;
+        if (Status st = port.set_rx(
+                s->rx_queue, {.cache = s->cache, .events = options_.idle == worker::Idle::sleep});
+            !st)
+          return st;
       if (s->tx != &port) continue;
       const port::TxSetup setup{.cache = s->cache,
                                 .config = {.gathered = engine_->gathered},
@@ -279,10 +295,11 @@ std::optional<Exit> Forwarder::make_workers() {
       for (port::Port* p : {s->rx, s->tx}) {
         if (p == nullptr || std::find(seen.begin(), seen.end(), p) != seen.end()) continue;
         seen.push_back(p);
-        if (p->poller().fn != nullptr) lane.worker->add(p->poller());
+        if (p->poller().fn != nullptr) (void)lane.worker->add(p->poller());
       }
     }
-    for (const auto& s : lane.streams) lane.worker->add({run_stream, s.get(), engine_->name});
+    for (const auto& s : lane.streams)
+      (void)lane.worker->add({run_stream, s.get(), engine_->name, &stream_waiting});
   }
   return std::nullopt;
 }

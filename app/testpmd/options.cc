@@ -33,14 +33,16 @@ std::string parse_idle(Options& o, const char* v) {
   constexpr struct {
     const char* name;
     worker::Idle idle;
-  } kinds[] = {
-      {"spin", worker::Idle::spin}, {"yield", worker::Idle::yield}, {"sleep", worker::Idle::sleep}};
+  } kinds[] = {{"spin", worker::Idle::spin},
+               {"pause", worker::Idle::pause},
+               {"yield", worker::Idle::yield},
+               {"sleep", worker::Idle::sleep}};
   for (const auto& k : kinds) {
     if (std::strcmp(v, k.name) != 0) continue;
     o.idle = k.idle;
     return "";
   }
-  return "it is none of spin, yield, sleep";
+  return "it is none of spin, pause, yield, sleep";
 }
 
 std::string parse_json(Options& o, const char* v) {
@@ -98,7 +100,7 @@ constexpr cli::Row<Options> rows[] = {
     {0, "duration", "SECONDS", &Options::duration, "stop after SECONDS, 1 to 1000000; default never", {1, 1000000}},
     {0, "json", "[=FILE]", parse_json, "final statistics as one JSON object to FILE or, with --json alone, to stdout"},
     {0, "show-caps", nullptr, &Options::show_caps, "print what each port's device can do with on-demand paging, at the start"},
-    {0, "idle", "HOW", parse_idle, "what an lcore does while nothing comes: spin, yield or sleep; default yield"},
+    {0, "idle", "HOW", parse_idle, "what an lcore does while nothing comes: spin, pause, yield or sleep; default yield"},
     {'h', "help", nullptr, help_text, "this text"},
 };
 // clang-format on

@@ -2,7 +2,13 @@
 #include "attach/resolve.hh"
 
 #include <cerrno>
+#include <deque>
+#include <mutex>
+#include <utility>
 
+#include <sys/eventfd.h>
+
+#include "kilim/base/fd.hh"
 #include "mlx5/open.hh"
 #include "vhca/entry/attach.hh"
 
@@ -11,9 +17,46 @@ namespace {
 
 constexpr std::string_view virtual_prefix = "vhca";
 
-uint32_t run_adapter(void* context, uint32_t budget) noexcept {
-  return static_cast<uint32_t>(static_cast<vhca::Attached*>(context)->poll(budget));
+// A virtual adapter that workers run. Lives as long as the process, as the adapter does.
+struct Polled {
+  vhca::Attached* adapter = nullptr;
+  Fd nudge;  // eventfd: somebody runs the adapter no more
+};
+
+Polled* keep(Polled polled) {
+  static auto* all = new std::deque<Polled>;
+  static std::mutex lock;
+  const std::lock_guard guard(lock);
+  return &all->emplace_back(std::move(polled));
 }
+
+uint32_t run_adapter(void* context, uint32_t budget) noexcept {
+  return static_cast<uint32_t>(static_cast<Polled*>(context)->adapter->poll(budget));
+}
+
+// A nudge is for the sleep that was; one that comes from here on ends the next.
+void forget_nudges(void* context) noexcept {
+  eventfd_t n;
+  (void)!eventfd_read(static_cast<Polled*>(context)->nudge.get(), &n);
+}
+
+bool watch_adapter(void* context, worker::WaitSet& set) noexcept {
+  auto& p = *static_cast<Polled*>(context);
+  vhca::AdapterWait wait;
+  if (!p.adapter->wait_for(wait)) return false;
+  set.add(p.nudge.get());
+  for (std::size_t i = 0; i < wait.count; i++) set.add(wait.fds[i]);
+  set.until(wait.deadline_ns);
+  return true;
+}
+
+// The wires wake who asked last, which the one that leaves may have been, and its last turn may
+// have left work.
+void leave_adapter(void* context) noexcept {
+  (void)!eventfd_write(static_cast<Polled*>(context)->nudge.get(), 1);
+}
+
+constexpr worker::Waiting adapter_waiting{forget_nudges, watch_adapter, leave_adapter};
 
 void progress_adapter(void* context) {
   static_cast<vhca::Attached*>(context)->poll();
@@ -28,6 +71,8 @@ Result<Attachment> resolve_virtual(const Spec& spec) {
   config.fatal_at = spec.fatal_at;
   const bool threaded = spec.progress == Progress::thread;
   config.progress = threaded ? vhca::Progress::thread : vhca::Progress::poller;
+  Fd nudge(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!nudge) return Error{errno, "no eventfd for a virtual device"};
   auto attached = vhca::attach(config);
   if (!attached) return attached.error();
   mlx5::Progress progress;
@@ -39,7 +84,8 @@ Result<Attachment> resolve_virtual(const Spec& spec) {
   }
   Attachment a;
   a.device = *std::move(device);
-  if (!threaded) a.poller = {run_adapter, *attached, "vhca"};
+  if (!threaded)
+    a.poller = {run_adapter, keep({*attached, std::move(nudge)}), "vhca", &adapter_waiting};
   return a;
 }
 

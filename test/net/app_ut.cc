@@ -4,6 +4,8 @@
 #include <cstring>
 #include <vector>
 
+#include "app_cases.hh"
+#include "case_tables.hh"
 #include "kilim/app/burst.hh"
 #include "kilim/app/frame.hh"
 #include "two_ports_fixture.hh"
@@ -197,5 +199,5 @@ constexpr test::Case cases[] = {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return test::run_cases("kilim/app", cases, argc, argv);
+  return test::run_tables("kilim/app", {cases, test::lane_cases(), test::flow_cases()}, argc, argv);
 }

@@ -141,6 +141,13 @@ std::size_t Attached::poll(std::size_t budget) noexcept {
   return instance == nullptr ? 0 : instance->poll(budget);
 }
 
+// The launcher runs a thread for its adapter: nothing to wait for here.
+bool Attached::wait_for(AdapterWait& wait) noexcept {
+  wait = {.fds = {}, .count = 0, .deadline_ns = UINT64_MAX};
+  Instance* instance = state_->device == nullptr ? nullptr : state_->device->live();
+  return instance == nullptr || instance->wait_for(wait);
+}
+
 ProgressCounts Attached::progress_counts() const noexcept {
   const Instance* instance = state_->device == nullptr ? nullptr : state_->device->live();
   return instance == nullptr ? ProgressCounts{} : instance->progress_counts();

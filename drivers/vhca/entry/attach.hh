@@ -44,6 +44,14 @@ struct AttachConfig {
   uint64_t fatal_at = 0;
 };
 
+// What whoever runs an adapter by poll() waits for when it found nothing to do.
+struct AdapterWait {
+  static constexpr std::size_t most = 16;
+  int fds[most];             // readable when something has come: the wires'
+  std::size_t count = 0;     // of them
+  uint64_t deadline_ns = 0;  // CLOCK_MONOTONIC: when the next timer is due; UINT64_MAX: none is
+};
+
 // An adapter that libibverbs lists. Lives as long as the process; any thread.
 class Attached {
  public:
@@ -55,6 +63,9 @@ class Attached {
   // Runs the adapter if nobody else does at this moment. Any thread; takes its lock by trying, so
   // never with the lock held. Returns what it did: work requests and frames.
   std::size_t poll(std::size_t budget = 256) noexcept;
+  // Behind a poll() that did nothing: what to wait for. False: there is work. Doorbells of threads
+  // that do not poll() themselves are not waited for. Any thread; takes the lock, never allocates.
+  bool wait_for(AdapterWait& wait) noexcept;
   // What the adapter's thread has done; all zero: it has none, or it is the launcher's.
   ProgressCounts progress_counts() const noexcept;
   // Off: send requests of this adapter complete without being executed; the journal notes each.

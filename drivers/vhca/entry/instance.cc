@@ -90,6 +90,7 @@ Result<std::unique_ptr<Instance>> Instance::make(const AttachConfig& config,
   if (!hca.ok()) return hca.error();
 
   std::unique_ptr<Instance> instance(new Instance);
+  instance->wires_.reserve(AdapterWait::most);
   instance->journal_ = std::move(*journal);
   instance->hca_ = std::move(*hca);
   if (config.progress == Progress::thread) {
@@ -129,6 +130,19 @@ std::size_t Instance::poll(std::size_t budget) noexcept {
 
 std::size_t Instance::poll_for_client() noexcept {
   return poll(256);
+}
+
+// A thread of the adapter waits itself. Wires wake who asked since the last turn, so this comes
+// behind one; a doorbell that it has not seen is found in the pages.
+bool Instance::wait_for(AdapterWait& wait) noexcept {
+  if (inherited_ || thread_) return true;
+  const LockGuard guard(hca_->lock);
+  wires_.clear();
+  hca_->wait_set(wires_, wait.deadline_ns);
+  if (wires_.size() > AdapterWait::most || wait.deadline_ns == 0 || hca_->uars.pending())
+    return false;
+  for (const int fd : wires_) wait.fds[wait.count++] = fd;
+  return true;
 }
 
 void Instance::mapped(void* page, std::size_t length) noexcept {

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <vector>
 
 #include "kilim/base/result.hh"
 #include "vhca/core/journal.hh"
@@ -27,6 +28,8 @@ class Instance {
   std::size_t poll(std::size_t budget) noexcept;
   // The same from a client's empty completion queue.
   std::size_t poll_for_client() noexcept;
+  // What to wait for behind a poll() that did nothing; false: there is work.
+  bool wait_for(AdapterWait& wait) noexcept;
   // Of the adapter's thread; all zero: it has none.
   [[nodiscard]] ProgressCounts progress_counts() const noexcept {
     return thread_ ? thread_->counts() : ProgressCounts{};
@@ -55,6 +58,7 @@ class Instance {
   std::unique_ptr<Journal> journal_;
   std::unique_ptr<Hca> hca_;
   std::unique_ptr<ProgressThread> thread_;  // none: progress is the poller's
+  std::vector<int> wires_;                  // of the last wait_for(); with the adapter's lock
   bool inherited_ = false;                  // the parent's, in a forked child: never run here
 };
 

@@ -14,8 +14,8 @@ namespace kilim::app {
 
 class Burst {
  public:
-  Burst(Lane& lane, uint32_t port, std::span<pool::Handle> packets) noexcept
-      : lane_(lane), port_(port), packets_(packets) {}
+  Burst(Lane& lane, uint32_t port, std::span<pool::Handle> packets, uint32_t queue = 0) noexcept
+      : lane_(lane), port_(port), queue_(queue), packets_(packets) {}
 
   [[nodiscard]] std::span<pool::Handle> packets() const noexcept { return packets_; }
   // The port that the packets came by, in the order of EAL's --vdev, from 0; and how many there
@@ -24,10 +24,13 @@ class Burst {
   [[nodiscard]] uint32_t ports() const noexcept {
     return static_cast<uint32_t>(lane_.outputs.size());
   }
+  // The receive queue of that port.
+  [[nodiscard]] uint32_t queue() const noexcept { return queue_; }
   [[nodiscard]] const device::MacAddress& mac(uint32_t port) const noexcept {
     return lane_.outputs[port].port->info().mac;
   }
-  // The lane that runs the function, from 0 to lanes - 1: for what a program keeps by lcore.
+  // The lane that runs the function, from 0 to lanes - 1: for what a program keeps by lcore
+  // (app/per_lane.hh).
   [[nodiscard]] uint32_t lane() const noexcept { return lane_.number; }
 
   [[nodiscard]] std::span<std::byte> bytes(pool::Handle packet) const noexcept {
@@ -50,6 +53,11 @@ class Burst {
     lane_.flush(o);
     lane_.transmit(o, packets);
   }
+  // Sends and drops of this packet from now on are 1 + more, and nobody writes to it any more; with
+  // Program::shared_packets only.
+  void share(pool::Handle packet, uint16_t more) noexcept {
+    if (more != 0) lane_.cache->arena().share(packet.index, more);
+  }
   void drop(pool::Handle packet) noexcept {
     lane_.cache->free_one(packet);
     lane_.dropped.add(1);
@@ -58,6 +66,7 @@ class Burst {
  private:
   Lane& lane_;
   uint32_t port_;
+  uint32_t queue_;
   std::span<pool::Handle> packets_;
 };
 

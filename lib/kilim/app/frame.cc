@@ -3,10 +3,20 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 
 #include <rte_lcore.h>
 
+#include "kilim/app/place.hh"
+
 namespace kilim::app {
+namespace {
+
+int node_of(uint32_t lcore) noexcept {
+  return static_cast<int>(rte_lcore_to_socket_id(lcore));
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Frame>> Frame::create(std::span<port::Port* const> ports,
                                              std::span<const uint32_t> lcores,
@@ -33,6 +43,7 @@ Status Frame::make(std::span<const uint32_t> lcores) {
   quiescence_.emplace(*std::move(quiescence));
   for (const auto& lane : lanes_)
     if (Status s = make_worker(*lane); !s) return s;
+  warn_of_far_lanes();
   return Done{};
 }
 
@@ -60,6 +71,7 @@ Status Frame::make_buffers(std::size_t lanes) {
   config.buffers = need;
   config.stride = pool::stride_for(program_.packet_room);
   config.side_records = program_.side_records;
+  config.holders = program_.shared_packets;
   config.numa_node = ports_[0]->device().numa_node();
   auto memory = pool::ArenaMemory::create(config);
   if (!memory) return memory.error();
@@ -75,21 +87,25 @@ void Frame::make_lanes(std::span<const uint32_t> lcores) {
     auto lane = std::make_unique<Lane>();
     lane->number = static_cast<uint32_t>(lanes_.size());
     lane->lcore = lcore;
+    lane->program = &program_;
     lane->cache = std::make_unique<pool::BufferCache>(*pool_);
     for (port::Port* p : ports_) lane->outputs.push_back({.port = p});
     lanes_.push_back(std::move(lane));
   }
 }
 
-// Receive queues go round the lanes, over all ports together.
+// Receive queues go to the lane that has fewest, over all ports together; of several to one beside
+// the port's device.
 Status Frame::start(port::Port& port, uint32_t number) {
   const port::QueueSizes sizes = sizes_of(port, lanes_.size());
   if (Status s = port.configure(sizes, *memory_); !s) return s;
-  std::size_t given = 0;
-  for (const auto& lane : lanes_) given += lane->inputs.size();
   for (uint32_t q = 0; q < sizes.rxq; q++) {
-    Lane& lane = *lanes_[given++ % lanes_.size()];
-    const port::RxSetup setup{.cache = lane.cache.get(), .config = {.side = program_.side_records}};
+    std::vector<Place> places;
+    for (const auto& lane : lanes_) places.push_back({node_of(lane->lcore), lane->inputs.size()});
+    Lane& lane = *lanes_[choose_place(places, port.device().numa_node())];
+    const port::RxSetup setup{.cache = lane.cache.get(),
+                              .config = {.side = program_.side_records},
+                              .events = program_.idle == worker::Idle::sleep};
     if (Status s = port.set_rx(q, setup); !s) return s;
     lane.inputs.push_back(std::make_unique<Input>(
         Input{.lane = &lane, .program = &program_, .port = &port, .number = number, .queue = q}));
@@ -108,13 +124,68 @@ Status Frame::make_worker(Lane& lane) {
   config.lcore = lane.lcore;
   config.quiescence = &*quiescence_;
   config.budget = program_.burst;
+  config.idle = program_.idle;
+  if (program_.on_tick != nullptr) {
+    auto tick = [](void* l) noexcept {
+      const auto& of = *static_cast<Lane*>(l);
+      of.program->on_tick(of.program->context, of.number);
+    };
+    config.tick = {tick, &lane, program_.tick_us};
+  }
   auto made = worker::Worker::create(config);
   if (!made) return made.error();
   lane.worker = *std::move(made);
   for (const port::Port* p : ports_)
-    if (p->poller().fn != nullptr) lane.worker->add(p->poller());
-  for (const auto& in : lane.inputs) lane.worker->add({run_input, in.get(), program_.name});
-  return Done{};
+    if (p->poller().fn != nullptr)
+      if (Status s = lane.worker->add(p->poller()); !s) return s;
+  for (const auto& in : lane.inputs)
+    if (Status s = lane.worker->add(poller_of(*in)); !s) return s;
+  return lane.inputs.empty() ? lane.worker->add(poller_of(lane)) : Done{};
+}
+
+Status Frame::move(uint32_t port, uint32_t queue, uint32_t lane) {
+  if (lane >= lanes_.size()) return Error{EINVAL, "no such lane"};
+  Lane& to = *lanes_[lane];
+  for (const auto& from : lanes_) {
+    const auto at = std::find_if(from->inputs.begin(), from->inputs.end(), [&](const auto& in) {
+      return in->number == port && in->queue == queue;
+    });
+    if (at == from->inputs.end()) continue;
+    return from.get() == &to ? Status(Done{}) : move(*from, to, at - from->inputs.begin());
+  }
+  return Error{EINVAL, "no such port or receive queue"};
+}
+
+// A lane always has something to run: without inputs it takes back what it sent.
+Status Frame::move(Lane& from, Lane& to, std::ptrdiff_t at) {
+  Input& in = *from.inputs[static_cast<std::size_t>(at)];
+  if (Status s = from.worker->remove(poller_of(in)); !s) return s;
+  if (Status s = in.port->hand_rx(in.queue, *to.cache); !s) return s;
+  in.lane = &to;
+  const bool first = to.inputs.empty();
+  to.inputs.push_back(std::move(from.inputs[static_cast<std::size_t>(at)]));
+  from.inputs.erase(from.inputs.begin() + at);
+  if (first)
+    if (Status s = to.worker->remove(poller_of(to)); !s) return s;
+  if (from.inputs.empty())
+    if (Status s = from.worker->add(poller_of(from)); !s) return s;
+  return to.worker->add(poller_of(in));
+}
+
+// Said once a program: the numbers below are what it costs.
+void Frame::warn_of_far_lanes() const {
+  for (const auto& lane : lanes_) {
+    for (const auto& in : lane->inputs) {
+      const int node = in->port->device().numa_node();
+      if (!is_far(node_of(lane->lcore), node)) continue;
+      std::fprintf(
+          stderr,
+          "%s: lcore %u is on NUMA node %d and serves %s, whose device is on node %d: each "
+          "packet crosses between them; choose lcores of node %d (-l)\n",
+          program_.name, lane->lcore, node_of(lane->lcore), in->port->name().c_str(), node, node);
+      return;
+    }
+  }
 }
 
 void Frame::drain() noexcept {
@@ -126,9 +197,8 @@ void Frame::drain() noexcept {
 }
 
 bool Frame::drained() const noexcept {
-  return std::all_of(lanes_.begin(), lanes_.end(), [](const auto& lane) {
-    return lane->inputs.empty() || lane->idle_turns.read() != 0;
-  });
+  return std::all_of(lanes_.begin(), lanes_.end(),
+                     [](const auto& lane) { return lane->idle_turns.read() != 0; });
 }
 
 void Frame::stop() noexcept {

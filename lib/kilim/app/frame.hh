@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -34,6 +35,12 @@ class Frame {
   [[nodiscard]] worker::Quiescence& quiescence() noexcept { return *quiescence_; }
   [[nodiscard]] pool::Pool& pool() noexcept { return *pool_; }
 
+  // Control lcore, while the workers run or not: another lane serves a port's receive queue. The
+  // lane that had it has left it when the other takes it, and frames go on coming: none is lost,
+  // and a flow's keep their order on the way in. What the first lane sent and the second sends
+  // leaves by two transmit queues. EINVAL: no such port, queue or lane.
+  Status move(uint32_t port, uint32_t queue, uint32_t lane);
+
   // Any thread while the workers run. Tells every lane to receive no more; whether all that was
   // sent has left; ends the workers' loops.
   void drain() noexcept;
@@ -47,6 +54,8 @@ class Frame {
   void make_lanes(std::span<const uint32_t> lcores);
   Status start(port::Port& port, uint32_t number);
   Status make_worker(Lane& lane);
+  Status move(Lane& from, Lane& to, std::ptrdiff_t at);
+  void warn_of_far_lanes() const;
   [[nodiscard]] port::QueueSizes sizes_of(const port::Port& port, std::size_t lanes) const noexcept;
 
   const Program& program_;

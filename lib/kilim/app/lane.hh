@@ -43,6 +43,7 @@ struct Input {
 struct Lane {
   uint32_t number = 0;
   uint32_t lcore = 0;
+  const Program* program = nullptr;
   std::unique_ptr<pool::BufferCache> cache;
   std::vector<Output> outputs;                 // by the port's number
   std::vector<std::unique_ptr<Input>> inputs;  // workers keep their addresses
@@ -63,7 +64,12 @@ struct Lane {
   }
 };
 
-// worker::Poller::Fn: one turn of an Input.
+// worker::Poller::Fn: one turn of an Input; of a lane without any, which only takes back what it
+// has sent.
 uint32_t run_input(void* input, uint32_t budget) noexcept;
+uint32_t run_outputs(void* lane, uint32_t budget) noexcept;
+// The pollers of these, with how a worker waits for them.
+worker::Poller poller_of(Input& input) noexcept;
+worker::Poller poller_of(Lane& lane) noexcept;
 
 }  // namespace kilim::app

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "kilim/queue/eth_wqe.hh"
+#include "kilim/worker/worker.hh"
 
 namespace kilim::app {
 
@@ -18,26 +19,34 @@ struct Program {
   const char* name = "kilim";
   // Called on every lane for each burst of at least one packet, by several lcores at once.
   void (*on_burst)(void* context, Burst& burst) noexcept = nullptr;
+  // Called every tick_us microseconds on every lane, between two bursts, on the lane's lcore, which
+  // may do there what it may in a burst; a lane that sleeps is woken for it. Null: no tick.
+  void (*on_tick)(void* context, uint32_t lane) noexcept = nullptr;
   // Called once on the main lcore, when the ports are known and not yet started, with the words
   // behind `--`. Empty: go on; else a sentence for people that ends the program. Null: no words.
   std::string (*prepare)(void* context, std::span<char* const> words, uint32_t ports) = nullptr;
   // Called once on the main lcore behind everything else, EAL still being up; also where prepare()
   // ended the program. Null: nothing to give back.
   void (*finish)(void* context) = nullptr;
-  void* context = nullptr;  // of the three functions; outlives run()
+  void* context = nullptr;  // of the four functions; outlives run()
 
   uint32_t burst = 32;          // packets of one call at most, 1 to max_burst
   uint32_t packet_room = 2048;  // bytes of a buffer
   bool side_records = false;    // packet type, hash and checksum status: Burst::side()
+  bool shared_packets = false;  // one packet may be sent several times: Burst::share()
   uint8_t tx_offload = queue::EthOffload::none;  // checksums that the device writes
+  uint32_t tick_us = 100'000;                    // of on_tick
+  worker::Idle idle = worker::Idle::yield;  // what a lane does while nothing comes; --idle says it
+                                            // too
 };
 
 // The whole life of a program: EAL starts with the words before `--`, its ports (--vdev net_kilimN)
 // are started with their receive queues spread over the lcores and one transmit queue for each, and
 // on_burst runs until SIGINT or SIGTERM, or until a port's device is lost. Then nothing more is
 // received, what was sent leaves (for a second at most), counts are printed and everything is given
-// back. With one lcore (-l 0) it forwards and controls alike; else the main lcore controls.
-// Returns the program's exit code: 0, or 1 after a sentence on stderr. Main thread.
+// back. With one lcore (-l 0) it forwards and controls alike; else the main lcore controls. Of the
+// words behind `--` the first may be --idle=spin, pause, yield or sleep; the others are
+// prepare()'s. Returns the program's exit code: 0, or 1 after a sentence on stderr. Main thread.
 int run(int argc, char** argv, const Program& program);
 
 }  // namespace kilim::app

@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <rte_eal.h>
@@ -22,6 +24,7 @@ namespace {
 
 constexpr uint64_t millisecond = 1'000'000;
 constexpr uint64_t drain_at_most = 1000 * millisecond;
+constexpr uint64_t asleep_look = 10 * millisecond;
 
 volatile sig_atomic_t stop_asked = 0;
 
@@ -58,6 +61,10 @@ class Control {
     if (over_) frame_.stop();
   }
   [[nodiscard]] bool over() const noexcept { return over_; }
+  // Where lanes sleep, nobody is to be busy without need.
+  [[nodiscard]] uint64_t pause_ns() const noexcept {
+    return program_.idle == worker::Idle::sleep ? asleep_look : millisecond;
+  }
   [[nodiscard]] bool lost() const noexcept { return lost_; }
 
   // worker::Poller::Fn, for a program of one lcore.
@@ -65,6 +72,13 @@ class Control {
     static_cast<Control*>(self)->turn();
     return 0;
   }
+  // A lane that sleeps looks less often: a signal ends its sleep, and so does what failed queues
+  // and lost devices still bring.
+  static bool watch(void*, worker::WaitSet& set) noexcept {
+    set.until(now_ns() + asleep_look);
+    return true;
+  }
+  static constexpr worker::Waiting waiting{nullptr, watch, nullptr};
 
  private:
   void watch(uint64_t now) noexcept {
@@ -99,7 +113,7 @@ int run_lane(void* worker) {
 void run_workers(Frame& frame, Control& control, bool alone) {
   if (alone) {
     worker::Worker& only = *frame.lanes()[0]->worker;
-    only.add({Control::poll, &control, "control"});
+    (void)only.add({Control::poll, &control, "control", &Control::waiting});
     only.run();
     return;
   }
@@ -107,7 +121,7 @@ void run_workers(Frame& frame, Control& control, bool alone) {
     rte_eal_remote_launch(run_lane, lane->worker.get(), lane->lcore);
   while (!control.over()) {
     control.turn();
-    const timespec pause{0, static_cast<long>(millisecond)};
+    const timespec pause{0, static_cast<long>(control.pause_ns())};
     nanosleep(&pause, nullptr);
   }
   rte_eal_mp_wait_lcore();
@@ -142,7 +156,26 @@ std::vector<uint32_t> lcores_of_eal() {
   return found;
 }
 
-int run_on_eal(const Program& program, std::span<char* const> words) {
+// --idle=HOW in front of a program's own words: how its lanes idle. False: HOW is none.
+bool take_idle(Program& program, std::span<char* const>& words) {
+  constexpr std::string_view option = "--idle=";
+  if (words.empty() || !std::string_view(words[0]).starts_with(option)) return true;
+  const std::string_view how = std::string_view(words[0]).substr(option.size());
+  constexpr std::pair<std::string_view, worker::Idle> all[] = {{"spin", worker::Idle::spin},
+                                                               {"pause", worker::Idle::pause},
+                                                               {"yield", worker::Idle::yield},
+                                                               {"sleep", worker::Idle::sleep}};
+  words = words.subspan(1);
+  for (const auto& [name, idle] : all) {
+    if (name != how) continue;
+    program.idle = idle;
+    return true;
+  }
+  return false;
+}
+
+int run_on_eal(Program program, std::span<char* const> words) {
+  if (!take_idle(program, words)) return say(program, "--idle= is spin, pause, yield or sleep");
   std::vector<port::Port*> ports;
   for (std::size_t i = 0; i < port::port_count(); i++) ports.push_back(port::port_at(i));
   if (program.prepare == nullptr && !words.empty())

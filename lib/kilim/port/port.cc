@@ -108,7 +108,7 @@ Status Port::make_pair(uint32_t index) {
   device::QpRequest request{
       .send_cq = tx.cq->handle, .recv_cq = tx.cq->handle, .send_wqebbs = sizes_.txd};
   if (RxSlot* rx = carried_by(index)) {
-    auto recv_cq = device::make_cq(device(), sizes_.rxd);
+    auto recv_cq = device::make_cq(device(), {.entries = sizes_.rxd, .channel = rx->setup.events});
     if (!recv_cq) return recv_cq.error();
     rx->cq = *std::move(recv_cq);
     request.recv_cq = rx->cq->handle;

@@ -88,6 +88,10 @@ class Port {
   // queue of a port without set_rss().
   Status stop_rx(uint32_t queue, worker::Quiescence* workers);
   Status start_rx(uint32_t queue);
+  // Another worker, with this cache, serves a started queue from now on; the one before it has left
+  // it (Worker::remove()), and frames go on coming. EINVAL: no such queue, or a cache of another
+  // pool.
+  Status hand_rx(uint32_t queue, pool::BufferCache& cache);
   // Also under traffic, where the queue is a work queue. EOPNOTSUPP.
   Status strip_vlan(uint32_t queue, bool on);
 
@@ -116,6 +120,11 @@ class Port {
     TxSlot& s = tx_[queue];
     return s.burst(*s.queue, in);
   }
+  // The queue's worker, where RxSetup::events, before it sleeps (worker::Waiting): asks the device
+  // for an event with the next frame; adds the descriptor where it arrives. A queue that is down or
+  // stopped has none: the worker looks for its return every few milliseconds.
+  void arm_rx(uint32_t queue) noexcept;
+  void watch_rx(uint32_t queue, worker::WaitSet& set) const noexcept;
   // Handles transmit completions without sending; returns how many handles it freed.
   uint32_t reclaim(uint32_t queue) noexcept {
     TxSlot& s = tx_[queue];

@@ -37,6 +37,7 @@ struct RxSetup {
   burst::RxConfig config;
   uint16_t head_lines = 0;  // lines of 64 bytes left free before each packet
   bool strip_vlan = false;  // the tag is taken off; config.vlan keeps it
+  bool events = false;      // its worker may sleep: Port::arm_rx(), Port::watch_rx()
 };
 
 struct TxSetup {

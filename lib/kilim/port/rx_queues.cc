@@ -9,6 +9,13 @@
 namespace kilim::port {
 namespace {
 
+constexpr uint64_t return_look_ns = 5'000'000;  // between two looks whether a queue is back
+
+uint64_t clock_ns() noexcept {
+  const auto since = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
+}
+
 // Waits until no worker uses a queue that was taken away. False: one did not report in time.
 bool wait_for(worker::Quiescence* workers, device::Device& device) noexcept {
   using Clock = std::chrono::steady_clock;
@@ -25,7 +32,7 @@ bool wait_for(worker::Quiescence* workers, device::Device& device) noexcept {
 }  // namespace
 
 Status Port::make_rwq(RxSlot& rx) {
-  auto cq = device::make_cq(device(), sizes_.rxd);
+  auto cq = device::make_cq(device(), {.entries = sizes_.rxd, .channel = rx.setup.events});
   if (!cq) return cq.error();
   rx.cq = *std::move(cq);
   auto rwq = device::make_rwq(device(), {.cq = rx.cq->handle,
@@ -105,6 +112,31 @@ Status Port::start_rx(uint32_t queue) {
   rx.stopped = false;
   rx.queue->failed.set(false);
   return Done{};
+}
+
+Status Port::hand_rx(uint32_t queue, pool::BufferCache& cache) {
+  if (!started_ || queue >= rx_.size()) return Error{EINVAL, "no such receive queue to hand over"};
+  RxSlot& rx = rx_[queue];
+  if (&cache.pool() != &rx.setup.cache->pool())
+    return Error{EINVAL, "the cache is of another pool than the queue's buffers"};
+  rx.setup.cache = &cache;
+  rx.queue->cache = &cache;
+  rx.queue->rq.release_owner();
+  rx.queue->cq.release_owner();
+  return Done{};
+}
+
+void Port::arm_rx(uint32_t queue) noexcept {
+  RxSlot& rx = rx_[queue];
+  if (!rx.queue->failed) rx.queue->cq.arm(rx.cq->events.read());
+}
+
+void Port::watch_rx(uint32_t queue, worker::WaitSet& set) const noexcept {
+  const RxSlot& rx = rx_[queue];
+  if (rx.queue->failed)
+    set.until(clock_ns() + return_look_ns);
+  else
+    set.add(rx.cq->events.fd);
 }
 
 Status Port::strip_vlan(uint32_t queue, bool on) {

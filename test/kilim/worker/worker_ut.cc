@@ -3,9 +3,11 @@
 #include <string>
 #include <thread>
 
+#include "case_tables.hh"
 #include "eal.hh"
 #include "kilim/worker/worker.hh"
 #include "ut.hh"
+#include "worker_cases.hh"
 
 namespace {
 
@@ -33,8 +35,8 @@ void in_turn() {
   auto w = Worker::create({.lcore = 0, .budget = 17});
   CU_ASSERT_TRUE_FATAL(w.ok());
   Trace t;
-  (*w)->add({poll_a, &t, "a"});
-  (*w)->add({poll_b, &t, "b"});
+  CU_ASSERT_TRUE((*w)->add({poll_a, &t, "a"}).ok());
+  CU_ASSERT_TRUE((*w)->add({poll_b, &t, "b"}).ok());
   EQUAL((*w)->round(), 3u);
   for (int i = 0; i < 4; i++) (*w)->round();
   EQUAL(t.order.c_str(), "ababababab");
@@ -63,7 +65,7 @@ void messages_between_rounds() {
 // A stop from another thread ends the loop, with every idle policy; a stopped worker runs again.
 void stops_and_starts() {
   CU_ASSERT_TRUE_FATAL(kilim::test::start_eal());
-  for (Idle idle : {Idle::spin, Idle::yield, Idle::sleep}) {
+  for (Idle idle : {Idle::spin, Idle::pause, Idle::yield, Idle::sleep}) {
     auto w = Worker::create({.lcore = 2, .idle = idle, .idle_rounds = 10});
     CU_ASSERT_TRUE_FATAL(w.ok());
     Worker& worker = **w;
@@ -71,7 +73,7 @@ void stops_and_starts() {
       uint64_t before = worker.stats().rounds;
       worker.clear_stop();
       std::thread loop([&worker] { worker.run(); });
-      while (worker.stats().rounds < before + 50) std::this_thread::yield();
+      while (worker.stats().rounds < before + 5) std::this_thread::yield();
       worker.stop();
       loop.join();
       CU_ASSERT_TRUE(worker.stopping());
@@ -107,4 +109,7 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("worker", cases)
+int main(int argc, char** argv) {
+  using namespace kilim::test;
+  return run_tables("worker", {cases, change_cases(), sleep_cases()}, argc, argv);
+}

@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 
 #include "frames_fixture.hh"
-#include "netns_fixture.hh"
+#include "netns.hh"
 #include "ut.hh"
 #include "vhca/wire/make.hh"
 #include "vhca/wire/packet.hh"

@@ -12,7 +12,7 @@
 #include "case_tables.hh"
 #include "folder_fixture.hh"
 #include "frames_fixture.hh"
-#include "netns_fixture.hh"
+#include "netns.hh"
 #include "vhca/wire/make.hh"
 
 using namespace kilim;

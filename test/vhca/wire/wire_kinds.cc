@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "folder_fixture.hh"
-#include "netns_fixture.hh"
+#include "netns.hh"
 #include "vhca/wire/make.hh"
 
 using namespace kilim;
