@@ -136,17 +136,163 @@ def refuses(program, words, sentence):
     assert done.returncode == 1 and sentence in done.stderr, (done.returncode, done.stderr)
 
 
-CASES = {"01_forward": (forward, (["word"], "unknown word behind --: word")),
-         "11_router": (router, (["198.18.0.0/15:1:02:00:00:00:00:77"], "a route is PREFIX/LENGTH:PORT:MAC")),
-         "13_udp_echo": (echo, (["65536"], "one word, a UDP port from 1 to 65535"))}
+class Station:
+    """A machine at a port of the switch: a socket at the other end of its wire."""
+
+    def __init__(self, folder, number):
+        self.mac = bytes([2, 0, 0, 0, 1, number])
+        self.theirs, ours = os.path.join(folder, f"switch{number}"), os.path.join(folder, f"station{number}")
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(ours)
+        self.socket.settimeout(SECONDS)
+        self.vdev = f"net_kilim{number},hca=vhca{number},wire=dgram:{self.theirs}:{ours}"
+        self.sent = 0
+
+    def send(self, to):
+        """The frame, which no other one is like."""
+        self.sent += 1
+        frame = to + self.mac + b"\x88\xb5" + self.sent.to_bytes(4, "big") * 12
+        self.socket.sendto(frame, self.theirs)
+        return frame
+
+    def hears(self, frame):
+        got = self.socket.recv(9000)
+        assert got == frame, f"{self.mac.hex(':')} heard {got.hex()}\n   wanted: {frame.hex()}"
+
+
+def forgotten(a, b, c):
+    """Until b's address is flooded again: how many frames that took."""
+    for tries in range(1, SECONDS * 20):
+        frame = a.send(b.mac)
+        b.hears(frame)
+        try:
+            c.socket.settimeout(0.05)
+            while c.socket.recv(9000) != frame:
+                pass
+            c.socket.settimeout(SECONDS)
+            return tries
+        except TimeoutError:
+            pass
+    raise AssertionError("a silent address is never forgotten")
+
+
+def switch(program, folder):
+    stations = [Station(folder, number) for number in range(3)]
+    a, b, c = stations
+    words = [w for s in stations for w in ("--vdev", s.vdev)] + ["--", "--idle=sleep", "0.5"]
+    with Program([program, *EAL, "-l", "0", *words], folder) as process:
+        while not all(os.path.exists(s.theirs) for s in stations):
+            assert process.poll() is None, process.communicate()[0]
+            time.sleep(0.02)
+        process.await_start()
+        frame = a.send(b"\xff" * 6)   # to all
+        b.hears(frame), c.hears(frame)
+        frame = a.send(b.mac)   # to somebody unknown
+        b.hears(frame), c.hears(frame)
+        frame = b.send(a.mac)   # known: c hears nothing of it
+        a.hears(frame)
+        frame = a.send(b.mac)
+        b.hears(frame)
+        a.send(a.mac)   # to itself: nobody hears of it
+        frame = a.send(b"\x01\0\x5e\0\0\1")   # to a group
+        b.hears(frame), c.hears(frame)   # and this was the next thing that they heard
+        tries = forgotten(a, b, c)
+        said = process.stop()
+        assert "transmit full 0" in said and "errors 0" in said, said
+    print(f"a switch of three ports learnt and forgot ({tries} frames)")
+
+
+def workers(program, folder):
+    """Many flows mixed; in each the frames are numbered."""
+    flows, each = 64, 40
+    frames = []
+    for number in range(each):
+        for flow in range(flows):
+            frame = bytearray(udp(f"198.18.1.{flow}", size=40))
+            frame[34:36] = (5000 + flow).to_bytes(2, "big")
+            frames.append(bytes(frame[:-4]) + number.to_bytes(4, "big"))
+    write(os.path.join(folder, "in.pcap"), frames)
+    vdev = "net_kilim0,hca=vhca0,wire=pcap:in.pcap:out.pcap,rxq=4,rxd=4096"
+    with Program([program, *EAL, "--lcores", "0@0,1@0,2@0", "--vdev", vdev], folder) as process:
+        process.await_file("out.pcap", 24 + sum(16 + len(f) for f in frames))
+        said = process.stop()
+    assert f"received {len(frames)}, sent {len(frames)}, dropped 0" in said, said
+    assert "out of order in their flow: 0, of no flow: 0" in said, said
+    spread = [line.split() for line in said.splitlines() if line.startswith("queue ")]
+    assert [s[1] for s in spread] in (["0:", "2:", "1:", "3:"], ["0:", "1:", "2:", "3:"]), said
+    assert sum(int(s[2]) for s in spread) == len(frames) and {s[5] for s in spread} == {"0", "1"}, said
+    number = {}
+    for frame in read(os.path.join(folder, "out.pcap")):
+        flow = frame[34:36]
+        assert int.from_bytes(frame[-4:], "big") == number.get(flow, 0), f"flow {flow.hex()}"
+        number[flow] = number.get(flow, 0) + 1
+    assert list(number.values()) == [each] * flows, number
+    print("the spread: " + ", ".join(f"{s[2]} by lane {s[5]}" for s in spread))
+
+
+def dies(program, folder):
+    """The device is lost amid traffic: the program ends by itself, with a sentence."""
+    write(os.path.join(folder, "in.pcap"), [udp("198.18.0.2", size=100)] * 500)
+    vdev = "net_kilim0,hca=vhca0,wire=pcap:in.pcap:out.pcap,fault=fatal@5"
+    for how in ("yield", "sleep"):
+        done = subprocess.run([program, *EAL, "--lcores", "0@0,1@0", "--vdev", vdev, "--", f"--idle={how}"], cwd=folder,
+                              capture_output=True, text=True, timeout=SECONDS, check=False)
+        assert done.returncode == 1 and "net_kilim0 has lost its device vhca0 (IBV_EVENT_DEVICE_FATAL)" in done.stderr, done
+        assert "received " in done.stdout, done
+
+
+class Program(subprocess.Popen):
+    def __init__(self, words, folder):
+        self.args_folder = folder
+        super().__init__(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.before = ""
+
+    def await_start(self):
+        while "SIGINT stops" not in self.before:
+            line = self.stdout.readline()
+            assert line, self.before
+            self.before += line
+
+    def await_file(self, name, size):
+        end = time.monotonic() + SECONDS
+        path = os.path.join(self.args_folder, name)
+        while self.poll() is None and time.monotonic() < end:
+            if os.path.exists(path) and os.path.getsize(path) >= size:
+                return
+            time.sleep(0.02)
+
+    def stop(self):
+        self.send_signal(signal.SIGINT)
+        said = self.before + self.communicate(timeout=SECONDS)[0]
+        assert self.returncode == 0, said
+        return said
+
+    def __exit__(self, *what):
+        if self.poll() is None:
+            self.kill()
+        super().__exit__(*what)
+
+
+# Examples that need more than a file of frames.
+OTHERS = {"12_switch": switch, "14_two_workers": workers}
+CASES = {"01_forward": forward, "11_router": router, "13_udp_echo": echo}
+REFUSED = {"01_forward": (["word"], "unknown word behind --: word"),
+           "11_router": (["198.18.0.0/15:1:02:00:00:00:00:77"], "a route is PREFIX/LENGTH:PORT:MAC"),
+           "12_switch": (["0.05"], "one word, seconds from 0.1 to 400"),
+           "13_udp_echo": (["65536"], "one word, a UDP port from 1 to 65535"),
+           "14_two_workers": (["--idle=never"], "--idle= is spin, pause, yield or sleep")}
 
 
 def main(folder, name):
     program = os.path.abspath(os.path.join(folder, name))
-    case, (words, sentence) = CASES[name]
     with tempfile.TemporaryDirectory() as scratch:
-        check(program, case, scratch)
-    refuses(program, words, sentence)
+        if name in OTHERS:
+            OTHERS[name](program, scratch)
+        else:
+            check(program, CASES[name], scratch)
+        if name == "01_forward":
+            dies(program, scratch)
+    refuses(program, *REFUSED[name])
 
 
 if __name__ == "__main__":
