@@ -196,6 +196,8 @@ def switch(program, folder):
         a.send(a.mac)   # to itself: nobody hears of it
         frame = a.send(b"\x01\0\x5e\0\0\1")   # to a group
         b.hears(frame), c.hears(frame)   # and this was the next thing that they heard
+        frame = b.send(a.mac)
+        a.hears(frame)   # not what it sent to itself
         tries = forgotten(a, b, c)
         said = process.stop()
         assert "transmit full 0" in said and "errors 0" in said, said
