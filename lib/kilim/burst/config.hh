@@ -26,6 +26,9 @@ struct TxConfig {
   bool gathered = false;   // packets headed by a key (Handle::key)
   bool multi_packet =
       false;  // several packets a WQE, where the device has it; without the other two
+  // Header buffers have a pool of their own and go back there. No bit for all configurations, but
+  // two rows more: with multi_seg only (doc/decisions/0035).
+  bool two_pools = false;
   friend constexpr bool operator==(TxConfig, TxConfig) noexcept = default;
 };
 inline constexpr uint32_t tx_configs = 8;
@@ -33,7 +36,8 @@ inline constexpr uint32_t tx_configs = 8;
 constexpr TxConfig tx_config(uint32_t number) noexcept {
   return {.multi_seg = (number & 1) != 0,
           .gathered = (number & 2) != 0,
-          .multi_packet = (number & 4) != 0};
+          .multi_packet = (number & 4) != 0,
+          .two_pools = false};
 }
 
 }  // namespace kilim::burst

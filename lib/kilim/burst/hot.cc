@@ -28,6 +28,16 @@ uint32_t transmit(TxQueue& q, std::span<const pool::Handle> in, TxConfig c) noex
   }
   return n;
 }
+uint32_t receive_chains(RxQueue& q, std::span<pool::Handle> out, RxConfig c) noexcept {
+  q.chain->set_cache(*q.cache);
+  return rx_refill_chain(q) + select_rx_chain(c).burst(q, out) + q.chain->held() +
+         q.chain->cache().held();
+}
+uint32_t restart_chain(RxQueue& q) noexcept {
+  uint32_t last = 0;
+  q.chain->reset([&last](uint32_t index) noexcept { last = index; });
+  return last;
+}
 uint32_t restart(RxQueue& q, const RxPlace& place) noexcept {
   uint32_t last = place.head_bytes() + q.rq.geometry().wqe_count;
   q.rq.reset([&last](uint32_t index) noexcept { last = index; });

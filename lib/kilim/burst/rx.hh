@@ -31,6 +31,8 @@ struct RxCounters {
   Counter failures;   // times that an error ended the queue
 };
 
+class RxChain;
+
 // One receive queue as a burst uses it. Its maker keeps queue memory and pool alive.
 struct RxQueue {
   RxRing rq;
@@ -41,6 +43,7 @@ struct RxQueue {
   uint16_t refill_at = 32;  // fewest free WQEs for which a doorbell is rung
   Flag failed{};            // the device flushed the queue; the control lcore recovers it
   RxCounters counters{};
+  RxChain* chain = nullptr;  // of receives into several buffers each (burst/rx_chain.hh)
 };
 
 // Posts buffers until the receive ring is full or the pool is empty, and rings once; returns

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// RxRing: the producer's side of a receive queue whose WQEs are one buffer of the arena each.
-// Length and key are written once; a refill writes addresses only. Owner: the queue's worker. Never
-// allocates from a heap, blocks or logs.
+// RxRing: the producer's side of a receive queue whose WQEs are one buffer of the arena each, or
+// begin with one (rx_chain.hh). Length and key are written once; a refill writes addresses only.
+// Owner: the queue's worker. Never allocates from a heap, blocks or logs.
 #pragma once
 
 #include <cstddef>
@@ -31,9 +31,13 @@ struct RxPlace {
   pool::Arena arena;
   Lkey key;                 // of the arena, for this device
   uint16_t head_lines = 0;  // 64-byte lines left free before the data
+  uint32_t length = 0;      // bytes of data; 0: up to the buffer's end
 
   [[nodiscard]] uint32_t head_bytes() const noexcept {
     return head_lines * static_cast<uint32_t>(cacheline_bytes);
+  }
+  [[nodiscard]] uint32_t length_in_buffer() const noexcept {
+    return length != 0 ? length : arena.room() - head_bytes();
   }
 };
 
@@ -50,7 +54,7 @@ class RxRing {
     KILIM_ASSERT(queue::is_power_of_two(geometry.wqe_count) &&
                  indices.size() >= geometry.wqe_count);
     KILIM_ASSERT(geometry.stride >= octoword_bytes && geometry.stride % octoword_bytes == 0);
-    const uint32_t length = place.arena.room() - place.head_bytes();
+    const uint32_t length = place.length_in_buffer();
     for (uint32_t i = 0; i < geometry.wqe_count; i++) {
       std::byte* const wqe = geometry.buf + std::size_t{i} * geometry.stride;
       queue::store_pointer(wqe, 0, length, place.key);
@@ -67,6 +71,8 @@ class RxRing {
   // Receives that can be posted now, and those posted and not retired.
   [[nodiscard]] uint32_t room() const noexcept { return geometry_.wqe_count - (pi_ - ci_); }
   [[nodiscard]] uint32_t posted() const noexcept { return pi_ - ci_; }
+  // Number of the WQE that is posted next.
+  [[nodiscard]] uint32_t next() const noexcept { return pi_; }
 
   // The buffers of the oldest receives, as far as they lie in a row.
   [[nodiscard]] std::span<const uint32_t> oldest() const noexcept {
@@ -91,10 +97,15 @@ class RxRing {
   // says that the pool was empty.
   template <Simd S = Simd::base>
   uint32_t refill(pool::BufferCache& cache, bool& dry) noexcept {
+    return refill_up_to<S>(cache, room(), dry);
+  }
+  // The same for `most` buffers, of which there is room.
+  template <Simd S = Simd::base>
+  uint32_t refill_up_to(pool::BufferCache& cache, uint32_t most, bool& dry) noexcept {
     owner_.check();
     uint32_t posted = 0;
     dry = false;
-    for (uint32_t want = room(); want != 0 && !dry;) {
+    for (uint32_t want = most; want != 0 && !dry;) {
       const uint32_t at = pi_ & mask_;
       const uint32_t to_end = mask_ + 1 - at;
       const uint32_t ask = want < to_end ? want : to_end;

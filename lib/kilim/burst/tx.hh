@@ -56,6 +56,7 @@ struct TxQueue {
   uint8_t offload = queue::EthOffload::none;  // checksums that the device fills in
   Flag failed{};                              // set by an error; the control lcore clears it
   MkeySlots* slots = nullptr;                 // of gathered packets
+  pool::BufferCache* headers = nullptr;       // with TxConfig::two_pools; of the same worker
   TxCounters counters{};
 };
 
@@ -85,7 +86,14 @@ inline constexpr queue::Wr unsignalled{.flags = queue::WrFlags::only_first_error
 // Frees the handles of completed bursts; slots of keys become free.
 template <TxConfig C>
 void free_sent(TxQueue& q, std::span<const pool::Handle> done) noexcept {
-  if constexpr (C.gathered) {
+  if constexpr (C.two_pools) {
+    for (const pool::Handle h : done) {
+      if (C.gathered && h.has(pool::Handle::key))
+        q.slots->free[q.slots->free_count++] = h.index;
+      else
+        (q.headers->pool().has(h.index) ? q.headers : q.cache)->free_one(h);
+    }
+  } else if constexpr (C.gathered) {
     for (const pool::Handle h : done) {
       if (h.has(pool::Handle::key))
         q.slots->free[q.slots->free_count++] = h.index;

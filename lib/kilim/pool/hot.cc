@@ -11,7 +11,7 @@ namespace kilim::pool::hot {
 uint32_t pool_exchange(Pool& p, std::span<uint32_t> indices) noexcept {
   uint32_t n = p.pop(indices);
   p.push(indices.first(n));
-  if (p.generation(0) + p.faults() + p.report_held() != 0) return 0;
+  if (p.generation(0) + p.faults() + p.report_held() != 0 || !p.has(n)) return 0;
   return p.is_gone("a pool") ? 0 : n + p.available() + p.size() + p.arena().count();
 }
 

@@ -19,6 +19,7 @@ Result<Pool> Pool::create(const Arena& arena, const PoolConfig& config) {
   int node = config.numa_node < 0 ? SOCKET_ID_ANY : config.numa_node;
   Pool p;
   p.arena_ = arena;
+  p.first_ = config.first;
   p.count_ = config.count;
   p.ring_.reset(
       rte_ring_create_elem(config.name, sizeof(uint32_t), config.count, node, RING_F_EXACT_SZ));

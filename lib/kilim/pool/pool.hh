@@ -42,6 +42,8 @@ class Pool {
 
   [[nodiscard]] const Arena& arena() const noexcept { return arena_; }
   [[nodiscard]] uint32_t size() const noexcept { return count_; }
+  // True: the buffer is of this pool.
+  [[nodiscard]] bool has(uint32_t index) const noexcept { return index - first_ < count_; }
   // Free buffers in the ring, without those in caches.
   [[nodiscard]] uint32_t available() const noexcept {
     return mbufs_ != nullptr ? available_mbufs() : rte_ring_count(ring_.get());
@@ -102,6 +104,7 @@ class Pool {
 
   std::unique_ptr<rte_ring, FreeRing> ring_;  // none of a pool of mbufs
   Arena arena_;
+  uint32_t first_ = 0;
   uint32_t count_ = 0;
   std::unique_ptr<Ledger, CloseLedger> ledger_;
   std::unique_ptr<rte_mempool, ReleaseMbufs> mbufs_;
