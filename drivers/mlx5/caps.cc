@@ -233,6 +233,25 @@ int read_numa_node(const std::string& sysfs, const std::string& name) {
   return node;
 }
 
+// The interface of the first GID (Linux drivers/infiniband/core/sysfs.c, show_port_gid_attr_ndev())
+// is one of the PCI function's.
+uint32_t read_frame_mtu(const std::string& sysfs, const std::string& name, uint8_t port) {
+  const std::string device = sysfs + "/class/infiniband/" + name;
+  const std::string gid = device + "/ports/" + std::to_string(port) + "/gid_attrs/ndevs/0";
+  char interface[16] = "";
+  if (std::FILE* f = std::fopen(gid.c_str(), "re")) {
+    if (std::fscanf(f, "%15s", interface) != 1) interface[0] = 0;
+    (void)std::fclose(f);
+  }
+  uint32_t mtu = 0;
+  if (interface[0] == 0) return mtu;
+  if (std::FILE* f = std::fopen((device + "/device/net/" + interface + "/mtu").c_str(), "re")) {
+    if (std::fscanf(f, "%u", &mtu) != 1) mtu = 0;
+    (void)std::fclose(f);
+  }
+  return mtu;
+}
+
 uint8_t choose_gid(ibv_context* context, uint8_t port) {
   ibv_port_attr attr{};
   if (ibv_query_port(context, port, &attr) != 0) return 0;

@@ -60,7 +60,9 @@ bool Mlx5Device::lost() noexcept {
 }
 
 Result<device::PortInfo> Mlx5Device::port(uint8_t number) {
-  return read_port(context_.get(), number);
+  Result<device::PortInfo> info = read_port(context_.get(), number);
+  if (info && info->ethernet) info->frame_mtu = read_frame_mtu(sysfs_, name_, number);
+  return info;
 }
 
 namespace {

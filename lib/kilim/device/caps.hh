@@ -76,6 +76,7 @@ using MacAddress = flow::MacAddress;
 struct PortInfo {
   MacAddress mac{};
   uint32_t mtu_bytes = 0;  // of RDMA messages
+  uint32_t frame_mtu = 0;  // of Ethernet frames, without their header; 0: not known
   uint32_t speed_mbps = 0;
   bool active = false;
   bool ethernet = false;

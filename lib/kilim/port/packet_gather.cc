@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "kilim/port/packet_gather.hh"
 
+#include <bit>
 #include <cerrno>
 #include <cstring>
 
-#include "kilim/umr/view.hh"
+#include "kilim/port/queues.hh"
 
 namespace kilim::port {
 namespace {
-
-constexpr uint32_t blocks_a_key = 3;   // two of head, one of list
-constexpr uint32_t handles_a_key = 3;  // key, header, payload
-constexpr uint32_t entries_a_key = 4;  // a list is padded to whole lines
 
 uint32_t u16_at(std::span<const std::byte> f, std::size_t at) noexcept {
   return static_cast<uint32_t>(f[at]) << 8 | static_cast<uint32_t>(f[at + 1]);
@@ -67,6 +64,8 @@ Result<std::unique_ptr<PacketGather>> PacketGather::create(device::Device& devic
     return Error{EINVAL, "a packet gather has 1 to 8192 keys, a power of two"};
   if (config.headers == nullptr)
     return Error{EINVAL, "a packet gather needs a cache of header buffers"};
+  if (config.pieces < 2 || config.pieces > burst::max_pieces)
+    return Error{EINVAL, "a packet gather puts 2 to 8 buffers under a key"};
   if (!device.caps().umr)
     return Error{EOPNOTSUPP, "the device binds no keys (no UMR): use another forwarding mode"};
   std::unique_ptr<PacketGather> w(new PacketGather(arena, config));
@@ -75,12 +74,12 @@ Result<std::unique_ptr<PacketGather>> PacketGather::create(device::Device& devic
 }
 
 // No epochs: nobody but the worker knows the keys, and it binds one again only when all work with
-// it is complete. Four blocks for each key: room for one UMR (three blocks) or one invalidation
-// (two).
+// it is complete. Four blocks for each key: room for one UMR (three or four blocks) or one
+// invalidation (two).
 Status PacketGather::set_up(device::Device& device) {
   const uint32_t blocks = config_.keys * 4;
   auto made = MkeyQueue::create(device, {.keys = config_.keys,
-                                         .key = {.max_entries = entries_a_key},
+                                         .key = {.max_entries = config_.entries_a_key()},
                                          .send_wqebbs = blocks < 32768 ? blocks : 32768,
                                          .traffic = config_.traffic});
   if (!made) return made.error();
@@ -98,7 +97,7 @@ Status PacketGather::claim_mkeys() {
   }
   lkeys_.resize(config_.keys);
   slots_ = {lkeys_.data(), free_slots_.data(), config_.keys, config_.headers};
-  handles_.resize(std::size_t{config_.keys} * 4);
+  handles_.resize(std::bit_ceil(std::size_t{config_.keys} * config_.handles_a_key()));
   bursts_.resize(config_.keys);
   burst_ends_.resize(config_.keys);
   gathering_ = burst::SentRing(handles_, bursts_);
@@ -107,14 +106,25 @@ Status PacketGather::claim_mkeys() {
 
 uint32_t PacketGather::room(const burst::TxQueue& tx) const noexcept {
   if (failed()) return 0;
-  const uint32_t binding = gathering_.held() / handles_a_key;
+  const uint32_t binding = under_way_;
   const uint32_t sendable = burst::tx_room(tx);
-  const uint32_t by_ring = tx.sent.room() / handles_a_key;
+  const uint32_t by_ring = tx.sent.room() / config_.handles_a_key();
   uint32_t n = sendable < by_ring ? sendable : by_ring;
   n = n > binding ? n - binding : 0;
-  const uint32_t by_queue = queue_->sq().credits().value() / blocks_a_key;
+  const uint32_t by_queue = queue_->sq().credits().value() / config_.blocks_a_key();
   n = n < by_queue ? n : by_queue;
   return n < slots_.free_count ? n : slots_.free_count;
+}
+
+// Binds the key of the next free slot and takes the slot.
+bool PacketGather::bind(queue::WqeCursor& c, const umr::View& view) noexcept {
+  const uint32_t slot = slots_.free[slots_.free_count - 1];
+  constexpr mkey::Bind how{.owner_only = true};
+  if (!queue_->binder().bind(c, bindings_[slot], how, view).ok()) return false;
+  slots_.free_count--;
+  gathering_.push(
+      {slot, static_cast<uint16_t>(view.length), pool::Handle::key | pool::Handle::more});
+  return true;
 }
 
 bool PacketGather::gather_one(queue::WqeCursor& c, pool::Handle packet,
@@ -123,11 +133,7 @@ bool PacketGather::gather_one(queue::WqeCursor& c, pool::Handle packet,
   pieces.add(config_.arena_key, arena_.address(header).value(), header.length);
   pieces.add(config_.arena_key, arena_.address(packet).value() + header.length,
              packet.length - header.length);
-  const uint32_t slot = slots_.free[slots_.free_count - 1];
-  constexpr mkey::Bind how{.owner_only = true};
-  if (!queue_->binder().bind(c, bindings_[slot], how, pieces.view()).ok()) return false;
-  slots_.free_count--;
-  gathering_.push({slot, packet.length, pool::Handle::key | pool::Handle::more});
+  if (!bind(c, pieces.view())) return false;
   gathering_.push(
       {header.index, header.length, static_cast<uint16_t>(header.meta | pool::Handle::more)});
   gathering_.push(packet);
@@ -141,7 +147,7 @@ uint32_t PacketGather::gather(std::span<const pool::Handle> packets) noexcept {
   uint32_t n = 0;
   for (const pool::Handle packet : packets) {
     pool::Handle header;
-    if (slots_.free_count == 0 || gathering_.room() < handles_a_key) break;
+    if (slots_.free_count == 0 || gathering_.room() < config_.handles_a_key()) break;
     if (headers.alloc({&header, 1}, 0) == 0) break;
     const uint32_t length = header_length(arena_.bytes(packet));
     header.length = static_cast<uint16_t>(length);
@@ -152,11 +158,45 @@ uint32_t PacketGather::gather(std::span<const pool::Handle> packets) noexcept {
     }
     n++;
   }
-  if (n == 0) return 0;
-  queue_->binder().commit(c);
-  gathering_.end_burst(n);
-  burst_ends_[burst_head_++ & (config_.keys - 1)] = queue_->sq().posted();
+  announce(c, n, n);
   return n;
+}
+
+// One doorbell for what was bound.
+void PacketGather::announce(queue::WqeCursor& c, uint32_t packets, uint32_t keys) noexcept {
+  if (packets == 0) return;
+  if (keys != 0) queue_->binder().commit(c);
+  gathering_.end_burst(packets);
+  under_way_ += packets;
+  burst_ends_[burst_head_++ & (config_.keys - 1)] = queue_->sq().posted();
+}
+
+bool PacketGather::gather_chain(queue::WqeCursor& c, std::span<const pool::Handle> chain) noexcept {
+  umr::PieceList<burst::max_pieces> pieces;
+  for (const pool::Handle h : chain)
+    pieces.add(config_.arena_key, arena_.address(h).value(), h.length);
+  if (!bind(c, pieces.view())) return false;
+  for (const pool::Handle h : chain) gathering_.push(h);
+  return true;
+}
+
+uint32_t PacketGather::gather_chains(std::span<const pool::Handle> chains) noexcept {
+  if (failed()) return 0;
+  queue::WqeCursor c{queue_->sq()};
+  uint32_t packets = 0, keys = 0, taken = 0;
+  for (uint32_t length; taken < chains.size(); taken += length, packets++) {
+    length = burst::detail::chain_length(chains.subspan(taken));
+    if (length == 0 || length > config_.pieces || gathering_.room() < config_.handles_a_key())
+      break;
+    if (length == 1) {
+      gathering_.push(chains[taken]);
+      continue;
+    }
+    if (slots_.free_count == 0 || !gather_chain(c, chains.subspan(taken, length))) break;
+    keys++;
+  }
+  announce(c, packets, keys);
+  return taken;
 }
 
 uint32_t PacketGather::collect(std::span<pool::Handle> out) noexcept {
@@ -179,14 +219,17 @@ uint32_t PacketGather::collect(std::span<pool::Handle> out) noexcept {
     return 0;
   }
   const burst::SentRing::Done done = gathering_.pop_bursts(bursts);
-  uint32_t n = 0;
+  uint32_t n = 0, keys = 0;
   for (const std::span<const pool::Handle> part : {done.first, done.second}) {
     for (const pool::Handle h : part) {
-      if (h.has(pool::Handle::key)) lkeys_[h.index] = bindings_[h.index].lkey();
       out[n++] = h;
+      if (!h.has(pool::Handle::key)) continue;
+      lkeys_[h.index] = bindings_[h.index].lkey();
+      keys++;
     }
   }
-  gathered_.add(done.packets);
+  under_way_ -= done.packets;
+  gathered_.add(keys);
   return n;
 }
 
@@ -229,13 +272,14 @@ void PacketGather::abandon(std::span<const pool::Handle> chains, pool::BufferCac
       queue_->binder().invalidate(bindings_[h.index]);  // nobody shall read the packet through it
       slots_.free[slots_.free_count++] = h.index;
     } else {
-      (h.has(pool::Handle::more) ? headers : cache).free_one(h);
+      free_by_pool({&h, 1}, cache, headers);
     }
   }
 }
 
 void PacketGather::abandon_all(pool::BufferCache& cache, pool::BufferCache& headers) noexcept {
   burst_tail_ = burst_head_;
+  under_way_ = 0;
   const burst::SentRing::Done left = gathering_.pop_all();
   abandon(left.first, cache, headers);
   abandon(left.second, cache, headers);

@@ -17,6 +17,7 @@
 #include "kilim/burst/tx.hh"
 #include "kilim/pool/pool.hh"
 #include "kilim/port/mkey_queue.hh"
+#include "kilim/umr/view.hh"
 
 namespace kilim::port {
 
@@ -25,6 +26,14 @@ struct PacketGatherConfig {
   Lkey arena_key;       // of the arena, for this device
   pool::BufferCache* headers = nullptr;  // of the worker: where header buffers come from and return
   diag::MkeyTraffic* traffic = nullptr;  // shared with the transmit queue, for debug builds
+  uint32_t pieces = 2;                   // buffers of a packet, at most burst::max_pieces
+
+  // Of its list, which is padded to whole lines.
+  [[nodiscard]] uint32_t entries_a_key() const noexcept { return (pieces + 3) / 4 * 4; }
+  // Of a UMR: two of head, and the list.
+  [[nodiscard]] uint32_t blocks_a_key() const noexcept { return 2 + entries_a_key() / 4; }
+  // The key, and the buffers behind it.
+  [[nodiscard]] uint32_t handles_a_key() const noexcept { return 1 + pieces; }
 };
 
 struct PacketGatherStats {
@@ -59,9 +68,14 @@ class PacketGather {
   // Fewer than given: header buffers or keys have run out.
   uint32_t gather(std::span<const pool::Handle> packets) noexcept;
 
-  // Returns packets whose UMR has completed, as three handles each (key, header, payload) for a
+  // The same of packets that are chains, whose buffers are put under a key as they are. A packet of
+  // one buffer needs no key and only keeps its place between the others. Returns how many handles
+  // it took, of whole packets.
+  uint32_t gather_chains(std::span<const pool::Handle> chains) noexcept;
+
+  // Returns packets whose UMR has completed, as chains of handles (key, header, payload) for a
   // transmit burst with TxConfig::gathered; the caller holds them from now on. `out` has room for
-  // 3 * keys handles. Returns the number of handles.
+  // (pieces + 1) * keys handles. Returns the number of handles.
   uint32_t collect(std::span<pool::Handle> out) noexcept;
 
   // Frees packets that will not be sent: payloads to `cache`, headers to `headers`; their keys are
@@ -97,6 +111,9 @@ class PacketGather {
   Status set_up(device::Device& device);
   Status claim_mkeys();
   bool gather_one(queue::WqeCursor& c, pool::Handle packet, pool::Handle header) noexcept;
+  bool gather_chain(queue::WqeCursor& c, std::span<const pool::Handle> chain) noexcept;
+  bool bind(queue::WqeCursor& c, const umr::View& view) noexcept;
+  void announce(queue::WqeCursor& c, uint32_t packets, uint32_t keys) noexcept;
   void fail() noexcept;
   void see(const queue::Completion& c) noexcept;
 
@@ -112,6 +129,7 @@ class PacketGather {
   uint32_t burst_head_ = 0, burst_tail_ = 0;
   burst::MkeySlots slots_;
   burst::SentRing gathering_;
+  uint32_t under_way_ = 0;  // packets in it
   Flag failed_;
   Counter gathered_, errors_;
 };

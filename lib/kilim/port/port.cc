@@ -54,23 +54,14 @@ void Port::unconfigure() noexcept {
 
 Status Port::set_rx(uint32_t queue, const RxSetup& setup) {
   if (started_ || queue >= rx_.size()) return Error{EINVAL, "no such receive queue to set up"};
-  if (setup.cache == nullptr) return Error{EINVAL, "a receive queue needs its worker's cache"};
-  if (setup.config.side && !arena_.has_side())
-    return Error{EINVAL, "side records were not asked of the arena"};
-  const uint64_t head = uint64_t{setup.head_lines} * cacheline_bytes;
-  if (head >= arena_.room() || head > pool::max_stride)
-    return Error{EINVAL, "the lines left free before the data leave no room for it"};
-  if (setup.strip_vlan && !device().caps().spread.strip_vlan)
-    return Error{EOPNOTSUPP, "the device does not strip VLAN tags"};
+  if (Status s = check_rx(setup, arena_, device().caps(), info_); !s) return s;
   rx_[queue].setup = setup;
   return Done{};
 }
 
 Status Port::set_tx(uint32_t queue, const TxSetup& setup) {
   if (started_ || queue >= tx_.size()) return Error{EINVAL, "no such transmit queue to set up"};
-  if (setup.cache == nullptr) return Error{EINVAL, "a transmit queue needs its worker's cache"};
-  if (setup.config.gathered != (setup.keys != 0))
-    return Error{EINVAL, "a gathered transmit queue needs keys, and another has none"};
+  if (Status s = check_tx(setup); !s) return s;
   tx_[queue].setup = setup;
   return Done{};
 }
@@ -113,6 +104,7 @@ Status Port::make_pair(uint32_t index) {
     rx->cq = *std::move(recv_cq);
     request.recv_cq = rx->cq->handle;
     request.recv_wrs = sizes_.rxd;
+    request.max_recv_sge = rx->setup.segments();
   }
   auto qp = device::make_raw_packet(device(), request, parts_.number);
   if (!qp) return qp.error();
@@ -126,11 +118,13 @@ Status Port::make_tx(uint32_t index) {
   if (Status s = make_pair(index); !s) return s;
   if constexpr (queue::watched) tx.traffic = std::make_unique<diag::MkeyTraffic>();
   if (tx.setup.keys != 0) {
-    auto gather = PacketGather::create(device(), arena_,
-                                       {.keys = tx.setup.keys,
-                                        .arena_key = key,
-                                        .headers = tx.setup.headers,
-                                        .traffic = tx.traffic.get()});
+    auto gather =
+        PacketGather::create(device(), arena_,
+                             {.keys = tx.setup.keys,
+                              .arena_key = key,
+                              .headers = tx.setup.headers,
+                              .traffic = tx.traffic.get(),
+                              .pieces = tx.setup.config.multi_seg ? burst::max_pieces : 2});
     if (!gather) return gather.error();
     tx.gather = *std::move(gather);
   }
@@ -142,16 +136,16 @@ Status Port::make_tx(uint32_t index) {
 Status Port::make_rx() {
   if (with_rwqs()) {
     for (RxSlot& rx : rx_)
-      if (Status s = run_rx(rx, *rx.setup.cache); !s) return s;
+      if (Status s = run_rx(rx, caches_of(rx.setup)); !s) return s;
     return Done{};
   }
   RxSlot& rx = rx_[0];
   attach_rx(rx, tx_[0].qp->rq, arena_, region_->region().lkey);
-  rx.setup.cache->release_owner();
-  if (burst::rx_refill(*rx.queue) == 0)
+  caches_of(rx.setup).release_owner();
+  if (refill(*rx.queue) == 0)
     return Error{ENOMEM, "no packet buffer is free for the receive queue"};
   rx.queue->rq.release_owner();
-  rx.setup.cache->release_owner();
+  caches_of(rx.setup).release_owner();
   return Done{};
 }
 
@@ -176,13 +170,16 @@ namespace {
 
 // Ends a receive queue whose queue pair or work queue is gone; the buffers that were posted return
 // to its cache.
-void drop_rx(RxSlot& rx, std::span<const uint32_t> posted) noexcept {
+void drop_rx(RxSlot& rx, const PostedBuffers& posted) noexcept {
   if (rx.queue != nullptr) {
-    rx.setup.cache->release_owner();
-    rx.setup.cache->free_indices(posted);
-    rx.setup.cache->release_owner();
+    const RxCaches caches = caches_of(rx.setup);
+    caches.release_owner();
+    caches.first.free_indices(posted.first);
+    caches.others.free_indices(posted.others);
+    caches.release_owner();
   }
   rx.queue.reset();
+  rx.chain.reset();
   rx.cq.destroy();
 }
 
@@ -214,7 +211,7 @@ void Port::drop_queues() noexcept {
   drop_rules();
   for (TxSlot& tx : tx_)
     if (tx.qp) (void)device().fail(tx.qp->handle);
-  std::vector<std::vector<uint32_t>> posted;
+  std::vector<PostedBuffers> posted;
   for (RxSlot& rx : rx_) {
     if (rx.rwq) (void)device().set_rwq_state(rx.rwq->handle, device::RwqState::reset);
     posted.push_back(posted_buffers(rx));

@@ -110,8 +110,10 @@ class Port {
   // EINVAL: the rule does not count.
   [[nodiscard]] Result<flow::Count> query_rule(RuleId rule) const;
 
-  // The queue's worker. rx() fills `out` with received packets and returns how many. tx() sends
-  // packets from the front of `in` and returns how many handles it took; the caller keeps the rest.
+  // The queue's worker. rx() fills `out` with received packets and returns how many handles; where
+  // a packet may take several (RxSetup::segments()) these are chains of whole packets, and `out`
+  // has room for the longest. tx() sends packets from the front of `in` and returns how many
+  // handles it took; the caller keeps the rest.
   uint32_t rx(uint32_t queue, std::span<pool::Handle> out) noexcept {
     RxSlot& s = rx_[queue];
     return s.burst(*s.queue, out);
@@ -175,8 +177,8 @@ class Port {
   [[nodiscard]] bool with_rwqs() const noexcept { return !rwq_handles_.empty(); }
   // The receive queue that a transmit queue's pair carries; null: none.
   [[nodiscard]] RxSlot* carried_by(std::size_t index) noexcept;
-  Status run_rx(RxSlot& rx, pool::BufferCache& cache) noexcept;
-  Status halt_rx(RxSlot& rx, pool::BufferCache& cache) noexcept;
+  Status run_rx(RxSlot& rx, RxCaches caches) noexcept;
+  Status halt_rx(RxSlot& rx, RxCaches caches) noexcept;
   void revive_pairs(worker::Quiescence* workers) noexcept;
   void revive_rwqs(worker::Quiescence* workers) noexcept;
   [[nodiscard]] flow::RuleLimits rule_limits() const noexcept;
@@ -188,7 +190,7 @@ class Port {
   Status revive_one(std::size_t index) noexcept;
   Status revive_pair(std::size_t index, pool::BufferCache& cache,
                      pool::BufferCache& headers) noexcept;
-  void restart_rx(RxSlot& rx, pool::BufferCache& cache) noexcept;
+  void restart_rx(RxSlot& rx, RxCaches caches) noexcept;
   [[nodiscard]] PortStats live() const noexcept;
 
   PortParts parts_;

@@ -20,19 +20,37 @@ Status check_sizes(const QueueSizes& s) noexcept {
   return Done{};
 }
 
+namespace {
+
+// What the receives of a queue have behind their first segment.
+void attach_chain(RxSlot& slot, const queue::RqGeometry& rq, const burst::RxPlace& first) {
+  const uint32_t segments = slot.setup.segments();
+  slot.further.assign(std::size_t{rq.wqe_count} * (segments - 1), 0);
+  slot.missing.assign(rq.wqe_count, 0);
+  slot.chain = std::make_unique<burst::RxChain>(
+      rq, slot.further, slot.missing,
+      burst::RxChainPlace{first.arena, first.key, segments, first.length_in_buffer()},
+      *slot.setup.cache);
+  slot.queue->chain = slot.chain.get();
+  slot.burst = burst::select_rx_chain(slot.setup.config).burst;
+}
+
+}  // namespace
+
 void attach_rx(RxSlot& slot, const queue::RqGeometry& rq, const pool::Arena& arena, Lkey key) {
   slot.buffers.assign(rq.wqe_count, 0);
   slot.discarded = std::make_unique<Counter>();
   slot.stopped = false;
   slot.revival = {};
-  const burst::RxPlace place{arena, key, slot.setup.head_lines};
+  const burst::RxPlace place{arena, key, slot.setup.head_lines, slot.setup.split.header_bytes};
   slot.queue =
       std::make_unique<burst::RxQueue>(burst::RxQueue{.rq = burst::RxRing(rq, slot.buffers, place),
                                                       .cq = queue::Cq(slot.cq->geometry),
-                                                      .cache = slot.setup.cache,
+                                                      .cache = &slot.setup.first_cache(),
                                                       .arena = arena,
                                                       .head_lines = slot.setup.head_lines});
   slot.burst = burst::select_rx(slot.setup.config, burst::widest_simd()).burst;
+  if (slot.setup.segments() > 1) attach_chain(slot, rq, place);
 }
 
 void attach_tx(TxSlot& slot, const pool::Arena& arena, Lkey key, bool multi_packet) {
@@ -50,7 +68,8 @@ void attach_tx(TxSlot& slot, const pool::Arena& arena, Lkey key, bool multi_pack
                      .arena = arena,
                      .key = key,
                      .offload = slot.setup.offload,
-                     .slots = slot.gather == nullptr ? nullptr : slot.gather->slots()});
+                     .slots = slot.gather == nullptr ? nullptr : slot.gather->slots(),
+                     .headers = slot.setup.headers});
   if constexpr (queue::watched) {
     slot.lint = std::make_unique<diag::DoorbellLint>(
         slot.setup.lint_stops, prm::lint::QueueKind::raw_packet, slot.traffic.get());
@@ -63,13 +82,36 @@ void attach_tx(TxSlot& slot, const pool::Arena& arena, Lkey key, bool multi_pack
   slot.reclaim = variant.reclaim;
 }
 
-std::vector<uint32_t> posted_buffers(RxSlot& slot) {
-  std::vector<uint32_t> indices;
-  if (slot.queue == nullptr) return indices;
-  indices.reserve(slot.queue->rq.posted());
+uint32_t refill(burst::RxQueue& q) noexcept {
+  return q.chain == nullptr ? burst::rx_refill(q) : burst::rx_refill_chain(q);
+}
+
+void use_caches(burst::RxQueue& q, RxCaches caches) noexcept {
+  q.cache = &caches.first;
+  if (q.chain != nullptr) q.chain->set_cache(caches.others);
+}
+
+void empty_rx(burst::RxQueue& q, RxCaches caches) noexcept {
+  q.rq.reset([&caches](uint32_t index) noexcept { caches.first.free_indices({&index, 1}); });
+  if (q.chain == nullptr) return;
+  q.chain->reset([&caches](uint32_t index) noexcept { caches.others.free_indices({&index, 1}); });
+}
+
+PostedBuffers posted_buffers(RxSlot& slot) {
+  PostedBuffers all;
+  if (slot.queue == nullptr) return all;
+  all.first.reserve(slot.queue->rq.posted());
   slot.queue->rq.release_owner();
-  slot.queue->rq.reset([&indices](uint32_t index) noexcept { indices.push_back(index); });
-  return indices;
+  slot.queue->rq.reset([&all](uint32_t index) noexcept { all.first.push_back(index); });
+  if (slot.chain == nullptr) return all;
+  all.others.reserve(slot.chain->held());
+  slot.chain->reset([&all](uint32_t index) noexcept { all.others.push_back(index); });
+  return all;
+}
+
+void free_by_pool(std::span<const pool::Handle> handles, pool::BufferCache& cache,
+                  pool::BufferCache& headers) noexcept {
+  for (const pool::Handle h : handles) (headers.pool().has(h.index) ? headers : cache).free_one(h);
 }
 
 pool::BufferCache& header_cache(const TxSetup& setup) noexcept {
@@ -85,6 +127,8 @@ void empty_tx(TxSlot& slot, pool::BufferCache& cache, pool::BufferCache& headers
   for (const std::span<const pool::Handle> part : {left.first, left.second}) {
     if (slot.gather != nullptr)
       slot.gather->abandon(part, cache, headers);
+    else if (slot.setup.config.two_pools)
+      free_by_pool(part, cache, headers);
     else
       cache.free(part);
   }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "kilim/base/counter.hh"
@@ -32,22 +33,71 @@ struct QueueSizes {
 // EINVAL with a sentence that contains the allowed range.
 Status check_sizes(const QueueSizes& sizes) noexcept;
 
+// Packets are split: their first bytes go into a buffer of one pool, all behind them into buffers
+// of another.
+struct RxSplit {
+  uint32_t header_bytes = 0;             // of each packet, at least 14; 0: they are not split
+  pool::BufferCache* headers = nullptr;  // of the same worker and arena, for the first bytes
+};
+
 struct RxSetup {
   pool::BufferCache* cache = nullptr;  // of the worker that serves the queue
   burst::RxConfig config;
   uint16_t head_lines = 0;  // lines of 64 bytes left free before each packet
   bool strip_vlan = false;  // the tag is taken off; config.vlan keeps it
   bool events = false;      // its worker may sleep: Port::arm_rx(), Port::watch_rx()
+  uint32_t buffers = 1;     // of `cache` that a packet may take: jumbo frames over small buffers
+  RxSplit split;
+
+  // Segments of a receive WQE. More than one: packets are chains of handles.
+  [[nodiscard]] uint32_t segments() const noexcept {
+    return buffers + (split.header_bytes != 0 ? 1 : 0);
+  }
+  // Where a packet's first buffer comes from.
+  [[nodiscard]] pool::BufferCache& first_cache() const noexcept {
+    return split.header_bytes != 0 ? *split.headers : *cache;
+  }
+};
+
+// EINVAL or EOPNOTSUPP with a sentence: the set-up does not fit the arena, the device or its port.
+Status check_rx(const RxSetup& setup, const pool::Arena& arena, const device::Caps& caps,
+                const device::PortInfo& port) noexcept;
+
+// The caches that a receive queue's buffers come from and return to: those of its worker, or while
+// that is away the control lcore's own.
+struct RxCaches {
+  pool::BufferCache& first;   // of packets' first buffers
+  pool::BufferCache& others;  // of those behind them
+
+  void release_owner() const noexcept {
+    first.release_owner();
+    others.release_owner();
+  }
+};
+inline RxCaches caches_of(const RxSetup& s) noexcept {
+  return {s.first_cache(), *s.cache};
+}
+// Caches of the calling thread over the pools of a queue.
+struct OwnRxCaches {
+  explicit OwnRxCaches(const RxSetup& s) noexcept
+      : first(s.first_cache().pool()), others(s.cache->pool()) {}
+  operator RxCaches() noexcept { return {first, others}; }
+  pool::BufferCache first, others;
 };
 
 struct TxSetup {
   pool::BufferCache* cache = nullptr;
   burst::TxConfig config;
   uint8_t offload = queue::EthOffload::none;
-  uint32_t keys = 0;                     // of its PacketGather; not 0 exactly where config.gathered
-  pool::BufferCache* headers = nullptr;  // header buffers of the PacketGather; of the same worker
-  bool lint_stops = true;                // a finding of a debug build's linter ends the process
+  uint32_t keys = 0;  // of its PacketGather; not 0 exactly where config.gathered
+  // Of the same worker: header buffers of the PacketGather; with config.two_pools those of packets
+  // that were split.
+  pool::BufferCache* headers = nullptr;
+  bool lint_stops = true;  // a finding of a debug build's linter ends the process
 };
+
+// EINVAL with a sentence.
+Status check_tx(const TxSetup& setup) noexcept;
 
 // How far the recovery of a receive work queue is, or of the failed queues of a queue pair's number
 // (its transmit queue, PacketGather and receive queue).
@@ -66,6 +116,9 @@ struct RxSlot {
   device::OwnedCq cq;
   device::OwnedRwq rwq;           // empty: the first transmit queue's pair carries the queue
   std::vector<uint32_t> buffers;  // of its posted receives
+  std::vector<uint32_t> further;  // their buffers behind the first; chains
+  std::vector<uint8_t> missing;   // how many of those a receive lacks
+  std::unique_ptr<burst::RxChain> chain;
   std::unique_ptr<burst::RxQueue> queue;
   burst::RxBurst burst = nullptr;
   bool stopped = false;  // by Port::stop_rx()
@@ -93,10 +146,23 @@ void attach_rx(RxSlot& slot, const queue::RqGeometry& rq, const pool::Arena& are
 // `multi_packet`: the device has such WQEs; packets of several pieces or keys do without.
 void attach_tx(TxSlot& slot, const pool::Arena& arena, Lkey key, bool multi_packet);
 
-// Empties the receive ring and returns its buffers. The queue pair is in the error state.
-std::vector<uint32_t> posted_buffers(RxSlot& slot);
+// Posts receives until the ring is full or a pool is empty; returns how many.
+uint32_t refill(burst::RxQueue& queue) noexcept;
+// Makes these the caches of a receive queue.
+void use_caches(burst::RxQueue& queue, RxCaches caches) noexcept;
+// Frees the buffers that lie in a receive ring. The device does not write there any more.
+void empty_rx(burst::RxQueue& queue, RxCaches caches) noexcept;
+
+// The same, but returns them, those of each cache. The queue pair is in the error state.
+struct PostedBuffers {
+  std::vector<uint32_t> first, others;
+};
+PostedBuffers posted_buffers(RxSlot& slot);
 // Frees packets whose completion was not seen. The queue pair is destroyed or reset.
 void empty_tx(TxSlot& slot, pool::BufferCache& cache, pool::BufferCache& headers) noexcept;
+// Frees each buffer to the cache of its pool.
+void free_by_pool(std::span<const pool::Handle> handles, pool::BufferCache& cache,
+                  pool::BufferCache& headers) noexcept;
 // The cache of header buffers if there is one, else that of packet buffers.
 pool::BufferCache& header_cache(const TxSetup& setup) noexcept;
 

@@ -101,14 +101,14 @@ Status Port::revive_pair(std::size_t index, pool::BufferCache& cache,
                          pool::BufferCache& headers) noexcept {
   TxSlot& tx = tx_[index];
   RxSlot* rx = carried_by(index);
-  pool::BufferCache rx_cache(rx == nullptr ? cache.pool() : rx->setup.cache->pool());
+  std::optional<OwnRxCaches> rx_caches;
   tx.queue->sq.release_owner();
   tx.queue->cq.release_owner();
   device::Recovery<burst::RxRing> recovery{device(), tx.qp->handle, tx.queue->sq, tx.queue->cq};
   if (rx != nullptr) {
     rx->queue->rq.release_owner();
     rx->queue->cq.release_owner();
-    rx->queue->cache = &rx_cache;
+    use_caches(*rx->queue, rx_caches.emplace(rx->setup));
     recovery.rq = &rx->queue->rq;
     recovery.recv_cq = &rx->queue->cq;
   }
@@ -119,14 +119,14 @@ Status Port::revive_pair(std::size_t index, pool::BufferCache& cache,
   tx.queue->sq.release_owner();
   tx.queue->cq.release_owner();
   if (rx == nullptr) return s;
-  if (s) restart_rx(*rx, rx_cache);
-  rx->queue->cache = rx->setup.cache;
+  if (s) restart_rx(*rx, *rx_caches);
+  use_caches(*rx->queue, caches_of(rx->setup));
   return s;
 }
 
-void Port::restart_rx(RxSlot& rx, pool::BufferCache& cache) noexcept {
-  rx.queue->rq.reset([&cache](uint32_t index) noexcept { cache.free_indices({&index, 1}); });
-  burst::rx_refill(*rx.queue);
+void Port::restart_rx(RxSlot& rx, RxCaches caches) noexcept {
+  empty_rx(*rx.queue, caches);
+  refill(*rx.queue);
   rx.queue->rq.release_owner();
   rx.queue->cq.release_owner();
 }

@@ -37,6 +37,7 @@ Status Port::make_rwq(RxSlot& rx) {
   rx.cq = *std::move(cq);
   auto rwq = device::make_rwq(device(), {.cq = rx.cq->handle,
                                          .recv_wrs = sizes_.rxd,
+                                         .max_recv_sge = rx.setup.segments(),
                                          .strip_vlan = rx.setup.strip_vlan,
                                          .strides = {}});
   if (!rwq) return rwq.error();
@@ -47,24 +48,24 @@ Status Port::make_rwq(RxSlot& rx) {
 
 // The doorbell record is cleared when the queue becomes READY (rdma-core providers/mlx5, verbs.c,
 // mlx5_modify_wq()), so receives are posted afterwards.
-Status Port::run_rx(RxSlot& rx, pool::BufferCache& cache) noexcept {
+Status Port::run_rx(RxSlot& rx, RxCaches caches) noexcept {
   burst::RxQueue& q = *rx.queue;
   if (Status s = device().set_rwq_state(rx.rwq->handle, device::RwqState::ready); !s) return s;
   q.cq.restore_record();
-  q.cache = &cache;
-  cache.release_owner();
-  const uint32_t posted = burst::rx_refill(q);
+  use_caches(q, caches);
+  caches.release_owner();
+  const uint32_t posted = refill(q);
   q.rq.release_owner();
   q.cq.release_owner();
-  cache.release_owner();
-  q.cache = rx.setup.cache;
+  caches.release_owner();
+  use_caches(q, caches_of(rx.setup));
   if (posted == 0) return Error{ENOMEM, "no packet buffer is free for the receive queue"};
   return Done{};
 }
 
 // In RESET the device writes neither buffers nor CQEs, so what is posted is the port's again.
 // Frames that came and were not received are lost with their CQEs.
-Status Port::halt_rx(RxSlot& rx, pool::BufferCache& cache) noexcept {
+Status Port::halt_rx(RxSlot& rx, RxCaches caches) noexcept {
   burst::RxQueue& q = *rx.queue;
   q.rq.release_owner();
   q.cq.release_owner();
@@ -75,7 +76,7 @@ Status Port::halt_rx(RxSlot& rx, pool::BufferCache& cache) noexcept {
     for (uint32_t i = 0; i < n; i++)
       if (late[i].ok()) rx.discarded->add(1);
   q.cq.restore_record();
-  q.rq.reset([&cache](uint32_t index) noexcept { cache.free_indices({&index, 1}); });
+  empty_rx(q, caches);
   q.rq.release_owner();
   q.cq.release_owner();
   return s;
@@ -93,8 +94,8 @@ Status Port::stop_rx(uint32_t queue, worker::Quiescence* workers) {
     rx.queue->failed.set(failed);
     return Error{ETIMEDOUT, "a worker has not left the receive queue in a second"};
   }
-  pool::BufferCache cache(rx.setup.cache->pool());
-  if (Status s = halt_rx(rx, cache); !s) return s;  // revive() or stop() goes on
+  OwnRxCaches caches(rx.setup);
+  if (Status s = halt_rx(rx, caches); !s) return s;  // revive() or stop() goes on
   rx.stopped = true;
   rx.revival = {};
   return Done{};
@@ -104,9 +105,9 @@ Status Port::start_rx(uint32_t queue) {
   if (!started_ || queue >= rx_.size()) return Error{EINVAL, "no such receive queue to start"};
   RxSlot& rx = rx_[queue];
   if (!rx.stopped) return Done{};
-  pool::BufferCache cache(rx.setup.cache->pool());
-  if (Status s = run_rx(rx, cache); !s) {
-    (void)halt_rx(rx, cache);
+  OwnRxCaches caches(rx.setup);
+  if (Status s = run_rx(rx, caches); !s) {
+    (void)halt_rx(rx, caches);
     return s;
   }
   rx.stopped = false;
@@ -162,8 +163,8 @@ void Port::revive_rwqs(worker::Quiescence* workers) noexcept {
     }
     if (workers != nullptr && !workers->passed(r.token)) continue;
     r.stage = Revival::Stage::dead;
-    pool::BufferCache cache(rx.setup.cache->pool());
-    if (!halt_rx(rx, cache) || !run_rx(rx, cache)) continue;
+    OwnRxCaches caches(rx.setup);
+    if (!halt_rx(rx, caches) || !run_rx(rx, caches)) continue;
     recoveries_.add(1);
     r.stage = Revival::Stage::up;
     rx.queue->failed.set(false);

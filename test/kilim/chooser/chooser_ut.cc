@@ -7,6 +7,7 @@
 #include <random>
 
 #include "kilim/chooser/chooser.hh"
+#include "kilim/chooser/packet_plan.hh"
 #include "ut.hh"
 
 namespace kilim::chooser {
@@ -189,6 +190,61 @@ void names_go_both_ways() {
   CU_ASSERT_TRUE(way_named("none") == Way::none && way_named("") == Way::none);
 }
 
+// For each length the plan's way is what the chooser says, in as few steps as there are; costs are
+// those of the ways that are open.
+void plans_say_what_the_chooser_says() {
+  Machine m;
+  const Chooser chooser = plan_of(m);
+  const PacketShape shapes[] = {
+      {.buffer_bytes = 2112, .longest = 9000, .copy_room = 2048},
+      {.buffer_bytes = 2112, .longest = 9000, .copy_room = 0},
+      {.buffer_bytes = 100, .longest = 3000, .copy_room = 500},
+      {.buffer_bytes = 2112, .longest = 9000, .copy_room = 2048, .ways = mask_of(Way::inline_key)},
+  };
+  for (const PacketShape& shape : shapes) {
+    const PacketPlan plan{chooser, shape};
+    uint32_t changes = 0;
+    Way before = Way::none;
+    for (uint32_t n = 1; n <= shape.longest; n++) {
+      Scatter s{.pieces = 1 + (n + shape.buffer_bytes - 1) / shape.buffer_bytes, .bytes = n};
+      s.ways =
+          shape.ways & (mask_of(Way::copy) | mask_of(Way::gather_list) | mask_of(Way::inline_key));
+      if (n > shape.copy_room) s.ways &= static_cast<WayMask>(~mask_of(Way::copy));
+      EQUAL_FATAL(plan.way(n), chooser.choose(s));
+      changes += plan.way(n) != before;
+      before = plan.way(n);
+      CU_ASSERT_TRUE(plan.uses(before) && (n <= shape.copy_room || before != Way::copy));
+    }
+    EQUAL(plan.steps().size(), changes);
+    EQUAL(plan.steps().back().up_to, shape.longest);
+    EQUAL(plan.way(shape.longest + 1), before);
+    for (const PlanStep& s : plan.steps()) {
+      CU_ASSERT_TRUE(s.ns[static_cast<uint32_t>(s.way)] > 0 && s.ns[3] == 0 && s.ns[4] == 0);
+      if (s.up_to > shape.copy_room) CU_ASSERT_TRUE(s.ns[0] == 0);
+    }
+  }
+}
+
+// More pieces than any way takes; and a plan that nobody made.
+void plans_say_that_no_way_is_open() {
+  Chooser chooser{{.list_pieces = 3}, {}};
+  const PacketPlan plan{chooser, {.buffer_bytes = 1000, .longest = 3000, .copy_room = 0}};
+  CU_ASSERT_TRUE(plan.way(2000) == Way::gather_list && plan.way(2001) == Way::none);
+  CU_ASSERT_TRUE(plan.uses(Way::none));
+  EQUAL(text_of(plan), std::string("list to 2000 B (), none to 3000 B ()"));
+  CU_ASSERT_TRUE(PacketPlan{}.way(5000) == Way::gather_list && !PacketPlan{}.uses(Way::copy));
+}
+
+// Costs that alternate by the byte: behind the last step all go one way.
+void plans_end() {
+  Chooser chooser{{.list_pieces = 100, .inline_pieces = 100}, {}};
+  chooser.set_cost(Way::gather_list, {.fixed = 1, .piece = 10});
+  chooser.set_cost(Way::inline_key, {.fixed = 21, .near = 10});
+  const PacketPlan plan{chooser, {.buffer_bytes = 1, .longest = 40, .copy_room = 0}};
+  CU_ASSERT_TRUE(!plan.steps().empty() && plan.steps().size() <= PacketPlan::max_steps);
+  EQUAL(plan.steps().back().up_to, 40u);
+}
+
 const kilim::test::Case cases[] = {
     {"on 30 random layouts the choice is within 15 % of the best", choice_is_good},
     {"the choice is an open way of least cost", choice_is_the_least_cost},
@@ -197,6 +253,9 @@ const kilim::test::Case cases[] = {
     {"ways that do not work are never chosen", ways_that_do_not_work_are_closed},
     {"a calibration takes at most 72 trials", trials_are_few},
     {"the names of the ways are read and written", names_go_both_ways},
+    {"a packet plan says what the chooser says of each length", plans_say_what_the_chooser_says},
+    {"a packet plan says that no way is open", plans_say_that_no_way_is_open},
+    {"a packet plan has an end", plans_end},
 };
 
 }  // namespace

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a queue may be set up with: asked by Port::set_rx() and Port::set_tx(). Control lcore.
+#include <algorithm>
+#include <cerrno>
+
+#include "kilim/port/queues.hh"
+
+namespace kilim::port {
+namespace {
+
+constexpr uint32_t ether_header_bytes = 14;
+constexpr uint32_t around_mtu = ether_header_bytes + 8;  // and two VLAN tags
+// Where a port does not tell: what mlx5's interfaces take at most (ip -d link: maxmtu 9978).
+constexpr uint32_t longest_mtu = 9978;
+
+bool over(const pool::BufferCache& cache, const pool::Arena& arena) noexcept {
+  return cache.arena().memory().data() == arena.memory().data();
+}
+
+Status check_split(const RxSetup& s, const pool::Arena& arena) noexcept {
+  const RxSplit& split = s.split;
+  if ((split.header_bytes != 0) != (split.headers != nullptr))
+    return Error{EINVAL, "packets are split where header bytes and their buffers' cache are given"};
+  if (split.header_bytes == 0) return Done{};
+  if (!over(*split.headers, arena))
+    return Error{EINVAL, "header buffers and the port's others lie in one arena"};
+  const uint64_t room = arena.room() - uint64_t{s.head_lines} * cacheline_bytes;
+  if (split.header_bytes < ether_header_bytes || split.header_bytes > room)
+    return Error{EINVAL, "a packet is split behind 14 bytes or more that lie in one buffer"};
+  return Done{};
+}
+
+// True: without its last buffer a receive already holds the port's longest frame.
+bool beyond_mtu(const RxSetup& s, const pool::Arena& arena, uint32_t frame_mtu) noexcept {
+  if (s.buffers == 1) return false;
+  const uint32_t longest = (frame_mtu != 0 ? frame_mtu : longest_mtu) + around_mtu;
+  const uint64_t first = s.split.header_bytes != 0
+                             ? s.split.header_bytes
+                             : arena.room() - uint64_t{s.head_lines} * cacheline_bytes;
+  return first + uint64_t{s.segments() - 2} * arena.room() >= longest;
+}
+
+}  // namespace
+
+Status check_rx(const RxSetup& s, const pool::Arena& arena, const device::Caps& caps,
+                const device::PortInfo& port) noexcept {
+  if (s.cache == nullptr) return Error{EINVAL, "a receive queue needs its worker's cache"};
+  if (s.config.side && !arena.has_side())
+    return Error{EINVAL, "side records were not asked of the arena"};
+  const uint64_t head = uint64_t{s.head_lines} * cacheline_bytes;
+  if (head >= arena.room() || head > pool::max_stride)
+    return Error{EINVAL, "the lines left free before the data leave no room for it"};
+  if (s.strip_vlan && !caps.spread.strip_vlan)
+    return Error{EOPNOTSUPP, "the device does not strip VLAN tags"};
+  if (Status split = check_split(s, arena); !split) return split;
+  if (s.buffers == 0 || s.segments() > burst::max_rx_segments)
+    return Error{EINVAL, "a packet takes 1 to 8 buffers, its header's included"};
+  if (s.segments() > 1 && !over(*s.cache, arena))
+    return Error{EINVAL, "the buffers of a packet lie in the port's arena"};
+  if (s.segments() > 1 && s.segments() > caps.max_sge)
+    return Error{EOPNOTSUPP, "the device takes fewer pieces a receive (max_sge)"};
+  if (beyond_mtu(s, arena, port.frame_mtu))
+    return Error{EINVAL, "the port's longest frame (its MTU) takes fewer buffers"};
+  return Done{};
+}
+
+Status check_tx(const TxSetup& s) noexcept {
+  if (s.cache == nullptr) return Error{EINVAL, "a transmit queue needs its worker's cache"};
+  if (s.config.gathered != (s.keys != 0))
+    return Error{EINVAL, "a gathered transmit queue needs keys, and another has none"};
+  if (s.config.two_pools && (!s.config.multi_seg || s.headers == nullptr))
+    return Error{EINVAL,
+                 "buffers of two pools are sent as packets of several pieces (multi_seg), and "
+                 "go back to two caches"};
+  return Done{};
+}
+
+}  // namespace kilim::port
