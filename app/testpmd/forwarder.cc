@@ -2,9 +2,6 @@
 #include "forwarder.hh"
 
 #include <algorithm>
-#include <atomic>
-#include <cstdio>
-#include <cstring>
 #include <string>
 
 #include <rte_lcore.h>
@@ -14,20 +11,9 @@
 namespace kilim::testpmd {
 namespace {
 
-Exit failed(const std::string& about, const Error& e) {
-  return {1, about + ": " + e.what + " (" + std::strerror(e.code) + ")"};
-}
-
 // Testpmd's default peers: 02:00:00:00:00:PORT.
 Mac default_peer(uint32_t port) {
   return {2, 0, 0, 0, 0, static_cast<uint8_t>(port)};
-}
-
-std::atomic<uint64_t> told_pool_faults{0};
-
-void say_pool_fault(void*, const pool::PoolFault& fault) {
-  told_pool_faults.fetch_add(fault.buffers, std::memory_order_relaxed);
-  std::fprintf(stderr, "kilim-testpmd: %s\n", fault.sentence);
 }
 
 bool settled(Stream& s) noexcept {
@@ -66,19 +52,15 @@ std::variant<std::unique_ptr<Forwarder>, Exit> Forwarder::create(const Options& 
   std::unique_ptr<Forwarder> f(new Forwarder);
   f->options_ = options;
   f->engine_ = find_engine(options.mode);
-  constexpr Step steps[] = {&Forwarder::find_ports,   &Forwarder::choose_lcores,
-                            &Forwarder::make_memory,  &Forwarder::make_lanes,
-                            &Forwarder::make_streams, &Forwarder::start_ports,
-                            &Forwarder::make_workers};
+  constexpr Step steps[] = {&Forwarder::find_ports,  &Forwarder::choose_lcores,
+                            &Forwarder::make_plans,  &Forwarder::make_memory,
+                            &Forwarder::make_lanes,  &Forwarder::make_streams,
+                            &Forwarder::start_ports, &Forwarder::make_workers};
   for (const Step step : steps) {
     if (stop) return Exit{1, "interrupted during set-up; everything is given back"};
     if (auto exit = ((*f).*step)()) return *std::move(exit);
   }
   return f;
-}
-
-uint64_t Forwarder::pool_faults() noexcept {
-  return told_pool_faults.load(std::memory_order_relaxed);
 }
 
 // Ports before caches before pools before the arena.
@@ -148,41 +130,6 @@ port::QueueSizes Forwarder::sizes_of(const port::Port& port) const noexcept {
   return s;
 }
 
-// Enough for every ring to be full, every cache to be full and every lane to hold a burst.
-std::optional<Exit> Forwarder::make_memory() {
-  uint32_t need = static_cast<uint32_t>(lcores_.size()) * (pool::BufferCache::capacity + max_burst);
-  uint32_t headers = 0;
-  for (port::Port* p : ports_) {
-    const port::QueueSizes s = sizes_of(*p);
-    need += s.rxq * s.rxd + s.txq * s.txd;
-    if (engine_->gathered) headers += s.txq * options_.keys;
-  }
-  if (headers != 0) headers += static_cast<uint32_t>(lcores_.size()) * pool::BufferCache::capacity;
-  if (options_.total_mbufs != 0) need = options_.total_mbufs;
-  pool::ArenaConfig config;
-  config.buffers = need + headers;
-  config.stride = pool::stride_for(std::max(options_.mbuf_size, options_.tx_length));
-  config.numa_node = ports_[0]->device().numa_node();
-  auto memory = pool::ArenaMemory::create(config);
-  if (!memory) {
-    const uint64_t mib = (uint64_t{config.buffers} * config.stride >> 20) + 1;
-    return failed("packet buffers, " + std::to_string(mib) + " MiB", memory.error());
-  }
-  memory_.emplace(*std::move(memory));
-  const pool::PoolDebug debug{.on = options_.pool_debug, .report = say_pool_fault};
-  auto pool =
-      pool::Pool::create(memory_->arena(), {.name = "testpmd", .count = need, .debug = debug});
-  if (!pool) return failed("packet pool", pool.error());
-  pool_.emplace(*std::move(pool));
-  if (headers == 0) return std::nullopt;
-  auto header_pool = pool::Pool::create(
-      memory_->arena(),
-      {.name = "testpmd_headers", .first = need, .count = headers, .debug = debug});
-  if (!header_pool) return failed("header pool", header_pool.error());
-  header_pool_.emplace(*std::move(header_pool));
-  return std::nullopt;
-}
-
 std::optional<Exit> Forwarder::make_lanes() {
   for (const uint32_t lcore : lcores_) {
     Lane lane;
@@ -216,13 +163,15 @@ void Forwarder::add_stream(uint32_t port, uint32_t queue) {
   s->cache = lane.cache.get();
   s->headers = lane.headers.get();
   s->burst = options_.burst;
+  s->pieces = buffers_a_packet() + (engine_->splits ? 1 : 0);
+  s->plan = plans_[out];
   const auto peer = options_.peers.find(out);
   s->peer = peer != options_.peers.end() ? peer->second : default_peer(out);
   s->tx_length = options_.tx_length;
   if (options_.num_packets != 0)
     s->tx_limit = options_.num_packets / stream_count_ +
                   (made < options_.num_packets % stream_count_ ? 1 : 0);
-  if (engine_->gathered) s->chains.resize(std::size_t{options_.keys} * 3);
+  if (binds_keys(out)) s->chains.resize(std::size_t{options_.keys} * (burst::max_pieces + 1));
   lane.streams.push_back(std::move(s));
 }
 
@@ -236,25 +185,31 @@ std::optional<Exit> Forwarder::make_streams() {
 Status Forwarder::configure(port::Port& port) {
   const port::QueueSizes sizes = sizes_of(port);
   if (Status s = port.configure(sizes, *memory_); !s) return s;
-  const auto gather_keys = engine_->gathered ? options_.keys : 0;
   for (uint32_t q = 0; q < sizes.rxq; q++) (void)port.set_rx(q, {.cache = lanes_[0].cache.get()});
   for (uint32_t q = 0; q < sizes.txq; q++) (void)port.set_tx(q, {.cache = lanes_[0].cache.get()});
-  for (Lane& lane : lanes_) {
-    for (const auto& s : lane.streams) {
-      if (s->rx == &port)
-        if (Status st = port.set_rx(
-                s->rx_queue, {.cache = s->cache, .events = options_.idle == worker::Idle::sleep});
-            !st)
-          return st;
-      if (s->tx != &port) continue;
-      const port::TxSetup setup{.cache = s->cache,
-                                .config = {.gathered = engine_->gathered},
-                                .keys = gather_keys,
-                                .headers = s->headers};
-      if (Status st = port.set_tx(s->tx_queue, setup); !st) return st;
-    }
-  }
+  for (Lane& lane : lanes_)
+    for (const auto& s : lane.streams)
+      if (Status st = set_up(port, *s); !st) return st;
   return Done{};
+}
+
+// The queues of a stream at a port.
+Status Forwarder::set_up(port::Port& port, const Stream& s) {
+  port::RxSetup rx{.cache = s.cache,
+                   .events = options_.idle == worker::Idle::sleep,
+                   .buffers = buffers_a_packet()};
+  if (engine_->splits)
+    rx.split = {.header_bytes = options_.split.header_bytes, .headers = s.headers};
+  if (s.rx == &port)
+    if (Status st = port.set_rx(s.rx_queue, rx); !st) return st;
+  if (s.tx != &port) return Done{};
+  const bool keys = binds_keys(s.tx_port);
+  return port.set_tx(
+      s.tx_queue,
+      {.cache = s.cache,
+       .config = {.multi_seg = s.pieces > 1, .gathered = keys, .two_pools = engine_->splits},
+       .keys = keys ? options_.keys : 0,
+       .headers = s.headers});
 }
 
 // Testpmd's words: by address unless more is asked.

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -20,10 +21,13 @@ namespace kilim::testpmd {
 struct Lane {
   uint32_t lcore = 0;
   std::unique_ptr<pool::BufferCache> cache;
-  std::unique_ptr<pool::BufferCache> headers;  // mode umr
+  std::unique_ptr<pool::BufferCache> headers;  // modes umr and split
   std::vector<std::unique_ptr<Stream>> streams;
   std::unique_ptr<worker::Worker> worker;
 };
+
+// A step of set-up that an error ended.
+Exit failed(const std::string& about, const Error& e);
 
 class Forwarder {
  public:
@@ -37,6 +41,10 @@ class Forwarder {
   [[nodiscard]] std::span<port::Port* const> ports() const noexcept { return ports_; }
   [[nodiscard]] std::span<Lane> lanes() noexcept { return lanes_; }
   [[nodiscard]] const Engine& engine() const noexcept { return *engine_; }
+  // Mode split: what the chooser decided for packets sent by a port.
+  [[nodiscard]] const chooser::PacketPlan& plan(std::size_t port) const noexcept {
+    return plans_[port];
+  }
   [[nodiscard]] worker::Quiescence& quiescence() noexcept { return *quiescence_; }
   // Misuses of packet buffers that pools of this process have told of, with --pool-debug.
   [[nodiscard]] static uint64_t pool_faults() noexcept;
@@ -55,11 +63,16 @@ class Forwarder {
   std::optional<Exit> find_ports();
   std::optional<Exit> choose_lcores();
   std::optional<Exit> make_memory();
+  std::optional<Exit> make_plans();
   std::optional<Exit> make_lanes();
   std::optional<Exit> make_streams();
   std::optional<Exit> start_ports();
   std::optional<Exit> make_workers();
   void add_stream(uint32_t port, uint32_t queue);
+  Status set_up(port::Port& port, const Stream& stream);
+  [[nodiscard]] uint32_t stride() const noexcept;
+  [[nodiscard]] uint32_t buffers_a_packet() const noexcept;
+  [[nodiscard]] bool binds_keys(std::size_t port) const noexcept;
   Status configure(port::Port& port);
   [[nodiscard]] port::QueueSizes sizes_of(const port::Port& port) const noexcept;
   [[nodiscard]] uint32_t partner(uint32_t port) const noexcept;
@@ -73,6 +86,7 @@ class Forwarder {
   std::vector<uint32_t> lcores_;
   bool alone_ = false;
   uint32_t stream_count_ = 0;
+  std::vector<chooser::PacketPlan> plans_;  // by port; mode split
   std::optional<pool::ArenaMemory> memory_;
   std::optional<pool::Pool> pool_;
   std::optional<pool::Pool> header_pool_;

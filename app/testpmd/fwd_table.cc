@@ -6,7 +6,8 @@ namespace kilim::testpmd {
 namespace {
 
 constexpr const Engine* table[] = {
-    &io_engine, &mac_engine, &macswap_engine, &rxonly_engine, &txonly_engine, &umr_engine,
+    &io_engine,    &mac_engine,    &macswap_engine, &rxonly_engine,
+    &split_engine, &txonly_engine, &umr_engine,
 };
 
 }  // namespace

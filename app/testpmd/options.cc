@@ -45,6 +45,18 @@ std::string parse_idle(Options& o, const char* v) {
   return "it is none of spin, pause, yield, sleep";
 }
 
+std::string parse_way(Options& o, const char* v) {
+  return parse_split_way(o.split, v) ? "" : "it is none of in-place, cheapest, copy, list, key";
+}
+
+std::string parse_header(Options& o, const char* v) {
+  constexpr cli::Range bytes{14, 1024};
+  uint64_t n = 0;
+  if (cli::parse_number(v, bytes, n) != cli::Fault::none) return "it is not 14 to 1024";
+  o.split.header_bytes = static_cast<uint32_t>(n);
+  return "";
+}
+
 std::string parse_json(Options& o, const char* v) {
   o.json = true;
   o.json_file = v == nullptr ? "" : v;
@@ -90,11 +102,14 @@ constexpr cli::Row<Options> rows[] = {
     {0, "nb-cores", "N", &Options::nb_cores, "forwarding lcores: 1 to 128, the main lcore not counted; default 1", {1, 128}},
     {0, "burst", "N", &Options::burst, "packets a burst: 1 to 512; default 32", {1, 512}},
     {0, "mbuf-size", "N", &Options::mbuf_size, "bytes of data of a packet buffer: 128 to 16000; default 2048", {128, 16000}},
+    {0, "max-pkt-len", "BYTES", &Options::max_packet, "longest packet, in several buffers if need be: 64 to 9216; default what a buffer holds", {64, 9216}},
     {0, "total-num-mbufs", "N", &Options::total_mbufs, "packet buffers: 256 to 10000000; default what rings and caches need", {256, 10000000}},
     {0, "pool-debug", nullptr, &Options::pool_debug, "watch every packet buffer: who frees twice, writes too late or keeps one is named on stderr; slow"},
     {0, "eth-peer", "PORT,MAC", parse_peer, "mode mac, txonly: where packets from PORT go; default 02:00:00:00:00:PORT"},
     {0, "txpkts", "BYTES", &Options::tx_length, "mode txonly: bytes a packet, 60 to 9216; default 64", {60, 9216}},
-    {0, "umr-keys", "N", &Options::keys, "mode umr: keys a transmit queue, 64 to 8192, a power of two; default 512", {64, 8192, true}},
+    {0, "umr-keys", "N", &Options::keys, "mode umr, split by keys: keys a transmit queue, 64 to 8192, a power of two; default 512", {64, 8192, true}},
+    {0, "split-header", "BYTES", parse_header, "mode split: bytes in the header's buffer, 14 to 1024; default 64"},
+    {0, "split-way", "WAY", parse_way, "mode split: how header and payload are sent: in-place (list or key, the chooser's choice), cheapest (copies too), copy, list, key; default in-place"},
     {0, "stats-period", "SECONDS", &Options::stats_period, "print statistics every SECONDS, 1 to 3600; default never", {1, 3600}},
     {0, "num-packets", "N", &Options::num_packets, "stop after N packets, 1 or more; default never", {1}},
     {0, "duration", "SECONDS", &Options::duration, "stop after SECONDS, 1 to 1000000; default never", {1, 1000000}},

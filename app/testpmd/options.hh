@@ -10,6 +10,7 @@
 
 #include "cli/options.hh"
 #include "kilim/worker/worker.hh"
+#include "split.hh"
 
 namespace kilim::testpmd {
 
@@ -22,9 +23,11 @@ struct Options {
   uint32_t nb_cores = 1;
   uint32_t burst = 32;
   uint32_t mbuf_size = 2048;
+  uint32_t max_packet = 0;   // bytes of the longest packet; 0: what a buffer holds
   uint32_t total_mbufs = 0;  // 0: what the rings need
   uint32_t tx_length = 64;   // txonly
-  uint32_t keys = 512;       // umr
+  uint32_t keys = 512;       // umr, and split by keys
+  SplitOptions split;
   uint32_t stats_period = 0;
   uint64_t num_packets = 0;
   uint32_t duration = 0;  // seconds

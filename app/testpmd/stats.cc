@@ -54,6 +54,26 @@ void add_counts(cli::JsonObject& to, const port::PortStats& c, uint64_t tx_dropp
   to.number("recoveries", c.recoveries).number("queues_down", c.queues_down);
 }
 
+constexpr chooser::Way split_ways[] = {chooser::Way::copy, chooser::Way::gather_list,
+                                       chooser::Way::inline_key};
+
+void print_split(std::FILE* to, const PortReport& p) {
+  if (p.plan.empty()) return;
+  std::fprintf(to, "  %-14s %s; sent:", "split", p.plan.c_str());
+  for (const chooser::Way w : split_ways)
+    std::fprintf(to, " %s %" PRIu64, chooser::name_of(w), p.sent_by[static_cast<std::size_t>(w)]);
+  std::fprintf(to, "\n");
+}
+
+void add_split(cli::JsonObject& to, const PortReport& p) {
+  if (p.plan.empty()) return;
+  cli::JsonObject split;
+  split.text("plan", p.plan);
+  for (const chooser::Way w : split_ways)
+    split.number(chooser::name_of(w), p.sent_by[static_cast<std::size_t>(w)]);
+  to.object("split", std::move(split));
+}
+
 void print_queues(std::FILE* to, const std::vector<port::RxQueueStats>& queues) {
   if (queues.size() < 2) return;
   for (std::size_t i = 0; i < queues.size(); i++) {
@@ -103,7 +123,8 @@ Report collect(Forwarder& f, double seconds) {
   r.mode = f.engine().name;
   r.seconds = seconds;
   for (port::Port* p : f.ports()) {
-    r.ports.push_back({p->name(), p->device().name(), p->stats(), 0, {}});
+    r.ports.push_back({p->name(), p->device().name(), p->stats(), 0, {}, {}, {}});
+    if (f.engine().splits) r.ports.back().plan = chooser::text_of(f.plan(r.ports.size() - 1));
     for (uint32_t q = 0; q < p->sizes().rxq; q++)
       r.ports.back().rx_queues.push_back(p->rx_stats(q));
     r.ports.back().counts.rx_missed = p->missed();
@@ -113,6 +134,8 @@ Report collect(Forwarder& f, double seconds) {
     for (const auto& s : lane.streams) {
       r.forwarded += s->forwarded.read();
       r.ports[s->tx_port].tx_dropped += s->dropped.read();
+      for (uint32_t i = 0; i < chooser::ways; i++)
+        r.ports[s->tx_port].sent_by[i] += s->sent_by[i].read();
     }
   }
   return r;
@@ -124,6 +147,7 @@ void print_text(std::FILE* to, const Report& r, const char* title) {
     std::fprintf(to, "port %zu (%s on %s)\n", i, r.ports[i].name.c_str(), r.ports[i].hca.c_str());
     print_counts(to, r.ports[i].counts, r.ports[i].tx_dropped);
     print_queues(to, r.ports[i].rx_queues);
+    print_split(to, r.ports[i]);
   }
   std::fprintf(to, "all ports\n");
   print_counts(to, r.total(), r.tx_dropped());
@@ -140,6 +164,7 @@ std::string to_json(const Report& r) {
     port.text("name", p.name).text("hca", p.hca);
     add_counts(port, p.counts, p.tx_dropped);
     add_queues(port, p.rx_queues);
+    add_split(port, p);
   }
   cli::JsonObject total;
   add_counts(total, r.total(), r.tx_dropped());

@@ -3,6 +3,7 @@
 // lcore; reading is safe while workers run.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -17,7 +18,9 @@ struct PortReport {
   std::string hca;
   port::PortStats counts;
   uint64_t tx_dropped = 0;  // received and not taken by this port's transmit queue
-  std::vector<port::RxQueueStats> rx_queues;  // shown where there are several
+  std::vector<port::RxQueueStats> rx_queues;      // shown where there are several
+  std::string plan;                               // mode split: what the chooser decided
+  std::array<uint64_t, chooser::ways> sent_by{};  // likewise: packets that were to go each way
 };
 
 struct Report {

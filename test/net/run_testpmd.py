@@ -6,6 +6,7 @@ Usage: run_testpmd.py KILIM_TESTPMD SOURCE_ROOT KILIM_VHCA CASE     CASE is a fu
 
 import json
 import os
+import random
 import re
 import signal
 import struct
@@ -18,6 +19,7 @@ import dpkt
 from dpkt.dpkt import in_cksum
 
 EAL = ["--no-huge", "--no-shconf", "--no-pci", "--log-level", "error", "-m", "128"]
+ROOM = [*EAL[:-1], "512"]  # for several buffers a packet
 SECONDS = 60
 
 
@@ -47,6 +49,15 @@ class Bench:
                 frame[40:42] = b"\0\0"
                 writer.writepkt(bytes(frame), number / 1000000)
 
+    def jumbo(self, name, count):
+        """Frames of 60 to 9,000 random bytes, the same at every call."""
+        rng = random.Random(9)
+        with open(self.path(name), "wb") as f:
+            writer = dpkt.pcap.Writer(f, snaplen=65535)
+            for number in range(count):
+                size = 60 + number if number < 60 else rng.randrange(60, 9001)
+                writer.writepkt(b"\2" + rng.randbytes(size - 1), number / 1000000)
+
     def same(self, sent, got):
         a, b = (list(self.pcap.frames(self.path(n))) for n in (sent, got))
         assert a == b, f"{sent} has {len(a)} frames, {got} {len(b)}, and they are not the same"
@@ -71,6 +82,10 @@ class Bench:
 
 def vdev(number, wire, more=""):
     return f"net_kilim{number},hca=vhca{number},wire={wire}{more}"
+
+
+def swapped(frames):
+    return [f[6:12] + f[:6] + f[12:] for f in frames]
 
 
 def one_port(b):
@@ -169,8 +184,45 @@ def other_modes(b):
     assert all(len(f) == 128 and f[:6].hex() == "021122334455" for f in sent)
     assert all(in_cksum(f[14:34]) == 0 for f in sent)
     b.stats(port, "--fwd=macswap", "--num-packets=200", "--duration=20", "--json")
-    swapped = [f[6:12] + f[:6] + f[12:] for f in b.pcap.frames(b.path("out.pcap"))]
-    assert swapped == list(b.pcap.frames(b.path("in.pcap")))
+    assert swapped(b.pcap.frames(b.path("out.pcap"))) == list(b.pcap.frames(b.path("in.pcap")))
+
+
+def jumbo(b):
+    """Frames of 60 to 9,000 bytes go over buffers of 2 KiB in each mode that forwards."""
+    b.jumbo("in.pcap", 300)
+    more = ["--max-pkt-len=9000", "--num-packets=300", "--duration=20", "--json"]
+    for mode in ("io", "macswap"):
+        stats, _ = b.stats([vdev(0, "pcap:in.pcap:out.pcap")], f"--fwd={mode}", *more, eal=ROOM)
+        sent, got = (list(b.pcap.frames(b.path(n))) for n in ("in.pcap", "out.pcap"))
+        assert got == (sent if mode == "io" else swapped(sent)), (mode, len(sent), len(got))
+        assert stats["total"]["forwarded"] == stats["total"]["tx_packets"] == 300, stats
+    stats, _ = b.stats([vdev(0, "pcap:in.pcap:out.pcap")], "--fwd=rxonly", *more, eal=ROOM)
+    assert stats["total"]["forwarded"] == stats["total"]["rx_packets"] == 300, stats
+
+
+def split(b):
+    """Split packets come out whole by each way, and the last line says what the chooser decided."""
+    b.jumbo("in.pcap", 300)
+    b.jumbo("in1.pcap", 200)
+    kept = (("in-place", "copy"), ("cheapest", None), ("copy", None), ("list", "inline"), ("key", "copy"))
+    for way, never in kept:
+        stats, text = b.stats([vdev(0, "pcap:in.pcap:out.pcap"), vdev(1, "pcap:in1.pcap:out1.pcap")],
+                              "--fwd=split", f"--split-way={way}", "--max-pkt-len=9000",
+                              "--num-packets=500", "--duration=20", "--json", eal=ROOM)
+        for sent, got in (("in.pcap", "out1.pcap"), ("in1.pcap", "out.pcap")):
+            sent, got = (list(b.pcap.frames(b.path(n))) for n in (sent, got))
+            assert swapped(sent) == got, (way, len(sent), len(got))
+        total = stats["total"]
+        assert total["forwarded"] == total["tx_completed"] == 500, stats
+        assert sum(total["drops"].values()) == 0, stats
+        by = [p["split"] for p in stats["ports"]]
+        assert [s["copy"] + s["list"] + s["inline"] for s in by] == [200, 300], by
+        assert never is None or not any(s[never] for s in by), by
+        assert total["keys_bound"] == sum(s["inline"] for s in by), stats
+        assert len(re.findall(r"^  split .* to \d+ B \(.*\d+ ns\); sent: copy \d", text, re.M)) == 2, text
+        if way in ("copy", "list", "key"):
+            word = "inline" if way == "key" else way
+            assert all(s["plan"].startswith(f"{word} to ") and s[word] > 30 for s in by), by
 
 
 def pool_debug(b):
@@ -235,6 +287,13 @@ def refusals(b):
         (port, ["--num-packets=none"], ["--num-packets=none"]),
         (port, ["--eth-peer=0,02:zz"], ["--eth-peer=0,02:zz", "PORT,"]),
         (port, ["--eth-peer=4,02:00:00:00:00:01"], ["--eth-peer", "port 4"]),
+        (port, ["--split-way=best"], ["--split-way=best", "cheapest"]),
+        (port, ["--split-header=13"], ["--split-header=13", "14 to 1024"]),
+        (port, ["--max-pkt-len=9217"], ["--max-pkt-len=9217", "64 to 9216"]),
+        (port, ["--fwd=umr", "--max-pkt-len=9000"], ["--max-pkt-len", "--mbuf-size"]),
+        (port, ["--max-pkt-len=9000", "--mbuf-size=1000"], ["net_kilim0", "1 to 8 buffers"]),
+        (port, ["--fwd=split", "--split-way=list", "--max-pkt-len=9000", "--mbuf-size=1000"],
+         ["--split-way", "--max-pkt-len"]),
         (port, ["--idle=never"], ["--idle=never", "spin"]),
         (port, ["--unknown"], ["--unknown", "--help"]),
         (port, ["--burst"], ["--burst", "value"]),
@@ -245,7 +304,7 @@ def refusals(b):
         (["net_kilim0,wire=uniix:/tmp/x"], [], ["wire 'uniix:/tmp/x'", "is 'unix:' meant?", "cable:NAME"]),
         (["net_klim0,hca=vhca0"], [], ["net_klim0", "is 'net_kilim' meant?", "net_kilimN"]),
         (["kilim0"], [], ["kilim0", "no such driver", "net_kilimN"]),
-        (port, ["--fwd=mcswap"], ["is 'macswap' meant?", "io, mac, macswap, rxonly, txonly, umr"]),
+        (port, ["--fwd=mcswap"], ["is 'macswap' meant?", "io, mac, macswap, rxonly, split, txonly, umr"]),
         (port, ["--forward-moed=io"], ["is 'forward-mode' meant?"]),
         (["net_kilim0,rxd=1"], [], ["devarg rxd=1", "64 to 8192"]),
         ([*port, "net_kilim1,hca=vhca1,wire=pcap:no-such-file"], [], ["asked for: 2", "come up: 1"]),
@@ -323,7 +382,8 @@ def no_memory(b):
 
 
 CASES = {f.__name__: f for f in (one_port, own_thread, two_ports, two_lcores, four_queues,
-                                 other_modes, pool_debug, stops, interrupted_early, refusals, a_frame_too_long,
+                                 other_modes, jumbo, split, pool_debug, stops, interrupted_early, refusals,
+                                 a_frame_too_long,
                                  a_device_that_dies, a_launched_device_that_dies, no_memory)}
 
 
