@@ -88,7 +88,7 @@ struct Profile {
   bool cq_moderation = true;
   bool real_time_clock = false;   // completions may be stamped with the time of day
   bool cqe_padding = true;        // of 128-byte entries to whole ones
-  bool cqe_compression = true;    // may be asked for; the adapter never finds a reason to
+  bool cqe_compression = true;    // received frames alike share entries where the client asks
   uint8_t log_max_dma_copy = 23;  // bytes; 0: send queues copy nothing
 
   uint32_t max_dm_size = 1u << 17;    // bytes of device memory; 0: the adapter has none

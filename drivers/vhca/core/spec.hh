@@ -62,6 +62,10 @@ struct MrKeys {
   Rkey rkey;
 };
 
+// What a compressed completion says besides its length (PRM "CQ Context", mini_cqe_res_format).
+enum class MiniFormat : uint8_t { none, hash, checksum, checksum_stride };
+inline constexpr uint32_t most_compressed = 128;  // completions of a compressed block
+
 struct CqSpec {
   Va buf;                       // the ring, of the client
   Va record;                    // doorbell record: consumer index, arm word
@@ -72,6 +76,7 @@ struct CqSpec {
   void* owner = nullptr;        // handed back with every event
   bool padded = false;          // 128-byte entries are written whole
   bool time_of_day = false;     // stamps are seconds and nanoseconds of UTC
+  MiniFormat mini = MiniFormat::none;  // none: entries are never compressed
 };
 
 // dci, dct: initiator and target of dynamic connections.

@@ -20,6 +20,7 @@
 #include "vhca/tpt/key_memo.hh"
 #include "vhca/wire/frame_ring.hh"
 #include "vhca/wire/packet.hh"
+#include "vhca/wq/compression.hh"
 #include "vhca/wq/cqe_writer.hh"
 
 namespace kilim::vhca {
@@ -91,8 +92,8 @@ struct Taking {
 // Of one port. Queues have their place by number; one that another is in is made anew.
 struct Row {
   static constexpr std::size_t places = 8;                       // a power of two
-  explicit Row(const EngineContext& c) noexcept : context(c) {}  // leaves `takings` as they are
-  const EngineContext& context;
+  explicit Row(EngineContext& c) noexcept : context(c) {}  // leaves `takings` as they are
+  EngineContext& context;
   std::array<Qp*, places> queues{};
   std::array<Taking, places> takings;  // of those queues
 };
@@ -178,32 +179,45 @@ struct Findings {
   return *tir.table->queues[f.hash.value & (tir.table->queues.size() - 1)];
 }
 
-[[gnu::always_inline]] inline bool put_entry(Taking& t, std::size_t bytes,
+// Where the completion queue compresses.
+[[gnu::noinline]] bool hold_entry(EngineContext& context, const Taking& t,
+                                  std::span<const std::byte> frame) noexcept {
+  Cq& cq = *t.qp->recv_cq;
+  prm::Cqe cqe = t.entry;
+  cqe.op_own = 0;
+  if (says_checksum(cq)) cqe.checksum = packet_checksum(frame);
+  return write_or_hold(context, cq, cqe, static_cast<uint16_t>(t.qp->rq.ci + 1));
+}
+
+[[gnu::always_inline]] inline bool put_entry(EngineContext& context, Taking& t,
+                                             std::span<const std::byte> frame,
                                              const Findings& f) noexcept {
-  const Cq& cq = *t.qp->recv_cq;
+  Cq& cq = *t.qp->recv_cq;
   prm::Cqe& cqe = t.entry;
   cqe.hds_ip_ext = f.words.ok;
   cqe.l4_hdr_type_etc = f.words.type;
   cqe.rx_hash_result = be32{f.hash.value};
   cqe.rx_hash_type = f.hash.type;
-  cqe.byte_cnt = be32{static_cast<uint32_t>(bytes)};
+  cqe.byte_cnt = be32{static_cast<uint32_t>(frame.size())};
   cqe.wqe_counter = be16{t.qp->rq.ci};
+  if (cq.block != nullptr) [[unlikely]]
+    return hold_entry(context, t, frame);
   cqe.op_own =
       prm::cqe::op_own(prm::CqeOpcode::resp_send, false, (cq.producer & cq.spec.cqe_count) != 0);
   const uint32_t slot = cq.producer & (cq.spec.cqe_count - 1);
-  return dma::store_64(cq.spec.buf.value() + uint64_t{slot} * sizeof(cqe), &cqe);
+  if (!dma::store_64(cq.spec.buf.value() + uint64_t{slot} * sizeof(cqe), &cqe)) return false;
+  cq.producer = (cq.producer + 1) & prm::arm::index_mask;
+  return true;
 }
 
 // False: it is not plain, and nothing but bytes behind an unused WQE has changed.
-[[gnu::always_inline]] inline bool take(const EngineContext& context, Taking& t,
+[[gnu::always_inline]] inline bool take(EngineContext& context, Taking& t,
                                         std::span<const std::byte> frame,
                                         const Findings& f) noexcept {
   Qp& qp = *t.qp;
   if (t.left == 0) return false;
   const uint64_t to = target_of(context, qp, frame.size());
-  if (to == 0 || !copy_to_client(to, frame) || !put_entry(t, frame.size(), f)) return false;
-  Cq& cq = *qp.recv_cq;
-  cq.producer = (cq.producer + 1) & prm::arm::index_mask;
+  if (to == 0 || !copy_to_client(to, frame) || !put_entry(context, t, frame, f)) return false;
   qp.rq.ci++;
   t.left--;
   return true;

@@ -9,6 +9,7 @@
 #include "vhca/ethernet/strides.hh"
 #include "vhca/ethernet/tir.hh"
 #include "vhca/wire/packet.hh"
+#include "vhca/wq/compression.hh"
 #include "vhca/wq/cqe_writer.hh"
 #include "vhca/wq/qp_error.hh"
 
@@ -50,6 +51,12 @@ void describe_frame(std::span<const std::byte> frame, prm::Cqe& cqe) noexcept {
   cqe.l4_hdr_type_etc = static_cast<uint8_t>(type);
 }
 
+be16 packet_checksum(std::span<const std::byte> frame) noexcept {
+  const PacketView v = parse_packet(frame);
+  if (v.l3 == L3::none) return {};
+  return be16::from_raw(fold_sum(add_to_sum(0, frame.subspan(v.l3_at, v.l3_end - v.l3_at))));
+}
+
 namespace {
 
 // What steering says of a frame, and the receive WQE that it lies in.
@@ -74,18 +81,23 @@ bool complete(EthState& eth, Qp& qp, std::span<const std::byte> frame, const Sha
   cqe.srqn_uidx = be32{qp.spec.uidx};
   cqe.byte_cnt = be32{bytes};
   cqe.wqe_counter = be16{index};
+  auto next = static_cast<uint16_t>(index + 1);
   if (qp.rq.striding()) {
     const StridePlace at = take_strides(eth, qp, bytes);
     cqe.byte_cnt = be32{at.byte_cnt};
     cqe.wqe_counter = be16{at.first};
     cqe.wqe_id = be16{index};
+    next = static_cast<uint16_t>(at.first + strides_of(qp.rq, bytes));
   } else {
     consume_recv(*eth.context, qp);
   }
   cqe.sop_drop_qpn = be32{qp.alone || marks.tag != 0 ? marks.tag : qp.qpn.value()};
   constexpr auto op = prm::CqeOpcode::resp_send;
   eth.context->journal->cqe(qp.recv_cq->cqn, qp.qpn, static_cast<uint8_t>(op), index, bytes);
-  return write_cqe(*eth.context, *qp.recv_cq, cqe, op, false);
+  if (qp.recv_cq->block == nullptr)
+    return write_cqe(*eth.context, *qp.recv_cq, cqe, op, false);
+  if (says_checksum(*qp.recv_cq)) cqe.checksum = packet_checksum(frame);
+  return write_or_hold(*eth.context, *qp.recv_cq, cqe, next);
 }
 
 enum class Delivered : uint8_t { yes, no_wqe, too_long, queue_down };

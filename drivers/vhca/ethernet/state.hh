@@ -53,6 +53,11 @@ ShapedFrame shape_frame(EthState&, const QpSpec&, std::span<const std::byte> fra
 // What a completion says about the headers of a received frame.
 void describe_frame(std::span<const std::byte> frame, prm::Cqe&) noexcept;
 
+// The sum that a completion carries: of the IP packet, without tags and padding; 0 of other frames
+// (Linux drivers/net/ethernet/mellanox/mlx5/core/en_rx.c, mlx5e_handle_csum() and
+// mlx5e_skb_csum_fixup(), who add those).
+be16 packet_checksum(std::span<const std::byte> frame) noexcept;
+
 // The port of a queue; its number comes from the client.
 EthPort& eth_port(EthState&, uint32_t port) noexcept;
 

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "kilim/prm/doorbell.hh"
@@ -37,6 +38,7 @@ Result<Cqn> create_cq(Hca& h, const CqSpec& s, EventSink* sink) {
   cq->cqn = Cqn{number};
   cq->spec = s;
   cq->sink = sink;
+  if (s.mini != MiniFormat::none) cq->block = std::make_unique<CqeBlock>();
   uar->cqs.push_back(cq);
   h.uars.note_queues(*uar);
   return cq->cqn;

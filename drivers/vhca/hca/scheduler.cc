@@ -17,6 +17,7 @@
 #include "vhca/memory/dma.hh"
 #include "vhca/transport/rendezvous.hh"
 #include "vhca/transport/roce_port.hh"
+#include "vhca/wq/compression.hh"
 #include "vhca/wq/cqe_writer.hh"
 #include "vhca/wq/qp_error.hh"
 
@@ -167,6 +168,7 @@ std::size_t run_engine(Hca& h, std::size_t budget) noexcept {
     roce_timers(h.roce);  // behind the frames: an answer that has come is not late
     if (!h.context.dead) done += roce_answer(h.roce);
   }
+  close_blocks(h.context);
   h.lock.rest(!looks_again(h));
   return done;
 }

@@ -52,6 +52,19 @@ int check_driver_part(const Request& r, const Profile& p, mlx5_ib_create_cq& cmd
   return one_format && (cmd.cqe_comp_res_format & ~cqe_formats) == 0 ? 0 : -EINVAL;
 }
 
+// Linux drivers/infiniband/hw/mlx5/cq.c, mini_cqe_res_format_to_hw().
+MiniFormat mini_format(const mlx5_ib_create_cq& cmd) {
+  if (cmd.cqe_comp_en == 0) return MiniFormat::none;
+  switch (cmd.cqe_comp_res_format) {
+    case MLX5_IB_CQE_RES_FORMAT_HASH:
+      return MiniFormat::hash;
+    case MLX5_IB_CQE_RES_FORMAT_CSUM:
+      return MiniFormat::checksum;
+    default:
+      return MiniFormat::checksum_stride;
+  }
+}
+
 Result<CqObject*> create(Context& context, const CqRequest& q, const Request& r) {
   constexpr uint32_t known =
       IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION | IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN;
@@ -66,6 +79,7 @@ Result<CqObject*> create(Context& context, const CqRequest& q, const Request& r)
               cmd.uar_page_index, false,           static_cast<Object*>(&cq)};
   spec.ignore_overrun = (q.flags & IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN) != 0;
   spec.time_of_day = (cmd.flags & MLX5_IB_CREATE_CQ_FLAGS_REAL_TIME_TS) != 0;
+  spec.mini = mini_format(cmd);
   spec.padded = (cmd.flags & MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD) != 0;
   const QueuePins::Ring ring{spec.buf, uint64_t{spec.cqe_count} * spec.cqe_bytes};
   if (int err = cq.pins.take(context.record_pages, ring, {}, spec.record); err != 0)

@@ -100,13 +100,12 @@ void describe_hashing(const Profile& p, mlx5_ib_query_device_resp& r) {
                         1u << IB_UVERBS_QPT_RAW_PACKET, 0};
 }
 
-// Completion entries. Compression is a wish that the adapter may leave unfulfilled.
+// Completion entries.
 void describe_entries(const Profile& p, mlx5_ib_query_device_resp& r) {
   if (p.cqe_padding) r.flags |= MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_PAD;
   if (!p.cqe_compression) return;
-  constexpr uint32_t entries_in_one = 128;
   r.flags |= MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_COMP;
-  r.cqe_comp_caps.max_num = entries_in_one;
+  r.cqe_comp_caps.max_num = most_compressed;
   r.cqe_comp_caps.supported_format = MLX5_IB_CQE_RES_FORMAT_HASH | MLX5_IB_CQE_RES_FORMAT_CSUM |
                                      MLX5_IB_CQE_RES_FORMAT_CSUM_STRIDX;
 }

@@ -3,12 +3,25 @@
 // wq/cqe_writer.hh writes entries and events.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <memory>
 
 #include "kilim/base/ident.hh"
+#include "kilim/prm/cqe.hh"
 #include "vhca/core/spec.hh"
 
 namespace kilim::vhca {
+
+struct Cq;
+
+// Completions that are about to become one compressed block (wq/compression.hh).
+struct CqeBlock {
+  prm::Cqe title{};
+  std::array<prm::MiniCqe, most_compressed> minis{};
+  uint16_t next_counter = 0;  // wqe_counter of a completion that may follow
+  Cq* next_open = nullptr;    // in EngineContext::open_blocks
+};
 
 struct Cq {
   Cqn cqn;
@@ -31,6 +44,8 @@ struct Cq {
   uint32_t event_at = 0;  // producer index at the last event
   uint64_t event_ns = 0;  // its time
   bool error = false;     // overrun, or its memory is gone: nothing is written any more
+  uint32_t held = 0;      // completions in its block, which are not written yet
+  std::unique_ptr<CqeBlock> block;  // null: entries are never compressed
 };
 
 }  // namespace kilim::vhca

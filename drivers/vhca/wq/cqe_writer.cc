@@ -10,6 +10,7 @@
 #include "kilim/prm/doorbell.hh"
 #include "vhca/core/journal.hh"
 #include "vhca/memory/dma.hh"
+#include "vhca/wq/compression.hh"
 #include "vhca/wq/observer.hh"
 #include "vhca/wq/qp_error.hh"
 
@@ -20,7 +21,7 @@ namespace {
 constexpr uint32_t index_mask = prm::arm::index_mask;
 
 uint32_t unread(const Cq& cq) noexcept {
-  return (cq.producer - cq.consumer) & index_mask;
+  return (cq.producer + cq.held - cq.consumer) & index_mask;
 }
 
 // Where the client is. It passes the last entry of a ring without writing its record: that is made
@@ -52,15 +53,24 @@ const std::byte* first_half(const EngineContext& context, const Cq& cq,
   return cq.spec.padded ? padding : nullptr;
 }
 
+}  // namespace
+
+uint64_t entry_address(const Cq& cq, uint32_t index) noexcept {
+  const uint64_t slot = index & (cq.spec.cqe_count - 1);
+  return cq.spec.buf.value() + slot * cq.spec.cqe_bytes +
+         (cq.spec.cqe_bytes - sizeof(prm::Cqe));
+}
+
 bool store_entry(const EngineContext& context, const Cq& cq, const prm::Cqe& cqe) noexcept {
-  uint64_t slot = cq.producer & (cq.spec.cqe_count - 1);
-  uint64_t at = cq.spec.buf.value() + slot * cq.spec.cqe_bytes + (cq.spec.cqe_bytes - sizeof(cqe));
+  const uint64_t at = entry_address(cq, cq.producer);
   const std::byte* first = first_half(context, cq, cqe);
   if (first != nullptr && !dma::copy_out(Va{at - sizeof(cqe)}, first, sizeof(cqe))) return false;
   uint64_t last;  // with op_own: one store, after all others
   std::memcpy(&last, reinterpret_cast<const std::byte*>(&cqe) + 56, sizeof(last));
   return dma::copy_out(Va{at}, &cqe, 56) && dma::store(Va{at + 56}, last);
 }
+
+namespace {
 
 // The data of a completion, in the entry's own first bytes or in the half before it.
 void carry_data(const EngineContext& context, const Cq& cq, prm::Cqe& cqe) noexcept {
@@ -144,22 +154,32 @@ uint8_t vendor_syndrome(prm::Syndrome s) noexcept {
 
 uint32_t straight_room(Cq& cq) noexcept {
   const uint32_t count = cq.spec.cqe_count;
-  const uint32_t straight = count - (cq.producer & (count - 1));
+  const uint32_t straight = count - ((cq.producer + cq.held) & (count - 1));
   if (cq.spec.ignore_overrun) return straight;
   bool fault = false;
   return has_room(cq, fault) ? std::min(straight, count - unread(cq)) : 0;
 }
 
-bool write_cqe(EngineContext& context, Cq& cq, prm::Cqe& cqe, prm::CqeOpcode op,
-               bool solicited) noexcept {
+uint64_t stamp(const EngineContext& context, const Cq& cq) noexcept {
+  return cq.spec.time_of_day ? time_of_day() : context.now_ns;
+}
+
+bool claim_entry(EngineContext& context, Cq& cq) noexcept {
   if (cq.error) return false;
   bool fault = false;
-  if (!has_room(cq, fault)) {
-    fail_cq(context, cq, fault ? "the doorbell record of a CQ is gone" : "CQ overrun");
-    return false;
-  }
+  if (has_room(cq, fault)) return true;
+  if (cq.held != 0) (void)close_block(context, cq);  // good entries come before the queue's error
+  fail_cq(context, cq, fault ? "the doorbell record of a CQ is gone" : "CQ overrun");
+  return false;
+}
+
+bool write_cqe(EngineContext& context, Cq& cq, prm::Cqe& cqe, prm::CqeOpcode op,
+               bool solicited) noexcept {
+  if (cq.held != 0) [[unlikely]]
+    (void)close_block(context, cq);
+  if (!claim_entry(context, cq)) return false;
   bool error = op == prm::CqeOpcode::req_err || op == prm::CqeOpcode::resp_err;
-  if (!error) cqe.timestamp = be64{cq.spec.time_of_day ? time_of_day() : context.now_ns};
+  if (!error) cqe.timestamp = be64{stamp(context, cq)};
   cqe.signature = 0;
   cqe.op_own |= prm::cqe::op_own(op, solicited, (cq.producer & cq.spec.cqe_count) != 0);
   if (!store_entry(context, cq, cqe)) {

@@ -18,6 +18,7 @@ namespace kilim::vhca {
 class Journal;
 class Observer;
 struct Addresses;
+struct Cq;
 
 struct EngineContext {
   KeyTable* keys = nullptr;
@@ -33,6 +34,7 @@ struct EngineContext {
   bool dead = false;                       // nothing is executed, nothing goes out any more
   bool keeps_answers = false;              // short answers go to entry_data instead of to memory
   std::array<std::byte, 64> entry_data{};  // what the next completion carries, see in_entry.hh
+  Cq* open_blocks = nullptr;  // completion queues with a compressed block that is not written yet
   ErrorList in_error;  // their rings are looked at every turn, without doorbells
 };
 

@@ -46,6 +46,29 @@ static_assert(sizeof(Cqe) == 64 && offsetof(Cqe, rx_hash_result) == 12 &&
               offsetof(Cqe, srqn_uidx) == 32 && offsetof(Cqe, byte_cnt) == 44 &&
               offsetof(Cqe, timestamp) == 48 && offsetof(Cqe, op_own) == 63);
 
+// A completion among those that one compressed block reports: eight of them lie in an entry. What
+// they do not say the block's first entry, its title, says for all (names: mlx5_mini_cqe8 of Linux
+// include/linux/mlx5/device.h).
+struct MiniCqe {
+  be32 result;  // the hash; or mini_cqe::checksum and stride_index
+  be32 byte_cnt;
+};
+static_assert(sizeof(MiniCqe) == 8);
+
+namespace mini_cqe {
+using checksum = Field<&MiniCqe::result, 31, 16>;     // of the IP packet, as Cqe::checksum
+using stride_index = Field<&MiniCqe::result, 15, 0>;  // as wqe_counter of a striding queue
+inline constexpr uint32_t in_entry = sizeof(Cqe) / sizeof(MiniCqe);
+
+// A block of n completions takes n entries: title, eight minis in its second entry, the next eight
+// in its ninth, and so on; the device leaves the others alone (Linux en_rx.c,
+// mlx5e_decompress_cqes_start(); DPDK drivers/net/mlx5/mlx5_rx.c, mlx5_rx_poll_len()). The entry
+// that completion `i` of the block is in, counted from the title:
+constexpr uint32_t entry_of(uint32_t i) noexcept {
+  return i < in_entry ? 1 : i / in_entry * in_entry;
+}
+}  // namespace mini_cqe
+
 // A completion with an error: opcodes req_err and resp_err. The last four bytes are Cqe's.
 struct ErrCqe {
   uint8_t rsvd0[32];
@@ -88,6 +111,9 @@ inline constexpr uint8_t invalid_op_own = 0xf0;  // preset by software: no CQE w
 inline constexpr uint8_t inline_scatter_32 = 0x4;
 inline constexpr uint8_t inline_scatter_64 = 0x8;
 inline constexpr uint8_t format_mask = 0xc;
+// The entry is the title of a compressed block: byte_cnt is the number of its completions, itself
+// the first (MLX5_COMPRESSED of DPDK's mlx5_prm.h).
+inline constexpr uint8_t compressed = 0xc;
 
 // Bits of hds_ip_ext: the device found no error in the link layer, the IP header checksum and the
 // TCP or UDP checksum (MLX5_CQE_L2_OK, L3_OK, L4_OK of mlx5dv.h).

@@ -95,7 +95,7 @@ class Rig {
   Rig& operator=(const Rig&) = delete;
 
   // The n-th queue, ready to send and receive.
-  RawQueue queue(std::size_t n) {
+  RawQueue queue(std::size_t n, MiniFormat mini = MiniFormat::none) {
     RawQueue q;
     q.base = memory + n * RawQueue::bytes;
     std::memset(q.cq(), 0xf0, ring_wqes * 2 * 64);
@@ -104,6 +104,7 @@ class Rig {
     c.record = va(q.cq_record());
     c.cqe_count = ring_wqes * 2;
     c.uar_page = uar->index;
+    c.mini = mini;
     q.cqn = *create_cq(*hca, c, &sink);
     QpSpec s;
     s.type = QpType::raw_packet;
@@ -231,6 +232,8 @@ inline FlowSpec everything() {
 std::span<const kilim::test::Case> eth_receive_cases();
 // Of receive_queues.cc.
 std::span<const kilim::test::Case> receive_queue_cases();
+// Of compression.cc.
+std::span<const kilim::test::Case> compression_cases();
 std::span<const kilim::test::Case> eth_packets_cases();
 std::span<const kilim::test::Case> eth_large_cases();
 std::span<const kilim::test::Case> eth_spread_cases();
