@@ -135,6 +135,18 @@ bool has_multi_packet(ibv_context* context) {
          (dv.flags & MLX5DV_CONTEXT_FLAGS_ENHANCED_MPW) != 0;
 }
 
+// The formats in which completion queues may be compressed, and stamped (mlx5dv_query_device(3)).
+void read_completions(ibv_context* context, device::Caps& caps) {
+  mlx5dv_context dv{};
+  dv.comp_mask = MLX5DV_CONTEXT_MASK_CQE_COMPRESION;
+  if (mlx5dv_query_device(context, &dv) != 0) return;
+  caps.real_time = (dv.flags & MLX5DV_CONTEXT_FLAGS_REAL_TIME_TS) != 0;
+  if (dv.cqe_comp_caps.max_num == 0) return;
+  const uint32_t formats = dv.cqe_comp_caps.supported_format;
+  caps.compressed_hash = (formats & MLX5DV_CQE_RES_FORMAT_HASH) != 0;
+  caps.compressed_checksum = (formats & MLX5DV_CQE_RES_FORMAT_CSUM) != 0;
+}
+
 // The MAC in a default GID: its low eight bytes are the MAC as a modified EUI-64 (RFC 4291,
 // appendix A), that is with ff:fe in the middle and bit 1 of the first byte inverted.
 device::MacAddress mac_of(const ibv_gid& gid) {
@@ -197,6 +209,7 @@ Result<device::Caps> read_caps(ibv_context* context) {
   const bool port_answers = ibv_query_port(context, 1, &port) == 0;
   caps.raw_packet = port_answers && port.link_layer == IBV_LINK_LAYER_ETHERNET;
   caps.multi_packet = caps.raw_packet && has_multi_packet(context);
+  read_completions(context, caps);
   // The kernel reports 1 << log_max_msg (Linux drivers/infiniband/hw/mlx5/main.c,
   // mlx5_query_hca_port()), 1 GiB on the cards known.
   if (port_answers) caps.max_message = std::min(port.max_msg_sz, prm::max_segment_bytes);

@@ -110,6 +110,18 @@ device::CqEvents events_of(ibv_comp_channel* channel) noexcept {
   return {channel->fd, read_events, channel};
 }
 
+// Writes the wish for compression into `attr`.
+Status compress(device::Compression wish, const device::Caps& caps, mlx5dv_cq_init_attr& attr) {
+  if (wish == device::Compression::none) return Done{};
+  const bool hash = wish == device::Compression::hash;
+  if (!(hash ? caps.compressed_hash : caps.compressed_checksum))
+    return Error{EOPNOTSUPP, "the adapter does not compress completions so"};
+  attr.comp_mask |= MLX5DV_CQ_INIT_ATTR_MASK_COMPRESSED_CQE;
+  attr.cqe_comp_res_format =
+      static_cast<uint8_t>(hash ? MLX5DV_CQE_RES_FORMAT_HASH : MLX5DV_CQE_RES_FORMAT_CSUM);
+  return Done{};
+}
+
 }  // namespace
 
 Result<device::CqInfo> Mlx5Device::create_cq(const device::CqRequest& request) {
@@ -122,10 +134,14 @@ Result<device::CqInfo> Mlx5Device::create_cq(const device::CqRequest& request) {
   ibv_cq_init_attr_ex attr{};
   attr.cqe = request.entries;
   attr.channel = channel->get();
-  mlx5dv_cq_init_attr with_size{};
-  with_size.comp_mask = MLX5DV_CQ_INIT_ATTR_MASK_CQE_SIZE;
-  with_size.cqe_size = static_cast<uint16_t>(request.cqe_bytes);
-  ibv_cq_ex* made = mlx5dv_create_cq(context_.get(), &attr, &with_size);
+  if (request.real_time && !caps_.real_time)  // libmlx5 would leave it out silently
+    return Error{EOPNOTSUPP, "the adapter does not stamp completions with the time of day"};
+  if (request.real_time) attr.wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+  mlx5dv_cq_init_attr own{};
+  own.comp_mask = MLX5DV_CQ_INIT_ATTR_MASK_CQE_SIZE;
+  own.cqe_size = static_cast<uint16_t>(request.cqe_bytes);
+  if (Status s = compress(request.compression, caps_, own); !s) return s.error();
+  ibv_cq_ex* made = mlx5dv_create_cq(context_.get(), &attr, &own);
   if (made == nullptr)
     return Error{errno, mem::explain_queue(errno, "the adapter makes no such completion queue")};
   VerbsCq cq{ibv_cq_ex_to_cq(made)};
@@ -135,6 +151,18 @@ Result<device::CqInfo> Mlx5Device::create_cq(const device::CqRequest& request) {
   const device::CqInfo info{device::CqHandle{next_handle_++}, *geometry, events_of(channel->get())};
   cqs_.emplace(info.handle.value(), Cq{*std::move(channel), std::move(cq), geometry->cqe_bytes});
   return info;
+}
+
+Result<queue::DeviceClock> Mlx5Device::clock() {
+  mlx5dv_clock_info info{};
+  if (const int rc = mlx5dv_get_clock_info(context_.get(), &info); rc != 0)
+    return Error{rc, "the kernel does not show the adapter's clock"};
+  return queue::DeviceClock({.ticks = info.last_cycles,
+                             .ns = info.nsec,
+                             .fraction = info.frac,
+                             .mult = info.mult,
+                             .shift = info.shift,
+                             .mask = info.mask});
 }
 
 Status Mlx5Device::destroy_cq(device::CqHandle cq) {

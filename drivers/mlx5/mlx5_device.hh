@@ -38,6 +38,7 @@ class Mlx5Device final : public device::Device {
   mr::WindowSource& windows() noexcept override { return windows_; }
 
   using device::Device::create_cq;
+  Result<queue::DeviceClock> clock() override;
   Result<device::CqInfo> create_cq(const device::CqRequest& request) override;
   Status destroy_cq(device::CqHandle cq) override;
   Result<device::SrqInfo> create_srq(const device::SrqRequest& request) override;

@@ -7,6 +7,8 @@
 #include <set>
 #include <vector>
 
+#include <time.h>
+
 #include "mlx5_fixture.hh"
 
 namespace {
@@ -119,7 +121,47 @@ void rules() {
   EQUAL(b.d.add_rule({.qp = device::QpHandle{999}, .match = {}}).error().code, EINVAL);
 }
 
+uint64_t now(clockid_t clock) {
+  timespec t{};
+  ::clock_gettime(clock, &t);
+  return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(t.tv_nsec);
+}
+
+// The virtual device's ticks are those of CLOCK_MONOTONIC.
+void clocks() {
+  Bench b("rwq4");
+  auto clock = b.d.clock();
+  CU_ASSERT_TRUE_FATAL(clock.ok());
+  constexpr uint64_t slack = 1'000'000, hour = 3600ull * 1'000'000'000;
+  for (const int64_t shift : {int64_t{0}, int64_t(hour), -int64_t(hour)}) {
+    const uint64_t utc = now(CLOCK_REALTIME) + static_cast<uint64_t>(shift);
+    const uint64_t ns = clock->ns(now(CLOCK_MONOTONIC) + static_cast<uint64_t>(shift));
+    CU_ASSERT_TRUE(ns + slack >= utc && ns <= utc + slack);
+  }
+  // By hand: a tick is one nanosecond and a half.
+  const queue::DeviceClock slow(
+      {.ticks = 10, .ns = 1000, .fraction = 1, .mult = 3, .shift = 1, .mask = 0xff});
+  EQUAL(slow.ns(12), 1003u);
+  EQUAL(slow.ns(13), 1005u);
+  EQUAL(slow.ns(7), 996u);
+  EQUAL(slow.ns(0x100 + 12), 1003u);
+  EQUAL(slow.ns(0x100 - 2), 983u);
+  EQUAL(queue::DeviceClock().ns(uint64_t{7} << 32 | 9), 7'000'000'009u);
+}
+
+void compression_and_real_time() {
+  Bench b("rwq5"), timed("rwq6", "real-time");
+  CU_ASSERT_TRUE(b.d.caps().compressed_hash && b.d.caps().compressed_checksum);
+  for (const device::Compression c : {device::Compression::hash, device::Compression::checksum})
+    CU_ASSERT_TRUE(device::make_cq(b.d, {.entries = 64, .compression = c}).ok());
+  const auto refused = b.d.create_cq({.entries = 64, .real_time = true});
+  CU_ASSERT_TRUE(!refused.ok() && refused.error().code == EOPNOTSUPP);
+  CU_ASSERT_TRUE(device::make_cq(timed.d, {.entries = 64, .real_time = true}).ok());
+}
+
 constexpr Case of_rwqs[] = {
+    {"stamps of a device's clock become times", clocks},
+    {"completion queues are compressed and stamped as asked", compression_and_real_time},
     {"a device says how it spreads frames", says_what_it_spreads},
     {"receive work queues have states and refuse what is wrong", work_queues},
     {"tables and hash queue pairs stand on work queues", tables_and_hashes},

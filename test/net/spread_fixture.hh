@@ -114,14 +114,17 @@ struct SpreadBench {
   };
   std::vector<Got> got;
 
-  explicit SpreadBench(uint32_t n, uint32_t buffers = 4096, uint32_t depth = 128)
-      : t(buffers), queues(n) {
+  // `like`: of the receive queues, but for their caches.
+  explicit SpreadBench(uint32_t n, uint32_t buffers = 4096, uint32_t depth = 128,
+                       port::RxSetup like = {.config = {.side = true}})
+      : t(buffers, like.strides.has_value()), queues(n) {
     for (uint32_t q = 0; q < n; q++) caches.push_back(std::make_unique<pool::BufferCache>(t.pool));
     CU_ASSERT_TRUE_FATAL(t.start(*t.near, {.rxd = 64, .txd = 256}).ok());
     CU_ASSERT_TRUE_FATAL(t.far->configure({.rxq = n, .rxd = depth, .txd = 64}, t.memory).ok());
-    for (uint32_t q = 0; q < n; q++)
-      CU_ASSERT_TRUE_FATAL(
-          t.far->set_rx(q, {.cache = caches[q].get(), .config = {.side = true}}).ok());
+    for (uint32_t q = 0; q < n; q++) {
+      like.cache = caches[q].get();
+      CU_ASSERT_TRUE_FATAL(t.far->set_rx(q, like).ok());
+    }
     CU_ASSERT_TRUE_FATAL(t.far->set_tx(0, {.cache = &*t.cache}).ok());
   }
   ~SpreadBench() {
@@ -172,5 +175,6 @@ inline constexpr FrameKind udp4{.carrier = Carrier::ipv4, .protocol = 17};
 // Tables of the program's other sources.
 std::span<const Case> rule_cases();
 std::span<const Case> worker_cases();
+std::span<const Case> form_cases();
 
 }  // namespace kilim::test

@@ -239,5 +239,7 @@ const kilim::test::Case cases[] = {
 
 int main(int argc, char** argv) {
   return kilim::test::run_tables(
-      "spread", {cases, kilim::test::rule_cases(), kilim::test::worker_cases()}, argc, argv);
+      "spread",
+      {cases, kilim::test::rule_cases(), kilim::test::worker_cases(), kilim::test::form_cases()},
+      argc, argv);
 }

@@ -50,12 +50,13 @@ struct TwoPorts {
   std::optional<pool::BufferCache> cache;
   std::unique_ptr<port::Port> near, far;
 
-  static pool::ArenaMemory arena(uint32_t buffers) {
+  static pool::ArenaMemory arena(uint32_t buffers, bool holders) {
     CU_ASSERT_TRUE_FATAL(start_eal());
-    return *std::move(pool::ArenaMemory::create({.buffers = buffers, .side_records = true}));
+    return *std::move(
+        pool::ArenaMemory::create({.buffers = buffers, .side_records = true, .holders = holders}));
   }
-  explicit TwoPorts(uint32_t buffers = 4096)
-      : memory(arena(buffers)),
+  explicit TwoPorts(uint32_t buffers = 4096, bool holders = false)
+      : memory(arena(buffers, holders)),
         pool(*std::move(pool::Pool::create(memory.arena(), {.name = "two", .count = buffers}))) {
     cache.emplace(pool);
     const std::string wire = "cable:" + fresh("c");

@@ -67,15 +67,15 @@ enum class MiniFormat : uint8_t { none, hash, checksum, checksum_stride };
 inline constexpr uint32_t most_compressed = 128;  // completions of a compressed block
 
 struct CqSpec {
-  Va buf;                       // the ring, of the client
-  Va record;                    // doorbell record: consumer index, arm word
-  uint32_t cqe_count = 0;       // a power of two
-  uint32_t cqe_bytes = 64;      // or 128
-  uint32_t uar_page = 0;        // whose doorbell arms it
-  bool ignore_overrun = false;  // a full ring is written on (cqc.oi)
-  void* owner = nullptr;        // handed back with every event
-  bool padded = false;          // 128-byte entries are written whole
-  bool time_of_day = false;     // stamps are seconds and nanoseconds of UTC
+  Va buf;                              // the ring, of the client
+  Va record;                           // doorbell record: consumer index, arm word
+  uint32_t cqe_count = 0;              // a power of two
+  uint32_t cqe_bytes = 64;             // or 128
+  uint32_t uar_page = 0;               // whose doorbell arms it
+  bool ignore_overrun = false;         // a full ring is written on (cqc.oi)
+  void* owner = nullptr;               // handed back with every event
+  bool padded = false;                 // 128-byte entries are written whole
+  bool time_of_day = false;            // stamps are seconds and nanoseconds of UTC
   MiniFormat mini = MiniFormat::none;  // none: entries are never compressed
 };
 

@@ -94,8 +94,7 @@ bool complete(EthState& eth, Qp& qp, std::span<const std::byte> frame, const Sha
   cqe.sop_drop_qpn = be32{qp.alone || marks.tag != 0 ? marks.tag : qp.qpn.value()};
   constexpr auto op = prm::CqeOpcode::resp_send;
   eth.context->journal->cqe(qp.recv_cq->cqn, qp.qpn, static_cast<uint8_t>(op), index, bytes);
-  if (qp.recv_cq->block == nullptr)
-    return write_cqe(*eth.context, *qp.recv_cq, cqe, op, false);
+  if (qp.recv_cq->block == nullptr) return write_cqe(*eth.context, *qp.recv_cq, cqe, op, false);
   if (says_checksum(*qp.recv_cq)) cqe.checksum = packet_checksum(frame);
   return write_or_hold(*eth.context, *qp.recv_cq, cqe, next);
 }

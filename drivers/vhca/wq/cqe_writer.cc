@@ -57,8 +57,7 @@ const std::byte* first_half(const EngineContext& context, const Cq& cq,
 
 uint64_t entry_address(const Cq& cq, uint32_t index) noexcept {
   const uint64_t slot = index & (cq.spec.cqe_count - 1);
-  return cq.spec.buf.value() + slot * cq.spec.cqe_bytes +
-         (cq.spec.cqe_bytes - sizeof(prm::Cqe));
+  return cq.spec.buf.value() + slot * cq.spec.cqe_bytes + (cq.spec.cqe_bytes - sizeof(prm::Cqe));
 }
 
 bool store_entry(const EngineContext& context, const Cq& cq, const prm::Cqe& cqe) noexcept {

@@ -22,9 +22,9 @@ namespace kilim::vhca {
 // the caller takes its queue to error.
 bool write_cqe(EngineContext&, Cq&, prm::Cqe& cqe, prm::CqeOpcode op, bool solicited) noexcept;
 
-// The steps of write_cqe(), for blocks (wq/compression.hh): whether there is a free entry (false: the
-// CQ is in error), the time that an entry carries, where the last 64 bytes of entry `index` are, and
-// storing `cqe` as the next one, with its op_own as the last of all.
+// The steps of write_cqe(), for blocks (wq/compression.hh): whether there is a free entry (false:
+// the CQ is in error), the time that an entry carries, where the last 64 bytes of entry `index`
+// are, and storing `cqe` as the next one, with its op_own as the last of all.
 bool claim_entry(EngineContext&, Cq&) noexcept;
 uint64_t stamp(const EngineContext&, const Cq&) noexcept;
 uint64_t entry_address(const Cq&, uint32_t index) noexcept;

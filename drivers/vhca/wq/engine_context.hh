@@ -35,7 +35,7 @@ struct EngineContext {
   bool keeps_answers = false;              // short answers go to entry_data instead of to memory
   std::array<std::byte, 64> entry_data{};  // what the next completion carries, see in_entry.hh
   Cq* open_blocks = nullptr;  // completion queues with a compressed block that is not written yet
-  ErrorList in_error;  // their rings are looked at every turn, without doorbells
+  ErrorList in_error;         // their rings are looked at every turn, without doorbells
 };
 
 }  // namespace kilim::vhca

@@ -11,6 +11,12 @@ uint32_t receive(RxQueue& q, std::span<pool::Handle> out, RxConfig c) noexcept {
   for (const Simd s : {Simd::base, Simd::avx2}) n += select_rx(c, s).burst(q, out);
   return n;
 }
+uint32_t receive_other_forms(RxQueue& q, std::span<pool::Handle> out, RxConfig c) noexcept {
+  uint32_t n = rx_refill_strides(q) + strided_rx.burst(q, out);
+  rx_forget_strides(q);
+  n += select_compressed_rx(c).burst(q, out);
+  return n + q.rq.oldest_counter() + q.strides.bytes();
+}
 template <typename Queue>
 uint64_t messages(RecvQueue<Queue>& q) noexcept {
   uint64_t sum = rx_refill(q);
@@ -39,7 +45,7 @@ uint32_t restart_chain(RxQueue& q) noexcept {
   return last;
 }
 uint32_t restart(RxQueue& q, const RxPlace& place) noexcept {
-  uint32_t last = place.head_bytes() + q.rq.geometry().wqe_count;
+  uint32_t last = place.head_bytes() + place.room() + q.rq.geometry().wqe_count;
   q.rq.reset([&last](uint32_t index) noexcept { last = index; });
   q.rq.release_owner();
   return last;

@@ -25,10 +25,11 @@ namespace kilim::burst {
 // Counts since the queue was made. Its worker adds, any thread reads.
 struct RxCounters {
   Counter packets, bytes;
-  Counter errors;     // completions with an error; their buffers were freed
-  Counter too_long;   // how many of the errors: frames longer than a buffer; the queue goes on
-  Counter no_buffer;  // refills that found the pool empty
-  Counter failures;   // times that an error ended the queue
+  Counter errors;      // completions with an error; their buffers were freed
+  Counter too_long;    // how many of the errors: frames longer than a buffer; the queue goes on
+  Counter no_buffer;   // refills that found the pool empty
+  Counter failures;    // times that an error ended the queue
+  Counter compressed;  // packets that shared entries of the completion queue
 };
 
 class RxChain;
@@ -40,10 +41,18 @@ struct RxQueue {
   pool::BufferCache* cache;  // of the same worker
   pool::Arena arena;
   uint16_t head_lines = 0;  // those of the ring's RxPlace
-  uint16_t refill_at = 32;  // fewest free WQEs for which a doorbell is rung
-  Flag failed{};            // the device flushed the queue; the control lcore recovers it
+  static constexpr uint32_t usual_refill = 32;
+  uint16_t refill_at = usual_refill;  // fewest free WQEs for which a doorbell is rung
+  Flag failed{};                      // the device flushed the queue; the control lcore recovers it
   RxCounters counters{};
   RxChain* chain = nullptr;  // of receives into several buffers each (burst/rx_chain.hh)
+  // Of rx_burst_compressed(): whether minis say the hash, and how many completions of the block at
+  // the front of the completion queue have been received.
+  bool mini_hash = false;
+  uint32_t block_done = 0;
+  // Of rx_burst_strides(): strides of the oldest buffer that are used up, packets that hold it.
+  RxStrides strides{};
+  uint32_t strides_used = 0, strides_held = 0;
 };
 
 // Posts buffers until the receive ring is full or the pool is empty, and rings once; returns

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// RxRing: the producer's side of a receive queue whose WQEs are one buffer of the arena each, or
-// begin with one (rx_chain.hh). Length and key are written once; a refill writes addresses only.
-// Owner: the queue's worker. Never allocates from a heap, blocks or logs.
+// RxRing: the producer's side of a receive queue whose WQEs are one buffer of the arena each, for
+// one packet or, cut into strides, for many; or begin with one (rx_chain.hh). Length and key are
+// written once; a refill writes addresses only. Owner: the queue's worker. Never allocates from a
+// heap, blocks or logs.
 #pragma once
 
 #include <cstddef>
@@ -26,17 +27,29 @@
 
 namespace kilim::burst {
 
+// How a buffer is cut for several packets: each begins at a stride of its own.
+struct RxStrides {
+  uint8_t log_bytes = 0;  // of a stride, at least 6; 0: a buffer is for one packet
+  uint8_t log_count = 0;  // of a buffer
+
+  [[nodiscard]] uint32_t count() const noexcept { return 1u << log_count; }
+  [[nodiscard]] uint32_t bytes() const noexcept { return 1u << (log_bytes + log_count); }
+};
+
 // Where packets go: buffers of `arena` from their `head_lines`-th line on, under `key`.
 struct RxPlace {
   pool::Arena arena;
   Lkey key;                 // of the arena, for this device
   uint16_t head_lines = 0;  // 64-byte lines left free before the data
   uint32_t length = 0;      // bytes of data; 0: up to the buffer's end
+  RxStrides strides;        // then without head_lines
 
   [[nodiscard]] uint32_t head_bytes() const noexcept {
     return head_lines * static_cast<uint32_t>(cacheline_bytes);
   }
-  [[nodiscard]] uint32_t length_in_buffer() const noexcept {
+  // Bytes of a buffer that the device may fill.
+  [[nodiscard]] uint32_t room() const noexcept {
+    if (strides.log_bytes != 0) return strides.bytes();
     return length != 0 ? length : arena.room() - head_bytes();
   }
 };
@@ -47,6 +60,7 @@ class RxRing {
   RxRing(const queue::RqGeometry& geometry, std::span<uint32_t> indices,
          const RxPlace& place) noexcept
       : geometry_(geometry),
+        segments_(geometry.buf + (place.strides.log_bytes != 0 ? octoword_bytes : 0)),
         indices_(indices.data()),
         mask_(geometry.wqe_count - 1),
         stride_(place.arena.stride()),
@@ -54,12 +68,12 @@ class RxRing {
     KILIM_ASSERT(queue::is_power_of_two(geometry.wqe_count) &&
                  indices.size() >= geometry.wqe_count);
     KILIM_ASSERT(geometry.stride >= octoword_bytes && geometry.stride % octoword_bytes == 0);
-    const uint32_t length = place.length_in_buffer();
+    const auto before = static_cast<std::size_t>(segments_ - geometry.buf);
     for (uint32_t i = 0; i < geometry.wqe_count; i++) {
-      std::byte* const wqe = geometry.buf + std::size_t{i} * geometry.stride;
-      queue::store_pointer(wqe, 0, length, place.key);
-      if (geometry.stride > octoword_bytes)
-        queue::store_pointer(wqe + octoword_bytes, 0, 0, Lkey{prm::list_end_lkey});
+      std::byte* const segment = segments_ + std::size_t{i} * geometry.stride;
+      queue::store_pointer(segment, 0, place.room(), place.key);
+      if (geometry.stride > before + octoword_bytes)
+        queue::store_pointer(segment + octoword_bytes, 0, 0, Lkey{prm::list_end_lkey});
     }
   }
   RxRing(RxRing&&) = default;
@@ -80,6 +94,8 @@ class RxRing {
     const uint32_t to_end = mask_ + 1 - at, all = posted();
     return {indices_ + at, all < to_end ? all : to_end};
   }
+  // The counter of the oldest receive.
+  [[nodiscard]] uint16_t oldest_counter() const noexcept { return static_cast<uint16_t>(ci_); }
   // The buffer of the WQE at `counter` (from a CQE).
   [[nodiscard]] uint32_t index(uint16_t counter) const noexcept {
     return indices_[counter & mask_];
@@ -141,7 +157,7 @@ class RxRing {
   template <Simd S>
   void store_addresses(uint32_t at, uint32_t count) const noexcept {
     constexpr std::size_t address = offsetof(prm::DataSeg, addr);
-    std::byte* to = geometry_.buf + std::size_t{at} * geometry_.stride + address;
+    std::byte* to = segments_ + std::size_t{at} * geometry_.stride + address;
     const std::size_t step = geometry_.stride;
     const uint32_t* const from = indices_ + at;
     uint32_t i = 0;
@@ -190,6 +206,7 @@ class RxRing {
 #endif
 
   queue::RqGeometry geometry_;
+  std::byte* segments_;  // the first WQE's data segment; those of striding queues open with a link
   uint32_t* indices_;
   uint32_t mask_;
   uint32_t stride_;  // from one buffer to the next

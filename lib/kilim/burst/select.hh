@@ -12,6 +12,8 @@
 #include "kilim/burst/config.hh"
 #include "kilim/burst/rx.hh"
 #include "kilim/burst/rx_chain.hh"
+#include "kilim/burst/rx_compressed.hh"
+#include "kilim/burst/rx_strides.hh"
 #include "kilim/burst/simd.hh"
 #include "kilim/burst/tx.hh"
 
@@ -53,6 +55,10 @@ constexpr TxVariant tx_row() {
   return {Simd::base, C, &tx_burst<C>, &tx_reclaim<C>};
 }
 template <std::size_t... I>
+constexpr auto compressed_table(std::index_sequence<I...>) {
+  return std::array{RxVariant{Simd::base, rx_config(I), &rx_burst_compressed<rx_config(I)>}...};
+}
+template <std::size_t... I>
 constexpr auto tx_table(std::index_sequence<I...>) {
   return std::array {
 #if defined(__SSE4_1__)
@@ -70,6 +76,9 @@ constexpr auto rx_chain_table(std::index_sequence<I...>) {
 
 // All of them; of those with one configuration the best comes first.
 inline constexpr auto rx_variants = detail::rx_table(std::make_index_sequence<rx_configs>{});
+// Of queues whose completions are compressed, by the configuration's number.
+inline constexpr auto compressed_rx_variants =
+    detail::compressed_table(std::make_index_sequence<rx_configs>{});
 inline constexpr auto tx_variants = detail::tx_table(std::make_index_sequence<tx_configs>{});
 // Of queues with several buffers a receive; without vectors.
 inline constexpr auto rx_chain_variants =
@@ -87,6 +96,13 @@ constexpr const RxVariant& select_rx_chain(RxConfig c) noexcept {
     if (v.config == c) return v;
   return rx_chain_variants.back();  // never: it has all configurations
 }
+constexpr const RxVariant& select_compressed_rx(RxConfig c) noexcept {
+  for (const RxVariant& v : compressed_rx_variants)
+    if (v.config == c) return v;
+  return compressed_rx_variants.back();
+}
+// Of queues whose buffers hold several packets, which have no configuration.
+inline constexpr RxVariant strided_rx{Simd::base, {}, &rx_burst_strides};
 constexpr const TxVariant& select_tx(TxConfig c, Simd have) noexcept {
   for (const TxVariant& v : tx_variants)
     if (v.config == c && v.needs <= have) return v;
@@ -94,6 +110,8 @@ constexpr const TxVariant& select_tx(TxConfig c, Simd have) noexcept {
 }
 
 static_assert(select_rx({.side = true}, Simd::base).burst == &rx_burst<RxConfig{.side = true}>);
+static_assert(select_compressed_rx({.vlan = true}).burst ==
+              &rx_burst_compressed<RxConfig{.vlan = true}>);
 static_assert(select_tx({.gathered = true}, Simd::base).burst ==
               &tx_burst<TxConfig{.gathered = true}>);
 static_assert(select_tx({.multi_seg = true}, Simd::base).reclaim ==

@@ -49,6 +49,9 @@ struct Caps {
   bool signature_4048 = false;                      // blocks of 4048 bytes
   uint32_t max_qp_wr = 0;                           // work requests of one queue
   uint32_t max_cqe = 0;                             // entries of one completion queue
+  bool compressed_hash = false;                     // completion queues may be compressed so
+  bool compressed_checksum = false;                 // (device::Compression)
+  bool real_time = false;                           // completions may carry the time of day
   uint32_t max_sge = 0;                             // pieces of one request
   uint32_t max_message = prm::max_segment_bytes;    // bytes of one message
   mr::OdpCaps odp;

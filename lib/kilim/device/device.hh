@@ -18,6 +18,7 @@
 #include "kilim/mr/mkey_source.hh"
 #include "kilim/mr/registrar.hh"
 #include "kilim/mr/window_source.hh"
+#include "kilim/queue/device_clock.hh"
 
 namespace kilim::device {
 
@@ -96,6 +97,11 @@ class Device {
   // started; nullopt: not reported. Reads a sysfs file.
   [[nodiscard]] virtual std::optional<uint64_t> out_of_buffer([[maybe_unused]] uint8_t port) const {
     return std::nullopt;
+  }
+
+  // What stamps of completions mean now. EOPNOTSUPP: the device has no clock that the kernel reads.
+  virtual Result<queue::DeviceClock> clock() {
+    return Error{EOPNOTSUPP, "the device's clock is not known"};
   }
 
   // True: the adapter is dead; requests only end with an error, and nothing can be created.

@@ -19,10 +19,16 @@ using QpHandle = Ident<struct QpHandleTag, uint32_t>;
 using SrqHandle = Ident<struct SrqHandleTag, uint32_t>;  // 0: none
 using FlowHandle = Ident<struct FlowHandleTag, uint32_t>;
 
+// Completions of frames that are alike share entries, and each of them still says its length and
+// this; everything else is said once for all (mlx5dv_create_cq(3), cqe_comp_res_format).
+enum class Compression : uint8_t { none, hash, checksum };
+
 struct CqRequest {
-  uint32_t entries = 0;     // the device may round up
-  uint32_t cqe_bytes = 64;  // 64, or 128 with room for 64 bytes of a message
-  bool channel = false;     // it has a completion channel of its own: queue::Cq::arm()
+  uint32_t entries = 0;                         // the device may round up
+  uint32_t cqe_bytes = 64;                      // 64, or 128 with room for 64 bytes of a message
+  bool channel = false;                         // it has a completion channel: queue::Cq::arm()
+  Compression compression = Compression::none;  // for bursts that read it only
+  bool real_time = false;  // stamps are the time of day instead of ticks of the device's clock
 };
 
 // Where the events of a completion queue arrive: a descriptor to poll(2) and the way to read them.

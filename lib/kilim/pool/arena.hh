@@ -103,11 +103,17 @@ class Arena {
   }
   // For BufferCache: takes one holder away. True: it was the last, and the buffer is free. The last
   // one sees what the others did before (as rte_mbuf_refcnt_update).
-  [[nodiscard]] bool drop(uint32_t index) const noexcept {
-    ExtraHolders& others = extra(index);
-    if (others.load(std::memory_order_acquire) == 0) return true;
-    if (others.fetch_sub(1, std::memory_order_acq_rel) != 0) return false;
-    others.store(0, std::memory_order_relaxed);  // another dropped it in between
+  [[nodiscard]] bool drop(uint32_t index) const noexcept { return drop(index, 1); }
+  // The same of `holds` at once, all of which are the caller's.
+  [[nodiscard]] bool drop(uint32_t index, uint16_t holds) const noexcept {
+    ExtraHolders& all = extra(index);
+    const auto last = static_cast<uint16_t>(holds - 1);  // what is there if nobody else holds it
+    if (all.load(std::memory_order_acquire) == last) {
+      if (last != 0) all.store(0, std::memory_order_relaxed);
+      return true;
+    }
+    if (all.fetch_sub(holds, std::memory_order_acq_rel) != last) return false;
+    all.store(0, std::memory_order_relaxed);  // others dropped it in between
     return true;
   }
 

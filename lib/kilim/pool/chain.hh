@@ -135,7 +135,7 @@ inline uint32_t drop_empty(std::span<Handle> packet, BufferCache& cache) noexcep
 inline uint32_t copy_packet(std::span<const Handle> packet, BufferCache& cache,
                             std::span<Handle> out, uint32_t head) noexcept {
   const Arena& arena = cache.arena();
-  KILIM_ASSERT(head < arena.room() && head <= max_stride);
+  KILIM_ASSERT(head < arena.room() && head <= max_offset);
   const uint32_t total = packet_length(packet), room = arena.room();
   const uint32_t pieces = (total + head + room - 1) / room;
   const uint32_t wanted = pieces == 0 ? 1 : pieces;

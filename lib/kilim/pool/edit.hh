@@ -51,10 +51,10 @@ inline std::byte* append(const Arena& arena, Handle& h, uint32_t bytes) noexcept
   return end;
 }
 // The data begin `bytes` later. Returns where; nullptr: there are fewer, or the place is beyond
-// what a handle can say, which is in foreign buffers of more than max_stride bytes only
+// what a handle can say (max_offset)
 // (rte_pktmbuf_adj).
 inline std::byte* adjust(const Arena& arena, Handle& h, uint32_t bytes) noexcept {
-  if (bytes > h.length || h.offset() + bytes > max_stride) return nullptr;
+  if (bytes > h.length || h.offset() + bytes > max_offset) return nullptr;
   detail::move_data(h, h.offset() + bytes, h.length - bytes);
   return arena.data(h);
 }

@@ -15,14 +15,14 @@ namespace kilim::pool {
 struct Handle {
   uint32_t index = 0;
   uint16_t length = 0;  // bytes of data
-  uint16_t meta = 0;    // 15:2 data offset in bytes, then the flags below (ADR 0036)
+  uint16_t meta = 0;    // 15:3 data offset in bytes, then the flags below (ADR 0036)
 
-  static constexpr uint32_t offset_shift = 2;
+  static constexpr uint32_t offset_shift = 3;
   static constexpr uint16_t more = 1u << 0;  // the packet continues in the next handle
   static constexpr uint16_t side = 1u << 1;  // the buffer's side record is valid
   // The index is no buffer but the slot of an mkey (burst::MkeySlots) over the handles behind it,
   // `length` bytes together. Only in a packet's first handle. An offset that no buffer has.
-  static constexpr uint16_t key = 0xfffc;
+  static constexpr uint16_t key = 0xfff8;
 
   [[nodiscard]] constexpr uint32_t offset() const noexcept {
     return static_cast<uint32_t>(meta) >> offset_shift;
@@ -32,13 +32,15 @@ struct Handle {
 };
 static_assert(sizeof(Handle) == 8);
 
-// The longest stride of an arena in bytes: 255 lines. No data begin further behind.
+// The longest stride of an arena in bytes: 255 lines.
 inline constexpr uint32_t max_stride = 255 * static_cast<uint32_t>(cacheline_bytes);
-static_assert(max_stride << Handle::offset_shift < Handle::key);
+// The furthest byte of a buffer at which data may begin.
+inline constexpr uint32_t max_offset = 8190;
+static_assert(max_offset << Handle::offset_shift < Handle::key);
 
 // The meta of a handle without flags whose data begin `offset` bytes from the buffer's start.
 constexpr uint16_t meta_at(uint32_t offset) noexcept {
-  KILIM_ASSERT(offset <= max_stride);
+  KILIM_ASSERT(offset <= max_offset);
   return static_cast<uint16_t>(offset << Handle::offset_shift);
 }
 // The same for lines of 64 bytes.

@@ -27,6 +27,9 @@ void cache_free(BufferCache& s, std::span<const Handle> in) noexcept {
 void cache_free_indices(BufferCache& s, std::span<const uint32_t> in) noexcept {
   s.free_indices(in);
 }
+void cache_free_holds(BufferCache& s, Handle h) noexcept {
+  s.free_holds(h.index, h.length);
+}
 void cache_free_one(BufferCache& s, Handle h) noexcept {
   s.free_one(h);
 }

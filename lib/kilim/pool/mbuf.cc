@@ -220,7 +220,7 @@ bool MbufPool::may_send(const rte_mbuf& packet, std::size_t room) const noexcept
   if (packet.nb_segs > room || packet.nb_segs > max_segments) return false;
   if ((packet.ol_flags & RTE_MBUF_F_TX_OFFLOAD_MASK & ~fulfilled_) != 0) return false;
   for (const rte_mbuf* m = &packet; m != nullptr; m = m->next)
-    if (m->pool != mempool_ || !RTE_MBUF_DIRECT(m) || m->data_len == 0 || m->data_off > max_stride)
+    if (m->pool != mempool_ || !RTE_MBUF_DIRECT(m) || m->data_len == 0 || m->data_off > max_offset)
       return false;
   return true;
 }

@@ -161,6 +161,17 @@ class BufferCache {
   // holders (Arena::share) is free when the last of them frees it.
   [[gnu::always_inline]] void free(std::span<const Handle> handles) noexcept { free_row(handles); }
   void free_indices(std::span<const uint32_t> indices) noexcept { free_row(indices); }
+  // Gives back `holds` of a buffer's holders at once; requires Arena::has_holders().
+  void free_holds(uint32_t index, uint16_t holds) noexcept {
+    owner_.check();
+    if (pool_->keeps_all()) {
+      for (uint32_t i = 0; i < holds; i++) put(index);
+      return;
+    }
+    if (!arena_.drop(index, holds)) return;
+    if (top_ == capacity) spill();
+    slots_[top_++] = index;
+  }
   [[gnu::always_inline]] void free_one(Handle h) noexcept {
     owner_.check();
     put(h.index);

@@ -54,7 +54,7 @@ void Port::unconfigure() noexcept {
 
 Status Port::set_rx(uint32_t queue, const RxSetup& setup) {
   if (started_ || queue >= rx_.size()) return Error{EINVAL, "no such receive queue to set up"};
-  if (Status s = check_rx(setup, arena_, device().caps(), info_); !s) return s;
+  if (Status s = check_rx(setup, sizes_, arena_, device().caps(), info_); !s) return s;
   rx_[queue].setup = setup;
   return Done{};
 }
@@ -86,7 +86,7 @@ Status Port::start() {
 bool Port::wants_rwqs() const noexcept {
   if (!parts_.device->caps().spread.usable()) return false;
   if (rx_.size() > 1 || rss_asked_) return true;
-  return rx_[0].setup.strip_vlan;
+  return needs_rwq(rx_[0].setup);
 }
 
 // Each transmit queue is a raw packet queue pair; the first one may carry the receive queue too.

@@ -10,6 +10,18 @@ bool depth_ok(uint32_t n) noexcept {
   return n >= min_depth && n <= max_depth && (n & (n - 1)) == 0;
 }
 
+burst::RxStrides strides_of(const RxSetup& setup) noexcept {
+  if (!setup.strides) return {};
+  return {static_cast<uint8_t>(setup.strides->log_bytes),
+          static_cast<uint8_t>(setup.strides->log_count)};
+}
+
+// A ring of few buffers is filled up early.
+uint16_t refill_at(uint32_t wqes) noexcept {
+  constexpr uint32_t usual = burst::RxQueue::usual_refill;
+  return static_cast<uint16_t>(wqes / 4 < usual ? (wqes + 3) / 4 : usual);
+}
+
 }  // namespace
 
 Status check_sizes(const QueueSizes& s) noexcept {
@@ -29,7 +41,7 @@ void attach_chain(RxSlot& slot, const queue::RqGeometry& rq, const burst::RxPlac
   slot.missing.assign(rq.wqe_count, 0);
   slot.chain = std::make_unique<burst::RxChain>(
       rq, slot.further, slot.missing,
-      burst::RxChainPlace{first.arena, first.key, segments, first.length_in_buffer()},
+      burst::RxChainPlace{first.arena, first.key, segments, first.room()},
       *slot.setup.cache);
   slot.queue->chain = slot.chain.get();
   slot.burst = burst::select_rx_chain(slot.setup.config).burst;
@@ -42,15 +54,38 @@ void attach_rx(RxSlot& slot, const queue::RqGeometry& rq, const pool::Arena& are
   slot.discarded = std::make_unique<Counter>();
   slot.stopped = false;
   slot.revival = {};
-  const burst::RxPlace place{arena, key, slot.setup.head_lines, slot.setup.split.header_bytes};
-  slot.queue =
-      std::make_unique<burst::RxQueue>(burst::RxQueue{.rq = burst::RxRing(rq, slot.buffers, place),
-                                                      .cq = queue::Cq(slot.cq->geometry),
-                                                      .cache = &slot.setup.first_cache(),
-                                                      .arena = arena,
-                                                      .head_lines = slot.setup.head_lines});
-  slot.burst = burst::select_rx(slot.setup.config, burst::widest_simd()).burst;
-  if (slot.setup.segments() > 1) attach_chain(slot, rq, place);
+  const RxSetup& s = slot.setup;
+  const burst::RxPlace place{arena, key, s.head_lines, s.split.header_bytes, strides_of(s)};
+  slot.queue = std::make_unique<burst::RxQueue>(
+      burst::RxQueue{.rq = burst::RxRing(rq, slot.buffers, place),
+                     .cq = queue::Cq(slot.cq->geometry),
+                     .cache = &s.first_cache(),
+                     .arena = arena,
+                     .head_lines = s.head_lines,
+                     .refill_at = refill_at(rq.wqe_count),
+                     .mini_hash = s.compression == device::Compression::hash,
+                     .strides = place.strides});
+  slot.burst = s.strides ? burst::strided_rx.burst
+               : s.compression != device::Compression::none
+                   ? burst::select_compressed_rx(s.config).burst
+                   : burst::select_rx(s.config, burst::widest_simd()).burst;
+  if (s.segments() > 1) attach_chain(slot, rq, place);
+}
+
+uint32_t drop_frames(burst::RxQueue& q) noexcept {
+  uint32_t frames = 0;
+  for (const prm::Cqe* e; (e = q.cq.peek(0)) != nullptr;) {
+    const bool good = !queue::Cq::is_error(e->op_own);
+    const bool filler =
+        q.strides.log_bytes != 0 && (e->byte_cnt.host() & prm::cqe::stride_filler) != 0;
+    const uint32_t n = good ? queue::Cq::completions(*e) : 1;
+    if (good && !filler) frames += n;
+    q.cq.consume_block(n);
+  }
+  frames -= q.block_done;
+  q.block_done = 0;
+  if (q.strides.log_bytes != 0) burst::rx_forget_strides(q);
+  return frames;
 }
 
 void attach_tx(TxSlot& slot, const pool::Arena& arena, Lkey key, bool multi_packet) {
@@ -83,6 +118,7 @@ void attach_tx(TxSlot& slot, const pool::Arena& arena, Lkey key, bool multi_pack
 }
 
 uint32_t refill(burst::RxQueue& q) noexcept {
+  if (q.strides.log_bytes != 0) return burst::rx_refill_strides(q);
   return q.chain == nullptr ? burst::rx_refill(q) : burst::rx_refill_chain(q);
 }
 
@@ -102,6 +138,7 @@ PostedBuffers posted_buffers(RxSlot& slot) {
   if (slot.queue == nullptr) return all;
   all.first.reserve(slot.queue->rq.posted());
   slot.queue->rq.release_owner();
+  if (slot.queue->strides.log_bytes != 0) burst::rx_forget_strides(*slot.queue);
   slot.queue->rq.reset([&all](uint32_t index) noexcept { all.first.push_back(index); });
   if (slot.chain == nullptr) return all;
   all.others.reserve(slot.chain->held());

@@ -48,6 +48,13 @@ struct RxSetup {
   bool events = false;      // its worker may sleep: Port::arm_rx(), Port::watch_rx()
   uint32_t buffers = 1;     // of `cache` that a packet may take: jumbo frames over small buffers
   RxSplit split;
+  // Completions that are alike share entries.
+  device::Compression compression = device::Compression::none;
+  // Several packets in one buffer, which each of them holds; rxd counts strides then. Without side
+  // records and head_lines, and with an arena that has holders.
+  std::optional<device::Strides> strides = std::nullopt;
+  bool real_time = false;  // config.timestamp is the time of day instead of ticks
+  bool lro = false;        // TCP segments joined by the device: refused, no device offers it
 
   // Segments of a receive WQE. More than one: packets are chains of handles.
   [[nodiscard]] uint32_t segments() const noexcept {
@@ -58,10 +65,6 @@ struct RxSetup {
     return split.header_bytes != 0 ? *split.headers : *cache;
   }
 };
-
-// EINVAL or EOPNOTSUPP with a sentence: the set-up does not fit the arena, the device or its port.
-Status check_rx(const RxSetup& setup, const pool::Arena& arena, const device::Caps& caps,
-                const device::PortInfo& port) noexcept;
 
 // The caches that a receive queue's buffers come from and return to: those of its worker, or while
 // that is away the control lcore's own.
@@ -84,6 +87,12 @@ struct OwnRxCaches {
   operator RxCaches() noexcept { return {first, others}; }
   pool::BufferCache first, others;
 };
+
+// EINVAL, EOPNOTSUPP with a sentence: what does not fit to the device, to the arena or together.
+Status check_rx(const RxSetup& setup, const QueueSizes& sizes, const pool::Arena& arena,
+                const device::Caps& caps, const device::PortInfo& port) noexcept;
+// Whether the queue has to be a receive work queue.
+bool needs_rwq(const RxSetup& setup) noexcept;
 
 struct TxSetup {
   pool::BufferCache* cache = nullptr;
@@ -146,10 +155,14 @@ void attach_rx(RxSlot& slot, const queue::RqGeometry& rq, const pool::Arena& are
 // `multi_packet`: the device has such WQEs; packets of several pieces or keys do without.
 void attach_tx(TxSlot& slot, const pool::Arena& arena, Lkey key, bool multi_packet);
 
-// Posts receives until the ring is full or a pool is empty; returns how many.
+// Posts receives until the ring is full or a pool is empty, as the queue's burst does; returns how
+// many.
 uint32_t refill(burst::RxQueue& queue) noexcept;
 // Makes these the caches of a receive queue.
 void use_caches(burst::RxQueue& queue, RxCaches caches) noexcept;
+// Empties the completion queue; returns the frames that nobody received. The device writes to
+// neither queue any more, and the ring's buffers have the ring's hold only afterwards.
+uint32_t drop_frames(burst::RxQueue& queue) noexcept;
 // Frees the buffers that lie in a receive ring. The device does not write there any more.
 void empty_rx(burst::RxQueue& queue, RxCaches caches) noexcept;
 

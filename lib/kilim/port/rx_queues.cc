@@ -32,14 +32,21 @@ bool wait_for(worker::Quiescence* workers, device::Device& device) noexcept {
 }  // namespace
 
 Status Port::make_rwq(RxSlot& rx) {
-  auto cq = device::make_cq(device(), {.entries = sizes_.rxd, .channel = rx.setup.events});
+  // A block that is received in part keeps its entries, while its receives are posted anew.
+  const bool blocks = rx.setup.compression != device::Compression::none;
+  auto cq = device::make_cq(device(), {.entries = blocks ? 2 * sizes_.rxd : sizes_.rxd,
+                                       .channel = rx.setup.events,
+                                       .compression = rx.setup.compression,
+                                       .real_time = rx.setup.real_time});
   if (!cq) return cq.error();
   rx.cq = *std::move(cq);
-  auto rwq = device::make_rwq(device(), {.cq = rx.cq->handle,
-                                         .recv_wrs = sizes_.rxd,
-                                         .max_recv_sge = rx.setup.segments(),
-                                         .strip_vlan = rx.setup.strip_vlan,
-                                         .strides = {}});
+  auto rwq = device::make_rwq(
+      device(),
+      {.cq = rx.cq->handle,
+       .recv_wrs = rx.setup.strides ? sizes_.rxd >> rx.setup.strides->log_count : sizes_.rxd,
+       .max_recv_sge = rx.setup.segments(),
+       .strip_vlan = rx.setup.strip_vlan,
+       .strides = rx.setup.strides});
   if (!rwq) return rwq.error();
   rx.rwq = *std::move(rwq);
   attach_rx(rx, rx.rwq->rq, arena_, region_->region().lkey);
@@ -71,10 +78,7 @@ Status Port::halt_rx(RxSlot& rx, RxCaches caches) noexcept {
   q.cq.release_owner();
   const Status s = device().set_rwq_state(rx.rwq->handle, device::RwqState::reset);
   if (!s && !device().lost()) return s;
-  queue::Completion late[16];
-  for (uint32_t n; (n = q.cq.poll(late)) != 0;)
-    for (uint32_t i = 0; i < n; i++)
-      if (late[i].ok()) rx.discarded->add(1);
+  rx.discarded->add(drop_frames(q));
   q.cq.restore_record();
   empty_rx(q, caches);
   q.rq.release_owner();

@@ -13,6 +13,29 @@ constexpr uint32_t around_mtu = ether_header_bytes + 8;  // and two VLAN tags
 // Where a port does not tell: what mlx5's interfaces take at most (ip -d link: maxmtu 9978).
 constexpr uint32_t longest_mtu = 9978;
 
+Status check_strides(const RxSetup& setup, const QueueSizes& sizes, const pool::Arena& arena,
+                     const device::SpreadCaps& caps) noexcept {
+  const device::Strides& s = *setup.strides;
+  if (caps.max_strides_log == 0)
+    return Error{EOPNOTSUPP, "the device has no receives of several packets"};
+  if (s.log_bytes < caps.min_stride_log_bytes || s.log_bytes > caps.max_stride_log_bytes ||
+      s.log_count < caps.min_strides_log || s.log_count > caps.max_strides_log)
+    return Error{EINVAL, "strides of this size or number are beyond the device's limits"};
+  if (s.log_bytes + s.log_count > 31 || (1u << (s.log_bytes + s.log_count)) > arena.room())
+    return Error{EINVAL, "the strides of a receive are more than a buffer of the arena holds"};
+  if (!arena.has_holders())
+    return Error{EINVAL, "packets share a buffer: the arena needs ArenaConfig::holders"};
+  if (setup.config != burst::RxConfig{})
+    return Error{EINVAL, "packets that share a buffer have no side records"};
+  if (setup.head_lines != 0)
+    return Error{EINVAL, "no lines are left free before packets that share a buffer"};
+  if (setup.compression != device::Compression::none)
+    return Error{EINVAL, "a receive queue has strides or compressed completions, not both"};
+  if (sizes.rxd >> s.log_count < 2)
+    return Error{EINVAL, "rxd must be the strides of two buffers at least"};
+  return Done{};
+}
+
 bool over(const pool::BufferCache& cache, const pool::Arena& arena) noexcept {
   return cache.arena().memory().data() == arena.memory().data();
 }
@@ -40,18 +63,42 @@ bool beyond_mtu(const RxSetup& s, const pool::Arena& arena, uint32_t frame_mtu) 
   return first + uint64_t{s.segments() - 2} * arena.room() >= longest;
 }
 
+// What a queue wants besides plain receives of one packet in one buffer.
+Status check_form(const RxSetup& s, const QueueSizes& sizes, const pool::Arena& arena,
+                  const device::Caps& caps) noexcept {
+  if (s.real_time && !caps.real_time)
+    return Error{EOPNOTSUPP, "the device does not stamp frames with the time of day"};
+  if (s.lro) return Error{EOPNOTSUPP, "the device does not join TCP segments (LRO)"};
+  if (needs_rwq(s) && !caps.spread.usable())
+    return Error{EOPNOTSUPP, "the device has no receive work queues, which this needs"};
+  const bool compressed = s.compression != device::Compression::none;
+  const bool hash = s.compression == device::Compression::hash;
+  if (compressed && !(hash ? caps.compressed_hash : caps.compressed_checksum))
+    return Error{EOPNOTSUPP, "the device does not compress completions so"};
+  if (s.segments() > 1 && (compressed || s.strides))
+    return Error{EINVAL,
+                 "packets of several buffers go with neither strides nor compressed completions"};
+  return s.strides ? check_strides(s, sizes, arena, caps.spread) : Status{Done{}};
+}
+
 }  // namespace
 
-Status check_rx(const RxSetup& s, const pool::Arena& arena, const device::Caps& caps,
-                const device::PortInfo& port) noexcept {
+bool needs_rwq(const RxSetup& setup) noexcept {
+  return setup.strip_vlan || setup.strides || setup.real_time ||
+         setup.compression != device::Compression::none;
+}
+
+Status check_rx(const RxSetup& s, const QueueSizes& sizes, const pool::Arena& arena,
+                const device::Caps& caps, const device::PortInfo& port) noexcept {
   if (s.cache == nullptr) return Error{EINVAL, "a receive queue needs its worker's cache"};
   if (s.config.side && !arena.has_side())
     return Error{EINVAL, "side records were not asked of the arena"};
   const uint64_t head = uint64_t{s.head_lines} * cacheline_bytes;
-  if (head >= arena.room() || head > pool::max_stride)
+  if (head >= arena.room() || head > pool::max_offset)
     return Error{EINVAL, "the lines left free before the data leave no room for it"};
   if (s.strip_vlan && !caps.spread.strip_vlan)
     return Error{EOPNOTSUPP, "the device does not strip VLAN tags"};
+  if (Status form = check_form(s, sizes, arena, caps); !form) return form;
   if (Status split = check_split(s, arena); !split) return split;
   if (s.buffers == 0 || s.segments() > burst::max_rx_segments)
     return Error{EINVAL, "a packet takes 1 to 8 buffers, its header's included"};

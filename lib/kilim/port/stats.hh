@@ -29,8 +29,9 @@ struct PortStats {
 struct RxQueueStats {
   uint64_t packets = 0, bytes = 0;
   uint64_t errors = 0, too_long = 0, discarded = 0, no_buffer = 0;
-  bool down = false;     // because of an error
-  bool stopped = false;  // by stop_rx()
+  uint64_t compressed = 0;  // packets that shared entries of the completion queue
+  bool down = false;        // because of an error
+  bool stopped = false;     // by stop_rx()
 };
 struct TxQueueStats {
   uint64_t packets = 0, bytes = 0;

@@ -136,6 +136,7 @@ inline constexpr uint8_t l4_none = 0, l4_tcp = 1, l4_udp = 2, l4_tcp_empty_ack =
 // wqe_counter is then the first stride, wqe_id the WQE.
 inline constexpr uint32_t stride_filler = 1u << 31;
 inline constexpr uint32_t strides_shift = 16;
+inline constexpr uint32_t strides_mask = 0x7fff;
 
 // rx_hash_type: 1:0 the addresses that were hashed, 3:2 whose ports (Linux
 // include/linux/mlx5/device.h, CQE_RSS_HTYPE_IP and CQE_RSS_HTYPE_L4).

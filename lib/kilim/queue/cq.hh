@@ -80,6 +80,31 @@ class Cq {
     record_store(geometry_.record, be32{ci_ & 0xffffff});
   }
 
+  // Returns the entries of a compressed block of `n` completions whose title peek(0) has returned.
+  // The device does not write all of them: they are marked, as the next pass over the ring would
+  // take them for new ones (DPDK drivers/net/mlx5/mlx5_rx.c, mlx5_rx_poll_len(), "Invalidate").
+  void consume_block(uint32_t n) noexcept {
+    KILIM_ASSERT(n != 0 && n <= ring_.mask + 1);
+    for (uint32_t i = 1; i < n; i++) {
+      const Place at = ring_.place(ci_ + i);
+      geometry_.buf[at.cqe - geometry_.buf + offsetof(prm::Cqe, op_own)] =
+          std::byte(prm::cqe::invalid_op_own | at.owner);
+    }
+    consume(n);
+  }
+  // The i-th mini of the compressed block whose title is at peek(0).
+  [[nodiscard]] const prm::MiniCqe& mini(uint32_t i) const noexcept {
+    const Place at = ring_.place(ci_ + prm::mini_cqe::entry_of(i));
+    return reinterpret_cast<const prm::MiniCqe*>(at.cqe)[i % prm::mini_cqe::in_entry];
+  }
+  // Completions that the entry of a good CQE stands for.
+  static uint32_t completions(const prm::Cqe& e) noexcept {
+    return is_compressed(e.op_own) ? e.byte_cnt.host() : 1;
+  }
+  static bool is_compressed(uint8_t op_own) noexcept {
+    return (op_own & prm::cqe::format_mask) == prm::cqe::compressed;
+  }
+
   // Writes the consumer index again: libmlx5 writes its own, which is not ours, when it takes a
   // queue pair to RESET.
   void restore_record() noexcept { consume(0); }

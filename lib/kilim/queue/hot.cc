@@ -3,6 +3,7 @@
 // be checked: no heap, lock, log, throw, virtual or system call. Never run.
 #include "kilim/queue/completion.hh"
 #include "kilim/queue/cq.hh"
+#include "kilim/queue/device_clock.hh"
 #include "kilim/queue/eth_row.hh"
 #include "kilim/queue/eth_wqe.hh"
 #include "kilim/queue/geometry.hh"
@@ -38,8 +39,19 @@ uint32_t cursor(Sq& q) noexcept {
   return c.straight(4) && c.line() != nullptr ? c.room().value() : c.qpn().value();
 }
 
+uint64_t time_of(const ClockSample& s, uint64_t stamp) noexcept {
+  return DeviceClock(s).ns(stamp) - DeviceClock().ns(stamp);
+}
 uint32_t row(const Cq& q) noexcept {
   return q.row().count;
+}
+uint32_t block(Cq& q) noexcept {
+  const prm::Cqe* e = q.peek(0);
+  if (e == nullptr || !Cq::is_compressed(e->op_own)) return 0;
+  const uint32_t n = Cq::completions(*e);
+  const uint32_t last = q.mini(n - 1).byte_cnt.host();
+  q.consume_block(n);
+  return last;
 }
 
 #if defined(__SSE4_1__)

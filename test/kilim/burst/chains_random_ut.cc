@@ -66,7 +66,7 @@ struct Bench {
            .head_lines = l.head_lines,
            .refill_at = 8},
         chain(geometry(), further, missing,
-              {arena, arena_key, l.segments, place().length_in_buffer()}, cache) {
+              {arena, arena_key, l.segments, place().room()}, cache) {
     rx.chain = &chain;
   }
   queue::RqGeometry geometry() { return {ring.data(), wqes, wqe_bytes, &record}; }

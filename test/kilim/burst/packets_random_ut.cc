@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "burst_fixture.hh"
+#include "case_tables.hh"
 #include "kilim/burst/select.hh"
+#include "packets_forms.hh"
 #include "ut.hh"
 
 namespace {
@@ -18,26 +20,10 @@ using namespace kilim::burst;
 using pool::Handle;
 using test::arena_key;
 using test::Bench;
+using test::expected_side;
 
 constexpr uint32_t rounds = 400;
 
-// What the side record of a CQE with these fields is to be.
-pool::SideRecord expected_side(const prm::Cqe& e, RxConfig c, const pool::SideRecord& before) {
-  static constexpr uint32_t l3[] = {0, 0xe0, 0x90, 0};  // -, IPv6, IPv4, -
-  static constexpr uint32_t l4[] = {0x600, 0x100, 0x200, 0x100, 0x100, 0, 0, 0};
-  pool::SideRecord r = before;
-  r.rx_hash = e.rx_hash_result.host();
-  const uint32_t network = l3[e.l4_hdr_type_etc >> 2 & 3];
-  const bool fragment = (e.l4_hdr_type_etc & 0x80) != 0;
-  r.packet_type = 1 | network;
-  if (network != 0) r.packet_type |= fragment ? 0x300 : l4[e.l4_hdr_type_etc >> 4 & 7];
-  r.flags = (r.rx_hash != 0 ? 1u << 1 : 0u) | ((e.hds_ip_ext & 2) != 0 ? 1u << 7 : 0u) |
-            ((e.hds_ip_ext & 4) != 0 ? 1u << 8 : 0u);
-  r.vlan = c.vlan ? e.vlan_info.host() : uint16_t{0};
-  if (c.vlan && (e.l4_hdr_type_etc & 1) != 0) r.flags |= 1u << 0 | 1u << 6;
-  if (c.timestamp) r.timestamp = e.timestamp.host();
-  return r;
-}
 bool same(const pool::SideRecord& a, const pool::SideRecord& b) {
   return std::memcmp(&a, &b, sizeof a) == 0;
 }
@@ -243,4 +229,25 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("burst_packets_random", cases)
+kilim::pool::SideRecord kilim::test::expected_side(const prm::Cqe& e, burst::RxConfig c,
+                                                   const pool::SideRecord& before) {
+  static constexpr uint32_t l3[] = {0, 0xe0, 0x90, 0};  // -, IPv6, IPv4, -
+  static constexpr uint32_t l4[] = {0x600, 0x100, 0x200, 0x100, 0x100, 0, 0, 0};
+  pool::SideRecord r = before;
+  r.rx_hash = e.rx_hash_result.host();
+  const uint32_t network = l3[e.l4_hdr_type_etc >> 2 & 3];
+  const bool fragment = (e.l4_hdr_type_etc & 0x80) != 0;
+  r.packet_type = 1 | network;
+  if (network != 0) r.packet_type |= fragment ? 0x300 : l4[e.l4_hdr_type_etc >> 4 & 7];
+  r.flags = (r.rx_hash != 0 ? 1u << 1 : 0u) | ((e.hds_ip_ext & 2) != 0 ? 1u << 7 : 0u) |
+            ((e.hds_ip_ext & 4) != 0 ? 1u << 8 : 0u);
+  r.vlan = c.vlan ? e.vlan_info.host() : uint16_t{0};
+  if (c.vlan && (e.l4_hdr_type_etc & 1) != 0) r.flags |= 1u << 0 | 1u << 6;
+  if (c.timestamp) r.timestamp = e.timestamp.host();
+  return r;
+}
+
+int main(int argc, char** argv) {
+  return kilim::test::run_tables("burst_packets_random", {cases, kilim::test::forms_cases()}, argc,
+                                 argv);
+}
