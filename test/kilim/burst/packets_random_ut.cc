@@ -9,8 +9,8 @@
 
 #include "burst_fixture.hh"
 #include "case_tables.hh"
+#include "forms_cases.hh"
 #include "kilim/burst/select.hh"
-#include "packets_forms.hh"
 #include "ut.hh"
 
 namespace {
