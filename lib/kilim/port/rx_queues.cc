@@ -32,9 +32,10 @@ bool wait_for(worker::Quiescence* workers, device::Device& device) noexcept {
 }  // namespace
 
 Status Port::make_rwq(RxSlot& rx) {
-  // A block that is received in part keeps its entries, while its receives are posted anew.
+  // A block that is received in part keeps its entries, while its receives are posted anew. Of an
+  // even number libmlx5 makes twice as many.
   const bool blocks = rx.setup.compression != device::Compression::none;
-  auto cq = device::make_cq(device(), {.entries = blocks ? 2 * sizes_.rxd : sizes_.rxd,
+  auto cq = device::make_cq(device(), {.entries = blocks ? 2 * sizes_.rxd - 1 : sizes_.rxd,
                                        .channel = rx.setup.events,
                                        .compression = rx.setup.compression,
                                        .real_time = rx.setup.real_time});

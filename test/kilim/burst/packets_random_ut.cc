@@ -185,7 +185,7 @@ class Sender {
     EQUAL_FATAL(data.byte_count.host(), uint32_t{h.length});
     EQUAL_FATAL(data.lkey.host(), arena_key.value());
     EQUAL_FATAL(data.addr.host(), reinterpret_cast<uint64_t>(b_.memory.data()) +
-                                      uint64_t{h.index} * pool::default_stride + (h.meta >> 2));
+                                      uint64_t{h.index} * pool::default_stride + h.offset());
     bytes_ += h.length;
   }
   void complete() {
