@@ -4,8 +4,8 @@
 // share buffers, each byte of which belongs to one at a time.
 #include <algorithm>
 #include <deque>
-#include <map>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "burst_fixture.hh"
@@ -200,6 +200,9 @@ class Strided {
     while (!held_.empty()) give_back();
     cache_->flush();
     EQUAL(pool_->available(), buffers);
+    std::array<uint32_t, 2 * buffers> all{};
+    EQUAL(pool_->pop(all), buffers);
+    EQUAL(std::set<uint32_t>(all.begin(), all.begin() + buffers).size(), buffers);
     for (const pool::ExtraHolders& e : extra_) EQUAL(e.load(), 0);
   }
 
