@@ -12,9 +12,11 @@ uint32_t receive(RxQueue& q, std::span<pool::Handle> out, RxConfig c) noexcept {
   return n;
 }
 uint32_t receive_other_forms(RxQueue& q, std::span<pool::Handle> out, RxConfig c) noexcept {
-  uint32_t n = rx_refill_strides(q) + strided_rx.burst(q, out);
+  uint32_t n = rx_refill_strides(q) + rx_burst_strides(q, out);
   rx_forget_strides(q);
-  n += select_compressed_rx(c).burst(q, out);
+  constexpr auto all = detail::compressed_table(std::make_index_sequence<rx_configs>{});
+  n += select_compressed_rx(c).burst(q, out) + static_cast<uint32_t>(all.size());
+  n += rx_burst_compressed<RxConfig{.side = true}>(q, out);
   return n + q.rq.oldest_counter() + q.strides.bytes();
 }
 template <typename Queue>
