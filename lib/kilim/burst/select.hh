@@ -69,7 +69,7 @@ constexpr auto tx_table(std::index_sequence<I...>) {
   };
 }
 template <std::size_t... I>
-constexpr auto rx_chain_table(std::index_sequence<I...>) {
+constexpr auto chains(std::index_sequence<I...>) {
   return std::array{RxVariant{Simd::base, rx_config(I), &rx_burst_chain<rx_config(I)>}...};
 }
 }  // namespace detail
@@ -81,8 +81,7 @@ inline constexpr auto compressed_rx_variants =
     detail::compressed_table(std::make_index_sequence<rx_configs>{});
 inline constexpr auto tx_variants = detail::tx_table(std::make_index_sequence<tx_configs>{});
 // Of queues with several buffers a receive; without vectors.
-inline constexpr auto rx_chain_variants =
-    detail::rx_chain_table(std::make_index_sequence<rx_configs>{});
+inline constexpr auto rx_chain_variants = detail::chains(std::make_index_sequence<rx_configs>{});
 static_assert(max_rx_segments <= max_pieces, "what is received can be sent");
 
 // The best variant of a configuration that needs no more than `have` (widest_simd()).
