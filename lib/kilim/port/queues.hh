@@ -84,7 +84,7 @@ inline RxCaches caches_of(const RxSetup& s) noexcept {
 struct OwnRxCaches {
   explicit OwnRxCaches(const RxSetup& s) noexcept
       : first(s.first_cache().pool()), others(s.cache->pool()) {}
-  operator RxCaches() noexcept { return {first, others}; }
+  RxCaches both() noexcept { return {first, others}; }
   pool::BufferCache first, others;
 };
 

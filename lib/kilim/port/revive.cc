@@ -108,7 +108,7 @@ Status Port::revive_pair(std::size_t index, pool::BufferCache& cache,
   if (rx != nullptr) {
     rx->queue->rq.release_owner();
     rx->queue->cq.release_owner();
-    use_caches(*rx->queue, rx_caches.emplace(rx->setup));
+    use_caches(*rx->queue, rx_caches.emplace(rx->setup).both());
     recovery.rq = &rx->queue->rq;
     recovery.recv_cq = &rx->queue->cq;
   }
@@ -119,7 +119,7 @@ Status Port::revive_pair(std::size_t index, pool::BufferCache& cache,
   tx.queue->sq.release_owner();
   tx.queue->cq.release_owner();
   if (rx == nullptr) return s;
-  if (s) restart_rx(*rx, *rx_caches);
+  if (s) restart_rx(*rx, rx_caches->both());
   use_caches(*rx->queue, caches_of(rx->setup));
   return s;
 }

@@ -100,7 +100,7 @@ Status Port::stop_rx(uint32_t queue, worker::Quiescence* workers) {
     return Error{ETIMEDOUT, "a worker has not left the receive queue in a second"};
   }
   OwnRxCaches caches(rx.setup);
-  if (Status s = halt_rx(rx, caches); !s) return s;  // revive() or stop() goes on
+  if (Status s = halt_rx(rx, caches.both()); !s) return s;  // revive() or stop() goes on
   rx.stopped = true;
   rx.revival = {};
   return Done{};
@@ -111,8 +111,8 @@ Status Port::start_rx(uint32_t queue) {
   RxSlot& rx = rx_[queue];
   if (!rx.stopped) return Done{};
   OwnRxCaches caches(rx.setup);
-  if (Status s = run_rx(rx, caches); !s) {
-    (void)halt_rx(rx, caches);
+  if (Status s = run_rx(rx, caches.both()); !s) {
+    (void)halt_rx(rx, caches.both());
     return s;
   }
   rx.stopped = false;
@@ -169,7 +169,7 @@ void Port::revive_rwqs(worker::Quiescence* workers) noexcept {
     if (workers != nullptr && !workers->passed(r.token)) continue;
     r.stage = Revival::Stage::dead;
     OwnRxCaches caches(rx.setup);
-    if (!halt_rx(rx, caches) || !run_rx(rx, caches)) continue;
+    if (!halt_rx(rx, caches.both()) || !run_rx(rx, caches.both())) continue;
     recoveries_.add(1);
     r.stage = Revival::Stage::up;
     rx.queue->failed.set(false);
