@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// CRC-32 eight bytes at a time ("slicing by 8", Kounavis and Berry, Intel 2005).
+// CRC-32 eight bytes at a time ("slicing by 8", Kounavis and Berry, Intel 2005), and which way is
+// taken.
 #include "vhca/wire/crc32.hh"
 
 #include <array>
@@ -29,9 +30,7 @@ constexpr Tables make_tables() noexcept {
 }
 constexpr Tables tables = make_tables();
 
-}  // namespace
-
-uint32_t crc32_add(uint32_t state, std::span<const std::byte> bytes) noexcept {
+uint32_t add_by_tables(uint32_t state, std::span<const std::byte> bytes) noexcept {
   const std::byte* p = bytes.data();
   std::size_t left = bytes.size();
   for (; left >= 8; left -= 8, p += 8) {
@@ -46,6 +45,22 @@ uint32_t crc32_add(uint32_t state, std::span<const std::byte> bytes) noexcept {
     state = state >> 8 ^ tables[0][(state ^ std::to_integer<uint32_t>(*p)) & 0xff];
   }
   return state;
+}
+
+}  // namespace
+
+uint32_t crc32_add_by(crc32_fold::Way way, uint32_t state,
+                      std::span<const std::byte> bytes) noexcept {
+  if (bytes.size() >= crc32_fold::least && way != crc32_fold::Way::none) {
+    std::array<std::byte, 16> folded;
+    bytes = bytes.subspan(crc32_fold::fold(way, state, bytes, folded));
+    state = add_by_tables(0, folded);
+  }
+  return add_by_tables(state, bytes);
+}
+
+uint32_t crc32_add(uint32_t state, std::span<const std::byte> bytes) noexcept {
+  return crc32_add_by(crc32_fold::best(), state, bytes);
 }
 
 }  // namespace kilim::vhca

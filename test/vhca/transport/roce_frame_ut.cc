@@ -2,12 +2,19 @@
 // RoCEv2 frames: the ICRC against a packet captured elsewhere and against the CRC done bit by bit,
 // headers there and back, and bytes that are no packet.
 #include <array>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <random>
+#include <string>
 #include <vector>
 
+#include <zlib.h>
+
 #include "ut.hh"
+#include "vhca/memory/valgrind.hh"
 #include "vhca/transport/icrc.hh"
 #include "vhca/transport/roce_frame.hh"
 #include "vhca/wire/crc32.hh"
@@ -44,6 +51,39 @@ void the_crc_is_ethernets() {
   EQUAL(crc32_add(~0u, ones), 0xdebb20e3);
 }
 
+// Against zlib, which is nobody of ours: any length, place and state, as a whole and in two pieces.
+void every_way_to_the_crc_is_zlibs() {
+  using crc32_fold::Way;
+  std::vector<Way> ways = {Way::none};
+  if (crc32_fold::best() != Way::none) ways.push_back(Way::narrow);
+  if (crc32_fold::best() == Way::wide) ways.push_back(Way::wide);
+  std::mt19937 rng(7);
+  Bytes memory(16 * 1024 + 64);
+  for (std::byte& b : memory) b = static_cast<std::byte>(rng());
+  for (std::size_t i = 0; i < 4000; i++) {
+    const std::size_t bytes = i < 400 ? i : rng() % (16 * 1024), at = rng() % 64;
+    const auto piece = std::span<const std::byte>(memory).subspan(at, bytes);
+    const uint32_t begun = i % 2 == 0 ? 0 : static_cast<uint32_t>(rng());
+    const auto* p = reinterpret_cast<const Bytef*>(piece.data());
+    const auto zlibs = static_cast<uint32_t>(::crc32(begun, p, static_cast<uInt>(bytes)));
+    EQUAL(~crc32_add(~begun, piece), zlibs);
+    for (Way way : ways) EQUAL(~crc32_add_by(way, ~begun, piece), zlibs);
+    const std::size_t cut = bytes == 0 ? 0 : rng() % bytes;
+    EQUAL(~crc32_add(crc32_add(~begun, piece.first(cut)), piece.subspan(cut)), zlibs);
+  }
+}
+
+// What the kernel says of the processor; Valgrind's has less.
+void the_crc_goes_the_best_way_of_the_processor() {
+  using crc32_fold::Way;
+  if (under_valgrind()) return;
+  std::ifstream about("/proc/cpuinfo");
+  const std::string text((std::istreambuf_iterator<char>(about)), {});
+  auto has = [&text](const char* word) { return text.find(word) != std::string::npos; };
+  const bool wide = has(" vpclmulqdq") && has(" avx2");
+  EQUAL(crc32_fold::best(), !has(" pclmulqdq") ? Way::none : wide ? Way::wide : Way::narrow);
+}
+
 void a_packet_captured_elsewhere_has_the_icrc_that_it_carries() {
   PacketView v = parse_packet(captured);
   CU_ASSERT(v.l4 == L4::udp && icrc_good(captured, v));
@@ -58,6 +98,16 @@ void a_packet_captured_elsewhere_has_the_icrc_that_it_carries() {
     b[at] ^= std::byte{0x55};
     CU_ASSERT(icrc_good(b, v));
   }
+}
+
+// A congestion notification that a ConnectX-4 Lx sent (Scapy's test/contrib/roce.uts prints it).
+void a_packet_of_a_card_has_the_icrc_that_it_carries() {
+  const Bytes cards = from_hex(
+      "e41d2dab2bc27cfe90643b32080045c2003c718c40004011916"
+      "10a0011010a001201000012b7002800008100ffff40000118000000000000000000000000000000000000000082"
+      "fd002a");
+  PacketView v = parse_packet(cards);
+  CU_ASSERT(v.l4 == L4::udp && icrc_good(cards, v));
 }
 
 RocePacket filled(const roce::OpRow& row, std::mt19937& rng) {
@@ -166,8 +216,12 @@ void a_link_local_gid_holds_its_address() {
 
 constexpr Case cases[] = {
     {"the CRC is Ethernet's", the_crc_is_ethernets},
+    {"every way to the CRC is zlib's", every_way_to_the_crc_is_zlibs},
+    {"the CRC goes the best way of the processor", the_crc_goes_the_best_way_of_the_processor},
     {"a packet captured elsewhere has the ICRC that it carries",
      a_packet_captured_elsewhere_has_the_icrc_that_it_carries},
+    {"a packet of a card has the ICRC that it carries",
+     a_packet_of_a_card_has_the_icrc_that_it_carries},
     {"every opcode comes out as it went in", every_opcode_comes_out_as_it_went_in},
     {"a frame that is cut or changed is no packet", a_frame_that_is_cut_or_changed_is_no_packet},
     {"sequence numbers go in circles", sequence_numbers_go_in_circles},
