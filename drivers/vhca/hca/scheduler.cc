@@ -157,16 +157,18 @@ std::size_t run_engine(Hca& h, std::size_t budget) noexcept {
   if (!h.waiting.empty()) check_timers(h);
   for (Cq* cq : h.moderated) check_period(h.context, *cq);
   const bool wired = !h.config.wires.empty();
-  if (wired) roce_unblock(h.roce);
-  std::size_t done = h.paging.serve();
+  std::size_t done = wired ? roce_begin(h.roce) : 0;
+  done += h.paging.serve();
   if (wired && !h.context.dead) done += roce_answer(h.roce);  // before requests take the wire
   done += run_ready(h, budget);
   if (must_stop(h)) die(h);
   if (!h.context.in_error.empty()) done += flush_errors(h, budget);
   if (wired) {
+    roce_flush(h.roce, false);  // requests first: frames that come in may take a while
     done += poll_ports(h, budget);
     roce_timers(h.roce);  // behind the frames: an answer that has come is not late
     if (!h.context.dead) done += roce_answer(h.roce);
+    roce_flush(h.roce, true);
   }
   close_blocks(h.context);
   h.lock.rest(!looks_again(h));

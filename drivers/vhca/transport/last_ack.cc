@@ -36,7 +36,7 @@ std::size_t send_last_acks(RoceLink& link) noexcept {
   if (link.goodbyes == 0) return 0;
   for (LastAck& p : link.last_acks) {
     if (p.left == 0) continue;
-    if (p.wire->send({p.frame.data(), p.bytes}) == Wire::Sent::busy) break;
+    if (!send_out(link, *p.wire, {p.frame.data(), p.bytes})) break;
     p.left--;
     link.goodbyes--;
     sent++;

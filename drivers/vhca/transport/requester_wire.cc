@@ -24,7 +24,6 @@ using Kind = RequestKind;
 
 constexpr uint32_t window_packets = 128;
 constexpr uint32_t ack_every = 16;
-constexpr uint64_t full_wire_ns = 10'000;
 
 bool unreliable(const Qp& qp) noexcept {
   return qp.type == QpType::uc;
@@ -241,10 +240,7 @@ RequesterStep send_packet_of(RoceLink& link, Qp& qp, const RcMessage& m) noexcep
     fail_oldest(link, qp, {Syndrome::local_prot, "the memory of a message under way is gone"});
     return RequesterStep::down;
   }
-  if (!send_packet(link, qp, p, bytes)) {
-    link.full_until_ns = link.context->now_ns + full_wire_ns;
-    return RequesterStep::idle;
-  }
+  if (!send_packet(link, qp, p, bytes)) return RequesterStep::idle;
   w.send_psn = m.answered() ? roce::psn_add(m.first_psn, m.packets) : roce::psn_add(w.send_psn, 1);
   if (w.packets_to(w.send_psn) > w.packets_to(w.sent_psn)) w.sent_psn = w.send_psn;
   if (unreliable(qp) && last) complete_oldest(link, qp);

@@ -7,6 +7,30 @@
 
 namespace kilim::vhca {
 
+namespace {
+// A wire that knows when it has room is asked so often while the engine runs anyhow; another is
+// tried again, the second time in a row after twice as long, and so on.
+constexpr uint64_t ask_ns = 5'000, shortest_pause_ns = 10'000, longest_pause_ns = 160'000;
+}  // namespace
+
+void note_full(RoceLink& link, Wire& wire) noexcept {
+  const uint64_t longer = link.full_pause_ns == 0 ? shortest_pause_ns : 2 * link.full_pause_ns;
+  if (link.full_until_ns == 0) link.first_has_sent = false;
+  link.full = &wire;
+  link.full_pause_ns = wire.tells_room() ? ask_ns : std::min(longer, longest_pause_ns);
+  link.full_until_ns = link.context->now_ns + link.full_pause_ns;
+}
+
+bool send_out(RoceLink& link, Wire& wire, std::span<const std::byte> frame) noexcept {
+  if (link.full_until_ns != 0) return false;
+  if (wire.send(frame) == Wire::Sent::busy) {
+    note_full(link, wire);
+    return false;
+  }
+  link.full_pause_ns = 0;
+  return true;
+}
+
 std::byte* payload_place(RoceLink& link, uint16_t flags) noexcept {
   return link.frame.data() + roce_payload_at(flags);
 }
@@ -28,8 +52,9 @@ uint16_t source_port(uint32_t qpn, uint32_t peer) noexcept {
 
 bool send_along(RoceLink& link, Wire& wire, const RocePath& path, const RocePacket& packet,
                 std::size_t bytes) noexcept {
+  if (link.full_until_ns != 0) return false;
   std::size_t length = build_roce(path, packet, bytes, link.frame);
-  return wire.send({link.frame.data(), length}) != Wire::Sent::busy;
+  return send_out(link, wire, {link.frame.data(), length});
 }
 
 std::size_t build_packet(RoceLink& link, const Qp& qp, const RocePacket& packet,
@@ -53,8 +78,9 @@ bool send_packet(RoceLink& link, const Qp& qp, const RocePacket& packet,
                  std::size_t bytes) noexcept {
   Wire* wire = link.wire_of(qp);
   if (wire == nullptr) return true;
+  if (link.full_until_ns != 0) return false;
   std::size_t length = build_packet(link, qp, packet, bytes);
-  return length == 0 || wire->send({link.frame.data(), length}) != Wire::Sent::busy;
+  return length == 0 || send_out(link, *wire, {link.frame.data(), length});
 }
 
 bool cut_list(std::span<const Segment> list, uint64_t skip, uint64_t bytes, SubList& out) noexcept {

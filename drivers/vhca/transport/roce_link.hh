@@ -42,9 +42,11 @@ struct RoceLink {
   std::vector<Gid> gids;  // of the port, by index
   QpList<&Qp::timed> timed;
   QpList<&Qp::answering> answering;
-  // A wire was full: who wants to send waits its turn until then.
+  // A wire was full: who wants to send waits its turn until then, and nothing is tried before.
   QpList<&Qp::blocked> blocked;
+  Wire* full = nullptr;        // that wire
   uint64_t full_until_ns = 0;  // 0: it is not
+  uint64_t full_pause_ns = 0;  // how long it was waited for last; longer each time in a row
   // The queue at the head of `blocked` met the full wire behind packets of its own: the others are
   // served before it, so that a queue with much to send does not starve them.
   bool first_has_sent = false;
@@ -79,12 +81,17 @@ constexpr roce::Service service_of(QpType type) noexcept {
 // A packet from this queue with its headers filled in, without payload.
 RocePacket packet_of(const Qp&, roce::Op, uint32_t psn) noexcept;
 
+// Sends a frame that is whole; false: the wire is full, now or since before. What a wire refuses
+// for its length counts as lost.
+bool send_out(RoceLink&, Wire&, std::span<const std::byte> frame) noexcept;
+// The wire takes no more, for a while.
+void note_full(RoceLink&, Wire&) noexcept;
+
 // Where the payload of the next frame is to be put.
 std::byte* payload_place(RoceLink&, uint16_t flags) noexcept;
 // Puts the whole packet into link.frame; its length, 0: there is no way to that address.
 std::size_t build_packet(RoceLink&, const Qp&, const RocePacket&, std::size_t bytes) noexcept;
-// Sends the packet with `bytes` in its payload's place; false: the wire is full. What a wire
-// refuses for its length counts as lost.
+// Sends the packet with `bytes` in its payload's place; false: the wire is full.
 bool send_packet(RoceLink&, const Qp&, const RocePacket&, std::size_t bytes) noexcept;
 // The same along another path than the queue's: a datagram's address handle names its own.
 bool send_along(RoceLink&, Wire&, const RocePath&, const RocePacket&, std::size_t bytes) noexcept;

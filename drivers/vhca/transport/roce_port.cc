@@ -110,7 +110,8 @@ void roce_part(RoceLink& link, Qp& qp) noexcept {
 }
 
 bool roce_owes(const RoceLink& link) noexcept {
-  return !link.context->dead && link.goodbyes != 0;
+  return !link.context->dead &&
+         (link.goodbyes != 0 || (link.full != nullptr && link.full->held() != 0));
 }
 
 void roce_forget(RoceLink& link, Qp& qp) noexcept {
@@ -153,6 +154,7 @@ void roce_timers(RoceLink& link) noexcept {
 }
 
 std::size_t roce_answer(RoceLink& link) noexcept {
+  if (link.full_until_ns != 0) return 0;
   std::size_t done = send_last_acks(link);
   for (Qp* qp = link.answering.front(); qp != nullptr && done < answers_a_turn;) {
     std::size_t sent = 0;
@@ -167,8 +169,16 @@ std::size_t roce_answer(RoceLink& link) noexcept {
   return done;
 }
 
-void roce_unblock(RoceLink& link) noexcept {
-  if (link.full_until_ns == 0 || link.full_until_ns > link.context->now_ns) return;
+std::size_t roce_begin(RoceLink& link) noexcept {
+  for (Wire* wire : link.wires) {
+    if (wire != nullptr) wire->cork(true);
+  }
+  if (link.full_until_ns == 0 || link.full_until_ns > link.context->now_ns) return 0;
+  const std::size_t held = link.full->held();
+  if (!link.full->has_room()) {
+    note_full(link, *link.full);
+    return held - link.full->held();
+  }
   link.full_until_ns = 0;
   Qp* last = link.first_has_sent ? link.blocked.front() : nullptr;
   if (last != nullptr) link.blocked.remove(*last);
@@ -177,6 +187,15 @@ void roce_unblock(RoceLink& link) noexcept {
     link.ready->push(*qp);
   }
   if (last != nullptr) link.ready->push(*last);
+  return held + 1;
+}
+
+void roce_flush(RoceLink& link, bool ends) noexcept {
+  for (Wire* wire : link.wires) {
+    if (wire == nullptr) continue;
+    if (ends) wire->cork(false);
+    if (!wire->flush() && link.full_until_ns == 0) note_full(link, *wire);
+  }
 }
 
 uint64_t roce_deadline(const RoceLink& link) noexcept {
@@ -186,7 +205,10 @@ uint64_t roce_deadline(const RoceLink& link) noexcept {
     if (qp->rc->deadline_ns != 0) deadline = std::min(deadline, qp->rc->deadline_ns);
     if (qp->rc->pause_until_ns != 0) deadline = std::min(deadline, qp->rc->pause_until_ns);
   }
-  if (!link.blocked.empty()) deadline = std::min(deadline, link.full_until_ns);
+  // A wire that is full wakes whoever waits, if it can.
+  const bool full = link.full_until_ns != 0;
+  if (full && link.full->tells_room()) return deadline;
+  if (full) return std::min(deadline, link.full_until_ns);
   if (!link.answering.empty() || roce_owes(link))
     deadline = std::min(deadline, link.context->now_ns + owed_look_ns);
   return deadline;

@@ -29,8 +29,11 @@ bool roce_may_send(const Qp&) noexcept;
 // True: the frame was RoCE for this adapter.
 bool roce_handle_frame(RoceLink&, uint32_t port, std::span<const std::byte> frame) noexcept;
 void roce_timers(RoceLink&) noexcept;
-// Queues that a full wire kept from sending are ready again when its time is over.
-void roce_unblock(RoceLink&) noexcept;
+// Begins a turn: frames wait until roce_flush(), so that they leave in rows. Queues that a full
+// wire kept from sending are ready again when it has room, or may have. Not 0: something went on.
+std::size_t roce_begin(RoceLink&) noexcept;
+// What was sent leaves, and at the end of the turn what is sent later leaves at once.
+void roce_flush(RoceLink&, bool ends) noexcept;
 std::size_t roce_answer(RoceLink&) noexcept;
 uint64_t roce_deadline(const RoceLink&) noexcept;
 

@@ -13,6 +13,11 @@ namespace kilim::vhca {
 class Decorator : public Wire {
  public:
   Sent send(std::span<const std::byte> frame) noexcept override { return inner_->send(frame); }
+  void cork(bool on) noexcept override { inner_->cork(on); }
+  bool flush() noexcept override { return inner_->flush(); }
+  [[nodiscard]] std::size_t held() const noexcept override { return inner_->held(); }
+  bool has_room() noexcept override { return inner_->has_room(); }
+  [[nodiscard]] bool tells_room() const noexcept override { return inner_->tells_room(); }
   std::span<const std::byte> peek() noexcept override { return inner_->peek(); }
   void drop() noexcept override { inner_->drop(); }
   [[nodiscard]] int fd() const noexcept override { return inner_->fd(); }

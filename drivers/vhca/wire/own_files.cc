@@ -16,16 +16,16 @@ namespace {
 // Rights that nobody but the owner may have.
 constexpr mode_t others = S_IRWXG | S_IRWXO;
 
+}  // namespace
+
 // The sender's real user is what the kernel puts there.
-bool sent_by_us(msghdr& message) noexcept {
+bool sent_by_us(const msghdr& message) noexcept {
   const cmsghdr* c = CMSG_FIRSTHDR(&message);
   if (c == nullptr || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_CREDENTIALS) return false;
   ucred who;
   std::memcpy(&who, CMSG_DATA(c), sizeof(who));
   return who.uid == ::getuid();
 }
-
-}  // namespace
 
 Result<Fd> open_own_folder(const std::string& folder) {
   Fd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));

@@ -32,6 +32,8 @@ bool is_own_file(int fd) noexcept;
 // The kernel tells of each datagram that comes from now on who sent it (unix(7), SO_PASSCRED). The
 // user is named as our own user namespace sees him, so one user in two namespaces stays himself.
 bool ask_for_senders(int socket) noexcept;
+// Whether the kernel says so of a message that was received with room for it.
+bool sent_by_us(const msghdr& message) noexcept;
 // The next datagram, without waiting. Bytes; negative: none, as errno says; 0 too where another
 // user sent it. Descriptors that come with it are not taken.
 ssize_t receive_own(int socket, std::span<std::byte> into, sockaddr_un& from,

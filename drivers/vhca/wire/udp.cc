@@ -2,18 +2,28 @@
 // A connected UDP socket.
 #include "vhca/wire/udp.hh"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstring>
 #include <string>
 
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/udp.h>
 #include <sys/socket.h>
+
+#include "vhca/wire/fd_wire.hh"
 
 namespace kilim::vhca {
 
 namespace {
 
-constexpr int receive_buffer = 4 << 20;  // bytes; above the system's limit with CAP_NET_ADMIN
+// Bytes of one message that the kernel cuts, with room for the headers of IPv6 (RFC 768: 65,535);
+// and of what it has put together.
+constexpr std::size_t longest_message = 65'000, longest_arrival = 1u << 16;
+constexpr std::size_t most_segments = 64;  // UDP_MAX_SEGMENTS of linux/udp.h, before Linux 6.8
+constexpr int receive_buffer = 4 << 20;    // bytes; above the system's limit with CAP_NET_ADMIN
 
 struct Address {
   sockaddr_storage storage{};
@@ -69,25 +79,74 @@ Result<std::unique_ptr<Wire>> UdpWire::create(std::string_view addresses) {
   if (connect(socket.get(), theirs.get(), theirs.bytes) != 0) {
     return Error{errno, "udp: there is no way to the neighbour's address"};
   }
-  return std::unique_ptr<Wire>(new UdpWire(std::move(socket)));
+  const int on = 1;
+  const bool joined = setsockopt(socket.get(), SOL_UDP, UDP_GRO, &on, sizeof(on)) == 0;
+  const std::size_t few = 8;
+  const Inlet inlet = joined ? Inlet{few, longest_arrival} : Inlet{fetched, max_frame(udp_mtu) + 1};
+  return std::unique_ptr<Wire>(new UdpWire(std::move(socket), inlet));
 }
 
-FdWire::Put UdpWire::put(std::span<const std::byte> frame) noexcept {
+// Frames of one length, up to 64 KiB of them, are one message; a shorter one may be its last.
+std::size_t UdpWire::send_segments(std::span<const Frame> frames) noexcept {
+  std::array<iovec, most_segments> pieces;
+  std::size_t count = 0, bytes = 0;
+  const std::size_t each = frames[0].size();
+  for (; count < std::min(frames.size(), most_segments); count++) {
+    const Frame& f = frames[count];
+    if (f.size() > each || bytes + f.size() > longest_message) break;
+    pieces[count] = {const_cast<std::byte*>(f.data()), f.size()};
+    bytes += f.size();
+    if (f.size() < each) {
+      count++;
+      break;
+    }
+  }
+  if (count < 2) return 0;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(uint16_t))] = {};
+  msghdr m{};
+  m.msg_iov = pieces.data();
+  m.msg_iovlen = count;
+  m.msg_control = control;
+  m.msg_controllen = sizeof(control);
+  cmsghdr* c = CMSG_FIRSTHDR(&m);
+  c->cmsg_level = SOL_UDP;
+  c->cmsg_type = UDP_SEGMENT;
+  c->cmsg_len = CMSG_LEN(sizeof(uint16_t));
+  const auto segment = static_cast<uint16_t>(each);
+  std::memcpy(CMSG_DATA(c), &segment, sizeof(segment));
+  if (::sendmsg(socket_.get(), &m, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return count;
+  // Longer than the way's MTU, an old kernel, an interface that computes no checksums: one by one.
+  if (!says_busy(errno) && errno != ECONNREFUSED) cuts_ = false;
+  return 0;
+}
+
+std::size_t UdpWire::put(std::span<const Frame> frames) noexcept {
+  if (cuts_ && frames.size() > 1) {
+    if (const std::size_t gone = send_segments(frames); gone != 0) return gone;
+  }
   // ECONNREFUSED is reported by the next call on a connected socket (udp(7)).
   // The first try may only fetch the news that an earlier one found nobody.
   for (int i = 0; i < 2; i++) {
-    if (::send(fd_.get(), frame.data(), frame.size(), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
-      return Put::done;
-    if (says_busy(errno)) return Put::busy;
+    const int sent = send_row(socket_.get(), frames);
+    if (sent > 0) return static_cast<std::size_t>(sent);
+    if (says_busy(errno)) {
+      refused(socket_.get());
+      return 0;
+    }
     if (errno != ECONNREFUSED) break;
   }
-  return Put::lost;
+  counters_.tx_lost++;
+  return 1;
 }
 
-ssize_t UdpWire::take(std::span<std::byte> into) noexcept {
-  ssize_t n = recv(fd_.get(), into.data(), into.size(), MSG_DONTWAIT);
-  if (n < 0 && errno == ECONNREFUSED) n = recv(fd_.get(), into.data(), into.size(), MSG_DONTWAIT);
-  return n;
+bool UdpWire::admit(msghdr& m, Arrival& a) noexcept {
+  for (cmsghdr* c = CMSG_FIRSTHDR(&m); c != nullptr; c = CMSG_NXTHDR(&m, c)) {
+    if (c->cmsg_level != SOL_UDP || c->cmsg_type != UDP_GRO) continue;
+    int segment = 0;
+    std::memcpy(&segment, CMSG_DATA(c), sizeof(segment));
+    a.segment = segment > 0 ? static_cast<std::size_t>(segment) : 0;
+  }
+  return true;
 }
 
 }  // namespace kilim::vhca

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Where a port's frames go: whole Ethernet frames without FCS, RoCE and plain ones alike.
-// Owner: the adapter's port; called with the adapter's lock held. send, peek and drop never block
-// and never allocate. Frames that come in are untrusted bytes.
+// Owner: the adapter's port; called with the adapter's lock held. Sending, peek and drop never
+// block and never allocate. Frames that come in are untrusted bytes.
 #pragma once
 
 #include <cstddef>
@@ -48,6 +48,15 @@ class Wire {
   virtual ~Wire() = default;
   // The frame is copied or refused before it returns: the caller keeps its memory.
   virtual Sent send(std::span<const std::byte> frame) noexcept = 0;
+  // While corked, frames that send() takes may wait until flush() for others that leave with them.
+  // flush(): they leave; false: some still wait for room, and has_room() goes on with them.
+  virtual void cork(bool) noexcept {}
+  virtual bool flush() noexcept { return true; }
+  [[nodiscard]] virtual std::size_t held() const noexcept { return 0; }  // such frames that wait
+  // After busy, or false of flush(): whether it is worth another try. Nobody is tried for it.
+  virtual bool has_room() noexcept { return true; }
+  // Whether has_room() and fd() know: else room is looked for by sending again, later.
+  [[nodiscard]] virtual bool tells_room() const noexcept { return false; }
   // The next frame, left where it is until drop(); empty: none now. Valid until the next call.
   virtual std::span<const std::byte> peek() noexcept = 0;
   // Removes the frame that peek() showed; without one: nothing.
@@ -55,8 +64,9 @@ class Wire {
   // Good until the next call.
   virtual RingEnd out_ring() noexcept { return {}; }
   virtual RingEnd in_ring() noexcept { return {}; }
-  // Readable when a frame may have come; -1: nothing to wait for. Asked for before each wait: some
-  // wires wake only who asked since the last peek(). A frame that peek() has shown is no news.
+  // Readable when a frame may have come, or room where there was none, if the wire tells of that;
+  // -1: nothing to wait for. Asked for before each wait: some wires wake only who asked since the
+  // last peek(). A frame that peek() has shown is no news.
   [[nodiscard]] virtual int fd() const noexcept = 0;
   // Payload bytes of an Ethernet frame: a frame has at most mtu() + 14 bytes, and 8 for tags.
   [[nodiscard]] virtual uint32_t mtu() const noexcept = 0;

@@ -15,6 +15,7 @@ namespace {
 class NarrowWire : public Wire {
  public:
   Sent send(std::span<const std::byte> frame) noexcept override {
+    tries++;
     if (room == 0) return Sent::busy;
     room--;
     RocePacket p;
@@ -27,7 +28,12 @@ class NarrowWire : public Wire {
   [[nodiscard]] uint32_t mtu() const noexcept override { return 1500; }
   [[nodiscard]] const WireCounters& counters() noexcept override { return none; }
 
+  bool has_room() noexcept override { return room != 0 || !knows; }
+  [[nodiscard]] bool tells_room() const noexcept override { return knows; }
+
   unsigned room = 0;
+  unsigned tries = 0;
+  bool knows = false;  // whether there is room
   std::vector<uint32_t> went;
   WireCounters none;
 };
@@ -68,7 +74,36 @@ void who_came_first_and_has_sent_nothing_stays_first() {
   CU_ASSERT_TRUE(order_of_frames(0) == want);
 }
 
+// Of a wire that knows whether it has room: nothing is tried, and no timer wakes anybody.
+void who_is_blocked_tries_no_more() {
+  auto* wire = new NarrowWire;
+  wire->knows = true;
+  LinkShape link;
+  link.timeout = 0;
+  Rig rig({.connect = false, .mac = left_mac, .own_wire = wire});
+  WireRig::connect(rig, {rig.a, Qpn{for_a}, QpType::rc}, right_mac, link, 1, 1);
+  WireRig::connect(rig, {rig.b, Qpn{for_b}, QpType::rc}, right_mac, link, 1, 1);
+  const std::array<std::byte, 8> data{};
+  for (TestQp* qp : {&rig.a, &rig.b}) {
+    qp->put(Wqe(Opcode::rdma_write).raddr(0, 1).inlined(data));
+    qp->ring(rig.uar);
+  }
+  for (int i = 0; i < 2000; i++) rig.hca->run();
+  EQUAL(wire->tries, 1);
+  std::vector<int> fds;
+  uint64_t deadline = 0;
+  rig.hca->wait_set(fds, deadline);
+  EQUAL(deadline, ~uint64_t{0});
+  wire->room = 2;
+  for (int i = 0; i < 10'000 && wire->went.size() < 2; i++) {
+    rig.hca->run();
+    ::usleep(10);
+  }
+  EQUAL(wire->tries, 3);
+}
+
 const kilim::test::Case cases[] = {
+    {"who is blocked tries no more", who_is_blocked_tries_no_more},
     {"who has sent goes behind those who have not", who_has_sent_goes_behind_those_who_have_not},
     {"who came first and has sent nothing stays first",
      who_came_first_and_has_sent_nothing_stays_first},

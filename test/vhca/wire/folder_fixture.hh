@@ -24,8 +24,9 @@ struct Folder {
   }
   ~Folder() { std::filesystem::remove_all(name); }
   [[nodiscard]] std::unique_ptr<vhca::Wire> open(const char* more = "") const {
-    return std::move(*vhca::make_wire("unix:" + name + more));
+    return std::move(*vhca::make_wire(kind + name + more));
   }
+  std::string kind = "unix:";
 };
 
 inline Bytes frame_to(const vhca::Mac& to, const vhca::Mac& from, uint8_t number) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -178,6 +179,82 @@ void who_has_gone_is_looked_for_anew() {
   EQUAL(taken(*c), "3");
 }
 
+bool readable(const Wire& w, int ms = 0) {
+  pollfd p{w.fd(), POLLIN, 0};
+  return poll(&p, 1, ms) == 1;
+}
+
+// While the neighbour takes nothing nobody asks him again, and poll(2) sleeps until he does.
+void who_is_blocked_wakes_when_there_is_room() {
+  Folder f;
+  auto a = f.open(), b = f.open();
+  const Bytes frame = frame_to(*b->mac(), *a->mac(), 'x');
+  while (a->send(frame) == Wire::Sent::taken) continue;
+  CU_ASSERT(a->tells_room() && !a->has_room() && !readable(*a));
+  b->send(frame_to(*a->mac(), *b->mac(), 'y'));
+  CU_ASSERT(readable(*a) && taken(*a) == "y" && !readable(*a));
+  CU_ASSERT(!b->peek().empty());
+  CU_ASSERT(readable(*a, 1000) && a->has_room());
+  EQUAL(a->send(frame), Wire::Sent::taken);
+  EQUAL(a->counters().tx_busy, 1);
+  // The same with another neighbour, and with one that goes.
+  auto c = f.open();
+  const Bytes other = frame_to(*c->mac(), *a->mac(), 'z');
+  while (a->send(other) == Wire::Sent::taken) continue;
+  CU_ASSERT(!readable(*a) && !a->has_room());
+  c.reset();
+  CU_ASSERT(readable(*a, 1000) && a->has_room());
+}
+
+// As the engine does it: in rows, and not before there is room again.
+void few_frames_are_refused() {
+  Folder f;
+  auto a = f.open(), b = f.open();
+  constexpr std::size_t many = 20'000;
+  std::size_t sent = 0, came = 0;
+  bool in_order = true, room = true;
+  while (came < many) {
+    a->cork(true);
+    room = room || a->has_room();
+    for (; room && sent < many; sent += room)
+      room =
+          a->send(frame_to(*b->mac(), *a->mac(), static_cast<uint8_t>(sent))) != Wire::Sent::busy;
+    a->cork(false);
+    room = a->flush() && room;
+    for (std::span<const std::byte> in; !(in = b->peek()).empty(); b->drop())
+      in_order = in_order && in.back() == static_cast<std::byte>(came++);
+  }
+  CU_ASSERT(in_order);
+  EQUAL(a->held(), 0);
+  CU_ASSERT(a->counters().tx_busy > 0 && a->counters().tx_busy * 100 <= many);
+  EQUAL(a->counters().tx_frames, many);
+}
+
+void corked_frames_leave_with_the_flush() {
+  Folder f;
+  auto a = f.open(), b = f.open(), c = f.open();
+  a->cork(true);
+  for (char n : {'1', '2'}) a->send(frame_to(*b->mac(), *a->mac(), static_cast<uint8_t>(n)));
+  a->send(frame_to(*c->mac(), *a->mac(), '3'));
+  a->send(frame_to({0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, *a->mac(), '4'));
+  a->send(frame_to(*b->mac(), *a->mac(), '5'));
+  CU_ASSERT(b->peek().empty() && c->peek().empty());
+  EQUAL(a->held(), 5);
+  CU_ASSERT(a->flush());
+  CU_ASSERT(taken(*b) == "1245" && taken(*c) == "34");
+}
+
+// They lie in our memory, where poll(2) does not look.
+void frames_that_were_fetched_are_news() {
+  Folder f;
+  auto a = f.open(), b = f.open();
+  for (char n : {'1', '2'}) a->send(frame_to(*b->mac(), *a->mac(), static_cast<uint8_t>(n)));
+  CU_ASSERT(!b->peek().empty());
+  CU_ASSERT(readable(*b));
+  EQUAL(taken(*b), "12");
+  CU_ASSERT(!readable(*b));
+}
+
 void a_port_that_goes_takes_socket_and_table_along() {
   Folder f;
   auto a = f.open();
@@ -205,6 +282,10 @@ constexpr Case cases[] = {
     {"who looks for leftovers leaves the living alone",
      who_looks_for_leftovers_leaves_the_living_alone},
     {"who has gone is looked for anew", who_has_gone_is_looked_for_anew},
+    {"who is blocked wakes when there is room", who_is_blocked_wakes_when_there_is_room},
+    {"few frames are refused", few_frames_are_refused},
+    {"corked frames leave with the flush", corked_frames_leave_with_the_flush},
+    {"frames that were fetched are news", frames_that_were_fetched_are_news},
     {"a port that goes takes its socket and its table along",
      a_port_that_goes_takes_socket_and_table_along},
 };

@@ -63,6 +63,30 @@ void a_late_neighbour_misses_no_frame() {
   CU_ASSERT(same((*b)->peek(), heard));
 }
 
+// Frames of one length in a row are one message to the kernel; whatever it does with them, the
+// neighbour gets what was sent.
+void rows_of_frames_come_as_they_were() {
+  auto a = make_wire("udp:127.0.0.1:47931:127.0.0.1:47932");
+  auto b = make_wire("udp:127.0.0.1:47932:127.0.0.1:47931");
+  CU_ASSERT_FATAL(a.ok() && b.ok());
+  auto numbered = [](std::size_t i) {
+    const std::size_t bytes = i < 40 ? 1000 : i < 80 ? 9014 : i % 3 == 0 ? 14 : 14 + i * 37 % 500;
+    Bytes f(bytes, static_cast<std::byte>(i));
+    put16(f, 12, 0x88b5);
+    return f;
+  };
+  (*a)->cork(true);
+  std::size_t sent = 0, came = 0;
+  for (; sent < 100; sent++) EQUAL((*a)->send(numbered(sent)), Wire::Sent::taken);
+  CU_ASSERT((*a)->flush());
+  for (int i = 0; came < sent && i < 1000; i++) {
+    for (; !(*b)->peek().empty(); (*b)->drop()) CU_ASSERT(same((*b)->peek(), numbered(came++)));
+    usleep(1000);
+  }
+  EQUAL(came, sent);
+  CU_ASSERT((*b)->counters().rx_malformed == 0 && (*a)->counters().tx_lost == 0);
+}
+
 sockaddr_un address_of(const std::string& name) {
   sockaddr_un a{AF_UNIX, {}};
   name.copy(a.sun_path, sizeof(a.sun_path) - 1);
@@ -177,6 +201,7 @@ constexpr Case of_one_kind[] = {
      a_cable_has_two_ends_and_may_be_plugged_again},
     {"a full cable loses nothing", a_full_cable_loses_nothing},
     {"a late neighbour misses no frame", a_late_neighbour_misses_no_frame},
+    {"rows of frames come as they were", rows_of_frames_come_as_they_were},
     {"what is no frame is counted and passed over", what_is_no_frame_is_counted_and_passed_over},
     {"a pair of sockets belongs to two", a_pair_of_sockets_belongs_to_two},
     {"specs that are no wire are refused with a sentence",

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Rows out and in: sendmmsg(2), recvmmsg(2). And waiting for room: poll(2), epoll(7).
+#include "vhca/wire/row_wire.hh"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+namespace kilim::vhca {
+
+namespace {
+
+constexpr int bad_rows_at_once = 4;  // a sender of nonsense does not keep the engine
+
+bool may_write(int socket) noexcept {
+  pollfd p{socket, POLLOUT, 0};
+  return ::poll(&p, 1, 0) != 0;  // an error is news too: send() fetches it
+}
+
+}  // namespace
+
+int always_readable() noexcept {
+  static const int fd = ::eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC);
+  return fd;
+}
+
+// Not cleared: pages that no frame touches cost nothing.
+RowWire::RowWire(Fd socket, uint32_t mtu, Inlet inlet)
+    : socket_(std::move(socket)),
+      mtu_(mtu),
+      out_memory_(new std::byte[row * max_frame(mtu)]),
+      in_memory_(new std::byte[inlet.count * inlet.bytes]),
+      inlet_(inlet),
+      in_(inlet.count),
+      messages_(inlet.count),
+      arrivals_(inlet.count) {}
+
+bool RowWire::is_full() noexcept {
+  if (full_ >= 0 && may_write(full_)) full_ = -1;
+  return full_ >= 0;
+}
+
+bool RowWire::push_out() noexcept {
+  if (first_ == end_) return true;
+  if (is_full()) return false;
+  while (first_ < end_) {
+    const std::size_t gone = put(std::span(out_).subspan(first_, end_ - first_));
+    if (gone == 0) return false;
+    first_ += gone;
+  }
+  first_ = end_ = 0;
+  return true;
+}
+
+bool RowWire::has_room() noexcept {
+  return !is_full() && push_out();
+}
+
+Wire::Sent RowWire::send(Frame frame) noexcept {
+  const std::size_t longest = max_frame(mtu_);
+  if (frame.size() < ether_header_bytes || frame.size() > longest) {
+    counters_.tx_bad_length++;
+    return Sent::refused;
+  }
+  bool room = corked_ ? end_ < row || push_out() : push_out() && !is_full();
+  if (room && corked_) {
+    std::byte* place = out_memory_.get() + end_ * longest;
+    std::memcpy(place, frame.data(), frame.size());
+    out_[end_++] = {place, frame.size()};
+  } else if (room) {
+    room = put({&frame, 1}) != 0;
+  }
+  if (!room) {
+    counters_.tx_busy++;
+    return Sent::busy;
+  }
+  counters_.tx_frames++;
+  counters_.tx_bytes += frame.size();
+  return Sent::taken;
+}
+
+int RowWire::send_row(int socket, std::span<const Frame> frames, const sockaddr_un* to,
+                      socklen_t to_bytes) noexcept {
+  std::array<mmsghdr, row> messages;
+  std::array<iovec, row> pieces;
+  const std::size_t count = std::min(frames.size(), row);
+  for (std::size_t i = 0; i < count; i++) {
+    pieces[i] = {const_cast<std::byte*>(frames[i].data()), frames[i].size()};
+    messages[i] = {};
+    messages[i].msg_hdr.msg_name = const_cast<sockaddr_un*>(to);
+    messages[i].msg_hdr.msg_namelen = to_bytes;
+    messages[i].msg_hdr.msg_iov = &pieces[i];
+    messages[i].msg_hdr.msg_iovlen = 1;
+  }
+  return ::sendmmsg(socket, messages.data(), static_cast<unsigned>(count),
+                    MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+// Fetches what the kernel has, up to a row. False: nothing.
+bool RowWire::receive() noexcept {
+  for (std::size_t i = 0; i < inlet_.count; i++) {
+    In& in = in_[i];
+    in.piece = {in_memory_.get() + i * inlet_.bytes, inlet_.bytes};
+    messages_[i] = {{&in.name, sizeof(in.name), &in.piece, 1, in.control, sizeof(in.control), 0},
+                    0};
+  }
+  next_ = arrived_ = 0;
+  int n = -1;
+  // The first try may only fetch the news that an earlier frame found nobody (udp(7)).
+  for (int i = 0; i < 2 && n < 0; i++) {
+    n = ::recvmmsg(socket_.get(), messages_.data(), static_cast<unsigned>(inlet_.count),
+                   MSG_DONTWAIT | MSG_CMSG_CLOEXEC, nullptr);
+    if (n < 0 && errno != ECONNREFUSED) return false;
+  }
+  for (int i = 0; i < n; i++) {
+    const auto at = static_cast<std::size_t>(i);
+    Arrival a{in_memory_.get() + at * inlet_.bytes, messages_[at].msg_len, 0};
+    if (admit(messages_[at].msg_hdr, a))
+      arrivals_[arrived_++] = a;
+    else
+      counters_.rx_malformed++;
+  }
+  return n > 0;
+}
+
+bool RowWire::show_next() noexcept {
+  while (rest_.bytes > 0 || next_ < arrived_) {
+    if (rest_.bytes == 0) {
+      rest_ = arrivals_[next_++];
+      if (rest_.segment == 0) rest_.segment = rest_.bytes;
+    }
+    const std::size_t bytes = std::min(rest_.segment, rest_.bytes);
+    const Frame frame{rest_.at, bytes};
+    rest_.at += bytes;
+    rest_.bytes -= bytes;
+    if (bytes < ether_header_bytes) {
+      counters_.rx_malformed++;
+    } else if (bytes > max_frame(mtu_)) {
+      counters_.rx_too_long++;
+    } else {
+      shown_ = frame;
+      return true;
+    }
+  }
+  return false;
+}
+
+std::span<const std::byte> RowWire::peek() noexcept {
+  for (int i = 0; shown_.empty() && !show_next() && i < bad_rows_at_once && receive(); i++) {
+  }
+  return shown_;
+}
+
+void RowWire::drop() noexcept {
+  if (peek().empty()) return;
+  counters_.rx_frames++;
+  counters_.rx_bytes += shown_.size();
+  shown_ = {};
+}
+
+int RowWire::fd() const noexcept {
+  if (rest_.bytes > 0 || next_ < arrived_) return always_readable();
+  return full_ < 0 ? socket_.get() : both();
+}
+
+// Readable when there is something to read, or room.
+int RowWire::both() const noexcept {
+  auto change = [this](int what, int fd, uint32_t events) {
+    epoll_event e{};
+    e.events = events;
+    return ::epoll_ctl(both_.get(), what, fd, &e) == 0;
+  };
+  if (!both_) {
+    both_ = Fd(::epoll_create1(EPOLL_CLOEXEC));
+    if (!both_ || !change(EPOLL_CTL_ADD, socket_.get(), EPOLLIN)) {
+      both_.reset();
+      return socket_.get();
+    }
+  }
+  if (watched_ == full_) return both_.get();
+  if (watched_ >= 0) change(EPOLL_CTL_DEL, watched_, 0);
+  if (full_ == socket_.get())
+    change(EPOLL_CTL_MOD, full_, EPOLLIN | EPOLLOUT);
+  else
+    change(EPOLL_CTL_ADD, full_, EPOLLOUT);
+  watched_ = full_;
+  return both_.get();
+}
+
+void RowWire::closing(int socket) noexcept {
+  if (watched_ == socket && socket >= 0) {
+    ::epoll_ctl(both_.get(), EPOLL_CTL_DEL, socket, nullptr);
+    watched_ = -1;
+  }
+  if (full_ == socket) full_ = -1;
+}
+
+}  // namespace kilim::vhca

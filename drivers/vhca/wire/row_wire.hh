@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What wires over datagram sockets have in common: one system call for a row of frames each way. A
+// sender whose socket is full asks no second time before there is room, and fd() tells of that too.
+// Owner: the wire that derives from it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+
+#include "kilim/base/fd.hh"
+#include "vhca/wire/wire.hh"
+
+namespace kilim::vhca {
+
+// For frames that a wire holds and has not shown: news that needs no kernel. Never closed.
+int always_readable() noexcept;
+
+class RowWire : public Wire {
+ public:
+  Sent send(std::span<const std::byte> frame) noexcept final;
+  void cork(bool on) noexcept final { corked_ = on; }
+  bool flush() noexcept final { return push_out(); }
+  [[nodiscard]] std::size_t held() const noexcept final { return end_ - first_; }
+  bool has_room() noexcept final;
+  [[nodiscard]] bool tells_room() const noexcept final { return true; }
+  std::span<const std::byte> peek() noexcept final;
+  void drop() noexcept final;
+  [[nodiscard]] int fd() const noexcept final;
+  [[nodiscard]] uint32_t mtu() const noexcept final { return mtu_; }
+  [[nodiscard]] const WireCounters& counters() noexcept final { return counters_; }
+
+  // Frames that leave together at most, and that are fetched at once. Of a row that does not leave
+  // one frame is refused.
+  static constexpr std::size_t row = 128, fetched = 32;
+
+ protected:
+  using Frame = std::span<const std::byte>;
+  // A datagram that came.
+  struct Arrival {
+    const std::byte* at = nullptr;
+    std::size_t bytes = 0;
+    std::size_t segment = 0;  // not 0: it is frames of so many bytes, one behind the other
+  };
+  // How many datagrams one call fetches, and how long they are at most.
+  struct Inlet {
+    std::size_t count, bytes;
+  };
+  RowWire(Fd socket, uint32_t mtu, Inlet);
+
+  // Sends the first of some frames, as many as one call takes. How many are gone; those among them
+  // that are lost are counted. 0: refused() has been called.
+  virtual std::size_t put(std::span<const Frame>) noexcept = 0;
+  // Whether a datagram is a neighbour's.
+  virtual bool admit(msghdr&, Arrival&) noexcept = 0;
+
+  // One system call: as sendmmsg(2), to `to` or to whom the socket is connected.
+  static int send_row(int socket, std::span<const Frame>, const sockaddr_un* to = nullptr,
+                      socklen_t to_bytes = 0) noexcept;
+  // A socket has no room now; it is asked again when poll(2) says that it has.
+  void refused(int socket) noexcept { full_ = socket; }
+  // A socket is about to be closed.
+  void closing(int socket) noexcept;
+
+  Fd socket_;  // what comes in
+  WireCounters counters_;
+
+ private:
+  // What recvmmsg(2) is told.
+  struct In {
+    // Room for the sender alone: descriptors that somebody sends along are closed.
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(ucred))];
+    sockaddr_un name;
+    iovec piece;
+  };
+  bool is_full() noexcept;
+  bool push_out() noexcept;
+  bool receive() noexcept;
+  bool show_next() noexcept;
+  int both() const noexcept;
+
+  uint32_t mtu_;
+  bool corked_ = false;
+  int full_ = -1;  // the socket that said EAGAIN
+  // Frames that wait: out_[first_] up to out_[end_].
+  std::size_t first_ = 0, end_ = 0;
+  std::array<Frame, row> out_;
+  std::unique_ptr<std::byte[]> out_memory_, in_memory_;
+  Inlet inlet_;
+  std::vector<In> in_;
+  std::vector<mmsghdr> messages_;
+  std::vector<Arrival> arrivals_;
+  std::size_t next_ = 0, arrived_ = 0;
+  Arrival rest_;              // of an arrival that is several frames
+  Frame shown_;               // by peek()
+  mutable Fd both_;           // an epoll(7): socket_, and the one that is full
+  mutable int watched_ = -1;  // that one
+};
+
+}  // namespace kilim::vhca
