@@ -125,6 +125,7 @@ std::string one_packet() {
 std::vector<Seed> seeds() {
   return {{"a cable", of(0, "cable:x+fault:drop:0.1:dup:0.2:reorder:0.3:corrupt:0.4:seed:7")},
           {"a folder", of(0, "unix:/tmp/x+tee:/tmp/y.pcap")},
+          {"shared memory", of(0, "shm:/tmp/x+fault:drop:0.1")},
           {"udp", of(0, "udp:127.0.0.1:5000:[::1]:6000")},
           {"two sockets", of(0, "dgram:/tmp/x/a:/tmp/x/b")},
           {"a capture", of(1, one_packet())},

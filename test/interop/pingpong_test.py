@@ -74,6 +74,13 @@ class PingPong(pair.PairTest):
         """ibv_rc_pingpong sends right data over a wire that loses, doubles and swaps frames"""
         self.each("ibv_rc_pingpong", BAD_WIRE_SHAPES, "-c", **self.bad_wires())
 
+    def test_rc_in_shared_memory(self):
+        """ibv_rc_pingpong sends right data through memory that two processes share"""
+        wire = "shm:" + self.folder + "/shm"
+        self.each("ibv_rc_pingpong", SHAPES, "-c", server_wire=wire, client_wire=wire)
+        self.each("ibv_rc_pingpong", BAD_WIRE_SHAPES[:1], "-c", server_wire=wire + FAULTS + "1",
+                  client_wire=wire + FAULTS + "2")
+
     def test_srq_on_a_bad_wire(self):
         """ibv_srq_pingpong sends right data over a wire that loses, doubles and swaps frames"""
         self.each("ibv_srq_pingpong", BAD_WIRE_SHAPES, "-c", **self.bad_wires())

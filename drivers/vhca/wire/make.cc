@@ -14,6 +14,7 @@
 #include "vhca/wire/dgram.hh"
 #include "vhca/wire/fault.hh"
 #include "vhca/wire/pcap.hh"
+#include "vhca/wire/shm.hh"
 #include "vhca/wire/tap.hh"
 #include "vhca/wire/tee.hh"
 #include "vhca/wire/udp.hh"
@@ -52,9 +53,13 @@ struct Kind {
   bool interface = false;     // what follows is a network interface's name
 };
 constexpr Kind kinds[] = {
-    {"unix:", UnixWire::create, Paths::one},      {"cable:", make_cable},
-    {"pcap:", make_pcap, Paths::listed},          {"af_packet:", make_af_packet, Paths::none, true},
-    {"tap:", TapWire::create, Paths::none, true}, {"udp:", UdpWire::create},
+    {"unix:", UnixWire::create, Paths::one},
+    {"shm:", ShmWire::create, Paths::one},
+    {"cable:", make_cable},
+    {"pcap:", make_pcap, Paths::listed},
+    {"af_packet:", make_af_packet, Paths::none, true},
+    {"tap:", TapWire::create, Paths::none, true},
+    {"udp:", UdpWire::create},
     {"dgram:", DgramWire::create, Paths::listed},
 };
 

@@ -15,7 +15,8 @@ namespace kilim::vhca {
 // What a user may write, for help texts.
 // Errors name the kind of wire, or the decorator, that a misspelt one is nearest to.
 inline constexpr const char* wire_spec_help =
-    "unix:DIR, cable:NAME, pcap:IN[:OUT], af_packet:IFACE, tap:NAME, udp:HOST:PORT:HOST:PORT "
+    "unix:DIR, shm:DIR, cable:NAME, pcap:IN[:OUT], af_packet:IFACE, tap:NAME, "
+    "udp:HOST:PORT:HOST:PORT "
     "or dgram:OURS:THEIRS, then +tee:FILE or "
     "+fault:drop:0.01:dup:0.01:reorder:0.01:corrupt:0.01:seed:7";
 

@@ -20,6 +20,7 @@ void a_spec_is_made_absolute_where_it_names_files() {
   const char* rows[][2] = {
       {"unix:x", "unix:/here/x"},
       {"unix:/x", "unix:/x"},
+      {"shm:x+tee:y", "shm:/here/x+tee:/here/y"},
       {"unix:a:b+tee:c:d", "unix:/here/a:b+tee:/here/c:d"},
       {"unix:./x+tee:y/z.pcap+fault:drop:0.1", "unix:/here/./x+tee:/here/y/z.pcap+fault:drop:0.1"},
       {"pcap:in:/out", "pcap:/here/in:/out"},
