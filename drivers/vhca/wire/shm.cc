@@ -9,6 +9,7 @@
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "vhca/wire/row_wire.hh"
 
@@ -80,10 +81,12 @@ bool is_ours(int socket) noexcept {
   return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 && who.uid == ::getuid();
 }
 
-// Takes the bytes that woke us; false: the other end has gone.
-bool drain(int socket) noexcept {
+// Takes the bytes that woke us, or leaves them; false: the other end has gone.
+bool drain(int socket, bool leave) noexcept {
   char bytes[16];
   ssize_t n = 1;
+  if (leave) n = ::recv(socket, bytes, 1, MSG_DONTWAIT | MSG_PEEK);
+  if (leave) return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
   for (int i = 0; i < 16 && n > 0; i++) n = ::recv(socket, bytes, sizeof(bytes), MSG_DONTWAIT);
   return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
 }
@@ -274,7 +277,7 @@ bool ShmWire::take_any() noexcept {
 }
 
 std::span<const std::byte> ShmWire::peek() noexcept {
-  if (have_ == 0 && asked_) {
+  if (have_ == 0 && asked_ && pthread_equal(asker_, pthread_self()) != 0) {
     asked_ = false;
     for (std::size_t i = 0; i < sources_end_; i++)
       if (sources_[i].ring) sources_[i].ring.wake();
@@ -301,9 +304,11 @@ int ShmWire::fd() const noexcept {
     news = (ring && !ring.sleep()) || news;
   }
   asked_ = true;
+  asker_ = pthread_self();
   return news ? always_readable() : events_.get();
 }
 
+// A byte that woke who asked for fd() is his: while he may sleep, others leave it there.
 void ShmWire::look() noexcept {
   empty_looks_ = 0;
   std::array<epoll_event, 16> news;
@@ -323,7 +328,7 @@ void ShmWire::hear(std::size_t which) noexcept {
   if (!end.socket) return;
   if (sends && !end.ring) {
     if (!get_ring(end)) forget(end);
-  } else if (!drain(end.socket.get())) {
+  } else if (!drain(end.socket.get(), asked_)) {
     if (!sends) return leave(end);
     // What he put before he went is still taken.
     end.ring.end();
@@ -334,7 +339,9 @@ void ShmWire::hear(std::size_t which) noexcept {
 
 bool ShmWire::get_ring(End& source) noexcept {
   const Fd memory = receive_hello(source.socket.get(), source.slot);
-  return memory && source.ring.open(memory.get());
+  if (!memory || !source.ring.open(memory.get())) return false;
+  if (asked_) (void)source.ring.sleep();
+  return true;
 }
 
 void ShmWire::welcome() noexcept {

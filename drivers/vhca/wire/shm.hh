@@ -11,6 +11,8 @@
 #include <memory>
 #include <string_view>
 
+#include <pthread.h>
+
 #include "kilim/base/result.hh"
 #include "vhca/wire/shm_ring.hh"
 #include "vhca/wire/slots.hh"
@@ -87,7 +89,10 @@ class ShmWire final : public Wire {
   std::size_t turn_ = 0;                           // the source that is asked first
   unsigned in_row_ = 0;                            // frames of that one
   unsigned empty_looks_ = 0;
-  mutable bool asked_ = false;  // fd() was asked for since the last peek()
+  // fd() was asked for, and who did has not looked since. Others may look meanwhile: he still
+  // sleeps.
+  mutable bool asked_ = false;
+  mutable pthread_t asker_{};
   std::unique_ptr<std::byte[]> buffer_;
   std::size_t have_ = 0;  // bytes of the frame that peek() shows
 };

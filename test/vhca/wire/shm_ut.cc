@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <string>
+#include <thread>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -25,6 +26,31 @@ namespace {
 struct SharedFolder : Folder {
   SharedFolder() { kind = "shm:"; }
 };
+
+// Somebody sleeps on the descriptor, and another thread takes what there is: the sleeper still
+// wakes for the next frame.
+void who_sleeps_wakes_though_another_takes() {
+  SharedFolder f;
+  auto a = f.open(), b = f.open();
+  const Bytes frame = frame_to(*b->mac(), *a->mac(), 'x');
+  a->send(frame);
+  for (int i = 0; i < 200 && b->peek().empty(); i++) continue;
+  b->drop();
+  for (int round = 0; round < 3; round++) {
+    CU_ASSERT(b->peek().empty());
+    pollfd sleeper{b->fd(), POLLIN, 0};
+    EQUAL(poll(&sleeper, 1, 0), 0);
+    auto take = [&b] {
+      for (int i = 0; i < 200; i++) {
+        if (!b->peek().empty()) b->drop();
+      }
+    };
+    std::thread(take).join();
+    a->send(frame);
+    std::thread(take).join();
+    EQUAL(poll(&sleeper, 1, 0), 1);
+  }
+}
 
 // Within a second.
 std::string heard(Wire& w) {
@@ -383,6 +409,7 @@ constexpr Case cases[] = {
     {"a frame goes to its slot and to nobody else", a_frame_goes_to_its_slot_and_to_nobody_else},
     {"a full ring loses nothing", a_full_ring_loses_nothing},
     {"who is blocked wakes when there is room", who_is_blocked_wakes_when_there_is_room},
+    {"who sleeps wakes though another takes", who_sleeps_wakes_though_another_takes},
     {"corked frames come with the flush", corked_frames_come_with_the_flush},
     {"what the dead have sent still comes", what_the_dead_have_sent_still_comes},
     {"who dies with a full ring makes room", who_dies_with_a_full_ring_makes_room},
