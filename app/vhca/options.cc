@@ -125,6 +125,7 @@ constexpr cli::Row<Options> rows[] = {
      "  cable:NAME         the other device of the process with this NAME\n"
      "  unix:DIR           all processes of yours that name this folder;\n"
      "                     nobody else may enter it\n"
+     "  shm:DIR            the same, through memory that each two of them share\n"
      "  tap:NAME           a TAP interface of this machine\n"
      "  udp:HOST:PORT:HOST:PORT  from our address to a neighbour's\n"
      "  dgram:OURS:THEIRS  two unix sockets, as a QEMU guest's network card\n"

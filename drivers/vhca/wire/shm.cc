@@ -338,6 +338,9 @@ void ShmWire::hear(std::size_t which) noexcept {
 }
 
 bool ShmWire::get_ring(End& source) noexcept {
+  char first;
+  const ssize_t n = ::recv(source.socket.get(), &first, 1, MSG_DONTWAIT | MSG_PEEK);
+  if (n < 0 && errno == EAGAIN) return true;  // he has connected, and not said hello yet
   const Fd memory = receive_hello(source.socket.get(), source.slot);
   if (!memory || !source.ring.open(memory.get())) return false;
   if (asked_) (void)source.ring.sleep();

@@ -206,12 +206,7 @@ struct Greeting {
   uint64_t slot = 7;
 };
 
-// A neighbour of our own making; -1: the wire does not listen.
-int greet(const Folder& f, int memory, Greeting hello = {}, std::size_t bytes = sizeof(Greeting)) {
-  sockaddr_un to{AF_UNIX, {}};
-  (f.name + "/0").copy(to.sun_path, sizeof(to.sun_path) - 1);
-  int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-  if (connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof(to)) != 0) return -1;
+void say_hello(int fd, int memory, Greeting hello, std::size_t bytes) {
   iovec piece{&hello, bytes};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   msghdr m{};
@@ -224,6 +219,15 @@ int greet(const Folder& f, int memory, Greeting hello = {}, std::size_t bytes = 
     std::memcpy(CMSG_DATA(CMSG_FIRSTHDR(&m)), &memory, sizeof(memory));
   }
   CU_ASSERT(sendmsg(fd, &m, MSG_NOSIGNAL) >= 0);
+}
+
+// A neighbour of our own making; -1: the wire does not listen.
+int greet(const Folder& f, int memory, Greeting hello = {}, std::size_t bytes = sizeof(Greeting)) {
+  sockaddr_un to{AF_UNIX, {}};
+  (f.name + "/0").copy(to.sun_path, sizeof(to.sun_path) - 1);
+  int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  if (connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof(to)) != 0) return -1;
+  say_hello(fd, memory, hello, bytes);
   return fd;
 }
 
@@ -299,6 +303,27 @@ void what_is_no_ring_is_not_mapped() {
   CU_ASSERT(is_kept(fd));
   close(fd);
   close(null);
+}
+
+// Between the connection and the hello the wire may look.
+void a_hello_may_come_late() {
+  SharedFolder f;
+  auto a = f.open();
+  sockaddr_un to{AF_UNIX, {}};
+  (f.name + "/0").copy(to.sun_path, sizeof(to.sun_path) - 1);
+  int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  EQUAL_FATAL(connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
+  CU_ASSERT(readable(*a));
+  (void)heard_now(*a);
+  CU_ASSERT(is_kept(fd));
+  CU_ASSERT(!readable(*a));
+  const Forged ring;
+  ring.word(0, 60);
+  ring.tail(72);
+  say_hello(fd, ring.memory, {}, sizeof(Greeting));
+  CU_ASSERT(readable(*a));
+  CU_ASSERT(!heard(*a).empty());
+  close(fd);
 }
 
 // Who takes may lie about how far he is.
@@ -416,6 +441,7 @@ constexpr Case cases[] = {
     {"a forged ring costs its putter the connection",
      a_forged_ring_costs_its_putter_the_connection},
     {"what is no ring is not mapped", what_is_no_ring_is_not_mapped},
+    {"a hello may come late", a_hello_may_come_late},
     {"a taker that lies loses the ring", a_taker_that_lies_loses_the_ring},
     {"a crowd of strangers does no harm", a_crowd_of_strangers_does_no_harm},
     {"a killed sender leaves whole frames", a_killed_sender_leaves_whole_frames},
