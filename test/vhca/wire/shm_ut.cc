@@ -130,8 +130,11 @@ void who_is_blocked_wakes_when_there_is_room() {
     b->drop();
   }
   CU_ASSERT(!a->has_room());
+  pollfd blocked{a->fd(), POLLIN, 0};
+  EQUAL(poll(&blocked, 1, 0), 0);
   while (came < sent && !b->peek().empty()) b->drop(), came++;
   (void)b->peek();
+  EQUAL(poll(&blocked, 1, 1000), 1);
   CU_ASSERT(readable(*a, 1000) && a->has_room());
   EQUAL(a->send(frame), Wire::Sent::taken);
   EQUAL(a->counters().tx_busy, 1);
