@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kilim/prm/doorbell.hh"
+#include "vhca/hca/doorbells.hh"
 #include "vhca/hca/objects.hh"
 #include "vhca/memory/dma.hh"
 #include "vhca/memory/probe.hh"
@@ -39,13 +40,14 @@ Result<Cqn> create_cq(Hca& h, const CqSpec& s, EventSink* sink) {
   cq->spec = s;
   cq->sink = sink;
   if (s.mini != MiniFormat::none) cq->block = std::make_unique<CqeBlock>();
-  uar->cqs.push_back(cq);
+  uar->cqs.add(*cq);
   h.uars.note_queues(*uar);
   return cq->cqn;
 }
 
 int resize_cq(Hca& h, Cqn cqn, Va buf, uint32_t cqe_count) {
   // What was asked for before is done before: on a card a command takes longer than any request.
+  check_all_doorbells(h);
   h.run(commands_wait_for);
   Cq* cq = h.cqs.at(cqn.value());
   if (cq == nullptr || !std::has_single_bit(cqe_count)) return -EINVAL;
@@ -73,7 +75,7 @@ int destroy_cq(Hca& h, Cqn cqn) {
   if (cq == nullptr) return -EINVAL;
   if (cq->users != 0) return -EBUSY;
   Uar& uar = *h.uars.at(cq->spec.uar_page);
-  std::erase(uar.cqs, cq);
+  uar.cqs.remove(*cq);
   h.uars.note_queues(uar);
   std::erase(h.moderated, cq);
   h.cqs.destroy(cqn.value());

@@ -93,7 +93,7 @@ void use_order(const HcaConfig& config, Qp& qp) {
 
 // Lists that the engine appends to without allocating.
 void reserve_lists(Hca& h) {
-  h.waiting.reserve(h.qps.count() + 1);
+  if (h.waiting.capacity() <= h.qps.count()) h.waiting.reserve(2 * h.qps.count() + 2);
 }
 
 uint8_t paged_operations(const Profile& p, QpType type) noexcept {
@@ -133,7 +133,7 @@ void show_to_engine(Hca& h, Qp& qp) {
   if (qp.spec.own_unicast || qp.spec.own_multicast) h.eth.own_queues++;
   if (!has_rings(qp.type)) return;
   Uar& uar = *h.uars.at(qp.spec.uar_page);
-  uar.qps.push_back(&qp);
+  uar.qps.add(qp);
   h.uars.note_queues(uar);
   if (h.lint) h.lint->add(qp);
 }
@@ -208,7 +208,7 @@ int destroy_qp(Hca& h, Qpn qpn, const void* owner) {
   h.context.in_error.remove(*qp);
   if (has_rings(qp->type)) {
     Uar& uar = *h.uars.at(qp->spec.uar_page);
-    std::erase(uar.qps, qp);
+    uar.qps.remove(*qp);
     h.uars.note_queues(uar);
   }
   count_users(h, *qp, ~0u);

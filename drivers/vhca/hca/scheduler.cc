@@ -3,18 +3,14 @@
 #include "vhca/hca/scheduler.hh"
 
 #include <algorithm>
-#include <atomic>
-#include <utility>
 
 #include <time.h>
 
-#include "kilim/base/be.hh"
-#include "kilim/prm/doorbell.hh"
 #include "vhca/core/journal.hh"
 #include "vhca/exec/send_queue.hh"
+#include "vhca/hca/doorbells.hh"
 #include "vhca/hca/fatal.hh"
 #include "vhca/hca/ports.hh"
-#include "vhca/memory/dma.hh"
 #include "vhca/transport/rendezvous.hh"
 #include "vhca/transport/roce_port.hh"
 #include "vhca/wq/compression.hh"
@@ -29,41 +25,6 @@ namespace {
 constexpr std::size_t slice = 16;
 // How often queues in ERR are looked at while the engine sleeps: receive WQEs ring no doorbell.
 constexpr uint64_t error_look_ns = 10'000'000;
-
-bool listens(const Qp& qp) noexcept {
-  return !qp.broken && (qp.state == QpState::rts || qp.state == QpState::sqd ||
-                        qp.state == QpState::sqe || qp.state == QpState::err);
-}
-
-void check_record(Hca& h, Qp& qp) noexcept {
-  if (!listens(qp) || qp.sq.wqebbs == 0) return;
-  uint32_t raw = 0;
-  if (!dma::load(Va{qp.spec.record.value() + 4 * prm::record_send}, raw)) {
-    fatal_qp(h.context, qp, "the doorbell record is gone");
-    return;
-  }
-  qp.sq.pi = static_cast<uint16_t>(be32::from_raw(raw).host());
-  if (qp.watched != nullptr) [[unlikely]]
-    h.lint->announced(qp);
-  bool runs = qp.state == QpState::rts && qp.wait == SqWait::none;
-  if (runs && qp.sq.pi != qp.sq.ci) h.ready.push(qp);
-}
-
-void check_doorbells(Hca& h) noexcept {
-  const bool all = std::exchange(h.stores_wait, false);
-  h.uars.for_each([&](Uar& uar) noexcept {
-    DoorbellWrite rung = UarSet::take(uar);
-    if (rung.arm || rung.send)
-      h.doorbells.store(h.doorbells.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    if (all) rung = {true, true};
-    if (rung.arm) {
-      for (Cq* cq : uar.cqs) check_arm(h.context, *cq);
-    }
-    if (rung.send) {
-      for (Qp* qp : uar.qps) check_record(h, *qp);
-    }
-  });
-}
 
 void check_timers(Hca& h) noexcept {
   for (std::size_t i = 0; i < h.waiting.size();) {
@@ -153,7 +114,7 @@ std::size_t run_engine(Hca& h, std::size_t budget) noexcept {
   h.clock.set(h.context.now_ns);
   if (h.lint) [[unlikely]]
     h.lint->look();
-  check_doorbells(h);
+  const bool records_left = check_doorbells(h);
   if (!h.waiting.empty()) check_timers(h);
   for (Cq* cq : h.moderated) check_period(h.context, *cq);
   const bool wired = !h.config.wires.empty();
@@ -171,8 +132,9 @@ std::size_t run_engine(Hca& h, std::size_t budget) noexcept {
     roce_flush(h.roce, true);
   }
   close_blocks(h.context);
-  h.lock.rest(!looks_again(h));
-  return done;
+  h.lock.rest(!records_left && !looks_again(h));
+  // Who sleeps after a turn that did nothing may not sleep now.
+  return done + (records_left ? 1 : 0);
 }
 
 uint64_t next_deadline(const Hca& h) noexcept {

@@ -10,6 +10,7 @@
 
 #include <sys/mman.h>
 
+#include "kilim/base/be.hh"
 #include "kilim/prm/doorbell.hh"
 
 namespace kilim::vhca {
@@ -33,10 +34,13 @@ bool rung(std::span<std::byte> page, std::size_t offset) noexcept {
   return __atomic_load_n(word(page, offset), __ATOMIC_RELAXED) != 0;
 }
 
-// Exchanged, not stored: a doorbell that comes between look and store would be lost.
-bool exchange_word(std::span<std::byte> page, std::size_t offset) noexcept {
-  return rung(page, offset) &&
-         __atomic_exchange_n(word(page, offset), uint64_t{0}, __ATOMIC_ACQ_REL) != 0;
+// Exchanged, not stored: a doorbell that comes between look and store would be lost. True: there
+// was one; `second` becomes its second half.
+bool exchange_word(std::span<std::byte> page, std::size_t offset, uint32_t& second) noexcept {
+  if (!rung(page, offset)) return false;
+  const uint64_t raw = __atomic_exchange_n(word(page, offset), uint64_t{0}, __ATOMIC_ACQ_REL);
+  second = static_cast<uint32_t>(be64::from_raw(raw).host());
+  return raw != 0;
 }
 
 }  // namespace
@@ -88,8 +92,9 @@ Uar* UarSet::at(uint32_t index) const noexcept {
 
 DoorbellWrite UarSet::take(Uar& uar) noexcept {
   DoorbellWrite r;
-  for (std::size_t offset : send_words) r.send = exchange_word(uar.page, offset) || r.send;
-  r.arm = exchange_word(uar.page, prm::uar::cq_doorbell);
+  for (std::size_t i = 0; i < send_words.size(); i++)
+    r.send_rung = exchange_word(uar.page, send_words[i], r.send[i]) || r.send_rung;
+  r.arm_rung = exchange_word(uar.page, prm::uar::cq_doorbell, r.arm);
   return r;
 }
 

@@ -14,25 +14,29 @@
 
 #include "kilim/base/fd.hh"
 #include "kilim/base/result.hh"
+#include "vhca/hca/page_queues.hh"
+#include "vhca/wq/cq.hh"
+#include "vhca/wq/qp.hh"
 
 namespace kilim::vhca {
-
-struct Cq;
-struct Qp;
 
 // One page of 4096 bytes.
 struct Uar {
   uint32_t index = 0;         // as clients see it, from 1 on
   Fd fd;                      // its memory, for a client's mmap(2)
   std::span<std::byte> page;  // as the engine has it mapped
-  std::vector<Qp*> qps;       // whose doorbells lie here
-  std::vector<Cq*> cqs;
+  PageQueues<Qp> qps;         // whose doorbells lie here
+  PageQueues<Cq> cqs;
 };
 
-// What take() found in a page.
+// What take() found in a page. Client bytes: a number in them need not be a queue's. Each word has
+// only what was stored last.
 struct DoorbellWrite {
-  bool send = false;  // of a send queue, in one of the BlueFlame registers
-  bool arm = false;   // of a completion queue
+  // Of a send queue, in each half of a BlueFlame register: the second word of a control segment,
+  // in host order.
+  std::array<uint32_t, 4> send{};
+  uint32_t arm = 0;  // of a completion queue: its number
+  bool send_rung = false, arm_rung = false;
 };
 
 class UarSet {

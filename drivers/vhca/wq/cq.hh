@@ -44,6 +44,7 @@ struct Cq {
   uint32_t event_at = 0;            // producer index at the last event
   uint64_t event_ns = 0;            // its time
   bool error = false;               // overrun, or its memory is gone: nothing is written any more
+  uint32_t page_place = 0;          // among the queues of its UAR page
   uint32_t held = 0;                // completions in its block, which are not written yet
   std::unique_ptr<CqeBlock> block;  // null: entries are never compressed
 };

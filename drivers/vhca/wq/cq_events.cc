@@ -70,15 +70,15 @@ void check_period(EngineContext& context, Cq& cq) noexcept {
   if (!cq.error) fire_if_due(context, cq);
 }
 
-void check_arm(EngineContext& context, Cq& cq) noexcept {
-  if (cq.error) return;
+bool check_arm(EngineContext& context, Cq& cq) noexcept {
+  if (cq.error) return false;
   uint32_t raw = 0;
   if (!dma::load(Va{record_word(cq, prm::record_arm)}, raw)) {
     fail_cq(context, cq, "the doorbell record of a CQ is gone");
-    return;
+    return true;
   }
   uint32_t arm = be32::from_raw(raw).host();
-  if (arm == cq.arm_word) return;
+  if (arm == cq.arm_word) return false;
   cq.arm_word = arm;
   // Who waits for any entry is not made to wait for less (IBA 11.4.2.2).
   const bool waits_for_any = cq.armed && !cq.armed_solicited;
@@ -86,6 +86,7 @@ void check_arm(EngineContext& context, Cq& cq) noexcept {
   cq.armed_solicited = !waits_for_any && (arm & prm::arm::solicited_only) != 0;
   cq.armed_at = arm & arm_mask;
   fire_if_due(context, cq);
+  return true;
 }
 
 }  // namespace kilim::vhca

@@ -24,7 +24,8 @@ void fire_if_due(const EngineContext&, Cq&) noexcept;
 void raise_event(const EngineContext&, Cq&) noexcept;
 
 // The client may have asked for an event: reads the arm word, fires at once where entries wait.
-void check_arm(EngineContext&, Cq&) noexcept;
+// True: it was another word than before.
+bool check_arm(EngineContext&, Cq&) noexcept;
 
 // When an armed CQ's event is due at the latest, because its period ends; UINT64_MAX: none waits.
 uint64_t event_deadline(const Cq&) noexcept;

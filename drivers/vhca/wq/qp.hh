@@ -132,6 +132,8 @@ struct Qp {
   uint32_t places = 0;       // of such a queue in tables
   const Tir* tir = nullptr;  // it stands for this TIR: frames go on to a queue of its table
 
+  uint32_t page_place = 0;  // among the queues of its UAR page
+
   // The engine's lists (wq/qp_list.hh): queues with work, queues in ERR or SQE.
   QpLink ready;
   QpLink in_error;

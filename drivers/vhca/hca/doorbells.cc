@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "Doorbell Record", "UAR Page Format". Adapter's lock held. Never allocates; what stands in a
+// page or a record is untrusted.
+#include "vhca/hca/doorbells.hh"
+
+#include <atomic>
+#include <utility>
+
+#include "kilim/base/be.hh"
+#include "kilim/prm/doorbell.hh"
+#include "vhca/memory/dma.hh"
+#include "vhca/wq/cqe_writer.hh"
+#include "vhca/wq/qp_error.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+bool listens(const Qp& qp) noexcept {
+  return !qp.broken && (qp.state == QpState::rts || qp.state == QpState::sqd ||
+                        qp.state == QpState::sqe || qp.state == QpState::err);
+}
+
+// True: more was posted than was known.
+bool check_record(Hca& h, Qp& qp) noexcept {
+  if (!listens(qp) || qp.sq.wqebbs == 0) return false;
+  uint32_t raw = 0;
+  if (!dma::load(Va{qp.spec.record.value() + 4 * prm::record_send}, raw)) {
+    fatal_qp(h.context, qp, "the doorbell record is gone");
+    return true;
+  }
+  const auto was = std::exchange(qp.sq.pi, static_cast<uint16_t>(be32::from_raw(raw).host()));
+  if (qp.watched != nullptr) [[unlikely]]
+    h.lint->announced(qp);
+  bool runs = qp.state == QpState::rts && qp.wait == SqWait::none;
+  if (runs && qp.sq.pi != qp.sq.ci) h.ready.push(qp);
+  return qp.sq.pi != was;
+}
+
+// The second word of a control segment: a queue's number above eight bits that are not looked at.
+// Of another page, or none: on a card such a doorbell is nobody's.
+void serve_send(Hca& h, const Uar& uar, uint32_t word) noexcept {
+  Qp* qp = h.qps.at(word >> 8);
+  if (qp != nullptr && qp->spec.uar_page == uar.index) check_record(h, *qp);
+}
+
+void serve_arm(Hca& h, const Uar& uar, uint32_t number) noexcept {
+  Cq* cq = h.cqs.at(number & 0xffffff);
+  if (cq != nullptr && cq->spec.uar_page == uar.index) check_arm(h.context, *cq);
+}
+
+// The words of a page: the queues that they name are served, all others are owed a look.
+DoorbellWrite take_words(Hca& h, Uar& uar) noexcept {
+  const DoorbellWrite rung = UarSet::take(uar);
+  if (!rung.arm_rung && !rung.send_rung) return rung;
+  h.doorbells.store(h.doorbells.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  if (rung.arm_rung) {
+    serve_arm(h, uar, rung.arm);
+    uar.cqs.owe();
+  }
+  if (rung.send_rung) {
+    for (uint32_t word : rung.send) {
+      if (word != 0) serve_send(h, uar, word);
+    }
+    uar.qps.owe();
+  }
+  return rung;
+}
+
+void owe_all(Uar& uar) noexcept {
+  uar.cqs.owe();
+  uar.qps.owe();
+}
+
+}  // namespace
+
+bool check_doorbells(Hca& h) noexcept {
+  const bool all = std::exchange(h.stores_wait, false);
+  bool owes = false;
+  h.uars.for_each([&](Uar& uar) noexcept {
+    const DoorbellWrite rung = take_words(h, uar);
+    if (all) owe_all(uar);
+    if (uar.cqs.owes())
+      uar.cqs.sweep(rung.arm_rung, [&](Cq& cq) noexcept { return check_arm(h.context, cq); });
+    if (uar.qps.owes())
+      uar.qps.sweep(rung.send_rung, [&](Qp& qp) noexcept { return check_record(h, qp); });
+    owes = uar.cqs.owes() || uar.qps.owes() || owes;
+  });
+  return owes;
+}
+
+void check_all_doorbells(Hca& h) noexcept {
+  h.uars.for_each([&](Uar& uar) noexcept {
+    take_words(h, uar);
+    uar.cqs.sweep_all([&](Cq& cq) noexcept { return check_arm(h.context, cq); });
+    uar.qps.sweep_all([&](Qp& qp) noexcept { return check_record(h, qp); });
+  });
+}
+
+}  // namespace kilim::vhca
