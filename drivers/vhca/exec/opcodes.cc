@@ -72,14 +72,14 @@ constexpr uint8_t reliable = rc | xrc | dc, connected = reliable | uc, every = c
 // clang-format off
 constexpr OpcodeRow rows[] = {
     {Opcode::nop,            every,     nothing,       nullptr},
-    {Opcode::send,           connected, request,       nullptr},
+    {Opcode::send,           connected, request,       run_plain_sends},
     {Opcode::send_imm,       connected, request,       nullptr},
     {Opcode::send_inval,     reliable,  request,       nullptr},
     {Opcode::rdma_write,     connected, request,       run_plain_writes},
     {Opcode::rdma_write_imm, connected, request,       nullptr},
     {Opcode::rdma_read,      reliable,  request,       run_plain_reads},
-    {Opcode::atomic_cs,      reliable,  request,       nullptr},
-    {Opcode::atomic_fa,      reliable,  request,       nullptr},
+    {Opcode::atomic_cs,      reliable,  request,       run_plain_swaps},
+    {Opcode::atomic_fa,      reliable,  request,       run_plain_adds},
     {Opcode::umr,            connected, umr,           run_plain_umr},
     {Opcode::local_inval,    connected, local_inval,   run_plain_local_inval},
     {Opcode::set_psv,        rc | xrc,  set_psv,       nullptr},

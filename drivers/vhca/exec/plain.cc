@@ -15,6 +15,7 @@
 #include "vhca/exec/opcodes.hh"
 #include "vhca/exec/plain_entries.hh"
 #include "vhca/exec/plain_frames.hh"
+#include "vhca/exec/plain_steps.hh"
 #include "vhca/exec/plain_wqe.hh"
 #include "vhca/memory/dma.hh"
 #include "vhca/memory/dma_inline.hh"
@@ -30,6 +31,9 @@ using prm::Opcode;
 
 // Of requests in line, and of the others.
 constexpr uint64_t longest = 4096, longest_listed = prm::inline_flag - 1;
+// Pieces of a request, of both ends, that are more work than its bytes; each, as engine.hh counts.
+constexpr uint32_t many_pieces = 128;
+constexpr uint64_t piece_work = 128;
 
 // A kind of plain request, and what it needs of the keys at both ends.
 struct Kind {
@@ -41,10 +45,6 @@ constexpr Kind plain_write = {Opcode::rdma_write, prm::mkey::local_read, prm::mk
                               false};
 constexpr Kind plain_read = {Opcode::rdma_read, prm::mkey::local_write, prm::mkey::remote_read,
                              true};
-
-bool completes_plainly(const Cq& cq) noexcept {
-  return !cq.error && !cq.armed && cq.spec.cqe_bytes == sizeof(prm::Cqe) && !cq.spec.time_of_day;
-}
 
 bool may_run(const Engine& e, const Qp& qp) noexcept {
   const bool connected = qp.type == QpType::rc || qp.type == QpType::uc;
@@ -59,24 +59,6 @@ bool admits(const Qp& qp, const Qp& peer, const Kind& kind) noexcept {
   if (!kind.answered) return (peer.attr.access & access::remote_write) != 0;
   return qp.type == QpType::rc && qp.spec.scatter_answers == 0 && qp.attr.max_rd_atomic != 0 &&
          (peer.attr.access & access::remote_read) != 0 && peer.attr.max_dest_rd_atomic != 0;
-}
-
-[[gnu::always_inline]] inline bool copy(uint64_t to, uint64_t from, uint64_t bytes) noexcept {
-  if (bytes - 32 <= 32) [[likely]]
-    return dma::move_32_to_64(to, from, bytes);
-  return dma::copy(Va{to}, Va{from}, bytes);
-}
-
-// Forgets the keys remembered at both ends where the peer, or any direct key, is another one now.
-void recall(const Engine& e, Qp& qp, const Qp& peer) noexcept {
-  KeyMemos& m = qp.memos;
-  const bool good = m.generation == e.context.keys->generation() &&
-                    m.peer_qpn == peer.qpn.value() && m.peer_pd == peer.spec.pd;
-  if (good) return;
-  m = {};
-  m.generation = e.context.keys->generation();
-  m.peer_pd = peer.spec.pd;
-  m.peer_qpn = peer.qpn.value();
 }
 
 bool gather(const PinnedPieces& from, uint64_t to) noexcept {
@@ -97,17 +79,36 @@ bool scatter(uint64_t from, const PinnedPieces& to) noexcept {
   return true;
 }
 
-bool move_pieces(const PinnedPieces& from, const PinnedPieces& to, uint64_t bytes) noexcept {
-  if (to.count == 1) return gather(from, to.pieces[0].va);
-  if (from.count == 1) return scatter(from.pieces[0].va, to);
-  PinnedPieces::Piece source{}, target{};
-  for (std::size_t i = 0, k = 0; bytes != 0;) {
-    if (source.bytes == 0) source = from.pieces[i++];
-    if (target.bytes == 0) target = to.pieces[k++];
-    const uint64_t n = std::min(source.bytes, target.bytes);
-    if (!dma::copy_within(Va{target.va}, Va{source.va}, n)) return false;
-    source = {source.va + n, source.bytes - n};
-    target = {target.va + n, target.bytes - n};
+// One end of a move, piece after piece.
+struct PieceReader {
+  const KeyTable& keys;
+  PinnedRange& range;
+  uint32_t taken = 0;  // of range.now
+  PinnedPieces::Piece piece{0, 0};
+
+  // False: there is no further one.
+  [[gnu::always_inline]] bool fill() noexcept {
+    if (piece.bytes != 0) return true;
+    if (taken == range.now.count) [[unlikely]] {
+      if (!next_pinned(keys, range)) return false;
+      taken = 0;
+    }
+    piece = range.now.pieces[taken++];
+    return true;
+  }
+};
+
+bool move_pieces(const KeyTable& keys, PinnedRange& from, PinnedRange& to,
+                 uint64_t bytes) noexcept {
+  if (to.count == 1 && from.list == nullptr) return gather(from.now, to.now.pieces[0].va);
+  if (from.count == 1 && to.list == nullptr) return scatter(from.now.pieces[0].va, to.now);
+  PieceReader source{keys, from}, target{keys, to};
+  while (bytes != 0) {
+    if (!source.fill() || !target.fill()) return false;
+    const uint64_t n = std::min(source.piece.bytes, target.piece.bytes);
+    if (!dma::copy_within(Va{target.piece.va}, Va{source.piece.va}, n)) return false;
+    source.piece = {source.piece.va + n, source.piece.bytes - n};
+    target.piece = {target.piece.va + n, target.piece.bytes - n};
     bytes -= n;
   }
   return true;
@@ -121,15 +122,15 @@ bool move_pieces(const PinnedPieces& from, const PinnedPieces& to, uint64_t byte
   const Access mine{qp.spec.pd, qp.qpn.value(), kind.local};
   const Access theirs{peer.spec.pd, peer.qpn.value(), kind.remote};
   KeyMemos& m = qp.memos;
-  PinnedPieces here, there;
+  PinnedRange here, there;
   const Translator& t = e.context.translator;
   const bool found =
       find_pinned(t, {w.lkey, w.local, w.bytes, mine}, {m.local, m.local_inner}, here) &&
       find_pinned(t, {w.rkey, w.remote, w.bytes, theirs}, {m.remote, m.remote_inner}, there);
   m.prepare(kind.local, kind.remote, longest);
   if (!found) return 0;
-  const bool moved =
-      kind.answered ? move_pieces(there, here, w.bytes) : move_pieces(here, there, w.bytes);
+  const bool moved = kind.answered ? move_pieces(*t.keys, there, here, w.bytes)
+                                   : move_pieces(*t.keys, here, there, w.bytes);
   return moved ? here.count + there.count : 0;
 }
 
@@ -158,8 +159,9 @@ template <const Kind& kind>
     const uint32_t listed = move_listed(e, qp, peer, kind, w);
     if (listed == 0) return false;
     run.pieces += listed - 2;
-    if (w.bytes > longest) {  // the last one before somebody looks at the clock
-      e.work_since_clock += w.bytes;
+    if (w.bytes > longest || listed > many_pieces) {
+      // The last one before somebody looks at the clock.
+      e.work_since_clock += w.bytes + (listed > many_pieces ? uint64_t{listed} * piece_work : 0);
       run.end = run.at + wqebb_bytes;
     }
     return true;
@@ -168,7 +170,7 @@ template <const Kind& kind>
   if (!fits(keys.local, keys.local_offset, mine, w.bytes)) return false;
   if (!fits(keys.remote, keys.remote_offset, theirs, w.bytes)) return false;
   const uint64_t here = mine + keys.local.va, there = theirs + keys.remote.va;
-  return copy(kind.answered ? here : there, kind.answered ? there : here, w.bytes);
+  return plain_copy(kind.answered ? here : there, kind.answered ? there : here, w.bytes);
 }
 
 // A run over the ring: `most` WQEs at most. Returns how many.

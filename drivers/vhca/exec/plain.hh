@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The straight way of plain requests: RDMA WRITE and READ of one data segment between two queues of
-// this adapter, by keys of pinned memory or lists of them, with an ordinary completion; and UMRs.
+// The straight way of plain requests: RDMA WRITE and READ, SEND and atomics of one data segment
+// between two queues of this adapter, by keys of pinned memory (WRITE and READ: or lists of them),
+// with an ordinary completion; and UMRs.
 // Nearly all traffic is that.
 // It asks everything that the general way (send_queue.cc) asks and does the same; what is not
 // plain, and whatever goes wrong, it leaves as it is for the general way. Adapter's lock held.
@@ -19,6 +20,9 @@ std::size_t run_plain(Engine&, Qp&, std::size_t budget) noexcept;
 // The straight ways of opcodes, rows of the table in opcodes.cc: what the WQE at sq.ci begins.
 std::size_t run_plain_writes(Engine&, Qp&, std::size_t budget) noexcept;
 std::size_t run_plain_reads(Engine&, Qp&, std::size_t budget) noexcept;
+std::size_t run_plain_sends(Engine&, Qp&, std::size_t budget) noexcept;
+std::size_t run_plain_swaps(Engine&, Qp&, std::size_t budget) noexcept;
+std::size_t run_plain_adds(Engine&, Qp&, std::size_t budget) noexcept;
 std::size_t run_plain_umr(Engine&, Qp&, std::size_t budget) noexcept;
 std::size_t run_plain_local_inval(Engine&, Qp&, std::size_t budget) noexcept;
 

@@ -60,7 +60,7 @@ struct EndMemos {
   KeyMemo& inner;
 };
 
-// Pieces of client memory that is there for good. Trivial: filled as far as needed.
+// Pieces of client memory that is there for good, in order. Trivial: filled as far as needed.
 struct PinnedPieces {
   struct Piece {
     uint64_t va;
@@ -70,10 +70,30 @@ struct PinnedPieces {
   std::array<Piece, 64> pieces;
 };
 
+// How far a range of a list was gone through.
+struct ListPoint {
+  uint32_t entry = 0;
+  uint64_t begin = 0;  // offset of the entry's first byte in the key
+  uint64_t at = 0;     // of the next byte of the range in the entry
+  uint64_t left = 0;   // bytes of the range from there on
+};
+
+// What lies behind a range of a key: the first pieces, and where the next ones begin. All are
+// checked already. Trivial: filled as far as needed.
+struct PinnedRange {
+  PinnedPieces now;
+  uint32_t count;    // of all pieces
+  const Mkey* list;  // null: `now` are all of them
+  ListPoint next;
+  Access need;
+  KeyMemo inner;
+};
+
 // What lies behind a range of a direct key of pinned memory, or of a list (KLM) of such keys.
-// False: the key is another kind, has too many pieces there, or does not allow it; the general way
-// (translate.hh) knows more.
-bool find_pinned(const Translator&, const KeyRange&, EndMemos, PinnedPieces&) noexcept;
+// False: the key is another kind, or does not allow it; the general way (translate.hh) knows more.
+bool find_pinned(const Translator&, const KeyRange&, EndMemos, PinnedRange&) noexcept;
+// The next pieces; false: there are none.
+bool next_pinned(const KeyTable&, PinnedRange&) noexcept;
 // The client address of a range of a direct key; 0: the general way knows more.
 uint64_t find_direct(const Translator&, const KeyRange&, KeyMemo&) noexcept;
 

@@ -43,34 +43,29 @@ void compile_klm(Mkey& m) noexcept {
   const prm::Klm* const last = m.list.get() + m.used;
   ListSpan* span = m.spans.get();
   uint64_t end = 0;
+  bool padded = false;
   for (const prm::Klm* e = m.list.get(); e != last && end < len; e++) {
     uint64_t bytes = e->byte_count.host();
     const uint32_t key = e->mkey.host();
     if (bytes - 1 >= prm::umr::max_piece_bytes) [[unlikely]] {
       m.list_valid = bytes == 0;
       if (!m.list_valid) return;
-      if (key == 0) continue;  // padding of a granule
+      if (key == 0) {  // padding of a granule
+        padded = true;
+        continue;
+      }
       bytes = prm::umr::max_piece_bytes;
     }
     end += bytes;
+    if (padded) m.dense = false;
     *span++ = {end, e->address.host(), key, 0};
   }
   m.span_count = static_cast<uint32_t>(span - m.spans.get());
 }
 
-// The first span that ends behind `at`; span_count: none.
-uint32_t span_of(const Mkey& m, uint64_t at) noexcept {
-  const ListSpan* first = m.spans.get();
-  const ListSpan* last = first + m.span_count;
-  if (m.span_count <= 8) {
-    const ListSpan* s = first;
-    while (s != last && s->end <= at) s++;
-    return static_cast<uint32_t>(s - first);
-  }
-  const ListSpan* s = std::upper_bound(
-      first, last, at, [](uint64_t a, const ListSpan& span) { return a < span.end; });
-  return static_cast<uint32_t>(s - first);
-}
+// As far ahead of the last one a span is looked for one by one: lists are gone through in order, by
+// requests that follow each other too.
+constexpr uint32_t ahead = 8;
 
 }  // namespace
 
@@ -78,10 +73,28 @@ void compile_list(Mkey& m) noexcept {
   m.compiled = true;
   m.list_valid = true;
   m.strided = false;
+  m.dense = true;
   m.span_count = 0;
+  m.last_span = 0;
   if (m.mode == KeyMode::direct || m.mode == KeyMode::ksm || m.used == 0) return;
   if (m.list[0].mkey.host() == prm::repeat_block_op) return compile_strided(m);
   compile_klm(m);
+}
+
+uint32_t find_span(Mkey& m, uint64_t at) noexcept {
+  const ListSpan* const first = m.spans.get();
+  const ListSpan* const last = first + m.span_count;
+  const ListSpan* s = first + m.last_span;
+  if (s != first && s[-1].end > at) s = first;
+  // All spans before `s` end at `at` or before it.
+  const ListSpan* const near = last - s > ahead ? s + ahead : last;
+  while (s != near && s->end <= at) s++;
+  if (s == near)
+    s = std::upper_bound(s, last, at,
+                         [](uint64_t a, const ListSpan& span) { return a < span.end; });
+  const auto found = static_cast<uint32_t>(s - first);
+  if (s != last) m.last_span = found;
+  return found;
 }
 
 bool find_in_list(Mkey& m, uint64_t at, ListPlace& out) noexcept {
@@ -101,7 +114,7 @@ bool find_in_list(Mkey& m, uint64_t at, ListPlace& out) noexcept {
     at %= m.repeat_bytes;
     if (repetition >= m.repeat_count) return false;
   }
-  uint32_t i = span_of(m, at);
+  uint32_t i = find_span(m, at);
   if (i == m.span_count) return false;
   const ListSpan& s = m.spans[i];
   uint64_t begin = i == 0 ? 0 : m.spans[i - 1].end;

@@ -39,6 +39,7 @@ struct Mkey {
   bool compiled = false;            // `spans` follow from `list`
   bool list_valid = true;           // the list makes sense (set with compiled)
   bool strided = false;             // the list opens with a repeat block (set with compiled)
+  bool dense = false;               // no padding before the last entry (set with compiled)
   bool only_klms = true;            // every entry so far was checked as a KLM
   uint8_t rights = 0;               // prm::mkey::local_read ... atomic
   uint8_t log_entity_size = 0;
@@ -51,12 +52,23 @@ struct Mkey {
   uint32_t capacity = 0;               // list entries (octowords)
   uint32_t used = 0;                   // entries ever written
   uint32_t span_count = 0;             // (set with compiled)
+  uint32_t last_span = 0;              // where the list was looked into last
   uint32_t repeat_count = 0;           // (set with compiled)
   uint64_t repeat_bytes = 0;           // of one repetition (set with compiled)
+  // Where the last range on the straight way ended, and the next one most often begins: an entry,
+  // and the offset of its first byte.
+  uint32_t resume_entry = 0;
+  uint64_t resume_at = 0;
   std::unique_ptr<prm::Klm[]> list;
   std::unique_ptr<ListSpan[]> spans;
   std::unique_ptr<Signature> signature;  // of a key made to be signed; null: none
 
+  // The list, or what bounds it, is another one now.
+  void forget_list() noexcept {
+    compiled = false;
+    resume_entry = 0;
+    resume_at = 0;
+  }
   [[nodiscard]] uint32_t index() const noexcept { return key >> 8; }
   [[nodiscard]] uint8_t tag() const noexcept { return static_cast<uint8_t>(key); }
   // Its blocks are signed: users name bytes as they are on the wire.

@@ -225,7 +225,7 @@ void write_fields(Mkey& m, const Decoded& d) noexcept {
   if (d.first == 0 && d.octowords > 0 && m.list[0].mkey.host() == prm::repeat_block_op)
     m.only_klms = false;
   if ((d.mask & umr::mask_page_size) != 0) m.log_entity_size = d.mk.log_page_size & 31;
-  m.compiled = false;
+  m.forget_list();
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ class Dice {
   Ask ask() {
     Ask a;
     a.opcode = one_in(4) ? Opcode::rdma_read : Opcode::rdma_write;
-    if (one_in(20)) a.opcode = one_in(2) ? Opcode::send : Opcode::rdma_write_imm;
+    if (one_in(6)) a.opcode = !one_in(4) ? Opcode::send : Opcode::rdma_write_imm;
     if (one_in(30)) a.opcode = Opcode::nop;
     a.local = place(Side::whole_src);
     a.remote = place(Side::whole_dst);

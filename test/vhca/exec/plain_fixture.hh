@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "ut.hh"
 #include "vhca/hca/hca.hh"
 #include "vhca_fixture.hh"
 
@@ -80,6 +81,20 @@ inline void begin_again(Side& s) {
   begin_again(s.rig.b, s.rig, s.rig.a.qpn);
 }
 
+// Posts it behind what was put before; the work of the turn, whose last completion has to be good.
+inline uint64_t work_of(Side& s, const Wqe& w) {
+  s.rig.a.put(w);
+  s.rig.a.ring(s.rig.uar);
+  (void)s.rig.hca->run();
+  const uint64_t work = s.work();
+  const std::optional<Completion> c = s.rig.cq_a.poll();
+  CU_ASSERT(c.has_value() && c->op == prm::CqeOpcode::req);
+  return work;
+}
+
+// Parts of plain_ut: long lists at either end; SENDs and atomics.
+void long_lists_are_read_as_they_are();
+void sends_and_atomics_go_the_straight_way();
 // Random requests and changes of keys, on an adapter that is kept from the straight way too.
 void both_ways_do_the_same();
 
