@@ -2,9 +2,10 @@
 // Runs every line of the comparison under callgrind, which counts instructions between the marks
 // set here and writes them to a file of its own for each way of each case. instructions.py starts
 // this program and judges the counts.
-// Usage: instructions ROUNDS
+// Usage: instructions ROUNDS [METRIC...]    the metrics that contain one of the words; none: all
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <span>
 #include <string>
 
@@ -59,8 +60,18 @@ bool count_line(Rig& r, const Line& line, int rounds) {
   return true;
 }
 
+// argv[2] and on.
+std::span<char*> words;
+
+bool is_wanted(const Line& line) {
+  for (const char* word : words)
+    if (std::strstr(line.metric, word) != nullptr) return true;
+  return words.empty();
+}
+
 bool count_goal(Rig& r, const Line& line, int rounds) {
   if (line.instruction_goal == 0 && line.most_instructions == 0) return true;
+  if (!is_wanted(line)) return true;
   (void)r.device.set_executing(true);
   std::printf("goal|%s|%g|%g\n", line.metric, line.instruction_goal, line.most_instructions);
   if (count_line(r, line, rounds)) return true;
@@ -72,6 +83,7 @@ bool count_goal(Rig& r, const Line& line, int rounds) {
 
 int main(int argc, char** argv) {
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 1;
+  if (argc > 2) words = {argv + 2, static_cast<std::size_t>(argc) - 2};
   if (!kilim::test::start_eal()) return 1;
   static Rig rig;
   if (const std::string why = rig.open("perf0"); !why.empty()) {

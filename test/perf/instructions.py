@@ -17,10 +17,10 @@ import tempfile
 ROUNDS = 10
 
 
-def run(program, folder):
+def run(program, folder, words):
     """The program's goals (of the ratio, of the count), and (metric, case, side) -> instructions for one piece of work."""
     command = ["valgrind", "--tool=callgrind", "--collect-atstart=no", "--combine-dumps=no",
-               f"--callgrind-out-file={folder}/out", program, str(ROUNDS)]
+               f"--callgrind-out-file={folder}/out", program, str(ROUNDS), *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=170, check=False)
     if done.returncode != 0:
         raise SystemExit(f"the program failed under callgrind:\n{done.stderr[-3000:]}")
@@ -67,7 +67,7 @@ def main(words):
         return 2
     program, wanted = words[0], words[1:]
     with tempfile.TemporaryDirectory() as folder:
-        goals, found = run(os.path.abspath(program), folder)
+        goals, found = run(os.path.abspath(program), folder, wanted)
     missed, judged = 0, 0
     for metric, (goal, limit) in goals.items():
         if wanted and not any(w in metric for w in wanted):

@@ -70,6 +70,21 @@ def check_others(program):
     print("the other tests")
 
 
+def check_scale(program):
+    """Each row beside its counterpart; no time is judged. The counts of the suite callgrind are the gates."""
+    done = run(program, "scale", "--json", "--samples", "9")
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    counts = {}
+    for line in lines:
+        counts.setdefault(line["test"], []).append(int(line["count"]))
+        assert line["ns"] > 0 and line["peer"] > 0, line
+    rows = list(counts.values())
+    assert rows[:4] == [[1, 16, 256, 1024, 4096, 8192], [1, 256, 4096, 16384], [52, 256, 4096, 65532],
+                        [52, 256, 4096, 65532]] and len(rows) == 6, rows
+    print(f"{len(lines)} lines of scale")
+
+
 def check_lookup(program):
     done = run(program, "lookup", "--json")
     assert done.returncode == 0, done.stderr
@@ -152,6 +167,7 @@ def check_refusals(program):
 def main(program):
     check_compare(program)
     check_others(program)
+    check_scale(program)
     check_lookup(program)
     check_chooser(program)
     check_chooser_table(program)

@@ -13,7 +13,9 @@ constexpr const Line* table[] = {
     &lookup_elsewhere_line, &inline_line,        &pool_line,
 };
 
-constexpr const Line* devices[] = {&device_frame_line, &device_spread_line};
+constexpr const Line* devices[] = {&device_frame_line, &device_spread_line, &scale_write_line,
+                                   &scale_arm_line,    &scale_list_line,    &scale_send_line,
+                                   &scale_atomic_line};
 
 }  // namespace
 

@@ -124,19 +124,19 @@ std::string RigQueue::make_qp(RigDevice& device) {
                  .record = reinterpret_cast<be32*>(memory.dbrec) + prm::record_send,
                  .doorbell = static_cast<std::byte*>(memory.bf.reg),
                  .qpn = Qpn{qp_->qp_num}};
-  return connect(device);
+  return connect_to_itself(device, qp());
 }
 
-std::string RigQueue::connect(RigDevice& device) {
+std::string connect_to_itself(RigDevice& device, ibv_qp* qp) {
   ibv_qp_attr a{};
   a.qp_state = IBV_QPS_INIT;
   a.port_num = 1;
   a.qp_access_flags = all_access & ~IBV_ACCESS_LOCAL_WRITE;
   int mask = IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS;
-  if (ibv_modify_qp(qp(), &a, mask) != 0) return "the queue pair does not reach INIT";
+  if (ibv_modify_qp(qp, &a, mask) != 0) return "the queue pair does not reach INIT";
   a.qp_state = IBV_QPS_RTR;
   a.path_mtu = IBV_MTU_4096;
-  a.dest_qp_num = qp()->qp_num;
+  a.dest_qp_num = qp->qp_num;
   a.max_dest_rd_atomic = 16;
   a.min_rnr_timer = 12;
   a.ah_attr.is_global = 1;
@@ -145,14 +145,14 @@ std::string RigQueue::connect(RigDevice& device) {
   if (ibv_query_gid(device.context.get(), 1, 0, &a.ah_attr.grh.dgid) != 0) return "no GID";
   mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
          IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-  if (ibv_modify_qp(qp(), &a, mask) != 0) return "the queue pair does not reach RTR";
+  if (ibv_modify_qp(qp, &a, mask) != 0) return "the queue pair does not reach RTR";
   a.qp_state = IBV_QPS_RTS;
   a.timeout = 16;
   a.retry_cnt = a.rnr_retry = 7;
   a.max_rd_atomic = 16;
   mask = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
          IBV_QP_MAX_QP_RD_ATOMIC;
-  return ibv_modify_qp(qp(), &a, mask) == 0 ? "" : "the queue pair does not reach RTS";
+  return ibv_modify_qp(qp, &a, mask) == 0 ? "" : "the queue pair does not reach RTS";
 }
 
 std::string Rig::open(const std::string& device_name) {

@@ -64,6 +64,9 @@ class RigDevice {
   vhca::Attached* attached_ = nullptr;
 };
 
+// Brings a queue pair up, connected to itself. An empty string, or what failed.
+std::string connect_to_itself(RigDevice& device, ibv_qp* qp);
+
 // One side: a queue pair with a completion queue, and an mkey.
 class RigQueue {
  public:
@@ -82,7 +85,6 @@ class RigQueue {
  private:
   std::string make_cq(RigDevice& device);
   std::string make_qp(RigDevice& device);
-  std::string connect(RigDevice& device);
   mlx5::VerbsCq cq_;
   mlx5::VerbsQp qp_;
 };

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Test scale: what the device costs beside more and more objects, each in turns with what it costs
+// beside none.
+#include <cstdio>
+#include <memory>
+#include <span>
+
+#include "cli/json.hh"
+#include "perf/command.hh"
+#include "perf/compare/measure.hh"
+
+namespace kilim::perf {
+namespace {
+
+constexpr Case queues[] = {{"1", 1},       {"16", 16},     {"256", 256},
+                           {"1024", 1024}, {"4096", 4096}, {"8192", 8192}};
+constexpr Case cqs[] = {{"1", 1}, {"256", 256}, {"4096", 4096}, {"16384", 16384}};
+constexpr Case entries[] = {{"52", 52}, {"256", 256}, {"4096", 4096}, {"65532", 65532}};
+constexpr Case one[] = {{"1", 1}};
+
+struct Row {
+  const Line& line;
+  std::span<const Case> cases;
+};
+const Row rows[] = {{scale_write_line, queues}, {scale_arm_line, cqs},  {scale_list_line, entries},
+                    {scale_copy_line, entries}, {scale_send_line, one}, {scale_atomic_line, one}};
+
+void print(const Options& o, const char* metric, const char* count, const LineResult& l) {
+  if (o.json)
+    cli::JsonObject()
+        .text("test", metric)
+        .text("count", count)
+        .real("ns", l.kilim_ns, 2)
+        .real("peer", l.peer_ns, 2)
+        .real("ratio", l.ratio(), 4)
+        .print();
+  else
+    std::printf("%-44s %6s %9.1f ns %9.1f ns %7.2f\n", metric, count, l.kilim_ns, l.peer_ns,
+                l.ratio());
+}
+
+int run_scale(const Options& o) {
+  auto rig = std::make_unique<Rig>();
+  if (const std::string why = rig->open(o.device); !why.empty()) {
+    std::fprintf(stderr, "kilim-perf: %s\n", why.c_str());
+    return 1;
+  }
+  if (!o.json)
+    std::printf("%-44s %6s %12s %12s %7s\n", "what / beside which", "count", "it", "beside",
+                "ratio");
+  for (const Row& row : rows) {
+    for (const Case& c : row.cases) {
+      Line own = row.line;
+      own.cases = {&c, 1};
+      const auto result = measure_line(*rig, own, o.samples);
+      if (!result) {
+        std::fprintf(stderr, "kilim-perf: %s, %s: a request failed\n", own.metric, c.name);
+        return 1;
+      }
+      print(o, own.metric, c.name, *result);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+const Command scale_test = {
+    "scale", "the device beside 1 to 16,384 objects, lists to 65,532 entries", run_scale};
+
+}  // namespace kilim::perf
