@@ -88,6 +88,7 @@ bool goes_on(const Hca& h, const Qp& qp) noexcept {
 void send_rung(Hca& h, Qp& qp) noexcept {
   if (!has_rings(qp.type) || qp.state != QpState::rts || h.context.dead) return;
   const uint64_t deadline = clock_ns() + last_wait_ns;
+  check_all_doorbells(h);
   for (;;) {
     const uint16_t before = qp.sq.ci;
     run_engine(h, slice);
