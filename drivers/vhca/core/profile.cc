@@ -36,6 +36,12 @@ void plain_sending(Profile& p) {
   p.log_max_tso = 0;
 }
 
+// A ConnectX-4: one packet a WQE, with the frame's first headers, among which a tag would lie.
+void inlined_headers(Profile& p, uint8_t mode) {
+  p.min_inline = mode;
+  p.multi_packet_send = p.vlan_insertion = false;
+}
+
 // A subnet of one port: it has its LID, matches tags, and has no Ethernet.
 void infiniband(Profile& p) {
   p.lid = 1;
@@ -62,6 +68,8 @@ constexpr Card cards[] = {
     {"no-signature", [](Profile& p) { p.signature = false; }},
     {"no-mpw", [](Profile& p) { p.multi_packet_send = false; }},
     {"no-tx-offloads", plain_sending},
+    {"inline-l2", [](Profile& p) { inlined_headers(p, 1); }},
+    {"inline-ip", [](Profile& p) { inlined_headers(p, 2); }},
     {"infiniband", infiniband},
 };
 
@@ -75,11 +83,12 @@ Result<Profile> find_profile(std::string_view name) {
     p.name = card.name;
     return p;
   }
-  return Error{EINVAL,
-               "no such profile: cx6dx, vf, strong-fence, no-fence, no-devx, real-time, "
-               "long-lists, plain-lists, "
-               "no-umr-lists, no-odp, less-odp, no-inline, no-dm, no-dc,"
-               " no-signature, no-mpw, no-tx-offloads and infiniband are known"};
+  return Error{
+      EINVAL,
+      "no such profile: cx6dx, vf, strong-fence, no-fence, no-devx, real-time, "
+      "long-lists, plain-lists, "
+      "no-umr-lists, no-odp, less-odp, no-inline, no-dm, no-dc,"
+      " no-signature, no-mpw, no-tx-offloads, inline-l2, inline-ip and infiniband are known"};
 }
 
 }  // namespace kilim::vhca

@@ -59,8 +59,11 @@ struct Profile {
   bool vlan_stripping = true;            // a tag may go to the CQE
   bool striding_rq = true;               // receive WQEs that many frames share
   bool vlan_insertion = true;            // a send WQE may carry a tag
-  uint8_t log_max_tso = 18;              // bytes that a send WQE has cut into segments; 0: none
-  bool multi_packet_send = true;         // a send WQE of a raw packet queue may hold many packets
+  // What send WQEs have of each frame: 0 nothing, 1 the Ethernet header, 2 IP's too, 3 TCP's or
+  // UDP's (mlx5_ifc.h, min_wqe_inline_mode).
+  uint8_t min_inline = 0;
+  uint8_t log_max_tso = 18;       // bytes that a send WQE has cut into segments; 0: none
+  bool multi_packet_send = true;  // a send WQE of a raw packet queue may hold many packets
   bool memory_windows = true;
   bool odp = true;           // on-demand paging
   bool odp_implicit = true;  // of the whole address space
@@ -114,8 +117,9 @@ struct Profile {
 // a ConnectX-5 has it: no atomics, XRC and DC without receives of their own), "no-inline" (no data
 // in completion entries), "no-dm" (no device memory), "no-dc" (no dynamic connections),
 // "no-signature" (no signed keys), "no-mpw" (one packet a send WQE),
-// "no-tx-offloads" (neither segmentation nor VLAN insertion), "infiniband" (the port's link
-// layer; loopback only; tag matching); EINVAL for another name.
+// "no-tx-offloads" (neither segmentation nor VLAN insertion), "inline-l2" and "inline-ip" (send
+// WQEs have the beginning of each frame, as a ConnectX-4's), "infiniband" (the port's link layer;
+// loopback only; tag matching); EINVAL for another name.
 Result<Profile> find_profile(std::string_view name);
 
 }  // namespace kilim::vhca

@@ -3,6 +3,7 @@
 // WQE is untrusted.
 #include "vhca/ethernet/eth_form.hh"
 
+#include <algorithm>
 #include <cstring>
 
 #include "kilim/prm/eth_seg.hh"
@@ -23,6 +24,15 @@ bool read_insertion(const prm::EthSeg& seg, uint32_t& tag) noexcept {
   std::memcpy(&tci, seg.inline_hdr_start, sizeof(tci));
   tag = ((word & prm::eth::svlan) != 0 ? type_of_s_tag : type_of_c_tag) << 16 | tci.host();
   return true;
+}
+
+// The frame's beginning is in the WQE where the adapter steers by that. libmlx5 puts 18 bytes there
+// (the Ethernet header with a tag) whatever else it is told (mlx5.c, eth_min_inline_size), so that
+// no more can be demanded (Linux en_tx.c, mlx5e_calc_min_inline, MLX5E_MIN_INLINE).
+bool has_beginning(const Profile& p, const EthForm& form) noexcept {
+  constexpr uint64_t l2_bytes = 18;
+  return p.min_inline == 0 ||
+         form.head.size() >= std::min(l2_bytes, form.head.size() + form.data.total);
 }
 
 }  // namespace
@@ -47,7 +57,7 @@ bool read_form(const EngineContext& context, const SendWqe& wqe, EthForm& form) 
   const std::size_t behind = sizeof(seg) + (spill + 15) / 16 * 16;
   if (behind > body.size()) return false;
   form.head = body.subspan(head_at, inlined);
-  return decode_data(body, behind, form.data);
+  return decode_data(body, behind, form.data) && has_beginning(*context.profile, form);
 }
 
 }  // namespace kilim::vhca

@@ -52,8 +52,9 @@ struct Sending {
 bool sends_plainly(const Engine& e, const Qp& qp) noexcept {
   const bool fresh = !qp.retrying && qp.stalls == 0 && qp.timeouts == 0;
   const bool alone = e.eth.clients < 2 && e.eth.own_queues == 0;  // as eth_loop_back()
-  return e.executing && e.fatal_at == 0 && !e.context.journal->on() && qp.state == QpState::rts &&
-         qp.watched == nullptr && fresh && alone && !qp.draining && !qp.send_cq->error;
+  return e.executing && e.fatal_at == 0 && e.context.profile->min_inline == 0 &&
+         !e.context.journal->on() && qp.state == QpState::rts && qp.watched == nullptr && fresh &&
+         alone && !qp.draining && !qp.send_cq->error;
 }
 
 void recall_key(const Engine& e, KeyMemos& m) noexcept {

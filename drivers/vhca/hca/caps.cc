@@ -122,14 +122,19 @@ void odp(const Profile& p, CapGroup g) {
 
 void ethernet(const Profile& p, CapGroup g) {
   namespace cap = prm::eth_cap;
-  constexpr uint32_t no_inline_needed = 2;
+  // MLX5_CAP_INLINE_MODE_* of mlx5_ifc.h: the Ethernet header, what the port's context says,
+  // nothing.
+  constexpr uint32_t l2 = 0, by_context = 1, not_required = 2;
   if (!p.raw_packet) return;
   prm::cap_set(g, cap::csum_cap, 1);
   prm::cap_set(g, cap::vlan_cap, p.vlan_stripping);
   prm::cap_set(g, cap::wqe_vlan_insert, p.vlan_insertion);
   prm::cap_set(g, cap::max_lso_cap, p.log_max_tso);
   prm::cap_set(g, cap::multi_pkt_send_wqe, p.multi_packet_send);
-  prm::cap_set(g, cap::wqe_inline_mode, no_inline_needed);
+  prm::cap_set(g, cap::wqe_inline_mode,
+               p.min_inline == 0   ? not_required
+               : p.min_inline == 1 ? l2
+                                   : by_context);
   prm::cap_set(g, cap::scatter_fcs, p.scatter_fcs);
   prm::cap_set(g, cap::enhanced_multi_pkt_send_wqe, p.multi_packet_send);
 }

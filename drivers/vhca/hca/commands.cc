@@ -9,6 +9,7 @@
 
 #include "kilim/prm/bsf_seg.hh"
 #include "kilim/prm/cmd.hh"
+#include "kilim/prm/hca_cap.hh"
 #include "kilim/prm/mkc.hh"
 #include "vhca/core/journal.hh"
 #include "vhca/hca/caps.hh"
@@ -27,6 +28,12 @@ Answer query_hca_cap(Hca& s, In in, Out out) {
   std::byte caps[prm::cmd::hca_cap_bytes]{};
   if (!fill_caps(s.config.profile, group, caps)) return {Status::bad_param, Refusal::cap_group};
   std::memcpy(out.data() + header, caps, sizeof caps);
+  return {};
+}
+
+// Of the context only what send WQEs must have is told.
+Answer query_nic_vport_context(Hca& s, In, Out out) {
+  prm::cap_set(out.subspan(16), prm::nic_vport::min_wqe_inline_mode, s.config.profile.min_inline);
   return {};
 }
 
@@ -179,6 +186,8 @@ constexpr Command rows[] = {
     {prm::cmd::qp_init2init, prm::qp_cmd::in_context + prm::qp_cmd::context_bytes, 16, prepare_qp},
     {prm::cmd::qp_rts2rts, prm::qp_cmd::in_bytes, 16, change_qp},
     {prm::cmd::query_qp, 16, prm::qp_cmd::out_context + prm::qp_cmd::context_bytes, query_qp},
+    {prm::cmd::query_nic_vport_context, 16, 16 + prm::nic_vport::context_bytes,
+     query_nic_vport_context},
     {prm::cmd::alloc_pd, 16, 16, alloc_pd},
     {prm::cmd::dealloc_pd, 16, 16, dealloc_pd},
     {prm::cmd::create_general_object, 16, 16, create_object},

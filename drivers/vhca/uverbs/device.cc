@@ -42,7 +42,7 @@ mlx5_ib_alloc_ucontext_resp describe(Hca& hca) {
   r.response_length = sizeof r;
   r.cqe_version = 1;
   r.cmds_supp_uhw = MLX5_USER_CMDS_SUPP_UHW_QUERY_DEVICE | MLX5_USER_CMDS_SUPP_UHW_CREATE_AH;
-  r.eth_min_inline = MLX5_USER_INLINE_MODE_NONE;
+  r.eth_min_inline = static_cast<uint8_t>(MLX5_USER_INLINE_MODE_NONE + p.min_inline);
   r.clock_info_versions = 1 << MLX5_IB_CLOCK_INFO_V1;
   r.log_uar_size = 12;
   r.num_uars_per_page = 1;

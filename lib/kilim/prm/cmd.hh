@@ -87,6 +87,7 @@ inline constexpr uint16_t query_qp = 0x50b;
 inline constexpr uint16_t qp_init2init = 0x50e;
 inline constexpr uint16_t create_psv = 0x600;
 inline constexpr uint16_t destroy_psv = 0x601;
+inline constexpr uint16_t query_nic_vport_context = 0x754;
 inline constexpr uint16_t alloc_pd = 0x800;
 inline constexpr uint16_t dealloc_pd = 0x801;
 inline constexpr uint16_t nop = 0x80d;

@@ -94,6 +94,12 @@ inline constexpr CapField scatter_fcs{0x19, 1};
 inline constexpr CapField enhanced_multi_pkt_send_wqe{0x1a, 1};
 }  // namespace eth_cap
 
+// The context of a port (QUERY_NIC_VPORT_CONTEXT; Linux struct mlx5_ifc_nic_vport_context_bits).
+namespace nic_vport {
+inline constexpr std::size_t context_bytes = 256;
+inline constexpr CapField min_wqe_inline_mode{0x05, 3};  // 0 none, 1 L2, 2 IP, 3 TCP or UDP
+}  // namespace nic_vport
+
 // The atomic group ("Atomic Capabilities", cmd::cap_atomic).
 namespace atomic_cap {
 inline constexpr CapField request_8b_mode_1{0x46, 1};  // operands of 8 bytes in the host's order

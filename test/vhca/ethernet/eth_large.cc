@@ -246,6 +246,38 @@ void tags_are_refused_where_they_are_not_offered_or_do_not_fit() {
   }
 }
 
+// 18 bytes of each frame, or the whole of a shorter one; a WQE of many packets has no place for
+// them.
+void a_frame_without_its_beginning_in_the_wqe_is_refused_where_that_is_wanted() {
+  struct Row {
+    const char* profile;
+    uint8_t opcode;
+    uint16_t inlined;
+    std::size_t behind;
+    bool leaves;
+  };
+  for (const Row& row :
+       {Row{"inline-l2", 0x0a, 18, 60, true}, Row{"inline-l2", 0x0a, 17, 60, false},
+        Row{"inline-l2", 0x0a, 0, 60, false}, Row{"inline-ip", 0x0a, 18, 60, true},
+        Row{"inline-ip", 0x0a, 17, 60, false}, Row{"inline-l2", 0x0a, 16, 0, true},
+        Row{"inline-l2", 0x29, 0, 60, false}, Row{"cx6dx", 0x0a, 0, 60, true}}) {
+    Rig r(false, "", row.profile);
+    RawQueue q = r.queue(0);
+    prm::EthSeg eth{};
+    eth.inline_hdr_sz = be16{row.inlined};
+    Bytes rest(row.inlined == 0 ? 0 : 16);
+    const Bytes data = r.pointer(r.room(0), row.behind);
+    if (row.behind != 0)
+      for (const std::byte b : data) rest.push_back(b);
+    r.put(q, row.opcode, eth, rest);
+    r.ring(q);
+    r.run();
+    const prm::Cqe c = Rig::poll(q);
+    EQUAL(opcode(c), row.leaves ? ok_opcode : prm::CqeOpcode::req_err);
+    EQUAL(r.far->peek().empty(), !row.leaves);
+  }
+}
+
 constexpr Case large[] = {
     {"segments have their headers and checksums", segments_have_their_headers_and_checksums},
     {"a full wire stops between two segments", a_full_wire_stops_between_two_segments},
@@ -255,6 +287,8 @@ constexpr Case large[] = {
      a_tag_is_put_in_and_checksums_are_those_of_the_packet},
     {"tags are refused where they are not offered or do not fit",
      tags_are_refused_where_they_are_not_offered_or_do_not_fit},
+    {"a frame without its beginning in the WQE is refused where that is wanted",
+     a_frame_without_its_beginning_in_the_wqe_is_refused_where_that_is_wanted},
 };
 
 }  // namespace

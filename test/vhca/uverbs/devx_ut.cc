@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // DevX: capabilities by profile, keys by command, commands refused with status and syndrome.
 #include <cerrno>
+#include <tuple>
 
 #include "kilim/prm/cmd.hh"
 #include "kilim/prm/hca_cap.hh"
@@ -53,6 +54,19 @@ void ethernet_capabilities_follow_the_profile() {
   }
   EQUAL(cap_of("cx6dx", {26, 1}, 1), 1);
   EQUAL(cap_of("no-mpw", {26, 1}, 1), 0);
+}
+
+// Linux vport.c, mlx5_query_min_inline(): 0 Ethernet, 1 as the context says, 2 nothing.
+void inlined_headers_are_told_by_the_group_and_the_ports_context() {
+  for (auto [profile, group, context] : {std::tuple{"cx6dx", 2u, 0}, std::tuple{"inline-l2", 0u, 1},
+                                         std::tuple{"inline-ip", 1u, 2}}) {
+    EQUAL(cap_of(profile, {18, 2}, 1), group);
+    Client c(profile);
+    std::vector<uint8_t> in{0x07, 0x54}, out(16 + 256);
+    in.resize(16);
+    EQUAL(devx(c, in, out), 0);
+    EQUAL(out[16] & 7, context);
+  }
 }
 
 void capabilities_follow_the_profile() {
@@ -365,6 +379,8 @@ void an_adapter_without_devx_has_no_devx_objects() {
 constexpr Case cases[] = {
     {"capabilities follow the profile", capabilities_follow_the_profile},
     {"Ethernet capabilities follow the profile", ethernet_capabilities_follow_the_profile},
+    {"inlined headers are told by the group and the port's context",
+     inlined_headers_are_told_by_the_group_and_the_ports_context},
     {"a longer answer is taken", a_longer_answer_is_taken},
     {"commands are refused with status and syndrome",
      commands_are_refused_with_status_and_syndrome},

@@ -25,6 +25,7 @@ constexpr Card cards[] = {
     {"no-dc", true, true, false, false},        {"infiniband", true, true, true, true},
     {"no-devx", false, true, true, false},      {"less-odp", true, true, true, false},
     {"no-mpw", true, true, true, false},        {"no-tx-offloads", true, true, true, false},
+    {"inline-l2", true, true, true, false},     {"inline-ip", true, true, true, false},
 };
 constexpr std::size_t card_count = std::size(cards);
 
@@ -133,7 +134,7 @@ void multi_packet_sending_is_told() {
   each_card([](const Card& card, ibv_context* c) {
     const std::string_view p = card.profile;
     const uint64_t wanted =
-        p == "no-mpw" || p == "infiniband"
+        p == "no-mpw" || p == "infiniband" || p == "inline-l2" || p == "inline-ip"
             ? 0
             : MLX5DV_CONTEXT_FLAGS_MPW_ALLOWED | MLX5DV_CONTEXT_FLAGS_ENHANCED_MPW;
     EQUAL(ask(c, 0).flags & (MLX5DV_CONTEXT_FLAGS_MPW_ALLOWED | MLX5DV_CONTEXT_FLAGS_ENHANCED_MPW),
