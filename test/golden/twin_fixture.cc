@@ -6,9 +6,10 @@
 
 namespace kilim::test {
 
-GoldenDevice::GoldenDevice(const char* name) {
+GoldenDevice::GoldenDevice(const char* name, const char* profile) {
   vhca::AttachConfig config;
   config.name = name;
+  config.profile = profile;
   Result<vhca::Attached*> attached = vhca::attach(config);
   if (!attached) return;
   attached_ = *attached;
@@ -44,6 +45,10 @@ GoldenQp::GoldenQp(GoldenDevice& device, ibv_qp_type type) : device_(device) {
   attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
   attr.pd = device.pd;
   attr.send_ops_flags = IBV_QP_EX_WITH_SEND;
+  if (type == IBV_QPT_RAW_PACKET) {
+    attr.comp_mask |= IBV_QP_INIT_ATTR_MAX_TSO_HEADER;
+    attr.max_tso_header = max_tso_header;
+  }
   mlx5dv_qp_init_attr dv_attr{};
   if (type == IBV_QPT_RC) {
     attr.cap.max_inline_data = 828;  // 52 entries

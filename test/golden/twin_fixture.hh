@@ -22,7 +22,7 @@ namespace kilim::test {
 // A device that is attached for this process, opened with DevX.
 class GoldenDevice {
  public:
-  explicit GoldenDevice(const char* name);
+  explicit GoldenDevice(const char* name, const char* profile = "cx6dx");
   ~GoldenDevice();
   GoldenDevice(const GoldenDevice&) = delete;
   GoldenDevice& operator=(const GoldenDevice&) = delete;
@@ -37,6 +37,8 @@ class GoldenDevice {
  private:
   vhca::Attached* attached_ = nullptr;
 };
+
+inline constexpr uint16_t max_tso_header = 192;  // of a raw packet queue
 
 // One queue pair with its completion queue; both seen through mlx5dv_init_obj.
 class GoldenQp {

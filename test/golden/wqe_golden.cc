@@ -2,8 +2,11 @@
 // The WQEs of reliable connections and raw packets that Kilim writes are those that libmlx5 writes
 // for the same request, byte for byte, the queue pair's number aside. What lies behind the last
 // segment in its basic block is nobody's, and not compared.
+#include <algorithm>
+#include <array>
 #include <random>
 
+#include "kilim/queue/eth_packet.hh"
 #include "kilim/queue/eth_wqe.hh"
 #include "kilim/queue/rc_wqe.hh"
 #include "twin_fixture.hh"
@@ -196,9 +199,103 @@ void raw_packets() {
   }
 }
 
+// Two queues of raw packets and their rings, not yet used.
+struct RawTwins {
+  GoldenQp theirs, ours;
+  std::vector<uint64_t> ids;
+  queue::Sq sq;
+  uint32_t first = 0;
+
+  explicit RawTwins(GoldenDevice& device)
+      : theirs(device, IBV_QPT_RAW_PACKET),
+        ours(device, IBV_QPT_RAW_PACKET),
+        ids(ours.geometry.wqebb_count),
+        sq(ours.geometry, ids) {
+    CU_ASSERT_TRUE_FATAL(theirs.ok() && ours.ok());
+  }
+  // Posts the request by libmlx5 and this packet by Kilim.
+  void post(ibv_send_wr& wr, const queue::EthHead& head, std::span<const queue::Sge> pieces) {
+    ibv_send_wr* bad = nullptr;
+    EQUAL_FATAL(ibv_post_send(theirs.qp, &wr, &bad), 0);
+    const bool signalled = (wr.send_flags & IBV_SEND_SIGNALED) != 0;
+    queue::WqeCursor c{sq};
+    CU_ASSERT_TRUE_FATAL(queue::eth_packet(
+        c, head, pieces,
+        {.id = 1, .flags = signalled ? queue::WrFlags::signalled : queue::WrFlags::none}));
+    c.commit();
+    first += compare(theirs, ours, first);
+  }
+};
+
+constexpr uint8_t both_checksums = queue::EthOffload::l3 | queue::EthOffload::l4;
+
+// Headers of 14 to 192 bytes, of which no place in the WQE is spared.
+void segmented_packets() {
+  GoldenDevice device{"wqe2"};
+  CU_ASSERT_TRUE_FATAL(device.ok());
+  std::mt19937_64 random{47};
+  std::array<uint8_t, test::max_tso_header> headers{};
+  for (int round = 0; round < 30; round++) {
+    RawTwins twins{device};
+    for (int i = 0; i < 6; i++) {
+      for (uint8_t& b : headers) b = static_cast<uint8_t>(random());
+      Request r = random_request(random, prm::Opcode::send);
+      for (ibv_sge& s : r.sges) s.length = 64 + s.length % 1400;
+      ibv_send_wr wr{};
+      wr.sg_list = r.sges.data();
+      wr.num_sge = static_cast<int>(r.sges.size());
+      wr.opcode = IBV_WR_TSO;
+      wr.tso.hdr = headers.data();
+      wr.tso.hdr_sz = static_cast<uint16_t>(14 + random() % (headers.size() - 13));
+      wr.tso.mss = static_cast<uint16_t>(1 + random() % 9000);
+      wr.send_flags = (r.signalled ? unsigned{IBV_SEND_SIGNALED} : 0u) |
+                      (r.fence ? unsigned{IBV_SEND_IP_CSUM} : 0u);
+      twins.post(wr,
+                 {.checksums = r.fence ? both_checksums : queue::EthOffload::none,
+                  .mss = wr.tso.mss,
+                  .bytes = std::as_bytes(std::span(headers)).first(wr.tso.hdr_sz)},
+                 pieces_of(r));
+    }
+  }
+}
+
+// A device that wants 18 bytes; libmlx5 collects them from the first pieces.
+void inlined_headers() {
+  GoldenDevice device{"wqe3", "inline-l2"};
+  CU_ASSERT_TRUE_FATAL(device.ok());
+  std::mt19937_64 random{48};
+  std::array<uint8_t, 8 * 256> memory{};
+  constexpr uint32_t wanted = 18;
+  for (int round = 0; round < 30; round++) {
+    RawTwins twins{device};
+    for (int i = 0; i < 6; i++) {
+      for (uint8_t& b : memory) b = static_cast<uint8_t>(random());
+      Request r = random_request(random, prm::Opcode::send);
+      std::vector<uint8_t> header;
+      std::vector<queue::Sge> rest;
+      for (std::size_t n = 0; n < r.sges.size(); n++) {
+        ibv_sge& s = r.sges[n];
+        s.addr = reinterpret_cast<uint64_t>(&memory[n * 256]);
+        s.length = n != 0 ? 4 + s.length % 200 : (r.sges.size() == 1 ? 18u : 14u) + s.length % 20;
+        const auto taken = std::min(s.length, wanted - static_cast<uint32_t>(header.size()));
+        header.insert(header.end(), &memory[n * 256], &memory[n * 256 + taken]);
+        rest.push_back({s.addr + taken, s.length - taken, Lkey{s.lkey}});
+      }
+      ibv_send_wr wr{};
+      wr.sg_list = r.sges.data();
+      wr.num_sge = static_cast<int>(r.sges.size());
+      wr.opcode = IBV_WR_SEND;
+      wr.send_flags = r.signalled ? unsigned{IBV_SEND_SIGNALED} : 0u;
+      twins.post(wr, {.bytes = std::as_bytes(std::span(header))}, rest);
+    }
+  }
+}
+
 const kilim::test::Case cases[] = {
     {"140 random requests of a reliable connection", reliable_connections},
     {"120 random frames of a raw packet queue", raw_packets},
+    {"180 packets to be segmented", segmented_packets},
+    {"180 frames whose beginning is in the WQE", inlined_headers},
 };
 
 }  // namespace

@@ -55,6 +55,7 @@ constexpr Row rows[] = {
     {Refusal::empty_piece, "a request of one piece cannot be empty: a length of 0 stands for 2 GiB", Numbers::none, ""},
     {Refusal::long_message, "the message is longer than the device sends", Numbers::both, "bytes"},
     {Refusal::many_pieces, "the request has too many pieces", Numbers::both, "pieces"},
+    {Refusal::bad_header, "a header in the WQE has at least 14 bytes, and payload behind it where it is segmented", Numbers::both, "bytes"},
 };
 // clang-format on
 
@@ -63,7 +64,7 @@ constexpr bool complete() {
   uint32_t i = 0;
   for (const Row& row : rows)
     if (row.why != static_cast<Refusal>(i++)) return false;
-  return i == static_cast<uint32_t>(Refusal::many_pieces) + 1;
+  return i == static_cast<uint32_t>(Refusal::bad_header) + 1;
 }
 static_assert(complete());
 

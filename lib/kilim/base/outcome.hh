@@ -50,6 +50,7 @@ enum class Refusal : uint8_t {
   empty_piece,      // a request of one piece that holds nothing; limit: bytes of a message
   long_message,     // asked: bytes, all ones where more; limit: the longest that the queue takes
   many_pieces,      // asked: pieces; limit: what a WQE of this opcode or queue takes
+  bad_header,       // asked: bytes of a frame's start in the WQE; limit: the most
 };
 
 struct [[nodiscard]] Outcome {

@@ -23,8 +23,12 @@ struct EthSeg {
 static_assert(sizeof(EthSeg) == 16 && offsetof(EthSeg, inline_hdr_sz) == 12 &&
               offsetof(EthSeg, inline_hdr_start) == 14);
 
-// Checksums that the device computes: of the IP header, of TCP or UDP.
+// Checksums that the device computes: of the IP header, of TCP or UDP. Where a packet has a tunnel,
+// those of the inner headers, and l3_csum is that of the outer IP header
+// (MLX5_ETH_WQE_L3_INNER_CSUM ... of Linux mlx5/qp.h; DPDK mlx5_rxtx.c, mlx5_set_cksum_table()).
 namespace eth {
+inline constexpr uint8_t l3_inner_csum = 1 << 4;
+inline constexpr uint8_t l4_inner_csum = 1 << 5;
 inline constexpr uint8_t l3_csum = 1 << 6;
 inline constexpr uint8_t l4_csum = 1 << 7;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // SEND on a raw packet queue: control segment, Ethernet segment, data segments. No header is
-// inlined, as ConnectX-5 and later do not require it. Each function appends one WQE at a cursor or
-// returns a refusal and appends nothing. Owner: the queue's worker. Never allocates, blocks or
-// logs.
+// inlined, as ConnectX-5 and later do not require it; queue/eth_packet.hh does. Each function
+// appends one WQE at a cursor or returns a refusal and appends nothing. Owner: the queue's worker.
+// Never allocates, blocks or logs.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,13 @@
 namespace kilim::queue {
 
 // Checksums that the device computes and writes into the frame: of the IP header (l3), of TCP or
-// UDP (l4). Combined by |.
+// UDP (l4). Of a packet in a tunnel: of the outer IP header (l3), of the inner ones. Combined by |.
 struct EthOffload {
   static constexpr uint8_t none = 0;
   static constexpr uint8_t l3 = prm::eth::l3_csum;
   static constexpr uint8_t l4 = prm::eth::l4_csum;
+  static constexpr uint8_t inner_l3 = prm::eth::l3_inner_csum;
+  static constexpr uint8_t inner_l4 = prm::eth::l4_inner_csum;
 };
 
 namespace detail {

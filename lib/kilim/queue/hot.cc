@@ -4,6 +4,7 @@
 #include "kilim/queue/completion.hh"
 #include "kilim/queue/cq.hh"
 #include "kilim/queue/device_clock.hh"
+#include "kilim/queue/eth_packet.hh"
 #include "kilim/queue/eth_row.hh"
 #include "kilim/queue/eth_wqe.hh"
 #include "kilim/queue/geometry.hh"
@@ -115,6 +116,15 @@ bool eth(Sq& q, std::span<const Sge> frame, const Wr& wr) noexcept {
   WqeCursor c{q};
   const bool ok = eth_send(c, frame[0], EthOffload::none, wr) &&
                   eth_send(c, frame, EthOffload::l3 | EthOffload::l4, wr);
+  c.commit();
+  return ok;
+}
+
+bool eth_packets(Sq& q, std::span<const Sge> frame, std::span<const std::byte> header) noexcept {
+  WqeCursor c{q};
+  const bool ok = eth_send_tagged(c, frame[0], EthOffload::l4, service_tag(2), {}) &&
+                  eth_packet(c, {.tag = customer_tag(1)}, frame, {}) &&
+                  eth_packet(c, {.mss = 9, .tag = service_tag(1), .bytes = header}, frame, {});
   c.commit();
   return ok;
 }

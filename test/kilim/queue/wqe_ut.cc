@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The bytes of every builder, written out by hand from the manual's layout.
+#include "case_tables.hh"
 #include "kilim/queue/eth_wqe.hh"
 #include "kilim/queue/rc_wqe.hh"
 #include "ring_fixture.hh"
@@ -289,4 +290,10 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("queue/wqe", cases)
+namespace kilim::test {
+std::span<const Case> wqe_packet_cases();  // wqe_packets.cc
+}
+
+int main(int argc, char** argv) {
+  return kilim::test::run_tables("queue/wqe", {cases, kilim::test::wqe_packet_cases()}, argc, argv);
+}
