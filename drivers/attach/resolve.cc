@@ -69,6 +69,7 @@ Result<Attachment> resolve_virtual(const Spec& spec) {
   config.lint = spec.lint;
   config.order = spec.order;
   config.fatal_at = spec.fatal_at;
+  if (!spec.profile.empty()) config.profile = spec.profile;
   const bool threaded = spec.progress == Progress::thread;
   config.progress = threaded ? vhca::Progress::thread : vhca::Progress::poller;
   Fd nudge(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -111,6 +112,8 @@ Result<Attachment> resolve(const Spec& spec) {
     return Error{EINVAL, "lint= is for virtual devices (hca=vhcaN): a card tells nobody"};
   if (!spec.order.empty())
     return Error{EINVAL, "order= is for virtual devices (hca=vhcaN): a card's is its own"};
+  if (!spec.profile.empty())
+    return Error{EINVAL, "a profile is for virtual devices (hca=vhcaN): a card has its own"};
   auto device = mlx5::open(spec.name.c_str());
   if (!device) return device.error();
   Attachment a;

@@ -25,6 +25,7 @@ struct Spec {
   uint64_t fatal_at = 0;  // a virtual device dies with this send request; 0: never
   std::string lint{};     // of a virtual device: off, warn or error; empty: off
   std::string order{};    // of a virtual device: strict, weak[:SEED], ...; empty: strict
+  std::string profile{};  // of a virtual device (vhca/core/profile.hh); empty: cx6dx
 };
 
 // True: the name is vhca and a number.

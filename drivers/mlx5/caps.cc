@@ -2,10 +2,8 @@
 #include "mlx5/caps.hh"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <memory>
 #include <string>
 
@@ -14,34 +12,11 @@
 #include "kilim/prm/cmd.hh"
 #include "kilim/prm/hca_cap.hh"
 #include "kilim/umr/umr_wqe.hh"
+#include "mlx5/firmware.hh"
+#include "mlx5/tx_caps.hh"
 
 namespace kilim::mlx5 {
 namespace {
-
-using HcaCap = std::array<std::byte, prm::cmd::hca_cap_bytes>;
-
-// Reads the general capability group, current values (QUERY_HCA_CAP). False: the adapter does not
-// answer DevX commands.
-bool query_hca_cap(ibv_context* context, HcaCap& group) {
-  struct In {
-    prm::CmdInHdr hdr;
-    uint8_t reserved[8];
-  } in{};
-  in.hdr.opcode = be16{prm::cmd::query_hca_cap};
-  in.hdr.op_mod = be16{prm::cmd::cap_general << 1 | 1};
-  struct Out {
-    prm::CmdOutHdr hdr;
-    uint8_t reserved[8];
-    HcaCap group;
-  };
-  static_assert(sizeof(Out) == 16 + prm::cmd::hca_cap_bytes);
-  auto out = std::make_unique<Out>();
-  std::memset(static_cast<void*>(out.get()), 0, sizeof(Out));
-  if (mlx5dv_devx_general_cmd(context, &in, sizeof in, out.get(), sizeof(Out)) != 0) return false;
-  if (out->hdr.status != 0) return false;
-  group = out->group;
-  return true;
-}
 
 // Takes the capabilities of UMR, atomics, inline receive and signatures from the group.
 void read_umr(const HcaCap& group, device::Caps& caps) {
@@ -214,9 +189,10 @@ Result<device::Caps> read_caps(ibv_context* context) {
   // mlx5_query_hca_port()), 1 GiB on the cards known.
   if (port_answers) caps.max_message = std::min(port.max_msg_sz, prm::max_segment_bytes);
   auto group = std::make_unique<HcaCap>();
-  const bool firmware_answers = query_hca_cap(context, *group);
+  const bool firmware_answers = query_hca_cap(context, prm::cmd::cap_general, *group);
   if (firmware_answers) read_umr(*group, caps);
   read_extended(context, firmware_answers, caps);
+  if (caps.raw_packet) caps.tx = read_tx_caps(context);
   caps.memory_window_type1 = (attr.device_cap_flags & window_1) != 0;
   caps.memory_window_type2b = (attr.device_cap_flags & window_2b) != 0;
   return caps;

@@ -18,11 +18,13 @@ namespace kilim::test {
 // `fatal_at`: the device dies with this send request; 0: never.
 inline std::unique_ptr<port::Port> make_port(const std::string& hca, const std::string& wire,
                                              uint64_t fatal_at = 0,
-                                             const port::QueueSizes& sizes = {}) {
+                                             const port::QueueSizes& sizes = {},
+                                             const char* profile = "") {
   attach::Spec spec;
   spec.name = hca;
   spec.wire = wire;
   spec.fatal_at = fatal_at;
+  spec.profile = profile;
   auto a = attach::resolve(spec);
   if (!a) {
     std::printf("%s: %s\n", hca.c_str(), a.error().what);
@@ -59,7 +61,7 @@ struct TwoPorts {
       : memory(arena(buffers, holders)),
         pool(*std::move(pool::Pool::create(memory.arena(), {.name = "two", .count = buffers}))) {
     cache.emplace(pool);
-    const std::string wire = "cable:" + fresh("c");
+    const std::string wire = fresh("cable:c");
     near = make_port(fresh("vhca"), wire);
     far = make_port(fresh("vhca"), wire);
     CU_ASSERT_TRUE_FATAL(near != nullptr && far != nullptr);

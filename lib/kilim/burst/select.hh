@@ -9,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include "kilim/base/assert.hh"
 #include "kilim/burst/config.hh"
 #include "kilim/burst/rx.hh"
 #include "kilim/burst/rx_chain.hh"
@@ -46,14 +47,6 @@ constexpr auto rx_table(std::index_sequence<I...>) {
         RxVariant{Simd::base, rx_config(I), &rx_burst<rx_config(I)>}...
   };
 }
-// Chains whose header buffers have a pool of their own; their WQEs are written one by one.
-inline constexpr TxConfig two_pools{.multi_seg = true, .two_pools = true};
-inline constexpr TxConfig two_pools_gathered{
-    .multi_seg = true, .gathered = true, .two_pools = true};
-template <TxConfig C>
-constexpr TxVariant tx_row() {
-  return {Simd::base, C, &tx_burst<C>, &tx_reclaim<C>};
-}
 template <std::size_t... I>
 constexpr auto compressed_table(std::index_sequence<I...>) {
   return std::array{RxVariant{Simd::base, rx_config(I), &rx_burst_compressed<rx_config(I)>}...};
@@ -64,8 +57,7 @@ constexpr auto tx_table(std::index_sequence<I...>) {
 #if defined(__SSE4_1__)
     TxVariant{Simd::avx2, tx_config(I), &tx_burst_avx2<tx_config(I)>, &tx_reclaim<tx_config(I)>}...,
 #endif
-        TxVariant{Simd::base, tx_config(I), &tx_burst<tx_config(I)>, &tx_reclaim<tx_config(I)>}...,
-        tx_row<two_pools>(), tx_row<two_pools_gathered>()
+        TxVariant{Simd::base, tx_config(I), &tx_burst<tx_config(I)>, &tx_reclaim<tx_config(I)>}...
   };
 }
 template <std::size_t... I>
@@ -84,7 +76,8 @@ inline constexpr auto tx_variants = detail::tx_table(std::make_index_sequence<tx
 inline constexpr auto rx_chain_variants = detail::chains(std::make_index_sequence<rx_configs>{});
 static_assert(max_rx_segments <= max_pieces, "what is received can be sent");
 
-// The best variant of a configuration that needs no more than `have` (widest_simd()).
+// The best variant of a configuration that needs no more than `have` (widest_simd()). One of
+// transmit is in tx_rows.
 constexpr const RxVariant& select_rx(RxConfig c, Simd have) noexcept {
   for (const RxVariant& v : rx_variants)
     if (v.config == c && v.needs <= have) return v;
@@ -105,6 +98,7 @@ inline constexpr RxVariant strided_rx{Simd::base, {}, &rx_burst_strides};
 constexpr const TxVariant& select_tx(TxConfig c, Simd have) noexcept {
   for (const TxVariant& v : tx_variants)
     if (v.config == c && v.needs <= have) return v;
+  KILIM_ASSERT(has_bursts(c));
   return tx_variants.back();
 }
 
@@ -115,8 +109,8 @@ static_assert(select_tx({.gathered = true}, Simd::base).burst ==
               &tx_burst<TxConfig{.gathered = true}>);
 static_assert(select_tx({.multi_seg = true}, Simd::base).reclaim ==
               &tx_reclaim<TxConfig{.multi_seg = true}>);
-static_assert(select_tx(detail::two_pools_gathered, Simd::avx2).burst ==
-              &tx_burst<detail::two_pools_gathered>);
+static_assert(select_tx({.multi_seg = true, .two_pools = true}, Simd::base).reclaim ==
+              &tx_reclaim<TxConfig{.multi_seg = true, .two_pools = true}>);
 static_assert(select_rx_chain({.side = true, .vlan = true}).burst ==
               &rx_burst_chain<RxConfig{.side = true, .vlan = true}>);
 

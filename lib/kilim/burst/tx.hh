@@ -9,64 +9,22 @@
 #include <span>
 #include <type_traits>
 
-#include "kilim/base/assert.hh"
-#include "kilim/base/counter.hh"
-#include "kilim/base/flag.hh"
-#include "kilim/base/ident.hh"
 #include "kilim/burst/config.hh"
 #include "kilim/burst/sent_ring.hh"
 #include "kilim/burst/simd.hh"
 #include "kilim/burst/tx_four.hh"
+#include "kilim/burst/tx_packet.hh"
+#include "kilim/burst/tx_queue.hh"
 #include "kilim/burst/tx_row.hh"
 #include "kilim/pool/pool.hh"
 #include "kilim/queue/cq.hh"
 #include "kilim/queue/eth_row.hh"
-#include "kilim/queue/eth_wqe.hh"
 #include "kilim/queue/mpw_row.hh"
-#include "kilim/queue/sq.hh"
 #include "kilim/queue/wqe_cursor.hh"
 
 namespace kilim::burst {
 
-// Counts since the queue was made. Its worker adds, any thread reads.
-struct TxCounters {
-  Counter packets, bytes;
-  Counter completed;  // packets whose completion was seen
-  Counter errors;     // completions with an error
-  Counter failures;   // times that the queue was ended by one
-};
-
-// Keys of gathered packets by slot, and the free slots. Written by the PacketGather of the same
-// worker.
-struct MkeySlots {
-  const Lkey* keys = nullptr;
-  uint32_t* free = nullptr;  // a stack of slots
-  uint32_t free_count = 0;
-  pool::BufferCache* headers = nullptr;  // gets pieces with Handle::more back: header buffers
-};
-
-// One send queue as a burst uses it. Its maker keeps queue memory and pool alive.
-struct TxQueue {
-  queue::Sq sq;
-  queue::Cq cq;  // at least as many entries as the send queue has blocks
-  SentRing sent;
-  pool::BufferCache* cache;  // of the same worker
-  pool::Arena arena;
-  Lkey key;                                   // of the arena, for this device
-  uint8_t offload = queue::EthOffload::none;  // checksums that the device fills in
-  Flag failed{};                              // set by an error; the control lcore clears it
-  MkeySlots* slots = nullptr;                 // of gathered packets
-  pool::BufferCache* headers = nullptr;       // with TxConfig::two_pools; of the same worker
-  TxCounters counters{};
-};
-
-inline constexpr uint32_t max_pieces = 8;  // of one packet, a key's slot not counted
-
 namespace detail {
-
-// Every WQE of a burst but the last. If the queue fails, only its first error makes a CQE; the
-// flushed WQEs make none.
-inline constexpr queue::Wr unsignalled{.flags = queue::WrFlags::only_first_error};
 
 // An error completion: the queue stops until it is recovered. Its packets are freed then, when the
 // device has certainly finished with them.
@@ -103,51 +61,6 @@ void free_sent(TxQueue& q, std::span<const pool::Handle> done) noexcept {
   } else {
     q.cache->free(done);
   }
-}
-
-// Number of handles of the packet that starts at in[0]; 0: it does not end within `in`.
-inline uint32_t chain_length(std::span<const pool::Handle> in) noexcept {
-  for (uint32_t i = 0; i < in.size(); i++)
-    if (!in[i].has(pool::Handle::more)) return i + 1;
-  return 0;
-}
-
-// Appends the WQE of a packet in several pieces; false: the queue is full or the packet is empty.
-inline bool append_chain(TxQueue& q, queue::WqeCursor& c,
-                         std::span<const pool::Handle> chain) noexcept {
-  KILIM_ASSERT(chain.size() <= max_pieces);
-  queue::Sge pieces[max_pieces];
-  for (uint32_t i = 0; i < chain.size(); i++)
-    pieces[i] = {q.arena.address(chain[i]).value(), chain[i].length, q.key};
-  return queue::eth_send(c, {pieces, chain.size()}, q.offload, unsignalled);
-}
-
-// Bytes of the packet on the wire. A key's handle has the length of the pieces behind it.
-template <TxConfig C>
-uint64_t bytes_of(std::span<const pool::Handle> packet) noexcept {
-  uint64_t sum = packet[0].length;
-  if constexpr (C.multi_seg) {
-    if (!packet[0].has(pool::Handle::key))
-      for (const pool::Handle h : packet.subspan(1)) sum += h.length;
-  }
-  return sum;
-}
-
-// Appends the WQE of one packet; false: the queue is full or the packet is empty.
-template <TxConfig C>
-bool append(TxQueue& q, queue::WqeCursor& c, std::span<const pool::Handle> packet) noexcept {
-  const pool::Handle head = packet[0];
-  if constexpr (C.gathered) {
-    if (head.has(pool::Handle::key))
-      return queue::eth_send(c, {0, head.length, q.slots->keys[head.index]}, q.offload,
-                             unsignalled);
-  }
-  if constexpr (C.multi_seg) {
-    if (packet.size() > 1) return append_chain(q, c, packet);
-  }
-  KILIM_ASSERT(packet.size() == 1);
-  return queue::eth_send(c, {q.arena.address(head).value(), head.length, q.key}, q.offload,
-                         unsignalled);
 }
 
 #if defined(__SSE4_1__)
@@ -199,6 +112,38 @@ template <TxConfig C, Simd S>
   return taken;
 }
 
+// How many packets at the front of `in` ask for nothing.
+inline uint32_t plain_packets(std::span<const pool::Handle> in) noexcept {
+  uint32_t n = 0;
+  while (n < in.size() && !in[n].has(pool::Handle::offload)) n++;
+  return n;
+}
+
+// Appends packets of one buffer each: in rows those between two that ask for something. Returns how
+// many.
+template <TxConfig C, Simd S>
+[[gnu::always_inline]] inline uint32_t append_mixed(TxQueue& q, queue::WqeCursor& c,
+                                                    std::span<const pool::Handle> in,
+                                                    uint64_t& bytes) noexcept {
+  uint32_t taken = 0;
+  while (taken < in.size()) {
+    // One by one up to here: packets that ask, or all that no row took.
+    uint32_t end = taken + 1;
+    if (q.offer.min_inline == 0 && !in[taken].has(pool::Handle::offload)) {
+      const uint32_t plain = plain_packets(in.subspan(taken));
+      end = taken + plain;
+      taken += append_rows<C, S>(q, c, in.subspan(taken, plain), bytes);
+    }
+    for (; taken < end; taken++) {
+      const pool::Handle h = in[taken];
+      if (q.sent.room() == 0 || !append_offloaded<C>(q, c, in.subspan(taken, 1))) return taken;
+      q.sent.push(h);
+      bytes += h.length;
+    }
+  }
+  return taken;
+}
+
 // tx_burst() for each kind of vectors.
 template <TxConfig C, Simd S>
 [[gnu::always_inline]] inline uint32_t transmit(TxQueue& q,
@@ -235,18 +180,22 @@ uint32_t detail::transmit(TxQueue& q, std::span<const pool::Handle> in) noexcept
     return 0;
   queue::WqeCursor c{q.sq};
   uint64_t bytes = 0;
-  uint32_t taken = append_rows<C, S>(q, c, in, bytes);
-  uint32_t packets = taken;
-  while (taken < in.size()) {
-    uint32_t pieces = 1;
-    if constexpr (C.multi_seg || C.gathered) pieces = chain_length(in.subspan(taken));
-    if (pieces == 0 || q.sent.room() < pieces) break;
-    const std::span<const pool::Handle> packet = in.subspan(taken, pieces);
-    if (!append<C>(q, c, packet)) break;
-    for (const pool::Handle h : packet) q.sent.push(h);
-    bytes += bytes_of<C>(packet);
-    taken += pieces;
-    packets++;
+  uint32_t taken = 0, packets = 0;
+  if constexpr (C.offloads && !C.multi_seg) {
+    taken = packets = append_mixed<C, S>(q, c, in, bytes);
+  } else {
+    taken = packets = append_rows<C, S>(q, c, in, bytes);
+    while (taken < in.size()) {
+      uint32_t pieces = 1;
+      if constexpr (C.multi_seg || C.gathered) pieces = chain_length(in.subspan(taken));
+      if (pieces == 0 || q.sent.room() < pieces) break;
+      const std::span<const pool::Handle> packet = in.subspan(taken, pieces);
+      if (!append<C>(q, c, packet)) break;
+      for (const pool::Handle h : packet) q.sent.push(h);
+      bytes += bytes_of<C>(packet);
+      taken += pieces;
+      packets++;
+    }
   }
   if (packets == 0) return 0;
   c.signal_last();
@@ -258,8 +207,9 @@ uint32_t detail::transmit(TxQueue& q, std::span<const pool::Handle> in) noexcept
 }
 
 // Sends packets from the front of `in` with one doorbell; returns how many handles it took, of
-// whole packets only. The caller keeps the others. It stops at an empty packet, which no device
-// sends: the caller drops that before it tries again.
+// whole packets only. The caller keeps the others. It stops at a packet that no device sends (an
+// empty one) or the queue does not (a word that it was not set up for): the caller drops that
+// before it tries again.
 template <TxConfig C>
 uint32_t tx_burst(TxQueue& q, std::span<const pool::Handle> in) noexcept {
   return detail::transmit<C, Simd::base>(q, in);
@@ -272,7 +222,8 @@ KILIM_AVX2 uint32_t tx_burst_avx2(TxQueue& q, std::span<const pool::Handle> in) 
 }
 #endif
 
-// How many packets of one piece the next burst is sure to take.
+// How many packets of one piece the next burst is sure to take, if their WQEs inline no more than
+// 18 bytes.
 inline uint32_t tx_room(const TxQueue& q) noexcept {
   if (q.failed) return 0;
   const uint32_t blocks = q.sq.credits().value();

@@ -28,6 +28,17 @@ struct SpreadCaps {
   }
 };
 
+// What a device does to packets that raw packet queues send (ibv_device_attr_ex, QUERY_HCA_CAP's
+// Ethernet group).
+struct TxCaps {
+  bool checksums = false;       // of IP, TCP, UDP
+  bool tunnels = false;         // those of the headers in VXLAN and GRE too, and their TSO
+  bool vlan_insertion = false;  // by the WQE; elsewhere a tag goes with an inlined header
+  bool pacing = false;          // rates of queues
+  uint32_t max_tso = 0;         // bytes of payload of one packet that is segmented; 0: none
+  uint32_t min_inline = 0;      // bytes of a frame's start that a WQE must have
+};
+
 struct Caps {
   bool umr = false;            // UMR is supported: indirect mkeys can be made and bound
   bool raw_packet = false;     // queue pairs of raw Ethernet frames
@@ -59,6 +70,7 @@ struct Caps {
   bool memory_window_type1 = false;  // virtual functions have neither type
   bool memory_window_type2b = false;
   SpreadCaps spread;
+  TxCaps tx;
 
   [[nodiscard]] constexpr prm::UmrLimits umr_limits() const noexcept {
     return {.indirect_keys = umr,

@@ -23,6 +23,9 @@ struct Handle {
   // The index is no buffer but the slot of an mkey (burst::MkeySlots) over the handles behind it,
   // `length` bytes together. Only in a packet's first handle. An offset that no buffer has.
   static constexpr uint16_t key = 0xfff8;
+  // The side record's `tx` says what the device does to the packet, where its transmit queue was
+  // set up for that; elsewhere it is ignored. Only in a packet's first handle.
+  static constexpr uint16_t offload = 1u << 2;
 
   [[nodiscard]] constexpr uint32_t offset() const noexcept {
     return static_cast<uint32_t>(meta) >> offset_shift;
@@ -54,8 +57,26 @@ constexpr Handle make_handle(uint32_t index, uint32_t length, uint32_t lines = 0
   return {index, static_cast<uint16_t>(length), meta_at_line(lines)};
 }
 
-// What the device reports about a received packet, in the words of DPDK's rte_mbuf; written by
-// bursts with RxConfig::side only. Its first 16 bytes are one store.
+// The VLAN tag that a packet gets: of type 0x8100, or 0x88a8 of providers.
+enum class VlanTag : uint8_t { none, customer, service };
+
+// What the device does to a packet that is sent. Written by who holds the packet, together with
+// Handle::offload; read by bursts with TxConfig::offloads.
+struct TxWord {
+  uint8_t checksums = 0;  // that it writes: queue::EthOffload
+  VlanTag tag = VlanTag::none;
+  uint16_t tci = 0;  // of the tag, in host order: priority 15:13, VLAN 11:0
+  // Not 0: the packet leaves as frames with so many bytes of payload (TSO), all their checksums
+  // written. Its first `headers` bytes are the headers of each, the last of them TCP's or UDP's.
+  uint16_t mss = 0;
+  uint16_t headers = 0;
+  friend constexpr bool operator==(TxWord, TxWord) noexcept = default;
+};
+static_assert(sizeof(TxWord) == 8);
+
+// What belongs to a packet besides its bytes. In front what the device reports about a received
+// one, in the words of DPDK's rte_mbuf; written by bursts with RxConfig::side only, 16 bytes in one
+// store. Behind it what it is to do to one that is sent; no receive touches that.
 struct alignas(32) SideRecord {
   uint32_t rx_hash = 0;
   uint32_t packet_type = 0;  // RTE_PTYPE_*, as rte_mbuf's
@@ -63,6 +84,7 @@ struct alignas(32) SideRecord {
   uint16_t vlan = 0;         // the stripped tag (TCI), with RxConfig::vlan
   uint16_t reserved = 0;
   uint64_t timestamp = 0;  // ticks of the device's clock, with RxConfig::timestamp
+  TxWord tx;               // where the handle has Handle::offload
 };
 static_assert(sizeof(SideRecord) == 32 && offsetof(SideRecord, timestamp) == 16);
 

@@ -61,7 +61,7 @@ Status Port::set_rx(uint32_t queue, const RxSetup& setup) {
 
 Status Port::set_tx(uint32_t queue, const TxSetup& setup) {
   if (started_ || queue >= tx_.size()) return Error{EINVAL, "no such transmit queue to set up"};
-  if (Status s = check_tx(setup); !s) return s;
+  if (Status s = check_tx(setup, device().caps().tx, arena_.has_side()); !s) return s;
   tx_[queue].setup = setup;
   return Done{};
 }
@@ -128,7 +128,7 @@ Status Port::make_tx(uint32_t index) {
     if (!gather) return gather.error();
     tx.gather = *std::move(gather);
   }
-  attach_tx(tx, arena_, key, device().caps().multi_packet);
+  attach_tx(tx, arena_, key, device().caps());
   return Done{};
 }
 

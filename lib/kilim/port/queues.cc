@@ -22,6 +22,22 @@ uint16_t refill_at(uint32_t wqes) noexcept {
   return static_cast<uint16_t>(wqes / 4 < usual ? (wqes + 3) / 4 : usual);
 }
 
+// The burst of a queue, whose setup check_tx() has passed.
+burst::TxConfig config_of(const TxSetup& setup, const device::Caps& caps) noexcept {
+  burst::TxConfig c = setup.config;
+  c.offloads = setup.words.any() || caps.tx.min_inline != 0;
+  c.multi_packet = caps.multi_packet && caps.tx.min_inline == 0 && !c.multi_seg && !c.gathered;
+  return c;
+}
+
+burst::TxOffer offer_of(const TxSetup& setup, const device::TxCaps& caps) noexcept {
+  return {.words = setup.words.any(),
+          .tags = caps.vlan_insertion,
+          .checksums = setup.words.checksums,
+          .min_inline = static_cast<uint16_t>(caps.min_inline),
+          .max_tso = setup.words.tso ? caps.max_tso : 0};
+}
+
 }  // namespace
 
 Status check_sizes(const QueueSizes& s) noexcept {
@@ -41,8 +57,7 @@ void attach_chain(RxSlot& slot, const queue::RqGeometry& rq, const burst::RxPlac
   slot.missing.assign(rq.wqe_count, 0);
   slot.chain = std::make_unique<burst::RxChain>(
       rq, slot.further, slot.missing,
-      burst::RxChainPlace{first.arena, first.key, segments, first.room()},
-      *slot.setup.cache);
+      burst::RxChainPlace{first.arena, first.key, segments, first.room()}, *slot.setup.cache);
   slot.queue->chain = slot.chain.get();
   slot.burst = burst::select_rx_chain(slot.setup.config).burst;
 }
@@ -88,7 +103,7 @@ uint32_t drop_frames(burst::RxQueue& q) noexcept {
   return frames;
 }
 
-void attach_tx(TxSlot& slot, const pool::Arena& arena, Lkey key, bool multi_packet) {
+void attach_tx(TxSlot& slot, const pool::Arena& arena, Lkey key, const device::Caps& caps) {
   const queue::SqGeometry& sq = slot.qp->sq;
   slot.wr_ids.assign(sq.wqebb_count, 0);
   // As many packets as WQEBBs, also where a WQE has many: pools are sized by the depth.
@@ -104,15 +119,15 @@ void attach_tx(TxSlot& slot, const pool::Arena& arena, Lkey key, bool multi_pack
                      .key = key,
                      .offload = slot.setup.offload,
                      .slots = slot.gather == nullptr ? nullptr : slot.gather->slots(),
-                     .headers = slot.setup.headers});
+                     .headers = slot.setup.headers,
+                     .offer = offer_of(slot.setup, caps.tx)});
   if constexpr (queue::watched) {
     slot.lint = std::make_unique<diag::DoorbellLint>(
         slot.setup.lint_stops, prm::lint::QueueKind::raw_packet, slot.traffic.get());
     (void)slot.queue->sq.watch(slot.lint.get());
   }
-  burst::TxConfig config = slot.setup.config;
-  config.multi_packet = multi_packet && !config.multi_seg && !config.gathered;
-  const burst::TxVariant& variant = burst::select_tx(config, burst::widest_simd());
+  const burst::TxVariant& variant =
+      burst::select_tx(config_of(slot.setup, caps), burst::widest_simd());
   slot.burst = variant.burst;
   slot.reclaim = variant.reclaim;
 }

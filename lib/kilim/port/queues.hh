@@ -94,19 +94,28 @@ Status check_rx(const RxSetup& setup, const QueueSizes& sizes, const pool::Arena
 // Whether the queue has to be a receive work queue.
 bool needs_rwq(const RxSetup& setup) noexcept;
 
+// What the words of single packets may ask of a transmit queue (pool::TxWord).
+struct TxOffloads {
+  uint8_t checksums = queue::EthOffload::none;  // any of these
+  bool vlan = false;                            // tags
+  bool tso = false;                             // segmentation, which writes l3 and l4 too
+  [[nodiscard]] constexpr bool any() const noexcept {
+    return checksums != queue::EthOffload::none || vlan || tso;
+  }
+};
+
 struct TxSetup {
   pool::BufferCache* cache = nullptr;
-  burst::TxConfig config;
-  uint8_t offload = queue::EthOffload::none;
+  burst::TxConfig config;                     // the port sets multi_packet and offloads
+  uint8_t offload = queue::EthOffload::none;  // checksums of every packet
+  TxOffloads words;                           // needs side records in the arena
+  uint64_t pacing_kbps = 0;                   // rate of the queue; 0: as fast as it goes
   uint32_t keys = 0;  // of its PacketGather; not 0 exactly where config.gathered
   // Of the same worker: header buffers of the PacketGather; with config.two_pools those of packets
   // that were split.
   pool::BufferCache* headers = nullptr;
   bool lint_stops = true;  // a finding of a debug build's linter ends the process
 };
-
-// EINVAL with a sentence.
-Status check_tx(const TxSetup& setup) noexcept;
 
 // How far the recovery of a receive work queue is, or of the failed queues of a queue pair's number
 // (its transmit queue, PacketGather and receive queue).
@@ -150,10 +159,14 @@ struct TxSlot {
   burst::TxReclaim reclaim = nullptr;
 };
 
+// What the device lacks for a transmit queue: EOPNOTSUPP; EINVAL: what excludes each other.
+Status check_tx(const TxSetup& setup, const device::TxCaps& caps, bool side_records) noexcept;
+
 // Make the burst's view of a queue that the device has made.
 void attach_rx(RxSlot& slot, const queue::RqGeometry& rq, const pool::Arena& arena, Lkey key);
-// `multi_packet`: the device has such WQEs; packets of several pieces or keys do without.
-void attach_tx(TxSlot& slot, const pool::Arena& arena, Lkey key, bool multi_packet);
+// WQEs of many packets are used where the device has them, but not for packets of several pieces or
+// with keys, nor where headers are inlined.
+void attach_tx(TxSlot& slot, const pool::Arena& arena, Lkey key, const device::Caps& caps);
 
 // Posts receives until the ring is full or a pool is empty, as the queue's burst does; returns how
 // many.

@@ -81,6 +81,30 @@ Status check_form(const RxSetup& s, const QueueSizes& sizes, const pool::Arena& 
   return s.strides ? check_strides(s, sizes, arena, caps.spread) : Status{Done{}};
 }
 
+constexpr uint8_t inner_checksums = queue::EthOffload::inner_l3 | queue::EthOffload::inner_l4;
+
+// What single packets, or all of them, ask of the device.
+Status check_words(const TxSetup& s, const device::TxCaps& caps, bool side_records) noexcept {
+  const TxOffloads& w = s.words;
+  const auto checksums = static_cast<uint8_t>(s.offload | w.checksums);
+  if (s.config.offloads != w.any())
+    return Error{EINVAL, "config.offloads is set exactly where words may ask for something"};
+  if (s.config.multi_packet)
+    return Error{EINVAL, "the port itself says where WQEs have several packets"};
+  if (w.any() && !side_records)
+    return Error{EINVAL, "words of packets lie in side records, which the arena has not"};
+  if (s.config.gathered && w.any())
+    return Error{EINVAL, "gathered packets have no words: set the queue's offload"};
+  if (s.config.gathered && caps.min_inline != 0)
+    return Error{EOPNOTSUPP, "the device wants headers in its WQEs, and a key has none to inline"};
+  if ((checksums != 0 || w.tso) && !caps.checksums)
+    return Error{EOPNOTSUPP, "the device writes no checksums"};
+  if ((checksums & inner_checksums) != 0 && !caps.tunnels)
+    return Error{EOPNOTSUPP, "the device writes no checksums inside tunnels"};
+  if (w.tso && caps.max_tso == 0) return Error{EOPNOTSUPP, "the device segments no packets (TSO)"};
+  return Done{};
+}
+
 }  // namespace
 
 bool needs_rwq(const RxSetup& setup) noexcept {
@@ -111,7 +135,7 @@ Status check_rx(const RxSetup& s, const QueueSizes& sizes, const pool::Arena& ar
   return Done{};
 }
 
-Status check_tx(const TxSetup& s) noexcept {
+Status check_tx(const TxSetup& s, const device::TxCaps& caps, bool side_records) noexcept {
   if (s.cache == nullptr) return Error{EINVAL, "a transmit queue needs its worker's cache"};
   if (s.config.gathered != (s.keys != 0))
     return Error{EINVAL, "a gathered transmit queue needs keys, and another has none"};
@@ -119,7 +143,12 @@ Status check_tx(const TxSetup& s) noexcept {
     return Error{EINVAL,
                  "buffers of two pools are sent as packets of several pieces (multi_seg), and "
                  "go back to two caches"};
-  return Done{};
+  if (s.pacing_kbps != 0 && !caps.pacing)
+    return Error{EOPNOTSUPP, "the device does not pace packets: pacing_kbps must be 0"};
+  if (s.pacing_kbps != 0)
+    return Error{EOPNOTSUPP,
+                 "rates of transmit queues are not set by kilim: pacing_kbps must be 0"};
+  return check_words(s, caps, side_records);
 }
 
 }  // namespace kilim::port

@@ -189,6 +189,80 @@ void chains_become_lists() {
   EQUAL(b.outstanding(), 1u);
 }
 
+// 61 pieces, as a WQE of 63 octowords has; one more, and the packet stays with the caller.
+void longest_chain() {
+  for (const uint32_t pieces : {61u, 62u}) {
+    Bench b;
+    std::vector<Handle> h(pieces);
+    EQUAL_FATAL(b.cache->alloc(h, 50), pieces);
+    for (uint32_t i = 0; i + 1 < pieces; i++) h[i].meta |= Handle::more;
+    EQUAL(transmit(b, h, {.multi_seg = true}), pieces == 61 ? 61u : 0u);
+    if (pieces == 62) continue;
+    EQUAL(prm::ctrl::ds::get(b.tx_memory.ctrl(0)), 63u);
+    for (uint32_t i = 0; i < pieces; i++)
+      EQUAL(b.tx_memory.data(0, i).addr.host(), b.arena.address(h[i]).value());
+    EQUAL(b.tx_memory.record.host(), 16u);
+  }
+}
+
+// The words of `h`, each of which asks for every checksum and a tag.
+void ask(Bench& b, std::span<Handle> h, pool::TxWord word) {
+  for (Handle& one : h) {
+    one.meta |= Handle::offload;
+    b.arena.side(one.index).tx = word;
+  }
+}
+const prm::EthSeg& eth_of(Bench& b, uint32_t block) {
+  return reinterpret_cast<const prm::EthSeg&>(*(&b.tx_memory.ctrl(block) + 1));
+}
+
+void words_count_as_far_as_the_queue_was_set_up() {
+  constexpr pool::TxWord word{.checksums = 0xf0, .tag = pool::VlanTag::service, .tci = 0x1234};
+  for (const bool words : {false, true}) {
+    Bench b;
+    Handle h[3];
+    EQUAL_FATAL(b.cache->alloc(h, 100), 3u);
+    ask(b, {h, 2}, word);
+    b.tx->offload = queue::EthOffload::l3;
+    b.tx->offer = {.words = words, .tags = true, .checksums = queue::EthOffload::l4};
+    EQUAL(transmit(b, h, {.offloads = true}), 3u);
+    for (uint32_t i = 0; i < 3; i++) {
+      const bool counts = words && i < 2;
+      EQUAL(eth_of(b, i).cs_flags, counts ? 0xc0 : 0x40);
+      EQUAL(eth_of(b, i).inline_hdr_sz.host(), counts ? 0x8001 : 0);
+    }
+    // No other burst looks at them.
+    Handle again[1] = {h[0]};
+    EQUAL(transmit(b, again), 1u);
+    EQUAL(eth_of(b, 3).inline_hdr_sz.host(), 0);
+  }
+}
+
+// Each stops the burst in front of it: no segmentation on this queue, too much payload, no payload,
+// headers of nothing, longer than a WQE.
+void packets_that_cannot_be_segmented_stay() {
+  struct Row {
+    uint32_t max_tso;
+    uint16_t headers, length;
+    bool sent;
+  };
+  for (const Row& row :
+       {Row{0, 54, 200, false}, Row{100, 54, 155, false}, Row{100, 54, 154, true},
+        Row{1000, 54, 54, false}, Row{1000, 54, 20, false}, Row{1000, 0, 200, false},
+        Row{1000, 13, 200, false}, Row{1000, 979, 1100, false}}) {
+    Bench b;
+    Handle h[3];
+    EQUAL_FATAL(b.cache->alloc(h, row.length), 3u);
+    ask(b, {h + 1, 1}, {.mss = 60, .headers = row.headers});
+    b.tx->offer = {.words = true, .checksums = 0, .max_tso = row.max_tso};
+    EQUAL(transmit(b, h, {.offloads = true}), row.sent ? 3u : 1u);
+    if (!row.sent) continue;
+    EQUAL(prm::ctrl::opcode::get(b.tx_memory.ctrl(1)), 0x0eu);
+    EQUAL(eth_of(b, 1).cs_flags, 0xc0);  // each frame needs its own
+    EQUAL(eth_of(b, 1).mss.host(), 60);
+  }
+}
+
 void gathered_is_one_segment() {
   Bench b;
   Handle h[4];
@@ -242,6 +316,11 @@ const kilim::test::Case cases[] = {
     {"a transmit burst rings once and asks for one completion", one_doorbell_a_burst},
     {"a full ring takes a part, completions of several bursts free them", full_ring_returns_short},
     {"a chain becomes a list of data segments", chains_become_lists},
+    {"a packet has as many pieces as its WQE", longest_chain},
+    {"words count as far as the queue was set up for them",
+     words_count_as_far_as_the_queue_was_set_up},
+    {"packets that cannot be segmented stay with the caller",
+     packets_that_cannot_be_segmented_stay},
     {"a gathered packet is one data segment under its key", gathered_is_one_segment},
     {"a dead send queue takes nothing", dead_queue_takes_nothing},
 };

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mlx5/firmware.hh"
+
+#include <memory>
+
+#include <infiniband/mlx5dv.h>
+
+#include "kilim/prm/hca_cap.hh"
+
+namespace kilim::mlx5 {
+namespace {
+
+struct In {
+  prm::CmdInHdr hdr;
+  uint8_t reserved[8];
+};
+
+template <std::size_t Bytes>
+struct Out {
+  prm::CmdOutHdr hdr;
+  uint8_t reserved[8];
+  std::array<std::byte, Bytes> body;
+};
+
+// True: the firmware answered.
+template <std::size_t Bytes>
+bool ask(ibv_context* context, In in, Out<Bytes>& out) {
+  static_assert(sizeof(Out<Bytes>) == 16 + Bytes);
+  return mlx5dv_devx_general_cmd(context, &in, sizeof in, &out, sizeof out) == 0 &&
+         out.hdr.status == 0;
+}
+
+}  // namespace
+
+bool query_hca_cap(ibv_context* context, uint16_t number, HcaCap& group) {
+  In in{};
+  in.hdr.opcode = be16{prm::cmd::query_hca_cap};
+  in.hdr.op_mod = be16{static_cast<uint16_t>(number << 1 | 1)};
+  auto out = std::make_unique<Out<prm::cmd::hca_cap_bytes>>();
+  if (!ask(context, in, *out)) return false;
+  group = out->body;
+  return true;
+}
+
+std::optional<uint32_t> query_inline_mode(ibv_context* context) {
+  In in{};
+  in.hdr.opcode = be16{prm::cmd::query_nic_vport_context};
+  Out<prm::nic_vport::context_bytes> out{};
+  if (!ask(context, in, out)) return {};
+  return prm::cap_get(out.body, prm::nic_vport::min_wqe_inline_mode);
+}
+
+}  // namespace kilim::mlx5

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// TxQueue: one send queue of raw packets as a burst uses it, and what is counted for it. Owner: the
+// worker of the queue; no other thread. Its maker keeps the memory.
+#pragma once
+
+#include <cstdint>
+
+#include "kilim/base/counter.hh"
+#include "kilim/base/flag.hh"
+#include "kilim/base/ident.hh"
+#include "kilim/burst/sent_ring.hh"
+#include "kilim/pool/pool.hh"
+#include "kilim/queue/cq.hh"
+#include "kilim/queue/eth_wqe.hh"
+#include "kilim/queue/sq.hh"
+
+namespace kilim::burst {
+
+// Counts since the queue was made. Its worker adds, any thread reads.
+struct TxCounters {
+  Counter packets, bytes;
+  Counter completed;  // packets whose completion was seen
+  Counter errors;     // completions with an error
+  Counter failures;   // times that the queue was ended by one
+};
+
+// Keys of gathered packets by slot, and the free slots. Written by the PacketGather of the same
+// worker.
+struct MkeySlots {
+  const Lkey* keys = nullptr;
+  uint32_t* free = nullptr;  // a stack of slots
+  uint32_t free_count = 0;
+  pool::BufferCache* headers = nullptr;  // gets pieces with Handle::more back: header buffers
+};
+
+// What packets of a queue with TxConfig::offloads can have: what its device does, as far as the
+// queue was set up for it.
+struct TxOffer {
+  bool words = false;       // packets' words count (Handle::offload)
+  bool tags = false;        // the device puts tags in; else they go with an inlined header
+  uint8_t checksums = 0;    // those of a packet's word that count
+  uint16_t min_inline = 0;  // bytes of each frame's start that lie in its WQE
+  uint32_t max_tso = 0;     // bytes of payload of a packet that is segmented; 0: none is
+};
+
+// One send queue as a burst uses it. Its maker keeps queue memory and pool alive.
+struct TxQueue {
+  queue::Sq sq;
+  queue::Cq cq;  // at least as many entries as the send queue has blocks
+  SentRing sent;
+  pool::BufferCache* cache;  // of the same worker
+  pool::Arena arena;
+  Lkey key;                                   // of the arena, for this device
+  uint8_t offload = queue::EthOffload::none;  // checksums that the device fills in
+  Flag failed{};                              // set by an error; the control lcore clears it
+  MkeySlots* slots = nullptr;                 // of gathered packets
+  pool::BufferCache* headers = nullptr;       // with TxConfig::two_pools; of the same worker
+  TxCounters counters{};
+  TxOffer offer{};
+};
+
+}  // namespace kilim::burst
