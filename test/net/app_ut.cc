@@ -23,6 +23,7 @@ constexpr uint32_t near = 0, far = 1;
 struct Seen {
   uint32_t back = 0;       // packets that came back to `near`
   uint32_t wrong = 0;      // of them: out of order or on an unexpected lane
+  uint32_t tagged = 0;     // with a tag of VLAN 7
   bool drops = false;      // `far` drops what it receives
   bool one_by_one = true;  // how `far` sends
   std::vector<uint32_t> lanes_of_far;
@@ -31,7 +32,10 @@ struct Seen {
 void count(Seen& seen, Burst& b) noexcept {
   for (const Handle h : b.packets()) {
     uint32_t number;
-    std::memcpy(&number, b.bytes(h).data() + 20, sizeof number);
+    const std::byte tag[] = {std::byte{0x81}, std::byte{0}, std::byte{0}, std::byte{7}};
+    const bool tagged = std::memcmp(b.bytes(h).data() + 12, tag, sizeof tag) == 0;
+    seen.tagged += tagged;
+    std::memcpy(&number, b.bytes(h).data() + (tagged ? 24 : 20), sizeof number);
     seen.wrong += number != seen.back++;
     b.drop(h);
   }
@@ -59,9 +63,11 @@ struct Bench {
   std::unique_ptr<app::Frame> frame;
   uint32_t number = 0;
 
-  explicit Bench(std::vector<uint32_t> lcores = {0}, const port::QueueSizes& sizes = {}) {
+  explicit Bench(std::vector<uint32_t> lcores = {0}, const port::QueueSizes& sizes = {},
+                 const port::TxOffloads& words = {}) {
     CU_ASSERT_TRUE_FATAL(test::start_eal());
-    const std::string wire = "cable:" + test::fresh("a");
+    program.tx_words = words;
+    const std::string wire = test::fresh("cable:a");
     for (auto& p : ports) p = test::make_port(test::fresh("vhca"), wire, 0, sizes);
     port::Port* both[] = {ports[near].get(), ports[far].get()};
     auto made = app::Frame::create(both, lcores, program);
@@ -84,6 +90,7 @@ struct Bench {
       std::memset(b.bytes(h).data(), 2, 60);
       std::memcpy(b.bytes(h).data() + 20, &number, sizeof number);
       number++;
+      if (program.tx_words.vlan) b.ask(h, {.tag = pool::VlanTag::customer, .tci = 7});
       b.send(near, h);
     }
     lane().flush(lane().outputs[near]);
@@ -106,6 +113,15 @@ void comes_back(bool one_by_one) {
   EQUAL(b.lane().received.read(), 4000u);
   EQUAL(b.lane().sent.read(), 4000u);
   EQUAL(b.lane().no_room.read(), 0u);
+}
+
+void what_a_packet_asks_for_is_done() {
+  Bench b({0}, {}, {.vlan = true});
+  b.send(100);
+  b.turns(20);
+  EQUAL(b.seen.back, 100u);
+  EQUAL(b.seen.tagged, 100u);
+  EQUAL(b.seen.wrong, 0u);
 }
 
 void one_by_one_comes_back() {
@@ -176,7 +192,7 @@ int refusal(std::span<port::Port* const> ports, std::vector<uint32_t> lcores, ui
 
 void refusals() {
   CU_ASSERT_TRUE_FATAL(test::start_eal());
-  auto p = test::make_port(test::fresh("vhca"), "cable:" + test::fresh("a"));
+  auto p = test::make_port(test::fresh("vhca"), test::fresh("cable:a"));
   port::Port* one[] = {p.get()};
   EQUAL(refusal({}, {0}, 32), EINVAL);
   EQUAL(refusal(one, {}, 32), EINVAL);
@@ -188,6 +204,7 @@ void refusals() {
 
 constexpr test::Case cases[] = {
     {"packets sent one by one come back in order", one_by_one_comes_back},
+    {"what a packet asks for is done", what_a_packet_asks_for_is_done},
     {"a burst behind a single packet comes back in order", a_burst_behind_one_comes_back},
     {"what a program drops is counted", drops_are_counted},
     {"what a full transmit queue does not take is counted and freed", a_full_queue_is_counted},

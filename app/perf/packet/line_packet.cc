@@ -2,148 +2,41 @@
 // Packets of 64 bytes forwarded from one queue to another, 32 at a time, with packet type, hash,
 // checksum status and statistics: Kilim's bursts against the floor loop (floor.hh), each with rings
 // and a pool of its own, in each Way. Mode mac writes both Ethernet addresses.
-#include <cstring>
+#include <vector>
 
-#include "kilim/burst/select.hh"
-#include "kilim/pool/each_data.hh"
+#include "kilim/burst/simd.hh"
 #include "perf/compare/line.hh"
-#include "perf/packet/emulated_nic.hh"
-#include "perf/packet/floor.hh"
+#include "perf/packet/forward.hh"
+#include "perf/packet/words.hh"
 
 namespace kilim::perf {
 namespace {
 
-struct Addresses {
-  std::byte both[12];  // destination, source
-};
-constexpr Addresses new_addresses{};
-
-// Kilim's side: the bursts as a port has them, by one indirect call each.
-template <Way W>
-struct Ours {
-  EmulatedNic nic;
-  std::vector<uint32_t> buffers = std::vector<uint32_t>(packet_ring);
-  std::vector<uint64_t> wr_ids = std::vector<uint64_t>(packet_ring);
-  std::vector<pool::Handle> handles = std::vector<pool::Handle>(packet_ring);
-  std::vector<burst::SentRing::Burst> bursts = std::vector<burst::SentRing::Burst>(packet_ring);
-  std::optional<pool::BufferCache> cache;
-  std::optional<burst::RxQueue> rx;
-  std::optional<burst::TxQueue> tx;
-  burst::RxBurst receive = burst::select_rx(W.received, W.simd).burst;
-  burst::TxBurst send = burst::select_tx({.multi_packet = W.multi_packet}, W.simd).burst;
-  std::array<pool::Handle, round_requests> packets{};
-
-  bool open(const char* name) {
-    if (!nic.open(name).empty()) return false;
-    cache.emplace(nic.pool());
-    rx.emplace(burst::RxQueue{.rq = burst::RxRing(nic.rq(), buffers, {nic.arena(), packet_key, 0}),
-                              .cq = queue::Cq(nic.rx_cq()),
-                              .cache = &*cache,
-                              .arena = nic.arena()});
-    tx.emplace(burst::TxQueue{.sq = queue::Sq(nic.sq(), wr_ids),
-                              .cq = queue::Cq(nic.tx_cq()),
-                              .sent = burst::SentRing(handles, bursts),
-                              .cache = &*cache,
-                              .arena = nic.arena(),
-                              .key = packet_key});
-    return burst::rx_refill(*rx) == packet_ring;
-  }
-  void nic_turn() noexcept {
-    nic.complete_sent();
-    nic.receive(round_requests);
-  }
-};
-
-template <Way W>
-struct Theirs {
-  EmulatedNic nic;
-  std::optional<Floor> floor;
-  bool open(const char* name) {
-    if (!nic.open(name).empty()) return false;
-    floor.emplace(nic);
-    return true;
-  }
-  void nic_turn() noexcept {
-    nic.complete_sent();
-    nic.receive(round_requests);
-  }
-};
-
-// Each is made when it is needed first. One at a time: a line is measured to its end before the
-// next one begins.
-template <typename Forwarder>
-Forwarder* kept(Rig& r, std::size_t slot) {
-  std::shared_ptr<void>& mine = r.of_lines[slot];
-  static const void* made = nullptr;  // for this type
-  if (made != nullptr && mine.get() == made) return static_cast<Forwarder*>(mine.get());
-  mine.reset();
-  auto fresh = std::make_shared<Forwarder>();
-  if (!fresh->open(slot == 2 ? "packet_kilim" : "packet_floor")) return nullptr;
-  mine = fresh;
-  made = fresh.get();
-  return fresh.get();
-}
-
-template <typename Forwarder, std::size_t Slot>
-uint32_t prepare(Rig& r, const Case&) {
-  auto* self = kept<Forwarder>(r, Slot);
-  if (self == nullptr) return 0;
-  self->nic_turn();
-  return 1;
-}
-
-template <Way W>
-[[gnu::noinline]] uint32_t forward(Rig& r, const Case&) {
-  Ours<W>& self = *static_cast<Ours<W>*>(r.of_lines[2].get());
-  const uint32_t n = self.receive(*self.rx, self.packets);
-  if constexpr (W.mac) {
-    const std::span<const pool::Handle> came = std::span(self.packets).first(n);
-    pool::each_data(self.nic.arena(), came, [](std::byte* frame) noexcept {
-      std::memcpy(frame, &new_addresses, sizeof new_addresses);
-    });
-  }
-  return self.send(*self.tx, std::span(self.packets).first(n));
-}
-
-template <Way W>
-[[gnu::noinline]] uint32_t floor_forward(Rig& r, const Case&) {
-  return static_cast<Theirs<W>*>(r.of_lines[3].get())->floor->template forward<W>(round_requests);
-}
-
-constexpr Case cases[] = {{"64 bytes", packet_bytes}};
-template <Way W>
-constexpr Side floor_sides[] = {{"floor", floor_forward<W>, prepare<Theirs<W>, 3>}};
-
-// Time against the floor, instructions by themselves: the floor knows its sizes, the bursts do not.
-template <Way W>
-constexpr Line line(const char* metric, double most_instructions) {
-  return {.metric = metric,
-          .time_goal = 1.15,
-          .instruction_goal = 0,
-          .cases = cases,
-          .kilim = {"bursts", forward<W>, prepare<Ours<W>, 2>},
-          .peers = floor_sides<W>,
-          .most_instructions = most_instructions};
-}
-
 constexpr Line table[] = {
-    line<ways::sse>("packets forwarded, io", 71),
-    line<ways::sse_mac>("packets forwarded, mac", 78),
-    line<ways::sse_mpw>("packets forwarded, io, many a WQE", 66),
-    line<ways::sse_all>("packets forwarded, io, VLAN, time", 85),
-    line<ways::avx2>("packets forwarded, io, AVX2", 58),
-    line<ways::avx2_mac>("packets forwarded, mac, AVX2", 67),
-    line<ways::avx2_mpw>("packets forwarded, io, AVX2, many a WQE", 55),
-    line<ways::avx2_mpw_mac>("packets forwarded, mac, AVX2, many a WQE", 64),
-    line<ways::avx2_all>("packets forwarded, io, AVX2, many a WQE, VLAN, time", 61),
+    forward_line<ways::sse>("packets forwarded, io", 71),
+    forward_line<ways::sse_mac>("packets forwarded, mac", 78),
+    forward_line<ways::sse_mpw>("packets forwarded, io, many a WQE", 66),
+    forward_line<ways::sse_all>("packets forwarded, io, VLAN, time", 85),
+    forward_line<ways::avx2>("packets forwarded, io, AVX2", 58),
+    forward_line<ways::avx2_mac>("packets forwarded, mac, AVX2", 67),
+    forward_line<ways::avx2_mpw>("packets forwarded, io, AVX2, many a WQE", 55),
+    forward_line<ways::avx2_mpw_mac>("packets forwarded, mac, AVX2, many a WQE", 64),
+    forward_line<ways::avx2_all>("packets forwarded, io, AVX2, many a WQE, VLAN, time", 61),
 };
 constexpr std::size_t without_avx2 = 4;  // lines for any processor
 
 }  // namespace
 
 std::span<const Line> packet_lines() noexcept {
-  const std::span all(table);
-  return burst::widest_simd() >= burst::Simd::avx2 ? all : all.first(without_avx2);
+  const std::span own(table);
+  if (burst::widest_simd() < burst::Simd::avx2) return own.first(without_avx2);
+  static const std::vector<Line> all = [own] {
+    std::vector<Line> lines(own.begin(), own.end());
+    const std::span<const Line> more = word_lines();
+    lines.insert(lines.end(), more.begin(), more.end());
+    return lines;
+  }();
+  return all;
 }
 
 }  // namespace kilim::perf

@@ -41,6 +41,13 @@ class Burst {
     return lane_.cache->arena().side(packet.index);
   }
 
+  // What the device is to do to a packet that is sent; what may be asked is Program::tx_words. Not
+  // for a program without.
+  void ask(pool::Handle& packet, pool::TxWord word) const noexcept {
+    lane_.cache->arena().side(packet.index).tx = word;
+    packet.meta |= pool::Handle::offload;
+  }
+
   // Sends a packet by a port, below ports(). Packets of a call leave together behind it; those for
   // which the transmit queue has no room are dropped and counted.
   void send(uint32_t port, pool::Handle packet) noexcept {

@@ -70,7 +70,7 @@ Status Frame::make_buffers(std::size_t lanes) {
   pool::ArenaConfig config;
   config.buffers = need;
   config.stride = pool::stride_for(program_.packet_room);
-  config.side_records = program_.side_records;
+  config.side_records = program_.side_records || program_.tx_words.any();
   config.holders = program_.shared_packets;
   config.numa_node = ports_[0]->device().numa_node();
   auto memory = pool::ArenaMemory::create(config);
@@ -112,7 +112,10 @@ Status Frame::start(port::Port& port, uint32_t number) {
   }
   for (uint32_t q = 0; q < sizes.txq; q++) {
     pool::BufferCache* cache = lanes_[q % lanes_.size()]->cache.get();
-    const port::TxSetup setup{.cache = cache, .config = {}, .offload = program_.tx_offload};
+    const port::TxSetup setup{.cache = cache,
+                              .config = {.offloads = program_.tx_words.any()},
+                              .offload = program_.tx_offload,
+                              .words = program_.tx_words};
     if (Status s = port.set_tx(q, setup); !s) return s;
   }
   return port.start();

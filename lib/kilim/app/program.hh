@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "kilim/port/queues.hh"
 #include "kilim/queue/eth_wqe.hh"
 #include "kilim/worker/worker.hh"
 
@@ -35,6 +36,7 @@ struct Program {
   bool side_records = false;    // packet type, hash and checksum status: Burst::side()
   bool shared_packets = false;  // one packet may be sent several times: Burst::share()
   uint8_t tx_offload = queue::EthOffload::none;  // checksums that the device writes
+  port::TxOffloads tx_words;                     // what single packets ask for: Burst::ask()
   uint32_t tick_us = 100'000;                    // of on_tick
   worker::Idle idle = worker::Idle::yield;  // what a lane does while nothing comes; --idle says it
                                             // too
