@@ -171,7 +171,7 @@ void Forwarder::add_stream(uint32_t port, uint32_t queue) {
   if (options_.num_packets != 0)
     s->tx_limit = options_.num_packets / stream_count_ +
                   (made < options_.num_packets % stream_count_ ? 1 : 0);
-  if (binds_keys(out)) s->chains.resize(std::size_t{options_.keys} * (burst::max_pieces + 1));
+  if (binds_keys(out)) s->chains.resize(std::size_t{options_.keys} * (burst::max_rx_segments + 1));
   lane.streams.push_back(std::move(s));
 }
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "kilim/burst/tx.hh"
+#include "kilim/burst/rx_chain.hh"
 #include "kilim/port/calibrate.hh"
 
 namespace kilim::testpmd {
@@ -36,8 +36,8 @@ Result<chooser::PacketPlan> plan_split(device::Device& device, const SplitOption
   auto measured = port::calibrate_chooser(device);
   if (!measured) return measured.error();
   chooser::ChooserLimits limits = measured->limits();
-  limits.list_pieces = std::min(limits.list_pieces, burst::max_pieces);
-  limits.inline_pieces = std::min(limits.inline_pieces, burst::max_pieces);
+  limits.list_pieces = std::min(limits.list_pieces, burst::max_rx_segments);
+  limits.inline_pieces = std::min(limits.inline_pieces, burst::max_rx_segments);
   chooser::Chooser chooser{limits, measured->costs()};
   chooser.force(o.forced);
   return chooser::PacketPlan{chooser,

@@ -12,7 +12,7 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 
-#include "../vhca/wire/netns_fixture.hh"
+#include "netns.hh"
 #include "two_ports_fixture.hh"
 #include "vhca/wire/make.hh"
 #include "vhca/wire/packet.hh"
@@ -123,7 +123,7 @@ struct Station {
   std::unique_ptr<port::Port> port;
 
   explicit Station(const char* profile = "")
-      : memory(test::TwoPorts::arena(2048)),
+      : memory(test::TwoPorts::arena(2048, false)),
         pool(*std::move(pool::Pool::create(memory.arena(), {.name = "linux", .count = 2048}))) {
     cache.emplace(pool);
     port = test::make_port(test::fresh("vhca"), "af_packet:ya", 0, {}, profile);

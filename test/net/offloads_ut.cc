@@ -80,7 +80,7 @@ struct Bench {
     EQUAL_FATAL(cache->alloc(h, 0), h.size());
     std::size_t at = 0;
     for (std::size_t i = 0; i < h.size(); i++) {
-      h[i].meta = static_cast<uint16_t>(i % 3);
+      h[i].meta = pool::meta_at_line(static_cast<uint32_t>(i % 3));
       h[i].length = static_cast<uint16_t>(pieces[i]);
       if (i + 1 != h.size()) h[i].meta |= Handle::more;
       std::memcpy(memory.arena().data(h[i]), p.frame.data() + at, pieces[i]);

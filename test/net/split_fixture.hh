@@ -116,7 +116,7 @@ struct SplitBench {
     stream.pieces = rx_setup().segments();
     stream.burst = 2;
     stream.plan = plan();
-    stream.chains.resize(64 * (burst::max_pieces + 1));
+    stream.chains.resize(64 * (burst::max_rx_segments + 1));
     return far->start();
   }
   void stop() {

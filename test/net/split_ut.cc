@@ -183,12 +183,13 @@ void refused_set_ups() {
       b.far->set_rx(0, {.cache = c, .split = {.header_bytes = stride, .headers = h}}).ok());
   device::Caps caps = b.far->device().caps();
   caps.max_sge = 4;
-  const Status few = port::check_rx({.cache = c, .buffers = 5}, b.memory.arena(), caps, {});
+  const Status few = port::check_rx({.cache = c, .buffers = 5}, {}, b.memory.arena(), caps, {});
   CU_ASSERT_FALSE_FATAL(few.ok());
   EQUAL(few.error().code, EOPNOTSUPP);
   const device::PortInfo narrow{.frame_mtu = 1500};
   caps.max_sge = 30;
-  const Status beyond = port::check_rx({.cache = c, .buffers = 2}, b.memory.arena(), caps, narrow);
+  const Status beyond =
+      port::check_rx({.cache = c, .buffers = 2}, {}, b.memory.arena(), caps, narrow);
   CU_ASSERT_FALSE_FATAL(beyond.ok());
   EQUAL(beyond.error().code, EINVAL);
   const burst::TxConfig two{.two_pools = true}, chains{.multi_seg = true, .two_pools = true};

@@ -235,17 +235,17 @@ void what_does_not_fit_is_refused() {
   CU_ASSERT_TRUE_FATAL(large.ok());
   s = strided(6, 7);
   s.cache = &cache;
-  const Status two = port::check_rx(s, {.rxd = 64}, *large, b.far().device().caps());
+  const Status two = port::check_rx(s, {.rxd = 64}, *large, b.far().device().caps(), {});
   CU_ASSERT_TRUE(!two.ok() && std::strstr(two.error().what, "two buffers") != nullptr);
-  CU_ASSERT_TRUE(port::check_rx(s, {.rxd = 256}, *large, b.far().device().caps()).ok());
+  CU_ASSERT_TRUE(port::check_rx(s, {.rxd = 256}, *large, b.far().device().caps(), {}).ok());
   device::Caps poor = b.far().device().caps();
   poor.spread = {};
-  CU_ASSERT_TRUE(!port::check_rx(s, {}, *large, poor).ok());
+  CU_ASSERT_TRUE(!port::check_rx(s, {}, *large, poor, {}).ok());
   poor = b.far().device().caps();
   poor.compressed_hash = false;
   s = with(Compression::hash);
   s.cache = &cache;
-  CU_ASSERT_TRUE(!port::check_rx(s, {}, b.t.memory.arena(), poor).ok());
+  CU_ASSERT_TRUE(!port::check_rx(s, {}, b.t.memory.arena(), poor, {}).ok());
 }
 
 void arenas_without_holders_are_refused() {

@@ -91,7 +91,7 @@ struct Taking {
 
 // Of one port. Queues have their place by number; one that another is in is made anew.
 struct Row {
-  static constexpr std::size_t places = 8;                       // a power of two
+  static constexpr std::size_t places = 8;                 // a power of two
   explicit Row(EngineContext& c) noexcept : context(c) {}  // leaves `takings` as they are
   EngineContext& context;
   std::array<Qp*, places> queues{};

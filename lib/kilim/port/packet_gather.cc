@@ -64,7 +64,7 @@ Result<std::unique_ptr<PacketGather>> PacketGather::create(device::Device& devic
     return Error{EINVAL, "a packet gather has 1 to 8192 keys, a power of two"};
   if (config.headers == nullptr)
     return Error{EINVAL, "a packet gather needs a cache of header buffers"};
-  if (config.pieces < 2 || config.pieces > burst::max_pieces)
+  if (config.pieces < 2 || config.pieces > burst::max_rx_segments)
     return Error{EINVAL, "a packet gather puts 2 to 8 buffers under a key"};
   if (!device.caps().umr)
     return Error{EOPNOTSUPP, "the device binds no keys (no UMR): use another forwarding mode"};
@@ -172,7 +172,7 @@ void PacketGather::announce(queue::WqeCursor& c, uint32_t packets, uint32_t keys
 }
 
 bool PacketGather::gather_chain(queue::WqeCursor& c, std::span<const pool::Handle> chain) noexcept {
-  umr::PieceList<burst::max_pieces> pieces;
+  umr::PieceList<burst::max_rx_segments> pieces;
   for (const pool::Handle h : chain)
     pieces.add(config_.arena_key, arena_.address(h).value(), h.length);
   if (!bind(c, pieces.view())) return false;

@@ -13,6 +13,7 @@
 #include "kilim/base/counter.hh"
 #include "kilim/base/flag.hh"
 #include "kilim/base/result.hh"
+#include "kilim/burst/rx_chain.hh"
 #include "kilim/burst/sent_ring.hh"
 #include "kilim/burst/tx.hh"
 #include "kilim/pool/pool.hh"
@@ -26,7 +27,7 @@ struct PacketGatherConfig {
   Lkey arena_key;       // of the arena, for this device
   pool::BufferCache* headers = nullptr;  // of the worker: where header buffers come from and return
   diag::MkeyTraffic* traffic = nullptr;  // shared with the transmit queue, for debug builds
-  uint32_t pieces = 2;                   // buffers of a packet, at most burst::max_pieces
+  uint32_t pieces = 2;                   // buffers of a packet, at most burst::max_rx_segments
 
   // Of its list, which is padded to whole lines.
   [[nodiscard]] uint32_t entries_a_key() const noexcept { return (pieces + 3) / 4 * 4; }

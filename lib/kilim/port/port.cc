@@ -61,6 +61,7 @@ Status Port::set_rx(uint32_t queue, const RxSetup& setup) {
 
 Status Port::set_tx(uint32_t queue, const TxSetup& setup) {
   if (started_ || queue >= tx_.size()) return Error{EINVAL, "no such transmit queue to set up"};
+  if (Status s = check_tx_buffers(setup); !s) return s;
   if (Status s = check_tx(setup, device().caps().tx, arena_.has_side()); !s) return s;
   tx_[queue].setup = setup;
   return Done{};
@@ -124,7 +125,7 @@ Status Port::make_tx(uint32_t index) {
                               .arena_key = key,
                               .headers = tx.setup.headers,
                               .traffic = tx.traffic.get(),
-                              .pieces = tx.setup.config.multi_seg ? burst::max_pieces : 2});
+                              .pieces = tx.setup.config.multi_seg ? burst::max_rx_segments : 2});
     if (!gather) return gather.error();
     tx.gather = *std::move(gather);
   }

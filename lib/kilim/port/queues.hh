@@ -159,6 +159,8 @@ struct TxSlot {
   burst::TxReclaim reclaim = nullptr;
 };
 
+// EINVAL with a sentence: caches and keys that do not go with the configuration.
+Status check_tx_buffers(const TxSetup& setup) noexcept;
 // What the device lacks for a transmit queue: EOPNOTSUPP; EINVAL: what excludes each other.
 Status check_tx(const TxSetup& setup, const device::TxCaps& caps, bool side_records) noexcept;
 

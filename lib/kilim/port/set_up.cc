@@ -135,7 +135,7 @@ Status check_rx(const RxSetup& s, const QueueSizes& sizes, const pool::Arena& ar
   return Done{};
 }
 
-Status check_tx(const TxSetup& s, const device::TxCaps& caps, bool side_records) noexcept {
+Status check_tx_buffers(const TxSetup& s) noexcept {
   if (s.cache == nullptr) return Error{EINVAL, "a transmit queue needs its worker's cache"};
   if (s.config.gathered != (s.keys != 0))
     return Error{EINVAL, "a gathered transmit queue needs keys, and another has none"};
@@ -143,6 +143,10 @@ Status check_tx(const TxSetup& s, const device::TxCaps& caps, bool side_records)
     return Error{EINVAL,
                  "buffers of two pools are sent as packets of several pieces (multi_seg), and "
                  "go back to two caches"};
+  return Done{};
+}
+
+Status check_tx(const TxSetup& s, const device::TxCaps& caps, bool side_records) noexcept {
   if (s.pacing_kbps != 0 && !caps.pacing)
     return Error{EOPNOTSUPP, "the device does not pace packets: pacing_kbps must be 0"};
   if (s.pacing_kbps != 0)

@@ -65,8 +65,7 @@ struct Bench {
            .arena = arena,
            .head_lines = l.head_lines,
            .refill_at = 8},
-        chain(geometry(), further, missing,
-              {arena, arena_key, l.segments, place().room()}, cache) {
+        chain(geometry(), further, missing, {arena, arena_key, l.segments, place().room()}, cache) {
     rx.chain = &chain;
   }
   queue::RqGeometry geometry() { return {ring.data(), wqes, wqe_bytes, &record}; }

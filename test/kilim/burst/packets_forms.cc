@@ -131,7 +131,7 @@ class Compressed {
     due_.pop_front();
     EQUAL_FATAL(h.index, a.index);
     EQUAL_FATAL(h.length, a.cqe.byte_cnt.host());
-    EQUAL_FATAL(h.meta, 2u | (config_.side ? Handle::side : 0u));
+    EQUAL_FATAL(h.meta, pool::meta_at_line(2) | (config_.side ? Handle::side : 0u));
     if (config_.side) {
       pool::SideRecord& side = b_.arena.sides()[h.index];
       const pool::SideRecord wanted = expected(a, side);
@@ -171,7 +171,7 @@ class Strided {
     arena_ = *pool::Arena::over(memory_, pool::default_stride, nullptr, extra_.data());
     pool_.emplace(*std::move(pool::Pool::create(arena_, {.name = "strided", .count = buffers})));
     cache_.emplace(*pool_);
-    const RxPlace place{arena_, test::arena_key, 0, {8, 3}};
+    const RxPlace place{arena_, test::arena_key, 0, 0, {8, 3}};
     q_.emplace(
         RxQueue{.rq = RxRing({reinterpret_cast<std::byte*>(ring_.data()), wqes, 32, &record_},
                              indices_, place),
@@ -242,7 +242,7 @@ class Strided {
       errors_++;
       return use(strides);
     }
-    due_.push_back({{buffer(), static_cast<uint16_t>(bytes), static_cast<uint16_t>(used_ * 4)}});
+    due_.push_back({{buffer(), static_cast<uint16_t>(bytes), pool::meta_at(used_ * stride_bytes)}});
     entry(need << 16 | bytes, used_);
     use(need);
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The table of opcodes: which service knows which, as IBTA and rdma-core have it; which have a
 // straight way; what the journal is told on the general way.
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string_view>
 
@@ -60,12 +62,14 @@ void each_service_knows_its_opcodes() {
   }
 }
 
-void four_opcodes_have_a_straight_way() {
+void seven_opcodes_have_a_straight_way() {
   for (unsigned opcode = 0; opcode < 256; opcode++) {
     const OpcodeRow* row = opcode_row(QpType::rc, static_cast<uint8_t>(opcode));
     if (row == nullptr) continue;
-    const bool wanted = row->opcode == Opcode::rdma_write || row->opcode == Opcode::rdma_read ||
-                        row->opcode == Opcode::umr || row->opcode == Opcode::local_inval;
+    constexpr Opcode straight[] = {Opcode::send,       Opcode::rdma_write, Opcode::rdma_read,
+                                   Opcode::atomic_cs,  Opcode::atomic_fa,  Opcode::umr,
+                                   Opcode::local_inval};
+    const bool wanted = std::ranges::find(straight, row->opcode) != std::end(straight);
     EQUAL(row->straight != nullptr, wanted);
   }
 }
@@ -118,7 +122,7 @@ void a_late_wqe_of_an_unknown_opcode_is_malformed() {
 
 const kilim::test::Case cases[] = {
     {"each service knows its opcodes", each_service_knows_its_opcodes},
-    {"four opcodes have a straight way", four_opcodes_have_a_straight_way},
+    {"seven opcodes have a straight way", seven_opcodes_have_a_straight_way},
     {"the journal tells invalidations from UMRs", the_journal_tells_invalidations_from_umrs},
     {"an unknown opcode fails its queue", an_unknown_opcode_fails_its_queue},
     {"a late WQE of an unknown opcode is malformed", a_late_wqe_of_an_unknown_opcode_is_malformed},

@@ -40,7 +40,8 @@ class NarrowWire : public Wire {
 
 constexpr uint32_t for_a = 0x111, for_b = 0x222;  // peers that never answer
 
-// Both queues have two WRITEs to send; the wire has room for `first` frames, then for all.
+// Both queues have two WRITEs to send; a rings last, so that its doorbell is the one that is found
+// and a comes first. The wire has room for `first` frames, then for all.
 std::vector<uint32_t> order_of_frames(unsigned first) {
   auto* wire = new NarrowWire;  // the rig's from here on
   LinkShape link;
@@ -50,7 +51,7 @@ std::vector<uint32_t> order_of_frames(unsigned first) {
   WireRig::connect(rig, {rig.b, Qpn{for_b}, QpType::rc}, right_mac, link, 1, 1);
   const std::array<std::byte, 8> data{};
   wire->room = first;
-  for (TestQp* qp : {&rig.a, &rig.b}) {
+  for (TestQp* qp : {&rig.b, &rig.a}) {
     for (int i = 0; i < 2; i++) qp->put(Wqe(Opcode::rdma_write).raddr(0, 1).inlined(data));
     qp->ring(rig.uar);
   }
