@@ -60,6 +60,7 @@ struct Bench {
     CU_ASSERT_TRUE_FATAL(near->start().ok() && far->start().ok());
     slots.headers = &*headers;
     near->tx_queue(0).slots = &slots;
+    near->tx_queue(0).headers = &*headers;
   }
   ~Bench() {
     near->unconfigure();
