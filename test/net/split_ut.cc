@@ -172,6 +172,8 @@ void refused_set_ups() {
       {.cache = c, .split = {.header_bytes = 64, .headers = &foreign}},
       {.cache = &foreign, .split = {.header_bytes = 64, .headers = h}},
       {.split = {.header_bytes = 64, .headers = h}},
+      {.cache = c, .buffers = 5, .compression = device::Compression::hash},
+      {.cache = c, .buffers = 5, .strides = device::Strides{6, 4}},
   };
   for (const port::RxSetup& s : refused) {
     const Status made = b.far->set_rx(0, s);
