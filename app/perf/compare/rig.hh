@@ -122,7 +122,9 @@ struct Rig {
   std::byte *block = nullptr, *block_target = nullptr, *packed = nullptr;
   std::array<std::byte*, 16> scattered{};
   // Further queues that a line has made on the device, the first to go.
-  std::array<std::shared_ptr<void>, 8> of_lines;
+  // Each line has places of its own: inline 0 and 1, packet 2 and 3, pool 4 and 5, frames 6, spread
+  // 7, scale 8.
+  std::array<std::shared_ptr<void>, 9> of_lines;
 
  private:
   void lay_out() noexcept;

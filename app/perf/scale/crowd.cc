@@ -40,8 +40,11 @@ std::size_t place_of(uint32_t entry) noexcept {
   return std::size_t{entry} * 193 % Crowd::most_entries * Crowd::entry_bytes;
 }
 
+// Zeroed: libmlx5 leaves a queue's memory as the allocator gives it.
 void* allocate(ibv_pd*, void*, std::size_t bytes, std::size_t alignment, uint64_t) {
-  return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+  const std::size_t whole = (bytes + alignment - 1) / alignment * alignment;
+  void* const memory = std::aligned_alloc(alignment, whole);
+  return memory == nullptr ? nullptr : std::memset(memory, 0, whole);
 }
 void release(ibv_pd*, void*, void* memory, uint64_t) {
   std::free(memory);

@@ -10,7 +10,7 @@
 namespace kilim::perf {
 namespace {
 
-constexpr std::size_t crowd_slot = 7;
+constexpr std::size_t crowd_slot = 8;
 
 struct Both {
   Crowd crowd, alone;
