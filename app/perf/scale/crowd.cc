@@ -40,7 +40,7 @@ std::size_t place_of(uint32_t entry) noexcept {
   return std::size_t{entry} * 193 % Crowd::most_entries * Crowd::entry_bytes;
 }
 
-// Zeroed: libmlx5 leaves a queue's memory as the allocator gives it.
+// Zeroed: libmlx5 leaves queues and doorbell records as the allocator gives them.
 void* allocate(ibv_pd*, void*, std::size_t bytes, std::size_t alignment, uint64_t) {
   const std::size_t whole = (bytes + alignment - 1) / alignment * alignment;
   void* const memory = std::aligned_alloc(alignment, whole);
