@@ -21,15 +21,20 @@ bool listens(const Qp& qp) noexcept {
                         qp.state == QpState::sqe || qp.state == QpState::err);
 }
 
-// True: more was posted than was known.
-bool check_record(Hca& h, Qp& qp) noexcept {
+// True: more was posted than was known. `named`: a doorbell says that the client has written the
+// record. Else it may be memory that nobody has written yet (of a client's own allocator, which
+// libmlx5 leaves as it is, mlx5_alloc_dbrec()), so that more than the ring holds is not believed; a
+// card reads no record before its queue's doorbell.
+bool check_record(Hca& h, Qp& qp, bool named) noexcept {
   if (!listens(qp) || qp.sq.wqebbs == 0) return false;
   uint32_t raw = 0;
   if (!dma::load(Va{qp.spec.record.value() + 4 * prm::record_send}, raw)) {
     fatal_qp(h.context, qp, "the doorbell record is gone");
     return true;
   }
-  const auto was = std::exchange(qp.sq.pi, static_cast<uint16_t>(be32::from_raw(raw).host()));
+  const auto pi = static_cast<uint16_t>(be32::from_raw(raw).host());
+  if (!named && static_cast<uint16_t>(pi - qp.sq.ci) > qp.sq.wqebbs) return false;
+  const auto was = std::exchange(qp.sq.pi, pi);
   if (qp.watched != nullptr) [[unlikely]]
     h.lint->announced(qp);
   bool runs = qp.state == QpState::rts && qp.wait == SqWait::none;
@@ -41,7 +46,7 @@ bool check_record(Hca& h, Qp& qp) noexcept {
 // Of another page, or none: on a card such a doorbell is nobody's.
 void serve_send(Hca& h, const Uar& uar, uint32_t word) noexcept {
   Qp* qp = h.qps.at(word >> 8);
-  if (qp != nullptr && qp->spec.uar_page == uar.index) check_record(h, *qp);
+  if (qp != nullptr && qp->spec.uar_page == uar.index) check_record(h, *qp, true);
 }
 
 void serve_arm(Hca& h, const Uar& uar, uint32_t number) noexcept {
@@ -86,7 +91,7 @@ bool check_doorbells(Hca& h) noexcept {
     if (uar.cqs.owes())
       uar.cqs.sweep(rung.arm_rung, [&](Cq& cq) noexcept { return check_arm(h.context, cq); });
     if (uar.qps.owes())
-      uar.qps.sweep(rung.send_rung, [&](Qp& qp) noexcept { return check_record(h, qp); });
+      uar.qps.sweep(rung.send_rung, [&](Qp& qp) noexcept { return check_record(h, qp, false); });
     owes = uar.cqs.owes() || uar.qps.owes() || owes;
   });
   return owes;
@@ -96,7 +101,7 @@ void check_all_doorbells(Hca& h) noexcept {
   h.uars.for_each([&](Uar& uar) noexcept {
     take_words(h, uar);
     uar.cqs.sweep_all([&](Cq& cq) noexcept { return check_arm(h.context, cq); });
-    uar.qps.sweep_all([&](Qp& qp) noexcept { return check_record(h, qp); });
+    uar.qps.sweep_all([&](Qp& qp) noexcept { return check_record(h, qp, false); });
   });
 }
 

@@ -37,6 +37,8 @@ class Crowd {
     posted_[i]++;
     record_store(record_of(i) + 1, be32{posted_[i]});
   }
+  // What an allocator may leave in a record that nobody has written.
+  void leave_garbage(std::size_t i) { record_store(record_of(i) + 1, be32{0x3e3e3e3e}); }
   // Stored into the `word`-th half register, over whatever stands there.
   void ring(std::size_t i, std::size_t word = 0) { ring_number(qpns[i].value(), word); }
   void ring_number(uint32_t qpn, std::size_t word = 0) {

@@ -61,6 +61,21 @@ void a_record_is_found_while_others_ring() {
   CU_ASSERT(turns < patience);
 }
 
+// libmlx5 leaves the memory of a client's own allocator as it is.
+void what_nobody_has_written_is_not_believed() {
+  Crowd c(4, 0);
+  c.leave_garbage(2);
+  c.post(1);
+  c.ring(1);
+  c.rig.run();
+  CU_ASSERT(c.done(1) && c.done(2));
+  CU_ASSERT(c.rig.hca->qps.at(c.qpns[2].value())->state == QpState::rts);
+  c.post(2);
+  c.ring(2);
+  c.turn();
+  CU_ASSERT(c.done(2));
+}
+
 // A client that stores doorbells over each other is looked at more often.
 void where_there_is_news_nothing_is_put_off() {
   Crowd c(many, 0);
@@ -223,6 +238,7 @@ const kilim::test::Case cases[] = {
     {"a named queue is served in the same turn", a_named_queue_is_served_in_the_same_turn},
     {"doorbells that were stored over are found", doorbells_that_were_stored_over_are_found},
     {"a record is found while others ring", a_record_is_found_while_others_ring},
+    {"what nobody has written is not believed", what_nobody_has_written_is_not_believed},
     {"where there is news nothing is put off", where_there_is_news_nothing_is_put_off},
     {"the adapter does not rest before the circle ends",
      the_adapter_does_not_rest_before_the_circle_ends},
