@@ -103,9 +103,9 @@ return_hugepages() {
   hugepages_before=
 }
 
-# For builds that are only tested: the sources of a library are compiled eleven at a time. No library of
+# For builds that are only tested: the sources of a library are compiled fourteen at a time. No library of
 # a room may have a multiple of it: Meson 1.0 then waits for one file too many (extract_all_objects).
-in_one=(-Dunity=on -Dunity_size=11)
+in_one=(-Dunity=on -Dunity_size=14)
 
 # configure FOLDER OPTION...: a Meson folder with these options, made anew if it cannot be used. Every
 # source begins with an empty file, in whose place GCC takes the C++ library's headers, read once

@@ -55,7 +55,7 @@ std::optional<Exit> Forwarder::make_plans() {
   for (std::size_t i = 0; i < ports_.size(); i++) {
     auto plan = plan_split(ports_[i]->device(), options_.split, stride(), longest);
     if (!plan) return failed(ports_[i]->name() + ": the chooser's measurement", plan.error());
-    plans_[i] = *std::move(plan);
+    plans_[i] = *plan;
     if (plans_[i].uses(chooser::Way::none))
       return Exit{1, "--split-way: no such way sends all packets of " + ports_[i]->name() +
                          "; shorten --max-pkt-len or take in-place"};

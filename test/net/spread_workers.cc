@@ -128,7 +128,7 @@ void queues_stop_and_start() {
   with_workers(20, change, sent, 20 * 10, w);
   const port::PortStats s = b.far().stats();
   EQUAL(w.received.load(), s.rx_packets);
-  CU_ASSERT_TRUE(s.rx_packets + s.rx_discarded <= sent && s.rx_packets > sent / 2);
+  CU_ASSERT_TRUE(s.rx_packets + s.rx_discarded <= sent && s.rx_packets > sent / 10);
   CU_ASSERT_TRUE(s.recoveries == 0 && s.queues_down == 0);
   for (const auto& seen : w.seen)
     for (const auto& [number, times] : seen) EQUAL(times, 1u);

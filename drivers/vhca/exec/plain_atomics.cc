@@ -47,17 +47,17 @@ bool admits_atomics(const Qp& qp, const Qp& peer) noexcept {
          peer.attr.max_dest_rd_atomic != 0;
 }
 
-struct Places {
+struct AtomicPlaces {
   uint64_t word = 0, answer = 0;  // client addresses; 0: not plain
 };
 
-Places places_of(const Engine& e, Qp& qp, const Qp& peer, const AtomicBlock& w) noexcept {
+AtomicPlaces places_of(const Engine& e, Qp& qp, const Qp& peer, const AtomicBlock& w) noexcept {
   const Access theirs{peer.spec.pd, peer.qpn.value(), prm::mkey::atomic};
   const Access mine{qp.spec.pd, qp.qpn.value(), prm::mkey::local_write};
   const uint64_t address = w.remote.raddr.host();
   if (address % word_bytes != 0) return {};
   const Translator& t = e.context.translator;
-  Places p;
+  AtomicPlaces p;
   p.word = find_direct(t, {w.remote.rkey.host(), address, word_bytes, theirs}, qp.memos.remote);
   if (p.word == 0 || p.word % word_bytes != 0) return {};
   p.answer =
@@ -98,7 +98,7 @@ std::size_t run_atomics(Engine& e, Qp& qp, std::size_t budget, prm::Opcode opcod
     AtomicBlock w;
     const uint64_t at = qp.sq.base + uint64_t{qp.sq.ci & (qp.sq.wqebbs - 1)} * sizeof(w);
     if (!dma::load_64(&w, at) || !is_plain_atomic(qp, w, opcode)) break;
-    const Places p = places_of(e, qp, *peer, w);
+    const AtomicPlaces p = places_of(e, qp, *peer, w);
     uint64_t old = 0;
     if (p.word == 0 || p.answer == 0 || !change(w, opcode, p.word, old)) break;
     if (!dma::store(Va{p.answer}, old)) {

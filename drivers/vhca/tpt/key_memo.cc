@@ -56,17 +56,25 @@ bool find_entry(Mkey& m, uint64_t offset, ListPoint& p) noexcept {
   return true;
 }
 
+// A list that is read: whose, with which rights, and the key below it that was met last.
+struct ListReader {
+  const KeyTable& keys;
+  const Mkey& m;
+  const Access& need;
+  KeyMemo& memo;
+};
+
 // Up to `most` pieces from `p` on, which moves behind them. The list is read as it lies there: most
 // are used once before they change. False: some key does not allow it, or the list ends.
-bool take_pieces(const KeyTable& keys, const Mkey& m, const Access& need, KeyMemo& memo,
-                 ListPoint& p, PinnedPieces& out) noexcept {
+bool take_pieces(const ListReader& from, ListPoint& p, PinnedPieces& out) noexcept {
+  KeyMemo& memo = from.memo;
   PinnedPieces::Piece* piece = out.pieces.data();
   PinnedPieces::Piece* const last = piece + out.pieces.size();
   ListPoint q = p;  // a copy: what is written below may be anywhere
   KeyMemo known = memo;
-  const prm::Klm* const list = m.list.get();
+  const prm::Klm* const list = from.m.list.get();
   while (q.left != 0 && piece != last) {
-    if (q.entry == m.used) return false;
+    if (q.entry == from.m.used) return false;
     const prm::Klm& e = list[q.entry];
     const uint64_t bytes = e.byte_count.host();
     const uint32_t key = e.mkey.host();
@@ -76,7 +84,7 @@ bool take_pieces(const KeyTable& keys, const Mkey& m, const Access& need, KeyMem
       continue;
     }
     if (key != known.key) [[unlikely]] {
-      if (!learn_inner(keys, key, need, memo)) return false;
+      if (!learn_inner(from.keys, key, from.need, memo)) return false;
       known = memo;
     }
     const uint64_t n = std::min(bytes - q.at, q.left);
@@ -104,7 +112,7 @@ bool find_listed(const KeyTable& keys, Mkey& m, const KeyRange& r, KeyMemo& memo
   ListPoint p;
   p.left = r.bytes;
   if (!find_entry(m, r.address - m.start, p)) return false;
-  if (!take_pieces(keys, m, need, memo, p, out.now)) return false;
+  if (!take_pieces({keys, m, need, memo}, p, out.now)) return false;
   out.count = out.now.count;
   out.list = nullptr;
   if (p.left != 0) [[unlikely]] {
@@ -114,7 +122,7 @@ bool find_listed(const KeyTable& keys, Mkey& m, const KeyRange& r, KeyMemo& memo
     out.inner = memo;
     PinnedPieces rest;
     while (p.left != 0) {
-      if (!take_pieces(keys, m, need, memo, p, rest)) return false;
+      if (!take_pieces({keys, m, need, memo}, p, rest)) return false;
       out.count += rest.count;
     }
   }
@@ -148,7 +156,7 @@ bool find_pinned(const Translator& t, const KeyRange& r, EndMemos memos,
 
 bool next_pinned(const KeyTable& keys, PinnedRange& r) noexcept {
   if (r.list == nullptr || r.next.left == 0) return false;
-  return take_pieces(keys, *r.list, r.need, r.inner, r.next, r.now);
+  return take_pieces({keys, *r.list, r.need, r.inner}, r.next, r.now);
 }
 
 uint64_t find_direct(const Translator& t, const KeyRange& r, KeyMemo& memo) noexcept {

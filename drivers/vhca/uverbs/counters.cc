@@ -19,7 +19,6 @@ namespace {
 constexpr uint32_t most_places = 100;       // MAX_COUNTERS_NUM
 constexpr uint32_t packets = 0, bytes = 1;  // mlx5_ib_flow_counters_type
 constexpr uint64_t prefers_cached = 1;      // IB_UVERBS_READ_COUNTERS_PREFER_CACHED
-constexpr uint16_t longest_answer = 8 * most_places;
 
 int create(Context& context, Bundle& b) {
   auto made = std::make_unique<CountersObject>();

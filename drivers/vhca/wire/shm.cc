@@ -21,7 +21,7 @@ constexpr int backlog = 128;
 constexpr std::size_t shown_at_once = 16 << 10;  // bytes of a corked sink that its taker gets early
 constexpr unsigned row_of_one = 32;              // frames of a source before another has its turn
 constexpr unsigned look_every = 32;              // peeks that found nothing
-constexpr int bad_frames_at_once = 64;           // a sender of nonsense does not keep the engine
+constexpr int bad_frames_in_a_row = 64;          // a sender of nonsense does not keep the engine
 
 // The first message of a connection; the ring's memory comes with it.
 struct Hello {
@@ -237,7 +237,7 @@ void ShmWire::forget(End& source) noexcept {
 // True: a frame lies in the buffer.
 bool ShmWire::take_from(End& source) noexcept {
   if (!source.ring) return false;
-  for (int i = 0; i < bad_frames_at_once; i++) {
+  for (int i = 0; i < bad_frames_in_a_row; i++) {
     std::size_t bytes = 0;
     const ShmRing::Take took = source.ring.take({buffer_.get(), max_frame(shm_mtu)}, bytes);
     if (took == ShmRing::Take::broken) {

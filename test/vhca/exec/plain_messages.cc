@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // SENDs and atomics on the straight way. Part of plain_ut.
+#include <cstring>
+
 #include "plain_fixture.hh"
 #include "ut.hh"
 
@@ -114,7 +116,11 @@ void sends_do_not_overrun_what_both_entries_share() {
 void atomics_go_the_straight_way() {
   Side s(34, false);
   auto* word = reinterpret_cast<uint64_t*>(s.dst.data() + 64);
-  auto* answer = reinterpret_cast<uint64_t*>(s.src.data() + 4);
+  const auto answer = [&s] {
+    uint64_t said = 0;
+    std::memcpy(&said, s.src.data() + 4, sizeof said);
+    return said;
+  };
   *word = 40;
   const auto ask = [&](Opcode op, uint64_t swap_add, uint64_t compare) {
     Wqe w(op);
@@ -123,11 +129,11 @@ void atomics_go_the_straight_way() {
         .data(s.src.at(4), 8, s.keys[Side::whole_src]);
   };
   EQUAL(work_of(s, ask(Opcode::atomic_fa, 2, 0)), plain_work);
-  CU_ASSERT(*word == 42 && *answer == 40);
+  CU_ASSERT(*word == 42 && answer() == 40);
   EQUAL(work_of(s, ask(Opcode::atomic_cs, 7, 42)), plain_work);
-  CU_ASSERT(*word == 7 && *answer == 42);
+  CU_ASSERT(*word == 7 && answer() == 42);
   EQUAL(work_of(s, ask(Opcode::atomic_cs, 9, 42)), plain_work);
-  CU_ASSERT(*word == 7 && *answer == 7);
+  CU_ASSERT(*word == 7 && answer() == 7);
   s.rig.a.put(ask(Opcode::atomic_fa, 1, 0));
   EQUAL(s.rig.run_one(s.rig.a, ask(Opcode::atomic_fa, 1, 0)).bytes, 8);
   EQUAL(*word, 9);
