@@ -214,7 +214,7 @@ def workers(program, folder):
             frame[34:36] = (5000 + flow).to_bytes(2, "big")
             frames.append(bytes(frame[:-4]) + number.to_bytes(4, "big"))
     write(os.path.join(folder, "in.pcap"), frames)
-    vdev = "net_kilim0,hca=vhca0,wire=pcap:in.pcap:out.pcap,rxq=4,rxd=4096"
+    vdev = "net_kilim0,hca=vhca0,wire=pcap:in.pcap:out.pcap,rxq=4,rxd=4096,txd=4096"   # room for all, whoever is late
     with Program([program, *EAL, "--lcores", "0@0,1@0,2@0", "--vdev", vdev], folder) as process:
         process.await_file("out.pcap", 24 + sum(16 + len(f) for f in frames))
         said = process.stop()
