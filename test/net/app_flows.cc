@@ -127,7 +127,7 @@ bool goes_round(Threads& t, const Game& g) {
 // without any queue having failed.
 void a_pulled_cable() {
   if (!enter_namespace_with_veth()) {
-    std::printf("no network namespace or veth pair can be made here: nothing is pulled ");
+    CU_FAIL("no network namespace or veth pair can be made here: run as root");
     return;
   }
   for (const worker::Idle idle : {worker::Idle::yield, worker::Idle::sleep}) {
