@@ -102,4 +102,15 @@ struct End {
   }
 };
 
+// What both lines stand beside: a frame is copied there and back.
+[[gnu::noinline]] inline uint32_t two_copies(Rig& r, const Case&) {
+  for (uint32_t i = 0; i < round_requests; i++) {
+    std::memcpy(r.block_target, r.block, frame_bytes);
+    forget_registers();
+    std::memcpy(r.block, r.block_target, frame_bytes);
+    forget_registers();
+  }
+  return round_requests;
+}
+
 }  // namespace kilim::perf

@@ -151,16 +151,6 @@ uint32_t prepare(Rig& r, const Case&) {
   return round_requests;
 }
 
-[[gnu::noinline]] uint32_t two_copies(Rig& r, const Case&) {
-  for (uint32_t i = 0; i < round_requests; i++) {
-    std::memcpy(r.block_target, r.block, frame_bytes);
-    forget_registers();
-    std::memcpy(r.block, r.block_target, frame_bytes);
-    forget_registers();
-  }
-  return round_requests;
-}
-
 constexpr Case cases[] = {{"64 bytes", frame_bytes}};
 constexpr Side peers[] = {{"memcpy, twice", two_copies}};
 
