@@ -11,6 +11,7 @@
 #include <string>
 
 #include "mlx5/handle.hh"
+#include "perf/compare/line.hh"
 #include "perf/compare/rig.hh"
 #include "vhca/entry/attach.hh"
 
