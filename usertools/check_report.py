@@ -19,7 +19,7 @@ import sys
 BUDGETS = (
     ("build", ("build", "build-asan"), 10),
     ("unit+golden+vhca under ASan", ("asan",), 10),
-    ("style", ("style",), 2), ("tidy", ("tidy",), 14), ("abi", ("abi",), 1), ("unit", ("unit",), 3),
+    ("style", ("style",), 2), ("tidy", ("tidy",), 10), ("abi", ("abi",), 1), ("unit", ("unit",), 3),
     ("vhca", ("vhca",), 3), ("golden", ("golden",), 3), ("e2e", ("e2e",), 4),
     ("pyverbs", ("pyverbs",), 2), ("interop", ("interop",), 6), ("soak", ("soak",), 2),
     ("fuzz", ("build-fuzz", "fuzz"), 5), ("callgrind", ("callgrind",), 3),
