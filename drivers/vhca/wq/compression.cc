@@ -99,7 +99,11 @@ bool write_or_hold(EngineContext& context, Cq& cq, prm::Cqe& cqe, uint16_t next)
   CqeBlock& b = *cq.block;
   cqe.timestamp = be64{stamp(context, cq)};
   cqe.signature = 0;
-  const uint32_t most = std::min(most_compressed, cq.spec.cqe_count);
+  // A block lies in one piece, never around the end of the ring: DPDK 22.11's vectorised receive
+  // goes through its entries, and through as many buffers, without a mask
+  // (drivers/net/mlx5/mlx5_rxtx_vec_sse.h, rxq_cq_decompress_v()).
+  const uint32_t to_end = cq.spec.cqe_count - (cq.producer & (cq.spec.cqe_count - 1));
+  const uint32_t most = std::min(most_compressed, to_end);
   const bool follows =
       cq.held < most && cqe.wqe_counter.host() == b.next_counter && alike(b.title, cqe);
   if (cq.held != 0 && !follows && !close_block(context, cq)) return false;
