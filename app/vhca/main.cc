@@ -10,6 +10,7 @@
 #include <cstring>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -17,10 +18,12 @@
 
 #include "cli/options.hh"
 #include "command_check.hh"
+#include "netdev.hh"
 #include "options.hh"
 #include "sysfs_mount.hh"
 #include "vhca/core/profile.hh"
 #include "vhca/entry/sysfs_tree.hh"
+#include "vhca/wire/make.hh"
 #include "vhca/wire/unix.hh"
 
 namespace kilim::app {
@@ -57,6 +60,36 @@ void set_preload(const Command& command, const std::string& library) {
   ::setenv("LD_PRELOAD", (list + library).c_str(), 1);
 }
 
+// A wire to the machine's network would be in another namespace than that.
+bool wires_need_network(const vhca::LaunchConfig& launch) {
+  for (const std::string& wire : launch.attach.wires) {
+    if (!vhca::interface_of_wire(wire).empty() || wire.starts_with("udp:")) return true;
+  }
+  return false;
+}
+
+// One for each port whose wire is none: of the kernel where it lets us, else answered by our
+// library in the command's process.
+void add_netdevs(vhca::LaunchConfig& launch, std::vector<Netdev>& made) {
+  for (uint32_t k = 0; k < launch.devices; k++) {
+    const vhca::DeviceConfig device = launch.device(k);
+    const bool has_one = !device.attach.wires.empty() &&
+                         !vhca::interface_of_wire(device.attach.wires.front()).empty();
+    if (has_one) {
+      launch.netdevs.emplace_back();
+      continue;
+    }
+    Result<Netdev> netdev =
+        launch.netdevs_answered ? Error{EPERM, ""} : make_netdev(vhca::mac_of(device.attach));
+    const bool forbidden = !netdev.ok() && made.empty() && !launch.netdevs_answered;
+    if (forbidden && !wires_need_network(launch) && enter_network_namespace())
+      netdev = make_netdev(vhca::mac_of(device.attach));
+    launch.netdevs_answered = !netdev.ok();
+    launch.netdevs.push_back(netdev.ok() ? netdev->name : "kilim" + std::to_string(k));
+    if (netdev.ok()) made.push_back(*std::move(netdev));
+  }
+}
+
 Result<vhca::SysfsTree> make_tree(vhca::LaunchConfig& launch) {
   auto profile = vhca::find_profile(launch.attach.profile);
   if (!profile.ok()) return profile.error();
@@ -81,6 +114,9 @@ Result<vhca::SysfsTree> make_tree(vhca::LaunchConfig& launch) {
     }
   } else {
     ::setenv("SYSFS_PATH", options.launch.tree.c_str(), 1);
+  }
+  if (options.pci) {
+    ::setenv("SYSFS_PCI_DEVICES", (options.launch.tree + "/bus/pci/devices").c_str(), 1);
   }
   vhca::put_in_environment(options.launch);
   set_preload(command, library);
@@ -148,6 +184,8 @@ int launch(Options& options) {
   sigset_t all, before;
   sigfillset(&all);
   ::sigprocmask(SIG_BLOCK, &all, &before);
+  std::vector<Netdev> netdevs;
+  if (options.pci) add_netdevs(options.launch, netdevs);
   auto tree = make_tree(options.launch);
   if (!tree.ok()) return complain("device list", tree.error().what, exit_refused);
   std::fflush(nullptr);

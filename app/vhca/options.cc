@@ -154,6 +154,9 @@ constexpr cli::Row<Options> rows[] = {
      "env: libibverbs is told by SYSFS_PATH where the devices are (default);\n"
      "mount: in a private mount namespace they are in /sys/class, for\n"
      "programs that look there themselves"},
+    {0, "pci", nullptr, &Options::pci,
+     "for programs with drivers of their own, as DPDK's mlx5: the devices are\n"
+     "PCI functions (SYSFS_PCI_DEVICES) whose ports have network interfaces"},
     {'h', "help", nullptr, help_text,
      "this text; --version, as the first word: which Kilim this is"},
 };

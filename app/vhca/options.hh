@@ -13,6 +13,7 @@ namespace kilim::app {
 struct Options {
   vhca::LaunchConfig launch;
   bool mount = false;        // --sysfs mount
+  bool pci = false;          // --pci
   char** command = nullptr;  // with its arguments, null-terminated
 };
 

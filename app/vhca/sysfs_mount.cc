@@ -29,14 +29,6 @@ bool write_text(const char* path, const std::string& text) {
   return fd && ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
 }
 
-// The same user and group as outside.
-bool map_ids(uid_t uid, gid_t gid) {
-  const std::string u = std::to_string(uid), g = std::to_string(gid);
-  return write_text("/proc/self/setgroups", "deny") &&
-         write_text("/proc/self/uid_map", u + " " + u + " 1") &&
-         write_text("/proc/self/gid_map", g + " " + g + " 1");
-}
-
 Status enter_namespace() {
   const uid_t uid = ::geteuid();
   const gid_t gid = ::getegid();
@@ -99,6 +91,13 @@ Status add_debug_folders(const std::string& tree) {
 }
 
 }  // namespace
+
+bool map_ids(uid_t uid, gid_t gid) {
+  const std::string u = std::to_string(uid), g = std::to_string(gid);
+  return write_text("/proc/self/setgroups", "deny") &&
+         write_text("/proc/self/uid_map", u + " " + u + " 1") &&
+         write_text("/proc/self/gid_map", g + " " + g + " 1");
+}
 
 Status mount_over_sysfs(const std::string& tree) {
   if (Status entered = enter_namespace(); !entered.ok()) return entered;

@@ -5,9 +5,14 @@
 
 #include <string>
 
+#include <sys/types.h>
+
 #include "kilim/base/result.hh"
 
 namespace kilim::app {
+
+// In a new user namespace: the same user and group as outside.
+bool map_ids(uid_t uid, gid_t gid);
 
 Status mount_over_sysfs(const std::string& tree);
 

@@ -16,6 +16,7 @@
 
 #include "vhca/entry/device_list.hh"
 #include "vhca/entry/map_hook.hh"
+#include "vhca/entry/netdev.hh"
 #include "vhca/entry/open_files.hh"
 #include "vhca/entry/raw.hh"
 #include "vhca/memory/dma_guard.hh"
@@ -131,8 +132,11 @@ int socket(int domain, int type, int protocol, SocketCall* next) noexcept {
 
 int ioctl(int fd, unsigned long request, void* argument, IoctlCall* next) noexcept {
   const OpenFileRef open(fd);
-  if (!open)
+  if (!open) {
+    if (const auto answered = netdev::ioctl(request, argument))
+      return *answered < 0 ? fail(-*answered) : *answered;
     return next != nullptr ? next(fd, request, argument) : raw::ioctl(fd, request, argument);
+  }
   keep_handler_on_top();
   keep_maps_hooked();
   const FaultsOpen faults;

@@ -131,6 +131,8 @@ DeviceConfig LaunchConfig::device(uint32_t k) const {
   }
   config.number = first_number + k;
   config.tree = tree;
+  if (k < netdevs.size()) config.netdev = netdevs[k];
+  config.netdev_answered = netdevs_answered;
   return config;
 }
 
@@ -146,6 +148,8 @@ void put_in_environment(const LaunchConfig& config) {
   put("KILIM_VHCA_SEED", std::to_string(config.attach.seed));
   put("KILIM_VHCA_FATAL", std::to_string(config.attach.fatal_at));
   put("KILIM_VHCA_JOURNAL", config.attach.journal);
+  put("KILIM_VHCA_NETDEVS", join(config.netdevs));
+  put("KILIM_VHCA_NETDEVS_ANSWERED", config.netdevs_answered ? "1" : "0");
   if (!config.attach.lint.empty()) put("KILIM_VHCA_LINT", config.attach.lint);
   if (!config.attach.order.empty()) put("KILIM_VHCA_ORDER", config.attach.order);
 }
@@ -165,6 +169,8 @@ LaunchConfig find_in_environment() {
   config.attach.journal = get("KILIM_VHCA_JOURNAL");
   config.attach.lint = get("KILIM_VHCA_LINT");
   config.attach.order = get("KILIM_VHCA_ORDER");
+  config.netdevs = split(get("KILIM_VHCA_NETDEVS"));
+  config.netdevs_answered = get_number("KILIM_VHCA_NETDEVS_ANSWERED", 0) != 0;
   config.attach.progress = Progress::thread;
   return config;
 }

@@ -18,9 +18,11 @@
 namespace kilim::vhca {
 
 struct DeviceConfig {
-  AttachConfig attach;  // name, profile, wires, seed, journal, progress, lint, order
-  uint32_t number = 0;  // N of uverbsN
-  std::string tree;     // the sysfs tree that shows it
+  AttachConfig attach;           // name, profile, wires, seed, journal, progress, lint, order
+  uint32_t number = 0;           // N of uverbsN
+  std::string tree;              // the sysfs tree that shows it
+  std::string netdev;            // the network interface that was made for its port; empty: none
+  bool netdev_answered = false;  // no kernel knows it: its ioctls are answered (entry/netdev.hh)
 
   [[nodiscard]] dev_t rdev() const noexcept;
 };
@@ -45,7 +47,9 @@ struct LaunchConfig {
   std::string tree;  // its sysfs tree; empty: not under the launcher
   uint32_t devices = 1;
   uint32_t first_number = 0;
-  AttachConfig attach;  // `name` is the prefix; the k-th wire is the k-th device's
+  AttachConfig attach;               // `name` is the prefix; the k-th wire is the k-th device's
+  std::vector<std::string> netdevs;  // the k-th is the k-th device's
+  bool netdevs_answered = false;
 
   [[nodiscard]] DeviceConfig device(uint32_t k) const;
 };

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "vhca/entry/identity.hh"
+#include "vhca/entry/netdev.hh"
 #include "vhca/entry/odp_files.hh"
 #include "vhca/entry/open_files.hh"
 #include "vhca/entry/port_files.hh"
@@ -103,6 +104,7 @@ Result<Instance*> Device::instance() {
     port_files::connect(instance->hca(), config_.tree, config_);
   }
   publish_identity(config_, instance->hca());
+  netdev::set_address(config_, instance->hca());
   live_.store(instance, std::memory_order_release);
   return instance;
 }

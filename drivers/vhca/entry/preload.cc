@@ -9,6 +9,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -18,6 +19,7 @@
 #include "vhca/entry/calls.hh"
 #include "vhca/entry/device_list.hh"
 #include "vhca/entry/launched.hh"
+#include "vhca/entry/netdev.hh"
 #include "vhca/entry/next.hh"
 #include "vhca/entry/poll_hook.hh"
 #include "vhca/entry/raw.hh"
@@ -96,6 +98,14 @@ KILIM_INTERPOSED int ioctl(int fd, unsigned long request, ...) {
   void* argument = va_arg(arguments, void*);
   va_end(arguments);
   return calls::ioctl(fd, request, argument, Next<"ioctl", IoctlCall>::get());
+}
+KILIM_INTERPOSED unsigned if_nametoindex(const char* name) {
+  if (const auto ours = netdev::index_of(name)) return *ours;
+  return next_by_name(&if_nametoindex, "if_nametoindex", nullptr)(name);
+}
+KILIM_INTERPOSED char* if_indextoname(unsigned index, char* name) {
+  if (netdev::name_of(index, name)) return name;
+  return next_by_name(&if_indextoname, "if_indextoname", nullptr)(index, name);
 }
 // NOLINTNEXTLINE(readability-function-size): six parameters, as mmap() has them
 KILIM_INTERPOSED void* mmap(void* at, size_t length, int prot, int flags, int fd, off_t offset) {

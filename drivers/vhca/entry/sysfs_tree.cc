@@ -70,10 +70,10 @@ std::string modalias(const Profile& p) {
               unsigned{p.pci_device}, unsigned{p.pci_vendor});
 }
 
-// The interface that the port's wire is; empty: none.
+// The port's network interface: one that was made for it, else what its wire is; empty: none.
 std::string interface_of(const DeviceConfig& d) {
-  return d.attach.wires.empty() ? std::string()
-                                : std::string(interface_of_wire(d.attach.wires.front()));
+  if (!d.netdev.empty() || d.attach.wires.empty()) return d.netdev;
+  return std::string(interface_of_wire(d.attach.wires.front()));
 }
 
 // A function of the root complex, as in /sys/devices (Linux, Documentation/PCI/sysfs-pci.rst): an
@@ -91,9 +91,30 @@ std::string free_pci_folder(const std::string& root, uint32_t number) {
   }
 }
 
+// Where whoever looks for PCI functions finds it (DPDK 22.11, lib/pci and
+// drivers/bus/pci/linux/pci.c, pci_scan_one(): links to folders by address).
+bool link_to_bus(const std::string& root, const std::string& folder) {
+  const std::string to = root + "/bus/pci/devices/" + folder.substr(folder.rfind('/') + 1);
+  return ::symlink(folder.c_str(), to.c_str()) == 0;
+}
+
+// An interface that the launcher made may be another namespace's than the one that /sys shows. A
+// tap: is made by whoever opens the device: until then the link leads nowhere.
+bool write_interface(const std::string& folder, const DeviceConfig& d) {
+  const std::string interface = interface_of(d);
+  if (interface.empty()) return true;
+  const std::string to = folder + "/net/" + interface;
+  if (!d.netdev.empty()) return write_files(to, {{"dev_port", "0"}, {"dev_id", "0x0"}});
+  return make_folders(folder + "/net") &&
+         ::symlink(("/sys/class/net/" + interface).c_str(), to.c_str()) == 0;
+}
+
 bool write_pci_folder(const std::string& folder, const DeviceConfig& d, const Profile& p) {
   const std::string address = folder.substr(folder.rfind('/') + 1);
-  const std::string interface = interface_of(d);
+  // No BAR can be mapped: seven regions of nothing (Linux, pci-sysfs.c, resource_show()).
+  constexpr const char* nothing = "0x0000000000000000 0x0000000000000000 0x0000000000000000\n";
+  std::string regions;
+  for (int i = 0; i < 7; i++) regions += nothing;
   const bool written =
       write_files(folder, {{"modalias", modalias(p)},
                            {"uevent", "DRIVER=mlx5_core\nPCI_SLOT_NAME=" + address},
@@ -104,11 +125,11 @@ bool write_pci_folder(const std::string& folder, const DeviceConfig& d, const Pr
                            {"class", "0x020000"},
                            {"current_link_speed", "16.0 GT/s PCIe"},
                            {"current_link_width", "16"},
+                           {"resource", regions},
                            {"numa_node", "-1"}});
-  // A tap: is made by whoever opens the device: until then the link leads nowhere.
-  return written && (interface.empty() || (make_folders(folder + "/net") &&
-                                           ::symlink(("/sys/class/net/" + interface).c_str(),
-                                                     (folder + "/net/" + interface).c_str()) == 0));
+  return written &&
+         ::symlink("../../../bus/pci/drivers/mlx5_core", (folder + "/driver").c_str()) == 0 &&
+         write_interface(folder, d);
 }
 
 bool write_device_folder(const std::string& folder, const Profile& p) {
@@ -200,9 +221,26 @@ Status SysfsTree::link_real_devices() {
     }
     if (dir != nullptr) ::closedir(dir);
   }
-  if (!write_file(path_ + "/class/infiniband_verbs/abi_version", "6")) {
+  if (!write_file(path_ + "/class/infiniband_verbs/abi_version", "6") ||
+      !make_folders(path_ + "/bus/pci/drivers/mlx5_core")) {
     return Error{errno, "cannot write the device list"};
   }
+  return link_real_functions();
+}
+
+// Of the PCI bus, as of the classes.
+Status SysfsTree::link_real_functions() {
+  const std::string real = "/sys/bus/pci/devices", ours = path_ + real.substr(4);
+  if (!make_folders(ours)) return Error{errno, "cannot write the device list"};
+  DIR* dir = ::opendir(real.c_str());
+  while (const dirent* entry = dir == nullptr ? nullptr : ::readdir(dir)) {
+    char target[PATH_MAX];
+    if (entry->d_name[0] == '.' ||
+        ::realpath((real + "/" + entry->d_name).c_str(), target) == nullptr)
+      continue;
+    (void)!::symlink(target, (ours + "/" + entry->d_name).c_str());
+  }
+  if (dir != nullptr) ::closedir(dir);
   return Done{};
 }
 
@@ -220,8 +258,8 @@ Status SysfsTree::add(const DeviceConfig& device, const Profile& profile) {
   const std::string folder = pci + "/infiniband/" + device.attach.name;
   const std::string verbs_folder = pci + "/infiniband_verbs/" + uverbs;
   const bool written =
-      write_pci_folder(pci, device, profile) && write_device_folder(folder, profile) &&
-      write_identity(folder, identity_of(device.attach)) &&
+      write_pci_folder(pci, device, profile) && link_to_bus(path_, pci) &&
+      write_device_folder(folder, profile) && write_identity(folder, identity_of(device.attach)) &&
       write_second_gid(folder, device.attach.gid) && write_interfaces(folder, device) &&
       link_to_class(folder, device_class) &&
       write_files(verbs_folder, {{"ibdev", device.attach.name},
@@ -246,7 +284,9 @@ void SysfsTree::remove(const DeviceConfig& device) noexcept {
   const bool found = ::realpath((device_class + "/device").c_str(), pci) != nullptr;
   ::unlink((path_ + "/class/infiniband_verbs/uverbs" + std::to_string(device.number)).c_str());
   ::unlink(device_class.c_str());
-  if (found) remove_all(pci);
+  if (!found) return;
+  ::unlink((path_ + "/bus/pci/devices" + std::strrchr(pci, '/')).c_str());
+  remove_all(pci);
 }
 
 void SysfsTree::used_by(pid_t program) noexcept {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The part of sysfs that libibverbs reads, as real files in a private folder: the virtual devices,
-// and links to the machine's own beside them. Owner: the process that made it, under a file lock;
-// folders of processes that died are removed by whoever makes the next one. One thread at a time.
+// The part of sysfs that libibverbs and DPDK's PCI bus read, as real files in a private folder: the
+// virtual devices, and links to the machine's own beside them. Owner: the process that made it,
+// under a file lock; folders of processes that died are removed by whoever makes the next one. One
+// thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +37,7 @@ class SysfsTree {
  private:
   SysfsTree(std::string path, Fd lock) : path_(std::move(path)), lock_(std::move(lock)) {}
   Status link_real_devices();
+  Status link_real_functions();
 
   std::string path_;
   Fd lock_;

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The network interfaces that the launcher made for ports (--pci): the kernel's get the port's
+// address when the device is opened; where the kernel gave none, netdevice(7)'s calls on their
+// names are answered here. No frame passes them. Any thread; other names meet no lock.
+#pragma once
+
+#include <optional>
+
+#include "vhca/entry/config.hh"
+
+namespace kilim::vhca {
+
+struct Hca;
+
+namespace netdev {
+
+// A wire may give a port another address than its name and seed do.
+void set_address(const DeviceConfig&, Hca&) noexcept;
+
+// Nothing: it is not about an interface that is answered here. A negative errno is an error.
+std::optional<int> ioctl(unsigned long request, void* argument) noexcept;
+std::optional<unsigned> index_of(const char* name) noexcept;
+// Writes IF_NAMESIZE bytes.
+bool name_of(unsigned index, char* name) noexcept;
+
+}  // namespace netdev
+
+}  // namespace kilim::vhca
