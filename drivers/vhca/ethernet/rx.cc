@@ -118,6 +118,7 @@ Delivered deliver(EthState& eth, FlowTarget to, std::span<const std::byte> frame
   ShapedFrame shaped = shape_frame(eth, qp.spec, frame);
   switch (peek_for(eth, qp, shaped.bytes.size(), wqe)) {
     case RecvTake::empty:
+      if (qp.counter != nullptr) qp.counter->out_of_buffer++;
       return Delivered::no_wqe;
     case RecvTake::fault:
       fatal_qp(*eth.context, qp, "the memory of a receive queue is gone");

@@ -26,6 +26,7 @@ struct Tir {
   Qp end;  // what rules name; it has no rings
   TirSpec spec;
   Rqt* table = nullptr;
+  bool direct = false;  // the table is its own, for one queue
   Toeplitz toeplitz;
 };
 

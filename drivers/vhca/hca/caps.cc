@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "kilim/prm/hca_cap.hh"
+#include "vhca/core/spec.hh"
 #include "vhca/hca/device_memory.hh"
 
 namespace kilim::vhca {
@@ -75,6 +76,35 @@ void general(const Profile& p, CapGroup g) {
       {cap::log_tag_matching_list_sz, p.log_max_tags},
       {cap::log_max_xrq, p.log_max_tags != 0 ? log2_of(p.max_srq) : 0},
       {cap::log_max_atomic_size_qp, p.atomics ? 3u : 0u},
+  };
+  for (const auto& row : rows) prm::cap_set(g, row.field, row.value);
+}
+
+// Queues of their own. Sizes as a raw packet queue pair's.
+void queues(const Profile& p, CapGroup g) {
+  namespace cap = prm::hca_cap;
+  constexpr uint32_t log_segment = 4, log_basic_block = 6, log_domains = 20;
+  constexpr uint32_t stamps_a_ms = 1'000'000;  // completions are stamped in nanoseconds
+  prm::cap_set(g, cap::device_frequency_khz, stamps_a_ms);
+  if (!p.raw_packet) return;
+  const struct {
+    prm::CapField field;
+    uint32_t value;
+  } rows[] = {
+      {cap::log_max_transport_domain, log_domains},
+      {cap::log_max_rq, log2_of(p.max_rq)},
+      {cap::log_max_sq, log2_of(p.max_qp)},
+      {cap::log_max_tir, log2_of(p.max_tir)},
+      {cap::log_max_tis, log_domains},
+      {cap::log_max_rqt, log2_of(p.max_rqt)},
+      {cap::log_max_rqt_size, p.log_max_rqt_size},
+      {cap::log_max_tis_per_sq, 0},
+      {cap::ext_stride_num_range, p.striding_rq},
+      {cap::log_min_stride_sz_rq, log_segment},
+      {cap::log_min_stride_sz_sq, log_basic_block},
+      {cap::log_max_wq_sz, log2_of(p.max_qp_wr)},
+      {cap::cqe_compression, p.cqe_compression},
+      {cap::cqe_compression_max_num, p.cqe_compression ? most_compressed : 0},
   };
   for (const auto& row : rows) prm::cap_set(g, row.field, row.value);
 }
@@ -157,6 +187,7 @@ bool fill_caps(const Profile& profile, uint16_t group_number, CapGroup group) {
   if (group_number > last_group) return false;
   if (group_number == prm::cmd::cap_general) general(profile, group);
   if (group_number == prm::cmd::cap_general) dynamic(profile, group);
+  if (group_number == prm::cmd::cap_general) queues(profile, group);
   if (group_number == prm::cmd::cap_ethernet) ethernet(profile, group);
   if (group_number == prm::cmd::cap_atomic) atomic(profile, group);
   if (group_number == prm::cmd::cap_odp) odp(profile, group);

@@ -11,6 +11,7 @@
 #include "kilim/prm/cmd.hh"
 #include "kilim/prm/hca_cap.hh"
 #include "kilim/prm/mkc.hh"
+#include "kilim/prm/queue_cmd.hh"
 #include "vhca/core/journal.hh"
 #include "vhca/hca/caps.hh"
 #include "vhca/hca/objects.hh"
@@ -172,7 +173,11 @@ struct Command {
   std::size_t in_bytes;  // least
   std::size_t out_bytes;
   Answer (*run)(Hca&, In, Out);
+  // In its place, of a command that makes what has events, or lies in the client's memory.
+  Answer (*run_for)(Hca&, const Client&, In, Out) = nullptr;
 };
+
+constexpr std::size_t queue_in = prm::queue_cmd::bytes, queue_out = prm::queue_cmd::bytes;
 
 constexpr Command rows[] = {
     {prm::cmd::query_hca_cap, 16, 16 + prm::cmd::hca_cap_bytes, query_hca_cap},
@@ -192,28 +197,55 @@ constexpr Command rows[] = {
     {prm::cmd::dealloc_pd, 16, 16, dealloc_pd},
     {prm::cmd::create_general_object, 16, 16, create_object},
     {prm::cmd::destroy_general_object, 16, 16, destroy_object},
+    {prm::cmd::create_cq, prm::cq_cmd::bytes, 16, nullptr, make_cq},
+    {prm::cmd::destroy_cq, 16, 16, end_cq},
+    {prm::cmd::modify_cq, prm::cq_cmd::bytes, 16, change_cq},
+    {prm::cmd::query_cq, 16, prm::cq_cmd::context + prm::cq_cmd::context_bytes, query_cq},
+    {prm::cmd::create_sq, queue_in, 16, nullptr, make_sq},
+    {prm::cmd::modify_sq, queue_in, 16, change_sq},
+    {prm::cmd::destroy_sq, 16, 16, end_sq},
+    {prm::cmd::query_sq, 16, queue_out, query_sq},
+    {prm::cmd::create_rq, queue_in, 16, nullptr, make_rq},
+    {prm::cmd::modify_rq, queue_in, 16, change_rq},
+    {prm::cmd::destroy_rq, 16, 16, end_rq},
+    {prm::cmd::query_rq, 16, queue_out, query_rq},
+    {prm::cmd::create_rqt, queue_in, 16, make_rqt},
+    {prm::cmd::modify_rqt, queue_in, 16, change_rqt},
+    {prm::cmd::destroy_rqt, 16, 16, end_rqt},
+    {prm::cmd::create_tir, queue_in, 16, nullptr, make_tir},
+    {prm::cmd::modify_tir, queue_in, 16, change_tir},
+    {prm::cmd::destroy_tir, 16, 16, end_tir},
+    {prm::cmd::create_tis, prm::tisc::command_bytes, 16, make_tis},
+    {prm::cmd::destroy_tis, 16, 16, end_tis},
+    {prm::cmd::query_tis, 16, prm::tisc::answer + prm::tisc::bytes, query_tis},
+    {prm::cmd::alloc_transport_domain, 16, 16, make_domain},
+    {prm::cmd::dealloc_transport_domain, 16, 16, end_domain},
+    {prm::cmd::alloc_q_counter, 16, 16, make_counter},
+    {prm::cmd::dealloc_q_counter, 16, 16, end_counter},
+    {prm::cmd::query_q_counter, prm::q_counter::command_bytes, prm::q_counter::answer_bytes,
+     query_counter},
     {prm::cmd::nop, 8, 8, nop},
 };
 
-Answer run_command(Hca& s, In in, Out out) {
+Answer run_command(Hca& s, const Client& client, In in, Out out) {
   uint16_t opcode = read<prm::CmdInHdr>(in).opcode.host();
   const auto* c = std::find_if(std::begin(rows), std::end(rows),
                                [=](const Command& row) { return row.opcode == opcode; });
   if (c == std::end(rows)) return {Status::bad_op, Refusal::unknown_opcode};
   if (in.size() < c->in_bytes) return {Status::bad_input_len, Refusal::input_length};
   if (out.size() < c->out_bytes) return {Status::bad_output_len, Refusal::output_length};
-  return c->run(s, in, out);
+  return c->run_for != nullptr ? c->run_for(s, client, in, out) : c->run(s, in, out);
 }
 
 }  // namespace
 
 }  // namespace commands
 
-int command(Hca& h, std::span<const std::byte> in, std::span<std::byte> out) {
+int command(Hca& h, std::span<const std::byte> in, std::span<std::byte> out, const Client& client) {
   using commands::read;
   if (in.size() < sizeof(prm::CmdInHdr) || out.size() < sizeof(prm::CmdOutHdr)) return -EINVAL;
   std::fill(out.begin(), out.end(), std::byte{0});
-  const commands::Answer o = commands::run_command(h, in, out);
+  const commands::Answer o = commands::run_command(h, client, in, out);
   prm::CmdOutHdr header{};
   header.status = static_cast<uint8_t>(o.status);
   header.syndrome = be32{static_cast<uint32_t>(o.why)};

@@ -14,8 +14,17 @@
 
 namespace kilim::vhca {
 
+// Who asks: events of what is made go to `sink`, with `owner`; memory is looked for among its own.
+struct Client {
+  EventSink* sink = nullptr;
+  void* owner = nullptr;
+};
+
+// The one completion vector's event queue.
+inline constexpr uint32_t completion_event_queue = 1;
+
 // Status and syndrome are in `out`. Returns 0, or a negative errno where mlx5_ib itself refuses.
-int command(Hca&, std::span<const std::byte> in, std::span<std::byte> out);
+int command(Hca&, std::span<const std::byte> in, std::span<std::byte> out, const Client& = {});
 
 namespace commands {
 
@@ -50,6 +59,19 @@ enum class Refusal : uint32_t {
   no_more_psvs = 0x56a017,
   no_such_psv = 0x56a018,
   reserved = 0x56a019,
+  no_such_umem = 0x56a01a,
+  no_such_cq = 0x56a01b,
+  cq_context = 0x56a01c,
+  no_such_tis = 0x56a01d,
+  sq_context = 0x56a01e,
+  rq_context = 0x56a01f,
+  rqt_context = 0x56a020,
+  tir_context = 0x56a021,
+  no_such_queue = 0x56a022,
+  queue_state = 0x56a023,
+  object_in_use = 0x56a024,
+  no_such_domain = 0x56a025,
+  no_such_counter = 0x56a026,
 };
 
 struct Answer {
@@ -68,6 +90,45 @@ T read(In in, std::size_t at = 0) {
   std::memcpy(&v, in.data() + at, sizeof v);
   return v;
 }
+
+// The number of the object that a command names.
+inline uint32_t number_in(In in) {
+  return read<be32>(in, 8).host() & 0xffffff;
+}
+// The number of the object that was made.
+inline Answer made(Out out, uint32_t number) {
+  const be32 told{number};
+  std::memcpy(out.data() + 8, &told, sizeof told);
+  return {};
+}
+
+// devx_cq.cc, devx_sq.cc, devx_rq.cc, devx_rqt.cc, devx_tir.cc, devx_tis.cc, devx_counter.cc.
+Answer make_cq(Hca&, const Client&, In, Out);
+Answer end_cq(Hca&, In, Out);
+Answer change_cq(Hca&, In, Out);
+Answer query_cq(Hca&, In, Out);
+Answer make_sq(Hca&, const Client&, In, Out);
+Answer change_sq(Hca&, In, Out);
+Answer end_sq(Hca&, In, Out);
+Answer query_sq(Hca&, In, Out);
+Answer make_rq(Hca&, const Client&, In, Out);
+Answer change_rq(Hca&, In, Out);
+Answer end_rq(Hca&, In, Out);
+Answer query_rq(Hca&, In, Out);
+Answer make_rqt(Hca&, In, Out);
+Answer change_rqt(Hca&, In, Out);
+Answer end_rqt(Hca&, In, Out);
+Answer make_tir(Hca&, const Client&, In, Out);
+Answer change_tir(Hca&, In, Out);
+Answer end_tir(Hca&, In, Out);
+Answer make_tis(Hca&, In, Out);
+Answer end_tis(Hca&, In, Out);
+Answer query_tis(Hca&, In, Out);
+Answer make_domain(Hca&, In, Out);
+Answer end_domain(Hca&, In, Out);
+Answer make_counter(Hca&, In, Out);
+Answer end_counter(Hca&, In, Out);
+Answer query_counter(Hca&, In, Out);
 
 // qp_commands.cc.
 Answer end_qp(Hca&, In, Out);

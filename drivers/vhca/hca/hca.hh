@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,6 +25,7 @@
 #include "vhca/ethernet/tir.hh"
 #include "vhca/exec/engine.hh"
 #include "vhca/hca/device_memory.hh"
+#include "vhca/hca/devx_umem.hh"
 #include "vhca/hca/uar.hh"
 #include "vhca/lint/lint.hh"
 #include "vhca/tpt/key_table.hh"
@@ -64,6 +66,15 @@ struct Xrcd {
 
 // Of an address to a queue; a number is all there is to it.
 struct AvMapping {};
+
+// Clients' transport domains, and the TISes of their send queues.
+struct TransportDomain {
+  uint32_t users = 0;
+};
+struct Tis {
+  uint32_t domain = 0;
+  uint32_t users = 0;
+};
 
 struct Hca : Engine {
   static Result<std::unique_ptr<Hca>> create(HcaConfig config);
@@ -108,6 +119,11 @@ struct Hca : Engine {
   ObjectTable<Rqt> rqts;
   ObjectTable<Tir> tirs;
   ObjectTable<AvMapping> mappings{1, 1u << 16};
+  ObjectTable<TransportDomain> domains{1, 1u << 20};
+  ObjectTable<Tis> tises{1, 1u << 20};
+  std::map<uint32_t, uint32_t> sq_tis;  // of send queues that commands made
+  ObjectTable<QCounter> q_counters{1, 0xff};
+  UmemTable umems;
   UarSet uars;
   bool stores_wait = false;  // expect_stores() was called since the last turn
   // How many looks at the pages have found a doorbell. Written with the lock held, read by any

@@ -64,9 +64,20 @@ int destroy_rq(Hca&, uint32_t rqn);
 // a TIR uses it, a rule leads there.
 Result<uint32_t> create_rqt(Hca&, std::span<const uint32_t> rqns);
 int destroy_rqt(Hca&, uint32_t rqtn);
+// PRM: "MODIFY_RQT". EINVAL: no such queue, or a number of places that its TIRs cannot use.
+int modify_rqt(Hca&, uint32_t rqtn, std::span<const uint32_t> rqns);
 // `sink` is the client whose frames its own queues do not get.
 Result<uint32_t> create_tir(Hca&, const TirSpec&, EventSink* sink);
 int destroy_tir(Hca&, uint32_t tirn);
+// PRM: "MODIFY_TIR": table and hash; rules that lead there stay.
+int modify_tir(Hca&, uint32_t tirn, const TirSpec&);
+
+// devx_tis.cc, PRM: "ALLOC_TRANSPORT_DOMAIN", "CREATE_TIS". EINVAL: there is none; EBUSY: it is
+// used.
+Result<uint32_t> alloc_domain(Hca&);
+int dealloc_domain(Hca&, uint32_t domain);
+Result<uint32_t> create_tis(Hca&, uint32_t domain);
+int destroy_tis(Hca&, uint32_t tisn);
 
 // modify_qp.cc, PRM: "RST2INIT_QP ... 2RST_QP": from state to state. `mask` is of qp_mask; if it is
 // refused, nothing is changed.

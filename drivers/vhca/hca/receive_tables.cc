@@ -24,9 +24,7 @@ const char* objection(const Hca& h, const TirSpec& s) noexcept {
   return nullptr;
 }
 
-}  // namespace
-
-Result<uint32_t> create_rqt(Hca& h, std::span<const uint32_t> rqns) {
+Result<std::vector<Qp*>> find_queues(const Hca& h, std::span<const uint32_t> rqns) {
   if (!std::has_single_bit(rqns.size()) || rqns.size() > std::size_t{1}
                                                              << h.config.profile.log_max_rqt_size)
     return Error{EINVAL, "size of a table"};
@@ -35,13 +33,39 @@ Result<uint32_t> create_rqt(Hca& h, std::span<const uint32_t> rqns) {
     queues.push_back(h.rqs.at(rqn));
     if (queues.back() == nullptr) return Error{EINVAL, "no such receive queue"};
   }
+  return queues;
+}
+
+// Without a hash there is one place.
+bool some_tir_wants_one(const Hca& h, uint32_t rqtn) {
+  bool one = false;
+  h.tirs.for_each([&](const Tir& t) { one |= t.spec.rqt == rqtn && t.spec.fields == 0; });
+  return one;
+}
+
+}  // namespace
+
+Result<uint32_t> create_rqt(Hca& h, std::span<const uint32_t> rqns) {
+  Result<std::vector<Qp*>> queues = find_queues(h, rqns);
+  if (!queues) return queues.error();
   uint32_t number = 0;
   Rqt* table = h.rqts.create(number);
   if (table == nullptr) return Error{ENOMEM, "the adapter has no more tables"};
   table->number = number;
-  table->queues = std::move(queues);
+  table->queues = *std::move(queues);
   for (Qp* rq : table->queues) rq->places++;
   return number;
+}
+
+int modify_rqt(Hca& h, uint32_t rqtn, std::span<const uint32_t> rqns) {
+  Rqt* table = h.rqts.at(rqtn);
+  Result<std::vector<Qp*>> queues = find_queues(h, rqns);
+  if (table == nullptr || !queues) return -EINVAL;
+  if (queues->size() != 1 && some_tir_wants_one(h, rqtn)) return -EINVAL;
+  for (Qp* rq : *queues) rq->places++;
+  for (Qp* rq : table->queues) rq->places--;
+  table->queues = *std::move(queues);
+  return 0;
 }
 
 int destroy_rqt(Hca& h, uint32_t rqtn) {
@@ -70,6 +94,22 @@ Result<uint32_t> create_tir(Hca& h, const TirSpec& s, EventSink* sink) {
   tir->end.tir = tir;
   if (s.own_unicast || s.own_multicast) h.eth.own_queues++;
   return number;
+}
+
+int modify_tir(Hca& h, uint32_t tirn, const TirSpec& s) {
+  Tir* tir = h.tirs.at(tirn);
+  if (tir == nullptr || objection(h, s) != nullptr) return -EINVAL;
+  Rqt* table = h.rqts.at(s.rqt);
+  table->users++;
+  tir->table->users--;
+  tir->table = table;
+  tir->spec.rqt = s.rqt;
+  tir->spec.fields = s.fields;
+  tir->spec.ip_version = s.ip_version;
+  tir->spec.l4_protocol = s.l4_protocol;
+  tir->spec.key = s.key;
+  tir->toeplitz = Toeplitz(s.key);
+  return 0;
 }
 
 int destroy_tir(Hca& h, uint32_t tirn) {

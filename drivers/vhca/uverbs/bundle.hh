@@ -115,6 +115,8 @@ std::span<const Method> matcher_methods();
 std::span<const Method> counters_methods();
 std::span<const Method> uar_methods();
 std::span<const Method> devx_methods();
+std::span<const Method> devx_umem_methods();
+std::span<const Method> devx_event_methods();
 std::span<const Method> write_methods();
 
 // An ioctl's destroy method of one mandatory handle (attribute `id`).

@@ -10,7 +10,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "vhca/hca/objects.hh"
 #include "vhca/hca/ports.hh"
+#include "vhca/uverbs/devx_events.hh"
 
 namespace kilim::vhca {
 
@@ -22,7 +24,10 @@ Context::~Context() {
 }
 
 void Context::completion(void* cq_owner) noexcept {
-  auto* cq = static_cast<CqObject*>(static_cast<Object*>(cq_owner));
+  auto* owner = static_cast<Object*>(cq_owner);
+  if (owner->kind == Kind::devx_obj)
+    return post_devx_event(owner, devx_event::completion, static_cast<DevxObject*>(owner)->number);
+  auto* cq = static_cast<CqObject*>(owner);
   if (cq->channel == nullptr) return;
   ib_uverbs_comp_event_desc event{cq->user_handle};
   if (cq->channel->post(&event, sizeof event)) cq->completions_posted++;
@@ -38,7 +43,13 @@ void Context::async(uint32_t type, void* owner) noexcept {
     }
     return;
   }
-  auto* source = static_cast<EventSource*>(static_cast<Object*>(owner));
+  auto* object = static_cast<Object*>(owner);
+  if (object->kind == Kind::devx_obj) {
+    const uint8_t number = devx_event::of(type);
+    if (number != 0) post_devx_event(object, number, static_cast<DevxObject*>(object)->number);
+    return;
+  }
+  auto* source = static_cast<EventSource*>(object);
   if (source->async == nullptr) return;
   event.element = source->user_handle;
   if (source->async->post(&event, sizeof event)) source->async_posted++;
@@ -95,6 +106,7 @@ void Context::use_instead(Object& object, Object& before, Object& now) noexcept 
 int Context::destroy(Object& object) {
   if (object.users != 0) return -EBUSY;
   if (int err = object.release(*this); err != 0) return err;
+  forget_subscriptions(object);
   for (Object* u : object.uses) {
     if (u != nullptr) u->users--;
   }
@@ -156,11 +168,14 @@ void Context::destroy_all(int kind) {
 void Context::close() {
   if (opened) hca.remove_sink(this);
   // Users before what they use: the kinds are numbered in that order. What firmware commands made
-  // is one kind: a domain may have to wait for its keys until the second round.
-  for (int round = 0; round < 2; round++) {
+  // is one kind, whose objects use one another: five deep from a rule's TIR to a domain.
+  constexpr int rounds = 6;
+  for (int round = 0; round < rounds; round++) {
     for (auto k = static_cast<int>(Kind::flow); k <= static_cast<int>(Kind::pd); k++)
       destroy_all(k);
   }
+  if (domain != 0) (void)dealloc_domain(hca, domain);
+  domain = 0;
   if (opened) hca.dm.leave(dm_open);
   objects_.clear();
   forget_files();
@@ -180,6 +195,7 @@ void Context::disown() {
 }
 
 void Context::forget_files() {
+  subscriptions_.clear();
   unused_.clear();
   event_files_.clear();
   default_async = nullptr;

@@ -65,6 +65,19 @@ struct Context final : EventSink {
   // Makes one; the client's descriptor, or a negative errno.
   int make_event_file(EventFile::Kind kind);
 
+  // Events of mlx5's numbering (PRM "Event Queue Entry", type) of one object, or of the adapter
+  // (null), go to this file, with the cookie; to an eventfd(2) instead where there is one.
+  struct Subscription {
+    EventFile* file = nullptr;
+    const Object* object = nullptr;
+    uint16_t type = 0;
+    uint64_t cookie = 0;
+    Fd eventfd;
+  };
+  int subscribe(Subscription);
+  // `number`: of the object, as the entry says it.
+  void post_devx_event(const Object* object, uint8_t type, uint32_t number) noexcept;
+
   // GET_CONTEXT has been answered: events of the adapter come here. `with_devx`: the client asked
   // for firmware commands (MLX5_IB_ALLOC_UCTX_DEVX).
   void open(bool with_devx);
@@ -78,6 +91,7 @@ struct Context final : EventSink {
   bool opened = false;    // GET_CONTEXT has been answered
   bool devx = false;      // and it asked for DevX
   bool disowned = false;  // a child after fork
+  uint32_t domain = 0;    // its transport domain, where it has firmware commands; 0: none yet
   uint32_t dm_open = 0;   // to whom device memory is counted: DeviceMemory::enter()
   Fd clock_page;          // mlx5_ib_clock_info, made when it is first mapped
   RecordPages record_pages;
@@ -85,7 +99,9 @@ struct Context final : EventSink {
  private:
   void destroy_all(int kind);
   void forget_files();
+  void forget_subscriptions(const Object& object) noexcept;
 
+  std::vector<Subscription> subscriptions_;
   std::vector<std::unique_ptr<Object>> objects_;  // by handle
   std::vector<uint32_t> unused_;                  // handles to be given again
   std::vector<std::unique_ptr<EventFile>> event_files_;

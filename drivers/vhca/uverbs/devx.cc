@@ -12,6 +12,7 @@
 #include <rdma/mlx5_user_ioctl_cmds.h>
 
 #include "kilim/prm/cmd.hh"
+#include "kilim/prm/queue_cmd.hh"
 #include "vhca/hca/commands.hh"
 #include "vhca/hca/fatal.hh"
 #include "vhca/uverbs/bundle.hh"
@@ -20,7 +21,6 @@ namespace kilim::vhca {
 
 namespace {
 
-constexpr uint32_t completion_event_queue = 1;
 constexpr uint16_t least_command = 16;
 // Longer commands would be umem lists; the kernel's own limit of an attribute is 64 KiB.
 constexpr uint16_t longest = 0xffff;
@@ -43,6 +43,59 @@ constexpr uint16_t modify_opcodes[] = {0x403, 0x502, 0x503, 0x504, 0x505, 0x506,
                                        0x50a, 0x50e, 0x703, 0x708, 0x714, 0x71a, 0x726,
                                        0x729, 0x72a, 0x785, 0x827, 0x829, 0x901, 0x905,
                                        0x909, 0x90d, 0x913, 0x917, 0x936, 0x93c, 0xa01};
+
+// What the firmware of this adapter makes: by which command, and by which it ends.
+struct DevxKind {
+  uint16_t create, destroy;
+};
+constexpr DevxKind kinds[] = {
+    {prm::cmd::create_mkey, prm::cmd::destroy_mkey},
+    {prm::cmd::create_cq, prm::cmd::destroy_cq},
+    {prm::cmd::create_psv, prm::cmd::destroy_psv},
+    {prm::cmd::alloc_q_counter, prm::cmd::dealloc_q_counter},
+    {prm::cmd::alloc_pd, prm::cmd::dealloc_pd},
+    {prm::cmd::alloc_transport_domain, prm::cmd::dealloc_transport_domain},
+    {prm::cmd::create_tir, prm::cmd::destroy_tir},
+    {prm::cmd::create_sq, prm::cmd::destroy_sq},
+    {prm::cmd::create_rq, prm::cmd::destroy_rq},
+    {prm::cmd::create_tis, prm::cmd::destroy_tis},
+    {prm::cmd::create_rqt, prm::cmd::destroy_rqt},
+    {prm::cmd::create_general_object, prm::cmd::destroy_general_object},
+};
+const DevxKind* find_object(uint16_t create) {
+  const auto* at = std::find_if(std::begin(kinds), std::end(kinds),
+                                [=](const DevxKind& k) { return k.create == create; });
+  return at != std::end(kinds) ? at : nullptr;
+}
+
+// What asks or changes an object, and what made that; a whole row of opcodes belongs to queue
+// pairs.
+struct Access {
+  uint16_t opcode, creator;
+};
+constexpr Access accesses[] = {
+    {prm::cmd::query_mkey, prm::cmd::create_mkey},
+    {prm::cmd::query_cq, prm::cmd::create_cq},
+    {prm::cmd::modify_cq, prm::cmd::create_cq},
+    {prm::cmd::query_q_counter, prm::cmd::alloc_q_counter},
+    {prm::cmd::modify_tir, prm::cmd::create_tir},
+    {prm::cmd::query_tir, prm::cmd::create_tir},
+    {prm::cmd::modify_sq, prm::cmd::create_sq},
+    {prm::cmd::query_sq, prm::cmd::create_sq},
+    {prm::cmd::modify_rq, prm::cmd::create_rq},
+    {prm::cmd::query_rq, prm::cmd::create_rq},
+    {prm::cmd::modify_tis, prm::cmd::create_tis},
+    {prm::cmd::query_tis, prm::cmd::create_tis},
+    {prm::cmd::modify_rqt, prm::cmd::create_rqt},
+    {prm::cmd::query_rqt, prm::cmd::create_rqt},
+};
+uint16_t creator_for(uint16_t opcode) {
+  if (opcode >> 8 == prm::cmd::create_qp >> 8) return prm::cmd::create_qp;
+  for (const Access& a : accesses) {
+    if (a.opcode == opcode) return a.creator;
+  }
+  return 0;
+}
 
 template <std::size_t N>
 bool listed(const uint16_t (&list)[N], uint16_t opcode) {
@@ -73,8 +126,8 @@ int fetch(Context& context, Bundle& b, uint16_t in_id, uint16_t out_id, Command&
 }
 
 // 0, -EREMOTEIO: the firmware said no, or what stopped it from being asked.
-int run(Context& context, Command& c) {
-  if (int err = command(context.hca, c.in, c.out); err != 0) return err;
+int run(Context& context, Command& c, void* owner = nullptr) {
+  if (int err = command(context.hca, c.in, c.out, {&context, owner}); err != 0) return err;
   prm::CmdOutHdr h;
   std::memcpy(&h, c.out.data(), sizeof h);
   return h.status == static_cast<uint8_t>(prm::cmd::Status::ok) ? 0 : -EREMOTEIO;
@@ -97,47 +150,37 @@ int other(Context& context, Bundle& b) {
   return run_and_answer(context, c);
 }
 
-// The command that ends what was made, by the number that the answer gave.
-std::array<std::byte, 16> destroy_command_of(const Command& c) {
+uint32_t word_at(std::span<const std::byte> bytes, std::size_t at) {
+  be32 word{};
+  if (at + sizeof word <= bytes.size()) std::memcpy(&word, bytes.data() + at, sizeof word);
+  return word.host();
+}
+
+// The command that ends what was made, by the number that the answer gave
+// (devx_obj_build_destroy_cmd()).
+std::array<std::byte, 16> destroy_command_of(const Command& c, uint32_t number) {
   struct DestroyIn {
     prm::CmdInHdr hdr;
     be32 number;
     be32 reserved;
   } in{};
   static_assert(sizeof in == 16);
-  prm::CreateMkeyOut made;
-  std::memcpy(&made, c.out.data(), sizeof made);
-  switch (c.opcode()) {
-    case prm::cmd::create_psv: {
-      prm::CreatePsvOut psv;
-      std::memcpy(&psv, c.out.data(), sizeof psv);
-      in.hdr.opcode = be16{prm::cmd::destroy_psv};
-      made.mkey_index = psv.psv[0];
-      break;
-    }
-    case prm::cmd::alloc_pd:
-      in.hdr.opcode = be16{prm::cmd::dealloc_pd};
-      break;
-    case prm::cmd::create_general_object: {
-      prm::CmdInHdr asked;
-      std::memcpy(&asked, c.in.data(), sizeof asked);
-      in.hdr.opcode = be16{prm::cmd::destroy_general_object};
-      in.hdr.op_mod = asked.op_mod;  // the type of the object
-      break;
-    }
-    default:
-      in.hdr.opcode = be16{prm::cmd::destroy_mkey};
+  in.hdr.opcode = be16{find_object(c.opcode())->destroy};
+  if (c.opcode() == prm::cmd::create_general_object) {
+    prm::CmdInHdr asked;
+    std::memcpy(&asked, c.in.data(), sizeof asked);
+    in.hdr.op_mod = asked.op_mod;  // the type of the object
   }
-  in.number = made.mkey_index;
+  in.number = be32{number};
   std::array<std::byte, 16> bytes;
   std::memcpy(bytes.data(), &in, sizeof in);
   return bytes;
 }
 
-uint32_t word_at(std::span<const std::byte> bytes, std::size_t at) {
-  be32 word{};
-  if (at + sizeof word <= bytes.size()) std::memcpy(&word, bytes.data() + at, sizeof word);
-  return word.host();
+// The number that the firmware gave: in the same place but for PSVs, of which there could be more.
+uint32_t number_made(const Command& c) {
+  constexpr std::size_t usual = 8, psv = offsetof(prm::CreatePsvOut, psv);
+  return word_at(c.out, c.opcode() == prm::cmd::create_psv ? psv : usual);
 }
 
 int create(Context& context, Bundle& b) {
@@ -146,39 +189,63 @@ int create(Context& context, Bundle& b) {
                   MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_OUT, c);
   if (err != 0) return err;
   if (!listed(create_opcodes, c.opcode())) return -EINVAL;
+  // What this firmware does not know it refuses without making anything.
   // mlx5_ib could not destroy more than one by a handle.
   if (c.opcode() == prm::cmd::create_psv && word_at(c.in, 8) >> 28 != 1) return -EINVAL;
-  err = run(context, c);
+  auto made = std::make_unique<DevxObject>();
+  DevxObject& object = *made;
+  err = run(context, c, static_cast<Object*>(&object));
   if (err == -EREMOTEIO) {
     int copied = c.to.write(c.out.data(), c.out.size());
     return copied != 0 ? copied : err;
   }
   if (err != 0) return err;
-  auto made = std::make_unique<DevxObject>();
-  made->destroy_command = destroy_command_of(c);
-  DevxObject& object = *made;
+  made->created_by = c.opcode();
+  made->number = number_made(c);
+  made->destroy_command = destroy_command_of(c, made->number);
   context.add(std::move(made), {});
   err = c.to.write(c.out.data(), c.out.size());
   if (err == 0) err = b.give(MLX5_IB_ATTR_DEVX_OBJ_CREATE_HANDLE, object.handle);
   return context.keep_unless(err, object);
 }
 
-// Whether the command names the object that the handle does: its kind, then its number, which all
-// commands have in the same place.
+// The number of the object that the command names.
+uint32_t number_named(const Command& c) {
+  constexpr std::size_t usual = 8, q_counter = 28;
+  if (c.opcode() == prm::cmd::query_q_counter) return word_at(c.in, q_counter) & 0xff;
+  return word_at(c.in, usual) & 0xffffff;
+}
+
+// Of a raw packet queue pair its queues and what leads from it can be named, by the numbers that
+// its creator was told; of others the queue pair.
+bool names_qp(const QpObject& qp, uint16_t creator, uint32_t number) {
+  if (qp.type != QpType::raw_packet)
+    return creator == prm::cmd::create_qp && qp.qpn.value() == number;
+  if (creator == prm::cmd::create_tir) return qp.hashes && qp.tirn == number;
+  if (creator == prm::cmd::create_tis) return qp.tisn != 0 && qp.tisn == number;
+  return creator == prm::cmd::create_sq && !qp.hashes && qp.qpn.value() == number;
+}
+
+// Whether the command names the object that the handle does: its kind, then its number
+// (devx_is_valid_obj_id()).
 bool names(const Command& c, const Object& object) {
-  uint32_t number = word_at(c.in, 8) & 0xffffff;
+  const uint32_t number = number_named(c);
+  const uint16_t creator = creator_for(c.opcode());
   switch (object.kind) {
     case Kind::devx_obj: {
-      const auto& made = static_cast<const DevxObject&>(object).destroy_command;
-      return c.opcode() == prm::cmd::query_mkey &&
-             word_at(made, 0) >> 16 == prm::cmd::destroy_mkey && word_at(made, 8) == number;
+      const auto& made = static_cast<const DevxObject&>(object);
+      return creator != 0 && made.created_by == creator && made.number == number;
     }
     case Kind::cq:
-      return c.opcode() >> 8 == 0x4 && static_cast<const CqObject&>(object).cqn.value() == number;
-    case Kind::qp: {
-      const auto& qp = static_cast<const QpObject&>(object);
-      return c.opcode() >> 8 == 0x5 && qp.type != QpType::raw_packet && qp.qpn.value() == number;
-    }
+      return creator == prm::cmd::create_cq &&
+             static_cast<const CqObject&>(object).cqn.value() == number;
+    case Kind::wq:
+      return creator == prm::cmd::create_rq && static_cast<const WqObject&>(object).rqn == number;
+    case Kind::rwq_table:
+      return creator == prm::cmd::create_rqt &&
+             static_cast<const RwqTableObject&>(object).rqtn == number;
+    case Kind::qp:
+      return names_qp(static_cast<const QpObject&>(object), creator, number);
     default:
       return false;
   }

@@ -18,15 +18,18 @@ namespace kilim::vhca {
 namespace {
 
 constexpr std::span<const Method> (*rooms[])() = {
-    device_methods,  port_methods,     pd_methods,  mr_methods,   advise_methods,
-    dm_methods,      cq_methods,       qp_methods,  ah_methods,   flow_methods,
-    matcher_methods, counters_methods, uar_methods, devx_methods, write_methods,
+    device_methods,     port_methods,     pd_methods,  mr_methods,   advise_methods,
+    dm_methods,         cq_methods,       qp_methods,  ah_methods,   flow_methods,
+    matcher_methods,    counters_methods, uar_methods, devx_methods, devx_umem_methods,
+    devx_event_methods, write_methods,
 };
 
 // DevX objects do not exist on an adapter without it, nor do methods of device memory.
 bool present(const Context& context, uint16_t object, uint16_t method) {
   const Profile& p = context.hca.config.profile;
-  if (object == MLX5_IB_OBJECT_DEVX || object == MLX5_IB_OBJECT_DEVX_OBJ) return p.devx;
+  const bool devx = object >= MLX5_IB_OBJECT_DEVX && object <= MLX5_IB_OBJECT_DEVX_ASYNC_EVENT_FD &&
+                    object != MLX5_IB_OBJECT_FLOW_MATCHER;
+  if (devx) return p.devx;
   bool dm = object == UVERBS_OBJECT_DM ||
             (object == UVERBS_OBJECT_MR && method == UVERBS_METHOD_DM_MR_REG);
   return !dm || p.max_dm_size != 0;

@@ -25,6 +25,9 @@ using Event = ib_uverbs_async_event_desc;
 static_assert(sizeof(ib_uverbs_comp_event_desc) == 8 && sizeof(Event) == 16 &&
               offsetof(Event, element) == 0);
 
+// A cookie and an entry of an event queue (mlx5_ib, devx.c, dispatch_event_fd()).
+constexpr std::size_t devx_event_bytes = 8 + 64;
+
 // A read end of our own, which the client's flags do not concern.
 Fd reopen_read_end(int write_end) {
   char path[32];
@@ -51,7 +54,14 @@ Result<std::unique_ptr<EventFile>> EventFile::create(Kind kind, Fd& client_fd) {
 }
 
 std::size_t EventFile::event_bytes() const noexcept {
-  return kind_ == Kind::completion ? sizeof(ib_uverbs_comp_event_desc) : sizeof(Event);
+  switch (kind_) {
+    case Kind::async:
+      return sizeof(Event);
+    case Kind::devx_event:
+      return devx_event_bytes;
+    default:
+      return sizeof(ib_uverbs_comp_event_desc);
+  }
 }
 
 int EventFile::hold() noexcept {

@@ -17,7 +17,9 @@ namespace kilim::vhca {
 
 class EventFile {
  public:
-  enum class Kind : uint8_t { completion, async };
+  // devx_event: of firmware commands' objects; devx_bare: the same, cookies alone; devx_command:
+  // answers of commands.
+  enum class Kind : uint8_t { completion, async, devx_event, devx_bare, devx_command };
 
   // `client_fd` is the client's to close.
   static Result<std::unique_ptr<EventFile>> create(Kind kind, Fd& client_fd);

@@ -11,6 +11,7 @@
 #include <rdma/mlx5_user_ioctl_cmds.h>
 #include <rdma/mlx5_user_ioctl_verbs.h>
 
+#include "kilim/prm/queue_cmd.hh"
 #include "vhca/hca/ports.hh"
 #include "vhca/uverbs/bundle.hh"
 
@@ -87,14 +88,23 @@ int fill_match(const MatcherObject& m, const InBuffer& in, FlowSpec& spec) {
   return m.priority > last_priority ? -ENOSPC : 0;
 }
 
-// A queue, or a flag that says why there is none.
-int fill_action(Bundle& b, const QpObject* qp, FlowSpec& spec) {
+// Where frames go: a queue pair, or a TIR that a firmware command made.
+struct Destination {
+  QpObject* qp = nullptr;
+  DevxObject* tir = nullptr;
+  [[nodiscard]] bool any() const { return qp != nullptr || tir != nullptr; }
+};
+
+// A destination, or a flag that says why there is none.
+int fill_action(Bundle& b, const Destination& to, FlowSpec& spec) {
   constexpr uint64_t miss = MLX5_IB_ATTR_CREATE_FLOW_FLAGS_DEFAULT_MISS,
                      drop = MLX5_IB_ATTR_CREATE_FLOW_FLAGS_DROP;
   const uint64_t flags = b.value(MLX5_IB_ATTR_CREATE_FLOW_FLAGS);
   if ((flags & ~(miss | drop)) != 0 || flags == (miss | drop)) return -EINVAL;
-  if ((qp != nullptr) == (flags != 0)) return -EINVAL;
-  if (qp != nullptr && qp->type != QpType::raw_packet) return -EINVAL;
+  if (to.any() == (flags != 0) || (to.qp != nullptr && to.tir != nullptr)) return -EINVAL;
+  if (to.qp != nullptr && to.qp->type != QpType::raw_packet) return -EINVAL;
+  // Other tables, the kind that mlx5_ib takes too, are not there.
+  if (to.tir != nullptr && to.tir->created_by != prm::cmd::create_tir) return -EINVAL;
   spec.drops = flags == drop;
   spec.misses = flags == miss;
   spec.tags = b.has(MLX5_IB_ATTR_CREATE_FLOW_TAG);
@@ -102,24 +112,27 @@ int fill_action(Bundle& b, const QpObject* qp, FlowSpec& spec) {
   return spec.tag >= longest_tag ? -EINVAL : 0;
 }
 
-Result<uint32_t> make_rule(Hca& hca, const QpObject* qp, const FlowSpec& spec) {
-  if (qp == nullptr) return create_ending_flow(hca, spec);
-  return qp->hashes ? create_flow_to_tir(hca, qp->tirn, spec) : create_flow(hca, qp->qpn, spec);
+Result<uint32_t> make_rule(Hca& hca, const Destination& to, const FlowSpec& spec) {
+  if (to.tir != nullptr) return create_flow_to_tir(hca, to.tir->number, spec);
+  if (to.qp == nullptr) return create_ending_flow(hca, spec);
+  return to.qp->hashes ? create_flow_to_tir(hca, to.qp->tirn, spec)
+                       : create_flow(hca, to.qp->qpn, spec);
 }
 
 int create_flow_method(Context& context, Bundle& b) {
   auto* matcher = b.object<MatcherObject>(context, MLX5_IB_ATTR_CREATE_FLOW_MATCHER);
-  auto* qp = b.object<QpObject>(context, MLX5_IB_ATTR_CREATE_FLOW_DEST_QP);
+  const Destination to{b.object<QpObject>(context, MLX5_IB_ATTR_CREATE_FLOW_DEST_QP),
+                       b.object<DevxObject>(context, MLX5_IB_ATTR_CREATE_FLOW_DEST_DEVX)};
   FlowSpec spec;
-  if (int err = fill_action(b, qp, spec); err != 0) return err;
+  if (int err = fill_action(b, to, spec); err != 0) return err;
   if (int err = fill_match(*matcher, b.in(MLX5_IB_ATTR_CREATE_FLOW_MATCH_VALUE), spec); err != 0)
     return err;
-  Result<uint32_t> rule = make_rule(context.hca, qp, spec);
+  Result<uint32_t> rule = make_rule(context.hca, to, spec);
   if (!rule) return -rule.error().code;
   auto made = std::make_unique<FlowObject>();
   made->rule = *rule;
   FlowObject& flow = *made;
-  context.add(std::move(made), {qp, matcher});
+  context.add(std::move(made), {to.qp, to.tir, matcher});
   return context.keep_unless(b.give(MLX5_IB_ATTR_CREATE_FLOW_HANDLE, flow.handle), flow);
 }
 
@@ -143,6 +156,7 @@ constexpr AttrRule create_flow_rules[] = {
     {MLX5_IB_ATTR_CREATE_FLOW_MATCH_VALUE, AttrKind::in, true, 1, longest_match},
     {MLX5_IB_ATTR_CREATE_FLOW_MATCHER, AttrKind::object, true, 0, 0, Kind::matcher},
     {MLX5_IB_ATTR_CREATE_FLOW_DEST_QP, AttrKind::object, false, 0, 0, Kind::qp},
+    {MLX5_IB_ATTR_CREATE_FLOW_DEST_DEVX, AttrKind::object, false, 0, 0, Kind::devx_obj},
     {MLX5_IB_ATTR_CREATE_FLOW_TAG, AttrKind::in, false, 4, 4},
     {MLX5_IB_ATTR_CREATE_FLOW_FLAGS, AttrKind::in, false, 4, 8},
 };

@@ -34,6 +34,7 @@ enum class Kind : uint8_t {
   ah,
   devx_obj,
   cq,
+  devx_umem,
   uar,
   xrcd,
   pd
@@ -121,6 +122,7 @@ struct QpObject final : EventSource {
   bool sq_sig_all = false;
   bool hashes = false;  // it has no queue, but the TIR below
   uint32_t tirn = 0;
+  uint32_t tisn = 0;  // of its send queue, where firmware commands may ask for it; 0: none
   QueuePins pins;
 };
 
@@ -206,9 +208,20 @@ struct DevxObject final : Object {
   static constexpr Kind kind_of = Kind::devx_obj;
   DevxObject() noexcept : Object(kind_of) {}
   int release(Context&) override;
+  uint16_t created_by = 0;  // the command
+  uint32_t number = 0;      // the firmware's
   // The firmware command that undoes it, as mlx5_ib keeps it (devx.c,
   // devx_obj_build_destroy_cmd()).
   std::array<std::byte, 16> destroy_command{};
+};
+
+// Memory that commands name by number.
+struct DevxUmemObject final : Object {
+  static constexpr Kind kind_of = Kind::devx_umem;
+  DevxUmemObject() noexcept : Object(kind_of) {}
+  int release(Context&) override;
+  uint32_t number = 0;
+  Pin pin;
 };
 
 }  // namespace kilim::vhca

@@ -169,6 +169,7 @@ std::span<const Method> qp_methods() {
 int QpObject::release(Context& context) {
   if (hashes) return destroy_tir(context.hca, tirn);
   if (int err = destroy_qp(context.hca, qpn, static_cast<Object*>(this)); err != 0) return err;
+  if (tisn != 0) (void)destroy_tis(context.hca, tisn);
   withdraw_events(*this);
   if (async != nullptr) async->let_go();
   return 0;

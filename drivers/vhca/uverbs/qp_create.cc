@@ -159,6 +159,25 @@ int read_driver_part(const Profile& p, const QpRequest& q, const InBuffer& in, Q
   return check_sizes(cmd, q.cap, p);
 }
 
+// What firmware commands may ask of a raw packet queue pair, told to who has these
+// (create_raw_packet_qp()): its queues and the TIS, which is in the open's transport domain.
+int tell_numbers(Context& context, QpObject& qp, const QpSpec& s, mlx5_ib_create_qp_resp& resp) {
+  if (!context.devx || qp.type != QpType::raw_packet) return 0;
+  if (s.sq_wqebbs == 0) return 0;
+  if (context.domain == 0) {
+    const Result<uint32_t> domain = alloc_domain(context.hca);
+    if (!domain) return -domain.error().code;
+    context.domain = *domain;
+  }
+  const Result<uint32_t> tisn = create_tis(context.hca, context.domain);
+  if (!tisn) return -tisn.error().code;
+  qp.tisn = *tisn;
+  resp.comp_mask = MLX5_IB_CREATE_QP_RESP_MASK_TISN | MLX5_IB_CREATE_QP_RESP_MASK_SQN;
+  resp.tisn = *tisn;
+  resp.sqn = qp.qpn.value();
+  return 0;
+}
+
 }  // namespace
 
 Result<QpObject*> create_qp_object(Context& context, const QpRequest& q, const Request& r) {
@@ -189,7 +208,8 @@ Result<QpObject*> create_qp_object(Context& context, const QpRequest& q, const R
   context.add(std::move(made), {q.pd, q.send_cq, q.recv_cq, q.srq, q.xrcd});
   mlx5_ib_create_qp_resp resp{};
   resp.bfreg_index = no_bfreg;
-  int err = r.driver_out.write(resp);
+  int err = tell_numbers(context, qp, spec, resp);
+  if (err == 0) err = r.driver_out.write(resp);
   if (context.keep_unless(err, qp) != 0) return Error{-err};
   return &qp;
 }

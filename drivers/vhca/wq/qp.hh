@@ -71,6 +71,12 @@ struct FailedStreams {
   }
 };
 
+// PRM: "Q counter": of the queues that name it.
+struct QCounter {
+  uint64_t out_of_buffer = 0;  // frames without a receive request
+  uint32_t users = 0;
+};
+
 struct Qp;
 struct Tir;      // ethernet/tir.hh
 struct Watched;  // wq/observer.hh
@@ -131,6 +137,8 @@ struct Qp {
   bool alone = false;
   uint32_t places = 0;       // of such a queue in tables
   const Tir* tir = nullptr;  // it stands for this TIR: frames go on to a queue of its table
+
+  QCounter* counter = nullptr;  // of such a queue; null: none
 
   uint32_t page_place = 0;  // among the queues of its UAR page
 

@@ -80,6 +80,7 @@ inline constexpr uint16_t query_hca_cap = 0x100;
 inline constexpr uint16_t create_mkey = 0x200;
 inline constexpr uint16_t query_mkey = 0x201;
 inline constexpr uint16_t destroy_mkey = 0x202;
+inline constexpr uint16_t create_qp = 0x500;
 inline constexpr uint16_t qp_rts2rts = 0x505;
 inline constexpr uint16_t qp_2err = 0x507;
 inline constexpr uint16_t qp_2rst = 0x50a;

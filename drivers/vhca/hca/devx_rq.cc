@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "CREATE_RQ", "MODIFY_RQ", "DESTROY_RQ", "QUERY_RQ" of DevX clients. Adapter's lock held.
+#include <optional>
+
+#include "kilim/prm/queue_cmd.hh"
+#include "vhca/hca/commands.hh"
+#include "vhca/hca/devx_wq.hh"
+#include "vhca/hca/objects.hh"
+
+namespace kilim::vhca::commands {
+
+namespace {
+
+// Hairpin queues, shared memory (RMP) and delayed drops are not offered, nor what the profile
+// lacks.
+bool rq_fits(const Profile& p, In context) {
+  namespace r = prm::rqc;
+  const auto has = [&](prm::CapField f) { return prm::cap_get(context, f) != 0; };
+  return p.raw_packet && !has(r::hairpin) && !has(r::mem_rq_type) && !has(r::delay_drop_en) &&
+         (has(r::vsd) || p.vlan_stripping) && (!has(r::scatter_fcs) || p.scatter_fcs) &&
+         prm::cap_get(context, r::state) == prm::queue_cmd::state_reset;
+}
+
+// Of the type of ring; what a WQE's strides may be create_rq() knows.
+bool fill_ring(In wq, RqSpec& s) {
+  namespace w = prm::wq_context;
+  const uint32_t type = prm::cap_get(wq, w::wq_type);
+  if (type != w::cyclic && type != w::cyclic_striding) return false;
+  s.wqes = 1u << prm::cap_get(wq, w::log_wq_sz);
+  s.wqe_shift = prm::cap_get(wq, w::log_wq_stride);
+  s.signature = prm::cap_get(wq, w::wq_signature) != 0;
+  if (type == w::cyclic) return true;
+  // 512 strides and more have numbers from 0 on, 8 to 256 the ones from 10 on (Linux
+  // drivers/infiniband/hw/mlx5/qp.c, create_raw_packet_qp_rq(), fw_map).
+  const uint32_t strides = prm::cap_get(wq, w::single_wqe_log_num_of_strides);
+  constexpr uint32_t first_few = 10;
+  s.log_strides =
+      static_cast<uint8_t>(strides < first_few ? strides + w::least_log_strides
+                                               : strides - first_few + stride::least_log_count);
+  s.log_stride_bytes = static_cast<uint8_t>(prm::cap_get(wq, w::single_stride_log_num_of_bytes) +
+                                            w::least_log_stride_bytes);
+  s.two_byte_shift = prm::cap_get(wq, w::two_byte_shift_en) != 0;
+  return true;
+}
+
+uint32_t rq_state(const Qp& rq) {
+  if (rq.state == QpState::reset) return prm::queue_cmd::state_reset;
+  return rq.state == QpState::err ? prm::queue_cmd::state_error : prm::queue_cmd::state_ready;
+}
+
+std::optional<RqState> state_named(uint32_t state) {
+  switch (state) {
+    case prm::queue_cmd::state_reset:
+      return RqState::reset;
+    case prm::queue_cmd::state_ready:
+      return RqState::ready;
+    case prm::queue_cmd::state_error:
+      return RqState::err;
+    default:
+      return std::nullopt;
+  }
+}
+
+// Of counter set 0, which is nobody's, nothing is told. False: there is no such set.
+bool use_counter(Hca& h, Qp& rq, uint32_t number) {
+  QCounter* counter = number != 0 ? h.q_counters.at(number) : nullptr;
+  if (number != 0 && counter == nullptr) return false;
+  if (rq.counter != nullptr) rq.counter->users--;
+  rq.counter = counter;
+  if (counter != nullptr) counter->users++;
+  return true;
+}
+
+}  // namespace
+
+Answer make_rq(Hca& h, const Client& client, In in, Out out) {
+  namespace r = prm::rqc;
+  const In context = in.subspan(prm::queue_cmd::context, prm::queue_cmd::context_bytes);
+  const In wq = context.subspan(prm::wq_context::at);
+  RqSpec spec;
+  if (!rq_fits(h.config.profile, context) || !fill_ring(wq, spec))
+    return {Status::bad_param, Refusal::rq_context};
+  const auto place = find_wq(h, client, context, spec.wqe_shift);
+  if (!place) return {Status::bad_resource, Refusal::no_such_umem};
+  const uint32_t counter = prm::cap_get(context, r::counter_set_id);
+  if (counter != 0 && h.q_counters.at(counter) == nullptr)
+    return {Status::bad_resource, Refusal::no_such_counter};
+  spec.pd = Pdn{prm::cap_get(wq, prm::wq_context::pd)};
+  spec.cq = Cqn{prm::cap_get(context, r::cqn)};
+  spec.buf = place->ring;
+  spec.record = place->record;
+  spec.uidx = prm::cap_get(context, r::user_index);
+  spec.strip_vlan = prm::cap_get(context, r::vsd) == 0;
+  spec.scatter_fcs = prm::cap_get(context, r::scatter_fcs) != 0;
+  spec.owner = client.owner;
+  const Result<uint32_t> rqn = create_rq(h, spec, client.sink);
+  if (!rqn) return {Status::bad_param, Refusal::rq_context};
+  (void)use_counter(h, *h.rqs.at(*rqn), counter);
+  h.umems.hold({prm::cmd::destroy_rq, *rqn}, place->umems);
+  return made(out, *rqn);
+}
+
+Answer change_rq(Hca& h, In in, Out) {
+  namespace r = prm::rqc;
+  const In context = in.subspan(prm::queue_cmd::context, prm::queue_cmd::context_bytes);
+  Qp* rq = h.rqs.at(number_in(in));
+  if (rq == nullptr) return {Status::bad_resource, Refusal::no_such_queue};
+  const uint64_t mask = read<be64>(in, prm::queue_cmd::modify_bitmask).host();
+  const auto from = state_named(prm::cap_get(in, prm::queue_cmd::state_now));
+  const auto to = state_named(prm::cap_get(context, r::state));
+  const bool strips = prm::cap_get(context, r::vsd) == 0;
+  if ((mask & ~(r::mask_vsd | r::mask_counter_set)) != 0 || !from || !to ||
+      ((mask & r::mask_vsd) != 0 && strips && !h.config.profile.vlan_stripping))
+    return {Status::bad_param, Refusal::rq_context};
+  const uint32_t counter = prm::cap_get(context, r::counter_set_id);
+  if ((mask & r::mask_counter_set) != 0 && counter != 0 && h.q_counters.at(counter) == nullptr)
+    return {Status::bad_resource, Refusal::no_such_counter};
+  const RqChange change{*from, *to, (mask & r::mask_vsd) != 0, strips};
+  if (modify_rq(h, number_in(in), change) != 0)
+    return {Status::bad_res_state, Refusal::queue_state};
+  if ((mask & r::mask_counter_set) != 0) (void)use_counter(h, *rq, counter);
+  return {};
+}
+
+Answer end_rq(Hca& h, In in, Out) {
+  const uint32_t number = number_in(in);
+  Qp* rq = h.rqs.at(number);
+  if (rq == nullptr) return {Status::bad_resource, Refusal::no_such_queue};
+  if (rq->places != 0) return {Status::bad_res_state, Refusal::object_in_use};
+  (void)use_counter(h, *rq, 0);
+  if (destroy_rq(h, number) != 0) return {Status::bad_res_state, Refusal::object_in_use};
+  h.umems.let_go({prm::cmd::destroy_rq, number});
+  return {};
+}
+
+Answer query_rq(Hca& h, In in, Out out) {
+  const Qp* rq = h.rqs.at(number_in(in));
+  if (rq == nullptr) return {Status::bad_resource, Refusal::no_such_queue};
+  const Out context = out.subspan(prm::queue_cmd::context, prm::queue_cmd::context_bytes);
+  prm::cap_set(context, prm::rqc::state, rq_state(*rq));
+  prm::cap_set(context, prm::rqc::vsd, !rq->spec.strip_vlan);
+  prm::cap_set(context, prm::rqc::scatter_fcs, rq->spec.scatter_fcs);
+  prm::cap_set(context, prm::rqc::user_index, rq->spec.uidx);
+  prm::cap_set(context, prm::rqc::cqn, rq->recv_cq->cqn.value());
+  return {};
+}
+
+}  // namespace kilim::vhca::commands

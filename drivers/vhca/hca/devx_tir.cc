@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "CREATE_TIR", "MODIFY_TIR", "DESTROY_TIR" of DevX clients. Adapter's lock held.
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "kilim/prm/queue_cmd.hh"
+#include "vhca/hca/commands.hh"
+#include "vhca/hca/objects.hh"
+
+namespace kilim::vhca::commands {
+
+namespace {
+
+constexpr uint8_t tcp = 6, udp = 17;
+
+// The hash of the outer headers. Tunnels' inner ones, symmetric hashes and large receives (LRO) are
+// not offered.
+bool fill_hash(In context, TirSpec& s) {
+  namespace t = prm::tirc;
+  if (prm::cap_get(context, t::rx_hash_symmetric) != 0 ||
+      prm::cap_get(context, t::tunneled_offload_en) != 0 ||
+      prm::cap_get(context, t::inner_selector) != 0)
+    return false;
+  const uint32_t function = prm::cap_get(context, t::rx_hash_fn);
+  const uint32_t fields = prm::cap_get(context, t::outer_fields);
+  if (function == t::hash_none) return fields == 0;
+  if (function != t::hash_toeplitz || (fields & ~t::known_fields) != 0) return false;
+  s.fields = static_cast<uint8_t>(fields);
+  if ((fields & (hash_field::src_ip | hash_field::dst_ip)) != 0)
+    s.ip_version = prm::cap_get(context, t::outer_l3_is_ipv6) != 0 ? 6 : 4;
+  if ((fields & (hash_field::src_port | hash_field::dst_port)) != 0)
+    s.l4_protocol = prm::cap_get(context, t::outer_l4_is_udp) != 0 ? udp : tcp;
+  std::memcpy(s.key.data(), context.data() + t::rx_hash_toeplitz_key, s.key.size());
+  return true;
+}
+
+Answer refuse_tir(int error) {
+  if (error == ENOMEM) return {Status::no_resources, Refusal::no_more_objects};
+  return {Status::bad_param, Refusal::tir_context};
+}
+
+}  // namespace
+
+Answer make_tir(Hca& h, const Client& client, In in, Out out) {
+  namespace t = prm::tirc;
+  const In context = in.subspan(prm::queue_cmd::context, prm::queue_cmd::context_bytes);
+  TirSpec spec;
+  const uint32_t type = prm::cap_get(context, t::disp_type);
+  if (type > t::indirect || !fill_hash(context, spec) ||
+      prm::cap_get(context, t::lro_enable_mask) != 0)
+    return {Status::bad_param, Refusal::tir_context};
+  if (h.domains.at(prm::cap_get(context, t::transport_domain)) == nullptr)
+    return {Status::bad_resource, Refusal::no_such_domain};
+  spec.rqt = prm::cap_get(context, t::indirect_table);
+  // One queue is a table of one place.
+  if (type == t::direct) {
+    const std::array<uint32_t, 1> queue{prm::cap_get(context, t::inline_rqn)};
+    spec.fields = spec.ip_version = spec.l4_protocol = 0;
+    const Result<uint32_t> table = create_rqt(h, queue);
+    if (!table) return {Status::bad_resource, Refusal::no_such_queue};
+    spec.rqt = *table;
+  }
+  const Result<uint32_t> tirn = create_tir(h, spec, client.sink);
+  if (!tirn && type == t::direct) (void)destroy_rqt(h, spec.rqt);
+  if (!tirn) return refuse_tir(tirn.error().code);
+  h.tirs.at(*tirn)->direct = type == t::direct;
+  return made(out, *tirn);
+}
+
+// The table and the hash may be others (DPDK 22.11, drivers/net/mlx5/mlx5_devx.c,
+// mlx5_devx_hrxq_modify()); what is not named stays.
+Answer change_tir(Hca& h, In in, Out) {
+  namespace t = prm::tirc;
+  const In context = in.subspan(prm::queue_cmd::context, prm::queue_cmd::context_bytes);
+  const uint64_t mask = read<be64>(in, prm::queue_cmd::modify_bitmask).host();
+  const Tir* tir = h.tirs.at(number_in(in));
+  if (tir == nullptr) return {Status::bad_resource, Refusal::no_such_queue};
+  if ((mask & ~(t::mask_table | t::mask_hash | t::mask_self_lb)) != 0 || tir->direct)
+    return {Status::bad_param, Refusal::tir_context};
+  TirSpec spec = tir->spec;
+  if ((mask & t::mask_hash) != 0) {
+    spec.fields = spec.ip_version = spec.l4_protocol = 0;
+    if (!fill_hash(context, spec)) return {Status::bad_param, Refusal::tir_context};
+  }
+  if ((mask & t::mask_table) != 0) spec.rqt = prm::cap_get(context, t::indirect_table);
+  if (modify_tir(h, number_in(in), spec) != 0) return {Status::bad_param, Refusal::tir_context};
+  return {};
+}
+
+Answer end_tir(Hca& h, In in, Out) {
+  const Tir* tir = h.tirs.at(number_in(in));
+  if (tir == nullptr) return {Status::bad_resource, Refusal::no_such_queue};
+  const uint32_t table = tir->spec.rqt;
+  const bool direct = tir->direct;
+  if (destroy_tir(h, number_in(in)) != 0) return {Status::bad_res_state, Refusal::object_in_use};
+  if (direct) (void)destroy_rqt(h, table);
+  return {};
+}
+
+}  // namespace kilim::vhca::commands

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Memory of DevX clients for rings and doorbell records (PRM "CREATE_UMEM"): commands name it by
+// number and offset. A queue that lies in one holds it until it is destroyed. Owner: the adapter;
+// its lock held.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "kilim/base/ident.hh"
+#include "kilim/base/result.hh"
+#include "vhca/core/object_table.hh"
+#include "vhca/core/spec.hh"
+
+namespace kilim::vhca {
+
+struct Umem {
+  Va start;
+  uint64_t bytes = 0;
+  bool writable = false;
+  const EventSink* client = nullptr;  // nobody else can name it
+  uint32_t users = 0;                 // queues
+};
+
+class UmemTable {
+ public:
+  // The kind of a user: the command that destroys it.
+  using User = std::pair<uint16_t, uint32_t>;
+
+  // Null: the table is full.
+  Umem* create(uint32_t& number) { return umems_.create(number); }
+  // -EBUSY: queues lie in it; -EINVAL: there is none.
+  int destroy(uint32_t number);
+
+  // A range that the adapter writes. Nothing: the client has no such umem, may not write there, or
+  // it ends before.
+  struct Place {
+    uint32_t umem = 0;
+    uint64_t offset = 0;
+    uint64_t bytes = 0;
+  };
+  [[nodiscard]] std::optional<Va> find(const EventSink* client, const Place& place) const noexcept;
+
+  void hold(User user, std::span<const uint32_t> umems);
+  // Who holds none may ask too.
+  void let_go(User user);
+
+ private:
+  ObjectTable<Umem> umems_{1, 1u << 20};
+  std::map<User, std::vector<uint32_t>> held_;
+};
+
+}  // namespace kilim::vhca
