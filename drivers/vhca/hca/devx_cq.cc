@@ -75,9 +75,9 @@ Answer make_cq(Hca& h, const Client& client, In in, Out out) {
   const std::array<uint32_t, 2> umems{prm::cap_get(in, c::umem_id),
                                       prm::cap_get(context, prm::cqc::dbr_umem_id)};
   const auto ring = h.umems.find(client.sink, {umems[0], read<be64>(in, c::umem_offset).host(),
-                                               uint64_t{spec.cqe_count} * spec.cqe_bytes});
+                                               uint64_t{spec.cqe_count} * spec.cqe_bytes, true});
   const auto record = h.umems.find(
-      client.sink, {umems[1], read<be64>(context, prm::cqc::dbr_addr).host(), record_bytes});
+      client.sink, {umems[1], read<be64>(context, prm::cqc::dbr_addr).host(), record_bytes, true});
   if (!ring || !record) return {Status::bad_resource, Refusal::no_such_umem};
   spec.buf = *ring;
   spec.record = *record;

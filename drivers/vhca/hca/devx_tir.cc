@@ -50,7 +50,10 @@ Answer make_tir(Hca& h, const Client& client, In in, Out out) {
   if (type > t::indirect || !fill_hash(context, spec) ||
       prm::cap_get(context, t::lro_enable_mask) != 0)
     return {Status::bad_param, Refusal::tir_context};
-  if (h.domains.at(prm::cap_get(context, t::transport_domain)) == nullptr)
+  // Domain 0 is the adapter's own: DPDK's drop TIR names it at the probe (22.11,
+  // drivers/net/mlx5/mlx5_devx.c, mlx5_devx_tir_attr_set(), before mlx5_txq_devx_obj_new()).
+  const uint32_t domain = prm::cap_get(context, t::transport_domain);
+  if (domain != 0 && h.domains.at(domain) == nullptr)
     return {Status::bad_resource, Refusal::no_such_domain};
   spec.rqt = prm::cap_get(context, t::indirect_table);
   // One queue is a table of one place.

@@ -16,7 +16,8 @@ int UmemTable::destroy(uint32_t number) {
 
 std::optional<Va> UmemTable::find(const EventSink* client, const Place& place) const noexcept {
   const Umem* umem = place.umem <= 0xffffff ? umems_.at(place.umem) : nullptr;
-  if (umem == nullptr || umem->client != client || !umem->writable) return std::nullopt;
+  if (umem == nullptr || umem->client != client) return std::nullopt;
+  if (place.written && !umem->writable) return std::nullopt;
   if (place.offset > umem->bytes || place.bytes > umem->bytes - place.offset) return std::nullopt;
   return Va{umem->start.value() + place.offset};
 }

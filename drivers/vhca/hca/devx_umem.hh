@@ -37,12 +37,14 @@ class UmemTable {
   // -EBUSY: queues lie in it; -EINVAL: there is none.
   int destroy(uint32_t number);
 
-  // A range that the adapter writes. Nothing: the client has no such umem, may not write there, or
-  // it ends before.
+  // Nothing: the client has no such umem, it ends before, or the adapter may not write there and
+  // would. Work queues and their records are only read: DPDK registers those of receive queues so
+  // (22.11, drivers/common/mlx5/mlx5_common_devx.c, mlx5_devx_wq_init()).
   struct Place {
     uint32_t umem = 0;
     uint64_t offset = 0;
     uint64_t bytes = 0;
+    bool written = false;
   };
   [[nodiscard]] std::optional<Va> find(const EventSink* client, const Place& place) const noexcept;
 
