@@ -52,7 +52,11 @@ void infiniband(Profile& p) {
 
 constexpr Card cards[] = {
     {"cx6dx", [](Profile&) {}},
-    {"vf", [](Profile& p) { p.memory_windows = p.signature = false; }},
+    {"vf",
+     [](Profile& p) {
+       p.memory_windows = p.signature = false;
+       p.crypto_tweak = CryptoTweak::none;
+     }},
     {"strong-fence", [](Profile& p) { p.umr_fence = 0; }},
     {"no-fence", [](Profile& p) { p.umr_fence = 2; }},
     {"no-devx", [](Profile& p) { p.devx = false; }},
@@ -66,6 +70,8 @@ constexpr Card cards[] = {
     {"no-dm", [](Profile& p) { p.max_dm_size = 0; }},
     {"no-dc", [](Profile& p) { p.dynamic = false; }},
     {"no-signature", [](Profile& p) { p.signature = false; }},
+    {"no-crypto", [](Profile& p) { p.crypto_tweak = CryptoTweak::none; }},
+    {"crypto-be", [](Profile& p) { p.crypto_tweak = CryptoTweak::big_endian; }},
     {"no-mpw", [](Profile& p) { p.multi_packet_send = false; }},
     {"no-tx-offloads", plain_sending},
     {"inline-l2", [](Profile& p) { inlined_headers(p, 1); }},
@@ -83,12 +89,12 @@ Result<Profile> find_profile(std::string_view name) {
     p.name = card.name;
     return p;
   }
-  return Error{
-      EINVAL,
-      "no such profile: cx6dx, vf, strong-fence, no-fence, no-devx, real-time, "
-      "long-lists, plain-lists, "
-      "no-umr-lists, no-odp, less-odp, no-inline, no-dm, no-dc,"
-      " no-signature, no-mpw, no-tx-offloads, inline-l2, inline-ip and infiniband are known"};
+  return Error{EINVAL,
+               "no such profile: cx6dx, vf, strong-fence, no-fence, no-devx, real-time, "
+               "long-lists, plain-lists, "
+               "no-umr-lists, no-odp, less-odp, no-inline, no-dm, no-dc,"
+               " no-signature, no-crypto, crypto-be, no-mpw, no-tx-offloads, inline-l2, inline-ip "
+               "and infiniband are known"};
 }
 
 }  // namespace kilim::vhca

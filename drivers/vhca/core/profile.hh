@@ -17,6 +17,11 @@ inline constexpr uint8_t send = 1, receive = 2, write = 4, read = 8, atomic = 16
 inline constexpr uint8_t all = send | receive | write | read | atomic | srq_receive;
 }  // namespace paged_op
 
+// How the number of the first data unit stands in a WQE that encrypts a key; none: the adapter
+// encrypts nothing. Cards have one or the other (mlx5_ifc.h, aes_xts_single_block_le_tweak and
+// aes_xts_multi_block_be_tweak).
+enum class CryptoTweak : uint8_t { none, little_endian, big_endian };
+
 struct Profile {
   const char* name = "cx6dx";
   // Identity, as ibv_query_device() and sysfs tell it.
@@ -78,7 +83,8 @@ struct Profile {
   bool signature = true;               // keys whose blocks are signed
   bool signature_crc32c = true;        // formats that a card may lack
   bool signature_crc64 = true;
-  bool signature_4048 = true;  // blocks of this size
+  bool signature_4048 = true;                             // blocks of this size
+  CryptoTweak crypto_tweak = CryptoTweak::little_endian;  // keys whose bytes are encrypted
   // Global pause: a frame waits on the wire while its receive queue is empty. Without, it is
   // dropped.
   bool flow_control = false;
@@ -116,10 +122,11 @@ struct Profile {
 // "no-odp" (no on-demand paging), "less-odp" (paging as
 // a ConnectX-5 has it: no atomics, XRC and DC without receives of their own), "no-inline" (no data
 // in completion entries), "no-dm" (no device memory), "no-dc" (no dynamic connections),
-// "no-signature" (no signed keys), "no-mpw" (one packet a send WQE),
-// "no-tx-offloads" (neither segmentation nor VLAN insertion), "inline-l2" and "inline-ip" (send
-// WQEs have the beginning of each frame, as a ConnectX-4's), "infiniband" (the port's link layer;
-// loopback only; tag matching); EINVAL for another name.
+// "no-signature" (no signed keys), "no-crypto" (no encrypted keys), "crypto-be" (tweaks of them in
+// the other byte order, as libmlx5 wants for more than one data unit), "no-mpw" (one packet a send
+// WQE), "no-tx-offloads" (neither segmentation nor VLAN insertion), "inline-l2" and "inline-ip"
+// (send WQEs have the beginning of each frame, as a ConnectX-4's), "infiniband" (the port's link
+// layer; loopback only; tag matching); EINVAL for another name.
 Result<Profile> find_profile(std::string_view name);
 
 }  // namespace kilim::vhca

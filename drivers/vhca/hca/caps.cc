@@ -7,6 +7,7 @@
 #include "kilim/prm/hca_cap.hh"
 #include "vhca/core/spec.hh"
 #include "vhca/hca/device_memory.hh"
+#include "vhca/tpt/key_table.hh"
 
 namespace kilim::vhca {
 
@@ -123,6 +124,22 @@ void dynamic(const Profile& p, CapGroup g) {
   prm::cap_set(g, cap::log_max_atomic_size_dc, p.atomics ? 3u : 0u);
 }
 
+void encryption(const Profile& p, CapGroup g) {
+  namespace cap = prm::hca_cap;
+  if (p.crypto_tweak == CryptoTweak::none) return;
+  const bool little = p.crypto_tweak == CryptoTweak::little_endian;
+  prm::cap_set(g, cap::crypto, 1);
+  prm::cap_set(g, cap::aes_xts, little);
+  prm::cap_set(g, cap::aes_xts_single_block_le_tweak, little);
+  prm::cap_set(g, cap::aes_xts_multi_block_be_tweak, !little);
+  prm::cap_set(g, cap::general_obj_types_low, 1u << prm::cmd::object_dek);
+}
+
+void crypto(const Profile& p, CapGroup g) {
+  if (p.crypto_tweak != CryptoTweak::none)
+    prm::cap_set(g, prm::crypto_cap::log_max_num_deks, KeyTable::most_log_deks);
+}
+
 // The operations that may meet a page fault, where the firmware has their bits.
 constexpr uint32_t to_firmware(uint8_t operations) noexcept {
   using namespace prm::odp_cap;
@@ -188,6 +205,8 @@ bool fill_caps(const Profile& profile, uint16_t group_number, CapGroup group) {
   if (group_number == prm::cmd::cap_general) general(profile, group);
   if (group_number == prm::cmd::cap_general) dynamic(profile, group);
   if (group_number == prm::cmd::cap_general) queues(profile, group);
+  if (group_number == prm::cmd::cap_general) encryption(profile, group);
+  if (group_number == prm::cmd::cap_crypto) crypto(profile, group);
   if (group_number == prm::cmd::cap_ethernet) ethernet(profile, group);
   if (group_number == prm::cmd::cap_atomic) atomic(profile, group);
   if (group_number == prm::cmd::cap_odp) odp(profile, group);

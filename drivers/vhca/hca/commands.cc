@@ -9,6 +9,7 @@
 
 #include "kilim/prm/bsf_seg.hh"
 #include "kilim/prm/cmd.hh"
+#include "kilim/prm/crypto_seg.hh"
 #include "kilim/prm/hca_cap.hh"
 #include "kilim/prm/mkc.hh"
 #include "kilim/prm/queue_cmd.hh"
@@ -86,8 +87,10 @@ prm::Mkc context_of(const Mkey& m) {
   c.start_addr = be64{m.start};
   c.len = be64{m.len};
   c.translations_octword_size = be32{m.capacity};
-  mkc::bsf_en::set(c, uint32_t{m.signature != nullptr});
-  c.bsf_octword_size = be32{m.signature != nullptr ? prm::bsf::octowords : 0};
+  mkc::bsf_en::set(c, uint32_t{m.signature != nullptr || m.crypto != nullptr});
+  mkc::crypto_en::set(c, uint32_t{m.crypto != nullptr});
+  c.bsf_octword_size = be32{(m.signature != nullptr ? prm::bsf::octowords : 0) +
+                            (m.crypto != nullptr ? prm::crypto::octowords : 0)};
   return c;
 }
 
@@ -138,32 +141,6 @@ Answer dealloc_pd(Hca& s, In in, Out) {
   return {};
 }
 
-// The object that says: what goes to this address goes where that queue's peer is. Nothing here
-// follows from it; a card shares the congestion state.
-Answer create_object(Hca& s, In in, Out out) {
-  if (read<prm::CmdInHdr>(in).op_mod.host() != prm::cmd::object_av_qp_mapping ||
-      !s.config.profile.dynamic)
-    return {Status::bad_param, Refusal::object_type};
-  if (in.size() < prm::cmd::av_qp_mapping_bytes)
-    return {Status::bad_input_len, Refusal::input_length};
-  const uint32_t qpn = read<be32>(in, prm::cmd::av_qp_mapping_qpn).host();
-  if (s.qps.at(qpn & 0xffffff) == nullptr) return {Status::bad_resource, Refusal::no_such_qp};
-  uint32_t number = 0;
-  if (s.mappings.create(number) == nullptr) return {Status::no_resources, Refusal::no_more_objects};
-  const be32 id{number};
-  std::memcpy(out.data() + 8, &id, sizeof id);
-  return {};
-}
-
-Answer destroy_object(Hca& s, In in, Out) {
-  const uint32_t number = read<be32>(in, 8).host();
-  if (read<prm::CmdInHdr>(in).op_mod.host() != prm::cmd::object_av_qp_mapping)
-    return {Status::bad_param, Refusal::object_type};
-  if (s.mappings.at(number) == nullptr) return {Status::bad_resource, Refusal::no_such_object};
-  s.mappings.destroy(number);
-  return {};
-}
-
 Answer nop(Hca&, In, Out) {
   return {};
 }
@@ -196,6 +173,7 @@ constexpr Command rows[] = {
     {prm::cmd::alloc_pd, 16, 16, alloc_pd},
     {prm::cmd::dealloc_pd, 16, 16, dealloc_pd},
     {prm::cmd::create_general_object, 16, 16, create_object},
+    {prm::cmd::query_general_object, 16, 16, query_object},
     {prm::cmd::destroy_general_object, 16, 16, destroy_object},
     {prm::cmd::create_cq, prm::cq_cmd::bytes, 16, nullptr, make_cq},
     {prm::cmd::destroy_cq, 16, 16, end_cq},

@@ -72,6 +72,7 @@ enum class Refusal : uint32_t {
   object_in_use = 0x56a024,
   no_such_domain = 0x56a025,
   no_such_counter = 0x56a026,
+  dek_parameter = 0x56a040,
 };
 
 struct Answer {
@@ -135,6 +136,11 @@ Answer end_qp(Hca&, In, Out);
 Answer prepare_qp(Hca&, In, Out);
 Answer change_qp(Hca&, In, Out);
 Answer query_qp(Hca&, In, Out);
+
+// general_objects.cc.
+Answer create_object(Hca&, In, Out);
+Answer query_object(Hca&, In, Out);
+Answer destroy_object(Hca&, In, Out);
 
 }  // namespace commands
 

@@ -147,7 +147,7 @@ bool find_pinned(const Translator& t, const KeyRange& r, EndMemos memos,
   Mkey* m = t.keys->at(r.key >> 8);
   if (!check_key(m, r.key, r.need).ok()) return false;
   if (remember(*m, memos.named)) return find_direct(memos.named, r, out);
-  if (m->mode != KeyMode::klm || !m->only_klms || m->is_signed()) return false;
+  if (m->mode != KeyMode::klm || !m->only_klms || m->converts()) return false;
   if (t.max_indirection == 0) return false;
   const uint64_t at = r.address - m->start;
   if (!m->length64 && (at > m->len || r.bytes > m->len - at)) return false;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "kilim/base/units.hh"
+#include "kilim/prm/crypto_seg.hh"
 #include "vhca/core/spec.hh"
 #include "vhca/tpt/key_state.hh"
 #include "vhca/tpt/list.hh"
@@ -124,7 +125,9 @@ Result<Mkey*> KeyTable::create_mkey(const prm::Mkc& c, std::span<const std::byte
   m->capacity = round_up(c.translations_octword_size.host(), 4);
   m->list = std::make_unique<prm::Klm[]>(m->capacity);
   m->spans = std::make_unique<ListSpan[]>(m->capacity);
-  if (prm::mkc::bsf_en::get(c) != 0) m->signature = std::make_unique<Signature>();
+  if (prm::mkc::crypto_en::get(c) != 0) m->crypto = std::make_unique<Crypto>();
+  const uint32_t signature = c.bsf_octword_size.host() - (m->crypto ? prm::crypto::octowords : 0);
+  if (prm::mkc::bsf_en::get(c) != 0 && signature != 0) m->signature = std::make_unique<Signature>();
   if (!list.empty()) std::memcpy(m->list.get(), list.data(), list.size());
   m->used = static_cast<uint32_t>(list.size() / octoword_bytes);
   m->only_klms = list.empty();
@@ -145,6 +148,7 @@ bool KeyTable::uses(Pdn pd) const noexcept {
   bool found = false;
   keys_.for_each([&](const Mkey& m) { found = found || m.pd == pd; });
   psvs_.for_each([&](const Psv& p) { found = found || p.pd == pd; });
+  deks_.for_each([&](const Dek& d) { found = found || d.pd == pd; });
   return found;
 }
 

@@ -17,6 +17,8 @@ namespace kilim::vhca {
 
 class KeyTable {
  public:
+  static constexpr uint32_t most_log_deks = 16;
+
   KeyTable(uint64_t seed, uint32_t max_keys);
 
   // A range of the client: `access` are the kernel's IB_ACCESS_* bits; `start` is what users name,
@@ -58,6 +60,14 @@ class KeyTable {
     const Psv* psv = psvs_.at(d.psv);
     return psv != nullptr && psv->pd == pd;
   }
+  // The keys of encryption.
+  ObjectTable<Dek>& deks() noexcept { return deks_; }
+  [[nodiscard]] const ObjectTable<Dek>& deks() const noexcept { return deks_; }
+  // Whether what the key is encrypted with is there and of the same owner.
+  [[nodiscard]] bool has_dek(const Crypto& c, Pdn pd) const noexcept {
+    const Dek* dek = deks_.at(c.dek);
+    return dek != nullptr && dek->pd == pd;
+  }
   // Wrong signatures that transfers have found and nobody has told of.
   SignErrors& sign_errors() const noexcept { return sign_errors_; }
 
@@ -65,6 +75,7 @@ class KeyTable {
   uint64_t generation_ = 1;
   ObjectTable<Mkey> keys_;
   ObjectTable<Psv> psvs_;
+  ObjectTable<Dek> deks_{1, 1u << most_log_deks};
   mutable SignErrors sign_errors_;
   uint8_t next_tag_;
 };

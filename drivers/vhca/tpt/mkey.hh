@@ -9,6 +9,7 @@
 
 #include "kilim/base/ident.hh"
 #include "kilim/prm/umr_seg.hh"
+#include "vhca/tpt/crypto.hh"
 #include "vhca/tpt/paged_region.hh"
 #include "vhca/tpt/signature.hh"
 
@@ -62,6 +63,7 @@ struct Mkey {
   std::unique_ptr<prm::Klm[]> list;
   std::unique_ptr<ListSpan[]> spans;
   std::unique_ptr<Signature> signature;  // of a key made to be signed; null: none
+  std::unique_ptr<Crypto> crypto;        // of a key made to be encrypted; null: none
 
   // The list, or what bounds it, is another one now.
   void forget_list() noexcept {
@@ -73,6 +75,28 @@ struct Mkey {
   [[nodiscard]] uint8_t tag() const noexcept { return static_cast<uint8_t>(key); }
   // Its blocks are signed: users name bytes as they are on the wire.
   [[nodiscard]] bool is_signed() const noexcept { return signature != nullptr && signature->on; }
+  // Users name bytes as they are on the wire, of which memory has something else.
+  [[nodiscard]] bool converts() const noexcept { return is_signed() || crypto != nullptr; }
+  // Where bytes are encrypted: next to memory, or on the wire's side of signatures.
+  [[nodiscard]] bool crypto_by_memory() const noexcept {
+    return crypto != nullptr && (crypto->by_memory || !is_signed());
+  }
+  [[nodiscard]] bool crypto_by_wire() const noexcept {
+    return crypto != nullptr && !crypto_by_memory();
+  }
+  // The memory behind these bytes of the wire.
+  [[nodiscard]] Signature::Range memory_of(uint64_t begin, uint64_t bytes) const noexcept {
+    uint64_t end = begin + bytes;
+    if (crypto_by_wire()) {
+      begin = crypto->floor(begin);
+      end = crypto->ceil(end);
+    }
+    Signature::Range r{begin, end - begin};
+    if (is_signed()) r = signature->memory_of(r.begin, r.bytes);
+    if (!crypto_by_memory()) return r;
+    const uint64_t first = crypto->floor(r.begin);
+    return {first, crypto->ceil(r.begin + r.bytes) - first};
+  }
 };
 
 }  // namespace kilim::vhca

@@ -5,6 +5,7 @@
 
 #include "kilim/base/units.hh"
 #include "kilim/prm/bsf_seg.hh"
+#include "kilim/prm/crypto_seg.hh"
 #include "kilim/prm/umr_seg.hh"
 #include "vhca/tpt/list.hh"
 
@@ -30,13 +31,24 @@ bool reserves(const prm::Mkc& c) noexcept {
          (c.crypto.host() & reserved_in_crypto) != 0;
 }
 
+// The room for BSFs: 64 bytes for a signature, and for encryption (verbs.c, _mlx5dv_create_mkey()).
+const char* descriptors(const prm::Mkc& c, const Profile& profile) noexcept {
+  const bool bsf = mkc::bsf_en::get(c) != 0, crypto = mkc::crypto_en::get(c) != 0;
+  const uint32_t octowords = c.bsf_octword_size.host();
+  if (crypto && profile.crypto_tweak == CryptoTweak::none) return "this adapter encrypts nothing";
+  if (mkc::crypto_en::get(c) > 1) return "no such way of encryption";
+  if (crypto && !bsf) return "an encrypted key without BSFs";
+  const bool both = crypto && octowords == prm::bsf::octowords + prm::crypto::octowords;
+  if (bsf && (!crypto || both) && !profile.signature)
+    return "this adapter has no signature offload";
+  if (!both && octowords != (bsf ? prm::bsf::octowords : 0))
+    return "a signature takes 64 bytes, encryption takes 64 bytes, and other keys have none";
+  return nullptr;
+}
+
 const char* features(const prm::Mkc& c, const Profile& profile) noexcept {
   if (reserves(c)) return "a reserved bit is set";
-  if (mkc::crypto_en::get(c) != 0) return "this adapter encrypts nothing";
-  const bool bsf = mkc::bsf_en::get(c) != 0;
-  if (bsf && !profile.signature) return "this adapter has no signature offload";
-  if (c.bsf_octword_size.host() != (bsf ? prm::bsf::octowords : 0))
-    return "a key's signature takes 64 bytes, and only a signed key has one";
+  if (const char* why = descriptors(c, profile)) return why;
   const bool umr = mkc::umr_en::get(c) != 0;
   if (umr && (!profile.umr || profile.umr_indirect_mkey_disabled))
     return "this adapter changes no list by a send queue";

@@ -32,5 +32,8 @@ inline constexpr Verdict handler =
 inline constexpr Verdict page{prm::Syndrome::local_prot, "page is not there yet", Again::page};
 // Where none may be, or without where its signatures begin.
 inline constexpr Verdict signature = error("a signed key cannot be used so");
+// Without what says how, or without the object with the keys.
+inline constexpr Verdict crypto = error("an encrypted key cannot be used so");
+inline constexpr Verdict crypto_begin = error("data arrive from within a block of a data unit on");
 
 }  // namespace kilim::vhca::protection

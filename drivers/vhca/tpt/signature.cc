@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "kilim/prm/bsf_seg.hh"
+#include "kilim/prm/crypto_seg.hh"
 #include "kilim/prm/umr_seg.hh"
 
 namespace kilim::vhca {
@@ -140,13 +141,16 @@ bool same_structure(const SignDomain& a, const SignDomain& b) noexcept {
 
 }  // namespace
 
-const char* decode_bsf(std::span<const std::byte> bytes, const Profile& p, Signature& s) noexcept {
+const char* decode_bsf(std::span<const std::byte> bytes, BesideBsf beside, const Profile& p,
+                       Signature& s) noexcept {
   prm::Bsf b;
   if (bytes.size() != sizeof(b)) return "a BSF has 64 bytes";
   std::memcpy(&b, bytes.data(), sizeof(b));
   const uint8_t size = b.size_sbs & bsf::size_mask;
-  const uint8_t flags = size == bsf::size_with_inline ? bsf::same_blocks : uint8_t{0};
-  if ((size != bsf::size_with_inline && size != bsf::size_extended) ||
+  const uint8_t flags = size != bsf::size_extended ? bsf::same_blocks : uint8_t{0};
+  const uint8_t blocks =
+      beside == BesideBsf::crypto ? prm::crypto::with_signature : bsf::size_with_inline;
+  if ((size != blocks && (size != bsf::size_extended || beside == BesideBsf::crypto)) ||
       (b.size_sbs & ~(bsf::size_mask | flags)) != 0)
     return "a BSF of another size or type";
   Signature n;

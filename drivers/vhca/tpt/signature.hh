@@ -95,8 +95,11 @@ struct Signature {
   }
 };
 
+// What follows a BSF in its WQE.
+enum class BesideBsf : uint8_t { nothing, crypto };
 // Null, or why a card refuses the BSF; `s` is changed only where it does not.
-const char* decode_bsf(std::span<const std::byte> bsf, const Profile&, Signature& s) noexcept;
+const char* decode_bsf(std::span<const std::byte> bsf, BesideBsf, const Profile&,
+                       Signature& s) noexcept;
 
 // A wrong signature, for the CQE that tells of it.
 struct SignError {

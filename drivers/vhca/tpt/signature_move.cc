@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "vhca/tpt/signature_stream.hh"
+#include "vhca/tpt/converted_stream.hh"
 
 namespace kilim::vhca {
 
@@ -28,7 +28,7 @@ class EndStream {
       if (in_segment_ == 0 && !next(reading)) return false;
       const uint64_t n = std::min(bytes, in_segment_);
       bool ok = false;
-      if (!signed_)
+      if (!converted_)
         ok = copy(at, n, reading);
       else
         ok = reading ? stream_.read(at, n) : stream_.write(at, n);
@@ -53,8 +53,8 @@ class EndStream {
       if (in_segment_ == 0) continue;
       piece_ = {s.addr, s.immediate ? s.bytes : 0, nullptr};
       const Mkey* m = s.immediate ? nullptr : t_.keys->at(s.key >> 8);
-      signed_ = m != nullptr && m->is_signed();
-      if (signed_) return stream_.open(t_, s, list_.need, reading, result_);
+      converted_ = m != nullptr && m->converts();
+      if (converted_) return stream_.open(t_, s, list_.need, reading, result_);
       if (s.immediate) return true;
       verdict = walk_.open(*t_.keys, t_.max_indirection, s.key, s.addr, s.bytes, list_.need);
       if (!verdict.ok()) return false;
@@ -85,10 +85,10 @@ class EndStream {
   Transfer& result_;
   std::size_t at_ = 0;
   uint64_t in_segment_ = 0;
-  bool signed_ = false;
+  bool converted_ = false;
   Walk walk_;
   Piece piece_{0, 0, nullptr};
-  SignedStream stream_;
+  ConvertedStream stream_;
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "Byte Stream Format". Moves bytes where a key at either end is signed: between its memory
-// and the wire signatures are checked, taken away, made or copied, block by block. Adapter's lock
-// held. Never allocates; touches client memory only through the guarded copy.
+// PRM: "Byte Stream Format". Moves bytes where a key at either end is signed or encrypted: between
+// its memory and the wire signatures are checked, taken away, made or copied, block by block.
+// Adapter's lock held. Never allocates; touches client memory only through the guarded copy.
 #pragma once
 
 #include "vhca/tpt/transfer.hh"

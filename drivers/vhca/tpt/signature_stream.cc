@@ -36,7 +36,6 @@ bool SignedStream::Side::add(const std::byte* data, uint64_t n) noexcept {
 bool SignedStream::open(const Translator& t, const Segment& s, const Access& need, bool reading,
                         Transfer& result) noexcept {
   t_ = &t;
-  result_ = &result;
   key_ = t.keys->at(s.key >> 8);
   reading_ = reading;
   const Signature& sign = *key_->signature;
@@ -48,8 +47,7 @@ bool SignedStream::open(const Translator& t, const Segment& s, const Access& nee
   const uint64_t first = sign.first_data(place_), data = sign.wire.data_before(place_);
   wire_.begin_at(first);
   mem_.begin_at(first);
-  walk_.open_memory(*t.keys, t.max_indirection, *key_, sign.memory_of(place_, s.bytes), need);
-  piece_.bytes = 0;
+  memory_.open(t, *key_, sign.memory_of(place_, s.bytes), {need, reading, result});
   in_signature_ =
       sign.wire.block != 0 && place_ % (sign.wire.block + sign.wire.bytes()) >= sign.wire.block;
   known_ = true;
@@ -63,14 +61,14 @@ bool SignedStream::catch_up(uint64_t from, uint64_t to) noexcept {
   std::byte window[512];
   while (from < to) {
     const uint64_t n = wire_.straight(mem_.straight(std::min<uint64_t>(to - from, sizeof(window))));
-    if (!copy_memory(window, n, true)) return false;
+    if (!memory_.copy(window, n, true)) return false;
     from += n;
     const bool last = from == to && in_signature_;
     if (wire_.add(window, n) && !last) wire_.begin(wire_.index + 1);
     if (!mem_.add(window, n)) continue;
     const bool pending = last && !reading_ && waits_for_wire();
     if (pending) return true;
-    if (!copy_memory(window, mem_.domain->bytes(), true)) return false;
+    if (!memory_.copy(window, mem_.domain->bytes(), true)) return false;
     input_ = load_signature(*mem_.domain, window);
     has_input_ = last && reading_;
     mem_.begin(mem_.index + 1);
@@ -90,27 +88,6 @@ bool SignedStream::resume_signature() noexcept {
   known_ = signature_done_ == 0 || sign.held_place == place_;
   std::memcpy(signature_, sign.held, sizeof(signature_));
   return true;
-}
-
-bool SignedStream::copy_memory(std::byte* adapter, uint64_t bytes, bool in) noexcept {
-  Transfer t;
-  while (bytes > 0) {
-    if (piece_.bytes == 0 && !walk_.next(piece_)) {
-      t.source = !walk_.denied().ok() ? walk_.denied() : protection::list;
-      break;
-    }
-    const uint64_t n = std::min(bytes, piece_.bytes);
-    const Piece mine{reinterpret_cast<uint64_t>(adapter), n, nullptr};
-    if (!(in ? copy_piece(mine, piece_, n, t) : copy_piece(piece_, mine, n, t))) break;
-    piece_ = {piece_.va + n, piece_.bytes - n, piece_.paged};
-    adapter += n;
-    bytes -= n;
-  }
-  if (t.ok()) return true;
-  (reading_ ? result_->source : result_->target) = !t.source.ok() ? t.source : t.target;
-  result_->fault_va = t.fault_va;
-  result_->bad_key = key_->key;
-  return false;
 }
 
 uint64_t SignedStream::merged(uint64_t made) const noexcept {
@@ -146,7 +123,7 @@ void SignedStream::check(const Side& side, uint64_t value, uint8_t domain) noexc
 
 bool SignedStream::end_mem_block_read() noexcept {
   std::byte raw[8]{};
-  if (!copy_memory(raw, mem_.domain->bytes(), true)) return false;
+  if (!memory_.copy(raw, mem_.domain->bytes(), true)) return false;
   input_ = load_signature(*mem_.domain, raw);
   has_input_ = true;
   check(mem_, input_, prm::sig_err::memory);
@@ -157,7 +134,7 @@ bool SignedStream::end_mem_block_read() noexcept {
 bool SignedStream::end_mem_block_write() noexcept {
   std::byte raw[8]{};
   store_signature(*mem_.domain, merged(mem_.made()), raw);
-  if (!copy_memory(raw, mem_.domain->bytes(), false)) return false;
+  if (!memory_.copy(raw, mem_.domain->bytes(), false)) return false;
   mem_.begin(mem_.index + 1);
   return true;
 }
@@ -172,7 +149,7 @@ bool SignedStream::read(std::byte* to, uint64_t bytes) noexcept {
       if (signature_done_ == wire_.domain->bytes()) end_signature();
     } else {
       n = wire_.straight(mem_.straight(bytes));
-      if (!copy_memory(to, n, true)) return false;
+      if (!memory_.copy(to, n, true)) return false;
       const bool whole = wire_.add(to, n);
       if (mem_.add(to, n) && !end_mem_block_read()) return false;
       if (whole) {
@@ -212,7 +189,8 @@ bool SignedStream::write_signature(const std::byte* from, uint64_t n) noexcept {
   return true;
 }
 
-bool SignedStream::write(const std::byte* from, uint64_t bytes) noexcept {
+// The sums are over what comes, which memory may have encrypted.
+bool SignedStream::write(std::byte* from, uint64_t bytes) noexcept {
   while (bytes > 0) {
     uint64_t n = 0;
     if (in_signature_) {
@@ -220,12 +198,13 @@ bool SignedStream::write(const std::byte* from, uint64_t bytes) noexcept {
       if (!write_signature(from, n)) return false;
     } else {
       n = wire_.straight(mem_.straight(bytes));
-      if (!copy_memory(const_cast<std::byte*>(from), n, false)) return false;
-      if (wire_.add(from, n)) {
+      const bool wire_ends = wire_.add(from, n), mem_ends = mem_.add(from, n);
+      if (!memory_.copy(from, n, false)) return false;
+      if (wire_ends) {
         in_signature_ = known_ = true;
         signature_done_ = 0;
       }
-      if (mem_.add(from, n) && !waits_for_wire() && !end_mem_block_write()) return false;
+      if (mem_ends && !waits_for_wire() && !end_mem_block_write()) return false;
     }
     from += n;
     place_ += n;

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "vhca/tpt/key_memory.hh"
 #include "vhca/tpt/signature_value.hh"
 #include "vhca/tpt/transfer.hh"
 
@@ -21,7 +22,7 @@ class SignedStream {
   // From memory to the wire.
   bool read(std::byte* to, uint64_t bytes) noexcept;
   // From the wire to memory.
-  bool write(const std::byte* from, uint64_t bytes) noexcept;
+  bool write(std::byte* from, uint64_t bytes) noexcept;
 
  private:
   // A domain's block under way.
@@ -42,7 +43,6 @@ class SignedStream {
       return make_signature(*domain, *psv, index, sum.value());
     }
   };
-  bool copy_memory(std::byte* adapter, uint64_t bytes, bool in) noexcept;
   bool catch_up(uint64_t from, uint64_t to) noexcept;
   bool resume_signature() noexcept;
   bool end_mem_block_read() noexcept;
@@ -57,7 +57,6 @@ class SignedStream {
   }
 
   const Translator* t_ = nullptr;
-  Transfer* result_ = nullptr;
   Mkey* key_ = nullptr;
   bool reading_ = true;
   Side wire_, mem_;
@@ -68,8 +67,7 @@ class SignedStream {
   std::byte signature_[8]{};
   uint64_t input_ = 0;  // the signature that came with the block, of the other domain
   bool has_input_ = false;
-  Walk walk_;
-  Piece piece_{0, 0, nullptr};
+  KeyMemory memory_;
 };
 
 }  // namespace kilim::vhca

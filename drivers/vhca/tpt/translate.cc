@@ -68,8 +68,8 @@ Verdict Walk::enter(uint32_t key, uint64_t address, uint64_t bytes, const Access
   Mkey* m = keys_->at(key >> 8);
   if (Verdict d = check_key(m, key, need); !d.ok()) return d;
   uint64_t offset = address - m->start;
-  if (m->is_signed()) [[unlikely]]
-    return enter_signed(*m, offset, bytes);
+  if (m->converts()) [[unlikely]]
+    return enter_converted(*m, offset, bytes);
   if (!in_bounds(*m, offset, bytes)) return protection::bounds;
   // Frames below this one are all lists: their number is the depth of indirection.
   if (m->mode != KeyMode::direct && depth_ >= limit_) return protection::depth;
@@ -78,13 +78,21 @@ Verdict Walk::enter(uint32_t key, uint64_t address, uint64_t bytes, const Access
 }
 
 // Bytes of the wire are asked for: the memory behind them is entered.
-Verdict Walk::enter_signed(Mkey& m, uint64_t offset, uint64_t bytes) noexcept {
-  const Signature& s = *m.signature;
-  if (depth_ > 0 || !inner_.may_fault || !keys_->has_psv(s.wire, m.pd) ||
-      !keys_->has_psv(s.mem, m.pd))
-    return protection::signature;
-  if (!s.holds(offset, bytes)) return protection::bounds;
-  const Signature::Range memory = s.memory_of(offset, bytes);
+Verdict Walk::enter_converted(Mkey& m, uint64_t offset, uint64_t bytes) noexcept {
+  if (m.is_signed()) {
+    const Signature& s = *m.signature;
+    if (depth_ > 0 || !inner_.may_fault || !keys_->has_psv(s.wire, m.pd) ||
+        !keys_->has_psv(s.mem, m.pd))
+      return protection::signature;
+    if (!s.holds(offset, bytes)) return protection::bounds;
+  }
+  if (m.crypto != nullptr) {
+    // mlx5dv_wr_set_mkey_crypto(3): before it is called traffic fails.
+    if (depth_ > 0 || !inner_.may_fault || !m.crypto->set || !keys_->has_dek(*m.crypto, m.pd))
+      return protection::crypto;
+    if (!m.crypto->holds(offset, bytes)) return protection::bounds;
+  }
+  const Signature::Range memory = m.memory_of(offset, bytes);
   if (!in_bounds(m, memory.begin, memory.bytes)) return protection::bounds;
   if (limit_ == 0) return protection::depth;
   frames_[depth_++] = {&m, memory.begin, memory.bytes};

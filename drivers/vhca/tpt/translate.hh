@@ -18,7 +18,7 @@ struct Access {
   uint32_t qpn = prm::mkey::any_qpn;
   uint8_t rights = 0;  // prm::mkey::local_read ...; all of them are needed
   // Of a reliable connection: a page that is not there is brought in (protection::page), and a key
-  // may be signed; to others both are refused.
+  // may be signed or encrypted; to others it is refused.
   bool may_fault = false;
 };
 
@@ -48,13 +48,14 @@ class Walk {
   // Checks the key itself; `max_indirection` as the profile has it. Zero bytes: nothing is checked.
   Verdict open(const KeyTable& keys, uint8_t max_indirection, uint32_t key, uint64_t address,
                uint64_t bytes, const Access& need) noexcept;
-  // The memory of a signed key itself, its rights already checked.
+  // The memory of a signed or encrypted key itself, its rights already checked.
   void open_memory(const KeyTable& keys, uint8_t max_indirection, Mkey&, Signature::Range,
                    const Access& need) noexcept;
   // The next piece, never empty; false: at the end, or denied().
   bool next(Piece& piece) noexcept;
   [[nodiscard]] Verdict denied() const noexcept { return denied_; }
-  // The pieces are memory of which the wire has something else: signatures are added or taken away.
+  // The pieces are memory of which the wire has something else: signatures are added or taken away,
+  // or it is encrypted.
   [[nodiscard]] bool is_signed() const noexcept { return signed_; }
   // Of the direct key behind the piece that next() gave last.
   [[nodiscard]] uint32_t piece_index() const noexcept { return frames_[depth_].key->index(); }
@@ -66,7 +67,7 @@ class Walk {
     uint64_t left;  // bytes still wanted here
   };
   Verdict enter(uint32_t key, uint64_t address, uint64_t bytes, const Access& need) noexcept;
-  Verdict enter_signed(Mkey&, uint64_t offset, uint64_t bytes) noexcept;
+  Verdict enter_converted(Mkey&, uint64_t offset, uint64_t bytes) noexcept;
 
   const KeyTable* keys_ = nullptr;
   Access inner_{};  // what the keys below the first one have to allow

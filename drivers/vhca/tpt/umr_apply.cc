@@ -8,6 +8,7 @@
 
 #include "kilim/base/units.hh"
 #include "kilim/prm/bsf_seg.hh"
+#include "kilim/prm/crypto_seg.hh"
 #include "kilim/prm/data_seg.hh"
 #include "kilim/prm/umr_seg.hh"
 #include "vhca/tpt/key_state.hh"
@@ -32,11 +33,13 @@ struct Decoded {
   prm::MkeyContextSeg mk;
   uint64_t mask = 0;
   uint32_t octowords = 0;
-  uint64_t first = 0;                  // of them in the key's list
-  std::span<const std::byte> inlined;  // the list, where it is in the WQE
-  Segment pointer{};                   // where it is not
-  Signature signature;                 // as the key shall have it
-  std::span<const std::byte> bsf;      // how the key's blocks are signed; empty: as they were
+  uint64_t first = 0;                     // of them in the key's list
+  std::span<const std::byte> inlined;     // the list, where it is in the WQE
+  Segment pointer{};                      // where it is not
+  Signature signature;                    // as the key shall have it
+  Crypto crypto;                          // so too
+  std::span<const std::byte> bsf;         // how the key's blocks are signed; empty: as they were
+  std::span<const std::byte> crypto_bsf;  // how its bytes are encrypted; empty: as they were
 };
 
 bool has(const Decoded& d, uint8_t flag) noexcept {
@@ -93,7 +96,7 @@ Verdict check_features(const Profile& p, const Decoded& d) noexcept {
     return {Syndrome::mw_bind, "the atomic right cannot be changed"};
   if ((d.mask & umr::mask_page_size) != 0 && p.umr_modify_entity_size_disabled)
     return {Syndrome::mw_bind, "the entity size cannot be changed"};
-  if ((signs(d) || !d.bsf.empty()) && !p.signature)
+  if ((signs(d) || !d.bsf.empty()) && !p.signature && p.crypto_tweak == CryptoTweak::none)
     return {Syndrome::mw_bind, "the adapter has no signature offload"};
   if (!has(d, umr::inline_list) && d.octowords > 0 && !p.umr_ptr_rlkey)
     return {Syndrome::mw_bind, "lists by pointer are for the kernel only"};
@@ -168,14 +171,42 @@ Verdict check_entries(const Mkey& m, const Translator& t, const Profile& p, cons
   return {};
 }
 
+// libmlx5, crypto_umr_wqe_finalize(): a key for both has that of signatures first, and may have it
+// alone.
+void split_bsfs(const Mkey& m, Decoded& d) noexcept {
+  if (m.crypto == nullptr) return;
+  const std::size_t of_signature = m.signature != nullptr ? sizeof(prm::Bsf) : 0;
+  if (d.bsf.size() <= of_signature) return;
+  d.crypto_bsf = d.bsf.subspan(of_signature);
+  d.bsf = d.bsf.first(of_signature);
+}
+
+Verdict check_crypto(const KeyTable& keys, const Mkey& m, const Profile& p, Decoded& d) noexcept {
+  if (d.crypto_bsf.empty()) return {};
+  constexpr auto none = SignKind::none;
+  const Signature& s = d.signature;
+  const CryptoBsfForm form{m.signature != nullptr, s.mem.kind != none && s.wire.kind != none};
+  if (const char* why = decode_crypto_bsf(d.crypto_bsf, form, p, d.crypto))
+    return {Syndrome::mw_bind, why};
+  if (!keys.has_dek(d.crypto, m.pd))
+    return {Syndrome::mw_bind, "no such encryption key in the key's domain"};
+  if (!tag_fits(d.crypto_bsf, *keys.deks().at(d.crypto.dek)))
+    return {Syndrome::mw_bind, "the encryption key has another tag"};
+  return {};
+}
+
 Verdict check_signature(const KeyTable& keys, const Mkey& m, const Profile& p,
                         Decoded& d) noexcept {
   const bool asks = signs(d) || !d.bsf.empty() || (d.mask & umr::mask_sig_err) != 0;
   if (!asks) return {};
+  const bool for_crypto = m.crypto != nullptr && d.bsf.empty() && (d.mask & umr::mask_sig_err) == 0;
+  if (m.signature == nullptr && for_crypto) return {};
   if (m.signature == nullptr) return {Syndrome::mw_bind, "the key was not made to be signed"};
   d.signature = *m.signature;
   if (!d.bsf.empty()) {
-    if (const char* why = decode_bsf(d.bsf, p, d.signature)) return {Syndrome::mw_bind, why};
+    const auto beside = d.crypto_bsf.empty() ? BesideBsf::nothing : BesideBsf::crypto;
+    if (const char* why = decode_bsf(d.bsf, beside, p, d.signature))
+      return {Syndrome::mw_bind, why};
     if (!keys.has_psv(d.signature.wire, m.pd) || !keys.has_psv(d.signature.mem, m.pd))
       return {Syndrome::mw_bind, "no such PSV in the key's domain"};
   }
@@ -184,6 +215,9 @@ Verdict check_signature(const KeyTable& keys, const Mkey& m, const Profile& p,
 }
 
 void write_signature(Mkey& m, const Decoded& d) noexcept {
+  if (!d.crypto_bsf.empty()) *m.crypto = d.crypto;
+  if (m.crypto != nullptr && (d.mask & umr::mask_bsf_enable) != 0 && !signs(d))
+    m.crypto->set = false;
   if (m.signature == nullptr) return;
   if (!d.bsf.empty()) *m.signature = d.signature;
   if ((d.mask & umr::mask_bsf_enable) != 0) m.signature->enabled = signs(d);
@@ -239,7 +273,9 @@ Verdict umr_apply(const KeyTable& keys, const Translator& t, const Profile& p, c
   if (Verdict v = check_target(m, r, d); !v.ok()) return v;
   if (Verdict v = check_list_place(*m, p, d); !v.ok()) return v;
   if (Verdict v = check_entries(*m, t, p, r, d); !v.ok()) return v;
+  split_bsfs(*m, d);
   if (Verdict v = check_signature(keys, *m, p, d); !v.ok()) return v;
+  if (Verdict v = check_crypto(keys, *m, p, d); !v.ok()) return v;
   if (!write_list(*m, t, r, d)) return {Syndrome::local_prot, "the list by pointer cannot be read"};
   write_fields(*m, d);
   write_signature(*m, d);

@@ -88,6 +88,7 @@ constexpr Access accesses[] = {
     {prm::cmd::query_tis, prm::cmd::create_tis},
     {prm::cmd::modify_rqt, prm::cmd::create_rqt},
     {prm::cmd::query_rqt, prm::cmd::create_rqt},
+    {prm::cmd::query_general_object, prm::cmd::create_general_object},
 };
 uint16_t creator_for(uint16_t opcode) {
   if (opcode >> 8 == prm::cmd::create_qp >> 8) return prm::cmd::create_qp;
@@ -234,7 +235,10 @@ bool names(const Command& c, const Object& object) {
   switch (object.kind) {
     case Kind::devx_obj: {
       const auto& made = static_cast<const DevxObject&>(object);
-      return creator != 0 && made.created_by == creator && made.number == number;
+      // A general object's type stands where a command has its modifier.
+      const bool general = creator == prm::cmd::create_general_object;
+      return creator != 0 && made.created_by == creator && made.number == number &&
+             (!general || word_at(made.destroy_command, 4) == word_at(c.in, 4));
     }
     case Kind::cq:
       return creator == prm::cmd::create_cq &&

@@ -93,9 +93,11 @@ inline constexpr uint16_t alloc_pd = 0x800;
 inline constexpr uint16_t dealloc_pd = 0x801;
 inline constexpr uint16_t nop = 0x80d;
 inline constexpr uint16_t create_general_object = 0xa00;
+inline constexpr uint16_t query_general_object = 0xa02;
 inline constexpr uint16_t destroy_general_object = 0xa03;
 
 // General objects: the object type is in the place of CmdInHdr::op_mod.
+inline constexpr uint16_t object_dek = 0xc, object_crypto_login = 0x1f;
 inline constexpr uint16_t object_av_qp_mapping = 0x3a;  // mlx5dv_map_ah_to_qp(3)
 inline constexpr std::size_t av_qp_mapping_qpn = 28, av_qp_mapping_bytes = 80;
 
@@ -123,6 +125,7 @@ inline constexpr uint16_t cap_ethernet = 1;
 inline constexpr uint16_t cap_odp = 2;
 inline constexpr uint16_t cap_atomic = 3;
 inline constexpr uint16_t cap_device_memory = 0xf;
+inline constexpr uint16_t cap_crypto = 0x1a;
 inline constexpr std::size_t hca_cap_bytes = 4096;
 }  // namespace cmd
 

@@ -80,8 +80,14 @@ inline constexpr CapField ext_stride_num_range{0x3a0, 1};
 inline constexpr CapField log_min_stride_sz_rq{0x3ab, 5};
 inline constexpr CapField log_min_stride_sz_sq{0x3bb, 5};
 inline constexpr CapField log_max_wq_sz{0x3db, 5};
+// The number of the first data unit in a crypto BSF: the lowest byte first, for one unit; the
+// highest byte first, for any number.
+inline constexpr CapField aes_xts_single_block_le_tweak{0x3f1, 1};
+inline constexpr CapField aes_xts_multi_block_be_tweak{0x3f2, 1};
 inline constexpr CapField general_obj_types_high{0x400, 32};
 inline constexpr CapField general_obj_types_low{0x420, 32};
+inline constexpr CapField aes_xts{0x468, 1};  // DPDK drivers/common/mlx5/mlx5_prm.h
+inline constexpr CapField crypto{0x469, 1};
 inline constexpr CapField sigerr_domain_and_sig_type{0x480, 1};
 inline constexpr CapField device_frequency_khz{0x4e0, 32};
 inline constexpr CapField log_max_atomic_size_qp{0x580, 8};
@@ -95,6 +101,11 @@ inline constexpr CapField rndv_offload_rc{0x5f1, 1};
 inline constexpr CapField log_tag_matching_list_sz{0x5f3, 5};
 inline constexpr CapField log_max_xrq{0x5fb, 5};
 }  // namespace hca_cap
+
+// The group of encryption (mlx5_ifc_crypto_caps_bits). All others zero: keys come in plain text.
+namespace crypto_cap {
+inline constexpr CapField log_max_num_deks{0x2b, 5};
+}  // namespace crypto_cap
 
 // The group of Ethernet offloads ("Ethernet Offload Capabilities", cmd::cap_ethernet; Linux struct
 // mlx5_ifc_per_protocol_networking_offload_caps_bits).

@@ -156,9 +156,10 @@ void what_it_has_not_is_refused() {
   for (const Spoil spoil : spoils) {
     prm::Bsf b = bsf_of({}, 0x100);
     Signature s;
-    EQUAL(decode_bsf(std::as_bytes(std::span(&b, 1)), Profile{}, s), nullptr);
+    EQUAL(decode_bsf(std::as_bytes(std::span(&b, 1)), BesideBsf::nothing, Profile{}, s), nullptr);
     spoil(b);
-    CU_ASSERT(decode_bsf(std::as_bytes(std::span(&b, 1)), Profile{}, s) != nullptr);
+    CU_ASSERT(decode_bsf(std::as_bytes(std::span(&b, 1)), BesideBsf::nothing, Profile{}, s) !=
+              nullptr);
   }
 }
 

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "CREATE_GENERAL_OBJECT", "QUERY_GENERAL_OBJECT", "DESTROY_GENERAL_OBJECT". Objects whose
+// type stands in the command: one row each. Adapter's lock held. What a client sends is untrusted.
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+#include "kilim/prm/cmd.hh"
+#include "kilim/prm/crypto_seg.hh"
+#include "vhca/hca/commands.hh"
+
+namespace kilim::vhca::commands {
+
+namespace {
+
+// Of each general command.
+constexpr std::size_t object_header = 16;
+
+uint32_t number_of(In in) {
+  return read<be32>(in, 8).host();
+}
+
+void answer_number(Out out, uint32_t number) {
+  const be32 id{number};
+  std::memcpy(out.data() + 8, &id, sizeof id);
+}
+
+// The object that says: what goes to this address goes where that queue's peer is. Nothing here
+// follows from it; a card shares the congestion state.
+Answer create_mapping(Hca& s, In in, Out out) {
+  const uint32_t qpn = read<be32>(in, prm::cmd::av_qp_mapping_qpn).host();
+  if (s.qps.at(qpn & 0xffffff) == nullptr) return {Status::bad_resource, Refusal::no_such_qp};
+  uint32_t number = 0;
+  if (s.mappings.create(number) == nullptr) return {Status::no_resources, Refusal::no_more_objects};
+  answer_number(out, number);
+  return {};
+}
+
+Answer destroy_mapping(Hca& s, uint32_t number) {
+  if (s.mappings.at(number) == nullptr) return {Status::bad_resource, Refusal::no_such_object};
+  s.mappings.destroy(number);
+  return {};
+}
+
+bool reserves(const prm::DekObject& o) {
+  const auto set = [](uint8_t b) { return b != 0; };
+  return o.rsvd0 != 0 || std::any_of(std::begin(o.rsvd1), std::end(o.rsvd1), set) ||
+         std::any_of(std::begin(o.rsvd2), std::end(o.rsvd2), set) ||
+         std::any_of(std::begin(o.rsvd3), std::end(o.rsvd3), set);
+}
+
+// mlx5dv_dek_create(3), "DEK key Field Construction": both keys, then the tag.
+Answer create_dek(Hca& s, In in, Out out) {
+  namespace dek = prm::dek;
+  const auto o = read<prm::DekObject>(in, object_header);
+  const uint8_t purpose = o.tag_purpose & 0xf, size = o.key_size & 0xf;
+  if (reserves(o) || (o.tag_purpose & ~(dek::has_tag | 0xf)) != 0 || (o.key_size & 0xf0) != 0)
+    return {Status::bad_param, Refusal::reserved};
+  if (purpose != dek::aes_xts || size > dek::size_256)
+    return {Status::bad_param, Refusal::dek_parameter};
+  const Pdn pd{o.pd.host() & 0xffffff};
+  if (!s.pd_exists(pd)) return {Status::bad_resource, Refusal::no_such_pd};
+  uint32_t number = 0;
+  Dek* made = s.keys.deks().create(number);
+  if (made == nullptr) return {Status::no_resources, Refusal::no_more_objects};
+  made->pd = pd;
+  made->has_tag = (o.tag_purpose & dek::has_tag) != 0;
+  made->long_keys = size == dek::size_256;
+  const std::size_t bytes = made->long_keys ? 64 : 32;
+  made->keys = XtsKey::of(std::as_bytes(std::span(o.key, bytes)));
+  std::memcpy(made->tag.data(), o.key + bytes, made->tag.size());
+  std::memcpy(made->opaque.data(), o.opaque, made->opaque.size());
+  answer_number(out, number);
+  return {};
+}
+
+// The keys themselves never come back.
+Answer query_dek(Hca& s, uint32_t number, Out out) {
+  const Dek* dek = s.keys.deks().at(number);
+  if (dek == nullptr) return {Status::bad_resource, Refusal::no_such_object};
+  prm::DekObject o{};
+  o.key_size = dek->long_keys ? prm::dek::size_256 : prm::dek::size_128;
+  o.tag_purpose = static_cast<uint8_t>(prm::dek::aes_xts | (dek->has_tag ? prm::dek::has_tag : 0));
+  o.pd = be32{dek->pd.value()};
+  std::memcpy(o.opaque, dek->opaque.data(), sizeof o.opaque);
+  std::memcpy(out.data() + object_header, &o, sizeof o);
+  return {};
+}
+
+Answer destroy_dek(Hca& s, uint32_t number) {
+  if (s.keys.deks().at(number) == nullptr) return {Status::bad_resource, Refusal::no_such_object};
+  s.keys.deks().destroy(number);
+  return {};
+}
+
+struct ObjectType {
+  uint16_t type;
+  std::size_t bytes;  // of the object
+  bool (*has)(const Profile&);
+  Answer (*create)(Hca&, In, Out);
+  Answer (*query)(Hca&, uint32_t number, Out);  // null: it cannot be asked
+  Answer (*destroy)(Hca&, uint32_t number);
+};
+
+// A login (object_crypto_login) needs a credential in the adapter's memory, of which this one has
+// none: its crypto capabilities say so, and the type is not in general_obj_types.
+constexpr ObjectType types[] = {
+    {prm::cmd::object_av_qp_mapping, prm::cmd::av_qp_mapping_bytes - object_header,
+     [](const Profile& p) { return p.dynamic; }, create_mapping, nullptr, destroy_mapping},
+    {prm::cmd::object_dek, sizeof(prm::DekObject),
+     [](const Profile& p) { return p.crypto_tweak != CryptoTweak::none; }, create_dek, query_dek,
+     destroy_dek},
+};
+
+// Null: the adapter has no such objects.
+const ObjectType* type_of(const Hca& s, In in) {
+  const uint16_t type = read<prm::CmdInHdr>(in).op_mod.host();
+  const auto* t = std::find_if(std::begin(types), std::end(types),
+                               [=](const ObjectType& row) { return row.type == type; });
+  return t != std::end(types) && t->has(s.config.profile) ? t : nullptr;
+}
+
+}  // namespace
+
+Answer create_object(Hca& s, In in, Out out) {
+  const ObjectType* t = type_of(s, in);
+  if (t == nullptr) return {Status::bad_param, Refusal::object_type};
+  if (in.size() < object_header + t->bytes) return {Status::bad_input_len, Refusal::input_length};
+  return t->create(s, in, out);
+}
+
+Answer query_object(Hca& s, In in, Out out) {
+  const ObjectType* t = type_of(s, in);
+  if (t == nullptr || t->query == nullptr) return {Status::bad_param, Refusal::object_type};
+  if (out.size() < object_header + t->bytes)
+    return {Status::bad_output_len, Refusal::output_length};
+  return t->query(s, number_of(in), out);
+}
+
+Answer destroy_object(Hca& s, In in, Out) {
+  const ObjectType* t = type_of(s, in);
+  if (t == nullptr) return {Status::bad_param, Refusal::object_type};
+  return t->destroy(s, number_of(in));
+}
+
+}  // namespace kilim::vhca::commands
