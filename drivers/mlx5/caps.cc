@@ -43,6 +43,10 @@ void read_umr(const HcaCap& group, device::Caps& caps) {
   caps.inline_receive = get(prm::hca_cap::sctr_data_cqe) != 0;
   caps.signatures =
       get(prm::hca_cap::sho) != 0 && get(prm::hca_cap::sigerr_domain_and_sig_type) != 0;
+  caps.big_endian_tweak = get(prm::hca_cap::aes_xts_multi_block_be_tweak) != 0;
+  caps.encryption =
+      get(prm::hca_cap::crypto) != 0 &&
+      (caps.big_endian_tweak || get(prm::hca_cap::aes_xts_single_block_le_tweak) != 0);
   caps.signature_crc32c = caps.signatures && get(prm::hca_cap::sig_crc32c) != 0;
   caps.signature_crc64 = caps.signatures && get(prm::hca_cap::sig_crc64_xp10) != 0;
   caps.signature_4048 = caps.signatures && get(prm::hca_cap::sig_block_4048) != 0;

@@ -6,6 +6,7 @@
 #include "kilim/base/units.hh"
 #include "kilim/prm/bsf_seg.hh"
 #include "kilim/prm/cmd.hh"
+#include "kilim/prm/crypto_seg.hh"
 #include "kilim/prm/mkc.hh"
 #include "kilim/prm/umr_seg.hh"
 
@@ -25,10 +26,12 @@ prm::CreateMkeyIn create_command(const mr::MkeyRequest& request, uint32_t pdn) {
   in.mkc.flags_pd =
       be32{prm::mkc::pd::at(pdn) | prm::mkc::en_rinval::at(request.remote_invalidate ? 1 : 0)};
   in.mkc.translations_octword_size = be32{round_up(request.max_entries, 4)};
-  if (request.sign) {
+  if (request.sign || request.encrypt) {
     in.mkc.flags_pd |= be32{prm::mkc::bsf_en::at(1)};
-    in.mkc.bsf_octword_size = be32{prm::bsf::octowords};
+    in.mkc.bsf_octword_size = be32{(request.sign ? prm::bsf::octowords : 0) +
+                                   (request.encrypt ? prm::crypto::octowords : 0)};
   }
+  in.mkc.crypto = be32{prm::mkc::crypto_en::at(request.encrypt ? 1 : 0)};
   if (fixed) in.mkc.log_page_size = be32{prm::mkc::log_entity_size::at(request.log_entity_bytes)};
   return in;
 }

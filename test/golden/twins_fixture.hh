@@ -21,7 +21,7 @@ struct Twins {
   std::unique_ptr<queue::Sq> sq;
   uint32_t first = 0;  // block of the next WQE, the same on both
 
-  explicit Twins(const char* name) : device(name) {
+  explicit Twins(const char* name, const char* profile = "cx6dx") : device(name, profile) {
     if (!device.ok()) return;
     theirs = std::make_unique<GoldenQp>(device, IBV_QPT_RC);
     ours = std::make_unique<GoldenQp>(device, IBV_QPT_RC);

@@ -56,6 +56,7 @@ constexpr Row rows[] = {
     {Refusal::long_message, "the message is longer than the device sends", Numbers::both, "bytes"},
     {Refusal::many_pieces, "the request has too many pieces", Numbers::both, "pieces"},
     {Refusal::bad_header, "a header in the WQE has at least 14 bytes, and payload behind it where it is segmented", Numbers::both, "bytes"},
+    {Refusal::raw_crypto, "signatures in both domains need signing before what is sent is encrypted, or after it is decrypted", Numbers::none, ""},
 };
 // clang-format on
 
@@ -64,7 +65,7 @@ constexpr bool complete() {
   uint32_t i = 0;
   for (const Row& row : rows)
     if (row.why != static_cast<Refusal>(i++)) return false;
-  return i == static_cast<uint32_t>(Refusal::bad_header) + 1;
+  return i == static_cast<uint32_t>(Refusal::raw_crypto) + 1;
 }
 static_assert(complete());
 

@@ -51,6 +51,7 @@ enum class Refusal : uint8_t {
   long_message,     // asked: bytes, all ones where more; limit: the longest that the queue takes
   many_pieces,      // asked: pieces; limit: what a WQE of this opcode or queue takes
   bad_header,       // asked: bytes of a frame's start in the WQE; limit: the most
+  raw_crypto,       // this order of encryption does not go with signatures in both domains
 };
 
 struct [[nodiscard]] Outcome {

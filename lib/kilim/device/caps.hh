@@ -54,6 +54,8 @@ struct Caps {
   bool umr_entity_size = false;                     // a UMR may change the size of fixed entries
   bool umr_atomic = false;                          // a UMR may change the right to atomics
   bool umr_extended_offset = false;                 // translation offsets beyond 16 bits
+  bool encryption = false;                          // mkeys whose bytes are encrypted
+  bool big_endian_tweak = false;                    // umr::CryptoRule::big_endian_tweak
   bool signatures = false;                          // mkeys whose blocks carry signatures
   bool signature_crc32c = false;                    // CRC-32C signatures
   bool signature_crc64 = false;                     // CRC-64 XP10 signatures

@@ -23,6 +23,7 @@ struct MkeyRequest {
   EntryKind kind = EntryKind::klm;
   uint8_t log_entity_bytes = 0;    // KSM: log2 of an entry's bytes, 12 to 31
   bool sign = false;               // its blocks may be signed (umr/signature.hh)
+  bool encrypt = false;            // its bytes are encrypted (umr/crypto.hh)
   bool remote_invalidate = false;  // a peer's SEND_WITH_INV may invalidate the key
 };
 

@@ -2,6 +2,7 @@
 // Instantiates the whole inline API of this room, so that the undefined symbols of this object can
 // be checked: no heap, lock, log, throw, virtual or system call. Never run.
 #include "kilim/base/outcome.hh"
+#include "kilim/umr/crypto.hh"
 #include "kilim/umr/fence.hh"
 #include "kilim/umr/fixed.hh"
 #include "kilim/umr/klm_list.hh"
@@ -123,6 +124,16 @@ Outcome sign(queue::WqeCursor& c, const ListRequest& r, const View& v, SignedKey
   const SignRule rule{.memory = {.kind = SignKind::crc32c}};
   if (sign_error(seen, rule).key == key.memory_psv) key.note_error();
   return umr_signed(c, r, v, {rule, key}, {});
+}
+
+Outcome encrypt(queue::WqeCursor& c, const ListRequest& r, const View& v,
+                const CryptoRule& rule) noexcept {
+  return crypto_bsf_of(rule, false).dek.host() != 0 ? umr_crypto(c, r, v, rule, {}) : Outcome{};
+}
+
+Outcome sign_and_encrypt(queue::WqeCursor& c, const ListRequest& r, const View& v, const Signing& s,
+                         const CryptoRule& rule) noexcept {
+  return umr_signed_crypto(c, r, v, s, rule, {});
 }
 
 uint8_t track(FenceTrack& track, queue::WqeCursor& c, const MkeyHistory& key) noexcept {
