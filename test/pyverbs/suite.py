@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 
+import crypto_info
 import work
 
 MODULE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "module.py")
@@ -77,7 +78,8 @@ def suite_ids(folder):
 
 def environment(folder, own=None):
     """For the suite's files in `folder`; devices of other runs are not met in the folder `own`."""
-    more = {"PYTHONPATH": folder + ":" + folder + "/tests", "PYTHONDONTWRITEBYTECODE": "1"}
+    more = {"PYTHONPATH": folder + ":" + folder + "/tests", "PYTHONDONTWRITEBYTECODE": "1",
+            "MLX5_CRYPTO_TEST_INFO": os.path.join(folder, "crypto.json")}
     return dict(os.environ, **more, **({"XDG_RUNTIME_DIR": own} if own else {}))
 
 
@@ -187,6 +189,7 @@ def options(words):
 def main(words):
     args = options(words)
     rows = read_manifest(args.manifest)
+    crypto_info.main(os.path.join(args.files, "crypto.json"))
     different = suite_ids(args.files) ^ {r.test for r in rows}
     for test in sorted(different):
         print(f"{test}: either not in the suite or not in the manifest")
