@@ -55,6 +55,8 @@ struct Counts {
   uint64_t sent = 0, retries = 0, refused = 0, lost = 0;
 };
 
+struct AgentState;
+
 class Agent {
  public:
   Agent(const Config&, Port&);
@@ -77,7 +79,8 @@ class Agent {
   Status accept(CommId, const AcceptRequest&, uint64_t now) noexcept;
   // Sends RTU (ib_send_cm_rtu()): the id is established.
   Status establish(CommId, std::span<const std::byte> private_data, uint64_t now) noexcept;
-  // The queue pair has got a message before the RTU came (ib_cm_notify() of COMM_EST).
+  // The queue pair has got a message before the RTU came (ib_cm_notify() of COMM_EST): the id is
+  // established, without an event. EISCONN: it was.
   Status note_established(CommId, uint64_t now) noexcept;
   // An empty `private_data` is all zeroes on the wire, here and below.
   Status reject(CommId, Reason, std::span<const std::byte> info,
@@ -100,8 +103,7 @@ class Agent {
   [[nodiscard]] Result<QpValues> qp_values(CommId, QpStep) const noexcept;
 
   // A datagram that came to queue pair 1. `route` leads back to its sender.
-  void handle(const Route& route, uint32_t source_qpn, std::span<const std::byte> mad,
-              uint64_t now) noexcept;
+  void handle(const Route& route, std::span<const std::byte> mad, uint64_t now) noexcept;
   // Sends what waits, delivers what goes to the own port, lets timers run out. Not 0: it did
   // something.
   std::size_t tick(uint64_t now) noexcept;
@@ -110,10 +112,11 @@ class Agent {
 
   [[nodiscard]] const Counts& counts() const noexcept;
   [[nodiscard]] uint32_t ids() const noexcept;  // in use, those in time wait too
+  // EINVAL: no such id.
+  [[nodiscard]] Result<State> state(CommId) const noexcept;
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  std::unique_ptr<AgentState> state_;
 };
 
 }  // namespace kilim::vhca::cm

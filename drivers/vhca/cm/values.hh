@@ -17,7 +17,8 @@
 namespace kilim::vhca::cm {
 
 // The local communication id: what IBTA 12.9.1 gives each end of a connection, or the request id of
-// a SIDR exchange (12.11). 0: none. Given again only after 2^12 others of its place in the table.
+// a SIDR exchange (12.11). 0: none. An id's place in the table is
+// given again last, and under another number.
 using CommId = Ident<struct CommIdTag, uint32_t>;
 
 // The port spaces of the RDMA IP CM service (IBTA annex A11; rdma_cma.h, enum rdma_ucm_port_space).
@@ -133,6 +134,7 @@ enum class Reason : uint16_t {
   invalid_traffic_class = 15,
   invalid_hop_limit = 16,
   invalid_packet_rate = 17,
+  invalid_alternate_gid = 18,
   invalid_mtu = 26,
   insufficient_responder_resources = 27,
   consumer_defined = 28,
@@ -223,7 +225,28 @@ enum class Answer : uint8_t {
   // No room for it: forgotten without a word, so that a copy of it may find room (cm.c,
   // cm_process_work() of -ENOMEM).
   forgotten,
-  refused,  // REJ with Reason::consumer_defined, or SIDR_REP with SidrStatus::reject
+  // REJ with Reason::consumer_defined. Of a sidr_request, this and `forgotten`: SIDR_REP with
+  // SidrStatus::reject (cm.c, cm_destroy_id()).
+  refused,
+};
+
+// IBTA 12.9.5 and 12.9.7; the kernel's enum ib_cm_state. Listeners are no ids here.
+enum class State : uint8_t {
+  idle,
+  req_sent,
+  req_rcvd,
+  mra_req_sent,  // the next copy of the REQ is answered by an MRA
+  mra_req_rcvd,
+  rep_sent,
+  rep_rcvd,
+  mra_rep_sent,
+  mra_rep_rcvd,
+  established,
+  dreq_sent,
+  dreq_rcvd,
+  timewait,
+  sidr_req_sent,
+  sidr_req_rcvd,
 };
 
 // The state that a queue pair is to be brought to.

@@ -9,6 +9,7 @@
 #include "vhca/core/journal.hh"
 #include "vhca/ethernet/eth.hh"
 #include "vhca/exec/opcodes.hh"
+#include "vhca/hca/connections.hh"
 #include "vhca/hca/scheduler.hh"
 #include "vhca/memory/dma_guard.hh"
 #include "vhca/transport/roce_port.hh"

@@ -34,6 +34,7 @@
 
 namespace kilim::vhca {
 
+class Connections;
 class Wire;
 
 struct HcaConfig {
@@ -134,6 +135,8 @@ struct Hca : Engine {
   std::unique_ptr<Lint> lint;     // null: off
   std::vector<Cq*> moderated;     // whose events may wait for a time
   std::vector<EventSink*> sinks;  // see add_sink()
+  // Of the ports; null: nobody has asked for it (hca/connections.hh).
+  std::unique_ptr<Connections> connections;
 
  private:
   explicit Hca(HcaConfig);

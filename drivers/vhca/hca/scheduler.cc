@@ -8,6 +8,7 @@
 
 #include "vhca/core/journal.hh"
 #include "vhca/exec/send_queue.hh"
+#include "vhca/hca/connections.hh"
 #include "vhca/hca/doorbells.hh"
 #include "vhca/hca/fatal.hh"
 #include "vhca/hca/ports.hh"
@@ -71,7 +72,7 @@ std::size_t flush_errors(Hca& h, std::size_t budget) noexcept {
 bool looks_again(const Hca& h) noexcept {
   return !h.config.wires.empty() || h.lint != nullptr || h.paging.any() || h.paging.waiting() ||
          !h.ready.empty() || !h.waiting.empty() || !h.moderated.empty() ||
-         !h.context.in_error.empty();
+         !h.context.in_error.empty() || h.connections != nullptr;
 }
 
 // Of a queue that ends while the wire is full: how long it waits, and between two looks.
@@ -128,9 +129,12 @@ std::size_t run_engine(Hca& h, std::size_t budget) noexcept {
   if (wired) {
     roce_flush(h.roce, false);  // requests first: frames that come in may take a while
     done += poll_ports(h, budget);
+    if (h.connections) done += h.connections->tick();
     roce_timers(h.roce);  // behind the frames: an answer that has come is not late
     if (!h.context.dead) done += roce_answer(h.roce);
     roce_flush(h.roce, true);
+  } else if (h.connections) {
+    done += h.connections->tick();
   }
   close_blocks(h.context);
   h.lock.rest(!records_left && !looks_again(h));
@@ -141,6 +145,7 @@ std::size_t run_engine(Hca& h, std::size_t budget) noexcept {
 uint64_t next_deadline(const Hca& h) noexcept {
   if (!h.ready.empty() || h.paging.waiting()) return 0;
   uint64_t deadline = roce_deadline(h.roce);
+  if (h.connections) deadline = std::min(deadline, h.connections->deadline());
   for (const Cq* cq : h.moderated) deadline = std::min(deadline, event_deadline(*cq));
   for (const Qp* qp : h.waiting) deadline = std::min(deadline, qp->retry_at_ns);
   for (const Qp* qp = h.context.in_error.front(); qp != nullptr; qp = ErrorList::after(*qp)) {

@@ -10,6 +10,7 @@
 #include "kilim/prm/av_seg.hh"
 #include "vhca/core/address.hh"
 #include "vhca/core/journal.hh"
+#include "vhca/transport/gsi.hh"
 #include "vhca/transport/responder_checks.hh"
 #include "vhca/transport/roce_port.hh"
 #include "vhca/wq/cqe_writer.hh"
@@ -211,7 +212,7 @@ Verdict send(RoceLink& link, Qp& qp, const SendWqe& wqe) noexcept {
 
 }  // namespace
 
-bool handle_datagram(RoceLink& link, const RocePacket& p) noexcept {
+bool handle_datagram(RoceLink& link, uint32_t port, const RocePacket& p) noexcept {
   const std::byte* ip = p.ip.data();
   Segment content[] = {
       {reinterpret_cast<uint64_t>(ip), sizeof(prm::GrhSeg), 0, true},
@@ -229,7 +230,8 @@ bool handle_datagram(RoceLink& link, const RocePacket& p) noexcept {
              0};
   if (is_group(p.dgid)) return p.dest_qpn == any_group_member && deliver_to_group(link, p.dgid, d);
   Qp* qp = link.qps->at(p.dest_qpn);
-  if (qp == nullptr || qp->type != QpType::ud) return false;
+  if (qp == nullptr || qp->type != QpType::ud)
+    return p.dest_qpn == gsi_qpn && handle_gsi(link, port, p);
   deliver(*link.context, *qp, d);
   return true;
 }

@@ -12,7 +12,7 @@ namespace kilim::vhca {
 // What nobody takes is lost without a word: the sender's completion says that it was sent.
 Verdict exec_datagram(RoceLink&, Qp&, const SendWqe&) noexcept;
 
-// A datagram from the wire; false: no queue has that number, or nobody is in that group.
-bool handle_datagram(RoceLink&, const RocePacket&) noexcept;
+// A datagram from the wire of a port; false: no queue has that number, or nobody is in that group.
+bool handle_datagram(RoceLink&, uint32_t port, const RocePacket&) noexcept;
 
 }  // namespace kilim::vhca

@@ -21,6 +21,8 @@
 
 namespace kilim::vhca {
 
+class GsiClient;  // transport/gsi.hh
+
 // The frame that a destroyed queue leaves to be sent.
 struct LastAck {
   Wire* wire = nullptr;
@@ -38,6 +40,8 @@ struct RoceLink {
   Verdict (*execute)(void* engine, Qp&, const SendWqe&) noexcept = nullptr;
   void* engine = nullptr;
   std::vector<Wire*> wires;  // by port; null: nothing is plugged in
+  std::vector<GsiClient*> gsi;  // of queue pair 1, by port; null: nobody
+  uint32_t gsi_psn = 0;         // of its next datagram
   Mac mac{};
   std::vector<Gid> gids;  // of the port, by index
   QpList<&Qp::timed> timed;

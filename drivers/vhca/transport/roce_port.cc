@@ -47,8 +47,8 @@ bool hears(const Qp& qp, const RocePacket& p) noexcept {
 }
 
 // False: no queue for it.
-bool handle_packet(RoceLink& link, const RocePacket& p) noexcept {
-  if (p.service == roce::Service::ud) return handle_datagram(link, p);
+bool handle_packet(RoceLink& link, uint32_t port, const RocePacket& p) noexcept {
+  if (p.service == roce::Service::ud) return handle_datagram(link, port, p);
   Qp* qp = link.qps->at(p.dest_qpn);
   if (qp != nullptr && qp->type == QpType::dct) {
     if (p.service != roce::Service::dc || qp->connections.empty()) return false;
@@ -132,9 +132,9 @@ bool roce_handle_frame(RoceLink& link, uint32_t port, std::span<const std::byte>
   RocePacket p;
   RoceParse parsed = parse_roce(frame, p);
   if (parsed == RoceParse::not_roce) return false;
-  if (group) return parsed == RoceParse::ok && handle_packet(link, p);
+  if (group) return parsed == RoceParse::ok && handle_packet(link, port, p);
   bool bad = parsed == RoceParse::bad;
-  if (bad || !handle_packet(link, p))
+  if (bad || !handle_packet(link, port, p))
     link.context->journal->frame_drop(port, static_cast<uint32_t>(frame.size()),
                                       bad ? "a malformed RoCE packet" : "no queue for it");
   return true;

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// An agent's port: its datagrams out and in, its GIDs. Adapter's lock held.
+#include "vhca/hca/connections.hh"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "vhca/core/address.hh"
+#include "vhca/hca/ports.hh"
+#include "vhca/transport/gsi.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+constexpr uint8_t ack_delay = 16;  // as ibv_query_device() says (uverbs/query_device.cc)
+
+cm::Config config_of(const Hca& h, uint32_t port) {
+  cm::Config c;
+  c.ca_guid = guid_of(h.config.node == Mac{} ? h.config.mac : h.config.node);
+  port_gid(h.addresses, 0, c.gid);
+  c.seed = h.config.seed * 64 + port;
+  c.ack_delay = ack_delay;
+  return c;
+}
+
+}  // namespace
+
+class Connections::PortAgent : cm::Port, GsiClient {
+ public:
+  PortAgent(Hca& h, uint32_t port) : hca_(h), port_(port), agent_(config_of(h, port), *this) {
+    set_gsi_client(hca_.roce, port_, this);
+  }
+  ~PortAgent() override { set_gsi_client(hca_.roce, port_, nullptr); }
+  PortAgent(const PortAgent&) = delete;
+  PortAgent& operator=(const PortAgent&) = delete;
+
+  cm::Agent& agent() noexcept { return agent_; }
+
+ private:
+  bool send(const cm::Route& r, std::span<const std::byte> mad) noexcept override {
+    RocePath path;
+    path.src = hca_.roce.mac;
+    path.dst = r.dmac;
+    path.sgid = r.sgid;
+    path.dgid = r.dgid;
+    path.traffic_class = r.traffic_class;
+    path.hop_limit = std::max<uint8_t>(r.hop_limit, 1);
+    path.flow_label = r.flow_label;
+    path.src_port = source_port(gsi_qpn, gsi_qpn);
+    return send_gsi(hca_.roce, port_, path, mad);
+  }
+  [[nodiscard]] bool owns(const Gid& gid) const noexcept override {
+    return is_own_gid(hca_.addresses, gid);
+  }
+  void receive(const RocePacket& p) noexcept override {
+    cm::Route back;
+    back.sgid = p.dgid;
+    back.dgid = p.sgid;
+    back.dmac = p.smac;
+    agent_.handle(back, p.payload, hca_.context.now_ns);
+  }
+
+  Hca& hca_;
+  uint32_t port_;
+  cm::Agent agent_;
+};
+
+Connections::Connections(Hca& h) : hca_(h), ports_(port_count(h)) {}
+Connections::~Connections() = default;
+
+cm::Agent& Connections::agent(uint32_t port) {
+  std::unique_ptr<PortAgent>& p = ports_[port - 1];
+  if (!p) p = std::make_unique<PortAgent>(hca_, port);
+  return p->agent();
+}
+
+std::size_t Connections::tick() noexcept {
+  if (hca_.context.dead) return 0;
+  std::size_t done = 0;
+  for (const std::unique_ptr<PortAgent>& p : ports_) {
+    if (p) done += p->agent().tick(hca_.context.now_ns);
+  }
+  return done;
+}
+
+uint64_t Connections::deadline() const noexcept {
+  uint64_t deadline = ~uint64_t{0};
+  if (hca_.context.dead) return deadline;
+  for (const std::unique_ptr<PortAgent>& p : ports_) {
+    if (p) deadline = std::min(deadline, p->agent().deadline());
+  }
+  return deadline;
+}
+
+Result<cm::Agent*> connection_agent(Hca& h, uint32_t port) {
+  if (!has_port(h, port)) return Error{ENODEV, "no such port"};
+  if (h.addresses.lid != 0) return Error{EOPNOTSUPP, "the port is an InfiniBand one"};
+  if (!h.connections) {
+    h.connections = std::make_unique<Connections>(h);
+    h.lock.rest(false);
+  }
+  return &h.connections->agent(port);
+}
+
+}  // namespace kilim::vhca
