@@ -74,7 +74,7 @@ void take_and_report(AgentState& a, Connection* c, Input input, const Event& e,
     return;
   }
   take_row(a, *c, *row, now);
-  if (row->say != Say::again) (void)report(*c, e);
+  if (row->to != row->from) (void)report(*c, e);
 }
 
 Event blank(const AgentState& a, const Connection* c, EventKind kind) noexcept {

@@ -56,7 +56,6 @@ void say(AgentState& a, Connection& c, const Row& row, uint64_t now) noexcept {
     case Say::nothing:
       return;
     case Say::again:
-      a.counts.duplicates++;
       break;
     case Say::rej_timeout:  // the GUID tells whose request it was: the peer knows no id of it
       no.reason = Reason::timeout;
@@ -132,6 +131,7 @@ void post(AgentState& a, const Connection& c, uint64_t now) noexcept {
 }
 
 void take_row(AgentState& a, Connection& c, const Row& row, uint64_t now) noexcept {
+  if (row.from == row.to) a.counts.duplicates++;
   say(a, c, row, now);
   c.state = row.to;
   // Copies of the peer's DREQ are answered from time wait.

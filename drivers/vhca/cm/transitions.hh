@@ -132,6 +132,8 @@ inline constexpr Row rows[] = {
     {State::established,  Input::got_dreq,  State::dreq_rcvd, Timer::stop, Say::nothing, "cm_dreq_handler"},
     {State::dreq_sent,    Input::got_dreq,  State::dreq_rcvd, Timer::stop, Say::nothing, "cm_dreq_handler"},
     {State::timewait,     Input::got_dreq,  State::timewait,  Timer::keep, Say::again,   "cm_dreq_handler, IB_CM_TIMEWAIT"},
+    // The kernel answers only when the id is destroyed: until then its peer asks in vain.
+    {State::idle,         Input::got_dreq,  State::idle,      Timer::keep, Say::drep,    "cm_issue_drep"},
     {State::dreq_sent,    Input::got_drep,  State::timewait,  Timer::wait, Say::nothing, "cm_drep_handler"},
     {State::dreq_rcvd,    Input::got_drep,  State::timewait,  Timer::wait, Say::nothing, "cm_drep_handler"},
     {State::sidr_req_sent, Input::got_sidr_rep, State::idle,  Timer::stop, Say::nothing, "cm_sidr_rep_handler"},

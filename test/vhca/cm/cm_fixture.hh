@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Two connection managers and a network between them that loses, doubles and turns round what it is
+// told to, in a time of its own. Owner: one test case, one thread.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "vhca/cm/agent.hh"
+#include "vhca/cm/mad.hh"
+#include "vhca/cm/messages.hh"
+
+namespace kilim::vhca::test {
+
+using namespace cm;
+
+inline constexpr uint64_t second = 1'000'000'000;
+inline constexpr uint64_t service = service_id_of(PortSpace::tcp, 7471);
+
+inline Gid gid_of(uint8_t host) {
+  return {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0xff, 0xfe, 0, 0, host};
+}
+inline Mac mac_of_host(uint8_t host) {
+  return {0, 0, 0, 0, 0, host};
+}
+inline std::span<const std::byte> bytes_of(const char* text) {
+  return std::as_bytes(std::span(text, std::char_traits<char>::length(text)));
+}
+// Of what a case takes for granted.
+inline void must(const Status& s) {
+  if (!s.ok()) std::abort();
+}
+// An enumerator, or none, as a number that a failure shows.
+template <typename E>
+int number_of(std::optional<E> e) {
+  return e ? static_cast<int>(*e) : -1;
+}
+template <typename E>
+requires std::is_enum_v<E>
+int number_of(E e) {
+  return static_cast<int>(e);
+}
+inline Attribute attribute_of(const Mad& m) {
+  return static_cast<Attribute>(message_of<MadHeader>(m).attribute.host());
+}
+
+struct Flying {
+  uint8_t from;
+  Route route;
+  Mad mad;
+};
+
+class Net;
+
+// A port, its agent and whoever uses that.
+class Host : public Port, public Observer {
+ public:
+  Host(Net& net, uint8_t own, uint32_t most_ids)
+      : number(own), net_(net), agent(config_of(own, most_ids), *this) {}
+  static Config config_of(uint8_t own, uint32_t most_ids) {
+    Config c;
+    c.ca_guid = 0x0200'00ff'fe00'0000u + own;
+    c.gid = gid_of(own);
+    c.seed = own;
+    c.ack_delay = 16;
+    c.most_ids = most_ids;
+    return c;
+  }
+  bool send(const Route& route, std::span<const std::byte> mad) noexcept override;
+  [[nodiscard]] bool owns(const Gid& gid) const noexcept override { return gid == gid_of(number); }
+  Answer on_event(const Event& e) noexcept override {
+    events.push_back(e);
+    return hook ? hook(e) : answer;
+  }
+  // The last event of that id; nothing: none.
+  [[nodiscard]] std::optional<EventKind> last(CommId id) const {
+    for (auto e = events.rbegin(); e != events.rend(); ++e) {
+      if (e->id == id) return e->kind;
+    }
+    return std::nullopt;
+  }
+  [[nodiscard]] std::size_t count(EventKind kind) const {
+    return static_cast<std::size_t>(std::count_if(events.begin(), events.end(),
+                                                  [&](const Event& e) { return e.kind == kind; }));
+  }
+  [[nodiscard]] std::optional<State> state(CommId id) const {
+    const Result<State> s = agent.state(id);
+    return s.ok() ? std::optional(*s) : std::nullopt;
+  }
+
+  uint8_t number;
+  std::vector<Event> events;
+  Answer answer = Answer::taken;
+  std::function<Answer(const Event&)> hook;
+  bool full = false;  // the wire takes nothing
+
+ private:
+  Net& net_;
+
+ public:
+  Agent agent;
+};
+
+class Net {
+ public:
+  explicit Net(uint32_t most_ids = 64) : left(*this, 1, most_ids), right(*this, 2, most_ids) {}
+
+  [[nodiscard]] Host& host(uint8_t which) { return which == 1 ? left : right; }
+  [[nodiscard]] Route to(uint8_t number) const {
+    Route r;
+    r.sgid = gid_of(static_cast<uint8_t>(3 - number));
+    r.dgid = gid_of(number);
+    r.dmac = mac_of_host(number);
+    return r;
+  }
+  // A message comes to the host, whoever sent it.
+  void inject(Host& h, const Mad& mad) {
+    Route back = to(static_cast<uint8_t>(3 - h.number));
+    h.agent.handle(back, mad, now);
+  }
+  void deliver_one() {
+    const Flying f = air.front();
+    air.pop_front();
+    inject(host(static_cast<uint8_t>(3 - f.from)), f.mad);
+  }
+  // Whatever moves without time.
+  void settle() {
+    for (;;) {
+      while (!air.empty()) deliver_one();
+      const std::size_t did = left.agent.tick(now) + right.agent.tick(now);
+      if (did == 0 && air.empty()) return;
+    }
+  }
+  // On to the next timer; false: none until then.
+  bool step(uint64_t until) {
+    settle();
+    const uint64_t next = std::min(left.agent.deadline(), right.agent.deadline());
+    if (next > until) {
+      now = until;
+      return false;
+    }
+    now = std::max(now, next);
+    settle();
+    return true;
+  }
+  void run_for(uint64_t ns) {
+    const uint64_t until = now + ns;
+    while (step(until)) {
+    }
+  }
+  [[nodiscard]] std::size_t sent(Attribute a) const {
+    return static_cast<std::size_t>(std::count_if(
+        log.begin(), log.end(), [&](const Flying& f) { return attribute_of(f.mad) == a; }));
+  }
+  // The last message that either sent.
+  [[nodiscard]] const Mad& last() const { return log.back().mad; }
+
+  uint64_t now = 1000 * second;
+  std::deque<Flying> air;   // under way
+  std::vector<Flying> log;  // all that was sent, what got lost too
+  // How many copies of a message arrive; the first is number 0. Absent: one.
+  std::function<int(const Flying&, std::size_t number)> fate;
+  Host left, right;
+};
+
+inline bool Host::send(const Route& route, std::span<const std::byte> mad) noexcept {
+  if (full) return false;
+  Flying f{number, route, {}};
+  std::copy(mad.begin(), mad.end(), f.mad.begin());
+  const int copies = net_.fate ? net_.fate(f, net_.log.size()) : 1;
+  net_.log.push_back(f);
+  for (int i = 0; i < copies; i++) net_.air.push_back(f);
+  return true;
+}
+
+inline ConnectRequest request_to(const Net& net, uint8_t number = 2) {
+  ConnectRequest r;
+  r.service_id = service;
+  r.route = net.to(number);
+  r.qpn = 0x111;
+  r.starting_psn = 0xabcdef;
+  r.responder_resources = 4;
+  r.initiator_depth = 7;
+  r.retry_count = 5;
+  r.rnr_retry_count = 6;
+  r.max_cm_retries = 3;
+  return r;
+}
+inline AcceptRequest acceptance() {
+  AcceptRequest r;
+  r.qpn = 0x222;
+  r.starting_psn = 0x123456;
+  r.responder_resources = 3;
+  r.initiator_depth = 2;
+  return r;
+}
+
+}  // namespace kilim::vhca::test
