@@ -39,7 +39,7 @@ struct RoceLink {
   // Executes a WQE that asks nothing of the peer, as the queue's own side does elsewhere.
   Verdict (*execute)(void* engine, Qp&, const SendWqe&) noexcept = nullptr;
   void* engine = nullptr;
-  std::vector<Wire*> wires;  // by port; null: nothing is plugged in
+  std::vector<Wire*> wires;     // by port; null: nothing is plugged in
   std::vector<GsiClient*> gsi;  // of queue pair 1, by port; null: nobody
   uint32_t gsi_psn = 0;         // of its next datagram
   Mac mac{};

@@ -12,6 +12,7 @@ namespace kilim::vhca::test {
 
 std::span<const kilim::test::Case> transition_cases();
 std::span<const kilim::test::Case> message_cases();
+std::span<const kilim::test::Case> timing_cases();
 std::span<const kilim::test::Case> handshake_cases();
 std::span<const kilim::test::Case> hostile_cases();
 

@@ -7,5 +7,7 @@
 int main(int argc, char** argv) {
   using namespace kilim::vhca::test;
   return kilim::test::run_tables(
-      "cm", {message_cases(), transition_cases(), handshake_cases(), hostile_cases()}, argc, argv);
+      "cm",
+      {message_cases(), transition_cases(), timing_cases(), handshake_cases(), hostile_cases()},
+      argc, argv);
 }

@@ -359,57 +359,6 @@ void private_data_goes_along_with_every_step() {
   CU_ASSERT(says(c.net.left.events[1], "so long"));
 }
 
-// Two hundred ids whose patience ends at different times, some of which are destroyed before.
-void timers_run_out_in_their_order() {
-  Net net(256);
-  std::mt19937 rng(3);
-  net.fate = [](const Flying&, std::size_t) { return 0; };
-  std::vector<CommId> ids;
-  std::vector<uint64_t> ends(200);
-  for (uint32_t i = 0; i < ends.size(); i++) {
-    ResolveRequest r;
-    r.service_id = service;
-    r.route = net.to(2);
-    r.max_cm_retries = 0;
-    r.timeout_ms = static_cast<uint32_t>(1 + rng() % 1000);
-    ends[i] = net.now + uint64_t{r.timeout_ms} * 1'000'000;
-    ids.push_back(*net.left.agent.resolve(r, net.left, i, net.now));
-  }
-  std::vector<bool> gone(ends.size());
-  for (std::size_t i = 0; i < ends.size(); i += 3) {
-    net.left.agent.destroy(ids[i], net.now);
-    gone[i] = true;
-  }
-  std::size_t wrong = 0;
-  net.left.hook = [&](const Event& e) {
-    wrong += ends[e.cookie] != net.now || gone[e.cookie] ? 1 : 0;
-    gone[e.cookie] = true;
-    return Answer::taken;
-  };
-  net.run_for(2 * second);
-  EQUAL(wrong, 0);
-  EQUAL(net.left.events.size(), 133);
-  EQUAL(net.left.agent.deadline(), UINT64_MAX);
-}
-
-// What waits in the outbox leaves before what comes later, whatever each is for.
-void messages_leave_in_their_order() {
-  Net net;
-  net.left.full = true;
-  for (uint32_t qpn = 1; qpn <= 5; qpn++) {
-    ConnectRequest r = request_to(net);
-    r.qpn = qpn;
-    CU_ASSERT(net.left.agent.connect(r, net.left, qpn, net.now).ok());
-    net.left.full = false;
-  }
-  net.settle();
-  EQUAL_FATAL(net.log.size(), 10);  // and a REJ for each
-  uint32_t qpn = 1;
-  for (const Flying& f : net.log) {
-    if (f.from == 1) EQUAL(req::qpn::get(message_of<ReqMad>(f.mad)), qpn++);
-  }
-}
-
 constexpr Case all[] = {
     {"a connection takes five messages", a_connection_takes_five_messages},
     {"any message may be lost", any_message_may_be_lost},
@@ -426,8 +375,6 @@ constexpr Case all[] = {
      a_request_that_is_withdrawn_reaches_who_was_asked},
     {"a stale connection is ended and the new one refused",
      a_stale_connection_is_ended_and_the_new_one_refused},
-    {"timers run out in their order", timers_run_out_in_their_order},
-    {"messages leave in their order", messages_leave_in_their_order},
     {"a service is resolved for datagrams", a_unicast_service_is_resolved},
     {"private data goes along with every step", private_data_goes_along_with_every_step},
 };

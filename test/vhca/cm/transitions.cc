@@ -365,28 +365,6 @@ void every_state_meets_every_input() {
   }
 }
 
-// Retries are counted, and come at the times that REQ and REP agree on (ib_send_cm_req()).
-void a_request_without_answer_is_sent_again_and_given_up() {
-  Net net;
-  net.fate = [](const Flying&, std::size_t) { return 0; };
-  ConnectRequest r = request_to(net);
-  r.packet_life_time = 16;   // 256 ms
-  r.remote_cm_timeout = 18;  // 1024 ms
-  const CommId id = *net.left.agent.connect(r, net.left, 8, net.now);
-  const uint64_t begun = net.now;
-  const uint64_t period = 1'536'000'000;
-  EQUAL(net.left.agent.deadline(), begun + period);
-  net.run_for(4 * period - 1);
-  EQUAL(net.log.size(), 4);
-  EQUAL(net.left.events.size(), 0);
-  net.run_for(1);
-  EQUAL(net.log.size(), 4);
-  EQUAL(number_of(net.left.last(id)), number_of(EventKind::unreachable));
-  EQUAL(net.left.events[0].cookie, 8);
-  EQUAL(net.left.agent.counts().retries, 3);
-  for (const Flying& f : net.log) CU_ASSERT(f.mad == net.log[0].mad);
-}
-
 void time_wait_lasts_as_long_as_the_queue_pairs_ack_timeout() {
   Subject s;
   bring(s, timewait);
@@ -408,8 +386,6 @@ void an_mra_stretches_the_time_of_an_answer() {
 
 constexpr Case all[] = {
     {"every state meets every input", every_state_meets_every_input},
-    {"a request without answer is sent again and given up",
-     a_request_without_answer_is_sent_again_and_given_up},
     {"time wait lasts as long as the queue pair's ack timeout",
      time_wait_lasts_as_long_as_the_queue_pairs_ack_timeout},
     {"an MRA stretches the time of an answer", an_mra_stretches_the_time_of_an_answer},

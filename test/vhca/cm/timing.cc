@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Part of cm_ut. When messages leave: retries, many timers, a wire that was full.
+#include <random>
+
+#include "cm_cases.hh"
+
+using namespace kilim;
+using namespace kilim::vhca;
+using namespace kilim::vhca::test;
+using kilim::test::Case;
+
+namespace {
+
+// Retries are counted, and come at the times that REQ and REP agree on (ib_send_cm_req()).
+void a_request_without_answer_is_sent_again_and_given_up() {
+  Net net;
+  net.fate = [](const Flying&, std::size_t) { return 0; };
+  ConnectRequest r = request_to(net);
+  r.packet_life_time = 16;   // 256 ms
+  r.remote_cm_timeout = 18;  // 1024 ms
+  const CommId id = *net.left.agent.connect(r, net.left, 8, net.now);
+  const uint64_t begun = net.now;
+  const uint64_t period = 1'536'000'000;
+  EQUAL(net.left.agent.deadline(), begun + period);
+  net.run_for(4 * period - 1);
+  EQUAL(net.log.size(), 4);
+  EQUAL(net.left.events.size(), 0);
+  net.run_for(1);
+  EQUAL(net.log.size(), 4);
+  EQUAL(number_of(net.left.last(id)), number_of(EventKind::unreachable));
+  EQUAL(net.left.events[0].cookie, 8);
+  EQUAL(net.left.agent.counts().retries, 3);
+  for (const Flying& f : net.log) CU_ASSERT(f.mad == net.log[0].mad);
+}
+
+// Two hundred ids whose patience ends at different times, some of which are destroyed before.
+void timers_run_out_in_their_order() {
+  Net net(256);
+  std::mt19937 rng(3);
+  net.fate = [](const Flying&, std::size_t) { return 0; };
+  std::vector<CommId> ids;
+  std::vector<uint64_t> ends(200);
+  for (uint32_t i = 0; i < ends.size(); i++) {
+    ResolveRequest r;
+    r.service_id = service;
+    r.route = net.to(2);
+    r.max_cm_retries = 0;
+    r.timeout_ms = static_cast<uint32_t>(1 + rng() % 1000);
+    ends[i] = net.now + uint64_t{r.timeout_ms} * 1'000'000;
+    ids.push_back(*net.left.agent.resolve(r, net.left, i, net.now));
+  }
+  std::vector<bool> gone(ends.size());
+  for (std::size_t i = 0; i < ends.size(); i += 3) {
+    net.left.agent.destroy(ids[i], net.now);
+    gone[i] = true;
+  }
+  std::size_t wrong = 0;
+  net.left.hook = [&](const Event& e) {
+    wrong += ends[e.cookie] != net.now || gone[e.cookie] ? 1 : 0;
+    gone[e.cookie] = true;
+    return Answer::taken;
+  };
+  net.run_for(2 * second);
+  EQUAL(wrong, 0);
+  EQUAL(net.left.events.size(), 133);
+  EQUAL(net.left.agent.deadline(), UINT64_MAX);
+}
+
+// What waits in the outbox leaves before what comes later, whatever each is for.
+void messages_leave_in_their_order() {
+  Net net;
+  net.left.full = true;
+  for (uint32_t qpn = 1; qpn <= 5; qpn++) {
+    ConnectRequest r = request_to(net);
+    r.qpn = qpn;
+    CU_ASSERT(net.left.agent.connect(r, net.left, qpn, net.now).ok());
+    net.left.full = false;
+  }
+  net.settle();
+  EQUAL_FATAL(net.log.size(), 10);  // and a REJ for each
+  uint32_t qpn = 1;
+  for (const Flying& f : net.log) {
+    if (f.from == 1) EQUAL(req::qpn::get(message_of<ReqMad>(f.mad)), qpn++);
+  }
+}
+
+constexpr Case all[] = {
+    {"a request without answer is sent again and given up",
+     a_request_without_answer_is_sent_again_and_given_up},
+    {"timers run out in their order", timers_run_out_in_their_order},
+    {"messages leave in their order", messages_leave_in_their_order},
+};
+
+}  // namespace
+
+namespace kilim::vhca::test {
+std::span<const Case> timing_cases() {
+  return all;
+}
+}  // namespace kilim::vhca::test
