@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "vhca/core/order.hh"
+#include "vhca/core/port_ip.hh"
 #include "vhca/core/profile.hh"
 #include "vhca/lint/lint.hh"
 #include "vhca/wire/make.hh"
@@ -102,6 +103,11 @@ std::string set_mac(Options& o, const char* value) {
                 "an address of one station is needed, like 02:4b:4c:00:00:01");
 }
 
+std::string add_ip(Options& o, const char* value) {
+  o.launch.attach.ips.emplace_back(value);
+  return reason(vhca::parse_port_ip(value).has_value(),
+                "an IP address of one station, like 10.0.0.1/24 or fd00::1/64");
+}
 std::string set_gid(Options& o, const char* value) {
   o.launch.attach.gid = value;
   return reason(vhca::parse_gid(value).has_value(),
@@ -129,7 +135,7 @@ constexpr cli::Row<Options> rows[] = {
      "  tap:NAME           a TAP interface of this machine\n"
      "  udp:HOST:PORT:HOST:PORT  from our address to a neighbour's\n"
      "  dgram:OURS:THEIRS  two unix sockets, as a QEMU guest's network card\n"
-     "then, each a part of SPEC: +tee:FILE and\n"
+     "then, each a part of SPEC: +ip:ADDRESS, +tee:FILE and\n"
      "+fault:drop:0.01:dup:0.01:reorder:0.01:corrupt:0.01:seed:7\n"
      "without: unix:DIR with DIR 'kilim' under XDG_RUNTIME_DIR or, where\n"
      "that is not set, 'kilim-UID' under /tmp: all processes of the user\n"
@@ -139,6 +145,9 @@ constexpr cli::Row<Options> rows[] = {
     {0, "gid", "ADDRESS", set_gid,
      "GID 1 of the first device, an IPv6 address; the next ones' follow. On a\n"
      "unix: wire others find it. Without: GID 0 alone, of the port's address"},
+    {0, "ip", "ADDRESS", add_ip,
+     "of the first device's port, 10.0.0.1/24 or fd00::1/64; again for one\n"
+     "more; the next ones' follow. Behind +ip: in a SPEC for one device alone"},
     {0, "seed", "N", set_seed, "numbers of keys and queues, and addresses, follow from it (0)"},
     {0, "fault", "fatal@N", set_fault,
      "an adapter dies with the N-th send request that it takes up"},

@@ -16,9 +16,16 @@ bool port_gid(const Mac& mac, uint32_t index, Gid& gid) noexcept {
 }
 
 bool port_gid(const Addresses& own, uint32_t index, Gid& gid) noexcept {
-  if (index != 1) return port_gid(own.mac, index, gid);
-  gid = own.gid;  // all zero: not configured, so the table ends here
-  return gid != Gid{};
+  if (index == 0) return port_gid(own.mac, index, gid);
+  const bool named = own.gid != Gid{};
+  if (named && index == 1) {
+    gid = own.gid;
+    return true;
+  }
+  const uint32_t place = index - (named ? 2 : 1);
+  if (place >= own.ip_count) return false;
+  gid = own.ips[place];
+  return true;
 }
 
 bool is_own_gid(const Addresses& own, const Gid& gid) noexcept {

@@ -30,8 +30,11 @@ struct AttachConfig {
   std::vector<std::string> wires;  // wire specs, one a port; none: loopback only
   std::string
       mac;  // of port 1, "02:4b:4c:00:00:01"; empty: the wire's, else it follows from name and seed
-  std::string gid;    // entry 1 of port 1's GID table, an IPv6 address like "fd00::1"; empty: none
-  uint64_t seed = 0;  // of the MAC and of the numbers at which objects begin
+  std::string gid;  // entry 1 of port 1's GID table, an IPv6 address like "fd00::1"; empty: none
+  // IP addresses of port 1, "10.0.0.1/24" or "fd00::1/64", for the connection manager and the GID
+  // table; beside those that its wire or interface has.
+  std::vector<std::string> ips;
+  uint64_t seed = 0;    // of the MAC and of the numbers at which objects begin
   std::string journal;  // a file to which every event is written; empty: counts only
   Progress progress = Progress::poller;
   // "off", "warn" or "error", see lint/lint.hh; empty: what the environment's KILIM_VHCA_LINT says,

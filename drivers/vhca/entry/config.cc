@@ -11,6 +11,8 @@
 #include <arpa/inet.h>
 #include <sys/sysmacros.h>
 
+#include "vhca/entry/port_ips.hh"
+
 namespace kilim::vhca {
 namespace {
 
@@ -63,6 +65,11 @@ std::string join(const std::vector<std::string>& parts) {
 
 dev_t DeviceConfig::rdev() const noexcept {
   return makedev(verbs_major, first_uverbs_minor + number);
+}
+
+dev_t rdma_cm_rdev() noexcept {
+  constexpr unsigned misc_major = 10, minor_of_ours = 58;  // as the kernel gives dynamic ones
+  return makedev(misc_major, minor_of_ours);
 }
 
 bool name_is_valid(std::string_view name) noexcept {
@@ -129,6 +136,7 @@ DeviceConfig LaunchConfig::device(uint32_t k) const {
     char text[INET6_ADDRSTRLEN];
     config.attach.gid = ::inet_ntop(AF_INET6, gid->data(), text, sizeof(text));
   }
+  for (std::string& ip : config.attach.ips) ip = following_ip(ip, k);
   config.number = first_number + k;
   config.tree = tree;
   if (k < netdevs.size()) config.netdev = netdevs[k];
@@ -145,6 +153,7 @@ void put_in_environment(const LaunchConfig& config) {
   put("KILIM_VHCA_WIRES", join(config.attach.wires));
   put("KILIM_VHCA_MAC", config.attach.mac);
   put("KILIM_VHCA_GID", config.attach.gid);
+  put("KILIM_VHCA_IPS", join(config.attach.ips));
   put("KILIM_VHCA_SEED", std::to_string(config.attach.seed));
   put("KILIM_VHCA_FATAL", std::to_string(config.attach.fatal_at));
   put("KILIM_VHCA_JOURNAL", config.attach.journal);
@@ -164,6 +173,7 @@ LaunchConfig find_in_environment() {
   config.attach.wires = split(get("KILIM_VHCA_WIRES"));
   config.attach.mac = get("KILIM_VHCA_MAC");
   config.attach.gid = get("KILIM_VHCA_GID");
+  config.attach.ips = split(get("KILIM_VHCA_IPS"));
   config.attach.seed = get_number("KILIM_VHCA_SEED", 0);
   config.attach.fatal_at = get_number("KILIM_VHCA_FATAL", 0);
   config.attach.journal = get("KILIM_VHCA_JOURNAL");

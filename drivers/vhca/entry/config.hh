@@ -27,6 +27,9 @@ struct DeviceConfig {
   [[nodiscard]] dev_t rdev() const noexcept;
 };
 
+// Of /dev/infiniband/rdma_cm, a miscellaneous device.
+dev_t rdma_cm_rdev() noexcept;
+
 // A name that sysfs and libibverbs take: 1 to 32 of [A-Za-z0-9_.-], not beginning with '.'.
 bool name_is_valid(std::string_view name) noexcept;
 

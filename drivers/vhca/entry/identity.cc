@@ -12,6 +12,7 @@
 #include "kilim/base/fd.hh"
 #include "vhca/core/address.hh"
 #include "vhca/core/lock.hh"
+#include "vhca/entry/port_ips.hh"
 #include "vhca/entry/raw.hh"
 #include "vhca/hca/ports.hh"
 #include "vhca/wire/wire.hh"
@@ -52,6 +53,9 @@ Identity identity_of(const AttachConfig& config) {
   Addresses shape;
   shape.mac = mac_of(config);
   shape.gid = parse_gid(config.gid).value_or(Gid{});
+  for (const PortIp& ip : ips_of(config)) {
+    if (ip.address != shape.gid) shape.ips[shape.ip_count++] = ip.address;
+  }
   Identity identity{guid_of(shape.mac), {}};
   Gid gid;
   for (uint32_t i = 0; port_gid(shape, i, gid); i++) identity.gids.push_back(gid);

@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "vhca/core/order.hh"
+#include "vhca/entry/port_ips.hh"
 #include "vhca/lint/lint.hh"
 #include "vhca/memory/dma_guard.hh"
 #include "vhca/tpt/odp_stats.hh"
@@ -85,6 +86,7 @@ Result<std::unique_ptr<Instance>> Instance::make(const AttachConfig& config,
       hca_config.mac = (*wire)->mac().value_or(hca_config.mac);
     hca_config.wires.push_back(std::move(*wire));
   }
+  hca_config.ips = ips_of(config);  // behind the wires: a tap: is there now
   hca_config.journal = journal->get();
   auto hca = Hca::create(std::move(hca_config));
   if (!hca.ok()) return hca.error();

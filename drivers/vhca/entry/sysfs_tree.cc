@@ -153,8 +153,14 @@ bool write_device_folder(const std::string& folder, const Profile& p) {
                               {"ports/1/gid_attrs/types/0", ib ? "IB/RoCE v1" : "RoCE v2"}});
 }
 
-bool write_second_gid(const std::string& folder, const std::string& named) {
-  return !parse_gid(named) || write_files(folder, {{"ports/1/gid_attrs/types/1", "RoCE v2"}});
+// Behind the first entry of the GID table.
+bool write_gid_types(const std::string& folder, const DeviceConfig& d) {
+  const std::size_t count = identity_of(d.attach).gids.size();
+  for (std::size_t i = 1; i < count; i++) {
+    const std::string path = "ports/1/gid_attrs/types/" + std::to_string(i);
+    if (!write_files(folder, {{path.c_str(), "RoCE v2"}})) return false;
+  }
+  return true;
 }
 
 // The interface of each GID (Linux, drivers/infiniband/core/sysfs.c, show_port_gid_attr_ndev):
@@ -162,9 +168,12 @@ bool write_second_gid(const std::string& folder, const std::string& named) {
 bool write_interfaces(const std::string& folder, const DeviceConfig& d) {
   const std::string interface = interface_of(d);
   if (interface.empty()) return true;
-  const bool second = parse_gid(d.attach.gid).has_value();
-  return write_files(folder, {{"ports/1/gid_attrs/ndevs/0", interface}}) &&
-         (!second || write_files(folder, {{"ports/1/gid_attrs/ndevs/1", interface}}));
+  const std::size_t count = identity_of(d.attach).gids.size();
+  for (std::size_t i = 0; i < count; i++) {
+    const std::string path = "ports/1/gid_attrs/ndevs/" + std::to_string(i);
+    if (!write_files(folder, {{path.c_str(), interface}})) return false;
+  }
+  return true;
 }
 
 // An object of a class: a folder of the PCI function, to which the class has a link.
@@ -221,8 +230,11 @@ Status SysfsTree::link_real_devices() {
     }
     if (dir != nullptr) ::closedir(dir);
   }
+  const dev_t cm = rdma_cm_rdev();
   if (!write_file(path_ + "/class/infiniband_verbs/abi_version", "6") ||
-      !make_folders(path_ + "/bus/pci/drivers/mlx5_core")) {
+      !make_folders(path_ + "/bus/pci/drivers/mlx5_core") ||
+      !write_files(path_ + "/class/misc/rdma_cm",
+                   {{"abi_version", "4"}, {"dev", text("%u:%u", major(cm), minor(cm))}})) {
     return Error{errno, "cannot write the device list"};
   }
   return link_real_functions();
@@ -260,7 +272,7 @@ Status SysfsTree::add(const DeviceConfig& device, const Profile& profile) {
   const bool written =
       write_pci_folder(pci, device, profile) && link_to_bus(path_, pci) &&
       write_device_folder(folder, profile) && write_identity(folder, identity_of(device.attach)) &&
-      write_second_gid(folder, device.attach.gid) && write_interfaces(folder, device) &&
+      write_gid_types(folder, device) && write_interfaces(folder, device) &&
       link_to_class(folder, device_class) &&
       write_files(verbs_folder, {{"ibdev", device.attach.name},
                                  {"abi_version", "1"},

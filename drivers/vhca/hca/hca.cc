@@ -18,6 +18,17 @@
 namespace kilim::vhca {
 
 namespace {
+Addresses addresses_of(const HcaConfig& config) noexcept {
+  Addresses a{config.mac, config.gid, config.profile.lid, {}, 0};
+  // Without Ethernet there is no IP to put them into.
+  if (a.lid != 0) return a;
+  for (const PortIp& ip : config.ips) {
+    if (a.ip_count == most_ips) break;
+    if (ip.address != config.gid) a.ips[a.ip_count++] = ip.address;
+  }
+  return a;
+}
+
 constexpr uint32_t first_number(uint64_t seed, uint32_t lowest, unsigned shift) noexcept {
   return lowest + static_cast<uint32_t>(seed * 0x9e3779b97f4a7c15u >> shift & 0xffff);
 }
@@ -26,7 +37,7 @@ constexpr uint32_t first_number(uint64_t seed, uint32_t lowest, unsigned shift) 
 Hca::Hca(HcaConfig c)
     : Engine(first_number(c.seed, 0x40, 40), c.profile.max_qp),
       config(std::move(c)),
-      addresses{config.mac, config.gid, config.profile.lid},
+      addresses(addresses_of(config)),
       paging(keys),
       keys(config.seed, config.profile.max_mr),
       pds(first_number(config.seed, 0x10, 16), config.profile.max_pd),

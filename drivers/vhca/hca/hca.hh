@@ -20,6 +20,7 @@
 #include "vhca/core/lock.hh"
 #include "vhca/core/object_table.hh"
 #include "vhca/core/order.hh"
+#include "vhca/core/port_ip.hh"
 #include "vhca/core/profile.hh"
 #include "vhca/core/spec.hh"
 #include "vhca/ethernet/tir.hh"
@@ -37,13 +38,24 @@ namespace kilim::vhca {
 class Connections;
 class Wire;
 
+// Somebody above who has work in the engine's turns: the ids of the connection manager's clients.
+// Adapter's lock held.
+class TurnGuest {
+ public:
+  virtual ~TurnGuest() = default;
+  virtual std::size_t turn(uint64_t now) noexcept = 0;  // what it did
+  // When turn() has something to do next (CLOCK_MONOTONIC nanoseconds); UINT64_MAX: nothing.
+  [[nodiscard]] virtual uint64_t deadline() const noexcept = 0;
+};
+
 struct HcaConfig {
-  std::string name;   // "vhca0"
-  Profile profile;    // capabilities and limits
-  Mac mac{};          // of port 1
-  Mac node{};         // of the adapter, for its GUID; all zero: the port's
-  Gid gid{};          // entry 1 of the GID table; all zero: none
-  uint64_t seed = 0;  // numbering of keys and queues depends on it
+  std::string name;         // "vhca0"
+  Profile profile;          // capabilities and limits
+  Mac mac{};                // of port 1
+  Mac node{};               // of the adapter, for its GUID; all zero: the port's
+  Gid gid{};                // entry 1 of the GID table; all zero: none
+  std::vector<PortIp> ips;  // of port 1, at most `most_ips`: the next entries of the GID table
+  uint64_t seed = 0;        // numbering of keys and queues depends on it
   std::vector<std::unique_ptr<Wire>>
       wires;                   // one a port; none: nothing leaves the adapter but loopback
   Journal* journal = nullptr;  // outlives the adapter; null: counts only
@@ -137,6 +149,7 @@ struct Hca : Engine {
   std::vector<EventSink*> sinks;  // see add_sink()
   // Of the ports; null: nobody has asked for it (hca/connections.hh).
   std::unique_ptr<Connections> connections;
+  TurnGuest* guest = nullptr;  // not owned; null: nobody
 
  private:
   explicit Hca(HcaConfig);

@@ -13,6 +13,7 @@
 #include "vhca/transport/gsi.hh"
 #include "vhca/transport/responder_checks.hh"
 #include "vhca/transport/roce_port.hh"
+#include "vhca/wire/packet.hh"
 #include "vhca/wq/cqe_writer.hh"
 #include "vhca/wq/qp_error.hh"
 #include "vhca/wq/recv.hh"
@@ -53,15 +54,34 @@ bool has_header(const RoceLink& link, const prm::AvSeg& to) noexcept {
   return link.context->addresses->lid == 0 || prm::av::grh::get(to) != 0;
 }
 
+// An IPv4 header takes the last 20 of the 40 bytes; the ones before are not told (IBTA annex A17,
+// "RoCEv2": the GRH of a received datagram).
+constexpr std::size_t ipv4_header_at = 20;
+
+prm::GrhSeg ipv4_header_of(const prm::AvSeg& to, const Gid& own, uint32_t udp_payload) noexcept {
+  prm::GrhSeg h{};
+  const std::span<std::byte> ip = std::as_writable_bytes(std::span(&h, 1)).subspan(ipv4_header_at);
+  put_be<uint16_t>(ip, 0, static_cast<uint16_t>(0x4500 | to.tclass));
+  put_be<uint16_t>(ip, 2, static_cast<uint16_t>(ip.size() + udp_payload));
+  put_be<uint16_t>(ip, 6, 0x4000);  // not to be cut
+  put_be<uint16_t>(ip, 8, static_cast<uint16_t>(to.hop_limit << 8 | next_is_udp));
+  std::memcpy(ip.data() + 12, own.data() + 12, 4);
+  std::memcpy(ip.data() + 16, to.rgid + 12, 4);
+  const auto sum = static_cast<uint16_t>(~fold_sum(add_to_sum(0, ip)));
+  std::memcpy(ip.data() + 10, &sum, sizeof(sum));
+  return h;
+}
+
 prm::GrhSeg header_of(const prm::AvSeg& to, const Gid& own, const SendWqe& wqe, uint64_t bytes,
                       bool roce) {
+  uint32_t imm = has_imm(wqe) ? 4 : 0;
+  uint32_t padded = round_up(static_cast<uint32_t>(bytes), 4);
+  const uint32_t behind_ip = wire_headers + (roce ? udp_bytes : 0) + imm + padded;
+  if (roce && is_ipv4(own)) return ipv4_header_of(to, own, behind_ip);
   prm::GrhSeg h{};
   h.version_class_label =
       be32{6u << 28 | static_cast<uint32_t>(to.tclass) << 20 | prm::av::flow_label::get(to)};
-  uint32_t imm = has_imm(wqe) ? 4 : 0;
-  uint32_t padded = round_up(static_cast<uint32_t>(bytes), 4);
-  h.payload_bytes =
-      be16{static_cast<uint16_t>(wire_headers + (roce ? udp_bytes : 0) + imm + padded)};
+  h.payload_bytes = be16{static_cast<uint16_t>(behind_ip)};
   h.next_header = roce ? next_is_udp : next_is_infiniband;
   h.hop_limit = to.hop_limit;
   std::memcpy(h.sgid, own.data(), sizeof(h.sgid));
@@ -117,10 +137,6 @@ bool deliver_to_group(RoceLink& link, const Gid& gid, const Datagram& d,
   return any;
 }
 
-bool is_group(const Gid& gid) noexcept {
-  return gid[0] == 0xff;
-}
-
 // Puts it on the queue's wire, if there is one; false: the wire is full.
 bool send_out(RoceLink& link, Qp& qp, const SendWqe& wqe, const prm::AvSeg& to,
               const Datagram& d) noexcept {
@@ -156,7 +172,7 @@ bool route(RoceLink& link, Qp& qp, const SendWqe& wqe, const prm::AvSeg& to,
   Gid gid;
   std::memcpy(gid.data(), to.rgid, gid.size());
   uint32_t qpn = prm::av::qpn::get(to);
-  if (is_group(gid)) {
+  if (is_group_gid(gid)) {
     if (!send_out(link, qp, wqe, to, d)) return false;
     if (qpn == any_group_member) deliver_to_group(link, gid, d, &qp);
     return true;
@@ -213,9 +229,10 @@ Verdict send(RoceLink& link, Qp& qp, const SendWqe& wqe) noexcept {
 }  // namespace
 
 bool handle_datagram(RoceLink& link, uint32_t port, const RocePacket& p) noexcept {
-  const std::byte* ip = p.ip.data();
+  std::array<std::byte, sizeof(prm::GrhSeg)> header{};
+  std::copy(p.ip.begin(), p.ip.end(), header.end() - static_cast<std::ptrdiff_t>(p.ip.size()));
   Segment content[] = {
-      {reinterpret_cast<uint64_t>(ip), sizeof(prm::GrhSeg), 0, true},
+      {reinterpret_cast<uint64_t>(header.data()), header.size(), 0, true},
       {reinterpret_cast<uint64_t>(p.payload.data()), p.payload.size(), 0, true},
   };
   Datagram d{p.src_qpn,
@@ -228,7 +245,8 @@ bool handle_datagram(RoceLink& link, uint32_t port, const RocePacket& p) noexcep
              true,
              0,
              0};
-  if (is_group(p.dgid)) return p.dest_qpn == any_group_member && deliver_to_group(link, p.dgid, d);
+  if (is_group_gid(p.dgid))
+    return p.dest_qpn == any_group_member && deliver_to_group(link, p.dgid, d);
   Qp* qp = link.qps->at(p.dest_qpn);
   if (qp == nullptr || qp->type != QpType::ud)
     return p.dest_qpn == gsi_qpn && handle_gsi(link, port, p);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "vhca/core/address.hh"
+
 namespace kilim::vhca {
 
 namespace {
@@ -17,8 +19,7 @@ auto place_of(Groups& groups, const Qp& qp, const Gid& gid) {
 }  // namespace
 
 int join_group(Groups& groups, std::size_t most, Qp& qp, const Gid& gid) {
-  constexpr uint8_t multicast = 0xff;
-  if (qp.type != QpType::ud || gid[0] != multicast) return -EINVAL;
+  if (qp.type != QpType::ud || !is_group_gid(gid)) return -EINVAL;
   if (place_of(groups, qp, gid) != groups.end()) return 0;
   if (groups.size() >= most) return -ENOMEM;
   groups.push_back({gid, &qp});

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "vhca/core/address.hh"
 #include "vhca/transport/icrc.hh"
 #include "vhca/wire/packet.hh"
 
@@ -14,7 +15,7 @@ namespace {
 
 using namespace roce;
 
-constexpr std::size_t ether = 14, ipv6 = 40, udp = 8;
+constexpr std::size_t ether = 14, ipv4 = 20, ipv6 = 40, udp = 8;
 constexpr uint16_t default_pkey = 0xffff;
 constexpr uint8_t protocol_udp = 17;
 
@@ -133,29 +134,69 @@ void write_headers(std::byte* p, const RocePacket& r) noexcept {
   if ((r.flags & (flag::imm | flag::ieth)) != 0) put(p, r.imm_raw);
 }
 
+void write_ipv4(const RocePath& path, std::size_t l4_bytes, std::span<std::byte> ip) noexcept {
+  constexpr uint16_t dont_fragment = 0x4000;
+  put_be<uint16_t>(ip, 0, static_cast<uint16_t>(0x4500 | path.traffic_class));
+  put_be<uint16_t>(ip, 2, static_cast<uint16_t>(ipv4 + l4_bytes));
+  put_be<uint16_t>(ip, 4, 0);
+  put_be<uint16_t>(ip, 6, dont_fragment);  // as rxe's prepare_ipv4_hdr() in the kernel's rxe_net.c
+  put_be<uint16_t>(ip, 8, static_cast<uint16_t>(path.hop_limit << 8 | protocol_udp));
+  put_be<uint16_t>(ip, 10, 0);
+  std::memcpy(ip.data() + 12, path.sgid.data() + 12, 4);
+  std::memcpy(ip.data() + 16, path.dgid.data() + 12, 4);
+  const auto sum = static_cast<uint16_t>(~fold_sum(add_to_sum(0, ip.first(ipv4))));
+  std::memcpy(ip.data() + 10, &sum, sizeof(sum));
+}
+
+void write_ipv6(const RocePath& path, std::size_t l4_bytes, std::span<std::byte> ip) noexcept {
+  put_be<uint32_t>(ip, 0,
+                   6u << 28 | uint32_t{path.traffic_class} << 20 | (path.flow_label & 0xfffff));
+  put_be<uint16_t>(ip, 4, static_cast<uint16_t>(l4_bytes));
+  ip[6] = std::byte{protocol_udp};
+  ip[7] = std::byte{path.hop_limit};
+  std::memcpy(ip.data() + 8, path.sgid.data(), path.sgid.size());
+  std::memcpy(ip.data() + 24, path.dgid.data(), path.dgid.size());
+}
+
+// All that stands before the base header; `l4_bytes` begin with the UDP header.
 void write_ip(const RocePath& path, std::size_t l4_bytes, std::span<std::byte> out) noexcept {
+  const bool four = is_ipv4(path.dgid);
+  const std::size_t l4 = ether + (four ? ipv4 : ipv6);
   std::memcpy(out.data(), path.dst.data(), path.dst.size());
   std::memcpy(out.data() + 6, path.src.data(), path.src.size());
-  put_be<uint16_t>(out, 12, 0x86dd);
-  put_be<uint32_t>(out, ether,
-                   6u << 28 | uint32_t{path.traffic_class} << 20 | (path.flow_label & 0xfffff));
-  put_be<uint16_t>(out, ether + 4, static_cast<uint16_t>(l4_bytes));
-  out[ether + 6] = std::byte{protocol_udp};
-  out[ether + 7] = std::byte{path.hop_limit};
-  std::memcpy(out.data() + ether + 8, path.sgid.data(), path.sgid.size());
-  std::memcpy(out.data() + ether + 24, path.dgid.data(), path.dgid.size());
-  put_be<uint16_t>(out, ether + ipv6, path.src_port);
-  put_be<uint16_t>(out, ether + ipv6 + 2, udp_port);
-  put_be<uint16_t>(out, ether + ipv6 + 4, static_cast<uint16_t>(l4_bytes));
-  put_be<uint16_t>(out, ether + ipv6 + 6, 0);  // the ICRC does its work
+  put_be<uint16_t>(out, 12, four ? 0x0800 : 0x86dd);
+  (four ? write_ipv4 : write_ipv6)(path, l4_bytes, out.subspan(ether));
+  put_be<uint16_t>(out, l4, path.src_port);
+  put_be<uint16_t>(out, l4 + 2, udp_port);
+  put_be<uint16_t>(out, l4 + 4, static_cast<uint16_t>(l4_bytes));
+  put_be<uint16_t>(out, l4 + 6, 0);  // the ICRC does its work
+}
+
+Gid mapped(const std::byte* address) noexcept {
+  Gid gid{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+  std::memcpy(gid.data() + 12, address, 4);
+  return gid;
+}
+
+// Both GIDs, out of a header of either version.
+void read_ip(std::span<const std::byte> frame, const PacketView& v, RocePacket& r) noexcept {
+  r.ip = frame.subspan(v.l3_at, v.l3 == L3::ipv4 ? ipv4 : ipv6);
+  if (v.l3 == L3::ipv4) {
+    r.sgid = mapped(r.ip.data() + 12);
+    r.dgid = mapped(r.ip.data() + 16);
+    return;
+  }
+  std::memcpy(r.sgid.data(), r.ip.data() + 8, r.sgid.size());
+  std::memcpy(r.dgid.data(), r.ip.data() + 24, r.dgid.size());
 }
 
 }  // namespace
 
 RoceParse parse_roce(std::span<const std::byte> frame, RocePacket& r) noexcept {
   PacketView v = parse_packet(frame);
-  if (v.l3 != L3::ipv6 || v.l4 != L4::udp || get_be<uint16_t>(frame, v.l4_at + 2) != udp_port)
+  if (v.l3 == L3::none || v.l4 != L4::udp || get_be<uint16_t>(frame, v.l4_at + 2) != udp_port)
     return RoceParse::not_roce;
+  if (!l3_checksum_good(frame, v)) return RoceParse::bad;
   std::size_t at = v.l4_at + v.l4_header;
   // Extension headers would lie before what the ICRC covers in one piece.
   if (v.ip_options || v.l3_end - at < sizeof(Bth) + icrc_bytes) return RoceParse::bad;
@@ -181,9 +222,7 @@ RoceParse parse_roce(std::span<const std::byte> frame, RocePacket& r) noexcept {
   r.dest_qpn = bth::dest_qpn::get(h);
   r.psn = bth::psn::get(h);
   std::memcpy(r.smac.data(), frame.data() + r.smac.size(), r.smac.size());
-  r.ip = frame.subspan(v.l3_at, ipv6);
-  std::memcpy(r.sgid.data(), r.ip.data() + 8, r.sgid.size());
-  std::memcpy(r.dgid.data(), r.ip.data() + 24, r.dgid.size());
+  read_ip(frame, v, r);
   read_headers(frame.data() + at, r);
   r.payload = frame.subspan(at + headers, bytes);
   return RoceParse::ok;
@@ -195,25 +234,29 @@ std::size_t roce_payload_at(uint16_t flags) noexcept {
 
 std::size_t build_roce(const RocePath& path, const RocePacket& r, std::size_t payload_bytes,
                        std::span<std::byte> out) noexcept {
-  std::size_t end = roce_payload_at(r.flags) + payload_bytes;
+  const bool four = is_ipv4(path.dgid);
+  const std::size_t ip = four ? ipv4 : ipv6, place = roce_payload_at(r.flags);
+  std::size_t end = place - ipv6 + ip + payload_bytes;
+  // The payload was put behind the longer header: its place is known before the path is.
+  if (four) std::memmove(out.data() + end - payload_bytes, out.data() + place, payload_bytes);
   std::size_t pad = (4 - payload_bytes % 4) % 4;
   std::fill_n(out.begin() + static_cast<std::ptrdiff_t>(end), pad, std::byte{0});
   end += pad + icrc_bytes;
-  write_ip(path, end - ether - ipv6, out);
+  write_ip(path, end - ether - ip, out);
   Bth h;
   h.opcode_flags_pkey =
       be32{bth::opcode::at(opcode_of(r.service, r.op)) | bth::solicited::at(r.solicited) |
            bth::migrated::at(1u) | bth::pad::at(pad) | bth::pkey::at(default_pkey)};
   h.fecn_dest_qpn = be32{bth::dest_qpn::at(r.dest_qpn)};
   h.ack_psn = be32{bth::ack_request::at(r.ack_request) | bth::psn::at(r.psn)};
-  std::byte* p = out.data() + ether + ipv6 + udp;
+  std::byte* p = out.data() + ether + ip + udp;
   put(p, h);
   write_headers(p, r);
   std::span<std::byte> frame = out.first(end);
   PacketView v;
-  v.l3 = L3::ipv6;
+  v.l3 = four ? L3::ipv4 : L3::ipv6;
   v.l3_at = ether;
-  v.l4_at = ether + ipv6;
+  v.l4_at = static_cast<uint32_t>(ether + ip);
   v.l3_end = static_cast<uint32_t>(end);
   write_icrc(frame, v);
   return end;

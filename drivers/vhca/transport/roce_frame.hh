@@ -33,7 +33,7 @@ struct RocePacket {
   uint64_t dc_key = 0, session = 0;  // DCETH; its source is in src_qpn
   uint32_t base_psn = 0;
   Mac smac{};                     // of the Ethernet header
-  Gid sgid{}, dgid{};             // of the IPv6 header
+  Gid sgid{}, dgid{};             // of the IP header; addresses of version 4 are mapped
   std::span<const std::byte> ip;  // that header, whole
   std::span<const std::byte> payload;
 };
@@ -68,8 +68,9 @@ inline constexpr std::size_t roce_data_overhead =
 
 // Where the payload of such a packet begins in its frame.
 std::size_t roce_payload_at(uint16_t flags) noexcept;
-// Writes all but the payload, which lies in place already and has `payload_bytes`. The frame's
-// length. `out` has room for payload and roce_overhead.
+// Writes all but the payload, which lies in place already and has `payload_bytes`; a GID that maps
+// an IPv4 address makes an IPv4 header, which is shorter, so the payload moves. The frame's length.
+// `out` has room for payload and roce_overhead.
 std::size_t build_roce(const RocePath&, const RocePacket&, std::size_t payload_bytes,
                        std::span<std::byte> out) noexcept;
 

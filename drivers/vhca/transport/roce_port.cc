@@ -29,9 +29,12 @@ constexpr std::size_t most_partings = 256;  // of queues destroyed at about the 
 bool for_us(const RoceLink& link, std::span<const std::byte> frame) noexcept {
   return frame.size() >= 6 && std::memcmp(frame.data(), link.mac.data(), 6) == 0;
 }
-// A multicast address that IPv6 made.
+// A multicast address that either version of IP made (group_mac()).
 bool for_a_group(std::span<const std::byte> frame) noexcept {
-  return frame.size() >= 6 && frame[0] == std::byte{0x33} && frame[1] == std::byte{0x33};
+  constexpr std::byte six[] = {std::byte{0x33}, std::byte{0x33}};
+  constexpr std::byte four[] = {std::byte{0x01}, std::byte{0x00}, std::byte{0x5e}};
+  return frame.size() >= 6 && (std::memcmp(frame.data(), six, sizeof(six)) == 0 ||
+                               std::memcmp(frame.data(), four, sizeof(four)) == 0);
 }
 
 bool is_wired(QpType type) noexcept {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <optional>
 
+#include "vhca/core/address.hh"
 #include "vhca/hca/ports.hh"
 
 namespace kilim::vhca {
@@ -20,8 +21,8 @@ bool is_link_local(const Gid& gid) {
 
 // The MAC of a multicast group, or that a modified EUI-64 was made from.
 bool mac_of(const Gid& gid, Mac& mac) {
-  if (gid[0] == 0xff) {  // a multicast group
-    mac = {0x33, 0x33, gid[12], gid[13], gid[14], gid[15]};
+  if (is_group_gid(gid)) {
+    mac = group_mac(gid);
     return true;
   }
   if (gid[11] != 0xff || gid[12] != 0xfe) return false;

@@ -9,6 +9,7 @@
 #include <net/if.h>
 
 #include "kilim/base/nearest.hh"
+#include "vhca/core/port_ip.hh"
 #include "vhca/wire/af_packet.hh"
 #include "vhca/wire/cable.hh"
 #include "vhca/wire/dgram.hh"
@@ -74,6 +75,9 @@ constexpr Around decorators[] = {
     {"fault:", Fault::create},
 };
 
+// What belongs to the port, not to the wire.
+constexpr std::string_view ip_word = "ip:";
+
 template <typename Row, std::size_t N>
 const Row* find_row(const Row (&rows)[N], std::string_view word) {
   for (const Row& row : rows) {
@@ -96,7 +100,10 @@ bool each_word(std::string_view spec, Each each) {
 Status check_word(bool first, std::string_view word) {
   if (!first) {
     if (find_row(decorators, word) != nullptr) return Done{};
-    return Error{EINVAL, "behind '+' comes tee:FILE or fault:WORD:RATE"};
+    if (!word.starts_with(ip_word))
+      return Error{EINVAL, "behind '+' comes ip:ADDRESS, tee:FILE or fault:WORD:RATE"};
+    if (parse_port_ip(word.substr(ip_word.size()))) return Done{};
+    return Error{EINVAL, "behind 'ip:' comes an address of one station, 10.0.0.1/24 or fd00::1/64"};
   }
   const Kind* kind = find_row(kinds, word);
   if (kind == nullptr) return Error{EINVAL, "unknown kind of wire"};
@@ -143,8 +150,7 @@ Made make(std::string_view spec) {
     if (first) {
       const Kind* kind = find_row(kinds, word);
       made = kind->make(word.substr(kind->name.size()));
-    } else {
-      const Around* around = find_row(decorators, word);
+    } else if (const Around* around = find_row(decorators, word)) {
       made = around->make(std::move(*made), word.substr(around->name.size()));
     }
     return made.ok();
@@ -158,11 +164,13 @@ std::string hint(std::string_view spec) {
   each_word(spec, [&found](bool first, std::string_view word) {
     if (first ? find_row(kinds, word) != nullptr : find_row(decorators, word) != nullptr)
       return true;
+    if (!first && word.starts_with(ip_word)) return true;
     std::vector<std::string_view> names;
     for (const Kind& k : kinds)
       if (first) names.push_back(k.name);
     for (const Around& a : decorators)
       if (!first) names.push_back(a.name);
+    if (!first) names.push_back(ip_word);
     const std::size_t colon = word.find(':');
     const std::string begin = std::string(word.substr(0, colon)) + ':';
     found = nearest_hint(begin, names);
@@ -205,6 +213,15 @@ Result<std::string> absolute_wire_spec(std::string_view spec, std::string_view f
                  "its name"};
   }
   return out;
+}
+
+std::vector<std::string> ips_of_wire(std::string_view spec) {
+  std::vector<std::string> list;
+  each_word(spec, [&list](bool first, std::string_view word) {
+    if (!first && word.starts_with(ip_word)) list.emplace_back(word.substr(ip_word.size()));
+    return true;
+  });
+  return list;
 }
 
 // Names become parts of paths: none but what the kernel takes (dev_valid_name in net/core/dev.c).

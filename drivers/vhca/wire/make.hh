@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "kilim/base/result.hh"
 #include "vhca/wire/wire.hh"
@@ -17,7 +18,7 @@ namespace kilim::vhca {
 inline constexpr const char* wire_spec_help =
     "unix:DIR, shm:DIR, cable:NAME, pcap:IN[:OUT], af_packet:IFACE, tap:NAME, "
     "udp:HOST:PORT:HOST:PORT "
-    "or dgram:OURS:THEIRS, then +tee:FILE or "
+    "or dgram:OURS:THEIRS, then +ip:ADDRESS, +tee:FILE or "
     "+fault:drop:0.01:dup:0.01:reorder:0.01:corrupt:0.01:seed:7";
 
 // Whether the kind of wire and its decorators exist and are named; nothing is opened. `why` as
@@ -27,6 +28,9 @@ Status check_wire_spec(std::string_view spec, std::string* why = nullptr);
 // The same spec for a process whose current folder is another: relative paths of folders and files
 // are put behind `folder`.
 Result<std::string> absolute_wire_spec(std::string_view spec, std::string_view folder);
+
+// The words behind "+ip:" of a spec: addresses of the port, for the connection manager.
+std::vector<std::string> ips_of_wire(std::string_view spec);
 
 // The name of the machine's network interface whose frames a spec carries; empty: of none.
 std::string_view interface_of_wire(std::string_view spec) noexcept;
