@@ -17,6 +17,7 @@
 #include "vhca/entry/port_files.hh"
 #include "vhca/entry/redirect.hh"
 #include "vhca/entry/sysfs_tree.hh"
+#include "vhca/rdmacm/cm_file.hh"
 #include "vhca/wire/make.hh"
 
 namespace kilim::vhca {
@@ -165,6 +166,7 @@ void Attached::detach() noexcept {
   if (state_->device == nullptr || state_->device->hidden()) return;
   pthread_mutex_lock(&attach_lock);
   state_->device->hide();
+  if (Instance* live = state_->device->live()) rdmacm::hide_adapter(live->hca());
   tree->remove(state_->device->config());
   pthread_mutex_unlock(&attach_lock);
 }

@@ -6,7 +6,9 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include <linux/netlink.h>
@@ -19,6 +21,7 @@
 #include "vhca/entry/netdev.hh"
 #include "vhca/entry/open_files.hh"
 #include "vhca/entry/raw.hh"
+#include "vhca/entry/redirect.hh"
 #include "vhca/memory/dma_guard.hh"
 #include "vhca/tpt/page_events.hh"
 
@@ -71,6 +74,58 @@ int open_device(Device& device, int flags) {
   return fd >= 0 ? fd : fail(-fd);
 }
 
+// "/dev/infiniband/rdma_cm", which is there as long as a device of ours is listed. It stands before
+// a machine's own: one file serves all devices.
+bool is_cm(const char* path) noexcept {
+  if (path == nullptr || std::strcmp(path, "/dev/infiniband/rdma_cm") != 0) return false;
+  for (std::size_t i = 0; i < device_list::count(); i++)
+    if (!device_list::at(i)->hidden()) return true;
+  return false;
+}
+
+// The kernel's has all devices from the start, so each adapter is made that is not yet there.
+int open_cm(int flags) {
+  for (std::size_t i = 0; i < device_list::count(); i++) {
+    Device& device = *device_list::at(i);
+    if (device.hidden() || device.live() != nullptr) continue;
+    if (auto made = device.instance(); !made.ok())
+      std::fprintf(stderr, "kilim-vhca: %s: %s\n", device.config().attach.name.c_str(),
+                   made.error().what);
+  }
+  Fd fd;
+  auto file = CmFile::create((flags & O_CLOEXEC) != 0, fd);
+  if (!file.ok()) return fail(file.error().code);
+  if ((flags & O_NONBLOCK) != 0) (void)::fcntl(fd.get(), F_SETFL, O_NONBLOCK);
+  redirect_rdmacm();
+  const int number = open_files::add_cm(std::move(*file), std::move(fd));
+  return number >= 0 ? number : fail(-number);
+}
+
+// Which file of rdma_cm a descriptor leads to, held until the call is over.
+struct CmSearch {
+  std::optional<OpenFileRef> held;
+  static CmFile* find(void* context, int fd) noexcept {
+    auto& search = *static_cast<CmSearch*>(context);
+    search.held.emplace(fd);
+    return *search.held ? (*search.held)->cm : nullptr;
+  }
+};
+
+void describe_cm(struct stat* st) noexcept {
+  st->st_mode = S_IFCHR | 0666;
+  st->st_rdev = rdma_cm_rdev();
+  st->st_size = 0;
+}
+
+ssize_t write_cm(CmFile& cm, const void* from, std::size_t count) noexcept {
+  CmSearch search;
+  const ssize_t result = cm.write(from, count, {&CmSearch::find, &search});
+  for (std::size_t i = 0; i < device_list::count(); i++) {
+    if (Instance* instance = device_list::at(i)->live()) instance->kick();
+  }
+  return result;
+}
+
 void report_unmapped(const void* at, std::size_t length) noexcept {
   if (length == 0 || !page_events::anybody()) return;
   const int saved = errno;
@@ -96,6 +151,7 @@ void describe(const Device& device, struct stat* st) noexcept {
 }  // namespace
 
 std::optional<int> open(const char* path, int flags) noexcept {
+  if (is_cm(path)) return open_cm(flags);
   Device* device = device_list::find_path(path);
   if (device == nullptr) return std::nullopt;
   return open_device(*device, flags);
@@ -103,16 +159,16 @@ std::optional<int> open(const char* path, int flags) noexcept {
 
 std::optional<int> stat(const char* path, struct stat* st) noexcept {
   const Device* device = device_list::find_path(path);
-  if (device == nullptr) return std::nullopt;
+  if (device == nullptr && !is_cm(path)) return std::nullopt;
   // Like the device folder, with what is a device's own.
   if (raw::stat_at(AT_FDCWD, "/dev", st, 0) != 0) return -1;
-  describe(*device, st);
+  device != nullptr ? describe(*device, st) : describe_cm(st);
   st->st_nlink = 1;
   return 0;
 }
 
 std::optional<int> access(const char* path, int mode) noexcept {
-  if (device_list::find_path(path) == nullptr) return std::nullopt;
+  if (device_list::find_path(path) == nullptr && !is_cm(path)) return std::nullopt;
   return (mode & X_OK) != 0 ? fail(EACCES) : 0;  // everybody's to read and write
 }
 
@@ -120,7 +176,7 @@ int file_stat(int fd, struct stat* st, FileStatCall* next) noexcept {
   const OpenFileRef open(fd);
   if (!open) return next != nullptr ? next(fd, st) : raw::file_stat(fd, st);
   const int result = raw::file_stat(fd, st);
-  if (result == 0) describe(*open->device, st);
+  if (result == 0) open->cm != nullptr ? describe_cm(st) : describe(*open->device, st);
   return result;
 }
 
@@ -137,6 +193,7 @@ int ioctl(int fd, unsigned long request, void* argument, IoctlCall* next) noexce
       return *answered < 0 ? fail(-*answered) : *answered;
     return next != nullptr ? next(fd, request, argument) : raw::ioctl(fd, request, argument);
   }
+  if (open->cm != nullptr) return fail(ENOTTY);
   keep_handler_on_top();
   keep_maps_hooked();
   const FaultsOpen faults;
@@ -150,8 +207,13 @@ ssize_t write(int fd, const void* from, std::size_t count, WriteCall* next) noex
   if (!open) return next != nullptr ? next(fd, from, count) : raw::write(fd, from, count);
   keep_handler_on_top();
   const FaultsOpen faults;
-  const ssize_t result = open->file->write(from, count);
-  open->instance->kick();
+  ssize_t result = 0;
+  if (open->cm != nullptr) {
+    result = write_cm(*open->cm, from, count);
+  } else {
+    result = open->file->write(from, count);
+    open->instance->kick();
+  }
   return result < 0 ? fail(static_cast<int>(-result)) : result;
 }
 
@@ -162,6 +224,10 @@ void* map(void* at, std::size_t length, int prot, int flags, int fd, int64_t off
   if ((flags & MAP_ANONYMOUS) != 0) return map_plain(at, length, prot, flags, fd, offset, next);
   const OpenFileRef open(fd);
   if (!open) return map_plain(at, length, prot, flags, fd, offset, next);
+  if (open->cm != nullptr) {
+    errno = ENODEV;
+    return MAP_FAILED;
+  }
   DeviceFile::Mapping mapping;
   const int result = open->file->mmap(static_cast<uint64_t>(offset), length, prot, flags, mapping);
   if (result < 0) {

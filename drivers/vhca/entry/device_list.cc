@@ -17,6 +17,7 @@
 #include "vhca/entry/open_files.hh"
 #include "vhca/entry/port_files.hh"
 #include "vhca/memory/dma_guard.hh"
+#include "vhca/rdmacm/cm_file.hh"
 #include "vhca/tpt/page_events.hh"
 
 namespace kilim::vhca {
@@ -40,6 +41,7 @@ class ListGuard {
 // becomes an error, as a leak checker does it.
 void at_end() noexcept {
   bool whole = true;
+  rdmacm::end_all();
   for (std::size_t i = 0; i < device_list::count(); i++) {
     if (Instance* instance = device_list::at(i)->live(); instance != nullptr) {
       instance->settle();
@@ -58,11 +60,13 @@ struct ForkHandlers {
   static void prepare() noexcept {
     pthread_mutex_lock(&list_lock);
     for_each([](Instance& i) { i.before_fork(); });
+    rdmacm::before_fork();
     page_events::before_fork();
     dma::before_fork();
   }
   static void parent() noexcept {
     dma::after_fork_in_parent();
+    rdmacm::after_fork_in_parent();
     for_each([](Instance& i) { i.after_fork_in_parent(); });
     pthread_mutex_unlock(&list_lock);
   }
@@ -71,6 +75,7 @@ struct ForkHandlers {
   static void child() noexcept {
     dma::after_fork_in_child();
     page_events::after_fork_in_child();
+    rdmacm::after_fork_in_child();
     for_each([](Instance& i) { i.after_fork_in_child(); });
     open_files::after_fork_in_child();
     for (std::size_t i = 0; i < device_list::count(); i++) {
@@ -105,6 +110,7 @@ Result<Instance*> Device::instance() {
   }
   publish_identity(config_, instance->hca());
   netdev::set_address(config_, instance->hca());
+  rdmacm::add_adapter(instance->hca());
   live_.store(instance, std::memory_order_release);
   return instance;
 }

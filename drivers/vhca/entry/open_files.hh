@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which descriptors are opens of a virtual device. A device descriptor is a memfd, and its inode is
-// its identity: dup(), F_DUPFD and fork() need no bookkeeping, a number that was closed behind our
-// back and given out again is not mistaken for ours. Any thread; looking up a foreign descriptor
-// takes no lock and writes nothing; while no device is open it is one load.
+// Which descriptors are opens of a virtual device, or of rdma_cm. A device descriptor is a memfd,
+// one of rdma_cm a socket, and its inode is its identity: dup(), F_DUPFD and fork() need no
+// bookkeeping, a number that was closed behind our back and given out again is not mistaken for
+// ours. Any thread; looking up a foreign descriptor takes no lock and writes nothing; while no
+// device is open it is one load.
 #pragma once
 
 #include <atomic>
@@ -12,7 +13,9 @@
 
 #include <sys/types.h>
 
+#include "kilim/base/fd.hh"
 #include "kilim/base/result.hh"
+#include "vhca/rdmacm/cm_file.hh"
 #include "vhca/uverbs/device_file.hh"
 
 namespace kilim::vhca {
@@ -23,9 +26,15 @@ class Device;
 // One open file description. Slots are never freed, so that a reader may look at any of them.
 struct OpenFile {
   std::atomic<ino_t> inode{0};     // 0: free, or being filled
+  std::atomic<dev_t> mount{0};     // where that inode is
   std::atomic<uint32_t> users{0};  // calls on their way through
   std::atomic<bool> taken{false};
-  DeviceFile* file = nullptr;
+  // Of rdma_cm: closed while a call waits in it, which ends the open when it comes back, as the
+  // kernel's files do (fput()).
+  std::atomic<bool> ending{false};
+  int own = -1;  // a descriptor of ours on the same file, which is none of the client's; -1: none
+  DeviceFile* file = nullptr;  // of a device, or
+  CmFile* cm = nullptr;        // of rdma_cm, which belongs to no device
   Instance* instance = nullptr;
   Device* device = nullptr;
 };
@@ -36,6 +45,9 @@ namespace open_files {
 // memfd_create answers.
 int add(std::unique_ptr<DeviceFile> file, Instance* instance, Device* device,
         bool close_on_exec) noexcept;
+
+// The same of rdma_cm; `fd` becomes the table's until it is closed. EMFILE.
+int add_cm(std::unique_ptr<CmFile> file, Fd fd) noexcept;
 
 // The open behind `fd`, held until release(); null: not ours. errno is kept.
 OpenFile* acquire(int fd) noexcept;

@@ -30,10 +30,12 @@ namespace {
 // "<any root>/class/infiniband..." becomes our tree's: libibverbs may have cached another root than
 // /sys before we came. Null: not such a path; `room` is what it points to else.
 const char* in_tree(const char* path, char (&room)[PATH_MAX]) noexcept {
-  constexpr char part[] = "/class/infiniband";
+  constexpr char part[] = "/class/infiniband", of_cm[] = "/class/misc/rdma_cm";
   const char* found = path == nullptr || path[0] != '/' ? nullptr : std::strstr(path, part);
+  const bool cm = found == nullptr && path != nullptr && path[0] == '/';
+  if (cm) found = std::strstr(path, of_cm);
   if (found == nullptr) return path;
-  const char* rest = found + sizeof(part) - 1;
+  const char* rest = found + (cm ? sizeof(of_cm) : sizeof(part)) - 1;
   if (std::strncmp(rest, "_verbs", 6) == 0) rest += 6;
   if (*rest != '\0' && *rest != '/') return path;
   const int n = std::snprintf(room, sizeof(room), "%s%s", sysfs_root().c_str(), found);
@@ -121,7 +123,16 @@ const Redirect redirects[] = {
     {"close", address(redirected_close)},
 };
 
+// Under the launcher all others come by name.
+const Redirect descriptor_redirects[] = {
+    {"write", address(redirected_write)},
+};
+
 }  // namespace
+
+void redirect_rdmacm() noexcept {
+  (void)redirect_calls("librdmacm.so", descriptor_redirects);
+}
 
 // Loaded for the life of the process; libibverbs finds the driver it wants loaded already.
 Status redirect_libraries() {
@@ -133,6 +144,8 @@ Status redirect_libraries() {
                    "packages installed?"};
     }
   }
+  (void)::dlopen("librdmacm.so.1", RTLD_NOW | RTLD_LOCAL);  // who has none needs none
+  (void)redirect_calls("librdmacm.so", redirects);
   if (redirect_calls("libibverbs.so", redirects) < 0 || redirect_calls("libmlx5", redirects) < 0 ||
       redirect_calls("libnl-3.so", redirects) < 0) {
     return Error{EPERM, "the calls of libibverbs cannot be redirected"};

@@ -12,4 +12,8 @@ namespace kilim::vhca {
 // cannot be written.
 Status redirect_libraries();
 
+// The calls by descriptor that librdmacm makes, if it is loaded. Under the launcher too: write()
+// has no name of ours in front there.
+void redirect_rdmacm() noexcept;
+
 }  // namespace kilim::vhca

@@ -72,7 +72,8 @@ std::size_t flush_errors(Hca& h, std::size_t budget) noexcept {
 bool looks_again(const Hca& h) noexcept {
   return !h.config.wires.empty() || h.lint != nullptr || h.paging.any() || h.paging.waiting() ||
          !h.ready.empty() || !h.waiting.empty() || !h.moderated.empty() ||
-         !h.context.in_error.empty() || h.connections != nullptr;
+         !h.context.in_error.empty() || h.connections != nullptr ||
+         (h.guest != nullptr && h.guest->deadline() != ~uint64_t{0});
 }
 
 // Of a queue that ends while the wire is full: how long it waits, and between two looks.
@@ -136,6 +137,8 @@ std::size_t run_engine(Hca& h, std::size_t budget) noexcept {
   } else if (h.connections) {
     done += h.connections->tick();
   }
+  if (h.guest != nullptr && h.guest->deadline() <= h.context.now_ns)
+    done += h.guest->turn(h.context.now_ns);
   close_blocks(h.context);
   h.lock.rest(!records_left && !looks_again(h));
   // Who sleeps after a turn that did nothing may not sleep now.
@@ -146,6 +149,7 @@ uint64_t next_deadline(const Hca& h) noexcept {
   if (!h.ready.empty() || h.paging.waiting()) return 0;
   uint64_t deadline = roce_deadline(h.roce);
   if (h.connections) deadline = std::min(deadline, h.connections->deadline());
+  if (h.guest != nullptr) deadline = std::min(deadline, h.guest->deadline());
   for (const Cq* cq : h.moderated) deadline = std::min(deadline, event_deadline(*cq));
   for (const Qp* qp : h.waiting) deadline = std::min(deadline, qp->retry_at_ns);
   for (const Qp* qp = h.context.in_error.front(); qp != nullptr; qp = ErrorList::after(*qp)) {

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// From an address to an adapter, and to a peer's: cma.c, rdma_bind_addr(), rdma_resolve_addr();
+// addr.c, addr_resolve(). The routes are the networks of the adapters' own addresses.
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include <netinet/in.h>
+#include <time.h>
+
+#include "vhca/core/address.hh"
+#include "vhca/hca/ports.hh"
+#include "vhca/rdmacm/steps.hh"
+
+namespace kilim::vhca::rdmacm {
+
+namespace {
+
+// Between two looks for a neighbour: who starts at about the same time is found soon.
+constexpr uint64_t look_ns = 10'000'000;
+constexpr uint64_t ms = 1'000'000;
+constexpr uint32_t most_timeout_ms = 1u << 24;
+
+bool serves(const Adapter& a) noexcept {
+  return !a.hidden.load(std::memory_order_relaxed) && a.hca.addresses.lid == 0 &&
+         !a.hca.context.dead;
+}
+
+Gid link_local_of(const Adapter& a) noexcept {
+  Gid gid{};
+  port_gid(a.hca.addresses, 0, gid);
+  return gid;
+}
+
+// The interface that a scope names: a wire's own, or any number where a wire has none.
+bool in_scope(const Adapter& a, uint32_t scope) {
+  const Result<PortAttr> port = query_port(a.hca, 1);
+  return port.ok() && (port->interface == 0 || port->interface == scope);
+}
+
+// The oldest that says yes: the list has the newest first.
+template <typename Yes>
+Adapter* find_adapter(Yes yes) {
+  Adapter* found = nullptr;
+  for (Adapter* a = first_adapter(); a != nullptr; a = a->next)
+    if (serves(*a) && yes(*a)) found = a;
+  return found;
+}
+
+// cma_translate_addr(), cma_acquire_dev_by_src_ip(): whose address it is.
+Adapter* owner_of(const sockaddr_storage& address) {
+  if (address.ss_family == af_ib) return nullptr;
+  const Gid gid = gid_of(address);
+  const uint32_t scope = scope_of(address);
+  return find_adapter([&](const Adapter& a) {
+    return is_own_gid(a.hca.addresses, gid) && (!is_link_local(address) || in_scope(a, scope));
+  });
+}
+
+struct Way {
+  Adapter* adapter = nullptr;
+  Gid source{};
+};
+
+// The route table: who has the address himself, else who is in the longest network with it.
+Way way_to(const sockaddr_storage& to) {
+  if (Adapter* own = owner_of(to)) return {own, gid_of(to)};
+  if (is_link_local(to)) {
+    Adapter* a = find_adapter(
+        [&](const Adapter& x) { return !x.hca.config.wires.empty() && in_scope(x, scope_of(to)); });
+    return a != nullptr ? Way{a, link_local_of(*a)} : Way{};
+  }
+  Way best;
+  uint8_t longest = 0;
+  find_adapter([&](Adapter& a) {
+    for (const PortIp& ip : a.hca.config.ips) {
+      if (!is_neighbour(ip, gid_of(to)) || ip.prefix < longest) continue;
+      if (ip.prefix > longest || best.adapter != &a) best = {&a, ip.address};
+      longest = ip.prefix;
+    }
+    return false;
+  });
+  return best;
+}
+
+std::optional<Mac> mac_of(Adapter& a, const Gid& gid) {
+  if (is_own_gid(a.hca.addresses, gid)) return a.hca.config.mac;
+  const bool link_local = gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
+  if (link_local && gid[11] == 0xff && gid[12] == 0xfe)
+    return Mac{static_cast<uint8_t>(gid[8] ^ 2), gid[9], gid[10], gid[13], gid[14], gid[15]};
+  return find_neighbour(a.hca, 1, gid);
+}
+
+// cma.c, addr_handler(): the id is where it was before if nothing came of it.
+void end_resolve(State& s, Id& id, int error) {
+  id.resolve_until_ns = id.look_at_ns = 0;
+  id.stage = error == 0 ? Stage::addr_resolved : Stage::addr_bound;
+  post(s, id, error == 0 ? EventType::addr_resolved : EventType::addr_error, error);
+}
+
+// One look; what is not found is looked for again.
+void look(State& s, Id& id, uint64_t now) {
+  if (std::optional<Mac> mac = mac_of(*id.adapter, id.dgid)) {
+    id.dmac = *mac;
+    return end_resolve(s, id, 0);
+  }
+  if (now >= id.resolve_until_ns) return end_resolve(s, id, -ETIMEDOUT);
+  id.look_at_ns = std::min(now + look_ns, id.resolve_until_ns);
+  const uint64_t deadline = id.adapter->deadline();
+  id.adapter->deadline_ns.store(std::min(deadline, id.look_at_ns), std::memory_order_relaxed);
+}
+
+// cma_check_linklocal()
+bool lacks_scope(const sockaddr_storage& a) noexcept {
+  return is_link_local(a) && scope_of(a) == 0;
+}
+
+// cma_bind_addr(): a source of the peer's family, if none was named.
+int bind_for(State& s, Id& id, const sockaddr_storage* source, const sockaddr_storage& to) {
+  sockaddr_storage any{};
+  any.ss_family = to.ss_family;
+  const bool named = source != nullptr && source->ss_family != 0;
+  if (!named && is_link_local(to)) {
+    sockaddr_in6 in{};
+    in.sin6_family = AF_INET6;
+    in.sin6_scope_id = scope_of(to);
+    std::memcpy(&any, &in, sizeof(in));
+  }
+  return bind_id(s, id, named ? *source : any);
+}
+
+// cma_resolve_loopback(): any address is this machine's own.
+sockaddr_storage own_address(const sockaddr_storage& like) {
+  sockaddr_storage own{};
+  find_adapter([&](const Adapter& a) {
+    for (const PortIp& ip : a.hca.config.ips) {
+      const sockaddr_storage here = address_of(ip.address, 0);
+      if (here.ss_family != like.ss_family) continue;
+      own = here;
+      break;
+    }
+    return false;
+  });
+  return own;
+}
+
+}  // namespace
+
+uint64_t clock_ns() noexcept {
+  timespec t{};
+  ::clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(t.tv_nsec);
+}
+
+int bind_id(State& s, Id& id, const sockaddr_storage& address) {
+  if (address_bytes(address) == 0) return -EAFNOSUPPORT;
+  if (id.stage != Stage::idle) return -EINVAL;
+  if (lacks_scope(address)) return -EINVAL;
+  Adapter* adapter = nullptr;
+  if (!is_any(address)) {
+    adapter = owner_of(address);
+    if (adapter == nullptr) return -ENODEV;
+  }
+  id.source = address;
+  if (!id.af_only_set) id.af_only = address.ss_family == AF_INET;  // bindv6only is off
+  if (int error = take_port(s, id); error != 0) {
+    id.source = {};
+    return error;
+  }
+  id.stage = Stage::addr_bound;
+  id.adapter = adapter;
+  if (adapter != nullptr) id.sgid = gid_of(address);
+  return 0;
+}
+
+int resolve_address(State& s, Id& id, const sockaddr_storage* source, const sockaddr_storage& to,
+                    uint32_t timeout_ms) {
+  if (id.stage == Stage::idle) {
+    if (int error = bind_for(s, id, source, to); error != 0) return error;
+  }
+  if (id.source.ss_family != to.ss_family) return -EINVAL;
+  if (id.stage != Stage::addr_bound) return -EINVAL;
+  if (to.ss_family == af_ib) return -ENODEV;  // cma_resolve_ib_dev(): no port speaks InfiniBand
+  if (lacks_scope(to)) return -EINVAL;
+  const uint16_t port = port_of(id.source);
+  id.destination = to;
+  if (is_any(to)) {
+    sockaddr_storage own = own_address(to);
+    if (own.ss_family == 0) return -ENODEV;
+    set_port(own, port_of(to));
+    id.destination = own;
+  }
+  id.stage = Stage::addr_query;
+  Way way = way_to(id.destination);
+  if (id.adapter != nullptr && way.adapter != nullptr && !is_any(id.source))
+    way = {id.adapter, id.sgid};
+  if (way.adapter == nullptr) {
+    end_resolve(s, id, -ENETUNREACH);
+    return 0;
+  }
+  const uint32_t scope = scope_of(id.source);
+  if (is_any(id.source)) {
+    id.source = address_of(way.source, port);
+    if (is_link_local(id.source)) reinterpret_cast<sockaddr_in6&>(id.source).sin6_scope_id = scope;
+  }
+  id.adapter = way.adapter;
+  id.sgid = way.source;
+  id.dgid = gid_of(id.destination);
+  const uint64_t now = clock_ns();
+  id.resolve_until_ns = now + std::min(timeout_ms, most_timeout_ms) * ms;
+  look(s, id, now);
+  return 0;
+}
+
+// cma_resolve_iboe_route(): there is no subnet manager to ask, so it cannot fail later.
+int resolve_route(State& s, Id& id) {
+  if (id.stage != Stage::addr_resolved) return -EINVAL;
+  id.stage = Stage::route_resolved;
+  id.has_path = true;
+  post(s, id, EventType::route_resolved, 0);
+  return 0;
+}
+
+cm::Route route_of(const Id& id) noexcept {
+  cm::Route route;
+  route.sgid = id.sgid;
+  route.dgid = id.dgid;
+  route.dmac = id.dmac;
+  route.traffic_class = id.tos;
+  return route;
+}
+
+uint8_t path_mtu_of(const Adapter& a) {
+  const Result<PortAttr> port = query_port(a.hca, 1);
+  uint8_t code = 1;
+  while (port.ok() && code < 5 && (256u << code) <= port->mtu) code++;
+  return code;
+}
+
+uint8_t gid_index_of(const Hca& h, const Gid& gid) noexcept {
+  Gid one;
+  for (uint32_t i = 0; port_gid(h.addresses, i, one); i++)
+    if (one == gid) return static_cast<uint8_t>(i);
+  return 0;
+}
+
+// Adapter's lock held.
+std::size_t Adapter::turn(uint64_t now) noexcept {
+  if (now < deadline()) return 0;
+  StateLocked state;
+  deadline_ns.store(~uint64_t{0}, std::memory_order_relaxed);
+  for (auto& [number, id] : state->ids) {
+    if (id->adapter != this || id->stage != Stage::addr_query) continue;
+    if (id->look_at_ns <= now) {
+      look(*state, *id, now);
+    } else {
+      deadline_ns.store(std::min(deadline(), id->look_at_ns), std::memory_order_relaxed);
+    }
+  }
+  return 1;
+}
+
+}  // namespace kilim::vhca::rdmacm
