@@ -78,6 +78,19 @@ const char* parse_inline(Devargs&, const char*) {
   return never.error().what;
 }
 
+// What the mlx5 driver's name asks for is what is always so; anything else is refused with a
+// reason.
+const char* parse_mprq(Devargs&, const char* v) {
+  return std::string_view(v) == "0" ? nullptr
+                                    : "must be 0: several packets in one mbuf are not received; "
+                                      "Kilim's own interface has RxSetup::strides";
+}
+const char* parse_inline_max(Devargs&, const char* v) {
+  return std::string_view(v) == "0" ? nullptr
+                                    : "must be 0: data of mbufs are not copied into WQEs beyond "
+                                      "txq_inline_min";
+}
+
 // clang-format off
 constexpr Row rows[] = {
     {"hca",      "name of an RDMA device, or vhcaN for a virtual one; default vhcaN of net_kilimN", nullptr, 0, 0, false, parse_hca},
@@ -91,6 +104,11 @@ constexpr Row rows[] = {
     {"fault",    "fatal@N: the device dies with its N-th send request; virtual devices only", nullptr, 0, 0, false, parse_fault},
     {"lint",     "off, warn or error: what becomes of wrong send WQEs; default off; virtual devices only", nullptr, 0, 0, false, parse_lint},
     {"order",    "strict, weak, late-umr, late-read or resend, all but the first also with :SEED: when what no fence holds happens; default strict; virtual devices only", nullptr, 0, 0, false, parse_order},
+    {"rxq_cqe_comp_en", "0 or 1; default 0; of the ethdev: completions share entries", &Devargs::compress, 0, 1, false, nullptr},
+    {"txq_mpw_en", "0 or 1; default 1; of the ethdev: several packets a WQE", &Devargs::multi_packet, 0, 1, false, nullptr},
+    {"txq_inline_min", "0 to 254; default 0; of the ethdev: bytes of each frame in its WQE", &Devargs::inline_min, 0, 254, false, nullptr},
+    {"txq_inline_max", "0", nullptr, 0, 0, false, parse_inline_max},
+    {"mprq_en", "0", nullptr, 0, 0, false, parse_mprq},
     {"inline_recv", "refused on packet ports; connections of the library have it", nullptr, 0, 0, false, parse_inline},
 };
 // clang-format on

@@ -15,6 +15,7 @@
 #include "kilim/telemetry/odp.hh"
 #include "net/kilim/devargs.hh"
 #include "net/kilim/dpdk_abi.hh"
+#include "net/kilim/ethdev.hh"
 #include "net/kilim/native.hh"
 
 namespace kilim::net {
@@ -27,6 +28,7 @@ int log_type = RTE_LOGTYPE_USER1;
 struct Probed {
   std::unique_ptr<port::Port> port;
   std::unique_ptr<telemetry::ShownDevice> shown;  // goes before the port's device
+  std::unique_ptr<Ethdev> ethdev;                 // likewise, with its queues
 };
 
 // Never destroyed, as EAL's clean-up may come after static destructors.
@@ -51,8 +53,10 @@ std::string default_hca(const char* name) {
 int probe(rte_vdev_device* vdev) {
   const char* name = vdev->device.name;
   const char* text = vdev->device.devargs == nullptr ? "" : vdev->device.devargs->args;
-  if (rte_eal_process_type() != RTE_PROC_PRIMARY)
-    return refuse(name, {ENOTSUP, "only a primary process may have Kilim ports"}, "");
+  if (rte_eal_process_type() != RTE_PROC_PRIMARY) {
+    if (attach_secondary(*vdev) == 0) return 0;
+    return refuse(name, {ENODEV, "the primary process has no such Kilim port"}, "");
+  }
   auto parsed = parse_devargs(text);
   if (const auto* error = std::get_if<DevargsError>(&parsed)) {
     rte_log(RTE_LOG_ERR, static_cast<uint32_t>(log_type), "%s: %s\n", name, error->why.c_str());
@@ -72,12 +76,19 @@ int probe(rte_vdev_device* vdev) {
   auto made = port::Port::create(std::move(parts));
   if (!made) return refuse(name, made.error(), about.c_str());
   device::Device& device = (*made)->device();
+  auto ethdev = std::make_unique<Ethdev>(**made, args);
+  if (Status s = ethdev->enter(*vdev); !s) return refuse(name, s.error(), about.c_str());
   port::enter(**made);
-  ports().push_back({*std::move(made), std::make_unique<telemetry::ShownDevice>(device)});
+  ports().push_back(
+      {*std::move(made), std::make_unique<telemetry::ShownDevice>(device), std::move(ethdev)});
   return 0;
 }
 
 int remove(rte_vdev_device* vdev) {
+  if (rte_eal_process_type() != RTE_PROC_PRIMARY) {
+    rte_eth_dev* const dev = rte_eth_dev_allocated(vdev->device.name);
+    return dev == nullptr ? 0 : rte_eth_dev_release_port(dev);
+  }
   auto& list = ports();
   for (auto at = list.begin(); at != list.end(); ++at) {
     if (at->port->name() != vdev->device.name) continue;
@@ -86,6 +97,26 @@ int remove(rte_vdev_device* vdev) {
     return 0;
   }
   return -ENODEV;
+}
+
+Ethdev* ethdev_of(rte_vdev_device* vdev) {
+  for (const Probed& p : ports())
+    if (p.port->name() == vdev->device.name) return p.ethdev.get();
+  return nullptr;
+}
+
+// rte_dev_dma_map(): memory of the application, such as rte_extmem_register() made known to EAL.
+int map_memory(rte_vdev_device* vdev, void* address, uint64_t, std::size_t bytes) {
+  Ethdev* const e = ethdev_of(vdev);
+  if (e == nullptr) return -ENODEV;
+  const Status s = e->memory().add_range({static_cast<std::byte*>(address), bytes});
+  return s ? 0 : -s.error().code;
+}
+int unmap_memory(rte_vdev_device* vdev, void* address, uint64_t, std::size_t bytes) {
+  Ethdev* const e = ethdev_of(vdev);
+  if (e == nullptr) return -ENODEV;
+  const Status s = e->memory().remove_range({static_cast<std::byte*>(address), bytes});
+  return s ? 0 : -s.error().code;
 }
 
 rte_vdev_driver driver{};
@@ -105,6 +136,8 @@ bool is_there_already() {
   driver.driver.name = driver_name;
   driver.probe = probe;
   driver.remove = remove;
+  driver.dma_map = map_memory;
+  driver.dma_unmap = unmap_memory;
   rte_vdev_register(&driver);
 }
 
@@ -123,6 +156,11 @@ unsigned int rte_pmd_kilim_count(void) {
 
 kilim_port* rte_pmd_kilim_port_at(unsigned int index) {
   return kilim::net::handle_of(kilim::port::port_at(index));
+}
+
+kilim_port* rte_pmd_kilim_port_of(uint16_t port_id) {
+  char name[RTE_ETH_NAME_MAX_LEN];
+  return rte_eth_dev_get_name_by_port(port_id, name) == 0 ? rte_pmd_kilim_port(name) : nullptr;
 }
 
 kilim_port* rte_pmd_kilim_port(const char* name) {

@@ -5,6 +5,8 @@
 #ifndef RTE_PMD_KILIM_H
 #define RTE_PMD_KILIM_H
 
+#include <stdint.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -20,6 +22,11 @@ struct kilim_port* rte_pmd_kilim_port_at(unsigned int index);
 
 /* By name, such as "net_kilim0"; NULL: no such port. */
 struct kilim_port* rte_pmd_kilim_port(const char* name);
+
+/* Of an ethdev; NULL: there is none of this number, or another driver's. While the ethdev is
+ * started its queues are the ethdev's: rules, spreading, filter and device may be used through the
+ * port. */
+struct kilim_port* rte_pmd_kilim_port_of(uint16_t port_id);
 
 /* The devargs with their ranges, one on each line, for help texts. Static storage. */
 const char* rte_pmd_kilim_devargs(void);

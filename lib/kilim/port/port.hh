@@ -54,6 +54,8 @@ class Port {
 
   [[nodiscard]] const std::string& name() const noexcept { return parts_.name; }
   [[nodiscard]] device::Device& device() noexcept { return *parts_.device; }
+  // Of the device's port, from 1.
+  [[nodiscard]] uint8_t number() const noexcept { return parts_.number; }
   [[nodiscard]] const device::PortInfo& info() const noexcept { return info_; }
   [[nodiscard]] const QueueSizes& defaults() const noexcept { return parts_.defaults; }
   [[nodiscard]] const QueueSizes& sizes() const noexcept { return sizes_; }
@@ -78,6 +80,12 @@ class Port {
   // Makes the queues, fills the receive rings and steers frames to them; after an error nothing of
   // it remains.
   Status start();
+  // Starts the port for queues that the caller made on device() and serves itself, such as an
+  // ethdev's: the port makes none, leads frames to these and keeps rules, filter and spreading for
+  // them; rx(), tx() and statistics of queues are not the port's then. stop() ends it, before the
+  // queues go. EBUSY: started already; EINVAL: no queues; or as set_filter() and set_rss().
+  Status start_for(std::span<const device::RwqHandle> queues, const flow::Filter& filter,
+                   const flow::Rss& rss);
   // Destroys the queues and flow rules, when no worker serves the port any more; buffers return to
   // their queue's cache.
   void stop() noexcept;
@@ -101,6 +109,8 @@ class Port {
   // doubling a frame. After an error everything is as before; `why` names the field.
   Status set_rss(const flow::Rss& rss, flow::RuleError* why = nullptr);
   Status set_filter(const flow::Filter& filter, flow::RuleError* why = nullptr);
+  // Frames to this address are the port's own from now on, as if the device had told it at first.
+  Status set_address(const device::MacAddress& mac);
   [[nodiscard]] const flow::Rss& rss() const noexcept { return rss_; }
   [[nodiscard]] const flow::Filter& filter() const noexcept { return filter_; }
 

@@ -89,6 +89,37 @@ Status Port::set_filter(const flow::Filter& filter, flow::RuleError* why) {
   return Done{};
 }
 
+Status Port::set_address(const device::MacAddress& mac) {
+  const device::MacAddress before = std::exchange(info_.mac, mac);
+  if (!started_) return Done{};
+  Status s = change_own_rules(filter_, rss_);
+  if (!s) info_.mac = before;
+  return s;
+}
+
+Status Port::start_for(std::span<const device::RwqHandle> queues, const flow::Filter& filter,
+                       const flow::Rss& rss) {
+  if (started_) return Error{EBUSY, "the port is started already"};
+  if (queues.empty()) return Error{EINVAL, "there are no receive queues to lead frames to"};
+  unconfigure();
+  sizes_.rxq = static_cast<uint32_t>(queues.size());
+  if (const flow::RuleError e = flow::check(filter); e.code != 0) return Error{e.code, e.what};
+  if (const flow::RuleError e = flow::check(rss, rule_limits()); e.code != 0)
+    return Error{e.code, e.what};
+  rwq_handles_.assign(queues.begin(), queues.end());
+  filter_ = filter;
+  rss_ = rss;
+  own_band_ = flow::first_own_band;
+  auto rules = lay_own_rules(filter_, rss_, own_band_);
+  if (!rules) {
+    rwq_handles_.clear();
+    return rules.error();
+  }
+  own_rules_.emplace(*std::move(rules));
+  started_ = true;
+  return Done{};
+}
+
 Result<RuleId> Port::add_rule(const flow::Rule& rule, flow::RuleError* why) {
   if (!started_)
     return refused({EINVAL, flow::Field::none, "rules are added to a started port"}, why);

@@ -27,6 +27,7 @@ PortStats& PortStats::operator+=(const PortStats& o) noexcept {
 }
 
 RxQueueStats Port::rx_stats(uint32_t queue) const noexcept {
+  if (queue >= rx_.size()) return {};  // start_for(): somebody else's queues
   const RxSlot& s = rx_[queue];
   if (s.queue == nullptr) return {};
   const burst::RxCounters& c = s.queue->counters;
@@ -42,6 +43,7 @@ RxQueueStats Port::rx_stats(uint32_t queue) const noexcept {
 }
 
 TxQueueStats Port::tx_stats(uint32_t queue) const noexcept {
+  if (queue >= tx_.size()) return {};
   const TxSlot& s = tx_[queue];
   if (s.queue == nullptr) return {};
   const burst::TxCounters& c = s.queue->counters;

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "net/kilim/ethdev.hh"
+
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include <rte_alarm.h>
+#include <rte_errno.h>
+#include <rte_log.h>
+#include <rte_malloc.h>
+#include <rte_mbuf_dyn.h>
+
+namespace kilim::net {
+namespace {
+
+constexpr uint64_t link_look_us = 100'000;  // between two looks at the link, where it is watched
+
+rte_eth_link link_of(const device::PortInfo& info) noexcept {
+  rte_eth_link link{};
+  link.link_speed = info.speed_mbps;
+  link.link_duplex = RTE_ETH_LINK_FULL_DUPLEX;
+  link.link_autoneg = RTE_ETH_LINK_AUTONEG;
+  link.link_status = info.active ? RTE_ETH_LINK_UP : RTE_ETH_LINK_DOWN;
+  return link;
+}
+
+// True: it differs from what was there.
+bool publish(rte_eth_link& to, const rte_eth_link& link) noexcept {
+  static_assert(sizeof(rte_eth_link) == sizeof(uint64_t));
+  uint64_t next;
+  std::memcpy(&next, &link, sizeof next);
+  using Word [[gnu::may_alias]] = uint64_t;
+  return __atomic_exchange_n(reinterpret_cast<Word*>(&to), next, __ATOMIC_SEQ_CST) != next;
+}
+
+}  // namespace
+
+Ethdev::~Ethdev() {
+  leave();
+}
+
+int Ethdev::refuse(const Error& e) const noexcept {
+  rte_log(RTE_LOG_ERR, RTE_LOGTYPE_PMD, "%s: %s\n", port_.name().c_str(), e.what);
+  return -(e.code == 0 ? EIO : e.code);
+}
+
+Status Ethdev::enter(rte_vdev_device& vdev) {
+  rte_eth_dev* dev = rte_eth_dev_allocate(vdev.device.name);
+  if (dev == nullptr) return Error{EEXIST, "ethdev has a port of this name or no place for it"};
+  auto* shared = static_cast<SharedPort*>(
+      rte_zmalloc("kilim_ethdev", sizeof(SharedPort), RTE_CACHE_LINE_SIZE));
+  auto* macs = static_cast<rte_ether_addr*>(rte_zmalloc(
+      "kilim_macs", sizeof(rte_ether_addr) * flow::max_filter_macs, RTE_CACHE_LINE_SIZE));
+  if (shared == nullptr || macs == nullptr) {
+    rte_free(shared);
+    rte_free(macs);
+    (void)rte_eth_dev_release_port(dev);
+    return Error{ENOMEM, "no memory for an ethdev"};
+  }
+  shared_ = new (shared) SharedPort{};
+  shared_->owner = this;
+  std::memcpy(macs[0].addr_bytes, port_.info().mac.data(), RTE_ETHER_ADDR_LEN);
+  dev->data->dev_private = shared;
+  dev->data->mac_addrs = macs;
+  dev->data->numa_node = port_.device().numa_node();
+  dev->data->dev_flags |= RTE_ETH_DEV_INTR_LSC | RTE_ETH_DEV_AUTOFILL_QUEUE_XSTATS;
+  dev->dev_ops = &ethdev_ops;
+  dev->device = &vdev.device;
+  dev_ = dev;
+  forget_bursts();
+  (void)update_link(false);
+  (void)fill_info(shared_->info);
+  rte_eth_dev_probing_finish(dev);
+  return Done{};
+}
+
+void Ethdev::leave() noexcept {
+  if (dev_ == nullptr) return;
+  rte_eth_dev* const dev = dev_;
+  (void)close();
+  (void)rte_eth_dev_release_port(dev);
+}
+
+int Ethdev::configure() noexcept {
+  const std::lock_guard guard(lock_);
+  if (port_.started())
+    return refuse({EBUSY, "the port is in use by Kilim's own interface (rte_pmd_kilim.h)"});
+  if (!port_.device().caps().spread.usable())
+    return refuse({ENOTSUP, "an ethdev needs a device with receive work queues and RSS"});
+  const rte_eth_conf& conf = dev_->data->dev_conf;
+  if (conf.lpbk_mode != 0 || conf.dcb_capability_en != 0)
+    return refuse({ENOTSUP, "a Kilim port has no loopback mode and no DCB"});
+  if (conf.intr_conf.rxq != 0 && polled())
+    return refuse(
+        {ENOTSUP, "receive interrupts need a device that runs by itself: progress=thread"});
+  if (conf.rxmode.mq_mode != RTE_ETH_MQ_RX_NONE && conf.rxmode.mq_mode != RTE_ETH_MQ_RX_RSS)
+    return refuse({ENOTSUP, "receive queues are spread by RSS or not at all"});
+  if (conf.txmode.mq_mode != RTE_ETH_MQ_TX_NONE)
+    return refuse({ENOTSUP, "transmit queues have no modes"});
+  rx_.resize(dev_->data->nb_rx_queues);
+  tx_.resize(dev_->data->nb_tx_queues);
+  rss_ = {};
+  wanted_.filters_vlans = (conf.rxmode.offloads & RTE_ETH_RX_OFFLOAD_VLAN_FILTER) != 0;
+  if (conf.rxmode.mq_mode == RTE_ETH_MQ_RX_RSS) return set_rss_hash(conf.rx_adv_conf.rss_conf);
+  rss_asked_ = 0;
+  rss_.table = {0};
+  return 0;
+}
+
+int Ethdev::start() noexcept {
+  const std::lock_guard guard(lock_);
+  if (port_.started())
+    return refuse({EBUSY, "the port is in use by Kilim's own interface (rte_pmd_kilim.h)"});
+  const uint64_t rx_offloads = dev_->data->dev_conf.rxmode.offloads;
+  stamp_offset_ = -1;
+  if ((rx_offloads & RTE_ETH_RX_OFFLOAD_TIMESTAMP) != 0 &&
+      rte_mbuf_dyn_rx_timestamp_register(&stamp_offset_, &stamp_flag_) != 0)
+    return refuse({rte_errno, "no place in the mbuf for times of arrival"});
+  int error = make_queues();
+  if (error == 0 && dev_->data->dev_conf.intr_conf.rxq != 0) error = start_interrupts();
+  if (error != 0) {
+    stop_interrupts();
+    drop_queues();
+    return error;
+  }
+  queues_run_ = true;
+  choose_bursts();
+  if (dev_->data->dev_conf.intr_conf.lsc != 0) {
+    (void)update_link(false);
+    watches_link_ = rte_eal_alarm_set(link_look_us, look_at_link, this) == 0;
+  }
+  return 0;
+}
+
+int Ethdev::stop() noexcept {
+  if (watches_link_) rte_eal_alarm_cancel(look_at_link, this);
+  watches_link_ = false;
+  const std::lock_guard guard(lock_);
+  forget_bursts();
+  update_missed();
+  flush_flows();
+  port_.stop();
+  stop_interrupts();
+  drop_queues();
+  dev_->data->dev_started = 0;
+  return 0;
+}
+
+int Ethdev::close() noexcept {
+  if (dev_ == nullptr) return 0;
+  if (dev_->data->dev_started != 0) (void)stop();
+  const std::lock_guard guard(lock_);
+  for (uint16_t q = 0; q < rx_.size(); q++) release_rx(q);
+  for (uint16_t q = 0; q < tx_.size(); q++) release_tx(q);
+  rx_.clear();
+  tx_.clear();
+  shared_ = nullptr;  // librte_ethdev frees it
+  dev_ = nullptr;
+  return 0;
+}
+
+int Ethdev::update_link(bool tell) noexcept {
+  const std::lock_guard guard(lock_);
+  if (dev_ == nullptr) return -ENODEV;
+  rte_eth_link link{};
+  if (auto info = port_.device().port(port_.number())) link = link_of(*info);
+  if (!publish(dev_->data->dev_link, link)) return -1;
+  if (tell) rte_eth_dev_callback_process(dev_, RTE_ETH_EVENT_INTR_LSC, nullptr);
+  return 0;
+}
+
+// EAL's thread of alarms. Not under the lock while the application is told: it may stop the port.
+void Ethdev::look_at_link(void* self) {
+  auto& e = *static_cast<Ethdev*>(self);
+  rte_eth_dev* const dev = e.dev_;
+  const bool changed = e.update_link(false) == 0;
+  if (e.watches_link_) e.watches_link_ = rte_eal_alarm_set(link_look_us, look_at_link, self) == 0;
+  if (changed) rte_eth_dev_callback_process(dev, RTE_ETH_EVENT_INTR_LSC, nullptr);
+}
+
+void Ethdev::update_missed() noexcept {
+  const std::lock_guard guard(lock_);
+  const uint64_t now = port_.missed(), known = shared_->missed.read();
+  if (now > known) shared_->missed.add(now - known);
+}
+
+}  // namespace kilim::net

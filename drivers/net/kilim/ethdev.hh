@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Ethdev: a Kilim port as a port of DPDK's ethdev library: its operations, the queues of mbufs that
+// it makes on the port's device, and the device's rules through port::Port. Made when EAL probes
+// the vdev; it costs nothing before rte_eth_dev_configure() (doc/decisions/0041). Threads: as
+// ethdev, control operations by one thread at a time; a lock keeps apart from them the thread of
+// alarms and lcores that bring a queue back to work.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "kilim/device/owned.hh"
+#include "kilim/flow/filter.hh"
+#include "kilim/port/port.hh"
+#include "net/kilim/devargs.hh"
+#include "net/kilim/ethdev_abi.hh"
+#include "net/kilim/mbuf_memory.hh"
+#include "net/kilim/mbuf_rx.hh"
+#include "net/kilim/mbuf_tx.hh"
+
+// A rule of rte_flow: librte_ethdev hands out pointers to it.
+struct rte_flow {
+  kilim::port::RuleId id;
+  bool counts = false;
+};
+
+namespace kilim::net {
+
+// What all processes see of a port: its dev_private, in EAL's shared memory.
+struct SharedPort {
+  Ethdev* owner;  // in the primary process
+  rte_eth_dev_info info;
+  RxCounts rx[port::max_rxq];
+  TxCounts tx[port::max_txq];
+  Counter missed;              // frames that the device dropped for lack of a receive
+  uint64_t secondary_dropped;  // packets that secondary processes sent; changed atomically
+  // What there was at the last rte_eth_stats_reset().
+  RxCounts rx_base[port::max_rxq];
+  TxCounts tx_base[port::max_txq];
+  uint64_t missed_base;
+};
+
+// A queue of the application; the order of the members matters: what is made last goes first.
+struct EthdevRx {
+  uint16_t descriptors = 0;
+  rte_mempool* pool = nullptr;
+  rte_eth_rxconf conf{};
+  uint32_t segments = 1;
+  device::OwnedCq cq;
+  device::OwnedRwq rwq;
+  MbufRx* queue = nullptr;   // of rte_malloc()
+  bool stopped = false;      // by rte_eth_dev_rx_queue_stop()
+  uint32_t events_seen = 0;  // of its interrupt, since it was last enabled
+};
+struct EthdevTx {
+  uint16_t descriptors = 0;
+  rte_eth_txconf conf{};
+  device::OwnedCq cq;
+  device::OwnedQp qp;
+  std::vector<uint64_t> wr_ids;
+  MbufTx* queue = nullptr;
+  bool stopped = false;
+};
+
+class Ethdev {
+ public:
+  // `port` outlives it.
+  Ethdev(port::Port& port, const Devargs& args) noexcept
+      : port_(port), args_(args), memory_(port.device().registrar()) {}
+  Ethdev(const Ethdev&) = delete;
+  Ethdev& operator=(const Ethdev&) = delete;
+  ~Ethdev();
+
+  // Registers the port with ethdev. EEXIST: the name is an ethdev's already; ENOMEM.
+  Status enter(rte_vdev_device& vdev);
+  // Closes the port, if the application has not, and takes it out of ethdev.
+  void leave() noexcept;
+
+  [[nodiscard]] port::Port& port() noexcept { return port_; }
+  [[nodiscard]] MbufMemory& memory() noexcept { return memory_; }
+  [[nodiscard]] const Devargs& args() const noexcept { return args_; }
+  [[nodiscard]] rte_eth_dev* dev() noexcept { return dev_; }
+
+  // Operations: 0 or a negative errno.
+  int configure() noexcept;
+  int start() noexcept;
+  int stop() noexcept;
+  int close() noexcept;
+  int set_up_rx(uint16_t queue, uint16_t descriptors, const rte_eth_rxconf& conf,
+                rte_mempool& pool) noexcept;
+  int set_up_tx(uint16_t queue, uint16_t descriptors, const rte_eth_txconf& conf) noexcept;
+  void release_rx(uint16_t queue) noexcept;
+  void release_tx(uint16_t queue) noexcept;
+  int start_rx(uint16_t queue) noexcept;
+  int stop_rx(uint16_t queue) noexcept;
+  int start_tx(uint16_t queue) noexcept;
+  int stop_tx(uint16_t queue) noexcept;
+  // Called by a burst whose queue went down by an error: takes it through RESET.
+  void recover_rx(uint16_t queue) noexcept;
+  void recover_tx(uint16_t queue) noexcept;
+
+  int enable_interrupt(uint16_t queue, bool on) noexcept;
+  int update_link(bool tell) noexcept;
+  // The count of frames that the device dropped, since the port was made.
+  void update_missed() noexcept;
+  int fill_info(rte_eth_dev_info& info) noexcept;
+  void tell_rxq(uint16_t queue, rte_eth_rxq_info& info) const noexcept;
+  void tell_txq(uint16_t queue, rte_eth_txq_info& info) const noexcept;
+  // Of the receive bursts of a started port.
+  [[nodiscard]] RxForm form() const noexcept;
+
+  // Which frames are received; what a started port cannot take is refused, and all is as before.
+  int set_promiscuous(bool on) noexcept;
+  int set_all_multicast(bool on) noexcept;
+  int set_address(const rte_ether_addr& mac) noexcept;
+  // The address with this number, of those besides the port's own; nullptr takes it away.
+  int set_further(uint32_t index, const rte_ether_addr* mac) noexcept;
+  int set_vlan(uint16_t vlan, bool on) noexcept;
+  int set_multicast(std::span<const rte_ether_addr> macs) noexcept;
+  int strip_vlan(uint16_t queue, bool on) noexcept;
+  int set_vlan_offload(int mask) noexcept;
+  int set_mtu(uint16_t mtu) noexcept;
+  int set_rss(flow::Rss rss) noexcept;
+  [[nodiscard]] const flow::Rss& rss() const noexcept { return rss_; }
+  // RTE_ETH_RSS_* that were asked for; 0: no spreading.
+  [[nodiscard]] uint64_t rss_asked() const noexcept { return rss_asked_; }
+  int set_rss_hash(const rte_eth_rss_conf& conf) noexcept;
+
+  rte_flow* add_flow(const flow::Rule& rule, flow::RuleError& why) noexcept;
+  int remove_flow(rte_flow* flow) noexcept;
+  void flush_flows() noexcept;
+
+ private:
+  int make_rx(uint16_t queue) noexcept;
+  int make_tx(uint16_t queue) noexcept;
+  int make_queues() noexcept;
+  void drop_queues() noexcept;
+  void drop_rx(EthdevRx& rx) noexcept;
+  void drop_tx(EthdevTx& tx) noexcept;
+  int run_rx(EthdevRx& rx) noexcept;
+  void halt_rx(EthdevRx& rx) noexcept;
+  [[nodiscard]] RxForm form_of(uint16_t queue) const noexcept;
+  [[nodiscard]] bool compresses() const noexcept;
+  [[nodiscard]] flow::Filter filter_of() const;
+  int apply_filter() noexcept;
+  template <typename Change>
+  int change_filter(Change change) noexcept;
+  [[nodiscard]] uint32_t segments_for(rte_mempool& pool, uint64_t offloads,
+                                      uint32_t mtu) const noexcept;
+  [[nodiscard]] bool polled() const noexcept { return port_.poller().fn != nullptr; }
+  int start_interrupts() noexcept;
+  void stop_interrupts() noexcept;
+  void choose_bursts() noexcept;
+  void forget_bursts() noexcept;
+  // Says why, for people; returns the negative errno.
+  int refuse(const Error& e) const noexcept;
+  static void look_at_link(void* port);
+
+  port::Port& port_;
+  Devargs args_;
+  MbufMemory memory_;
+  std::recursive_mutex lock_;
+  rte_eth_dev* dev_ = nullptr;
+  SharedPort* shared_ = nullptr;
+  std::vector<EthdevRx> rx_;
+  std::vector<EthdevTx> tx_;
+  flow::Rss rss_;
+  uint64_t rss_asked_ = 0;
+  // The frames that the application wants.
+  struct Wanted {
+    bool promiscuous = false, all_multicast = false;
+    std::map<uint32_t, flow::MacAddress> further;  // rte_eth_dev_mac_addr_add(), by number
+    std::vector<flow::MacAddress> multicast;
+    std::vector<uint16_t> vlans;
+    bool filters_vlans = false;
+  } wanted_;
+  std::vector<std::unique_ptr<rte_flow>> flows_;
+  int stamp_offset_ = -1;
+  uint64_t stamp_flag_ = 0;
+  bool watches_link_ = false;
+  bool marks_ = false;       // a rule marks, or marked
+  bool queues_run_ = false;  // from start() to stop()
+};
+
+// The port of an ethdev of ours, in the primary process.
+inline Ethdev& ethdev_of(const rte_eth_dev* dev) noexcept {
+  return *static_cast<SharedPort*>(dev->data->dev_private)->owner;
+}
+inline SharedPort& shared_of(const rte_eth_dev* dev) noexcept {
+  return *static_cast<SharedPort*>(dev->data->dev_private);
+}
+
+// The tables of operations: of the primary process, and of others.
+extern const eth_dev_ops ethdev_ops;
+extern const eth_dev_ops secondary_ops;
+// Of rte_flow.
+extern const rte_flow_ops ethdev_flow_ops;
+
+// In a secondary process: attaches to the port that the primary process has. ENODEV.
+int attach_secondary(rte_vdev_device& vdev) noexcept;
+
+// Statistics, which any process reads (net/kilim/ethdev_stats.cc).
+int read_stats(rte_eth_dev* dev, rte_eth_stats* stats);
+int read_xstats(rte_eth_dev* dev, rte_eth_xstat* stats, unsigned count);
+int read_xstat_names(rte_eth_dev* dev, rte_eth_xstat_name* names, unsigned count);
+int reset_stats(rte_eth_dev* dev);
+
+// Descriptors (net/kilim/ethdev_queues.cc).
+uint32_t count_rx(void* queue);
+int rx_status(void* queue, uint16_t offset);
+int tx_status(void* queue, uint16_t offset);
+
+// RTE_ETH_RSS_* from and to kinds of hashes.
+uint32_t hash_types_of(uint64_t rss_hf) noexcept;
+inline constexpr uint64_t all_rss_hf =
+    RTE_ETH_RSS_IPV4 | RTE_ETH_RSS_FRAG_IPV4 | RTE_ETH_RSS_NONFRAG_IPV4_OTHER |
+    RTE_ETH_RSS_NONFRAG_IPV4_TCP | RTE_ETH_RSS_NONFRAG_IPV4_UDP | RTE_ETH_RSS_IPV6 |
+    RTE_ETH_RSS_FRAG_IPV6 | RTE_ETH_RSS_NONFRAG_IPV6_OTHER | RTE_ETH_RSS_NONFRAG_IPV6_TCP |
+    RTE_ETH_RSS_NONFRAG_IPV6_UDP;
+inline constexpr uint16_t reta_entries = flow::default_table;
+
+}  // namespace kilim::net

@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Queues of an ethdev: what the application sets up, what is made of it on the device when the port
+// starts, and how a queue stops, starts and comes back after an error by itself.
+#include <bit>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <new>
+
+#include <rte_malloc.h>
+#include <rte_mempool.h>
+
+#include "kilim/burst/tx_packet.hh"
+#include "kilim/device/recovery.hh"
+#include "kilim/prm/ctrl_seg.hh"
+#include "kilim/queue/sge.hh"
+#include "net/kilim/ethdev.hh"
+
+namespace kilim::net {
+namespace {
+
+constexpr uint32_t beyond_frame = RTE_ETHER_HDR_LEN + 2 * RTE_VLAN_HLEN;  // of an MTU
+constexpr uint32_t most_segments = 16;
+constexpr auto drain_limit = std::chrono::milliseconds(200);
+
+uint32_t ring_size(uint16_t descriptors) noexcept {
+  return std::bit_ceil(uint32_t{descriptors});
+}
+
+uint32_t room_of(rte_mempool& pool) noexcept {
+  const uint32_t all = rte_pktmbuf_data_room_size(&pool);
+  return all > RTE_PKTMBUF_HEADROOM ? all - RTE_PKTMBUF_HEADROOM : 0;
+}
+
+template <typename T>
+T* shared_array(std::size_t count, int node) noexcept {
+  return static_cast<T*>(
+      rte_zmalloc_socket("kilim_queue", count * sizeof(T), RTE_CACHE_LINE_SIZE, node));
+}
+
+uint64_t rearm_of(uint16_t port) noexcept {
+  const uint16_t words[4] = {RTE_PKTMBUF_HEADROOM, 1, 1, port};
+  uint64_t all;
+  std::memcpy(&all, words, sizeof all);
+  return all;
+}
+
+// What a receive's WQE has besides addresses.
+void write_receives(const MbufRx& q, const queue::RqGeometry& geometry, Lkey key) noexcept {
+  for (uint32_t i = 0; i < geometry.wqe_count; i++) {
+    std::byte* const wqe = geometry.buf + std::size_t{i} * geometry.stride;
+    for (uint32_t k = 0; k < q.segments; k++)
+      queue::store_pointer(wqe + std::size_t{k} * octoword_bytes, 0, q.room, key);
+    if (geometry.stride > q.segments * octoword_bytes)
+      queue::store_pointer(wqe + std::size_t{q.segments} * octoword_bytes, 0, 0,
+                           Lkey{prm::list_end_lkey});
+  }
+}
+
+struct SendSink {
+  queue::Sq& sq;
+  void completed(const queue::Completion& c) noexcept {
+    if (c.of_requester()) (void)sq.retire(c.wqe_counter);
+  }
+  void lost(uint64_t, bool) noexcept {}
+};
+
+// Empties a completion queue to which nothing is written any more.
+void drop_completions(queue::Cq& cq) noexcept {
+  for (const prm::Cqe* e; (e = cq.peek(0)) != nullptr;)
+    cq.consume_block(queue::Cq::is_error(e->op_own) ? 1 : queue::Cq::completions(*e));
+  cq.restore_record();
+}
+
+}  // namespace
+
+uint32_t Ethdev::segments_for(rte_mempool& pool, uint64_t offloads, uint32_t mtu) const noexcept {
+  const uint32_t room = room_of(pool), frame = mtu + beyond_frame;
+  if (room == 0) return 0;
+  if (frame <= room) return 1;
+  if ((offloads & RTE_ETH_RX_OFFLOAD_SCATTER) == 0) return 0;
+  const uint32_t n = (frame + room - 1) / room;
+  return n <= most_segments && n <= port_.device().caps().max_sge ? n : 0;
+}
+
+int Ethdev::set_up_rx(uint16_t queue, uint16_t descriptors, const rte_eth_rxconf& conf,
+                      rte_mempool& pool) noexcept {
+  const std::lock_guard guard(lock_);
+  release_rx(queue);
+  const uint64_t offloads = conf.offloads | dev_->data->dev_conf.rxmode.offloads;
+  if (segments_for(pool, offloads, dev_->data->mtu) == 0)
+    return refuse({EINVAL,
+                   "a frame of the MTU does not fit into the mbufs of a receive: larger "
+                   "mbufs, RTE_ETH_RX_OFFLOAD_SCATTER, or a smaller MTU"});
+  if (Status s = memory_.add_pool(pool); !s) return refuse(s.error());
+  EthdevRx& rx = rx_[queue];
+  rx.queue = shared_array<MbufRx>(1, dev_->data->numa_node);
+  if (rx.queue == nullptr) return refuse({ENOMEM, "no memory for a receive queue"});
+  new (rx.queue) MbufRx{};
+  rx.descriptors = descriptors;
+  rx.pool = &pool;
+  rx.conf = conf;
+  rx.conf.offloads = offloads;
+  dev_->data->rx_queues[queue] = rx.queue;
+  return 0;
+}
+
+int Ethdev::set_up_tx(uint16_t queue, uint16_t descriptors, const rte_eth_txconf& conf) noexcept {
+  const std::lock_guard guard(lock_);
+  release_tx(queue);
+  EthdevTx& tx = tx_[queue];
+  tx.queue = shared_array<MbufTx>(1, dev_->data->numa_node);
+  if (tx.queue == nullptr) return refuse({ENOMEM, "no memory for a transmit queue"});
+  new (tx.queue) MbufTx{};
+  tx.descriptors = descriptors;
+  tx.conf = conf;
+  tx.conf.offloads = conf.offloads | dev_->data->dev_conf.txmode.offloads;
+  dev_->data->tx_queues[queue] = tx.queue;
+  return 0;
+}
+
+void Ethdev::release_rx(uint16_t queue) noexcept {
+  if (queue >= rx_.size() || rx_[queue].queue == nullptr) return;
+  drop_rx(rx_[queue]);
+  rte_free(rx_[queue].queue);
+  rx_[queue].queue = nullptr;
+  dev_->data->rx_queues[queue] = nullptr;
+}
+
+void Ethdev::release_tx(uint16_t queue) noexcept {
+  if (queue >= tx_.size() || tx_[queue].queue == nullptr) return;
+  drop_tx(tx_[queue]);
+  rte_free(tx_[queue].queue);
+  tx_[queue].queue = nullptr;
+  dev_->data->tx_queues[queue] = nullptr;
+}
+
+int Ethdev::make_rx(uint16_t number) noexcept {
+  EthdevRx& rx = rx_[number];
+  const uint32_t wqes = ring_size(rx.descriptors);
+  const bool compressed = compresses();
+  const auto compression = compressed ? device::Compression::hash : device::Compression::none;
+  auto cq = device::make_cq(port_.device(), {.entries = compressed ? 2 * wqes - 1 : wqes,
+                                             .channel = dev_->data->dev_conf.intr_conf.rxq != 0,
+                                             .compression = compression});
+  if (!cq) return refuse(cq.error());
+  rx.cq = *std::move(cq);
+  const bool strip = (rx.conf.offloads & RTE_ETH_RX_OFFLOAD_VLAN_STRIP) != 0;
+  auto rwq = device::make_rwq(
+      port_.device(),
+      {.cq = rx.cq->handle, .recv_wrs = wqes, .max_recv_sge = rx.segments, .strip_vlan = strip});
+  if (!rwq) return refuse(rwq.error());
+  rx.rwq = *std::move(rwq);
+  const queue::RqGeometry& geometry = rx.rwq->rq;
+
+  MbufRx& q = *new (rx.queue) MbufRx{};
+  q.counts = &shared_->rx[number];
+  q.cq.emplace(rx.cq->geometry);
+  q.mbufs =
+      shared_array<rte_mbuf*>(std::size_t{geometry.wqe_count} * rx.segments, dev_->data->numa_node);
+  if (q.mbufs == nullptr) return refuse({ENOMEM, "no memory for the mbufs of a receive queue"});
+  q.wqes = geometry.buf;
+  q.record = geometry.record;
+  q.pool = rx.pool;
+  q.rearm = rearm_of(dev_->data->port_id);
+  q.base_flags = (rte_pktmbuf_priv_flags(rx.pool) & RTE_PKTMBUF_POOL_F_PINNED_EXT_BUF) != 0
+                     ? RTE_MBUF_F_EXTERNAL
+                     : 0;
+  q.mask = geometry.wqe_count - 1;
+  q.stride = geometry.stride;
+  q.segments = rx.segments;
+  q.headroom = RTE_PKTMBUF_HEADROOM;
+  q.room = room_of(*rx.pool);
+  q.mini_hash = true;
+  q.stamp_offset = (rx.conf.offloads & RTE_ETH_RX_OFFLOAD_TIMESTAMP) != 0 ? stamp_offset_ : -1;
+  q.stamp_flag = stamp_flag_;
+  q.keys.use(memory_);
+  q.poller = port_.poller();
+  q.port = this;
+  q.number = number;
+  const KeySpan pool = memory_.whole(*rx.pool);
+  q.one_key = pool.bytes != 0;
+  write_receives(q, geometry, pool.key);
+  return 0;
+}
+
+int Ethdev::run_rx(EthdevRx& rx) noexcept {
+  MbufRx& q = *rx.queue;
+  if (Status s = port_.device().set_rwq_state(rx.rwq->handle, device::RwqState::ready); !s)
+    return refuse(s.error());
+  q.cq->restore_record();
+  q.down = false;
+  if (fill_mbuf_rx(q) == 0) return refuse({ENOMEM, "the mempool of a receive queue is empty"});
+  return 0;
+}
+
+void Ethdev::halt_rx(EthdevRx& rx) noexcept {
+  MbufRx& q = *rx.queue;
+  q.down = true;
+  (void)port_.device().set_rwq_state(rx.rwq->handle, device::RwqState::reset);
+  q.cq->release_owner();
+  drop_completions(*q.cq);
+  empty_mbuf_rx(q);
+  q.cq->release_owner();
+}
+
+int Ethdev::make_tx(uint16_t number) noexcept {
+  EthdevTx& tx = tx_[number];
+  const uint32_t size = ring_size(tx.descriptors);
+  auto cq = device::make_cq(port_.device(), size);
+  if (!cq) return refuse(cq.error());
+  tx.cq = *std::move(cq);
+  auto qp = device::make_raw_packet(
+      port_.device(), {.send_cq = tx.cq->handle, .recv_cq = tx.cq->handle, .send_wqebbs = size},
+      port_.number());
+  if (!qp) return refuse(qp.error());
+  tx.qp = *std::move(qp);
+  const queue::SqGeometry& geometry = tx.qp->sq;
+  const uint32_t cqes = tx.cq->geometry.cqe_count;
+
+  MbufTx& q = *new (tx.queue) MbufTx{};
+  const device::TxCaps& caps = port_.device().caps().tx;
+  q.counts = &shared_->tx[number];
+  tx.wr_ids.assign(geometry.wqebb_count, 0);
+  q.sq.emplace(geometry, tx.wr_ids);
+  q.cq.emplace(tx.cq->geometry);
+  q.sent = shared_array<rte_mbuf*>(size, dev_->data->numa_node);
+  q.ends = shared_array<uint32_t>(cqes, dev_->data->numa_node);
+  if (q.sent == nullptr || q.ends == nullptr)
+    return refuse({ENOMEM, "no memory for the mbufs of a transmit queue"});
+  q.mask = size - 1;
+  q.end_mask = cqes - 1;
+  q.most = port_.device().caps().multi_packet && args_.multi_packet ? prm::max_ds : 1;
+  q.min_inline = args_.inline_min > caps.min_inline ? args_.inline_min : caps.min_inline;
+  q.max_tso = caps.max_tso;
+  q.tags = caps.vlan_insertion;
+  q.checksums = caps.checksums;
+  q.fast_free = (tx.conf.offloads & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE) != 0;
+  q.secondary_dropped = &shared_->secondary_dropped;
+  q.keys.use(memory_);
+  q.poller = port_.poller();
+  q.port = this;
+  q.number = number;
+  return 0;
+}
+
+int Ethdev::make_queues() noexcept {
+  std::vector<device::RwqHandle> handles;
+  for (uint16_t i = 0; i < rx_.size(); i++) {
+    if (rx_[i].queue == nullptr) return refuse({EINVAL, "a receive queue is not set up"});
+    rx_[i].segments = segments_for(*rx_[i].pool, rx_[i].conf.offloads, dev_->data->mtu);
+    if (rx_[i].segments == 0)
+      return refuse({EINVAL, "the MTU does not fit into the mbufs of a receive"});
+  }
+  for (const EthdevTx& tx : tx_)
+    if (tx.queue == nullptr) return refuse({EINVAL, "a transmit queue is not set up"});
+  for (uint16_t i = 0; i < rx_.size(); i++) {
+    if (const int e = make_rx(i); e != 0) return e;
+    handles.push_back(rx_[i].rwq->handle);
+  }
+  for (uint16_t i = 0; i < tx_.size(); i++) {
+    if (const int e = make_tx(i); e != 0) return e;
+    tx_[i].stopped = tx_[i].queue->down = tx_[i].conf.tx_deferred_start != 0;
+    dev_->data->tx_queue_state[i] =
+        tx_[i].stopped ? RTE_ETH_QUEUE_STATE_STOPPED : RTE_ETH_QUEUE_STATE_STARTED;
+  }
+  for (uint16_t i = 0; i < rx_.size(); i++) {
+    rx_[i].stopped = rx_[i].queue->down = rx_[i].conf.rx_deferred_start != 0;
+    if (!rx_[i].stopped)
+      if (const int e = run_rx(rx_[i]); e != 0) return e;
+    dev_->data->rx_queue_state[i] =
+        rx_[i].stopped ? RTE_ETH_QUEUE_STATE_STOPPED : RTE_ETH_QUEUE_STATE_STARTED;
+  }
+  if (handles.empty()) return 0;
+  if (Status s = port_.start_for(handles, filter_of(), rss_); !s) return refuse(s.error());
+  return 0;
+}
+
+void Ethdev::drop_rx(EthdevRx& rx) noexcept {
+  if (rx.queue == nullptr) return;
+  MbufRx& q = *rx.queue;
+  if (rx.rwq && q.mbufs != nullptr) halt_rx(rx);
+  q.down = true;
+  rx.rwq.destroy();
+  rx.cq.destroy();
+  rte_free(q.mbufs);
+  q.mbufs = nullptr;
+}
+
+// What was handed over goes out first, as a card would send it.
+void Ethdev::drop_tx(EthdevTx& tx) noexcept {
+  if (tx.queue == nullptr) return;
+  MbufTx& q = *tx.queue;
+  using Clock = std::chrono::steady_clock;
+  if (tx.qp && q.ends != nullptr) {
+    q.sq->release_owner();
+    q.cq->release_owner();
+    for (const auto end = Clock::now() + drain_limit;
+         q.head != q.tail && !q.down && Clock::now() < end; (void)reclaim_mbuf_tx(q))
+      port_.device().progress();
+    tx.qp.destroy();  // from here on the device reads no mbuf
+    q.counts->lost.add(empty_mbuf_tx(q));
+  }
+  q.down = true;
+  tx.qp.destroy();
+  tx.cq.destroy();
+  rte_free(q.sent);
+  rte_free(q.ends);
+  q.sent = nullptr;
+  q.ends = nullptr;
+}
+
+void Ethdev::drop_queues() noexcept {
+  for (uint16_t i = 0; i < rx_.size(); i++) {
+    drop_rx(rx_[i]);
+    dev_->data->rx_queue_state[i] = RTE_ETH_QUEUE_STATE_STOPPED;
+  }
+  for (uint16_t i = 0; i < tx_.size(); i++) {
+    drop_tx(tx_[i]);
+    dev_->data->tx_queue_state[i] = RTE_ETH_QUEUE_STATE_STOPPED;
+  }
+}
+
+int Ethdev::start_rx(uint16_t queue) noexcept {
+  const std::lock_guard guard(lock_);
+  EthdevRx& rx = rx_[queue];
+  if (!rx.stopped) return 0;
+  if (const int e = run_rx(rx); e != 0) {
+    halt_rx(rx);
+    return e;
+  }
+  rx.stopped = false;
+  dev_->data->rx_queue_state[queue] = RTE_ETH_QUEUE_STATE_STARTED;
+  return 0;
+}
+
+int Ethdev::stop_rx(uint16_t queue) noexcept {
+  const std::lock_guard guard(lock_);
+  EthdevRx& rx = rx_[queue];
+  if (rx.stopped) return 0;
+  rx.stopped = true;
+  halt_rx(rx);
+  dev_->data->rx_queue_state[queue] = RTE_ETH_QUEUE_STATE_STOPPED;
+  return 0;
+}
+
+void Ethdev::recover_rx(uint16_t queue) noexcept {
+  const std::lock_guard guard(lock_);
+  EthdevRx& rx = rx_[queue];
+  if (rx.stopped || !rx.rwq || port_.device().lost()) return;
+  halt_rx(rx);
+  if (run_rx(rx) == 0) rx.queue->counts->recoveries.add(1);
+}
+
+int Ethdev::start_tx(uint16_t queue) noexcept {
+  const std::lock_guard guard(lock_);
+  EthdevTx& tx = tx_[queue];
+  tx.stopped = tx.queue->down = false;
+  dev_->data->tx_queue_state[queue] = RTE_ETH_QUEUE_STATE_STARTED;
+  return 0;
+}
+
+int Ethdev::stop_tx(uint16_t queue) noexcept {
+  const std::lock_guard guard(lock_);
+  EthdevTx& tx = tx_[queue];
+  if (tx.stopped) return 0;
+  tx.stopped = true;
+  MbufTx& q = *tx.queue;
+  using Clock = std::chrono::steady_clock;
+  for (const auto end = Clock::now() + drain_limit; q.head != q.tail && Clock::now() < end;
+       (void)reclaim_mbuf_tx(q))
+    port_.device().progress();
+  if (q.head != q.tail) recover_tx(queue);
+  q.down = true;
+  dev_->data->tx_queue_state[queue] = RTE_ETH_QUEUE_STATE_STOPPED;
+  return 0;
+}
+
+void Ethdev::recover_tx(uint16_t queue) noexcept {
+  const std::lock_guard guard(lock_);
+  EthdevTx& tx = tx_[queue];
+  MbufTx& q = *tx.queue;
+  if ((tx.stopped && q.down) || !tx.qp || port_.device().lost()) return;
+  SendSink sink{*q.sq};
+  const Status s =
+      device::recover(device::Recovery<>{port_.device(), tx.qp->handle, *q.sq, *q.cq}, sink);
+  if (!s) return;  // the next burst tries again
+  q.counts->lost.add(empty_mbuf_tx(q));
+  q.sq->reset();
+  q.sq->release_owner();
+  q.cq->release_owner();
+  q.counts->recoveries.add(1);
+  q.down = false;
+}
+
+void Ethdev::tell_rxq(uint16_t queue, rte_eth_rxq_info& info) const noexcept {
+  const EthdevRx& rx = rx_[queue];
+  info.mp = rx.pool;
+  info.conf = rx.conf;
+  info.scattered_rx = rx.segments > 1;
+  info.queue_state = dev_->data->rx_queue_state[queue];
+  info.nb_desc = rx.descriptors;
+  info.rx_buf_size = static_cast<uint16_t>(room_of(*rx.pool));
+}
+
+void Ethdev::tell_txq(uint16_t queue, rte_eth_txq_info& info) const noexcept {
+  const EthdevTx& tx = tx_[queue];
+  info.conf = tx.conf;
+  info.nb_desc = tx.descriptors;
+  info.queue_state = dev_->data->tx_queue_state[queue];
+}
+
+uint32_t count_rx(void* queue) {
+  const auto& q = *static_cast<const MbufRx*>(queue);
+  return waiting_mbuf_rx(q, q.mask + 1);
+}
+
+int rx_status(void* queue, uint16_t offset) {
+  const auto& q = *static_cast<const MbufRx*>(queue);
+  if (offset > q.mask) return -EINVAL;
+  if (offset >= q.pi - q.ci) return RTE_ETH_RX_DESC_UNAVAIL;
+  return waiting_mbuf_rx(q, offset + 1u) > offset ? RTE_ETH_RX_DESC_DONE : RTE_ETH_RX_DESC_AVAIL;
+}
+
+int tx_status(void* queue, uint16_t offset) {
+  auto& q = *static_cast<MbufTx*>(queue);
+  if (offset > q.mask) return -EINVAL;
+  (void)reclaim_mbuf_tx(q);
+  return offset < q.head - q.tail ? RTE_ETH_TX_DESC_FULL : RTE_ETH_TX_DESC_DONE;
+}
+
+}  // namespace kilim::net

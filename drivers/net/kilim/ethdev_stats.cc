@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// An ethdev's statistics: sums, of each queue, and by name. Read by any process from the memory
+// that all share; what needs the device is the primary process's.
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+
+#include <rte_eal.h>
+
+#include "net/kilim/ethdev.hh"
+
+namespace kilim::net {
+namespace {
+
+bool is_primary() noexcept {
+  return rte_eal_process_type() == RTE_PROC_PRIMARY;
+}
+
+uint64_t since(const Counter& now, const Counter& base) noexcept {
+  return now.read() - base.read();
+}
+
+// What is counted of a queue beyond packets and bytes, which ethdev itself names.
+template <typename Counts>
+struct Name {
+  const char* name;
+  Counter Counts::*count;
+};
+constexpr Name<RxCounts> rx_names[] = {
+    {"errors", &RxCounts::errors},         {"too_long", &RxCounts::too_long},
+    {"no_mbuf", &RxCounts::no_mbuf},       {"compressed", &RxCounts::compressed},
+    {"recoveries", &RxCounts::recoveries},
+};
+constexpr Name<TxCounts> tx_names[] = {
+    {"dropped", &TxCounts::errors},
+    {"failures", &TxCounts::failures},
+    {"lost", &TxCounts::lost},
+    {"recoveries", &TxCounts::recoveries},
+};
+constexpr const char* port_names[] = {"rx_out_of_buffer", "tx_dropped_of_secondaries"};
+
+// Calls each(name, queue or -1, value) for all of them, in one order.
+template <typename Each>
+void for_all(rte_eth_dev* dev, Each each) {
+  const SharedPort& s = shared_of(dev);
+  each("", port_names[0], -1, s.missed.read() - s.missed_base);
+  each("", port_names[1], -1, __atomic_load_n(&s.secondary_dropped, __ATOMIC_RELAXED));
+  for (int q = 0; q < dev->data->nb_rx_queues; q++)
+    for (const auto& n : rx_names)
+      each("rx", n.name, q, since(s.rx[q].*n.count, s.rx_base[q].*n.count));
+  for (int q = 0; q < dev->data->nb_tx_queues; q++)
+    for (const auto& n : tx_names)
+      each("tx", n.name, q, since(s.tx[q].*n.count, s.tx_base[q].*n.count));
+}
+
+unsigned how_many(const rte_eth_dev* dev) noexcept {
+  return static_cast<unsigned>(std::size(port_names) +
+                               dev->data->nb_rx_queues * std::size(rx_names) +
+                               dev->data->nb_tx_queues * std::size(tx_names));
+}
+
+}  // namespace
+
+int read_stats(rte_eth_dev* dev, rte_eth_stats* stats) {
+  if (is_primary()) ethdev_of(dev).update_missed();
+  const SharedPort& s = shared_of(dev);
+  stats->rx_nombuf = 0;
+  for (int q = 0; q < dev->data->nb_rx_queues; q++) {
+    const RxCounts &now = s.rx[q], &base = s.rx_base[q];
+    const uint64_t packets = since(now.packets, base.packets);
+    const uint64_t bytes = since(now.bytes, base.bytes), errors = since(now.errors, base.errors);
+    stats->ipackets += packets;
+    stats->ibytes += bytes;
+    stats->ierrors += errors;
+    stats->rx_nombuf += since(now.no_mbuf, base.no_mbuf);
+    if (q >= RTE_ETHDEV_QUEUE_STAT_CNTRS) continue;
+    stats->q_ipackets[q] = packets;
+    stats->q_ibytes[q] = bytes;
+    stats->q_errors[q] = errors;
+  }
+  for (int q = 0; q < dev->data->nb_tx_queues; q++) {
+    const TxCounts &now = s.tx[q], &base = s.tx_base[q];
+    const uint64_t packets = since(now.packets, base.packets);
+    const uint64_t bytes = since(now.bytes, base.bytes);
+    stats->opackets += packets;
+    stats->obytes += bytes;
+    stats->oerrors += since(now.errors, base.errors) + since(now.lost, base.lost);
+    if (q >= RTE_ETHDEV_QUEUE_STAT_CNTRS) continue;
+    stats->q_opackets[q] = packets;
+    stats->q_obytes[q] = bytes;
+  }
+  stats->imissed = s.missed.read() - s.missed_base;
+  return 0;
+}
+
+int reset_stats(rte_eth_dev* dev) {
+  if (is_primary()) ethdev_of(dev).update_missed();
+  SharedPort& s = shared_of(dev);
+  for (int q = 0; q < dev->data->nb_rx_queues; q++) s.rx_base[q] = s.rx[q];
+  for (int q = 0; q < dev->data->nb_tx_queues; q++) s.tx_base[q] = s.tx[q];
+  s.missed_base = s.missed.read();
+  return 0;
+}
+
+int read_xstats(rte_eth_dev* dev, rte_eth_xstat* stats, unsigned count) {
+  const unsigned all = how_many(dev);
+  if (stats == nullptr || count < all) return static_cast<int>(all);
+  if (is_primary()) ethdev_of(dev).update_missed();
+  unsigned i = 0;
+  for_all(dev, [&](const char*, const char*, int, uint64_t value) {
+    stats[i] = {i, value};
+    i++;
+  });
+  return static_cast<int>(all);
+}
+
+int read_xstat_names(rte_eth_dev* dev, rte_eth_xstat_name* names, unsigned count) {
+  const unsigned all = how_many(dev);
+  if (names == nullptr || count < all) return static_cast<int>(all);
+  unsigned i = 0;
+  for_all(dev, [&](const char* way, const char* name, int queue, uint64_t) {
+    if (queue < 0)
+      (void)std::snprintf(names[i].name, sizeof names[i].name, "%s", name);
+    else
+      (void)std::snprintf(names[i].name, sizeof names[i].name, "%s_q%d_%s", way, queue, name);
+    i++;
+  });
+  return static_cast<int>(all);
+}
+
+}  // namespace kilim::net

@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "net/kilim/mbuf_rx.hh"
+
+#include <cstring>
+
+#include <rte_mbuf_dyn.h>
+#include <rte_mempool.h>
+
+#include "kilim/base/barrier.hh"
+#include "kilim/base/mmio.hh"
+#include "kilim/burst/packet_words.hh"
+#include "kilim/prm/cqe.hh"
+#include "kilim/queue/completion.hh"
+#include "kilim/queue/sge.hh"
+#include "net/kilim/ethdev.hh"
+
+#if defined(__SSE4_1__)
+#include <smmintrin.h>
+#endif
+
+namespace kilim::net {
+namespace {
+
+constexpr uint32_t segment_bytes = sizeof(prm::DataSeg);
+constexpr std::size_t address_at = offsetof(prm::DataSeg, addr);
+
+std::byte* segment(const MbufRx& q, uint32_t wqe, uint32_t k) noexcept {
+  return q.wqes + std::size_t{wqe} * q.stride + std::size_t{k} * segment_bytes;
+}
+
+uint64_t address_of(const MbufRx& q, const rte_mbuf& m) noexcept {
+  return reinterpret_cast<uint64_t>(m.buf_addr) + q.headroom;
+}
+
+void ring_rx(MbufRx& q) noexcept {
+  before_doorbell_record();
+  record_store(q.record, be32{q.pi & 0xffff});
+}
+
+// False: the mbuf's memory has no key.
+bool post(MbufRx& q, std::byte* to, const rte_mbuf& m) noexcept {
+  const uint64_t at = address_of(q, m);
+  if (!q.one_key) [[unlikely]] {
+    if (!q.keys.last().covers(at, q.room) && !q.keys.find(m, at, q.room)) {
+      queue::store_pointer(to, 0, q.room, Lkey{0});  // the device refuses it
+      return false;
+    }
+    queue::store_pointer(to, at, q.room, q.keys.last().key);
+    return true;
+  }
+  queue::store_word(to + address_at, be64{at});
+  return true;
+}
+
+// Rows of mbufs for receives of one, from the mempool's cache to the ring. The ring has whole rows.
+[[gnu::always_inline]] inline void refill_rows(MbufRx& q) noexcept {
+  uint32_t rows = 0;
+  for (; q.mask + 1 - (q.pi - q.ci) >= MbufRx::row; rows++) {
+    const uint32_t at = q.pi & q.mask;
+    rte_mbuf** const some = q.mbufs + at;
+    if (rte_mempool_get_bulk(q.pool, reinterpret_cast<void**>(some), MbufRx::row) != 0)
+        [[unlikely]] {
+      q.counts->no_mbuf.add(MbufRx::row);
+      break;
+    }
+    std::byte* to = segment(q, at, 0);
+    for (uint32_t i = 0; i < MbufRx::row; i++, to += q.stride)
+      if (!post(q, to, *some[i])) [[unlikely]] {
+        rte_mempool_put_bulk(q.pool, reinterpret_cast<void**>(some), MbufRx::row);
+        q.counts->no_mbuf.add(MbufRx::row);
+        if (rows != 0) ring_rx(q);
+        return;
+      }
+    q.pi += MbufRx::row;
+  }
+  if (rows != 0) ring_rx(q);
+}
+
+// What a CQE says in ol_flags. A hash of 0 means none, as in DPDK's mlx5 driver, rxq_cq_to_mbuf().
+[[gnu::always_inline]] inline uint64_t flags_of(const prm::Cqe& e) noexcept {
+  const uint32_t checks = uint32_t{e.hds_ip_ext} << burst::checksum_shift & burst::checksum_flags;
+  return checks | (e.rx_hash_result.raw() != 0 ? burst::hash_flag : 0u);
+}
+
+// Marks of rules are one more than rte_flow's, since a frame without a mark has 0.
+[[gnu::noinline]] void write_extra(const MbufRx& q, rte_mbuf& m, const prm::Cqe& e) noexcept {
+  m.vlan_tci = e.vlan_info.host();
+  if ((e.l4_hdr_type_etc & prm::cqe::vlan_stripped) != 0) m.ol_flags |= burst::vlan_flags;
+  if (const uint32_t mark = e.sop_drop_qpn.host() & 0xffffff; mark != 0) {
+    m.hash.fdir.hi = mark - 1;
+    m.ol_flags |= RTE_MBUF_F_RX_FDIR | RTE_MBUF_F_RX_FDIR_ID;
+  }
+  if (q.stamp_offset < 0) return;
+  *RTE_MBUF_DYNFIELD(&m, q.stamp_offset, rte_mbuf_timestamp_t*) = e.timestamp.host();
+  m.ol_flags |= q.stamp_flag;
+}
+
+// The words of an mbuf that a receive changes: reset, flags, type, lengths, hash. With SSE4.1 three
+// loads of the CQE, two unpacks and a shuffle make 16 bytes of it.
+template <bool extra>
+[[gnu::always_inline]] inline uint32_t write_mbuf(const MbufRx& q, rte_mbuf& m,
+                                                  const prm::Cqe& e) noexcept {
+#if defined(__SSE4_1__)
+  static_assert(offsetof(rte_mbuf, ol_flags) == offsetof(rte_mbuf, rearm_data) + 8 &&
+                offsetof(rte_mbuf, pkt_len) == offsetof(rte_mbuf, packet_type) + 4 &&
+                offsetof(rte_mbuf, data_len) == offsetof(rte_mbuf, packet_type) + 8 &&
+                offsetof(rte_mbuf, hash) == offsetof(rte_mbuf, packet_type) + 12);
+  const auto* words = reinterpret_cast<const __m128i*>(&e);
+  const __m128i order = _mm_setr_epi8(-1, -1, -1, -1, 7, 6, -1, -1, 7, 6, -1, -1, 15, 14, 13, 12);
+  const __m128i info_length =
+      _mm_unpackhi_epi32(_mm_load_si128(words + 1), _mm_load_si128(words + 2));
+  const __m128i all = _mm_unpackhi_epi64(info_length, _mm_load_si128(words));
+  const uint32_t type = burst::packet_types[e.l4_hdr_type_etc];
+  const __m128i line = _mm_insert_epi32(_mm_shuffle_epi8(all, order), static_cast<int>(type), 0);
+  const __m128i reset = _mm_insert_epi64(_mm_cvtsi64_si128(static_cast<long long>(q.rearm)),
+                                         static_cast<long long>(flags_of(e) | q.base_flags), 1);
+  _mm_store_si128(reinterpret_cast<__m128i*>(&m.rearm_data), reset);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(&m.packet_type), line);
+  const auto length = static_cast<uint32_t>(_mm_extract_epi32(line, 1));
+#else
+  std::memcpy(&m.rearm_data, &q.rearm, sizeof q.rearm);
+  const uint32_t length = e.byte_cnt.host();
+  m.ol_flags = flags_of(e) | q.base_flags;
+  m.packet_type = burst::packet_types[e.l4_hdr_type_etc];
+  m.pkt_len = length;
+  m.data_len = static_cast<uint16_t>(length);
+  m.vlan_tci = 0;
+  m.hash.rss = e.rx_hash_result.host();
+#endif
+  if constexpr (extra) write_extra(q, m, e);
+  return length;
+}
+
+// An error's mbufs go back to the mempool; one of a flush says that the queue is down.
+[[gnu::noinline, gnu::cold]] void take_error(MbufRx& q, const prm::Cqe& e) noexcept {
+  const queue::Completion c = queue::decode_error(e);
+  rte_mbuf** const some = q.mbufs + std::size_t{q.ci & q.mask} * q.segments;
+  q.cq->consume(1);
+  if (c.syndrome == prm::Syndrome::wr_flush) {
+    q.down = true;
+    return;
+  }
+  if (c.syndrome == prm::Syndrome::local_length) q.counts->too_long.add(1);
+  q.counts->errors.add(1);
+  if (q.segments != 1) {  // they stay in the WQE, which is posted again
+    q.ci++;
+    q.pi++;
+    ring_rx(q);
+    return;
+  }
+  rte_mempool_put(q.pool, some[0]);
+  q.ci++;
+}
+
+// What did not look like the next packet: nothing, an error, or the ring's end.
+[[gnu::noinline]] bool clear_front(MbufRx& q) noexcept {
+  if (q.down) {
+    q.port->recover_rx(q.number);
+    return false;
+  }
+  const prm::Cqe* const e = q.cq->peek(0);
+  if (e == nullptr || !queue::Cq::is_error(e->op_own)) return false;
+  take_error(q, *e);
+  return !q.down;
+}
+
+// Packets of one mbuf in a row from the front, up to the ring's end or what is no good packet.
+template <bool extra>
+[[gnu::always_inline]] inline uint16_t take_row(MbufRx& q, rte_mbuf** out, uint32_t want) noexcept {
+  const queue::Cq::Row row = q.cq->row();
+  const uint32_t at = q.ci & q.mask;
+  const uint32_t to_end = q.mask + 1 - at;
+  uint32_t most = want < row.count ? want : row.count;
+  most = to_end < most ? to_end : most;
+  const uint8_t wanted = prm::cqe::op_own(prm::CqeOpcode::resp_send, false, row.owner != 0);
+  rte_mbuf** const from = q.mbufs + at;
+  const std::byte* cqe = row.first;
+  uint64_t bytes = 0;
+  uint32_t n = 0;
+  for (; n < most; n++, cqe += sizeof(prm::Cqe)) {
+    const auto& e = *reinterpret_cast<const prm::Cqe*>(cqe);
+    const uint8_t op = *static_cast<const volatile uint8_t*>(&e.op_own);
+    if ((op & ~prm::cqe::solicited_bit) != wanted) break;
+    after_owner_bit();
+    rte_mbuf* const m = from[n];
+    bytes += write_mbuf<extra>(q, *m, e);
+    out[n] = m;
+  }
+  if (n == 0) return 0;
+  q.ci += n;
+  q.cq->consume(n);
+  q.counts->packets.add(n);
+  q.counts->bytes.add(bytes);
+  return static_cast<uint16_t>(n);
+}
+
+// Chains the mbufs that a frame of `length` bytes filled; the WQE gets others. nullptr: the mempool
+// has none, and the frame is dropped.
+rte_mbuf* take_chain(MbufRx& q, const prm::Cqe& e, uint32_t length) noexcept {
+  const uint32_t wqe = q.ci & q.mask;
+  rte_mbuf** const mine = q.mbufs + std::size_t{wqe} * q.segments;
+  const uint32_t used = length <= q.room ? 1 : (length + q.room - 1) / q.room;
+  rte_mbuf* fresh[16];
+  if (rte_mempool_get_bulk(q.pool, reinterpret_cast<void**>(fresh), used) != 0) {
+    q.counts->no_mbuf.add(used);
+    return nullptr;
+  }
+  rte_mbuf* const head = mine[0];
+  write_mbuf<true>(q, *head, e);
+  head->nb_segs = static_cast<uint16_t>(used);
+  rte_mbuf* last = nullptr;
+  for (uint32_t k = 0; k < used; k++) {
+    rte_mbuf* const m = mine[k];
+    if (k != 0) {
+      std::memcpy(&m->rearm_data, &q.rearm, sizeof q.rearm);
+      m->ol_flags = q.base_flags;
+      last->next = m;
+    }
+    const uint32_t left = length - k * q.room;
+    m->data_len = static_cast<uint16_t>(left < q.room ? left : q.room);
+    last = m;
+    mine[k] = fresh[k];
+    (void)post(q, segment(q, wqe, k), *fresh[k]);
+  }
+  last->next = nullptr;
+  return head;
+}
+
+uint16_t take_scattered(MbufRx& q, rte_mbuf** out, uint32_t want) noexcept {
+  uint32_t n = 0, seen = 0;
+  uint64_t bytes = 0;
+  for (const prm::Cqe* e; n < want && (e = q.cq->peek(0)) != nullptr; seen++) {
+    if (queue::Cq::is_error(e->op_own)) break;
+    const uint32_t length = e->byte_cnt.host();
+    if (rte_mbuf* const m = take_chain(q, *e, length)) {
+      out[n++] = m;
+      bytes += length;
+    }
+    q.ci++;
+    q.pi++;
+    q.cq->consume(1);
+  }
+  if (seen != 0) ring_rx(q);
+  q.counts->packets.add(n);
+  q.counts->bytes.add(bytes);
+  return static_cast<uint16_t>(n);
+}
+
+// Packets of the compressed block at the front, from the first on that was not received yet. What
+// the minis do not say its title says of all (kilim/burst/rx_compressed.hh).
+uint16_t take_block(MbufRx& q, const prm::Cqe& title, rte_mbuf** out, uint32_t want) noexcept {
+  const uint32_t count = queue::Cq::completions(title), first = q.block_done;
+  const uint32_t left = count - first, n = left < want ? left : want;
+  prm::Cqe each;
+  std::memcpy(static_cast<void*>(&each), static_cast<const void*>(&title), sizeof each);
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    const prm::MiniCqe& mini = q.cq->mini(first + i);
+    each.byte_cnt = mini.byte_cnt;
+    if (q.mini_hash)
+      each.rx_hash_result = mini.result;
+    else if (first + i != 0)
+      each.rx_hash_result = be32{0};
+    rte_mbuf* const m = q.mbufs[(q.ci + i) & q.mask];
+    bytes += write_mbuf<true>(q, *m, each);
+    out[i] = m;
+  }
+  q.ci += n;
+  q.counts->packets.add(n);
+  q.counts->bytes.add(bytes);
+  q.block_done = first + n;
+  if (q.block_done < count) return static_cast<uint16_t>(n);
+  q.cq->consume_block(count);
+  q.counts->compressed.add(count);
+  q.block_done = 0;
+  return static_cast<uint16_t>(n);
+}
+
+uint16_t take_compressed(MbufRx& q, rte_mbuf** out, uint32_t want) noexcept {
+  uint32_t n = 0;
+  for (const prm::Cqe* e; n < want && (e = q.cq->peek(0)) != nullptr;) {
+    if (queue::Cq::is_error(e->op_own)) break;
+    const uint16_t more = queue::Cq::is_compressed(e->op_own)
+                              ? take_block(q, *e, out + n, want - n)
+                              : take_row<true>(q, out + n, want - n);
+    if (more == 0) break;
+    n += more;
+  }
+  return static_cast<uint16_t>(n);
+}
+
+template <RxForm F>
+[[gnu::always_inline]] inline uint16_t take(MbufRx& q, rte_mbuf** out, uint32_t want) noexcept {
+  if constexpr (F.scattered)
+    return take_scattered(q, out, want);
+  else if constexpr (F.compressed)
+    return take_compressed(q, out, want);
+  else
+    return take_row<F.extra>(q, out, want);
+}
+
+template <RxForm F>
+[[gnu::always_inline]] inline uint16_t receive_mbufs(MbufRx& q, rte_mbuf** out,
+                                                     uint16_t want) noexcept {
+  q.keys.refresh();
+  uint16_t n = take<F>(q, out, want);
+  if (n == 0 && clear_front(q)) n = take<F>(q, out, want);
+  if constexpr (!F.scattered) {
+    if (q.mask + 1 - (q.pi - q.ci) >= MbufRx::row && !q.down) refill_rows(q);
+  }
+  return n;
+}
+
+template <RxForm F>
+uint16_t rx_mbufs(void* queue, rte_mbuf** out, uint16_t want) {
+  return receive_mbufs<F>(*static_cast<MbufRx*>(queue), out, want);
+}
+template <RxForm F>
+uint16_t rx_mbufs_polled(void* queue, rte_mbuf** out, uint16_t want) {
+  auto& q = *static_cast<MbufRx*>(queue);
+  q.poller.fn(q.poller.context, MbufRx::row);
+  return receive_mbufs<F>(q, out, want);
+}
+
+struct RxRow {
+  RxForm form;
+  MbufBurst plain, polled;
+};
+template <RxForm F>
+constexpr RxRow rx_row{F, &rx_mbufs<F>, &rx_mbufs_polled<F>};
+
+constexpr RxRow rx_rows[] = {
+    rx_row<RxForm{}>,
+    rx_row<RxForm{.extra = true}>,
+    rx_row<RxForm{.extra = true, .scattered = true}>,
+    rx_row<RxForm{.extra = true, .compressed = true}>,
+};
+
+}  // namespace
+
+MbufBurst select_mbuf_rx(RxForm form, bool polled) noexcept {
+  form.extra = form.extra || form.scattered || form.compressed;
+  for (const RxRow& r : rx_rows)
+    if (r.form == form) return polled ? r.polled : r.plain;
+  return nullptr;
+}
+
+uint32_t fill_mbuf_rx(MbufRx& q) noexcept {
+  q.keys.refresh();
+  if (q.segments == 1) {
+    refill_rows(q);
+    return q.pi - q.ci;
+  }
+  for (uint32_t wqe = 0; wqe <= q.mask; wqe++) {
+    rte_mbuf** const mine = q.mbufs + std::size_t{wqe} * q.segments;
+    if (rte_mempool_get_bulk(q.pool, reinterpret_cast<void**>(mine), q.segments) != 0) break;
+    for (uint32_t k = 0; k < q.segments; k++) (void)post(q, segment(q, wqe, k), *mine[k]);
+    q.pi++;
+  }
+  ring_rx(q);
+  return q.pi - q.ci;
+}
+
+void empty_mbuf_rx(MbufRx& q) noexcept {
+  for (; q.ci != q.pi; q.ci++)
+    rte_mempool_put_bulk(
+        q.pool, reinterpret_cast<void**>(q.mbufs + std::size_t{q.ci & q.mask} * q.segments),
+        q.segments);
+  q.pi = q.ci = 0;
+  q.block_done = 0;
+  record_store(q.record, be32{0});
+}
+
+uint32_t waiting_mbuf_rx(const MbufRx& q, uint32_t most) noexcept {
+  uint32_t frames = 0, at = 0;
+  for (const prm::Cqe* e; at < most && (e = q.cq->peek(at)) != nullptr;) {
+    const uint32_t n = queue::Cq::is_error(e->op_own) ? 1 : queue::Cq::completions(*e);
+    frames += n;
+    at += n;
+  }
+  return frames - q.block_done;
+}
+
+}  // namespace kilim::net

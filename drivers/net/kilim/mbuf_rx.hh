@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A receive queue whose buffers are mbufs of the application's mempool: one mbuf a receive, or
+// several where frames are scattered. Lies in memory that processes share, zeroed before; the
+// control path (net/kilim/ethdev_queues.cc) fills it in. Owner: the lcore that the application
+// polls the queue on. A burst never locks, logs or calls the system, but after an error.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include <rte_mbuf.h>
+
+#include "kilim/base/counter.hh"
+#include "kilim/queue/cq.hh"
+#include "kilim/queue/geometry.hh"
+#include "kilim/worker/poller.hh"
+#include "net/kilim/mbuf_memory.hh"
+
+namespace kilim::net {
+
+class Ethdev;
+
+// Any process reads them; since the port was made.
+struct RxCounts {
+  Counter packets, bytes;
+  Counter errors;      // completions with an error
+  Counter too_long;    // how many of them: frames longer than the receive's buffers
+  Counter no_mbuf;     // mbufs that the mempool did not have
+  Counter compressed;  // packets that shared entries of the completion queue
+  Counter recoveries;  // times that the queue was taken back to work after an error
+};
+
+// What a burst looks for besides hash, type, checksums and length.
+struct RxForm {
+  bool extra = false;       // stripped VLAN tag, mark of a flow rule, time of arrival
+  bool scattered = false;   // several mbufs a packet
+  bool compressed = false;  // completions that share entries
+  friend constexpr bool operator==(RxForm, RxForm) noexcept = default;
+};
+
+struct MbufRx {
+  static constexpr uint32_t row = 32;  // mbufs fetched at once
+
+  RxCounts* counts;
+  std::optional<queue::Cq> cq;
+  rte_mbuf** mbufs;  // of posted receives: `segments` for each WQE
+  std::byte* wqes;   // the first data segment of each
+  be32* record;
+  rte_mempool* pool;
+  uint64_t rearm;       // data offset, reference count, segments and port as they lie in an mbuf
+  uint64_t base_flags;  // ol_flags of a fresh mbuf of the pool
+  uint32_t mask;        // WQEs - 1
+  uint32_t stride;      // bytes of a WQE
+  uint32_t pi, ci;      // WQEs posted, completed
+  uint32_t segments;    // mbufs of a receive
+  uint32_t headroom;    // bytes in front of a packet
+  uint32_t room;        // bytes of an mbuf behind that
+  bool one_key;         // all of the pool's memory is under one key, which the WQEs have
+  bool down;            // by an error; or stopped
+  bool mini_hash;       // minis of compressed entries say the hash
+  uint32_t block_done;  // packets of the block at the front that were received
+  int stamp_offset;     // of the mbuf's dynamic field; negative: no stamps wanted
+  uint64_t stamp_flag;
+  MbufKeys keys;
+  worker::Poller poller;  // of a virtual device that is polled
+  Ethdev* port;
+  uint16_t number;  // of the queue
+};
+
+using MbufBurst = uint16_t (*)(void* queue, rte_mbuf** mbufs, uint16_t count);
+
+// The burst of a form; `polled`: it runs the queue's device first.
+MbufBurst select_mbuf_rx(RxForm form, bool polled) noexcept;
+
+// Posts mbufs until the ring is full or the mempool is empty; returns how many receives.
+uint32_t fill_mbuf_rx(MbufRx& q) noexcept;
+// Gives back all mbufs of posted receives; the device does not write there any more.
+void empty_mbuf_rx(MbufRx& q) noexcept;
+// Completions that wait, at most `most`.
+uint32_t waiting_mbuf_rx(const MbufRx& q, uint32_t most) noexcept;
+
+}  // namespace kilim::net

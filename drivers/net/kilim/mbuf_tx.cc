@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "net/kilim/mbuf_tx.hh"
+
+#include <array>
+#include <cerrno>
+
+#include <rte_ethdev.h>
+#include <rte_mempool.h>
+#include <rte_net.h>
+
+#include "kilim/prm/ctrl_seg.hh"
+#include "kilim/queue/eth_packet.hh"
+#include "kilim/queue/eth_wqe.hh"
+#include "kilim/queue/wqe_cursor.hh"
+#include "net/kilim/ethdev.hh"
+
+namespace kilim::net {
+namespace {
+
+// Every WQE of a burst but the last. If the queue fails, only its first error makes a CQE.
+constexpr queue::Wr unsignalled{.flags = queue::WrFlags::only_first_error};
+constexpr uint32_t wqe_heads = 2;  // octowords before the data segments
+
+// What the device does not do with the shortest WQE: an offload, or data that lie elsewhere.
+constexpr uint64_t no_plain =
+    RTE_MBUF_F_TX_OFFLOAD_MASK | RTE_MBUF_F_EXTERNAL | RTE_MBUF_F_INDIRECT;
+
+// Frees `n` packets. All of one mempool, nobody else's and of one mbuf each: as they are.
+void free_packets(MbufTx& q, rte_mbuf** from, uint32_t n) noexcept {
+  if (q.fast_free && !q.chains)
+    rte_mempool_put_bulk(from[0]->pool, reinterpret_cast<void* const*>(from), n);
+  else
+    rte_pktmbuf_free_bulk(from, n);
+}
+
+void free_up_to(MbufTx& q, uint32_t end) noexcept {
+  const uint32_t at = q.tail & q.mask, n = end - q.tail;
+  const uint32_t to_end = q.mask + 1 - at;
+  const uint32_t first = n < to_end ? n : to_end;
+  if (first != 0) free_packets(q, q.sent + at, first);
+  if (n != first) free_packets(q, q.sent, n - first);
+  q.tail = end;
+}
+
+[[gnu::noinline, gnu::cold]] void note_error(MbufTx& q) noexcept {
+  queue::Completion c[4];
+  while (q.cq->poll(c) != 0) {
+  }
+  q.counts->failures.add(1);
+  q.down = true;
+}
+
+// The frame's start that goes into the WQE: where it lies, or put together in `room`.
+using HeaderRoom = std::array<std::byte, queue::max_inlined>;
+
+constexpr uint32_t tagged_header = queue::ether_header_bytes + queue::vlan_tag_bytes;
+
+struct Wish {
+  queue::EthHead head;
+  uint32_t inlined = 0;
+};
+
+// What an mbuf asks for, in the words of a WQE. False: this queue's device cannot.
+bool read_wish(const MbufTx& q, const rte_mbuf& m, Wish& w) noexcept {
+  const uint64_t flags = m.ol_flags;
+  if ((flags & (RTE_MBUF_F_TX_VLAN)) != 0) w.head.tag = queue::customer_tag(m.vlan_tci);
+  if ((flags & RTE_MBUF_F_TX_IP_CKSUM) != 0) w.head.checksums |= queue::EthOffload::l3;
+  const uint64_t l4 = flags & RTE_MBUF_F_TX_L4_MASK;
+  if (l4 == RTE_MBUF_F_TX_TCP_CKSUM || l4 == RTE_MBUF_F_TX_UDP_CKSUM)
+    w.head.checksums |= queue::EthOffload::l4;
+  w.inlined = q.min_inline;
+  if ((flags & RTE_MBUF_F_TX_TCP_SEG) != 0) {
+    w.head.checksums |= queue::EthOffload::l3 | queue::EthOffload::l4;
+    w.head.mss = m.tso_segsz;
+    w.inlined = static_cast<uint32_t>(m.l2_len + m.l3_len + m.l4_len);
+    if (w.head.mss == 0 || w.inlined >= m.pkt_len || m.pkt_len - w.inlined > q.max_tso)
+      return false;
+  } else if (w.head.tag != 0 && (w.inlined != 0 || !q.tags)) {
+    w.inlined = (w.inlined < tagged_header ? tagged_header : w.inlined) - queue::vlan_tag_bytes;
+  }
+  if (w.inlined > m.pkt_len) w.inlined = m.pkt_len;
+  return (q.checksums || w.head.checksums == 0) && w.inlined <= queue::max_inlined - 4;
+}
+
+bool has_keys(MbufTx& q, const rte_mbuf& packet) noexcept {
+  for (const rte_mbuf* m = &packet; m != nullptr; m = m->next) {
+    const auto at = reinterpret_cast<uint64_t>(m->buf_addr) + m->data_off;
+    const uint32_t n = m->data_len;
+    if (n != 0 && !q.keys.last().covers(at, n) && !q.keys.find(*m, at, n)) return false;
+  }
+  return true;
+}
+
+enum class Append : uint8_t { done, full, dropped };
+
+// Any packet by a WQE of its own.
+[[gnu::noinline]] Append append_packet(MbufTx& q, queue::WqeCursor& c, rte_mbuf& m) noexcept {
+  HeaderRoom room;
+  Wish w;
+  if (m.pkt_len == 0 || !read_wish(q, m, w) || !has_keys(q, m)) return Append::dropped;
+  if (w.inlined != 0) {
+    const void* at = rte_pktmbuf_read(&m, 0, w.inlined, room.data());
+    if (at == nullptr) return Append::dropped;
+    w.head.bytes = {static_cast<const std::byte*>(at), w.inlined};
+  }
+  uint32_t skip = w.inlined;
+  const rte_mbuf* segment = &m;
+  const Outcome a = queue::eth_packet(
+      c, w.head, m.nb_segs,
+      [&](std::size_t) noexcept {
+        const rte_mbuf& s = *segment;
+        segment = s.next;
+        const uint32_t gone = skip < s.data_len ? skip : s.data_len;
+        skip -= gone;
+        const queue::Sge none{};
+        if (gone == s.data_len) return none;
+        const auto at = reinterpret_cast<uint64_t>(s.buf_addr) + s.data_off + gone;
+        const auto n = static_cast<uint32_t>(s.data_len - gone);
+        if (!q.keys.last().covers(at, n)) (void)q.keys.find(s, at, n);
+        return queue::Sge{at, n, q.keys.last().key};
+      },
+      unsignalled);
+  if (a) return Append::done;
+  return a.why == Refusal::no_room ? Append::full : Append::dropped;
+}
+
+}  // namespace
+
+uint32_t reclaim_mbuf_tx(MbufTx& q) noexcept {
+  const queue::Cq::Drained d = q.cq->drain(64);
+  if (d.cqes == 0) {
+    if (d.error) [[unlikely]]
+      note_error(q);
+    return 0;
+  }
+  q.sq->retire(d.wqe_counter);
+  const uint32_t before = q.tail;
+  q.end_tail += d.cqes;
+  free_up_to(q, q.ends[(q.end_tail - 1) & q.end_mask]);
+  return q.tail - before;
+}
+
+uint32_t empty_mbuf_tx(MbufTx& q) noexcept {
+  const uint32_t n = q.head - q.tail;
+  free_up_to(q, q.head);
+  q.end_tail = q.end_head;
+  return n;
+}
+
+namespace {
+
+// Packets of one mbuf that ask for nothing, from the front, as one WQE: a SEND of one, or an
+// enhanced multi-packet WQE, whose first data segment lies where a SEND's does. Returns how many.
+[[gnu::always_inline]] inline uint32_t append_plain(MbufTx& q, queue::WqeCursor& c,
+                                                    rte_mbuf* const* in, uint32_t count,
+                                                    uint64_t& bytes) noexcept {
+  const uint32_t octowords = c.row() * 4;
+  if (octowords <= wqe_heads) return 0;
+  const uint32_t fits = (octowords < prm::max_ds ? octowords : prm::max_ds) - wqe_heads;
+  uint32_t most = count < fits ? count : fits;
+  most = q.most < most ? q.most : most;
+  const uint32_t at = q.head & q.mask, to_end = q.mask + 1 - at;
+  most = to_end < most ? to_end : most;
+  rte_mbuf** const sent = q.sent + at;
+  std::byte* to = c.line() + std::size_t{wqe_heads} * octoword_bytes;
+  KeySpan span = q.keys.last();
+  uint64_t sum = 0;
+  uint32_t n = 0;
+  for (; n < most; n++, to += octoword_bytes) {
+    rte_mbuf* const m = in[n];
+    const uint32_t length = m->data_len;
+    if ((m->ol_flags & no_plain) != 0 || m->nb_segs != 1 || length == 0) [[unlikely]]
+      break;
+    const uint64_t address = reinterpret_cast<uint64_t>(m->buf_addr) + m->data_off;
+    if (address - span.first >= span.bytes) [[unlikely]] {
+      if (!q.keys.find(*m, address, length)) break;
+      span = q.keys.last();
+    }
+    queue::store_pointer(to, address, length, span.key);
+    sent[n] = m;
+    sum += length;
+  }
+  if (n == 0) return 0;
+  bytes += sum;
+  const Octowords ds{wqe_heads + n};
+  queue::detail::store_eth(c.line() + octoword_bytes, 0);
+  c.control(n == 1 ? prm::Opcode::send : prm::Opcode::enhanced_mpsw, ds, unsignalled.flags, 0);
+  c.advance(wqebbs_for(ds).value(), 0);
+  q.head += n;
+  return n;
+}
+
+// Returns the packets taken; `posted` those of them that have a WQE.
+[[gnu::always_inline]] inline uint32_t append_all(MbufTx& q, queue::WqeCursor& c,
+                                                  rte_mbuf* const* in, uint32_t count,
+                                                  uint64_t& bytes, uint32_t& posted) noexcept {
+  uint32_t taken = 0;
+  while (taken < count) {
+    if (q.min_inline == 0) {
+      const uint32_t n = append_plain(q, c, in + taken, count - taken, bytes);
+      taken += n;
+      posted += n;
+      if (n != 0) continue;
+    }
+    rte_mbuf* const m = in[taken];
+    const Append a = append_packet(q, c, *m);
+    if (a == Append::full) break;
+    taken++;
+    if (a == Append::dropped) {
+      q.counts->errors.add(1);
+      rte_pktmbuf_free(m);
+      continue;
+    }
+    q.chains = q.chains || m->nb_segs != 1;
+    q.sent[q.head++ & q.mask] = m;
+    bytes += m->pkt_len;
+    posted++;
+  }
+  return taken;
+}
+
+[[gnu::always_inline]] inline uint16_t send_mbufs(MbufTx& q, rte_mbuf** in,
+                                                  uint16_t want) noexcept {
+  q.keys.refresh();
+  if (q.down) [[unlikely]] {
+    q.port->recover_tx(q.number);
+    if (q.down) return 0;
+  }
+  reclaim_mbuf_tx(q);
+  if (q.end_head - q.end_tail > q.end_mask || q.down) return 0;
+  const uint32_t room = q.mask + 1 - (q.head - q.tail);
+  const uint32_t count = want < room ? want : room;
+  queue::WqeCursor c{*q.sq};
+  uint64_t bytes = 0;
+  uint32_t posted = 0;
+  const uint32_t taken = append_all(q, c, in, count, bytes, posted);
+  if (posted == 0) return static_cast<uint16_t>(taken);
+  c.signal_last();
+  c.commit();
+  q.ends[q.end_head++ & q.end_mask] = q.head;
+  q.counts->packets.add(posted);
+  q.counts->bytes.add(bytes);
+  return static_cast<uint16_t>(taken);
+}
+
+uint16_t tx_mbufs(void* queue, rte_mbuf** in, uint16_t want) {
+  return send_mbufs(*static_cast<MbufTx*>(queue), in, want);
+}
+uint16_t tx_mbufs_polled(void* queue, rte_mbuf** in, uint16_t want) {
+  auto& q = *static_cast<MbufTx*>(queue);
+  q.poller.fn(q.poller.context, MbufRx::row);
+  return send_mbufs(q, in, want);
+}
+
+// Flags that no queue of ours fulfils.
+constexpr uint64_t unfulfilled =
+    RTE_MBUF_F_TX_OFFLOAD_MASK &
+    ~(RTE_MBUF_F_TX_VLAN | RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_L4_MASK | RTE_MBUF_F_TX_TCP_SEG |
+      RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IPV6);
+
+int refusal_of(const MbufTx& q, const rte_mbuf& m) noexcept {
+  const uint64_t l4 = m.ol_flags & RTE_MBUF_F_TX_L4_MASK;
+  if ((m.ol_flags & unfulfilled) != 0 || l4 == RTE_MBUF_F_TX_SCTP_CKSUM) return ENOTSUP;
+  Wish w;
+  if (!read_wish(q, m, w)) return EINVAL;
+  return 0;
+}
+
+}  // namespace
+
+MbufBurst select_mbuf_tx(bool polled) noexcept {
+  return polled ? tx_mbufs_polled : tx_mbufs;
+}
+
+uint16_t prepare_mbuf_tx(void* queue, rte_mbuf** mbufs, uint16_t count) noexcept {
+  const auto& q = *static_cast<const MbufTx*>(queue);
+  for (uint16_t i = 0; i < count; i++) {
+    if (const int why = refusal_of(q, *mbufs[i]); why != 0) {
+      rte_errno = why;
+      return i;
+    }
+  }
+  return count;
+}
+
+}  // namespace kilim::net
