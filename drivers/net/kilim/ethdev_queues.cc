@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Queues of an ethdev: what the application sets up, what is made of it on the device when the port
-// starts, and how a queue stops, starts and comes back after an error by itself.
+// starts. What becomes of them then is in ethdev_run.cc.
 #include <bit>
 #include <cerrno>
 #include <chrono>
@@ -11,7 +11,6 @@
 #include <rte_mempool.h>
 
 #include "kilim/burst/tx_packet.hh"
-#include "kilim/device/recovery.hh"
 #include "kilim/prm/ctrl_seg.hh"
 #include "kilim/queue/sge.hh"
 #include "net/kilim/ethdev.hh"
@@ -55,21 +54,6 @@ void write_receives(const MbufRx& q, const queue::RqGeometry& geometry, Lkey key
       queue::store_pointer(wqe + std::size_t{q.segments} * octoword_bytes, 0, 0,
                            Lkey{prm::list_end_lkey});
   }
-}
-
-struct SendSink {
-  queue::Sq& sq;
-  void completed(const queue::Completion& c) noexcept {
-    if (c.of_requester()) (void)sq.retire(c.wqe_counter);
-  }
-  void lost(uint64_t, bool) noexcept {}
-};
-
-// Empties a completion queue to which nothing is written any more.
-void drop_completions(queue::Cq& cq) noexcept {
-  for (const prm::Cqe* e; (e = cq.peek(0)) != nullptr;)
-    cq.consume_block(queue::Cq::is_error(e->op_own) ? 1 : queue::Cq::completions(*e));
-  cq.restore_record();
 }
 
 }  // namespace
@@ -182,26 +166,6 @@ int Ethdev::make_rx(uint16_t number) noexcept {
   q.one_key = pool.bytes != 0;
   write_receives(q, geometry, pool.key);
   return 0;
-}
-
-int Ethdev::run_rx(EthdevRx& rx) noexcept {
-  MbufRx& q = *rx.queue;
-  if (Status s = port_.device().set_rwq_state(rx.rwq->handle, device::RwqState::ready); !s)
-    return refuse(s.error());
-  q.cq->restore_record();
-  q.down = false;
-  if (fill_mbuf_rx(q) == 0) return refuse({ENOMEM, "the mempool of a receive queue is empty"});
-  return 0;
-}
-
-void Ethdev::halt_rx(EthdevRx& rx) noexcept {
-  MbufRx& q = *rx.queue;
-  q.down = true;
-  (void)port_.device().set_rwq_state(rx.rwq->handle, device::RwqState::reset);
-  q.cq->release_owner();
-  drop_completions(*q.cq);
-  empty_mbuf_rx(q);
-  q.cq->release_owner();
 }
 
 int Ethdev::make_tx(uint16_t number) noexcept {
@@ -321,78 +285,6 @@ void Ethdev::drop_queues() noexcept {
   }
 }
 
-int Ethdev::start_rx(uint16_t queue) noexcept {
-  const std::lock_guard guard(lock_);
-  EthdevRx& rx = rx_[queue];
-  if (!rx.stopped) return 0;
-  if (const int e = run_rx(rx); e != 0) {
-    halt_rx(rx);
-    return e;
-  }
-  rx.stopped = false;
-  dev_->data->rx_queue_state[queue] = RTE_ETH_QUEUE_STATE_STARTED;
-  return 0;
-}
-
-int Ethdev::stop_rx(uint16_t queue) noexcept {
-  const std::lock_guard guard(lock_);
-  EthdevRx& rx = rx_[queue];
-  if (rx.stopped) return 0;
-  rx.stopped = true;
-  halt_rx(rx);
-  dev_->data->rx_queue_state[queue] = RTE_ETH_QUEUE_STATE_STOPPED;
-  return 0;
-}
-
-void Ethdev::recover_rx(uint16_t queue) noexcept {
-  const std::lock_guard guard(lock_);
-  EthdevRx& rx = rx_[queue];
-  if (rx.stopped || !rx.rwq || port_.device().lost()) return;
-  halt_rx(rx);
-  if (run_rx(rx) == 0) rx.queue->counts->recoveries.add(1);
-}
-
-int Ethdev::start_tx(uint16_t queue) noexcept {
-  const std::lock_guard guard(lock_);
-  EthdevTx& tx = tx_[queue];
-  tx.stopped = tx.queue->down = false;
-  dev_->data->tx_queue_state[queue] = RTE_ETH_QUEUE_STATE_STARTED;
-  return 0;
-}
-
-int Ethdev::stop_tx(uint16_t queue) noexcept {
-  const std::lock_guard guard(lock_);
-  EthdevTx& tx = tx_[queue];
-  if (tx.stopped) return 0;
-  tx.stopped = true;
-  MbufTx& q = *tx.queue;
-  using Clock = std::chrono::steady_clock;
-  for (const auto end = Clock::now() + drain_limit; q.head != q.tail && Clock::now() < end;
-       (void)reclaim_mbuf_tx(q))
-    port_.device().progress();
-  if (q.head != q.tail) recover_tx(queue);
-  q.down = true;
-  dev_->data->tx_queue_state[queue] = RTE_ETH_QUEUE_STATE_STOPPED;
-  return 0;
-}
-
-void Ethdev::recover_tx(uint16_t queue) noexcept {
-  const std::lock_guard guard(lock_);
-  EthdevTx& tx = tx_[queue];
-  MbufTx& q = *tx.queue;
-  if ((tx.stopped && q.down) || !tx.qp || port_.device().lost()) return;
-  SendSink sink{*q.sq};
-  const Status s =
-      device::recover(device::Recovery<>{port_.device(), tx.qp->handle, *q.sq, *q.cq}, sink);
-  if (!s) return;  // the next burst tries again
-  q.counts->lost.add(empty_mbuf_tx(q));
-  q.sq->reset();
-  q.sq->release_owner();
-  q.cq->release_owner();
-  q.counts->recoveries.add(1);
-  q.down = false;
-}
-
 void Ethdev::tell_rxq(uint16_t queue, rte_eth_rxq_info& info) const noexcept {
   const EthdevRx& rx = rx_[queue];
   info.mp = rx.pool;
@@ -408,25 +300,6 @@ void Ethdev::tell_txq(uint16_t queue, rte_eth_txq_info& info) const noexcept {
   info.conf = tx.conf;
   info.nb_desc = tx.descriptors;
   info.queue_state = dev_->data->tx_queue_state[queue];
-}
-
-uint32_t count_rx(void* queue) {
-  const auto& q = *static_cast<const MbufRx*>(queue);
-  return waiting_mbuf_rx(q, q.mask + 1);
-}
-
-int rx_status(void* queue, uint16_t offset) {
-  const auto& q = *static_cast<const MbufRx*>(queue);
-  if (offset > q.mask) return -EINVAL;
-  if (offset >= q.pi - q.ci) return RTE_ETH_RX_DESC_UNAVAIL;
-  return waiting_mbuf_rx(q, offset + 1u) > offset ? RTE_ETH_RX_DESC_DONE : RTE_ETH_RX_DESC_AVAIL;
-}
-
-int tx_status(void* queue, uint16_t offset) {
-  auto& q = *static_cast<MbufTx*>(queue);
-  if (offset > q.mask) return -EINVAL;
-  (void)reclaim_mbuf_tx(q);
-  return offset < q.head - q.tail ? RTE_ETH_TX_DESC_FULL : RTE_ETH_TX_DESC_DONE;
 }
 
 }  // namespace kilim::net

@@ -27,9 +27,9 @@ struct Name {
   Counter Counts::*count;
 };
 constexpr Name<RxCounts> rx_names[] = {
-    {"errors", &RxCounts::errors},         {"too_long", &RxCounts::too_long},
-    {"no_mbuf", &RxCounts::no_mbuf},       {"compressed", &RxCounts::compressed},
-    {"recoveries", &RxCounts::recoveries},
+    {"errors", &RxCounts::errors},       {"too_long", &RxCounts::too_long},
+    {"no_mbuf", &RxCounts::no_mbuf},     {"compressed", &RxCounts::compressed},
+    {"discarded", &RxCounts::discarded}, {"recoveries", &RxCounts::recoveries},
 };
 constexpr Name<TxCounts> tx_names[] = {
     {"dropped", &TxCounts::errors},

@@ -38,7 +38,7 @@ void ring_rx(MbufRx& q) noexcept {
 }
 
 // False: the mbuf's memory has no key.
-bool post(MbufRx& q, std::byte* to, const rte_mbuf& m) noexcept {
+[[gnu::noinline]] bool post(MbufRx& q, std::byte* to, const rte_mbuf& m) noexcept {
   const uint64_t at = address_of(q, m);
   if (!q.one_key) [[unlikely]] {
     if (!q.keys.last().covers(at, q.room) && !q.keys.find(m, at, q.room)) {
@@ -52,25 +52,38 @@ bool post(MbufRx& q, std::byte* to, const rte_mbuf& m) noexcept {
   return true;
 }
 
+// Fills in the addresses of a row; false: memory without a key. With one key for all the key stands
+// there already.
+[[gnu::always_inline]] inline bool post_row(MbufRx& q, std::byte* to,
+                                            rte_mbuf* const* some) noexcept {
+  const std::size_t step = q.stride;
+  if (q.one_key) [[likely]] {
+    const uint64_t headroom = q.headroom;
+    for (uint32_t i = 0; i < MbufRx::row; i++, to += step)
+      queue::store_word(to + address_at,
+                        be64{reinterpret_cast<uint64_t>(some[i]->buf_addr) + headroom});
+    return true;
+  }
+  for (uint32_t i = 0; i < MbufRx::row; i++, to += step)
+    if (!post(q, to, *some[i])) return false;
+  return true;
+}
+
 // Rows of mbufs for receives of one, from the mempool's cache to the ring. The ring has whole rows.
 [[gnu::always_inline]] inline void refill_rows(MbufRx& q) noexcept {
   uint32_t rows = 0;
   for (; q.mask + 1 - (q.pi - q.ci) >= MbufRx::row; rows++) {
     const uint32_t at = q.pi & q.mask;
-    rte_mbuf** const some = q.mbufs + at;
-    if (rte_mempool_get_bulk(q.pool, reinterpret_cast<void**>(some), MbufRx::row) != 0)
-        [[unlikely]] {
+    auto** const some = reinterpret_cast<void**>(q.mbufs + at);
+    if (rte_mempool_get_bulk(q.pool, some, MbufRx::row) != 0) [[unlikely]] {
       q.counts->no_mbuf.add(MbufRx::row);
       break;
     }
-    std::byte* to = segment(q, at, 0);
-    for (uint32_t i = 0; i < MbufRx::row; i++, to += q.stride)
-      if (!post(q, to, *some[i])) [[unlikely]] {
-        rte_mempool_put_bulk(q.pool, reinterpret_cast<void**>(some), MbufRx::row);
-        q.counts->no_mbuf.add(MbufRx::row);
-        if (rows != 0) ring_rx(q);
-        return;
-      }
+    if (!post_row(q, segment(q, at, 0), q.mbufs + at)) [[unlikely]] {
+      rte_mempool_put_bulk(q.pool, some, MbufRx::row);
+      q.counts->no_mbuf.add(MbufRx::row);
+      break;
+    }
     q.pi += MbufRx::row;
   }
   if (rows != 0) ring_rx(q);
@@ -95,10 +108,15 @@ bool post(MbufRx& q, std::byte* to, const rte_mbuf& m) noexcept {
   m.ol_flags |= q.stamp_flag;
 }
 
+// What every mbuf of a queue begins with. A copy, which stays in registers.
+struct Fresh {
+  uint64_t rearm, flags;
+};
+
 // The words of an mbuf that a receive changes: reset, flags, type, lengths, hash. With SSE4.1 three
 // loads of the CQE, two unpacks and a shuffle make 16 bytes of it.
 template <bool extra>
-[[gnu::always_inline]] inline uint32_t write_mbuf(const MbufRx& q, rte_mbuf& m,
+[[gnu::always_inline]] inline uint32_t write_mbuf(const MbufRx& q, Fresh fresh, rte_mbuf& m,
                                                   const prm::Cqe& e) noexcept {
 #if defined(__SSE4_1__)
   static_assert(offsetof(rte_mbuf, ol_flags) == offsetof(rte_mbuf, rearm_data) + 8 &&
@@ -112,15 +130,15 @@ template <bool extra>
   const __m128i all = _mm_unpackhi_epi64(info_length, _mm_load_si128(words));
   const uint32_t type = burst::packet_types[e.l4_hdr_type_etc];
   const __m128i line = _mm_insert_epi32(_mm_shuffle_epi8(all, order), static_cast<int>(type), 0);
-  const __m128i reset = _mm_insert_epi64(_mm_cvtsi64_si128(static_cast<long long>(q.rearm)),
-                                         static_cast<long long>(flags_of(e) | q.base_flags), 1);
+  const __m128i reset = _mm_insert_epi64(_mm_cvtsi64_si128(static_cast<long long>(fresh.rearm)),
+                                         static_cast<long long>(flags_of(e) | fresh.flags), 1);
   _mm_store_si128(reinterpret_cast<__m128i*>(&m.rearm_data), reset);
   _mm_storeu_si128(reinterpret_cast<__m128i*>(&m.packet_type), line);
   const auto length = static_cast<uint32_t>(_mm_extract_epi32(line, 1));
 #else
-  std::memcpy(&m.rearm_data, &q.rearm, sizeof q.rearm);
+  std::memcpy(&m.rearm_data, &fresh.rearm, sizeof fresh.rearm);
   const uint32_t length = e.byte_cnt.host();
-  m.ol_flags = flags_of(e) | q.base_flags;
+  m.ol_flags = flags_of(e) | fresh.flags;
   m.packet_type = burst::packet_types[e.l4_hdr_type_etc];
   m.pkt_len = length;
   m.data_len = static_cast<uint16_t>(length);
@@ -175,6 +193,7 @@ template <bool extra>
   const uint8_t wanted = prm::cqe::op_own(prm::CqeOpcode::resp_send, false, row.owner != 0);
   rte_mbuf** const from = q.mbufs + at;
   const std::byte* cqe = row.first;
+  const Fresh fresh{q.rearm, q.base_flags};
   uint64_t bytes = 0;
   uint32_t n = 0;
   for (; n < most; n++, cqe += sizeof(prm::Cqe)) {
@@ -183,7 +202,7 @@ template <bool extra>
     if ((op & ~prm::cqe::solicited_bit) != wanted) break;
     after_owner_bit();
     rte_mbuf* const m = from[n];
-    bytes += write_mbuf<extra>(q, *m, e);
+    bytes += write_mbuf<extra>(q, fresh, *m, e);
     out[n] = m;
   }
   if (n == 0) return 0;
@@ -206,7 +225,7 @@ rte_mbuf* take_chain(MbufRx& q, const prm::Cqe& e, uint32_t length) noexcept {
     return nullptr;
   }
   rte_mbuf* const head = mine[0];
-  write_mbuf<true>(q, *head, e);
+  write_mbuf<true>(q, {q.rearm, q.base_flags}, *head, e);
   head->nb_segs = static_cast<uint16_t>(used);
   rte_mbuf* last = nullptr;
   for (uint32_t k = 0; k < used; k++) {
@@ -262,7 +281,7 @@ uint16_t take_block(MbufRx& q, const prm::Cqe& title, rte_mbuf** out, uint32_t w
     else if (first + i != 0)
       each.rx_hash_result = be32{0};
     rte_mbuf* const m = q.mbufs[(q.ci + i) & q.mask];
-    bytes += write_mbuf<true>(q, *m, each);
+    bytes += write_mbuf<true>(q, {q.rearm, q.base_flags}, *m, each);
     out[i] = m;
   }
   q.ci += n;

@@ -27,6 +27,7 @@ struct RxCounts {
   Counter too_long;    // how many of them: frames longer than the receive's buffers
   Counter no_mbuf;     // mbufs that the mempool did not have
   Counter compressed;  // packets that shared entries of the completion queue
+  Counter discarded;   // frames that lay in the queue when it was stopped or recovered
   Counter recoveries;  // times that the queue was taken back to work after an error
 };
 

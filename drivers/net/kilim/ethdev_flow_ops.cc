@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The operations of rte_flow on an ethdev: rules are made, asked and removed through port::Port.
+// Threads: as rte_flow's functions; librte_ethdev locks.
+#include <cerrno>
+
+#include "net/kilim/ethdev.hh"
+#include "net/kilim/ethdev_flow.hh"
+
+namespace kilim::net {
+namespace {
+
+FlowRefusal check_attributes(const rte_flow_attr& attr) {
+  if (attr.group != 0)
+    return {ENOTSUP, RTE_FLOW_ERROR_TYPE_ATTR_GROUP, nullptr, "the only group is 0"};
+  if (attr.transfer != 0)
+    return {ENOTSUP, RTE_FLOW_ERROR_TYPE_ATTR_TRANSFER, nullptr, "rules end at this port"};
+  if (attr.egress != 0 || attr.ingress == 0)
+    return {ENOTSUP, RTE_FLOW_ERROR_TYPE_ATTR_EGRESS, nullptr, "rules are for ingress only"};
+  if (attr.priority > flow::last_priority)
+    return {ENOTSUP, RTE_FLOW_ERROR_TYPE_ATTR_PRIORITY, nullptr, "priorities are 0 to 2"};
+  return {};
+}
+
+int tell(const FlowRefusal& r, rte_flow_error* error) {
+  return rte_flow_error_set(error, r.code, r.type, r.cause, r.what);
+}
+
+// What the port or its device says of a rule that could be read.
+int tell(const flow::RuleError& why, rte_flow_error* error) {
+  using F = flow::Field;
+  const bool of_action = why.field == F::queue || why.field == F::rss_types ||
+                         why.field == F::rss_table || why.field == F::mark || why.field == F::count;
+  const auto type = why.field == F::none ? RTE_FLOW_ERROR_TYPE_UNSPECIFIED
+                    : of_action          ? RTE_FLOW_ERROR_TYPE_ACTION
+                                         : RTE_FLOW_ERROR_TYPE_ITEM;
+  return rte_flow_error_set(error, why.code == 0 ? EINVAL : why.code, type, nullptr, why.what);
+}
+
+FlowRefusal read_for(const rte_eth_dev* dev, const rte_flow_attr* attr, const rte_flow_item* items,
+                     const rte_flow_action* actions, flow::Rule& rule) {
+  if (FlowRefusal r = check_attributes(*attr); r.code != 0) return r;
+  rule.priority = static_cast<uint8_t>(attr->priority);
+  if (FlowRefusal r = read_pattern(items, rule.match); r.code != 0) return r;
+  return read_actions(actions, ethdev_of(dev).rss(), rule.action);
+}
+
+// Whether the device takes it shows only when the rule is created.
+int validate(rte_eth_dev* dev, const rte_flow_attr* attr, const rte_flow_item items[],
+             const rte_flow_action actions[], rte_flow_error* error) {
+  flow::Rule rule;
+  if (FlowRefusal r = read_for(dev, attr, items, actions, rule); r.code != 0) return tell(r, error);
+  const flow::RuleError why = flow::check(
+      rule, {.queues = dev->data->nb_rx_queues,
+             .longest_table = ethdev_of(dev).port().device().caps().spread.longest_table});
+  return why.code == 0 ? 0 : tell(why, error);
+}
+
+rte_flow* create(rte_eth_dev* dev, const rte_flow_attr* attr, const rte_flow_item items[],
+                 const rte_flow_action actions[], rte_flow_error* error) {
+  flow::Rule rule;
+  if (FlowRefusal r = read_for(dev, attr, items, actions, rule); r.code != 0) {
+    tell(r, error);
+    return nullptr;
+  }
+  flow::RuleError why;
+  rte_flow* const made = ethdev_of(dev).add_flow(rule, why);
+  if (made == nullptr) tell(why, error);
+  return made;
+}
+
+int destroy(rte_eth_dev* dev, rte_flow* flow, rte_flow_error* error) {
+  if (ethdev_of(dev).remove_flow(flow) == 0) return 0;
+  return tell({EINVAL, RTE_FLOW_ERROR_TYPE_HANDLE, flow, "no such rule"}, error);
+}
+
+int flush(rte_eth_dev* dev, rte_flow_error*) {
+  ethdev_of(dev).flush_flows();
+  return 0;
+}
+
+int query(rte_eth_dev* dev, rte_flow* flow, const rte_flow_action* action, void* data,
+          rte_flow_error* error) {
+  if (action->type != RTE_FLOW_ACTION_TYPE_COUNT || !flow->counts)
+    return tell(
+        {ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, action, "only count is asked, of a rule that counts"},
+        error);
+  const auto count = ethdev_of(dev).port().query_rule(flow->id);
+  if (!count) return tell({EINVAL, RTE_FLOW_ERROR_TYPE_HANDLE, flow, count.error().what}, error);
+  auto& to = *static_cast<rte_flow_query_count*>(data);
+  if (to.reset != 0)
+    return tell({ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION_CONF, action, "a rule's count is not reset"},
+                error);
+  to.hits_set = to.bytes_set = 1;
+  to.hits = count->packets;
+  to.bytes = count->bytes;
+  return 0;
+}
+
+constexpr rte_flow_ops make_flow_ops() noexcept {
+  rte_flow_ops o{};
+  o.validate = validate;
+  o.create = create;
+  o.destroy = destroy;
+  o.flush = flush;
+  o.query = query;
+  return o;
+}
+
+}  // namespace
+
+const rte_flow_ops ethdev_flow_ops = make_flow_ops();
+
+}  // namespace kilim::net

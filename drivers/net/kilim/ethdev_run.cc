@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How queues of an ethdev run: each starts, stops and comes back to work after an error by itself,
+// and tells how full it is. Control operations, and bursts after an error.
+#include <cerrno>
+#include <chrono>
+
+#include "kilim/device/recovery.hh"
+#include "net/kilim/ethdev.hh"
+
+namespace kilim::net {
+namespace {
+
+constexpr auto stop_limit = std::chrono::milliseconds(200);  // for what was handed over
+
+struct SendSink {
+  queue::Sq& sq;
+  void completed(const queue::Completion& c) noexcept {
+    if (c.of_requester()) (void)sq.retire(c.wqe_counter);
+  }
+  void lost(uint64_t, bool) noexcept {}
+};
+
+// Empties a completion queue to which nothing is written any more; returns the frames.
+uint32_t drop_completions(queue::Cq& cq) noexcept {
+  uint32_t frames = 0;
+  for (const prm::Cqe* e; (e = cq.peek(0)) != nullptr;) {
+    const bool error = queue::Cq::is_error(e->op_own);
+    const uint32_t n = error ? 1 : queue::Cq::completions(*e);
+    frames += error ? 0 : n;
+    cq.consume_block(n);
+  }
+  cq.restore_record();
+  return frames;
+}
+
+}  // namespace
+
+int Ethdev::run_rx(EthdevRx& rx) noexcept {
+  MbufRx& q = *rx.queue;
+  if (Status s = port_.device().set_rwq_state(rx.rwq->handle, device::RwqState::ready); !s)
+    return refuse(s.error());
+  q.cq->restore_record();
+  q.down = false;
+  if (fill_mbuf_rx(q) == 0) return refuse({ENOMEM, "the mempool of a receive queue is empty"});
+  return 0;
+}
+
+void Ethdev::halt_rx(EthdevRx& rx) noexcept {
+  MbufRx& q = *rx.queue;
+  q.down = true;
+  (void)port_.device().set_rwq_state(rx.rwq->handle, device::RwqState::reset);
+  q.cq->release_owner();
+  q.counts->discarded.add(drop_completions(*q.cq) - q.block_done);
+  empty_mbuf_rx(q);
+  q.cq->release_owner();
+}
+
+int Ethdev::start_rx(uint16_t queue) noexcept {
+  const std::lock_guard guard(lock_);
+  EthdevRx& rx = rx_[queue];
+  if (!rx.stopped) return 0;
+  if (const int e = run_rx(rx); e != 0) {
+    halt_rx(rx);
+    return e;
+  }
+  rx.stopped = false;
+  dev_->data->rx_queue_state[queue] = RTE_ETH_QUEUE_STATE_STARTED;
+  return 0;
+}
+
+int Ethdev::stop_rx(uint16_t queue) noexcept {
+  const std::lock_guard guard(lock_);
+  EthdevRx& rx = rx_[queue];
+  if (rx.stopped) return 0;
+  rx.stopped = true;
+  halt_rx(rx);
+  dev_->data->rx_queue_state[queue] = RTE_ETH_QUEUE_STATE_STOPPED;
+  return 0;
+}
+
+void Ethdev::recover_rx(uint16_t queue) noexcept {
+  const std::lock_guard guard(lock_);
+  EthdevRx& rx = rx_[queue];
+  if (rx.stopped || !rx.rwq || port_.device().lost()) return;
+  halt_rx(rx);
+  if (run_rx(rx) == 0) rx.queue->counts->recoveries.add(1);
+}
+
+int Ethdev::start_tx(uint16_t queue) noexcept {
+  const std::lock_guard guard(lock_);
+  EthdevTx& tx = tx_[queue];
+  tx.stopped = tx.queue->down = false;
+  dev_->data->tx_queue_state[queue] = RTE_ETH_QUEUE_STATE_STARTED;
+  return 0;
+}
+
+int Ethdev::stop_tx(uint16_t queue) noexcept {
+  const std::lock_guard guard(lock_);
+  EthdevTx& tx = tx_[queue];
+  if (tx.stopped) return 0;
+  tx.stopped = true;
+  MbufTx& q = *tx.queue;
+  using Clock = std::chrono::steady_clock;
+  for (const auto end = Clock::now() + stop_limit; q.head != q.tail && Clock::now() < end;
+       (void)reclaim_mbuf_tx(q))
+    port_.device().progress();
+  if (q.head != q.tail) recover_tx(queue);
+  q.down = true;
+  dev_->data->tx_queue_state[queue] = RTE_ETH_QUEUE_STATE_STOPPED;
+  return 0;
+}
+
+void Ethdev::recover_tx(uint16_t queue) noexcept {
+  const std::lock_guard guard(lock_);
+  EthdevTx& tx = tx_[queue];
+  MbufTx& q = *tx.queue;
+  if ((tx.stopped && q.down) || !tx.qp || port_.device().lost()) return;
+  SendSink sink{*q.sq};
+  const Status s =
+      device::recover(device::Recovery<>{port_.device(), tx.qp->handle, *q.sq, *q.cq}, sink);
+  if (!s) return;  // the next burst tries again
+  q.counts->lost.add(empty_mbuf_tx(q));
+  q.sq->reset();
+  q.sq->release_owner();
+  q.cq->release_owner();
+  q.counts->recoveries.add(1);
+  q.down = false;
+}
+
+uint32_t count_rx(void* queue) {
+  const auto& q = *static_cast<const MbufRx*>(queue);
+  return waiting_mbuf_rx(q, q.mask + 1);
+}
+
+int rx_status(void* queue, uint16_t offset) {
+  const auto& q = *static_cast<const MbufRx*>(queue);
+  if (offset > q.mask) return -EINVAL;
+  if (offset >= q.pi - q.ci) return RTE_ETH_RX_DESC_UNAVAIL;
+  return waiting_mbuf_rx(q, offset + 1u) > offset ? RTE_ETH_RX_DESC_DONE : RTE_ETH_RX_DESC_AVAIL;
+}
+
+int tx_status(void* queue, uint16_t offset) {
+  auto& q = *static_cast<MbufTx*>(queue);
+  if (offset > q.mask) return -EINVAL;
+  (void)reclaim_mbuf_tx(q);
+  return offset < q.head - q.tail ? RTE_ETH_TX_DESC_FULL : RTE_ETH_TX_DESC_DONE;
+}
+
+}  // namespace kilim::net
