@@ -139,6 +139,7 @@ class Ethdev {
   int make_tx(uint16_t queue) noexcept;
   int make_queues() noexcept;
   void drop_queues() noexcept;
+  void settle() noexcept;
   void drop_rx(EthdevRx& rx) noexcept;
   void drop_tx(EthdevTx& tx) noexcept;
   int run_rx(EthdevRx& rx) noexcept;
