@@ -60,9 +60,10 @@ bool Control::enough() noexcept {
 void Control::revive_queues() noexcept {
   uint64_t back = 0;
   uint64_t down = 0;
-  for (port::Port* p : forwarder_.ports()) {
-    p->revive(forwarder_.alone() ? nullptr : &forwarder_.quiescence());
-    const port::PortStats s = p->stats();
+  for (const PortRef& p : forwarder_.ports()) {
+    if (p.native == nullptr || !p.native->started()) continue;
+    p.native->revive(forwarder_.alone() ? nullptr : &forwarder_.quiescence());
+    const port::PortStats s = p.native->stats();
     back += s.recoveries;
     down += s.queues_down;
   }
@@ -81,12 +82,12 @@ void Control::revive_queues() noexcept {
 }
 
 bool Control::lost_a_device() noexcept {
-  for (port::Port* p : forwarder_.ports()) {
-    if (lost_ || !p->device().lost()) continue;
+  for (const PortRef& p : forwarder_.ports()) {
+    if (p.native == nullptr || lost_ || !p.native->device().lost()) continue;
     lost_ = true;
     std::fprintf(
         stderr, "kilim-testpmd: %s has lost its device %s (IBV_EVENT_DEVICE_FATAL): the run ends\n",
-        p->name().c_str(), p->device().name());
+        p.native->name().c_str(), p.native->device().name());
   }
   return lost_;
 }
@@ -97,7 +98,8 @@ Control::State Control::while_running(uint64_t now) noexcept {
     next_print_ = now + options_.stats_period * second;
     print_text(live_, collect(forwarder_, seconds(now - started_)), "statistics");
   }
-  const bool over = options_.duration != 0 && now - started_ >= options_.duration * second;
+  const bool over =
+      end_asked_ || (options_.duration != 0 && now - started_ >= options_.duration * second);
   if (!stop_requested && !over && !lost_ && !enough()) return State::running;
   ended_ = now;
   deadline_ = now + drain_at_most;
@@ -132,23 +134,42 @@ bool Control::watch(void*, worker::WaitSet& set) noexcept {
   return true;
 }
 
-Report Control::run() {
+void Control::begin() noexcept {
+  state_ = State::running;
   started_ = now_ns();
   if (options_.stats_period != 0) next_print_ = started_ + options_.stats_period * second;
-  if (forwarder_.alone()) {
-    worker::Worker& only = *forwarder_.lanes()[0].worker;
-    (void)only.add({poll, this, "control", &waiting});
-    only.run();
-  } else {
-    for (Lane& lane : forwarder_.lanes())
-      rte_eal_remote_launch(run_lane, lane.worker.get(), lane.lcore);
+  if (forwarder_.alone()) return;
+  for (Lane& lane : forwarder_.lanes())
+    rte_eal_remote_launch(run_lane, lane.worker.get(), lane.lcore);
+}
+
+void Control::rest() noexcept {
+  const timespec pause{0, static_cast<long>(tick_every)};
+  nanosleep(&pause, nullptr);
+}
+
+Report Control::end() {
+  ask_end();
+  while (state_ != State::done) {
+    tick();
+    rest();
+  }
+  rte_eal_mp_wait_lcore();
+  return collect(forwarder_, seconds(ended_ - started_));
+}
+
+Report Control::run() {
+  begin();
+  if (!forwarder_.alone()) {
     while (state_ != State::done) {
       tick();
-      const timespec pause{0, static_cast<long>(tick_every)};
-      nanosleep(&pause, nullptr);
+      rest();
     }
-    rte_eal_mp_wait_lcore();
+    return end();
   }
+  worker::Worker& only = *forwarder_.lanes()[0].worker;
+  (void)only.add({poll, this, "control", &waiting});
+  only.run();
   return collect(forwarder_, seconds(ended_ - started_));
 }
 

@@ -22,13 +22,20 @@ class Control {
 
   // Blocks until the run is over and all lanes have ended.
   Report run();
+  // The same in parts, where the main lcore has other work meanwhile and does not forward: begin(),
+  // tick() every few milliseconds until over(), end(), which ends the run if it goes on.
+  void begin() noexcept;
+  void tick() noexcept;
+  [[nodiscard]] bool over() const noexcept { return state_ == State::done; }
+  Report end();
   // True: the run ended because a device died.
   [[nodiscard]] bool lost() const noexcept { return lost_; }
 
  private:
   enum class State : uint8_t { running, draining, done };
 
-  void tick() noexcept;
+  void ask_end() noexcept { end_asked_ = true; }
+  static void rest() noexcept;
   State while_running(uint64_t now) noexcept;
   State while_draining(uint64_t now) noexcept;
   [[nodiscard]] bool enough() noexcept;
@@ -43,6 +50,7 @@ class Control {
   std::FILE* live_;
   State state_ = State::running;
   bool lost_ = false;
+  bool end_asked_ = false;
   uint64_t started_ = 0;   // nanoseconds
   uint64_t ended_ = 0;     // when draining began
   uint64_t deadline_ = 0;  // of draining

@@ -13,6 +13,7 @@
 
 #include "kilim/base/counter.hh"
 #include "kilim/chooser/packet_plan.hh"
+#include "kilim/pool/mbuf.hh"
 #include "kilim/pool/pool.hh"
 #include "kilim/port/port.hh"
 #include "options.hh"
@@ -21,29 +22,59 @@ namespace kilim::testpmd {
 
 inline constexpr uint32_t max_burst = 512;
 
+inline constexpr uint16_t no_ethdev = UINT16_MAX;
+
+// Counts of a stream at one moment.
+struct StreamCounts {
+  uint64_t received = 0, forwarded = 0, dropped = 0, bad_ip = 0, bad_l4 = 0;
+};
+
 struct Stream {
   uint32_t (*run)(Stream& s) noexcept = nullptr;  // the engine's
-  port::Port* rx = nullptr;                       // null in mode txonly
-  port::Port* tx = nullptr;                       // null in mode rxonly
+  // Where packets come from: a port of Kilim, or an ethdev by mbufs of `mbufs`; neither in mode
+  // txonly. Where they go to: likewise; neither in mode rxonly.
+  port::Port* rx = nullptr;
+  port::Port* tx = nullptr;
+  uint16_t rx_ethdev = no_ethdev;
+  uint16_t tx_ethdev = no_ethdev;
+  const pool::MbufPool* mbufs = nullptr;  // what handles are, where an ethdev takes part
   uint32_t rx_queue = 0;
   uint32_t tx_queue = 0;
+  uint32_t rx_port = 0;                  // number of rx
   uint32_t tx_port = 0;                  // number of tx
   pool::BufferCache* cache = nullptr;    // of the worker
   pool::BufferCache* headers = nullptr;  // of the worker; modes umr and split
   uint32_t burst = 32;
-  uint32_t pieces = 1;               // handles of the longest packet
-  chooser::PacketPlan plan;          // split: how its packets are sent
-  Mac peer{};                        // of tx: where mac and txonly send
-  uint32_t tx_length = 0;            // txonly
-  uint64_t tx_limit = 0;             // txonly: packets to send in all; 0: no end
-  std::vector<pool::Handle> chains;  // memory for the handles of PacketGather::collect()
+  uint32_t pieces = 1;                 // handles of the longest packet
+  chooser::PacketPlan plan;            // split: how its packets are sent
+  Mac peer{};                          // of tx: where mac and txonly send
+  Mac own{};                           // of tx, an ethdev
+  const ModeOptions* modes = nullptr;  // of the modes that have any; null: their defaults
+  uint32_t flow = 0;                   // flowgen, txonly of many flows: the next one
+  std::vector<pool::Handle> fifo;      // noisy: packets that wait
+  std::vector<uint8_t> noise;          // noisy: memory that is used
+  uint64_t fifo_since = 0;             // noisy: TSC of the last flush
+  uint32_t tx_first = 0;               // bursts of txonly that go before the mode's own work
+  uint32_t tx_length = 0;              // txonly, flowgen
+  std::vector<uint32_t> tx_segments;   // txonly: bytes of each piece; empty: one
+  uint64_t tx_limit = 0;               // txonly: packets to send in all; 0: no end
+  std::vector<pool::Handle> chains;    // memory for the handles of PacketGather::collect()
   std::array<pool::Handle, max_burst> packets{};  // of the round under way
   bool draining = false;  // set by a message to the worker: nothing more is received
 
+  Counter received;          // packets
   Counter forwarded;         // packets sent, or received in mode rxonly
+  Counter foreign;           // mbufs received that are of no pool of ours, freed
   Counter dropped;           // packets received that the transmit queue did not accept
+  Counter bad_ip, bad_l4;    // csum: packets whose checksum the device found wrong
   Counter idle_since_drain;  // rounds without work after draining began
   std::array<Counter, chooser::ways> sent_by;  // split: packets that were to go each way
+
+  StreamCounts begun;  // where counting began; the main lcore's
+  // Any thread.
+  [[nodiscard]] StreamCounts counts() const noexcept {
+    return {received.read(), forwarded.read(), dropped.read(), bad_ip.read(), bad_l4.read()};
+  }
 };
 
 struct Engine {
@@ -55,13 +86,20 @@ struct Engine {
   // One round of a stream; returns its work. The contract of worker::Poller::fn.
   uint32_t (*run)(Stream& s) noexcept;
   bool splits = false;  // receives headers into buffers of their own
+  // Sends packets of its own making, so that nobody has to begin.
+  bool makes = false;
 };
 
 std::span<const Engine* const> engines() noexcept;
 const Engine* find_engine(std::string_view name) noexcept;
 
 extern const Engine io_engine, mac_engine, macswap_engine, rxonly_engine, split_engine,
-    txonly_engine, umr_engine;
+    txonly_engine, umr_engine, five_tuple_swap_engine, csum_engine, flowgen_engine, icmpecho_engine,
+    noisy_engine;
+
+// The ethdev's side of receive() and transmit(), with the same contract.
+uint32_t receive_mbufs(Stream& s, std::span<pool::Handle> out) noexcept;
+uint32_t transmit_mbufs(Stream& s, std::span<const pool::Handle> packets) noexcept;
 
 // Whole packets in a row of handles.
 inline uint32_t count_packets(std::span<const pool::Handle> handles) noexcept {
@@ -70,26 +108,55 @@ inline uint32_t count_packets(std::span<const pool::Handle> handles) noexcept {
   return n;
 }
 
+inline uint32_t receive(Stream& s, std::span<pool::Handle> out) noexcept {
+  const uint32_t n = s.rx != nullptr ? s.rx->rx(s.rx_queue, out) : receive_mbufs(s, out);
+  if (n != 0) s.received.add(s.pieces == 1 ? n : count_packets(out.first(n)));
+  return n;
+}
+// Returns how many handles were taken, from the front.
+inline uint32_t transmit(Stream& s, std::span<const pool::Handle> packets) noexcept {
+  return s.tx != nullptr ? s.tx->tx(s.tx_queue, packets) : transmit_mbufs(s, packets);
+}
+inline void reclaim(Stream& s) noexcept {
+  if (s.tx != nullptr) s.tx->reclaim(s.tx_queue);
+}
+// An ethdev says how much it takes when it takes it.
+inline uint32_t tx_room(const Stream& s) noexcept {
+  return s.tx != nullptr ? s.tx->tx_room(s.tx_queue) : max_burst;
+}
+inline const Mac& own_mac(const Stream& s) noexcept {
+  return s.tx != nullptr ? s.tx->info().mac : s.own;
+}
+
 // How many handles the stream may receive now so that all of them can be sent: a burst of packets,
 // or none if one might not fit.
 inline uint32_t sendable(Stream& s) noexcept {
   if (s.draining) {
-    s.tx->reclaim(s.tx_queue);
+    reclaim(s);
     return 0;
   }
   const uint32_t want = std::min(s.burst * s.pieces, max_burst);
-  uint32_t room = s.tx->tx_room(s.tx_queue);
+  uint32_t room = tx_room(s);
   if (room < want) {
-    s.tx->reclaim(s.tx_queue);
-    room = s.tx->tx_room(s.tx_queue);
+    reclaim(s);
+    room = tx_room(s);
   }
   if (room < s.pieces) return 0;
   return room < want ? room : want;
 }
 
+// How many packets a mode that makes them makes now: at most a burst, and no more than are to be
+// sent in all.
+inline uint32_t wanted(const Stream& s, uint32_t room) noexcept {
+  const uint32_t want = std::min(room, s.burst);
+  if (s.tx_limit == 0) return want;
+  const uint64_t left = s.tx_limit - std::min(s.tx_limit, s.forwarded.read());
+  return left < want ? static_cast<uint32_t>(left) : want;
+}
+
 // Sends packets; those that the queue does not accept are dropped and counted.
 inline void send_or_drop(Stream& s, std::span<const pool::Handle> packets) noexcept {
-  const uint32_t sent = s.tx->tx(s.tx_queue, packets);
+  const uint32_t sent = transmit(s, packets);
   s.forwarded.add(s.pieces == 1 ? sent : count_packets(packets.first(sent)));
   if (sent == packets.size()) return;
   s.dropped.add(count_packets(packets.subspan(sent)));
@@ -102,9 +169,9 @@ uint32_t forward(Stream& s, Edit edit) noexcept {
   const uint32_t limit = sendable(s);
   if (limit == 0) return 0;
   std::array<pool::Handle, max_burst>& packets = s.packets;
-  const uint32_t n = s.rx->rx(s.rx_queue, std::span(packets).first(limit));
+  const uint32_t n = receive(s, std::span(packets).first(limit));
   if (n == 0) {
-    s.tx->reclaim(s.tx_queue);
+    reclaim(s);
     return 0;
   }
   const pool::Arena& arena = s.cache->arena();

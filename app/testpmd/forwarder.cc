@@ -6,8 +6,6 @@
 
 #include <rte_lcore.h>
 
-#include "net/kilim/native.hh"
-
 namespace kilim::testpmd {
 namespace {
 
@@ -16,7 +14,14 @@ Mac default_peer(uint32_t port) {
   return {2, 0, 0, 0, 0, static_cast<uint8_t>(port)};
 }
 
+// A burst of txonly's packets; modes that do not send have none.
+uint32_t send_first(Stream& s) noexcept {
+  s.tx_first--;
+  return s.tx != nullptr || s.tx_ethdev != no_ethdev ? txonly_engine.run(s) : 1;
+}
+
 bool settled(Stream& s) noexcept {
+  if (!s.fifo.empty()) return false;
   if (s.tx == nullptr) return true;
   if (port::PacketGather* w = s.tx->packet_gather(s.tx_queue);
       w != nullptr && !w->failed() && !w->idle())
@@ -27,6 +32,7 @@ bool settled(Stream& s) noexcept {
 
 uint32_t run_stream(void* context, uint32_t) noexcept {
   auto& s = *static_cast<Stream*>(context);
+  if (s.tx_first != 0 && !s.draining) return send_first(s);
   const uint32_t did = s.run(s);
   if (s.draining && did == 0 && settled(s)) s.idle_since_drain.add(1);
   return did;
@@ -44,6 +50,10 @@ bool watch_stream(void* context, worker::WaitSet& set) noexcept {
   return true;
 }
 constexpr worker::Waiting stream_waiting{arm_stream, watch_stream, nullptr};
+// An ethdev has to be looked at.
+const worker::Waiting* stream_waits(const Stream& s) noexcept {
+  return s.rx != nullptr ? &stream_waiting : nullptr;
+}
 
 }  // namespace
 
@@ -52,10 +62,10 @@ std::variant<std::unique_ptr<Forwarder>, Exit> Forwarder::create(const Options& 
   std::unique_ptr<Forwarder> f(new Forwarder);
   f->options_ = options;
   f->engine_ = find_engine(options.mode);
-  constexpr Step steps[] = {&Forwarder::find_ports,  &Forwarder::choose_lcores,
-                            &Forwarder::make_plans,  &Forwarder::make_memory,
-                            &Forwarder::make_lanes,  &Forwarder::make_streams,
-                            &Forwarder::start_ports, &Forwarder::make_workers};
+  constexpr Step steps[] = {
+      &Forwarder::look_for_ports, &Forwarder::choose_ports, &Forwarder::choose_lcores,
+      &Forwarder::make_plans,     &Forwarder::make_memory,  &Forwarder::make_lanes,
+      &Forwarder::make_streams,   &Forwarder::start_ports,  &Forwarder::make_workers};
   for (const Step step : steps) {
     if (stop) return Exit{1, "interrupted during set-up; everything is given back"};
     if (auto exit = ((*f).*step)()) return *std::move(exit);
@@ -66,43 +76,27 @@ std::variant<std::unique_ptr<Forwarder>, Exit> Forwarder::create(const Options& 
 // Ports before caches before pools before the arena.
 Forwarder::~Forwarder() {
   for (Lane& lane : lanes_) lane.worker.reset();
-  for (port::Port* p : ports_) p->unconfigure();
+  for (uint32_t p = 0; p < ports_.size(); p++) {
+    stop_port(p);
+    if (ports_[p].native != nullptr) ports_[p].native->unconfigure();
+  }
   lanes_.clear();
 }
 
-std::optional<Exit> Forwarder::find_ports() {
-  for (unsigned i = 0; kilim_port* p = rte_pmd_kilim_port_at(i); i++)
-    ports_.push_back(&net::native(p));
-  if (ports_.size() < options_.ports_asked)
-    return Exit{1, "ports asked for: " + std::to_string(options_.ports_asked) +
-                       ", come up: " + std::to_string(ports_.size()) +
-                       "; a message above says why (--help lists the devargs)"};
-  if (ports_.empty())
-    return Exit{1,
-                "no port: give EAL one before `--`, for example --vdev "
-                "net_kilim0,hca=vhca0,wire=pcap:in.pcap:out.pcap (--help lists the devargs)"};
-  for (const auto& [port, mac] : options_.peers)
-    if (port >= ports_.size())
-      return Exit{1, "--eth-peer names port " + std::to_string(port) + " and there are " +
-                         std::to_string(ports_.size()) + " (0 is the first)"};
-  return std::nullopt;
-}
-
-uint32_t Forwarder::streams_a_port(uint32_t port) const noexcept {
-  const port::QueueSizes sizes = sizes_of(*ports_[port]);
-  return engine_->receives ? sizes.rxq : sizes.txq;
-}
-
 std::optional<Exit> Forwarder::choose_lcores() {
-  for (const port::Port* p : ports_)
-    if (senders_to(*p) > sizes_of(*p).txq)
+  for (const uint32_t p : forwarding_)
+    if (senders_to(p) > sizes_of(p).txq)
       return Exit{1, "--txq=" + std::to_string(options_.txq) + ": the " +
-                         std::to_string(senders_to(*p)) +
+                         std::to_string(senders_to(p)) +
                          " receive queues need a transmit queue each; leave --txq out or raise it"};
-  for (uint32_t p = 0; p < ports_.size(); p++) stream_count_ += streams_a_port(p);
+  for (const uint32_t p : forwarding_) stream_count_ += streams_a_port(p);
   unsigned lcore;
   RTE_LCORE_FOREACH_WORKER(lcore) lcores_.push_back(lcore);
   alone_ = lcores_.empty();
+  if (alone_ && options_.interactive)
+    return Exit{1,
+                "the prompt has the main lcore for itself: give EAL's -l a second one to forward, "
+                "such as -l 0-1, or --lcores 0@0,1@0 where there is one CPU"};
   if (alone_) lcores_.push_back(rte_get_main_lcore());
   if (options_.nb_cores > lcores_.size())
     return Exit{1, "--nb-cores=" + std::to_string(options_.nb_cores) + " and EAL has " +
@@ -112,29 +106,11 @@ std::optional<Exit> Forwarder::choose_lcores() {
   return std::nullopt;
 }
 
-// Receive queues whose packets a port sends.
-uint32_t Forwarder::senders_to(const port::Port& port) const noexcept {
-  if (!engine_->receives || !engine_->transmits) return 0;
-  const auto at = std::find(ports_.begin(), ports_.end(), &port);
-  const uint32_t from = partner(static_cast<uint32_t>(at - ports_.begin()));
-  return options_.rxq != 0 ? options_.rxq : ports_[from]->defaults().rxq;
-}
-
-port::QueueSizes Forwarder::sizes_of(const port::Port& port) const noexcept {
-  port::QueueSizes s = port.defaults();
-  if (options_.rxq != 0) s.rxq = options_.rxq;
-  if (options_.txq != 0) s.txq = options_.txq;
-  if (options_.txq == 0) s.txq = std::max({s.txq, s.rxq, senders_to(port)});
-  if (options_.rxd != 0) s.rxd = options_.rxd;
-  if (options_.txd != 0) s.txd = options_.txd;
-  return s;
-}
-
 std::optional<Exit> Forwarder::make_lanes() {
   for (const uint32_t lcore : lcores_) {
     Lane lane;
     lane.lcore = lcore;
-    lane.cache = std::make_unique<pool::BufferCache>(*pool_);
+    lane.cache = std::make_unique<pool::BufferCache>(pool());
     lane.cache->set_tag("packets");
     if (header_pool_) lane.headers = std::make_unique<pool::BufferCache>(*header_pool_);
     if (header_pool_) lane.headers->set_tag("headers");
@@ -143,90 +119,51 @@ std::optional<Exit> Forwarder::make_lanes() {
   return std::nullopt;
 }
 
-uint32_t Forwarder::partner(uint32_t port) const noexcept {
-  const uint32_t other = port ^ 1u;
-  return other < ports_.size() ? other : port;
-}
-
 void Forwarder::add_stream(uint32_t port, uint32_t queue) {
   uint32_t made = 0;
   for (const Lane& l : lanes_) made += static_cast<uint32_t>(l.streams.size());
   Lane& lane = lanes_[made % lanes_.size()];
   auto s = std::make_unique<Stream>();
-  s->run = engine_->run;
   const uint32_t out = engine_->receives ? partner(port) : port;
-  if (engine_->receives) s->rx = ports_[port];
-  if (engine_->transmits) s->tx = ports_[out];
+  if (engine_->receives) s->rx = ports_[port].native, s->rx_ethdev = ports_[port].ethdev;
+  if (engine_->transmits) s->tx = ports_[out].native, s->tx_ethdev = ports_[out].ethdev;
+  s->rx_port = port;
   s->rx_queue = queue;
   s->tx_queue = queue;
   s->tx_port = out;
+  s->mbufs = mbufs_ ? &*mbufs_ : nullptr;
   s->cache = lane.cache.get();
   s->headers = lane.headers.get();
-  s->burst = options_.burst;
-  s->pieces = buffers_a_packet() + (engine_->splits ? 1 : 0);
+  s->pieces = pieces_a_packet();
   s->plan = plans_[out];
-  const auto peer = options_.peers.find(out);
-  s->peer = peer != options_.peers.end() ? peer->second : default_peer(out);
-  s->tx_length = options_.tx_length;
+  s->own = mac_of(ports_[out]);
   if (options_.num_packets != 0)
     s->tx_limit = options_.num_packets / stream_count_ +
                   (made < options_.num_packets % stream_count_ ? 1 : 0);
   if (binds_keys(out)) s->chains.resize(std::size_t{options_.keys} * (burst::max_rx_segments + 1));
+  tune(*s);
   lane.streams.push_back(std::move(s));
 }
 
+// What may change between two runs.
+void Forwarder::tune(Stream& s) {
+  const auto peer = options_.peers.find(s.tx_port);
+  s.peer = peer != options_.peers.end() ? peer->second : default_peer(s.tx_port);
+  s.run = engine_->run;
+  s.burst = options_.burst;
+  s.tx_length = options_.tx_length;
+  s.tx_segments = options_.tx_segments;
+  s.modes = &options_.modes;
+  if (engine_ != &noisy_engine) return;
+  s.fifo.reserve(std::size_t{options_.modes.noisy_buffer} + 2 * max_burst);
+  const ModeOptions& m = options_.modes;
+  if (m.noisy_reads + m.noisy_writes + m.noisy_both != 0)
+    s.noise.resize(std::size_t{std::max(1u, m.noisy_memory)} << 20);
+}
+
 std::optional<Exit> Forwarder::make_streams() {
-  for (uint32_t p = 0; p < ports_.size(); p++)
+  for (const uint32_t p : forwarding_)
     for (uint32_t q = 0; q < streams_a_port(p); q++) add_stream(p, q);
-  return std::nullopt;
-}
-
-// Queues that no stream uses belong to the first lane, which never polls them.
-Status Forwarder::configure(port::Port& port) {
-  const port::QueueSizes sizes = sizes_of(port);
-  if (Status s = port.configure(sizes, *memory_); !s) return s;
-  for (uint32_t q = 0; q < sizes.rxq; q++) (void)port.set_rx(q, {.cache = lanes_[0].cache.get()});
-  for (uint32_t q = 0; q < sizes.txq; q++) (void)port.set_tx(q, {.cache = lanes_[0].cache.get()});
-  for (Lane& lane : lanes_)
-    for (const auto& s : lane.streams)
-      if (Status st = set_up(port, *s); !st) return st;
-  return Done{};
-}
-
-// The queues of a stream at a port.
-Status Forwarder::set_up(port::Port& port, const Stream& s) {
-  port::RxSetup rx{.cache = s.cache,
-                   .events = options_.idle == worker::Idle::sleep,
-                   .buffers = buffers_a_packet()};
-  if (engine_->splits)
-    rx.split = {.header_bytes = options_.split.header_bytes, .headers = s.headers};
-  if (s.rx == &port)
-    if (Status st = port.set_rx(s.rx_queue, rx); !st) return st;
-  if (s.tx != &port) return Done{};
-  const bool keys = binds_keys(s.tx_port);
-  return port.set_tx(
-      s.tx_queue,
-      {.cache = s.cache,
-       .config = {.multi_seg = s.pieces > 1, .gathered = keys, .two_pools = engine_->splits},
-       .keys = keys ? options_.keys : 0,
-       .headers = s.headers});
-}
-
-// Testpmd's words: by address unless more is asked.
-flow::Rss Forwarder::rss() const {
-  flow::Rss rss;
-  rss.types = flow::HashTypes::ip | (options_.rss_udp ? flow::HashTypes::udp : 0);
-  return rss;
-}
-
-std::optional<Exit> Forwarder::start_ports() {
-  const bool asked = options_.rss_ip || options_.rss_udp;
-  for (port::Port* p : ports_) {
-    if (Status s = configure(*p); !s) return failed(p->name(), s.error());
-    if (asked || p->sizes().rxq > 1)
-      if (Status s = p->set_rss(rss()); !s) return failed(p->name(), s.error());
-    if (Status s = p->start(); !s) return failed(p->name(), s.error());
-  }
   return std::nullopt;
 }
 
@@ -254,7 +191,7 @@ std::optional<Exit> Forwarder::make_workers() {
       }
     }
     for (const auto& s : lane.streams)
-      (void)lane.worker->add({run_stream, s.get(), engine_->name, &stream_waiting});
+      (void)lane.worker->add({run_stream, s.get(), engine_->name, stream_waits(*s)});
   }
   return std::nullopt;
 }
@@ -278,6 +215,34 @@ bool Forwarder::drained() const noexcept {
 
 void Forwarder::stop() noexcept {
   for (Lane& lane : lanes_) lane.worker->stop();
+}
+
+void Forwarder::rewind(uint32_t tx_first) noexcept {
+  for (Lane& lane : lanes_) {
+    lane.worker->clear_stop();
+    for (const auto& s : lane.streams) {
+      s->draining = false;
+      s->idle_since_drain = Counter{};
+      s->tx_first = tx_first;
+    }
+  }
+}
+
+void Forwarder::clear_counts() noexcept {
+  for (Lane& lane : lanes_)
+    for (const auto& s : lane.streams) s->begun = s->counts();
+}
+
+bool Forwarder::retune(const Options& options) {
+  const Engine* next = find_engine(options.mode);
+  const bool alike = next->receives == engine_->receives && next->transmits == engine_->transmits &&
+                     !next->gathered && !next->splits && !engine_->gathered && !engine_->splits;
+  if (!alike || !same_queues(options, options_)) return false;
+  engine_ = next;
+  options_ = options;
+  for (Lane& lane : lanes_)
+    for (const auto& s : lane.streams) tune(*s);
+  return true;
 }
 
 }  // namespace kilim::testpmd

@@ -14,6 +14,7 @@
 #include "forward.hh"
 #include "kilim/worker/worker.hh"
 #include "options.hh"
+#include "ports.hh"
 
 namespace kilim::testpmd {
 
@@ -38,7 +39,11 @@ class Forwarder {
   Forwarder& operator=(const Forwarder&) = delete;
   ~Forwarder();
 
-  [[nodiscard]] std::span<port::Port* const> ports() const noexcept { return ports_; }
+  [[nodiscard]] std::span<const PortRef> ports() const noexcept { return ports_; }
+  // Numbers of those that forward (--portmask, --nb-ports).
+  [[nodiscard]] std::span<const uint32_t> forwarding() const noexcept { return forwarding_; }
+  [[nodiscard]] const Options& options() const noexcept { return options_; }
+  [[nodiscard]] port::QueueSizes sizes_of(uint32_t port) const noexcept;
   [[nodiscard]] std::span<Lane> lanes() noexcept { return lanes_; }
   [[nodiscard]] const Engine& engine() const noexcept { return *engine_; }
   // Mode split: what the chooser decided for packets sent by a port.
@@ -51,16 +56,36 @@ class Forwarder {
   // True: a single lcore forwards and controls.
   [[nodiscard]] bool alone() const noexcept { return alone_; }
 
+  // Of packets, and of headers where the mode has such.
+  [[nodiscard]] std::vector<pool::Pool*> pools() noexcept;
+  // True: what the port sends comes out at a port of this process, by a cable.
+  [[nodiscard]] bool ends_here(uint32_t port) const;
+
   // Tells every stream to receive no more; packets under way are still sent.
   void drain() noexcept;
   [[nodiscard]] bool drained() const noexcept;
   // Ends the lanes' loops.
   void stop() noexcept;
+  // Lanes may be started again after stop(). Each stream sends `tx_first` bursts of its own making
+  // first.
+  void rewind(uint32_t tx_first) noexcept;
+  // Takes what can change between two runs without new queues: burst, peers, lengths, a mode of the
+  // same kind. False: it needs a new forwarder.
+  bool retune(const Options& options);
+
+  // Counts of streams and lanes begin anew from here; safe while lanes run.
+  void clear_counts() noexcept;
+
+  // While no lane runs. A stopped port has no queues; start_port() makes them as they were.
+  std::optional<Exit> start_port(uint32_t port);
+  void stop_port(uint32_t port) noexcept;
+  [[nodiscard]] bool started(uint32_t port) const noexcept { return started_[port]; }
 
  private:
   Forwarder() = default;
   using Step = std::optional<Exit> (Forwarder::*)();
-  std::optional<Exit> find_ports();
+  std::optional<Exit> look_for_ports();
+  std::optional<Exit> choose_ports();
   std::optional<Exit> choose_lcores();
   std::optional<Exit> make_memory();
   std::optional<Exit> make_plans();
@@ -68,25 +93,44 @@ class Forwarder {
   std::optional<Exit> make_streams();
   std::optional<Exit> start_ports();
   std::optional<Exit> make_workers();
+  std::optional<Exit> make_pools(uint32_t need, uint32_t headers);
+  std::optional<Exit> make_mbuf_pool(uint32_t need);
   void add_stream(uint32_t port, uint32_t queue);
+  void tune(Stream& stream);
   Status set_up(port::Port& port, const Stream& stream);
+  std::optional<Exit> set_up_any(uint32_t port);
+  [[nodiscard]] port::RxSetup rx_setup(pool::BufferCache* cache) const noexcept;
   [[nodiscard]] uint32_t stride() const noexcept;
   [[nodiscard]] uint32_t buffers_a_packet() const noexcept;
   [[nodiscard]] bool binds_keys(std::size_t port) const noexcept;
-  Status configure(port::Port& port);
-  [[nodiscard]] port::QueueSizes sizes_of(const port::Port& port) const noexcept;
+  Status configure(uint32_t port);
+  [[nodiscard]] bool has_ethdevs() const noexcept;
+  [[nodiscard]] bool side_records() const noexcept;
+  [[nodiscard]] port::TxOffloads tx_words(std::size_t port) const noexcept;
+  [[nodiscard]] uint32_t pieces_a_packet() const noexcept;
+  [[nodiscard]] const pool::Arena& arena() const noexcept;
+  [[nodiscard]] pool::Pool& pool() noexcept;
+  [[nodiscard]] port::QueueSizes defaults_of(uint32_t port) const noexcept;
   [[nodiscard]] uint32_t partner(uint32_t port) const noexcept;
   [[nodiscard]] uint32_t streams_a_port(uint32_t port) const noexcept;
-  [[nodiscard]] uint32_t senders_to(const port::Port& port) const noexcept;
+  [[nodiscard]] uint32_t senders_to(uint32_t port) const noexcept;
   [[nodiscard]] flow::Rss rss() const;
 
   Options options_;
   const Engine* engine_ = nullptr;
-  std::vector<port::Port*> ports_;  // EAL's
+  std::vector<PortRef> ports_;
+  std::vector<uint32_t> forwarding_;
+  std::vector<bool> started_;  // by port
   std::vector<uint32_t> lcores_;
   bool alone_ = false;
   uint32_t stream_count_ = 0;
   std::vector<chooser::PacketPlan> plans_;  // by port; mode split
+  struct FreeMempool {
+    void operator()(rte_mempool* m) const noexcept;
+  };
+  // Where an ethdev takes part buffers are mbufs; else they lie in an arena of their own.
+  std::unique_ptr<rte_mempool, FreeMempool> mempool_;
+  std::optional<pool::MbufPool> mbufs_;
   std::optional<pool::ArenaMemory> memory_;
   std::optional<pool::Pool> pool_;
   std::optional<pool::Pool> header_pool_;

@@ -7,6 +7,9 @@
 #include <cstring>
 #include <string>
 
+#include <rte_errno.h>
+#include <rte_mbuf.h>
+
 #include "forwarder.hh"
 
 namespace kilim::testpmd {
@@ -34,6 +37,46 @@ uint64_t Forwarder::pool_faults() noexcept {
   return told_pool_faults.load(std::memory_order_relaxed);
 }
 
+const pool::Arena& Forwarder::arena() const noexcept {
+  return mbufs_ ? mbufs_->arena() : memory_->arena();
+}
+
+pool::Pool& Forwarder::pool() noexcept {
+  return mbufs_ ? mbufs_->pool() : *pool_;
+}
+
+std::vector<pool::Pool*> Forwarder::pools() noexcept {
+  std::vector<pool::Pool*> all{&pool()};
+  if (header_pool_) all.push_back(&*header_pool_);
+  return all;
+}
+
+void Forwarder::FreeMempool::operator()(rte_mempool* m) const noexcept {
+  rte_mempool_free(m);
+}
+
+// What the device finds out about packets, or is asked to do to them, has a place beside each.
+bool Forwarder::side_records() const noexcept {
+  if (has_ethdevs()) return false;
+  if (options_.rx_cksum || options_.rx_timestamp || options_.strip_vlan || options_.latency)
+    return true;
+  for (uint32_t p = 0; p < ports_.size(); p++)
+    if (tx_words(p).any()) return true;
+  return false;
+}
+
+port::TxOffloads Forwarder::tx_words(std::size_t port) const noexcept {
+  if (port >= options_.modes.mss.size() || has_ethdevs()) return {};
+  return {.checksums = options_.modes.csum_by_device[port],
+          .vlan = options_.modes.tag[port] != 0,
+          .tso = options_.modes.mss[port] != 0};
+}
+
+uint32_t Forwarder::pieces_a_packet() const noexcept {
+  const auto own = static_cast<uint32_t>(options_.tx_segments.size());
+  return std::max(buffers_a_packet(), engine_->receives ? 1 : own) + (engine_->splits ? 1 : 0);
+}
+
 // Without those of headers.
 uint32_t Forwarder::buffers_a_packet() const noexcept {
   const uint32_t header = engine_->splits ? options_.split.header_bytes : 0;
@@ -53,11 +96,11 @@ std::optional<Exit> Forwarder::make_plans() {
   if (!engine_->splits) return std::nullopt;
   const uint32_t longest = options_.split.header_bytes + buffers_a_packet() * stride();
   for (std::size_t i = 0; i < ports_.size(); i++) {
-    auto plan = plan_split(ports_[i]->device(), options_.split, stride(), longest);
-    if (!plan) return failed(ports_[i]->name() + ": the chooser's measurement", plan.error());
+    auto plan = plan_split(ports_[i].native->device(), options_.split, stride(), longest);
+    if (!plan) return failed(name_of(ports_[i]) + ": the chooser's measurement", plan.error());
     plans_[i] = *plan;
     if (plans_[i].uses(chooser::Way::none))
-      return Exit{1, "--split-way: no such way sends all packets of " + ports_[i]->name() +
+      return Exit{1, "--split-way: no such way sends all packets of " + name_of(ports_[i]) +
                          "; shorten --max-pkt-len or take in-place"};
   }
   return std::nullopt;
@@ -72,7 +115,7 @@ std::optional<Exit> Forwarder::make_memory() {
   uint32_t need = lanes * a_lane;
   uint32_t headers = 0;
   for (std::size_t i = 0; i < ports_.size(); i++) {
-    const port::QueueSizes s = sizes_of(*ports_[i]);
+    const port::QueueSizes s = sizes_of(static_cast<uint32_t>(i));
     need += s.rxq * s.rxd * buffers + s.txq * s.txd * std::min(buffers, 4u);
     if (engine_->splits) headers += s.rxq * s.rxd + s.txq * s.txd;
     if (binds_keys(i)) headers += s.txq * options_.keys;
@@ -80,10 +123,16 @@ std::optional<Exit> Forwarder::make_memory() {
   }
   if (headers != 0) headers += lanes * a_lane;
   if (options_.total_mbufs != 0) need = options_.total_mbufs;
+  return has_ethdevs() ? make_mbuf_pool(need) : make_pools(need, headers);
+}
+
+std::optional<Exit> Forwarder::make_pools(uint32_t need, uint32_t headers) {
   pool::ArenaConfig config;
   config.buffers = need + headers;
   config.stride = stride();
-  config.numa_node = ports_[0]->device().numa_node();
+  config.side_records = side_records();
+  config.holders = options_.strides;
+  config.numa_node = numa_node_of(ports_[0]);
   auto memory = pool::ArenaMemory::create(config);
   if (!memory) {
     const uint64_t mib = (uint64_t{config.buffers} * config.stride >> 20) + 1;
@@ -101,6 +150,26 @@ std::optional<Exit> Forwarder::make_memory() {
       {.name = "testpmd_headers", .first = need, .count = headers, .debug = debug});
   if (!header_pool) return failed("header pool", header_pool.error());
   header_pool_.emplace(*std::move(header_pool));
+  return std::nullopt;
+}
+
+// Drivers that are told no depth have rings of up to 4,096 places.
+std::optional<Exit> Forwarder::make_mbuf_pool(uint32_t need) {
+  constexpr uint32_t cache = 256;
+  constexpr uint32_t driver_depth = 4096;
+  if (options_.total_mbufs == 0)
+    for (uint32_t p = 0; p < ports_.size(); p++)
+      if (ports_[p].native == nullptr) need += driver_depth * buffers_a_packet();
+  const uint32_t room = RTE_PKTMBUF_HEADROOM + std::max(options_.mbuf_size, options_.tx_length);
+  mempool_.reset(rte_pktmbuf_pool_create("testpmd_mbufs", need, cache, 0,
+                                         static_cast<uint16_t>(room), numa_node_of(ports_[0])));
+  const uint64_t mib = (uint64_t{need} * room >> 20) + 1;
+  if (!mempool_)
+    return Exit{1, "packet buffers, " + std::to_string(mib) +
+                       " MiB of mbufs: " + rte_strerror(rte_errno) + " (EAL's -m gives more)"};
+  auto mbufs = pool::MbufPool::over(*mempool_);
+  if (!mbufs) return failed("mbufs as packet buffers", mbufs.error());
+  mbufs_.emplace(*std::move(mbufs));
   return std::nullopt;
 }
 

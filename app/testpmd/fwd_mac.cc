@@ -8,7 +8,7 @@ namespace kilim::testpmd {
 namespace {
 
 uint32_t run(Stream& s) noexcept {
-  const Mac& source = s.tx->info().mac;
+  const Mac& source = own_mac(s);
   const Mac& peer = s.peer;
   return forward(s, [&source, &peer](std::span<std::byte> frame) noexcept {
     if (frame.size() < 12) return;

@@ -8,7 +8,7 @@ namespace {
 uint32_t run(Stream& s) noexcept {
   if (s.draining) return 0;
   const uint32_t n =
-      s.rx->rx(s.rx_queue, std::span(s.packets).first(std::min(s.burst * s.pieces, max_burst)));
+      receive(s, std::span(s.packets).first(std::min(s.burst * s.pieces, max_burst)));
   if (n == 0) return 0;
   const std::span<const pool::Handle> all = std::span(s.packets).first(n);
   s.forwarded.add(s.pieces == 1 ? n : count_packets(all));

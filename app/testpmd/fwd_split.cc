@@ -102,7 +102,7 @@ uint32_t run(Stream& s) noexcept {
   const uint32_t earlier = gather != nullptr ? send_gathered(s, *gather) : 0;
   const uint32_t room = s.draining ? 0 : places(s, gather);
   uint32_t n = 0;
-  if (room >= s.pieces) n = s.rx->rx(s.rx_queue, std::span(s.packets).first(room));
+  if (room >= s.pieces) n = receive(s, std::span(s.packets).first(room));
   if (n == 0) {
     s.tx->reclaim(s.tx_queue);
     return earlier;

@@ -6,8 +6,9 @@ namespace kilim::testpmd {
 namespace {
 
 constexpr const Engine* table[] = {
-    &io_engine,    &mac_engine,    &macswap_engine, &rxonly_engine,
-    &split_engine, &txonly_engine, &umr_engine,
+    &io_engine,     &mac_engine,  &macswap_engine,  &flowgen_engine,         &rxonly_engine,
+    &txonly_engine, &csum_engine, &icmpecho_engine, &five_tuple_swap_engine, &noisy_engine,
+    &split_engine,  &umr_engine,
 };
 
 }  // namespace

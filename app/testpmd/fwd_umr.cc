@@ -31,7 +31,7 @@ uint32_t run(Stream& s) noexcept {
   uint32_t limit = gather.room(s.tx->tx_queue(s.tx_queue));
   limit = limit < s.burst ? limit : s.burst;
   if (limit == 0) return sent;
-  const uint32_t n = s.rx->rx(s.rx_queue, std::span(s.packets).first(limit));
+  const uint32_t n = receive(s, std::span(s.packets).first(limit));
   if (n == 0) return sent;
   const std::span<pool::Handle> packets = std::span(s.packets).first(n);
   const uint32_t gathered = gather.gather(packets);

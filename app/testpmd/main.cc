@@ -3,6 +3,7 @@
 // then set-up, run, final statistics.
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -13,11 +14,14 @@
 
 #include "cli/options.hh"
 #include "control.hh"
+#include "forward_report.hh"
 #include "forwarder.hh"
 #include "kilim/base/nearest.hh"
 #include "kilim/mr/odp_caps.hh"
 #include "net/kilim/devargs.hh"
 #include "options.hh"
+#include "prompt.hh"
+#include "session.hh"
 #include "stats.hh"
 
 namespace kilim::testpmd {
@@ -30,11 +34,12 @@ int say(const Exit& exit) {
 }
 
 struct CommandLine {
-  std::vector<char*> eal;  // program name first
-  std::vector<char*> own;  // likewise
-  bool help = false;       // among EAL's words
-  uint32_t ports = 0;      // --vdev net_kilim... likewise
-  std::string refusal;     // of the first --vdev that cannot be one of ours
+  std::vector<char*> eal;                    // program name first
+  std::vector<char*> own;                    // likewise
+  bool help = false;                         // among EAL's words
+  uint32_t ports = 0;                        // --vdev net_kilim... likewise
+  std::map<std::string, std::string> wires;  // of these
+  std::string refusal;                       // of the first --vdev that cannot be one of ours
 };
 
 // `--vdev net_kilim0,...` or `--vdev=net_kilim0,...`; EAL takes options cut short too.
@@ -66,6 +71,15 @@ std::string refusal_of(std::string_view vdev) {
          "; a port is --vdev net_kilimN[,DEVARGS]";
 }
 
+// The wire= of a vdev's devargs, empty: none, or it is no port of ours.
+std::string wire_of(std::string_view vdev) {
+  const std::size_t comma = vdev.find(',');
+  if (!vdev.starts_with(driver) || comma == std::string_view::npos) return "";
+  auto parsed = net::parse_devargs(std::string(vdev.substr(comma + 1)).c_str());
+  const auto* args = std::get_if<net::Devargs>(&parsed);
+  return args == nullptr ? "" : args->hca.wire;
+}
+
 CommandLine split(int argc, char** argv) {
   CommandLine c;
   c.eal.push_back(argv[0]);
@@ -75,6 +89,8 @@ CommandLine split(int argc, char** argv) {
     c.eal.push_back(argv[i]);
     const std::string_view vdev = vdev_of(argv[i], argv[i + 1]);
     c.ports += vdev.starts_with(driver);
+    if (const std::string wire = wire_of(vdev); !wire.empty())
+      c.wires[std::string(vdev.substr(0, vdev.find(',')))] = wire;
     if (!vdev.empty() && c.refusal.empty()) c.refusal = refusal_of(vdev);
     c.help |= std::strcmp(argv[i], "--help") == 0 || std::strcmp(argv[i], "-h") == 0;
   }
@@ -112,9 +128,10 @@ int report(const Options& options, const Report& r, bool lost) {
 }
 
 void show_caps(std::FILE* to, Forwarder& forwarder) {
-  for (port::Port* p : forwarder.ports())
-    std::fprintf(to, "%s (%s): %s", p->name().c_str(), p->device().name(),
-                 mr::odp_table(p->device().caps().odp).c_str());
+  for (const PortRef& p : forwarder.ports())
+    if (p.native != nullptr)
+      std::fprintf(to, "%s (%s): %s", p.native->name().c_str(), p.native->device().name(),
+                   mr::odp_table(p.native->device().caps().odp).c_str());
 }
 
 // After the pools are destroyed, which looks for buffers that are still held. Returns an exit code.
@@ -123,6 +140,25 @@ int pool_verdict(const Options& options, int code) {
   const uint64_t faults = Forwarder::pool_faults();
   if (faults == 0) std::fprintf(stderr, "kilim-testpmd: --pool-debug: every buffer came back\n");
   return faults == 0 ? code : 1;
+}
+
+// Whether forwarding is started and by whom: the prompt, its file, or --auto-start.
+int interact(const Options& options) {
+  Session session(options);
+  if (auto exit = session.open()) return say(*exit);
+  if (!options.cmdline_file.empty()) {
+    if (!run_file(session, options.cmdline_file))
+      return say({1, "--cmdline-file=" + options.cmdline_file + " cannot be read"});
+    std::printf("Read CLI commands from %s\n", options.cmdline_file.c_str());
+  }
+  if (!session.quits() && options.auto_start) {
+    std::printf("Start automatic packet forwarding\n");
+    session.start(options.tx_first ? 1 : 0);
+  }
+  if (!session.quits()) run_prompt(session, [&session] { return session.tick(); });
+  if (session.running()) session.stop();
+  std::printf("\nBye...\n");
+  return session.failed() ? 1 : 0;
 }
 
 int forward(const Options& options) {
@@ -134,6 +170,8 @@ int forward(const Options& options) {
   std::fprintf(live, "kilim-testpmd: %zu port(s), mode %s, %zu forwarding lcore(s); SIGINT stops\n",
                forwarder.ports().size(), options.mode.c_str(), forwarder.lanes().size());
   if (options.show_caps) show_caps(live, forwarder);
+  warn_of_silence(forwarder, options.tx_first ? 1 : 0, stderr);
+  forwarder.rewind(options.tx_first ? 1 : 0);
   std::fflush(live);
   Control control(forwarder, options, live);
   const Report r = control.run();
@@ -141,7 +179,7 @@ int forward(const Options& options) {
 }
 
 int run(const Options& options) {
-  const int code = forward(options);
+  const int code = options.interactive ? interact(options) : forward(options);
   return pool_verdict(options, code);
 }
 
@@ -159,6 +197,7 @@ int main(int argc, char** argv) {
   if (rte_eal_init(static_cast<int>(line.eal.size()), eal.data()) < 0) return say(eal_failed());
   auto& options = std::get<Options>(parsed);
   options.ports_asked = line.ports;
+  options.wires = line.wires;
   const int code = run(options);
   rte_eal_cleanup();
   return code;

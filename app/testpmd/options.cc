@@ -13,6 +13,7 @@
 #include "forward.hh"
 #include "kilim/base/nearest.hh"
 #include "net/kilim/rte_pmd_kilim.h"
+#include "words.hh"
 
 namespace kilim::testpmd {
 namespace {
@@ -63,17 +64,51 @@ std::string parse_json(Options& o, const char* v) {
   return "";
 }
 
-// XX:XX:XX:XX:XX:XX and nothing else.
-bool parse_mac(std::string_view text, Mac& mac) {
-  constexpr std::size_t each = 3;  // two digits, and a colon between
-  if (text.size() != mac.size() * each - 1) return false;
-  for (std::size_t i = 0; i < mac.size(); i++) {
-    const char* digits = text.data() + i * each;
-    const auto [at, error] = std::from_chars(digits, digits + 2, mac[i], 16);
-    if (error != std::errc{} || at != digits + 2) return false;
-    if (i + 1 < mac.size() && *at != ':') return false;
-  }
-  return true;
+std::string parse_mode_number(Options& o, const char* v, uint32_t ModeOptions::*field,
+                              cli::Range range) {
+  uint64_t n = 0;
+  if (cli::parse_number(v, range, n) != cli::Fault::none)
+    return "it is not " + std::to_string(range.low) + " to " + std::to_string(range.high);
+  o.modes.*field = static_cast<uint32_t>(n);
+  return "";
+}
+
+template <auto field, uint64_t high>
+std::string mode_number(Options& o, const char* v) {
+  return parse_mode_number(o, v, field, {0, high});
+}
+
+std::string parse_topology_word(Options& o, const char* v) {
+  return parse_topology(v, o.topology) ? "" : "it is none of paired, chained, loop";
+}
+
+std::string parse_portmask(Options& o, const char* v) {
+  const std::string text = std::strncmp(v, "0x", 2) == 0 ? v : std::string("0x") + v;
+  uint32_t n = 0;
+  if (!read_number(text, n) || n == 0) return "it is not a mask of ports in hexadecimal";
+  o.portmask = n;
+  return "";
+}
+
+std::string parse_txpkts(Options& o, const char* v) {
+  return parse_segments(o, v);
+}
+
+std::string parse_compression(Options& o, const char* v) {
+  o.compression = v;
+  return o.compression == "hash" || o.compression == "checksum" ? ""
+                                                                : "it is none of hash, checksum";
+}
+
+std::string parse_multi_flow(Options& o, const char*) {
+  o.modes.multi_flow = true;
+  return "";
+}
+
+std::string refuse_procs(Options&, const char*) {
+  return "kilim-testpmd forwards in one process; let it use more lcores (-l, --nb-cores) or start "
+         "a "
+         "second one with ports of its own";
 }
 
 std::string parse_peer(Options& o, const char* v) {
@@ -106,10 +141,38 @@ constexpr cli::Row<Options> rows[] = {
     {0, "total-num-mbufs", "N", &Options::total_mbufs, "packet buffers: 256 to 10000000; default what rings and caches need", {256, 10000000}},
     {0, "pool-debug", nullptr, &Options::pool_debug, "watch every packet buffer: who frees twice, writes too late or keeps one is named on stderr; slow"},
     {0, "eth-peer", "PORT,MAC", parse_peer, "mode mac, txonly: where packets from PORT go; default 02:00:00:00:00:PORT"},
-    {0, "txpkts", "BYTES", &Options::tx_length, "mode txonly: bytes a packet, 60 to 9216; default 64", {60, 9216}},
+    {0, "txpkts", "BYTES[,BYTES...]", parse_txpkts, "modes txonly, flowgen: bytes a packet, of each of its pieces: 60 to 9216 together; default 64"},
     {0, "umr-keys", "N", &Options::keys, "mode umr, split by keys: keys a transmit queue, 64 to 8192, a power of two; default 512", {64, 8192, true}},
     {0, "split-header", "BYTES", parse_header, "mode split: bytes in the header's buffer, 14 to 1024; default 64"},
     {0, "split-way", "WAY", parse_way, "mode split: how header and payload are sent: in-place (list or key, the chooser's choice), cheapest (copies too), copy, list, key; default in-place"},
+    {'i', "interactive", nullptr, &Options::interactive, "the prompt: help lists its commands; the main lcore (-l) does not forward then"},
+    {'a', "auto-start", nullptr, &Options::auto_start, "with -i: forwarding is started"},
+    {0, "cmdline-file", "FILE", &Options::cmdline_file, "commands of the prompt, run first"},
+    {0, "tx-first", nullptr, &Options::tx_first, "each port sends a burst first"},
+    {0, "port-topology", "HOW", parse_topology_word, "which ports exchange: paired, chained or loop; default paired"},
+    {0, "portmask", "HEX", parse_portmask, "ports that forward; default all"},
+    {0, "nb-ports", "N", &Options::nb_ports, "how many ports forward, from the first: 1 to 32; default all", {1, 32}},
+    {0, "disable-rss", nullptr, &Options::disable_rss, "frames are not spread: all go to a port's first receive queue"},
+    {0, "no-flush-rx", nullptr, &Options::no_flush_rx, "ethdevs: packets that wait when forwarding begins are forwarded"},
+    {0, "enable-rx-cksum", nullptr, &Options::rx_cksum, "the device's verdict on checksums is kept: mode csum counts bad ones"},
+    {0, "enable-rx-timestamp", nullptr, &Options::rx_timestamp, "the time of arrival is kept"},
+    {0, "enable-hw-vlan-strip", nullptr, &Options::strip_vlan, "the device takes VLAN tags off"},
+    {0, "enable-hw-vlan", nullptr, &Options::strip_vlan, "the same"},
+    {0, "enable-scatter", nullptr, &Options::scatter, "packets may take several buffers; --max-pkt-len says how long they are"},
+    {0, "enable-drop-en", nullptr, &Options::drop_en, "frames without a receive buffer are dropped, which is so always"},
+    {0, "strides", nullptr, &Options::strides, "several packets arrive in one buffer (MPRQ)"},
+    {0, "compress-completions", "HOW", parse_compression, "completions that are alike share entries: hash or checksum"},
+    {0, "txonly-multi-flow", nullptr, parse_multi_flow, "mode txonly: source addresses change from packet to packet"},
+    {0, "flowgen-flows", "N", mode_number<&ModeOptions::flows, 65536>, "mode flowgen: destination addresses, up to 65536; default 1024"},
+    {0, "noisy-tx-sw-buffer-size", "N", mode_number<&ModeOptions::noisy_buffer, 4096>, "mode noisy: packets that wait, up to 4096; default 0"},
+    {0, "noisy-tx-sw-buffer-flushtime", "MS", mode_number<&ModeOptions::noisy_flush_ms, 60000>, "mode noisy: all that wait go every MS milliseconds; default 0, never"},
+    {0, "noisy-lkup-memory", "MIB", mode_number<&ModeOptions::noisy_memory, 1024>, "mode noisy: memory that is looked at, up to 1024 MiB"},
+    {0, "noisy-lkup-num-writes", "N", mode_number<&ModeOptions::noisy_writes, 1000>, "mode noisy: writes to it a packet"},
+    {0, "noisy-lkup-num-reads", "N", mode_number<&ModeOptions::noisy_reads, 1000>, "mode noisy: reads of it"},
+    {0, "noisy-lkup-num-reads-writes", "N", mode_number<&ModeOptions::noisy_both, 1000>, "mode noisy: reads and writes"},
+    {0, "num-procs", "N", refuse_procs, "refused: one process"},
+    {0, "latency", nullptr, &Options::latency, "a histogram of the time from a frame's arrival to its receive, by the device's time stamps"},
+    {0, "screen", nullptr, &Options::screen, "statistics as a live view of 80x24; lines where stdout is no terminal"},
     {0, "stats-period", "SECONDS", &Options::stats_period, "print statistics every SECONDS, 1 to 3600; default never", {1, 3600}},
     {0, "num-packets", "N", &Options::num_packets, "stop after N packets, 1 or more; default never", {1}},
     {0, "duration", "SECONDS", &Options::duration, "stop after SECONDS, 1 to 1000000; default never", {1, 1000000}},
@@ -122,6 +185,8 @@ constexpr cli::Row<Options> rows[] = {
 }  // namespace
 
 std::variant<Options, Exit> parse_options(int argc, char** argv) {
+  for (int i = 1; i < argc; i++)
+    if (std::string why = lacking_option(argv[i]); !why.empty()) return Exit{1, why};
   Options o;
   const auto words = cli::parse(o, rows, {argc, argv, cli::Order::options_first});
   if (const auto* exit = std::get_if<Exit>(&words)) return *exit;

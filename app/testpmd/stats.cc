@@ -122,12 +122,12 @@ Report collect(Forwarder& f, double seconds) {
   Report r;
   r.mode = f.engine().name;
   r.seconds = seconds;
-  for (port::Port* p : f.ports()) {
-    r.ports.push_back({p->name(), p->device().name(), p->stats(), 0, {}, {}, {}});
+  for (const PortRef& p : f.ports()) {
+    r.ports.push_back({name_of(p), device_of(p), counts_of(p), 0, {}, {}, {}});
     if (f.engine().splits) r.ports.back().plan = chooser::text_of(f.plan(r.ports.size() - 1));
-    for (uint32_t q = 0; q < p->sizes().rxq; q++)
-      r.ports.back().rx_queues.push_back(p->rx_stats(q));
-    r.ports.back().counts.rx_missed = p->missed();
+    if (p.native == nullptr) continue;
+    for (uint32_t q = 0; q < p.native->sizes().rxq; q++)
+      r.ports.back().rx_queues.push_back(p.native->rx_stats(q));
   }
   for (Lane& lane : f.lanes()) {
     r.busy_cycles += lane.worker->stats().busy_cycles;

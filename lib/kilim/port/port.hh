@@ -61,6 +61,10 @@ class Port {
   [[nodiscard]] const QueueSizes& sizes() const noexcept { return sizes_; }
   [[nodiscard]] const worker::Poller& poller() const noexcept { return parts_.poller; }
   [[nodiscard]] bool started() const noexcept { return started_; }
+  // The arena under the device's key; null: the port is not configured.
+  [[nodiscard]] const mr::Region* region() const noexcept {
+    return region_ ? &region_->region() : nullptr;
+  }
 
   // Stopped ports only (EBUSY). Registers the arena with the device. EINVAL: sizes out of range, or
   // an arena of several page sizes; EOPNOTSUPP: the device has one receive queue a port; or an

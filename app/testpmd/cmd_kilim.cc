@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Commands that testpmd has not: keys, memory regions, on-demand paging, buffers, errors.
+#include <cinttypes>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include <rte_dev.h>
+#include <rte_devargs.h>
+
+#include "commands.hh"
+#include "kilim/device/inline_arbiter.hh"
+#include "kilim/mr/odp_caps.hh"
+#include "session.hh"
+
+namespace kilim::testpmd {
+namespace {
+
+// Each of Kilim's ports with its number.
+template <typename F>
+void each_native(Session& s, F&& f) {
+  for (uint32_t n = 0; n < s.ports(); n++)
+    if (port::Port* p = s.port(n).native; p != nullptr) f(n, *p);
+}
+
+void show_keys(Session& s, const Line&) {
+  each_native(s, [](uint32_t n, port::Port& p) {
+    const port::PortStats c = p.stats();
+    std::printf("port %u (%s): keys-bound %" PRIu64 ", keys-ended %" PRIu64 ", bind-errors %" PRIu64
+                "\n",
+                n, p.device().name(), c.keys_bound, c.keys_ended, c.bind_errors);
+    for (uint32_t q = 0; p.started() && q < p.sizes().txq; q++) {
+      const port::PacketGather* g = p.packet_gather(q);
+      if (g == nullptr) continue;
+      const port::PacketGatherStats st = g->stats();
+      std::printf("  TX queue %u: bound %" PRIu64 ", ended %" PRIu64 ", errors %" PRIu64 "%s\n", q,
+                  st.gathered, st.ended, st.errors, g->failed() ? ", down" : "");
+    }
+  });
+}
+
+void show_pools(Session& s, const Line&) {
+  const Options& o = s.forwarder().options();
+  each_native(s, [&o](uint32_t n, port::Port& p) {
+    uint32_t queues = 0;
+    for (uint32_t q = 0; p.started() && q < p.sizes().txq; q++)
+      queues += p.packet_gather(q) != nullptr;
+    std::printf("port %u (%s): %u transmit queue(s) with a pool of %u mkeys each\n", n,
+                p.device().name(), queues, queues == 0 ? 0 : o.keys);
+  });
+}
+
+void show_chooser(Session& s, const Line&) {
+  Forwarder& f = s.forwarder();
+  if (!f.engine().splits)
+    std::printf("mode %s decides nothing; mode split does (set fwd split, start)\n",
+                f.engine().name);
+  else
+    each_native(s, [&f](uint32_t n, port::Port&) {
+      std::printf("port %u: %s\n", n, chooser::text_of(f.plan(n)).c_str());
+    });
+}
+
+void show_regions(Session& s, const Line&) {
+  each_native(s, [](uint32_t n, port::Port& p) {
+    const mr::Region* r = p.region();
+    std::printf("port %u (%s): ", n, p.device().name());
+    if (r == nullptr)
+      std::printf("no region\n");
+    else
+      std::printf("pinned, 0x%" PRIx64 " and %" PRIu64 " bytes on, lkey 0x%x, pages of %" PRIu64
+                  " bytes, %" PRIu64 " entries, NUMA node %d\n",
+                  r->address, r->length, r->lkey.value(), r->page_bytes, r->entries, r->node);
+  });
+}
+
+void show_odp_caps(Session& s, const Line&) {
+  each_native(s, [](uint32_t n, port::Port& p) {
+    std::printf("port %u (%s): %s", n, p.device().name(),
+                mr::odp_table(p.device().caps().odp).c_str());
+  });
+}
+
+void show_odp_stats(Session& s, const Line&) {
+  each_native(s, [](uint32_t n, port::Port& p) {
+    std::printf("port %u (%s):\n", n, p.device().name());
+    const device::OdpStatistics all = p.device().odp_statistics();
+    for (std::size_t i = 0; i < device::odp_counters; i++) {
+      if (all.values[i])
+        std::printf("  %-34s %" PRIu64 "\n", device::odp_counter_names[i], *all.values[i]);
+      else
+        std::printf("  %-34s not reported\n", device::odp_counter_names[i]);
+    }
+  });
+}
+
+void show_inline(Session& s, const Line&) {
+  each_native(s, [](uint32_t n, port::Port& p) {
+    std::printf("port %u (%s): ", n, p.device().name());
+    const auto packets = device::arbitrate(
+        {.transport = device::Transport::raw_packet, .wish = device::InlineReceive::on});
+    std::printf("packet queues: %s\n", packets ? packets->why : packets.error().what);
+    const auto rc = device::arbitrate({.capable = p.device().caps().inline_receive});
+    std::printf("  connections (RC): up to %u bytes in the CQE; %s\n", rc ? rc->received : 0,
+                rc ? rc->why : rc.error().what);
+  });
+}
+
+void show_buffers(Session& s, const Line&) {
+  Forwarder& f = s.forwarder();
+  for (pool::Pool* p : f.pools()) {
+    std::printf("%s: %u buffers, %u free in the pool", p == f.pools()[0] ? "packets" : "headers",
+                p->size(), p->available());
+    uint32_t cached = 0;
+    for (Lane& lane : f.lanes())
+      for (pool::BufferCache* c : {lane.cache.get(), lane.headers.get()})
+        if (c != nullptr && &c->pool() == p) cached += c->held();
+    std::printf(", %u in caches of lcores, %u in queues%s\n", cached,
+                p->size() - p->available() - cached,
+                s.running() ? " and under way (a snapshot of what moves)" : "");
+  }
+}
+
+void show_leaks(Session& s, const Line&) {
+  if (!s.options().pool_debug) {
+    std::printf("only pools that watch their buffers know who has them: --pool-debug\n");
+    return;
+  }
+  if (s.busy("show buffers leaks")) return;
+  uint32_t held = 0;
+  for (pool::Pool* p : s.forwarder().pools()) held += p->report_held();
+  std::printf("%u buffers are held; those of receive queues are at their place\n", held);
+}
+
+void explain_last(Session& s, const Line&) {
+  bool any = false;
+  each_native(s, [&any](uint32_t n, port::Port& p) {
+    const port::PortStats c = p.stats();
+    if (c.rx_errors + c.tx_errors + c.bind_errors == 0) return;
+    any = true;
+    std::printf("port %u (%s): completions with an error: receives %" PRIu64 ", of them %" PRIu64
+                " frames longer than a buffer (--max-pkt-len, --mbuf-size); sends %" PRIu64
+                "; binds of keys %" PRIu64 ". Queues brought back: %" PRIu64 ", down now: %" PRIu64
+                "\n",
+                n, p.device().name(), c.rx_errors, c.rx_too_long, c.tx_errors, c.bind_errors,
+                c.recoveries, c.queues_down);
+  });
+  if (!any) std::printf("no completion with an error was seen\n");
+}
+
+struct Vdev {
+  std::string name, args;
+};
+
+// Of Kilim's ports, in their order, with another lint=.
+std::vector<Vdev> vdevs_with_lint(const char* lint) {
+  std::vector<Vdev> list;
+  rte_devargs* d;
+  RTE_EAL_DEVARGS_FOREACH("vdev", d) {
+    if (std::string(d->name).rfind("net_kilim", 0) != 0) continue;
+    std::string args = d->args == nullptr ? "" : d->args;
+    const std::size_t at = args.rfind("lint=", 0) == 0 ? 0 : args.find(",lint=");
+    if (at != std::string::npos) {
+      const std::size_t end = args.find(',', at + 1);
+      args.erase(at, end == std::string::npos ? end : end - at);
+    }
+    if (!args.empty() && args.front() == ',') args.erase(0, 1);
+    list.push_back({d->name, args + (args.empty() ? "lint=" : ",lint=") + lint});
+  }
+  return list;
+}
+
+// The device reads its linter's mode when it is made, so all are made again.
+void set_lint(Session& s, const Line& line) {
+  if (s.busy("lint")) return;
+  const std::vector<Vdev> list = vdevs_with_lint(line.on(1) ? "warn" : "off");
+  const bool done = s.change_ports([&list] {
+    int error = 0;
+    for (const Vdev& v : list) (void)rte_eal_hotplug_remove("vdev", v.name.c_str());
+    for (const Vdev& v : list)
+      if (const int e = rte_eal_hotplug_add("vdev", v.name.c_str(), v.args.c_str()); e != 0)
+        error = e;
+    return error;
+  });
+  if (done)
+    std::printf("lint is %s: %zu device(s) were made anew, counts begin at 0\n",
+                line.word(1).c_str(), list.size());
+}
+
+constexpr CommandRow rows[] = {
+    {"show umr keys", show_keys, "Mkeys bound and ended, by queue."},
+    {"show umr pools", show_pools, "Pools of mkeys."},
+    {"show umr chooser", show_chooser, "split: how packets are sent, and what the ways cost."},
+    {"show mr", show_regions, "Memory regions of the ports."},
+    {"show odp caps", show_odp_caps, "What devices can do with on-demand paging."},
+    {"show odp stats", show_odp_stats, "Its statistics."},
+    {"show inline-recv", show_inline, "Where receives are inline in the CQE, and why not."},
+    {"show buffers", show_buffers, "Where packet buffers are."},
+    {"show buffers leaks", show_leaks, "With --pool-debug: who holds which."},
+    {"explain last", explain_last, "The last completion with an error of each port."},
+    {"lint on|off", set_lint, "The virtual devices judge send WQEs; they are made anew."},
+};
+
+}  // namespace
+
+const Section kilim_commands{"kilim", "Keys, memory, on-demand paging, buffers (not testpmd's)",
+                             rows};
+
+}  // namespace kilim::testpmd

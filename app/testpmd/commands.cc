@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The whole table, `help`, and the commands that begin and end things.
+#include "commands.hh"
+
+#include <array>
+#include <cstdio>
+#include <string>
+
+#include "prompt.hh"
+#include "session.hh"
+
+namespace kilim::testpmd {
+namespace {
+
+void start(Session& s, const Line&) {
+  s.start(0);
+}
+void start_first(Session& s, const Line& line) {
+  s.start(line.size() > 2 ? line.number(2) : 1);
+}
+void stop(Session& s, const Line&) {
+  s.stop();
+}
+void quit(Session& s, const Line&) {
+  s.quit();
+}
+void load(Session& s, const Line& line) {
+  static unsigned depth = 0;
+  constexpr unsigned most = 8;
+  if (depth == most) {
+    std::fprintf(stderr, "%s: load is nested more than %u times\n", line.word(1).c_str(), most);
+    return;
+  }
+  depth++;
+  if (!run_file(s, line.word(1)))
+    std::fprintf(stderr, "%s: cannot be read\n", line.word(1).c_str());
+  else
+    std::printf("Read CLI commands from %s\n", line.word(1).c_str());
+  depth--;
+}
+
+void print_section(const Section& section) {
+  std::printf("\n%s:\n%s\n\n", section.title,
+              std::string(std::string(section.title).size() + 1, '-').c_str());
+  for (const CommandRow& row : section.rows)
+    if (row.help != nullptr) std::printf("%s\n    %s\n\n", row.pattern, row.help);
+}
+
+void help(Session&, const Line&) {
+  std::printf("\nHelp is available for the following sections:\n\n");
+  for (const Section& section : command_table())
+    if (section.name != nullptr) std::printf("    help %-10s : %s.\n", section.name, section.title);
+  std::printf("    help all        : All of the above sections.\n\n");
+}
+
+void help_section(Session&, const Line& line) {
+  for (const Section& section : command_table())
+    if (section.name != nullptr && (line.word(1) == "all" || line.word(1) == section.name))
+      print_section(section);
+}
+
+constexpr CommandRow rows[] = {
+    {"start", start, "Start packet forwarding with current configuration."},
+    {"start tx_first", start_first, "The same after each port has sent a burst."},
+    {"start tx_first <n>", start_first, "The same after N bursts."},
+    {"stop", stop, "Stop packet forwarding and display accumulated statistics."},
+    {"load <text>", load, "Run the commands of a file."},
+    {"quit", quit, "End the program; so does the end of the input."},
+    {"help", help, "The sections of help."},
+    {"help all|control|display|config|ports|offloads|flows|kilim|testpmd", help_section,
+     "One of them."},
+};
+
+}  // namespace
+
+const Section control_commands{"control", "Control forwarding", rows};
+
+std::span<const Section> command_table() {
+  static const std::array table{control_commands, show_commands, set_commands,   port_commands,
+                                offload_commands, flow_commands, kilim_commands, lacking_commands};
+  return table;
+}
+
+}  // namespace kilim::testpmd

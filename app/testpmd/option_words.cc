@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Values of options that the prompt reads too, and testpmd's options that this program lacks.
+#include <algorithm>
+#include <charconv>
+#include <system_error>
+#include <tuple>
+
+#include "cli/options.hh"
+#include "options.hh"
+
+namespace kilim::testpmd {
+
+namespace {
+
+auto queues_of(const Options& o) {
+  return std::tuple(o.rxq, o.txq, o.rxd, o.txd, o.rss_ip, o.rss_udp, o.disable_rss, o.nb_cores,
+                    std::max(o.mbuf_size, o.tx_length), o.max_packet, o.total_mbufs, o.keys,
+                    o.tx_segments.size(), o.topology, o.portmask, o.nb_ports);
+}
+
+auto offloads_of(const Options& o) {
+  return std::tuple(o.rx_cksum, o.rx_timestamp, o.strip_vlan, o.strides, o.compression, o.latency,
+                    o.idle, o.pool_debug, o.num_packets, o.modes.csum_by_device, o.modes.mss,
+                    o.modes.tag, o.split.header_bytes, o.split.ways, o.split.forced);
+}
+
+}  // namespace
+
+bool same_queues(const Options& a, const Options& b) {
+  return queues_of(a) == queues_of(b) && offloads_of(a) == offloads_of(b);
+}
+
+bool parse_topology(std::string_view word, Topology& out) {
+  constexpr std::string_view names[] = {"paired", "chained", "loop"};
+  for (uint8_t i = 0; i < 3; i++) {
+    if (word != names[i]) continue;
+    out = static_cast<Topology>(i);
+    return true;
+  }
+  return false;
+}
+
+const char* name_of(Topology t) noexcept {
+  return t == Topology::paired ? "paired" : t == Topology::chained ? "chained" : "loop";
+}
+
+bool parse_mac(std::string_view text, Mac& mac) {
+  constexpr std::size_t each = 3;  // two digits, and a colon between
+  if (text.size() != mac.size() * each - 1) return false;
+  for (std::size_t i = 0; i < mac.size(); i++) {
+    const char* digits = text.data() + i * each;
+    const auto [at, error] = std::from_chars(digits, digits + 2, mac[i], 16);
+    if (error != std::errc{} || at != digits + 2) return false;
+    if (i + 1 < mac.size() && *at != ':') return false;
+  }
+  return true;
+}
+
+std::string parse_segments(Options& o, std::string_view text) {
+  constexpr const char* why =
+      "it is not BYTES[,BYTES...] with 60 to 9216 bytes together, 42 in the first of at most 8";
+  std::vector<uint32_t> pieces;
+  uint64_t sum = 0;
+  for (std::size_t at = 0; at <= text.size() && pieces.size() < 9;) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    uint64_t n = 0;
+    if (cli::parse_number(text.substr(at, comma - at), {1, 9216}, n) != cli::Fault::none)
+      return why;
+    pieces.push_back(static_cast<uint32_t>(n));
+    sum += n;
+    at = comma + 1;
+  }
+  if (pieces.size() > 8 || sum < 60 || sum > 9216 || pieces[0] < 42) return why;
+  o.tx_length = static_cast<uint32_t>(sum);
+  o.tx_segments = pieces.size() > 1 ? pieces : std::vector<uint32_t>{};
+  return "";
+}
+
+// Options of dpdk-testpmd 22.11 (app/test-pmd/parameters.c, launch_args_parse()), and why there is
+// none here.
+std::string lacking_option(std::string_view word) {
+  constexpr const char* numa = "buffers lie on the first port's NUMA node";
+  constexpr const char* thresholds = "drivers choose their thresholds";
+  constexpr struct {
+    std::string_view name;
+    const char* why;
+  } rows[] = {{"eth-peers-configfile", "give --eth-peer for each port"},
+              {"display-xstats", "show port xstats all at the prompt shows all"},
+              {"coremask", "EAL's -l says which lcores there are, --nb-cores how many forward"},
+              {"portlist", "--portmask does"},
+              {"numa", numa},
+              {"no-numa", numa},
+              {"mp-anon", numa},
+              {"mp-alloc", numa},
+              {"port-numa-config", numa},
+              {"ring-numa-config", numa},
+              {"socket-num", numa},
+              {"max-lro-pkt-size", "no device of Kilim joins packets"},
+              {"enable-lro", "no device of Kilim joins packets"},
+              {"latencystats", "--latency shows a histogram"},
+              {"bitrate-stats", "--stats-period and --screen show rates"},
+              {"disable-crc-strip", "the device takes the checksum of a frame off"},
+              {"enable-hw-vlan-filter", "rx_vlan add at the prompt filters"},
+              {"enable-hw-vlan-extend", "no device of Kilim knows two tags"},
+              {"enable-hw-qinq-strip", "no device of Kilim knows two tags"},
+              {"rss-level-outer", "frames are spread by their outer headers"},
+              {"rss-level-inner", "frames are spread by their outer headers"},
+              {"hairpinq", "there are no hairpin queues"},
+              {"hairpin-mode", "there are no hairpin queues"},
+              {"flowgen-clones", "each packet is made anew"},
+              {"mbcache", "an lcore's cache has 512 buffers"},
+              {"txpt", thresholds},
+              {"txht", thresholds},
+              {"txwt", thresholds},
+              {"txfreet", thresholds},
+              {"txrst", thresholds},
+              {"rxpt", thresholds},
+              {"rxht", thresholds},
+              {"rxwt", thresholds},
+              {"rxfreet", thresholds},
+              {"flow-isolate-all", "set promisc and flow rules do"},
+              {"rxoffs", "--split-header splits"},
+              {"rxpkts", "--split-header splits"},
+              {"rxhdrs", "--split-header splits"},
+              {"multi-rx-mempool", "--split-header has a pool of its own"},
+              {"rxq-share", "queues are not shared by ports"},
+              {"eth-link-speed", "a virtual port has the speed of its device"},
+              {"disable-link-check", "links are not waited for"},
+              {"disable-device-start", "port stop at the prompt"},
+              {"no-lsc-interrupt", "link changes are not told"},
+              {"no-rmv-interrupt", "the loss of a device ends the run"},
+              {"print-event", "events are said as they come"},
+              {"mask-event", "events are said as they come"},
+              {"tx-offloads", "csum set, tso set and tx_vlan set at the prompt"},
+              {"rx-offloads", "--enable-rx-cksum, --enable-hw-vlan-strip, --enable-rx-timestamp"},
+              {"hot-plug", "port attach and port detach at the prompt"},
+              {"vxlan-gpe-port", "the device knows no such tunnel"},
+              {"geneve-parsed-port", "the device knows no such tunnel"},
+              {"mlockall", "EAL's memory is not swapped"},
+              {"no-mlockall", "EAL's memory is not swapped"},
+              {"tx-ip", "txonly's addresses are 198.18.0.1 and 198.18.0.2"},
+              {"tx-udp", "txonly's UDP ports are 9"},
+              {"rx-mq-mode", "--rss-ip, --rss-udp and --disable-rss do"},
+              {"record-core-cycles", "cycles are always counted"},
+              {"record-burst-stats", "bursts are not counted by size"},
+              {"proc-id", "kilim-testpmd forwards in one process"}};
+  if (!word.starts_with("--")) return "";
+  const std::string_view name = word.substr(2, word.find('=') - 2);
+  for (const auto& r : rows)
+    if (name == r.name)
+      return "the option --" + std::string(name) +
+             " of dpdk-testpmd is not in kilim-testpmd: " + r.why;
+  return "";
+}
+
+}  // namespace kilim::testpmd
