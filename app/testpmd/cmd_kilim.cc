@@ -2,11 +2,8 @@
 // Commands that testpmd has not: keys, memory regions, on-demand paging, buffers, errors.
 #include <cinttypes>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
-#include <vector>
-
-#include <rte_dev.h>
-#include <rte_devargs.h>
 
 #include "commands.hh"
 #include "kilim/device/inline_arbiter.hh"
@@ -148,43 +145,14 @@ void explain_last(Session& s, const Line&) {
   if (!any) std::printf("no completion with an error was seen\n");
 }
 
-struct Vdev {
-  std::string name, args;
-};
-
-// Of Kilim's ports, in their order, with another lint=.
-std::vector<Vdev> vdevs_with_lint(const char* lint) {
-  std::vector<Vdev> list;
-  rte_devargs* d;
-  RTE_EAL_DEVARGS_FOREACH("vdev", d) {
-    if (std::string(d->name).rfind("net_kilim", 0) != 0) continue;
-    std::string args = d->args == nullptr ? "" : d->args;
-    const std::size_t at = args.rfind("lint=", 0) == 0 ? 0 : args.find(",lint=");
-    if (at != std::string::npos) {
-      const std::size_t end = args.find(',', at + 1);
-      args.erase(at, end == std::string::npos ? end : end - at);
-    }
-    if (!args.empty() && args.front() == ',') args.erase(0, 1);
-    list.push_back({d->name, args + (args.empty() ? "lint=" : ",lint=") + lint});
-  }
-  return list;
-}
-
-// The device reads its linter's mode when it is made, so all are made again.
+// A virtual device reads the mode of its linter when it is attached, and stays for the life of the
+// process (vhca/entry/attach.hh).
 void set_lint(Session& s, const Line& line) {
-  if (s.busy("lint")) return;
-  const std::vector<Vdev> list = vdevs_with_lint(line.on(1) ? "warn" : "off");
-  const bool done = s.change_ports([&list] {
-    int error = 0;
-    for (const Vdev& v : list) (void)rte_eal_hotplug_remove("vdev", v.name.c_str());
-    for (const Vdev& v : list)
-      if (const int e = rte_eal_hotplug_add("vdev", v.name.c_str(), v.args.c_str()); e != 0)
-        error = e;
-    return error;
-  });
-  if (done)
-    std::printf("lint is %s: %zu device(s) were made anew, counts begin at 0\n",
-                line.word(1).c_str(), list.size());
+  ::setenv("KILIM_VHCA_LINT", line.on(1) ? "warn" : "off", 1);
+  std::printf("lint is %s for virtual devices that `port attach` makes from now on",
+              line.word(1).c_str());
+  std::printf("; those of the %zu ports that are there keep what lint= of their devargs said\n",
+              s.ports());
 }
 
 constexpr CommandRow rows[] = {
@@ -198,7 +166,7 @@ constexpr CommandRow rows[] = {
     {"show buffers", show_buffers, "Where packet buffers are."},
     {"show buffers leaks", show_leaks, "With --pool-debug: who holds which."},
     {"explain last", explain_last, "The last completion with an error of each port."},
-    {"lint on|off", set_lint, "The virtual devices judge send WQEs; they are made anew."},
+    {"lint on|off", set_lint, "Virtual devices that are attached from now on judge send WQEs."},
 };
 
 }  // namespace

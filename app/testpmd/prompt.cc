@@ -111,7 +111,7 @@ bool run_file(Session& session, const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return false;
   line.session = &session;
-  cmdline* cl = cmdline_new(context, prompt_text, fd, STDOUT_FILENO);
+  cmdline* cl = cmdline_new(context, prompt_text, fd, -1);
   if (cl == nullptr) {
     ::close(fd);
     return false;
@@ -133,8 +133,7 @@ void run_prompt(Session& session, const std::function<bool()>& tick) {
     char c;
     if (::read(STDIN_FILENO, &c, 1) <= 0 || cmdline_in(cl, &c, 1) < 0) break;
   }
-  cmdline_stdin_exit(cl);
-  cmdline_free(cl);
+  cmdline_stdin_exit(cl);  // frees it
 }
 
 }  // namespace kilim::testpmd

@@ -13,8 +13,7 @@ namespace kilim::testpmd {
 // One line; empty lines and comments (#) do nothing.
 void run_line(Session& session, const std::string& line);
 
-// Commands of a file, until `quit` or its end, with an echo as if they were typed. False: it
-// cannot be read.
+// Commands of a file, until `quit` or its end. False: it cannot be read.
 bool run_file(Session& session, const std::string& path);
 
 // Commands of stdin until `quit`, its end, or until `tick`, which is called every few milliseconds

@@ -37,7 +37,6 @@ struct PortMemory {
   port::PortStats shown;    // when they were shown last
   uint64_t shown_ns = 0;
   std::map<uint32_t, FlowEntry> flows;
-  uint32_t next_flow = 0;
 };
 
 class Session {
