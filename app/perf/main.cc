@@ -10,6 +10,7 @@
 #include <rte_errno.h>
 
 #include "cli/options.hh"
+#include "kilim/telemetry/endpoints.hh"
 #include "perf/command.hh"
 #include "perf/options.hh"
 
@@ -37,6 +38,7 @@ int main(int argc, char** argv) {
                     {1, std::string("EAL did not start (") + rte_strerror(rte_errno) +
                             "; the lines above say why). Without hugepages or root add --no-huge "
                             "--no-shconf before `--`"});
+  telemetry::offer();
   const auto& options = std::get<Options>(parsed);
   const int code = find_test(options.test)->run(options);
   rte_eal_cleanup();

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 
+#include "kilim/device/devices.hh"
 #include "kilim/mem/limits.hh"
 #include "kilim/prm/doorbell.hh"
 #include "kilim/queue/preset.hh"
@@ -25,7 +26,9 @@ Mlx5Device::Mlx5Device(Context context, Pd pd, const device::Caps& caps, Progres
       pd_(std::move(pd)),
       registrar_(pd_.get(), caps.odp, caps.max_device_memory),
       keys_(pd_.get(), caps.umr ? caps.max_key_entries : 0),
-      windows_(pd_.get(), caps.memory_window_type1, caps.memory_window_type2b) {}
+      windows_(pd_.get(), caps.memory_window_type1, caps.memory_window_type2b) {
+  device::enter(*this);
+}
 
 Mlx5Device::Mlx5Device(ibv_pd* lent, const device::Caps& caps, Progress progress, VerbsCq empty)
     : Mlx5Device(Context{lent->context}, Pd{lent}, caps, progress, "/sys") {
@@ -35,6 +38,7 @@ Mlx5Device::Mlx5Device(ibv_pd* lent, const device::Caps& caps, Progress progress
 
 // A lent context and domain stay open. The members destroy what was made in them afterwards.
 Mlx5Device::~Mlx5Device() {
+  device::leave(*this);
   if (!lent_) return;
   (void)pd_.release();
   (void)context_.release();

@@ -92,7 +92,7 @@ Result<mr::Region> VerbsRegistrar::add(const Request& request, ibv_pd* pd, mr::D
           whole || request.kind == mr::Kind::on_demand ? -1 : mem::node_of(request.memory.data())),
       .entries =
           whole ? 0 : mr::translation_entries(address, request.memory.size(), request.page_bytes)};
-  regions_.emplace(slot_of(region), Entry{std::move(mr), domain, false});
+  regions_.emplace(slot_of(region), Entry{std::move(mr), domain, false, region.kind});
   return region;
 }
 
@@ -139,6 +139,17 @@ Status VerbsRegistrar::deregister(const mr::Region& region) {
   }
   regions_.erase(at);
   return Done{};
+}
+
+std::array<mr::RegionTotal, mr::kinds> VerbsRegistrar::totals() const {
+  std::array<mr::RegionTotal, mr::kinds> all{};
+  const std::lock_guard lock{mutex_};
+  for (const auto& [slot, entry] : regions_) {
+    mr::RegionTotal& of_kind = all[static_cast<std::size_t>(entry.kind)];
+    of_kind.regions++;
+    if (entry.kind != mr::Kind::implicit) of_kind.bytes += entry.mr->length;
+  }
+  return all;
 }
 
 Status VerbsRegistrar::advise(const mr::AdviceRequest& request) {

@@ -66,12 +66,14 @@ class VerbsRegistrar final : public mr::Registrar {
   Status read_block(const mr::DeviceBlock& block, uint64_t at, std::span<std::byte> bytes) override;
   Result<mr::Region> register_block(const mr::DeviceBlock& block,
                                     const mr::BlockRange& range) override;
+  [[nodiscard]] std::array<mr::RegionTotal, mr::kinds> totals() const override;
 
  private:
   struct Entry {
     OwnedMr mr;
     mr::Domain domain;
     bool undefined = false;
+    mr::Kind kind = mr::Kind::pinned;
   };
   struct Request {
     std::span<std::byte> memory;
@@ -99,7 +101,7 @@ class VerbsRegistrar final : public mr::Registrar {
   void rekey(Entries::iterator at, mr::Region& region, const mr::Change& change);
   ibv_pd* pd_of(mr::Domain domain) noexcept;
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   ibv_pd* pd_;
   mr::OdpCaps odp_;
   uint64_t max_block_;  // bytes of device memory

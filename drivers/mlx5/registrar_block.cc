@@ -122,7 +122,7 @@ Result<mr::Region> VerbsRegistrar::register_block(const mr::DeviceBlock& block,
                           .page_bytes = page_bytes,
                           .access = access,
                           .kind = mr::Kind::device};
-  regions_.emplace(slot_of(region), Entry{std::move(mr), mr::Domain{0}, false});
+  regions_.emplace(slot_of(region), Entry{std::move(mr), mr::Domain{0}, false, region.kind});
   return region;
 }
 

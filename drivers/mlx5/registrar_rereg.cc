@@ -166,7 +166,8 @@ Result<mr::Region> VerbsRegistrar::import_region(uint32_t number) {
   region.lkey = Lkey{mr->lkey};
   region.rkey = Rkey{mr->rkey};
   region.kind = mr::Kind::imported;
-  if (!regions_.emplace(slot_of(region), Entry{std::move(mr), mr::Domain{0}, false}).second)
+  if (!regions_.emplace(slot_of(region), Entry{std::move(mr), mr::Domain{0}, false, region.kind})
+           .second)
     return Error{EEXIST, "the region is imported here already"};
   return region;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The EAL driver net_kilim: parses the devargs of each --vdev net_kilimN, opens the device, makes
 // the native port, owns it and enters it among the process's ports. EAL calls it on the main lcore.
-// This file has the only constructor function, because DPDK requires it of a driver.
+// This file has the only constructor function, because DPDK requires it of a driver; it offers the
+// telemetry commands too.
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -12,7 +13,7 @@
 #include <rte_log.h>
 
 #include "kilim/port/registry.hh"
-#include "kilim/telemetry/odp.hh"
+#include "kilim/telemetry/endpoints.hh"
 #include "net/kilim/devargs.hh"
 #include "net/kilim/dpdk_abi.hh"
 #include "net/kilim/ethdev.hh"
@@ -27,8 +28,7 @@ int log_type = RTE_LOGTYPE_USER1;
 
 struct Probed {
   std::unique_ptr<port::Port> port;
-  std::unique_ptr<telemetry::ShownDevice> shown;  // goes before the port's device
-  std::unique_ptr<Ethdev> ethdev;                 // likewise, with its queues
+  std::unique_ptr<Ethdev> ethdev;  // goes before the port, with its queues
 };
 
 // Never destroyed, as EAL's clean-up may come after static destructors.
@@ -75,12 +75,10 @@ int probe(rte_vdev_device* vdev) {
   parts.defaults = {args.rxq, args.txq, args.rxd, args.txd};
   auto made = port::Port::create(std::move(parts));
   if (!made) return refuse(name, made.error(), about.c_str());
-  device::Device& device = (*made)->device();
   auto ethdev = std::make_unique<Ethdev>(**made, args);
   if (Status s = ethdev->enter(*vdev); !s) return refuse(name, s.error(), about.c_str());
   port::enter(**made);
-  ports().push_back(
-      {*std::move(made), std::make_unique<telemetry::ShownDevice>(device), std::move(ethdev)});
+  ports().push_back({*std::move(made), std::move(ethdev)});
   return 0;
 }
 
@@ -139,6 +137,7 @@ bool is_there_already() {
   driver.dma_map = map_memory;
   driver.dma_unmap = unmap_memory;
   rte_vdev_register(&driver);
+  telemetry::offer();
 }
 
 kilim_port* handle_of(port::Port* p) {

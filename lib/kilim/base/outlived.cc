@@ -13,11 +13,15 @@
 
 namespace kilim {
 
-bool outlived_eal(const void* at, const char* what) noexcept {
+bool is_mapped(const void* at) noexcept {
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
   unsigned char there = 0;
   void* start = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(at) & ~(page - 1));
-  if (::mincore(start, 1, &there) == 0 || errno != ENOMEM) return false;
+  return ::mincore(start, 1, &there) == 0 || errno != ENOMEM;
+}
+
+bool outlived_eal(const void* at, const char* what) noexcept {
+  if (is_mapped(at)) return false;
   std::fprintf(stderr,
                "kilim: %s outlives rte_eal_cleanup(), which took its memory: destroy it before\n",
                what);

@@ -7,6 +7,9 @@
 
 namespace kilim {
 
+// True: there is memory at the address. Says nothing.
+[[nodiscard]] bool is_mapped(const void* at) noexcept;
+
 // True: the memory at `at`, which was EAL's, is no longer mapped; a line on stderr says that `what`
 // outlived it. The caller then returns nothing to EAL, and leaks.
 [[nodiscard]] bool outlived_eal(const void* at, const char* what) noexcept

@@ -6,8 +6,19 @@
 #include <cerrno>
 
 #include "kilim/mkey/mkey_binder_burst.hh"
+#include "kilim/mkey/mkey_lists.hh"
 
 namespace kilim::mkey {
+
+namespace {
+
+constinit Roster<const MkeyBinder> all_binders;
+
+}  // namespace
+
+void walk_binders(Visit<const MkeyBinder> see) {
+  all_binders.walk(see);
+}
 
 Result<std::unique_ptr<MkeyBinder>> MkeyBinder::create(queue::Sq& sq, MkeyPool& pool,
                                                        Epochs& epochs,
@@ -16,6 +27,7 @@ Result<std::unique_ptr<MkeyBinder>> MkeyBinder::create(queue::Sq& sq, MkeyPool& 
   binder->clock_ = epochs.add_queue();
   if (binder->clock_ == nullptr)
     return Error{ENOSPC, "the epochs were made for fewer send queues than there are"};
+  all_binders.enter(*binder);
   return binder;
 }
 
@@ -36,6 +48,7 @@ MkeyBinder::MkeyBinder(queue::Sq& sq, MkeyPool& pool, Epochs& epochs,
 }
 
 MkeyBinder::~MkeyBinder() {
+  all_binders.leave(*this);
   if (clock_ != nullptr) epochs_.remove_queue(clock_);
   KILIM_ASSERT(bound_ == 0);
   auto back = [this](Mkey& key) {

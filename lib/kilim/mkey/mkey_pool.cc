@@ -13,8 +13,19 @@
 #include "kilim/base/assert.hh"
 #include "kilim/base/cacheline.hh"
 #include "kilim/base/units.hh"
+#include "kilim/mkey/mkey_lists.hh"
 
 namespace kilim::mkey {
+
+namespace {
+
+constinit Roster<const MkeyPool> all_pools;
+
+}  // namespace
+
+void walk_mkey_pools(Visit<const MkeyPool> see) {
+  all_pools.walk(see);
+}
 
 void MkeyPool::Free::operator()(void* memory) const noexcept {
   std::free(memory);
@@ -39,6 +50,7 @@ Result<std::unique_ptr<MkeyPool>> MkeyPool::create(mr::MkeySource& source, uint3
       rte_ring_init(pool->ring_.get(), "kilim_keys", slots, 0) != 0)
     return Error{ENOMEM, "no memory for the key pool"};
   if (Status s = pool->make_keys(count); !s) return s.error();
+  all_pools.enter(*pool);
   return pool;
 }
 
@@ -60,6 +72,7 @@ Status MkeyPool::make_keys(uint32_t count) {
   std::sort(made.begin(), made.end(), [](const mr::IndirectMkey& a, const mr::IndirectMkey& b) {
     return a.lkey.value() < b.lkey.value();
   });
+  const auto held = all_pools.hold();  // who walks sees the pool before or behind
   std::vector<Run> runs;
   for (const mr::IndirectMkey& m : made) {
     const uint32_t index = index_of(m.lkey).value();
@@ -100,6 +113,7 @@ uint32_t MkeyPool::number_of(Lkey handle) const noexcept {
 }
 
 MkeyPool::~MkeyPool() {
+  all_pools.leave(*this);
   KILIM_ASSERT(ring_ == nullptr || available() == size());
   destroy_mkeys();
 }

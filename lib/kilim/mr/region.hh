@@ -3,6 +3,7 @@
 // memory keeps it registered (mr::Mr does). Pure value, any thread.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -36,6 +37,16 @@ enum class Kind : uint8_t {
   implicit,   // paged, the whole address space: address 0, length UINT64_MAX
   imported,   // registered by another process; deregistering it leaves it registered
   device,     // memory inside the adapter, zero-based: mr/device_memory.hh
+};
+
+inline constexpr std::size_t kinds = 6;
+inline constexpr std::array<const char*, kinds> kind_names{"pinned",   "allocated", "on_demand",
+                                                           "implicit", "imported",  "device"};
+
+// Regions of a kind that are registered now.
+struct RegionTotal {
+  uint64_t regions = 0;
+  uint64_t bytes = 0;  // without implicit ones, which have no length of their own
 };
 
 // The number of pages that `bytes` at `address` touch, which is the number of translations; 0: the

@@ -5,6 +5,7 @@
 // The sentence of an ENOMEM contains numbers and is valid until the registrar's next ENOMEM.
 #pragma once
 
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -104,6 +105,10 @@ class Registrar {
     (void)block, (void)range;
     return Error{EOPNOTSUPP, lacking};
   }
+
+  // What is registered now, by Kind; memory that the library allocated counts as pinned. Any
+  // thread, at any time.
+  [[nodiscard]] virtual std::array<RegionTotal, kinds> totals() const { return {}; }
 
  private:
   static constexpr const char* lacking = "this registrar knows pinned memory only";  // EOPNOTSUPP

@@ -12,6 +12,14 @@
 
 namespace kilim::pool {
 
+namespace {
+
+uint32_t count_of(const void* ring) noexcept {
+  return rte_ring_count(static_cast<const rte_ring*>(ring));
+}
+
+}  // namespace
+
 Result<Pool> Pool::create(const Arena& arena, const PoolConfig& config) {
   if (config.count == 0 || config.first >= arena.count() ||
       config.count > arena.count() - config.first)
@@ -27,8 +35,8 @@ Result<Pool> Pool::create(const Arena& arena, const PoolConfig& config) {
     return Error{rte_errno, rte_errno == EEXIST ? "a pool of that name exists"
                                                 : "no memory for a pool's ring"};
   const std::byte* first = arena.buffer(config.first);
-  if (!parts::claim(p.ring_.get(), config.name,
-                    {first, std::size_t{config.count} * arena.stride()}))
+  const std::span buffers{first, std::size_t{config.count} * arena.stride()};
+  if (!parts::claim({p.ring_.get(), config.name, buffers, config.count, count_of}))
     return Error{EBUSY, "another pool has some of these buffers of the arena already"};
   for (uint32_t i = 0; i < config.count; i++) {
     uint32_t index = config.first + i;
@@ -45,7 +53,8 @@ Result<Pool> Pool::of_mbufs(const Arena& arena, rte_mempool& mempool) {
   Pool p;
   p.arena_ = arena;
   p.count_ = mbuf_row::size(mempool);
-  if (!parts::claim(&mempool, mbuf_row::name(mempool), arena.memory()))
+  // How many are free EAL's own /mempool/info tells.
+  if (!parts::claim({&mempool, mbuf_row::name(mempool), arena.memory(), p.count_, nullptr}))
     return Error{EBUSY, "another pool has this mempool's buffers already"};
   p.mbufs_.reset(&mempool);
   return p;

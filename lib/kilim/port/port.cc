@@ -25,6 +25,7 @@ Port::~Port() {
 }
 
 Status Port::configure(const QueueSizes& sizes, const pool::Arena& arena) {
+  const std::lock_guard lock{shape_};
   if (started_) return Error{EBUSY, "a started port is not configured: stop it first"};
   if (Status s = check_sizes(sizes); !s) return s;
   if (sizes.rxq > 1 && !device().caps().spread.usable())
@@ -46,7 +47,8 @@ Status Port::configure(const QueueSizes& sizes, const pool::Arena& arena) {
 }
 
 void Port::unconfigure() noexcept {
-  stop();
+  const std::lock_guard lock{shape_};
+  end();
   rx_.clear();
   tx_.clear();
   region_.reset();
@@ -68,6 +70,7 @@ Status Port::set_tx(uint32_t queue, const TxSetup& setup) {
 }
 
 Status Port::start() {
+  const std::lock_guard lock{shape_};
   if (started_) return Error{EBUSY, "the port is started already"};
   if (!region_) return Error{EINVAL, "the port is not configured"};
   for (const RxSlot& s : rx_)
@@ -224,8 +227,13 @@ void Port::drop_queues() noexcept {
   rwq_handles_.clear();
 }
 
-// Frames that lie in the queues when no rule brings further ones are lost.
 void Port::stop() noexcept {
+  const std::lock_guard lock{shape_};
+  end();
+}
+
+// Frames that lie in the queues when no rule brings further ones are lost.
+void Port::end() noexcept {
   if (!started_) return;
   drop_rules();
   for (uint32_t i = 0; i < rx_.size(); i++)

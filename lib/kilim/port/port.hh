@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -26,6 +27,7 @@
 #include "kilim/port/queues.hh"
 #include "kilim/port/stats.hh"
 #include "kilim/port/steering.hh"
+#include "kilim/port/view.hh"
 #include "kilim/worker/poller.hh"
 #include "kilim/worker/quiescence.hh"
 
@@ -164,12 +166,15 @@ class Port {
   void revive(worker::Quiescence* workers) noexcept;
 
   // Frames that the device dropped for lack of receive WQEs since the port was created, of all
-  // users of the device; 0 also where the device does not report it. Control lcore; reads a sysfs
-  // file.
+  // users of the device; 0 also where the device does not report it. Any thread; reads a sysfs file
+  // and waits as view() does.
   [[nodiscard]] uint64_t missed();
   // Any thread while nobody starts or stops the port. Counts since it was created, without
   // missed().
   [[nodiscard]] PortStats stats() const noexcept;
+  // All that there is to tell, as a value. Any thread, also while the control lcore starts, stops
+  // or changes the port: one waits for the other.
+  [[nodiscard]] PortView view();
   // The same of one queue, since the port was started.
   [[nodiscard]] RxQueueStats rx_stats(uint32_t queue) const noexcept;
   [[nodiscard]] TxQueueStats tx_stats(uint32_t queue) const noexcept;
@@ -181,6 +186,7 @@ class Port {
 
  private:
   explicit Port(PortParts parts) noexcept : parts_(std::move(parts)) {}
+  void end() noexcept;
   Status make_queues();
   Status make_pair(uint32_t index);
   Status make_tx(uint32_t index);
@@ -228,6 +234,9 @@ class Port {
   DeviceCounter missed_;
   PortStats before_;  // of queues that are gone
   bool started_ = false;
+  // Held while queues or rules come and go, and by view(). Not in bursts, nor while waiting for a
+  // worker.
+  std::mutex shape_;
 };
 
 }  // namespace kilim::port

@@ -67,7 +67,7 @@ void attach_chain(RxSlot& slot, const queue::RqGeometry& rq, const burst::RxPlac
 void attach_rx(RxSlot& slot, const queue::RqGeometry& rq, const pool::Arena& arena, Lkey key) {
   slot.buffers.assign(rq.wqe_count, 0);
   slot.discarded = std::make_unique<Counter>();
-  slot.stopped = false;
+  slot.stopped.set(false);
   slot.revival = {};
   const RxSetup& s = slot.setup;
   const burst::RxPlace place{arena, key, s.head_lines, s.split.header_bytes, strides_of(s)};

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kilim/base/counter.hh"
+#include "kilim/base/flag.hh"
 #include "kilim/base/result.hh"
 #include "kilim/burst/select.hh"
 #include "kilim/device/owned.hh"
@@ -139,7 +140,7 @@ struct RxSlot {
   std::unique_ptr<burst::RxChain> chain;
   std::unique_ptr<burst::RxQueue> queue;
   burst::RxBurst burst = nullptr;
-  bool stopped = false;  // by Port::stop_rx()
+  Flag stopped;  // by Port::stop_rx(); telemetry reads it
 };
 
 // A transmit queue; the order of the members matters likewise.

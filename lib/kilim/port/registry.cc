@@ -1,41 +1,48 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "kilim/port/registry.hh"
 
-#include <algorithm>
-#include <vector>
+#include "kilim/base/roster.hh"
 
 namespace kilim::port {
 
 namespace {
 
-// Never destroyed, as EAL's clean-up, which removes ports, may come after static destructors.
-std::vector<Port*>& all() {
-  static auto* list = new std::vector<Port*>;
-  return *list;
-}
+constinit Roster<Port> all;
 
 }  // namespace
 
 void enter(Port& port) {
-  all().push_back(&port);
+  all.enter(port);
 }
 
 void leave(Port& port) noexcept {
-  std::erase(all(), &port);
+  all.leave(port);
+}
+
+void walk_ports(Visit<Port> see) {
+  all.walk(see);
 }
 
 std::size_t port_count() noexcept {
-  return all().size();
+  std::size_t n = 0;
+  all.walk([&n](Port&) { n++; });
+  return n;
 }
 
 Port* port_at(std::size_t index) noexcept {
-  return index < all().size() ? all()[index] : nullptr;
+  Port* found = nullptr;
+  all.walk([&](Port& p) {
+    if (index-- == 0) found = &p;
+  });
+  return found;
 }
 
 Port* port_named(std::string_view name) noexcept {
-  const auto at =
-      std::find_if(all().begin(), all().end(), [name](const Port* p) { return p->name() == name; });
-  return at != all().end() ? *at : nullptr;
+  Port* found = nullptr;
+  all.walk([&](Port& p) {
+    if (found == nullptr && p.name() == name) found = &p;
+  });
+  return found;
 }
 
 }  // namespace kilim::port

@@ -70,6 +70,7 @@ Status Port::change_own_rules(const flow::Filter& filter, const flow::Rss& rss) 
 }
 
 Status Port::set_rss(const flow::Rss& rss, flow::RuleError* why) {
+  const std::lock_guard lock{shape_};
   if (const flow::RuleError e = flow::check(rss, rule_limits()); e.code != 0)
     return refused(e, why);
   if (started_ && with_rwqs())
@@ -81,6 +82,7 @@ Status Port::set_rss(const flow::Rss& rss, flow::RuleError* why) {
 }
 
 Status Port::set_filter(const flow::Filter& filter, flow::RuleError* why) {
+  const std::lock_guard lock{shape_};
   if (const flow::RuleError e = flow::check(filter); e.code != 0) return refused(e, why);
   if (started_)
     if (Status s = change_own_rules(filter, rss_); !s)
@@ -121,6 +123,7 @@ Status Port::start_for(std::span<const device::RwqHandle> queues, const flow::Fi
 }
 
 Result<RuleId> Port::add_rule(const flow::Rule& rule, flow::RuleError* why) {
+  const std::lock_guard lock{shape_};
   if (!started_)
     return refused({EINVAL, flow::Field::none, "rules are added to a started port"}, why);
   if (const flow::RuleError e = flow::check(rule, rule_limits()); e.code != 0)
@@ -142,6 +145,7 @@ Result<RuleId> Port::add_rule(const flow::Rule& rule, flow::RuleError* why) {
 }
 
 Status Port::remove_rule(RuleId rule) {
+  const std::lock_guard lock{shape_};
   if (rules_.erase(rule.value()) == 0) return Error{EINVAL, "no such flow rule"};
   return Done{};
 }

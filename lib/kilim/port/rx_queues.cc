@@ -101,7 +101,7 @@ Status Port::stop_rx(uint32_t queue, worker::Quiescence* workers) {
   }
   OwnRxCaches caches(rx.setup);
   if (Status s = halt_rx(rx, caches.both()); !s) return s;  // revive() or stop() goes on
-  rx.stopped = true;
+  rx.stopped.set(true);
   rx.revival = {};
   return Done{};
 }
@@ -115,7 +115,7 @@ Status Port::start_rx(uint32_t queue) {
     (void)halt_rx(rx, caches.both());
     return s;
   }
-  rx.stopped = false;
+  rx.stopped.set(false);
   rx.queue->failed.set(false);
   return Done{};
 }

@@ -39,7 +39,7 @@ RxQueueStats Port::rx_stats(uint32_t queue) const noexcept {
           .no_buffer = c.no_buffer.read(),
           .compressed = c.compressed.read(),
           .down = s.queue->failed && !s.stopped,
-          .stopped = s.stopped};
+          .stopped = static_cast<bool>(s.stopped)};
 }
 
 TxQueueStats Port::tx_stats(uint32_t queue) const noexcept {
@@ -116,6 +116,7 @@ PortStats Port::live() const noexcept {
 }
 
 uint64_t Port::missed() {
+  const std::lock_guard lock{shape_};
   return missed_.read(parts_.device->out_of_buffer(parts_.number));
 }
 

@@ -15,6 +15,8 @@
 namespace kilim::worker {
 namespace {
 
+constinit Roster<const Worker> workers;
+
 // The worker whose run() this thread is in.
 thread_local const Worker* inside = nullptr;
 
@@ -53,9 +55,11 @@ Worker::Worker(const WorkerConfig& config, Mailbox mailbox, Fd wake_fd)
     next_timer_ = now;
   }
   next_time_ = std::min(next_tick_, next_timer_);
+  workers.enter(*this);
 }
 
 Worker::~Worker() {
+  workers.leave(*this);
   if (config_.quiescence != nullptr) config_.quiescence->remove(config_.lcore);
 }
 
@@ -183,6 +187,10 @@ WorkerStats Worker::stats() const noexcept {
           .by_wake = by_wake_.read(),
           .by_time = by_time_.read(),
           .naps = naps_.read()};
+}
+
+void walk_workers(Visit<const Worker> see) {
+  workers.walk(see);
 }
 
 }  // namespace kilim::worker

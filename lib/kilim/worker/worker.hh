@@ -12,6 +12,7 @@
 #include "kilim/base/counter.hh"
 #include "kilim/base/fd.hh"
 #include "kilim/base/result.hh"
+#include "kilim/base/roster.hh"
 #include "kilim/worker/mailbox.hh"
 #include "kilim/worker/poller.hh"
 #include "kilim/worker/quiescence.hh"
@@ -105,6 +106,7 @@ class Worker {
   void wake() noexcept;
 
   [[nodiscard]] uint32_t lcore() const noexcept { return config_.lcore; }
+  [[nodiscard]] Idle idle() const noexcept { return config_.idle; }
   [[nodiscard]] WorkerStats stats() const noexcept;
 
  private:
@@ -133,5 +135,9 @@ class Worker {
   Counter rounds_, busy_rounds_, busy_cycles_, messages_, ticks_;
   Counter sleeps_, by_poller_, by_wake_, by_time_, naps_;
 };
+
+// Shows each worker of this process, for its lcore(), idle() and stats(). Any thread, also while
+// they run; locks. A worker that is being destroyed waits.
+void walk_workers(Visit<const Worker> see);
 
 }  // namespace kilim::worker
