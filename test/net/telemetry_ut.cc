@@ -6,9 +6,11 @@
 #include <thread>
 
 #include "app_fixture.hh"
+#include "case_tables.hh"
 #include "kilim/port/mkey_queue.hh"
 #include "kilim/port/registry.hh"
 #include "kilim/telemetry/endpoints.hh"
+#include "telemetry_cases.hh"
 #include "telemetry_client.hh"
 
 namespace {
@@ -180,7 +182,8 @@ const kilim::test::Case cases[] = {
 
 int main(int argc, char** argv) {
   if (!kilim::test::start_eal("0", kilim::test::Telemetry::socket)) return 2;
-  const int rc = kilim::test::run_cases("telemetry", cases, argc, argv);
+  const int rc =
+      kilim::test::run_tables("telemetry", {cases, kilim::test::capture_cases()}, argc, argv);
   rte_eal_cleanup();
   return rc;
 }

@@ -47,8 +47,9 @@ struct Program {
 // on_burst runs until SIGINT or SIGTERM, or until a port's device is lost. Then nothing more is
 // received, what was sent leaves (for a second at most), counts are printed and everything is given
 // back. With one lcore (-l 0) it forwards and controls alike; else the main lcore controls. Of the
-// words behind `--` the first may be --idle=spin, pause, yield or sleep; the others are
-// prepare()'s. Returns the program's exit code: 0, or 1 after a sentence on stderr. Main thread.
+// words behind `--` the first may be --pcap=PORT:FILE, which writes a port's packets to a file, and
+// --idle=spin, pause, yield or sleep; the others are prepare()'s. Returns the program's exit code:
+// 0, or 1 after a sentence on stderr. Main thread.
 int run(int argc, char** argv, const Program& program);
 
 }  // namespace kilim::app

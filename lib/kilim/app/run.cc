@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "kilim/app/frame.hh"
+#include "kilim/capture/capture.hh"
 #include "kilim/port/registry.hh"
 
 namespace kilim::app {
@@ -174,7 +175,44 @@ bool take_idle(Program& program, std::span<char* const>& words) {
   return false;
 }
 
+// Every --pcap=PORT:FILE in front of a program's own words.
+std::vector<std::string> take_captures(std::span<char* const>& words) {
+  constexpr std::string_view option = "--pcap=";
+  std::vector<std::string> found;
+  for (; !words.empty() && std::string_view(words[0]).starts_with(option); words = words.subspan(1))
+    found.emplace_back(words[0] + option.size());
+  return found;
+}
+
+using Captures = std::vector<std::unique_ptr<capture::Capture>>;
+
+// A sentence, or empty.
+std::string start_captures(std::span<const std::string> specs, worker::Quiescence* workers,
+                           Captures& out) {
+  for (const std::string& spec : specs) {
+    const auto said = [&spec](const Error& e) {
+      return "--pcap=" + spec + ": " + e.what + " (" + std::strerror(e.code) + ")";
+    };
+    auto parsed = capture::parse_port_file(spec);
+    if (!parsed) return said(parsed.error());
+    auto made = capture::Capture::start(*parsed->port, {.file = parsed->file, .workers = workers});
+    if (!made) return said(made.error());
+    out.push_back(*std::move(made));
+  }
+  return "";
+}
+
+void end_captures(const Program& program, Captures& captures) {
+  for (const auto& c : captures) {
+    const Status s = c->stop();
+    const capture::CaptureStats n = c->stats();
+    std::printf("%s: %s: %" PRIu64 " packets, %" PRIu64 " left out%s%s\n", program.name,
+                c->file().c_str(), n.written, n.dropped, s ? "" : ": ", s ? "" : s.error().what);
+  }
+}
+
 int run_on_eal(Program program, std::span<char* const> words) {
+  const std::vector<std::string> specs = take_captures(words);
   if (!take_idle(program, words)) return say(program, "--idle= is spin, pause, yield or sleep");
   std::vector<port::Port*> ports;
   for (std::size_t i = 0; i < port::port_count(); i++) ports.push_back(port::port_at(i));
@@ -191,11 +229,16 @@ int run_on_eal(Program program, std::span<char* const> words) {
     return say(program,
                std::string(frame.error().what) + " (" + std::strerror(frame.error().code) + ")");
   const bool alone = rte_lcore_count() == 1;
+  Captures captures;
+  const std::string why =
+      start_captures(specs, alone ? nullptr : &(*frame)->quiescence(), captures);
+  if (!why.empty()) return say(program, why);
   std::printf("%s: %zu port(s), %zu lcore(s); SIGINT stops\n", program.name, ports.size(),
               lcores.size());
   std::fflush(stdout);
   Control control(**frame, program, alone);
   run_workers(**frame, control, alone);
+  end_captures(program, captures);
   report(**frame, program);
   return control.lost() ? 1 : 0;
 }

@@ -81,6 +81,7 @@ Status Port::start() {
     drop_queues();
     return s;
   }
+  if (tap_ != nullptr) insert_tap(tap_);
   started_ = true;
   return Done{};
 }

@@ -7,6 +7,7 @@
 // meanwhile.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -67,6 +68,8 @@ class Port {
   [[nodiscard]] const mr::Region* region() const noexcept {
     return region_ ? &region_->region() : nullptr;
   }
+  // Of a configured port.
+  [[nodiscard]] const pool::Arena& arena() const noexcept { return arena_; }
 
   // Stopped ports only (EBUSY). Registers the arena with the device. EINVAL: sizes out of range, or
   // an arena of several page sizes; EOPNOTSUPP: the device has one receive queue a port; or an
@@ -133,17 +136,24 @@ class Port {
   // handles it took; the caller keeps the rest.
   uint32_t rx(uint32_t queue, std::span<pool::Handle> out) noexcept {
     RxSlot& s = rx_[queue];
-    return s.burst(*s.queue, out);
+    return std::atomic_ref(s.burst).load(std::memory_order_acquire)(*s.queue, out);
   }
   uint32_t tx(uint32_t queue, std::span<const pool::Handle> in) noexcept {
     TxSlot& s = tx_[queue];
-    return s.burst(*s.queue, in);
+    return std::atomic_ref(s.burst).load(std::memory_order_acquire)(*s.queue, in);
   }
   // The queue's worker, where RxSetup::events, before it sleeps (worker::Waiting): asks the device
   // for an event with the next frame; adds the descriptor where it arrives. A queue that is down or
   // stopped has none: the worker looks for its return every few milliseconds.
   void arm_rx(uint32_t queue) noexcept;
   void watch_rx(uint32_t queue, worker::WaitSet& set) const noexcept;
+  // Shows what rx() and tx() handle to `tap` from now on, also when the port is stopped and started
+  // again. Control lcore, under traffic. EBUSY: there is a tap.
+  Status set_tap(const Tap& tap);
+  [[nodiscard]] bool has_tap() const noexcept { return tap_ != nullptr; }
+  // The tap is not called any more when it returns: it waits until the workers have left it, as
+  // stop_rx() does. ETIMEDOUT: ask again before the tap goes.
+  Status clear_tap(worker::Quiescence* workers);
   // Handles transmit completions without sending; returns how many handles it freed.
   uint32_t reclaim(uint32_t queue) noexcept {
     TxSlot& s = tx_[queue];
@@ -187,6 +197,9 @@ class Port {
  private:
   explicit Port(PortParts parts) noexcept : parts_(std::move(parts)) {}
   void end() noexcept;
+  void insert_tap(const Tap* tap) noexcept;
+  // Waits until no worker is in a burst that began before; false: one did not report in time.
+  bool left_by(worker::Quiescence* workers) noexcept;
   Status make_queues();
   Status make_pair(uint32_t index);
   Status make_tx(uint32_t index);
@@ -232,6 +245,7 @@ class Port {
   uint32_t next_rule_ = 1;
   Counter recoveries_;
   DeviceCounter missed_;
+  const Tap* tap_ = nullptr;
   PortStats before_;  // of queues that are gone
   bool started_ = false;
   // Held while queues or rules come and go, and by view(). Not in bursts, nor while waiting for a

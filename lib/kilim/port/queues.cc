@@ -71,15 +71,15 @@ void attach_rx(RxSlot& slot, const queue::RqGeometry& rq, const pool::Arena& are
   slot.revival = {};
   const RxSetup& s = slot.setup;
   const burst::RxPlace place{arena, key, s.head_lines, s.split.header_bytes, strides_of(s)};
-  slot.queue = std::make_unique<burst::RxQueue>(
-      burst::RxQueue{.rq = burst::RxRing(rq, slot.buffers, place),
-                     .cq = queue::Cq(slot.cq->geometry),
-                     .cache = &s.first_cache(),
-                     .arena = arena,
-                     .head_lines = s.head_lines,
-                     .refill_at = refill_at(rq.wqe_count),
-                     .mini_hash = s.compression == device::Compression::hash,
-                     .strides = place.strides});
+  slot.queue = std::make_unique<TappedRxQueue>(
+      TappedRxQueue{burst::RxQueue{.rq = burst::RxRing(rq, slot.buffers, place),
+                                   .cq = queue::Cq(slot.cq->geometry),
+                                   .cache = &s.first_cache(),
+                                   .arena = arena,
+                                   .head_lines = s.head_lines,
+                                   .refill_at = refill_at(rq.wqe_count),
+                                   .mini_hash = s.compression == device::Compression::hash,
+                                   .strides = place.strides}});
   slot.burst = s.strides ? burst::strided_rx.burst
                : s.compression != device::Compression::none
                    ? burst::select_compressed_rx(s.config).burst
@@ -110,17 +110,17 @@ void attach_tx(TxSlot& slot, const pool::Arena& arena, Lkey key, const device::C
   const bool of_pieces = slot.setup.config.multi_seg || slot.setup.config.gathered;
   slot.handles.assign(std::size_t{sq.wqebb_count} * (of_pieces ? 4 : 1), {});
   slot.bursts.assign(slot.cq->geometry.cqe_count, {});
-  slot.queue = std::make_unique<burst::TxQueue>(
-      burst::TxQueue{.sq = queue::Sq(sq, slot.wr_ids),
-                     .cq = queue::Cq(slot.cq->geometry),
-                     .sent = burst::SentRing(slot.handles, slot.bursts),
-                     .cache = slot.setup.cache,
-                     .arena = arena,
-                     .key = key,
-                     .offload = slot.setup.offload,
-                     .slots = slot.gather == nullptr ? nullptr : slot.gather->slots(),
-                     .headers = slot.setup.headers,
-                     .offer = offer_of(slot.setup, caps.tx)});
+  slot.queue = std::make_unique<TappedTxQueue>(
+      TappedTxQueue{burst::TxQueue{.sq = queue::Sq(sq, slot.wr_ids),
+                                   .cq = queue::Cq(slot.cq->geometry),
+                                   .sent = burst::SentRing(slot.handles, slot.bursts),
+                                   .cache = slot.setup.cache,
+                                   .arena = arena,
+                                   .key = key,
+                                   .offload = slot.setup.offload,
+                                   .slots = slot.gather == nullptr ? nullptr : slot.gather->slots(),
+                                   .headers = slot.setup.headers,
+                                   .offer = offer_of(slot.setup, caps.tx)}});
   if constexpr (queue::watched) {
     slot.lint = std::make_unique<diag::DoorbellLint>(
         slot.setup.lint_stops, prm::lint::QueueKind::raw_packet, slot.traffic.get());

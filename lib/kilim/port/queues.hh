@@ -16,6 +16,7 @@
 #include "kilim/device/owned.hh"
 #include "kilim/pool/pool.hh"
 #include "kilim/port/packet_gather.hh"
+#include "kilim/port/tap.hh"
 
 namespace kilim::port {
 
@@ -138,7 +139,7 @@ struct RxSlot {
   std::vector<uint32_t> further;  // their buffers behind the first; chains
   std::vector<uint8_t> missing;   // how many of those a receive lacks
   std::unique_ptr<burst::RxChain> chain;
-  std::unique_ptr<burst::RxQueue> queue;
+  std::unique_ptr<TappedRxQueue> queue;
   burst::RxBurst burst = nullptr;
   Flag stopped;  // by Port::stop_rx(); telemetry reads it
 };
@@ -155,7 +156,7 @@ struct TxSlot {
   std::vector<pool::Handle> handles;
   std::vector<burst::SentRing::Burst> bursts;
   std::unique_ptr<PacketGather> gather;
-  std::unique_ptr<burst::TxQueue> queue;
+  std::unique_ptr<TappedTxQueue> queue;
   burst::TxBurst burst = nullptr;
   burst::TxReclaim reclaim = nullptr;
 };

@@ -16,20 +16,19 @@ uint64_t clock_ns() noexcept {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
 }
 
-// Waits until no worker uses a queue that was taken away. False: one did not report in time.
-bool wait_for(worker::Quiescence* workers, device::Device& device) noexcept {
+}  // namespace
+
+bool Port::left_by(worker::Quiescence* workers) noexcept {
   using Clock = std::chrono::steady_clock;
   if (workers == nullptr) return true;
   const uint64_t token = workers->start();
   const Clock::time_point deadline = Clock::now() + std::chrono::seconds(1);
   while (!workers->passed(token)) {
     if (Clock::now() > deadline) return false;
-    device.progress();
+    device().progress();
   }
   return true;
 }
-
-}  // namespace
 
 Status Port::make_rwq(RxSlot& rx) {
   // A block that is received in part keeps its entries, while its receives are posted anew. Of an
@@ -95,7 +94,7 @@ Status Port::stop_rx(uint32_t queue, worker::Quiescence* workers) {
   if (rx.stopped) return Done{};
   const auto failed = static_cast<bool>(rx.queue->failed);
   rx.queue->failed.set(true);
-  if (!wait_for(workers, device())) {
+  if (!left_by(workers)) {
     rx.queue->failed.set(failed);
     return Error{ETIMEDOUT, "a worker has not left the receive queue in a second"};
   }
