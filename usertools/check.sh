@@ -57,7 +57,7 @@ run() {
   local folder=$1 name=$2
   shift 2
   rm -f "$folder/meson-logs/$name"*
-  meson test -C "$folder" --no-rebuild --logbase "$name" "$@"
+  told "$name" "$stages/$number-$name.out" meson test -C "$folder" --no-rebuild --logbase "$name" "$@"
   local code=$?
   # With a wrapper Meson adds its name to the log's.
   cat "$folder/meson-logs/$name"*.json > "$stages/$number-$name.json" || return 1

@@ -14,6 +14,41 @@ fail() {
 }
 is_root() { [ "$(id -u)" = 0 ]; }
 
+# How far long work is: each second on a terminal, in a line of its own that goes away at the end; else a
+# line every half a minute. On what was stderr when this file was read, whatever a stage keeps for itself.
+exec 7>&2
+progress_fd=7 progress_every=30
+
+# tick WHAT LOG PID: tells until that process has ended how far ninja or `meson test`, whose words are in
+# LOG, is, and how long it has taken.
+tick() {
+  local what=$1 log=$2 pid=$3 begun=$SECONDS every=$progress_every told=0 done spent
+  [ -t "$progress_fd" ] && every=1
+  while sleep 1 && kill -0 "$pid" 2> /dev/null; do
+    spent=$((SECONDS - begun))
+    [ $((spent - told)) -ge "$every" ] || continue
+    told=$spent
+    done=$(tail -c 2000 "$log" 2> /dev/null | grep -oE '^(\[| *)[0-9]+/[0-9]+(\]| )' | tail -1 | tr -d '[] ')
+    printf -v spent '%d:%02d' $((spent / 60)) $((spent % 60))
+    [ "$every" = 1 ] && printf '\r\033[K' >&"$progress_fd"
+    printf '  %s: %s%s min' "$what" "${done:+${done/\// of }, }" "$spent" >&"$progress_fd"
+    [ "$every" = 1 ] || printf '\n' >&"$progress_fd"
+  done
+}
+
+# told WHAT LOG COMMAND...: the command, while tick() tells how far it is. Its exit code.
+told() {
+  local what=$1 log=$2 code ticker
+  shift 2
+  tick "$what" "$log" $BASHPID &
+  ticker=$!
+  "$@"
+  code=$?
+  { kill $ticker && wait $ticker; } 2> /dev/null
+  [ -t "$progress_fd" ] && printf '\r\033[K' >&"$progress_fd"
+  return $code
+}
+
 # The script's head, which is its help.
 usage() { sed -n '3,/^[^#]/s/^# \{0,1\}//p' "$0"; }
 
@@ -66,7 +101,8 @@ need_packages() {
   export DEBIAN_FRONTEND=noninteractive
   local log
   log=$(mktemp)
-  if ! { apt-get -qq update && apt-get -qq -y --no-install-recommends install "${missing[@]}"; } \
+  if ! { apt-get -qq update &&
+    told "installing ${#missing[@]} packages" "$log" apt-get -qq -y --no-install-recommends install "${missing[@]}"; } \
     > "$log" 2>&1 < /dev/null; then
     tail -20 "$log" >&2
     rm -f "$log"
@@ -134,12 +170,12 @@ configure() {
   "$ROOT/usertools/precompile.py" "$folder"
 }
 
-# build FOLDER TARGET...: quiet unless it fails.
+# build FOLDER TARGET...: quiet unless it fails, but for how far it is.
 build() {
   local folder=$1 log
   shift
   log=$(mktemp)
-  if ! ninja -C "$folder" "$@" > "$log" 2>&1 < /dev/null; then
+  if ! told "building $(basename "$folder")/" "$log" ninja -C "$folder" "$@" > "$log" 2>&1 < /dev/null; then
     grep -v '^\[[0-9]*/[0-9]*\] \(Compiling\|Linking\|Generating\)' "$log" | tail -60 >&2
     rm -f "$log"
     return 1
