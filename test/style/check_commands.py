@@ -21,7 +21,7 @@ import commands
 SECONDS = 100   # that a block may take
 # Before `--` these take EAL's options, which kilim-testpmd --help prints with its own.
 EAL_PROGRAMS = ("kilim-testpmd", "kilim-perf", "01_forward", "10_eal_memory", "11_router", "12_switch",
-                "13_udp_echo", "14_two_workers")
+                "13_udp_echo", "14_two_workers", "15_l2fwd")
 # Programs of other people that a reader may have to install, and the shell's own words.
 FOREIGN = {"perf", "valgrind", "ibv_devices", "ibv_devinfo", "ibv_rc_pingpong", "cd", "wait", "sudo", "mkdir",
            "./your-program"}
