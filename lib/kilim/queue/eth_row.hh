@@ -34,12 +34,14 @@ class EthRow {
 
   // Writes the next WQE, whose data segment is `data`, as it lies in memory. The caller counts: at
   // most most() in all, then close().
-  void put(__m128i data) noexcept {
+  void put(__m128i data) noexcept { put(data, eth_); }
+  // The same with an Ethernet segment of its own.
+  void put(__m128i data, __m128i eth) noexcept {
     // The WQE's index in the byte order of the device, in the middle of the first word.
     const __m128i order = _mm_setr_epi8(-1, 1, 0, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     auto* wqe = reinterpret_cast<__m128i*>(at_);
     _mm_store_si128(wqe, _mm_shuffle_epi8(control_, order));
-    _mm_store_si128(wqe + 1, eth_);
+    _mm_store_si128(wqe + 1, eth);
     _mm_store_si128(wqe + 2, data);
     control_ = _mm_add_epi16(control_, _mm_cvtsi32_si128(1));
     at_ += wqebb_bytes;

@@ -204,6 +204,9 @@ uint64_t lost(Sq& s, Cq& q) noexcept {
   WqeCursor c{s};
   c.leave();
   c.reload();
+  WqeCursor other = c.aside();
+  other.signal_last();
+  c.resume(other);
   return sum + c.position() + (c.writes(s) ? 1 : 0) + (c.has_pending_fence() ? 1 : 0);
 }
 

@@ -166,6 +166,19 @@ class WqeCursor {
     pi_ = sq_.pi_;
   }
 
+  // The same without the queue: a second cursor at this one's place, for a function that is called
+  // with its address, and back to where that stands. So this one stays in registers.
+  [[nodiscard, gnu::always_inline]] WqeCursor aside() const noexcept {
+    return WqeCursor{*this, Aside{}};
+  }
+  [[gnu::always_inline]] void resume(const WqeCursor& aside) noexcept {
+    at_ = aside.at_;
+    last_ = aside.last_;
+    wr_id_ = aside.wr_id_;
+    fence_ = aside.fence_;
+    pi_ = aside.pi_;
+  }
+
   // Hands everything appended since the last commit to the device: doorbell record, then doorbell
   // (PRM: "Doorbell Record"; libmlx5 qp.c, post_send_db()). Nothing was appended: does nothing.
   void commit() noexcept {
@@ -180,6 +193,17 @@ class WqeCursor {
   }
 
  private:
+  struct Aside {};
+  WqeCursor(const WqeCursor& c, Aside) noexcept
+      : sq_(c.sq_),
+        at_(c.at_),
+        end_(c.end_),
+        last_(c.last_),
+        wr_id_(c.wr_id_),
+        fence_(c.fence_),
+        qpn_(c.qpn_),
+        pi_(c.pi_),
+        limit_(c.limit_) {}
   [[nodiscard]] std::size_t ring_bytes() const noexcept {
     return std::size_t{sq_.geometry_.wqebb_count} * wqebb_bytes;
   }

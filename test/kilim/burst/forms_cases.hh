@@ -16,5 +16,6 @@ pool::SideRecord expected_side(const prm::Cqe& e, burst::RxConfig c,
                                const pool::SideRecord& before);
 
 std::span<const Case> forms_cases();
+std::span<const Case> words_cases();
 
 }  // namespace kilim::test

@@ -248,6 +248,7 @@ kilim::pool::SideRecord kilim::test::expected_side(const prm::Cqe& e, burst::RxC
 }
 
 int main(int argc, char** argv) {
-  return kilim::test::run_tables("burst_packets_random", {cases, kilim::test::forms_cases()}, argc,
-                                 argv);
+  return kilim::test::run_tables("burst_packets_random",
+                                 {cases, kilim::test::forms_cases(), kilim::test::words_cases()},
+                                 argc, argv);
 }

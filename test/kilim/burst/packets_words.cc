@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Bursts of packets of which some ask for checksums or a tag, over rings that wrap: each WQE says
+// what the words of its packets say, in the order of the packets; those that share a WQE ask for
+// the same (DPDK mlx5_tx.h, mlx5_tx_match_empw()). Test only, one thread.
+#include <algorithm>
+#include <random>
+
+#include "burst_fixture.hh"
+#include "forms_cases.hh"
+#include "kilim/burst/select.hh"
+#include "kilim/queue/eth_packet.hh"
+#include "ut.hh"
+
+namespace {
+
+using namespace kilim;
+using namespace kilim::burst;
+using pool::Handle;
+using pool::TxWord;
+using pool::VlanTag;
+using test::Bench;
+
+constexpr uint8_t l3 = queue::EthOffload::l3, l4 = queue::EthOffload::l4;
+constexpr TxWord none{}, segmented{.mss = 100, .headers = 54};
+constexpr TxWord words[] = {none,
+                            {.checksums = l3 | l4},
+                            {.checksums = l4},
+                            {.checksums = l3, .tci = 0x777},  // no tag: the TCI is nothing
+                            {.checksums = l4, .tag = VlanTag::customer, .tci = 0x2345},
+                            {.tag = VlanTag::service, .tci = 0xfedc}};
+
+// A queue whose offer is one row of the test, and what it sent.
+class Asking {
+ public:
+  Asking(const TxVariant& v, const TxOffer& offer) : variant_(v) {
+    b_.tx->offer = offer;
+    b_.tx->offload = offload;
+  }
+  void round() {
+    std::array<Handle, 47> in;
+    const uint32_t got = b_.cache->alloc(std::span(in).first(1 + below(in.size())), 1);
+    const bool all_alike = below(4) == 0;
+    const TxWord common = words[1 + below(std::size(words) - 1)];
+    for (Handle& h : std::span(in).first(got)) fill(h, all_alike ? common : random_word());
+    const uint32_t first = b_.tx->sq.posted();
+    const uint32_t sent = variant_.burst(*b_.tx, std::span(in).first(got));
+    EQUAL_FATAL(sent, expected(std::span(in).first(got)));
+    if (sent != 0) compare(first, std::span(in).first(sent));
+    b_.cache->free({&in[sent], got - sent});
+  }
+  void finish() {
+    (void)variant_.reclaim(*b_.tx);
+    EQUAL(b_.outstanding(), 0u);
+    EQUAL(b_.tx->counters.bytes.read(), bytes_);
+    if (variant_.config.multi_packet && b_.tx->offer.words) CU_ASSERT_TRUE(longest_ > 30);
+  }
+
+ private:
+  static constexpr uint8_t offload = l3;
+
+  uint32_t below(std::size_t n) { return static_cast<uint32_t>(random_() % n); }
+  TxWord random_word() {
+    if (below(60) == 0) return segmented;
+    return below(2) == 0 ? last_ : last_ = words[below(std::size(words))];
+  }
+  void fill(Handle& h, TxWord word) {
+    h.length = static_cast<uint16_t>(below(80) == 0 ? 0 : 64 + below(1400));
+    h.meta = pool::meta_at(below(500));
+    b_.arena.side(h.index).tx = word;
+    if (word != none || below(8) == 0) h.meta |= Handle::offload;
+  }
+  // What counts of a packet's word.
+  [[nodiscard]] TxWord word_of(Handle h) const {
+    const bool asks = b_.tx->offer.words && h.has(Handle::offload);
+    return asks ? b_.arena.side(h.index).tx : none;
+  }
+  [[nodiscard]] uint32_t expected(std::span<const Handle> in) const {
+    const auto stops = [this](Handle h) { return h.length == 0 || word_of(h).mss != 0; };
+    return static_cast<uint32_t>(std::ranges::find_if(in, stops) - in.begin());
+  }
+
+  void compare(uint32_t first, std::span<const Handle> sent) {
+    uint32_t at = first, last = first;
+    for (std::size_t done = 0; done < sent.size(); at += blocks_) {
+      last = at;
+      const prm::CtrlSeg& ctrl = b_.tx_memory.ctrl(at);
+      const uint32_t ds = prm::ctrl::ds::get(ctrl);
+      const bool many = prm::ctrl::opcode::get(ctrl) == 0x29u;
+      EQUAL_FATAL(many, many && variant_.config.multi_packet);
+      EQUAL_FATAL(ctrl.opmod_idx_opcode.host(), (at & 0xffff) << 8 | (many ? 0x29u : 0x0au));
+      blocks_ = (ds + 3) / 4;
+      if (!many) {
+        compare_one(at, ds, sent[done++]);
+        continue;
+      }
+      longest_ = std::max(longest_, ds - 2);
+      for (uint32_t i = 0; i < ds - 2; i++) {
+        CU_ASSERT_TRUE_FATAL(done < sent.size());
+        EQUAL_FATAL(word_of(sent[done]).tag == VlanTag::none, true);
+        compare_head(at, sent[done], 0, 0);
+        compare_data(b_.tx_memory.data(at, i), sent[done++], 0);
+      }
+    }
+    EQUAL_FATAL(b_.tx->sq.posted(), at);
+    EQUAL_FATAL(b_.tx_memory.ctrl(last).fm_ce_se, prm::ctrl::cq_update);
+    b_.tx_memory.cq.write(prm::CqeOpcode::req, static_cast<uint16_t>(last));
+  }
+  void compare_one(uint32_t at, uint32_t ds, Handle h) {
+    const TxWord w = word_of(h);
+    if (w.tag == VlanTag::none || b_.tx->offer.tags) {
+      EQUAL_FATAL(ds, 3u);
+      const uint32_t kind = w.tag == VlanTag::none      ? 0u
+                            : w.tag == VlanTag::service ? 0x8001u
+                                                        : 0x8000u;
+      compare_head(at, h, kind, kind != 0 ? w.tci : 0);
+      return compare_data(b_.tx_memory.data(at), h, 0);
+    }
+    // The tag lies among the bytes that are inlined: 14, of which two are in the segment.
+    EQUAL_FATAL(ds, 4u);
+    const auto* inlined = reinterpret_cast<const std::byte*>(&b_.tx_memory.data(at));
+    const std::byte* frame = b_.arena.data(h);
+    be16 start;
+    std::memcpy(&start, frame, sizeof start);
+    compare_head(at, h, 18, start.host());
+    EQUAL(std::memcmp(inlined, frame + 2, 10), 0);
+    be16 tci;
+    std::memcpy(&tci, inlined + 12, sizeof tci);
+    EQUAL(tci.host(), w.tci);
+    compare_data(b_.tx_memory.data(at, 1), h, 14);
+  }
+  void compare_head(uint32_t at, Handle h, uint32_t size, uint32_t start) {
+    const auto& eth = reinterpret_cast<const prm::EthSeg&>(*(&b_.tx_memory.ctrl(at) + 1));
+    EQUAL_FATAL(eth.cs_flags, offload | (word_of(h).checksums & b_.tx->offer.checksums));
+    be16 started;
+    std::memcpy(&started, eth.inline_hdr_start, sizeof started);
+    EQUAL_FATAL(eth.inline_hdr_sz.host(), size);
+    EQUAL_FATAL(started.host(), start);
+    CU_ASSERT_TRUE_FATAL(eth.mss.host() == 0 && eth.rsvd0.host() == 0 && eth.rsvd2.host() == 0);
+  }
+  void compare_data(const prm::DataSeg& data, Handle h, uint32_t inlined) {
+    EQUAL_FATAL(data.byte_count.host(), h.length - inlined);
+    EQUAL_FATAL(data.lkey.host(), test::arena_key.value());
+    EQUAL_FATAL(data.addr.host(), b_.arena.address(h).value() + inlined);
+    bytes_ += h.length;
+  }
+
+  Bench b_;
+  const TxVariant& variant_;
+  std::mt19937_64 random_{11};
+  TxWord last_;
+  uint64_t bytes_ = 0;
+  uint32_t blocks_ = 0, longest_ = 0;
+};
+
+void words_of_packets_are_in_their_wqes() {
+  CU_ASSERT_TRUE_FATAL(test::start_eal());
+  constexpr TxOffer offers[] = {{},
+                                {.words = true, .tags = true, .checksums = l3 | l4},
+                                {.words = true, .tags = true, .checksums = l3},
+                                {.words = true, .tags = false, .checksums = l4}};
+  for (const TxVariant& v : tx_variants) {
+    if (v.needs > widest_simd() || v.config.multi_seg || !v.config.offloads) continue;
+    for (const TxOffer& offer : offers) {
+      Asking a(v, offer);
+      for (uint32_t i = 0; i < 500; i++) a.round();
+      a.finish();
+    }
+  }
+}
+
+const kilim::test::Case cases[] = {
+    {"WQEs say what the words of their packets say", words_of_packets_are_in_their_wqes},
+};
+
+}  // namespace
+
+std::span<const kilim::test::Case> kilim::test::words_cases() {
+  return cases;
+}
