@@ -24,10 +24,15 @@ inline constexpr uint32_t packet_buffers = 4096;  // of the pool
 inline constexpr uint32_t packet_bytes = 64;
 inline constexpr Lkey packet_key{0x4711};
 
+// How packets are received: as they come, with compressed completions (blocks of up to 32), into
+// buffers of 32 strides, into two buffers each.
+enum class RxForm : uint8_t { plain, compressed, strided, chained };
+inline constexpr burst::RxStrides packet_strides{6, 5};
+
 class EmulatedNic {
  public:
   // Returns an empty string, or what failed. `name`: of the pool.
-  std::string open(const char* name);
+  std::string open(const char* name, RxForm form = RxForm::plain);
 
   [[nodiscard]] queue::RqGeometry rq() noexcept;
   [[nodiscard]] queue::CqGeometry rx_cq() noexcept;
@@ -52,7 +57,7 @@ class EmulatedNic {
     prm::Cqe& next(prm::CqeOpcode op, uint32_t wqe) noexcept;
   };
   struct Rings {
-    alignas(64) prm::DataSeg receives[packet_ring];
+    alignas(64) prm::DataSeg receives[2 * packet_ring];
     alignas(64) std::byte sends[packet_ring][64];
     be32 receive_record{0};
     be32 send_record{0};
@@ -60,12 +65,19 @@ class EmulatedNic {
     CqeRing received;
     CqeRing sent;
   };
+  static void describe(prm::Cqe& e, uint32_t packet) noexcept;
+  uint32_t receive_block(uint32_t packets) noexcept;
+  uint32_t receive_strides(uint32_t packets) noexcept;
+
   std::unique_ptr<Rings> rings_;
   std::vector<std::byte> memory_;
   std::vector<pool::SideRecord> sides_;
+  std::vector<pool::ExtraHolders> holders_ = std::vector<pool::ExtraHolders>(packet_buffers);
+  RxForm form_ = RxForm::plain;
   pool::Arena arena_;
   std::optional<pool::Pool> pool_;
   uint32_t filled_ = 0;     // receives
+  uint32_t strides_ = 0;    // of the buffer that is filled
   uint32_t completed_ = 0;  // sends
 };
 

@@ -28,12 +28,15 @@ constexpr std::size_t without_avx2 = 4;  // lines for any processor
 }  // namespace
 
 std::span<const Line> packet_lines() noexcept {
-  const std::span own(table);
-  if (burst::widest_simd() < burst::Simd::avx2) return own.first(without_avx2);
-  static const std::vector<Line> all = [own] {
-    std::vector<Line> lines(own.begin(), own.end());
-    const std::span<const Line> more = word_lines();
-    lines.insert(lines.end(), more.begin(), more.end());
+  static const std::vector<Line> all = [] {
+    const std::span own(table);
+    const bool wide = burst::widest_simd() >= burst::Simd::avx2;
+    std::vector<Line> lines(own.begin(), wide ? own.end() : own.begin() + without_avx2);
+    const auto add = [&lines](std::span<const Line> more) {
+      lines.insert(lines.end(), more.begin(), more.end());
+    };
+    if (wide) add(word_lines());
+    add(form_lines());
     return lines;
   }();
   return all;

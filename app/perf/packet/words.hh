@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Lines of packets that ask the device for something. For processors with AVX2.
+// Lines of packets that line_packet.cc has from other sources.
 #pragma once
 
 #include <span>
@@ -8,6 +8,9 @@
 
 namespace kilim::perf {
 
+// Of packets that ask the device for something; for processors with AVX2.
 std::span<const Line> word_lines() noexcept;
+// Of packets that are received in another form.
+std::span<const Line> form_lines() noexcept;
 
 }  // namespace kilim::perf

@@ -13,6 +13,7 @@
 #include "kilim/burst/sent_ring.hh"
 #include "kilim/burst/simd.hh"
 #include "kilim/burst/tx_asking.hh"
+#include "kilim/burst/tx_chain.hh"
 #include "kilim/burst/tx_four.hh"
 #include "kilim/burst/tx_packet.hh"
 #include "kilim/burst/tx_queue.hh"
@@ -158,6 +159,20 @@ template <TxConfig C, Simd S>
   return taken;
 }
 
+// Appends packets of several pieces from the front of `in`, as far as they are plain; returns the
+// handles that it took.
+template <TxConfig C>
+[[gnu::always_inline]] inline uint32_t append_plain_chains(
+    [[maybe_unused]] TxQueue& q, [[maybe_unused]] queue::WqeCursor& c,
+    [[maybe_unused]] std::span<const pool::Handle> in, [[maybe_unused]] uint64_t& bytes,
+    [[maybe_unused]] uint32_t& packets) noexcept {
+#if defined(__SSE4_1__)
+  return c.has_pending_fence() ? 0 : append_chains<C>(q, c, in, bytes, packets);
+#else
+  return 0;
+#endif
+}
+
 // How many packets at the front of `in` are of one kind, and those of them that rows took.
 struct Kind {
   uint32_t packets, taken;
@@ -198,7 +213,7 @@ template <TxConfig C, Simd S>
     const uint32_t end = taken + kind.packets;
     for (taken += kind.taken; taken < end; taken++) {
       const pool::Handle h = in[taken];
-      if (q.sent.room() == 0 || !append_any<C>(q, c, in.subspan(taken, 1))) return taken;
+      if (q.sent.room() == 0 || !append_aside<C>(q, c, in.subspan(taken, 1))) return taken;
       q.sent.push(h);
       bytes += h.length;
     }
@@ -248,11 +263,15 @@ uint32_t detail::transmit(TxQueue& q, std::span<const pool::Handle> in) noexcept
   } else {
     taken = packets = append_rows<C, S>(q, c, in, bytes);
     while (taken < in.size()) {
+      if constexpr (C.multi_seg) {
+        taken += append_plain_chains<C>(q, c, in.subspan(taken), bytes, packets);
+        if (taken == in.size()) break;
+      }
       uint32_t pieces = 1;
       if constexpr (C.multi_seg || C.gathered) pieces = chain_length(in.subspan(taken));
       if (pieces == 0 || q.sent.room() < pieces) break;
       const std::span<const pool::Handle> packet = in.subspan(taken, pieces);
-      if (!append<C>(q, c, packet)) break;
+      if (!append_aside<C>(q, c, packet)) break;
       for (const pool::Handle h : packet) q.sent.push(h);
       bytes += bytes_of<C>(packet);
       taken += pieces;

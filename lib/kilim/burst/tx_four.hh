@@ -83,7 +83,8 @@ KILIM_AVX2 inline uint64_t append_row_avx2(queue::WqeCursor& c, const RowShape& 
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(sent + i), four);
   }
   Lengths all = lengths.halves();
-  if (i != in.size()) put_pairs(row, shape, in.subspan(i), sent + i, all);
+  if (i != in.size())
+    put_pairs(row, Segments(*shape.arena, shape.key), in.subspan(i), sent + i, all);
   if (all.any_empty()) return 0;
   row.close(c, static_cast<uint32_t>(in.size()));
   return all.bytes();

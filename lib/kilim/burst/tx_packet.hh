@@ -132,8 +132,8 @@ inline uint8_t checksums_of(const TxQueue& q, pool::TxWord w) noexcept {
 // Appends the WQE of any packet with what its word asks for; false: the queue is full, or neither
 // the device nor the queue does that.
 template <TxConfig C>
-[[gnu::noinline]] bool append_at(TxQueue& q, queue::WqeCursor& c,
-                                 std::span<const pool::Handle> packet) noexcept {
+[[gnu::noinline]] bool append_any(TxQueue& q, queue::WqeCursor& c,
+                                  std::span<const pool::Handle> packet) noexcept {
   const pool::TxWord w = word_of(q, packet[0]);
   const uint64_t bytes = bytes_of<C>(packet);
   if (w.mss != 0 && !segments(q.offer, w, bytes)) return false;
@@ -152,16 +152,6 @@ template <TxConfig C>
       unsignalled);
 }
 
-// The same by a cursor that the caller keeps in registers.
-template <TxConfig C>
-[[gnu::always_inline]] inline bool append_any(TxQueue& q, queue::WqeCursor& c,
-                                              std::span<const pool::Handle> packet) noexcept {
-  queue::WqeCursor aside = c.aside();
-  if (!append_at<C>(q, aside, packet)) return false;
-  c.resume(aside);
-  return true;
-}
-
 // The same, where one piece stays as it is: in the fewest instructions.
 template <TxConfig C>
 [[gnu::always_inline]] inline bool append_offloaded(TxQueue& q, queue::WqeCursor& c,
@@ -176,8 +166,7 @@ template <TxConfig C>
 
 // Appends the WQE of one packet; false: the queue is full, or no device sends the packet.
 template <TxConfig C>
-[[gnu::always_inline]] inline bool append(TxQueue& q, queue::WqeCursor& c,
-                                          std::span<const pool::Handle> packet) noexcept {
+bool append(TxQueue& q, queue::WqeCursor& c, std::span<const pool::Handle> packet) noexcept {
   const pool::Handle head = packet[0];
   if constexpr (C.offloads) {
     if (q.offer.min_inline != 0 || head.has(pool::Handle::offload))
@@ -194,6 +183,16 @@ template <TxConfig C>
   KILIM_ASSERT(packet.size() == 1);
   return queue::eth_send(c, {q.arena.address(head).value(), head.length, q.key}, q.offload,
                          unsignalled);
+}
+
+// The same by a cursor that the caller keeps in registers: this one has no address.
+template <TxConfig C>
+[[gnu::always_inline]] inline bool append_aside(TxQueue& q, queue::WqeCursor& c,
+                                                std::span<const pool::Handle> packet) noexcept {
+  queue::WqeCursor aside = c.aside();
+  if (!append<C>(q, aside, packet)) return false;
+  c.resume(aside);
+  return true;
 }
 
 }  // namespace detail

@@ -87,10 +87,9 @@ struct RowShape {
 
 // Puts the data segments of `in` into a row, two at a time, and copies the handles to `sent`.
 template <typename Row>
-[[gnu::always_inline]] inline void put_pairs(Row& row, const RowShape& shape,
+[[gnu::always_inline]] inline void put_pairs(Row& row, const Segments& segments,
                                              std::span<const pool::Handle> in, pool::Handle* sent,
                                              Lengths& lengths) noexcept {
-  const Segments segments(*shape.arena, shape.key);
   std::size_t i = 0;
   for (; i + 2 <= in.size(); i += 2) {
     const __m128i two = _mm_loadu_si128(reinterpret_cast<const __m128i*>(&in[i]));
@@ -118,7 +117,7 @@ template <typename Row>
                                                   pool::Handle* sent) noexcept {
   Row row(c, shape.offload, shape.flags);
   Lengths lengths;
-  put_pairs(row, shape, in, sent, lengths);
+  put_pairs(row, Segments(*shape.arena, shape.key), in, sent, lengths);
   if (lengths.any_empty()) return 0;
   row.close(c, static_cast<uint32_t>(in.size()));
   return lengths.bytes();

@@ -4,6 +4,7 @@
 // the same (DPDK mlx5_tx.h, mlx5_tx_match_empw()). Test only, one thread.
 #include <algorithm>
 #include <random>
+#include <vector>
 
 #include "burst_fixture.hh"
 #include "forms_cases.hh"
@@ -152,6 +153,96 @@ class Asking {
   uint32_t blocks_ = 0, longest_ = 0;
 };
 
+// Packets of several pieces, of which some are empty: each has a WQE of its own, in order, over the
+// ends of both rings.
+class Chains {
+ public:
+  explicit Chains(const TxVariant& v) : variant_(v) {}
+  void round() {
+    (void)variant_.reclaim(*b_.tx);
+    std::array<Handle, 60> in;
+    const uint32_t got = b_.cache->alloc(in, 1);
+    std::array<uint32_t, in.size()> pieces{};  // of each packet
+    uint32_t packets = 0;
+    for (uint32_t at = 0; at < got; at += pieces[packets++]) {
+      pieces[packets] = std::min(got - at, 1 + below(below(8) == 0 ? 40 : 5));
+      fill(std::span(in).subspan(at, pieces[packets]));
+    }
+    const uint32_t first = b_.tx->sq.posted(), room = b_.tx->sq.credits().value();
+    const uint32_t held = static_cast<uint32_t>(b_.tx->sent.room());
+    const uint32_t sent = variant_.burst(*b_.tx, std::span(in).first(got));
+    uint32_t at = first, done = 0;
+    for (uint32_t i = 0; i < packets && done < sent; done += pieces[i++])
+      at = compare(at, std::span(in).subspan(done, pieces[i]));
+    EQUAL_FATAL(done, sent);
+    EQUAL_FATAL(b_.tx->sq.posted(), at);
+    // What did not leave had no room.
+    if (sent < got) CU_ASSERT_TRUE_FATAL(room - (at - first) < 12 || held - sent < 45);
+    b_.cache->free({&in[sent], got - sent});
+    if (at != first) ends_.push_back(static_cast<uint16_t>(last_));
+    while (!ends_.empty() && (below(3) != 0 || ends_.size() > 2)) complete();
+  }
+  void finish() {
+    while (!ends_.empty()) complete();
+    (void)variant_.reclaim(*b_.tx);
+    EQUAL(b_.outstanding(), 0u);
+    EQUAL(b_.tx->counters.bytes.read(), bytes_);
+    EQUAL(b_.tx->counters.packets.read(), packets_);
+  }
+
+ private:
+  uint32_t below(std::size_t n) { return static_cast<uint32_t>(random_() % n); }
+  void fill(std::span<Handle> packet) {
+    for (Handle& h : packet) {
+      h.length = static_cast<uint16_t>(below(30) == 0 ? 0 : 1 + below(1400));
+      h.meta = pool::meta_at(below(500)) | Handle::more;
+    }
+    packet.back().length = 60;  // not all of them are empty
+    packet.back().meta &= static_cast<uint16_t>(~Handle::more);
+  }
+  // The WQE at `at`; returns the next one's place.
+  uint32_t compare(uint32_t at, std::span<const Handle> packet) {
+    uint32_t ds = 2;
+    for (const Handle h : packet) {
+      bytes_ += h.length;
+      if (h.length == 0) continue;
+      const prm::DataSeg& data = b_.tx_memory.data(at % test::TxMemory::blocks, ds++ - 2);
+      EQUAL_FATAL(data.byte_count.host(), uint32_t{h.length});
+      EQUAL_FATAL(data.lkey.host(), test::arena_key.value());
+      EQUAL_FATAL(data.addr.host(), b_.arena.address(h).value());
+    }
+    const prm::CtrlSeg& ctrl = b_.tx_memory.ctrl(at);
+    EQUAL_FATAL(ctrl.opmod_idx_opcode.host(), (at & 0xffff) << 8 | 0x0au);
+    EQUAL_FATAL(ctrl.qpn_ds.host(), 0x123u << 8 | ds);
+    const auto& eth = reinterpret_cast<const prm::EthSeg&>(*(&ctrl + 1));
+    CU_ASSERT_TRUE_FATAL(eth.cs_flags == 0 && eth.inline_hdr_sz.host() == 0);
+    packets_++;
+    last_ = at;
+    return at + (ds + 3) / 4;
+  }
+  void complete() {
+    b_.tx_memory.cq.write(prm::CqeOpcode::req, ends_.front());
+    ends_.erase(ends_.begin());
+  }
+
+  Bench b_;
+  const TxVariant& variant_;
+  std::mt19937_64 random_{13};
+  std::vector<uint16_t> ends_;
+  uint64_t bytes_ = 0, packets_ = 0;
+  uint32_t last_ = 0;
+};
+
+void pieces_of_packets_are_in_their_wqes() {
+  CU_ASSERT_TRUE_FATAL(test::start_eal());
+  for (const TxVariant& v : tx_variants) {
+    if (v.needs > widest_simd() || !v.config.multi_seg || v.config.two_pools) continue;
+    Chains c(v);
+    for (uint32_t i = 0; i < 1000; i++) c.round();
+    c.finish();
+  }
+}
+
 void words_of_packets_are_in_their_wqes() {
   CU_ASSERT_TRUE_FATAL(test::start_eal());
   constexpr TxOffer offers[] = {{},
@@ -170,6 +261,7 @@ void words_of_packets_are_in_their_wqes() {
 
 const kilim::test::Case cases[] = {
     {"WQEs say what the words of their packets say", words_of_packets_are_in_their_wqes},
+    {"WQEs have the pieces of their packets", pieces_of_packets_are_in_their_wqes},
 };
 
 }  // namespace
