@@ -12,6 +12,7 @@
 #include "kilim/prm/crypto_seg.hh"
 #include "kilim/prm/hca_cap.hh"
 #include "kilim/prm/mkc.hh"
+#include "kilim/prm/qp_context.hh"
 #include "kilim/prm/queue_cmd.hh"
 #include "vhca/core/journal.hh"
 #include "vhca/hca/caps.hh"
@@ -29,7 +30,8 @@ Answer query_hca_cap(Hca& s, In in, Out out) {
   auto group = static_cast<uint16_t>(read<prm::CmdInHdr>(in).op_mod.host() >> 1);
   std::byte caps[prm::cmd::hca_cap_bytes]{};
   if (!fill_caps(s.config.profile, group, caps)) return {Status::bad_param, Refusal::cap_group};
-  std::memcpy(out.data() + header, caps, sizeof caps);
+  // Who asks for a group's beginning gets that (rdma-core v44, tests/mlx5_base.py, is_eth()).
+  std::memcpy(out.data() + header, caps, std::min(sizeof caps, out.size() - header));
   return {};
 }
 
@@ -156,11 +158,18 @@ struct Command {
 
 constexpr std::size_t queue_in = prm::queue_cmd::bytes, queue_out = prm::queue_cmd::bytes;
 
+constexpr std::size_t step_in = prm::qp_cmd::in_context + prm::qp_cmd::context_bytes;
+
 constexpr Command rows[] = {
-    {prm::cmd::query_hca_cap, 16, 16 + prm::cmd::hca_cap_bytes, query_hca_cap},
+    {prm::cmd::query_hca_cap, 16, 16, query_hca_cap},
     {prm::cmd::create_mkey, sizeof(prm::CreateMkeyIn), sizeof(prm::CreateMkeyOut), create_mkey},
     {prm::cmd::destroy_mkey, 16, 16, destroy_mkey},
     {prm::cmd::query_mkey, 16, 16 + sizeof(prm::Mkc), query_mkey},
+    {prm::cmd::create_qp, prm::create_qp_in::bytes, 16, nullptr, make_qp},
+    {prm::cmd::destroy_qp, 16, 16, destroy_made_qp},
+    {prm::cmd::qp_rst2init, step_in, 16, step_qp},
+    {prm::cmd::qp_init2rtr, step_in, 16, step_qp},
+    {prm::cmd::qp_rtr2rts, step_in, 16, step_qp},
     {prm::cmd::qp_2err, 16, 16, end_qp},
     {prm::cmd::qp_2rst, 16, 16, end_qp},
     {prm::cmd::create_psv, sizeof(prm::CreatePsvIn), sizeof(prm::CreatePsvOut), create_psv},

@@ -131,6 +131,11 @@ Answer make_counter(Hca&, In, Out);
 Answer end_counter(Hca&, In, Out);
 Answer query_counter(Hca&, In, Out);
 
+// devx_qp.cc.
+Answer make_qp(Hca&, const Client&, In, Out);
+Answer destroy_made_qp(Hca&, In, Out);
+Answer step_qp(Hca&, In, Out);
+
 // qp_commands.cc.
 Answer end_qp(Hca&, In, Out);
 Answer prepare_qp(Hca&, In, Out);

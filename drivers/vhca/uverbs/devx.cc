@@ -12,6 +12,7 @@
 #include <rdma/mlx5_user_ioctl_cmds.h>
 
 #include "kilim/prm/cmd.hh"
+#include "kilim/prm/qp_context.hh"
 #include "kilim/prm/queue_cmd.hh"
 #include "vhca/hca/commands.hh"
 #include "vhca/hca/fatal.hh"
@@ -51,6 +52,7 @@ struct DevxKind {
 constexpr DevxKind kinds[] = {
     {prm::cmd::create_mkey, prm::cmd::destroy_mkey},
     {prm::cmd::create_cq, prm::cmd::destroy_cq},
+    {prm::cmd::create_qp, prm::cmd::destroy_qp},
     {prm::cmd::create_psv, prm::cmd::destroy_psv},
     {prm::cmd::alloc_q_counter, prm::cmd::dealloc_q_counter},
     {prm::cmd::alloc_pd, prm::cmd::dealloc_pd},

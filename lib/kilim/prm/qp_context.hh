@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "QP Context", "Address Path", "CREATE_QP", "RST2INIT_QP", "INIT2RTR_QP", "RTR2RTS_QP": the
+// fields that DevX clients write, with the PRM's names and bit offsets. Source: rdma-core v44
+// providers/mlx5/mlx5_ifc.h (struct mlx5_ifc_qpc_bits, mlx5_ifc_ads_bits); places of the commands
+// are in prm/cmd.hh (qp_cmd). Pure formats, any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kilim/prm/hca_cap.hh"
+
+namespace kilim::prm {
+
+// CREATE_QP, behind the context.
+namespace create_qp_in {
+inline constexpr std::size_t bytes = 272;
+inline constexpr CapField extension{0x40, 1};       // a context of more fields follows
+inline constexpr std::size_t wq_umem_offset = 256;  // 64 bits
+inline constexpr CapField wq_umem_id{0x840, 32};
+inline constexpr CapField wq_umem_valid{0x860, 1};
+}  // namespace create_qp_in
+
+namespace qpc {
+inline constexpr CapField st{0x08, 8};  // service: 0 RC, 1 UC, 2 UD
+inline constexpr CapField pd{0x28, 24};
+inline constexpr CapField mtu{0x40, 3};
+inline constexpr CapField log_msg_max{0x43, 5};
+inline constexpr CapField log_rq_size{0x49, 4};
+inline constexpr CapField log_rq_stride{0x4d, 3};  // 16 bytes << this
+inline constexpr CapField no_sq{0x50, 1};
+inline constexpr CapField log_sq_size{0x51, 4};
+inline constexpr CapField uar_page{0x68, 24};
+inline constexpr CapField user_index{0x88, 24};
+inline constexpr CapField remote_qpn{0xa8, 24};
+inline constexpr std::size_t primary_address_path = 24, address_path_bytes = 44;
+inline constexpr CapField log_sra_max{0x388, 3};
+inline constexpr CapField retry_count{0x38d, 3};
+inline constexpr CapField rnr_retry{0x390, 3};
+inline constexpr CapField next_send_psn{0x3c8, 24};
+inline constexpr CapField cqn_snd{0x3e8, 24};
+inline constexpr CapField log_rra_max{0x488, 3};
+inline constexpr CapField rre{0x490, 1}, rwe{0x491, 1}, rae{0x492, 1};
+inline constexpr CapField min_rnr_nak{0x4a3, 5};
+inline constexpr CapField next_rcv_psn{0x4a8, 24};
+inline constexpr CapField cqn_rcv{0x4e8, 24};
+inline constexpr std::size_t dbr_addr = 160;  // 64 bits; with dbr_umem_valid an offset
+inline constexpr CapField q_key{0x540, 32};
+inline constexpr CapField rq_type{0x565, 3};  // 0 of its own, 1 shared, 3 none
+inline constexpr CapField srqn_rmpn_xrqn{0x568, 24};
+inline constexpr CapField cs_req{0x630, 8}, cs_res{0x638, 8};
+inline constexpr CapField dbr_umem_valid{0x683, 1};
+inline constexpr CapField dbr_umem_id{0x720, 32};
+inline constexpr uint32_t own_rq = 0, shared_rq = 1, no_rq = 3;
+// cs_res, cs_req: the longest data that come in an entry, of what is received and of answers (Linux
+// include/linux/mlx5/qp.h, MLX5_RES_SCAT_DATA32_CQE ...).
+inline constexpr uint32_t res_32 = 0x1, res_64 = 0x2, req_32 = 0x11, req_64 = 0x22;
+}  // namespace qpc
+
+// Of opt_param_mask (Linux include/linux/mlx5/qp.h, MLX5_QP_OPTPAR_*).
+namespace qp_optional {
+inline constexpr uint32_t rre = 1 << 1, rae = 1 << 2, rwe = 1 << 3, rnr_timeout = 1 << 6;
+}  // namespace qp_optional
+
+// "Address Path".
+namespace ads {
+inline constexpr CapField fl{0x00, 1};  // force loopback: no address is looked at
+inline constexpr CapField pkey_index{0x10, 16};
+inline constexpr CapField grh{0x28, 1};
+inline constexpr CapField rlid{0x30, 16};
+inline constexpr CapField ack_timeout{0x40, 5};
+inline constexpr CapField src_addr_index{0x48, 8};
+inline constexpr CapField hop_limit{0x58, 8};
+inline constexpr CapField tclass{0x64, 8};
+inline constexpr CapField flow_label{0x6c, 20};
+inline constexpr std::size_t rgid_rip = 16;  // 16 bytes
+inline constexpr CapField udp_sport{0x110, 16};
+inline constexpr CapField sl{0x124, 4};
+inline constexpr CapField vhca_port_num{0x128, 8};
+inline constexpr std::size_t rmac = 38;  // 6 bytes
+}  // namespace ads
+
+namespace cmd {
+inline constexpr uint16_t destroy_qp = 0x501, qp_rst2init = 0x502,
+                          qp_init2rtr = 0x503, qp_rtr2rts = 0x504;
+}  // namespace cmd
+
+}  // namespace kilim::prm
