@@ -15,6 +15,8 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "vhca/entry/calls.hh"
 #include "vhca/entry/device_list.hh"
@@ -24,6 +26,7 @@
 #include "vhca/entry/poll_hook.hh"
 #include "vhca/entry/raw.hh"
 #include "vhca/memory/dma_guard.hh"
+#include "vhca/rdmacm/cm_file.hh"
 
 namespace kilim::vhca {
 namespace {
@@ -131,6 +134,15 @@ KILIM_INTERPOSED void* mremap(void* at, size_t from, size_t to, int flags, ...) 
 }
 KILIM_INTERPOSED int close(int fd) {
   return calls::close(fd, Next<"close", CloseCall>::get());
+}
+
+// An end without exit(3), of a child for example: peers of its connections are told all the same.
+KILIM_INTERPOSED void _exit(int status) {
+  rdmacm::end_all();
+  for (;;) ::syscall(SYS_exit_group, status);
+}
+KILIM_INTERPOSED void _Exit(int status) {
+  _exit(status);
 }
 
 // Signals: once a device is open, a handler for bad memory accesses goes behind ours.

@@ -62,6 +62,20 @@ struct Way {
   Gid source{};
 };
 
+// A group is on every wire: of the oldest adapter that has an address of its kind.
+Way way_to_groups(const sockaddr_storage& to) {
+  Way way;
+  find_adapter([&](Adapter& a) {
+    for (const PortIp& ip : a.hca.config.ips) {
+      if (is_ipv4(ip.address) != (to.ss_family == AF_INET)) continue;
+      way = {&a, ip.address};
+      break;
+    }
+    return false;
+  });
+  return way;
+}
+
 // The route table: who has the address himself, else who is in the longest network with it.
 Way way_to(const sockaddr_storage& to) {
   if (Adapter* own = owner_of(to)) return {own, gid_of(to)};
@@ -70,6 +84,7 @@ Way way_to(const sockaddr_storage& to) {
         [&](const Adapter& x) { return !x.hca.config.wires.empty() && in_scope(x, scope_of(to)); });
     return a != nullptr ? Way{a, link_local_of(*a)} : Way{};
   }
+  if (is_group_gid(gid_of(to))) return way_to_groups(to);
   Way best;
   uint8_t longest = 0;
   find_adapter([&](Adapter& a) {
@@ -85,6 +100,7 @@ Way way_to(const sockaddr_storage& to) {
 
 std::optional<Mac> mac_of(Adapter& a, const Gid& gid) {
   if (is_own_gid(a.hca.addresses, gid)) return a.hca.config.mac;
+  if (is_group_gid(gid)) return group_mac(gid);
   const bool link_local = gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
   if (link_local && gid[11] == 0xff && gid[12] == 0xfe)
     return Mac{static_cast<uint8_t>(gid[8] ^ 2), gid[9], gid[10], gid[13], gid[14], gid[15]};

@@ -25,7 +25,8 @@ void add_adapter(Hca& hca);
 // It is on no list any more: no id comes to it, those that have it keep it.
 void hide_adapter(Hca& hca) noexcept;
 
-// The process ends: as the kernel closes what is open, ids go and their peers are told.
+// The process ends, perhaps in a signal's handler: as the kernel closes what is open, ids go and
+// their peers are told, unless another holds a lock for long.
 void end_all() noexcept;
 
 // Around fork, with the adapters' locks held. In the child the parent's ids are forgotten, and so

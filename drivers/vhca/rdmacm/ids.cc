@@ -83,9 +83,9 @@ void destroy_all(State& s, File& file) {
 }
 
 void end_all() noexcept {
-  if (first_adapter() == nullptr) return;
-  Locked state;
-  while (!state->ids.empty()) destroy_id(*state, *state->ids.begin()->second);
+  if (first_adapter() == nullptr || !is_own_process()) return;
+  TryLocked state;
+  while (state && !(*state).ids.empty()) destroy_id(*state, *(*state).ids.begin()->second);
 }
 
 }  // namespace kilim::vhca::rdmacm

@@ -12,7 +12,8 @@ namespace kilim::vhca::rdmacm {
 
 namespace {
 
-State* the_state = nullptr;  // made with the first adapter or file, never destroyed
+std::atomic<pid_t> owner{0};  // whose adapters these are: a child of vfork() has them too
+State* the_state = nullptr;   // made with the first adapter or file, never destroyed
 pthread_mutex_t state_lock = PTHREAD_MUTEX_INITIALIZER;
 std::atomic<Adapter*> adapters{nullptr};
 
@@ -41,6 +42,36 @@ State& Locked::operator*() const noexcept {
 }
 State* Locked::operator->() const noexcept {
   return &state();
+}
+
+TryLocked::TryLocked() noexcept : first_(first_adapter()) {
+  constexpr timespec pause{0, 1'000'000};
+  constexpr int tries = 50;
+  for (int i = 0; i < tries && !all_; i++) {
+    if (i > 0) ::nanosleep(&pause, nullptr);
+    all_ = take();
+  }
+}
+bool TryLocked::take() noexcept {
+  for (Adapter* a = first_; a != nullptr; a = a->next) {
+    if (a->hca.lock.try_lock()) continue;
+    leave(a);
+    return false;
+  }
+  if (pthread_mutex_trylock(&state_lock) == 0) return true;
+  leave(nullptr);
+  return false;
+}
+void TryLocked::leave(const Adapter* end) noexcept {
+  for (Adapter* a = first_; a != end; a = a->next) a->hca.lock.unlock();
+}
+TryLocked::~TryLocked() {
+  if (!all_) return;
+  pthread_mutex_unlock(&state_lock);
+  leave(nullptr);
+}
+State& TryLocked::operator*() const noexcept {
+  return state();
 }
 
 StateLocked::StateLocked() noexcept {
@@ -76,6 +107,7 @@ void add_adapter(Hca& hca) {
   adapter->next = first_adapter();
   adapters.store(adapter, std::memory_order_release);
   Locked all;
+  owner.store(::getpid(), std::memory_order_relaxed);
   hca.guest = adapter;
   listen_too(*all, *adapter);
 }
@@ -92,6 +124,10 @@ void before_fork() noexcept {
 void after_fork_in_parent() noexcept {
   pthread_mutex_unlock(&state_lock);
 }
+bool is_own_process() noexcept {
+  return owner.load(std::memory_order_relaxed) == ::getpid();
+}
+
 // The parent's objects stay where they are: its engines may be halfway through them.
 void after_fork_in_child() noexcept {
   pthread_mutex_init(&state_lock, nullptr);

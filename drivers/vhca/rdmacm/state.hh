@@ -161,6 +161,23 @@ class Locked {
  private:
   Adapter* first_;
 };
+// The same without waiting for ever: for who may have interrupted a holder.
+class TryLocked {
+ public:
+  TryLocked() noexcept;
+  ~TryLocked();
+  TryLocked(const TryLocked&) = delete;
+  TryLocked& operator=(const TryLocked&) = delete;
+  explicit operator bool() const noexcept { return all_; }
+  State& operator*() const noexcept;
+
+ private:
+  bool take() noexcept;
+  void leave(const Adapter* end) noexcept;
+
+  Adapter* first_;
+  bool all_ = false;
+};
 // The state's lock alone, for who holds an adapter's.
 class StateLocked {
  public:
@@ -172,6 +189,8 @@ class StateLocked {
   State* operator->() const noexcept;
 };
 
+// Whether this process, and not its parent, made the adapters.
+bool is_own_process() noexcept;
 // The adapters, the newest first; hidden ones too.
 Adapter* first_adapter() noexcept;
 // A number that nobody can guess from the ones before is not needed: ports and sequence numbers.

@@ -42,6 +42,7 @@ struct RoceLink {
   std::vector<Wire*> wires;     // by port; null: nothing is plugged in
   std::vector<GsiClient*> gsi;  // of queue pair 1, by port; null: nobody
   uint32_t gsi_psn = 0;         // of its next datagram
+  std::vector<Mac> stations;    // by port: Wire::station(); all zero: none
   Mac mac{};
   std::vector<Gid> gids;  // of the port, by index
   QpList<&Qp::timed> timed;

@@ -29,6 +29,11 @@ constexpr std::size_t most_partings = 256;  // of queues destroyed at about the 
 bool for_us(const RoceLink& link, std::span<const std::byte> frame) noexcept {
   return frame.size() >= 6 && std::memcmp(frame.data(), link.mac.data(), 6) == 0;
 }
+// To the interface that is the wire: what no queue of ours takes is its kernel's.
+bool for_station(const RoceLink& link, uint32_t port, std::span<const std::byte> frame) noexcept {
+  const Mac station = port <= link.stations.size() ? link.stations[port - 1] : Mac{};
+  return station != Mac{} && frame.size() >= 6 && std::memcmp(frame.data(), station.data(), 6) == 0;
+}
 // A multicast address that either version of IP made (group_mac()).
 bool for_a_group(std::span<const std::byte> frame) noexcept {
   constexpr std::byte six[] = {std::byte{0x33}, std::byte{0x33}};
@@ -82,6 +87,7 @@ void roce_open(RoceLink& link, std::vector<Wire*> wires) {
   for (uint32_t i = 0; port_gid(*link.context->addresses, i, gid); i++) link.gids.push_back(gid);
   for (Wire* wire : link.wires) {
     if (wire != nullptr) wire->publish(link.mac, link.gids);
+    link.stations.push_back(wire != nullptr ? wire->station().value_or(Mac{}) : Mac{});
   }
   link.last_acks.resize(most_partings);
   link.frame.resize(longest_payload + roce_overhead);
@@ -131,11 +137,12 @@ bool roce_may_send(const Qp& qp) noexcept {
 
 bool roce_handle_frame(RoceLink& link, uint32_t port, std::span<const std::byte> frame) noexcept {
   bool group = for_a_group(frame);
-  if (!group && !for_us(link, frame)) return false;
+  const bool ours = group || for_us(link, frame);
+  if (!ours && !for_station(link, port, frame)) return false;
   RocePacket p;
   RoceParse parsed = parse_roce(frame, p);
   if (parsed == RoceParse::not_roce) return false;
-  if (group) return parsed == RoceParse::ok && handle_packet(link, port, p);
+  if (group || !ours) return parsed == RoceParse::ok && handle_packet(link, port, p);
   bool bad = parsed == RoceParse::bad;
   if (bad || !handle_packet(link, port, p))
     link.context->journal->frame_drop(port, static_cast<uint32_t>(frame.size()),

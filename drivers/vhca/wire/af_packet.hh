@@ -11,6 +11,7 @@
 
 #include "kilim/base/fd.hh"
 #include "kilim/base/result.hh"
+#include "vhca/wire/neighbours.hh"
 #include "vhca/wire/segment.hh"
 #include "vhca/wire/wire.hh"
 
@@ -30,6 +31,10 @@ class AfPacket final : public Wire {
     return static_cast<uint32_t>(index_);
   }
   [[nodiscard]] const WireCounters& counters() noexcept override;
+  std::optional<Mac> find(const Gid& gid) noexcept override { return find_in_kernel(index_, gid); }
+  [[nodiscard]] std::optional<Mac> station() const noexcept override {
+    return mac_of_interface(index_);
+  }
 
  private:
   // One packet as the kernel gave it; the frame begins `headroom` bytes into its place.

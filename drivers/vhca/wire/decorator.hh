@@ -29,6 +29,7 @@ class Decorator : public Wire {
     inner_->publish(mac, gids);
   }
   std::optional<Mac> find(const Gid& gid) noexcept override { return inner_->find(gid); }
+  [[nodiscard]] std::optional<Mac> station() const noexcept override { return inner_->station(); }
   [[nodiscard]] uint32_t interface() const noexcept override { return inner_->interface(); }
   [[nodiscard]] bool ended() const noexcept override { return inner_->ended(); }
 

@@ -81,6 +81,9 @@ class Wire {
   // its wire of this one. Control path: they open files. Most wires know of none.
   virtual void publish(const Mac&, std::span<const Gid>) noexcept {}
   virtual std::optional<Mac> find(const Gid&) noexcept { return std::nullopt; }
+  // Another address whose RoCE frames are the port's: of the interface that is the wire, since its
+  // kernel answers with that for the IP addresses that both have.
+  [[nodiscard]] virtual std::optional<Mac> station() const noexcept { return std::nullopt; }
   // The index of the machine's network interface whose frames these are; 0: none.
   [[nodiscard]] virtual uint32_t interface() const noexcept { return 0; }
   // Nothing will ever come any more (a file that was read to its end).
