@@ -41,6 +41,7 @@ class Testpmd:
         words += ["--", "-i", "--total-num-mbufs=8192", "--rxd=256", "--txd=256", *own]
         self.end = time.monotonic() + SECONDS
         self.text = ""
+        self.log = ""  # all that came
         self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.STDOUT, cwd=bench.folder)
         self.begin = self.read()
@@ -57,6 +58,7 @@ class Testpmd:
             assert more, f"dpdk-testpmd ended: {self.text[-3000:]}"
             self.text += more
         got, self.text = self.text.split(PROMPT, 1)
+        self.log += got
         return got
 
     def say(self, line):
@@ -170,8 +172,8 @@ def queues(b):
         t.say("port start all")
     each = [t.stats(1)[f"rx_q{q}_packets"] for q in range(4)]
     assert min(each) > sum(each) / 16, each
-    t.say("port config 1 rss reta (" + "),(".join(f"{i},2" for i in range(64)) + ")")
-    t.say("port config 1 rss reta (" + "),(".join(f"{i},2" for i in range(64, 128)) + ")")
+    for first in range(0, 128, 8):  # a word of testpmd has 128 characters
+        t.say("port config 1 rss reta (" + "),(".join(f"{i},2" for i in range(first, first + 8)) + ")")
     t.say("clear port xstats all")
     t.say("start")
     t.wait(1, "rx_q2_packets", 1000)
@@ -194,7 +196,7 @@ def queues(b):
 
 
 def udp(sport=1000, dport=2000, size=40, vlan=None, good=True):
-    payload = bytes(range(size))
+    payload = bytes(n % 251 for n in range(size))
     u = dpkt.udp.UDP(sport=sport, dport=dport, ulen=8 + size, data=payload)
     ip = dpkt.ip.IP(src=b"\xc6\x12\0\1", dst=b"\xc6\x12\0\2", p=17, data=u)
     ip.len = len(ip)
@@ -215,9 +217,11 @@ def offloads(b):
     """Checksums seen and written, tags taken off and put in, jumbo frames over several mbufs, rules."""
     good, bad = udp(), udp(good=False)
     write(b.path("in.pcap"), [good, bad, udp(vlan=7), udp(dport=5000)])
-    own = ["--enable-rx-cksum", "--enable-hw-vlan-strip", "--forward-mode=rxonly", "--rxq=2", "--txq=2"]
-    t = b.testpmd(["net_kilim0,wire=pcap:in.pcap:out.pcap"], "--portmask=1", *own, "--disable-rss", "--max-pkt-len=1522")
-    made = t.say("flow create 0 ingress pattern eth / ipv4 / udp dst is 5000 / end actions queue index 1 / mark id 77 / count / end")
+    own = ["--enable-rx-cksum", "--enable-hw-vlan-strip", "--forward-mode=rxonly", "--rxq=2", "--txq=2",
+           "--disable-rss", "--no-flush-rx"]
+    t = b.testpmd(["net_kilim0,wire=pcap:in.pcap:out.pcap"], "--portmask=1", *own)
+    made = t.say("flow create 0 ingress pattern eth / ipv4 / udp dst is 5000 / end "
+                 "actions queue index 1 / mark id 77 / count / end")
     assert "Flow rule #0 created" in made, made
     for words, why in (("pattern eth / ipv4 ttl is 3 / end actions drop / end", "no rule of this port has"),
                        ("pattern eth / end actions drop / queue index 0 / end", "one of queue, rss and drop"),
@@ -228,23 +232,235 @@ def offloads(b):
     t.say("set verbose 1")
     t.say("start")
     t.wait(0, "rx_good_packets", 4)
-    text = t.say("stop")
-    time.sleep(0.1)
-    text += t.say("flow query 0 0 count")
-    assert "hits: 1" in text, text
-    text += t.say("flow flush 0")
-    seen = re.findall(r"port 0/queue (\d): received.*?\n(?:.*\n)*?.*?ol_flags: (.*)\n", text)
-    packets = re.findall(r"- length=(\d+) - nb_segs=(\d+)(.*?)ol_flags: ([^\n]*)", text.replace("\n", " ").replace("  src=", "\n  src="))
-    lines = [m[3] for m in packets]
-    assert len(lines) == 4, text
-    flags = sorted(lines)
-    assert sum("RTE_MBUF_F_RX_L4_CKSUM_GOOD" in f for f in flags) == 3, flags
-    assert sum("RTE_MBUF_F_RX_VLAN_STRIPPED" in f for f in flags) == 1, flags
-    assert sum("RTE_MBUF_F_RX_FDIR_ID" in f for f in flags) == 1 and "matched ID=0x4d" in text, text
+    t.say("stop")
+    assert "hits: 1" in t.say("flow query 0 0 count"), t.log
+    t.say("flow flush 0")
+    flags = re.findall(r"ol_flags: ([^\n]*)", t.log)
+    assert len(flags) == 4, t.log
+    for flag, count in (("RX_L4_CKSUM_GOOD", 3), ("RX_IP_CKSUM_GOOD", 4), ("RX_VLAN_STRIPPED", 1), ("RX_FDIR_ID", 1)):
+        assert sum(f"RTE_MBUF_F_{flag} " in f + " " for f in flags) == count, (flag, flags)
+    assert "matched ID=0x4d" in t.log and "VLAN tci=0x7" in t.log, t.log
+    assert re.search(r"port 0/queue 1: received 1 packets", t.log), t.log
     t.quit()
 
 
-CASES = [modes, queues, offloads]
+def checked(frame):
+    """The frame's IPv4 packet with its checksums computed anew."""
+    ip = dpkt.ip.IP(frame[18 if frame[12:14] == b"\x81\0" else 14:])
+    ip.sum = ip.data.sum = 0
+    return bytes(ip)
+
+
+def sends(b):
+    """Checksums and tags that the device writes; segments of TSO; frames of several mbufs both ways."""
+    frames = [udp(size=n, good=n % 2 == 0) for n in (18, 100, 1400)]
+    write(b.path("in.pcap"), frames)
+    t = b.testpmd(["net_kilim0,wire=pcap:in.pcap:out.pcap"], "--portmask=1", "--no-flush-rx", "--disable-device-start")
+    for what in ("ip", "udp"):
+        t.say(f"csum set {what} hw 0")
+    t.say("port start 0")
+    t.say("set fwd csum")
+    t.say("start")
+    time.sleep(0.3)
+    assert t.stats(0)["tx_good_packets"] == 3, t.log
+    t.say("stop")
+    t.quit()
+    out = list(b.pcap.frames(b.path("out.pcap")))
+    assert len(out) == 3, out
+    for sent, got in zip(frames, out):
+        assert got[14:] == checked(got) and got[42:] == sent[42:], (sent, got)
+    write(b.path("in.pcap"), frames)
+    t = b.testpmd(["net_kilim0,wire=pcap:in.pcap:tags.pcap"], "--portmask=1", "--no-flush-rx", "--disable-device-start")
+    t.say("tx_vlan set 0 9")
+    t.say("port start 0")
+    t.say("set fwd macswap")
+    t.say("start")
+    t.wait(0, "tx_good_packets", 3)
+    t.quit()
+    for sent, got in zip(frames, b.pcap.frames(b.path("tags.pcap")), strict=True):
+        assert got == sent[6:12] + sent[:6] + b"\x81\0\0\x09" + sent[12:], (sent, got)
+    big = [udp(size=n) for n in (30, 2000, 2500, 5000, 8900)]
+    write(b.path("in.pcap"), big)
+    t = b.testpmd(["net_kilim0,wire=pcap:in.pcap:big.pcap"], "--portmask=1", "--no-flush-rx", "--max-pkt-len=9018",
+                  "--rx-offloads=0x2000", "--tx-offloads=0x8000", "--forward-mode=io", "--auto-start")
+    t.wait(0, "tx_good_packets", len(big))
+    assert "RX scattered packets: on" in t.say("show rxq info 0 0"), t.log
+    t.quit()
+    assert list(b.pcap.frames(b.path("big.pcap"))) == big
+
+
+def settings(b):
+    """What is asked of a port at run time: addresses, promiscuous modes, VLANs, MTU; a port goes and comes."""
+    mine, other, group = b"\2\0\0\0\0\x21", b"\2\0\0\0\0\x22", b"\1\0\x5e\0\0\5"
+    frames = [dst + udp()[6:] for dst in (mine, other, group)] + [mine + udp(vlan=v)[6:] for v in (5, 6)]
+    write(b.path("in.pcap"), frames)
+    wants = {"": 0,
+             "mac_addr set 0 02:00:00:00:00:21": 3,
+             "mac_addr add 0 02:00:00:00:00:22": 1,
+             "set allmulti 0 on": 1,
+             "set promisc 0 on": 5,
+             "mcast_addr add 0 01:00:5E:00:00:05": 1}
+    for words, count in wants.items():
+        t = b.testpmd(["net_kilim0,wire=pcap:in.pcap"], "--portmask=1", "--no-flush-rx", "--forward-mode=rxonly")
+        t.say("set promisc 0 off")
+        if words:
+            said = t.say(words)
+            assert "ail" not in said and "rror" not in said, said
+        t.say("start")
+        for _ in range(20):
+            time.sleep(0.01)
+            now = t.stats(0)["rx_good_packets"]
+        assert now == count, (words, now, t.log)
+        t.say("stop")
+        t.quit()
+
+
+def detach(b):
+    """A port is closed, detached and another one attached, while its neighbour goes on."""
+    write(b.path("in.pcap"), [udp()] * 10)
+    t = b.testpmd(b.cabled(), "--forward-mode=5tswap", "--no-flush-rx")
+    t.say("start tx_first")
+    t.wait(1, "rx_good_packets", 100)
+    t.say("stop")
+    for turn in range(RESTARTS):
+        t.say("port stop 0")
+        assert "Port 0 is closed" in t.say("port close 0"), t.log
+        assert "Device net_kilim0 is detached" in t.say("device detach net_kilim0"), t.log
+        said = t.say(f"port attach net_kilim0,hca=vhca{10 + turn},wire=pcap:in.pcap")
+        assert "Port 0 is attached" in said, said
+        t.say("port start 0")
+        t.say("start")
+        t.wait(0, "rx_good_packets", 10)
+        t.say("stop")
+    t.quit()
+
+
+def hugepages(b):
+    """A folder of huge pages, which processes share; None where there are too few or no right to one."""
+    with open("/proc/meminfo", encoding="ascii") as f:
+        free = int(re.search(r"HugePages_Free: +(\d+)", f.read()).group(1))
+    if free < 64:
+        return None
+    for line in open("/proc/mounts", encoding="ascii"):
+        if line.split()[2] == "hugetlbfs" and os.access(line.split()[1], os.W_OK):
+            return line.split()[1]
+    folder = b.path("huge")
+    os.mkdir(folder)
+    libc = ctypes.CDLL(None, use_errno=True)
+    CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 1 << 18
+    if libc.unshare(CLONE_NEWNS) != 0 or libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) != 0:
+        return None
+    return folder if libc.mount(b"none", folder.encode(), b"hugetlbfs", 0, None) == 0 else None
+
+
+def telemetry(b, *commands):
+    text = b.run("dpdk-telemetry.py", "-f", b.prefix, input="\n".join(commands) + "\n")
+    return {k: v for line in text.splitlines() if line.startswith("{") for k, v in json.loads(line).items()}
+
+
+def processes(b):
+    """Other processes look at a port that forwards: statistics, captures that tshark reads, telemetry."""
+    folder = hugepages(b)
+    if folder is None:
+        print("processes share memory in huge pages only: 64 free ones of 2 MiB are needed, and a mounted hugetlbfs or the "
+              "right to mount one")
+        sys.exit(77)
+    t = b.testpmd(b.cabled(), "--forward-mode=flowgen", "--total-num-mbufs=4096",
+                  eal=["-m", "64", "--huge-dir", folder])
+    t.say("start")
+    t.wait(0, "rx_good_packets", 1000)
+    second = ["--no-pci", "--file-prefix", b.prefix, "-d", b.plugin]
+    text = b.run("dpdk-proc-info", *second, "--", "--stats", "-p", "1")
+    got = int(re.search(r"RX-packets: (\d+)", text).group(1))
+    assert 1000 <= got <= t.stats(0)["rx_good_packets"], (got, text)
+    text = b.run("dpdk-proc-info", *second, "--", "--xstats", "-p", "1")
+    assert "rx_q0_discarded" in text and "tx_dropped_of_secondaries" in text, text
+    told = telemetry(b, "/ethdev/list", "/ethdev/stats,0", "/ethdev/link_status,0", "/ethdev/xstats,1")
+    assert told["/ethdev/list"] == [0, 1] and told["/ethdev/stats"]["ipackets"] >= got, told
+    assert told["/ethdev/link_status"]["status"] == "UP", told
+    capture(b, "pdump.pcap", ["dpdk-pdump", *second, "-l", "0", "--", "--pdump", f"port=0,queue=*,rx-dev={b.path('pdump.pcap')}"])
+    capture(b, "dump.pcap", ["dpdk-dumpcap", "-i", "0", "-c", "20", "-w", b.path("dump.pcap"), "--file-prefix", b.prefix]
+            if "--file-prefix" in b.run("dpdk-dumpcap", "--help", check=False) else None)
+    t.say("stop")
+    t.quit()
+
+
+def capture(b, name, words):
+    """Runs a capture until its file grows no more, and lets tshark read it."""
+    if words is None:
+        return
+    process = subprocess.Popen(words, cwd=b.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    for _ in range(SECONDS * 10):
+        time.sleep(0.1)
+        there = os.path.exists(b.path(name)) and os.path.getsize(b.path(name)) > 2000
+        if there or process.poll() is not None:
+            break
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=SECONDS)
+    text = b.run("tshark", "-r", b.path(name), "-c", "10", "-T", "fields", "-e", "udp.dstport", check=False)
+    assert re.search(r"^\d+$", text, re.M), (said, text)
+
+
+def build(b, name):
+    """One of DPDK's examples with pkg-config alone, as its own Makefile does."""
+    folder = os.path.join(b.path("src"), name)
+    if not os.path.exists(folder):
+        shutil.copytree(os.path.join(EXAMPLES, name), folder)
+        shutil.copytree(os.path.join(EXAMPLES, "common"), b.path("src/common"), dirs_exist_ok=True)
+    b.run("make", "-C", folder, "shared", seconds=300)
+    return glob.glob(os.path.join(folder, "build", "*-shared"))[0]
+
+
+EXAMPLE_RUNS = {
+    "skeleton": ([], r"Core 0 forwarding packets|forwarding"),
+    "l2fwd": (["-p", "3", "-q", "2", "-T", "1"], r"entering main loop"),
+    "rxtx_callbacks": ([], r"Core 0 forwarding packets|forwarding"),
+    "link_status_interrupt": (["-p", "3", "-q", "2", "-T", "1"], r"Port statistics"),
+    "l3fwd": (["-p", "3", "--config=(0,0,0),(1,0,0)", "-P", "--lookup=lpm", "--parse-ptype"], r"entering main loop"),
+    "ip_fragmentation": (["-p", "3", "-q", "2"], r"entering main loop"),
+}
+
+
+def examples(b):
+    """DPDK's examples, unchanged, forward frames from file to file."""
+    if not os.path.isdir(EXAMPLES):
+        print("Debian's package dpdk-dev, which has DPDK's examples, is not installed")
+        sys.exit(77)
+    names = EXAMPLE_RUNS if LONG else ["skeleton", "l2fwd"]
+    for name in names:
+        program = build(b, name)
+        own, sign = EXAMPLE_RUNS[name]
+        dst = {"l3fwd": b"\xc6\x12\1\1", "ip_fragmentation": bytes([100, 20, 0, 1])}.get(name, b"\xc6\x12\0\2")
+        frames = [udp(sport=1000 + n) for n in range(100)]
+        frames = [f[:30] + dst + f[34:] for f in frames]
+        write(b.path("a.pcap"), frames)
+        out = b.path(f"{name}.pcap")
+        write(b.path("none.pcap"), [])
+        vdevs = ["--vdev", "net_kilim0,wire=pcap:a.pcap", "--vdev", f"net_kilim1,wire=pcap:none.pcap:{out}"]
+        with open(b.path("log"), "w", encoding="utf8") as log:
+            process = subprocess.Popen(["stdbuf", "-o0", program, *NO_HUGE, "-l", "0", *b.eal(), *vdevs, "--", *own],
+                                       cwd=b.folder, stdout=log, stderr=subprocess.STDOUT)
+        try:
+            for _ in range(150):
+                time.sleep(0.1)
+                if process.poll() is not None or (os.path.exists(out) and os.path.getsize(out) >= 24 + 100 * 98):
+                    break
+            process.send_signal(signal.SIGINT)
+            process.wait(timeout=3)
+        except subprocess.TimeoutExpired:  # some have no end
+            pass
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        with open(b.path("log"), encoding="utf8") as log:
+            said = log.read()
+        got = list(b.pcap.frames(out))
+        assert len(got) == 100 and re.search(sign, said), (name, len(got), said[-2000:])
+        assert sorted(f[34:36] for f in got) == sorted(f[34:36] for f in frames), name
+
+
+CASES = [modes, queues, offloads, sends, settings, detach, processes, examples]
 
 
 def main():
