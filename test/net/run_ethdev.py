@@ -432,7 +432,7 @@ def examples(b):
         own, sign = EXAMPLE_RUNS[name]
         dst = {"l3fwd": b"\xc6\x12\1\1", "ip_fragmentation": bytes([100, 20, 0, 1])}.get(name, b"\xc6\x12\0\2")
         frames = [udp(sport=1000 + n) for n in range(100)]
-        frames = [f[:30] + dst + f[34:] for f in frames]
+        frames = [b"\xff" * 6 + f[6:30] + dst + f[34:] for f in frames]
         write(b.path("a.pcap"), frames)
         out = b.path(f"{name}.pcap")
         write(b.path("none.pcap"), [])
