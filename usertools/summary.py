@@ -19,7 +19,7 @@ def main(path):
         print(f"  {port['name']} on {port['hca']}: received {port['rx_packets']} packets, "
               f"{port['rx_bytes']} bytes; sent {port['tx_packets']}, {port['tx_bytes']}")
     print(f"  forwarded {total['forwarded']} packets, {total['mpps']:.3f} Mpps over the whole time, "
-          f"{total['cycles_per_packet']:.0f} cycles a packet (device included)")
+          f"{total['cycles_per_packet']:.0f} cycles a packet, the virtual device {total['device_cycles_per_packet']:.0f}")
     print(f"  keys bound: {total['keys_bound']}")
     drops = ", ".join(f"{cause} {count}" for cause, count in total["drops"].items())
     print(f"  drops: {drops}")
@@ -40,7 +40,7 @@ def live(lines):
             if name == "forwarded":
                 causes = [c for c in report["drops"].split(", ") if not c.endswith(" 0")]
                 print(f"  | {said:>6} s: {report['RX-packets']} packets in, "
-                      f"{report['TX-packets']} out, {report['keys-bound']} keys bound, "
+                      f"{report['TX-packets']} out, {report.get('keys-bound', 0)} keys bound, "
                       f"{'drops: ' + ', '.join(causes) if causes else 'no drops'}")
                 said = None
 

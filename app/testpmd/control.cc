@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "control.hh"
 
+#include <algorithm>
 #include <cinttypes>
+#include <cstdio>
 
 #include <rte_launch.h>
 #include <rte_lcore.h>
 #include <signal.h>
 #include <time.h>
+#include <unistd.h>
+
+#include "screen.hh"
 
 namespace kilim::testpmd {
 
@@ -92,16 +97,31 @@ bool Control::lost_a_device() noexcept {
   return lost_;
 }
 
+// A screen has a page each second; a pipe gets lines as with --stats-period.
+void Control::show(uint64_t now) noexcept {
+  if (now >= next_sample_) {
+    next_sample_ = now + second;
+    rates_.sample(forwarder_, now);
+    if (options_.screen && !options_.interactive && isatty(fileno(live_)) != 0) {
+      draw_screen(
+          screen_of(collect(forwarder_, seconds(now - started_), rates_), rates_, screen_look()),
+          !drawn_);
+      drawn_ = true;
+    }
+  }
+  if (next_print_ == 0 || now < next_print_ || drawn_) return;
+  next_print_ = now + std::max(1u, options_.stats_period) * second;
+  print_text(live_, collect(forwarder_, seconds(now - started_), rates_), "statistics");
+}
+
 Control::State Control::while_running(uint64_t now) noexcept {
   if (!lost_a_device()) revive_queues();
-  if (next_print_ != 0 && now >= next_print_) {
-    next_print_ = now + options_.stats_period * second;
-    print_text(live_, collect(forwarder_, seconds(now - started_)), "statistics");
-  }
+  show(now);
   const bool over =
       end_asked_ || (options_.duration != 0 && now - started_ >= options_.duration * second);
   if (!stop_requested && !over && !lost_ && !enough()) return State::running;
   ended_ = now;
+  rates_.sample(forwarder_, now);
   deadline_ = now + drain_at_most;
   forwarder_.drain();
   return State::draining;
@@ -137,7 +157,10 @@ bool Control::watch(void*, worker::WaitSet& set) noexcept {
 void Control::begin() noexcept {
   state_ = State::running;
   started_ = now_ns();
-  if (options_.stats_period != 0) next_print_ = started_ + options_.stats_period * second;
+  if (options_.stats_period != 0 || options_.screen)
+    next_print_ = started_ + std::max(1u, options_.stats_period) * second;
+  next_sample_ = started_ + second;
+  rates_.begin(forwarder_, started_);
   if (forwarder_.alone()) return;
   for (Lane& lane : forwarder_.lanes())
     rte_eal_remote_launch(run_lane, lane.worker.get(), lane.lcore);
@@ -155,7 +178,7 @@ Report Control::end() {
     rest();
   }
   rte_eal_mp_wait_lcore();
-  return collect(forwarder_, seconds(ended_ - started_));
+  return collect(forwarder_, seconds(ended_ - started_), rates_);
 }
 
 Report Control::run() {
@@ -170,7 +193,7 @@ Report Control::run() {
   worker::Worker& only = *forwarder_.lanes()[0].worker;
   (void)only.add({poll, this, "control", &waiting});
   only.run();
-  return collect(forwarder_, seconds(ended_ - started_));
+  return collect(forwarder_, seconds(ended_ - started_), rates_);
 }
 
 }  // namespace kilim::testpmd

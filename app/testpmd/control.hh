@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "forwarder.hh"
+#include "rates.hh"
 #include "stats.hh"
 
 namespace kilim::testpmd {
@@ -36,6 +37,7 @@ class Control {
 
   void ask_end() noexcept { end_asked_ = true; }
   static void rest() noexcept;
+  void show(uint64_t now) noexcept;
   State while_running(uint64_t now) noexcept;
   State while_draining(uint64_t now) noexcept;
   [[nodiscard]] bool enough() noexcept;
@@ -56,6 +58,9 @@ class Control {
   uint64_t deadline_ = 0;  // of draining
   uint64_t next_tick_ = 0;
   uint64_t next_print_ = 0;
+  uint64_t next_sample_ = 0;
+  Rates rates_;
+  bool drawn_ = false;        // a screen
   uint64_t queues_down_ = 0;  // said
   uint64_t recoveries_ = 0;   // said
 };

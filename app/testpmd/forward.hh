@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -16,6 +17,7 @@
 #include "kilim/pool/mbuf.hh"
 #include "kilim/pool/pool.hh"
 #include "kilim/port/port.hh"
+#include "latency.hh"
 #include "options.hh"
 
 namespace kilim::testpmd {
@@ -62,12 +64,15 @@ struct Stream {
   std::array<pool::Handle, max_burst> packets{};  // of the round under way
   bool draining = false;  // set by a message to the worker: nothing more is received
 
-  Counter received;          // packets
-  Counter forwarded;         // packets sent, or received in mode rxonly
-  Counter foreign;           // mbufs received that are of no pool of ours, freed
-  Counter dropped;           // packets received that the transmit queue did not accept
-  Counter bad_ip, bad_l4;    // csum: packets whose checksum the device found wrong
-  Counter idle_since_drain;  // rounds without work after draining began
+  Counter received;        // packets
+  Counter forwarded;       // packets sent, or received in mode rxonly
+  Counter foreign;         // mbufs received that are of no pool of ours, freed
+  Counter dropped;         // packets received that the transmit queue did not accept
+  Counter bad_ip, bad_l4;  // csum: packets whose checksum the device found wrong
+  Counter cycles;          // TSC cycles of rounds with work, preempted ones not counted
+  std::atomic<int64_t>* budget = nullptr;      // of all streams: packets to receive; null: no end
+  Latency* latency = nullptr;                  // of the worker; null: not measured
+  Counter idle_since_drain;                    // rounds without work after draining began
   std::array<Counter, chooser::ways> sent_by;  // split: packets that were to go each way
 
   StreamCounts begun;  // where counting began; the main lcore's
@@ -108,9 +113,31 @@ inline uint32_t count_packets(std::span<const pool::Handle> handles) noexcept {
   return n;
 }
 
+// Takes up to `handles` of what --num-packets leaves to all streams; each may be a packet. Room for
+// the longest packet or none: packets of several buffers may be up to so many more.
+inline std::size_t claim(Stream& s, std::size_t handles) noexcept {
+  int64_t left = s.budget->load(std::memory_order_relaxed);
+  int64_t take;
+  do {
+    if (left <= 0) return 0;
+    take = std::max<int64_t>(std::min<int64_t>(left, static_cast<int64_t>(handles)), s.pieces);
+  } while (!s.budget->compare_exchange_weak(left, left - take, std::memory_order_relaxed));
+  return static_cast<std::size_t>(take);
+}
+
+// Adds the time since each packet's arrival, which its side record has.
+void note_latency(Stream& s, std::span<const pool::Handle> packets) noexcept;
+
 inline uint32_t receive(Stream& s, std::span<pool::Handle> out) noexcept {
+  if (s.budget != nullptr) out = out.first(claim(s, out.size()));
+  if (out.empty()) return 0;
   const uint32_t n = s.rx != nullptr ? s.rx->rx(s.rx_queue, out) : receive_mbufs(s, out);
-  if (n != 0) s.received.add(s.pieces == 1 ? n : count_packets(out.first(n)));
+  if (s.budget != nullptr)
+    s.budget->fetch_add(static_cast<int64_t>(out.size()) - count_packets(out.first(n)),
+                        std::memory_order_relaxed);
+  if (n == 0) return 0;
+  s.received.add(s.pieces == 1 ? n : count_packets(out.first(n)));
+  if (s.latency != nullptr) note_latency(s, out.first(n));
   return n;
 }
 // Returns how many handles were taken, from the front.

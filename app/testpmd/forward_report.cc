@@ -50,18 +50,17 @@ void print_port(uint32_t port, const Row& r, bool checksums) {
   std::printf("  %s--------------------------------%s\n", border, border);
 }
 
-void print_stream(const Stream& s, bool checksums) {
+void print_stream(const Stream& s, const Engine& engine) {
   const StreamCounts c = s.counts();
   const uint64_t rx = c.received - s.begun.received, tx = c.forwarded - s.begun.forwarded;
   const uint64_t dropped = c.dropped - s.begun.dropped;
   if (rx == 0 && tx == 0 && dropped == 0) return;
-  const bool sends = s.tx != nullptr || s.tx_ethdev != no_ethdev;
   std::printf(
       "\n  ------- Forward Stats for RX Port=%2u/Queue=%2u -> TX Port=%2u/Queue=%2u -------\n",
       s.rx_port, s.rx_queue, s.tx_port, s.tx_queue);
   std::printf("  RX-packets: %-14" PRIu64 " TX-packets: %-14" PRIu64 " TX-dropped: %-14" PRIu64, rx,
-              sends ? tx : 0, dropped);
-  if (checksums)
+              engine.transmits ? tx : 0, dropped);
+  if (&engine == &csum_engine)
     std::printf("  RX- bad IP checksum: %-14" PRIu64 "  Rx- bad L4 checksum: %-14" PRIu64
                 " Rx- bad outer L4 checksum: %-14d\n RX- bad outer IP checksum: %-14d",
                 c.bad_ip - s.begun.bad_ip, c.bad_l4 - s.begun.bad_l4, 0, 0);
@@ -144,7 +143,7 @@ void print_forward_stats(Session& s) {
   const bool checksums = &f.engine() == &csum_engine;
   if (streams_of(f) > f.forwarding().size())
     for (const Lane& lane : f.lanes())
-      for (const auto& st : lane.streams) print_stream(*st, checksums);
+      for (const auto& st : lane.streams) print_stream(*st, f.engine());
   Row all;
   for (const uint32_t p : f.forwarding()) {
     const Row r = row_of(s, p);

@@ -33,7 +33,12 @@ bool settled(Stream& s) noexcept {
 uint32_t run_stream(void* context, uint32_t) noexcept {
   auto& s = *static_cast<Stream*>(context);
   if (s.tx_first != 0 && !s.draining) return send_first(s);
+  const uint64_t begin = rte_rdtsc();
   const uint32_t did = s.run(s);
+  if (did != 0) {
+    const uint64_t took = rte_rdtsc() - begin;
+    if (!preempted(took)) s.cycles.add(took);
+  }
   if (s.draining && did == 0 && settled(s)) s.idle_since_drain.add(1);
   return did;
 }
@@ -114,6 +119,10 @@ std::optional<Exit> Forwarder::make_lanes() {
     lane.cache->set_tag("packets");
     if (header_pool_) lane.headers = std::make_unique<pool::BufferCache>(*header_pool_);
     if (header_pool_) lane.headers->set_tag("headers");
+    if (options_.latency) lane.latency = std::make_unique<Latency>();
+    for (uint32_t p = 0; options_.latency && p < ports_.size(); p++)
+      if (ports_[p].native != nullptr)
+        if (auto clock = ports_[p].native->device().clock()) lane.latency->set_clock(p, *clock);
     lanes_.push_back(std::move(lane));
   }
   return std::nullopt;
@@ -126,7 +135,9 @@ void Forwarder::add_stream(uint32_t port, uint32_t queue) {
   auto s = std::make_unique<Stream>();
   const uint32_t out = engine_->receives ? partner(port) : port;
   if (engine_->receives) s->rx = ports_[port].native, s->rx_ethdev = ports_[port].ethdev;
-  if (engine_->transmits) s->tx = ports_[out].native, s->tx_ethdev = ports_[out].ethdev;
+  // rxonly sends nothing but what tx_first asks for.
+  if (engine_->transmits || queue < sizes_of(out).txq)
+    s->tx = ports_[out].native, s->tx_ethdev = ports_[out].ethdev;
   s->rx_port = port;
   s->rx_queue = queue;
   s->tx_queue = queue;
@@ -140,6 +151,8 @@ void Forwarder::add_stream(uint32_t port, uint32_t queue) {
   if (options_.num_packets != 0)
     s->tx_limit = options_.num_packets / stream_count_ +
                   (made < options_.num_packets % stream_count_ ? 1 : 0);
+  if (options_.num_packets != 0 && !engine_->makes) s->budget = &budget_;
+  if (lane.latency) s->latency = lane.latency.get();
   if (binds_keys(out)) s->chains.resize(std::size_t{options_.keys} * (burst::max_rx_segments + 1));
   tune(*s);
   lane.streams.push_back(std::move(s));
@@ -162,6 +175,7 @@ void Forwarder::tune(Stream& s) {
 }
 
 std::optional<Exit> Forwarder::make_streams() {
+  budget_ = static_cast<int64_t>(std::min<uint64_t>(options_.num_packets, INT64_MAX));
   for (const uint32_t p : forwarding_)
     for (uint32_t q = 0; q < streams_a_port(p); q++) add_stream(p, q);
   return std::nullopt;
@@ -187,7 +201,9 @@ std::optional<Exit> Forwarder::make_workers() {
       for (port::Port* p : {s->rx, s->tx}) {
         if (p == nullptr || std::find(seen.begin(), seen.end(), p) != seen.end()) continue;
         seen.push_back(p);
-        if (p->poller().fn != nullptr) (void)lane.worker->add(p->poller());
+        if (p->poller().fn == nullptr) continue;
+        lane.devices.push_back(std::make_unique<TimedDevice>(p->poller()));
+        (void)lane.worker->add(lane.devices.back()->poller());
       }
     }
     for (const auto& s : lane.streams)

@@ -3,6 +3,7 @@
 // workers. Made, started and stopped on the main lcore; the destructor releases everything.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "kilim/worker/worker.hh"
 #include "options.hh"
 #include "ports.hh"
+#include "timed.hh"
 
 namespace kilim::testpmd {
 
@@ -24,6 +26,8 @@ struct Lane {
   std::unique_ptr<pool::BufferCache> cache;
   std::unique_ptr<pool::BufferCache> headers;  // modes umr and split
   std::vector<std::unique_ptr<Stream>> streams;
+  std::vector<std::unique_ptr<TimedDevice>> devices;  // that are polled
+  std::unique_ptr<Latency> latency;                   // with --latency
   std::unique_ptr<worker::Worker> worker;
 };
 
@@ -124,6 +128,7 @@ class Forwarder {
   std::vector<uint32_t> lcores_;
   bool alone_ = false;
   uint32_t stream_count_ = 0;
+  std::atomic<int64_t> budget_{0};          // what --num-packets leaves
   std::vector<chooser::PacketPlan> plans_;  // by port; mode split
   struct FreeMempool {
     void operator()(rte_mempool* m) const noexcept;

@@ -42,6 +42,8 @@ std::optional<Exit> Forwarder::choose_ports() {
   if (has_ethdevs() && (engine_->gathered || engine_->splits))
     return Exit{1, std::string("mode ") + engine_->name +
                        " needs ports of Kilim (net_kilimN): mbufs have no keys"};
+  if (has_ethdevs() && options_.latency)
+    return Exit{1, "--latency needs ports of Kilim (net_kilimN): mbufs keep no time of arrival"};
   return std::nullopt;
 }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // kilim-testpmd: the command line is split at `--`, the program's part is judged before EAL starts,
 // then set-up, run, final statistics.
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -183,6 +185,16 @@ int run(const Options& options) {
   return pool_verdict(options, code);
 }
 
+// A run of hours should not find out at its end. The file is not changed before then.
+std::optional<Exit> refusal_of_json(const Options& options) {
+  if (!options.json || options.json_file.empty()) return std::nullopt;
+  std::FILE* f = std::fopen(options.json_file.c_str(), "a");
+  if (f == nullptr)
+    return Exit{1, "--json=" + options.json_file + " cannot be written: " + std::strerror(errno)};
+  std::fclose(f);
+  return std::nullopt;
+}
+
 int main(int argc, char** argv) {
   if (cli::asks_version(argc, argv)) return cli::say_version(program);
   CommandLine line = split(argc, argv);
@@ -191,6 +203,7 @@ int main(int argc, char** argv) {
   auto parsed = parse_options(static_cast<int>(line.own.size()) - 1, line.own.data());
   if (const auto* exit = std::get_if<Exit>(&parsed)) return say(*exit);
   if (!line.refusal.empty()) return say({1, line.refusal});
+  if (auto exit = refusal_of_json(std::get<Options>(parsed))) return say(*exit);
   catch_signals();
   std::vector<char*> eal = line.eal;
   eal.push_back(nullptr);

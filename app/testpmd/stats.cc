@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "stats.hh"
 
+#include <algorithm>
 #include <cinttypes>
 #include <utility>
+
+#include <rte_cycles.h>
 
 #include "cli/json.hh"
 
@@ -22,6 +25,10 @@ constexpr Row traffic[] = {
     {"TX-packets", "tx_packets", &port::PortStats::tx_packets},
     {"TX-bytes", "tx_bytes", &port::PortStats::tx_bytes},
     {"TX-completed", "tx_completed", &port::PortStats::tx_completed},
+};
+
+// Text has them in modes that use keys, JSON always.
+constexpr Row keys[] = {
     {"keys-bound", "keys_bound", &port::PortStats::keys_bound},
     {"keys-ended", "keys_ended", &port::PortStats::keys_ended},
 };
@@ -36,8 +43,10 @@ constexpr Row drops[] = {
     {"bind-errors", "bind_errors", &port::PortStats::bind_errors},
 };
 
-void print_counts(std::FILE* to, const port::PortStats& c, uint64_t tx_dropped) {
+void print_counts(std::FILE* to, const port::PortStats& c, uint64_t tx_dropped, bool uses_keys) {
   for (const Row& r : traffic) std::fprintf(to, "  %-14s %" PRIu64 "\n", r.label, c.*r.value);
+  for (const Row& r : keys)
+    if (uses_keys) std::fprintf(to, "  %-14s %" PRIu64 "\n", r.label, c.*r.value);
   std::fprintf(to, "  drops:        ");
   for (const Row& r : drops) std::fprintf(to, " %s %" PRIu64 ",", r.label, c.*r.value);
   std::fprintf(to, " TX-dropped %" PRIu64 "\n", tx_dropped);
@@ -47,6 +56,7 @@ void print_counts(std::FILE* to, const port::PortStats& c, uint64_t tx_dropped) 
 
 void add_counts(cli::JsonObject& to, const port::PortStats& c, uint64_t tx_dropped) {
   for (const Row& r : traffic) to.number(r.json, c.*r.value);
+  for (const Row& r : keys) to.number(r.json, c.*r.value);
   cli::JsonObject lost;
   for (const Row& r : drops) lost.number(r.json, c.*r.value);
   lost.number("tx_dropped", tx_dropped);
@@ -85,6 +95,43 @@ void print_queues(std::FILE* to, const std::vector<port::RxQueueStats>& queues) 
   }
 }
 
+void print_rate(std::FILE* to, const char* name, const Meter& m) {
+  std::fprintf(to, "  %-14s %.0f pps, %.0f bps; mean %.0f pps, %.0f bps; max %.0f pps, %.0f bps\n",
+               name, m.now.pps, m.now.bps, m.mean.pps, m.mean.bps, m.most.pps, m.most.bps);
+}
+
+void print_rates(std::FILE* to, const PortRates& r) {
+  print_rate(to, "RX-rate", r.rx);
+  print_rate(to, "TX-rate", r.tx);
+  for (std::size_t q = 0; r.rx_queues.size() > 1 && q < r.rx_queues.size(); q++)
+    print_rate(to, ("RX-rate q" + std::to_string(q)).c_str(), r.rx_queues[q]);
+  for (std::size_t q = 0; r.tx_queues.size() > 1 && q < r.tx_queues.size(); q++)
+    print_rate(to, ("TX-rate q" + std::to_string(q)).c_str(), r.tx_queues[q]);
+}
+
+cli::JsonObject json_rate(const Meter& m) {
+  cli::JsonObject o;
+  o.real("pps", m.now.pps, 0).real("bps", m.now.bps, 0);
+  o.real("mean_pps", m.mean.pps, 0).real("mean_bps", m.mean.bps, 0);
+  o.real("max_pps", m.most.pps, 0).real("max_bps", m.most.bps, 0);
+  return o;
+}
+
+void add_rates(cli::JsonObject& to, const PortRates& r) {
+  to.object("rx_rate", json_rate(r.rx)).object("tx_rate", json_rate(r.tx));
+}
+
+void add_latency(cli::JsonObject& to, const Report& r) {
+  if (!r.measures_latency) return;
+  cli::JsonObject o;
+  uint64_t all = 0;
+  for (const uint64_t n : r.latency) all += n;
+  o.number("packets", all).number("half_below_ns", latency_at(r.latency, 0.5));
+  o.number("p99_below_ns", latency_at(r.latency, 0.99))
+      .number("all_below_ns", latency_at(r.latency, 1));
+  to.object("latency", std::move(o));
+}
+
 void add_queues(cli::JsonObject& to, const std::vector<port::RxQueueStats>& queues) {
   if (queues.size() < 2) return;
   std::vector<cli::JsonObject> list;
@@ -102,8 +149,18 @@ double Report::mpps() const noexcept {
   return seconds > 0 ? static_cast<double>(forwarded) / seconds / 1e6 : 0;
 }
 
-double Report::cycles_per_packet() const noexcept {
-  return forwarded != 0 ? static_cast<double>(busy_cycles) / static_cast<double>(forwarded) : 0;
+double Report::library_cycles() const noexcept {
+  return forwarded != 0 ? static_cast<double>(stream_cycles) / static_cast<double>(forwarded) : 0;
+}
+
+double Report::device_cycles() const noexcept {
+  return forwarded != 0 ? static_cast<double>(polled_cycles) / static_cast<double>(forwarded) : 0;
+}
+
+double Report::idle_share() const noexcept {
+  const double all = seconds * static_cast<double>(rte_get_tsc_hz() * lcores);
+  const double busy = static_cast<double>(stream_cycles + polled_cycles);
+  return all > 0 ? std::clamp(1 - busy / all, 0.0, 1.0) : 1;
 }
 
 port::PortStats Report::total() const noexcept {
@@ -118,10 +175,14 @@ uint64_t Report::tx_dropped() const noexcept {
   return sum;
 }
 
-Report collect(Forwarder& f, double seconds) {
+Report collect(Forwarder& f, double seconds, const Rates& rates) {
   Report r;
   r.mode = f.engine().name;
   r.seconds = seconds;
+  r.lcores = f.lanes().size();
+  r.uses_keys = f.engine().gathered || f.engine().splits;
+  r.measures_latency = f.options().latency;
+  if (rates.any()) r.rates = rates.ports();
   for (const PortRef& p : f.ports()) {
     r.ports.push_back({name_of(p), device_of(p), counts_of(p), 0, {}, {}, {}});
     if (f.engine().splits) r.ports.back().plan = chooser::text_of(f.plan(r.ports.size() - 1));
@@ -130,9 +191,14 @@ Report collect(Forwarder& f, double seconds) {
       r.ports.back().rx_queues.push_back(p.native->rx_stats(q));
   }
   for (Lane& lane : f.lanes()) {
-    r.busy_cycles += lane.worker->stats().busy_cycles;
+    for (const auto& d : lane.devices) {
+      r.polled_cycles += d->cycles.read();
+      r.preempted += d->preempted_rounds.read();
+    }
+    if (lane.latency) lane.latency->add_to(r.latency);
     for (const auto& s : lane.streams) {
       r.forwarded += s->forwarded.read();
+      r.stream_cycles += s->cycles.read();
       r.ports[s->tx_port].tx_dropped += s->dropped.read();
       for (uint32_t i = 0; i < chooser::ways; i++)
         r.ports[s->tx_port].sent_by[i] += s->sent_by[i].read();
@@ -145,31 +211,41 @@ void print_text(std::FILE* to, const Report& r, const char* title) {
   std::fprintf(to, "\n---- %s, mode %s, %.2f s\n", title, r.mode.c_str(), r.seconds);
   for (std::size_t i = 0; i < r.ports.size(); i++) {
     std::fprintf(to, "port %zu (%s on %s)\n", i, r.ports[i].name.c_str(), r.ports[i].hca.c_str());
-    print_counts(to, r.ports[i].counts, r.ports[i].tx_dropped);
+    print_counts(to, r.ports[i].counts, r.ports[i].tx_dropped, r.uses_keys);
     print_queues(to, r.ports[i].rx_queues);
+    if (i < r.rates.size()) print_rates(to, r.rates[i]);
     print_split(to, r.ports[i]);
   }
   std::fprintf(to, "all ports\n");
-  print_counts(to, r.total(), r.tx_dropped());
-  std::fprintf(to, "  %-14s %" PRIu64 ", %.3f Mpps, %.0f cycles a packet\n", "forwarded",
-               r.forwarded, r.mpps(), r.cycles_per_packet());
+  print_counts(to, r.total(), r.tx_dropped(), r.uses_keys);
+  if (r.measures_latency) std::fputs(latency_text(r.latency).c_str(), to);
+  std::fprintf(to, "  %-14s %" PRIu64 ", %.3f Mpps\n", "forwarded", r.forwarded, r.mpps());
+  std::fprintf(to,
+               "  %-14s library %.0f a packet, virtual device %.0f; the lcores were idle, or the "
+               "system took them, for %.0f%% of the time\n",
+               "cycles", r.library_cycles(), r.device_cycles(), 100 * r.idle_share());
   std::fflush(to);
 }
 
 std::string to_json(const Report& r) {
   constexpr int digits = 6;
   std::vector<cli::JsonObject> ports;
-  for (const PortReport& p : r.ports) {
+  for (std::size_t i = 0; i < r.ports.size(); i++) {
+    const PortReport& p = r.ports[i];
     cli::JsonObject& port = ports.emplace_back();
     port.text("name", p.name).text("hca", p.hca);
     add_counts(port, p.counts, p.tx_dropped);
     add_queues(port, p.rx_queues);
+    if (i < r.rates.size()) add_rates(port, r.rates[i]);
     add_split(port, p);
   }
   cli::JsonObject total;
   add_counts(total, r.total(), r.tx_dropped());
   total.number("forwarded", r.forwarded).real("mpps", r.mpps(), digits);
-  total.real("cycles_per_packet", r.cycles_per_packet(), digits);
+  total.real("cycles_per_packet", r.library_cycles(), digits);
+  total.real("device_cycles_per_packet", r.device_cycles(), digits);
+  total.real("idle_share", r.idle_share(), digits);
+  add_latency(total, r);
   cli::JsonObject all;
   all.text("mode", r.mode).real("seconds", r.seconds, digits).list("ports", std::move(ports));
   return all.object("total", std::move(total)).line();

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "forwarder.hh"
+#include "latency.hh"
+#include "rates.hh"
 
 namespace kilim::testpmd {
 
@@ -28,15 +30,28 @@ struct Report {
   double seconds = 0;
   std::vector<PortReport> ports;
   uint64_t forwarded = 0;
-  uint64_t busy_cycles = 0;  // of all lcores, a virtual device that they run included
+  // TSC cycles of all lcores, by rounds with work: of streams, and of virtual devices that lcores
+  // run. Idle rounds, and rounds in which the system took the lcore away, are in neither.
+  uint64_t stream_cycles = 0, polled_cycles = 0;
+  uint64_t preempted = 0;  // such rounds of devices
+  uint64_t lcores = 0;
+  bool uses_keys = false;
+  bool measures_latency = false;
+  Latency::Counts latency{};
+  std::vector<PortRates> rates;  // empty: not measured
 
   [[nodiscard]] double mpps() const noexcept;
-  [[nodiscard]] double cycles_per_packet() const noexcept;
+  // A forwarded packet's: program and library; the virtual device.
+  [[nodiscard]] double library_cycles() const noexcept;
+  [[nodiscard]] double device_cycles() const noexcept;
+  // Of the lcores' time, 0 to 1: what is in neither of the two.
+  [[nodiscard]] double idle_share() const noexcept;
   [[nodiscard]] port::PortStats total() const noexcept;
   [[nodiscard]] uint64_t tx_dropped() const noexcept;
 };
 
-Report collect(Forwarder& f, double seconds);
+// Of the forwarder's begin, or its last clear_counts().
+Report collect(Forwarder& f, double seconds, const Rates& rates);
 
 void print_text(std::FILE* to, const Report& r, const char* title);
 std::string to_json(const Report& r);

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// kilim-testpmd's words without a device: commands and flow rules of any text, completion, option
+// values, the screen's size, the latency classes.
+#include <algorithm>
+#include <cstdio>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "commands.hh"
+#include "equal.hh"
+#include "flow_words.hh"
+#include "latency.hh"
+#include "options.hh"
+#include "screen.hh"
+#include "ut.hh"
+#include "words.hh"
+
+namespace kilim::testpmd {
+namespace {
+
+Match match(const char* text) {
+  return match_line(command_table(), split_words(text));
+}
+
+void commands_match() {
+  for (const char* good :
+       {"show port info all", "show port stats 0", "start", "start tx_first", "start tx_first 0x10",
+        "set fwd 5tswap", "stop", "flow create 0 whatever"})
+    CU_ASSERT_PTR_NOT_NULL(match(good).row);
+  const struct {
+    const char* line;
+    const char* part;
+  } bad[] = {{"shw", "is 'show' meant?"},        {"show port stat 0", "is 'stats' meant?"},
+             {"start tx_first many", "'many'"},  {"stop now", "is too much"},
+             {"show port", "'port' is not all"}, {"set burst 99999999999", "<n>"}};
+  for (const auto& b : bad) {
+    const Match m = match(b.line);
+    CU_ASSERT_PTR_NULL(m.row);
+    CU_ASSERT(m.why.find(b.part) != std::string::npos);
+  }
+  const Match lacking = match("set vxlan ip-version ipv4");
+  CU_ASSERT_PTR_NOT_NULL_FATAL(lacking.row);
+  CU_ASSERT_PTR_NULL(lacking.row->help);
+  EQUAL(lacking.rest, 2u);
+}
+
+bool has(const std::vector<std::string>& all, const char* word) {
+  return std::find(all.begin(), all.end(), word) != all.end();
+}
+
+void words_are_completed() {
+  auto next = [](const char* text) { return next_words(command_table(), split_words(text)); };
+  CU_ASSERT(has(next(""), "show") && has(next(""), "flow") && !has(next(""), "stats"));
+  CU_ASSERT(has(next("show port"), "stats") && !has(next("show port"), "<port>"));
+  CU_ASSERT(has(next("show port stats"), "all"));
+  CU_ASSERT(has(next("set fwd"), "icmpecho"));
+  CU_ASSERT(has(next("flow create 0"), "pattern") && has(next("flow create 0 pattern"), "ipv4"));
+  CU_ASSERT(has(next("flow create 0 pattern ipv4 src"), "prefix"));
+  CU_ASSERT(has(next("flow create 0 pattern end actions queue"), "index"));
+  CU_ASSERT(next("stop").empty());
+}
+
+// No two rows take the same line, or one of them could never run.
+void rows_are_apart() {
+  for (const Section& section : command_table())
+    for (const CommandRow& row : section.rows) {
+      std::string line = row.pattern;
+      for (const auto& [from, to] : {std::pair("<ports>", "0"),
+                                     {"<port>", "0"},
+                                     {"<n>", "1"},
+                                     {"<text>", "x"},
+                                     {"<rest>", ""}})
+        for (std::size_t at; (at = line.find(from)) != std::string::npos;)
+          line.replace(at, std::string(from).size(), to);
+      Words words = split_words(line);
+      for (std::string& w : words) w = w.substr(0, w.find('|'));
+      const Match m = match_line(command_table(), words);
+      if (m.row != &row)
+        std::printf("%s is hidden by %s\n", row.pattern,
+                    m.row == nullptr ? "nothing" : m.row->pattern);
+      CU_ASSERT_PTR_EQUAL(m.row, &row);
+    }
+}
+
+void rules_are_read() {
+  const FlowWords f =
+      parse_flow(split_words("group 0 priority 2 ingress pattern eth dst is 02:00:00:00:00:01 / "
+                             "vlan vid is 7 / ipv4 src spec "
+                             "10.0.0.0 src prefix 8 proto is 17 / udp dst is 53 / end actions mark "
+                             "id 5 / count / queue index 3 / end"));
+  CU_ASSERT_FATAL(f.complete);
+  EQUAL(f.rule.priority, 2);
+  EQUAL(f.text, "ETH VLAN IPV4 UDP => MARK COUNT QUEUE");
+  CU_ASSERT(f.rule.match.eth->dst == flow::exactly(flow::MacAddress{2, 0, 0, 0, 0, 1}));
+  EQUAL(f.rule.match.vlan->tci.value, 7);
+  EQUAL(f.rule.match.vlan->tci.mask, 0xfff);
+  CU_ASSERT(f.rule.match.ipv4->src.mask == (flow::Ipv4Address{255, 0, 0, 0}));
+  CU_ASSERT(f.rule.match.ipv4->protocol == flow::exactly(uint8_t{17}));
+  CU_ASSERT(f.rule.match.udp->dst == flow::exactly(uint16_t{53}));
+  EQUAL(*f.rule.action.mark, 5u);
+  EQUAL(f.rule.action.queue, 3);
+  CU_ASSERT(f.rule.action.count);
+  const FlowWords spread = parse_flow(
+      split_words("pattern ipv6 / end actions rss types ipv6 ipv6-udp end queues 0 2 1 end / end"));
+  CU_ASSERT_FATAL(spread.complete);
+  EQUAL(spread.rule.action.rss.table.size(), flow::default_table);
+  EQUAL(spread.rule.action.rss.table[4], 2);
+  EQUAL(spread.rule.action.rss.types, flow::HashTypes::ipv6 | flow::HashTypes::udp6);
+}
+
+void bad_rules_are_named() {
+  const struct {
+    const char* rule;
+    const char* part;
+  } bad[] = {
+      {"pattern eth / eth / end actions drop / end", "item eth has no place here"},
+      {"pattern ipv4 src is 1.2.3 / end actions drop / end", "'1.2.3' is no value of ipv4 src"},
+      {"pattern ipv4 proto is 256 / end actions drop / end", "'256'"},
+      {"pattern ipv4 src prefix 33 / end actions drop / end", "0 to 32"},
+      {"pattern end actions count / end", "one action of queue, rss and drop"},
+      {"pattern end actions drop / queue index 0 / end", "one action of"},
+      {"pattern end actions drop / end more", "behind the last end"},
+      {"egress pattern end actions drop / end", "'egress'"},
+      {"priority 256 pattern end actions drop / end", "0 to 255"}};
+  for (const auto& b : bad) {
+    const FlowWords f = parse_flow(split_words(b.rule));
+    CU_ASSERT(!f.complete && f.why.find(b.part) != std::string::npos);
+    if (f.why.find(b.part) == std::string::npos) std::printf("%s: %s\n", b.rule, f.why.c_str());
+  }
+}
+
+// Words of the grammar in any order, and other bytes: each line is a rule, or is answered.
+void any_words_are_answered() {
+  std::mt19937 rng(16);
+  const Words grammar = split_words(
+      "group priority ingress pattern eth vlan ipv4 ipv6 tcp udp vxlan gre gre_key void / end "
+      "actions queue "
+      "index rss types queues drop mark id count src dst type vid is spec mask prefix 0 1 5 0xffff "
+      "99999999999 "
+      "1.2.3.4 ::1 02:00:00:00:00:01 ip udp show port set fwd flow create start tx_first all on "
+      "off");
+  for (int i = 0; i < 20000; i++) {
+    Words words;
+    for (uint32_t n = rng() % 24; n > 0; n--) {
+      if (rng() % 16 != 0) {
+        words.push_back(grammar[rng() % grammar.size()]);
+        continue;
+      }
+      std::string w(1 + rng() % 200, 'x');
+      for (char& c : w) c = static_cast<char>(rng());
+      words.push_back(w);
+    }
+    const FlowWords f = parse_flow(words);
+    CU_ASSERT_FATAL(!f.complete || f.why.empty());
+    CU_ASSERT_FATAL(f.why.size() < 600 && f.next.size() < 40);
+    const Match m = match_line(command_table(), words);
+    CU_ASSERT_FATAL((m.row == nullptr) != m.why.empty());
+    CU_ASSERT_FATAL(m.why.size() < 2000);
+    (void)next_words(command_table(), words);
+  }
+}
+
+void option_values() {
+  Options o;
+  EQUAL(parse_segments(o, "64"), "");
+  EQUAL(o.tx_length, 64u);
+  EQUAL(o.tx_segments.size(), 0u);
+  EQUAL(parse_segments(o, "64,128,32"), "");
+  EQUAL(o.tx_length, 224u);
+  EQUAL(o.tx_segments.size(), 3u);
+  for (const char* bad : {"", "59", "41,100", "64,", ",64", "64,x", "9217", "60,1,1,1,1,1,1,1,1"})
+    CU_ASSERT(!parse_segments(o, bad).empty());
+  EQUAL(o.tx_length, 224u);
+  CU_ASSERT(lacking_option("--hairpinq=2").find("--hairpinq of dpdk-testpmd") != std::string::npos);
+  EQUAL(lacking_option("--rxq=2"), "");
+  Mac mac;
+  CU_ASSERT(parse_mac("02:00:00:00:00:Ff", mac) && !parse_mac("02:00:00:00:00:0g", mac) &&
+            !parse_mac("", mac));
+}
+
+// Whatever the numbers, a terminal of 80x24 shows them.
+void screen_fits() {
+  std::mt19937_64 rng(80);
+  for (const std::size_t ports : {1u, 4u, 40u}) {
+    Report r;
+    r.mode = "5tswap";
+    r.seconds = 1e6;
+    r.forwarded = rng();
+    r.uses_keys = true;
+    for (std::size_t i = 0; i < ports; i++) {
+      PortReport& p = r.ports.emplace_back();
+      p.name = std::string(200, 'n');
+      p.counts.rx_missed = rng();
+      p.counts.keys_bound = rng();
+      p.tx_dropped = rng();
+    }
+    const Rates none;
+    const auto lines = screen_of(r, none, {});
+    CU_ASSERT(lines.size() <= screen_lines && !lines.empty());
+    for (const std::string& l : lines) CU_ASSERT(l.size() <= screen_columns);
+  }
+  for (const double n : {0.0, 1.0, 999.0, 999.6, 12345.0, 5e6, 9.996e8, 1e12, 1e19, 1e300})
+    CU_ASSERT(short_number(n).size() <= 7);
+  EQUAL(short_number(12345678), "12.3M");
+  EQUAL(short_number(999.6), "1.00k");
+}
+
+void latency_classes() {
+  Latency l;
+  for (const uint64_t ns : {uint64_t{0}, uint64_t{1}, uint64_t{1000}, ~uint64_t{0}}) l.add(ns);
+  for (int i = 0; i < 96; i++) l.add(500);
+  Latency::Counts sum{};
+  l.add_to(sum);
+  EQUAL(latency_at(sum, 0.5), 512u);
+  EQUAL(latency_at(sum, 1), uint64_t{1} << 39);
+  EQUAL(latency_at(Latency::Counts{}, 0.5), 0u);
+  CU_ASSERT(latency_text(sum).find("half below 512 ns, 99% below 1024 ns") != std::string::npos);
+}
+
+const test::Case cases[] = {
+    {"commands match, and what does not is named", commands_match},
+    {"words are completed", words_are_completed},
+    {"no command hides another", rows_are_apart},
+    {"flow rules are read", rules_are_read},
+    {"wrong flow rules are named", bad_rules_are_named},
+    {"any words are answered", any_words_are_answered},
+    {"values of options", option_values},
+    {"the screen fits", screen_fits},
+    {"classes of latency", latency_classes},
+};
+
+}  // namespace
+}  // namespace kilim::testpmd
+
+KILIM_UT_MAIN("prompt", kilim::testpmd::cases)
