@@ -48,6 +48,8 @@ class Capture {
   // Ends it, if stop() has not.
   ~Capture();
 
+  // Who serves the port from now on, as CaptureConfig::workers.
+  void set_workers(worker::Quiescence* workers) noexcept { config_.workers = workers; }
   // Ends: when it returns the file is complete. ETIMEDOUT: a worker is stuck in a burst, and the
   // capture goes on until it is asked again; EIO: something is missing in the file.
   Status stop();
@@ -74,7 +76,7 @@ class Capture {
   [[nodiscard]] uint64_t ns_of(uint64_t tsc) const noexcept;
 
   port::Port& port_;
-  const CaptureConfig config_;
+  CaptureConfig config_;
   PcapngFile file_;  // the writer's
   port::Tap tap_;
   std::vector<std::byte> memory_;  // the records'
