@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
-#include <type_traits>
 #include <vector>
 
 namespace kilim {
@@ -18,15 +17,14 @@ template <typename T>
 class Visit {
  public:
   template <typename F>
-  requires(!std::is_same_v<std::remove_cvref_t<F>, Visit>) Visit(F&& see)
-  noexcept  // NOLINT(google-explicit-constructor): callers pass a lambda
-      : context_(const_cast<void*>(static_cast<const void*>(std::addressof(see)))),
-        call_([](void* c, T& object) { (*static_cast<std::remove_reference_t<F>*>(c))(object); }) {}
+  Visit(const F& see) noexcept  // NOLINT(google-explicit-constructor): callers pass a lambda
+      : context_(std::addressof(see)),
+        call_([](const void* c, T& object) { (*static_cast<const F*>(c))(object); }) {}
   void operator()(T& object) const { call_(context_, object); }
 
  private:
-  void* context_;
-  void (*call_)(void* context, T& object);
+  const void* context_;
+  void (*call_)(const void* context, T& object);
 };
 
 template <typename T>
