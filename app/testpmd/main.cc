@@ -14,6 +14,7 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 
+#include "captures.hh"
 #include "cli/options.hh"
 #include "control.hh"
 #include "forward_report.hh"
@@ -148,6 +149,8 @@ int pool_verdict(const Options& options, int code) {
 int interact(const Options& options) {
   Session session(options);
   if (auto exit = session.open()) return say(*exit);
+  if (std::string why = session.captures().begin(options.captures); !why.empty())
+    return say({1, why});
   if (!options.cmdline_file.empty()) {
     if (!run_file(session, options.cmdline_file))
       return say({1, "--cmdline-file=" + options.cmdline_file + " cannot be read"});
@@ -159,6 +162,7 @@ int interact(const Options& options) {
   }
   if (!session.quits()) run_prompt(session, [&session] { return session.tick(); });
   if (session.running()) session.stop();
+  (void)session.end_captures(nullptr);
   std::printf("\nBye...\n");
   return session.failed() ? 1 : 0;
 }
@@ -167,6 +171,8 @@ int forward(const Options& options) {
   auto made = Forwarder::create(options, stop_requested);
   if (const auto* exit = std::get_if<Exit>(&made)) return say(*exit);
   auto& forwarder = *std::get<std::unique_ptr<Forwarder>>(made);
+  Captures captures;
+  if (std::string why = captures.begin(options.captures); !why.empty()) return say({1, why});
   const bool json_on_stdout = options.json && options.json_file.empty();
   std::FILE* live = json_on_stdout ? stderr : stdout;
   std::fprintf(live, "kilim-testpmd: %zu port(s), mode %s, %zu forwarding lcore(s); SIGINT stops\n",
@@ -177,6 +183,7 @@ int forward(const Options& options) {
   std::fflush(live);
   Control control(forwarder, options, live);
   const Report r = control.run();
+  (void)captures.end(nullptr, nullptr, live);
   return report(options, r, control.lost());
 }
 

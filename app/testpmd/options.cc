@@ -58,6 +58,11 @@ std::string parse_header(Options& o, const char* v) {
   return "";
 }
 
+std::string parse_pcap(Options& o, const char* v) {
+  o.captures.emplace_back(v);
+  return "";
+}
+
 std::string parse_json(Options& o, const char* v) {
   o.json = true;
   o.json_file = v == nullptr ? "" : v;
@@ -177,6 +182,7 @@ constexpr cli::Row<Options> rows[] = {
     {0, "num-packets", "N", &Options::num_packets, "stop after N packets, 1 or more; default never", {1}},
     {0, "duration", "SECONDS", &Options::duration, "stop after SECONDS, 1 to 1000000; default never", {1, 1000000}},
     {0, "json", "[=FILE]", parse_json, "final statistics as one JSON object to FILE or, with --json alone, to stdout"},
+    {0, "pcap", "PORT:FILE", parse_pcap, "write the packets of a port, by number or name, to a file (pcapng); once for each port"},
     {0, "show-caps", nullptr, &Options::show_caps, "print what each port's device can do with on-demand paging, at the start"},
     {0, "idle", "HOW", parse_idle, "what an lcore does while nothing comes: spin, pause, yield or sleep; default yield"},
     {'h', "help", nullptr, help_text, "this text"},

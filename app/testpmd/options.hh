@@ -70,7 +70,8 @@ struct Options {
   bool show_caps = false;
   bool pool_debug = false;  // pools watch their buffers
   bool json = false;
-  std::string json_file;  // empty: stdout
+  std::string json_file;              // empty: stdout
+  std::vector<std::string> captures;  // PORT:FILE
   std::map<uint32_t, Mac> peers;
   std::vector<bool> stopped;                 // by port, of the prompt: not to be started
   std::map<std::string, std::string> wires;  // of the vdevs among EAL's words, by name

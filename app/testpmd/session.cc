@@ -57,6 +57,7 @@ bool Session::renew() {
 bool Session::change_ports(const std::function<int()>& change) {
   std::map<std::string, bool> stopped;
   for (uint32_t p = 0; p < ports(); p++) stopped[name_of(port(p))] = !forwarder_->started(p);
+  (void)end_captures(nullptr);
   forwarder_.reset();
   const int error = change();
   if (error != 0) std::fprintf(stderr, "EAL: %s\n", rte_strerror(-error));
@@ -187,6 +188,10 @@ void Session::stop_ports(std::span<const uint32_t> list) {
     forwarder_->stop_port(p);
   }
   std::printf("Done\n");
+}
+
+bool Session::end_captures(const port::Port* port) {
+  return captures_.end(port, running() ? &forwarder_->quiescence() : nullptr, stdout);
 }
 
 void Session::clear_forward_counts() {

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "captures.hh"
 #include "control.hh"
 #include "forwarder.hh"
 #include "kilim/flow/rule.hh"
@@ -80,6 +81,10 @@ class Session {
   // no port is in use. False: it was said why not.
   bool change_ports(const std::function<int()>& change);
 
+  [[nodiscard]] Captures& captures() noexcept { return captures_; }
+  // Ends the port's capture, or all. False: there was none.
+  bool end_captures(const port::Port* port);
+
   void clear_forward_counts();
   void quit() noexcept { quits_ = true; }
   [[nodiscard]] bool quits() const noexcept { return quits_; }
@@ -93,6 +98,7 @@ class Session {
   Options made_of_;  // the forwarder's
   std::unique_ptr<Forwarder> forwarder_;
   std::unique_ptr<Control> control_;
+  Captures captures_;
   std::vector<PortMemory> memory_;
   bool quits_ = false;
   bool failed_ = false;

@@ -241,6 +241,56 @@ def captured(root, example, folder):
     assert all(abs(float(r[2]) - time.time()) < 2 * SECONDS for r in rows), rows[:3]
 
 
+def by_keys(root, program, folder):
+    """kilim-testpmd --pcap in mode umr: a packet under a key is in the file as it leaves."""
+    sys.path.insert(0, os.path.join(root, "usertools"))
+    import pcap_file
+    names = {n: os.path.join(folder, n) for n in ("in", "out", "capture")}
+    pcap_file.make(names["in"], 300)
+    command = [program, *EAL[:-1], "0", "--no-telemetry", "--vdev",
+               f"net_kilim0,hca=vhca0,wire=pcap:{names['in']}:{names['out']}", "--", "--fwd=umr", "--num-packets=300"]
+    done = subprocess.run([*command, f"--pcap=0:{names['capture']}"], capture_output=True, text=True, timeout=SECONDS,
+                          check=True)
+    assert f"capture of net_kilim0 in {names['capture']}: 600 packets, 0 left out" in done.stdout, done.stdout
+    with open(names["capture"], "rb") as f:
+        frames = [data for _, data in dpkt.pcapng.Reader(f)]
+    assert sorted(frames) == sorted(list(pcap_file.frames(names["in"])) * 2), f"{len(frames)} frames, not the 600"
+    for word, sentence in (("7:x", "there is no such port"), ("0:/nowhere/x", "cannot be written"), ("x", "not PORT:FILE")):
+        done = subprocess.run([*command, "--pcap=" + word], capture_output=True, text=True, timeout=SECONDS, check=False)
+        assert done.returncode == 1 and sentence in done.stderr, done.stderr
+
+
+def prompted(root, program, folder):
+    """capture start and stop at kilim-testpmd's prompt, while it forwards."""
+    sys.path.insert(0, os.path.join(root, "usertools"))
+    first, second = (os.path.join(folder, n) for n in ("first", "second"))
+    process = subprocess.Popen([program, *EAL, "--no-telemetry", "--vdev", "net_kilim0,hca=vhca0,wire=cable:x", "--vdev",
+                                "net_kilim1,hca=vhca1,wire=cable:x", "--", "-i"], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1)
+
+    def grown(path, size):
+        end = time.monotonic() + SECONDS
+        while not os.path.exists(path) or os.path.getsize(path) < size:
+            assert time.monotonic() < end and process.poll() is None, path
+            time.sleep(0.05)
+    lines = ["show captures", f"capture start 0 {first}", f"capture start 0 {second}", "start tx_first", None,
+             f"capture start 1 {second}", "capture stop 0", "capture stop 0", "capture start 9 x", None, "stop", "quit"]
+    for line in lines:
+        if line is None:
+            grown(second if os.path.exists(second) else first, 10000)
+        else:
+            process.stdin.write(line + "\n")
+    said = process.communicate(timeout=SECONDS)[0]
+    assert process.returncode == 0, said
+    for sentence in ("no port is captured", "the port has a capture already", "port 0 is not captured",
+                     f"capture of net_kilim0 in {first}: ", f"capture of net_kilim1 in {second}: "):
+        assert sentence in said, f"{sentence}\n{said}"
+    for path in (first, second):
+        with open(path, "rb") as f:
+            count = sum(1 for _ in dpkt.pcapng.Reader(f))
+        assert count > 20 and f"in {path}: {count} packets" in said, f"{count}\n{said}"
+
+
 CASES = {f.__name__: f for f in (endpoints, often, exporter, scraped, top)}
 
 
@@ -248,6 +298,8 @@ def main(root, program, example, case):
     with tempfile.TemporaryDirectory(prefix="kilim.") as folder:
         if case == "captured":
             return captured(root, example, folder)
+        if case in ("by_keys", "prompted"):
+            return globals()[case](root, program, folder)
         job = Job(root, program, folder)
         try:
             CASES[case](job)
