@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "vhca/core/core_clock.hh"
 #include "vhca/ethernet/state.hh"
 
 namespace kilim::vhca {
@@ -33,10 +34,12 @@ Result<uint32_t> eth_create_flow(EthState& eth, Qp* qp, const FlowSpec& spec) {
   if (qp != nullptr && qp->type != QpType::raw_packet) {
     return Error{EINVAL, "a flow rule leads to a raw packet queue only"};
   }
+  eth_port(eth, 1).rules_ns = clock_ns();
   return eth_port(eth, 1).steering.add(spec.drops || spec.misses ? nullptr : qp, spec);
 }
 
 int eth_destroy_flow(EthState& eth, uint32_t rule) {
+  eth_port(eth, 1).rules_ns = clock_ns();
   return eth_port(eth, 1).steering.remove(rule);
 }
 

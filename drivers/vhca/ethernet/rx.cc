@@ -99,6 +99,8 @@ bool complete(EthState& eth, Qp& qp, std::span<const std::byte> frame, const Sha
   return write_or_hold(*eth.context, *qp.recv_cq, cqe, next);
 }
 
+constexpr uint64_t rules_settle_ns = 20'000'000;  // without a rule made or removed
+
 enum class Delivered : uint8_t { yes, no_wqe, too_long, queue_down };
 
 // An Ethernet receive queue goes on behind such a frame: mlx5_core (en/health.h,
@@ -144,9 +146,16 @@ Delivered deliver(EthState& eth, FlowTarget to, std::span<const std::byte> frame
 }
 
 // With flow control a frame waits until each of its queues has room; and a recording loses nothing.
-bool must_wait(EthState& eth, const Wire& wire, std::span<const FlowTarget> targets,
+bool must_wait(EthState& eth, const EthPort& port, std::span<const FlowTarget> targets,
                std::span<const std::byte> frame) noexcept {
-  if (!eth.context->profile->flow_control && !wire.is_recording()) return false;
+  const bool recording = port.wire->is_recording();
+  if (!eth.context->profile->flow_control && !recording) return false;
+  // The port's rules come one after the other, are made anew where one changes, and some only to
+  // see whether they can be made: until they stand a frame may end where it will not then (DPDK
+  // 22.11, drivers/net/mlx5/mlx5_trigger.c, mlx5_traffic_enable(); linux/mlx5_os.c,
+  // mlx5_flow_drop_action_config()).
+  if (recording && targets.empty() && eth.context->now_ns < port.rules_ns + rules_settle_ns)
+    return true;
   // A record that is gone shows none waiting too, but that is a fault, not a pause.
   return std::any_of(targets.begin(), targets.end(), [&eth, frame](const FlowTarget& to) {
     RxHash hash;
@@ -212,7 +221,7 @@ bool eth_loop_back(EthState& eth, const Qp& from, std::span<const std::byte> fra
 bool eth_handle_frame(EthState& eth, uint32_t number, std::span<const std::byte> frame) noexcept {
   EthPort& port = eth.ports[number - 1];
   std::span<const FlowTarget> targets = port.steering.match(frame);
-  bool wait = must_wait(eth, *port.wire, targets, frame);
+  bool wait = must_wait(eth, port, targets, frame);
   port.counters.rx_pauses += wait && !port.paused;
   port.paused = wait;
   if (wait) return false;

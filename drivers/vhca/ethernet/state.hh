@@ -26,6 +26,7 @@ struct EthPort {
   FlowMemos flows;
   PortCounters counters;
   SharedCounter out_of_buffer;  // of all processes that use the device
+  uint64_t rules_ns = 0;        // CLOCK_MONOTONIC: when a rule was last made or removed
   bool paused = false;          // the next frame waits for a receive WQE
 };
 

@@ -127,6 +127,31 @@ void a_recording_waits_for_receive_requests() {
   EQUAL(eth_port_counters(r.hca->eth, 1).rx_packets, 3);
 }
 
+void a_recording_waits_until_the_ports_rules_stand() {
+  const std::string file = "/proc/self/fd/" + std::to_string(memfd_create("recording", 0));
+  (*make_wire("pcap::" + file))->send(make_frame({}));
+  Rig r(false, "pcap:" + file);
+  RawQueue q = r.queue(0);
+  r.receive(q, r.room(0), 2048);
+  // What a driver tries at its start, and a rule of others: the frame ends in neither.
+  FlowSpec probe = everything();
+  probe.drops = true;
+  const auto tried = create_ending_flow(*r.hca, probe);
+  CU_ASSERT_FATAL(tried.ok());
+  r.run();
+  EQUAL(destroy_flow(*r.hca, *tried), 0);
+  FlowSpec broadcast = everything();
+  broadcast.has_eth = true;
+  broadcast.dst = broadcast.dst_mask = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+  CU_ASSERT(create_flow(*r.hca, q.qpn, broadcast).ok());
+  r.run();
+  EQUAL(eth_port_counters(r.hca->eth, 1).rx_packets, 0);
+  EQUAL(eth_port_counters(r.hca->eth, 1).rx_no_rule, 0);
+  CU_ASSERT(create_flow(*r.hca, q.qpn, everything()).ok());
+  r.run();
+  EQUAL(eth_port_counters(r.hca->eth, 1).rx_packets, 1);
+}
+
 void a_dead_adapter_takes_no_frame() {
   Rig r;
   RawQueue q = r.queue(0);
@@ -211,6 +236,8 @@ constexpr Case receiving[] = {
     {"who does not receive stops no sender", who_does_not_receive_stops_no_sender},
     {"a dead adapter takes no frame", a_dead_adapter_takes_no_frame},
     {"a recording waits for receive requests", a_recording_waits_for_receive_requests},
+    {"a recording waits until the port's rules stand",
+     a_recording_waits_until_the_ports_rules_stand},
     {"a frame that no rule wants is dropped and counted",
      a_frame_that_no_rule_wants_is_dropped_and_counted},
     {"a multicast frame is copied to every queue that asks",
