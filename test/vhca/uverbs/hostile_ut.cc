@@ -111,7 +111,7 @@ void unknown_objects_methods_and_attributes_are_unsupported() {
               {UVERBS_OBJECT_DM, 99},
               {MLX5_IB_OBJECT_VAR, 0x1000},
               {MLX5_IB_OBJECT_PP, 0x1000},
-              {MLX5_IB_OBJECT_DEVX_UMEM, 0x1000},
+              {MLX5_IB_OBJECT_DEVX_UMEM, 0x1009},
               {0xffff, 0xffff},
               {UVERBS_OBJECT_MR, UVERBS_METHOD_REG_DMABUF_MR}};
   for (const auto& r : rows) {

@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Queues by firmware commands: memory by number, completion, send and receive queues, tables and
+// TIRs made, changed and ended, refused where a length, number or owner lies; events.
+#include <array>
+#include <cerrno>
+#include <vector>
+
+#include <fcntl.h>
+#include <rdma/mlx5_user_ioctl_verbs.h>
+#include <unistd.h>
+
+#include "kilim/prm/cmd.hh"
+#include "kilim/prm/queue_cmd.hh"
+#include "request_fixture.hh"
+#include "ut.hh"
+
+namespace {
+
+using namespace kilim::test;
+using kilim::be32;
+using kilim::be64;
+namespace prm = kilim::prm;
+namespace cmd = kilim::prm::cmd;
+
+// A command in the client's memory, field by field.
+struct Command {
+  explicit Command(uint16_t opcode, std::size_t bytes = prm::queue_cmd::bytes) : in(bytes) {
+    in[0] = static_cast<uint8_t>(opcode >> 8);
+    in[1] = static_cast<uint8_t>(opcode);
+  }
+  Command& set(std::size_t at, prm::CapField f, uint32_t value) {
+    prm::cap_set(std::as_writable_bytes(std::span(in)).subspan(at), f, value);
+    return *this;
+  }
+  Command& set64(std::size_t at, uint64_t value) {
+    const be64 v{value};
+    std::memcpy(in.data() + at, &v, sizeof v);
+    return *this;
+  }
+  Command& set32(std::size_t at, uint32_t value) {
+    const be32 v{value};
+    std::memcpy(in.data() + at, &v, sizeof v);
+    return *this;
+  }
+  [[nodiscard]] uint32_t number() const {
+    be32 v;
+    std::memcpy(&v, out.data() + 8, sizeof v);
+    return v.host() & 0xffffff;
+  }
+  int make(Client& c) {
+    Ioctl io(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_CREATE);
+    const int err = finish(c, io.handle(MLX5_IB_ATTR_DEVX_OBJ_CREATE_HANDLE),
+                           MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN);
+    handle = static_cast<uint32_t>(io.attr(0).data);
+    return err;
+  }
+  int change(Client& c, uint32_t of) {
+    Ioctl io(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_MODIFY);
+    return finish(c, io.handle(MLX5_IB_ATTR_DEVX_OBJ_MODIFY_HANDLE, of),
+                  MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_IN);
+  }
+  int ask(Client& c, uint32_t of) {
+    Ioctl io(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_QUERY);
+    return finish(c, io.handle(MLX5_IB_ATTR_DEVX_OBJ_QUERY_HANDLE, of),
+                  MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_IN);
+  }
+  [[nodiscard]] uint32_t answer(std::size_t at, prm::CapField f) const {
+    return prm::cap_get(std::as_bytes(std::span(out)).subspan(at), f);
+  }
+
+  std::vector<uint8_t> in;
+  std::vector<uint8_t> out = std::vector<uint8_t>(prm::queue_cmd::bytes);
+  uint32_t handle = 0;
+
+ private:
+  int finish(Client& c, Ioctl& io, uint16_t id) {
+    return io.raw(id, static_cast<uint16_t>(in.size()), reinterpret_cast<uintptr_t>(in.data()))
+        .raw(static_cast<uint16_t>(id + 1), static_cast<uint16_t>(out.size()),
+             reinterpret_cast<uintptr_t>(out.data()))
+        .run(*c.file);
+  }
+};
+
+int end(Client& c, uint32_t handle) {
+  return c.destroy(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_DESTROY,
+                   MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE, handle);
+}
+
+// A page of rings: entries from 0 on, records behind 2048.
+struct Memory {
+  static constexpr uint64_t record = 2048;
+  alignas(4096) std::array<std::byte, 4096> bytes{};
+  uint32_t handle = 0, number = 0;
+
+  int enter(Client& c, uint64_t length = 4096, uint32_t access = IB_UVERBS_ACCESS_LOCAL_WRITE) {
+    Ioctl io(MLX5_IB_OBJECT_DEVX_UMEM, MLX5_IB_METHOD_DEVX_UMEM_REG);
+    const int err = io.handle(MLX5_IB_ATTR_DEVX_UMEM_REG_HANDLE)
+                        .in(MLX5_IB_ATTR_DEVX_UMEM_REG_ADDR, reinterpret_cast<uint64_t>(&bytes))
+                        .in(MLX5_IB_ATTR_DEVX_UMEM_REG_LEN, length)
+                        .in(MLX5_IB_ATTR_DEVX_UMEM_REG_ACCESS, access)
+                        .out(MLX5_IB_ATTR_DEVX_UMEM_REG_OUT_ID, number)
+                        .run(*c.file);
+    handle = static_cast<uint32_t>(io.attr(0).data);
+    return err;
+  }
+  int leave(Client& c) const {
+    return c.destroy(MLX5_IB_OBJECT_DEVX_UMEM, MLX5_IB_METHOD_DEVX_UMEM_DEREG,
+                     MLX5_IB_ATTR_DEVX_UMEM_DEREG_HANDLE, handle);
+  }
+};
+
+Command cq_command(const Memory& m, uint32_t uar) {
+  namespace c = prm::cqc;
+  Command k(cmd::create_cq);
+  k.set(16, c::log_cq_size, 4).set(16, c::uar_page, uar).set(16, c::c_eqn, 1);
+  k.set(16, c::dbr_umem_valid, 1).set(16, c::dbr_umem_id, m.number);
+  k.set64(16 + c::dbr_addr, Memory::record);
+  k.set(0, prm::cq_cmd::umem_valid, 1).set(0, prm::cq_cmd::umem_id, m.number);
+  return k;
+}
+
+// The work queue of an SQ or RQ of 16 entries.
+void add_wq(Command& k, const Memory& m, uint32_t pdn, uint32_t log_stride) {
+  namespace w = prm::wq_context;
+  constexpr std::size_t at = 32 + w::at;
+  k.set(at, w::wq_type, w::cyclic).set(at, w::pd, pdn).set(at, w::log_wq_stride, log_stride);
+  k.set(at, w::log_wq_sz, 4).set(at, w::wq_umem_valid, 1).set(at, w::dbr_umem_valid, 1);
+  k.set(at, w::wq_umem_id, m.number).set(at, w::dbr_umem_id, m.number);
+  k.set64(at + w::dbr_addr, Memory::record);
+}
+
+// What most queues need.
+struct Rig {
+  explicit Rig(const char* profile = "cx6dx") : c(profile) {
+    EQUAL_FATAL(c.alloc_pd(pd, &pdn), 0);
+    EQUAL_FATAL(c.alloc_uar(uar), 0);
+    EQUAL_FATAL(cq_memory.enter(c), 0);
+    EQUAL_FATAL(wq_memory.enter(c, 4096, 0), 0);
+    cq = cq_command(cq_memory, uar);
+    EQUAL_FATAL(cq.make(c), 0);
+  }
+  Command rq_command() {
+    Command k(cmd::create_rq);
+    k.set(32, prm::rqc::vsd, 1).set(32, prm::rqc::cqn, cq.number());
+    add_wq(k, wq_memory, pdn, 4);
+    return k;
+  }
+  Client c;
+  Memory cq_memory, wq_memory;
+  uint32_t pd = 0, pdn = 0, uar = 0;
+  Command cq{cmd::create_cq};
+};
+
+// State in the command, state in the context.
+Command state_command(uint16_t opcode, uint32_t number, uint32_t from, uint32_t to) {
+  Command k(opcode);
+  k.set32(8, from << 28 | number);
+  k.set(32, prm::rqc::state, to);
+  return k;
+}
+
+void memory_holds_until_its_queue_goes() {
+  Rig r;
+  EQUAL(r.cq_memory.leave(r.c), -EBUSY);
+  EQUAL(end(r.c, r.cq.handle), 0);
+  EQUAL(r.cq_memory.leave(r.c), 0);
+  Command again = cq_command(r.cq_memory, r.uar);
+  EQUAL(again.make(r.c), -EREMOTEIO);
+  EQUAL(again.out[0], 0x05);
+}
+
+void memory_is_checked_as_a_region_is() {
+  Client c;
+  Memory m;
+  EQUAL(m.enter(c, 0), -EINVAL);
+  EQUAL(m.enter(c, ~uint64_t{0}), -EINVAL);
+  EQUAL(m.enter(c, 4096, 1u << 6), -EINVAL);
+  EQUAL(m.enter(c, 4096, IB_UVERBS_ACCESS_REMOTE_WRITE), -EINVAL);
+  EQUAL(m.enter(c), 0);
+  EQUAL(m.leave(c), 0);
+}
+
+void a_completion_queue_lies_within_its_memory() {
+  Rig r;
+  namespace k = prm::cq_cmd;
+  const auto refused = [&](Command command, uint8_t status) {
+    EQUAL(command.make(r.c), -EREMOTEIO);
+    EQUAL(command.out[0], status);
+  };
+  const Command good = cq_command(r.cq_memory, r.uar);
+  refused(Command(good).set64(k::umem_offset, 3073), 0x05);
+  refused(Command(good).set64(k::umem_offset, ~uint64_t{0} - 100), 0x05);
+  refused(Command(good).set64(16 + prm::cqc::dbr_addr, 4096 - 4), 0x05);
+  refused(Command(good).set(0, k::umem_id, 77), 0x05);
+  refused(Command(good).set(0, k::umem_valid, 0), 0x03);
+  refused(Command(good).set(16, prm::cqc::log_cq_size, 31), 0x03);
+  refused(Command(good).set(16, prm::cqc::cc, 1), 0x03);
+  refused(Command(good).set(16, prm::cqc::c_eqn, 9), 0x03);
+  refused(Command(good).set(16, prm::cqc::uar_page, 900), 0x03);
+  Memory read_only;
+  EQUAL(read_only.enter(r.c, 4096, 0), 0);
+  refused(cq_command(read_only, r.uar), 0x05);
+  EQUAL(Command(good).make(r.c), 0);
+}
+
+void another_open_cannot_name_the_memory() {
+  Rig r;
+  kilim::vhca::DeviceFile other(*r.c.hca);
+  EQUAL_FATAL(get_context(other), 0);
+  std::unique_ptr<kilim::vhca::DeviceFile> mine = std::move(r.c.file);
+  r.c.file = std::make_unique<kilim::vhca::DeviceFile>(*r.c.hca);
+  EQUAL_FATAL(get_context(*r.c.file), 0);
+  Command stolen = cq_command(r.cq_memory, r.uar);
+  EQUAL(stolen.make(r.c), -EREMOTEIO);
+  EQUAL(stolen.out[0], 0x05);
+  std::swap(r.c.file, mine);
+  EQUAL(cq_command(r.cq_memory, r.uar).make(r.c), 0);
+}
+
+void receive_queues_go_from_state_to_state() {
+  Rig r;
+  Command rq = r.rq_command();
+  EQUAL_FATAL(rq.make(r.c), 0);
+  EQUAL(end(r.c, r.cq.handle), -EREMOTEIO);  // it is used
+  EQUAL(state_command(cmd::modify_rq, rq.number(), 1, 1).change(r.c, rq.handle), -EREMOTEIO);
+  EQUAL(state_command(cmd::modify_rq, rq.number(), 0, 1).change(r.c, rq.handle), 0);
+  Command ask(cmd::query_rq, 16);
+  EQUAL(ask.set32(8, rq.number()).ask(r.c, rq.handle), 0);
+  EQUAL(ask.answer(32, prm::rqc::state), 1);
+  EQUAL(ask.answer(32, prm::rqc::vsd), 1);
+  EQUAL(state_command(cmd::modify_rq, rq.number(), 1, 2).change(r.c, rq.handle), -EREMOTEIO);
+  EQUAL(state_command(cmd::modify_rq, rq.number() + 1, 1, 0).change(r.c, rq.handle), -EINVAL);
+  EQUAL(state_command(cmd::modify_rq, rq.number(), 1, 0).change(r.c, rq.handle), 0);
+  EQUAL(end(r.c, rq.handle), 0);
+}
+
+void receive_queues_are_refused_what_is_not_there() {
+  Rig r;
+  const auto refused = [&](Command command, uint8_t status) {
+    EQUAL(command.make(r.c), -EREMOTEIO);
+    EQUAL(command.out[0], status);
+  };
+  constexpr std::size_t wq = 32 + prm::wq_context::at;
+  const Command good = r.rq_command();
+  refused(Command(good).set(32, prm::rqc::hairpin, 1), 0x03);
+  refused(Command(good).set(32, prm::rqc::mem_rq_type, 1), 0x03);
+  refused(Command(good).set(32, prm::rqc::delay_drop_en, 1), 0x03);
+  refused(Command(good).set(32, prm::rqc::counter_set_id, 9), 0x05);
+  refused(Command(good).set(32, prm::rqc::cqn, 1), 0x03);
+  refused(Command(good).set(wq, prm::wq_context::wq_type, 0), 0x03);
+  refused(Command(good).set(wq, prm::wq_context::log_wq_sz, 31), 0x05);
+  refused(Command(good).set(wq, prm::wq_context::pd, 0xffffff), 0x03);
+  refused(Command(good).set64(wq + prm::wq_context::wq_umem_offset, 4096 - 255), 0x05);
+}
+
+void send_queues_want_a_tis_and_start() {
+  Rig r;
+  Command domain(cmd::alloc_transport_domain, 16);
+  EQUAL_FATAL(domain.make(r.c), 0);
+  Command tis(cmd::create_tis, prm::tisc::command_bytes);
+  EQUAL_FATAL(tis.set(32, prm::tisc::transport_domain, domain.number()).make(r.c), 0);
+  Command sq(cmd::create_sq);
+  sq.set(32, prm::sqc::cqn, r.cq.number()).set(32, prm::sqc::tis_lst_sz, 1);
+  add_wq(sq, r.wq_memory, r.pdn, 6);
+  sq.set(32 + prm::wq_context::at, prm::wq_context::uar_page, r.uar);
+  EQUAL(Command(sq).make(r.c), -EREMOTEIO);  // no TIS
+  EQUAL_FATAL(sq.set(32, prm::sqc::tis_num_0, tis.number()).make(r.c), 0);
+  EQUAL(end(r.c, tis.handle), -EREMOTEIO);
+  EQUAL(end(r.c, domain.handle), -EREMOTEIO);
+  EQUAL(state_command(cmd::modify_sq, sq.number(), 0, 1).change(r.c, sq.handle), 0);
+  EQUAL(r.c.hca->qps.at(sq.number())->state, kilim::vhca::QpState::rts);
+  EQUAL(state_command(cmd::modify_sq, sq.number(), 0, 1).change(r.c, sq.handle), -EREMOTEIO);
+  // As DPDK recovers: it takes a queue that failed to be ready.
+  EQUAL(state_command(cmd::modify_sq, sq.number(), 1, 3).change(r.c, sq.handle), 0);
+  EQUAL(state_command(cmd::modify_sq, sq.number(), 1, 0).change(r.c, sq.handle), 0);
+  EQUAL(state_command(cmd::modify_sq, sq.number(), 0, 1).change(r.c, sq.handle), 0);
+  for (const uint32_t handle : {sq.handle, tis.handle, domain.handle}) EQUAL(end(r.c, handle), 0);
+}
+
+void a_tir_spreads_over_a_table_that_may_change() {
+  Rig r;
+  Memory more;
+  EQUAL_FATAL(more.enter(r.c), 0);
+  Command first = r.rq_command(), second = r.rq_command();
+  EQUAL_FATAL(first.make(r.c), 0);
+  EQUAL_FATAL(second.make(r.c), 0);
+  Command table(cmd::create_rqt, 272 + 8);
+  table.set(32, prm::rqtc::rqt_max_size, 2).set(32, prm::rqtc::rqt_actual_size, 2);
+  EQUAL(Command(table).set(32, prm::rqtc::rqt_actual_size, 400).make(r.c), -EREMOTEIO);
+  table.set32(272, first.number()).set32(276, second.number());
+  EQUAL_FATAL(table.make(r.c), 0);
+  namespace t = prm::tirc;
+  Command tir(cmd::create_tir);
+  tir.set(32, t::disp_type, t::indirect).set(32, t::indirect_table, table.number());
+  tir.set(32, t::rx_hash_fn, t::hash_toeplitz).set(32, t::outer_fields, 3);
+  EQUAL(Command(tir).set(32, t::rx_hash_symmetric, 1).make(r.c), -EREMOTEIO);
+  EQUAL(Command(tir).set(32, t::lro_enable_mask, 1).make(r.c), -EREMOTEIO);
+  EQUAL(Command(tir).set(32, t::transport_domain, 99).make(r.c), -EREMOTEIO);
+  EQUAL(Command(tir).set(32, t::outer_fields, 0).make(r.c), -EREMOTEIO);
+  EQUAL_FATAL(tir.make(r.c), 0);
+  EQUAL(end(r.c, table.handle), -EREMOTEIO);
+  Command swap(cmd::modify_rqt, 272 + 8);
+  swap.set32(8, table.number()).set64(16, prm::rqtc::mask_list);
+  swap.set(32, prm::rqtc::rqt_actual_size, 2);
+  swap.set32(272, second.number()).set32(276, second.number());
+  EQUAL(swap.change(r.c, table.handle), 0);
+  EQUAL(end(r.c, second.handle), -EREMOTEIO);
+  EQUAL(end(r.c, first.handle), 0);  // in no place any more
+  Command hash(cmd::modify_tir);
+  hash.set32(8, tir.number()).set64(16, t::mask_hash);
+  hash.set(32, t::rx_hash_fn, t::hash_toeplitz).set(32, t::outer_fields, 0xf);
+  hash.set(32, t::outer_l4_is_udp, 1);
+  EQUAL(hash.change(r.c, tir.handle), 0);
+  EQUAL(r.c.hca->tirs.at(tir.number())->spec.l4_protocol, 17);
+  EQUAL(hash.set64(16, t::mask_lro).change(r.c, tir.handle), -EREMOTEIO);
+  for (const uint32_t handle : {tir.handle, table.handle, second.handle})
+    EQUAL(end(r.c, handle), 0);
+}
+
+void counters_are_of_the_queues_that_name_them() {
+  Rig r;
+  Command counter(cmd::alloc_q_counter, 16);
+  EQUAL_FATAL(counter.make(r.c), 0);
+  Command rq = r.rq_command();
+  EQUAL_FATAL(rq.set(32, prm::rqc::counter_set_id, counter.number()).make(r.c), 0);
+  EQUAL(end(r.c, counter.handle), -EREMOTEIO);
+  r.c.hca->rqs.at(rq.number())->counter->out_of_buffer = 5;
+  Command ask(cmd::query_q_counter, prm::q_counter::command_bytes);
+  ask.set(0, prm::q_counter::counter_set_id, counter.number());
+  EQUAL(ask.set(0, prm::q_counter::clear, 1).ask(r.c, counter.handle), 0);
+  EQUAL(ask.out[prm::q_counter::out_of_buffer + 3], 5);
+  EQUAL(ask.ask(r.c, counter.handle), 0);
+  EQUAL(ask.out[prm::q_counter::out_of_buffer + 3], 0);
+  EQUAL(end(r.c, rq.handle), 0);
+  EQUAL(end(r.c, counter.handle), 0);
+}
+
+void events_come_to_who_has_subscribed() {
+  Rig r;
+  Ioctl file(MLX5_IB_OBJECT_DEVX_ASYNC_EVENT_FD, MLX5_IB_METHOD_DEVX_ASYNC_EVENT_FD_ALLOC);
+  const uint32_t bare = MLX5_IB_UAPI_DEVX_CR_EV_CH_FLAGS_OMIT_DATA;
+  EQUAL_FATAL(file.handle(MLX5_IB_ATTR_DEVX_ASYNC_EVENT_FD_ALLOC_HANDLE)
+                  .in(MLX5_IB_ATTR_DEVX_ASYNC_EVENT_FD_ALLOC_FLAGS, bare)
+                  .run(*r.c.file),
+              0);
+  const int fd = static_cast<int>(file.attr(0).data);
+  ::fcntl(fd, F_SETFL, O_NONBLOCK);
+  const uint16_t completion = 0;
+  const uint64_t cookie = 0x1234567890;
+  const auto subscribe = [&](uint64_t to) {
+    return Ioctl(MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_SUBSCRIBE_EVENT)
+        .raw(MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_FD_HANDLE, 0, to)
+        .handle(MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_OBJ_HANDLE, r.cq.handle)
+        .in(MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_TYPE_NUM_LIST, completion)
+        .in(MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_COOKIE, cookie)
+        .run(*r.c.file);
+  };
+  uint64_t got = 0;
+  EQUAL(subscribe(0), -EBADF);
+  raise_completion(*r.c.hca, r.cq.number());  // to nobody
+  EQUAL(::read(fd, &got, sizeof got), -1);
+  EQUAL_FATAL(subscribe(static_cast<uint64_t>(fd)), 0);
+  raise_completion(*r.c.hca, r.cq.number());
+  EQUAL(::read(fd, &got, sizeof got), 8);
+  EQUAL(got, cookie);
+  EQUAL(end(r.c, r.cq.handle), 0);
+  ::close(fd);
+}
+
+void an_open_takes_everything_with_it() {
+  Rig r;
+  Command rq = r.rq_command();
+  EQUAL_FATAL(rq.make(r.c), 0);
+  Command tir(cmd::create_tir);
+  tir.set(32, prm::tirc::disp_type, prm::tirc::direct);
+  EQUAL_FATAL(tir.set(32, prm::tirc::inline_rqn, rq.number()).make(r.c), 0);
+  EQUAL(end(r.c, rq.handle), -EREMOTEIO);
+  r.c.file.reset();
+  EQUAL(r.c.hca->cqs.count() + r.c.hca->rqs.count() + r.c.hca->tirs.count(), 0);
+  EQUAL(r.c.hca->rqts.count() + r.c.hca->pds.count(), 0);
+}
+
+constexpr Case cases[] = {
+    {"memory holds until its queue goes", memory_holds_until_its_queue_goes},
+    {"memory is checked as a region is", memory_is_checked_as_a_region_is},
+    {"a completion queue lies within its memory", a_completion_queue_lies_within_its_memory},
+    {"another open cannot name the memory", another_open_cannot_name_the_memory},
+    {"receive queues go from state to state", receive_queues_go_from_state_to_state},
+    {"receive queues are refused what is not there", receive_queues_are_refused_what_is_not_there},
+    {"send queues want a TIS and start", send_queues_want_a_tis_and_start},
+    {"a TIR spreads over a table that may change", a_tir_spreads_over_a_table_that_may_change},
+    {"counters are of the queues that name them", counters_are_of_the_queues_that_name_them},
+    {"events come to who has subscribed", events_come_to_who_has_subscribed},
+    {"an open takes everything with it", an_open_takes_everything_with_it},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("uverbs: queues by command", cases)
