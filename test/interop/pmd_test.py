@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Debian's dpdk-testpmd with its mlx5 driver, unmodified, on virtual devices. Usage: pmd_test.py
+KILIM_VHCA. By default 10^5 packets and five restarts; KILIM_CHECK=long: 10^7 and a hundred."""
+
+import re
+import shutil
+import struct
+import tempfile
+import unittest
+
+import pair
+import testpmd as pmd
+
+# Ways of the driver to a device, by what they need of it: verbs, verbs with rules by match buffers,
+# firmware commands beside verbs' queues, and for the queues too, which is what a card's user gets.
+PATHS = {"A": ("no-devx", ",dv_flow_en=0"), "B": ("no-devx", ""), "C": ("cx6dx", ",dv_flow_en=0"),
+         "D": ("cx6dx", "")}
+MPRQ = ",mprq_en=1,rxqs_min_mprq=1"
+RETRY = ("set fwd io retry", "set burst tx delay 10 retry 100000")
+SEEDED = ["--mac", "02:4b:4c:00:00:01"]
+
+
+class Pmd(unittest.TestCase):
+    def setUp(self):
+        pair.need("dpdk-testpmd", "dpdk")
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def session(self, path, wires, words=(), more="", options=()):
+        profile, devargs = PATHS[path]
+        session = pmd.Session(pair.LAUNCHER, wires, [*SEEDED, "--profile", profile, *options],
+                              devargs + more, words)
+        self.addCleanup(session.end)
+        return session
+
+    def dgram(self, path, words=(), more="", options=()):
+        neighbour = pmd.Neighbour(tempfile.mkdtemp(dir=self.folder))
+        self.addCleanup(neighbour.socket.close)
+        return self.session(path, [neighbour.wire], words, more, options), neighbour
+
+    def forward(self, path, frames, words=(), more="", rounds=1):
+        """Frames of a recording come back in another, the same bytes in the same order."""
+        sent, got = self.folder + "/in.pcap", self.folder + "/out.pcap"
+        pmd.write(sent, frames * rounds)
+        session = self.session(path, ["pcap:%s:%s" % (sent, got)], words, more)
+        session.commands(*RETRY, "start")
+        session.until("TX-packets", len(frames) * rounds, patience=60 * rounds)
+        session.command("stop")
+        self.assertEqual(session.end(), 0)
+        back = pmd.read(got)
+        self.assertEqual(len(back), len(frames) * rounds)
+        for i in range(rounds):
+            self.assertEqual(back[i * len(frames):(i + 1) * len(frames)], frames)
+
+    def test_paths(self):
+        """on each way every frame of 60 to 1,518 bytes is forwarded, byte for byte"""
+        frames = [pmd.udp(i, 60 + i * 11 % 1459) for i in range(20000)]
+        for path in PATHS:
+            with self.subTest(path=path):
+                self.forward(path, frames, rounds=100 if pair.LONG else 1)
+
+    def test_queue_forms(self):
+        """so they are by each form of receive and transmit queues"""
+        frames = [pmd.udp(i, 60 + i * 11 % 1459) for i in range(2500)]
+        forms = [("D", ",rx_vec_en=0"), ("D", ",rxq_cqe_comp_en=0"), ("D", MPRQ),
+                 ("D", MPRQ + ",mprq_max_memcpy_len=0"), ("B", MPRQ), ("D", ",txq_mpw_en=0"),
+                 ("D", ",txqs_min_inline=0,txq_inline_max=1024"), ("C", ",rx_vec_en=0")]
+        if not pair.LONG:
+            forms = forms[:7]
+        for path, more in forms:
+            with self.subTest(path=path, devargs=more):
+                self.forward(path, frames, more=more)
+
+    def test_jumbo(self):
+        """frames of up to 9,000 bytes come in several buffers and leave by as many"""
+        frames = [pmd.udp(i, 60 + i * 37 % 8955) for i in range(1000)]
+        words = ["--max-pkt-len=9018", "--rx-offloads=0x2000", "--tx-offloads=0x8000"]
+        for path in ("A", "D"):
+            with self.subTest(path=path):
+                self.forward(path, frames, words)
+
+    def test_cable(self):
+        """a cable between two devices of the process carries them"""
+        frames = [pmd.udp(i, 60 + i * 11 % 1459) for i in range(2000)]
+        sent, got = self.folder + "/in.pcap", self.folder + "/out.pcap"
+        pmd.write(sent, frames)
+        # A neighbour does not wait for receive requests: there are as many as frames.
+        session = self.session("D", ["pcap:" + sent, "cable:pmd", "cable:pmd", "pcap::" + got],
+                               ["--rxd=2048", "--total-num-mbufs=32768"])
+        session.commands(*RETRY, "start")
+        session.until("TX-packets", len(frames), port=3)
+        session.command("stop")
+        self.assertEqual(session.end(), 0)
+        self.assertEqual(pmd.read(got), frames)
+
+    def test_hash(self):
+        """four queues get what an own Toeplitz says, and packets carry the hash"""
+        for path in ("A", "D"):
+            with self.subTest(path=path):
+                session, neighbour = self.dgram(path, ["--rxq=4", "--txq=4", "--rss-udp"])
+                said = session.command("show port 0 rss-hash key")
+                key = bytes.fromhex(re.search(r"RSS key:\s*([0-9A-Fa-f]{80})", said)[1])
+                session.commands("set fwd rxonly", "set verbose 1", "start")
+                frames = [pmd.udp(i, 64, ports=(1024 + i * i % 60000, 7)) for i in range(200)]
+                neighbour.exchange(frames, 0)
+                session.until("RX-packets", len(frames))
+                found = re.findall(r"RSS hash=0x([0-9a-f]+) - RSS queue=0x([0-9a-f]+)",
+                                   session.text())
+                wanted = []
+                for frame in frames:
+                    value = pmd.toeplitz(key, frame[26:38])
+                    wanted.append((value, value % 4))
+                self.assertEqual(sorted((int(h, 16), int(q, 16)) for h, q in found),
+                                 sorted(wanted))
+                self.assertEqual(len({queue for _, queue in wanted}), 4)
+                session.end()
+
+    def test_filters(self):
+        """promiscuous or not, and addresses that are added, decide what is received"""
+        session, neighbour = self.dgram("D")
+        session.commands(*RETRY, "set promisc 0 off", "start")
+        other = b"\x02\x4b\x4c\0\0\x77"
+        ours = [pmd.udp(i, 100) for i in range(20)]
+        theirs = [pmd.udp(100 + i, 100, dst=other) for i in range(20)]
+        self.assertEqual(neighbour.exchange(ours + theirs, len(ours)), ours)
+        session.command("mac_addr add 0 02:4b:4c:00:00:77")
+        self.assertEqual(neighbour.exchange(ours + theirs), ours + theirs)
+        session.command("mac_addr remove 0 02:4b:4c:00:00:77")
+        self.assertEqual(neighbour.exchange(theirs + ours, len(ours)), ours)
+        session.command("set promisc 0 on")
+        self.assertEqual(neighbour.exchange(ours + theirs), ours + theirs)
+
+    def test_flows(self):
+        """rules of rte_flow choose a queue, drop, mark, count and spread"""
+        for path in ("A", "B", "D"):
+            with self.subTest(path=path):
+                session, neighbour = self.dgram(path, ["--rxq=4", "--txq=4"])
+                match = "flow create 0 ingress pattern eth / ipv4 / udp dst is %d / end actions %s / end"
+                said = session.commands(
+                    match % (1000, "queue index 2"), match % (1001, "drop"),
+                    match % (1002, "mark id 42 / queue index 3"),
+                    match % (1003, "rss types ipv4-udp end queues 0 1 end"))
+                for line in said:
+                    self.assertIn("created", line)
+                session.commands("set fwd rxonly", "set verbose 1", "start")
+                frames = [pmd.udp(i, 80, ports=(5000 + i, 1000 + i % 4)) for i in range(80)]
+                neighbour.exchange(frames, 0)
+                session.until("RX-packets", 60)
+                queues = {0: set(), 1: set(), 2: set(), 3: set()}
+                text = session.text()
+                marks = re.findall(r"FDIR matched ID=0x([0-9a-f]+)", text)
+                self.assertEqual([int(mark, 16) for mark in marks], [42] * 20)
+                for queue in re.findall(r"Receive queue=0x([0-9a-f]+)", text):
+                    queues[int(queue, 16)].add(len(queues[int(queue, 16)]))
+                self.assertEqual(len(queues[2]), 20)
+                self.assertEqual(len(queues[3]), 20)
+                self.assertEqual(len(queues[0]) + len(queues[1]), 20)
+                session.commands("stop", "flow flush 0")
+                session.end()
+
+    def test_tags(self):
+        """tags are stripped on the way in, and put in on the way out"""
+        session, neighbour = self.dgram("D", ["--tx-offloads=0x1"])
+        session.commands(*RETRY, "vlan set strip on 0", "start")
+        tagged = [pmd.udp(i, 100, vlan=7) for i in range(20)]
+        plain = [frame[:12] + frame[16:] for frame in tagged]
+        self.assertEqual(neighbour.exchange(tagged), plain)
+        session.commands("stop", "port stop 0", "vlan set strip off 0", "tx_vlan set 0 9",
+                         "port start 0", "set fwd mac retry", "start")
+        # This mode of testpmd, which asks for tags, changes the Ethernet addresses.
+        with_tag = [struct.pack("!HH", 0x8100, 9) + f[12:] for f in plain]
+        self.assertEqual([f[12:] for f in neighbour.exchange(plain)], with_tag)
+
+    def test_checksums(self):
+        """sums are judged on the way in and computed on the way out"""
+        for path in ("A", "D"):
+            with self.subTest(path=path):
+                session, neighbour = self.dgram(path, ["--tx-offloads=0x6", "--rx-offloads=0xe"])
+                session.commands("port stop 0", "csum set ip hw 0", "csum set udp hw 0",
+                                 "port start 0", "set fwd csum", "start")
+                good = [pmd.udp(i, 90 + i) for i in range(20)]
+                got = neighbour.exchange(good)
+                # This mode of testpmd changes the Ethernet addresses.
+                self.assertEqual([frame[12:] for frame in got], [frame[12:] for frame in good])
+                bad = [f[:24] + bytes([f[24] ^ 1]) + f[25:] for f in good]
+                session.commands("stop", "set fwd rxonly", "set verbose 1", "start")
+                neighbour.exchange(good + bad, 0)
+                session.until("RX-packets", 60)
+                # This driver tells good sums, and of others that they are unknown.
+                said = session.text()
+                self.assertEqual(said.count("RX_IP_CKSUM_GOOD"), 20)
+                self.assertEqual(said.count("RX_IP_CKSUM_UNKNOWN"), 20)
+                self.assertEqual(said.count("RX_L4_CKSUM_GOOD"), 40)
+                session.end()
+
+    def test_restarts(self):
+        """a port that is stopped and started goes on, with the MTU that it was given"""
+        session, neighbour = self.dgram("D")
+        session.commands(*RETRY, "start")
+        frames = [pmd.udp(i, 200) for i in range(50)]
+        for i in range(100 if pair.LONG else 5):
+            self.assertEqual(neighbour.exchange(frames), frames)
+            session.commands("stop", "port stop 0", "port config mtu 0 %d" % (1400 + i),
+                             "port start 0", "start")
+        self.assertEqual(neighbour.exchange(frames), frames)
+        self.assertIn("MTU: %d" % (1400 + i), session.command("show port info 0"))
+
+
+if __name__ == "__main__":
+    pair.main()
