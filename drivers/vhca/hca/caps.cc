@@ -87,6 +87,7 @@ void queues(const Profile& p, CapGroup g) {
   constexpr uint32_t log_segment = 4, log_basic_block = 6, log_domains = 20;
   constexpr uint32_t stamps_a_ms = 1'000'000;  // completions are stamped in nanoseconds
   prm::cap_set(g, cap::device_frequency_khz, stamps_a_ms);
+  prm::cap_set(g, cap::log_max_rmp, log2_of(p.max_srq));
   if (!p.raw_packet) return;
   const struct {
     prm::CapField field;

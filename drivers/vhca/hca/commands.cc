@@ -170,6 +170,10 @@ constexpr Command rows[] = {
     {prm::cmd::qp_rst2init, step_in, 16, step_qp},
     {prm::cmd::qp_init2rtr, step_in, 16, step_qp},
     {prm::cmd::qp_rtr2rts, step_in, 16, step_qp},
+    {prm::cmd::create_rmp, queue_in, 16, nullptr, make_rmp},
+    {prm::cmd::destroy_rmp, 16, 16, end_rmp},
+    {prm::cmd::create_dct, prm::dctc::command_bytes, 16, nullptr, make_dct},
+    {prm::cmd::destroy_dct, 16, 16, end_dct},
     {prm::cmd::qp_2err, 16, 16, end_qp},
     {prm::cmd::qp_2rst, 16, 16, end_qp},
     {prm::cmd::create_psv, sizeof(prm::CreatePsvIn), sizeof(prm::CreatePsvOut), create_psv},
@@ -211,6 +215,7 @@ constexpr Command rows[] = {
     {prm::cmd::dealloc_q_counter, 16, 16, end_counter},
     {prm::cmd::query_q_counter, prm::q_counter::command_bytes, prm::q_counter::answer_bytes,
      query_counter},
+    {prm::cmd::query_lag, 16, 16, nop},  // its state, 0: no port is bonded with another
     {prm::cmd::nop, 8, 8, nop},
 };
 

@@ -73,6 +73,7 @@ enum class Refusal : uint32_t {
   no_such_domain = 0x56a025,
   no_such_counter = 0x56a026,
   dek_parameter = 0x56a040,
+  rmp_context = 0x56a041,
 };
 
 struct Answer {
@@ -135,6 +136,11 @@ Answer query_counter(Hca&, In, Out);
 Answer make_qp(Hca&, const Client&, In, Out);
 Answer destroy_made_qp(Hca&, In, Out);
 Answer step_qp(Hca&, In, Out);
+// devx_rmp.cc, devx_dct.cc.
+Answer make_rmp(Hca&, const Client&, In, Out);
+Answer end_rmp(Hca&, In, Out);
+Answer make_dct(Hca&, const Client&, In, Out);
+Answer end_dct(Hca&, In, Out);
 
 // qp_commands.cc.
 Answer end_qp(Hca&, In, Out);

@@ -19,10 +19,12 @@ namespace {
 
 constexpr uint32_t wqebb_shift = 6, least_rq_shift = 4;
 
-// Services of queue pairs that commands make; XRC and DC come by verbs.
+// Services of queue pairs that commands make; those of XRC come by verbs.
 std::optional<QpType> service_of(In context) {
   constexpr QpType types[] = {QpType::rc, QpType::uc, QpType::ud};
+  constexpr uint32_t initiator = 5;
   const uint32_t st = prm::cap_get(context, prm::qpc::st);
+  if (st == initiator) return QpType::dci;
   if (st >= std::size(types)) return std::nullopt;
   return types[st];
 }
@@ -39,10 +41,10 @@ struct QpSizes {
     return (uint64_t{rq_wqes} << rq_shift) + (uint64_t{sq_wqebbs} << wqebb_shift);
   }
 };
-QpSizes sizes_of(In context) {
+QpSizes sizes_of(In context, QpType type) {
   namespace q = prm::qpc;
   QpSizes s;
-  if (prm::cap_get(context, q::rq_type) == q::own_rq) {
+  if (prm::cap_get(context, q::rq_type) == q::own_rq && type != QpType::dci) {
     s.rq_wqes = 1u << prm::cap_get(context, q::log_rq_size);
     s.rq_shift = least_rq_shift + prm::cap_get(context, q::log_rq_stride);
   }
@@ -141,17 +143,21 @@ void to_init(In context, QpType type, QpAttr& a, uint32_t& mask) {
   a.access = access_of(context);
   a.qkey = prm::cap_get(context, prm::qpc::q_key);
   mask |= qp_mask::port | qp_mask::pkey_index |
-          (type == QpType::ud ? qp_mask::qkey : qp_mask::access);
+          (type == QpType::ud    ? qp_mask::qkey
+           : type == QpType::dci ? 0
+                                 : qp_mask::access);
 }
 
 void to_rtr(const Hca& h, In context, uint32_t optional, QpType type, QpAttr& a, uint32_t& mask) {
   namespace q = prm::qpc;
   if (type == QpType::ud) return;
-  a.path = address_of(h, path_in(context));
   a.path_mtu = static_cast<uint8_t>(prm::cap_get(context, q::mtu));
+  mask |= qp_mask::path_mtu;
+  if (type == QpType::dci) return;  // each request has a way of its own
+  a.path = address_of(h, path_in(context));
   a.dest_qpn = Qpn{prm::cap_get(context, q::remote_qpn)};
   a.rq_psn = prm::cap_get(context, q::next_rcv_psn);
-  mask |= qp_mask::path | qp_mask::path_mtu | qp_mask::dest_qpn | qp_mask::rq_psn;
+  mask |= qp_mask::path | qp_mask::dest_qpn | qp_mask::rq_psn;
   constexpr uint32_t rights = prm::qp_optional::rre | prm::qp_optional::rae | prm::qp_optional::rwe;
   if ((optional & rights) == rights) {
     a.access = access_of(context);
@@ -167,7 +173,7 @@ void to_rts(In context, QpType type, QpAttr& a, uint32_t& mask) {
   namespace q = prm::qpc;
   a.sq_psn = prm::cap_get(context, q::next_send_psn);
   mask |= qp_mask::sq_psn;
-  if (type != QpType::rc) return;
+  if (type != QpType::rc && type != QpType::dci) return;
   a.timeout = static_cast<uint8_t>(prm::cap_get(path_in(context), prm::ads::ack_timeout));
   a.retry_cnt = static_cast<uint8_t>(prm::cap_get(context, q::retry_count));
   a.rnr_retry = static_cast<uint8_t>(prm::cap_get(context, q::rnr_retry));
@@ -180,9 +186,9 @@ void to_rts(In context, QpType type, QpAttr& a, uint32_t& mask) {
 Answer make_qp(Hca& h, const Client& client, In in, Out out) {
   const In context = context_in(in);
   const auto type = service_of(context);
-  if (!type) return {Status::bad_param, Refusal::qp_service};
+  if (!type || (*type == QpType::dci && !h.config.profile.dynamic)) return {Status::bad_param, Refusal::qp_service};
   const uint32_t rq_type = prm::cap_get(context, prm::qpc::rq_type);
-  const QpSizes sizes = sizes_of(context);
+  const QpSizes sizes = sizes_of(context, *type);
   const bool known = rq_type == prm::qpc::own_rq || rq_type == prm::qpc::shared_rq ||
                      rq_type == prm::qpc::no_rq;
   if (!known || prm::cap_get(in, prm::create_qp_in::extension) != 0 || sizes.bytes() == 0)

@@ -53,6 +53,8 @@ constexpr DevxKind kinds[] = {
     {prm::cmd::create_mkey, prm::cmd::destroy_mkey},
     {prm::cmd::create_cq, prm::cmd::destroy_cq},
     {prm::cmd::create_qp, prm::cmd::destroy_qp},
+    {prm::cmd::create_rmp, prm::cmd::destroy_rmp},
+    {prm::cmd::create_dct, prm::cmd::destroy_dct},
     {prm::cmd::create_psv, prm::cmd::destroy_psv},
     {prm::cmd::alloc_q_counter, prm::cmd::dealloc_q_counter},
     {prm::cmd::alloc_pd, prm::cmd::dealloc_pd},
@@ -186,6 +188,34 @@ uint32_t number_made(const Command& c) {
   return word_at(c.out, c.opcode() == prm::cmd::create_psv ? psv : usual);
 }
 
+// Linux drivers/infiniband/hw/mlx5/devx.c, devx_set_umem_valid(): whatever a client says, its rings
+// and records lie in umems. UCX 1.13 leaves the bits to the kernel.
+void name_umems(Command& c) {
+  namespace wq = prm::wq_context;
+  const auto set = [&c](std::size_t at, prm::CapField field) {
+    if (at + (field.bit + 31u) / 32 * 4 <= c.in.size())
+      prm::cap_set(std::span(c.in).subspan(at), field, 1);
+  };
+  switch (c.opcode()) {
+    case prm::cmd::create_cq:
+      set(0, prm::cq_cmd::umem_valid);
+      set(prm::cq_cmd::context, prm::cqc::dbr_umem_valid);
+      break;
+    case prm::cmd::create_qp:
+      set(0, prm::create_qp_in::wq_umem_valid);
+      set(prm::qp_cmd::in_context, prm::qpc::dbr_umem_valid);
+      break;
+    case prm::cmd::create_sq:
+    case prm::cmd::create_rq:
+    case prm::cmd::create_rmp:
+      set(prm::queue_cmd::context + wq::at, wq::wq_umem_valid);
+      set(prm::queue_cmd::context + wq::at, wq::dbr_umem_valid);
+      break;
+    default:
+      break;
+  }
+}
+
 int create(Context& context, Bundle& b) {
   Command c;
   int err = fetch(context, b, MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN,
@@ -195,6 +225,7 @@ int create(Context& context, Bundle& b) {
   // What this firmware does not know it refuses without making anything.
   // mlx5_ib could not destroy more than one by a handle.
   if (c.opcode() == prm::cmd::create_psv && word_at(c.in, 8) >> 28 != 1) return -EINVAL;
+  name_umems(c);
   auto made = std::make_unique<DevxObject>();
   DevxObject& object = *made;
   err = run(context, c, static_cast<Object*>(&object));

@@ -93,6 +93,7 @@ inline constexpr uint16_t alloc_pd = 0x800;
 inline constexpr uint16_t dealloc_pd = 0x801;
 inline constexpr uint16_t nop = 0x80d;
 inline constexpr uint16_t create_general_object = 0xa00;
+inline constexpr uint16_t query_lag = 0x842;
 inline constexpr uint16_t query_general_object = 0xa02;
 inline constexpr uint16_t destroy_general_object = 0xa03;
 

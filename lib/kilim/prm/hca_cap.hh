@@ -73,6 +73,7 @@ inline constexpr CapField log_max_rq{0x363, 5};
 inline constexpr CapField log_max_sq{0x36b, 5};
 inline constexpr CapField log_max_tir{0x373, 5};
 inline constexpr CapField log_max_tis{0x37b, 5};
+inline constexpr CapField log_max_rmp{0x383, 5};
 inline constexpr CapField log_max_rqt{0x38b, 5};
 inline constexpr CapField log_max_rqt_size{0x393, 5};
 inline constexpr CapField log_max_tis_per_sq{0x39b, 5};

@@ -22,7 +22,7 @@ inline constexpr CapField wq_umem_valid{0x860, 1};
 }  // namespace create_qp_in
 
 namespace qpc {
-inline constexpr CapField st{0x08, 8};  // service: 0 RC, 1 UC, 2 UD
+inline constexpr CapField st{0x08, 8};  // service: 0 RC, 1 UC, 2 UD, 5 DC initiator
 inline constexpr CapField pd{0x28, 24};
 inline constexpr CapField mtu{0x40, 3};
 inline constexpr CapField log_msg_max{0x43, 5};
@@ -80,7 +80,30 @@ inline constexpr CapField vhca_port_num{0x128, 8};
 inline constexpr std::size_t rmac = 38;  // 6 bytes
 }  // namespace ads
 
+// "RMP Context": the work queue's lies where an RQ's does (wq_context::at).
+namespace rmpc {
+inline constexpr CapField state{0x08, 4};
+}  // namespace rmpc
+
+// "DCT Context" (Linux include/linux/mlx5/mlx5_ifc.h, mlx5_ifc_dctc_bits).
+namespace dctc {
+inline constexpr std::size_t at = 16, bytes = 64, command_bytes = 80;
+inline constexpr CapField user_index{0x28, 24};
+inline constexpr CapField cqn{0x48, 24};
+inline constexpr CapField rre{0x6c, 1}, rwe{0x6d, 1}, rae{0x6e, 1};
+inline constexpr CapField cs_res{0x88, 8};
+inline constexpr CapField min_rnr_nak{0x93, 5};
+inline constexpr CapField srqn_xrqn{0xa8, 24};
+inline constexpr CapField pd{0xc8, 24};
+inline constexpr CapField tclass{0xe0, 8}, flow_label{0xec, 20};
+inline constexpr std::size_t dc_access_key = 32;  // 64 bits
+inline constexpr CapField mtu{0x145, 3}, port{0x148, 8}, pkey_index{0x150, 16};
+inline constexpr CapField my_addr_index{0x168, 8}, hop_limit{0x178, 8};
+}  // namespace dctc
+
 namespace cmd {
+inline constexpr uint16_t create_dct = 0x710, destroy_dct = 0x711, drain_dct = 0x712;
+inline constexpr uint16_t create_rmp = 0x90c, destroy_rmp = 0x90e;
 inline constexpr uint16_t destroy_qp = 0x501, qp_rst2init = 0x502,
                           qp_init2rtr = 0x503, qp_rtr2rts = 0x504;
 }  // namespace cmd
