@@ -20,8 +20,7 @@ int open_target(Hca& h, Qpn qpn, In context) {
   a.access = (prm::cap_get(context, d::rre) != 0 ? access::remote_read : 0) |
              (prm::cap_get(context, d::rwe) != 0 ? access::remote_write : 0) |
              (prm::cap_get(context, d::rae) != 0 ? access::remote_atomic : 0);
-  const uint32_t to_init =
-      qp_mask::state | qp_mask::port | qp_mask::pkey_index | qp_mask::access;
+  const uint32_t to_init = qp_mask::state | qp_mask::port | qp_mask::pkey_index | qp_mask::access;
   if (int rc = modify_qp(h, qpn, a, to_init); rc != 0) return rc;
   a.state = QpState::rtr;
   a.path.port = a.port;
@@ -66,8 +65,7 @@ Answer make_dct(Hca& h, const Client& client, In in, Out out) {
 
 Answer end_dct(Hca& h, In in, Out) {
   const Qp* qp = h.qps.at(number_in(in));
-  if (qp == nullptr || qp->type != QpType::dct)
-    return {Status::bad_resource, Refusal::no_such_qp};
+  if (qp == nullptr || qp->type != QpType::dct) return {Status::bad_resource, Refusal::no_such_qp};
   if (destroy_qp(h, qp->qpn) != 0) return {Status::bad_res_state, Refusal::object_in_use};
   return {};
 }

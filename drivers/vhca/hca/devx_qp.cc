@@ -186,11 +186,13 @@ void to_rts(In context, QpType type, QpAttr& a, uint32_t& mask) {
 Answer make_qp(Hca& h, const Client& client, In in, Out out) {
   const In context = context_in(in);
   const auto type = service_of(context);
-  if (!type || (*type == QpType::dci && !h.config.profile.dynamic)) return {Status::bad_param, Refusal::qp_service};
+  if (!type || (*type == QpType::dci && !h.config.profile.dynamic))
+    return {Status::bad_param, Refusal::qp_service};
   const uint32_t rq_type = prm::cap_get(context, prm::qpc::rq_type);
   const QpSizes sizes = sizes_of(context, *type);
-  const bool known = rq_type == prm::qpc::own_rq || rq_type == prm::qpc::shared_rq ||
-                     rq_type == prm::qpc::no_rq;
+  const bool shares =
+      rq_type == prm::qpc::shared_rq && prm::cap_get(context, prm::qpc::srqn_rmpn_xrqn) != 0;
+  const bool known = rq_type == prm::qpc::own_rq || shares || rq_type == prm::qpc::no_rq;
   if (!known || prm::cap_get(in, prm::create_qp_in::extension) != 0 || sizes.bytes() == 0)
     return {Status::bad_param, Refusal::qp_parameter};
   QpSpec spec = spec_of(h, context, *type, sizes);

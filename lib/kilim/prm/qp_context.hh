@@ -104,8 +104,8 @@ inline constexpr CapField my_addr_index{0x168, 8}, hop_limit{0x178, 8};
 namespace cmd {
 inline constexpr uint16_t create_dct = 0x710, destroy_dct = 0x711, drain_dct = 0x712;
 inline constexpr uint16_t create_rmp = 0x90c, destroy_rmp = 0x90e;
-inline constexpr uint16_t destroy_qp = 0x501, qp_rst2init = 0x502,
-                          qp_init2rtr = 0x503, qp_rtr2rts = 0x504;
+inline constexpr uint16_t destroy_qp = 0x501, qp_rst2init = 0x502, qp_init2rtr = 0x503,
+                          qp_rtr2rts = 0x504;
 }  // namespace cmd
 
 }  // namespace kilim::prm

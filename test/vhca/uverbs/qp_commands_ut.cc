@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Queue pairs, RMPs, DCTs and encryption keys by firmware commands: made, brought up, asked, ended;
+// refused where a length, a number, a place or an owner lies.
+#include <array>
+#include <cerrno>
+#include <vector>
+
+#include <rdma/mlx5_user_ioctl_verbs.h>
+
+#include "kilim/prm/cmd.hh"
+#include "kilim/prm/crypto_seg.hh"
+#include "kilim/prm/qp_context.hh"
+#include "kilim/prm/queue_cmd.hh"
+#include "request_fixture.hh"
+#include "ut.hh"
+
+namespace {
+
+using namespace kilim::test;
+using kilim::be32;
+using kilim::be64;
+namespace prm = kilim::prm;
+namespace cmd = kilim::prm::cmd;
+namespace q = kilim::prm::qpc;
+
+// A command in the client's memory, field by field.
+struct Command {
+  explicit Command(uint16_t opcode, std::size_t bytes = prm::queue_cmd::bytes) : in(bytes) {
+    in[0] = static_cast<uint8_t>(opcode >> 8);
+    in[1] = static_cast<uint8_t>(opcode);
+  }
+  Command& set(std::size_t at, prm::CapField f, uint32_t value) {
+    prm::cap_set(std::as_writable_bytes(std::span(in)).subspan(at), f, value);
+    return *this;
+  }
+  Command& set64(std::size_t at, uint64_t value) {
+    const be64 v{value};
+    std::memcpy(in.data() + at, &v, sizeof v);
+    return *this;
+  }
+  Command& number(uint32_t value) {
+    const be32 v{value};
+    std::memcpy(in.data() + 8, &v, sizeof v);
+    return *this;
+  }
+  [[nodiscard]] uint32_t made() const {
+    be32 v;
+    std::memcpy(&v, out.data() + 8, sizeof v);
+    return v.host() & 0xffffff;
+  }
+  int make(Client& c) {
+    Ioctl io(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_CREATE);
+    const int err = finish(c, io.handle(MLX5_IB_ATTR_DEVX_OBJ_CREATE_HANDLE),
+                           MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN);
+    handle = static_cast<uint32_t>(io.attr(0).data);
+    return err;
+  }
+  int change(Client& c, uint32_t of) {
+    Ioctl io(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_MODIFY);
+    return finish(c, io.handle(MLX5_IB_ATTR_DEVX_OBJ_MODIFY_HANDLE, of),
+                  MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_IN);
+  }
+  int ask(Client& c, uint32_t of) {
+    Ioctl io(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_QUERY);
+    return finish(c, io.handle(MLX5_IB_ATTR_DEVX_OBJ_QUERY_HANDLE, of),
+                  MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_IN);
+  }
+  std::vector<uint8_t> in;
+  std::vector<uint8_t> out = std::vector<uint8_t>(512);
+  uint32_t handle = 0;
+
+ private:
+  int finish(Client& c, Ioctl& io, uint16_t id) {
+    return io.raw(id, static_cast<uint16_t>(in.size()), reinterpret_cast<uintptr_t>(in.data()))
+        .raw(static_cast<uint16_t>(id + 1), static_cast<uint16_t>(out.size()),
+             reinterpret_cast<uintptr_t>(out.data()))
+        .run(*c.file);
+  }
+};
+
+int end(Client& c, uint32_t handle) {
+  return c.destroy(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_DESTROY,
+                   MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE, handle);
+}
+
+struct Memory {
+  static constexpr uint64_t record = 4096 - 64;
+  alignas(4096) std::array<std::byte, 4096> bytes{};
+  uint32_t handle = 0, number = 0;
+
+  int enter(Client& c) {
+    Ioctl io(MLX5_IB_OBJECT_DEVX_UMEM, MLX5_IB_METHOD_DEVX_UMEM_REG);
+    const int err =
+        io.handle(MLX5_IB_ATTR_DEVX_UMEM_REG_HANDLE)
+            .in(MLX5_IB_ATTR_DEVX_UMEM_REG_ADDR, reinterpret_cast<uint64_t>(&bytes))
+            .in(MLX5_IB_ATTR_DEVX_UMEM_REG_LEN, uint64_t{4096})
+            .in(MLX5_IB_ATTR_DEVX_UMEM_REG_ACCESS, uint32_t{IB_UVERBS_ACCESS_LOCAL_WRITE})
+            .out(MLX5_IB_ATTR_DEVX_UMEM_REG_OUT_ID, number)
+            .run(*c.file);
+    handle = static_cast<uint32_t>(io.attr(0).data);
+    return err;
+  }
+  int leave(Client& c) const {
+    return c.destroy(MLX5_IB_OBJECT_DEVX_UMEM, MLX5_IB_METHOD_DEVX_UMEM_DEREG,
+                     MLX5_IB_ATTR_DEVX_UMEM_DEREG_HANDLE, handle);
+  }
+};
+
+constexpr std::size_t context = prm::qp_cmd::in_context;
+
+struct Bench {
+  Client c{"cx6dx"};
+  Memory cq_memory, qp_memory, rmp_memory;
+  uint32_t pd = 0, pdn = 0, uar = 0;
+  Command cq{cmd::create_cq};
+
+  Bench() {
+    EQUAL_FATAL(c.alloc_pd(pd, &pdn), 0);
+    EQUAL_FATAL(c.alloc_uar(uar), 0);
+    EQUAL_FATAL(cq_memory.enter(c), 0);
+    EQUAL_FATAL(qp_memory.enter(c), 0);
+    EQUAL_FATAL(rmp_memory.enter(c), 0);
+    namespace k = prm::cqc;
+    cq.set(16, k::log_cq_size, 4).set(16, k::uar_page, uar).set(16, k::c_eqn, 1);
+    cq.set(16, k::dbr_umem_id, cq_memory.number).set64(16 + k::dbr_addr, 2048);
+    cq.set(0, prm::cq_cmd::umem_id, cq_memory.number);
+    EQUAL_FATAL(cq.make(c), 0);  // without the bits for umems: mlx5_ib sets them
+  }
+  // 8 receive WQEs of 16 bytes, 16 basic blocks.
+  Command qp() const {
+    Command k(cmd::create_qp);
+    k.set(context, q::pd, pdn).set(context, q::uar_page, uar);
+    k.set(context, q::cqn_snd, cq.made()).set(context, q::cqn_rcv, cq.made());
+    k.set(context, q::log_rq_size, 3).set(context, q::log_sq_size, 4);
+    k.set(context, q::user_index, 0x123);
+    k.set(context, q::dbr_umem_id, qp_memory.number).set64(context + q::dbr_addr, Memory::record);
+    return k.set(0, prm::create_qp_in::wq_umem_id, qp_memory.number);
+  }
+  Command rmp() const {
+    namespace w = prm::wq_context;
+    constexpr std::size_t at = prm::queue_cmd::context + w::at;
+    Command k(cmd::create_rmp);
+    k.set(prm::queue_cmd::context, prm::rmpc::state, 1);
+    k.set(at, w::wq_type, w::cyclic).set(at, w::pd, pdn).set(at, w::log_wq_stride, 5);
+    k.set(at, w::log_wq_sz, 4).set(at, w::wq_umem_id, rmp_memory.number);
+    k.set(at, w::dbr_umem_id, rmp_memory.number).set64(at + w::dbr_addr, Memory::record);
+    return k;
+  }
+};
+
+Command step(uint16_t opcode, uint32_t qpn) {
+  constexpr std::size_t path = context + q::primary_address_path;
+  Command k(opcode);
+  k.number(qpn).set(path, prm::ads::vhca_port_num, 1);
+  if (opcode == cmd::qp_init2rtr)
+    k.set(path, prm::ads::fl, 1).set(context, q::mtu, 1).set(context, q::remote_qpn, qpn);
+  return k;
+}
+
+uint32_t state_of(Bench& b, const Command& qp) {
+  Command ask(cmd::query_qp, 16);
+  EQUAL(ask.number(qp.made()).ask(b.c, qp.handle), 0);
+  return ask.out[prm::qp_cmd::out_context] >> 4;
+}
+
+void a_queue_pair_looped_to_itself() {
+  Bench b;
+  Command qp = b.qp();
+  EQUAL_FATAL(qp.make(b.c), 0);
+  EQUAL(b.qp_memory.leave(b.c), -EBUSY);
+  EQUAL(end(b.c, b.cq.handle), -EREMOTEIO);
+  // Not out of order, and not by another's handle.
+  EQUAL(step(cmd::qp_init2rtr, qp.made()).change(b.c, qp.handle), -EREMOTEIO);
+  EQUAL(step(cmd::qp_rst2init, qp.made()).change(b.c, b.cq.handle), -EINVAL);
+  EQUAL(step(cmd::qp_rst2init, qp.made() + 1).change(b.c, qp.handle), -EINVAL);
+  const uint16_t way[] = {cmd::qp_rst2init, cmd::qp_init2rtr, cmd::qp_rtr2rts};
+  for (uint32_t i = 0; i < 3; i++) {
+    EQUAL(step(way[i], qp.made()).change(b.c, qp.handle), 0);
+    EQUAL(state_of(b, qp), i + 1);
+  }
+  EQUAL(step(cmd::qp_2rst, qp.made()).change(b.c, qp.handle), 0);
+  EQUAL(end(b.c, qp.handle), 0);
+  EQUAL(end(b.c, b.cq.handle), 0);
+  EQUAL(b.qp_memory.leave(b.c), 0);
+}
+
+struct Lie {
+  std::size_t at;
+  prm::CapField field;
+  uint32_t value;
+};
+
+void queue_pairs_that_lie() {
+  const Lie lies[] = {
+      {context, q::st, 3},
+      {context, q::st, 6},
+      {context, q::rq_type, 2},
+      {context, q::rq_type, q::shared_rq},
+      {context, q::pd, 0xfffff0},
+      {context, q::cqn_snd, 0xfffff0},
+      {context, q::uar_page, 0xfffff0},
+      {context, q::log_sq_size, 6},
+      {context, q::log_rq_size, 9},
+      {context, q::log_sq_size, 15},
+      {context, q::dbr_umem_id, 0xffffff},
+      {context, q::dbr_umem_id, 0xffffffff},
+      {0, prm::create_qp_in::wq_umem_id, 0xffffff},
+      {0, prm::create_qp_in::extension, 1},
+  };
+  Bench b;
+  for (const Lie& lie : lies) {
+    Command qp = b.qp();
+    EQUAL(qp.set(lie.at, lie.field, lie.value).make(b.c), -EREMOTEIO);
+  }
+  Command beyond = b.qp();
+  EQUAL(beyond.set64(prm::create_qp_in::wq_umem_offset, 4096).make(b.c), -EREMOTEIO);
+  EQUAL(beyond.set64(prm::create_qp_in::wq_umem_offset, ~uint64_t{0}).make(b.c), -EREMOTEIO);
+  Command record = b.qp();
+  EQUAL(record.set64(context + q::dbr_addr, 4092).make(b.c), -EREMOTEIO);
+  EQUAL(record.set64(context + q::dbr_addr, 4090).make(b.c), -EREMOTEIO);
+  Command cut = b.qp();
+  cut.in.resize(271);
+  EQUAL(cut.make(b.c), -EREMOTEIO);
+  EQUAL(b.qp_memory.leave(b.c), 0);  // nothing was made of all that
+}
+
+void shared_receives_and_targets() {
+  Bench b;
+  Command rmp = b.rmp();
+  EQUAL_FATAL(rmp.make(b.c), 0);
+  Command qp = b.qp();
+  qp.set(context, q::rq_type, q::shared_rq).set(context, q::srqn_rmpn_xrqn, rmp.made());
+  EQUAL_FATAL(qp.make(b.c), 0);
+  EQUAL(end(b.c, rmp.handle), -EREMOTEIO);
+  EQUAL(b.rmp_memory.leave(b.c), -EBUSY);
+  namespace d = prm::dctc;
+  Command dct(cmd::create_dct, d::command_bytes);
+  dct.set(d::at, d::cqn, b.cq.made()).set(d::at, d::pd, b.pdn).set(d::at, d::mtu, 3);
+  EQUAL(dct.make(b.c), -EREMOTEIO);  // no shared queue
+  dct.set(d::at, d::srqn_xrqn, rmp.made());
+  EQUAL(dct.make(b.c), -EREMOTEIO);  // no port
+  EQUAL_FATAL(dct.set(d::at, d::port, 1).make(b.c), 0);
+  EQUAL(end(b.c, dct.handle), 0);
+  EQUAL(end(b.c, qp.handle), 0);
+  EQUAL(end(b.c, rmp.handle), 0);
+  Command linked = b.rmp();
+  constexpr std::size_t wq = prm::queue_cmd::context + prm::wq_context::at;
+  EQUAL(linked.set(wq, prm::wq_context::wq_type, 3).make(b.c), -EREMOTEIO);
+  EQUAL(linked.set(wq, prm::wq_context::wq_type, 0).make(b.c), 0);
+  EQUAL(end(b.c, linked.handle), 0);
+  Command idle = b.rmp();
+  EQUAL(idle.set(prm::queue_cmd::context, prm::rmpc::state, 0).make(b.c), -EREMOTEIO);
+  Command small = b.rmp();
+  EQUAL(small.set(wq, prm::wq_context::log_wq_stride, 4).make(b.c), -EREMOTEIO);
+  EQUAL(b.rmp_memory.leave(b.c), 0);
+}
+
+// Umems, and what lies in them, are their client's.
+void others_cannot_name_them() {
+  Bench b;
+  Bench other;
+  Command qp = other.qp();
+  qp.set(context, q::dbr_umem_id, other.qp_memory.number + 1000);
+  EQUAL(qp.make(other.c), -EREMOTEIO);
+  Command mine = b.qp();
+  EQUAL_FATAL(mine.make(b.c), 0);
+  EQUAL(step(cmd::qp_rst2init, mine.made()).change(other.c, mine.handle + 40), -ENOENT);
+}
+
+void encryption_keys() {
+  Bench b;
+  constexpr std::size_t object = 16;
+  const auto command = [&] {
+    Command k(cmd::create_general_object, object + sizeof(prm::DekObject));
+    k.in[7] = cmd::object_dek;
+    k.in[object + offsetof(prm::DekObject, tag_purpose)] = prm::dek::aes_xts;
+    k.in[object + offsetof(prm::DekObject, opaque)] = 0x77;
+    k.in[object + offsetof(prm::DekObject, key)] = 0x55;
+    return k.set(object, prm::CapField{0x68, 24}, b.pdn);
+  };
+  Command dek = command();
+  EQUAL_FATAL(dek.make(b.c), 0);
+  Command ask(cmd::query_general_object, 16);
+  ask.in[7] = cmd::object_dek;
+  EQUAL(ask.number(dek.made()).ask(b.c, dek.handle), 0);
+  EQUAL(ask.out[object + offsetof(prm::DekObject, opaque)], 0x77);
+  EQUAL(ask.out[object + offsetof(prm::DekObject, key)], 0);  // it never comes back
+  ask.in[7] = cmd::object_crypto_login;
+  EQUAL(ask.ask(b.c, dek.handle), -EINVAL);
+  for (const auto& [at, value] : std::vector<std::pair<std::size_t, uint8_t>>{
+           {7, cmd::object_crypto_login},
+           {object + offsetof(prm::DekObject, tag_purpose), 1},
+           {object + offsetof(prm::DekObject, tag_purpose), 0x13},
+           {object + offsetof(prm::DekObject, key_size), 2},
+           {object + offsetof(prm::DekObject, key_size), 0x10},
+           {object + offsetof(prm::DekObject, rsvd1), 1},
+           {object + 13, 0xff}}) {
+    Command lie = command();
+    lie.in[at] = value;
+    EQUAL(lie.make(b.c), -EREMOTEIO);
+  }
+  Command cut = command();
+  cut.in.resize(271);
+  EQUAL(cut.make(b.c), -EREMOTEIO);
+  EQUAL(end(b.c, dek.handle), 0);
+}
+
+const Case cases[] = {
+    {"a queue pair looped to itself, from its making to its end", a_queue_pair_looped_to_itself},
+    {"queue pairs that lie are refused", queue_pairs_that_lie},
+    {"shared receives and targets", shared_receives_and_targets},
+    {"others cannot name them", others_cannot_name_them},
+    {"encryption keys", encryption_keys},
+};
+
+}  // namespace
+
+KILIM_UT_MAIN("uverbs/qp_commands", cases)
