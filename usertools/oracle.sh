@@ -3,22 +3,25 @@
 # Asks the kernel what it thinks of the virtual adapter: boots Debian's kernel with rdma_rxe under
 # QEMU (emulated, no KVM, no root), joins it to the adapter by a wire that can lose packets, and
 # compares both with the InfiniBand specification, each as requester and as its peer.
-# Usage: usertools/oracle.sh [--build FOLDER] [--seed N] [--mtu 1024|4096] [--only TEXT]
+# Usage: usertools/oracle.sh [--build FOLDER] [--seed N] [--mtu 1024|4096] [--only TEXT] [--cm FILE]
 #   --build FOLDER  where the adapter is built (build)
 #   --seed N        of random requests and of what is lost (1)
 #   --mtu N         of the paths (1024)
 #   --only TEXT     the scenarios whose names contain TEXT (all)
+#   --cm FILE       nothing of that: what the kernel's connection manager answers is written to FILE
 # Packages that are missing are installed (root only); the kernel's is fetched and unpacked, never
 # installed. Everything made is removed. The last line is `oracle: N of N agree`.
 set -u
 . "$(dirname "${BASH_SOURCE[0]}")/prepare.sh"
 
-build=$ROOT/build
-options "build=" "seed= mtu= only=" "$@"
+build=$ROOT/build cm=
+options "build= cm=" "seed= mtu= only=" "$@"
 
 exec < /dev/null
 need_packages run oracle
-for program in app/kilim-vhca test/oracle/peer; do
+programs=(app/kilim-vhca test/oracle/peer)
+[ -n "$cm" ] && programs=(test/oracle/cm_listener)
+for program in "${programs[@]}"; do
   [ -x "$build/$program" ] || fail "no $build/$program: build the project first"
 done
 
@@ -32,8 +35,8 @@ end() {
 trap end EXIT
 trap 'exit 130' INT TERM HUP
 
-# What of the kernel's package no such guest needs.
-unused=(sound fs drivers/gpu drivers/media drivers/staging drivers/scsi drivers/net/wireless
+# What of the kernel's package no such guest needs; of fs rdma_cm needs configfs.
+unused=(sound drivers/gpu drivers/media drivers/staging drivers/scsi drivers/net/wireless
   drivers/net/ethernet drivers/iio drivers/hid)
 fetch_kernel() {
   local name
@@ -56,9 +59,11 @@ fetch_kernel() {
 }
 
 fetch_kernel
+script=(oracle.py "${words[@]}")
+[ -n "$cm" ] && script=(cm_record.py --write "$cm")
 # In the background, so that a signal is heard at once.
-/usr/bin/python3 -B "$ROOT/test/oracle/oracle.py" --build "$build" --folder "$scratch" \
-  --kernel "$scratch/kernel" "${words[@]}" &
+/usr/bin/python3 -B "$ROOT/test/oracle/${script[0]}" --build "$build" --folder "$scratch" \
+  --kernel "$scratch/kernel" "${script[@]:1}" &
 driver=$!
 wait "$driver"
 code=$?

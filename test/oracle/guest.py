@@ -14,7 +14,7 @@ import socket
 import subprocess
 import time
 
-MODULES = ("virtio_pci", "virtio_net", "crc32_generic", "ib_uverbs", "rdma_rxe")
+MODULES = ("virtio_pci", "virtio_net", "crc32_generic", "ib_uverbs", "rdma_rxe", "rdma_ucm")
 MAC = "02:4b:4c:ee:ee:02"
 BOOT_SECONDS = 120    # until the peer answers; a busy machine emulates slowly
 

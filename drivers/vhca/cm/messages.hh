@@ -70,8 +70,9 @@ bool is_cm_mad(std::span<const std::byte> mad) noexcept;
 bool transport_of(const ReqMad&, Transport&) noexcept;
 // cm.c, cm_req_has_alt_path(), and by its GID: LIDs mean nothing on RoCE.
 bool has_alternate(const ReqMad&) noexcept;
-// The way back, as the REQ's primary path says, along the packet's own
-// (cm_format_paths_from_req()).
+// The way back: as the REQ's primary path says, but from the GID that the packet came to, and to
+// the neighbour that it came from (cm_format_paths_from_req(), and cm_init_av_by_path() with the
+// packet's sgid_attr: Linux 6.1 takes a REQ whose path names another GID of this side).
 Route route_of(const ReqMad&, const Route& packet) noexcept;
 
 // What the message says, into an event that is otherwise zero. Private data whole; of a REQ and a

@@ -72,9 +72,8 @@ bool has_alternate(const ReqMad& m) noexcept {
 }
 
 Route route_of(const ReqMad& m, const Route& packet) noexcept {
-  Route r = packet;  // the neighbour's address, and how far the packet may go
+  Route r = packet;
   std::copy(std::begin(m.primary.local_gid), std::end(m.primary.local_gid), r.dgid.begin());
-  std::copy(std::begin(m.primary.remote_gid), std::end(m.primary.remote_gid), r.sgid.begin());
   r.traffic_class = static_cast<uint8_t>(path_field::traffic_class::get(m.primary));
   r.flow_label = path_field::flow_label::get(m.primary);
   r.service_level = static_cast<uint8_t>(path_field::sl::get(m.primary));

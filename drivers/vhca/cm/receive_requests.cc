@@ -8,23 +8,27 @@ namespace kilim::vhca::cm {
 namespace {
 
 void refuse_request(AgentState& a, const Arrival& in, Reason reason) noexcept {
-  const bool gid = reason == Reason::invalid_gid || reason == Reason::invalid_alternate_gid;
   const auto own = std::as_bytes(std::span(a.config.gid));
+  const bool gid = reason == Reason::invalid_alternate_gid;
   refuse(a, in, {About::req, reason, gid ? own : std::span<const std::byte>{}, {}});
 }
 
+// Whether it came to a GID of the port's: else nothing can be sent back
+// (cm_init_av_for_response()).
+bool is_ours(AgentState& a, const Arrival& in) noexcept {
+  const bool ours = a.port.owns(in.back.sgid);
+  if (!ours) a.counts.unmatched++;
+  return ours;
+}
+
 // Whether a REQ is one that can be served; else why not.
-bool check_request(AgentState& a, const ReqMad& m, const Route& route, Reason& why) noexcept {
+bool check_request(const ReqMad& m, Reason& why) noexcept {
   Transport transport;
-  const uint32_t mtu = req::path_mtu::get(m);
+  // cma.c, cma_ib_check_req_qp_type(): of its listeners none is for that.
   if (!transport_of(m, transport))
-    why = Reason::invalid_transport_type;
-  else if (!a.port.owns(route.sgid))
-    why = Reason::invalid_gid;
+    why = Reason::consumer_defined;
   else if (has_alternate(m))  // cm_req_handler(): no GID entry is found for it
     why = Reason::invalid_alternate_gid;
-  else if (mtu < 1 || mtu > 5)
-    why = Reason::invalid_mtu;
   else
     return true;
   return false;
@@ -96,6 +100,7 @@ void refuse_stale(AgentState& a, const Arrival& in, About about, Connection& old
 // cm_req_handler(), cm_match_req().
 void got_req(AgentState& a, const Arrival& in) noexcept {
   const auto m = message_of<ReqMad>(in.mad);
+  if (!is_ours(a, in)) return;
   Connection peer;
   peer.remote_id = m.local_comm_id.host();
   peer.remote_guid = m.ca_guid.host();
@@ -112,7 +117,7 @@ void got_req(AgentState& a, const Arrival& in) noexcept {
   Event e;
   e.route = route_of(m, in.back);
   Reason why;
-  if (!check_request(a, m, e.route, why)) return refuse_request(a, in, why);
+  if (!check_request(m, why)) return refuse_request(a, in, why);
   Connection* c = a.ids.create();
   if (c == nullptr) return refuse_request(a, in, Reason::no_resources);
   read_req(m, e);
@@ -125,6 +130,7 @@ void got_req(AgentState& a, const Arrival& in) noexcept {
 // cm_sidr_req_handler().
 void got_sidr_req(AgentState& a, const Arrival& in) noexcept {
   const auto m = message_of<SidrReqMad>(in.mad);
+  if (!is_ours(a, in)) return;
   Connection peer;
   peer.remote_id = m.request_id.host();
   peer.route = in.back;

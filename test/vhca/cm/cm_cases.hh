@@ -15,5 +15,6 @@ std::span<const kilim::test::Case> message_cases();
 std::span<const kilim::test::Case> timing_cases();
 std::span<const kilim::test::Case> handshake_cases();
 std::span<const kilim::test::Case> hostile_cases();
+std::span<const kilim::test::Case> kernel_cases();
 
 }  // namespace kilim::vhca::test

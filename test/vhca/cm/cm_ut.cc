@@ -6,8 +6,8 @@
 
 int main(int argc, char** argv) {
   using namespace kilim::vhca::test;
-  return kilim::test::run_tables(
-      "cm",
-      {message_cases(), transition_cases(), timing_cases(), handshake_cases(), hostile_cases()},
-      argc, argv);
+  return kilim::test::run_tables("cm",
+                                 {message_cases(), transition_cases(), timing_cases(),
+                                  handshake_cases(), hostile_cases(), kernel_cases()},
+                                 argc, argv);
 }

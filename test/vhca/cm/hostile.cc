@@ -138,13 +138,10 @@ void requests_that_cannot_be_served_are_refused() {
     Reason reason;
   };
   for (const Wrong& w : {Wrong{15, 0x30, Reason::invalid_service_id},
-                         {43, 0x04 | 20 << 3, Reason::invalid_transport_type},
-                         {43, 0x06 | 20 << 3, Reason::invalid_transport_type},
-                         {87, 9, Reason::invalid_gid},
+                         {43, 0x04 | 20 << 3, Reason::consumer_defined},
+                         {43, 0x06 | 20 << 3, Reason::consumer_defined},
                          {97, 1, Reason::invalid_alternate_gid},
-                         {115, 1, Reason::invalid_alternate_gid},
-                         {50, 0x06, Reason::invalid_mtu},
-                         {50, 0x66, Reason::invalid_mtu}}) {
+                         {115, 1, Reason::invalid_alternate_gid}}) {
     Bystander b;
     Mad m = some_req(7, 7);
     m[24 + w.byte] = static_cast<std::byte>(w.value);
@@ -155,12 +152,32 @@ void requests_that_cannot_be_served_are_refused() {
     EQUAL(rej.remote_comm_id.host(), 7);
     EQUAL(rej.header.tid.host(), 7);
     EQUAL(rej::about::get(rej), 0);
-    const bool gid = w.reason == Reason::invalid_gid || w.reason == Reason::invalid_alternate_gid;
+    const bool gid = w.reason == Reason::invalid_alternate_gid;
     EQUAL(e.info.count, gid ? 16 : 0);
     if (gid) EQUAL(std::memcmp(e.info.bytes.data(), gid_of(2).data(), 16), 0);
     EQUAL(b.net.right.events.size(), 0);
     EQUAL(b.net.right.agent.ids(), 1);
   }
+}
+
+// Linux looks at the packet's GID, and not at the one that the path names.
+void requests_to_a_foreign_gid_are_forgotten() {
+  Bystander b;
+  Route back = b.net.to(1);
+  back.sgid = gid_of(9);
+  b.net.right.agent.handle(back, some_req(7, 7), b.net.now);
+  Mad m;
+  ResolveRequest r;
+  r.service_id = service;
+  write_sidr_req(m, {8, 0, 8}, r);
+  b.net.right.agent.handle(back, m, b.net.now);
+  EQUAL(b.net.right.agent.counts().unmatched, 2);
+  EQUAL(b.net.log.size(), 0);
+  m = some_req(7, 7);
+  m[24 + 87] = std::byte{9};
+  b.net.inject(b.net.right, m);
+  EQUAL_FATAL(b.net.right.events.size(), 1);
+  CU_ASSERT(b.net.right.events[0].route.sgid == gid_of(2));
 }
 
 void an_unknown_service_for_datagrams_is_refused() {
@@ -254,6 +271,7 @@ constexpr Case all[] = {
     {"forged ids touch nobody", forged_ids_touch_nobody},
     {"a DREQ for another queue pair ends nothing", a_dreq_for_another_queue_pair_ends_nothing},
     {"requests that cannot be served are refused", requests_that_cannot_be_served_are_refused},
+    {"requests to a foreign GID are forgotten", requests_to_a_foreign_gid_are_forgotten},
     {"an unknown service for datagrams is refused", an_unknown_service_for_datagrams_is_refused},
     {"alternate paths are forgotten", alternate_paths_are_forgotten},
     {"a flood of requests is bounded", a_flood_of_requests_is_bounded},
