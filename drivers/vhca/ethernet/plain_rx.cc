@@ -13,6 +13,7 @@
 #include "kilim/prm/mkc.hh"
 #include "vhca/core/journal.hh"
 #include "vhca/ethernet/describe.hh"
+#include "vhca/ethernet/plain_taking.hh"
 #include "vhca/ethernet/state.hh"
 #include "vhca/ethernet/tir.hh"
 #include "vhca/memory/dma.hh"
@@ -82,42 +83,28 @@ struct Flow {
   return {m.qp, &m};
 }
 
-// What one queue may take in a row. Trivial: made when a frame comes for it.
-struct Taking {
-  Qp* qp;
-  uint32_t left;               // WQEs that wait, and entries up to the end of their ring
-  alignas(16) prm::Cqe entry;  // the next one, but for what its frame says
-};
-
-// Of one port. Queues have their place by number; one that another is in is made anew.
-struct Row {
-  static constexpr std::size_t places = 8;                 // a power of two
-  explicit Row(EngineContext& c) noexcept : context(c) {}  // leaves `takings` as they are
-  EngineContext& context;
-  std::array<Qp*, places> queues{};
-  std::array<Taking, places> takings;  // of those queues
-};
-
 // False: it does not take plainly.
 [[gnu::noinline]] bool begin(Row& row, Taking& t, Qp& qp) noexcept {
-  uint32_t raw = 0;
-  if (!takes_plainly(qp) || !dma::load(Va{qp.spec.record.value() + 4 * prm::record_receive}, raw))
-    return false;
+  settle(row);
   // Another queue with the same completion queue counts its room from now on.
   for (Qp*& other : row.queues)
     if (other != nullptr && other->recv_cq == qp.recv_cq) other = nullptr;
+  uint32_t raw = 0;
+  if (!takes_plainly(qp) || !dma::load(Va{qp.spec.record.value() + 4 * prm::record_receive}, raw))
+    return false;
   const uint32_t wqes = static_cast<uint16_t>(be32::from_raw(raw).host() - qp.rq.ci);
   t.qp = &qp;
-  t.left = std::min(wqes, straight_room(*qp.recv_cq));
+  t.ci = qp.rq.ci;
+  t.end = static_cast<uint16_t>(t.ci + std::min(wqes, straight_room(*qp.recv_cq)));
+  t.mask = static_cast<uint16_t>(qp.rq.wqes - 1);
+  t.wqes = qp.rq.base;
   KeyMemos& m = qp.memos;
   if (m.generation != row.context.keys->generation()) {
     m = {};
     m.generation = row.context.keys->generation();
   }
-  t.entry = {};
-  t.entry.srqn_uidx = be32{qp.spec.uidx};
-  t.entry.timestamp = be64{row.context.now_ns};
-  t.entry.sop_drop_qpn = be32{qp.alone ? 0 : qp.qpn.value()};
+  recall_key(t, m.remote);
+  begin_entries(row.context, t, qp);
   return true;
 }
 
@@ -132,51 +119,66 @@ struct Row {
   return &t;
 }
 
-// Where the receive WQE at rq.ci wants `bytes` bytes; 0: it is not plain.
-uint64_t target_of(const EngineContext& context, Qp& qp, std::size_t bytes) noexcept {
-  prm::DataSeg d;
-  if (!dma::load_16(&d, qp.rq.base + uint64_t{qp.rq.ci & (qp.rq.wqes - 1)} * sizeof(d))) return 0;
-  const uint32_t room = d.byte_count.host(), key = d.lkey.host();
-  if ((room & prm::inline_flag) != 0 || room < bytes || key == prm::list_end_lkey) return 0;
-  KeyMemo& m = qp.memos.remote;
-  const uint64_t address = d.addr.host();
-  // The general way looks at the bytes of the frame alone, too.
-  const bool known =
-      key == m.key && (m.rights & prm::mkey::local_write) != 0 && m.holds(address - m.start, bytes);
-  if (known) [[likely]]
-    return m.va + (address - m.start);
-  const Access need{qp.spec.pd, qp.qpn.value(), prm::mkey::local_write};
-  return find_direct(context.translator, {key, address, bytes, need}, m);
+// A key that the WQE before did not have, or a range that it does not allow; 0: it is not plain.
+[[gnu::noinline]] uint64_t find_target(const EngineContext& context, Taking& t,
+                                       const KeyRange& r) noexcept {
+  if (r.key == prm::list_end_lkey) return 0;
+  KeyMemo& m = t.qp->memos.remote;
+  const uint64_t to = find_direct(context.translator, r, m);
+  recall_key(t, m);
+  return to;
 }
 
-bool copy_to_client(uint64_t to, std::span<const std::byte> frame) noexcept {
+// Where the next receive WQE wants `bytes` bytes. False: it is not plain.
+[[gnu::always_inline]] inline bool find_place(const EngineContext& context, Taking& t,
+                                              std::size_t bytes, uint64_t& to) noexcept {
+  const dma::SegmentWords d = dma::read_segment(t.wqes + uint64_t{uint32_t{t.ci} & t.mask} * 16);
+  const uint64_t length_and_key = be64::from_raw(d.length_and_key).host();
+  const uint64_t address = be64::from_raw(d.address).host();
+  const auto room = static_cast<uint32_t>(length_and_key >> 32);
+  const auto key = static_cast<uint32_t>(length_and_key);
+  if ((room & prm::inline_flag) != 0 || room < bytes) return false;
+  const uint64_t offset = address - t.start;
+  to = t.va + offset;
+  // The general way looks at the bytes of the frame alone, too.
+  if (key == t.key && offset <= t.len && bytes <= t.len - offset) [[likely]]
+    return true;
+  const Access need{t.qp->spec.pd, t.qp->qpn.value(), prm::mkey::local_write};
+  to = find_target(context, t, {key, address, bytes, need});
+  return to != 0;
+}
+
+[[gnu::always_inline]] inline bool copy_to_client(uint64_t to,
+                                                  std::span<const std::byte> frame) noexcept {
   const auto from = reinterpret_cast<uint64_t>(frame.data());
   if (frame.size() - 32 <= 32) [[likely]]
     return dma::move_32_to_64(to, from, frame.size());
   return dma::copy_within(Va{to}, Va{from}, frame.size());
 }
 
-// What a completion says of one frame.
-struct Findings {
-  FrameWords words;
-  bool common = false;  // words are describe_ipv4()'s
-  RxHash hash{};
-};
-
-[[gnu::always_inline]] inline Findings describe(std::span<const std::byte> frame) noexcept {
-  if (const FrameWords w = describe_ipv4(frame); w.ok != 0) [[likely]]
-    return {w, true};
+// What a completion says of one frame. `common`: that is describe_ipv4()'s.
+[[gnu::always_inline]] inline FrameWords describe(std::span<const std::byte> frame,
+                                                  SameShape& before, bool& common) noexcept {
+  const FrameShape shape = shape_of_ipv4(frame);
+  before.remember(frame, shape);
+  common = shape.covered != 0;
+  if (common) [[likely]]
+    return {sums_of_ipv4(frame.data(), shape), shape.type};
   prm::Cqe said{};
   describe_frame(frame, said);
-  return {{said.hds_ip_ext, said.l4_hdr_type_etc}, false};
+  return {said.hds_ip_ext, said.l4_hdr_type_etc};
 }
 
-// The queue of a table that gets the frame.
-[[gnu::noinline]] Qp& hashed_queue(const Tir& tir, std::span<const std::byte> frame,
-                                   Findings& f) noexcept {
-  const bool tcp = f.words.type >> prm::cqe::l4_type_shift != prm::cqe::l4_udp;
-  f.hash = f.common ? hash_plain_ipv4(tir, frame, tcp) : hash_frame(tir, frame);
-  return *tir.table->queues[f.hash.value & (tir.table->queues.size() - 1)];
+// The queue of a table that gets the frame, and why.
+struct Hashed {
+  Qp* qp;
+  RxHash hash;
+};
+[[gnu::noinline]] Hashed hashed_queue(const Tir& tir, std::span<const std::byte> frame,
+                                      FrameWords words, bool common) noexcept {
+  const bool tcp = words.type >> prm::cqe::l4_type_shift != prm::cqe::l4_udp;
+  const RxHash hash = common ? hash_plain_ipv4(tir, frame, tcp) : hash_frame(tir, frame);
+  return {tir.table->queues[hash.value & (tir.table->queues.size() - 1)], hash};
 }
 
 // Where the completion queue compresses.
@@ -184,42 +186,39 @@ struct Findings {
                                   std::span<const std::byte> frame) noexcept {
   Cq& cq = *t.qp->recv_cq;
   prm::Cqe cqe = t.entry;
+  cqe.wqe_counter = be16{t.ci};
   cqe.op_own = 0;
   if (says_checksum(cq)) cqe.checksum = packet_checksum(frame);
-  return write_or_hold(context, cq, cqe, static_cast<uint16_t>(t.qp->rq.ci + 1));
+  return write_or_hold(context, cq, cqe, static_cast<uint16_t>(t.ci + 1));
 }
 
 [[gnu::always_inline]] inline bool put_entry(EngineContext& context, Taking& t,
                                              std::span<const std::byte> frame,
-                                             const Findings& f) noexcept {
-  Cq& cq = *t.qp->recv_cq;
+                                             FrameWords words) noexcept {
   prm::Cqe& cqe = t.entry;
-  cqe.hds_ip_ext = f.words.ok;
-  cqe.l4_hdr_type_etc = f.words.type;
-  cqe.rx_hash_result = be32{f.hash.value};
-  cqe.rx_hash_type = f.hash.type;
+  cqe.hds_ip_ext = words.ok;
+  cqe.l4_hdr_type_etc = words.type;
   cqe.byte_cnt = be32{static_cast<uint32_t>(frame.size())};
-  cqe.wqe_counter = be16{t.qp->rq.ci};
-  if (cq.block != nullptr) [[unlikely]]
+  if (t.holds) [[unlikely]]
     return hold_entry(context, t, frame);
-  cqe.op_own =
-      prm::cqe::op_own(prm::CqeOpcode::resp_send, false, (cq.producer & cq.spec.cqe_count) != 0);
-  const uint32_t slot = cq.producer & (cq.spec.cqe_count - 1);
-  if (!dma::store_64(cq.spec.buf.value() + uint64_t{slot} * sizeof(cqe), &cqe)) return false;
-  cq.producer = (cq.producer + 1) & prm::arm::index_mask;
+  constexpr unsigned counter_at =
+      8 * (offsetof(prm::Cqe, wqe_counter) - offsetof(prm::Cqe, sop_drop_qpn));
+  if (!dma::store_entry(t.slot, &cqe, t.last | uint64_t{be16{t.ci}.raw()} << counter_at))
+    return false;
+  t.slot += sizeof(cqe);
   return true;
 }
 
 // False: it is not plain, and nothing but bytes behind an unused WQE has changed.
 [[gnu::always_inline]] inline bool take(EngineContext& context, Taking& t,
                                         std::span<const std::byte> frame,
-                                        const Findings& f) noexcept {
-  Qp& qp = *t.qp;
-  if (t.left == 0) return false;
-  const uint64_t to = target_of(context, qp, frame.size());
-  if (to == 0 || !copy_to_client(to, frame) || !put_entry(context, t, frame, f)) return false;
-  qp.rq.ci++;
-  t.left--;
+                                        FrameWords words) noexcept {
+  if (t.ci == t.end) return false;
+  uint64_t to;
+  if (!find_place(context, t, frame.size(), to) || !copy_to_client(to, frame) ||
+      !put_entry(context, t, frame, words))
+    return false;
+  t.ci++;
   return true;
 }
 
@@ -244,31 +243,68 @@ void account_received(const EthState& eth, EthPort& port, WireCounters& wire,
   eth.context->journal->plain_received(row.frames);
 }
 
+// Where the frame before went, and what it was like.
+struct Before {
+  bool by_kind;        // rules look that far
+  bool common = true;  // it was an IPv4 frame that describe_ipv4() knows
+  Flow flow{};
+  SameShape shape{};
+  Taking* t = nullptr;
+};
+
+// A frame that is not like the one before. False: it is not plain.
+[[gnu::always_inline]] inline bool learn(EthPort& port, std::span<const std::byte> frame,
+                                         Before& b) noexcept {
+  // Rules do not change in between.
+  const bool same = b.flow.memo != nullptr && b.flow.memo->begins(frame) &&
+                    (!b.by_kind || frame_kind(frame) == b.flow.memo->kind);
+  if (!same) [[unlikely]] {
+    b.flow = find_flow(port, frame);
+    if (b.flow.to == nullptr) return false;
+  }
+  return !perhaps_roce(frame, type_of(frame));
+}
+
+// Where a frame goes, what its completion says of a hash included. Null: its queue does not take
+// plainly.
+[[gnu::always_inline]] inline Taking* queue_for(Row& row, const Before& b,
+                                                std::span<const std::byte> frame,
+                                                FrameWords words) noexcept {
+  const Tir* tir = b.flow.to->tir;
+  if (tir == nullptr && b.t != nullptr && b.t->qp == b.flow.to && !b.t->hashed) [[likely]]
+    return b.t;
+  Hashed to{b.flow.to, {}};
+  if (tir != nullptr) to = hashed_queue(*tir, frame, words, b.common);
+  Taking* t = b.t != nullptr && b.t->qp == to.qp ? b.t : taking_of(row, *to.qp);
+  if (t == nullptr) return nullptr;
+  t->entry.rx_hash_result = be32{to.hash.value};
+  t->entry.rx_hash_type = to.hash.type;
+  t->hashed = tir != nullptr;
+  return t;
+}
+
 // Frames go on coming from the front of the ring until one is not plain.
 Taken take_row(EthPort& port, FrameRing::Reader& in, Row& row, std::size_t budget) noexcept {
-  const bool by_kind = port.steering.reach() == Reach::kind;
-  Flow flow;
-  Taking* t = nullptr;  // of the frame before
+  Before b{.by_kind = port.steering.reach() == Reach::kind};
   Taken all;
   while (all.frames < budget) {
     const std::span<const std::byte> frame = in.front();
     if (frame.size() < ether_header_bytes) break;
-    // Rules do not change in between.
-    const bool same = flow.memo != nullptr && flow.memo->begins(frame) &&
-                      (!by_kind || frame_kind(frame) == flow.memo->kind);
-    if (!same) [[unlikely]] {
-      flow = find_flow(port, frame);
-      if (flow.to == nullptr) break;
+    FrameWords words;
+    if (b.shape.is_that_of(frame)) [[likely]] {
+      words = {sums_of_ipv4(frame.data(), b.shape.shape()), b.shape.shape().type};
+    } else {
+      if (!learn(port, frame, b)) break;
+      words = describe(frame, b.shape, b.common);
+      if (b.flow.memo == nullptr) b.shape.forget();
     }
-    if (perhaps_roce(frame, type_of(frame))) break;
-    Findings f = describe(frame);
-    Qp& qp = flow.to->tir != nullptr ? hashed_queue(*flow.to->tir, frame, f) : *flow.to;
-    if (t == nullptr || t->qp != &qp) t = taking_of(row, qp);
-    if (t == nullptr || !take(row.context, *t, frame, f)) break;
+    b.t = queue_for(row, b, frame, words);
+    if (b.t == nullptr || !take(row.context, *b.t, frame, words)) break;
     all.frames++;
     all.bytes += frame.size();
     in.pop(frame.size());
   }
+  settle(row);
   return all;
 }
 

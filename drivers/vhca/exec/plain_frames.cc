@@ -25,28 +25,46 @@ constexpr uint32_t octoword = 16;
 constexpr uint32_t send_ds = 3;  // control, Ethernet and data segment
 constexpr uint32_t most_ds = 63;
 
-// The first basic block of a WQE, as it lies there.
-struct alignas(64) FirstBlock {
-  prm::CtrlSeg ctrl;
-  prm::EthSeg eth;
-  prm::DataSeg data[2];
-};
-static_assert(sizeof(FirstBlock) == wqebb_bytes);
+// The two words that every WQE begins with, as one number.
+constexpr unsigned index_shift = 40;
+constexpr uint64_t head_of(uint16_t index, prm::Opcode opcode, uint32_t qpn, uint32_t ds) noexcept {
+  return uint64_t{index} << index_shift | uint64_t{static_cast<uint8_t>(opcode)} << 32 |
+         uint64_t{qpn} << 8 | ds;
+}
 
 // Where the queue stands, and what has left.
 struct Sending {
   Sending(Engine& engine, Qp& queue, FrameRing& ring) noexcept
       : e(engine),
         qp(queue),
+        wqes(queue.sq.base),
+        mask(queue.sq.wqebbs - 1),
+        send_head(head_of(0, prm::Opcode::send, queue.qpn.value(), send_ds)),
         longest(longest_frame(engine.eth, eth_port(engine.eth, queue.attr.port))),
-        out(ring) {}
+        out(ring) {
+    learn_key(queue.memos.local);
+  }
+  // The key that WQEs named last, as the queue remembers it.
+  void learn_key(const KeyMemo& m) noexcept {
+    const bool reads = m.len != 0 && (m.rights & prm::mkey::local_read) != 0;
+    key = reads ? m.key : no_key;
+    start = m.start;
+    len = m.len;
+    va = m.va;
+  }
 
   Engine& e;
   Qp& qp;
+  const uint64_t wqes;       // client address of the send queue
+  const uint32_t mask;       // of its basic blocks
+  const uint64_t send_head;  // of a SEND of one pointer, but for its index
   const std::size_t longest;
+  static constexpr uint64_t no_key = ~uint64_t{0};
+  uint64_t key = no_key, start = 0, len = 0, va = 0;
   FrameRing::Writer out;
   Journal::Frames count;
   uint64_t bytes = 0;
+  uint64_t shared = 0;  // WQEs of many packets
 };
 
 bool sends_plainly(const Engine& e, const Qp& qp) noexcept {
@@ -75,44 +93,51 @@ void recall_key(const Engine& e, KeyMemos& m) noexcept {
 [[gnu::always_inline]] inline bool put_frame(Sending& s, uint64_t from, uint64_t bytes,
                                              uint8_t cs_flags) noexcept {
   if (bytes < ether_header_bytes || bytes > s.longest) return false;
-  std::byte* to = s.out.room(static_cast<uint32_t>(bytes));
-  if (to == nullptr || !copy_frame(to, from, bytes)) return false;
+  std::byte* to;
+  if (!s.out.room(static_cast<uint32_t>(bytes), to) || !copy_frame(to, from, bytes)) return false;
   if (cs_flags != 0) [[unlikely]]
     write_checksums({to, bytes}, cs_flags);
   s.out.keep();
   s.bytes += bytes;
-  s.count.frames++;
   return true;
 }
 
-[[gnu::always_inline]] inline bool put_pointer(Sending& s, const prm::DataSeg& d,
-                                               uint8_t cs_flags) noexcept {
-  const uint64_t bytes = d.byte_count.host();
-  const uint64_t address = d.addr.host();
+// Another key than the WQE before, or a range that it does not allow. 0: it is not plain.
+[[gnu::noinline]] uint64_t find_source(Sending& s, uint32_t key, uint64_t address,
+                                       uint64_t bytes) noexcept {
+  const Access need{s.qp.spec.pd, s.qp.qpn.value(), prm::mkey::local_read};
+  if (bytes > s.longest) return 0;
   KeyMemo& m = s.qp.memos.local;
-  uint64_t from = m.va + (address - m.start);
-  const bool known = d.lkey.host() == m.key && (m.rights & prm::mkey::local_read) != 0 &&
-                     m.holds(address - m.start, bytes);
-  if (!known) [[unlikely]] {
-    const Access need{s.qp.spec.pd, s.qp.qpn.value(), prm::mkey::local_read};
-    if (bytes > s.longest) return false;
-    from = find_direct(s.e.context.translator, {d.lkey.host(), address, bytes, need}, m);
+  const uint64_t from = find_direct(s.e.context.translator, {key, address, bytes, need}, m);
+  s.learn_key(m);
+  return from;
+}
+
+[[gnu::always_inline]] inline bool put_pointer(Sending& s, const dma::SegmentWords& d,
+                                               uint8_t cs_flags) noexcept {
+  const uint64_t length_and_key = be64::from_raw(d.length_and_key).host();
+  const uint64_t bytes = length_and_key >> 32;
+  const auto key = static_cast<uint32_t>(length_and_key);
+  const uint64_t address = be64::from_raw(d.address).host();
+  const uint64_t offset = address - s.start;
+  uint64_t from = s.va + offset;
+  if (key != s.key || offset > s.len || bytes > s.len - offset) [[unlikely]] {
+    from = find_source(s, key, address, bytes);
     if (from == 0) return false;
   }
-  if (!put_frame(s, from, bytes, cs_flags)) return false;
-  s.count.pieces++;
-  return true;
+  return put_frame(s, from, bytes, cs_flags);
 }
 
 // The packets of a WQE of `ds` octowords at `wqe`, which lies in one piece.
 bool put_segments(Sending& s, uint64_t wqe, uint32_t ds, uint8_t cs_flags) noexcept {
   const uint64_t end = wqe + uint64_t{ds} * octoword;
   for (uint64_t at = wqe + 2 * octoword; at < end;) {
-    prm::DataSeg d;
-    if (!dma::load_16(&d, at)) return false;
-    const uint32_t count = d.byte_count.host();
+    const dma::SegmentWords d = dma::read_segment(at);
+    const auto count = static_cast<uint32_t>(be64::from_raw(d.length_and_key).host() >> 32);
     if ((count & prm::inline_flag) == 0) {
       if (!put_pointer(s, d, cs_flags)) return false;
+      s.count.pieces++;
+      s.count.frames++;
       at += octoword;
       continue;
     }
@@ -120,6 +145,7 @@ bool put_segments(Sending& s, uint64_t wqe, uint32_t ds, uint8_t cs_flags) noexc
     const uint64_t from = at + sizeof(prm::InlineSeg);
     at += (bytes + sizeof(prm::InlineSeg) + octoword - 1) / octoword * octoword;
     if (at > end || !put_frame(s, from, bytes, cs_flags)) return false;
+    s.count.frames++;
   }
   return true;
 }
@@ -142,35 +168,42 @@ bool put_segments(Sending& s, uint64_t wqe, uint32_t ds, uint8_t cs_flags) noexc
   return 0;
 }
 
-// The two words that every WQE begins with, as one number.
-constexpr uint64_t head_of(uint16_t index, prm::Opcode opcode, uint32_t qpn, uint32_t ds) noexcept {
-  return uint64_t{index} << 40 | uint64_t{static_cast<uint8_t>(opcode)} << 32 | uint64_t{qpn} << 8 |
-         ds;
+// The flags of a WQE in the byte order of memory, fm_ce_se being the last of four bytes.
+constexpr uint32_t flag(uint8_t fm_ce_se) noexcept {
+  return uint32_t{fm_ce_se} << 24;
 }
 
-// The WQE at sq.ci, as far as it is plain: how many basic blocks it has; 0: it is not.
-[[gnu::always_inline]] inline uint32_t put_wqe(Sending& s, uint8_t& fm_ce_se,
-                                               prm::Opcode& opcode) noexcept {
-  const SendRing& sq = s.qp.sq;
-  const uint64_t at = sq.base + uint64_t{sq.ci & (sq.wqebbs - 1)} * wqebb_bytes;
-  FirstBlock w;
-  if (!dma::load_64(&w, at)) return 0;
-  const uint64_t head = uint64_t{w.ctrl.opmod_idx_opcode.host()} << 32 | w.ctrl.qpn_ds.host();
-  fm_ce_se = w.ctrl.fm_ce_se;
-  const bool plain = (fm_ce_se & prm::ctrl::reserved_in_fm_ce_se) == 0 &&
-                     prm::ctrl::completion_mode(fm_ce_se) != prm::ctrl::cq_update_and_event &&
-                     w.eth.inline_hdr_sz.raw() == 0;
-  if (!plain) return 0;
-  const uint32_t qpn = s.qp.qpn.value();
-  if (head == head_of(sq.ci, prm::Opcode::send, qpn, send_ds)) {
-    opcode = prm::Opcode::send;
-    // Inline data is longer than any frame, as a number.
-    return put_pointer(s, w.data[0], w.eth.cs_flags) ? 1 : 0;
+// What a WQE says besides its packets.
+struct Said {
+  uint64_t head;
+  uint32_t flags;
+
+  [[nodiscard]] bool completes() const noexcept {
+    return (flags & flag(prm::ctrl::cq_update)) != 0;
   }
-  opcode = prm::Opcode::enhanced_mpsw;
+  [[nodiscard]] uint8_t opcode() const noexcept { return static_cast<uint8_t>(head >> 32); }
+};
+
+// The WQE with that index, as far as it is plain: how many basic blocks it has; 0: it is not. One
+// pointer's is counted by the caller.
+[[gnu::always_inline]] inline uint32_t put_wqe(Sending& s, uint16_t index, Said& said) noexcept {
+  const uint64_t at = s.wqes + uint64_t{index & s.mask} * wqebb_bytes;
+  const dma::FrameWqeWords w = dma::read_frame_wqe(at);
+  const uint64_t head = be64::from_raw(w.head).host();
+  said = {head, w.flags};
+  constexpr uint32_t mode = flag(prm::ctrl::completion_mask),
+                     event = flag(prm::ctrl::cq_update_and_event),
+                     reserved = flag(prm::ctrl::reserved_in_fm_ce_se);
+  if (((w.flags & reserved) | w.inlined) != 0 || (w.flags & mode) == event) return 0;
+  const auto cs_flags = static_cast<uint8_t>(w.checksums);
+  if (head == (s.send_head | uint64_t{index} << index_shift)) [[likely]]
+    // Inline data is longer than any frame, as a number.
+    return put_pointer(s, {w.length_and_key, w.local}, cs_flags) ? 1 : 0;
   const auto ds = static_cast<uint32_t>(head & 0xff);  // with the bits that are reserved
-  if (head != head_of(sq.ci, opcode, qpn, ds)) return 0;
-  return put_packets(s, at, ds, w.eth.cs_flags);
+  if (head != head_of(index, prm::Opcode::enhanced_mpsw, s.qp.qpn.value(), ds)) return 0;
+  const uint32_t blocks = put_packets(s, at, ds, cs_flags);
+  s.shared += blocks != 0 ? 1 : 0;
+  return blocks;
 }
 
 void account(Sending& s, WireCounters& wire) noexcept {
@@ -195,21 +228,27 @@ std::size_t run_plain_frames(Engine& e, Qp& qp, std::size_t budget) noexcept {
   recall_key(e, qp.memos);
   Sending s(e, qp, *wire.ring);
   bool told = true;
-  while (told && s.count.requests < budget && qp.sq.ci != qp.sq.pi) {
-    uint8_t fm_ce_se = 0;
-    prm::Opcode opcode{};
-    const uint16_t index = qp.sq.ci;
-    const uint32_t blocks = put_wqe(s, fm_ce_se, opcode);
+  uint64_t done = 0;
+  const uint16_t end = qp.sq.pi;
+  for (uint16_t index = qp.sq.ci; told && done < budget && index != end;) {
+    Said said;
+    const uint32_t blocks = put_wqe(s, index, said);
     if (blocks == 0) break;
-    s.count.requests++;
-    qp.sq.ci = static_cast<uint16_t>(index + blocks);
-    if (!prm::ctrl::completes(fm_ce_se)) continue;
-    s.out.show();
-    told = complete_send(e.context, qp, {static_cast<uint8_t>(opcode), index});
+    done++;
+    const uint16_t next = static_cast<uint16_t>(index + blocks);
+    qp.sq.ci = next;
+    if (said.completes()) {
+      s.out.show();
+      told = complete_send(e.context, qp, {said.opcode(), index});
+    }
+    index = next;
   }
+  s.count.requests = done;
+  s.count.frames += done - s.shared;  // one each of the others
+  s.count.pieces += done - s.shared;
   account(s, *wire.counters);
   if (!told) fatal_qp(e.context, qp, "the CQ of a send queue is in error");
-  return s.count.requests;
+  return done;
 }
 
 }  // namespace kilim::vhca

@@ -117,6 +117,80 @@ gone:
   return false;
 }
 
+// A data segment as it lies there. Where its address is not there both are 0: no bytes.
+struct SegmentWords {
+  uint64_t length_and_key, address;
+};
+[[gnu::always_inline]] inline SegmentWords read_segment(uint64_t from) noexcept {
+  uint64_t length_and_key, address;
+  asm volatile(KILIM_DMA_OPEN
+               "movq (%[from]), %[length_and_key]\n\t"
+               "movq 8(%[from]), %[address]\n\t" KILIM_DMA_CLOSE("663f")
+               "664:\n\t"
+               ".pushsection .text.unlikely, \"ax\", @progbits\n\t"
+               "663: xorl %k[length_and_key], %k[length_and_key]\n\t"
+               "xorl %k[address], %k[address]\n\t"
+               "jmp 664b\n\t"
+               ".popsection\n\t"
+               : [length_and_key] "=&r"(length_and_key), [address] "=&r"(address)
+               : [from] "r"(from)
+               : "cc", "memory");
+  return {length_and_key, address};
+}
+
+// What matters of a SEND on a raw packet queue (control, Ethernet and data segment), as it lies
+// there, each word read once. Where an address is not there `head` is 0, and the rest means
+// nothing.
+struct FrameWqeWords {
+  uint64_t head, length_and_key, local;
+  uint32_t flags, checksums, inlined;  // signature, stream, fm_ce_se; cs_flags; inline_hdr_sz
+};
+[[gnu::always_inline]] inline FrameWqeWords read_frame_wqe(uint64_t from) noexcept {
+  uint64_t head, length_and_key, local;
+  uint32_t flags, checksums, inlined;
+  asm volatile(KILIM_DMA_OPEN
+               "movq (%[from]), %[head]\n\t"
+               "movl 8(%[from]), %[flags]\n\t"
+               "movzbl 20(%[from]), %[checksums]\n\t"
+               "movzwl 28(%[from]), %[inlined]\n\t"
+               "movq 32(%[from]), %[length_and_key]\n\t"
+               "movq 40(%[from]), %[local]\n\t" KILIM_DMA_CLOSE("663f")
+               "664:\n\t"
+               ".pushsection .text.unlikely, \"ax\", @progbits\n\t"
+               "663: xorl %k[head], %k[head]\n\t"
+               "jmp 664b\n\t"
+               ".popsection\n\t"
+               : [head] "=&r"(head), [flags] "=&r"(flags), [checksums] "=&r"(checksums),
+                 [inlined] "=&r"(inlined), [length_and_key] "=&r"(length_and_key),
+                 [local] "=&r"(local)
+               : [from] "r"(from)
+               : "cc", "memory");
+  return {head, length_and_key, local, flags, checksums, inlined};
+}
+
+// Adapter to client: an entry of 64 bytes, its first 56 from memory, `last` with one store after
+// all others (as give_64()).
+[[gnu::always_inline]] inline bool store_entry(uint64_t to, const void* from,
+                                               uint64_t last) noexcept {
+  asm goto(KILIM_DMA_OPEN
+           "movdqu (%[from]), %%xmm0\n\t"
+           "movdqu 16(%[from]), %%xmm1\n\t"
+           "movdqu 32(%[from]), %%xmm2\n\t"
+           "movq 48(%[from]), %%xmm3\n\t"
+           "movdqu %%xmm0, (%[to])\n\t"
+           "movdqu %%xmm1, 16(%[to])\n\t"
+           "movdqu %%xmm2, 32(%[to])\n\t"
+           "movq %%xmm3, 48(%[to])\n\t"
+           "movq %[last], 56(%[to])\n\t" KILIM_DMA_CLOSE("%l[gone]")
+           :
+           : [to] "r"(to), [from] "r"(from), [last] "r"(last)
+           : "xmm0", "xmm1", "xmm2", "xmm3", "memory"
+           : gone);
+  return true;
+gone:
+  return false;
+}
+
 // Adapter to client: an entry of 64 bytes, its last eight with one store after all others.
 [[gnu::always_inline]] inline bool store_64(uint64_t to, const void* from) noexcept {
   asm goto(KILIM_DMA_OPEN

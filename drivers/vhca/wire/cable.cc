@@ -2,6 +2,7 @@
 // The in-process cable: rings, names, ends.
 #include "vhca/wire/cable.hh"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <map>
@@ -46,14 +47,16 @@ void FrameRing::show(uint64_t tail) noexcept {
 }
 
 bool FrameRing::Writer::go_round(std::size_t& at, std::size_t need) noexcept {
-  head_ = ring_.head_.load(std::memory_order_acquire);
+  const uint64_t full = ring_.head_.load(std::memory_order_acquire) + bytes;
   const std::size_t skip = at + need > bytes ? bytes - at : 0;
-  if (tail_ + skip + need - head_ > bytes) return false;
+  next_ = tail_ + skip + need;
+  if (next_ > full) return false;
+  // Behind the end the tail is there only when the frame is kept.
+  limit_ = skip > 0 ? 0 : std::min(full, tail_ - at + bytes);
   if (skip > 0) {
-    std::memcpy(ring_.mem_.get() + at, &wrap_mark, sizeof(wrap_mark));
+    std::memcpy(mem_ + at, &wrap_mark, sizeof(wrap_mark));
     at = 0;
   }
-  next_ = tail_ + skip + need;
   return true;
 }
 

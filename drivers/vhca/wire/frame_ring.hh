@@ -52,35 +52,39 @@ class FrameRing {
 class FrameRing::Writer {
  public:
   explicit Writer(FrameRing& ring) noexcept
-      : ring_(ring),
-        tail_(ring.tail_.load(std::memory_order_relaxed)),
-        head_(ring.head_.load(std::memory_order_acquire)) {}
+      : ring_(ring), mem_(ring.mem_.get()), tail_(ring.tail_.load(std::memory_order_relaxed)) {}
 
-  // Where the next frame goes; null: there is no room.
-  [[gnu::always_inline]] std::byte* room(uint32_t frame) noexcept {
+  // Where the next frame goes. False: there is no room.
+  [[nodiscard, gnu::always_inline]] bool room(uint32_t frame, std::byte*& to) noexcept {
     const std::size_t need = record_bytes(frame);
     std::size_t at = tail_ % bytes;
     next_ = tail_ + need;
-    if (at + need > bytes || next_ - head_ > bytes) [[unlikely]] {
-      if (!go_round(at, need)) return nullptr;
+    if (next_ > limit_) [[unlikely]] {
+      if (!go_round(at, need)) return false;
     }
-    std::memcpy(ring_.mem_.get() + at, &frame, sizeof(frame));
-    return ring_.mem_.get() + at + length_bytes;
+    std::byte* const record = mem_ + at;
+    std::memcpy(record, &frame, sizeof(frame));
+    to = record + length_bytes;
+    return true;
   }
   // The frame is there.
   void keep() noexcept { tail_ = next_; }
   // Where the writer stands, and back to there: what was kept since, and not shown, is gone.
   [[nodiscard]] uint64_t mark() const noexcept { return tail_; }
-  void back(uint64_t mark) noexcept { tail_ = mark; }
+  void back(uint64_t mark) noexcept {
+    tail_ = mark;
+    limit_ = 0;
+  }
   void show() noexcept { ring_.show(tail_); }
 
  private:
-  // At the end of the ring, or where it seems full. True: there is room at `at`.
+  // At the end of the ring, where it seems full, or nobody knows. True: there is room at `at`.
   bool go_round(std::size_t& at, std::size_t need) noexcept;
 
   FrameRing& ring_;
+  std::byte* const mem_;
   uint64_t tail_;
-  uint64_t head_;
+  uint64_t limit_ = 0;  // tail_ may go up to there in one piece; 0: not known
   uint64_t next_ = 0;
 };
 
@@ -89,6 +93,7 @@ class FrameRing::Reader {
  public:
   explicit Reader(FrameRing& ring) noexcept
       : ring_(ring),
+        mem_(ring.mem_.get()),
         head_(ring.head_.load(std::memory_order_relaxed)),
         tail_(ring.tail_.load(std::memory_order_acquire)) {}
 
@@ -100,7 +105,7 @@ class FrameRing::Reader {
       head_ += bytes - head_ % bytes;
       length = length_at(0);
     }
-    return {ring_.mem_.get() + head_ % bytes + length_bytes, length};
+    return {mem_ + head_ % bytes + length_bytes, length};
   }
   // Of the frame that front() showed.
   void pop(std::size_t frame) noexcept { head_ += record_bytes(frame); }
@@ -109,11 +114,12 @@ class FrameRing::Reader {
  private:
   [[nodiscard]] uint32_t length_at(std::size_t at) const noexcept {
     uint32_t length;
-    std::memcpy(&length, ring_.mem_.get() + at, sizeof(length));
+    std::memcpy(&length, mem_ + at, sizeof(length));
     return length;
   }
 
   FrameRing& ring_;
+  const std::byte* const mem_;
   uint64_t head_;
   const uint64_t tail_;
 };

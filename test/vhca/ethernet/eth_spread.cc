@@ -150,9 +150,35 @@ void kinds_of_one_header_are_told_apart() {
   EQUAL(opcode(Rig::poll(a)), prm::CqeOpcode::invalid);
 }
 
+// Frames of one shape, which rules that look at ports send to two queues.
+void ports_of_one_shape_are_told_apart() {
+  Rig r;
+  RawQueue a = r.queue(0), b = r.queue(1);
+  FlowSpec udp = everything();
+  udp.ip_version = 4;
+  udp.l4_protocol = 17;
+  udp.ports_mask.dst = 0xffff;
+  udp.ports.dst = 7;
+  CU_ASSERT(create_flow(*r.hca, a.qpn, udp).ok());
+  udp.ports.dst = 8;
+  CU_ASSERT(create_flow(*r.hca, b.qpn, udp).ok());
+  for (std::size_t i = 0; i < 8; i++) r.receive(i < 4 ? a : b, r.room(i), 2048);
+  for (const int port : {7, 8, 8, 7, 8}) {
+    Bytes f = make_frame({.tcp = false});
+    f[36] = std::byte{0};
+    f[37] = static_cast<std::byte>(port);
+    r.far->send(f);
+  }
+  r.run();
+  for (int i = 0; i < 2; i++) EQUAL(opcode(Rig::poll(a)), recv_opcode);
+  for (int i = 0; i < 3; i++) EQUAL(opcode(Rig::poll(b)), recv_opcode);
+  EQUAL(opcode(Rig::poll(a)), prm::CqeOpcode::invalid);
+}
+
 constexpr Case spreads[] = {
     {"both ways spread the same", both_ways_spread_the_same},
     {"kinds of one header are told apart", kinds_of_one_header_are_told_apart},
+    {"ports of one shape are told apart", ports_of_one_shape_are_told_apart},
 };
 
 }  // namespace
