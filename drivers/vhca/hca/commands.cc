@@ -216,6 +216,10 @@ constexpr Command rows[] = {
     {prm::cmd::query_q_counter, prm::q_counter::command_bytes, prm::q_counter::answer_bytes,
      query_counter},
     {prm::cmd::query_lag, 16, 16, nop},  // its state, 0: no port is bonded with another
+    {prm::cmd::alloc_flow_counter, 16, 16, make_flow_counter},
+    {prm::cmd::dealloc_flow_counter, 16, 16, end_flow_counter},
+    {prm::cmd::query_flow_counter, prm::flow_counter::command_bytes,
+     prm::flow_counter::answer_bytes, query_flow_counter},
     {prm::cmd::nop, 8, 8, nop},
 };
 

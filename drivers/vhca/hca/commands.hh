@@ -131,6 +131,10 @@ Answer end_domain(Hca&, In, Out);
 Answer make_counter(Hca&, In, Out);
 Answer end_counter(Hca&, In, Out);
 Answer query_counter(Hca&, In, Out);
+// devx_flow_counter.cc.
+Answer make_flow_counter(Hca&, In, Out);
+Answer end_flow_counter(Hca&, In, Out);
+Answer query_flow_counter(Hca&, In, Out);
 
 // devx_qp.cc.
 Answer make_qp(Hca&, const Client&, In, Out);

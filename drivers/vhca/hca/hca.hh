@@ -136,6 +136,7 @@ struct Hca : Engine {
   ObjectTable<Tis> tises{1, 1u << 20};
   std::map<uint32_t, uint32_t> sq_tis;  // of send queues that commands made
   ObjectTable<QCounter> q_counters{1, 0xff};
+  ObjectTable<FlowCount> flow_counters{1, 1u << 16};  // whose handles their rules hold
   UmemTable umems;
   UarSet uars;
   bool stores_wait = false;  // expect_stores() was called since the last turn

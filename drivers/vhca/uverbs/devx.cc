@@ -64,6 +64,7 @@ constexpr DevxKind kinds[] = {
     {prm::cmd::create_rq, prm::cmd::destroy_rq},
     {prm::cmd::create_tis, prm::cmd::destroy_tis},
     {prm::cmd::create_rqt, prm::cmd::destroy_rqt},
+    {prm::cmd::alloc_flow_counter, prm::cmd::dealloc_flow_counter},
     {prm::cmd::create_general_object, prm::cmd::destroy_general_object},
 };
 const DevxKind* find_object(uint16_t create) {
@@ -93,6 +94,7 @@ constexpr Access accesses[] = {
     {prm::cmd::modify_rqt, prm::cmd::create_rqt},
     {prm::cmd::query_rqt, prm::cmd::create_rqt},
     {prm::cmd::query_general_object, prm::cmd::create_general_object},
+    {prm::cmd::query_flow_counter, prm::cmd::alloc_flow_counter},
 };
 uint16_t creator_for(uint16_t opcode) {
   if (opcode >> 8 == prm::cmd::create_qp >> 8) return prm::cmd::create_qp;
@@ -247,6 +249,8 @@ int create(Context& context, Bundle& b) {
 uint32_t number_named(const Command& c) {
   constexpr std::size_t usual = 8, q_counter = 28;
   if (c.opcode() == prm::cmd::query_q_counter) return word_at(c.in, q_counter) & 0xff;
+  if (c.opcode() == prm::cmd::query_flow_counter)
+    return word_at(c.in, prm::flow_counter::number) & 0xffffff;
   return word_at(c.in, usual) & 0xffffff;
 }
 

@@ -112,6 +112,14 @@ int fill_action(Bundle& b, const Destination& to, FlowSpec& spec) {
   return spec.tag >= longest_tag ? -EINVAL : 0;
 }
 
+// One counter, named as in a list. Its place in a bulk is 0: there are no bulks.
+int find_counter(const Context& context, const Bundle& b, DevxObject*& counter) {
+  if (!b.has(MLX5_IB_ATTR_CREATE_FLOW_ARR_COUNTERS_DEVX)) return 0;
+  counter = context.find<DevxObject>(b.value(MLX5_IB_ATTR_CREATE_FLOW_ARR_COUNTERS_DEVX));
+  if (counter == nullptr || counter->created_by != prm::cmd::alloc_flow_counter) return -EINVAL;
+  return b.value(MLX5_IB_ATTR_CREATE_FLOW_ARR_COUNTERS_DEVX_OFFSET) != 0 ? -EINVAL : 0;
+}
+
 Result<uint32_t> make_rule(Hca& hca, const Destination& to, const FlowSpec& spec) {
   if (to.tir != nullptr) return create_flow_to_tir(hca, to.tir->number, spec);
   if (to.qp == nullptr) return create_ending_flow(hca, spec);
@@ -121,18 +129,21 @@ Result<uint32_t> make_rule(Hca& hca, const Destination& to, const FlowSpec& spec
 
 int create_flow_method(Context& context, Bundle& b) {
   auto* matcher = b.object<MatcherObject>(context, MLX5_IB_ATTR_CREATE_FLOW_MATCHER);
+  DevxObject* counter = nullptr;
+  if (int err = find_counter(context, b, counter); err != 0) return err;
   const Destination to{b.object<QpObject>(context, MLX5_IB_ATTR_CREATE_FLOW_DEST_QP),
                        b.object<DevxObject>(context, MLX5_IB_ATTR_CREATE_FLOW_DEST_DEVX)};
   FlowSpec spec;
   if (int err = fill_action(b, to, spec); err != 0) return err;
   if (int err = fill_match(*matcher, b.in(MLX5_IB_ATTR_CREATE_FLOW_MATCH_VALUE), spec); err != 0)
     return err;
+  if (counter != nullptr) spec.count = context.hca.flow_counters.at(counter->number);
   Result<uint32_t> rule = make_rule(context.hca, to, spec);
   if (!rule) return -rule.error().code;
   auto made = std::make_unique<FlowObject>();
   made->rule = *rule;
   FlowObject& flow = *made;
-  context.add(std::move(made), {to.qp, to.tir, matcher});
+  context.add(std::move(made), {to.qp, to.tir, matcher, counter});
   return context.keep_unless(b.give(MLX5_IB_ATTR_CREATE_FLOW_HANDLE, flow.handle), flow);
 }
 
@@ -159,6 +170,8 @@ constexpr AttrRule create_flow_rules[] = {
     {MLX5_IB_ATTR_CREATE_FLOW_DEST_DEVX, AttrKind::object, false, 0, 0, Kind::devx_obj},
     {MLX5_IB_ATTR_CREATE_FLOW_TAG, AttrKind::in, false, 4, 4},
     {MLX5_IB_ATTR_CREATE_FLOW_FLAGS, AttrKind::in, false, 4, 8},
+    {MLX5_IB_ATTR_CREATE_FLOW_ARR_COUNTERS_DEVX, AttrKind::in, false, 4, 4},
+    {MLX5_IB_ATTR_CREATE_FLOW_ARR_COUNTERS_DEVX_OFFSET, AttrKind::in, false, 4, 4},
 };
 constexpr AttrRule destroy_flow_rules[] = {
     {MLX5_IB_ATTR_DESTROY_FLOW_HANDLE, AttrKind::object, true, 0, 0, Kind::flow},

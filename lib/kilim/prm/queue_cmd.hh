@@ -149,7 +149,17 @@ inline constexpr CapField counter_set_id{0xf8, 8};
 inline constexpr std::size_t out_of_buffer = 48;
 }  // namespace q_counter
 
+// QUERY_FLOW_COUNTER: its command, and one counter of its answer.
+namespace flow_counter {
+inline constexpr std::size_t command_bytes = 32, answer_bytes = 32;
+inline constexpr CapField clear{0xc0, 1}, dump_to_memory{0xc1, 1}, num_of_counters{0xc2, 30};
+inline constexpr CapField bulk_log_size{0x73, 5}, bulk{0x78, 8};  // of ALLOC_FLOW_COUNTER
+inline constexpr std::size_t number = 28, packets = 16, octets = 24;
+}  // namespace flow_counter
+
 namespace cmd {
+inline constexpr uint16_t alloc_flow_counter = 0x939, dealloc_flow_counter = 0x93a,
+                          query_flow_counter = 0x93b;
 inline constexpr uint16_t create_cq = 0x400, destroy_cq = 0x401, query_cq = 0x402,
                           modify_cq = 0x403;
 inline constexpr uint16_t alloc_q_counter = 0x771, dealloc_q_counter = 0x772,
