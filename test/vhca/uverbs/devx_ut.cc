@@ -96,15 +96,11 @@ void a_longer_answer_is_taken() {
 void commands_are_refused_with_status_and_syndrome() {
   Client c;
   std::vector<uint8_t> in(16), out(16 + 4096), small(16);
-  in[0] = 1;
-  in[7] = 1;
+  in[0] = in[7] = 1;
   EQUAL(devx(c, in, small), 0);  // who asks for nothing of a group gets nothing
-  std::vector<uint8_t> vport(16);
-  vport[0] = 7;
-  vport[1] = 0x54;
-  EQUAL(devx(c, vport, small), -EREMOTEIO);
+  EQUAL(devx(c, {7, 0x54, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, small), -EREMOTEIO);
   EQUAL(small[0], 0x51);  // output too short
-  in[6] = 0xff;           // no such group
+  in[6] = 0xff;
   EQUAL(devx(c, in, out), -EREMOTEIO);
   EQUAL(out[0], 0x03);
   CU_ASSERT(out[4] != 0 || out[5] != 0 || out[6] != 0 || out[7] != 0);
@@ -178,8 +174,7 @@ void general_commands_are_those_of_the_kernel_s_list() {
     in[1] = static_cast<uint8_t>(opcode);
     return devx(c, in, out);
   };
-  EQUAL(asked(0x80d), 0);  // NOP
-  EQUAL(asked(0x842), 0);  // QUERY_LAG
+  EQUAL(asked(0x80d) | asked(0x842), 0);  // NOP, QUERY_LAG
   for (int opcode : {0x752, 0x76f, 0x770, 0x822, 0xb00, 0xcff})
     EQUAL(asked(opcode), -EREMOTEIO);  // let pass, and not known here
   // Others' objects, port modules, ends of the range: refused before the firmware sees them.
