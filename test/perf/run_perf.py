@@ -71,12 +71,17 @@ def check_others(program):
 
 
 def check_scale(program):
-    """Each row beside its counterpart; no time is judged. The counts of the suite callgrind are the gates."""
+    """Each row beside its counterpart; no time is judged. The counts of the suite callgrind are the gates,
+    and bytes of memory."""
     done = run(program, "scale", "--json", "--samples", "9")
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     counts = {}
+    memory = [line for line in lines if "bytes" in line]
+    assert len(memory) == 3 and all(line["met"] and line["bytes"] > 0 for line in memory), memory
     for line in lines:
+        if "bytes" in line:
+            continue
         counts.setdefault(line["test"], []).append(int(line["count"]))
         assert line["ns"] > 0 and line["peer"] > 0, line
     rows = list(counts.values())

@@ -101,9 +101,11 @@ const Line gather_line = {"gather by UMR / by packing, application core only",
                           0,
                           cases,
                           {"umr_shape_of + rdma_write", posted<post_gathered>, nullptr, polled},
-                          core_peers};
+                          core_peers,
+                          false,
+                          275};
 const Line gather_device_line = {
-    "gather by UMR / by packing, device on the same core", 0.62,         0,   cases,
-    {"umr_shape_of + rdma_write", whole<post_gathered>},   device_peers, true};
+    "gather by UMR / by packing, device on the same core", 0.62,         0,    cases,
+    {"umr_shape_of + rdma_write", whole<post_gathered>},   device_peers, true, 6400};
 
 }  // namespace kilim::perf

@@ -4,10 +4,12 @@
 #include <cstdio>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "cli/json.hh"
 #include "perf/command.hh"
 #include "perf/compare/measure.hh"
+#include "perf/scale/memory.hh"
 
 namespace kilim::perf {
 namespace {
@@ -39,6 +41,24 @@ void print(const Options& o, const char* metric, const char* count, const LineRe
                 l.ratio());
 }
 
+// False: an object was refused.
+bool print_memory(const Options& o, const MemoryRow& row) {
+  const auto bytes = measure_memory(row);
+  if (!bytes) return false;
+  if (o.json)
+    cli::JsonObject()
+        .text("test", row.what)
+        .text("count", std::to_string(count_of(row)).c_str())
+        .real("bytes", *bytes, 1)
+        .real("goal", row.most_bytes, 0)
+        .flag("met", *bytes <= row.most_bytes)
+        .print();
+  else
+    std::printf("%-40s %10zu %9.0f B, at most %.0f\n", row.what, count_of(row), *bytes,
+                row.most_bytes);
+  return true;
+}
+
 int run_scale(const Options& o) {
   auto rig = std::make_unique<Rig>();
   if (const std::string why = rig->open(o.device); !why.empty()) {
@@ -59,6 +79,11 @@ int run_scale(const Options& o) {
       }
       print(o, own.metric, c.name, *result);
     }
+  }
+  for (const MemoryRow& row : memory_rows()) {
+    if (print_memory(o, row)) continue;
+    std::fprintf(stderr, "kilim-perf: %s: one was refused\n", row.what);
+    return 1;
   }
   return 0;
 }

@@ -97,6 +97,29 @@ bool Crowd::add_queue() {
   return true;
 }
 
+bool Crowd::add_idle(Idle what, std::size_t count) {
+  ibv_qp_init_attr attr{};
+  attr.send_cq = attr.recv_cq = cq_.get();
+  attr.qp_type = IBV_QPT_RC;
+  attr.cap = {.max_send_wr = 16,
+              .max_recv_wr = 16,
+              .max_send_sge = 1,
+              .max_recv_sge = 1,
+              .max_inline_data = 0};
+  bool good = true;
+  for (std::size_t i = 0; i < count && good; i++) {
+    if (what == Idle::queue_pair) {
+      good = idle_qps_.emplace_back(ibv_create_qp(domain_.get(), &attr)) != nullptr;
+    } else if (what == Idle::completion_queue) {
+      good = idle_cqs_.emplace_back(make_cq(63)) != nullptr;
+    } else {
+      ibv_mr* mr = ibv_reg_mr(device_.pd.get(), memory_.get(), 4096, all_access);
+      good = idle_regions_.emplace_back(mr) != nullptr;
+    }
+  }
+  return good;
+}
+
 bool Crowd::grow_queues(std::size_t count) {
   while (qps_.size() < count)
     if (!add_queue()) return false;

@@ -16,6 +16,11 @@ namespace kilim::perf {
 
 class Crowd {
  public:
+  // Objects that nobody uses, for what they take of memory: a queue pair of depth 16, a completion
+  // queue of 64 entries, a region of 4 KiB.
+  enum class Idle : uint8_t { queue_pair, completion_queue, region };
+  bool add_idle(Idle what, std::size_t count);
+
   // The most entries of a list, and bytes of each.
   static constexpr uint32_t most_entries = 65532, entry_bytes = 64;
 
@@ -65,6 +70,9 @@ class Crowd {
   mlx5::VerbsMr region_, room_region_;
   std::unique_ptr<mlx5dv_mkey, RigDestroy> list_;
   mlx5::VerbsCq cq_;
+  std::vector<mlx5::VerbsMr> idle_regions_;
+  std::vector<mlx5::VerbsCq> idle_cqs_;
+  std::vector<mlx5::VerbsQp> idle_qps_;
   std::vector<mlx5::VerbsQp> qps_;
   std::vector<mlx5::VerbsCq> cqs_;
   uint32_t due_ = 0;
