@@ -22,7 +22,11 @@ using kilim::test::start_eal;
 
 std::string called;  // the operation that ran last
 
-#define KILIM_OP(name) [](auto...) -> int { called = #name; return 0; }
+#define KILIM_OP(name) \
+  [](auto...) -> int { \
+    called = #name;    \
+    return 0;          \
+  }
 #define KILIM_VOID_OP(name) [](auto...) -> void { called = #name; }
 
 eth_dev_ops probe_ops() {
@@ -111,7 +115,8 @@ uint16_t port = 0;
 rte_eth_dev* make(const char* name) {
   rte_eth_dev* const d = rte_eth_dev_allocate(name);
   CU_ASSERT_PTR_NOT_NULL_FATAL(d);
-  d->data->mac_addrs = static_cast<rte_ether_addr*>(rte_zmalloc("m", 4 * sizeof(rte_ether_addr), 0));
+  d->data->mac_addrs =
+      static_cast<rte_ether_addr*>(rte_zmalloc("m", 4 * sizeof(rte_ether_addr), 0));
   d->data->dev_private = rte_zmalloc("p", 64, 0);
   d->dev_ops = &ops;
   static rte_driver driver{{}, "abi_probe", nullptr};
@@ -205,10 +210,10 @@ void members_lie_where_the_library_looks() {
 }
 
 // The numbers of rows: an operation that stands elsewhere is not called, or another one is.
-#define KILIM_CALLS(name, ...)        \
-  do {                                \
-    called = "";                      \
-    (void)(__VA_ARGS__);              \
+#define KILIM_CALLS(name, ...)         \
+  do {                                 \
+    called = "";                       \
+    (void)(__VA_ARGS__);               \
     EQUAL(called, std::string(#name)); \
   } while (false)
 

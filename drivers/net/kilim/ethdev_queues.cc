@@ -26,6 +26,13 @@ uint32_t ring_size(uint16_t descriptors) noexcept {
   return std::bit_ceil(uint32_t{descriptors});
 }
 
+// Descriptors are mbufs, as in DPDK's mlx5 driver (mlx5_rxq_new()): a scattered receive has
+// several.
+uint32_t receives_of(const EthdevRx& rx) noexcept {
+  const uint32_t n = ring_size(rx.descriptors) / std::bit_ceil(rx.segments);
+  return n < port::min_depth ? port::min_depth : n;
+}
+
 uint32_t room_of(rte_mempool& pool) noexcept {
   const uint32_t all = rte_pktmbuf_data_room_size(&pool);
   return all > RTE_PKTMBUF_HEADROOM ? all - RTE_PKTMBUF_HEADROOM : 0;
@@ -121,7 +128,7 @@ void Ethdev::release_tx(uint16_t queue) noexcept {
 
 int Ethdev::make_rx(uint16_t number) noexcept {
   EthdevRx& rx = rx_[number];
-  const uint32_t wqes = ring_size(rx.descriptors);
+  const uint32_t wqes = receives_of(rx);
   const bool compressed = compresses();
   const auto compression = compressed ? device::Compression::hash : device::Compression::none;
   auto cq = device::make_cq(port_.device(), {.entries = compressed ? 2 * wqes - 1 : wqes,
