@@ -41,7 +41,10 @@ struct Refused {
 
 // clang-format off
 constexpr Refused refused[] = {
-    {"bogus=1",              "bogus",           "known are hca= port= rxq= txq= rxd= txd= wire= progress= fault= lint= order= inline_recv="},
+    {"mprq_en=1",            "mprq_en=1",       "RxSetup::strides"},
+    {"txq_inline_max=200",   "txq_inline_max=200", "must be 0"},
+    {"rxq_cqe_comp_en=2",    "rxq_cqe_comp_en=2", "0 or 1"},
+    {"bogus=1",              "bogus",           "known are hca= port= rxq= txq= rxd= txd= wire= progress= fault= lint= order= rxq_cqe_comp_en= txq_mpw_en= txq_inline_min= txq_inline_max= mprq_en= inline_recv="},
     {"hca=vhca0,speed=fast", "speed",           "known are"},
     {"port=0",               "port=0",          "1 to 2"},
     {"port=3",               "port=3",          "1 to 2"},

@@ -29,8 +29,7 @@ std::string called;  // the operation that ran last
   }
 #define KILIM_VOID_OP(name) [](auto...) -> void { called = #name; }
 
-eth_dev_ops probe_ops() {
-  eth_dev_ops o{};
+void fill_port_ops(eth_dev_ops& o) {
   o.dev_configure = KILIM_OP(dev_configure);
   o.dev_start = KILIM_OP(dev_start);
   o.dev_stop = KILIM_OP(dev_stop);
@@ -67,6 +66,9 @@ eth_dev_ops probe_ops() {
     info->rx_offload_capa = RTE_ETH_RX_OFFLOAD_VLAN_FILTER | RTE_ETH_RX_OFFLOAD_VLAN_STRIP;
     return 0;
   };
+}
+
+void fill_queue_ops(eth_dev_ops& o) {
   o.rxq_info_get = KILIM_VOID_OP(rxq_info_get);
   o.txq_info_get = KILIM_VOID_OP(txq_info_get);
   o.rx_burst_mode_get = KILIM_OP(rx_burst_mode_get);
@@ -105,6 +107,12 @@ eth_dev_ops probe_ops() {
     called = "eth_dev_priv_dump";
     return 0;
   };
+}
+
+eth_dev_ops probe_ops() {
+  eth_dev_ops o{};
+  fill_port_ops(o);
+  fill_queue_ops(o);
   return o;
 }
 
@@ -217,7 +225,7 @@ void members_lie_where_the_library_looks() {
     EQUAL(called, std::string(#name)); \
   } while (false)
 
-void operations_lie_where_the_library_calls_them() {
+void operations_of_the_beginning() {
   begin();
   rte_eth_dev_data& data = *dev->data;
   rte_eth_conf conf{};
@@ -238,6 +246,10 @@ void operations_lie_where_the_library_calls_them() {
   KILIM_CALLS(tx_queue_stop, rte_eth_dev_tx_queue_stop(port, 0));
   data.tx_queue_state[0] = RTE_ETH_QUEUE_STATE_STOPPED;
   KILIM_CALLS(tx_queue_start, rte_eth_dev_tx_queue_start(port, 0));
+}
+
+void operations_of_the_port() {
+  rte_eth_dev_data& data = *dev->data;
   KILIM_CALLS(dev_set_link_up, rte_eth_dev_set_link_up(port));
   KILIM_CALLS(dev_set_link_down, rte_eth_dev_set_link_down(port));
   KILIM_CALLS(promiscuous_enable, rte_eth_promiscuous_enable(port));
@@ -260,6 +272,10 @@ void operations_lie_where_the_library_calls_them() {
   KILIM_CALLS(xstats_reset, rte_eth_xstats_reset(port));
   KILIM_CALLS(xstats_get_names, rte_eth_xstats_get_names(port, nullptr, 0));
   KILIM_CALLS(xstats_get, rte_eth_xstats_get(port, nullptr, 0));
+}
+
+void operations_of_queues() {
+  rte_eth_dev_data& data = *dev->data;
   rte_eth_rxq_info rxq{};
   rte_eth_txq_info txq{};
   rte_eth_burst_mode mode{};
@@ -293,16 +309,25 @@ void operations_lie_where_the_library_calls_them() {
   KILIM_CALLS(is_removed, rte_eth_dev_is_removed(port));
   rte_flow_error error{};
   KILIM_CALLS(flow_ops_get, rte_flow_isolate(port, 1, &error));
+}
+
+void operations_of_the_end() {
+  rte_eth_dev_data& data = *dev->data;
   KILIM_CALLS(dev_stop, rte_eth_dev_stop(port));
   data.dev_started = 0;
   KILIM_CALLS(dev_reset, rte_eth_dev_reset(port));
-  rte_eth_rxconf rxconf{};
-  (void)rxconf;
   rte_eth_txconf txconf{};
   KILIM_CALLS(tx_queue_setup, rte_eth_tx_queue_setup(port, 0, 64, 0, &txconf));
   data.tx_queues[0] = data.rx_queues[0] = data.rx_queues[1] = &data;
   KILIM_CALLS(dev_close, rte_eth_dev_close(port));
   dev = nullptr;
+}
+
+void operations_lie_where_the_library_calls_them() {
+  operations_of_the_beginning();
+  operations_of_the_port();
+  operations_of_queues();
+  operations_of_the_end();
 }
 
 const kilim::test::Case cases[] = {

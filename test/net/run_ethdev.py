@@ -11,7 +11,6 @@ import glob
 import json
 import os
 import re
-import select
 import shutil
 import signal
 import struct
@@ -22,103 +21,11 @@ import time
 
 import dpkt
 
-LONG = os.environ.get("KILIM_CHECK") == "long"
+from dpdk_bench import LONG, NO_HUGE, SECONDS, Bench
+
 PACKETS = 10_000_000 if LONG else 100_000
 RESTARTS = 100 if LONG else 5
-SECONDS = 600 if LONG else 60
-NO_HUGE = ["--no-huge", "--no-shconf", "-m", "192"]
 EXAMPLES = "/usr/share/dpdk/examples"
-PROMPT = "testpmd> "
-
-
-class Testpmd:
-    """dpdk-testpmd at its prompt."""
-
-    def __init__(self, bench, vdevs, *own, eal=None, lcores="0-1"):
-        words = ["stdbuf", "-o0", "dpdk-testpmd", *(eal or NO_HUGE), *bench.eal(), "-l", lcores]
-        for v in vdevs:
-            words += ["--vdev", v]
-        words += ["--", "-i", "--total-num-mbufs=8192", "--rxd=256", "--txd=256", *own]
-        self.end = time.monotonic() + SECONDS
-        self.text = ""
-        self.log = ""  # all that came
-        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.STDOUT, cwd=bench.folder)
-        self.begin = self.read()
-
-    def read(self):
-        """What comes up to the next prompt."""
-        while PROMPT not in self.text:
-            left = self.end - time.monotonic()
-            assert left > 0, f"no prompt of dpdk-testpmd: {self.text[-2000:]}"
-            ready, _, _ = select.select([self.process.stdout], [], [], left)
-            if not ready:
-                continue
-            more = os.read(self.process.stdout.fileno(), 65536).decode(errors="replace")
-            assert more, f"dpdk-testpmd ended: {self.text[-3000:]}"
-            self.text += more
-        got, self.text = self.text.split(PROMPT, 1)
-        self.log += got
-        return got
-
-    def say(self, line):
-        self.process.stdin.write(line.encode() + b"\n")
-        self.process.stdin.flush()
-        return self.read()
-
-    def stats(self, port):
-        """Of the driver: standard ones by ethdev's names, the others by the driver's."""
-        text = self.say(f"show port xstats {port}")
-        return {k: int(v) for k, v in re.findall(r"^(\w+): (\d+)$", text, re.M)}
-
-    def wait(self, port, name, least):
-        while (now := self.stats(port)[name]) < least:
-            assert time.monotonic() < self.end, f"{name} of port {port} is {now}, not {least}"
-            time.sleep(0.02)
-        return now
-
-    def quit(self):
-        self.process.stdin.write(b"quit\n")
-        self.process.stdin.close()
-        rest = self.process.stdout.read().decode(errors="replace")
-        code = self.process.wait(timeout=SECONDS)
-        assert code == 0 and "Bye..." in rest, (code, rest)
-
-    def kill(self):
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
-
-
-class Bench:
-    def __init__(self, plugin, root, folder):
-        self.plugin = plugin
-        self.folder = folder
-        self.prefix = f"kilim{os.getpid()}"
-        self.running = []
-        sys.path.insert(0, os.path.join(root, "usertools"))
-        sys.dont_write_bytecode = True
-        import pcap_file
-        self.pcap = pcap_file
-
-    def eal(self):
-        return ["--no-pci", "--file-prefix", self.prefix, "-d", self.plugin]
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
-    def cabled(self, more=""):
-        return [f"net_kilim{n},wire=cable:{self.prefix}{more}" for n in (0, 1)]
-
-    def testpmd(self, *args, **kwargs):
-        t = Testpmd(self, *args, **kwargs)
-        self.running.append(t)
-        return t
-
-    def run(self, *words, check=True, seconds=SECONDS, **kwargs):
-        done = subprocess.run(words, cwd=self.folder, text=True, capture_output=True, timeout=seconds, **kwargs)
-        assert not check or done.returncode == 0, (words, done.returncode, done.stdout, done.stderr)
-        return done.stdout + done.stderr
 
 
 def account(t):

@@ -4,6 +4,9 @@
 #include <cerrno>
 #include <chrono>
 
+#include <rte_mempool.h>
+
+#include "kilim/base/mmio.hh"
 #include "kilim/device/recovery.hh"
 #include "net/kilim/ethdev.hh"
 
@@ -144,6 +147,26 @@ int tx_status(void* queue, uint16_t offset) {
   if (offset > q.mask) return -EINVAL;
   (void)reclaim_mbuf_tx(q);
   return offset < q.head - q.tail ? RTE_ETH_TX_DESC_FULL : RTE_ETH_TX_DESC_DONE;
+}
+
+void empty_mbuf_rx(MbufRx& q) noexcept {
+  for (; q.ci != q.pi; q.ci++)
+    rte_mempool_put_bulk(
+        q.pool, reinterpret_cast<void**>(q.mbufs + std::size_t{q.ci & q.mask} * q.segments),
+        q.segments);
+  q.pi = q.ci = 0;
+  q.block_done = 0;
+  record_store(q.record, be32{0});
+}
+
+uint32_t waiting_mbuf_rx(const MbufRx& q, uint32_t most) noexcept {
+  uint32_t frames = 0, at = 0;
+  for (const prm::Cqe* e; at < most && (e = q.cq->peek(at)) != nullptr;) {
+    const uint32_t n = queue::Cq::is_error(e->op_own) ? 1 : queue::Cq::completions(*e);
+    frames += n;
+    at += n;
+  }
+  return frames - q.block_done;
 }
 
 }  // namespace kilim::net

@@ -380,24 +380,4 @@ uint32_t fill_mbuf_rx(MbufRx& q) noexcept {
   return q.pi - q.ci;
 }
 
-void empty_mbuf_rx(MbufRx& q) noexcept {
-  for (; q.ci != q.pi; q.ci++)
-    rte_mempool_put_bulk(
-        q.pool, reinterpret_cast<void**>(q.mbufs + std::size_t{q.ci & q.mask} * q.segments),
-        q.segments);
-  q.pi = q.ci = 0;
-  q.block_done = 0;
-  record_store(q.record, be32{0});
-}
-
-uint32_t waiting_mbuf_rx(const MbufRx& q, uint32_t most) noexcept {
-  uint32_t frames = 0, at = 0;
-  for (const prm::Cqe* e; at < most && (e = q.cq->peek(at)) != nullptr;) {
-    const uint32_t n = queue::Cq::is_error(e->op_own) ? 1 : queue::Cq::completions(*e);
-    frames += n;
-    at += n;
-  }
-  return frames - q.block_done;
-}
-
 }  // namespace kilim::net
