@@ -3,7 +3,6 @@
 
 #include <cerrno>
 #include <utility>
-#include <vector>
 
 #include <rte_mbuf.h>
 #include <rte_memory.h>

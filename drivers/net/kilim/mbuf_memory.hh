@@ -10,6 +10,7 @@
 #include <list>
 #include <mutex>
 #include <span>
+#include <vector>
 
 #include "kilim/base/ident.hh"
 #include "kilim/base/result.hh"
