@@ -251,8 +251,12 @@ void Forwarder::clear_counts() noexcept {
 
 bool Forwarder::retune(const Options& options) {
   const Engine* next = find_engine(options.mode);
-  const bool alike = next->receives == engine_->receives && next->transmits == engine_->transmits &&
-                     !next->gathered && !next->splits && !engine_->gathered && !engine_->splits;
+  // Streams of rxonly may send, for tx_first.
+  bool alike = next->receives == engine_->receives && !next->gathered && !next->splits &&
+               !engine_->gathered && !engine_->splits;
+  for (const Lane& lane : lanes_)
+    for (const auto& st : lane.streams)
+      alike &= !next->transmits || st->tx != nullptr || st->tx_ethdev != no_ethdev;
   if (!alike || !same_queues(options, options_)) return false;
   engine_ = next;
   options_ = options;

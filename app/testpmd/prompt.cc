@@ -99,6 +99,50 @@ Instruction instruction{on_line, nullptr, nullptr, {nullptr}};
 cmdline_parse_ctx_t context[] = {reinterpret_cast<cmdline_parse_inst_t*>(&instruction), nullptr};
 static_assert(offsetof(Instruction, tokens) == sizeof(cmdline_parse_inst_t));
 
+// What reads lines from `fd`. rte_cmdline keeps the history in a ring that it turns round byte by
+// byte for each line once it is full (cirbuf_align_left()), a tenth of a second: nobody types so
+// much, but scripts are longer, so that they get a new one before.
+class Typist {
+ public:
+  Typist(int fd, int out) : fd_(fd), out_(out), cl_(make()) {}
+  Typist(const Typist&) = delete;
+  Typist& operator=(const Typist&) = delete;
+  ~Typist() { end(); }
+
+  // False: the input is at its end, or the prompt.
+  bool type() {
+    constexpr std::size_t enough = 4096;
+    char c;
+    if (cl_ == nullptr || ::read(fd_, &c, 1) <= 0 || cmdline_in(cl_, &c, 1) < 0) return false;
+    typed_++;
+    if (c != '\n' || terminal_ || typed_ < enough) return true;
+    typed_ = 0;
+    end();
+    cl_ = make();
+    return true;
+  }
+
+ private:
+  // cmdline_free() closes descriptors beyond stderr.
+  cmdline* make() const {
+    if (terminal_) return cmdline_stdin_new(context, prompt_text);
+    return cmdline_new(context, prompt_text, fd_ == STDIN_FILENO ? fd_ : ::dup(fd_), out_);
+  }
+  void end() {
+    if (cl_ == nullptr) return;
+    if (terminal_)
+      cmdline_stdin_exit(cl_);  // frees it
+    else
+      cmdline_free(cl_);
+    cl_ = nullptr;
+  }
+
+  int fd_, out_;
+  bool terminal_ = fd_ == STDIN_FILENO && isatty(fd_) != 0;
+  std::size_t typed_ = 0;
+  cmdline* cl_;
+};
+
 }  // namespace
 
 void run_line(Session& session, const std::string& text) {
@@ -111,29 +155,20 @@ bool run_file(Session& session, const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return false;
   line.session = &session;
-  cmdline* cl = cmdline_new(context, prompt_text, fd, -1);
-  if (cl == nullptr) {
-    ::close(fd);
-    return false;
-  }
   std::fflush(stdout);
-  cmdline_interact(cl);
-  cmdline_free(cl);
+  for (Typist typist(fd, -1); !session.quits() && typist.type();) {
+  }
+  ::close(fd);
   return true;
 }
 
 void run_prompt(Session& session, const std::function<bool()>& tick) {
   line.session = &session;
   std::fflush(stdout);
-  cmdline* cl = cmdline_stdin_new(context, prompt_text);
-  if (cl == nullptr) return;
   pollfd in{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
-  while (!session.quits() && tick()) {
-    if (::poll(&in, 1, wait_ms) <= 0) continue;
-    char c;
-    if (::read(STDIN_FILENO, &c, 1) <= 0 || cmdline_in(cl, &c, 1) < 0) break;
-  }
-  cmdline_stdin_exit(cl);  // frees it
+  Typist typist(STDIN_FILENO, STDOUT_FILENO);
+  while (!session.quits() && tick())
+    if (::poll(&in, 1, wait_ms) > 0 && !typist.type()) break;
 }
 
 }  // namespace kilim::testpmd

@@ -126,7 +126,7 @@ std::vector<std::string> screen_of(const Report& r, const Rates& rates, const Sc
                 r.mode.c_str(), r.seconds, r.ports.size(),
                 short_number(static_cast<double>(r.forwarded)).c_str());
   page.add(head, bold);
-  page.line(" # port               RX                              | TX                  drops");
+  page.line(" # port                   RX                           | TX                 drops");
   for (std::size_t i = 0; i < r.ports.size() && i < rates.ports().size() && page.left() > 6; i++) {
     print_port(page, i, r.ports[i], rates.ports()[i]);
     print_queues(page, i, rates.ports()[i]);

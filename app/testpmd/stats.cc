@@ -175,6 +175,20 @@ uint64_t Report::tx_dropped() const noexcept {
   return sum;
 }
 
+namespace {
+
+// A key that is bound again replaces itself, so that few end by an invalidation: ended are all that
+// no packet needs any more. The worker writes what is free.
+uint64_t ended_keys(port::Port& p, const port::PortStats& c, uint32_t made) {
+  uint64_t used = 0;
+  for (uint32_t q = 0; p.started() && q < p.sizes().txq; q++)
+    if (port::PacketGather* g = p.packet_gather(q); g != nullptr)
+      used += made - std::min(made, __atomic_load_n(&g->slots()->free_count, __ATOMIC_RELAXED));
+  return c.keys_bound - std::min(c.keys_bound, used);
+}
+
+}  // namespace
+
 Report collect(Forwarder& f, double seconds, const Rates& rates) {
   Report r;
   r.mode = f.engine().name;
@@ -187,6 +201,8 @@ Report collect(Forwarder& f, double seconds, const Rates& rates) {
     r.ports.push_back({name_of(p), device_of(p), counts_of(p), 0, {}, {}, {}});
     if (f.engine().splits) r.ports.back().plan = chooser::text_of(f.plan(r.ports.size() - 1));
     if (p.native == nullptr) continue;
+    port::PortStats& c = r.ports.back().counts;
+    if (r.uses_keys) c.keys_ended = ended_keys(*p.native, c, f.options().keys);
     for (uint32_t q = 0; q < p.native->sizes().rxq; q++)
       r.ports.back().rx_queues.push_back(p.native->rx_stats(q));
   }

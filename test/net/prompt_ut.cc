@@ -143,7 +143,7 @@ void any_words_are_answered() {
       "off");
   for (int i = 0; i < 20000; i++) {
     Words words;
-    for (uint32_t n = rng() % 24; n > 0; n--) {
+    for (auto n = rng() % 24; n > 0; n--) {
       if (rng() % 16 != 0) {
         words.push_back(grammar[rng() % grammar.size()]);
         continue;

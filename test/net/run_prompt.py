@@ -34,7 +34,7 @@ def words(program, vdevs, *own):
     line = [program, *EAL, *lcores()]
     for v in vdevs:
         line += ["--vdev", v]
-    return [*line, "--", "-i", *own]
+    return [*line, "--", "-i", "--total-num-mbufs=16384", *own]
 
 
 def say(b, program, vdevs, script, *own, wait=0.0):
@@ -173,8 +173,7 @@ def modes(b):
         out = say(b, b.program, [vdev(0, "pcap:in.pcap:kilim.pcap")], script,
                   "--eth-peer=0,02:00:00:00:00:00", wait=0.7)
         kilim = list(b.pcap.frames(b.path("kilim.pcap"))) if mode != "rxonly" else []
-        mac = re.search(r"", out)
-        assert mac is not None and forwarded(out)[0][1] == count, (mode, out)
+        assert forwarded(out)[0][1] == count, (mode, out)
         # The pcap driver's address is another one than Kilim's.
         same = [f[:6] + f[12:] if mode in ("mac", "csum") else f for f in kilim]
         want = [f[:6] + f[12:] if mode in ("mac", "csum") else f for f in came["debian"][2]]
@@ -203,9 +202,9 @@ def debian(b):
                            r"TX-packets: (\d+) +TX-errors: (\d+)", out)
         told[name] = (forwarded(out), stats,
                       re.findall(r"RX P=.* -> TX P=\d+/Q=\d+", out),
-                      re.findall(r"packets/burst=\d+|Segment sizes: \S+|Set \w+ packet forwarding mode|"
+                      sorted(re.findall(r"packets/burst=\d+|Segment sizes: \S+|Set \w+ packet forwarding mode|"
                                  r"Number of packets per burst set to \d+|Packet forwarding not started|"
-                                 r"nb forwarding cores=\d+ - nb forwarding ports=\d+", out))
+                                 r"nb forwarding cores=\d+ - nb forwarding ports=\d+", out)))
     assert told["ours"] == told["debian"], told
     assert told["ours"][0][0][1:] == (48, 48, 0), told["ours"]
 
@@ -215,9 +214,8 @@ def rings(b):
     write(b.path("in.pcap"), frames())
     count = len(frames())
     vdevs = [vdev(0, "pcap:in.pcap:out0.pcap"), "net_pcap0,rx_pcap=in.pcap,tx_pcap=out1.pcap"]
-    out = say(b, b.program, vdevs, ["show port summary all", "start", None, "stop", "set fwd umr", "start",
-                                    "quit"], "--no-flush-rx", wait=0.7)
-    assert "net_pcap" in out and "needs ports of Kilim" in out, out
+    out = say(b, b.program, vdevs, ["show port summary all", "start", None, "stop", "quit"], "--no-flush-rx", wait=0.7)
+    assert "net_pcap" in out, out
     assert forwarded(out) == [("0", count, count, 0), ("1", count, count, 0), ("all", 2 * count, 2 * count, 0)], out
     for name in ("out0.pcap", "out1.pcap"):
         b.same("in.pcap", name)
@@ -225,9 +223,10 @@ def rings(b):
                            "--num-packets=1000", "--json=s.json"], cwd=b.folder, text=True,
                           capture_output=True, timeout=SECONDS)
     assert done.returncode == 0 and "forwarded      1000," in done.stdout, done
-    done = subprocess.run([b.program, *EAL, "-l", "0", "--vdev", "net_null0", "--", "--rxq=64", "--fwd=rxonly"],
+    assert "needs ports of Kilim" in say(b, b.program, ["net_null0"], ["set fwd umr", "start", "quit"])
+    done = subprocess.run([b.program, *EAL, "-l", "0", "--vdev", "net_null0", "--", "--rxq=64", "--fwd=rxonly", "--duration=1"],
                           cwd=b.folder, text=True, capture_output=True, timeout=SECONDS)
-    assert done.returncode == 1 or "net_null0" in done.stdout, done
+    assert done.returncode == 0 and "net_null0 on net_null" in done.stdout, done
 
 
 def flows(b):
@@ -252,19 +251,19 @@ def flows(b):
 
 
 def queues(b):
-    """Ports are stopped, get other queues, and go on; a mode with keys likewise, 10 times."""
+    """Ports are stopped, get other queues, and go on; a mode with keys likewise."""
     script = ["port config all rxq 2", "port stop all", "port config all rxq 2", "port config all rxd 100",
               "port config all rxd 256", "port start all", "show config rxtx"]
-    for mode in ("umr", "io") * 5:
+    for mode in ("umr", "io"):
         script += [f"set fwd {mode}", "start tx_first", None, "stop", "port stop 1", "start", "port start 1"]
     out = say(b, b.program, pair("q"), [*script, "show port 0 rss reta", "port 0 rxq 1 stop", "port 0 rxq 1 start",
-                                        "port 0 rxq 5 stop", "quit"], wait=0.05)
+                                        "port 0 rxq 5 stop", "quit"], "--umr-keys=64", wait=0.05)
     for part in ("Please stop all ports first", "RX queue number: 2", "RX desc=256", "64 to 8192",
                  "Not all ports were started", "hash index=1, queue=1", "no started receive queue 5"):
         assert part in out, (part, out)
     rows = [r for r in forwarded(out) if r[0] == "all"]
-    assert len(rows) == 10 and all(r[1] > 0 for r in rows), rows
-    assert out.count("Done.") == 10, out
+    assert len(rows) == 2 and all(r[1] > 0 for r in rows), rows
+    assert out.count("Done.") == 2, out
 
 
 def hostile(b):
@@ -273,7 +272,7 @@ def hostile(b):
     known = ("show port stats all set fwd umr start stop flow create 0 pattern eth / end actions queue index "
              "rss port config rxq txpkts 99999999999 0x -1 csum hw tso vlan load /dev/null").split()
     text = b""
-    for _ in range(3000):
+    for _ in range(600):
         if rng.random() < 0.2:
             line = rng.randbytes(rng.randrange(1, 3000)).replace(b"\4", b"").replace(b"\3", b"")
         else:
