@@ -128,6 +128,9 @@ inline std::size_t claim(Stream& s, std::size_t handles) noexcept {
 // Adds the time since each packet's arrival, which its side record has.
 void note_latency(Stream& s, std::span<const pool::Handle> packets) noexcept;
 
+// Prints a line for each packet (`set verbose 1`), in testpmd's words (app/test-pmd/util.c).
+void show_packets(const Stream& s, std::span<const pool::Handle> packets) noexcept;
+
 inline uint32_t receive(Stream& s, std::span<pool::Handle> out) noexcept {
   if (s.budget != nullptr) out = out.first(claim(s, out.size()));
   if (out.empty()) return 0;
@@ -138,6 +141,7 @@ inline uint32_t receive(Stream& s, std::span<pool::Handle> out) noexcept {
   if (n == 0) return 0;
   s.received.add(s.pieces == 1 ? n : count_packets(out.first(n)));
   if (s.latency != nullptr) note_latency(s, out.first(n));
+  if (s.modes != nullptr && s.modes->verbose != 0) show_packets(s, out.first(n));
   return n;
 }
 // Returns how many handles were taken, from the front.

@@ -76,77 +76,85 @@ std::string parse_segments(Options& o, std::string_view text) {
   return "";
 }
 
+namespace {
+
+struct Lacking {
+  std::string_view name;
+  const char* why;
+};
+
 // Options of dpdk-testpmd 22.11 (app/test-pmd/parameters.c, launch_args_parse()), and why there is
 // none here.
+constexpr const char* numa = "buffers lie on the first port's NUMA node";
+constexpr const char* thresholds = "drivers choose their thresholds";
+constexpr Lacking lacking[] = {
+    {"eth-peers-configfile", "give --eth-peer for each port"},
+    {"display-xstats", "show port xstats all at the prompt shows all"},
+    {"coremask", "EAL's -l says which lcores there are, --nb-cores how many forward"},
+    {"portlist", "--portmask does"},
+    {"numa", numa},
+    {"no-numa", numa},
+    {"mp-anon", numa},
+    {"mp-alloc", numa},
+    {"port-numa-config", numa},
+    {"ring-numa-config", numa},
+    {"socket-num", numa},
+    {"max-lro-pkt-size", "no device of Kilim joins packets"},
+    {"enable-lro", "no device of Kilim joins packets"},
+    {"latencystats", "--latency shows a histogram"},
+    {"bitrate-stats", "--stats-period and --screen show rates"},
+    {"disable-crc-strip", "the device takes the checksum of a frame off"},
+    {"enable-hw-vlan-filter", "rx_vlan add at the prompt filters"},
+    {"enable-hw-vlan-extend", "no device of Kilim knows two tags"},
+    {"enable-hw-qinq-strip", "no device of Kilim knows two tags"},
+    {"rss-level-outer", "frames are spread by their outer headers"},
+    {"rss-level-inner", "frames are spread by their outer headers"},
+    {"hairpinq", "there are no hairpin queues"},
+    {"hairpin-mode", "there are no hairpin queues"},
+    {"flowgen-clones", "each packet is made anew"},
+    {"mbcache", "an lcore's cache has 512 buffers"},
+    {"txpt", thresholds},
+    {"txht", thresholds},
+    {"txwt", thresholds},
+    {"txfreet", thresholds},
+    {"txrst", thresholds},
+    {"rxpt", thresholds},
+    {"rxht", thresholds},
+    {"rxwt", thresholds},
+    {"rxfreet", thresholds},
+    {"flow-isolate-all", "set promisc and flow rules do"},
+    {"rxoffs", "--split-header splits"},
+    {"rxpkts", "--split-header splits"},
+    {"rxhdrs", "--split-header splits"},
+    {"multi-rx-mempool", "--split-header has a pool of its own"},
+    {"rxq-share", "queues are not shared by ports"},
+    {"eth-link-speed", "a virtual port has the speed of its device"},
+    {"disable-link-check", "links are not waited for"},
+    {"disable-device-start", "port stop at the prompt"},
+    {"no-lsc-interrupt", "link changes are not told"},
+    {"no-rmv-interrupt", "the loss of a device ends the run"},
+    {"print-event", "events are said as they come"},
+    {"mask-event", "events are said as they come"},
+    {"tx-offloads", "csum set, tso set and tx_vlan set at the prompt"},
+    {"rx-offloads", "--enable-rx-cksum, --enable-hw-vlan-strip, --enable-rx-timestamp"},
+    {"hot-plug", "port attach and port detach at the prompt"},
+    {"vxlan-gpe-port", "the device knows no such tunnel"},
+    {"geneve-parsed-port", "the device knows no such tunnel"},
+    {"mlockall", "EAL's memory is not swapped"},
+    {"no-mlockall", "EAL's memory is not swapped"},
+    {"tx-ip", "txonly's addresses are 198.18.0.1 and 198.18.0.2"},
+    {"tx-udp", "txonly's UDP ports are 9"},
+    {"rx-mq-mode", "--rss-ip, --rss-udp and --disable-rss do"},
+    {"record-core-cycles", "cycles are always counted"},
+    {"record-burst-stats", "bursts are not counted by size"},
+    {"proc-id", "kilim-testpmd forwards in one process"}};
+
+}  // namespace
+
 std::string lacking_option(std::string_view word) {
-  constexpr const char* numa = "buffers lie on the first port's NUMA node";
-  constexpr const char* thresholds = "drivers choose their thresholds";
-  constexpr struct {
-    std::string_view name;
-    const char* why;
-  } rows[] = {{"eth-peers-configfile", "give --eth-peer for each port"},
-              {"display-xstats", "show port xstats all at the prompt shows all"},
-              {"coremask", "EAL's -l says which lcores there are, --nb-cores how many forward"},
-              {"portlist", "--portmask does"},
-              {"numa", numa},
-              {"no-numa", numa},
-              {"mp-anon", numa},
-              {"mp-alloc", numa},
-              {"port-numa-config", numa},
-              {"ring-numa-config", numa},
-              {"socket-num", numa},
-              {"max-lro-pkt-size", "no device of Kilim joins packets"},
-              {"enable-lro", "no device of Kilim joins packets"},
-              {"latencystats", "--latency shows a histogram"},
-              {"bitrate-stats", "--stats-period and --screen show rates"},
-              {"disable-crc-strip", "the device takes the checksum of a frame off"},
-              {"enable-hw-vlan-filter", "rx_vlan add at the prompt filters"},
-              {"enable-hw-vlan-extend", "no device of Kilim knows two tags"},
-              {"enable-hw-qinq-strip", "no device of Kilim knows two tags"},
-              {"rss-level-outer", "frames are spread by their outer headers"},
-              {"rss-level-inner", "frames are spread by their outer headers"},
-              {"hairpinq", "there are no hairpin queues"},
-              {"hairpin-mode", "there are no hairpin queues"},
-              {"flowgen-clones", "each packet is made anew"},
-              {"mbcache", "an lcore's cache has 512 buffers"},
-              {"txpt", thresholds},
-              {"txht", thresholds},
-              {"txwt", thresholds},
-              {"txfreet", thresholds},
-              {"txrst", thresholds},
-              {"rxpt", thresholds},
-              {"rxht", thresholds},
-              {"rxwt", thresholds},
-              {"rxfreet", thresholds},
-              {"flow-isolate-all", "set promisc and flow rules do"},
-              {"rxoffs", "--split-header splits"},
-              {"rxpkts", "--split-header splits"},
-              {"rxhdrs", "--split-header splits"},
-              {"multi-rx-mempool", "--split-header has a pool of its own"},
-              {"rxq-share", "queues are not shared by ports"},
-              {"eth-link-speed", "a virtual port has the speed of its device"},
-              {"disable-link-check", "links are not waited for"},
-              {"disable-device-start", "port stop at the prompt"},
-              {"no-lsc-interrupt", "link changes are not told"},
-              {"no-rmv-interrupt", "the loss of a device ends the run"},
-              {"print-event", "events are said as they come"},
-              {"mask-event", "events are said as they come"},
-              {"tx-offloads", "csum set, tso set and tx_vlan set at the prompt"},
-              {"rx-offloads", "--enable-rx-cksum, --enable-hw-vlan-strip, --enable-rx-timestamp"},
-              {"hot-plug", "port attach and port detach at the prompt"},
-              {"vxlan-gpe-port", "the device knows no such tunnel"},
-              {"geneve-parsed-port", "the device knows no such tunnel"},
-              {"mlockall", "EAL's memory is not swapped"},
-              {"no-mlockall", "EAL's memory is not swapped"},
-              {"tx-ip", "txonly's addresses are 198.18.0.1 and 198.18.0.2"},
-              {"tx-udp", "txonly's UDP ports are 9"},
-              {"rx-mq-mode", "--rss-ip, --rss-udp and --disable-rss do"},
-              {"record-core-cycles", "cycles are always counted"},
-              {"record-burst-stats", "bursts are not counted by size"},
-              {"proc-id", "kilim-testpmd forwards in one process"}};
   if (!word.starts_with("--")) return "";
   const std::string_view name = word.substr(2, word.find('=') - 2);
-  for (const auto& r : rows)
+  for (const Lacking& r : lacking)
     if (name == r.name)
       return "the option --" + std::string(name) +
              " of dpdk-testpmd is not in kilim-testpmd: " + r.why;

@@ -8,14 +8,14 @@
 #include <utility>
 #include <vector>
 
-#include "commands.hh"
 #include "equal.hh"
-#include "flow_words.hh"
-#include "latency.hh"
-#include "options.hh"
-#include "screen.hh"
+#include "testpmd/commands.hh"
+#include "testpmd/flow_words.hh"
+#include "testpmd/latency.hh"
+#include "testpmd/options.hh"
+#include "testpmd/screen.hh"
+#include "testpmd/words.hh"
 #include "ut.hh"
-#include "words.hh"
 
 namespace kilim::testpmd {
 namespace {

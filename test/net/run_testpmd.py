@@ -304,7 +304,7 @@ def refusals(b):
         (["net_kilim0,wire=uniix:/tmp/x"], [], ["wire 'uniix:/tmp/x'", "is 'unix:' meant?", "cable:NAME"]),
         (["net_klim0,hca=vhca0"], [], ["net_klim0", "is 'net_kilim' meant?", "net_kilimN"]),
         (["kilim0"], [], ["kilim0", "no such driver", "net_kilimN"]),
-        (port, ["--fwd=mcswap"], ["is 'macswap' meant?", "io, mac, macswap, rxonly, split, txonly, umr"]),
+        (port, ["--fwd=mcswap"], ["is 'macswap' meant?", "io, mac, macswap, flowgen, rxonly, txonly, csum, icmpecho, 5tswap, noisy, split, umr"]),
         (port, ["--forward-moed=io"], ["is 'forward-mode' meant?"]),
         (["net_kilim0,rxd=1"], [], ["devarg rxd=1", "64 to 8192"]),
         ([*port, "net_kilim1,hca=vhca1,wire=pcap:no-such-file"], [], ["asked for: 2", "come up: 1"]),
