@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Programs of others that connect through librdmacm, in two processes each: librdmacm's own,
+perftest -R, libfabric, fio. Usage: rdmacm_test.py KILIM_VHCA
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import pair
+
+SERVER, CLIENT = "127.0.0.1", "127.0.0.2"   # programs have a TCP connection beside it, by the same
+
+
+class CmPair:
+    """A server and a client of librdmacm, on a folder of their own."""
+
+    def __init__(self, server, client, ready=None, port=None):
+        self.folder = tempfile.mkdtemp(prefix="kilim-cm")
+        self.outputs = []
+        self.port = port
+        self.server = self.run(0, server)
+        self.wait_until(ready)
+        self.client = self.run(1, client)
+
+    def launcher(self, which):
+        wire = f"unix:{self.folder}/w+ip:{(SERVER, CLIENT)[which]}/8+ip:fd07::{which + 1}/64"
+        return [pair.LAUNCHER, "--wire", wire, "--"]
+
+    def run(self, which, words):
+        self.outputs.append(tempfile.TemporaryFile("w+"))
+        return subprocess.Popen([*self.launcher(which), *words.split()], stdin=subprocess.DEVNULL,
+                                stdout=self.outputs[-1], stderr=subprocess.STDOUT,
+                                cwd=self.folder)
+
+    def text(self, which):
+        self.outputs[which].seek(0)
+        return self.outputs[which].read()
+
+    def wait_until(self, ready):
+        """Until the server listens on its TCP port, or says so; most do neither, and have opened
+        rdma_cm by then."""
+        end = time.monotonic() + pair.PATIENCE
+        while self.server.poll() is None and time.monotonic() < end:
+            if self.port is not None and self.port.listened():
+                return
+            if ready is not None and ready in self.text(0):
+                return
+            if self.port is None and ready is None and self.listens():
+                time.sleep(0.1)
+                return
+            time.sleep(0.02)
+
+    def listens(self):
+        folder = f"{self.folder}/w"
+        return os.path.exists(folder) and any(n.startswith("slot-") for n in os.listdir(folder))
+
+    def end(self, server_stays=False):
+        """Both exit codes and both texts."""
+        try:
+            client = self.client.wait(pair.PATIENCE)
+            if server_stays or client != 0:
+                self.server.kill()
+            server = self.server.wait(pair.PATIENCE)
+        except subprocess.TimeoutExpired:
+            client = server = None    # the texts say more
+        finally:
+            for process in (self.client, self.server):
+                process.kill()
+                process.wait()
+            if self.port is not None:
+                self.port.socket.close()
+        text = self.text(0) + "\n-- client:\n" + self.text(1)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        return client, 0 if server_stays else server, text
+
+
+# Name, server, client, what the texts have to say; and whether the server goes on for ever.
+PROGRAMS = (
+    ("rping", f"rping -s -a {SERVER} -C 3 -v", f"rping -c -a {SERVER} -C 3 -v", r"(?s)rdma-ping-2.*rdma-ping-2"),
+    ("rping IPv6", "rping -s -a fd07::1 -C 3 -v", "rping -c -a fd07::1 -C 3 -v", r"(?s)rdma-ping-2.*rdma-ping-2"),
+    ("ucmatose", f"ucmatose -b {SERVER} -c 5", f"ucmatose -s {SERVER} -c 5", r"(?s)data transfers complete.*data transfers complete"),
+    ("ucmatose migrates", "ucmatose -m", f"ucmatose -s {SERVER} -m", r"migrating"),
+    ("udaddy", f"udaddy -b {SERVER} -c 3", f"udaddy -s {SERVER} -c 3", r"(?s)data transfers complete.*data transfers complete"),
+    ("mckey", f"mckey -b {SERVER} -m 239.7.0.1", f"mckey -b {CLIENT} -m 239.7.0.1 -s", r"(?s)test complete\nreturn status 0.*return status 0"),
+    ("cmtime", f"cmtime -b {SERVER} -c 10", f"cmtime -s {SERVER} -c 10", r"connect +: +\d"),
+    ("rstream", f"rstream -b {SERVER} -S 1000 -C 10", f"rstream -s {SERVER} -S 1000 -C 10", r"1000 .*10"),
+    ("riostream", f"riostream -b {SERVER} -S 1000 -C 10", f"riostream -s {SERVER} -S 1000 -C 10", r"1000 .*10"),
+)
+PERFTEST = ("ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_write_lat", "ib_read_bw", "ib_read_lat",
+            "ib_atomic_bw", "ib_atomic_lat")
+
+
+class Rdmacm(pair.PairTest):
+    def check(self, name, pair_of_two, wanted, server_stays=False):
+        client, server, text = pair_of_two.end(server_stays)
+        self.assertEqual((client, server), (0, 0), (name, text))
+        self.assertRegex(text, wanted, name)
+
+    def test_librdmacm(self):
+        """librdmacm's own programs connect, move data and part"""
+        for name, server, client, wanted in PROGRAMS:
+            with self.subTest(name=name):
+                self.check(name, CmPair(server, client), wanted, name == "cmtime")
+
+    def test_perftest(self):
+        """perftest -R connects its queues through rdma_cm"""
+        names = PERFTEST if pair.LONG else ("ib_send_lat", "ib_write_bw")
+        for name in names:
+            with self.subTest(name=name):
+                ready = "Waiting for client"
+                words = f"{name} -R -n 100"
+                self.check(name, CmPair(f"stdbuf -oL {words}", f"{words} {SERVER}", ready),
+                           r"(?m)^ *\d+ +100 ")
+
+    def test_libfabric(self):
+        """libfabric's endpoints with connections, and its reliable datagrams above them"""
+        for provider, kind in (("verbs", "msg"), ("verbs;ofi_rxm", "rdm")):
+            with self.subTest(kind=kind):
+                port = pair.Port()
+                words = f"fi_pingpong -p {provider} -e {kind} -c -I 10 -S 4096"
+                both = CmPair(f"{words} -B {port.number}", f"{words} -P {port.number} {SERVER}",
+                              port=port)
+                self.check(kind, both, r"(?m)^4k +10 ")
+
+    def test_killed_peer(self):
+        """a client whose server was killed before it answered gives up by its own timeout"""
+        both = CmPair(f"rping -s -a {SERVER} -C 1000000", f"rping -c -a {SERVER} -C 1000000")
+        time.sleep(0.5)
+        both.server.send_signal(signal.SIGKILL)
+        time.sleep(0.1)
+        both.client.send_signal(signal.SIGTERM)   # nobody hangs in the device
+        self.assertEqual(both.client.wait(pair.PATIENCE), -signal.SIGTERM)
+        both.server.wait()
+        shutil.rmtree(both.folder, ignore_errors=True)
+
+    def test_fio(self):
+        """fio's engine rdma writes and reads"""
+        for verb in ("write", "read", "send") if pair.LONG else ("write",):
+            with self.subTest(verb=verb):
+                port = pair.Port()
+                port.socket.close()
+                common = f"fio --ioengine=rdma --port={port.number} --bs=64k --size=4m --thread"
+                server = f"{common} --name=server --rw=read --verb={verb}"
+                client = f"{common} --name=client --rw=write --verb={verb} --hostname={SERVER}"
+                self.check(verb, CmPair(server, client), r"err= 0")
+
+
+if __name__ == "__main__":
+    pair.need("rping", "rdmacm-utils")
+    pair.need("ib_send_bw", "perftest")
+    pair.need("fi_pingpong", "libfabric-bin")
+    pair.main()
