@@ -1,378 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Commands of ABI 4: ucma.c, ucma_write() and its table. As there, a command is read whole whatever
-// length its header says, and an answer is cut to the room that the header says.
+// An open and its writes: ucma.c, ucma_open(), ucma_write(), ucma_close(); waiting for events.
 #include "vhca/rdmacm/cm_file.hh"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <iterator>
 #include <utility>
 
 #include <fcntl.h>
 
 #include "vhca/memory/dma.hh"
-#include "vhca/rdmacm/steps.hh"
+#include "vhca/rdmacm/call.hh"
 
 namespace kilim::vhca {
 
 namespace rdmacm {
 
 namespace {
-
-struct Call {
-  State& s;
-  File& file;
-  uint64_t in = 0;  // behind the header
-  uint16_t in_bytes = 0, out_bytes = 0;
-
-  template <typename T>
-  int read(T& to, std::size_t bytes = sizeof(T)) const noexcept {
-    return dma::copy_in(&to, Va{in}, bytes) ? 0 : -EFAULT;
-  }
-  // As much as there is room for.
-  template <typename T>
-  int answer(uint64_t to, const T& from) const noexcept {
-    const std::size_t n = std::min<std::size_t>(out_bytes, sizeof(from));
-    return dma::copy_out(Va{to}, &from, n) ? 0 : -EFAULT;
-  }
-};
-
-// ucma_get_ctx() and ucma_get_ctx_dev()
-int find(const Call& c, uint32_t number, Id*& id) noexcept {
-  int error = 0;
-  id = find_id(c.s, c.file, number, error);
-  return error;
-}
-int find_bound(const Call& c, uint32_t number, Id*& id) noexcept {
-  if (int error = find(c, number, id); error != 0) return error;
-  return id->adapter != nullptr ? 0 : -EINVAL;
-}
-
-sockaddr_storage widen(const sockaddr_in6& from) noexcept {
-  sockaddr_storage a{};
-  std::memcpy(&a, &from, sizeof(from));
-  return a;
-}
-sockaddr_storage widen(const __kernel_sockaddr_storage& from) noexcept {
-  sockaddr_storage a{};
-  std::memcpy(&a, &from, sizeof(a));
-  return a;
-}
-
-int type_of(const rdma_ucm_create_id& cmd, CmQpType& type) noexcept {
-  switch (cmd.ps) {
-    case RDMA_PS_TCP:
-      type = CmQpType::rc;
-      return 0;
-    case RDMA_PS_UDP:
-    case RDMA_PS_IPOIB:
-      type = CmQpType::ud;
-      return 0;
-    case RDMA_PS_IB:
-      type = CmQpType{cmd.qp_type};
-      return 0;
-    default:
-      return -EINVAL;
-  }
-}
-
-int create_id(Call& c) {
-  rdma_ucm_create_id cmd;
-  rdma_ucm_create_id_resp resp{};
-  CmQpType type{};
-  if (c.out_bytes < sizeof(resp)) return -ENOSPC;
-  if (int error = c.read(cmd); error != 0) return error;
-  if (int error = type_of(cmd, type); error != 0) return error;
-  Id* id = make_id(c.s, c.file, cmd.uid, static_cast<rdma_ucm_port_space>(cmd.ps), type);
-  if (id == nullptr) return -ENOMEM;
-  resp.id = id->number;
-  const int error = c.answer(cmd.response, resp);
-  if (error != 0) destroy_id(c.s, *id);
-  return error;
-}
-
-int destroy(Call& c) {
-  rdma_ucm_destroy_id cmd;
-  rdma_ucm_destroy_id_resp resp{};
-  Id* id = nullptr;
-  if (c.out_bytes < sizeof(resp)) return -ENOSPC;
-  if (int error = c.read(cmd); error != 0) return error;
-  if (int error = find(c, cmd.id, id); error != 0) return error;
-  resp.events_reported = destroy_id(c.s, *id);
-  return c.answer(cmd.response, resp);
-}
-
-int bind_ip(Call& c) {
-  rdma_ucm_bind_ip cmd;
-  Id* id = nullptr;
-  if (int error = c.read(cmd); error != 0) return error;
-  const sockaddr_storage address = widen(cmd.addr);
-  if (address_bytes_in6(address) == 0) return -EINVAL;
-  if (int error = find(c, cmd.id, id); error != 0) return error;
-  return bind_id(c.s, *id, address);
-}
-
-int bind(Call& c) {
-  rdma_ucm_bind cmd;
-  Id* id = nullptr;
-  if (int error = c.read(cmd); error != 0) return error;
-  const sockaddr_storage address = widen(cmd.addr);
-  if (cmd.reserved != 0 || cmd.addr_size == 0 || cmd.addr_size != address_bytes(address))
-    return -EINVAL;
-  if (int error = find(c, cmd.id, id); error != 0) return error;
-  return bind_id(c.s, *id, address);
-}
-
-int resolve_ip(Call& c) {
-  rdma_ucm_resolve_ip cmd;
-  Id* id = nullptr;
-  if (int error = c.read(cmd); error != 0) return error;
-  const sockaddr_storage from = widen(cmd.src_addr), to = widen(cmd.dst_addr);
-  if ((from.ss_family != 0 && address_bytes_in6(from) == 0) || address_bytes_in6(to) == 0)
-    return -EINVAL;
-  if (int error = find(c, cmd.id, id); error != 0) return error;
-  return resolve_address(c.s, *id, &from, to, cmd.timeout_ms);
-}
-
-int resolve_addr(Call& c) {
-  rdma_ucm_resolve_addr cmd;
-  Id* id = nullptr;
-  if (int error = c.read(cmd); error != 0) return error;
-  const sockaddr_storage from = widen(cmd.src_addr), to = widen(cmd.dst_addr);
-  if (cmd.reserved != 0 || (cmd.src_size != 0 && cmd.src_size != address_bytes(from)) ||
-      cmd.dst_size == 0 || cmd.dst_size != address_bytes(to))
-    return -EINVAL;
-  if (int error = find(c, cmd.id, id); error != 0) return error;
-  return resolve_address(c.s, *id, &from, to, cmd.timeout_ms);
-}
-
-int route(Call& c) {
-  rdma_ucm_resolve_route cmd;
-  Id* id = nullptr;
-  if (int error = c.read(cmd); error != 0) return error;
-  if (int error = find_bound(c, cmd.id, id); error != 0) return error;
-  return resolve_route(c.s, *id);
-}
-
-int query_route(Call& c) {
-  rdma_ucm_query cmd;
-  rdma_ucm_query_route_resp resp{};
-  Id* id = nullptr;
-  if (c.out_bytes < offsetof(rdma_ucm_query_route_resp, ibdev_index)) return -ENOSPC;
-  if (int error = c.read(cmd); error != 0) return error;
-  if (int error = find(c, cmd.id, id); error != 0) return error;
-  query_route(*id, resp);
-  return c.answer(cmd.response, resp);
-}
-
-int answer_path(const Call& c, const Id& id, uint64_t response) {
-  // rdma_ucm_query_path_resp with one path, which C++ has no name for.
-  struct {
-    uint32_t num_paths, reserved;
-    ib_path_rec_data path;
-  } resp{};
-  constexpr std::size_t head = offsetof(rdma_ucm_query_path_resp, path_data);
-  static_assert(sizeof(resp) == head + sizeof(ib_path_rec_data));
-  if (c.out_bytes < head) return -ENOSPC;
-  const bool there = query_path(id, resp.path);
-  resp.num_paths = there ? 1 : 0;
-  const std::size_t n = there && c.out_bytes >= sizeof(resp) ? sizeof(resp) : head;
-  return dma::copy_out(Va{response}, &resp, n) ? 0 : -EFAULT;
-}
-
-int query(Call& c) {
-  rdma_ucm_query cmd;
-  Id* id = nullptr;
-  if (int error = c.read(cmd); error != 0) return error;
-  if (int error = find(c, cmd.id, id); error != 0) return error;
-  if (cmd.option == RDMA_USER_CM_QUERY_PATH) return answer_path(c, *id, cmd.response);
-  if (cmd.option != RDMA_USER_CM_QUERY_ADDR && cmd.option != RDMA_USER_CM_QUERY_GID) return -ENOSYS;
-  if (c.out_bytes < offsetof(rdma_ucm_query_addr_resp, ibdev_index)) return -ENOSPC;
-  rdma_ucm_query_addr_resp resp{};
-  cmd.option == RDMA_USER_CM_QUERY_ADDR ? query_address(*id, resp) : query_gid(*id, resp);
-  return c.answer(cmd.response, resp);
-}
-
-// A command that may end before its last member, which older libraries do not know.
-template <typename T>
-int read_grown(const Call& c, T& cmd) noexcept {
-  cmd = {};
-  if (c.in_bytes < offsetof(T, ece)) return -EINVAL;
-  return c.read(cmd, std::min<std::size_t>(c.in_bytes, sizeof(cmd)));
-}
-
-int connect(Call& c) {
-  rdma_ucm_connect cmd;
-  Id* id = nullptr;
-  if (int error = read_grown(c, cmd); error != 0) return error;
-  if (cmd.conn_param.valid == 0) return -EINVAL;
-  if (int error = find_bound(c, cmd.id, id); error != 0) return error;
-  return connect(c.s, *id, cmd.conn_param);
-}
-
-int listen(Call& c) {
-  rdma_ucm_listen cmd;
-  Id* id = nullptr;
-  if (int error = c.read(cmd); error != 0) return error;
-  if (int error = find(c, cmd.id, id); error != 0) return error;
-  return listen(c.s, *id, cmd.backlog);
-}
-
-int accept(Call& c) {
-  rdma_ucm_accept cmd;
-  Id* id = nullptr;
-  if (int error = read_grown(c, cmd); error != 0) return error;
-  if (int error = find_bound(c, cmd.id, id); error != 0) return error;
-  const bool valid = cmd.conn_param.valid != 0;
-  const int error = accept(c.s, *id, valid ? &cmd.conn_param : nullptr);
-  if (error == 0 && valid) id->uid = cmd.uid;
-  return error;
-}
-
-int reject(Call& c) {
-  constexpr uint8_t consumer_defined = 28, vendor_option = 35;  // enum ib_cm_rej_reason
-  rdma_ucm_reject cmd;
-  Id* id = nullptr;
-  if (int error = c.read(cmd); error != 0) return error;
-  if (cmd.reason == 0) cmd.reason = consumer_defined;
-  if (cmd.reason != consumer_defined && cmd.reason != vendor_option) return -EINVAL;
-  if (int error = find_bound(c, cmd.id, id); error != 0) return error;
-  const auto data = std::as_bytes(std::span(cmd.private_data)).first(cmd.private_data_len);
-  return reject(c.s, *id, cmd.reason, data);
-}
-
-int disconnect(Call& c) {
-  rdma_ucm_disconnect cmd;
-  Id* id = nullptr;
-  if (int error = c.read(cmd); error != 0) return error;
-  if (int error = find_bound(c, cmd.id, id); error != 0) return error;
-  return disconnect(c.s, *id);
-}
-
-int qp_attr(Call& c) {
-  constexpr uint32_t last_state = 6;  // IB_QPS_ERR
-  rdma_ucm_init_qp_attr cmd;
-  ib_uverbs_qp_attr resp;
-  Id* id = nullptr;
-  if (c.out_bytes < sizeof(resp)) return -ENOSPC;
-  if (int error = c.read(cmd); error != 0) return error;
-  if (cmd.qp_state > last_state) return -EINVAL;
-  if (int error = find_bound(c, cmd.id, id); error != 0) return error;
-  if (int error = init_qp_attr(c.s, *id, cmd.qp_state, resp); error != 0) return error;
-  return c.answer(cmd.response, resp);
-}
-
-// -EAGAIN: there is none.
-int get_event(Call& c) {
-  constexpr std::size_t least =
-      sizeof(rdma_ucm_event_resp) - sizeof(rdma_ucm_event_resp::reserved) - sizeof(rdma_ucm_ece);
-  rdma_ucm_get_event cmd;
-  if (c.out_bytes < least) return -ENOSPC;
-  if (int error = c.read(cmd); error != 0) return error;
-  if (c.file.events.empty()) return -EAGAIN;
-  Event& event = c.file.events.front();
-  if (int error = c.answer(cmd.response, event.resp); error != 0) return error;
-  event.id->events_reported++;
-  if (event.multicast != nullptr) event.multicast->events_reported++;
-  if (event.request != nullptr) event.id->backlog++;
-  c.file.events.pop_front();
-  return 0;
-}
-
-int set_option(Call& c) {
-  constexpr uint32_t most_bytes = 1 << 22;  // KMALLOC_MAX_SIZE
-  rdma_ucm_set_option cmd;
-  Id* id = nullptr;
-  if (int error = c.read(cmd); error != 0) return error;
-  if (cmd.optlen > most_bytes) return -EINVAL;
-  if (int error = find(c, cmd.id, id); error != 0) return error;
-  // No option is longer than a few paths; of a longer one the beginning is enough to refuse it.
-  std::vector<std::byte> value(cmd.optlen);
-  if (!dma::copy_in(value.data(), Va{cmd.optval}, value.size())) return -EFAULT;
-  return set_option(c.s, *id, cmd, value);
-}
-
-int notify(Call& c) {
-  rdma_ucm_notify cmd;
-  Id* id = nullptr;
-  if (int error = c.read(cmd); error != 0) return error;
-  if (int error = find(c, cmd.id, id); error != 0) return error;
-  return notify(c.s, *id, cmd.event);
-}
-
-struct JoinCommand {
-  uint64_t response, uid;
-  uint32_t id;
-  sockaddr_storage address;
-};
-
-int process_join(Call& c, const JoinCommand& cmd) {
-  rdma_ucm_create_id_resp resp{};
-  Id* id = nullptr;
-  if (c.out_bytes < sizeof(resp)) return -ENOSPC;
-  if (int error = find_bound(c, cmd.id, id); error != 0) return error;
-  if (int error = join(c.s, *id, cmd.address, cmd.uid, resp.id); error != 0) return error;
-  const int error = c.answer(cmd.response, resp);
-  uint32_t reported = 0;
-  if (error != 0) (void)leave(c.s, c.file, resp.id, reported);
-  return error;
-}
-
-int join_ip(Call& c) {
-  rdma_ucm_join_ip_mcast cmd;
-  if (int error = c.read(cmd); error != 0) return error;
-  const sockaddr_storage address = widen(cmd.addr);
-  if (address_bytes_in6(address) == 0) return -EINVAL;
-  return process_join(c, {cmd.response, cmd.uid, cmd.id, address});
-}
-
-int join_group(Call& c) {
-  rdma_ucm_join_mcast cmd;
-  if (int error = c.read(cmd); error != 0) return error;
-  const sockaddr_storage address = widen(cmd.addr);
-  if (address_bytes(address) == 0 || cmd.addr_size != address_bytes(address)) return -EINVAL;
-  if (cmd.join_flags >= RDMA_MC_JOIN_FLAG_RESERVED) return -EINVAL;
-  return process_join(c, {cmd.response, cmd.uid, cmd.id, address});
-}
-
-int leave_group(Call& c) {
-  rdma_ucm_destroy_id cmd;
-  rdma_ucm_destroy_id_resp resp{};
-  if (c.out_bytes < sizeof(resp)) return -ENOSPC;
-  if (int error = c.read(cmd); error != 0) return error;
-  if (int error = leave(c.s, c.file, cmd.id, resp.events_reported); error != 0) return error;
-  return c.answer(cmd.response, resp);
-}
-
-using Command = int (*)(Call&);
-
-// By number; MIGRATE_ID is apart, since it needs another file, and there is no GET_OPTION.
-constexpr Command commands[] = {
-    create_id, destroy,     bind_ip,    resolve_ip, route,     query_route,  connect,    listen,
-    accept,    reject,      disconnect, qp_attr,    get_event, nullptr,      set_option, notify,
-    join_ip,   leave_group, nullptr,    query,      bind,      resolve_addr, join_group,
-};
-static_assert(std::size(commands) == RDMA_USER_CM_CMD_JOIN_MCAST + 1);
-
-// ucma_migrate_id(): the id and its unread events go from the file that `fd` names to this one.
-int migrate(Call& c, File& from) {
-  rdma_ucm_migrate_id cmd;
-  rdma_ucm_migrate_resp resp{};
-  if (int error = c.read(cmd); error != 0) return error;
-  int error = 0;
-  Id* id = find_id(c.s, from, cmd.id, error);
-  if (id == nullptr) return error;
-  id->file = &c.file;
-  if (&from != &c.file) {
-    for (Event& e : from.events) {
-      if (e.id == id) c.file.events.push_back(e);
-    }
-    std::erase_if(from.events, [&](const Event& e) { return e.id == id; });
-  }
-  resp.events_reported = id->events_reported;
-  return c.answer(cmd.response, resp);
-}
 
 // The byte goes with the last event.
 void settle(File& file) noexcept {
@@ -392,18 +36,18 @@ int read_header(const void* buffer, std::size_t count, Header& h) noexcept {
   h.at = reinterpret_cast<uint64_t>(buffer);
   if (count < sizeof(h.hdr)) return -EINVAL;
   if (!dma::copy_in(&h.hdr, Va{h.at}, sizeof(h.hdr))) return -EFAULT;
-  if (h.hdr.cmd >= std::size(commands)) return -EINVAL;
+  if (h.hdr.cmd >= command_count) return -EINVAL;
   if (h.hdr.in + sizeof(h.hdr) > count) return -EINVAL;
   h.at += sizeof(h.hdr);
   if (h.hdr.cmd == RDMA_USER_CM_CMD_MIGRATE_ID) return 0;
-  return commands[h.hdr.cmd] == nullptr ? -ENOSYS : 0;
+  return command_of(h.hdr.cmd) == nullptr ? -ENOSYS : 0;
 }
 
 int run(File& file, const Header& h) {
   Locked state;
   if (file.disowned) return -EIO;
   Call call{*state, file, h.at, h.hdr.in, h.hdr.out};
-  const int error = commands[h.hdr.cmd](call);
+  const int error = command_of(h.hdr.cmd)(call);
   settle(file);
   return error;
 }
