@@ -25,6 +25,12 @@ void lengths_that_lie_are_refused() {
   EQUAL(c.send(RDMA_USER_CM_CMD_CREATE_ID, cmd, sizeof(resp) - 1), -ENOSPC);
   EQUAL(c.send(RDMA_USER_CM_CMD_GET_EVENT, rdma_ucm_get_event{cmd.response}, 8), -ENOSPC);
   EQUAL(c.send(RDMA_USER_CM_CMD_CONNECT, rdma_ucm_connect{}, 0, 16), -EINVAL);
+  // A whole command of which the last byte was not written.
+  struct {
+    rdma_ucm_cmd_hdr head;
+    rdma_ucm_create_id body;
+  } whole{{RDMA_USER_CM_CMD_CREATE_ID, sizeof(cmd), sizeof(resp)}, cmd};
+  EQUAL(c.raw(&whole, sizeof(whole) - 1), -EINVAL);
   const uint32_t id = c.make();
   sockaddr_storage nowhere{};
   nowhere.ss_family = AF_UNIX;
