@@ -299,7 +299,7 @@ void a_path_has_a_rate_that_exists() {
     EQUAL(ibv_modify_qp(l.qp[0], &attr, IBV_QP_AV), error);
   }
   attr.ah_attr.static_rate = 0;
-  attr.ah_attr.grh.sgid_index = 1;  // an empty entry
+  attr.ah_attr.grh.sgid_index = 15;  // the last one, empty
   EQUAL(ibv_modify_qp(l.qp[0], &attr, IBV_QP_AV), ENODATA);
 }
 
