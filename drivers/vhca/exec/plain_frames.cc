@@ -22,7 +22,7 @@ namespace kilim::vhca {
 namespace {
 
 constexpr uint32_t octoword = 16;
-constexpr uint32_t send_ds = 3;  // control, Ethernet and data segment
+constexpr uint32_t frame_ds = 3;  // control, Ethernet and data segment
 constexpr uint32_t most_ds = 63;
 
 // The two words that every WQE begins with, as one number.
@@ -39,7 +39,7 @@ struct Sending {
         qp(queue),
         wqes(queue.sq.base),
         mask(queue.sq.wqebbs - 1),
-        send_head(head_of(0, prm::Opcode::send, queue.qpn.value(), send_ds)),
+        send_head(head_of(0, prm::Opcode::send, queue.qpn.value(), frame_ds)),
         longest(longest_frame(engine.eth, eth_port(engine.eth, queue.attr.port))),
         out(ring) {
     learn_key(queue.memos.local);
@@ -156,7 +156,7 @@ bool put_segments(Sending& s, uint64_t wqe, uint32_t ds, uint8_t cs_flags) noexc
   const SendRing& sq = s.qp.sq;
   const uint32_t blocks = (ds + 3) / 4;
   const auto posted = static_cast<uint16_t>(sq.pi - sq.ci);
-  if (!s.e.context.profile->multi_packet_send || ds < send_ds || ds > most_ds || blocks > posted ||
+  if (!s.e.context.profile->multi_packet_send || ds < frame_ds || ds > most_ds || blocks > posted ||
       (sq.ci & (sq.wqebbs - 1)) + blocks > sq.wqebbs)
     return 0;
   const uint64_t mark = s.out.mark(), bytes = s.bytes;

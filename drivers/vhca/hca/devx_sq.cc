@@ -10,7 +10,7 @@ namespace kilim::vhca::commands {
 
 namespace {
 
-constexpr uint32_t wqebb_shift = 6;
+constexpr uint32_t sq_wqebb_shift = 6;
 
 // Hairpin queues, paced ones and those that never reach the wire are not offered.
 bool sq_fits(const Profile& p, In context) {
@@ -21,7 +21,7 @@ bool sq_fits(const Profile& p, In context) {
          prm::cap_get(context, prm::sqc::packet_pacing_rate_limit_index) == 0 &&
          prm::cap_get(context, prm::sqc::state) == prm::queue_cmd::state_reset &&
          prm::cap_get(w, wq::wq_type) == wq::cyclic &&
-         prm::cap_get(w, wq::log_wq_stride) == wqebb_shift &&
+         prm::cap_get(w, wq::log_wq_stride) == sq_wqebb_shift &&
          uint64_t{1} << prm::cap_get(w, wq::log_wq_sz) <= p.max_qp_wr &&
          (prm::cap_get(context, prm::sqc::allow_multi_pkt_send_wqe) == 0 || p.multi_packet_send);
 }
@@ -61,7 +61,7 @@ Answer make_sq(Hca& h, const Client& client, In in, Out out) {
   if (prm::cap_get(context, prm::sqc::tis_lst_sz) != 1 ||
       h.tises.at(prm::cap_get(context, prm::sqc::tis_num_0)) == nullptr)
     return {Status::bad_resource, Refusal::no_such_tis};
-  const auto place = find_wq(h, client, context, wqebb_shift);
+  const auto place = find_wq(h, client, context, sq_wqebb_shift);
   if (!place) return {Status::bad_resource, Refusal::no_such_umem};
   QpSpec spec;
   spec.type = QpType::raw_packet;

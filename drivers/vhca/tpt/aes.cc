@@ -56,10 +56,10 @@ Vector substitute_back(Vector a) noexcept {
 }
 
 // Byte 4c + r of a block is row r of column c.
-Vector rows(Vector a) noexcept {
+Vector shift_rows(Vector a) noexcept {
   return __builtin_shufflevector(a, a, 0, 5, 10, 15, 4, 9, 14, 3, 8, 13, 2, 7, 12, 1, 6, 11);
 }
-Vector rows_back(Vector a) noexcept {
+Vector shift_rows_back(Vector a) noexcept {
   return __builtin_shufflevector(a, a, 0, 13, 10, 7, 4, 1, 14, 11, 8, 5, 2, 15, 12, 9, 6, 3);
 }
 Vector turn(Vector a) noexcept {  // each column by one row
@@ -79,14 +79,15 @@ Vector columns_back(Vector a) noexcept {
 
 Vector encrypt(const AesKey& k, Vector s) noexcept {
   s ^= load(&k.encrypt[0]);
-  for (uint32_t i = 1; i < k.rounds; i++) s = columns(rows(substitute(s))) ^ load(&k.encrypt[i]);
-  return rows(substitute(s)) ^ load(&k.encrypt[k.rounds]);
+  for (uint32_t i = 1; i < k.rounds; i++)
+    s = columns(shift_rows(substitute(s))) ^ load(&k.encrypt[i]);
+  return shift_rows(substitute(s)) ^ load(&k.encrypt[k.rounds]);
 }
 Vector decrypt(const AesKey& k, Vector s) noexcept {
   s ^= load(&k.decrypt[0]);
   for (uint32_t i = 1; i < k.rounds; i++)
-    s = columns_back(rows_back(substitute_back(s))) ^ load(&k.decrypt[i]);
-  return rows_back(substitute_back(s)) ^ load(&k.decrypt[k.rounds]);
+    s = columns_back(shift_rows_back(substitute_back(s))) ^ load(&k.decrypt[i]);
+  return shift_rows_back(substitute_back(s)) ^ load(&k.decrypt[k.rounds]);
 }
 
 void one(const XtsKey& k, std::byte* data, Vector tweak, bool forward) noexcept {
