@@ -31,9 +31,6 @@ void general(const Profile& p, CapGroup g) {
       {cap::log_max_cq_sz, log2_of(p.max_cqe + 1)},
       {cap::log_max_cq, log2_of(p.max_cq)},
       {cap::log_max_mkey, log2_of(p.max_mr)},
-      {cap::max_indirection, p.max_indirection},
-      {cap::umr_extended_translation_offset, p.umr_extended_translation_offset},
-      {cap::log_max_klm_list_size, p.log_max_klm_list_size},
       {cap::log_max_ra_req_qp, log2_of(p.max_rd_atomic)},
       {cap::log_max_ra_res_qp, log2_of(p.max_rd_atomic)},
       {cap::device_memory, p.max_dm_size != 0},
@@ -77,6 +74,23 @@ void general(const Profile& p, CapGroup g) {
       {cap::log_tag_matching_list_sz, p.log_max_tags},
       {cap::log_max_xrq, p.log_max_tags != 0 ? log2_of(p.max_srq) : 0},
       {cap::log_max_atomic_size_qp, p.atomics ? 3u : 0u},
+  };
+  for (const auto& row : rows) prm::cap_set(g, row.field, row.value);
+}
+
+// Keys with lists.
+void lists(const Profile& p, CapGroup g) {
+  namespace cap = prm::hca_cap;
+  const struct {
+    prm::CapField field;
+    uint32_t value;
+  } rows[] = {
+      {cap::max_indirection, p.max_indirection},
+      // KSM keys. UCX 1.13, uct_ib_mlx5_devx_md_open(), asks before CREATE_MKEY of one; mlx5_ib,
+      // internal_fill_odp_caps(), before it offers regions of the whole address space.
+      {cap::fixed_buffer_size, 1},
+      {cap::umr_extended_translation_offset, p.umr_extended_translation_offset},
+      {cap::log_max_klm_list_size, p.log_max_klm_list_size},
   };
   for (const auto& row : rows) prm::cap_set(g, row.field, row.value);
 }
@@ -204,6 +218,7 @@ void device_memory(const Profile& p, CapGroup g) {
 bool fill_caps(const Profile& profile, uint16_t group_number, CapGroup group) {
   if (group_number > last_group) return false;
   if (group_number == prm::cmd::cap_general) general(profile, group);
+  if (group_number == prm::cmd::cap_general) lists(profile, group);
   if (group_number == prm::cmd::cap_general) dynamic(profile, group);
   if (group_number == prm::cmd::cap_general) queues(profile, group);
   if (group_number == prm::cmd::cap_general) encryption(profile, group);

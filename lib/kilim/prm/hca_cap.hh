@@ -25,6 +25,7 @@ inline constexpr CapField log_max_cq_sz{0xc8, 8};
 inline constexpr CapField log_max_cq{0xdb, 5};
 inline constexpr CapField log_max_mkey{0xea, 6};
 inline constexpr CapField max_indirection{0x100, 8};
+inline constexpr CapField fixed_buffer_size{0x108, 1};  // keys may have entries of one size (KSM)
 inline constexpr CapField umr_extended_translation_offset{0x118, 1};
 inline constexpr CapField log_max_klm_list_size{0x11a, 6};
 inline constexpr CapField qpc_extension{0x122, 1};

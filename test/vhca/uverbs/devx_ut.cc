@@ -70,10 +70,10 @@ void inlined_headers_are_told_by_the_group_and_the_ports_context() {
 }
 
 void capabilities_follow_the_profile() {
-  EQUAL(general_cap("cx6dx", prm::hca_cap::umr_fence), 1);
-  EQUAL(general_cap("strong-fence", prm::hca_cap::umr_fence), 0);
-  EQUAL(general_cap("no-fence", prm::hca_cap::umr_fence), 2);
+  for (auto [profile, fence] : {std::pair{"cx6dx", 1u}, {"strong-fence", 0u}, {"no-fence", 2u}})
+    EQUAL(general_cap(profile, prm::hca_cap::umr_fence), fence);
   EQUAL(general_cap("cx6dx", prm::hca_cap::max_indirection), 4);
+  EQUAL(general_cap("cx6dx", prm::hca_cap::fixed_buffer_size), 1);
   EQUAL(general_cap("cx6dx", prm::hca_cap::log_max_klm_list_size), 16);
   EQUAL(general_cap("cx6dx", prm::hca_cap::max_wqe_sz_sq), 1024);
   EQUAL(general_cap("cx6dx", prm::hca_cap::port_type), 1);
