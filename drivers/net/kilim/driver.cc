@@ -91,6 +91,9 @@ int remove(rte_vdev_device* vdev) {
   for (auto at = list.begin(); at != list.end(); ++at) {
     if (at->port->name() != vdev->device.name) continue;
     port::leave(*at->port);
+    // Taken out first: erase() would assign the next one member by member, the port before its
+    // ethdev.
+    const Probed gone = std::move(*at);
     list.erase(at);
     return 0;
   }
