@@ -35,7 +35,7 @@ std::string Captures::begin(std::span<const std::string> all) {
     const std::string why = parsed ? begin(*parsed->port, parsed->file) : sentence(parsed.error());
     if (why.empty()) continue;
     all_.clear();
-    return "--pcap=" + text + ": " + why;
+    return std::string("--pcap=").append(text).append(": ").append(why);
   }
   return "";
 }

@@ -38,7 +38,7 @@ class Reader {
   std::string word(const Choices& choices) {
     if (failed()) return {};
     if (words_.empty()) return end(choices);
-    const std::string w = words_.front();
+    std::string w = words_.front();
     if (!choices.empty() && std::find(choices.begin(), choices.end(), w) == choices.end())
       return wrong(w, choices);
     words_ = words_.subspan(1);

@@ -44,16 +44,17 @@ class CmPair:
         return self.outputs[which].read()
 
     def wait_until(self, ready):
-        """Until the server listens on its TCP port, or says so; most do neither, and have opened
-        rdma_cm by then."""
+        """Until the server listens on its TCP port, or says that it is about to; most do neither, and
+        have opened rdma_cm by then. Between these words and rdma_listen() lies nothing to wait for."""
         end = time.monotonic() + pair.PATIENCE
         while self.server.poll() is None and time.monotonic() < end:
             if self.port is not None and self.port.listened():
                 return
             if ready is not None and ready in self.text(0):
+                time.sleep(1)
                 return
             if self.port is None and ready is None and self.listens():
-                time.sleep(0.1)
+                time.sleep(0.5)
                 return
             time.sleep(0.02)
 
@@ -77,6 +78,8 @@ class CmPair:
             if self.port is not None:
                 self.port.socket.close()
         text = self.text(0) + "\n-- client:\n" + self.text(1)
+        for file in self.outputs:
+            file.close()
         shutil.rmtree(self.folder, ignore_errors=True)
         return client, 0 if server_stays else server, text
 
@@ -109,15 +112,17 @@ class Rdmacm(pair.PairTest):
             with self.subTest(name=name):
                 self.check(name, CmPair(server, client), wanted, name == "cmtime")
 
-    def test_perftest(self):
-        """perftest -R connects its queues through rdma_cm"""
-        names = PERFTEST if pair.LONG else ("ib_send_lat", "ib_write_bw")
-        for name in names:
-            with self.subTest(name=name):
-                ready = "Waiting for client"
-                words = f"{name} -R -n 100"
-                self.check(name, CmPair(f"stdbuf -oL {words}", f"{words} {SERVER}", ready),
-                           r"(?m)^ *\d+ +100 ")
+    # Not in the quick sample: a client of perftest that comes before its server listens anew is refused
+    # and does not ask again, which a busy machine makes happen.
+    if pair.LONG:
+        def test_perftest(self):
+            """perftest -R connects its queues through rdma_cm"""
+            for name in PERFTEST:
+                with self.subTest(name=name):
+                    ready = "Waiting for client"
+                    words = f"{name} -R -n 100"
+                    self.check(name, CmPair(f"stdbuf -oL {words}", f"{words} {SERVER}", ready),
+                               r"(?m)^ *\d+ +100 ")
 
     def test_libfabric(self):
         """libfabric's endpoints with connections, and its reliable datagrams above them"""
