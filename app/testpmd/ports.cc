@@ -150,7 +150,7 @@ uint64_t flush_ethdev(uint16_t ethdev, uint32_t rxq) {
   std::array<rte_mbuf*, burst> mbufs;
   uint64_t freed = 0;
   for (int round = 0; round < 2; round++) {
-    for (uint16_t q = 0; q < rxq; q++) {
+    for (uint16_t q = 0, n_queues = static_cast<uint16_t>(rxq); q < n_queues; q++) {
       const uint64_t end = rte_get_timer_cycles() + rte_get_timer_hz();
       uint16_t n;
       do {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <cmath>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -48,7 +49,7 @@ std::string sparkline(const std::vector<double>& past, bool utf8) {
   const double most = past.empty() ? 0 : *std::max_element(past.begin(), past.end());
   std::string s;
   for (const double v : past) {
-    const auto level = most > 0 ? static_cast<std::size_t>(v / most * 8 + 0.5) : 0;
+    const auto level = most > 0 ? static_cast<std::size_t>(std::lround(v / most * 8)) : 0;
     s += utf8 ? blocks[level] : plain[level];
   }
   return s;

@@ -161,8 +161,8 @@ int Ethdev::close() noexcept {
   if (dev_ == nullptr) return 0;
   if (dev_->data->dev_started != 0) (void)stop();
   const std::lock_guard guard(lock_);
-  for (uint16_t q = 0; q < rx_.size(); q++) release_rx(q);
-  for (uint16_t q = 0; q < tx_.size(); q++) release_tx(q);
+  for (uint16_t q = 0, n = static_cast<uint16_t>(rx_.size()); q < n; q++) release_rx(q);
+  for (uint16_t q = 0, n = static_cast<uint16_t>(tx_.size()); q < n; q++) release_tx(q);
   rx_.clear();
   tx_.clear();
   shared_ = nullptr;  // librte_ethdev frees it

@@ -37,7 +37,7 @@ RxForm Ethdev::form_of(uint16_t queue) const noexcept {
 // or several. Receives of one mbuf are scattered ones with one segment, but for their refill.
 RxForm Ethdev::form() const noexcept {
   RxForm form;
-  for (uint16_t q = 0; q < rx_.size(); q++) {
+  for (uint16_t q = 0, n = static_cast<uint16_t>(rx_.size()); q < n; q++) {
     const RxForm f = form_of(q);
     form.extra = form.extra || f.extra;
     form.scattered = form.scattered || f.scattered;

@@ -134,7 +134,7 @@ int Ethdev::set_vlan_offload(int mask) noexcept {
   const uint64_t offloads = dev_->data->dev_conf.rxmode.offloads;
   if ((mask & RTE_ETH_VLAN_STRIP_MASK) != 0) {
     const bool on = (offloads & RTE_ETH_RX_OFFLOAD_VLAN_STRIP) != 0;
-    for (uint16_t q = 0; q < rx_.size(); q++)
+    for (uint16_t q = 0, n = static_cast<uint16_t>(rx_.size()); q < n; q++)
       if (const int e = strip_vlan(q, on); e != 0) return e;
   }
   if ((mask & RTE_ETH_VLAN_FILTER_MASK) == 0) return 0;

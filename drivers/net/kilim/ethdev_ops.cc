@@ -170,6 +170,7 @@ int start_tx(rte_eth_dev* dev, uint16_t queue) {
 int stop_tx(rte_eth_dev* dev, uint16_t queue) {
   return ethdev_of(dev).stop_tx(queue);
 }
+// NOLINTNEXTLINE(readability-function-size): the parameters of eth_rx_queue_setup_t
 int set_up_rx(rte_eth_dev* dev, uint16_t queue, uint16_t descriptors, unsigned,
               const rte_eth_rxconf* conf, rte_mempool* pool) {
   if (pool == nullptr) return -ENOTSUP;  // buffer split and several mempools a queue

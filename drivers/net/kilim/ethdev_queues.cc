@@ -40,8 +40,9 @@ uint32_t room_of(rte_mempool& pool) noexcept {
 
 template <typename T>
 T* shared_array(std::size_t count, int node) noexcept {
-  return static_cast<T*>(
-      rte_zmalloc_socket("kilim_queue", count * sizeof(T), RTE_CACHE_LINE_SIZE, node));
+  // NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers is meant where T is one
+  void* at = rte_zmalloc_socket("kilim_queue", count * sizeof(T), RTE_CACHE_LINE_SIZE, node);
+  return static_cast<T*>(at);
 }
 
 uint64_t rearm_of(uint16_t port) noexcept {
@@ -217,7 +218,7 @@ int Ethdev::make_tx(uint16_t number) noexcept {
 
 int Ethdev::make_queues() noexcept {
   std::vector<device::RwqHandle> handles;
-  for (uint16_t i = 0; i < rx_.size(); i++) {
+  for (std::size_t i = 0; i < rx_.size(); i++) {
     if (rx_[i].queue == nullptr) return refuse({EINVAL, "a receive queue is not set up"});
     rx_[i].segments = segments_for(*rx_[i].pool, rx_[i].conf.offloads, dev_->data->mtu);
     if (rx_[i].segments == 0)
@@ -225,17 +226,17 @@ int Ethdev::make_queues() noexcept {
   }
   for (const EthdevTx& tx : tx_)
     if (tx.queue == nullptr) return refuse({EINVAL, "a transmit queue is not set up"});
-  for (uint16_t i = 0; i < rx_.size(); i++) {
-    if (const int e = make_rx(i); e != 0) return e;
+  for (std::size_t i = 0; i < rx_.size(); i++) {
+    if (const int e = make_rx(static_cast<uint16_t>(i)); e != 0) return e;
     handles.push_back(rx_[i].rwq->handle);
   }
-  for (uint16_t i = 0; i < tx_.size(); i++) {
-    if (const int e = make_tx(i); e != 0) return e;
+  for (std::size_t i = 0; i < tx_.size(); i++) {
+    if (const int e = make_tx(static_cast<uint16_t>(i)); e != 0) return e;
     tx_[i].stopped = tx_[i].queue->down = tx_[i].conf.tx_deferred_start != 0;
     dev_->data->tx_queue_state[i] =
         tx_[i].stopped ? RTE_ETH_QUEUE_STATE_STOPPED : RTE_ETH_QUEUE_STATE_STARTED;
   }
-  for (uint16_t i = 0; i < rx_.size(); i++) {
+  for (std::size_t i = 0; i < rx_.size(); i++) {
     rx_[i].stopped = rx_[i].queue->down = rx_[i].conf.rx_deferred_start != 0;
     if (!rx_[i].stopped)
       if (const int e = run_rx(rx_[i]); e != 0) return e;
@@ -282,11 +283,11 @@ void Ethdev::drop_tx(EthdevTx& tx) noexcept {
 }
 
 void Ethdev::drop_queues() noexcept {
-  for (uint16_t i = 0; i < rx_.size(); i++) {
+  for (std::size_t i = 0; i < rx_.size(); i++) {
     drop_rx(rx_[i]);
     dev_->data->rx_queue_state[i] = RTE_ETH_QUEUE_STATE_STOPPED;
   }
-  for (uint16_t i = 0; i < tx_.size(); i++) {
+  for (std::size_t i = 0; i < tx_.size(); i++) {
     drop_tx(tx_[i]);
     dev_->data->tx_queue_state[i] = RTE_ETH_QUEUE_STATE_STOPPED;
   }

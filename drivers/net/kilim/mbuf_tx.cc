@@ -191,6 +191,7 @@ namespace {
 }
 
 // Returns the packets taken; `posted` those of them that have a WQE.
+// NOLINTNEXTLINE(readability-function-size): inlined, so what it counts stays in registers
 [[gnu::always_inline]] inline uint32_t append_all(MbufTx& q, queue::WqeCursor& c,
                                                   rte_mbuf* const* in, uint32_t count,
                                                   uint64_t& bytes, uint32_t& posted) noexcept {

@@ -148,6 +148,7 @@ void to_init(In context, QpType type, QpAttr& a, uint32_t& mask) {
                                  : qp_mask::access);
 }
 
+// NOLINTNEXTLINE(readability-function-size): what 2RTR_QP has, and where it goes
 void to_rtr(const Hca& h, In context, uint32_t optional, QpType type, QpAttr& a, uint32_t& mask) {
   namespace q = prm::qpc;
   if (type == QpType::ud) return;

@@ -2,7 +2,6 @@
 // The queue of an open: ucma.c, ucma_create_uevent(), ucma_get_event(). State's lock held. The
 // descriptor is readable while something is in the queue: one byte lies there.
 #include <cerrno>
-#include <utility>
 
 #include "vhca/rdmacm/state.hh"
 
@@ -16,9 +15,9 @@ void update_signal(File& file) noexcept {
   }
 }
 
-void post(Event&& event) {
+void post(const Event& event) {
   File& file = *event.id->file;
-  file.events.push_back(std::move(event));
+  file.events.push_back(event);
   update_signal(file);
 }
 
@@ -31,7 +30,7 @@ void post(State&, Id& id, EventType type, int status) {
   event.resp.id = id.number;
   event.resp.event = static_cast<uint32_t>(type);
   event.resp.status = static_cast<uint32_t>(status);
-  post(std::move(event));
+  post(event);
 }
 
 }  // namespace kilim::vhca::rdmacm

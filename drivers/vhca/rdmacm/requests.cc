@@ -123,7 +123,7 @@ cm::Answer request(State& s, Adapter& a, const cm::Event& e) {
     put_private_data(e, event.resp.param.ud);
   else
     put_connection(e, event.resp.param.conn);
-  post(std::move(event));
+  post(event);
   if (!id->is_datagram()) (void)(*agent)->answer_later(e.id, patience, clock_ns());
   return cm::Answer::taken;
 }
@@ -132,7 +132,7 @@ void tell(Id& id, EventType type, int status, const cm::Event& e) {
   if (id.uid == 0) return;
   Event event = event_of(id, type, status);
   put_connection(e, event.resp.param.conn);
-  post(std::move(event));
+  post(event);
 }
 
 void sidr_answer(State& s, Id& id, const cm::Event& e) {
@@ -146,7 +146,7 @@ void sidr_answer(State& s, Id& id, const cm::Event& e) {
   ud.ah_attr = ah_of(id, route_of(id), gid_index_of(id.adapter->hca, id.sgid));
   ud.qp_num = e.remote_qpn;
   ud.qkey = e.remote_qkey;
-  post(std::move(event));
+  post(event);
 }
 
 // cma_comp_exch(CONNECT, DISCONNECT): told once.

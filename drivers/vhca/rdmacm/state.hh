@@ -206,7 +206,7 @@ void destroy_all(State&, File&);
 
 // Events (events.cc).
 void post(State&, Id& id, EventType, int status);
-void post(Event&&);
+void post(const Event&);
 void update_signal(File&) noexcept;
 
 }  // namespace kilim::vhca::rdmacm
