@@ -187,6 +187,7 @@ void random_rules(const char* name, const char* profile, bool signs) {
   for (uint32_t i = 0; i < 300; i++) {
     Request r = random_request(random, t);
     r.rule.big_endian_tweak = std::string(profile) == "crypto-be";
+    const auto counter = static_cast<uint16_t>(t.first);
     const Outcome o = t.by_kilim(r);
     if (o.why == Refusal::raw_crypto) {
       EQUAL_FATAL(t.by_libmlx5(r), EINVAL);
@@ -198,7 +199,8 @@ void random_rules(const char* name, const char* profile, bool signs) {
     EQUAL_FATAL(t.theirs->wait(), IBV_WC_SUCCESS);
     const uint32_t end = t.theirs->posted();
     t.compare();
-    t.sq->retire(static_cast<uint16_t>(end - 1));
+    // Behind a signed key's UMR comes a SET_PSV of one block; else the UMR is what completes.
+    t.sq->retire(signs ? static_cast<uint16_t>(end - 1) : counter);
   }
 }
 
