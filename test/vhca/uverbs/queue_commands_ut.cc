@@ -9,6 +9,7 @@
 #include <rdma/mlx5_user_ioctl_verbs.h>
 #include <unistd.h>
 
+#include "firmware_command.hh"
 #include "kilim/prm/cmd.hh"
 #include "kilim/prm/queue_cmd.hh"
 #include "request_fixture.hh"
@@ -22,92 +23,7 @@ using kilim::be64;
 namespace prm = kilim::prm;
 namespace cmd = kilim::prm::cmd;
 
-// A command in the client's memory, field by field.
-struct Command {
-  explicit Command(uint16_t opcode, std::size_t bytes = prm::queue_cmd::bytes) : in(bytes) {
-    in[0] = static_cast<uint8_t>(opcode >> 8);
-    in[1] = static_cast<uint8_t>(opcode);
-  }
-  Command& set(std::size_t at, prm::CapField f, uint32_t value) {
-    prm::cap_set(std::as_writable_bytes(std::span(in)).subspan(at), f, value);
-    return *this;
-  }
-  Command& set64(std::size_t at, uint64_t value) {
-    const be64 v{value};
-    std::memcpy(in.data() + at, &v, sizeof v);
-    return *this;
-  }
-  Command& set32(std::size_t at, uint32_t value) {
-    const be32 v{value};
-    std::memcpy(in.data() + at, &v, sizeof v);
-    return *this;
-  }
-  [[nodiscard]] uint32_t number() const {
-    be32 v;
-    std::memcpy(&v, out.data() + 8, sizeof v);
-    return v.host() & 0xffffff;
-  }
-  int make(Client& c) {
-    Ioctl io(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_CREATE);
-    const int err = finish(c, io.handle(MLX5_IB_ATTR_DEVX_OBJ_CREATE_HANDLE),
-                           MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN);
-    handle = static_cast<uint32_t>(io.attr(0).data);
-    return err;
-  }
-  int change(Client& c, uint32_t of) {
-    Ioctl io(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_MODIFY);
-    return finish(c, io.handle(MLX5_IB_ATTR_DEVX_OBJ_MODIFY_HANDLE, of),
-                  MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_IN);
-  }
-  int ask(Client& c, uint32_t of) {
-    Ioctl io(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_QUERY);
-    return finish(c, io.handle(MLX5_IB_ATTR_DEVX_OBJ_QUERY_HANDLE, of),
-                  MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_IN);
-  }
-  [[nodiscard]] uint32_t answer(std::size_t at, prm::CapField f) const {
-    return prm::cap_get(std::as_bytes(std::span(out)).subspan(at), f);
-  }
-
-  std::vector<uint8_t> in;
-  std::vector<uint8_t> out = std::vector<uint8_t>(prm::queue_cmd::bytes);
-  uint32_t handle = 0;
-
- private:
-  int finish(Client& c, Ioctl& io, uint16_t id) {
-    return io.raw(id, static_cast<uint16_t>(in.size()), reinterpret_cast<uintptr_t>(in.data()))
-        .raw(static_cast<uint16_t>(id + 1), static_cast<uint16_t>(out.size()),
-             reinterpret_cast<uintptr_t>(out.data()))
-        .run(*c.file);
-  }
-};
-
-int end(Client& c, uint32_t handle) {
-  return c.destroy(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_DESTROY,
-                   MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE, handle);
-}
-
-// A page of rings: entries from 0 on, records behind 2048.
-struct Memory {
-  static constexpr uint64_t record = 2048;
-  alignas(4096) std::array<std::byte, 4096> bytes{};
-  uint32_t handle = 0, number = 0;
-
-  int enter(Client& c, uint64_t length = 4096, uint32_t access = IB_UVERBS_ACCESS_LOCAL_WRITE) {
-    Ioctl io(MLX5_IB_OBJECT_DEVX_UMEM, MLX5_IB_METHOD_DEVX_UMEM_REG);
-    const int err = io.handle(MLX5_IB_ATTR_DEVX_UMEM_REG_HANDLE)
-                        .in(MLX5_IB_ATTR_DEVX_UMEM_REG_ADDR, reinterpret_cast<uint64_t>(&bytes))
-                        .in(MLX5_IB_ATTR_DEVX_UMEM_REG_LEN, length)
-                        .in(MLX5_IB_ATTR_DEVX_UMEM_REG_ACCESS, access)
-                        .out(MLX5_IB_ATTR_DEVX_UMEM_REG_OUT_ID, number)
-                        .run(*c.file);
-    handle = static_cast<uint32_t>(io.attr(0).data);
-    return err;
-  }
-  int leave(Client& c) const {
-    return c.destroy(MLX5_IB_OBJECT_DEVX_UMEM, MLX5_IB_METHOD_DEVX_UMEM_DEREG,
-                     MLX5_IB_ATTR_DEVX_UMEM_DEREG_HANDLE, handle);
-  }
-};
+using Memory = RingMemory<2048>;
 
 Command cq_command(const Memory& m, uint32_t uar) {
   namespace c = prm::cqc;
@@ -141,7 +57,7 @@ struct Rig {
   }
   Command rq_command() {
     Command k(cmd::create_rq);
-    k.set(32, prm::rqc::vsd, 1).set(32, prm::rqc::cqn, cq.number());
+    k.set(32, prm::rqc::vsd, 1).set(32, prm::rqc::cqn, cq.made());
     add_wq(k, wq_memory, pdn, 4);
     return k;
   }
@@ -221,15 +137,15 @@ void receive_queues_go_from_state_to_state() {
   Command rq = r.rq_command();
   EQUAL_FATAL(rq.make(r.c), 0);
   EQUAL(end(r.c, r.cq.handle), -EREMOTEIO);  // it is used
-  EQUAL(state_command(cmd::modify_rq, rq.number(), 1, 1).change(r.c, rq.handle), -EREMOTEIO);
-  EQUAL(state_command(cmd::modify_rq, rq.number(), 0, 1).change(r.c, rq.handle), 0);
+  EQUAL(state_command(cmd::modify_rq, rq.made(), 1, 1).change(r.c, rq.handle), -EREMOTEIO);
+  EQUAL(state_command(cmd::modify_rq, rq.made(), 0, 1).change(r.c, rq.handle), 0);
   Command ask(cmd::query_rq, 16);
-  EQUAL(ask.set32(8, rq.number()).ask(r.c, rq.handle), 0);
+  EQUAL(ask.set32(8, rq.made()).ask(r.c, rq.handle), 0);
   EQUAL(ask.answer(32, prm::rqc::state), 1);
   EQUAL(ask.answer(32, prm::rqc::vsd), 1);
-  EQUAL(state_command(cmd::modify_rq, rq.number(), 1, 2).change(r.c, rq.handle), -EREMOTEIO);
-  EQUAL(state_command(cmd::modify_rq, rq.number() + 1, 1, 0).change(r.c, rq.handle), -EINVAL);
-  EQUAL(state_command(cmd::modify_rq, rq.number(), 1, 0).change(r.c, rq.handle), 0);
+  EQUAL(state_command(cmd::modify_rq, rq.made(), 1, 2).change(r.c, rq.handle), -EREMOTEIO);
+  EQUAL(state_command(cmd::modify_rq, rq.made() + 1, 1, 0).change(r.c, rq.handle), -EINVAL);
+  EQUAL(state_command(cmd::modify_rq, rq.made(), 1, 0).change(r.c, rq.handle), 0);
   EQUAL(end(r.c, rq.handle), 0);
 }
 
@@ -257,22 +173,22 @@ void send_queues_want_a_tis_and_start() {
   Command domain(cmd::alloc_transport_domain, 16);
   EQUAL_FATAL(domain.make(r.c), 0);
   Command tis(cmd::create_tis, prm::tisc::command_bytes);
-  EQUAL_FATAL(tis.set(32, prm::tisc::transport_domain, domain.number()).make(r.c), 0);
+  EQUAL_FATAL(tis.set(32, prm::tisc::transport_domain, domain.made()).make(r.c), 0);
   Command sq(cmd::create_sq);
-  sq.set(32, prm::sqc::cqn, r.cq.number()).set(32, prm::sqc::tis_lst_sz, 1);
+  sq.set(32, prm::sqc::cqn, r.cq.made()).set(32, prm::sqc::tis_lst_sz, 1);
   add_wq(sq, r.wq_memory, r.pdn, 6);
   sq.set(32 + prm::wq_context::at, prm::wq_context::uar_page, r.uar);
   EQUAL(Command(sq).make(r.c), -EREMOTEIO);  // no TIS
-  EQUAL_FATAL(sq.set(32, prm::sqc::tis_num_0, tis.number()).make(r.c), 0);
+  EQUAL_FATAL(sq.set(32, prm::sqc::tis_num_0, tis.made()).make(r.c), 0);
   EQUAL(end(r.c, tis.handle), -EREMOTEIO);
   EQUAL(end(r.c, domain.handle), -EREMOTEIO);
-  EQUAL(state_command(cmd::modify_sq, sq.number(), 0, 1).change(r.c, sq.handle), 0);
-  EQUAL(r.c.hca->qps.at(sq.number())->state, kilim::vhca::QpState::rts);
-  EQUAL(state_command(cmd::modify_sq, sq.number(), 0, 1).change(r.c, sq.handle), -EREMOTEIO);
+  EQUAL(state_command(cmd::modify_sq, sq.made(), 0, 1).change(r.c, sq.handle), 0);
+  EQUAL(r.c.hca->qps.at(sq.made())->state, kilim::vhca::QpState::rts);
+  EQUAL(state_command(cmd::modify_sq, sq.made(), 0, 1).change(r.c, sq.handle), -EREMOTEIO);
   // As DPDK recovers: it takes a queue that failed to be ready.
-  EQUAL(state_command(cmd::modify_sq, sq.number(), 1, 3).change(r.c, sq.handle), 0);
-  EQUAL(state_command(cmd::modify_sq, sq.number(), 1, 0).change(r.c, sq.handle), 0);
-  EQUAL(state_command(cmd::modify_sq, sq.number(), 0, 1).change(r.c, sq.handle), 0);
+  EQUAL(state_command(cmd::modify_sq, sq.made(), 1, 3).change(r.c, sq.handle), 0);
+  EQUAL(state_command(cmd::modify_sq, sq.made(), 1, 0).change(r.c, sq.handle), 0);
+  EQUAL(state_command(cmd::modify_sq, sq.made(), 0, 1).change(r.c, sq.handle), 0);
   for (const uint32_t handle : {sq.handle, tis.handle, domain.handle}) EQUAL(end(r.c, handle), 0);
 }
 
@@ -286,11 +202,11 @@ void a_tir_spreads_over_a_table_that_may_change() {
   Command table(cmd::create_rqt, 272 + 8);
   table.set(32, prm::rqtc::rqt_max_size, 2).set(32, prm::rqtc::rqt_actual_size, 2);
   EQUAL(Command(table).set(32, prm::rqtc::rqt_actual_size, 400).make(r.c), -EREMOTEIO);
-  table.set32(272, first.number()).set32(276, second.number());
+  table.set32(272, first.made()).set32(276, second.made());
   EQUAL_FATAL(table.make(r.c), 0);
   namespace t = prm::tirc;
   Command tir(cmd::create_tir);
-  tir.set(32, t::disp_type, t::indirect).set(32, t::indirect_table, table.number());
+  tir.set(32, t::disp_type, t::indirect).set(32, t::indirect_table, table.made());
   tir.set(32, t::rx_hash_fn, t::hash_toeplitz).set(32, t::outer_fields, 3);
   EQUAL(Command(tir).set(32, t::rx_hash_symmetric, 1).make(r.c), -EREMOTEIO);
   EQUAL(Command(tir).set(32, t::lro_enable_mask, 1).make(r.c), -EREMOTEIO);
@@ -299,18 +215,18 @@ void a_tir_spreads_over_a_table_that_may_change() {
   EQUAL_FATAL(tir.make(r.c), 0);
   EQUAL(end(r.c, table.handle), -EREMOTEIO);
   Command swap(cmd::modify_rqt, 272 + 8);
-  swap.set32(8, table.number()).set64(16, prm::rqtc::mask_list);
+  swap.set32(8, table.made()).set64(16, prm::rqtc::mask_list);
   swap.set(32, prm::rqtc::rqt_actual_size, 2);
-  swap.set32(272, second.number()).set32(276, second.number());
+  swap.set32(272, second.made()).set32(276, second.made());
   EQUAL(swap.change(r.c, table.handle), 0);
   EQUAL(end(r.c, second.handle), -EREMOTEIO);
   EQUAL(end(r.c, first.handle), 0);  // in no place any more
   Command hash(cmd::modify_tir);
-  hash.set32(8, tir.number()).set64(16, t::mask_hash);
+  hash.set32(8, tir.made()).set64(16, t::mask_hash);
   hash.set(32, t::rx_hash_fn, t::hash_toeplitz).set(32, t::outer_fields, 0xf);
   hash.set(32, t::outer_l4_is_udp, 1);
   EQUAL(hash.change(r.c, tir.handle), 0);
-  EQUAL(r.c.hca->tirs.at(tir.number())->spec.l4_protocol, 17);
+  EQUAL(r.c.hca->tirs.at(tir.made())->spec.l4_protocol, 17);
   EQUAL(hash.set64(16, t::mask_lro).change(r.c, tir.handle), -EREMOTEIO);
   for (const uint32_t handle : {tir.handle, table.handle, second.handle})
     EQUAL(end(r.c, handle), 0);
@@ -321,11 +237,11 @@ void counters_are_of_the_queues_that_name_them() {
   Command counter(cmd::alloc_q_counter, 16);
   EQUAL_FATAL(counter.make(r.c), 0);
   Command rq = r.rq_command();
-  EQUAL_FATAL(rq.set(32, prm::rqc::counter_set_id, counter.number()).make(r.c), 0);
+  EQUAL_FATAL(rq.set(32, prm::rqc::counter_set_id, counter.made()).make(r.c), 0);
   EQUAL(end(r.c, counter.handle), -EREMOTEIO);
-  r.c.hca->rqs.at(rq.number())->counter->out_of_buffer = 5;
+  r.c.hca->rqs.at(rq.made())->counter->out_of_buffer = 5;
   Command ask(cmd::query_q_counter, prm::q_counter::command_bytes);
-  ask.set(0, prm::q_counter::counter_set_id, counter.number());
+  ask.set(0, prm::q_counter::counter_set_id, counter.made());
   EQUAL(ask.set(0, prm::q_counter::clear, 1).ask(r.c, counter.handle), 0);
   EQUAL(ask.out[prm::q_counter::out_of_buffer + 3], 5);
   EQUAL(ask.ask(r.c, counter.handle), 0);
@@ -356,10 +272,10 @@ void events_come_to_who_has_subscribed() {
   };
   uint64_t got = 0;
   EQUAL(subscribe(0), -EBADF);
-  raise_completion(*r.c.hca, r.cq.number());  // to nobody
+  raise_completion(*r.c.hca, r.cq.made());  // to nobody
   EQUAL(::read(fd, &got, sizeof got), -1);
   EQUAL_FATAL(subscribe(static_cast<uint64_t>(fd)), 0);
-  raise_completion(*r.c.hca, r.cq.number());
+  raise_completion(*r.c.hca, r.cq.made());
   EQUAL(::read(fd, &got, sizeof got), 8);
   EQUAL(got, cookie);
   EQUAL(end(r.c, r.cq.handle), 0);
@@ -372,7 +288,7 @@ void an_open_takes_everything_with_it() {
   EQUAL_FATAL(rq.make(r.c), 0);
   Command tir(cmd::create_tir);
   tir.set(32, prm::tirc::disp_type, prm::tirc::direct);
-  EQUAL_FATAL(tir.set(32, prm::tirc::inline_rqn, rq.number()).make(r.c), 0);
+  EQUAL_FATAL(tir.set(32, prm::tirc::inline_rqn, rq.made()).make(r.c), 0);
   EQUAL(end(r.c, rq.handle), -EREMOTEIO);
   r.c.file.reset();
   EQUAL(r.c.hca->cqs.count() + r.c.hca->rqs.count() + r.c.hca->tirs.count(), 0);
