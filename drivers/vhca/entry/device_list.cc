@@ -18,6 +18,7 @@
 #include "vhca/entry/port_files.hh"
 #include "vhca/memory/dma_guard.hh"
 #include "vhca/rdmacm/cm_file.hh"
+#include "vhca/rdmacm/state.hh"
 #include "vhca/tpt/page_events.hh"
 
 namespace kilim::vhca {
@@ -55,11 +56,15 @@ void at_end() noexcept {
 
 }  // namespace
 
-// Around fork every lock of ours is held, in this order: list, each adapter's, the handlers'.
+// Around fork every lock of ours is held, in this order: list, each adapter's as rdmacm::Locked
+// takes them, the handlers'.
 struct ForkHandlers {
   static void prepare() noexcept {
     pthread_mutex_lock(&list_lock);
-    for_each([](Instance& i) { i.before_fork(); });
+    for (rdmacm::Adapter* a = rdmacm::first_adapter(); a != nullptr; a = a->next)
+      for_each([a](Instance& i) {
+        if (&i.hca() == &a->hca) i.before_fork();
+      });
     rdmacm::before_fork();
     page_events::before_fork();
     dma::before_fork();

@@ -72,15 +72,13 @@ class Adapter final : public cm::Observer, public TurnGuest {
   explicit Adapter(Hca& h) noexcept : hca(h) {}
   cm::Answer on_event(const cm::Event&) noexcept override;
   std::size_t turn(uint64_t now) noexcept override;
-  [[nodiscard]] uint64_t deadline() const noexcept override {
-    return deadline_ns.load(std::memory_order_relaxed);
-  }
 
   Hca& hca;
   Adapter* next = nullptr;
   std::atomic<bool> hidden{false};
   // When an id of this adapter looks for its peer's address again.
-  std::atomic<uint64_t> deadline_ns{~uint64_t{0}};
+  // When turn() looks next, at the latest.
+  void look_at(uint64_t at) noexcept { deadline_ns.store(at, std::memory_order_relaxed); }
   std::map<uint64_t, uint32_t> services;  // listeners of each service id
 };
 

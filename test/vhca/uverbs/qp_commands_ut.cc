@@ -7,7 +7,7 @@
 
 #include <rdma/mlx5_user_ioctl_verbs.h>
 
-#include "firmware_command.hh"
+#include "firmware_command_fixture.hh"
 #include "kilim/prm/cmd.hh"
 #include "kilim/prm/crypto_seg.hh"
 #include "kilim/prm/qp_context.hh"

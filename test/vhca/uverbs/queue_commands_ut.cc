@@ -9,7 +9,7 @@
 #include <rdma/mlx5_user_ioctl_verbs.h>
 #include <unistd.h>
 
-#include "firmware_command.hh"
+#include "firmware_command_fixture.hh"
 #include "kilim/prm/cmd.hh"
 #include "kilim/prm/queue_cmd.hh"
 #include "request_fixture.hh"
