@@ -44,14 +44,11 @@ class TurnGuest {
  public:
   virtual ~TurnGuest() = default;
   virtual std::size_t turn(uint64_t now) noexcept = 0;  // what it did
-  // When turn() has something to do next (CLOCK_MONOTONIC nanoseconds); UINT64_MAX: nothing. Each
-  // turn of the engine asks, so this is no virtual call.
-  [[nodiscard]] uint64_t deadline() const noexcept {
-    return deadline_ns.load(std::memory_order_relaxed);
-  }
+  // When turn() has something to do next, CLOCK_MONOTONIC nanoseconds.
+  [[nodiscard]] uint64_t deadline() const noexcept { return deadline_ns; }
 
  protected:
-  std::atomic<uint64_t> deadline_ns{~uint64_t{0}};
+  uint64_t deadline_ns = 0;
 };
 
 struct HcaConfig {
@@ -156,7 +153,7 @@ struct Hca : Engine {
   std::vector<EventSink*> sinks;  // see add_sink()
   // Of the ports; null: nobody has asked for it (hca/connections.hh).
   std::unique_ptr<Connections> connections;
-  TurnGuest* guest = nullptr;  // not owned; null: nobody
+  TurnGuest* guest = nullptr;  // not owned; null: nobody has anything to do
 
  private:
   explicit Hca(HcaConfig);

@@ -72,8 +72,7 @@ std::size_t flush_errors(Hca& h, std::size_t budget) noexcept {
 bool looks_again(const Hca& h) noexcept {
   return !h.config.wires.empty() || h.lint != nullptr || h.paging.any() || h.paging.waiting() ||
          !h.ready.empty() || !h.waiting.empty() || !h.moderated.empty() ||
-         !h.context.in_error.empty() || h.connections != nullptr ||
-         (h.guest != nullptr && h.guest->deadline() != ~uint64_t{0});
+         !h.context.in_error.empty() || h.connections != nullptr || h.guest != nullptr;
 }
 
 // Of a queue that ends while the wire is full: how long it waits, and between two looks.

@@ -122,8 +122,7 @@ void look(State& s, Id& id, uint64_t now) {
   }
   if (now >= id.resolve_until_ns) return end_resolve(s, id, -ETIMEDOUT);
   id.look_at_ns = std::min(now + look_ns, id.resolve_until_ns);
-  const uint64_t deadline = id.adapter->deadline();
-  id.adapter->look_at(std::min(deadline, id.look_at_ns));
+  id.adapter->look_at(id.look_at_ns);
 }
 
 // cma_check_linklocal()
@@ -264,13 +263,13 @@ uint8_t gid_index_of(const Hca& h, const Gid& gid) noexcept {
 std::size_t Adapter::turn(uint64_t now) noexcept {
   if (now < deadline()) return 0;
   StateLocked state;
-  look_at(~uint64_t{0});
+  hca.guest = nullptr;
   for (auto& [number, id] : state->ids) {
     if (id->adapter != this || id->stage != Stage::addr_query) continue;
     if (id->look_at_ns <= now) {
       look(*state, *id, now);
     } else {
-      look_at(std::min(deadline(), id->look_at_ns));
+      look_at(id->look_at_ns);
     }
   }
   return 1;

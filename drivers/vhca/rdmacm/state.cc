@@ -108,7 +108,6 @@ void add_adapter(Hca& hca) {
   adapters.store(adapter, std::memory_order_release);
   Locked all;
   owner.store(::getpid(), std::memory_order_relaxed);
-  hca.guest = adapter;
   listen_too(*all, *adapter);
 }
 

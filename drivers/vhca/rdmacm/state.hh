@@ -4,6 +4,7 @@
 // an adapter's engine, which calls as an observer, holds its own adapter's and takes the state's.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -77,8 +78,12 @@ class Adapter final : public cm::Observer, public TurnGuest {
   Adapter* next = nullptr;
   std::atomic<bool> hidden{false};
   // When an id of this adapter looks for its peer's address again.
-  // When turn() looks next, at the latest.
-  void look_at(uint64_t at) noexcept { deadline_ns.store(at, std::memory_order_relaxed); }
+  // turn() looks then, if not before. Adapter's lock held: who waits for nothing is no guest, so
+  // that an engine's turn costs no more for having one.
+  void look_at(uint64_t at) noexcept {
+    deadline_ns = hca.guest == nullptr ? at : std::min(at, deadline_ns);
+    hca.guest = this;
+  }
   std::map<uint64_t, uint32_t> services;  // listeners of each service id
 };
 
