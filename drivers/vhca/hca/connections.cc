@@ -98,6 +98,7 @@ Result<cm::Agent*> connection_agent(Hca& h, uint32_t port) {
   if (h.addresses.lid != 0) return Error{EOPNOTSUPP, "the port is an InfiniBand one"};
   if (!h.connections) {
     h.connections = std::make_unique<Connections>(h);
+    h.managed = true;
     h.lock.rest(false);
   }
   return &h.connections->agent(port);

@@ -154,6 +154,7 @@ struct Hca : Engine {
   // Of the ports; null: nobody has asked for it (hca/connections.hh).
   std::unique_ptr<Connections> connections;
   TurnGuest* guest = nullptr;  // not owned; null: nobody has anything to do
+  bool managed = false;        // there are connections, or has been a guest: turns look at them
 
  private:
   explicit Hca(HcaConfig);

@@ -72,12 +72,22 @@ std::size_t flush_errors(Hca& h, std::size_t budget) noexcept {
 bool looks_again(const Hca& h) noexcept {
   return !h.config.wires.empty() || h.lint != nullptr || h.paging.any() || h.paging.waiting() ||
          !h.ready.empty() || !h.waiting.empty() || !h.moderated.empty() ||
-         !h.context.in_error.empty() || h.connections != nullptr || h.guest != nullptr;
+         !h.context.in_error.empty() || h.managed;
 }
 
 // Of a queue that ends while the wire is full: how long it waits, and between two looks.
 constexpr uint64_t last_wait_ns = 1'000'000'000;
 constexpr timespec last_look{0, 100'000};
+
+// The connection manager's timers, and who waits for an address. Apart, as few adapters have
+// either.
+[[gnu::noinline]] std::size_t manage_connections(Hca& h) noexcept {
+  std::size_t done = 0;
+  if (h.connections) done += h.connections->tick();
+  if (h.guest != nullptr && h.guest->deadline() <= h.context.now_ns)
+    done += h.guest->turn(h.context.now_ns);
+  return done;
+}
 
 bool goes_on(const Hca& h, const Qp& qp) noexcept {
   return !h.context.dead && qp.state == QpState::rts && qp.wait == SqWait::none && !qp.broken &&
@@ -129,15 +139,14 @@ std::size_t run_engine(Hca& h, std::size_t budget) noexcept {
   if (wired) {
     roce_flush(h.roce, false);  // requests first: frames that come in may take a while
     done += poll_ports(h, budget);
-    if (h.connections) done += h.connections->tick();
+    if (h.managed) [[unlikely]]
+      done += manage_connections(h);
     roce_timers(h.roce);  // behind the frames: an answer that has come is not late
     if (!h.context.dead) done += roce_answer(h.roce);
     roce_flush(h.roce, true);
-  } else if (h.connections) {
-    done += h.connections->tick();
+  } else if (h.managed) [[unlikely]] {
+    done += manage_connections(h);
   }
-  if (h.guest != nullptr && h.guest->deadline() <= h.context.now_ns)
-    done += h.guest->turn(h.context.now_ns);
   close_blocks(h.context);
   h.lock.rest(!records_left && !looks_again(h));
   // Who sleeps after a turn that did nothing may not sleep now.

@@ -83,6 +83,7 @@ class Adapter final : public cm::Observer, public TurnGuest {
   void look_at(uint64_t at) noexcept {
     deadline_ns = hca.guest == nullptr ? at : std::min(at, deadline_ns);
     hca.guest = this;
+    hca.managed = true;
   }
   std::map<uint64_t, uint32_t> services;  // listeners of each service id
 };
