@@ -206,6 +206,30 @@ class Pmd(unittest.TestCase):
         session.commands("stop", "port stop 0")
         self.assertEqual(session.end(), 0)
 
+    def test_processes(self):
+        """a second process forwards by queues of its own, and may end before the first"""
+        memory = pmd.huge_memory(self.folder)
+        if memory is None:
+            self.skipTest("64 huge pages and the right to mount them are needed")
+        self.addCleanup(pmd.unmount, memory[1])
+        sessions = []
+        for number in range(2):
+            session = pmd.Session(
+                pair.LAUNCHER, ["cable:pmd", "cable:pmd"], eal=[*memory, "--proc-type=auto"], mbufs=4096,
+                words=["--rxq=2", "--txq=2", "--num-procs=2", "--proc-id=%d" % number])
+            self.addCleanup(session.end)
+            sessions.append(session)
+        first, second = sessions
+        first.command("start")
+        second.command("start tx_first")
+        first.until("RX-packets", 2000)
+        second.until("RX-packets", first.count("RX-packets") + 2000)
+        for session in (second, first):
+            said = session.command("stop")
+            for got in re.findall(r"RX-packets: (\d+)", said.split("Accumulated")[1]):
+                self.assertGreater(int(got), 2000)
+            self.assertEqual(session.end(), 0)
+
     def test_restarts(self):
         """a port that is stopped and started goes on, with the MTU that it was given"""
         session, neighbour = self.dgram("D")

@@ -3,6 +3,7 @@
 
 A session answers commands; what it forwards goes from one capture file to another."""
 
+import ctypes
 import os
 import random
 import shutil
@@ -14,25 +15,47 @@ import time
 
 PMDS = ("librte_bus_pci.so", "librte_mempool_ring.so", "librte_net_mlx5.so")
 PROMPT = "testpmd> "
+# Of one process alone.
+OWN_MEMORY = ("--no-huge", "-m", "192", "--no-shconf")
+
+
+def huge_memory(folder):
+    """EAL's words for memory that processes share; None where huge pages are too few, or may not be mounted.
+    What this mounts is this process's and its children's alone."""
+    with open("/proc/meminfo", encoding="ascii") as f:
+        free = int(f.read().split("HugePages_Free:")[1].split()[0])
+    libc = ctypes.CDLL(None, use_errno=True)
+    new_mounts, private = 0x20000, 0x4000 | 1 << 18
+    if free < 64 or libc.unshare(new_mounts) != 0 or libc.mount(b"none", b"/", None, private, None) != 0:
+        return None
+    huge = tempfile.mkdtemp(dir=folder)
+    if libc.mount(b"none", huge.encode(), b"hugetlbfs", 0, None) != 0:
+        return None
+    return ("--huge-dir", huge, "-m", "64")
+
+
+def unmount(huge):
+    detach = 2
+    ctypes.CDLL(None).umount2(huge.encode(), detach)
 
 
 class Session:
     """One testpmd with a device for each wire."""
 
-    def __init__(self, launcher, wires, options=(), devargs="", words=(), eal=()):
+    def __init__(self, launcher, wires, options=(), devargs="", words=(), eal=OWN_MEMORY,
+                 mbufs=16384):
         cores = "0,1" if len(os.sched_getaffinity(0)) > 1 else "0@0,1@0"
         lcores = ["-l", cores] if "@" not in cores else ["--lcores", cores]
         line = ["stdbuf", "-oL", launcher, "--pci", "--devices", str(len(wires)), *options]
         for wire in wires:
             line += ["--wire", wire]
-        line += ["--", "dpdk-testpmd", "--no-huge", "-m", "192", "--no-shconf",
-                 "--file-prefix=kilim%d" % os.getpid(), "--no-telemetry",
+        line += ["--", "dpdk-testpmd", "--file-prefix=kilim%d" % os.getpid(), "--no-telemetry",
                  *lcores, *eal]
         for name in PMDS:
             line += ["-d", name]
         for i in range(len(wires)):
             line += ["-a", "0000:%02x:00.0%s" % (0x81 + i, devargs)]
-        line += ["--", "-i", "--no-flush-rx", "--total-num-mbufs=16384", *words]
+        line += ["--", "-i", "--no-flush-rx", "--total-num-mbufs=%d" % mbufs, *words]
         self.said = tempfile.TemporaryFile("w+b")
         self.process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=self.said,
                                         stderr=subprocess.STDOUT)

@@ -3,6 +3,7 @@
 
 #include "vhca/entry/calls.hh"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -142,6 +143,23 @@ void* map_plain(void* at, std::size_t length, int prot, int flags, int fd, int64
   return got;
 }
 
+// Whoever gets a device's descriptor can map its doorbells by the kernel alone.
+void report_sent(const msghdr& message) noexcept {
+  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
+       part = CMSG_NXTHDR(const_cast<msghdr*>(&message), part)) {
+    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+    const auto* bytes = reinterpret_cast<const std::byte*>(part);
+    const auto* end = static_cast<const std::byte*>(message.msg_control) + message.msg_controllen;
+    const std::size_t length =
+        std::min<std::size_t>(part->cmsg_len, static_cast<std::size_t>(end - bytes));
+    for (std::size_t at = CMSG_LEN(0); at + sizeof(int) <= length; at += sizeof(int)) {
+      int sent;
+      std::memcpy(&sent, bytes + at, sizeof(sent));
+      if (const OpenFileRef open(sent); open && open->instance != nullptr) open->instance->shared();
+    }
+  }
+}
+
 void describe(const Device& device, struct stat* st) noexcept {
   st->st_mode = S_IFCHR | 0666;
   st->st_rdev = device.config().rdev();
@@ -217,6 +235,11 @@ ssize_t write(int fd, const void* from, std::size_t count, WriteCall* next) noex
   return result < 0 ? fail(static_cast<int>(-result)) : result;
 }
 
+ssize_t send(int fd, const struct msghdr* message, int flags, SendCall* next) noexcept {
+  if (message != nullptr && open_files::count() != 0) report_sent(*message);
+  return next != nullptr ? next(fd, message, flags) : raw::send(fd, message, flags);
+}
+
 // NOLINTNEXTLINE(readability-function-size): the parameters of mmap(), and one
 void* map(void* at, std::size_t length, int prot, int flags, int fd, int64_t offset,
           MapCall* next) noexcept {
@@ -229,7 +252,8 @@ void* map(void* at, std::size_t length, int prot, int flags, int fd, int64_t off
     return MAP_FAILED;
   }
   DeviceFile::Mapping mapping;
-  const int result = open->file->mmap(static_cast<uint64_t>(offset), length, prot, flags, mapping);
+  const int result =
+      open->file->mmap({static_cast<uint64_t>(offset), length, prot, flags, fd}, mapping);
   if (result < 0) {
     errno = -result;
     return MAP_FAILED;

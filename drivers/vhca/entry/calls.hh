@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
@@ -25,6 +26,8 @@ int file_stat(int fd, struct stat* st, FileStatCall* next = nullptr) noexcept;
 int socket(int domain, int type, int protocol, SocketCall* next = nullptr) noexcept;
 int ioctl(int fd, unsigned long request, void* argument, IoctlCall* next = nullptr) noexcept;
 ssize_t write(int fd, const void* from, std::size_t count, WriteCall* next = nullptr) noexcept;
+// Descriptors that go to another process (SCM_RIGHTS): a device's doorbell pages may be rung there.
+ssize_t send(int fd, const struct msghdr* message, int flags, SendCall* next = nullptr) noexcept;
 // NOLINTNEXTLINE(readability-function-size): the parameters of mmap(), and one
 void* map(void* at, std::size_t length, int prot, int flags, int fd, int64_t offset,
           MapCall* next = nullptr) noexcept;

@@ -147,6 +147,10 @@ bool Instance::wait_for(AdapterWait& wait) noexcept {
   return true;
 }
 
+void Instance::shared() noexcept {
+  if (thread_) thread_->look_often();
+}
+
 void Instance::mapped(void* page, std::size_t length) noexcept {
   if (thread_) thread_->watch(page, length);
 }

@@ -36,6 +36,8 @@ class Instance {
   }
   // A client has mapped a doorbell page.
   void mapped(void* page, std::size_t length) noexcept;
+  // A client sends its descriptor to another process, whose stores to doorbell pages trap nobody.
+  void shared() noexcept;
   // A client has asked for something that may have made work.
   void kick() noexcept {
     if (thread_) thread_->kick();

@@ -11,6 +11,7 @@
 #include <cstddef>
 
 #include <dlfcn.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
@@ -31,6 +32,7 @@ using AccessAtCall = int(int, const char*, int, int);
 using SocketCall = int(int, int, int);
 using IoctlCall = int(int, unsigned long, ...);
 using WriteCall = ssize_t(int, const void*, std::size_t);
+using SendCall = ssize_t(int, const struct msghdr*, int);
 using MapCall = void*(void*, std::size_t, int, int, int, off_t);
 using UnmapCall = int(void*, std::size_t);
 using AdviseCall = int(void*, std::size_t, int);

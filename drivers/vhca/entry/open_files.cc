@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -144,9 +145,11 @@ OpenFile* claim_slot() noexcept {
 
 int add(std::unique_ptr<DeviceFile> file, Instance* instance, Device* device,
         bool close_on_exec) noexcept {
-  const int fd = static_cast<int>(
-      ::syscall(SYS_memfd_create, "kilim-uverbs", close_on_exec ? MFD_CLOEXEC : 0u));
+  const int fd = static_cast<int>(::syscall(
+      SYS_memfd_create, "kilim-uverbs", MFD_ALLOW_SEALING | (close_on_exec ? MFD_CLOEXEC : 0u)));
   if (fd < 0) return -errno;
+  // It will hold pages that the adapter looks at.
+  ::syscall(SYS_fcntl, fd, F_ADD_SEALS, F_SEAL_SHRINK);
   struct stat st;
   OpenFile* slot = raw::file_stat(fd, &st) == 0 ? claim_slot() : nullptr;
   if (slot == nullptr) {

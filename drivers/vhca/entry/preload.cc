@@ -119,6 +119,9 @@ KILIM_INTERPOSED void* mmap64(void* at, size_t length, int prot, int flags, int 
                               off64_t offset) {
   return calls::map(at, length, prot, flags, fd, offset, Next<"mmap64", MapCall>::get());
 }
+KILIM_INTERPOSED ssize_t sendmsg(int fd, const msghdr* message, int flags) {
+  return calls::send(fd, message, flags, Next<"sendmsg", SendCall>::get());
+}
 KILIM_INTERPOSED int munmap(void* at, size_t length) {
   return calls::unmap(at, length, Next<"munmap", UnmapCall>::get());
 }

@@ -111,6 +111,11 @@ void ProgressThread::watch(void* page, std::size_t length) noexcept {
   kick();
 }
 
+void ProgressThread::look_often() noexcept {
+  timed_.store(true, std::memory_order_seq_cst);
+  kick();
+}
+
 void ProgressThread::kick() noexcept {
   if (!asleep_.load(std::memory_order_seq_cst)) return;
   const uint64_t one = 1;

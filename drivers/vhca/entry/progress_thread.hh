@@ -44,6 +44,8 @@ class ProgressThread {
   bool start() noexcept;
   // A client's mapping of a doorbell page: watched from now on.
   void watch(void* page, std::size_t length) noexcept;
+  // Doorbells may come that do not trap: they are looked for every millisecond from now on.
+  void look_often() noexcept;
   // After anything but a doorbell that may have made work. Any thread; a load when it is awake.
   void kick() noexcept;
   // Any thread.
@@ -76,7 +78,7 @@ class ProgressThread {
   WriteProtect protect_;
   Fd wake_;  // eventfd
   std::atomic<bool> asleep_{false};
-  std::atomic<bool> timed_{false};  // some page cannot be watched
+  std::atomic<bool> timed_{false};  // some stores cannot be watched
   std::atomic<uint64_t> client_polls_{0};
   uint64_t client_polls_seen_ = 0;  // of client_polls_, at the last look
   int fruitless_wakes_ = 0;   // by a frame, in a row, that made no work: then wires are left out

@@ -10,6 +10,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -58,6 +59,9 @@ inline int advise(void* at, std::size_t length, int advice) noexcept {
 }
 inline void* remap(void* at, std::size_t from, std::size_t to, int flags, void* where) noexcept {
   return reinterpret_cast<void*>(::syscall(SYS_mremap, at, from, to, flags, where));
+}
+inline ssize_t send(int fd, const struct msghdr* message, int flags) noexcept {
+  return ::syscall(SYS_sendmsg, fd, message, flags);
 }
 inline int close(int fd) noexcept {
   return static_cast<int>(::syscall(SYS_close, fd));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // PRM: "UAR Page Format". Adapter's lock held except for pending(). Pages are memfds: the client
-// maps the same memory.
+// maps the same memory, in its own open's file as a rule.
 #include "vhca/hca/uar.hh"
 
 #include <algorithm>
@@ -9,6 +9,10 @@
 #include <cerrno>
 
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "kilim/base/be.hh"
 #include "kilim/prm/doorbell.hh"
@@ -43,6 +47,35 @@ bool exchange_word(std::span<std::byte> page, std::size_t offset, uint32_t& seco
   return raw != 0;
 }
 
+// The client's descriptor is a device's: by name, these two calls would be the client's own and
+// come here again (entry/calls.cc).
+bool file_bytes(int fd, uint64_t& bytes) noexcept {
+  struct stat st;
+  if (::syscall(SYS_fstat, fd, &st) != 0) return false;
+  bytes = static_cast<uint64_t>(st.st_size);
+  return true;
+}
+void* map_file(void* at, int fd, uint64_t offset) noexcept {
+  return reinterpret_cast<void*>(::syscall(SYS_mmap, at, prm::uar::page_bytes,
+                                           PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+                                           offset));
+}
+
+// A file beyond the process's limit would end it (SIGXFSZ).
+bool grow(int fd, uint64_t bytes) noexcept {
+  uint64_t now;
+  rlimit limit{};
+  if (fd < 0 || !file_bytes(fd, now)) return false;
+  if (now >= bytes) return true;
+  return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes <= limit.rlim_cur &&
+         ::ftruncate(fd, static_cast<off_t>(bytes)) == 0;
+}
+
+// The engine's mapping stays where it is: another thread may be looking at it.
+bool replace_memory(Uar& uar, int fd, uint64_t offset) noexcept {
+  return map_file(uar.page.data(), fd, offset) != MAP_FAILED;
+}
+
 }  // namespace
 
 UarSet::UarSet() {
@@ -61,6 +94,11 @@ Result<Uar*> UarSet::alloc() {
   // A page once made is kept mapped and used again: another thread may be looking at it.
   if (slot < pages_.size() && kept_[slot]) {
     uars_[slot] = std::move(kept_[slot]);
+    uars_[slot]->place = Uar::Place::unmapped;
+    if (!replace_memory(*uars_[slot], uars_[slot]->fd.get(), 0)) {
+      kept_[slot] = std::move(uars_[slot]);
+      return Error{ENOMEM, "no address space for a UAR page"};
+    }
     return uars_[slot].get();
   }
   Fd fd{::memfd_create("vhca-uar", MFD_CLOEXEC)};
@@ -84,6 +122,14 @@ int UarSet::free(uint32_t index) {
   if (!uar->qps.empty() || !uar->cqs.empty()) return -EBUSY;
   kept_[index - 1] = std::move(uars_[index - 1]);
   return 0;
+}
+
+bool UarSet::put_into_file(Uar& uar, int fd, uint64_t offset) noexcept {
+  if (uar.place == Uar::Place::unmapped) {
+    const bool fits = grow(fd, offset + uar.page.size()) && replace_memory(uar, fd, offset);
+    uar.place = fits ? Uar::Place::file : Uar::Place::own;
+  }
+  return uar.place == Uar::Place::file;
 }
 
 Uar* UarSet::at(uint32_t index) const noexcept {

@@ -23,9 +23,10 @@ namespace kilim::vhca {
 // One page of 4096 bytes.
 struct Uar {
   uint32_t index = 0;         // as clients see it, from 1 on
-  Fd fd;                      // its memory, for a client's mmap(2)
+  Fd fd;                      // memory of its own, where a client's file cannot hold it
   std::span<std::byte> page;  // as the engine has it mapped
-  PageQueues<Qp> qps;         // whose doorbells lie here
+  enum class Place : uint8_t { unmapped, own, file } place = Place::unmapped;
+  PageQueues<Qp> qps;  // whose doorbells lie here
   PageQueues<Cq> cqs;
 };
 
@@ -51,6 +52,11 @@ class UarSet {
   Result<Uar*> alloc();
   // EINVAL: no such page; EBUSY: queues still use it.
   int free(uint32_t index);
+  // A client maps the page by this descriptor of its open, a memfd, at `offset`: its memory becomes
+  // the file's there, so that a process to which the descriptor was sent (SCM_RIGHTS) finds it by
+  // the kernel's mmap(2) alone. False: the file cannot hold it (RLIMIT_FSIZE, a seal, no memory),
+  // and the page is `uar.fd`'s. Once an alloc(); later calls answer the same.
+  [[nodiscard]] static bool put_into_file(Uar&, int fd, uint64_t offset) noexcept;
   // Null: no such page.
   [[nodiscard]] Uar* at(uint32_t index) const noexcept;
 

@@ -32,9 +32,9 @@ ssize_t DeviceFile::write(const void* buffer, std::size_t count) {
   return run_write(*context_, Va{reinterpret_cast<uintptr_t>(buffer)}, count);
 }
 
-int DeviceFile::mmap(uint64_t offset, std::size_t length, int prot, int flags, Mapping& mapping) {
+int DeviceFile::mmap(const MapRequest& request, Mapping& mapping) {
   LockGuard guard(context_->hca.lock);
-  return find_mapping(*context_, {offset, length, prot, flags}, mapping);
+  return find_mapping(*context_, request, mapping);
 }
 
 Hca& DeviceFile::hca() noexcept {

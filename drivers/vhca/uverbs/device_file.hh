@@ -17,6 +17,15 @@ namespace kilim::vhca {
 struct Hca;
 struct Context;  // objects and event files of this open, private to uverbs/
 
+// The arguments of mmap(2): the client's, untrusted.
+struct MapRequest {
+  uint64_t offset = 0;
+  std::size_t length = 0;
+  int prot = 0;
+  int flags = 0;
+  int fd = -1;  // a memfd that is this open's, and will hold its doorbell pages; -1: none
+};
+
 class DeviceFile {
  public:
   // open(2). The adapter outlives it.
@@ -34,14 +43,15 @@ class DeviceFile {
   ssize_t write(const void* buffer, std::size_t count);
 
   // mmap(2): what to map in its place, with `map_fd` and `map_offset` and the client's own
-  // address, length, protection and MAP_SHARED flags. The descriptor stays ours.
+  // address, length, protection and MAP_SHARED flags. The descriptor stays ours, or is the
+  // request's.
   struct Mapping {
     int map_fd = -1;
     uint64_t map_offset = 0;  // bytes, a multiple of a page
     bool doorbells = false;   // stores there wake the engine
   };
-  // 0 or a negative errno; `prot` and `flags` as mmap(2) has them. As mlx5_ib_mmap() in main.c.
-  int mmap(uint64_t offset, std::size_t length, int prot, int flags, Mapping& mapping);
+  // 0 or a negative errno. As mlx5_ib_mmap() in main.c.
+  int mmap(const MapRequest& request, Mapping& mapping);
 
   // The adapter that was opened.
   [[nodiscard]] Hca& hca() noexcept;

@@ -130,7 +130,8 @@ int find_mapping(Context& context, const MapRequest& request, DeviceFile::Mappin
   const UarObject* uar = context.find_uar(static_cast<uint32_t>(cookie - first_cookie));
   if (uar == nullptr || (request.flags & MAP_SHARED) == 0 || request.length != page_bytes)
     return -EINVAL;
-  mapping = {uar->uar->fd.get(), 0, true};
+  const bool in_file = UarSet::put_into_file(*uar->uar, request.fd, request.offset);
+  mapping = {in_file ? request.fd : uar->uar->fd.get(), in_file ? request.offset : 0, true};
   return 0;
 }
 

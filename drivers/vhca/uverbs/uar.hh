@@ -10,14 +10,6 @@
 
 namespace kilim::vhca {
 
-// The arguments of mmap(2): the client's, untrusted.
-struct MapRequest {
-  uint64_t offset = 0;
-  std::size_t length = 0;
-  int prot = 0;
-  int flags = 0;
-};
-
 // uverbs/dm.cc: whether the offset is one of device memory, and what is there.
 bool names_device_memory(const MapRequest&) noexcept;
 int map_device_memory(const Context&, const MapRequest&, DeviceFile::Mapping&);

@@ -57,7 +57,7 @@ uint64_t offset_of(uint16_t page) {
 // The client's mapping of a block; null: refused.
 uint8_t* map(DeviceFile& file, const Dm& dm, uint64_t pages) {
   DeviceFile::Mapping m;
-  if (file.mmap(offset_of(dm.page), pages * 4096, PROT_READ | PROT_WRITE, MAP_SHARED, m) != 0)
+  if (file.mmap({offset_of(dm.page), pages * 4096, PROT_READ | PROT_WRITE, MAP_SHARED}, m) != 0)
     return nullptr;
   CU_ASSERT_FALSE(m.doorbells);
   void* at = ::mmap(nullptr, pages * 4096, PROT_READ | PROT_WRITE, MAP_SHARED, m.map_fd,
@@ -196,7 +196,7 @@ void blocks_are_mapped_by_their_page() {
   EQUAL_FATAL(alloc(*c.file, 4, small), 0);
   DeviceFile::Mapping m;
   auto ask = [&](uint64_t offset, std::size_t length, int flags) {
-    return c.file->mmap(offset, length, PROT_READ | PROT_WRITE, flags, m);
+    return c.file->mmap({offset, length, PROT_READ | PROT_WRITE, flags}, m);
   };
   EQUAL(ask(offset_of(dm.page), 8192, MAP_SHARED), 0);
   EQUAL(ask(offset_of(dm.page), 4096, MAP_SHARED), -EINVAL);

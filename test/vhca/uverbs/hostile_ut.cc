@@ -159,7 +159,7 @@ void nothing_but_the_context_comes_first() {
   // The probe of rdma-core: too short, so there is such a command.
   EQUAL(write_command(IB_USER_VERBS_CMD_QUERY_DEVICE).run(file), -ENOSPC);
   DeviceFile::Mapping m;
-  EQUAL(file.mmap(0x700000, 4096, PROT_READ, MAP_SHARED, m), -EINVAL);
+  EQUAL(file.mmap({0x700000, 4096, PROT_READ, MAP_SHARED}, m), -EINVAL);
   EQUAL(get_context(file), 0);
   EQUAL(get_context(file), -EINVAL);  // only once
 }

@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "case_tables.hh"
+#include "doorbell_page_cases.hh"
 #include "request_fixture.hh"
 #include "ut.hh"
 #include "vhca/hca/fatal.hh"
@@ -144,25 +146,25 @@ void uar_pages_are_mapped_by_their_cookie() {
   uint64_t offset = 0;
   EQUAL_FATAL(c.alloc_uar(page, &offset), 0);
   DeviceFile::Mapping m;
-  EQUAL(c.file->mmap(offset, 4096, PROT_WRITE, MAP_SHARED, m), 0);
+  EQUAL(c.file->mmap({offset, 4096, PROT_WRITE, MAP_SHARED}, m), 0);
   CU_ASSERT(m.map_fd >= 0);
-  EQUAL(c.file->mmap(offset, 8192, PROT_WRITE, MAP_SHARED, m), -EINVAL);
-  EQUAL(c.file->mmap(offset, 4096, PROT_WRITE, MAP_PRIVATE, m), -EINVAL);
-  EQUAL(c.file->mmap(offset + 4096, 4096, PROT_WRITE, MAP_SHARED, m), -EINVAL);
-  EQUAL(c.file->mmap(0, 4096, PROT_WRITE, MAP_SHARED, m), -EINVAL);
-  EQUAL(c.file->mmap(~uint64_t{0} << 12, 4096, PROT_WRITE, MAP_SHARED, m), -EINVAL);
+  EQUAL(c.file->mmap({offset, 8192, PROT_WRITE, MAP_SHARED}, m), -EINVAL);
+  EQUAL(c.file->mmap({offset, 4096, PROT_WRITE, MAP_PRIVATE}, m), -EINVAL);
+  EQUAL(c.file->mmap({offset + 4096, 4096, PROT_WRITE, MAP_SHARED}, m), -EINVAL);
+  EQUAL(c.file->mmap({0, 4096, PROT_WRITE, MAP_SHARED}, m), -EINVAL);
+  EQUAL(c.file->mmap({~uint64_t{0} << 12, 4096, PROT_WRITE, MAP_SHARED}, m), -EINVAL);
   // Another open of the device does not reach it.
   DeviceFile second(*c.hca);
   EQUAL(get_context(second), 0);
-  EQUAL(second.mmap(offset, 4096, PROT_WRITE, MAP_SHARED, m), -EINVAL);
+  EQUAL(second.mmap({offset, 4096, PROT_WRITE, MAP_SHARED}, m), -EINVAL);
 }
 
 void the_clock_page_is_for_reading() {
   Client c;
   DeviceFile::Mapping m;
-  EQUAL(c.file->mmap(0x700000, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, m), -EPERM);
-  EQUAL(c.file->mmap(0x700000, 8192, PROT_READ, MAP_SHARED, m), -EINVAL);
-  EQUAL_FATAL(c.file->mmap(0x700000, 4096, PROT_READ, MAP_SHARED, m), 0);
+  EQUAL(c.file->mmap({0x700000, 4096, PROT_READ | PROT_WRITE, MAP_SHARED}, m), -EPERM);
+  EQUAL(c.file->mmap({0x700000, 8192, PROT_READ, MAP_SHARED}, m), -EINVAL);
+  EQUAL_FATAL(c.file->mmap({0x700000, 4096, PROT_READ, MAP_SHARED}, m), 0);
   mlx5_ib_clock_info info{};
   EQUAL(pread(m.map_fd, &info, sizeof info, static_cast<off_t>(m.map_offset)),
         static_cast<ssize_t>(sizeof info));
@@ -291,7 +293,7 @@ void a_child_after_fork_has_nothing() {
   c.file->disown_after_fork();
   EQUAL(c.destroy_pd(pd), -EIO);
   DeviceFile::Mapping m;
-  EQUAL(c.file->mmap(0x700000, 4096, PROT_READ, MAP_SHARED, m), -EIO);
+  EQUAL(c.file->mmap({0x700000, 4096, PROT_READ, MAP_SHARED}, m), -EIO);
 }
 
 void a_client_that_goes_away_leaves_its_groups() {
@@ -351,4 +353,7 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("uverbs: objects", cases)
+int main(int argc, char** argv) {
+  return kilim::test::run_tables("uverbs: objects", {cases, kilim::test::doorbell_page_cases()},
+                                 argc, argv);
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Where the memory of a doorbell page is: another process that has the descriptor maps it too.
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include "doorbell_page_cases.hh"
+#include "kilim/base/fd.hh"
+#include "request_fixture.hh"
+#include "ut.hh"
+#include "vhca/hca/hca.hh"
+
+namespace {
+
+using namespace kilim::test;
+using kilim::Fd;
+using kilim::vhca::DeviceFile;
+using kilim::vhca::MapRequest;
+
+// What the kernel maps for whoever has a descriptor of this file.
+class Elsewhere {
+ public:
+  Elsewhere(int fd, uint64_t offset)
+      : at_(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+                   static_cast<off_t>(offset))) {
+    CU_ASSERT_FATAL(at_ != MAP_FAILED);
+  }
+  ~Elsewhere() { ::munmap(at_, 4096); }
+  std::byte* bytes() const { return static_cast<std::byte*>(at_); }
+
+ private:
+  void* at_;
+};
+
+void doorbell_pages_lie_in_the_file_that_maps_them() {
+  Client c;
+  uint32_t page = 0, handle = 0;
+  uint64_t offset = 0;
+  EQUAL_FATAL(c.alloc_uar(page, &offset, &handle), 0);
+  const Fd file(::memfd_create("open", 0));
+  DeviceFile::Mapping m;
+  const MapRequest request{offset, 4096, PROT_WRITE, MAP_SHARED, file.get()};
+  EQUAL_FATAL(c.file->mmap(request, m), 0);
+  CU_ASSERT(m.map_fd == file.get() && m.map_offset == offset && m.doorbells);
+  const Elsewhere other(file.get(), offset);
+  other.bytes()[100] = std::byte{0x5a};
+  CU_ASSERT(c.hca->uars.at(page)->page[100] == std::byte{0x5a});
+  EQUAL(c.file->mmap(request, m), 0);
+  CU_ASSERT(c.hca->uars.at(page)->page[100] == std::byte{0x5a});
+}
+
+void a_file_that_cannot_grow_leaves_the_page_where_it_is() {
+  Client c;
+  uint32_t page = 0, handle = 0;
+  uint64_t offset = 0;
+  EQUAL_FATAL(c.alloc_uar(page, &offset, &handle), 0);
+  const Fd file(::memfd_create("open", MFD_ALLOW_SEALING));
+  EQUAL_FATAL(::fcntl(file.get(), F_ADD_SEALS, F_SEAL_GROW), 0);
+  DeviceFile::Mapping m;
+  EQUAL_FATAL(c.file->mmap({offset, 4096, PROT_WRITE, MAP_SHARED, file.get()}, m), 0);
+  CU_ASSERT(m.map_fd != file.get() && m.map_offset == 0);
+  const Elsewhere client(m.map_fd, m.map_offset);
+  client.bytes()[100] = std::byte{0x5a};
+  CU_ASSERT(c.hca->uars.at(page)->page[100] == std::byte{0x5a});
+}
+
+// Who has it still mapped rings nobody's doorbell.
+void a_page_that_is_used_again_is_in_its_first_clients_file_no_more() {
+  Client c;
+  uint32_t page = 0, handle = 0;
+  uint64_t offset = 0;
+  EQUAL_FATAL(c.alloc_uar(page, &offset, &handle), 0);
+  const Fd file(::memfd_create("open", 0));
+  DeviceFile::Mapping m;
+  EQUAL_FATAL(c.file->mmap({offset, 4096, PROT_WRITE, MAP_SHARED, file.get()}, m), 0);
+  const Elsewhere before(file.get(), offset);
+  EQUAL_FATAL(c.destroy(MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_DESTROY,
+                        MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE, handle),
+              0);
+  EQUAL_FATAL(c.alloc_uar(page, &offset, &handle), 0);
+  before.bytes()[100] = std::byte{0x5a};
+  CU_ASSERT(c.hca->uars.at(page)->page[100] == std::byte{0});
+}
+
+constexpr Case of_doorbell_pages[] = {
+    {"doorbell pages lie in the file that maps them",
+     doorbell_pages_lie_in_the_file_that_maps_them},
+    {"a file that cannot grow leaves the page where it is",
+     a_file_that_cannot_grow_leaves_the_page_where_it_is},
+    {"a page that is used again is in its first client's file no more",
+     a_page_that_is_used_again_is_in_its_first_clients_file_no_more},
+};
+
+}  // namespace
+
+std::span<const Case> kilim::test::doorbell_page_cases() {
+  return of_doorbell_pages;
+}
