@@ -138,7 +138,7 @@ if [ "$mode" != quick ] && [ -f build/build.ninja ]; then
   stage memcheck run_memcheck
   threads=$(known_threads build)
   [ -n "$threads" ] && stage build-tsan build_tsan && stage tsan run_tsan
-  stage build-fuzz usertools/fuzz.sh --seconds 0 && stage fuzz usertools/fuzz.sh --seconds 40
+  stage build-fuzz usertools/fuzz.sh --seconds 0 && stage fuzz usertools/fuzz.sh --seconds 20
 fi
 
 if [ "$mode" = long ] && [ -f build/build.ninja ]; then
