@@ -2,9 +2,11 @@
 """Debian's dpdk-testpmd with its mlx5 driver, unmodified, on virtual devices. Usage: pmd_test.py
 KILIM_VHCA. By default 10^5 packets and five restarts; KILIM_CHECK=long: 10^7 and a hundred."""
 
+import os
 import re
 import shutil
 import struct
+import subprocess
 import tempfile
 import unittest
 
@@ -205,6 +207,21 @@ class Pmd(unittest.TestCase):
         self.assertLess(len(neighbour.exchange(frames, patience=1)), len(frames))
         session.commands("stop", "port stop 0")
         self.assertEqual(session.end(), 0)
+
+    def test_link(self):
+        """a link that goes down and up again is an event, and frames pass afterwards"""
+        before = set(os.listdir("/sys/class/net"))
+        session, neighbour = self.dgram("D")
+        made = {name for name in set(os.listdir("/sys/class/net")) - before if name.startswith("kilim")}
+        if not made:
+            self.skipTest("only who has CAP_NET_ADMIN sees the port's interface")
+        session.commands(*RETRY, "start")
+        for state in ("down", "up"):
+            subprocess.run(["ip", "link", "set", min(made), state], check=True)
+            session.wait_for("link state change event")
+            self.assertIn("Link status: " + state, session.command("show port info 0"))
+        frames = [pmd.udp(i, 100) for i in range(20)]
+        self.assertEqual(neighbour.exchange(frames), frames)
 
     def test_processes(self):
         """a second process forwards by queues of its own, and may end before the first"""

@@ -6,7 +6,7 @@ them would not do): most of the work is the headers, which they share. A name th
 define for themselves gets a number; sources that still cannot be read together are read alone.
 Sources that were clean are not read again until one of them, a header of the project or .clang-tidy
 changes: stamps lie in BUILD/tidy. Following paths is five sixths of the work, most of it in a few
-functions: NODES is how far it goes in each, two ninths of clang's own measure, which --long keeps.
+functions: NODES is how far it goes in each, a small part of clang's own measure, which --long keeps.
 
 Usage: check_tidy.py ROOT BUILD [PART...]    PART: only sources whose path contains it"""
 
@@ -23,7 +23,7 @@ import source
 
 MOST_TOGETHER = 10
 MOST_TRIES = 5
-NODES = 225000 if os.environ.get("KILIM_CHECK") == "long" else 50000
+NODES = 225000 if os.environ.get("KILIM_CHECK") == "long" else 20000
 FOLLOW = [f"--extra-arg={word}" for word in ("-Xclang", "-analyzer-config", "-Xclang", f"max-nodes={NODES}")]
 DOUBLED = re.compile(r"^/(.*?):\d+:\d+: error: (?:redefinition of|call to|reference to) "
                      r"'([A-Za-z_]\w*)'", re.MULTILINE)
