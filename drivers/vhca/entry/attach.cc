@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "vhca/entry/device_list.hh"
+#include "vhca/entry/identity.hh"
 #include "vhca/entry/launched.hh"
 #include "vhca/entry/odp_files.hh"
 #include "vhca/entry/port_files.hh"
@@ -107,6 +108,8 @@ Result<AttachedState*> attach_here(const AttachConfig& config) {
     (*device)->hide();
     return listed.error();
   }
+  // The tree was not there yet when the adapter took its wire's address.
+  publish_identity((*device)->config(), (*instance)->hca());
   odp_files::connect((*instance)->hca(), tree->path(), (*device)->config());
   port_files::connect((*instance)->hca(), tree->path(), (*device)->config());
   return keep({config.name, *device});
