@@ -25,6 +25,7 @@ constexpr cli::Row<Options> rows[] = {
     {'t', "tx-depth", "N", &Options::depth, "messages under way in a queue, 1 to 4096; default 128", {1, most_depth}},
     {'l', "post_list", "N", &Options::list, "messages a doorbell, 1 to 4096; default 32", {1, most_depth}},
     {0, "inline_recv", "BYTES", &Options::inline_recv, "send: of the side that receives, messages of up to so many bytes come in their completion, 0 to 64; 0: none, to 32: entries of 64 bytes, to 64: of 128; default: 32, unless MLX5_SCATTER_TO_CQE=0", {0, 64}},
+    {'R', "rdma_cm", nullptr, &Options::rdma_cm, "write, read, send, atomic: queues are connected by librdmacm; HOST is an RDMA address of the server, which has it for TCP too, and the port is the same"},
     {'a', "all", nullptr, &Options::all_sizes, "sizes from 2 to 8388608 bytes, doubled each time"},
     {0, "check", nullptr, &Options::check, "write, read, send, atomic: every byte that arrives is looked at; slow"},
     {0, "alone", nullptr, &Options::alone, "write, read, send, atomic: queues connected to themselves, no server, no client"},
@@ -87,6 +88,11 @@ std::variant<Options, Exit> parse_words(Options o, int at, int argc, char** argv
   if (at < argc && test->two_sided) o.host = argv[at++];
   if (!o.host.empty() && o.alone)
     return Exit{1, "--alone and the host " + o.host + " exclude each other"};
+  if (o.rdma_cm && (o.alone || !test->two_sided))
+    return Exit{
+        1, "-R connects two processes, and " + (o.alone ? "--alone is one" : o.test + " is one")};
+  if (o.rdma_cm && o.gid_index != any_gid)
+    return Exit{1, "-R and -x exclude each other: the addresses say the GID"};
   if (o.connection != "RC")
     return Exit{1, "-c " + o.connection + ": kilim-perf measures reliable connections (RC) only"};
   if (const char* why = o.plan.empty() ? nullptr : why_no_plan(o.plan))

@@ -31,6 +31,7 @@ struct Options {
   uint32_t depth = 128;               // -t
   uint32_t list = 32;                 // -l, requests per doorbell
   uint32_t inline_recv = any_inline;  // --inline_recv
+  bool rdma_cm = false;               // -R
   bool all_sizes = false;             // -a
   bool check = false;
   bool json = false;

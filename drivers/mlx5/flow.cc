@@ -43,7 +43,7 @@ Result<device::FlowHandle> Mlx5Device::add_rule(const device::FlowRequest& reque
     if (!counters) return counters.error();
     flow.counters = *std::move(counters);
   }
-  FlowSpecs specs{request, qp->path.port, flow.counters.get()};
+  FlowSpecs specs{request, qp->path.route.port, flow.counters.get()};
   flow.rule.reset(ibv_create_flow(qp->verbs.get(), specs.attr()));
   if (flow.rule == nullptr) return Error{errno, "the adapter refuses the flow rule"};
   return keep(std::move(flow));

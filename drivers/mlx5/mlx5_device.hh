@@ -47,6 +47,7 @@ class Mlx5Device final : public device::Device {
   Result<device::QpInfo> create_uc(const device::UcRequest& request) override;
   Result<device::Endpoint> endpoint(device::QpHandle qp) override;
   Status connect(device::QpHandle qp, const device::Endpoint& peer) override;
+  Status connect_by(device::QpHandle qp, const device::Route& route) override;
   Result<device::QpInfo> create_raw_packet(const device::QpRequest& request, uint8_t port) override;
   Result<device::FlowHandle> add_flow(device::QpHandle qp, const device::FlowRule& rule) override;
   Status remove_flow(device::FlowHandle flow) override;

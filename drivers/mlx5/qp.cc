@@ -35,6 +35,12 @@ EthRule eth_rule(uint8_t port, const device::MacAddress& mac) {
   return rule;
 }
 
+// Not above what the peer's packets may have; 0: it did not tell.
+void limit_mtu(Path& path, uint32_t bytes) {
+  while (bytes != 0 && path.mtu > IBV_MTU_256 && 128u << path.mtu > bytes)
+    path.mtu = static_cast<ibv_mtu>(path.mtu - 1);
+}
+
 }  // namespace
 
 Result<device::QpInfo> Mlx5Device::create_rc(const device::RcRequest& request) {
@@ -70,12 +76,13 @@ Result<device::Endpoint> Mlx5Device::endpoint(device::QpHandle handle) {
   Qp* qp = find(handle);
   if (qp == nullptr || is_raw(*qp)) return no_such_qp;
   const int wanted = qp->path.wanted_gid;
-  qp->path.gid_index =
-      wanted < 0 ? choose_gid(context_.get(), qp->path.port) : static_cast<uint8_t>(wanted);
+  qp->path.route.gid_index =
+      wanted < 0 ? choose_gid(context_.get(), qp->path.route.port) : static_cast<uint8_t>(wanted);
   ibv_port_attr port{};
   ibv_gid gid{};
-  int rc = ibv_query_port(context_.get(), qp->path.port, &port);
-  if (rc == 0) rc = ibv_query_gid(context_.get(), qp->path.port, qp->path.gid_index, &gid);
+  int rc = ibv_query_port(context_.get(), qp->path.route.port, &port);
+  if (rc == 0)
+    rc = ibv_query_gid(context_.get(), qp->path.route.port, qp->path.route.gid_index, &gid);
   if (rc != 0) return Error{rc < 0 ? errno : rc, "the port has no address to connect by"};
   static constexpr ibv_gid unused{};
   if (wanted >= 0 && std::memcmp(&gid, &unused, sizeof gid) == 0)
@@ -83,9 +90,9 @@ Result<device::Endpoint> Mlx5Device::endpoint(device::QpHandle handle) {
   qp->path.mtu = port.active_mtu;
   device::Endpoint e;
   e.qpn = Qpn{qp->verbs->qp_num};
-  e.psn = qp->path.psn;
+  e.psn = qp->path.route.psn;
   e.lid = port.lid;
-  e.port = qp->path.port;
+  e.port = qp->path.route.port;
   e.mtu_bytes = 128u << port.active_mtu;
   std::memcpy(e.gid.data(), gid.raw, e.gid.size());
   return e;
@@ -95,9 +102,22 @@ Status Mlx5Device::connect(device::QpHandle handle, const device::Endpoint& peer
   Result<device::Endpoint> self = endpoint(handle);  // also fills in our side of the path
   if (!self) return self.error();
   Qp* qp = find(handle);
-  qp->path.peer = peer;
-  while (peer.mtu_bytes != 0 && qp->path.mtu > IBV_MTU_256 && 128u << qp->path.mtu > peer.mtu_bytes)
-    qp->path.mtu = static_cast<ibv_mtu>(qp->path.mtu - 1);
+  qp->path.route.peer = peer;
+  limit_mtu(qp->path, peer.mtu_bytes);
+  Status s = to_rts(qp->verbs.get(), qp->path, qp->transport);
+  qp->connected = s.ok();
+  return s;
+}
+
+Status Mlx5Device::connect_by(device::QpHandle handle, const device::Route& route) {
+  Qp* qp = find(handle);
+  if (qp == nullptr || is_raw(*qp)) return no_such_qp;
+  ibv_port_attr port{};
+  if (const int rc = ibv_query_port(context_.get(), route.port, &port); rc != 0)
+    return Error{rc, "the device has no port of this number"};
+  qp->path.route = route;
+  qp->path.mtu = port.active_mtu;
+  limit_mtu(qp->path, route.peer.mtu_bytes);
   Status s = to_rts(qp->verbs.get(), qp->path, qp->transport);
   qp->connected = s.ok();
   return s;
@@ -115,7 +135,7 @@ Result<device::QpInfo> Mlx5Device::create_raw_packet(const device::QpRequest& re
         .path = {},
         .transport = Transport::raw_packet,
         .connected = true};
-  qp.path.port = port;
+  qp.path.route.port = port;
   return adopt(std::move(qp));
 }
 
@@ -125,7 +145,7 @@ Result<device::FlowHandle> Mlx5Device::add_flow(device::QpHandle handle,
   if (qp == nullptr || !is_raw(*qp)) return no_such_qp;
   using Kind = device::FlowRule::Kind;
   const device::MacAddress everyone{0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
-  EthRule eth = eth_rule(qp->path.port, rule.kind == Kind::broadcast ? everyone : rule.mac);
+  EthRule eth = eth_rule(qp->path.route.port, rule.kind == Kind::broadcast ? everyone : rule.mac);
   if (rule.kind == Kind::all || rule.kind == Kind::multicast) {
     eth.attr.type = rule.kind == Kind::all ? IBV_FLOW_ATTR_ALL_DEFAULT : IBV_FLOW_ATTR_MC_DEFAULT;
     eth.attr.size = sizeof eth.attr;
@@ -139,7 +159,7 @@ Result<device::FlowHandle> Mlx5Device::add_flow(device::QpHandle handle,
 Status Mlx5Device::reset(device::QpHandle handle) {
   Qp* qp = find(handle);
   if (qp == nullptr) return no_such_qp;
-  if (is_raw(*qp)) return raw_to_rts(qp->verbs.get(), qp->path.port);
+  if (is_raw(*qp)) return raw_to_rts(qp->verbs.get(), qp->path.route.port);
   if (!qp->connected) return to_state(qp->verbs.get(), IBV_QPS_RESET);
   return to_rts(qp->verbs.get(), qp->path, qp->transport);
 }

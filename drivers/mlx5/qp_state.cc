@@ -6,12 +6,6 @@
 namespace kilim::mlx5 {
 namespace {
 
-// Attributes of reliable connections, as ibv_modify_qp(3) codes them.
-constexpr uint8_t timeout_268ms = 16;    // 4.096 us * 2^16
-constexpr uint8_t retries = 7;           // rnr_retry: 7 stands for no limit
-constexpr uint8_t rnr_timer_640us = 12;  // IBTA vol. 1, "RNR NAK Timer Field"
-constexpr uint8_t reads_in_flight = 16;  // READs and atomics, in each direction
-
 Status modify(ibv_qp* qp, ibv_qp_attr& attr, int mask) {
   if (const int rc = ibv_modify_qp(qp, &attr, mask); rc != 0)
     return Error{rc, "the adapter refuses the queue pair's next state"};
@@ -21,25 +15,29 @@ Status modify(ibv_qp* qp, ibv_qp_attr& attr, int mask) {
 Status to_init(ibv_qp* qp, const Path& path) {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_INIT;
-  attr.port_num = path.port;
+  attr.port_num = path.route.port;
   attr.qp_access_flags = path.access;
   return modify(qp, attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
 Status to_rtr(ibv_qp* qp, const Path& path, bool reliable) {
+  const device::Route& route = path.route;
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_RTR;
   attr.path_mtu = path.mtu;
-  attr.dest_qp_num = path.peer.qpn.value();
-  attr.rq_psn = path.peer.psn;
-  attr.max_dest_rd_atomic = reads_in_flight;
-  attr.min_rnr_timer = rnr_timer_640us;
-  attr.ah_attr.port_num = path.port;
-  attr.ah_attr.dlid = path.peer.lid;
+  attr.dest_qp_num = route.peer.qpn.value();
+  attr.rq_psn = route.peer.psn;
+  attr.max_dest_rd_atomic = route.reads_in;
+  attr.min_rnr_timer = route.rnr_timer;
+  attr.ah_attr.port_num = route.port;
+  attr.ah_attr.dlid = route.peer.lid;
+  attr.ah_attr.sl = route.service_level;
   attr.ah_attr.is_global = 1;
-  attr.ah_attr.grh.hop_limit = 64;
-  attr.ah_attr.grh.sgid_index = path.gid_index;
-  std::memcpy(attr.ah_attr.grh.dgid.raw, path.peer.gid.data(), path.peer.gid.size());
+  attr.ah_attr.grh.hop_limit = route.hop_limit;
+  attr.ah_attr.grh.traffic_class = route.traffic_class;
+  attr.ah_attr.grh.flow_label = route.flow_label;
+  attr.ah_attr.grh.sgid_index = route.gid_index;
+  std::memcpy(attr.ah_attr.grh.dgid.raw, route.peer.gid.data(), route.peer.gid.size());
   constexpr int both = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
   constexpr int acknowledged = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
   return modify(qp, attr, both | (reliable ? acknowledged : 0));
@@ -48,11 +46,11 @@ Status to_rtr(ibv_qp* qp, const Path& path, bool reliable) {
 Status from_rtr(ibv_qp* qp, const Path& path, bool reliable) {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_RTS;
-  attr.timeout = timeout_268ms;
-  attr.retry_cnt = retries;
-  attr.rnr_retry = retries;
-  attr.sq_psn = path.psn;
-  attr.max_rd_atomic = reads_in_flight;
+  attr.timeout = path.route.timeout;
+  attr.retry_cnt = path.route.retries;
+  attr.rnr_retry = path.route.rnr_retries;
+  attr.sq_psn = path.route.psn;
+  attr.max_rd_atomic = path.route.reads_out;
   constexpr int acknowledged =
       IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
   return modify(qp, attr, IBV_QP_STATE | IBV_QP_SQ_PSN | (reliable ? acknowledged : 0));

@@ -12,12 +12,9 @@ namespace kilim::mlx5 {
 // The attributes of a connection, kept to set it up again after an error.
 struct Path {
   uint32_t access = 0;
-  uint8_t port = 1;
   int wanted_gid = -1;  // -1: the first RoCE v2 entry
-  uint8_t gid_index = 0;
-  uint32_t psn = 0;  // the first PSN that this side sends
   ibv_mtu mtu = IBV_MTU_1024;
-  device::Endpoint peer;
+  device::Route route;
 };
 
 // Takes a connection's queue pair through RESET, INIT and RTR to RTS.

@@ -164,7 +164,7 @@ Result<device::QpInfo> Mlx5Device::create_hash_qp(const device::HashQpRequest& r
         .path = {},
         .transport = device::Transport::raw_packet,
         .connected = true};
-  qp.path.port = port;
+  qp.path.route.port = port;
   device::QpInfo info;
   info.handle = device::QpHandle{next_handle_++};
   info.qpn = Qpn{qp.verbs->qp_num};

@@ -57,7 +57,9 @@ def hello(work=1, check=1, queues=1, depth=16, low=64, high=64, length=1 << 26, 
 class KilimPerf(pair.PairTest):
     def both(self, words, options=()):
         wire = "unix:" + self.folder
-        return Both([PERF, *words], server_wire=wire, client_wire=wire, options=options)
+        ips = ("+ip:127.0.0.1/8", "+ip:127.0.0.2/8") if "-R" in words else ("", "")
+        return Both([PERF, *words], server_wire=wire + ips[0], client_wire=wire + ips[1],
+                    options=options)
 
     def succeeds(self, words, options=()):
         two = self.both(words, options)
@@ -106,6 +108,13 @@ class KilimPerf(pair.PairTest):
             with self.subTest(test=test):
                 self.succeeds([test, "--check", "-n", "300", "-q", "2"], options=["launcher"])
 
+    def test_rdma_cm(self):
+        """-R: librdmacm connects the queues, in process and under kilim-vhca"""
+        for options in ([], ["launcher"]):
+            for test in ("write", "send"):
+                with self.subTest(test=test, options=options):
+                    self.succeeds([test, "-R", "--check", "-n", "300", "-q", "3"], options=options)
+
     def test_alone(self):
         """queues connected to themselves"""
         for test in TESTS:
@@ -130,6 +139,9 @@ class KilimPerf(pair.PairTest):
                 (["pool", "host"], r"the word host is too many"),
                 (["write", "-x", "9", "-d", "vhca0,wire=unix:" + self.folder, "localhost", "-p",
                   "1"], r"GID|address to connect by"),
+                (["write", "-R", "--alone"], r"-R connects two processes"),
+                (["compare", "-R"], r"-R connects two processes"),
+                (["write", "-R", "-x", "1", "host"], r"-R and -x exclude"),
                 (["write", "--alone", "--check", "-q", "64", "-s", "8388608"], r"256 MiB")):
             with self.subTest(words=words):
                 done = run(*words)

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "perf/command.hh"
+#include "perf/two_sided/by_address.hh"
 #include "perf/two_sided/side.hh"
 #include "perf/two_sided/table.hh"
 #include "perf/two_sided/tcp.hh"
@@ -132,7 +133,11 @@ int run_client(const Options& o, Work work) {
   const auto peer = decode_hello(*answer);
   if (!peer) return refuse("the server", peer.error());
   if (peer->agreement != side.agreement()) return refuse("the server does another test");
-  if (Status s = side.connect(*peer); !s) return refuse("the connection", s.error());
+  Links links;
+  if (Status s = o.rdma_cm ? links.connect(side, o.host, static_cast<uint16_t>(o.port))
+                           : side.connect(*peer);
+      !s)
+    return refuse("the connection", s.error());
   print_head(o);
   ClientRun run{o, side, *tcp, queue::Remote{peer->address, peer->key}, {}};
   const bool good = for_sizes(side.agreement(), [&](uint32_t b) { return run.round(b); });
@@ -207,9 +212,13 @@ int serve_client(const Options& o, Work work, attach::Attachment& device, Tcp& t
   Side& side = **made;
   auto self = side.hello();
   if (!self) return refuse_client(tcp, self.error().what);
-  if (Status s = side.connect(*peer); !s) return refuse_client(tcp, s.error().what);
-  if (Status s = tcp.send(Kind::hello, encode(*self), patience); !s)
-    return refuse("the client", s.error());
+  Links links;
+  Status s = o.rdma_cm ? links.listen(side, static_cast<uint16_t>(o.port)) : side.connect(*peer);
+  if (!s) return refuse_client(tcp, s.error().what);
+  s = tcp.send(Kind::hello, encode(*self), patience);
+  if (!s) return refuse("the client", s.error());
+  if (o.rdma_cm) s = links.accept(side);
+  if (!s) return refuse_client(tcp, s.error().what);
   print_head(o);
   return ServerRun{o, side, tcp}.run();
 }

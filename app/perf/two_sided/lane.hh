@@ -32,6 +32,7 @@ class Lane {
   static Result<std::unique_ptr<Lane>> create(device::Device& device, const LaneConfig& config);
 
   [[nodiscard]] device::QpHandle qp() const noexcept { return qp_->handle; }
+  [[nodiscard]] const device::QpInfo& qp_info() const noexcept { return qp_.info(); }
   queue::Sq& sq() noexcept { return *sq_; }
   queue::Cq& send_cq() noexcept { return *send_cq_; }
   // Only if the lane was made with receives.

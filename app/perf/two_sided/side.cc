@@ -90,9 +90,13 @@ Result<Hello> Side::hello() {
 Status Side::connect(const Hello& peer) {
   for (std::size_t i = 0; i < lanes_.size(); i++)
     if (Status s = device_.device->connect(lanes_[i]->qp(), peer.ends[i]); !s) return s;
-  if (agreement_.work == Work::send)
-    for (uint32_t i = 0; i < agreement_.queues; i++) post_receives(i);
+  post_first();
   return Done{};
+}
+
+void Side::post_first() noexcept {
+  if (agreement_.work != Work::send) return;
+  for (uint32_t i = 0; i < agreement_.queues; i++) post_receives(i);
 }
 
 void Side::fail_by(const queue::Completion& c) {

@@ -34,10 +34,13 @@ class Side {
   // The hello message for the peer.
   Result<Hello> hello();
   Status connect(const Hello& peer);
+  // Posts what the test receives, once the queues are connected; connect() does.
+  void post_first() noexcept;
 
   const Agreement& agreement() const noexcept { return agreement_; }
   const Slots& slots() const noexcept { return slots_; }
   std::vector<std::unique_ptr<Lane>>& lanes() noexcept { return lanes_; }
+  [[nodiscard]] device::Device& device() noexcept { return *device_.device; }
   [[nodiscard]] uint64_t own_address() const noexcept { return region().iova; }
   [[nodiscard]] uint64_t open_address() const noexcept { return region().iova + half_; }
   [[nodiscard]] const mr::Region& region() const noexcept { return region_->region(); }

@@ -56,6 +56,10 @@ class Device {
   virtual Result<Endpoint> endpoint(QpHandle qp) = 0;
   // Takes the queue pair to RTS; it may be connected to itself.
   virtual Status connect(QpHandle qp, const Endpoint& peer) = 0;
+  // The same by what a connection manager agreed on. reset() goes this way again.
+  virtual Status connect_by(QpHandle, const Route&) {
+    return Error{EOPNOTSUPP, "the device connects by end points only"};
+  }
 
   // Creates a raw packet queue pair on a port, in state RTS; flow rules steer frames to it.
   virtual Result<QpInfo> create_raw_packet(const QpRequest& request, uint8_t port) = 0;

@@ -106,6 +106,25 @@ struct Endpoint {
   uint32_t mtu_bytes = 0;  // the smaller one of both sides is used; 0: unknown
 };
 
+// A connection as a connection manager agreed on it with the peer's, of one side (IBTA vol. 1,
+// chapter 12.6; rdma_init_qp_attr(3)). Times and counts are coded as ibv_modify_qp(3) does.
+struct Route {
+  Endpoint peer;           // psn: the first one that the peer sends
+  uint32_t psn = 0;        // the first one that this side sends
+  uint8_t port = 1;        // own
+  uint8_t gid_index = 0;   // own
+  uint8_t hop_limit = 64;  // of packets to the peer, as the next three
+  uint8_t traffic_class = 0;
+  uint8_t service_level = 0;
+  uint32_t flow_label = 0;
+  uint8_t timeout = 16;  // 4.096 us * 2^16
+  uint8_t retries = 7;
+  uint8_t rnr_retries = 7;  // 7: no limit
+  uint8_t rnr_timer = 12;   // 640 us
+  uint8_t reads_out = 16;   // READs and atomics in flight that this side sends
+  uint8_t reads_in = 16;    // and that it answers
+};
+
 // Which frames are steered to a raw packet queue pair.
 struct FlowRule {
   enum class Kind : uint8_t { all, unicast, multicast, broadcast };
