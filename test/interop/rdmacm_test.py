@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Programs of others that connect through librdmacm, in two processes each: librdmacm's own,
-perftest -R, libfabric, fio, a TCP program over rsockets. Usage: rdmacm_test.py KILIM_VHCA SLOW_ARP
-ECHO
+perftest -R, libfabric, fio; and our own: a TCP program over rsockets, what others do not try, librpma.
+Usage: rdmacm_test.py KILIM_VHCA SLOW_ARP ECHO CM_LIFE RPMA
 """
 
 import os
@@ -11,13 +11,15 @@ import subprocess
 import sys
 import tempfile
 import time
+import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import pair
 
-SLOW_ARP, ECHO = (os.path.abspath(p) for p in sys.argv[2:4])
+SLOW_ARP, ECHO, CM_LIFE, RPMA = (os.path.abspath(p) for p in sys.argv[2:6])
 RSOCKETS = "/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so"
+NAMESPACE_IPS = "10.11.0.1", "10.11.0.2"
 SERVER, CLIENT = "127.0.0.1", "127.0.0.2"   # programs have a TCP connection beside it, by the same
 
 
@@ -93,20 +95,79 @@ class CmPair:
         return client, 0 if server_stays else server, text
 
 
-# Name, server, client, what the texts have to say; and whether the server goes on for ever.
-PROGRAMS = (
-    ("rping", f"rping -s -a {SERVER} -C 3 -v", f"rping -c -a {SERVER} -C 3 -v", r"(?s)rdma-ping-2.*rdma-ping-2"),
+class Namespaces:
+    """Two network namespaces, one end of a cable of the kernel's (veth(4)) in each."""
+
+    def __init__(self):
+        self.holders = [subprocess.Popen(["unshare", "--net", "sleep", "600"],
+                                         stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                        for _ in range(2)]
+        ours = os.readlink("/proc/self/ns/net")
+        end = time.monotonic() + pair.PATIENCE
+        while any(h.poll() is None and os.readlink(f"/proc/{h.pid}/ns/net") == ours
+                  for h in self.holders) and time.monotonic() < end:
+            time.sleep(0.01)
+        if any(h.poll() is not None for h in self.holders):
+            raise unittest.SkipTest("no network namespace can be made here")
+        self.call("ip link add cm0 netns {} type veth peer name cm1 netns {}".format(
+            *(h.pid for h in self.holders)))
+        for which, address in enumerate(NAMESPACE_IPS):
+            for words in (f"addr add {address}/24 dev cm{which}", f"link set cm{which} up",
+                          "link set lo up"):
+                self.call("ip " + words, which)
+
+    def enter(self, which):
+        return ["nsenter", f"--net=/proc/{self.holders[which].pid}/ns/net"]
+
+    def call(self, words, which=None):
+        subprocess.run([*([] if which is None else self.enter(which)), *words.split()], check=True)
+
+    def has_socket(self, which):
+        """Whether somebody is on the interface by af_packet."""
+        with open(f"/proc/{self.holders[which].pid}/net/packet", encoding="ascii") as lines:
+            return len(lines.readlines()) > 1
+
+    def end(self):
+        for holder in self.holders:
+            holder.kill()
+            holder.wait()
+
+
+class NamespacePair(CmPair):
+    """Server and client in a namespace each: the interfaces' own addresses, found by ARP."""
+
+    def __init__(self, namespaces, server, client):
+        self.namespaces = namespaces
+        super().__init__(server, client)
+
+    def launcher(self, which):
+        return [*self.namespaces.enter(which), pair.LAUNCHER, "--wire", f"af_packet:cm{which}",
+                "--mac", f"02:00:00:00:00:0{which + 1}", "--"]
+
+    def listens(self):
+        return self.namespaces.has_socket(0)
+
+
+def programs(server, client, more=()):
+    """Name, server, client, what the texts have to say."""
+    return (
+        ("rping", f"rping -s -a {server} -C 3 -v", f"rping -c -a {server} -C 3 -v", r"(?s)rdma-ping-2.*rdma-ping-2"),
+        ("ucmatose", f"ucmatose -b {server} -c 5", f"ucmatose -s {server} -c 5", r"(?s)data transfers complete.*data transfers complete"),
+        ("udaddy", f"udaddy -b {server} -c 3", f"udaddy -s {server} -c 3", r"(?s)data transfers complete.*data transfers complete"),
+        ("mckey", f"mckey -b {server} -m 239.7.0.1", f"mckey -b {client} -m 239.7.0.1 -s", r"(?s)test complete\nreturn status 0.*return status 0"),
+        ("cmtime", f"cmtime -b {server} -c 10", f"cmtime -s {server} -c 10", r"connect +: +\d"),
+        ("rstream", f"rstream -b {server} -S 1000 -C 10", f"rstream -s {server} -S 1000 -C 10", r"1000 .*10"),
+        ("riostream", f"riostream -b {server} -S 1000 -C 10", f"riostream -s {server} -S 1000 -C 10", r"1000 .*10"),
+        *more,
+    )
+
+
+PROGRAMS = programs(SERVER, CLIENT, (
     ("rping IPv6", "rping -s -a fd07::1 -C 3 -v", "rping -c -a fd07::1 -C 3 -v", r"(?s)rdma-ping-2.*rdma-ping-2"),
-    ("ucmatose", f"ucmatose -b {SERVER} -c 5", f"ucmatose -s {SERVER} -c 5", r"(?s)data transfers complete.*data transfers complete"),
     ("ucmatose migrates", "ucmatose -m", f"ucmatose -s {SERVER} -m", r"migrating"),
-    ("udaddy", f"udaddy -b {SERVER} -c 3", f"udaddy -s {SERVER} -c 3", r"(?s)data transfers complete.*data transfers complete"),
     ("rdma_server", "rdma_server", f"rdma_client -s {SERVER}", r"(?s)end 0.*end 0"),
     ("XRC", "rdma_xserver -c x", f"rdma_xclient -s {SERVER} -c x", r"(?s)end 0.*end 0"),
-    ("mckey", f"mckey -b {SERVER} -m 239.7.0.1", f"mckey -b {CLIENT} -m 239.7.0.1 -s", r"(?s)test complete\nreturn status 0.*return status 0"),
-    ("cmtime", f"cmtime -b {SERVER} -c 10", f"cmtime -s {SERVER} -c 10", r"connect +: +\d"),
-    ("rstream", f"rstream -b {SERVER} -S 1000 -C 10", f"rstream -s {SERVER} -S 1000 -C 10", r"1000 .*10"),
-    ("riostream", f"riostream -b {SERVER} -S 1000 -C 10", f"riostream -s {SERVER} -S 1000 -C 10", r"1000 .*10"),
-)
+))
 PERFTEST = ("ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_write_lat", "ib_read_bw", "ib_read_lat",
             "ib_atomic_bw", "ib_atomic_lat")
 
@@ -122,6 +183,15 @@ class Rdmacm(pair.PairTest):
         for name, server, client, wanted in PROGRAMS:
             with self.subTest(name=name):
                 self.check(name, CmPair(server, client), wanted, name == "cmtime")
+
+    def test_namespaces(self):
+        """the same in two namespaces over af_packet: ARP and frames are the kernel's"""
+        namespaces = Namespaces()
+        self.addCleanup(namespaces.end)
+        for name, server, client, wanted in programs(*NAMESPACE_IPS):
+            with self.subTest(name=name):
+                self.check(name, NamespacePair(namespaces, server, client), wanted,
+                           name == "cmtime")
 
     # After its first connection perftest's client asks for the next while the server is still on its
     # way to rdma_listen() (create_rdma_cm_connection()); refused with reason 8 it means to ask again,
@@ -142,6 +212,16 @@ class Rdmacm(pair.PairTest):
         both = CmPair(preloaded(RSOCKETS, f"{ECHO} {port.number}"),
                       preloaded(RSOCKETS, f"{ECHO} {port.number} {SERVER}"))
         self.check("echo", both, rf"(?s)client {CLIENT}\n.*all 1048576 bytes came back")
+
+    def test_life(self):
+        """a fork has no ids of its parent's, options reach the queue pair, who exits is missed"""
+        both = CmPair(f"{CM_LIFE} {SERVER}", f"{CM_LIFE} {SERVER} client")
+        self.check("cm_life", both, r"(?s)child 0\n.*_DISCONNECTED.*tos 0x68 ack timeout 9")
+
+    def test_rpma(self):
+        """librpma writes, flushes and reads remote memory"""
+        both = CmPair(f"{RPMA} {SERVER}", f"{RPMA} {SERVER} client")
+        self.check("rpma", both, r"(?s)the page is written.*the page reads right")
 
     def test_libfabric(self):
         """libfabric's endpoints with connections, and its reliable datagrams above them"""

@@ -15,6 +15,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "ut.hh"
 #include "vhca/cm/agent.hh"
 #include "vhca/cm/mad.hh"
 #include "vhca/cm/messages.hh"
@@ -203,5 +204,56 @@ inline AcceptRequest acceptance() {
   r.initiator_depth = 2;
   return r;
 }
+
+// Both sides as programs are: right accepts and answers, left establishes and ends it.
+struct Couple {
+  explicit Couple(uint8_t retries = 15) {
+    must(net.right.agent.listen(service, net.right, 9));
+    net.right.hook = [this](const Event& e) {
+      if (e.kind == EventKind::request) {
+        peer = e.id;
+        accepted = net.right.agent.accept(e.id, acceptance(), net.now).ok();
+      }
+      if (e.kind == EventKind::disconnect)
+        must(net.right.agent.answer_disconnect(e.id, {}, net.now));
+      return Answer::taken;
+    };
+    net.left.hook = [this](const Event& e) {
+      if (e.kind == EventKind::response) must(net.left.agent.establish(e.id, {}, net.now));
+      return Answer::taken;
+    };
+    ConnectRequest r = request_to(net);
+    r.max_cm_retries = retries;
+    id = *net.left.agent.connect(r, net.left, 8, net.now);
+  }
+  void end() {
+    must(net.left.agent.disconnect(id, {}, net.now));
+    net.run_for(1000 * second);
+  }
+  [[nodiscard]] bool connected() const {
+    return net.left.state(id) == State::established && net.right.state(peer) == State::established;
+  }
+  // Each step was told once, and no id lingers.
+  void check_ended() {
+    EQUAL(net.left.count(EventKind::response), 1);
+    EQUAL(net.right.count(EventKind::request), 1);
+    EQUAL(net.right.count(EventKind::established), 1);
+    EQUAL(net.right.count(EventKind::disconnect), 1);
+    EQUAL(net.left.count(EventKind::disconnected), 1);
+    EQUAL(net.left.count(EventKind::timewait_over), 1);
+    EQUAL(net.right.count(EventKind::timewait_over), 1);
+    EQUAL(net.left.events.size(), 3);
+    EQUAL(net.right.events.size(), 4);
+    net.left.agent.destroy(id, net.now);
+    net.right.agent.destroy(peer, net.now);
+    net.settle();
+    EQUAL(net.left.agent.ids() + net.right.agent.ids(), 0);
+    EQUAL(net.left.agent.deadline(), UINT64_MAX);
+    EQUAL(net.right.agent.deadline(), UINT64_MAX);
+  }
+  Net net;
+  CommId id, peer;
+  bool accepted = false;
+};
 
 }  // namespace kilim::vhca::test

@@ -12,57 +12,6 @@ using kilim::test::Case;
 
 namespace {
 
-// Both sides as programs are: right accepts and answers, left establishes and ends it.
-struct Couple {
-  explicit Couple(uint8_t retries = 15) {
-    must(net.right.agent.listen(service, net.right, 9));
-    net.right.hook = [this](const Event& e) {
-      if (e.kind == EventKind::request) {
-        peer = e.id;
-        accepted = net.right.agent.accept(e.id, acceptance(), net.now).ok();
-      }
-      if (e.kind == EventKind::disconnect)
-        must(net.right.agent.answer_disconnect(e.id, {}, net.now));
-      return Answer::taken;
-    };
-    net.left.hook = [this](const Event& e) {
-      if (e.kind == EventKind::response) must(net.left.agent.establish(e.id, {}, net.now));
-      return Answer::taken;
-    };
-    ConnectRequest r = request_to(net);
-    r.max_cm_retries = retries;
-    id = *net.left.agent.connect(r, net.left, 8, net.now);
-  }
-  void end() {
-    must(net.left.agent.disconnect(id, {}, net.now));
-    net.run_for(1000 * second);
-  }
-  [[nodiscard]] bool connected() const {
-    return net.left.state(id) == State::established && net.right.state(peer) == State::established;
-  }
-  // Each step was told once, and no id lingers.
-  void check_ended() {
-    EQUAL(net.left.count(EventKind::response), 1);
-    EQUAL(net.right.count(EventKind::request), 1);
-    EQUAL(net.right.count(EventKind::established), 1);
-    EQUAL(net.right.count(EventKind::disconnect), 1);
-    EQUAL(net.left.count(EventKind::disconnected), 1);
-    EQUAL(net.left.count(EventKind::timewait_over), 1);
-    EQUAL(net.right.count(EventKind::timewait_over), 1);
-    EQUAL(net.left.events.size(), 3);
-    EQUAL(net.right.events.size(), 4);
-    net.left.agent.destroy(id, net.now);
-    net.right.agent.destroy(peer, net.now);
-    net.settle();
-    EQUAL(net.left.agent.ids() + net.right.agent.ids(), 0);
-    EQUAL(net.left.agent.deadline(), UINT64_MAX);
-    EQUAL(net.right.agent.deadline(), UINT64_MAX);
-  }
-  Net net;
-  CommId id, peer;
-  bool accepted = false;
-};
-
 void a_connection_takes_five_messages() {
   Couple c;
   c.net.run_for(second);
@@ -128,33 +77,6 @@ void any_message_may_come_again_much_later() {
       EQUAL(number_of(c.net.right.last(c.net.right.events[0].id)),
             number_of(EventKind::unreachable));
     if (attribute_of(late.mad) == Attribute::dreq) EQUAL(c.net.log.size(), 6);
-  }
-}
-
-// One side is killed behind each of the five messages, so nothing comes or arrives any more: for
-// either side the other one is the dead. Who is left ends by its own timers, and says so once.
-void a_peer_may_be_killed_at_any_message() {
-  for (std::size_t heard = 0; heard < 5; heard++) {
-    Couple c;
-    c.net.fate = [heard](const Flying&, std::size_t number) { return number < heard ? 1 : 0; };
-    if (heard == 0) c.net.air.clear();  // the REQ was sent before there was a fate
-    c.net.run_for(1000 * second);
-    // Their queue pairs have run out of retries by now.
-    for (auto [host, id] : {std::pair{&c.net.left, c.id}, std::pair{&c.net.right, c.peer}})
-      if (host->state(id) == State::established) must(host->agent.disconnect(id, {}, c.net.now));
-    c.net.run_for(1000 * second);
-    const EventKind left = heard < 2 ? EventKind::unreachable : EventKind::timewait_over;
-    const EventKind right = heard < 3 ? EventKind::unreachable : EventKind::timewait_over;
-    EQUAL(number_of(c.net.left.last(c.id)), number_of(left));
-    if (heard != 0) EQUAL(number_of(c.net.right.last(c.peer)), number_of(right));
-    EQUAL(c.net.left.count(left), 1);
-    EQUAL(c.net.right.count(right), heard == 0 ? 0 : 1);
-    c.net.left.agent.destroy(c.id, c.net.now);
-    if (heard != 0) c.net.right.agent.destroy(c.peer, c.net.now);
-    c.net.settle();
-    EQUAL(c.net.left.agent.ids() + c.net.right.agent.ids(), 0);
-    EQUAL(c.net.left.agent.deadline(), UINT64_MAX);
-    EQUAL(c.net.right.agent.deadline(), UINT64_MAX);
   }
 }
 
@@ -391,7 +313,6 @@ constexpr Case all[] = {
     {"any message may be lost", any_message_may_be_lost},
     {"any message may come twice", any_message_may_come_twice},
     {"any message may come again much later", any_message_may_come_again_much_later},
-    {"a peer may be killed at any message", a_peer_may_be_killed_at_any_message},
     {"connections survive a bad network", connections_survive_a_bad_network},
     {"both sides may end it at once", both_sides_may_end_it_at_once},
     {"a port connects to itself", a_port_connects_to_itself},

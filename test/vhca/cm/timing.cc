@@ -84,7 +84,35 @@ void messages_leave_in_their_order() {
   }
 }
 
+// One side is killed behind each of the five messages, so nothing comes or arrives any more: for
+// either side the other one is the dead. Who is left ends by its own timers, and says so once.
+void a_peer_may_be_killed_at_any_message() {
+  for (std::size_t heard = 0; heard < 5; heard++) {
+    Couple c;
+    c.net.fate = [heard](const Flying&, std::size_t number) { return number < heard ? 1 : 0; };
+    if (heard == 0) c.net.air.clear();  // the REQ was sent before there was a fate
+    c.net.run_for(1000 * second);
+    // Their queue pairs have run out of retries by now.
+    for (auto [host, id] : {std::pair{&c.net.left, c.id}, std::pair{&c.net.right, c.peer}})
+      if (host->state(id) == State::established) must(host->agent.disconnect(id, {}, c.net.now));
+    c.net.run_for(1000 * second);
+    const EventKind left = heard < 2 ? EventKind::unreachable : EventKind::timewait_over;
+    const EventKind right = heard < 3 ? EventKind::unreachable : EventKind::timewait_over;
+    EQUAL(number_of(c.net.left.last(c.id)), number_of(left));
+    if (heard != 0) EQUAL(number_of(c.net.right.last(c.peer)), number_of(right));
+    EQUAL(c.net.left.count(left), 1);
+    EQUAL(c.net.right.count(right), heard == 0 ? 0 : 1);
+    c.net.left.agent.destroy(c.id, c.net.now);
+    if (heard != 0) c.net.right.agent.destroy(c.peer, c.net.now);
+    c.net.settle();
+    EQUAL(c.net.left.agent.ids() + c.net.right.agent.ids(), 0);
+    EQUAL(c.net.left.agent.deadline(), UINT64_MAX);
+    EQUAL(c.net.right.agent.deadline(), UINT64_MAX);
+  }
+}
+
 constexpr Case all[] = {
+    {"a peer may be killed at any message", a_peer_may_be_killed_at_any_message},
     {"a request without answer is sent again and given up",
      a_request_without_answer_is_sent_again_and_given_up},
     {"timers run out in their order", timers_run_out_in_their_order},
