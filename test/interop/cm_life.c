@@ -3,6 +3,7 @@
 // its parent's ids and may have its own, and a client that is gone is missed. `cm_life ADDRESS
 // client` connects with options that its queue pair then has, and goes without a word.
 #include <errno.h>
+#include <poll.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 #include <stdint.h>
@@ -48,6 +49,12 @@ static int serve(struct rdma_addrinfo* at) {
   fflush(stdout);
   if (rdma_get_request(listener, &id) != 0) return fail("rdma_get_request");
   if (rdma_accept(id, NULL) != 0) return fail("rdma_accept");
+  // The end of a child parts from nobody.
+  const pid_t other = fork();
+  if (other == 0) _exit(0);
+  if (waitpid(other, &status, 0) != other) return fail("waitpid");
+  struct pollfd news = {.fd = id->channel->fd, .events = POLLIN};
+  printf("news %d\n", poll(&news, 1, 300));
   struct rdma_cm_event* event;
   if (rdma_get_cm_event(id->channel, &event) != 0) return fail("rdma_get_cm_event");
   printf("%s\n", rdma_event_str(event->event));
@@ -75,6 +82,7 @@ static int ask(struct rdma_addrinfo* to) {
     return fail("ibv_query_qp");
   printf("tos 0x%x ack timeout %d\n", now.ah_attr.grh.traffic_class, now.timeout);
   fflush(stdout);
+  sleep(1);
   _exit(0);
 }
 

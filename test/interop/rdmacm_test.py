@@ -216,7 +216,7 @@ class Rdmacm(pair.PairTest):
     def test_life(self):
         """a fork has no ids of its parent's, options reach the queue pair, who exits is missed"""
         both = CmPair(f"{CM_LIFE} {SERVER}", f"{CM_LIFE} {SERVER} client")
-        self.check("cm_life", both, r"(?s)child 0\n.*_DISCONNECTED.*tos 0x68 ack timeout 9")
+        self.check("cm_life", both, r"(?s)child 0\nnews 0\n.*_DISCONNECTED.*tos 0x68 ack timeout 9")
 
     def test_rpma(self):
         """librpma writes, flushes and reads remote memory"""
