@@ -19,6 +19,7 @@ struct PortCounters {
   uint64_t tx_packets = 0, tx_bytes = 0;  // taken by the wire
   uint64_t rx_oversize = 0;               // dropped: longer than the port's MTU
   uint64_t tx_waits = 0;                  // times a frame found the wire full
+  uint64_t tx_filtered = 0;               // dropped: a rule of what leaves says so
   uint64_t tx_drops = 0;                  // no wire, or the wire does not carry such a frame
   uint64_t wire_rx_drops = 0;             // lost on the wire: by the kernel, malformed
 };

@@ -34,6 +34,7 @@ void less_odp(Profile& p) {
 void plain_sending(Profile& p) {
   p.vlan_insertion = false;
   p.log_max_tso = 0;
+  p.software_parser = false;
 }
 
 // A ConnectX-4: one packet a WQE, with the frame's first headers, among which a tag would lie.
@@ -73,6 +74,10 @@ constexpr Card cards[] = {
     {"no-crypto", [](Profile& p) { p.crypto_tweak = CryptoTweak::none; }},
     {"crypto-be", [](Profile& p) { p.crypto_tweak = CryptoTweak::big_endian; }},
     {"no-mpw", [](Profile& p) { p.multi_packet_send = false; }},
+    {"no-tunnels", [](Profile& p) { p.tunnels = p.software_parser = false; }},
+    {"no-lro", [](Profile& p) { p.lro = false; }},
+    {"no-egress", [](Profile& p) { p.egress_rules = false; }},
+    {"no-swp", [](Profile& p) { p.software_parser = false; }},
     {"no-tx-offloads", plain_sending},
     {"inline-l2", [](Profile& p) { inlined_headers(p, 1); }},
     {"inline-ip", [](Profile& p) { inlined_headers(p, 2); }},
@@ -93,7 +98,8 @@ Result<Profile> find_profile(std::string_view name) {
                "no such profile: cx6dx, vf, strong-fence, no-fence, no-devx, real-time, "
                "long-lists, plain-lists, "
                "no-umr-lists, no-odp, less-odp, no-inline, no-dm, no-dc,"
-               " no-signature, no-crypto, crypto-be, no-mpw, no-tx-offloads, inline-l2, inline-ip "
+               " no-signature, no-crypto, crypto-be, no-mpw, no-tunnels, no-swp, no-lro, "
+               "no-egress, no-tx-offloads, inline-l2, inline-ip "
                "and infiniband are known"};
 }
 

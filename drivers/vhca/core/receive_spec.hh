@@ -53,12 +53,25 @@ inline constexpr uint8_t src_ip = 1, dst_ip = 2, src_port = 4, dst_port = 8;
 
 inline constexpr std::size_t toeplitz_key_bytes = 40;
 
+// PRM: "TIR Context", lro_enable_mask (DPDK mlx5_prm.h, MLX5_TIRC_LRO_ENABLE_MASK_*).
+namespace lro {
+inline constexpr uint8_t ipv4 = 1, ipv6 = 2;
+inline constexpr uint32_t periods_us[] = {32, 64, 256, 1024};  // lro_timer_supported_periods
+inline constexpr uint32_t unit_bytes = 256;                    // of lro_max_msg_sz
+}  // namespace lro
+
 struct TirSpec {
   uint32_t rqt = 0;         // the table
   uint8_t ip_version = 0;   // 4, 6; 0: addresses are not hashed
   uint8_t l4_protocol = 0;  // 6 TCP, 17 UDP; 0: ports are not hashed
   uint8_t fields = 0;       // of hash_field; 0: everything goes to the first place
   std::array<uint8_t, toeplitz_key_bytes> key{};
+  bool tunnels = false;  // completions tell of the headers in a tunnel
+  bool inner = false;    // those are hashed
+  // Large receives (LRO): of these IP versions, lro::ipv4 | lro::ipv6; 0: none.
+  uint8_t lro_versions = 0;
+  uint32_t lro_bytes = 0;       // of one, as the profile counts them
+  uint32_t lro_timeout_us = 0;  // it waits no longer
   // Frames of the same client come back.
   bool own_unicast = false;
   bool own_multicast = false;

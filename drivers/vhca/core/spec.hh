@@ -119,7 +119,9 @@ struct QpSpec {
   bool strip_vlan = false;
   bool own_unicast = false;
   bool own_multicast = false;
-  void* owner = nullptr;  // handed back with every event
+  bool tunnels = false;          // completions tell of the headers in a tunnel
+  bool software_parser = false;  // send WQEs may say where headers lie
+  void* owner = nullptr;         // handed back with every event
 };
 
 struct SrqSpec {
@@ -206,8 +208,15 @@ struct FlowPorts {
   bool operator==(const FlowPorts&) const = default;
 };
 
-// PRM "FTE_MATCH_SET_LYR_2_4": the outer headers, in the order of the wire.
+// PRM "FTE_MATCH_SET_LYR_2_4": the outer headers, in the order of the wire. The inner ones are laid
+// out alike, and what lies between the two, "FTE_MATCH_SET_MISC", is as long.
 using MatchParam = std::array<uint8_t, 64>;
+
+// What a rule asks beyond the outer headers: of a tunnel and of what lies in it.
+struct DeepMatch {
+  MatchParam misc{}, inner{};
+  bool operator==(const DeepMatch&) const = default;
+};
 
 // What a rule has seen. Owner: whoever made it; it outlives its rules.
 struct FlowCount {
@@ -215,6 +224,13 @@ struct FlowCount {
 };
 
 // A steering rule of `ibv_create_flow`; addresses and masks as the Ethernet spec has them.
+// Headers that a rule puts in front of a frame. Owner: whoever made it; it outlives its rules.
+struct Prepend {
+  static constexpr std::size_t most = 128;
+  std::array<std::byte, most> bytes{};
+  uint32_t count = 0;
+};
+
 struct FlowSpec {
   enum class Type : uint8_t { normal, all_default, mc_default, sniffer } type = Type::normal;
   uint16_t priority = 0;
@@ -230,12 +246,16 @@ struct FlowSpec {
   // A rule of mlx5's own kind matches by a buffer; it says nothing of the above.
   bool by_buffer = false;
   MatchParam buffer{}, buffer_mask{};
+  bool deep = false;  // it looks at these too
+  DeepMatch deeper{}, deeper_mask{};
   // The frame ends here, and is counted as taken by nobody with `misses`.
   bool drops = false;
   bool misses = false;
   bool tags = false;  // its completions carry the tag, 24 bits
   uint32_t tag = 0;
   FlowCount* count = nullptr;
+  bool egress = false;               // of frames that leave; it leads to the wire or drops
+  const Prepend* prepend = nullptr;  // of such a rule
 };
 
 // What a port tells: ibv_query_port() and sysfs.

@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "vhca/core/core_clock.hh"
+#include "vhca/ethernet/lro.hh"
 #include "vhca/ethernet/state.hh"
 
 namespace kilim::vhca {
@@ -13,6 +14,7 @@ namespace {
 constexpr uint64_t pause_look_ns =
     50'000;  // a receive WQE rings no bell: look again this much later
 constexpr uint32_t unplugged_mtu = 9000;
+constexpr uint32_t egress_rule = 1u << 31;  // of the numbers of rules
 }  // namespace
 
 EthPort& eth_port(EthState& eth, uint32_t port) noexcept {
@@ -34,13 +36,27 @@ Result<uint32_t> eth_create_flow(EthState& eth, Qp* qp, const FlowSpec& spec) {
   if (qp != nullptr && qp->type != QpType::raw_packet) {
     return Error{EINVAL, "a flow rule leads to a raw packet queue only"};
   }
-  eth_port(eth, 1).rules_ns = clock_ns();
-  return eth_port(eth, 1).steering.add(spec.drops || spec.misses ? nullptr : qp, spec);
+  EthPort& port = eth_port(eth, 1);
+  if (spec.egress) {
+    eth.wrapped.resize(eth.frame.size() + Prepend::most);
+    Result<uint32_t> rule = port.egress.add(nullptr, spec);
+    if (!rule) return rule;
+    eth.egress_rules++;
+    return *rule | egress_rule;
+  }
+  port.rules_ns = clock_ns();
+  return port.steering.add(spec.drops || spec.misses ? nullptr : qp, spec);
 }
 
 int eth_destroy_flow(EthState& eth, uint32_t rule) {
-  eth_port(eth, 1).rules_ns = clock_ns();
-  return eth_port(eth, 1).steering.remove(rule);
+  EthPort& port = eth_port(eth, 1);
+  if ((rule & egress_rule) != 0) {
+    const int rc = port.egress.remove(rule & ~egress_rule);
+    if (rc == 0) eth.egress_rules--;
+    return rc;
+  }
+  port.rules_ns = clock_ns();
+  return port.steering.remove(rule);
 }
 
 int eth_detach_qp(EthState& eth, Qp& qp) {
@@ -51,6 +67,9 @@ int eth_detach_qp(EthState& eth, Qp& qp) {
 }
 
 void eth_wait_set(const EthState& eth, std::vector<int>& fds, uint64_t& deadline_ns) {
+  if (eth.large)
+    for (const LargeReceive& l : eth.large->open)
+      if (l.to != nullptr) deadline_ns = std::min(deadline_ns, l.due_ns);
   for (const EthPort& port : eth.ports) {
     if (port.wire == nullptr) continue;
     if (port.paused) {

@@ -44,7 +44,8 @@ bool read_form(const EngineContext& context, const SendWqe& wqe, EthForm& form) 
   prm::EthSeg seg;
   if (body.size() < sizeof(seg)) return false;
   std::memcpy(&seg, body.data(), sizeof(seg));
-  form.cs_flags = seg.cs_flags;
+  std::memcpy(&form.ask, body.data(), sizeof(form.ask));
+  if (!is_offered(*context.profile, form.ask)) return false;
   form.mss = seg.mss.host();
   form.tag = 0;
   std::size_t inlined = seg.inline_hdr_sz.host();

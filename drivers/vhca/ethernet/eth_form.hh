@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "vhca/ethernet/eth_ask.hh"
 #include "vhca/wq/engine_context.hh"
 #include "vhca/wq/sq_decode.hh"
 
@@ -14,7 +15,7 @@ namespace kilim::vhca {
 
 struct EthForm {
   std::span<const std::byte> head;  // of the frame, as it lies in the WQE
-  uint8_t cs_flags = 0;
+  EthAsk ask;
   uint16_t mss = 0;
   uint32_t tag = 0;  // type and TCI of a VLAN tag to put in; 0: none
   DataList data;

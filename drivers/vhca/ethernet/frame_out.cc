@@ -9,6 +9,7 @@
 #include "kilim/prm/eth_seg.hh"
 #include "kilim/prm/mkc.hh"
 #include "vhca/core/journal.hh"
+#include "vhca/ethernet/layers.hh"
 #include "vhca/wire/packet.hh"
 
 namespace kilim::vhca {
@@ -36,7 +37,7 @@ Verdict put_together(EthState& eth, const Qp& qp, const FrameParts& parts) noexc
   eth.context->journal->translated(parts.segments.empty() ? 0 : parts.segments[0].key, t.pieces,
                                    parts.segment_bytes);
   if (parts.tag != 0) insert_tag(to, parts.tag);
-  write_checksums(std::span(eth.frame).first(parts.bytes()), parts.cs_flags);
+  write_checksums(std::span(eth.frame).first(parts.bytes()), asked_by(qp, parts.ask));
   return {};
 }
 
@@ -54,11 +55,14 @@ std::size_t longest_frame(const EthState& eth, const EthPort& port) noexcept {
                               : eth.frame.size();
 }
 
-void write_checksums(std::span<std::byte> frame, uint8_t cs_flags) noexcept {
-  if ((cs_flags & (prm::eth::l3_csum | prm::eth::l4_csum)) == 0) return;
-  PacketView v = parse_packet(frame);
-  if ((cs_flags & prm::eth::l3_csum) != 0) write_l3_checksum(frame, v);
-  if ((cs_flags & prm::eth::l4_csum) != 0) write_l4_checksum(frame, v);
+void write_checksums(std::span<std::byte> frame, EthAsk ask) noexcept {
+  if (ask.checksums() == 0) return;
+  const PacketView outer = find_outer(frame, ask);
+  const PacketView inner = find_inner(frame, outer, ask);
+  if (ask.has(prm::eth::l3_inner_csum)) write_l3_checksum(frame, inner);
+  if (ask.has(prm::eth::l4_inner_csum)) write_l4_checksum(frame, inner);
+  if (ask.has(prm::eth::l3_csum)) write_l3_checksum(frame, outer);
+  if (ask.has(prm::eth::l4_csum)) write_l4_checksum(frame, outer);
 }
 
 Verdict send_frame(EthState& eth, Qp& qp, const FrameParts& parts) noexcept {
@@ -68,7 +72,16 @@ Verdict send_frame(EthState& eth, Qp& qp, const FrameParts& parts) noexcept {
       bytes > longest_frame(eth, port))
     return refuse_packet(Syndrome::local_length);
   if (Verdict v = put_together(eth, qp, parts); !v.ok()) return v;
-  const auto frame = std::span<const std::byte>(eth.frame).first(bytes);
+  auto frame = std::span<const std::byte>(eth.frame).first(bytes);
+  if (eth.egress_rules != 0) [[unlikely]] {
+    frame = eth_leave(eth, port, frame);
+    if (frame.empty()) {
+      port.counters.tx_filtered++;
+      eth.context->journal->frame_drop(qp.attr.port, static_cast<uint32_t>(bytes),
+                                       "a rule of what leaves drops it");
+      return {};
+    }
+  }
   Wire::Sent sent = port.wire != nullptr ? port.wire->send(frame) : Wire::Sent::refused;
   if (sent == Wire::Sent::busy) {
     port.counters.tx_waits++;
@@ -76,12 +89,14 @@ Verdict send_frame(EthState& eth, Qp& qp, const FrameParts& parts) noexcept {
   }
   const bool looped = eth_loop_back(eth, qp, frame);
   if (sent == Wire::Sent::refused && !looped) {
-    count_lost(eth, qp, port, static_cast<uint32_t>(bytes));
+    count_lost(eth, qp, port, static_cast<uint32_t>(frame.size()));
     return {};
   }
+  if (eth.egress_rules != 0) [[unlikely]]
+    port.egress.count_hits(frame.size());
   port.counters.tx_packets++;
-  port.counters.tx_bytes += bytes;
-  eth.context->journal->frame_out(qp.attr.port, static_cast<uint32_t>(bytes));
+  port.counters.tx_bytes += frame.size();
+  eth.context->journal->frame_out(qp.attr.port, static_cast<uint32_t>(frame.size()));
   return {};
 }
 

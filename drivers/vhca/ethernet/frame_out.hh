@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "vhca/ethernet/eth_ask.hh"
 #include "vhca/ethernet/state.hh"
 #include "vhca/tpt/transfer.hh"
 #include "vhca/wq/qp.hh"
@@ -18,8 +19,8 @@ struct FrameParts {
   std::span<const std::byte> head;
   std::span<const Segment> segments;
   uint64_t segment_bytes = 0;
-  uint8_t cs_flags = 0;  // prm::eth::l3_csum, l4_csum
-  uint32_t tag = 0;      // type and TCI of a VLAN tag to put in; 0: none
+  EthAsk ask;
+  uint32_t tag = 0;  // type and TCI of a VLAN tag to put in; 0: none
   // Of the frame as it leaves.
   [[nodiscard]] uint64_t bytes() const noexcept {
     return head.size() + segment_bytes + (tag != 0 ? sizeof(tag) : 0);
@@ -30,8 +31,21 @@ struct FrameParts {
 // counted and dropped.
 Verdict send_frame(EthState&, Qp&, const FrameParts&) noexcept;
 
-// Those that `cs_flags` ask for.
-void write_checksums(std::span<std::byte> frame, uint8_t cs_flags) noexcept;
+// The frame as the rules of what leaves make it, valid until the next one; empty: they drop it, and
+// have counted that.
+std::span<const std::byte> eth_leave(EthState&, EthPort&,
+                                     std::span<const std::byte> frame) noexcept;
+
+// Those that are asked for. Of a packet in a tunnel the inner headers' too, from the inside out,
+// since the outer checksum of UDP covers them. Places of headers (software parser) are looked at
+// only where the parser finds no tunnel: since ConnectX-5 it completes the hardware's (DPDK
+// mlx5_tx.h, txq_mbuf_to_swp()).
+void write_checksums(std::span<std::byte> frame, EthAsk ask) noexcept;
+
+// What the queue's WQEs may ask: without a software parser its fields are reserved.
+inline EthAsk asked_by(const Qp& qp, EthAsk ask) noexcept {
+  return qp.spec.software_parser ? ask : ask.without_places();
+}
 
 // What a queue of the port may send.
 std::size_t longest_frame(const EthState&, const EthPort&) noexcept;

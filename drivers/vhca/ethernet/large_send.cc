@@ -9,6 +9,7 @@
 #include "vhca/ethernet/frame_out.hh"
 #include "vhca/wire/packet.hh"
 #include "vhca/wire/segment.hh"
+#include "vhca/wire/tunnel.hh"
 
 namespace kilim::vhca {
 
@@ -22,23 +23,68 @@ constexpr uint8_t ip_protocol_udp = 17;
 struct SegmentHeaders {
   std::array<std::byte, longest_headers> bytes;
   std::size_t count = 0;
-  PacketView view;
+  PacketView view;   // whose payload is cut: of a packet in a tunnel the inner headers
+  PacketView outer;  // L3::none: there is no tunnel
   [[nodiscard]] std::span<std::byte> span() noexcept { return std::span(bytes).first(count); }
 };
 
+// Makes the length of the IP header at `v` that of the headers alone. A header is found whatever
+// its length says.
+void set_ip_length(std::span<std::byte> h, const PacketView& v) noexcept {
+  const std::size_t bytes = h.size() - v.l3_at;
+  if (v.ether_type == 0x0800 && bytes >= 20)
+    put_be<uint16_t>(h, v.l3_at + 2, static_cast<uint16_t>(bytes));
+  if (v.ether_type == 0x86dd && bytes >= 40)
+    put_be<uint16_t>(h, v.l3_at + 4, static_cast<uint16_t>(bytes - 40));
+}
+
+// The outer header of UDP, by which VXLAN is known.
+void set_udp_length(std::span<std::byte> h, const PacketView& v) noexcept {
+  if (v.l3 != L3::none && v.protocol == ip_protocol_udp && v.l4_at + udp_header_bytes <= h.size())
+    put_be<uint16_t>(h, v.l4_at + 4, static_cast<uint16_t>(h.size() - v.l4_at));
+}
+
+// Where the inner IP header is: behind a tunnel's, or where the WQE says; L3 and lengths of the
+// view mean nothing yet. `l3_at` 0: there is none.
+PacketView place_inner(std::span<const std::byte> h, const PacketView& outer, EthAsk ask) noexcept {
+  const TunnelView t = parse_tunnel(h, outer);
+  if (t.kind != TunnelKind::none) return t.inner;
+  PacketView v;
+  v.l3_at = ask.place(offsetof(prm::EthSeg, swp_inner_l3));
+  v.ether_type = (ask.parser_flags() & prm::eth::swp_inner_ipv6) != 0 ? 0x86dd : 0x0800;
+  return v;
+}
+
+// The inner headers, if there are any that end with TCP's; else nothing changes.
+void read_inner(SegmentHeaders& h, EthAsk ask) noexcept {
+  const std::array<std::byte, longest_headers> kept = h.bytes;
+  set_udp_length(h.span(), h.view);
+  const PacketView outer = parse_packet(h.span());
+  const PacketView place = place_inner(h.span(), outer, ask);
+  PacketView inner;
+  if (place.l3_at != 0 && place.l3_at < h.count) {
+    set_ip_length(h.span(), place);
+    inner = parse_ip_at(h.span(), place.ether_type, place.l3_at);
+  }
+  if (inner.l4 == L4::tcp && inner.l4_at + inner.l4_header == h.count) {
+    h.outer = outer;
+    h.view = inner;
+  } else {
+    h.bytes = kept;
+  }
+}
+
 // Whether the headers end with those of TCP or UDP. Lengths in them mean nothing: Linux has 0 there
 // for packets that are too long to say theirs (IPv4 and IPv6 "BIG TCP").
-bool read_headers(std::span<const std::byte> head, SegmentHeaders& h) noexcept {
+bool read_headers(std::span<const std::byte> head, EthAsk ask, bool tunnels,
+                  SegmentHeaders& h) noexcept {
   h.count = head.size();
   std::copy(head.begin(), head.end(), h.bytes.begin());
-  const PacketView outer = parse_packet(head);  // finds the IP header whatever its length says
-  if (outer.ether_type == 0x0800 && head.size() >= outer.l3_at + 20)
-    put_be<uint16_t>(h.span(), outer.l3_at + 2, static_cast<uint16_t>(head.size() - outer.l3_at));
-  if (outer.ether_type == 0x86dd && head.size() >= outer.l3_at + 40)
-    put_be<uint16_t>(h.span(), outer.l3_at + 4,
-                     static_cast<uint16_t>(head.size() - outer.l3_at - 40));
+  set_ip_length(h.span(), parse_packet(head));
   h.view = parse_packet(h.span());
   if (h.view.l3 == L3::none || h.view.fragment) return false;
+  if (tunnels) read_inner(h, ask);
+  if (h.outer.l3 != L3::none) return true;
   // The length of UDP is the client's: that of every frame (Linux mlx5e_udp_gso_handle_tx_skb).
   if (h.view.l4 == L4::none && h.view.protocol == ip_protocol_udp) {
     h.view.l4 = L4::udp;
@@ -86,6 +132,18 @@ class Payload {
   std::array<Segment, 64> taken_;
 };
 
+// Lengths and identification, which counts up as the inner one does (the capability
+// tunnel_lso_const_out_ip_id is not offered). A sum of UDP stays the client's unless it is asked
+// for.
+void write_outer_headers(SegmentHeaders& h, const SegmentPlace& place) noexcept {
+  PacketView ip = h.outer;
+  ip.l4 = L4::none;
+  write_segment_headers(h.span(), ip, place);
+  if (h.outer.protocol == ip_protocol_udp)
+    put_be<uint16_t>(h.span(), h.outer.l4_at + 4,
+                     static_cast<uint16_t>(place.bytes - h.outer.l4_at));
+}
+
 // The frame behind `number` others, with headers of its own.
 Verdict send_segment(EthState& eth, Qp& qp, const EthForm& form, const SegmentHeaders& of_packet,
                      std::pair<uint32_t, std::span<const Segment>> part) noexcept {
@@ -93,10 +151,11 @@ Verdict send_segment(EthState& eth, Qp& qp, const EthForm& form, const SegmentHe
   const auto [number, segments] = part;
   const uint64_t at = uint64_t{number} * form.mss;
   const uint64_t bytes = std::min<uint64_t>(form.mss, form.data.total - at);
-  write_segment_headers(h.span(), h.view,
-                        {static_cast<uint32_t>(at), static_cast<uint16_t>(number),
-                         at + bytes == form.data.total, h.count + bytes});
-  return send_frame(eth, qp, {h.span(), segments, bytes, form.cs_flags});
+  const SegmentPlace place{static_cast<uint32_t>(at), static_cast<uint16_t>(number),
+                           at + bytes == form.data.total, h.count + bytes};
+  write_segment_headers(h.span(), h.view, place);
+  if (h.outer.l3 != L3::none) write_outer_headers(h, place);
+  return send_frame(eth, qp, {h.span(), segments, bytes, form.ask});
 }
 
 }  // namespace
@@ -107,7 +166,8 @@ Verdict eth_exec_large_send(EthState& eth, Qp& qp, const SendWqe& wqe) noexcept 
   EthForm form;
   SegmentHeaders headers;
   if (!read_form(*eth.context, wqe, form) || form.tag != 0 || form.mss == 0 ||
-      form.data.total == 0 || !read_headers(form.head, headers))
+      form.data.total == 0 ||
+      !read_headers(form.head, asked_by(qp, form.ask), eth.context->profile->tunnels, headers))
     return malformed("a packet to be segmented that cannot be read");
   if (form.data.total > uint64_t{1} << log_most)
     return {prm::Syndrome::local_length, "longer than what can be segmented"};

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where each field lies: PRM "FTE_MATCH_SET_LYR_2_4", Linux include/linux/mlx5/mlx5_ifc.h,
-// fte_match_set_lyr_2_4.
+// Where each field lies: PRM "FTE_MATCH_SET_LYR_2_4", "FTE_MATCH_SET_MISC"; Linux
+// include/linux/mlx5/mlx5_ifc.h, fte_match_set_lyr_2_4, fte_match_set_misc.
 #include "vhca/ethernet/match_param.hh"
 
 #include <cstring>
 
 #include "vhca/wire/packet.hh"
+#include "vhca/wire/tunnel.hh"
 
 namespace kilim::vhca {
 
@@ -31,14 +32,18 @@ void set(MatchParam& m, std::size_t at, unsigned value) noexcept {
   m[at] = static_cast<uint8_t>(value);
 }
 
-void add_layer2(MatchParam& m, Frame f, const PacketView& v) noexcept {
-  copy(m, dmac_at, f, 0, 6);
-  copy(m, smac_at, f, 6, 6);
+// Of an Ethernet header at `at`.
+void add_layer2(MatchParam& m, Frame f, std::size_t at, const PacketView& v) noexcept {
+  copy(m, dmac_at, f, at, 6);
+  copy(m, smac_at, f, at + 6, 6);
+  if (v.tags == 0) return;
+  copy(m, vlan_at, f, at + 14, 2);  // priority, CFI and number lie as in the tag
+  set(m, flags_at, get_be<uint16_t>(f, at + 12) == type_qinq ? svlan_tag : cvlan_tag);
+}
+
+void add_ether_type(MatchParam& m, const PacketView& v) noexcept {
   set(m, ether_type_at, v.ether_type >> 8u);
   set(m, ether_type_at + 1, v.ether_type & 0xffu);
-  if (v.tags == 0) return;
-  copy(m, vlan_at, f, 14, 2);  // priority, CFI and number lie as in the tag
-  set(m, flags_at, get_be<uint16_t>(f, 12) == type_qinq ? svlan_tag : cvlan_tag);
 }
 
 void add_layer3(MatchParam& m, Frame f, const PacketView& v) noexcept {
@@ -58,21 +63,160 @@ void add_layer3(MatchParam& m, Frame f, const PacketView& v) noexcept {
   }
 }
 
+// Layers 3 and 4.
+void add_packet(MatchParam& m, Frame f, const PacketView& v) noexcept {
+  if (v.l3 == L3::none) return;
+  add_layer3(m, f, v);
+  if (v.l4 == L4::udp) copy(m, udp_at, f, v.l4_at, 4);
+  if (v.l4 != L4::tcp) return;
+  copy(m, tcp_at, f, v.l4_at, 4);
+  // Nine flags, the first one in front of the byte of the others.
+  set(m, flags_at, m[flags_at] | (byte_at(f, v.l4_at + 12) & 1u));
+  set(m, flags_at + 1, byte_at(f, v.l4_at + 13));
+}
+
+// The second tag of an Ethernet header at `at`.
+void add_second_tag(MatchParam& m, Frame f, std::size_t at, const PacketView& v,
+                    bool inner) noexcept {
+  if (v.tags < 2) return;
+  copy(m, inner ? misc::second_inner : misc::second_outer, f, at + 18, 2);
+  const bool service = get_be<uint16_t>(f, at + 16) == type_qinq;
+  const unsigned outer_bit = service ? misc::outer_svlan : misc::outer_cvlan;
+  const unsigned inner_bit = service ? misc::inner_svlan : misc::inner_cvlan;
+  set(m, misc::second_tags, m[misc::second_tags] | (inner ? inner_bit : outer_bit));
+}
+
+void add_label(MatchParam& m, std::size_t to, Frame f, const PacketView& v) noexcept {
+  if (v.l3 != L3::ipv6) return;
+  const be32 label{get_be<uint32_t>(f, v.l3_at) & 0xfffff};
+  std::memcpy(m.data() + to, &label, sizeof(label));
+}
+
+void add_tunnel(MatchParam& m, const TunnelView& t) noexcept {
+  const be32 id{t.kind == TunnelKind::vxlan ? t.id << 8 : t.id};
+  if (t.kind == TunnelKind::vxlan) std::memcpy(m.data() + misc::vni, &id, 3);
+  if (t.kind != TunnelKind::gre) return;
+  set(m, 0, t.gre_flags >> 8u & misc::gre_present);
+  set(m, misc::gre_protocol, t.gre_protocol >> 8u);
+  set(m, misc::gre_protocol + 1, t.gre_protocol & 0xffu);
+  std::memcpy(m.data() + misc::gre_key, &id, sizeof(id));
+}
+
 }  // namespace
 
 MatchParam outer_headers(Frame f) noexcept {
   MatchParam m{};
   const PacketView v = parse_packet(f);
-  add_layer2(m, f, v);
-  if (v.l3 == L3::none) return m;
-  add_layer3(m, f, v);
-  if (v.l4 == L4::udp) copy(m, udp_at, f, v.l4_at, 4);
-  if (v.l4 != L4::tcp) return m;
-  copy(m, tcp_at, f, v.l4_at, 4);
-  // Nine flags, the first one in front of the byte of the others.
-  set(m, flags_at, m[flags_at] | (byte_at(f, v.l4_at + 12) & 1u));
-  set(m, flags_at + 1, byte_at(f, v.l4_at + 13));
+  add_layer2(m, f, 0, v);
+  add_ether_type(m, v);
+  add_packet(m, f, v);
   return m;
+}
+
+DeepMatch deep_headers(Frame f) noexcept {
+  DeepMatch m;
+  const PacketView outer = parse_packet(f);
+  add_second_tag(m.misc, f, 0, outer, false);
+  add_label(m.misc, misc::label_outer, f, outer);
+  const TunnelView t = parse_tunnel(f, outer);
+  if (t.kind == TunnelKind::none) return m;
+  add_tunnel(m.misc, t);
+  // Where the inner frame is cut off there is no type.
+  if (t.inner.ether_type == 0) return m;
+  if (t.has_ether) {
+    add_layer2(m.inner, f, t.inner_at, t.inner);
+    add_second_tag(m.misc, f, t.inner_at, t.inner, true);
+  }
+  add_ether_type(m.inner, t.inner);
+  add_label(m.misc, misc::label_inner, f, t.inner);
+  add_packet(m.inner, f, t.inner);
+  return m;
+}
+
+namespace {
+
+// Where value and mask of a rule go.
+struct Buffers {
+  MatchParam& value;
+  MatchParam& mask;
+
+  void set_number(std::size_t at, uint16_t v, uint16_t m) const noexcept {
+    set(value, at, v >> 8u), set(value, at + 1, v & 0xffu);
+    set(mask, at, m >> 8u), set(mask, at + 1, m & 0xffu);
+  }
+  void set_bits(std::size_t at, unsigned v, unsigned m) const noexcept {
+    set(value, at, value[at] | v);
+    set(mask, at, mask[at] | m);
+  }
+  void copy_from(std::size_t at, const uint8_t* v, const uint8_t* m,
+                 std::size_t bytes) const noexcept {
+    std::memcpy(value.data() + at, v, bytes);
+    std::memcpy(mask.data() + at, m, bytes);
+  }
+};
+
+// Linux drivers/infiniband/hw/mlx5/fs.c, parse_flow_attr().
+void put_layers(const FlowSpec& s, const Buffers& to) noexcept {
+  constexpr unsigned version_bits = 0x1e;
+  if (s.has_eth) {
+    to.copy_from(dmac_at, s.dst.data(), s.dst_mask.data(), s.dst.size());
+    to.copy_from(smac_at, s.src.data(), s.src_mask.data(), s.src.size());
+    to.set_number(ether_type_at, s.ether_type, s.ether_type_mask);
+    to.set_number(vlan_at, s.vlan_tag, s.vlan_tag_mask);
+    if (s.vlan_tag_mask != 0) to.set_bits(flags_at, cvlan_tag, cvlan_tag);
+  }
+  if (s.ip_version != 0) {
+    const std::size_t bytes = s.ip_version == 4 ? 4 : address_bytes;
+    to.set_bits(flags_at, unsigned{s.ip_version} << ip_version_shift, version_bits);
+    to.copy_from(src_at + address_bytes - bytes, s.ip.src.data(), s.ip_mask.src.data(), bytes);
+    to.copy_from(dst_at + address_bytes - bytes, s.ip.dst.data(), s.ip_mask.dst.data(), bytes);
+    to.set_bits(dscp_at, s.ip.traffic, s.ip_mask.traffic);
+  }
+  to.set_bits(protocol_at, s.ip.protocol, s.ip_mask.protocol);
+  if (s.l4_protocol == 0) return;
+  to.set_bits(protocol_at, s.l4_protocol, 0xff);
+  const std::size_t ports = s.l4_protocol == 6 ? tcp_at : udp_at;
+  to.set_number(ports, s.ports.src, s.ports_mask.src);
+  to.set_number(ports + 2, s.ports.dst, s.ports_mask.dst);
+}
+
+void put_label(const FlowSpec& s, std::size_t at, const Buffers& to) noexcept {
+  to.set_number(at + 2, static_cast<uint16_t>(s.ip.label), static_cast<uint16_t>(s.ip_mask.label));
+  to.set_bits(at + 1, s.ip.label >> 16, s.ip_mask.label >> 16);
+}
+
+// A value has no bits that its mask leaves out.
+void trim(MatchParam& value, const MatchParam& mask) noexcept {
+  for (std::size_t i = 0; i < value.size(); i++) set(value, i, value[i] & mask[i]);
+}
+
+}  // namespace
+
+void use_buffer(FlowSpec& rule, const FlowSpec& inner, const DeepMatch& value,
+                const DeepMatch& mask) noexcept {
+  rule.by_buffer = rule.deep = true;
+  rule.deeper = value;
+  rule.deeper_mask = mask;
+  put_layers(rule, {rule.buffer, rule.buffer_mask});
+  put_layers(inner, {rule.deeper.inner, rule.deeper_mask.inner});
+  put_label(rule, misc::label_outer, {rule.deeper.misc, rule.deeper_mask.misc});
+  put_label(inner, misc::label_inner, {rule.deeper.misc, rule.deeper_mask.misc});
+  trim(rule.buffer, rule.buffer_mask);
+  trim(rule.deeper.misc, rule.deeper_mask.misc);
+  trim(rule.deeper.inner, rule.deeper_mask.inner);
+}
+
+bool is_known(const MatchParam& misc_mask) noexcept {
+  MatchParam known{};
+  known[0] = misc::gre_present;
+  for (std::size_t i = misc::second_outer; i < misc::second_tags; i++) known[i] = 0xff;
+  known[misc::second_tags] = 0xf0;
+  for (std::size_t i = misc::gre_protocol; i < misc::vni + 3; i++) known[i] = 0xff;
+  for (std::size_t at : {misc::label_outer, misc::label_inner})
+    known[at + 1] = 0x0f, known[at + 2] = known[at + 3] = 0xff;
+  for (std::size_t i = 0; i < known.size(); i++)
+    if ((misc_mask[i] & ~known[i]) != 0) return false;
+  return true;
 }
 
 }  // namespace kilim::vhca

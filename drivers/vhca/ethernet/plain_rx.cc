@@ -54,8 +54,8 @@ bool takes_plainly(const Qp& qp) noexcept {
       qp.rq.wqes > 0 && qp.state != QpState::reset && qp.state != QpState::err && !qp.broken;
   const Cq& cq = *qp.recv_cq;
   return receives && qp.rq.shift == 4 && !qp.rq.striding() && qp.srq == nullptr &&
-         !qp.spec.rq_signature && !qp.spec.scatter_fcs && !cq.error && !cq.armed &&
-         cq.spec.cqe_bytes == sizeof(prm::Cqe) && !cq.spec.time_of_day;
+         !qp.spec.rq_signature && !qp.spec.tunnels && !qp.spec.scatter_fcs && !cq.error &&
+         !cq.armed && cq.spec.cqe_bytes == sizeof(prm::Cqe) && !cq.spec.time_of_day;
 }
 
 // The only queue, or TIR, that gets a frame, and where that is remembered. Null: another number of
@@ -165,7 +165,7 @@ struct Flow {
   if (common) [[likely]]
     return {sums_of_ipv4(frame.data(), shape), shape.type};
   prm::Cqe said{};
-  describe_frame(frame, said);
+  describe_frame(frame, false, said);
   return {said.hds_ip_ext, said.l4_hdr_type_etc};
 }
 
@@ -252,6 +252,11 @@ struct Before {
   Taking* t = nullptr;
 };
 
+// What a TIR asks of its frames that the straight way does not do.
+bool wants_more(const Qp& to) noexcept {
+  return to.tir != nullptr && (to.tir->spec.tunnels || to.tir->spec.lro_versions != 0);
+}
+
 // A frame that is not like the one before. False: it is not plain.
 [[gnu::always_inline]] inline bool learn(EthPort& port, std::span<const std::byte> frame,
                                          Before& b) noexcept {
@@ -260,7 +265,7 @@ struct Before {
                     (!b.by_kind || frame_kind(frame) == b.flow.memo->kind);
   if (!same) [[unlikely]] {
     b.flow = find_flow(port, frame);
-    if (b.flow.to == nullptr) return false;
+    if (b.flow.to == nullptr || wants_more(*b.flow.to)) return false;
   }
   return !perhaps_roce(frame, type_of(frame));
 }

@@ -8,6 +8,7 @@
 #include "vhca/ethernet/describe.hh"
 #include "vhca/ethernet/tir.hh"
 #include "vhca/wire/packet.hh"
+#include "vhca/wire/tunnel.hh"
 
 namespace kilim::vhca {
 
@@ -42,7 +43,9 @@ bool same_layer4(uint8_t protocol, L4 l4) noexcept {
 RxHash hash_frame(const Tir& tir, std::span<const std::byte> frame) noexcept {
   const TirSpec& s = tir.spec;
   if (s.fields == 0) return {};
-  const PacketView v = parse_packet(frame);
+  PacketView v = parse_packet(frame);
+  if (s.inner) v = parse_tunnel(frame, v).inner;  // without a tunnel nothing is hashed
+  if (s.inner && v.l3 == L3::none) return {};
   if (s.ip_version != 0 && !same_layer3(s.ip_version, v.l3)) return {};
   Fields input;
   RxHash h;

@@ -5,10 +5,13 @@
 #include <algorithm>
 
 #include "vhca/core/journal.hh"
+#include "vhca/ethernet/delivery.hh"
+#include "vhca/ethernet/lro.hh"
 #include "vhca/ethernet/state.hh"
 #include "vhca/ethernet/strides.hh"
 #include "vhca/ethernet/tir.hh"
 #include "vhca/wire/packet.hh"
+#include "vhca/wire/tunnel.hh"
 #include "vhca/wq/compression.hh"
 #include "vhca/wq/cqe_writer.hh"
 #include "vhca/wq/qp_error.hh"
@@ -33,16 +36,32 @@ uint8_t l4_type(std::span<const std::byte> frame, const PacketView& v) noexcept 
   return v.l4_at + v.l4_header == v.l3_end ? prm::cqe::l4_tcp_empty_ack : prm::cqe::l4_tcp_ack;
 }
 
+bool no_udp_checksum(std::span<const std::byte> frame, const PacketView& v) noexcept {
+  constexpr std::size_t checksum_at = 6;
+  return v.l4 == L4::udp && get_be<uint16_t>(frame, v.l4_at + checksum_at) == 0;
+}
+
 }  // namespace
 
-void describe_frame(std::span<const std::byte> frame, prm::Cqe& cqe) noexcept {
-  PacketView v = parse_packet(frame);
+void describe_frame(std::span<const std::byte> frame, bool tunnels, prm::Cqe& cqe) noexcept {
+  const PacketView outer = parse_packet(frame);
+  bool l3_good = l3_checksum_good(frame, outer), l4_good = l4_checksum_good(frame, outer);
+  PacketView v = outer;
+  const TunnelView tunnel = tunnels ? parse_tunnel(frame, outer) : TunnelView{};
+  if (tunnel.kind != TunnelKind::none) {
+    v = tunnel.inner;
+    const bool covered = outer.l4 != L4::none && !no_udp_checksum(frame, outer);
+    l3_good = l3_good && l3_checksum_good(frame, v);
+    l4_good = (l4_good || !covered) && l4_checksum_good(frame, v);
+    cqe.outer_l3_tunneled = static_cast<uint8_t>(
+        prm::cqe::tunneled | (outer.l3 == L3::ipv6 ? prm::cqe::outer_ipv6 : 0u));
+  }
   uint8_t l3 = v.l3 == L3::ipv4   ? prm::cqe::l3_ipv4
                : v.l3 == L3::ipv6 ? prm::cqe::l3_ipv6
                                   : prm::cqe::l3_none;
   unsigned ok = prm::cqe::l2_ok;
-  if (l3_checksum_good(frame, v)) ok |= prm::cqe::l3_ok;
-  if (l4_checksum_good(frame, v)) ok |= prm::cqe::l4_ok;
+  if (l3_good) ok |= prm::cqe::l3_ok;
+  if (l4_good) ok |= prm::cqe::l4_ok;
   unsigned type = static_cast<unsigned>(l3) << prm::cqe::l3_type_shift |
                   static_cast<unsigned>(l4_type(frame, v)) << prm::cqe::l4_type_shift;
   if (v.ip_options) type |= prm::cqe::ip_ext_opts;
@@ -64,15 +83,28 @@ struct Marks {
   RxHash hash;
   uint32_t tag;
   uint16_t index;
+  bool tunnels;
+  const JoinedMarks* joined;
 };
+
+// Fields of Linux's mlx5_cqe64 (include/linux/mlx5/device.h, en_rx.c, mlx5e_lro_update_hdr()).
+void tell_joined(const JoinedMarks& j, prm::Cqe& cqe) noexcept {
+  prm::cqe::lro_num_seg::set(cqe, j.segments);
+  cqe.lro_min_ttl = j.min_ttl;
+  if (j.push) cqe.lro_tcppsh_abort_dupack = prm::cqe::lro_push;
+  cqe.lro_tcp_win = j.window;
+  cqe.lro_ack_seq_num = j.ack;
+  cqe.checksum = j.payload_sum;
+}
 
 bool complete(EthState& eth, Qp& qp, std::span<const std::byte> frame, const ShapedFrame& shaped,
               Marks marks) noexcept {
   const uint16_t index = marks.index;
   prm::Cqe cqe{};
-  describe_frame(frame, cqe);
+  describe_frame(frame, marks.tunnels, cqe);
   cqe.rx_hash_result = be32{marks.hash.value};
   cqe.rx_hash_type = marks.hash.type;
+  const JoinedMarks* joined = marks.joined;
   if (shaped.stripped) {
     cqe.l4_hdr_type_etc |= prm::cqe::vlan_stripped;
     cqe.vlan_info = be16::from_raw(shaped.tag_raw);
@@ -94,14 +126,13 @@ bool complete(EthState& eth, Qp& qp, std::span<const std::byte> frame, const Sha
   cqe.sop_drop_qpn = be32{qp.alone || marks.tag != 0 ? marks.tag : qp.qpn.value()};
   constexpr auto op = prm::CqeOpcode::resp_send;
   eth.context->journal->cqe(qp.recv_cq->cqn, qp.qpn, static_cast<uint8_t>(op), index, bytes);
+  if (joined != nullptr) tell_joined(*joined, cqe);
   if (qp.recv_cq->block == nullptr) return write_cqe(*eth.context, *qp.recv_cq, cqe, op, false);
-  if (says_checksum(*qp.recv_cq)) cqe.checksum = packet_checksum(frame);
+  if (joined == nullptr && says_checksum(*qp.recv_cq)) cqe.checksum = packet_checksum(frame);
   return write_or_hold(*eth.context, *qp.recv_cq, cqe, next);
 }
 
 constexpr uint64_t rules_settle_ns = 20'000'000;  // without a rule made or removed
-
-enum class Delivered : uint8_t { yes, no_wqe, too_long, queue_down };
 
 // An Ethernet receive queue goes on behind such a frame: mlx5_core (en/health.h,
 // cqe_syndrome_needs_recover) and DPDK (mlx5_rx.c, mlx5_rx_err_handle) do not recover from this
@@ -112,7 +143,15 @@ Delivered drop_too_long(EthState& eth, Qp& qp, uint16_t index, Verdict why) noex
   return Delivered::queue_down;
 }
 
-Delivered deliver(EthState& eth, FlowTarget to, std::span<const std::byte> frame) noexcept {
+// What a rule leads to: a queue pair, or what stands for a TIR.
+bool tells_of_tunnels(const Qp& to) noexcept {
+  return to.tir != nullptr ? to.tir->spec.tunnels : to.spec.tunnels;
+}
+
+}  // namespace
+
+Delivered deliver(EthState& eth, FlowTarget to, std::span<const std::byte> frame,
+                  const JoinedMarks* joined) noexcept {
   RxHash hash;
   Qp& qp = to.qp->tir != nullptr ? pick_queue(*to.qp->tir, frame, hash) : *to.qp;
   if (!receives(qp)) return Delivered::queue_down;
@@ -138,12 +177,15 @@ Delivered deliver(EthState& eth, FlowTarget to, std::span<const std::byte> frame
     fail_recv(*eth.context, qp, wqe.index, got);
     return Delivered::queue_down;
   }
-  if (!complete(eth, qp, frame, shaped, {hash, to.tag, wqe.index})) {
+  if (!complete(eth, qp, frame, shaped,
+                {hash, to.tag, wqe.index, tells_of_tunnels(*to.qp), joined})) {
     fatal_qp(*eth.context, qp, "the completion queue of a receive queue is in error");
     return Delivered::queue_down;
   }
   return Delivered::yes;
 }
+
+namespace {
 
 // With flow control a frame waits until each of its queues has room; and a recording loses nothing.
 bool must_wait(EthState& eth, const EthPort& port, std::span<const FlowTarget> targets,
@@ -167,27 +209,32 @@ bool must_wait(EthState& eth, const EthPort& port, std::span<const FlowTarget> t
   });
 }
 
-void count(EthPort& port, Delivered d, std::size_t bytes, bool& first) noexcept {
+}  // namespace
+
+void count_delivered(EthPort& port, Delivered d, uint64_t frames, uint64_t bytes,
+                     bool& first) noexcept {
   PortCounters& c = port.counters;
   switch (d) {
     case Delivered::yes:
-      c.rx_copies += !first;
-      c.rx_packets += first;
+      c.rx_copies += first ? 0 : frames;
+      c.rx_packets += first ? frames : 0;
       c.rx_bytes += first ? bytes : 0;
       first = false;
       return;
     case Delivered::no_wqe:
-      c.rx_out_of_buffer++;
-      port.out_of_buffer.add(1);
+      c.rx_out_of_buffer += frames;
+      port.out_of_buffer.add(frames);
       return;
     case Delivered::too_long:
-      c.rx_too_long++;
+      c.rx_too_long += frames;
       return;
     case Delivered::queue_down:
-      c.rx_queue_down++;
+      c.rx_queue_down += frames;
       return;
   }
 }
+
+namespace {
 
 // Whether frames of `from` come back to `to`: a client's own do only where the queue wants them.
 bool comes_back(const Qp& from, const Qp& to, bool multicast) noexcept {
@@ -210,7 +257,7 @@ bool eth_loop_back(EthState& eth, const Qp& from, std::span<const std::byte> fra
   bool first = true;
   for (const FlowTarget& to : port.steering.match(frame)) {
     if (comes_back(from, *to.qp, multicast)) {
-      count(port, deliver(eth, to, frame), frame.size(), first);
+      count_delivered(port, deliver(eth, to, frame, nullptr), 1, frame.size(), first);
     }
   }
   if (!first) port.steering.count_hits(frame.size());
@@ -231,7 +278,16 @@ bool eth_handle_frame(EthState& eth, uint32_t number, std::span<const std::byte>
   port.counters.rx_filtered += filtered;
   port.counters.rx_no_rule += targets.empty() && !filtered;
   bool first = true;
-  for (const FlowTarget& to : targets) count(port, deliver(eth, to, frame), bytes, first);
+  if (targets.size() == 1 && eth.large) [[unlikely]] {
+    // Counted with what it is joined to.
+    if (eth_join(eth, number, targets[0], frame)) {
+      eth.context->journal->frame_in(number, bytes);
+      port.wire->drop();
+      return true;
+    }
+  }
+  for (const FlowTarget& to : targets)
+    count_delivered(port, deliver(eth, to, frame, nullptr), 1, bytes, first);
   if (first) {
     eth.context->journal->frame_drop(number, bytes, why_dropped(filtered, targets.empty()));
   } else {

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -23,6 +24,7 @@ namespace kilim::vhca {
 struct EthPort {
   Wire* wire = nullptr;  // null: nothing is plugged in
   Steering steering;
+  Steering egress;  // of frames that raw packet queues send
   FlowMemos flows;
   PortCounters counters;
   SharedCounter out_of_buffer;  // of all processes that use the device
@@ -30,14 +32,19 @@ struct EthPort {
   bool paused = false;          // the next frame waits for a receive WQE
 };
 
+struct LargeReceives;  // ethernet/lro.hh
+
 struct EthState {
   EngineContext* context = nullptr;
   std::vector<EthPort> ports;
-  std::vector<std::byte> frame;   // of the send WQE under execution: the longest that a port takes
-  std::vector<std::byte> shaped;  // a received frame that is not delivered as it came
-  RecvWqe recv;                   // the receive WQE in hand
-  uint32_t own_queues = 0;        // that take frames of their own client
-  std::size_t clients = 0;        // that have announced themselves
+  std::vector<std::byte> frame;    // of the send WQE under execution: the longest that a port takes
+  std::vector<std::byte> shaped;   // a received frame that is not delivered as it came
+  RecvWqe recv;                    // the receive WQE in hand
+  std::vector<std::byte> wrapped;  // a frame with what a rule puts in front of it
+  uint32_t egress_rules = 0;       // of all ports
+  uint32_t own_queues = 0;         // that take frames of their own client
+  std::size_t clients = 0;         // that have announced themselves
+  std::shared_ptr<LargeReceives> large;  // null: no TIR joins segments
 };
 
 inline constexpr std::size_t ether_fcs_bytes = 4;
@@ -51,8 +58,11 @@ struct ShapedFrame {
 };
 ShapedFrame shape_frame(EthState&, const QpSpec&, std::span<const std::byte> frame) noexcept;
 
-// What a completion says about the headers of a received frame.
-void describe_frame(std::span<const std::byte> frame, prm::Cqe&) noexcept;
+// What a completion says about the headers of a received frame: the outer ones, or those in a
+// tunnel where there is one and the queue wants to hear of it. Sums are right then where the outer
+// ones are too (Linux en_rx.c, mlx5e_handle_csum(): csum_level 1 of such a packet vouches for both;
+// an outer sum of UDP that is 0 is none, for IPv6 by RFC 6935).
+void describe_frame(std::span<const std::byte> frame, bool tunnels, prm::Cqe&) noexcept;
 
 // The sum that a completion carries: of the IP packet, without tags and padding; 0 of other frames
 // (Linux drivers/net/ethernet/mellanox/mlx5/core/en_rx.c, mlx5e_handle_csum() and

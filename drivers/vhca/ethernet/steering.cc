@@ -23,7 +23,8 @@ struct Header {
   uint16_t ether_type;  // behind the tag, if there is one
   uint16_t vlan_tag;
   bool tagged;
-  MatchParam outer;  // where rules look at it
+  MatchParam outer;         // where rules look at it
+  const DeepMatch* deeper;  // likewise
   [[nodiscard]] bool multicast() const noexcept { return (dst[0] & 1) != 0; }
 };
 
@@ -131,7 +132,8 @@ std::size_t reach_of(const FlowSpec& r) noexcept {
     const bool kind = r.ip_mask == kind_alone && r.ports_mask == FlowPorts{};
     reach = kind ? Reach::kind : Reach::all;
   }
-  if (r.count != nullptr || (r.by_buffer && !of_link_alone(r.buffer_mask))) reach = Reach::all;
+  if (r.count != nullptr || r.deep || (r.by_buffer && !of_link_alone(r.buffer_mask)))
+    reach = Reach::all;
   return static_cast<std::size_t>(reach);
 }
 
@@ -150,7 +152,9 @@ bool matches_deeper(const FlowSpec& r, const Header& h, std::span<const std::byt
 bool matches(const FlowSpec& r, const Header& h, std::span<const std::byte> frame) noexcept {
   if (r.type == FlowSpec::Type::mc_default) return h.multicast();
   if (r.type != FlowSpec::Type::normal) return true;
-  if (r.by_buffer) return equal_under_mask(r.buffer, h.outer, r.buffer_mask);
+  if (r.by_buffer)
+    return equal_under_mask(r.buffer, h.outer, r.buffer_mask) &&
+           (!r.deep || equal_under_mask(r.deeper, *h.deeper, r.deeper_mask));
   if (!matches_deeper(r, h, frame)) return false;
   if (!r.has_eth) return true;
   if (r.vlan_tag_mask != 0 && (!h.tagged || ((r.vlan_tag ^ h.vlan_tag) & r.vlan_tag_mask) != 0)) {
@@ -203,7 +207,8 @@ bool same_entry(const FlowSpec& a, const FlowSpec& b) noexcept {
   if (a.type != FlowSpec::Type::normal) return true;
   if (a.has_eth != b.has_eth || a.ip_version != b.ip_version || a.ip_mask != b.ip_mask ||
       a.l4_protocol != b.l4_protocol || a.ports_mask != b.ports_mask ||
-      a.by_buffer != b.by_buffer || a.buffer_mask != b.buffer_mask)
+      a.by_buffer != b.by_buffer || a.buffer_mask != b.buffer_mask || a.deep != b.deep ||
+      a.deeper_mask != b.deeper_mask)
     return false;
   return !a.has_eth ||
          (a.dst_mask == b.dst_mask && a.src_mask == b.src_mask &&
@@ -213,7 +218,9 @@ bool same_entry(const FlowSpec& a, const FlowSpec& b) noexcept {
 // Whether the values are the same too: one entry whatever the frame.
 bool says_the_same(const FlowSpec& a, const FlowSpec& b) noexcept {
   if (!same_entry(a, b)) return false;
-  if (a.by_buffer) return equal_under_mask(a.buffer, b.buffer, a.buffer_mask);
+  if (a.by_buffer)
+    return equal_under_mask(a.buffer, b.buffer, a.buffer_mask) &&
+           equal_under_mask(a.deeper, b.deeper, a.deeper_mask);
   return same_under_mask(a.dst, b.dst, a.dst_mask) && same_under_mask(a.src, b.src, a.src_mask) &&
          ((a.ether_type ^ b.ether_type) & a.ether_type_mask) == 0 &&
          ((a.vlan_tag ^ b.vlan_tag) & a.vlan_tag_mask) == 0 &&
@@ -223,13 +230,13 @@ bool says_the_same(const FlowSpec& a, const FlowSpec& b) noexcept {
 }
 
 bool special(const FlowSpec& s) noexcept {
-  return s.drops || s.tags;
+  return s.drops || s.tags || s.prepend != nullptr;
 }
 
 // One entry cannot do both: Linux drivers/net/ethernet/mellanox/mlx5/core/fs_core.c,
 // check_conflicting_ftes().
 bool conflicts(const FlowSpec& a, const FlowSpec& b) noexcept {
-  const bool differ = a.drops != b.drops || (a.tags && a.tag != b.tag);
+  const bool differ = a.drops != b.drops || a.prepend != b.prepend || (a.tags && a.tag != b.tag);
   return differ && says_the_same(a, b);
 }
 
@@ -249,6 +256,7 @@ Result<uint32_t> Steering::add(Qp* qp, const FlowSpec& spec) {
   uint32_t number = next_number_++;
   rules_.insert(at, Rule{number, qp, spec});
   buffers_ += spec.by_buffer;
+  deeps_ += spec.deep;
   specials_ += special(spec);
   taken_.reserve(rules_.size());
   hits_.reserve(rules_.size());
@@ -262,6 +270,7 @@ int Steering::remove(uint32_t rule) {
                            [rule](const Rule& r) { return r.number == rule; });
   if (gone == rules_.end()) return -ENOENT;
   buffers_ -= gone->spec.by_buffer;
+  deeps_ -= gone->spec.deep;
   specials_ -= special(gone->spec);
   of_reach_[reach_of(gone->spec)]--;
   version_++;
@@ -275,6 +284,7 @@ bool Steering::uses(const Qp* qp) const noexcept {
 
 void Steering::take(const Rule& rule) noexcept {
   if (rule.spec.count != nullptr) hits_.push_back(rule.spec.count);
+  if (rule.spec.prepend != nullptr) prepend_ = rule.spec.prepend;
   if (rule.qp == nullptr) return;
   auto same = [&rule](const FlowTarget& t) { return t.qp == rule.qp; };
   if (std::none_of(taken_.begin(), taken_.end(), same))
@@ -292,9 +302,12 @@ std::span<const FlowTarget> Steering::match(std::span<const std::byte> frame) no
   taken_.clear();
   hits_.clear();
   dropped_ = false;
+  prepend_ = nullptr;
   if (frame.size() < 14) return {};
   Header h = read_header(frame);
   if (buffers_ != 0) h.outer = outer_headers(frame);
+  if (deeps_ != 0) deeper_ = deep_headers(frame);
+  h.deeper = &deeper_;
   const Rule* first = nullptr;
   for (const Rule& r : rules_) {
     if (!matches(r.spec, h, frame)) continue;

@@ -55,6 +55,8 @@ class Steering {
 
   // Whether a rule has dropped the frame of the last match().
   [[nodiscard]] bool dropped() const noexcept { return dropped_; }
+  // What a rule puts in front of the frame of the last match(); null: nothing.
+  [[nodiscard]] const Prepend* prepend() const noexcept { return prepend_; }
   // Whether a rule wants to count the frame of the last match().
   [[nodiscard]] bool counted() const noexcept { return !hits_.empty(); }
   // The frame of the last match() is gone: rules that had to do with it count it.
@@ -75,7 +77,10 @@ class Steering {
   std::vector<FlowTarget> taken_;  // room for one queue a rule
   std::vector<FlowCount*> hits_;   // likewise
   std::size_t buffers_ = 0;        // rules that match by one
+  std::size_t deeps_ = 0;          // of those, that look into tunnels
   std::size_t specials_ = 0;       // rules that drop or tag
+  const Prepend* prepend_ = nullptr;
+  DeepMatch deeper_;  // of the last frame, where rules look at it
   bool dropped_ = false;
   uint32_t next_number_ = 1;
   std::array<std::size_t, 3> of_reach_{};  // rules of each Reach

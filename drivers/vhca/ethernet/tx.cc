@@ -12,8 +12,7 @@ Verdict eth_exec_send(EthState& eth, Qp& qp, const SendWqe& wqe) noexcept {
   if (!read_form(*eth.context, wqe, form)) return refuse_packet(prm::Syndrome::local_qp_op);
   const DataList& list = form.data;
   return send_frame(
-      eth, qp,
-      {form.head, {list.segments.data(), list.count}, list.total, form.cs_flags, form.tag});
+      eth, qp, {form.head, {list.segments.data(), list.count}, list.total, form.ask, form.tag});
 }
 
 // Linux mlx5e_tx_mpwqe_session_start, mlx5e_tx_mpwqe_add_dseg (en_tx.c); DPDK mlx5_tx_burst_empw_*
@@ -29,7 +28,7 @@ Verdict eth_exec_packets(EthState& eth, Qp& qp, const SendWqe& wqe) noexcept {
   uint32_t next = qp.retrying ? qp.sq.packets_out : 0;
   for (; next < list.count; next++) {
     const Segment& s = list.segments[next];
-    Verdict v = send_frame(eth, qp, {{}, {&s, 1}, s.bytes, form.cs_flags});
+    Verdict v = send_frame(eth, qp, {{}, {&s, 1}, s.bytes, form.ask});
     if (v.ok()) continue;
     qp.sq.packets_out = next;
     return v;

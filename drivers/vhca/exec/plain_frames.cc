@@ -69,7 +69,8 @@ struct Sending {
 
 bool sends_plainly(const Engine& e, const Qp& qp) noexcept {
   const bool fresh = !qp.retrying && qp.stalls == 0 && qp.timeouts == 0;
-  const bool alone = e.eth.clients < 2 && e.eth.own_queues == 0;  // as eth_loop_back()
+  // As eth_loop_back() and eth_leave() ask.
+  const bool alone = e.eth.clients < 2 && e.eth.own_queues == 0 && e.eth.egress_rules == 0;
   return e.executing && e.fatal_at == 0 && e.context.profile->min_inline == 0 &&
          !e.context.journal->on() && qp.state == QpState::rts && qp.watched == nullptr && fresh &&
          alone && !qp.draining && !qp.send_cq->error;
@@ -89,14 +90,22 @@ void recall_key(const Engine& e, KeyMemos& m) noexcept {
   return dma::copy_within(Va{at}, Va{from}, bytes);
 }
 
+// False: the adapter refuses it, which is the general way's to do.
+[[gnu::noinline]] bool write_asked(const Sending& s, std::span<std::byte> frame,
+                                   EthAsk ask) noexcept {
+  if (!is_offered(*s.e.context.profile, ask)) return false;
+  write_checksums(frame, asked_by(s.qp, ask));
+  return true;
+}
+
 // One packet from client memory into the ring. False: it is not plain.
 [[gnu::always_inline]] inline bool put_frame(Sending& s, uint64_t from, uint64_t bytes,
-                                             uint8_t cs_flags) noexcept {
+                                             EthAsk ask) noexcept {
   if (bytes < ether_header_bytes || bytes > s.longest) return false;
   std::byte* to;
   if (!s.out.room(static_cast<uint32_t>(bytes), to) || !copy_frame(to, from, bytes)) return false;
-  if (cs_flags != 0) [[unlikely]]
-    write_checksums({to, bytes}, cs_flags);
+  if (ask.checksums() != 0) [[unlikely]]
+    if (!write_asked(s, {to, bytes}, ask)) return false;
   s.out.keep();
   s.bytes += bytes;
   return true;
@@ -114,7 +123,7 @@ void recall_key(const Engine& e, KeyMemos& m) noexcept {
 }
 
 [[gnu::always_inline]] inline bool put_pointer(Sending& s, const dma::SegmentWords& d,
-                                               uint8_t cs_flags) noexcept {
+                                               EthAsk ask) noexcept {
   const uint64_t length_and_key = be64::from_raw(d.length_and_key).host();
   const uint64_t bytes = length_and_key >> 32;
   const auto key = static_cast<uint32_t>(length_and_key);
@@ -125,17 +134,17 @@ void recall_key(const Engine& e, KeyMemos& m) noexcept {
     from = find_source(s, key, address, bytes);
     if (from == 0) return false;
   }
-  return put_frame(s, from, bytes, cs_flags);
+  return put_frame(s, from, bytes, ask);
 }
 
 // The packets of a WQE of `ds` octowords at `wqe`, which lies in one piece.
-bool put_segments(Sending& s, uint64_t wqe, uint32_t ds, uint8_t cs_flags) noexcept {
+bool put_segments(Sending& s, uint64_t wqe, uint32_t ds, EthAsk ask) noexcept {
   const uint64_t end = wqe + uint64_t{ds} * octoword;
   for (uint64_t at = wqe + 2 * octoword; at < end;) {
     const dma::SegmentWords d = dma::read_segment(at);
     const auto count = static_cast<uint32_t>(be64::from_raw(d.length_and_key).host() >> 32);
     if ((count & prm::inline_flag) == 0) {
-      if (!put_pointer(s, d, cs_flags)) return false;
+      if (!put_pointer(s, d, ask)) return false;
       s.count.pieces++;
       s.count.frames++;
       at += octoword;
@@ -144,15 +153,14 @@ bool put_segments(Sending& s, uint64_t wqe, uint32_t ds, uint8_t cs_flags) noexc
     const uint64_t bytes = count & prm::inline_length_mask;
     const uint64_t from = at + sizeof(prm::InlineSeg);
     at += (bytes + sizeof(prm::InlineSeg) + octoword - 1) / octoword * octoword;
-    if (at > end || !put_frame(s, from, bytes, cs_flags)) return false;
+    if (at > end || !put_frame(s, from, bytes, ask)) return false;
     s.count.frames++;
   }
   return true;
 }
 
 // A multi-packet WQE leaves whole: how many basic blocks it has; 0: it is not plain.
-[[gnu::noinline]] uint32_t put_packets(Sending& s, uint64_t wqe, uint32_t ds,
-                                       uint8_t cs_flags) noexcept {
+[[gnu::noinline]] uint32_t put_packets(Sending& s, uint64_t wqe, uint32_t ds, EthAsk ask) noexcept {
   const SendRing& sq = s.qp.sq;
   const uint32_t blocks = (ds + 3) / 4;
   const auto posted = static_cast<uint16_t>(sq.pi - sq.ci);
@@ -161,7 +169,7 @@ bool put_segments(Sending& s, uint64_t wqe, uint32_t ds, uint8_t cs_flags) noexc
     return 0;
   const uint64_t mark = s.out.mark(), bytes = s.bytes;
   const Journal::Frames count = s.count;
-  if (put_segments(s, wqe, ds, cs_flags)) return blocks;
+  if (put_segments(s, wqe, ds, ask)) return blocks;
   s.out.back(mark);
   s.count = count;
   s.bytes = bytes;
@@ -195,13 +203,13 @@ struct Said {
                      event = flag(prm::ctrl::cq_update_and_event),
                      reserved = flag(prm::ctrl::reserved_in_fm_ce_se);
   if (((w.flags & reserved) | w.inlined) != 0 || (w.flags & mode) == event) return 0;
-  const auto cs_flags = static_cast<uint8_t>(w.checksums);
+  const EthAsk ask{w.ethernet};
   if (head == (s.send_head | uint64_t{index} << index_shift)) [[likely]]
     // Inline data is longer than any frame, as a number.
-    return put_pointer(s, {w.length_and_key, w.local}, cs_flags) ? 1 : 0;
+    return put_pointer(s, {w.length_and_key, w.local}, ask) ? 1 : 0;
   const auto ds = static_cast<uint32_t>(head & 0xff);  // with the bits that are reserved
   if (head != head_of(index, prm::Opcode::enhanced_mpsw, s.qp.qpn.value(), ds)) return 0;
-  const uint32_t blocks = put_packets(s, at, ds, cs_flags);
+  const uint32_t blocks = put_packets(s, at, ds, ask);
   s.shared += blocks != 0 ? 1 : 0;
   return blocks;
 }

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "kilim/prm/hca_cap.hh"
+#include "vhca/core/receive_spec.hh"
 #include "vhca/core/spec.hh"
 #include "vhca/hca/device_memory.hh"
 #include "vhca/tpt/key_table.hh"
@@ -199,6 +200,34 @@ void ethernet(const Profile& p, CapGroup g) {
                                    : by_context);
   prm::cap_set(g, cap::scatter_fcs, p.scatter_fcs);
   prm::cap_set(g, cap::enhanced_multi_pkt_send_wqe, p.multi_packet_send);
+  prm::cap_set(g, cap::tunnel_stateless_gre, p.tunnels);
+  prm::cap_set(g, cap::tunnel_stateless_vxlan, p.tunnels);
+  prm::cap_set(g, cap::max_vxlan_udp_ports, p.tunnels);  // 4789, the firmware's own
+  // Segments of any size are joined; of the four timers DPDK takes the first (mlx5.c).
+  prm::cap_set(g, cap::lro_cap, p.lro);
+  prm::cap_set(g, cap::lro_psh_flag, p.lro);
+  prm::cap_set(g, cap::lro_max_msg_sz_mode, p.lro);  // of the whole frame
+  prm::cap_set(g, cap::lro_min_mss_size, p.lro);
+  for (std::size_t i = 0; p.lro && i < std::size(cap::lro_timer_supported_periods); i++)
+    prm::cap_set(g, cap::lro_timer_supported_periods[i], lro::periods_us[i]);
+  prm::cap_set(g, cap::swp, p.software_parser);
+  prm::cap_set(g, cap::swp_csum, p.software_parser);
+  prm::cap_set(g, cap::swp_lso, p.software_parser && p.log_max_tso != 0);
+}
+
+// Headers in front of frames are for the sending table; both tables say that they can (mlx5_ib
+// asks the general bits, fs.c, mlx5_ib_flow_action_create_packet_reformat()).
+void flow_tables(const Profile& p, CapGroup g) {
+  namespace cap = prm::flow_cap;
+  constexpr uint32_t log_reformats = 16;
+  if (!p.raw_packet || !p.egress_rules) return;
+  prm::cap_set(g, cap::encap_general_header, 1);
+  prm::cap_set(g, cap::log_max_packet_reformat, log_reformats);
+  prm::cap_set(g, cap::max_encap_header_size, Prepend::most);
+  prm::cap_set(g, cap::rx_ft_support, 1);
+  prm::cap_set(g, cap::tx_ft_support, 1);
+  prm::cap_set(g, cap::rx_reformat, 1);
+  prm::cap_set(g, cap::tx_reformat, 1);
 }
 
 // No operation addresses: a plain store to memory cannot be made to add or to set.
@@ -224,6 +253,7 @@ bool fill_caps(const Profile& profile, uint16_t group_number, CapGroup group) {
   if (group_number == prm::cmd::cap_general) encryption(profile, group);
   if (group_number == prm::cmd::cap_crypto) crypto(profile, group);
   if (group_number == prm::cmd::cap_ethernet) ethernet(profile, group);
+  if (group_number == prm::cmd::cap_nic_flow) flow_tables(profile, group);
   if (group_number == prm::cmd::cap_atomic) atomic(profile, group);
   if (group_number == prm::cmd::cap_odp) odp(profile, group);
   if (group_number == prm::cmd::cap_device_memory) device_memory(profile, group);

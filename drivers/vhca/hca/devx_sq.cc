@@ -23,6 +23,7 @@ bool sq_fits(const Profile& p, In context) {
          prm::cap_get(w, wq::wq_type) == wq::cyclic &&
          prm::cap_get(w, wq::log_wq_stride) == sq_wqebb_shift &&
          uint64_t{1} << prm::cap_get(w, wq::log_wq_sz) <= p.max_qp_wr &&
+         (prm::cap_get(context, prm::sqc::allow_swp) == 0 || p.software_parser) &&
          (prm::cap_get(context, prm::sqc::allow_multi_pkt_send_wqe) == 0 || p.multi_packet_send);
 }
 
@@ -72,6 +73,7 @@ Answer make_sq(Hca& h, const Client& client, In in, Out out) {
   spec.sq_wqebbs = 1u << prm::cap_get(wq, prm::wq_context::log_wq_sz);
   spec.uar_page = prm::cap_get(wq, prm::wq_context::uar_page);
   spec.uidx = prm::cap_get(context, prm::sqc::user_index);
+  spec.software_parser = prm::cap_get(context, prm::sqc::allow_swp) != 0;
   spec.owner = client.owner;
   const Result<Qpn> sqn = create_qp(h, spec, client.sink);
   if (!sqn) return {Status::bad_param, Refusal::sq_context};

@@ -14,25 +14,37 @@ namespace {
 
 constexpr uint8_t tcp = 6, udp = 17;
 
-// The hash of the outer headers. Tunnels' inner ones, symmetric hashes and large receives (LRO) are
-// not offered.
+// The hash of the outer headers, or of a tunnel's inner ones: one of the two (mlx5_ib and DPDK
+// choose one, qp.c, create_rss_raw_qp_tir(); mlx5_devx.c, mlx5_devx_tir_attr_set()). Symmetric
+// hashes are not offered.
 bool fill_hash(In context, TirSpec& s) {
   namespace t = prm::tirc;
-  if (prm::cap_get(context, t::rx_hash_symmetric) != 0 ||
-      prm::cap_get(context, t::tunneled_offload_en) != 0 ||
-      prm::cap_get(context, t::inner_selector) != 0)
-    return false;
+  s.inner = prm::cap_get(context, t::inner_fields) != 0;
+  if (prm::cap_get(context, t::rx_hash_symmetric) != 0 || (s.inner && !s.tunnels)) return false;
+  if (s.inner && prm::cap_get(context, t::outer_fields) != 0) return false;
   const uint32_t function = prm::cap_get(context, t::rx_hash_fn);
-  const uint32_t fields = prm::cap_get(context, t::outer_fields);
+  const uint32_t fields = prm::cap_get(context, s.inner ? t::inner_fields : t::outer_fields);
   if (function == t::hash_none) return fields == 0;
   if (function != t::hash_toeplitz || (fields & ~t::known_fields) != 0) return false;
   s.fields = static_cast<uint8_t>(fields);
   if ((fields & (hash_field::src_ip | hash_field::dst_ip)) != 0)
-    s.ip_version = prm::cap_get(context, t::outer_l3_is_ipv6) != 0 ? 6 : 4;
+    s.ip_version =
+        prm::cap_get(context, s.inner ? t::inner_l3_is_ipv6 : t::outer_l3_is_ipv6) != 0 ? 6 : 4;
   if ((fields & (hash_field::src_port | hash_field::dst_port)) != 0)
-    s.l4_protocol = prm::cap_get(context, t::outer_l4_is_udp) != 0 ? udp : tcp;
+    s.l4_protocol =
+        prm::cap_get(context, s.inner ? t::inner_l4_is_udp : t::outer_l4_is_udp) != 0 ? udp : tcp;
   std::memcpy(s.key.data(), context.data() + t::rx_hash_toeplitz_key, s.key.size());
   return true;
+}
+
+// Without a size nothing could be joined.
+bool fill_lro(const Profile& p, In context, TirSpec& s) {
+  namespace t = prm::tirc;
+  s.lro_versions = static_cast<uint8_t>(prm::cap_get(context, t::lro_enable_mask));
+  s.lro_bytes = prm::cap_get(context, t::lro_max_msg_sz) * lro::unit_bytes;
+  s.lro_timeout_us = prm::cap_get(context, t::lro_timeout_period_usecs);
+  return s.lro_versions == 0 ||
+         (p.lro && s.lro_bytes != 0 && (s.lro_versions & ~(lro::ipv4 | lro::ipv6)) == 0);
 }
 
 Answer refuse_tir(int error) {
@@ -47,8 +59,9 @@ Answer make_tir(Hca& h, const Client& client, In in, Out out) {
   const In context = in.subspan(prm::queue_cmd::context, prm::queue_cmd::context_bytes);
   TirSpec spec;
   const uint32_t type = prm::cap_get(context, t::disp_type);
-  if (type > t::indirect || !fill_hash(context, spec) ||
-      prm::cap_get(context, t::lro_enable_mask) != 0)
+  spec.tunnels = prm::cap_get(context, t::tunneled_offload_en) != 0;
+  if (spec.tunnels && !h.config.profile.tunnels) return {Status::bad_param, Refusal::tir_context};
+  if (type > t::indirect || !fill_hash(context, spec) || !fill_lro(h.config.profile, context, spec))
     return {Status::bad_param, Refusal::tir_context};
   // Domain 0 is the adapter's own: DPDK's drop TIR names it at the probe (22.11,
   // drivers/net/mlx5/mlx5_devx.c, mlx5_devx_tir_attr_set(), before mlx5_txq_devx_obj_new()).
@@ -79,13 +92,15 @@ Answer change_tir(Hca& h, In in, Out) {
   const uint64_t mask = read<be64>(in, prm::queue_cmd::modify_bitmask).host();
   const Tir* tir = h.tirs.at(number_in(in));
   if (tir == nullptr) return {Status::bad_resource, Refusal::no_such_queue};
-  if ((mask & ~(t::mask_table | t::mask_hash | t::mask_self_lb)) != 0 || tir->direct)
+  if ((mask & ~(t::mask_lro | t::mask_table | t::mask_hash | t::mask_self_lb)) != 0 || tir->direct)
     return {Status::bad_param, Refusal::tir_context};
   TirSpec spec = tir->spec;
   if ((mask & t::mask_hash) != 0) {
     spec.fields = spec.ip_version = spec.l4_protocol = 0;
     if (!fill_hash(context, spec)) return {Status::bad_param, Refusal::tir_context};
   }
+  if ((mask & t::mask_lro) != 0 && !fill_lro(h.config.profile, context, spec))
+    return {Status::bad_param, Refusal::tir_context};
   if ((mask & t::mask_table) != 0) spec.rqt = prm::cap_get(context, t::indirect_table);
   if (modify_tir(h, number_in(in), spec) != 0) return {Status::bad_param, Refusal::tir_context};
   return {};

@@ -9,6 +9,7 @@
 
 #include "vhca/core/journal.hh"
 #include "vhca/ethernet/eth.hh"
+#include "vhca/ethernet/lro.hh"
 #include "vhca/transport/groups.hh"
 #include "vhca/transport/roce_port.hh"
 #include "vhca/wire/wire.hh"
@@ -56,6 +57,8 @@ std::size_t poll_ports(Hca& h, std::size_t budget) noexcept {
       ++taken;
     }
   }
+  if (h.eth.large && h.eth.large->count != 0 && !h.context.dead) [[unlikely]]
+    eth_deliver_due(h.eth);
   return taken;
 }
 

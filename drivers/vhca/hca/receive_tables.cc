@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "vhca/ethernet/eth.hh"
+#include "vhca/ethernet/lro.hh"
 #include "vhca/hca/objects.hh"
 
 namespace kilim::vhca {
@@ -93,17 +94,24 @@ Result<uint32_t> create_tir(Hca& h, const TirSpec& s, EventSink* sink) {
   tir->end.sink = sink;
   tir->end.tir = tir;
   if (s.own_unicast || s.own_multicast) h.eth.own_queues++;
+  if (s.lro_versions != 0) eth_use_large(h.eth);
   return number;
 }
 
 int modify_tir(Hca& h, uint32_t tirn, const TirSpec& s) {
   Tir* tir = h.tirs.at(tirn);
   if (tir == nullptr || objection(h, s) != nullptr) return -EINVAL;
+  eth_deliver_kept(h.eth, tir->end);
+  if (s.lro_versions != 0) eth_use_large(h.eth);
   Rqt* table = h.rqts.at(s.rqt);
   table->users++;
   tir->table->users--;
   tir->table = table;
   tir->spec.rqt = s.rqt;
+  tir->spec.inner = s.inner;
+  tir->spec.lro_versions = s.lro_versions;
+  tir->spec.lro_bytes = s.lro_bytes;
+  tir->spec.lro_timeout_us = s.lro_timeout_us;
   tir->spec.fields = s.fields;
   tir->spec.ip_version = s.ip_version;
   tir->spec.l4_protocol = s.l4_protocol;
@@ -116,6 +124,7 @@ int destroy_tir(Hca& h, uint32_t tirn) {
   Tir* tir = h.tirs.at(tirn);
   if (tir == nullptr) return -EINVAL;
   if (int rc = eth_detach_qp(h.eth, tir->end); rc != 0) return rc;
+  eth_deliver_kept(h.eth, tir->end);
   if (tir->spec.own_unicast || tir->spec.own_multicast) h.eth.own_queues--;
   tir->table->users--;
   h.tirs.destroy(tirn);

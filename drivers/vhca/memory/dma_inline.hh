@@ -143,15 +143,16 @@ struct SegmentWords {
 // nothing.
 struct FrameWqeWords {
   uint64_t head, length_and_key, local;
-  uint32_t flags, checksums, inlined;  // signature, stream, fm_ce_se; cs_flags; inline_hdr_sz
+  uint32_t flags, inlined;  // signature, stream, fm_ce_se; inline_hdr_sz
+  uint64_t ethernet;        // the first eight bytes of that segment
 };
 [[gnu::always_inline]] inline FrameWqeWords read_frame_wqe(uint64_t from) noexcept {
-  uint64_t head, length_and_key, local;
-  uint32_t flags, checksums, inlined;
+  uint64_t head, length_and_key, local, ethernet;
+  uint32_t flags, inlined;
   asm volatile(KILIM_DMA_OPEN
                "movq (%[from]), %[head]\n\t"
                "movl 8(%[from]), %[flags]\n\t"
-               "movzbl 20(%[from]), %[checksums]\n\t"
+               "movq 16(%[from]), %[ethernet]\n\t"
                "movzwl 28(%[from]), %[inlined]\n\t"
                "movq 32(%[from]), %[length_and_key]\n\t"
                "movq 40(%[from]), %[local]\n\t" KILIM_DMA_CLOSE("663f")
@@ -160,12 +161,12 @@ struct FrameWqeWords {
                "663: xorl %k[head], %k[head]\n\t"
                "jmp 664b\n\t"
                ".popsection\n\t"
-               : [head] "=&r"(head), [flags] "=&r"(flags), [checksums] "=&r"(checksums),
+               : [head] "=&r"(head), [flags] "=&r"(flags), [ethernet] "=&r"(ethernet),
                  [inlined] "=&r"(inlined), [length_and_key] "=&r"(length_and_key),
                  [local] "=&r"(local)
                : [from] "r"(from)
                : "cc", "memory");
-  return {head, length_and_key, local, flags, checksums, inlined};
+  return {head, length_and_key, local, flags, inlined, ethernet};
 }
 
 // Adapter to client: an entry of 64 bytes, its first 56 from memory, `last` with one store after

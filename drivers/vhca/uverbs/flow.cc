@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Steering rules of the verbs kind (ibv_create_flow): Ethernet, IP, TCP and UDP can be matched;
-// tunnels are refused. Frames can be dropped, marked and counted. Adapter's lock held.
+// VXLAN's and GRE's headers
+// and what lies behind them. Frames can be dropped, marked and counted. Adapter's lock held.
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
@@ -10,6 +11,7 @@
 #include <rdma/ib_user_verbs.h>
 
 #include "kilim/base/be.hh"
+#include "vhca/ethernet/match_param.hh"
 #include "vhca/hca/ports.hh"
 #include "vhca/uverbs/bundle.hh"
 #include "vhca/uverbs/counters.hh"
@@ -21,8 +23,9 @@ namespace {
 
 // enum ib_flow_spec_type and ib_flow_flags of the kernel, which it does not export.
 constexpr uint32_t spec_eth = 0x20, spec_ipv4 = 0x30, spec_ipv6 = 0x31, spec_tcp = 0x40,
-                   spec_udp = 0x41, spec_tag = 0x1000, spec_drop = 0x1001, spec_count = 0x1003;
-constexpr uint8_t protocol_tcp = 6, protocol_udp = 17;
+                   spec_udp = 0x41, spec_vxlan = 0x50, spec_gre = 0x51, spec_tag = 0x1000,
+                   spec_drop = 0x1001, spec_count = 0x1003;
+constexpr uint8_t protocol_tcp = 6, protocol_udp = 17, protocol_gre = 47;
 constexpr uint16_t type_ipv4 = 0x0800, type_ipv6 = 0x86dd;
 constexpr uint32_t known_specs[] = {0x20, 0x21, 0x30, 0x31,   0x34,   0x40,   0x41,
                                     0x50, 0x51, 0x60, 0x1000, 0x1001, 0x1002, 0x1003};
@@ -47,6 +50,10 @@ int check(const ib_uverbs_flow_attr& a) {
 // What a request asks for.
 struct Wanted {
   FlowSpec spec;
+  // Of a tunnel, and of what lies in it.
+  bool deep = false;
+  FlowSpec inner;
+  DeepMatch tunnel, tunnel_mask;
   bool counts = false;
   uint32_t counters = 0;  // handle
 };
@@ -161,7 +168,7 @@ int take_action(const InBuffer& in, std::size_t at, const ib_uverbs_flow_spec_hd
   return s.tag_id < 1u << 24 ? 0 : -EINVAL;
 }
 
-// One layer each: a second spec of the same layer is refused, as are tunnels.
+// One layer each: a second spec of the same layer is refused.
 int parse_spec(const InBuffer& in, std::size_t at, const ib_uverbs_flow_spec_hdr& h,
                FlowSpec& spec) {
   if (h.type == spec_eth && !spec.has_eth) {
@@ -189,6 +196,48 @@ int parse_spec(const InBuffer& in, std::size_t at, const ib_uverbs_flow_spec_hdr
   return -EOPNOTSUPP;
 }
 
+// Linux fs.c, parse_flow_attr(), IB_FLOW_SPEC_VXLAN_TUNNEL and IB_FLOW_SPEC_GRE: a VXLAN spec
+// leaves the port of UDP alone; one of GRE says what IP carries (a layer of IP comes before it),
+// and nothing of GRE's bits.
+int parse_tunnel_spec(const InBuffer& in, std::size_t at, const ib_uverbs_flow_spec_hdr& h,
+                      Wanted& w) {
+  w.deep = true;
+  if (h.type == spec_vxlan) {
+    ib_uverbs_flow_spec_tunnel s;
+    if (int err = read_spec(in, at, h.size, s); err != 0) return err;
+    if ((host32(s.val.tunnel_id) | host32(s.mask.tunnel_id)) >> 24 != 0) return -EINVAL;
+    const be32 value{host32(s.val.tunnel_id) << 8}, mask{host32(s.mask.tunnel_id) << 8};
+    std::memcpy(w.tunnel.misc.data() + misc::vni, &value, 3);
+    std::memcpy(w.tunnel_mask.misc.data() + misc::vni, &mask, 3);
+    return 0;
+  }
+  ib_uverbs_flow_spec_gre s;
+  if (int err = read_spec(in, at, h.size, s); err != 0) return err;
+  if (s.mask.c_ks_res0_ver != 0) return -EOPNOTSUPP;
+  w.spec.ip.protocol = protocol_gre;
+  w.spec.ip_mask.protocol = 0xff;
+  std::memcpy(w.tunnel.misc.data() + misc::gre_protocol, &s.val.protocol, 2);
+  std::memcpy(w.tunnel_mask.misc.data() + misc::gre_protocol, &s.mask.protocol, 2);
+  std::memcpy(w.tunnel.misc.data() + misc::gre_key, &s.val.key, 4);
+  std::memcpy(w.tunnel_mask.misc.data() + misc::gre_key, &s.mask.key, 4);
+  return 0;
+}
+
+bool names_tunnel(uint32_t type) {
+  return type == spec_vxlan || type == spec_gre || (type & inner) != 0;
+}
+
+// Whatever a spec matches.
+int parse_match(const Context& context, const InBuffer& in, std::size_t at,
+                ib_uverbs_flow_spec_hdr h, Wanted& w) {
+  if (!names_tunnel(h.type)) return parse_spec(in, at, h, w.spec);
+  if (!context.hca.config.profile.tunnels) return -EOPNOTSUPP;
+  if (h.type == spec_vxlan || h.type == spec_gre) return parse_tunnel_spec(in, at, h, w);
+  w.deep = true;
+  h.type &= ~inner;
+  return parse_spec(in, at, h, w.inner);
+}
+
 // An Ethernet type that is named must be that of the IP layer that is.
 int check_layers(const FlowSpec& s) {
   if (s.ip_version == 0 || s.ether_type_mask != 0xffff) return 0;
@@ -214,19 +263,25 @@ int check_length(const InBuffer& in, std::size_t specs) {
 }
 
 // The specs behind the command; their sizes must add up.
-int parse_specs(const InBuffer& in, const ib_uverbs_flow_attr& a, Wanted& w) {
+int parse_specs(const Context& context, const InBuffer& in, const ib_uverbs_flow_attr& a,
+                Wanted& w) {
   std::size_t at = specs_at;
   const std::size_t end = at + a.size;
   for (unsigned i = 0; i < a.num_of_specs; i++) {
     ib_uverbs_flow_spec_hdr h;
     if (int err = in.read(&h, sizeof h, at); err != 0) return err;
     if (h.size < sizeof h || h.size > end - at || h.reserved != 0 || !known(h.type)) return -EINVAL;
-    const int err = is_action(h.type) ? take_action(in, at, h, w) : parse_spec(in, at, h, w.spec);
+    const int err =
+        is_action(h.type) ? take_action(in, at, h, w) : parse_match(context, in, at, h, w);
     if (err != 0) return err;
     at += h.size;
   }
   if (int err = check_actions(w.spec); err != 0) return err;
-  return at == end ? check_layers(w.spec) : -EINVAL;
+  if (at != end) return -EINVAL;
+  if (int err = check_layers(w.inner); err != 0) return err;
+  if (int err = check_layers(w.spec); err != 0 || !w.deep) return err;
+  use_buffer(w.spec, w.inner, w.tunnel, w.tunnel_mask);
+  return 0;
 }
 
 // The driver's part says what the counters tell; without a spec it must say nothing.
@@ -272,7 +327,7 @@ int cmd_create_flow(Context& context, const Request& r) {
   w.spec.type = static_cast<FlowSpec::Type>(cmd.flow_attr.type);
   w.spec.priority = cmd.flow_attr.priority;
   w.spec.port = cmd.flow_attr.port;
-  if (int err = parse_specs(r.in, cmd.flow_attr, w); err != 0) return err;
+  if (int err = parse_specs(context, r.in, cmd.flow_attr, w); err != 0) return err;
   CountersObject* counters = nullptr;
   if (int err = find_counters(context, r, w, counters); err != 0) return err;
   Result<uint32_t> rule = qp->hashes ? create_flow_to_tir(context.hca, qp->tirn, w.spec)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Steering rules of mlx5's own kind: a matcher has the mask and the priority, a flow the value and
 // where the frame goes. Linux drivers/infiniband/hw/mlx5/fs.c (flow_matcher_create, create_flow).
-// Of the headers the outer ones are matched, of actions queues, drop and mark are there.
+// Of the headers the outer ones, those of tunnels and the inner ones are matched; of actions
+// queues, drop, mark and, for what leaves, headers in front are there.
 // Adapter's lock held.
 #include <algorithm>
 #include <cerrno>
@@ -12,15 +13,17 @@
 #include <rdma/mlx5_user_ioctl_verbs.h>
 
 #include "kilim/prm/queue_cmd.hh"
+#include "vhca/ethernet/match_param.hh"
 #include "vhca/hca/ports.hh"
 #include "vhca/uverbs/bundle.hh"
+#include "vhca/wire/wire.hh"
 
 namespace kilim::vhca {
 
 namespace {
 
 constexpr uint16_t longest_match = 512;  // bytes of fte_match_param
-constexpr uint8_t outer_headers_bit = 1, known_criteria = 0x7f;
+constexpr uint8_t outer_headers_bit = 1, misc_bit = 2, inner_headers_bit = 4, known_criteria = 0x7f;
 constexpr uint16_t last_priority = 15;  // flow.cc
 constexpr uint32_t longest_tag = 1u << 24;
 
@@ -31,20 +34,45 @@ int read_match(const InBuffer& in, Match& match) {
   return in.read(match.data(), std::min<std::size_t>(in.bytes(), match.size()));
 }
 
-bool any_beyond_outer(const Match& m) {
-  return std::any_of(m.begin() + sizeof(MatchParam), m.end(), [](uint8_t b) { return b != 0; });
+// Outer headers, what is of no layer, inner headers: one behind the other.
+constexpr std::size_t misc_at = sizeof(MatchParam), inner_at = 2 * sizeof(MatchParam),
+                      behind_inner = 3 * sizeof(MatchParam);
+
+bool any_beyond(const Match& m, std::size_t at) {
+  return std::any_of(m.begin() + static_cast<long>(at), m.end(), [](uint8_t b) { return b != 0; });
+}
+
+bool any(const MatchParam& m) {
+  return std::any_of(m.begin(), m.end(), [](uint8_t b) { return b != 0; });
+}
+
+DeepMatch deep_part(const Match& m) {
+  DeepMatch d;
+  std::copy_n(m.begin() + misc_at, d.misc.size(), d.misc.begin());
+  std::copy_n(m.begin() + inner_at, d.inner.size(), d.inner.begin());
+  return d;
+}
+
+// fs.c, mlx5_ib_matcher_ns(): by the table's kind, or by a flag.
+int find_table(const Context& context, const Bundle& b, bool& egress) {
+  constexpr uint64_t flag_egress = 1u << 2;  // IB_FLOW_ATTR_FLAGS_EGRESS
+  const uint64_t type = b.value(MLX5_IB_ATTR_FLOW_MATCHER_FT_TYPE),
+                 flags = b.value(MLX5_IB_ATTR_FLOW_MATCHER_FLOW_FLAGS);
+  egress = type == MLX5_IB_UAPI_FLOW_TABLE_TYPE_NIC_TX || flags == flag_egress;
+  if (egress) return context.hca.config.profile.egress_rules ? 0 : -EOPNOTSUPP;
+  return type != MLX5_IB_UAPI_FLOW_TABLE_TYPE_NIC_RX || flags != 0 ? -EOPNOTSUPP : 0;
 }
 
 int create_matcher(Context& context, Bundle& b) {
   if (!context.hca.config.profile.raw_packet) return -EOPNOTSUPP;
-  // Rules of what leaves, and of other tables than the receiving one, are not there.
+  // Other tables than those of what a port receives and sends are not there.
   const bool names_table = b.has(MLX5_IB_ATTR_FLOW_MATCHER_FT_TYPE);
   if (names_table && b.has(MLX5_IB_ATTR_FLOW_MATCHER_FLOW_FLAGS)) return -EINVAL;
-  if (b.value(MLX5_IB_ATTR_FLOW_MATCHER_FT_TYPE) != MLX5_IB_UAPI_FLOW_TABLE_TYPE_NIC_RX ||
-      b.value(MLX5_IB_ATTR_FLOW_MATCHER_FLOW_FLAGS) != 0)
-    return -EOPNOTSUPP;
+  bool egress = false;
+  if (int err = find_table(context, b, egress); err != 0) return err;
   auto made = std::make_unique<MatcherObject>();
   MatcherObject& matcher = *made;
+  matcher.egress = egress;
   const uint8_t type = b.element(MLX5_IB_ATTR_FLOW_MATCHER_FLOW_TYPE);
   if (type > static_cast<uint8_t>(FlowSpec::Type::sniffer)) return -EINVAL;
   // mlx5_ib_flow_type numbers sniffers before the defaults.
@@ -58,7 +86,9 @@ int create_matcher(Context& context, Bundle& b) {
   if (int err = read_match(b.in(MLX5_IB_ATTR_FLOW_MATCHER_MATCH_MASK), mask); err != 0) return err;
   if ((matcher.criteria & ~known_criteria) != 0) return -EINVAL;
   std::copy_n(mask.begin(), matcher.mask.size(), matcher.mask.begin());
-  matcher.beyond_outer = any_beyond_outer(mask);
+  matcher.deeper = deep_part(mask);
+  const std::size_t known = context.hca.config.profile.tunnels ? behind_inner : misc_at;
+  matcher.beyond = any_beyond(mask, known) || !is_known(matcher.deeper.misc);
   context.add(std::move(made), {});
   return context.keep_unless(b.give(MLX5_IB_ATTR_FLOW_MATCHER_CREATE_HANDLE, matcher.handle),
                              matcher);
@@ -69,22 +99,35 @@ int destroy_matcher(Context& context, Bundle& b) {
 }
 
 // Mask and value make an entry of the table; what the firmware's group would not take is refused.
+bool within(const MatchParam& value, const MatchParam& mask) {
+  for (std::size_t i = 0; i < value.size(); i++)
+    if ((value[i] & ~mask[i]) != 0) return false;
+  return true;
+}
+
+// Each part of a mask has a bit that says it is looked at.
+bool criteria_fit(const MatcherObject& m) {
+  const auto lacks = [&m](uint8_t bit) { return (m.criteria & bit) == 0; };
+  return !(any(m.mask) && lacks(outer_headers_bit)) && !(any(m.deeper.misc) && lacks(misc_bit)) &&
+         !(any(m.deeper.inner) && lacks(inner_headers_bit));
+}
+
 int fill_match(const MatcherObject& m, const InBuffer& in, FlowSpec& spec) {
   Match value;
   if (int err = read_match(in, value); err != 0) return err;
-  const bool has_mask =
-      std::any_of(m.mask.begin(), m.mask.end(), [](uint8_t byte) { return byte != 0; });
-  if (m.beyond_outer || any_beyond_outer(value)) return -EINVAL;
-  if (has_mask && (m.criteria & outer_headers_bit) == 0) return -EINVAL;
+  if (m.beyond || any_beyond(value, behind_inner) || !criteria_fit(m)) return -EINVAL;
   spec.by_buffer = true;
   spec.type = m.type;
   spec.priority = m.priority;
   spec.buffer_mask = m.mask;
   std::copy_n(value.begin(), spec.buffer.size(), spec.buffer.begin());
+  spec.deep = any(m.deeper.misc) || any(m.deeper.inner);
+  spec.deeper = deep_part(value);
+  spec.deeper_mask = m.deeper;
   // fs_core.c, check_valid_spec().
-  for (std::size_t i = 0; i < spec.buffer.size(); i++) {
-    if ((spec.buffer[i] & ~m.mask[i]) != 0) return -EINVAL;
-  }
+  if (!within(spec.buffer, m.mask) || !within(spec.deeper.misc, m.deeper.misc) ||
+      !within(spec.deeper.inner, m.deeper.inner))
+    return -EINVAL;
   return m.priority > last_priority ? -ENOSPC : 0;
 }
 
@@ -96,11 +139,18 @@ struct Destination {
 };
 
 // A destination, or a flag that says why there is none.
-int fill_action(Bundle& b, const Destination& to, FlowSpec& spec) {
+int fill_action(const Bundle& b, bool egress, const Destination& to, FlowSpec& spec) {
   constexpr uint64_t miss = MLX5_IB_ATTR_CREATE_FLOW_FLAGS_DEFAULT_MISS,
                      drop = MLX5_IB_ATTR_CREATE_FLOW_FLAGS_DROP;
   const uint64_t flags = b.value(MLX5_IB_ATTR_CREATE_FLOW_FLAGS);
   if ((flags & ~(miss | drop)) != 0 || flags == (miss | drop)) return -EINVAL;
+  // What leaves goes to the wire (fs.c, raw_fs_rule_add(): MLX5_FLOW_DESTINATION_TYPE_PORT), and
+  // what it has no destination for is no tag either.
+  spec.egress = egress;
+  if (egress) {
+    spec.drops = flags == drop;
+    return to.any() || flags == miss || b.has(MLX5_IB_ATTR_CREATE_FLOW_TAG) ? -EINVAL : 0;
+  }
   if (to.any() == (flags != 0) || (to.qp != nullptr && to.tir != nullptr)) return -EINVAL;
   if (to.qp != nullptr && to.qp->type != QpType::raw_packet) return -EINVAL;
   // Other tables, the kind that mlx5_ib takes too, are not there.
@@ -120,6 +170,13 @@ int find_counter(const Context& context, const Bundle& b, DevxObject*& counter) 
   return b.value(MLX5_IB_ATTR_CREATE_FLOW_ARR_COUNTERS_DEVX_OFFSET) != 0 ? -EINVAL : 0;
 }
 
+// One action, named as in a list: headers that go in front.
+int find_reformat(const Context& context, const Bundle& b, FlowActionObject*& action) {
+  if (!b.has(MLX5_IB_ATTR_CREATE_FLOW_ARR_FLOW_ACTIONS)) return 0;
+  action = context.find<FlowActionObject>(b.value(MLX5_IB_ATTR_CREATE_FLOW_ARR_FLOW_ACTIONS));
+  return action == nullptr ? -EINVAL : 0;
+}
+
 Result<uint32_t> make_rule(Hca& hca, const Destination& to, const FlowSpec& spec) {
   if (to.tir != nullptr) return create_flow_to_tir(hca, to.tir->number, spec);
   if (to.qp == nullptr) return create_ending_flow(hca, spec);
@@ -134,16 +191,22 @@ int create_flow_method(Context& context, Bundle& b) {
   const Destination to{b.object<QpObject>(context, MLX5_IB_ATTR_CREATE_FLOW_DEST_QP),
                        b.object<DevxObject>(context, MLX5_IB_ATTR_CREATE_FLOW_DEST_DEVX)};
   FlowSpec spec;
-  if (int err = fill_action(b, to, spec); err != 0) return err;
+  if (int err = fill_action(b, matcher->egress, to, spec); err != 0) return err;
   if (int err = fill_match(*matcher, b.in(MLX5_IB_ATTR_CREATE_FLOW_MATCH_VALUE), spec); err != 0)
     return err;
+  FlowActionObject* action = nullptr;
+  if (int err = find_reformat(context, b, action); err != 0) return err;
+  if (action != nullptr) {
+    if (!matcher->egress || spec.drops) return -EINVAL;
+    spec.prepend = &action->prepend;
+  }
   if (counter != nullptr) spec.count = context.hca.flow_counters.at(counter->number);
   Result<uint32_t> rule = make_rule(context.hca, to, spec);
   if (!rule) return -rule.error().code;
   auto made = std::make_unique<FlowObject>();
   made->rule = *rule;
   FlowObject& flow = *made;
-  context.add(std::move(made), {to.qp, to.tir, matcher, counter});
+  context.add(std::move(made), {to.qp, to.tir, matcher, counter, action});
   return context.keep_unless(b.give(MLX5_IB_ATTR_CREATE_FLOW_HANDLE, flow.handle), flow);
 }
 
@@ -151,6 +214,38 @@ int destroy_flow_method(Context& context, Bundle& b) {
   return destroy_by(context, b, MLX5_IB_ATTR_DESTROY_FLOW_HANDLE);
 }
 
+// fs.c, mlx5_ib_create_packet_reformat: of its kinds, the one that puts an Ethernet frame's worth
+// of headers in front, for what leaves.
+int create_reformat(Context& context, Bundle& b) {
+  if (!context.hca.config.profile.egress_rules) return -EOPNOTSUPP;
+  if (b.value(MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_TYPE) !=
+          MLX5_IB_UAPI_FLOW_ACTION_PACKET_REFORMAT_TYPE_L2_TO_L2_TUNNEL ||
+      b.value(MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_FT_TYPE) != MLX5_IB_UAPI_FLOW_TABLE_TYPE_NIC_TX)
+    return -EOPNOTSUPP;
+  const InBuffer data = b.in(MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_DATA_BUF);
+  auto made = std::make_unique<FlowActionObject>();
+  FlowActionObject& action = *made;
+  if (data.bytes() < ether_header_bytes || data.bytes() > Prepend::most) return -EINVAL;
+  action.prepend.count = static_cast<uint32_t>(data.bytes());
+  if (int err = data.read(action.prepend.bytes.data(), data.bytes()); err != 0) return err;
+  context.add(std::move(made), {});
+  return context.keep_unless(b.give(MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_HANDLE, action.handle),
+                             action);
+}
+
+int destroy_action(Context& context, Bundle& b) {
+  return destroy_by(context, b, UVERBS_ATTR_DESTROY_FLOW_ACTION_HANDLE);
+}
+
+constexpr AttrRule create_reformat_rules[] = {
+    {MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_HANDLE, AttrKind::fresh, true},
+    {MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_TYPE, AttrKind::in, true, 4, 8},
+    {MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_FT_TYPE, AttrKind::in, true, 4, 8},
+    {MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_DATA_BUF, AttrKind::in, false, 1},
+};
+constexpr AttrRule destroy_action_rules[] = {
+    {UVERBS_ATTR_DESTROY_FLOW_ACTION_HANDLE, AttrKind::object, true, 0, 0, Kind::flow_action},
+};
 constexpr AttrRule create_matcher_rules[] = {
     {MLX5_IB_ATTR_FLOW_MATCHER_CREATE_HANDLE, AttrKind::fresh, true},
     {MLX5_IB_ATTR_FLOW_MATCHER_MATCH_MASK, AttrKind::in, true, 1, longest_match},
@@ -168,6 +263,7 @@ constexpr AttrRule create_flow_rules[] = {
     {MLX5_IB_ATTR_CREATE_FLOW_MATCHER, AttrKind::object, true, 0, 0, Kind::matcher},
     {MLX5_IB_ATTR_CREATE_FLOW_DEST_QP, AttrKind::object, false, 0, 0, Kind::qp},
     {MLX5_IB_ATTR_CREATE_FLOW_DEST_DEVX, AttrKind::object, false, 0, 0, Kind::devx_obj},
+    {MLX5_IB_ATTR_CREATE_FLOW_ARR_FLOW_ACTIONS, AttrKind::in, false, 4, 4},
     {MLX5_IB_ATTR_CREATE_FLOW_TAG, AttrKind::in, false, 4, 4},
     {MLX5_IB_ATTR_CREATE_FLOW_FLAGS, AttrKind::in, false, 4, 8},
     {MLX5_IB_ATTR_CREATE_FLOW_ARR_COUNTERS_DEVX, AttrKind::in, false, 4, 4},
@@ -181,6 +277,10 @@ constexpr Method methods[] = {
      create_matcher, create_matcher_rules},  // no command (fs.c)
     {MLX5_IB_OBJECT_FLOW_MATCHER, MLX5_IB_METHOD_FLOW_MATCHER_DESTROY, WhenDead::runs,
      destroy_matcher, destroy_matcher_rules},
+    {UVERBS_OBJECT_FLOW_ACTION, MLX5_IB_METHOD_FLOW_ACTION_CREATE_PACKET_REFORMAT,
+     WhenDead::refused, create_reformat, create_reformat_rules},  // ALLOC_PACKET_REFORMAT_CONTEXT
+    {UVERBS_OBJECT_FLOW_ACTION, UVERBS_METHOD_FLOW_ACTION_DESTROY, WhenDead::runs, destroy_action,
+     destroy_action_rules},
     {UVERBS_OBJECT_FLOW, MLX5_IB_METHOD_CREATE_FLOW, WhenDead::refused, create_flow_method,
      create_flow_rules},  // SET_FLOW_TABLE_ENTRY
     {UVERBS_OBJECT_FLOW, MLX5_IB_METHOD_DESTROY_FLOW, WhenDead::runs, destroy_flow_method,

@@ -23,6 +23,7 @@ struct Context;
 enum class Kind : uint8_t {
   flow,
   matcher,
+  flow_action,
   counters,
   qp,
   rwq_table,
@@ -179,10 +180,20 @@ struct MatcherObject final : Object {
   MatcherObject() noexcept : Object(kind_of) {}
   int release(Context&) override { return 0; }  // the adapter knows nothing of it
   MatchParam mask{};
-  bool beyond_outer = false;  // its mask names other headers too
+  DeepMatch deeper{};
+  bool beyond = false;  // its mask names what is not matched
   uint8_t criteria = 0;
+  bool egress = false;
   uint16_t priority = 0;
   FlowSpec::Type type = FlowSpec::Type::normal;
+};
+
+// mlx5's packet reformat: the headers that a rule puts in front of a frame.
+struct FlowActionObject final : Object {
+  static constexpr Kind kind_of = Kind::flow_action;
+  FlowActionObject() noexcept : Object(kind_of) {}
+  int release(Context&) override { return 0; }  // as above
+  Prepend prepend;
 };
 
 // ibv_counters: what they tell of the rules that use them, by place.

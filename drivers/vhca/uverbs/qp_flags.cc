@@ -32,6 +32,7 @@ int check_driver_flags(uint32_t flags, const Profile& p, QpType type) noexcept {
   if (type == QpType::dct) known |= MLX5_QP_FLAG_TYPE_DCT;
   if (type == QpType::raw_packet)
     known |= MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_UC | MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_MC;
+  if (type == QpType::raw_packet && p.tunnels) known |= MLX5_QP_FLAG_TUNNEL_OFFLOADS;
   // There is no static table of doorbell registers to take another page from.
   const bool has_page = type == QpType::dct || (flags & MLX5_QP_FLAG_UAR_PAGE_INDEX) != 0;
   return (flags & ~known) != 0 || !has_page ? -EINVAL : 0;
@@ -66,6 +67,9 @@ int apply_flags(const QpWishes& w, const Profile& p, QpSpec& spec) noexcept {
   spec.strip_vlan = (w.create_flags & IB_UVERBS_QP_CREATE_CVLAN_STRIPPING) != 0;
   spec.own_unicast = (w.driver_flags & MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_UC) != 0;
   spec.own_multicast = (w.driver_flags & MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_MC) != 0;
+  spec.tunnels = (w.driver_flags & MLX5_QP_FLAG_TUNNEL_OFFLOADS) != 0;
+  // qp.c, create_raw_packet_qp_sq(): allow_swp wherever the capability is.
+  spec.software_parser = spec.type == QpType::raw_packet && p.software_parser;
   apply_scatter(w, p, spec);
   return 0;
 }

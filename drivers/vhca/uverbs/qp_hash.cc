@@ -17,6 +17,7 @@ namespace {
 
 constexpr uint32_t own_unicast = MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_UC,
                    own_multicast = MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_MC;
+constexpr uint32_t tunnels = MLX5_QP_FLAG_TUNNEL_OFFLOADS;
 constexpr uint8_t protocol_tcp = 6, protocol_udp = 17;
 
 // Which fields of which header a bit of the client's mask chooses.
@@ -46,14 +47,15 @@ int check_core(const QpRequest& q) {
   return q.create_flags != 0 || q.send_cq != nullptr ? -EINVAL : 0;
 }
 
-int read_driver_part(const Request& r, mlx5_ib_create_qp_rss& cmd) {
+int read_driver_part(const Request& r, const Profile& p, mlx5_ib_create_qp_rss& cmd) {
   if (r.driver_out.bytes() < offsetof(mlx5_ib_create_qp_resp, ece_options)) return -EINVAL;
   if (r.driver_in.bytes() < sizeof cmd) return -EINVAL;
   if (int err = r.driver_in.read_whole(cmd); err != 0) return err;
   if (cmd.comp_mask != 0) return -EOPNOTSUPP;
-  // Inner headers are for tunnels, which are not offered.
-  if ((cmd.flags & ~(own_unicast | own_multicast)) != 0) return -EOPNOTSUPP;
-  return (cmd.rx_hash_fields_mask & MLX5_RX_HASH_INNER) != 0 ? -EOPNOTSUPP : 0;
+  if ((cmd.flags & ~(own_unicast | own_multicast | (p.tunnels ? tunnels : 0))) != 0)
+    return -EOPNOTSUPP;
+  const bool inner = (cmd.rx_hash_fields_mask & MLX5_RX_HASH_INNER) != 0;
+  return inner && (cmd.flags & tunnels) == 0 ? -EOPNOTSUPP : 0;
 }
 
 // One kind of addresses, one of ports. Bits that mlx5_ib does not know choose nothing; what it
@@ -95,11 +97,13 @@ mlx5_ib_create_qp_resp answer(const Context& context, const QpObject& qp) {
 Result<QpObject*> create_hash_qp_object(Context& context, const QpRequest& q, const Request& r) {
   if (int err = check_core(q); err != 0) return Error{-err};
   mlx5_ib_create_qp_rss cmd;
-  if (int err = read_driver_part(r, cmd); err != 0) return Error{-err};
+  if (int err = read_driver_part(r, context.hca.config.profile, cmd); err != 0) return Error{-err};
   TirSpec spec;
   spec.rqt = q.table->rqtn;
   spec.own_unicast = (cmd.flags & own_unicast) != 0;
   spec.own_multicast = (cmd.flags & own_multicast) != 0;
+  spec.tunnels = (cmd.flags & tunnels) != 0;
+  spec.inner = (cmd.rx_hash_fields_mask & MLX5_RX_HASH_INNER) != 0;
   if (int err = take_hash(cmd, q.table->queues.size(), spec); err != 0) return Error{-err};
   Result<uint32_t> tirn = create_tir(context.hca, spec, &context);
   if (!tirn) return tirn.error();

@@ -94,6 +94,8 @@ void describe_hashing(const Profile& p, mlx5_ib_query_device_resp& r) {
   if (!p.raw_packet) return;
   r.rss_caps.rx_hash_function = MLX5_RX_HASH_FUNC_TOEPLITZ;
   r.rss_caps.rx_hash_fields_mask = 0xff;  // MLX5_RX_HASH_SRC_IPV4 to DST_PORT_UDP
+  // mlx5_ib says it whatever the tunnels are (main.c, mlx5_ib_query_device()).
+  r.rss_caps.rx_hash_fields_mask |= MLX5_RX_HASH_INNER;
   if (!p.striding_rq) return;
   r.striding_rq_caps = {stride::least_log_bytes,        stride::most_log_bytes,
                         stride::least_log_count,        stride::most_log_count,
@@ -113,6 +115,13 @@ void describe_entries(const Profile& p, mlx5_ib_query_device_resp& r) {
 // mlx5_ib_query_device (main.c): one bit for multi-packet WQEs, one for their enhanced form.
 void describe_sending(const Profile& p, mlx5_ib_query_device_resp& r) {
   if (p.log_max_tso != 0) r.tso_caps = {1u << p.log_max_tso, 1u << IB_UVERBS_QPT_RAW_PACKET};
+  if (p.raw_packet && p.tunnels)
+    r.tunnel_offloads_caps = MLX5_IB_TUNNELED_OFFLOADS_VXLAN | MLX5_IB_TUNNELED_OFFLOADS_GRE;
+  if (p.raw_packet && p.software_parser) {
+    r.sw_parsing_caps = {MLX5_IB_SW_PARSING | MLX5_IB_SW_PARSING_CSUM,
+                         1u << IB_UVERBS_QPT_RAW_PACKET};
+    if (p.log_max_tso != 0) r.sw_parsing_caps.sw_parsing_offloads |= MLX5_IB_SW_PARSING_LSO;
+  }
   if (!p.multi_packet_send) return;
   r.mlx5_ib_support_multi_pkt_send_wqes = MLX5_IB_ALLOW_MPW | MLX5_IB_SUPPORT_EMPW;
 }

@@ -91,9 +91,13 @@ std::span<const std::byte> ipv4_header(std::span<const std::byte> f, const Packe
 }  // namespace
 
 PacketView parse_packet(std::span<const std::byte> frame) noexcept {
+  return parse_packet_at(frame, 0);
+}
+
+PacketView parse_packet_at(std::span<const std::byte> frame, uint32_t begin) noexcept {
   PacketView v;
-  if (frame.size() < 14) return v;
-  std::size_t at = 12;
+  if (frame.size() < std::size_t{begin} + 14) return v;
+  std::size_t at = std::size_t{begin} + 12;
   v.ether_type = get_be<uint16_t>(frame, at);
   while ((v.ether_type == type_vlan || v.ether_type == type_qinq) && v.tags < 2 &&
          at + 6 <= frame.size()) {
@@ -104,6 +108,16 @@ PacketView parse_packet(std::span<const std::byte> frame) noexcept {
   v.l3_at = static_cast<uint32_t>(at + 2);
   if (v.ether_type == type_ipv4) parse_ipv4(frame, v);
   if (v.ether_type == type_ipv6) parse_ipv6(frame, v);
+  return v;
+}
+
+PacketView parse_ip_at(std::span<const std::byte> frame, uint16_t ether_type,
+                       uint32_t at) noexcept {
+  PacketView v;
+  v.ether_type = ether_type;
+  v.l3_at = at;
+  if (ether_type == type_ipv4) parse_ipv4(frame, v);
+  if (ether_type == type_ipv6) parse_ipv6(frame, v);
   return v;
 }
 

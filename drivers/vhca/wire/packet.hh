@@ -33,6 +33,10 @@ struct PacketView {
 };
 // Any bytes. What is not understood stays as above.
 PacketView parse_packet(std::span<const std::byte> frame) noexcept;
+// The same of an Ethernet header, or of an IP header of that type, which begins at `at`: of what
+// lies in a tunnel (tunnel.hh). Offsets count from the frame's first byte all the same.
+PacketView parse_packet_at(std::span<const std::byte> frame, uint32_t at) noexcept;
+PacketView parse_ip_at(std::span<const std::byte> frame, uint16_t ether_type, uint32_t at) noexcept;
 
 // A big-endian number at any place; the caller has checked that it lies inside.
 template <std::unsigned_integral T>

@@ -56,7 +56,7 @@ struct RxSetup {
   // records and head_lines, and with an arena that has holders.
   std::optional<device::Strides> strides = std::nullopt;
   bool real_time = false;  // config.timestamp is the time of day instead of ticks
-  bool lro = false;        // TCP segments joined by the device: refused, no device offers it
+  bool lro = false;        // TCP segments joined by the device: refused, verbs cannot ask for it
 
   // Segments of a receive WQE. More than one: packets are chains of handles.
   [[nodiscard]] uint32_t segments() const noexcept {

@@ -68,7 +68,10 @@ Status check_form(const RxSetup& s, const QueueSizes& sizes, const pool::Arena& 
                   const device::Caps& caps) noexcept {
   if (s.real_time && !caps.real_time)
     return Error{EOPNOTSUPP, "the device does not stamp frames with the time of day"};
-  if (s.lro) return Error{EOPNOTSUPP, "the device does not join TCP segments (LRO)"};
+  if (s.lro)
+    return Error{
+        EOPNOTSUPP,
+        "queues made by verbs do not join TCP segments (LRO): only firmware commands can ask"};
   if (needs_rwq(s) && !caps.spread.usable())
     return Error{EOPNOTSUPP, "the device has no receive work queues, which this needs"};
   const bool compressed = s.compression != device::Compression::none;

@@ -122,7 +122,7 @@ enum class Status : uint8_t {
 // Capability groups of QUERY_HCA_CAP; its op_mod is group << 1 | 1 for the current values, | 0 for
 // the maximal ones.
 inline constexpr uint16_t cap_general = 0;
-inline constexpr uint16_t cap_ethernet = 1;
+inline constexpr uint16_t cap_ethernet = 1, cap_nic_flow = 7;
 inline constexpr uint16_t cap_odp = 2;
 inline constexpr uint16_t cap_atomic = 3;
 inline constexpr uint16_t cap_device_memory = 0xf;

@@ -14,7 +14,8 @@ namespace kilim::prm {
 
 // A completion without an error. With inline receive the first 32 bytes are data.
 struct Cqe {
-  uint8_t rsvd0[2];
+  uint8_t outer_l3_tunneled;  // raw packets: cqe::tunneled, cqe::outer_ipv6
+  uint8_t rsvd1;
   be16 wqe_id;
   uint8_t lro_tcppsh_abort_dupack;
   uint8_t lro_min_ttl;
@@ -130,6 +131,16 @@ inline constexpr uint8_t l3_type_shift = 2;
 inline constexpr uint8_t l3_none = 0, l3_ipv6 = 1, l3_ipv4 = 2;
 inline constexpr uint8_t l4_type_shift = 4;
 inline constexpr uint8_t l4_none = 0, l4_tcp = 1, l4_udp = 2, l4_tcp_empty_ack = 3, l4_tcp_ack = 4;
+
+// outer_l3_tunneled: what hds_ip_ext and l4_hdr_type_etc say is of the headers in a tunnel (Linux
+// device.h, cqe_is_tunneled(); DPDK mlx5_rxtx.c, mlx5_set_ptype_table(), index bits 6 and 7).
+inline constexpr uint8_t tunneled = 1 << 0;
+inline constexpr uint8_t outer_ipv6 = 1 << 1;
+
+// lro_tcppsh_abort_dupack: a segment had the PSH flag (DPDK mlx5_prm.h, MLX5_CQE_LRO_PUSH_MASK).
+inline constexpr uint8_t lro_push = 1 << 6;
+// Segments that a large receive is made of; in front of the user index (mlx5_cqe64 of mlx5dv.h).
+using lro_num_seg = Field<&Cqe::srqn_uidx, 31, 24>;
 
 // byte_cnt of a striding queue: 15:0 bytes, 30:16 strides that the frame has used up, 31 it has no
 // data (Linux drivers/net/ethernet/mellanox/mlx5/core/en_rx.c, mpwrq_get_cqe_byte_cnt()).

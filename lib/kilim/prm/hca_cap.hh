@@ -120,7 +120,33 @@ inline constexpr CapField multi_pkt_send_wqe{0x10, 2};
 inline constexpr CapField wqe_inline_mode{0x12, 2};  // 0 L2, 1 by the port's context, 2 none
 inline constexpr CapField scatter_fcs{0x19, 1};
 inline constexpr CapField enhanced_multi_pkt_send_wqe{0x1a, 1};
+// Inner headers of tunnels; headers whose place the WQE says (mlx5_ifc.h,
+// per_protocol_networking_offload_caps_bits; DPDK mlx5_prm.h alike).
+inline constexpr CapField tunnel_stateless_gre{0x1e, 1};
+inline constexpr CapField tunnel_stateless_vxlan{0x1f, 1};
+inline constexpr CapField swp{0x20, 1};
+inline constexpr CapField swp_csum{0x21, 1};
+inline constexpr CapField swp_lso{0x22, 1};
+inline constexpr CapField max_vxlan_udp_ports{0x30, 8};
+// Large receives. lro_max_msg_sz_mode: 0 the limit is of TCP's header and payload, 1 of the whole
+// frame (MLX5_LRO_MAX_MSG_SIZE_START_FROM_L4, _L2 of DPDK mlx5_prm.h).
+inline constexpr CapField lro_cap{0x02, 1};
+inline constexpr CapField lro_psh_flag{0x03, 1};
+inline constexpr CapField lro_max_msg_sz_mode{0x05, 2};
+inline constexpr CapField lro_min_mss_size{0x50, 16};
+inline constexpr CapField lro_timer_supported_periods[4] = {
+    {0x180, 32}, {0x1a0, 32}, {0x1c0, 32}, {0x1e0, 32}};  // us
 }  // namespace eth_cap
+
+// The group of flow tables (cmd::cap_nic_flow): headers that rules put in front of frames, in the
+// receiving and in the sending table (mlx5_ifc.h, flow_table_nic_cap_bits, flow_table_prop_layout).
+namespace flow_cap {
+inline constexpr CapField encap_general_header{0x20, 1};
+inline constexpr CapField log_max_packet_reformat{0x2b, 5};
+inline constexpr CapField max_encap_header_size{0x36, 10};
+inline constexpr CapField rx_ft_support{0x200, 1}, rx_reformat{0x207, 1};
+inline constexpr CapField tx_ft_support{0x800, 1}, tx_reformat{0x807, 1};
+}  // namespace flow_cap
 
 // The context of a port (QUERY_NIC_VPORT_CONTEXT; Linux struct mlx5_ifc_nic_vport_context_bits).
 namespace nic_vport {

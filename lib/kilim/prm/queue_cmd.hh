@@ -81,6 +81,7 @@ namespace sqc {
 inline constexpr CapField allow_multi_pkt_send_wqe{0x04, 1};
 inline constexpr CapField min_wqe_inline_mode{0x05, 3};
 inline constexpr CapField state{0x08, 4};
+inline constexpr CapField allow_swp{0x0d, 1};
 inline constexpr CapField hairpin{0x0e, 1};
 inline constexpr CapField non_wire{0x0f, 1};
 inline constexpr CapField user_index{0x28, 24};
@@ -116,7 +117,9 @@ inline constexpr uint64_t mask_list = 1 << 0;  // of MODIFY_RQT's mask
 // "TIR Context".
 namespace tirc {
 inline constexpr CapField disp_type{0x20, 4};  // 0: to inline_rqn, 1: to indirect_table
-inline constexpr CapField lro_enable_mask{0x94, 4};
+inline constexpr CapField lro_timeout_period_usecs{0x84, 16};
+inline constexpr CapField lro_enable_mask{0x94, 4};  // bit 0 IPv4, bit 1 IPv6
+inline constexpr CapField lro_max_msg_sz{0x98, 8};   // in units of 256 bytes
 inline constexpr CapField inline_rqn{0xe8, 24};
 inline constexpr CapField rx_hash_symmetric{0x100, 1};
 inline constexpr CapField tunneled_offload_en{0x102, 1};
@@ -128,11 +131,13 @@ inline constexpr std::size_t rx_hash_toeplitz_key = 40;  // 40 bytes
 inline constexpr CapField outer_l3_is_ipv6{0x280, 1}, outer_l4_is_udp{0x281, 1};
 inline constexpr CapField outer_fields{0x282, 30};
 inline constexpr CapField inner_selector{0x2a0, 32};
+inline constexpr CapField inner_l3_is_ipv6{0x2a0, 1}, inner_l4_is_udp{0x2a1, 1};
+inline constexpr CapField inner_fields{0x2a2, 30};
 inline constexpr uint32_t known_fields = 0xf;  // addresses and ports; 0x10 is IPsec's
 inline constexpr uint32_t direct = 0, indirect = 1, hash_none = 0, hash_toeplitz = 2;
 // Of MODIFY_TIR's mask.
 inline constexpr uint64_t mask_lro = 1 << 0, mask_table = 1 << 1, mask_hash = 1 << 2,
-                          mask_self_lb = 1 << 3;
+                          mask_self_lb = 1 << 4;  // mlx5_ifc.h, modify_tir_bitmask_bits
 }  // namespace tirc
 
 // "TIS Context", 160 bytes.

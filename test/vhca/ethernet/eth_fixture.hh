@@ -238,5 +238,8 @@ std::span<const kilim::test::Case> eth_packets_cases();
 std::span<const kilim::test::Case> eth_large_cases();
 std::span<const kilim::test::Case> eth_spread_cases();
 std::span<const kilim::test::Case> eth_ways_cases();
+// Of eth_tunnels.cc, eth_large_receive.cc.
+std::span<const kilim::test::Case> eth_large_receive_cases();
+std::span<const kilim::test::Case> eth_tunnel_cases();
 
 }  // namespace kilim::test

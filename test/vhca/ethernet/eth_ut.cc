@@ -174,7 +174,8 @@ constexpr Case cases[] = {
 void the_general_way_does_the_same() {
   Rig::straight = false;
   for (const std::span<const Case> table :
-       {std::span<const Case>(cases), eth_receive_cases(), eth_packets_cases(), eth_large_cases()})
+       {std::span<const Case>(cases), eth_receive_cases(), eth_packets_cases(), eth_large_cases(),
+        eth_tunnel_cases()})
     for (const Case& c : table) c.run();
   Rig::straight = true;
 }
@@ -188,6 +189,7 @@ int main(int argc, char** argv) {
   return kilim::test::run_tables(
       "vhca/ethernet/eth",
       {cases, eth_receive_cases(), eth_packets_cases(), eth_large_cases(), eth_ways_cases(),
-       eth_spread_cases(), receive_queue_cases(), compression_cases(), general},
+       eth_tunnel_cases(), eth_large_receive_cases(), eth_spread_cases(), receive_queue_cases(),
+       compression_cases(), general},
       argc, argv);
 }

@@ -85,7 +85,7 @@ void ipv4_frames_are_described_as_all_are() {
     const FrameWords quick = describe_ipv4(f);
     if (quick.ok == 0) continue;
     common++;
-    describe_frame(f, full);
+    describe_frame(f, false, full);
     EQUAL_FATAL(quick.ok, full.hds_ip_ext);
     EQUAL_FATAL(quick.type, full.l4_hdr_type_etc);
   }

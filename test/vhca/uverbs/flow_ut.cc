@@ -17,7 +17,8 @@ namespace {
 using namespace kilim::test;
 
 // enum ib_flow_spec_type of the kernel.
-constexpr uint32_t eth = 0x20, ipv4 = 0x30, tcp = 0x40, udp = 0x41, vxlan = 0x50, unknown = 0x70;
+constexpr uint32_t eth = 0x20, ipv4 = 0x30, tcp = 0x40, udp = 0x41, vxlan = 0x50, gre = 0x51,
+                   inner = 0x100, unknown = 0x70;
 
 // A client with a raw packet queue, whose rules are tried.
 struct Bench {
@@ -126,7 +127,7 @@ constexpr Wrong lies[] = {
     {"size beyond all specs", -EINVAL, [](Rule& r) { r.spec().size = 0xffff; }},
     {"reserved of a spec", -EINVAL, [](Rule& r) { r.spec().reserved = 1; }},
     {"unknown spec", -EINVAL, [](Rule& r) { r.spec().type = unknown; }},
-    {"tunnel", -EOPNOTSUPP, [](Rule& r) { r.spec().type = vxlan; }},
+    {"MPLS", -EOPNOTSUPP, [](Rule& r) { r.spec().type = 0x60; }},
     {"a spec more than there are", -EINVAL, [](Rule& r) { r.cmd.flow_attr.num_of_specs = 2; }},
     {"a spec less than there are", -EINVAL, [](Rule& r) { r.cmd.flow_attr.num_of_specs = 0; }},
     {"specs that end before their size", -EINVAL,
@@ -174,6 +175,33 @@ void specs_that_lie_are_refused() {
 }
 void contradicting_layers_are_refused() {
   are_refused(layers);
+}
+
+// VXLAN's and GRE's headers, and what lies in them.
+void tunnels_are_specs() {
+  Bench b;
+  const auto rule = [&b](auto change) {
+    ib_uverbs_flow_spec_tunnel v{};
+    ib_uverbs_flow_spec_gre g{};
+    change(v, g);
+    const Rule outer = Rule(b.qp).add<Eth>(eth).add<Ipv4>(ipv4);
+    const int one = Rule(outer).add<Ports>(udp).add(vxlan, v).add<Eth>(eth | inner).run(b.c);
+    const int other =
+        Rule(outer).add(gre, g).add<Ipv4>(ipv4 | inner).add<Ports>(tcp | inner).run(b.c);
+    return std::pair{one, other};
+  };
+  CU_ASSERT((rule([](auto&, auto&) {}) == std::pair{0, 0}));
+  CU_ASSERT((rule([](auto& v, auto& g) {
+               v.val.tunnel_id = v.mask.tunnel_id = 0xffffff00;  // 24 bits, in network order
+               g.mask.key = 0xffffffff;
+             }) == std::pair{0, 0}));
+  CU_ASSERT((rule([](auto& v, auto& g) {
+               v.mask.tunnel_id = 0xff;
+               g.mask.c_ks_res0_ver = 1;
+             }) == std::pair{-EINVAL, -EOPNOTSUPP}));
+  EQUAL(Rule(b.qp).add<Ports>(tcp | inner).add<Ports>(udp | inner).run(b.c), -EOPNOTSUPP);
+  b.c.hca->config.profile.tunnels = false;
+  CU_ASSERT((rule([](auto&, auto&) {}) == std::pair{-EOPNOTSUPP, -EOPNOTSUPP}));
 }
 
 // A spec whose value and mask have `half` bytes each.
@@ -228,6 +256,7 @@ constexpr Case cases[] = {
     {"wrong commands are refused", wrong_commands_are_refused},
     {"specs that lie are refused", specs_that_lie_are_refused},
     {"contradicting layers are refused", contradicting_layers_are_refused},
+    {"tunnels are specs", tunnels_are_specs},
     {"filters have any length", filters_have_any_length},
     {"other queues take no rules", other_queues_take_no_rules},
 };

@@ -249,7 +249,12 @@ void wrong_hashes_are_refused() {
       {"short key", -EINVAL, [](HashRequest& q) { q.driver.rx_key_len = 39; }},
       {"another function", -EOPNOTSUPP, [](HashRequest& q) { q.driver.rx_hash_function = 2; }},
       {"unknown wish", -EOPNOTSUPP, [](HashRequest& q) { q.driver.comp_mask = 1; }},
-      {"tunnels", -EOPNOTSUPP, [](HashRequest& q) { q.driver.flags = 4; }},
+      {"tunnels", 0, [](HashRequest& q) { q.driver.flags = MLX5_QP_FLAG_TUNNEL_OFFLOADS; }},
+      {"inner headers in tunnels", 0,
+       [](HashRequest& q) {
+         q.driver.flags = MLX5_QP_FLAG_TUNNEL_OFFLOADS;
+         q.driver.rx_hash_fields_mask = MLX5_RX_HASH_INNER | 1;
+       }},
       {"frames of its own", 0, [](HashRequest& q) { q.driver.flags = 64 | 128; }},
       {"inner headers", -EOPNOTSUPP,
        [](HashRequest& q) { q.driver.rx_hash_fields_mask = MLX5_RX_HASH_INNER | 1; }},

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Headers of tunnels. Pure, any thread; never reads behind the packet.
+#include "vhca/wire/tunnel.hh"
+
+namespace kilim::vhca {
+
+namespace {
+
+constexpr uint8_t protocol_gre = 47;
+constexpr uint32_t udp_bytes = 8, vxlan_bytes = 8, vni_at = 4, gre_bytes = 4;
+constexpr uint16_t type_ether = 0x6558;  // transparent Ethernet bridging
+// Bits of GRE's first two bytes. Routing (RFC 1701) and other versions are not parsed.
+constexpr uint16_t gre_checksum = 0x8000, gre_routing = 0x4000, gre_key = 0x2000,
+                   gre_sequence = 0x1000, gre_version = 7;
+
+void parse_inner(std::span<const std::byte> packet, TunnelView& t) noexcept {
+  t.inner = t.has_ether ? parse_packet_at(packet, t.inner_at)
+                        : parse_ip_at(packet, t.gre_protocol, t.inner_at);
+}
+
+void parse_vxlan(std::span<const std::byte> packet, const PacketView& outer,
+                 TunnelView& t) noexcept {
+  const uint32_t at = outer.l4_at + udp_bytes;
+  if (get_be<uint16_t>(packet, outer.l4_at + 2) != vxlan_port || at + vxlan_bytes > packet.size())
+    return;
+  t.kind = TunnelKind::vxlan;
+  t.has_ether = true;
+  t.id = get_be<uint32_t>(packet, at + vni_at) >> 8;
+  t.inner_at = at + vxlan_bytes;
+  parse_inner(packet, t);
+}
+
+void parse_gre(std::span<const std::byte> packet, uint32_t at, TunnelView& t) noexcept {
+  if (at + gre_bytes > packet.size()) return;
+  const uint16_t flags = get_be<uint16_t>(packet, at);
+  if ((flags & (gre_routing | gre_version)) != 0) return;
+  uint32_t end = at + gre_bytes + ((flags & gre_checksum) != 0 ? 4 : 0);
+  const uint32_t key_at = end;
+  end += ((flags & gre_key) != 0 ? 4 : 0) + ((flags & gre_sequence) != 0 ? 4 : 0);
+  if (end > packet.size()) return;
+  t.kind = TunnelKind::gre;
+  t.gre_flags = flags;
+  t.gre_protocol = get_be<uint16_t>(packet, at + 2);
+  if ((flags & gre_key) != 0) t.id = get_be<uint32_t>(packet, key_at);
+  t.has_ether = t.gre_protocol == type_ether;
+  t.inner_at = end;
+  parse_inner(packet, t);
+}
+
+}  // namespace
+
+TunnelView parse_tunnel(std::span<const std::byte> frame, const PacketView& outer) noexcept {
+  TunnelView t;
+  if (outer.l3 == L3::none || outer.fragment) return t;
+  const auto packet = frame.first(outer.l3_end);
+  if (outer.l4 == L4::udp) parse_vxlan(packet, outer, t);
+  if (outer.protocol == protocol_gre) parse_gre(packet, outer.l4_at, t);
+  return t;
+}
+
+}  // namespace kilim::vhca
