@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import unittest
 
+import packets
 import pair
 import testpmd as pmd
 
@@ -198,6 +199,84 @@ class Pmd(unittest.TestCase):
                 self.assertEqual(said.count("RX_IP_CKSUM_UNKNOWN"), 20)
                 self.assertEqual(said.count("RX_L4_CKSUM_GOOD"), 40)
                 session.end()
+
+    def test_tunnels(self):
+        """sums in VXLAN and GRE are written outside and inside, and long segments cut in them"""
+        # Sums of IP, UDP, TCP and outer IP; TSO, also in VXLAN and GRE; several segments.
+        session, neighbour = self.dgram("D", ["--tx-offloads=0x86ae"])
+        said = session.command("show port 0 tx_offload capabilities")
+        for word in ("OUTER_IPV4_CKSUM", "VXLAN_TNL_TSO", "GRE_TNL_TSO", "UDP_TNL_TSO",
+                     "IP_TNL_TSO"):
+            self.assertIn(word, said)
+        session.commands("port stop 0", "csum parse-tunnel on 0", "csum set outer-ip hw 0",
+                         "csum set ip hw 0", "csum set tcp hw 0", "csum set udp hw 0",
+                         "port start 0", "set fwd csum", "start")
+        inner = [packets.tcp(packets.bytes_of(i, 60 + 9 * i), number=i) for i in range(20)]
+        good = [wrap(f, i) for i, f in enumerate(inner) for wrap in (packets.vxlan, packets.gre)]
+        # The sums of IP outside, of IP inside and of TCP.
+        begin = [len(g) - len(f) for f, g in zip([f for f in inner for _ in "12"], good)]
+        bad = [packets.spoiled(g, 24, at + 24, at + 50) for g, at in zip(good, begin)]
+        got = neighbour.exchange(bad)
+        # This mode of testpmd changes the outer Ethernet addresses.
+        self.assertEqual([f[12:] for f in got], [f[12:] for f in good])
+        session.commands("stop", "port stop 0", "tunnel_tso set 500 0", "port start 0", "start")
+        data = packets.bytes_of(3, 1300)
+        for wrap in (packets.vxlan, packets.gre):
+            whole = wrap(packets.tcp(data, flags=0x18, number=7), 9)
+            cut = [wrap(packets.tcp(data[at:at + 500], seq=1000 + at, number=7 + at // 500,
+                                    flags=0x18 if at == 1000 else 0x10), 9 + at // 500)
+                   for at in range(0, 1300, 500)]
+            got = neighbour.exchange([whole], len(cut))
+            self.assertEqual([f[12:] for f in got], [f[12:] for f in cut])
+        session.end()
+
+    def test_tunnel_rules(self):
+        """a rule looks into VXLAN, hashes by the inner headers, and packets tell of these"""
+        session, neighbour = self.dgram("D", ["--rxq=4", "--txq=4", "--rx-offloads=0xe"])
+        key = "".join("%02x" % (i * 37 + 1 & 0xff) for i in range(40))
+        said = session.command(
+            "flow create 0 ingress pattern eth / ipv4 / udp / vxlan vni is 42 / eth / ipv4 / tcp / "
+            "end actions rss level 2 types ipv4-tcp end key %s key_len 40 queues 1 2 3 0 end "
+            "/ end" % key)
+        self.assertIn("created", said)
+        session.commands("set fwd rxonly", "set verbose 1", "start")
+        frames = [packets.vxlan(packets.tcp(packets.bytes_of(i, 70), ports=(1000 + i * i, 80)), i)
+                  for i in range(40)]
+        others = [packets.vxlan(packets.tcp(packets.bytes_of(i, 70)), i, vni=43) for i in range(5)]
+        neighbour.exchange(frames + others, 0)
+        session.until("RX-packets", 45)
+        text = session.text()
+        found = re.findall(r"INNER_L3_IPV4\S* INNER_L4_TCP.*?RSS hash=0x([0-9a-f]+) - "
+                           r"RSS queue=0x([0-9a-f]+)|RSS hash=0x([0-9a-f]+) - "
+                           r"RSS queue=0x([0-9a-f]+)[^\n]*INNER_L4_TCP", text)
+        wanted = []
+        for frame in frames:
+            value = pmd.toeplitz(bytes.fromhex(key), frame[50 + 26:50 + 38])
+            wanted.append((value, (1, 2, 3, 0)[value % 4]))
+        seen = sorted((int(a or c, 16), int(b or d, 16)) for a, b, c, d in found)
+        self.assertEqual(seen, sorted(wanted))
+        session.end()
+
+    def test_large_receive(self):
+        """segments of a stream are received as one packet; without the capability the driver says
+        no"""
+        words = ["--enable-lro", "--max-lro-pkt-size=9000", "--rx-offloads=0x2010"]
+        session, neighbour = self.dgram("D", words)
+        session.commands("set fwd rxonly", "set verbose 1", "start")
+        data = packets.bytes_of(5, 6000)
+        frames = [packets.tcp(data[at:at + 1000], seq=1000 + at, number=at,
+                              flags=0x18 if at == 5000 else 0x10) for at in range(0, 6000, 1000)]
+        neighbour.exchange(frames, 0)
+        session.until("RX-bytes", 6054)
+        text = session.text()
+        lengths = [int(n) for n in re.findall(r" length=(\d+)", text)]
+        self.assertEqual(sum(n - 54 for n in lengths), 6000)
+        self.assertLess(len(lengths), 6)
+        self.assertIn("RX_LRO", text)
+        session.end()
+        with self.assertRaises(AssertionError) as refused:
+            self.dgram("D", words, options=["--profile", "no-lro"])
+        self.assertIn("LRO", str(refused.exception))
 
     def test_removal(self):
         """a device that dies under traffic ends with its program, which says so"""

@@ -201,13 +201,13 @@ void tags_go_with_an_inlined_header_where_the_device_puts_in_none() {
 void what_a_device_does_is_read_from_it() {
   struct Row {
     const char* profile;
-    bool tags;
+    bool tags, tunnels;
     uint32_t max_tso, min_inline;
   };
   for (const Row& row :
-       {Row{"cx6dx", true, 1u << 18, 0}, Row{"no-tx-offloads", false, 0, 0},
-        Row{"inline-l2", false, 1u << 18, 18}, Row{"inline-ip", false, 1u << 18, 58},
-        Row{"no-devx", false, 1u << 18, 0}}) {
+       {Row{"cx6dx", true, true, 1u << 18, 0}, Row{"no-tx-offloads", false, true, 0, 0},
+        Row{"no-tunnels", true, false, 1u << 18, 0}, Row{"inline-l2", false, true, 1u << 18, 18},
+        Row{"inline-ip", false, true, 1u << 18, 58}, Row{"no-devx", false, true, 1u << 18, 0}}) {
     CU_ASSERT_TRUE_FATAL(test::start_eal());
     const std::string wire = test::fresh("cable:c");
     const auto p = test::make_port(test::fresh("vhca"), wire, 0, {}, row.profile);
@@ -216,7 +216,7 @@ void what_a_device_does_is_read_from_it() {
     EQUAL(tx.vlan_insertion, row.tags);
     EQUAL(tx.max_tso, row.max_tso);
     EQUAL(tx.min_inline, row.min_inline);
-    CU_ASSERT_TRUE(tx.checksums && !tx.tunnels && !tx.pacing);
+    CU_ASSERT_TRUE(tx.checksums && tx.tunnels == row.tunnels && !tx.pacing);
   }
   constexpr uint32_t of_modes[] = {0, 18, 58, 78, 0, 92, 132, 152};
   for (const uint32_t mode : {0u, 1u, 2u, 3u, 5u, 6u, 7u})

@@ -191,12 +191,6 @@ void refused() {
   spreads_groups.match.eth = flow::Eth{.dst = flow::exactly(group), .src = {}, .type = {}};
   EQUAL(p.add_rule(spreads_groups, &why).error().code, EOPNOTSUPP);
   EQUAL(why.field, flow::Field::eth_dst);
-  flow::Rule tunnel;
-  tunnel.match.udp = flow::Ports{};
-  tunnel.match.ipv4 = flow::Ipv4{};
-  tunnel.match.tunnel = flow::Tunnel{};
-  EQUAL(p.add_rule(tunnel, &why).error().code, EOPNOTSUPP);
-  EQUAL(why.field, flow::Field::tunnel);
   EQUAL(p.query_rule(port::RuleId{9}).error().code, EINVAL);
   auto rule = p.add_rule(to_queue(1, {}));
   CU_ASSERT_TRUE(rule.ok() && p.query_rule(*rule).error().code == EINVAL);  // it does not count
@@ -204,7 +198,40 @@ void refused() {
   EQUAL(b.where(make_frame(udp4, 1, 1)), 1);  // everything still works
 }
 
+// VXLAN by its number, GRE by its key; frames of other tunnels go on.
+void rules_of_tunnels() {
+  SpreadBench b(3);
+  CU_ASSERT_TRUE_FATAL(b.far().start().ok());
+  CU_ASSERT_TRUE_FATAL(b.far().set_rss({.table = {0}}).ok());
+  flow::Rule vxlan = to_queue(1, {});
+  vxlan.match.ipv4 = flow::Ipv4{};
+  vxlan.match.udp = flow::Ports{};
+  vxlan.match.tunnel = flow::Tunnel{.kind = flow::Tunnel::Kind::vxlan, .id = {0x1234, 0xffffff}};
+  flow::Rule gre = to_queue(2, {});
+  gre.match.ipv4 = flow::Ipv4{};
+  gre.match.tunnel = flow::Tunnel{.kind = flow::Tunnel::Kind::gre, .id = {0x1234, 0xffffffff}};
+  CU_ASSERT_TRUE_FATAL(b.far().add_rule(vxlan).ok() && b.far().add_rule(gre).ok());
+  const auto with = [](Frame f, std::initializer_list<int> words, std::size_t at) {
+    for (const int w : words) {
+      f[at++] = static_cast<std::byte>(w >> 8);
+      f[at++] = static_cast<std::byte>(w);
+    }
+    return f;
+  };
+  constexpr std::size_t vni_at = 14 + 20 + 8 + 4, gre_at = 14 + 20;
+  const Frame udp = with(make_frame(udp4, 1, 1), {4789}, 14 + 20 + 2);
+  EQUAL(b.where(with(udp, {0x0012, 0x3400}, vni_at)), 1);
+  EQUAL(b.where(with(udp, {0x0012, 0x3500}, vni_at)), 0);
+  FrameKind kind = udp4;
+  kind.protocol = 47;
+  const Frame other = make_frame(kind, 1, 1);
+  EQUAL(b.where(with(other, {0x2000, 0x6558, 0, 0x1234}, gre_at)), 2);
+  EQUAL(b.where(with(other, {0x2000, 0x6558, 0, 0x1235}, gre_at)), 0);
+  EQUAL(b.where(with(other, {0x0000, 0x6558, 0, 0x1234}, gre_at)), 0);  // no key
+}
+
 constexpr kilim::test::Case of_rules[] = {
+    {"rules of tunnels lead to queues", rules_of_tunnels},
     {"rules come before the port's own, by priority and depth", rules_come_first},
     {"a rule spreads by a table and key of its own", a_rule_spreads},
     {"rules drop and count", rules_drop_and_count},
