@@ -42,6 +42,7 @@ KINDS = {
     "signed": dict(TRAFFIC, umr=2, set_psv=1),           # through a key whose blocks are signed
     "bad-block": dict(TRAFFIC, umr=2, set_psv=1, sign_error=1),  # wrongly
     "frames": dict(DONE, frame_in=1, frame_out=1),       # as whole frames
+    "filtered": dict(DONE, frame_out=1, frame_drop=1),   # of which rules dropped some
 }
 
 

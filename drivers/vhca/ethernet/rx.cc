@@ -260,9 +260,11 @@ bool eth_loop_back(EthState& eth, const Qp& from, std::span<const std::byte> fra
       count_delivered(port, deliver(eth, to, frame, nullptr), 1, frame.size(), first);
     }
   }
-  if (!first) port.steering.count_hits(frame.size());
+  const bool filtered = port.steering.dropped();
+  port.counters.rx_filtered += filtered;
+  if (!first || filtered) port.steering.count_hits(frame.size());
   if (!first) eth.context->journal->frame_in(from.attr.port, static_cast<uint32_t>(frame.size()));
-  return !first;
+  return !first || filtered;
 }
 
 bool eth_handle_frame(EthState& eth, uint32_t number, std::span<const std::byte> frame) noexcept {

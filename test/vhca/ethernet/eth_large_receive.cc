@@ -234,7 +234,29 @@ void rules_of_what_leaves() {
   }
 }
 
+// rdma-core tests/test_mlx5_dr.py, test_root_tbl_drop_action(): what a client sends another's rule
+// drops and counts.
+void a_rule_drops_what_another_client_sends() {
+  Rig r;
+  RawQueue q = r.queue(0);
+  r.hca->eth.clients = 2;
+  FlowCount count;
+  FlowSpec rule = everything();
+  rule.drops = true;
+  rule.count = &count;
+  CU_ASSERT(create_ending_flow(*r.hca, rule).ok());
+  const Bytes frame = make_frame({});
+  r.send(q, r.load(0, frame), frame.size());
+  r.ring(q);
+  r.run();
+  EQUAL(count.packets, 1);
+  EQUAL(eth_port_counters(r.hca->eth, 1).rx_filtered, 1);
+  EQUAL(opcode(Rig::poll(q)), ok_opcode);
+  r.hca->eth.clients = 0;
+}
+
 constexpr Case cases[] = {
+    {"a rule drops what another client sends", a_rule_drops_what_another_client_sends},
     {"segments that follow are received as one", segments_that_follow_are_received_as_one},
     {"what does not follow is received by itself", what_does_not_follow_is_received_by_itself},
     {"size and time end it", size_and_time_end_it},
