@@ -8,12 +8,14 @@
 #include "frame_fixture.hh"
 #include "machine_fixture.hh"
 #include "vhca/core/address.hh"
+#include "vhca/ethernet/match_param.hh"
 #include "vhca/hca/hca.hh"
 #include "vhca/hca/ports.hh"
 #include "vhca/transport/icrc.hh"
 #include "vhca/transport/roce_frame.hh"
 #include "vhca/wire/packet.hh"
 #include "vhca/wire/segment.hh"
+#include "vhca/wire/tunnel.hh"
 #include "vhca/wire/wire.hh"
 
 namespace kilim::fuzz {
@@ -183,6 +185,9 @@ void Port::plain(Input& in) {
   uint16_t piece = in.take<uint16_t>();
   std::vector<std::byte> frame = in.bytes(n);
   PacketView v = parse_packet(frame);
+  const TunnelView t = parse_tunnel(frame, v);
+  (void)l4_checksum_good(frame, t.inner);
+  if (frame.size() >= ether_header_bytes) (void)deep_headers(frame);
   (void)l3_checksum_good(frame, v);
   (void)l4_checksum_good(frame, v);
   write_l3_checksum(frame, v);

@@ -57,6 +57,7 @@ PacketView place_inner(std::span<const std::byte> h, const PacketView& outer, Et
 
 // The inner headers, if there are any that end with TCP's; else nothing changes.
 void read_inner(SegmentHeaders& h, EthAsk ask) noexcept {
+  if (h.view.l4 == L4::tcp) return;  // most packets: no tunnel
   const std::array<std::byte, longest_headers> kept = h.bytes;
   set_udp_length(h.span(), h.view);
   const PacketView outer = parse_packet(h.span());

@@ -288,7 +288,7 @@ void matchers_and_their_flows() {
   EQUAL_FATAL(b.matcher(smac, m), 0);
   EQUAL(b.matcher({.criteria = 0x80}, other), -EINVAL);
   EQUAL(b.matcher({.type = 4}, other), -EINVAL);
-  EQUAL(b.matcher({.table = 1}, other), -EOPNOTSUPP);
+  EQUAL(b.matcher({.table = 2}, other), -EOPNOTSUPP);  // the E-switch's
   EQUAL(b.matcher({.mask = std::vector<uint8_t>(513)}, other), -EINVAL);
   FlowRequest good;
   good.value[5] = 9;
@@ -316,6 +316,51 @@ void matchers_and_their_flows() {
   EQUAL(b.flow(other, qp, {}, f), -ENOSPC);
 }
 
+// Headers in front: of this kind and table, of a length that is a frame's at least.
+int reformat(RequestBench& b, std::size_t bytes, uint64_t type, uint64_t table, uint32_t& handle) {
+  const std::vector<std::byte> data(bytes);
+  Ioctl io(UVERBS_OBJECT_FLOW_ACTION, MLX5_IB_METHOD_FLOW_ACTION_CREATE_PACKET_REFORMAT);
+  io.handle(MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_HANDLE)
+      .in(MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_TYPE, type)
+      .in(MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_FT_TYPE, table)
+      .raw(MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_DATA_BUF, static_cast<uint16_t>(bytes),
+           reinterpret_cast<uintptr_t>(data.data()));
+  const int err = io.run(*b.c.file);
+  handle = static_cast<uint32_t>(io.attr(0).data);
+  return err;
+}
+
+void rules_of_what_leaves_have_no_destination() {
+  RequestBench b;
+  uint32_t qp = 0, m = 0, f = 0, action = 0;
+  EQUAL_FATAL(b.hash({}, qp), 0);
+  EQUAL_FATAL(b.matcher({.table = 1}, m), 0);
+  FlowRequest q;
+  EQUAL(b.flow(m, qp, q, f), -EINVAL);
+  q.to_queue = false;
+  q.flags = 1;  // a miss
+  EQUAL(b.flow(m, qp, q, f), -EINVAL);
+  q.flags = 0;
+  q.tag = 7;
+  EQUAL(b.flow(m, qp, q, f), -EINVAL);
+  q.tag = 0;
+  EQUAL(b.flow(m, qp, q, f), 0);
+  EQUAL(b.c.destroy(UVERBS_OBJECT_FLOW, UVERBS_METHOD_FLOW_DESTROY, UVERBS_ATTR_DESTROY_FLOW_HANDLE,
+                    f),
+        0);
+  EQUAL(reformat(b, 50, 1, 1, action), 0);
+  EQUAL(b.c.destroy(UVERBS_OBJECT_FLOW_ACTION, UVERBS_METHOD_FLOW_ACTION_DESTROY,
+                    UVERBS_ATTR_DESTROY_FLOW_ACTION_HANDLE, action),
+        0);
+  EQUAL(reformat(b, 13, 1, 1, action), -EINVAL);
+  EQUAL(reformat(b, 129, 1, 1, action), -EINVAL);
+  EQUAL(reformat(b, 50, 3, 1, action), -EOPNOTSUPP);
+  EQUAL(reformat(b, 50, 1, 0, action), -EOPNOTSUPP);
+  b.c.hca->config.profile.egress_rules = false;
+  EQUAL(b.matcher({.table = 1}, m), -EOPNOTSUPP);
+  EQUAL(reformat(b, 50, 1, 1, action), -EOPNOTSUPP);
+}
+
 void counters_tell_what_they_are_bound_to() {
   RequestBench b;
   Ioctl io(UVERBS_OBJECT_COUNTERS, UVERBS_METHOD_COUNTERS_CREATE);
@@ -339,6 +384,7 @@ constexpr Case request_cases[] = {
     {"wrong tables are refused", wrong_tables_are_refused},
     {"wrong hashes are refused", wrong_hashes_are_refused},
     {"matchers and their flows", matchers_and_their_flows},
+    {"rules of what leaves have no destination", rules_of_what_leaves_have_no_destination},
     {"counters tell what they are bound to", counters_tell_what_they_are_bound_to},
 };
 
