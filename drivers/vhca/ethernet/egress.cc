@@ -14,7 +14,7 @@ namespace {
 // test_tx_packet_reformat(); DPDK mlx5_flow_dv.c, flow_dv_convert_encap_data(), which leaves them
 // 0). `head`: bytes of the headers in front.
 void finish_headers(std::span<std::byte> frame, std::size_t head) noexcept {
-  constexpr uint8_t protocol_of_udp = 17;
+  constexpr uint8_t carries_udp = 17;
   const PacketView where = parse_packet(frame.first(head));
   const std::size_t bytes = frame.size() - where.l3_at;
   if (where.ether_type == 0x0800 && head >= where.l3_at + 20)
@@ -22,7 +22,7 @@ void finish_headers(std::span<std::byte> frame, std::size_t head) noexcept {
   if (where.ether_type == 0x86dd && head >= where.l3_at + 40)
     put_be<uint16_t>(frame, where.l3_at + 4, static_cast<uint16_t>(bytes - 40));
   const PacketView v = parse_packet(frame);
-  if (v.l3 != L3::none && v.protocol == protocol_of_udp && v.l4_at + 8 <= head)
+  if (v.l3 != L3::none && v.protocol == carries_udp && v.l4_at + 8 <= head)
     put_be<uint16_t>(frame, v.l4_at + 4, static_cast<uint16_t>(frame.size() - v.l4_at));
   write_l3_checksum(frame, v);
 }

@@ -16,7 +16,7 @@ namespace kilim::vhca {
 
 namespace {
 
-constexpr uint32_t plain_tcp = 20, seq_at = 4, ack_at = 8, flags_at = 13, window_at = 14;
+constexpr uint32_t plain_tcp = 20, seq_at = 4, ack_at = 8, tcp_bits_at = 13, window_at = 14;
 constexpr uint8_t flag_push = 0x08, flag_ack = 0x10;
 
 uint8_t byte_of(std::span<const std::byte> f, std::size_t at) noexcept {
@@ -36,7 +36,7 @@ bool can_join(const TirSpec& s, std::span<const std::byte> frame, const PacketVi
   const uint8_t version = v.l3 == L3::ipv4 ? lro::ipv4 : v.l3 == L3::ipv6 ? lro::ipv6 : 0;
   if ((s.lro_versions & version) == 0 || v.l4 != L4::tcp || v.tags != 0 || v.ip_options)
     return false;
-  const uint8_t flags = byte_of(frame, v.l4_at + flags_at);
+  const uint8_t flags = byte_of(frame, v.l4_at + tcp_bits_at);
   return v.l4_header == plain_tcp && (flags | flag_push) == (flag_push | flag_ack) &&
          payload_at(v) < v.l3_end && l3_checksum_good(frame, v) && l4_checksum_good(frame, v);
 }
@@ -89,13 +89,13 @@ void append(LargeReceive& kept, std::span<const std::byte> frame, const PacketVi
   kept.wire_bytes += frame.size();
   kept.next_seq = get_be<uint32_t>(frame, v.l4_at + seq_at) + (v.l3_end - payload_at(v));
   kept.min_ttl = std::min(kept.min_ttl, ttl_of(frame, v));
-  kept.push |= (byte_of(frame, v.l4_at + flags_at) & flag_push) != 0;
+  kept.push |= (byte_of(frame, v.l4_at + tcp_bits_at) & flag_push) != 0;
   kept.last_ack = get_be<uint32_t>(frame, v.l4_at + ack_at);
   kept.last_window = get_be<uint16_t>(frame, v.l4_at + window_at);
 }
 
-bool follows(EthState& eth, const LargeReceive& kept, std::span<const std::byte> frame,
-             const PacketView& v) noexcept {
+bool goes_on_with(EthState& eth, const LargeReceive& kept, std::span<const std::byte> frame,
+                  const PacketView& v) noexcept {
   constexpr uint32_t most_segments = 255;  // lro_num_seg
   return get_be<uint32_t>(frame, v.l4_at + seq_at) == kept.next_seq &&
          kept.segments < most_segments &&
@@ -137,7 +137,7 @@ bool eth_join(EthState& eth, uint32_t port, FlowTarget to,
   RxHash hash;
   const bool joins = can_join(s, frame, v) && v.l3_end <= std::min(s.lro_bytes, 65535u) &&
                      !pick_queue(*to.qp->tir, frame, hash).spec.scatter_fcs;
-  if (kept != nullptr && !(joins && kept->tag == to.tag && follows(eth, *kept, frame, v))) {
+  if (kept != nullptr && !(joins && kept->tag == to.tag && goes_on_with(eth, *kept, frame, v))) {
     deliver_kept(eth, *kept);
     kept = nullptr;
   }

@@ -169,10 +169,10 @@ bool matches(const FlowSpec& r, const Header& h, std::span<const std::byte> fram
 // flow_is_multicast_only(), raw_fs_is_multicast()).
 bool for_groups_alone(const FlowSpec& s) noexcept {
   constexpr uint8_t group = 1, class_d = 0xe0, class_bits = 0xf0;
-  constexpr std::size_t dst_at = 8, ipv4_dst_at = 60;  // in a buffer
+  constexpr std::size_t buffer_dst_at = 8, ipv4_dst_at = 60;  // in a buffer
   if (s.type != FlowSpec::Type::normal) return false;
   if (s.by_buffer)
-    return (s.buffer[dst_at] & s.buffer_mask[dst_at] & group) != 0 ||
+    return (s.buffer[buffer_dst_at] & s.buffer_mask[buffer_dst_at] & group) != 0 ||
            ((s.buffer[ipv4_dst_at] & class_bits) == class_d &&
             (s.buffer_mask[ipv4_dst_at] & class_bits) == class_d);
   if (s.has_eth) return (s.dst[0] & s.dst_mask[0] & group) != 0;

@@ -7,7 +7,7 @@ namespace kilim::vhca {
 namespace {
 
 constexpr uint8_t protocol_gre = 47;
-constexpr uint32_t udp_bytes = 8, vxlan_bytes = 8, vni_at = 4, gre_bytes = 4;
+constexpr uint32_t outer_udp_bytes = 8, vxlan_bytes = 8, vni_at = 4, gre_bytes = 4;
 constexpr uint16_t type_ether = 0x6558;  // transparent Ethernet bridging
 // Bits of GRE's first two bytes. Routing (RFC 1701) and other versions are not parsed.
 constexpr uint16_t gre_checksum = 0x8000, gre_routing = 0x4000, gre_key = 0x2000,
@@ -20,7 +20,7 @@ void parse_inner(std::span<const std::byte> packet, TunnelView& t) noexcept {
 
 void parse_vxlan(std::span<const std::byte> packet, const PacketView& outer,
                  TunnelView& t) noexcept {
-  const uint32_t at = outer.l4_at + udp_bytes;
+  const uint32_t at = outer.l4_at + outer_udp_bytes;
   if (get_be<uint16_t>(packet, outer.l4_at + 2) != vxlan_port || at + vxlan_bytes > packet.size())
     return;
   t.kind = TunnelKind::vxlan;
