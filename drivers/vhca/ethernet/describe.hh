@@ -99,13 +99,13 @@ struct FrameShape {
   FrameShape s;
   s.covered = total - 20;
   uint8_t type = prm::cqe::l4_udp;
-  if (protocol == udp) {
+  if (protocol == ipv4_frame::udp) {
     const uint32_t said = be16::from_raw(load<uint16_t>(f + l4_at + 4)).host();
     if (said < 8 || said > s.covered) return {};
     s.covered = said;
   } else {
     const uint32_t header = (std::to_integer<uint32_t>(f[l4_at + 12]) >> 4) * 4;
-    if (protocol != tcp || header < 20 || header > s.covered) return {};
+    if (protocol != ipv4_frame::tcp || header < 20 || header > s.covered) return {};
     const bool ack = (f[l4_at + 13] & std::byte{0x10}) != std::byte{0};
     type = !ack                  ? prm::cqe::l4_tcp
            : header == s.covered ? prm::cqe::l4_tcp_empty_ack

@@ -15,11 +15,11 @@ constexpr uint8_t said_tcp = 6, said_udp = 17;
 
 // An IP header at `l3`; what it carries is at `l4`, if that is said.
 PacketView parse_said(std::span<const std::byte> frame, uint32_t l3, uint32_t l4, bool six,
-                      bool udp) noexcept {
+                      bool is_udp) noexcept {
   PacketView v = parse_ip_at(frame, six ? said_ipv6 : said_ipv4, l3);
   if (v.l3 == L3::none || l4 == 0) return v;
   // The place that is said must be that of such a header, or the sum would lie outside of it.
-  const bool there = v.l4_at == l4 && v.protocol == (udp ? said_udp : said_tcp);
+  const bool there = v.l4_at == l4 && v.protocol == (is_udp ? said_udp : said_tcp);
   if (!there) v.l4 = L4::none;
   return v;
 }
