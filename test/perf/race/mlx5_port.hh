@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Mlx5Port: one receive and one send queue of DPDK's net_mlx5, as the driver itself makes them on a
+// device, whose doorbells go to a word of ours from then on: nobody but Nic works for them. One
+// thread; only open() allocates. The port stays until EAL is cleaned up.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <rte_ethdev.h>
+#include <rte_mempool.h>
+
+#include "race/mlx5_abi.hh"
+#include "race/nic.hh"
+
+namespace kilim::race {
+
+inline constexpr uint16_t ring = 1024;  // packets, of every queue in the race
+inline constexpr uint32_t pool_mbufs = 4 * ring - 1;
+inline constexpr uint32_t pool_cache = 256;
+
+// Packet type, hash and checksum status on receive; mbufs of one pool, one each, on transmit.
+// Returns an empty string, or what failed.
+std::string start_port(uint16_t port, rte_mempool* pool);
+
+class Mlx5Port {
+ public:
+  // The first port of that driver. Returns an empty string, or what failed; also where the layouts
+  // of mlx5_abi.hh do not describe what the driver made.
+  std::string open();
+  [[nodiscard]] const Rings& rings() const noexcept { return rings_; }
+  [[nodiscard]] uint16_t number() const noexcept { return number_; }
+  // Packets that the driver says it sent.
+  [[nodiscard]] uint64_t sent() const noexcept { return tx_->packets; }
+  // "Vector SSE, Empty + eMPW": the burst functions that the driver chose.
+  [[nodiscard]] std::string bursts() const;
+
+ private:
+  std::string check_rx() const;
+  std::string check_tx() const;
+  void redirect() noexcept;
+
+  uint16_t number_ = RTE_MAX_ETHPORTS;
+  Mlx5RxQueue* rx_ = nullptr;
+  Mlx5TxQueue* tx_ = nullptr;
+  rte_mempool* pool_ = nullptr;
+  Rings rings_;
+  be32 send_record_{0};
+  alignas(64) uint64_t doorbell_ = 0;
+};
+
+}  // namespace kilim::race
