@@ -17,6 +17,7 @@
 
 #include "perf/compare/measure.hh"
 #include "race/racers.hh"
+#include "race/wqes.hh"
 
 namespace kilim::race {
 namespace {
@@ -125,16 +126,19 @@ bool count_run(const std::vector<Racer>& racers, const Run& run, int rounds) {
   return true;
 }
 
-// `only`: bytes of the frames; 0: both sizes.
+// `only`: bytes of the frames, 0: both sizes; of `wqes` the form.
 int run_all(const std::string& what, int n, uint32_t only) {
   std::vector<Racer> racers;
-  const bool context = what == "context";
-  std::string why = context ? add_context(racers) : add_native(racers);
-  if (why.empty() && !context) why = add_mbufs(racers);
+  const bool context = what == "context", wqes = what == "wqes";
+  std::string why = wqes      ? compare_wqes(static_cast<uint32_t>(n), only)
+                    : context ? add_context(racers)
+                              : add_native(racers);
+  if (why.empty() && !context && !wqes) why = add_mbufs(racers);
   if (!why.empty()) {
     std::fprintf(stderr, "race: %s\n", why.c_str());
     return 1;
   }
+  if (wqes) return 0;
   for (const char* mode : {"io", "mac"})
     for (const uint32_t bytes : sizes) {
       const Run run{mode, bytes};
@@ -148,7 +152,8 @@ int main(int argc, char** argv) {
   const int eal = rte_eal_init(argc, argv);
   if (eal < 0 || argc - eal < 3) {
     std::fprintf(stderr,
-                 "Usage: race EAL... -- time SAMPLES | count ROUNDS | context SAMPLES BYTES\n");
+                 "Usage: race EAL... -- time SAMPLES | count ROUNDS | context SAMPLES BYTES | wqes "
+                 "PACKETS FORM\n");
     return 2;
   }
   const int only = argc - eal > 3 ? std::atoi(argv[eal + 3]) : 0;

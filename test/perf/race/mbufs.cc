@@ -1,20 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Bursts in mbufs: net_kilim's on rings of an emulated NIC, net_mlx5's on the queues that it made.
-#include <cerrno>
+#include "race/mbufs.hh"
 
 #include "kilim/queue/sge.hh"
-#include "net/kilim/mbuf_rx.hh"
-#include "net/kilim/mbuf_tx.hh"
-#include "perf/packet/emulated_nic.hh"
-#include "race/racers.hh"
 
 namespace kilim::race {
 namespace {
-
-struct OnNic {
-  MbufBursts bursts{};
-  std::unique_ptr<Nic> nic;
-};
 
 template <bool mac>
 [[gnu::noinline]] uint32_t forward(void* self) {
@@ -24,46 +15,9 @@ uint32_t serve(void* self, uint32_t bytes) {
   return static_cast<OnNic*>(self)->nic->turn(burst_packets, bytes);
 }
 
-// Every region has the one key.
-class OneKey final : public mr::Registrar {
- public:
-  Result<mr::Region> register_memory(std::span<std::byte> memory, uint32_t access,
-                                     uint64_t page_bytes) override {
-    mr::Region r{};
-    r.address = reinterpret_cast<uint64_t>(memory.data());
-    r.length = memory.size();
-    r.lkey = perf::packet_key;
-    r.access = access;
-    r.page_bytes = page_bytes;
-    return r;
-  }
-  Result<mr::Region> register_memory_at(std::span<std::byte>, Iova, uint32_t, uint64_t) override {
-    return Error{EOPNOTSUPP, "one key for all"};
-  }
-  Status deregister(const mr::Region&) override { return Done{}; }
-};
+}  // namespace
 
-// As net/kilim/ethdev_queues.cc makes them, make_rx() and make_tx(); nothing fails here, so that no
-// port stands behind them.
-struct Kilim : OnNic {
-  perf::EmulatedNic rings;
-  OneKey registrar;
-  net::MbufMemory memory{registrar};
-  net::RxCounts rx_counts{};
-  net::TxCounts tx_counts{};
-  rte_mbuf* received[ring]{};
-  rte_mbuf* sent[ring]{};
-  uint32_t ends[ring]{};
-  uint64_t wr_ids[ring]{};
-  net::MbufRx rx{};
-  net::MbufTx tx{};
-
-  std::string open();
-  void make_rx(rte_mempool& pool);
-  void make_tx();
-};
-
-void Kilim::make_rx(rte_mempool& pool) {
+void KilimMbufs::make_rx(rte_mempool& pool) {
   const queue::RqGeometry geometry = rings.rq();
   rx.counts = &rx_counts;
   rx.cq.emplace(rings.rx_cq());
@@ -86,7 +40,7 @@ void Kilim::make_rx(rte_mempool& pool) {
                          perf::packet_key);
 }
 
-void Kilim::make_tx() {
+void KilimMbufs::make_tx(bool offloads) {
   tx.counts = &tx_counts;
   tx.sq.emplace(rings.sq(), wr_ids);
   tx.cq.emplace(rings.tx_cq());
@@ -94,31 +48,31 @@ void Kilim::make_tx() {
   tx.ends = ends;
   tx.mask = tx.end_mask = ring - 1;
   tx.most = prm::max_ds;
-  tx.fast_free = true;
+  tx.fast_free = !offloads;
+  tx.tags = tx.checksums = offloads;
+  tx.max_tso = offloads ? 1 << 18 : 0;
   tx.keys.use(memory);
 }
 
-std::string Kilim::open() {
+std::string KilimMbufs::open(bool offloads) {
   if (std::string why = rings.open("race_rings"); !why.empty()) return why;
   rte_mempool* pool = rte_pktmbuf_pool_create("race_kilim", pool_mbufs, pool_cache, 0,
                                               RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
   if (pool == nullptr) return "no memory for a mempool";
   if (Status s = memory.add_pool(*pool); !s) return s.error().what;
   make_rx(*pool);
-  make_tx();
+  make_tx(offloads);
   if (net::fill_mbuf_rx(rx) != ring) return "net_kilim's receive queue is not full";
   bursts = {net::select_mbuf_rx({}, false), &rx, net::select_mbuf_tx(false), &tx, {}};
   nic = std::make_unique<Nic>(Rings{rings.rq(), rings.rx_cq(), rings.sq(), rings.tx_cq()});
   return "";
 }
 
-struct Mlx5 : OnNic {
-  Mlx5Port port;
-};
+namespace {
 
 // The offsets that no value tells at rest: after some bursts the driver's own statistics, its
 // doorbell record and what the Nic read in its WQEs say the same.
-std::string try_out(Mlx5& m) {
+std::string try_out(Mlx5Mbufs& m) {
   uint64_t read = 0, done = 0;
   for (int i = 0; i < 40; i++) {
     if (serve(&m, 64) != burst_packets) return "net_mlx5 posts no receives";
@@ -141,16 +95,20 @@ std::string try_out(Mlx5& m) {
 
 }  // namespace
 
+std::string Mlx5Mbufs::open(uint64_t tx_offloads) {
+  if (std::string why = port.open(tx_offloads); !why.empty()) return why;
+  const auto& ops = rte_eth_fp_ops[port.number()];
+  bursts = {ops.rx_pkt_burst, ops.rxq.data[0], ops.tx_pkt_burst, ops.txq.data[0], {}};
+  nic = std::make_unique<Nic>(port.rings());
+  return try_out(*this);
+}
+
 std::string add_mbufs(std::vector<Racer>& racers) {
-  auto kilim = std::make_shared<Kilim>();
+  auto kilim = std::make_shared<KilimMbufs>();
   if (std::string why = kilim->open(); !why.empty()) return "net_kilim: " + why;
   racers.push_back({"net_kilim", kilim, forward<false>, forward<true>, serve});
-  auto mlx5 = std::make_shared<Mlx5>();
-  if (std::string why = mlx5->port.open(); !why.empty()) return why;
-  const auto& ops = rte_eth_fp_ops[mlx5->port.number()];
-  mlx5->bursts = {ops.rx_pkt_burst, ops.rxq.data[0], ops.tx_pkt_burst, ops.txq.data[0], {}};
-  mlx5->nic = std::make_unique<Nic>(mlx5->port.rings());
-  if (std::string why = try_out(*mlx5); !why.empty()) return why;
+  auto mlx5 = std::make_shared<Mlx5Mbufs>();
+  if (std::string why = mlx5->open(); !why.empty()) return why;
   racers.push_back({"net_mlx5", mlx5, forward<false>, forward<true>, serve});
   std::printf("{\"bursts of net_mlx5\": \"%s\"}\n", mlx5->port.bursts().c_str());
   return "";

@@ -21,11 +21,11 @@ uint16_t find_port(const char* driver) {
 }
 
 // What a port is asked for, as far as its driver offers it.
-rte_eth_conf wishes(const rte_eth_dev_info& info) {
+rte_eth_conf wishes(const rte_eth_dev_info& info, uint64_t tx_offloads) {
   rte_eth_conf conf{};
   conf.rxmode.offloads =
       (RTE_ETH_RX_OFFLOAD_CHECKSUM | RTE_ETH_RX_OFFLOAD_RSS_HASH) & info.rx_offload_capa;
-  conf.txmode.offloads = RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE & info.tx_offload_capa;
+  conf.txmode.offloads = tx_offloads & info.tx_offload_capa;
   conf.rx_adv_conf.rss_conf.rss_hf =
       (RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP) & info.flow_type_rss_offloads;
   if (conf.rx_adv_conf.rss_conf.rss_hf != 0) conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
@@ -34,10 +34,10 @@ rte_eth_conf wishes(const rte_eth_dev_info& info) {
 
 }  // namespace
 
-std::string start_port(uint16_t port, rte_mempool* pool) {
+std::string start_port(uint16_t port, rte_mempool* pool, uint64_t tx_offloads) {
   rte_eth_dev_info info;
   if (rte_eth_dev_info_get(port, &info) != 0) return "the port tells nothing of itself";
-  const rte_eth_conf conf = wishes(info);
+  const rte_eth_conf conf = wishes(info, tx_offloads);
   if (rte_eth_dev_configure(port, 1, 1, &conf) != 0) return "the port cannot be configured";
   rte_eth_rxconf rx = info.default_rxconf;
   rte_eth_txconf tx = info.default_txconf;
@@ -47,17 +47,19 @@ std::string start_port(uint16_t port, rte_mempool* pool) {
   if (rte_eth_rx_queue_setup(port, 0, ring, node, &rx, pool) != 0 ||
       rte_eth_tx_queue_setup(port, 0, ring, node, &tx) != 0 || rte_eth_dev_start(port) != 0)
     return "the port's queues cannot be made";
+  if (rte_eth_fp_ops[port].tx_pkt_burst == nullptr)
+    return "the driver has no transmit function for these offloads";
   return "";
 }
 
-std::string Mlx5Port::open() {
+std::string Mlx5Port::open(uint64_t tx_offloads) {
   number_ = find_port("mlx5");
   if (number_ == RTE_MAX_ETHPORTS)
     return "no port of net_mlx5: start it with kilim-vhca --pci -- ... -a 0000:81:00.0";
   pool_ = rte_pktmbuf_pool_create("race_mlx5", pool_mbufs, pool_cache, 0, RTE_MBUF_DEFAULT_BUF_SIZE,
                                   SOCKET_ID_ANY);
   if (pool_ == nullptr) return "no memory for a mempool";
-  if (std::string why = start_port(number_, pool_); !why.empty()) return why;
+  if (std::string why = start_port(number_, pool_, tx_offloads); !why.empty()) return why;
   rx_ = static_cast<Mlx5RxQueue*>(rte_eth_fp_ops[number_].rxq.data[0]);
   tx_ = static_cast<Mlx5TxQueue*>(rte_eth_fp_ops[number_].txq.data[0]);
   if (std::string why = check_rx(); !why.empty()) return why;

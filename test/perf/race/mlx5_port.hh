@@ -19,15 +19,16 @@ inline constexpr uint16_t ring = 1024;  // packets, of every queue in the race
 inline constexpr uint32_t pool_mbufs = 4 * ring - 1;
 inline constexpr uint32_t pool_cache = 256;
 
-// Packet type, hash and checksum status on receive; mbufs of one pool, one each, on transmit.
-// Returns an empty string, or what failed.
-std::string start_port(uint16_t port, rte_mempool* pool);
+// Packet type, hash and checksum status on receive; on transmit these offloads, as far as there are
+// any. Returns an empty string, or what failed.
+std::string start_port(uint16_t port, rte_mempool* pool,
+                       uint64_t tx_offloads = RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE);
 
 class Mlx5Port {
  public:
   // The first port of that driver. Returns an empty string, or what failed; also where the layouts
   // of mlx5_abi.hh do not describe what the driver made.
-  std::string open();
+  std::string open(uint64_t tx_offloads);
   [[nodiscard]] const Rings& rings() const noexcept { return rings_; }
   [[nodiscard]] uint16_t number() const noexcept { return number_; }
   // Packets that the driver says it sent.

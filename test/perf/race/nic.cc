@@ -3,6 +3,7 @@
 
 #include "kilim/base/units.hh"
 #include "kilim/prm/ctrl_seg.hh"
+#include "kilim/prm/data_seg.hh"
 #include "kilim/prm/opcode.hh"
 
 namespace kilim::race {
@@ -17,6 +18,22 @@ prm::Cqe& Nic::next(const queue::CqGeometry& cq, uint32_t& produced, prm::CqeOpc
   return e;
 }
 
+namespace {
+
+// Packets of a multi-packet WQE: a data segment each, which may be inline.
+uint32_t packets_of(const std::byte* ring, uint32_t mask, std::size_t at, uint32_t ds) noexcept {
+  uint32_t n = 0;
+  for (uint32_t i = 2; i < ds; n++) {
+    const std::byte* segment = ring + (at * 64 + std::size_t{i} * 16) % ((mask + 1) * 64);
+    const uint32_t count = reinterpret_cast<const prm::DataSeg*>(segment)->byte_count.host();
+    const bool is_inline = (count & prm::inline_flag) != 0;
+    i += is_inline ? ((count & 0x3ff) + 4 + 15) / 16 : 1;
+  }
+  return n;
+}
+
+}  // namespace
+
 void Nic::complete_sent() noexcept {
   const auto posted = static_cast<uint16_t>(rings_.sq.record->host());
   sent_ = 0;
@@ -28,7 +45,7 @@ void Nic::complete_sent() noexcept {
     const uint32_t ds = prm::ctrl::ds::get(ctrl);
     const bool many =
         prm::ctrl::opcode::get(ctrl) == static_cast<uint32_t>(prm::Opcode::enhanced_mpsw);
-    sent_ += many ? ds - 2 : 1;
+    sent_ += many ? packets_of(rings_.sq.buf, rings_.sq.wqebb_count - 1, at, ds) : 1;
     if (prm::ctrl::completes(ctrl.fm_ce_se))
       (void)next(rings_.tx_cq, signalled_, prm::CqeOpcode::req, completed_);
     const uint32_t blocks = wqebbs_for(Octowords{ds}).value();
