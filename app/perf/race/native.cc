@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Kilim's own bursts, in handles, with SSE4.2 and AVX2; many packets a WQE, as net_mlx5 sends them.
 #include "perf/packet/forward.hh"
-#include "race/racers.hh"
+#include "perf/race/racers.hh"
 
 namespace kilim::race {
 namespace {

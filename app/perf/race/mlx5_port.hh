@@ -10,8 +10,8 @@
 #include <rte_ethdev.h>
 #include <rte_mempool.h>
 
-#include "race/mlx5_abi.hh"
-#include "race/nic.hh"
+#include "perf/race/mlx5_abi.hh"
+#include "perf/race/nic.hh"
 
 namespace kilim::race {
 

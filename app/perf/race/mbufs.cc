@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Bursts in mbufs: net_kilim's on rings of an emulated NIC, net_mlx5's on the queues that it made.
-#include "race/mbufs.hh"
+#include "perf/race/mbufs.hh"
+
+#include <cstdio>
 
 #include "kilim/queue/sge.hh"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "race/nic.hh"
+#include "perf/race/nic.hh"
 
 #include "kilim/base/units.hh"
 #include "kilim/prm/ctrl_seg.hh"

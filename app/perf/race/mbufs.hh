@@ -14,7 +14,7 @@
 #include "net/kilim/mbuf_rx.hh"
 #include "net/kilim/mbuf_tx.hh"
 #include "perf/packet/emulated_nic.hh"
-#include "race/racers.hh"
+#include "perf/race/racers.hh"
 
 namespace kilim::race {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "race/wqes.hh"
+#include "perf/race/wqes.hh"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 
 #include "kilim/prm/eth_seg.hh"
 #include "kilim/prm/lint.hh"
-#include "race/mbufs.hh"
+#include "perf/race/mbufs.hh"
 
 namespace kilim::race {
 namespace {
@@ -226,7 +226,7 @@ std::string compare_wqes(uint32_t packets, uint32_t number) {
     std::string why;
     for (std::size_t k = 0; k < 2 && why.empty(); k++)
       if (why = send_one(wires[k], packet, said[k]); !why.empty())
-        why = std::string(k == 0 ? "net_kilim" : "net_mlx5") + ": packet " + why;
+        why.insert(0, k == 0 ? "net_kilim: packet " : "net_mlx5: packet ");
     if (why.empty()) why = compare(said[0], said[1], met);
     rte_pktmbuf_free(packet);
     if (!why.empty()) return why + " (packet " + std::to_string(i) + ")";

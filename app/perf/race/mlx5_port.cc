@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "race/mlx5_port.hh"
+#include "perf/race/mlx5_port.hh"
 
 #include <cstring>
 

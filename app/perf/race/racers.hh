@@ -10,7 +10,7 @@
 
 #include <rte_mbuf.h>
 
-#include "race/mlx5_port.hh"
+#include "perf/race/mlx5_port.hh"
 
 namespace kilim::race {
 

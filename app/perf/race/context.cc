@@ -3,7 +3,7 @@
 // other work than a card's driver: a scale to read the race by.
 #include <chrono>
 
-#include "race/racers.hh"
+#include "perf/race/racers.hh"
 
 namespace kilim::race {
 namespace {

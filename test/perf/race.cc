@@ -16,8 +16,8 @@
 #include <x86intrin.h>
 
 #include "perf/compare/measure.hh"
-#include "race/racers.hh"
-#include "race/wqes.hh"
+#include "perf/race/racers.hh"
+#include "perf/race/wqes.hh"
 
 namespace kilim::race {
 namespace {
