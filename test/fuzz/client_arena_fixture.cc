@@ -13,6 +13,8 @@ namespace kilim::fuzz {
 namespace {
 std::size_t used = 0;
 bool mapped = false;
+uint8_t gone = 0;  // pages of the rings
+constexpr std::size_t page_bytes = 4096;
 constexpr uint64_t sanitizer_from = 0x7fff0000, nobody_from = uint64_t{1} << 32,
                    nobody_to = uint64_t{1} << 43;
 }  // namespace
@@ -30,7 +32,29 @@ void reset_arena() {
     (void)::mprotect(reinterpret_cast<void*>(nobody_from), nobody_to - nobody_from, PROT_NONE);
     mapped = true;
   }
+  if (gone != 0) {
+    void* const rings = reinterpret_cast<void*>(arena_rings);
+    if (::mmap(rings, 8 * page_bytes, PROT_READ | PROT_WRITE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != rings)
+      std::abort();
+    gone = 0;
+  }
   std::memset(reinterpret_cast<void*>(arena_at), 0, arena_bytes);
+}
+
+void unmap_rings(uint8_t pages) {
+  for (std::size_t k = 0; k < 8; k++)
+    if ((pages >> k & 1) != 0)
+      (void)::munmap(reinterpret_cast<void*>(arena_rings + k * page_bytes), page_bytes);
+  gone |= pages;
+}
+
+void write_rings(std::size_t at, std::span<const std::byte> bytes) {
+  for (std::size_t i = 0; i < bytes.size(); i++) {
+    const std::size_t to = (at + i) % (8 * page_bytes);
+    if ((gone >> to / page_bytes & 1) == 0)
+      *reinterpret_cast<std::byte*>(arena_rings + to) = bytes[i];
+  }
 }
 
 // Where nothing of this process lies, bits 32 and up of a pair of small numbers may be: below 1

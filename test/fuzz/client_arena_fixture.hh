@@ -16,6 +16,10 @@ inline constexpr uint64_t arena_rings = arena_at + 0x10000;  // requests lie bef
 
 // Zeroed, and mapped again where the input had unmapped it.
 void reset_arena();
+// Takes pages of the rings away, until the next input; the bits name pages.
+void unmap_rings(uint8_t pages);
+// Into the rings, as far as they are there.
+void write_rings(std::size_t at, std::span<const std::byte> bytes);
 // A value that a request carries: itself, unless it could be an address of something else here.
 uint64_t fenced(uint64_t value) noexcept;
 void fence(std::span<std::byte> bytes) noexcept;

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Any firmware commands of a DevX client, and any walk over the keys that they make. A word
-// 0xfade00NN of a command stands for a protection domain (NN 0) or a key made before.
+// Any firmware commands of two DevX clients on one adapter: keys and walks over them; memory,
+// queues in it and their doorbells; objects of the other client; memory that goes away under
+// queues. A word of a command may stand for something made before (devx_fixture.hh).
 #include "client_arena_fixture.hh"
+#include "devx_fixture.hh"
 #include "fake_clock_fixture.hh"
 #include "input_fixture.hh"
 #include "kilim/prm/cmd.hh"
+#include "kilim/prm/doorbell.hh"
 #include "kilim/prm/mkc.hh"
 #include "kilim/prm/umr_seg.hh"
 #include "request_fixture.hh"
@@ -18,10 +21,6 @@ using kilim::test::Ioctl;
 
 namespace {
 
-constexpr uint32_t token = 0xfade0000;
-enum class Ask : uint8_t { other, create, destroy, direct, walk };
-constexpr uint8_t asks = 5;
-
 struct Firmware {
   Firmware() {
     client.alloc_pd(pd_handle, &pdn);
@@ -29,26 +28,61 @@ struct Firmware {
     ib_uverbs_reg_mr_resp mr{};
     client.reg_mr(pd_handle, memory, 8192, vhca::access::local_write, &mr);
     keys.push_back(mr.lkey);
+    client.alloc_uar(page);
+    (void)kilim::test::get_context(other);
   }
   void step(Input& in);
   void create(Input& in);
   void walk(Input& in);
+  void enter(Input& in);
+  void object_command(Input& in, uint16_t method, uint16_t handle_id);
+  void ring(Input& in);
+  int destroy(uint16_t object, uint16_t method, uint16_t attr, uint32_t of) {
+    return Ioctl(object, method).handle(attr, of).run(file());
+  }
   std::vector<std::byte> command(Input& in);
+  uint32_t meant(uint32_t word) const;
+  uint32_t handle(Input& in) const {
+    const uint8_t n = in.take<uint8_t>();
+    return handles.empty() ? n : handles[n % handles.size()];
+  }
+  vhca::DeviceFile& file() { return of_other ? other : *client.file; }
 
   Client client;
-  uint32_t pd_handle = 0, pdn = 0;
+  vhca::DeviceFile other{*client.hca};
+  bool of_other = false;  // whose step it is
+  uint32_t pd_handle = 0, pdn = 0, page = 0;
   std::vector<uint32_t> keys;
-  std::vector<uint32_t> handles;
+  std::vector<uint32_t> handles;  // of both clients' objects and memory
+  std::vector<uint32_t> umems, numbers;
 };
+
+// A word that stands for something, as a command has it.
+uint32_t Firmware::meant(uint32_t word) const {
+  const uint32_t n = word & 0xff;
+  const auto one_of = [n](const std::vector<uint32_t>& all, uint32_t from) {
+    return all.empty() ? n : all[(n - from) % all.size()];
+  };
+  switch (word & 0xffffff00u) {
+    case token:
+      return n == 0 ? pdn : one_of(keys, 1);
+    case umem_token:
+      return one_of(umems, 0);
+    case number_token:
+      return one_of(numbers, 0);
+    case page_token:
+      return page;
+    default:
+      return word;
+  }
+}
 
 std::vector<std::byte> Firmware::command(Input& in) {
   std::vector<std::byte> bytes = in.bytes(in.take<uint16_t>() % 2048);
   for (std::size_t at = 0; at + 4 <= bytes.size(); at += 4) {
     be32 w;
     std::memcpy(&w, bytes.data() + at, sizeof(w));
-    if ((w.host() & 0xffffff00u) != token) continue;
-    uint32_t n = w.host() & 0xff;
-    w = be32{n == 0 ? pdn : keys[(n - 1) % keys.size()]};
+    w = be32{meant(w.host())};
     std::memcpy(bytes.data() + at, &w, sizeof(w));
   }
   return bytes;
@@ -63,10 +97,11 @@ void Firmware::create(Input& in) {
       .raw(MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN, static_cast<uint16_t>(cmd.size()),
            reinterpret_cast<uintptr_t>(place(cmd)))
       .raw(MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_OUT, out_bytes, reinterpret_cast<uintptr_t>(out));
-  if (io.run(*client.file) != 0 || out == nullptr) return;
+  if (io.run(file()) != 0 || out == nullptr) return;
   handles.push_back(static_cast<uint32_t>(io.attr(0).data));
   prm::CreateMkeyOut made;
   std::memcpy(&made, out, sizeof(made));
+  numbers.push_back(made.mkey_index.host() & 0xffffff);
   const vhca::Mkey* m = client.hca->keys.at(made.mkey_index.host() & 0xffffff);
   if (m != nullptr) keys.push_back(m->key);
 }
@@ -82,8 +117,53 @@ void Firmware::walk(Input& in) {
   (void)gather_bytes(h.context.translator, list, to.data(), to.size());
 }
 
+void Firmware::enter(Input& in) {
+  const uint64_t at = arena_rings + in.take<uint16_t>();
+  const uint64_t length = in.take<uint32_t>();
+  const uint32_t access = in.take<uint8_t>();
+  uint32_t number = 0;
+  Ioctl io(MLX5_IB_OBJECT_DEVX_UMEM, MLX5_IB_METHOD_DEVX_UMEM_REG);
+  const int err = io.handle(MLX5_IB_ATTR_DEVX_UMEM_REG_HANDLE)
+                      .in(MLX5_IB_ATTR_DEVX_UMEM_REG_ADDR, at)
+                      .in(MLX5_IB_ATTR_DEVX_UMEM_REG_LEN, length)
+                      .in(MLX5_IB_ATTR_DEVX_UMEM_REG_ACCESS, access)
+                      .out(MLX5_IB_ATTR_DEVX_UMEM_REG_OUT_ID, number)
+                      .run(file());
+  if (err != 0) return;
+  handles.push_back(static_cast<uint32_t>(io.attr(0).data));
+  umems.push_back(number);
+}
+
+// MODIFY or QUERY: any command for any handle, with an answer of any length.
+void Firmware::object_command(Input& in, uint16_t method, uint16_t handle_id) {
+  const uint32_t of = handle(in);
+  std::vector<std::byte> cmd = command(in);
+  const uint16_t n = in.take<uint16_t>() % 1024;
+  Ioctl(MLX5_IB_OBJECT_DEVX_OBJ, method)
+      .handle(handle_id, of)
+      .raw(static_cast<uint16_t>(handle_id + 1), static_cast<uint16_t>(cmd.size()),
+           reinterpret_cast<uintptr_t>(place(cmd)))
+      .raw(static_cast<uint16_t>(handle_id + 2), n, reinterpret_cast<uintptr_t>(place(n)))
+      .run(file());
+}
+
+// Bytes into the rings, then a doorbell of a queue, and the engine's turns.
+void Firmware::ring(Input& in) {
+  const uint16_t at = in.take<uint16_t>();
+  std::vector<std::byte> bytes = in.bytes(in.take<uint8_t>());
+  fence(bytes);
+  write_rings(at, bytes);
+  const uint32_t n = numbers.empty() ? 0 : numbers[in.take<uint8_t>() % numbers.size()];
+  vhca::Uar* uar = client.hca->uars.at(page);
+  const be64 value{uint64_t{in.take<uint16_t>()} << 40 | uint64_t{n} << 8 | 4};
+  if (uar != nullptr) std::memcpy(uar->page.data() + prm::uar::blueflame, &value, sizeof value);
+  for (int i = 0; i < 20 && client.hca->run() != 0; i++) pass_time(1'000'000);
+}
+
 void Firmware::step(Input& in) {
-  switch (static_cast<Ask>(in.take<uint8_t>() % asks)) {
+  const uint8_t first = in.take<uint8_t>();
+  of_other = (first & by_other) != 0;
+  switch (static_cast<Ask>((first & ~by_other) % asks)) {
     case Ask::other: {
       std::vector<std::byte> cmd = command(in);
       uint16_t n = in.take<uint16_t>() % 8192;
@@ -91,18 +171,15 @@ void Firmware::step(Input& in) {
           .raw(MLX5_IB_ATTR_DEVX_OTHER_CMD_IN, static_cast<uint16_t>(cmd.size()),
                reinterpret_cast<uintptr_t>(place(cmd)))
           .raw(MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT, n, reinterpret_cast<uintptr_t>(place(n)))
-          .run(*client.file);
+          .run(file());
       return;
     }
     case Ask::create:
       return create(in);
-    case Ask::destroy: {
-      uint8_t n = in.take<uint8_t>();
-      client.destroy(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_DESTROY,
-                     MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE,
-                     handles.empty() ? n : handles[n % handles.size()]);
+    case Ask::destroy:
+      (void)destroy(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_DESTROY,
+                    MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE, handle(in));
       return;
-    }
     case Ask::direct: {
       std::vector<std::byte> cmd = command(in);
       std::vector<std::byte> out(in.take<uint16_t>() % 8192);
@@ -111,12 +188,22 @@ void Firmware::step(Input& in) {
     }
     case Ask::walk:
       return walk(in);
+    case Ask::enter:
+      return enter(in);
+    case Ask::leave:
+      (void)destroy(MLX5_IB_OBJECT_DEVX_UMEM, MLX5_IB_METHOD_DEVX_UMEM_DEREG,
+                    MLX5_IB_ATTR_DEVX_UMEM_DEREG_HANDLE, handle(in));
+      return;
+    case Ask::change:
+      return object_command(in, MLX5_IB_METHOD_DEVX_OBJ_MODIFY,
+                            MLX5_IB_ATTR_DEVX_OBJ_MODIFY_HANDLE);
+    case Ask::query:
+      return object_command(in, MLX5_IB_METHOD_DEVX_OBJ_QUERY, MLX5_IB_ATTR_DEVX_OBJ_QUERY_HANDLE);
+    case Ask::ring:
+      return ring(in);
+    case Ask::unmap:
+      return unmap_rings(in.take<uint8_t>());
   }
-}
-
-Script& command(Script& s, Ask ask, std::span<const std::byte> bytes) {
-  s.put(static_cast<uint8_t>(ask), static_cast<uint16_t>(bytes.size()));
-  return s.bytes(bytes);
 }
 
 std::vector<std::byte> key_command(uint32_t mode, uint32_t capacity,
@@ -169,7 +256,11 @@ Script queries_seed() {
 }  // namespace
 
 std::vector<Seed> seeds() {
-  return {{"keys by command", keys_seed()}, {"queries", queries_seed()}};
+  return {{"keys by command", keys_seed()},
+          {"queries", queries_seed()},
+          {"queues in memory", queues_seed(false)},
+          {"memory goes away under queues", queues_seed(true)},
+          {"objects of another", others_seed()}};
 }
 
 void run_input(Input in) {
