@@ -102,7 +102,8 @@ def times(o):
     said = lines_of(output([*on_device(o, huge=huge), "time", str(o.samples)]))
     bursts = next(s["bursts of net_mlx5"] for s in said if "side" not in s)
     return ({(s["mode"], s["bytes"], s["side"]): s["ns"] for s in said if "side" in s},
-            f"net_mlx5 chose: {bursts}. Mbufs lie in pages of {'2 MiB' if huge else '4 KiB'}, the "
+            f"Load average when it began: {os.getloadavg()[0]:.1f} on "
+            f"{len(os.sched_getaffinity(0))} cores. net_mlx5 chose: {bursts}. Mbufs lie in pages of {'2 MiB' if huge else '4 KiB'}, the "
             "packets of Kilim's own bursts in pages of 4 KiB.")
 
 
