@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The adapter around its queues: completion events, overrun, memory that goes away, fairness,
 // objects that are in use, a thousand lives, death.
-#include <cstring>
 #include <optional>
 
 #include <sys/mman.h>
 
-#include "kilim/prm/ctrl_seg.hh"
 #include "ut.hh"
 #include "vhca_fixture.hh"
 
@@ -54,25 +52,6 @@ void a_stopped_doorbell_is_served_from_the_record() {
   rig.run();
   CU_ASSERT(rig.cq_a.poll().has_value());
   EQUAL(rig.hca->doorbells.load(std::memory_order_relaxed), 1);
-}
-
-// As crypto_mlx5 does, which writes a slot anew when it sees the entry of the request before its NOP.
-void nops_behind_a_request_are_read_before_its_entry_shows() {
-  Rig rig;
-  rig.a.put(Wqe(Opcode::nop));
-  Wqe behind(Opcode::nop);
-  behind.flags = prm::ctrl::only_first_error;
-  rig.a.put(behind);
-  rig.a.ring(rig.uar);
-  std::optional<Completion> shown;
-  for (int turn = 0; turn < 4 && !shown; turn++) {
-    (void)rig.hca->run(1);
-    shown = rig.cq_a.poll();
-  }
-  CU_ASSERT_FATAL(shown.has_value());
-  std::memset(rig.a.sq.data() + 64, 0xff, 64);  // of no request
-  rig.run();
-  CU_ASSERT(!rig.cq_a.poll().has_value());
 }
 
 void an_armed_queue_tells_once() {
@@ -387,8 +366,6 @@ const kilim::test::Case cases[] = {
     {"a doorbell record without a doorbell is not executed", a_record_alone_is_not_executed},
     {"a doorbell that is stopped on its way is served from the record",
      a_stopped_doorbell_is_served_from_the_record},
-    {"NOPs behind a request are read before its entry shows",
-     nops_behind_a_request_are_read_before_its_entry_shows},
     {"an armed queue tells once", an_armed_queue_tells_once},
     {"the very first arm is seen", the_very_first_arm_is_seen},
     {"arming over waiting entries tells at once", arming_over_waiting_entries_tells_at_once},
