@@ -19,6 +19,7 @@
 #include "kilim/pool/pool.hh"
 #include "kilim/prm/cqe.hh"
 #include "kilim/queue/cq.hh"
+#include "kilim/queue/error_log.hh"
 
 namespace kilim::burst {
 
@@ -53,6 +54,7 @@ struct RxQueue {
   // Of rx_burst_strides(): strides of the oldest buffer that are used up, packets that hold it.
   RxStrides strides{};
   uint32_t strides_used = 0, strides_held = 0;
+  queue::ErrorLog* errors = nullptr;  // who keeps the last error; null: nobody
 };
 
 // Posts buffers until the receive ring is full or the pool is empty, and rings once; returns
@@ -71,6 +73,7 @@ namespace detail {
 // Handles an error completion: frees its buffer. A flush error means that the queue has failed.
 [[gnu::noinline, gnu::cold]] inline void rx_error(RxQueue& q, const prm::Cqe& e) noexcept {
   const queue::Completion c = queue::decode_error(e);
+  if (q.errors != nullptr) q.errors->note_receive(c, q.rq.geometry());
   const auto index = q.rq.index(c.wqe_counter);
   q.cache->free_indices({&index, 1});
   if (c.syndrome == prm::Syndrome::local_length) q.counters.too_long.add(1);

@@ -50,7 +50,9 @@ inline void end_buffer(RxQueue& q) noexcept {
 
 // The device ends a buffer with an error: a frame longer than it, or a flush.
 [[gnu::noinline, gnu::cold]] inline void strides_error(RxQueue& q, const prm::Cqe& e) noexcept {
-  const prm::Syndrome syndrome = queue::decode_error(e).syndrome;
+  const queue::Completion c = queue::decode_error(e);
+  const prm::Syndrome syndrome = c.syndrome;
+  if (q.errors != nullptr) q.errors->note_receive(c, q.rq.geometry());
   end_buffer(q);
   if (syndrome == prm::Syndrome::local_length) q.counters.too_long.add(1);
   if (syndrome != prm::Syndrome::wr_flush) return q.counters.errors.add(1);

@@ -36,6 +36,7 @@ namespace detail {
   while ((n = q.cq.poll(c)) != 0) {
     for (uint32_t i = 0; i < n; i++) {
       if (!c[i].ok() && c[i].syndrome != prm::Syndrome::wr_flush) q.counters.errors.add(1);
+      if (q.errors != nullptr) q.errors->note_send(c[i], q.sq.geometry());
       q.sq.retire(c[i].wqe_counter);
     }
   }

@@ -11,6 +11,7 @@
 #include "kilim/burst/sent_ring.hh"
 #include "kilim/pool/pool.hh"
 #include "kilim/queue/cq.hh"
+#include "kilim/queue/error_log.hh"
 #include "kilim/queue/eth_wqe.hh"
 #include "kilim/queue/sq.hh"
 
@@ -57,6 +58,7 @@ struct TxQueue {
   pool::BufferCache* headers = nullptr;       // with TxConfig::two_pools; of the same worker
   TxCounters counters{};
   TxOffer offer{};
+  queue::ErrorLog* errors = nullptr;  // who keeps the last error; null: nobody
 };
 
 }  // namespace kilim::burst

@@ -235,6 +235,7 @@ uint32_t PacketGather::collect(std::span<pool::Handle> out) noexcept {
 
 void PacketGather::see(const queue::Completion& c) noexcept {
   if (!c.ok() && c.syndrome != prm::Syndrome::wr_flush) errors_.add(1);
+  if (config_.errors != nullptr) config_.errors->note_send(c, queue_->sq().geometry());
   (void)queue_->binder().handle_completion(c);
 }
 

@@ -18,6 +18,7 @@
 #include "kilim/burst/tx.hh"
 #include "kilim/pool/pool.hh"
 #include "kilim/port/mkey_queue.hh"
+#include "kilim/queue/error_log.hh"
 #include "kilim/umr/view.hh"
 
 namespace kilim::port {
@@ -27,6 +28,7 @@ struct PacketGatherConfig {
   Lkey arena_key;       // of the arena, for this device
   pool::BufferCache* headers = nullptr;  // of the worker: where header buffers come from and return
   diag::MkeyTraffic* traffic = nullptr;  // shared with the transmit queue, for debug builds
+  queue::ErrorLog* errors = nullptr;     // who keeps the last error; null: nobody
   uint32_t pieces = 2;                   // buffers of a packet, at most burst::max_rx_segments
 
   // Of its list, which is padded to whole lines.

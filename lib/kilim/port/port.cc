@@ -129,11 +129,13 @@ Status Port::make_tx(uint32_t index) {
                               .arena_key = key,
                               .headers = tx.setup.headers,
                               .traffic = tx.traffic.get(),
+                              .errors = &last_errors_.keys,
                               .pieces = tx.setup.config.multi_seg ? burst::max_rx_segments : 2});
     if (!gather) return gather.error();
     tx.gather = *std::move(gather);
   }
   attach_tx(tx, arena_, key, device().caps());
+  tx.queue->errors = &last_errors_.sent;
   return Done{};
 }
 
@@ -146,6 +148,7 @@ Status Port::make_rx() {
   }
   RxSlot& rx = rx_[0];
   attach_rx(rx, tx_[0].qp->rq, arena_, region_->region().lkey);
+  rx.queue->errors = &last_errors_.received;
   caches_of(rx.setup).release_owner();
   if (refill(*rx.queue) == 0)
     return Error{ENOMEM, "no packet buffer is free for the receive queue"};

@@ -29,6 +29,7 @@
 #include "kilim/port/stats.hh"
 #include "kilim/port/steering.hh"
 #include "kilim/port/view.hh"
+#include "kilim/queue/error_log.hh"
 #include "kilim/worker/poller.hh"
 #include "kilim/worker/quiescence.hh"
 
@@ -41,6 +42,12 @@ struct PortParts {
   worker::Poller poller;  // runs a virtual device that is polled; empty: the device runs by itself
   uint8_t number = 1;     // of the device's port
   QueueSizes defaults;
+};
+
+// The last error of a port's receives, of its sends, and of the binds of its keys. Each is read by
+// any thread (queue::ErrorLog::read()); they stay when queues go.
+struct LastErrors {
+  queue::ErrorLog received, sent, keys;
 };
 
 // Names a flow rule of a port; never used again.
@@ -188,6 +195,7 @@ class Port {
   // The same of one queue, since the port was started.
   [[nodiscard]] RxQueueStats rx_stats(uint32_t queue) const noexcept;
   [[nodiscard]] TxQueueStats tx_stats(uint32_t queue) const noexcept;
+  [[nodiscard]] LastErrors& last_errors() noexcept { return last_errors_; }
   // The queue's worker: frames that wait to be received; handles whose completion was not seen.
   [[nodiscard]] uint32_t rx_depth(uint32_t queue) const noexcept;
   [[nodiscard]] uint32_t tx_depth(uint32_t queue) const noexcept {
@@ -247,6 +255,7 @@ class Port {
   DeviceCounter missed_;
   const Tap* tap_ = nullptr;
   PortStats before_;  // of queues that are gone
+  LastErrors last_errors_;
   bool started_ = false;
   // Held while queues or rules come and go, and by view(). Not in bursts, nor while waiting for a
   // worker.

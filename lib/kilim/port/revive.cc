@@ -18,6 +18,7 @@ struct PairSink {
   void completed(const queue::Completion& c) noexcept {
     const bool error = !c.ok() && c.syndrome != prm::Syndrome::wr_flush;
     if (c.of_requester()) {
+      if (error && tx.errors != nullptr) tx.errors->note_send(c, tx.sq.geometry());
       tx.sq.retire(c.wqe_counter);
       if (error) tx.counters.errors.add(1);
     } else if (rx != nullptr) {

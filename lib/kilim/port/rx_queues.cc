@@ -50,6 +50,7 @@ Status Port::make_rwq(RxSlot& rx) {
   if (!rwq) return rwq.error();
   rx.rwq = *std::move(rwq);
   attach_rx(rx, rx.rwq->rq, arena_, region_->region().lkey);
+  rx.queue->errors = &last_errors_.received;
   return Done{};
 }
 

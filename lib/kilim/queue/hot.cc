@@ -4,6 +4,7 @@
 #include "kilim/queue/completion.hh"
 #include "kilim/queue/cq.hh"
 #include "kilim/queue/device_clock.hh"
+#include "kilim/queue/error_log.hh"
 #include "kilim/queue/eth_packet.hh"
 #include "kilim/queue/eth_row.hh"
 #include "kilim/queue/eth_wqe.hh"
@@ -212,6 +213,13 @@ uint64_t lost(Sq& s, Cq& q) noexcept {
 
 void zero(WqeCursor& c) noexcept {
   store_zero(c.segment(1));
+}
+
+std::size_t noted(ErrorLog& log, const Completion& c, const Sq& s, const Rq& r,
+                  NotedError& out) noexcept {
+  log.note_send(c, s.geometry());
+  log.note_receive(c, r.geometry());
+  return log.read(out) ? out.bytes().size() : 0;
 }
 
 bool good(const Completion& c) noexcept {
