@@ -102,6 +102,12 @@ std::string refusal_of_wire(const std::string& spec) {
   return vhca::refusal_of_wire(spec);
 }
 
+Status set_lint(const std::string& name, const std::string& mode) {
+  vhca::Attached* adapter = vhca::find_attached(name);
+  if (adapter == nullptr) return Error{ENODEV, "it is no virtual device: a card has no linter"};
+  return adapter->set_lint(mode);
+}
+
 Result<Attachment> resolve(const Spec& spec) {
   if (is_virtual_name(spec.name)) return resolve_virtual(spec);
   if (!spec.wire.empty())

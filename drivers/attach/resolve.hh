@@ -42,6 +42,11 @@ struct Attachment {
   worker::Poller poller;
 };
 
+// The linter of a virtual device at work, by its name: off, warn or error from now on. Control
+// lcore. ENODEV: this process has attached no device of the name; or the errors of
+// vhca::Attached::set_lint().
+Status set_lint(const std::string& name, const std::string& mode);
+
 // Opens the device. EINVAL: an argument of virtual devices for another device, or a malformed one;
 // ENODEV: there is no such device; or the errors of mlx5::open() and vhca::attach().
 Result<Attachment> resolve(const Spec& spec);

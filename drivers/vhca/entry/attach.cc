@@ -18,6 +18,7 @@
 #include "vhca/entry/port_files.hh"
 #include "vhca/entry/redirect.hh"
 #include "vhca/entry/sysfs_tree.hh"
+#include "vhca/lint/lint.hh"
 #include "vhca/rdmacm/cm_file.hh"
 #include "vhca/wire/make.hh"
 
@@ -79,7 +80,7 @@ const KilimVhcaLaunched* find_launcher() noexcept {
   void* symbol = ::dlsym(RTLD_DEFAULT, "kilim_vhca_launched");
   if (symbol == nullptr) return nullptr;
   const auto* launched = reinterpret_cast<decltype(&kilim_vhca_launched)>(symbol)();
-  return launched != nullptr && launched->version == 1 ? launched : nullptr;
+  return launched != nullptr && launched->version >= 1 ? launched : nullptr;
 }
 
 Result<AttachedState*> find_launched(const KilimVhcaLaunched* launched,
@@ -165,6 +166,23 @@ Status Attached::set_executing(bool on) noexcept {
   return Done{};
 }
 
+Status Attached::set_lint(const std::string& mode) {
+  const Result<LintMode> found = find_lint_mode(mode);
+  if (!found) return found.error();
+  if (state_->launched != nullptr) {
+    if (state_->launched->version < 2)
+      return Error{EOPNOTSUPP, "this kilim-vhca's linter is asked for by its option --lint alone"};
+    const int error = state_->launched->set_lint(state_->launched_device, mode.c_str());
+    if (error == 0) return Done{};
+    return Error{error, "the launcher's device takes no linter now"};
+  }
+  Hca* adapter = hca();
+  if (adapter == nullptr) return Error{EOPNOTSUPP, "the virtual device is not open"};
+  const LockGuard guard(adapter->lock);
+  adapter->set_lint(*found);
+  return Done{};
+}
+
 void Attached::detach() noexcept {
   if (state_->device == nullptr || state_->device->hidden()) return;
   pthread_mutex_lock(&attach_lock);
@@ -182,10 +200,19 @@ const std::string& sysfs_root() noexcept {
 Result<Attached*> attach(const AttachConfig& config) {
   pthread_mutex_lock(&attach_lock);
   auto state = attach_by_config(config);
+  if (state.ok()) (*state)->attached = new Attached(*state);
   pthread_mutex_unlock(&attach_lock);
   if (!state.ok()) return state.error();
-  (*state)->attached = new Attached(*state);
   return (*state)->attached;
+}
+
+Attached* find_attached(const std::string& name) noexcept {
+  pthread_mutex_lock(&attach_lock);
+  Attached* found = nullptr;
+  for (const AttachedState* s = all_attached; s != nullptr && found == nullptr; s = s->before)
+    if (s->name == name) found = s->attached;
+  pthread_mutex_unlock(&attach_lock);
+  return found;
 }
 
 std::string refusal_of_wire(const std::string& spec) {

@@ -74,6 +74,10 @@ class Attached {
   // Off: send requests of this adapter complete without being executed; the journal notes each.
   // Only for measuring what a client spends. EOPNOTSUPP where the adapter is the launcher's.
   Status set_executing(bool on) noexcept;
+  // The linter from now on: "off", "warn" or "error", see lint/lint.hh; also of what is posted and
+  // not executed yet. Waits for the adapter's lock. EINVAL: another word; EOPNOTSUPP: the launcher
+  // is of another version, or the device is not open.
+  Status set_lint(const std::string& mode);
   // Takes the name off the list. Contexts that are open keep working; the object stays valid.
   void detach() noexcept;
 
@@ -94,6 +98,9 @@ const std::string& sysfs_root() noexcept;
 // Whether a wire of this spec may be made, before anything is: a sentence that says why not and
 // what may; empty: it may. Opens nothing.
 std::string refusal_of_wire(const std::string& spec);
+
+// The adapter that this process attached under the name last; null: none.
+Attached* find_attached(const std::string& name) noexcept;
 
 // EEXIST: attached already; EINVAL: a bad name, profile or wire spec; ENOENT: no libibverbs or no
 // libmlx5 to attach to. The object lives as long as the process.

@@ -25,6 +25,8 @@
 #include "vhca/entry/next.hh"
 #include "vhca/entry/poll_hook.hh"
 #include "vhca/entry/raw.hh"
+#include "vhca/hca/hca.hh"
+#include "vhca/lint/lint.hh"
 #include "vhca/memory/dma_guard.hh"
 #include "vhca/rdmacm/cm_file.hh"
 
@@ -70,6 +72,15 @@ std::size_t poll_device(void* device, std::size_t budget) {
   return instance == nullptr ? 0 : instance->poll(budget);
 }
 
+int set_device_lint(void* device, const char* mode) {
+  Instance* instance = static_cast<Device*>(device)->live();
+  const Result<LintMode> found = find_lint_mode(mode);
+  if (instance == nullptr || !found.ok()) return EINVAL;
+  const LockGuard guard(instance->hca().lock);
+  instance->hca().set_lint(*found);
+  return 0;
+}
+
 }  // namespace
 
 void check_environment_once() noexcept {
@@ -82,7 +93,7 @@ void check_environment_once() noexcept {
 using namespace kilim::vhca;
 
 KILIM_INTERPOSED const KilimVhcaLaunched* kilim_vhca_launched() {
-  static constexpr KilimVhcaLaunched table{1, &find_device, &poll_device};
+  static constexpr KilimVhcaLaunched table{2, &find_device, &poll_device, &set_device_lint};
   check_environment_once();
   return device_list::count() == 0 ? nullptr : &table;
 }

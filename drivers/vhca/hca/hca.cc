@@ -67,10 +67,7 @@ Hca::Hca(HcaConfig c)
   roce.execute = execute_here;
   fatal_at = config.fatal_at;
   paging.use_journal(*config.journal);
-  if (config.lint == LintMode::off) return;
-  lint = std::make_unique<Lint>(
-      config.lint, Lint::Around{config.name.c_str(), config.journal, &keys, &config.profile, &qps});
-  context.observer = lint.get();
+  set_lint(config.lint);
 }
 
 Hca::~Hca() = default;
@@ -110,6 +107,27 @@ void Hca::expect_stores() noexcept {
 
 void Hca::tick_core_clock() noexcept {
   if (clock.shown()) clock.set(clock_ns());
+}
+
+// Regions on demand have no pages that stay, so the linter leaves them out by itself.
+void Hca::set_lint(LintMode mode) {
+  config.lint = mode;
+  if (mode == LintMode::off) {
+    context.observer = nullptr;
+    qps.for_each([](Qp& qp) { qp.watched = nullptr; });
+    rqs.for_each([](Qp& rq) { rq.watched = nullptr; });
+    lint.reset();
+    return;
+  }
+  lock.rest(false);
+  if (lint) return lint->set_mode(mode);
+  lint = std::make_unique<Lint>(
+      mode, Lint::Around{config.name.c_str(), config.journal, &keys, &config.profile, &qps});
+  context.observer = lint.get();
+  keys.for_each([this](const Mkey& m) { lint->registered(m); });
+  qps.for_each([this](Qp& qp) { lint->join(qp); });
+  rqs.for_each([this](Qp& rq) { lint->join(rq); });
+  srqs.for_each([this](const Srq& srq) { lint->join(srq); });
 }
 
 void Hca::add_sink(EventSink* sink) {

@@ -115,6 +115,9 @@ struct Hca : Engine {
   // Writes the present time into the page of the clock, if anybody has it. Without `lock`: any
   // thread.
   void tick_core_clock() noexcept;
+  // The linter judges as `mode` says from now on, also what is posted already and was not executed.
+  // Allocates.
+  void set_lint(LintMode mode);
   // Who hears of the adapter's own events; owners of queues do anyway. The sink outlives its stay.
   void add_sink(EventSink*);
   void remove_sink(EventSink*);

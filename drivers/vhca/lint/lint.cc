@@ -80,6 +80,24 @@ void Lint::add(const Srq& srq) {
   rings_.emplace(&srq, std::move(ring));
 }
 
+// Places begin behind one turn of the counter, so that those of requests which the engine has taken
+// before are none that is remembered.
+void Lint::join(Qp& qp) {
+  add(qp);
+  if (LintRing* ring = ring_of(&qp)) ring->head = qp.rq.ci;
+  if (qp.watched == nullptr) return;
+  LintQueue& q = queue_of(qp);
+  q.announced = q.completed = (uint64_t{1} << 16) + qp.sq.ci;
+  announced(qp);
+}
+
+void Lint::join(const Srq& srq) {
+  add(srq);
+  LintRing& ring = *ring_of(&srq);
+  ring.head = srq.ci;
+  ring.place = srq.head;
+}
+
 void Lint::restart(Qp& qp) noexcept {
   if (LintRing* ring = ring_of(&qp)) ring->head = 0;
   if (qp.watched == nullptr) return;

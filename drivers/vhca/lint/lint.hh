@@ -175,6 +175,11 @@ class Lint final : public Observer {
   // A queue begins, starts over, ends.
   void add(Qp&);
   void add(const Srq&);
+  // The same of queues at work: what the engine has yet to take is looked at as if it were
+  // announced now, what it has taken is not known.
+  void join(Qp&);
+  void join(const Srq&);
+  void set_mode(LintMode mode) noexcept { mode_ = mode; }
   void restart(Qp&) noexcept;
   void remove(Qp&) noexcept;
   void remove(const Srq&) noexcept;

@@ -47,6 +47,11 @@ class KeyTable {
   // Whether any key belongs to this protection domain.
   [[nodiscard]] bool uses(Pdn) const noexcept;
   [[nodiscard]] std::size_t count() const noexcept { return keys_.count(); }
+  // Calls f(key) for each key, by its index.
+  template <typename F>
+  void for_each(F&& f) const {
+    keys_.for_each(f);
+  }
   // Another one whenever a direct key came, changed or went. Never 0. No work request changes such
   // a key.
   [[nodiscard]] uint64_t generation() const noexcept { return generation_; }

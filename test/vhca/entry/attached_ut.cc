@@ -18,11 +18,15 @@ void the_launchers_device_is_used() {
   CU_ASSERT_FATAL(attached.ok());
   EQUAL((*attached)->name(), "vhca0");
   EQUAL((*attached)->hca(), nullptr);
+  EQUAL(find_attached("vhca0"), *attached);
+  EQUAL(find_attached("vhca1"), nullptr);
   ibv_context* context = test::open_by_name("vhca0");
   CU_ASSERT_FATAL(context != nullptr);
   {
     test::RcPair pair(context);
     CU_ASSERT_FATAL(pair.ok());
+    CU_ASSERT((*attached)->set_lint("error").ok());
+    EQUAL((*attached)->set_lint("loud").error().code, EINVAL);
     std::memset(pair.from(), 0x5a, 100);
     EQUAL(pair.post_write(100), 0);
     ibv_wc wc{};

@@ -88,6 +88,49 @@ void each_mistake_is_named() {
   }
 }
 
+// Its queues, keys and regions were there before.
+void a_linter_that_comes_late_names_each() {
+  for (const Seed& seed : seeds) {
+    Bench b(LintMode::off);
+    for (int i = 0; i < 256; i++) b.finish((b.a.put(b.plain()), b.a));
+    CU_ASSERT_FATAL(b.hca->lint == nullptr);
+    b.hca->set_lint(LintMode::warn);
+    b.hca->set_lint(LintMode::warn);
+    EQUAL(b.findings(), 0);
+    post_seed(b, seed);
+    b.go(b.a);
+    const uint64_t wanted = seed.rule == Rule::unmapped_region ? 2 : 1;
+    if (b.count(seed.rule) != wanted) std::printf("%s\n", prm::lint::row_of(seed.rule).name);
+    EQUAL(b.count(seed.rule), wanted);
+  }
+}
+
+// What was announced and not executed is judged when it comes; warnings become errors; then it
+// goes, and nobody is watched.
+void a_linter_comes_and_goes_amid_work() {
+  Bench b(LintMode::off);
+  b.cq_b.poll();
+  b.b.put(b.plain());
+  b.a.put(b.plain().data(b.memory.at(0), 0, b.lkey()));
+  b.a.ring(b.uar);
+  b.hca->set_lint(LintMode::warn);
+  b.go(b.b);
+  EQUAL(b.count(Rule::zero_length), 1);
+  EQUAL(b.findings(), 1);
+  b.hca->set_lint(LintMode::off);
+  CU_ASSERT(b.hca->lint == nullptr);
+  Bench c(LintMode::warn);
+  c.finish((c.a.put(c.plain()), c.a));
+  c.hca->set_lint(LintMode::off);
+  c.finish((c.a.put(with(c.plain(), 16 + offsetof(prm::RaddrSeg, reserved), uint8_t{1})), c.a));
+  EQUAL(c.state(c.a), QpState::rts);
+  c.hca->set_lint(LintMode::warn);
+  c.hca->set_lint(LintMode::error);
+  c.finish((c.a.put(with(c.plain(), 16 + offsetof(prm::RaddrSeg, reserved), uint8_t{1})), c.a));
+  EQUAL(c.count(Rule::reserved_bits), 1);
+  EQUAL(c.state(c.a), QpState::err);
+}
+
 // The completion has the rule's syndrome and the queue is in error.
 void a_strict_adapter_fails_the_wqe() {
   for (const Seed& seed : seeds) {
@@ -195,6 +238,8 @@ void a_reset_queue_starts_anew() {
 
 const Case cases[] = {
     {"each seeded mistake is named", each_mistake_is_named},
+    {"a linter that comes late names each", a_linter_that_comes_late_names_each},
+    {"a linter comes and goes amid work", a_linter_comes_and_goes_amid_work},
     {"a strict adapter fails the WQE with the rule's syndrome", a_strict_adapter_fails_the_wqe},
     {"lists by pointer are looked at", lists_by_pointer_are_looked_at},
     {"a stride that was cut to 16 bits is named", a_stride_that_was_cut_is_named},
