@@ -29,13 +29,15 @@ Kind kind_of(flow::Field f) {
   return {RTE_FLOW_ERROR_TYPE_ITEM, "specific pattern item"};
 }
 
-void complain(const flow::RuleError& e, int code) {
+void complain(Session& s, const flow::RuleError& e, int code) {
   const Kind k = kind_of(e.field);
   std::fflush(stdout);
   std::fprintf(stderr, "port_flow_complain(): Caught PMD error type %d (%s): %s%s%s: %s\n",
                static_cast<int>(k.type), k.text, flow::name_of(e.field),
                e.field == flow::Field::none ? "" : ": ",
                *e.what == 0 ? "(no stated reason)" : e.what, std::strerror(code));
+  s.note_refusal(std::string(k.text) + ", " + flow::name_of(e.field) + ": " + e.what + " (" +
+                 std::strerror(code) + ")");
 }
 
 // The rule of a line and the port that it is for; false: it was said what is wrong.
@@ -54,7 +56,7 @@ bool read_rule(Session& s, const Line& line, FlowWords& out, port::Port*& p) {
   }
   if (out.group != 0) {
     const flow::RuleError none{ENOTSUP, flow::Field::none, "there is one group, 0"};
-    complain(none, ENOTSUP);
+    complain(s, none, ENOTSUP);
     return false;
   }
   if (!p->started()) std::fprintf(stderr, "port %s is not started\n", line.word(2).c_str());
@@ -73,7 +75,7 @@ void validate(Session& s, const Line& line) {
   port::Port* p;
   if (!read_rule(s, line, f, p)) return;
   const flow::RuleError e = flow::check(f.rule, limits_of(*p));
-  if (e.code != 0) return complain(e, e.code);
+  if (e.code != 0) return complain(s, e, e.code);
   std::printf("Flow rule validated\n");
 }
 
@@ -83,7 +85,7 @@ void create(Session& s, const Line& line) {
   if (!read_rule(s, line, f, p)) return;
   flow::RuleError why;
   auto id = p->add_rule(f.rule, &why);
-  if (!id) return complain(why, id.error().code);
+  if (!id) return complain(s, why, id.error().code);
   PortMemory& m = s.memory(line.number(2));
   const uint32_t number = m.flows.empty() ? 0 : m.flows.rbegin()->first + 1;
   m.flows.emplace(number, FlowEntry{f.rule, f.group, f.text, *id});
@@ -99,7 +101,8 @@ bool drop_rule(Session& s, port::Port& p, uint32_t port, uint32_t number) {
     return false;
   }
   if (const Status done = p.remove_rule(at->second.id); !done)
-    return complain({done.error().code, flow::Field::none, done.error().what}, done.error().code),
+    return complain(s, {done.error().code, flow::Field::none, done.error().what},
+                    done.error().code),
            false;
   flows.erase(at);
   return true;
@@ -153,7 +156,7 @@ void query(Session& s, const Line& line) {
   }
   const auto count = p->query_rule(at->second.id);
   if (!count)
-    return complain({count.error().code, flow::Field::count, count.error().what},
+    return complain(s, {count.error().code, flow::Field::count, count.error().what},
                     count.error().code);
   std::printf("COUNT:\n hits_set: 1\n bytes_set: 1\n hits: %" PRIu64 "\n bytes: %" PRIu64 "\n",
               count->packets, count->bytes);

@@ -5,7 +5,9 @@
 #include <cstdlib>
 #include <string>
 
+#include "attach/resolve.hh"
 #include "commands.hh"
+#include "explain.hh"
 #include "kilim/device/inline_arbiter.hh"
 #include "kilim/mr/odp_caps.hh"
 #include "session.hh"
@@ -132,27 +134,25 @@ void show_leaks(Session& s, const Line&) {
 void explain_last(Session& s, const Line&) {
   bool any = false;
   each_native(s, [&any](uint32_t n, port::Port& p) {
-    const port::PortStats c = p.stats();
-    if (c.rx_errors + c.tx_errors + c.bind_errors == 0) return;
-    any = true;
-    std::printf("port %u (%s): completions with an error: receives %" PRIu64 ", of them %" PRIu64
-                " frames longer than a buffer (--max-pkt-len, --mbuf-size); sends %" PRIu64
-                "; binds of keys %" PRIu64 ". Queues brought back: %" PRIu64 ", down now: %" PRIu64
-                "\n",
-                n, p.device().name(), c.rx_errors, c.rx_too_long, c.tx_errors, c.bind_errors,
-                c.recoveries, c.queues_down);
+    const std::string text = explain_errors(p);
+    any = any || !text.empty();
+    if (!text.empty()) std::printf("port %u (%s):\n%s", n, p.device().name(), text.c_str());
   });
   if (!any) std::printf("no completion with an error was seen\n");
+  if (!s.refusal().empty()) std::printf("the last refusal: %s\n", s.refusal().c_str());
 }
 
-// A virtual device reads the mode of its linter when it is attached, and stays for the life of the
-// process (vhca/entry/attach.hh).
+// Devices that are attached later read the environment (vhca/entry/instance.cc).
 void set_lint(Session& s, const Line& line) {
-  ::setenv("KILIM_VHCA_LINT", line.on(1) ? "warn" : "off", 1);
-  std::printf("lint is %s for virtual devices that `port attach` makes from now on",
-              line.word(1).c_str());
-  std::printf("; those of the %zu ports that are there keep what lint= of their devargs said\n",
-              s.ports());
+  const char* mode = line.on(1) ? "warn" : "off";
+  ::setenv("KILIM_VHCA_LINT", mode, 1);
+  each_native(s, [&](uint32_t n, port::Port& p) {
+    const char* device = p.device().name();
+    if (const Status done = attach::set_lint(device, mode); !done)
+      std::fprintf(stderr, "port %u (%s): %s\n", n, device, done.error().what);
+    else
+      std::printf("port %u (%s): lint is %s\n", n, device, line.word(1).c_str());
+  });
 }
 
 constexpr CommandRow rows[] = {
@@ -165,8 +165,10 @@ constexpr CommandRow rows[] = {
     {"show inline-recv", show_inline, "Where receives are inline in the CQE, and why not."},
     {"show buffers", show_buffers, "Where packet buffers are."},
     {"show buffers leaks", show_leaks, "With --pool-debug: who holds which."},
-    {"explain last", explain_last, "The last completion with an error of each port."},
-    {"lint on|off", set_lint, "Virtual devices that are attached from now on judge send WQEs."},
+    {"explain last", explain_last,
+     "The last errors of each port, in words and bytes; the last refusal."},
+    {"lint on|off", set_lint,
+     "Virtual devices tell of WQEs that are wrong or a race, from now on."},
 };
 
 }  // namespace

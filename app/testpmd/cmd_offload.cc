@@ -106,7 +106,7 @@ void vlan_set(Session& s, const Line& line) {
       std::fprintf(stderr, "Please stop port %s first\n", line.word(4).c_str());
       return;
     }
-    s.options().strip_vlan = line.on(3);
+    s.options().modes.strip[number_of(line.word(4))] = line.on(3) ? 1 : -1;
     return;
   }
   flow::Filter filter = p->filter();

@@ -165,7 +165,9 @@ void Forwarder::tune(Stream& s) {
   s.run = engine_->run;
   s.burst = options_.burst;
   s.tx_length = options_.tx_length;
-  s.tx_segments = options_.tx_segments;
+  // tx_first of a mode whose queues take packets of one piece sends as many bytes in one.
+  s.tx_segments =
+      options_.tx_segments.size() <= s.pieces ? options_.tx_segments : std::vector<uint32_t>{};
   s.modes = &options_.modes;
   if (engine_ != &noisy_engine) return;
   s.fifo.reserve(std::size_t{options_.modes.noisy_buffer} + 2 * max_burst);

@@ -103,7 +103,7 @@ class Forwarder {
   void tune(Stream& stream);
   Status set_up(port::Port& port, const Stream& stream);
   std::optional<Exit> set_up_any(uint32_t port);
-  [[nodiscard]] port::RxSetup rx_setup(pool::BufferCache* cache) const noexcept;
+  [[nodiscard]] port::RxSetup rx_setup(pool::BufferCache* cache, uint32_t port) const noexcept;
   [[nodiscard]] uint32_t stride() const noexcept;
   [[nodiscard]] uint32_t buffers_a_packet() const noexcept;
   [[nodiscard]] bool binds_keys(std::size_t port) const noexcept;

@@ -58,10 +58,9 @@ void Forwarder::FreeMempool::operator()(rte_mempool* m) const noexcept {
 // What the device finds out about packets, or is asked to do to them, has a place beside each.
 bool Forwarder::side_records() const noexcept {
   if (has_ethdevs()) return false;
-  if (options_.rx_cksum || options_.rx_timestamp || options_.strip_vlan || options_.latency)
-    return true;
+  if (options_.rx_cksum || options_.rx_timestamp || options_.latency) return true;
   for (uint32_t p = 0; p < ports_.size(); p++)
-    if (tx_words(p).any()) return true;
+    if (tx_words(p).any() || strips_vlan(options_, p)) return true;
   return false;
 }
 

@@ -97,14 +97,14 @@ uint32_t Forwarder::partner(uint32_t port) const noexcept {
   return other < forwarding_.size() ? forwarding_[other] : port;
 }
 
-port::RxSetup Forwarder::rx_setup(pool::BufferCache* cache) const noexcept {
+port::RxSetup Forwarder::rx_setup(pool::BufferCache* cache, uint32_t port) const noexcept {
   port::RxSetup rx{.cache = cache,
                    .events = options_.idle == worker::Idle::sleep,
                    .buffers = buffers_a_packet()};
   rx.config = {.side = side_records(),
-               .vlan = side_records() && options_.strip_vlan,
+               .vlan = side_records() && strips_vlan(options_, port),
                .timestamp = options_.rx_timestamp || options_.latency};
-  rx.strip_vlan = options_.strip_vlan;
+  rx.strip_vlan = strips_vlan(options_, port);
   if (options_.compression == "hash") rx.compression = device::Compression::hash;
   if (options_.compression == "checksum") rx.compression = device::Compression::checksum;
   if (options_.strides) rx.strides = device::Strides{.log_bytes = 8, .log_count = 5};
@@ -126,7 +126,7 @@ Status Forwarder::configure(uint32_t number) {
 
 // The queues of a stream at a port.
 Status Forwarder::set_up(port::Port& port, const Stream& s) {
-  port::RxSetup rx = rx_setup(s.cache);
+  port::RxSetup rx = rx_setup(s.cache, s.rx_port);
   if (engine_->splits)
     rx.split = {.header_bytes = options_.split.header_bytes, .headers = s.headers};
   if (s.rx == &port)

@@ -120,7 +120,7 @@ void print_native_info(Session& s, uint32_t number) {
   std::printf(
       "Maximum number of MAC addresses: %zu\nVLAN offload: \n  strip %s, filter %s, extend "
       "off, qinq strip off\n",
-      flow::max_filter_macs + 1, s.options().strip_vlan ? "on" : "off",
+      flow::max_filter_macs + 1, strips_vlan(s.options(), number) ? "on" : "off",
       p.filter().vlans.empty() ? "off" : "on");
   if (caps.spread.usable())
     std::printf(

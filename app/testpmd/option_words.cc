@@ -21,13 +21,18 @@ auto queues_of(const Options& o) {
 auto offloads_of(const Options& o) {
   return std::tuple(o.rx_cksum, o.rx_timestamp, o.strip_vlan, o.strides, o.compression, o.latency,
                     o.idle, o.pool_debug, o.num_packets, o.modes.csum_by_device, o.modes.mss,
-                    o.modes.tag, o.split.header_bytes, o.split.ways, o.split.forced);
+                    o.modes.tag, o.modes.strip, o.split.header_bytes, o.split.ways, o.split.forced);
 }
 
 }  // namespace
 
 bool same_queues(const Options& a, const Options& b) {
   return queues_of(a) == queues_of(b) && offloads_of(a) == offloads_of(b);
+}
+
+bool strips_vlan(const Options& o, std::size_t port) {
+  const int8_t own = port < o.modes.strip.size() ? o.modes.strip[port] : int8_t{0};
+  return own == 0 ? o.strip_vlan : own > 0;
 }
 
 bool parse_topology(std::string_view word, Topology& out) {

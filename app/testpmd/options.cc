@@ -159,7 +159,7 @@ constexpr cli::Row<Options> rows[] = {
     {0, "nb-ports", "N", &Options::nb_ports, "how many ports forward, from the first: 1 to 32; default all", {1, 32}},
     {0, "disable-rss", nullptr, &Options::disable_rss, "frames are not spread: all go to a port's first receive queue"},
     {0, "no-flush-rx", nullptr, &Options::no_flush_rx, "ethdevs: packets that wait when forwarding begins are forwarded"},
-    {0, "enable-rx-cksum", nullptr, &Options::rx_cksum, "the device's verdict on checksums is kept: mode csum counts bad ones"},
+    {0, "enable-rx-cksum", nullptr, &Options::rx_cksum, "the device's verdict on checksums is kept, for set verbose 1; as a card's of mlx5 it calls right ones good and none bad"},
     {0, "enable-rx-timestamp", nullptr, &Options::rx_timestamp, "the time of arrival is kept"},
     {0, "enable-hw-vlan-strip", nullptr, &Options::strip_vlan, "the device takes VLAN tags off"},
     {0, "enable-hw-vlan", nullptr, &Options::strip_vlan, "the same"},

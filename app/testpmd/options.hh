@@ -31,6 +31,7 @@ struct ModeOptions {
   uint32_t noisy_reads = 0, noisy_writes = 0, noisy_both = 0;  // a packet
   std::array<uint8_t, 64> csum_by_device{};  // by port: queue::EthOffload, the rest by software
   std::array<uint16_t, 64> mss{};            // by port: TSO of what is longer; 0: none
+  std::array<int8_t, 64> strip{};            // by port, VLAN tags: 1 taken off, -1 not; 0: as all's
   std::array<uint32_t, 64> tag{};            // by port: VLAN tag to put in, 1 << 16 | tci; 0: none
   uint32_t verbose = 0;                      // 1: each packet that is received is shown
   bool csum_keeps_addresses = false;         // csum: addresses stay
@@ -82,6 +83,9 @@ using cli::Exit;
 
 // True: ports, queues, buffers and lcores are the same for both, whatever else differs.
 bool same_queues(const Options& a, const Options& b);
+
+// Whether a port's tags are taken off.
+bool strips_vlan(const Options& o, std::size_t port);
 
 // Topology's words, which the prompt uses too.
 bool parse_topology(std::string_view word, Topology& out);

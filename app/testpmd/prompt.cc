@@ -65,7 +65,12 @@ cmdline_token_hdr word_token{&word_ops, 0};
 
 void run_words() {
   const Match m = match_line(command_table(), line.words);
-  if (m.row != nullptr) return m.row->run(*line.session, Line(line.words, m.rest));
+  if (m.row != nullptr) {
+    std::string text;
+    for (const std::string& w : line.words) text += (text.empty() ? "" : " ") + w;
+    line.session->note_line(std::move(text));
+    return m.row->run(*line.session, Line(line.words, m.rest));
+  }
   std::fflush(stdout);
   std::fprintf(stderr, "%s\n", m.why.c_str());
 }

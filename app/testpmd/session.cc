@@ -17,7 +17,12 @@ Session::~Session() {
   if (running()) (void)control_->end();
 }
 
-void Session::say(const Exit& exit) const {
+void Session::note_refusal(const std::string& why) {
+  refusal_ = line_.empty() ? why : "`" + line_ + "`: " + why;
+}
+
+void Session::say(const Exit& exit) {
+  note_refusal(exit.message);
   std::fflush(stdout);
   std::fprintf(stderr, "%s\n", exit.message.c_str());
 }
@@ -60,7 +65,7 @@ bool Session::change_ports(const std::function<int()>& change) {
   (void)end_captures(nullptr);
   forwarder_.reset();
   const int error = change();
-  if (error != 0) std::fprintf(stderr, "EAL: %s\n", rte_strerror(-error));
+  if (error != 0) say({1, std::string("EAL: ") + rte_strerror(-error)});
   const std::vector<PortRef> now = find_ports();
   options_.stopped.clear();
   for (const PortRef& p : now) {

@@ -90,9 +90,14 @@ class Session {
   [[nodiscard]] bool quits() const noexcept { return quits_; }
   [[nodiscard]] bool failed() const noexcept { return failed_; }
 
+  // What `explain last` repeats: why the line under way was refused by a port, a device or EAL.
+  void note_refusal(const std::string& why);
+  void note_line(std::string line) { line_ = std::move(line); }
+  [[nodiscard]] const std::string& refusal() const noexcept { return refusal_; }
+
  private:
   std::optional<Exit> make(const Options& options);
-  void say(const Exit& exit) const;
+  void say(const Exit& exit);
 
   Options options_;
   Options made_of_;  // the forwarder's
@@ -100,6 +105,7 @@ class Session {
   std::unique_ptr<Control> control_;
   Captures captures_;
   std::vector<PortMemory> memory_;
+  std::string line_, refusal_;
   bool quits_ = false;
   bool failed_ = false;
 };

@@ -2,6 +2,8 @@
 // What `set verbose 1` shows of packets that were received. A stream's worker prints; slow.
 #include <cstdio>
 
+#include <rte_mbuf.h>
+
 #include "forward.hh"
 #include "layers.hh"
 
@@ -29,6 +31,11 @@ void show_packets(const Stream& s, std::span<const pool::Handle> packets) noexce
     print_mac(" - dst=", frame.data());
     std::printf(" - type=0x%04x - length=%u - nb_segs=%zu\n", get16(frame.data() + 12), length,
                 pieces);
+    if (!packets[i].has(pool::Handle::side)) continue;
+    char flags[256] = "";
+    (void)rte_get_rx_ol_flag_list(s.cache->arena().side(packets[i].index).flags, flags,
+                                  sizeof flags);
+    std::printf("  ol_flags: %s\n", flags);
   }
 }
 
