@@ -3,7 +3,7 @@
 # Runs the libFuzzer harnesses of test/fuzz under AddressSanitizer and UBSan, two at a time, and
 # keeps what they learn. A crash, a hang or a leak prints the input that made it, and fails.
 # Usage: usertools/fuzz.sh [HARNESS...] [--seconds N] [--corpus FOLDER]
-#   HARNESS     wqe, frame, ioctl, devx, spec; default all
+#   HARNESS     wqe, frame, ioctl, devx, cm, spec, line; default all
 #   --seconds   for each harness, default 600; 0: build them only
 #   --corpus    where inputs are kept, default build-fuzz/corpus
 # The last line is `N passed, N failed, N skipped`.
@@ -33,7 +33,7 @@ fuzz() {
   local name=$1 log=$found/$1.log at=$folder/test/fuzz quiet=0 input
   mkdir -p "$corpus/$name"
   "$at/fuzz_replay_$name" "test/fuzz/corpus/$name.txt" --write "$corpus/$name" || return 1
-  [ "$name" = spec ] && quiet=3   # refusals are sentences on stderr
+  [[ $name = spec || $name = line ]] && quiet=3   # refusals are sentences on stderr
   ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1 \
   UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
     "$at/fuzz_$name" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 -max_len=4096 \

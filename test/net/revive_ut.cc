@@ -3,10 +3,13 @@
 // by the thread that serves them or by another while a worker forwards. No buffer is lost.
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <cstring>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "explain.hh"
 #include "forward.hh"
 #include "two_ports_fixture.hh"
 #include "ut.hh"
@@ -93,6 +96,11 @@ struct Bench {
   }
 };
 
+bool has(const std::string& text, const char* part) {
+  if (text.find(part) == std::string::npos) std::printf("no '%s' in: %s\n", part, text.c_str());
+  return text.find(part) != std::string::npos;
+}
+
 void receive_queue() {
   Bench b("io");
   for (uint32_t round = 1; round <= 5; round++) {
@@ -118,6 +126,12 @@ void a_frame_too_long_is_dropped_and_nothing_else_happens() {
     const port::PortStats s = b.t.far->stats();
     CU_ASSERT(s.rx_too_long == many && s.rx_errors == many);
     CU_ASSERT(s.recoveries == 0 && s.queues_down == 0);
+    const std::string why = testpmd::explain_errors(*b.t.far);
+    CU_ASSERT(has(why, "receives 300, of them 300 frames longer than a buffer"));
+    CU_ASSERT(has(why, "failed with IBV_WC_LOC_LEN_ERR: the message is longer than may be"));
+    CU_ASSERT(has(why, "(syndrome 0x1, of the vendor "));
+    CU_ASSERT(has(why, "\n    000: 00000"));  // its length
+    EQUAL(testpmd::explain_errors(*b.t.near), "");
   }
 }
 
@@ -147,7 +161,7 @@ void transmit_queue() {
       std::vector<uint32_t> all(b.t.pool.size());
       const uint32_t n = b.worker_cache.alloc_indices(all);
       std::sort(all.begin(), all.begin() + n);
-      const Handle beyond{all[n - 1], 65535, 0};
+      const Handle beyond{all[n - 1], 9000, 0};
       b.worker_cache.free_indices({all.data(), n - 1});
       while (b.t.far->tx_room(0) == 0) b.turn();
       EQUAL_FATAL(b.t.far->tx(0, {&beyond, 1}), 1u);
@@ -158,6 +172,17 @@ void transmit_queue() {
     EQUAL(b.t.far->stats().recoveries, 1u);
     EQUAL(b.t.far->stats().tx_errors, b.engine->gathered ? 0u : 1u);
     EQUAL(b.t.far->stats().queues_down, 0u);
+    const std::string why = testpmd::explain_errors(*b.t.far);
+    if (b.engine->gathered) continue;
+    CU_ASSERT(has(why, "sends 1; "));
+    CU_ASSERT(has(why, "SEND at WQE "));
+    CU_ASSERT(has(why, "failed with IBV_WC_LOC_PROT_ERR: segment 0: "));
+    CU_ASSERT(has(why, "packet buffers"));
+    CU_ASSERT(has(why, "(syndrome 0x4, of the vendor "));
+    CU_ASSERT(has(why, "0x2328 bytes key "));     // the work request in words
+    CU_ASSERT(has(why, "\n    020: 00002328 "));  // and in bytes
+    b.t.far->stop();
+    CU_ASSERT(has(testpmd::explain_errors(*b.t.far), "IBV_WC_LOC_PROT_ERR"));
   }
 }
 

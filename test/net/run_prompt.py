@@ -1,64 +1,19 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""kilim-testpmd's prompt, on virtual devices and on DPDK's own software drivers, and Debian's
-dpdk-testpmd beside it with the same scripts.
+"""kilim-testpmd's prompt: sessions, ports that come and go, lines of any bytes, the terminal, the command line.
 
 Usage: run_prompt.py KILIM_TESTPMD SOURCE_ROOT KILIM_VHCA CASE     CASE is a function below"""
 
 import os
 import random
 import re
-import shutil
-import struct
 import subprocess
 import sys
-import tempfile
 import time
 
-import dpkt
-
 sys.dont_write_bytecode = True
-from run_testpmd import Bench, vdev  # noqa: E402
-
-EAL = ["--no-huge", "--no-shconf", "--no-pci", "--log-level", "error", "-m", "192"]
-SECONDS = 60
-DEBIAN = shutil.which("dpdk-testpmd")
-
-
-def lcores():
-    cpus = sorted(os.sched_getaffinity(0))
-    return ["--lcores", f"0@{cpus[0]},1@{cpus[-1]}"]
-
-
-def words(program, vdevs, *own):
-    line = [program, *EAL, *lcores()]
-    for v in vdevs:
-        line += ["--vdev", v]
-    return [*line, "--", "-i", "--total-num-mbufs=16384", *own]
-
-
-def say(b, program, vdevs, script, *own, wait=0.0):
-    """What the program prints for the lines of a script; None is a pause of `wait` seconds."""
-    with subprocess.Popen(words(program, vdevs, *own), cwd=b.folder, text=True, bufsize=1,
-                          stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT) as p:
-        for line in script:
-            if line is None:
-                time.sleep(wait)
-            else:
-                p.stdin.write(line + "\n")
-        try:
-            out, _ = p.communicate(timeout=SECONDS)
-        except subprocess.TimeoutExpired:
-            p.kill()
-            raise
-    assert p.returncode == 0, (p.returncode, out)
-    return out
-
-
-def pair(number):
-    cable = f"cable:prompt{os.getpid()}"
-    return [vdev(0, cable + number), vdev(1, cable + number)]
+from prompt_bench import EAL, SECONDS, frames, main, pair, say, words, write  # noqa: E402
+from run_testpmd import vdev  # noqa: E402
 
 
 def forwarded(out):
@@ -98,137 +53,6 @@ def commands(b):
     assert 0 <= rows[2][2] - rows[2][1] <= 64, rows
     cleared = out[out.index("NIC statistics for port 1 cleared"):]
     assert re.search(r"RX-packets: 0 +RX-missed: 0", cleared), cleared
-
-
-def frames():
-    """Frames with wrong and right checksums, tags, groups, requests, and pieces of headers."""
-    rng = random.Random(7)
-
-    def ether(kind, payload, dst=b"\2\0\0\0\0\1", tag=b""):
-        return dst + b"\2\0\0\0\0\2" + tag + struct.pack(">H", kind) + payload
-
-    def ipv4(proto, payload, dst="10.0.0.2"):
-        p = dpkt.ip.IP(src=bytes([10, 0, 0, 1]), dst=bytes(int(n) for n in dst.split(".")), p=proto,
-                       data=payload)
-        p.len = len(p)
-        return p
-
-    def wrong(packet):
-        raw = bytearray(bytes(packet))
-        raw[10] ^= 0x55
-        return bytes(raw)
-
-    out = []
-    for size in (18, 19, 100, 1200):
-        udp = dpkt.udp.UDP(sport=5, dport=6, data=rng.randbytes(size))
-        udp.ulen = len(udp)
-        udp.sum = 0x1234
-        tcp = dpkt.tcp.TCP(sport=7, dport=8, data=rng.randbytes(size))
-        out.append(ether(0x800, wrong(ipv4(17, udp))))
-        out.append(ether(0x800, bytes(ipv4(6, tcp)), tag=struct.pack(">HH", 0x8100, 5)))
-        six = dpkt.ip6.IP6(src=rng.randbytes(16), dst=rng.randbytes(16), nxt=17, hlim=64, data=udp)
-        six.plen = len(udp)
-        raw = bytearray(bytes(six))
-        raw[46:48] = b"\x43\x21"  # of UDP
-        out.append(ether(0x86DD, bytes(raw)))
-    for dst in ("10.0.0.9", "224.0.0.1"):
-        echo = dpkt.icmp.ICMP(type=8, data=dpkt.icmp.ICMP.Echo(id=1, seq=2, data=rng.randbytes(40)))
-        out.append(ether(0x800, bytes(ipv4(1, echo, dst))))
-    arp = dpkt.arp.ARP(op=1, sha=b"\2\0\0\0\0\2", spa=bytes([10, 0, 0, 1]), tpa=bytes([10, 0, 0, 9]))
-    out.append(ether(0x806, bytes(arp) + bytes(18), dst=b"\xff" * 6))
-    no_sum = dpkt.udp.UDP(sport=9, dport=9, data=bytes(30))
-    raw = bytearray(bytes(ipv4(17, no_sum)))
-    raw[26:28] = b"\0\0"
-    out.append(ether(0x800, bytes(raw)))
-    out.append(ether(0x88CC, rng.randbytes(60)))
-    return out * 5
-
-
-def write(path, list_of_frames):
-    with open(path, "wb") as f:
-        writer = dpkt.pcap.Writer(f, snaplen=65535)
-        for number, frame in enumerate(list_of_frames):
-            writer.writepkt(frame, number / 1000000)
-
-
-def modes(b):
-    """Frames of many kinds through each mode of both programs, over DPDK's pcap driver: the same
-    bytes come out, and the same numbers are told; through Kilim's port the same bytes again."""
-    if DEBIAN is None:
-        print("dpdk-testpmd is not installed")
-        sys.exit(77)
-    write(b.path("in.pcap"), frames())
-    count = len(frames())
-    for mode in ("io", "mac", "macswap", "5tswap", "csum", "icmpecho", "rxonly"):
-        script = [f"set fwd {mode}", "start", None, "stop", "show port stats all", "quit"]
-        came = {}
-        for name, program in (("ours", b.program), ("debian", DEBIAN)):
-            pcap = [f"net_pcap0,rx_pcap=in.pcap,tx_pcap={name}.pcap"]
-            out = say(b, program, pcap, script, "--no-flush-rx", wait=0.7)
-            rows = forwarded(out)
-            assert rows and rows[0][1] == count, (mode, name, rows, out)
-            stats = re.search(r"RX-packets: (\d+) +RX-missed.*RX-bytes: +(\d+)[\s\S]*?TX-packets: (\d+) .*TX-bytes: +(\d+)", out)
-            came[name] = (rows, stats.groups(), list(b.pcap.frames(b.path(f"{name}.pcap"))))
-        assert came["ours"] == came["debian"], (mode, came["ours"][:2], came["debian"][:2])
-        out = say(b, b.program, [vdev(0, "pcap:in.pcap:kilim.pcap")], script,
-                  "--eth-peer=0,02:00:00:00:00:00", wait=0.7)
-        kilim = list(b.pcap.frames(b.path("kilim.pcap"))) if mode != "rxonly" else []
-        assert forwarded(out)[0][1] == count, (mode, out)
-        # The pcap driver's address is another one than Kilim's.
-        same = [f[:6] + f[12:] if mode in ("mac", "csum") else f for f in kilim]
-        want = [f[:6] + f[12:] if mode in ("mac", "csum") else f for f in came["debian"][2]]
-        if mode != "icmpecho":
-            assert same == want or mode == "rxonly", (mode, len(same), len(want))
-        assert len(same) == len(want), (mode, len(same), len(want))
-
-
-def debian(b):
-    """The same script file for both programs, with rings and the null driver: numbers that both
-    print agree."""
-    if DEBIAN is None:
-        print("dpdk-testpmd is not installed")
-        sys.exit(77)
-    with open(b.path("script"), "w", encoding="ascii") as f:
-        f.write("# comments and empty lines do nothing\n\nset fwd rxonly\nset burst 16\nshow config fwd\n"
-                "start tx_first 3\n")
-    told = {}
-    for name, program in (("ours", b.program), ("debian", DEBIAN)):
-        out = say(b, program, ["net_ring0", "net_ring1"],
-                  [None, "stop", "show fwd stats all", "show port stats all", "port stop all",
-                   "port config all rxq 1", "port start all", "set nbport 1", "set fwd txonly",
-                   "set txpkts 100", "show config txpkts", "stop", "quit"],
-                  "--cmdline-file=script", wait=0.5)
-        stats = re.findall(r"NIC statistics for port (\d+).*\n\s+RX-packets: (\d+) +RX-missed: (\d+)[\s\S]*?"
-                           r"TX-packets: (\d+) +TX-errors: (\d+)", out)
-        told[name] = (forwarded(out), stats,
-                      re.findall(r"RX P=.* -> TX P=\d+/Q=\d+", out),
-                      sorted(re.findall(r"packets/burst=\d+|Segment sizes: \S+|Set \w+ packet forwarding mode|"
-                                 r"Number of packets per burst set to \d+|Packet forwarding not started|"
-                                 r"nb forwarding cores=\d+ - nb forwarding ports=\d+", out)))
-    assert told["ours"] == told["debian"], told
-    assert told["ours"][0][0][1:] == (48, 48, 0), told["ours"]
-
-
-def rings(b):
-    """Ports of other drivers, alone and exchanging with Kilim's: every packet is accounted for."""
-    write(b.path("in.pcap"), frames())
-    count = len(frames())
-    vdevs = [vdev(0, "pcap:in.pcap:out0.pcap"), "net_pcap0,rx_pcap=in.pcap,tx_pcap=out1.pcap"]
-    out = say(b, b.program, vdevs, ["show port summary all", "start", None, "stop", "quit"], "--no-flush-rx", wait=0.7)
-    assert "net_pcap" in out, out
-    assert forwarded(out) == [("0", count, count, 0), ("1", count, count, 0), ("all", 2 * count, 2 * count, 0)], out
-    for name in ("out0.pcap", "out1.pcap"):
-        b.same("in.pcap", name)
-    done = subprocess.run([b.program, *EAL, "-l", "0", "--vdev", "net_null0", "--", "--fwd=rxonly",
-                           "--num-packets=1000", "--json=s.json"], cwd=b.folder, text=True,
-                          capture_output=True, timeout=SECONDS)
-    assert done.returncode == 0 and "forwarded      1000," in done.stdout, done
-    out = say(b, b.program, vdevs, ["set verbose 1", "start", None, "stop", "quit"], "--no-flush-rx", wait=0.5)
-    assert "port 1/queue 0: received" in out and "dst=02:00:00:00:00:01 - type=0x86dd - length=" in out, out
-    assert "needs ports of Kilim" in say(b, b.program, ["net_null0"], ["set fwd umr", "start", "quit"])
-    done = subprocess.run([b.program, *EAL, "-l", "0", "--vdev", "net_null0", "--", "--rxq=64", "--fwd=rxonly", "--duration=1"],
-                          cwd=b.folder, text=True, capture_output=True, timeout=SECONDS)
-    assert done.returncode == 0 and "net_null0 on net_null" in done.stdout, done
 
 
 def flows(b):
@@ -356,18 +180,42 @@ def options(b):
         done = subprocess.run([b.program, *EAL, "-l", "0", *port, "--", *own], cwd=b.folder, text=True,
                               capture_output=True, timeout=SECONDS)
         assert done.returncode == 1 and part in done.stderr, (own, part, done)
+    done = subprocess.run([b.program, "--version"], text=True, capture_output=True, timeout=SECONDS)
+    assert done.returncode == 0 and re.match(r"kilim-testpmd \d+\.\d+\.\d+", done.stdout), done
+    done = subprocess.run([b.program, *EAL, "-l", "0", "--vdev", pair("o")[0], "--vdev", pair("o")[1], "--",
+                           "--duration=1"], cwd=b.folder, text=True, capture_output=True, timeout=SECONDS)
+    assert "start tx_first" in done.stderr and "--tx-first" in done.stderr, done
+    out = say(b, b.program, pair("1"), [None, "stop", "show config fwd", "show port 0 rss-hash", "quit"], "--auto-start",
+              "--tx-first", "--portmask=0x2", "--port-topology=loop", "--rss-udp", "--burst=7", "--rxd=128", "--txd=256",
+              "--forward-mode=macswap", "--eth-peer=1,02:00:00:00:00:55", wait=0.3)
+    for part in ("Start automatic packet forwarding", "macswap packet forwarding packets/burst=7", "RX desc=128",
+                 "TX desc=256", "RX P=1/Q=0 (socket 0) -> TX P=1/Q=0 (socket 0) peer=02:00:00:00:00:55", "ipv4-udp"):
+        assert part in out, (part, out)
+    assert "RX P=0/Q=0" not in out, out
+    out = say(b, b.program, pair("2"), ["show config fwd", "quit"], "--nb-ports=1", "--port-topology=chained", "--nb-cores=1")
+    assert "ports=1 " in out and "RX P=0/Q=0 (socket 0) -> TX P=0/Q=0" in out and "RX P=1" not in out, out
+    write(b.path("in.pcap"), frames())
+    out = say(b, b.program, [vdev(0, "pcap:in.pcap:out.pcap")],
+              ["set verbose 1", "start", None, "stop", "show port info 0", "quit"], "--enable-rx-cksum",
+              "--enable-hw-vlan-strip", "--enable-rx-timestamp", "--enable-scatter", "--disable-rss", "--fwd=csum", wait=0.4)
+    flags = re.findall(r"ol_flags: (.*)", out)
+    # IPv4 headers that are right: tagged ones and echoes; as a card of mlx5 the device calls none wrong.
+    good = sum("RTE_MBUF_F_RX_IP_CKSUM_GOOD" in f for f in flags)
+    assert len(flags) == len(frames()) and good == 7 * 5 and "CKSUM_BAD" not in "".join(flags), (good, len(flags), out)
+    assert sum("RTE_MBUF_F_RX_VLAN_STRIPPED" in f for f in flags) == 4 * 5 and "strip on" in out, out
+    assert not any(f[12:14] == b"\x81\0" for f in b.pcap.frames(b.path("out.pcap"))), "a tag is left"
+
+
+def modes_of_options(b):
+    """What the options of single modes make is in the frames; --num-packets forwards as many; latency is of each."""
     b.make("in.pcap", 500)
     for number in (1, 33, 499):
         stats, text = b.stats([vdev(0, "pcap:in.pcap:out.pcap")], "--fwd=io", f"--num-packets={number}", "--duration=20",
                               "--latency", "--json")
         assert stats["total"]["forwarded"] == number == len(list(b.pcap.frames(b.path("out.pcap")))), stats
-        assert stats["total"]["latency"]["packets"] == number, stats
-        assert "keys-bound" not in text and stats["total"]["cycles_per_packet"] > 0, text
-    done = subprocess.run([b.program, *EAL, "-l", "0", "--vdev", pair("o")[0], "--vdev", pair("o")[1], "--",
-                           "--duration=1"], cwd=b.folder, text=True, capture_output=True, timeout=SECONDS)
-    assert "start tx_first" in done.stderr and "--tx-first" in done.stderr, done
-    stats, _ = b.stats([*pair("p")], "--tx-first", "--duration=1", "--json")
-    assert stats["total"]["forwarded"] > 64 and stats["ports"][0]["rx_rate"]["max_pps"] > 0, stats
+        latency = stats["total"]["latency"]
+        assert latency["packets"] == number and 0 < latency["half_below_ns"] <= latency["all_below_ns"], stats
+        assert "half below" in text and "99% below" in text, text
     stats, _ = b.stats([vdev(0, "pcap:in.pcap:out.pcap")], "--fwd=txonly", "--txpkts=60,100,40", "--num-packets=77",
                        "--txonly-multi-flow", "--json")
     sent = list(b.pcap.frames(b.path("out.pcap")))
@@ -381,16 +229,30 @@ def options(b):
     b.same("in.pcap", "out.pcap")
 
 
-CASES = {f.__name__: f for f in (commands, modes, debian, rings, flows, queues, hostile, terminal, attached, options)}
-
-
-def main(program, root, launch, name):
-    with tempfile.TemporaryDirectory(prefix="kilim-prompt-") as folder:
-        bench = Bench(os.path.abspath(program), os.path.abspath(root), folder)
-        bench.launch = launch
-        CASES[name](bench)
-    print(f"{name}: {CASES[name].__doc__}")
+def numbers(b):
+    """Rates, cycles split in three, drops by their cause, keys where keys are; the screen is lines in a pipe."""
+    stats, text = b.stats(pair("p"), "--tx-first", "--duration=2", "--stats-period=1", "--json")
+    total = stats["total"]
+    assert total["forwarded"] > 64 and sum(total["drops"].values()) == 0, stats
+    for port in stats["ports"]:
+        for way in ("rx_rate", "tx_rate"):
+            r = port[way]
+            assert 0 < r["mean_pps"] and 0 < r["max_pps"] and r["max_bps"] > 64 * 8 and r["pps"] <= r["max_pps"], stats
+    assert total["cycles_per_packet"] > 0 and total["device_cycles_per_packet"] > 0 and 0 <= total["idle_share"] <= 1, stats
+    assert text.count("---- statistics, mode io") >= 1 and text.count("---- final statistics, mode io") == 1, text
+    rate = re.findall(r"[RT]X-rate +\d+ pps, \d+ bps; mean (\d+) pps, \d+ bps; max (\d+) pps", text)
+    assert len(rate) == 8 and all(int(mean) > 0 for mean, _ in rate[4:]), text
+    assert re.search(r"cycles +library \d+ a packet, virtual device \d+; the lcores were idle", text), text
+    assert "keys-" not in text and "bound" not in text, text
+    missed, text = b.stats(pair("m"), "--fwd=txonly", "--duration=1", "--rxq=2", "--txq=2", "--json")
+    drops = missed["total"]["drops"]
+    assert drops["rx_missed"] > 0 and sum(drops.values()) == drops["rx_missed"], drops
+    assert re.search(r"drops: +RX-missed [1-9]", text) and "TX-rate q1 " in text, text
+    keyed, text = b.stats(pair("k"), "--fwd=umr", "--tx-first", "--duration=1", "--json")
+    assert keyed["total"]["keys_bound"] == keyed["total"]["keys_ended"] > 64 and "keys-ended" in text, keyed
+    done = b.run(pair("s"), "--tx-first", "--duration=2", "--screen")
+    assert "\x1b" not in done.stdout and "---- statistics, mode io" in done.stdout, done.stdout
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main((commands, flows, queues, hostile, terminal, attached, options, modes_of_options, numbers), *sys.argv[1:])
