@@ -31,8 +31,11 @@ def modes(b):
         came = {}
         for name, program in (("ours", b.program), ("debian", DEBIAN)):
             pcap = [f"net_pcap0,rx_pcap=in.pcap,tx_pcap={name}.pcap"]
-            out = say(b, program, pcap, script, "--no-flush-rx", wait=0.7)
-            rows = forwarded(out)
+            for wait in (0.7, 5):   # where others use the CPUs
+                out = say(b, program, pcap, script, "--no-flush-rx", wait=wait)
+                rows = forwarded(out)
+                if rows and rows[0][1] == count:
+                    break
             assert rows and rows[0][1] == count, (mode, name, rows, out)
             stats = re.search(r"RX-packets: (\d+) +RX-missed.*RX-bytes: +(\d+)[\s\S]*?TX-packets: (\d+) .*TX-bytes: +(\d+)", out)
             came[name] = (rows, stats.groups(), list(b.pcap.frames(b.path(f"{name}.pcap"))))

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The send queue and its cursor over an array.
+#include <cstring>
+
+#include "kilim/queue/error_log.hh"
 #include "kilim/queue/rc_wqe.hh"
 #include "kilim/queue/sq.hh"
 #include "kilim/queue/wqe_cursor.hh"
@@ -41,6 +44,36 @@ void retire_gives_credits() {
   EQUAL(post_writes(sq, 8, 200), 3);
   EQUAL(sq.retire(10), 202);
   CU_ASSERT_TRUE(sq.idle());
+}
+
+// Over the ring's end; a flush is no error to note, and nothing was noted before.
+void a_failed_request_is_noted_with_its_bytes() {
+  SqRing<4> ring;
+  Sq sq{ring.geometry(), ring.wr_ids};
+  post_writes(sq, 3, 0);
+  sq.retire(2);
+  const Sge many[7] = {piece, piece, piece, piece, piece, piece, piece};
+  WqeCursor c{sq};
+  CU_ASSERT_TRUE(rdma_write(c, to, std::span{many}, {.id = 1}));  // blocks 3, 0 and 1
+  c.commit();
+  ErrorLog log;
+  NotedError e;
+  CU_ASSERT_FALSE(log.read(e));
+  Completion failed;
+  failed.opcode = prm::CqeOpcode::req_err;
+  failed.syndrome = prm::Syndrome::wr_flush;
+  failed.wqe_counter = 3;
+  log.note_send(failed, sq.geometry());
+  CU_ASSERT_FALSE(log.read(e));
+  failed.syndrome = prm::Syndrome::local_prot;
+  log.note_send(failed, sq.geometry());
+  CU_ASSERT_TRUE_FATAL(log.read(e));
+  EQUAL(e.number, 1);
+  EQUAL(e.completion.syndrome, prm::Syndrome::local_prot);
+  EQUAL(e.bytes().size(), 9 * 16);
+  const std::byte* buf = sq.geometry().buf;
+  EQUAL(std::memcmp(e.wqe.data(), buf + 3 * 64, 64), 0);
+  EQUAL(std::memcmp(e.wqe.data() + 64, buf, 80), 0);
 }
 
 void retire_counts_blocks_of_long_wqes() {
@@ -169,6 +202,7 @@ void reset_starts_over() {
 }
 
 const kilim::test::Case cases[] = {
+    {"a failed request is noted with its bytes", a_failed_request_is_noted_with_its_bytes},
     {"a full queue takes a short count and then nothing", full_queue},
     {"retiring a WQE frees it and all before it", retire_gives_credits},
     {"retiring a long WQE frees all its blocks", retire_counts_blocks_of_long_wqes},
