@@ -18,7 +18,7 @@ from prompt_bench import ether, ipv4, main, pair, say, write  # noqa: E402
 from run_prompt import forwarded  # noqa: E402
 from run_testpmd import vdev  # noqa: E402
 
-PAUSE = 0.15
+PAUSE = 0.4
 
 
 class Rounds:
