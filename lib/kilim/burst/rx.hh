@@ -123,7 +123,7 @@ template <RxConfig C, Simd S>
     bytes += length;
   }
   if (seen != 0) {
-    q.rq.retire(q.cq.peek(seen - 1)->wqe_counter.host());
+    q.rq.retire_oldest(seen);
     q.cq.consume(seen);
     q.counters.packets.add(n);
     q.counters.bytes.add(bytes);

@@ -22,31 +22,68 @@ KILIM_AVX2 inline __m256i all_words(uint32_t word) noexcept {
   return _mm256_set1_epi32(static_cast<int>(word));
 }
 
-// A word of each of eight packets.
+// A word of each of eight packets, in the byte order of the device.
 struct EightWords {
-  __m256i info;    // hds_ip_ext, l4_hdr_type_etc, vlan_info
-  __m256i length;  // byte_cnt
+  __m256i hash;  // rx_hash_result
+  __m256i info;  // hds_ip_ext, l4_hdr_type_etc, vlan_info
 };
 
-// The second and the third 16 bytes of a CQE, whose last words are info and length.
-KILIM_AVX2 inline __m256i middle_of(const prm::Cqe& e) noexcept {
-  constexpr std::size_t at = 16;
-  static_assert(offsetof(prm::Cqe, hds_ip_ext) == at + 12 &&
-                offsetof(prm::Cqe, byte_cnt) == at + 16 + 12);
-  return _mm256_loadu_si256(
-      reinterpret_cast<const __m256i*>(reinterpret_cast<const std::byte*>(&e) + at));
+// The first half of a CQE. Its quarters end with hash and info.
+KILIM_AVX2 inline __m256i first_half(const prm::Cqe& e) noexcept {
+  static_assert(offsetof(prm::Cqe, rx_hash_result) == 12 && offsetof(prm::Cqe, hds_ip_ext) == 28);
+  return _mm256_load_si256(reinterpret_cast<const __m256i*>(&e));
 }
 
-// Info of four CQEs in the lower half, their lengths in the upper.
-KILIM_AVX2 inline __m256i info_and_length(const FourCqes& four) noexcept {
-  const __m256i low = _mm256_unpackhi_epi32(middle_of(four.cqe(0)), middle_of(four.cqe(1)));
-  const __m256i high = _mm256_unpackhi_epi32(middle_of(four.cqe(2)), middle_of(four.cqe(3)));
+// Hashes of four CQEs in the lower half, their info in the upper. Aligned loads are part of the
+// unpacking; compilers make two of others (GCC 12, -march=corei7).
+KILIM_AVX2 inline __m256i hash_and_info(const FourCqes& four) noexcept {
+  const __m256i low = _mm256_unpackhi_epi32(first_half(four.cqe(0)), first_half(four.cqe(1)));
+  const __m256i high = _mm256_unpackhi_epi32(first_half(four.cqe(2)), first_half(four.cqe(3)));
   return _mm256_unpackhi_epi64(low, high);
 }
 
 KILIM_AVX2 inline EightWords words_of(const FourCqes& first, const FourCqes& second) noexcept {
-  const __m256i a = info_and_length(first), b = info_and_length(second);
+  const __m256i a = hash_and_info(first), b = hash_and_info(second);
   return {_mm256_permute2x128_si256(a, b, 0x20), _mm256_permute2x128_si256(a, b, 0x31)};
+}
+
+// A byte of packet_types by the two bits of L3, and by the four of L4, in IP packets.
+constexpr char l3_byte(uint32_t l3) noexcept {
+  return static_cast<char>(packet_types[l3 << prm::cqe::l3_type_shift] & RTE_PTYPE_L3_MASK);
+}
+constexpr char l4_byte(uint32_t l4) noexcept {
+  constexpr uint32_t ip = prm::cqe::l3_ipv4 << prm::cqe::l3_type_shift;
+  return static_cast<char>((packet_types[l4 << prm::cqe::l4_type_shift | ip] & RTE_PTYPE_L4_MASK) >>
+                           8);
+}
+constexpr bool halves_are_types() noexcept {
+  for (uint32_t i = 0; i < packet_types.size(); i++) {
+    const uint32_t l3 = static_cast<uint8_t>(l3_byte(i >> prm::cqe::l3_type_shift & 3));
+    const uint32_t l4 = l3 == 0 ? 0u : uint32_t(l4_byte(i >> prm::cqe::l4_type_shift)) << 8;
+    if (packet_types[i] != (RTE_PTYPE_L2_ETHER | l3 | l4)) return false;
+  }
+  return true;
+}
+static_assert(halves_are_types());
+
+// packet_types of the second byte of each word, l4_hdr_type_etc: two tables in registers, as loads
+// from the large one take longer. `one`: RTE_PTYPE_L2_ETHER everywhere.
+KILIM_AVX2 inline __m256i types_of(__m256i info, __m256i one) noexcept {
+  static_assert(RTE_PTYPE_L2_ETHER == 1 && prm::cqe::l4_type_shift == 4);
+  const __m256i l3s = _mm256_broadcastsi128_si256(_mm_setr_epi8(
+      l3_byte(0), l3_byte(1), l3_byte(2), l3_byte(3), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0));
+  const __m256i l4s = _mm256_broadcastsi128_si256(
+      _mm_setr_epi8(l4_byte(0), l4_byte(1), l4_byte(2), l4_byte(3), l4_byte(4), l4_byte(5),
+                    l4_byte(6), l4_byte(7), l4_byte(8), l4_byte(9), l4_byte(10), l4_byte(11),
+                    l4_byte(12), l4_byte(13), l4_byte(14), l4_byte(15)));
+  const __m256i second = all_words(0xf00);
+  const __m256i l4 = _mm256_and_si256(_mm256_srli_epi32(info, 4), second);
+  constexpr int above = 32 - 2 - 8 - prm::cqe::l3_type_shift;  // bits above those of L3
+  const __m256i l3 = _mm256_srli_epi32(_mm256_slli_epi32(info, above), 30);
+  const __m256i lower = _mm256_shuffle_epi8(l3s, l3);
+  const __m256i upper = _mm256_and_si256(_mm256_shuffle_epi8(l4s, l4), second);
+  const __m256i other = _mm256_cmpeq_epi32(lower, _mm256_setzero_si256());  // than IP
+  return _mm256_or_si256(_mm256_or_si256(lower, one), _mm256_andnot_si256(other, upper));
 }
 
 // In the order of the host, as are_packets() and lengths_of().
@@ -58,15 +95,19 @@ KILIM_AVX2 inline bool are_packets(const FourCqes& first, const FourCqes& second
   return _mm256_testz_si256(_mm256_xor_si256(words, op_own), all_words(judged << 24)) != 0;
 }
 
+// In pieces of 16 bytes, as transmit reads them: a load of what two stores wrote waits for both.
 KILIM_AVX2 inline void store_handles(pool::Handle* out, const uint32_t* indices, __m256i lengths,
                                      __m256i meta) noexcept {
-  const __m256i index = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(indices));
+  const __m256i index = joined(_mm_loadu_si128(reinterpret_cast<const __m128i*>(indices)),
+                               _mm_loadu_si128(reinterpret_cast<const __m128i*>(indices + 4)));
   const __m256i rest = _mm256_or_si256(lengths, meta);
   const __m256i low = _mm256_unpacklo_epi32(index, rest);   // 0 1 4 5
   const __m256i high = _mm256_unpackhi_epi32(index, rest);  // 2 3 6 7
-  auto* to = reinterpret_cast<__m256i*>(out);
-  _mm256_storeu_si256(to, _mm256_permute2x128_si256(low, high, 0x20));
-  _mm256_storeu_si256(to + 1, _mm256_permute2x128_si256(low, high, 0x31));
+  auto* to = reinterpret_cast<__m128i*>(out);
+  _mm_storeu_si128(to, _mm256_castsi256_si128(low));
+  _mm_storeu_si128(to + 1, _mm256_castsi256_si128(high));
+  _mm_storeu_si128(to + 2, _mm256_extracti128_si256(low, 1));
+  _mm_storeu_si128(to + 3, _mm256_extracti128_si256(high, 1));
 }
 
 // The first 16 bytes of two side records.
@@ -78,18 +119,18 @@ KILIM_AVX2 inline void store_two_sides(pool::SideRecord& low, pool::SideRecord& 
 
 template <RxConfig C>
 KILIM_AVX2 inline void write_sides(pool::SideRecord* sides, const uint32_t* indices,
-                                   const FourCqes& first, const FourCqes& second,
-                                   __m256i info) noexcept {
+                                   const FourCqes& first, const FourCqes& second) noexcept {
   const __m256i big = _mm256_broadcastsi128_si256(
       _mm_setr_epi8(3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12));
-  constexpr std::size_t at = offsetof(prm::Cqe, rx_hash_result);
-  const __m256i hash = _mm256_shuffle_epi8(joined(first.words(at), second.words(at)), big);
-  const __m256i type = joined(first.types(), second.types());
+  const EightWords words = words_of(first, second);
+  const __m256i hash = _mm256_shuffle_epi8(words.hash, big), info = words.info;
+  const __m256i one = all_words(1);
+  const __m256i type = types_of(info, one);
   const __m256i zero = _mm256_setzero_si256();
   const __m256i good =
       _mm256_and_si256(_mm256_slli_epi32(info, checksum_shift), all_words(checksum_flags));
-  __m256i flags = _mm256_or_si256(
-      good, _mm256_andnot_si256(_mm256_cmpeq_epi32(hash, zero), all_words(hash_flag)));
+  static_assert(hash_flag == 1u << 1);
+  __m256i flags = _mm256_or_si256(good, _mm256_slli_epi32(_mm256_min_epu32(hash, one), 1));
   __m256i vlan = zero;
   if constexpr (C.vlan) {
     vlan =
@@ -128,12 +169,13 @@ KILIM_AVX2 inline uint32_t take_eights(const RxRow from, std::span<pool::Handle>
     const FourCqes first{at, step}, second{at + step * 4, step};
     if (!are_packets(first, second, op_own)) break;
     after_owner_bit();
-    const EightWords words = words_of(first, second);
-    const __m256i lengths = _mm256_shuffle_epi8(words.length, order);
+    constexpr std::size_t length = offsetof(prm::Cqe, byte_cnt);
+    const __m256i lengths =
+        _mm256_shuffle_epi8(joined(first.words(length), second.words(length)), order);
     sum = _mm256_add_epi32(sum, lengths);
     const uint32_t* const indices = &from.buffers[n];
     store_handles(&out[n], indices, lengths, metas);
-    if constexpr (C.side) write_sides<C>(from.sides, indices, first, second, words.info);
+    if constexpr (C.side) write_sides<C>(from.sides, indices, first, second);
   }
   bytes +=
       sum_of_words(_mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1)));

@@ -109,6 +109,13 @@ class RxRing {
     return indices_[counter & mask_];
   }
 
+  // Frees the `count` oldest WQEs: a completion each, in order.
+  void retire_oldest(uint32_t count) noexcept {
+    owner_.check();
+    KILIM_ASSERT(count <= posted());
+    ci_ += count;
+  }
+
   // Posts buffers until the ring is full or the pool is empty, and rings. Returns how many; `dry`
   // says that the pool was empty.
   template <Simd S = Simd::base>

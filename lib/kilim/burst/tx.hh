@@ -243,12 +243,10 @@ uint32_t tx_reclaim(TxQueue& q) noexcept {
   q.sq.retire(d.wqe_counter);
   const SentRing::Done done = q.sent.pop_bursts(d.cqes);
   q.counters.completed.add(done.packets);
-  uint32_t n = 0;
-  for (const std::span<const pool::Handle> part : {done.first, done.second}) {
-    detail::free_sent<C>(q, part);
-    n += static_cast<uint32_t>(part.size());
-  }
-  return n;
+  detail::free_sent<C>(q, done.first);
+  if (!done.second.empty()) [[unlikely]]
+    detail::free_sent<C>(q, done.second);
+  return static_cast<uint32_t>(done.first.size() + done.second.size());
 }
 
 template <TxConfig C, Simd S>

@@ -49,8 +49,7 @@ class WideLengths {
  public:
   KILIM_AVX2 WideLengths() noexcept : sum_(_mm256_setzero_si256()), least_(_mm256_set1_epi16(-1)) {}
   KILIM_AVX2 void add(__m256i four) noexcept {
-    sum_ = _mm256_add_epi64(
-        sum_, _mm256_and_si256(_mm256_srli_epi64(four, 32), _mm256_set1_epi64x(0xffff)));
+    sum_ = _mm256_add_epi64(sum_, _mm256_and_si256(four, _mm256_set1_epi64x(0xffffll << 32)));
     least_ = _mm256_min_epu16(least_, four);
   }
   [[nodiscard]] KILIM_AVX2 Lengths halves() const noexcept {

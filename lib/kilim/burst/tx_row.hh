@@ -60,12 +60,12 @@ class Lengths {
   void add(__m128i two) noexcept { add(two, two); }
   // `counted` are handles whose lengths are added, `judged` those that may be empty.
   void add(__m128i counted, __m128i judged) noexcept {
-    sum_ = _mm_add_epi64(sum_, _mm_and_si128(_mm_srli_epi64(counted, 32), _mm_set1_epi64x(0xffff)));
+    sum_ = _mm_add_epi64(sum_, _mm_and_si128(counted, _mm_set1_epi64x(0xffffll << 32)));
     least_ = _mm_min_epu16(least_, judged);
   }
   [[nodiscard]] uint64_t bytes() const noexcept {
-    return static_cast<uint64_t>(_mm_cvtsi128_si64(sum_)) +
-           static_cast<uint64_t>(_mm_extract_epi64(sum_, 1));
+    return static_cast<uint32_t>(_mm_extract_epi32(sum_, 1)) +
+           uint64_t{static_cast<uint32_t>(_mm_extract_epi32(sum_, 3))};
   }
   // True: the length, bits 47:32 of a handle, of one was 0.
   [[nodiscard]] bool any_empty() const noexcept {
@@ -73,7 +73,7 @@ class Lengths {
   }
 
  private:
-  __m128i sum_ = _mm_setzero_si128();
+  __m128i sum_ = _mm_setzero_si128();  // in the upper words; a row has less than 2^16 packets
   __m128i least_ = _mm_set1_epi16(-1);
 };
 
