@@ -108,6 +108,12 @@ def device(counted):
     return text
 
 
+def ethdev(counted):
+    ours, _, _, most = counted["packets forwarded, io, by ethdev"]
+    return (head("ethdev, mbufs of 64 bytes", "instructions", "at most", "DPDK's mlx5 driver")
+            + row("io by rte_eth_rx_burst(), rte_eth_tx_burst()", number(ours), most, "157"))
+
+
 def lines(counted, timed):
     text = head("line", "instructions", "peer", "ratio", "ns", "peer", "ratio", "goal")
     for metric, t in timed.items():
@@ -138,7 +144,7 @@ def section(build, samples):
     return (f"Processor: {processor()}. Compiler: {compiler(build)}.\n\n"
             f"```sh\n/usr/bin/python3 test/perf/instructions.py build/{COUNT}\n"
             f"{program} packet --samples {samples}\n{program} compare --samples {samples}\n```\n\n"
-            + packets(counted, forwarded) + "\n" + device(counted) + "\n" + lines(counted, compared))
+            + packets(counted, forwarded) + "\n" + ethdev(counted) + "\n" + device(counted) + "\n" + lines(counted, compared))
 
 
 def main(words):
