@@ -5,6 +5,7 @@
 Usage: run_packet_example.py FOLDER EXAMPLE     FOLDER: where the examples are built"""
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -248,6 +249,52 @@ def dies(program, folder):
         assert "received " in done.stdout, done
 
 
+def wakes(process):
+    """How often its threads have left a sleep, by thread, and the nanoseconds that they ran."""
+    counts, ns = {}, 0
+    for task in os.scandir(f"/proc/{process.pid}/task"):
+        with open(os.path.join(task.path, "status"), encoding="ascii") as f:
+            counts[task.name] = int(re.search(r"^voluntary_ctxt_switches:\s+(\d+)", f.read(), re.M)[1])
+        with open(os.path.join(task.path, "schedstat"), encoding="ascii") as f:
+            ns += int(f.read().split()[0])
+    return counts, ns
+
+
+def idle(program, folder):
+    """Where nothing comes a sleeping program hardly wakes, and a frame ends a sleep at once instead of
+    waiting for a clock. Sleeps are counted, which no other load adds to; times are told only."""
+    quiet, rounds, frames = 0.5, 3, 100
+    for progress in ("poll", "thread"):
+        station = Station(folder, 8 + (progress == "thread"))
+        vdev = f"{station.vdev},progress={progress}"
+        with Program([program, *EAL, "--lcores", "0@0,1@0", "--vdev", vdev, "--", "--idle=sleep"], folder) as process:
+            process.await_start()
+            station.hears(station.send(station.mac))   # it runs
+            seen = []
+            for _ in range(rounds):
+                before, ns = wakes(process)
+                time.sleep(quiet)
+                after, ns_after = wakes(process)
+                seen.append((sum(after.values()) - sum(before.values()), ns_after - ns))
+            least = min(n for n, _ in seen)
+            # The control lcore looks every 10 ms for signals and failed queues; naps would be thousands a second.
+            assert least <= 110 * quiet, f"progress={progress}: {least} sleeps ended in {quiet} s without a frame"
+            before, _ = wakes(process)
+            times = []
+            for _ in range(frames):
+                time.sleep(0.001)   # asleep again
+                start = time.monotonic()
+                station.hears(station.send(station.mac))
+                times.append(time.monotonic() - start)
+            after, _ = wakes(process)
+            most = max(after[task] - before.get(task, 0) for task in after)
+            assert most <= 4 * frames, f"progress={progress}: {most} sleeps of one thread for {frames} frames"
+            share = min(ns for _, ns in seen) / (quiet * 1e9)
+            process.stop()
+        print(f"progress={progress}: idle {least / quiet:.0f} wake-ups a second, {share * 100:.2f} % of a core; "
+              f"a frame there and back {min(times) * 1e6:.0f} us at best")
+
+
 class Program(subprocess.Popen):
     def __init__(self, words, folder):
         self.args_folder = folder
@@ -300,6 +347,7 @@ def main(folder, name):
             check(program, CASES[name], scratch)
         if name == "01_forward":
             dies(program, scratch)
+            idle(program, scratch)
     refuses(program, *REFUSED[name])
 
 

@@ -3,7 +3,6 @@
 // of 64 bytes at a time, with packet type, RSS hash, checksum status and statistics. The bursts are
 // those of a card and of progress=thread, which run no device: the virtual device runs outside of
 // what is counted. Frames come by a cable from an adapter of libibverbs alone.
-#include "ethdev_line.hh"
 
 #include <cstring>
 #include <memory>
@@ -92,6 +91,7 @@ constexpr Side peers[] = {{"memcpy, twice", two_copies}};
 
 }  // namespace
 
+extern const Line ethdev_line;
 const Line ethdev_line = {.metric = "packets forwarded, io, by ethdev",
                           .time_goal = 0,
                           .instruction_goal = 0,

@@ -56,15 +56,14 @@ constexpr char l4_byte(uint32_t l4) noexcept {
   return static_cast<char>((packet_types[l4 << prm::cqe::l4_type_shift | ip] & RTE_PTYPE_L4_MASK) >>
                            8);
 }
-constexpr bool halves_are_types() noexcept {
+static_assert([] {
   for (uint32_t i = 0; i < packet_types.size(); i++) {
     const uint32_t l3 = static_cast<uint8_t>(l3_byte(i >> prm::cqe::l3_type_shift & 3));
     const uint32_t l4 = l3 == 0 ? 0u : uint32_t(l4_byte(i >> prm::cqe::l4_type_shift)) << 8;
     if (packet_types[i] != (RTE_PTYPE_L2_ETHER | l3 | l4)) return false;
   }
   return true;
-}
-static_assert(halves_are_types());
+}());
 
 // packet_types of the second byte of each word, l4_hdr_type_etc: two tables in registers, as loads
 // from the large one take longer. `one`: RTE_PTYPE_L2_ETHER everywhere.
