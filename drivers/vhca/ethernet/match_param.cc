@@ -79,11 +79,11 @@ void add_packet(MatchParam& m, Frame f, const PacketView& v) noexcept {
 void add_second_tag(MatchParam& m, Frame f, std::size_t at, const PacketView& v,
                     bool inner) noexcept {
   if (v.tags < 2) return;
-  copy(m, inner ? misc::second_inner : misc::second_outer, f, at + 18, 2);
+  copy(m, inner ? match_place::second_inner : match_place::second_outer, f, at + 18, 2);
   const bool service = get_be<uint16_t>(f, at + 16) == type_qinq;
-  const unsigned outer_bit = service ? misc::outer_svlan : misc::outer_cvlan;
-  const unsigned inner_bit = service ? misc::inner_svlan : misc::inner_cvlan;
-  set(m, misc::second_tags, m[misc::second_tags] | (inner ? inner_bit : outer_bit));
+  const unsigned outer_bit = service ? match_place::outer_svlan : match_place::outer_cvlan;
+  const unsigned inner_bit = service ? match_place::inner_svlan : match_place::inner_cvlan;
+  set(m, match_place::second_tags, m[match_place::second_tags] | (inner ? inner_bit : outer_bit));
 }
 
 void add_label(MatchParam& m, std::size_t to, Frame f, const PacketView& v) noexcept {
@@ -94,12 +94,12 @@ void add_label(MatchParam& m, std::size_t to, Frame f, const PacketView& v) noex
 
 void add_tunnel(MatchParam& m, const TunnelView& t) noexcept {
   const be32 id{t.kind == TunnelKind::vxlan ? t.id << 8 : t.id};
-  if (t.kind == TunnelKind::vxlan) std::memcpy(m.data() + misc::vni, &id, 3);
+  if (t.kind == TunnelKind::vxlan) std::memcpy(m.data() + match_place::vni, &id, 3);
   if (t.kind != TunnelKind::gre) return;
-  set(m, 0, t.gre_flags >> 8u & misc::gre_present);
-  set(m, misc::gre_protocol, t.gre_protocol >> 8u);
-  set(m, misc::gre_protocol + 1, t.gre_protocol & 0xffu);
-  std::memcpy(m.data() + misc::gre_key, &id, sizeof(id));
+  set(m, 0, t.gre_flags >> 8u & match_place::gre_present);
+  set(m, match_place::gre_protocol, t.gre_protocol >> 8u);
+  set(m, match_place::gre_protocol + 1, t.gre_protocol & 0xffu);
+  std::memcpy(m.data() + match_place::gre_key, &id, sizeof(id));
 }
 
 }  // namespace
@@ -117,7 +117,7 @@ DeepMatch deep_headers(Frame f) noexcept {
   DeepMatch m;
   const PacketView outer = parse_packet(f);
   add_second_tag(m.misc, f, 0, outer, false);
-  add_label(m.misc, misc::label_outer, f, outer);
+  add_label(m.misc, match_place::label_outer, f, outer);
   const TunnelView t = parse_tunnel(f, outer);
   if (t.kind == TunnelKind::none) return m;
   add_tunnel(m.misc, t);
@@ -128,7 +128,7 @@ DeepMatch deep_headers(Frame f) noexcept {
     add_second_tag(m.misc, f, t.inner_at, t.inner, true);
   }
   add_ether_type(m.inner, t.inner);
-  add_label(m.misc, misc::label_inner, f, t.inner);
+  add_label(m.misc, match_place::label_inner, f, t.inner);
   add_packet(m.inner, f, t.inner);
   return m;
 }
@@ -199,8 +199,8 @@ void use_buffer(FlowSpec& rule, const FlowSpec& inner, const DeepMatch& value,
   rule.deeper_mask = mask;
   put_layers(rule, {rule.buffer, rule.buffer_mask});
   put_layers(inner, {rule.deeper.inner, rule.deeper_mask.inner});
-  put_label(rule, misc::label_outer, {rule.deeper.misc, rule.deeper_mask.misc});
-  put_label(inner, misc::label_inner, {rule.deeper.misc, rule.deeper_mask.misc});
+  put_label(rule, match_place::label_outer, {rule.deeper.misc, rule.deeper_mask.misc});
+  put_label(inner, match_place::label_inner, {rule.deeper.misc, rule.deeper_mask.misc});
   trim(rule.buffer, rule.buffer_mask);
   trim(rule.deeper.misc, rule.deeper_mask.misc);
   trim(rule.deeper.inner, rule.deeper_mask.inner);
@@ -208,11 +208,12 @@ void use_buffer(FlowSpec& rule, const FlowSpec& inner, const DeepMatch& value,
 
 bool is_known(const MatchParam& misc_mask) noexcept {
   MatchParam known{};
-  known[0] = misc::gre_present;
-  for (std::size_t i = misc::second_outer; i < misc::second_tags; i++) known[i] = 0xff;
-  known[misc::second_tags] = 0xf0;
-  for (std::size_t i = misc::gre_protocol; i < misc::vni + 3; i++) known[i] = 0xff;
-  for (std::size_t at : {misc::label_outer, misc::label_inner})
+  known[0] = match_place::gre_present;
+  for (std::size_t i = match_place::second_outer; i < match_place::second_tags; i++)
+    known[i] = 0xff;
+  known[match_place::second_tags] = 0xf0;
+  for (std::size_t i = match_place::gre_protocol; i < match_place::vni + 3; i++) known[i] = 0xff;
+  for (std::size_t at : {match_place::label_outer, match_place::label_inner})
     known[at + 1] = 0x0f, known[at + 2] = known[at + 3] = 0xff;
   for (std::size_t i = 0; i < known.size(); i++)
     if ((misc_mask[i] & ~known[i]) != 0) return false;

@@ -12,14 +12,14 @@
 namespace kilim::vhca {
 
 // Places in "FTE_MATCH_SET_MISC".
-namespace misc {
+namespace match_place {
 inline constexpr std::size_t second_outer = 8, second_inner = 10, second_tags = 12,
                              gre_protocol = 14, gre_key = 16, vni = 20, label_outer = 28,
                              label_inner = 32;
 inline constexpr unsigned gre_present = 0xb0;  // checksum, key, sequence, as GRE itself has them
 inline constexpr unsigned outer_cvlan = 0x80, inner_cvlan = 0x40, outer_svlan = 0x20,
                           inner_svlan = 0x10;
-}  // namespace misc
+}  // namespace match_place
 
 // At least an Ethernet header long.
 MatchParam outer_headers(std::span<const std::byte> frame) noexcept;

@@ -207,8 +207,8 @@ int parse_tunnel_spec(const InBuffer& in, std::size_t at, const ib_uverbs_flow_s
     if (int err = read_spec(in, at, h.size, s); err != 0) return err;
     if ((host32(s.val.tunnel_id) | host32(s.mask.tunnel_id)) >> 24 != 0) return -EINVAL;
     const be32 value{host32(s.val.tunnel_id) << 8}, mask{host32(s.mask.tunnel_id) << 8};
-    std::memcpy(w.tunnel.misc.data() + misc::vni, &value, 3);
-    std::memcpy(w.tunnel_mask.misc.data() + misc::vni, &mask, 3);
+    std::memcpy(w.tunnel.misc.data() + match_place::vni, &value, 3);
+    std::memcpy(w.tunnel_mask.misc.data() + match_place::vni, &mask, 3);
     return 0;
   }
   ib_uverbs_flow_spec_gre s;
@@ -216,10 +216,10 @@ int parse_tunnel_spec(const InBuffer& in, std::size_t at, const ib_uverbs_flow_s
   if (s.mask.c_ks_res0_ver != 0) return -EOPNOTSUPP;
   w.spec.ip.protocol = protocol_gre;
   w.spec.ip_mask.protocol = 0xff;
-  std::memcpy(w.tunnel.misc.data() + misc::gre_protocol, &s.val.protocol, 2);
-  std::memcpy(w.tunnel_mask.misc.data() + misc::gre_protocol, &s.mask.protocol, 2);
-  std::memcpy(w.tunnel.misc.data() + misc::gre_key, &s.val.key, 4);
-  std::memcpy(w.tunnel_mask.misc.data() + misc::gre_key, &s.mask.key, 4);
+  std::memcpy(w.tunnel.misc.data() + match_place::gre_protocol, &s.val.protocol, 2);
+  std::memcpy(w.tunnel_mask.misc.data() + match_place::gre_protocol, &s.mask.protocol, 2);
+  std::memcpy(w.tunnel.misc.data() + match_place::gre_key, &s.val.key, 4);
+  std::memcpy(w.tunnel_mask.misc.data() + match_place::gre_key, &s.mask.key, 4);
   return 0;
 }
 

@@ -16,7 +16,6 @@
 #include "vhca/ethernet/match_param.hh"
 #include "vhca/hca/ports.hh"
 #include "vhca/uverbs/bundle.hh"
-#include "vhca/wire/wire.hh"
 
 namespace kilim::vhca {
 
@@ -26,6 +25,7 @@ constexpr uint16_t longest_match = 512;  // bytes of fte_match_param
 constexpr uint8_t outer_headers_bit = 1, misc_bit = 2, inner_headers_bit = 4, known_criteria = 0x7f;
 constexpr uint16_t last_priority = 15;  // flow.cc
 constexpr uint32_t longest_tag = 1u << 24;
+constexpr std::size_t ether_bytes = 14;  // of an Ethernet header
 
 using Match = std::array<uint8_t, longest_match>;
 
@@ -225,7 +225,7 @@ int create_reformat(Context& context, Bundle& b) {
   const InBuffer data = b.in(MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_DATA_BUF);
   auto made = std::make_unique<FlowActionObject>();
   FlowActionObject& action = *made;
-  if (data.bytes() < ether_header_bytes || data.bytes() > Prepend::most) return -EINVAL;
+  if (data.bytes() < ether_bytes || data.bytes() > Prepend::most) return -EINVAL;
   action.prepend.count = static_cast<uint32_t>(data.bytes());
   if (int err = data.read(action.prepend.bytes.data(), data.bytes()); err != 0) return err;
   context.add(std::move(made), {});

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Part of eth_ut. Packets in VXLAN and GRE: sums that are written and judged, segments, hashes by
-// inner headers, and headers whose place the WQE says. Frames are built by hand
+// Part of eth_ut. Packets in VXLAN and GRE: sums that are written and judged, segments, and
+// headers whose place the WQE says. Frames are built by hand
 // (tunnel_fixture.hh).
 #include <algorithm>
 
 #include "eth_fixture.hh"
-#include "toeplitz_fixture.hh"
 #include "tunnel_fixture.hh"
-#include "vhca/ethernet/match_param.hh"
 #include "vhca/hca/ports.hh"
 
 using namespace kilim;
@@ -309,102 +307,6 @@ void an_outer_sum_that_is_there_counts_too() {
   EQUAL(deliver(r, q, odd), (Seen{0, 3, 0x08}));
 }
 
-void the_inner_headers_are_hashed() {
-  for (bool inner : {true, false}) {
-    Rig r;
-    RawQueue q = r.queue(0);
-    RqSpec s;
-    s.pd = r.pd;
-    s.cq = q.cqn;
-    s.buf = va(q.rq());
-    s.record = va(q.record() + 8);
-    s.wqes = ring_wqes;
-    s.wqe_shift = 4;
-    const uint32_t rqn = *create_rq(*r.hca, s, &r.sink);
-    EQUAL(modify_rq(*r.hca, rqn, {RqState::reset, RqState::ready}), 0);
-    TirSpec t;
-    t.rqt = *create_rqt(*r.hca, {{rqn}});
-    t.tunnels = true;
-    t.inner = inner;
-    t.ip_version = 4;
-    t.l4_protocol = inner ? 6 : 17;
-    t.fields = 15;
-    for (std::size_t i = 0; i < t.key.size(); i++) t.key[i] = static_cast<uint8_t>(i * 37 + 1);
-    CU_ASSERT(create_flow_to_tir(*r.hca, *create_tir(*r.hca, t, &r.sink), everything()).ok());
-    uint32_t posted = 0;
-    const auto hash_of = [&](const Bytes& frame) {
-      const Bytes d = r.pointer(r.room(1), 2048);
-      std::memcpy(q.rq() + posted % ring_wqes * 16, d.data(), 16);
-      record_store(q.record() + 8, be32{++posted});
-      r.far->send(frame);
-      r.run();
-      const prm::Cqe c = Rig::poll(q);
-      EQUAL(opcode(c), recv_opcode);
-      return c;
-    };
-    for (Carrier carrier : {Carrier::vxlan, Carrier::gre_ip}) {
-      const TunnelSpec tunnel{.carrier = carrier};
-      const Bytes frame = make_tunnel(tunnel);
-      const std::size_t at = inner ? inner_at(tunnel) + l3_of(tunnel.inner) + 12 : outer_l3 + 12;
-      const prm::Cqe c = hash_of(frame);
-      const bool ports = inner || has_udp(tunnel);
-      const std::span<const std::byte> input(frame.data() + at, ports ? 12 : 8);
-      EQUAL(c.rx_hash_result.host(),
-            slow_toeplitz(t.key, {reinterpret_cast<const uint8_t*>(input.data()), input.size()}));
-      EQUAL(c.rx_hash_type, ports ? (inner ? 5 : 9) : 1);
-      EQUAL(c.outer_l3_tunneled, 1);
-    }
-    // A frame in no tunnel has no inner headers.
-    const prm::Cqe c = hash_of(make_frame({.tcp = false}));
-    EQUAL(c.rx_hash_result.host() != 0, !inner);
-    EQUAL(c.rx_hash_type, inner ? 0 : 9);
-  }
-}
-
-// A rule as parse_specs() (uverbs/flow.cc) makes it.
-FlowSpec tunnel_rule(std::size_t at, uint32_t value, uint32_t mask, std::size_t bytes,
-                     const FlowSpec& inner = {}) {
-  FlowSpec rule = everything();
-  DeepMatch v, m;
-  const be32 value_bytes{value << (32 - 8 * bytes)}, mask_bytes{mask << (32 - 8 * bytes)};
-  std::memcpy(v.misc.data() + at, &value_bytes, bytes);
-  std::memcpy(m.misc.data() + at, &mask_bytes, bytes);
-  use_buffer(rule, inner, v, m);
-  return rule;
-}
-
-void rules_look_into_tunnels() {
-  FlowSpec tcp6;
-  tcp6.ip_version = 6;
-  tcp6.l4_protocol = 6;
-  tcp6.ports = {0, 80};
-  tcp6.ports_mask = {0, 0xffff};
-  struct Row {
-    FlowSpec rule;
-    TunnelSpec yes, no;
-  };
-  const TunnelSpec vxlan{}, gre{.carrier = Carrier::gre}, six{.inner = {.ipv6 = true}},
-      udp6{.inner = {.ipv6 = true, .tcp = false}};
-  for (const Row& row :
-       {Row{tunnel_rule(misc::vni, 0x123456, 0xffffff, 3), vxlan, {.id = 0x123457}},
-        Row{tunnel_rule(misc::vni, 0x120000, 0xff0000, 3), {.id = 0x12ffff}, {.id = 0x13ffff}},
-        Row{tunnel_rule(misc::vni, 0x123456, 0xffffff, 3), vxlan, gre},
-        Row{tunnel_rule(misc::gre_key, 0x123456, 0xffffffff, 4), gre, vxlan},
-        Row{tunnel_rule(misc::gre_key, 0x123456, 0xffffffff, 4),
-            gre,
-            {.carrier = Carrier::gre, .key = false}},
-        Row{tunnel_rule(misc::gre_protocol, 0x6558, 0xffff, 2), gre, {.carrier = Carrier::gre_ip}},
-        Row{tunnel_rule(0, 0, 0, 1, tcp6), six, vxlan},
-        Row{tunnel_rule(0, 0, 0, 1, tcp6), six, udp6}}) {
-    Steering steering;
-    Qp qp;
-    CU_ASSERT(steering.add(&qp, row.rule).ok());
-    EQUAL(steering.match(make_tunnel(row.yes)).size(), 1);
-    EQUAL(steering.match(make_tunnel(row.no)).size(), 0);
-    EQUAL(steering.match(make_frame({})).size(), 0);
-  }
-}
-
 constexpr Case cases[] = {
     {"sums are written inside and outside", sums_are_written_inside_and_outside},
     {"the outer sum of udp covers the inner ones", the_outer_sum_of_udp_covers_the_inner_ones},
@@ -415,8 +317,6 @@ constexpr Case cases[] = {
     {"without tunnels they are refused", without_tunnels_they_are_refused},
     {"completions tell of the inner headers", completions_tell_of_the_inner_headers},
     {"an outer sum that is there counts too", an_outer_sum_that_is_there_counts_too},
-    {"the inner headers are hashed", the_inner_headers_are_hashed},
-    {"rules look into tunnels", rules_look_into_tunnels},
 };
 
 }  // namespace
