@@ -22,7 +22,7 @@ int main() {
   mkey::Binding key = (*queue)->binder().claim();
   const umr::Piece pieces[] = {{mr->iova, 512, mr->lkey}, {mr->iova + 8192, 512, mr->lkey}};
   queue::WqeCursor c{(*queue)->sq()};
-  bool ok = (*queue)->binder().bind(c, key, {}, umr::View::of(pieces)).ok();
+  bool ok = (*queue)->binder().bind(c, key, {}, pieces).ok();
   ok = ok && queue::rdma_write(c, {mr->iova + 4096, mr->rkey}, {0, 1024, key.lkey_behind(c)}, {});
   (*queue)->binder().commit(c);  // one doorbell: the WRITE waits for the UMR in the adapter
   ok = ok && (*queue)->wait();

@@ -63,7 +63,7 @@ Outcome by_kilim(queue::Sq& sq, const mlx5dv_mkey* key, uint32_t max_entries, co
                                  .new_tag = tag_of(Lkey{key->lkey}),
                                  .access = umr::mkey_access(r.access)};
   const uint8_t flags = r.signalled ? queue::WrFlags::signalled : queue::WrFlags::none;
-  const Outcome o = umr::umr_list(c, request, umr::View::of(pieces), {.flags = flags});
+  const Outcome o = umr::umr_list(c, request, pieces, {.flags = flags});
   if (o.ok()) c.commit();
   return o;
 }

@@ -22,13 +22,13 @@ uint32_t first_of(uint32_t n) noexcept {
 
 [[gnu::noinline]] uint32_t kilim_patch(Rig& r, const Case&) {
   const Lkey key{r.ours.key->lkey};
-  const umr::View view = umr::View::of({r.pieces.data(), granule});
+  const std::span<const umr::Piece> pieces = std::span{r.pieces}.first(granule);
   uint32_t n = 0;
   for (; n < round_requests; n++) {
     queue::WqeCursor cursor{*r.sq};
     const umr::Patch patch{.key = key, .max_entries = 64, .first = first_of(n)};
     const umr::UmrWr wr{.id = n, .flags = queue::WrFlags::signalled};
-    if (!umr::patch(cursor, limits, patch, view, wr).ok()) break;
+    if (!umr::patch(cursor, limits, patch, pieces, wr).ok()) break;
     cursor.commit();
   }
   return n;

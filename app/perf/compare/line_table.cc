@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The lines of the comparison: a new one is a file and a row here.
+#include "kilim/burst/simd.hh"
 #include "perf/compare/line.hh"
 
 namespace kilim::perf {
 namespace {
 
 constexpr const Line* table[] = {
-    &umr_single_line,       &umr_batch_line,     &patch_line,
-    &raw_patch_line,        &write_line,         &completion_line,
-    &empty_poll_line,       &device_write_line,  &device_copy_line,
-    &gather_line,           &gather_device_line, &lookup_arena_line,
-    &lookup_elsewhere_line, &inline_line,        &pool_line,
+    &umr_single_line,       &umr_batch_line,      &patch_line,
+    &raw_patch_line,        &write_line,          &completion_line,
+    &empty_poll_line,       &device_write_line,   &device_copy_line,
+    &gather_line,           &gather_device_line,  &lookup_arena_line,
+    &lookup_elsewhere_line, &inline_line,         &pool_line,
+    &umr_wide_single_line,  &umr_wide_batch_line,
 };
+constexpr std::size_t wide = 2;  // the last ones want AVX2
 
 constexpr const Line* devices[] = {&device_frame_line, &device_spread_line, &scale_write_line,
                                    &scale_arm_line,    &scale_list_line,    &scale_send_line,
@@ -20,7 +23,8 @@ constexpr const Line* devices[] = {&device_frame_line, &device_spread_line, &sca
 }  // namespace
 
 std::span<const Line* const> lines() noexcept {
-  return table;
+  const std::span<const Line* const> all(table);
+  return all.first(all.size() - (burst::widest_simd() >= Simd::avx2 ? 0 : wide));
 }
 std::span<const Line* const> device_lines() noexcept {
   return devices;

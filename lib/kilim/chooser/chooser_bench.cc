@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <span>
 
 #include "kilim/umr/fence.hh"
 #include "kilim/umr/layout.hh"
@@ -144,9 +145,8 @@ bool ChooserBench::bind_key(queue::WqeCursor& c, const Job& job, mr::IndirectMke
                                  .new_tag = static_cast<uint8_t>(tag_of(key.lkey) + 1),
                                  .access = umr::mkey_access(mr::Access::local_write),
                                  .keep_atomic = !m_.limits.change_atomic};
-  if (!umr::umr_view(c, context, request, umr::View::of({job.view.pieces, job.view.count}), {})
-           .ok())
-    return false;
+  const std::span pieces(job.view.pieces, job.view.count);
+  if (!umr::umr_view(c, context, request, pieces, {}).ok()) return false;
   cached_ = key.lkey = request.new_key();
   return true;
 }

@@ -23,6 +23,13 @@ Outcome bind_and_use(MkeyBinder& binder, Binding& b, const umr::View& v,
   return o;
 }
 
+Outcome bind_unseen(MkeyBinder& binder, Binding& b, std::span<const umr::Piece> pieces) noexcept {
+  queue::WqeCursor c{binder.sq()};
+  const Outcome o = binder.bind(c, b, {}, pieces);
+  binder.commit(c);
+  return o;
+}
+
 Outcome bind_by_builder(MkeyBinder& binder, Binding& b, const umr::View& v) noexcept {
   queue::WqeCursor c{binder.sq()};
   const auto build = [&](queue::WqeCursor& at, const Mkey& key, uint8_t tag,

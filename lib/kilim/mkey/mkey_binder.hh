@@ -24,6 +24,7 @@
 #include "kilim/queue/wqe_cursor.hh"
 #include "kilim/umr/fence.hh"
 #include "kilim/umr/layout.hh"
+#include "kilim/umr/list_writer.hh"
 #include "kilim/umr/umr_wqe.hh"
 
 namespace kilim::mkey {
@@ -41,6 +42,8 @@ struct MkeyBinderConfig {
   // The longest chain of indirect keys that the device follows (UmrLimits::max_indirection). A
   // deeper bind is refused here, as the device would refuse the key only when it is used.
   uint32_t max_indirection = 1;
+  // umr::select_list_writer(burst::widest_simd()), for pieces that nobody has summed up.
+  umr::ListWriter writer = nullptr;
 };
 
 // How a key is bound.
@@ -91,6 +94,9 @@ class MkeyBinder {
   // queue may use it (lkey_behind()), others once b.valid().
   // Refused: queue_failed, too_deep, no_key, and the reasons of umr::umr_list().
   Outcome bind(queue::WqeCursor& c, Binding& b, const Bind& how, const umr::View& view) noexcept;
+  // The same with pieces that nobody has looked at: written, summed up and checked in one pass.
+  Outcome bind(queue::WqeCursor& c, Binding& b, const Bind& how,
+               std::span<const umr::Piece> pieces) noexcept;
   // The same by the caller's builder of the UMR: build(cursor, key, new tag, UmrWr) -> Outcome.
   template <typename Build>
   Outcome bind_with(queue::WqeCursor& c, Binding& b, const Bind& how, Build build) noexcept;
@@ -173,7 +179,7 @@ class MkeyBinder {
   template <typename Build>
   Outcome bind_at(queue::WqeCursor& c, Binding& b, const Bind& how, uint32_t levels,
                   Build build) noexcept;
-  [[nodiscard]] uint32_t levels_over(const umr::View& view) const noexcept;
+  [[nodiscard]] uint32_t levels_over(const umr::View& view, uint32_t levels) const noexcept;
   [[nodiscard]] uint32_t deepest_of(const umr::View& view) const noexcept
       __asm__("kilim_cold_binder_deepest_of");
   [[nodiscard]] uint32_t levels_of(const Bind& how, const umr::Layout& layout) const noexcept;

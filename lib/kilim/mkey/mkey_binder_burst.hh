@@ -35,10 +35,13 @@ template <typename Build>
 }
 
 // Regions' keys rarely have indices within the pool's range, so the cheap check settles most views.
-inline uint32_t MkeyBinder::levels_over(const umr::View& view) const noexcept {
+// `levels`: what the caller said (Bind::levels); 1 is believed.
+inline uint32_t MkeyBinder::levels_over(const umr::View& view, uint32_t levels) const noexcept {
+  if (levels == 1) return 1;
   bool any = false;
   for (uint32_t i = 0; i < view.count; i++) any |= pool_.may_hold(view.pieces[i].key);
-  return any ? deepest_of(view) + 1 : 1;
+  const uint32_t seen = any ? deepest_of(view) + 1 : 1;
+  return seen > levels ? seen : levels;
 }
 
 // Binds the key, or another one if all its tags may be in use. The binding changes only after the
@@ -87,12 +90,17 @@ inline Outcome MkeyBinder::bind(queue::WqeCursor& c, Binding& b, const Bind& how
                          const umr::UmrWr& wr) noexcept {
     return umr::umr_list(at, request(key, tag, how), view, wr);
   };
-  uint32_t levels = how.levels;
-  if (levels != 1) {
-    const uint32_t seen = levels_over(view);
-    levels = seen > levels ? seen : levels;
-  }
-  return bind_at(c, b, how, levels, build);
+  return bind_at(c, b, how, levels_over(view, how.levels), build);
+}
+
+inline Outcome MkeyBinder::bind(queue::WqeCursor& c, Binding& b, const Bind& how,
+                                std::span<const umr::Piece> pieces) noexcept {
+  const auto build = [&](queue::WqeCursor& at, const Mkey& key, uint8_t tag,
+                         const umr::UmrWr& wr) noexcept {
+    return umr::umr_list(at, request(key, tag, how), pieces, wr, config_.writer);
+  };
+  const umr::View unsummed{pieces.data(), static_cast<uint32_t>(pieces.size()), 0};
+  return bind_at(c, b, how, levels_over(unsummed, how.levels), build);
 }
 
 template <typename Build>

@@ -3,6 +3,9 @@
 
 #include <cerrno>
 
+#include "kilim/burst/simd.hh"
+#include "kilim/umr/list_writer.hh"
+
 namespace kilim::port {
 
 Result<std::unique_ptr<MkeyQueue>> MkeyQueue::create(device::Device& device,
@@ -50,11 +53,13 @@ Status MkeyQueue::make_keys(const MkeyQueueConfig& config) {
     own_epochs_ = *std::move(epochs);
   }
   const device::Caps& caps = device_.caps();
-  const mkey::MkeyBinderConfig binder_config{.fences = umr::FencePlanner{caps.umr_fence},
-                                             .invalidate = config.invalidate,
-                                             .keep_atomic = !caps.umr_atomic,
-                                             .lcore = config.lcore,
-                                             .max_indirection = caps.max_indirection};
+  const mkey::MkeyBinderConfig binder_config{
+      .fences = umr::FencePlanner{caps.umr_fence},
+      .invalidate = config.invalidate,
+      .keep_atomic = !caps.umr_atomic,
+      .lcore = config.lcore,
+      .max_indirection = caps.max_indirection,
+      .writer = umr::select_list_writer(burst::widest_simd())};
   mkey::Epochs& epochs = config.epochs == nullptr ? *own_epochs_ : *config.epochs;
   auto binder = mkey::MkeyBinder::create(*sq_, *pool_, epochs, binder_config);
   if (!binder) return binder.error();

@@ -8,6 +8,7 @@
 #include "kilim/umr/klm_list.hh"
 #include "kilim/umr/layout.hh"
 #include "kilim/umr/list_memory.hh"
+#include "kilim/umr/list_writer.hh"
 #include "kilim/umr/patch.hh"
 #include "kilim/umr/pointer_wqe.hh"
 #include "kilim/umr/shape.hh"
@@ -38,6 +39,21 @@ Outcome bind(queue::Sq& sq, const ListRequest& r, const View& v, const UmrWr& wr
   return o;
 }
 
+Outcome unseen(queue::WqeCursor& c, const ListShape& s, std::span<const Piece> pieces,
+               const UmrWr& wr) noexcept {
+  if (!s.ok()) return {};
+  const Outcome o = umr_shape(c, s, {.key = pieces[0].key}, pieces, wr);
+  return o.ok() ? umr_shape_chosen(c, s, {.key = pieces[0].key}, pieces, wr) : o;
+}
+
+// By each writer of the table.
+uint64_t written(std::byte* to, std::span<const Piece> pieces) noexcept {
+  uint64_t length = write_list_base(to, pieces.data(), 1);
+  for (const ListVariant& v : list_variants)
+    length += write_list_by(select_list_writer(v.needs), to, pieces.data(), 8);
+  return length + write_long_list(nullptr, to, pieces);
+}
+
 Outcome shaped(queue::WqeCursor& c, const ListShape& s, const View& v, const UmrWr& wr) noexcept {
   return s.ok() ? umr_shape(c, s, {.key = v.pieces->key}, v, wr) : Outcome{Refusal::empty, 0, 0};
 }
@@ -64,6 +80,11 @@ struct Job {
 Outcome lists(queue::WqeCursor& c, const Job& j, const View& v) noexcept {
   const Outcome o = umr_view(c, j.context, j.request, v, j.wr);
   return o.ok() ? patch(c, j.context.limits, j.patched, v, j.wr) : o;
+}
+
+Outcome unseen_lists(queue::WqeCursor& c, const Job& j, std::span<const Piece> pieces) noexcept {
+  const Outcome o = umr_view(c, j.context, j.request, pieces, j.wr);
+  return o.ok() ? patch(c, j.context.limits, j.patched, pieces, j.wr) : o;
 }
 
 Outcome strided(queue::WqeCursor& c, const Job& j, const StridedView& v) noexcept {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <variant>
 
 #include "kilim/base/ident.hh"
@@ -15,6 +16,7 @@
 #include "kilim/umr/fixed.hh"
 #include "kilim/umr/klm_list.hh"
 #include "kilim/umr/list_memory.hh"
+#include "kilim/umr/list_writer.hh"
 #include "kilim/umr/pointer_wqe.hh"
 #include "kilim/umr/strided.hh"
 #include "kilim/umr/umr_wqe.hh"
@@ -30,7 +32,8 @@ struct UmrContext {
   prm::UmrLimits limits;
   ListMemory* memory = nullptr;  // null: inline lists only
   Form form = Form::by_size;
-  uint32_t levels = 1;  // indirect keys on the way to memory, the bound key included
+  uint32_t levels = 1;          // indirect keys on the way to memory, the bound key included
+  ListWriter writer = nullptr;  // select_list_writer(), for pieces that have not been summed up
 };
 
 namespace detail {
@@ -78,6 +81,26 @@ inline Outcome umr_view(queue::WqeCursor& c, const UmrContext& context, const Li
   if (const Outcome o = detail::allocate_list(c, context, r, view.count, list); !o.ok()) return o;
   encode_klm_list(list.memory, view);
   list.length = view.length;
+  return umr_by_pointer(c, context.limits, r, list, wr);
+}
+
+// The same with pieces that nobody has looked at: they are written, summed up and checked in one
+// pass.
+inline Outcome umr_view(queue::WqeCursor& c, const UmrContext& context, const ListRequest& r,
+                        std::span<const Piece> pieces, const UmrWr& wr) noexcept {
+  const auto count = static_cast<uint32_t>(pieces.size());
+  if (const Outcome o = detail::check_nesting(context); !o.ok()) return o;
+  if (const Outcome o = detail::check_itself(r.key, pieces.data(), count); !o.ok()) return o;
+  if (count == 0 || detail::goes_inline(context, klm_octowords(count)))
+    return umr_list(c, r, pieces, wr, context.writer);
+  const uint64_t before = context.memory == nullptr ? 0 : context.memory->allocated();
+  StoredList list;
+  if (const Outcome o = detail::allocate_list(c, context, r, count, list); !o.ok()) return o;
+  list.length = write_long_list(context.writer, list.memory, pieces);
+  if (list.length == 0) {
+    context.memory->rewind(before);
+    return why_bad(pieces, r.max_entries);
+  }
   return umr_by_pointer(c, context.limits, r, list, wr);
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <type_traits>
 
 #include "kilim/base/ident.hh"
@@ -17,6 +18,7 @@
 #include "kilim/umr/fixed.hh"
 #include "kilim/umr/klm_list.hh"
 #include "kilim/umr/list_memory.hh"
+#include "kilim/umr/list_writer.hh"
 #include "kilim/umr/pointer_wqe.hh"
 #include "kilim/umr/umr_head.hh"
 #include "kilim/umr/view.hh"
@@ -46,6 +48,12 @@ namespace detail {
   return {};
 }
 
+// Pieces that nobody has looked at.
+struct Unseen {
+  const Piece* pieces;
+  uint32_t count;
+};
+
 template <typename AnyView>
 [[gnu::always_inline]] inline Outcome patch_inline(queue::WqeCursor& c,
                                                    const prm::UmrLimits& limits, const Patch& p,
@@ -65,6 +73,9 @@ template <typename AnyView>
   std::byte* const wqe = place(c, wqebbs, wrap);
   if constexpr (std::is_same_v<AnyView, FixedView>) {
     encode_ksm_list(wqe + 2 * wqebb_bytes, v);
+  } else if constexpr (std::is_same_v<AnyView, Unseen>) {
+    if (write_list_by(nullptr, wqe + 2 * wqebb_bytes, v.pieces, v.count) == 0) [[unlikely]]
+      return why_bad({v.pieces, v.count}, 0);
   } else {
     store_klm_lines(wqe + 2 * wqebb_bytes, v.pieces, v.count);
   }
@@ -85,6 +96,13 @@ template <typename AnyView>
                                             const Patch& p, const View& v,
                                             const UmrWr& wr) noexcept {
   return detail::patch_inline(c, limits, p, v, wr);
+}
+// The same with pieces that nobody has looked at, which are checked while they are written.
+[[gnu::always_inline]] inline Outcome patch(queue::WqeCursor& c, const prm::UmrLimits& limits,
+                                            const Patch& p, std::span<const Piece> pieces,
+                                            const UmrWr& wr) noexcept {
+  return detail::patch_inline(
+      c, limits, p, detail::Unseen{pieces.data(), static_cast<uint32_t>(pieces.size())}, wr);
 }
 // The same for a KSM key.
 [[gnu::always_inline]] inline Outcome patch_fixed(queue::WqeCursor& c, const prm::UmrLimits& limits,

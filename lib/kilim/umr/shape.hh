@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <span>
 
 #include "kilim/base/be.hh"
 #include "kilim/base/outcome.hh"
@@ -16,6 +17,7 @@
 #include "kilim/queue/sge.hh"
 #include "kilim/queue/wqe_cursor.hh"
 #include "kilim/umr/klm_list.hh"
+#include "kilim/umr/list_writer.hh"
 #include "kilim/umr/umr_head.hh"
 #include "kilim/umr/umr_wqe.hh"
 #include "kilim/umr/view.hh"
@@ -27,13 +29,15 @@ class ListShape {
  public:
   // `r` without key, tag and start, which each UMR gives. ok() is false where the list does not fit
   // into a WQE or the key; such a shape must not be used.
-  constexpr ListShape(const ListRequest& r, uint32_t pieces) noexcept
-      : pieces_(pieces), octowords_(klm_octowords(pieces)) {
+  // `have`: what umr_shape_chosen() may use, burst::widest_simd().
+  constexpr ListShape(const ListRequest& r, uint32_t pieces, Simd have = Simd::base) noexcept
+      : writer_(select_list_writer(have, pieces)),
+        pieces_(pieces),
+        octowords_(klm_octowords(pieces)) {
     if (pieces == 0 || pieces > max_inline_klms || pieces > r.max_entries) return;
     wqebbs_ = 2 + octowords_ / klms_per_line;
     const auto flags = static_cast<uint8_t>(prm::umr::inline_list | r.checks);
-    list_ = be64{uint64_t{flags} << 56 | uint64_t{octowords_} << 16};
-    mask_ = be64{r.mask()};
+    umr_ = {be64{uint64_t{flags} << 56 | uint64_t{octowords_} << 16}, be64{r.mask()}};
     context_ = be64{uint64_t{r.access} << 40 | prm::mkey::any_qpn << 8};
   }
   [[nodiscard]] constexpr bool ok() const noexcept { return wqebbs_ != 0; }
@@ -42,9 +46,14 @@ class ListShape {
 
  private:
   friend struct ShapeWriter;
-  be64 list_{0};
-  be64 mask_{0};
+  // The first two words of a UMR control segment.
+  struct alignas(16) UmrWords {
+    be64 list{0};
+    be64 mask{0};
+  };
+  UmrWords umr_;
   be64 context_{0};
+  ListWriter writer_;
   uint32_t pieces_;
   uint32_t octowords_;
   uint32_t wqebbs_ = 0;
@@ -70,10 +79,12 @@ struct ShapeWriter {
     }
     return {Refusal::empty, 0, max_inline_klms};
   }
+  static constexpr ListWriter writer(const ListShape& s) noexcept { return s.writer_; }
   // A WQE with its list written, and the sum of the pieces' lengths.
   struct Written {
     std::byte* wqe;
     uint64_t length;
+    uint32_t wqebbs;
   };
   // Completes the WQE around its list. Stored word by word: the offsets are those of UmrCtrlSeg and
   // MkeyContextSeg (prm/umr_seg.hh).
@@ -81,8 +92,8 @@ struct ShapeWriter {
                                             const ShapedKey& k, const Written& w,
                                             const UmrWr& wr) noexcept {
     std::byte* const wqe = w.wqe;
-    queue::store_word(wqe + 16, s.list_);
-    queue::store_word(wqe + 24, s.mask_);
+    using Words [[gnu::may_alias, gnu::vector_size(16)]] = uint64_t;
+    *reinterpret_cast<Words*>(wqe + 16) = *reinterpret_cast<const Words*>(&s.umr_);
     queue::store_zero(wqe + 32);
     queue::store_zero(wqe + 48);
     queue::store_word(wqe + 64, s.context_ | be64{k.new_tag});
@@ -91,11 +102,11 @@ struct ShapeWriter {
     queue::store_word(wqe + 88, be64{w.length});
     queue::store_zero(wqe + 96);
     queue::store_zero(wqe + 112);
-    detail::put(c, wqe, s.wqebbs_);
+    detail::put(c, wqe, w.wqebbs);
     c.control(prm::Opcode::umr, Octowords{umr_head_octowords + s.octowords_}, wr.flags,
               k.key.value());
     c.fence_next_user();
-    c.advance(s.wqebbs_, wr.id);
+    c.advance(w.wqebbs, wr.id);
   }
 };
 
@@ -113,8 +124,47 @@ struct ShapeWriter {
   detail::WrapBuffer wrap;
   std::byte* const wqe = detail::place(c, s.wqebbs(), wrap);
   store_klm_lines(wqe + 2 * wqebb_bytes, view.pieces, view.count);
-  ShapeWriter::append(c, s, key, {wqe, view.length}, wr);
+  ShapeWriter::append(c, s, key, {wqe, view.length, s.wqebbs()}, wr);
   return {};
+}
+
+namespace detail {
+template <bool Chosen>
+[[gnu::always_inline]] inline Outcome shape_unseen(queue::WqeCursor& c, const ListShape& s,
+                                                   const ShapedKey& key,
+                                                   std::span<const Piece> pieces,
+                                                   const UmrWr& wr) noexcept {
+  KILIM_ASSERT(s.ok());
+  const uint32_t wqebbs = s.wqebbs();
+  const auto count = static_cast<uint32_t>(pieces.size());
+  if (count != s.pieces()) [[unlikely]]
+    return {Refusal::empty, count, s.pieces()};
+  if (!c.fits(wqebbs)) [[unlikely]]
+    return {Refusal::no_room, wqebbs, c.room().value()};
+  WrapBuffer wrap;
+  std::byte* const wqe = place(c, wqebbs, wrap);
+  const ListWriter by = Chosen ? ShapeWriter::writer(s) : nullptr;
+  const uint64_t length = write_list_by(by, wqe + 2 * wqebb_bytes, pieces.data(), count);
+  if (length == 0) [[unlikely]]
+    return why_bad(pieces, s.pieces());
+  ShapeWriter::append(c, s, key, {wqe, length, wqebbs}, wr);
+  return {};
+}
+}  // namespace detail
+
+// The same with pieces that nobody has looked at: they are written, summed up and checked in one
+// pass. umr_shape() inlines the writer for any processor, umr_shape_chosen() calls the shape's
+// where that pays.
+[[gnu::always_inline]] inline Outcome umr_shape(queue::WqeCursor& c, const ListShape& s,
+                                                const ShapedKey& key, std::span<const Piece> pieces,
+                                                const UmrWr& wr) noexcept {
+  return detail::shape_unseen<false>(c, s, key, pieces, wr);
+}
+[[gnu::always_inline]] inline Outcome umr_shape_chosen(queue::WqeCursor& c, const ListShape& s,
+                                                       const ShapedKey& key,
+                                                       std::span<const Piece> pieces,
+                                                       const UmrWr& wr) noexcept {
+  return detail::shape_unseen<true>(c, s, key, pieces, wr);
 }
 
 // The same with pieces that the callback returns, piece(0) to piece(s.pieces() - 1), written
@@ -150,7 +200,7 @@ template <typename PieceAt>
     queue::store_zero(to);
   if (!good) [[unlikely]]
     return ShapeWriter::first_bad(wqe, s.pieces());
-  ShapeWriter::append(c, s, key, {wqe, length}, wr);
+  ShapeWriter::append(c, s, key, {wqe, length, s.wqebbs()}, wr);
   return {};
 }
 

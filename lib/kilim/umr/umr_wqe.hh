@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "kilim/base/ident.hh"
 #include "kilim/base/outcome.hh"
@@ -14,6 +15,7 @@
 #include "kilim/prm/umr_seg.hh"
 #include "kilim/queue/wqe_cursor.hh"
 #include "kilim/umr/klm_list.hh"
+#include "kilim/umr/list_writer.hh"
 #include "kilim/umr/request.hh"
 #include "kilim/umr/umr_head.hh"
 #include "kilim/umr/view.hh"
@@ -58,6 +60,25 @@ namespace detail {
   std::byte* const wqe = detail::place(c, wqebbs, wrap);
   store_klm_lines(wqe + 2 * wqebb_bytes, view.pieces, view.count);
   detail::append_list(c, r, wqe, view, wr);
+  return {};
+}
+
+// The same with pieces that nobody has looked at: they are written, summed up and checked in one
+// pass, by `by` (list_writer.hh; null: inline). Refused: likewise; with a bad piece nothing is
+// appended.
+[[gnu::always_inline]] inline Outcome umr_list(queue::WqeCursor& c, const ListRequest& r,
+                                               std::span<const Piece> pieces, const UmrWr& wr,
+                                               ListWriter by = nullptr) noexcept {
+  const auto count = static_cast<uint32_t>(pieces.size());
+  const uint32_t wqebbs = 2 + klm_octowords(count) / klms_per_line;
+  if (const Outcome o = detail::check_inline(c, r, count, wqebbs); !o.ok()) [[unlikely]]
+    return o;
+  detail::WrapBuffer wrap;
+  std::byte* const wqe = detail::place(c, wqebbs, wrap);
+  const uint64_t length = write_list_by(by, wqe + 2 * wqebb_bytes, pieces.data(), count);
+  if (length == 0) [[unlikely]]
+    return why_bad(pieces, max_inline_klms);
+  detail::append_list(c, r, wqe, View{pieces.data(), count, length}, wr);
   return {};
 }
 

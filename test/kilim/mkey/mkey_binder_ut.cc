@@ -47,6 +47,35 @@ void life() {
   EQUAL(r.pool->available(), 4);
 }
 
+// The writer that the binder was given writes the same list.
+void bound_to_pieces() {
+  const std::vector<umr::Piece> many(8, umr::Piece{0x1000, 64, Lkey{0x90100}});
+  std::vector<std::vector<std::byte>> rings;
+  uint32_t called = 0;
+  static uint32_t* calls;
+  calls = &called;
+  const umr::ListWriter counting = [](std::byte* to, const umr::Piece* p, uint32_t n) noexcept {
+    ++*calls;
+    return umr::write_list_base(to, p, n);
+  };
+  for (const umr::ListWriter writer : {umr::ListWriter{nullptr}, counting}) {
+    BinderFixture r{2, {.writer = writer}};
+    Binding b = r.binder->claim();
+    queue::WqeCursor c{r.sq};
+    const Outcome o = rings.empty() ? r.binder->bind(c, b, {}, umr::View::of(many))
+                                    : r.binder->bind(c, b, {}, many);
+    CU_ASSERT_TRUE_FATAL(o.ok());
+    r.binder->commit(c);
+    rings.emplace_back(r.memory.begin(), r.memory.end());
+    const umr::Piece empty[] = {many[0], {}};
+    EQUAL(r.binder->bind(c, b, {}, empty).why, Refusal::empty);
+    r.complete();
+    CU_ASSERT_TRUE(b.valid());
+  }
+  CU_ASSERT_TRUE(rings[0] == rings[1]);
+  EQUAL(called, 2);
+}
+
 void dropped_and_rebound() {
   BinderFixture r{2};
   Binding b = bound(r);
@@ -186,6 +215,7 @@ void patches() {
 const kilim::test::Case cases[] = {
     {"a key goes from free to valid, and its binding's end queues the invalidation", life},
     {"a dropped key that is bound again needs no invalidation", dropped_and_rebound},
+    {"a key is bound to pieces as to a view of them, by the binder's writer", bound_to_pieces},
     {"a full queue takes fewer, a dry pool gives none", short_counts},
     {"a swap has one completion and shows its handles behind it", swaps},
     {"no tag repeats within an epoch", tags_do_not_repeat},

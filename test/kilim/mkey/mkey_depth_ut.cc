@@ -43,6 +43,7 @@ void too_deep() {
   const Piece mixed[] = {pieces[0], under(level[3]), pieces[1]};
   queue::WqeCursor c{r.sq};
   CU_ASSERT_TRUE(is(r.binder->bind(c, level[4], {}, View::of(mixed)), Refusal::too_deep, 5, 4));
+  CU_ASSERT_TRUE(is(r.binder->bind(c, level[4], {}, mixed), Refusal::too_deep, 5, 4));
   const UmrContext context{.limits = {.max_indirection = 4}};
   const Layout layout = View::of(mixed);
   CU_ASSERT_TRUE(is(r.binder->bind(c, level[4], {}, context, layout), Refusal::too_deep, 5, 4));
