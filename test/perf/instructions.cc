@@ -9,6 +9,8 @@
 #include <span>
 #include <string>
 
+#include <dlfcn.h>
+#include <pthread.h>
 #include <valgrind/callgrind.h>
 
 #include "eal.hh"
@@ -20,6 +22,18 @@ extern const Line ethdev_line;
 }
 
 namespace {
+uint64_t locks = 0;
+}
+
+// In the place of libpthread's: neither side of a line may lock in what is counted.
+extern "C" int pthread_spin_lock(pthread_spinlock_t* lock) {
+  using Lock = int (*)(pthread_spinlock_t*);
+  static const auto real = reinterpret_cast<Lock>(::dlsym(RTLD_NEXT, "pthread_spin_lock"));
+  locks++;
+  return real(lock);
+}
+
+namespace {
 
 using namespace kilim::perf;
 
@@ -28,6 +42,7 @@ constexpr int warm_up = 40;
 
 bool one_round(Rig& r, const Case& c, const Side& side, bool counted, uint64_t& done) {
   if (side.prepare != nullptr && side.prepare(r, c) == 0) return false;
+  const uint64_t before = locks;
   if (counted) CALLGRIND_TOGGLE_COLLECT;
   uint32_t n = side.work(r, c);
   if (counted) CALLGRIND_TOGGLE_COLLECT;
@@ -38,6 +53,10 @@ bool one_round(Rig& r, const Case& c, const Side& side, bool counted, uint64_t& 
     if (counted) CALLGRIND_TOGGLE_COLLECT;
   }
   done += n;
+  if (locks != before) {
+    std::fprintf(stderr, "%s: a side takes a lock\n", side.name);
+    return false;
+  }
   return n != 0 && r.settle();
 }
 

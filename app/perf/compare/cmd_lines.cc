@@ -62,7 +62,7 @@ int run_cq(const Options& o) {
   return run_lines(o, wanted);
 }
 int run_gather(const Options& o) {
-  constexpr const Line* wanted[] = {&gather_line, &gather_device_line};
+  constexpr const Line* wanted[] = {&gather_line, &gather_device_line, &gather_floor_line};
   return run_lines(o, wanted);
 }
 

@@ -52,8 +52,9 @@ std::span<const Line* const> device_lines() noexcept;
 
 extern const Line umr_single_line, umr_batch_line, umr_wide_single_line, umr_wide_batch_line,
     patch_line, raw_patch_line, write_line, completion_line, empty_poll_line, device_write_line,
-    device_copy_line, gather_line, gather_device_line, lookup_arena_line, lookup_elsewhere_line,
-    inline_line, pool_line, device_frame_line, device_spread_line, scale_write_line, scale_arm_line,
-    scale_list_line, scale_copy_line, scale_send_line, scale_atomic_line;
+    device_copy_line, gather_line, gather_device_line, gather_floor_line, lookup_arena_line,
+    lookup_elsewhere_line, inline_line, pool_line, device_frame_line, device_spread_line,
+    scale_write_line, scale_arm_line, scale_key_line, scale_make_line, scale_list_line,
+    scale_copy_line, scale_send_line, scale_atomic_line;
 
 }  // namespace kilim::perf

@@ -24,6 +24,9 @@ ibv_context* open_named(const char* name) {
   // libmlx5 copies short requests into the doorbell page too unless told not to. There is nothing
   // to gain from it here: without the copy it is faster and takes fewer instructions.
   (void)::setenv("MLX5_SHUT_UP_BF", "1", 1);
+  // ibv_poll_cq() locks unless told here, whatever the flags of its queue say (libmlx5 verbs.c,
+  // create_cq(): they are for ibv_start_poll()); Kilim's queues never lock.
+  (void)::setenv("MLX5_SINGLE_THREADED", "1", 1);
   ibv_context* context = nullptr;
   ibv_device** list = ibv_get_device_list(nullptr);
   for (ibv_device** d = list; d != nullptr && *d != nullptr; d++) {
@@ -57,9 +60,9 @@ std::string RigDevice::open(const std::string& name) {
   return lockless ? "" : "no parent domain";
 }
 
-std::string RigQueue::create(RigDevice& device) {
+std::string RigQueue::create(RigDevice& device, uint32_t requests) {
   if (std::string why = make_cq(device); !why.empty()) return why;
-  if (std::string why = make_qp(device); !why.empty()) return why;
+  if (std::string why = make_qp(device, requests); !why.empty()) return why;
   mlx5dv_mkey_init_attr attr{};
   attr.pd = device.pd.get();
   attr.create_flags = MLX5DV_MKEY_INIT_ATTR_FLAGS_INDIRECT;
@@ -93,15 +96,15 @@ std::string RigQueue::make_cq(RigDevice& device) {
   return "";
 }
 
-std::string RigQueue::make_qp(RigDevice& device) {
+std::string RigQueue::make_qp(RigDevice& device, uint32_t requests) {
   ibv_qp_init_attr_ex attr{};
   attr.send_cq = attr.recv_cq = cq;
   attr.qp_type = IBV_QPT_RC;
-  attr.cap = {.max_send_wr = round_requests,
+  attr.cap = {.max_send_wr = requests,
               .max_recv_wr = round_requests,
               .max_send_sge = 16,
               .max_recv_sge = 1,
-              .max_inline_data = most_inline};
+              .max_inline_data = requests == round_requests ? most_inline : 0};
   attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
   attr.pd = device.lockless.get();
   attr.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ |

@@ -70,7 +70,8 @@ std::string connect_to_itself(RigDevice& device, ibv_qp* qp);
 // One side: a queue pair with a completion queue, and an mkey.
 class RigQueue {
  public:
-  std::string create(RigDevice& device);
+  // `requests` may be under way; with more than a round's, without inline data.
+  std::string create(RigDevice& device, uint32_t requests = round_requests);
   // The verbs objects.
   ibv_qp* qp() const noexcept { return qp_.get(); }
 
@@ -84,7 +85,7 @@ class RigQueue {
 
  private:
   std::string make_cq(RigDevice& device);
-  std::string make_qp(RigDevice& device);
+  std::string make_qp(RigDevice& device, uint32_t requests);
   mlx5::VerbsCq cq_;
   mlx5::VerbsQp qp_;
 };
@@ -123,8 +124,8 @@ struct Rig {
   std::array<std::byte*, 16> scattered{};
   // Further queues that a line has made on the device, the first to go.
   // Each line has places of its own: inline 0 and 1, packet 2 and 3, pool 4 and 5, frames 6, spread
-  // 7, scale 8.
-  std::array<std::shared_ptr<void>, 9> of_lines;
+  // 7, scale 8, completions 9.
+  std::array<std::shared_ptr<void>, 10> of_lines;
 
  private:
   void lay_out() noexcept;

@@ -17,6 +17,7 @@ namespace {
 constexpr Case queues[] = {{"1", 1},       {"16", 16},     {"256", 256},
                            {"1024", 1024}, {"4096", 4096}, {"8192", 8192}};
 constexpr Case cqs[] = {{"1", 1}, {"256", 256}, {"4096", 4096}, {"16384", 16384}};
+constexpr Case keys[] = {{"10", 10}, {"1000", 1000}, {"10000", 10000}, {"100000", 100000}};
 constexpr Case entries[] = {{"52", 52}, {"256", 256}, {"4096", 4096}, {"65532", 65532}};
 constexpr Case one[] = {{"1", 1}};
 
@@ -24,8 +25,10 @@ struct Row {
   const Line& line;
   std::span<const Case> cases;
 };
-const Row rows[] = {{scale_write_line, queues}, {scale_arm_line, cqs},  {scale_list_line, entries},
-                    {scale_copy_line, entries}, {scale_send_line, one}, {scale_atomic_line, one}};
+const Row rows[] = {{scale_write_line, queues}, {scale_arm_line, cqs},
+                    {scale_key_line, keys},     {scale_make_line, keys},
+                    {scale_list_line, entries}, {scale_copy_line, entries},
+                    {scale_send_line, one},     {scale_atomic_line, one}};
 
 void print(const Options& o, const char* metric, const char* count, const LineResult& l) {
   if (o.json)

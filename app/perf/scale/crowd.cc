@@ -126,6 +126,25 @@ bool Crowd::grow_queues(std::size_t count) {
   return true;
 }
 
+mlx5dv_mkey* Crowd::make_key() {
+  mlx5dv_mkey_init_attr attr{};
+  attr.pd = device_.pd.get();
+  attr.create_flags = MLX5DV_MKEY_INIT_ATTR_FLAGS_INDIRECT;
+  attr.max_entries = 4;
+  return mlx5dv_create_mkey(&attr);
+}
+bool Crowd::grow_keys(std::size_t count) {
+  while (keys_.size() < count) {
+    keys_.emplace_back(make_key());
+    if (!keys_.back()) return false;
+  }
+  return true;
+}
+bool Crowd::remake_key() {
+  mlx5dv_mkey* const key = make_key();
+  return key != nullptr && mlx5dv_destroy_mkey(key) == 0;
+}
+
 bool Crowd::grow_cqs(std::size_t count) {
   while (cqs_.size() < count) {
     mlx5::VerbsCq cq(make_cq(1));

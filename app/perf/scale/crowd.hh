@@ -29,6 +29,9 @@ class Crowd {
   // So many of them, further ones; false: refused.
   bool grow_queues(std::size_t count);
   bool grow_cqs(std::size_t count);
+  bool grow_keys(std::size_t count);
+  // An indirect key more, and gone again.
+  bool remake_key();
   // A key over `entries` pieces of 64 bytes, in no order of their own.
   bool make_list(uint32_t entries);
   // Memory for lists, and for what they are written to.
@@ -56,6 +59,7 @@ class Crowd {
   bool make_domain();
   bool add_queue();
   ibv_cq* make_cq(uint32_t entries);
+  mlx5dv_mkey* make_key();
   bool fill_list(uint32_t first, uint32_t count);
   [[nodiscard]] uint64_t at(std::size_t offset) const noexcept {
     return reinterpret_cast<uint64_t>(room_.get()) + offset;
@@ -75,6 +79,7 @@ class Crowd {
   std::vector<mlx5::VerbsQp> idle_qps_;
   std::vector<mlx5::VerbsQp> qps_;
   std::vector<mlx5::VerbsCq> cqs_;
+  std::vector<std::unique_ptr<mlx5dv_mkey, RigDestroy>> keys_;
   uint32_t due_ = 0;
   uint32_t entries_ = 0;
 };

@@ -13,10 +13,11 @@ namespace {
 constexpr std::size_t crowd_slot = 8;
 
 struct Both {
-  Crowd crowd, alone;
+  Crowd crowd, alone, keyed;
   bool open() {
-    return crowd.open("crowd0").empty() && alone.open("crowd1").empty() && alone.grow_queues(1) &&
-           alone.grow_cqs(1);
+    return crowd.open("crowd0").empty() && alone.open("crowd1").empty() &&
+           keyed.open("crowd2").empty() && alone.grow_queues(1) && alone.grow_cqs(1) &&
+           keyed.grow_queues(1);
   }
 };
 
@@ -41,6 +42,10 @@ uint32_t grow_cqs(Rig& r, const Case& c) {
   Both* b = both(r);
   return b != nullptr && b->crowd.grow_cqs(c.pieces) ? 1 : 0;
 }
+uint32_t grow_keys(Rig& r, const Case& c) {
+  Both* b = both(r);
+  return b != nullptr && b->keyed.grow_keys(c.pieces) ? 1 : 0;
+}
 uint32_t grow_none(Rig& r, const Case&) {
   return both(r) != nullptr ? 1 : 0;
 }
@@ -60,6 +65,22 @@ uint32_t write_in_crowd(Rig& r, const Case& c) {
 }
 uint32_t write_alone(Rig& r, const Case&) {
   return write_each(made(r).alone, 0);
+}
+
+uint32_t write_among_keys(Rig& r, const Case&) {
+  return write_each(made(r).keyed, 0);
+}
+// Commands: what libmlx5 and the device's half of the kernel take.
+uint32_t remake(Crowd& c) {
+  for (uint32_t i = 0; i < round_requests; i++)
+    if (!c.remake_key()) return 0;
+  return round_requests;
+}
+uint32_t make_among_keys(Rig& r, const Case&) {
+  return remake(made(r).keyed);
+}
+uint32_t make_alone(Rig& r, const Case&) {
+  return remake(made(r).alone);
 }
 
 uint32_t arm_in_crowd(Rig& r, const Case& c) {
@@ -118,11 +139,13 @@ uint32_t execute(Rig& r, const Case&) {
 }
 
 constexpr Case of_queues[] = {{"of 512", 512}};
+constexpr Case of_keys[] = {{"of 2000", 2000}};
 constexpr Case of_entries[] = {{"4096 entries", 4096}};
 constexpr Case of_bytes[] = {{"64 bytes", 1}};
 constexpr Case of_words[] = {{"8 bytes", 1}};
 
 constexpr Side alone_writes[] = {{"alone", write_alone, grow_none}};
+constexpr Side alone_keys[] = {{"alone", make_alone, grow_none}};
 constexpr Side alone_arms[] = {{"alone", arm_alone, grow_none}};
 constexpr Side short_lists[] = {{"52 entries", execute_list, post_short_list}};
 constexpr Side copies[] = {{"memcpy", copy_list, grow_none}};
@@ -140,6 +163,16 @@ const Line scale_write_line = {"WRITE on one of many queues / on one",
 const Line scale_arm_line = {
     "one of many completion queues armed / one", 0,          1.3, of_queues,
     {"one of many", arm_in_crowd, grow_cqs},     alone_arms, true};
+const Line scale_key_line = {"WRITE beside many keys / beside one",
+                             0,
+                             1.05,
+                             of_keys,
+                             {"beside many", write_among_keys, grow_keys},
+                             alone_writes,
+                             true};
+const Line scale_make_line = {
+    "key made and destroyed beside many / beside one", 0,          1.05, of_keys,
+    {"beside many", make_among_keys, grow_keys},       alone_keys, true};
 const Line scale_list_line = {
     "a piece of a long list / of a short one",      0,           1.5, of_entries,
     {"4096 entries", execute_list, post_long_list}, short_lists, true};
