@@ -33,6 +33,10 @@ template <typename T>
 [[gnu::always_inline]] inline uint64_t add(uint64_t sum, uint64_t word) noexcept {
   return __builtin_add_overflow(sum, word, &sum) ? sum + 1 : sum;
 }
+// A word where it lies, for an asm.
+struct [[gnu::may_alias, gnu::packed]] MayAlias {
+  uint64_t word;
+};
 // Of 16 bytes, in the fewest instructions.
 [[gnu::always_inline]] inline uint64_t add_16(uint64_t sum, const std::byte* at) noexcept {
   struct [[gnu::may_alias]] Bytes {
@@ -150,33 +154,60 @@ class SameShape {
     if (shape.covered == 0 || shape.has_sum != 0) return;  // no UDP
     size_ = frame.size();
     shape_ = shape;
-    for (std::size_t i = 0; i < 3; i++) parts_[i] = part(frame.data(), i);
+    for (std::size_t i = 0; i < 2; i++) parts_[i] = part(frame.data(), i);
+    udp_length_ = udp_length(frame.data());
   }
   void forget() noexcept { size_ = 0; }
   [[nodiscard]] const FrameShape& shape() const noexcept { return shape_; }
   [[nodiscard, gnu::always_inline]] bool is_that_of(
       std::span<const std::byte> frame) const noexcept {
     if (frame.size() != size_) return false;
-    const __m128i a = _mm_cmpeq_epi8(part(frame.data(), 0), parts_[0]);
-    const __m128i b = _mm_cmpeq_epi8(part(frame.data(), 1), parts_[1]);
-    const __m128i c = _mm_cmpeq_epi8(part(frame.data(), 2), parts_[2]);
-    return _mm_movemask_epi8(_mm_and_si128(a, _mm_and_si128(b, c))) == 0xffff;
+    return alike(differing(frame.data(), 0), differing(frame.data(), 1)) &&
+           udp_length(frame.data()) == udp_length_;
+  }
+  // Whether four frames of the remembered length, each `step` bytes behind the other, are.
+  [[nodiscard, gnu::always_inline]] bool is_that_of_four(const std::byte* f,
+                                                         std::size_t step) const noexcept {
+    __m128i first = differing(f, 0), second = differing(f, 1);
+    if (udp_length(f) != udp_length_) return false;
+#pragma GCC unroll 3
+    for (std::size_t i = 1; i < 4; i++) {
+      f += step;
+      first = _mm_or_si128(first, differing(f, 0));
+      second = _mm_or_si128(second, differing(f, 1));
+      if (udp_length(f) != udp_length_) return false;
+    }
+    return alike(first, second);
+  }
+  [[nodiscard]] std::size_t frame_bytes() const noexcept {
+    return size_;
   }
 
  private:
-  // What counts of bytes 0 to 15, 16 to 31, 26 to 41.
+  static constexpr std::size_t part_bytes = 16, udp_length_at = 38;
   [[gnu::always_inline]] static __m128i part(const std::byte* f, std::size_t i) noexcept {
-    constexpr std::size_t at[] = {0, 16, 26};
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(f + i * part_bytes));
+  }
+  [[gnu::always_inline]] static uint16_t udp_length(const std::byte* f) noexcept {
+    return ipv4_frame::load<uint16_t>(f + udp_length_at);
+  }
+  [[gnu::always_inline]] __m128i differing(const std::byte* f, std::size_t i) const noexcept {
+    return _mm_xor_si128(part(f, i), parts_[i]);
+  }
+  // Whether no bit differs that counts, of bytes 0 to 15 and 16 to 31.
+  [[gnu::always_inline]] static bool alike(__m128i first, __m128i second) noexcept {
     const __m128i counts[] = {
         _mm_setr_epi8(-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 0),
-        _mm_setr_epi8(-1, -1, 0, 0, -1, -1, 0, -1, 0, 0, 0, 0, 0, 0, 0, 0),
-        _mm_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, -1, -1, 0, 0)};
-    return _mm_and_si128(_mm_loadu_si128(reinterpret_cast<const __m128i*>(f + at[i])), counts[i]);
+        _mm_setr_epi8(-1, -1, 0, 0, -1, -1, 0, -1, 0, 0, 0, 0, 0, 0, 0, 0)};
+    const __m128i bits =
+        _mm_or_si128(_mm_and_si128(first, counts[0]), _mm_and_si128(second, counts[1]));
+    return _mm_movemask_epi8(_mm_cmpeq_epi8(bits, _mm_setzero_si128())) == 0xffff;
   }
 
   std::size_t size_ = 0;  // 0: nothing is remembered
   FrameShape shape_;
-  __m128i parts_[3]{};
+  uint16_t udp_length_ = 0;
+  __m128i parts_[2]{};
 };
 
 }  // namespace kilim::vhca

@@ -13,6 +13,8 @@
 #include "kilim/prm/mkc.hh"
 #include "vhca/core/journal.hh"
 #include "vhca/ethernet/describe.hh"
+#include "vhca/ethernet/four_frames.hh"
+#include "vhca/ethernet/plain_four.hh"
 #include "vhca/ethernet/plain_taking.hh"
 #include "vhca/ethernet/state.hh"
 #include "vhca/ethernet/tir.hh"
@@ -250,6 +252,8 @@ struct Before {
   Flow flow{};
   SameShape shape{};
   Taking* t = nullptr;
+  CoveredWords covered{};   // of that shape
+  uint64_t fours_from = 2;  // as many frames of the row go one by one
 };
 
 // What a TIR asks of its frames that the straight way does not do.
@@ -288,11 +292,56 @@ bool wants_more(const Qp& to) noexcept {
   return t;
 }
 
+// The next four frames, where they are of the shape of the one before and both sums of each are
+// right. How many were taken; 0: they go one by one.
+[[gnu::always_inline]] inline unsigned take_four_of_shape(FrameRing::Reader& in, Row& row,
+                                                          Before& b) noexcept {
+  FourFrames f{};
+  f.bytes = b.shape.frame_bytes();
+  f.step = FrameRing::Reader::step_of(f.bytes);
+  f.first = in.four(static_cast<uint32_t>(f.bytes), f.step);
+  if (f.first == nullptr || !b.shape.is_that_of_four(f.first, f.step)) return 0;
+  if (!sums_of_four_are_right(f.first, f.step, b.covered)) return 0;
+  const FrameWords words{all_sums_ok, b.shape.shape().type};
+  unsigned taken = 0;
+  if (b.flow.to->tir == nullptr) {
+    taken = b.t->qp == b.flow.to && !b.t->hashed ? take_four(*b.t, f, words) : 0;
+  } else {
+    for (; taken < 4; taken++) {
+      const std::span frame(f.first + taken * f.step, f.bytes);
+      Taking* t = queue_for(row, b, frame, words);
+      if (t == nullptr || !take(row.context, *t, frame, words)) break;
+      b.t = t;
+    }
+  }
+  in.pop_rows(taken, f.step);
+  return taken;
+}
+
+// Behind the second frame of a shape; where four did not go, the next four are not tried.
+[[gnu::always_inline]] inline unsigned try_four(FrameRing::Reader& in, Row& row, Before& b,
+                                                Taken& all, std::size_t budget) noexcept {
+  if (all.frames < b.fours_from || budget - all.frames < 4) return 0;
+  if (b.covered.sixteens == 0) {
+    b.covered = words_of(b.shape.shape());
+    if (b.covered.sixteens == 0 || b.shape.frame_bytes() == 0) {
+      b.fours_from = ~uint64_t{0};
+      return 0;
+    }
+  }
+  const unsigned taken = take_four_of_shape(in, row, b);
+  all.frames += taken;
+  all.bytes += taken * b.shape.frame_bytes();
+  if (taken < 4) b.fours_from = all.frames + 4;
+  return taken;
+}
+
 // Frames go on coming from the front of the ring until one is not plain.
 Taken take_row(EthPort& port, FrameRing::Reader& in, Row& row, std::size_t budget) noexcept {
   Before b{.by_kind = port.steering.reach() == Reach::kind};
   Taken all;
   while (all.frames < budget) {
+    if (try_four(in, row, b, all, budget) != 0) continue;
     const std::span<const std::byte> frame = in.front();
     if (frame.size() < ether_header_bytes) break;
     FrameWords words;
@@ -302,6 +351,8 @@ Taken take_row(EthPort& port, FrameRing::Reader& in, Row& row, std::size_t budge
       if (!learn(port, frame, b)) break;
       words = describe(frame, b.shape, b.common);
       if (b.flow.memo == nullptr) b.shape.forget();
+      b.covered.sixteens = 0;
+      b.fours_from = all.frames + 2;
     }
     b.t = queue_for(row, b, frame, words);
     if (b.t == nullptr || !take(row.context, *b.t, frame, words)) break;

@@ -12,6 +12,7 @@
 #include "vhca/core/journal.hh"
 #include "vhca/ethernet/frame_out.hh"
 #include "vhca/memory/dma.hh"
+#include "vhca/memory/dma_fours.hh"
 #include "vhca/memory/dma_inline.hh"
 #include "vhca/wire/frame_ring.hh"
 #include "vhca/wq/cqe_writer.hh"
@@ -64,7 +65,8 @@ struct Sending {
   FrameRing::Writer out;
   Journal::Frames count;
   uint64_t bytes = 0;
-  uint64_t shared = 0;  // WQEs of many packets
+  uint64_t shared = 0;   // WQEs of many packets
+  uint32_t singles = 0;  // as many frames go one by one
 };
 
 bool sends_plainly(const Engine& e, const Qp& qp) noexcept {
@@ -137,10 +139,52 @@ void recall_key(const Engine& e, KeyMemos& m) noexcept {
   return put_frame(s, from, bytes, ask);
 }
 
+// Where four frames are not alike, so many are not looked at four at a time.
+constexpr uint32_t singles_behind_mixed = 8;
+
+// Four packets of one length and key. False: they go one by one.
+[[gnu::always_inline]] inline bool put_four(Sending& s, const dma::FourSegments& d,
+                                            uint8_t cs_flags) noexcept {
+  s.singles = singles_behind_mixed;
+  const uint64_t length_and_key = be64::from_raw(d.length_and_key).host();
+  const uint64_t bytes = length_and_key >> 32;
+  const bool plain = bytes >= ether_header_bytes && bytes <= s.longest && bytes <= s.len;
+  if (d.differs != 0 || static_cast<uint32_t>(length_and_key) != s.key || !plain) return false;
+  std::byte* to;
+  std::size_t step;
+  if (!s.out.room_for_four(static_cast<uint32_t>(bytes), to, step)) return false;
+  const uint64_t most = s.len - bytes, start = s.start, va = s.va;
+#pragma GCC unroll 4
+  for (std::size_t i = 0; i < 4; i++, to += step) {
+    const uint64_t offset = be64::from_raw(d.address[i]).host() - start;
+    if (offset > most || !copy_frame(to, va + offset, bytes)) return false;
+    if (cs_flags != 0) [[unlikely]]
+      write_checksums({to, bytes}, cs_flags);
+  }
+  s.out.keep();
+  s.bytes += 4 * bytes;
+  s.singles = 0;
+  return true;
+}
+
+[[gnu::always_inline]] inline bool may_be_four(Sending& s) noexcept {
+  if (s.singles == 0) [[likely]]
+    return true;
+  s.singles--;
+  return false;
+}
+
 // The packets of a WQE of `ds` octowords at `wqe`, which lies in one piece.
 bool put_segments(Sending& s, uint64_t wqe, uint32_t ds, EthAsk ask) noexcept {
   const uint64_t end = wqe + uint64_t{ds} * octoword;
   for (uint64_t at = wqe + 2 * octoword; at < end;) {
+    if (end - at >= 4 * octoword && may_be_four(s) &&
+        put_four(s, dma::read_four_segments(at), cs_flags)) {
+      s.count.pieces += 4;
+      s.count.frames += 4;
+      at += 4 * octoword;
+      continue;
+    }
     const dma::SegmentWords d = dma::read_segment(at);
     const auto count = static_cast<uint32_t>(be64::from_raw(d.length_and_key).host() >> 32);
     if ((count & prm::inline_flag) == 0) {
@@ -214,6 +258,49 @@ struct Said {
   return blocks;
 }
 
+// The next four WQEs, SENDs of one pointer that ask for no checksum, of which the last alone may
+// complete. False: they go one by one.
+[[gnu::always_inline]] inline bool put_four_wqes(Sending& s, uint16_t index, Said& said) noexcept {
+  constexpr uint32_t last_byte = 0xff;  // of an index: four behind one another differ there alone
+  const uint32_t block = index & s.mask;
+  if ((index & last_byte) > last_byte - 3 || block + 4 > s.mask + 1) return false;
+  constexpr uint32_t mode = flag(prm::ctrl::completion_mask),
+                     event = flag(prm::ctrl::cq_update_and_event),
+                     reserved = flag(prm::ctrl::reserved_in_fm_ce_se);
+  const be64 head{s.send_head | uint64_t{index} << index_shift};
+  const dma::FourFrameWqes w = dma::read_four_frame_wqes(
+      s.wqes + uint64_t{block} * wqebb_bytes, _mm_cvtsi64_si128(static_cast<int64_t>(head.raw())),
+      _mm_cvtsi32_si128(1 << 16));
+  // Of a control segment its head and flags count, of an Ethernet segment cs_flags and
+  // inline_hdr_sz.
+  const __m128i wrong = _mm_or_si128(
+      _mm_or_si128(_mm_and_si128(w.first_three,
+                                 _mm_setr_epi32(-1, -1, static_cast<int>(mode | reserved), 0)),
+                   _mm_and_si128(w.last, _mm_setr_epi32(-1, -1, static_cast<int>(reserved), 0))),
+      _mm_and_si128(w.ethernet, _mm_setr_epi32(0, 0xff, 0, 0xffff)));
+  const bool alike = _mm_movemask_epi8(_mm_cmpeq_epi8(wrong, _mm_setzero_si128())) == 0xffff;
+  if (!alike || (w.last_flags & mode) == event) {
+    s.singles = singles_behind_mixed;
+    return false;
+  }
+  said = {s.send_head, w.last_flags};
+  return put_four(s, w.data, 0);
+}
+
+// WQEs from that index on, four where they are alike and so many `are_there`, else one: how many;
+// 0: it is not plain. `index` becomes that of the last of them, `blocks` how many basic blocks that
+// has.
+[[gnu::always_inline]] inline uint32_t put_wqes(Sending& s, uint16_t& index, uint32_t& blocks,
+                                                bool are_there, Said& said) noexcept {
+  if (are_there && may_be_four(s) && put_four_wqes(s, index, said)) {
+    index = static_cast<uint16_t>(index + 3);
+    blocks = 1;
+    return 4;
+  }
+  blocks = put_wqe(s, index, said);
+  return blocks != 0 ? 1 : 0;
+}
+
 void account(Sending& s, WireCounters& wire) noexcept {
   if (s.count.requests == 0) return;
   s.out.show();
@@ -240,9 +327,11 @@ std::size_t run_plain_frames(Engine& e, Qp& qp, std::size_t budget) noexcept {
   const uint16_t end = qp.sq.pi;
   for (uint16_t index = qp.sq.ci; told && done < budget && index != end;) {
     Said said;
-    const uint32_t blocks = put_wqe(s, index, said);
-    if (blocks == 0) break;
-    done++;
+    uint32_t blocks;
+    const bool four = budget - done >= 4 && static_cast<uint16_t>(end - index) >= 4;
+    const uint32_t wqes = put_wqes(s, index, blocks, four, said);
+    if (wqes == 0) break;
+    done += wqes;
     const uint16_t next = static_cast<uint16_t>(index + blocks);
     qp.sq.ci = next;
     if (said.completes()) {

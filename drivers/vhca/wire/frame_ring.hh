@@ -69,6 +69,21 @@ class FrameRing::Writer {
   }
   // The frame is there.
   void keep() noexcept { tail_ = next_; }
+  // Where the next four frames of one length go, each `step` bytes behind the other; they are there
+  // after keep(). False: there is no room in one piece.
+  [[nodiscard, gnu::always_inline]] bool room_for_four(uint32_t frame, std::byte*& to,
+                                                       std::size_t& step) noexcept {
+    step = record_bytes(frame);
+    const std::size_t at = tail_ % bytes;
+    next_ = tail_ + 4 * step;
+    if (next_ > limit_) [[unlikely]] {
+      if (!look_ahead()) return false;
+    }
+    std::byte* const record = mem_ + at;
+    for (std::size_t i = 0; i < 4; i++) std::memcpy(record + i * step, &frame, sizeof(frame));
+    to = record + length_bytes;
+    return true;
+  }
   // Where the writer stands, and back to there: what was kept since, and not shown, is gone.
   [[nodiscard]] uint64_t mark() const noexcept { return tail_; }
   void back(uint64_t mark) noexcept {
@@ -80,6 +95,8 @@ class FrameRing::Writer {
  private:
   // At the end of the ring, where it seems full, or nobody knows. True: there is room at `at`.
   bool go_round(std::size_t& at, std::size_t need) noexcept;
+  // Where nobody knows. True: next_ can be reached in one piece.
+  bool look_ahead() noexcept;
 
   FrameRing& ring_;
   std::byte* const mem_;
@@ -107,9 +124,36 @@ class FrameRing::Reader {
     }
     return {mem_ + head_ % bytes + length_bytes, length};
   }
+  // The next four frames where all have that length and lie in one piece, each `step` bytes behind
+  // the other; else null.
+  [[nodiscard, gnu::always_inline]] const std::byte* four(uint32_t frame,
+                                                          std::size_t step) const noexcept {
+    const std::size_t at = head_ % bytes;
+    if (tail_ - head_ < 4 * step || bytes - at < 4 * step) return nullptr;
+    const std::byte* record = mem_ + at;
+#pragma GCC unroll 4
+    for (std::size_t i = 0; i < 4; i++, record += step) {
+      uint32_t length;
+      std::memcpy(&length, record, sizeof(length));
+      if (length != frame) return nullptr;
+    }
+    return mem_ + at + length_bytes;
+  }
+  // How far a frame of that length is from the next one.
+  [[nodiscard]] static std::size_t step_of(std::size_t frame) noexcept {
+    return record_bytes(frame);
+  }
   // Of the frame that front() showed.
-  void pop(std::size_t frame) noexcept { head_ += record_bytes(frame); }
-  void release() noexcept { ring_.head_.store(head_, std::memory_order_release); }
+  void pop(std::size_t frame) noexcept {
+    head_ += record_bytes(frame);
+  }
+  // Of frames that four() showed.
+  void pop_rows(std::size_t frames, std::size_t step) noexcept {
+    head_ += frames * step;
+  }
+  void release() noexcept {
+    ring_.head_.store(head_, std::memory_order_release);
+  }
 
  private:
   [[nodiscard]] uint32_t length_at(std::size_t at) const noexcept {
