@@ -94,8 +94,9 @@ class Rig {
   Rig(const Rig&) = delete;
   Rig& operator=(const Rig&) = delete;
 
-  // The n-th queue, ready to send and receive.
-  RawQueue queue(std::size_t n, MiniFormat mini = MiniFormat::none) {
+  // The n-th queue, ready to send and receive; `wqes`: of a receive ring elsewhere, at `rq`.
+  RawQueue queue(std::size_t n, MiniFormat mini = MiniFormat::none, uint32_t wqes = ring_wqes,
+                 std::byte* rq = nullptr) {
     RawQueue q;
     q.base = memory + n * RawQueue::bytes;
     std::memset(q.cq(), 0xf0, ring_wqes * 2 * 64);
@@ -110,11 +111,11 @@ class Rig {
     s.type = QpType::raw_packet;
     s.pd = pd;
     s.send_cq = s.recv_cq = q.cqn;
-    s.buf = va(q.rq());
+    s.buf = va(rq != nullptr ? rq : q.rq());
     s.sq_buf = va(q.sq());
     s.record = va(q.record());
     s.sq_wqebbs = ring_wqes;
-    s.rq_wqes = ring_wqes;
+    s.rq_wqes = wqes;
     s.rq_wqe_shift = 4;
     s.uar_page = uar->index;
     s.uidx = static_cast<uint32_t>(0x700 + n);
@@ -228,7 +229,7 @@ inline FlowSpec everything() {
   return f;
 }
 
-// Of eth_receive.cc, eth_packets.cc, eth_large.cc, eth_spread.cc, eth_ways.cc.
+// Of eth_receive.cc, eth_packets.cc, eth_large.cc, eth_spread.cc, eth_ways.cc, eth_fours.cc.
 std::span<const kilim::test::Case> eth_receive_cases();
 // Of receive_queues.cc.
 std::span<const kilim::test::Case> receive_queue_cases();
@@ -243,5 +244,6 @@ std::span<const kilim::test::Case> eth_large_receive_cases();
 std::span<const kilim::test::Case> eth_tunnel_cases();
 // Of eth_tunnel_rules.cc.
 std::span<const kilim::test::Case> eth_tunnel_rule_cases();
+std::span<const kilim::test::Case> eth_fours_cases();
 
 }  // namespace kilim::test

@@ -102,9 +102,12 @@ Trace run_spread(bool straight, unsigned seed) {
     if (turn == 30) special = *create_ending_flow(*r.hca, deep);
     if (turn == 45) EQUAL(destroy_flow(*r.hca, special), 0);
     const bool crowded = turn >= 70;  // nobody takes entries, and a completion queue overruns
+    const bool alike = turn % 3 == 0;
     for (uint32_t i = 0; i < 4; i++)
       for (unsigned n = crowded ? 8 : below(random, 6); n > 0; n--) s.post(i, random);
-    for (unsigned n = crowded ? 48 : below(random, 16); n > 0; n--) r.far->send(any_flow(random));
+    const Bytes f = make_frame({.tcp = false, .payload = turn % 40u});
+    for (unsigned n = crowded ? 48 : below(random, 16); n > 0; n--)
+      r.far->send(alike ? any_like(random, f) : any_flow(random));
     r.run();
     for (std::size_t i = 0; i < 32; i++) t.received.emplace_back(r.room(i), r.room(i) + 4096);
     for (RawQueue& q : s.q)

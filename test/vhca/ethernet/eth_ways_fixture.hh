@@ -3,6 +3,7 @@
 // the general one.
 #pragma once
 
+#include <algorithm>
 #include <random>
 #include <vector>
 
@@ -46,6 +47,22 @@ inline Bytes any_frame(Random& r) {
   if (below(r, 8) == 0) b.resize(std::max<std::size_t>(14, below(r, 60)));
   if (below(r, 8) == 0) b.resize(b.size() + below(r, 9));
   return b;
+}
+
+// A UDP frame on IPv4 like that one: its addresses and ports may have changed places, which sums
+// do not notice; now and then with another bit, without a sum, or of another length.
+inline Bytes any_like(Random& r, Bytes f) {
+  constexpr std::size_t addresses = 26, ports = 34, sum = 40;
+  if (below(r, 2) == 0)
+    std::swap_ranges(f.begin() + addresses, f.begin() + addresses + 4, f.begin() + addresses + 4);
+  if (below(r, 2) == 0)
+    std::swap_ranges(f.begin() + ports, f.begin() + ports + 2, f.begin() + ports + 2);
+  const unsigned odd = below(r, 40);
+  if (odd == 0) f[below(r, static_cast<unsigned>(f.size()))] ^= std::byte{4};
+  if (odd == 1) f[f.size() - 1] ^= std::byte{16};
+  if (odd == 2 || odd == 3) f[sum] = f[sum + 1] = std::byte{0};
+  for (unsigned i = odd == 4 ? below(r, 20) : 0; i > 0; i--) f.push_back(std::byte{0});
+  return f;
 }
 
 // What a run leaves behind, as numbers and bytes.

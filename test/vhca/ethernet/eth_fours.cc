@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Part of eth_ut. Rows of frames that are alike, in which one is not now and then: what the device
+// does four at a time leaves behind what the general way does.
+#include "eth_ways_fixture.hh"
+#include "vhca/ethernet/four_frames.hh"
+#include "vhca/wire/frame_ring.hh"
+
+using namespace kilim;
+using namespace kilim::test;
+
+namespace {
+
+using kilim::test::Bytes;  // not kilim::Bytes, a number
+
+constexpr std::size_t flags_at = 11;
+
+// Of the process, and of no key.
+alignas(64) std::array<std::byte, 64> strange;
+
+// A SEND like those before it, or one that is not in something.
+void post_alike(Rig& r, RawQueue& q, Random& random, const Bytes& f, std::size_t place) {
+  std::byte* at = r.load(8 + place % 16, f);
+  prm::EthSeg eth{};
+  const unsigned odd = below(random, 60);
+  if (odd == 0) eth.cs_flags = prm::eth::l3_csum | prm::eth::l4_csum;
+  if (odd == 1) eth.inline_hdr_sz = be16{2};
+  const std::size_t bytes = odd == 2 ? f.size() - 1 : f.size();
+  const std::byte* from = odd == 3 ? at + 1 : at;
+  const std::size_t block = q.sq_pi % ring_wqes;
+  r.put(q, 0x0a, eth, r.pointer(from, bytes));
+  const uint8_t modes[] = {0, 0, 0, prm::ctrl::cq_update, 1 << 2, 1 << 1, 3 << 5};
+  const uint8_t mode = below(random, 6) == 0 ? modes[below(random, 7)] : 0;
+  q.sq()[block * 64 + flags_at] = static_cast<std::byte>(mode);
+}
+
+// A WQE of many packets that are alike, or nearly.
+void post_packets_alike(Rig& r, RawQueue& q, Random& random, const Bytes& f, unsigned n) {
+  Bytes segments;
+  prm::EthSeg eth{};
+  if (below(random, 3) == 0) eth.cs_flags = prm::eth::l3_csum | prm::eth::l4_csum;
+  for (unsigned i = 0; i < n; i++) {
+    Bytes g = any_like(random, f);
+    const Bytes d = r.pointer(r.load(8 + i, g), g.size());
+    segments.insert(segments.end(), d.begin(), d.end());
+  }
+  r.put(q, 0x29, eth, segments);
+}
+
+// Something that no row may take: the queue ends with it.
+void post_wrong(Rig& r, RawQueue& q, unsigned kind) {
+  for (unsigned i = 0; i < 8; i++) {
+    const std::size_t block = q.sq_pi % ring_wqes;
+    r.put(q, 0x0a, {}, r.pointer(r.room(8), 64));
+    std::byte* wqe = q.sq() + block * 64;
+    wqe[flags_at] = std::byte{0};
+    if (i != 5) continue;
+    if (kind == 0) wqe[36] ^= std::byte{1};  // another key
+    if (kind == 1) {
+      const be64 nowhere{va(strange.data()).value()};  // an address that the key does not have
+      std::memcpy(wqe + 40, &nowhere, sizeof nowhere);
+    }
+    if (kind == 2) wqe[2] ^= std::byte{1};  // the index of another WQE
+    if (kind == 3) wqe[6] ^= std::byte{1};  // another queue's number
+  }
+}
+
+Trace run_alike(bool straight, unsigned seed) {
+  Rig::straight = straight;
+  Rig r;
+  Rig::straight = true;
+  Random random(seed);
+  RawQueue q = r.queue(0);
+  Trace t;
+  CU_ASSERT(create_flow(*r.hca, q.qpn, everything()).ok());
+  const std::size_t lengths[] = {9, 10, 17, 18, 22, 26, 31, 100, 333, 1460};
+  for (unsigned turn = 0; turn < 60; turn++) {
+    const Bytes f = make_frame({.tcp = false, .payload = lengths[below(random, 10)]});
+    const std::size_t most = below(random, 12) == 0 ? 60 : 4096;
+    for (unsigned i = below(random, 24); i > 0; i--)
+      r.receive(q, r.room(i % 8) + i / 8 * 5000, below(random, 40) == 0 ? 64 : most);
+    for (unsigned i = below(random, 24); i > 0; i--) r.far->send(any_like(random, f));
+    for (unsigned i = below(random, 24); i > 0; i--) post_alike(r, q, random, f, i);
+    if (below(random, 2) == 0) post_packets_alike(r, q, random, f, 1 + below(random, 12));
+    if (turn == 55) post_wrong(r, q, seed % 4);
+    r.ring(q);
+    r.run();
+    for (std::size_t i = 0; i < 8; i++) t.received.emplace_back(r.room(i), r.room(i) + 16384);
+    for (Bytes b = r.arrived(); !b.empty(); b = r.arrived()) t.frames.push_back(b);
+    note_entries(q, t);
+  }
+  note_counts(r, t);
+  return t;
+}
+
+void rows_of_alike_frames_leave_the_same() {
+  for (unsigned seed = 1; seed <= 8; seed++) {
+    const Trace a = run_alike(true, seed), b = run_alike(false, seed);
+    EQUAL(a.counts, b.counts);
+    EQUAL(a.frames.size(), b.frames.size());
+    CU_ASSERT(a.frames == b.frames);
+    CU_ASSERT(a.entries == b.entries);
+    CU_ASSERT(a.received == b.received);
+    CU_ASSERT(a.frames.size() > 500 && a.entries.size() > 300);
+  }
+}
+
+// Numbers of receive WQEs go on past a byte, in a ring that is longer.
+void numbers_of_receive_wqes_go_past_a_byte() {
+  // So many frames that a row of four would go over the number 256.
+  constexpr uint32_t wqes = 512, frames = 33, all = 15 * frames;
+  Rig r;
+  std::byte* ring = r.memory + 8 * RawQueue::bytes;
+  RawQueue q = r.queue(0, MiniFormat::none, wqes, ring);
+  CU_ASSERT(create_flow(*r.hca, q.qpn, everything()).ok());
+  for (uint32_t i = 0; i < wqes; i++) {
+    const Bytes d = r.pointer(r.room(i % 8), 2048);
+    std::memcpy(ring + i * 16, d.data(), 16);
+  }
+  record_store(q.record() + prm::record_receive, be32{wqes});
+  const Bytes f = make_frame({.tcp = false});
+  for (uint32_t done = 0; done < all;) {
+    for (uint32_t i = 0; i < frames; i++) r.far->send(f);
+    r.run();
+    for (prm::Cqe c = Rig::poll(q); opcode(c) != prm::CqeOpcode::invalid; c = Rig::poll(q))
+      EQUAL_FATAL(c.wqe_counter.host(), done++);
+    EQUAL_FATAL(done % frames, 0);
+  }
+}
+
+// Twelve frames for receive WQEs of which the seventh and on are not for them.
+Trace run_refused(bool straight, const std::byte* at, std::size_t bytes) {
+  Rig::straight = straight;
+  Rig r;
+  Rig::straight = true;
+  RawQueue q = r.queue(0);
+  Trace t;
+  CU_ASSERT(create_flow(*r.hca, q.qpn, everything()).ok());
+  for (unsigned i = 0; i < 12; i++)
+    if (i < 6)
+      r.receive(q, r.room(i), 2048);
+    else
+      r.receive(q, at != nullptr ? at : r.room(i), bytes);
+  const Bytes f = make_frame({.tcp = false, .payload = 26});
+  for (int i = 0; i < 12; i++) r.far->send(f);
+  r.run();
+  for (std::size_t i = 0; i < 12; i++) t.received.emplace_back(r.room(i), r.room(i) + f.size());
+  note_entries(q, t);
+  note_counts(r, t);
+  return t;
+}
+
+void rows_end_before_what_is_refused() {
+  CU_ASSERT(run_refused(true, strange.data(), 2048) == run_refused(false, strange.data(), 2048));
+  EQUAL(strange[0], std::byte{0});
+  const Trace small = run_refused(true, nullptr, 67);
+  CU_ASSERT(small == run_refused(false, nullptr, 67));
+  EQUAL(small.received[6][0], std::byte{0});
+}
+
+// Both sums by the words of a shape, for every length.
+void sums_of_a_shape_are_those_of_the_frame() {
+  Random random(11);
+  unsigned right = 0, wrong = 0;
+  for (unsigned i = 0; i < 6000; i++) {
+    const unsigned payload = 12 + i % 300;
+    Bytes f = make_frame({.tcp = false, .payload = payload});
+    const CoveredWords w = words_of(shape_of_ipv4(f));
+    CU_ASSERT_FATAL(w.sixteens != 0);
+    f = any_like(random, f);
+    f.resize(42 + payload);
+    const FrameShape s = shape_of_ipv4(f);
+    if (s.covered != 8 + payload || s.has_sum != 0) continue;
+    const bool ok = sums_of_ipv4(f.data(), s) == all_sums_ok;
+    EQUAL_FATAL(sums_are_right(f.data(), w), ok);
+    right += ok ? 1 : 0;
+    wrong += ok ? 0 : 1;
+  }
+  CU_ASSERT(right > 2000);
+  CU_ASSERT(wrong > 50);
+}
+
+// Rows of four and single frames in a ring, past its end and where it is full.
+void a_ring_keeps_rows_of_four() {
+  Random random(5);
+  FrameRing ring;
+  uint64_t put = 0, taken = 0, full = 0, fours = 0;
+  const auto length_of = [](uint64_t n) { return static_cast<uint32_t>(60 + n / 64 % 50 * 180); };
+  while (taken < 6000) {
+    FrameRing::Writer in(ring);
+    for (unsigned i = below(random, 6); i > 0; i--) {
+      std::byte* to = nullptr;
+      std::size_t step = 0;
+      const bool row = put % 64 <= 60 && below(random, 4) != 0;
+      const bool fits =
+          row ? in.room_for_four(length_of(put), to, step) : in.room(length_of(put), to);
+      full += fits ? 0 : 1;
+      if (!fits && row) continue;
+      if (!fits) break;
+      for (unsigned k = 0; k < (row ? 4u : 1u); k++)
+        std::memset(to + k * step, static_cast<int>((put + k) & 0xff), length_of(put));
+      if (below(random, 4) == 0) continue;  // is not kept
+      in.keep();
+      put += row ? 4 : 1;
+    }
+    in.show();
+    FrameRing::Reader out(ring);
+    for (unsigned i = below(random, 5); i > 0 && taken < put; i--) {
+      const std::size_t step = FrameRing::Reader::step_of(length_of(taken));
+      const std::byte* row = out.four(length_of(taken), step);
+      const std::span<const std::byte> f = out.front();
+      if (row == nullptr) {
+        EQUAL_FATAL(f.size(), length_of(taken));
+        EQUAL_FATAL(f[f.size() - 1], static_cast<std::byte>(taken & 0xff));
+        out.pop(f.size());
+        taken++;
+        continue;
+      }
+      for (unsigned k = 0; k < 4; k++, taken++, row += step) {
+        EQUAL_FATAL(row[0], static_cast<std::byte>(taken & 0xff));
+        EQUAL_FATAL(row[length_of(taken) - 1], static_cast<std::byte>(taken & 0xff));
+      }
+      out.pop_rows(4, step);
+      fours++;
+    }
+    out.release();
+  }
+  CU_ASSERT(full > 10 && fours > 500);
+}
+
+constexpr Case fours[] = {
+    {"rows of alike frames leave the same", rows_of_alike_frames_leave_the_same},
+    {"numbers of receive WQEs go past a byte", numbers_of_receive_wqes_go_past_a_byte},
+    {"rows end before what is refused", rows_end_before_what_is_refused},
+    {"sums of a shape are those of the frame", sums_of_a_shape_are_those_of_the_frame},
+    {"a ring keeps rows of four", a_ring_keeps_rows_of_four},
+};
+
+}  // namespace
+
+std::span<const kilim::test::Case> kilim::test::eth_fours_cases() {
+  return fours;
+}
