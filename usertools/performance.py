@@ -22,6 +22,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PAGE = os.path.join(ROOT, "doc/performance.md")
 MARKS = re.compile(r"(<!-- measured: begin -->\n).*?(<!-- measured: end -->\n)", re.S)
 COUNT = "test/perf/instructions"
+TESTPMD = "app/kilim-testpmd"
 TIME = "app/kilim-perf --no-huge --no-shconf --no-pci -l 0 --"
 GOAL = re.compile(r"^(?P<metric>\S.*?): [0-9.]+ of the peer's instructions, goal [0-9.e+]+"
                   r"(; [0-9.]+ instructions, at most (?P<most>[0-9.]+))?")
@@ -39,7 +40,7 @@ def instructions(build):
     """metric -> (ours, peer, its name, limit): means over a metric's sizes. A missed goal is shown,
     not an error here."""
     command = [sys.executable, os.path.join(ROOT, "test/perf/instructions.py"),
-               os.path.join(build, COUNT)]
+               os.path.join(build, COUNT), "--testpmd", os.path.join(build, TESTPMD)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     found, metric = {}, None
     for line in done.stdout.splitlines():
@@ -142,7 +143,7 @@ def section(build, samples):
     forwarded, compared = (times(build, test, samples) for test in ("packet", "compare"))
     program = f"build/{TIME}"
     return (f"Processor: {processor()}. Compiler: {compiler(build)}.\n\n"
-            f"```sh\n/usr/bin/python3 test/perf/instructions.py build/{COUNT}\n"
+            f"```sh\n/usr/bin/python3 test/perf/instructions.py build/{COUNT} --testpmd build/{TESTPMD}\n"
             f"{program} packet --samples {samples}\n{program} compare --samples {samples}\n```\n\n"
             + packets(counted, forwarded) + "\n" + ethdev(counted) + "\n" + device(counted) + "\n" + lines(counted, compared))
 

@@ -4,9 +4,13 @@
 names no other) and by themselves: prints a line for each metric with its ratio, its count and its
 goals (0: none), and fails where a goal is missed.
 
-Usage: instructions.py PROGRAM [METRIC...]      the metrics that contain one of the words; none: all"""
+Usage: instructions.py PROGRAM [--testpmd PROGRAM] [METRIC...]
+
+  --testpmd PROGRAM  kilim-testpmd as a whole, too, its device included
+  METRIC             the metrics that contain one of the words; none: all"""
 
 import glob
+import json
 import math
 import os
 import re
@@ -15,6 +19,16 @@ import sys
 import tempfile
 
 ROUNDS = 10
+
+# Kilim-testpmd forwards on a cable between two ports of its own, by one lcore; what the lcore's
+# rounds take is counted, start and end are not.
+WHOLE = "frame forwarded by the whole program"
+WHOLE_MOST = 340
+WHOLE_PACKETS = 20000
+WHOLE_ROUND = "kilim::worker::Worker::round()"
+WHOLE_WORDS = ("--no-huge --no-shconf --no-pci --no-telemetry -m 64 -l 0 --vdev net_kilim0,wire=cable:whole "
+               "--vdev net_kilim1,wire=cable:whole -- --forward-mode=io --tx-first --total-num-mbufs=4096 "
+               f"--num-packets={WHOLE_PACKETS} --json").split()
 
 
 def run(program, folder, words):
@@ -43,6 +57,51 @@ def counts(path):
         yield (metric, case, side), int(total.group(1)) / int(done)
 
 
+def own_costs(text):
+    """Function -> instructions of its own, of a callgrind file."""
+    names, costs, function, of_a_call = {}, {}, None, False
+    for line in text.splitlines():
+        if named := re.match(r"^(c?)fn=\((\d+)\)(?: (.*))?$", line):
+            called, number, name = named.groups()
+            if name:
+                names[number] = name
+            if not called:
+                function = number
+        elif line.startswith("calls="):
+            of_a_call = True
+        elif cost := re.match(r"^(?:[+-]?\d+|\*) (\d+)$", line):
+            if not of_a_call:
+                costs[function] = costs.get(function, 0) + int(cost[1])
+            of_a_call = False
+    return {names[f]: n for f, n in costs.items()}
+
+
+def count_whole(program, folder):
+    """(instructions a packet, of these the device's own)."""
+    command = ["valgrind", "--tool=callgrind", "--collect-atstart=no", f"--toggle-collect={WHOLE_ROUND}",
+               f"--callgrind-out-file={folder}/whole", program, *WHOLE_WORDS]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=170, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"{program} failed under callgrind:\n{done.stdout[-1000:]}{done.stderr[-3000:]}")
+    report = json.loads(done.stdout[done.stdout.index("{"):done.stdout.rindex("}") + 1])
+    packets = sum(p["rx_packets"] for p in report["ports"])
+    with open(f"{folder}/whole", encoding="utf-8", errors="replace") as f:
+        costs = own_costs(f.read())
+    if packets != WHOLE_PACKETS or not costs:
+        raise SystemExit(f"{program} received {packets} packets of {WHOLE_PACKETS}; nothing counted: {not costs}")
+    device = sum(n for name, n in costs.items() if name.startswith(("kilim::vhca::", "kilim_dma_")))
+    return sum(costs.values()) / packets, device / packets
+
+
+def judge_whole(program, folder):
+    whole, device = count_whole(program, folder)
+    met = whole <= WHOLE_MOST
+    print(f"{WHOLE}: {whole / device:.3f} of the peer's instructions, goal 0; {whole:.1f} instructions, "
+          f"at most {WHOLE_MOST}" + ("" if met else "  MISSED"))
+    print(f"    {'64 bytes':12} {whole:8.1f}  its device {device:.1f}")
+    return met
+
+
 def judge(metric, found):
     """(ratio, most instructions, lines about its cases); the ratio is the geometric mean over the
     cases."""
@@ -65,6 +124,11 @@ def main(words):
     if not words:
         print(__doc__, file=sys.stderr)
         return 2
+    testpmd = None
+    if "--testpmd" in words[:-1]:
+        at = words.index("--testpmd")
+        testpmd = os.path.abspath(words[at + 1])
+        words = words[:at] + words[at + 2:]
     program, wanted = words[0], words[1:]
     with tempfile.TemporaryDirectory() as folder:
         goals, found = run(os.path.abspath(program), folder, wanted)
@@ -80,6 +144,10 @@ def main(words):
               + (f"; {most:.1f} instructions, at most {limit:g}" if limit else "")
               + ("" if met else "  MISSED"))
         print("\n".join(lines))
+    if testpmd and (not wanted or any(w in WHOLE for w in wanted)):
+        with tempfile.TemporaryDirectory() as folder:
+            missed += not judge_whole(testpmd, folder)
+        judged += 1
     print(f"{judged} metrics, {missed} missed")
     return 1 if missed or not judged else 0
 
