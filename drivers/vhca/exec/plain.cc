@@ -191,14 +191,14 @@ template <const Kind& kind>
       break;
     if (!move_request<kind>(e, qp, peer, w, run)) break;
     const uint32_t bytes = kind.answered ? static_cast<uint32_t>(w.bytes) : 0;
-    if (w.signaled()) [[likely]] {
+    if (const uint32_t mode = w.mode(); mode >= prm::ctrl::cq_update) [[likely]] {
       if (!entries.give(bytes)) {
         run.at += wqebb_bytes;
         lost = bytes;
         gone = true;
         break;
       }
-      if (w.wants_event()) [[unlikely]] {  // the run ends behind it, with the event
+      if (mode != prm::ctrl::cq_update) [[unlikely]] {  // the run ends behind it, with the event
         run.at += wqebb_bytes;
         event = true;
         break;

@@ -21,10 +21,8 @@ struct PlainWqe {
   uint32_t fm_ce_se;
   uint32_t reserved;  // bits that have to be zero
 
-  [[nodiscard]] bool signaled() const noexcept { return (fm_ce_se & prm::ctrl::cq_update) != 0; }
-  [[nodiscard]] bool wants_event() const noexcept {
-    return (fm_ce_se & prm::ctrl::completion_mask) == prm::ctrl::cq_update_and_event;
-  }
+  // From cq_update on the request completes, with an event behind that.
+  [[nodiscard]] uint32_t mode() const noexcept { return fm_ce_se & prm::ctrl::completion_mask; }
 };
 inline constexpr unsigned plain_ds = 3;                    // octowords
 inline constexpr uint64_t next_index = uint64_t{1} << 40;  // in `head`
