@@ -5,6 +5,7 @@
 // what is not plain, and whatever goes wrong, stays on the wire for that. Adapter's lock held.
 // Never allocates. Frames are untrusted.
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "kilim/base/be.hh"
@@ -172,12 +173,8 @@ struct Flow {
 }
 
 // The queue of a table that gets the frame, and why.
-struct Hashed {
-  Qp* qp;
-  RxHash hash;
-};
-[[gnu::noinline]] Hashed hashed_queue(const Tir& tir, std::span<const std::byte> frame,
-                                      FrameWords words, bool common) noexcept {
+[[gnu::noinline]] HashedFrame hashed_queue(const Tir& tir, std::span<const std::byte> frame,
+                                           FrameWords words, bool common) noexcept {
   const bool tcp = words.type >> prm::cqe::l4_type_shift != prm::cqe::l4_udp;
   const RxHash hash = common ? hash_plain_ipv4(tir, frame, tcp) : hash_frame(tir, frame);
   return {tir.table->queues[hash.value & (tir.table->queues.size() - 1)], hash};
@@ -274,22 +271,27 @@ bool wants_more(const Qp& to) noexcept {
   return !perhaps_roce(frame, type_of(frame));
 }
 
-// Where a frame goes, what its completion says of a hash included. Null: its queue does not take
-// plainly.
+// What its completion says of a hash included. Null: that queue does not take plainly.
+[[gnu::always_inline]] inline Taking* taking_for(Row& row, const Before& b,
+                                                 const HashedFrame& to) noexcept {
+  Taking* t = b.t != nullptr && b.t->qp == to.qp ? b.t : taking_of(row, *to.qp);
+  if (t == nullptr) return nullptr;
+  t->entry.rx_hash_result = be32{to.hash.value};
+  t->entry.rx_hash_type = to.hash.type;
+  t->hashed = b.flow.to->tir != nullptr;
+  return t;
+}
+
+// Where a frame goes. Null: its queue does not take plainly.
 [[gnu::always_inline]] inline Taking* queue_for(Row& row, const Before& b,
                                                 std::span<const std::byte> frame,
                                                 FrameWords words) noexcept {
   const Tir* tir = b.flow.to->tir;
   if (tir == nullptr && b.t != nullptr && b.t->qp == b.flow.to && !b.t->hashed) [[likely]]
     return b.t;
-  Hashed to{b.flow.to, {}};
+  HashedFrame to{b.flow.to, {}};
   if (tir != nullptr) to = hashed_queue(*tir, frame, words, b.common);
-  Taking* t = b.t != nullptr && b.t->qp == to.qp ? b.t : taking_of(row, *to.qp);
-  if (t == nullptr) return nullptr;
-  t->entry.rx_hash_result = be32{to.hash.value};
-  t->entry.rx_hash_type = to.hash.type;
-  t->hashed = tir != nullptr;
-  return t;
+  return taking_for(row, b, to);
 }
 
 // The next four frames, where they are of the shape of the one before and both sums of each are
@@ -306,11 +308,11 @@ bool wants_more(const Qp& to) noexcept {
   unsigned taken = 0;
   if (b.flow.to->tir == nullptr) {
     taken = b.t->qp == b.flow.to && !b.t->hashed ? take_four(*b.t, f, words) : 0;
-  } else {
+  } else if (std::array<HashedFrame, 4> to;
+             hash_four_plain_udp(*b.flow.to->tir, f.first, f.step, to)) {
     for (; taken < 4; taken++) {
-      const std::span frame(f.first + taken * f.step, f.bytes);
-      Taking* t = queue_for(row, b, frame, words);
-      if (t == nullptr || !take(row.context, *t, frame, words)) break;
+      Taking* t = taking_for(row, b, to[taken]);
+      if (t == nullptr || !take(row.context, *t, {f.first + taken * f.step, f.bytes}, words)) break;
       b.t = t;
     }
   }

@@ -66,22 +66,50 @@ RxHash hash_frame(const Tir& tir, std::span<const std::byte> frame) noexcept {
   return h;
 }
 
-RxHash hash_plain_ipv4(const Tir& tir, std::span<const std::byte> frame, bool is_tcp) noexcept {
+namespace {
+
+constexpr std::size_t address_bytes = 8, all_bytes = 12;  // ports lie behind addresses
+
+// Whether a frame that describe_ipv4() knows is hashed by all of its addresses and, where `type`
+// says so then, ports.
+bool hashes_all(const TirSpec& s, bool is_tcp, uint8_t& type) noexcept {
   constexpr uint8_t both_addresses = hash_field::src_ip | hash_field::dst_ip;
   constexpr uint8_t both_ports = hash_field::src_port | hash_field::dst_port;
-  constexpr std::size_t address_bytes = 8, all_bytes = 12;  // ports lie behind addresses
-  const TirSpec& s = tir.spec;
   const bool ports = s.l4_protocol == (is_tcp ? ipv4_frame::tcp : ipv4_frame::udp);
   const auto wanted = static_cast<uint8_t>(both_addresses | (ports ? both_ports : 0));
-  const auto asked = static_cast<uint8_t>(s.fields & (both_addresses | (ports ? both_ports : 0)));
-  if (s.ip_version != 4 || asked != wanted) return hash_frame(tir, frame);
-  const uint8_t type = !ports   ? prm::cqe::hash_ipv4
-                       : is_tcp ? prm::cqe::hash_ipv4 | prm::cqe::hash_tcp
-                                : prm::cqe::hash_ipv4 | prm::cqe::hash_udp;
-  const std::byte* input = frame.data() + ipv4_frame::addresses_at;
-  return {ports ? tir.toeplitz.hash_short<all_bytes>(input)
-                : tir.toeplitz.hash_short<address_bytes>(input),
-          type};
+  type = !ports   ? prm::cqe::hash_ipv4
+         : is_tcp ? prm::cqe::hash_ipv4 | prm::cqe::hash_tcp
+                  : prm::cqe::hash_ipv4 | prm::cqe::hash_udp;
+  return s.ip_version == 4 && (s.fields & wanted) == wanted;
+}
+
+uint32_t hash_all(const Toeplitz& t, const std::byte* frame, uint8_t type) noexcept {
+  const std::byte* input = frame + ipv4_frame::addresses_at;
+  return type != prm::cqe::hash_ipv4 ? t.hash_short<all_bytes>(input)
+                                     : t.hash_short<address_bytes>(input);
+}
+
+}  // namespace
+
+RxHash hash_plain_ipv4(const Tir& tir, std::span<const std::byte> frame, bool is_tcp) noexcept {
+  uint8_t type;
+  if (!hashes_all(tir.spec, is_tcp, type)) return hash_frame(tir, frame);
+  return {hash_all(tir.toeplitz, frame.data(), type), type};
+}
+
+bool hash_four_plain_udp(const Tir& tir, const std::byte* frame, std::size_t step,
+                         std::array<HashedFrame, 4>& out) noexcept {
+  uint8_t type;
+  if (!hashes_all(tir.spec, false, type)) return false;
+  const std::vector<Qp*>& queues = tir.table->queues;
+  const std::size_t mask = queues.size() - 1;
+  Qp* const* const first = queues.data();
+  for (HashedFrame& h : out) {
+    const uint32_t value = hash_all(tir.toeplitz, frame, type);
+    h = {first[value & mask], {value, type}};
+    frame += step;
+  }
+  return true;
 }
 
 Qp& pick_queue(const Tir& tir, std::span<const std::byte> frame, RxHash& hash) noexcept {

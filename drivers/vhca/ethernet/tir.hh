@@ -3,6 +3,7 @@
 // of a table's receive queues. Owner: the adapter's tables; its lock held.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -42,6 +43,16 @@ RxHash hash_frame(const Tir&, std::span<const std::byte> frame) noexcept;
 
 // The same of a frame that describe_ipv4() knows (describe.hh).
 RxHash hash_plain_ipv4(const Tir&, std::span<const std::byte> frame, bool is_tcp) noexcept;
+
+// Where a frame goes, and by which hash.
+struct HashedFrame {
+  Qp* qp;
+  RxHash hash;
+};
+// The same of four UDP frames, each `step` bytes behind the other. False: they are hashed by other
+// than all of their addresses and ports, one by one.
+bool hash_four_plain_udp(const Tir&, const std::byte* frame, std::size_t step,
+                         std::array<HashedFrame, 4>&) noexcept;
 
 // The queue that gets this frame.
 Qp& pick_queue(const Tir&, std::span<const std::byte> frame, RxHash& hash) noexcept;
