@@ -169,6 +169,16 @@ Result<queue::DeviceClock> Mlx5Device::clock() {
                              .mask = info.mask});
 }
 
+// libmlx5 puts all ticks into tv_nsec (rdma-core providers/mlx5/verbs.c, mlx5_query_rt_values()).
+Result<uint64_t> Mlx5Device::ticks() {
+  ibv_values_ex values{};
+  values.comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
+  const int rc = ibv_query_rt_values_ex(context_.get(), &values);
+  if (rc != 0 || (values.comp_mask & IBV_VALUES_MASK_RAW_CLOCK) == 0)
+    return Error{rc == 0 ? EOPNOTSUPP : rc, "the adapter's clock cannot be read"};
+  return static_cast<uint64_t>(values.raw_clock.tv_nsec);
+}
+
 Status Mlx5Device::destroy_cq(device::CqHandle cq) {
   const auto at = cqs_.find(cq.value());
   if (at == cqs_.end()) return Error{EINVAL, "no such completion queue"};

@@ -39,6 +39,7 @@ class Mlx5Device final : public device::Device {
 
   using device::Device::create_cq;
   Result<queue::DeviceClock> clock() override;
+  Result<uint64_t> ticks() override;
   Result<device::CqInfo> create_cq(const device::CqRequest& request) override;
   Status destroy_cq(device::CqHandle cq) override;
   Result<device::SrqInfo> create_srq(const device::SrqRequest& request) override;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "net/kilim/ethdev.hh"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -112,10 +113,11 @@ int Ethdev::start() noexcept {
   const std::lock_guard guard(lock_);
   if (port_.started())
     return refuse({EBUSY, "the port is in use by Kilim's own interface (rte_pmd_kilim.h)"});
-  const uint64_t rx_offloads = dev_->data->dev_conf.rxmode.offloads;
   stamp_offset_ = -1;
-  if ((rx_offloads & RTE_ETH_RX_OFFLOAD_TIMESTAMP) != 0 &&
-      rte_mbuf_dyn_rx_timestamp_register(&stamp_offset_, &stamp_flag_) != 0)
+  const bool stamps = std::any_of(rx_.begin(), rx_.end(), [](const EthdevRx& rx) {
+    return (rx.conf.offloads & RTE_ETH_RX_OFFLOAD_TIMESTAMP) != 0;
+  });
+  if (stamps && rte_mbuf_dyn_rx_timestamp_register(&stamp_offset_, &stamp_flag_) != 0)
     return refuse({rte_errno, "no place in the mbuf for times of arrival"});
   int error = make_queues();
   if (error == 0 && dev_->data->dev_conf.intr_conf.rxq != 0) error = start_interrupts();

@@ -271,6 +271,13 @@ int tell_flow_ops(rte_eth_dev*, const rte_flow_ops** ops) {
   return 0;
 }
 
+int read_clock(rte_eth_dev* dev, uint64_t* ticks) {
+  const auto now = ethdev_of(dev).port().device().ticks();
+  if (!now) return -now.error().code;
+  *ticks = *now;
+  return 0;
+}
+
 constexpr eth_dev_ops make_ops() noexcept {
   eth_dev_ops o{};
   o.dev_configure = configure;
@@ -319,6 +326,7 @@ constexpr eth_dev_ops make_ops() noexcept {
   o.reta_update = update_reta;
   o.reta_query = tell_reta;
   o.flow_ops_get = tell_flow_ops;
+  o.read_clock = read_clock;
   return o;
 }
 

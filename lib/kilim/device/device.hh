@@ -107,6 +107,10 @@ class Device {
   virtual Result<queue::DeviceClock> clock() {
     return Error{EOPNOTSUPP, "the device's clock is not known"};
   }
+  // What the device's clock shows now, in the ticks of stamps. EOPNOTSUPP: it cannot be read.
+  virtual Result<uint64_t> ticks() {
+    return Error{EOPNOTSUPP, "the device's clock cannot be read"};
+  }
 
   // True: the adapter is dead; requests only end with an error, and nothing can be created.
   [[nodiscard]] virtual bool lost() noexcept = 0;
