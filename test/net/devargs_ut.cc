@@ -41,10 +41,17 @@ struct Refused {
 
 // clang-format off
 constexpr Refused refused[] = {
-    {"mprq_en=1",            "mprq_en=1",       "RxSetup::strides"},
-    {"txq_inline_max=200",   "txq_inline_max=200", "must be 0"},
+    {"mprq_en=2",            "mprq_en=2",       "0 or 1"},
+    {"mprq_en=1,rxq_cqe_comp_en=1", "mprq_en=1", "excludes rxq_cqe_comp_en=1"},
+    {"mprq_log_stride_num=17", "mprq_log_stride_num=17", "1 to 16"},
+    {"mprq_log_stride_size=14", "mprq_log_stride_size=14", "6 to 13"},
+    {"mprq_max_memcpy_len=65536", "mprq_max_memcpy_len=65536", "0 to 65535"},
+    {"rxqs_min_mprq=0",      "rxqs_min_mprq=0", "1 to 64"},
+    {"txq_inline_max=975",   "txq_inline_max=975", "0 to 974"},
+    {"txqs_min_inline=65",   "txqs_min_inline=65", "0 to 64"},
+    {"txq_inline_mpw=100",   "txq_inline_mpw=100", "must be 0"},
     {"rxq_cqe_comp_en=2",    "rxq_cqe_comp_en=2", "0 or 1"},
-    {"bogus=1",              "bogus",           "known are hca= port= rxq= txq= rxd= txd= wire= progress= fault= lint= order= rxq_cqe_comp_en= txq_mpw_en= txq_inline_min= txq_inline_max= mprq_en= inline_recv="},
+    {"bogus=1",              "bogus",           "known are hca= port= rxq= txq= rxd= txd= wire= progress= fault= lint= order= rxq_cqe_comp_en= txq_mpw_en= txq_inline_min= txq_inline_max= txqs_min_inline= txq_inline_mpw= mprq_en= rxqs_min_mprq= mprq_log_stride_num= mprq_log_stride_size= mprq_max_memcpy_len= inline_recv="},
     {"hca=vhca0,speed=fast", "speed",           "known are"},
     {"port=0",               "port=0",          "1 to 2"},
     {"port=3",               "port=3",          "1 to 2"},

@@ -80,15 +80,10 @@ const char* parse_inline(Devargs&, const char*) {
 
 // What the mlx5 driver's name asks for is what is always so; anything else is refused with a
 // reason.
-const char* parse_mprq(Devargs&, const char* v) {
+const char* parse_inline_several(Devargs&, const char* v) {
   return std::string_view(v) == "0" ? nullptr
-                                    : "must be 0: several packets in one mbuf are not received; "
-                                      "Kilim's own interface has RxSetup::strides";
-}
-const char* parse_inline_max(Devargs&, const char* v) {
-  return std::string_view(v) == "0" ? nullptr
-                                    : "must be 0: data of mbufs are not copied into WQEs beyond "
-                                      "txq_inline_min";
+                                    : "must be 0: of WQEs of several packets none is copied; "
+                                      "txq_inline_max= copies them into WQEs of their own";
 }
 
 // clang-format off
@@ -107,8 +102,14 @@ constexpr Row rows[] = {
     {"rxq_cqe_comp_en", "0 or 1; default 0; of the ethdev: completions share entries", &Devargs::compress, 0, 1, false, nullptr},
     {"txq_mpw_en", "0 or 1; default 1; of the ethdev: several packets a WQE", &Devargs::multi_packet, 0, 1, false, nullptr},
     {"txq_inline_min", "0 to 254; default 0; of the ethdev: bytes of each frame in its WQE", &Devargs::inline_min, 0, 254, false, nullptr},
-    {"txq_inline_max", "0", nullptr, 0, 0, false, parse_inline_max},
-    {"mprq_en", "0", nullptr, 0, 0, false, parse_mprq},
+    {"txq_inline_max", "0 to 974; default 0; of the ethdev: frames up to this length in their WQEs", &Devargs::inline_max, 0, 974, false, nullptr},
+    {"txqs_min_inline", "0 to 64; default 0; of the ethdev: the fewest transmit queues for txq_inline_max", &Devargs::inline_txqs, 0, 64, false, nullptr},
+    {"txq_inline_mpw", "0", nullptr, 0, 0, false, parse_inline_several},
+    {"mprq_en", "0 or 1; default 0; of the ethdev: several packets a receive", &Devargs::strided, 0, 1, false, nullptr},
+    {"rxqs_min_mprq", "1 to 64; default 12; of the ethdev: the fewest receive queues for mprq_en", &Devargs::strided_rxqs, 1, 64, false, nullptr},
+    {"mprq_log_stride_num", "1 to 16; default 6; of the ethdev: strides of a receive, by their logarithm", &Devargs::log_strides, 1, 16, false, nullptr},
+    {"mprq_log_stride_size", "6 to 13; default 11; of the ethdev: bytes of a stride, by their logarithm", &Devargs::log_stride_bytes, 6, 13, false, nullptr},
+    {"mprq_max_memcpy_len", "0 to 65535; default 128; of the ethdev: packets up to this length are copied into mbufs", &Devargs::copied, 0, 65535, false, nullptr},
     {"inline_recv", "refused on packet ports; connections of the library have it", nullptr, 0, 0, false, parse_inline},
 };
 // clang-format on
@@ -170,6 +171,10 @@ std::variant<Devargs, DevargsError> parse_devargs(const char* text) {
     std::string why = parse(d, *row, pair.value);
     if (!why.empty()) return DevargsError{std::move(why)};
   }
+  if (d.strided != 0 && d.compress != 0)
+    return DevargsError{
+        "devarg mprq_en=1 excludes rxq_cqe_comp_en=1: entries of several packets' completions do "
+        "not say where in a receive each packet lies"};
   if (attach::is_virtual_name(d.hca.name) || d.hca.name.empty()) {
     std::string why = d.hca.wire.empty() ? "" : attach::refusal_of_wire(d.hca.wire);
     if (!why.empty()) return DevargsError{std::move(why)};

@@ -21,9 +21,16 @@ struct Devargs {
   uint32_t rxd = 1024;
   uint32_t txd = 1024;
   // Of the port as an ethdev, under the names of DPDK's mlx5 driver.
-  uint32_t compress = 0;      // rxq_cqe_comp_en: completions share entries
-  uint32_t multi_packet = 1;  // txq_mpw_en: WQEs of several packets, where the device has them
-  uint32_t inline_min = 0;    // txq_inline_min: bytes of a frame's start that its WQE has
+  uint32_t compress = 0;           // rxq_cqe_comp_en: completions share entries
+  uint32_t multi_packet = 1;       // txq_mpw_en: WQEs of several packets, where the device has them
+  uint32_t inline_min = 0;         // txq_inline_min: bytes of a frame's start that its WQE has
+  uint32_t inline_max = 0;         // txq_inline_max: frames up to this length lie in their WQEs
+  uint32_t inline_txqs = 0;        // txqs_min_inline: with fewer queues inline_max is 0
+  uint32_t strided = 0;            // mprq_en: receives of several packets
+  uint32_t strided_rxqs = 12;      // rxqs_min_mprq: with fewer queues there are none
+  uint32_t log_strides = 6;        // mprq_log_stride_num
+  uint32_t log_stride_bytes = 11;  // mprq_log_stride_size
+  uint32_t copied = 128;           // mprq_max_memcpy_len: longer packets stay where they lie
 };
 
 // Why the arguments were refused: a sentence for people.

@@ -99,6 +99,8 @@ int Ethdev::configure() noexcept {
     return refuse({ENOTSUP, "receive queues are spread by RSS or not at all"});
   if (conf.txmode.mq_mode != RTE_ETH_MQ_TX_NONE)
     return refuse({ENOTSUP, "transmit queues have no modes"});
+  if (args_.strided != 0)
+    if (const int e = check_strides(); e != 0) return e;
   rx_.resize(dev_->data->nb_rx_queues);
   tx_.resize(dev_->data->nb_tx_queues);
   rss_ = {};

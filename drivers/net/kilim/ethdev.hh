@@ -52,9 +52,10 @@ struct EthdevRx {
   uint32_t segments = 1;
   device::OwnedCq cq;
   device::OwnedRwq rwq;
-  MbufRx* queue = nullptr;   // of rte_malloc()
-  bool stopped = false;      // by rte_eth_dev_rx_queue_stop()
-  uint32_t events_seen = 0;  // of its interrupt, since it was last enabled
+  rte_mempool* stride_pool = nullptr;  // of receives of several packets
+  MbufRx* queue = nullptr;             // of rte_malloc()
+  bool stopped = false;                // by rte_eth_dev_rx_queue_stop()
+  uint32_t events_seen = 0;            // of its interrupt, since it was last enabled
 };
 struct EthdevTx {
   uint16_t descriptors = 0;
@@ -146,6 +147,10 @@ class Ethdev {
   void halt_rx(EthdevRx& rx) noexcept;
   [[nodiscard]] RxForm form_of(uint16_t queue) const noexcept;
   [[nodiscard]] bool compresses() const noexcept;
+  [[nodiscard]] bool strides() const noexcept;
+  [[nodiscard]] uint32_t strided_receives_of(const EthdevRx& rx) const noexcept;
+  int check_strides() const noexcept;
+  int make_strides(EthdevRx& rx, MbufRx& q) noexcept;
   [[nodiscard]] flow::Filter filter_of() const;
   int apply_filter() noexcept;
   template <typename Change>

@@ -2,11 +2,14 @@
 // Which bursts an ethdev has, and its receive interrupts. A queue that takes tags, marks or times
 // makes all queues of its port use the burst that looks for them, as ethdev has one function a
 // port.
+#include <algorithm>
 #include <cerrno>
 
 #include <rte_interrupts.h>
+#include <rte_malloc.h>
 
 #include "net/kilim/ethdev.hh"
+#include "net/kilim/mbuf_strides.hh"
 
 namespace kilim::net {
 namespace {
@@ -25,12 +28,54 @@ bool Ethdev::compresses() const noexcept {
   return true;
 }
 
+// As in DPDK's mlx5 driver, receives of several packets come with many queues (mlx5_rxq.c,
+// mlx5_mprq_enabled()); none are of frames that take several mbufs, or for mbufs whose buffers are
+// elsewhere already.
+bool Ethdev::strides() const noexcept {
+  if (args_.strided == 0 || rx_.size() < args_.strided_rxqs) return false;
+  return std::all_of(rx_.begin(), rx_.end(), [](const EthdevRx& rx) {
+    return rx.segments == 1 && rx.pool != nullptr &&
+           (rte_pktmbuf_priv_flags(rx.pool) & RTE_PKTMBUF_POOL_F_PINNED_EXT_BUF) == 0;
+  });
+}
+
+int Ethdev::check_strides() const noexcept {
+  const device::SpreadCaps& caps = port_.device().caps().spread;
+  if (caps.max_strides_log == 0)
+    return refuse({ENOTSUP, "mprq_en=1: the device has no receives of several packets"});
+  if (args_.log_strides < caps.min_strides_log || args_.log_strides > caps.max_strides_log ||
+      args_.log_stride_bytes < caps.min_stride_log_bytes ||
+      args_.log_stride_bytes > caps.max_stride_log_bytes)
+    return refuse(
+        {EINVAL, "mprq_log_stride_num= or mprq_log_stride_size= is beyond the device's limits"});
+  return 0;
+}
+
+// Four times as many buffers as are posted: how many wait in the application nobody knows
+// (mlx5_rxq.c, mlx5_mprq_alloc_mp()). When they are short, packets are copied.
+int Ethdev::make_strides(EthdevRx& rx, MbufRx& q) noexcept {
+  const int node = dev_->data->numa_node;
+  const uint32_t receives = q.mask + 1;
+  MbufStrides& s = q.strides;
+  s.log_bytes = static_cast<uint8_t>(args_.log_stride_bytes);
+  s.log_count = static_cast<uint8_t>(args_.log_strides);
+  s.copied = args_.copied;
+  s.buffers = static_cast<StrideBuffer**>(rte_zmalloc_socket(
+      "kilim_queue", receives * sizeof(StrideBuffer*), RTE_CACHE_LINE_SIZE, node));
+  rx.stride_pool = s.pool = make_stride_pool(4 * receives + 1, stride_bytes(s), node);
+  if (s.buffers == nullptr || s.pool == nullptr)
+    return refuse({ENOMEM, "no memory for receives of several packets (mprq_en)"});
+  if (Status added = memory_.add_pool(*s.pool); !added) return refuse(added.error());
+  return 0;
+}
+
 RxForm Ethdev::form_of(uint16_t queue) const noexcept {
   const EthdevRx& rx = rx_[queue];
   const uint64_t looks = RTE_ETH_RX_OFFLOAD_VLAN_STRIP | RTE_ETH_RX_OFFLOAD_TIMESTAMP;
   return {.extra = marks_ || (rx.conf.offloads & looks) != 0,
           .scattered = rx.segments > 1,
-          .compressed = compresses()};
+          .compressed = compresses(),
+          .strided = strides()};
 }
 
 // A port's queues may differ: each form does what the ones before it do, for receives of one mbuf
@@ -42,8 +87,9 @@ RxForm Ethdev::form() const noexcept {
     form.extra = form.extra || f.extra;
     form.scattered = form.scattered || f.scattered;
     form.compressed = form.compressed || f.compressed;
+    form.strided = form.strided || f.strided;
   }
-  form.extra = form.extra || form.scattered || form.compressed;
+  form.extra = form.extra || form.scattered || form.compressed || form.strided;
   return form;
 }
 

@@ -211,6 +211,7 @@ int tell_rx_mode(rte_eth_dev* dev, uint16_t, rte_eth_burst_mode* mode) {
   (void)std::snprintf(mode->info, sizeof mode->info, "%s%s%s",
                       f.scattered    ? "Scattered"
                       : f.compressed ? "Compressed completions"
+                      : f.strided    ? "Several packets a receive (MPRQ)"
                                      : "Scalar",
                       f.extra ? " with tags, marks, times" : "",
                       dev->rx_pkt_burst == select_mbuf_rx(f, true) ? ", runs the device" : "");

@@ -14,6 +14,7 @@
 #include "kilim/prm/ctrl_seg.hh"
 #include "kilim/queue/sge.hh"
 #include "net/kilim/ethdev.hh"
+#include "net/kilim/mbuf_strides.hh"
 
 namespace kilim::net {
 namespace {
@@ -52,8 +53,16 @@ uint64_t rearm_of(uint16_t port) noexcept {
   return all;
 }
 
-// What a receive's WQE has besides addresses.
-void write_receives(const MbufRx& q, const queue::RqGeometry& geometry, Lkey key) noexcept {
+// What a receive's WQE has besides addresses. One of several packets begins with a segment of its
+// own.
+void write_receives(MbufRx& q, const queue::RqGeometry& geometry, Lkey key) noexcept {
+  if (q.strides.log_count != 0) {
+    q.wqes += octoword_bytes;
+    for (uint32_t i = 0; i < geometry.wqe_count; i++)
+      queue::store_pointer(q.wqes + std::size_t{i} * geometry.stride, 0, stride_bytes(q.strides),
+                           key);
+    return;
+  }
   for (uint32_t i = 0; i < geometry.wqe_count; i++) {
     std::byte* const wqe = geometry.buf + std::size_t{i} * geometry.stride;
     for (uint32_t k = 0; k < q.segments; k++)
@@ -127,20 +136,33 @@ void Ethdev::release_tx(uint16_t queue) noexcept {
   dev_->data->tx_queues[queue] = nullptr;
 }
 
+// Descriptors are strides then.
+uint32_t Ethdev::strided_receives_of(const EthdevRx& rx) const noexcept {
+  const uint32_t n = ring_size(rx.descriptors) >> args_.log_strides;
+  return n < 2 ? 2 : n;
+}
+
 int Ethdev::make_rx(uint16_t number) noexcept {
   EthdevRx& rx = rx_[number];
-  const uint32_t wqes = receives_of(rx);
+  const bool strided = strides();
+  const uint32_t wqes = strided ? strided_receives_of(rx) : receives_of(rx);
   const bool compressed = compresses();
   const auto compression = compressed ? device::Compression::hash : device::Compression::none;
-  auto cq = device::make_cq(port_.device(), {.entries = compressed ? 2 * wqes - 1 : wqes,
+  auto cq = device::make_cq(port_.device(), {.entries = strided      ? wqes << args_.log_strides
+                                                        : compressed ? 2 * wqes - 1
+                                                                     : wqes,
                                              .channel = dev_->data->dev_conf.intr_conf.rxq != 0,
                                              .compression = compression});
   if (!cq) return refuse(cq.error());
   rx.cq = *std::move(cq);
   const bool strip = (rx.conf.offloads & RTE_ETH_RX_OFFLOAD_VLAN_STRIP) != 0;
-  auto rwq = device::make_rwq(
-      port_.device(),
-      {.cq = rx.cq->handle, .recv_wrs = wqes, .max_recv_sge = rx.segments, .strip_vlan = strip});
+  std::optional<device::Strides> cut;
+  if (strided) cut = {.log_bytes = args_.log_stride_bytes, .log_count = args_.log_strides};
+  auto rwq = device::make_rwq(port_.device(), {.cq = rx.cq->handle,
+                                               .recv_wrs = wqes,
+                                               .max_recv_sge = rx.segments,
+                                               .strip_vlan = strip,
+                                               .strides = cut});
   if (!rwq) return refuse(rwq.error());
   rx.rwq = *std::move(rwq);
   const queue::RqGeometry& geometry = rx.rwq->rq;
@@ -170,8 +192,12 @@ int Ethdev::make_rx(uint16_t number) noexcept {
   q.poller = port_.poller();
   q.port = this;
   q.number = number;
-  const KeySpan pool = memory_.whole(*rx.pool);
+  if (strided)
+    if (const int e = make_strides(rx, q); e != 0) return e;
+  const KeySpan pool = memory_.whole(strided ? *rx.stride_pool : *rx.pool);
   q.one_key = pool.bytes != 0;
+  if (strided && !q.one_key)
+    return refuse({ENOTSUP, "the memory of receives of several packets is not in one piece"});
   write_receives(q, geometry, pool.key);
   return 0;
 }
@@ -204,6 +230,7 @@ int Ethdev::make_tx(uint16_t number) noexcept {
   q.end_mask = cqes - 1;
   q.most = port_.device().caps().multi_packet && args_.multi_packet ? prm::max_ds : 1;
   q.min_inline = args_.inline_min > caps.min_inline ? args_.inline_min : caps.min_inline;
+  q.max_inline = tx_.size() < args_.inline_txqs ? 0 : args_.inline_max;
   q.max_tso = caps.max_tso;
   q.tags = caps.vlan_insertion;
   q.checksums = caps.checksums;
@@ -257,6 +284,10 @@ void Ethdev::drop_rx(EthdevRx& rx) noexcept {
   rx.cq.destroy();
   rte_free(q.mbufs);
   q.mbufs = nullptr;
+  rte_free(q.strides.buffers);
+  q.strides.buffers = nullptr;
+  give_up_stride_pool(rx.stride_pool);
+  rx.stride_pool = nullptr;
 }
 
 // What was handed over goes out first, as a card would send it.

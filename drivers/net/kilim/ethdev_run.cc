@@ -9,6 +9,7 @@
 #include "kilim/base/mmio.hh"
 #include "kilim/device/recovery.hh"
 #include "net/kilim/ethdev.hh"
+#include "net/kilim/mbuf_strides.hh"
 
 namespace kilim::net {
 namespace {
@@ -23,13 +24,24 @@ struct SendSink {
   void lost(uint64_t, bool) noexcept {}
 };
 
+// An entry that gives strides back, and is of no frame.
+bool is_filler(const MbufRx& q, const prm::Cqe& e) noexcept {
+  return q.strides.log_count != 0 && (e.byte_cnt.host() & prm::cqe::stride_filler) != 0;
+}
+
+// Packets that a queue's receives have room for at most.
+uint32_t places(const MbufRx& q, uint32_t receives) noexcept {
+  return receives << q.strides.log_count;
+}
+
 // Empties a completion queue to which nothing is written any more; returns the frames.
-uint32_t drop_completions(queue::Cq& cq) noexcept {
+uint32_t drop_completions(MbufRx& q) noexcept {
+  queue::Cq& cq = *q.cq;
   uint32_t frames = 0;
   for (const prm::Cqe* e; (e = cq.peek(0)) != nullptr;) {
     const bool error = queue::Cq::is_error(e->op_own);
     const uint32_t n = error ? 1 : queue::Cq::completions(*e);
-    frames += error ? 0 : n;
+    frames += error || is_filler(q, *e) ? 0 : n;
     cq.consume_block(n);
   }
   cq.restore_record();
@@ -53,7 +65,7 @@ void Ethdev::halt_rx(EthdevRx& rx) noexcept {
   q.down = true;
   (void)port_.device().set_rwq_state(rx.rwq->handle, device::RwqState::reset);
   q.cq->release_owner();
-  q.counts->discarded.add(drop_completions(*q.cq) - q.block_done);
+  q.counts->discarded.add(drop_completions(q) - q.block_done);
   empty_mbuf_rx(q);
   q.cq->release_owner();
 }
@@ -132,13 +144,13 @@ void Ethdev::recover_tx(uint16_t queue) noexcept {
 
 uint32_t count_rx(void* queue) {
   const auto& q = *static_cast<const MbufRx*>(queue);
-  return waiting_mbuf_rx(q, q.mask + 1);
+  return waiting_mbuf_rx(q, places(q, q.mask + 1));
 }
 
 int rx_status(void* queue, uint16_t offset) {
   const auto& q = *static_cast<const MbufRx*>(queue);
-  if (offset > q.mask) return -EINVAL;
-  if (offset >= q.pi - q.ci) return RTE_ETH_RX_DESC_UNAVAIL;
+  if (offset >= places(q, q.mask + 1)) return -EINVAL;
+  if (offset >= places(q, q.pi - q.ci) - q.strides.used) return RTE_ETH_RX_DESC_UNAVAIL;
   return waiting_mbuf_rx(q, offset + 1u) > offset ? RTE_ETH_RX_DESC_DONE : RTE_ETH_RX_DESC_AVAIL;
 }
 
@@ -150,6 +162,7 @@ int tx_status(void* queue, uint16_t offset) {
 }
 
 void empty_mbuf_rx(MbufRx& q) noexcept {
+  if (q.strides.log_count != 0) empty_strided(q);
   for (; q.ci != q.pi; q.ci++)
     rte_mempool_put_bulk(
         q.pool, reinterpret_cast<void**>(q.mbufs + std::size_t{q.ci & q.mask} * q.segments),
@@ -163,7 +176,7 @@ uint32_t waiting_mbuf_rx(const MbufRx& q, uint32_t most) noexcept {
   uint32_t frames = 0, at = 0;
   for (const prm::Cqe* e; at < most && (e = q.cq->peek(at)) != nullptr;) {
     const uint32_t n = queue::Cq::is_error(e->op_own) ? 1 : queue::Cq::completions(*e);
-    frames += n;
+    frames += is_filler(q, *e) ? 0 : n;
     at += n;
   }
   return frames - q.block_done;

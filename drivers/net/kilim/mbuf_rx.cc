@@ -3,20 +3,15 @@
 
 #include <cstring>
 
-#include <rte_mbuf_dyn.h>
 #include <rte_mempool.h>
 
 #include "kilim/base/barrier.hh"
-#include "kilim/base/mmio.hh"
-#include "kilim/burst/packet_words.hh"
 #include "kilim/prm/cqe.hh"
 #include "kilim/queue/completion.hh"
 #include "kilim/queue/sge.hh"
 #include "net/kilim/ethdev.hh"
-
-#if defined(__SSE4_1__)
-#include <smmintrin.h>
-#endif
+#include "net/kilim/mbuf_strides.hh"
+#include "net/kilim/mbuf_words.hh"
 
 namespace kilim::net {
 namespace {
@@ -30,11 +25,6 @@ std::byte* segment(const MbufRx& q, uint32_t wqe, uint32_t k) noexcept {
 
 uint64_t address_of(const MbufRx& q, const rte_mbuf& m) noexcept {
   return reinterpret_cast<uint64_t>(m.buf_addr) + q.headroom;
-}
-
-void ring_rx(MbufRx& q) noexcept {
-  before_doorbell_record();
-  record_store(q.record, be32{q.pi & 0xffff});
 }
 
 // False: the mbuf's memory has no key.
@@ -89,66 +79,6 @@ void ring_rx(MbufRx& q) noexcept {
   if (rows != 0) ring_rx(q);
 }
 
-// What a CQE says in ol_flags. A hash of 0 means none, as in DPDK's mlx5 driver, rxq_cq_to_mbuf().
-[[gnu::always_inline]] inline uint64_t flags_of(const prm::Cqe& e) noexcept {
-  const uint32_t checks = uint32_t{e.hds_ip_ext} << burst::checksum_shift & burst::checksum_flags;
-  return checks | (e.rx_hash_result.raw() != 0 ? burst::hash_flag : 0u);
-}
-
-// Marks of rules are one more than rte_flow's, since a frame without a mark has 0.
-[[gnu::noinline]] void write_extra(const MbufRx& q, rte_mbuf& m, const prm::Cqe& e) noexcept {
-  m.vlan_tci = e.vlan_info.host();
-  if ((e.l4_hdr_type_etc & prm::cqe::vlan_stripped) != 0) m.ol_flags |= burst::vlan_flags;
-  if (const uint32_t mark = e.sop_drop_qpn.host() & 0xffffff; mark != 0) {
-    m.hash.fdir.hi = mark - 1;
-    m.ol_flags |= RTE_MBUF_F_RX_FDIR | RTE_MBUF_F_RX_FDIR_ID;
-  }
-  if (q.stamp_offset < 0) return;
-  *RTE_MBUF_DYNFIELD(&m, q.stamp_offset, rte_mbuf_timestamp_t*) = e.timestamp.host();
-  m.ol_flags |= q.stamp_flag;
-}
-
-// What every mbuf of a queue begins with. A copy, which stays in registers.
-struct Fresh {
-  uint64_t rearm, flags;
-};
-
-// The words of an mbuf that a receive changes: reset, flags, type, lengths, hash. With SSE4.1 three
-// loads of the CQE, two unpacks and a shuffle make 16 bytes of it.
-template <bool extra>
-[[gnu::always_inline]] inline uint32_t write_mbuf(const MbufRx& q, Fresh fresh, rte_mbuf& m,
-                                                  const prm::Cqe& e) noexcept {
-#if defined(__SSE4_1__)
-  static_assert(offsetof(rte_mbuf, ol_flags) == offsetof(rte_mbuf, rearm_data) + 8 &&
-                offsetof(rte_mbuf, pkt_len) == offsetof(rte_mbuf, packet_type) + 4 &&
-                offsetof(rte_mbuf, data_len) == offsetof(rte_mbuf, packet_type) + 8 &&
-                offsetof(rte_mbuf, hash) == offsetof(rte_mbuf, packet_type) + 12);
-  const auto* words = reinterpret_cast<const __m128i*>(&e);
-  const __m128i order = _mm_setr_epi8(-1, -1, -1, -1, 7, 6, -1, -1, 7, 6, -1, -1, 15, 14, 13, 12);
-  const __m128i info_length =
-      _mm_unpackhi_epi32(_mm_load_si128(words + 1), _mm_load_si128(words + 2));
-  const __m128i all = _mm_unpackhi_epi64(info_length, _mm_load_si128(words));
-  const uint32_t type = burst::packet_types[e.l4_hdr_type_etc];
-  const __m128i line = _mm_insert_epi32(_mm_shuffle_epi8(all, order), static_cast<int>(type), 0);
-  const __m128i reset = _mm_insert_epi64(_mm_cvtsi64_si128(static_cast<long long>(fresh.rearm)),
-                                         static_cast<long long>(flags_of(e) | fresh.flags), 1);
-  _mm_store_si128(reinterpret_cast<__m128i*>(&m.rearm_data), reset);
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(&m.packet_type), line);
-  const auto length = static_cast<uint32_t>(_mm_extract_epi32(line, 1));
-#else
-  std::memcpy(&m.rearm_data, &fresh.rearm, sizeof fresh.rearm);
-  const uint32_t length = e.byte_cnt.host();
-  m.ol_flags = flags_of(e) | fresh.flags;
-  m.packet_type = burst::packet_types[e.l4_hdr_type_etc];
-  m.pkt_len = length;
-  m.data_len = static_cast<uint16_t>(length);
-  m.vlan_tci = 0;
-  m.hash.rss = e.rx_hash_result.host();
-#endif
-  if constexpr (extra) write_extra(q, m, e);
-  return length;
-}
-
 // An error's mbufs go back to the mempool; one of a flush says that the queue is down.
 [[gnu::noinline, gnu::cold]] void take_error(MbufRx& q, const prm::Cqe& e) noexcept {
   const queue::Completion c = queue::decode_error(e);
@@ -160,6 +90,11 @@ template <bool extra>
   }
   if (c.syndrome == prm::Syndrome::local_length) q.counts->too_long.add(1);
   q.counts->errors.add(1);
+  if (q.strides.log_count != 0) {
+    end_strides(q);
+    ring_rx(q);
+    return;
+  }
   if (q.segments != 1) {  // they stay in the WQE, which is posted again
     q.ci++;
     q.pi++;
@@ -312,6 +247,8 @@ template <RxForm F>
 [[gnu::always_inline]] inline uint16_t take(MbufRx& q, rte_mbuf** out, uint32_t want) noexcept {
   if constexpr (F.scattered)
     return take_scattered(q, out, want);
+  else if constexpr (F.strided)
+    return take_strided(q, out, want);
   else if constexpr (F.compressed)
     return take_compressed(q, out, want);
   else
@@ -324,7 +261,7 @@ template <RxForm F>
   q.keys.refresh();
   uint16_t n = take<F>(q, out, want);
   if (n == 0 && clear_front(q)) n = take<F>(q, out, want);
-  if constexpr (!F.scattered) {
+  if constexpr (!F.scattered && !F.strided) {
     if (q.mask + 1 - (q.pi - q.ci) >= MbufRx::row && !q.down) refill_rows(q);
   }
   return n;
@@ -353,12 +290,13 @@ constexpr RxRow rx_rows[] = {
     rx_row<RxForm{.extra = true}>,
     rx_row<RxForm{.extra = true, .scattered = true}>,
     rx_row<RxForm{.extra = true, .compressed = true}>,
+    rx_row<RxForm{.extra = true, .strided = true}>,
 };
 
 }  // namespace
 
 MbufBurst select_mbuf_rx(RxForm form, bool polled) noexcept {
-  form.extra = form.extra || form.scattered || form.compressed;
+  form.extra = form.extra || form.scattered || form.compressed || form.strided;
   for (const RxRow& r : rx_rows)
     if (r.form == form) return polled ? r.polled : r.plain;
   return nullptr;
@@ -366,6 +304,7 @@ MbufBurst select_mbuf_rx(RxForm form, bool polled) noexcept {
 
 uint32_t fill_mbuf_rx(MbufRx& q) noexcept {
   q.keys.refresh();
+  if (q.strides.log_count != 0) return fill_strided(q);
   if (q.segments == 1) {
     refill_rows(q);
     return q.pi - q.ci;

@@ -36,7 +36,21 @@ struct RxForm {
   bool extra = false;       // stripped VLAN tag, mark of a flow rule, time of arrival
   bool scattered = false;   // several mbufs a packet
   bool compressed = false;  // completions that share entries
+  bool strided = false;     // several packets a receive (net/kilim/mbuf_strides.hh)
   friend constexpr bool operator==(RxForm, RxForm) noexcept = default;
+};
+
+// A receive of several packets: its buffers, and how far the oldest one is used up.
+struct StrideBuffer;
+struct MbufStrides {
+  uint8_t log_bytes;       // of a stride
+  uint8_t log_count;       // of a receive; 0: a receive is for one packet
+  uint32_t used;           // strides of the oldest buffer
+  uint32_t end;            // where its last packet ends, in bytes
+  uint32_t copied;         // packets up to this length are copied into mbufs
+  StrideBuffer** buffers;  // of posted receives
+  StrideBuffer* spare;     // the next one; nullptr: there was none, and all packets are copied
+  rte_mempool* pool;       // of them
 };
 
 struct MbufRx {
@@ -62,6 +76,7 @@ struct MbufRx {
   uint32_t block_done;  // packets of the block at the front that were received
   int stamp_offset;     // of the mbuf's dynamic field; negative: no stamps wanted
   uint64_t stamp_flag;
+  MbufStrides strides;
   MbufKeys keys;
   worker::Poller poller;  // of a virtual device that is polled
   Ethdev* port;

@@ -79,6 +79,8 @@ bool read_wish(const MbufTx& q, const rte_mbuf& m, Wish& w) noexcept {
     w.inlined = (w.inlined < tagged_header ? tagged_header : w.inlined) - queue::vlan_tag_bytes;
   }
   if (w.inlined > m.pkt_len) w.inlined = m.pkt_len;
+  const bool whole = m.pkt_len <= q.max_inline && m.pkt_len >= queue::ether_header_bytes;
+  if (whole && w.head.mss == 0) w.inlined = m.pkt_len;
   return (q.checksums || w.head.checksums == 0) && w.inlined <= queue::max_inlined - 4;
 }
 
@@ -97,16 +99,18 @@ enum class Append : uint8_t { done, full, dropped };
 [[gnu::noinline]] Append append_packet(MbufTx& q, queue::WqeCursor& c, rte_mbuf& m) noexcept {
   HeaderRoom room;
   Wish w;
-  if (m.pkt_len == 0 || !read_wish(q, m, w) || !has_keys(q, m)) return Append::dropped;
+  if (m.pkt_len == 0 || !read_wish(q, m, w)) return Append::dropped;
+  if (w.inlined != m.pkt_len && !has_keys(q, m)) return Append::dropped;
   if (w.inlined != 0) {
     const void* at = rte_pktmbuf_read(&m, 0, w.inlined, room.data());
     if (at == nullptr) return Append::dropped;
     w.head.bytes = {static_cast<const std::byte*>(at), w.inlined};
   }
   uint32_t skip = w.inlined;
+  const uint32_t pieces = w.inlined == m.pkt_len ? 0 : m.nb_segs;
   const rte_mbuf* segment = &m;
   const Outcome a = queue::eth_packet(
-      c, w.head, m.nb_segs,
+      c, w.head, pieces,
       [&](std::size_t) noexcept {
         const rte_mbuf& s = *segment;
         segment = s.next;
@@ -164,12 +168,13 @@ namespace {
   rte_mbuf** const sent = q.sent + at;
   std::byte* to = c.line() + std::size_t{wqe_heads} * octoword_bytes;
   KeySpan span = q.keys.last();
+  const uint32_t too_short = q.max_inline;
   uint64_t sum = 0;
   uint32_t n = 0;
   for (; n < most; n++, to += octoword_bytes) {
     rte_mbuf* const m = in[n];
     const uint32_t length = m->data_len;
-    if ((m->ol_flags & no_plain) != 0 || m->nb_segs != 1 || length == 0) [[unlikely]]
+    if ((m->ol_flags & no_plain) != 0 || m->nb_segs != 1 || length <= too_short) [[unlikely]]
       break;
     const uint64_t address = reinterpret_cast<uint64_t>(m->buf_addr) + m->data_off;
     if (address - span.first >= span.bytes) [[unlikely]] {

@@ -41,6 +41,7 @@ struct MbufTx {
   uint32_t end_head, end_tail;
   uint32_t most;        // packets of one WQE; 1: the device has no WQEs of several
   uint32_t min_inline;  // bytes of a frame's start that WQEs must have
+  uint32_t max_inline;  // frames up to this length lie in their WQEs
   uint32_t max_tso;     // bytes of payload; 0: none
   bool tags;            // the device puts VLAN tags in
   bool checksums;
