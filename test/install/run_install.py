@@ -7,6 +7,7 @@ Usage: run_install.py ROOT BUILD VERSION WHAT   WHAT: programs, examples, plugin
 import concurrent.futures
 import itertools
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -112,6 +113,27 @@ def plugin(root, staged, version):
                           capture_output=True, timeout=60)
     assert said.returncode != 0, "a port without the driver"
     print("the driver is registered once")
+    found_without_a_word(staged, kinds["loaded"])
+
+
+def found_without_a_word(staged, program):
+    """EAL's own folder of plugins, where an installation puts ours: programs find it without -d, Debian's too."""
+    ours = os.path.dirname(staged.plugin)
+    there = ours[len(staged.folder):]  # what DESTDIR moved
+    alone = next((words for words in (["unshare", "-m"], ["unshare", "-rm"])
+                  if subprocess.run([*words, "true"], check=False, capture_output=True).returncode == 0), None)
+    if alone is None or not os.path.isdir(there):
+        print(f"not tried: the plugin in {there}, which takes a mount namespace")
+        return
+    inside = [*alone, "sh", "-c", 'mount -t overlay overlay -o "lowerdir=$1:$2" "$2" && shift 2 && exec "$@"', "sh", ours,
+              there]
+    vdev = ["--vdev", "net_kilim0,hca=vhca0"]
+    said = staged.run(*inside, program, *EAL, *vdev)
+    assert "registered 1, ports 1" in said, said
+    if shutil.which("dpdk-testpmd") is not None:
+        said = staged.run(*inside, "dpdk-testpmd", *EAL[:-1], "0-1", *vdev, "--", "--total-num-mbufs=2048", "--rxd=64", "--txd=64")
+        assert "Configuring Port 0" in said and "Bye..." in said, said
+    print("the driver is found without -d")
 
 
 def user(root, folder, *options, env=None):
