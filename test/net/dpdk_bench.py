@@ -11,7 +11,7 @@ import sys
 import time
 
 LONG = os.environ.get("KILIM_CHECK") == "long"
-SECONDS = 600 if LONG else 60
+SECONDS = 3000 if LONG else 60
 NO_HUGE = ["--no-huge", "--no-shconf", "-m", "192"]
 PROMPT = "testpmd> "
 
@@ -19,8 +19,8 @@ PROMPT = "testpmd> "
 class Testpmd:
     """dpdk-testpmd at its prompt."""
 
-    def __init__(self, bench, vdevs, *own, eal=None, lcores="0-1"):
-        words = ["stdbuf", "-o0", "dpdk-testpmd", *(eal or NO_HUGE), *bench.eal(), "-l", lcores]
+    def __init__(self, bench, vdevs, *own, eal=None, lcores="0-1", inside=()):
+        words = [*inside, "stdbuf", "-o0", "dpdk-testpmd", *(eal or NO_HUGE), *bench.eal(), "-l", lcores]
         for v in vdevs:
             words += ["--vdev", v]
         words += ["--", "-i", "--total-num-mbufs=8192", "--rxd=256", "--txd=256", *own]
@@ -34,21 +34,39 @@ class Testpmd:
     def read(self):
         """What comes up to the next prompt."""
         while PROMPT not in self.text:
-            left = self.end - time.monotonic()
-            assert left > 0, f"no prompt of dpdk-testpmd: {self.text[-2000:]}"
-            ready, _, _ = select.select([self.process.stdout], [], [], left)
-            if not ready:
-                continue
-            more = os.read(self.process.stdout.fileno(), 65536).decode(errors="replace")
-            assert more, f"dpdk-testpmd ended: {self.text[-3000:]}"
-            self.text += more
+            self.more("no prompt of dpdk-testpmd")
         got, self.text = self.text.split(PROMPT, 1)
         self.log += got
         return got
 
+    def more(self, missing):
+        left = self.end - time.monotonic()
+        assert left > 0, f"{missing}: {self.text[-2000:]}"
+        ready, _, _ = select.select([self.process.stdout], [], [], left)
+        if not ready:
+            return
+        more = os.read(self.process.stdout.fileno(), 65536).decode(errors="replace")
+        assert more, f"dpdk-testpmd ended: {self.text[-3000:]}"
+        self.text += more
+
     def say(self, line):
         self.process.stdin.write(line.encode() + b"\n")
         self.process.stdin.flush()
+        return self.read()
+
+    def say_among(self, line, seen, count):
+        """As say() where lcores print too, also amid a prompt: waits until `seen` was printed so often."""
+        self.process.stdin.write(line.encode() + b"\n")
+        self.process.stdin.flush()
+        while len(re.findall(seen, self.text)) < count:
+            self.more(f"{seen} not {count} times")
+        self.log += self.text
+        self.text = ""
+        self.process.stdin.write(b"set verbose 0\n")
+        self.process.stdin.flush()
+        while not re.search("Change verbose level from .*\n", self.text):
+            self.more("no answer to set verbose")
+        self.text = self.text[self.text.index("Change verbose level"):]
         return self.read()
 
     def stats(self, port):
@@ -81,6 +99,7 @@ class Bench:
         self.folder = folder
         self.prefix = f"kilim{os.getpid()}"
         self.running = []
+        self.processes = []  # others, which end with the test
         sys.path.insert(0, os.path.join(root, "usertools"))
         sys.dont_write_bytecode = True
         import pcap_file

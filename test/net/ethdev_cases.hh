@@ -13,9 +13,12 @@ namespace kilim::test {
 using Try = std::function<void(EthPair&)>;
 using Tries = std::map<uint64_t, Try>;  // by the bit of the offload, which `near` was asked for
 
-extern const std::span<const Case> ethdev_runs;  // interrupts, devargs, native port
+extern const std::span<const Case> ethdev_runs;  // interrupts, devargs
+extern const std::span<const Case> ethdev_natives;
 const Tries& receive_tries();
 const Tries& send_tries();
+// In a process that has done nothing yet: ports, `what`, rte_eal_cleanup().
+int clean_up_after(const char* what);
 
 inline const FrameSpec tcp4{}, udp4{.tcp = false}, tcp6{.ipv6 = true},
     udp6{.ipv6 = true, .tcp = false};

@@ -178,7 +178,9 @@ const Case cases[] = {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 3 && std::strcmp(argv[1], "--order") == 0) return clean_up_after(argv[2]);
   std::vector<Case> all(std::begin(cases), std::end(cases));
   all.insert(all.end(), ethdev_runs.begin(), ethdev_runs.end());
+  all.insert(all.end(), ethdev_natives.begin(), ethdev_natives.end());
   return kilim::test::run_cases("ethdev", all, argc, argv);
 }

@@ -49,23 +49,84 @@ def halt(t, queues=1):
     account(t)
 
 
+TURNING = ("io", "mac", "macswap", "csum", "5tswap")  # send on what they receive, from `start tx_first` on
+MAKING = ("txonly", "flowgen")
+
+
 def modes(b):
-    """Each mode of testpmd that needs no peer of its own kind; frames accounted; stopped and started."""
-    t = b.testpmd(b.cabled())
-    for mode in ("io", "mac", "macswap", "csum", "txonly", "rxonly", "flowgen", "icmpecho", "5tswap"):
-        turns = mode not in ("txonly", "rxonly", "flowgen", "icmpecho")
+    """Each mode of testpmd that needs no peer of its own kind: every frame accounted for, ports stopped and started."""
+    t = b.testpmd(b.cabled(), "--burst=64")
+    for mode in (*TURNING, *MAKING, "rxonly", "icmpecho"):
         t.say("clear port xstats all")
         assert f"Set {mode} packet forwarding mode" in t.say(f"set fwd {mode}")
-        t.say("start tx_first" if turns or mode in ("rxonly", "icmpecho") else "start")
-        if turns or mode == "flowgen":
-            t.wait(0, "rx_good_packets", PACKETS // 10 if not LONG else PACKETS)
-        elif mode == "txonly":
-            t.wait(0, "tx_good_packets", PACKETS // 10 if not LONG else PACKETS)
-        else:
-            t.wait(1, "rx_good_packets", 32)
-        halt(t)
-        assert "Done" in t.say("port start all")
+        for turn in range(RESTARTS):
+            t.say("start" if mode in MAKING else "start tx_first 32" if mode in TURNING else "start tx_first")
+            if mode in TURNING or mode in MAKING:
+                side, name = (0, "tx_good_packets") if mode == "txonly" else (1, "rx_good_packets")
+                t.wait(side, name, PACKETS * (turn + 1) // RESTARTS)
+            else:
+                t.wait(1, "rx_good_packets", 64 * (turn + 1))
+            halt(t)
+            assert "Done" in t.say("port start all")
+        if LONG:
+            print(f"{mode}: {t.stats(1)['rx_good_packets']} frames received, {RESTARTS} restarts", flush=True)
     t.quit()
+
+
+def tcp(b):
+    """A connection between two namespaces goes through dpdk-testpmd on two ports; its bytes arrive as they were sent."""
+    megabytes = 256 if LONG else 8
+    mid, homes = f"{b.prefix}m", (f"{b.prefix}a", f"{b.prefix}b")
+    if subprocess.run(["ip", "netns", "add", mid], check=False, capture_output=True).returncode != 0:
+        print("namespaces of the network take the right to make them")
+        sys.exit(77)
+    try:
+        for n, home in enumerate(homes):
+            b.run("ip", "netns", "add", home)
+            b.run("ip", "-n", home, "link", "add", "eth", "type", "veth", "peer", "name", f"to{n}", "netns", mid)
+            b.run("ip", "-n", mid, "link", "set", f"to{n}", "up")
+            b.run("ip", "-n", home, "addr", "add", f"198.18.0.{n + 1}/24", "dev", "eth")
+            b.run("ip", "-n", home, "link", "set", "eth", "up")
+        t = b.testpmd([f"net_kilim{n},wire=af_packet:to{n}" for n in (0, 1)], "--forward-mode=io", "--auto-start",
+                      inside=["ip", "netns", "exec", mid])
+        server = subprocess.Popen(["ip", "netns", "exec", homes[1], sys.executable, "-c", TCP_SERVER], stdout=subprocess.PIPE,
+                                  text=True)
+        b.processes.append(server)
+        assert server.stdout.readline() == "listens\n"
+        sent = b.run("ip", "netns", "exec", homes[0], sys.executable, "-c", TCP_CLIENT, str(megabytes)).split()
+        got, _ = server.communicate(timeout=SECONDS)
+        assert sent == got.split() and int(sent[0]) == megabytes << 20, (sent, got)
+        now = t.stats(0)
+        assert now["rx_good_bytes"] > megabytes << 20 and now["tx_good_packets"] > 0, now
+        print(f"{megabytes} MiB, sha256 {sent[1]}, {now['rx_good_packets']} frames one way")
+        t.quit()
+    finally:
+        for name in (mid, *homes):
+            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
+
+
+TCP_SERVER = """
+import hashlib, socket
+s = socket.create_server(("198.18.0.2", 8000))
+print("listens", flush=True)
+c, _ = s.accept()
+h, n = hashlib.sha256(), 0
+while data := c.recv(1 << 20):
+    h.update(data)
+    n += len(data)
+print(n, h.hexdigest())
+"""
+TCP_CLIENT = """
+import hashlib, os, socket, sys
+c = socket.create_connection(("198.18.0.2", 8000), 30)
+h, n = hashlib.sha256(), 0
+for _ in range(int(sys.argv[1])):
+    data = os.urandom(1 << 20)
+    h.update(data)
+    c.sendall(data)
+    n += len(data)
+print(n, h.hexdigest())
+"""
 
 
 def queues(b):
@@ -137,8 +198,7 @@ def offloads(b):
         text = t.say(f"flow create 0 ingress {words}")
         assert "Caught" in text and why in text, text
     t.say("set verbose 1")
-    t.say("start")
-    t.wait(0, "rx_good_packets", 4)
+    t.say_among("start", "ol_flags: .*\n", 4)
     t.say("stop")
     assert "hits: 1" in t.say("flow query 0 0 count"), t.log
     t.say("flow flush 0")
@@ -272,8 +332,9 @@ def processes(b):
         print("processes share memory in huge pages only: 64 free ones of 2 MiB are needed, and a mounted hugetlbfs or the "
               "right to mount one")
         sys.exit(77)
-    t = b.testpmd(b.cabled(), "--forward-mode=flowgen", "--total-num-mbufs=4096",
-                  eal=["-m", "64", "--huge-dir", folder])
+    several = ["--num-procs=2", "--rxq=2", "--txq=2", "--total-num-mbufs=4096"]
+    memory = ["-m", "64", "--huge-dir", folder]
+    t = b.testpmd(b.cabled(), "--forward-mode=flowgen", *several, "--proc-id=0", eal=[*memory, "--proc-type=primary"])
     t.say("start")
     t.wait(0, "rx_good_packets", 1000)
     second = ["--no-pci", "--file-prefix", b.prefix, "-d", b.plugin]
@@ -285,6 +346,14 @@ def processes(b):
     told = telemetry(b, "/ethdev/list", "/ethdev/stats,0", "/ethdev/link_status,0", "/ethdev/xstats,1")
     assert told["/ethdev/list"] == [0, 1] and told["/ethdev/stats"]["ipackets"] >= got, told
     assert told["/ethdev/link_status"]["status"] == "UP", told
+    other = b.testpmd([], "--forward-mode=txonly", *several, "--proc-id=1", eal=["--proc-type=secondary"])
+    before = t.stats(0)
+    other.say("start")
+    other.wait(0, "tx_dropped_of_secondaries", 1000)
+    other.say("stop")
+    assert "net_kilim" in other.say("show port info 0"), other.log
+    other.quit()
+    assert t.stats(0)["tx_dropped_of_secondaries"] >= before["tx_dropped_of_secondaries"] + 1000
     capture(b, "pdump.pcap", ["dpdk-pdump", *second, "-l", "0", "--", "--pdump", f"port=0,queue=*,rx-dev={b.path('pdump.pcap')}"])
     capture(b, "dump.pcap", ["dpdk-dumpcap", "-i", "0", "-c", "20", "-w", b.path("dump.pcap"), "--file-prefix", b.prefix])
     t.say("stop")
@@ -369,7 +438,7 @@ def examples(b):
         assert sorted(f[34:36] for f in got) == sorted(f[34:36] for f in frames), name
 
 
-CASES = [modes, queues, offloads, sends, settings, detach, processes, examples]
+CASES = [modes, tcp, queues, offloads, sends, settings, detach, processes, examples]
 
 
 def main():
@@ -385,6 +454,8 @@ def main():
         finally:
             for t in bench.running:
                 t.kill()
+            for p in bench.processes:
+                p.kill()
             ctypes.CDLL(None).umount2(bench.path("huge").encode(), 2)  # MNT_DETACH, where it was mounted
 
 

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The native port beside an ethdev (rte_pmd_kilim.h), and how both end with EAL.
+#include <cstdlib>
+#include <string_view>
+
+#include "ethdev_cases.hh"
+#include "kilim/port/port.hh"
+#include "net/kilim/native.hh"
+
+namespace {
+
+using namespace kilim::test;
+
+// Kilim's own queues on an ethdev's port.
+struct NativeQueues {
+  explicit NativeQueues(kilim::port::Port& p)
+      : port(p),
+        memory(
+            *std::move(kilim::pool::ArenaMemory::create({.buffers = 1024, .side_records = true}))),
+        pool(*std::move(kilim::pool::Pool::create(memory.arena(), {.name = "own", .count = 1024}))),
+        cache(pool) {}
+  // 0 or the errno of what was refused.
+  int start() {
+    const kilim::port::QueueSizes sizes{.rxd = 128, .txd = 128};
+    if (kilim::Status s = port.configure(sizes, memory); !s) return s.error().code;
+    if (kilim::Status s = port.set_rx(0, {.cache = &cache}); !s) return s.error().code;
+    if (kilim::Status s = port.set_tx(0, {.cache = &cache}); !s) return s.error().code;
+    const kilim::Status s = port.start();
+    return s ? 0 : s.error().code;
+  }
+  void receive() {
+    port.poller().fn(port.poller().context, 32);
+    kilim::pool::Handle h[1];
+    if (port.rx(0, h) != 1) return;
+    received++;
+    cache.free_one(h[0]);
+  }
+  void stop() { port.unconfigure(); }
+
+  kilim::port::Port& port;
+  kilim::pool::ArenaMemory memory;
+  kilim::pool::Pool pool;
+  kilim::pool::BufferCache cache;
+  int received = 0;
+};
+
+kilim::port::Port& native_of(EthPort& port) {
+  kilim_port* const p = rte_pmd_kilim_port_of(port.id);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(p);
+  return kilim::net::native(p);
+}
+
+// The native port of a started ethdev takes rules, which lead frames to the ethdev's queues; its
+// own bursts it has when the ethdev has stopped, and then the ethdev does not start.
+void both_interfaces_share_a_port() {
+  EthPair p;
+  kilim::port::Port& native = native_of(p.near);
+  CU_ASSERT_TRUE(&native != &native_of(p.far));
+  CU_ASSERT_PTR_NULL(rte_pmd_kilim_port_of(RTE_MAX_ETHPORTS - 1));
+  EQUAL_FATAL(p.start({.queues = 2}), 0);
+  kilim::flow::Rule rule;
+  rule.match.ipv4 = kilim::flow::Ipv4{};
+  rule.match.udp = kilim::flow::Ports{.dst = kilim::flow::exactly(uint16_t{80})};
+  rule.action.queue = 1;
+  kilim::flow::RuleError why;
+  const auto id = native.add_rule(rule, &why);
+  if (!id) std::printf("%s: %s\n", id.error().what, why.what);
+  CU_ASSERT_TRUE_FATAL(id.ok());
+  for (uint16_t q : {uint16_t{1}, uint16_t{0}}) {
+    p.queue_of.clear();
+    p.far.send(make_frame(udp4));
+    const std::vector<rte_mbuf*> got = p.receive(p.near, 1, 2);
+    EQUAL_FATAL(got.size(), 1);
+    EQUAL(p.queue_of[0], q);
+    rte_pktmbuf_free(got[0]);
+    if (q == 1) CU_ASSERT_TRUE(native.remove_rule(*id).ok());
+  }
+  NativeQueues own(native);
+  EQUAL(own.start(), EBUSY);
+  EQUAL(rte_eth_dev_stop(p.near.id), 0);
+  EQUAL(own.start(), 0);
+  EQUAL(rte_eth_dev_start(p.near.id), -EBUSY);
+  p.far.send(make_frame(udp4));
+  for (int turn = 0; turn < 100 && own.received == 0; turn++) {
+    (void)rte_eth_tx_burst(p.far.id, 0, nullptr, 0);
+    own.receive();
+  }
+  EQUAL(own.received, 1);
+  own.stop();
+  EQUAL(rte_eth_dev_start(p.near.id), 0);
+  p.far.send(make_frame(udp4));
+  rte_mbuf* const m = p.receive_one(p.near);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(m);
+  rte_pktmbuf_free(m);
+}
+
+// Each order in a process of its own, as EAL ends once: what is done before rte_eal_cleanup().
+constexpr const char* orders[] = {"nothing", "traffic", "stopped", "closed", "removed", "native"};
+
+void eal_is_cleaned_up_in_any_order() {
+  char self[256] = {};
+  CU_ASSERT_TRUE_FATAL(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
+  for (const char* what : orders) {
+    const std::string line = std::string("exec '") + self + "' --order " + what + " >/dev/null";
+    const int status = std::system(line.c_str());
+    if (status != 0) std::printf("%s: %#x\n", what, static_cast<unsigned>(status));
+    EQUAL(status, 0);
+  }
+}
+
+const Case cases[] = {
+    {"both interfaces share a port", both_interfaces_share_a_port},
+    {"EAL is cleaned up in any order", eal_is_cleaned_up_in_any_order},
+};
+
+std::string_view order;
+
+void clean_up() {
+  auto* const p = new EthPair;  // nobody destroys it: EAL does
+  if (order != "nothing") {
+    EQUAL(p->start({}), 0);
+    p->far.send(make_frame(udp4));
+  }
+  if (order == "traffic") p->near.send(make_frame(udp4));
+  if (order == "stopped" || order == "closed" || order == "native")
+    EQUAL(rte_eth_dev_stop(p->near.id), 0);
+  if (order == "closed") EQUAL(rte_eth_dev_close(p->near.id), 0);
+  if (order == "native") EQUAL((new NativeQueues(native_of(p->near)))->start(), 0);
+  if (order == "removed") {
+    delete p;
+    rte_mempool_free(EthPair::shared_pool());
+  }
+  EQUAL(rte_eal_cleanup(), 0);
+}
+
+const Case clean_ups[] = {{"EAL is cleaned up", clean_up}};
+
+}  // namespace
+
+const std::span<const Case> kilim::test::ethdev_natives = cases;
+
+int kilim::test::clean_up_after(const char* what) {
+  order = what;
+  return run_cases("ethdev", clean_ups, 0, nullptr);
+}
