@@ -6,9 +6,12 @@ plugin by -d, and dpdk-testpmd at its prompt."""
 import os
 import re
 import select
+import struct
 import subprocess
 import sys
 import time
+
+import dpkt
 
 LONG = os.environ.get("KILIM_CHECK") == "long"
 SECONDS = 3000 if LONG else 60
@@ -123,3 +126,21 @@ class Bench:
         done = subprocess.run(words, cwd=self.folder, text=True, capture_output=True, timeout=seconds, **kwargs)
         assert not check or done.returncode == 0, (words, done.returncode, done.stdout, done.stderr)
         return done.stdout + done.stderr
+
+
+def udp(sport=1000, dport=2000, size=40, vlan=None, good=True):
+    payload = bytes(n % 251 for n in range(size))
+    u = dpkt.udp.UDP(sport=sport, dport=dport, ulen=8 + size, data=payload)
+    ip = dpkt.ip.IP(src=b"\xc6\x12\0\1", dst=b"\xc6\x12\0\2", p=17, data=u)
+    ip.len = len(ip)
+    frame = bytes(dpkt.ethernet.Ethernet(dst=b"\2\0\0\0\0\2", src=b"\2\0\0\0\0\1", data=ip))
+    if not good:
+        frame = frame[:-1] + bytes([frame[-1] ^ 1])
+    return frame if vlan is None else frame[:12] + struct.pack(">HH", 0x8100, vlan) + frame[12:]
+
+
+def write(path, frames):
+    with open(path, "wb") as f:
+        writer = dpkt.pcap.Writer(f, snaplen=65535)
+        for n, frame in enumerate(frames):
+            writer.writepkt(frame, n / 1e6)
