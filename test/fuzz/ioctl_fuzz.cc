@@ -161,7 +161,7 @@ void Opened::step(Input& in) {
       vhca::DeviceFile::Mapping mapping;
       uint64_t offset = in.take<uint64_t>();
       uint8_t flags = in.take<uint8_t>();
-      file->mmap(offset, std::size_t{in.take<uint8_t>()} * 2048, flags & 7, flags >> 3, mapping);
+      file->mmap({offset, std::size_t{in.take<uint8_t>()} * 2048, flags & 7, flags >> 3}, mapping);
       return;
     }
     case Ask::run:

@@ -144,7 +144,7 @@ constexpr uint32_t singles_behind_mixed = 8;
 
 // Four packets of one length and key. False: they go one by one.
 [[gnu::always_inline]] inline bool put_four(Sending& s, const dma::FourSegments& d,
-                                            uint8_t cs_flags) noexcept {
+                                            EthAsk ask) noexcept {
   s.singles = singles_behind_mixed;
   const uint64_t length_and_key = be64::from_raw(d.length_and_key).host();
   const uint64_t bytes = length_and_key >> 32;
@@ -158,8 +158,8 @@ constexpr uint32_t singles_behind_mixed = 8;
   for (std::size_t i = 0; i < 4; i++, to += step) {
     const uint64_t offset = be64::from_raw(d.address[i]).host() - start;
     if (offset > most || !copy_frame(to, va + offset, bytes)) return false;
-    if (cs_flags != 0) [[unlikely]]
-      write_checksums({to, bytes}, cs_flags);
+    if (ask.checksums() != 0) [[unlikely]]
+      if (!write_asked(s, {to, bytes}, ask)) return false;
   }
   s.out.keep();
   s.bytes += 4 * bytes;
@@ -179,7 +179,7 @@ bool put_segments(Sending& s, uint64_t wqe, uint32_t ds, EthAsk ask) noexcept {
   const uint64_t end = wqe + uint64_t{ds} * octoword;
   for (uint64_t at = wqe + 2 * octoword; at < end;) {
     if (end - at >= 4 * octoword && may_be_four(s) &&
-        put_four(s, dma::read_four_segments(at), cs_flags)) {
+        put_four(s, dma::read_four_segments(at), ask)) {
       s.count.pieces += 4;
       s.count.frames += 4;
       at += 4 * octoword;
@@ -284,7 +284,7 @@ struct Said {
     return false;
   }
   said = {s.send_head, w.last_flags};
-  return put_four(s, w.data, 0);
+  return put_four(s, w.data, {});
 }
 
 // WQEs from that index on, four where they are alike and so many `are_there`, else one: how many;
