@@ -108,7 +108,7 @@ void eal_is_cleaned_up_in_any_order() {
   }
 }
 
-const Case cases[] = {
+const Case of_native_use[] = {
     {"both interfaces share a port", both_interfaces_share_a_port},
     {"EAL is cleaned up in any order", eal_is_cleaned_up_in_any_order},
 };
@@ -137,7 +137,7 @@ const Case clean_ups[] = {{"EAL is cleaned up", clean_up}};
 
 }  // namespace
 
-const std::span<const Case> kilim::test::ethdev_natives = cases;
+const std::span<const Case> kilim::test::ethdev_natives = of_native_use;
 
 int kilim::test::clean_up_after(const char* what) {
   order = what;

@@ -267,7 +267,7 @@ void completions_share_entries_as_devargs_say() {
   }
 }
 
-const Case cases[] = {
+const Case of_runs[] = {
     {"receive interrupts wake a sleeper, and only when enabled", receive_interrupts_wake_a_sleeper},
     {"receive interrupts are refused where nothing would raise them",
      receive_interrupts_are_refused_where_nothing_runs},
@@ -283,4 +283,4 @@ const Case cases[] = {
 
 }  // namespace
 
-const std::span<const Case> kilim::test::ethdev_runs = cases;
+const std::span<const Case> kilim::test::ethdev_runs = of_runs;

@@ -87,7 +87,8 @@ def count_whole(program, folder):
     packets = sum(p["rx_packets"] for p in report["ports"])
     with open(f"{folder}/whole", encoding="utf-8", errors="replace") as f:
         costs = own_costs(f.read())
-    if packets != WHOLE_PACKETS or not costs:
+    # The bursts that go out first were sent and not received; the last ones may still be on the cable.
+    if not WHOLE_PACKETS - 128 <= packets <= WHOLE_PACKETS or not costs:
         raise SystemExit(f"{program} received {packets} packets of {WHOLE_PACKETS}; nothing counted: {not costs}")
     device = sum(n for name, n in costs.items() if name.startswith(("kilim::vhca::", "kilim_dma_")))
     return sum(costs.values()) / packets, device / packets

@@ -255,7 +255,7 @@ void a_rule_drops_what_another_client_sends() {
   r.hca->eth.clients = 0;
 }
 
-constexpr Case cases[] = {
+constexpr Case of_large_receives[] = {
     {"a rule drops what another client sends", a_rule_drops_what_another_client_sends},
     {"segments that follow are received as one", segments_that_follow_are_received_as_one},
     {"what does not follow is received by itself", what_does_not_follow_is_received_by_itself},
@@ -268,5 +268,5 @@ constexpr Case cases[] = {
 }  // namespace
 
 std::span<const Case> kilim::test::eth_large_receive_cases() {
-  return cases;
+  return of_large_receives;
 }

@@ -114,7 +114,7 @@ void rules_look_into_tunnels() {
   }
 }
 
-constexpr Case cases[] = {
+constexpr Case of_tunnel_rules[] = {
     {"the inner headers are hashed", the_inner_headers_are_hashed},
     {"rules look into tunnels", rules_look_into_tunnels},
 };
@@ -122,5 +122,5 @@ constexpr Case cases[] = {
 }  // namespace
 
 std::span<const Case> kilim::test::eth_tunnel_rule_cases() {
-  return cases;
+  return of_tunnel_rules;
 }

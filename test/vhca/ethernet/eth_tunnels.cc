@@ -16,7 +16,7 @@ namespace {
 using kilim::test::Bytes;  // not kilim::Bytes, a number
 namespace flag = prm::eth;
 
-constexpr uint8_t send = 0x0a, tso = 0x0e;
+constexpr uint8_t send = 0x0a, tso_opcode = 0x0e;
 constexpr uint8_t all_sums = flag::l3_csum | flag::l3_inner_csum | flag::l4_inner_csum;
 
 std::vector<TunnelSpec> all_tunnels() {
@@ -202,7 +202,7 @@ void put_large(const Rig& r, RawQueue& q, prm::EthSeg eth, const Bytes& headers,
   Bytes rest((headers.size() - 2 + 15) / 16 * 16);
   std::memcpy(rest.data(), headers.data() + 2, headers.size() - 2);
   rest.insert(rest.end(), segments.begin(), segments.end());
-  r.put(q, tso, eth, rest);
+  r.put(q, tso_opcode, eth, rest);
 }
 
 void segments_have_both_headers_and_their_sums() {
@@ -251,11 +251,11 @@ void without_tunnels_they_are_refused() {
   CU_ASSERT(r.far->peek().empty());
 }
 
-struct Seen {
+struct SeenEntry {
   uint8_t tunnel = 0, checks = 0, types = 0;
-  bool operator==(const Seen&) const = default;
+  bool operator==(const SeenEntry&) const = default;
 };
-Seen deliver(const Rig& r, RawQueue& q, const Bytes& frame) {
+SeenEntry deliver_entry(const Rig& r, RawQueue& q, const Bytes& frame) {
   r.receive(q, r.room(1), 2048);
   r.far->send(frame);
   r.run();
@@ -276,18 +276,18 @@ void completions_tell_of_the_inner_headers() {
     const auto tunnel = static_cast<uint8_t>(s.outer6 ? 3 : 1);
     const Bytes good = make_tunnel(s);
     allow(r, q, true, false);
-    EQUAL(deliver(r, q, good), (Seen{tunnel, 7, static_cast<uint8_t>(l3 | l4)}));
+    EQUAL(deliver_entry(r, q, good), (SeenEntry{tunnel, 7, static_cast<uint8_t>(l3 | l4)}));
     for (const Sum& sum : sums_of(s)) {
       Bytes bad = good;
       bad[sum.at] ^= std::byte{1};
       const auto checks = static_cast<uint8_t>(sum.flag == flag::l4_inner_csum ? 3 : 5);
       // A wrong address in IP is one in the sum of TCP too, but not its own sum.
-      EQUAL(deliver(r, q, bad), (Seen{tunnel, checks, static_cast<uint8_t>(l3 | l4)}));
+      EQUAL(deliver_entry(r, q, bad), (SeenEntry{tunnel, checks, static_cast<uint8_t>(l3 | l4)}));
     }
     allow(r, q, false, false);
     const auto outer = static_cast<uint8_t>((s.outer6 ? 0x04 : 0x08) | (has_udp(s) ? 0x20 : 0));
     const bool sum = has_udp(s) && !s.outer6;  // 0 is none for IPv4
-    EQUAL(deliver(r, q, good), (Seen{0, static_cast<uint8_t>(sum ? 7 : 3), outer}));
+    EQUAL(deliver_entry(r, q, good), (SeenEntry{0, static_cast<uint8_t>(sum ? 7 : 3), outer}));
   }
 }
 
@@ -297,17 +297,17 @@ void an_outer_sum_that_is_there_counts_too() {
   CU_ASSERT(create_flow(*r.hca, q.qpn, everything()).ok());
   allow(r, q, true, false);
   Bytes frame = make_tunnel({.udp_sum = true});
-  EQUAL(deliver(r, q, frame), (Seen{1, 7, 0x48}));
+  EQUAL(deliver_entry(r, q, frame), (SeenEntry{1, 7, 0x48}));
   frame[outer_udp_sum_at({})] ^= std::byte{1};
-  EQUAL(deliver(r, q, frame), (Seen{1, 3, 0x48}));
+  EQUAL(deliver_entry(r, q, frame), (SeenEntry{1, 3, 0x48}));
   // What is no tunnel: a frame by itself, one whose VXLAN header is cut off, a fragment.
-  EQUAL(deliver(r, q, make_frame({})), (Seen{0, 7, 0x48}));
+  EQUAL(deliver_entry(r, q, make_frame({})), (SeenEntry{0, 7, 0x48}));
   Bytes odd = make_tunnel({.carrier = Carrier::gre});
   odd[outer_l4({})] |= std::byte{0x40};  // routing
-  EQUAL(deliver(r, q, odd), (Seen{0, 3, 0x08}));
+  EQUAL(deliver_entry(r, q, odd), (SeenEntry{0, 3, 0x08}));
 }
 
-constexpr Case cases[] = {
+constexpr Case of_tunnels[] = {
     {"sums are written inside and outside", sums_are_written_inside_and_outside},
     {"the outer sum of udp covers the inner ones", the_outer_sum_of_udp_covers_the_inner_ones},
     {"a queue may say where headers lie", a_queue_may_say_where_headers_lie},
@@ -322,5 +322,5 @@ constexpr Case cases[] = {
 }  // namespace
 
 std::span<const Case> kilim::test::eth_tunnel_cases() {
-  return cases;
+  return of_tunnels;
 }
