@@ -116,7 +116,10 @@ const Case of_native_use[] = {
 std::string_view order;
 
 void clean_up() {
-  auto* const p = new EthPair;  // nobody destroys it: EAL does
+  // Nobody destroys them: EAL does.
+  static EthPair* const p = new EthPair;
+  static NativeQueues* const own =
+      order == "native" ? new NativeQueues(native_of(p->near)) : nullptr;
   if (order != "nothing") {
     EQUAL(p->start({}), 0);
     p->far.send(make_frame(udp4));
@@ -125,7 +128,7 @@ void clean_up() {
   if (order == "stopped" || order == "closed" || order == "native")
     EQUAL(rte_eth_dev_stop(p->near.id), 0);
   if (order == "closed") EQUAL(rte_eth_dev_close(p->near.id), 0);
-  if (order == "native") EQUAL((new NativeQueues(native_of(p->near)))->start(), 0);
+  if (own != nullptr) EQUAL(own->start(), 0);
   if (order == "removed") {
     delete p;
     rte_mempool_free(EthPair::shared_pool());
