@@ -60,8 +60,8 @@ int Ethdev::make_strides(EthdevRx& rx, MbufRx& q) noexcept {
   s.log_bytes = static_cast<uint8_t>(args_.log_stride_bytes);
   s.log_count = static_cast<uint8_t>(args_.log_strides);
   s.copied = args_.copied;
-  s.buffers = static_cast<StrideBuffer**>(rte_zmalloc_socket(
-      "kilim_queue", receives * sizeof(StrideBuffer*), RTE_CACHE_LINE_SIZE, node));
+  s.buffers = static_cast<StrideBuffer**>(
+      rte_zmalloc_socket("kilim_queue", receives * sizeof(void*), RTE_CACHE_LINE_SIZE, node));
   rx.stride_pool = s.pool = make_stride_pool(4 * receives + 1, stride_bytes(s), node);
   if (s.buffers == nullptr || s.pool == nullptr)
     return refuse({ENOMEM, "no memory for receives of several packets (mprq_en)"});
