@@ -12,6 +12,7 @@
 #include "kilim/umr/layout.hh"
 #include "kilim/umr/patch.hh"
 #include "kilim/umr/shape.hh"
+#include "send_ring_fixture.hh"
 #include "ut.hh"
 
 namespace {
@@ -130,33 +131,7 @@ void long_lists() {
   }
 }
 
-struct Ring {
-  static constexpr uint32_t blocks = 16;
-  alignas(64) std::array<std::byte, blocks * 64> memory;
-  std::array<uint64_t, blocks> wr_ids{};
-  be32 record{0};
-  alignas(8) std::array<std::byte, 8> doorbell{};
-  queue::Sq sq;
-  Ring()
-      : sq({.buf = memory.data(),
-            .wqebb_count = blocks,
-            .record = &record,
-            .doorbell = doorbell.data(),
-            .qpn = Qpn{0xabcdef}},
-           wr_ids) {
-    memory.fill(std::byte{0xee});
-  }
-  // So that the next WQE begins at this block.
-  void go_to(uint32_t block) {
-    for (uint32_t i = 0; i < block; i++) {
-      queue::WqeCursor c{sq};
-      c.control(prm::Opcode::nop, Octowords{1}, 0, 0);
-      c.advance(1, 0);
-      c.commit();
-      (void)sq.retire(static_cast<uint16_t>(i));
-    }
-  }
-};
+using Ring = kilim::test::SendRing<16>;
 
 constexpr Simd widest = Simd::avx2;
 bool wide_runs() {

@@ -9,6 +9,7 @@
 #include "kilim/queue/rc_wqe.hh"
 #include "kilim/queue/sq.hh"
 #include "kilim/umr/shape.hh"
+#include "send_ring_fixture.hh"
 #include "ut.hh"
 
 namespace {
@@ -16,30 +17,7 @@ namespace {
 using namespace kilim;
 using namespace kilim::umr;
 
-struct Ring {
-  static constexpr uint32_t blocks = 32;
-  alignas(64) std::array<std::byte, blocks * 64> memory;
-  std::array<uint64_t, blocks> wr_ids{};
-  be32 record{0};
-  alignas(8) std::array<std::byte, 8> doorbell{};
-  queue::Sq sq;
-  Ring()
-      : sq({.buf = memory.data(),
-            .wqebb_count = blocks,
-            .record = &record,
-            .doorbell = doorbell.data(),
-            .qpn = Qpn{0xabcdef}},
-           wr_ids) {
-    memory.fill(std::byte{0xee});
-  }
-  // So that the next WQE begins at this block.
-  void go_to(uint32_t block) {
-    queue::WqeCursor c{sq};
-    for (uint32_t i = 0; i < block; i++) (void)queue::send(c, Piece{1, 1, Lkey{1}}, {});
-    c.commit();
-    if (block != 0) sq.retire(static_cast<uint16_t>(block - 1));
-  }
-};
+using Ring = kilim::test::SendRing<32>;
 
 std::vector<Piece> random_pieces(std::mt19937_64& random, uint32_t n) {
   std::vector<Piece> pieces;

@@ -223,6 +223,20 @@ inline prm::CqeOpcode opcode(const prm::Cqe& c) {
   return prm::cqe::opcode_of(c.op_own);
 }
 
+// A receive queue by itself, ready, on the memory of a raw queue's: its number.
+inline uint32_t ready_rq(Rig& r, RawQueue& q) {
+  RqSpec s;
+  s.pd = r.pd;
+  s.cq = q.cqn;
+  s.buf = va(q.rq());
+  s.record = va(q.record() + 8);
+  s.wqes = ring_wqes;
+  s.wqe_shift = 4;
+  const uint32_t rqn = *create_rq(*r.hca, s, &r.sink);
+  EQUAL(modify_rq(*r.hca, rqn, {RqState::reset, RqState::ready}), 0);
+  return rqn;
+}
+
 inline FlowSpec everything() {
   FlowSpec f;
   f.has_eth = true;

@@ -20,17 +20,8 @@ using kilim::test::Bytes;  // not kilim::Bytes, a number
 struct Joining {
   explicit Joining(uint32_t bytes = 16384, uint32_t timeout_us = 1'000'000) : q(r.queue(0)) {
     std::memset(q.rq(), 0, 1024);
-    RqSpec s;
-    s.pd = r.pd;
-    s.cq = q.cqn;
-    s.buf = va(q.rq());
-    s.record = va(q.record() + 8);
-    s.wqes = ring_wqes;
-    s.wqe_shift = 4;
-    const uint32_t rqn = *create_rq(*r.hca, s, &r.sink);
-    EQUAL(modify_rq(*r.hca, rqn, {RqState::reset, RqState::ready}), 0);
     TirSpec t;
-    t.rqt = *create_rqt(*r.hca, {{rqn}});
+    t.rqt = *create_rqt(*r.hca, {{ready_rq(r, q)}});
     t.lro_versions = lro::ipv4 | lro::ipv6;
     t.lro_bytes = bytes;
     t.lro_timeout_us = timeout_us;

@@ -18,17 +18,8 @@ void the_inner_headers_are_hashed() {
   for (bool inner : {true, false}) {
     Rig r;
     RawQueue q = r.queue(0);
-    RqSpec s;
-    s.pd = r.pd;
-    s.cq = q.cqn;
-    s.buf = va(q.rq());
-    s.record = va(q.record() + 8);
-    s.wqes = ring_wqes;
-    s.wqe_shift = 4;
-    const uint32_t rqn = *create_rq(*r.hca, s, &r.sink);
-    EQUAL(modify_rq(*r.hca, rqn, {RqState::reset, RqState::ready}), 0);
     TirSpec t;
-    t.rqt = *create_rqt(*r.hca, {{rqn}});
+    t.rqt = *create_rqt(*r.hca, {{ready_rq(r, q)}});
     t.tunnels = true;
     t.inner = inner;
     t.ip_version = 4;

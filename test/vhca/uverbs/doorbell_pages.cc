@@ -31,54 +31,58 @@ class Elsewhere {
   void* at_;
 };
 
-void doorbell_pages_lie_in_the_file_that_maps_them() {
-  Client c;
+// A client with a doorbell page, which by itself it has not mapped.
+struct PageClient : Client {
+  PageClient() { alloc(); }
+  void alloc() { EQUAL_FATAL(alloc_uar(page, &offset, &handle), 0); }
+  // A mapping by this file.
+  [[nodiscard]] MapRequest request(const Fd& file_of_open) const {
+    return {offset, 4096, PROT_WRITE, MAP_SHARED, file_of_open.get()};
+  }
+  std::byte& seen() { return hca->uars.at(page)->page[100]; }
+
   uint32_t page = 0, handle = 0;
   uint64_t offset = 0;
-  EQUAL_FATAL(c.alloc_uar(page, &offset, &handle), 0);
+};
+
+void doorbell_pages_lie_in_the_file_that_maps_them() {
+  PageClient c;
   const Fd file(::memfd_create("open", 0));
   DeviceFile::Mapping m;
-  const MapRequest request{offset, 4096, PROT_WRITE, MAP_SHARED, file.get()};
-  EQUAL_FATAL(c.file->mmap(request, m), 0);
-  CU_ASSERT(m.map_fd == file.get() && m.map_offset == offset && m.doorbells);
-  const Elsewhere other(file.get(), offset);
+  EQUAL_FATAL(c.file->mmap(c.request(file), m), 0);
+  CU_ASSERT(m.map_fd == file.get() && m.map_offset == c.offset && m.doorbells);
+  const Elsewhere other(file.get(), c.offset);
   other.bytes()[100] = std::byte{0x5a};
-  CU_ASSERT(c.hca->uars.at(page)->page[100] == std::byte{0x5a});
-  EQUAL(c.file->mmap(request, m), 0);
-  CU_ASSERT(c.hca->uars.at(page)->page[100] == std::byte{0x5a});
+  CU_ASSERT(c.seen() == std::byte{0x5a});
+  EQUAL(c.file->mmap(c.request(file), m), 0);
+  CU_ASSERT(c.seen() == std::byte{0x5a});
 }
 
 void a_file_that_cannot_grow_leaves_the_page_where_it_is() {
-  Client c;
-  uint32_t page = 0, handle = 0;
-  uint64_t offset = 0;
-  EQUAL_FATAL(c.alloc_uar(page, &offset, &handle), 0);
+  PageClient c;
   const Fd file(::memfd_create("open", MFD_ALLOW_SEALING));
   EQUAL_FATAL(::fcntl(file.get(), F_ADD_SEALS, F_SEAL_GROW), 0);
   DeviceFile::Mapping m;
-  EQUAL_FATAL(c.file->mmap({offset, 4096, PROT_WRITE, MAP_SHARED, file.get()}, m), 0);
+  EQUAL_FATAL(c.file->mmap(c.request(file), m), 0);
   CU_ASSERT(m.map_fd != file.get() && m.map_offset == 0);
   const Elsewhere client(m.map_fd, m.map_offset);
   client.bytes()[100] = std::byte{0x5a};
-  CU_ASSERT(c.hca->uars.at(page)->page[100] == std::byte{0x5a});
+  CU_ASSERT(c.seen() == std::byte{0x5a});
 }
 
 // Who has it still mapped rings nobody's doorbell.
 void a_page_that_is_used_again_is_in_its_first_clients_file_no_more() {
-  Client c;
-  uint32_t page = 0, handle = 0;
-  uint64_t offset = 0;
-  EQUAL_FATAL(c.alloc_uar(page, &offset, &handle), 0);
+  PageClient c;
   const Fd file(::memfd_create("open", 0));
   DeviceFile::Mapping m;
-  EQUAL_FATAL(c.file->mmap({offset, 4096, PROT_WRITE, MAP_SHARED, file.get()}, m), 0);
-  const Elsewhere before(file.get(), offset);
+  EQUAL_FATAL(c.file->mmap(c.request(file), m), 0);
+  const Elsewhere before(file.get(), c.offset);
   EQUAL_FATAL(c.destroy(MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_DESTROY,
-                        MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE, handle),
+                        MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE, c.handle),
               0);
-  EQUAL_FATAL(c.alloc_uar(page, &offset, &handle), 0);
+  c.alloc();
   before.bytes()[100] = std::byte{0x5a};
-  CU_ASSERT(c.hca->uars.at(page)->page[100] == std::byte{0});
+  CU_ASSERT(c.seen() == std::byte{0});
 }
 
 constexpr Case of_doorbell_pages[] = {
