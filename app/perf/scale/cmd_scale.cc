@@ -25,10 +25,10 @@ struct Row {
   const Line& line;
   std::span<const Case> cases;
 };
-const Row rows[] = {{scale_write_line, queues}, {scale_arm_line, cqs},
-                    {scale_key_line, keys},     {scale_make_line, keys},
-                    {scale_list_line, entries}, {scale_copy_line, entries},
-                    {scale_send_line, one},     {scale_atomic_line, one}};
+const Row rows[] = {{scale_write_line, queues}, {scale_arm_line, cqs},      {scale_key_line, keys},
+                    {scale_make_line, keys},    {scale_turn_line, one},     {scale_idle_line, one},
+                    {scale_list_line, entries}, {scale_copy_line, entries}, {scale_send_line, one},
+                    {scale_atomic_line, one}};
 
 void print(const Options& o, const char* metric, const char* count, const LineResult& l) {
   if (o.json)

@@ -100,6 +100,32 @@ uint32_t arm_alone(Rig& r, const Case&) {
   return round_requests;
 }
 
+// 32 WRITEs, a doorbell each, in as many turns or in one: what lies between is the turn.
+uint32_t write_in_turns(Rig& r, const Case&) {
+  Crowd& c = made(r).alone;
+  for (uint32_t i = 0; i < round_requests; i++) {
+    if (!c.post_write(c.member(0), 1)) return 0;
+    c.poll();
+  }
+  return c.drain() ? round_requests : 0;
+}
+uint32_t write_in_one_turn(Rig& r, const Case&) {
+  Crowd& c = made(r).alone;
+  if (!c.post_write(c.member(0), round_requests)) return 0;
+  c.poll();
+  return c.drain() ? round_requests : 0;
+}
+uint32_t idle_turns(Rig& r, const Case&) {
+  for (uint32_t i = 0; i < round_requests; i++) made(r).alone.poll();
+  return round_requests;
+}
+uint32_t empty_polls(Rig& r, const Case&) {
+  ibv_wc wc;
+  for (uint32_t i = 0; i < round_requests; i++)
+    if (ibv_poll_cq(made(r).alone.armable(0), 1, &wc) != 0) return 0;
+  return round_requests;
+}
+
 // The device's part alone: what is posted before is not measured, nor what is polled.
 uint32_t post_list(Rig& r, uint32_t entries) {
   Both* b = both(r);
@@ -147,6 +173,8 @@ constexpr Case of_words[] = {{"8 bytes", 1}};
 constexpr Side alone_writes[] = {{"alone", write_alone, grow_none}};
 constexpr Side alone_keys[] = {{"alone", make_alone, grow_none}};
 constexpr Side alone_arms[] = {{"alone", arm_alone, grow_none}};
+constexpr Side one_turn[] = {{"32 in one", write_in_one_turn, grow_none}};
+constexpr Side polls[] = {{"ibv_poll_cq", empty_polls, grow_none}};
 constexpr Side short_lists[] = {{"52 entries", execute_list, post_short_list}};
 constexpr Side copies[] = {{"memcpy", copy_list, grow_none}};
 constexpr Side writes[] = {{"RDMA WRITE", execute, post_writes}};
@@ -173,6 +201,10 @@ const Line scale_key_line = {"WRITE beside many keys / beside one",
 const Line scale_make_line = {
     "key made and destroyed beside many / beside one", 0,          1.05, of_keys,
     {"beside many", make_among_keys, grow_keys},       alone_keys, true};
+const Line scale_turn_line = {"WRITE in a turn of its own / 32 in one",   0,        3.9,  of_bytes,
+                              {"a turn each", write_in_turns, grow_none}, one_turn, true, 1990};
+const Line scale_idle_line = {"a turn that finds nothing / an empty poll", 0,     2,    of_bytes,
+                              {"idle turn", idle_turns, grow_none},        polls, true, 160};
 const Line scale_list_line = {
     "a piece of a long list / of a short one",      0,           1.5, of_entries,
     {"4096 entries", execute_list, post_long_list}, short_lists, true};
