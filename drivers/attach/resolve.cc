@@ -62,7 +62,43 @@ void progress_adapter(void* context) {
   static_cast<vhca::Attached*>(context)->poll();
 }
 
+// A virtual adapter that this process has attached.
+struct Slot {
+  Spec spec;
+  vhca::Attached* adapter;
+  Polled* polled;  // null: it has a thread
+  bool idle = false;
+};
+
+// Never destroyed, as EAL's clean-up may come after static destructors.
+std::deque<Slot>& slots() {
+  static auto* all = new std::deque<Slot>;
+  return *all;
+}
+
+Slot* slot_of(const std::string& name) noexcept {
+  for (Slot& s : slots())
+    if (s.spec.name == name) return &s;
+  return nullptr;
+}
+
+Result<Attachment> open_in(Slot& slot) {
+  mlx5::Progress progress;
+  if (slot.polled != nullptr) progress = {progress_adapter, slot.adapter};
+  auto device = mlx5::open(slot.spec.name.c_str(), progress, vhca::sysfs_root());
+  if (!device) return device.error();
+  slot.idle = false;
+  Attachment a;
+  a.device = *std::move(device);
+  if (slot.polled != nullptr) a.poller = {run_adapter, slot.polled, "vhca", &adapter_waiting};
+  return a;
+}
+
 Result<Attachment> resolve_virtual(const Spec& spec) {
+  if (Slot* const slot = slot_of(spec.name); slot != nullptr && slot->idle) {
+    if (slot->spec == spec) return open_in(*slot);
+    return Error{EEXIST, "the virtual device is there already, with another wire or other devargs"};
+  }
   vhca::AttachConfig config;
   config.name = spec.name;
   if (!spec.wire.empty()) config.wires.push_back(spec.wire);
@@ -76,18 +112,14 @@ Result<Attachment> resolve_virtual(const Spec& spec) {
   if (!nudge) return Error{errno, "no eventfd for a virtual device"};
   auto attached = vhca::attach(config);
   if (!attached) return attached.error();
-  mlx5::Progress progress;
-  if (!threaded) progress = {progress_adapter, *attached};
-  auto device = mlx5::open(spec.name.c_str(), progress, vhca::sysfs_root());
-  if (!device) {
+  Slot slot{spec, *attached, threaded ? nullptr : keep({*attached, std::move(nudge)})};
+  auto opened = open_in(slot);
+  if (!opened) {
     (*attached)->detach();
-    return device.error();
+    return opened.error();
   }
-  Attachment a;
-  a.device = *std::move(device);
-  if (!threaded)
-    a.poller = {run_adapter, keep({*attached, std::move(nudge)}), "vhca", &adapter_waiting};
-  return a;
+  slots().push_back(std::move(slot));
+  return opened;
 }
 
 }  // namespace
@@ -100,6 +132,10 @@ bool is_virtual_name(std::string_view name) noexcept {
 
 std::string refusal_of_wire(const std::string& spec) {
   return vhca::refusal_of_wire(spec);
+}
+
+void give_back(const std::string& name) noexcept {
+  if (Slot* const slot = slot_of(name)) slot->idle = true;
 }
 
 Status set_lint(const std::string& name, const std::string& mode) {

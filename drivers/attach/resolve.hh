@@ -26,6 +26,7 @@ struct Spec {
   std::string lint{};     // of a virtual device: off, warn or error; empty: off
   std::string order{};    // of a virtual device: strict, weak[:SEED], ...; empty: strict
   std::string profile{};  // of a virtual device (vhca/core/profile.hh); empty: cx6dx
+  friend bool operator==(const Spec&, const Spec&) = default;
 };
 
 // True: the name is vhca and a number.
@@ -50,5 +51,10 @@ Status set_lint(const std::string& name, const std::string& mode);
 // Opens the device. EINVAL: an argument of virtual devices for another device, or a malformed one;
 // ENODEV: there is no such device; or the errors of mlx5::open() and vhca::attach().
 Result<Attachment> resolve(const Spec& spec);
+
+// Nobody uses the device of this name any more, and what resolve() returned is gone. A virtual one
+// stays in the process with its wire, as a card in its slot: resolve() opens it again by the same
+// spec; by another one it is EEXIST. Control lcore.
+void give_back(const std::string& name) noexcept;
 
 }  // namespace kilim::attach

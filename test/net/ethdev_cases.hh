@@ -15,6 +15,12 @@ using Tries = std::map<uint64_t, Try>;  // by the bit of the offload, which `nea
 
 extern const std::span<const Case> ethdev_runs;  // interrupts, devargs
 extern const std::span<const Case> ethdev_natives;
+extern const std::span<const Case> ethdev_filters;   // which frames are received
+extern const std::span<const Case> ethdev_keys;      // RSS by keys of the application
+extern const std::span<const Case> ethdev_limits;    // numbers of rte_eth_dev_info
+extern const std::span<const Case> ethdev_removals;  // reset, unplugging, a device that dies
+extern const std::span<const Case> ethdev_rules;     // rte_flow
+extern const std::span<const Case> ethdev_tellers;   // what a port tells of itself
 const Tries& receive_tries();
 const Tries& send_tries();
 // In a process that has done nothing yet: ports, `what`, rte_eal_cleanup().
@@ -26,6 +32,23 @@ inline const FrameSpec tcp4{}, udp4{.tcp = false}, tcp6{.ipv6 = true},
 inline Bytes with(Bytes frame, std::size_t at, uint8_t flip) {
   frame[at] ^= std::byte{flip};
   return frame;
+}
+
+// A statistic by its name.
+inline uint64_t xstat(EthPort& port, const char* name) {
+  uint64_t id = 0, value = 0;
+  EQUAL(rte_eth_xstats_get_id_by_name(port.id, name, &id), 0);
+  EQUAL(rte_eth_xstats_get_by_id(port.id, &id, &value, 1), 1);
+  return value;
+}
+
+// An UDP frame of this length that tells its number.
+inline Bytes frame_of(std::size_t bytes, uint32_t number) {
+  FrameSpec s = udp4;
+  s.payload = bytes - payload_of(s);
+  Bytes b = make_frame(s);
+  for (std::size_t i = 0; i < 4; i++) b[i + 6] = static_cast<std::byte>(number >> 8 * i);
+  return b;
 }
 
 // `near` receives the frame as it is, and says these flags of `mask`.

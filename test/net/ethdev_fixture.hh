@@ -17,6 +17,7 @@
 #include "../vhca/wire/frames_fixture.hh"
 #include "eal.hh"
 #include "equal.hh"
+#include "ethdev_counted_fixture.hh"
 #include "ut.hh"
 
 namespace kilim::test {
@@ -29,6 +30,8 @@ struct PortAsk {
   uint16_t mtu = RTE_ETHER_MTU;
   bool interrupts = false;
   uint16_t descriptors = 128;
+  const uint8_t* key = nullptr;  // of RSS, 40 bytes
+  bool link_events = false;
 };
 
 inline rte_mempool* mbuf_pool(const char* name, uint32_t count = 2047,
@@ -40,17 +43,29 @@ inline rte_mempool* mbuf_pool(const char* name, uint32_t count = 2047,
 
 class EthPort {
  public:
-  // A fresh port; `args` behind the name of the wire.
-  EthPort(const std::string& wire, const std::string& args, rte_mempool& pool) : pool_(pool) {
+  // A port; `args` behind the name of the wire. Without a name of its own it is a fresh one.
+  EthPort(const std::string& wire, const std::string& args, rte_mempool& pool,
+          const std::string& name = "")
+      : name_(name), pool_(pool) {
     static int number = 40;
-    name_ = "net_kilim" + std::to_string(number++);
+    if (name_.empty()) name_ = "net_kilim" + std::to_string(number++);
     const std::string all = "wire=" + wire + args;
     EQUAL_FATAL(rte_eal_hotplug_add("vdev", name_.c_str(), all.c_str()), 0);
     EQUAL_FATAL(rte_eth_dev_get_port_by_name(name_.c_str(), &id), 0);
+    count_operations(id);
   }
   EthPort(const EthPort&) = delete;
   EthPort& operator=(const EthPort&) = delete;
-  ~EthPort() { EQUAL(rte_eal_hotplug_remove("vdev", name_.c_str()), 0); }
+  ~EthPort() {
+    if (!gone_) EQUAL(rte_eal_hotplug_remove("vdev", name_.c_str()), 0);
+  }
+  // As an application unplugs the device of a port, whatever the port's state.
+  int unplug() {
+    rte_eth_dev_info info{};
+    EQUAL_FATAL(rte_eth_dev_info_get(id, &info), 0);
+    gone_ = true;
+    return rte_dev_remove(info.device);
+  }
 
   // From any state to a started port: 0, or the errno of the step that was refused.
   int start(const PortAsk& ask) {
@@ -69,8 +84,13 @@ class EthPort {
     conf.rxmode.mtu = ask.mtu;
     conf.txmode.offloads = ask.tx;
     conf.intr_conf.rxq = ask.interrupts;
+    conf.intr_conf.lsc = ask.link_events;
     if (ask.rss != 0) conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
     conf.rx_adv_conf.rss_conf.rss_hf = ask.rss;
+    if (ask.key != nullptr) {
+      conf.rx_adv_conf.rss_conf.rss_key = const_cast<uint8_t*>(ask.key);
+      conf.rx_adv_conf.rss_conf.rss_key_len = 40;
+    }
     return rte_eth_dev_configure(id, ask.queues, ask.queues, &conf);
   }
   int set_up_rx(uint16_t queue, uint64_t offloads, uint16_t descriptors = 128) {
@@ -109,6 +129,7 @@ class EthPort {
  private:
   std::string name_;
   rte_mempool& pool_;
+  bool gone_ = false;
 };
 
 inline Bytes bytes_of(const rte_mbuf* m) {

@@ -64,21 +64,6 @@ std::string burst_mode(EthPort& port) {
   return mode.info;
 }
 
-uint64_t xstat(EthPort& port, const char* name) {
-  uint64_t id = 0, value = 0;
-  EQUAL(rte_eth_xstats_get_id_by_name(port.id, name, &id), 0);
-  EQUAL(rte_eth_xstats_get_by_id(port.id, &id, &value, 1), 1);
-  return value;
-}
-
-Bytes frame_of(std::size_t bytes, uint32_t number) {
-  FrameSpec s = udp4;
-  s.payload = bytes - payload_of(s);
-  Bytes b = make_frame(s);
-  for (std::size_t i = 0; i < 4; i++) b[i + 6] = static_cast<std::byte>(number >> 8 * i);
-  return b;
-}
-
 constexpr const char* strided = ",mprq_en=1,rxqs_min_mprq=1,mprq_log_stride_size=11";
 
 // The application keeps more packets than there are buffers: the others are copied, none is lost,

@@ -180,7 +180,10 @@ const Case cases[] = {
 int main(int argc, char** argv) {
   if (argc == 3 && std::strcmp(argv[1], "--order") == 0) return clean_up_after(argv[2]);
   std::vector<Case> all(std::begin(cases), std::end(cases));
-  all.insert(all.end(), ethdev_runs.begin(), ethdev_runs.end());
-  all.insert(all.end(), ethdev_natives.begin(), ethdev_natives.end());
-  return kilim::test::run_cases("ethdev", all, argc, argv);
+  for (const std::span<const Case>& more :
+       {ethdev_runs, ethdev_filters, ethdev_keys, ethdev_limits, ethdev_removals, ethdev_rules,
+        ethdev_tellers, ethdev_natives})
+    all.insert(all.end(), more.begin(), more.end());
+  const int code = kilim::test::run_cases("ethdev", all, argc, argv);
+  return code != 0 || argc > 1 ? code : kilim::test::tell_uncalled() != 0;
 }

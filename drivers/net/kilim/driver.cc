@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@ constexpr const char* driver_name = "net_kilim";
 int log_type = RTE_LOGTYPE_USER1;
 
 struct Probed {
+  std::string hca;
   std::unique_ptr<port::Port> port;
   std::unique_ptr<Ethdev> ethdev;  // goes before the port, with its queues
 };
@@ -37,11 +39,13 @@ std::vector<Probed>& ports() {
   return *list;
 }
 
-// Logs why the device `name` is not made; returns the negative errno that EAL expects.
+// Logs why the device `name` is not made; returns the negative errno that EAL expects. -EEXIST it
+// would take for a device that is plugged in already, and well (DPDK lib/eal/common/
+// eal_common_dev.c, rte_dev_probe()).
 int refuse(const char* name, const Error& e, const char* about) {
   rte_log(RTE_LOG_ERR, static_cast<uint32_t>(log_type), "%s: %s%s: %s\n", name, about, e.what,
           std::strerror(e.code));
-  return -e.code;
+  return e.code == EEXIST ? -EBUSY : -e.code;
 }
 
 // net_kilim3 without hca= means vhca3.
@@ -78,7 +82,7 @@ int probe(rte_vdev_device* vdev) {
   auto ethdev = std::make_unique<Ethdev>(**made, args);
   if (Status s = ethdev->enter(*vdev); !s) return refuse(name, s.error(), about.c_str());
   port::enter(**made);
-  ports().push_back({*std::move(made), std::move(ethdev)});
+  ports().push_back({args.hca.name, *std::move(made), std::move(ethdev)});
   return 0;
 }
 
@@ -93,8 +97,11 @@ int remove(rte_vdev_device* vdev) {
     port::leave(*at->port);
     // Taken out first: erase() would assign the next one member by member, the port before its
     // ethdev.
-    const Probed gone = std::move(*at);
+    std::optional<Probed> gone = std::move(*at);
     list.erase(at);
+    const std::string hca = gone->hca;
+    gone.reset();
+    attach::give_back(hca);
     return 0;
   }
   return -ENODEV;

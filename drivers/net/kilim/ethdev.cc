@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <new>
 
 #include <rte_alarm.h>
@@ -61,7 +62,8 @@ Status Ethdev::enter(rte_vdev_device& vdev) {
   }
   shared_ = new (shared) SharedPort{};
   shared_->owner = this;
-  std::memcpy(macs[0].addr_bytes, port_.info().mac.data(), RTE_ETHER_ADDR_LEN);
+  first_mac_ = port_.info().mac;
+  std::memcpy(macs[0].addr_bytes, first_mac_.data(), RTE_ETHER_ADDR_LEN);
   dev->data->dev_private = shared;
   dev->data->mac_addrs = macs;
   dev->data->numa_node = port_.device().numa_node();
@@ -165,12 +167,40 @@ int Ethdev::close() noexcept {
   if (dev_ == nullptr) return 0;
   if (dev_->data->dev_started != 0) (void)stop();
   const std::lock_guard guard(lock_);
-  for (uint16_t q = 0, n = static_cast<uint16_t>(rx_.size()); q < n; q++) release_rx(q);
-  for (uint16_t q = 0, n = static_cast<uint16_t>(tx_.size()); q < n; q++) release_tx(q);
+  release_queues();
   rx_.clear();
   tx_.clear();
   shared_ = nullptr;  // librte_ethdev frees it
   dev_ = nullptr;
+  return 0;
+}
+
+void Ethdev::release_queues() noexcept {
+  for (uint16_t q = 0, n = static_cast<uint16_t>(rx_.size()); q < n; q++) release_rx(q);
+  for (uint16_t q = 0, n = static_cast<uint16_t>(tx_.size()); q < n; q++) release_tx(q);
+}
+
+// The numbers of queues stay: librte_ethdev looks at them in the next rte_eth_dev_configure(). So
+// do the promiscuous modes, which are its own: it asks for them again in rte_eth_dev_start() (DPDK
+// lib/ethdev/rte_ethdev.c, eth_dev_config_restore()).
+int Ethdev::reset() noexcept {
+  const std::lock_guard guard(lock_);
+  release_queues();
+  rte_eth_dev_data& data = *dev_->data;
+  wanted_ = {};
+  wanted_.promiscuous = data.promiscuous != 0;
+  wanted_.all_multicast = data.all_multicast != 0;
+  rss_ = {};
+  rss_asked_ = 0;
+  marks_ = false;
+  data.dev_configured = 0;
+  data.vlan_filter_conf = {};
+  data.mtu = RTE_ETHER_MTU;
+  std::fill_n(data.mac_addrs, flow::max_filter_macs, rte_ether_addr{});
+  std::fill(std::begin(data.mac_pool_sel), std::end(data.mac_pool_sel), uint64_t{0});
+  std::memcpy(data.mac_addrs[0].addr_bytes, first_mac_.data(), RTE_ETHER_ADDR_LEN);
+  if (port_.device().lost()) return refuse({EIO, "the device is lost"});
+  if (Status s = port_.set_address(first_mac_); !s) return refuse(s.error());
   return 0;
 }
 

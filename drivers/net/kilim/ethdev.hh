@@ -91,6 +91,9 @@ class Ethdev {
   int start() noexcept;
   int stop() noexcept;
   int close() noexcept;
+  // A stopped port becomes what it was behind the probe: no queue is set up, and its address is its
+  // first one alone (rte_ethdev.h, rte_eth_dev_reset()). EIO: the device is lost.
+  int reset() noexcept;
   int set_up_rx(uint16_t queue, uint16_t descriptors, const rte_eth_rxconf& conf,
                 rte_mempool& pool) noexcept;
   int set_up_tx(uint16_t queue, uint16_t descriptors, const rte_eth_txconf& conf) noexcept;
@@ -140,6 +143,7 @@ class Ethdev {
   int make_tx(uint16_t queue) noexcept;
   int make_queues() noexcept;
   void drop_queues() noexcept;
+  void release_queues() noexcept;
   void settle() noexcept;
   void drop_rx(EthdevRx& rx) noexcept;
   void drop_tx(EthdevTx& tx) noexcept;
@@ -176,6 +180,7 @@ class Ethdev {
   std::vector<EthdevTx> tx_;
   flow::Rss rss_;
   uint64_t rss_asked_ = 0;
+  device::MacAddress first_mac_{};  // the device's own
   // The frames that the application wants.
   struct Wanted {
     bool promiscuous = false, all_multicast = false;

@@ -167,8 +167,9 @@ int Ethdev::set_rss(flow::Rss rss) noexcept {
 int Ethdev::set_rss_hash(const rte_eth_rss_conf& conf) noexcept {
   const std::lock_guard guard(lock_);
   flow::Rss rss = rss_;
-  if (conf.rss_key != nullptr) {
-    if (conf.rss_key_len != 0 && conf.rss_key_len != flow::hash_key_bytes)
+  // A key without a length is none (DPDK drivers/net/mlx5/mlx5_rss.c, mlx5_rss_hash_update()).
+  if (conf.rss_key != nullptr && conf.rss_key_len != 0) {
+    if (conf.rss_key_len != flow::hash_key_bytes)
       return refuse({EINVAL, "an RSS key has 40 bytes"});
     std::copy_n(conf.rss_key, rss.key.size(), rss.key.begin());
   }

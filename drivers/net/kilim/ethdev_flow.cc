@@ -164,6 +164,24 @@ FlowRefusal read_vxlan(const rte_flow_item& item, flow::Match& match) {
   return all_read(item, w.mask);
 }
 
+// How far from a frame's start an item's header stands; 0: it is none of ours.
+uint32_t layer_of(rte_flow_item_type type) noexcept {
+  switch (type) {
+    case RTE_FLOW_ITEM_TYPE_ETH:
+      return 1;
+    case RTE_FLOW_ITEM_TYPE_VLAN:
+      return 2;
+    case RTE_FLOW_ITEM_TYPE_IPV4:
+    case RTE_FLOW_ITEM_TYPE_IPV6:
+      return 3;
+    case RTE_FLOW_ITEM_TYPE_TCP:
+    case RTE_FLOW_ITEM_TYPE_UDP:
+      return 4;
+    default:
+      return 0;
+  }
+}
+
 FlowRefusal read_item(const rte_flow_item& item, flow::Match& match) {
   switch (item.type) {
     case RTE_FLOW_ITEM_TYPE_VOID:
@@ -191,17 +209,33 @@ FlowRefusal read_item(const rte_flow_item& item, flow::Match& match) {
 FlowRefusal refuse_action(const rte_flow_action& a, const char* what) {
   return {ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, &a, what};
 }
+FlowRefusal refuse_conf(const rte_flow_action& a, int code, const char* what) {
+  return {code, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &a, what};
+}
 
-FlowRefusal read_rss(const rte_flow_action& a, const flow::Rss& defaults, flow::Action& action) {
+bool needs_conf(rte_flow_action_type type) noexcept {
+  return type == RTE_FLOW_ACTION_TYPE_QUEUE || type == RTE_FLOW_ACTION_TYPE_RSS ||
+         type == RTE_FLOW_ACTION_TYPE_MARK;
+}
+
+FlowRefusal check_rss(const rte_flow_action& a) {
   const auto& conf = *static_cast<const rte_flow_action_rss*>(a.conf);
   if (conf.func != RTE_ETH_HASH_FUNCTION_DEFAULT && conf.func != RTE_ETH_HASH_FUNCTION_TOEPLITZ)
-    return refuse_action(a, "the hash is Toeplitz's");
-  if (conf.level > 1) return refuse_action(a, "frames are spread by their outermost headers");
+    return refuse_conf(a, ENOTSUP, "the hash is Toeplitz's");
+  if (conf.level > 1)
+    return refuse_conf(a, ENOTSUP, "frames are spread by their outermost headers");
   if (conf.key_len != 0 && conf.key_len != flow::hash_key_bytes)
-    return refuse_action(a, "an RSS key has 40 bytes");
+    return refuse_conf(a, ENOTSUP, "an RSS key has 40 bytes");
   if ((conf.types & ~all_rss_hf) != 0)
-    return refuse_action(a, "a kind of hash that flow_type_rss_offloads has not");
-  if (conf.queue_num == 0) return refuse_action(a, "rss needs queues");
+    return refuse_conf(a, ENOTSUP, "a kind of hash that flow_type_rss_offloads has not");
+  if (conf.queue_num == 0 || conf.queue == nullptr)
+    return refuse_conf(a, EINVAL, "rss needs queues");
+  return {};
+}
+
+FlowRefusal read_rss(const rte_flow_action& a, const flow::Rss& defaults, flow::Action& action) {
+  if (FlowRefusal r = check_rss(a); r.code != 0) return r;
+  const auto& conf = *static_cast<const rte_flow_action_rss*>(a.conf);
   action.fate = flow::Action::Fate::rss;
   action.rss = defaults;
   if (conf.types != 0) action.rss.types = hash_types_of(conf.types);
@@ -217,6 +251,7 @@ FlowRefusal read_rss(const rte_flow_action& a, const flow::Rss& defaults, flow::
 
 FlowRefusal read_action(const rte_flow_action& a, const flow::Rss& defaults, flow::Action& action,
                         uint32_t& fates) {
+  if (a.conf == nullptr && needs_conf(a.type)) return refuse_conf(a, EINVAL, "no configuration");
   switch (a.type) {
     case RTE_FLOW_ACTION_TYPE_VOID:
       return {};
@@ -237,10 +272,9 @@ FlowRefusal read_action(const rte_flow_action& a, const flow::Rss& defaults, flo
     case RTE_FLOW_ACTION_TYPE_MARK:
       action.mark = static_cast<const rte_flow_action_mark*>(a.conf)->id + 1;
       if (*action.mark == 0 || *action.mark > 0xffffff)
-        return refuse_action(a, "a mark is below 16777215");
+        return refuse_conf(a, ENOTSUP, "a mark is below 16777215");
       return {};
     case RTE_FLOW_ACTION_TYPE_FLAG:
-      action.mark = 0xffffff;
       return refuse_action(a, "mark with a number instead of flag");
     default:
       return refuse_action(a, "actions are queue, rss, drop, mark and count");
@@ -250,9 +284,15 @@ FlowRefusal read_action(const rte_flow_action& a, const flow::Rss& defaults, flo
 }  // namespace
 
 FlowRefusal read_pattern(const rte_flow_item* items, flow::Match& match) {
-  for (; items->type != RTE_FLOW_ITEM_TYPE_END; items++) {
-    if (match.tunnel)
+  if (items == nullptr) return {EINVAL, RTE_FLOW_ERROR_TYPE_ITEM_NUM, nullptr, "no pattern"};
+  for (uint32_t last = 0; items->type != RTE_FLOW_ITEM_TYPE_END; items++) {
+    if (match.tunnel && items->type != RTE_FLOW_ITEM_TYPE_VOID)
       return refuse_item(*items, RTE_FLOW_ERROR_TYPE_ITEM, "nothing behind a tunnel is matched");
+    const uint32_t layer = layer_of(items->type);
+    if (layer != 0 && layer <= last)
+      return refuse_item(*items, RTE_FLOW_ERROR_TYPE_ITEM,
+                         "items stand as headers do, one of each layer");
+    if (layer != 0) last = layer;
     if (FlowRefusal r = read_item(*items, match); r.code != 0) return r;
   }
   return {};
@@ -260,6 +300,7 @@ FlowRefusal read_pattern(const rte_flow_item* items, flow::Match& match) {
 
 FlowRefusal read_actions(const rte_flow_action* actions, const flow::Rss& defaults,
                          flow::Action& action) {
+  if (actions == nullptr) return {EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_NUM, nullptr, "no actions"};
   uint32_t fates = 0;
   const rte_flow_action* const first = actions;
   for (; actions->type != RTE_FLOW_ACTION_TYPE_END; actions++)

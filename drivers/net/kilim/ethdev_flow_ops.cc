@@ -9,15 +9,18 @@
 namespace kilim::net {
 namespace {
 
-FlowRefusal check_attributes(const rte_flow_attr& attr) {
-  if (attr.group != 0)
-    return {ENOTSUP, RTE_FLOW_ERROR_TYPE_ATTR_GROUP, nullptr, "the only group is 0"};
-  if (attr.transfer != 0)
-    return {ENOTSUP, RTE_FLOW_ERROR_TYPE_ATTR_TRANSFER, nullptr, "rules end at this port"};
-  if (attr.egress != 0 || attr.ingress == 0)
-    return {ENOTSUP, RTE_FLOW_ERROR_TYPE_ATTR_EGRESS, nullptr, "rules are for ingress only"};
-  if (attr.priority > flow::last_priority)
-    return {ENOTSUP, RTE_FLOW_ERROR_TYPE_ATTR_PRIORITY, nullptr, "priorities are 0 to 2"};
+FlowRefusal check_attributes(const rte_flow_attr* attr) {
+  if (attr == nullptr) return {EINVAL, RTE_FLOW_ERROR_TYPE_ATTR, nullptr, "no attributes"};
+  if (attr->group != 0)
+    return {ENOTSUP, RTE_FLOW_ERROR_TYPE_ATTR_GROUP, attr, "the only group is 0"};
+  if (attr->transfer != 0)
+    return {ENOTSUP, RTE_FLOW_ERROR_TYPE_ATTR_TRANSFER, attr, "rules end at this port"};
+  if (attr->egress != 0)
+    return {ENOTSUP, RTE_FLOW_ERROR_TYPE_ATTR_EGRESS, attr, "rules are for ingress only"};
+  if (attr->ingress == 0)
+    return {ENOTSUP, RTE_FLOW_ERROR_TYPE_ATTR_INGRESS, attr, "a rule is for ingress"};
+  if (attr->priority > flow::last_priority)
+    return {ENOTSUP, RTE_FLOW_ERROR_TYPE_ATTR_PRIORITY, attr, "priorities are 0 to 2"};
   return {};
 }
 
@@ -25,46 +28,101 @@ int tell(const FlowRefusal& r, rte_flow_error* error) {
   return rte_flow_error_set(error, r.code, r.type, r.cause, r.what);
 }
 
-// What the port or its device says of a rule that could be read.
-int tell(const flow::RuleError& why, rte_flow_error* error) {
+// The words that librte_ethdev was called with.
+struct Asked {
+  const rte_flow_attr* attr;
+  const rte_flow_item* items;
+  const rte_flow_action* actions;
+};
+
+rte_flow_item_type item_of(flow::Field field) noexcept {
   using F = flow::Field;
-  const bool of_action = why.field == F::queue || why.field == F::rss_types ||
-                         why.field == F::rss_table || why.field == F::mark || why.field == F::count;
-  const auto type = why.field == F::none ? RTE_FLOW_ERROR_TYPE_UNSPECIFIED
-                    : of_action          ? RTE_FLOW_ERROR_TYPE_ACTION
-                                         : RTE_FLOW_ERROR_TYPE_ITEM;
-  return rte_flow_error_set(error, why.code == 0 ? EINVAL : why.code, type, nullptr, why.what);
+  switch (field) {
+    case F::vlan:
+      return RTE_FLOW_ITEM_TYPE_VLAN;
+    case F::ipv4:
+      return RTE_FLOW_ITEM_TYPE_IPV4;
+    case F::ipv6:
+      return RTE_FLOW_ITEM_TYPE_IPV6;
+    case F::tcp:
+      return RTE_FLOW_ITEM_TYPE_TCP;
+    case F::udp:
+      return RTE_FLOW_ITEM_TYPE_UDP;
+    case F::tunnel:
+      return RTE_FLOW_ITEM_TYPE_VXLAN;
+    default:
+      return RTE_FLOW_ITEM_TYPE_ETH;
+  }
 }
 
-FlowRefusal read_for(const rte_eth_dev* dev, const rte_flow_attr* attr, const rte_flow_item* items,
-                     const rte_flow_action* actions, flow::Rule& rule) {
-  if (FlowRefusal r = check_attributes(*attr); r.code != 0) return r;
-  rule.priority = static_cast<uint8_t>(attr->priority);
-  if (FlowRefusal r = read_pattern(items, rule.match); r.code != 0) return r;
-  return read_actions(actions, ethdev_of(dev).rss(), rule.action);
+rte_flow_action_type action_of(flow::Field field) noexcept {
+  using F = flow::Field;
+  switch (field) {
+    case F::queue:
+      return RTE_FLOW_ACTION_TYPE_QUEUE;
+    case F::rss_types:
+    case F::rss_table:
+      return RTE_FLOW_ACTION_TYPE_RSS;
+    case F::mark:
+      return RTE_FLOW_ACTION_TYPE_MARK;
+    case F::count:
+      return RTE_FLOW_ACTION_TYPE_COUNT;
+    default:
+      return RTE_FLOW_ACTION_TYPE_END;
+  }
+}
+
+// The first one of this type; null: there is none.
+template <typename Word, typename Type>
+const Word* find_word(const Word* words, Type type) noexcept {
+  for (; words->type != Type{}; words++)
+    if (words->type == type) return words;
+  return nullptr;
+}
+static_assert(RTE_FLOW_ITEM_TYPE_END == 0 && RTE_FLOW_ACTION_TYPE_END == 0);
+
+// What the port or its device says of a rule that could be read.
+int tell(const flow::RuleError& why, const Asked& asked, rte_flow_error* error) {
+  const int code = why.code == 0 ? EINVAL : why.code;
+  if (why.field == flow::Field::none)
+    return rte_flow_error_set(error, code, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr, why.what);
+  if (const auto type = action_of(why.field); type != RTE_FLOW_ACTION_TYPE_END)
+    return rte_flow_error_set(error, code, RTE_FLOW_ERROR_TYPE_ACTION_CONF,
+                              find_word(asked.actions, type), why.what);
+  return rte_flow_error_set(error, code, RTE_FLOW_ERROR_TYPE_ITEM,
+                            find_word(asked.items, item_of(why.field)), why.what);
+}
+
+FlowRefusal read_for(const rte_eth_dev* dev, const Asked& asked, flow::Rule& rule) {
+  if (FlowRefusal r = check_attributes(asked.attr); r.code != 0) return r;
+  rule.priority = static_cast<uint8_t>(asked.attr->priority);
+  if (FlowRefusal r = read_pattern(asked.items, rule.match); r.code != 0) return r;
+  return read_actions(asked.actions, ethdev_of(dev).rss(), rule.action);
 }
 
 // Whether the device takes it shows only when the rule is created.
 int validate(rte_eth_dev* dev, const rte_flow_attr* attr, const rte_flow_item items[],
              const rte_flow_action actions[], rte_flow_error* error) {
+  const Asked asked{attr, items, actions};
   flow::Rule rule;
-  if (FlowRefusal r = read_for(dev, attr, items, actions, rule); r.code != 0) return tell(r, error);
+  if (FlowRefusal r = read_for(dev, asked, rule); r.code != 0) return tell(r, error);
   const flow::RuleError why = flow::check(
       rule, {.queues = dev->data->nb_rx_queues,
              .longest_table = ethdev_of(dev).port().device().caps().spread.longest_table});
-  return why.code == 0 ? 0 : tell(why, error);
+  return why.code == 0 ? 0 : tell(why, asked, error);
 }
 
 rte_flow* create(rte_eth_dev* dev, const rte_flow_attr* attr, const rte_flow_item items[],
                  const rte_flow_action actions[], rte_flow_error* error) {
+  const Asked asked{attr, items, actions};
   flow::Rule rule;
-  if (FlowRefusal r = read_for(dev, attr, items, actions, rule); r.code != 0) {
+  if (FlowRefusal r = read_for(dev, asked, rule); r.code != 0) {
     tell(r, error);
     return nullptr;
   }
   flow::RuleError why;
   rte_flow* const made = ethdev_of(dev).add_flow(rule, why);
-  if (made == nullptr) tell(why, error);
+  if (made == nullptr) tell(why, asked, error);
   return made;
 }
 

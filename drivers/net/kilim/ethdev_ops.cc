@@ -79,9 +79,8 @@ int stop(rte_eth_dev* dev) {
 int close(rte_eth_dev* dev) {
   return ethdev_of(dev).close();
 }
-// What rte_eth_dev_reset() promises: as behind the probe.
 int reset(rte_eth_dev* dev) {
-  return ethdev_of(dev).stop();
+  return ethdev_of(dev).reset();
 }
 int update_link(rte_eth_dev* dev, int) {
   return ethdev_of(dev).update_link(false);
@@ -219,6 +218,7 @@ int tell_rx_mode(rte_eth_dev* dev, uint16_t, rte_eth_burst_mode* mode) {
 }
 int tell_tx_mode(rte_eth_dev* dev, uint16_t queue, rte_eth_burst_mode* mode) {
   const auto* q = static_cast<const MbufTx*>(dev->data->tx_queues[queue]);
+  if (q == nullptr) return -EINVAL;  // librte_ethdev does not look whether it is set up
   (void)std::snprintf(mode->info, sizeof mode->info, "%s",
                       q->most > 1 ? "Several packets a WQE" : "A packet a WQE");
   return 0;

@@ -34,6 +34,12 @@ uint32_t places(const MbufRx& q, uint32_t receives) noexcept {
   return receives << q.strides.log_count;
 }
 
+// Who waits for a descriptor may call nothing else: a device that bursts run goes on here too.
+template <typename Queue>
+void run_device(const Queue& q) noexcept {
+  if (q.poller.fn != nullptr) q.poller.fn(q.poller.context, MbufRx::row);
+}
+
 // Empties a completion queue to which nothing is written any more; returns the frames.
 uint32_t drop_completions(MbufRx& q) noexcept {
   queue::Cq& cq = *q.cq;
@@ -144,21 +150,29 @@ void Ethdev::recover_tx(uint16_t queue) noexcept {
 
 uint32_t count_rx(void* queue) {
   const auto& q = *static_cast<const MbufRx*>(queue);
+  run_device(q);
   return waiting_mbuf_rx(q, places(q, q.mask + 1));
 }
 
 int rx_status(void* queue, uint16_t offset) {
   const auto& q = *static_cast<const MbufRx*>(queue);
   if (offset >= places(q, q.mask + 1)) return -EINVAL;
+  run_device(q);
   if (offset >= places(q, q.pi - q.ci) - q.strides.used) return RTE_ETH_RX_DESC_UNAVAIL;
   return waiting_mbuf_rx(q, offset + 1u) > offset ? RTE_ETH_RX_DESC_DONE : RTE_ETH_RX_DESC_AVAIL;
 }
 
+// Offset 0 is the place of the next packet (rte_ethdev.h, rte_eth_tx_descriptor_status()): packets
+// under way lie at the highest offsets.
 int tx_status(void* queue, uint16_t offset) {
   auto& q = *static_cast<MbufTx*>(queue);
   if (offset > q.mask) return -EINVAL;
+  run_device(q);
+  if (q.down) q.port->recover_tx(q.number);
+  if (q.down) return RTE_ETH_TX_DESC_UNAVAIL;
   (void)reclaim_mbuf_tx(q);
-  return offset < q.head - q.tail ? RTE_ETH_TX_DESC_FULL : RTE_ETH_TX_DESC_DONE;
+  const uint32_t free = q.mask + 1 - (q.head - q.tail);
+  return offset < free ? RTE_ETH_TX_DESC_DONE : RTE_ETH_TX_DESC_FULL;
 }
 
 void empty_mbuf_rx(MbufRx& q) noexcept {
@@ -174,7 +188,8 @@ void empty_mbuf_rx(MbufRx& q) noexcept {
 
 uint32_t waiting_mbuf_rx(const MbufRx& q, uint32_t most) noexcept {
   uint32_t frames = 0, at = 0;
-  for (const prm::Cqe* e; at < most && (e = q.cq->peek(at)) != nullptr;) {
+  const uint32_t enough = most + q.block_done;
+  for (const prm::Cqe* e; frames < enough && (e = q.cq->peek(at)) != nullptr;) {
     const uint32_t n = queue::Cq::is_error(e->op_own) ? 1 : queue::Cq::completions(*e);
     frames += is_filler(q, *e) ? 0 : n;
     at += n;

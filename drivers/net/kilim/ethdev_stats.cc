@@ -27,7 +27,7 @@ struct Name {
   Counter Counts::*count;
 };
 constexpr Name<RxCounts> rx_names[] = {
-    {"errors", &RxCounts::errors},       {"too_long", &RxCounts::too_long},
+    {"failures", &RxCounts::errors},     {"too_long", &RxCounts::too_long},
     {"no_mbuf", &RxCounts::no_mbuf},     {"compressed", &RxCounts::compressed},
     {"discarded", &RxCounts::discarded}, {"recoveries", &RxCounts::recoveries},
 };

@@ -92,7 +92,7 @@ MbufBurst select_mbuf_rx(RxForm form, bool polled) noexcept;
 uint32_t fill_mbuf_rx(MbufRx& q) noexcept;
 // Gives back all mbufs of posted receives; the device does not write there any more.
 void empty_mbuf_rx(MbufRx& q) noexcept;
-// Completions that wait, at most `most`.
+// Frames that wait; of more than `most` no more need to be counted.
 uint32_t waiting_mbuf_rx(const MbufRx& q, uint32_t most) noexcept;
 
 }  // namespace kilim::net

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Which frames an ethdev receives as it is asked for at run time: addresses, groups, VLANs, MTU,
+// queues that stop. Each seen in frames.
+#include "ethdev_cases.hh"
+
+namespace {
+
+using namespace kilim::test;
+
+constexpr rte_ether_addr own{{2, 0, 0, 0, 0, 0x51}}, further{{2, 0, 0, 0, 0, 0x52}},
+    other{{2, 0, 0, 0, 0, 0x53}}, group{{1, 0, 0x5e, 0, 0, 5}}, all_hosts{{1, 0, 0x5e, 0, 0, 1}};
+
+// Which of the frames to these five addresses arrive: a digit each.
+std::string arrivals(EthPair& p) {
+  std::string got;
+  for (const rte_ether_addr& to : {own, further, other, group, all_hosts}) {
+    Bytes frame = frame_of(100, 0);
+    std::memcpy(frame.data(), to.addr_bytes, RTE_ETHER_ADDR_LEN);
+    p.far.send(frame);
+    for (int turn = 0; turn < 4; turn++) (void)rte_eth_tx_burst(p.far.id, 0, nullptr, 0);
+    rte_mbuf* m[2];
+    uint16_t n = 0;
+    for (int turn = 0; turn < 10 && n == 0; turn++) n = rte_eth_rx_burst(p.near.id, 0, m, 2);
+    got += static_cast<char>('0' + n);
+    rte_pktmbuf_free_bulk(m, n);
+  }
+  return got;
+}
+
+void addresses_are_received_as_asked() {
+  EthPair p;
+  EQUAL_FATAL(p.start({}), 0);
+  const uint16_t id = p.near.id;
+  rte_ether_addr mac = own, more = further, groups[2] = {group, all_hosts};
+  EQUAL(arrivals(p), "11111");  // promiscuous
+  EQUAL(rte_eth_promiscuous_disable(id), 0);
+  EQUAL(arrivals(p), "00000");
+  EQUAL(rte_eth_dev_default_mac_addr_set(id, &mac), 0);
+  EQUAL(arrivals(p), "10000");
+  EQUAL(rte_eth_dev_mac_addr_add(id, &more, 0), 0);
+  EQUAL(arrivals(p), "11000");
+  EQUAL(rte_eth_dev_set_mc_addr_list(id, groups, 1), 0);
+  EQUAL(arrivals(p), "11010");
+  EQUAL(rte_eth_dev_set_mc_addr_list(id, groups + 1, 1), 0);
+  EQUAL(arrivals(p), "11001");
+  EQUAL(rte_eth_dev_set_mc_addr_list(id, nullptr, 0), 0);
+  EQUAL(rte_eth_dev_mac_addr_remove(id, &more), 0);
+  EQUAL(arrivals(p), "10000");
+  EQUAL(rte_eth_allmulticast_enable(id), 0);
+  EQUAL(arrivals(p), "10011");
+  // Kept over a stop.
+  EQUAL(rte_eth_dev_stop(id), 0);
+  EQUAL(rte_eth_dev_start(id), 0);
+  EQUAL(arrivals(p), "10011");
+  EQUAL(rte_eth_allmulticast_disable(id), 0);
+  EQUAL(arrivals(p), "10000");
+  EQUAL(rte_eth_promiscuous_enable(id), 0);
+  EQUAL(arrivals(p), "11111");
+}
+
+// A frame with a tag: how many bytes of it arrive; 0: it does not.
+std::size_t tagged_arrives(EthPair& p) {
+  FrameSpec s{.tcp = false, .tags = 1};
+  s.payload = 100 - payload_of(s);
+  p.far.send(make_frame(s));
+  for (int turn = 0; turn < 4; turn++) (void)rte_eth_tx_burst(p.far.id, 0, nullptr, 0);
+  rte_mbuf* m = nullptr;
+  for (int turn = 0; turn < 10 && m == nullptr; turn++) (void)rte_eth_rx_burst(p.near.id, 0, &m, 1);
+  const std::size_t bytes = m == nullptr ? 0 : m->pkt_len;
+  rte_pktmbuf_free(m);
+  return bytes;
+}
+
+void tags_are_stripped_and_filtered_as_asked() {
+  EthPair p;
+  EQUAL_FATAL(p.start({}), 0);
+  const uint16_t id = p.near.id;
+  EQUAL(rte_eth_promiscuous_disable(id), 0);
+  rte_ether_addr mine{{2, 0x11, 0x12, 0x13, 0x14, 0x15}};  // of make_frame()
+  EQUAL(rte_eth_dev_default_mac_addr_set(id, &mine), 0);
+  EQUAL(tagged_arrives(p), 100);
+  EQUAL(rte_eth_dev_set_vlan_offload(id, RTE_ETH_VLAN_STRIP_OFFLOAD), 0);
+  EQUAL(tagged_arrives(p), 96);
+  EQUAL(rte_eth_dev_set_vlan_strip_on_queue(id, 0, 0), 0);
+  EQUAL(tagged_arrives(p), 100);
+  EQUAL(rte_eth_dev_set_vlan_strip_on_queue(id, 0, 1), 0);
+  EQUAL(tagged_arrives(p), 96);
+  EQUAL(rte_eth_dev_set_vlan_offload(id, RTE_ETH_VLAN_FILTER_OFFLOAD), 0);
+  EQUAL(rte_eth_dev_get_vlan_offload(id), RTE_ETH_VLAN_FILTER_OFFLOAD);
+  EQUAL(rte_eth_dev_vlan_filter(id, 7, 1), 0);
+  EQUAL(tagged_arrives(p), 0);
+  EQUAL(rte_eth_dev_vlan_filter(id, 0x64, 1), 0);
+  EQUAL(tagged_arrives(p), 100);
+  EQUAL(rte_eth_dev_vlan_filter(id, 0x64, 0), 0);
+  EQUAL(tagged_arrives(p), 0);
+  EQUAL(rte_eth_dev_set_vlan_offload(id, 0), 0);
+  EQUAL(tagged_arrives(p), 100);
+}
+
+bool passes(EthPair& p, uint32_t mtu) {
+  const Bytes frame = frame_of(mtu + RTE_ETHER_HDR_LEN, mtu);
+  p.far.send(frame);
+  for (int turn = 0; turn < 4; turn++) (void)rte_eth_tx_burst(p.far.id, 0, nullptr, 0);
+  rte_mbuf* m = nullptr;
+  for (int turn = 0; turn < 20 && m == nullptr; turn++) (void)rte_eth_rx_burst(p.near.id, 0, &m, 1);
+  const bool whole = m != nullptr && bytes_of(m) == frame;
+  rte_pktmbuf_free(m);
+  return whole;
+}
+
+uint16_t mtu_of(EthPair& p) {
+  uint16_t mtu = 0;
+  EQUAL(rte_eth_dev_get_mtu(p.near.id, &mtu), 0);
+  return mtu;
+}
+
+// Buffers of one mbuf that have room: the MTU changes under way, up and down.
+void the_mtu_changes_under_way_where_mbufs_are_large() {
+  static rte_mempool* const large = mbuf_pool("large", 511, RTE_PKTMBUF_HEADROOM + 9100);
+  EthPair p("", large);
+  EQUAL_FATAL(p.start({}), 0);
+  for (const uint16_t mtu : std::initializer_list<uint16_t>{9000, 68, 1500, 4321}) {
+    EQUAL(rte_eth_dev_set_mtu(p.near.id, mtu), 0);
+    EQUAL(mtu_of(p), mtu);
+    EQUAL(passes(p, mtu), true);
+  }
+  EQUAL(rte_eth_dev_set_mtu(p.near.id, 9200), -EINVAL);  // no mbuf takes that
+  EQUAL(mtu_of(p), 4321);
+  EQUAL(passes(p, 4321), true);
+}
+
+// Where frames of the MTU take more mbufs the port has to stop for it; then frames of that size
+// pass, and the MTU goes down and up under way.
+void the_mtu_changes_with_scattered_mbufs() {
+  EthPair p;
+  EQUAL_FATAL(p.start({.rx = RTE_ETH_RX_OFFLOAD_SCATTER}), 0);
+  EQUAL(passes(p, 1500), true);
+  EQUAL(passes(p, 9000), false);
+  EQUAL(rte_eth_dev_set_mtu(p.near.id, 9000), -EBUSY);
+  EQUAL(mtu_of(p), 1500);
+  EQUAL(passes(p, 1500), true);
+  EQUAL(xstat(p.near, "rx_q0_too_long"), 1);
+  EQUAL(rte_eth_dev_stop(p.near.id), 0);
+  EQUAL(rte_eth_dev_set_mtu(p.near.id, 9000), 0);
+  EQUAL_FATAL(rte_eth_dev_start(p.near.id), 0);
+  EQUAL(passes(p, 9000), true);
+  EQUAL(rte_eth_dev_set_mtu(p.near.id, 1500), 0);
+  EQUAL(passes(p, 1500), true);
+  EQUAL(rte_eth_dev_set_mtu(p.near.id, 9000), 0);
+  EQUAL(passes(p, 9000), true);
+  EQUAL(mtu_of(p), 9000);
+}
+
+// Without either the buffers stay too short, started or not.
+void the_mtu_is_refused_where_nothing_takes_it() {
+  EthPair p;
+  EQUAL_FATAL(p.start({}), 0);
+  EQUAL(rte_eth_dev_set_mtu(p.near.id, 9000), -EINVAL);
+  EQUAL(rte_eth_dev_stop(p.near.id), 0);
+  EQUAL(rte_eth_dev_set_mtu(p.near.id, 9000), -EINVAL);
+  EQUAL(rte_eth_dev_set_mtu(p.near.id, 67), -EINVAL);
+  EQUAL(rte_eth_dev_start(p.near.id), 0);
+  EQUAL(passes(p, 1500), true);
+  EQUAL(mtu_of(p), 1500);
+}
+
+// Frames for a stopped queue are dropped, and it sends none; started again it does both.
+void queues_stop_and_start_by_themselves() {
+  EthPair p;
+  EQUAL_FATAL(p.start({}), 0);
+  const uint16_t id = p.near.id;
+  EQUAL(passes(p, 100), true);
+  EQUAL(rte_eth_dev_rx_queue_stop(id, 0), 0);
+  EQUAL(passes(p, 100), false);
+  EQUAL(rte_eth_dev_rx_queue_start(id, 0), 0);
+  EQUAL(passes(p, 100), true);
+  EQUAL(rte_eth_dev_tx_queue_stop(id, 0), 0);
+  rte_mbuf* m = p.near.load(make_frame(udp4));
+  EQUAL_FATAL(rte_eth_tx_burst(id, 0, &m, 1), 0);
+  EQUAL(rte_eth_dev_tx_queue_start(id, 0), 0);
+  p.near.send(m);
+  rte_mbuf* const got = p.receive_one(p.far);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(got);
+  rte_pktmbuf_free(got);
+  // Both from the beginning.
+  EQUAL(rte_eth_dev_stop(id), 0);
+  rte_eth_rxconf rx{};
+  rte_eth_txconf tx{};
+  rx.rx_deferred_start = tx.tx_deferred_start = 1;
+  EQUAL(rte_eth_rx_queue_setup(id, 0, 128, SOCKET_ID_ANY, &rx, p.pool), 0);
+  EQUAL(rte_eth_tx_queue_setup(id, 0, 128, SOCKET_ID_ANY, &tx), 0);
+  EQUAL_FATAL(rte_eth_dev_start(id), 0);
+  EQUAL(passes(p, 100), false);
+  m = p.near.load(make_frame(udp4));
+  EQUAL_FATAL(rte_eth_tx_burst(id, 0, &m, 1), 0);
+  EQUAL(rte_eth_dev_rx_queue_start(id, 0), 0);
+  EQUAL(rte_eth_dev_tx_queue_start(id, 0), 0);
+  EQUAL(passes(p, 100), true);
+  p.near.send(m);
+}
+
+const Case of_filters[] = {
+    {"addresses are received as asked", addresses_are_received_as_asked},
+    {"tags are stripped and filtered as asked", tags_are_stripped_and_filtered_as_asked},
+    {"the MTU changes under way where mbufs are large",
+     the_mtu_changes_under_way_where_mbufs_are_large},
+    {"the MTU changes with scattered mbufs", the_mtu_changes_with_scattered_mbufs},
+    {"the MTU is refused where nothing takes it", the_mtu_is_refused_where_nothing_takes_it},
+    {"queues stop and start by themselves", queues_stop_and_start_by_themselves},
+};
+
+}  // namespace
+
+const std::span<const Case> kilim::test::ethdev_filters = of_filters;

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// RSS by keys of the application: hashes against Toeplitz's function written out, against the
+// published ones and DPDK's own.
+#include <array>
+
+#include <rte_thash.h>
+
+#include "ethdev_cases.hh"
+
+namespace {
+
+using namespace kilim::test;
+
+using Key = std::array<uint8_t, 40>;
+
+// The key and the results of Microsoft's "Verifying the RSS Hash Calculation".
+constexpr Key published_key{0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67,
+                            0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0, 0xca, 0x2b, 0xcb,
+                            0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30,
+                            0xf2, 0x0c, 0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa};
+
+Key other_key() {
+  Key key;
+  for (std::size_t i = 0; i < key.size(); i++) key[i] = static_cast<uint8_t>(i * 37 + 11);
+  return key;
+}
+
+// The exclusive or of the key's 32 bits from each place on where the input has a 1.
+uint32_t toeplitz(const Key& key, const Bytes& input) {
+  const auto bit_of = [](uint32_t byte, std::size_t bit) { return byte >> (7 - bit % 8) & 1; };
+  uint32_t hash = 0;
+  for (std::size_t at = 0; at < input.size() * 8; at++) {
+    if (bit_of(std::to_integer<uint32_t>(input[at / 8]), at) == 0) continue;
+    for (std::size_t i = 0; i < 32; i++) hash ^= bit_of(key[(at + i) / 8], at + i) << (31 - i);
+  }
+  return hash;
+}
+
+// What a frame is hashed by: its addresses, and ports if `ports`.
+Bytes input_of(const Bytes& frame, const FrameSpec& s, bool ports) {
+  const auto from = static_cast<long>(l3_of(s) + (s.ipv6 ? 8 : 12));
+  const auto to = static_cast<long>(l4_of(s) + (ports ? 4 : 0));
+  return {frame.begin() + from, frame.begin() + to};
+}
+
+uint32_t softrss(const Key& key, const Bytes& input) {
+  uint32_t words[10] = {};
+  std::memcpy(words, input.data(), input.size());
+  for (uint32_t& w : words) w = __builtin_bswap32(w);
+  return rte_softrss(words, static_cast<uint32_t>(input.size() / 4), key.data());
+}
+
+// The hash of a frame that arrives, at the queue that the table has for it.
+uint32_t hash_of(EthPair& p, const Bytes& frame) {
+  p.queue_of.clear();
+  p.far.send(frame);
+  const std::vector<rte_mbuf*> got = p.receive(p.near, 1, 4);
+  EQUAL_FATAL(got.size(), 1);
+  EQUAL(got[0]->ol_flags & RTE_MBUF_F_RX_RSS_HASH, RTE_MBUF_F_RX_RSS_HASH);
+  const uint32_t hash = got[0]->hash.rss;
+  EQUAL(p.queue_of[0], hash % 128 % 4);
+  rte_pktmbuf_free(got[0]);
+  return hash;
+}
+
+void expect_key(EthPair& p, const Key& key) {
+  Key told{};
+  rte_eth_rss_conf conf{.rss_key = told.data(), .rss_key_len = 40, .rss_hf = 0};
+  EQUAL(rte_eth_dev_rss_hash_conf_get(p.near.id, &conf), 0);
+  EQUAL(conf.rss_key_len, 40);
+  CU_ASSERT_TRUE(told == key);
+}
+
+void expect_hashes(EthPair& p, const Key& key) {
+  expect_key(p, key);
+  for (uint32_t n = 0; n < 8; n++) {
+    for (const FrameSpec& s : {tcp4, udp4, tcp6, udp6}) {
+      Bytes frame = make_frame(s);
+      put16(frame, l4_of(s), 1000 + 77 * n);
+      put16(frame, l4_of(s) - 3, 0xa5a5 ^ n << 5);
+      const Bytes input = input_of(frame, s, true);
+      const uint32_t hash = hash_of(p, frame);
+      EQUAL(hash, toeplitz(key, input));
+      EQUAL(hash, softrss(key, input));
+    }
+  }
+}
+
+constexpr uint64_t all_kinds = RTE_ETH_RSS_IPV4 | RTE_ETH_RSS_NONFRAG_IPV4_TCP |
+                               RTE_ETH_RSS_NONFRAG_IPV4_UDP | RTE_ETH_RSS_IPV6 |
+                               RTE_ETH_RSS_NONFRAG_IPV6_TCP | RTE_ETH_RSS_NONFRAG_IPV6_UDP;
+
+PortAsk with_key(const Key& key) {
+  return {.rx = RTE_ETH_RX_OFFLOAD_RSS_HASH, .queues = 4, .rss = all_kinds, .key = key.data()};
+}
+
+// A TCP segment of the published table.
+struct Published {
+  std::array<uint8_t, 8> addresses;
+  uint16_t source, destination;
+  uint32_t of_addresses, of_ports;
+};
+constexpr Published published[] = {
+    {{66, 9, 149, 187, 161, 142, 100, 80}, 2794, 1766, 0x323e8fc2, 0x51ccc178},
+    {{199, 92, 111, 2, 65, 69, 140, 83}, 14230, 4739, 0xd718262a, 0xc626b0ea},
+};
+
+void keys_hash_as_published() {
+  EthPair p;
+  for (const bool ports : {true, false}) {
+    PortAsk ask = with_key(published_key);
+    if (!ports) ask.rss = RTE_ETH_RSS_IPV4;
+    EQUAL_FATAL(p.start(ask), 0);
+    for (const Published& row : published) {
+      Bytes frame = make_frame(tcp4);
+      std::memcpy(frame.data() + l3_of(tcp4) + 12, row.addresses.data(), row.addresses.size());
+      put16(frame, l4_of(tcp4), row.source);
+      put16(frame, l4_of(tcp4) + 2, row.destination);
+      EQUAL(hash_of(p, frame), ports ? row.of_ports : row.of_addresses);
+    }
+  }
+}
+
+void keys_are_set_changed_and_told() {
+  EthPair p;
+  EQUAL_FATAL(p.start(with_key(published_key)), 0);
+  expect_hashes(p, published_key);
+  Key key = other_key();
+  rte_eth_rss_conf conf{.rss_key = key.data(), .rss_key_len = 40, .rss_hf = all_kinds};
+  EQUAL(rte_eth_dev_rss_hash_update(p.near.id, &conf), 0);  // under way
+  expect_hashes(p, other_key());
+  // Neither a key of another length nor one of none replaces it.
+  conf.rss_key = const_cast<uint8_t*>(published_key.data());
+  conf.rss_key_len = 39;
+  EQUAL(rte_eth_dev_rss_hash_update(p.near.id, &conf), -EINVAL);
+  conf.rss_key_len = 0;
+  EQUAL(rte_eth_dev_rss_hash_update(p.near.id, &conf), 0);
+  conf.rss_key = nullptr;
+  EQUAL(rte_eth_dev_rss_hash_update(p.near.id, &conf), 0);
+  expect_hashes(p, other_key());
+  EQUAL(rte_eth_dev_stop(p.near.id), 0);
+  EQUAL(rte_eth_dev_start(p.near.id), 0);
+  expect_hashes(p, other_key());
+  uint8_t short_room[39];
+  conf = {.rss_key = short_room, .rss_key_len = sizeof short_room, .rss_hf = 0};
+  EQUAL(rte_eth_dev_rss_hash_conf_get(p.near.id, &conf), -EINVAL);
+}
+
+// A table of one's own leads each hash to its entry's queue.
+void tables_lead_hashes_to_queues() {
+  EthPair p;
+  EQUAL_FATAL(p.start(with_key(published_key)), 0);
+  rte_eth_rss_reta_entry64 reta[2], told[2];
+  for (rte_eth_rss_reta_entry64& group : reta) group.mask = ~uint64_t{0};
+  for (uint16_t i = 0; i < 128; i++) reta[i / 64].reta[i % 64] = static_cast<uint16_t>(i * 7 % 4);
+  EQUAL(rte_eth_dev_rss_reta_update(p.near.id, reta, 128), 0);
+  for (rte_eth_rss_reta_entry64& group : told) group.mask = ~uint64_t{0};
+  EQUAL(rte_eth_dev_rss_reta_query(p.near.id, told, 128), 0);
+  for (uint16_t i = 0; i < 128; i++) EQUAL(told[i / 64].reta[i % 64], i * 7 % 4);
+  for (uint32_t n = 0; n < 64; n++) {
+    p.queue_of.clear();
+    Bytes frame = make_frame(udp4);
+    put16(frame, l4_of(udp4), 1000 + n);
+    p.far.send(frame);
+    const std::vector<rte_mbuf*> got = p.receive(p.near, 1, 4);
+    EQUAL_FATAL(got.size(), 1);
+    EQUAL(p.queue_of[0], got[0]->hash.rss % 128 * 7 % 4);
+    rte_pktmbuf_free(got[0]);
+  }
+  // An entry that the mask leaves out stays; a queue that is not there is refused.
+  reta[0].mask = 2;
+  reta[0].reta[0] = reta[0].reta[1] = 0;
+  EQUAL(rte_eth_dev_rss_reta_update(p.near.id, reta, 128), 0);
+  reta[0].reta[1] = 4;
+  CU_ASSERT_TRUE(rte_eth_dev_rss_reta_update(p.near.id, reta, 128) < 0);
+  EQUAL(rte_eth_dev_rss_reta_query(p.near.id, told, 128), 0);
+  EQUAL(told[0].reta[1], 0);
+  EQUAL(told[0].reta[2], 2);
+}
+
+const Case of_keys[] = {
+    {"RSS keys hash as published", keys_hash_as_published},
+    {"RSS keys are set, changed under way and told", keys_are_set_changed_and_told},
+    {"RSS tables lead hashes to queues", tables_lead_hashes_to_queues},
+};
+
+}  // namespace
+
+const std::span<const Case> kilim::test::ethdev_keys = of_keys;
