@@ -15,6 +15,8 @@ import dpkt
 
 LONG = os.environ.get("KILIM_CHECK") == "long"
 SECONDS = 3000 if LONG else 60
+PACKETS = 10_000_000 if LONG else 100_000
+RESTARTS = 100 if LONG else 5
 NO_HUGE = ["--no-huge", "--no-shconf", "-m", "192"]
 PROMPT = "testpmd> "
 
@@ -99,6 +101,7 @@ class Testpmd:
 class Bench:
     def __init__(self, plugin, root, folder):
         self.plugin = plugin
+        self.root = root
         self.folder = folder
         self.prefix = f"kilim{os.getpid()}"
         self.running = []

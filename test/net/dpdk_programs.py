@@ -174,7 +174,7 @@ EXAMPLE_RUNS = {
 def examples(b):
     """DPDK's examples, unchanged, forward frames from file to file."""
     if not os.path.isdir(EXAMPLES):
-        print("Debian's package dpdk-dev, which has DPDK's examples, is not installed")
+        print("Debian's package dpdk-doc, which has DPDK's examples, is not installed")
         sys.exit(77)
     names = EXAMPLE_RUNS if LONG else ["skeleton", "l2fwd"]
     for name in names:

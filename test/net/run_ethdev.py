@@ -16,11 +16,9 @@ import time
 
 import dpkt
 
-from dpdk_bench import LONG, Bench, udp, write
+from dpdk_bench import LONG, PACKETS, RESTARTS, Bench, udp, write
 from dpdk_programs import examples, processes, tcp
-
-PACKETS = 10_000_000 if LONG else 100_000
-RESTARTS = 100 if LONG else 5
+from dpdk_words import counted, first_day, flows, power
 
 
 def account(t):
@@ -223,7 +221,7 @@ def detach(b):
     t.quit()
 
 
-CASES = [modes, tcp, queues, offloads, sends, settings, detach, processes, examples]
+CASES = [modes, counted, tcp, queues, flows, offloads, sends, settings, first_day, detach, processes, examples, power]
 
 
 def main():
