@@ -147,3 +147,14 @@ def write(path, frames):
         writer = dpkt.pcap.Writer(f, snaplen=65535)
         for n, frame in enumerate(frames):
             writer.writepkt(frame, n / 1e6)
+
+
+def write_often(path, frames, times):
+    """A capture of these frames again and again."""
+    write(path, frames)
+    with open(path, "rb") as f:
+        head, again = f.read(24), f.read()
+    with open(path, "wb") as f:
+        f.write(head)
+        for _ in range(times):
+            f.write(again)
