@@ -95,7 +95,8 @@ void both_interfaces_share_a_port() {
 }
 
 // Each order in a process of its own, as EAL ends once: what is done before rte_eal_cleanup().
-constexpr const char* orders[] = {"nothing", "traffic", "stopped", "closed", "removed", "native"};
+constexpr const char* orders[] = {"nothing", "traffic", "stopped",  "closed", "reset",
+                                  "removed", "native",  "sleeping", "lost"};
 
 void eal_is_cleaned_up_in_any_order() {
   char self[256] = {};
@@ -117,14 +118,24 @@ std::string_view order;
 
 void clean_up() {
   // Nobody destroys them: EAL does.
-  static EthPair* const p = new EthPair;
+  static EthPair* const p = new EthPair(order == "lost"       ? ",fault=fatal@1"
+                                        : order == "sleeping" ? ",progress=thread"
+                                                              : "");
   static NativeQueues* const own =
       order == "native" ? new NativeQueues(native_of(p->near)) : nullptr;
   if (order != "nothing") {
-    EQUAL(p->start({}), 0);
+    EQUAL(p->start({.interrupts = order == "sleeping"}), 0);
     p->far.send(make_frame(udp4));
   }
-  if (order == "traffic") p->near.send(make_frame(udp4));
+  if (order == "traffic" || order == "lost") p->near.send(make_frame(udp4));
+  if (order == "lost") EQUAL(p->near.unplug(), 0);
+  if (order == "sleeping") {
+    EQUAL(
+        rte_eth_dev_rx_intr_ctl_q(p->near.id, 0, RTE_EPOLL_PER_THREAD, RTE_INTR_EVENT_ADD, nullptr),
+        0);
+    EQUAL(rte_eth_dev_rx_intr_enable(p->near.id, 0), 0);
+  }
+  if (order == "reset") EQUAL(rte_eth_dev_reset(p->near.id), 0);
   if (order == "stopped" || order == "closed" || order == "native")
     EQUAL(rte_eth_dev_stop(p->near.id), 0);
   if (order == "closed") EQUAL(rte_eth_dev_close(p->near.id), 0);
