@@ -6,13 +6,11 @@
 #include <string>
 
 #include "commands.hh"
-#include "kilim/queue/eth_wqe.hh"
+#include "csum_bits.hh"
 #include "session.hh"
 
 namespace kilim::testpmd {
 namespace {
-
-using queue::EthOffload;
 
 // Kilim's port of a place of the line, among those that options are kept for; null: it was said
 // why not.
@@ -40,16 +38,14 @@ uint32_t number_of(const std::string& word) {
 
 void show_csum_of(Session& s, uint32_t port) {
   const uint8_t by_device = s.options().modes.csum_by_device[port];
-  const char* l3 = (by_device & EthOffload::l3) != 0 ? "hw" : "sw";
-  const char* l4 = (by_device & EthOffload::l4) != 0 ? "hw" : "sw";
+  auto who = [by_device](uint8_t bit) { return (by_device & bit) != 0 ? "hw" : "sw"; };
   std::printf(
       "Parse tunnel is off\nIP checksum offload is %s\nUDP checksum offload is %s\nTCP "
       "checksum offload is %s\nSCTP checksum offload is sw\nOuter-Ip checksum offload is "
       "sw\nOuter-Udp checksum offload is sw\n",
-      l3, l4, l4);
+      who(CsumBy::ip), who(CsumBy::udp), who(CsumBy::tcp));
 }
 
-// Testpmd has a bit each for TCP and UDP; a WQE has one for both.
 void set_csum(Session& s, const Line& line) {
   port::Port* p = stopped_port(s, line.word(4));
   if (p == nullptr) return;
@@ -60,8 +56,22 @@ void set_csum(Session& s, const Line& line) {
     return;
   }
   uint8_t& mask = s.options().modes.csum_by_device[number_of(line.word(4))];
-  const uint8_t bit = line.word(2) == "ip" ? EthOffload::l3 : EthOffload::l4;
+  const uint8_t bit = line.word(2) == "ip"    ? CsumBy::ip
+                      : line.word(2) == "tcp" ? CsumBy::tcp
+                                              : CsumBy::udp;
   mask = static_cast<uint8_t>(by_device ? mask | bit : mask & ~bit);
+  show_csum_of(s, number_of(line.word(4)));
+}
+
+// Of these the lcore is told by testpmd too where no device can.
+void set_csum_in_vain(Session& s, const Line& line) {
+  if (stopped_port(s, line.word(4)) == nullptr) return;
+  if (line.word(3) == "hw")
+    std::fprintf(stderr, "%s checksum offload is not supported by port %s\n",
+                 line.word(2) == "sctp"       ? "SCTP"
+                 : line.word(2) == "outer-ip" ? "Outer IP"
+                                              : "Outer UDP",
+                 line.word(4).c_str());
   show_csum_of(s, number_of(line.word(4)));
 }
 
@@ -71,6 +81,14 @@ void show_csum(Session& s, const Line& line) {
 
 void csum_swap(Session& s, const Line& line) {
   s.options().modes.csum_keeps_addresses = !line.on(2);
+}
+
+void show_tso_of(Session& s, uint32_t port) {
+  const uint16_t mss = s.options().modes.mss[port];
+  if (mss == 0)
+    std::printf("TSO for non-tunneled packets is disabled\n");
+  else
+    std::printf("TSO segment size for non-tunneled packets is %u\n", mss);
 }
 
 void set_tso(Session& s, const Line& line) {
@@ -83,15 +101,11 @@ void set_tso(Session& s, const Line& line) {
     std::fprintf(stderr, "a segment is 64 to 9000 bytes, or 0 for no TSO\n");
   else
     s.options().modes.mss[number_of(line.word(3))] = static_cast<uint16_t>(mss);
+  show_tso_of(s, number_of(line.word(3)));
 }
 
 void show_tso(Session& s, const Line& line) {
-  if (own_port(s, line.word(2)) == nullptr) return;
-  const uint16_t mss = s.options().modes.mss[number_of(line.word(2))];
-  if (mss == 0)
-    std::printf("TSO for non-tunneled packets is disabled\n");
-  else
-    std::printf("TSO segment size for non-tunneled packets is %u\n", mss);
+  if (own_port(s, line.word(2)) != nullptr) show_tso_of(s, number_of(line.word(2)));
 }
 
 void vlan_set(Session& s, const Line& line) {
@@ -158,6 +172,8 @@ void tx_vlan_reset(Session& s, const Line& line) {
 constexpr CommandRow rows[] = {
     {"csum set ip|tcp|udp hw|sw <port>", set_csum,
      "csum: the device or the lcore writes checksums of what a port sends."},
+    {"csum set sctp|outer-ip|outer-udp hw|sw <port>", set_csum_in_vain,
+     "The lcore alone; Kilim's devices write none of these."},
     {"csum show <port>", show_csum, "Who does."},
     {"csum mac-swap on|off <port>", csum_swap, "csum: addresses become the port's and the peer's."},
     {"tso set <n> <port>", set_tso,

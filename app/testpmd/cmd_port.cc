@@ -11,6 +11,7 @@
 #include "commands.hh"
 #include "kilim/port/port.hh"
 #include "session.hh"
+#include "spread.hh"
 
 namespace kilim::testpmd {
 namespace {
@@ -21,12 +22,31 @@ void start(Session& s, const Line& line) {
 void stop(Session& s, const Line& line) {
   s.stop_ports(s.ports_of(line.word(2)));
 }
+// As a driver that is made anew: which frames come, and how they are spread, is as at first.
+void reset_port(Session& s, uint32_t n) {
+  const PortRef& p = s.port(n);
+  if (p.native == nullptr) {
+    if (const int e = rte_eth_dev_reset(p.ethdev); e != 0)
+      std::fprintf(stderr, "Failed to reset port %u (diag=%d)\n", n, e);
+    return;
+  }
+  (void)p.native->set_filter({});
+  const uint32_t queues = s.forwarder().sizes_of(n).rxq;
+  if (queues > 1) (void)p.native->set_rss(spread_of(rss_asked(s.options()), {}, queues));
+  s.memory(n).rss_hf.reset();
+}
+
 void reset(Session& s, const Line& line) {
   if (s.busy("port reset")) return;
   const auto list = s.ports_of(line.word(2));
+  for (const uint32_t n : list) {
+    if (!s.forwarder().started(n)) continue;
+    std::fprintf(stderr, "Can not reset port(s), please stop port(s) first.\n");
+    return;
+  }
   std::printf("Resetting ports...\n");
-  s.stop_ports(list);
-  s.start_ports(list);
+  for (const uint32_t n : list) reset_port(s, n);
+  std::printf("Done\n");
 }
 
 void detach_port(Session& s, uint32_t number) {
@@ -36,8 +56,9 @@ void detach_port(Session& s, uint32_t number) {
     return;
   }
   if (s.change_ports([&name] { return rte_eal_hotplug_remove("vdev", name.c_str()); }))
-    std::printf("Port %u (%s) is detached; further ports have lower numbers now\nDone\n", number,
-                name.c_str());
+    std::printf(
+        "Port %u is closed\nPort %u (%s) is detached; further ports have lower numbers now\nDone\n",
+        number, number, name.c_str());
 }
 
 // The last one first, so that numbers stay good meanwhile.
@@ -122,59 +143,11 @@ void config_burst(Session& s, const Line& line) {
     s.options().burst = n;
 }
 
-void config_rss(Session& s, const Line& line) {
-  constexpr struct {
-    const char* name;
-    uint32_t types;
-  } kinds[] = {{"all", flow::HashTypes::all},
-               {"default", flow::HashTypes::ip},
-               {"ip", flow::HashTypes::ip},
-               {"udp", flow::HashTypes::udp},
-               {"tcp", flow::HashTypes::tcp}};
-  flow::Rss rss;
-  for (const auto& k : kinds)
-    if (line.word(4) == k.name) rss.types = k.types;
-  if (line.word(4) == "none") rss.table = {0};
-  for (uint32_t n = 0; n < s.ports(); n++) {
-    port::Port* p = s.port(n).native;
-    if (p == nullptr) continue;
-    flow::RuleError why;
-    rss.key = p->rss().key;
-    if (!p->set_rss(rss, &why))
-      std::fprintf(stderr, "port %u: %s: %s\n", n, flow::name_of(why.field), why.what);
-  }
-}
-
-// "(0,1),(5,2)". False: it is none, or a place is beyond the table.
-bool read_reta(const std::string& text, std::vector<uint16_t>& table) {
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t open = text.find('(', at), comma = text.find(',', open),
-                      end = text.find(')', comma);
-    uint32_t hash = 0, queue = 0;
-    if (open != at || end == std::string::npos ||
-        !read_number(text.substr(open + 1, comma - open - 1), hash) ||
-        !read_number(text.substr(comma + 1, end - comma - 1), queue) || hash >= table.size() ||
-        queue > UINT16_MAX)
-      return false;
-    table[hash] = static_cast<uint16_t>(queue);
-    at = end + 1;
-    if (at < text.size() && text[at] == ',') at++;
-  }
-  return !text.empty();
-}
-
-void config_reta(Session& s, const Line& line) {
-  port::Port* p = s.ports_of(line.word(2)).empty() ? nullptr : s.native_of(line.number(2));
-  if (p == nullptr) return;
-  flow::Rss rss = p->rss();
-  rss.table = flow::table_of(rss, s.forwarder().sizes_of(line.number(2)).rxq);
-  const bool fine = read_reta(line.word(5), rss.table);
-  flow::RuleError why;
-  if (!fine)
-    std::fprintf(stderr, "reta is (HASH,QUEUE)[,(HASH,QUEUE)...] with HASH below %zu\n",
-                 rss.table.size());
-  else if (!p->set_rss(rss, &why))
-    std::fprintf(stderr, "port %u: %s: %s\n", line.number(2), flow::name_of(why.field), why.what);
+void config_drop(Session& s, const Line& line) {
+  if (!all_stopped(s) || line.on(4)) return;
+  std::fprintf(stderr,
+               "port config all drop-en off: a Kilim port has no other way; frames without a "
+               "receive buffer are dropped and counted as RX-missed\n");
 }
 
 void one_queue(Session& s, const Line& line) {
@@ -195,7 +168,7 @@ void one_queue(Session& s, const Line& line) {
 constexpr CommandRow rows[] = {
     {"port start <ports>", start, "Queues are made and frames come; what was configured counts."},
     {"port stop <ports>", stop, "Queues go; rules of flow create too."},
-    {"port reset <ports>", reset, "Stop and start."},
+    {"port reset <ports>", reset, "Stopped ports are as at first."},
     {"port close <ports>", close, "A stopped port goes for good."},
     {"port attach <text>", attach, "A new port by its vdev's name and devargs."},
     {"port detach <port>", detach, "A stopped port goes; those behind it move up."},
@@ -204,8 +177,8 @@ constexpr CommandRow rows[] = {
     {"port config all max-pkt-len <n>", config_length,
      "Bytes of the longest packet; all ports stopped."},
     {"port config all burst <n>", config_burst, "Packets a burst."},
-    {"port config all rss all|default|ip|tcp|udp|none", config_rss, "By what frames are spread."},
-    {"port config <port> rss reta <text>", config_reta, "Entries of the table, (HASH,QUEUE),..."},
+    {"port config all drop-en on|off", config_drop,
+     "Frames without a receive buffer are dropped, which is so always."},
     {"port <port> rxq <n> start|stop", one_queue, "One receive queue, under traffic too."},
 };
 

@@ -3,6 +3,7 @@
 // port's filter, which changes at once.
 #include <cstdio>
 #include <string>
+#include <utility>
 
 #include <rte_ethdev.h>
 
@@ -53,6 +54,17 @@ void set_number(Session& s, const Line& line) {
   }
 }
 
+// Takes options that name other ports to forward.
+void choose_ports(Session& s, Options& o) {
+  const std::size_t before = s.forwarder().forwarding().size();
+  o.nb_ports = 0;
+  s.options() = o;
+  if (s.settle() && s.forwarder().forwarding().size() != before)
+    std::printf(
+        "previous number of forwarding ports %zu - changed to number of configured ports %zu\n",
+        before, s.forwarder().forwarding().size());
+}
+
 void set_portmask(Session& s, const Line& line) {
   if (s.busy("set portmask")) return;
   const std::string& word = line.word(2);
@@ -62,8 +74,22 @@ void set_portmask(Session& s, const Line& line) {
     std::fprintf(stderr, "portmask is a mask in hexadecimal of the %zu ports\n", s.ports());
     return;
   }
-  s.options().portmask = n;
-  s.options().nb_ports = 0;
+  Options o = s.options();
+  o.portmask = n;
+  o.portlist.clear();
+  choose_ports(s, o);
+}
+
+void set_portlist(Session& s, const Line& line) {
+  if (s.busy("set portlist")) return;
+  Options o = s.options();
+  std::string why = parse_portlist(o, line.word(2));
+  for (const uint32_t n : o.portlist)
+    if (n >= s.ports()) why = "port " + std::to_string(n) + " is none of them";
+  if (why.empty())
+    choose_ports(s, o);
+  else
+    std::fprintf(stderr, "Invalid fwd port list: %s\n", why.c_str());
 }
 
 void set_topology(Session& s, const Line& line) {
@@ -88,8 +114,8 @@ void set_peer(Session& s, const Line& line) {
 }
 
 void set_verbose(Session& s, const Line& line) {
-  s.options().modes.verbose = line.number(2);
-  std::printf("Change verbose level to %u\n", line.number(2));
+  const uint32_t before = std::exchange(s.options().modes.verbose, line.number(2));
+  std::printf("Change verbose level from %u to %u\n", before, line.number(2));
   if (s.running()) std::printf("It counts from the next start on.\n");
 }
 
@@ -124,9 +150,11 @@ void set_allmulti(Session& s, const Line& line) {
                 rte_eth_allmulticast_disable);
 }
 
+// A group's address is one of `mcast_addr`, another one of `mac_addr`, as ethdev has it.
 void change_macs(Session& s, const Line& line) {
   Mac mac;
-  if (!parse_mac(line.word(3), mac)) {
+  const bool group = line.word(0) == "mcast_addr";
+  if (!parse_mac(line.word(3), mac) || ((mac[0] & 1) != 0) != group) {
     std::fprintf(stderr, "Error: Invalid ethernet address: %s\n",
                  line.word(3).substr(0, 32).c_str());
     return;
@@ -134,6 +162,11 @@ void change_macs(Session& s, const Line& line) {
   for (const uint32_t n : s.ports_of(line.word(2))) {
     port::Port* p = s.native_of(n);
     if (p == nullptr) return;
+    if (line.word(1) == "set") {
+      if (const Status done = p->set_address(mac); !done)
+        std::fprintf(stderr, "port %u: %s\n", n, done.error().what);
+      continue;
+    }
     flow::Filter filter = p->filter();
     const auto gone = std::erase(filter.macs, mac);
     if (line.word(1) == "add") filter.macs.push_back(mac);
@@ -150,6 +183,7 @@ constexpr CommandRow rows[] = {
      "How packets are forwarded."},
     {"set burst|nbcore|nbport <n>", set_number, "Packets a burst; lcores; ports that forward."},
     {"set portmask <text>", set_portmask, "Ports that forward, in hexadecimal."},
+    {"set portlist <text>", set_portlist, "The same by numbers, in this order: 1,0,2-3."},
     {"set port-topology paired|chained|loop", set_topology, "Which ports exchange packets."},
     {"set txpkts <text>", set_txpkts,
      "txonly, flowgen: bytes of a packet, BYTES[,BYTES...] of its pieces."},
@@ -158,8 +192,9 @@ constexpr CommandRow rows[] = {
     {"set allmulti <ports> on|off", set_allmulti, "A port receives all frames to groups."},
     {"set verbose <n>", set_verbose, "1: each packet that a stream receives is shown."},
     {"set flush_rx on|off", set_flush, "ethdevs: what waits when forwarding begins is dropped."},
-    {"mac_addr add|remove <port> <text>", change_macs,
-     "Addresses that a port receives besides its own."},
+    {"mac_addr add|remove|set <port> <text>", change_macs,
+     "Addresses that a port receives besides its own; its own."},
+    {"mcast_addr add|remove <port> <text>", change_macs, "Groups that a port receives."},
 };
 
 }  // namespace

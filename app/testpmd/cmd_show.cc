@@ -2,6 +2,7 @@
 // Commands that show and clear.
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include "commands.hh"
 #include "forward_report.hh"
@@ -30,27 +31,17 @@ void clear_stats(Session& s, const Line& line) {
   }
 }
 
-void show_rss(Session& s, const Line& line) {
-  for (const uint32_t p : s.ports_of(line.word(2))) print_rss_hash(s, p, line.size() > 4);
-}
-
-void show_reta(Session& s, const Line& line) {
-  for (const uint32_t n : s.ports_of(line.word(2))) {
-    port::Port* p = s.native_of(n);
-    if (p == nullptr) return;
-    const auto table = flow::table_of(p->rss(), s.forwarder().sizes_of(n).rxq);
-    for (std::size_t i = 0; i < table.size(); i++)
-      std::printf("RSS RETA configuration: hash index=%zu, queue=%u\n", i, table[i]);
-  }
-}
-
 void show_macs(Session& s, const Line& line) {
   for (const uint32_t n : s.ports_of(line.word(2))) {
     port::Port* p = s.native_of(n);
     if (p == nullptr) return;
-    std::printf("Number of MAC address added: %zu\n  %s\n", p->filter().macs.size() + 1,
-                text_of(p->info().mac).c_str());
-    for (const flow::MacAddress& m : p->filter().macs) std::printf("  %s\n", text_of(m).c_str());
+    const bool groups = line.word(3) == "mcast_macs";
+    std::vector<Mac> list;
+    if (!groups) list.push_back(p->info().mac);
+    for (const flow::MacAddress& m : p->filter().macs)
+      if (((m[0] & 1) != 0) == groups) list.push_back(m);
+    std::printf("Number of %s address added: %zu\n", groups ? "Multicast MAC" : "MAC", list.size());
+    for (const Mac& m : list) std::printf("  %s\n", text_of(m).c_str());
   }
 }
 
@@ -67,7 +58,10 @@ void show_queue(Session& s, const Line& line) {
     std::printf(
         "\n********************* Infos for port %-2u, %s queue %-2u *********************\n", n,
         rx ? "RX" : "TX", q);
-    std::printf("Number of %sDs: %u\n", rx ? "RX" : "TX", rx ? z.rxd : z.txd);
+    if (rx) std::printf("RX buffer size: %u\n", s.options().mbuf_size);
+    std::printf("%s deferred start: off\nNumber of %sDs: %u\n%s queue state: %s\n",
+                rx ? "RX" : "TX", rx ? "RX" : "TX", rx ? z.rxd : z.txd, rx ? "Rx" : "Tx",
+                s.forwarder().started(n) ? "started" : "stopped");
   }
 }
 
@@ -81,7 +75,7 @@ void clear_forward_stats(Session& s, const Line&) {
 void show_config(Session& s, const Line& line) {
   const std::string& what = line.word(2);
   if (what == "cores") return print_forwarding_lcores(s.forwarder());
-  if (!s.running()) (void)s.forwarder().retune(s.options());
+  if (!s.running() && !s.settle()) return;
   if (what == "fwd") return print_forward_config(s.forwarder());
   if (what == "rxtx") return print_rxtx_config(s.forwarder());
   std::printf("Number of segments: %zu\nSegment sizes: ",
@@ -93,7 +87,7 @@ void show_config(Session& s, const Line& line) {
 }
 
 void show_forward_config(Session& s, const Line&) {
-  if (!s.running()) (void)s.forwarder().retune(s.options());
+  if (!s.running() && !s.settle()) return;
   print_forward_config(s.forwarder());
 }
 
@@ -104,10 +98,7 @@ constexpr CommandRow rows[] = {
     {"show port xstats <ports>", each_port<print_nic_xstats>, "All counts, queues too."},
     {"show port summary <ports>", show_summary, "A line for each port."},
     {"clear port stats|xstats <ports>", clear_stats, "Counts begin anew."},
-    {"show port <port> rss-hash", show_rss, "By what frames are spread over receive queues."},
-    {"show port <port> rss-hash key", show_rss, "The same with the key."},
-    {"show port <port> rss reta", show_reta, "The table from hash to queue."},
-    {"show port <port> macs", show_macs, "Addresses that a port receives."},
+    {"show port <port> macs|mcast_macs", show_macs, "Addresses that a port receives; groups."},
     {"show rxq|txq info <port> <n>", show_queue, "A queue."},
     {"show fwd stats all", show_forward_stats, "Counts since forwarding began."},
     {"show fwd stats", show_forward_stats, "The same."},

@@ -67,7 +67,7 @@ constexpr CommandRow rows[] = {
     {"load <text>", load, "Run the commands of a file."},
     {"quit", quit, "End the program; so does the end of the input."},
     {"help", help, "The sections of help."},
-    {"help all|control|display|config|ports|offloads|flows|kilim|capture|testpmd", help_section,
+    {"help all|control|display|config|ports|rss|offloads|flows|kilim|capture|testpmd", help_section,
      "One of them."},
 };
 
@@ -76,9 +76,9 @@ constexpr CommandRow rows[] = {
 const Section control_commands{"control", "Control forwarding", rows};
 
 std::span<const Section> command_table() {
-  static const std::array table{control_commands, show_commands,    set_commands,
-                                port_commands,    offload_commands, flow_commands,
-                                kilim_commands,   capture_commands, lacking_commands};
+  static const std::array table{control_commands, show_commands,    set_commands,  port_commands,
+                                rss_commands,     offload_commands, flow_commands, kilim_commands,
+                                capture_commands, lacking_commands};
   return table;
 }
 

@@ -12,7 +12,7 @@ namespace kilim::testpmd {
 std::span<const Section> command_table();
 
 // The parts of the table.
-extern const Section control_commands, show_commands, set_commands, port_commands, offload_commands,
-    flow_commands, kilim_commands, capture_commands, lacking_commands;
+extern const Section control_commands, show_commands, set_commands, port_commands, rss_commands,
+    offload_commands, flow_commands, kilim_commands, capture_commands, lacking_commands;
 
 }  // namespace kilim::testpmd

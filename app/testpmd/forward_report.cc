@@ -100,7 +100,18 @@ std::string text_of(const Mac& mac) {
   return text;
 }
 
+// Once, as testpmd.
+static void warn_of_odd_ports(Forwarder& f) {
+  static bool told = false;
+  if (told || f.options().topology != Topology::paired || f.forwarding().size() % 2 == 0) return;
+  told = true;
+  std::printf(
+      "\nWarning! port-topology=paired and odd forward ports number, the last port will pair with "
+      "itself.\n\n");
+}
+
 void print_forward_config(Forwarder& f) {
+  warn_of_odd_ports(f);
   std::printf(
       "%s packet forwarding - ports=%zu - cores=%zu - streams=%zu - NUMA support enabled, "
       "MP allocation mode: native\n",

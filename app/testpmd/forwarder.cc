@@ -67,10 +67,11 @@ std::variant<std::unique_ptr<Forwarder>, Exit> Forwarder::create(const Options& 
   std::unique_ptr<Forwarder> f(new Forwarder);
   f->options_ = options;
   f->engine_ = find_engine(options.mode);
-  constexpr Step steps[] = {
-      &Forwarder::look_for_ports, &Forwarder::choose_ports, &Forwarder::choose_lcores,
-      &Forwarder::make_plans,     &Forwarder::make_memory,  &Forwarder::make_lanes,
-      &Forwarder::make_streams,   &Forwarder::start_ports,  &Forwarder::make_workers};
+  constexpr Step steps[] = {&Forwarder::look_for_ports, &Forwarder::choose_ports,
+                            &Forwarder::choose_lcores,  &Forwarder::make_plans,
+                            &Forwarder::make_memory,    &Forwarder::make_lanes,
+                            &Forwarder::make_streams,   &Forwarder::set_spreads,
+                            &Forwarder::start_ports,    &Forwarder::make_workers};
   for (const Step step : steps) {
     if (stop) return Exit{1, "interrupted during set-up; everything is given back"};
     if (auto exit = ((*f).*step)()) return *std::move(exit);

@@ -80,6 +80,9 @@ class Forwarder {
   // Counts of streams and lanes begin anew from here; safe while lanes run.
   void clear_counts() noexcept;
 
+  // What further starts of an ethdev ask for; ports are as they are.
+  void note_spread(uint64_t rss_hf) noexcept { options_.rss_hf = rss_hf; }
+
   // While no lane runs. A stopped port has no queues; start_port() makes them as they were.
   std::optional<Exit> start_port(uint32_t port);
   void stop_port(uint32_t port) noexcept;
@@ -95,6 +98,7 @@ class Forwarder {
   std::optional<Exit> make_plans();
   std::optional<Exit> make_lanes();
   std::optional<Exit> make_streams();
+  std::optional<Exit> set_spreads();
   std::optional<Exit> start_ports();
   std::optional<Exit> make_workers();
   std::optional<Exit> make_pools(uint32_t need, uint32_t headers);
@@ -118,7 +122,6 @@ class Forwarder {
   [[nodiscard]] uint32_t partner(uint32_t port) const noexcept;
   [[nodiscard]] uint32_t streams_a_port(uint32_t port) const noexcept;
   [[nodiscard]] uint32_t senders_to(uint32_t port) const noexcept;
-  [[nodiscard]] flow::Rss rss() const;
 
   Options options_;
   const Engine* engine_ = nullptr;

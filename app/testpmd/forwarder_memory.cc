@@ -10,6 +10,7 @@
 #include <rte_errno.h>
 #include <rte_mbuf.h>
 
+#include "csum_bits.hh"
 #include "forwarder.hh"
 
 namespace kilim::testpmd {
@@ -66,7 +67,7 @@ bool Forwarder::side_records() const noexcept {
 
 port::TxOffloads Forwarder::tx_words(std::size_t port) const noexcept {
   if (port >= options_.modes.mss.size() || has_ethdevs()) return {};
-  return {.checksums = options_.modes.csum_by_device[port],
+  return {.checksums = wqe_checksums(options_.modes.csum_by_device[port]),
           .vlan = options_.modes.tag[port] != 0,
           .tso = options_.modes.mss[port] != 0};
 }

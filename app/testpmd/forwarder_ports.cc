@@ -5,6 +5,7 @@
 #include <string>
 
 #include "forwarder.hh"
+#include "spread.hh"
 
 namespace kilim::testpmd {
 
@@ -29,16 +30,20 @@ std::optional<Exit> Forwarder::look_for_ports() {
 }
 
 std::optional<Exit> Forwarder::choose_ports() {
-  for (uint32_t p = 0; p < ports_.size(); p++) {
-    const bool taken = p >= 64 || (options_.portmask >> p & 1) != 0;
-    if (taken && (options_.nb_ports == 0 || forwarding_.size() < options_.nb_ports))
-      forwarding_.push_back(p);
+  for (const uint32_t p : options_.portlist) {
+    if (p >= ports_.size())
+      return Exit{1, "--portlist names port " + std::to_string(p) + " and there are " +
+                         std::to_string(ports_.size()) + " (0 is the first)"};
+    forwarding_.push_back(p);
   }
+  for (uint32_t p = 0; options_.portlist.empty() && p < ports_.size(); p++)
+    if (p >= 64 || (options_.portmask >> p & 1) != 0) forwarding_.push_back(p);
   if (forwarding_.empty())
     return Exit{1, "--portmask names none of the " + std::to_string(ports_.size()) + " ports"};
   if (options_.nb_ports > forwarding_.size())
     return Exit{1, "--nb-ports=" + std::to_string(options_.nb_ports) + " and there are " +
                        std::to_string(forwarding_.size())};
+  if (options_.nb_ports != 0) forwarding_.resize(options_.nb_ports);
   if (has_ethdevs() && (engine_->gathered || engine_->splits))
     return Exit{1, std::string("mode ") + engine_->name +
                        " needs ports of Kilim (net_kilimN): mbufs have no keys"};
@@ -143,12 +148,18 @@ Status Forwarder::set_up(port::Port& port, const Stream& s) {
                                   .headers = s.headers});
 }
 
-// Testpmd's words: by address unless more is asked.
-flow::Rss Forwarder::rss() const {
-  flow::Rss rss;
-  rss.types = flow::HashTypes::ip | (options_.rss_udp ? flow::HashTypes::udp : 0);
-  if (options_.disable_rss) rss.table = {0};
-  return rss;
+// Of ports with several queues; a key and a table that were given at the prompt stay. One queue may
+// follow several.
+std::optional<Exit> Forwarder::set_spreads() {
+  for (uint32_t n = 0; n < ports_.size(); n++) {
+    port::Port* p = ports_[n].native;
+    const uint32_t queues = sizes_of(n).rxq;
+    if (p == nullptr || (queues == 1 && p->rss().table.empty())) continue;
+    const uint64_t asked = queues == 1 ? 0 : rss_asked(options_);
+    if (Status s = p->set_rss(spread_of(asked, p->rss(), queues)); !s)
+      return failed(name_of(ports_[n]), s.error());
+  }
+  return std::nullopt;
 }
 
 std::optional<Exit> Forwarder::set_up_any(uint32_t number) {
@@ -156,15 +167,16 @@ std::optional<Exit> Forwarder::set_up_any(uint32_t number) {
   const std::string name = name_of(p);
   if (p.native == nullptr) {
     std::string why;
-    const Status s = set_up_ethdev(
-        p.ethdev,
-        {.sizes = sizes_of(number), .mbufs = mempool_.get(), .longest = options_.max_packet}, why);
+    const Status s = set_up_ethdev(p.ethdev,
+                                   {.sizes = sizes_of(number),
+                                    .mbufs = mempool_.get(),
+                                    .longest = options_.max_packet,
+                                    .rss_hf = rss_asked(options_)},
+                                   why);
     if (!s) return Exit{1, name + ": " + why};
     return std::nullopt;
   }
   if (Status s = configure(number); !s) return failed(name, s.error());
-  if (options_.rss_ip || options_.rss_udp || p.native->sizes().rxq > 1)
-    if (Status s = p.native->set_rss(rss()); !s) return failed(name, s.error());
   return std::nullopt;
 }
 

@@ -6,6 +6,7 @@
 
 #include <rte_mbuf_core.h>
 
+#include "csum_bits.hh"
 #include "forward.hh"
 #include "kilim/pool/chain.hh"
 #include "kilim/queue/eth_wqe.hh"
@@ -84,11 +85,17 @@ void address(Stream& s, std::span<std::byte> frame) noexcept {
 pool::TxWord word_of(const Stream& s) noexcept {
   pool::TxWord w;
   if (s.modes == nullptr || s.tx == nullptr || s.tx_port >= s.modes->mss.size()) return w;
-  w.checksums = s.modes->csum_by_device[s.tx_port];
+  w.checksums = wqe_checksums(s.modes->csum_by_device[s.tx_port]);
   w.mss = s.modes->mss[s.tx_port];
   w.tci = static_cast<uint16_t>(s.modes->tag[s.tx_port]);
   if (s.modes->tag[s.tx_port] != 0) w.tag = pool::VlanTag::customer;
   return w;
+}
+
+bool by_device(const Stream& s, uint8_t protocol) noexcept {
+  if (s.modes == nullptr || s.tx_port >= s.modes->csum_by_device.size()) return false;
+  const uint8_t bit = protocol == protocol_tcp ? CsumBy::tcp : CsumBy::udp;
+  return (s.modes->csum_by_device[s.tx_port] & bit) != 0;
 }
 
 void handle(Stream& s, std::span<pool::Handle> packet, pool::TxWord word) noexcept {
@@ -104,7 +111,8 @@ void handle(Stream& s, std::span<pool::Handle> packet, pool::TxWord word) noexce
   const bool v4 = l.l3 != 0 && l.type == type_ipv4;
   std::byte* field = l4_field(frame, l, length);
   if (!v4) word.checksums &= static_cast<uint8_t>(~EthOffload::l3);
-  if (field == nullptr) word.checksums &= static_cast<uint8_t>(~EthOffload::l4);
+  if (field == nullptr || !by_device(s, l.protocol))
+    word.checksums &= static_cast<uint8_t>(~EthOffload::l4);
   if (field != nullptr && word.mss == 0 && (word.checksums & EthOffload::l4) == 0)
     write_l4(s, packet, l, field);
   if (v4 && word.mss == 0 && (word.checksums & EthOffload::l3) == 0) {

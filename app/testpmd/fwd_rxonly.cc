@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Mode rxonly: packets are received, counted and freed.
+// Mode rxonly: packets are received, counted and freed. What tx_first sent comes back when nothing
+// is received.
 #include "forward.hh"
 
 namespace kilim::testpmd {
 namespace {
 
 uint32_t run(Stream& s) noexcept {
-  if (s.draining) return 0;
-  const uint32_t n =
-      receive(s, std::span(s.packets).first(std::min(s.burst * s.pieces, max_burst)));
-  if (n == 0) return 0;
+  uint32_t n = 0;
+  if (!s.draining)
+    n = receive(s, std::span(s.packets).first(std::min(s.burst * s.pieces, max_burst)));
+  if (n == 0) {
+    reclaim(s);
+    return 0;
+  }
   const std::span<const pool::Handle> all = std::span(s.packets).first(n);
   s.forwarded.add(s.pieces == 1 ? n : count_packets(all));
   s.cache->free(all);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "nic_report.hh"
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 #include <string>
@@ -11,6 +12,7 @@
 
 #include "forward_report.hh"
 #include "session.hh"
+#include "spread.hh"
 
 namespace kilim::testpmd {
 namespace {
@@ -115,8 +117,11 @@ void print_native_info(Session& s, uint32_t number) {
   port::Port& p = *s.port(number).native;
   const device::Caps& caps = p.device().caps();
   const port::QueueSizes sizes = s.forwarder().sizes_of(number);
-  std::printf("MTU: %u\nPromiscuous mode: %s\nAllmulticast mode: %s\n", p.info().frame_mtu,
-              enabled(p.filter().promiscuous), enabled(p.filter().all_multicast));
+  const uint32_t mtu = p.info().frame_mtu;
+  const uint32_t longest = std::max(s.options().max_packet, s.options().mbuf_size);
+  std::printf("MTU: %u\nPromiscuous mode: %s\nAllmulticast mode: %s\n",
+              mtu != 0 ? mtu : longest - RTE_ETHER_HDR_LEN, enabled(p.filter().promiscuous),
+              enabled(p.filter().all_multicast));
   std::printf(
       "Maximum number of MAC addresses: %zu\nVLAN offload: \n  strip %s, filter %s, extend "
       "off, qinq strip off\n",
@@ -124,9 +129,9 @@ void print_native_info(Session& s, uint32_t number) {
       p.filter().vlans.empty() ? "off" : "on");
   if (caps.spread.usable())
     std::printf(
-        "Hash key size in bytes: %zu\nRedirection table size: %zu\nSupported RSS offload "
-        "flow types:\n  ipv4  ipv4-tcp  ipv4-udp  ipv6  ipv6-tcp  ipv6-udp\n",
-        flow::hash_key_bytes, flow::table_of(p.rss(), sizes.rxq).size());
+        "Hash key size in bytes: %zu\nRedirection table size: %u\nSupported RSS offload "
+        "flow types:\n%s",
+        flow::hash_key_bytes, flow::default_table, rss_text(native_rss(~uint64_t{0})).c_str());
   else
     std::printf("No RSS offload flow type is supported.\n");
   std::printf(
@@ -223,29 +228,6 @@ void print_summary(Session& s, uint32_t port) {
   std::printf("%-4u %s %-12s %-14s %-8s %s\n", port, text_of(mac_of(p)).c_str(), name_of(p).c_str(),
               p.native != nullptr ? "net_kilim" : device_of(p).c_str(), link.up ? "up" : "down",
               link.speed.c_str());
-}
-
-void print_rss_hash(Session& s, uint32_t port, bool key) {
-  port::Port* p = s.native_of(port);
-  if (p == nullptr) return;
-  constexpr struct {
-    uint32_t bit;
-    const char* name;
-  } names[] = {{flow::HashTypes::ipv4, "ipv4"},     {flow::HashTypes::tcp4, "ipv4-tcp"},
-               {flow::HashTypes::udp4, "ipv4-udp"}, {flow::HashTypes::ipv6, "ipv6"},
-               {flow::HashTypes::tcp6, "ipv6-tcp"}, {flow::HashTypes::udp6, "ipv6-udp"}};
-  if (p->rss().types == 0 || s.options().disable_rss) {
-    std::printf("RSS disabled\n");
-    return;
-  }
-  std::printf("RSS functions:\n ");
-  for (const auto& n : names)
-    if ((p->rss().types & n.bit) != 0) std::printf(" %s", n.name);
-  std::printf("\n");
-  if (!key) return;
-  std::printf("RSS key:\n");
-  for (const uint8_t b : p->rss().key) std::printf("%02X", b);
-  std::printf("\n");
 }
 
 }  // namespace kilim::testpmd

@@ -14,6 +14,5 @@ void print_nic_xstats(Session& s, uint32_t port);
 void print_port_info(Session& s, uint32_t port);
 void print_summary_head(Session& s);
 void print_summary(Session& s, uint32_t port);
-void print_rss_hash(Session& s, uint32_t port, bool key);
 
 }  // namespace kilim::testpmd

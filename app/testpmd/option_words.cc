@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Values of options that the prompt reads too, and testpmd's options that this program lacks.
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <system_error>
 #include <tuple>
+#include <utility>
 
 #include "cli/options.hh"
 #include "options.hh"
@@ -13,9 +15,9 @@ namespace kilim::testpmd {
 namespace {
 
 auto queues_of(const Options& o) {
-  return std::tuple(o.rxq, o.txq, o.rxd, o.txd, o.rss_ip, o.rss_udp, o.disable_rss, o.nb_cores,
-                    std::max(o.mbuf_size, o.tx_length), o.max_packet, o.total_mbufs, o.keys,
-                    o.tx_segments.size(), o.topology, o.portmask, o.nb_ports);
+  return std::tuple(o.rxq, o.txq, o.rxd, o.txd, o.nb_cores, std::max(o.mbuf_size, o.tx_length),
+                    o.max_packet, o.total_mbufs, o.keys, o.tx_segments.size(), o.topology,
+                    o.portmask, o.portlist, o.nb_ports);
 }
 
 auto offloads_of(const Options& o) {
@@ -28,6 +30,54 @@ auto offloads_of(const Options& o) {
 
 bool same_queues(const Options& a, const Options& b) {
   return queues_of(a) == queues_of(b) && offloads_of(a) == offloads_of(b);
+}
+
+namespace {
+
+template <typename T>
+void renumber_row(std::array<T, 64>& row, std::span<const uint32_t> before) {
+  std::array<T, 64> now{};
+  for (std::size_t n = 0; n < std::min(before.size(), row.size()); n++)
+    if (before[n] < row.size()) now[n] = row[before[n]];
+  row = now;
+}
+
+void renumber_list(std::vector<uint32_t>& list, std::span<const uint32_t> before) {
+  if (list.empty()) return;
+  std::vector<uint32_t> now;
+  for (const uint32_t old : list)
+    if (const auto at = std::find(before.begin(), before.end(), old); at != before.end())
+      now.push_back(static_cast<uint32_t>(at - before.begin()));
+  for (uint32_t n = 0; n < before.size(); n++)
+    if (before[n] == new_port) now.push_back(n);
+  list = now;
+}
+
+}  // namespace
+
+void renumber(Options& o, std::span<const uint32_t> before) {
+  constexpr uint32_t bits = 64;
+  renumber_row(o.modes.csum_by_device, before);
+  renumber_row(o.modes.mss, before);
+  renumber_row(o.modes.strip, before);
+  renumber_row(o.modes.tag, before);
+  const auto peers = std::exchange(o.peers, {});
+  const auto stopped = std::exchange(o.stopped, {});
+  const uint64_t mask = std::exchange(o.portmask, 0);
+  renumber_list(o.portlist, before);
+  for (uint32_t n = 0; n < before.size(); n++) {
+    const uint32_t old = before[n];
+    if (const auto peer = peers.find(old); peer != peers.end()) o.peers[n] = peer->second;
+    o.stopped.push_back(old >= stopped.size() || stopped[old]);
+    if (n < bits && (old >= bits || (mask >> old & 1) != 0)) o.portmask |= uint64_t{1} << n;
+  }
+  // As no mask at all, which ports that come later are in too.
+  const uint64_t all = before.size() < bits ? (uint64_t{1} << before.size()) - 1 : ~uint64_t{0};
+  if (o.portmask == 0 || o.portmask == all) o.portmask = ~uint64_t{0};
+  const auto forwarding = o.portlist.empty()
+                              ? static_cast<uint32_t>(std::popcount(o.portmask & all))
+                              : static_cast<uint32_t>(o.portlist.size());
+  if (o.nb_ports >= forwarding) o.nb_ports = 0;
 }
 
 bool strips_vlan(const Options& o, std::size_t port) {
@@ -47,6 +97,31 @@ bool parse_topology(std::string_view word, Topology& out) {
 
 const char* name_of(Topology t) noexcept {
   return t == Topology::paired ? "paired" : t == Topology::chained ? "chained" : "loop";
+}
+
+std::string parse_portlist(Options& o, std::string_view text) {
+  constexpr const char* why = "it is not N[,N...] or A-B, each port once";
+  constexpr cli::Range ports{0, 1023};
+  std::vector<uint32_t> list;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    const std::string_view part = text.substr(at, comma - at);
+    const std::size_t dash = std::min(part.find('-'), part.size());
+    uint64_t first = 0, last = 0;
+    if (cli::parse_number(part.substr(0, dash), ports, first) != cli::Fault::none) return why;
+    last = first;
+    if (dash < part.size() &&
+        cli::parse_number(part.substr(dash + 1), ports, last) != cli::Fault::none)
+      return why;
+    for (uint64_t n = first; n <= last; n++) {
+      if (std::find(list.begin(), list.end(), n) != list.end()) return why;
+      list.push_back(static_cast<uint32_t>(n));
+    }
+    if (last < first) return why;
+    at = comma + 1;
+  }
+  o.portlist = list;
+  return "";
 }
 
 bool parse_mac(std::string_view text, Mac& mac) {
@@ -96,11 +171,11 @@ constexpr Lacking lacking[] = {
     {"eth-peers-configfile", "give --eth-peer for each port"},
     {"display-xstats", "show port xstats all at the prompt shows all"},
     {"coremask", "EAL's -l says which lcores there are, --nb-cores how many forward"},
-    {"portlist", "--portmask does"},
     {"numa", numa},
     {"no-numa", numa},
     {"mp-anon", numa},
     {"mp-alloc", numa},
+    {"no-iova-contig", numa},
     {"port-numa-config", numa},
     {"ring-numa-config", numa},
     {"socket-num", numa},

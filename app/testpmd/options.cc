@@ -13,6 +13,7 @@
 #include "forward.hh"
 #include "kilim/base/nearest.hh"
 #include "net/kilim/rte_pmd_kilim.h"
+#include "spread.hh"
 #include "words.hh"
 
 namespace kilim::testpmd {
@@ -110,6 +111,19 @@ std::string parse_multi_flow(Options& o, const char*) {
   return "";
 }
 
+std::string parse_rss_ip(Options& o, const char*) {
+  o.rss_hf = rss_of("ip");
+  return "";
+}
+std::string parse_rss_udp(Options& o, const char*) {
+  o.rss_hf = rss_of("udp");
+  return "";
+}
+
+std::string parse_ports(Options& o, const char* v) {
+  return parse_portlist(o, v);
+}
+
 std::string refuse_procs(Options&, const char*) {
   return "kilim-testpmd forwards in one process; let it use more lcores (-l, --nb-cores) or start "
          "a "
@@ -135,8 +149,8 @@ constexpr cli::Row<Options> rows[] = {
     {0, "fwd", "MODE", parse_mode, "the same"},
     {0, "rxq", "N", &Options::rxq, "receive queues a port: 1 to 64; default the devarg's", {1, 64}},
     {0, "txq", "N", &Options::txq, "transmit queues a port: 1 to 64; default the devarg's, and one for each receive queue", {1, 64}},
-    {0, "rss-ip", nullptr, &Options::rss_ip, "spread frames over receive queues by their addresses; the default"},
-    {0, "rss-udp", nullptr, &Options::rss_udp, "by addresses and UDP ports"},
+    {0, "rss-ip", nullptr, parse_rss_ip, "several receive queues: spread IP packets by their addresses; the default"},
+    {0, "rss-udp", nullptr, parse_rss_udp, "spread UDP packets, by addresses and ports; others go to the first queue"},
     {0, "rxd", "N", &Options::rxd, "places of a receive ring: 64 to 8192, a power of two; default the devarg's", {64, 8192, true}},
     {0, "txd", "N", &Options::txd, "places of a transmit ring: 64 to 8192, a power of two; default the devarg's", {64, 8192, true}},
     {0, "nb-cores", "N", &Options::nb_cores, "forwarding lcores: 1 to 128, the main lcore not counted; default 1", {1, 128}},
@@ -156,6 +170,7 @@ constexpr cli::Row<Options> rows[] = {
     {0, "tx-first", nullptr, &Options::tx_first, "each port sends a burst first"},
     {0, "port-topology", "HOW", parse_topology_word, "which ports exchange: paired, chained or loop; default paired"},
     {0, "portmask", "HEX", parse_portmask, "ports that forward; default all"},
+    {0, "portlist", "N[,N...]", parse_ports, "the same, as numbers and in this order: 0,2-3"},
     {0, "nb-ports", "N", &Options::nb_ports, "how many ports forward, from the first: 1 to 32; default all", {1, 32}},
     {0, "disable-rss", nullptr, &Options::disable_rss, "frames are not spread: all go to a port's first receive queue"},
     {0, "no-flush-rx", nullptr, &Options::no_flush_rx, "ethdevs: packets that wait when forwarding begins are forwarded"},

@@ -5,6 +5,8 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -29,7 +31,7 @@ struct ModeOptions {
   uint32_t noisy_flush_ms = 0;  // all that wait go so often; 0: never
   uint32_t noisy_memory = 0;    // MiB that are read and written
   uint32_t noisy_reads = 0, noisy_writes = 0, noisy_both = 0;  // a packet
-  std::array<uint8_t, 64> csum_by_device{};  // by port: queue::EthOffload, the rest by software
+  std::array<uint8_t, 64> csum_by_device{};  // by port: CsumBy, the rest by software
   std::array<uint16_t, 64> mss{};            // by port: TSO of what is longer; 0: none
   std::array<int8_t, 64> strip{};            // by port, VLAN tags: 1 taken off, -1 not; 0: as all's
   std::array<uint32_t, 64> tag{};            // by port: VLAN tag to put in, 1 << 16 | tci; 0: none
@@ -43,8 +45,9 @@ struct Options {
   std::string cmdline_file;
   Topology topology = Topology::paired;
   uint64_t portmask = ~uint64_t{0};
-  uint32_t nb_ports = 0;     // 0: all
-  bool no_flush_rx = false;  // ethdevs: what waits when forwarding begins is not dropped
+  std::vector<uint32_t> portlist;  // instead of the mask, in this order; empty: the mask
+  uint32_t nb_ports = 0;           // 0: all
+  bool no_flush_rx = false;        // ethdevs: what waits when forwarding begins is not dropped
   bool disable_rss = false;
   bool rx_cksum = false, rx_timestamp = false, strip_vlan = false;
   bool strides = false;                   // receive buffers of several packets
@@ -55,7 +58,7 @@ struct Options {
   ModeOptions modes;
   std::vector<uint32_t> tx_segments;  // txonly: bytes of each piece; empty: one of tx_length
   uint32_t rxq = 0, txq = 0, rxd = 0, txd = 0;  // 0: as the port's devargs say
-  bool rss_ip = false, rss_udp = false;         // how frames are spread; neither: by address
+  std::optional<uint64_t> rss_hf;  // RTE_ETH_RSS_*: what frames are spread by; none: by address
   uint32_t nb_cores = 1;
   uint32_t burst = 32;
   uint32_t mbuf_size = 2048;
@@ -84,9 +87,17 @@ using cli::Exit;
 // True: ports, queues, buffers and lcores are the same for both, whatever else differs.
 bool same_queues(const Options& a, const Options& b);
 
+// What options say of ports by number, once ports came or went: before[n] is the number that port n
+// had. What is said of a port that is gone goes too, and a new port is as if nothing was said of
+// it; it forwards.
+inline constexpr uint32_t new_port = UINT32_MAX;
+void renumber(Options& o, std::span<const uint32_t> before);
+
 // Whether a port's tags are taken off.
 bool strips_vlan(const Options& o, std::size_t port);
 
+// "0,2-3": numbers of ports. Empty: accepted.
+std::string parse_portlist(Options& o, std::string_view text);
 // Topology's words, which the prompt uses too.
 bool parse_topology(std::string_view word, Topology& out);
 const char* name_of(Topology t) noexcept;

@@ -33,11 +33,9 @@ rte_eth_conf conf_of(const rte_eth_dev_info& info, const EthdevSetup& setup) {
     conf.rxmode.offloads = info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_SCATTER;
     conf.txmode.offloads = info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
   }
-  if (setup.sizes.rxq > 1 && info.flow_type_rss_offloads != 0) {
-    conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
-    conf.rx_adv_conf.rss_conf.rss_hf =
-        info.flow_type_rss_offloads & (RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP | RTE_ETH_RSS_TCP);
-  }
+  const uint64_t rss_hf = setup.sizes.rxq > 1 ? info.flow_type_rss_offloads & setup.rss_hf : 0;
+  if (rss_hf != 0) conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+  conf.rx_adv_conf.rss_conf.rss_hf = rss_hf;
   return conf;
 }
 
@@ -115,11 +113,14 @@ Status set_up_ethdev(uint16_t ethdev, const EthdevSetup& setup, std::string& why
           std::to_string(info.max_tx_queues);
     return Error{EINVAL, "too many queues"};
   }
+  const bool first = info.nb_rx_queues == 0;
   const rte_eth_conf conf = conf_of(info, setup);
   const auto rxq = static_cast<uint16_t>(s.rxq);
   const auto txq = static_cast<uint16_t>(s.txq);
   if (const int e = rte_eth_dev_configure(ethdev, rxq, txq, &conf); e != 0)
     return failed_step("rte_eth_dev_configure", e, why);
+  // As testpmd, and afterwards as it was set; a driver without it says so by itself.
+  if (first) (void)rte_eth_promiscuous_enable(ethdev);
   const auto node = static_cast<unsigned>(rte_eth_dev_socket_id(ethdev));
   for (uint16_t q = 0; q < rxq; q++)
     if (const int e = rte_eth_rx_queue_setup(ethdev, q, static_cast<uint16_t>(s.rxd), node, nullptr,
@@ -136,7 +137,6 @@ Status set_up_ethdev(uint16_t ethdev, const EthdevSetup& setup, std::string& why
 
 Status start_ethdev(uint16_t ethdev) {
   if (const int e = rte_eth_dev_start(ethdev); e != 0) return Error{-e, "rte_eth_dev_start"};
-  (void)rte_eth_promiscuous_enable(ethdev);  // as testpmd; a driver without it says so by itself
   return Done{};
 }
 

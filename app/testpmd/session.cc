@@ -2,9 +2,6 @@
 #include "session.hh"
 
 #include <algorithm>
-#include <cinttypes>
-#include <iterator>
-#include <map>
 
 #include <rte_errno.h>
 
@@ -48,7 +45,7 @@ bool Session::renew() {
   options_.stopped.resize(memory_.size());
   for (uint32_t p = 0; p < memory_.size(); p++) options_.stopped[p] = !forwarder_->started(p);
   auto exit = make(options_);
-  for (PortMemory& m : memory_) m.flows.clear();
+  for (PortMemory& m : memory_) m.flows.clear(), m.rss_hf.reset();
   if (!exit) return true;
   say(*exit);
   options_ = before;
@@ -60,25 +57,48 @@ bool Session::renew() {
 }
 
 bool Session::change_ports(const std::function<int()>& change) {
-  std::map<std::string, bool> stopped;
-  for (uint32_t p = 0; p < ports(); p++) stopped[name_of(port(p))] = !forwarder_->started(p);
+  std::vector<std::string> names;
+  options_.stopped.clear();
+  for (uint32_t p = 0; p < ports(); p++) {
+    names.push_back(name_of(port(p)));
+    options_.stopped.push_back(!forwarder_->started(p));
+  }
   (void)end_captures(nullptr);
   forwarder_.reset();
   const int error = change();
   if (error != 0) say({1, std::string("EAL: ") + rte_strerror(-error)});
-  const std::vector<PortRef> now = find_ports();
-  options_.stopped.clear();
-  for (const PortRef& p : now) {
-    const auto before = stopped.find(name_of(p));
-    options_.stopped.push_back(before == stopped.end() || before->second);
+  std::vector<uint32_t> before;
+  for (const PortRef& p : find_ports()) {
+    const auto at = std::find(names.begin(), names.end(), name_of(p));
+    before.push_back(at == names.end() ? new_port : static_cast<uint32_t>(at - names.begin()));
   }
   options_.ports_asked = 0;
-  memory_.clear();
-  if (auto exit = make(options_)) {
-    say(*exit);
-    quits_ = failed_ = true;
-  }
+  renumber(options_, before);
+  renumber_memory(before);
+  make_or_quit();
   return error == 0 && !quits_;
+}
+
+void Session::renumber_memory(std::span<const uint32_t> before) {
+  std::vector<PortMemory> now(before.size());
+  for (std::size_t n = 0; n < before.size(); n++)
+    if (before[n] != new_port) now[n] = std::move(memory_[before[n]]);
+  for (PortMemory& m : now) m.flows.clear(), m.rss_hf.reset();
+  memory_ = std::move(now);
+}
+
+// Some modes and options want ports of Kilim alone; io takes any.
+void Session::make_or_quit() {
+  auto exit = make(options_);
+  if (!exit) return;
+  say(*exit);
+  std::fprintf(stderr, "mode io without --latency instead\n");
+  options_.mode = "io";
+  options_.latency = false;
+  exit = make(options_);
+  if (!exit) return;
+  say(*exit);
+  quits_ = failed_ = true;
 }
 
 std::vector<uint32_t> Session::ports_of(const std::string& word) const {
@@ -121,6 +141,18 @@ bool Session::all_stopped() const {
   return true;
 }
 
+bool Session::settle() {
+  if (!forwarder_->retune(options_) && !renew()) return false;
+  made_of_ = options_;
+  return true;
+}
+
+void Session::note_spread(uint64_t rss_hf) {
+  for (Options* o : {&options_, &made_of_}) o->rss_hf = rss_hf, o->disable_rss = false;
+  forwarder_->note_spread(rss_hf);
+  for (PortMemory& m : memory_) m.rss_hf.reset();
+}
+
 void Session::start(uint32_t tx_first) {
   if (!all_started()) {
     std::fprintf(stderr, "Not all ports were started\n");
@@ -130,8 +162,7 @@ void Session::start(uint32_t tx_first) {
     std::fprintf(stderr, "Packet forwarding already started\n");
     return;
   }
-  if (!forwarder_->retune(options_) && !renew()) return;
-  made_of_ = options_;
+  if (!settle()) return;
   print_forward_config(*forwarder_);
   for (const uint32_t p : forwarder_->forwarding())
     if (const PortRef& ref = port(p); ref.native == nullptr && !options_.no_flush_rx)
@@ -180,9 +211,12 @@ void Session::start_ports(std::span<const uint32_t> list) {
       continue;
     }
     std::printf("Configuring Port %u (socket %d)\n", p, numa_node_of(port(p)));
-    if (auto exit = forwarder_->start_port(p)) say(*exit);
+    if (auto exit = forwarder_->start_port(p))
+      say(*exit);
+    else
+      std::printf("Port %u: %s\n", p, text_of(mac_of(port(p))).c_str());
   }
-  std::printf("Done\n");
+  std::printf("Checking link statuses...\nDone\n");
 }
 
 void Session::stop_ports(std::span<const uint32_t> list) {
@@ -192,7 +226,7 @@ void Session::stop_ports(std::span<const uint32_t> list) {
     memory_[p].flows.clear();
     forwarder_->stop_port(p);
   }
-  std::printf("Done\n");
+  std::printf("Checking link statuses...\nDone\n");
 }
 
 bool Session::end_captures(const port::Port* port) {

@@ -37,6 +37,7 @@ struct PortMemory {
   port::PortStats begun;    // when forwarding began, or its counts were cleared
   port::PortStats shown;    // when they were shown last
   uint64_t shown_ns = 0;
+  std::optional<uint64_t> rss_hf;  // of this port alone, by its key
   std::map<uint32_t, FlowEntry> flows;
 };
 
@@ -77,6 +78,10 @@ class Session {
   // Makes a new forwarder of the options; ports that were started are started. False: it was said
   // why, and the options are as before.
   bool renew();
+  // While nothing is forwarded: what forwards is as the options say. False: it was said why not.
+  bool settle();
+  // What ports spread frames by, which they do already: for further starts.
+  void note_spread(uint64_t rss_hf);
   // Runs `change`, which adds a device to EAL or removes one and gives 0 or a negative errno, while
   // no port is in use. False: it was said why not.
   bool change_ports(const std::function<int()>& change);
@@ -97,6 +102,8 @@ class Session {
 
  private:
   std::optional<Exit> make(const Options& options);
+  void make_or_quit();
+  void renumber_memory(std::span<const uint32_t> before);
   void say(const Exit& exit);
 
   Options options_;

@@ -3,6 +3,7 @@
 // values, the screen's size, the latency classes.
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <random>
 #include <string>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "testpmd/latency.hh"
 #include "testpmd/options.hh"
 #include "testpmd/screen.hh"
+#include "testpmd/spread.hh"
 #include "testpmd/words.hh"
 #include "ut.hh"
 
@@ -180,6 +182,76 @@ void option_values() {
             !parse_mac("", mac));
 }
 
+void lists_of_ports() {
+  Options o;
+  EQUAL(parse_portlist(o, "2,0,4-6"), "");
+  CU_ASSERT(o.portlist == (std::vector<uint32_t>{2, 0, 4, 5, 6}));
+  for (const char* bad : {"", "1,", ",1", "1,1", "0-3,2", "3-2", "x", "1-", "-1", "0-99999"})
+    CU_ASSERT(!parse_portlist(o, bad).empty());
+  EQUAL(o.portlist.size(), 5u);
+}
+
+// Port 1 of three goes, and one comes as the last; of a mask and of a list.
+void ports_get_other_numbers() {
+  const uint32_t before[] = {0, 2, new_port};
+  Options o;
+  o.modes.mss[1] = 100, o.modes.mss[2] = 200;
+  o.modes.strip[1] = 1;
+  o.modes.tag[2] = 1u << 16 | 7;
+  o.modes.csum_by_device[2] = 3;
+  o.peers[1] = {2, 0, 0, 0, 0, 1}, o.peers[2] = {2, 0, 0, 0, 0, 2};
+  o.stopped = {false, true, false};
+  o.portmask = 0b011;
+  o.nb_ports = 1;
+  Options list = o;
+  list.portlist = {2, 1, 0};
+  renumber(o, before);
+  CU_ASSERT(o.modes.mss[0] == 0 && o.modes.mss[1] == 200 && o.modes.mss[2] == 0);
+  CU_ASSERT(o.modes.strip[1] == 0 && o.modes.tag[1] == (1u << 16 | 7) && o.modes.tag[2] == 0);
+  EQUAL(o.modes.csum_by_device[1], 3);
+  CU_ASSERT(o.peers == (std::map<uint32_t, Mac>{{1, {2, 0, 0, 0, 0, 2}}}));
+  CU_ASSERT(o.stopped == (std::vector<bool>{false, false, true}));
+  EQUAL(o.portmask, 0b101u);
+  EQUAL(o.nb_ports, 1u);
+  renumber(list, before);
+  CU_ASSERT(list.portlist == (std::vector<uint32_t>{1, 0, 2}));
+  // The only one of the mask goes: all forward, and as many as there are.
+  Options last;
+  last.portmask = 2;
+  last.nb_ports = 2;
+  const uint32_t one[] = {0};
+  renumber(last, one);
+  EQUAL(last.portmask, ~uint64_t{0});
+  EQUAL(last.nb_ports, 0u);
+}
+
+void frames_are_spread_by_words() {
+  Options o;
+  using flow::HashTypes;
+  EQUAL(spread_of(rss_asked(o), {}, 4).types, HashTypes::ip);
+  EQUAL(spread_of(*rss_of("all"), {}, 4).types, HashTypes::all);
+  EQUAL(spread_of(*rss_of("ipv6-udp"), {}, 4).types, HashTypes::udp6);
+  CU_ASSERT(!rss_of("ethernet").has_value() && *rss_of("none") == 0);
+  EQUAL(native_rss(*rss_of("sctp")), 0u);
+  o.disable_rss = true;
+  CU_ASSERT(spread_of(rss_asked(o), {}, 4).table == std::vector<uint16_t>{0});
+  // A key stays; a table stays where its queues are there.
+  flow::Rss before{.key = flow::symmetric_key, .table = {0, 3, 0, 3}};
+  CU_ASSERT(spread_of(4, before, 4).key == flow::symmetric_key);
+  EQUAL(spread_of(4, before, 4).table.size(), 4u);
+  CU_ASSERT(spread_of(4, before, 3).table.empty());
+  before.table = {0};
+  CU_ASSERT(spread_of(4, before, 4).table.empty());
+  EQUAL(rss_text(native_rss(*rss_of("udp"))), "  ipv4-udp  ipv6-udp\n");
+  flow::HashKey key{};
+  const std::string digits(78, '0');
+  EQUAL(parse_rss_key(digits + "aF", key), "");
+  EQUAL(key[39], 0xaf);
+  CU_ASSERT(parse_rss_key("", key).find("80 hexa-decimal") != std::string::npos);
+  CU_ASSERT(parse_rss_key(digits + "0g", key).find("character g at position 79") !=
+            std::string::npos);
+}
+
 // Whatever the numbers, a terminal of 80x24 shows them.
 void screen_fits() {
   std::mt19937_64 rng(80);
@@ -227,6 +299,9 @@ const test::Case cases[] = {
     {"wrong flow rules are named", bad_rules_are_named},
     {"any words are answered", any_words_are_answered},
     {"values of options", option_values},
+    {"lists of ports are read", lists_of_ports},
+    {"ports get other numbers", ports_get_other_numbers},
+    {"frames are spread by words", frames_are_spread_by_words},
     {"the screen fits", screen_fits},
     {"classes of latency", latency_classes},
 };

@@ -167,6 +167,32 @@ def attached(b):
         assert part in out, (part, out)
 
 
+def renumbered(b):
+    """What was said of a port by its number goes with it, and is said of no port that has the number later."""
+    more = [f"port attach net_kilim{n},hca=vhca{n}" for n in (5, 6)]
+    out = say(b, b.program, pair("r"), [
+        "port stop all", *more, "tso set 100 1", "tso set 200 2", "tx_vlan set 2 9", "csum set ip hw 2",
+        "set eth-peer 2 02:00:00:00:00:22", "set portmask d", "port start all", "port stop 1", "port detach 1",
+        "show config fwd", "port stop 1", "tso show 0", "tso show 1", "csum show 1", "tso show 2", "port attach net_null0",
+        "set portlist 2,0", "show config fwd", "port stop 2", "port detach 2", "show config fwd",
+        "port stop all", "port detach 1", "port attach net_kilim7,hca=vhca7", "tso show 1", "csum show 1", "show config fwd",
+        "port detach 0", "show config fwd", "quit"])
+    parts = out.split("testpmd> ")
+
+    def said(line, number=0):
+        return [p for p in parts if p.startswith(line + "\n")][number]
+    assert "ports=3 " in said("show config fwd"), out
+    assert "disabled" in said("tso show 0") and "is 200" in said("tso show 1") and "disabled" in said("tso show 2"), out
+    assert "IP checksum offload is hw" in said("csum show 1") and "IP checksum offload is sw" in said("csum show 1", 1), out
+    assert "-> TX P=1/Q=0 (socket 0) peer=02:00:00:00:00:22" in said("show config fwd"), out
+    second = said("show config fwd", 1)
+    assert second.index("RX P=2") < second.index("RX P=0") and "RX P=1/" not in second, out
+    assert "ports=1 " in said("show config fwd", 2) and "RX P=0" in said("show config fwd", 2), out
+    assert "disabled" in said("tso show 1", 1), out
+    assert "02:00:00:00:00:22" not in said("show config fwd", 3) and "ports=2 " in said("show config fwd", 3), out
+    assert "ports=1 " in said("show config fwd", 4), out
+
+
 def options(b):
     """Options of testpmd that are there count, those that are not are named; what is wrong is told
     before anything starts."""
@@ -186,7 +212,7 @@ def options(b):
                            "--duration=1"], cwd=b.folder, text=True, capture_output=True, timeout=SECONDS)
     assert "start tx_first" in done.stderr and "--tx-first" in done.stderr, done
     out = say(b, b.program, pair("1"), [None, "stop", "show config fwd", "show port 0 rss-hash", "quit"], "--auto-start",
-              "--tx-first", "--portmask=0x2", "--port-topology=loop", "--rss-udp", "--burst=7", "--rxd=128", "--txd=256",
+              "--tx-first", "--portmask=0x2", "--port-topology=loop", "--rss-udp", "--rxq=2", "--burst=7", "--rxd=128", "--txd=256",
               "--forward-mode=macswap", "--eth-peer=1,02:00:00:00:00:55", wait=0.3)
     for part in ("Start automatic packet forwarding", "macswap packet forwarding packets/burst=7", "RX desc=128",
                  "TX desc=256", "RX P=1/Q=0 (socket 0) -> TX P=1/Q=0 (socket 0) peer=02:00:00:00:00:55", "ipv4-udp"):
@@ -248,6 +274,9 @@ def numbers(b):
     drops = missed["total"]["drops"]
     assert drops["rx_missed"] > 0 and sum(drops.values()) == drops["rx_missed"], drops
     assert re.search(r"drops: +RX-missed [1-9]", text) and "TX-rate q1 " in text, text
+    heard, _ = b.stats(pair("h"), "--fwd=rxonly", "--tx-first", "--duration=1", "--json")
+    total = heard["total"]
+    assert total["tx_completed"] == total["tx_packets"] == total["rx_packets"] == 64, total
     keyed, text = b.stats(pair("k"), "--fwd=umr", "--tx-first", "--duration=1", "--json")
     assert keyed["total"]["keys_bound"] == keyed["total"]["keys_ended"] > 64 and "keys-ended" in text, keyed
     done = b.run(pair("s"), "--tx-first", "--duration=2", "--screen")
@@ -255,4 +284,4 @@ def numbers(b):
 
 
 if __name__ == "__main__":
-    main((commands, flows, queues, hostile, terminal, attached, options, modes_of_options, numbers), *sys.argv[1:])
+    main((commands, flows, queues, hostile, terminal, attached, renumbered, options, modes_of_options, numbers), *sys.argv[1:])

@@ -13,7 +13,7 @@ import sys
 import time
 
 sys.dont_write_bytecode = True
-from prompt_bench import DEBIAN, EAL, SECONDS, frames, main, say, words, write  # noqa: E402
+from prompt_bench import DEBIAN, EAL, SECONDS, frames, lcores, main, pair, say, words, write  # noqa: E402
 from run_prompt import forwarded  # noqa: E402
 from run_testpmd import vdev  # noqa: E402
 
@@ -81,6 +81,7 @@ port config all rxq 1
 port config all txd 512
 port config all burst 8
 port start all
+show port info 0
 set fwd mac
 set eth-peer 0 02:00:00:00:00:77
 set txpkts 64,128
@@ -88,8 +89,12 @@ show config txpkts
 start
 stop
 set portmask 1
+show config fwd
 start
 stop
+set portlist 1,0
+show config fwd
+set portmask 1
 set nbport 1
 set fwd txonly
 set txpkts 100
@@ -120,6 +125,162 @@ def debian(b):
         assert ours == theirs, [(a, d) for a, d in zip(ours, theirs) if a != d] or (ours, theirs)
     rows = told["ours"][0]
     assert rows[0][1:] == (48, 48, 0) and len(rows) == 3 * 3 + 3 + 2 and len(told["ours"][2]) > 50, rows
+
+
+OWN = """show port info 0
+show port 0 rss-hash
+port config all rss udp
+show port 0 macs
+show port summary all
+mac_addr add 0 02:00:00:00:00:21
+mcast_addr add 0 01:00:5E:00:00:05
+show port 0 mcast_macs
+mac_addr remove 0 02:00:00:00:00:21
+set promisc 0 off
+set allmulti 0 on
+set verbose 1
+set verbose 0
+set portmask 0x1
+show config fwd
+set portlist 1,0
+show config fwd
+set portmask 0x3
+show config fwd
+set burst 16
+set fwd mac
+set txpkts 64
+show config txpkts
+set eth-peer 0 02:00:00:00:00:99
+csum set ip hw 0
+port stop all
+port config all rxq 2
+port config all txq 2
+csum set ip hw 0
+csum set tcp hw 0
+csum set sctp hw 0
+csum set outer-udp sw 0
+csum show 0
+tso set 800 0
+tso show 0
+tso set 0 0
+vlan set strip on 1
+tx_vlan set 0 5
+tx_vlan reset 0
+port config all drop-en on
+port start all
+show rxq info 0 1
+show txq info 1 0
+show port 0 rss-hash
+show port 0 rss-hash key
+show port 0 rss reta 128 (0xf,0x8000000000000000)
+port config 0 rss reta (0,1),(1,1)
+show port 0 rss reta 128 (0x3,0x0)
+port config 0 rss reta (900,1)
+port config all rss tcp
+show port 0 rss-hash
+port config all rss ipv6-udp
+show port 1 rss-hash
+port config all rss default
+show port 0 rss-hash
+port config 0 rss-hash-key ipv4 00
+port config 0 rss-hash-key ipv4 zz5A56DA255B0EC24167253D43A38FB0D0CA2BCBAE7B30B477CB2DA38030F20C6A42B73BBEAC01FA
+port config 0 rss-hash-key ipv4-udp 6D5A56DA255B0EC24167253D43A38FB0D0CA2BCBAE7B30B477CB2DA38030F20C6A42B73BBEAC0100
+show port 0 rss-hash key
+show port 1 rss-hash
+port config all rss none
+show port 0 rss-hash
+flow validate 0 ingress pattern eth / ipv4 src is 1.2.3.4 / end actions drop / end
+flow create 0 ingress pattern eth / ipv4 / udp dst is 9 / end actions queue index 1 / count / end
+flow create 0 priority 1 ingress pattern eth type is 0x0806 / end actions drop / end
+flow list 0
+start tx_first 2
+stop
+flow query 0 7 count
+flow destroy 0 rule 1
+flow list 0
+flow flush 0
+flow list 0
+port 0 rxq 1 stop
+port 0 rxq 1 start
+port reset 1
+port stop 0
+port reset 0
+port start 0
+show port summary 1
+"""
+# What both programs say of the same ports; how long a link takes and what moves meanwhile is not compared.
+ALIKE = re.compile(
+    r"(?:MAC address|Device name|Driver name|Connect to socket|memory alloc|Link|MTU|Promiscuous|Allmulti|Hash key|Redirection"
+    r"|Supported RSS|Current number of|Max possible|Min possible|VLAN offload|RSS|Port \d|The reta|Invalid R|Configuration of"
+    r"|Multi-q|rss_hf|key length|invalid key|Number of|  [0-9A-F:]{17}|Set |Change |previous|Please stop|Stopping|Configuring"
+    r"|Checking|Segment|[A-Za-z-]+ checksum offload|TSO|Parse tunnel|\w+ packet forwarding|Logical|  RX P=|Flow rule|ID\t|\d\t"
+    r"|[RT]X deferred|[RT]x queue state|RX buffer size|Done|[0-9A-F]{80}$|  ipv[46]|  strip|  nb forw)")
+BUT = re.compile(r"Maximum number|Set .* mode with|Link duplex|Port \d is|MTU|Max possible number|Number of segments")
+
+
+def own_ports(b):
+    """The same words about Kilim's ports for Debian's testpmd, which has them as ethdevs, and ours: the same answers."""
+    plugin = os.path.join(os.path.dirname(b.program), "../lib/install/librte_net_kilim.so")
+    if DEBIAN is None or not os.path.exists(plugin):
+        print("dpdk-testpmd or librte_net_kilim.so is not there")
+        sys.exit(77)
+    told = {}
+    for name, program, more in (("ours", b.program, []), ("debian", DEBIAN, ["-d", plugin])):
+        line = words(program, pair("o"), "--nb-cores=1")
+        line[1:1] = more
+        done = subprocess.run(["stdbuf", "-o0", *line], input=OWN + "quit\n", cwd=b.folder, text=True, timeout=SECONDS,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True)
+        told[name] = [sorted(row.rstrip(" .") for row in answer.split("\n")[1:] if ALIKE.match(row) and not BUT.match(row))
+                      for answer in done.stdout.split("testpmd> ")[1:len(OWN.splitlines()) + 1]]
+    wrong = [(line, ours, debian) for line, ours, debian in zip(OWN.splitlines(), told["ours"], told["debian"]) if ours != debian]
+    assert not wrong, "\n".join(map(str, wrong))
+    assert sum(map(len, told["ours"])) > 150 and len(told["ours"]) == len(OWN.splitlines()), told["ours"]
+
+
+def sayable(text):
+    """Lines that testpmd's help says may be said: each alternative once, numbers for what it calls (port_id) or {item}."""
+    for line in text.splitlines():
+        if not re.match(r"[a-z]\w", line) or line.startswith("testpmd"):
+            continue
+        line = re.split(r"\t| {2,}", line)[0].rstrip(". ")
+        while (shorter := re.sub(r"\[[^][]*\]", "", line)) != line:
+            line = shorter
+        places = []
+        for place in re.findall(r"\([^()]*\)|\{[^{}]*\}|<[^<>]*>|[^\s(){}<>]+", line.replace("*", "").replace("...", "")):
+            names = place.strip("(){}<>,").split("|")
+            if place[0] in "({<" and len(names) == 1 or names == ["X"] or re.fullmatch(r"port[-_]?id|vlan_id,?", names[0]):
+                names = ["0"]
+            places.append([name.strip("<>") for name in names])
+        if len(places) > 1:
+            yield [names[0] for names in places]
+        for at, names in enumerate(places):
+            for name in names[1:]:
+                yield [*(n[0] for n in places[:at]), name, *(n[0] for n in places[at + 1:])]
+
+
+def lacking(b):
+    """Whatever Debian's testpmd says in `help all` and `--help` is a word here too, or is named as lacking."""
+    if DEBIAN is None:
+        print("dpdk-testpmd is not installed")
+        sys.exit(77)
+    text = say(b, DEBIAN, ["net_null0"], ["help all", "quit"])
+    # A rule without items, and what ends the program or its ports.
+    lines = [" ".join(w) for w in sayable(text) if w[0] not in ("quit", "load", "filters:", "y_actions", "start")
+             and w[:2] not in (["flow", "validate"], ["flow", "create"], ["flow", "query"], ["port", "close"], ["port", "detach"])]
+    assert len(lines) > 400 and "set vf mac antispoof 0 0 off" in lines and "tso show 0" in lines, lines
+    out = say(b, b.program, pair("l"), [*lines, "quit"])
+    unknown = re.findall(r"testpmd> (.*)\n(?:Command not found|Bad arguments).*", out)
+    assert "Command not found" not in out and "Bad arguments" not in out, unknown
+    assert out.count("is not in kilim-testpmd") > 200, out
+    done = subprocess.run([DEBIAN, *EAL, *lcores(), "--vdev", "net_null0", "--", "--help"], capture_output=True, text=True,
+                          timeout=SECONDS, check=False)
+    names = set(re.findall(r"^  --([a-z0-9-]+)", done.stdout + done.stderr, re.M))
+    assert len(names) > 80, done
+    mine = subprocess.run([b.program, "--", "--help"], capture_output=True, text=True, timeout=SECONDS, check=True).stdout
+    have = set(re.findall(r"--([a-z0-9-]+)", mine))
+    for name in sorted(names - have):
+        done = subprocess.run([b.program, *EAL, "--", "--" + name], capture_output=True, text=True, timeout=SECONDS, check=False)
+        assert f"--{name} of dpdk-testpmd is not in kilim-testpmd" in done.stderr, (name, done.stderr)
 
 
 def rings(b):
@@ -210,4 +371,4 @@ def interfaces(b):
 
 
 if __name__ == "__main__":
-    main((modes, debian, rings, interfaces), *sys.argv[1:])
+    main((modes, debian, own_ports, lacking, rings, interfaces), *sys.argv[1:])

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "spread.hh"
+
+#include <algorithm>
+#include <charconv>
+#include <system_error>
+#include <utility>
+
+#include <rte_ethdev.h>
+
+namespace kilim::testpmd {
+namespace {
+
+// Testpmd's names in its order (app/test-pmd/config.c, rss_type_table). What a Kilim port hashes by
+// has a type.
+struct Single {
+  std::string_view name;
+  uint64_t rss_hf;
+  uint32_t type = 0;
+};
+constexpr Single singles[] = {
+    {"ipv4", RTE_ETH_RSS_IPV4, flow::HashTypes::ipv4},
+    {"ipv4-frag", RTE_ETH_RSS_FRAG_IPV4, flow::HashTypes::ipv4},
+    {"ipv4-tcp", RTE_ETH_RSS_NONFRAG_IPV4_TCP, flow::HashTypes::tcp4},
+    {"ipv4-udp", RTE_ETH_RSS_NONFRAG_IPV4_UDP, flow::HashTypes::udp4},
+    {"ipv4-sctp", RTE_ETH_RSS_NONFRAG_IPV4_SCTP},
+    {"ipv4-other", RTE_ETH_RSS_NONFRAG_IPV4_OTHER, flow::HashTypes::ipv4},
+    {"ipv6", RTE_ETH_RSS_IPV6, flow::HashTypes::ipv6},
+    {"ipv6-frag", RTE_ETH_RSS_FRAG_IPV6, flow::HashTypes::ipv6},
+    {"ipv6-tcp", RTE_ETH_RSS_NONFRAG_IPV6_TCP, flow::HashTypes::tcp6},
+    {"ipv6-udp", RTE_ETH_RSS_NONFRAG_IPV6_UDP, flow::HashTypes::udp6},
+    {"ipv6-sctp", RTE_ETH_RSS_NONFRAG_IPV6_SCTP},
+    {"ipv6-other", RTE_ETH_RSS_NONFRAG_IPV6_OTHER, flow::HashTypes::ipv6},
+    {"l2-payload", RTE_ETH_RSS_L2_PAYLOAD},
+    {"ipv6-ex", RTE_ETH_RSS_IPV6_EX},
+    {"ipv6-tcp-ex", RTE_ETH_RSS_IPV6_TCP_EX},
+    {"ipv6-udp-ex", RTE_ETH_RSS_IPV6_UDP_EX},
+};
+
+// Words for several of them. Testpmd's `all` has tunnels, tags and more besides, of which the
+// ports here take nothing.
+struct Several {
+  std::string_view name;
+  uint64_t rss_hf;
+};
+constexpr Several several[] = {
+    {"all", RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP | RTE_ETH_RSS_SCTP |
+                RTE_ETH_RSS_L2_PAYLOAD},
+    {"none", 0},
+    {"ip", RTE_ETH_RSS_IP},
+    {"tcp", RTE_ETH_RSS_TCP},
+    {"udp", RTE_ETH_RSS_UDP},
+    {"sctp", RTE_ETH_RSS_SCTP},
+};
+
+}  // namespace
+
+std::optional<uint64_t> rss_of(std::string_view word) {
+  for (const Several& s : several)
+    if (s.name == word) return s.rss_hf;
+  for (const Single& s : singles)
+    if (s.name == word) return s.rss_hf;
+  return std::nullopt;
+}
+
+uint64_t rss_asked(const Options& o) noexcept {
+  return o.disable_rss ? 0 : o.rss_hf.value_or(RTE_ETH_RSS_IP);
+}
+
+uint64_t native_rss(uint64_t rss_hf) noexcept {
+  uint64_t can = 0;
+  for (const Single& s : singles)
+    if (s.type != 0) can |= s.rss_hf;
+  return rss_hf & can;
+}
+
+flow::Rss spread_of(uint64_t rss_hf, const flow::Rss& before, uint32_t queues) {
+  flow::Rss rss{.types = 0, .key = before.key, .table = before.table};
+  for (const Single& s : singles)
+    if ((rss_hf & s.rss_hf) != 0) rss.types |= s.type;
+  if (rss.types == 0) {
+    rss.types = before.types;
+    rss.table = {0};
+    return rss;
+  }
+  const bool fits = rss.table.size() > 1 && std::all_of(rss.table.begin(), rss.table.end(),
+                                                        [=](uint16_t q) { return q < queues; });
+  if (!fits) rss.table.clear();
+  return rss;
+}
+
+std::string rss_text(uint64_t rss_hf) {
+  constexpr std::size_t longest = 64;
+  std::string text, row;
+  for (const Single& s : singles) {
+    if ((rss_hf & s.rss_hf) == 0) continue;
+    if (row.size() + 2 + s.name.size() > longest) text += std::exchange(row, "") + "\n";
+    row.append("  ").append(s.name);
+  }
+  return text + row + "\n";
+}
+
+std::string parse_rss_key(std::string_view text, flow::HashKey& key) {
+  if (text.size() != 2 * key.size())
+    return "key length: " + std::to_string(text.size()) + " invalid - key must be a string of " +
+           std::to_string(2 * key.size()) + " hexa-decimal numbers";
+  for (std::size_t i = 0; i < text.size(); i++) {
+    const char c = text[i];
+    uint8_t digit = 0;
+    if (std::from_chars(&c, &c + 1, digit, 16).ec != std::errc{})
+      return std::string("invalid key: character ") + (c < ' ' || c > '~' ? '?' : c) +
+             " at position " + std::to_string(i) + " is not a valid hexa digit";
+    uint8_t& byte = key[i / 2];
+    byte = static_cast<uint8_t>(i % 2 == 0 ? digit << 4 : byte | digit);
+  }
+  return "";
+}
+
+}  // namespace kilim::testpmd
