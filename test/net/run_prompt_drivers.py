@@ -95,7 +95,9 @@ stop
 set portlist 1,0
 show config fwd
 set portmask 1
+set portmask 3
 set nbport 1
+show config fwd
 set fwd txonly
 set txpkts 100
 show config txpkts
