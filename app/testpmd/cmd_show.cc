@@ -59,9 +59,11 @@ void show_queue(Session& s, const Line& line) {
         "\n********************* Infos for port %-2u, %s queue %-2u *********************\n", n,
         rx ? "RX" : "TX", q);
     if (rx) std::printf("RX buffer size: %u\n", s.options().mbuf_size);
-    std::printf("%s deferred start: off\nNumber of %sDs: %u\n%s queue state: %s\n",
-                rx ? "RX" : "TX", rx ? "RX" : "TX", rx ? z.rxd : z.txd, rx ? "Rx" : "Tx",
-                s.forwarder().started(n) ? "started" : "stopped");
+    std::printf(
+        "%s deferred start: off\n"
+        "Number of %sDs: %u\n%s queue state: %s\n",
+        rx ? "RX" : "TX", rx ? "RX" : "TX", rx ? z.rxd : z.txd, rx ? "Rx" : "Tx",
+        s.forwarder().started(n) ? "started" : "stopped");
   }
 }
 
