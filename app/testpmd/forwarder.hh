@@ -31,6 +31,9 @@ struct Lane {
   std::unique_ptr<worker::Worker> worker;
 };
 
+// How buffers are cut with --strides: 256 bytes, 32 of them.
+inline constexpr device::Strides packet_strides{.log_bytes = 8, .log_count = 5};
+
 // A step of set-up that an error ended.
 Exit failed(const std::string& about, const Error& e);
 

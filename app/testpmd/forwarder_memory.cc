@@ -132,6 +132,7 @@ std::optional<Exit> Forwarder::make_pools(uint32_t need, uint32_t headers) {
   config.stride = stride();
   config.side_records = side_records();
   config.holders = options_.strides;
+  if (options_.strides) config.side_piece = 1u << packet_strides.log_bytes;
   config.numa_node = numa_node_of(ports_[0]);
   auto memory = pool::ArenaMemory::create(config);
   if (!memory) {

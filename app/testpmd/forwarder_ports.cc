@@ -112,7 +112,7 @@ port::RxSetup Forwarder::rx_setup(pool::BufferCache* cache, uint32_t port) const
   rx.strip_vlan = strips_vlan(options_, port);
   if (options_.compression == "hash") rx.compression = device::Compression::hash;
   if (options_.compression == "checksum") rx.compression = device::Compression::checksum;
-  if (options_.strides) rx.strides = device::Strides{.log_bytes = 8, .log_count = 5};
+  if (options_.strides) rx.strides = packet_strides;
   return rx;
 }
 

@@ -20,7 +20,7 @@ using queue::EthOffload;
 // What the device found out when the packet came.
 void count_bad(Stream& s, const pool::Handle& h) noexcept {
   if (!h.has(pool::Handle::side)) return;
-  const uint32_t flags = s.cache->arena().side(h.index).flags;
+  const uint32_t flags = s.cache->arena().side(h).flags;
   s.bad_ip.add((flags & RTE_MBUF_F_RX_IP_CKSUM_MASK) == RTE_MBUF_F_RX_IP_CKSUM_BAD);
   s.bad_l4.add((flags & RTE_MBUF_F_RX_L4_CKSUM_MASK) == RTE_MBUF_F_RX_L4_CKSUM_BAD);
 }
@@ -121,7 +121,7 @@ void handle(Stream& s, std::span<pool::Handle> packet, pool::TxWord word) noexce
     put16(ip + 10, fold(sum_of({ip, l.l4 - l.l3})));
   }
   if (word == pool::TxWord{}) return;
-  s.cache->arena().side(packet[0].index).tx = word;
+  s.cache->arena().side(packet[0]).tx = word;
   packet[0].meta |= pool::Handle::offload;
 }
 

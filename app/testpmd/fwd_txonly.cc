@@ -44,8 +44,7 @@ void ask_for_tag(const Stream& s, pool::Handle& h) noexcept {
   if (s.modes == nullptr || s.tx == nullptr || s.tx_port >= s.modes->tag.size()) return;
   const uint32_t tag = s.modes->tag[s.tx_port];
   if (tag == 0) return;
-  s.cache->arena().side(h.index).tx = {.tag = pool::VlanTag::customer,
-                                       .tci = static_cast<uint16_t>(tag)};
+  s.cache->arena().side(h).tx = {.tag = pool::VlanTag::customer, .tci = static_cast<uint16_t>(tag)};
   h.meta |= pool::Handle::offload;
 }
 

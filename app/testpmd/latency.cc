@@ -72,7 +72,7 @@ void note_latency(Stream& s, std::span<const pool::Handle> packets) noexcept {
   bool first = true;
   for (const pool::Handle h : packets) {
     if (first && h.has(pool::Handle::side)) {
-      const uint64_t then = clock.ns(s.cache->arena().side(h.index).timestamp);
+      const uint64_t then = clock.ns(s.cache->arena().side(h).timestamp);
       s.latency->add(now > then ? now - then : 0);
     }
     first = !h.has(pool::Handle::more);

@@ -33,8 +33,8 @@ void show_packets(const Stream& s, std::span<const pool::Handle> packets) noexce
                 pieces);
     if (!packets[i].has(pool::Handle::side)) continue;
     char flags[256] = "";
-    (void)rte_get_rx_ol_flag_list(s.cache->arena().side(packets[i].index).flags, flags,
-                                  sizeof flags);
+    (void)rte_get_rx_ol_flag_list(
+        s.cache->arena().side(packets[i]).flags & pool::SideRecord::flag_bits, flags, sizeof flags);
     std::printf("  ol_flags: %s\n", flags);
   }
 }

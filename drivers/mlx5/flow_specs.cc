@@ -15,6 +15,10 @@ void store(T& to, const std::array<uint8_t, n>& from) noexcept {
   std::memcpy(&to, from.data(), n);
 }
 
+ibv_flow_spec_type placed(ibv_flow_spec_type type, uint32_t where) noexcept {
+  return static_cast<ibv_flow_spec_type>(type | where);
+}
+
 }  // namespace
 
 // Specs stand one behind the other, and not where their types would want it.
@@ -43,7 +47,8 @@ void FlowSpecs::append_eth(const flow::Match& m) noexcept {
   append(IBV_FLOW_SPEC_ETH, s);
 }
 
-void FlowSpecs::append_ip(const flow::Match& m) noexcept {
+template <typename Layers>
+void FlowSpecs::append_ip(const Layers& m, uint32_t where) noexcept {
   if (m.ipv4) {
     ibv_flow_spec_ipv4_ext s{};
     store(s.val.src_ip, m.ipv4->src.value);
@@ -54,7 +59,7 @@ void FlowSpecs::append_ip(const flow::Match& m) noexcept {
     s.mask.proto = m.ipv4->protocol.mask;
     s.val.tos = m.ipv4->tos.value;
     s.mask.tos = m.ipv4->tos.mask;
-    append(IBV_FLOW_SPEC_IPV4_EXT, s);
+    append(placed(IBV_FLOW_SPEC_IPV4_EXT, where), s);
   }
   if (!m.ipv6) return;
   ibv_flow_spec_ipv6 s{};
@@ -68,16 +73,19 @@ void FlowSpecs::append_ip(const flow::Match& m) noexcept {
   s.mask.traffic_class = m.ipv6->traffic_class.mask;
   s.val.flow_label = htonl(m.ipv6->label.value);
   s.mask.flow_label = htonl(m.ipv6->label.mask);
-  append(IBV_FLOW_SPEC_IPV6, s);
+  append(placed(IBV_FLOW_SPEC_IPV6, where), s);
 }
 
-void FlowSpecs::append_ports(const flow::Ports& ports, ibv_flow_spec_type type) noexcept {
+template <typename Layers>
+void FlowSpecs::append_ports(const Layers& m, uint32_t where) noexcept {
+  if (!m.tcp && !m.udp) return;
+  const flow::Ports& ports = m.tcp ? *m.tcp : *m.udp;
   ibv_flow_spec_tcp_udp s{};
   s.val.src_port = htons(ports.src.value);
   s.mask.src_port = htons(ports.src.mask);
   s.val.dst_port = htons(ports.dst.value);
   s.mask.dst_port = htons(ports.dst.mask);
-  append(type, s);
+  append(placed(m.tcp ? IBV_FLOW_SPEC_TCP : IBV_FLOW_SPEC_UDP, where), s);
 }
 
 void FlowSpecs::append_tunnel(const flow::Tunnel& tunnel) noexcept {
@@ -101,10 +109,13 @@ FlowSpecs::FlowSpecs(const device::FlowRequest& r, uint8_t port, ibv_counters* c
   a->priority = r.priority;
   a->port = port;
   append_eth(r.match);
-  append_ip(r.match);
-  if (r.match.tcp) append_ports(*r.match.tcp, IBV_FLOW_SPEC_TCP);
-  if (r.match.udp) append_ports(*r.match.udp, IBV_FLOW_SPEC_UDP);
+  append_ip(r.match, 0);
+  append_ports(r.match, 0);
   if (r.match.tunnel) append_tunnel(*r.match.tunnel);
+  if (r.match.inner) {
+    append_ip(*r.match.inner, IBV_FLOW_SPEC_INNER);
+    append_ports(*r.match.inner, IBV_FLOW_SPEC_INNER);
+  }
   if (r.mark) append(IBV_FLOW_SPEC_ACTION_TAG, ibv_flow_spec_action_tag{.tag_id = *r.mark});
   if (r.drop) append(IBV_FLOW_SPEC_ACTION_DROP, ibv_flow_spec_action_drop{});
   if (counters != nullptr)

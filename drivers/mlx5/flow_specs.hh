@@ -26,8 +26,11 @@ class FlowSpecs {
   template <typename Spec>
   void append(ibv_flow_spec_type type, Spec spec) noexcept;
   void append_eth(const flow::Match& match) noexcept;
-  void append_ip(const flow::Match& match) noexcept;
-  void append_ports(const flow::Ports& ports, ibv_flow_spec_type type) noexcept;
+  // Layers of a flow::Match, `where` 0, or of a flow::Inner, `where` IBV_FLOW_SPEC_INNER.
+  template <typename Layers>
+  void append_ip(const Layers& match, uint32_t where) noexcept;
+  template <typename Layers>
+  void append_ports(const Layers& match, uint32_t where) noexcept;
   void append_tunnel(const flow::Tunnel& tunnel) noexcept;
 
   static constexpr std::size_t most_specs = 8;

@@ -49,6 +49,16 @@ uint64_t fields_of(flow::HashKind kind) {
   return fields[static_cast<std::size_t>(kind)];
 }
 
+// mlx5dv_create_qp(3): the adapter looks into tunnels where the queue pair says so.
+VerbsQp make_hash_qp(ibv_context* context, ibv_qp_init_attr_ex& attr, bool tunnels) {
+  mlx5dv_qp_init_attr dv{};
+  if (tunnels) {
+    dv.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS;
+    dv.create_flags = MLX5DV_QP_CREATE_TUNNEL_OFFLOADS;
+  }
+  return VerbsQp{mlx5dv_create_qp(context, &attr, &dv)};
+}
+
 }  // namespace
 
 Result<device::RwqInfo> Mlx5Device::create_rwq(const device::RwqRequest& request) {
@@ -157,7 +167,9 @@ Result<device::QpInfo> Mlx5Device::create_hash_qp(const device::HashQpRequest& r
                        .rx_hash_key_len = static_cast<uint8_t>(key.size()),
                        .rx_hash_key = key.data(),
                        .rx_hash_fields_mask = fields_of(request.kind)};
-  VerbsQp made{ibv_create_qp_ex(context_.get(), &attr)};
+  if (request.inner && request.kind != flow::HashKind::none)
+    attr.rx_hash_conf.rx_hash_fields_mask |= IBV_RX_HASH_INNER;
+  VerbsQp made = make_hash_qp(context_.get(), attr, request.tunnels);
   if (made == nullptr) return Error{errno, "the adapter makes no such hash queue pair"};
   Qp qp{.verbs = std::move(made),
         .inlined = {},

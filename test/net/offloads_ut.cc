@@ -89,7 +89,7 @@ struct Bench {
     }
     EQUAL_FATAL(at, p.frame.size());
     if (p.asks) h[0].meta |= Handle::offload;
-    memory.arena().side(h[0].index).tx = p.word;
+    memory.arena().side(h[0]).tx = p.word;
     return h;
   }
   void expect(const Packet& p, bool words) {

@@ -111,6 +111,7 @@ struct SpreadBench {
     uint32_t queue;
     uint32_t hash;
     Frame frame;
+    pool::SideRecord side;
   };
   std::vector<Got> got;
 
@@ -152,8 +153,8 @@ struct SpreadBench {
       const uint32_t n = far().rx(q, h);
       for (uint32_t i = 0; i < n; i++) {
         const auto bytes = t.memory.arena().bytes(h[i]);
-        got.push_back(
-            {q, t.memory.arena().sides()[h[i].index].rx_hash, Frame(bytes.begin(), bytes.end())});
+        const pool::SideRecord& side = t.memory.arena().side(h[i]);
+        got.push_back({q, side.rx_hash, Frame(bytes.begin(), bytes.end()), side});
       }
       caches[q]->free({h, n});
     }
@@ -174,6 +175,7 @@ inline constexpr FrameKind udp4{.carrier = Carrier::ipv4, .protocol = 17};
 
 // Tables of the program's other sources.
 std::span<const Case> rule_cases();
+std::span<const Case> tunnel_cases();
 std::span<const Case> worker_cases();
 std::span<const Case> form_cases();
 

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <map>
 
+#include <rte_mbuf_ptype.h>
 #include <time.h>
 
 #include "spread_fixture.hh"
@@ -152,7 +153,9 @@ void a_block_half_received_leaves_room() {
 
 // Frames of all lengths; some lie in the application's hands for long.
 void frames_share_buffers() {
-  SpreadBench b(1, 600, 256, strided(8, 3));
+  port::RxSetup setup = strided(8, 3);
+  setup.config = {.side = true, .timestamp = true};
+  SpreadBench b(1, 600, 256, setup);
   CU_ASSERT_TRUE_FATAL(b.far().start().ok());
   const pool::Arena& arena = b.t.memory.arena();
   std::mt19937 random(1);
@@ -181,6 +184,12 @@ void frames_share_buffers() {
     for (const auto& [handle, frame] : held) {
       const auto bytes = arena.bytes(handle);
       CU_ASSERT_TRUE(std::equal(bytes.begin(), bytes.end(), frame.begin(), frame.end()));
+      const pool::SideRecord& side = arena.side(handle);
+      CU_ASSERT_TRUE(handle.has(Handle::side) && side.timestamp != 0);
+      if (frame.size() < 100) continue;  // cut short in what its IP header says
+      EQUAL(side.rx_hash, expected_hash(udp4, frame, {}));
+      EQUAL(side.packet_type,
+            RTE_PTYPE_L2_ETHER | RTE_PTYPE_L3_IPV4_EXT_UNKNOWN | RTE_PTYPE_L4_UDP);
     }
     while (held.size() > 60) b.caches[0]->free_one(held.back().first), held.pop_back();
   }
@@ -211,8 +220,9 @@ void what_does_not_fit_is_refused() {
   EQUAL(refused(strided(8, 4), "than a buffer"), EINVAL);
   EQUAL(refused(strided(13, 16), "than a buffer"), EINVAL);
   EQUAL(refused(strided(31, 31), "limits"), EINVAL);
-  port::RxSetup s = strided(8, 3);
-  s.config.side = true;
+  port::RxSetup s = strided(7, 4);
+  CU_ASSERT_TRUE(b.far().set_rx(0, {.cache = &cache, .strides = s.strides}).ok());
+  s.config.side = true;  // of pieces of 256 bytes, two strides each
   EQUAL(refused(s, "side records"), EINVAL);
   s = strided(8, 3);
   s.head_lines = 1;
@@ -280,7 +290,7 @@ void stamps_become_times() {
       CU_ASSERT_TRUE_FATAL(clock.ok());
       const uint64_t after = utc_now();
       for (uint32_t i = 0; i < 4; i++) {
-        const uint64_t at = clock->ns(b.t.memory.arena().sides()[h[i].index].timestamp);
+        const uint64_t at = clock->ns(b.t.memory.arena().side(h[i]).timestamp);
         constexpr uint64_t slack = 1'000'000;  // the host's clock is adjusted meanwhile
         CU_ASSERT_TRUE(at + slack >= before && at <= after + slack);
       }

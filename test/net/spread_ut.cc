@@ -238,8 +238,8 @@ const kilim::test::Case cases[] = {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return kilim::test::run_tables(
-      "spread",
-      {cases, kilim::test::rule_cases(), kilim::test::worker_cases(), kilim::test::form_cases()},
-      argc, argv);
+  return kilim::test::run_tables("spread",
+                                 {cases, kilim::test::rule_cases(), kilim::test::tunnel_cases(),
+                                  kilim::test::worker_cases(), kilim::test::form_cases()},
+                                 argc, argv);
 }

@@ -54,8 +54,10 @@ struct TwoPorts {
 
   static pool::ArenaMemory arena(uint32_t buffers, bool holders) {
     CU_ASSERT_TRUE_FATAL(start_eal());
-    return *std::move(
-        pool::ArenaMemory::create({.buffers = buffers, .side_records = true, .holders = holders}));
+    return *std::move(pool::ArenaMemory::create({.buffers = buffers,
+                                                 .side_records = true,
+                                                 .side_piece = holders ? 256u : 0u,
+                                                 .holders = holders}));
   }
   explicit TwoPorts(uint32_t buffers = 4096, bool holders = false)
       : memory(arena(buffers, holders)),

@@ -27,9 +27,11 @@ std::string EmulatedNic::open(const char* name, RxForm form) {
   form_ = form;
   rings_ = std::make_unique<Rings>();
   memory_.resize(std::size_t{packet_buffers} * pool::default_stride);
-  sides_.resize(packet_buffers);
+  const bool strided = form == RxForm::strided;
+  const uint32_t piece = strided ? 1u << packet_strides.log_bytes : 0;
+  sides_.resize(std::size_t{packet_buffers} * pool::side_records_of(pool::default_stride, piece));
   auto arena = pool::Arena::over(memory_, pool::default_stride, sides_.data(),
-                                 form == RxForm::strided ? holders_.data() : nullptr);
+                                 strided ? holders_.data() : nullptr, piece);
   if (!arena) return arena.error().what;
   arena_ = *arena;
   auto pool = pool::Pool::create(arena_, {.name = name, .count = packet_buffers});

@@ -123,7 +123,7 @@ template <Way W>
   if constexpr (asks(W)) {
     constexpr pool::TxWord word = word_of(W);
     for (pool::Handle& h : std::span(self.packets).first(n)) {
-      self.nic.arena().side(h.index).tx = word;
+      self.nic.arena().side(h).tx = word;
       h.meta |= pool::Handle::offload;
     }
   }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Packets forwarded as line_packet.cc, mode io, received in the other forms that a queue may have:
 // compressed completions, buffers of several packets, packets of two buffers each, sent as two
-// pieces. Each beside the floor loop of plain packets, without goal: it does other work.
+// pieces; and plain ones of which everything is told. Each beside the floor loop of plain packets,
+// without goal: it does other work.
 #include <vector>
 
 #include "perf/packet/forward.hh"
@@ -10,7 +11,10 @@
 namespace kilim::perf {
 namespace {
 
-template <RxForm F>
+constexpr burst::RxConfig side{.side = true};
+constexpr burst::RxConfig everything = burst::rx_rows.back();
+
+template <RxForm F, burst::RxConfig C>
 struct FormForwarder {
   static constexpr Way plain = ways::sse;
   static constexpr bool chained = F == RxForm::chained;
@@ -31,9 +35,9 @@ struct FormForwarder {
   std::array<pool::Handle, 2 * round_requests> packets{};
 
   static burst::RxBurst receive_of() {
-    constexpr burst::RxConfig side{.side = true};
-    if (F == RxForm::compressed) return burst::select_compressed_rx(side).burst;
-    return chained ? burst::select_rx_chain(side).burst : burst::strided_rx.burst;
+    if (F == RxForm::compressed) return burst::select_compressed_rx(C).burst;
+    if (F == RxForm::strided) return burst::select_strided_rx(C).burst;
+    return chained ? burst::select_rx_chain(C).burst : burst::select_rx(C, burst::Simd::base).burst;
   }
   static burst::RxPlace place_in(const pool::Arena& arena) {
     return {arena, packet_key, 0, chained ? head_bytes : 0,
@@ -69,27 +73,30 @@ struct FormForwarder {
 };
 
 // Packets, not pieces.
-template <RxForm F>
+template <RxForm F, burst::RxConfig C>
 [[gnu::noinline]] uint32_t forward_form(Rig& r, const Case&) {
-  auto& self = *static_cast<FormForwarder<F>*>(r.of_lines[2].get());
+  auto& self = *static_cast<FormForwarder<F, C>*>(r.of_lines[2].get());
   const uint32_t n = self.receive(*self.rx, self.packets);
   return self.send(*self.tx, std::span(self.packets).first(n)) / (F == RxForm::chained ? 2 : 1);
 }
 
-template <RxForm F>
+template <RxForm F, burst::RxConfig C = side>
 constexpr Line form_line(const char* metric, double most_instructions) {
   return {.metric = metric,
           .time_goal = 0,
           .instruction_goal = 0,
           .cases = forward_cases,
-          .kilim = {"bursts", forward_form<F>, prepare<FormForwarder<F>, 2>},
+          .kilim = {"bursts", forward_form<F, C>, prepare<FormForwarder<F, C>, 2>},
           .peers = floor_sides<ways::sse>,
           .most_instructions = most_instructions};
 }
 
 constexpr Line table[] = {
     form_line<RxForm::compressed>("packets forwarded, io, compressed completions", 118),
-    form_line<RxForm::strided>("packets forwarded, io, buffers of 32 packets", 118),
+    form_line<RxForm::strided, burst::RxConfig{}>("packets forwarded, io, buffers of 32 packets",
+                                                  118),
+    form_line<RxForm::strided>("packets forwarded, io, buffers of 32 packets, side records", 157),
+    form_line<RxForm::plain, everything>("packets forwarded, io, all that a CQE says", 92),
     form_line<RxForm::chained>("packets forwarded, io, two buffers each", 327),
 };
 

@@ -38,13 +38,13 @@ class Burst {
   }
   // What the device found in the packet; with Program::side_records only.
   [[nodiscard]] const pool::SideRecord& side(pool::Handle packet) const noexcept {
-    return lane_.cache->arena().side(packet.index);
+    return lane_.cache->arena().side(packet);
   }
 
   // What the device is to do to a packet that is sent; what may be asked is Program::tx_words. Not
   // for a program without.
   void ask(pool::Handle& packet, pool::TxWord word) const noexcept {
-    lane_.cache->arena().side(packet.index).tx = word;
+    lane_.cache->arena().side(packet).tx = word;
     packet.meta |= pool::Handle::offload;
   }
 

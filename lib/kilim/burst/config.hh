@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What a burst does besides moving packets. A template argument: each configuration is compiled to
 // a function of its own, and a queue's function is chosen once, when it starts (burst/select.hh).
-// Receive has three bits, every combination of which is compiled; transmit has rows, as many
-// (doc/decisions/0006, 0031): a ninth of either needs a benchmark and a decision record. Pure
-// values, any thread.
+// Both directions have rows (doc/decisions/0062, 0031): a further one needs a benchmark and
+// a decision record. Pure values, any thread.
 #pragma once
 
 #include <array>
@@ -15,13 +14,40 @@ struct RxConfig {
   bool side = false;       // write the side record: hash, packet type, checksums
   bool vlan = false;       // and the stripped VLAN tag in it
   bool timestamp = false;  // and the time of arrival
+  bool mark = false;       // and the mark of a flow rule
+  bool tunnel = false;     // and packet types of the headers inside VXLAN and GRE
   friend constexpr bool operator==(RxConfig, RxConfig) noexcept = default;
 };
-inline constexpr uint32_t rx_configs = 8;
+
+// Those that are compiled. What is asked for is served by the first row that has all of it
+// (doc/decisions/0062): one that says more than was asked costs some instructions.
+inline constexpr std::array rx_rows{
+    RxConfig{},
+    RxConfig{.side = true},
+    RxConfig{.side = true, .vlan = true},
+    RxConfig{.side = true, .timestamp = true},
+    RxConfig{.side = true, .vlan = true, .timestamp = true},
+    RxConfig{.side = true, .mark = true},
+    RxConfig{.side = true, .tunnel = true},
+    RxConfig{.side = true, .vlan = true, .timestamp = true, .mark = true},
+    RxConfig{.side = true, .vlan = true, .timestamp = true, .mark = true, .tunnel = true},
+};
+inline constexpr auto rx_configs = static_cast<uint32_t>(rx_rows.size());
 // The configuration of a number, 0 to rx_configs - 1.
 constexpr RxConfig rx_config(uint32_t number) noexcept {
-  return {.side = (number & 1) != 0, .vlan = (number & 2) != 0, .timestamp = (number & 4) != 0};
+  return rx_rows[number];
 }
+// The row that serves a configuration. Without side records there is nothing to be asked for.
+constexpr RxConfig serving(RxConfig c) noexcept {
+  if (!c.side) return {};
+  for (const RxConfig& r : rx_rows)
+    if (r.side && r.vlan >= c.vlan && r.timestamp >= c.timestamp && r.mark >= c.mark &&
+        r.tunnel >= c.tunnel)
+      return r;
+  return rx_rows.back();  // never: it has everything
+}
+static_assert(serving({.side = true, .vlan = true}) == RxConfig{.side = true, .vlan = true});
+static_assert(serving({.side = true, .timestamp = true, .tunnel = true}) == rx_rows.back());
 
 struct TxConfig {
   bool multi_seg = false;     // packets of several handles (Handle::more)

@@ -12,7 +12,7 @@ uint32_t receive(RxQueue& q, std::span<pool::Handle> out, RxConfig c) noexcept {
   return n;
 }
 uint32_t receive_other_forms(RxQueue& q, std::span<pool::Handle> out, RxConfig c) noexcept {
-  uint32_t n = rx_refill_strides(q) + rx_burst_strides(q, out);
+  uint32_t n = rx_refill_strides(q) + select_strided_rx(c).burst(q, out);
   rx_forget_strides(q);
   constexpr auto all = detail::compressed_table(std::make_index_sequence<rx_configs>{});
   n += select_compressed_rx(c).burst(q, out) + static_cast<uint32_t>(all.size());

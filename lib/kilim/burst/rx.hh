@@ -90,7 +90,7 @@ template <RxConfig C, Simd S>
                                                  [[maybe_unused]] uint64_t& bytes) noexcept {
   uint32_t n = 0;
 #if defined(__SSE4_1__)
-  const RxRow row{q.cq.row(), q.rq.oldest(), C.side ? q.arena.sides() : nullptr, meta};
+  const RxRow row{q.cq.row(), q.rq.oldest(), C.side ? q.rq.sides() : nullptr, meta};
   if constexpr (S == Simd::avx2) {
     n = take_eights<C>(row, out, bytes);
     if (n + 4 <= out.size()) n += take_fours<C>(row.behind(n), out.subspan(n), bytes);
@@ -118,7 +118,7 @@ template <RxConfig C, Simd S>
     }
     const uint32_t index = q.rq.index(e->wqe_counter.host());
     const auto length = static_cast<uint16_t>(e->byte_cnt.host());
-    if constexpr (C.side) write_side<C>(q.arena.sides()[index], *e);
+    if constexpr (C.side) write_side<C>(q.rq.sides()[index], *e);
     out[n++] = {index, length, meta};
     bytes += length;
   }

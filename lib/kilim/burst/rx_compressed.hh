@@ -40,7 +40,7 @@ template <RxConfig C>
         side.rx_hash = q.mini_hash ? mini.result.host() : 0;
         side.flags = (side.flags & ~hash_flag) | (side.rx_hash != 0 ? hash_flag : 0u);
       }
-      std::memcpy(static_cast<void*>(&q.arena.sides()[index]), &side, written);
+      std::memcpy(static_cast<void*>(&q.rq.sides()[index]), &side, written);
     }
     out[i] = {index, length, meta};
     bytes += length;
@@ -69,7 +69,7 @@ template <RxConfig C>
     } else {
       const uint32_t index = q.rq.index(first.wqe_counter.host());
       const auto length = static_cast<uint16_t>(first.byte_cnt.host());
-      if constexpr (C.side) write_side<C>(q.arena.sides()[index], first);
+      if constexpr (C.side) write_side<C>(q.rq.sides()[index], first);
       out[n++] = {index, length, meta};
       bytes += length;
     }

@@ -116,6 +116,19 @@ KILIM_AVX2 inline void store_two_sides(pool::SideRecord& low, pool::SideRecord& 
   _mm_store_si128(reinterpret_cast<__m128i*>(&high), _mm256_extracti128_si256(both, 1));
 }
 
+// As add_marks() for four.
+KILIM_AVX2 inline void add_marks(const FourCqes& first, const FourCqes& second, __m256i& flags,
+                                 __m256i& vlan) noexcept {
+  const __m256i marks = joined(first.words(mark_offset), second.words(mark_offset));
+  const __m256i none =
+      _mm256_cmpeq_epi32(_mm256_and_si256(marks, all_words(mark_bits)), _mm256_setzero_si256());
+  const __m256i low = _mm256_broadcastsi128_si256(low_mark_order());
+  const __m256i high = _mm256_broadcastsi128_si256(high_mark_order());
+  vlan = _mm256_or_si256(vlan, _mm256_shuffle_epi8(marks, low));
+  flags = _mm256_or_si256(flags, _mm256_andnot_si256(none, all_words(mark_flags)));
+  flags = _mm256_or_si256(flags, _mm256_shuffle_epi8(marks, high));
+}
+
 template <RxConfig C>
 KILIM_AVX2 inline void write_sides(pool::SideRecord* sides, const uint32_t* indices,
                                    const FourCqes& first, const FourCqes& second) noexcept {
@@ -124,7 +137,11 @@ KILIM_AVX2 inline void write_sides(pool::SideRecord* sides, const uint32_t* indi
   const EightWords words = words_of(first, second);
   const __m256i hash = _mm256_shuffle_epi8(words.hash, big), info = words.info;
   const __m256i one = all_words(1);
-  const __m256i type = types_of(info, one);
+  __m256i type;
+  if constexpr (C.tunnel)
+    type = joined(first.types<C>(), second.types<C>());
+  else
+    type = types_of(info, one);
   const __m256i zero = _mm256_setzero_si256();
   const __m256i good =
       _mm256_and_si256(_mm256_slli_epi32(info, checksum_shift), all_words(checksum_flags));
@@ -139,6 +156,7 @@ KILIM_AVX2 inline void write_sides(pool::SideRecord* sides, const uint32_t* indi
     const __m256i stripped = _mm256_srai_epi32(_mm256_slli_epi32(info, 31 - 8), 31);
     flags = _mm256_or_si256(flags, _mm256_and_si256(stripped, all_words(vlan_flags)));
   }
+  if constexpr (C.mark) add_marks(first, second, flags, vlan);
   const __m256i a = _mm256_unpacklo_epi32(hash, type), b = _mm256_unpackhi_epi32(hash, type);
   const __m256i c = _mm256_unpacklo_epi32(flags, vlan), d = _mm256_unpackhi_epi32(flags, vlan);
   store_two_sides(sides[indices[0]], sides[indices[4]], _mm256_unpacklo_epi64(a, c));

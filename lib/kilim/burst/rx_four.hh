@@ -35,11 +35,12 @@ class FourCqes {
     return _mm_insert_epi32(w, word(3, offset), 3);
   }
   // RTE_PTYPE_* of each.
+  template <RxConfig C>
   [[nodiscard]] __m128i types() const noexcept {
-    __m128i t = _mm_cvtsi32_si128(type(0));
-    t = _mm_insert_epi32(t, type(1), 1);
-    t = _mm_insert_epi32(t, type(2), 2);
-    return _mm_insert_epi32(t, type(3), 3);
+    __m128i t = _mm_cvtsi32_si128(type<C>(0));
+    t = _mm_insert_epi32(t, type<C>(1), 1);
+    t = _mm_insert_epi32(t, type<C>(2), 2);
+    return _mm_insert_epi32(t, type<C>(3), 3);
   }
   [[nodiscard]] const prm::Cqe& cqe(std::size_t i) const noexcept {
     return *reinterpret_cast<const prm::Cqe*>(first_ + i * bytes_);
@@ -51,8 +52,9 @@ class FourCqes {
     __builtin_memcpy(&w, first_ + i * bytes_ + offset, sizeof w);
     return w;
   }
+  template <RxConfig C>
   [[nodiscard]] int type(std::size_t i) const noexcept {
-    return static_cast<int>(packet_types[cqe(i).l4_hdr_type_etc]);
+    return static_cast<int>(type_of<C>(cqe(i)));
   }
   const std::byte* first_;
   std::size_t bytes_;
@@ -100,6 +102,24 @@ struct SideWords {
   __m128i hash, type, flags, vlan;
 };
 
+// Four marks as they lie in these words, from the words of the CQEs that end with them.
+constexpr std::size_t mark_offset = offsetof(prm::Cqe, sop_drop_qpn);
+inline __m128i low_mark_order() noexcept {
+  return _mm_setr_epi8(-1, -1, 3, 2, -1, -1, 7, 6, -1, -1, 11, 10, -1, -1, 15, 14);
+}
+inline __m128i high_mark_order() noexcept {
+  return _mm_setr_epi8(-1, -1, -1, 1, -1, -1, -1, 5, -1, -1, -1, 9, -1, -1, -1, 13);
+}
+constexpr uint32_t mark_bits = be32{0xffffff}.raw();
+inline void add_marks(const FourCqes& four, SideWords& w) noexcept {
+  const __m128i marks = four.words(mark_offset);
+  const __m128i none = _mm_cmpeq_epi32(
+      _mm_and_si128(marks, _mm_set1_epi32(static_cast<int>(mark_bits))), _mm_setzero_si128());
+  const __m128i flags = _mm_andnot_si128(none, _mm_set1_epi32(static_cast<int>(mark_flags)));
+  w.vlan = _mm_or_si128(w.vlan, _mm_shuffle_epi8(marks, low_mark_order()));
+  w.flags = _mm_or_si128(_mm_or_si128(w.flags, flags), _mm_shuffle_epi8(marks, high_mark_order()));
+}
+
 // They go to their places.
 inline void store_sides(pool::SideRecord* sides, const uint32_t* indices,
                         const SideWords& w) noexcept {
@@ -139,7 +159,9 @@ void write_sides(pool::SideRecord* sides, const uint32_t* indices, const FourCqe
     flags =
         _mm_or_si128(flags, _mm_and_si128(stripped, _mm_set1_epi32(static_cast<int>(vlan_flags))));
   }
-  store_sides(sides, indices, {hash, four.types(), flags, vlan});
+  SideWords words{hash, four.types<C>(), flags, vlan};
+  if constexpr (C.mark) add_marks(four, words);
+  store_sides(sides, indices, words);
   if constexpr (C.timestamp) {
     for (std::size_t i = 0; i < 4; i++) sides[indices[i]].timestamp = four.cqe(i).timestamp.host();
   }
@@ -179,8 +201,9 @@ template <RxConfig C>
   const __m128i op_own = packet_op_own(row.owner);
   const std::byte* at = row.first;
   const std::size_t step = row.bytes;
+  const std::size_t whole = most & ~std::size_t{3};
   std::size_t n = 0;
-  for (; n + 4 <= most; n += 4, at += step * 4) {
+  while (n != whole) {
     const FourCqes four{at, step};
     if (!are_packets(four, op_own)) break;
     after_owner_bit();
@@ -188,6 +211,8 @@ template <RxConfig C>
     sum = _mm_add_epi32(sum, lengths);
     store_handles(&out[n], &from.buffers[n], lengths, metas);
     if constexpr (C.side) write_sides<C>(from.sides, &from.buffers[n], four);
+    n += 4;
+    at += step * 4;
   }
   bytes += sum_of_words(sum);
   return static_cast<uint32_t>(n);

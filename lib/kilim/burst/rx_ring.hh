@@ -64,6 +64,7 @@ class RxRing {
         indices_(indices.data()),
         mask_(geometry.wqe_count - 1),
         stride_(place.arena.stride()),
+        sides_(place.arena.sides(place.head_bytes())),
         first_(place.arena.first_address().value() + place.head_bytes()) {
     KILIM_ASSERT(queue::is_power_of_two(geometry.wqe_count) &&
                  indices.size() >= geometry.wqe_count);
@@ -85,6 +86,8 @@ class RxRing {
   // Receives that can be posted now, and those posted and not retired.
   [[nodiscard]] uint32_t room() const noexcept { return geometry_.wqe_count - (pi_ - ci_); }
   [[nodiscard]] uint32_t posted() const noexcept { return pi_ - ci_; }
+  // Side records of packets that begin where those of the queue do, by a buffer's index.
+  [[nodiscard]] pool::SideRecord* sides() const noexcept { return sides_; }
   // Number of the WQE that is posted next.
   [[nodiscard]] uint32_t next() const noexcept { return pi_; }
 
@@ -217,7 +220,8 @@ class RxRing {
   uint32_t* indices_;
   uint32_t mask_;
   uint32_t stride_;  // from one buffer to the next
-  uint64_t first_;   // address of the data in buffer 0
+  pool::SideRecord* sides_;
+  uint64_t first_;  // address of the data in buffer 0
   uint32_t pi_ = 0;
   uint32_t ci_ = 0;
   Owner owner_;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // PRM: "Striding RQ". Receive burst of a queue whose buffers hold several packets: handles with the
 // same index and the offsets of their strides. Each packet holds the buffer, and so does the ring
-// until the last stride is used up (doc/buffer-custody.md). There are no side records: they are one
-// a buffer (doc/decisions/0032).
+// until the last stride is used up (doc/buffer-custody.md). Side records lie in an arena that has
+// one for each stride at least (pool::ArenaConfig::side_piece, doc/decisions/0062).
 // Owner: the queue's worker. Never allocates from a heap, blocks, logs or calls the system.
 #pragma once
 
@@ -63,9 +63,11 @@ inline void end_buffer(RxQueue& q) noexcept {
 }  // namespace detail
 
 // As rx_burst(). An entry without data gives strides back (Linux en_rx.c, mpwrq_is_filler_cqe()).
-inline uint32_t rx_burst_strides(RxQueue& q, std::span<pool::Handle> out) noexcept {
+template <RxConfig C>
+uint32_t rx_burst_strides(RxQueue& q, std::span<pool::Handle> out) noexcept {
   if (q.failed) [[unlikely]]
     return 0;
+  constexpr auto flags = C.side ? uint16_t{pool::Handle::side} : uint16_t{0};
   uint64_t bytes = 0;
   uint32_t n = 0, seen = 0;
   for (const prm::Cqe* e; n < out.size() && (e = q.cq.peek(seen)) != nullptr; seen++) {
@@ -78,8 +80,11 @@ inline uint32_t rx_burst_strides(RxQueue& q, std::span<pool::Handle> out) noexce
       // A device that counts beyond the buffer is believed no further than the buffer's end.
       const uint32_t stride = e->wqe_counter.host() & (q.strides.count() - 1);
       const auto length = static_cast<uint16_t>(word);
-      out[n++] = {q.rq.index(q.rq.oldest_counter()), length,
-                  pool::meta_at(stride << q.strides.log_bytes)};
+      const auto at = pool::meta_at(stride << q.strides.log_bytes);
+      const pool::Handle h{q.rq.index(q.rq.oldest_counter()), length,
+                           static_cast<uint16_t>(at | flags)};
+      if constexpr (C.side) write_side<C>(q.arena.side(h), *e);
+      out[n++] = h;
       q.strides_held++;
       bytes += length;
     }

@@ -52,6 +52,10 @@ constexpr auto compressed_table(std::index_sequence<I...>) {
   return std::array{RxVariant{Simd::base, rx_config(I), &rx_burst_compressed<rx_config(I)>}...};
 }
 template <std::size_t... I>
+constexpr auto strides_table(std::index_sequence<I...>) {
+  return std::array{RxVariant{Simd::base, rx_config(I), &rx_burst_strides<rx_config(I)>}...};
+}
+template <std::size_t... I>
 constexpr auto tx_table(std::index_sequence<I...>) {
   return std::array {
 #if defined(__SSE4_1__)
@@ -71,30 +75,38 @@ inline constexpr auto rx_variants = detail::rx_table(std::make_index_sequence<rx
 // Of queues whose completions are compressed, by the configuration's number.
 inline constexpr auto compressed_rx_variants =
     detail::compressed_table(std::make_index_sequence<rx_configs>{});
+// Of queues whose buffers hold several packets.
+inline constexpr auto strided_rx_variants =
+    detail::strides_table(std::make_index_sequence<rx_configs>{});
 inline constexpr auto tx_variants = detail::tx_table(std::make_index_sequence<tx_configs>{});
 // Of queues with several buffers a receive; without vectors.
 inline constexpr auto rx_chain_variants = detail::chains(std::make_index_sequence<rx_configs>{});
 static_assert(max_rx_segments <= max_pieces, "what is received can be sent");
 
-// The best variant of a configuration that needs no more than `have` (widest_simd()). One of
-// transmit is in tx_rows.
+namespace detail {
+template <std::size_t n>
+constexpr const RxVariant& best(const std::array<RxVariant, n>& table, RxConfig c,
+                                Simd have) noexcept {
+  for (const RxVariant& v : table)
+    if (v.config == serving(c) && v.needs <= have) return v;
+  return table.back();  // never: the base has all rows
+}
+}  // namespace detail
+
+// The best variant that serves a configuration and needs no more than `have` (widest_simd()). One
+// of transmit is in tx_rows.
 constexpr const RxVariant& select_rx(RxConfig c, Simd have) noexcept {
-  for (const RxVariant& v : rx_variants)
-    if (v.config == c && v.needs <= have) return v;
-  return rx_variants.back();  // never: the base has all configurations
+  return detail::best(rx_variants, c, have);
 }
 constexpr const RxVariant& select_rx_chain(RxConfig c) noexcept {
-  for (const RxVariant& v : rx_chain_variants)
-    if (v.config == c) return v;
-  return rx_chain_variants.back();  // never: it has all configurations
+  return detail::best(rx_chain_variants, c, Simd::base);
 }
 constexpr const RxVariant& select_compressed_rx(RxConfig c) noexcept {
-  for (const RxVariant& v : compressed_rx_variants)
-    if (v.config == c) return v;
-  return compressed_rx_variants.back();
+  return detail::best(compressed_rx_variants, c, Simd::base);
 }
-// Of queues whose buffers hold several packets, which have no configuration.
-inline constexpr RxVariant strided_rx{Simd::base, {}, &rx_burst_strides};
+constexpr const RxVariant& select_strided_rx(RxConfig c) noexcept {
+  return detail::best(strided_rx_variants, c, Simd::base);
+}
 constexpr const TxVariant& select_tx(TxConfig c, Simd have) noexcept {
   for (const TxVariant& v : tx_variants)
     if (v.config == c && v.needs <= have) return v;
@@ -103,8 +115,10 @@ constexpr const TxVariant& select_tx(TxConfig c, Simd have) noexcept {
 }
 
 static_assert(select_rx({.side = true}, Simd::base).burst == &rx_burst<RxConfig{.side = true}>);
-static_assert(select_compressed_rx({.vlan = true}).burst ==
-              &rx_burst_compressed<RxConfig{.vlan = true}>);
+static_assert(select_compressed_rx({.side = true, .vlan = true}).burst ==
+              &rx_burst_compressed<RxConfig{.side = true, .vlan = true}>);
+static_assert(select_strided_rx({.side = true, .mark = true}).burst ==
+              &rx_burst_strides<RxConfig{.side = true, .mark = true}>);
 static_assert(select_tx({.gathered = true}, Simd::base).burst ==
               &tx_burst<TxConfig{.gathered = true}>);
 static_assert(select_tx({.multi_seg = true}, Simd::base).reclaim ==

@@ -121,7 +121,8 @@ template <TxConfig C, Simd S>
 [[gnu::always_inline]] inline uint32_t append_asking(TxQueue& q, queue::WqeCursor& c,
                                                      std::span<const pool::Handle> in,
                                                      uint64_t& bytes) noexcept {
-  if (c.has_pending_fence()) return 0;
+  // Rows find records by a buffer's index alone.
+  if (c.has_pending_fence() || q.arena.side_piece() != 0) return 0;
   const Words words(q);
   uint32_t taken = 0;
   for (uint32_t n; taken < in.size(); taken += n) {

@@ -126,7 +126,7 @@ inline uint8_t checksums_of(const TxQueue& q, pool::TxWord w) noexcept {
 // What the packet asks for; nothing where the queue was not set up for words.
 [[gnu::always_inline]] inline pool::TxWord word_of(const TxQueue& q, pool::Handle first) noexcept {
   const bool asks = q.offer.words && first.has(pool::Handle::offload);
-  return asks ? q.arena.side(first.index).tx : pool::TxWord{};
+  return asks ? q.arena.side(first).tx : pool::TxWord{};
 }
 
 // Appends the WQE of any packet with what its word asks for; false: the queue is full, or neither

@@ -52,6 +52,8 @@ struct HashQpRequest {
   RwqTableHandle table;  // of one entry for HashKind::none
   flow::HashKind kind = flow::HashKind::none;
   flow::HashKey key = flow::default_key;
+  bool tunnels = false;  // CQEs tell of the headers inside VXLAN and GRE
+  bool inner = false;    // and those are hashed; needs `tunnels`
 };
 
 struct FlowRequest {

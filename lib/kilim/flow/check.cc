@@ -78,7 +78,18 @@ RuleError check_tunnel(const Match& m) noexcept {
   return ok;
 }
 
-RuleError check(const Match& m) noexcept {
+RuleError check_layers(const Match& m) noexcept;
+
+// What is wrong with inner headers is told as wrong with `inner`.
+RuleError check_inner(const Match& m) noexcept {
+  if (!m.inner) return ok;
+  if (!m.tunnel) return wrong(Field::inner, "inner headers need a tunnel in the same rule");
+  RuleError e = check_layers(inside(*m.inner));
+  if (e.code != 0) e.field = Field::inner;
+  return e;
+}
+
+RuleError check_layers(const Match& m) noexcept {
   if (RuleError e = check_eth(m); e.code != 0) return e;
   if (m.vlan && beyond_mask(m.vlan->tci)) return wrong(Field::vlan, needless);
   if (RuleError e = check_ip(m); e.code != 0) return e;
@@ -86,6 +97,11 @@ RuleError check(const Match& m) noexcept {
   if (RuleError e = check_ports(m, m.tcp, Field::tcp, protocol_tcp); e.code != 0) return e;
   if (RuleError e = check_ports(m, m.udp, Field::udp, protocol_udp); e.code != 0) return e;
   return check_tunnel(m);
+}
+
+RuleError check(const Match& m) noexcept {
+  if (RuleError e = check_layers(m); e.code != 0) return e;
+  return check_inner(m);
 }
 
 }  // namespace
@@ -102,6 +118,7 @@ const char* name_of(Field field) noexcept {
                                    "tcp",
                                    "udp",
                                    "tunnel",
+                                   "inner",
                                    "action.queue",
                                    "action.rss.types",
                                    "action.rss.table",
@@ -134,11 +151,14 @@ RuleError check(const Rule& rule, const RuleLimits& limits) noexcept {
     return wrong(Field::queue, "the port has no such receive queue");
   if (a.fate == Action::Fate::rss) {
     if (RuleError e = check(a.rss, limits); e.code != 0) return e;
+    if (a.rss.inner && !rule.match.tunnel)
+      return wrong(Field::tunnel, "inner headers are hashed where the rule names a tunnel");
     if (for_groups_alone(rule.match))
       return {EOPNOTSUPP, Field::eth_dst, "frames for group addresses are not spread by a rule"};
   }
   if (!a.mark) return ok;
   if (a.fate == Action::Fate::drop) return wrong(Field::mark, "a dropped frame carries no mark");
+  if (*a.mark == 0) return wrong(Field::mark, "0 is what a packet without a mark has");
   if (*a.mark >> 24 != 0) return wrong(Field::mark, "a mark has 24 bits");
   return ok;
 }

@@ -44,20 +44,9 @@ bool wants(const Match& m, uint32_t types, const Version& v, uint16_t type) noex
   return (types & any) != 0 && (!m.eth || allows(m.eth->type, type));
 }
 
-}  // namespace
-
-Layer layer_of(const Match& m) noexcept {
-  if (m.tcp || m.udp || m.tunnel) return Layer::ports;
-  return m.ipv4 || m.ipv6 ? Layer::ip : Layer::link;
-}
-
-bool for_groups_alone(const Match& m) noexcept {
-  return m.eth && (m.eth->dst.value[0] & m.eth->dst.mask[0] & 1) != 0;
-}
-
-std::vector<Leaf> expand(const Match& match, uint32_t types) {
+// The leaves without their layers.
+std::vector<Leaf> expand_layers(const Match& match, uint32_t types) {
   std::vector<Leaf> leaves;
-  if (for_groups_alone(match)) return {{match, HashKind::none}};
   if (match.ipv4 || match.ipv6) {
     expand_ip(match, types, leaves);
     return leaves;
@@ -73,6 +62,43 @@ std::vector<Leaf> expand(const Match& match, uint32_t types) {
     expand_ip(m, types, leaves);
   }
   leaves.push_back({match, HashKind::none});
+  return leaves;
+}
+
+}  // namespace
+
+Layer layer_of(const Match& m) noexcept {
+  if (m.tcp || m.udp || m.tunnel) return Layer::ports;
+  return m.ipv4 || m.ipv6 ? Layer::ip : Layer::link;
+}
+
+bool for_groups_alone(const Match& m) noexcept {
+  return m.eth && (m.eth->dst.value[0] & m.eth->dst.mask[0] & 1) != 0;
+}
+
+Match inside(const Inner& i) noexcept {
+  Match m;
+  m.ipv4 = i.ipv4;
+  m.ipv6 = i.ipv6;
+  m.tcp = i.tcp;
+  m.udp = i.udp;
+  return m;
+}
+
+std::vector<Leaf> expand(const Match& match, uint32_t types, bool inner) {
+  if (for_groups_alone(match)) return {{match, HashKind::none, layer_of(match)}};
+  if (!inner) {
+    std::vector<Leaf> leaves = expand_layers(match, types);
+    for (Leaf& l : leaves) l.layer = layer_of(l.match);
+    return leaves;
+  }
+  std::vector<Leaf> leaves = expand_layers(inside(match.inner.value_or(Inner{})), types);
+  for (Leaf& l : leaves) {
+    l.layer = layer_of(l.match);
+    const Inner headers{l.match.ipv4, l.match.ipv6, l.match.tcp, l.match.udp};
+    l.match = match;
+    if (headers != Inner{}) l.match.inner = headers;
+  }
   return leaves;
 }
 

@@ -26,10 +26,16 @@ bool for_groups_alone(const Match& match) noexcept;
 struct Leaf {
   Match match;
   HashKind kind = HashKind::none;
+  Layer layer = Layer::link;  // of the headers that are hashed
 };
 // Each frame that `match` takes is taken by the deepest of the leaves that match it, and by at
 // least one. Rules for groups alone stay whole, and their frames have no hash.
-std::vector<Leaf> expand(const Match& match, uint32_t types);
+// With `inner` the frames are in a tunnel, kinds are those of the inner headers, and leaves of one
+// rule are asked in the order of inner layers.
+std::vector<Leaf> expand(const Match& match, uint32_t types, bool inner = false);
+
+// Inner headers as if they stood by themselves.
+Match inside(const Inner& inner) noexcept;
 
 // Places of rules in a device's order (mlx5 devices have 16): three layers for each of five bands,
 // which are the priorities of flow::Rule and two for the port's own rules. Those change under

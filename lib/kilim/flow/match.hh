@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a flow rule asks of a frame's outer headers. Numbers are in the host's byte order, addresses
-// as they stand in the frame. Pure values, any thread.
+// What a flow rule asks of a frame's headers, outer ones where nothing else is said. Numbers are in
+// the host's byte order, addresses as they stand in the frame. Pure values, any thread.
 #pragma once
 
 #include <array>
@@ -68,6 +68,15 @@ struct Tunnel {
   friend constexpr bool operator==(const Tunnel&, const Tunnel&) noexcept = default;
 };
 
+// The headers inside a tunnel.
+struct Inner {
+  std::optional<Ipv4> ipv4;
+  std::optional<Ipv6> ipv6;
+  std::optional<Ports> tcp;
+  std::optional<Ports> udp;
+  friend constexpr bool operator==(const Inner&, const Inner&) noexcept = default;
+};
+
 // All layers that are named must be there and match. Nothing named: every frame.
 struct Match {
   std::optional<Eth> eth;
@@ -77,6 +86,7 @@ struct Match {
   std::optional<Ports> tcp;
   std::optional<Ports> udp;
   std::optional<Tunnel> tunnel;
+  std::optional<Inner> inner;  // with `tunnel`
   friend constexpr bool operator==(const Match&, const Match&) noexcept = default;
 };
 

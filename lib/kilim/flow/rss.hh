@@ -52,6 +52,9 @@ inline constexpr uint32_t longest_table = 512;  // entries; a device may have le
 struct Rss {
   uint32_t types = HashTypes::all;
   HashKey key = default_key;
+  // The headers inside the rule's tunnel are hashed, and `types` are theirs (level 2 of
+  // rte_flow_action_rss). Of rules that name a tunnel; the port's queues have RxConfig::tunnel.
+  bool inner = false;
   // The queue of a frame is table[hash % size]; the size is a power of two. Frames that have no
   // hash go to table[0]. Empty: all queues in turn.
   std::vector<uint16_t> table;

@@ -16,7 +16,7 @@ struct Action {
   Fate fate = Fate::queue;
   uint16_t queue = 0;            // Fate::queue
   Rss rss;                       // Fate::rss
-  std::optional<uint32_t> mark;  // in the packet's CQE; 24 bits
+  std::optional<uint32_t> mark;  // SideRecord::mark() of its packets; 24 bits, not 0
   bool count = false;            // packets and bytes can be queried
 };
 
@@ -42,6 +42,7 @@ enum class Field : uint8_t {
   tcp,
   udp,
   tunnel,
+  inner,
   queue,
   rss_types,
   rss_table,

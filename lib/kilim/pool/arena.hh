@@ -35,16 +35,23 @@ static_assert(stride_for(2048) == default_stride && stride_for(9216) % 128 == 64
 using ExtraHolders = std::atomic<uint16_t>;
 static_assert(sizeof(ExtraHolders) == sizeof(uint16_t) && ExtraHolders::is_always_lock_free);
 
+// Side records of a buffer of `stride` bytes: one, or one for each piece of `piece` bytes of it.
+constexpr uint32_t side_records_of(uint32_t stride, uint32_t piece) noexcept {
+  return piece == 0 ? 1 : (stride + piece - 1) / piece;
+}
+
 class Arena {
  public:
   // An arena of no buffers.
   Arena() = default;
 
   // An arena over the caller's memory, which outlives it. EINVAL: the stride is not an odd number
-  // of lines below 256, or the memory is smaller than one buffer. `side` and `extra` have one entry
-  // for each buffer, those of `extra` 0.
+  // of lines below 256, the memory is smaller than one buffer, or `side_piece` is neither 0 nor
+  // a power of two from 64 to 4096. `side` has side_records_of(stride, side_piece) entries for each
+  // buffer, `extra` one, which is 0.
   static Result<Arena> over(std::span<std::byte> memory, uint32_t stride = default_stride,
-                            SideRecord* side = nullptr, ExtraHolders* extra = nullptr);
+                            SideRecord* side = nullptr, ExtraHolders* extra = nullptr,
+                            uint32_t side_piece = 0);
   // An arena over memory that another allocator cut into buffers of `room` bytes, each beginning a
   // multiple of `stride` bytes from the first; not every multiple begins one. `memory` reaches from
   // the first buffer to the end of the last. EINVAL: the stride is no number of lines below 256.
@@ -56,12 +63,12 @@ class Arena {
   [[nodiscard]] uint32_t room() const noexcept { return room_; }
   [[nodiscard]] std::span<std::byte> memory() const noexcept {
     if (count_ == 0) return {};
-    return {base_, std::size_t{count_ - 1} * stride_ + room_};
+    return {base_, std::size_t{count() - 1} * stride_ + room_};
   }
 
   // The first byte of a buffer in this process.
   [[nodiscard]] std::byte* buffer(uint32_t index) const noexcept {
-    KILIM_ASSERT(index < count_);
+    KILIM_ASSERT(index < count());
     return base_ + std::size_t{index} * stride_;
   }
   // The handle's first byte in this process.
@@ -69,7 +76,7 @@ class Arena {
   [[nodiscard]] std::span<std::byte> bytes(Handle h) const noexcept { return {data(h), h.length}; }
   // The handle's first byte as the keys count.
   [[nodiscard]] Va address(Handle h) const noexcept {
-    KILIM_ASSERT(h.index < count_);
+    KILIM_ASSERT(h.index < count());
     return Va{known_ + std::size_t{h.index} * stride_ + h.offset()};
   }
   // Address of the first buffer as the keys count.
@@ -81,12 +88,21 @@ class Arena {
     return a;
   }
   [[nodiscard]] bool has_side() const noexcept { return side_ != nullptr; }
-  // All side records, by a buffer's index; nullptr: there are none.
-  [[nodiscard]] SideRecord* sides() const noexcept { return side_; }
-  // The side record of a buffer; requires has_side(). Who holds the buffer may use it.
-  [[nodiscard]] SideRecord& side(uint32_t index) const noexcept {
-    KILIM_ASSERT(side_ != nullptr && index < count_);
-    return side_[index];
+  // The records of packets that begin in the same piece of their buffer as `offset`, by a buffer's
+  // index; nullptr: there are none.
+  [[nodiscard]] SideRecord* sides(uint32_t offset = 0) const noexcept {
+    return side_ == nullptr ? nullptr : side_ + std::size_t{offset >> side_log_} * count();
+  }
+  // The side record of a packet; requires has_side(). Who holds the packet may use it.
+  [[nodiscard]] SideRecord& side(Handle h) const noexcept {
+    KILIM_ASSERT(side_ != nullptr && h.index < count() && h.offset() < stride_);
+    if (side_log_ == whole) [[likely]]
+      return side_[h.index];
+    return side_[std::size_t{h.offset() >> side_log_} * count() + h.index];
+  }
+  // Bytes of a buffer for which there is a side record; 0: there is one for all of it.
+  [[nodiscard]] uint32_t side_piece() const noexcept {
+    return side_log_ == whole ? 0 : 1u << side_log_;
   }
 
   // True: a buffer may have several holders, and every free looks at their number.
@@ -119,7 +135,7 @@ class Arena {
 
  private:
   [[nodiscard]] ExtraHolders& extra(uint32_t index) const noexcept {
-    KILIM_ASSERT(extra_ != nullptr && index < count_);
+    KILIM_ASSERT(extra_ != nullptr && index < count());
     return extra_[index];
   }
 
@@ -127,9 +143,13 @@ class Arena {
   uint64_t known_ = 0;  // address of base_ as the keys count
   SideRecord* side_ = nullptr;
   ExtraHolders* extra_ = nullptr;
+  static constexpr uint32_t whole = 13;  // no handle's offset is 2^13 bytes
+  static constexpr uint32_t most_buffers = (1u << 28) - 1;
+  static_assert(max_offset >> whole == 0);
   uint16_t stride_ = default_stride;
   uint16_t room_ = default_stride;
-  uint32_t count_ = 0;
+  uint32_t count_ : 28 = 0;
+  uint32_t side_log_ : 4 = whole;  // of the bytes that a side record is for
 };
 static_assert(sizeof(Arena) == 40);  // with it, the words of BufferCache are one line
 
@@ -137,8 +157,11 @@ struct ArenaConfig {
   uint32_t buffers = 8192;
   uint32_t stride = default_stride;  // bytes, an odd number of cache lines
   bool side_records = false;         // for RxConfig::side: 32 bytes more for each buffer
-  bool holders = false;              // for Arena::share(): 2 bytes more for each buffer
-  int numa_node = -1;                // of the device; -1: any
+  // With side records: bytes of a buffer for which there is one each, a power of two from 64 to
+  // 4096 and at most the strides of a striding receive queue; 0: one for the whole buffer.
+  uint32_t side_piece = 0;
+  bool holders = false;  // for Arena::share(): 2 bytes more for each buffer
+  int numa_node = -1;    // of the device; -1: any
 };
 
 // ArenaMemory: the process's arena in EAL memory: hugepages, or ordinary pages with --no-huge.

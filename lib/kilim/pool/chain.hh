@@ -119,7 +119,7 @@ inline uint32_t drop_empty(std::span<Handle> packet, BufferCache& cache) noexcep
   Handle& head = packet[0];
   if (head.offset() + total > arena.room()) {
     std::memmove(arena.buffer(head.index), arena.data(head), head.length);
-    detail::move_data(head, 0, head.length);
+    detail::move_data(arena, head, 0, head.length);
   }
   (void)copy_bytes(arena, packet, head.length,
                    {arena.data(head) + head.length, total - head.length});
@@ -150,7 +150,7 @@ inline uint32_t copy_packet(std::span<const Handle> packet, BufferCache& cache,
     const uint32_t at = i == 0 ? head : 0;
     const uint32_t most = room - at;
     const uint32_t n = total - done < most ? total - done : most;
-    detail::move_data(copy[i], at, n);
+    detail::move_data(arena, copy[i], at, n);
     (void)copy_bytes(arena, packet, done, arena.bytes(copy[i]));
     done += n;
   }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Headers put on and taken off in place: what rte_pktmbuf_prepend(), append(), adj() and trim() do,
 // on handles, by any number of bytes. Owner: whoever holds the handle, and alone if he writes. No
-// byte moves, nothing is allocated; a request that the buffer cannot fulfil changes nothing. Not
-// for the slot of a key. Packets of several pieces: pool/chain.hh.
+// byte moves, nothing is allocated; a request that the buffer cannot fulfil changes nothing. The
+// side record goes with the data where an arena has several a buffer. Not for the slot of a key.
+// Packets of several pieces: pool/chain.hh.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +18,14 @@ namespace kilim::pool {
 namespace detail {
 
 // The same flags, another place of the data.
-inline void move_data(Handle& h, uint32_t offset, uint32_t length) noexcept {
+inline void move_data(const Arena& arena, Handle& h, uint32_t offset, uint32_t length) noexcept {
   constexpr uint16_t flags = Handle::more | Handle::side;
+  const Handle before = h;
   h.meta = static_cast<uint16_t>(meta_at(offset) | (h.meta & flags));
   h.length = static_cast<uint16_t>(length);
+  // Behind all its data the next packet of the buffer may begin.
+  if (h.has(Handle::side) && arena.side_piece() != 0 && length != 0)
+    arena.side(h) = arena.side(before);
 }
 
 }  // namespace detail
@@ -39,7 +44,7 @@ inline uint32_t tailroom(const Arena& arena, Handle h) noexcept {
 // (rte_pktmbuf_prepend).
 inline std::byte* prepend(const Arena& arena, Handle& h, uint32_t bytes) noexcept {
   if (bytes > headroom(h) || bytes + h.length > UINT16_MAX) return nullptr;
-  detail::move_data(h, h.offset() - bytes, h.length + bytes);
+  detail::move_data(arena, h, h.offset() - bytes, h.length + bytes);
   return arena.data(h);
 }
 // The data end `bytes` later. Returns where they ended; nullptr: there is less tailroom
@@ -55,7 +60,7 @@ inline std::byte* append(const Arena& arena, Handle& h, uint32_t bytes) noexcept
 // (rte_pktmbuf_adj).
 inline std::byte* adjust(const Arena& arena, Handle& h, uint32_t bytes) noexcept {
   if (bytes > h.length || h.offset() + bytes > max_offset) return nullptr;
-  detail::move_data(h, h.offset() + bytes, h.length - bytes);
+  detail::move_data(arena, h, h.offset() + bytes, h.length - bytes);
   return arena.data(h);
 }
 // The data end `bytes` earlier. False: there are fewer (rte_pktmbuf_trim, of a packet's last

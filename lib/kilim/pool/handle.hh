@@ -80,11 +80,15 @@ static_assert(sizeof(TxWord) == 8);
 struct alignas(32) SideRecord {
   uint32_t rx_hash = 0;
   uint32_t packet_type = 0;  // RTE_PTYPE_*, as rte_mbuf's
-  uint32_t flags = 0;        // RTE_MBUF_F_RX_*, all of which are in the low half of ol_flags
+  uint32_t flags = 0;        // 22:0 RTE_MBUF_F_RX_*, as in ol_flags; 31:24 of mark()
   uint16_t vlan = 0;         // the stripped tag (TCI), with RxConfig::vlan
-  uint16_t reserved = 0;
-  uint64_t timestamp = 0;  // ticks of the device's clock, with RxConfig::timestamp
-  TxWord tx;               // where the handle has Handle::offload
+  uint16_t mark_low = 0;     // of mark()
+  uint64_t timestamp = 0;    // ticks of the device's clock, with RxConfig::timestamp
+  TxWord tx;                 // where the handle has Handle::offload
+
+  static constexpr uint32_t flag_bits = 0x7fffff;
+  // Of the flow rule that led the packet here, with RxConfig::mark; 0: it has none.
+  [[nodiscard]] constexpr uint32_t mark() const noexcept { return flags >> 24 << 16 | mark_low; }
 };
 static_assert(sizeof(SideRecord) == 32 && offsetof(SideRecord, timestamp) == 16);
 

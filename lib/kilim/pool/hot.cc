@@ -45,7 +45,7 @@ void cache_life(Pool& p) noexcept {
 }
 
 uint64_t arena_reads(const Arena& a, Handle h) noexcept {
-  SideRecord& r = a.side(h.index);
+  SideRecord& r = a.side(h);
   r.vlan = a.has_side() && a.sides() != nullptr && a.first_address().value() != 0 ? 1 : 0;
   return a.known_at(Va{0}).address(h).value() + a.address(h).value() + a.bytes(h).size() +
          a.memory().size() + (h.has(Handle::more) ? 1 : 0);

@@ -38,10 +38,11 @@ void set_packet(rte_mbuf& first, std::span<const Handle> packet, const Arena& ar
   first.nb_segs = static_cast<uint16_t>(packet.size());
   first.pkt_len = packet_length(packet);
   if (!packet[0].has(Handle::side)) return;
-  const SideRecord& side = arena.side(packet[0].index);
-  first.ol_flags |= side.flags;
+  const SideRecord& side = arena.side(packet[0]);
+  first.ol_flags |= side.flags & SideRecord::flag_bits;
   first.packet_type = side.packet_type;
   first.hash.rss = side.rx_hash;
+  if ((side.flags & RTE_MBUF_F_RX_FDIR_ID) != 0) first.hash.fdir.hi = side.mark();
   first.vlan_tci = side.vlan;
 }
 

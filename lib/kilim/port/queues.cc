@@ -80,7 +80,7 @@ void attach_rx(RxSlot& slot, const queue::RqGeometry& rq, const pool::Arena& are
                                    .refill_at = refill_at(rq.wqe_count),
                                    .mini_hash = s.compression == device::Compression::hash,
                                    .strides = place.strides}});
-  slot.burst = s.strides ? burst::strided_rx.burst
+  slot.burst = s.strides ? burst::select_strided_rx(s.config).burst
                : s.compression != device::Compression::none
                    ? burst::select_compressed_rx(s.config).burst
                    : burst::select_rx(s.config, burst::widest_simd()).burst;

@@ -52,8 +52,9 @@ struct RxSetup {
   RxSplit split;
   // Completions that are alike share entries.
   device::Compression compression = device::Compression::none;
-  // Several packets in one buffer, which each of them holds; rxd counts strides then. Without side
-  // records and head_lines, and with an arena that has holders.
+  // Several packets in one buffer, which each of them holds; rxd counts strides then. Without
+  // head_lines, and with an arena that has holders, and for side records one for each stride
+  // (pool::ArenaConfig::side_piece).
   std::optional<device::Strides> strides = std::nullopt;
   bool real_time = false;  // config.timestamp is the time of day instead of ticks
   bool lro = false;        // TCP segments joined by the device: refused, verbs cannot ask for it

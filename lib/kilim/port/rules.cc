@@ -29,6 +29,13 @@ Error refused(const Error& e, flow::Field field, flow::RuleError* why) noexcept 
   return e;
 }
 
+// How a port itself spreads: frames of all kinds, so by their outer headers.
+flow::RuleError check_of_port(const flow::Rss& rss, const flow::RuleLimits& limits) noexcept {
+  if (rss.inner)
+    return {EINVAL, flow::Field::rss_types, "inner headers are hashed by rules that name a tunnel"};
+  return flow::check(rss, limits);
+}
+
 }  // namespace
 
 flow::RuleLimits Port::rule_limits() const noexcept {
@@ -41,7 +48,9 @@ Destinations Port::destinations() noexcept {
   return {.device = device(),
           .port = parts_.number,
           .queues = rwq_handles_,
-          .pair = with_rwqs() ? device::QpHandle{} : tx_[0].qp->handle};
+          .pair = with_rwqs() ? device::QpHandle{} : tx_[0].qp->handle,
+          .tunnels = std::any_of(rx_.begin(), rx_.end(),
+                                 [](const RxSlot& rx) { return rx.setup.config.tunnel; })};
 }
 
 Result<RuleSet> Port::lay_own_rules(const flow::Filter& filter, const flow::Rss& rss,
@@ -71,7 +80,7 @@ Status Port::change_own_rules(const flow::Filter& filter, const flow::Rss& rss) 
 
 Status Port::set_rss(const flow::Rss& rss, flow::RuleError* why) {
   const std::lock_guard lock{shape_};
-  if (const flow::RuleError e = flow::check(rss, rule_limits()); e.code != 0)
+  if (const flow::RuleError e = check_of_port(rss, rule_limits()); e.code != 0)
     return refused(e, why);
   if (started_ && with_rwqs())
     if (Status s = change_own_rules(filter_, rss); !s)
@@ -106,7 +115,7 @@ Status Port::start_for(std::span<const device::RwqHandle> queues, const flow::Fi
   unconfigure();
   sizes_.rxq = static_cast<uint32_t>(queues.size());
   if (const flow::RuleError e = flow::check(filter); e.code != 0) return Error{e.code, e.what};
-  if (const flow::RuleError e = flow::check(rss, rule_limits()); e.code != 0)
+  if (const flow::RuleError e = check_of_port(rss, rule_limits()); e.code != 0)
     return Error{e.code, e.what};
   rwq_handles_.assign(queues.begin(), queues.end());
   filter_ = filter;
@@ -130,6 +139,10 @@ Result<RuleId> Port::add_rule(const flow::Rule& rule, flow::RuleError* why) {
     return refused(e, why);
   const flow::Action& a = rule.action;
   const bool spreads = a.fate == flow::Action::Fate::rss;
+  if (spreads && a.rss.inner && !destinations().tunnels)
+    return refused({EINVAL, flow::Field::rss_types,
+                    "inner headers are hashed where the receive queues have config.tunnel"},
+                   why);
   const uint16_t queue = a.fate == flow::Action::Fate::queue ? a.queue : uint16_t{0};
   const std::vector<uint16_t> table =
       spreads ? flow::table_of(a.rss, sizes_.rxq) : std::vector<uint16_t>{queue};

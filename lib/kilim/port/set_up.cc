@@ -25,8 +25,10 @@ Status check_strides(const RxSetup& setup, const QueueSizes& sizes, const pool::
     return Error{EINVAL, "the strides of a receive are more than a buffer of the arena holds"};
   if (!arena.has_holders())
     return Error{EINVAL, "packets share a buffer: the arena needs ArenaConfig::holders"};
-  if (setup.config != burst::RxConfig{})
-    return Error{EINVAL, "packets that share a buffer have no side records"};
+  if (setup.config.side && (arena.side_piece() == 0 || arena.side_piece() > (1u << s.log_bytes)))
+    return Error{EINVAL,
+                 "packets that share a buffer have side records where the arena has one for each "
+                 "stride (ArenaConfig::side_piece)"};
   if (setup.head_lines != 0)
     return Error{EINVAL, "no lines are left free before packets that share a buffer"};
   if (setup.compression != device::Compression::none)
@@ -68,6 +70,8 @@ Status check_form(const RxSetup& s, const QueueSizes& sizes, const pool::Arena& 
                   const device::Caps& caps) noexcept {
   if (s.real_time && !caps.real_time)
     return Error{EOPNOTSUPP, "the device does not stamp frames with the time of day"};
+  if (s.config.tunnel && !caps.tx.tunnels)
+    return Error{EOPNOTSUPP, "the device does not look into tunnels"};
   if (s.lro)
     return Error{
         EOPNOTSUPP,
@@ -111,7 +115,7 @@ Status check_words(const TxSetup& s, const device::TxCaps& caps, bool side_recor
 }  // namespace
 
 bool needs_rwq(const RxSetup& setup) noexcept {
-  return setup.strip_vlan || setup.strides || setup.real_time ||
+  return setup.strip_vlan || setup.config.tunnel || setup.strides || setup.real_time ||
          setup.compression != device::Compression::none;
 }
 

@@ -25,13 +25,16 @@ Result<HashTarget> HashTarget::create(const Destinations& to, std::span<const ui
 
 // A hash of no fields needs a table of one entry (Linux drivers/infiniband/hw/mlx5/qp.c,
 // create_rss_raw_qp_tir()).
-Result<device::QpHandle> HashTarget::qp(flow::HashKind kind) {
+Result<device::QpHandle> HashTarget::qp(flow::HashKind kind, bool inner) {
   if (!first_) return pair_;
   device::OwnedQp& qp = qps_[static_cast<std::size_t>(kind)];
   if (qp) return qp->handle;
   const bool spreads = kind != flow::HashKind::none && spread_;
-  const device::HashQpRequest request{
-      .table = spreads ? spread_->handle : first_->handle, .kind = kind, .key = key_};
+  const device::HashQpRequest request{.table = spreads ? spread_->handle : first_->handle,
+                                      .kind = kind,
+                                      .key = key_,
+                                      .tunnels = tunnels_ || inner,
+                                      .inner = inner};
   auto made = device::make_hash_qp(*device_, request, port_);
   if (!made) return made.error();
   qp = *std::move(made);
@@ -40,16 +43,16 @@ Result<device::QpHandle> HashTarget::qp(flow::HashKind kind) {
 
 Status RuleSet::add(const flow::Match& match, uint32_t types, uint16_t band,
                     const flow::Action& action) {
-  for (const flow::Leaf& leaf : flow::expand(match, types)) {
-    auto qp = target_.qp(leaf.kind);
+  const bool inner = types != 0 && action.rss.inner;
+  for (const flow::Leaf& leaf : flow::expand(match, types, inner)) {
+    auto qp = target_.qp(leaf.kind, inner);
     if (!qp) return qp.error();
-    auto flow =
-        device_->add_rule({.qp = *qp,
-                           .match = leaf.match,
-                           .priority = flow::device_priority(band, flow::layer_of(leaf.match)),
-                           .drop = action.fate == flow::Action::Fate::drop,
-                           .mark = action.mark,
-                           .count = action.count});
+    auto flow = device_->add_rule({.qp = *qp,
+                                   .match = leaf.match,
+                                   .priority = flow::device_priority(band, leaf.layer),
+                                   .drop = action.fate == flow::Action::Fate::drop,
+                                   .mark = action.mark,
+                                   .count = action.count});
     if (!flow) return flow.error();
     flows_.emplace_back(*device_, FlowInfo{*flow});
   }

@@ -24,6 +24,7 @@ struct Destinations {
   uint8_t port = 1;
   std::span<const device::RwqHandle> queues;
   device::QpHandle pair;  // where there are no receive work queues
+  bool tunnels = false;   // CQEs tell of headers inside tunnels
 };
 
 // Queue pairs that spread frames over queues, one for each kind of hash, made when first asked for.
@@ -32,15 +33,17 @@ class HashTarget {
   // `table`: queues by hash, not empty, the queues exist. Errors of the device.
   static Result<HashTarget> create(const Destinations& to, std::span<const uint16_t> table,
                                    const flow::HashKey& key);
-  Result<device::QpHandle> qp(flow::HashKind kind);
+  // Always asked with the same `inner`: whether inner headers are hashed.
+  Result<device::QpHandle> qp(flow::HashKind kind, bool inner);
 
  private:
   HashTarget(const Destinations& to, const flow::HashKey& key) noexcept
-      : device_(&to.device), port_(to.port), pair_(to.pair), key_(key) {}
+      : device_(&to.device), port_(to.port), pair_(to.pair), key_(key), tunnels_(to.tunnels) {}
   device::Device* device_;
   uint8_t port_;
   device::QpHandle pair_;
   flow::HashKey key_;
+  bool tunnels_;
   device::OwnedRwqTable spread_;  // empty where the only queue is a queue pair's
   device::OwnedRwqTable first_;   // of one entry, for frames without a hash
   std::array<device::OwnedQp, flow::hash_kinds> qps_;

@@ -18,8 +18,8 @@ inline constexpr Lkey arena_key{0x4711};
 
 struct Bench {
   std::vector<std::byte> memory{std::size_t{buffers} * pool::default_stride};
-  std::array<pool::SideRecord, buffers> side{};
-  pool::Arena arena = *pool::Arena::over(memory, pool::default_stride, side.data());
+  std::vector<pool::SideRecord> side;
+  pool::Arena arena;
   std::optional<pool::Pool> pool;
   std::optional<pool::BufferCache> cache;
   std::optional<pool::BufferCache> headers;
@@ -32,7 +32,10 @@ struct Bench {
   burst::MkeySlots slots;
   uint32_t headers_back = 0;
 
-  Bench() {
+  // `side_piece`: bytes of a buffer for which there is a side record each; 0: one for all of it.
+  explicit Bench(uint32_t side_piece = 0)
+      : side(std::size_t{buffers} * pool::side_records_of(pool::default_stride, side_piece)),
+        arena(*pool::Arena::over(memory, pool::default_stride, side.data(), nullptr, side_piece)) {
     CU_ASSERT_TRUE_FATAL(start_eal());
     static int number = 0;
     char name[24];

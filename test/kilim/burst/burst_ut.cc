@@ -81,7 +81,7 @@ void side_record_on_request() {
   Handle out[4];
   EQUAL_FATAL(receive(b, out, {.side = true, .timestamp = true}), 1u);
   CU_ASSERT_TRUE(out[0].has(Handle::side));
-  const pool::SideRecord& r = b.arena.side(out[0].index);
+  const pool::SideRecord& r = b.arena.side(out[0]);
   EQUAL(r.rx_hash, 0xfeedbeef);
   EQUAL(r.packet_type, RTE_PTYPE_L2_ETHER | RTE_PTYPE_L3_IPV4_EXT_UNKNOWN | RTE_PTYPE_L4_UDP);
   EQUAL(r.flags,
@@ -209,7 +209,7 @@ void longest_chain() {
 void ask(Bench& b, std::span<Handle> h, pool::TxWord word) {
   for (Handle& one : h) {
     one.meta |= Handle::offload;
-    b.arena.side(one.index).tx = word;
+    b.arena.side(one).tx = word;
   }
 }
 const prm::EthSeg& eth_of(Bench& b, uint32_t block) {

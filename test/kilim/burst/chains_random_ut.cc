@@ -185,7 +185,7 @@ class Receiver {
     }
     CU_ASSERT_TRUE_FATAL(got == due_.front());
     EQUAL(chain[0].has(Handle::side), config_.side);
-    if (config_.side) EQUAL(b_.arena.side(chain[0].index).rx_hash, hashes_.front());
+    if (config_.side) EQUAL(b_.arena.side(chain[0]).rx_hash, hashes_.front());
     due_.pop_front();
     hashes_.pop_front();
     packets_++;

@@ -77,10 +77,7 @@ class Compressed {
   }
   prm::Cqe title() {
     prm::Cqe e{};
-    e.hds_ip_ext = static_cast<uint8_t>(random_());
-    e.l4_hdr_type_etc = static_cast<uint8_t>(random_());
-    e.vlan_info = be16{static_cast<uint16_t>(random_())};
-    e.timestamp = be64{random_()};
+    test::describe_at_random(e, random_);
     return e;
   }
   void single() {
@@ -133,7 +130,7 @@ class Compressed {
     EQUAL_FATAL(h.length, a.cqe.byte_cnt.host());
     EQUAL_FATAL(h.meta, pool::meta_at_line(2) | (config_.side ? Handle::side : 0u));
     if (config_.side) {
-      pool::SideRecord& side = b_.arena.sides()[h.index];
+      const pool::SideRecord& side = b_.arena.side(h);
       const pool::SideRecord wanted = expected(a, side);
       CU_ASSERT_TRUE_FATAL(std::memcmp(&side, &wanted, sizeof side) == 0);
     }
@@ -163,12 +160,16 @@ void compressed_as_one_by_one() {
 }
 
 // A device that puts packets into buffers of 8 strides of 256 bytes; packets come back late and in
-// any order.
+// any order, and their side records are theirs until then.
 class Strided {
  public:
   static constexpr uint32_t wqes = 8, strides = 8, stride_bytes = 256;
-  Strided() {
-    arena_ = *pool::Arena::over(memory_, pool::default_stride, nullptr, extra_.data());
+  Strided(const RxVariant& v, uint32_t side_piece)
+      : burst_(v.burst),
+        config_(v.config),
+        side_(buffers * pool::side_records_of(pool::default_stride, side_piece)) {
+    arena_ =
+        *pool::Arena::over(memory_, pool::default_stride, side_.data(), extra_.data(), side_piece);
     pool_.emplace(*std::move(pool::Pool::create(arena_, {.name = "strided", .count = buffers})));
     cache_.emplace(*pool_);
     const RxPlace place{arena_, test::arena_key, 0, 0, {8, 3}};
@@ -185,7 +186,7 @@ class Strided {
   void round() {
     for (uint32_t n = below(12); n > 0; n--) arrive();
     std::array<Handle, 16> out;
-    const uint32_t n = strided_rx.burst(*q_, std::span(out).first(1 + below(15)));
+    const uint32_t n = burst_(*q_, std::span(out).first(1 + below(15)));
     for (uint32_t i = 0; i < n; i++) compare(out[i]);
     std::shuffle(held_.begin(), held_.end(), random_);
     while (!held_.empty() && below(3) != 0) give_back();
@@ -210,14 +211,16 @@ class Strided {
   static constexpr uint32_t buffers = 40;
   struct Due {
     Handle handle;
+    pool::SideRecord side;
   };
   uint32_t below(uint32_t n) { return static_cast<uint32_t>(random_() % n); }
   // The buffer that the device fills.
   uint32_t buffer() const { return q_->rq.index(static_cast<uint16_t>(wqe_)); }
   bool has_buffer() const { return static_cast<uint16_t>(record_.host() - wqe_) != 0; }
-  void entry(uint32_t byte_cnt, uint32_t stride) {
+  prm::Cqe& entry(uint32_t byte_cnt, uint32_t stride) {
     prm::Cqe& e = cq_.write(prm::CqeOpcode::resp_send, static_cast<uint16_t>(stride), byte_cnt);
     e.wqe_id = be16{static_cast<uint16_t>(wqe_)};
+    return e;
   }
   void use(uint32_t n) {
     used_ += n;
@@ -242,8 +245,12 @@ class Strided {
       errors_++;
       return use(strides);
     }
-    due_.push_back({{buffer(), static_cast<uint16_t>(bytes), pool::meta_at(used_ * stride_bytes)}});
-    entry(need << 16 | bytes, used_);
+    Handle h{buffer(), static_cast<uint16_t>(bytes), pool::meta_at(used_ * stride_bytes)};
+    prm::Cqe& e = entry(need << 16 | bytes, used_);
+    e.rx_hash_result = be32{below(4) == 0 ? 0u : static_cast<uint32_t>(random_())};
+    test::describe_at_random(e, random_);
+    if (config_.side) h.meta |= Handle::side;
+    due_.push_back({h, test::expected_side(e, config_, arena_.side(h))});
     use(need);
   }
   void check_wqe() {
@@ -256,21 +263,28 @@ class Strided {
   void compare(Handle h) {
     CU_ASSERT_FALSE_FATAL(due_.empty());
     CU_ASSERT_TRUE_FATAL(h == due_.front().handle);
+    const pool::SideRecord wanted = due_.front().side;
     due_.pop_front();
-    for (const Handle other : held_) {
+    for (const auto& [other, side] : held_) {
       const bool apart = other.index != h.index || other.offset() + other.length <= h.offset() ||
                          h.offset() + h.length <= other.offset();
       CU_ASSERT_TRUE(apart);
     }
-    held_.push_back(h);
+    held_.push_back({h, wanted});
     packets_++;
   }
   void give_back() {
-    cache_->free_one(held_.back());
+    const auto& [h, wanted] = held_.back();
+    if (config_.side)
+      CU_ASSERT_TRUE_FATAL(std::memcmp(&arena_.side(h), &wanted, sizeof wanted) == 0);
+    cache_->free_one(h);
     held_.pop_back();
   }
 
+  RxBurst burst_;
+  RxConfig config_;
   std::vector<std::byte> memory_{std::size_t{buffers} * pool::default_stride};
+  std::vector<pool::SideRecord> side_;
   std::array<pool::ExtraHolders, buffers> extra_{};
   pool::Arena arena_;
   std::optional<pool::Pool> pool_;
@@ -282,16 +296,20 @@ class Strided {
   std::optional<RxQueue> q_;
   std::mt19937_64 random_{3};
   std::deque<Due> due_;
-  std::vector<Handle> held_;
+  std::vector<Due> held_;
   uint32_t wqe_ = 0, used_ = 0, fillers_ = 0, errors_ = 0;
   uint64_t packets_ = 0;
 };
 
 void packets_share_buffers() {
   CU_ASSERT_TRUE_FATAL(test::start_eal());
-  Strided s;
-  for (int i = 0; i < 3000; i++) s.round();
-  s.finish();
+  for (const RxVariant& v : strided_rx_variants) {
+    for (const uint32_t side_piece : {64u, 256u}) {
+      Strided s(v, side_piece);
+      for (int i = 0; i < 1500; i++) s.round();
+      s.finish();
+    }
+  }
 }
 
 constexpr kilim::test::Case of_forms[] = {

@@ -34,13 +34,13 @@ struct Arrival {
 };
 
 unsigned seed_of(RxConfig c) {
-  return 1u + c.side + 2u * c.vlan + 4u * c.timestamp;
+  return 1u + c.side + 2u * c.vlan + 4u * c.timestamp + 8u * c.mark + 16u * c.tunnel;
 }
 
 class Receiver {
  public:
-  explicit Receiver(const RxVariant& v)
-      : burst_(v.burst), config_(v.config), random_(seed_of(v.config)) {
+  Receiver(const RxVariant& v, uint32_t side_piece)
+      : b_(side_piece), burst_(v.burst), config_(v.config), random_(seed_of(v.config)) {
     rx_refill(*b_.rx);
   }
 
@@ -75,15 +75,12 @@ class Receiver {
     }
     prm::Cqe& e = b_.rx_memory.cq.write(prm::CqeOpcode::resp_send, wqe, 1 + below(1984));
     e.rx_hash_result = be32{below(4) == 0 ? 0u : static_cast<uint32_t>(random_())};
-    e.hds_ip_ext = static_cast<uint8_t>(random_());
-    e.l4_hdr_type_etc = static_cast<uint8_t>(random_());
-    e.vlan_info = be16{static_cast<uint16_t>(random_())};
-    e.timestamp = be64{random_()};
+    test::describe_at_random(e, random_);
     e.op_own |= below(2) == 0 ? prm::cqe::solicited_bit : uint8_t{0};
     Arrival a{pool::make_handle(posted.index, e.byte_cnt.host(), 2), {}};
     if (config_.side) {
       a.handle.meta |= Handle::side;
-      a.side = expected_side(e, config_, b_.arena.side(posted.index));
+      a.side = expected_side(e, config_, b_.arena.side(a.handle));
     }
     due_.push_back(a);
   }
@@ -92,7 +89,7 @@ class Receiver {
     const Arrival a = due_.front();
     due_.pop_front();
     CU_ASSERT_TRUE_FATAL(h == a.handle);
-    if (config_.side) CU_ASSERT_TRUE_FATAL(same(b_.arena.side(h.index), a.side));
+    if (config_.side) CU_ASSERT_TRUE_FATAL(same(b_.arena.side(h), a.side));
     packets_++;
     bytes_ += h.length;
     b_.cache->free_one(h);
@@ -111,9 +108,11 @@ void received_as_one_by_one() {
   CU_ASSERT_TRUE_FATAL(test::start_eal());  // before it nothing but the base is allowed
   for (const RxVariant& v : rx_variants) {
     if (v.needs > widest_simd()) continue;
-    Receiver r(v);
-    for (uint32_t i = 0; i < rounds; i++) r.round();
-    r.finish();
+    for (const uint32_t side_piece : {0u, 64u}) {
+      Receiver r(v, side_piece);
+      for (uint32_t i = 0; i < rounds; i++) r.round();
+      r.finish();
+    }
   }
 }
 
@@ -212,12 +211,31 @@ void sent_as_one_by_one() {
   }
 }
 
-// All 256 values, as the driver's table has them for packets without a tunnel.
+// All values of both bytes, as the driver's table has them.
 void packet_types_are_dpdks() {
-  for (uint32_t i = 0; i < 256; i++) {
+  constexpr RxConfig plain{.side = true}, tunnel{.side = true, .tunnel = true};
+  for (uint32_t i = 0; i < 1 << 16; i++) {
     prm::Cqe e{};
     e.l4_hdr_type_etc = static_cast<uint8_t>(i);
-    EQUAL(packet_types[i], expected_side(e, {}, {}).packet_type);
+    e.outer_l3_tunneled = static_cast<uint8_t>(i >> 8);
+    EQUAL(packet_types[i & 0xff], expected_side(e, plain, {}).packet_type);
+    EQUAL(type_of<tunnel>(e), expected_side(e, tunnel, {}).packet_type);
+  }
+}
+
+// What is asked for has a row with all of it, the smallest where there is one of just that.
+void each_configuration_is_served() {
+  for (uint32_t i = 0; i < 32; i++) {
+    const RxConfig c{(i & 1) != 0, (i & 2) != 0, (i & 4) != 0, (i & 8) != 0, (i & 16) != 0};
+    const RxConfig row = select_rx(c, Simd::base).config;
+    EQUAL(row.side, c.side);
+    if (c.side)
+      CU_ASSERT_TRUE(row.vlan >= c.vlan && row.timestamp >= c.timestamp && row.mark >= c.mark &&
+                     row.tunnel >= c.tunnel);
+    for (const RxConfig& r : rx_rows)
+      if (r == c) CU_ASSERT_TRUE(row == c);
+    CU_ASSERT_TRUE(select_rx_chain(c).config == row && select_compressed_rx(c).config == row &&
+                   select_strided_rx(c).config == row);
   }
 }
 
@@ -225,6 +243,7 @@ const kilim::test::Case cases[] = {
     {"packets received in bursts are those received one by one", received_as_one_by_one},
     {"packets sent in bursts are those sent one by one", sent_as_one_by_one},
     {"packet types are those of DPDK's driver", packet_types_are_dpdks},
+    {"each configuration is served by a row", each_configuration_is_served},
 };
 
 }  // namespace
@@ -235,16 +254,37 @@ kilim::pool::SideRecord kilim::test::expected_side(const prm::Cqe& e, burst::RxC
   static constexpr uint32_t l4[] = {0x600, 0x100, 0x200, 0x100, 0x100, 0, 0, 0};
   pool::SideRecord r = before;
   r.rx_hash = e.rx_hash_result.host();
-  const uint32_t network = l3[e.l4_hdr_type_etc >> 2 & 3];
+  const uint32_t kind = e.l4_hdr_type_etc >> 2 & 3, network = l3[kind];
   const bool fragment = (e.l4_hdr_type_etc & 0x80) != 0;
-  r.packet_type = 1 | network;
-  if (network != 0) r.packet_type |= fragment ? 0x300 : l4[e.l4_hdr_type_etc >> 4 & 7];
-  r.flags = (r.rx_hash != 0 ? 1u << 1 : 0u) | ((e.hds_ip_ext & 2) != 0 ? 1u << 7 : 0u) |
-            ((e.hds_ip_ext & 4) != 0 ? 1u << 8 : 0u);
+  const uint32_t transport = fragment ? 0x300 : l4[e.l4_hdr_type_etc >> 4 & 7];
+  r.packet_type = 1 | network | (network != 0 ? transport : 0);
+  if (c.tunnel && (e.outer_l3_tunneled & 1) != 0) {
+    static constexpr uint32_t inner[] = {0, 0x600000, 0x400000, 0};
+    const bool outer6 = (e.outer_l3_tunneled & 2) != 0;
+    r.packet_type = 1 | (outer6 ? 0xe0 : 0x90) | inner[kind];
+    if (network != 0) r.packet_type |= transport << 16;  // the same numbers, 16 bits higher
+  }
+  uint32_t flags = (r.rx_hash != 0 ? 1u << 1 : 0u) | ((e.hds_ip_ext & 2) != 0 ? 1u << 7 : 0u) |
+                   ((e.hds_ip_ext & 4) != 0 ? 1u << 8 : 0u);
   r.vlan = c.vlan ? e.vlan_info.host() : uint16_t{0};
-  if (c.vlan && (e.l4_hdr_type_etc & 1) != 0) r.flags |= 1u << 0 | 1u << 6;
+  if (c.vlan && (e.l4_hdr_type_etc & 1) != 0) flags |= 1u << 0 | 1u << 6;
+  const uint32_t mark = c.mark ? e.sop_drop_qpn.host() % (1u << 24) : 0;
+  if (mark != 0) flags |= 1u << 2 | 1u << 13;
+  r.flags = flags | mark / 65536 * (1u << 24);
+  r.mark_low = static_cast<uint16_t>(mark % 65536);
   if (c.timestamp) r.timestamp = e.timestamp.host();
   return r;
+}
+
+void kilim::test::describe_at_random(prm::Cqe& e, std::mt19937_64& random) {
+  e.outer_l3_tunneled = static_cast<uint8_t>(random());
+  e.hds_ip_ext = static_cast<uint8_t>(random());
+  e.l4_hdr_type_etc = static_cast<uint8_t>(random());
+  e.vlan_info = be16{static_cast<uint16_t>(random())};
+  e.timestamp = be64{random()};
+  const uint64_t number = random();
+  const uint32_t mark = number % 4 == 0 ? 0 : static_cast<uint32_t>(number >> 8 & 0xffffff);
+  e.sop_drop_qpn = be32{static_cast<uint32_t>(number >> 32 & 0xff) << 24 | mark};
 }
 
 int main(int argc, char** argv) {

@@ -110,6 +110,23 @@ constexpr Wrong wrongs[] = {
        r.action.fate = Action::Fate::rss;
        r.action.rss.table = {0, 4};
      }},
+    {Field::inner, "inner", [](Rule& r) { r.match.inner = Inner{}; }},
+    {Field::inner, "inner",
+     [](Rule& r) {
+       r.match.tunnel = Tunnel{};
+       r.match.inner = Inner{.tcp = Ports{}};
+     }},
+    {Field::inner, "inner",
+     [](Rule& r) {
+       r.match.tunnel = Tunnel{};
+       r.match.inner = Inner{.ipv4 = Ipv4{}, .ipv6 = Ipv6{}};
+     }},
+    {Field::tunnel, "tunnel",
+     [](Rule& r) {
+       r.action.fate = Action::Fate::rss;
+       r.action.rss.inner = true;
+     }},
+    {Field::mark, "action.mark", [](Rule& r) { r.action.mark = 0; }},
     {Field::mark, "action.mark", [](Rule& r) { r.action.mark = 1u << 24; }},
     {Field::mark, "action.mark",
      [](Rule& r) {
@@ -178,6 +195,30 @@ void divided() {
   CU_ASSERT_TRUE(of_udp[0].match.ipv4 == named.ipv4);
 }
 
+// Inner kinds, in the order of inner layers; the outer match stays in each.
+void divided_by_inner_headers() {
+  Match tunnel = udp_rule().match;
+  tunnel.tunnel = Tunnel{};
+  const std::vector<Leaf> outside = expand(tunnel, HashTypes::all);
+  CU_ASSERT_TRUE(outside.size() == 1 && outside[0].kind == HashKind::udp4 &&
+                 outside[0].layer == Layer::ports);
+  const std::vector<Leaf> all = expand(tunnel, HashTypes::all, true);
+  EQUAL_FATAL(all.size(), 7u);
+  for (const Leaf& l : all) {
+    Match outer = l.match;
+    outer.inner.reset();
+    CU_ASSERT_TRUE(outer == tunnel);
+    EQUAL(l.match.inner.has_value(), l.kind != HashKind::none);
+    const bool ports = l.match.inner && (l.match.inner->tcp || l.match.inner->udp);
+    EQUAL(l.layer, ports ? Layer::ports : l.match.inner ? Layer::ip : Layer::link);
+  }
+  CU_ASSERT_TRUE(all[0].kind == HashKind::tcp4 && all[0].match.inner->ipv4 &&
+                 all[0].match.inner->tcp);
+  tunnel.inner = Inner{.ipv6 = Ipv6{}, .udp = Ports{.dst = exactly(uint16_t{53})}};
+  const std::vector<Leaf> named = expand(tunnel, HashTypes::all, true);
+  CU_ASSERT_TRUE(named.size() == 1 && named[0].kind == HashKind::udp6 && named[0].match == tunnel);
+}
+
 void divided_by_what_is_named() {
   const std::vector<Leaf> port = expand(udp_rule().match, HashTypes::all);
   EQUAL(port.size(), 1u);
@@ -240,6 +281,7 @@ void refused_filters() {
 const kilim::test::Case cases[] = {
     {"a wrong rule is refused and the field is named", refused_rules},
     {"a rule that spreads is divided by kinds of hash", divided},
+    {"rules are divided by inner headers", divided_by_inner_headers},
     {"and only by those that its match leaves", divided_by_what_is_named},
     {"bands and layers fill a device's priorities", places},
     {"a filter takes the port's address, broadcast and what it names", filters},

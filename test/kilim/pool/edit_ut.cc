@@ -37,6 +37,35 @@ struct Field {
   Handle one;
 };
 
+// Where an arena has several side records a buffer, the packet's goes where its data go, and those
+// of other packets stay.
+void records_go_along() {
+  std::vector<std::byte> memory(std::size_t{4} * stride);
+  std::vector<SideRecord> sides(std::size_t{4} * side_records_of(stride, 64));
+  EQUAL(sides.size(), 12u);
+  const Arena arena = *Arena::over(memory, stride, sides.data(), nullptr, 64);
+  EQUAL(arena.side_piece(), 64u);
+  Handle h = make_handle(2, 64, 1);
+  h.meta |= Handle::side;
+  const Handle behind = make_handle(2, 64, 2);
+  arena.side(h).rx_hash = 7, arena.side(behind).rx_hash = 9;
+  CU_ASSERT_TRUE(&arena.side(h) != &arena.side(behind) &&
+                 &arena.side(h) != &arena.side(make_handle(1, 64, 1)));
+  CU_ASSERT_TRUE_FATAL(prepend(arena, h, 4) != nullptr);
+  EQUAL(arena.side(h).rx_hash, 7u);
+  arena.side(h).rx_hash = 8;
+  CU_ASSERT_TRUE_FATAL(adjust(arena, h, 20) != nullptr);
+  EQUAL(arena.side(h).rx_hash, 8u);
+  CU_ASSERT_TRUE_FATAL(adjust(arena, h, 48) != nullptr);  // nothing is left of it
+  EQUAL(uint32_t{h.length}, 0u);
+  EQUAL(arena.side(behind).rx_hash, 9u);
+  Handle without = make_handle(2, 64, 1);
+  CU_ASSERT_TRUE_FATAL(adjust(arena, without, 63) != nullptr);
+  CU_ASSERT_TRUE_FATAL(append(arena, without, 10) != nullptr);
+  CU_ASSERT_TRUE_FATAL(adjust(arena, without, 5) != nullptr);
+  EQUAL(arena.side(behind).rx_hash, 9u);
+}
+
 void to_the_last_byte() {
   Field f("ends");
   Handle h = make_handle(3, 10, 1);
@@ -244,6 +273,7 @@ void no_buffers_for_a_copy() {
 }
 
 const kilim::test::Case cases[] = {
+    {"side records go along with the data", records_go_along},
     {"data move by single bytes, to the buffer's ends and not beyond", to_the_last_byte},
     {"a VLAN tag and a tunnel are put on and taken off in place", vlan_tag_and_tunnel},
     {"a random run of edits keeps a packet's bytes", random_run},

@@ -57,11 +57,13 @@ void words_and_bytes() {
   EQUAL_FATAL(f.cache->alloc({&h, 1}, 100), 1u);
   h.meta = static_cast<uint16_t>(meta_at(77) | Handle::side);
   fill(f.arena, h, 3);
-  f.arena.side(h.index) = {
-      .rx_hash = 0x12345678,
-      .packet_type = RTE_PTYPE_L2_ETHER | RTE_PTYPE_L3_IPV4,
-      .flags = static_cast<uint32_t>(RTE_MBUF_F_RX_RSS_HASH | RTE_MBUF_F_RX_VLAN),
-      .vlan = 0x1234};
+  f.arena.side(h) = {.rx_hash = 0x12345678,
+                     .packet_type = RTE_PTYPE_L2_ETHER | RTE_PTYPE_L3_IPV4,
+                     .flags = static_cast<uint32_t>(RTE_MBUF_F_RX_RSS_HASH | RTE_MBUF_F_RX_VLAN |
+                                                    RTE_MBUF_F_RX_FDIR | RTE_MBUF_F_RX_FDIR_ID) |
+                              0xabu << 24,
+                     .vlan = 0x1234,
+                     .mark_low = 0xcdef};
   rte_mbuf* m = nullptr;
   CU_ASSERT_TRUE_FATAL((f.external->to_mbufs({&h, 1}, {&m, 1}) == Converted{1, 1}));
   CU_ASSERT_TRUE(rte_pktmbuf_mtod(m, std::byte*) == f.arena.data(h));
@@ -69,7 +71,9 @@ void words_and_bytes() {
   EQUAL(rte_pktmbuf_headroom(m), 77u);
   EQUAL(rte_pktmbuf_tailroom(m), default_stride - 177);
   CU_ASSERT_TRUE(RTE_MBUF_HAS_EXTBUF(m) != 0);
-  EQUAL(m->ol_flags, RTE_MBUF_F_EXTERNAL | RTE_MBUF_F_RX_RSS_HASH | RTE_MBUF_F_RX_VLAN);
+  EQUAL(m->ol_flags, RTE_MBUF_F_EXTERNAL | RTE_MBUF_F_RX_RSS_HASH | RTE_MBUF_F_RX_VLAN |
+                         RTE_MBUF_F_RX_FDIR | RTE_MBUF_F_RX_FDIR_ID);
+  EQUAL(uint32_t{m->hash.fdir.hi}, 0xabcdefu);
   EQUAL(m->packet_type, uint32_t{RTE_PTYPE_L2_ETHER | RTE_PTYPE_L3_IPV4});
   EQUAL(uint32_t{m->hash.rss}, 0x12345678u);
   EQUAL(uint32_t{m->vlan_tci}, 0x1234u);

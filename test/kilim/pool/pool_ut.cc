@@ -30,6 +30,12 @@ void stride_rule() {
     EQUAL(a.error().code, EINVAL);
   }
   CU_ASSERT_TRUE(Arena::over(m, 64).ok());
+  for (uint32_t bad : {32u, 96u, 8192u}) {
+    auto a = Arena::over(m, 64, nullptr, nullptr, bad);
+    CU_ASSERT_FALSE_FATAL(a.ok());
+    EQUAL(a.error().code, EINVAL);
+  }
+  EQUAL(side_records_of(2112, 256), 9u);
   CU_ASSERT_FALSE(Arena::over({m.data(), 2000}, 2112).ok());
   for (uint32_t bytes = 1; bytes <= 16000; bytes++) {
     uint32_t s = stride_for(bytes);
@@ -222,11 +228,18 @@ void one_arena() {
     CU_ASSERT_TRUE_FATAL(m.ok());
     EQUAL(m->arena().count(), 512u);
     CU_ASSERT_TRUE(m->arena().has_side());
-    m->arena().side(511).vlan = 7;
+    m->arena().side({511}).vlan = 7;
+    EQUAL(m->arena().side_piece(), 0u);
     CU_ASSERT_TRUE(m->page_bytes() >= 4096);
     auto second = ArenaMemory::create({.buffers = 512});
     CU_ASSERT_FALSE_FATAL(second.ok());
     EQUAL(second.error().code, EEXIST);
+  }
+  {
+    auto m = ArenaMemory::create({.buffers = 512, .side_records = true, .side_piece = 128});
+    CU_ASSERT_TRUE_FATAL(m.ok());
+    EQUAL(m->arena().side_piece(), 128u);
+    m->arena().side(make_handle(511, 1, 32)).vlan = 7;  // the last
   }
   CU_ASSERT_TRUE(ArenaMemory::create({.buffers = 512}).ok());
   auto huge = ArenaMemory::create({.buffers = 10000000});
