@@ -163,6 +163,22 @@ class RxRing {
     before_doorbell_record();
     record_store(geometry_.record, be32{pi_ & 0xffff});
   }
+#if defined(__SSE4_1__)
+  // Writes the addresses of two buffers, by their indices.
+  struct PairOf {
+    __m128i first, stride;
+    [[gnu::always_inline]] void store(std::byte* to, std::size_t step,
+                                      const uint32_t* from) const noexcept {
+      const __m128i order = _mm_setr_epi8(7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8);
+      const __m128i two =
+          _mm_cvtepu32_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
+      const __m128i host = _mm_add_epi64(_mm_mul_epu32(two, stride), first);
+      const __m128i big = _mm_shuffle_epi8(host, order);
+      _mm_storel_pd(reinterpret_cast<double*>(to), _mm_castsi128_pd(big));
+      _mm_storeh_pd(reinterpret_cast<double*>(to + step), _mm_castsi128_pd(big));
+    }
+  };
+#endif
   // Writes the addresses of the buffers of `count` WQEs from number `at` on.
   template <Simd S>
   void store_addresses(uint32_t at, uint32_t count) const noexcept {
@@ -172,22 +188,18 @@ class RxRing {
     const uint32_t* const from = indices_ + at;
     uint32_t i = 0;
 #if defined(__SSE4_1__)
+    const PairOf pair{_mm_set1_epi64x(static_cast<long long>(first_)), _mm_set1_epi64x(stride_)};
     if constexpr (S == Simd::avx2) {
       i = count & ~3u;
       store_fours(to, from, i);
       to += i * step;
+    } else {
+      for (; i + 4 <= count; i += 4, to += 4 * step) {
+        pair.store(to, step, from + i);
+        pair.store(to + 2 * step, step, from + i + 2);
+      }
     }
-    const __m128i stride = _mm_set1_epi64x(stride_);
-    const __m128i first = _mm_set1_epi64x(static_cast<long long>(first_));
-    const __m128i order = _mm_setr_epi8(7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8);
-    for (; i + 2 <= count; i += 2, to += 2 * step) {
-      const __m128i two =
-          _mm_cvtepu32_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from + i)));
-      const __m128i host = _mm_add_epi64(_mm_mul_epu32(two, stride), first);
-      const __m128i big = _mm_shuffle_epi8(host, order);
-      _mm_storel_pd(reinterpret_cast<double*>(to), _mm_castsi128_pd(big));
-      _mm_storeh_pd(reinterpret_cast<double*>(to + step), _mm_castsi128_pd(big));
-    }
+    for (; i + 2 <= count; i += 2, to += 2 * step) pair.store(to, step, from + i);
 #endif
     for (; i < count; i++, to += step)
       queue::store_word(to, be64{first_ + std::size_t{from[i]} * stride_});

@@ -7,21 +7,15 @@
 
 #include <cstdint>
 #include <span>
-#include <type_traits>
 
 #include "kilim/burst/config.hh"
 #include "kilim/burst/sent_ring.hh"
 #include "kilim/burst/simd.hh"
-#include "kilim/burst/tx_asking.hh"
-#include "kilim/burst/tx_chain.hh"
-#include "kilim/burst/tx_four.hh"
 #include "kilim/burst/tx_packet.hh"
 #include "kilim/burst/tx_queue.hh"
-#include "kilim/burst/tx_row.hh"
+#include "kilim/burst/tx_rows.hh"
 #include "kilim/pool/pool.hh"
 #include "kilim/queue/cq.hh"
-#include "kilim/queue/eth_row.hh"
-#include "kilim/queue/mpw_row.hh"
 #include "kilim/queue/wqe_cursor.hh"
 
 namespace kilim::burst {
@@ -64,163 +58,6 @@ void free_sent(TxQueue& q, std::span<const pool::Handle> done) noexcept {
   } else {
     q.cache->free(done);
   }
-}
-
-#if defined(__SSE4_1__)
-// Appends one row from the front of `in`, as long as there is room; returns the packets, 0: none,
-// or one of them is empty.
-template <typename Row, Simd S>
-[[gnu::always_inline]] inline uint32_t append_one_row(TxQueue& q, queue::WqeCursor& c,
-                                                      std::span<const pool::Handle> in,
-                                                      uint8_t offload, uint64_t& bytes) noexcept {
-  const std::span<pool::Handle> sent = q.sent.row();
-  const std::size_t most = Row::most(c);
-  std::size_t n = sent.size() < most ? sent.size() : most;
-  n = in.size() < n ? in.size() : n;
-  if (n < Row::least) return 0;
-  const RowShape shape{&q.arena, q.key, offload, unsignalled.flags};
-  uint64_t more;
-  if constexpr (S == Simd::avx2)
-    more = append_row_avx2<Row>(c, shape, in.first(n), sent.data());
-  else
-    more = append_row<Row>(c, shape, in.first(n), sent.data());
-  if (more == 0) return 0;
-  bytes += more;
-  q.sent.pushed(static_cast<uint32_t>(n));
-  return static_cast<uint32_t>(n);
-}
-
-// The rows of a configuration.
-template <TxConfig C, Simd S>
-struct RowOf {
-  using Single = std::conditional_t<S == Simd::avx2, queue::WideEthRow, queue::EthRow>;
-  using Type = std::conditional_t<C.multi_packet, queue::MpwRow, Single>;
-};
-
-// One row of packets that ask, as append_one_row().
-[[gnu::always_inline]] inline uint32_t append_one_asking_row(TxQueue& q, queue::WqeCursor& c,
-                                                             const Words& words,
-                                                             std::span<const pool::Handle> in,
-                                                             uint64_t& bytes) noexcept {
-  const std::span<pool::Handle> sent = q.sent.row();
-  const std::size_t most = queue::EthRow::most(c);
-  std::size_t n = sent.size() < most ? sent.size() : most;
-  n = in.size() < n ? in.size() : n;
-  if (n == 0) return 0;
-  const RowShape shape{&q.arena, q.key, q.offload, unsignalled.flags};
-  const uint64_t more = append_asking_row(c, shape, words, in.first(n), sent.data());
-  if (more == 0) return 0;
-  bytes += more;
-  q.sent.pushed(static_cast<uint32_t>(n));
-  return static_cast<uint32_t>(n);
-}
-
-// Appends packets of one buffer each that ask for something, from the front of `in`, and returns
-// how many: up to one that needs a WQE of another form.
-template <TxConfig C, Simd S>
-[[gnu::always_inline]] inline uint32_t append_asking(TxQueue& q, queue::WqeCursor& c,
-                                                     std::span<const pool::Handle> in,
-                                                     uint64_t& bytes) noexcept {
-  // Rows find records by a buffer's index alone.
-  if (c.has_pending_fence() || q.arena.side_piece() != 0) return 0;
-  const Words words(q);
-  uint32_t taken = 0;
-  for (uint32_t n; taken < in.size(); taken += n) {
-    std::span<const pool::Handle> rest = in.subspan(taken);
-    if constexpr (C.multi_packet) {
-      if (const uint32_t many = sharing(words, rest); many >= queue::MpwRow::least) {
-        const uint8_t checksums = words.checksums(words.of(rest[0]));
-        n = append_one_row<queue::MpwRow, S>(q, c, rest.first(many), checksums, bytes);
-        if (n != 0) continue;
-        rest = rest.first(many);  // no room for two, or one of them is empty
-      } else {
-        rest = rest.first(alone(words, rest));
-      }
-    }
-    n = append_one_asking_row(q, c, words, rest, bytes);
-    if (n == 0) break;
-  }
-  return taken;
-}
-#endif
-
-// Appends packets of one buffer each from the front of `in`, in rows, and returns how many: all
-// that there is room for, up to the first empty one at most.
-template <TxConfig C, Simd S>
-[[gnu::always_inline]] inline uint32_t append_rows(
-    [[maybe_unused]] TxQueue& q, [[maybe_unused]] queue::WqeCursor& c,
-    [[maybe_unused]] std::span<const pool::Handle> in, [[maybe_unused]] uint64_t& bytes) noexcept {
-  uint32_t taken = 0;
-#if defined(__SSE4_1__)
-  if (C.multi_seg || C.gathered || c.has_pending_fence()) return 0;
-  for (uint32_t n; taken < in.size(); taken += n) {
-    n = append_one_row<typename RowOf<C, S>::Type, S>(q, c, in.subspan(taken), q.offload, bytes);
-    if (n == 0) break;
-  }
-#endif
-  return taken;
-}
-
-// Appends packets of several pieces from the front of `in`, as far as they are plain; returns the
-// handles that it took.
-template <TxConfig C>
-[[gnu::always_inline]] inline uint32_t append_plain_chains(
-    [[maybe_unused]] TxQueue& q, [[maybe_unused]] queue::WqeCursor& c,
-    [[maybe_unused]] std::span<const pool::Handle> in, [[maybe_unused]] uint64_t& bytes,
-    [[maybe_unused]] uint32_t& packets) noexcept {
-#if defined(__SSE4_1__)
-  return c.has_pending_fence() ? 0 : append_chains<C>(q, c, in, bytes, packets);
-#else
-  return 0;
-#endif
-}
-
-// How many packets at the front of `in` are of one kind, and those of them that rows took.
-struct Kind {
-  uint32_t packets, taken;
-};
-template <TxConfig C, Simd S>
-[[gnu::always_inline]] inline Kind append_kind([[maybe_unused]] TxQueue& q,
-                                               [[maybe_unused]] queue::WqeCursor& c,
-                                               [[maybe_unused]] std::span<const pool::Handle> in,
-                                               [[maybe_unused]] uint64_t& bytes) noexcept {
-#if defined(__SSE4_1__)
-  if (q.offer.min_inline != 0) return {1, 0};
-  if (!q.offer.words) {
-    const auto all = static_cast<uint32_t>(in.size());
-    return {all, append_rows<C, S>(q, c, in, bytes)};
-  }
-  uint32_t n;
-  if constexpr (S == Simd::avx2)
-    n = alike_avx2(in);
-  else
-    n = alike(in);
-  if (!in[0].has(pool::Handle::offload)) return {n, append_rows<C, S>(q, c, in.first(n), bytes)};
-  return {n, append_asking<C, S>(q, c, in.first(n), bytes)};
-#else
-  return {1, 0};
-#endif
-}
-
-// Appends packets of one buffer each: in rows those in a row that ask for nothing, and those that
-// ask. One that needs a WQE of another form, and all that no row took, go one by one. Returns how
-// many.
-template <TxConfig C, Simd S>
-[[gnu::always_inline]] inline uint32_t append_mixed(TxQueue& q, queue::WqeCursor& c,
-                                                    std::span<const pool::Handle> in,
-                                                    uint64_t& bytes) noexcept {
-  uint32_t taken = 0;
-  while (taken < in.size()) {
-    const Kind kind = append_kind<C, S>(q, c, in.subspan(taken), bytes);
-    const uint32_t end = taken + kind.packets;
-    for (taken += kind.taken; taken < end; taken++) {
-      const pool::Handle h = in[taken];
-      if (q.sent.room() == 0 || !append_aside<C>(q, c, in.subspan(taken, 1))) return taken;
-      q.sent.push(h);
-      bytes += h.length;
-    }
-  }
-  return taken;
 }
 
 // tx_burst() for each kind of vectors.

@@ -85,20 +85,26 @@ struct RowShape {
   uint8_t flags;
 };
 
+// Puts the data segments of two packets into a row, and copies their handles.
+template <typename Row>
+[[gnu::always_inline]] inline void put_two(Row& row, const Segments& segments,
+                                           const pool::Handle* from, pool::Handle* sent,
+                                           Lengths& lengths) noexcept {
+  const __m128i two = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  const __m128i heads = segments.heads(two), addresses = segments.addresses(two);
+  row.put(_mm_unpacklo_epi64(heads, addresses));
+  row.put(_mm_unpackhi_epi64(heads, addresses));
+  lengths.add(two);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(sent), two);
+}
+
 // Puts the data segments of `in` into a row, two at a time, and copies the handles to `sent`.
 template <typename Row>
 [[gnu::always_inline]] inline void put_pairs(Row& row, const Segments& segments,
                                              std::span<const pool::Handle> in, pool::Handle* sent,
                                              Lengths& lengths) noexcept {
   std::size_t i = 0;
-  for (; i + 2 <= in.size(); i += 2) {
-    const __m128i two = _mm_loadu_si128(reinterpret_cast<const __m128i*>(&in[i]));
-    const __m128i heads = segments.heads(two), addresses = segments.addresses(two);
-    row.put(_mm_unpacklo_epi64(heads, addresses));
-    row.put(_mm_unpackhi_epi64(heads, addresses));
-    lengths.add(two);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(sent + i), two);
-  }
+  for (; i + 2 <= in.size(); i += 2) put_two(row, segments, &in[i], sent + i, lengths);
   if (i != in.size()) {
     const __m128i one = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(&in[i]));
     const __m128i twice = _mm_unpacklo_epi64(one, one);
@@ -117,7 +123,13 @@ template <typename Row>
                                                   pool::Handle* sent) noexcept {
   Row row(c, shape.offload, shape.flags);
   Lengths lengths;
-  put_pairs(row, Segments(*shape.arena, shape.key), in, sent, lengths);
+  const Segments segments(*shape.arena, shape.key);
+  std::size_t i = 0;
+  for (; i + 4 <= in.size(); i += 4) {
+    put_two(row, segments, &in[i], sent + i, lengths);
+    put_two(row, segments, &in[i + 2], sent + i + 2, lengths);
+  }
+  if (i != in.size()) put_pairs(row, segments, in.subspan(i), sent + i, lengths);
   if (lengths.any_empty()) return 0;
   row.close(c, static_cast<uint32_t>(in.size()));
   return lengths.bytes();
