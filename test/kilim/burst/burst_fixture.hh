@@ -20,7 +20,7 @@ struct Bench {
   std::vector<std::byte> memory{std::size_t{buffers} * pool::default_stride};
   std::vector<pool::SideRecord> side;
   pool::Arena arena;
-  std::optional<pool::Pool> pool;
+  std::optional<pool::Pool> pool, header_pool;
   std::optional<pool::BufferCache> cache;
   std::optional<pool::BufferCache> headers;
   RxMemory rx_memory;
@@ -33,14 +33,14 @@ struct Bench {
   uint32_t headers_back = 0;
 
   // `side_piece`: bytes of a buffer for which there is a side record each; 0: one for all of it.
-  explicit Bench(uint32_t side_piece = 0)
+  // `own_headers` of the buffers are in a pool of their own.
+  explicit Bench(uint32_t side_piece = 0, uint32_t own_headers = 0)
       : side(std::size_t{buffers} * pool::side_records_of(pool::default_stride, side_piece)),
         arena(*pool::Arena::over(memory, pool::default_stride, side.data(), nullptr, side_piece)) {
     CU_ASSERT_TRUE_FATAL(start_eal());
-    static int number = 0;
-    char name[24];
-    std::snprintf(name, sizeof name, "bench%d", number++);
-    pool.emplace(*std::move(pool::Pool::create(arena, {.name = name, .count = buffers})));
+    pool.emplace(make_pool("bench", 0, buffers - own_headers));
+    if (own_headers != 0)
+      header_pool.emplace(make_pool("heads", buffers - own_headers, own_headers));
     cache.emplace(*pool);
     rx.emplace(burst::RxQueue{
         .rq = burst::RxRing(rx_memory.geometry(), rx_memory.indices, {arena, arena_key, 2}),
@@ -57,14 +57,21 @@ struct Bench {
                               .key = arena_key,
                               .slots = &slots});
     for (uint32_t i = 0; i < keys.size(); i++) keys[i] = Lkey{0x100 + i};
-    headers.emplace(*pool);
+    headers.emplace(header_pool ? *header_pool : *pool);
+    tx->headers = &*headers;
     slots = {keys.data(), free_slots.data(), 0, &*headers};
+  }
+  pool::Pool make_pool(const char* kind, uint32_t from, uint32_t count) const {
+    static int number = 0;
+    char name[24];
+    std::snprintf(name, sizeof name, "%s%d", kind, number++);
+    return *std::move(pool::Pool::create(arena, {.name = name, .first = from, .count = count}));
   }
   uint32_t outstanding() {
     cache->flush();
     headers_back = headers->held();
     headers->flush();
-    return buffers - pool->available();
+    return buffers - pool->available() - (header_pool ? header_pool->available() : 0);
   }
 };
 

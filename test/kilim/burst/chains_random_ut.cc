@@ -118,6 +118,7 @@ class Receiver {
     EQUAL(b_.chain.held(), 0u);
     EQUAL(b_.out(), 0u);
     EQUAL(b_.pool.available(), buffers);
+    CU_ASSERT_TRUE(packets_ > 100);
   }
 
  private:
@@ -205,6 +206,7 @@ class Receiver {
 
 void chains_of_every_variant() {
   CU_ASSERT_TRUE_FATAL(test::start_eal());
+  EQUAL(rx_chain_variants.size(), 8u);
   for (const RxVariant& v : rx_chain_variants) {
     for (const Layout& l : layouts) {
       Receiver r(v, l);

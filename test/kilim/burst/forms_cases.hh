@@ -6,6 +6,7 @@
 #include <span>
 
 #include "kilim/burst/config.hh"
+#include "kilim/burst/select.hh"
 #include "kilim/pool/handle.hh"
 #include "kilim/prm/cqe.hh"
 #include "ut.hh"
@@ -19,6 +20,20 @@ pool::SideRecord expected_side(const prm::Cqe& e, burst::RxConfig c,
 // Gives what a CQE says about its packet, but for length and hash, any values. No mark is one of
 // four.
 void describe_at_random(prm::Cqe& e, std::mt19937_64& random);
+
+// The transmit variants are shared out between two cases, which count those that they visit.
+inline constexpr uint32_t one_buffer_rows = 4, several_buffers_rows = 7;
+constexpr bool sends_one_buffer(const burst::TxConfig& c) noexcept {
+  return !c.multi_seg && !c.gathered;
+}
+static_assert(one_buffer_rows + several_buffers_rows == burst::tx_configs);
+// Kinds of vectors in the tables that this processor, and EAL, let run.
+inline uint32_t kinds_of_vectors() noexcept {
+  return burst::tx_variants.front().needs <= burst::widest_simd() &&
+                 burst::tx_variants.front().needs != burst::Simd::base
+             ? 2
+             : 1;
+}
 
 std::span<const Case> forms_cases();
 std::span<const Case> words_cases();

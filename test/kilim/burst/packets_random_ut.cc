@@ -57,6 +57,7 @@ class Receiver {
     EQUAL(b_.outstanding(), b_.rx->rq.posted());
     EQUAL(b_.rx->counters.packets.read(), packets_);
     EQUAL(b_.rx->counters.bytes.read(), bytes_);
+    CU_ASSERT_TRUE(packets_ > rounds);
   }
 
  private:
@@ -106,6 +107,7 @@ class Receiver {
 
 void received_as_one_by_one() {
   CU_ASSERT_TRUE_FATAL(test::start_eal());  // before it nothing but the base is allowed
+  uint32_t visited = 0;
   for (const RxVariant& v : rx_variants) {
     if (v.needs > widest_simd()) continue;
     for (const uint32_t side_piece : {0u, 64u}) {
@@ -113,7 +115,9 @@ void received_as_one_by_one() {
       for (uint32_t i = 0; i < rounds; i++) r.round();
       r.finish();
     }
+    visited++;
   }
+  EQUAL(visited, 9 * test::kinds_of_vectors());
 }
 
 // The WQEs of each burst against those of a queue that gets its packets one by one. Where several
@@ -146,6 +150,7 @@ class Sender {
     (void)variant_.reclaim(*b_.tx);
     EQUAL(b_.outstanding(), 0u);
     EQUAL(b_.tx->counters.bytes.read(), bytes_);
+    CU_ASSERT_TRUE(packets_ > rounds);
     if (variant_.config.multi_packet) CU_ASSERT_TRUE(wqes_ * 2 < packets_ && longest_ > 30);
   }
 
@@ -203,12 +208,15 @@ class Sender {
 
 void sent_as_one_by_one() {
   CU_ASSERT_TRUE_FATAL(test::start_eal());
+  uint32_t visited = 0;
   for (const TxVariant& v : tx_variants) {
-    if (v.needs > widest_simd() || v.config.multi_seg || v.config.gathered) continue;
+    if (v.needs > widest_simd() || !test::sends_one_buffer(v.config)) continue;
     Sender s(v);
     for (uint32_t i = 0; i < 5 * rounds; i++) s.round();
     s.finish();
+    visited++;
   }
+  EQUAL(visited, test::one_buffer_rows * test::kinds_of_vectors());
 }
 
 // All values of both bytes, as the driver's table has them.
