@@ -16,6 +16,8 @@
 #include "vhca/ethernet/describe.hh"
 #include "vhca/ethernet/four_frames.hh"
 #include "vhca/ethernet/plain_four.hh"
+#include "vhca/ethernet/plain_place.hh"
+#include "vhca/ethernet/plain_spread.hh"
 #include "vhca/ethernet/plain_taking.hh"
 #include "vhca/ethernet/state.hh"
 #include "vhca/ethernet/tir.hh"
@@ -88,10 +90,14 @@ struct Flow {
 
 // False: it does not take plainly.
 [[gnu::noinline]] bool begin(Row& row, Taking& t, Qp& qp) noexcept {
-  settle(row);
-  // Another queue with the same completion queue counts its room from now on.
-  for (Qp*& other : row.queues)
-    if (other != nullptr && other->recv_cq == qp.recv_cq) other = nullptr;
+  // Another queue with the same completion queue counts its room from now on; the one that was in
+  // this place is done.
+  for (std::size_t i = 0; i < Row::places; i++) {
+    Qp*& other = row.queues[i];
+    if (other == nullptr || (other->recv_cq != qp.recv_cq && &row.takings[i] != &t)) continue;
+    settle(row.takings[i]);
+    other = nullptr;
+  }
   uint32_t raw = 0;
   if (!takes_plainly(qp) || !dma::load(Va{qp.spec.record.value() + 4 * prm::record_receive}, raw))
     return false;
@@ -114,49 +120,13 @@ struct Flow {
 // Null: the queue does not take plainly.
 [[gnu::always_inline]] inline Taking* taking_of(Row& row, Qp& qp) noexcept {
   const std::size_t place = qp.qpn.value() & (Row::places - 1);
-  Taking& t = row.takings[place];
-  if (row.queues[place] != &qp) {
-    if (!begin(row, t, qp)) return nullptr;
+  Taking* t = &row.takings[place];
+  asm("" : "+r"(t));  // a product that is not to be made again for each member
+  if (row.queues[place] != &qp) [[unlikely]] {
+    if (!begin(row, *t, qp)) return nullptr;
     row.queues[place] = &qp;
   }
-  return &t;
-}
-
-// A key that the WQE before did not have, or a range that it does not allow; 0: it is not plain.
-[[gnu::noinline]] uint64_t find_target(const EngineContext& context, Taking& t,
-                                       const KeyRange& r) noexcept {
-  if (r.key == prm::list_end_lkey) return 0;
-  KeyMemo& m = t.qp->memos.remote;
-  const uint64_t to = find_direct(context.translator, r, m);
-  recall_key(t, m);
-  return to;
-}
-
-// Where the next receive WQE wants `bytes` bytes. False: it is not plain.
-[[gnu::always_inline]] inline bool find_place(const EngineContext& context, Taking& t,
-                                              std::size_t bytes, uint64_t& to) noexcept {
-  const dma::SegmentWords d = dma::read_segment(t.wqes + uint64_t{uint32_t{t.ci} & t.mask} * 16);
-  const uint64_t length_and_key = be64::from_raw(d.length_and_key).host();
-  const uint64_t address = be64::from_raw(d.address).host();
-  const auto room = static_cast<uint32_t>(length_and_key >> 32);
-  const auto key = static_cast<uint32_t>(length_and_key);
-  if ((room & prm::inline_flag) != 0 || room < bytes) return false;
-  const uint64_t offset = address - t.start;
-  to = t.va + offset;
-  // The general way looks at the bytes of the frame alone, too.
-  if (key == t.key && offset <= t.len && bytes <= t.len - offset) [[likely]]
-    return true;
-  const Access need{t.qp->spec.pd, t.qp->qpn.value(), prm::mkey::local_write};
-  to = find_target(context, t, {key, address, bytes, need});
-  return to != 0;
-}
-
-[[gnu::always_inline]] inline bool copy_to_client(uint64_t to,
-                                                  std::span<const std::byte> frame) noexcept {
-  const auto from = reinterpret_cast<uint64_t>(frame.data());
-  if (frame.size() - 32 <= 32) [[likely]]
-    return dma::move_32_to_64(to, from, frame.size());
-  return dma::copy_within(Va{to}, Va{from}, frame.size());
+  return t;
 }
 
 // What a completion says of one frame. `common`: that is describe_ipv4()'s.
@@ -214,8 +184,8 @@ struct Flow {
                                         FrameWords words) noexcept {
   if (t.ci == t.end) return false;
   uint64_t to;
-  if (!find_place(context, t, frame.size(), to) || !copy_to_client(to, frame) ||
-      !put_entry(context, t, frame, words))
+  if (!find_place(context, t, next_segment(t), frame.size(), to) ||
+      !copy_to_client(to, frame.data(), frame.size()) || !put_entry(context, t, frame, words))
     return false;
   t.ci++;
   return true;
@@ -294,6 +264,27 @@ bool wants_more(const Qp& to) noexcept {
   return taking_for(row, b, to);
 }
 
+// Four frames of one shape whose sums are right, each to the queue of a table that its hash picks.
+// How many were taken: less than four where one is not plain. `last`: the queue of the last one; a
+// queue with the same completion queue counts its room anew then.
+[[gnu::noinline]] unsigned take_four_spread(Row& row, const Tir& tir, const FourFrames& f,
+                                            FrameWords words, Taking*& last) noexcept {
+  FourHashes hashes;
+  if (!hash_four_plain_udp(tir, f.first, f.step, hashes)) return 0;
+  const SpreadWords all = words_of_spread(words, hashes.type, f.bytes);
+  Qp* const* const queues = tir.table->queues.data();
+  const std::size_t mask = tir.table->queues.size() - 1, bytes = f.bytes, step = f.step;
+  const std::byte* frame = f.first;
+  unsigned taken = 0;
+#pragma GCC unroll 4
+  for (; taken < 4; taken++, frame += step) {
+    Taking* t = taking_of(row, *queues[hashes.value[taken] & mask]);
+    if (t == nullptr || !take_spread(row.context, *t, frame, bytes, all, hashes.raw[taken])) break;
+    last = t;
+  }
+  return taken;
+}
+
 // The next four frames, where they are of the shape of the one before and both sums of each are
 // right. How many were taken; 0: they go one by one.
 [[gnu::always_inline]] inline unsigned take_four_of_shape(FrameRing::Reader& in, Row& row,
@@ -308,13 +299,8 @@ bool wants_more(const Qp& to) noexcept {
   unsigned taken = 0;
   if (b.flow.to->tir == nullptr) {
     taken = b.t->qp == b.flow.to && !b.t->hashed ? take_four(*b.t, f, words) : 0;
-  } else if (std::array<HashedFrame, 4> to;
-             hash_four_plain_udp(*b.flow.to->tir, f.first, f.step, to)) {
-    for (; taken < 4; taken++) {
-      Taking* t = taking_for(row, b, to[taken]);
-      if (t == nullptr || !take(row.context, *t, {f.first + taken * f.step, f.bytes}, words)) break;
-      b.t = t;
-    }
+  } else {
+    taken = take_four_spread(row, *b.flow.to->tir, f, words, b.t);
   }
   in.pop_rows(taken, f.step);
   return taken;

@@ -34,6 +34,11 @@ struct Taking {
   uint64_t last;   // of an entry, its last eight bytes, but for the number of the WQE
   uint64_t key;    // of the receive WQEs before, where it lies; no_key: none is known
   uint64_t start, len, va;
+  // A receive WQE that took a frame of `bytes` bytes by that key: so does one with the same words
+  // whose address is no further than `last_offset` into the key. 0 bytes: none is known.
+  struct Alike {
+    uint64_t length_and_key, bytes, last_offset;
+  } alike;
   alignas(16) prm::Cqe entry;  // the next one, but for what its frame says
   static constexpr uint64_t no_key = ~uint64_t{0};
 };
@@ -83,6 +88,7 @@ inline void recall_key(Taking& t, const KeyMemo& m) noexcept {
   t.start = m.start;
   t.len = m.len;
   t.va = m.va;
+  t.alike = {};
 }
 
 }  // namespace kilim::vhca

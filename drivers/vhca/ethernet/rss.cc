@@ -98,17 +98,10 @@ RxHash hash_plain_ipv4(const Tir& tir, std::span<const std::byte> frame, bool is
 }
 
 bool hash_four_plain_udp(const Tir& tir, const std::byte* frame, std::size_t step,
-                         std::array<HashedFrame, 4>& out) noexcept {
-  uint8_t type;
-  if (!hashes_all(tir.spec, false, type)) return false;
-  const std::vector<Qp*>& queues = tir.table->queues;
-  const std::size_t mask = queues.size() - 1;
-  Qp* const* const first = queues.data();
-  for (HashedFrame& h : out) {
-    const uint32_t value = hash_all(tir.toeplitz, frame, type);
-    h = {first[value & mask], {value, type}};
-    frame += step;
-  }
+                         FourHashes& out) noexcept {
+  if (!hashes_all(tir.spec, false, out.type)) return false;
+  const bool ports = out.type != prm::cqe::hash_ipv4;
+  tir.toeplitz.hash_four({frame + ipv4_frame::addresses_at, step, ports}, out.value, out.raw);
   return true;
 }
 

@@ -49,10 +49,15 @@ struct HashedFrame {
   Qp* qp;
   RxHash hash;
 };
-// The same of four UDP frames, each `step` bytes behind the other. False: they are hashed by other
-// than all of their addresses and ports, one by one.
+// The hashes of four frames, which are of one kind: as numbers, and as they lie in a completion.
+struct FourHashes {
+  alignas(16) std::array<uint32_t, 4> value, raw;
+  uint8_t type;
+};
+// Of four UDP frames, each `step` bytes behind the other. False: they are hashed by other than all
+// of their addresses and ports, one by one.
 bool hash_four_plain_udp(const Tir&, const std::byte* frame, std::size_t step,
-                         std::array<HashedFrame, 4>&) noexcept;
+                         FourHashes&) noexcept;
 
 // The queue that gets this frame.
 Qp& pick_queue(const Tir&, std::span<const std::byte> frame, RxHash& hash) noexcept;

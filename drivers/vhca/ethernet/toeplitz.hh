@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The Toeplitz hash of receive-side scaling: for each bit of the input that is set, the 32 bits of
 // the key that begin there are added without carry (Microsoft, "RSS Hashing Functions"). A value;
-// any thread. Four bits are looked up at a time, and eight of what most frames are hashed by.
+// any thread. Four bits are looked up at a time, and eight of what most frames are hashed by; four
+// of those are multiplied with the key without carry where the processor can do that.
 #pragma once
 
 #include <array>
@@ -18,7 +19,9 @@ class Toeplitz {
   // Two IPv6 addresses and two ports, for which a key of 40 bytes has enough bits.
   static constexpr std::size_t longest_input = 36;
 
-  explicit Toeplitz(const std::array<uint8_t, toeplitz_key_bytes>& key) noexcept;
+  // `with_products`: it multiplies, where the processor can.
+  explicit Toeplitz(const std::array<uint8_t, toeplitz_key_bytes>& key,
+                    bool with_products = true) noexcept;
 
   // Of at most longest_input bytes.
   [[nodiscard]] uint32_t hash(std::span<const std::byte> input) const noexcept {
@@ -39,10 +42,26 @@ class Toeplitz {
     return h;
   }
 
+  // Of two IPv4 addresses, and with `ports` of the two ports behind them, of four frames: each
+  // `step` bytes behind the other, and 16 bytes of each can be read.
+  struct Inputs {
+    const std::byte* first;
+    std::size_t step;
+    bool ports;
+  };
+  // `value`: numbers; `raw`: the same, big-endian.
+  void hash_four(const Inputs&, std::array<uint32_t, 4>& value,
+                 std::array<uint32_t, 4>& raw) const noexcept;
+
  private:
-  static constexpr std::size_t short_input = 12;
+  static constexpr std::size_t address_input = 8, short_input = 12;
+  static constexpr std::size_t word_bits = 32;
   std::array<std::array<uint32_t, 16>, 2 * longest_input> parts_{};
   std::array<std::array<uint32_t, 256>, short_input> bytes_{};
+  // For each 32 bits of a short input, the 63 bits of the key that its bits meet, the first one
+  // lowest, and one higher than that. The last one is none's.
+  alignas(16) std::array<uint64_t, short_input / 4 + 1> products_{};
+  bool multiplies_ = false;
 };
 
 }  // namespace kilim::vhca

@@ -178,7 +178,39 @@ void ports_of_one_shape_are_told_apart() {
   EQUAL(opcode(Rig::poll(a)), prm::CqeOpcode::invalid);
 }
 
+// Two queues whose numbers have one place in what is known of a row.
+void queues_of_one_place_lose_nothing() {
+  Rig r;
+  RawQueue a = r.queue(0), b = r.queue(1);
+  while (((a.qpn.value() ^ b.qpn.value()) & 7) != 0) b = r.queue(1);
+  FlowSpec udp = everything();
+  udp.ip_version = 4;
+  udp.l4_protocol = 17;
+  udp.ports_mask.dst = 0xffff;
+  udp.ports.dst = 7;
+  CU_ASSERT(create_flow(*r.hca, a.qpn, udp).ok());
+  udp.ports.dst = 8;
+  CU_ASSERT(create_flow(*r.hca, b.qpn, udp).ok());
+  for (std::size_t i = 0; i < 16; i++) r.receive(i < 8 ? a : b, r.room(i), 2048);
+  for (const int port : {7, 8, 8, 7, 8, 7, 7, 8, 7, 8}) {
+    Bytes f = make_frame({.tcp = false});
+    f[36] = std::byte{0};
+    f[37] = static_cast<std::byte>(port);
+    r.far->send(f);
+  }
+  r.run();
+  for (RawQueue* q : {&a, &b}) {
+    for (uint32_t i = 0; i < 5; i++) {
+      const prm::Cqe c = Rig::poll(*q);
+      EQUAL(opcode(c), recv_opcode);
+      EQUAL(c.wqe_counter.host(), i);
+    }
+    EQUAL(opcode(Rig::poll(*q)), prm::CqeOpcode::invalid);
+  }
+}
+
 constexpr Case spreads[] = {
+    {"queues of one place lose nothing", queues_of_one_place_lose_nothing},
     {"both ways spread the same", both_ways_spread_the_same},
     {"kinds of one header are told apart", kinds_of_one_header_are_told_apart},
     {"ports of one shape are told apart", ports_of_one_shape_are_told_apart},

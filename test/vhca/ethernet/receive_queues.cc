@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Receive queues of their own: the published hash values, WQEs that frames share, rules that drop,
 // mark and count.
+#include <random>
+
 #include "eth_fixture.hh"
 #include "toeplitz_fixture.hh"
 #include "vhca/ethernet/eth.hh"
@@ -62,9 +64,11 @@ void published_values_come_out() {
     tir->spec.l4_protocol = 0;
     tir->spec.fields = hash_field::src_ip | hash_field::dst_ip;
     EQUAL(hash_frame(*tir, f).value, v.addresses);
+    if (!s.ipv6) EQUAL(hash_plain_ipv4(*tir, f, true).value, v.addresses);
     tir->spec.l4_protocol = 6;
     tir->spec.fields |= hash_field::src_port | hash_field::dst_port;
     EQUAL(hash_frame(*tir, f).value, v.all);
+    if (!s.ipv6) EQUAL(hash_plain_ipv4(*tir, f, true).value, v.all);
     std::vector<uint8_t> input = v.src;
     input.insert(input.end(), v.dst.begin(), v.dst.end());
     EQUAL(slow_toeplitz(verification_key, input), v.addresses);
@@ -80,6 +84,58 @@ void every_input_hashes_as_bit_by_bit() {
     std::vector<uint8_t> input(dice() % (Toeplitz::longest_input + 1));
     for (uint8_t& byte : input) byte = dice();
     EQUAL(Toeplitz(key).hash(std::as_bytes(std::span(input))), slow_toeplitz(key, input));
+  }
+}
+
+// Addresses and ports of the published values of IPv4, four at a time, `step` bytes apart.
+void published_values_of_four(bool with_products, std::size_t step) {
+  std::array<uint8_t, toeplitz_key_bytes> key;
+  std::copy(std::begin(verification_key), std::end(verification_key), key.begin());
+  const Toeplitz t(key, with_products);
+  for (std::size_t first : {0u, 1u}) {
+    Bytes inputs(3 * step + 16);
+    for (std::size_t i = 0; i < 4; i++) {
+      const Vector& v = vectors[first + i];
+      std::byte* at = &inputs[i * step];
+      std::memcpy(at, v.src.data(), 4);
+      std::memcpy(at + 4, v.dst.data(), 4);
+      const be16 ports[] = {be16{v.src_port}, be16{v.dst_port}};
+      std::memcpy(at + 8, ports, sizeof ports);
+    }
+    std::array<uint32_t, 4> values, raw;
+    for (const bool ports : {false, true}) {
+      t.hash_four({inputs.data(), step, ports}, values, raw);
+      for (std::size_t i = 0; i < 4; i++) {
+        const Vector& v = vectors[first + i];
+        EQUAL(values[i], ports ? v.all : v.addresses);
+        EQUAL(raw[i], be32{values[i]}.raw());
+      }
+    }
+  }
+}
+
+// By tables, and by products where the processor has them.
+void four_inputs_hash_as_bit_by_bit() {
+  std::mt19937 random(7);
+  for (const bool with_products : {false, true}) {
+    published_values_of_four(with_products, 16);
+    published_values_of_four(with_products, 72);
+    for (int round = 0; round < 200; round++) {
+      std::array<uint8_t, toeplitz_key_bytes> key;
+      for (uint8_t& byte : key) byte = static_cast<uint8_t>(random());
+      const std::size_t step = 12 + random() % 80;
+      std::vector<uint8_t> inputs(3 * step + 16);
+      for (uint8_t& byte : inputs) byte = static_cast<uint8_t>(random());
+      std::array<uint32_t, 4> values, raw;
+      const bool ports = round % 2 == 0;
+      Toeplitz(key, with_products)
+          .hash_four({std::as_bytes(std::span(inputs)).data(), step, ports}, values, raw);
+      for (std::size_t i = 0; i < 4; i++) {
+        const auto input = std::span(inputs).subspan(i * step, ports ? 12 : 8);
+        EQUAL(values[i], slow_toeplitz(key, input));
+        EQUAL(raw[i], be32{values[i]}.raw());
+      }
+    }
   }
 }
 
@@ -303,6 +359,7 @@ constexpr Case queue_cases[] = {
     {"rules by buffer take what their mask names", rules_by_buffer_take_what_their_mask_names},
     {"published values come out", published_values_come_out},
     {"every input hashes as bit by bit", every_input_hashes_as_bit_by_bit},
+    {"four inputs hash as bit by bit, by tables and by products", four_inputs_hash_as_bit_by_bit},
     {"frames share a WQE in order", frames_share_a_wqe_in_order},
     {"what does not fit begins on the next WQE", what_does_not_fit_begins_on_the_next_wqe},
     {"two bytes in front count as strides do", two_bytes_in_front_count_as_strides_do},
