@@ -193,7 +193,7 @@ void Port::plain(Input& in) {
   write_l3_checksum(frame, v);
   write_l4_checksum(frame, v);
   Segmenter cut;
-  if (cut.open(frame, piece)) {
+  if (cut.open(frame, {piece, L4::none, n % 2 == 0 ? t.inner.l4_at : 0})) {
     std::vector<std::byte> out(cut.longest());
     for (int i = 0; i < 4096 && cut.next(out) != 0; i++) (void)parse_packet(out);
   }

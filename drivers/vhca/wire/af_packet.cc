@@ -176,7 +176,7 @@ void AfPacket::take(std::size_t slot, std::size_t bytes, void* message) noexcept
     counters_.rx_malformed++;
     return;
   }
-  Arrival a{slot * place + headroom, bytes - sizeof(head), 0};
+  Arrival a{slot * place + headroom, bytes - sizeof(head), {}};
   std::size_t start = head.csum_start;
   tpacket_auxdata aux{};
   if (const tpacket_auxdata* tag = tag_of(m, aux); tag != nullptr) {
@@ -192,12 +192,16 @@ void AfPacket::take(std::size_t slot, std::size_t bytes, void* message) noexcept
   }
   std::span<std::byte> frame{memory_.data() + a.at, a.bytes};
   uint8_t gso = head.gso_type & static_cast<uint8_t>(~gso_ecn);
+  const bool partial = (head.flags & needs_csum) != 0;
   if (gso == gso_tcpv4 || gso == gso_tcpv6 || gso == gso_udp_l4) {
-    a.segment_bytes = head.gso_size;
+    // The kernel says in the same way of a packet in a tunnel that it is to be cut, and by the
+    // start of the sum which one (virtio_net_hdr_from_skb()).
+    a.cut = {head.gso_size, gso == gso_udp_l4 ? L4::udp : L4::tcp,
+             partial ? static_cast<uint32_t>(start) : 0};
   } else if (gso != gso_none) {
     counters_.rx_malformed++;
     return;
-  } else if ((head.flags & needs_csum) != 0 && !complete_checksum(frame, start, head.csum_offset)) {
+  } else if (partial && !complete_checksum(frame, start, head.csum_offset)) {
     counters_.rx_malformed++;
     return;
   }
@@ -218,8 +222,8 @@ bool AfPacket::present_next() noexcept {
     const Arrival& a = arrivals_[next_++];
     std::span<const std::byte> frame{memory_.data() + a.at, a.bytes};
     std::size_t longest = a.bytes;
-    if (a.segment_bytes > 0) {
-      segmenting_ = segmenter_.open(frame, a.segment_bytes);
+    if (a.cut.payload_bytes > 0) {
+      segmenting_ = segmenter_.open(frame, a.cut);
       longest = segmenter_.longest();
       if (!segmenting_) {
         counters_.rx_malformed++;

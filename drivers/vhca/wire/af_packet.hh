@@ -41,7 +41,7 @@ class AfPacket final : public Wire {
   struct Arrival {
     std::size_t at = 0;
     std::size_t bytes = 0;
-    uint16_t segment_bytes = 0;  // 0: whole as it is
+    Cut cut;  // no bytes of payload: whole as it is
   };
   static constexpr std::size_t batch = 16;     // packets of one recvmmsg()
   static constexpr std::size_t headroom = 64;  // a VLAN tag is put back there

@@ -17,6 +17,7 @@
 #include "ut.hh"
 #include "vhca/wire/make.hh"
 #include "vhca/wire/packet.hh"
+#include "vhca/wire/tunnel.hh"
 
 using namespace kilim;
 using namespace kilim::test;
@@ -57,6 +58,7 @@ bool build() {
 
 struct Seen {
   uint64_t frames = 0, bad = 0, long_ones = 0, tagged = 0;
+  uint64_t tunneled = 0;
 };
 
 void look(std::span<const std::byte> f, uint32_t mtu, Seen& s) {
@@ -65,7 +67,12 @@ void look(std::span<const std::byte> f, uint32_t mtu, Seen& s) {
   s.tagged += v.tags;
   s.long_ones += f.size() > mtu + 14 + 4 * std::size_t{v.tags};
   s.bad += v.l3 != L3::none && !l3_checksum_good(f, v);
-  s.bad += v.l4 != L4::none && !l4_checksum_good(f, v);
+  const TunnelView t = parse_tunnel(f, v);
+  const bool unsummed = t.kind == TunnelKind::vxlan && get_be<uint16_t>(f, v.l4_at + 6) == 0;
+  s.bad += v.l4 != L4::none && !unsummed && !l4_checksum_good(f, v);
+  s.tunneled += t.inner.l4 == L4::tcp;
+  s.bad += t.inner.l3 != L3::none && !l3_checksum_good(f, t.inner);
+  s.bad += t.inner.l4 != L4::none && !l4_checksum_good(f, t.inner);
 }
 
 // Carries frames both ways until told to stop, looking at each.
@@ -163,7 +170,7 @@ std::size_t stream(int family, const char* server) {
   return right;
 }
 
-void tcp_through_two_wires(int family, const char* server) {
+Seen tcp_through_two_wires(int family, const char* server) {
   Bridge bridge;
   EQUAL(stream(family, server), stream_bytes);
   bridge.finish();
@@ -175,6 +182,7 @@ void tcp_through_two_wires(int family, const char* server) {
     CU_ASSERT(c.rx_kernel_drops == 0 && c.rx_malformed == 0 && c.rx_too_long == 0);
     EQUAL(c.tx_bad_length + c.tx_lost, 0);
   }
+  return bridge.seen;
 }
 
 void the_kernels_tcp_over_ipv4_passes_with_right_checksums() {
@@ -183,6 +191,35 @@ void the_kernels_tcp_over_ipv4_passes_with_right_checksums() {
 
 void the_kernels_tcp_over_ipv6_passes_with_right_checksums() {
   tcp_through_two_wires(AF_INET6, "2001:db8::2");
+}
+
+// The kernel says of a packet in VXLAN that TCP is to be cut as it says it of one without.
+// `net`: of the tunnel's addresses.
+void tcp_in_a_tunnel(const std::string& net, const char* more) {
+  const std::pair<int, const char*> hosts[] = {{host_a, "a"}, {host_b, "b"}};
+  bool made = true;
+  for (std::size_t i = 0; i < 2; i++) {
+    const std::string ip = "nsenter --net=/proc/" + std::to_string(getpid()) + "/fd/" +
+                           std::to_string(hosts[i].first) + " ip ";
+    const std::string own = std::to_string(i + 1), peer = std::to_string(2 - i);
+    const std::string x = hosts[i].second;
+    made = made &&
+           command(ip + "link add name t" + x + " type vxlan id 7 dstport 4789 local 198.18.0." +
+                   own + " remote 198.18.0." + peer + " dev x" + x + more) &&
+           command(ip + "link set t" + x + " up") &&
+           command(ip + "addr add " + net + own + "/24 dev t" + x);
+  }
+  CU_ASSERT_TRUE_FATAL(made);
+  const Seen seen = tcp_through_two_wires(AF_INET, (net + "2").c_str());
+  CU_ASSERT(seen.tunneled > stream_bytes / 1450);
+  for (const auto& [ns, x] : hosts)
+    command("nsenter --net=/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(ns) +
+            " ip link del t" + x);
+}
+
+void the_kernels_tcp_in_a_tunnel_passes() {
+  tcp_in_a_tunnel("198.18.8.", "");
+  tcp_in_a_tunnel("198.18.9.", " udpcsum");
 }
 
 void udp_that_the_kernel_left_unsegmented_arrives_in_pieces() {
@@ -231,6 +268,8 @@ constexpr Case cases[] = {
      the_kernels_tcp_over_ipv4_passes_with_right_checksums},
     {"the kernel's TCP over IPv6 passes with right checksums",
      the_kernels_tcp_over_ipv6_passes_with_right_checksums},
+    {"the kernel's TCP in a tunnel passes, cut as it is outside of one",
+     the_kernels_tcp_in_a_tunnel_passes},
     {"UDP that the kernel left unsegmented arrives in pieces",
      udp_that_the_kernel_left_unsegmented_arrives_in_pieces},
     {"a tag that the kernel took out is back in the frame",

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <random>
 
+#include "../ethernet/tunnel_fixture.hh"
 #include "frames_fixture.hh"
 #include "ut.hh"
 #include "vhca/wire/packet.hh"
@@ -121,7 +122,7 @@ void damaged_frames_never_lead_outside() {
     write_l4_checksum(f, v);
     Segmenter seg;
     std::byte out[256];
-    if (seg.open(f, static_cast<uint32_t>(1 + random() % 20))) {
+    if (seg.open(f, {.payload_bytes = static_cast<uint32_t>(1 + random() % 20)})) {
       for (int k = 0; k < 100 && seg.next(out) > 0; ++k) continue;
     }
   }
@@ -154,7 +155,7 @@ void segments_are_right(bool v6, bool tcp) {
       .ipv6 = v6, .tcp = tcp, .tags = 1, .payload = 4001, .tcp_flags = 0x99, .seq = 0xfffffc00};
   Bytes whole = make_frame(s);
   Segmenter seg;
-  CU_ASSERT(seg.open(whole, 1448));
+  CU_ASSERT(seg.open(whole, {.payload_bytes = 1448}));
   EQUAL(seg.longest(), payload_of(s) + 1448);
   std::size_t done = 0;
   Bytes out(2000), payload;
@@ -177,13 +178,61 @@ void segments_put_together_are_the_packet_and_each_is_right() {
   }
 }
 
+// The pieces of a packet in a tunnel are those of the packet, each in a tunnel of its own.
+void segments_in_a_tunnel_are_wrapped_segments(const TunnelSpec& s) {
+  const Bytes inner = make_frame(s.inner), whole = wrap(s, inner);
+  Segmenter alone, inside;
+  const auto l4_at = static_cast<uint32_t>(inner_at(s) + l4_of(s.inner));
+  const L4 l4 = s.inner.tcp ? L4::tcp : L4::udp;
+  CU_ASSERT_TRUE_FATAL(alone.open(inner, {.payload_bytes = 1400}));
+  CU_ASSERT_TRUE_FATAL(inside.open(whole, {1400, l4, l4_at}));
+  EQUAL(inside.longest(), alone.longest() + whole.size() - inner.size());
+  Bytes a(2000), b(2000);
+  std::size_t count = 0;
+  for (std::size_t n; (n = alone.next(a)) > 0; count++) {
+    const Bytes piece(a.begin(), a.begin() + static_cast<long>(n));
+    const std::size_t m = inside.next(b);
+    const Bytes got(b.begin(), b.begin() + static_cast<long>(m));
+    CU_ASSERT_TRUE(got == wrap(s, piece, static_cast<uint16_t>(0x7000 + count)));
+  }
+  EQUAL(count, 3u);
+  EQUAL(inside.next(b), 0u);
+  CU_ASSERT_FALSE(inside.open(whole, {1400, l4 == L4::tcp ? L4::udp : L4::tcp, l4_at}));
+  CU_ASSERT_FALSE(inside.open(whole, {1400, l4, l4_at + 2}));
+}
+
+void segments_in_tunnels() {
+  for (const bool tcp : {true, false})
+    for (const bool outer6 : {false, true})
+      for (const bool inner6 : {false, true}) {
+        const FrameSpec in{.ipv6 = inner6, .tcp = tcp, .payload = 4001, .tcp_flags = 0x99};
+        for (const bool sum : {false, true})
+          segments_in_a_tunnel_are_wrapped_segments(
+              {.carrier = Carrier::vxlan, .outer6 = outer6, .inner = in, .udp_sum = sum});
+        segments_in_a_tunnel_are_wrapped_segments({Carrier::gre, outer6, in});
+        segments_in_a_tunnel_are_wrapped_segments(
+            {.carrier = Carrier::gre_ip, .outer6 = outer6, .inner = in, .key = false});
+        // Nobody knows what is in front of the inner packet, or it has a sum of its own.
+        const TunnelSpec other{Carrier::other, outer6, in}, gre{Carrier::gre, outer6, in};
+        const auto at = [&](const TunnelSpec& s) {
+          return static_cast<uint32_t>(inner_at(s) + l4_of(in));
+        };
+        Segmenter seg;
+        CU_ASSERT_FALSE(seg.open(make_tunnel(other), {1400, L4::none, at(other)}));
+        Bytes sequenced = make_tunnel(gre);
+        put16(sequenced, outer_l4(gre), 0x1000);  // in the place of the key
+        CU_ASSERT_FALSE(seg.open(sequenced, {1400, L4::none, at(gre)}));
+      }
+}
+
 void what_cannot_be_cut_is_refused() {
   Segmenter seg;
   std::byte out[2000];
-  CU_ASSERT(!seg.open(make_frame({.payload = 0}), 1000) && seg.next(out) == 0);
-  CU_ASSERT(!seg.open(make_frame({}), 0) && seg.next(out) == 0);
-  CU_ASSERT(!seg.open(make_frame({.fragment = 0x2000}), 10) && seg.next(out) == 0);
-  CU_ASSERT(!seg.open(Bytes(14), 10) && !seg.open({}, 10));
+  CU_ASSERT(!seg.open(make_frame({.payload = 0}), {.payload_bytes = 1000}) && seg.next(out) == 0);
+  CU_ASSERT(!seg.open(make_frame({}), {}) && seg.next(out) == 0);
+  CU_ASSERT(!seg.open(make_frame({.fragment = 0x2000}), {.payload_bytes = 10}) &&
+            seg.next(out) == 0);
+  CU_ASSERT(!seg.open(Bytes(14), {.payload_bytes = 10}) && !seg.open({}, {.payload_bytes = 10}));
 }
 
 constexpr Case cases[] = {
@@ -198,6 +247,7 @@ constexpr Case cases[] = {
     {"damaged frames never lead outside", damaged_frames_never_lead_outside},
     {"segments put together are the packet and each is right",
      segments_put_together_are_the_packet_and_each_is_right},
+    {"segments of a packet in a tunnel have its headers each", segments_in_tunnels},
     {"what cannot be cut is refused", what_cannot_be_cut_is_refused},
 };
 
