@@ -51,10 +51,11 @@ namespace kilim::vhca {
   return to != 0;
 }
 
-// The same of the next WQE, 0: it is not plain. One like it, for a frame as long, is alike from now
-// on.
+// The same of the next WQE, 0: it is not plain, or its completion is compressed. One like it, for a
+// frame as long, is alike from now on.
 [[gnu::noinline]] inline uint64_t learn_place(const EngineContext& context, Taking& t,
                                               std::size_t bytes) noexcept {
+  if (t.holds) return 0;
   const dma::SegmentWords d = next_segment(t);
   uint64_t to;
   if (!find_place(context, t, d, bytes, to)) return 0;

@@ -38,7 +38,7 @@ struct SpreadWords {
 [[gnu::always_inline]] inline bool take_spread(const EngineContext& context, Taking& t,
                                                const std::byte* frame, std::size_t bytes,
                                                const SpreadWords& words, uint32_t hash) noexcept {
-  if (t.ci == t.end || t.holds) [[unlikely]]
+  if (t.ci == t.end) [[unlikely]]
     return false;
   uint64_t to = find_alike_place(t, bytes);
   if (to == 0) [[unlikely]] {

@@ -21,7 +21,7 @@ namespace kilim::vhca {
 
 // What one queue may take in a row, and where it stands: the queue itself is behind by `taken`
 // until settle(). Trivial: made when a frame comes for it.
-struct Taking {
+struct alignas(64) Taking {
   Qp* qp;
   uint16_t ci;     // the next WQE
   uint16_t end;    // none is left there: no WQE, or no entry up to the end of their ring
