@@ -71,9 +71,18 @@ struct Spread {
     std::memcpy(q[i].rq() + posted[i] % ring_wqes * 16, d.data(), 16);
     record_store(record(i), be32{++posted[i]});
   }
+  // Like the others, but with an address that their key does not have.
+  void post_nowhere(uint32_t i) {
+    const be64 nowhere{va(strange.data()).value()};
+    Bytes d = r.pointer(r.room(i * 8), 4096);
+    std::memcpy(&d[8], &nowhere, sizeof nowhere);
+    std::memcpy(q[i].rq() + posted[i] % ring_wqes * 16, d.data(), 16);
+    record_store(record(i), be32{++posted[i]});
+  }
   Rig& r;
   std::array<RawQueue, 4> q;
   std::array<uint32_t, 4> rqns{}, posted{};
+  alignas(64) std::array<std::byte, 4096> strange{};
 };
 
 // Frames of a few flows, each with others of its own in between.
@@ -101,6 +110,7 @@ Trace run_spread(bool straight, unsigned seed) {
   for (int turn = 0; turn < 80; turn++) {
     if (turn == 30) special = *create_ending_flow(*r.hca, deep);
     if (turn == 45) EQUAL(destroy_flow(*r.hca, special), 0);
+    if (turn == 66) s.post_nowhere(seed % 4);
     const bool crowded = turn >= 70;  // nobody takes entries, and a completion queue overruns
     const bool alike = turn % 3 == 0;
     for (uint32_t i = 0; i < 4; i++)
