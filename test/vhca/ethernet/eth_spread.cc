@@ -66,11 +66,12 @@ struct Spread {
     CU_ASSERT(create_flow_to_tir(*r.hca, tirn, rule).ok());
   }
   [[nodiscard]] be32* record(uint32_t i) const { return q[i].record() + 8; }
-  void post(uint32_t i, Random& random) {
-    const Bytes d = r.pointer(r.room(i * 8 + posted[i] % 8), below(random, 24) == 0 ? 64 : 4096);
+  void post(uint32_t i, std::size_t bytes) {
+    const Bytes d = r.pointer(r.room(i * 8 + posted[i] % 8), bytes);
     std::memcpy(q[i].rq() + posted[i] % ring_wqes * 16, d.data(), 16);
     record_store(record(i), be32{++posted[i]});
   }
+  void post(uint32_t i, Random& random) { post(i, below(random, 24) == 0 ? 64 : 4096); }
   // Like the others, but with an address that their key does not have.
   void post_nowhere(uint32_t i) {
     const be64 nowhere{va(strange.data()).value()};
@@ -137,6 +138,24 @@ void both_ways_spread_the_same() {
     CU_ASSERT(a.received == b.received);
     CU_ASSERT(a.entries.size() > 400);
   }
+}
+
+// Receive WQEs of 64 bytes took short frames; the same ones do not take longer frames, of which
+// others with more room have come in between.
+void a_longer_frame_is_another_one() {
+  Rig r;
+  Spread s(r, 3);
+  for (uint32_t i = 0; i < 4; i++)
+    for (uint32_t n = 0; n < 12; n++) s.post(i, n == 6 || n == 7 ? 4096 : 64);
+  for (const std::size_t payload : {std::size_t{18}, std::size_t{60}})
+    for (int n = 0; n < 6; n++) r.far->send(make_frame({.tcp = false, .payload = payload}));
+  r.run();
+  uint32_t good = 0, bad = 0;
+  for (RawQueue& q : s.q)
+    for (prm::Cqe c = Rig::poll(q); opcode(c) != prm::CqeOpcode::invalid; c = Rig::poll(q))
+      (opcode(c) == prm::CqeOpcode::resp_err ? bad : good)++;
+  EQUAL(good, 8u);
+  EQUAL(bad, 4u);
 }
 
 // A rule of a kind of packet does not take what another kind's memory says.
@@ -220,6 +239,7 @@ void queues_of_one_place_lose_nothing() {
 }
 
 constexpr Case spreads[] = {
+    {"a longer frame is another one", a_longer_frame_is_another_one},
     {"queues of one place lose nothing", queues_of_one_place_lose_nothing},
     {"both ways spread the same", both_ways_spread_the_same},
     {"kinds of one header are told apart", kinds_of_one_header_are_told_apart},
