@@ -11,7 +11,7 @@
 namespace kilim::vhca {
 
 namespace {
-constexpr uint32_t tcp_seq_at = 4, tcp_flags_at = 13, udp_length_at = 4, udp_sum_at = 6;
+constexpr uint32_t tcp_seq_at = 4, tcp_flags_at = 13, udp_length_at = 4, outer_sum_at = 6;
 constexpr uint16_t gre_of_each_packet = 0x9000;  // a sum, a sequence number (RFC 2784, 2890)
 // Flags of TCP (RFC 9293).
 constexpr std::byte tcp_fin{0x01}, tcp_psh{0x08}, tcp_cwr{0x80};
@@ -91,7 +91,7 @@ void Segmenter::adjust_outer(std::span<std::byte> out, const SegmentPlace& place
   if (l4 != L4::udp) return;
   v.l4 = l4;
   put_be<uint16_t>(out, v.l4_at + udp_length_at, static_cast<uint16_t>(v.l3_end - v.l4_at));
-  if (get_be<uint16_t>(out, v.l4_at + udp_sum_at) != 0) write_l4_checksum(out, v);
+  if (get_be<uint16_t>(out, v.l4_at + outer_sum_at) != 0) write_l4_checksum(out, v);
 }
 
 }  // namespace kilim::vhca
