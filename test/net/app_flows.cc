@@ -28,7 +28,20 @@ struct Flows {
   std::atomic<uint32_t> lanes{0};  // bits of those that sent back
 
   Flows() {
-    for (uint32_t f = 0; f < flows; f++) like.push_back(make_frame(udp4, f, 0));
+    for (uint32_t f = 0; f < flows; f++) like.push_back(with_right_sums(make_frame(udp4, f, 0)));
+  }
+  // Of IP; that of UDP is none. So the device takes frames that follow each other four at a time.
+  static Frame with_right_sums(Frame f) {
+    constexpr std::size_t ip = 14, ip_sum = 24, udp = 34, udp_sum = 40;
+    for (const std::size_t at : {ip_sum, udp_sum}) f[at] = f[at + 1] = std::byte{0};
+    uint32_t sum = 0;
+    for (std::size_t at = ip; at < udp; at++)
+      sum += std::to_integer<uint32_t>(f[at]) << (at % 2 == 0 ? 8 : 0);
+    sum = (sum & 0xffff) + (sum >> 16);
+    sum = ~((sum & 0xffff) + (sum >> 16));
+    f[ip_sum] = as_byte(sum >> 8 & 0xff);
+    f[ip_sum + 1] = as_byte(sum & 0xff);
+    return f;
   }
   void write(std::span<std::byte> to, uint32_t flow) {
     std::memcpy(to.data(), like[flow].data(), to.size());
