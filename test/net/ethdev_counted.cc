@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// The rows of ethdev_counted_fixture.hh, by which librte_ethdev calls are counted and passed on.
 #include <cstdio>
 #include <cstring>
 
