@@ -257,7 +257,7 @@ struct Station {
       h[i].meta = i + 1 < h.size() ? Handle::more : uint16_t{0};
     }
     h[0].meta |= Handle::offload;
-    memory.arena().side(h[0].index).tx = word;
+    memory.arena().side(h[0]).tx = word;
     EQUAL_FATAL(port->tx(0, h), h.size());
     run();
     (void)port->reclaim(0);
@@ -270,7 +270,7 @@ struct Station {
       while (port->rx(0, {&h, 1}) == 1) {
         const auto* at = reinterpret_cast<const uint8_t*>(memory.arena().data(h));
         Octets f(at, at + h.length);
-        side = memory.arena().side(h.index);
+        side = memory.arena().side(h);
         cache->free_one(h);
         if (wanted(f)) return f;
       }

@@ -250,7 +250,7 @@ class Chains {
     for (const Handle h : std::span(in).subspan(pieces_at)) bytes += h.length;
     if (keyed) in[begin].length = static_cast<uint16_t>(bytes);
     if (c.offloads && below(2) == 0) {
-      b_.arena.side(in[begin].index).tx = words[below(std::size(words))];
+      b_.arena.side(in[begin]).tx = words[below(std::size(words))];
       in[begin].meta |= Handle::offload;
     }
     return true;
@@ -280,7 +280,7 @@ class Chains {
     EQUAL_FATAL(ctrl.qpn_ds.host(), 0x123u << 8 | ds);
     const bool asks = !packet.empty() && packet[0].has(Handle::offload);
     compare_word(reinterpret_cast<const prm::EthSeg&>(*(&ctrl + 1)),
-                 asks ? b_.arena.side(packet[0].index).tx : none);
+                 asks ? b_.arena.side(packet[0]).tx : none);
     packets_++;
     asked_ += asks;
     last_ = at;
