@@ -79,11 +79,12 @@ void add_netdevs(vhca::LaunchConfig& launch, std::vector<Netdev>& made) {
       launch.netdevs.emplace_back();
       continue;
     }
-    Result<Netdev> netdev =
-        launch.netdevs_answered ? Error{EPERM, ""} : make_netdev(vhca::mac_of(device.attach));
+    Result<Netdev> netdev = launch.netdevs_answered
+                                ? Error{EPERM, ""}
+                                : make_netdev(vhca::mac_of(device.attach), device.attach.ips);
     const bool forbidden = !netdev.ok() && made.empty() && !launch.netdevs_answered;
     if (forbidden && !wires_need_network(launch) && enter_network_namespace())
-      netdev = make_netdev(vhca::mac_of(device.attach));
+      netdev = make_netdev(vhca::mac_of(device.attach), device.attach.ips);
     launch.netdevs_answered = !netdev.ok();
     launch.netdevs.push_back(netdev.ok() ? netdev->name : "kilim" + std::to_string(k));
     if (netdev.ok()) made.push_back(*std::move(netdev));

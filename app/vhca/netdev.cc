@@ -5,7 +5,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <optional>
+#include <utility>
 
+#include <endian.h>
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/ethtool.h>
@@ -13,6 +16,7 @@
 #include <linux/sockios.h>
 #include <net/if.h>
 #include <net/if_arp.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -21,6 +25,7 @@
 #include <unistd.h>
 
 #include "sysfs_mount.hh"
+#include "vhca/core/address.hh"
 
 namespace kilim::app {
 namespace {
@@ -50,6 +55,49 @@ void set_speed(int socket, const char* name) {
   (void)::ioctl(socket, SIOCETHTOOL, &request);
 }
 
+// netdevice(7), ipv6(7).
+struct Ioctl6 {
+  in6_addr address;
+  uint32_t prefix;
+  int index;
+};
+
+bool set_ip4(int socket, const char* name, const vhca::PortIp& ip) {
+  ifreq request{};
+  name_request(request, name);
+  sockaddr_in in{};
+  in.sin_family = AF_INET;
+  std::memcpy(&in.sin_addr, ip.address.data() + 12, sizeof(in.sin_addr));
+  std::memcpy(&request.ifr_addr, &in, sizeof(in));
+  if (::ioctl(socket, SIOCSIFADDR, &request) != 0) return false;
+  const unsigned bits = ip.prefix - 96u;
+  in.sin_addr.s_addr = bits == 0 ? 0 : htobe32(~uint32_t{0} << (32 - bits));
+  std::memcpy(&request.ifr_netmask, &in, sizeof(in));
+  return ::ioctl(socket, SIOCSIFNETMASK, &request) == 0;
+}
+
+bool set_ip6(const char* name, const vhca::PortIp& ip) {
+  const Fd socket(::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  Ioctl6 request{};
+  std::memcpy(&request.address, ip.address.data(), sizeof(request.address));
+  request.prefix = ip.prefix;
+  request.index = static_cast<int>(::if_nametoindex(name));
+  return socket && ::ioctl(socket.get(), SIOCSIFADDR, &request) == 0;
+}
+
+// The interface has one address of IPv4 this way; the others are the port's alone.
+bool set_ips(int socket, const char* name, std::span<const std::string> ips) {
+  bool has_four = false;
+  for (const std::string& text : ips) {
+    const std::optional<vhca::PortIp> ip = vhca::parse_port_ip(text);
+    if (!ip) continue;
+    const bool four = vhca::is_ipv4(ip->address);
+    if (four && std::exchange(has_four, true)) continue;
+    if (!(four ? set_ip4(socket, name, *ip) : set_ip6(name, *ip))) return false;
+  }
+  return true;
+}
+
 // Rights of a namespace end at execve() for who is not root, but for ambient ones.
 bool keep_rights() {
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
@@ -76,7 +124,7 @@ bool enter_network_namespace() {
   return true;
 }
 
-Result<Netdev> make_netdev(const vhca::Mac& mac) {
+Result<Netdev> make_netdev(const vhca::Mac& mac, std::span<const std::string> ips) {
   Netdev made{Fd(::open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC)), {}};
   if (!made.tap) return Error{errno, "/dev/net/tun cannot be opened"};
   ifreq request{};
@@ -94,6 +142,8 @@ Result<Netdev> make_netdev(const vhca::Mac& mac) {
   set_speed(socket.get(), request.ifr_name);
   if (!set_flags(socket.get(), request.ifr_name, IFF_UP))
     return Error{errno, "a network interface cannot be set up"};
+  if (!set_ips(socket.get(), request.ifr_name, ips))
+    return Error{errno, "a network interface does not take an IP address of the port"};
   return made;
 }
 

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Network interfaces for the ports of virtual devices (--pci): drivers that find a port by its
-// interface ask this one for its address, MTU and state. No frame of the port passes it. TAP
-// interfaces of this process, gone with it. Main thread, before the command is started.
+// interface ask this one for its address, MTU and state, programs for its IP addresses. No frame of
+// the port passes it. TAP interfaces of this process, gone with it. Main thread, before the command
+// is started.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
 #include "kilim/base/fd.hh"
 #include "kilim/base/result.hh"
+#include "vhca/core/port_ip.hh"
 #include "vhca/core/spec.hh"
 
 namespace kilim::app {
@@ -17,11 +20,12 @@ namespace kilim::app {
 // change interfaces for the command. False: the kernel gives users none; nothing has changed.
 bool enter_network_namespace();
 
-// One interface that is up; its name is the kernel's choice. It lives as long as the descriptor.
+// One interface that is up, with these IP addresses; its name is the kernel's choice. It lives as
+// long as the descriptor.
 struct Netdev {
   Fd tap;
   std::string name;
 };
-Result<Netdev> make_netdev(const vhca::Mac& mac);
+Result<Netdev> make_netdev(const vhca::Mac& mac, std::span<const std::string> ips);
 
 }  // namespace kilim::app

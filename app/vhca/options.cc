@@ -166,6 +166,9 @@ constexpr cli::Row<Options> rows[] = {
     {0, "pci", nullptr, &Options::pci,
      "for programs with drivers of their own, as DPDK's mlx5: the devices are\n"
      "PCI functions (SYSFS_PCI_DEVICES) whose ports have network interfaces"},
+    {0, "shared", nullptr, &Options::shared,
+     "the processes of COMMAND share one adapter each, as a machine's do, with\n"
+     "its addresses; they reach each other, and nobody else"},
     {'h', "help", nullptr, help_text,
      "this text; --version, as the first word: which Kilim this is"},
 };
@@ -180,10 +183,14 @@ std::optional<cli::Exit> set_default_wires(Options& o) {
   // Wires carry Ethernet frames.
   if (const auto profile = vhca::find_profile(o.launch.attach.profile);
       profile.ok() && profile->lid != 0) {
+    if (o.shared) return refuse("--shared", "an InfiniBand port is loopback only");
     if (wires.empty()) return std::nullopt;
     return refuse("--wire=" + wires[0], "an InfiniBand port has no Ethernet: it is loopback only");
   }
-  if (wires.size() == o.launch.devices) return std::nullopt;
+  if (o.shared && !wires.empty())
+    return refuse("--wire=" + wires[0], "a shared adapter has no wire but its own");
+  o.launch.attach.shared = o.shared;
+  if (o.shared || wires.size() == o.launch.devices) return std::nullopt;
   const char* base = ::getenv("XDG_RUNTIME_DIR");
   const std::string folder = base != nullptr && *base == '/'
                                  ? std::string(base) + "/kilim"
@@ -212,7 +219,7 @@ std::string help_text() {
   return "usage: kilim-vhca [OPTION]... [--] COMMAND [ARGUMENT]...\n"
          "Runs COMMAND, its children included, on virtual ConnectX-6 Dx adapters beside real "
          "ones.\n"
-         "Each process that opens a device has an adapter of its own.\n"
+         "Each process that opens a device has an adapter of its own, but for --shared.\n"
          "\n" +
          cli::help_of(rows) +
          "\n"

@@ -71,16 +71,20 @@ Status Agent::listen(uint64_t service_id, Observer& observer, uint64_t cookie) {
   std::vector<Listener>& all = state_->listeners;
   if (find_listener(*state_, service_id) != nullptr)
     return Error{EADDRINUSE, "the service id has a listener"};
+  if (state_->config.shared && state_->port.is_served(service_id))
+    return Error{EADDRINUSE, "another process of the adapter listens for the service id"};
   if (all.size() >= state_->config.most_listeners) return Error{ENOMEM, "too many listeners"};
   const auto at =
       std::upper_bound(all.begin(), all.end(), service_id,
                        [](uint64_t wanted, const Listener& l) { return wanted < l.service_id; });
   all.insert(at, {service_id, &observer, cookie});
+  if (state_->config.shared) state_->port.serve(service_id, true);
   return Done{};
 }
 
 void Agent::unlisten(uint64_t service_id) noexcept {
   std::erase_if(state_->listeners, [&](const Listener& l) { return l.service_id == service_id; });
+  if (state_->config.shared) state_->port.serve(service_id, false);
 }
 
 Status Agent::adopt(CommId id, Observer& observer, uint64_t cookie) noexcept {

@@ -38,12 +38,17 @@ class Port {
   virtual bool send(const Route&, std::span<const std::byte> mad) noexcept = 0;
   // Whether a GID is in the port's table.
   [[nodiscard]] virtual bool owns(const Gid&) const noexcept = 0;
+  // Of several processes that are one adapter (Config::shared): this one listens for a service id
+  // from now on, or no more; whether another one does.
+  virtual void serve(uint64_t, bool) noexcept {}
+  [[nodiscard]] virtual bool is_served(uint64_t) noexcept { return false; }
 };
 
 struct Config {
   uint64_t ca_guid = 0;         // of the adapter, host order
   Gid gid{};                    // the port's first, for who named a wrong one
   uint64_t seed = 0;            // ids depend on it
+  bool shared = false;          // other agents serve the port's GIDs too, and hear what this hears
   uint8_t ack_delay = 0;        // of the adapter (ibv_device_attr.local_ca_ack_delay)
   uint32_t most_ids = 1 << 16;  // of all kinds, those in time wait too
   uint32_t most_listeners = 1 << 12;

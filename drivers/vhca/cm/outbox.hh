@@ -26,19 +26,22 @@ class Outbox {
   bool push(const Route& route, bool inward, const Mad& mad) noexcept {
     if (count_ == room) return false;
     letters_[(first_ + count_++) % room] = {route, inward, mad};
+    outward_ += !inward;
     return true;
   }
   [[nodiscard]] std::size_t count() const noexcept { return count_; }
+  [[nodiscard]] std::size_t outward() const noexcept { return outward_; }  // of them, for the wire
   // There is one.
   [[nodiscard]] const Letter& front() const noexcept { return letters_[first_]; }
   void pop() noexcept {
+    outward_ -= !letters_[first_].inward;
     first_ = (first_ + 1) % room;
     count_--;
   }
 
  private:
   std::unique_ptr<Letter[]> letters_;
-  std::size_t first_ = 0, count_ = 0;
+  std::size_t first_ = 0, count_ = 0, outward_ = 0;
 };
 
 }  // namespace kilim::vhca::cm

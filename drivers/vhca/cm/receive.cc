@@ -98,11 +98,12 @@ void got_drep(AgentState& a, const Arrival& in) noexcept {
 }
 
 // cm_issue_drep(): of a connection that is no more here, so that the peer's may end too.
+// Where other processes are the same adapter it may be one of theirs.
 void answer_unknown_dreq(AgentState& a, const DreqMad& m, const Arrival& in) noexcept {
   Mad out;
   write_drep(out, {m.remote_comm_id.host(), m.local_comm_id.host(), m.header.tid.host()}, {});
   a.counts.unmatched++;
-  post(a, in.back, out, in.now);
+  if (!a.config.shared) post(a, in.back, out, in.now);
 }
 
 void got_dreq(AgentState& a, const Arrival& in) noexcept {

@@ -93,6 +93,19 @@ void run_timer(AgentState& a, Connection& c, uint64_t now) noexcept {
   (void)report(c, event_of(a, c, kind));
 }
 
+// At once, since the process may end behind it, but not before what waits.
+void post_outward(AgentState& a, const Route& route, const Mad& mad, uint64_t now) noexcept {
+  if (a.outbox.outward() == 0) {
+    if (a.port.send(route, mad)) {
+      a.counts.sent++;
+      return;
+    }
+    a.blocked = true;
+    a.try_again_ns = now + full_pause_ns;
+  }
+  if (!a.outbox.push(route, false, mad)) a.counts.lost++;
+}
+
 }  // namespace
 
 Names names_of(const AgentState& a, const Connection& c) noexcept {
@@ -113,17 +126,9 @@ About about_of(State s) noexcept {
 
 void post(AgentState& a, const Route& route, const Mad& mad, uint64_t now) noexcept {
   const bool inward = a.port.owns(route.dgid);
-  // In order: what waits goes first.
-  if (!inward && a.outbox.count() == 0) {
-    if (a.port.send(route, mad)) {
-      a.counts.sent++;
-      return;
-    }
-    a.blocked = true;
-    a.try_again_ns = now + full_pause_ns;
-  }
   // A message that is lost is sent again by its timer, or by the peer's.
-  if (!a.outbox.push(route, inward, mad)) a.counts.lost++;
+  if (!inward || a.config.shared) post_outward(a, route, mad, now);
+  if (inward && !a.outbox.push(route, true, mad)) a.counts.lost++;
 }
 
 void post(AgentState& a, const Connection& c, uint64_t now) noexcept {

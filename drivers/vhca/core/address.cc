@@ -40,12 +40,12 @@ bool leads_here(const Addresses& own, const prm::AvSeg& to) noexcept {
   Gid gid;
   std::memcpy(gid.data(), to.rgid, gid.size());
   // RoCE has no LIDs: the GID alone names the port (IBTA annex A17, "RoCEv2").
-  if (own.lid == 0) return is_own_gid(own, gid);
+  if (own.lid == 0) return is_own_gid(own, gid) && is_own_queue(own, prm::av::qpn::get(to));
   return to.rlid.host() == own.lid && (prm::av::grh::get(to) == 0 || is_own_gid(own, gid));
 }
 
-bool leads_here(const Addresses& own, const QpAttr::Path& path) noexcept {
-  if (own.lid == 0) return is_own_gid(own, path.dgid);
+bool leads_here(const Addresses& own, const QpAttr::Path& path, Qpn to) noexcept {
+  if (own.lid == 0) return is_own_gid(own, path.dgid) && is_own_queue(own, to.value());
   return path.dlid == own.lid && (!path.is_global || is_own_gid(own, path.dgid));
 }
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "kilim/prm/av_seg.hh"
 #include "vhca/core/spec.hh"
@@ -22,7 +23,17 @@ struct Addresses {
   // core/roce_gid_mgmt.c); one of version 4 is mapped into version 6.
   std::array<Gid, most_ips> ips{};
   uint8_t ip_count = 0;
+  // Of several processes that are one adapter, with these addresses: this one's number. A queue
+  // pair's number says whose it is.
+  std::optional<uint8_t> member{};
 };
+
+inline constexpr unsigned member_shift = 16;    // of a queue pair's number
+inline constexpr uint32_t most_members = 0xff;  // 0xffffff is no queue pair's number
+// Whether a queue pair of the adapter that has this number is this process's.
+constexpr bool is_own_queue(const Addresses& own, uint32_t qpn) noexcept {
+  return !own.member || qpn >> member_shift == *own.member;
+}
 
 // Whether a GID stands for an IPv4 address (RFC 4291, 2.5.5.2): RoCE v2 puts it into an IPv4 header
 // (IBTA annex A17, "RoCEv2").
@@ -47,9 +58,9 @@ bool port_gid(const Mac&, uint32_t index, Gid&) noexcept;
 bool port_gid(const Addresses&, uint32_t index, Gid&) noexcept;
 // Whether any entry of the port's GID table is this one.
 bool is_own_gid(const Addresses&, const Gid&) noexcept;
-// Whether an address, or a path, is this adapter's. InfiniBand goes by LID, and by GID where one is
-// named.
+// Whether an address, or a path to this queue pair, ends in this process. InfiniBand goes by LID,
+// and by GID where one is named.
 bool leads_here(const Addresses&, const prm::AvSeg&) noexcept;
-bool leads_here(const Addresses&, const QpAttr::Path&) noexcept;
+bool leads_here(const Addresses&, const QpAttr::Path&, Qpn) noexcept;
 
 }  // namespace kilim::vhca

@@ -34,6 +34,9 @@ struct AttachConfig {
   // IP addresses of port 1, "10.0.0.1/24" or "fd00::1/64", for the connection manager and the GID
   // table; beside those that its wire or interface has.
   std::vector<std::string> ips;
+  // The processes that name the same folder as their one wire, unix:, are one adapter: they have
+  // its addresses, and reach each other by them. At most 255 at a time.
+  bool shared = false;
   uint64_t seed = 0;    // of the MAC and of the numbers at which objects begin
   std::string journal;  // a file to which every event is written; empty: counts only
   Progress progress = Progress::poller;

@@ -124,6 +124,7 @@ DeviceConfig LaunchConfig::device(uint32_t k) const {
   if (k < attach.wires.size() && !attach.wires[k].empty()) {
     config.attach.wires.push_back(attach.wires[k]);
   }
+  if (attach.shared) config.attach.wires = {"unix:" + tree + "/adapter" + std::to_string(k)};
   if (std::optional<Mac> mac = parse_mac(attach.mac); mac && k > 0) {
     (*mac)[5] = static_cast<uint8_t>((*mac)[5] + k);
     char text[18];
@@ -154,6 +155,7 @@ void put_in_environment(const LaunchConfig& config) {
   put("KILIM_VHCA_MAC", config.attach.mac);
   put("KILIM_VHCA_GID", config.attach.gid);
   put("KILIM_VHCA_IPS", join(config.attach.ips));
+  put("KILIM_VHCA_SHARED", config.attach.shared ? "1" : "0");
   put("KILIM_VHCA_SEED", std::to_string(config.attach.seed));
   put("KILIM_VHCA_FATAL", std::to_string(config.attach.fatal_at));
   put("KILIM_VHCA_JOURNAL", config.attach.journal);
@@ -174,6 +176,7 @@ LaunchConfig find_in_environment() {
   config.attach.mac = get("KILIM_VHCA_MAC");
   config.attach.gid = get("KILIM_VHCA_GID");
   config.attach.ips = split(get("KILIM_VHCA_IPS"));
+  config.attach.shared = get_number("KILIM_VHCA_SHARED", 0) != 0;
   config.attach.seed = get_number("KILIM_VHCA_SEED", 0);
   config.attach.fatal_at = get_number("KILIM_VHCA_FATAL", 0);
   config.attach.journal = get("KILIM_VHCA_JOURNAL");

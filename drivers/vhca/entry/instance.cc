@@ -19,6 +19,8 @@
 #include "vhca/memory/dma_guard.hh"
 #include "vhca/tpt/odp_stats.hh"
 #include "vhca/wire/make.hh"
+#include "vhca/wire/slots.hh"
+#include "vhca/wire/wire.hh"
 
 namespace kilim::vhca {
 namespace {
@@ -52,6 +54,15 @@ bool faults_are_caught() noexcept {
   return open;
 }
 
+// Which of the processes that are one adapter this is: the number of its slot.
+Result<uint8_t> member_of(const Wire& wire) noexcept {
+  const std::optional<Mac> mac = wire.mac();
+  const std::optional<uint32_t> slot = mac ? slot_of(*mac) : std::nullopt;
+  if (!slot) return Error{EINVAL, "only processes on a unix: wire can be one adapter"};
+  if (*slot >= most_members) return Error{EBUSY, "255 processes are this adapter already"};
+  return static_cast<uint8_t>(*slot);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Instance>> Instance::make(const AttachConfig& config,
@@ -82,7 +93,12 @@ Result<std::unique_ptr<Instance>> Instance::make(const AttachConfig& config,
       return wire.error();
     }
     // A wire between processes tells them apart: they may be one program with one seed.
-    if (hca_config.wires.empty() && config.mac.empty())
+    if (config.shared) {
+      auto member = member_of(**wire);
+      if (!member.ok()) return member.error();
+      hca_config.member = *member;
+    }
+    if (hca_config.wires.empty() && config.mac.empty() && !config.shared)
       hca_config.mac = (*wire)->mac().value_or(hca_config.mac);
     hca_config.wires.push_back(std::move(*wire));
   }

@@ -8,13 +8,14 @@
 #include "vhca/core/receive_spec.hh"
 #include "vhca/core/spec.hh"
 #include "vhca/hca/device_memory.hh"
+#include "vhca/hca/reserved_qpns.hh"
 #include "vhca/tpt/key_table.hh"
 
 namespace kilim::vhca {
 
 namespace {
 
-constexpr uint16_t last_group = 0x20;  // "general, part 2"
+constexpr uint16_t last_group = prm::cmd::cap_general_2;
 constexpr uint32_t port_type_infiniband = 0, port_type_ethernet = 1;
 
 uint32_t log2_of(uint32_t v) {
@@ -27,6 +28,7 @@ void general(const Profile& p, CapGroup g) {
     prm::CapField field;
     uint32_t value;
   } rows[] = {
+      {cap::hca_cap_2, 1},
       {cap::log_max_qp_sz, log2_of(p.max_qp_wr)},
       {cap::log_max_qp, log2_of(p.max_qp)},
       {cap::log_max_cq_sz, log2_of(p.max_cqe + 1)},
@@ -77,6 +79,13 @@ void general(const Profile& p, CapGroup g) {
       {cap::log_max_atomic_size_qp, p.atomics ? 3u : 0u},
   };
   for (const auto& row : rows) prm::cap_set(g, row.field, row.value);
+}
+
+// General objects of the upper half of types; the lower half has keys (encryption()).
+void objects(const Profile& p, CapGroup g) {
+  uint32_t types = 1u << (prm::cmd::object_reserved_qpn - 32);
+  if (p.dynamic) types |= 1u << (prm::cmd::object_av_qp_mapping - 32);
+  prm::cap_set(g, prm::hca_cap::general_obj_types_high, types);
 }
 
 // Keys with lists.
@@ -136,7 +145,6 @@ void dynamic(const Profile& p, CapGroup g) {
   prm::cap_set(g, cap::log_max_ra_res_dc, log_reads);
   prm::cap_set(g, cap::log_max_dci_stream_channels, p.log_max_dci_streams);
   prm::cap_set(g, cap::log_max_dci_errored_streams, p.log_max_failed_streams);
-  prm::cap_set(g, cap::general_obj_types_high, 1u << (prm::cmd::object_av_qp_mapping - 32));
   prm::cap_set(g, cap::log_max_atomic_size_dc, p.atomics ? 3u : 0u);
 }
 
@@ -248,6 +256,9 @@ bool fill_caps(const Profile& profile, uint16_t group_number, CapGroup group) {
   if (group_number > last_group) return false;
   if (group_number == prm::cmd::cap_general) general(profile, group);
   if (group_number == prm::cmd::cap_general) lists(profile, group);
+  if (group_number == prm::cmd::cap_general) objects(profile, group);
+  if (group_number == prm::cmd::cap_general_2)
+    prm::cap_set(group, prm::hca_cap_2::log_reserved_qpn_granularity, ReservedQpns::log_count);
   if (group_number == prm::cmd::cap_general) dynamic(profile, group);
   if (group_number == prm::cmd::cap_general) queues(profile, group);
   if (group_number == prm::cmd::cap_general) encryption(profile, group);

@@ -74,6 +74,7 @@ enum class Refusal : uint32_t {
   no_such_counter = 0x56a026,
   dek_parameter = 0x56a040,
   rmp_context = 0x56a041,
+  object_range = 0x56a042,
 };
 
 struct Answer {

@@ -19,7 +19,9 @@ cm::Config config_of(const Hca& h, uint32_t port) {
   cm::Config c;
   c.ca_guid = guid_of(h.config.node == Mac{} ? h.config.mac : h.config.node);
   port_gid(h.addresses, 0, c.gid);
-  c.seed = h.config.seed * 64 + port;
+  c.shared = h.addresses.member.has_value();
+  // Ids of processes that are one adapter differ.
+  c.seed = (h.config.seed + h.addresses.member.value_or(0)) * 64 + port;
   c.ack_delay = ack_delay;
   return c;
 }
@@ -52,6 +54,16 @@ class Connections::PortAgent : cm::Port, GsiClient {
   }
   [[nodiscard]] bool owns(const Gid& gid) const noexcept override {
     return is_own_gid(hca_.addresses, gid);
+  }
+  void serve(uint64_t service, bool on) noexcept override {
+    if (Wire* wire = own_wire()) wire->serve(service, on);
+  }
+  [[nodiscard]] bool is_served(uint64_t service) noexcept override {
+    Wire* wire = own_wire();
+    return wire != nullptr && wire->is_served(service);
+  }
+  [[nodiscard]] Wire* own_wire() const noexcept {
+    return port_ <= hca_.roce.wires.size() ? hca_.roce.wires[port_ - 1] : nullptr;
   }
   void receive(const RocePacket& p) noexcept override {
     cm::Route back;

@@ -93,6 +93,21 @@ Answer destroy_dek(Hca& s, uint32_t number) {
   return {};
 }
 
+// Rows of another size than the capability says are none that a card gives.
+Answer create_reserved(Hca& s, In in, Out out) {
+  const auto log = static_cast<uint32_t>(in[prm::cmd::log_obj_range] & std::byte{0x1f});
+  if (log != ReservedQpns::log_count) return {Status::bad_param, Refusal::object_range};
+  uint32_t qpn = 0;
+  if (!s.reserved_qpns.create(qpn)) return {Status::no_resources, Refusal::no_more_objects};
+  answer_number(out, qpn);
+  return {};
+}
+
+Answer destroy_reserved(Hca& s, uint32_t qpn) {
+  if (!s.reserved_qpns.destroy(qpn)) return {Status::bad_resource, Refusal::no_such_object};
+  return {};
+}
+
 struct ObjectType {
   uint16_t type;
   std::size_t bytes;  // of the object
@@ -105,6 +120,8 @@ struct ObjectType {
 // A login (object_crypto_login) needs a credential in the adapter's memory, of which this one has
 // none: its crypto capabilities say so, and the type is not in general_obj_types.
 constexpr ObjectType types[] = {
+    {prm::cmd::object_reserved_qpn, prm::cmd::reserved_qpn_bytes - object_header,
+     [](const Profile&) { return true; }, create_reserved, nullptr, destroy_reserved},
     {prm::cmd::object_av_qp_mapping, prm::cmd::av_qp_mapping_bytes - object_header,
      [](const Profile& p) { return p.dynamic; }, create_mapping, nullptr, destroy_mapping},
     {prm::cmd::object_dek, sizeof(prm::DekObject),

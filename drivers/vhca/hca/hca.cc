@@ -3,6 +3,7 @@
 // seed says. Adapter's lock held except where hca.hh says otherwise.
 #include "vhca/hca/hca.hh"
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -19,7 +20,7 @@ namespace kilim::vhca {
 
 namespace {
 Addresses addresses_of(const HcaConfig& config) noexcept {
-  Addresses a{config.mac, config.gid, config.profile.lid, {}, 0};
+  Addresses a{config.mac, config.gid, config.profile.lid, {}, 0, config.member};
   // Without Ethernet there is no IP to put them into.
   if (a.lid != 0) return a;
   for (const PortIp& ip : config.ips) {
@@ -32,10 +33,21 @@ Addresses addresses_of(const HcaConfig& config) noexcept {
 constexpr uint32_t first_number(uint64_t seed, uint32_t lowest, unsigned shift) noexcept {
   return lowest + static_cast<uint32_t>(seed * 0x9e3779b97f4a7c15u >> shift & 0xffff);
 }
+
+// Of one of the processes that are one adapter, the numbers of queue pairs are those that it says.
+constexpr uint32_t most_qps_of_member = 0x8000, lowest_qpn = 0x40;
+
+uint32_t first_qpn(const HcaConfig& c) noexcept {
+  if (c.member) return uint32_t{*c.member} << member_shift | lowest_qpn;
+  return first_number(c.seed, lowest_qpn, 40);
+}
+uint32_t most_qps(const HcaConfig& c) noexcept {
+  return c.member ? std::min(c.profile.max_qp, most_qps_of_member) : c.profile.max_qp;
+}
 }  // namespace
 
 Hca::Hca(HcaConfig c)
-    : Engine(first_number(c.seed, 0x40, 40), c.profile.max_qp),
+    : Engine(first_qpn(c), most_qps(c)),
       config(std::move(c)),
       addresses(addresses_of(config)),
       paging(keys),
@@ -47,6 +59,7 @@ Hca::Hca(HcaConfig c)
       rqs(first_number(config.seed, 0x100, 24), config.profile.max_rq),
       rqts(first_number(config.seed, 0x20, 12), config.profile.max_rqt),
       tirs(first_number(config.seed, 0x80, 8), config.profile.max_tir),
+      reserved_qpns(first_qpn(config) + most_qps(config)),
       dm(config.profile, config.seed) {
   if (config.journal == nullptr) {
     own_journal = std::make_unique<Journal>();

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@
 #include "vhca/exec/engine.hh"
 #include "vhca/hca/device_memory.hh"
 #include "vhca/hca/devx_umem.hh"
+#include "vhca/hca/reserved_qpns.hh"
 #include "vhca/hca/uar.hh"
 #include "vhca/lint/lint.hh"
 #include "vhca/tpt/key_table.hh"
@@ -59,6 +61,7 @@ struct HcaConfig {
   Gid gid{};                // entry 1 of the GID table; all zero: none
   std::vector<PortIp> ips;  // of port 1, at most `most_ips`: the next entries of the GID table
   uint64_t seed = 0;        // numbering of keys and queues depends on it
+  std::optional<uint8_t> member;  // of the processes that are one adapter; see Addresses
   std::vector<std::unique_ptr<Wire>>
       wires;                   // one a port; none: nothing leaves the adapter but loopback
   Journal* journal = nullptr;  // outlives the adapter; null: counts only
@@ -138,6 +141,7 @@ struct Hca : Engine {
   ObjectTable<Rqt> rqts;
   ObjectTable<Tir> tirs;
   ObjectTable<AvMapping> mappings{1, 1u << 16};
+  ReservedQpns reserved_qpns;
   ObjectTable<TransportDomain> domains{1, 1u << 20};
   ObjectTable<Tis> tises{1, 1u << 20};
   std::map<uint32_t, uint32_t> sq_tis;  // of send queues that commands made

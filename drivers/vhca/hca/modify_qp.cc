@@ -121,7 +121,8 @@ int modify_qp(Hca& h, Qpn qpn, const QpAttr& a, uint32_t mask) noexcept {
   store_values(qp, a, mask);
   // Each request on a dynamic connection has its own way.
   const bool dynamic = qp.type == QpType::dci || qp.type == QpType::dct;
-  if ((mask & qp_mask::path) != 0 && !dynamic) qp.loopback = leads_here(h.addresses, a.path);
+  if ((mask & qp_mask::path) != 0 && !dynamic)
+    qp.loopback = leads_here(h.addresses, a.path, qp.attr.dest_qpn);
   // A target's context does not say how much it answers at a time.
   if (qp.type == QpType::dct)
     qp.attr.max_dest_rd_atomic = static_cast<uint8_t>(h.config.profile.max_rd_atomic);

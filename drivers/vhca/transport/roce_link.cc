@@ -5,12 +5,23 @@
 #include <algorithm>
 #include <iterator>
 
+#include "vhca/core/address.hh"
+#include "vhca/transport/gsi.hh"
+#include "vhca/wire/slots.hh"
+
 namespace kilim::vhca {
 
 namespace {
 // A wire that knows when it has room is asked so often while the engine runs anyhow; another is
 // tried again, the second time in a row after twice as long, and so on.
 constexpr uint64_t ask_ns = 5'000, shortest_pause_ns = 10'000, longest_pause_ns = 160'000;
+
+// Where a frame to the adapter's own address goes that another process of it serves: to that one,
+// and a datagram of queue pair 1 to all of them.
+Mac next_hop(const RoceLink& link, const Mac& to, uint32_t qpn) noexcept {
+  const bool inside = link.member_mac != Mac{} && to == link.mac && qpn != gsi_qpn;
+  return inside ? mac_of_slot(qpn >> member_shift) : to;
+}
 }  // namespace
 
 void note_full(RoceLink& link, Wire& wire) noexcept {
@@ -53,7 +64,9 @@ uint16_t source_port(uint32_t qpn, uint32_t peer) noexcept {
 bool send_along(RoceLink& link, Wire& wire, const RocePath& path, const RocePacket& packet,
                 std::size_t bytes) noexcept {
   if (link.full_until_ns != 0) return false;
-  std::size_t length = build_roce(path, packet, bytes, link.frame);
+  RocePath way = path;
+  way.dst = next_hop(link, path.dst, packet.dest_qpn);
+  std::size_t length = build_roce(way, packet, bytes, link.frame);
   return send_out(link, wire, {link.frame.data(), length});
 }
 
@@ -64,6 +77,7 @@ std::size_t build_packet(RoceLink& link, const Qp& qp, const RocePacket& packet,
   const QpAttr::Path& way = qp.attr.path;
   if (!mac_of_gid(way.dgid, path.dst)) path.dst = way.dmac;
   if (path.dst == Mac{} || way.sgid_index >= link.gids.size()) return 0;
+  path.dst = next_hop(link, path.dst, packet.dest_qpn);
   path.sgid = link.gids[way.sgid_index];
   path.dgid = way.dgid;
   path.traffic_class = way.traffic_class;

@@ -44,6 +44,7 @@ struct RoceLink {
   uint32_t gsi_psn = 0;         // of its next datagram
   std::vector<Mac> stations;    // by port: Wire::station(); all zero: none
   Mac mac{};
+  Mac member_mac{};  // where the other processes of one adapter reach this one; all zero: alone
   std::vector<Gid> gids;  // of the port, by index
   QpList<&Qp::timed> timed;
   QpList<&Qp::answering> answering;

@@ -15,6 +15,7 @@
 #include "vhca/transport/requester_wire.hh"
 #include "vhca/transport/responder_wire.hh"
 #include "vhca/transport/weak_wire.hh"
+#include "vhca/wire/slots.hh"
 #include "vhca/wq/qp_error.hh"
 
 namespace kilim::vhca {
@@ -27,7 +28,9 @@ constexpr std::size_t answers_a_turn = 256;
 constexpr std::size_t most_partings = 256;  // of queues destroyed at about the same time
 
 bool for_us(const RoceLink& link, std::span<const std::byte> frame) noexcept {
-  return frame.size() >= 6 && std::memcmp(frame.data(), link.mac.data(), 6) == 0;
+  if (frame.size() < 6) return false;
+  if (std::memcmp(frame.data(), link.mac.data(), 6) == 0) return true;
+  return link.member_mac != Mac{} && std::memcmp(frame.data(), link.member_mac.data(), 6) == 0;
 }
 // To the interface that is the wire: what no queue of ours takes is its kernel's.
 bool for_station(const RoceLink& link, uint32_t port, std::span<const std::byte> frame) noexcept {
@@ -83,6 +86,7 @@ uint32_t roce_mtu(uint32_t wire_mtu) noexcept {
 void roce_open(RoceLink& link, std::vector<Wire*> wires) {
   link.wires = std::move(wires);
   link.mac = link.context->addresses->mac;
+  if (const auto member = link.context->addresses->member) link.member_mac = mac_of_slot(*member);
   Gid gid;
   for (uint32_t i = 0; port_gid(*link.context->addresses, i, gid); i++) link.gids.push_back(gid);
   for (Wire* wire : link.wires) {

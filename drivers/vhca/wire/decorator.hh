@@ -29,6 +29,10 @@ class Decorator : public Wire {
     inner_->publish(mac, gids);
   }
   std::optional<Mac> find(const Gid& gid) noexcept override { return inner_->find(gid); }
+  void serve(uint64_t service, bool on) noexcept override { inner_->serve(service, on); }
+  [[nodiscard]] bool is_served(uint64_t service) noexcept override {
+    return inner_->is_served(service);
+  }
   [[nodiscard]] std::optional<Mac> station() const noexcept override { return inner_->station(); }
   [[nodiscard]] uint32_t interface() const noexcept override { return inner_->interface(); }
   [[nodiscard]] bool ended() const noexcept override { return inner_->ended(); }

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/random.h>
@@ -32,12 +33,6 @@ struct TableRow {
 };
 static_assert(sizeof(TableRow) == 22);
 constexpr std::size_t most_rows = 64;
-
-// Locally administered, "KL", the slot.
-Mac mac_of_slot(uint32_t slot) noexcept {
-  return {0x02,       0x4b, 0x4c, static_cast<uint8_t>(slot >> 8), static_cast<uint8_t>(slot),
-          port_number};
-}
 
 // The file of a slot: "slot-7" in the folder. It stays when its port goes, so the files are
 // numbered without a gap.
@@ -101,7 +96,40 @@ std::optional<Mac> find_in(int folder, uint32_t slot, const Gid& gid) noexcept {
   return std::nullopt;
 }
 
+// "service-0000000001061d2f-7": slot 7 has a listener.
+struct ServiceFile {
+  char name[40];
+  ServiceFile(uint64_t service, uint32_t slot) noexcept {
+    std::snprintf(name, sizeof(name), "service-%016llx-%u",
+                  static_cast<unsigned long long>(service), slot);
+  }
+};
+
+// What who had the slot before said of its listeners.
+void remove_services(int folder, uint32_t slot) noexcept {
+  DIR* names = fdopendir(openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (names == nullptr) return;
+  char end[16];
+  std::snprintf(end, sizeof(end), "-%u", slot);
+  while (const dirent* entry = readdir(names)) {
+    const std::string_view name = entry->d_name;
+    if (name.starts_with("service-") && name.ends_with(end))
+      (void)!unlinkat(folder, entry->d_name, 0);
+  }
+  closedir(names);
+}
+
 }  // namespace
+
+Mac mac_of_slot(uint32_t slot) noexcept {
+  return {0x02,       0x4b, 0x4c, static_cast<uint8_t>(slot >> 8), static_cast<uint8_t>(slot),
+          port_number};
+}
+
+std::optional<uint32_t> slot_of(const Mac& mac) noexcept {
+  const uint32_t slot = static_cast<uint32_t>(mac[3]) << 8 | mac[4];
+  return mac == mac_of_slot(slot) ? std::optional(slot) : std::nullopt;
+}
 
 Slots::Slots(std::string name, Fd folder, int type) noexcept
     : name_(std::move(name)), folder_(std::move(folder)), type_(type) {}
@@ -134,6 +162,7 @@ Status Slots::take_lowest() {
   for (uint32_t slot = 0; slot < count; slot++) {
     if (Fd lock = try_lock(folder_.get(), slot)) {
       (void)!ftruncate(lock.get(), 0);  // the table of who was there before
+      remove_services(folder_.get(), slot);
       lock_ = std::move(lock);
       own_ = slot;
       end_ = slot + 1;
@@ -208,6 +237,7 @@ Mac Slots::mac() const noexcept {
 
 // One call writes it: a reader finds the whole of it or nothing.
 void Slots::publish(const Mac& mac, std::span<const Gid> gids) noexcept {
+  port_ = mac;
   TableRow rows[most_rows];
   std::size_t n = std::min(gids.size(), most_rows);
   for (std::size_t i = 0; i < n; i++) rows[i] = {gids[i], mac};
@@ -227,6 +257,25 @@ std::optional<Mac> Slots::find(const Gid& gid) noexcept {
   return std::nullopt;
 }
 
+void Slots::serve(uint64_t service, bool on) noexcept {
+  const ServiceFile file(service, own_);
+  if (!on)
+    (void)!unlinkat(folder_.get(), file.name, 0);
+  else
+    Fd(openat(folder_.get(), file.name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+}
+
+// A killed process leaves its mark, but nobody behind it.
+bool Slots::is_served(uint64_t service) noexcept {
+  for (uint32_t slot = 0; reaches(slot); slot++) {
+    if (slot == own_) continue;
+    const ServiceFile file(service, slot);
+    if (faccessat(folder_.get(), file.name, F_OK, AT_SYMLINK_NOFOLLOW) == 0 && connected(slot))
+      return true;
+  }
+  return false;
+}
+
 bool Slots::reaches(uint32_t slot) noexcept {
   if (slot < end_) return true;
   if (slot >= count || !SlotFile(slot).exists(folder_.get())) return false;
@@ -241,17 +290,16 @@ Slots::Seen& Slots::place_of(const Mac& m) noexcept {
 uint32_t Slots::way_of(std::span<const std::byte> frame) noexcept {
   Mac to;
   std::memcpy(to.data(), frame.data(), to.size());
-  if ((to[0] & 1) != 0) return all;
+  if ((to[0] & 1) != 0 || to == port_) return all;
   const Seen& seen = place_of(to);
   if (seen.mac == to && seen.slot != none) return seen.slot;
-  const uint32_t slot = static_cast<uint32_t>(to[3]) << 8 | to[4];
-  return to == mac_of_slot(slot) ? slot : all;
+  return slot_of(to).value_or(all);
 }
 
 void Slots::learn(std::span<const std::byte> frame, uint32_t slot) noexcept {
   Mac mac;
   std::memcpy(mac.data(), frame.data() + mac.size(), mac.size());
-  if ((mac[0] & 1) == 0 && slot != none) place_of(mac) = {mac, slot};
+  if ((mac[0] & 1) == 0 && slot != none && mac != port_) place_of(mac) = {mac, slot};
 }
 
 void Slots::forget(std::span<const std::byte> frame) noexcept {

@@ -22,6 +22,10 @@
 
 namespace kilim::vhca {
 
+// The address of a slot: locally administered, "KL", the slot. And the slot of such an address.
+Mac mac_of_slot(uint32_t slot) noexcept;
+std::optional<uint32_t> slot_of(const Mac&) noexcept;
+
 class Slots {
  public:
   // Claims one. `type`: SOCK_DGRAM or another, of the slots' sockets; the folder is made where it
@@ -51,6 +55,10 @@ class Slots {
   [[nodiscard]] Mac mac() const noexcept;
   void publish(const Mac&, std::span<const Gid>) noexcept;
   std::optional<Mac> find(const Gid&) noexcept;
+  // Marks a service id as one on which the process behind our slot listens, or no more; whether
+  // somebody behind another slot does.
+  void serve(uint64_t service, bool on) noexcept;
+  [[nodiscard]] bool is_served(uint64_t service) noexcept;
 
   // Where a frame goes: a slot, which may be ours, or `all`.
   uint32_t way_of(std::span<const std::byte> frame) noexcept;
@@ -79,7 +87,8 @@ class Slots {
   int type_;
   Fd lock_;  // of the slot's file, held as long as it is open (flock(2))
   uint32_t own_ = 0;
-  uint32_t end_ = 0;             // slots below it have been claimed at some time
+  Mac port_{};        // as published; several ports of a folder may be one adapter with one address
+  uint32_t end_ = 0;  // slots below it have been claimed at some time
   std::array<Seen, 64> seen_{};  // by a hash of the address; a newer one displaces
 };
 

@@ -32,6 +32,10 @@ class UnixWire final : public RowWire {
     slots_.publish(mac, gids);
   }
   std::optional<Mac> find(const Gid& gid) noexcept override { return slots_.find(gid); }
+  void serve(uint64_t service, bool on) noexcept override { slots_.serve(service, on); }
+  [[nodiscard]] bool is_served(uint64_t service) noexcept override {
+    return slots_.is_served(service);
+  }
   // The number of ours in the folder.
   [[nodiscard]] uint32_t slot() const noexcept { return slots_.own(); }
 

@@ -81,6 +81,10 @@ class Wire {
   // its wire of this one. Control path: they open files. Most wires know of none.
   virtual void publish(const Mac&, std::span<const Gid>) noexcept {}
   virtual std::optional<Mac> find(const Gid&) noexcept { return std::nullopt; }
+  // Of ports that are one adapter: this one has a listener for a service id, or none any more;
+  // whether another one has.
+  virtual void serve(uint64_t, bool) noexcept {}
+  [[nodiscard]] virtual bool is_served(uint64_t) noexcept { return false; }
   // Another address whose RoCE frames are the port's: of the interface that is the wire, since its
   // kernel answers with that for the IP addresses that both have.
   [[nodiscard]] virtual std::optional<Mac> station() const noexcept { return std::nullopt; }

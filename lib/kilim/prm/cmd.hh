@@ -99,6 +99,10 @@ inline constexpr uint16_t destroy_general_object = 0xa03;
 
 // General objects: the object type is in the place of CmdInHdr::op_mod.
 inline constexpr uint16_t object_dek = 0xc, object_crypto_login = 0x1f;
+// Numbers for queue pairs that nobody makes (mlx5dv_reserved_qpn_alloc(3)); how many stands in the
+// low five bits of this byte, as a logarithm (general_obj_in_cmd_hdr, log_obj_range).
+inline constexpr uint16_t object_reserved_qpn = 0x2c;
+inline constexpr std::size_t log_obj_range = 12, reserved_qpn_bytes = 32;
 inline constexpr uint16_t object_av_qp_mapping = 0x3a;  // mlx5dv_map_ah_to_qp(3)
 inline constexpr std::size_t av_qp_mapping_qpn = 28, av_qp_mapping_bytes = 80;
 
@@ -127,6 +131,7 @@ inline constexpr uint16_t cap_odp = 2;
 inline constexpr uint16_t cap_atomic = 3;
 inline constexpr uint16_t cap_device_memory = 0xf;
 inline constexpr uint16_t cap_crypto = 0x1a;
+inline constexpr uint16_t cap_general_2 = 0x20;
 inline constexpr std::size_t hca_cap_bytes = 4096;
 }  // namespace cmd
 

@@ -18,6 +18,7 @@ struct CapField {
 
 // The general group. log_*: log2 of the number.
 namespace hca_cap {
+inline constexpr CapField hca_cap_2{0x20, 1};  // there is a second general group
 inline constexpr CapField log_dma_mmo_max_size{0x6b, 5};
 inline constexpr CapField log_max_qp_sz{0x88, 8};
 inline constexpr CapField log_max_qp{0x9b, 5};
@@ -103,6 +104,11 @@ inline constexpr CapField rndv_offload_rc{0x5f1, 1};
 inline constexpr CapField log_tag_matching_list_sz{0x5f3, 5};
 inline constexpr CapField log_max_xrq{0x5fb, 5};
 }  // namespace hca_cap
+
+// The second general group (cmd::cap_general_2; mlx5_ifc_cmd_hca_cap_2_bits).
+namespace hca_cap_2 {
+inline constexpr CapField log_reserved_qpn_granularity{0x93, 5};
+}  // namespace hca_cap_2
 
 // The group of encryption (mlx5_ifc_crypto_caps_bits). All others zero: keys come in plain text.
 namespace crypto_cap {

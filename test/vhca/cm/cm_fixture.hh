@@ -65,10 +65,11 @@ class Net;
 // A port, its agent and whoever uses that.
 class Host : public Port, public Observer {
  public:
-  Host(Net& net, uint8_t own, uint32_t most_ids)
-      : number(own), net_(net), agent(config_of(own, most_ids), *this) {}
-  static Config config_of(uint8_t own, uint32_t most_ids) {
+  Host(Net& net, uint8_t own, uint32_t most_ids, bool shared)
+      : number(own), shared_(shared), net_(net), agent(config_of(own, most_ids, shared), *this) {}
+  static Config config_of(uint8_t own, uint32_t most_ids, bool shared) {
     Config c;
+    c.shared = shared;
     c.ca_guid = 0x0200'00ff'fe00'0000u + own;
     c.gid = gid_of(own);
     c.seed = own;
@@ -77,7 +78,11 @@ class Host : public Port, public Observer {
     return c;
   }
   bool send(const Route& route, std::span<const std::byte> mad) noexcept override;
-  [[nodiscard]] bool owns(const Gid& gid) const noexcept override { return gid == gid_of(number); }
+  [[nodiscard]] bool owns(const Gid& gid) const noexcept override {
+    return gid == gid_of(number) || (shared_ && gid == gid_of(static_cast<uint8_t>(3 - number)));
+  }
+  void serve(uint64_t id, bool on) noexcept override { served = on ? id : 0; }
+  [[nodiscard]] bool is_served(uint64_t id) noexcept override;
   Answer on_event(const Event& e) noexcept override {
     events.push_back(e);
     return hook ? hook(e) : answer;
@@ -102,9 +107,11 @@ class Host : public Port, public Observer {
   std::vector<Event> events;
   Answer answer = Answer::taken;
   std::function<Answer(const Event&)> hook;
-  bool full = false;  // the wire takes nothing
+  bool full = false;    // the wire takes nothing
+  uint64_t served = 0;  // the service id that the others of a shared adapter know
 
  private:
+  bool shared_;
   Net& net_;
 
  public:
@@ -113,7 +120,9 @@ class Host : public Port, public Observer {
 
 class Net {
  public:
-  explicit Net(uint32_t most_ids = 64) : left(*this, 1, most_ids), right(*this, 2, most_ids) {}
+  // Shared: both are one adapter, with both addresses.
+  explicit Net(uint32_t most_ids = 64, bool shared = false)
+      : left(*this, 1, most_ids, shared), right(*this, 2, most_ids, shared) {}
 
   [[nodiscard]] Host& host(uint8_t which) { return which == 1 ? left : right; }
   [[nodiscard]] Route to(uint8_t number) const {
@@ -173,6 +182,10 @@ class Net {
   Host left, right;
 };
 
+inline bool Host::is_served(uint64_t id) noexcept {
+  return net_.host(static_cast<uint8_t>(3 - number)).served == id;
+}
+
 inline bool Host::send(const Route& route, std::span<const std::byte> mad) noexcept {
   if (full) return false;
   Flying f{number, route, {}};
@@ -207,7 +220,7 @@ inline AcceptRequest acceptance() {
 
 // Both sides as programs are: right accepts and answers, left establishes and ends it.
 struct Couple {
-  explicit Couple(uint8_t retries = 15) {
+  explicit Couple(uint8_t retries = 15, bool shared = false) : net(64, shared) {
     must(net.right.agent.listen(service, net.right, 9));
     net.right.hook = [this](const Event& e) {
       if (e.kind == EventKind::request) {

@@ -111,7 +111,39 @@ void a_peer_may_be_killed_at_any_message() {
   }
 }
 
+// Two agents that are one adapter hear each other's messages, and each its own.
+void a_shared_adapter_connects_once() {
+  Couple c(15, true);
+  c.net.settle();
+  CU_ASSERT(c.connected());
+  EQUAL(c.net.left.agent.counts().refused + c.net.right.agent.counts().refused, 0);
+  CU_ASSERT(!c.net.left.agent.listen(service, c.net.left, 0).ok());  // the port is taken
+  c.end();
+  c.check_ended();
+}
+
+// Who asks refuses himself if nobody listens; who neither asks nor listens says nothing, not even
+// of a DREQ that names none of his ids.
+void a_shared_adapter_refuses_once() {
+  Net net(64, true);
+  const CommId id = *net.left.agent.connect(request_to(net), net.left, 8, net.now);
+  net.settle();
+  EQUAL(number_of(net.left.last(id)), number_of(EventKind::rejected));
+  EQUAL(net.left.events.size(), 1);
+  EQUAL(net.right.agent.counts().refused, 0);
+  net.left.agent.destroy(id, net.now);
+  net.settle();
+  const std::size_t before = net.log.size();
+  Mad dreq;
+  write_dreq(dreq, {0x1234, 0x5678, 9}, 0x111, {});
+  net.inject(net.right, dreq);
+  net.settle();
+  EQUAL(net.log.size(), before);
+}
+
 constexpr Case all[] = {
+    {"a shared adapter connects once", a_shared_adapter_connects_once},
+    {"a shared adapter refuses once", a_shared_adapter_refuses_once},
     {"a peer may be killed at any message", a_peer_may_be_killed_at_any_message},
     {"a request without answer is sent again and given up",
      a_request_without_answer_is_sent_again_and_given_up},

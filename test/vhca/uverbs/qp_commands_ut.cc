@@ -14,6 +14,7 @@
 #include "kilim/prm/queue_cmd.hh"
 #include "request_fixture.hh"
 #include "ut.hh"
+#include "vhca/hca/reserved_qpns.hh"
 
 namespace {
 
@@ -224,7 +225,44 @@ void encryption_keys() {
   EQUAL(end(b.c, dek.handle), 0);
 }
 
+// Rows of numbers that no queue pair gets, all apart; a row of another length is none.
+void reserved_numbers() {
+  Bench b;
+  const auto command = [] {
+    Command k(cmd::create_general_object, cmd::reserved_qpn_bytes);
+    k.in[7] = cmd::object_reserved_qpn;
+    k.in[cmd::log_obj_range] = kilim::vhca::ReservedQpns::log_count;
+    return k;
+  };
+  Command qp = b.qp();
+  EQUAL_FATAL(qp.make(b.c), 0);
+  std::vector<Command> rows(kilim::vhca::ReservedQpns::most_rows, command());
+  for (Command& row : rows) {
+    EQUAL_FATAL(row.make(b.c), 0);
+    EQUAL(row.made() - rows[0].made(), static_cast<uint32_t>(&row - rows.data()) * 256);
+  }
+  CU_ASSERT(qp.made() < rows[0].made());
+  EQUAL(command().make(b.c), -EREMOTEIO);  // all are taken
+  EQUAL(end(b.c, rows[3].handle), 0);
+  Command again = command();
+  EQUAL(again.make(b.c), 0);
+  EQUAL(again.made(), rows[3].made());
+  Command ask(cmd::query_general_object, 16);
+  ask.in[7] = cmd::object_reserved_qpn;
+  EQUAL(ask.number(again.made()).ask(b.c, again.handle), -EREMOTEIO);
+  EQUAL(end(b.c, again.handle), 0);
+  for (const uint8_t log : std::vector<uint8_t>{0, 7, 9, 31}) {
+    Command other = command();
+    other.in[cmd::log_obj_range] = log;
+    EQUAL(other.make(b.c), -EREMOTEIO);
+  }
+  Command cut = command();
+  cut.in.resize(cmd::reserved_qpn_bytes - 1);
+  EQUAL(cut.make(b.c), -EREMOTEIO);
+}
+
 const Case cases[] = {
+    {"reserved numbers", reserved_numbers},
     {"a queue pair looped to itself, from its making to its end", a_queue_pair_looped_to_itself},
     {"queue pairs that lie are refused", queue_pairs_that_lie},
     {"shared receives and targets", shared_receives_and_targets},

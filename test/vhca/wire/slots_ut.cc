@@ -96,7 +96,45 @@ void other_files_stay() {
   CU_ASSERT(::access(file.c_str(), F_OK) != 0);  // its socket goes with the wire
 }
 
+// Two ports with one address: frames to it go to all others, and nobody learns where it is.
+void ports_with_one_address() {
+  Folder f;
+  auto a = f.open(), b = f.open(), c = f.open();
+  const Mac one{0x02, 1, 2, 3, 4, 5}, other = *c->mac();
+  a->publish(one, {});
+  b->publish(one, {});
+  c->publish(other, {});
+  for (int i = 0; i < 2; i++) {
+    a->send(frame_to(one, one, '1'));
+    CU_ASSERT(taken(*b) == "1" && taken(*c) == "1" && taken(*a).empty());
+    b->send(frame_to(one, one, '2'));
+    CU_ASSERT(taken(*a) == "2" && taken(*c) == "2" && taken(*b).empty());
+  }
+  a->send(frame_to(*b->mac(), one, '3'));
+  CU_ASSERT(taken(*b) == "3" && taken(*c).empty());
+}
+
+// Who listens is known to the others of a folder until he says no more, or is gone.
+void services_of_others() {
+  Folder f;
+  auto a = f.open();
+  {
+    auto b = f.open();
+    b->serve(0x1061d2f, true);
+    CU_ASSERT(a->is_served(0x1061d2f) && !a->is_served(0x1061d2e));
+    CU_ASSERT(!b->is_served(0x1061d2f));  // his own is none of another's
+    b->serve(0x1061d2f, false);
+    CU_ASSERT(!a->is_served(0x1061d2f));
+    b->serve(0x1061d2f, true);
+  }
+  CU_ASSERT(!a->is_served(0x1061d2f));
+  auto next = f.open();  // in the same slot
+  CU_ASSERT(!a->is_served(0x1061d2f));
+}
+
 constexpr Case cases[] = {
+    {"ports with one address hear each other", ports_with_one_address},
+    {"services of others", services_of_others},
     {"a plain file with a slot's number stays", other_files_stay},
     {"slots go on behind 256", slots_go_on_behind_256},
     {"there are 65536 slots", there_are_65536_slots},
