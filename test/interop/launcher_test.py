@@ -247,7 +247,9 @@ class Launcher(unittest.TestCase):
                         ["--fault", "fatal"], ["--wire", "cable:a", "--wire", "cable:b"],
                         ["--profile", "infiniband", "--wire", "cable:a"],
                         ["--mac", "03:00:00:00:00:01"], ["--mac", "02:00:00:00:01"],
-                        ["--gid", "fe80::1"], ["--gid", "ff02::1"]):
+                        ["--gid", "fe80::1"], ["--gid", "ff02::1"],
+                        ["--shared", "--wire", "cable:a"],
+                        ["--shared", "--profile", "infiniband"]):
             self.refused("true", options=options)
         self.assertEqual(subprocess.run([LAUNCHER], capture_output=True).returncode, 2)
 

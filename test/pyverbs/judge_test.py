@@ -105,6 +105,9 @@ class Judge(unittest.TestCase):
         """work and profile follow the expectation"""
         row = suite.read_row(["t.a", "1", "PASS", "list profile=infiniband"], "here")
         self.assertEqual((row.work, row.profile), ("list", "infiniband"))
+        self.assertFalse(row.shared)
+        row = suite.read_row(["t.a", "6b", "PASS", "traffic shared"], "here")
+        self.assertEqual((row.work, row.shared, row.profile), ("traffic", True, suite.USUAL))
         for words in ("nonsense", "list list", "profile"):
             with self.assertRaises(ValueError):
                 suite.read_row(["t.a", "1", "PASS", words], "here")

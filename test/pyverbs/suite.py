@@ -2,7 +2,8 @@
 """Runs rdma-core's suite on the virtual adapter and judges it by the manifest: columns id, tier,
 expected (PASS, NOTYET:reason or EXCLUDED:reason; a reason that begins with "fails" is that of a
 test which does not skip yet where it should), then words for what the test is about: the work that
-the device's journal must show (work.py), and profile=NAME for another adapter than the usual one.
+the device's journal must show (work.py), profile=NAME for another adapter than the usual one, and
+"shared" for tests whose processes meet on one adapter, by the address of its network interface.
 Each module of the suite has a process of its own, as many at a time as there are processors.
 usertools/run-pyverbs.sh prepares the files and calls this. With KILIM_FIRST_FAILURE in the
 environment no module is begun after a failure, and nothing is told but that there was one.
@@ -27,8 +28,11 @@ MODULE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "module.py")
 SECONDS = 60                      # of one module; the slowest takes a few
 EXCLUDED_TIER = "X"
 USUAL = "cx6dx"                   # profile
+# Of the launcher: as on a machine with one card whose port has an address.
+SHARED = ("--shared", "--pci", "--sysfs", "mount", "--ip", "198.18.7.1/24")
 
-Row = collections.namedtuple("Row", "test tier expected work profile", defaults=("", USUAL))
+Row = collections.namedtuple("Row", "test tier expected work profile shared",
+                             defaults=("", USUAL, False))
 
 
 def read_row(columns, where):
@@ -41,6 +45,8 @@ def read_row(columns, where):
     for word in (columns[3] if len(columns) == 4 else "").split():
         if word.startswith("profile="):
             row = row._replace(profile=word.partition("=")[2])
+        elif word == "shared":
+            row = row._replace(shared=True)
         elif word in work.KINDS and not row.work:
             row = row._replace(work=word)
         else:
@@ -83,16 +89,17 @@ def environment(folder, own=None):
     return dict(os.environ, **more, **({"XDG_RUNTIME_DIR": own} if own else {}))
 
 
-def run_module(args, profile, ids):
+def run_module(args, profile, shared, ids):
     """{id: (how, why, seen)} of tests of one module."""
     with tempfile.TemporaryDirectory(dir=args.files) as folder:
-        return run_module_in(folder, args, profile, ids)
+        options = ["--profile", profile, *(SHARED if shared else ())]
+        return run_module_in(folder, args, options, ids)
 
 
-def run_module_in(folder, args, profile, ids):
+def run_module_in(folder, args, options, ids):
     results, journal = os.path.join(folder, "results"), os.path.join(folder, "journal.json")
     open(results, "w", encoding="utf-8").close()
-    words = [args.launcher, "--seed", str(args.seed), "--profile", profile, "--journal", journal,
+    words = [args.launcher, "--seed", str(args.seed), *options, "--journal", journal,
              "--", sys.executable, MODULE, results, journal, str(args.seed), *ids]
     with open(os.path.join(folder, "output"), "w+b") as output:
         process = subprocess.Popen(words, env=environment(args.files, folder),
@@ -200,10 +207,10 @@ def main(words):
         rows = [r for r in rows if r.expected == "PASS"]
     modules = {}
     for row in rows:
-        modules.setdefault((row.profile, row.test.split(".")[1]), []).append(row.test)
+        modules.setdefault((row.profile, row.shared, row.test.split(".")[1]), []).append(row.test)
     got = {}
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        runs = [pool.submit(run_module, args, m[0], ids) for m, ids in modules.items()]
+        runs = [pool.submit(run_module, args, m[0], m[1], ids) for m, ids in modules.items()]
         for run in concurrent.futures.as_completed(runs):
             got.update(run.result())
             if "KILIM_FIRST_FAILURE" in os.environ and any_fails(rows, got):
