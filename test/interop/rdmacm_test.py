@@ -7,6 +7,7 @@ Usage: rdmacm_test.py KILIM_VHCA SLOW_ARP ECHO CM_LIFE RPMA
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,8 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import dpkt
 
 import pair
 
@@ -31,16 +34,18 @@ def preloaded(library, words):
 class CmPair:
     """A server and a client of librdmacm, on a folder of their own."""
 
-    def __init__(self, server, client, ready=None, port=None):
+    def __init__(self, server, client, ready=None, port=None, client_part=""):
         self.folder = tempfile.mkdtemp(prefix="kilim-cm")
         self.outputs = []
         self.port = port
+        self.parts = "", client_part   # of the wires' specs
         self.server = self.run(0, server)
         self.wait_until(ready)
         self.client = self.run(1, client)
 
     def launcher(self, which):
         wire = f"unix:{self.folder}/w+ip:{(SERVER, CLIENT)[which]}/8+ip:fd07::{which + 1}/64"
+        wire += self.parts[which]
         return [pair.LAUNCHER, "--wire", wire, "--"]
 
     def run(self, which, words):
@@ -78,7 +83,7 @@ class CmPair:
         try:
             client = self.client.wait(pair.PATIENCE)
             if server_stays or client != 0:
-                self.server.kill()
+                self.server.terminate()   # the launcher hands it on: no server is left behind
             server = self.server.wait(pair.PATIENCE)
         except subprocess.TimeoutExpired:
             client = server = None    # the texts say more
@@ -109,8 +114,12 @@ class Namespaces:
             time.sleep(0.01)
         if any(h.poll() is not None for h in self.holders):
             raise unittest.SkipTest("no network namespace can be made here")
-        self.call("ip link add cm0 netns {} type veth peer name cm1 netns {}".format(
-            *(h.pid for h in self.holders)))
+        made = subprocess.run("ip link add cm0 netns {} type veth peer name cm1 netns {}".format(
+            *(h.pid for h in self.holders)).split(), stderr=subprocess.PIPE, text=True)
+        if "Unknown device type" in made.stderr or "not supported" in made.stderr:
+            self.end()
+            raise unittest.SkipTest("this kernel has no veth: " + made.stderr.strip())
+        made.check_returncode()
         for which, address in enumerate(NAMESPACE_IPS):
             for words in (f"addr add {address}/24 dev cm{which}", f"link set cm{which} up",
                           "link set lo up"):
@@ -136,9 +145,9 @@ class Namespaces:
 class NamespacePair(CmPair):
     """Server and client in a namespace each: the interfaces' own addresses, found by ARP."""
 
-    def __init__(self, namespaces, server, client):
+    def __init__(self, namespaces, server, client, ready=None):
         self.namespaces = namespaces
-        super().__init__(server, client)
+        super().__init__(server, client, ready)
 
     def launcher(self, which):
         return [*self.namespaces.enter(which), pair.LAUNCHER, "--wire", f"af_packet:cm{which}",
@@ -185,13 +194,35 @@ class Rdmacm(pair.PairTest):
                 self.check(name, CmPair(server, client), wanted, name == "cmtime")
 
     def test_namespaces(self):
-        """the same in two namespaces over af_packet: ARP and frames are the kernel's"""
+        """the same in two namespaces over af_packet: ARP and frames are the kernel's; then
+        perftest through rdma_cm"""
         namespaces = Namespaces()
         self.addCleanup(namespaces.end)
         for name, server, client, wanted in programs(*NAMESPACE_IPS):
             with self.subTest(name=name):
                 self.check(name, NamespacePair(namespaces, server, client), wanted,
                            name == "cmtime")
+        for name in PERFTEST if pair.LONG else PERFTEST[2:3]:
+            with self.subTest(name=name):
+                words = f"{name} -R -n 100"
+                client = preloaded(SLOW_ARP, f"{words} {NAMESPACE_IPS[0]}")
+                self.check(name, NamespacePair(namespaces, f"stdbuf -oL {words}", client,
+                                               "Waiting for client"), r"(?m)^ *\d+ +100 ")
+
+    def test_shared(self):
+        """processes of one launcher share its adapter: they connect by its own address, a port has
+        one listener, and one that has none is refused at once"""
+        script = ("rping -c -a 198.18.7.1 -C 1; echo nobody $?; rping -s -a 198.18.7.1 -C 2 -v &"
+                  "until rping -c -a 198.18.7.1 -C 2 -v; do sleep 0.1; done; wait; echo pinged $?;"
+                  "udaddy -b 198.18.7.1 -c 2 & sleep 0.3; udaddy -b 198.18.7.1; echo second $?;"
+                  "udaddy -s 198.18.7.1 -c 2; echo sent $?; wait")
+        done = subprocess.run([pair.LAUNCHER, "--shared", "--ip", "198.18.7.1/24", "--", "sh", "-c",
+                               script], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=pair.PATIENCE)
+        text = done.stdout + done.stderr
+        self.assertRegex(text, r"_REJECTED, error 8", text)
+        self.assertRegex(text, r"(?s)nobody 255.*rdma-ping-1.*pinged 0.*second 255.*sent 0", text)
+        self.assertIn("Address already in use", text)
 
     # After its first connection perftest's client asks for the next while the server is still on its
     # way to rdma_listen() (create_rdma_cm_connection()); refused with reason 8 it means to ask again,
@@ -215,8 +246,14 @@ class Rdmacm(pair.PairTest):
 
     def test_life(self):
         """a fork has no ids of its parent's, options reach the queue pair, who exits is missed"""
-        both = CmPair(f"{CM_LIFE} {SERVER}", f"{CM_LIFE} {SERVER} client")
+        frames = os.path.join(self.folder, "frames.pcap")
+        both = CmPair(f"{CM_LIFE} {SERVER}", f"{CM_LIFE} {SERVER} client", client_part=f"+tee:{frames}")
         self.check("cm_life", both, r"(?s)child 0\nnews 0\n.*_DISCONNECTED.*tos 0x68 ack timeout 9")
+        with open(frames, "rb") as f:
+            packets = [dpkt.ethernet.Ethernet(frame).data for _, frame in dpkt.pcap.Reader(f)]
+        classes = {(socket.inet_ntoa(p.src), p.tos) for p in packets if isinstance(p, dpkt.ip.IP)}
+        # The answers take the class of the REQ's path (cm.c, cm_format_paths_from_req()).
+        self.assertEqual(classes, {(CLIENT, 0x68), (SERVER, 0x68)})
 
     def test_rpma(self):
         """librpma writes, flushes and reads remote memory"""

@@ -84,6 +84,20 @@ void options_have_a_length_and_a_time() {
   EQUAL(c.option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on, sizeof(on)), -EINVAL);
 }
 
+// bindv6only is off: [::] takes the port of 0.0.0.0 too, unless it says that it does not.
+void an_address_may_be_of_its_family_only() {
+  Channel c;
+  const int on = 1, off = 0;
+  const uint32_t both = c.make(), six = c.make();
+  EQUAL(c.bind(both, ip("::", 7010)), 0);
+  EQUAL(c.bind(c.make(), ip("0.0.0.0", 7010)), -EADDRNOTAVAIL);
+  EQUAL(c.option(six, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &on, sizeof(on)), 0);
+  EQUAL(c.bind(six, ip("::", 7011)), 0);
+  EQUAL(c.bind(c.make(), ip("0.0.0.0", 7011)), 0);
+  EQUAL(c.option(six, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &off, sizeof(off)), 0);
+  EQUAL(c.bind(c.make(), ip("127.0.0.1", 7011)), -EADDRNOTAVAIL);
+}
+
 void an_event_waits_where_poll_sees_it() {
   Channel c;
   rdma_ucm_event_resp e{};
@@ -222,6 +236,7 @@ constexpr kilim::test::Case cases[] = {
     {"an InfiniBand address names a port space", an_infiniband_address_names_a_port_space},
     {"a port is one id's", a_port_is_one_ids},
     {"options have a length and a time", options_have_a_length_and_a_time},
+    {"an address may be of its family only", an_address_may_be_of_its_family_only},
     {"an event waits where poll sees it", an_event_waits_where_poll_sees_it},
     {"who is not there is looked for until the time is up",
      who_is_not_there_is_looked_for_until_the_time_is_up},
