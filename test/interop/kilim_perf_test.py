@@ -115,6 +115,22 @@ class KilimPerf(pair.PairTest):
                 with self.subTest(test=test, options=options):
                     self.succeeds([test, "-R", "--check", "-n", "300", "-q", "3"], options=options)
 
+    def test_rdma_cm_refused(self):
+        """-R on one side alone: after ten seconds it says what the other may lack"""
+        wire = "unix:" + self.folder
+        for asks in (True, False) if pair.LONG else (True,):
+            with self.subTest(asks=asks):
+                two = Both([PERF, "write"], server_wire=wire + "+ip:127.0.0.1/8", clients=0,
+                           server_words=() if asks else ("-R",))
+                two.clients.append(two.start(wire + "+ip:127.0.0.2/8", (),
+                                             *(("-R",) if asks else ()), "127.0.0.1"))
+                one = two.clients[0] if asks else two.server
+                self.assertEqual(one.wait(pair.PATIENCE), 1)
+                two.stop_all()
+                self.assertIn(f"the {'other side' if asks else 'client'} does not "
+                              f"{'answer' if asks else 'connect'} by rdma_cm in time (has it -R?)",
+                              two.output_of(one))
+
     def test_alone(self):
         """queues connected to themselves"""
         for test in TESTS:

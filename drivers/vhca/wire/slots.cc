@@ -299,7 +299,7 @@ uint32_t Slots::way_of(std::span<const std::byte> frame) noexcept {
 void Slots::learn(std::span<const std::byte> frame, uint32_t slot) noexcept {
   Mac mac;
   std::memcpy(mac.data(), frame.data() + mac.size(), mac.size());
-  if ((mac[0] & 1) == 0 && slot != none && mac != port_) place_of(mac) = {mac, slot};
+  if ((mac[0] & 1) == 0 && slot != none) place_of(mac) = {mac, slot};
 }
 
 void Slots::forget(std::span<const std::byte> frame) noexcept {
