@@ -18,6 +18,7 @@
 #include "vhca/core/order.hh"
 #include "vhca/core/port_ip.hh"
 #include "vhca/core/profile.hh"
+#include "vhca/core/request_faults.hh"
 #include "vhca/lint/lint.hh"
 #include "vhca/wire/make.hh"
 #include "vhca/wire/own_files.hh"
@@ -91,10 +92,12 @@ std::string set_seed(Options& o, const char* value) {
 std::string set_fault(Options& o, const char* value) {
   constexpr std::string_view fatal = "fatal@";
   const std::string_view text = value;
+  if (text.starts_with("wqe@"))
+    return set_word<vhca::find_request_faults, &vhca::AttachConfig::failing>(o, value);
   return reason(text.starts_with(fatal) &&
                     cli::parse_number(text.substr(fatal.size()), {1}, o.launch.attach.fatal_at) ==
                         cli::Fault::none,
-                "fatal@N, with N from 1, is the one there is");
+                "fatal@N, wqe@N or wqe@N+M is needed, with N and M from 1");
 }
 
 std::string set_mac(Options& o, const char* value) {
@@ -149,8 +152,10 @@ constexpr cli::Row<Options> rows[] = {
      "of the first device's port, 10.0.0.1/24 or fd00::1/64; again for one\n"
      "more; the next ones' follow. Behind +ip: in a SPEC for one device alone"},
     {0, "seed", "N", set_seed, "numbers of keys and queues, and addresses, follow from it (0)"},
-    {0, "fault", "fatal@N", set_fault,
-     "an adapter dies with the N-th send request that it takes up"},
+    {0, "fault", "FAULT", set_fault,
+     "fatal@N: an adapter dies with the N-th send request that it takes up;\n"
+     "wqe@N or wqe@N+M: the N-th one fails, and each M-th behind it; again\n"
+     "for the other kind"},
     {0, "journal", "FILE", set_journal,
      "append a line for each thing that an adapter does; JSON if\nFILE ends in .json"},
     {0, "lint", "MODE", set_word<vhca::find_lint_mode, &vhca::AttachConfig::lint>,

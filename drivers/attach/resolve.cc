@@ -105,6 +105,7 @@ Result<Attachment> resolve_virtual(const Spec& spec) {
   config.lint = spec.lint;
   config.order = spec.order;
   config.fatal_at = spec.fatal_at;
+  config.failing = spec.failing;
   if (!spec.profile.empty()) config.profile = spec.profile;
   const bool threaded = spec.progress == Progress::thread;
   config.progress = threaded ? vhca::Progress::thread : vhca::Progress::poller;
@@ -134,6 +135,10 @@ std::string refusal_of_wire(const std::string& spec) {
   return vhca::refusal_of_wire(spec);
 }
 
+const char* refusal_of_failing(std::string_view word) {
+  return vhca::refusal_of_failing(word);
+}
+
 void give_back(const std::string& name) noexcept {
   if (Slot* const slot = slot_of(name)) slot->idle = true;
 }
@@ -148,8 +153,8 @@ Result<Attachment> resolve(const Spec& spec) {
   if (is_virtual_name(spec.name)) return resolve_virtual(spec);
   if (!spec.wire.empty())
     return Error{EINVAL, "wire= is for virtual devices (hca=vhcaN): a card has a wire of its own"};
-  if (spec.fatal_at != 0)
-    return Error{EINVAL, "fault= is for virtual devices (hca=vhcaN): a card dies as it likes"};
+  if (spec.fatal_at != 0 || !spec.failing.empty())
+    return Error{EINVAL, "fault= is for virtual devices (hca=vhcaN): a card fails as it likes"};
   if (!spec.lint.empty())
     return Error{EINVAL, "lint= is for virtual devices (hca=vhcaN): a card tells nobody"};
   if (!spec.order.empty())

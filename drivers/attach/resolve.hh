@@ -23,6 +23,7 @@ struct Spec {
   std::string wire{};  // of a virtual device; empty: nothing leaves it but loopback
   Progress progress = Progress::poll;
   uint64_t fatal_at = 0;  // a virtual device dies with this send request; 0: never
+  std::string failing{};  // of a virtual device: "wqe@N[+M]", send requests that fail; empty: none
   std::string lint{};     // of a virtual device: off, warn or error; empty: off
   std::string order{};    // of a virtual device: strict, weak[:SEED], ...; empty: strict
   std::string profile{};  // of a virtual device (vhca/core/profile.hh); empty: cx6dx
@@ -34,6 +35,8 @@ bool is_virtual_name(std::string_view name) noexcept;
 
 // A sentence that says what is wrong with a wire's spec; empty: it is well formed.
 std::string refusal_of_wire(const std::string& spec);
+// Of send requests that are to fail; null: it is good.
+const char* refusal_of_failing(std::string_view word);
 
 // An open device, and who runs it.
 struct Attachment {

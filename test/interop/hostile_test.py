@@ -43,7 +43,7 @@ class Hostile(unittest.TestCase):
 
     def test_fault_words(self):
         """A fault that is not fatal@N is refused"""
-        for word in ("fatal", "fatal@", "fatal@0", "fatal@x", "fatal@-1", "drop@3", ""):
+        for word in ("fatal", "fatal@", "fatal@0", "fatal@x", "fatal@-1", "drop@3", "wqe@0", "wqe@1+", ""):
             done = self.run_client("numbers", "--fault", word)
             self.assertEqual(done.returncode, 2, word)
             self.assertRegex(done.stderr, "^kilim-vhca: --fault")

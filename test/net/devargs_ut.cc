@@ -22,6 +22,14 @@ void all_given() {
   CU_ASSERT_TRUE(d->port == 2 && d->rxq == 1 && d->txq == 4 && d->rxd == 64 && d->txd == 8192);
 }
 
+// Words of the device are checked here, before there is one.
+void faults() {
+  auto r = parse_devargs("fault=wqe@7+100");
+  auto* d = std::get_if<Devargs>(&r);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(d);
+  CU_ASSERT_TRUE(d->hca.failing == "wqe@7+100" && d->hca.fatal_at == 0);
+}
+
 void defaults() {
   for (const char* text : {static_cast<const char*>(nullptr), ""}) {
     auto r = parse_devargs(text);
@@ -73,6 +81,8 @@ constexpr Refused refused[] = {
     {"progress=",            "progress=",       "poll or thread"},
     {"fault=fatal@0",        "fault=fatal@0",   "N from 1"},
     {"fault=drop@1",         "fault=drop@1",    "fatal@N"},
+    {"fault=wqe@0",          "fault=wqe@0",     "wqe@N+M"},
+    {"fault=wqe@3+",         "fault=wqe@3+",    "wqe@N+M"},
     {"lint=yes",             "lint=yes",        "off, warn or error"},
     {"order=",               "order=",          "strict, weak, late-umr"},
     {"inline_recv=32",       "inline_recv=32",  "no inline receive on a packet queue"},
@@ -102,6 +112,7 @@ void virtual_names() {
 
 const kilim::test::Case cases[] = {
     {"every argument is taken", all_given},
+    {"a fault may be of send requests", faults},
     {"without arguments there are defaults", defaults},
     {"a refusal names the argument and its range", refusals},
     {"vhca and a number is a virtual device", virtual_names},

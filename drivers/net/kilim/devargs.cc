@@ -53,7 +53,10 @@ const char* parse_progress(Devargs& d, const char* v) {
 const char* parse_fault(Devargs& d, const char* v) {
   constexpr std::string_view fatal = "fatal@";
   const std::string_view s = v;
-  if (!s.starts_with(fatal)) return "must be fatal@N";
+  if (!s.starts_with(fatal)) {
+    d.hca.failing = s;
+    return attach::refusal_of_failing(s) == nullptr ? nullptr : "must be fatal@N, wqe@N or wqe@N+M";
+  }
   const auto [at, error] = std::from_chars(v + fatal.size(), v + s.size(), d.hca.fatal_at);
   const bool good = error == std::errc{} && at == v + s.size() && d.hca.fatal_at != 0;
   return good ? nullptr : "must be fatal@N with N from 1";
@@ -96,7 +99,7 @@ constexpr Row rows[] = {
     {"txd",      "64 to 8192, a power of two; default 1024",    &Devargs::txd, 64, 8192, true, nullptr},
     {"wire",     "af_packet:IFACE, pcap:IN[:OUT], tap:NAME, cable:NAME, unix:DIR, shm:DIR, udp: or dgram: and addresses, each with +tee:FILE, +fault:...; virtual devices only", nullptr, 0, 0, false, parse_wire},
     {"progress", "poll or thread; default poll; virtual devices only", nullptr, 0, 0, false, parse_progress},
-    {"fault",    "fatal@N: the device dies with its N-th send request; virtual devices only", nullptr, 0, 0, false, parse_fault},
+    {"fault",    "fatal@N: the device dies with its N-th send request; wqe@N or wqe@N+M: that one fails, and each M-th behind it; virtual devices only", nullptr, 0, 0, false, parse_fault},
     {"lint",     "off, warn or error: what becomes of wrong send WQEs; default off; virtual devices only", nullptr, 0, 0, false, parse_lint},
     {"order",    "strict, weak, late-umr, late-read or resend, all but the first also with :SEED: when what no fence holds happens; default strict; virtual devices only", nullptr, 0, 0, false, parse_order},
     {"rxq_cqe_comp_en", "0 or 1; default 0; of the ethdev: completions share entries", &Devargs::compress, 0, 1, false, nullptr},

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "vhca/core/request_faults.hh"
 #include "vhca/entry/device_list.hh"
 #include "vhca/entry/identity.hh"
 #include "vhca/entry/launched.hh"
@@ -219,6 +220,11 @@ std::string refusal_of_wire(const std::string& spec) {
   std::string why;
   (void)check_wire_spec(spec, &why);
   return why;
+}
+
+const char* refusal_of_failing(std::string_view word) {
+  const auto found = find_request_faults(word);
+  return found.ok() ? nullptr : found.error().what;
 }
 
 }  // namespace kilim::vhca

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kilim/base/result.hh"
@@ -48,6 +49,9 @@ struct AttachConfig {
   std::string order;
   // The adapter dies (IBV_EVENT_DEVICE_FATAL) at this send request, counted from 1; 0: never.
   uint64_t fatal_at = 0;
+  // Send requests that fail by themselves, "wqe@N" or "wqe@N+M" (core/request_faults.hh); empty:
+  // none.
+  std::string failing;
 };
 
 // What whoever runs an adapter by poll() waits for when it found nothing to do.
@@ -101,6 +105,8 @@ const std::string& sysfs_root() noexcept;
 // Whether a wire of this spec may be made, before anything is: a sentence that says why not and
 // what may; empty: it may. Opens nothing.
 std::string refusal_of_wire(const std::string& spec);
+// So for AttachConfig::failing; null: it is good.
+const char* refusal_of_failing(std::string_view word);
 
 // The adapter that this process attached under the name last; null: none.
 Attached* find_attached(const std::string& name) noexcept;

@@ -158,6 +158,7 @@ void put_in_environment(const LaunchConfig& config) {
   put("KILIM_VHCA_SHARED", config.attach.shared ? "1" : "0");
   put("KILIM_VHCA_SEED", std::to_string(config.attach.seed));
   put("KILIM_VHCA_FATAL", std::to_string(config.attach.fatal_at));
+  put("KILIM_VHCA_FAILING", config.attach.failing);
   put("KILIM_VHCA_JOURNAL", config.attach.journal);
   put("KILIM_VHCA_NETDEVS", join(config.netdevs));
   put("KILIM_VHCA_NETDEVS_ANSWERED", config.netdevs_answered ? "1" : "0");
@@ -179,6 +180,7 @@ LaunchConfig find_in_environment() {
   config.attach.shared = get_number("KILIM_VHCA_SHARED", 0) != 0;
   config.attach.seed = get_number("KILIM_VHCA_SEED", 0);
   config.attach.fatal_at = get_number("KILIM_VHCA_FATAL", 0);
+  config.attach.failing = get("KILIM_VHCA_FAILING");
   config.attach.journal = get("KILIM_VHCA_JOURNAL");
   config.attach.lint = get("KILIM_VHCA_LINT");
   config.attach.order = get("KILIM_VHCA_ORDER");

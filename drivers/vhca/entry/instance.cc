@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "vhca/core/order.hh"
+#include "vhca/core/request_faults.hh"
 #include "vhca/entry/port_ips.hh"
 #include "vhca/lint/lint.hh"
 #include "vhca/memory/dma_guard.hh"
@@ -75,6 +76,12 @@ Result<std::unique_ptr<Instance>> Instance::make(const AttachConfig& config,
   if (!lint.ok()) return lint.error();
   auto order = order_of(config);
   if (!order.ok()) return order.error();
+  RequestFaults failing;
+  if (!config.failing.empty()) {
+    const auto found = find_request_faults(config.failing);
+    if (!found.ok()) return found.error();
+    failing = *found;
+  }
 
   HcaConfig hca_config;
   hca_config.lint = *lint;
@@ -85,6 +92,7 @@ Result<std::unique_ptr<Instance>> Instance::make(const AttachConfig& config,
   hca_config.gid = parse_gid(config.gid).value_or(Gid{});
   hca_config.seed = config.seed;
   hca_config.fatal_at = config.fatal_at;
+  hca_config.failing = failing;
   for (const std::string& spec : config.wires) {
     std::string why;
     auto wire = make_wire(spec, &why);

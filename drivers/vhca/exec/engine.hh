@@ -38,6 +38,11 @@ inline bool due_to_die(const Engine& e) noexcept {
          e.context.journal->count(Journal::Kind::wqe) >= e.fatal_at;
 }
 
+// Whether a fault may strike the next send request: it is not plain then (plain.hh).
+inline bool awaits_fault(const Engine& e) noexcept {
+  return (e.fatal_at | e.context.failing.next) != 0;
+}
+
 // What a send request costs beside its bytes, roughly, in the time that so many bytes take.
 inline constexpr uint64_t general_work = 4096, plain_work = 1024;
 // Completions carry the time: after so much work of a turn it is asked for again.

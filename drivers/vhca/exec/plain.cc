@@ -49,7 +49,7 @@ constexpr Kind plain_read = {Opcode::rdma_read, prm::mkey::local_write, prm::mke
 bool may_run(const Engine& e, const Qp& qp) noexcept {
   const bool connected = qp.type == QpType::rc || qp.type == QpType::uc;
   const bool fresh = !qp.retrying && qp.stalls == 0 && qp.timeouts == 0;
-  return e.executing && e.fatal_at == 0 && !e.context.journal->on() && connected && !qp.rc &&
+  return e.executing && !awaits_fault(e) && !e.context.journal->on() && connected && !qp.rc &&
          qp.state == QpState::rts && qp.watched == nullptr && fresh &&
          completes_plainly(*qp.send_cq);
 }

@@ -73,7 +73,7 @@ bool sends_plainly(const Engine& e, const Qp& qp) noexcept {
   const bool fresh = !qp.retrying && qp.stalls == 0 && qp.timeouts == 0;
   // As eth_loop_back() and eth_leave() ask.
   const bool alone = e.eth.clients < 2 && e.eth.own_queues == 0 && e.eth.egress_rules == 0;
-  return e.executing && e.fatal_at == 0 && e.context.profile->min_inline == 0 &&
+  return e.executing && !awaits_fault(e) && e.context.profile->min_inline == 0 &&
          !e.context.journal->on() && qp.state == QpState::rts && qp.watched == nullptr && fresh &&
          alone && !qp.draining && !qp.send_cq->error;
 }

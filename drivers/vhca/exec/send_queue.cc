@@ -121,8 +121,12 @@ bool run_rendezvous(Engine& e, Qp& qp) noexcept {
 }  // namespace
 
 Verdict try_wqe(Engine& e, Qp& qp, const SendWqe& wqe, Answer& answer) noexcept {
-  if (!qp.retrying)
-    e.context.journal->wqe(qp.qpn, wqe.index, wqe.opcode, static_cast<uint8_t>(wqe.ds));
+  if (!qp.retrying) {
+    Journal& journal = *e.context.journal;
+    journal.wqe(qp.qpn, wqe.index, wqe.opcode, static_cast<uint8_t>(wqe.ds));
+    if (e.context.failing.strikes(journal.count(Journal::Kind::wqe))) [[unlikely]]
+      return {Syndrome::local_qp_op, "it was to fail, as --fault says"};
+  }
   if (qp.watched != nullptr) [[unlikely]] {
     if (Verdict o = observer_objection(e, qp, wqe); !o.ok()) return o;
   }

@@ -79,6 +79,7 @@ Hca::Hca(HcaConfig c)
   roce.engine = static_cast<Engine*>(this);
   roce.execute = execute_here;
   fatal_at = config.fatal_at;
+  context.failing = config.failing;
   paging.use_journal(*config.journal);
   set_lint(config.lint);
 }

@@ -69,6 +69,7 @@ struct HcaConfig {
   Order order;                 // of the WQEs of a send queue: as they stand there
   // The adapter dies when this many send requests have been taken up; 0: never.
   uint64_t fatal_at = 0;
+  RequestFaults failing;  // send requests that fail by themselves
 };
 
 struct Pd {

@@ -46,6 +46,11 @@ bool waits_for_page(RoceLink& link, Qp& qp, Verdict& memory) noexcept {
   return true;
 }
 
+// Whether the next request is one that fails by itself: that happens in its place, here.
+bool strikes_next(const EngineContext& context) noexcept {
+  return context.failing.strikes_next(context.journal->count(Journal::Kind::wqe));
+}
+
 // Puts a message behind the others; false: not now.
 bool begin_message(RoceLink& link, Qp& qp, RcMessage m) noexcept {
   RcWire& w = *qp.rc;
@@ -91,6 +96,7 @@ SendClass next_class(RoceLink& link, Qp& qp) noexcept {
   if (decode_send_at(qp, qp.rc->next_ci, wqe) != Decode::ok) return SendClass::other;
   if (qp.watched != nullptr && link.context->observer->executes(qp, wqe) != nullptr)
     return SendClass::other;
+  if (strikes_next(*link.context)) return SendClass::other;
   return send_class(wqe.opcode);
 }
 
@@ -164,6 +170,7 @@ RequesterStep begin_next_message(RoceLink& link, Qp& qp) noexcept {
   if (row != nullptr && qp.watched != nullptr &&
       link.context->observer->executes(qp, wqe) != nullptr)
     row = nullptr;
+  if (strikes_next(*link.context)) row = nullptr;
   // What the queue's own side objects to, exec_request() finds as well and fails the WQE with.
   Verdict memory;
   bool read = row != nullptr && read_request(qp, *row, wqe, ask).ok();

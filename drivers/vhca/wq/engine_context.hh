@@ -9,6 +9,7 @@
 
 #include "vhca/core/object_table.hh"
 #include "vhca/core/profile.hh"
+#include "vhca/core/request_faults.hh"
 #include "vhca/core/verdict.hh"
 #include "vhca/tpt/transfer.hh"
 #include "vhca/wq/qp_list.hh"
@@ -31,6 +32,7 @@ struct EngineContext {
   const ObjectTable<Srq>* srqs = nullptr;
   ReadyList* ready = nullptr;  // queues with work
   Translator translator;
+  RequestFaults failing;                   // send requests that are to fail by themselves
   bool dead = false;                       // nothing is executed, nothing goes out any more
   bool keeps_answers = false;              // short answers go to entry_data instead of to memory
   std::array<std::byte, 64> entry_data{};  // what the next completion carries, see in_entry.hh

@@ -60,6 +60,93 @@ void it_dies_with_the_request_that_was_named() {
   EQUAL(rig.events.of(device_fatal), 1);
 }
 
+// The syndromes of `count` writes that are posted at once.
+std::vector<Syndrome> syndromes_of(Rig& rig, const Wqe& w, unsigned count) {
+  for (unsigned i = 0; i < count; i++) rig.a.put(w);
+  rig.a.ring(rig.uar);
+  rig.run();
+  std::vector<Syndrome> all;
+  while (const std::optional<Completion> c = rig.cq_a.poll()) all.push_back(c->syndrome);
+  return all;
+}
+
+void begin_again(Rig& rig) {
+  (void)rig.to_state(rig.a, QpState::reset);
+  rig.a.pi = rig.a.head = 0;
+  std::memset(rig.a.record.data(), 0, 8);
+  rig.to_rts(rig.a, rig.b.qpn);
+}
+
+constexpr Syndrome done = Syndrome::none, struck = Syndrome::local_qp_op,
+                   flush = Syndrome::wr_flush;
+using Syndromes = std::vector<Syndrome>;
+
+// Its queue ends as by any error, and works again.
+void a_request_that_was_named_fails() {
+  for (const char* order : {"strict", "late-read"}) {
+    RigShape shape;
+    shape.order = order_of(order);
+    Rig rig(shape);
+    Pages memory(4096);
+    const Wqe w = write_of(rig, memory);
+    rig.hca->context.failing = {3, 0};
+    CU_ASSERT(syndromes_of(rig, w, 5) == Syndromes({done, done, struck, flush, flush}));
+    EQUAL(rig.state(rig.a), QpState::err);
+    begin_again(rig);
+    CU_ASSERT(syndromes_of(rig, w, 40) == Syndromes(40, done));
+    EQUAL(rig.events.of(device_fatal), 0);
+  }
+}
+
+// The next is counted from the one that failed.
+void so_does_each_further_one() {
+  RigShape shape;
+  shape.order = {};
+  Rig rig(shape);
+  Pages memory(4096);
+  const Wqe w = write_of(rig, memory);
+  rig.hca->context.failing = {2, 3};
+  CU_ASSERT(syndromes_of(rig, w, 3) == Syndromes({done, struck, flush}));
+  for (int i = 0; i < 3; i++) {
+    begin_again(rig);
+    CU_ASSERT(syndromes_of(rig, w, 4) == Syndromes({done, done, struck, flush}));
+  }
+}
+
+// Those before it are waited for.
+void on_a_wire_it_fails_in_its_place() {
+  for (const char* order : {"strict", "resend"}) {
+    LinkShape link;
+    link.order = order_of(order);
+    WireRig w(link);
+    Pages memory(8192);
+    const MrKeys there = w.right.reg(memory, rw_access);
+    const MrKeys here = w.left.reg(memory, rw_access);
+    const Wqe write = Wqe(Opcode::rdma_write)
+                          .raddr(memory.at(2048), there.rkey.value())
+                          .data(memory.at(0), 64, here.lkey.value());
+    w.left.hca->context.failing = {4, 0};
+    for (int i = 0; i < 6; i++) w.left.a.put(write);
+    w.left.a.ring(w.left.uar);
+    for (int i = 0; i < 6; i++) {
+      const std::optional<Completion> c = w.wait(w.left.cq_a);
+      CU_ASSERT_FATAL(c.has_value());
+      EQUAL(c->index, i);
+      EQUAL(c->syndrome, i < 3 ? done : i == 3 ? struck : flush);
+    }
+  }
+}
+
+void faults_of_requests_have_words() {
+  const auto both = find_request_faults("wqe@7+100");
+  CU_ASSERT(both.ok() && both->next == 7 && both->every == 100);
+  const auto one = find_request_faults("wqe@18446744073709551615");
+  CU_ASSERT(one.ok() && one->next == ~uint64_t{0} && one->every == 0);
+  for (const char* bad : {"", "wqe", "wqe@", "wqe@0", "wqe@-1", "wqe@1+", "wqe@1+0", "wqe@1+x",
+                          "wqe@1 ", "wqe@1+2+3", "fatal@1", "wqe@18446744073709551616"})
+    CU_ASSERT(!find_request_faults(bad).ok());
+}
+
 // The journal says so on stderr, which is not looked at here.
 void it_dies_when_its_journal_has_a_gap() {
   auto journal = Journal::open("/dev/full", Journal::Format::text, "vhca0");
@@ -139,6 +226,10 @@ void ending_things_succeeds() {
 
 const kilim::test::Case cases[] = {
     {"it dies with the request that was named", it_dies_with_the_request_that_was_named},
+    {"a request that was named fails", a_request_that_was_named_fails},
+    {"so does each further one", so_does_each_further_one},
+    {"on a wire it fails in its place", on_a_wire_it_fails_in_its_place},
+    {"faults of requests have words", faults_of_requests_have_words},
     {"it dies when its journal has a gap", it_dies_when_its_journal_has_a_gap},
     {"what is posted to the dead is flushed", what_is_posted_to_the_dead_is_flushed},
     {"neither end of a wire waits for ever", neither_end_of_a_wire_waits_for_ever},
