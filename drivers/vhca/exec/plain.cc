@@ -21,6 +21,7 @@
 #include "vhca/memory/dma_inline.hh"
 #include "vhca/transport/requester.hh"
 #include "vhca/wq/cqe_writer.hh"
+#include "vhca/wq/posted_nops.hh"
 #include "vhca/wq/qp_error.hh"
 
 namespace kilim::vhca {
@@ -183,40 +184,45 @@ template <const Kind& kind>
   uint64_t head = uint64_t{qp.sq.ci} << 40 | uint64_t{static_cast<uint8_t>(kind.opcode)} << 32 |
                   uint64_t{qp.qpn.value()} << 8 | plain_ds;
   Run run{ring, ring + most * wqebb_bytes};
-  uint32_t lost = 0;  // bytes of the request whose completion could not be given
-  bool gone = false, event = false;
+  uint32_t bytes = 0;  // of the request before, for its entry
+  uint32_t mode = 0;   // its completion mode; 0: its entry has been given
+  bool gone = false;   // its entry could not be given
   for (; run.at != run.end; run.at += wqebb_bytes) {
     const PlainWqe w = read_plain_wqe(run.at);
     if (((w.head ^ head) | w.reserved) != 0) [[unlikely]]
       break;
-    if (!move_request<kind>(e, qp, peer, w, run)) break;
-    const uint32_t bytes = kind.answered ? static_cast<uint32_t>(w.bytes) : 0;
-    if (const uint32_t mode = w.mode(); mode >= prm::ctrl::cq_update) [[likely]] {
+    // What stands behind it is no NOP: it has been read.
+    if (mode >= prm::ctrl::cq_update) [[likely]] {
       if (!entries.give(bytes)) {
-        run.at += wqebb_bytes;
-        lost = bytes;
         gone = true;
         break;
       }
-      if (mode != prm::ctrl::cq_update) [[unlikely]] {  // the run ends behind it, with the event
-        run.at += wqebb_bytes;
-        event = true;
-        break;
-      }
+      mode = 0;
     }
-    head += next_index;
     entries.next_wqe();
+    if (!move_request<kind>(e, qp, peer, w, run)) break;
+    bytes = kind.answered ? static_cast<uint32_t>(w.bytes) : 0;
+    mode = w.mode();
+    head += next_index;
+    if (mode > prm::ctrl::cq_update) [[unlikely]]  // the run ends behind it, with the event
+      run.end = run.at + wqebb_bytes;
   }
   const std::size_t done = (run.at - ring) / wqebb_bytes;
   const auto last = static_cast<uint16_t>(qp.sq.ci + done - 1);
   qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + done);
+  bool event = false;
+  if (mode >= prm::ctrl::cq_update && !gone) {
+    take_posted_nops(e.context, qp);
+    gone = !entries.give(bytes);
+    event = !gone && mode > prm::ctrl::cq_update;
+  }
   Cq& cq = *qp.send_cq;
   cq.producer = (cq.producer + entries.given()) & prm::arm::index_mask;
   e.context.journal->plain(done, 2 * done + run.pieces, entries.given());
   e.work_since_clock += done * plain_work;
   if (event) raise_event(e.context, cq);
   // The general way finds out what to do about it.
-  if (gone && !complete_send(e.context, qp, {static_cast<uint8_t>(kind.opcode), last, lost}))
+  if (gone && !complete_send(e.context, qp, {static_cast<uint8_t>(kind.opcode), last, bytes}))
     fatal_qp(e.context, qp, "the CQ of a send queue is in error");
   return done;
 }

@@ -14,6 +14,7 @@
 #include "vhca/tpt/protection.hh"
 #include "vhca/transport/requester.hh"
 #include "vhca/wq/cqe_writer.hh"
+#include "vhca/wq/posted_nops.hh"
 #include "vhca/wq/qp_error.hh"
 
 namespace kilim::vhca {
@@ -91,9 +92,10 @@ std::size_t run_atomics(Engine& e, Qp& qp, std::size_t budget, prm::Opcode opcod
   entry.cqe.sop_drop_qpn =
       be32{prm::cqe::wqe_opcode::at(static_cast<uint8_t>(opcode)) | qp.qpn.value()};
   const auto posted = static_cast<uint16_t>(qp.sq.pi - qp.sq.ci);
-  const std::size_t most = std::min<std::size_t>({budget, posted, straight_room(*qp.send_cq)});
+  std::size_t most = std::min<std::size_t>({budget, posted, straight_room(*qp.send_cq)});
   std::size_t done = 0, completions = 0, failed = 0;
   bool lost = false;
+  uint16_t last = 0;
   while (done < most && !lost) {
     AtomicBlock w;
     const uint64_t at = qp.sq.base + uint64_t{qp.sq.ci & (qp.sq.wqebbs - 1)} * sizeof(w);
@@ -107,14 +109,14 @@ std::size_t run_atomics(Engine& e, Qp& qp, std::size_t budget, prm::Opcode opcod
       break;
     }
     done++;
-    const uint16_t index = qp.sq.ci++;
+    last = qp.sq.ci++;
     if (!prm::ctrl::completes(w.ctrl.fm_ce_se)) continue;
-    lost = !entry.give(index, word_bytes);
+    if (take_posted_nops(e.context, qp)) most = 0;  // what is posted is counted anew
+    lost = !entry.give(last, word_bytes);
     completions += lost ? 0 : 1;
   }
   e.context.journal->plain(done, 2 * done, completions);
   e.work_since_clock += (done + failed) * plain_work;
-  const auto last = static_cast<uint16_t>(qp.sq.ci - 1);
   if (lost && !complete_send(e.context, qp, {static_cast<uint8_t>(opcode), last, word_bytes}))
     fatal_qp(e.context, qp, "the CQ of a send queue is in error");
   return done + failed;

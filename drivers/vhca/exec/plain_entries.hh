@@ -23,9 +23,10 @@ class PlainEntries {
         at_(begin_),
         uidx_(be32{qp.spec.uidx}),
         stamp_(be64{context.now_ns}),
-        last_(last_word(qp, opcode)) {}
+        last_(last_word(qp, opcode) - one_wqe) {}
 
-  // False: the memory of the completion queue is gone; this entry is not counted.
+  // For the request that next_wqe() came to last. False: the memory of the completion queue is
+  // gone; this entry is not counted.
   [[gnu::always_inline]] bool give(uint32_t bytes) noexcept {
     const __m128i second =
         _mm_set_epi32(static_cast<int>(be32{bytes}.raw()), 0, 0, static_cast<int>(uidx_.raw()));
@@ -33,14 +34,15 @@ class PlainEntries {
     at_ += sizeof(prm::Cqe);
     return true;
   }
-  // The next ones are of the next WQE.
-  [[gnu::always_inline]] void next_wqe() noexcept { last_ += 1u << 16; }
+  // To the next WQE; the first is the one at sq.ci.
+  [[gnu::always_inline]] void next_wqe() noexcept { last_ += one_wqe; }
   // How many were given.
   [[nodiscard]] uint32_t given() const noexcept {
     return static_cast<uint32_t>((at_ - begin_) / sizeof(prm::Cqe));
   }
 
  private:
+  static constexpr uint64_t one_wqe = 1u << 16;
   static uint64_t place(const Cq& cq) noexcept {
     return cq.spec.buf.value() + uint64_t{cq.producer & (cq.spec.cqe_count - 1)} * sizeof(prm::Cqe);
   }

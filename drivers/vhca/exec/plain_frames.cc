@@ -16,6 +16,7 @@
 #include "vhca/memory/dma_inline.hh"
 #include "vhca/wire/frame_ring.hh"
 #include "vhca/wq/cqe_writer.hh"
+#include "vhca/wq/posted_nops.hh"
 #include "vhca/wq/qp_error.hh"
 
 namespace kilim::vhca {
@@ -332,13 +333,13 @@ std::size_t run_plain_frames(Engine& e, Qp& qp, std::size_t budget) noexcept {
     const uint32_t wqes = put_wqes(s, index, blocks, four, said);
     if (wqes == 0) break;
     done += wqes;
-    const uint16_t next = static_cast<uint16_t>(index + blocks);
-    qp.sq.ci = next;
+    qp.sq.ci = static_cast<uint16_t>(index + blocks);
     if (said.completes()) {
       s.out.show();
+      take_posted_nops(e.context, qp);
       told = complete_send(e.context, qp, {said.opcode(), index});
     }
-    index = next;
+    index = qp.sq.ci;
   }
   s.count.requests = done;
   s.count.frames += done - s.shared;  // one each of the others

@@ -7,6 +7,7 @@
 #include "vhca/exec/plain.hh"
 #include "vhca/exec/umr.hh"
 #include "vhca/wq/cqe_writer.hh"
+#include "vhca/wq/posted_nops.hh"
 #include "vhca/wq/qp_error.hh"
 
 namespace kilim::vhca {
@@ -34,8 +35,9 @@ std::size_t run_key_change(Engine& e, Qp& qp, Opcode opcode, ChangeKeys change) 
   e.context.journal->wqe(qp.qpn, wqe.index, wqe.opcode, static_cast<uint8_t>(wqe.ds));
   e.work_since_clock += plain_work;
   qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + wqe.wqebbs);
-  if (wqe.signaled() &&
-      !complete_send(e.context, qp, {wqe.opcode, wqe.index, 0, false, wqe.wants_event()}))
+  if (!wqe.signaled()) return 1;
+  take_posted_nops(e.context, qp);
+  if (!complete_send(e.context, qp, {wqe.opcode, wqe.index, 0, false, wqe.wants_event()}))
     fatal_qp(e.context, qp, "the CQ of a send queue is in error");
   return 1;
 }

@@ -14,6 +14,7 @@
 #include "vhca/exec/plain_steps.hh"
 #include "vhca/transport/requester.hh"
 #include "vhca/wq/cqe_writer.hh"
+#include "vhca/wq/posted_nops.hh"
 #include "vhca/wq/qp_error.hh"
 
 namespace kilim::vhca {
@@ -54,6 +55,7 @@ struct Sends {
   NextEntry sent, received;
   std::size_t most = 0;
   uint32_t completions = 0;
+  uint16_t last = 0;  // index of the last one
 
   Sends(Engine& engine, Qp& from, Qp& to) noexcept
       : e(engine),
@@ -120,9 +122,10 @@ struct Sends {
     peer.rq.ci++;
     peer.rq.used = 0;
     completions++;
-    const uint16_t index = qp.sq.ci++;
+    last = qp.sq.ci++;
     if (!prm::ctrl::completes(w.ctrl.fm_ce_se)) return true;
-    lost = !sent.give(index, 0);
+    if (take_posted_nops(e.context, qp)) most = 0;  // what is posted is counted anew
+    lost = !sent.give(last, 0);
     completions += lost ? 0 : 1;
     return true;
   }
@@ -144,8 +147,7 @@ std::size_t run_plain_sends(Engine& e, Qp& qp, std::size_t budget) noexcept {
   e.work_since_clock += done * plain_work;
   // The general way finds out what to do about it.
   constexpr auto opcode = static_cast<uint8_t>(prm::Opcode::send);
-  const auto last = static_cast<uint16_t>(qp.sq.ci - 1);
-  if (lost && !complete_send(e.context, qp, {opcode, last, 0}))
+  if (lost && !complete_send(e.context, qp, {opcode, sends.last, 0}))
     fatal_qp(e.context, qp, "the CQ of a send queue is in error");
   return done;
 }

@@ -12,6 +12,7 @@
 #include "vhca/transport/requester.hh"
 #include "vhca/wq/cqe_writer.hh"
 #include "vhca/wq/observer.hh"
+#include "vhca/wq/posted_nops.hh"
 #include "vhca/wq/qp_error.hh"
 #include "vhca/wq/sign_cqe.hh"
 
@@ -133,24 +134,6 @@ Verdict try_wqe(Engine& e, Qp& qp, const SendWqe& wqe, Answer& answer) noexcept 
   return exec(e, qp, wqe, answer);
 }
 
-namespace {
-
-// What is posted behind a request is read before its entry shows: a card has fetched it by then.
-// DPDK 22.11 (drivers/crypto/mlx5/mlx5_crypto.c, mlx5_crypto_wqe_set()) posts UMR, WRITE and NOP in
-// a slot, and writes the slot anew once the WRITE has completed.
-void take_posted_nops(Engine& e, Qp& qp) noexcept {
-  SendWqe& wqe = e.scratch;
-  while (qp.state == QpState::rts && qp.sq.ci != qp.sq.pi) {
-    if (decode_send(qp, wqe) != Decode::ok) return;
-    if (wqe.opcode != static_cast<uint8_t>(prm::Opcode::nop) || wqe.signaled()) return;
-    Answer none;
-    if (!try_wqe(e, qp, wqe, none).ok()) return;
-    qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + wqe.wqebbs);
-  }
-}
-
-}  // namespace
-
 bool run_one(Engine& e, Qp& qp) noexcept {
   SendWqe& wqe = e.scratch;
   Decode decoded = decode_send(qp, wqe);
@@ -172,7 +155,7 @@ bool run_one(Engine& e, Qp& qp) noexcept {
   if (wqe.signaled()) {
     const SendCompletion told{wqe.opcode, wqe.index, answer.bytes, answer.in_entry,
                               wqe.wants_event()};
-    take_posted_nops(e, qp);
+    take_posted_nops(e.context, qp);
     if (!complete_send(e.context, qp, told))
       fatal_qp(e.context, qp, "the CQ of a send queue is in error");
   }

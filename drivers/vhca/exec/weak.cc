@@ -207,6 +207,7 @@ bool begin_next(Engine& e, Qp& qp) noexcept {
   t.event = wqe.wants_event();
   if (!wait_for_fenced(e, qp, wqe.fm_ce_se) || !wait_for_depth(e, qp, what)) return false;
   if (qp.draining) return true;
+  if (o.next_ci != t.index) return true;                            // a NOP: it has been read
   if (decode_send_at(qp, t.index, wqe) != Decode::ok) return true;  // looked at again
   TakenWqe& taken = o.push(t);
   o.next_ci = static_cast<uint16_t>(t.index + t.wqebbs);

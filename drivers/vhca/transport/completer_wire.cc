@@ -11,6 +11,7 @@
 #include "vhca/transport/weak_wire.hh"
 #include "vhca/wq/cqe_writer.hh"
 #include "vhca/wq/in_entry.hh"
+#include "vhca/wq/posted_nops.hh"
 #include "vhca/wq/qp_error.hh"
 #include "vhca/wq/sign_cqe.hh"
 
@@ -148,6 +149,7 @@ void complete_oldest(RoceLink& link, Qp& qp, bool in_entry) noexcept {
   qp.retrying = w.count > 0 || (weak && !qp.weak->empty());
   if (m.rendezvous) return rendezvous_answered(*link.context, qp);
   auto bytes = static_cast<uint32_t>(m.answered() ? m.bytes : 0);
+  if (m.signaled && w.count == 0 && take_posted_nops(*link.context, qp)) w.next_ci = qp.sq.ci;
   if (m.signaled &&
       !complete_send(*link.context, qp, {m.opcode, m.sq_index, bytes, in_entry, m.event}))
     fatal_qp(*link.context, qp, "the CQ of a send queue is in error");

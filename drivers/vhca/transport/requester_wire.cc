@@ -100,10 +100,16 @@ SendClass next_class(RoceLink& link, Qp& qp) noexcept {
   return send_class(wqe.opcode);
 }
 
+RequesterStep begin_weakly(RoceLink& link, Qp& qp) noexcept;
+
 // In its place, when nothing is under way.
 RequesterStep begin_here(RoceLink& link, Qp& qp) noexcept {
+  const uint16_t place = qp.rc->next_ci;
   change_keys(link, qp);
   if (qp.state != QpState::rts) return RequesterStep::down;
+  // NOPs went with what was late (posted_nops.hh): the next one is another.
+  if (qp.rc->next_ci == qp.sq.pi) return RequesterStep::idle;
+  if (qp.rc->next_ci != place) return begin_weakly(link, qp);
   return qp.rc->count == 0 && qp.weak->empty() ? RequesterStep::local : RequesterStep::idle;
 }
 

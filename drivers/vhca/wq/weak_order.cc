@@ -4,6 +4,7 @@
 
 #include "kilim/prm/opcode.hh"
 #include "vhca/wq/cqe_writer.hh"
+#include "vhca/wq/posted_nops.hh"
 #include "vhca/wq/qp_error.hh"
 
 namespace kilim::vhca {
@@ -81,6 +82,23 @@ bool WeakOrder::is_late(QpType type, SendClass what) noexcept {
   return roll() % Order::always < chance;
 }
 
+namespace {
+
+// Those behind the one that was popped last, taken or only posted (posted_nops.hh).
+void pass_nops(EngineContext& context, Qp& qp) noexcept {
+  WeakOrder& o = *qp.weak;
+  while (!o.empty() && o.at(0).what == SendClass::nothing && !o.at(0).signaled &&
+         o.at(0).state == TakenWqe::State::done) {
+    qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + o.at(0).wqebbs);
+    o.pop();
+  }
+  if (!o.empty() || !take_posted_nops(context, qp)) return;
+  o.next_ci = qp.sq.ci;
+  if (qp.rc) qp.rc->next_ci = qp.sq.ci;
+}
+
+}  // namespace
+
 void complete_taken(EngineContext& context, Qp& qp) noexcept {
   WeakOrder& o = *qp.weak;
   while (!o.empty() && o.at(0).state == TakenWqe::State::done) {
@@ -88,6 +106,7 @@ void complete_taken(EngineContext& context, Qp& qp) noexcept {
     qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + w.wqebbs);
     o.pop();
     if (!w.signaled) continue;
+    pass_nops(context, qp);
     if (w.in_entry) context.entry_data = w.data;
     if (complete_send(context, qp, {w.opcode, w.index, w.bytes, w.in_entry, w.event})) continue;
     o.clear();

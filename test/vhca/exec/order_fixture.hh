@@ -114,5 +114,7 @@ inline constexpr std::array ways = {Way::loopback, Way::wire};
 
 // Of order_random.cc.
 std::span<const kilim::test::Case> order_random_cases();
+// Of posted_nops.cc.
+std::span<const kilim::test::Case> posted_nops_cases();
 
 }  // namespace kilim::vhca::test
