@@ -39,23 +39,29 @@ def unmount(huge):
     ctypes.CDLL(None).umount2(huge.encode(), detach)
 
 
+def begin(launcher, wires, options=(), devargs="", eal=OWN_MEMORY, inside=()):
+    """A program's line up to its own words, without it: what is before it, and EAL's words."""
+    cores = "0,1" if len(os.sched_getaffinity(0)) > 1 else "0@0,1@0"
+    lcores = ["-l", cores] if "@" not in cores else ["--lcores", cores]
+    before = [*inside, "stdbuf", "-oL", launcher, "--pci", "--devices", str(len(wires)), *options]
+    for wire in wires:
+        before += ["--wire", wire]
+    words = ["--file-prefix=kilim%d" % os.getpid(), "--no-telemetry", *lcores, *eal]
+    for name in PMDS:
+        words += ["-d", name]
+    for i in range(len(wires)):
+        words += ["-a", "0000:%02x:00.0%s" % (0x81 + i, devargs)]
+    return [*before, "--"], words
+
+
 class Session:
     """One testpmd with a device for each wire."""
 
     def __init__(self, launcher, wires, options=(), devargs="", words=(), eal=OWN_MEMORY,
-                 mbufs=16384):
-        cores = "0,1" if len(os.sched_getaffinity(0)) > 1 else "0@0,1@0"
-        lcores = ["-l", cores] if "@" not in cores else ["--lcores", cores]
-        line = ["stdbuf", "-oL", launcher, "--pci", "--devices", str(len(wires)), *options]
-        for wire in wires:
-            line += ["--wire", wire]
-        line += ["--", "dpdk-testpmd", "--file-prefix=kilim%d" % os.getpid(), "--no-telemetry",
-                 *lcores, *eal]
-        for name in PMDS:
-            line += ["-d", name]
-        for i in range(len(wires)):
-            line += ["-a", "0000:%02x:00.0%s" % (0x81 + i, devargs)]
-        line += ["--", "-i", "--no-flush-rx", "--total-num-mbufs=%d" % mbufs, *words]
+                 mbufs=16384, inside=()):
+        before, first = begin(launcher, wires, options, devargs, eal, inside)
+        line = [*before, "dpdk-testpmd", *first, "--", "-i", "--no-flush-rx",
+                "--total-num-mbufs=%d" % mbufs, *words]
         self.said = tempfile.TemporaryFile("w+b")
         self.process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=self.said,
                                         stderr=subprocess.STDOUT)

@@ -14,6 +14,7 @@ import sys
 import time
 
 from dpdk_bench import LONG, NO_HUGE, SECONDS, udp, write
+from two_stacks import TwoStacks
 
 EXAMPLES = "/usr/share/dpdk/examples"
 
@@ -21,57 +22,21 @@ EXAMPLES = "/usr/share/dpdk/examples"
 def tcp(b):
     """A connection between two namespaces goes through dpdk-testpmd on two ports; its bytes arrive as they were sent."""
     megabytes = 256 if LONG else 8
-    mid, homes = f"{b.prefix}m", (f"{b.prefix}a", f"{b.prefix}b")
-    if subprocess.run(["ip", "netns", "add", mid], check=False, capture_output=True).returncode != 0:
-        print("namespaces of the network take the right to make them")
+    try:
+        stacks = TwoStacks(b.prefix)
+    except PermissionError as why:
+        print(why)
         sys.exit(77)
     try:
-        for n, home in enumerate(homes):
-            b.run("ip", "netns", "add", home)
-            b.run("ip", "-n", home, "link", "add", "eth", "type", "veth", "peer", "name", f"to{n}", "netns", mid)
-            b.run("ip", "-n", mid, "link", "set", f"to{n}", "up")
-            b.run("ip", "-n", home, "addr", "add", f"198.18.0.{n + 1}/24", "dev", "eth")
-            b.run("ip", "-n", home, "link", "set", "eth", "up")
-        t = b.testpmd([f"net_kilim{n},wire=af_packet:to{n}" for n in (0, 1)], "--forward-mode=io", "--auto-start",
-                      inside=["ip", "netns", "exec", mid])
-        server = subprocess.Popen(["ip", "netns", "exec", homes[1], sys.executable, "-c", TCP_SERVER], stdout=subprocess.PIPE,
-                                  text=True)
-        b.processes.append(server)
-        assert server.stdout.readline() == "listens\n"
-        sent = b.run("ip", "netns", "exec", homes[0], sys.executable, "-c", TCP_CLIENT, str(megabytes)).split()
-        got, _ = server.communicate(timeout=SECONDS)
-        assert sent == got.split() and int(sent[0]) == megabytes << 20, (sent, got)
+        t = b.testpmd([f"net_kilim{n},wire=af_packet:{name}" for n, name in enumerate(stacks.interfaces)],
+                      "--forward-mode=io", "--auto-start", inside=stacks.inside(stacks.middle))
+        digest = stacks.exchange(megabytes, SECONDS)
         now = t.stats(0)
         assert now["rx_good_bytes"] > megabytes << 20 and now["tx_good_packets"] > 0, now
-        print(f"{megabytes} MiB, sha256 {sent[1]}, {now['rx_good_packets']} frames one way")
+        print(f"{megabytes} MiB, sha256 {digest}, {now['rx_good_packets']} frames one way")
         t.quit()
     finally:
-        for name in (mid, *homes):
-            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
-
-
-TCP_SERVER = """
-import hashlib, socket
-s = socket.create_server(("198.18.0.2", 8000))
-print("listens", flush=True)
-c, _ = s.accept()
-h, n = hashlib.sha256(), 0
-while data := c.recv(1 << 20):
-    h.update(data)
-    n += len(data)
-print(n, h.hexdigest())
-"""
-TCP_CLIENT = """
-import hashlib, os, socket, sys
-c = socket.create_connection(("198.18.0.2", 8000), 30)
-h, n = hashlib.sha256(), 0
-for _ in range(int(sys.argv[1])):
-    data = os.urandom(1 << 20)
-    h.update(data)
-    c.sendall(data)
-    n += len(data)
-print(n, h.hexdigest())
-"""
+        stacks.end()
 
 
 def hugepages(b):

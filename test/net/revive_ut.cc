@@ -29,7 +29,9 @@ struct Bench {
   pool::BufferCache worker_cache;  // of who forwards at `far`
   uint32_t number = 0;
 
-  explicit Bench(const char* mode) : engine(testpmd::find_engine(mode)), worker_cache(t.pool) {
+  // `failing`: of the send requests of `far`.
+  explicit Bench(const char* mode, const char* failing = "")
+      : t(4096, false, failing), engine(testpmd::find_engine(mode)), worker_cache(t.pool) {
     const uint32_t keys = engine->gathered ? 64 : 0;
     CU_ASSERT_TRUE_FATAL(t.start(*t.near, {.rxd = 128, .txd = 128}).ok());
     CU_ASSERT_TRUE_FATAL(t.far->configure({.rxd = 128, .txd = 128}, t.memory).ok());
@@ -186,6 +188,18 @@ void transmit_queue() {
   }
 }
 
+// As a card may fail any: of its raw queue, and in the second mode of the packet gather's too.
+void requests_fail_by_themselves() {
+  for (const char* mode : {"io", "umr"}) {
+    Bench b(mode, "wqe@50+400");
+    CU_ASSERT_TRUE_FATAL(b.forwards(2000));
+    const port::PortStats s = b.t.far->stats();
+    CU_ASSERT(s.recoveries >= 4 && s.queues_down == 0);
+    if (!b.engine->gathered) CU_ASSERT(s.tx_errors >= s.recoveries);
+    CU_ASSERT(has(testpmd::explain_errors(*b.t.far), "failed with IBV_WC_LOC_QP_OP_ERR"));
+  }
+}
+
 void packet_gather() {
   Bench b("umr");
   for (uint32_t round = 1; round <= 5; round++) {
@@ -283,6 +297,7 @@ const kilim::test::Case cases[] = {
      a_frame_too_long_is_dropped_and_nothing_else_happens},
     {"who is not served stops nobody", who_is_not_served_stops_nobody},
     {"a transmit queue that a bad packet ended works again", transmit_queue},
+    {"send requests that fail by themselves are got over", requests_fail_by_themselves},
     {"the packet gather's queue works again and its keys are rebuilt", packet_gather},
     {"all queues of a port fail at once", everything_at_once},
     {"a device that is dead keeps what it holds until the port stops",

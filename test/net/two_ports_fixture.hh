@@ -15,16 +15,18 @@
 
 namespace kilim::test {
 
-// `fatal_at`: the device dies with this send request; 0: never.
+// `fatal_at`: the device dies with this send request; 0: never. `failing`: of its send requests, as
+// attach::Spec has it.
 inline std::unique_ptr<port::Port> make_port(const std::string& hca, const std::string& wire,
                                              uint64_t fatal_at = 0,
                                              const port::QueueSizes& sizes = {},
-                                             const char* profile = "") {
+                                             const char* profile = "", const char* failing = "") {
   attach::Spec spec;
   spec.name = hca;
   spec.wire = wire;
   spec.fatal_at = fatal_at;
   spec.profile = profile;
+  spec.failing = failing;
   auto a = attach::resolve(spec);
   if (!a) {
     std::printf("%s: %s\n", hca.c_str(), a.error().what);
@@ -59,13 +61,13 @@ struct TwoPorts {
                                                  .side_piece = holders ? 256u : 0u,
                                                  .holders = holders}));
   }
-  explicit TwoPorts(uint32_t buffers = 4096, bool holders = false)
+  explicit TwoPorts(uint32_t buffers = 4096, bool holders = false, const char* failing = "")
       : memory(arena(buffers, holders)),
         pool(*std::move(pool::Pool::create(memory.arena(), {.name = "two", .count = buffers}))) {
     cache.emplace(pool);
     const std::string wire = fresh("cable:c");
     near = make_port(fresh("vhca"), wire);
-    far = make_port(fresh("vhca"), wire);
+    far = make_port(fresh("vhca"), wire, 0, {}, "", failing);
     CU_ASSERT_TRUE_FATAL(near != nullptr && far != nullptr);
   }
   // Before the cache and the memory go.

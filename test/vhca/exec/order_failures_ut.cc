@@ -209,9 +209,8 @@ const kilim::test::Case cases[] = {
 }  // namespace kilim::vhca::test
 
 int main(int argc, char** argv) {
-  return kilim::test::run_tables(
-      "order_failures",
-      {kilim::vhca::test::cases, kilim::vhca::test::order_random_cases(),
-       kilim::vhca::test::posted_nops_cases()},
-      argc, argv);
+  return kilim::test::run_tables("order_failures",
+                                 {kilim::vhca::test::cases, kilim::vhca::test::order_random_cases(),
+                                  kilim::vhca::test::posted_nops_cases()},
+                                 argc, argv);
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Indirect keys through libmlx5: list layout by the older and the newer interface, interleaved
 // layout, keys of keys, invalidation. Data is compared, and the journal shows the pieces walked.
+#include "case_tables.hh"
 #include "fabric_fixture.hh"
+#include "umr_cases.hh"
 
 namespace {
 
@@ -255,4 +257,7 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("verbs: UMR", cases)
+int main(int argc, char** argv) {
+  return kilim::test::run_tables("verbs: UMR", {cases, kilim::test::hand_written_cases()}, argc,
+                                 argv);
+}
