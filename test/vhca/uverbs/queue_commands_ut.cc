@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <rdma/mlx5_user_ioctl_verbs.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "firmware_command_fixture.hh"
@@ -14,6 +15,7 @@
 #include "kilim/prm/queue_cmd.hh"
 #include "request_fixture.hh"
 #include "ut.hh"
+#include "vhca/hca/hca.hh"
 
 namespace {
 
@@ -192,6 +194,83 @@ void send_queues_want_a_tis_and_start() {
   for (const uint32_t handle : {sq.handle, tis.handle, domain.handle}) EQUAL(end(r.c, handle), 0);
 }
 
+// A domain and a TIS, which send queues want.
+struct SendRig : Rig {
+  SendRig() {
+    EQUAL_FATAL(domain.make(c), 0);
+    EQUAL_FATAL(tis.set(32, prm::tisc::transport_domain, domain.made()).make(c), 0);
+  }
+  Command sq_command(const Memory& m) const {
+    Command k(cmd::create_sq);
+    k.set(32, prm::sqc::cqn, cq.made()).set(32, prm::sqc::tis_lst_sz, 1);
+    add_wq(k, m, pdn, 6);
+    k.set(32 + prm::wq_context::at, prm::wq_context::uar_page, uar);
+    return k.set(32, prm::sqc::tis_num_0, tis.made());
+  }
+  Command domain{cmd::alloc_transport_domain, 16};
+  Command tis{cmd::create_tis, prm::tisc::command_bytes};
+};
+
+// Wherever it ends, and whatever is too short for its answer.
+void commands_cut_short_make_nothing() {
+  SendRig r;
+  Command tir(cmd::create_tir);
+  tir.set(32, prm::tirc::disp_type, prm::tirc::direct);
+  Command table(cmd::create_rqt, 272 + 8);
+  table.set(32, prm::rqtc::rqt_max_size, 2).set(32, prm::rqtc::rqt_actual_size, 2);
+  const kilim::vhca::Hca& h = *r.c.hca;
+  const auto made = [&h] {
+    return h.cqs.count() + h.rqs.count() + h.qps.count() + h.rqts.count() + h.tirs.count() +
+           h.tises.count();
+  };
+  const std::size_t before = made();
+  const Command whole[] = {
+      cq_command(r.cq_memory, r.uar), r.rq_command(), r.sq_command(r.wq_memory), table, tir, r.tis};
+  for (const Command& k : whole) {
+    for (std::size_t n = 0; n < k.in.size(); n++) {
+      Command cut(k);
+      cut.in.resize(n);
+      CU_ASSERT(cut.make(r.c) < 0);
+    }
+    for (std::size_t n = 0; n < 16; n++) {
+      Command cut(k);
+      cut.out.resize(n);
+      CU_ASSERT(cut.make(r.c) < 0);
+    }
+  }
+  EQUAL(made(), before);
+}
+
+// The ring and the record of a queue that runs go away: it fails, and everything can be ended.
+void memory_gone_under_a_queue_fails_it_alone() {
+  SendRig r;
+  void* at =
+      ::mmap(nullptr, sizeof(Memory), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CU_ASSERT_FATAL(at != MAP_FAILED);
+  auto* gone = new (at) Memory;
+  EQUAL_FATAL(gone->enter(r.c, 4096, 0), 0);
+  Command lost = r.sq_command(*gone), kept = r.sq_command(r.wq_memory);
+  for (Command* k : {&lost, &kept}) {
+    EQUAL_FATAL(k->make(r.c), 0);
+    EQUAL(state_command(cmd::modify_sq, k->made(), 0, 1).change(r.c, k->handle), 0);
+  }
+  EQUAL(::munmap(at, 4096), 0);
+  r.c.hca->expect_stores();  // as if a doorbell had come
+  (void)r.c.hca->run();
+  const auto state_of = [&r](const Command& k) {
+    Command ask(cmd::query_sq, 16);
+    EQUAL(ask.set32(8, k.made()).ask(r.c, k.handle), 0);
+    return ask.answer(32, prm::sqc::state);
+  };
+  EQUAL(state_of(lost), prm::queue_cmd::state_error);
+  EQUAL(state_of(kept), prm::queue_cmd::state_ready);
+  EQUAL(gone->leave(r.c), -EBUSY);
+  EQUAL(end(r.c, lost.handle), 0);
+  EQUAL(gone->leave(r.c), 0);
+  EQUAL(end(r.c, kept.handle), 0);
+  EQUAL(::munmap(at, sizeof(Memory)), 0);
+}
+
 void a_tir_spreads_over_a_table_that_may_change() {
   Rig r;
   Memory more;
@@ -305,6 +384,8 @@ constexpr Case cases[] = {
     {"receive queues go from state to state", receive_queues_go_from_state_to_state},
     {"receive queues are refused what is not there", receive_queues_are_refused_what_is_not_there},
     {"send queues want a TIS and start", send_queues_want_a_tis_and_start},
+    {"commands that are cut short make nothing", commands_cut_short_make_nothing},
+    {"memory gone under a queue fails it alone", memory_gone_under_a_queue_fails_it_alone},
     {"a TIR spreads over a table that may change", a_tir_spreads_over_a_table_that_may_change},
     {"counters are of the queues that name them", counters_are_of_the_queues_that_name_them},
     {"events come to who has subscribed", events_come_to_who_has_subscribed},
