@@ -75,6 +75,7 @@ constexpr Card cards[] = {
     {"crypto-be", [](Profile& p) { p.crypto_tweak = CryptoTweak::big_endian; }},
     {"no-mpw", [](Profile& p) { p.multi_packet_send = false; }},
     {"no-tunnels", [](Profile& p) { p.tunnels = p.software_parser = false; }},
+    {"sw-steering", [](Profile& p) { p.software_steering = true; }},
     {"no-lro", [](Profile& p) { p.lro = false; }},
     {"no-egress", [](Profile& p) { p.egress_rules = false; }},
     {"no-swp", [](Profile& p) { p.software_parser = false; }},
@@ -98,7 +99,8 @@ Result<Profile> find_profile(std::string_view name) {
                "no such profile: cx6dx, vf, strong-fence, no-fence, no-devx, real-time, "
                "long-lists, plain-lists, "
                "no-umr-lists, no-odp, less-odp, no-inline, no-dm, no-dc,"
-               " no-signature, no-crypto, crypto-be, no-mpw, no-tunnels, no-swp, no-lro, "
+               " no-signature, no-crypto, crypto-be, no-mpw, no-tunnels, no-swp, "
+               "sw-steering, no-lro, "
                "no-egress, no-tx-offloads, inline-l2, inline-ip "
                "and infiniband are known"};
 }

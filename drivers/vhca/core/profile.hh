@@ -67,12 +67,13 @@ struct Profile {
   // What send WQEs have of each frame: 0 nothing, 1 the Ethernet header, 2 IP's too, 3 TCP's or
   // UDP's (mlx5_ifc.h, min_wqe_inline_mode).
   uint8_t min_inline = 0;
-  uint8_t log_max_tso = 18;       // bytes that a send WQE has cut into segments; 0: none
-  bool tunnels = true;            // inner headers of VXLAN and GRE: rules, sums, hashes, TSO
-  bool egress_rules = true;       // rules of what leaves; headers that they put in front
-  bool lro = true;                // TIRs may join segments of TCP
-  bool software_parser = true;    // a send WQE may say where headers lie
-  bool multi_packet_send = true;  // a send WQE of a raw packet queue may hold many packets
+  uint8_t log_max_tso = 18;        // bytes that a send WQE has cut into segments; 0: none
+  bool tunnels = true;             // inner headers of VXLAN and GRE: rules, sums, hashes, TSO
+  bool egress_rules = true;        // rules of what leaves; headers that they put in front
+  bool software_steering = false;  // flow tables in the adapter's memory, by format 0
+  bool lro = true;                 // TIRs may join segments of TCP
+  bool software_parser = true;     // a send WQE may say where headers lie
+  bool multi_packet_send = true;   // a send WQE of a raw packet queue may hold many packets
   bool memory_windows = true;
   bool odp = true;           // on-demand paging
   bool odp_implicit = true;  // of the whole address space
@@ -129,6 +130,7 @@ struct Profile {
 // "no-signature" (no signed keys), "no-crypto" (no encrypted keys), "crypto-be" (tweaks of them in
 // the other byte order, as libmlx5 wants for more than one data unit), "no-mpw" (one packet a send
 // WQE), "no-tunnels" (nothing of what lies in VXLAN or GRE), "no-swp" (no software parser),
+// "sw-steering" (flow tables whose entries software writes, in a ConnectX-5's format),
 // "no-lro" (no large receives), "no-egress" (no rules of what leaves), "no-tx-offloads" (neither
 // segmentation nor VLAN insertion), "inline-l2" and "inline-ip" (send WQEs have the beginning of
 // each frame, as a ConnectX-4's), "infiniband" (the port's link layer; loopback only; tag

@@ -231,6 +231,8 @@ struct Prepend {
   uint32_t count = 0;
 };
 
+struct RewriteList;  // ethernet/rewrite.hh
+
 struct FlowSpec {
   enum class Type : uint8_t { normal, all_default, mc_default, sniffer } type = Type::normal;
   uint16_t priority = 0;
@@ -254,8 +256,9 @@ struct FlowSpec {
   bool tags = false;  // its completions carry the tag, 24 bits
   uint32_t tag = 0;
   FlowCount* count = nullptr;
-  bool egress = false;               // of frames that leave; it leads to the wire or drops
-  const Prepend* prepend = nullptr;  // of such a rule
+  bool egress = false;                   // of frames that leave; it leads to the wire or drops
+  const Prepend* prepend = nullptr;      // of such a rule
+  const RewriteList* rewrite = nullptr;  // likewise: what it does to the headers first
 };
 
 // What a port tells: ibv_query_port() and sysfs.

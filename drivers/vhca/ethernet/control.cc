@@ -6,6 +6,7 @@
 
 #include "vhca/core/core_clock.hh"
 #include "vhca/ethernet/lro.hh"
+#include "vhca/ethernet/soft_steering.hh"
 #include "vhca/ethernet/state.hh"
 
 namespace kilim::vhca {
@@ -39,7 +40,8 @@ Result<uint32_t> eth_create_flow(EthState& eth, Qp* qp, const FlowSpec& spec) {
   EthPort& port = eth_port(eth, 1);
   if (spec.egress) {
     eth.wrapped.resize(eth.frame.size() + Prepend::most);
-    Result<uint32_t> rule = port.egress.add(nullptr, spec);
+    const bool goes_on = qp != nullptr && qp->table != nullptr;
+    Result<uint32_t> rule = port.egress.add(goes_on ? qp : nullptr, spec);
     if (!rule) return rule;
     eth.egress_rules++;
     return *rule | egress_rule;
@@ -59,9 +61,13 @@ int eth_destroy_flow(EthState& eth, uint32_t rule) {
   return port.steering.remove(rule);
 }
 
+void eth_use_soft(EthState& eth) {
+  eth.soft->use(eth.frame.size() + Prepend::most);
+}
+
 int eth_detach_qp(EthState& eth, Qp& qp) {
   for (const EthPort& port : eth.ports) {
-    if (port.steering.uses(&qp)) return -EBUSY;
+    if (port.steering.uses(&qp) || port.egress.uses(&qp)) return -EBUSY;
   }
   return 0;
 }

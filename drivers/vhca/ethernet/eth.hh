@@ -48,6 +48,8 @@ void eth_wait_set(const EthState&, std::vector<int>& fds, uint64_t& deadline_ns)
 void eth_open(EthState&, std::span<Wire* const> wires);  // by port; null: nothing is plugged in
 Result<uint32_t> eth_create_flow(EthState&, Qp*, const FlowSpec&);  // null: it drops
 int eth_destroy_flow(EthState&, uint32_t rule);
+// There are flow tables beyond the ports': room for what they make of frames.
+void eth_use_soft(EthState&);
 // The queue goes away: EBUSY while rules name it.
 int eth_detach_qp(EthState&, Qp&);
 // All zeros: a port that is not there has carried nothing.

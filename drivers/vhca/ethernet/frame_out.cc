@@ -10,6 +10,7 @@
 #include "kilim/prm/mkc.hh"
 #include "vhca/core/journal.hh"
 #include "vhca/ethernet/layers.hh"
+#include "vhca/ethernet/soft_steering.hh"
 #include "vhca/wire/packet.hh"
 
 namespace kilim::vhca {
@@ -74,7 +75,7 @@ Verdict send_frame(EthState& eth, Qp& qp, const FrameParts& parts) noexcept {
   if (Verdict v = put_together(eth, qp, parts); !v.ok()) return v;
   auto frame = std::span<const std::byte>(eth.frame).first(bytes);
   if (eth.egress_rules != 0) [[unlikely]] {
-    frame = eth_leave(eth, port, frame);
+    frame = eth_leave(eth, port, qp, frame);
     if (frame.empty()) {
       port.counters.tx_filtered++;
       eth.context->journal->frame_drop(qp.attr.port, static_cast<uint32_t>(bytes),
@@ -92,8 +93,10 @@ Verdict send_frame(EthState& eth, Qp& qp, const FrameParts& parts) noexcept {
     count_lost(eth, qp, port, static_cast<uint32_t>(frame.size()));
     return {};
   }
-  if (eth.egress_rules != 0) [[unlikely]]
+  if (eth.egress_rules != 0) [[unlikely]] {
     port.egress.count_hits(frame.size());
+    if (eth.soft) eth.soft->count(true);
+  }
   port.counters.tx_packets++;
   port.counters.tx_bytes += frame.size();
   eth.context->journal->frame_out(qp.attr.port, static_cast<uint32_t>(frame.size()));

@@ -33,8 +33,11 @@ Verdict send_frame(EthState&, Qp&, const FrameParts&) noexcept;
 
 // The frame as the rules of what leaves make it, valid until the next one; empty: they drop it, and
 // have counted that.
-std::span<const std::byte> eth_leave(EthState&, EthPort&,
+std::span<const std::byte> eth_leave(EthState&, EthPort&, const Qp& from,
                                      std::span<const std::byte> frame) noexcept;
+
+// Lengths and sums of the headers that were put in front of a frame, its first `head` bytes.
+void finish_headers(std::span<std::byte> frame, std::size_t head) noexcept;
 
 // Those that are asked for. Of a packet in a tunnel the inner headers' too, from the inside out,
 // since the outer checksum of UDP covers them. Places of headers (software parser) are looked at

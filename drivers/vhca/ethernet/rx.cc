@@ -7,6 +7,7 @@
 #include "vhca/core/journal.hh"
 #include "vhca/ethernet/delivery.hh"
 #include "vhca/ethernet/lro.hh"
+#include "vhca/ethernet/soft_steering.hh"
 #include "vhca/ethernet/state.hh"
 #include "vhca/ethernet/strides.hh"
 #include "vhca/ethernet/tir.hh"
@@ -187,6 +188,42 @@ Delivered deliver(EthState& eth, FlowTarget to, std::span<const std::byte> frame
 
 namespace {
 
+bool goes_on(std::span<const FlowTarget> targets) noexcept {
+  return std::any_of(targets.begin(), targets.end(),
+                     [](const FlowTarget& to) { return to.qp->table != nullptr; });
+}
+
+// A queue that gets the frame by rules of the port, and those that do by tables beyond. Whether
+// there was any.
+template <typename F>
+bool each_arrival(EthState& eth, std::span<const FlowTarget> targets,
+                  std::span<const std::byte> frame, F&& f) noexcept {
+  if (eth.soft) eth.soft->begin(false);
+  bool any = false;
+  for (const FlowTarget& to : targets) {
+    if (to.qp->table == nullptr) {
+      f(to, frame);
+      any = true;
+      continue;
+    }
+    for (const Arrival& a : eth.soft->walk(*to.qp->table, to, 0, frame)) {
+      f(a.to, a.frame);
+      any = true;
+    }
+  }
+  return any;
+}
+
+// Whether a queue that receives has no receive WQE for the frame.
+bool lacks_room(EthState& eth, const FlowTarget& to, std::span<const std::byte> frame) noexcept {
+  RxHash hash;
+  const Qp* qp = to.qp->tir != nullptr ? &pick_queue(*to.qp->tir, frame, hash) : to.qp;
+  if (!receives(*qp)) return false;
+  const uint32_t waiting = recv_waiting(*qp);
+  if (waiting == 1) return needs_next(qp->rq, frame.size());
+  return waiting == 0 && peek_recv(*eth.context, *qp, eth.recv) == RecvTake::empty;
+}
+
 // With flow control a frame waits until each of its queues has room; and a recording loses nothing.
 bool must_wait(EthState& eth, const EthPort& port, std::span<const FlowTarget> targets,
                std::span<const std::byte> frame) noexcept {
@@ -199,14 +236,11 @@ bool must_wait(EthState& eth, const EthPort& port, std::span<const FlowTarget> t
   if (recording && targets.empty() && eth.context->now_ns < port.rules_ns + rules_settle_ns)
     return true;
   // A record that is gone shows none waiting too, but that is a fault, not a pause.
-  return std::any_of(targets.begin(), targets.end(), [&eth, frame](const FlowTarget& to) {
-    RxHash hash;
-    const Qp* qp = to.qp->tir != nullptr ? &pick_queue(*to.qp->tir, frame, hash) : to.qp;
-    if (!receives(*qp)) return false;
-    const uint32_t waiting = recv_waiting(*qp);
-    if (waiting == 1) return needs_next(qp->rq, frame.size());
-    return waiting == 0 && peek_recv(*eth.context, *qp, eth.recv) == RecvTake::empty;
+  bool wait = false;
+  (void)each_arrival(eth, targets, frame, [&](const FlowTarget& to, std::span<const std::byte> f) {
+    wait = wait || lacks_room(eth, to, f);
   });
+  return wait;
 }
 
 }  // namespace
@@ -255,12 +289,14 @@ bool eth_loop_back(EthState& eth, const Qp& from, std::span<const std::byte> fra
   EthPort& port = eth_port(eth, from.attr.port);
   bool multicast = (frame[0] & std::byte{1}) != std::byte{0};
   bool first = true;
-  for (const FlowTarget& to : port.steering.match(frame)) {
-    if (comes_back(from, *to.qp, multicast)) {
-      count_delivered(port, deliver(eth, to, frame, nullptr), 1, frame.size(), first);
-    }
-  }
-  const bool filtered = port.steering.dropped();
+  const std::span<const FlowTarget> targets = port.steering.match(frame);
+  const bool any =
+      each_arrival(eth, targets, frame, [&](const FlowTarget& to, std::span<const std::byte> f) {
+        if (comes_back(from, *to.qp, multicast))
+          count_delivered(port, deliver(eth, to, f, nullptr), 1, f.size(), first);
+      });
+  if (eth.soft) eth.soft->count(false);
+  const bool filtered = port.steering.dropped() || (!targets.empty() && !any);
   port.counters.rx_filtered += filtered;
   if (!first || filtered) port.steering.count_hits(frame.size());
   if (!first) eth.context->journal->frame_in(from.attr.port, static_cast<uint32_t>(frame.size()));
@@ -288,10 +324,15 @@ bool eth_handle_frame(EthState& eth, uint32_t number, std::span<const std::byte>
       return true;
     }
   }
-  for (const FlowTarget& to : targets)
-    count_delivered(port, deliver(eth, to, frame, nullptr), 1, bytes, first);
+  const bool further = goes_on(targets);
+  (void)each_arrival(eth, targets, frame, [&](const FlowTarget& to, std::span<const std::byte> f) {
+    count_delivered(port, deliver(eth, to, f, nullptr), 1, f.size(), first);
+  });
+  if (eth.soft) eth.soft->count(false);
   if (first) {
-    eth.context->journal->frame_drop(number, bytes, why_dropped(filtered, targets.empty()));
+    port.counters.rx_filtered += further;
+    eth.context->journal->frame_drop(
+        number, bytes, further ? eth.soft->why() : why_dropped(filtered, targets.empty()));
   } else {
     eth.context->journal->frame_in(number, bytes);
   }

@@ -33,6 +33,7 @@ struct EthPort {
 };
 
 struct LargeReceives;  // ethernet/lro.hh
+class SoftSteering;    // ethernet/soft_steering.hh
 
 struct EthState {
   EngineContext* context = nullptr;
@@ -45,6 +46,7 @@ struct EthState {
   uint32_t own_queues = 0;         // that take frames of their own client
   std::size_t clients = 0;         // that have announced themselves
   std::shared_ptr<LargeReceives> large;  // null: no TIR joins segments
+  std::shared_ptr<SoftSteering> soft;    // null: the profile has no steering by software
 };
 
 inline constexpr std::size_t ether_fcs_bytes = 4;

@@ -230,13 +230,14 @@ bool says_the_same(const FlowSpec& a, const FlowSpec& b) noexcept {
 }
 
 bool special(const FlowSpec& s) noexcept {
-  return s.drops || s.tags || s.prepend != nullptr;
+  return s.drops || s.tags || s.prepend != nullptr || s.rewrite != nullptr;
 }
 
 // One entry cannot do both: Linux drivers/net/ethernet/mellanox/mlx5/core/fs_core.c,
 // check_conflicting_ftes().
 bool conflicts(const FlowSpec& a, const FlowSpec& b) noexcept {
-  const bool differ = a.drops != b.drops || a.prepend != b.prepend || (a.tags && a.tag != b.tag);
+  const bool differ = a.drops != b.drops || a.prepend != b.prepend || a.rewrite != b.rewrite ||
+                      (a.tags && a.tag != b.tag);
   return differ && says_the_same(a, b);
 }
 
@@ -285,6 +286,7 @@ bool Steering::uses(const Qp* qp) const noexcept {
 void Steering::take(const Rule& rule) noexcept {
   if (rule.spec.count != nullptr) hits_.push_back(rule.spec.count);
   if (rule.spec.prepend != nullptr) prepend_ = rule.spec.prepend;
+  if (rule.spec.rewrite != nullptr) rewrite_ = rule.spec.rewrite;
   if (rule.qp == nullptr) return;
   auto same = [&rule](const FlowTarget& t) { return t.qp == rule.qp; };
   if (std::none_of(taken_.begin(), taken_.end(), same))
@@ -303,6 +305,7 @@ std::span<const FlowTarget> Steering::match(std::span<const std::byte> frame) no
   hits_.clear();
   dropped_ = false;
   prepend_ = nullptr;
+  rewrite_ = nullptr;
   if (frame.size() < 14) return {};
   Header h = read_header(frame);
   if (buffers_ != 0) h.outer = outer_headers(frame);

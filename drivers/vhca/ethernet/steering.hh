@@ -57,6 +57,8 @@ class Steering {
   [[nodiscard]] bool dropped() const noexcept { return dropped_; }
   // What a rule puts in front of the frame of the last match(); null: nothing.
   [[nodiscard]] const Prepend* prepend() const noexcept { return prepend_; }
+  // What a rule does to its headers before that; null: nothing.
+  [[nodiscard]] const RewriteList* rewrite() const noexcept { return rewrite_; }
   // Whether a rule wants to count the frame of the last match().
   [[nodiscard]] bool counted() const noexcept { return !hits_.empty(); }
   // The frame of the last match() is gone: rules that had to do with it count it.
@@ -80,6 +82,7 @@ class Steering {
   std::size_t deeps_ = 0;          // of those, that look into tunnels
   std::size_t specials_ = 0;       // rules that drop or tag
   const Prepend* prepend_ = nullptr;
+  const RewriteList* rewrite_ = nullptr;
   DeepMatch deeper_;  // of the last frame, where rules look at it
   bool dropped_ = false;
   uint32_t next_number_ = 1;

@@ -4,9 +4,11 @@
 
 #include <bit>
 
+#include "kilim/prm/flow_table.hh"
 #include "kilim/prm/hca_cap.hh"
 #include "vhca/core/receive_spec.hh"
 #include "vhca/core/spec.hh"
+#include "vhca/ethernet/soft_steering.hh"
 #include "vhca/hca/device_memory.hh"
 #include "vhca/hca/reserved_qpns.hh"
 #include "vhca/tpt/key_table.hh"
@@ -81,13 +83,6 @@ void general(const Profile& p, CapGroup g) {
   for (const auto& row : rows) prm::cap_set(g, row.field, row.value);
 }
 
-// General objects of the upper half of types; the lower half has keys (encryption()).
-void objects(const Profile& p, CapGroup g) {
-  uint32_t types = 1u << (prm::cmd::object_reserved_qpn - 32);
-  if (p.dynamic) types |= 1u << (prm::cmd::object_av_qp_mapping - 32);
-  prm::cap_set(g, prm::hca_cap::general_obj_types_high, types);
-}
-
 // Keys with lists.
 void lists(const Profile& p, CapGroup g) {
   namespace cap = prm::hca_cap;
@@ -135,6 +130,14 @@ void queues(const Profile& p, CapGroup g) {
   for (const auto& row : rows) prm::cap_set(g, row.field, row.value);
 }
 
+// The bit of an object's type: of 64, the lowest is that of type 0.
+void add_object(CapGroup g, uint16_t type) {
+  const bool high = type >= 32;
+  const prm::CapField field =
+      high ? prm::hca_cap::general_obj_types_high : prm::hca_cap::general_obj_types_low;
+  prm::cap_set(g, field, prm::cap_get(g, field) | 1u << (type % 32));
+}
+
 void dynamic(const Profile& p, CapGroup g) {
   namespace cap = prm::hca_cap;
   if (!p.dynamic) return;
@@ -145,6 +148,7 @@ void dynamic(const Profile& p, CapGroup g) {
   prm::cap_set(g, cap::log_max_ra_res_dc, log_reads);
   prm::cap_set(g, cap::log_max_dci_stream_channels, p.log_max_dci_streams);
   prm::cap_set(g, cap::log_max_dci_errored_streams, p.log_max_failed_streams);
+  add_object(g, prm::cmd::object_av_qp_mapping);
   prm::cap_set(g, cap::log_max_atomic_size_dc, p.atomics ? 3u : 0u);
 }
 
@@ -156,7 +160,7 @@ void encryption(const Profile& p, CapGroup g) {
   prm::cap_set(g, cap::aes_xts, little);
   prm::cap_set(g, cap::aes_xts_single_block_le_tweak, little);
   prm::cap_set(g, cap::aes_xts_multi_block_be_tweak, !little);
-  prm::cap_set(g, cap::general_obj_types_low, 1u << prm::cmd::object_dek);
+  add_object(g, prm::cmd::object_dek);
 }
 
 void crypto(const Profile& p, CapGroup g) {
@@ -238,6 +242,50 @@ void flow_tables(const Profile& p, CapGroup g) {
   prm::cap_set(g, cap::tx_reformat, 1);
 }
 
+void put_word(CapGroup g, std::size_t at, uint64_t word) {
+  prm::cap_set(g, {static_cast<uint16_t>(8 * at), 32}, static_cast<uint32_t>(word >> 32));
+  prm::cap_set(g, {static_cast<uint16_t>(8 * at + 32), 32}, static_cast<uint32_t>(word));
+}
+
+// Flow tables whose entries software writes, and where it finds ends of theirs (rdma-core v44
+// providers/mlx5/dr_devx.c, dr_devx_query_device()).
+void steering(const Profile& p, CapGroup g) {
+  namespace cap = prm::steering_cap;
+  constexpr uint32_t levels = 64, most_actions = 32;
+  if (!p.software_steering) return;
+  prm::cap_set(g, cap::multi_path_tirs, 1);
+  prm::cap_set(g, cap::multi_path_tirs_fts, 1);
+  prm::cap_set(g, cap::flow_tag_multipath, 1);
+  for (const std::size_t table : {cap::receive, cap::transmit}) {
+    const auto set = [&g, table](prm::CapField f, uint32_t value) {
+      prm::cap_set(g, {static_cast<uint16_t>(table + f.bit), f.width}, value);
+    };
+    set(cap::sw_owner, 1);
+    set(cap::max_ft_level, levels);
+    set(cap::max_modify_header_actions, most_actions);
+  }
+  put_word(g, cap::rx_drop_address, icm_end::address_of(IcmEnd::drop));
+  put_word(g, cap::tx_drop_address, icm_end::address_of(IcmEnd::drop));
+  put_word(g, cap::tx_allow_address, icm_end::address_of(IcmEnd::allow));
+}
+
+void steering_memory(const Profile& p, CapGroup g) {
+  namespace cap = prm::icm_cap;
+  if (!p.software_steering) return;
+  put_word(g, cap::steering_start, Icm::steering_start);
+  put_word(g, cap::header_modify_start, Icm::rewrite_start);
+  prm::cap_set(g, cap::log_steering_size, Icm::log_steering);
+  prm::cap_set(g, cap::log_header_modify_size, Icm::log_rewrite);
+  prm::cap_set(g, cap::log_granularity, IcmArea::log_unit);
+}
+
+// A queue pair may say that its peer is on the same port (devx_qp.cc).
+void roce(const Profile& p, CapGroup g) {
+  if (p.lid != 0) return;
+  prm::cap_set(g, prm::roce_cap::fl_rc_qp_when_roce_disabled, 1);
+  prm::cap_set(g, prm::roce_cap::fl_rc_qp_when_roce_enabled, 1);
+}
+
 // No operation addresses: a plain store to memory cannot be made to add or to set.
 void device_memory(const Profile& p, CapGroup g) {
   namespace cap = prm::dm_cap;
@@ -256,18 +304,23 @@ bool fill_caps(const Profile& profile, uint16_t group_number, CapGroup group) {
   if (group_number > last_group) return false;
   if (group_number == prm::cmd::cap_general) general(profile, group);
   if (group_number == prm::cmd::cap_general) lists(profile, group);
-  if (group_number == prm::cmd::cap_general) objects(profile, group);
+  if (group_number == prm::cmd::cap_general) add_object(group, prm::cmd::object_reserved_qpn);
   if (group_number == prm::cmd::cap_general_2)
     prm::cap_set(group, prm::hca_cap_2::log_reserved_qpn_granularity, ReservedQpns::log_count);
   if (group_number == prm::cmd::cap_general) dynamic(profile, group);
   if (group_number == prm::cmd::cap_general) queues(profile, group);
   if (group_number == prm::cmd::cap_general) encryption(profile, group);
+  if (group_number == prm::cmd::cap_general && profile.software_steering)
+    add_object(group, prm::cmd::object_flow_sampler);
   if (group_number == prm::cmd::cap_crypto) crypto(profile, group);
   if (group_number == prm::cmd::cap_ethernet) ethernet(profile, group);
   if (group_number == prm::cmd::cap_nic_flow) flow_tables(profile, group);
   if (group_number == prm::cmd::cap_atomic) atomic(profile, group);
   if (group_number == prm::cmd::cap_odp) odp(profile, group);
   if (group_number == prm::cmd::cap_device_memory) device_memory(profile, group);
+  if (group_number == prm::cmd::cap_device_memory) steering_memory(profile, group);
+  if (group_number == prm::cmd::cap_nic_flow) steering(profile, group);
+  if (group_number == prm::cmd::cap_roce) roce(profile, group);
   return true;
 }
 

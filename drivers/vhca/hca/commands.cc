@@ -10,6 +10,7 @@
 #include "kilim/prm/bsf_seg.hh"
 #include "kilim/prm/cmd.hh"
 #include "kilim/prm/crypto_seg.hh"
+#include "kilim/prm/flow_table.hh"
 #include "kilim/prm/hca_cap.hh"
 #include "kilim/prm/mkc.hh"
 #include "kilim/prm/qp_context.hh"
@@ -35,9 +36,10 @@ Answer query_hca_cap(Hca& s, In in, Out out) {
   return {};
 }
 
-// Of the context only what send WQEs must have is told.
+// Of the context only what send WQEs must have is told, and that the port speaks RoCE.
 Answer query_nic_vport_context(Hca& s, In, Out out) {
   prm::cap_set(out.subspan(16), prm::nic_vport::min_wqe_inline_mode, s.config.profile.min_inline);
+  prm::cap_set(out.subspan(16), prm::nic_vport::roce_en, s.config.profile.lid == 0);
   return {};
 }
 
@@ -220,6 +222,17 @@ constexpr Command rows[] = {
     {prm::cmd::dealloc_flow_counter, 16, 16, end_flow_counter},
     {prm::cmd::query_flow_counter, prm::flow_counter::command_bytes,
      prm::flow_counter::answer_bytes, query_flow_counter},
+    {prm::cmd::create_flow_table, prm::flow_cmd::table_bytes, 16, make_flow_table},
+    {prm::cmd::destroy_flow_table, 24, 16, end_flow_table},
+    {prm::cmd::query_flow_table, 24, prm::flow_cmd::context + prm::flow_table_context::bytes,
+     query_flow_table},
+    {prm::cmd::create_flow_group, prm::flow_cmd::group_bytes, 16, make_flow_group},
+    {prm::cmd::destroy_flow_group, 28, 16, end_flow_group},
+    {prm::cmd::set_flow_table_entry, prm::flow_cmd::entry_bytes, 16, set_flow_entry},
+    {prm::cmd::delete_flow_table_entry, 36, 16, delete_flow_entry},
+    {prm::cmd::sync_steering, 16, 16, sync_steering},
+    {prm::cmd::alloc_packet_reformat, prm::reformat_cmd::data, 16, make_reformat},
+    {prm::cmd::dealloc_packet_reformat, 16, 16, end_reformat},
     {prm::cmd::nop, 8, 8, nop},
 };
 

@@ -75,6 +75,10 @@ enum class Refusal : uint32_t {
   dek_parameter = 0x56a040,
   rmp_context = 0x56a041,
   object_range = 0x56a042,
+  no_such_table = 0x56a060,
+  table_context = 0x56a061,
+  table_entry = 0x56a062,
+  reformat = 0x56a063,
 };
 
 struct Answer {
@@ -136,6 +140,21 @@ Answer query_counter(Hca&, In, Out);
 Answer make_flow_counter(Hca&, In, Out);
 Answer end_flow_counter(Hca&, In, Out);
 Answer query_flow_counter(Hca&, In, Out);
+
+// devx_flow_table.cc.
+Answer make_flow_table(Hca&, In, Out);
+Answer query_flow_table(Hca&, In, Out);
+Answer end_flow_table(Hca&, In, Out);
+Answer make_flow_group(Hca&, In, Out);
+Answer end_flow_group(Hca&, In, Out);
+Answer set_flow_entry(Hca&, In, Out);
+Answer delete_flow_entry(Hca&, In, Out);
+Answer sync_steering(Hca&, In, Out);
+Answer make_reformat(Hca&, In, Out);
+Answer end_reformat(Hca&, In, Out);
+Answer make_sampler(Hca&, In, Out);
+Answer query_sampler(Hca&, uint32_t number, Out);
+Answer end_sampler(Hca&, uint32_t number);
 
 // devx_qp.cc.
 Answer make_qp(Hca&, const Client&, In, Out);

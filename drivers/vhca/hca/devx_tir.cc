@@ -4,7 +4,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include "kilim/prm/flow_table.hh"
 #include "kilim/prm/queue_cmd.hh"
+#include "vhca/ethernet/soft_steering.hh"
 #include "vhca/hca/commands.hh"
 #include "vhca/hca/objects.hh"
 
@@ -47,6 +49,17 @@ bool fill_lro(const Profile& p, In context, TirSpec& s) {
          (p.lro && s.lro_bytes != 0 && (s.lro_versions & ~(lro::ipv4 | lro::ipv6)) == 0);
 }
 
+// Where software's entries lead to it, too.
+Answer tell_tir(const Hca& h, Out out, uint32_t tirn) {
+  namespace f = prm::flow_cmd;
+  (void)made(out, tirn);
+  if (!h.config.profile.software_steering) return {};
+  const uint64_t address = icm_end::address_of(IcmEnd::tir, tirn);
+  prm::cap_set(out, f::icm_address_39_32, static_cast<uint32_t>(address >> 32));
+  prm::cap_set(out, f::icm_address_31_0, static_cast<uint32_t>(address));
+  return {};
+}
+
 Answer refuse_tir(int error) {
   if (error == ENOMEM) return {Status::no_resources, Refusal::no_more_objects};
   return {Status::bad_param, Refusal::tir_context};
@@ -81,7 +94,7 @@ Answer make_tir(Hca& h, const Client& client, In in, Out out) {
   if (!tirn && type == t::direct) (void)destroy_rqt(h, spec.rqt);
   if (!tirn) return refuse_tir(tirn.error().code);
   h.tirs.at(*tirn)->direct = type == t::direct;
-  return made(out, *tirn);
+  return tell_tir(h, out, *tirn);
 }
 
 // The table and the hash may be others (DPDK 22.11, drivers/net/mlx5/mlx5_devx.c,

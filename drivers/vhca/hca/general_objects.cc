@@ -7,6 +7,7 @@
 
 #include "kilim/prm/cmd.hh"
 #include "kilim/prm/crypto_seg.hh"
+#include "kilim/prm/flow_table.hh"
 #include "vhca/hca/commands.hh"
 
 namespace kilim::vhca::commands {
@@ -127,6 +128,9 @@ constexpr ObjectType types[] = {
     {prm::cmd::object_dek, sizeof(prm::DekObject),
      [](const Profile& p) { return p.crypto_tweak != CryptoTweak::none; }, create_dek, query_dek,
      destroy_dek},
+    {prm::cmd::object_flow_sampler, prm::flow_sampler::bytes,
+     [](const Profile& p) { return p.software_steering; }, make_sampler, query_sampler,
+     end_sampler},
 };
 
 // Null: the adapter has no such objects.

@@ -9,6 +9,7 @@
 
 #include "vhca/core/journal.hh"
 #include "vhca/ethernet/eth.hh"
+#include "vhca/ethernet/soft_steering.hh"
 #include "vhca/exec/opcodes.hh"
 #include "vhca/hca/connections.hh"
 #include "vhca/hca/scheduler.hh"
@@ -73,6 +74,8 @@ Hca::Hca(HcaConfig c)
   context.journal = config.journal;
   context.translator = {&keys, config.profile.max_indirection, &paging};
   eth.context = &context;
+  if (config.profile.software_steering)
+    eth.soft = std::make_shared<SoftSteering>(tirs, flow_counters);
   roce.context = &context;
   roce.ready = &ready;
   roce.qps = &qps;

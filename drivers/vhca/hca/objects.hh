@@ -69,6 +69,9 @@ int modify_rqt(Hca&, uint32_t rqtn, std::span<const uint32_t> rqns);
 // `sink` is the client whose frames its own queues do not get.
 Result<uint32_t> create_tir(Hca&, const TirSpec&, EventSink* sink);
 int destroy_tir(Hca&, uint32_t tirn);
+// Of a raw packet queue pair, as cards have one for each: rules of software's name it.
+Result<uint32_t> create_qp_tir(Hca&, Qpn);
+int destroy_qp_tir(Hca&, uint32_t tirn);
 // PRM: "MODIFY_TIR": table and hash; rules that lead there stay.
 int modify_tir(Hca&, uint32_t tirn, const TirSpec&);
 

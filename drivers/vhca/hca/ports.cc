@@ -10,6 +10,7 @@
 #include "vhca/core/journal.hh"
 #include "vhca/ethernet/eth.hh"
 #include "vhca/ethernet/lro.hh"
+#include "vhca/ethernet/soft_steering.hh"
 #include "vhca/transport/groups.hh"
 #include "vhca/transport/roce_port.hh"
 #include "vhca/wire/wire.hh"
@@ -133,6 +134,13 @@ Result<uint32_t> create_flow_to_tir(Hca& h, uint32_t tirn, const FlowSpec& spec)
   Tir* tir = h.tirs.at(tirn);
   if (tir == nullptr) return Error{EINVAL, "no such TIR"};
   return eth_create_flow(h.eth, &tir->end, spec);
+}
+
+Result<uint32_t> create_flow_to_table(Hca& h, uint32_t number, const FlowSpec& spec) {
+  FlowTable* table = h.eth.soft ? h.eth.soft->tables.at(number) : nullptr;
+  if (table == nullptr || table->egress != spec.egress)
+    return Error{EINVAL, "no such flow table of that kind"};
+  return eth_create_flow(h.eth, &table->end, spec);
 }
 
 Result<uint32_t> create_ending_flow(Hca& h, const FlowSpec& spec) {

@@ -36,6 +36,8 @@ void leave_groups(Hca&, Qpn);
 // Steering of raw packet queue pairs; a rule's number is returned.
 Result<uint32_t> create_flow(Hca&, Qpn, const FlowSpec&);
 Result<uint32_t> create_flow_to_tir(Hca&, uint32_t tirn, const FlowSpec&);
+// To a flow table of that number, whose kind the rule's is.
+Result<uint32_t> create_flow_to_table(Hca&, uint32_t number, const FlowSpec&);
 Result<uint32_t> create_ending_flow(Hca&, const FlowSpec&);  // it drops, or misses
 int destroy_flow(Hca&, uint32_t rule);
 

@@ -98,6 +98,33 @@ Result<uint32_t> create_tir(Hca& h, const TirSpec& s, EventSink* sink) {
   return number;
 }
 
+Result<uint32_t> create_qp_tir(Hca& h, Qpn qpn) {
+  Qp* qp = h.qps.at(qpn.value());
+  if (qp == nullptr) return Error{EINVAL, "no such queue pair"};
+  uint32_t rqtn = 0;
+  Rqt* table = h.rqts.create(rqtn);
+  if (table == nullptr) return Error{ENOMEM, "the adapter has no more tables"};
+  table->number = rqtn;
+  table->queues = {qp};
+  qp->places++;
+  TirSpec spec;
+  spec.rqt = rqtn;
+  spec.own_unicast = qp->spec.own_unicast;
+  spec.own_multicast = qp->spec.own_multicast;
+  spec.tunnels = qp->spec.tunnels;
+  Result<uint32_t> tirn = create_tir(h, spec, qp->sink);
+  if (!tirn) (void)destroy_rqt(h, rqtn);
+  return tirn;
+}
+
+int destroy_qp_tir(Hca& h, uint32_t tirn) {
+  const Tir* tir = h.tirs.at(tirn);
+  if (tir == nullptr) return -EINVAL;
+  const uint32_t rqtn = tir->spec.rqt;
+  if (int rc = destroy_tir(h, tirn); rc != 0) return rc;
+  return destroy_rqt(h, rqtn);
+}
+
 int modify_tir(Hca& h, uint32_t tirn, const TirSpec& s) {
   Tir* tir = h.tirs.at(tirn);
   if (tir == nullptr || objection(h, s) != nullptr) return -EINVAL;

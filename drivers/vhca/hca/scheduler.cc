@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "vhca/core/journal.hh"
+#include "vhca/ethernet/soft_steering.hh"
 #include "vhca/exec/send_queue.hh"
 #include "vhca/hca/connections.hh"
 #include "vhca/hca/doorbells.hh"
@@ -41,12 +42,33 @@ void check_timers(Hca& h) noexcept {
   }
 }
 
-std::size_t run_ready(Hca& h, std::size_t budget) noexcept {
+// Software writes steering entries by requests of a queue pair of its own. Those that were posted
+// before a frame was are executed before it leaves: doorbells of other pages may not have been seen
+// yet, and a card takes no longer for them than for the frame.
+std::size_t write_entries_first(Hca& h) noexcept {
+  constexpr int most_slices = 64;
+  check_all_doorbells(h);
   std::size_t done = 0;
+  for (int i = 0; i < most_slices; i++) {
+    Qp* qp = h.ready.front();
+    while (qp != nullptr && qp->type == QpType::raw_packet) qp = ReadyList::after(*qp);
+    if (qp == nullptr) break;
+    h.ready.remove(*qp);
+    done += run_send_queue(h, *qp, slice);
+    const bool more = qp->rc ? roce_may_send(*qp) : qp->state == QpState::rts && has_requests(*qp);
+    if (more && qp->wait == SqWait::none) h.ready.push(*qp);
+  }
+  return done;
+}
+
+std::size_t run_ready(Hca& h, std::size_t budget) noexcept {
+  std::size_t done = 0, written = 0;
   h.work_since_clock = 0;
   while (done < budget && !h.ready.empty() && !due_to_die(h)) {
     Qp& qp = *h.ready.front();
     h.ready.remove(qp);
+    if (h.eth.soft && qp.type == QpType::raw_packet && h.eth.soft->tables.count() != 0) [[unlikely]]
+      written += write_entries_first(h);
     const std::size_t left = budget - done;
     done += run_send_queue(h, qp, h.ready.empty() && !qp.rc ? left : std::min(slice, left));
     bool more = qp.rc ? roce_may_send(qp) : qp.state == QpState::rts && has_requests(qp);
@@ -55,7 +77,7 @@ std::size_t run_ready(Hca& h, std::size_t budget) noexcept {
     h.work_since_clock = 0;
     h.context.now_ns = clock_ns();
   }
-  return done;
+  return done + written;
 }
 
 std::size_t flush_errors(Hca& h, std::size_t budget) noexcept {

@@ -72,7 +72,7 @@ DmObject* Context::find_dm(uint16_t page) const noexcept {
   for (const auto& o : objects_) {
     if (o == nullptr || o->kind != Kind::dm) continue;
     auto* dm = static_cast<DmObject*>(o.get());
-    if (dm->block.page_index() == page) return dm;
+    if (dm->icm.address == 0 && dm->block.page_index() == page) return dm;
   }
   return nullptr;
 }

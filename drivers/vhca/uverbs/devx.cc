@@ -12,11 +12,13 @@
 #include <rdma/mlx5_user_ioctl_cmds.h>
 
 #include "kilim/prm/cmd.hh"
+#include "kilim/prm/flow_table.hh"
 #include "kilim/prm/qp_context.hh"
 #include "kilim/prm/queue_cmd.hh"
 #include "vhca/hca/commands.hh"
 #include "vhca/hca/fatal.hh"
 #include "vhca/uverbs/bundle.hh"
+#include "vhca/uverbs/devx_made.hh"
 
 namespace kilim::vhca {
 
@@ -45,34 +47,6 @@ constexpr uint16_t modify_opcodes[] = {0x403, 0x502, 0x503, 0x504, 0x505, 0x506,
                                        0x729, 0x72a, 0x785, 0x827, 0x829, 0x901, 0x905,
                                        0x909, 0x90d, 0x913, 0x917, 0x936, 0x93c, 0xa01};
 
-// What the firmware of this adapter makes: by which command, and by which it ends.
-struct DevxKind {
-  uint16_t create, destroy;
-};
-constexpr DevxKind kinds[] = {
-    {prm::cmd::create_mkey, prm::cmd::destroy_mkey},
-    {prm::cmd::create_cq, prm::cmd::destroy_cq},
-    {prm::cmd::create_qp, prm::cmd::destroy_qp},
-    {prm::cmd::create_rmp, prm::cmd::destroy_rmp},
-    {prm::cmd::create_dct, prm::cmd::destroy_dct},
-    {prm::cmd::create_psv, prm::cmd::destroy_psv},
-    {prm::cmd::alloc_q_counter, prm::cmd::dealloc_q_counter},
-    {prm::cmd::alloc_pd, prm::cmd::dealloc_pd},
-    {prm::cmd::alloc_transport_domain, prm::cmd::dealloc_transport_domain},
-    {prm::cmd::create_tir, prm::cmd::destroy_tir},
-    {prm::cmd::create_sq, prm::cmd::destroy_sq},
-    {prm::cmd::create_rq, prm::cmd::destroy_rq},
-    {prm::cmd::create_tis, prm::cmd::destroy_tis},
-    {prm::cmd::create_rqt, prm::cmd::destroy_rqt},
-    {prm::cmd::alloc_flow_counter, prm::cmd::dealloc_flow_counter},
-    {prm::cmd::create_general_object, prm::cmd::destroy_general_object},
-};
-const DevxKind* find_object(uint16_t create) {
-  const auto* at = std::find_if(std::begin(kinds), std::end(kinds),
-                                [=](const DevxKind& k) { return k.create == create; });
-  return at != std::end(kinds) ? at : nullptr;
-}
-
 // What asks or changes an object, and what made that; a whole row of opcodes belongs to queue
 // pairs.
 struct Access {
@@ -95,6 +69,7 @@ constexpr Access accesses[] = {
     {prm::cmd::query_rqt, prm::cmd::create_rqt},
     {prm::cmd::query_general_object, prm::cmd::create_general_object},
     {prm::cmd::query_flow_counter, prm::cmd::alloc_flow_counter},
+    {prm::cmd::query_flow_table, prm::cmd::create_flow_table},
 };
 uint16_t creator_for(uint16_t opcode) {
   if (opcode >> 8 == prm::cmd::create_qp >> 8) return prm::cmd::create_qp;
@@ -157,39 +132,6 @@ int other(Context& context, Bundle& b) {
   return run_and_answer(context, c);
 }
 
-uint32_t word_at(std::span<const std::byte> bytes, std::size_t at) {
-  be32 word{};
-  if (at + sizeof word <= bytes.size()) std::memcpy(&word, bytes.data() + at, sizeof word);
-  return word.host();
-}
-
-// The command that ends what was made, by the number that the answer gave
-// (devx_obj_build_destroy_cmd()).
-std::array<std::byte, 16> destroy_command_of(const Command& c, uint32_t number) {
-  struct DestroyIn {
-    prm::CmdInHdr hdr;
-    be32 number;
-    be32 reserved;
-  } in{};
-  static_assert(sizeof in == 16);
-  in.hdr.opcode = be16{find_object(c.opcode())->destroy};
-  if (c.opcode() == prm::cmd::create_general_object) {
-    prm::CmdInHdr asked;
-    std::memcpy(&asked, c.in.data(), sizeof asked);
-    in.hdr.op_mod = asked.op_mod;  // the type of the object
-  }
-  in.number = be32{number};
-  std::array<std::byte, 16> bytes;
-  std::memcpy(bytes.data(), &in, sizeof in);
-  return bytes;
-}
-
-// The number that the firmware gave: in the same place but for PSVs, of which there could be more.
-uint32_t number_made(const Command& c) {
-  constexpr std::size_t usual = 8, psv = offsetof(prm::CreatePsvOut, psv);
-  return word_at(c.out, c.opcode() == prm::cmd::create_psv ? psv : usual);
-}
-
 // Linux drivers/infiniband/hw/mlx5/devx.c, devx_set_umem_valid(): whatever a client says, its rings
 // and records lie in umems. UCX 1.13 leaves the bits to the kernel.
 void name_umems(Command& c) {
@@ -236,9 +178,7 @@ int create(Context& context, Bundle& b) {
     return copied != 0 ? copied : err;
   }
   if (err != 0) return err;
-  made->created_by = c.opcode();
-  made->number = number_made(c);
-  made->destroy_command = destroy_command_of(c, made->number);
+  remember_made(*made, c.in, c.out);
   context.add(std::move(made), {});
   err = c.to.write(c.out.data(), c.out.size());
   if (err == 0) err = b.give(MLX5_IB_ATTR_DEVX_OBJ_CREATE_HANDLE, object.handle);
@@ -251,6 +191,7 @@ uint32_t number_named(const Command& c) {
   if (c.opcode() == prm::cmd::query_q_counter) return word_at(c.in, q_counter) & 0xff;
   if (c.opcode() == prm::cmd::query_flow_counter)
     return word_at(c.in, prm::flow_counter::number) & 0xffffff;
+  if (c.opcode() == prm::cmd::query_flow_table) return prm::cap_get(c.in, prm::flow_cmd::table_id);
   return word_at(c.in, usual) & 0xffffff;
 }
 
@@ -259,7 +200,7 @@ uint32_t number_named(const Command& c) {
 bool names_qp(const QpObject& qp, uint16_t creator, uint32_t number) {
   if (qp.type != QpType::raw_packet)
     return creator == prm::cmd::create_qp && qp.qpn.value() == number;
-  if (creator == prm::cmd::create_tir) return qp.hashes && qp.tirn == number;
+  if (creator == prm::cmd::create_tir) return qp.tirn != 0 && qp.tirn == number;
   if (creator == prm::cmd::create_tis) return qp.tisn != 0 && qp.tisn == number;
   return creator == prm::cmd::create_sq && !qp.hashes && qp.qpn.value() == number;
 }
@@ -373,7 +314,8 @@ std::span<const Method> devx_methods() {
 
 int DevxObject::release(Context& context) {
   std::array<std::byte, 16> out{};
-  if (int err = command(context.hca, destroy_command, out); err != 0) return err;
+  const auto in = std::span(destroy_command).first(destroy_bytes);
+  if (int err = command(context.hca, in, out); err != 0) return err;
   return out[0] == std::byte{0} ? 0 : -EREMOTEIO;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Device memory: blocks of it, what is told of them to whoever maps or imports them, regions on
-// them. Of mlx5_ib's types only the adapter's own memory is there: the memory of steering by
-// software needs a card that lets software own its steering. Adapter's lock held.
+// them; and memory of steering by software, of adapters that let software own their steering.
+// Adapter's lock held.
 #include <cerrno>
 
 #include <linux/capability.h>
@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "vhca/ethernet/soft_steering.hh"
 #include "vhca/hca/objects.hh"
 #include "vhca/uverbs/bundle.hh"
 #include "vhca/uverbs/uar.hh"
@@ -32,12 +33,15 @@ bool may_steer() noexcept {
   return (data[0].effective & both) == both;
 }
 
-int refuse_type(uint64_t type) noexcept {
+// Patterns of header actions came with format 1.
+int refuse_type(const Profile& p, uint64_t type) noexcept {
   switch (type) {
     case MLX5_IB_UAPI_DM_TYPE_MEMIC:
       return 0;
     case MLX5_IB_UAPI_DM_TYPE_STEERING_SW_ICM:
     case MLX5_IB_UAPI_DM_TYPE_HEADER_MODIFY_SW_ICM:
+      if (!may_steer()) return -EPERM;
+      return p.software_steering ? 0 : -EOPNOTSUPP;
     case MLX5_IB_UAPI_DM_TYPE_HEADER_MODIFY_PATTERN_SW_ICM:
       return may_steer() ? -EOPNOTSUPP : -EPERM;
     default:
@@ -51,8 +55,29 @@ int report_page(Bundle& b, uint16_t id, uint16_t page) noexcept {
   return b.has(id) ? b.put(id, page) : -ENOENT;
 }
 
+// Linux drivers/infiniband/hw/mlx5/dm.c, handle_alloc_dm_sw_icm(): the answer is an address of the
+// adapter's, and clients cannot map it.
+int alloc_icm(Context& context, Bundle& b, bool rewrites) {
+  Icm& icm = context.hca.eth.soft->icm;
+  IcmArea& area = rewrites ? icm.rewrite : icm.steering;
+  auto made = std::make_unique<DmObject>();
+  Result<IcmBlock> block = area.alloc(b.value(UVERBS_ATTR_ALLOC_DM_LENGTH));
+  if (!block) return -block.error().code;
+  made->icm = *block;
+  made->rewrites = rewrites;
+  made->length = block->bytes;
+  DmObject& dm = *made;
+  context.add(std::move(made), {});
+  int err = b.put(MLX5_IB_ATTR_ALLOC_DM_RESP_START_OFFSET, dm.icm.address);
+  if (err == 0) err = b.give(UVERBS_ATTR_ALLOC_DM_HANDLE, dm.handle);
+  return context.keep_unless(err, dm);
+}
+
 int alloc(Context& context, Bundle& b) {
-  if (int err = refuse_type(b.value(MLX5_IB_ATTR_ALLOC_DM_REQ_TYPE)); err != 0) return err;
+  const uint64_t type = b.value(MLX5_IB_ATTR_ALLOC_DM_REQ_TYPE);
+  if (int err = refuse_type(context.hca.config.profile, type); err != 0) return err;
+  if (type != MLX5_IB_UAPI_DM_TYPE_MEMIC)
+    return alloc_icm(context, b, type == MLX5_IB_UAPI_DM_TYPE_HEADER_MODIFY_SW_ICM);
   const uint64_t length = b.value(UVERBS_ATTR_ALLOC_DM_LENGTH);
   const auto alignment = static_cast<uint32_t>(b.value(UVERBS_ATTR_ALLOC_DM_ALIGNMENT));
   auto made = std::make_unique<DmObject>();
@@ -74,6 +99,7 @@ int free_dm(Context& context, Bundle& b) {
 
 int query(Context& context, Bundle& b) {
   const auto* dm = b.object<DmObject>(context, MLX5_IB_ATTR_QUERY_DM_REQ_HANDLE);
+  if (dm->icm.address != 0) return -EINVAL;
   int err = b.put(MLX5_IB_ATTR_QUERY_DM_RESP_PAGE_INDEX, dm->block.page_index());
   if (err == 0) err = b.put(MLX5_IB_ATTR_QUERY_DM_RESP_START_OFFSET, uint64_t{dm->block.offset()});
   return err != 0 ? err : b.put(MLX5_IB_ATTR_QUERY_DM_RESP_LENGTH, dm->length);
@@ -107,13 +133,15 @@ int reg_mr(Context& context, Bundle& b) {
   uint32_t access = 0;
   if (int err = check_access(b, access); err != 0) return err;
   if (offset > dm->length || length > dm->length - offset) return -EINVAL;
-  Result<MrKeys> keys =
-      reg_dm_mr(context.hca, {pd->pdn, Va{dm->block.va() + offset}, length, access});
+  const bool icm = dm->icm.address != 0;
+  if (icm && (access & access::remote_atomic) != 0) return -EINVAL;  // mr.c, mlx5_ib_reg_dm_mr()
+  const Va at{(icm ? dm->icm.va : dm->block.va()) + offset};
+  Result<MrKeys> keys = reg_dm_mr(context.hca, {pd->pdn, at, length, access});
   if (!keys) return -keys.error().code;
   auto made = std::make_unique<MrObject>();
   made->keys = *keys;
   made->length = length;
-  made->iova = dm->block.device_address() + offset;
+  made->iova = (icm ? dm->icm.address : dm->block.device_address()) + offset;
   made->access = access;
   made->of_device = true;
   MrObject& mr = *made;
@@ -177,6 +205,11 @@ std::span<const Method> dm_methods() {
 // A child cannot give back what its parent's regions may lie on.
 int DmObject::release(Context& context) {
   if (inherited) return -EIO;
+  if (icm.address != 0) {
+    Icm& all = context.hca.eth.soft->icm;
+    (rewrites ? all.rewrite : all.steering).free(icm);
+    return 0;
+  }
   context.hca.dm.free(block, context.dm_open);
   return 0;
 }

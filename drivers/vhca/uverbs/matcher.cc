@@ -2,7 +2,7 @@
 // Steering rules of mlx5's own kind: a matcher has the mask and the priority, a flow the value and
 // where the frame goes. Linux drivers/infiniband/hw/mlx5/fs.c (flow_matcher_create, create_flow).
 // Of the headers the outer ones, those of tunnels and the inner ones are matched; of actions
-// queues, drop, mark and, for what leaves, headers in front are there.
+// queues, drop, mark, further tables and, for what leaves, changes of headers are there.
 // Adapter's lock held.
 #include <algorithm>
 #include <cerrno>
@@ -12,6 +12,7 @@
 #include <rdma/mlx5_user_ioctl_cmds.h>
 #include <rdma/mlx5_user_ioctl_verbs.h>
 
+#include "kilim/prm/flow_table.hh"
 #include "kilim/prm/queue_cmd.hh"
 #include "vhca/ethernet/match_param.hh"
 #include "vhca/hca/ports.hh"
@@ -131,11 +132,14 @@ int fill_match(const MatcherObject& m, const InBuffer& in, FlowSpec& spec) {
   return m.priority > last_priority ? -ENOSPC : 0;
 }
 
-// Where frames go: a queue pair, or a TIR that a firmware command made.
+// Where frames go: a queue pair, or a TIR or a flow table that a firmware command made.
 struct Destination {
   QpObject* qp = nullptr;
   DevxObject* tir = nullptr;
   [[nodiscard]] bool any() const { return qp != nullptr || tir != nullptr; }
+  [[nodiscard]] bool is_table() const {
+    return qp == nullptr && tir != nullptr && tir->created_by == prm::cmd::create_flow_table;
+  }
 };
 
 // A destination, or a flag that says why there is none.
@@ -147,14 +151,17 @@ int fill_action(const Bundle& b, bool egress, const Destination& to, FlowSpec& s
   // What leaves goes to the wire (fs.c, raw_fs_rule_add(): MLX5_FLOW_DESTINATION_TYPE_PORT), and
   // what it has no destination for is no tag either.
   spec.egress = egress;
+  const bool table = to.is_table();
   if (egress) {
     spec.drops = flags == drop;
-    return to.any() || flags == miss || b.has(MLX5_IB_ATTR_CREATE_FLOW_TAG) ? -EINVAL : 0;
+    return to.any() != table || flags == miss || (table && flags != 0) ||
+                   b.has(MLX5_IB_ATTR_CREATE_FLOW_TAG)
+               ? -EINVAL
+               : 0;
   }
   if (to.any() == (flags != 0) || (to.qp != nullptr && to.tir != nullptr)) return -EINVAL;
   if (to.qp != nullptr && to.qp->type != QpType::raw_packet) return -EINVAL;
-  // Other tables, the kind that mlx5_ib takes too, are not there.
-  if (to.tir != nullptr && to.tir->created_by != prm::cmd::create_tir) return -EINVAL;
+  if (to.tir != nullptr && !table && to.tir->created_by != prm::cmd::create_tir) return -EINVAL;
   spec.drops = flags == drop;
   spec.misses = flags == miss;
   spec.tags = b.has(MLX5_IB_ATTR_CREATE_FLOW_TAG);
@@ -170,14 +177,25 @@ int find_counter(const Context& context, const Bundle& b, DevxObject*& counter) 
   return b.value(MLX5_IB_ATTR_CREATE_FLOW_ARR_COUNTERS_DEVX_OFFSET) != 0 ? -EINVAL : 0;
 }
 
-// One action, named as in a list: headers that go in front.
-int find_reformat(const Context& context, const Bundle& b, FlowActionObject*& action) {
+// One action, named as in a list: headers that go in front, or what is done to those that are.
+int find_action(const Context& context, const Bundle& b, FlowActionObject*& action) {
   if (!b.has(MLX5_IB_ATTR_CREATE_FLOW_ARR_FLOW_ACTIONS)) return 0;
   action = context.find<FlowActionObject>(b.value(MLX5_IB_ATTR_CREATE_FLOW_ARR_FLOW_ACTIONS));
   return action == nullptr ? -EINVAL : 0;
 }
 
+int fill_changes(const FlowActionObject& action, bool egress, FlowSpec& spec) {
+  if (!egress || spec.drops) return -EINVAL;
+  if (action.rewrite.actions.empty()) {
+    spec.prepend = &action.prepend;
+  } else {
+    spec.rewrite = &action.rewrite;
+  }
+  return 0;
+}
+
 Result<uint32_t> make_rule(Hca& hca, const Destination& to, const FlowSpec& spec) {
+  if (to.is_table()) return create_flow_to_table(hca, to.tir->number, spec);
   if (to.tir != nullptr) return create_flow_to_tir(hca, to.tir->number, spec);
   if (to.qp == nullptr) return create_ending_flow(hca, spec);
   return to.qp->hashes ? create_flow_to_tir(hca, to.qp->tirn, spec)
@@ -195,11 +213,9 @@ int create_flow_method(Context& context, Bundle& b) {
   if (int err = fill_match(*matcher, b.in(MLX5_IB_ATTR_CREATE_FLOW_MATCH_VALUE), spec); err != 0)
     return err;
   FlowActionObject* action = nullptr;
-  if (int err = find_reformat(context, b, action); err != 0) return err;
-  if (action != nullptr) {
-    if (!matcher->egress || spec.drops) return -EINVAL;
-    spec.prepend = &action->prepend;
-  }
+  if (int err = find_action(context, b, action); err != 0) return err;
+  if (int err = action != nullptr ? fill_changes(*action, matcher->egress, spec) : 0; err != 0)
+    return err;
   if (counter != nullptr) spec.count = context.hca.flow_counters.at(counter->number);
   Result<uint32_t> rule = make_rule(context.hca, to, spec);
   if (!rule) return -rule.error().code;
@@ -233,6 +249,30 @@ int create_reformat(Context& context, Bundle& b) {
                              action);
 }
 
+// fs.c, mlx5_ib_create_modify_header(): for what leaves.
+int create_modify_header(Context& context, Bundle& b) {
+  namespace s = prm::set_action;
+  constexpr std::size_t most = 32;
+  if (!context.hca.config.profile.egress_rules ||
+      b.value(MLX5_IB_ATTR_CREATE_MODIFY_HEADER_FT_TYPE) != MLX5_IB_UAPI_FLOW_TABLE_TYPE_NIC_TX)
+    return -EOPNOTSUPP;
+  const InBuffer data = b.in(MLX5_IB_ATTR_CREATE_MODIFY_HEADER_ACTIONS_PRM);
+  const std::size_t count = data.bytes() / s::bytes;
+  if (count * s::bytes != data.bytes() || count > most) return -EINVAL;
+  std::array<std::byte, most * s::bytes> bytes;
+  if (int err = data.read(bytes.data(), data.bytes()); err != 0) return err;
+  auto made = std::make_unique<FlowActionObject>();
+  FlowActionObject& action = *made;
+  for (std::size_t i = 0; i < count; i++) {
+    const auto one = read_prm_action(std::span(bytes).subspan(i * s::bytes, s::bytes));
+    if (!one) return -EINVAL;
+    action.rewrite.actions.push_back(*one);
+  }
+  context.add(std::move(made), {});
+  return context.keep_unless(b.give(MLX5_IB_ATTR_CREATE_MODIFY_HEADER_HANDLE, action.handle),
+                             action);
+}
+
 int destroy_action(Context& context, Bundle& b) {
   return destroy_by(context, b, UVERBS_ATTR_DESTROY_FLOW_ACTION_HANDLE);
 }
@@ -242,6 +282,11 @@ constexpr AttrRule create_reformat_rules[] = {
     {MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_TYPE, AttrKind::in, true, 4, 8},
     {MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_FT_TYPE, AttrKind::in, true, 4, 8},
     {MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_DATA_BUF, AttrKind::in, false, 1},
+};
+constexpr AttrRule create_modify_header_rules[] = {
+    {MLX5_IB_ATTR_CREATE_MODIFY_HEADER_HANDLE, AttrKind::fresh, true},
+    {MLX5_IB_ATTR_CREATE_MODIFY_HEADER_ACTIONS_PRM, AttrKind::in, true, 8},
+    {MLX5_IB_ATTR_CREATE_MODIFY_HEADER_FT_TYPE, AttrKind::in, true, 1, 8},
 };
 constexpr AttrRule destroy_action_rules[] = {
     {UVERBS_ATTR_DESTROY_FLOW_ACTION_HANDLE, AttrKind::object, true, 0, 0, Kind::flow_action},
@@ -279,6 +324,8 @@ constexpr Method methods[] = {
      destroy_matcher, destroy_matcher_rules},
     {UVERBS_OBJECT_FLOW_ACTION, MLX5_IB_METHOD_FLOW_ACTION_CREATE_PACKET_REFORMAT,
      WhenDead::refused, create_reformat, create_reformat_rules},  // ALLOC_PACKET_REFORMAT_CONTEXT
+    {UVERBS_OBJECT_FLOW_ACTION, MLX5_IB_METHOD_FLOW_ACTION_CREATE_MODIFY_HEADER, WhenDead::refused,
+     create_modify_header, create_modify_header_rules},  // ALLOC_MODIFY_HEADER_CONTEXT
     {UVERBS_OBJECT_FLOW_ACTION, UVERBS_METHOD_FLOW_ACTION_DESTROY, WhenDead::runs, destroy_action,
      destroy_action_rules},
     {UVERBS_OBJECT_FLOW, MLX5_IB_METHOD_CREATE_FLOW, WhenDead::refused, create_flow_method,

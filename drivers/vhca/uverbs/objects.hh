@@ -10,6 +10,8 @@
 
 #include <rdma/ib_user_ioctl_verbs.h>
 
+#include "vhca/ethernet/icm.hh"
+#include "vhca/ethernet/rewrite.hh"
 #include "vhca/hca/device_memory.hh"
 #include "vhca/hca/hca.hh"
 #include "vhca/uverbs/pinned.hh"
@@ -80,6 +82,8 @@ struct DmObject final : Object {
   DmObject() noexcept : Object(kind_of) {}
   int release(Context&) override;
   DmBlock block;
+  IcmBlock icm;            // in the place of a block: memory of steering by software
+  bool rewrites = false;   // of header actions, not of entries
   uint64_t length = 0;     // in bytes, as asked for
   bool inherited = false;  // its owner is the process that forked this one
 };
@@ -188,12 +192,13 @@ struct MatcherObject final : Object {
   FlowSpec::Type type = FlowSpec::Type::normal;
 };
 
-// mlx5's packet reformat: the headers that a rule puts in front of a frame.
+// mlx5's packet reformat: the headers that a rule puts in front of a frame; or its modify header.
 struct FlowActionObject final : Object {
   static constexpr Kind kind_of = Kind::flow_action;
   FlowActionObject() noexcept : Object(kind_of) {}
   int release(Context&) override { return 0; }  // as above
   Prepend prepend;
+  RewriteList rewrite;  // where there is one, `prepend` is empty
 };
 
 // ibv_counters: what they tell of the rules that use them, by place.
@@ -223,7 +228,9 @@ struct DevxObject final : Object {
   uint32_t number = 0;      // the firmware's
   // The firmware command that undoes it, as mlx5_ib keeps it (devx.c,
   // devx_obj_build_destroy_cmd()).
-  std::array<std::byte, 16> destroy_command{};
+  using DestroyCommand = std::array<std::byte, 64>;
+  DestroyCommand destroy_command{};
+  std::size_t destroy_bytes = 0;
 };
 
 // Memory that commands name by number.

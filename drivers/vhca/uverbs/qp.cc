@@ -168,6 +168,10 @@ std::span<const Method> qp_methods() {
 
 int QpObject::release(Context& context) {
   if (hashes) return destroy_tir(context.hca, tirn);
+  if (tirn != 0) {
+    if (int err = destroy_qp_tir(context.hca, tirn); err != 0) return err;
+    tirn = 0;
+  }
   if (int err = destroy_qp(context.hca, qpn, static_cast<Object*>(this)); err != 0) return err;
   if (tisn != 0) (void)destroy_tis(context.hca, tisn);
   withdraw_events(*this);

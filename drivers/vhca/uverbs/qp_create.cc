@@ -11,6 +11,7 @@
 
 #include <rdma/mlx5-abi.h>
 
+#include "vhca/ethernet/soft_steering.hh"
 #include "vhca/hca/objects.hh"
 #include "vhca/uverbs/qp_flags.hh"
 
@@ -159,10 +160,23 @@ int read_driver_part(const Profile& p, const QpRequest& q, const InBuffer& in, Q
   return check_sizes(cmd, q.cap, p);
 }
 
+// The TIR of its receive queue, by number and by the address that software's steering entries have
+// for it. Without these nobody but rules of the queue pair would use it.
+int tell_tir(const Context& context, QpObject& qp, const QpSpec& s, mlx5_ib_create_qp_resp& resp) {
+  if (!context.hca.config.profile.software_steering || s.rq_wqes == 0) return 0;
+  const Result<uint32_t> tirn = create_qp_tir(context.hca, qp.qpn);
+  if (!tirn) return -tirn.error().code;
+  qp.tirn = resp.tirn = *tirn;
+  resp.tir_icm_addr = icm_end::address_of(IcmEnd::tir, *tirn);
+  resp.comp_mask |= MLX5_IB_CREATE_QP_RESP_MASK_TIRN | MLX5_IB_CREATE_QP_RESP_MASK_TIR_ICM_ADDR;
+  return 0;
+}
+
 // What firmware commands may ask of a raw packet queue pair, told to who has these
 // (create_raw_packet_qp()): its queues and the TIS, which is in the open's transport domain.
 int tell_numbers(Context& context, QpObject& qp, const QpSpec& s, mlx5_ib_create_qp_resp& resp) {
   if (!context.devx || qp.type != QpType::raw_packet) return 0;
+  if (int err = tell_tir(context, qp, s, resp); err != 0) return err;
   if (s.sq_wqebbs == 0) return 0;
   if (context.domain == 0) {
     const Result<uint32_t> domain = alloc_domain(context.hca);
@@ -172,7 +186,7 @@ int tell_numbers(Context& context, QpObject& qp, const QpSpec& s, mlx5_ib_create
   const Result<uint32_t> tisn = create_tis(context.hca, context.domain);
   if (!tisn) return -tisn.error().code;
   qp.tisn = *tisn;
-  resp.comp_mask = MLX5_IB_CREATE_QP_RESP_MASK_TISN | MLX5_IB_CREATE_QP_RESP_MASK_SQN;
+  resp.comp_mask |= MLX5_IB_CREATE_QP_RESP_MASK_TISN | MLX5_IB_CREATE_QP_RESP_MASK_SQN;
   resp.tisn = *tisn;
   resp.sqn = qp.qpn.value();
   return 0;

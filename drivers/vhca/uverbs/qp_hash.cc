@@ -8,6 +8,7 @@
 
 #include <rdma/mlx5-abi.h>
 
+#include "vhca/ethernet/soft_steering.hh"
 #include "vhca/hca/objects.hh"
 #include "vhca/uverbs/qp_create.hh"
 
@@ -89,6 +90,9 @@ mlx5_ib_create_qp_resp answer(const Context& context, const QpObject& qp) {
   if (!context.devx) return resp;  // who cannot use the number does not hear it
   resp.comp_mask = MLX5_IB_CREATE_QP_RESP_MASK_TIRN;
   resp.tirn = qp.tirn;
+  if (!context.hca.config.profile.software_steering) return resp;
+  resp.comp_mask |= MLX5_IB_CREATE_QP_RESP_MASK_TIR_ICM_ADDR;
+  resp.tir_icm_addr = icm_end::address_of(IcmEnd::tir, qp.tirn);
   return resp;
 }
 

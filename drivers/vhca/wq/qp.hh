@@ -78,6 +78,7 @@ struct QCounter {
 };
 
 struct Qp;
+struct FlowTable;
 struct Tir;      // ethernet/tir.hh
 struct Watched;  // wq/observer.hh
 
@@ -135,8 +136,9 @@ struct Qp {
   // A receive queue without a queue pair (ibv_wq): its number is its own kind's, its state `rts` is
   // "ready".
   bool alone = false;
-  uint32_t places = 0;       // of such a queue in tables
-  const Tir* tir = nullptr;  // it stands for this TIR: frames go on to a queue of its table
+  uint32_t places = 0;               // of such a queue in tables
+  const Tir* tir = nullptr;          // it stands for this TIR: frames go on to a queue of its table
+  const FlowTable* table = nullptr;  // or for this flow table
 
   QCounter* counter = nullptr;  // of such a queue; null: none
 

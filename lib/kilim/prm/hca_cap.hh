@@ -89,7 +89,8 @@ inline constexpr CapField aes_xts_single_block_le_tweak{0x3f1, 1};
 inline constexpr CapField aes_xts_multi_block_be_tweak{0x3f2, 1};
 inline constexpr CapField general_obj_types_high{0x400, 32};
 inline constexpr CapField general_obj_types_low{0x420, 32};
-inline constexpr CapField aes_xts{0x468, 1};  // DPDK drivers/common/mlx5/mlx5_prm.h
+inline constexpr CapField steering_format_version{0x444, 4};  // 0: a ConnectX-5's
+inline constexpr CapField aes_xts{0x468, 1};                  // DPDK drivers/common/mlx5/mlx5_prm.h
 inline constexpr CapField crypto{0x469, 1};
 inline constexpr CapField sigerr_domain_and_sig_type{0x480, 1};
 inline constexpr CapField device_frequency_khz{0x4e0, 32};
@@ -158,6 +159,7 @@ inline constexpr CapField tx_ft_support{0x800, 1}, tx_reformat{0x807, 1};
 namespace nic_vport {
 inline constexpr std::size_t context_bytes = 256;
 inline constexpr CapField min_wqe_inline_mode{0x05, 3};  // 0 none, 1 L2, 2 IP, 3 TCP or UDP
+inline constexpr CapField roce_en{0x1f, 1};
 }  // namespace nic_vport
 
 // The atomic group ("Atomic Capabilities", cmd::cap_atomic).

@@ -196,6 +196,8 @@ constexpr Case cases[] = {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return kilim::test::run_tables("vhca/flow steering",
-                                 {cases, kilim::test::steering_header_cases()}, argc, argv);
+  return kilim::test::run_tables(
+      "vhca/flow steering",
+      {cases, kilim::test::steering_header_cases(), kilim::test::soft_steering_cases()}, argc,
+      argv);
 }

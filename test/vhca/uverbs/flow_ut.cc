@@ -264,6 +264,7 @@ constexpr Case cases[] = {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return kilim::test::run_tables("uverbs: steering rules",
-                                 {cases, kilim::test::receive_request_cases()}, argc, argv);
+  return kilim::test::run_tables(
+      "uverbs: steering rules",
+      {cases, kilim::test::receive_request_cases(), kilim::test::flow_table_cases()}, argc, argv);
 }

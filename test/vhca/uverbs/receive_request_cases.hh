@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The cases of receive_requests.cc, which run with those of steering rules.
+// The cases of receive_requests.cc and flow_tables.cc, which run with those of steering rules.
 #pragma once
 
 #include <functional>
@@ -10,5 +10,6 @@
 namespace kilim::test {
 
 std::span<const Case> receive_request_cases();
+std::span<const Case> flow_table_cases();
 
 }  // namespace kilim::test

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "CREATE_FLOW_TABLE", "QUERY_FLOW_TABLE", "CREATE_FLOW_GROUP", "SET_FLOW_TABLE_ENTRY",
+// "ALLOC_PACKET_REFORMAT_CONTEXT", "SYNC_STEERING" and the flow sampler, of DevX clients that steer
+// by software (rdma-core v44, providers/mlx5/dr_devx.c). A table is either the software's, which
+// says where its first entry lies, or has one entry that takes all frames. Adapter's lock held.
+#include <algorithm>
+
+#include "kilim/prm/flow_table.hh"
+#include "vhca/ethernet/eth.hh"
+#include "vhca/ethernet/soft_steering.hh"
+#include "vhca/hca/commands.hh"
+
+namespace kilim::vhca::commands {
+
+namespace {
+
+namespace fc = prm::flow_cmd;
+
+SoftSteering* soft_of(const Hca& h) {
+  return h.eth.soft.get();
+}
+
+void put_address(Out out, std::size_t at, uint64_t address) {
+  const be64 told{address};
+  std::memcpy(out.data() + at, &told, sizeof told);
+}
+
+// The table that a command names; null: none, or of another type.
+FlowTable* table_in(const Hca& h, In in) {
+  FlowTable* t =
+      soft_of(h) != nullptr ? soft_of(h)->tables.at(prm::cap_get(in, fc::table_id)) : nullptr;
+  const bool fits =
+      t != nullptr && prm::cap_get(in, fc::table_type) == (t->egress ? fc::nic_tx : fc::nic_rx);
+  return fits ? t : nullptr;
+}
+
+// Entries of tables name other tables and TIRs by number; a table that is named stays.
+void use_tables(const SoftSteering& s, const FlowEntry& e, bool more) {
+  for (const FlowEntry::To& to : e.to) {
+    FlowTable* t = to.table ? s.tables.at(to.number) : nullptr;
+    if (t != nullptr) t->users += more ? 1 : -1u;
+  }
+}
+
+bool read_lists(const Hca& h, In in, FlowEntry& e) {
+  namespace f = prm::flow_context;
+  const In context = in.subspan(fc::flow_context);
+  const uint32_t to = prm::cap_get(context, f::destination_list_size),
+                 counts = prm::cap_get(context, f::flow_counter_list_size);
+  if (to > FlowEntry::most || counts > FlowEntry::most ||
+      context.size() < f::destinations + std::size_t{to + counts} * f::destination_bytes)
+    return false;
+  for (uint32_t i = 0; i < to + counts; i++) {
+    const In item =
+        context.subspan(f::destinations + i * f::destination_bytes, f::destination_bytes);
+    const uint32_t type = prm::cap_get(item, f::destination_type),
+                   number = prm::cap_get(item, f::destination_id);
+    if (i >= to) {
+      if (h.flow_counters.at(number) == nullptr) return false;
+      e.counters.push_back(number);
+      continue;
+    }
+    const bool table = type == f::to_table;
+    const bool there =
+        table ? soft_of(h)->tables.at(number) != nullptr : h.tirs.at(number) != nullptr;
+    if ((!table && type != f::to_tir) || !there) return false;
+    e.to.push_back({table, number});
+  }
+  return true;
+}
+
+Answer refused_table() {
+  return {Status::bad_resource, Refusal::no_such_table};
+}
+
+}  // namespace
+
+Answer make_flow_table(Hca& h, In in, Out out) {
+  namespace c = prm::flow_table_context;
+  SoftSteering* soft = soft_of(h);
+  if (soft == nullptr) return {Status::bad_op, Refusal::unknown_opcode};
+  const In context = in.subspan(fc::context, c::bytes);
+  const uint32_t type = prm::cap_get(in, fc::table_type);
+  const bool software = prm::cap_get(context, c::sw_owner) != 0;
+  const uint64_t root = read<be64>(context, c::sw_owner_icm_root_0).host();
+  if (type > fc::nic_tx || prm::cap_get(in, fc::other_vport) != 0 ||
+      prm::cap_get(context, c::table_miss_action) != 0)
+    return {Status::bad_param, Refusal::table_context};
+  if (software && !soft->icm.steering.has(root)) return {Status::bad_param, Refusal::table_context};
+  uint32_t number = 0;
+  FlowTable* made = soft->tables.create(number);
+  if (made == nullptr) return {Status::no_resources, Refusal::no_more_objects};
+  made->number = number;
+  made->egress = type == fc::nic_tx;
+  made->software = software;
+  made->root = root;
+  made->end.table = made;
+  eth_use_soft(h.eth);
+  const uint64_t address = software ? root : icm_end::address_of(IcmEnd::table, number);
+  prm::cap_set(out, fc::made_id, number);
+  prm::cap_set(out, fc::icm_address_39_32, static_cast<uint32_t>(address >> 32));
+  prm::cap_set(out, fc::icm_address_31_0, static_cast<uint32_t>(address));
+  return {};
+}
+
+Answer query_flow_table(Hca& h, In in, Out out) {
+  namespace c = prm::flow_table_context;
+  const FlowTable* t = table_in(h, in);
+  if (t == nullptr) return refused_table();
+  const Out context = out.subspan(fc::context, c::bytes);
+  prm::cap_set(context, c::sw_owner, t->software);
+  put_address(context, c::sw_owner_icm_root_0,
+              t->software ? t->root : icm_end::address_of(IcmEnd::table, t->number));
+  return {};
+}
+
+Answer end_flow_table(Hca& h, In in, Out) {
+  FlowTable* t = table_in(h, in);
+  if (t == nullptr) return refused_table();
+  if (t->users != 0 || t->groups != 0 || eth_detach_qp(h.eth, t->end) != 0)
+    return {Status::bad_res_state, Refusal::object_in_use};
+  soft_of(h)->tables.destroy(t->number);
+  return {};
+}
+
+// One group is like the other: what entries match is nothing.
+Answer make_flow_group(Hca& h, In in, Out out) {
+  FlowTable* t = table_in(h, in);
+  if (t == nullptr) return refused_table();
+  if (t->software || in[fc::criteria_enable_at] != std::byte{0})
+    return {Status::bad_param, Refusal::table_entry};
+  t->groups++;
+  return made(out, t->number);
+}
+
+Answer end_flow_group(Hca& h, In in, Out) {
+  FlowTable* t = table_in(h, in);
+  if (t == nullptr || t->groups == 0 || prm::cap_get(in, fc::group_id) != t->number)
+    return refused_table();
+  if (t->groups == 1 && t->has_entry) return {Status::bad_res_state, Refusal::object_in_use};
+  t->groups--;
+  return {};
+}
+
+Answer set_flow_entry(Hca& h, In in, Out) {
+  namespace f = prm::flow_context;
+  FlowTable* t = table_in(h, in);
+  if (t == nullptr || t->groups == 0) return refused_table();
+  const In context = in.subspan(fc::flow_context);
+  const uint32_t action = prm::cap_get(context, f::action);
+  FlowEntry e;
+  e.index = prm::cap_get(in, fc::flow_index);
+  e.tag = prm::cap_get(context, f::flow_tag);
+  e.drops = (action & f::drop) != 0;
+  const bool known = (action & ~(f::drop | f::forward | f::count)) == 0 &&
+                     prm::cap_get(context, f::extended_destination) == 0;
+  if (!known || t->has_entry || !read_lists(h, in, e))
+    return {Status::bad_param, Refusal::table_entry};
+  if (e.drops != e.to.empty() && (action & f::forward) != 0)
+    return {Status::bad_param, Refusal::table_entry};
+  t->entry = std::move(e);
+  t->has_entry = true;
+  use_tables(*soft_of(h), t->entry, true);
+  return {};
+}
+
+Answer delete_flow_entry(Hca& h, In in, Out) {
+  FlowTable* t = table_in(h, in);
+  if (t == nullptr || !t->has_entry || t->entry.index != prm::cap_get(in, fc::flow_index))
+    return refused_table();
+  use_tables(*soft_of(h), t->entry, false);
+  t->entry = {};
+  t->has_entry = false;
+  return {};
+}
+
+// Entries are read as they are when a frame comes: nothing is kept of them that could be stale.
+Answer sync_steering(Hca& h, In, Out) {
+  if (soft_of(h) == nullptr) return {Status::bad_op, Refusal::unknown_opcode};
+  return {};
+}
+
+Answer make_reformat(Hca& h, In in, Out out) {
+  namespace r = prm::reformat_cmd;
+  SoftSteering* soft = soft_of(h);
+  if (soft == nullptr) return {Status::bad_op, Refusal::unknown_opcode};
+  const uint32_t type = prm::cap_get(in, r::type), bytes = prm::cap_get(in, r::data_size);
+  if ((type != r::l2_to_l2_tunnel && type != r::l2_to_l3_tunnel) || bytes == 0 ||
+      bytes > Prepend::most || in.size() < r::data + bytes)
+    return {Status::bad_param, Refusal::reformat};
+  uint32_t number = 0;
+  Prepend* p = soft->reformats.create(number);
+  if (p == nullptr) return {Status::no_resources, Refusal::no_more_objects};
+  p->count = bytes;
+  std::memcpy(p->bytes.data(), in.data() + r::data, bytes);
+  return made(out, number);
+}
+
+Answer end_reformat(Hca& h, In in, Out) {
+  SoftSteering* soft = soft_of(h);
+  if (soft == nullptr || soft->reformats.at(number_in(in)) == nullptr)
+    return {Status::bad_resource, Refusal::no_such_object};
+  soft->reformats.destroy(number_in(in));
+  return {};
+}
+
+Answer make_sampler(Hca& h, In in, Out out) {
+  namespace f = prm::flow_sampler;
+  const In o = in.subspan(16, f::bytes);
+  SoftSteering& soft = *soft_of(h);
+  FlowTable* sample = soft.tables.at(prm::cap_get(o, f::sample_table_id));
+  FlowTable* otherwise = soft.tables.at(prm::cap_get(o, f::default_table_id));
+  if (sample == nullptr || otherwise == nullptr) return refused_table();
+  if (prm::cap_get(o, f::sample_ratio) == 0) return {Status::bad_param, Refusal::table_entry};
+  uint32_t number = 0;
+  FlowSampler* made = soft.samplers.create(number);
+  if (made == nullptr) return {Status::no_resources, Refusal::no_more_objects};
+  made->ratio = prm::cap_get(o, f::sample_ratio);
+  made->sample = sample->number;
+  made->otherwise = otherwise->number;
+  sample->users++;
+  otherwise->users++;
+  return commands::made(out, number);
+}
+
+Answer query_sampler(Hca& h, uint32_t number, Out out) {
+  namespace f = prm::flow_sampler;
+  const FlowSampler* s = soft_of(h)->samplers.at(number);
+  if (s == nullptr) return {Status::bad_resource, Refusal::no_such_object};
+  const Out o = out.subspan(16, f::bytes);
+  prm::cap_set(o, f::sample_ratio, s->ratio);
+  prm::cap_set(o, f::sample_table_id, s->sample);
+  prm::cap_set(o, f::default_table_id, s->otherwise);
+  const uint64_t address = icm_end::address_of(IcmEnd::sampler, number);
+  put_address(o, f::icm_address_rx, address);
+  put_address(o, f::icm_address_tx, address);
+  return {};
+}
+
+Answer end_sampler(Hca& h, uint32_t number) {
+  SoftSteering& soft = *soft_of(h);
+  const FlowSampler* s = soft.samplers.at(number);
+  if (s == nullptr) return {Status::bad_resource, Refusal::no_such_object};
+  for (const uint32_t t : {s->sample, s->otherwise})
+    if (FlowTable* table = soft.tables.at(t)) table->users--;
+  soft.samplers.destroy(number);
+  return {};
+}
+
+}  // namespace kilim::vhca::commands
