@@ -9,9 +9,10 @@ import pair
 import testpmd as pmd
 
 # Ways of the driver to a device, by what they need of it: verbs, verbs with rules by match buffers,
-# firmware commands beside verbs' queues, and for the queues too, which is what a card's user gets.
+# firmware commands beside verbs' queues, and for the queues too, which is what a card's user gets;
+# and steering by software.
 PATHS = {"A": ("no-devx", ",dv_flow_en=0"), "B": ("no-devx", ""), "C": ("cx6dx", ",dv_flow_en=0"),
-         "D": ("cx6dx", "")}
+         "D": ("cx6dx", ""), "S": ("sw-steering", "")}
 RETRY = ("set fwd io retry", "set burst tx delay 10 retry 100000")
 SEEDED = ["--mac", "02:4b:4c:00:00:01"]
 

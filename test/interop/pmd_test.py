@@ -31,7 +31,7 @@ class Pmd(Bench):
     def test_paths(self):
         """on each way every frame of 60 to 1,518 bytes is forwarded, byte for byte"""
         frames = [pmd.udp(i, 60 + i * 11 % 1459) for i in range(20000)]
-        for path in PATHS:
+        for path in "ABCD":
             with self.subTest(path=path):
                 self.forward(path, frames, rounds=125 if pair.LONG else 1)
 
@@ -137,6 +137,36 @@ class Pmd(Bench):
                     self.assertIn("hits: 20", session.command("flow query 0 0 count"))
                 session.commands("stop", "flow flush 0")
                 session.end()
+
+    def test_groups(self):
+        """rules of a group above 0, whose entries the driver writes itself, do the same; and rewrite"""
+        session, neighbour = self.dgram("S", ["--rxq=4", "--txq=4"])
+        match = ("flow create 0 ingress group 1 pattern eth / ipv4 / udp dst is %d / end "
+                 "actions %s / end")
+        rewritten = "set_mac_src mac_addr 02:00:00:00:00:55 / dec_ttl / set_tp_dst port 77"
+        said = session.commands(
+            "flow create 0 ingress group 0 pattern eth / end actions jump group 1 / end",
+            match % (1000, "count / queue index 2"), match % (1001, "drop"),
+            match % (1002, "mark id 42 / queue index 3"),
+            match % (1003, "rss types ipv4-udp end queues 0 1 end"),
+            match % (1004, rewritten + " / queue index 1"))
+        for line in said:
+            self.assertIn("created", line)
+        session.commands("set fwd rxonly", "set verbose 1", "start")
+        frames = [pmd.udp(i, 80, ports=(5000 + i, 1000 + i % 6)) for i in range(120)]
+        neighbour.exchange(frames, 0)
+        session.until("RX-packets", 80)     # no rule takes those of port 1005
+        text = session.text()
+        marks = re.findall(r"FDIR matched ID=0x([0-9a-f]+)", text)
+        self.assertEqual([int(mark, 16) for mark in marks], [42] * 20)
+        queues = [int(queue, 16) for queue in re.findall(r"Receive queue=0x([0-9a-f]+)", text)]
+        self.assertEqual((queues.count(2), queues.count(3)), (20, 20))
+        self.assertEqual(queues.count(0) + queues.count(1), 40)
+        self.assertGreaterEqual(queues.count(1), 20)
+        self.assertEqual(len(re.findall("src=02:00:00:00:00:55", text)), 20)
+        self.assertIn("hits: 20", session.command("flow query 0 1 count"))
+        session.commands("stop", "flow flush 0")
+        self.assertEqual(session.end(), 0)
 
     def test_tags(self):
         """tags are stripped on the way in, and put in on the way out"""

@@ -142,6 +142,7 @@ void store_field(uint8_t code, uint64_t value, Bytes f, const PacketView& v,
 }
 
 void act(const RewriteAction& a, Bytes f, const PacketView& v, SteeringRegisters& r) noexcept {
+  if (a.opcode == hw::none) return;
   const uint64_t mask = low_bits(a.length), old = load_field(a.to, f, v, r);
   uint64_t value = a.data;
   if (a.opcode == hw::copy) value = load_field(a.from, f, v, r) >> a.from_shift;
@@ -182,7 +183,7 @@ std::optional<RewriteAction> read_action(std::span<const std::byte> b) noexcept 
   const auto part = [&b](prm::CapField f) { return static_cast<uint8_t>(prm::cap_get(b, f)); };
   RewriteAction a;
   a.opcode = part(hw::opcode);
-  if (a.opcode != hw::copy && a.opcode != hw::set && a.opcode != hw::add) return std::nullopt;
+  if (a.opcode > hw::add) return std::nullopt;
   a.to = part(hw::destination_field_code);
   a.to_shift = part(hw::destination_left_shifter);
   const bool copies = a.opcode == hw::copy;

@@ -103,7 +103,8 @@ inline constexpr std::size_t bytes = 8;
 inline constexpr CapField opcode{0x00, 8}, destination_field_code{0x08, 8},
     destination_left_shifter{0x12, 6}, set_length{0x1b, 5}, copy_length{0x1a, 6},
     inline_data{0x20, 32}, source_field_code{0x28, 8}, source_left_shifter{0x32, 6};
-inline constexpr uint8_t copy = 1, set = 2, add = 3;
+// Between two actions on one field software leaves a place empty (dr_action.c).
+inline constexpr uint8_t none = 0, copy = 1, set = 2, add = 3;
 // dr_ste_v0.c, DR_STE_V0_ACTION_MDFY_FLD_*.
 inline constexpr uint8_t l2_0 = 0x00, l2_1 = 0x01, l2_2 = 0x02, l3_0 = 0x03, l3_1 = 0x04,
                          l3_2 = 0x05, l3_3 = 0x06, l3_4 = 0x07, l4_0 = 0x08, l4_1 = 0x09,

@@ -254,12 +254,12 @@ void tags_are_pushed_and_popped() {
 void headers_are_rewritten_and_their_sums() {
   Bench bench;
   const IcmBlock lists = *bench.soft->icm.rewrite.alloc(4096);
-  // Sets the source address (L3_0, 31:0), adds 255 to the time to live (L3_1, 15:8), copies the low
-  // bytes of the destination's MAC address over the source's.
-  constexpr uint8_t list[] = {2, 0x03, 0, 0,   10, 1, 2, 3,  3, 0x04, 8, 8,
-                              0, 0,    0, 255, 1,  1, 0, 16, 0, 0,    0, 0};
+  // Sets the source address (L3_0, 31:0), does nothing, adds 255 to the time to live (L3_1, 15:8),
+  // copies the low bytes of the destination's MAC address over the source's.
+  constexpr uint8_t list[] = {2, 0x03, 0, 0, 10, 1, 2, 3,   0, 0, 0, 0,  0, 0, 0, 0,
+                              3, 0x04, 8, 8, 0,  0, 0, 255, 1, 1, 0, 16, 0, 0, 0, 0};
   std::memcpy(reinterpret_cast<void*>(lists.va + 64), list, sizeof list);
-  bench.put(0, of_type(rewrites).set(0x60, 16, 3).set(0x80, 32, 1).hit(bench.to_tir(), 1));
+  bench.put(0, of_type(rewrites).set(0x60, 16, 4).set(0x80, 32, 1).hit(bench.to_tir(), 1));
   for (const bool tcp : {true, false}) {
     const FrameSpec spec{.tcp = tcp};
     const Bytes f = make_frame(spec);
