@@ -168,6 +168,27 @@ class Pmd(Bench):
         session.commands("stop", "flow flush 0")
         self.assertEqual(session.end(), 0)
 
+    def test_groups_sent(self):
+        """so do those of what is sent: drop, a tag in front, a rewritten address"""
+        session, neighbour = self.dgram("S")
+        match = "flow create 0 egress group 1 pattern eth / ipv4 / udp dst is %d / end actions %s / end"
+        said = session.commands(
+            "flow create 0 egress group 0 pattern eth / end actions jump group 1 / end",
+            match % (1001, "drop"),
+            match % (1002, "of_push_vlan ethertype 0x8100 / of_set_vlan_vid vlan_vid 9 / "
+                           "of_set_vlan_pcp vlan_pcp 0"),
+            match % (1003, "set_mac_src mac_addr 02:00:00:00:00:55"))
+        for line in said:
+            self.assertIn("created", line)
+        session.command("start")
+        frames = [pmd.udp(i, 80, ports=(5000 + i, 1000 + i % 4)) for i in range(40)]
+        changed = {0: lambda f: f, 2: lambda f: f[:12] + bytes.fromhex("81000009") + f[12:],
+                   3: lambda f: f[:6] + bytes.fromhex("020000000055") + f[12:]}
+        want = [changed[i % 4](frame) for i, frame in enumerate(frames) if i % 4 != 1]
+        self.assertEqual(neighbour.exchange(frames, len(want)), want)
+        session.commands("stop", "flow flush 0")
+        self.assertEqual(session.end(), 0)
+
     def test_tags(self):
         """tags are stripped on the way in, and put in on the way out"""
         session, neighbour = self.dgram("D", ["--tx-offloads=0x1"])
