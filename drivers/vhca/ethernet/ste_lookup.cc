@@ -17,9 +17,9 @@ namespace {
 namespace ste = prm::ste;
 
 // PRM "FTE_MATCH_SET_LYR_2_4", read back.
-class Layers {
+class LookupLayers {
  public:
-  Layers(const SteHeaders& h, bool inner) noexcept
+  LookupLayers(const SteHeaders& h, bool inner) noexcept
       : m_(inner ? h.deeper.inner : h.outer), misc_(h.deeper.misc), inner_(inner) {}
 
   [[nodiscard]] const uint8_t* smac() const noexcept { return m_.data(); }
@@ -90,7 +90,7 @@ void put_tag(SteTag& t, prm::CapField high, prm::CapField id, uint32_t tci) noex
   put(t, id, tci & 0xfff);
 }
 
-void fill_l2(SteTag& t, const Layers& l, const uint8_t* address) noexcept {
+void fill_l2(SteTag& t, const LookupLayers& l, const uint8_t* address) noexcept {
   std::memcpy(t.data(), address, 6);
   put(t, ste::l2::l3_ethertype, l.type());
   put(t, ste::l2::first_vlan_qualifier, l.qualifier());
@@ -103,15 +103,15 @@ void fill_l2(SteTag& t, const Layers& l, const uint8_t* address) noexcept {
   put_tag(t, ste::l2::second_tci_high, ste::l2::second_vlan_id, l.second_tci());
 }
 
-void fill_l2_dst(SteTag& t, const Layers& l) noexcept {
+void fill_l2_dst(SteTag& t, const LookupLayers& l) noexcept {
   fill_l2(t, l, l.dmac());
 }
 
-void fill_l2_src(SteTag& t, const Layers& l) noexcept {
+void fill_l2_src(SteTag& t, const LookupLayers& l) noexcept {
   fill_l2(t, l, l.smac());
 }
 
-void fill_l2_tunnel(SteTag& t, const Layers& l) noexcept {
+void fill_l2_tunnel(SteTag& t, const LookupLayers& l) noexcept {
   std::memcpy(t.data(), l.dmac(), 6);
   put(t, ste::l2::l3_ethertype, l.type());
   put(t, ste::l2_tunnel::l2_tunneling_network_id, l.misc_number(match_place::vni));
@@ -122,7 +122,7 @@ void fill_l2_tunnel(SteTag& t, const Layers& l) noexcept {
   put(t, ste::l2_tunnel::first_vlan_qualifier, l.qualifier());
 }
 
-void fill_l2_both(SteTag& t, const Layers& l) noexcept {
+void fill_l2_both(SteTag& t, const LookupLayers& l) noexcept {
   std::memcpy(t.data(), l.dmac(), 6);
   std::memcpy(t.data() + 6, l.smac(), 6);
   put(t, ste::l2_src_dst::l3_type, l.l3_type());
@@ -136,7 +136,7 @@ uint32_t ipv4_address(const uint8_t* of_16) noexcept {
   return word.host();
 }
 
-void fill_tuple(SteTag& t, const Layers& l) noexcept {
+void fill_tuple(SteTag& t, const LookupLayers& l) noexcept {
   namespace f = ste::ipv4_5_tuple;
   if (l.version() != 4) return;
   put(t, f::destination_address, ipv4_address(l.destination()));
@@ -150,22 +150,22 @@ void fill_tuple(SteTag& t, const Layers& l) noexcept {
   put(t, f::protocol, l.protocol());
 }
 
-void fill_ipv4_more(SteTag& t, const Layers& l) noexcept {
+void fill_ipv4_more(SteTag& t, const LookupLayers& l) noexcept {
   if (l.version() != 4) return;
   put(t, ste::ipv4_more::version, 4);
   put(t, ste::ipv4_more::ihl, l.ihl());
   put(t, ste::ipv4_more::time_to_live, l.ttl());
 }
 
-void fill_ipv6_dst(SteTag& t, const Layers& l) noexcept {
+void fill_ipv6_dst(SteTag& t, const LookupLayers& l) noexcept {
   if (l.version() == 6) std::memcpy(t.data(), l.destination(), t.size());
 }
 
-void fill_ipv6_src(SteTag& t, const Layers& l) noexcept {
+void fill_ipv6_src(SteTag& t, const LookupLayers& l) noexcept {
   if (l.version() == 6) std::memcpy(t.data(), l.source(), t.size());
 }
 
-void fill_l4(SteTag& t, const Layers& l) noexcept {
+void fill_l4(SteTag& t, const LookupLayers& l) noexcept {
   namespace f = ste::l4;
   put(t, f::fragmented, l.fragment());
   put(t, f::protocol, l.protocol());
@@ -178,7 +178,7 @@ void fill_l4(SteTag& t, const Layers& l) noexcept {
   put(t, f::flow_label, l.label() & 0xfffff);
 }
 
-void fill_gre(SteTag& t, const Layers& l) noexcept {
+void fill_gre(SteTag& t, const LookupLayers& l) noexcept {
   put(t, ste::gre::present, l.misc()[0] >> 4u);
   put(t, ste::gre::gre_protocol, l.misc_number(match_place::gre_protocol) >> 16);
   put(t, ste::gre::gre_key, l.misc_number(match_place::gre_key));
@@ -193,37 +193,37 @@ void fill_registers(SteTag& t, uint64_t first, uint64_t second) noexcept {
 struct Lookup {
   uint8_t number;
   bool inner;
-  void (*fill)(SteTag&, const Layers&) noexcept;
+  void (*fill)(SteTag&, const LookupLayers&) noexcept;
 };
-constexpr bool outer = false, inner = true;
+constexpr bool of_outer = false, of_inner = true;
 namespace lu = ste::lookup;
 constexpr Lookup lookups[] = {
-    {lu::l2_dst_o, outer, fill_l2_dst},
-    {lu::l2_dst_d, outer, fill_l2_dst},
-    {lu::l2_dst_i, inner, fill_l2_dst},
-    {lu::l2_src_o, outer, fill_l2_src},
-    {lu::l2_src_d, outer, fill_l2_src},
-    {lu::l2_src_i, inner, fill_l2_src},
-    {lu::l2_tunnel_i, inner, fill_l2_tunnel},
-    {lu::l2_src_dst_o, outer, fill_l2_both},
-    {lu::l2_src_dst_d, outer, fill_l2_both},
-    {lu::l2_src_dst_i, inner, fill_l2_both},
-    {lu::ipv6_dst_o, outer, fill_ipv6_dst},
-    {lu::ipv6_dst_d, outer, fill_ipv6_dst},
-    {lu::ipv6_dst_i, inner, fill_ipv6_dst},
-    {lu::ipv6_src_o, outer, fill_ipv6_src},
-    {lu::ipv6_src_d, outer, fill_ipv6_src},
-    {lu::ipv6_src_i, inner, fill_ipv6_src},
-    {lu::ipv4_5_tuple_o, outer, fill_tuple},
-    {lu::ipv4_5_tuple_d, outer, fill_tuple},
-    {lu::ipv4_5_tuple_i, inner, fill_tuple},
-    {lu::ipv4_misc_o, outer, fill_ipv4_more},
-    {lu::ipv4_misc_d, outer, fill_ipv4_more},
-    {lu::ipv4_misc_i, inner, fill_ipv4_more},
-    {lu::l4_o, outer, fill_l4},
-    {lu::l4_d, outer, fill_l4},
-    {lu::l4_i, inner, fill_l4},
-    {lu::gre_header, outer, fill_gre},
+    {lu::l2_dst_o, of_outer, fill_l2_dst},
+    {lu::l2_dst_d, of_outer, fill_l2_dst},
+    {lu::l2_dst_i, of_inner, fill_l2_dst},
+    {lu::l2_src_o, of_outer, fill_l2_src},
+    {lu::l2_src_d, of_outer, fill_l2_src},
+    {lu::l2_src_i, of_inner, fill_l2_src},
+    {lu::l2_tunnel_i, of_inner, fill_l2_tunnel},
+    {lu::l2_src_dst_o, of_outer, fill_l2_both},
+    {lu::l2_src_dst_d, of_outer, fill_l2_both},
+    {lu::l2_src_dst_i, of_inner, fill_l2_both},
+    {lu::ipv6_dst_o, of_outer, fill_ipv6_dst},
+    {lu::ipv6_dst_d, of_outer, fill_ipv6_dst},
+    {lu::ipv6_dst_i, of_inner, fill_ipv6_dst},
+    {lu::ipv6_src_o, of_outer, fill_ipv6_src},
+    {lu::ipv6_src_d, of_outer, fill_ipv6_src},
+    {lu::ipv6_src_i, of_inner, fill_ipv6_src},
+    {lu::ipv4_5_tuple_o, of_outer, fill_tuple},
+    {lu::ipv4_5_tuple_d, of_outer, fill_tuple},
+    {lu::ipv4_5_tuple_i, of_inner, fill_tuple},
+    {lu::ipv4_misc_o, of_outer, fill_ipv4_more},
+    {lu::ipv4_misc_d, of_outer, fill_ipv4_more},
+    {lu::ipv4_misc_i, of_inner, fill_ipv4_more},
+    {lu::l4_o, of_outer, fill_l4},
+    {lu::l4_d, of_outer, fill_l4},
+    {lu::l4_i, of_inner, fill_l4},
+    {lu::gre_header, of_outer, fill_gre},
 };
 
 }  // namespace
@@ -255,7 +255,7 @@ bool look_up(uint8_t lookup, const SteHeaders& h, const SteeringRegisters& r, St
   const auto* row = std::find_if(std::begin(lookups), std::end(lookups),
                                  [lookup](const Lookup& l) { return l.number == lookup; });
   if (row == std::end(lookups)) return false;
-  row->fill(t, Layers(h, row->inner));
+  row->fill(t, LookupLayers(h, row->inner));
   return true;
 }
 

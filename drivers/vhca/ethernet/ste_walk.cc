@@ -18,36 +18,7 @@
 
 namespace kilim::vhca {
 
-namespace {
-
 namespace ste = prm::ste;
-
-constexpr std::size_t headroom = 256;  // of a copy, for headers in front
-constexpr std::size_t tag_bytes = 4;
-
-constexpr const char* dropped = "a steering entry drops it";
-constexpr const char* no_entry = "no steering entry lies where the frame goes on";
-constexpr const char* no_end = "a chain of steering entries has no end";
-constexpr const char* unknown = "a steering entry asks for what the adapter does not have";
-constexpr const char* too_many = "steering entries make too much of a frame";
-constexpr const char* no_tunnel = "a steering entry takes off a tunnel that is not there";
-constexpr const char* no_object = "a steering entry leads to an object that is gone";
-
-// One way of the frame.
-struct Way {
-  uint64_t address = 0;  // of the next entry, or an end
-  std::span<std::byte> frame;
-  bool own = false;  // the frame is a copy of this way alone
-  uint32_t tag = 0;
-  SteeringRegisters registers;
-};
-// The one that is gone.
-struct Branch : Way {
-  bool known = false;  // `headers` are the frame's
-  SteHeaders headers;
-};
-
-}  // namespace
 
 class SteWalk {
  public:
@@ -66,6 +37,33 @@ class SteWalk {
   [[nodiscard]] std::size_t arrived() const noexcept { return arrived_; }
 
  private:
+  friend class SoftSteering;
+
+  static constexpr std::size_t headroom = 256;  // of a copy, for headers in front
+  static constexpr std::size_t vlan_bytes = 4;
+
+  static constexpr const char* dropped = "a steering entry drops it";
+  static constexpr const char* no_entry = "no steering entry lies where the frame goes on";
+  static constexpr const char* no_end = "a chain of steering entries has no end";
+  static constexpr const char* unknown = "a steering entry asks for what the adapter does not have";
+  static constexpr const char* too_many = "steering entries make too much of a frame";
+  static constexpr const char* no_tunnel = "a steering entry takes off a tunnel that is not there";
+  static constexpr const char* no_object = "a steering entry leads to an object that is gone";
+
+  // One way of the frame.
+  struct Way {
+    uint64_t address = 0;  // of the next entry, or an end
+    std::span<std::byte> frame;
+    bool own = false;  // the frame is a copy of this way alone
+    uint32_t tag = 0;
+    SteeringRegisters registers;
+  };
+  // The one that is gone.
+  struct Branch : Way {
+    bool known = false;  // `headers` are the frame's
+    SteHeaders headers;
+  };
+
   static constexpr std::size_t most_waiting = 40;
 
   void stop(const char* why) noexcept { s_.why_ = why; }
@@ -263,8 +261,8 @@ class SteWalk {
     constexpr std::size_t addresses = 12;
     if (parse_packet(b.frame).tags == 0) return true;
     if (!make_own(b)) return false;
-    std::memmove(b.frame.data() + tag_bytes, b.frame.data(), addresses);
-    b.frame = b.frame.subspan(tag_bytes);
+    std::memmove(b.frame.data() + vlan_bytes, b.frame.data(), addresses);
+    b.frame = b.frame.subspan(vlan_bytes);
     return true;
   }
 
@@ -278,7 +276,7 @@ class SteWalk {
       case ste::action_encap:
         return encapsulate(b, data, 0);
       case ste::action_encap_l3:
-        return encapsulate(b, data, ether_header_bytes + tag_bytes * parse_packet(b.frame).tags);
+        return encapsulate(b, data, ether_header_bytes + vlan_bytes * parse_packet(b.frame).tags);
       default:
         return stop(unknown), false;
     }
@@ -286,8 +284,8 @@ class SteWalk {
 
   bool push_vlan(Branch& b, uint32_t tag) noexcept {
     constexpr std::size_t addresses = 12;
-    if (!make_own(b) || !put_in_front(b, tag_bytes)) return false;
-    std::memmove(b.frame.data(), b.frame.data() + tag_bytes, addresses);
+    if (!make_own(b) || !put_in_front(b, vlan_bytes)) return false;
+    std::memmove(b.frame.data(), b.frame.data() + vlan_bytes, addresses);
     put_be(b.frame, addresses, tag);
     return true;
   }
@@ -353,14 +351,14 @@ class SteWalk {
 };
 
 void SoftSteering::use(std::size_t longest_frame) {
-  copy_bytes_ = headroom + longest_frame;
+  copy_bytes_ = SteWalk::headroom + longest_frame;
   for (Scratch& s : scratch_) s.copies.resize(most_copies * copy_bytes_);
 }
 
 std::span<const Arrival> SoftSteering::walk(const FlowTable& table, FlowTarget by,
                                             uint32_t source_queue,
                                             std::span<const std::byte> frame) noexcept {
-  why_ = dropped;
+  why_ = SteWalk::dropped;
   SteWalk walk(*this, table.egress, source_queue);
   walk.start(table, by.tag, frame);
   return std::span(scratch_[table.egress].arrivals).first(walk.arrived());

@@ -15,13 +15,13 @@ namespace kilim::vhca {
 
 namespace {
 
-using Bytes = std::span<const std::byte>;
+using CommandBytes = std::span<const std::byte>;
 
 // What the firmware of this adapter makes: by which command, and by which it ends.
 struct DevxKind {
   uint16_t create, destroy;
 };
-constexpr DevxKind kinds[] = {
+constexpr DevxKind made_kinds[] = {
     {prm::cmd::create_mkey, prm::cmd::destroy_mkey},
     {prm::cmd::create_cq, prm::cmd::destroy_cq},
     {prm::cmd::create_qp, prm::cmd::destroy_qp},
@@ -44,9 +44,9 @@ constexpr DevxKind kinds[] = {
     {prm::cmd::alloc_packet_reformat, prm::cmd::dealloc_packet_reformat},
 };
 const DevxKind* find_kind(uint16_t create) {
-  const auto* at = std::find_if(std::begin(kinds), std::end(kinds),
+  const auto* at = std::find_if(std::begin(made_kinds), std::end(made_kinds),
                                 [=](const DevxKind& k) { return k.create == create; });
-  return at != std::end(kinds) ? at : nullptr;
+  return at != std::end(made_kinds) ? at : nullptr;
 }
 
 // Of a table, a group or an entry the command says the table and its type, and the number behind.
@@ -54,7 +54,8 @@ bool names_table(uint16_t opcode) {
   return opcode == prm::cmd::create_flow_table || opcode == prm::cmd::create_flow_group ||
          opcode == prm::cmd::set_flow_table_entry;
 }
-void name_table(uint16_t opcode, Bytes in, uint32_t number, DevxObject::DestroyCommand& out) {
+void name_table(uint16_t opcode, CommandBytes in, uint32_t number,
+                DevxObject::DestroyCommand& out) {
   namespace f = prm::flow_cmd;
   const bool table = opcode == prm::cmd::create_flow_table;
   prm::cap_set(out, f::table_type, prm::cap_get(in, f::table_type));
@@ -66,7 +67,7 @@ void name_table(uint16_t opcode, Bytes in, uint32_t number, DevxObject::DestroyC
 // The number that the firmware gave: in the same place but for PSVs, of which there could be more,
 // and for entries, whose place the client says. What is above the numbers of tables and TIRs is an
 // address.
-uint32_t number_made(uint16_t opcode, Bytes in, Bytes out) {
+uint32_t number_made(uint16_t opcode, CommandBytes in, CommandBytes out) {
   constexpr std::size_t usual = 8, psv = offsetof(prm::CreatePsvOut, psv);
   if (opcode == prm::cmd::set_flow_table_entry) return prm::cap_get(in, prm::flow_cmd::flow_index);
   if (opcode == prm::cmd::create_flow_table || opcode == prm::cmd::create_tir)
@@ -76,13 +77,13 @@ uint32_t number_made(uint16_t opcode, Bytes in, Bytes out) {
 
 }  // namespace
 
-uint32_t word_at(Bytes bytes, std::size_t at) noexcept {
+uint32_t word_at(CommandBytes bytes, std::size_t at) noexcept {
   be32 word{};
   if (at + sizeof word <= bytes.size()) std::memcpy(&word, bytes.data() + at, sizeof word);
   return word.host();
 }
 
-void remember_made(DevxObject& made, Bytes in, Bytes out) {
+void remember_made(DevxObject& made, CommandBytes in, CommandBytes out) {
   struct DestroyIn {
     prm::CmdInHdr hdr;
     be32 number;

@@ -19,18 +19,18 @@ namespace {
 namespace fc = prm::flow_cmd;
 constexpr std::size_t from_entry = fc::flow_context, destinations = prm::flow_context::destinations;
 
-Command table(uint32_t type = fc::nic_rx) {
+Command make_table(uint32_t type = fc::nic_rx) {
   Command c(prm::cmd::create_flow_table, fc::table_bytes);
   c.set(0, fc::table_type, type);
   return c;
 }
-Command group(uint32_t of) {
+Command make_group(uint32_t of) {
   Command c(prm::cmd::create_flow_group, fc::group_bytes);
   c.set(0, fc::table_id, of);
   return c;
 }
 // An entry of one destination, another table, and one counter.
-Command entry(uint32_t of, uint32_t to, uint32_t counter) {
+Command make_entry(uint32_t of, uint32_t to, uint32_t counter) {
   namespace f = prm::flow_context;
   Command c(prm::cmd::set_flow_table_entry, fc::entry_bytes + 2 * f::destination_bytes);
   c.set(0, fc::table_id, of).set(from_entry, f::action, f::forward | f::count);
@@ -41,11 +41,11 @@ Command entry(uint32_t of, uint32_t to, uint32_t counter) {
   return c;
 }
 
-struct Bench {
+struct TableBench {
   Client c{"sw-steering"};
-  Command first = table(), second = table(),
+  Command first = make_table(), second = make_table(),
           counter{prm::cmd::alloc_flow_counter, prm::flow_counter::command_bytes};
-  Bench() {
+  TableBench() {
     EQUAL(c.opened, 0);
     EQUAL(first.make(c), 0);
     EQUAL(second.make(c), 0);
@@ -54,12 +54,12 @@ struct Bench {
 };
 
 void tables_are_unmade_in_order() {
-  Bench b;
-  Command g = group(b.first.made());
+  TableBench b;
+  Command g = make_group(b.first.made());
   EQUAL_FATAL(g.make(b.c), 0);
-  Command e = entry(b.first.made(), b.second.made(), b.counter.made());
+  Command e = make_entry(b.first.made(), b.second.made(), b.counter.made());
   EQUAL_FATAL(e.make(b.c), 0);
-  Command again = entry(b.first.made(), b.second.made(), b.counter.made());
+  Command again = make_entry(b.first.made(), b.second.made(), b.counter.made());
   EQUAL(again.make(b.c), -EREMOTEIO);  // there is one entry for all frames
   for (const uint32_t held : {b.first.handle, b.second.handle, g.handle})
     EQUAL(end(b.c, held), -EREMOTEIO);
@@ -72,10 +72,10 @@ void tables_are_unmade_in_order() {
 }
 
 void what_is_left_goes_with_the_open() {
-  Bench b;
-  Command g = group(b.first.made());
+  TableBench b;
+  Command g = make_group(b.first.made());
   EQUAL(g.make(b.c), 0);
-  Command e = entry(b.first.made(), b.second.made(), b.counter.made());
+  Command e = make_entry(b.first.made(), b.second.made(), b.counter.made());
   EQUAL(e.make(b.c), 0);
   Command sampler(prm::cmd::create_general_object, 16 + prm::flow_sampler::bytes);
   sampler.in[7] = prm::cmd::object_flow_sampler;
@@ -90,7 +90,7 @@ void what_is_left_goes_with_the_open() {
 }
 
 void a_table_says_where_it_lies() {
-  Bench b;
+  TableBench b;
   Command q(prm::cmd::query_flow_table, 64);
   q.set(0, fc::table_id, b.first.made());
   EQUAL(q.ask(b.c, b.first.handle), 0);
@@ -102,11 +102,11 @@ void a_table_says_where_it_lies() {
   EQUAL(q.ask(b.c, b.first.handle), -EINVAL);  // another than the handle's
 }
 
-struct Lie {
+struct EntryLie {
   const char* what;
   void (*spoil)(Command&);
 };
-constexpr Lie of_entries[] = {
+constexpr EntryLie of_entries[] = {
     {"a table of nobody", [](Command& c) { c.set(0, fc::table_id, 0x777); }},
     {"a table of another type", [](Command& c) { c.set(0, fc::table_type, fc::nic_tx); }},
     {"a destination of nobody", [](Command& c) { c.set32(from_entry + destinations, 0x01000777); }},
@@ -125,30 +125,30 @@ constexpr Lie of_entries[] = {
 };
 
 void lies_about_entries_are_refused() {
-  Bench b;
-  Command g = group(b.first.made());
+  TableBench b;
+  Command g = make_group(b.first.made());
   EQUAL(g.make(b.c), 0);
-  for (const Lie& lie : of_entries) {
-    Command e = entry(b.first.made(), b.second.made(), b.counter.made());
+  for (const EntryLie& lie : of_entries) {
+    Command e = make_entry(b.first.made(), b.second.made(), b.counter.made());
     lie.spoil(e);
     EQUAL(e.make(b.c), -EREMOTEIO);
   }
-  Command cut = entry(b.first.made(), b.second.made(), b.counter.made());
+  Command cut = make_entry(b.first.made(), b.second.made(), b.counter.made());
   cut.in.resize(fc::entry_bytes - 1);
   EQUAL(cut.make(b.c), -EREMOTEIO);
-  Command right = entry(b.first.made(), b.second.made(), b.counter.made());
+  Command right = make_entry(b.first.made(), b.second.made(), b.counter.made());
   EQUAL(right.make(b.c), 0);
 }
 
 void tables_of_other_kinds_are_refused() {
-  Bench b;
-  Command eswitch = table(4), elsewhere = table(), criteria = group(b.first.made()),
-          none = group(0x777);
+  TableBench b;
+  Command eswitch = make_table(4), elsewhere = make_table(), criteria = make_group(b.first.made()),
+          none = make_group(0x777);
   elsewhere.set(fc::context, prm::flow_table_context::sw_owner, 1).set64(fc::context + 32, 0x40);
   criteria.in[fc::criteria_enable_at] = 1;
   for (Command* c : {&eswitch, &elsewhere, &criteria, &none}) EQUAL(c->make(b.c), -EREMOTEIO);
   Client other;
-  Command without = table();
+  Command without = make_table();
   EQUAL(without.make(other), -EREMOTEIO);  // of the profile without
 }
 
@@ -203,7 +203,7 @@ void any_bytes_are_an_answer() {
   constexpr uint16_t opcodes[] = {prm::cmd::create_flow_table, prm::cmd::create_flow_group,
                                   prm::cmd::set_flow_table_entry, prm::cmd::alloc_packet_reformat,
                                   prm::cmd::create_general_object};
-  Bench b;
+  TableBench b;
   std::mt19937 dice(5);
   for (int i = 0; i < 20'000; i++) {
     Command c(opcodes[dice() % std::size(opcodes)], 16 + dice() % 1200);
