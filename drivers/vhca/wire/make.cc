@@ -16,6 +16,7 @@
 #include "vhca/wire/fault.hh"
 #include "vhca/wire/pcap.hh"
 #include "vhca/wire/shm.hh"
+#include "vhca/wire/stations.hh"
 #include "vhca/wire/tap.hh"
 #include "vhca/wire/tee.hh"
 #include "vhca/wire/udp.hh"
@@ -52,6 +53,7 @@ struct Kind {
   Made (*make)(std::string_view rest);
   Paths paths = Paths::none;  // in what follows
   bool interface = false;     // what follows is a network interface's name
+  bool asks = false;          // neighbours' IP addresses are asked for by frames
 };
 constexpr Kind kinds[] = {
     {"unix:", UnixWire::create, Paths::one},
@@ -59,9 +61,9 @@ constexpr Kind kinds[] = {
     {"cable:", make_cable},
     {"pcap:", make_pcap, Paths::listed},
     {"af_packet:", make_af_packet, Paths::none, true},
-    {"tap:", TapWire::create, Paths::none, true},
-    {"udp:", UdpWire::create},
-    {"dgram:", DgramWire::create, Paths::listed},
+    {"tap:", TapWire::create, Paths::none, true, true},
+    {"udp:", UdpWire::create, Paths::none, false, true},
+    {"dgram:", DgramWire::create, Paths::listed, false, true},
 };
 
 // A decorator, which takes what stands before it.
@@ -142,19 +144,23 @@ std::string absolute_word(const Row& row, std::string_view word, std::string_vie
   return out;
 }
 
-// From left to right: the wire, then each decorator around what is there.
+// From left to right: the wire, then each decorator around what is there. Outside of all is who
+// speaks for the port: captures and faults see its frames.
 Made make(std::string_view spec) {
   if (Status shape = check(spec); !shape) return shape.error();
   Made made = Error{EINVAL, "unknown kind of wire"};
+  bool asks = false;
   each_word(spec, [&](bool first, std::string_view word) {
     if (first) {
       const Kind* kind = find_row(kinds, word);
+      asks = kind->asks;
       made = kind->make(word.substr(kind->name.size()));
     } else if (const Around* around = find_row(decorators, word)) {
       made = around->make(std::move(*made), word.substr(around->name.size()));
     }
     return made.ok();
   });
+  if (made.ok() && asks) return std::unique_ptr<Wire>(std::make_unique<Stations>(std::move(*made)));
   return made;
 }
 

@@ -4,7 +4,9 @@
 #include <random>
 
 #include "../ethernet/tunnel_fixture.hh"
+#include "case_tables.hh"
 #include "frames_fixture.hh"
+#include "resolution_cases.hh"
 #include "ut.hh"
 #include "vhca/wire/packet.hh"
 #include "vhca/wire/segment.hh"
@@ -253,4 +255,6 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("vhca/wire packet", cases)
+int main(int argc, char** argv) {
+  return run_tables("vhca/wire packet", {cases, vhca::test::resolution_cases()}, argc, argv);
+}
