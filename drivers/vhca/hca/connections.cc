@@ -3,6 +3,7 @@
 #include "vhca/hca/connections.hh"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "vhca/core/address.hh"
@@ -24,6 +25,29 @@ cm::Config config_of(const Hca& h, uint32_t port) {
   c.seed = (h.config.seed + h.addresses.member.value_or(0)) * 64 + port;
   c.ack_delay = ack_delay;
   return c;
+}
+
+// The header of all management datagrams (IBTA 13.4.2, "MAD Base Format").
+namespace mad {
+constexpr std::size_t base_version_at = 0, class_at = 1, method_at = 3, status_at = 4,
+                      attribute_at = 16;
+constexpr std::byte get{1}, set{2}, get_response{0x81};
+constexpr std::byte subnet_management{1}, subnet_management_directed{0x81}, communication{7};
+constexpr uint16_t class_port_info = 1;
+constexpr std::byte unsupported{0x0c};  // the combination of method and attribute (13.4.7)
+}  // namespace mad
+
+// Who asks for what nobody here has is told so: drivers/infiniband/core/mad.c, validate_mad() and
+// generate_unmatched_resp().
+bool wants_answer(std::span<const std::byte> m) noexcept {
+  const std::byte method = m[mad::method_at], of_class = m[mad::class_at];
+  if (m[mad::base_version_at] != std::byte{1} || (method != mad::get && method != mad::set))
+    return false;
+  if (of_class == mad::subnet_management || of_class == mad::subnet_management_directed)
+    return false;
+  const auto attribute = static_cast<uint16_t>(static_cast<unsigned>(m[mad::attribute_at]) << 8 |
+                                               static_cast<unsigned>(m[mad::attribute_at + 1]));
+  return of_class != mad::communication || attribute == mad::class_port_info;
 }
 
 }  // namespace
@@ -70,7 +94,13 @@ class Connections::PortAgent : cm::Port, GsiClient {
     back.sgid = p.dgid;
     back.dgid = p.sgid;
     back.dmac = p.smac;
-    agent_.handle(back, p.payload, hca_.context.now_ns);
+    if (!wants_answer(p.payload)) return agent_.handle(back, p.payload, hca_.context.now_ns);
+    std::array<std::byte, gsi_bytes> answer;
+    std::copy(p.payload.begin(), p.payload.end(), answer.begin());
+    answer[mad::method_at] = mad::get_response;
+    answer[mad::status_at] = std::byte{0};
+    answer[mad::status_at + 1] = mad::unsupported;
+    (void)send(back, answer);
   }
 
   Hca& hca_;

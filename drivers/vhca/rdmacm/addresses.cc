@@ -32,10 +32,11 @@ Gid link_local_of(const Adapter& a) noexcept {
   return gid;
 }
 
-// The interface that a scope names: a wire's own, or any number where a wire has none.
+// The interface that a scope names: a wire's own, or any number where a wire has none. Without a
+// scope a peer is on the first link that there is (cma_bind_addr() lets the routes decide).
 bool in_scope(const Adapter& a, uint32_t scope) {
   const Result<PortAttr> port = query_port(a.hca, 1);
-  return port.ok() && (port->interface == 0 || port->interface == scope);
+  return port.ok() && (scope == 0 || port->interface == 0 || port->interface == scope);
 }
 
 // The oldest that says yes: the list has the newest first.
@@ -159,6 +160,12 @@ sockaddr_storage own_address(const sockaddr_storage& like) {
   return own;
 }
 
+// An address of no interface at all, or of one that is no adapter's: addr.c,
+// rdma_find_ndev_for_src_ip_rcu(); cma.c, cma_acquire_dev_by_src_ip(). GIDs have no interface.
+int error_of_foreign(const sockaddr_storage& a) noexcept {
+  return a.ss_family == af_ib || is_loopback(a) ? -ENODEV : -EADDRNOTAVAIL;
+}
+
 }  // namespace
 
 uint64_t clock_ns() noexcept {
@@ -174,7 +181,7 @@ int bind_id(State& s, Id& id, const sockaddr_storage& address) {
   Adapter* adapter = nullptr;
   if (!is_any(address)) {
     adapter = owner_of(address);
-    if (adapter == nullptr) return -ENODEV;
+    if (adapter == nullptr) return error_of_foreign(address);
   }
   id.source = address;
   if (!id.af_only_set) id.af_only = address.ss_family == AF_INET;  // bindv6only is off
@@ -196,7 +203,6 @@ int resolve_address(State& s, Id& id, const sockaddr_storage* source, const sock
   if (id.source.ss_family != to.ss_family) return -EINVAL;
   if (id.stage != Stage::addr_bound) return -EINVAL;
   if (to.ss_family == af_ib) return -ENODEV;  // cma_resolve_ib_dev(): no port speaks InfiniBand
-  if (lacks_scope(to)) return -EINVAL;
   const uint16_t port = port_of(id.source);
   id.destination = to;
   if (is_any(to)) {
@@ -209,9 +215,10 @@ int resolve_address(State& s, Id& id, const sockaddr_storage* source, const sock
   Way way = way_to(id.destination);
   if (id.adapter != nullptr && way.adapter != nullptr && !is_any(id.source))
     way = {id.adapter, id.sgid};
+  // addr.c, rdma_resolve_ip(): only what may still be found is waited for, and told by an event.
   if (way.adapter == nullptr) {
-    end_resolve(s, id, -ENETUNREACH);
-    return 0;
+    id.stage = Stage::addr_bound;
+    return -ENETUNREACH;
   }
   const uint32_t scope = scope_of(id.source);
   if (is_any(id.source)) {

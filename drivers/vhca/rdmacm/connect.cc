@@ -233,8 +233,10 @@ int reject(State&, Id& id, uint8_t reason, std::span<const std::byte> private_da
   return error_of(agent->reject(id.comm, cm::Reason{reason}, {}, private_data, clock_ns()));
 }
 
-// Begins to disconnect, or answers who did.
+// Begins to disconnect, or answers who did. Neither has to be so: rdma_disconnect() looks only for
+// an id of the device's manager, which a listener on one adapter has.
 int disconnect(State&, Id& id) {
+  if (id.stage == Stage::listen && id.adapter != nullptr) return 0;
   cm::Agent* agent = busy_agent_of(id);
   if (agent == nullptr) return -EINVAL;
   const uint64_t now = clock_ns();
@@ -242,10 +244,13 @@ int disconnect(State&, Id& id) {
   return 0;
 }
 
-int notify(State&, Id& id, uint32_t event) {
+// cm.c, cm_establish(): IB_CM_USER_ESTABLISHED is told as an RTU is.
+int notify(State& s, Id& id, uint32_t event) {
   cm::Agent* agent = busy_agent_of(id);
   if (agent == nullptr || event != communication_established) return -EINVAL;
-  return error_of(agent->note_established(id.comm, clock_ns()));
+  const int error = error_of(agent->note_established(id.comm, clock_ns()));
+  if (error == 0) post(s, id, EventType::established, 0);
+  return error;
 }
 
 }  // namespace kilim::vhca::rdmacm

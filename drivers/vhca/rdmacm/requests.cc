@@ -166,8 +166,8 @@ void answer(State& s, Id& id, const cm::Event& e) {
   switch (e.kind) {
     case Kind::response:
       return tell(id, EventType::connect_response, 0, e);
-    case Kind::established:
-      return tell(id, EventType::established, 0, e);
+    case Kind::established:  // IB_CM_RTU_RECEIVED: what came with the RTU is not told
+      return post(s, id, EventType::established, 0);
     case Kind::rejected:
       return tell(id, EventType::rejected, static_cast<int>(e.reason), e);
     case Kind::unreachable:

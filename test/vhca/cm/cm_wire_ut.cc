@@ -240,7 +240,12 @@ class Byhand {
     p.qkey = gsi_qkey;
     return p;
   }
-  void send(RocePacket p, std::size_t bytes) {
+  void send(const RocePacket& p, std::size_t bytes) {
+    Mad m;
+    write_request(m);
+    send(p, m, bytes);
+  }
+  void send(RocePacket p, const Mad& m, std::size_t bytes = mad_bytes) {
     p.flags = roce::flags_of(p.service, *roce::op_row(static_cast<uint8_t>(p.op)));
     RocePath path;
     path.src = left_mac;
@@ -248,8 +253,6 @@ class Byhand {
     port_gid(left_mac, 0, path.sgid);
     port_gid(right_mac, 0, path.dgid);
     std::vector<std::byte> frame(roce_overhead + bytes);
-    Mad m;
-    write_request(m);
     std::copy_n(m.begin(), std::min(bytes, m.size()), frame.begin() + at(p));
     const std::size_t n = build_roce(path, p, bytes, frame);
     EQUAL(static_cast<int>(wire().send({frame.data(), n})), static_cast<int>(Wire::Sent::taken));
@@ -271,12 +274,13 @@ class Byhand {
     return w_.right.hca->context.journal->count(Journal::Kind::frame_drop);
   }
 
+  static void write_request(Mad& m) {
+    write_req(m, {0x1234, 0, 0x99}, {7, 16, false}, request_for(route(left_mac, right_mac), 5));
+  }
+
  private:
   static std::ptrdiff_t at(const RocePacket& p) {
     return static_cast<std::ptrdiff_t>(roce_payload_at(p.flags));
-  }
-  static void write_request(Mad& m) {
-    write_req(m, {0x1234, 0, 0x99}, {7, 16, false}, request_for(route(left_mac, right_mac), 5));
   }
   Wire& wire() { return *w_.left.hca->config.wires[0]; }
   WireRig w_;
@@ -314,6 +318,46 @@ void queue_pair_1_drops_what_is_not_for_it() {
   EQUAL(h.next().has_value(), false);
   h.send(Byhand::packet(), mad_bytes);
   EQUAL(h.received(), 1);
+}
+
+// As Linux (drivers/infiniband/core/mad.c, generate_unmatched_resp(), validate_mad()).
+void who_gets_or_sets_what_is_not_there_is_told_so() {
+  struct Ask {
+    uint8_t base, of_class, method;
+    uint16_t attribute;
+    bool answered;
+  };
+  for (const Ask& a : {Ask{1, 7, 1, 1, true},
+                       {1, 7, 2, 1, true},
+                       {1, 4, 1, 0x12, true},
+                       {1, 3, 2, 0x35, true},
+                       {1, 0x30, 1, 7, true},
+                       {1, 7, 1, 0x10, false},
+                       {1, 4, 3, 0x12, false},
+                       {1, 4, 0x81, 0x12, false},
+                       {2, 4, 1, 0x12, false},
+                       {1, 1, 1, 0x10, false},
+                       {1, 0x81, 1, 0x10, false}}) {
+    Byhand h(true);
+    Mad m;
+    Byhand::write_request(m);
+    m[0] = std::byte{a.base};
+    m[1] = std::byte{a.of_class};
+    m[3] = std::byte{a.method};
+    m[5] = std::byte{0x55};
+    m[16] = static_cast<std::byte>(a.attribute >> 8);
+    m[17] = static_cast<std::byte>(a.attribute);
+    h.send(Byhand::packet(), m);
+    const std::optional<RocePacket> p = h.next();
+    EQUAL_FATAL(p.has_value(), a.answered);
+    if (!a.answered) continue;
+    m[3] = std::byte{0x81};
+    m[4] = std::byte{0};
+    m[5] = std::byte{0x0c};
+    EQUAL_FATAL(p->payload.size(), m.size());
+    EQUAL(std::memcmp(p->payload.data(), m.data(), m.size()), 0);
+    EQUAL(p->dest_qpn, 1);
+  }
 }
 
 void a_port_whose_manager_nobody_asked_for_has_no_queue_pair_1() {
@@ -383,6 +427,8 @@ constexpr Case cases[] = {
     {"queue pair 1 answers as a datagram of its own",
      queue_pair_1_answers_as_a_datagram_of_its_own},
     {"queue pair 1 drops what is not for it", queue_pair_1_drops_what_is_not_for_it},
+    {"who gets or sets what is not there is told so",
+     who_gets_or_sets_what_is_not_there_is_told_so},
     {"a port whose manager nobody asked for has no queue pair 1",
      a_port_whose_manager_nobody_asked_for_has_no_queue_pair_1},
     {"a dead adapter keeps its managers still", a_dead_adapter_keeps_its_managers_still},

@@ -70,11 +70,29 @@ void a_connection_is_made_and_ended() {
   EQUAL(t.client.accept(t.id, 0, false), 0);
   EQUAL(t.server.next(t.e), number(EventType::established));
   EQUAL(t.e.uid, 33);
+  EQUAL(t.e.param.conn.private_data_len, 0);  // cma.c, cma_ib_handler(): nothing of the RTU's
+  EQUAL(t.server.send(RDMA_USER_CM_CMD_DISCONNECT, rdma_ucm_disconnect{t.listener}), 0);
   EQUAL(t.client.send(RDMA_USER_CM_CMD_DISCONNECT, rdma_ucm_disconnect{t.id}), 0);
   EQUAL(t.server.next(t.e), number(EventType::disconnected));
   EQUAL(t.server.send(RDMA_USER_CM_CMD_DISCONNECT, rdma_ucm_disconnect{t.peer}), 0);
   EQUAL(t.client.next(t.e), number(EventType::disconnected));
   EQUAL(t.server.next(t.e), -EAGAIN);  // told once
+}
+
+// By an event of its queue pair: the RTU is late, or lost.
+void an_early_message_establishes() {
+  Ends t;
+  EQUAL(t.client.connect(t.id, "hello"), 0);
+  EQUAL(t.server.next(t.e), number(EventType::connect_request));
+  const rdma_ucm_notify established{t.e.id, 4};
+  EQUAL(t.server.send(RDMA_USER_CM_CMD_NOTIFY, established), -EINVAL);
+  EQUAL(t.server.accept(t.e.id, 33), 0);
+  EQUAL(t.server.send(RDMA_USER_CM_CMD_NOTIFY, established), 0);
+  EQUAL(t.server.next(t.e), number(EventType::established));
+  EQUAL(t.server.send(RDMA_USER_CM_CMD_NOTIFY, established), -EISCONN);
+  EQUAL(t.client.next(t.e), number(EventType::connect_response));
+  EQUAL(t.client.accept(t.id, 0, false), 0);
+  EQUAL(t.server.next(t.e), -EAGAIN);  // the RTU tells nothing new
 }
 
 void a_queue_pair_is_told_its_peer() {
@@ -170,6 +188,7 @@ void private_data_that_does_not_fit_is_refused() {
 }
 
 constexpr kilim::test::Case cases[] = {
+    {"an early message establishes", an_early_message_establishes},
     {"a connection is made and ended", a_connection_is_made_and_ended},
     {"a queue pair is told its peer", a_queue_pair_is_told_its_peer},
     {"a refusal has a reason", a_refusal_has_a_reason},

@@ -27,7 +27,7 @@ void an_address_is_an_adapters_or_any() {
   EQUAL(c.bind(c.make(), ip("::1")), 0);
   EQUAL(c.bind(c.make(), ip("0.0.0.0")), 0);
   EQUAL(c.bind(c.make(), ip("10.9.0.1")), 0);
-  EQUAL(c.bind(c.make(), ip("10.9.0.2")), -ENODEV);
+  EQUAL(c.bind(c.make(), ip("10.9.0.2")), -EADDRNOTAVAIL);
   EQUAL(c.bind(c.make(), ip("fe80::1")), -EINVAL);  // of no interface
   const uint32_t id = c.make();
   EQUAL(c.bind(id, ip("127.0.0.1")), 0);
@@ -131,9 +131,11 @@ void who_is_not_there_is_looked_for_until_the_time_is_up() {
   EQUAL(c.next(e), number(EventType::addr_error));
   EQUAL(static_cast<int>(e.status), -ETIMEDOUT);
   // Nobody has that network; the id is where it was, and may try again.
-  EQUAL(c.resolve(id, ip("172.16.0.1", 7003)), 0);
-  EQUAL(c.next(e), number(EventType::addr_error));
-  EQUAL(static_cast<int>(e.status), -ENETUNREACH);
+  EQUAL(c.resolve(id, ip("172.16.0.1", 7003)), -ENETUNREACH);
+  EQUAL(c.next(e), -EAGAIN);
+  // A link-local one without a scope is on the first link.
+  EQUAL(c.resolve(c.make(), ip("fe80::ff:fe00:55", 7003)), 0);
+  EQUAL(c.next(e), number(EventType::addr_resolved));
   EQUAL(c.resolve(id, ip("::1", 7003)), -EINVAL);  // of another family than before
 }
 
