@@ -150,7 +150,31 @@ void a_frame_that_was_held_back_waits_for_a_busy_wire() {
   CU_ASSERT(all.ends_with("yx"));
 }
 
+// decision 0067; the question passes through what stands inside.
+void stations_of_an_ethernet_find_each_other() {
+  const Folder f;
+  const std::string a = f.name + "/a", b = f.name + "/b";
+  auto left = std::move(*make_wire("dgram:" + a + ":" + b));
+  auto right = std::move(*make_wire("dgram:" + b + ":" + a));
+  constexpr Mac macs[] = {{2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 0, 2}};
+  constexpr Gid gids[] = {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 7, 0, 1},
+                          {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 7, 0, 2}};
+  left->publish(macs[0], {&gids[0], 1});
+  right->publish(macs[1], {&gids[1], 1});
+  CU_ASSERT(!left->find(gids[1]));
+  CU_ASSERT(!left->find(gids[1]));  // asked once
+  for (int i = 0; i < 3; i++) EQUAL(right->peek().size(), 60);
+  CU_ASSERT(left->peek().empty());  // it is answered when it goes
+  right->drop();
+  CU_ASSERT(right->peek().empty());
+  EQUAL(left->peek().size(), 60);
+  left->drop();
+  CU_ASSERT(left->find(gids[1]) == macs[1] && right->find(gids[0]) == macs[0]);
+  CU_ASSERT(left->peek().empty() && right->peek().empty());
+}
+
 constexpr Case of_decorators[] = {
+    {"stations of an Ethernet find each other", stations_of_an_ethernet_find_each_other},
     {"a spec is made absolute where it names files", a_spec_is_made_absolute_where_it_names_files},
     {"a misspelt wire is refused with the nearest one",
      a_misspelt_wire_is_refused_with_the_nearest_one},
