@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Connection managers of adapters: over a cable, a bad one too, within one adapter, and what queue
-// pair 1 takes and leaves. Queues are brought up by what the managers agreed on.
+// Connection managers of adapters: over a cable, a bad one too, within one adapter. Queues are
+// brought up by what the managers agreed on.
 #include <cerrno>
 
-#include "ut.hh"
-#include "vhca/cm/messages.hh"
-#include "vhca/core/core_clock.hh"
-#include "vhca/hca/connections.hh"
-#include "vhca/transport/gsi.hh"
-#include "wire_fixture.hh"
+#include "case_tables.hh"
+#include "cm_wire_fixture.hh"
 
 using namespace kilim;
 using namespace kilim::vhca;
@@ -17,75 +13,6 @@ using kilim::test::Case;
 using namespace kilim::vhca::cm;
 
 namespace {
-
-constexpr uint64_t service = service_id_of(PortSpace::tcp, 7471);
-
-uint64_t now() {
-  return clock_ns();
-}
-
-// A program that listens, connects and goes on by itself.
-class Program : public cm::Observer {
- public:
-  Program(Rig& rig, uint32_t qpn) : agent(**connection_agent(*rig.hca, 1)), qpn_(qpn) {}
-  Answer on_event(const Event& e) noexcept override {
-    events.push_back(e);
-    AcceptRequest accept;
-    accept.qpn = qpn_;
-    accept.starting_psn = 0x777;
-    accept.responder_resources = accept.initiator_depth = 4;
-    if (e.kind == EventKind::request) done(agent.accept(e.id, accept, now()));
-    if (e.kind == EventKind::response) done(agent.establish(e.id, {}, now()));
-    if (e.kind == EventKind::disconnect) done(agent.answer_disconnect(e.id, {}, now()));
-    if (e.kind == EventKind::sidr_request)
-      done(agent.answer_resolve(e.id, {SidrStatus::success, qpn_, 0x55, {}, {}}, now()));
-    return Answer::taken;
-  }
-  static void done(const Status& s) noexcept {
-    if (!s.ok()) std::abort();
-  }
-  [[nodiscard]] bool heard(EventKind kind) const {
-    return !events.empty() && events.back().kind == kind;
-  }
-  [[nodiscard]] bool is(CommId id, State state) const {
-    const Result<State> s = agent.state(id);
-    return s.ok() && *s == state;
-  }
-  Agent& agent;
-  std::vector<Event> events;
-
- private:
-  uint32_t qpn_;
-};
-
-Route route(const Mac& from, const Mac& to) {
-  Route r;
-  port_gid(from, 0, r.sgid);
-  port_gid(to, 0, r.dgid);
-  r.dmac = to;
-  return r;
-}
-
-// Of an impatient program: a message that is lost goes again after three milliseconds.
-ConnectRequest request_for(const Route& way, uint32_t qpn) {
-  ConnectRequest r;
-  r.service_id = service;
-  r.route = way;
-  r.qpn = qpn;
-  r.starting_psn = 0x999;
-  r.responder_resources = r.initiator_depth = 4;
-  r.packet_life_time = 8;
-  r.remote_cm_timeout = r.local_cm_timeout = 8;
-  return r;
-}
-
-LinkShape shape_of(const std::string& wire = "") {
-  LinkShape s;
-  s.left_wire = wire;
-  // A capture of one end has all.
-  if (wire.find("tee:") == std::string::npos) s.right_wire = wire;
-  return s;
-}
 
 // Two adapters on a cable whose programs are about to connect.
 struct Pair {
@@ -224,149 +151,6 @@ void the_engine_wakes_for_the_managers_timers() {
   CU_ASSERT(deadline >= before + 3'000'000 && deadline <= now() + 3'000'000);
 }
 
-// In the left adapter's place is the test, which writes datagrams to queue pair 1 by hand.
-class Byhand {
- public:
-  explicit Byhand(bool with_agent) : w_(shape_of()) {
-    if (with_agent) program_.emplace(w_.right, 1);
-  }
-  // The packet that such a request has; the caller changes it.
-  static RocePacket packet() {
-    RocePacket p;
-    p.service = roce::Service::ud;
-    p.op = roce::Op::send_only;
-    p.dest_qpn = 1;
-    p.src_qpn = 1;
-    p.qkey = gsi_qkey;
-    return p;
-  }
-  void send(const RocePacket& p, std::size_t bytes) {
-    Mad m;
-    write_request(m);
-    send(p, m, bytes);
-  }
-  void send(RocePacket p, const Mad& m, std::size_t bytes = mad_bytes) {
-    p.flags = roce::flags_of(p.service, *roce::op_row(static_cast<uint8_t>(p.op)));
-    RocePath path;
-    path.src = left_mac;
-    path.dst = right_mac;
-    port_gid(left_mac, 0, path.sgid);
-    port_gid(right_mac, 0, path.dgid);
-    std::vector<std::byte> frame(roce_overhead + bytes);
-    std::copy_n(m.begin(), std::min(bytes, m.size()), frame.begin() + at(p));
-    const std::size_t n = build_roce(path, p, bytes, frame);
-    EQUAL(static_cast<int>(wire().send({frame.data(), n})), static_cast<int>(Wire::Sent::taken));
-    while (w_.right.hca->run() != 0) {
-    }
-  }
-  // The next frame of the adapter.
-  std::optional<RocePacket> next() {
-    const std::span<const std::byte> frame = wire().peek();
-    if (frame.empty()) return std::nullopt;
-    frame_.assign(frame.begin(), frame.end());
-    wire().drop();
-    RocePacket p;
-    if (parse_roce(frame_, p) != RoceParse::ok) return std::nullopt;
-    return p;
-  }
-  [[nodiscard]] uint64_t received() const { return program_->agent.counts().received; }
-  [[nodiscard]] uint64_t drops() {
-    return w_.right.hca->context.journal->count(Journal::Kind::frame_drop);
-  }
-
-  static void write_request(Mad& m) {
-    write_req(m, {0x1234, 0, 0x99}, {7, 16, false}, request_for(route(left_mac, right_mac), 5));
-  }
-
- private:
-  static std::ptrdiff_t at(const RocePacket& p) {
-    return static_cast<std::ptrdiff_t>(roce_payload_at(p.flags));
-  }
-  Wire& wire() { return *w_.left.hca->config.wires[0]; }
-  WireRig w_;
-  std::optional<Program> program_;
-  std::vector<std::byte> frame_;
-};
-
-void queue_pair_1_answers_as_a_datagram_of_its_own() {
-  Byhand h(true);
-  h.send(Byhand::packet(), mad_bytes);
-  const std::optional<RocePacket> p = h.next();
-  EQUAL_FATAL(p.has_value(), true);
-  CU_ASSERT(p->service == roce::Service::ud && p->op == roce::Op::send_only);
-  EQUAL(p->dest_qpn, 1);
-  EQUAL(p->src_qpn, 1);
-  EQUAL(p->qkey, 0x80010000);
-  EQUAL_FATAL(p->payload.size(), 256);
-  const auto rej = message_of<RejMad>(p->payload);
-  EQUAL(rej.header.attribute.host(), 0x12);
-  EQUAL(rej.remote_comm_id.host(), 0x1234);
-  EQUAL(rej::reason::get(rej), 8);  // nobody listens
-  CU_ASSERT(p->smac == right_mac);
-}
-
-void queue_pair_1_drops_what_is_not_for_it() {
-  Byhand h(true);
-  RocePacket p = Byhand::packet();
-  p.qkey = 0x11111111;
-  h.send(p, mad_bytes);
-  p = Byhand::packet();
-  p.op = roce::Op::send_only_imm;
-  h.send(p, mad_bytes);
-  for (const std::size_t bytes : {0u, 24u, 255u, 257u, 1024u}) h.send(Byhand::packet(), bytes);
-  EQUAL(h.received(), 0);
-  EQUAL(h.next().has_value(), false);
-  h.send(Byhand::packet(), mad_bytes);
-  EQUAL(h.received(), 1);
-}
-
-// As Linux (drivers/infiniband/core/mad.c, generate_unmatched_resp(), validate_mad()).
-void who_gets_or_sets_what_is_not_there_is_told_so() {
-  struct Ask {
-    uint8_t base, of_class, method;
-    uint16_t attribute;
-    bool answered;
-  };
-  for (const Ask& a : {Ask{1, 7, 1, 1, true},
-                       {1, 7, 2, 1, true},
-                       {1, 4, 1, 0x12, true},
-                       {1, 3, 2, 0x35, true},
-                       {1, 0x30, 1, 7, true},
-                       {1, 7, 1, 0x10, false},
-                       {1, 4, 3, 0x12, false},
-                       {1, 4, 0x81, 0x12, false},
-                       {2, 4, 1, 0x12, false},
-                       {1, 1, 1, 0x10, false},
-                       {1, 0x81, 1, 0x10, false}}) {
-    Byhand h(true);
-    Mad m;
-    Byhand::write_request(m);
-    m[0] = std::byte{a.base};
-    m[1] = std::byte{a.of_class};
-    m[3] = std::byte{a.method};
-    m[5] = std::byte{0x55};
-    m[16] = static_cast<std::byte>(a.attribute >> 8);
-    m[17] = static_cast<std::byte>(a.attribute);
-    h.send(Byhand::packet(), m);
-    const std::optional<RocePacket> p = h.next();
-    EQUAL_FATAL(p.has_value(), a.answered);
-    if (!a.answered) continue;
-    m[3] = std::byte{0x81};
-    m[4] = std::byte{0};
-    m[5] = std::byte{0x0c};
-    EQUAL_FATAL(p->payload.size(), m.size());
-    EQUAL(std::memcmp(p->payload.data(), m.data(), m.size()), 0);
-    EQUAL(p->dest_qpn, 1);
-  }
-}
-
-void a_port_whose_manager_nobody_asked_for_has_no_queue_pair_1() {
-  Byhand h(false);
-  h.send(Byhand::packet(), mad_bytes);
-  EQUAL(h.drops(), 1);
-  EQUAL(h.next().has_value(), false);
-}
-
 void a_dead_adapter_keeps_its_managers_still() {
   Pair p;
   p.connect();
@@ -424,13 +208,6 @@ constexpr Case cases[] = {
     {"an adapter connects to itself without a wire", an_adapter_connects_to_itself_without_a_wire},
     {"a service is resolved over a cable", a_service_is_resolved_over_a_cable},
     {"the engine wakes for the managers' timers", the_engine_wakes_for_the_managers_timers},
-    {"queue pair 1 answers as a datagram of its own",
-     queue_pair_1_answers_as_a_datagram_of_its_own},
-    {"queue pair 1 drops what is not for it", queue_pair_1_drops_what_is_not_for_it},
-    {"who gets or sets what is not there is told so",
-     who_gets_or_sets_what_is_not_there_is_told_so},
-    {"a port whose manager nobody asked for has no queue pair 1",
-     a_port_whose_manager_nobody_asked_for_has_no_queue_pair_1},
     {"a dead adapter keeps its managers still", a_dead_adapter_keeps_its_managers_still},
     {"each message goes to a capture", each_message_goes_to_a_capture},
     {"only ports that speak RoCE have a manager", only_ports_that_speak_roce_have_a_manager},
@@ -438,4 +215,6 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("cm_wire", cases)
+int main(int argc, char** argv) {
+  return kilim::test::run_tables("cm_wire", {cases, queue_pair_1_cases()}, argc, argv);
+}
