@@ -2,12 +2,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Asks the kernel what it thinks of the virtual adapter: boots Debian's kernel with rdma_rxe under
 # QEMU (emulated, no KVM, no root), joins it to the adapter by a wire that can lose packets, and
-# compares both with the InfiniBand specification, each as requester and as its peer.
-# Usage: usertools/oracle.sh [--build FOLDER] [--seed N] [--mtu 1024|4096] [--only TEXT] [--cm FILE]
+# compares both with the InfiniBand specification, each as requester and as its peer. Then its
+# connection manager: what it answers to messages, what it says to calls of librdmacm, and programs
+# of librdmacm between both.
+# Usage: usertools/oracle.sh [--build FOLDER] [--seed N] [--mtu 1024|4096] [--only TEXT]
+#                            [--part PART] [--cm FILE]
 #   --build FOLDER  where the adapter is built (build)
 #   --seed N        of random requests and of what is lost (1)
 #   --mtu N         of the paths (1024)
-#   --only TEXT     the scenarios whose names contain TEXT (all)
+#   --only TEXT     the scenarios of verbs whose names contain TEXT (all), and no others
+#   --part PART     verbs, messages, calls or peers (all)
 #   --cm FILE       nothing of that: what the kernel's connection manager answers is written to FILE
 # Packages that are missing are installed (root only); the kernel's is fetched and unpacked, never
 # installed. Everything made is removed. The last line is `oracle: N of N agree`.
@@ -15,11 +19,11 @@ set -u
 . "$(dirname "${BASH_SOURCE[0]}")/prepare.sh"
 
 build=$ROOT/build cm=
-options "build= cm=" "seed= mtu= only=" "$@"
+options "build= cm=" "seed= mtu= only= part=" "$@"
 
 exec < /dev/null
 need_packages run oracle
-programs=(app/kilim-vhca test/oracle/peer)
+programs=(app/kilim-vhca test/oracle/peer test/oracle/cm_listener test/oracle/cm_asker)
 [ -n "$cm" ] && programs=(test/oracle/cm_listener)
 for program in "${programs[@]}"; do
   [ -x "$build/$program" ] || fail "no $build/$program: build the project first"

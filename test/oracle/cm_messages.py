@@ -17,8 +17,8 @@ def gid(text):
     return ipaddress.IPv6Address(text).packed
 
 
-def mad(attribute, tid, body, version=2):
-    data = struct.pack(">BBBBHHQHHI", 1, 7, version, 3, 0, 0, tid, attribute, 0, 0) + body
+def mad(attribute, tid, body, version=2, *, base=1, of_class=7, method=3):
+    data = struct.pack(">BBBBHHQHHI", base, of_class, version, method, 0, 0, tid, attribute, 0, 0) + body
     return data.ljust(256, b"\0")
 
 
@@ -58,9 +58,9 @@ def icrc(ip, udp, bth):
     return struct.pack("<I", zlib.crc32(masked) & 0xffffffff)
 
 
-def frame(macs, gids, data, psn):
+def frame(macs, gids, data, psn, *, qkey=QKEY, opcode=0x64):
     """A datagram from queue pair 1 to queue pair 1; ours first in both pairs."""
-    bth = struct.pack(">BBHII", 0x64, 0x40, 0xffff, 1, psn) + struct.pack(">II", QKEY, 1) + data
+    bth = struct.pack(">BBHII", opcode, 0x40, 0xffff, 1, psn) + struct.pack(">II", qkey, 1) + data
     udp = struct.pack(">HHHH", 0xc000, 4791, len(bth) + 12, 0)
     ip = struct.pack(">IHBB", 6 << 28, len(bth) + 12, 17, 64) + gid(gids[0]) + gid(gids[1])
     ether = b"".join(bytes.fromhex(m.replace(":", "")) for m in (macs[1], macs[0])) + b"\x86\xdd"
@@ -80,6 +80,9 @@ def describe(data, sent):
     tid = int.from_bytes(data[8:16], "big")
     local, remote = struct.unpack(">II", data[24:32])
     words = [NAMES.get(attribute, hex(attribute)), "tid=" + (str(tid) if tid in sent else "own")]
+    if data[1] != 7 or data[3] != 3:
+        return " ".join([*words, f"class={data[1]}", f"method={data[3]}",
+                         f"status={int.from_bytes(data[4:6], 'big')}"])
     if attribute == SIDR_REP:
         return " ".join([*words, f"request={local}", f"status={data[28]}"])
     words += ["local=" + ("0" if local == 0 else "own"), f"remote={remote}"]

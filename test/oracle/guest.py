@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A guest of QEMU that has Debian's kernel, rdma_rxe and a peer program, and nothing else.
+"""A guest of QEMU that has Debian's kernel, rdma_rxe and a few programs, and nothing else.
 
 Its whole file system is the initial RAM disk made here: no disk, no share of the machine's files.
+On its second serial line it runs a peer program (peer.cc), or a shell (shell.py).
 """
 
 import ctypes
@@ -16,6 +17,7 @@ import time
 
 MODULES = ("virtio_pci", "virtio_net", "crc32_generic", "ib_uverbs", "rdma_rxe", "rdma_ucm")
 MAC = "02:4b:4c:ee:ee:02"
+IP = "10.7.0.2"
 BOOT_SECONDS = 120    # until the peer answers; a busy machine emulates slowly
 
 INIT = """#!/bin/busybox sh
@@ -27,15 +29,30 @@ for module in /modules/*; do /bin/busybox insmod "$module"; done
 echo 0 > /proc/sys/net/ipv6/conf/eth0/accept_dad
 /usr/bin/ip link set eth0 mtu 9000 up
 /usr/bin/ip neigh add {gid} lladdr {mac} dev eth0 nud permanent
+/usr/bin/ip link set lo up
+/usr/bin/ip addr add {ip}/24 dev eth0
 /usr/bin/rdma link add rxe0 type rxe netdev eth0
 for i in $(/bin/busybox seq 200); do
   [ -e /dev/infiniband/uverbs0 ] && /usr/bin/ip route get {gid} oif eth0 > /dev/null 2>&1 && break
   /bin/busybox usleep 50000
 done
-/peer rxe0 /dev/ttyS1
+{run}
 echo "the peer ended with $?"
 /bin/busybox poweroff -f
 """
+PEER = "/peer rxe0 /dev/ttyS1"
+# Each line of the serial line is carried out; what it said comes back, then how it ended.
+SHELL = """/bin/busybox --install -s /bin
+export PATH=/bin:/usr/bin
+stty -F /dev/ttyS1 raw -echo
+exec 3<> /dev/ttyS1
+echo "ok ready" >&3
+while read -r line <&3; do
+  eval "$line" > /run/out 2>&1 < /dev/null
+  code=$?
+  cat /run/out >&3
+  echo "ended $code" >&3
+done"""
 
 
 def tool(name):
@@ -61,9 +78,9 @@ def put(root, path, source=None):
     shutil.copy(source or path, target)
 
 
-def make_disk(folder, kernel, peer, gid, mac):
-    """The initial RAM disk: busybox, the modules in the order that they are loaded, programs with
-    their libraries and libibverbs' provider. Gives its name."""
+def make_disk(folder, kernel, programs, neighbour, run):
+    """The initial RAM disk: busybox, the modules in the order that they are loaded, `programs` (a
+    file by its name in the guest) with their libraries and libibverbs' provider. Gives its name."""
     root = folder + "/root"
     version = os.path.basename(glob.glob(kernel + "/lib/modules/*")[0])
     subprocess.run([tool("depmod"), "-b", kernel, version], check=True)
@@ -74,18 +91,15 @@ def make_disk(folder, kernel, peer, gid, mac):
         put(root, f"/modules/{number:02}-{os.path.basename(module)}", module)
     provider = glob.glob("/usr/lib/*/libibverbs/librxe-rdmav*.so")[0]
     put(root, "/bin/busybox", tool("busybox"))
-    put(root, "/peer", peer)
-    for program in (tool("ip"), tool("rdma"), provider, peer):
-        if program != peer:
-            put(root, program)
+    programs = {provider: provider, "/usr/bin/ip": tool("ip"), "/usr/bin/rdma": tool("rdma"),
+                **programs}
+    for name, program in programs.items():
+        put(root, name, program)
         for library in libraries_of(program):
             put(root, library)
-    for name in ("ip", "rdma"):
-        if tool(name) != "/usr/bin/" + name:
-            put(root, "/usr/bin/" + name, tool(name))
     put(root, "/etc/libibverbs.d/rxe.driver")
     with open(root + "/init", "w", encoding="ascii") as f:
-        f.write(INIT.format(gid=gid, mac=mac))
+        f.write(INIT.format(gid=neighbour[0], mac=neighbour[1], ip=IP, run=run))
     os.chmod(root + "/init", 0o755)
     names = subprocess.run(["find", ".", "-print0"], cwd=root, capture_output=True,
                            check=True).stdout
@@ -97,12 +111,13 @@ def make_disk(folder, kernel, peer, gid, mac):
 
 
 class Guest:
-    """The running guest; `stream` is the peer's input and output."""
+    """The running guest; `stream` is the input and output of what runs in it. `neighbour`: GID and
+    MAC of who is at the other end of its wire."""
 
-    def __init__(self, folder, kernel, peer, gid, mac):
+    def __init__(self, folder, kernel, programs, neighbour, run=PEER):
         self.console = folder + "/console"
         control = folder + "/control"
-        disk = make_disk(folder, kernel, peer, gid, mac)
+        disk = make_disk(folder, kernel, programs, neighbour, run)
         image = glob.glob(kernel + "/boot/vmlinuz-*")[0]
         self.process = subprocess.Popen(
             [tool("qemu-system-x86_64"), "-accel", "tcg", "-cpu", "max", "-machine", "q35",

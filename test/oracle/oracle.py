@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Asks the kernel's rdma_rxe what it thinks of the virtual adapter: each scenario with the adapter
-as requester, then with the kernel as requester, compared with the InfiniBand specification.
+as requester, then with the kernel as requester, compared with the InfiniBand specification; then
+its connection manager (cm_oracle.py).
 
 The last line is `oracle: N of N agree`; the exit status is 0 only if all do.
 """
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import time
 
+import cm_oracle
 import guest
 import relay
 import scenario
@@ -23,6 +25,7 @@ from run import Run
 MAC = "02:4b:4c:ee:ee:01"
 GID = {"hca": "fe80::4b:4cff:feee:ee01", "guest": "fe80::4b:4cff:feee:ee02"}
 LEAST = 20     # scenarios that a whole run has, in either direction
+PARTS = ("verbs", *cm_oracle.PARTS)
 MTUS = {1024: 3, 4096: 5}
 
 
@@ -33,7 +36,8 @@ def arguments():
     p.add_argument("--folder", required=True, help="for files of this run, empty, of a short name")
     p.add_argument("--seed", type=int, default=1, help="of random requests and losses (1)")
     p.add_argument("--mtu", type=int, default=1024, choices=sorted(MTUS), help="of paths (1024)")
-    p.add_argument("--only", default="", help="scenarios whose names contain this")
+    p.add_argument("--only", default="", help="scenarios of verbs whose names contain this")
+    p.add_argument("--part", default="", choices=PARTS, help="one of the parts (all)")
     return p.parse_args()
 
 
@@ -111,17 +115,35 @@ class Oracle:
         self.lost += run.lost
         who = "adapter to kernel" if kernel_part == "p" else "kernel to adapter"
         lost = f", {run.lost} packets lost" if run.lost else ""
-        print(f"{'agrees  ' if good else 'DISAGREES'} {s.name} ({who}, "
-              f"{time.monotonic() - start:.1f} s{lost})", *lines, sep="\n", flush=True)
+        self.tell(good, f"{s.name} ({who}, {time.monotonic() - start:.1f} s{lost})", *lines)
 
-    def run(self):
+    @staticmethod
+    def tell(good, *lines):
+        print(f"{'agrees  ' if good else 'DISAGREES'}", end=" ")
+        print(*lines, sep="\n", flush=True)
+
+    def count(self, good, *lines):
+        """Of the connection manager."""
+        self.asked += 1
+        self.agreed += good
+        self.tell(good, *lines)
+
+    def run_cm(self):
+        of_cm = cm_oracle.CmOracle(self.options, self.count)
+        try:
+            of_cm.run()
+        finally:
+            self.lost += of_cm.lost
+
+    def run_verbs(self):
         peer = self.options.build + "/test/oracle/peer"
         wires = relay.Relay(self.folder)
         with contextlib.ExitStack() as at_end:
             adapter = start_adapter(self.folder, self.options.build, peer)
             at_end.callback(end_adapter, adapter)
             wait_ready("adapter", adapter.stdout)
-            machine = guest.Guest(self.folder, self.options.kernel, peer, GID["hca"], MAC)
+            machine = guest.Guest(self.folder, self.options.kernel, {"/peer": peer},
+                                  (GID["hca"], MAC))
             at_end.callback(machine.stop)
             at_end.push(machine.tell)
             wait_ready("kernel", machine.stream)
@@ -137,16 +159,19 @@ def main():
     guest.end_with_parent()
     oracle = Oracle(options)
     try:
-        oracle.run()
-    except (OSError, RuntimeError, subprocess.CalledProcessError) as e:
+        if options.part in ("", "verbs"):
+            oracle.run_verbs()
+        if options.part != "verbs" and not options.only:
+            oracle.run_cm()
+    except (OSError, RuntimeError, subprocess.SubprocessError) as e:
         print(f"oracle: {e}")
-        oracle.asked = max(oracle.asked, 2 * len(oracle.scenarios))
+        oracle.asked = max(oracle.asked + 1, 2 * len(oracle.scenarios))
     finally:
         shutil.rmtree(options.folder, ignore_errors=True)
     print(f"{oracle.lost} packets were lost on purpose; {oracle.of_a_card} answers of the adapter "
           "are a card's instead of the specification's (exceptions.tsv)")
     print(f"oracle: {oracle.agreed} of {oracle.asked} agree")
-    whole = options.only != "" or oracle.asked >= 2 * LEAST
+    whole = options.only != "" or options.part != "" or oracle.asked >= 2 * LEAST
     sys.exit(0 if whole and oracle.asked and oracle.agreed == oracle.asked else 1)
 
 
