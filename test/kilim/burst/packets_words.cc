@@ -162,7 +162,8 @@ class Asking {
 // and its buffers and its key come back.
 class Chains {
  public:
-  explicit Chains(const TxVariant& v) : variant_(v), b_(0, v.config.two_pools ? header_buffers : 0) {
+  explicit Chains(const TxVariant& v)
+      : variant_(v), b_(0, v.config.two_pools ? header_buffers : 0) {
     for (uint32_t i = 0; i < b_.keys.size(); i++) keys_.push_back(i);
     if (v.config.offloads)
       b_.tx->offer = {.words = true, .tags = true, .checksums = uint8_t{l3 | l4}};
