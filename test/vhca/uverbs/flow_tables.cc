@@ -17,22 +17,23 @@ using namespace kilim::test;
 namespace {
 
 namespace fc = prm::flow_cmd;
+using DevxCommand = kilim::test::Command;
 constexpr std::size_t from_entry = fc::flow_context, destinations = prm::flow_context::destinations;
 
-Command make_table(uint32_t type = fc::nic_rx) {
-  Command c(prm::cmd::create_flow_table, fc::table_bytes);
+DevxCommand make_table(uint32_t type = fc::nic_rx) {
+  DevxCommand c(prm::cmd::create_flow_table, fc::table_bytes);
   c.set(0, fc::table_type, type);
   return c;
 }
-Command make_group(uint32_t of) {
-  Command c(prm::cmd::create_flow_group, fc::group_bytes);
+DevxCommand make_group(uint32_t of) {
+  DevxCommand c(prm::cmd::create_flow_group, fc::group_bytes);
   c.set(0, fc::table_id, of);
   return c;
 }
 // An entry of one destination, another table, and one counter.
-Command make_entry(uint32_t of, uint32_t to, uint32_t counter) {
+DevxCommand make_entry(uint32_t of, uint32_t to, uint32_t counter) {
   namespace f = prm::flow_context;
-  Command c(prm::cmd::set_flow_table_entry, fc::entry_bytes + 2 * f::destination_bytes);
+  DevxCommand c(prm::cmd::set_flow_table_entry, fc::entry_bytes + 2 * f::destination_bytes);
   c.set(0, fc::table_id, of).set(from_entry, f::action, f::forward | f::count);
   c.set(from_entry, f::destination_list_size, 1).set(from_entry, f::flow_counter_list_size, 1);
   c.set(from_entry + destinations, f::destination_type, f::to_table);
@@ -43,8 +44,8 @@ Command make_entry(uint32_t of, uint32_t to, uint32_t counter) {
 
 struct TableBench {
   Client c{"sw-steering"};
-  Command first = make_table(), second = make_table(),
-          counter{prm::cmd::alloc_flow_counter, prm::flow_counter::command_bytes};
+  DevxCommand first = make_table(), second = make_table(),
+              counter{prm::cmd::alloc_flow_counter, prm::flow_counter::command_bytes};
   TableBench() {
     EQUAL(c.opened, 0);
     EQUAL(first.make(c), 0);
@@ -55,11 +56,11 @@ struct TableBench {
 
 void tables_are_unmade_in_order() {
   TableBench b;
-  Command g = make_group(b.first.made());
+  DevxCommand g = make_group(b.first.made());
   EQUAL_FATAL(g.make(b.c), 0);
-  Command e = make_entry(b.first.made(), b.second.made(), b.counter.made());
+  DevxCommand e = make_entry(b.first.made(), b.second.made(), b.counter.made());
   EQUAL_FATAL(e.make(b.c), 0);
-  Command again = make_entry(b.first.made(), b.second.made(), b.counter.made());
+  DevxCommand again = make_entry(b.first.made(), b.second.made(), b.counter.made());
   EQUAL(again.make(b.c), -EREMOTEIO);  // there is one entry for all frames
   for (const uint32_t held : {b.first.handle, b.second.handle, g.handle})
     EQUAL(end(b.c, held), -EREMOTEIO);
@@ -73,11 +74,11 @@ void tables_are_unmade_in_order() {
 
 void what_is_left_goes_with_the_open() {
   TableBench b;
-  Command g = make_group(b.first.made());
+  DevxCommand g = make_group(b.first.made());
   EQUAL(g.make(b.c), 0);
-  Command e = make_entry(b.first.made(), b.second.made(), b.counter.made());
+  DevxCommand e = make_entry(b.first.made(), b.second.made(), b.counter.made());
   EQUAL(e.make(b.c), 0);
-  Command sampler(prm::cmd::create_general_object, 16 + prm::flow_sampler::bytes);
+  DevxCommand sampler(prm::cmd::create_general_object, 16 + prm::flow_sampler::bytes);
   sampler.in[7] = prm::cmd::object_flow_sampler;
   sampler.set(16, prm::flow_sampler::sample_table_id, b.first.made());
   sampler.set(16, prm::flow_sampler::default_table_id, b.second.made());
@@ -91,7 +92,7 @@ void what_is_left_goes_with_the_open() {
 
 void a_table_says_where_it_lies() {
   TableBench b;
-  Command q(prm::cmd::query_flow_table, 64);
+  DevxCommand q(prm::cmd::query_flow_table, 64);
   q.set(0, fc::table_id, b.first.made());
   EQUAL(q.ask(b.c, b.first.handle), 0);
   be64 address;
@@ -104,51 +105,56 @@ void a_table_says_where_it_lies() {
 
 struct EntryLie {
   const char* what;
-  void (*spoil)(Command&);
+  void (*spoil)(DevxCommand&);
 };
 constexpr EntryLie of_entries[] = {
-    {"a table of nobody", [](Command& c) { c.set(0, fc::table_id, 0x777); }},
-    {"a table of another type", [](Command& c) { c.set(0, fc::table_type, fc::nic_tx); }},
-    {"a destination of nobody", [](Command& c) { c.set32(from_entry + destinations, 0x01000777); }},
-    {"a TIR of nobody", [](Command& c) { c.set32(from_entry + destinations, 0x02000777); }},
-    {"an unknown destination", [](Command& c) { c.set32(from_entry + destinations, 0x09000001); }},
-    {"a counter of nobody", [](Command& c) { c.set32(from_entry + destinations + 8, 0x777); }},
+    {"a table of nobody", [](DevxCommand& c) { c.set(0, fc::table_id, 0x777); }},
+    {"a table of another type", [](DevxCommand& c) { c.set(0, fc::table_type, fc::nic_tx); }},
+    {"a destination of nobody",
+     [](DevxCommand& c) { c.set32(from_entry + destinations, 0x01000777); }},
+    {"a TIR of nobody", [](DevxCommand& c) { c.set32(from_entry + destinations, 0x02000777); }},
+    {"an unknown destination",
+     [](DevxCommand& c) { c.set32(from_entry + destinations, 0x09000001); }},
+    {"a counter of nobody", [](DevxCommand& c) { c.set32(from_entry + destinations + 8, 0x777); }},
     {"more destinations than came",
-     [](Command& c) { c.set(from_entry, prm::flow_context::destination_list_size, 3); }},
+     [](DevxCommand& c) { c.set(from_entry, prm::flow_context::destination_list_size, 3); }},
     {"as many as there are numbers",
-     [](Command& c) { c.set(from_entry, prm::flow_context::destination_list_size, 0xffffff); }},
+     [](DevxCommand& c) { c.set(from_entry, prm::flow_context::destination_list_size, 0xffffff); }},
     {"both lists too long",
-     [](Command& c) { c.set(from_entry, prm::flow_context::flow_counter_list_size, 0xffffff); }},
-    {"an unknown action", [](Command& c) { c.set(from_entry, prm::flow_context::action, 0x100); }},
+     [](DevxCommand& c) {
+       c.set(from_entry, prm::flow_context::flow_counter_list_size, 0xffffff);
+     }},
+    {"an unknown action",
+     [](DevxCommand& c) { c.set(from_entry, prm::flow_context::action, 0x100); }},
     {"destinations of another length",
-     [](Command& c) { c.set(from_entry, prm::flow_context::extended_destination, 1); }},
+     [](DevxCommand& c) { c.set(from_entry, prm::flow_context::extended_destination, 1); }},
 };
 
 void lies_about_entries_are_refused() {
   TableBench b;
-  Command g = make_group(b.first.made());
+  DevxCommand g = make_group(b.first.made());
   EQUAL(g.make(b.c), 0);
   for (const EntryLie& lie : of_entries) {
-    Command e = make_entry(b.first.made(), b.second.made(), b.counter.made());
+    DevxCommand e = make_entry(b.first.made(), b.second.made(), b.counter.made());
     lie.spoil(e);
     EQUAL(e.make(b.c), -EREMOTEIO);
   }
-  Command cut = make_entry(b.first.made(), b.second.made(), b.counter.made());
+  DevxCommand cut = make_entry(b.first.made(), b.second.made(), b.counter.made());
   cut.in.resize(fc::entry_bytes - 1);
   EQUAL(cut.make(b.c), -EREMOTEIO);
-  Command right = make_entry(b.first.made(), b.second.made(), b.counter.made());
+  DevxCommand right = make_entry(b.first.made(), b.second.made(), b.counter.made());
   EQUAL(right.make(b.c), 0);
 }
 
 void tables_of_other_kinds_are_refused() {
   TableBench b;
-  Command eswitch = make_table(4), elsewhere = make_table(), criteria = make_group(b.first.made()),
-          none = make_group(0x777);
+  DevxCommand eswitch = make_table(4), elsewhere = make_table(),
+              criteria = make_group(b.first.made()), none = make_group(0x777);
   elsewhere.set(fc::context, prm::flow_table_context::sw_owner, 1).set64(fc::context + 32, 0x40);
   criteria.in[fc::criteria_enable_at] = 1;
-  for (Command* c : {&eswitch, &elsewhere, &criteria, &none}) EQUAL(c->make(b.c), -EREMOTEIO);
+  for (DevxCommand* c : {&eswitch, &elsewhere, &criteria, &none}) EQUAL(c->make(b.c), -EREMOTEIO);
   Client other;
-  Command without = make_table();
+  DevxCommand without = make_table();
   EQUAL(without.make(other), -EREMOTEIO);  // of the profile without
 }
 
@@ -206,7 +212,7 @@ void any_bytes_are_an_answer() {
   TableBench b;
   std::mt19937 dice(5);
   for (int i = 0; i < 20'000; i++) {
-    Command c(opcodes[dice() % std::size(opcodes)], 16 + dice() % 1200);
+    DevxCommand c(opcodes[dice() % std::size(opcodes)], 16 + dice() % 1200);
     const std::size_t changed = dice() % 12;
     for (std::size_t n = 0; n < changed; n++)
       c.in[2 + dice() % (c.in.size() - 2)] = static_cast<uint8_t>(dice());
