@@ -136,6 +136,23 @@ class Life(Bench):
         frames = [pmd.udp(i, 100) for i in range(20)]
         self.assertEqual(neighbour.exchange(frames), frames)
 
+    def test_two_adapters(self):
+        """two programs with an adapter each meet on a wire: the same bytes arrive, in order"""
+        frames = [pmd.udp(i, 60 + i * 11 % 1459) for i in range(3000)]
+        wire = "unix:" + tempfile.mkdtemp(dir=self.folder)
+        sent, none, got = (self.folder + name for name in ("/in.pcap", "/none.pcap", "/out.pcap"))
+        pmd.write(sent, frames)
+        pmd.write(none, [])
+        for path in ("A", "D"):
+            with self.subTest(path=path):
+                hears = self.session(path, [wire, f"pcap:{none}:{got}"], ["--rxd=4096"])
+                sends = self.session(path, ["pcap:" + sent, wire], options=["--mac", "02:4b:4c:00:01:01"])
+                for session in (hears, sends):
+                    session.commands(*RETRY, "start")
+                hears.until("TX-packets", len(frames), port=1)
+                self.assertEqual([session.end() for session in (sends, hears)], [0, 0])
+                self.assertEqual(pmd.read(got), frames)
+
     def test_processes(self):
         """a second process forwards by queues of its own, and may end before the first"""
         memory = pmd.huge_memory(self.folder)

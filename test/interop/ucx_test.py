@@ -59,6 +59,16 @@ class Ucx(pair.PairTest):
                 done = re.findall(r"(?m)^Final: +(\d+) ", text)
                 self.assertEqual([int(n) for n in done], [n for _, _, n in BATCH], text)
 
+    def test_devx(self):
+        """UCX's queues are made by firmware commands where it is told that nothing else will do"""
+        os.environ["UCX_IB_MLX5_DEVX"] = "y"
+        self.addCleanup(os.environ.pop, "UCX_IB_MLX5_DEVX")
+        for transport in TRANSPORTS:
+            with self.subTest(transport=transport):
+                os.environ["UCX_TLS"] = transport
+                text = self.good(["ucx_perftest", "-t", "tag_lat", "-n", "10", "-w", "2", "-s", "4096"])
+                self.assertRegex(text, r"(?m)^Final: +10 ")
+
     def test_hooks(self):
         """each way of UCX to watch memory leaves the device's pages alone"""
         for transport, test, settings in HOOKS:
