@@ -64,6 +64,28 @@ Result<uint8_t> member_of(const Wire& wire) noexcept {
   return static_cast<uint8_t>(*slot);
 }
 
+// One for each port. A wire between processes tells them apart: they may be one program with one
+// seed.
+Status add_wires(const AttachConfig& config, HcaConfig& to) {
+  for (const std::string& spec : config.wires) {
+    std::string why;
+    auto wire = make_wire(spec, &why);
+    if (!wire.ok()) {
+      std::fprintf(stderr, "kilim-vhca: %s\n", why.c_str());
+      return wire.error();
+    }
+    if (config.shared) {
+      auto member = member_of(**wire);
+      if (!member.ok()) return member.error();
+      to.member = *member;
+    }
+    if (to.wires.empty() && config.mac.empty() && !config.shared)
+      to.mac = (*wire)->mac().value_or(to.mac);
+    to.wires.push_back(std::move(*wire));
+  }
+  return Done{};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Instance>> Instance::make(const AttachConfig& config,
@@ -93,23 +115,8 @@ Result<std::unique_ptr<Instance>> Instance::make(const AttachConfig& config,
   hca_config.seed = config.seed;
   hca_config.fatal_at = config.fatal_at;
   hca_config.failing = failing;
-  for (const std::string& spec : config.wires) {
-    std::string why;
-    auto wire = make_wire(spec, &why);
-    if (!wire.ok()) {
-      std::fprintf(stderr, "kilim-vhca: %s\n", why.c_str());
-      return wire.error();
-    }
-    // A wire between processes tells them apart: they may be one program with one seed.
-    if (config.shared) {
-      auto member = member_of(**wire);
-      if (!member.ok()) return member.error();
-      hca_config.member = *member;
-    }
-    if (hca_config.wires.empty() && config.mac.empty() && !config.shared)
-      hca_config.mac = (*wire)->mac().value_or(hca_config.mac);
-    hca_config.wires.push_back(std::move(*wire));
-  }
+  const Status wired = add_wires(config, hca_config);
+  if (!wired.ok()) return wired.error();
   hca_config.ips = ips_of(config);  // behind the wires: a tap: is there now
   hca_config.journal = journal->get();
   auto hca = Hca::create(std::move(hca_config));

@@ -48,7 +48,8 @@ uint64_t arena_reads(const Arena& a, Handle h) noexcept {
   SideRecord& r = a.side(h);
   r.vlan = a.has_side() && a.sides() != nullptr && a.first_address().value() != 0 ? 1 : 0;
   return a.known_at(Va{0}).address(h).value() + a.address(h).value() + a.bytes(h).size() +
-         a.memory().size() + (h.has(Handle::more) ? 1 : 0);
+         a.memory().size() + (h.has(Handle::more) ? 1 : 0) + r.mark() +
+         side_records_of(h.length, h.index);
 }
 
 uint32_t arena_shares(const Arena& a, uint32_t index) noexcept {
