@@ -146,7 +146,7 @@ class Life(Bench):
         for path in ("A", "D"):
             with self.subTest(path=path):
                 hears = self.session(path, [wire, f"pcap:{none}:{got}"], ["--rxd=4096"])
-                sends = self.session(path, ["pcap:" + sent, wire], options=["--mac", "02:4b:4c:00:01:01"])
+                sends = self.session(path, ["pcap:" + sent, wire])
                 for session in (hears, sends):
                     session.commands(*RETRY, "start")
                 hears.until("TX-packets", len(frames), port=1)

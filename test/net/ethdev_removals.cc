@@ -147,7 +147,10 @@ void a_device_is_unplugged_under_traffic(const char* name, const char* args) {
   const std::string wire = EthPair::fresh_wire();
   EthPort far(wire, "", *EthPair::shared_pool());
   EQUAL_FATAL(far.start({.tx = RTE_ETH_TX_OFFLOAD_MULTI_SEGS}), 0);
-  std::atomic<int> ended{0};
+  // The library forgets no callback of a port that went (ethdev_private.c,
+  // eth_dev_callback_process()).
+  static std::atomic<int> ended;
+  const int before = ended;
   {
     Sender sender(far);
     for (int turn = 0; turn < 5; turn++) {
@@ -164,7 +167,7 @@ void a_device_is_unplugged_under_traffic(const char* name, const char* args) {
       for (uint32_t n = 0; n < 10; n++) near.send(frame_of(100, n));
       EQUAL(near.unplug(), 0);
       EQUAL(rte_eth_dev_is_valid_port(near.id), 0);
-      EQUAL(ended, turn + 1);
+      EQUAL(ended, before + turn + 1);
       EQUAL(rte_mempool_in_use_count(pool_of_ends()), 0);
     }
   }

@@ -18,11 +18,11 @@ constexpr uint32_t inside4 = RTE_PTYPE_INNER_L3_IPV4_EXT_UNKNOWN;
 constexpr uint32_t inside6 = RTE_PTYPE_INNER_L3_IPV6_EXT_UNKNOWN;
 
 // A kind of frame inside a tunnel, and what is told of it.
-struct Kind {
+struct TunnelKind {
   FrameKind frame;
   uint32_t type;
 };
-constexpr Kind kinds[] = {
+constexpr TunnelKind tunnel_kinds[] = {
     {udp4, inside4 | RTE_PTYPE_INNER_L4_UDP},
     {{.carrier = Carrier::ipv4, .protocol = 6}, inside4 | RTE_PTYPE_INNER_L4_TCP},
     {{.carrier = Carrier::ipv4, .protocol = 50}, inside4 | RTE_PTYPE_INNER_L4_NONFRAG},
@@ -85,7 +85,7 @@ flow::Rule spreading(flow::Tunnel::Kind kind) {
 // Each frame in its own queue by the hash of the headers inside, marked, and told.
 void expect_spread(SpreadBench& b, const flow::Rule& rule, Frame (*wrap)(const Frame&)) {
   uint32_t queues_seen = 0;
-  for (const Kind& k : kinds) {
+  for (const TunnelKind& k : tunnel_kinds) {
     for (uint32_t flow = 0; flow < 12; flow++) {
       const Frame inner = make_frame(k.frame, flow, flow);
       const uint32_t hash = expected_hash(k.frame, inner, rule.action.rss);

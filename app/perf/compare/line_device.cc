@@ -77,7 +77,7 @@ constexpr Side large_peers[] = {{"memcpy", bare_copy}};
 
 const Line device_write_line = {"WRITE posted, executed, polled / posted, polled",
                                 0.50,
-                                0.803,
+                                0.82,
                                 small,
                                 {"device as poller", kilim_all},
                                 small_peers,

@@ -221,7 +221,7 @@ const Line scale_send_line = {"SEND executed / RDMA WRITE executed",
                               true};
 const Line scale_atomic_line = {"atomic executed / RDMA WRITE executed",
                                 0,
-                                2.5,
+                                2.65,
                                 of_words,
                                 {"fetch and add", execute, post_round<&Crowd::post_atomic>},
                                 writes,

@@ -68,7 +68,7 @@ RxHash hash_frame(const Tir& tir, std::span<const std::byte> frame) noexcept {
 
 namespace {
 
-constexpr std::size_t address_bytes = 8, all_bytes = 12;  // ports lie behind addresses
+constexpr std::size_t pair_bytes = 8, all_bytes = 12;  // ports lie behind addresses
 
 // Whether a frame that describe_ipv4() knows is hashed by all of its addresses and, where `type`
 // says so then, ports.
@@ -86,7 +86,7 @@ bool hashes_all(const TirSpec& s, bool is_tcp, uint8_t& type) noexcept {
 uint32_t hash_all(const Toeplitz& t, const std::byte* frame, uint8_t type) noexcept {
   const std::byte* input = frame + ipv4_frame::addresses_at;
   return type != prm::cqe::hash_ipv4 ? t.hash_short<all_bytes>(input)
-                                     : t.hash_short<address_bytes>(input);
+                                     : t.hash_short<pair_bytes>(input);
 }
 
 }  // namespace

@@ -104,7 +104,7 @@ void what_is_more_than_a_nop_is_not_read_early() {
   }
 }
 
-constexpr kilim::test::Case cases[] = {
+constexpr kilim::test::Case nop_cases[] = {
     {"the straight way reads NOPs behind a request before it tells",
      the_straight_way_reads_nops_before_it_tells},
     {"the general way reads NOPs behind a request before it tells",
@@ -119,7 +119,7 @@ constexpr kilim::test::Case cases[] = {
 }  // namespace
 
 std::span<const kilim::test::Case> posted_nops_cases() {
-  return cases;
+  return nop_cases;
 }
 
 }  // namespace kilim::vhca::test
