@@ -281,7 +281,8 @@ bool wants_more(const Qp& to) noexcept {
 #pragma GCC unroll 4
   for (; taken < 4; taken++, frame += step) {
     Taking* t = taking_of(row, *queues[hashes.value[taken] & mask]);
-    if (t == nullptr || !take_spread(row.context, *t, frame, bytes, all, hashes.raw[taken])) break;
+    if (t == nullptr || !take_spread(row.context, *t, {frame, bytes}, all, hashes.raw[taken]))
+      break;
     last = t;
   }
   return taken;

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include <emmintrin.h>
 
@@ -36,16 +37,16 @@ struct SpreadWords {
 // `hash`: as it lies in a completion. False: it is not plain, and nothing but bytes behind an
 // unused WQE has changed.
 [[gnu::always_inline]] inline bool take_spread(const EngineContext& context, Taking& t,
-                                               const std::byte* frame, std::size_t bytes,
+                                               std::span<const std::byte> frame,
                                                const SpreadWords& words, uint32_t hash) noexcept {
   if (t.ci == t.end) [[unlikely]]
     return false;
-  uint64_t to = find_alike_place(t, bytes);
+  uint64_t to = find_alike_place(t, frame.size());
   if (to == 0) [[unlikely]] {
-    to = learn_place(context, t, bytes);
+    to = learn_place(context, t, frame.size());
     if (to == 0) return false;
   }
-  if (!copy_to_client(to, frame, bytes)) return false;
+  if (!copy_to_client(to, frame.data(), frame.size())) return false;
   constexpr unsigned counter_at =
       8 * (offsetof(prm::Cqe, wqe_counter) - offsetof(prm::Cqe, sop_drop_qpn));
   const dma::HashedEntry entry{words.second,

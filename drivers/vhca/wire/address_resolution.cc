@@ -77,22 +77,26 @@ class Writer {
   std::size_t at_ = 0;
 };
 
-std::size_t write_arp(AddressResolution::Frame& f, uint16_t operation, const Mac& mac,
-                      const Gid& ours, const Mac& peer, const Gid& theirs) noexcept {
-  const bool asks = operation == arp_request;
+struct Arp {
+  uint16_t operation = 0;
+  Gid ours{}, theirs{};
+  Mac peer{};
+};
+std::size_t write_arp(AddressResolution::Frame& f, const Mac& mac, const Arp& a) noexcept {
+  const bool asks = a.operation == arp_request;
   Writer(f)
-      .put(peer)
+      .put(a.peer)
       .put(mac)
       .put16(ethertype_arp)
       .put16(1)
       .put16(0x0800)
       .put8(6)
       .put8(4)
-      .put16(operation)
+      .put16(a.operation)
       .put(mac)
-      .put(&ours[12], 4)
-      .put(asks ? Mac{} : peer)
-      .put(&theirs[12], 4);
+      .put(&a.ours[12], 4)
+      .put(asks ? Mac{} : a.peer)
+      .put(&a.theirs[12], 4);
   return ether_min_frame;
 }
 
@@ -258,7 +262,7 @@ std::size_t AddressResolution::handle_arp(Bytes frame, Frame& answer) noexcept {
   if (!asks && word_at(arp, 6) != arp_reply) return 0;
   learn(sender, sender_mac, asks_us);
   if (!asks_us || !is_station(sender_mac)) return 0;
-  return write_arp(answer, arp_reply, mac_, target, sender_mac, sender);
+  return write_arp(answer, mac_, {arp_reply, target, sender, sender_mac});
 }
 
 std::size_t AddressResolution::handle_icmp6(Bytes frame, Frame& answer) noexcept {
@@ -300,7 +304,7 @@ std::size_t AddressResolution::ask(const Gid& gid, uint64_t now_ns, Frame& quest
   Entry& e = place_for(gid);
   if (e.asked_ns != 0 && now_ns - e.asked_ns < between_questions_ns) return 0;
   e.asked_ns = now_ns;
-  if (is_ipv4(gid)) return write_arp(question, arp_request, mac_, *source, everybody, gid);
+  if (is_ipv4(gid)) return write_arp(question, mac_, {arp_request, *source, gid, everybody});
   const Gid group = solicited_group(gid);
   return write_discovery(question, mac_, {solicitation, 0, *source, group, gid, group_mac(group)});
 }
