@@ -7,8 +7,8 @@
 # Usage: usertools/check.sh [--quick | --long]
 #   --quick   less than 5 minutes: style, abi, unit, vhca, golden, e2e and the seeds without the tests
 #             of suite slow, built in build-quick without the optimizer
-#   --long    the ten-minute soak, large matrices, whole suites in a weak order and the oracle too.
-#             It has no budget of minutes and is not run by CI: refused where CI is set
+#   --long    the ten-minute soak, large matrices, whole suites in a weak order, libFuzzer and the oracle
+#             too. It has no budget of minutes and is not run by CI: refused where CI is set
 set -u
 . "$(dirname "${BASH_SOURCE[0]}")/prepare.sh"
 
@@ -138,11 +138,11 @@ if [ "$mode" != quick ] && [ -f build/build.ninja ]; then
   stage memcheck run_memcheck
   threads=$(known_threads build)
   [ -n "$threads" ] && stage build-tsan build_tsan && stage tsan run_tsan
-  stage build-fuzz usertools/fuzz.sh --seconds 0 && stage fuzz usertools/fuzz.sh --seconds 20
 fi
 
 if [ "$mode" = long ] && [ -f build/build.ninja ]; then
   stage weak run_weak
+  stage build-fuzz usertools/fuzz.sh --seconds 0 && stage fuzz usertools/fuzz.sh --seconds 120
 fi
 
 return_hugepages

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A harness without libFuzzer: feeds it its seeds and what was found before, or writes them out for
-// the fuzzer to begin with. Each recorded input is a line of hex digits behind its name.
+// A harness without libFuzzer: feeds it its seeds and what was found before, and inputs like them,
+// or writes them out for the fuzzer to begin with. Each recorded input is a line of hex digits
+// behind its name.
 #include <cctype>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
 
 #include "input_fixture.hh"
+#include "mutations_fixture.hh"
 
 namespace {
 
@@ -47,6 +49,14 @@ int run(const Named& n) {
   return LLVMFuzzerTestOneInput(n.bytes.data(), n.bytes.size());
 }
 
+// The number of the last one that was begun tells which one went wrong.
+void run_changed(const std::vector<Named>& all, std::size_t count) {
+  std::vector<Bytes> from;
+  for (const Named& n : all) from.push_back(n.bytes);
+  kilim::fuzz::Mutations mutations(from);
+  for (std::size_t i = 0; i < count; i++) run({"changed " + std::to_string(i), mutations.next()});
+}
+
 int run_files(int count, char** paths) {
   for (int i = 0; i < count; i++) {
     std::ifstream file(paths[i], std::ios::binary);
@@ -71,14 +81,17 @@ int write_all(const std::vector<Named>& all, const std::string& folder) {
 
 }  // namespace
 
-// replay RECORDED | replay RECORDED --write FOLDER | replay RECORDED --files FILE...
+// replay RECORDED [--changed N] | replay RECORDED --write FOLDER | replay RECORDED --files FILE...
 int main(int argc, char** argv) {
   if (argc < 2) return 2;
   std::string mode = argc > 2 ? argv[2] : "";
   if (mode == "--files") return run_files(argc - 3, argv + 3);
   std::vector<Named> all = all_inputs(argv[1]);
   if (mode == "--write" && argc == 4) return write_all(all, argv[3]);
+  if (all.empty()) return 1;
   for (const Named& n : all) run(n);
-  std::printf("%zu passed, 0 failed\n", all.size());
-  return all.empty() ? 1 : 0;
+  const std::size_t changed = mode == "--changed" && argc == 4 ? std::stoul(argv[3]) : 0;
+  run_changed(all, changed);
+  std::printf("%zu passed, 0 failed\n", all.size() + changed);
+  return 0;
 }
