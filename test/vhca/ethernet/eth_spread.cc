@@ -182,18 +182,23 @@ void kinds_of_one_header_are_told_apart() {
   EQUAL(opcode(Rig::poll(a)), prm::CqeOpcode::invalid);
 }
 
-// Frames of one shape, which rules that look at ports send to two queues.
-void ports_of_one_shape_are_told_apart() {
-  Rig r;
-  RawQueue a = r.queue(0), b = r.queue(1);
+// UDP to port 7 goes to the one, to port 8 to the other.
+void lead_ports(Rig& r, const RawQueue& seven, const RawQueue& eight) {
   FlowSpec udp = everything();
   udp.ip_version = 4;
   udp.l4_protocol = 17;
   udp.ports_mask.dst = 0xffff;
   udp.ports.dst = 7;
-  CU_ASSERT(create_flow(*r.hca, a.qpn, udp).ok());
+  CU_ASSERT(create_flow(*r.hca, seven.qpn, udp).ok());
   udp.ports.dst = 8;
-  CU_ASSERT(create_flow(*r.hca, b.qpn, udp).ok());
+  CU_ASSERT(create_flow(*r.hca, eight.qpn, udp).ok());
+}
+
+// Frames of one shape, which rules that look at ports send to two queues.
+void ports_of_one_shape_are_told_apart() {
+  Rig r;
+  RawQueue a = r.queue(0), b = r.queue(1);
+  lead_ports(r, a, b);
   for (std::size_t i = 0; i < 8; i++) r.receive(i < 4 ? a : b, r.room(i), 2048);
   for (const int port : {7, 8, 8, 7, 8}) {
     Bytes f = make_frame({.tcp = false});
@@ -212,14 +217,7 @@ void queues_of_one_place_lose_nothing() {
   Rig r;
   RawQueue a = r.queue(0), b = r.queue(1);
   while (((a.qpn.value() ^ b.qpn.value()) & 7) != 0) b = r.queue(1);
-  FlowSpec udp = everything();
-  udp.ip_version = 4;
-  udp.l4_protocol = 17;
-  udp.ports_mask.dst = 0xffff;
-  udp.ports.dst = 7;
-  CU_ASSERT(create_flow(*r.hca, a.qpn, udp).ok());
-  udp.ports.dst = 8;
-  CU_ASSERT(create_flow(*r.hca, b.qpn, udp).ok());
+  lead_ports(r, a, b);
   for (std::size_t i = 0; i < 16; i++) r.receive(i < 8 ? a : b, r.room(i), 2048);
   for (const int port : {7, 8, 8, 7, 8, 7, 7, 8, 7, 8}) {
     Bytes f = make_frame({.tcp = false});
