@@ -23,6 +23,7 @@ namespace {
 
 struct Firmware {
   Firmware() {
+    client.hca->config.profile.log_max_tags = 7;  // it offers every command that there is
     client.alloc_pd(pd_handle, &pdn);
     std::byte* memory = reinterpret_cast<std::byte*>(arena_rings);
     ib_uverbs_reg_mr_resp mr{};

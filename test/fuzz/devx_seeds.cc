@@ -6,6 +6,7 @@
 
 #include "devx_fixture.hh"
 #include "firmware_command_fixture.hh"
+#include "kilim/prm/qp_context.hh"
 
 namespace kilim::fuzz {
 
@@ -15,7 +16,7 @@ using kilim::test::Command;
 namespace cmd = prm::cmd;
 
 // The objects of a seed, by the order in which they are made.
-enum Number : uint32_t { cq, domain, tis, sq, rq };
+enum Number : uint32_t { cq, domain, tis, sq, rq, xrq };
 constexpr uint64_t sq_record = 0x1000, rq_record = 0x1080, cq_record = 0x10c0, rq_ring = 0x400,
                    cq_ring = 0x800;
 
@@ -56,12 +57,34 @@ Command rq_command() {
   return add_wq(k, 4, rq_ring, rq_record);
 }
 
+// A queue that matches tags, in the receive queue's memory.
+Command xrq_command() {
+  namespace x = prm::xrqc;
+  namespace w = prm::wq_context;
+  constexpr std::size_t at = x::at + x::wq_at;
+  Command k(cmd::create_xrq, x::command_bytes);
+  k.set(x::at, x::topology, x::tag_matching).set(x::at, x::offload, x::rendezvous);
+  k.set(x::at, x::log_matching_list_sz, 7).set32(x::at + 8, number_token | cq);
+  k.set32(at + 8, token).set(at, w::log_wq_stride, 5).set(at, w::log_wq_sz, 4);
+  k.set(at, w::wq_umem_id, umem_token).set(at, w::dbr_umem_id, umem_token);
+  return k.set64(at + w::dbr_addr, rq_record).set64(at + w::wq_umem_offset, rq_ring);
+}
+
 // `handle`: its place among all that was made, memory included.
 void make_ready(Script& s, uint16_t opcode, uint8_t handle, Number number) {
   Command k(opcode);
   k.set32(8, number_token | number).set(32, prm::rqc::state, 1);
   s.put(static_cast<uint8_t>(Ask::change), handle, static_cast<uint16_t>(k.in.size()));
   s.bytes(std::as_bytes(std::span(k.in))).put(uint16_t{272});
+}
+
+void ask_and_arm(Script& s, uint8_t handle) {
+  Command ask(cmd::query_xrq, 16), arm(cmd::arm_xrq, 16);
+  for (Command* k : {&ask, &arm}) k->set32(8, number_token | xrq).set32(12, 3);
+  for (const auto& [step, k] : {std::pair{Ask::query, &ask}, std::pair{Ask::change, &arm}}) {
+    s.put(static_cast<uint8_t>(step), handle, static_cast<uint16_t>(k->in.size()));
+    s.bytes(std::as_bytes(std::span(k->in))).put(uint16_t{prm::xrqc::command_bytes});
+  }
 }
 
 void enter(Script& s, uint8_t open = 0) {
@@ -78,6 +101,8 @@ void begin(Script& s) {
   make(s, rq_command());
   make_ready(s, cmd::modify_sq, 4, sq);
   make_ready(s, cmd::modify_rq, 5, rq);
+  make(s, xrq_command());
+  ask_and_arm(s, 6);
 }
 
 // A WQE of nothing at the ring's start, then the record that announces it.
@@ -100,7 +125,7 @@ Script queues_seed(bool unmapped) {
   ring(s);
   if (unmapped) s.put(static_cast<uint8_t>(Ask::unmap), uint8_t{0});
   ring(s);
-  for (const uint8_t handle : std::initializer_list<uint8_t>{0, 5, 4, 3, 2, 1, 0})
+  for (const uint8_t handle : std::initializer_list<uint8_t>{0, 6, 5, 4, 3, 2, 1, 0})
     s.put(static_cast<uint8_t>(handle == 0 ? Ask::leave : Ask::destroy), handle);
   return s;
 }
@@ -111,7 +136,7 @@ Script others_seed() {
   enter(s, by_other);
   make(s, cq_command(), by_other);
   make(s, rq_command(), by_other);
-  for (const uint8_t handle : std::initializer_list<uint8_t>{0, 1, 4, 5}) {
+  for (const uint8_t handle : std::initializer_list<uint8_t>{0, 1, 4, 5, 6}) {
     s.put(static_cast<uint8_t>(static_cast<uint8_t>(Ask::destroy) | by_other), handle);
     s.put(static_cast<uint8_t>(static_cast<uint8_t>(Ask::leave) | by_other), handle);
   }

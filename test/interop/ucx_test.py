@@ -69,6 +69,31 @@ class Ucx(pair.PairTest):
                 text = self.good(["ucx_perftest", "-t", "tag_lat", "-n", "10", "-w", "2", "-s", "4096"])
                 self.assertRegex(text, r"(?m)^Final: +10 ")
 
+    def test_tag_matching(self):
+        """the adapter matches UCX's tags, in a queue by a command (CREATE_XRQ) and in one of verbs"""
+        os.environ["UCX_TLS"] = "rc_x,ud_x:aux"
+        journal = os.path.join(self.folder, "journal")
+        for devx, made in (("y", 1), ("n", 0)):
+            for size in ("4096", "65536", "1048576"):
+                with self.subTest(devx=devx, size=size):
+                    settings = {"UCX_IB_MLX5_DEVX": devx, "UCX_RC_MLX5_TM_ENABLE": "y",
+                                "UCX_TM_THRESH": "64"}
+                    run = subprocess.run(
+                        [pair.LAUNCHER, "--profile", "infiniband", "--journal", journal, "--",
+                         "ucx_perftest", "-l", "-t", "tag_lat", "-n", "20", "-w", "2", "-s", size],
+                        env=os.environ | settings, capture_output=True, text=True,
+                        timeout=pair.PATIENCE, check=False)
+                    self.assertRegex(run.stdout, r"(?m)^Final: +20 ", run.stderr)
+                    with open(journal, encoding="ascii") as file:
+                        said = file.read()
+                    os.unlink(journal)
+                    self.assertEqual(said.count("opcode=0x717 status=0 "), made)
+                    # TagNews: of each message that matched, its entry's end, then its data.
+                    matched, arrived = (len(re.findall(r" tag srq=\S+ news=%s " % news, said))
+                                        for news in ("0x1", "0x2"))
+                    self.assertGreater(matched, 0)
+                    self.assertEqual(arrived, matched)
+
     def test_hooks(self):
         """each way of UCX to watch memory leaves the device's pages alone"""
         for transport, test, settings in HOOKS:

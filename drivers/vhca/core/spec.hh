@@ -132,6 +132,7 @@ struct SrqSpec {
   uint32_t wqe_shift = 0;  // log2 of a WQE's bytes, its link included
   uint32_t limit = 0;      // fewer receive WQEs than this raise an event; 0: none
   uint32_t uidx = 0;
+  bool cyclic = false;  // what QUERY_XRQ says of the ring; entries are linked all the same
   bool xrc = false;
   uint32_t xrcd = 0;      // of an XRC queue
   uint32_t tags = 0;      // entries of the matching list, a power of two; 0: it matches no tags

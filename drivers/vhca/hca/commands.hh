@@ -75,6 +75,8 @@ enum class Refusal : uint32_t {
   dek_parameter = 0x56a040,
   rmp_context = 0x56a041,
   object_range = 0x56a042,
+  no_tag_matching = 0x56a043,
+  xrq_context = 0x56a044,
   no_such_table = 0x56a060,
   table_context = 0x56a061,
   table_entry = 0x56a062,
@@ -107,6 +109,18 @@ inline Answer made(Out out, uint32_t number) {
   const be32 told{number};
   std::memcpy(out.data() + 8, &told, sizeof told);
   return {};
+}
+
+// Whether the client made that completion queue or shared receive queue, by verbs or by a command;
+// none has number 0. Firmware knows the objects of a client by its uid, and refuses those of
+// others.
+inline bool owns_cq(const Hca& h, const Client& client, Cqn cqn) {
+  const Cq* cq = h.cqs.at(cqn.value());
+  return cq != nullptr && cq->sink == client.sink;
+}
+inline bool owns_srq(const Hca& h, const Client& client, uint32_t srqn) {
+  const Srq* srq = h.srqs.at(srqn);
+  return srq != nullptr && srq->sink == client.sink;
 }
 
 // devx_cq.cc, devx_sq.cc, devx_rq.cc, devx_rqt.cc, devx_tir.cc, devx_tis.cc, devx_counter.cc.
@@ -163,6 +177,11 @@ Answer step_qp(Hca&, In, Out);
 // devx_rmp.cc, devx_dct.cc.
 Answer make_rmp(Hca&, const Client&, In, Out);
 Answer end_rmp(Hca&, In, Out);
+// devx_xrq.cc.
+Answer make_xrq(Hca&, const Client&, In, Out);
+Answer end_xrq(Hca&, In, Out);
+Answer query_xrq(Hca&, In, Out);
+Answer arm_xrq(Hca&, In, Out);
 Answer make_dct(Hca&, const Client&, In, Out);
 Answer end_dct(Hca&, In, Out);
 

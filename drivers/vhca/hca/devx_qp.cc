@@ -194,12 +194,18 @@ Answer make_qp(Hca& h, const Client& client, In in, Out out) {
   const bool shares =
       rq_type == prm::qpc::shared_rq && prm::cap_get(context, prm::qpc::srqn_rmpn_xrqn) != 0;
   const bool known = rq_type == prm::qpc::own_rq || shares || rq_type == prm::qpc::no_rq;
-  if (!known || prm::cap_get(in, prm::create_qp_in::extension) != 0 || sizes.bytes() == 0)
+  // Without a ring of its own it takes receives from a shared queue alone (UCX's for rendezvous).
+  const bool idle = sizes.bytes() == 0 && !shares;
+  if (!known || prm::cap_get(in, prm::create_qp_in::extension) != 0 || idle)
     return {Status::bad_param, Refusal::qp_parameter};
   QpSpec spec = spec_of(h, context, *type, sizes);
   spec.owner = client.owner;
   const auto umems = place(h, client, in, sizes, spec);
   if (!umems) return {Status::bad_resource, Refusal::no_such_umem};
+  if (!owns_cq(h, client, spec.send_cq) || !owns_cq(h, client, spec.recv_cq))
+    return {Status::bad_resource, Refusal::no_such_cq};
+  if (shares && !owns_srq(h, client, spec.srqn))
+    return {Status::bad_resource, Refusal::no_such_queue};
   const Result<Qpn> qpn = create_qp(h, spec, client.sink);
   if (!qpn) return {Status::bad_param, Refusal::qp_parameter};
   h.umems.hold({prm::cmd::destroy_qp, qpn->value()}, *umems);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // PRM: "CREATE_RMP", "DESTROY_RMP": memory for the receives of many queue pairs of DevX clients, to
-// the engine a shared receive queue. Entries have a link before their segments, and say which one
-// is next, in rings too (UCX 1.13, uct_ib_mlx5_srq_buff_init()). Adapter's lock held.
+// the engine a shared receive queue. Adapter's lock held.
 #include "kilim/prm/qp_context.hh"
 #include "kilim/prm/queue_cmd.hh"
 #include "vhca/hca/commands.hh"
@@ -11,22 +10,16 @@
 namespace kilim::vhca::commands {
 
 Answer make_rmp(Hca& h, const Client& client, In in, Out out) {
-  namespace wq = prm::wq_context;
-  constexpr uint32_t linked = 0;
   const In context = in.subspan(prm::queue_cmd::context, prm::queue_cmd::context_bytes);
-  const In w = context.subspan(wq::at);
-  const uint32_t type = prm::cap_get(w, wq::wq_type), shift = prm::cap_get(w, wq::log_wq_stride);
-  const bool known = type == linked || type == wq::cyclic;
-  if (!known || prm::cap_get(context, prm::rmpc::state) != prm::queue_cmd::state_ready)
-    return {Status::bad_param, Refusal::rmp_context};
-  const auto place = find_wq(h, client, context, shift);
-  if (!place) return {Status::bad_resource, Refusal::no_such_umem};
+  const In w = context.subspan(prm::wq_context::at);
   SrqSpec spec;
-  spec.pd = Pdn{prm::cap_get(w, wq::pd)};
+  if (!fill_shared_ring(w, spec) ||
+      prm::cap_get(context, prm::rmpc::state) != prm::queue_cmd::state_ready)
+    return {Status::bad_param, Refusal::rmp_context};
+  const auto place = find_wq(h, client, w, spec.wqe_shift);
+  if (!place) return {Status::bad_resource, Refusal::no_such_umem};
   spec.buf = place->ring;
   spec.record = place->record;
-  spec.wqes = 1u << prm::cap_get(w, wq::log_wq_sz);
-  spec.wqe_shift = shift;
   spec.owner = client.owner;
   const Result<uint32_t> rmpn = create_srq(h, spec, client.sink);
   if (!rmpn) return {Status::bad_param, Refusal::rmp_context};

@@ -80,13 +80,14 @@ Answer make_rq(Hca& h, const Client& client, In in, Out out) {
   RqSpec spec;
   if (!rq_fits(h.config.profile, context) || !fill_ring(wq, spec))
     return {Status::bad_param, Refusal::rq_context};
-  const auto place = find_wq(h, client, context, spec.wqe_shift);
+  const auto place = find_wq(h, client, wq, spec.wqe_shift);
   if (!place) return {Status::bad_resource, Refusal::no_such_umem};
   const uint32_t counter = prm::cap_get(context, r::counter_set_id);
   if (counter != 0 && h.q_counters.at(counter) == nullptr)
     return {Status::bad_resource, Refusal::no_such_counter};
   spec.pd = Pdn{prm::cap_get(wq, prm::wq_context::pd)};
   spec.cq = Cqn{prm::cap_get(context, r::cqn)};
+  if (!owns_cq(h, client, spec.cq)) return {Status::bad_resource, Refusal::no_such_cq};
   spec.buf = place->ring;
   spec.record = place->record;
   spec.uidx = prm::cap_get(context, r::user_index);

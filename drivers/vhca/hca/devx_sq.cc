@@ -62,12 +62,13 @@ Answer make_sq(Hca& h, const Client& client, In in, Out out) {
   if (prm::cap_get(context, prm::sqc::tis_lst_sz) != 1 ||
       h.tises.at(prm::cap_get(context, prm::sqc::tis_num_0)) == nullptr)
     return {Status::bad_resource, Refusal::no_such_tis};
-  const auto place = find_wq(h, client, context, sq_wqebb_shift);
+  const auto place = find_wq(h, client, wq, sq_wqebb_shift);
   if (!place) return {Status::bad_resource, Refusal::no_such_umem};
   QpSpec spec;
   spec.type = QpType::raw_packet;
   spec.pd = Pdn{prm::cap_get(wq, prm::wq_context::pd)};
   spec.send_cq = spec.recv_cq = Cqn{prm::cap_get(context, prm::sqc::cqn)};
+  if (!owns_cq(h, client, spec.send_cq)) return {Status::bad_resource, Refusal::no_such_cq};
   spec.sq_buf = place->ring;
   spec.record = place->record;
   spec.sq_wqebbs = 1u << prm::cap_get(wq, prm::wq_context::log_wq_sz);

@@ -6,10 +6,9 @@
 
 namespace kilim::vhca::commands {
 
-std::optional<WqPlace> find_wq(const Hca& h, const Client& client, In context, uint32_t shift) {
+std::optional<WqPlace> find_wq(const Hca& h, const Client& client, In w, uint32_t shift) {
   namespace wq = prm::wq_context;
   constexpr uint64_t record_bytes = 8;
-  const In w = context.subspan(wq::at);
   if (prm::cap_get(w, wq::wq_umem_valid) == 0 || prm::cap_get(w, wq::dbr_umem_valid) == 0)
     return std::nullopt;
   WqPlace place;
@@ -23,6 +22,17 @@ std::optional<WqPlace> find_wq(const Hca& h, const Client& client, In context, u
   place.ring = *ring;
   place.record = *record;
   return place;
+}
+
+bool fill_shared_ring(In w, SrqSpec& s) {
+  namespace wq = prm::wq_context;
+  const uint32_t type = prm::cap_get(w, wq::wq_type);
+  if (type != wq::linked && type != wq::cyclic) return false;
+  s.cyclic = type == wq::cyclic;
+  s.pd = Pdn{prm::cap_get(w, wq::pd)};
+  s.wqes = 1u << prm::cap_get(w, wq::log_wq_sz);
+  s.wqe_shift = prm::cap_get(w, wq::log_wq_stride);
+  return true;
 }
 
 }  // namespace kilim::vhca::commands

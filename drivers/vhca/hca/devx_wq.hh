@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "Work Queue Context": where a ring of a DevX client's and its doorbell record lie. What SQ
-// and RQ commands share. Adapter's lock held.
+// PRM: "Work Queue Context": where a ring of a DevX client's and its doorbell record lie. What SQ,
+// RQ, RMP and XRQ commands share. Adapter's lock held.
 #pragma once
 
 #include <array>
@@ -16,8 +16,13 @@ struct WqPlace {
   std::array<uint32_t, 2> umems{};  // of both
 };
 
-// Of the context of an SQ or RQ; `shift`: log2 of the bytes of an entry. Nothing: they lie in no
+// `wq`: a "Work Queue Context"; `shift`: log2 of the bytes of an entry. Nothing: they lie in no
 // umem of this client's. Rings by lists of physical pages are the kernel's alone.
-std::optional<WqPlace> find_wq(const Hca&, const Client&, In context, uint32_t shift);
+std::optional<WqPlace> find_wq(const Hca&, const Client&, In wq, uint32_t shift);
+
+// A ring that queue pairs share, of an RMP or XRQ: linked or cyclic, and of both kinds entries have
+// a link before their segments and say which one is next (UCX 1.13, uct_ib_mlx5_srq_buff_init()).
+// False: a ring of another type.
+bool fill_shared_ring(In wq, SrqSpec&);
 
 }  // namespace kilim::vhca::commands

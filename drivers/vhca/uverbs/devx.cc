@@ -53,6 +53,8 @@ struct Access {
   uint16_t opcode, creator;
 };
 constexpr Access accesses[] = {
+    {prm::cmd::query_xrq, prm::cmd::create_xrq},
+    {prm::cmd::arm_xrq, prm::cmd::create_xrq},
     {prm::cmd::query_mkey, prm::cmd::create_mkey},
     {prm::cmd::query_cq, prm::cmd::create_cq},
     {prm::cmd::modify_cq, prm::cmd::create_cq},
@@ -155,6 +157,10 @@ void name_umems(Command& c) {
       set(prm::queue_cmd::context + wq::at, wq::wq_umem_valid);
       set(prm::queue_cmd::context + wq::at, wq::dbr_umem_valid);
       break;
+    case prm::cmd::create_xrq:
+      set(prm::xrqc::at + prm::xrqc::wq_at, wq::wq_umem_valid);
+      set(prm::xrqc::at + prm::xrqc::wq_at, wq::dbr_umem_valid);
+      break;
     default:
       break;
   }
@@ -221,6 +227,10 @@ bool names(const Command& c, const Object& object) {
     case Kind::cq:
       return creator == prm::cmd::create_cq &&
              static_cast<const CqObject&>(object).cqn.value() == number;
+    case Kind::srq: {
+      const auto& srq = static_cast<const SrqObject&>(object);
+      return creator == prm::cmd::create_xrq && srq.matches_tags && srq.srqn == number;
+    }
     case Kind::wq:
       return creator == prm::cmd::create_rq && static_cast<const WqObject&>(object).rqn == number;
     case Kind::rwq_table:

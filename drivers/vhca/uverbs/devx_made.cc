@@ -26,6 +26,7 @@ constexpr DevxKind made_kinds[] = {
     {prm::cmd::create_cq, prm::cmd::destroy_cq},
     {prm::cmd::create_qp, prm::cmd::destroy_qp},
     {prm::cmd::create_rmp, prm::cmd::destroy_rmp},
+    {prm::cmd::create_xrq, prm::cmd::destroy_xrq},
     {prm::cmd::create_dct, prm::cmd::destroy_dct},
     {prm::cmd::create_psv, prm::cmd::destroy_psv},
     {prm::cmd::alloc_q_counter, prm::cmd::dealloc_q_counter},

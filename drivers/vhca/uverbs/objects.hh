@@ -153,6 +153,7 @@ struct SrqObject final : EventSource {
   SrqObject() noexcept : EventSource(kind_of) {}
   int release(Context&) override;
   uint32_t srqn = 0;
+  bool matches_tags = false;
   uint32_t max_wr = 0;   // as granted, for QUERY_SRQ
   uint32_t max_sge = 0;  // as granted
   QueuePins pins;

@@ -88,6 +88,7 @@ Result<SrqObject*> create(Context& context, const SrqRequest& q, const Request& 
     return srqn.error();
   }
   srq.srqn = *srqn;
+  srq.matches_tags = s.tags != 0;
   srq.async = async;
   context.add(std::move(made), {q.pd, q.cq, q.xrcd});
   int err = r.driver_out.write(mlx5_ib_create_srq_resp{*srqn, 0});

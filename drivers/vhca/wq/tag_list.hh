@@ -23,6 +23,8 @@ class TagList {
   // Puts a buffer where the last append said that this one goes; `next` says it of the next one.
   // False: the place is taken, or `next` is none.
   bool append(const TagBuffer&, uint32_t next) noexcept;
+  // The place of the entry that is appended next.
+  [[nodiscard]] uint16_t next() const noexcept { return next_; }
   // The place of the entry appended last.
   [[nodiscard]] uint16_t last() const noexcept { return last_; }
   // False: there is no such entry, or not any more.
@@ -38,6 +40,7 @@ class TagList {
   [[nodiscard]] uint16_t came() const noexcept { return came_; }
   void count_unexpected() noexcept { came_++; }
   void handled(uint16_t count) noexcept;
+  [[nodiscard]] uint16_t handled() const noexcept { return handled_; }
 
  private:
   static constexpr uint16_t end = 0xffff;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "QP Context", "Address Path", "CREATE_QP", "RST2INIT_QP", "INIT2RTR_QP", "RTR2RTS_QP": the
-// fields that DevX clients write, with the PRM's names and bit offsets. Source: rdma-core v44
-// providers/mlx5/mlx5_ifc.h (struct mlx5_ifc_qpc_bits, mlx5_ifc_ads_bits); places of the commands
-// are in prm/cmd.hh (qp_cmd). Pure formats, any thread.
+// PRM: "QP Context", "Address Path", "CREATE_QP", "RST2INIT_QP", "INIT2RTR_QP", "RTR2RTS_QP",
+// "CREATE_XRQ": the fields that DevX clients write, with the PRM's names and bit offsets. Source:
+// rdma-core v44 providers/mlx5/mlx5_ifc.h (struct mlx5_ifc_qpc_bits, mlx5_ifc_ads_bits); places of
+// the commands are in prm/cmd.hh (qp_cmd). Pure formats, any thread.
 #pragma once
 
 #include <cstddef>
@@ -85,6 +85,25 @@ namespace rmpc {
 inline constexpr CapField state{0x08, 4};
 }  // namespace rmpc
 
+// "XRQ Context" and within it "Tag Matching Topology Context" (Linux
+// include/linux/mlx5/mlx5_ifc.h, mlx5_ifc_xrqc_bits,
+// mlx5_ifc_tag_matching_topology_context_bits). CREATE_XRQ and QUERY_XRQ's answer have it at the
+// same place; the work queue's lies within it from byte 128 on.
+namespace xrqc {
+inline constexpr std::size_t at = 16, bytes = 320, command_bytes = at + bytes, wq_at = 128;
+inline constexpr CapField state{0x00, 4};
+inline constexpr CapField topology{0x14, 4};
+inline constexpr CapField offload{0x1c, 4};
+inline constexpr CapField user_index{0x28, 24};
+inline constexpr CapField cqn{0x48, 24};
+inline constexpr CapField dc{0x7f, 1};  // rendezvous of dynamic connections; UCX's name of the bit
+inline constexpr CapField log_matching_list_sz{0x100, 4};
+inline constexpr CapField append_next_index{0x110, 16};
+inline constexpr CapField sw_phase_cnt{0x120, 16}, hw_phase_cnt{0x130, 16};
+inline constexpr std::size_t arm_lwm = 14;  // of ARM_XRQ, 16 bits
+inline constexpr uint32_t good = 0, tag_matching = 1, rendezvous = 1;
+}  // namespace xrqc
+
 // "DCT Context" (Linux include/linux/mlx5/mlx5_ifc.h, mlx5_ifc_dctc_bits).
 namespace dctc {
 inline constexpr std::size_t at = 16, bytes = 64, command_bytes = 80;
@@ -103,6 +122,8 @@ inline constexpr CapField my_addr_index{0x168, 8}, hop_limit{0x178, 8};
 
 namespace cmd {
 inline constexpr uint16_t create_dct = 0x710, destroy_dct = 0x711, drain_dct = 0x712;
+inline constexpr uint16_t create_xrq = 0x717, destroy_xrq = 0x718, query_xrq = 0x719,
+                          arm_xrq = 0x71a;
 inline constexpr uint16_t create_rmp = 0x90c, destroy_rmp = 0x90e;
 inline constexpr uint16_t destroy_qp = 0x501, qp_rst2init = 0x502, qp_init2rtr = 0x503,
                           qp_rtr2rts = 0x504;

@@ -57,9 +57,10 @@ inline constexpr std::size_t dbr_addr = 56;  // 64 bits; with dbr_umem_valid an 
 namespace wq_context {
 inline constexpr std::size_t at = 48;
 inline constexpr CapField wq_type{0x00, 4};
-inline constexpr uint32_t cyclic = 1, cyclic_striding = 3;
+inline constexpr uint32_t linked = 0, cyclic = 1, cyclic_striding = 3;
 inline constexpr CapField wq_signature{0x04, 1};
 inline constexpr CapField end_padding_mode{0x05, 2};
+inline constexpr CapField lwm{0x30, 16};  // fewer receives than this raise an event
 inline constexpr CapField pd{0x48, 24};
 inline constexpr CapField uar_page{0x68, 24};
 inline constexpr std::size_t dbr_addr = 16;  // 64 bits; with dbr_umem_valid an offset

@@ -29,12 +29,13 @@ using Memory = RingMemory<4096 - 64>;
 constexpr std::size_t context = prm::qp_cmd::in_context;
 
 struct Bench {
-  Client c{"cx6dx"};
+  Client c;
   Memory cq_memory, qp_memory, rmp_memory;
   uint32_t pd = 0, pdn = 0, uar = 0;
   Command cq{cmd::create_cq};
 
-  Bench() {
+  explicit Bench(const char* profile = "cx6dx") : Bench(Client(profile)) {}
+  explicit Bench(Client client) : c(std::move(client)) {
     EQUAL_FATAL(c.alloc_pd(pd, &pdn), 0);
     EQUAL_FATAL(c.alloc_uar(uar), 0);
     EQUAL_FATAL(cq_memory.enter(c), 0);
@@ -175,6 +176,143 @@ void shared_receives_and_targets() {
   EQUAL(b.rmp_memory.leave(b.c), 0);
 }
 
+// The list of 2^`log_list` entries; a tag matching queue's context and its ring's.
+constexpr std::size_t xrq = prm::xrqc::at, xrq_wq = prm::xrqc::at + prm::xrqc::wq_at;
+
+Command xrq_command(const Bench& b, uint32_t log_list = 3) {
+  namespace x = prm::xrqc;
+  namespace w = prm::wq_context;
+  Command k(cmd::create_xrq, x::command_bytes);
+  k.set(xrq, x::topology, x::tag_matching).set(xrq, x::offload, x::rendezvous);
+  k.set(xrq, x::log_matching_list_sz, log_list).set(xrq, x::cqn, b.cq.made());
+  k.set(xrq, x::user_index, 0x456);
+  k.set(xrq_wq, w::wq_type, w::cyclic).set(xrq_wq, w::pd, b.pdn).set(xrq_wq, w::log_wq_sz, 4);
+  k.set(xrq_wq, w::log_wq_stride, 5).set(xrq_wq, w::wq_umem_id, b.rmp_memory.number);
+  k.set(xrq_wq, w::dbr_umem_id, b.rmp_memory.number);
+  return k.set64(xrq_wq + w::dbr_addr, Memory::record);
+}
+
+Command about(uint16_t opcode, const Command& made, uint32_t lwm = 0) {
+  Command k(opcode, 16);
+  k.out.resize(prm::xrqc::command_bytes);
+  return k.number(made.made()).set32(12, lwm);
+}
+
+void a_queue_that_matches_tags() {
+  namespace x = prm::xrqc;
+  namespace w = prm::wq_context;
+  Bench b("infiniband");
+  Command made = xrq_command(b);
+  EQUAL_FATAL(made.make(b.c), 0);  // without the bits for umems
+  EQUAL(b.rmp_memory.leave(b.c), -EBUSY);
+  EQUAL(end(b.c, b.cq.handle), -EREMOTEIO);
+  Command ask = about(cmd::query_xrq, made);
+  EQUAL_FATAL(ask.ask(b.c, made.handle), 0);
+  const struct {
+    std::size_t at;
+    prm::CapField field;
+    uint32_t value;
+  } told[] = {{xrq, x::state, x::good},         {xrq, x::topology, x::tag_matching},
+              {xrq, x::offload, x::rendezvous}, {xrq, x::user_index, 0x456},
+              {xrq, x::cqn, b.cq.made()},       {xrq, x::log_matching_list_sz, 3},
+              {xrq, x::append_next_index, 0},   {xrq, x::hw_phase_cnt, 0},
+              {xrq, x::sw_phase_cnt, 0},        {xrq_wq, w::wq_type, w::cyclic},
+              {xrq_wq, w::pd, b.pdn},           {xrq_wq, w::log_wq_sz, 4},
+              {xrq_wq, w::log_wq_stride, 5}};
+  for (const auto& t : told) EQUAL(ask.answer(t.at, t.field), t.value);
+  // What waits now are none, so an event is due at once, and then the limit is off again.
+  EQUAL(about(cmd::arm_xrq, made, 16).change(b.c, made.handle), -EREMOTEIO);
+  EQUAL(about(cmd::arm_xrq, made, 15).change(b.c, made.handle), 0);
+  EQUAL_FATAL(ask.ask(b.c, made.handle), 0);
+  EQUAL(ask.answer(xrq_wq, w::lwm), 0);
+  Command qp = b.qp();
+  qp.set(context, q::rq_type, q::shared_rq).set(context, q::srqn_rmpn_xrqn, made.made());
+  EQUAL(qp.set(context, q::st, 1).make(b.c), -EREMOTEIO);  // UC matches no tags
+  EQUAL_FATAL(qp.set(context, q::st, 0).make(b.c), 0);
+  EQUAL(end(b.c, made.handle), -EREMOTEIO);
+  EQUAL(end(b.c, qp.handle), 0);
+  EQUAL(end(b.c, made.handle), 0);
+  EQUAL(b.rmp_memory.leave(b.c), 0);
+}
+
+void queues_of_tags_that_lie() {
+  namespace x = prm::xrqc;
+  namespace w = prm::wq_context;
+  const Lie lies[] = {
+      {xrq, x::topology, 0},
+      {xrq, x::topology, 2},
+      {xrq, x::offload, 0},
+      {xrq, x::offload, 2},
+      {xrq, x::dc, 1},
+      {xrq, x::log_matching_list_sz, 0},
+      {xrq, x::log_matching_list_sz, 8},
+      {xrq, x::log_matching_list_sz, 15},
+      {xrq, x::cqn, 0},
+      {xrq, x::cqn, 0xfffff0},
+      {xrq_wq, w::wq_type, 2},
+      {xrq_wq, w::wq_type, 3},
+      {xrq_wq, w::pd, 0xfffff0},
+      {xrq_wq, w::log_wq_sz, 9},
+      {xrq_wq, w::log_wq_sz, 31},
+      {xrq_wq, w::log_wq_stride, 4},
+      {xrq_wq, w::log_wq_stride, 15},
+      {xrq_wq, w::wq_umem_id, 0xffffff},
+      {xrq_wq, w::dbr_umem_id, 0xffffffff},
+  };
+  Bench b("infiniband");
+  for (const Lie& lie : lies) {
+    Command k = xrq_command(b);
+    EQUAL(k.set(lie.at, lie.field, lie.value).make(b.c), -EREMOTEIO);
+  }
+  for (const uint64_t offset : {uint64_t{4096}, uint64_t{4095}, ~uint64_t{0}}) {
+    Command ring = xrq_command(b);
+    EQUAL(ring.set64(xrq_wq + w::wq_umem_offset, offset).make(b.c), -EREMOTEIO);
+    Command record = xrq_command(b);
+    EQUAL(record.set64(xrq_wq + w::dbr_addr, offset).make(b.c), -EREMOTEIO);
+  }
+  Command cut = xrq_command(b);
+  cut.in.resize(x::command_bytes - 1);
+  EQUAL(cut.make(b.c), -EREMOTEIO);
+  EQUAL(b.rmp_memory.leave(b.c), 0);  // nothing was made of all that
+  EQUAL_FATAL(b.rmp_memory.enter(b.c), 0);
+  Command made = xrq_command(b);
+  EQUAL_FATAL(made.make(b.c), 0);
+  Command narrow = about(cmd::query_xrq, made);
+  narrow.out.resize(x::command_bytes - 1);
+  EQUAL(narrow.ask(b.c, made.handle), -EREMOTEIO);
+  // By the handle of another object, with another number, of an RMP that matches none.
+  EQUAL(about(cmd::query_xrq, made).ask(b.c, b.cq.handle), -EINVAL);
+  EQUAL(about(cmd::query_xrq, made).number(made.made() + 1).ask(b.c, made.handle), -EINVAL);
+  Command rmp = b.rmp();
+  EQUAL_FATAL(rmp.make(b.c), 0);
+  EQUAL(about(cmd::query_xrq, rmp).ask(b.c, rmp.handle), -EINVAL);
+  EQUAL(about(cmd::arm_xrq, rmp, 1).change(b.c, rmp.handle), -EINVAL);
+  Bench ethernet;
+  EQUAL(xrq_command(ethernet).make(ethernet.c), -EREMOTEIO);  // its profile matches no tags
+}
+
+// Another client of the same adapter cannot have its queues take from or report to this one's.
+void queues_of_others() {
+  Bench b("infiniband");
+  Command tags = xrq_command(b), rmp = b.rmp();
+  EQUAL_FATAL(tags.make(b.c), 0);
+  EQUAL_FATAL(rmp.make(b.c), 0);
+  Bench other(Client(b.c.hca));
+  const auto qp_on = [&](uint32_t srqn) {
+    Command k = other.qp();
+    return k.set(context, q::rq_type, q::shared_rq).set(context, q::srqn_rmpn_xrqn, srqn);
+  };
+  EQUAL(qp_on(tags.made()).make(other.c), -EREMOTEIO);
+  EQUAL(qp_on(rmp.made()).make(other.c), -EREMOTEIO);
+  Command own_tags = xrq_command(other);
+  EQUAL(Command(own_tags).set(xrq, prm::xrqc::cqn, b.cq.made()).make(other.c), -EREMOTEIO);
+  EQUAL_FATAL(own_tags.make(other.c), 0);
+  EQUAL(qp_on(own_tags.made()).make(other.c), 0);
+  for (const prm::CapField field : {q::cqn_snd, q::cqn_rcv})
+    EQUAL(other.qp().set(context, field, b.cq.made()).make(other.c), -EREMOTEIO);
+  EQUAL(about(cmd::query_xrq, tags).ask(other.c, own_tags.handle), -EINVAL);
+}
+
 // Umems, and what lies in them, are their client's.
 void others_cannot_name_them() {
   Bench b;
@@ -266,6 +404,9 @@ const Case cases[] = {
     {"a queue pair looped to itself, from its making to its end", a_queue_pair_looped_to_itself},
     {"queue pairs that lie are refused", queue_pairs_that_lie},
     {"shared receives and targets", shared_receives_and_targets},
+    {"a queue that matches tags", a_queue_that_matches_tags},
+    {"queues of tags that lie are refused", queues_of_tags_that_lie},
+    {"queues of others", queues_of_others},
     {"others cannot name them", others_cannot_name_them},
     {"encryption keys", encryption_keys},
 };

@@ -103,8 +103,10 @@ inline int get_context(vhca::DeviceFile& file, uint32_t flags = MLX5_IB_ALLOC_UC
 
 // An open device and the objects that most tests need; every call says 0 or a negative errno.
 struct Client {
-  explicit Client(const char* profile = "cx6dx")
-      : hca(make_hca(profile)), file(std::make_unique<vhca::DeviceFile>(*hca)) {
+  explicit Client(const char* profile = "cx6dx") : Client(make_hca(profile)) {}
+  // One more client of an adapter.
+  explicit Client(std::shared_ptr<vhca::Hca> of)
+      : hca(std::move(of)), file(std::make_unique<vhca::DeviceFile>(*hca)) {
     opened = get_context(*file, hca->config.profile.devx ? MLX5_IB_ALLOC_UCTX_DEVX : 0);
   }
   int alloc_pd(uint32_t& handle, uint32_t* pdn = nullptr) {
@@ -178,7 +180,7 @@ struct Client {
     return err;
   }
 
-  std::unique_ptr<vhca::Hca> hca;
+  std::shared_ptr<vhca::Hca> hca;
   std::unique_ptr<vhca::DeviceFile> file;
   int opened;
 };

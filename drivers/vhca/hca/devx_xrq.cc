@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "CREATE_XRQ", "DESTROY_XRQ", "QUERY_XRQ", "ARM_XRQ" of DevX clients: a shared receive queue
+// that matches tags, as verbs' of type IBV_SRQT_TM is (Linux drivers/infiniband/hw/mlx5/srq_cmd.c,
+// create_xrq_cmd(), query_xrq_cmd()). Adapter's lock held. Contexts are untrusted.
+#include <bit>
+
+#include "kilim/prm/qp_context.hh"
+#include "kilim/prm/queue_cmd.hh"
+#include "vhca/hca/commands.hh"
+#include "vhca/hca/devx_wq.hh"
+#include "vhca/hca/objects.hh"
+
+namespace kilim::vhca::commands {
+
+namespace {
+
+// The engine fetches the data of a rendezvous itself, those of RC queues: that is what the
+// capabilities say (rndv_offload_rc), and an XRQ that leaves them to software is not offered.
+bool xrq_fits(const Profile& p, In context) {
+  namespace x = prm::xrqc;
+  const uint32_t log_list = prm::cap_get(context, x::log_matching_list_sz);
+  return prm::cap_get(context, x::topology) == x::tag_matching &&
+         prm::cap_get(context, x::offload) == x::rendezvous && prm::cap_get(context, x::dc) == 0 &&
+         log_list != 0 && log_list <= p.log_max_tags;
+}
+
+}  // namespace
+
+Answer make_xrq(Hca& h, const Client& client, In in, Out out) {
+  namespace x = prm::xrqc;
+  if (h.config.profile.log_max_tags == 0) return {Status::bad_op, Refusal::no_tag_matching};
+  const In context = in.subspan(x::at, x::bytes);
+  const In wq = context.subspan(x::wq_at);
+  SrqSpec spec;
+  if (!xrq_fits(h.config.profile, context) || !fill_shared_ring(wq, spec))
+    return {Status::bad_param, Refusal::xrq_context};
+  spec.cq = Cqn{prm::cap_get(context, x::cqn)};
+  if (!owns_cq(h, client, spec.cq)) return {Status::bad_resource, Refusal::no_such_cq};
+  const auto place = find_wq(h, client, wq, spec.wqe_shift);
+  if (!place) return {Status::bad_resource, Refusal::no_such_umem};
+  spec.buf = place->ring;
+  spec.record = place->record;
+  spec.uidx = prm::cap_get(context, x::user_index);
+  spec.tags = 1u << prm::cap_get(context, x::log_matching_list_sz);
+  spec.owner = client.owner;
+  const Result<uint32_t> xrqn = create_srq(h, spec, client.sink);
+  if (!xrqn) return {Status::bad_param, Refusal::xrq_context};
+  h.umems.hold({prm::cmd::destroy_xrq, *xrqn}, place->umems);
+  return made(out, *xrqn);
+}
+
+Answer end_xrq(Hca& h, In in, Out) {
+  const uint32_t number = number_in(in);
+  if (h.srqs.at(number) == nullptr) return {Status::bad_resource, Refusal::no_such_queue};
+  if (destroy_srq(h, number) != 0) return {Status::bad_res_state, Refusal::object_in_use};
+  h.umems.let_go({prm::cmd::destroy_xrq, number});
+  return {};
+}
+
+// Verbs' queues of tags are asked too: their handle may stand for an XRQ.
+Answer query_xrq(Hca& h, In in, Out out) {
+  namespace x = prm::xrqc;
+  namespace w = prm::wq_context;
+  const Srq* srq = h.srqs.at(number_in(in));
+  if (srq == nullptr || srq->tags == nullptr) return {Status::bad_resource, Refusal::no_such_queue};
+  const Out context = out.subspan(x::at, x::bytes), wq = context.subspan(x::wq_at);
+  const TagList& tags = *srq->tags;
+  prm::cap_set(context, x::state, x::good);
+  prm::cap_set(context, x::topology, x::tag_matching);
+  prm::cap_set(context, x::offload, x::rendezvous);
+  prm::cap_set(context, x::user_index, srq->spec.uidx);
+  prm::cap_set(context, x::cqn, srq->spec.cq.value());
+  prm::cap_set(context, x::log_matching_list_sz,
+               static_cast<uint32_t>(std::countr_zero(srq->spec.tags)));
+  prm::cap_set(context, x::append_next_index, tags.next());
+  prm::cap_set(context, x::sw_phase_cnt, tags.handled());
+  prm::cap_set(context, x::hw_phase_cnt, tags.came());
+  prm::cap_set(wq, w::wq_type, srq->spec.cyclic ? w::cyclic : w::linked);
+  prm::cap_set(wq, w::pd, srq->spec.pd.value());
+  prm::cap_set(wq, w::log_wq_stride, srq->spec.wqe_shift);
+  prm::cap_set(wq, w::log_wq_sz, static_cast<uint32_t>(std::countr_zero(srq->spec.wqes)));
+  prm::cap_set(wq, w::lwm, srq->limit);
+  return {};
+}
+
+// An event when fewer receives than this wait; it comes once for each time that it is set.
+Answer arm_xrq(Hca& h, In in, Out) {
+  const uint32_t lwm = read<be16>(in, prm::xrqc::arm_lwm).host();
+  if (set_srq_limit(h, number_in(in), lwm) != 0) return {Status::bad_param, Refusal::xrq_context};
+  return {};
+}
+
+}  // namespace kilim::vhca::commands
