@@ -16,12 +16,11 @@ namespace {
 
 // The engine fetches the data of a rendezvous itself, those of RC queues: that is what the
 // capabilities say (rndv_offload_rc), and an XRQ that leaves them to software is not offered.
-bool xrq_fits(const Profile& p, In context) {
+bool xrq_fits(In context) {
   namespace x = prm::xrqc;
-  const uint32_t log_list = prm::cap_get(context, x::log_matching_list_sz);
   return prm::cap_get(context, x::topology) == x::tag_matching &&
          prm::cap_get(context, x::offload) == x::rendezvous && prm::cap_get(context, x::dc) == 0 &&
-         log_list != 0 && log_list <= p.log_max_tags;
+         prm::cap_get(context, x::log_matching_list_sz) != 0;
 }
 
 }  // namespace
@@ -32,7 +31,7 @@ Answer make_xrq(Hca& h, const Client& client, In in, Out out) {
   const In context = in.subspan(x::at, x::bytes);
   const In wq = context.subspan(x::wq_at);
   SrqSpec spec;
-  if (!xrq_fits(h.config.profile, context) || !fill_shared_ring(wq, spec))
+  if (!xrq_fits(context) || !fill_shared_ring(wq, spec))
     return {Status::bad_param, Refusal::xrq_context};
   spec.cq = Cqn{prm::cap_get(context, x::cqn)};
   if (!owns_cq(h, client, spec.cq)) return {Status::bad_resource, Refusal::no_such_cq};
