@@ -3,9 +3,14 @@
 // refused where a length, a number, a place or an owner lies.
 #include <array>
 #include <cerrno>
+#include <cstring>
+#include <initializer_list>
+#include <new>
+#include <span>
 #include <vector>
 
 #include <rdma/mlx5_user_ioctl_verbs.h>
+#include <sys/mman.h>
 
 #include "firmware_command_fixture.hh"
 #include "kilim/prm/cmd.hh"
@@ -291,6 +296,64 @@ void queues_of_tags_that_lie() {
   EQUAL(xrq_command(ethernet).make(ethernet.c), -EREMOTEIO);  // its profile matches no tags
 }
 
+void put(std::span<std::byte> at, std::initializer_list<uint32_t> words) {
+  for (std::size_t i = 0; const uint32_t word : words) {
+    const be32 w{word};
+    std::memcpy(at.data() + 4 * i++, &w, sizeof w);
+  }
+}
+
+// A queue pair looped to itself sends two messages of 16 bytes, headers with a tag that nobody
+// waits for; the memory of the queue of tags goes before the second.
+void a_message_and_then_no_memory() {
+  constexpr uint32_t eager = 0x03000000, one_wqe = 1;
+  Bench b("infiniband");
+  auto* at = static_cast<std::byte*>(
+      ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  CU_ASSERT_FATAL(at != MAP_FAILED);
+  auto* ring = new (at) Memory;
+  EQUAL_FATAL(ring->enter(b.c), 0);
+  alignas(64) std::array<std::byte, 64> got{};
+  ib_uverbs_reg_mr_resp mr{};
+  EQUAL_FATAL(b.c.reg_mr(b.pd, got.data(), got.size(), IB_UVERBS_ACCESS_LOCAL_WRITE, &mr), 0);
+  Command tags = xrq_command(b);
+  tags.set(xrq_wq, prm::wq_context::wq_umem_id, ring->number);
+  EQUAL_FATAL(tags.set(xrq_wq, prm::wq_context::dbr_umem_id, ring->number).make(b.c), 0);
+  Command qp = b.qp();
+  qp.set(context, q::rq_type, q::shared_rq).set(context, q::srqn_rmpn_xrqn, tags.made());
+  EQUAL_FATAL(qp.make(b.c), 0);
+  for (const uint16_t opcode : {cmd::qp_rst2init, cmd::qp_init2rtr, cmd::qp_rtr2rts})
+    EQUAL_FATAL(step(opcode, qp.made()).change(b.c, qp.handle), 0);
+  const auto place = reinterpret_cast<uintptr_t>(got.data());
+  put(ring->bytes, {0x00010000, 0, 0, 0, 64, mr.lkey, static_cast<uint32_t>(place >> 32),
+                    static_cast<uint32_t>(place)});
+  put(std::span(ring->bytes).subspan(Memory::record), {one_wqe});
+  const auto send = [&](uint32_t index) {
+    put(std::span(b.qp_memory.bytes).subspan(std::size_t{index} * 64),
+        {index << 8 | 0x0a, qp.made() << 8 | 3, 8, 0, 0x80000010, eager, 0, 0, 7});
+    put(std::span(b.qp_memory.bytes).subspan(Memory::record + 4), {index + 1});
+    b.c.hca->expect_stores();
+    for (int turn = 0; turn < 20; turn++) (void)b.c.hca->run();
+  };
+  send(0);
+  EQUAL(std::to_integer<uint32_t>(got[0]), eager >> 24);
+  EQUAL(std::to_integer<uint32_t>(got[15]), 7);
+  Command ask = about(cmd::query_xrq, tags);
+  EQUAL_FATAL(ask.ask(b.c, tags.handle), 0);
+  EQUAL(ask.answer(xrq, prm::xrqc::hw_phase_cnt), 1);
+  EQUAL(ask.answer(xrq, prm::xrqc::sw_phase_cnt), 0);
+  constexpr uint32_t error = 6;  // IB_QPS_ERR
+  CU_ASSERT_TRUE(state_of(b, qp) != error);
+  constexpr int alone = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+  CU_ASSERT_TRUE(::mmap(at, 4096, PROT_NONE, alone, -1, 0) == at);
+  send(1);
+  EQUAL(state_of(b, qp), error);
+  EQUAL(end(b.c, qp.handle), 0);
+  EQUAL(end(b.c, tags.handle), 0);
+  EQUAL(ring->leave(b.c), 0);
+  EQUAL(::munmap(at, 4096), 0);
+}
+
 // Another client of the same adapter cannot have its queues take from or report to this one's.
 void queues_of_others() {
   Bench b("infiniband");
@@ -406,6 +469,7 @@ const Case cases[] = {
     {"shared receives and targets", shared_receives_and_targets},
     {"a queue that matches tags", a_queue_that_matches_tags},
     {"queues of tags that lie are refused", queues_of_tags_that_lie},
+    {"a message, and then no memory for the next", a_message_and_then_no_memory},
     {"queues of others", queues_of_others},
     {"others cannot name them", others_cannot_name_them},
     {"encryption keys", encryption_keys},
