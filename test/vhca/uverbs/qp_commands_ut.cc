@@ -306,7 +306,7 @@ void put(std::span<std::byte> at, std::initializer_list<uint32_t> words) {
 // A queue pair looped to itself sends two messages of 16 bytes, headers with a tag that nobody
 // waits for; the memory of the queue of tags goes before the second.
 void a_message_and_then_no_memory() {
-  constexpr uint32_t eager = 0x03000000, one_wqe = 1;
+  constexpr uint32_t eager = 0x03000000, receives = 2;
   Bench b("infiniband");
   auto* at = static_cast<std::byte*>(
       ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -325,9 +325,11 @@ void a_message_and_then_no_memory() {
   for (const uint16_t opcode : {cmd::qp_rst2init, cmd::qp_init2rtr, cmd::qp_rtr2rts})
     EQUAL_FATAL(step(opcode, qp.made()).change(b.c, qp.handle), 0);
   const auto place = reinterpret_cast<uintptr_t>(got.data());
-  put(ring->bytes, {0x00010000, 0, 0, 0, 64, mr.lkey, static_cast<uint32_t>(place >> 32),
-                    static_cast<uint32_t>(place)});
-  put(std::span(ring->bytes).subspan(Memory::record), {one_wqe});
+  for (uint32_t i = 0; i < receives; i++)
+    put(std::span(ring->bytes).subspan(std::size_t{i} * 32),
+        {i + 1, 0, 0, 0, 64, mr.lkey, static_cast<uint32_t>(place >> 32),
+         static_cast<uint32_t>(place)});
+  put(std::span(ring->bytes).subspan(Memory::record), {receives});
   const auto send = [&](uint32_t index) {
     put(std::span(b.qp_memory.bytes).subspan(std::size_t{index} * 64),
         {index << 8 | 0x0a, qp.made() << 8 | 3, 8, 0, 0x80000010, eager, 0, 0, 7});
