@@ -45,17 +45,33 @@ def united(generated):
     return sources
 
 
-def programs(root, build):
-    """Source file, from the root, to the program that is made of it."""
-    out = subprocess.run(["meson", "introspect", build, "--targets"], capture_output=True, text=True,
+def introspect(build, what):
+    out = subprocess.run(["meson", "introspect", build, "--" + what], capture_output=True, text=True,
                          check=True).stdout
+    return json.loads(out)
+
+
+def joined(root, build, tests):
+    """The same of files that are suites of one program (option joined_tests): it lies where they lie."""
     found = {}
-    for target in json.loads(out):
+    for words in (test["cmd"] for test in tests if test["cmd"][1:2] == ["--suite"]):
+        folder = os.path.relpath(os.path.dirname(words[0]), os.path.abspath(build))
+        for ending in ("_ut.cc", "_golden.cc"):
+            path = os.path.join(folder, words[2] + ending)
+            if os.path.exists(os.path.join(root, path)):
+                found[path] = tuple(words[:3])
+    return found
+
+
+def programs(root, build):
+    """Source file, from the root, to what starts the program that is made of it."""
+    found = joined(root, build, introspect(build, "tests"))
+    for target in introspect(build, "targets"):
         if target["type"] != "executable":
             continue
         for group in target["target_sources"]:
             for source in group.get("sources", []) + united(group.get("generated_sources", [])):
-                found.setdefault(os.path.relpath(source, root), target["filename"][0])
+                found.setdefault(os.path.relpath(source, root), (target["filename"][0],))
     return found
 
 
@@ -86,9 +102,8 @@ def reason_of(done):
 class Program:
     """What it lists, or why it does not."""
 
-    def __init__(self, path):
-        self.path = path
-        done = subprocess.run([path, "-l"], capture_output=True, text=True, timeout=60, check=False)
+    def __init__(self, words):
+        done = subprocess.run([*words, "-l"], capture_output=True, text=True, timeout=60, check=False)
         self.skips = reason_of(done)
         self.fault = f"lists no cases: {last_line(done)}" if done.returncode not in (0, SKIPPED) else ""
         self.cases = done.stdout.splitlines() if done.returncode == 0 else []
@@ -97,7 +112,7 @@ class Program:
 def run_case(program, case):
     """(what it said where it failed, why it skips)."""
     try:
-        done = subprocess.run([program, case], capture_output=True, text=True, timeout=120,
+        done = subprocess.run([*program, case], capture_output=True, text=True, timeout=120,
                               check=False, errors="replace")
     except subprocess.TimeoutExpired:
         return "no end after 120 s", None
@@ -118,11 +133,11 @@ class Seeds:
             self.faults.append(f"{number}: root skips nothing, and this is skipped: {reason}")
 
     def program_of(self, number, path, case):
-        """The program, or None where the row names nothing that can be run."""
+        """What starts the program, or None where the row names nothing that can be run."""
         program = self.known.get(path)
         if not path or not case:
             self.faults.append(f"{number}: no case")
-        elif program is None or not os.path.exists(program):
+        elif program is None or not os.path.exists(program[0]):
             self.faults.append(f"{number}: {path} is not built into any program")
         else:
             if program not in self.listed:
@@ -164,7 +179,7 @@ def main(arguments):
     with open(os.path.join(root, "doc/seeds.md"), encoding="utf-8") as f:
         text = f.read()
     known = programs(root, build)
-    needed = {known[path] for _, path, _ in rows(text) if path in known}
+    needed = {known[path][0] for _, path, _ in rows(text) if path in known}
     wrong = bring_up_to_date(build, sorted(os.path.relpath(p, os.path.abspath(build)) for p in needed))
     if wrong:
         print(f"{wrong}\n0 passed, 1 failed, 0 skipped")

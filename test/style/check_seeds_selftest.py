@@ -69,26 +69,40 @@ def united(seeds, folder):
     return seeds.united([path, os.path.join(folder, "other.cc")]) == ["a/x_ut.cc", "a/y.cc"]
 
 
+def joined(seeds, folder):
+    """A file that is a suite of a program is started by its name; it lies where the program lies."""
+    os.makedirs(os.path.join(folder, "test/room"))
+    with open(os.path.join(folder, "test/room/one_ut.cc"), "w", encoding="utf-8"):
+        pass
+    program = os.path.join(folder, "build/test/room/suites")
+    tests = [{"cmd": [program, "--suite", name]} for name in ("one", "two")] + [{"cmd": [program]}]
+    found = seeds.joined(folder, os.path.join(folder, "build"), tests)
+    return found == {"test/room/one_ut.cc": (program, "--suite", "one")}
+
+
 def main(root):
     sys.dont_write_bytecode = True
     sys.path.insert(0, os.path.join(root, "usertools"))
     import check_seeds as seeds
     wrong = []
     with tempfile.TemporaryDirectory() as folder:
-        known = {"gone.cc": os.path.join(folder, "gone")}
+        known = {"gone.cc": (os.path.join(folder, "gone"),)}
         for name, text in (("a", SCRIPT), ("root", NEEDS_ROOT), ("broken", BROKEN)):
-            known[name + ".cc"] = os.path.join(folder, name)
-            with open(known[name + ".cc"], "w", encoding="utf-8") as f:
+            path = os.path.join(folder, name)
+            known[name + ".cc"] = (path,)
+            with open(path, "w", encoding="utf-8") as f:
                 f.write(text)
-            os.chmod(known[name + ".cc"], 0o755)
+            os.chmod(path, 0o755)
         wrong += [str(row) for row in ROWS if not judge(seeds, known, row)]
         if not stale(seeds, folder):
             wrong.append("what is stale was not built")
         if not united(seeds, folder):
             wrong.append("the sources of a unity build are others")
+        if not joined(seeds, folder):
+            wrong.append("a suite of a program of many is started otherwise")
     for line in wrong:
         print(line)
-    print(f"{len(ROWS) + 2 - len(wrong)} passed, {len(wrong)} failed")
+    print(f"{len(ROWS) + 3 - len(wrong)} passed, {len(wrong)} failed")
     return 1 if wrong else 0
 
 
