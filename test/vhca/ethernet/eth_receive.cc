@@ -94,15 +94,15 @@ void who_does_not_receive_stops_no_sender() {
   Rig r;
   RawQueue q = r.queue(0);
   CU_ASSERT(create_flow(*r.hca, q.qpn, everything()).ok());
-  constexpr uint64_t many = 20'000;
+  constexpr uint64_t frames = 20'000;
   const Bytes frame = make_frame({.payload = 1000});
   uint64_t sent = 0;
-  while (sent < many && r.far->send(frame) == Wire::Sent::taken)
+  while (sent < frames && r.far->send(frame) == Wire::Sent::taken)
     if (++sent % 100 == 0) r.run();
   r.run();
-  EQUAL(sent, many);
+  EQUAL(sent, frames);
   PortCounters c = eth_port_counters(r.hca->eth, 1);
-  CU_ASSERT(c.rx_out_of_buffer == many && c.rx_packets == 0);
+  CU_ASSERT(c.rx_out_of_buffer == frames && c.rx_packets == 0);
   r.receive(q, r.room(0), 2048);
   r.far->send(frame);
   r.run();
