@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Programs of others that connect through librdmacm, in two processes each: librdmacm's own,
 perftest -R, libfabric, fio; and our own: a TCP program over rsockets, what others do not try, librpma.
-Usage: rdmacm_test.py KILIM_VHCA SLOW_ARP ECHO CM_LIFE RPMA
+Usage: rdmacm_test.py KILIM_VHCA SLOW_ARP GLOBAL_AH ECHO CM_LIFE RPMA
 """
 
 import os
@@ -10,151 +10,18 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
-import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import dpkt
 
 import pair
+from rdmacm_pair import (CLIENT, NAMESPACE_IPS, SERVER, CmPair, NamespacePair, Namespaces,
+                         preloaded)
 
-SLOW_ARP, ECHO, CM_LIFE, RPMA = (os.path.abspath(p) for p in sys.argv[2:6])
+SLOW_ARP, GLOBAL_AH, ECHO, CM_LIFE, RPMA = (os.path.abspath(p) for p in sys.argv[2:7])
 RSOCKETS = "/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so"
-NAMESPACE_IPS = "10.11.0.1", "10.11.0.2"
-SERVER, CLIENT = "127.0.0.1", "127.0.0.2"   # programs have a TCP connection beside it, by the same
-
-
-def preloaded(library, words):
-    """The words with a library in front of the program, behind the launcher's own."""
-    return ["sh", "-c", f'LD_PRELOAD="$LD_PRELOAD:{library}" exec "$@"', "sh", *words.split()]
-
-
-class CmPair:
-    """A server and a client of librdmacm, on a folder of their own."""
-
-    def __init__(self, server, client, ready=None, port=None, client_part=""):
-        self.folder = tempfile.mkdtemp(prefix="kilim-cm")
-        self.outputs = []
-        self.port = port
-        self.parts = "", client_part   # of the wires' specs
-        self.server = self.run(0, server)
-        self.wait_until(ready)
-        self.client = self.run(1, client)
-
-    def launcher(self, which):
-        wire = f"unix:{self.folder}/w+ip:{(SERVER, CLIENT)[which]}/8+ip:fd07::{which + 1}/64"
-        wire += self.parts[which]
-        return [pair.LAUNCHER, "--wire", wire, "--"]
-
-    def run(self, which, words):
-        self.outputs.append(tempfile.TemporaryFile("w+"))
-        words = words.split() if isinstance(words, str) else words
-        return subprocess.Popen([*self.launcher(which), *words], stdin=subprocess.DEVNULL,
-                                stdout=self.outputs[-1], stderr=subprocess.STDOUT,
-                                cwd=self.folder)
-
-    def text(self, which):
-        self.outputs[which].seek(0)
-        return self.outputs[which].read()
-
-    def wait_until(self, ready):
-        """Until the server listens on its TCP port, or says that it is about to; most do neither, and
-        have opened rdma_cm by then. Between these words and rdma_listen() lies nothing to wait for."""
-        end = time.monotonic() + pair.PATIENCE
-        while self.server.poll() is None and time.monotonic() < end:
-            if self.port is not None and self.port.listened():
-                return
-            if ready is not None and ready in self.text(0):
-                time.sleep(0.2)
-                return
-            if self.port is None and ready is None and self.listens():
-                time.sleep(0.5)
-                return
-            time.sleep(0.02)
-
-    def listens(self):
-        folder = f"{self.folder}/w"
-        return os.path.exists(folder) and any(n.startswith("slot-") for n in os.listdir(folder))
-
-    def end(self, server_stays=False):
-        """Both exit codes and both texts."""
-        try:
-            client = self.client.wait(pair.PATIENCE)
-            if server_stays or client != 0:
-                self.server.terminate()   # the launcher hands it on: no server is left behind
-            server = self.server.wait(pair.PATIENCE)
-        except subprocess.TimeoutExpired:
-            client = server = None    # the texts say more
-        finally:
-            for process in (self.client, self.server):
-                process.kill()
-                process.wait()
-            if self.port is not None:
-                self.port.socket.close()
-        text = self.text(0) + "\n-- client:\n" + self.text(1)
-        for file in self.outputs:
-            file.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
-        return client, 0 if server_stays else server, text
-
-
-class Namespaces:
-    """Two network namespaces, one end of a cable of the kernel's (veth(4)) in each."""
-
-    def __init__(self):
-        self.holders = [subprocess.Popen(["unshare", "--net", "sleep", "600"],
-                                         stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-                        for _ in range(2)]
-        ours = os.readlink("/proc/self/ns/net")
-        end = time.monotonic() + pair.PATIENCE
-        while any(h.poll() is None and os.readlink(f"/proc/{h.pid}/ns/net") == ours
-                  for h in self.holders) and time.monotonic() < end:
-            time.sleep(0.01)
-        if any(h.poll() is not None for h in self.holders):
-            raise unittest.SkipTest("no network namespace can be made here")
-        made = subprocess.run("ip link add cm0 netns {} type veth peer name cm1 netns {}".format(
-            *(h.pid for h in self.holders)).split(), stderr=subprocess.PIPE, text=True)
-        if "Unknown device type" in made.stderr or "not supported" in made.stderr:
-            self.end()
-            raise unittest.SkipTest("this kernel has no veth: " + made.stderr.strip())
-        made.check_returncode()
-        for which, address in enumerate(NAMESPACE_IPS):
-            for words in (f"addr add {address}/24 dev cm{which}", f"link set cm{which} up",
-                          "link set lo up"):
-                self.call("ip " + words, which)
-
-    def enter(self, which):
-        return ["nsenter", f"--net=/proc/{self.holders[which].pid}/ns/net"]
-
-    def call(self, words, which=None):
-        subprocess.run([*([] if which is None else self.enter(which)), *words.split()], check=True)
-
-    def has_socket(self, which):
-        """Whether somebody is on the interface by af_packet."""
-        with open(f"/proc/{self.holders[which].pid}/net/packet", encoding="ascii") as lines:
-            return len(lines.readlines()) > 1
-
-    def end(self):
-        for holder in self.holders:
-            holder.kill()
-            holder.wait()
-
-
-class NamespacePair(CmPair):
-    """Server and client in a namespace each: the interfaces' own addresses, found by ARP."""
-
-    def __init__(self, namespaces, server, client, ready=None):
-        self.namespaces = namespaces
-        super().__init__(server, client, ready)
-
-    def launcher(self, which):
-        return [*self.namespaces.enter(which), pair.LAUNCHER, "--wire", f"af_packet:cm{which}",
-                "--mac", f"02:00:00:00:00:0{which + 1}", "--"]
-
-    def listens(self):
-        return self.namespaces.has_socket(0)
 
 
 def programs(server, client, more=()):
@@ -179,6 +46,32 @@ PROGRAMS = programs(SERVER, CLIENT, (
 ))
 PERFTEST = ("ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_write_lat", "ib_read_bw", "ib_read_lat",
             "ib_atomic_bw", "ib_atomic_lat")
+FABRIC = tuple((kind, f"fi_pingpong -p {provider} -e {kind} -c -I 10 -S 4096")
+               for provider, kind in (("verbs", "msg"), ("verbs;ofi_rxm", "rdm")))
+FABRIC_PORT = 47592
+
+
+def fio(port, verb, address):
+    """Server and client."""
+    common = f"fio --ioengine=rdma --port={port} --bs=64k --size=4m --thread --verb={verb}"
+    return (f"{common} --name=server --rw=read",
+            f"{common} --name=client --rw=write --hostname={address}")
+
+
+def run_shared(address, script):
+    """What a shell says, all of whose programs are one adapter."""
+    done = subprocess.run([pair.LAUNCHER, "--shared", "--ip", address, "--", "bash", "-c", script],
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=pair.PATIENCE)
+    return done.stdout + done.stderr
+
+
+def rdma_datagrams(capture):
+    """Frames of UD SEND (IBTA 9.2, opcode 0x64) that are no MADs."""
+    with open(capture, "rb") as f:
+        udp = [p.data.data for p in (dpkt.ethernet.Ethernet(frame) for _, frame in dpkt.pcap.Reader(f))
+               if isinstance(p.data, dpkt.ip.IP) and isinstance(p.data.data, dpkt.udp.UDP)]
+    return sum(u.dport == 4791 and u.data[0] == 0x64 and u.data[5:8] != b"\0\0\1" for u in udp)
 
 
 class Rdmacm(pair.PairTest):
@@ -209,6 +102,40 @@ class Rdmacm(pair.PairTest):
                 self.check(name, NamespacePair(namespaces, f"stdbuf -oL {words}", client,
                                                "Waiting for client"), r"(?m)^ *\d+ +100 ")
 
+    def test_more_in_namespaces(self):
+        """the programs above librdmacm in two namespaces: what libfabric's server binds, 127.0.0.1, is
+        no device's, so it hears every one (cma.c, cma_any_addr()); udpong's data go by RDMA"""
+        namespaces = Namespaces()
+        self.addCleanup(namespaces.end)
+        server = NAMESPACE_IPS[0]
+        for kind, words in FABRIC:
+            with self.subTest(kind=kind):
+                both = NamespacePair(namespaces, words, f"{words} {server}", port=FABRIC_PORT)
+                self.check(kind, both, r"(?m)^4k +10 ")
+        for verb in ("write", "read") if pair.LONG else ("write",):
+            with self.subTest(verb=verb):
+                both = NamespacePair(namespaces, *fio(7471, verb, server), "waiting for conn")
+                self.check(verb, both, r"(?s)err= 0.*err= 0")
+        both = NamespacePair(namespaces, f"{RPMA} {server}", f"{RPMA} {server} client")
+        self.check("rpma", both, r"(?s)the page is written.*the page reads right")
+        frames = os.path.join(self.folder, "frames.pcap")
+        words = "udpong -S 1000 -C 100"
+        both = NamespacePair(namespaces, preloaded(GLOBAL_AH, f"{words} -b {server}"),
+                             preloaded(GLOBAL_AH, f"{words} -T e -s {server}"),
+                             client_part=f"+tee:{frames}")
+        self.check("udpong", both, r"(?m)^custom +1000 +200 ", server_stays=True)
+        self.assertGreaterEqual(rdma_datagrams(frames), 180)   # the first go by UDP
+
+    def test_udpong(self):
+        """rsockets' datagrams of two processes: on one host their UDP sockets have one address, so
+        they share an adapter; without a GRH libmlx5 refuses their address handle"""
+        words = "udpong -S 1000 -C 100"
+        script = (f"{words} -s 127.0.0.1; echo refused $?; LD_PRELOAD=\"$LD_PRELOAD:{GLOBAL_AH}\";"
+                  f"{words} -b 127.0.0.1 & until ss -Hlnu sport 7174 | grep -q 7174; do sleep 0.05; done;"
+                  f"{words} -s 127.0.0.1; echo sent $?; kill %1; wait")
+        text = run_shared("127.0.0.1/8", script)
+        self.assertRegex(text, r"(?s)refused 255.*custom +1000 +100 .*sent 0", text)
+
     def test_shared(self):
         """processes of one launcher share its adapter: they connect by its own address, a port has
         one listener, and one that has none is refused at once"""
@@ -216,10 +143,7 @@ class Rdmacm(pair.PairTest):
                   "until rping -c -a 198.18.7.1 -C 2 -v; do sleep 0.1; done; wait; echo pinged $?;"
                   "udaddy -b 198.18.7.1 -c 2 & sleep 0.3; udaddy -b 198.18.7.1; echo second $?;"
                   "udaddy -s 198.18.7.1 -c 2; echo sent $?; wait")
-        done = subprocess.run([pair.LAUNCHER, "--shared", "--ip", "198.18.7.1/24", "--", "sh", "-c",
-                               script], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              timeout=pair.PATIENCE)
-        text = done.stdout + done.stderr
+        text = run_shared("198.18.7.1/24", script)
         self.assertRegex(text, r"_REJECTED, error 8", text)
         self.assertRegex(text, r"(?s)nobody 255.*rdma-ping-1.*pinged 0.*second 255.*sent 0", text)
         self.assertIn("Address already in use", text)
@@ -262,10 +186,9 @@ class Rdmacm(pair.PairTest):
 
     def test_libfabric(self):
         """libfabric's endpoints with connections, and its reliable datagrams above them"""
-        for provider, kind in (("verbs", "msg"), ("verbs;ofi_rxm", "rdm")):
+        for kind, words in FABRIC:
             with self.subTest(kind=kind):
                 port = pair.Port()
-                words = f"fi_pingpong -p {provider} -e {kind} -c -I 10 -S 4096"
                 both = CmPair(f"{words} -B {port.number}", f"{words} -P {port.number} {SERVER}",
                               port=port)
                 self.check(kind, both, r"(?m)^4k +10 ")
@@ -287,10 +210,7 @@ class Rdmacm(pair.PairTest):
             with self.subTest(verb=verb):
                 port = pair.Port()
                 port.socket.close()
-                common = f"fio --ioengine=rdma --port={port.number} --bs=64k --size=4m --thread"
-                server = f"{common} --name=server --rw=read --verb={verb}"
-                client = f"{common} --name=client --rw=write --verb={verb} --hostname={SERVER}"
-                self.check(verb, CmPair(server, client), r"err= 0")
+                self.check(verb, CmPair(*fio(port.number, verb, SERVER)), r"err= 0")
 
 
 if __name__ == "__main__":

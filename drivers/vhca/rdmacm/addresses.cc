@@ -160,10 +160,10 @@ sockaddr_storage own_address(const sockaddr_storage& like) {
   return own;
 }
 
-// An address of no interface at all, or of one that is no adapter's: addr.c,
-// rdma_find_ndev_for_src_ip_rcu(); cma.c, cma_acquire_dev_by_src_ip(). GIDs have no interface.
+// An address of no interface: addr.c, rdma_find_ndev_for_src_ip_rcu(). GIDs have none to look for:
+// cma.c, cma_acquire_dev_by_src_ip().
 int error_of_foreign(const sockaddr_storage& a) noexcept {
-  return a.ss_family == af_ib || is_loopback(a) ? -ENODEV : -EADDRNOTAVAIL;
+  return a.ss_family == af_ib ? -ENODEV : -EADDRNOTAVAIL;
 }
 
 }  // namespace
@@ -179,18 +179,20 @@ int bind_id(State& s, Id& id, const sockaddr_storage& address) {
   if (id.stage != Stage::idle) return -EINVAL;
   if (lacks_scope(address)) return -EINVAL;
   Adapter* adapter = nullptr;
-  if (!is_any(address)) {
+  if (!is_zero(address)) {
     adapter = owner_of(address);
-    if (adapter == nullptr) return error_of_foreign(address);
+    // cma_any_addr(): the kernel binds a loopback address to no device.
+    if (adapter == nullptr && !is_loopback(address)) return error_of_foreign(address);
   }
   id.source = address;
+  id.adapter = adapter;
   if (!id.af_only_set) id.af_only = address.ss_family == AF_INET;  // bindv6only is off
   if (int error = take_port(s, id); error != 0) {
     id.source = {};
+    id.adapter = nullptr;
     return error;
   }
   id.stage = Stage::addr_bound;
-  id.adapter = adapter;
   if (adapter != nullptr) id.sgid = gid_of(address);
   return 0;
 }
@@ -205,7 +207,9 @@ int resolve_address(State& s, Id& id, const sockaddr_storage* source, const sock
   if (to.ss_family == af_ib) return -ENODEV;  // cma_resolve_ib_dev(): no port speaks InfiniBand
   const uint16_t port = port_of(id.source);
   id.destination = to;
-  if (is_any(to)) {
+  // cma_any_addr(): a loopback address is no device's. Here a wire may lead to it.
+  const bool to_any = is_zero(to) || (is_loopback(to) && way_to(to).adapter == nullptr);
+  if (to_any) {
     sockaddr_storage own = own_address(to);
     if (own.ss_family == 0) return -ENODEV;
     set_port(own, port_of(to));
@@ -213,15 +217,20 @@ int resolve_address(State& s, Id& id, const sockaddr_storage* source, const sock
   }
   id.stage = Stage::addr_query;
   Way way = way_to(id.destination);
-  if (id.adapter != nullptr && way.adapter != nullptr && !is_any(id.source))
+  if (id.adapter != nullptr && way.adapter != nullptr && !is_zero(id.source))
     way = {id.adapter, id.sgid};
   // addr.c, rdma_resolve_ip(): only what may still be found is waited for, and told by an event.
   if (way.adapter == nullptr) {
     id.stage = Stage::addr_bound;
     return -ENETUNREACH;
   }
+  // addr_handler(): cma_acquire_dev_by_src_ip() finds no device that has the source.
+  if (id.adapter == nullptr && is_loopback(id.source) && !to_any) {
+    end_resolve(s, id, -ENODEV);
+    return 0;
+  }
   const uint32_t scope = scope_of(id.source);
-  if (is_any(id.source)) {
+  if (id.has_any_source()) {
     id.source = address_of(way.source, port);
     if (is_link_local(id.source)) reinterpret_cast<sockaddr_in6&>(id.source).sin6_scope_id = scope;
   }

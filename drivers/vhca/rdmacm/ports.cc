@@ -20,7 +20,7 @@ constexpr uint16_t first_unprivileged = 1024;              // PROT_SOCK
 int conflict(const Id& id, const Id& other, bool reuse) noexcept {
   if (reuse && other.reuse) return 0;
   if (id.af_only && other.af_only && id.source.ss_family != other.source.ss_family) return 0;
-  if (is_any(id.source) || is_any(other.source)) return -EADDRNOTAVAIL;
+  if (id.has_any_source() || other.has_any_source()) return -EADDRNOTAVAIL;
   return same_address(id.source, other.source) ? -EADDRINUSE : 0;
 }
 

@@ -38,11 +38,11 @@ Gid source_of(const cm::IpHeader& ip) noexcept {
 bool hears(const Id& id, const cm::Event& e) noexcept {
   const sockaddr_storage& own = id.source;
   if (own.ss_family == af_ib) return true;
-  if (is_any(own) && !id.af_only) return true;
+  if (id.has_any_source() && !id.af_only) return true;
   if (!e.ip) return false;
   const sa_family_t family = e.ip->version == 4 ? AF_INET : AF_INET6;
   if (own.ss_family != family) return false;
-  return is_any(own) || gid_of(own) == destination_of(*e.ip);
+  return id.has_any_source() || gid_of(own) == destination_of(*e.ip);
 }
 
 Id* find_listener(State& s, const Adapter& a, const cm::Event& e) noexcept {

@@ -36,12 +36,9 @@ Gid gid_of(const sockaddr_storage&) noexcept;
 // An address of that family with this GID's bytes, and no port.
 sockaddr_storage address_of(const Gid&, uint16_t port) noexcept;
 
-// cma.c: cma_zero_addr(), cma_loopback_addr(), cma_any_addr().
+// cma.c: cma_zero_addr(), cma_loopback_addr().
 bool is_zero(const sockaddr_storage&) noexcept;
 bool is_loopback(const sockaddr_storage&) noexcept;
-inline bool is_any(const sockaddr_storage& a) noexcept {
-  return is_zero(a);
-}
 bool is_link_local(const sockaddr_storage&) noexcept;
 uint32_t scope_of(const sockaddr_storage&) noexcept;
 bool same_address(const sockaddr_storage&, const sockaddr_storage&) noexcept;

@@ -23,6 +23,7 @@
 #include "vhca/cm/agent.hh"
 #include "vhca/core/port_ip.hh"
 #include "vhca/hca/hca.hh"
+#include "vhca/rdmacm/sockaddr.hh"
 
 namespace kilim::vhca::rdmacm {
 
@@ -144,6 +145,10 @@ struct Id {
   std::list<Multicast> groups;
 
   [[nodiscard]] bool is_datagram() const noexcept { return qp_type == CmQpType::ud; }
+  // cma_any_addr() of the source: a loopback address that no adapter has is as good as none.
+  [[nodiscard]] bool has_any_source() const noexcept {
+    return is_zero(source) || (adapter == nullptr && is_loopback(source));
+  }
 };
 
 struct State {

@@ -34,6 +34,24 @@ void an_address_is_an_adapters_or_any() {
   EQUAL(c.bind(id, ip("127.0.0.1")), -EINVAL);  // bound already
 }
 
+// cma_any_addr(): 127.0.0.1 is an adapter's here, so it is 127.0.0.9 that shows the kernel's rule.
+void a_loopback_address_of_nobody_is_any() {
+  Channel c;
+  rdma_ucm_event_resp e{};
+  const uint32_t listener = c.make(), id = c.make();
+  EQUAL(c.bind(listener, ip("127.0.0.9", 7020)), 0);
+  EQUAL(c.listen(listener), 0);
+  EQUAL(c.bind(c.make(), ip("10.9.0.1", 7020)), -EADDRNOTAVAIL);  // its port is every adapter's
+  EQUAL(c.bind(c.make(), ip("0.0.0.0", 7020)), -EADDRNOTAVAIL);
+  // addr_handler(): no device has it as a source, but by nobody's address it goes to ourselves.
+  EQUAL(c.bind(id, ip("127.0.0.9", 7021)), 0);
+  EQUAL(c.resolve(id, ip("10.9.0.7", 7003)), 0);
+  EQUAL(c.next(e), number(EventType::addr_error));
+  EQUAL(static_cast<int>(e.status), -ENODEV);
+  EQUAL(c.resolve(id, ip("0.0.0.0", 7020)), 0);
+  EQUAL(c.next(e), number(EventType::addr_resolved));
+}
+
 // cma_select_ib_ps(); librdmacm asks so whether AF_IB is there.
 void an_infiniband_address_names_a_port_space() {
   Channel c;
@@ -235,6 +253,7 @@ void an_id_moves_with_its_events() {
 constexpr kilim::test::Case cases[] = {
     {"ids are the lowest that are free", ids_are_the_lowest_that_are_free},
     {"an address is an adapter's, or any", an_address_is_an_adapters_or_any},
+    {"a loopback address of nobody is any", a_loopback_address_of_nobody_is_any},
     {"an InfiniBand address names a port space", an_infiniband_address_names_a_port_space},
     {"a port is one id's", a_port_is_one_ids},
     {"options have a length and a time", options_have_a_length_and_a_time},
