@@ -146,7 +146,18 @@ class Rdmacm(pair.PairTest):
         text = run_shared("198.18.7.1/24", script)
         self.assertRegex(text, r"_REJECTED, error 8", text)
         self.assertRegex(text, r"(?s)nobody 255.*rdma-ping-1.*pinged 0.*second 255.*sent 0", text)
-        self.assertIn("Address already in use", text)
+        self.assertIn("bind address failed: Address already in use", text)
+
+    def test_shared_ports(self):
+        """such processes have one table of ports: one that is bound is nobody else's, until its owner
+        ends, or is killed"""
+        bind = "rdma_server -p 7200 & a=$!; sleep 0.4; rdma_server -p 7200; echo second $?;"
+        script = (f"{bind} {bind.replace('7200', '7201')} kill -9 $a; wait $a; "
+                  "timeout 0.5 rdma_server -p 7201; echo after $?; timeout 0.5 rdma_server -p 7202;"
+                  "timeout 0.5 rdma_server -p 7202; echo again $?; kill %1")
+        text = run_shared("198.18.7.1/24", script)
+        self.assertRegex(text, r"(?s)second [^0].*second [^0].*after 124.*again 124", text)
+        self.assertEqual(text.count("rdma_create_ep: "), 2, text)
 
     # After its first connection perftest's client asks for the next while the server is still on its
     # way to rdma_listen() (create_rdma_cm_connection()); refused with reason 8 it means to ask again,

@@ -52,6 +52,11 @@ bool wants_answer(std::span<const std::byte> m) noexcept {
 
 }  // namespace
 
+Wire* wire_of_members(Hca& h) noexcept {
+  const bool shared = h.addresses.member.has_value() && !h.roce.wires.empty();
+  return shared ? h.roce.wires.front() : nullptr;
+}
+
 class Connections::PortAgent : cm::Port, GsiClient {
  public:
   PortAgent(Hca& h, uint32_t port) : hca_(h), port_(port), agent_(config_of(h, port), *this) {

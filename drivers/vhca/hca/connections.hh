@@ -18,6 +18,10 @@ namespace kilim::vhca {
 // The engine's turn runs it (hca/scheduler.hh): its timers, and the datagrams of queue pair 1.
 Result<cm::Agent*> connection_agent(Hca&, uint32_t port);
 
+// The wire on which the processes meet that are one adapter with this one (Addresses::member);
+// null: it is this process's alone. Adapter's lock held.
+Wire* wire_of_members(Hca&) noexcept;
+
 class Connections {
  public:
   explicit Connections(Hca&);

@@ -237,6 +237,7 @@ int resolve_address(State& s, Id& id, const sockaddr_storage* source, const sock
   id.adapter = way.adapter;
   id.sgid = way.source;
   id.dgid = gid_of(id.destination);
+  tell_port(s, id);
   const uint64_t now = clock_ns();
   id.resolve_until_ns = now + std::min(timeout_ms, most_timeout_ms) * ms;
   look(s, id, now);

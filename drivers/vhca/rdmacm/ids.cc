@@ -61,6 +61,7 @@ uint32_t destroy_id(State& s, Id& id) {
     if (auto agent = connection_agent(id.adapter->hca, 1)) (*agent)->destroy(id.comm, clock_ns());
   }
   drop_events(s, id);
+  give_port(s, id);
   for (const Multicast& group : id.groups) s.groups.erase(group.number);
   const uint32_t reported = id.events_reported;
   s.ids.erase(id.number);

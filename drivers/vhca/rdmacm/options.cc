@@ -26,20 +26,22 @@ bool read_flag(Value value, bool& on) noexcept {
   return true;
 }
 
-int set_reuse(Id& id, Value value) {
+int set_reuse(const State& s, Id& id, Value value) {
   bool on = false;
   if (!read_flag(value, on)) return -EINVAL;
   if ((!on || id.stage == Stage::listen) && id.stage != Stage::idle) return -EINVAL;
   id.reuse = on;
+  tell_port(s, id);
   return 0;
 }
 
-int set_af_only(Id& id, Value value) {
+int set_af_only(const State& s, Id& id, Value value) {
   bool on = false;
   if (!read_flag(value, on)) return -EINVAL;
   if (id.stage != Stage::idle && id.stage != Stage::addr_bound) return -EINVAL;
   id.af_only_set = true;
   id.af_only = on;
+  tell_port(s, id);
   return 0;
 }
 
@@ -79,9 +81,9 @@ int set_option(State& s, Id& id, const rdma_ucm_set_option& cmd, Value value) {
     case RDMA_OPTION_ID_TOS:
       return set_tos(id, value);
     case RDMA_OPTION_ID_REUSEADDR:
-      return set_reuse(id, value);
+      return set_reuse(s, id, value);
     case RDMA_OPTION_ID_AFONLY:
-      return set_af_only(id, value);
+      return set_af_only(s, id, value);
     case RDMA_OPTION_ID_ACK_TIMEOUT:
       return set_ack_timeout(id, value);
     default:

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Port numbers: cma.c, cma_get_port() and below. They are this process's alone, as its adapters'
-// addresses are.
+// addresses are, or those of all that are one adapter with it (shared_ports.hh).
 #include <algorithm>
 #include <cerrno>
 
 #include <endian.h>
 #include <unistd.h>
 
+#include "vhca/rdmacm/shared_ports.hh"
 #include "vhca/rdmacm/steps.hh"
 
 namespace kilim::vhca::rdmacm {
@@ -17,19 +18,26 @@ constexpr uint16_t first_port = 32768, last_port = 60999;  // ip_local_port_rang
 constexpr uint16_t first_unprivileged = 1024;              // PROT_SOCK
 
 // cma_check_port(): whether both may have the same port.
-int conflict(const Id& id, const Id& other, bool reuse) noexcept {
-  if (reuse && other.reuse) return 0;
-  if (id.af_only && other.af_only && id.source.ss_family != other.source.ss_family) return 0;
-  if (id.has_any_source() || other.has_any_source()) return -EADDRNOTAVAIL;
-  return same_address(id.source, other.source) ? -EADDRINUSE : 0;
+int conflict(const PortHolder& id, const PortHolder& other) noexcept {
+  if (id.reuse && other.reuse) return 0;
+  if (id.af_only && other.af_only && id.family != other.family) return 0;
+  if (id.any || other.any) return -EADDRNOTAVAIL;
+  return id.family == other.family && id.address == other.address ? -EADDRINUSE : 0;
 }
 
-int check_port(State& s, const Id& id, uint16_t port, bool reuse) noexcept {
+bool has_port(const Id& id, rdma_ucm_port_space space, uint16_t port) noexcept {
+  return id.has_port && id.space == space && port_of(id.source) == port;
+}
+
+int check_port(State& s, const Id& id, uint16_t port, bool reuse) {
+  PortHolder own = holder_of(id);
+  own.reuse = reuse;
   for (const auto& [number, other] : s.ids) {
-    if (other.get() == &id || !other->has_port || other->space != id.space) continue;
-    if (port_of(other->source) != port) continue;
-    const bool listens = other->stage == Stage::listen;
-    if (int error = conflict(id, *other, reuse && !listens); error != 0) return error;
+    if (other.get() == &id || !has_port(*other, id.space, port)) continue;
+    if (int error = conflict(own, holder_of(*other)); error != 0) return error;
+  }
+  for (const PortHolder& other : holders_elsewhere(id.space, port)) {
+    if (int error = conflict(own, other); error != 0) return error;
   }
   return 0;
 }
@@ -41,10 +49,15 @@ int take_any(State& s, Id& id) {
     const auto port = static_cast<uint16_t>(first_port + (begin + i) % count);
     if (check_port(s, id, port, false) != 0) continue;
     set_port(id.source, port);
-    id.has_port = true;
     return 0;
   }
   return -EADDRNOTAVAIL;
+}
+
+// cma_use_port(): CAP_NET_BIND_SERVICE is who is root's.
+int take_named(State& s, Id& id, uint16_t port) {
+  if (port < first_unprivileged && ::geteuid() != 0) return -EACCES;
+  return check_port(s, id, port, id.reuse);
 }
 
 // cma_select_ib_ps(): which port space an AF_IB address names.
@@ -74,17 +87,41 @@ bool select_space(Id& id) noexcept {
 int take_port(State& s, Id& id) {
   if (id.source.ss_family == af_ib && !select_space(id)) return -EPROTONOSUPPORT;
   const uint16_t port = port_of(id.source);
-  if (port == 0) return take_any(s, id);
-  // cma_use_port(): CAP_NET_BIND_SERVICE is who is root's.
-  if (port < first_unprivileged && ::geteuid() != 0) return -EACCES;
-  if (int error = check_port(s, id, port, id.reuse); error != 0) return error;
+  const MembersHeld held;
+  const int error = port == 0 ? take_any(s, id) : take_named(s, id, port);
+  if (error != 0) return error;
   id.has_port = true;
+  tell_port(s, id);
   return 0;
 }
 
-// cma_bind_listen(): who shares a port by SO_REUSEADDR does not listen on it.
-int check_listener(State& s, const Id& id) noexcept {
-  return check_port(s, id, port_of(id.source), false);
+void tell_port(const State& s, const Id& id) {
+  if (!id.has_port) return;
+  const uint16_t port = port_of(id.source);
+  std::vector<PortHolder> ours;
+  for (const auto& [number, other] : s.ids) {
+    if (has_port(*other, id.space, port)) ours.push_back(holder_of(*other));
+  }
+  tell_members(id.space, port, ours);
+}
+
+void give_port(const State& s, Id& id) {
+  if (!id.has_port) return;
+  Id gone;
+  gone.space = id.space;
+  gone.source = id.source;
+  gone.has_port = true;
+  id.has_port = false;
+  tell_port(s, gone);
+}
+
+// rdma_listen(): who shares a port by SO_REUSEADDR does not listen on it.
+int check_listener(State& s, Id& id) {
+  const MembersHeld held;
+  if (int error = check_port(s, id, port_of(id.source), false); error != 0) return error;
+  id.reuse = false;
+  tell_port(s, id);
+  return 0;
 }
 
 }  // namespace kilim::vhca::rdmacm

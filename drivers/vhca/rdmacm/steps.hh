@@ -29,7 +29,11 @@ uint8_t gid_index_of(const Hca&, const Gid&) noexcept;
 
 // ports.cc: cma_get_port(). A listener checks its port once more.
 int take_port(State&, Id&);
-int check_listener(State&, const Id&) noexcept;
+int check_listener(State&, Id&);
+// The other processes that are this adapter hear of what an id's port is to it now; and that it has
+// none any more (cma_release_port()).
+void tell_port(const State&, const Id&);
+void give_port(const State&, Id&);
 
 // connect.cc
 int listen(State&, Id&, uint32_t backlog);

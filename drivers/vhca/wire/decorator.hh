@@ -33,6 +33,13 @@ class Decorator : public Wire {
   [[nodiscard]] bool is_served(uint64_t service) noexcept override {
     return inner_->is_served(service);
   }
+  void leave_note(uint64_t name, std::span<const std::byte> note) noexcept override {
+    inner_->leave_note(name, note);
+  }
+  [[nodiscard]] std::vector<std::byte> notes_of_others(uint64_t name) override {
+    return inner_->notes_of_others(name);
+  }
+  [[nodiscard]] Fd hold_notes() noexcept override { return inner_->hold_notes(); }
   [[nodiscard]] std::optional<Mac> station() const noexcept override { return inner_->station(); }
   [[nodiscard]] uint32_t interface() const noexcept override { return inner_->interface(); }
   [[nodiscard]] bool ended() const noexcept override { return inner_->ended(); }

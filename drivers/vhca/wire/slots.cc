@@ -105,7 +105,7 @@ struct ServiceFile {
   }
 };
 
-// What who had the slot before said of its listeners.
+// What who had the slot before said of its listeners, and its notes.
 void remove_services(int folder, uint32_t slot) noexcept {
   DIR* names = fdopendir(openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (names == nullptr) return;
@@ -113,8 +113,8 @@ void remove_services(int folder, uint32_t slot) noexcept {
   std::snprintf(end, sizeof(end), "-%u", slot);
   while (const dirent* entry = readdir(names)) {
     const std::string_view name = entry->d_name;
-    if (name.starts_with("service-") && name.ends_with(end))
-      (void)!unlinkat(folder, entry->d_name, 0);
+    const bool kind = name.starts_with("service-") || name.starts_with("note-");
+    if (kind && name.ends_with(end)) (void)!unlinkat(folder, entry->d_name, 0);
   }
   closedir(names);
 }

@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -59,6 +60,10 @@ class Slots {
   // somebody behind another slot does.
   void serve(uint64_t service, bool on) noexcept;
   [[nodiscard]] bool is_served(uint64_t service) noexcept;
+  // Notes (slot_notes.cc), as Wire has them.
+  void leave_note(uint64_t name, std::span<const std::byte>) noexcept;
+  [[nodiscard]] std::vector<std::byte> notes_of_others(uint64_t name);
+  [[nodiscard]] Fd hold_notes() noexcept;
 
   // Where a frame goes: a slot, which may be ours, or `all`.
   uint32_t way_of(std::span<const std::byte> frame) noexcept;

@@ -36,6 +36,13 @@ class UnixWire final : public RowWire {
   [[nodiscard]] bool is_served(uint64_t service) noexcept override {
     return slots_.is_served(service);
   }
+  void leave_note(uint64_t name, std::span<const std::byte> note) noexcept override {
+    slots_.leave_note(name, note);
+  }
+  [[nodiscard]] std::vector<std::byte> notes_of_others(uint64_t name) override {
+    return slots_.notes_of_others(name);
+  }
+  [[nodiscard]] Fd hold_notes() noexcept override { return slots_.hold_notes(); }
   // The number of ours in the folder.
   [[nodiscard]] uint32_t slot() const noexcept { return slots_.own(); }
 

@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
+#include "kilim/base/fd.hh"
 #include "vhca/core/spec.hh"
 
 namespace kilim::vhca {
@@ -85,6 +87,13 @@ class Wire {
   // whether another one has.
   virtual void serve(uint64_t, bool) noexcept {}
   [[nodiscard]] virtual bool is_served(uint64_t) noexcept { return false; }
+  // Of the same ports: what this one has to say of a name, in the place of what it said before
+  // (nothing: no note any more); and what the others who live say of it, at most 64 KiB of each.
+  // Nobody who asked for the same holds the notes as long as the descriptor is open; without one (a
+  // holder that was stopped) the caller goes on as well as it can.
+  virtual void leave_note(uint64_t, std::span<const std::byte>) noexcept {}
+  [[nodiscard]] virtual std::vector<std::byte> notes_of_others(uint64_t) { return {}; }
+  [[nodiscard]] virtual Fd hold_notes() noexcept { return {}; }
   // Another address whose RoCE frames are the port's: of the interface that is the wire, since its
   // kernel answers with that for the IP addresses that both have.
   [[nodiscard]] virtual std::optional<Mac> station() const noexcept { return std::nullopt; }

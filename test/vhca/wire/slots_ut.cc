@@ -132,7 +132,33 @@ void services_of_others() {
   CU_ASSERT(!a->is_served(0x1061d2f));
 }
 
+// A note is there for the others until it is taken back, or who left it is gone.
+void notes_of_others() {
+  Folder f;
+  auto a = f.open();
+  const Bytes one(24, std::byte{1}), two(48, std::byte{2});
+  {
+    auto b = f.open(), c = f.open();
+    b->leave_note(0x1061d2f, two);
+    c->leave_note(0x1061d2f, one);
+    CU_ASSERT(a->notes_of_others(0x1061d2f).size() == 72 && a->notes_of_others(7).empty());
+    CU_ASSERT(b->notes_of_others(0x1061d2f) == one);  // its own is none of another's
+    b->leave_note(0x1061d2f, one);
+    EQUAL(a->notes_of_others(0x1061d2f).size(), 48);
+    b->leave_note(0x1061d2f, {});
+    CU_ASSERT(a->notes_of_others(0x1061d2f) == one);
+    const std::string note = f.name + "/note-0000000001061d2f-2", more = f.name + "/more";
+    EQUAL(::link(note.c_str(), more.c_str()), 0);
+    CU_ASSERT(a->notes_of_others(0x1061d2f).empty());  // a file that has another name too
+    EQUAL(::unlink(more.c_str()), 0);
+    const Fd held = a->hold_notes();
+    CU_ASSERT(bool{held} && !b->hold_notes());
+  }
+  CU_ASSERT(bool{a->hold_notes()} && a->notes_of_others(0x1061d2f).empty());
+}
+
 constexpr Case cases[] = {
+    {"notes of others", notes_of_others},
     {"ports with one address hear each other", ports_with_one_address},
     {"services of others", services_of_others},
     {"a plain file with a slot's number stays", other_files_stay},
