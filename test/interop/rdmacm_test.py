@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Programs of others that connect through librdmacm, in two processes each: librdmacm's own,
 perftest -R, libfabric, fio; and our own: a TCP program over rsockets, what others do not try, librpma.
-Usage: rdmacm_test.py KILIM_VHCA SLOW_ARP GLOBAL_AH ECHO CM_LIFE RPMA
+Usage: rdmacm_test.py KILIM_VHCA SLOW_ARP GLOBAL_AH ECHO CM_LIFE RPMA ISER
 """
 
 import os
@@ -20,7 +20,7 @@ import pair
 from rdmacm_pair import (CLIENT, NAMESPACE_IPS, SERVER, CmPair, NamespacePair, Namespaces,
                          preloaded)
 
-SLOW_ARP, GLOBAL_AH, ECHO, CM_LIFE, RPMA = (os.path.abspath(p) for p in sys.argv[2:7])
+SLOW_ARP, GLOBAL_AH, ECHO, CM_LIFE, RPMA, ISER = (os.path.abspath(p) for p in sys.argv[2:8])
 RSOCKETS = "/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so"
 
 
@@ -74,6 +74,25 @@ def rdma_datagrams(capture):
     return sum(u.dport == 4791 and u.data[0] == 0x64 and u.data[5:8] != b"\0\0\1" for u in udp)
 
 
+# tgt's disk, until its client has gone. A client of iSER is let in by address and by name. tgt takes no
+# port but its default: it judges the number by an errno that is another call's (iser_param_parser()).
+TARGET = '''
+export TGT_IPC_SOCKET=$PWD/tgt; a="tgtadm -C 7 --lld iser --mode"; name=iqn.2026-01.kilim
+truncate -s 1M disk; tgtd -f -C 7 --iser pool_sz_mb=128 & until $a sys --op show; do sleep 0.1; done
+$a target --op new --tid 1 -T $name:disk && $a logicalunit --op new --tid 1 --lun 1 -b $PWD/disk &&
+$a target --op bind --tid 1 -I ALL &&
+$a target --op bind --tid 1 -Q $name:initiator && echo portal ready
+until [ -e done ]; do sleep 0.05; done; cmp disk sent && echo same on disk
+$a target --op delete --force --tid 1; tgtadm -C 7 --op delete --mode system; wait'''
+ISER_SAYS = r"(?s)same on disk.*1048576 bytes written and read back"
+
+
+def iser(address):
+    """Target and initiator."""
+    client = f"{ISER} iser://{address}/iqn.2026-01.kilim:disk/1 sent; r=$?; touch done; exit $r"
+    return ["sh", "-c", TARGET], ["sh", "-c", client]
+
+
 class Rdmacm(pair.PairTest):
     def check(self, name, pair_of_two, wanted, server_stays=False):
         client, server, text = pair_of_two.end(server_stays)
@@ -118,6 +137,7 @@ class Rdmacm(pair.PairTest):
                 self.check(verb, both, r"(?s)err= 0.*err= 0")
         both = NamespacePair(namespaces, f"{RPMA} {server}", f"{RPMA} {server} client")
         self.check("rpma", both, r"(?s)the page is written.*the page reads right")
+        self.check("iser", NamespacePair(namespaces, *iser(server), "portal ready"), ISER_SAYS)
         frames = os.path.join(self.folder, "frames.pcap")
         words = "udpong -S 1000 -C 100"
         both = NamespacePair(namespaces, preloaded(GLOBAL_AH, f"{words} -b {server}"),
@@ -195,6 +215,10 @@ class Rdmacm(pair.PairTest):
         both = CmPair(f"{RPMA} {SERVER}", f"{RPMA} {SERVER} client")
         self.check("rpma", both, r"(?s)the page is written.*the page reads right")
 
+    def test_iser(self):
+        """an iSCSI disk by RDMA: tgt and libiscsi, all of it written, read and compared"""
+        self.check("iser", CmPair(*iser(SERVER), "portal ready"), ISER_SAYS)
+
     def test_libfabric(self):
         """libfabric's endpoints with connections, and its reliable datagrams above them"""
         for kind, words in FABRIC:
@@ -228,4 +252,5 @@ if __name__ == "__main__":
     pair.need("rping", "rdmacm-utils")
     pair.need("ib_send_bw", "perftest")
     pair.need("fi_pingpong", "libfabric-bin")
+    pair.need("tgtd", "tgt")
     pair.main()
