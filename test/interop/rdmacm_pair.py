@@ -123,8 +123,11 @@ class Namespaces:
 
     def listened(self, port):
         """Whether somebody waits for TCP there in the server's."""
-        with open(f"/proc/{self.holders[0].pid}/net/tcp", encoding="ascii") as lines:
-            return any(line.split()[1].endswith(f":{port:04X}") for line in lines)
+        lines = []
+        for table in ("tcp", "tcp6"):
+            with open(f"/proc/{self.holders[0].pid}/net/{table}", encoding="ascii") as file:
+                lines += file.readlines()
+        return any(line.split()[1].endswith(f":{port:04X}") for line in lines)
 
     def has_socket(self, which):
         """Whether somebody is on the interface by af_packet."""

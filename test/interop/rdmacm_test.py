@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Programs of others that connect through librdmacm, in two processes each: librdmacm's own,
 perftest -R, libfabric, fio; and our own: a TCP program over rsockets, what others do not try, librpma.
-Usage: rdmacm_test.py KILIM_VHCA SLOW_ARP GLOBAL_AH ECHO CM_LIFE RPMA ISER
+Usage: rdmacm_test.py KILIM_VHCA SLOW_ARP GLOBAL_AH DESTROY_QP ECHO CM_LIFE RPMA ISER
 """
 
 import os
@@ -20,7 +20,8 @@ import pair
 from rdmacm_pair import (CLIENT, NAMESPACE_IPS, SERVER, CmPair, NamespacePair, Namespaces,
                          preloaded)
 
-SLOW_ARP, GLOBAL_AH, ECHO, CM_LIFE, RPMA, ISER = (os.path.abspath(p) for p in sys.argv[2:8])
+SLOW_ARP, GLOBAL_AH, DESTROY_QP, ECHO, CM_LIFE, RPMA, ISER = (
+    os.path.abspath(p) for p in sys.argv[2:9])
 RSOCKETS = "/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so"
 
 
@@ -48,7 +49,7 @@ PERFTEST = ("ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_write_lat", "ib_read
             "ib_atomic_bw", "ib_atomic_lat")
 FABRIC = tuple((kind, f"fi_pingpong -p {provider} -e {kind} -c -I 10 -S 4096")
                for provider, kind in (("verbs", "msg"), ("verbs;ofi_rxm", "rdm")))
-FABRIC_PORT = 47592
+FABRIC_PORT, QPERF_PORT = 47592, 19765
 
 
 def fio(port, verb, address):
@@ -137,6 +138,10 @@ class Rdmacm(pair.PairTest):
                 self.check(verb, both, r"(?s)err= 0.*err= 0")
         both = NamespacePair(namespaces, f"{RPMA} {server}", f"{RPMA} {server} client")
         self.check("rpma", both, r"(?s)the page is written.*the page reads right")
+        words = f"qperf -lp {QPERF_PORT}"
+        both = NamespacePair(namespaces, preloaded(DESTROY_QP, words),
+                             preloaded(DESTROY_QP, f"{words} -cm1 {server} -t 1 rc_bw"), port=QPERF_PORT)
+        self.check("qperf", both, r"(?s)rc_bw:.*bw +=", server_stays=True)
         self.check("iser", NamespacePair(namespaces, *iser(server), "portal ready"), ISER_SAYS)
         frames = os.path.join(self.folder, "frames.pcap")
         words = "udpong -S 1000 -C 100"
@@ -215,6 +220,14 @@ class Rdmacm(pair.PairTest):
         both = CmPair(f"{RPMA} {SERVER}", f"{RPMA} {SERVER} client")
         self.check("rpma", both, r"(?s)the page is written.*the page reads right")
 
+    def test_qperf(self):
+        """qperf -cm1 measures, and says so where its server outlives the end of the measurement"""
+        port = pair.Port()
+        words = f"qperf -lp {port.number}"
+        both = CmPair(preloaded(DESTROY_QP, words),
+                      preloaded(DESTROY_QP, f"{words} -cm1 {SERVER} -t 1 rc_lat"), port=port)
+        self.check("qperf", both, r"(?s)rc_lat:.*latency +=", server_stays=True)
+
     def test_iser(self):
         """an iSCSI disk by RDMA: tgt and libiscsi, all of it written, read and compared"""
         self.check("iser", CmPair(*iser(SERVER), "portal ready"), ISER_SAYS)
@@ -253,4 +266,5 @@ if __name__ == "__main__":
     pair.need("ib_send_bw", "perftest")
     pair.need("fi_pingpong", "libfabric-bin")
     pair.need("tgtd", "tgt")
+    pair.need("qperf", "qperf")
     pair.main()
