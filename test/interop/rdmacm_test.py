@@ -90,7 +90,8 @@ ISER_SAYS = r"(?s)same on disk.*1048576 bytes written and read back"
 
 def iser(address):
     """Target and initiator."""
-    client = f"{ISER} iser://{address}/iqn.2026-01.kilim:disk/1 sent; r=$?; touch done; exit $r"
+    # libiscsi 1.19 reads a list's end that it never wrote (iser.c), which Meson's MALLOC_PERTURB_ shows.
+    client = f"unset MALLOC_PERTURB_; {ISER} iser://{address}/iqn.2026-01.kilim:disk/1 sent; r=$?; touch done; exit $r"
     return ["sh", "-c", TARGET], ["sh", "-c", client]
 
 

@@ -91,7 +91,7 @@ class Agent {
   Status reject(CommId, Reason, std::span<const std::byte> info,
                 std::span<const std::byte> private_data, uint64_t now) noexcept;
   // A copy of the REQ (or REP) from now on is answered by an MRA of this service timeout
-  // (ib_prepare_cm_mra()).
+  // (ib_send_cm_mra() with IB_CM_MRA_FLAG_DELAY).
   Status answer_later(CommId, uint8_t service_timeout, uint64_t now) noexcept;
   // Sends DREQ (ib_send_cm_dreq()). EINVAL where there is no connection, or no more.
   Status disconnect(CommId, std::span<const std::byte> private_data, uint64_t now) noexcept;

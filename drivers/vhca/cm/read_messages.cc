@@ -22,7 +22,7 @@ bool in_port_space(uint64_t service_id) noexcept {
          space == PortSpace::ipoib;
 }
 
-// cma.c, cma_get_net_info(): of another version it is no header.
+// cma.c, cma_save_ip_info(): of another version it is no header.
 std::optional<IpHeader> ip_header_of(uint64_t service_id,
                                      std::span<const std::byte> data) noexcept {
   if (!in_port_space(service_id)) return std::nullopt;

@@ -142,7 +142,7 @@ void take_row(AgentState& a, Connection& c, const Row& row, uint64_t now) noexce
   // Copies of the peer's DREQ are answered from time wait.
   if (row.timer == Timer::wait && row.input != Input::send_drep)
     write_drep(c.mad, names_of(a, c), {});
-  if (row.to == State::idle || row.to == State::timewait) {  // cm_cleanup_timewait()
+  if (row.to == State::idle || row.to == State::timewait) {  // cm_remove_remote()
     for (By by : {By::remote_id, By::remote_qpn, By::sidr}) a.ids.erase(by, c);
   }
   set_timer(a, c, row.timer, now);
