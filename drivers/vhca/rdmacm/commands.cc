@@ -127,6 +127,7 @@ int route(Call& c) {
   Id* id = nullptr;
   if (int error = c.read(cmd); error != 0) return error;
   if (int error = find_bound(c, cmd.id, id); error != 0) return error;
+  if (cmd.timeout_ms == 0) return -EINVAL;  // rdma_resolve_route()
   return resolve_route(c.s, *id);
 }
 

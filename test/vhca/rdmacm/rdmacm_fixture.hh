@@ -140,8 +140,8 @@ class Channel {
     std::memcpy(&cmd.dst_addr, &to, sizeof(to));
     return send(RDMA_USER_CM_CMD_RESOLVE_ADDR, cmd);
   }
-  int route(uint32_t id) {
-    return send(RDMA_USER_CM_CMD_RESOLVE_ROUTE, rdma_ucm_resolve_route{id, 2000});
+  int route(uint32_t id, uint32_t timeout_ms = 2000) {
+    return send(RDMA_USER_CM_CMD_RESOLVE_ROUTE, rdma_ucm_resolve_route{id, timeout_ms});
   }
   int listen(uint32_t id, uint32_t backlog = 0) {
     return send(RDMA_USER_CM_CMD_LISTEN, rdma_ucm_listen{id, backlog});

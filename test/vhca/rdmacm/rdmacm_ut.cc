@@ -128,6 +128,7 @@ void an_event_waits_where_poll_sees_it() {
   EQUAL(e.uid, 7);
   EQUAL(e.id, id);
   CU_ASSERT(!c.readable());
+  EQUAL(c.route(id, 0), -EINVAL);  // no time at all
   EQUAL(c.route(id), 0);
   EQUAL(c.route(id), -EINVAL);
   CU_ASSERT(c.readable());
