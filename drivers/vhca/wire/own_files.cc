@@ -2,6 +2,7 @@
 // Owners by fstat() and SCM_CREDENTIALS. Sources: open(2), inode(7), unix(7).
 #include "vhca/wire/own_files.hh"
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 
@@ -18,13 +19,17 @@ constexpr mode_t others = S_IRWXG | S_IRWXO;
 
 }  // namespace
 
-// The sender's real user is what the kernel puts there.
+// The sender's real user is what the kernel puts there. Our own is asked for when another one's
+// comes: a process that has become another user takes what either sends until then.
 bool sent_by_us(const msghdr& message) noexcept {
   const cmsghdr* c = CMSG_FIRSTHDR(&message);
   if (c == nullptr || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_CREDENTIALS) return false;
   ucred who;
   std::memcpy(&who, CMSG_DATA(c), sizeof(who));
-  return who.uid == ::getuid();
+  static std::atomic<uid_t> us{static_cast<uid_t>(-1)};  // nobody's number
+  if (who.uid == us.load(std::memory_order_relaxed)) return true;
+  us.store(::getuid(), std::memory_order_relaxed);
+  return who.uid == us.load(std::memory_order_relaxed);
 }
 
 Result<Fd> open_own_folder(const std::string& folder) {

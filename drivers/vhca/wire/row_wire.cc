@@ -38,6 +38,7 @@ RowWire::RowWire(Fd socket, uint32_t mtu, Inlet inlet)
       inlet_(inlet),
       in_(inlet.count),
       messages_(inlet.count),
+      written_(inlet.count),
       arrivals_(inlet.count) {}
 
 bool RowWire::is_full() noexcept {
@@ -101,9 +102,11 @@ int RowWire::send_row(int socket, std::span<const Frame> frames, const sockaddr_
                     MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-// Fetches what the kernel has, up to a row. False: nothing.
+// Fetches what the kernel has, up to a row. False: nothing. Who got less than he asked for has
+// emptied the socket and asks no second time in this turn: an answer need not wait for that call.
 bool RowWire::receive() noexcept {
-  for (std::size_t i = 0; i < inlet_.count; i++) {
+  if (empty_) return false;
+  for (std::size_t i = 0; i < written_; i++) {
     In& in = in_[i];
     in.piece = {in_memory_.get() + i * inlet_.bytes, inlet_.bytes};
     messages_[i] = {{&in.name, sizeof(in.name), &in.piece, 1, in.control, sizeof(in.control), 0},
@@ -115,17 +118,19 @@ bool RowWire::receive() noexcept {
   for (int i = 0; i < 2 && n < 0; i++) {
     n = ::recvmmsg(socket_.get(), messages_.data(), static_cast<unsigned>(inlet_.count),
                    MSG_DONTWAIT | MSG_CMSG_CLOEXEC, nullptr);
-    if (n < 0 && errno != ECONNREFUSED) return false;
+    if (n < 0 && errno != ECONNREFUSED) break;
   }
-  for (int i = 0; i < n; i++) {
-    const auto at = static_cast<std::size_t>(i);
+  const std::size_t came = n > 0 ? static_cast<std::size_t>(n) : 0;
+  written_ = std::max<std::size_t>(came, 1);
+  empty_ = corked_ && came < inlet_.count;
+  for (std::size_t at = 0; at < came; at++) {
     Arrival a{in_memory_.get() + at * inlet_.bytes, messages_[at].msg_len, 0};
     if (admit(messages_[at].msg_hdr, a))
       arrivals_[arrived_++] = a;
     else
       counters_.rx_malformed++;
   }
-  return n > 0;
+  return came != 0;
 }
 
 bool RowWire::show_next() noexcept {

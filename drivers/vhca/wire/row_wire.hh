@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What wires over datagram sockets have in common: one system call for a row of frames each way. A
-// sender whose socket is full asks no second time before there is room, and fd() tells of that too.
+// sender whose socket is full asks no second time before there is room, and fd() tells of that too;
+// a receiver that has emptied his socket asks no second time in the same turn (while corked).
 // Owner: the wire that derives from it.
 #pragma once
 
@@ -24,7 +25,10 @@ int always_readable() noexcept;
 class RowWire : public Wire {
  public:
   Sent send(std::span<const std::byte> frame) noexcept final;
-  void cork(bool on) noexcept final { corked_ = on; }
+  void cork(bool on) noexcept final {
+    corked_ = on;
+    empty_ = false;
+  }
   bool flush() noexcept final { return push_out(); }
   [[nodiscard]] std::size_t held() const noexcept final { return end_ - first_; }
   bool has_room() noexcept final;
@@ -86,7 +90,8 @@ class RowWire : public Wire {
 
   uint32_t mtu_;
   bool corked_ = false;
-  int full_ = -1;  // the socket that said EAGAIN
+  bool empty_ = false;  // while corked: the socket gave less than it was asked for
+  int full_ = -1;       // the socket that said EAGAIN
   // Frames that wait: out_[first_] up to out_[end_].
   std::size_t first_ = 0, end_ = 0;
   std::array<Frame, row> out_;
@@ -94,6 +99,7 @@ class RowWire : public Wire {
   Inlet inlet_;
   std::vector<In> in_;
   std::vector<mmsghdr> messages_;
+  std::size_t written_;  // how many of them the kernel has written into
   std::vector<Arrival> arrivals_;
   std::size_t next_ = 0, arrived_ = 0;
   Arrival rest_;              // of an arrival that is several frames

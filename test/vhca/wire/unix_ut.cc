@@ -255,6 +255,19 @@ void frames_that_were_fetched_are_news() {
   CU_ASSERT(!readable(*b));
 }
 
+// The answer to what came leaves first.
+void an_emptied_socket_is_asked_once_a_turn() {
+  Folder f;
+  auto a = f.open(), b = f.open();
+  b->cork(true);
+  a->send(frame_to(*b->mac(), *a->mac(), '1'));
+  EQUAL(taken(*b), "1");
+  a->send(frame_to(*b->mac(), *a->mac(), '2'));
+  CU_ASSERT(taken(*b).empty());
+  b->cork(false);
+  EQUAL(taken(*b), "2");
+}
+
 void a_port_that_goes_takes_socket_and_table_along() {
   Folder f;
   auto a = f.open();
@@ -286,6 +299,7 @@ constexpr Case cases[] = {
     {"few frames are refused", few_frames_are_refused},
     {"corked frames leave with the flush", corked_frames_leave_with_the_flush},
     {"frames that were fetched are news", frames_that_were_fetched_are_news},
+    {"an emptied socket is asked once a turn", an_emptied_socket_is_asked_once_a_turn},
     {"a port that goes takes its socket and its table along",
      a_port_that_goes_takes_socket_and_table_along},
 };
