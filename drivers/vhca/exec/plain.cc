@@ -115,11 +115,18 @@ bool move_pieces(const KeyTable& keys, PinnedRange& from, PinnedRange& to,
   return true;
 }
 
-// A request of any length by keys that are lists, or by others than those remembered. Returns how
-// many pieces it had, of both ends; 0: it is not plain.
-[[gnu::noinline]] uint32_t move_listed(Engine& e, Qp& qp, const Qp& peer, const Kind& kind,
-                                       PlainWqe w) noexcept {
-  if (w.bytes - 1 >= std::min(longest_listed, qp.spec.max_message)) return 0;
+// What a request by lists had: how many pieces, of both ends; 0: it is not plain.
+struct Listed {
+  uint64_t bytes, pieces;
+};
+
+// A request of any length by keys that are lists, or by others than those remembered. Reads its WQE
+// at `at` anew: nothing that was read before counts.
+[[gnu::noinline]] Listed move_listed(Engine& e, Qp& qp, const Qp& peer, const Kind& kind,
+                                     uint64_t at) noexcept {
+  const PlainWqe w = read_plain_wqe(at);
+  // A length of 0 stands for 2 GiB, the highest bit for inline data: neither is plain.
+  if (w.bytes - 1 >= std::min(longest_listed, qp.spec.max_message)) return {0, 0};
   const Access mine{qp.spec.pd, qp.qpn.value(), kind.local};
   const Access theirs{peer.spec.pd, peer.qpn.value(), kind.remote};
   KeyMemos& m = qp.memos;
@@ -129,17 +136,15 @@ bool move_pieces(const KeyTable& keys, PinnedRange& from, PinnedRange& to,
       find_pinned(t, {w.lkey, w.local, w.bytes, mine}, {m.local, m.local_inner}, here) &&
       find_pinned(t, {w.rkey, w.remote, w.bytes, theirs}, {m.remote, m.remote_inner}, there);
   m.prepare(kind.local, kind.remote, longest);
-  if (!found) return 0;
+  if (!found) return {0, 0};
   const bool moved = kind.answered ? move_pieces(*t.keys, there, here, w.bytes)
                                    : move_pieces(*t.keys, here, there, w.bytes);
-  return moved ? here.count + there.count : 0;
+  return {w.bytes, moved ? here.count + there.count : 0u};
 }
 
-// Up to offset `safe` the longest request fits.
-[[gnu::always_inline]] inline bool fits(const KeyMemo& key, uint64_t safe, uint64_t offset,
-                                        uint64_t bytes) noexcept {
-  if (offset <= safe) [[likely]]
-    return true;
+// Behind the offset up to which the longest request fits.
+[[gnu::cold, gnu::noinline]] bool still_fits(const KeyMemo& key, uint64_t offset,
+                                             uint64_t bytes) noexcept {
   return key.holds(offset, bytes);
 }
 
@@ -149,28 +154,35 @@ struct Run {
   uint64_t pieces = 0;  // beyond the two of each request
 };
 
-// The bytes of one request. False: it is not plain, or its memory is gone.
+// The bytes of one request; `answered`: how many came back. False: it is not plain, or its memory
+// is gone.
 template <const Kind& kind>
-[[gnu::always_inline]] inline bool move_request(Engine& e, Qp& qp, const Qp& peer,
-                                                const PlainWqe& w, Run& run) noexcept {
+[[gnu::always_inline]] inline bool move_request(Engine& e, Qp& qp, const Qp& peer, Run& run,
+                                                uint32_t& answered) noexcept {
+  const PlainWqe w = read_plain_wqe(run.at);
   const KeyMemos& keys = qp.memos;
   const bool known = w.lkey == keys.local.key && w.rkey == keys.remote.key;
-  // A length of 0 stands for 2 GiB, the highest bit for inline data: neither is plain.
+  // 0 bytes and those beyond the longest are looked at there.
   if (!known || w.bytes - 1 >= keys.longest) [[unlikely]] {
-    const uint32_t listed = move_listed(e, qp, peer, kind, w);
-    if (listed == 0) return false;
-    run.pieces += listed - 2;
-    if (w.bytes > longest || listed > many_pieces) {
+    const Listed listed = move_listed(e, qp, peer, kind, run.at);
+    if (listed.pieces == 0) return false;
+    run.pieces += listed.pieces - 2;
+    if (listed.bytes > longest || listed.pieces > many_pieces) {
       // The last one before somebody looks at the clock.
-      e.work_since_clock += w.bytes + (listed > many_pieces ? uint64_t{listed} * piece_work : 0);
+      e.work_since_clock += listed.bytes;
+      if (listed.pieces > many_pieces) e.work_since_clock += listed.pieces * piece_work;
       run.end = run.at + wqebb_bytes;
     }
+    if (kind.answered) answered = static_cast<uint32_t>(listed.bytes);
     return true;
   }
   const uint64_t mine = w.local - keys.local.start, theirs = w.remote - keys.remote.start;
-  if (!fits(keys.local, keys.local_offset, mine, w.bytes)) return false;
-  if (!fits(keys.remote, keys.remote_offset, theirs, w.bytes)) return false;
+  if (mine > keys.local_offset && !still_fits(keys.local, mine, w.bytes)) [[unlikely]]
+    return false;
+  if (theirs > keys.remote_offset && !still_fits(keys.remote, theirs, w.bytes)) [[unlikely]]
+    return false;
   const uint64_t here = mine + keys.local.va, there = theirs + keys.remote.va;
+  if (kind.answered) answered = static_cast<uint32_t>(w.bytes);
   return plain_copy(kind.answered ? here : there, kind.answered ? there : here, w.bytes);
 }
 
@@ -188,8 +200,8 @@ template <const Kind& kind>
   uint32_t mode = 0;   // its completion mode; 0: its entry has been given
   bool gone = false;   // its entry could not be given
   for (; run.at != run.end; run.at += wqebb_bytes) {
-    const PlainWqe w = read_plain_wqe(run.at);
-    if (((w.head ^ head) | w.reserved) != 0) [[unlikely]]
+    const PlainCtrl ctrl = read_plain_ctrl(run.at);
+    if (((ctrl.head ^ head) | ctrl.reserved) != 0) [[unlikely]]
       break;
     // What stands behind it is no NOP: it has been read.
     if (mode >= prm::ctrl::cq_update) [[likely]] {
@@ -200,9 +212,10 @@ template <const Kind& kind>
       mode = 0;
     }
     entries.next_wqe();
-    if (!move_request<kind>(e, qp, peer, w, run)) break;
-    bytes = kind.answered ? static_cast<uint32_t>(w.bytes) : 0;
-    mode = w.mode();
+    uint32_t answered = 0;
+    if (!move_request<kind>(e, qp, peer, run, answered)) break;
+    bytes = answered;
+    mode = ctrl.mode();
     head += next_index;
     if (mode > prm::ctrl::cq_update) [[unlikely]]  // the run ends behind it, with the event
       run.end = run.at + wqebb_bytes;

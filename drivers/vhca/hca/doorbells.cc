@@ -25,14 +25,15 @@ bool listens(const Qp& qp) noexcept {
 // record. Else it may be memory that nobody has written yet (of a client's own allocator, which
 // libmlx5 leaves as it is, mlx5_alloc_dbrec()), so that more than the ring holds is not believed; a
 // card reads no record before its queue's doorbell.
-bool check_record(Hca& h, Qp& qp, bool named) noexcept {
+[[gnu::always_inline]] inline bool check_record(Hca& h, Qp& qp, bool named) noexcept {
   if (!listens(qp) || qp.sq.wqebbs == 0) return false;
   uint32_t raw = 0;
-  if (!dma::load(Va{qp.spec.record.value() + 4 * prm::record_send}, raw)) {
+  if (!dma::load(Va{qp.spec.record.value() + 4 * prm::record_send}, raw)) [[unlikely]] {
     fatal_qp(h.context, qp, "the doorbell record is gone");
     return true;
   }
   const auto pi = static_cast<uint16_t>(be32::from_raw(raw).host());
+  if (pi == qp.sq.pi && pi == qp.sq.ci && qp.watched == nullptr) return false;  // most of a sweep
   if (!named && static_cast<uint16_t>(pi - qp.sq.ci) > qp.sq.wqebbs) return false;
   const auto was = std::exchange(qp.sq.pi, pi);
   if (qp.watched != nullptr) [[unlikely]]
@@ -44,34 +45,43 @@ bool check_record(Hca& h, Qp& qp, bool named) noexcept {
 
 // The second word of a control segment: a queue's number above eight bits that are not looked at.
 // Of another page, or none: on a card such a doorbell is nobody's.
-void serve_send(Hca& h, const Uar& uar, uint32_t word) noexcept {
+void serve_send(Hca& h, Uar& uar, uint32_t word) noexcept {
   Qp* qp = h.qps.at(word >> 8);
-  if (qp != nullptr && qp->spec.uar_page == uar.index) check_record(h, *qp, true);
+  if (qp == nullptr || qp->spec.uar_page != uar.index) return uar.qps.owe();
+  check_record(h, *qp, true);
+  uar.qps.owe_others(*qp);
 }
 
-void serve_arm(Hca& h, const Uar& uar, uint32_t number) noexcept {
+void serve_arm(Hca& h, Uar& uar, uint32_t number) noexcept {
   Cq* cq = h.cqs.at(number & 0xffffff);
-  if (cq != nullptr && cq->spec.uar_page == uar.index) check_arm(h.context, *cq);
+  if (cq == nullptr || cq->spec.uar_page != uar.index) return uar.cqs.owe();
+  check_arm(h.context, *cq);
+  uar.cqs.owe_others(*cq);
 }
+
+struct Rung {
+  bool send = false, arm = false;
+};
 
 // The words of a page: the queues that they name are served, all others are owed a look. The linter
 // follows what was posted queue by queue in the order of the page, whichever rang last.
-DoorbellWrite take_words(Hca& h, Uar& uar) noexcept {
-  DoorbellWrite rung = UarSet::take(uar);
-  if (!rung.arm_rung && !rung.send_rung) return rung;
-  if (h.lint) [[unlikely]]
-    rung.send = {};
+[[gnu::noinline]] Rung take_words(Hca& h, Uar& uar) noexcept {
+  Rung rung;
+  // Its second half has the number.
+  if (const uint64_t arm = UarSet::take(uar, prm::uar::cq_doorbell); arm != 0) {
+    rung.arm = true;
+    serve_arm(h, uar, static_cast<uint32_t>(arm));
+  }
+  for (const std::size_t at : UarSet::send_words) {
+    const uint64_t send = UarSet::take(uar, at);
+    if (send == 0) continue;
+    rung.send = true;
+    if (h.lint) [[unlikely]]
+      uar.qps.owe();
+    else
+      serve_send(h, uar, static_cast<uint32_t>(send));
+  }
   h.doorbells.store(h.doorbells.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  if (rung.arm_rung) {
-    serve_arm(h, uar, rung.arm);
-    uar.cqs.owe();
-  }
-  if (rung.send_rung) {
-    for (uint32_t word : rung.send) {
-      if (word != 0) serve_send(h, uar, word);
-    }
-    uar.qps.owe();
-  }
   return rung;
 }
 
@@ -86,12 +96,12 @@ bool check_doorbells(Hca& h) noexcept {
   const bool all = std::exchange(h.stores_wait, false);
   bool owes = false;
   h.uars.for_each([&](Uar& uar) noexcept {
-    const DoorbellWrite rung = take_words(h, uar);
+    const Rung rung = UarSet::rung(uar) ? take_words(h, uar) : Rung{};
     if (all) owe_all(uar);
     if (uar.cqs.owes())
-      uar.cqs.sweep(rung.arm_rung, [&](Cq& cq) noexcept { return check_arm(h.context, cq); });
+      uar.cqs.sweep(rung.arm, [&](Cq& cq) noexcept { return check_arm(h.context, cq); });
     if (uar.qps.owes())
-      uar.qps.sweep(rung.send_rung, [&](Qp& qp) noexcept { return check_record(h, qp, false); });
+      uar.qps.sweep(rung.send, [&](Qp& qp) noexcept { return check_record(h, qp, false); });
     owes = uar.cqs.owes() || uar.qps.owes() || owes;
   });
   return owes;
@@ -99,7 +109,7 @@ bool check_doorbells(Hca& h) noexcept {
 
 void check_all_doorbells(Hca& h) noexcept {
   h.uars.for_each([&](Uar& uar) noexcept {
-    take_words(h, uar);
+    if (UarSet::rung(uar)) take_words(h, uar);
     uar.cqs.sweep_all([&](Cq& cq) noexcept { return check_arm(h.context, cq); });
     uar.qps.sweep_all([&](Qp& qp) noexcept { return check_record(h, qp, false); });
   });

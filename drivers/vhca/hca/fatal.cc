@@ -37,10 +37,6 @@ void die(Hca& h) {
   }
 }
 
-bool must_stop(const Hca& h) noexcept {
-  return !h.context.dead && (due_to_die(h) || h.context.journal->failed());
-}
-
 bool done_by_the_dead(uint16_t opcode) noexcept {
   constexpr uint16_t done[] = {prm::cmd::destroy_mkey, prm::cmd::destroy_psv,
                                prm::cmd::dealloc_pd,   prm::cmd::destroy_general_object,

@@ -11,8 +11,6 @@ struct Hca;
 
 // Every queue to error, and the event to everybody; nothing is executed any more.
 void die(Hca&);
-// Whether the adapter ends here: by its fault, or because a line is missing in its journal.
-bool must_stop(const Hca&) noexcept;
 // Whether mlx5_core answers a firmware command as if a dead card had carried it out: of those that
 // this device knows, the ones that Linux drivers/net/ethernet/mellanox/mlx5/core/cmd.c,
 // mlx5_internal_err_ret_value() lists above MLX5_CMD_STAT_OK. They undo something.

@@ -37,6 +37,15 @@ class PageQueues {
   [[nodiscard]] bool empty() const noexcept { return queues_.empty(); }
   // Any record may have news: the circle begins where it stands.
   void owe() noexcept { owed_ = queues_.size(); }
+  // The same where `served` has just been looked at. Of up to `few` the circle is closed in this
+  // turn, wherever it begins: it begins behind that one and leaves it out. Of more it goes on where
+  // it stands: a queue that rings often would keep it near itself.
+  void owe_others(const T& served) noexcept {
+    owe();
+    if (owed_ > few) return;
+    at_ = next(served.page_place);
+    owed_--;
+  }
   // Whether records are left to be looked at.
   [[nodiscard]] bool owes() const noexcept { return owed_ != 0; }
 
@@ -58,12 +67,15 @@ class PageQueues {
   }
 
  private:
+  [[nodiscard]] std::size_t next(std::size_t place) const noexcept {
+    return place + 1 < queues_.size() ? place + 1 : 0;
+  }
   template <typename F>
   void look_at(std::size_t most, F&& look) noexcept {
     fruitful_ = false;
     for (; most != 0 && owed_ != 0; most--, owed_--) {
       fruitful_ = look(*queues_[at_]) || fruitful_;
-      at_ = at_ + 1 < queues_.size() ? at_ + 1 : 0;
+      at_ = next(at_);
     }
   }
 

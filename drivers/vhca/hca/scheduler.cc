@@ -111,6 +111,11 @@ constexpr timespec last_look{0, 100'000};
   return done;
 }
 
+// Whether the adapter ends here: by its fault, or because a line is missing in its journal.
+bool must_stop(const Hca& h) noexcept {
+  return !h.context.dead && (due_to_die(h) || h.context.journal->failed());
+}
+
 bool goes_on(const Hca& h, const Qp& qp) noexcept {
   return !h.context.dead && qp.state == QpState::rts && qp.wait == SqWait::none && !qp.broken &&
          has_requests(qp);

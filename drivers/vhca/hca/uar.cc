@@ -4,7 +4,6 @@
 #include "vhca/hca/uar.hh"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
 
@@ -14,38 +13,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "kilim/base/be.hh"
-#include "kilim/prm/doorbell.hh"
-
 namespace kilim::vhca {
 
 namespace {
-
-using prm::uar::blueflame;
-using prm::uar::blueflame_bytes;
-
-// Two doorbell registers a page, each with two halves that a client uses in turn; libmlx5 gives a
-// second queue of the page the second register.
-constexpr std::array<std::size_t, 4> send_words = {blueflame, blueflame + blueflame_bytes,
-                                                   blueflame + 2 * blueflame_bytes,
-                                                   blueflame + 3 * blueflame_bytes};
-
-uint64_t* word(std::span<std::byte> page, std::size_t offset) noexcept {
-  return reinterpret_cast<uint64_t*>(page.data() + offset);
-}
-
-bool rung(std::span<std::byte> page, std::size_t offset) noexcept {
-  return __atomic_load_n(word(page, offset), __ATOMIC_RELAXED) != 0;
-}
-
-// Exchanged, not stored: a doorbell that comes between look and store would be lost. True: there
-// was one; `second` becomes its second half.
-bool exchange_word(std::span<std::byte> page, std::size_t offset, uint32_t& second) noexcept {
-  if (!rung(page, offset)) return false;
-  const uint64_t raw = __atomic_exchange_n(word(page, offset), uint64_t{0}, __ATOMIC_ACQ_REL);
-  second = static_cast<uint32_t>(be64::from_raw(raw).host());
-  return raw != 0;
-}
 
 // The client's descriptor is a device's: by name, these two calls would be the client's own and
 // come here again (entry/calls.cc).
@@ -136,14 +106,6 @@ Uar* UarSet::at(uint32_t index) const noexcept {
   return index - 1 < uars_.size() ? uars_[index - 1].get() : nullptr;
 }
 
-DoorbellWrite UarSet::take(Uar& uar) noexcept {
-  DoorbellWrite r;
-  for (std::size_t i = 0; i < send_words.size(); i++)
-    r.send_rung = exchange_word(uar.page, send_words[i], r.send[i]) || r.send_rung;
-  r.arm_rung = exchange_word(uar.page, prm::uar::cq_doorbell, r.arm);
-  return r;
-}
-
 void UarSet::note_queues(Uar& uar) noexcept {
   const std::size_t place = uar.index - 1;
   std::atomic<uint64_t>& word = with_queues_[place / 64];
@@ -151,19 +113,17 @@ void UarSet::note_queues(Uar& uar) noexcept {
   const uint64_t was = word.load(std::memory_order_relaxed);
   const bool has_queues = !uar.qps.empty() || !uar.cqs.empty();
   if (has_queues == ((was & bit) != 0)) return;
-  if (has_queues) take(uar);
+  if (has_queues) {
+    take(uar, prm::uar::cq_doorbell);
+    for (std::size_t at : send_words) take(uar, at);
+  }
   word.store(was ^ bit, std::memory_order_release);
   const std::size_t words = std::max(words_.load(std::memory_order_relaxed), place / 64 + 1);
   words_.store(words, std::memory_order_release);
 }
 
 bool UarSet::pending() const noexcept {
-  return for_each_place([this](std::size_t place) {
-    std::span<std::byte> page = pages_[place];
-    return rung(page, prm::uar::cq_doorbell) ||
-           std::any_of(send_words.begin(), send_words.end(),
-                       [page](std::size_t at) noexcept { return rung(page, at); });
-  });
+  return for_each_place([this](std::size_t place) { return rung(pages_[place].data()); });
 }
 
 }  // namespace kilim::vhca

@@ -12,8 +12,10 @@
 #include <span>
 #include <vector>
 
+#include "kilim/base/be.hh"
 #include "kilim/base/fd.hh"
 #include "kilim/base/result.hh"
+#include "kilim/prm/doorbell.hh"
 #include "vhca/hca/page_queues.hh"
 #include "vhca/wq/cq.hh"
 #include "vhca/wq/qp.hh"
@@ -28,16 +30,6 @@ struct Uar {
   enum class Place : uint8_t { unmapped, own, file } place = Place::unmapped;
   PageQueues<Qp> qps;  // whose doorbells lie here
   PageQueues<Cq> cqs;
-};
-
-// What take() found in a page. Client bytes: a number in them need not be a queue's. Each word has
-// only what was stored last.
-struct DoorbellWrite {
-  // Of a send queue, in each half of a BlueFlame register: the second word of a control segment,
-  // in host order.
-  std::array<uint32_t, 4> send{};
-  uint32_t arm = 0;  // of a completion queue: its number
-  bool send_rung = false, arm_rung = false;
 };
 
 class UarSet {
@@ -63,8 +55,16 @@ class UarSet {
   // The page's queues have become others. Pages without any are not looked at: what is stored
   // there means nothing, and is forgotten when a queue comes.
   void note_queues(Uar&) noexcept;
-  // Takes the doorbells of a page: each word is exchanged with 0.
-  static DoorbellWrite take(Uar&) noexcept;
+  // Whether somebody has rung. Most looks at a page find nothing.
+  [[nodiscard]] static bool rung(const Uar& uar) noexcept { return rung(uar.page.data()); }
+  // Takes a doorbell of a page, at one of the offsets below: what was stored there last, in host
+  // order, client bytes; 0: none. Exchanged, not stored: one that comes between look and store
+  // would be lost.
+  static uint64_t take(Uar& uar, std::size_t offset) noexcept {
+    if (word(uar.page.data(), offset) == 0) return 0;
+    auto* const at = reinterpret_cast<uint64_t*>(uar.page.data() + offset);
+    return be64::from_raw(__atomic_exchange_n(at, uint64_t{0}, __ATOMIC_ACQ_REL)).host();
+  }
   // Any thread, without the lock: whether a page with queues has a doorbell.
   [[nodiscard]] bool pending() const noexcept;
   // Every page that was ever made, with its memory. Adapter's lock held.
@@ -77,8 +77,23 @@ class UarSet {
   }
 
   static constexpr std::size_t max_pages = 1024;  // of one adapter, all its clients together
+  // Two doorbell registers a page, each with two halves that a client uses in turn; libmlx5 gives a
+  // second queue of the page the second register.
+  static constexpr std::array<std::size_t, 4> send_words = {
+      prm::uar::blueflame, prm::uar::blueflame + prm::uar::blueflame_bytes,
+      prm::uar::blueflame + 2 * prm::uar::blueflame_bytes,
+      prm::uar::blueflame + 3 * prm::uar::blueflame_bytes};
 
  private:
+  static uint64_t word(const std::byte* page, std::size_t offset) noexcept {
+    return __atomic_load_n(reinterpret_cast<const uint64_t*>(page + offset), __ATOMIC_RELAXED);
+  }
+  static bool rung(const std::byte* page) noexcept {
+    static_assert(send_words.size() == 4);
+    return (word(page, send_words[0]) | word(page, send_words[1]) | word(page, send_words[2]) |
+            word(page, send_words[3]) | word(page, prm::uar::cq_doorbell)) != 0;
+  }
+
   // Until `f` says true.
   template <typename F>
   bool for_each_place(F&& f) const {

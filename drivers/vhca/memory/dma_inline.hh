@@ -32,34 +32,54 @@ struct Site {
 };
 
 // What matters of a WQE of three octowords (control, remote address, data), as it lies there, each
-// word read once. Where an address is not there `head` is 0, and the rest means nothing.
-struct PlainWords {
-  uint64_t head, remote, length_and_key, local;
-  uint32_t remote_key, flags;  // signature, stream, fm_ce_se
+// word read once. First its control segment; where an address is not there `head` is 0, and the
+// rest means nothing.
+struct CtrlWords {
+  uint64_t head;
+  uint32_t flags;  // signature, stream, fm_ce_se
 };
-[[gnu::always_inline]] inline PlainWords read_plain(uint64_t from) noexcept {
+[[gnu::always_inline]] inline CtrlWords read_ctrl(uint64_t from) noexcept {
   // Variables, not members: the compiler keeps an asm's members in memory.
-  uint64_t head, remote, length_and_key, local;
-  uint32_t remote_key, flags;
+  uint64_t head;
+  uint32_t flags;
   // After a fault (663) head becomes 0 and the program goes on behind the loads (664).
   asm volatile(KILIM_DMA_OPEN
                "movq (%[from]), %[head]\n\t"
-               "movl 8(%[from]), %[flags]\n\t"
+               "movl 8(%[from]), %[flags]\n\t" KILIM_DMA_CLOSE("663f")
+               "664:\n\t"
+               ".pushsection .text.unlikely, \"ax\", @progbits\n\t"
+               "663: xorl %k[head], %k[head]\n\t"
+               "jmp 664b\n\t"
+               ".popsection\n\t"
+               : [head] "=&r"(head), [flags] "=&r"(flags)
+               : [from] "r"(from)
+               : "cc", "memory");
+  return {head, flags};
+}
+
+// Then the two behind it. Where an address is not there `length_and_key` is 0: no bytes.
+struct PlainWords {
+  uint64_t remote, length_and_key, local;
+  uint32_t remote_key;
+};
+[[gnu::always_inline]] inline PlainWords read_plain(uint64_t from) noexcept {
+  uint64_t remote, length_and_key, local;
+  uint32_t remote_key;
+  asm volatile(KILIM_DMA_OPEN
                "movq 16(%[from]), %[remote]\n\t"
                "movl 24(%[from]), %[remote_key]\n\t"
                "movq 32(%[from]), %[length_and_key]\n\t"
                "movq 40(%[from]), %[local]\n\t" KILIM_DMA_CLOSE("663f")
                "664:\n\t"
                ".pushsection .text.unlikely, \"ax\", @progbits\n\t"
-               "663: xorl %k[head], %k[head]\n\t"
+               "663: xorl %k[length_and_key], %k[length_and_key]\n\t"
                "jmp 664b\n\t"
                ".popsection\n\t"
-               : [head] "=&r"(head), [flags] "=&r"(flags), [remote] "=&r"(remote),
-                 [remote_key] "=&r"(remote_key), [length_and_key] "=&r"(length_and_key),
-                 [local] "=&r"(local)
+               : [length_and_key] "=&r"(length_and_key), [local] "=&r"(local),
+                 [remote] "=&r"(remote), [remote_key] "=&r"(remote_key)
                : [from] "r"(from)
                : "cc", "memory");
-  return {head, remote, length_and_key, local, remote_key, flags};
+  return {remote, length_and_key, local, remote_key};
 }
 
 // Client to client, 32 to 64 bytes; the halves may overlap.

@@ -240,9 +240,7 @@ void Paging::finish(uint32_t index) noexcept {
   while (std::any_of(deferred_.begin(), deferred_.end(), names_it)) serve();
 }
 
-std::size_t Paging::serve() noexcept {
-  note_invalidations();
-  if (deferred_.empty()) return 0;
+std::size_t Paging::serve_deferred() noexcept {
   const Deferred& d = deferred_.front();
   bool done = true;
   // A piece that fails does not end it (mlx5_ib, odp.c, mlx5_ib_prefetch_mr_work()).

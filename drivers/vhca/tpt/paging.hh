@@ -50,7 +50,10 @@ class Paging {
   int advise(const Request&);
 
   // The engine's turn: notes what was invalidated in the journal, does prefetches; how many.
-  std::size_t serve() noexcept;
+  std::size_t serve() noexcept {
+    note_invalidations();
+    return deferred_.empty() ? 0 : serve_deferred();
+  }
   // Before this region goes: what waits for its turn and names it is done now, as mlx5_ib waits for
   // it (mr.c, mlx5_ib_dereg_mr(), by mlx5r_deref_wait_odp_mkey()).
   void finish(uint32_t index) noexcept;
@@ -78,6 +81,7 @@ class Paging {
     uint64_t pages;
   };
 
+  std::size_t serve_deferred() noexcept;
   int bring(PagedRegion&, const PageRange&, How, uint64_t& pages) noexcept;
   uint64_t fault_in(PagedRegion&, const PageRange&, How) noexcept;
   int find_advised(Pdn, Advice, uint32_t key, Mkey*&) noexcept;

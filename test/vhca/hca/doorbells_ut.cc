@@ -49,6 +49,21 @@ void doorbells_that_were_stored_over_are_found() {
   for (std::size_t i = 0; i < many; i += 97) CU_ASSERT(c.done(i));
 }
 
+// Of a small page all are looked at in the turn of a doorbell, whichever it names.
+void a_small_page_is_looked_at_as_a_whole() {
+  constexpr std::size_t few = 3;
+  for (std::size_t named = 0; named < few; named++) {
+    Crowd c(few, few);
+    for (std::size_t i = 0; i < few; i++) {
+      c.post(i);
+      c.arm((named + 1 + i) % few);  // the named one last, over the others
+    }
+    c.ring(named);
+    c.turn();
+    for (std::size_t i = 0; i < few; i++) CU_ASSERT(c.done(i) && c.armed(i));
+  }
+}
+
 // Beside a queue that rings each turn.
 void a_record_is_found_while_others_ring() {
   Crowd c(many, 0);
@@ -259,6 +274,7 @@ const kilim::test::Case cases[] = {
      nops_behind_a_request_are_read_before_its_entry_shows},
     {"a named queue is served in the same turn", a_named_queue_is_served_in_the_same_turn},
     {"doorbells that were stored over are found", doorbells_that_were_stored_over_are_found},
+    {"a small page is looked at as a whole", a_small_page_is_looked_at_as_a_whole},
     {"a record is found while others ring", a_record_is_found_while_others_ring},
     {"what nobody has written is not believed", what_nobody_has_written_is_not_believed},
     {"where there is news nothing is put off", where_there_is_news_nothing_is_put_off},

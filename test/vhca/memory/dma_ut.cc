@@ -199,10 +199,13 @@ void moves_in_line_are_guarded() {
   std::memset(mine, 0x22, sizeof mine);
   const uint64_t end = p.second().value(), here = va(mine).value();
   const __m128i middle = _mm_set1_epi8(0x33);
-  EQUAL(dma::read_plain(end - 48).head, 0x1111111111111111);
-  EQUAL(dma::read_plain(end - 48).flags >> 24, 0x11);
-  EQUAL(dma::read_plain(end - 47).head, 0);
-  EQUAL(dma::read_plain(end).head, 0);
+  EQUAL(dma::read_ctrl(end - 12).head, 0x1111111111111111);
+  EQUAL(dma::read_ctrl(end - 12).flags >> 24, 0x11);
+  EQUAL(dma::read_ctrl(end - 11).head, 0);
+  EQUAL(dma::read_ctrl(end).head, 0);
+  EQUAL(dma::read_plain(end - 48).length_and_key, 0x1111111111111111);
+  EQUAL(dma::read_plain(end - 47).length_and_key, 0);
+  EQUAL(dma::read_plain(end).length_and_key, 0);
   for (std::size_t n = 32; n <= 64; n++) {
     CU_ASSERT(dma::move_32_to_64(end - n, here, n));
     CU_ASSERT(p.mem[page - 1] == std::byte{0x22} && p.mem[page - n] == std::byte{0x22});
