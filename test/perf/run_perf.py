@@ -86,7 +86,7 @@ def check_scale(program):
         assert line["ns"] > 0 and line["peer"] > 0, line
     rows = list(counts.values())
     assert rows[:7] == [[1, 16, 256, 1024, 4096, 8192], [1, 256, 4096, 16384], [10, 1000, 10000, 100000],
-                        [10, 1000, 10000, 100000], [1], [1], [52, 256, 4096, 65532]] and len(rows) == 10, rows
+                        [10, 1000, 10000, 100000], [1], [1], [52, 256, 4096, 65532]] and len(rows) == 13, rows
     print(f"{len(lines)} lines of scale")
 
 

@@ -76,8 +76,8 @@ constexpr Side large_peers[] = {{"memcpy", bare_copy}};
 }  // namespace
 
 const Line device_write_line = {"WRITE posted, executed, polled / posted, polled",
-                                0.50,
-                                0.82,
+                                0.45,
+                                0.76,
                                 small,
                                 {"device as poller", kilim_all},
                                 small_peers,

@@ -125,7 +125,7 @@ struct Rig {
   // Further queues that a line has made on the device, the first to go.
   // Each line has places of its own: inline 0 and 1, packet 2 and 3, pool 4 and 5, frames 6, spread
   // 7, scale 8, completions 9.
-  std::array<std::shared_ptr<void>, 10> of_lines;
+  std::array<std::shared_ptr<void>, 13> of_lines;
 
  private:
   void lay_out() noexcept;

@@ -20,6 +20,7 @@ constexpr Case cqs[] = {{"1", 1}, {"256", 256}, {"4096", 4096}, {"16384", 16384}
 constexpr Case keys[] = {{"10", 10}, {"1000", 1000}, {"10000", 10000}, {"100000", 100000}};
 constexpr Case entries[] = {{"52", 52}, {"256", 256}, {"4096", 4096}, {"65532", 65532}};
 constexpr Case one[] = {{"1", 1}};
+constexpr Case frames[] = {{"8", 8}, {"1", 1}};
 
 struct Row {
   const Line& line;
@@ -28,7 +29,8 @@ struct Row {
 const Row rows[] = {{scale_write_line, queues}, {scale_arm_line, cqs},      {scale_key_line, keys},
                     {scale_make_line, keys},    {scale_turn_line, one},     {scale_idle_line, one},
                     {scale_list_line, entries}, {scale_copy_line, entries}, {scale_send_line, one},
-                    {scale_atomic_line, one}};
+                    {scale_atomic_line, one},   {wire_unix_line, frames},   {wire_udp_line, frames},
+                    {wire_shm_line, frames}};
 
 void print(const Options& o, const char* metric, const char* count, const LineResult& l) {
   if (o.json)

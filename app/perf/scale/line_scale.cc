@@ -201,10 +201,10 @@ const Line scale_key_line = {"WRITE beside many keys / beside one",
 const Line scale_make_line = {
     "key made and destroyed beside many / beside one", 0,          1.05, of_keys,
     {"beside many", make_among_keys, grow_keys},       alone_keys, true};
-const Line scale_turn_line = {"WRITE in a turn of its own / 32 in one",   0,        3.9,  of_bytes,
-                              {"a turn each", write_in_turns, grow_none}, one_turn, true, 1990};
+const Line scale_turn_line = {"WRITE in a turn of its own / 32 in one",   0,        3.55, of_bytes,
+                              {"a turn each", write_in_turns, grow_none}, one_turn, true, 1740};
 const Line scale_idle_line = {"a turn that finds nothing / an empty poll", 0,     2,    of_bytes,
-                              {"idle turn", idle_turns, grow_none},        polls, true, 160};
+                              {"idle turn", idle_turns, grow_none},        polls, true, 156};
 const Line scale_list_line = {
     "a piece of a long list / of a short one",      0,           1.5, of_entries,
     {"4096 entries", execute_list, post_long_list}, short_lists, true};
@@ -214,17 +214,19 @@ const Line scale_copy_line = {
     {"4096 entries", execute_list, post_long_list}, copies, true};
 const Line scale_send_line = {"SEND executed / RDMA WRITE executed",
                               0,
-                              3,
+                              3.4,
                               of_bytes,
                               {"SEND", execute, post_round<&Crowd::post_send>},
                               writes,
-                              true};
+                              true,
+                              415};
 const Line scale_atomic_line = {"atomic executed / RDMA WRITE executed",
                                 0,
-                                2.65,
+                                3,
                                 of_words,
                                 {"fetch and add", execute, post_round<&Crowd::post_atomic>},
                                 writes,
-                                true};
+                                true,
+                                365};
 
 }  // namespace kilim::perf
