@@ -30,7 +30,7 @@ void show(Session& s, const Line&) {
   s.captures().show(stdout);
 }
 
-constexpr CommandRow rows[] = {
+constexpr CommandRow capture_rows[] = {
     {"capture start <port> <text>", start, "Write the port's packets to a file (pcapng)."},
     {"capture stop <ports>", stop, "End that; the file is complete then."},
     {"show captures", show, "What is written, and how much was left out."},
@@ -38,6 +38,7 @@ constexpr CommandRow rows[] = {
 
 }  // namespace
 
-const Section capture_commands{"capture", "Packets of ports in files (not testpmd's)", rows};
+const Section capture_commands{"capture", "Packets of ports in files (not testpmd's)",
+                               capture_rows};
 
 }  // namespace kilim::testpmd

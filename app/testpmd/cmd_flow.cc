@@ -171,7 +171,7 @@ std::vector<std::string> next_of_destroy(std::span<const std::string> words) {
   return {};
 }
 
-constexpr CommandRow rows[] = {
+constexpr CommandRow flow_rows[] = {
     {"flow validate <port> <rest>", validate,
      "Is the rule one? [group 0] [priority N] [ingress] pattern ITEM / ... / end actions ACTION / "
      "... / end",
@@ -185,6 +185,6 @@ constexpr CommandRow rows[] = {
 
 }  // namespace
 
-const Section flow_commands{"flows", "Flow rules", rows};
+const Section flow_commands{"flows", "Flow rules", flow_rows};
 
 }  // namespace kilim::testpmd

@@ -155,7 +155,7 @@ void set_lint(Session& s, const Line& line) {
   });
 }
 
-constexpr CommandRow rows[] = {
+constexpr CommandRow kilim_rows[] = {
     {"show umr keys", show_keys, "Mkeys bound and ended, by queue."},
     {"show umr pools", show_pools, "Pools of mkeys."},
     {"show umr chooser", show_chooser, "split: how packets are sent, and what the ways cost."},
@@ -174,6 +174,6 @@ constexpr CommandRow rows[] = {
 }  // namespace
 
 const Section kilim_commands{"kilim", "Keys, memory, on-demand paging, buffers (not testpmd's)",
-                             rows};
+                             kilim_rows};
 
 }  // namespace kilim::testpmd

@@ -18,7 +18,7 @@ void lacks(Session&, const Line& line) {
 }
 
 // Without help: `help` does not show them.
-constexpr CommandRow rows[] = {
+constexpr CommandRow lacking_rows[] = {
     {"add|create|remove|del|enable|disable|suspend|resume port|bonded|bonding <rest>", lacks,
      nullptr},
     {"bpf-load|bpf-unload|cleanup|ddp|device|dump_devargs|flow_director_filter|mlx5 <rest>", lacks,
@@ -81,6 +81,6 @@ constexpr CommandRow rows[] = {
 
 }  // namespace
 
-const Section lacking_commands{nullptr, "", rows};
+const Section lacking_commands{nullptr, "", lacking_rows};
 
 }  // namespace kilim::testpmd

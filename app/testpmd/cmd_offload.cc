@@ -169,7 +169,7 @@ void tx_vlan_reset(Session& s, const Line& line) {
   if (stopped_port(s, line.word(2)) != nullptr) s.options().modes.tag[number_of(line.word(2))] = 0;
 }
 
-constexpr CommandRow rows[] = {
+constexpr CommandRow offload_rows[] = {
     {"csum set ip|tcp|udp hw|sw <port>", set_csum,
      "csum: the device or the lcore writes checksums of what a port sends."},
     {"csum set sctp|outer-ip|outer-udp hw|sw <port>", set_csum_in_vain,
@@ -189,6 +189,6 @@ constexpr CommandRow rows[] = {
 
 }  // namespace
 
-const Section offload_commands{"offloads", "Checksums, segmentation and VLANs", rows};
+const Section offload_commands{"offloads", "Checksums, segmentation and VLANs", offload_rows};
 
 }  // namespace kilim::testpmd

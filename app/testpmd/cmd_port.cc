@@ -16,10 +16,10 @@
 namespace kilim::testpmd {
 namespace {
 
-void start(Session& s, const Line& line) {
+void start_ports(Session& s, const Line& line) {
   s.start_ports(s.ports_of(line.word(2)));
 }
-void stop(Session& s, const Line& line) {
+void stop_ports(Session& s, const Line& line) {
   s.stop_ports(s.ports_of(line.word(2)));
 }
 // As a driver that is made anew: which frames come, and how they are spread, is as at first.
@@ -165,9 +165,10 @@ void one_queue(Session& s, const Line& line) {
   if (!done) std::fprintf(stderr, "port %u queue %u: %s\n", line.number(1), q, done.error().what);
 }
 
-constexpr CommandRow rows[] = {
-    {"port start <ports>", start, "Queues are made and frames come; what was configured counts."},
-    {"port stop <ports>", stop, "Queues go; rules of flow create too."},
+constexpr CommandRow port_rows[] = {
+    {"port start <ports>", start_ports,
+     "Queues are made and frames come; what was configured counts."},
+    {"port stop <ports>", stop_ports, "Queues go; rules of flow create too."},
     {"port reset <ports>", reset, "Stopped ports are as at first."},
     {"port close <ports>", close, "A stopped port goes for good."},
     {"port attach <text>", attach, "A new port by its vdev's name and devargs."},
@@ -184,6 +185,6 @@ constexpr CommandRow rows[] = {
 
 }  // namespace
 
-const Section port_commands{"ports", "Configuring ports", rows};
+const Section port_commands{"ports", "Configuring ports", port_rows};
 
 }  // namespace kilim::testpmd

@@ -208,7 +208,7 @@ void show_hash(Session& s, const Line& line) {
   }
 }
 
-constexpr CommandRow rows[] = {
+constexpr CommandRow rss_rows[] = {
     {"show port <port> rss-hash", show_hash, "By what frames are spread over receive queues."},
     {"show port <port> rss-hash key", show_hash, "The same with the key."},
     {"show port <port> rss reta", show_reta, "The table from hash to queue."},
@@ -227,6 +227,6 @@ constexpr CommandRow rows[] = {
 
 }  // namespace
 
-const Section rss_commands{"rss", "Spreading of frames over receive queues", rows};
+const Section rss_commands{"rss", "Spreading of frames over receive queues", rss_rows};
 
 }  // namespace kilim::testpmd

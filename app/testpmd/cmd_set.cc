@@ -178,7 +178,7 @@ void change_macs(Session& s, const Line& line) {
   }
 }
 
-constexpr CommandRow rows[] = {
+constexpr CommandRow set_rows[] = {
     {"set fwd io|mac|macswap|flowgen|rxonly|txonly|csum|icmpecho|5tswap|noisy|umr|split", set_mode,
      "How packets are forwarded."},
     {"set burst|nbcore|nbport <n>", set_number, "Packets a burst; lcores; ports that forward."},
@@ -199,6 +199,6 @@ constexpr CommandRow rows[] = {
 
 }  // namespace
 
-const Section set_commands{"config", "Configuration information", rows};
+const Section set_commands{"config", "Configuration information", set_rows};
 
 }  // namespace kilim::testpmd

@@ -93,7 +93,7 @@ void show_forward_config(Session& s, const Line&) {
   print_forward_config(s.forwarder());
 }
 
-constexpr CommandRow rows[] = {
+constexpr CommandRow show_rows[] = {
     {"show port info <ports>", each_port<print_port_info>, "What a port is."},
     {"show port stats <ports>", each_port<print_nic_stats>,
      "Counts, and rates since the last show."},
@@ -112,6 +112,6 @@ constexpr CommandRow rows[] = {
 
 }  // namespace
 
-const Section show_commands{"display", "Displaying port, stats and config information", rows};
+const Section show_commands{"display", "Displaying port, stats and config information", show_rows};
 
 }  // namespace kilim::testpmd

@@ -12,13 +12,13 @@
 namespace kilim::testpmd {
 namespace {
 
-void start(Session& s, const Line&) {
+void start_forwarding(Session& s, const Line&) {
   s.start(0);
 }
 void start_first(Session& s, const Line& line) {
   s.start(line.size() > 2 ? line.number(2) : 1);
 }
-void stop(Session& s, const Line&) {
+void stop_forwarding(Session& s, const Line&) {
   s.stop();
 }
 void quit(Session& s, const Line&) {
@@ -59,11 +59,11 @@ void help_section(Session&, const Line& line) {
       print_section(section);
 }
 
-constexpr CommandRow rows[] = {
-    {"start", start, "Start packet forwarding with current configuration."},
+constexpr CommandRow control_rows[] = {
+    {"start", start_forwarding, "Start packet forwarding with current configuration."},
     {"start tx_first", start_first, "The same after each port has sent a burst."},
     {"start tx_first <n>", start_first, "The same after N bursts."},
-    {"stop", stop, "Stop packet forwarding and display accumulated statistics."},
+    {"stop", stop_forwarding, "Stop packet forwarding and display accumulated statistics."},
     {"load <text>", load, "Run the commands of a file."},
     {"quit", quit, "End the program; so does the end of the input."},
     {"help", help, "The sections of help."},
@@ -73,7 +73,7 @@ constexpr CommandRow rows[] = {
 
 }  // namespace
 
-const Section control_commands{"control", "Control forwarding", rows};
+const Section control_commands{"control", "Control forwarding", control_rows};
 
 std::span<const Section> command_table() {
   static const std::array table{control_commands, show_commands,    set_commands,  port_commands,

@@ -28,12 +28,6 @@ void on_signal(int) {
   stop_requested = true;
 }
 
-uint64_t now_ns() noexcept {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<uint64_t>(t.tv_sec) * second + static_cast<uint64_t>(t.tv_nsec);
-}
-
 int run_lane(void* worker) {
   static_cast<worker::Worker*>(worker)->run();
   return 0;
@@ -44,6 +38,12 @@ double seconds(uint64_t ns) {
 }
 
 }  // namespace
+
+uint64_t monotonic_ns() noexcept {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<uint64_t>(t.tv_sec) * second + static_cast<uint64_t>(t.tv_nsec);
+}
 
 void catch_signals() noexcept {
   struct sigaction action {};
@@ -134,7 +134,7 @@ Control::State Control::while_draining(uint64_t now) noexcept {
 }
 
 void Control::tick() noexcept {
-  const uint64_t now = now_ns();
+  const uint64_t now = monotonic_ns();
   if (now < next_tick_) return;
   next_tick_ = now + tick_every;
   if (state_ == State::running)
@@ -150,13 +150,13 @@ uint32_t Control::poll(void* self, uint32_t) noexcept {
 
 // A lane that sleeps looks less often; a signal ends its sleep.
 bool Control::watch(void*, worker::WaitSet& set) noexcept {
-  set.until(now_ns() + asleep_look);
+  set.until(monotonic_ns() + asleep_look);
   return true;
 }
 
 void Control::begin() noexcept {
   state_ = State::running;
-  started_ = now_ns();
+  started_ = monotonic_ns();
   if (options_.stats_period != 0 || options_.screen)
     next_print_ = started_ + std::max(1u, options_.stats_period) * second;
   next_sample_ = started_ + second;

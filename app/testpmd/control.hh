@@ -16,6 +16,9 @@ namespace kilim::testpmd {
 extern bool volatile stop_requested;
 void catch_signals() noexcept;
 
+// CLOCK_MONOTONIC. Any thread.
+uint64_t monotonic_ns() noexcept;
+
 class Control {
  public:
   Control(Forwarder& forwarder, const Options& options, std::FILE* live) noexcept

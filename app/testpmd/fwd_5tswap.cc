@@ -26,13 +26,13 @@ void swap_all(std::span<std::byte> frame) noexcept {
   if (ports && frame.size() >= l.l4 + 4) swap_bytes(frame.data() + l.l4, 2);
 }
 
-uint32_t run(Stream& s) noexcept {
+uint32_t run_5tswap(Stream& s) noexcept {
   return forward(s, swap_all);
 }
 
 }  // namespace
 
 const Engine five_tuple_swap_engine{
-    "5tswap", "source and destination change places at each layer", true, true, false, run};
+    "5tswap", "source and destination change places at each layer", true, true, false, run_5tswap};
 
 }  // namespace kilim::testpmd

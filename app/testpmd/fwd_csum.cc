@@ -125,7 +125,7 @@ void handle(Stream& s, std::span<pool::Handle> packet, pool::TxWord word) noexce
   packet[0].meta |= pool::Handle::offload;
 }
 
-uint32_t run(Stream& s) noexcept {
+uint32_t run_csum(Stream& s) noexcept {
   const uint32_t limit = sendable(s);
   if (limit == 0) return 0;
   const uint32_t n = receive(s, std::span(s.packets).first(limit));
@@ -146,6 +146,6 @@ uint32_t run(Stream& s) noexcept {
 }  // namespace
 
 const Engine csum_engine{
-    "csum", "checksums are written anew, by the lcore or the device", true, true, false, run};
+    "csum", "checksums are written anew, by the lcore or the device", true, true, false, run_csum};
 
 }  // namespace kilim::testpmd

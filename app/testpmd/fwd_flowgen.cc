@@ -10,11 +10,10 @@ namespace {
 constexpr Mac ether_src{0, 1, 2, 3, 4, 0}, ether_dst{0, 1, 2, 3, 4, 1};
 constexpr uint32_t ip_src = 0x0afe0000, ip_dst = 0x0afd0000;  // 10.254.0.0, 10.253.0.0
 constexpr uint16_t udp_src = 1000, udp_dst = 1001;
-constexpr uint32_t header_bytes = 14 + 20 + 8;
 constexpr uint32_t crc_bytes = 4;  // the length that is asked for counts them
 
 void write_packet(std::byte* f, uint32_t length, uint32_t flow) noexcept {
-  std::memset(f, 0, header_bytes);
+  std::memset(f, 0, udp_header_bytes);
   std::memcpy(f, ether_dst.data(), 6);
   std::memcpy(f + 6, ether_src.data(), 6);
   put16(f + 12, type_ipv4);
@@ -39,7 +38,7 @@ uint32_t terminate(Stream& s) noexcept {
   return n;
 }
 
-uint32_t run(Stream& s) noexcept {
+uint32_t run_flowgen(Stream& s) noexcept {
   if (s.draining) {
     reclaim(s);
     return 0;
@@ -69,7 +68,7 @@ const Engine flowgen_engine{.name = "flowgen",
                             .receives = true,
                             .transmits = true,
                             .gathered = false,
-                            .run = run,
+                            .run = run_flowgen,
                             .makes = true};
 
 }  // namespace kilim::testpmd

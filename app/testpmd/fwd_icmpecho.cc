@@ -62,7 +62,7 @@ bool answer(std::span<std::byte> frame, const Mac& own) noexcept {
   return l.type == type_ipv4 && l.l3 != 0 && answer_echo(frame, l);
 }
 
-uint32_t run(Stream& s) noexcept {
+uint32_t run_icmpecho(Stream& s) noexcept {
   const uint32_t limit = sendable(s);
   if (limit == 0) return 0;
   const uint32_t n = receive(s, std::span(s.packets).first(limit));
@@ -88,6 +88,6 @@ uint32_t run(Stream& s) noexcept {
 }  // namespace
 
 const Engine icmpecho_engine{
-    "icmpecho", "ARP and ICMP echo requests are answered", true, true, false, run};
+    "icmpecho", "ARP and ICMP echo requests are answered", true, true, false, run_icmpecho};
 
 }  // namespace kilim::testpmd

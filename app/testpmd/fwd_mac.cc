@@ -7,7 +7,7 @@
 namespace kilim::testpmd {
 namespace {
 
-uint32_t run(Stream& s) noexcept {
+uint32_t run_mac(Stream& s) noexcept {
   const Mac& source = own_mac(s);
   const Mac& peer = s.peer;
   return forward(s, [&source, &peer](std::span<std::byte> frame) noexcept {
@@ -20,6 +20,6 @@ uint32_t run(Stream& s) noexcept {
 }  // namespace
 
 const Engine mac_engine{
-    "mac", "source becomes the port's address, destination the peer's", true, true, false, run};
+    "mac", "source becomes the port's address, destination the peer's", true, true, false, run_mac};
 
 }  // namespace kilim::testpmd

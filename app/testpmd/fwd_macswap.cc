@@ -7,7 +7,7 @@
 namespace kilim::testpmd {
 namespace {
 
-uint32_t run(Stream& s) noexcept {
+uint32_t run_macswap(Stream& s) noexcept {
   return forward(s, [](std::span<std::byte> frame) noexcept {
     if (frame.size() < 12) return;
     std::byte both[12];
@@ -20,6 +20,6 @@ uint32_t run(Stream& s) noexcept {
 }  // namespace
 
 const Engine macswap_engine{
-    "macswap", "source and destination address change places", true, true, false, run};
+    "macswap", "source and destination address change places", true, true, false, run_macswap};
 
 }  // namespace kilim::testpmd

@@ -54,7 +54,7 @@ uint32_t flush(Stream& s) noexcept {
 
 // As testpmd's: the row holds its size, and what comes pushes as many out of it at the front. The
 // row was made with room for a burst more: a burst allocates nothing.
-uint32_t run(Stream& s) noexcept {
+uint32_t run_noisy(Stream& s) noexcept {
   const uint32_t buffer = s.modes == nullptr || s.pieces > 1 ? 0 : s.modes->noisy_buffer;
   if (buffer == 0)
     return forward(s, [&s](std::span<std::byte>) noexcept {
@@ -74,7 +74,8 @@ uint32_t run(Stream& s) noexcept {
 
 }  // namespace
 
-const Engine noisy_engine{
-    "noisy", "packets wait, and memory is read and written meanwhile", true, true, false, run};
+const Engine noisy_engine{"noisy", "packets wait, and memory is read and written meanwhile",
+                          true,    true,
+                          false,   run_noisy};
 
 }  // namespace kilim::testpmd

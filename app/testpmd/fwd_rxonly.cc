@@ -6,7 +6,7 @@
 namespace kilim::testpmd {
 namespace {
 
-uint32_t run(Stream& s) noexcept {
+uint32_t run_rxonly(Stream& s) noexcept {
   uint32_t n = 0;
   if (!s.draining)
     n = receive(s, std::span(s.packets).first(std::min(s.burst * s.pieces, max_burst)));
@@ -22,6 +22,7 @@ uint32_t run(Stream& s) noexcept {
 
 }  // namespace
 
-const Engine rxonly_engine{"rxonly", "packets are received and freed", true, false, false, run};
+const Engine rxonly_engine{"rxonly",  "packets are received and freed", true, false, false,
+                           run_rxonly};
 
 }  // namespace kilim::testpmd

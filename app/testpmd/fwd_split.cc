@@ -45,7 +45,7 @@ void drop(Stream& s, std::span<const pool::Handle> chains) noexcept {
 }
 
 // Sends what earlier turns have put under keys; returns how many packets.
-uint32_t send_gathered(Stream& s, port::PacketGather& gather) noexcept {
+uint32_t send_chains(Stream& s, port::PacketGather& gather) noexcept {
   const uint32_t n = gather.collect(s.chains);
   const std::span<const pool::Handle> all{s.chains.data(), n};
   const uint32_t sent = n == 0 ? 0 : s.tx->tx(s.tx_queue, all);
@@ -97,9 +97,9 @@ Sorted sort(Stream& s, std::span<pool::Handle> in, bool keys_under_way) noexcept
   return out;
 }
 
-uint32_t run(Stream& s) noexcept {
+uint32_t run_split(Stream& s) noexcept {
   port::PacketGather* gather = s.tx->packet_gather(s.tx_queue);
-  const uint32_t earlier = gather != nullptr ? send_gathered(s, *gather) : 0;
+  const uint32_t earlier = gather != nullptr ? send_chains(s, *gather) : 0;
   const uint32_t room = s.draining ? 0 : places(s, gather);
   uint32_t n = 0;
   if (room >= s.pieces) n = receive(s, std::span(s.packets).first(room));
@@ -127,7 +127,7 @@ const Engine split_engine{
     .receives = true,
     .transmits = true,
     .gathered = false,
-    .run = run,
+    .run = run_split,
     .splits = true};
 
 }  // namespace kilim::testpmd

@@ -9,13 +9,11 @@
 namespace kilim::testpmd {
 namespace {
 
-constexpr uint32_t header_bytes = 14 + 20 + 8;
-
 // `from_ip` differs from packet to packet with --txonly-multi-flow.
 void write_headers(std::byte* f, uint32_t length, uint32_t from_ip, const Stream& s) noexcept {
   const Mac& from = own_mac(s);
   const Mac& to = s.peer;
-  std::memset(f, 0, header_bytes);
+  std::memset(f, 0, udp_header_bytes);
   std::memcpy(f, to.data(), 6);
   std::memcpy(f + 6, from.data(), 6);
   put16(f + 12, 0x0800);
@@ -62,7 +60,7 @@ uint32_t make_packets(Stream& s, std::span<pool::Handle> out) noexcept {
   return whole;
 }
 
-uint32_t run(Stream& s) noexcept {
+uint32_t run_txonly(Stream& s) noexcept {
   const auto pieces = std::max<uint32_t>(1, static_cast<uint32_t>(s.tx_segments.size()));
   const uint32_t want = wanted(s, sendable(s) / pieces);
   if (want == 0) {
@@ -86,7 +84,7 @@ const Engine txonly_engine{.name = "txonly",
                            .receives = false,
                            .transmits = true,
                            .gathered = false,
-                           .run = run,
+                           .run = run_txonly,
                            .makes = true};
 
 }  // namespace kilim::testpmd

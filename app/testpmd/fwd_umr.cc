@@ -24,7 +24,7 @@ uint32_t send_gathered(Stream& s, port::PacketGather& gather) noexcept {
   return n / handles_a_packet;
 }
 
-uint32_t run(Stream& s) noexcept {
+uint32_t run_umr(Stream& s) noexcept {
   port::PacketGather& gather = *s.tx->packet_gather(s.tx_queue);
   const uint32_t sent = send_gathered(s, gather);
   if (s.draining) return sent;
@@ -46,6 +46,6 @@ uint32_t run(Stream& s) noexcept {
 
 const Engine umr_engine{"umr", "a new header and the received payload in place, gathered by a key",
                         true,  true,
-                        true,  run};
+                        true,  run_umr};
 
 }  // namespace kilim::testpmd

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include <rte_ethdev.h>
-#include <time.h>
 
 #include "forward_report.hh"
 #include "session.hh"
@@ -17,14 +16,7 @@
 namespace kilim::testpmd {
 namespace {
 
-constexpr const char* border = "########################";
-constexpr uint64_t second = 1'000'000'000;
-
-uint64_t now_ns() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<uint64_t>(t.tv_sec) * second + static_cast<uint64_t>(t.tv_nsec);
-}
+constexpr const char* hashes = "########################";
 
 uint64_t rate(uint64_t now, uint64_t then, uint64_t ns) {
   if (ns == 0 || now < then) return 0;
@@ -169,7 +161,7 @@ void print_ethdev_info(uint16_t id) {
 void print_nic_stats(Session& s, uint32_t port) {
   PortMemory& m = s.memory(port);
   const port::PortStats now = counts_of(s.port(port)), c = m.cleared;
-  std::printf("\n  %s NIC statistics for port %-2u %s\n", border, port, border);
+  std::printf("\n  %s NIC statistics for port %-2u %s\n", hashes, port, hashes);
   std::printf("  RX-packets: %-10" PRIu64 " RX-missed: %-10" PRIu64 " RX-bytes:  %-" PRIu64 "\n",
               now.rx_packets - c.rx_packets, now.rx_missed - c.rx_missed,
               now.rx_bytes - c.rx_bytes);
@@ -178,7 +170,7 @@ void print_nic_stats(Session& s, uint32_t port) {
   std::printf("  TX-packets: %-10" PRIu64 " TX-errors: %-10" PRIu64 " TX-bytes:  %-" PRIu64 "\n",
               now.tx_packets - c.tx_packets, now.tx_errors - c.tx_errors,
               now.tx_bytes - c.tx_bytes);
-  const uint64_t at = now_ns(), ns = m.shown_ns == 0 ? 0 : at - m.shown_ns;
+  const uint64_t at = monotonic_ns(), ns = m.shown_ns == 0 ? 0 : at - m.shown_ns;
   std::printf("\n  Throughput (since last show)\n");
   std::printf("  Rx-pps: %12" PRIu64 "          Rx-bps: %12" PRIu64 "\n",
               rate(now.rx_packets, m.shown.rx_packets, ns),
@@ -186,7 +178,7 @@ void print_nic_stats(Session& s, uint32_t port) {
   std::printf("  Tx-pps: %12" PRIu64 "          Tx-bps: %12" PRIu64 "\n",
               rate(now.tx_packets, m.shown.tx_packets, ns),
               8 * rate(now.tx_bytes, m.shown.tx_bytes, ns));
-  std::printf("  %s############################%s\n", border, border);
+  std::printf("  %s############################%s\n", hashes, hashes);
   m.shown = now;
   m.shown_ns = at;
 }

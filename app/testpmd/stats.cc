@@ -13,13 +13,13 @@ namespace kilim::testpmd {
 namespace {
 
 // One row a counter: text and JSON name it alike for all ports and the total.
-struct Row {
+struct CountRow {
   const char* label;
   const char* json;
   uint64_t port::PortStats::*value;
 };
 
-constexpr Row traffic[] = {
+constexpr CountRow traffic[] = {
     {"RX-packets", "rx_packets", &port::PortStats::rx_packets},
     {"RX-bytes", "rx_bytes", &port::PortStats::rx_bytes},
     {"TX-packets", "tx_packets", &port::PortStats::tx_packets},
@@ -28,12 +28,12 @@ constexpr Row traffic[] = {
 };
 
 // Text has them in modes that use keys, JSON always.
-constexpr Row keys[] = {
+constexpr CountRow keys[] = {
     {"keys-bound", "keys_bound", &port::PortStats::keys_bound},
     {"keys-ended", "keys_ended", &port::PortStats::keys_ended},
 };
 
-constexpr Row drops[] = {
+constexpr CountRow drops[] = {
     {"RX-missed", "rx_missed", &port::PortStats::rx_missed},
     {"RX-errors", "rx_errors", &port::PortStats::rx_errors},
     {"RX-too-long", "rx_too_long", &port::PortStats::rx_too_long},
@@ -44,21 +44,21 @@ constexpr Row drops[] = {
 };
 
 void print_counts(std::FILE* to, const port::PortStats& c, uint64_t tx_dropped, bool uses_keys) {
-  for (const Row& r : traffic) std::fprintf(to, "  %-14s %" PRIu64 "\n", r.label, c.*r.value);
-  for (const Row& r : keys)
+  for (const CountRow& r : traffic) std::fprintf(to, "  %-14s %" PRIu64 "\n", r.label, c.*r.value);
+  for (const CountRow& r : keys)
     if (uses_keys) std::fprintf(to, "  %-14s %" PRIu64 "\n", r.label, c.*r.value);
   std::fprintf(to, "  drops:        ");
-  for (const Row& r : drops) std::fprintf(to, " %s %" PRIu64 ",", r.label, c.*r.value);
+  for (const CountRow& r : drops) std::fprintf(to, " %s %" PRIu64 ",", r.label, c.*r.value);
   std::fprintf(to, " TX-dropped %" PRIu64 "\n", tx_dropped);
   if (c.recoveries != 0) std::fprintf(to, "  recoveries     %" PRIu64 "\n", c.recoveries);
   if (c.queues_down != 0) std::fprintf(to, "  queues-down    %" PRIu64 "\n", c.queues_down);
 }
 
 void add_counts(cli::JsonObject& to, const port::PortStats& c, uint64_t tx_dropped) {
-  for (const Row& r : traffic) to.number(r.json, c.*r.value);
-  for (const Row& r : keys) to.number(r.json, c.*r.value);
+  for (const CountRow& r : traffic) to.number(r.json, c.*r.value);
+  for (const CountRow& r : keys) to.number(r.json, c.*r.value);
   cli::JsonObject lost;
-  for (const Row& r : drops) lost.number(r.json, c.*r.value);
+  for (const CountRow& r : drops) lost.number(r.json, c.*r.value);
   lost.number("tx_dropped", tx_dropped);
   to.object("drops", std::move(lost));
   to.number("recoveries", c.recoveries).number("queues_down", c.queues_down);

@@ -107,7 +107,7 @@ int remove(rte_vdev_device* vdev) {
   return -ENODEV;
 }
 
-Ethdev* ethdev_of(rte_vdev_device* vdev) {
+Ethdev* probed_ethdev(rte_vdev_device* vdev) {
   for (const Probed& p : ports())
     if (p.port->name() == vdev->device.name) return p.ethdev.get();
   return nullptr;
@@ -115,13 +115,13 @@ Ethdev* ethdev_of(rte_vdev_device* vdev) {
 
 // rte_dev_dma_map(): memory of the application, such as rte_extmem_register() made known to EAL.
 int map_memory(rte_vdev_device* vdev, void* address, uint64_t, std::size_t bytes) {
-  Ethdev* const e = ethdev_of(vdev);
+  Ethdev* const e = probed_ethdev(vdev);
   if (e == nullptr) return -ENODEV;
   const Status s = e->memory().add_range({static_cast<std::byte*>(address), bytes});
   return s ? 0 : -s.error().code;
 }
 int unmap_memory(rte_vdev_device* vdev, void* address, uint64_t, std::size_t bytes) {
-  Ethdev* const e = ethdev_of(vdev);
+  Ethdev* const e = probed_ethdev(vdev);
   if (e == nullptr) return -ENODEV;
   const Status s = e->memory().remove_range({static_cast<std::byte*>(address), bytes});
   return s ? 0 : -s.error().code;

@@ -14,7 +14,7 @@
 namespace kilim::net {
 namespace {
 
-constexpr std::size_t address_at = offsetof(prm::DataSeg, addr);
+constexpr std::size_t stride_address_at = offsetof(prm::DataSeg, addr);
 
 // The last one that held the buffer, on any lcore.
 void put_back(void*, void* buffer) {
@@ -37,7 +37,7 @@ void let_go(StrideBuffer* b) noexcept {
 
 void post(const MbufRx& q, uint32_t wqe, StrideBuffer* b) noexcept {
   q.strides.buffers[wqe] = b;
-  queue::store_word(q.wqes + std::size_t{wqe} * q.stride + address_at,
+  queue::store_word(q.wqes + std::size_t{wqe} * q.stride + stride_address_at,
                     be64{reinterpret_cast<uint64_t>(b->data())});
 }
 

@@ -11,7 +11,6 @@ namespace kilim::vhca::rdmacm {
 
 namespace {
 
-constexpr uint32_t udp_qkey = 0x01234567;
 constexpr uint16_t roce_mlid = 0xc000;  // cma_iboe_join_multicast(): no switch looks at it
 constexpr uint32_t all_of_a_group = 0xffffff;
 constexpr uint32_t most_groups = 0x10000;

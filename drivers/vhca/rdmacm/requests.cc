@@ -13,8 +13,7 @@ namespace kilim::vhca::rdmacm {
 
 namespace {
 
-constexpr uint8_t patience = 24;           // cma.c, CMA_CM_MRA_SETTING
-constexpr uint32_t udp_qkey = 0x01234567;  // rdma_cm.h, RDMA_UDP_QKEY
+constexpr uint8_t patience = 24;  // cma.c, CMA_CM_MRA_SETTING
 
 CmQpType type_of(const cm::Event& e) noexcept {
   if (e.kind == cm::EventKind::sidr_request) return CmQpType::ud;

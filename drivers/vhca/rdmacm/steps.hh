@@ -13,6 +13,8 @@
 
 namespace kilim::vhca::rdmacm {
 
+inline constexpr uint32_t udp_qkey = 0x01234567;  // rdma_cm.h, RDMA_UDP_QKEY
+
 uint64_t clock_ns() noexcept;
 
 // addresses.cc

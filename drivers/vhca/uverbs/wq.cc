@@ -20,7 +20,7 @@ namespace {
 
 constexpr uint32_t event_wq_fatal = 19;
 constexpr uint32_t mask_state = 1, mask_cur_state = 2, mask_flags = 4;  // IB_WQ_STATE ...
-constexpr uint32_t last_state = static_cast<uint32_t>(RqState::err);
+constexpr uint32_t last_wq_state = static_cast<uint32_t>(RqState::err);
 
 int check_strides(const Profile& p, const mlx5_ib_create_wq& d) {
   if ((d.comp_mask & ~uint32_t{MLX5_IB_CREATE_WQ_STRIDING_RQ}) != 0) return -EOPNOTSUPP;
@@ -94,8 +94,8 @@ int read_change(const Request& r, ib_uverbs_ex_modify_wq& cmd) {
   if (int err = r.in.read_whole(cmd); err != 0) return err;
   if (cmd.attr_mask == 0 || cmd.attr_mask > (mask_state | mask_cur_state | mask_flags))
     return -EINVAL;
-  if ((cmd.attr_mask & mask_cur_state) != 0 && cmd.curr_wq_state > last_state) return -EINVAL;
-  return (cmd.attr_mask & mask_state) != 0 && cmd.wq_state > last_state ? -EINVAL : 0;
+  if ((cmd.attr_mask & mask_cur_state) != 0 && cmd.curr_wq_state > last_wq_state) return -EINVAL;
+  return (cmd.attr_mask & mask_state) != 0 && cmd.wq_state > last_wq_state ? -EINVAL : 0;
 }
 
 int read_modify_driver_part(const Request& r) {
