@@ -34,6 +34,20 @@ inline Bytes with(Bytes frame, std::size_t at, uint8_t flip) {
   return frame;
 }
 
+// The frame behind outer headers that are always the same: UDP to VXLAN's port over IPv4.
+inline Bytes in_vxlan(const Bytes& inner) {
+  constexpr std::size_t header = 8;
+  FrameSpec s = udp4;
+  s.payload = header + inner.size();
+  Bytes b = make_frame(s);
+  put16(b, l4_of(s) + 2, 4789);
+  put16(b, l4_of(s) + 6, 0);  // no checksum
+  std::fill_n(b.end() - static_cast<long>(s.payload), header, std::byte{0});
+  b[b.size() - s.payload] = std::byte{8};
+  std::copy(inner.begin(), inner.end(), b.end() - static_cast<long>(inner.size()));
+  return b;
+}
+
 // A statistic by its name.
 inline uint64_t xstat(EthPort& port, const char* name) {
   uint64_t id = 0, value = 0;

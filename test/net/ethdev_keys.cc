@@ -2,7 +2,9 @@
 // RSS by keys of the application: hashes against Toeplitz's function written out, against the
 // published ones and DPDK's own.
 #include <array>
+#include <set>
 
+#include <rte_flow.h>
 #include <rte_thash.h>
 
 #include "ethdev_cases.hh"
@@ -178,10 +180,115 @@ void tables_lead_hashes_to_queues() {
   EQUAL(told[0].reta[2], 2);
 }
 
+// Frames with the same outer headers, by the headers inside: hash, queue, type and mark of each;
+// their queues.
+std::set<uint16_t> expect_inner_hashes(EthPair& p, const Key& key, uint32_t mark) {
+  constexpr uint64_t marked = RTE_MBUF_F_RX_FDIR | RTE_MBUF_F_RX_FDIR_ID;
+  std::set<uint16_t> queues;
+  for (uint32_t n = 0; n < 16; n++) {
+    for (const FrameSpec& s : {tcp4, udp4, tcp6, udp6}) {
+      Bytes inner = make_frame(s);
+      put16(inner, l4_of(s), 1000 + 77 * n);
+      p.queue_of.clear();
+      p.far.send(in_vxlan(inner));
+      const std::vector<rte_mbuf*> got = p.receive(p.near, 1, 4);
+      EQUAL_FATAL(got.size(), 1);
+      const uint32_t hash = toeplitz(key, input_of(inner, s, true));
+      EQUAL(got[0]->hash.rss, hash);
+      EQUAL(p.queue_of[0], hash % 128 % 4);
+      EQUAL(got[0]->packet_type & RTE_PTYPE_INNER_L4_MASK,
+            s.tcp ? RTE_PTYPE_INNER_L4_TCP : RTE_PTYPE_INNER_L4_UDP);
+      EQUAL(got[0]->ol_flags & marked, mark == 0 ? 0 : marked);
+      if (mark != 0) EQUAL(got[0]->hash.fdir.hi, mark);
+      queues.insert(p.queue_of[0]);
+      rte_pktmbuf_free(got[0]);
+    }
+  }
+  return queues;
+}
+
+void expect_one_flow(EthPair& p, const Key& key) {
+  for (uint32_t n = 0; n < 8; n++) {
+    Bytes inner = make_frame(tcp4);
+    put16(inner, l4_of(tcp4), 1000 + 77 * n);
+    const Bytes frame = in_vxlan(inner);
+    EQUAL(hash_of(p, frame), toeplitz(key, input_of(frame, udp4, true)));
+  }
+}
+
+// RTE_ETH_RSS_LEVEL_*: of the whole port, changed under way.
+void levels_choose_the_headers() {
+  EthPair p;
+  Key key = other_key();
+  PortAsk ask = with_key(key);
+  ask.rss |= RTE_ETH_RSS_LEVEL_INNERMOST;
+  EQUAL_FATAL(p.start(ask), 0);
+  EQUAL(expect_inner_hashes(p, key, 0).size(), 4u);
+  expect_hashes(p, key);  // in no tunnel
+  rte_eth_rss_conf conf{};
+  EQUAL(rte_eth_dev_rss_hash_conf_get(p.near.id, &conf), 0);
+  EQUAL(conf.rss_hf, ask.rss);
+  for (const uint64_t level : {RTE_ETH_RSS_LEVEL_OUTERMOST, RTE_ETH_RSS_LEVEL_PMD_DEFAULT}) {
+    conf = {.rss_key = nullptr, .rss_key_len = 0, .rss_hf = all_kinds | level};
+    EQUAL(rte_eth_dev_rss_hash_update(p.near.id, &conf), 0);
+    expect_one_flow(p, key);
+    conf.rss_hf = all_kinds | RTE_ETH_RSS_LEVEL_INNERMOST;
+    EQUAL(rte_eth_dev_rss_hash_update(p.near.id, &conf), 0);
+    EQUAL(expect_inner_hashes(p, key, 0).size(), 4u);
+  }
+  conf.rss_hf = all_kinds | RTE_ETH_RSS_LEVEL_MASK;
+  EQUAL(rte_eth_dev_rss_hash_update(p.near.id, &conf), -EINVAL);
+  EQUAL(expect_inner_hashes(p, key, 0).size(), 4u);
+  // A level without a kind of frames spreads nothing.
+  conf.rss_hf = RTE_ETH_RSS_LEVEL_INNERMOST;
+  EQUAL(rte_eth_dev_rss_hash_update(p.near.id, &conf), 0);
+  p.queue_of.clear();
+  p.far.send(in_vxlan(make_frame(tcp4)));
+  const std::vector<rte_mbuf*> got = p.receive(p.near, 1, 4);
+  EQUAL_FATAL(got.size(), 1);
+  EQUAL(p.queue_of[0], 0);
+  rte_pktmbuf_free(got[0]);
+}
+
+// rte_flow_action_rss::level, in a rule that marks; the port itself spreads by outer headers.
+void rules_spread_by_inner_headers() {
+  EthPair p;
+  Key key = other_key();
+  EQUAL_FATAL(p.start(with_key(key)), 0);
+  expect_one_flow(p, key);
+  const uint16_t queues[] = {0, 1, 2, 3};
+  rte_flow_action_rss rss{};
+  rss.level = 2;
+  rss.types = all_kinds;
+  rss.queue = queues;
+  rss.queue_num = 4;
+  const rte_flow_action_mark mark{0x1234};
+  rte_flow_attr attr{};
+  attr.ingress = 1;
+  const rte_flow_item items[] = {{RTE_FLOW_ITEM_TYPE_ETH, nullptr, nullptr, nullptr},
+                                 {RTE_FLOW_ITEM_TYPE_IPV4, nullptr, nullptr, nullptr},
+                                 {RTE_FLOW_ITEM_TYPE_UDP, nullptr, nullptr, nullptr},
+                                 {RTE_FLOW_ITEM_TYPE_VXLAN, nullptr, nullptr, nullptr},
+                                 {RTE_FLOW_ITEM_TYPE_END, nullptr, nullptr, nullptr}};
+  const rte_flow_action actions[] = {{RTE_FLOW_ACTION_TYPE_MARK, &mark},
+                                     {RTE_FLOW_ACTION_TYPE_RSS, &rss},
+                                     {RTE_FLOW_ACTION_TYPE_END, nullptr}};
+  rte_flow_error error{};
+  rte_flow* const rule = rte_flow_create(p.near.id, &attr, items, actions, &error);
+  if (rule == nullptr) std::printf("%s\n", error.message);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(rule);
+  EQUAL(expect_inner_hashes(p, key, 0x1234).size(), 4u);
+  expect_hashes(p, key);  // other UDP frames are none of the rule's
+  EQUAL(rte_flow_destroy(p.near.id, rule, &error), 0);
+  expect_one_flow(p, key);
+}
+
 const Case of_keys[] = {
     {"RSS keys hash as published", keys_hash_as_published},
     {"RSS keys are set, changed under way and told", keys_are_set_changed_and_told},
     {"RSS tables lead hashes to queues", tables_lead_hashes_to_queues},
+    {"RSS levels choose outer or inner headers", levels_choose_the_headers},
+    {"rules spread by inner headers, marked", rules_spread_by_inner_headers},
 };
 
 }  // namespace

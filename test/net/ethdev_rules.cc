@@ -111,6 +111,9 @@ void patterns_are_refused(EthPair& p) {
                            {udp, vlan}})
     refused(p, "order", {{pair.first, nothing, pair.second}, {drop}}, ENOTSUP, of_item, place(2));
   refused(p, "inner", {{eth, ipv4, udp, vxlan, eth}, {drop}}, ENOTSUP, of_item, place(4));
+  rte_flow_item_gre fields{};
+  refused(p, "field of GRE", {{eth, ipv4, item(RTE_FLOW_ITEM_TYPE_GRE, &fields)}, {drop}}, ENOTSUP,
+          RTE_FLOW_ERROR_TYPE_ITEM_MASK, place(2));
   refused(p, "no IP", {{eth, udp}, {drop}}, EINVAL, of_item, place(1));
 
   rte_flow_item_ipv4 ip{}, ttl{}, protocol{};
@@ -161,7 +164,8 @@ void actions_are_refused(EthPair& p) {
   } rows[] = {
       {"rss function", ENOTSUP,
        rss_with([](auto& c) { c.func = RTE_ETH_HASH_FUNCTION_SIMPLE_XOR; })},
-      {"rss level", ENOTSUP, rss_with([](auto& c) { c.level = 2; })},
+      {"rss level", ENOTSUP, rss_with([](auto& c) { c.level = 3; })},
+      {"rss level without a tunnel", EINVAL, rss_with([](auto& c) { c.level = 2; })},
       {"rss key", ENOTSUP, rss_with([](auto& c) { c.key_len = 52; })},
       {"rss types", ENOTSUP, rss_with([](auto& c) { c.types = RTE_ETH_RSS_ESP; })},
       {"rss of none", EINVAL, rss_with([](auto& c) { c.queue_num = 0; })},

@@ -151,11 +151,14 @@ void statistics_are_told_three_ways() {
 // Frames of all kinds have the types that are told, together all of them.
 void types_of_packets_are_those_told() {
   EthPair p;
-  EQUAL_FATAL(p.start({}), 0);
+  EQUAL_FATAL(p.start({.rss = RTE_ETH_RSS_IPV4 | RTE_ETH_RSS_LEVEL_INNERMOST}), 0);
   uint32_t told[16];
   const int n = rte_eth_dev_get_supported_ptypes(p.near.id, RTE_PTYPE_ALL_MASK, told, 16);
   CU_ASSERT_TRUE_FATAL(n > 0 && n <= 16);
   FrameSpec fragment{.fragment = 0x2000};
+  constexpr uint32_t outside = RTE_PTYPE_L2_ETHER | RTE_PTYPE_L3_IPV4_EXT_UNKNOWN;
+  constexpr uint32_t in4 = outside | RTE_PTYPE_INNER_L3_IPV4_EXT_UNKNOWN;
+  constexpr uint32_t in6 = outside | RTE_PTYPE_INNER_L3_IPV6_EXT_UNKNOWN;
   Bytes no_ip = make_frame(udp4), gre = make_frame(udp4);
   put16(no_ip, 12, 0x88b5);
   gre[l3_of(udp4) + 9] = std::byte{47};
@@ -168,6 +171,11 @@ void types_of_packets_are_those_told() {
        RTE_PTYPE_L2_ETHER | RTE_PTYPE_L3_IPV4_EXT_UNKNOWN | RTE_PTYPE_L4_FRAG},
       {gre, RTE_PTYPE_L2_ETHER | RTE_PTYPE_L3_IPV4_EXT_UNKNOWN | RTE_PTYPE_L4_NONFRAG},
       {no_ip, RTE_PTYPE_L2_ETHER},
+      {in_vxlan(make_frame(tcp4)), in4 | RTE_PTYPE_INNER_L4_TCP},
+      {in_vxlan(make_frame(udp6)), in6 | RTE_PTYPE_INNER_L4_UDP},
+      {in_vxlan(make_frame(fragment)), in4 | RTE_PTYPE_INNER_L4_FRAG},
+      {in_vxlan(gre), in4 | RTE_PTYPE_INNER_L4_NONFRAG},
+      {in_vxlan(no_ip), outside},
   };
   std::set<uint32_t> seen;
   for (const auto& [frame, type] : rows) {
@@ -175,7 +183,8 @@ void types_of_packets_are_those_told() {
     rte_mbuf* const m = p.receive_one(p.near);
     CU_ASSERT_PTR_NOT_NULL_FATAL(m);
     EQUAL(m->packet_type, type);
-    for (const uint32_t part : {RTE_PTYPE_L2_MASK, RTE_PTYPE_L3_MASK, RTE_PTYPE_L4_MASK})
+    for (const uint32_t part : {RTE_PTYPE_L2_MASK, RTE_PTYPE_L3_MASK, RTE_PTYPE_L4_MASK,
+                                RTE_PTYPE_INNER_L3_MASK, RTE_PTYPE_INNER_L4_MASK})
       if ((m->packet_type & part) != 0) seen.insert(m->packet_type & part);
     rte_pktmbuf_free(m);
   }

@@ -135,6 +135,7 @@ void each_kind_of_hash_spreads_or_is_refused() {
   const uint64_t told = info_of(pair()).flow_type_rss_offloads;
   CU_ASSERT_TRUE(told != 0);
   for (uint64_t bit = 1; bit != 0; bit <<= 1) {
+    if ((bit & RTE_ETH_RSS_LEVEL_MASK) != 0) continue;  // ethdev_keys.cc
     if ((told & bit) != 0) {
       spreads(bit);
       continue;

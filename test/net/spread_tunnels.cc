@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Part of spread_ut. Frames in tunnels: what their side records say of the headers inside, rules
-// that spread by those, and marks.
+// and ports that spread by those, and marks.
 #include <cerrno>
 
 #include <rte_mbuf_core.h>
@@ -14,6 +14,7 @@ using namespace kilim;
 using namespace kilim::test;
 
 constexpr uint32_t outside4 = RTE_PTYPE_L2_ETHER | RTE_PTYPE_L3_IPV4_EXT_UNKNOWN;
+constexpr uint32_t outside6 = RTE_PTYPE_L2_ETHER | RTE_PTYPE_L3_IPV6_EXT_UNKNOWN;
 constexpr uint32_t inside4 = RTE_PTYPE_INNER_L3_IPV4_EXT_UNKNOWN;
 constexpr uint32_t inside6 = RTE_PTYPE_INNER_L3_IPV6_EXT_UNKNOWN;
 
@@ -66,6 +67,20 @@ Frame in_gre(const Frame& inner) {
   return f;
 }
 
+Frame in_gre6(const Frame& inner) {
+  constexpr std::size_t ip = 14, gre = ip + 40;
+  Frame f(gre + 4 + inner.size());
+  f[0] = f[6] = as_byte(2), f[5] = as_byte(9);
+  put16(f, 12, 0x86dd);
+  f[ip] = as_byte(0x60);
+  put16(f, ip + 4, f.size() - gre);
+  f[ip + 6] = as_byte(47), f[ip + 7] = as_byte(64);
+  for (std::size_t i = ip + 8; i < gre; i++) f[i] = as_byte(i);
+  put16(f, gre + 2, 0x6558);
+  std::memcpy(f.data() + gre + 4, inner.data(), inner.size());
+  return f;
+}
+
 constexpr port::RxSetup looking{.config = {.side = true, .mark = true, .tunnel = true}};
 
 flow::Rule spreading(flow::Tunnel::Kind kind) {
@@ -82,22 +97,23 @@ flow::Rule spreading(flow::Tunnel::Kind kind) {
   return r;
 }
 
-// Each frame in its own queue by the hash of the headers inside, marked, and told.
-void expect_spread(SpreadBench& b, const flow::Rule& rule, Frame (*wrap)(const Frame&)) {
+// Each frame in its own queue by the hash of the headers inside, marked (0: not), and told.
+void expect_spread(SpreadBench& b, const flow::Rss& rss, uint32_t mark, Frame (*wrap)(const Frame&),
+                   uint32_t outside = outside4) {
   uint32_t queues_seen = 0;
   for (const TunnelKind& k : tunnel_kinds) {
     for (uint32_t flow = 0; flow < 12; flow++) {
       const Frame inner = make_frame(k.frame, flow, flow);
-      const uint32_t hash = expected_hash(k.frame, inner, rule.action.rss);
+      const uint32_t hash = expected_hash(k.frame, inner, rss);
       const int queue = b.where(wrap(inner));
-      EQUAL_FATAL(queue, int{expected_queue(hash, rule.action.rss.table)});
+      EQUAL_FATAL(queue, int{expected_queue(hash, rss.table)});
       queues_seen |= 1u << queue;
       const pool::SideRecord& side = b.got[0].side;
       EQUAL(side.rx_hash, hash);
-      EQUAL(side.packet_type, outside4 | k.type);
-      EQUAL(side.mark(), *rule.action.mark);
+      EQUAL(side.packet_type, outside | k.type);
+      EQUAL(side.mark(), mark);
       constexpr uint32_t marked = RTE_MBUF_F_RX_FDIR | RTE_MBUF_F_RX_FDIR_ID;
-      EQUAL(side.flags & marked, marked);
+      EQUAL(side.flags & marked, mark == 0 ? 0 : marked);
     }
   }
   EQUAL(queues_seen, 0xeu);
@@ -112,8 +128,8 @@ void inner_headers_spread_frames() {
   CU_ASSERT_TRUE_FATAL(b.far().add_rule(vxlan).ok());
   auto of_gre = b.far().add_rule(gre);
   CU_ASSERT_TRUE_FATAL(of_gre.ok());
-  expect_spread(b, vxlan, in_vxlan);
-  expect_spread(b, gre, in_gre);
+  expect_spread(b, vxlan.action.rss, *vxlan.action.mark, in_vxlan);
+  expect_spread(b, gre.action.rss, *gre.action.mark, in_gre);
   // In no tunnel: as the port spreads, without a mark.
   EQUAL(b.where(make_frame(udp4, 1, 1)), 0);
   EQUAL(b.got[0].side.packet_type, outside4 | RTE_PTYPE_L4_UDP);
@@ -123,6 +139,63 @@ void inner_headers_spread_frames() {
   CU_ASSERT_TRUE(b.far().remove_rule(*of_gre).ok());
   EQUAL(b.where(in_gre(make_frame(udp4, 1, 1))), 0);
   EQUAL(b.got[0].side.packet_type, outside4 | inside4 | RTE_PTYPE_INNER_L4_UDP);
+}
+
+void expect_outer_hashes(SpreadBench& b, const flow::Rss& rss) {
+  for (const TunnelKind& k : tunnel_kinds)
+    for (uint32_t flow = 0; flow < 4; flow++) {
+      const Frame f = make_frame(k.frame, flow, flow);
+      const uint32_t hash = expected_hash(k.frame, f, rss);
+      EQUAL(b.where(f), int{expected_queue(hash, rss.table)});
+      EQUAL(b.got[0].side.rx_hash, hash);
+    }
+}
+
+// A port without rules: frames in tunnels by the headers inside, others by their own.
+void ports_spread_by_inner_headers() {
+  SpreadBench b(4, 4096, 128, looking);
+  flow::Rss rss{.inner = true, .table = {1, 2, 3, 2}};
+  CU_ASSERT_TRUE_FATAL(b.far().set_rss(rss).ok());
+  CU_ASSERT_TRUE_FATAL(b.far().start().ok());
+  for (const bool promiscuous : {true, false}) {
+    flow::Filter filter{.promiscuous = promiscuous};
+    filter.macs = {{2, 0, 0, 0, 0, 9}};  // of make_frame()
+    CU_ASSERT_TRUE_FATAL(b.far().set_filter(filter).ok());
+    expect_spread(b, rss, 0, in_vxlan);
+    expect_spread(b, rss, 0, in_gre);
+    expect_spread(b, rss, 0, in_gre6, outside6);
+    expect_outer_hashes(b, rss);
+  }
+  // Not by inner headers any more: one flow outside is one queue.
+  rss.inner = false;
+  CU_ASSERT_TRUE_FATAL(b.far().set_rss(rss).ok());
+  const int queue = b.where(in_vxlan(make_frame(udp4, 0, 0)));
+  for (uint32_t flow = 1; flow < 12; flow++)
+    EQUAL(b.where(in_vxlan(make_frame(udp4, flow, flow))), queue);
+  expect_outer_hashes(b, rss);
+}
+
+// The two sets of a port's rules share places in the device's order: frames on their way arrive
+// once, whatever changes to whatever.
+void inner_and_outer_change_under_traffic() {
+  SpreadBench b(4, 4096, 128, looking);
+  CU_ASSERT_TRUE_FATAL(b.far().start().ok());
+  constexpr uint32_t kinds[] = {HashTypes::all, HashTypes::ip, HashTypes::tcp | HashTypes::udp4};
+  constexpr Frame (*wraps[])(const Frame&) = {in_vxlan, in_gre, in_gre6,
+                                              [](const Frame& f) { return f; }};
+  uint32_t sent = 0;
+  for (uint16_t round = 0; round < 18; round++) {
+    const auto queue = static_cast<uint16_t>(round % 4);
+    for (int i = 0; i < 28; i++, sent++)
+      b.send(wraps[sent % 4](make_frame(tunnel_kinds[sent % 7].frame, sent, sent)));
+    const flow::Rss rss{
+        .types = kinds[round % 3], .inner = round / 3 % 2 == round % 2, .table = {queue}};
+    CU_ASSERT_TRUE_FATAL(b.far().set_rss(rss).ok());
+    b.got.clear();
+    b.receive_all();
+    EQUAL(b.got.size(), 28u);
+    for (const SpreadBench::Got& g : b.got) EQUAL(g.queue, queue);
+  }
 }
 
 // A rule may name inner headers and lead to a queue.
@@ -152,9 +225,12 @@ void what_tunnels_need() {
   flow::RuleError why;
   flow::Rss inner;
   inner.inner = true;
+  CU_ASSERT_TRUE_FATAL(b.far().set_rss(inner).ok());
+  EQUAL(b.far().start().error().code, EINVAL);
+  CU_ASSERT_TRUE_FATAL(b.far().set_rss({}).ok());
+  CU_ASSERT_TRUE_FATAL(b.far().start().ok());
   EQUAL(b.far().set_rss(inner, &why).error().code, EINVAL);
   EQUAL(why.field, flow::Field::rss_types);
-  CU_ASSERT_TRUE_FATAL(b.far().start().ok());
   // The queues do not look into tunnels.
   const Result<port::RuleId> got = b.far().add_rule(spreading(flow::Tunnel::Kind::gre), &why);
   CU_ASSERT_TRUE_FATAL(!got.ok());
@@ -171,6 +247,8 @@ void what_tunnels_need() {
 
 constexpr kilim::test::Case of_tunnels[] = {
     {"frames are spread by the headers inside tunnels", inner_headers_spread_frames},
+    {"ports spread by the headers inside tunnels", ports_spread_by_inner_headers},
+    {"inner and outer headers change under traffic", inner_and_outer_change_under_traffic},
     {"rules look at the headers inside tunnels", rules_look_inside},
     {"what tunnels need is refused where it lacks", what_tunnels_need},
 };

@@ -192,7 +192,7 @@ int Ethdev::reset() noexcept {
   wanted_.all_multicast = data.all_multicast != 0;
   rss_ = {};
   rss_asked_ = 0;
-  marks_ = false;
+  marks_ = tunnels_ = false;
   data.dev_configured = 0;
   data.vlan_filter_conf = {};
   data.mtu = RTE_ETHER_MTU;

@@ -194,6 +194,7 @@ class Ethdev {
   uint64_t stamp_flag_ = 0;
   bool watches_link_ = false;
   bool marks_ = false;       // a rule marks, or marked
+  bool tunnels_ = false;     // CQEs may tell of headers inside tunnels, or did
   bool queues_run_ = false;  // from start() to stop()
 };
 
@@ -225,13 +226,19 @@ uint32_t count_rx(void* queue);
 int rx_status(void* queue, uint16_t offset);
 int tx_status(void* queue, uint16_t offset);
 
-// RTE_ETH_RSS_* from and to kinds of hashes.
+// RTE_ETH_RSS_* from and to kinds of hashes; levels are apart (rss_levels_of()).
 uint32_t hash_types_of(uint64_t rss_hf) noexcept;
 inline constexpr uint64_t all_rss_hf =
     RTE_ETH_RSS_IPV4 | RTE_ETH_RSS_FRAG_IPV4 | RTE_ETH_RSS_NONFRAG_IPV4_OTHER |
     RTE_ETH_RSS_NONFRAG_IPV4_TCP | RTE_ETH_RSS_NONFRAG_IPV4_UDP | RTE_ETH_RSS_IPV6 |
     RTE_ETH_RSS_FRAG_IPV6 | RTE_ETH_RSS_NONFRAG_IPV6_OTHER | RTE_ETH_RSS_NONFRAG_IPV6_TCP |
     RTE_ETH_RSS_NONFRAG_IPV6_UDP;
+// RTE_ETH_RSS_LEVEL_*: by which of a tunnel's headers a port spreads, where the device sees both.
+// rte_flow_action_rss::level has the same numbers.
+inline constexpr uint64_t rss_innermost = RTE_ETH_RSS_LEVEL(RTE_ETH_RSS_LEVEL_INNERMOST);
+constexpr uint64_t rss_levels_of(const device::Caps& caps) noexcept {
+  return caps.tx.tunnels ? RTE_ETH_RSS_LEVEL_MASK : 0;
+}
 inline constexpr uint16_t reta_entries = flow::default_table;
 
 }  // namespace kilim::net

@@ -72,7 +72,7 @@ int Ethdev::make_strides(EthdevRx& rx, MbufRx& q) noexcept {
 RxForm Ethdev::form_of(uint16_t queue) const noexcept {
   const EthdevRx& rx = rx_[queue];
   const uint64_t looks = RTE_ETH_RX_OFFLOAD_VLAN_STRIP | RTE_ETH_RX_OFFLOAD_TIMESTAMP;
-  return {.extra = marks_ || (rx.conf.offloads & looks) != 0,
+  return {.extra = marks_ || tunnels_ || (rx.conf.offloads & looks) != 0,
           .scattered = rx.segments > 1,
           .compressed = compresses(),
           .strided = strides()};

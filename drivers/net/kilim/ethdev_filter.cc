@@ -155,8 +155,13 @@ int Ethdev::set_mtu(uint16_t mtu) noexcept {
   return 0;
 }
 
+// The bursts read what CQEs say of tunnels before the first one does.
 int Ethdev::set_rss(flow::Rss rss) noexcept {
   const std::lock_guard guard(lock_);
+  if (rss.inner && !tunnels_) {
+    tunnels_ = true;
+    choose_bursts();
+  }
   if (port_.started())
     if (Status s = port_.set_rss(rss); !s) return refuse(s.error());
   rss_ = std::move(rss);
@@ -174,9 +179,13 @@ int Ethdev::set_rss_hash(const rte_eth_rss_conf& conf) noexcept {
     std::copy_n(conf.rss_key, rss.key.size(), rss.key.begin());
   }
   const uint32_t types = hash_types_of(conf.rss_hf);
-  if ((conf.rss_hf & ~all_rss_hf) != 0)
+  const uint64_t level = RTE_ETH_RSS_LEVEL(conf.rss_hf);
+  if ((conf.rss_hf & ~(all_rss_hf | rss_levels_of(port_.device().caps()))) != 0)
     return refuse({EINVAL, "this kind of RSS hash is none of flow_type_rss_offloads"});
-  const bool spread_before = rss_asked_ != 0;
+  if (level > rss_innermost)
+    return refuse({EINVAL, "RTE_ETH_RSS_LEVEL_OUTERMOST or RTE_ETH_RSS_LEVEL_INNERMOST, not both"});
+  const bool spread_before = (rss_asked_ & all_rss_hf) != 0;
+  rss.inner = level == rss_innermost && types != 0;
   if (types == 0)
     rss.table = {0};
   else if (!spread_before)
@@ -189,6 +198,10 @@ int Ethdev::set_rss_hash(const rte_eth_rss_conf& conf) noexcept {
 
 rte_flow* Ethdev::add_flow(const flow::Rule& rule, flow::RuleError& why) noexcept {
   const std::lock_guard guard(lock_);
+  if (rule.match.tunnel && !tunnels_) {
+    tunnels_ = true;
+    choose_bursts();
+  }
   auto id = port_.add_rule(rule, &why);
   if (!id) {
     if (why.code == 0) why = {id.error().code, flow::Field::none, id.error().what};

@@ -164,6 +164,16 @@ FlowRefusal read_vxlan(const rte_flow_item& item, flow::Match& match) {
   return all_read(item, w.mask);
 }
 
+// Fields of it are not matched.
+FlowRefusal read_gre(const rte_flow_item& item, flow::Match& match) {
+  rte_flow_item_gre usual{};
+  usual.protocol = 0xffff;
+  Words<rte_flow_item_gre> w;
+  if (FlowRefusal r = words_of(item, usual, w); r.code != 0) return r;
+  match.tunnel.emplace().kind = flow::Tunnel::Kind::gre;
+  return all_read(item, w.mask);
+}
+
 // How far from a frame's start an item's header stands; 0: it is none of ours.
 uint32_t layer_of(rte_flow_item_type type) noexcept {
   switch (type) {
@@ -200,9 +210,11 @@ FlowRefusal read_item(const rte_flow_item& item, flow::Match& match) {
       return read_ports<rte_flow_item_udp>(item, match.udp);
     case RTE_FLOW_ITEM_TYPE_VXLAN:
       return read_vxlan(item, match);
+    case RTE_FLOW_ITEM_TYPE_GRE:
+      return read_gre(item, match);
     default:
       return refuse_item(item, RTE_FLOW_ERROR_TYPE_ITEM,
-                         "items are eth, vlan, ipv4, ipv6, tcp, udp and vxlan");
+                         "items are eth, vlan, ipv4, ipv6, tcp, udp, vxlan and gre");
   }
 }
 
@@ -222,8 +234,8 @@ FlowRefusal check_rss(const rte_flow_action& a) {
   const auto& conf = *static_cast<const rte_flow_action_rss*>(a.conf);
   if (conf.func != RTE_ETH_HASH_FUNCTION_DEFAULT && conf.func != RTE_ETH_HASH_FUNCTION_TOEPLITZ)
     return refuse_conf(a, ENOTSUP, "the hash is Toeplitz's");
-  if (conf.level > 1)
-    return refuse_conf(a, ENOTSUP, "frames are spread by their outermost headers");
+  if (conf.level > rss_innermost)
+    return refuse_conf(a, ENOTSUP, "frames are spread by their outermost or innermost headers");
   if (conf.key_len != 0 && conf.key_len != flow::hash_key_bytes)
     return refuse_conf(a, ENOTSUP, "an RSS key has 40 bytes");
   if ((conf.types & ~all_rss_hf) != 0)
@@ -238,6 +250,7 @@ FlowRefusal read_rss(const rte_flow_action& a, const flow::Rss& defaults, flow::
   const auto& conf = *static_cast<const rte_flow_action_rss*>(a.conf);
   action.fate = flow::Action::Fate::rss;
   action.rss = defaults;
+  action.rss.inner = conf.level == rss_innermost;
   if (conf.types != 0) action.rss.types = hash_types_of(conf.types);
   if (conf.key_len != 0 && conf.key != nullptr)
     std::copy_n(conf.key, flow::hash_key_bytes, action.rss.key.begin());
@@ -295,6 +308,11 @@ FlowRefusal read_pattern(const rte_flow_item* items, flow::Match& match) {
     if (layer != 0) last = layer;
     if (FlowRefusal r = read_item(*items, match); r.code != 0) return r;
   }
+  // VXLAN behind any UDP port is behind its own (DPDK drivers/net/mlx5/mlx5_flow_dv.c,
+  // flow_dv_translate_item_vxlan()).
+  const bool vxlan = match.tunnel && match.tunnel->kind == flow::Tunnel::Kind::vxlan;
+  if (vxlan && match.udp && match.udp->dst.mask == 0)
+    match.udp->dst = flow::exactly(flow::port_vxlan);
   return {};
 }
 

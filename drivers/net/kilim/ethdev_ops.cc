@@ -52,7 +52,7 @@ int Ethdev::fill_info(rte_eth_dev_info& info) noexcept {
   info.tx_queue_offload_capa = RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
   info.reta_size = reta_entries;
   info.hash_key_size = flow::hash_key_bytes;
-  info.flow_type_rss_offloads = all_rss_hf;
+  info.flow_type_rss_offloads = all_rss_hf | rss_levels_of(caps);
   info.rx_desc_lim = {static_cast<uint16_t>(port::max_depth), port::min_depth, 1, 16, 0};
   info.tx_desc_lim = {static_cast<uint16_t>(port::max_depth), port::min_depth, 1, burst::max_pieces,
                       burst::max_pieces};
@@ -143,6 +143,12 @@ const uint32_t* tell_types(rte_eth_dev*) {
                                    RTE_PTYPE_L4_FRAG,
                                    RTE_PTYPE_L4_TCP,
                                    RTE_PTYPE_L4_UDP,
+                                   RTE_PTYPE_INNER_L3_IPV4_EXT_UNKNOWN,
+                                   RTE_PTYPE_INNER_L3_IPV6_EXT_UNKNOWN,
+                                   RTE_PTYPE_INNER_L4_NONFRAG,
+                                   RTE_PTYPE_INNER_L4_FRAG,
+                                   RTE_PTYPE_INNER_L4_TCP,
+                                   RTE_PTYPE_INNER_L4_UDP,
                                    RTE_PTYPE_UNKNOWN};
   return types;
 }
@@ -212,7 +218,7 @@ int tell_rx_mode(rte_eth_dev* dev, uint16_t, rte_eth_burst_mode* mode) {
                       : f.compressed ? "Compressed completions"
                       : f.strided    ? "Several packets a receive (MPRQ)"
                                      : "Scalar",
-                      f.extra ? " with tags, marks, times" : "",
+                      f.extra ? " with tags, marks, times, tunnels" : "",
                       dev->rx_pkt_burst == select_mbuf_rx(f, true) ? ", runs the device" : "");
   return 0;
 }

@@ -272,7 +272,8 @@ int Ethdev::make_queues() noexcept {
         rx_[i].stopped ? RTE_ETH_QUEUE_STATE_STOPPED : RTE_ETH_QUEUE_STATE_STARTED;
   }
   if (handles.empty()) return 0;
-  if (Status s = port_.start_for(handles, filter_of(), rss_); !s) return refuse(s.error());
+  if (Status s = port_.start_for(handles, filter_of(), rss_, port_.device().caps().tx.tunnels); !s)
+    return refuse(s.error());
   return 0;
 }
 

@@ -33,7 +33,7 @@ struct RxCounts {
 
 // What a burst looks for besides hash, type, checksums and length.
 struct RxForm {
-  bool extra = false;       // stripped VLAN tag, mark of a flow rule, time of arrival
+  bool extra = false;       // VLAN tag, mark of a rule, time, headers in a tunnel
   bool scattered = false;   // several mbufs a packet
   bool compressed = false;  // completions that share entries
   bool strided = false;     // several packets a receive (net/kilim/mbuf_strides.hh)

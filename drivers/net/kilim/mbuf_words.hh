@@ -41,6 +41,9 @@ inline void ring_rx(MbufRx& q) noexcept {
     m.hash.fdir.hi = mark - 1;
     m.ol_flags |= RTE_MBUF_F_RX_FDIR | RTE_MBUF_F_RX_FDIR_ID;
   }
+  if ((e.outer_l3_tunneled & prm::cqe::tunneled) != 0)
+    m.packet_type =
+        burst::tunnel_types[burst::detail::tunnel_place(e.outer_l3_tunneled, e.l4_hdr_type_etc)];
   if (q.stamp_offset < 0) return;
   *RTE_MBUF_DYNFIELD(&m, q.stamp_offset, rte_mbuf_timestamp_t*) = e.timestamp.host();
   m.ol_flags |= q.stamp_flag;

@@ -152,7 +152,7 @@ RuleError check(const Rule& rule, const RuleLimits& limits) noexcept {
   if (a.fate == Action::Fate::rss) {
     if (RuleError e = check(a.rss, limits); e.code != 0) return e;
     if (a.rss.inner && !rule.match.tunnel)
-      return wrong(Field::tunnel, "inner headers are hashed where the rule names a tunnel");
+      return wrong(Field::rss_types, "inner headers are hashed where the rule names a tunnel");
     if (for_groups_alone(rule.match))
       return {EOPNOTSUPP, Field::eth_dst, "frames for group addresses are not spread by a rule"};
   }

@@ -85,6 +85,25 @@ Match inside(const Inner& i) noexcept {
   return m;
 }
 
+std::vector<Match> in_tunnels(const Match& match) {
+  std::vector<Match> all;
+  if (for_groups_alone(match)) return all;
+  for (const bool six : {false, true}) {
+    Match outer = match;
+    if (six)
+      outer.ipv6 = Ipv6{};
+    else
+      outer.ipv4 = Ipv4{};
+    outer.tunnel = Tunnel{.kind = Tunnel::Kind::gre, .id = {}};
+    all.push_back(outer);
+    // Of a tunnel without a number only its port is looked at.
+    outer.tunnel->kind = Tunnel::Kind::vxlan;
+    outer.udp = Ports{.src = {}, .dst = exactly(port_vxlan)};
+    all.push_back(outer);
+  }
+  return all;
+}
+
 std::vector<Leaf> expand(const Match& match, uint32_t types, bool inner) {
   if (for_groups_alone(match)) return {{match, HashKind::none, layer_of(match)}};
   if (!inner) {

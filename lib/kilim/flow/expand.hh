@@ -37,12 +37,27 @@ std::vector<Leaf> expand(const Match& match, uint32_t types, bool inner = false)
 // Inner headers as if they stood by themselves.
 Match inside(const Inner& inner) noexcept;
 
-// Places of rules in a device's order (mlx5 devices have 16): three layers for each of five bands,
-// which are the priorities of flow::Rule and two for the port's own rules. Those change under
-// traffic by a second set in the other band.
-inline constexpr uint16_t first_own_band = 3, own_bands = 2;
-constexpr uint16_t device_priority(uint16_t band, Layer layer) noexcept {
-  return static_cast<uint16_t>(band * layers + static_cast<uint16_t>(layer));
+// Frames of `match` in a tunnel whose inner headers a port hashes (Rss::inner): VXLAN at its UDP
+// port and GRE, over IPv4 and IPv6. None for groups alone, whose frames have no hash.
+std::vector<Match> in_tunnels(const Match& match);
+
+// Places of rules in a device's order, of which mlx5 devices have 16. A rule has three from its
+// place on, one for each layer: device_priority().
+constexpr uint16_t device_priority(uint16_t place, Layer layer) noexcept {
+  return static_cast<uint16_t>(place + static_cast<uint16_t>(layer));
+}
+constexpr uint16_t place_of_priority(uint8_t priority) noexcept {
+  return static_cast<uint16_t>(priority * layers);
+}
+// The port's own rules stand behind those of all priorities: the ones that look into tunnels, then
+// the others. They change under traffic by a second set, one place further on or back. Where a rule
+// of one set meets the next layer's of the other no frame is lost or doubled: they ask for
+// different headers, and each leads a frame that both match where its set says
+// (doc/decisions/0070).
+inline constexpr uint16_t own_sets = 2;
+constexpr uint16_t place_of_own(uint16_t set, bool tunnels) noexcept {
+  constexpr uint16_t first = 3 * layers;  // flow::last_priority + 1 priorities
+  return static_cast<uint16_t>(first + set + (tunnels ? 0 : layers));
 }
 
 }  // namespace kilim::flow

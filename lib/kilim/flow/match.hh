@@ -92,5 +92,6 @@ struct Match {
 
 inline constexpr uint16_t type_ipv4 = 0x0800, type_ipv6 = 0x86dd, type_vlan = 0x8100;
 inline constexpr uint8_t protocol_tcp = 6, protocol_udp = 17;
+inline constexpr uint16_t port_vxlan = 4789;  // UDP (RFC 7348, section 5)
 
 }  // namespace kilim::flow

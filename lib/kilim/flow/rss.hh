@@ -52,8 +52,10 @@ inline constexpr uint32_t longest_table = 512;  // entries; a device may have le
 struct Rss {
   uint32_t types = HashTypes::all;
   HashKey key = default_key;
-  // The headers inside the rule's tunnel are hashed, and `types` are theirs (level 2 of
-  // rte_flow_action_rss). Of rules that name a tunnel; the port's queues have RxConfig::tunnel.
+  // The headers inside a tunnel are hashed, and `types` are theirs (level 2 of
+  // rte_flow_action_rss, RTE_ETH_RSS_LEVEL_INNERMOST). Of a rule it needs one that names a tunnel;
+  // of a port it is for frames in VXLAN and GRE, and others are spread by their only headers. The
+  // port's queues have RxConfig::tunnel.
   bool inner = false;
   // The queue of a frame is table[hash % size]; the size is a power of two. Frames that have no
   // hash go to table[0]. Empty: all queues in turn.

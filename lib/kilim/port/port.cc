@@ -52,6 +52,7 @@ void Port::unconfigure() noexcept {
   rx_.clear();
   tx_.clear();
   region_.reset();
+  reads_tunnels_ = false;
 }
 
 Status Port::set_rx(uint32_t queue, const RxSetup& setup) {
@@ -167,8 +168,10 @@ Status Port::make_queues() {
   for (uint32_t i = 0; i < tx_.size(); i++)
     if (Status s = make_tx(i); !s) return s;
   if (Status s = make_rx(); !s) return s;
-  own_band_ = flow::first_own_band;
-  auto rules = lay_own_rules(filter_, rss_, own_band_);
+  if (rss_.inner)
+    if (const flow::RuleError e = check_rss(rss_); e.code != 0) return Error{e.code, e.what};
+  own_set_ = 0;
+  auto rules = lay_own_rules(filter_, rss_, own_set_);
   if (!rules) return rules.error();
   own_rules_.emplace(*std::move(rules));
   return Done{};

@@ -99,9 +99,11 @@ class Port {
   // Starts the port for queues that the caller made on device() and serves itself, such as an
   // ethdev's: the port makes none, leads frames to these and keeps rules, filter and spreading for
   // them; rx(), tx() and statistics of queues are not the port's then. stop() ends it, before the
-  // queues go. EBUSY: started already; EINVAL: no queues; or as set_filter() and set_rss().
+  // queues go. With `reads_tunnels` the caller takes CQEs that tell of the headers inside tunnels,
+  // which those of frames have that a rule with a tunnel, or spreading by inner headers, leads.
+  // EBUSY: started already; EINVAL: no queues; or as set_filter() and set_rss().
   Status start_for(std::span<const device::RwqHandle> queues, const flow::Filter& filter,
-                   const flow::Rss& rss);
+                   const flow::Rss& rss, bool reads_tunnels = false);
   // Destroys the queues and flow rules, when no worker serves the port any more; buffers return to
   // their queue's cache.
   void stop() noexcept;
@@ -225,7 +227,8 @@ class Port {
   void revive_rwqs(worker::Quiescence* workers) noexcept;
   [[nodiscard]] flow::RuleLimits rule_limits() const noexcept;
   [[nodiscard]] Destinations destinations() noexcept;
-  Result<RuleSet> lay_own_rules(const flow::Filter& filter, const flow::Rss& rss, uint16_t band);
+  [[nodiscard]] flow::RuleError check_rss(const flow::Rss& rss) noexcept;
+  Result<RuleSet> lay_own_rules(const flow::Filter& filter, const flow::Rss& rss, uint16_t set);
   Status change_own_rules(const flow::Filter& filter, const flow::Rss& rss);
   [[nodiscard]] bool down(std::size_t index) const noexcept;
   void hold(std::size_t index, bool on) noexcept;
@@ -248,7 +251,8 @@ class Port {
   bool rss_asked_ = false;  // by set_rss()
   // Rules lead to queues, so they go before them.
   std::optional<RuleSet> own_rules_;
-  uint16_t own_band_ = flow::first_own_band;
+  uint16_t own_set_ = 0;        // which of flow::own_sets the port's own rules are
+  bool reads_tunnels_ = false;  // of start_for()
   std::unordered_map<uint32_t, RuleSet> rules_;
   uint32_t next_rule_ = 1;
   Counter recoveries_;

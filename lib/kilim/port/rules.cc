@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A port's flow rules, its own filter and how it spreads frames. Changes under traffic lose and
-// double no frame: a second set of rules stands in the other band before the first one goes.
+// double no frame: a second set of rules stands beside the first one before that goes.
 // Control lcore.
 #include <algorithm>
 #include <cerrno>
@@ -29,14 +29,16 @@ Error refused(const Error& e, flow::Field field, flow::RuleError* why) noexcept 
   return e;
 }
 
-// How a port itself spreads: frames of all kinds, so by their outer headers.
-flow::RuleError check_of_port(const flow::Rss& rss, const flow::RuleLimits& limits) noexcept {
-  if (rss.inner)
-    return {EINVAL, flow::Field::rss_types, "inner headers are hashed by rules that name a tunnel"};
-  return flow::check(rss, limits);
-}
+constexpr flow::RuleError sees_no_tunnels{
+    EINVAL, flow::Field::rss_types,
+    "inner headers are hashed where the receive queues have config.tunnel"};
 
 }  // namespace
+
+flow::RuleError Port::check_rss(const flow::Rss& rss) noexcept {
+  if (rss.inner && !reads_tunnels_ && !destinations().tunnels) return sees_no_tunnels;
+  return flow::check(rss, rule_limits());
+}
 
 flow::RuleLimits Port::rule_limits() const noexcept {
   return {
@@ -54,7 +56,7 @@ Destinations Port::destinations() noexcept {
 }
 
 Result<RuleSet> Port::lay_own_rules(const flow::Filter& filter, const flow::Rss& rss,
-                                    uint16_t band) {
+                                    uint16_t set) {
   auto target = HashTarget::create(destinations(), flow::table_of(rss, sizes_.rxq), rss.key);
   if (!target) return target.error();
   RuleSet rules(*std::move(target), device());
@@ -62,26 +64,34 @@ Result<RuleSet> Port::lay_own_rules(const flow::Filter& filter, const flow::Rss&
     if (Status s = rules.add_default(tx_[0].qp->handle); !s) return s.error();
     return rules;
   }
-  for (const flow::Match& m : flow::matches_of(filter, info_.mac))
-    if (Status s = rules.add(m, with_rwqs() ? rss.types : 0, band, {}); !s) return s.error();
+  const uint32_t types = with_rwqs() ? rss.types : 0;
+  flow::Action inside;
+  inside.rss.inner = true;
+  for (const flow::Match& m : flow::matches_of(filter, info_.mac)) {
+    if (rss.inner && types != 0)
+      for (const flow::Match& t : flow::in_tunnels(m))
+        if (Status s = rules.add(t, types, flow::place_of_own(set, true), inside); !s)
+          return s.error();
+    if (Status s = rules.add(m, types, flow::place_of_own(set, false), {}); !s) return s.error();
+  }
   return rules;
 }
 
 Status Port::change_own_rules(const flow::Filter& filter, const flow::Rss& rss) {
-  const uint16_t other =
-      own_band_ == flow::first_own_band ? flow::first_own_band + 1 : flow::first_own_band;
+  const auto other = static_cast<uint16_t>((own_set_ + 1) % flow::own_sets);
   auto rules = lay_own_rules(filter, rss, other);
   if (!rules) return rules.error();
   own_rules_.reset();
   own_rules_.emplace(*std::move(rules));
-  own_band_ = other;
+  own_set_ = other;
   return Done{};
 }
 
 Status Port::set_rss(const flow::Rss& rss, flow::RuleError* why) {
   const std::lock_guard lock{shape_};
-  if (const flow::RuleError e = check_of_port(rss, rule_limits()); e.code != 0)
-    return refused(e, why);
+  // What the queues can is known when the port starts.
+  const flow::RuleError e = started_ ? check_rss(rss) : flow::check(rss, rule_limits());
+  if (e.code != 0) return refused(e, why);
   if (started_ && with_rwqs())
     if (Status s = change_own_rules(filter_, rss); !s)
       return refused(s.error(), flow::Field::none, why);
@@ -109,19 +119,19 @@ Status Port::set_address(const device::MacAddress& mac) {
 }
 
 Status Port::start_for(std::span<const device::RwqHandle> queues, const flow::Filter& filter,
-                       const flow::Rss& rss) {
+                       const flow::Rss& rss, bool reads_tunnels) {
   if (started_) return Error{EBUSY, "the port is started already"};
   if (queues.empty()) return Error{EINVAL, "there are no receive queues to lead frames to"};
   unconfigure();
   sizes_.rxq = static_cast<uint32_t>(queues.size());
+  reads_tunnels_ = reads_tunnels;
   if (const flow::RuleError e = flow::check(filter); e.code != 0) return Error{e.code, e.what};
-  if (const flow::RuleError e = check_of_port(rss, rule_limits()); e.code != 0)
-    return Error{e.code, e.what};
+  if (const flow::RuleError e = check_rss(rss); e.code != 0) return Error{e.code, e.what};
   rwq_handles_.assign(queues.begin(), queues.end());
   filter_ = filter;
   rss_ = rss;
-  own_band_ = flow::first_own_band;
-  auto rules = lay_own_rules(filter_, rss_, own_band_);
+  own_set_ = 0;
+  auto rules = lay_own_rules(filter_, rss_, own_set_);
   if (!rules) {
     rwq_handles_.clear();
     return rules.error();
@@ -139,18 +149,18 @@ Result<RuleId> Port::add_rule(const flow::Rule& rule, flow::RuleError* why) {
     return refused(e, why);
   const flow::Action& a = rule.action;
   const bool spreads = a.fate == flow::Action::Fate::rss;
-  if (spreads && a.rss.inner && !destinations().tunnels)
-    return refused({EINVAL, flow::Field::rss_types,
-                    "inner headers are hashed where the receive queues have config.tunnel"},
-                   why);
+  Destinations to = destinations();
+  if (spreads && a.rss.inner && !reads_tunnels_ && !to.tunnels)
+    return refused(sees_no_tunnels, why);
+  to.tunnels = to.tunnels || (reads_tunnels_ && rule.match.tunnel);
   const uint16_t queue = a.fate == flow::Action::Fate::queue ? a.queue : uint16_t{0};
   const std::vector<uint16_t> table =
       spreads ? flow::table_of(a.rss, sizes_.rxq) : std::vector<uint16_t>{queue};
-  auto target = HashTarget::create(destinations(), table, a.rss.key);
+  auto target = HashTarget::create(to, table, a.rss.key);
   if (!target) return refused(target.error(), flow::Field::none, why);
   RuleSet rules(*std::move(target), device());
   const uint32_t types = spreads && with_rwqs() ? a.rss.types : 0;
-  if (Status s = rules.add(rule.match, types, rule.priority, a); !s)
+  if (Status s = rules.add(rule.match, types, flow::place_of_priority(rule.priority), a); !s)
     return refused(s.error(), field_of(s.error(), rule), why);
   const RuleId id{next_rule_++};
   rules_.emplace(id.value(), std::move(rules));

@@ -27,7 +27,7 @@ Result<HashTarget> HashTarget::create(const Destinations& to, std::span<const ui
 // create_rss_raw_qp_tir()).
 Result<device::QpHandle> HashTarget::qp(flow::HashKind kind, bool inner) {
   if (!first_) return pair_;
-  device::OwnedQp& qp = qps_[static_cast<std::size_t>(kind)];
+  device::OwnedQp& qp = qps_[inner ? 1 : 0][static_cast<std::size_t>(kind)];
   if (qp) return qp->handle;
   const bool spreads = kind != flow::HashKind::none && spread_;
   const device::HashQpRequest request{.table = spreads ? spread_->handle : first_->handle,
@@ -41,7 +41,7 @@ Result<device::QpHandle> HashTarget::qp(flow::HashKind kind, bool inner) {
   return qp->handle;
 }
 
-Status RuleSet::add(const flow::Match& match, uint32_t types, uint16_t band,
+Status RuleSet::add(const flow::Match& match, uint32_t types, uint16_t place,
                     const flow::Action& action) {
   const bool inner = types != 0 && action.rss.inner;
   for (const flow::Leaf& leaf : flow::expand(match, types, inner)) {
@@ -49,7 +49,7 @@ Status RuleSet::add(const flow::Match& match, uint32_t types, uint16_t band,
     if (!qp) return qp.error();
     auto flow = device_->add_rule({.qp = *qp,
                                    .match = leaf.match,
-                                   .priority = flow::device_priority(band, leaf.layer),
+                                   .priority = flow::device_priority(place, leaf.layer),
                                    .drop = action.fate == flow::Action::Fate::drop,
                                    .mark = action.mark,
                                    .count = action.count});

@@ -27,13 +27,14 @@ struct Destinations {
   bool tunnels = false;   // CQEs tell of headers inside tunnels
 };
 
-// Queue pairs that spread frames over queues, one for each kind of hash, made when first asked for.
+// Queue pairs that spread frames over queues, one for each kind of hash of outer or inner headers,
+// made when first asked for.
 class HashTarget {
  public:
   // `table`: queues by hash, not empty, the queues exist. Errors of the device.
   static Result<HashTarget> create(const Destinations& to, std::span<const uint16_t> table,
                                    const flow::HashKey& key);
-  // Always asked with the same `inner`: whether inner headers are hashed.
+  // `inner`: the headers inside a tunnel are hashed.
   Result<device::QpHandle> qp(flow::HashKind kind, bool inner);
 
  private:
@@ -46,7 +47,7 @@ class HashTarget {
   bool tunnels_;
   device::OwnedRwqTable spread_;  // empty where the only queue is a queue pair's
   device::OwnedRwqTable first_;   // of one entry, for frames without a hash
-  std::array<device::OwnedQp, flow::hash_kinds> qps_;
+  std::array<std::array<device::OwnedQp, flow::hash_kinds>, 2> qps_;  // outer, inner
 };
 
 struct FlowInfo {
@@ -69,9 +70,9 @@ class RuleSet {
     while (!flows_.empty()) flows_.pop_back();
   }
 
-  // Divides `match` by `types` and adds the parts to the device at `band`. After an error those
-  // that were added stay in the set.
-  Status add(const flow::Match& match, uint32_t types, uint16_t band, const flow::Action& action);
+  // Divides `match` by `types` and adds the parts to the device from `place` on (flow/expand.hh).
+  // After an error those that were added stay in the set.
+  Status add(const flow::Match& match, uint32_t types, uint16_t place, const flow::Action& action);
   // Every frame that no other rule takes; for queue pairs with a receive queue of their own.
   Status add_default(device::QpHandle pair);
   // The sum over all parts. EINVAL: the rules do not count.

@@ -3,6 +3,8 @@
 // divided, what a port's filter takes.
 #include <cerrno>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "kilim/flow/expand.hh"
 #include "kilim/flow/filter.hh"
@@ -121,7 +123,7 @@ constexpr Wrong wrongs[] = {
        r.match.tunnel = Tunnel{};
        r.match.inner = Inner{.ipv4 = Ipv4{}, .ipv6 = Ipv6{}};
      }},
-    {Field::tunnel, "tunnel",
+    {Field::rss_types, "action.rss.types",
      [](Rule& r) {
        r.action.fate = Action::Fate::rss;
        r.action.rss.inner = true;
@@ -240,11 +242,64 @@ void divided_by_what_is_named() {
 
 void places() {
   uint16_t next = 0;
-  for (uint16_t band = 0; band < first_own_band + own_bands; band++)
+  for (uint8_t priority = 0; priority <= last_priority; priority++)
     for (const Layer l : {Layer::ports, Layer::ip, Layer::link})
-      EQUAL(device_priority(band, l), next++);
-  EQUAL(next, 15u);  // an mlx5 device's last priority is 15
-  EQUAL(first_own_band, last_priority + 1u);
+      EQUAL(device_priority(place_of_priority(priority), l), next++);
+  for (uint16_t set = 0; set < own_sets; set++) {
+    uint16_t own_next = next + set;
+    for (const bool tunnels : {true, false})
+      for (const Layer l : {Layer::ports, Layer::ip, Layer::link})
+        EQUAL(device_priority(place_of_own(set, tunnels), l), own_next++);
+    EQUAL(own_next, 15u + set);  // an mlx5 device's last priority is 15
+  }
+}
+
+using Placed = std::pair<uint16_t, Match>;
+
+// A port's own rules for frames to one address.
+std::vector<Placed> own_rules(uint16_t set, uint32_t types, bool inner) {
+  Match m;
+  m.eth = Eth{.dst = exactly(own)};
+  std::vector<Placed> all;
+  const auto add = [&](const Match& match, bool tunnels) {
+    for (const Leaf& l : expand(match, types, tunnels))
+      all.emplace_back(device_priority(place_of_own(set, tunnels), l.layer), l.match);
+  };
+  if (inner)
+    for (const Match& t : in_tunnels(m)) add(t, true);
+  add(m, false);
+  return all;
+}
+
+// While both sets stand no rule of one is the other's at the same place: a device would give its
+// frames to both.
+void own_sets_stand_beside_each_other() {
+  constexpr uint32_t kinds[] = {HashTypes::all, HashTypes::ip, HashTypes::tcp, HashTypes::udp4,
+                                HashTypes::ipv6};
+  for (const uint32_t before : kinds)
+    for (const uint32_t after : kinds)
+      for (uint32_t inner = 0; inner < 4; inner++)
+        for (const Placed& a : own_rules(0, before, (inner & 1) != 0))
+          for (const Placed& b : own_rules(1, after, (inner & 2) != 0)) CU_ASSERT_FALSE(a == b);
+}
+
+void frames_in_tunnels() {
+  Match m;
+  m.eth = Eth{.dst = exactly(own)};
+  m.vlan = Vlan{};
+  const std::vector<Match> all = in_tunnels(m);
+  EQUAL_FATAL(all.size(), 4u);
+  for (std::size_t i = 0; i < all.size(); i++) {
+    CU_ASSERT_TRUE(all[i].eth == m.eth && all[i].vlan == m.vlan && !all[i].inner && !all[i].tcp);
+    EQUAL(all[i].ipv4.has_value(), i < 2);
+    EQUAL(all[i].ipv6.has_value(), i >= 2);
+    const bool vxlan = i % 2 == 1;
+    EQUAL(all[i].tunnel->kind, vxlan ? Tunnel::Kind::vxlan : Tunnel::Kind::gre);
+    EQUAL(all[i].udp.has_value(), vxlan);
+    if (vxlan) CU_ASSERT_TRUE(all[i].udp->dst == exactly(uint16_t{4789}));
+  }
+  m.eth = Eth{.dst = exactly(group)};
+  EQUAL(in_tunnels(m).size(), 0u);
 }
 
 void filters() {
@@ -282,6 +337,8 @@ const kilim::test::Case cases[] = {
     {"a wrong rule is refused and the field is named", refused_rules},
     {"a rule that spreads is divided by kinds of hash", divided},
     {"rules are divided by inner headers", divided_by_inner_headers},
+    {"frames in tunnels are found behind a filter", frames_in_tunnels},
+    {"a port's sets of rules stand beside each other", own_sets_stand_beside_each_other},
     {"and only by those that its match leaves", divided_by_what_is_named},
     {"bands and layers fill a device's priorities", places},
     {"a filter takes the port's address, broadcast and what it names", filters},
