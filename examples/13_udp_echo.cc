@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Echoes UDP, RFC 862: what comes for a port of this station goes back, in the same buffer. The
-// device has checked the checksums that came (the side record tells) and writes those that go.
+// Echoes UDP, RFC 862: what comes for a port of this station goes back, in the same buffer. A flow
+// rule of the device marks it; the device has checked the checksums that came (the side record
+// tells both) and writes those that go.
 // Its word is the UDP port, 7 without it. Without hardware or root, frames being for UDP port 4661:
 //   usertools/pcap_file.py make in.pcap 1000
 //   build/examples/13_udp_echo --no-huge --no-shconf --no-pci -l 0
@@ -16,6 +17,8 @@
 
 #include "kilim/app/burst.hh"
 #include "kilim/app/program.hh"
+#include "kilim/flow/rule.hh"
+#include "kilim/port/port.hh"
 
 namespace {
 
@@ -23,9 +26,10 @@ using kilim::app::Burst;
 using kilim::pool::Handle;
 
 constexpr uint8_t first_hops = 64;  // RFC 1700: the default time to live
+constexpr uint32_t ours = 1;        // the mark of what is echoed
 
 struct Echo {
-  rte_be16_t port = RTE_BE16(7);
+  uint16_t port = 7;
 };
 
 std::string prepare(void* context, std::span<char* const> words, uint32_t) {
@@ -34,7 +38,20 @@ std::string prepare(void* context, std::span<char* const> words, uint32_t) {
   const unsigned long port = std::strtoul(words[0], &end, 10);
   if (words.size() > 1 || *end != '\0' || port == 0 || port > 0xffff)
     return "one word, a UDP port from 1 to 65535";
-  static_cast<Echo*>(context)->port = rte_cpu_to_be_16(static_cast<uint16_t>(port));
+  static_cast<Echo*>(context)->port = static_cast<uint16_t>(port);
+  return "";
+}
+
+// What is for the port is spread over all queues, as other frames are, and marked.
+std::string started(void* context, std::span<kilim::port::Port* const> ports) {
+  namespace flow = kilim::flow;
+  flow::Rule rule;
+  rule.match.ipv4 = flow::Ipv4{};
+  rule.match.udp = flow::Ports{.dst = flow::exactly(static_cast<const Echo*>(context)->port)};
+  rule.action.fate = flow::Action::Fate::rss;
+  rule.action.mark = ours;
+  for (kilim::port::Port* p : ports)
+    if (auto made = p->add_rule(rule); !made) return p->name() + ": " + made.error().what;
   return "";
 }
 
@@ -57,11 +74,10 @@ Headers* udp_of(const Burst& burst, Handle packet) noexcept {
   return h->ether.ether_type == RTE_BE16(RTE_ETHER_TYPE_IPV4) && h->ip.ihl == 5 ? h : nullptr;
 }
 
-void echo(void* context, Burst& burst) noexcept {
-  const rte_be16_t port = static_cast<const Echo*>(context)->port;
+void echo(void*, Burst& burst) noexcept {
   for (const Handle packet : burst.packets()) {
     Headers* h = udp_of(burst, packet);
-    if (h == nullptr || h->udp.dst_port != port) {
+    if (h == nullptr || burst.side(packet).mark() != ours) {
       burst.drop(packet);
       continue;
     }
@@ -86,7 +102,8 @@ int main(int argc, char** argv) {
                          {.name = "13_udp_echo",
                           .on_burst = echo,
                           .prepare = prepare,
+                          .started = started,
                           .context = &echo_port,
-                          .side_records = true,
+                          .marks = true,
                           .tx_offload = EthOffload::l3 | EthOffload::l4});
 }

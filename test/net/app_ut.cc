@@ -4,6 +4,9 @@
 #include <cstring>
 #include <vector>
 
+#include <rte_mbuf_ptype.h>
+
+#include "../vhca/ethernet/tunnel_fixture.hh"
 #include "app_cases.hh"
 #include "case_tables.hh"
 #include "kilim/app/burst.hh"
@@ -26,6 +29,8 @@ struct Seen {
   uint32_t tagged = 0;     // with a tag of VLAN 7
   bool drops = false;      // `far` drops what it receives
   bool one_by_one = true;  // how `far` sends
+  bool looks = false;      // `far` keeps side records and drops
+  std::vector<pool::SideRecord> sides;
   std::vector<uint32_t> lanes_of_far;
 };
 
@@ -45,7 +50,9 @@ void on_burst(void* context, Burst& b) noexcept {
   auto& seen = *static_cast<Seen*>(context);
   if (b.port() == near) return count(seen, b);
   seen.lanes_of_far.push_back(b.lane());
-  if (seen.drops) {
+  if (seen.looks)
+    for (const Handle h : b.packets()) seen.sides.push_back(b.side(h));
+  if (seen.drops || seen.looks) {
     for (const Handle h : b.packets()) b.drop(h);
   } else if (seen.one_by_one) {
     for (const Handle h : b.packets()) b.send(far, h);
@@ -64,9 +71,12 @@ struct Bench {
   uint32_t number = 0;
 
   explicit Bench(std::vector<uint32_t> lcores = {0}, const port::QueueSizes& sizes = {},
-                 const port::TxOffloads& words = {}) {
+                 const port::TxOffloads& words = {}, bool marks = false, bool tunnels = false)
+      : seen{.looks = marks || tunnels} {
     CU_ASSERT_TRUE_FATAL(test::start_eal());
     program.tx_words = words;
+    program.marks = marks;
+    program.tunnels = tunnels;
     const std::string wire = test::fresh("cable:a");
     for (auto& p : ports) p = test::make_port(test::fresh("vhca"), wire, 0, sizes);
     port::Port* both[] = {ports[near].get(), ports[far].get()};
@@ -93,6 +103,14 @@ struct Bench {
       if (program.tx_words.vlan) b.ask(h, {.tag = pool::VlanTag::customer, .tci = 7});
       b.send(near, h);
     }
+    lane().flush(lane().outputs[near]);
+  }
+  void send(const test::Bytes& bytes) {
+    Burst b(lane(), near, {});
+    Handle h;
+    EQUAL_FATAL(lane().cache->alloc({&h, 1}, static_cast<uint16_t>(bytes.size())), 1u);
+    std::memcpy(b.bytes(h).data(), bytes.data(), bytes.size());
+    b.send(near, h);
     lane().flush(lane().outputs[near]);
   }
   void turns(int n) {
@@ -122,6 +140,40 @@ void what_a_packet_asks_for_is_done() {
   EQUAL(b.seen.back, 100u);
   EQUAL(b.seen.tagged, 100u);
   EQUAL(b.seen.wrong, 0u);
+}
+
+// What a program reads of two frames in VXLAN, TCP and UDP, of which a rule marks the second.
+std::vector<pool::SideRecord> sides_of(bool marks, bool tunnels) {
+  Bench b({0}, {.rxq = 2}, {}, marks, tunnels);
+  flow::Rule rule;
+  rule.match.ipv4 = flow::Ipv4{};
+  rule.match.udp = flow::Ports{.dst = flow::exactly(flow::port_vxlan)};
+  rule.match.tunnel = flow::Tunnel{.id = {0x123457, 0xffffff}};
+  rule.action.mark = 0xabcde;
+  CU_ASSERT_TRUE_FATAL(b.frame->ports()[far]->add_rule(rule).ok());
+  b.send(test::make_tunnel({}));
+  b.send(test::make_tunnel({.inner = {.tcp = false}, .id = 0x123457}));
+  b.turns(20);
+  EQUAL_FATAL(b.seen.sides.size(), 2u);
+  return b.seen.sides;
+}
+
+void marks_and_tunnels_are_read() {
+  constexpr uint32_t outside = RTE_PTYPE_L2_ETHER | RTE_PTYPE_L3_IPV4_EXT_UNKNOWN;
+  constexpr uint32_t inside = outside | RTE_PTYPE_INNER_L3_IPV4_EXT_UNKNOWN;
+  for (const bool marks : {true, false}) {
+    for (const bool tunnels : {true, false}) {
+      if (!marks && !tunnels) continue;  // without side records there is nothing to be read
+      std::vector<pool::SideRecord> got = sides_of(marks, tunnels);
+      if (got[0].packet_type == (inside | RTE_PTYPE_INNER_L4_UDP)) std::swap(got[0], got[1]);
+      EQUAL(got[0].packet_type,
+            tunnels ? inside | RTE_PTYPE_INNER_L4_TCP : outside | RTE_PTYPE_L4_UDP);
+      EQUAL(got[1].packet_type,
+            tunnels ? inside | RTE_PTYPE_INNER_L4_UDP : outside | RTE_PTYPE_L4_UDP);
+      if (marks && tunnels) EQUAL(got[0].mark(), 0u);
+      if (marks) EQUAL(got[0].mark() + got[1].mark(), 0xabcdeu);
+    }
+  }
 }
 
 void one_by_one_comes_back() {
@@ -205,6 +257,7 @@ void refusals() {
 constexpr test::Case cases[] = {
     {"packets sent one by one come back in order", one_by_one_comes_back},
     {"what a packet asks for is done", what_a_packet_asks_for_is_done},
+    {"marks of rules and types inside tunnels are read", marks_and_tunnels_are_read},
     {"a burst behind a single packet comes back in order", a_burst_behind_one_comes_back},
     {"what a program drops is counted", drops_are_counted},
     {"what a full transmit queue does not take is counted and freed", a_full_queue_is_counted},

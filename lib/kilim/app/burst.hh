@@ -36,7 +36,7 @@ class Burst {
   [[nodiscard]] std::span<std::byte> bytes(pool::Handle packet) const noexcept {
     return lane_.cache->arena().bytes(packet);
   }
-  // What the device found in the packet; with Program::side_records only.
+  // What the device found in the packet; with Program::side_records, marks or tunnels only.
   [[nodiscard]] const pool::SideRecord& side(pool::Handle packet) const noexcept {
     return lane_.cache->arena().side(packet);
   }

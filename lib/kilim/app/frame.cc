@@ -70,7 +70,7 @@ Status Frame::make_buffers(std::size_t lanes) {
   pool::ArenaConfig config;
   config.buffers = need;
   config.stride = pool::stride_for(program_.packet_room);
-  config.side_records = program_.side_records || program_.tx_words.any();
+  config.side_records = program_.has_side() || program_.tx_words.any();
   config.holders = program_.shared_packets;
   config.numa_node = ports_[0]->device().numa_node();
   auto memory = pool::ArenaMemory::create(config);
@@ -103,9 +103,10 @@ Status Frame::start(port::Port& port, uint32_t number) {
     std::vector<Place> places;
     for (const auto& lane : lanes_) places.push_back({node_of(lane->lcore), lane->inputs.size()});
     Lane& lane = *lanes_[choose_place(places, port.device().numa_node())];
-    const port::RxSetup setup{.cache = lane.cache.get(),
-                              .config = {.side = program_.side_records},
-                              .events = program_.idle == worker::Idle::sleep};
+    const port::RxSetup setup{
+        .cache = lane.cache.get(),
+        .config = {.side = program_.has_side(), .mark = program_.marks, .tunnel = program_.tunnels},
+        .events = program_.idle == worker::Idle::sleep};
     if (Status s = port.set_rx(q, setup); !s) return s;
     lane.inputs.push_back(std::make_unique<Input>(
         Input{.lane = &lane, .program = &program_, .port = &port, .number = number, .queue = q}));

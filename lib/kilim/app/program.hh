@@ -12,6 +12,10 @@
 #include "kilim/queue/eth_wqe.hh"
 #include "kilim/worker/worker.hh"
 
+namespace kilim::port {
+class Port;
+}
+
 namespace kilim::app {
 
 class Burst;
@@ -26,20 +30,30 @@ struct Program {
   // Called once on the main lcore, when the ports are known and not yet started, with the words
   // behind `--`. Empty: go on; else a sentence for people that ends the program. Null: no words.
   std::string (*prepare)(void* context, std::span<char* const> words, uint32_t ports) = nullptr;
+  // Called once on the main lcore, when the ports are started and no burst has run: flow rules, how
+  // frames are spread and which are received (Port::add_rule(), set_rss(), set_filter()). Ports are
+  // in the order of their numbers. Empty: go on; else a sentence that ends the program. Null: the
+  // ports receive everything, spread by outer addresses and ports.
+  std::string (*started)(void* context, std::span<port::Port* const> ports) = nullptr;
   // Called once on the main lcore behind everything else, EAL still being up; also where prepare()
   // ended the program. Null: nothing to give back.
   void (*finish)(void* context) = nullptr;
-  void* context = nullptr;  // of the four functions; outlives run()
+  void* context = nullptr;  // of the five functions; outlives run()
 
   uint32_t burst = 32;          // packets of one call at most, 1 to max_burst
   uint32_t packet_room = 2048;  // bytes of a buffer
   bool side_records = false;    // packet type, hash and checksum status: Burst::side()
+  bool marks = false;           // and the mark of the flow rule: SideRecord::mark()
+  bool tunnels = false;         // and packet types of the headers inside VXLAN and GRE, by which
+                                // frames may be spread then (flow::Rss::inner)
   bool shared_packets = false;  // one packet may be sent several times: Burst::share()
   uint8_t tx_offload = queue::EthOffload::none;  // checksums that the device writes
   port::TxOffloads tx_words;                     // what single packets ask for: Burst::ask()
   uint32_t tick_us = 100'000;                    // of on_tick
   worker::Idle idle = worker::Idle::yield;  // what a lane does while nothing comes; --idle says it
                                             // too
+
+  [[nodiscard]] bool has_side() const noexcept { return side_records || marks || tunnels; }
 };
 
 // The whole life of a program: EAL starts with the words before `--`, its ports (--vdev net_kilimN)

@@ -228,10 +228,12 @@ int run_on_eal(Program program, std::span<char* const> words) {
   if (!frame)
     return say(program,
                std::string(frame.error().what) + " (" + std::strerror(frame.error().code) + ")");
+  std::string why;
+  if (program.started != nullptr) why = program.started(program.context, (*frame)->ports());
+  if (!why.empty()) return say(program, why);
   const bool alone = rte_lcore_count() == 1;
   Captures captures;
-  const std::string why =
-      start_captures(specs, alone ? nullptr : &(*frame)->quiescence(), captures);
+  why = start_captures(specs, alone ? nullptr : &(*frame)->quiescence(), captures);
   if (!why.empty()) return say(program, why);
   std::printf("%s: %zu port(s), %zu lcore(s); SIGINT stops\n", program.name, ports.size(),
               lcores.size());
