@@ -194,7 +194,7 @@ int read_action(Reader& r, const std::string& name, flow::Action& action) {
   }
   if (name == "mark") {
     r.word({"id"});
-    action.mark = r.number("a mark", 0xffffff);
+    action.mark = r.number("a mark", 0xfffffe) + 1;  // 0 is what packets without a mark have
   }
   if (name == "drop") action.fate = flow::Action::Fate::drop;
   if (name == "count") action.count = true;

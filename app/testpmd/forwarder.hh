@@ -116,6 +116,7 @@ class Forwarder {
   [[nodiscard]] bool binds_keys(std::size_t port) const noexcept;
   Status configure(uint32_t port);
   [[nodiscard]] bool has_ethdevs() const noexcept;
+  [[nodiscard]] bool reads_rules() const noexcept;
   [[nodiscard]] bool side_records() const noexcept;
   [[nodiscard]] port::TxOffloads tx_words(std::size_t port) const noexcept;
   [[nodiscard]] uint32_t pieces_a_packet() const noexcept;

@@ -57,8 +57,14 @@ void Forwarder::FreeMempool::operator()(rte_mempool* m) const noexcept {
 }
 
 // What the device finds out about packets, or is asked to do to them, has a place beside each.
+// At the prompt rules may mark and packets be shown at any time; DPDK's driver always tells both.
+bool Forwarder::reads_rules() const noexcept {
+  return options_.interactive && !has_ethdevs();
+}
+
 bool Forwarder::side_records() const noexcept {
   if (has_ethdevs()) return false;
+  if (reads_rules()) return true;
   if (options_.rx_cksum || options_.rx_timestamp || options_.latency) return true;
   for (uint32_t p = 0; p < ports_.size(); p++)
     if (tx_words(p).any() || strips_vlan(options_, p)) return true;

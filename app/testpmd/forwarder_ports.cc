@@ -108,7 +108,9 @@ port::RxSetup Forwarder::rx_setup(pool::BufferCache* cache, uint32_t port) const
                    .buffers = buffers_a_packet()};
   rx.config = {.side = side_records(),
                .vlan = side_records() && strips_vlan(options_, port),
-               .timestamp = options_.rx_timestamp || options_.latency};
+               .timestamp = options_.rx_timestamp || options_.latency,
+               .mark = reads_rules(),
+               .tunnel = reads_rules() && ports_[port].native->device().caps().tx.tunnels};
   rx.strip_vlan = strips_vlan(options_, port);
   if (options_.compression == "hash") rx.compression = device::Compression::hash;
   if (options_.compression == "checksum") rx.compression = device::Compression::checksum;

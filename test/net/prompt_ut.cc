@@ -101,7 +101,7 @@ void rules_are_read() {
   CU_ASSERT(f.rule.match.ipv4->src.mask == (flow::Ipv4Address{255, 0, 0, 0}));
   CU_ASSERT(f.rule.match.ipv4->protocol == flow::exactly(uint8_t{17}));
   CU_ASSERT(f.rule.match.udp->dst == flow::exactly(uint16_t{53}));
-  EQUAL(*f.rule.action.mark, 5u);
+  EQUAL(*f.rule.action.mark, 6u);  // one more: 0 is none
   EQUAL(f.rule.action.queue, 3);
   CU_ASSERT(f.rule.action.count);
   const FlowWords spread = parse_flow(

@@ -7,12 +7,15 @@ Usage: run_prompt.py KILIM_TESTPMD SOURCE_ROOT KILIM_VHCA CASE     CASE is a fun
 import os
 import random
 import re
+import struct
 import subprocess
 import sys
 import time
 
+import dpkt
+
 sys.dont_write_bytecode = True
-from prompt_bench import EAL, SECONDS, frames, main, pair, say, words, write  # noqa: E402
+from prompt_bench import EAL, SECONDS, ether, frames, ipv4, main, pair, say, words, write  # noqa: E402
 from run_testpmd import vdev  # noqa: E402
 
 
@@ -74,6 +77,17 @@ def flows(b):
         assert part in out, (part, out)
     assert int(re.search(r" hits: (\d+)", out).group(1)) >= 64, out
     assert out.count("ID\tGroup") == 1, out
+    inner = next(f for f in frames() if f[12:14] == b"\x08\0")
+    vxlan = dpkt.udp.UDP(sport=5, dport=4789, data=struct.pack(">II", 0x08000000, 7 << 8) + inner)
+    vxlan.ulen = len(vxlan)
+    write(b.path("in.pcap"), [ether(0x800, bytes(ipv4(17, vxlan))), inner])
+    cable = f"cable:prompt{os.getpid()}marks"  # frames from a file go by port 1 to port 2, whose rules come first
+    out = say(b, b.program, [vdev(0, "pcap:in.pcap:out.pcap"), vdev(1, cable), vdev(2, cable)], [
+        "flow create 2 pattern eth / ipv4 / udp dst is 4789 / vxlan vni is 7 / end actions mark id 31 / queue index 0 / end",
+        "set verbose 1", "start", None, "stop", "quit"], wait=0.4)
+    shown = re.findall(r" - FDIR matched ID=(\S+) - hw ptype: (.*?) *- Receive queue=0x0", out)
+    assert shown == [("0x1f", "L2_ETHER L3_IPV4_EXT_UNKNOWN INNER_L3_IPV4_EXT_UNKNOWN INNER_L4_UDP")], out
+    assert out.count(" - Receive queue=0x0") == 6 and " - hw ptype: L2_ETHER L3_IPV4_EXT_UNKNOWN L4_UDP" in out, out
 
 
 def queues(b):
