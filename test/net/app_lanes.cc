@@ -30,7 +30,7 @@ void queues_move(worker::Idle idle) {
   EQUAL(t.frame->move(0, 0, 2).error().code, EINVAL);
   t.serve(0, packets);
   t.start();
-  const uint32_t rounds = long_check() ? 5000 : 100;
+  const uint32_t rounds = long_check() ? 1500 : 100;
   for (uint32_t i = 0; i < rounds; i++) {
     const uint64_t before = g.turns.load();
     CU_ASSERT_TRUE_FATAL(t.frame->move(i % 2, 0, i / 2 % 2).ok());

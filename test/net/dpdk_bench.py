@@ -19,13 +19,14 @@ PACKETS = 10_000_000 if LONG else 100_000
 RESTARTS = 100 if LONG else 5
 NO_HUGE = ["--no-huge", "--no-shconf", "-m", "192"]
 PROMPT = "testpmd> "
+WITH_ITS_TEST = ["setpriv", "--pdeathsig", "KILL"]  # a test that is killed leaves no program behind that polls
 
 
 class Testpmd:
     """dpdk-testpmd at its prompt."""
 
     def __init__(self, bench, vdevs, *own, eal=None, lcores="0-1", inside=()):
-        words = [*inside, "stdbuf", "-o0", "dpdk-testpmd", *(eal or NO_HUGE), *bench.eal(), "-l", lcores]
+        words = [*WITH_ITS_TEST, *inside, "stdbuf", "-o0", "dpdk-testpmd", *(eal or NO_HUGE), *bench.eal(), "-l", lcores]
         for v in vdevs:
             words += ["--vdev", v]
         words += ["--", "-i", "--total-num-mbufs=8192", "--rxd=256", "--txd=256", *own]
