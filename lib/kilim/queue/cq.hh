@@ -56,8 +56,7 @@ class Cq {
   // The i-th CQE not yet consumed; nullptr: the device has not written it.
   [[nodiscard]] const prm::Cqe* peek(uint32_t i) const noexcept {
     const Place at = ring_.place(ci_ + i);
-    const uint8_t op = load_op(at);
-    if ((op & prm::cqe::owner_bit) != 0 || op >= prm::cqe::invalid_op_own) return nullptr;
+    if (!is_written(load_op(at))) return nullptr;
     after_owner_bit();
     return reinterpret_cast<const prm::Cqe*>(at.cqe);
   }
@@ -73,12 +72,7 @@ class Cq {
     return {next_.cqe, ring_.bytes, ring_.mask + 1 - (ci_ & ring_.mask), next_.owner};
   }
   // Returns the entries of `n` CQEs, which peek() has returned, to the device.
-  void consume(uint32_t n) noexcept {
-    ci_ += n;
-    next_ = ring_.place(ci_);
-    before_consumer_index();
-    record_store(geometry_.record, be32{ci_ & 0xffffff});
-  }
+  void consume(uint32_t n) noexcept { consume_to(ring_.place(ci_ + n), n); }
 
   // Returns the entries of a compressed block of `n` completions whose title peek(0) has returned.
   // The device does not write all of them: they are marked, as the next pass over the ring would
@@ -138,16 +132,21 @@ class Cq {
     owner_.check();
     Drained d;
     const prm::Cqe* last = nullptr;
-    for (const prm::Cqe* e; d.cqes < limit && (e = peek(d.cqes)) != nullptr; d.cqes++) {
-      if (is_error(e->op_own)) [[unlikely]] {
+    Place at = next_;
+    for (; d.cqes < limit; d.cqes++) {
+      const uint8_t op = load_op(at);
+      if (!is_written(op)) break;
+      after_owner_bit();
+      if (is_error(op)) [[unlikely]] {
         d.error = true;
         break;
       }
-      last = e;
+      last = reinterpret_cast<const prm::Cqe*>(at.cqe);
+      ring_.step(at);
     }
     if (last != nullptr) {
       d.wqe_counter = last->wqe_counter.host();
-      consume(d.cqes);
+      consume_to(at, d.cqes);
     }
     return d;
   }
@@ -190,6 +189,19 @@ class Cq {
   static uint8_t load_op(const Place& at) noexcept {
     const std::byte* last = at.cqe + offsetof(prm::Cqe, op_own);
     return static_cast<uint8_t>(*reinterpret_cast<const volatile uint8_t*>(last) ^ at.owner);
+  }
+
+  // Whether what load_op() returned is that of a CQE that the device has written.
+  static bool is_written(uint8_t op) noexcept {
+    return (op & prm::cqe::owner_bit) == 0 && op < prm::cqe::invalid_op_own;
+  }
+  // Frees `n` entries, behind which `next` lies.
+  void consume_to(Place next, uint32_t n) noexcept {
+    const uint32_t ci = ci_ + n;  // not reloaded after a store of bytes
+    ci_ = ci;
+    next_ = next;
+    before_consumer_index();
+    record_store(geometry_.record, be32{ci & 0xffffff});
   }
 
   [[nodiscard]] bool empty() const noexcept { return (load_op(next_) & prm::cqe::owner_bit) != 0; }

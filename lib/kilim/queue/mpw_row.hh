@@ -25,9 +25,9 @@ class MpwRow {
   static constexpr uint32_t least = 2;  // packets: one is a plain SEND
   // Packets of the longest WQE at the cursor's place that does not wrap at the ring's end.
   [[nodiscard]] static std::size_t most(const WqeCursor& c) noexcept {
-    const uint32_t octowords = c.row() * 4;
-    const uint32_t fits = octowords < prm::max_ds ? octowords : prm::max_ds;
-    return fits < heads ? 0 : fits - heads;
+    const uint32_t blocks = c.row();
+    if (blocks > prm::max_ds / 4) return prm::max_ds - heads;
+    return blocks == 0 ? 0 : blocks * 4 - heads;
   }
 
   // At the cursor's place; the cursor has no pending fence. `offload` and `flags` are those of
@@ -56,7 +56,7 @@ class MpwRow {
     KILIM_ASSERT(packets >= least && packets <= most(c));
     const Octowords ds{heads + packets};
     detail::store_eth(c.line() + octoword_bytes, offload_);
-    c.control(prm::Opcode::enhanced_mpsw, ds, flags_, 0);
+    c.control_before_commit(prm::Opcode::enhanced_mpsw, ds, flags_);
     c.advance(wqebbs_for(ds).value(), 0);
   }
 

@@ -90,9 +90,7 @@ class WqeCursor {
   void control(prm::Opcode op, Octowords ds, uint8_t flags, uint32_t imm) noexcept {
     KILIM_ASSERT(ds.value() != 0 && ds.value() <= prm::max_ds && fits(ds));
     last_ = at_;
-    // The low 16 bits of pi_ between a byte of zero and the opcode, in the fewest instructions.
-    const uint32_t index = be32{static_cast<uint16_t>(pi_)}.raw() >> 8;
-    const be32 first = be32::from_raw(index | uint32_t{static_cast<uint8_t>(op)} << 24);
+    const be32 first = first_word(op);
     if (prm::ctrl::fence_of(flags) != 0 && has_pending_fence()) [[unlikely]] {
       flags = prm::ctrl::with_fence(flags, pending_fence());
       fence_ = be64{0};
@@ -102,6 +100,14 @@ class WqeCursor {
     store_word(at_ + 4, qpn_ | be32{ds.value()});
     store_word(at_ + 8, rest | fence_);
     fence_ = be64{0};
+  }
+  // The same for a cursor without a pending fence, where commit() is near: the first eight bytes,
+  // which it reads at once, are one store. Two would make it wait for all stores before them.
+  void control_before_commit(prm::Opcode op, Octowords ds, uint8_t flags) noexcept {
+    KILIM_ASSERT(ds.value() != 0 && ds.value() <= prm::max_ds && fits(ds) && !has_pending_fence());
+    last_ = at_;
+    store_word(at_, eight_of(first_word(op), qpn_ | be32{ds.value()}));
+    store_word(at_ + 8, be64{uint64_t{flags} << 32});
   }
   // Ends the WQE: stores its wr id and moves behind it.
   void advance(uint32_t wqebbs, uint64_t wr_id) noexcept {
@@ -204,6 +210,11 @@ class WqeCursor {
         qpn_(c.qpn_),
         pi_(c.pi_),
         limit_(c.limit_) {}
+  // The low 16 bits of pi_ between a byte of zero and the opcode, in the fewest instructions.
+  [[nodiscard]] be32 first_word(prm::Opcode op) const noexcept {
+    const uint32_t index = be32{static_cast<uint16_t>(pi_)}.raw() >> 8;
+    return be32::from_raw(index | uint32_t{static_cast<uint8_t>(op)} << 24);
+  }
   [[nodiscard]] std::size_t ring_bytes() const noexcept {
     return std::size_t{sq_.geometry_.wqebb_count} * wqebb_bytes;
   }
