@@ -61,9 +61,8 @@ struct RxQueue {
 // how many.
 template <Simd S = Simd::base>
 [[gnu::always_inline]] inline uint32_t rx_refill(RxQueue& q) noexcept {
-  bool dry;
-  const uint32_t posted = q.rq.refill<S>(*q.cache, dry);
-  if (dry) [[unlikely]]
+  const uint32_t room = q.rq.room(), posted = q.rq.refill<S>(*q.cache, room);
+  if (posted != room) [[unlikely]]
     q.counters.no_buffer.add(1);
   return posted;
 }
@@ -86,7 +85,7 @@ namespace detail {
 template <RxConfig C, Simd S>
 [[gnu::always_inline]] inline uint32_t take_rows([[maybe_unused]] const RxQueue& q,
                                                  [[maybe_unused]] std::span<pool::Handle> out,
-                                                 [[maybe_unused]] uint16_t meta,
+                                                 [[maybe_unused]] uint32_t meta,
                                                  [[maybe_unused]] uint64_t& bytes) noexcept {
   uint32_t n = 0;
 #if defined(__SSE4_1__)
@@ -106,8 +105,9 @@ template <RxConfig C, Simd S>
 [[gnu::always_inline]] inline uint32_t receive(RxQueue& q, std::span<pool::Handle> out) noexcept {
   if (q.failed) [[unlikely]]
     return 0;
-  const auto meta = static_cast<uint16_t>(pool::meta_at_line(q.head_lines) |
-                                          (C.side ? uint16_t{pool::Handle::side} : uint16_t{0}));
+  // As a whole register: one that is stored by halves and loaded whole waits for all stores before.
+  const uint32_t meta = uint32_t{pool::meta_at_line(q.head_lines)} |
+                        (C.side ? uint32_t{pool::Handle::side} : uint32_t{0});
   uint64_t bytes = 0;
   uint32_t n = take_rows<C, S>(q, out, meta, bytes);
   uint32_t seen = n;
@@ -119,7 +119,7 @@ template <RxConfig C, Simd S>
     const uint32_t index = q.rq.index(e->wqe_counter.host());
     const auto length = static_cast<uint16_t>(e->byte_cnt.host());
     if constexpr (C.side) write_side<C>(q.rq.sides()[index], *e);
-    out[n++] = {index, length, meta};
+    out[n++] = {index, length, static_cast<uint16_t>(meta)};
     bytes += length;
   }
   if (seen != 0) {
@@ -128,7 +128,9 @@ template <RxConfig C, Simd S>
     q.counters.packets.add(n);
     q.counters.bytes.add(bytes);
   }
-  if (q.rq.room() >= q.refill_at && !q.failed) rx_refill<S>(q);
+  if (n != seen && q.failed) [[unlikely]]
+    return n;
+  if (q.rq.room() >= q.refill_at) rx_refill<S>(q);
   return n;
 }
 

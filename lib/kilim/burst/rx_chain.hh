@@ -164,9 +164,8 @@ inline uint32_t rx_refill_chain(RxQueue& q) noexcept {
   uint32_t posted = 0;
   for (uint32_t step = RxChain::chunk; q.rq.room() != 0;) {
     const uint32_t room = q.rq.room(), count = room < step ? room : step;
-    bool dry;
     const uint32_t whole = chain.fill(q.rq.next(), count);
-    const uint32_t n = q.rq.refill_up_to(*q.cache, whole, dry);
+    const uint32_t n = q.rq.refill(*q.cache, whole);
     posted += n;
     if (n == count) continue;
     // With too few buffers one WQE after the other is made whole, so that what there is, is used.

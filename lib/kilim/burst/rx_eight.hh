@@ -130,8 +130,10 @@ KILIM_AVX2 inline void add_marks(const FourCqes& first, const FourCqes& second, 
 }
 
 template <RxConfig C>
-KILIM_AVX2 inline void write_sides(pool::SideRecord* sides, const uint32_t* indices,
-                                   const FourCqes& first, const FourCqes& second) noexcept {
+KILIM_AVX2 [[gnu::always_inline]] inline void write_sides(pool::SideRecord* sides,
+                                                          const uint32_t* indices,
+                                                          const FourCqes& first,
+                                                          const FourCqes& second) noexcept {
   const __m256i big = _mm256_broadcastsi128_si256(
       _mm_setr_epi8(3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12));
   const EightWords words = words_of(first, second);
@@ -171,18 +173,19 @@ KILIM_AVX2 inline void write_sides(pool::SideRecord* sides, const uint32_t* indi
   }
 }
 
-// As take_fours(), eight at a time.
+// As take_fours_by(), take_long_fours() and take_fours(), eight at a time.
 template <RxConfig C>
-KILIM_AVX2 inline uint32_t take_eights(const RxRow from, std::span<pool::Handle> out,
-                                       uint64_t& bytes) noexcept {
-  const std::size_t most = from.most(out.size()), step = from.cqes.bytes;
-  const __m256i metas = all_words(uint32_t{from.meta} << 16);
+KILIM_AVX2 [[gnu::always_inline]] inline uint32_t take_eights_by(std::size_t step, const RxRow from,
+                                                                 std::span<pool::Handle> out,
+                                                                 uint64_t& bytes) noexcept {
+  const std::size_t whole = from.most(out.size()) & ~std::size_t{7};
+  const __m256i metas = all_words(from.meta << 16);
   const __m256i op_own = _mm256_broadcastsi128_si256(packet_op_own(from.cqes.owner));
   const __m256i order = _mm256_broadcastsi128_si256(length_order());
   __m256i sum = _mm256_setzero_si256();
   const std::byte* at = from.cqes.first;
   std::size_t n = 0;
-  for (; n + 8 <= most; n += 8, at += step * 8) {
+  for (; n != whole; n += 8, at += step * 8) {
     const FourCqes first{at, step}, second{at + step * 4, step};
     if (!are_packets(first, second, op_own)) break;
     after_owner_bit();
@@ -190,6 +193,7 @@ KILIM_AVX2 inline uint32_t take_eights(const RxRow from, std::span<pool::Handle>
     const __m256i lengths =
         _mm256_shuffle_epi8(joined(first.words(length), second.words(length)), order);
     sum = _mm256_add_epi32(sum, lengths);
+    asm("" : "+x"(sum));  // as in_one_register()
     const uint32_t* const indices = &from.buffers[n];
     store_handles(&out[n], indices, lengths, metas);
     if constexpr (C.side) write_sides<C>(from.sides, indices, first, second);
@@ -197,6 +201,24 @@ KILIM_AVX2 inline uint32_t take_eights(const RxRow from, std::span<pool::Handle>
   bytes +=
       sum_of_words(_mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1)));
   return static_cast<uint32_t>(n);
+}
+
+template <RxConfig C>
+KILIM_AVX2 [[gnu::noinline]] uint32_t take_long_eights(const RxRow from,
+                                                       std::span<pool::Handle> out,
+                                                       uint64_t& bytes) noexcept {
+  return take_eights_by<C>(from.cqes.bytes, from, out, bytes);
+}
+template <RxConfig C>
+KILIM_AVX2 inline uint32_t take_eights(const RxRow from, std::span<pool::Handle> out,
+                                       uint64_t& bytes) noexcept {
+  if (from.cqes.bytes != sizeof(prm::Cqe)) [[unlikely]] {
+    uint64_t more = 0;
+    const uint32_t n = take_long_eights<C>(from, out, more);
+    bytes += more;
+    return n;
+  }
+  return take_eights_by<C>(sizeof(prm::Cqe), from, out, bytes);
 }
 
 }  // namespace kilim::burst::detail

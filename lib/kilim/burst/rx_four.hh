@@ -137,7 +137,8 @@ inline void store_sides(pool::SideRecord* sides, const uint32_t* indices,
 }
 
 template <RxConfig C>
-void write_sides(pool::SideRecord* sides, const uint32_t* indices, const FourCqes& four) noexcept {
+[[gnu::always_inline]] inline void write_sides(pool::SideRecord* sides, const uint32_t* indices,
+                                               const FourCqes& four) noexcept {
   constexpr std::size_t info_offset = offsetof(prm::Cqe, hds_ip_ext);
   static_assert(offsetof(prm::Cqe, l4_hdr_type_etc) == info_offset + 1 &&
                 offsetof(prm::Cqe, vlan_info) == info_offset + 2);
@@ -172,7 +173,7 @@ struct RxRow {
   queue::Cq::Row cqes;
   std::span<const uint32_t> buffers;  // posted for the next receives
   pool::SideRecord* sides;            // by a buffer's index
-  uint16_t meta;                      // of each handle
+  uint32_t meta;                      // of each handle
 
   // Packets that may be taken in a row into so many places.
   [[nodiscard]] std::size_t most(std::size_t places) const noexcept {
@@ -189,33 +190,55 @@ struct RxRow {
   }
 };
 
+// A loop's sum, which compilers would copy for each of the loop's ends (GCC 12).
+template <typename Vector>
+[[gnu::always_inline]] inline Vector in_one_register(Vector v) noexcept {
+  asm("" : "+x"(v));
+  return v;
+}
+
+// take_fours() of CQEs that lie `step` bytes apart.
+template <RxConfig C>
+[[gnu::always_inline]] inline uint32_t take_fours_by(std::size_t step, const RxRow from,
+                                                     std::span<pool::Handle> out,
+                                                     uint64_t& bytes) noexcept {
+  const std::size_t whole = from.most(out.size()) & ~std::size_t{3};
+  const __m128i metas = _mm_set1_epi32(static_cast<int>(from.meta << 16));
+  const __m128i op_own = packet_op_own(from.cqes.owner);
+  __m128i sum = _mm_setzero_si128();
+  const std::byte* at = from.cqes.first;
+  std::size_t n = 0;
+  for (; n != whole; n += 4, at += step * 4) {
+    const FourCqes four{at, step};
+    if (!are_packets(four, op_own)) break;
+    after_owner_bit();
+    const __m128i lengths = lengths_of(four);
+    sum = in_one_register(_mm_add_epi32(sum, lengths));
+    store_handles(&out[n], &from.buffers[n], lengths, metas);
+    if constexpr (C.side) write_sides<C>(from.sides, &from.buffers[n], four);
+  }
+  bytes += sum_of_words(sum);
+  return static_cast<uint32_t>(n);
+}
+// Of CQEs of any size: apart, so that the distance of usual ones is a constant.
+template <RxConfig C>
+[[gnu::noinline]] uint32_t take_long_fours(const RxRow from, std::span<pool::Handle> out,
+                                           uint64_t& bytes) noexcept {
+  return take_fours_by<C>(from.cqes.bytes, from, out, bytes);
+}
+
 // Takes packets four at a time, as long as there are four in a row and all are good: writes their
 // handles to `out`, adds their lengths to `bytes`, and returns how many.
 template <RxConfig C>
 [[gnu::always_inline]] inline uint32_t take_fours(const RxRow from, std::span<pool::Handle> out,
                                                   uint64_t& bytes) noexcept {
-  const queue::Cq::Row row = from.cqes;
-  const std::size_t most = from.most(out.size());
-  const __m128i metas = _mm_set1_epi32(static_cast<int>(uint32_t{from.meta} << 16));
-  __m128i sum = _mm_setzero_si128();
-  const __m128i op_own = packet_op_own(row.owner);
-  const std::byte* at = row.first;
-  const std::size_t step = row.bytes;
-  const std::size_t whole = most & ~std::size_t{3};
-  std::size_t n = 0;
-  while (n != whole) {
-    const FourCqes four{at, step};
-    if (!are_packets(four, op_own)) break;
-    after_owner_bit();
-    const __m128i lengths = lengths_of(four);
-    sum = _mm_add_epi32(sum, lengths);
-    store_handles(&out[n], &from.buffers[n], lengths, metas);
-    if constexpr (C.side) write_sides<C>(from.sides, &from.buffers[n], four);
-    n += 4;
-    at += step * 4;
+  if (from.cqes.bytes != sizeof(prm::Cqe)) [[unlikely]] {
+    uint64_t more = 0;  // `bytes` stays in a register
+    const uint32_t n = take_long_fours<C>(from, out, more);
+    bytes += more;
+    return n;
   }
-  bytes += sum_of_words(sum);
-  return static_cast<uint32_t>(n);
+  return take_fours_by<C>(sizeof(prm::Cqe), from, out, bytes);
 }
 
 }  // namespace kilim::burst::detail

@@ -119,29 +119,14 @@ class RxRing {
     ci_ += count;
   }
 
-  // Posts buffers until the ring is full or the pool is empty, and rings. Returns how many; `dry`
-  // says that the pool was empty.
+  // Posts `most` buffers, of which there is room, and rings. Returns how many; fewer: the pool is
+  // empty. Always inlined, as what it calls, into a burst that may have wider vectors than this.
   template <Simd S = Simd::base>
-  uint32_t refill(pool::BufferCache& cache, bool& dry) noexcept {
-    return refill_up_to<S>(cache, room(), dry);
-  }
-  // The same for `most` buffers, of which there is room.
-  template <Simd S = Simd::base>
-  uint32_t refill_up_to(pool::BufferCache& cache, uint32_t most, bool& dry) noexcept {
+  [[gnu::always_inline]] uint32_t refill(pool::BufferCache& cache, uint32_t most) noexcept {
     owner_.check();
-    uint32_t posted = 0;
-    dry = false;
-    for (uint32_t want = most; want != 0 && !dry;) {
-      const uint32_t at = pi_ & mask_;
-      const uint32_t to_end = mask_ + 1 - at;
-      const uint32_t ask = want < to_end ? want : to_end;
-      const uint32_t got = cache.alloc_indices({indices_ + at, ask});
-      store_addresses<S>(at, got);
-      pi_ += got;
-      posted += got;
-      want -= got;
-      dry = got < ask;
-    }
+    const uint32_t to_end = mask_ + 1 - (pi_ & mask_);
+    const uint32_t posted =
+        most <= to_end ? post_row<S>(cache, most) : post_over_end(cache, most, to_end);
     if (posted != 0) ring();
     return posted;
   }
@@ -159,63 +144,60 @@ class RxRing {
   void release_owner() noexcept { owner_.release(); }
 
  private:
+  // Fills so many WQEs from the next one on, which lie in a row, as long as there are buffers;
+  // returns how many.
+  template <Simd S>
+  [[gnu::always_inline]] uint32_t post_row(pool::BufferCache& cache, uint32_t count) noexcept {
+    const uint32_t at = pi_ & mask_;
+    const uint32_t* from = cache.alloc_in_place(count);
+    if (from == nullptr) [[unlikely]] {
+      count = cache.alloc_indices({indices_ + at, count});
+      from = indices_ + at;
+    }
+    put<S>(at, from, count);
+    pi_ += count;
+    return count;
+  }
+  // The same for WQEs of which only the first `to_end` lie before the ring's end.
+  [[gnu::noinline]] uint32_t post_over_end(pool::BufferCache& cache, uint32_t count,
+                                           uint32_t to_end) noexcept {
+    const uint32_t posted = post_row<Simd::base>(cache, to_end);
+    return posted < to_end ? posted : posted + post_row<Simd::base>(cache, count - to_end);
+  }
   void ring() noexcept {
     before_doorbell_record();
     record_store(geometry_.record, be32{pi_ & 0xffff});
   }
 #if defined(__SSE4_1__)
-  // Writes the addresses of two buffers, by their indices.
-  struct PairOf {
+  // Keeps the indices of four buffers, and writes their addresses.
+  struct FourOf {
     __m128i first, stride;
-    [[gnu::always_inline]] void store(std::byte* to, std::size_t step,
-                                      const uint32_t* from) const noexcept {
+    [[gnu::always_inline]] void put(std::byte* to, std::size_t step, uint32_t* kept,
+                                    const uint32_t* from) const noexcept {
+      const __m128i four = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(kept), four);
+      store(to, step, _mm_cvtepu32_epi64(four));
+      store(to + 2 * step, step, _mm_unpackhi_epi32(four, _mm_setzero_si128()));
+    }
+    [[gnu::always_inline]] void store(std::byte* to, std::size_t step, __m128i two) const noexcept {
       const __m128i order = _mm_setr_epi8(7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8);
-      const __m128i two =
-          _mm_cvtepu32_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
       const __m128i host = _mm_add_epi64(_mm_mul_epu32(two, stride), first);
       const __m128i big = _mm_shuffle_epi8(host, order);
       _mm_storel_pd(reinterpret_cast<double*>(to), _mm_castsi128_pd(big));
       _mm_storeh_pd(reinterpret_cast<double*>(to + step), _mm_castsi128_pd(big));
     }
   };
-#endif
-  // Writes the addresses of the buffers of `count` WQEs from number `at` on.
-  template <Simd S>
-  void store_addresses(uint32_t at, uint32_t count) const noexcept {
-    constexpr std::size_t address = offsetof(prm::DataSeg, addr);
-    std::byte* to = segments_ + std::size_t{at} * geometry_.stride + address;
-    const std::size_t step = geometry_.stride;
-    const uint32_t* const from = indices_ + at;
-    uint32_t i = 0;
-#if defined(__SSE4_1__)
-    const PairOf pair{_mm_set1_epi64x(static_cast<long long>(first_)), _mm_set1_epi64x(stride_)};
-    if constexpr (S == Simd::avx2) {
-      i = count & ~3u;
-      store_fours(to, from, i);
-      to += i * step;
-    } else {
-      for (; i + 4 <= count; i += 4, to += 4 * step) {
-        pair.store(to, step, from + i);
-        pair.store(to + 2 * step, step, from + i + 2);
-      }
-    }
-    for (; i + 2 <= count; i += 2, to += 2 * step) pair.store(to, step, from + i);
-#endif
-    for (; i < count; i++, to += step)
-      queue::store_word(to, be64{first_ + std::size_t{from[i]} * stride_});
-  }
-#if defined(__SSE4_1__)
-  // The same with AVX2 for a multiple of four.
-  KILIM_AVX2 void store_fours(std::byte* to, const uint32_t* from, uint32_t count) const noexcept {
-    const std::size_t step = geometry_.stride;
-    const __m256i stride = _mm256_set1_epi64x(stride_);
-    const __m256i first = _mm256_set1_epi64x(static_cast<long long>(first_));
-    const __m256i order = _mm256_broadcastsi128_si256(
-        _mm_setr_epi8(7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8));
-    for (const uint32_t* const end = from + count; from != end; from += 4, to += 4 * step) {
-      const __m256i four =
-          _mm256_cvtepu32_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
-      const __m256i host = _mm256_add_epi64(_mm256_mul_epu32(four, stride), first);
+  // The same with AVX2.
+  struct WideFourOf {
+    __m256i first, stride;
+    KILIM_AVX2 [[gnu::always_inline]] void put(std::byte* to, std::size_t step, uint32_t* kept,
+                                               const uint32_t* from) const noexcept {
+      const __m128i four = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(kept), four);
+      const __m256i order = _mm256_broadcastsi128_si256(
+          _mm_setr_epi8(7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8));
+      const __m256i host =
+          _mm256_add_epi64(_mm256_mul_epu32(_mm256_cvtepu32_epi64(four), stride), first);
       const __m256i big = _mm256_shuffle_epi8(host, order);
       const __m128d low = _mm_castsi128_pd(_mm256_castsi256_si128(big));
       const __m128d high = _mm_castsi128_pd(_mm256_extracti128_si256(big, 1));
@@ -224,8 +206,50 @@ class RxRing {
       _mm_storel_pd(reinterpret_cast<double*>(to + 2 * step), high);
       _mm_storeh_pd(reinterpret_cast<double*>(to + 3 * step), high);
     }
+  };
+  // A multiple of four.
+  [[gnu::always_inline]] void put_fours(std::byte* to, uint32_t* kept, const uint32_t* from,
+                                        uint32_t count) const noexcept {
+    const std::size_t step = geometry_.stride;
+    const FourOf four{_mm_set1_epi64x(static_cast<long long>(first_)), _mm_set1_epi64x(stride_)};
+    for (const uint32_t* const end = from + count; from != end; from += 4, kept += 4) {
+      four.put(to, step, kept, from);
+      to += 4 * step;
+    }
+  }
+  KILIM_AVX2 void put_wide_fours(std::byte* to, uint32_t* kept, const uint32_t* from,
+                                 uint32_t count) const noexcept {
+    const std::size_t step = geometry_.stride;
+    const WideFourOf four{_mm256_set1_epi64x(static_cast<long long>(first_)),
+                          _mm256_set1_epi64x(stride_)};
+    for (const uint32_t* const end = from + count; from != end; from += 4, kept += 4) {
+      four.put(to, step, kept, from);
+      to += 4 * step;
+    }
   }
 #endif
+  // Keeps the indices of `count` buffers for the WQEs from number `at` on, and writes their
+  // addresses there.
+  template <Simd S>
+  [[gnu::always_inline]] void put(uint32_t at, const uint32_t* from,
+                                  uint32_t count) const noexcept {
+    constexpr std::size_t address = offsetof(prm::DataSeg, addr);
+    const std::size_t step = geometry_.stride;
+    std::byte* const to = segments_ + std::size_t{at} * step + address;
+    uint32_t* const kept = indices_ + at;
+    uint32_t i = 0;
+#if defined(__SSE4_1__)
+    i = count & ~3u;
+    if constexpr (S == Simd::avx2)
+      put_wide_fours(to, kept, from, i);
+    else
+      put_fours(to, kept, from, i);
+#endif
+    for (; i < count; i++) {
+      kept[i] = from[i];
+      queue::store_word(to + i * step, be64{first_ + std::size_t{from[i]} * stride_});
+    }
+  }
 
   queue::RqGeometry geometry_;
   std::byte* segments_;  // the first WQE's data segment; those of striding queues open with a link

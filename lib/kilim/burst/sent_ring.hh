@@ -14,7 +14,7 @@ namespace kilim::burst {
 
 class SentRing {
  public:
-  // Sums of one burst.
+  // How many handles and packets were sent up to the end of a burst; they wrap at 2^32.
   struct Burst {
     uint32_t handles = 0;
     uint32_t packets = 0;
@@ -50,8 +50,8 @@ class SentRing {
   // Closes the open burst.
   void end_burst(uint32_t packets) noexcept {
     KILIM_ASSERT(burst_head_ - burst_tail_ <= burst_mask_);
-    bursts_[burst_head_++ & burst_mask_] = {head_ - burst_start_, packets};
-    burst_start_ = head_;
+    sent_packets_ += packets;
+    bursts_[burst_head_++ & burst_mask_] = {head_, sent_packets_};
   }
 
   // Handles that leave the ring, in the order sent: `first`, then `second`.
@@ -60,31 +60,28 @@ class SentRing {
     std::span<const pool::Handle> second;  // after the ring's end
     uint32_t packets = 0;
   };
-  // Removes the oldest `count` bursts and returns their handles, valid until the next push().
+  // Removes the oldest `count` bursts, at least one, and returns their handles, valid until the
+  // next push().
   [[nodiscard]] Done pop_bursts(uint32_t count) noexcept {
-    KILIM_ASSERT(burst_head_ - burst_tail_ >= count);
-    Burst sum;
-    for (uint32_t i = 0; i < count; i++) {
-      const Burst& b = bursts_[burst_tail_++ & burst_mask_];
-      sum.handles += b.handles;
-      sum.packets += b.packets;
-    }
-    return pop(sum);
+    KILIM_ASSERT(count != 0 && burst_head_ - burst_tail_ >= count);
+    burst_tail_ += count;
+    return pop_to(bursts_[(burst_tail_ - 1) & burst_mask_]);
   }
   // Removes everything, the open burst included, when the queue is destroyed or reset.
   [[nodiscard]] Done pop_all() noexcept {
     burst_tail_ = burst_head_;
-    burst_start_ = head_;
-    return pop({head_ - tail_, 0});
+    return pop_to({head_, sent_packets_});
   }
 
  private:
-  Done pop(Burst sum) noexcept {
+  Done pop_to(Burst end) noexcept {
+    const uint32_t handles = end.handles - tail_, packets = end.packets - done_packets_;
     const uint32_t at = tail_ & mask_;
     const uint32_t to_end = mask_ + 1 - at;
-    const uint32_t first = sum.handles < to_end ? sum.handles : to_end;
-    tail_ += sum.handles;
-    return {{handles_ + at, first}, {handles_, sum.handles - first}, sum.packets};
+    const uint32_t first = handles < to_end ? handles : to_end;
+    tail_ = end.handles;
+    done_packets_ = end.packets;
+    return {{handles_ + at, first}, {handles_, handles - first}, packets};
   }
 
   pool::Handle* handles_ = nullptr;
@@ -93,9 +90,10 @@ class SentRing {
   uint32_t burst_mask_ = 0;
   uint32_t head_ = 0;
   uint32_t tail_ = 0;
-  uint32_t burst_start_ = 0;
   uint32_t burst_head_ = 0;
   uint32_t burst_tail_ = 0;
+  uint32_t sent_packets_ = 0;
+  uint32_t done_packets_ = 0;
 };
 
 }  // namespace kilim::burst

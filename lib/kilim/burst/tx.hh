@@ -40,7 +40,8 @@ namespace detail {
 
 // Frees the handles of completed bursts; slots of keys become free.
 template <TxConfig C>
-void free_sent(TxQueue& q, std::span<const pool::Handle> done) noexcept {
+[[gnu::always_inline]] inline void free_sent(TxQueue& q,
+                                             std::span<const pool::Handle> done) noexcept {
   if constexpr (C.two_pools) {
     for (const pool::Handle h : done) {
       if (C.gathered && h.has(pool::Handle::key))
@@ -60,36 +61,31 @@ void free_sent(TxQueue& q, std::span<const pool::Handle> done) noexcept {
   }
 }
 
-// tx_burst() for each kind of vectors.
-template <TxConfig C, Simd S>
-[[gnu::always_inline]] inline uint32_t transmit(TxQueue& q,
-                                                std::span<const pool::Handle> in) noexcept;
-
-}  // namespace detail
-
-// Handles completions and frees their packets; returns the number of handles freed.
+// tx_reclaim() as part of a burst.
 template <TxConfig C>
-uint32_t tx_reclaim(TxQueue& q) noexcept {
+[[gnu::always_inline]] inline uint32_t reclaim(TxQueue& q) noexcept {
   if (q.failed) [[unlikely]]
     return 0;
   const queue::Cq::Drained d = q.cq.drain(64);
   if (d.cqes == 0) {
     if (d.error) [[unlikely]]
-      detail::tx_error(q);
+      tx_error(q);
     return 0;  // an error behind good completions is handled by the next call
   }
   q.sq.retire(d.wqe_counter);
   const SentRing::Done done = q.sent.pop_bursts(d.cqes);
   q.counters.completed.add(done.packets);
-  detail::free_sent<C>(q, done.first);
+  free_sent<C>(q, done.first);
   if (!done.second.empty()) [[unlikely]]
-    detail::free_sent<C>(q, done.second);
+    free_sent<C>(q, done.second);
   return static_cast<uint32_t>(done.first.size() + done.second.size());
 }
 
+// tx_burst() for each kind of vectors.
 template <TxConfig C, Simd S>
-uint32_t detail::transmit(TxQueue& q, std::span<const pool::Handle> in) noexcept {
-  tx_reclaim<C>(q);
+[[gnu::always_inline]] inline uint32_t transmit(TxQueue& q,
+                                                std::span<const pool::Handle> in) noexcept {
+  reclaim<C>(q);
   if (q.failed) [[unlikely]]
     return 0;
   queue::WqeCursor c{q.sq};
@@ -122,6 +118,14 @@ uint32_t detail::transmit(TxQueue& q, std::span<const pool::Handle> in) noexcept
   q.counters.packets.add(packets);
   q.counters.bytes.add(bytes);
   return taken;
+}
+
+}  // namespace detail
+
+// Handles completions and frees their packets; returns the number of handles freed.
+template <TxConfig C>
+uint32_t tx_reclaim(TxQueue& q) noexcept {
+  return detail::reclaim<C>(q);
 }
 
 // Sends packets from the front of `in` with one doorbell; returns how many handles it took, of

@@ -77,6 +77,27 @@ class Lengths {
   __m128i least_ = _mm_set1_epi16(-1);
 };
 
+// The same of four packets at once.
+class FourLengths {
+ public:
+  void add(__m128i first, __m128i second) noexcept {
+    // The upper words of the handles: a length below what says where the data begin.
+    const __m128i upper = _mm_castps_si128(
+        _mm_shuffle_ps(_mm_castsi128_ps(first), _mm_castsi128_ps(second), _MM_SHUFFLE(3, 1, 3, 1)));
+    sum_ = _mm_add_epi32(sum_, _mm_and_si128(upper, _mm_set1_epi32(0xffff)));
+    least_ = _mm_min_epu16(least_, upper);
+  }
+  [[nodiscard]] Lengths of_pairs() const noexcept {
+    const __m128i sums = _mm_add_epi32(sum_, _mm_srli_si128(sum_, 8));
+    const __m128i least = _mm_min_epu16(least_, _mm_shuffle_epi32(least_, _MM_SHUFFLE(3, 2, 3, 2)));
+    return {_mm_unpacklo_epi32(_mm_setzero_si128(), sums), _mm_unpacklo_epi32(least, least)};
+  }
+
+ private:
+  __m128i sum_ = _mm_setzero_si128();
+  __m128i least_ = _mm_set1_epi16(-1);
+};
+
 // What all WQEs of a row have.
 struct RowShape {
   const pool::Arena* arena;
@@ -85,17 +106,17 @@ struct RowShape {
   uint8_t flags;
 };
 
-// Puts the data segments of two packets into a row, and copies their handles.
+// Puts the data segments of two packets into a row, and copies their handles, which it returns.
 template <typename Row>
-[[gnu::always_inline]] inline void put_two(Row& row, const Segments& segments,
-                                           const pool::Handle* from, pool::Handle* sent,
-                                           Lengths& lengths) noexcept {
+[[gnu::always_inline]] inline __m128i put_two(Row& row, const Segments& segments,
+                                              const pool::Handle* from,
+                                              pool::Handle* sent) noexcept {
   const __m128i two = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
   const __m128i heads = segments.heads(two), addresses = segments.addresses(two);
   row.put(_mm_unpacklo_epi64(heads, addresses));
   row.put(_mm_unpackhi_epi64(heads, addresses));
-  lengths.add(two);
   _mm_storeu_si128(reinterpret_cast<__m128i*>(sent), two);
+  return two;
 }
 
 // Puts the data segments of `in` into a row, two at a time, and copies the handles to `sent`.
@@ -104,7 +125,7 @@ template <typename Row>
                                              std::span<const pool::Handle> in, pool::Handle* sent,
                                              Lengths& lengths) noexcept {
   std::size_t i = 0;
-  for (; i + 2 <= in.size(); i += 2) put_two(row, segments, &in[i], sent + i, lengths);
+  for (; i + 2 <= in.size(); i += 2) lengths.add(put_two(row, segments, &in[i], sent + i));
   if (i != in.size()) {
     const __m128i one = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(&in[i]));
     const __m128i twice = _mm_unpacklo_epi64(one, one);
@@ -122,13 +143,14 @@ template <typename Row>
                                                   std::span<const pool::Handle> in,
                                                   pool::Handle* sent) noexcept {
   Row row(c, shape.offload, shape.flags);
-  Lengths lengths;
+  FourLengths fours;
   const Segments segments(*shape.arena, shape.key);
   std::size_t i = 0;
   for (; i + 4 <= in.size(); i += 4) {
-    put_two(row, segments, &in[i], sent + i, lengths);
-    put_two(row, segments, &in[i + 2], sent + i + 2, lengths);
+    const __m128i first = put_two(row, segments, &in[i], sent + i);
+    fours.add(first, put_two(row, segments, &in[i + 2], sent + i + 2));
   }
+  Lengths lengths = fours.of_pairs();
   if (i != in.size()) put_pairs(row, segments, in.subspan(i), sent + i, lengths);
   if (lengths.any_empty()) return 0;
   row.close(c, static_cast<uint32_t>(in.size()));

@@ -21,6 +21,9 @@ uint32_t cache_alloc(BufferCache& s, std::span<Handle> out) noexcept {
 uint32_t cache_alloc_indices(BufferCache& s, std::span<uint32_t> out) noexcept {
   return s.alloc_indices(out);
 }
+const uint32_t* cache_alloc_in_place(BufferCache& s, uint32_t count) noexcept {
+  return s.alloc_in_place(count);
+}
 void cache_free(BufferCache& s, std::span<const Handle> in) noexcept {
   s.free(in);
 }

@@ -145,6 +145,16 @@ class BufferCache {
     return want;
   }
 
+  // The same as a row in the cache's own memory, which stays as it is until the next call. Null:
+  // the cache has fewer, and none was allocated; alloc_indices() goes to the pool.
+  [[nodiscard]] const uint32_t* alloc_in_place(uint32_t count) noexcept {
+    owner_.check();
+    if (top_ < count) [[unlikely]]
+      return nullptr;
+    top_ -= count;
+    return slots_ + top_;
+  }
+
   // The same as handles with data offset 0 and `length` bytes. Inlined always, as free(): a pool
   // that watches names the function that the long way returns to.
   [[gnu::always_inline]] uint32_t alloc(std::span<Handle> out, uint16_t length) noexcept {

@@ -5,6 +5,7 @@
 // and mlx5_rx.c of DPDK 22.11).
 #include <deque>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "burst_fixture.hh"
@@ -39,8 +40,10 @@ unsigned seed_of(RxConfig c) {
 
 class Receiver {
  public:
-  Receiver(const RxVariant& v, uint32_t side_piece)
+  Receiver(const RxVariant& v, uint32_t side_piece, uint32_t cqe_bytes)
       : b_(side_piece), burst_(v.burst), config_(v.config), random_(seed_of(v.config)) {
+    b_.rx_memory.cq.entry_bytes = cqe_bytes;
+    b_.rx->cq = queue::Cq(b_.rx_memory.cq.geometry());
     rx_refill(*b_.rx);
   }
 
@@ -110,8 +113,8 @@ void received_as_one_by_one() {
   uint32_t visited = 0;
   for (const RxVariant& v : rx_variants) {
     if (v.needs > widest_simd()) continue;
-    for (const uint32_t side_piece : {0u, 64u}) {
-      Receiver r(v, side_piece);
+    for (const auto& [side_piece, cqe_bytes] : {std::pair{0u, 64u}, {64u, 64u}, {0u, 128u}}) {
+      Receiver r(v, side_piece, cqe_bytes);
       for (uint32_t i = 0; i < rounds; i++) r.round();
       r.finish();
     }

@@ -13,7 +13,8 @@ namespace kilim::test {
 
 struct CqMemory {
   static constexpr uint32_t count = 64;
-  alignas(64) std::array<prm::Cqe, count> cqes{};
+  alignas(64) std::array<prm::Cqe, 2 * count> cqes{};
+  uint32_t entry_bytes = 64;  // or 128, of which the last 64 are the CQE
   be32 record{0};
   uint32_t produced = 0;
 
@@ -21,15 +22,17 @@ struct CqMemory {
     for (prm::Cqe& e : cqes) e.op_own = prm::cqe::invalid_op_own;
   }
   queue::CqGeometry geometry() {
-    return {reinterpret_cast<std::byte*>(cqes.data()), count, 64, &record, Cqn{1}};
+    return {reinterpret_cast<std::byte*>(cqes.data()), count, entry_bytes, &record, Cqn{1}};
   }
   // The device's hand: the fields of a good completion.
   prm::Cqe& write(prm::CqeOpcode op, uint16_t wqe_counter, uint32_t bytes = 0) {
-    prm::Cqe& e = cqes[produced % count];
+    prm::Cqe& e = cqes[(produced % count + 1) * (entry_bytes / 64) - 1];
     e = {};
     e.wqe_counter = be16{wqe_counter};
     e.byte_cnt = be32{bytes};
     e.op_own = prm::cqe::op_own(op, false, (produced / count & 1) != 0);
+    // The other half is data of the device's (PRM: "Scatter to CQE"), here what looks like a CQE.
+    if (entry_bytes != 64) (&e)[-1] = e;
     produced++;
     return e;
   }

@@ -130,6 +130,12 @@ void last_freed_first() {
   uint32_t again[1];
   EQUAL_FATAL(s.alloc_indices(again), 1u);
   EQUAL(again[0], got[2]);
+  const uint32_t* const in_place = s.alloc_in_place(2);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(in_place);
+  CU_ASSERT(in_place[0] == got[0] && in_place[1] == got[1]);
+  const uint32_t held = s.held();
+  CU_ASSERT_PTR_NULL(s.alloc_in_place(held + 1));  // the cache has fewer: none is allocated
+  EQUAL(s.held(), held);
 }
 
 // Freed by another than allocated: the cache spills to the ring and nothing is lost or doubled.
