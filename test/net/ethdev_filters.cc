@@ -7,13 +7,14 @@ namespace {
 
 using namespace kilim::test;
 
-constexpr rte_ether_addr own{{2, 0, 0, 0, 0, 0x51}}, further{{2, 0, 0, 0, 0, 0x52}},
-    other{{2, 0, 0, 0, 0, 0x53}}, group{{1, 0, 0x5e, 0, 0, 5}}, all_hosts{{1, 0, 0x5e, 0, 0, 1}};
+constexpr rte_ether_addr own_mac{{2, 0, 0, 0, 0, 0x51}}, further_mac{{2, 0, 0, 0, 0, 0x52}},
+    other_mac{{2, 0, 0, 0, 0, 0x53}}, group_mac{{1, 0, 0x5e, 0, 0, 5}},
+    all_hosts{{1, 0, 0x5e, 0, 0, 1}};
 
 // Which of the frames to these five addresses arrive: a digit each.
 std::string arrivals(EthPair& p) {
   std::string got;
-  for (const rte_ether_addr& to : {own, further, other, group, all_hosts}) {
+  for (const rte_ether_addr& to : {own_mac, further_mac, other_mac, group_mac, all_hosts}) {
     Bytes frame = frame_of(100, 0);
     std::memcpy(frame.data(), to.addr_bytes, RTE_ETHER_ADDR_LEN);
     p.far.send(frame);
@@ -31,7 +32,7 @@ void addresses_are_received_as_asked() {
   EthPair p;
   EQUAL_FATAL(p.start({}), 0);
   const uint16_t id = p.near.id;
-  rte_ether_addr mac = own, more = further, groups[2] = {group, all_hosts};
+  rte_ether_addr mac = own_mac, more = further_mac, groups[2] = {group_mac, all_hosts};
   EQUAL(arrivals(p), "11111");  // promiscuous
   EQUAL(rte_eth_promiscuous_disable(id), 0);
   EQUAL(arrivals(p), "00000");

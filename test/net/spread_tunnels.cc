@@ -180,7 +180,7 @@ void ports_spread_by_inner_headers() {
 void inner_and_outer_change_under_traffic() {
   SpreadBench b(4, 4096, 128, looking);
   CU_ASSERT_TRUE_FATAL(b.far().start().ok());
-  constexpr uint32_t kinds[] = {HashTypes::all, HashTypes::ip, HashTypes::tcp | HashTypes::udp4};
+  constexpr uint32_t types[] = {HashTypes::all, HashTypes::ip, HashTypes::tcp | HashTypes::udp4};
   constexpr Frame (*wraps[])(const Frame&) = {in_vxlan, in_gre, in_gre6,
                                               [](const Frame& f) { return f; }};
   uint32_t sent = 0;
@@ -189,7 +189,7 @@ void inner_and_outer_change_under_traffic() {
     for (int i = 0; i < 28; i++, sent++)
       b.send(wraps[sent % 4](make_frame(tunnel_kinds[sent % 7].frame, sent, sent)));
     const flow::Rss rss{
-        .types = kinds[round % 3], .inner = round / 3 % 2 == round % 2, .table = {queue}};
+        .types = types[round % 3], .inner = round / 3 % 2 == round % 2, .table = {queue}};
     CU_ASSERT_TRUE_FATAL(b.far().set_rss(rss).ok());
     b.got.clear();
     b.receive_all();
