@@ -24,9 +24,9 @@ inline std::byte as_byte(std::size_t v) {
 }
 
 // Kinds of frames: what carries what.
-enum class Carrier : uint8_t { arp, ipv4, ipv6 };
+enum class Layer3 : uint8_t { arp, ipv4, ipv6 };
 struct FrameKind {
-  Carrier carrier = Carrier::ipv4;
+  Layer3 layer3 = Layer3::ipv4;
   uint8_t protocol = 17;
   bool fragment = false;
   uint16_t vlan = 0;  // 0: no tag
@@ -43,19 +43,19 @@ inline Frame make_frame(const FrameKind& k, uint32_t flow, uint32_t number) {
     f[to] = as_byte(v >> 8), f[to + 1] = as_byte(v);
   };
   if (k.vlan != 0) put16(at, 0x8100), put16(at + 2, k.vlan), at += 4;
-  const bool four = k.carrier == Carrier::ipv4;
-  put16(at, k.carrier == Carrier::arp ? 0x0806 : four ? 0x0800 : 0x86dd);
+  const bool four = k.layer3 == Layer3::ipv4;
+  put16(at, k.layer3 == Layer3::arp ? 0x0806 : four ? 0x0800 : 0x86dd);
   at += 2;
   std::mt19937 rng(flow);
   for (std::size_t i = at; i + 4 < f.size(); i++) f[i] = as_byte(rng() & 0xff);
-  if (k.carrier != Carrier::arp) {
+  if (k.layer3 != Layer3::arp) {
     f[at] = as_byte(four ? 0x45 : 0x60);
     f[at + (four ? 9 : 6)] = as_byte(k.protocol);
     if (four) put16(at + 6, k.fragment ? 0x2000 : 0x4000);
     if (k.protocol == 6) f[at + (four ? 20 : 40) + 12] = as_byte(0x50);
   }
   if (four) put16(at + 2, static_cast<uint32_t>(f.size() - at));
-  if (k.carrier == Carrier::ipv6) put16(at + 4, static_cast<uint32_t>(f.size() - at - 40));
+  if (k.layer3 == Layer3::ipv6) put16(at + 4, static_cast<uint32_t>(f.size() - at - 40));
   if (k.protocol == 17)
     put16(at + (four ? 20 : 40) + 4, static_cast<uint32_t>(f.size() - at) - (four ? 20u : 40u));
   std::memcpy(f.data() + f.size() - 4, &number, 4);
@@ -82,8 +82,8 @@ inline uint32_t slow_hash(std::span<const std::byte> input, const flow::HashKey&
 
 // The hash of a frame that make_frame() made; 0: none.
 inline uint32_t expected_hash(const FrameKind& k, const Frame& f, const flow::Rss& rss) {
-  if (k.carrier == Carrier::arp) return 0;
-  const bool four = k.carrier == Carrier::ipv4;
+  if (k.layer3 == Layer3::arp) return 0;
+  const bool four = k.layer3 == Layer3::ipv4;
   const std::size_t ip = k.vlan != 0 ? 18 : 14;
   const std::size_t addresses = ip + (four ? 12 : 8), bytes = four ? 8 : 32;
   std::vector<std::byte> input(f.begin() + static_cast<long>(addresses),
@@ -171,7 +171,7 @@ struct SpreadBench {
     return got.size() == 1 ? static_cast<int>(got[0].queue) : -static_cast<int>(got.size()) - 1;
   }
 };
-inline constexpr FrameKind udp4{.carrier = Carrier::ipv4, .protocol = 17};
+inline constexpr FrameKind udp4{.layer3 = Layer3::ipv4, .protocol = 17};
 
 // Tables of the program's other sources.
 std::span<const Case> rule_cases();

@@ -9,8 +9,8 @@ namespace {
 using namespace kilim;
 using namespace kilim::test;
 
-constexpr FrameKind tcp6{.carrier = Carrier::ipv6, .protocol = 6};
-constexpr FrameKind arp{.carrier = Carrier::arp, .protocol = 0};
+constexpr FrameKind tcp6{.layer3 = Layer3::ipv6, .protocol = 6};
+constexpr FrameKind arp{.layer3 = Layer3::arp, .protocol = 0};
 constexpr flow::MacAddress group{1, 0, 0x5e, 1, 2, 3}, station{2, 0, 0, 0, 0, 9};
 
 constexpr int nowhere = -1;  // SpreadBench::where() of a frame that did not arrive
@@ -75,7 +75,7 @@ void a_rule_spreads() {
     const uint32_t hash = expected_hash(tcp6, f, rule.action.rss);
     EQUAL(b.where(f), expected_queue(hash, rule.action.rss.table));
   }
-  EQUAL(b.where(make_frame({.carrier = Carrier::ipv6, .protocol = 17}, 1, 0)), 2);
+  EQUAL(b.where(make_frame({.layer3 = Layer3::ipv6, .protocol = 17}, 1, 0)), 2);
   EQUAL(b.where(make_frame(udp4, 1, 0)), 0);
   b.far().stop();
   CU_ASSERT_TRUE_FATAL(b.far().start().ok());
@@ -126,7 +126,7 @@ void one_queue() {
 }
 
 Frame framed_to(const flow::MacAddress& dst, uint16_t vlan = 0) {
-  return make_frame({.carrier = Carrier::ipv4, .protocol = 17, .vlan = vlan, .dst = dst}, 1, 1);
+  return make_frame({.layer3 = Layer3::ipv4, .protocol = 17, .vlan = vlan, .dst = dst}, 1, 1);
 }
 
 void filters() {

@@ -25,13 +25,12 @@ struct TunnelKind {
 };
 constexpr TunnelKind tunnel_kinds[] = {
     {udp4, inside4 | RTE_PTYPE_INNER_L4_UDP},
-    {{.carrier = Carrier::ipv4, .protocol = 6}, inside4 | RTE_PTYPE_INNER_L4_TCP},
-    {{.carrier = Carrier::ipv4, .protocol = 50}, inside4 | RTE_PTYPE_INNER_L4_NONFRAG},
-    {{.carrier = Carrier::ipv4, .protocol = 17, .fragment = true},
-     inside4 | RTE_PTYPE_INNER_L4_FRAG},
-    {{.carrier = Carrier::ipv6, .protocol = 17}, inside6 | RTE_PTYPE_INNER_L4_UDP},
-    {{.carrier = Carrier::ipv6, .protocol = 6}, inside6 | RTE_PTYPE_INNER_L4_TCP},
-    {{.carrier = Carrier::arp, .protocol = 0}, 0},
+    {{.layer3 = Layer3::ipv4, .protocol = 6}, inside4 | RTE_PTYPE_INNER_L4_TCP},
+    {{.layer3 = Layer3::ipv4, .protocol = 50}, inside4 | RTE_PTYPE_INNER_L4_NONFRAG},
+    {{.layer3 = Layer3::ipv4, .protocol = 17, .fragment = true}, inside4 | RTE_PTYPE_INNER_L4_FRAG},
+    {{.layer3 = Layer3::ipv6, .protocol = 17}, inside6 | RTE_PTYPE_INNER_L4_UDP},
+    {{.layer3 = Layer3::ipv6, .protocol = 6}, inside6 | RTE_PTYPE_INNER_L4_TCP},
+    {{.layer3 = Layer3::arp, .protocol = 0}, 0},
 };
 
 void put16(Frame& f, std::size_t at, std::size_t v) {

@@ -16,17 +16,17 @@ using namespace kilim;
 using namespace kilim::test;
 
 constexpr FrameKind kinds[] = {
-    {.carrier = Carrier::ipv4, .protocol = 17},
-    {.carrier = Carrier::ipv4, .protocol = 6},
-    {.carrier = Carrier::ipv4, .protocol = 1},
-    {.carrier = Carrier::ipv4, .protocol = 17, .fragment = true},
-    {.carrier = Carrier::ipv4, .protocol = 6, .vlan = 7},
-    {.carrier = Carrier::ipv6, .protocol = 17},
-    {.carrier = Carrier::ipv6, .protocol = 6},
-    {.carrier = Carrier::ipv6, .protocol = 58},
-    {.carrier = Carrier::ipv6, .protocol = 17, .vlan = 7},
-    {.carrier = Carrier::ipv4, .protocol = 17, .dst = {1, 0, 0x5e, 1, 2, 3}},
-    {.carrier = Carrier::arp, .protocol = 0, .dst = {255, 255, 255, 255, 255, 255}},
+    {.layer3 = Layer3::ipv4, .protocol = 17},
+    {.layer3 = Layer3::ipv4, .protocol = 6},
+    {.layer3 = Layer3::ipv4, .protocol = 1},
+    {.layer3 = Layer3::ipv4, .protocol = 17, .fragment = true},
+    {.layer3 = Layer3::ipv4, .protocol = 6, .vlan = 7},
+    {.layer3 = Layer3::ipv6, .protocol = 17},
+    {.layer3 = Layer3::ipv6, .protocol = 6},
+    {.layer3 = Layer3::ipv6, .protocol = 58},
+    {.layer3 = Layer3::ipv6, .protocol = 17, .vlan = 7},
+    {.layer3 = Layer3::ipv4, .protocol = 17, .dst = {1, 0, 0x5e, 1, 2, 3}},
+    {.layer3 = Layer3::arp, .protocol = 0, .dst = {255, 255, 255, 255, 255, 255}},
 };
 
 // Sends flows of every kind and compares queue and hash with those of the hash written out.
