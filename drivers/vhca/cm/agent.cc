@@ -249,7 +249,7 @@ Result<QpValues> Agent::qp_values(CommId id, QpStep step) const noexcept {
 }
 
 void Agent::handle(const Route& route, std::span<const std::byte> mad, uint64_t now) noexcept {
-  receive(*state_, route, mad, now);
+  receive(*state_, route, mad, now, false);
 }
 
 std::size_t Agent::tick(uint64_t now) noexcept {
@@ -268,7 +268,7 @@ std::size_t Agent::tick(uint64_t now) noexcept {
     if (!letter.inward) continue;
     Route back = letter.route;
     std::swap(back.sgid, back.dgid);
-    receive(a, back, letter.mad, now);
+    receive(a, back, letter.mad, now, true);
   }
   // Behind the messages: an answer that has come is not late.
   return done + run_timers(a, now);

@@ -47,7 +47,7 @@ Sender sender_of(const AgentState&, const Connection&) noexcept;
 // Hands a message to the port or the outbox.
 void post(AgentState&, const Route&, const Mad&, uint64_t now) noexcept;
 // What c.mad holds, along the connection's route.
-void post(AgentState&, const Connection&, uint64_t now) noexcept;
+void post(AgentState&, Connection&, uint64_t now) noexcept;
 
 // Carries out a row: the state, the timer, what is said besides. c.mad is what goes again from now
 // on, and is sent where the row says `resend`.
@@ -65,7 +65,8 @@ Event event_of(const AgentState&, const Connection&, EventKind) noexcept;
 Answer report(const Connection&, const Event&) noexcept;
 
 // A message, from the wire or from the own port.
-void receive(AgentState&, const Route& back, std::span<const std::byte> mad, uint64_t now) noexcept;
+void receive(AgentState&, const Route& back, std::span<const std::byte> mad, uint64_t now,
+             bool own) noexcept;
 // Timers that are due; how many.
 std::size_t run_timers(AgentState&, uint64_t now) noexcept;
 

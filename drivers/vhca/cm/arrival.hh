@@ -12,6 +12,7 @@ struct Arrival {
   const Route& back;
   std::span<const std::byte> mad;
   uint64_t now;
+  bool own;  // sent by this agent
 };
 
 // cm_issue_rej(): a REJ to who sent it.

@@ -37,9 +37,10 @@ struct Connection {
   uint8_t retry_count = 0, rnr_retry = 0;
   uint8_t ack_timeout = 0;  // of the queue pair, an IBTA time; of time wait too
   uint8_t retries = 0, retries_left = 0;
-  uint64_t timeout_ns = 0;   // between two sends
-  uint64_t deadline_ns = 0;  // of the timer, if it runs
-  Mad mad{};                 // what is sent again, by the timer or for a copy of what it answers
+  bool asked_others = false;  // a request: of the processes that are one adapter another listens
+  uint64_t timeout_ns = 0;    // between two sends
+  uint64_t deadline_ns = 0;   // of the timer, if it runs
+  Mad mad{};                  // what is sent again, by the timer or for a copy of what it answers
 
   // The table's own.
   uint32_t generation = 1;

@@ -183,8 +183,8 @@ constexpr std::array<Handler, 11> handlers = {
 
 }  // namespace
 
-void receive(AgentState& a, const Route& back, std::span<const std::byte> mad,
-             uint64_t now) noexcept {
+void receive(AgentState& a, const Route& back, std::span<const std::byte> mad, uint64_t now,
+             bool own) noexcept {
   a.counts.received++;
   const bool ours = is_cm_mad(mad);
   const uint32_t attribute = ours ? message_of<MadHeader>(mad).attribute.host() : 0u;
@@ -193,7 +193,7 @@ void receive(AgentState& a, const Route& back, std::span<const std::byte> mad,
     a.counts.malformed++;
     return;
   }
-  handlers[kind](a, {back, mad, now});
+  handlers[kind](a, {back, mad, now, own});
 }
 
 }  // namespace kilim::vhca::cm

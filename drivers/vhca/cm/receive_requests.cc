@@ -81,12 +81,12 @@ void refuse_sidr(AgentState& a, const SidrReqMad& m, SidrStatus status,
   post(a, in.back, out, in.now);
 }
 
-// No listener here. Of several processes that are one adapter the one that asks looks for them all;
-// the others have nothing to say.
-bool others_answer(AgentState& a, uint64_t service_id, uint32_t id_of_peer) noexcept {
+// No listener here. Of several processes that are one adapter the one that asks has looked for them
+// all; the others have nothing to say.
+bool others_answer(const AgentState& a, const Arrival& in, uint32_t id_of_peer) noexcept {
   if (!a.config.shared) return false;
-  const bool asked_by_us = a.ids.at(CommId{id_of_peer}) != nullptr;
-  return !asked_by_us || a.port.is_served(service_id);
+  const Connection* asker = in.own ? a.ids.at(CommId{id_of_peer}) : nullptr;
+  return asker == nullptr || asker->asked_others;
 }
 
 }  // namespace
@@ -121,7 +121,7 @@ void got_req(AgentState& a, const Arrival& in) noexcept {
   if (Connection* old = a.ids.find(By::remote_qpn, peer))
     return refuse_stale(a, in, About::req, *old);
   const Listener* l = find_listener(a, m.service_id.host());
-  if (l == nullptr && others_answer(a, m.service_id.host(), peer.remote_id)) return;
+  if (l == nullptr && others_answer(a, in, peer.remote_id)) return;
   if (l == nullptr) return refuse_request(a, in, Reason::invalid_service_id);
   Event e;
   e.route = route_of(m, in.back);
@@ -148,7 +148,7 @@ void got_sidr_req(AgentState& a, const Arrival& in) noexcept {
     return;
   }
   const Listener* l = find_listener(a, m.service_id.host());
-  if (l == nullptr && others_answer(a, m.service_id.host(), peer.remote_id)) return;
+  if (l == nullptr && others_answer(a, in, peer.remote_id)) return;
   if (l == nullptr) return refuse_sidr(a, m, SidrStatus::unsupported, in);
   Connection* c = a.ids.create();
   if (c == nullptr) return refuse_sidr(a, m, SidrStatus::reject, in);

@@ -106,6 +106,14 @@ void post_outward(AgentState& a, const Route& route, const Mad& mad, uint64_t no
   if (!a.outbox.push(route, false, mad)) a.counts.lost++;
 }
 
+// What goes to the own port is heard by this agent; shared: by its adapter's other processes too.
+void post(AgentState& a, const Route& route, const Mad& mad, bool shared, uint64_t now) noexcept {
+  const bool inward = a.port.owns(route.dgid);
+  // A message that is lost is sent again by its timer, or by the peer's.
+  if (!inward || shared) post_outward(a, route, mad, now);
+  if (inward && !a.outbox.push(route, true, mad)) a.counts.lost++;
+}
+
 }  // namespace
 
 Names names_of(const AgentState& a, const Connection& c) noexcept {
@@ -125,14 +133,15 @@ About about_of(State s) noexcept {
 }
 
 void post(AgentState& a, const Route& route, const Mad& mad, uint64_t now) noexcept {
-  const bool inward = a.port.owns(route.dgid);
-  // A message that is lost is sent again by its timer, or by the peer's.
-  if (!inward || a.config.shared) post_outward(a, route, mad, now);
-  if (inward && !a.outbox.push(route, true, mad)) a.counts.lost++;
+  post(a, route, mad, a.config.shared, now);
 }
 
-void post(AgentState& a, const Connection& c, uint64_t now) noexcept {
-  post(a, c.route, c.mad, now);
+// A request to this adapter goes to its other processes if one of them listens now: who listens
+// later does not find one that has been refused.
+void post(AgentState& a, Connection& c, uint64_t now) noexcept {
+  const bool asks = c.state == State::req_sent || c.state == State::sidr_req_sent;
+  if (a.config.shared && asks && !c.asked_others) c.asked_others = a.port.is_served(c.service_id);
+  post(a, c.route, c.mad, a.config.shared && (!asks || c.asked_others), now);
 }
 
 void take_row(AgentState& a, Connection& c, const Row& row, uint64_t now) noexcept {

@@ -6,6 +6,8 @@
 #include <array>
 #include <cerrno>
 
+#include <unistd.h>
+
 #include "vhca/core/address.hh"
 #include "vhca/hca/ports.hh"
 #include "vhca/transport/gsi.hh"
@@ -21,8 +23,9 @@ cm::Config config_of(const Hca& h, uint32_t port) {
   c.ca_guid = guid_of(h.config.node == Mac{} ? h.config.mac : h.config.node);
   port_gid(h.addresses, 0, c.gid);
   c.shared = h.addresses.member.has_value();
-  // Ids of processes that are one adapter differ.
+  // Ids of processes that are one adapter differ, and of one that comes to another's place.
   c.seed = (h.config.seed + h.addresses.member.value_or(0)) * 64 + port;
+  if (c.shared) c.seed += static_cast<uint64_t>(::getpid()) << 32;
   c.ack_delay = ack_delay;
   return c;
 }

@@ -141,9 +141,22 @@ void a_shared_adapter_refuses_once() {
   EQUAL(net.log.size(), before);
 }
 
+// Who listens behind a request that nobody else listened for does not hear it.
+void a_refused_request_of_a_shared_adapter_is_over() {
+  Net net(64, true);
+  const CommId id = *net.left.agent.connect(request_to(net), net.left, 8, net.now);
+  must(net.right.agent.listen(service, net.right, 9));
+  net.settle();
+  EQUAL(number_of(net.left.last(id)), number_of(EventKind::rejected));
+  EQUAL(net.right.count(EventKind::request), 0);
+  EQUAL(net.right.agent.ids(), 0);
+}
+
 constexpr Case all[] = {
     {"a shared adapter connects once", a_shared_adapter_connects_once},
     {"a shared adapter refuses once", a_shared_adapter_refuses_once},
+    {"a refused request of a shared adapter is over",
+     a_refused_request_of_a_shared_adapter_is_over},
     {"a peer may be killed at any message", a_peer_may_be_killed_at_any_message},
     {"a request without answer is sent again and given up",
      a_request_without_answer_is_sent_again_and_given_up},
