@@ -33,8 +33,9 @@ void what_linux_sends(const Link& link, bool six) {
     EQUAL(sendto(both.fd, data.data(), n, 0, to.get(), to.bytes), static_cast<ssize_t>(n));
     pool::SideRecord side;
     const Octets f = station.receive(
-        [n, l4](const Octets& b) {
-          return b.size() >= l4 + 8 + n && get(b, l4 + 2, 2) == station_port;
+        [n, l4, six](const Octets& b) {  // not what TCP of a case before sends again
+          return b.size() >= l4 + 8 + n && get(b, six ? 20 : 23, 1) == IPPROTO_UDP &&
+                 get(b, l4 + 2, 2) == station_port;
         },
         side);
     CU_ASSERT_FALSE_FATAL(f.empty());
