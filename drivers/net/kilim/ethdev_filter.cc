@@ -182,8 +182,6 @@ int Ethdev::set_rss_hash(const rte_eth_rss_conf& conf) noexcept {
   const uint64_t level = RTE_ETH_RSS_LEVEL(conf.rss_hf);
   if ((conf.rss_hf & ~(all_rss_hf | rss_levels_of(port_.device().caps()))) != 0)
     return refuse({EINVAL, "this kind of RSS hash is none of flow_type_rss_offloads"});
-  if (level > rss_innermost)
-    return refuse({EINVAL, "RTE_ETH_RSS_LEVEL_OUTERMOST or RTE_ETH_RSS_LEVEL_INNERMOST, not both"});
   const bool spread_before = (rss_asked_ & all_rss_hf) != 0;
   rss.inner = level == rss_innermost && types != 0;
   if (types == 0)
@@ -192,7 +190,10 @@ int Ethdev::set_rss_hash(const rte_eth_rss_conf& conf) noexcept {
     rss.table.clear();
   if (types != 0) rss.types = types;
   if (const int e = set_rss(std::move(rss)); e != 0) return e;
-  rss_asked_ = conf.rss_hf;
+  // All that is offered, as testpmd's "rss default" asks, is no level: the outermost
+  // (DPDK drivers/net/bnxt/bnxt_vnic.c, bnxt_rte_to_hwrm_hash_level()).
+  const bool both = level == RTE_ETH_RSS_LEVEL(RTE_ETH_RSS_LEVEL_MASK);
+  rss_asked_ = both ? conf.rss_hf & ~RTE_ETH_RSS_LEVEL_MASK : conf.rss_hf;
   return 0;
 }
 
