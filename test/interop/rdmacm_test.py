@@ -17,6 +17,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import dpkt
 
 import pair
+import processes
 from rdmacm_pair import (CLIENT, NAMESPACE_IPS, SERVER, CmPair, NamespacePair, Namespaces,
                          preloaded)
 
@@ -246,7 +247,7 @@ class Rdmacm(pair.PairTest):
         """a client whose server was killed before it answered gives up by its own timeout"""
         both = CmPair(f"rping -s -a {SERVER} -C 1000000", f"rping -c -a {SERVER} -C 1000000")
         time.sleep(0.5)
-        both.server.send_signal(signal.SIGKILL)
+        processes.kill_family(both.server.pid)
         time.sleep(0.1)
         both.client.send_signal(signal.SIGTERM)   # nobody hangs in the device
         self.assertEqual(both.client.wait(pair.PATIENCE), -signal.SIGTERM)
