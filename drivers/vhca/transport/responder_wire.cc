@@ -96,7 +96,7 @@ Verdict execute_read(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
 Verdict execute_atomic(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   RcWire& w = *qp.rc;
   EngineContext& context = *link.context;
-  Piece word;
+  Piece word{};
   uint64_t old = 0;
   if (Verdict o = admit_atomic(context, qp, p.va); !o.ok()) return o;
   if (w.is_full()) return invalid(link, qp, "more atomics than the queue takes");
