@@ -107,13 +107,19 @@ static_assert([] {
   return true;
 }());
 
-// What a burst of this configuration says of a packet's headers.
+// Where bursts of this configuration find what they say of a packet's headers, and in which place.
+template <RxConfig C>
+constexpr const uint32_t* type_table() noexcept {
+  return C.tunnel ? tunnel_types.data() : packet_types.data();
+}
+template <RxConfig C>
+constexpr uint32_t type_place(const prm::Cqe& e) noexcept {
+  if constexpr (C.tunnel) return detail::tunnel_place(e.outer_l3_tunneled, e.l4_hdr_type_etc);
+  return e.l4_hdr_type_etc;
+}
 template <RxConfig C>
 constexpr uint32_t type_of(const prm::Cqe& e) noexcept {
-  if constexpr (C.tunnel)
-    return tunnel_types[detail::tunnel_place(e.outer_l3_tunneled, e.l4_hdr_type_etc)];
-  else
-    return packet_types[e.l4_hdr_type_etc];
+  return type_table<C>()[type_place<C>(e)];
 }
 
 // Bits of hds_ip_ext become RTE_MBUF_F_RX_*_CKSUM_GOOD by one shift to the left. A device does not

@@ -141,7 +141,7 @@ KILIM_AVX2 [[gnu::always_inline]] inline void write_sides(pool::SideRecord* side
   const __m256i one = all_words(1);
   __m256i type;
   if constexpr (C.tunnel)
-    type = joined(first.types<C>(), second.types<C>());
+    type = joined(first.types<C>(type_table<C>()), second.types<C>(type_table<C>()));
   else
     type = types_of(info, one);
   const __m256i zero = _mm256_setzero_si256();

@@ -13,6 +13,7 @@
 
 #include "kilim/base/barrier.hh"
 #include "kilim/burst/config.hh"
+#include "kilim/burst/lanes.hh"
 #include "kilim/burst/packet_words.hh"
 #include "kilim/pool/arena.hh"
 #include "kilim/pool/handle.hh"
@@ -34,13 +35,13 @@ class FourCqes {
     w = _mm_insert_epi32(w, word(2, offset), 2);
     return _mm_insert_epi32(w, word(3, offset), 3);
   }
-  // RTE_PTYPE_* of each.
+  // RTE_PTYPE_* of each, from type_table().
   template <RxConfig C>
-  [[nodiscard]] __m128i types() const noexcept {
-    __m128i t = _mm_cvtsi32_si128(type<C>(0));
-    t = _mm_insert_epi32(t, type<C>(1), 1);
-    t = _mm_insert_epi32(t, type<C>(2), 2);
-    return _mm_insert_epi32(t, type<C>(3), 3);
+  [[nodiscard]] __m128i types(const uint32_t* table) const noexcept {
+    __m128i t = _mm_cvtsi32_si128(type<C>(table, 0));
+    t = _mm_insert_epi32(t, type<C>(table, 1), 1);
+    t = _mm_insert_epi32(t, type<C>(table, 2), 2);
+    return _mm_insert_epi32(t, type<C>(table, 3), 3);
   }
   [[nodiscard]] const prm::Cqe& cqe(std::size_t i) const noexcept {
     return *reinterpret_cast<const prm::Cqe*>(first_ + i * bytes_);
@@ -53,8 +54,8 @@ class FourCqes {
     return w;
   }
   template <RxConfig C>
-  [[nodiscard]] int type(std::size_t i) const noexcept {
-    return static_cast<int>(type_of<C>(cqe(i)));
+  [[nodiscard]] int type(const uint32_t* table, std::size_t i) const noexcept {
+    return static_cast<int>(table[type_place<C>(cqe(i))]);
   }
   const std::byte* first_;
   std::size_t bytes_;
@@ -81,11 +82,6 @@ inline __m128i length_order() noexcept {
 }
 inline __m128i lengths_of(const FourCqes& four) noexcept {
   return _mm_shuffle_epi8(four.words(offsetof(prm::Cqe, byte_cnt)), length_order());
-}
-inline uint32_t sum_of_words(__m128i words) noexcept {
-  const __m128i two = _mm_add_epi32(words, _mm_srli_si128(words, 8));
-  return static_cast<uint32_t>(_mm_cvtsi128_si32(two)) +
-         static_cast<uint32_t>(_mm_extract_epi32(two, 1));
 }
 
 inline void store_handles(pool::Handle* out, const uint32_t* indices, __m128i lengths,
@@ -138,7 +134,8 @@ inline void store_sides(pool::SideRecord* sides, const uint32_t* indices,
 
 template <RxConfig C>
 [[gnu::always_inline]] inline void write_sides(pool::SideRecord* sides, const uint32_t* indices,
-                                               const FourCqes& four) noexcept {
+                                               const FourCqes& four,
+                                               const uint32_t* types) noexcept {
   constexpr std::size_t info_offset = offsetof(prm::Cqe, hds_ip_ext);
   static_assert(offsetof(prm::Cqe, l4_hdr_type_etc) == info_offset + 1 &&
                 offsetof(prm::Cqe, vlan_info) == info_offset + 2);
@@ -160,7 +157,7 @@ template <RxConfig C>
     flags =
         _mm_or_si128(flags, _mm_and_si128(stripped, _mm_set1_epi32(static_cast<int>(vlan_flags))));
   }
-  SideWords words{hash, four.types<C>(), flags, vlan};
+  SideWords words{hash, four.types<C>(types), flags, vlan};
   if constexpr (C.mark) add_marks(four, words);
   store_sides(sides, indices, words);
   if constexpr (C.timestamp) {
@@ -190,13 +187,6 @@ struct RxRow {
   }
 };
 
-// A loop's sum, which compilers would copy for each of the loop's ends (GCC 12).
-template <typename Vector>
-[[gnu::always_inline]] inline Vector in_one_register(Vector v) noexcept {
-  asm("" : "+x"(v));
-  return v;
-}
-
 // take_fours() of CQEs that lie `step` bytes apart.
 template <RxConfig C>
 [[gnu::always_inline]] inline uint32_t take_fours_by(std::size_t step, const RxRow from,
@@ -208,6 +198,7 @@ template <RxConfig C>
   __m128i sum = _mm_setzero_si128();
   const std::byte* at = from.cqes.first;
   std::size_t n = 0;
+  const uint32_t* const types = in_one_register(type_table<C>());
   for (; n != whole; n += 4, at += step * 4) {
     const FourCqes four{at, step};
     if (!are_packets(four, op_own)) break;
@@ -215,9 +206,9 @@ template <RxConfig C>
     const __m128i lengths = lengths_of(four);
     sum = in_one_register(_mm_add_epi32(sum, lengths));
     store_handles(&out[n], &from.buffers[n], lengths, metas);
-    if constexpr (C.side) write_sides<C>(from.sides, &from.buffers[n], four);
+    if constexpr (C.side) write_sides<C>(from.sides, &from.buffers[n], four, types);
   }
-  bytes += sum_of_words(sum);
+  bytes += sum_of_words(in_one_register(sum));
   return static_cast<uint32_t>(n);
 }
 // Of CQEs of any size: apart, so that the distance of usual ones is a constant.

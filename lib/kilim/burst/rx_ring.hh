@@ -207,19 +207,17 @@ class RxRing {
       _mm_storeh_pd(reinterpret_cast<double*>(to + 3 * step), high);
     }
   };
-  // A multiple of four.
-  [[gnu::always_inline]] void put_fours(std::byte* to, uint32_t* kept, const uint32_t* from,
-                                        uint32_t count) const noexcept {
-    const std::size_t step = geometry_.stride;
+  // A multiple of four, of WQEs that lie `step` bytes apart.
+  [[gnu::always_inline]] void put_fours(std::size_t step, std::byte* to, uint32_t* kept,
+                                        const uint32_t* from, uint32_t count) const noexcept {
     const FourOf four{_mm_set1_epi64x(static_cast<long long>(first_)), _mm_set1_epi64x(stride_)};
     for (const uint32_t* const end = from + count; from != end; from += 4, kept += 4) {
       four.put(to, step, kept, from);
       to += 4 * step;
     }
   }
-  KILIM_AVX2 void put_wide_fours(std::byte* to, uint32_t* kept, const uint32_t* from,
-                                 uint32_t count) const noexcept {
-    const std::size_t step = geometry_.stride;
+  KILIM_AVX2 void put_wide_fours(std::size_t step, std::byte* to, uint32_t* kept,
+                                 const uint32_t* from, uint32_t count) const noexcept {
     const WideFourOf four{_mm256_set1_epi64x(static_cast<long long>(first_)),
                           _mm256_set1_epi64x(stride_)};
     for (const uint32_t* const end = from + count; from != end; from += 4, kept += 4) {
@@ -231,24 +229,35 @@ class RxRing {
   // Keeps the indices of `count` buffers for the WQEs from number `at` on, and writes their
   // addresses there.
   template <Simd S>
-  [[gnu::always_inline]] void put(uint32_t at, const uint32_t* from,
-                                  uint32_t count) const noexcept {
+  [[gnu::always_inline]] void put_by(std::size_t step, uint32_t at, const uint32_t* from,
+                                     uint32_t count) const noexcept {
     constexpr std::size_t address = offsetof(prm::DataSeg, addr);
-    const std::size_t step = geometry_.stride;
     std::byte* const to = segments_ + std::size_t{at} * step + address;
     uint32_t* const kept = indices_ + at;
     uint32_t i = 0;
 #if defined(__SSE4_1__)
     i = count & ~3u;
     if constexpr (S == Simd::avx2)
-      put_wide_fours(to, kept, from, i);
+      put_wide_fours(step, to, kept, from, i);
     else
-      put_fours(to, kept, from, i);
+      put_fours(step, to, kept, from, i);
 #endif
     for (; i < count; i++) {
       kept[i] = from[i];
       queue::store_word(to + i * step, be64{first_ + std::size_t{from[i]} * stride_});
     }
+  }
+  // Of WQEs of any size: apart, so that the distance of those with one segment is a constant.
+  [[gnu::noinline]] void put_long(uint32_t at, const uint32_t* from,
+                                  uint32_t count) const noexcept {
+    put_by<Simd::base>(geometry_.stride, at, from, count);
+  }
+  template <Simd S>
+  [[gnu::always_inline]] void put(uint32_t at, const uint32_t* from,
+                                  uint32_t count) const noexcept {
+    if (geometry_.stride != octoword_bytes) [[unlikely]]
+      return put_long(at, from, count);
+    put_by<S>(octoword_bytes, at, from, count);
   }
 
   queue::RqGeometry geometry_;

@@ -14,10 +14,12 @@ namespace kilim::burst {
 
 class SentRing {
  public:
-  // How many handles and packets were sent up to the end of a burst; they wrap at 2^32.
+  // How many handles and packets were sent up to the end of a burst, and Sq::posted() there; they
+  // wrap at 2^32.
   struct Burst {
     uint32_t handles = 0;
     uint32_t packets = 0;
+    uint32_t posted = 0;
   };
 
   SentRing() = default;
@@ -40,18 +42,20 @@ class SentRing {
 
   // Adds a handle to the open burst.
   void push(pool::Handle h) noexcept { handles_[head_++ & mask_] = h; }
-  // Room for handles in a row, at most room(); what is written there is added by pushed().
+  // Room for handles in a row, at most room(); what is written there is added by pushed(). The
+  // caller knows that there is room for a burst: each has a block of the send queue at least.
   [[nodiscard]] std::span<pool::Handle> row() noexcept {
+    KILIM_ASSERT(burst_head_ - burst_tail_ <= burst_mask_);
     const uint32_t at = head_ & mask_;
-    const uint32_t free = room(), to_end = mask_ + 1 - at;
+    const uint32_t free = tail_ - head_ + mask_ + 1, to_end = mask_ + 1 - at;
     return {handles_ + at, free < to_end ? free : to_end};
   }
   void pushed(uint32_t handles) noexcept { head_ += handles; }
-  // Closes the open burst.
-  void end_burst(uint32_t packets) noexcept {
+  // Closes the open burst, whose last block in the send queue is the one before `posted`.
+  void end_burst(uint32_t packets, uint32_t posted) noexcept {
     KILIM_ASSERT(burst_head_ - burst_tail_ <= burst_mask_);
     sent_packets_ += packets;
-    bursts_[burst_head_++ & burst_mask_] = {head_, sent_packets_};
+    bursts_[burst_head_++ & burst_mask_] = {head_, sent_packets_, posted};
   }
 
   // Handles that leave the ring, in the order sent: `first`, then `second`.
@@ -59,6 +63,7 @@ class SentRing {
     std::span<const pool::Handle> first;
     std::span<const pool::Handle> second;  // after the ring's end
     uint32_t packets = 0;
+    uint32_t posted = 0;  // as end_burst() was told last
   };
   // Removes the oldest `count` bursts, at least one, and returns their handles, valid until the
   // next push().
@@ -70,7 +75,7 @@ class SentRing {
   // Removes everything, the open burst included, when the queue is destroyed or reset.
   [[nodiscard]] Done pop_all() noexcept {
     burst_tail_ = burst_head_;
-    return pop_to({head_, sent_packets_});
+    return pop_to({head_, sent_packets_, 0});
   }
 
  private:
@@ -81,7 +86,7 @@ class SentRing {
     const uint32_t first = handles < to_end ? handles : to_end;
     tail_ = end.handles;
     done_packets_ = end.packets;
-    return {{handles_ + at, first}, {handles_, handles - first}, packets};
+    return {{handles_ + at, first}, {handles_, handles - first}, packets, end.posted};
   }
 
   pool::Handle* handles_ = nullptr;

@@ -61,63 +61,105 @@ template <TxConfig C>
   }
 }
 
-// tx_reclaim() as part of a burst.
+// What a look at the completions did.
+struct Reclaimed {
+  uint32_t handles = 0;  // freed
+  bool failed = false;   // an error ended the queue
+};
 template <TxConfig C>
-[[gnu::always_inline]] inline uint32_t reclaim(TxQueue& q) noexcept {
-  if (q.failed) [[unlikely]]
-    return 0;
+[[gnu::always_inline]] inline Reclaimed reclaim(TxQueue& q) noexcept {
   const queue::Cq::Drained d = q.cq.drain(64);
   if (d.cqes == 0) {
-    if (d.error) [[unlikely]]
-      tx_error(q);
-    return 0;  // an error behind good completions is handled by the next call
+    if (!d.error) return {};
+    tx_error(q);
+    return {.failed = true};  // behind good completions it is handled by the next call
   }
-  q.sq.retire(d.wqe_counter);
   const SentRing::Done done = q.sent.pop_bursts(d.cqes);
+  q.sq.retire_to(done.posted);
   q.counters.completed.add(done.packets);
   free_sent<C>(q, done.first);
   if (!done.second.empty()) [[unlikely]]
     free_sent<C>(q, done.second);
-  return static_cast<uint32_t>(done.first.size() + done.second.size());
+  return {.handles = static_cast<uint32_t>(done.first.size() + done.second.size())};
+}
+
+// What was appended of a burst.
+struct Appended {
+  uint32_t handles = 0, packets = 0;
+  uint64_t bytes = 0;
+};
+
+// Appends packets of any form from the front of `in`, each by itself or in rows of chains.
+template <TxConfig C>
+[[gnu::always_inline]] inline void append_each(TxQueue& q, queue::WqeCursor& c,
+                                               std::span<const pool::Handle> in,
+                                               Appended& a) noexcept {
+  while (a.handles < in.size()) {
+    if constexpr (C.multi_seg) {
+      a.handles += append_plain_chains<C>(q, c, in.subspan(a.handles), a.bytes, a.packets);
+      if (a.handles == in.size()) break;
+    }
+    uint32_t pieces = 1;
+    if constexpr (C.multi_seg || C.gathered) pieces = chain_length(in.subspan(a.handles));
+    if (pieces == 0 || q.sent.room() < pieces) break;
+    const std::span<const pool::Handle> packet = in.subspan(a.handles, pieces);
+    if (!append_aside<C>(q, c, packet)) break;
+    for (const pool::Handle h : packet) q.sent.push(h);
+    a.bytes += bytes_of<C>(packet);
+    a.handles += pieces;
+    a.packets++;
+  }
+}
+// The same of what no row took, by a cursor of its own, so that the burst's has no address.
+template <TxConfig C>
+[[gnu::noinline, gnu::cold]] Appended append_rest(TxQueue& q, queue::WqeCursor& c,
+                                                  std::span<const pool::Handle> in) noexcept {
+  Appended a;
+  append_each<C>(q, c, in, a);
+  return a;
+}
+
+template <TxConfig C, Simd S>
+[[gnu::always_inline]] inline Appended append_burst(TxQueue& q, queue::WqeCursor& c,
+                                                    std::span<const pool::Handle> in) noexcept {
+  Appended a;
+  if constexpr (C.multi_seg || C.gathered) {
+    append_each<C>(q, c, in, a);
+    return a;
+  }
+  if constexpr (C.offloads)
+    a.handles = append_mixed<C, S>(q, c, in, a.bytes);
+  else
+    a.handles = append_rows<C, S>(q, c, in, a.bytes);
+  a.packets = a.handles;
+  if constexpr (!C.offloads) {
+    if (a.handles == in.size()) [[likely]]
+      return a;
+    queue::WqeCursor aside = c.aside();
+    const Appended rest = append_rest<C>(q, aside, in.subspan(a.handles));
+    c.resume(aside);
+    a.handles += rest.handles;
+    a.packets += rest.packets;
+    a.bytes += rest.bytes;
+  }
+  return a;
 }
 
 // tx_burst() for each kind of vectors.
 template <TxConfig C, Simd S>
 [[gnu::always_inline]] inline uint32_t transmit(TxQueue& q,
                                                 std::span<const pool::Handle> in) noexcept {
-  reclaim<C>(q);
-  if (q.failed) [[unlikely]]
+  if (q.failed || reclaim<C>(q).failed) [[unlikely]]
     return 0;
   queue::WqeCursor c{q.sq};
-  uint64_t bytes = 0;
-  uint32_t taken = 0, packets = 0;
-  if constexpr (C.offloads && !C.multi_seg) {
-    taken = packets = append_mixed<C, S>(q, c, in, bytes);
-  } else {
-    taken = packets = append_rows<C, S>(q, c, in, bytes);
-    while (taken < in.size()) {
-      if constexpr (C.multi_seg) {
-        taken += append_plain_chains<C>(q, c, in.subspan(taken), bytes, packets);
-        if (taken == in.size()) break;
-      }
-      uint32_t pieces = 1;
-      if constexpr (C.multi_seg || C.gathered) pieces = chain_length(in.subspan(taken));
-      if (pieces == 0 || q.sent.room() < pieces) break;
-      const std::span<const pool::Handle> packet = in.subspan(taken, pieces);
-      if (!append_aside<C>(q, c, packet)) break;
-      for (const pool::Handle h : packet) q.sent.push(h);
-      bytes += bytes_of<C>(packet);
-      taken += pieces;
-      packets++;
-    }
-  }
-  if (packets == 0) return 0;
+  const Appended a = append_burst<C, S>(q, c, in);
+  if (a.packets == 0) return 0;
   c.signal_last();
   c.commit();
-  q.sent.end_burst(packets);
-  q.counters.packets.add(packets);
-  q.counters.bytes.add(bytes);
-  return taken;
+  q.sent.end_burst(a.packets, c.position());
+  q.counters.packets.add(a.packets);
+  q.counters.bytes.add(a.bytes);
+  return a.handles;
 }
 
 }  // namespace detail
@@ -125,7 +167,7 @@ template <TxConfig C, Simd S>
 // Handles completions and frees their packets; returns the number of handles freed.
 template <TxConfig C>
 uint32_t tx_reclaim(TxQueue& q) noexcept {
-  return detail::reclaim<C>(q);
+  return q.failed ? 0 : detail::reclaim<C>(q).handles;
 }
 
 // Sends packets from the front of `in` with one doorbell; returns how many handles it took, of
@@ -137,9 +179,11 @@ uint32_t tx_burst(TxQueue& q, std::span<const pool::Handle> in) noexcept {
   return detail::transmit<C, Simd::base>(q, in);
 }
 #if defined(__SSE4_1__)
-// The same for processors with AVX2.
+// The same for processors with AVX2. Rows are inlined here: they cannot say so themselves in
+// functions that are for any processor.
 template <TxConfig C>
-KILIM_AVX2 uint32_t tx_burst_avx2(TxQueue& q, std::span<const pool::Handle> in) noexcept {
+KILIM_AVX2 [[gnu::flatten]] uint32_t tx_burst_avx2(TxQueue& q,
+                                                   std::span<const pool::Handle> in) noexcept {
   return detail::transmit<C, Simd::avx2>(q, in);
 }
 #endif

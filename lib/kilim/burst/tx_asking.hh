@@ -124,12 +124,12 @@ inline uint32_t alone(const Words& words, std::span<const pool::Handle> in) noex
   return n;
 }
 
-// As append_row(), a WQE a packet, each with what its word asks for. Returns 0 also where a word
-// asks for what needs another form.
-[[gnu::always_inline]] inline uint64_t append_asking_row(queue::WqeCursor& c, const RowShape& shape,
-                                                         const Words& words,
-                                                         std::span<const pool::Handle> in,
-                                                         pool::Handle* sent) noexcept {
+// As append_row(), a WQE a packet, each with what its word asks for. False also where a word asks
+// for what needs another form.
+[[gnu::always_inline]] inline bool append_asking_row(queue::WqeCursor& c, const RowShape& shape,
+                                                     const Words& words,
+                                                     std::span<const pool::Handle> in,
+                                                     pool::Handle* sent, uint64_t& bytes) noexcept {
   const Segments segments(*shape.arena, shape.key);
   queue::EthRow row(c, shape.offload, shape.flags);
   Lengths lengths;
@@ -155,9 +155,10 @@ inline uint32_t alone(const Words& words, std::span<const pool::Handle> in) noex
     sent[i] = in[i];
     lengths.add(one, twice);
   }
-  if (others != 0 || lengths.any_empty()) return 0;
+  if (others != 0 || lengths.any_empty()) return false;
   row.close(c, static_cast<uint32_t>(in.size()));
-  return lengths.bytes();
+  bytes += lengths.bytes();
+  return true;
 }
 
 }  // namespace kilim::burst::detail

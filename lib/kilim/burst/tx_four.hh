@@ -67,9 +67,9 @@ class WideLengths {
 
 // As append_row().
 template <typename Row>
-KILIM_AVX2 inline uint64_t append_row_avx2(queue::WqeCursor& c, const RowShape& shape,
-                                           std::span<const pool::Handle> in,
-                                           pool::Handle* sent) noexcept {
+KILIM_AVX2 inline bool append_row_avx2(queue::WqeCursor& c, const RowShape& shape,
+                                       std::span<const pool::Handle> in, pool::Handle* sent,
+                                       uint64_t& bytes) noexcept {
   const WideSegments segments(*shape.arena, shape.key);
   Row row(c, shape.offload, shape.flags);
   WideLengths lengths;
@@ -84,9 +84,10 @@ KILIM_AVX2 inline uint64_t append_row_avx2(queue::WqeCursor& c, const RowShape& 
   Lengths all = lengths.halves();
   if (i != in.size())
     put_pairs(row, Segments(*shape.arena, shape.key), in.subspan(i), sent + i, all);
-  if (all.any_empty()) return 0;
+  if (all.any_empty()) return false;
   row.close(c, static_cast<uint32_t>(in.size()));
-  return all.bytes();
+  bytes += all.bytes();
+  return true;
 }
 
 }  // namespace kilim::burst::detail

@@ -14,6 +14,7 @@
 
 #include "kilim/base/assert.hh"
 #include "kilim/base/ident.hh"
+#include "kilim/burst/lanes.hh"
 #include "kilim/pool/arena.hh"
 #include "kilim/pool/each_data.hh"
 #include "kilim/pool/handle.hh"
@@ -28,12 +29,17 @@ inline __m128i address_order() noexcept {
 inline __m128i head_order() noexcept {
   return _mm_setr_epi8(-1, -1, 5, 4, -1, -1, -1, -1, -1, -1, 13, 12, -1, -1, -1, -1);
 }
+// The same from the upper words of four handles.
+inline __m128i four_lengths_order() noexcept {
+  return _mm_setr_epi8(-1, -1, 1, 0, -1, -1, 5, 4, -1, -1, 9, 8, -1, -1, 13, 12);
+}
 
 // From handles, two in a register, to their data segments.
 class Segments {
  public:
   Segments(const pool::Arena& arena, Lkey key) noexcept
-      : key_(upper(be32{key.value()})), addresses_(arena.first_address().value(), arena.stride()) {}
+      : key_(_mm_set1_epi32(static_cast<int>(be32{key.value()}.raw()))),
+        addresses_(arena.first_address().value(), arena.stride()) {}
 
   // Addresses of the data, in the order of the device.
   [[nodiscard]] __m128i addresses(__m128i two) const noexcept {
@@ -41,14 +47,18 @@ class Segments {
   }
   // Lengths and keys, in the order of the device.
   [[nodiscard]] __m128i heads(__m128i two) const noexcept {
-    return _mm_or_si128(_mm_shuffle_epi8(two, head_order()), key_);
+    return _mm_or_si128(_mm_shuffle_epi8(two, head_order()), _mm_slli_epi64(key_, 32));
+  }
+  // The same of four handles, whose upper words are `upper`: of the first two, and of the others.
+  [[nodiscard]] __m128i first_heads(__m128i upper) const noexcept {
+    return _mm_unpacklo_epi32(_mm_shuffle_epi8(upper, four_lengths_order()), key_);
+  }
+  [[nodiscard]] __m128i other_heads(__m128i upper) const noexcept {
+    return _mm_unpackhi_epi32(_mm_shuffle_epi8(upper, four_lengths_order()), key_);
   }
 
  private:
-  static __m128i upper(be32 word) noexcept {
-    return _mm_slli_epi64(_mm_set1_epi64x(word.raw()), 32);
-  }
-  __m128i key_;  // in the upper half of each lane
+  __m128i key_;  // in each word
   pool::PairOfAddresses addresses_;
 };
 
@@ -56,44 +66,35 @@ class Segments {
 class Lengths {
  public:
   Lengths() = default;
-  Lengths(__m128i sum, __m128i least) noexcept : sum_(sum), least_(least) {}
+  // Of handles that were added and compared as they lie, two in a register.
+  Lengths(__m128i sums, __m128i least) noexcept
+      : sum_(_mm_srli_epi64(sums, 32)), least_(upper_words(least)) {}
+
+  // The upper words of four handles: a length below what says where the data begin.
+  void add_four(__m128i upper) noexcept {
+    least_ = _mm_min_epu16(least_, upper);
+    sum_ = _mm_add_epi32(sum_, _mm_and_si128(upper, length_bits()));
+    asm("" : "+x"(least_), "+x"(sum_));  // both stay where they are from round to round (GCC 12)
+  }
   void add(__m128i two) noexcept { add(two, two); }
   // `counted` are handles whose lengths are added, `judged` those that may be empty.
   void add(__m128i counted, __m128i judged) noexcept {
-    sum_ = _mm_add_epi64(sum_, _mm_and_si128(counted, _mm_set1_epi64x(0xffffll << 32)));
-    least_ = _mm_min_epu16(least_, judged);
+    sum_ = _mm_add_epi32(sum_, _mm_and_si128(_mm_srli_epi64(counted, 32), length_bits()));
+    least_ = _mm_min_epu16(least_, upper_words(judged));
   }
-  [[nodiscard]] uint64_t bytes() const noexcept {
-    return static_cast<uint32_t>(_mm_extract_epi32(sum_, 1)) +
-           uint64_t{static_cast<uint32_t>(_mm_extract_epi32(sum_, 3))};
-  }
-  // True: the length, bits 47:32 of a handle, of one was 0.
+  // A row has less than 2^16 packets.
+  [[nodiscard]] uint64_t bytes() const noexcept { return sum_of_words(sum_); }
   [[nodiscard]] bool any_empty() const noexcept {
-    return _mm_extract_epi16(least_, 2) == 0 || _mm_extract_epi16(least_, 6) == 0;
+    const __m128i empty = _mm_cmpeq_epi16(least_, _mm_setzero_si128());
+    return (_mm_movemask_epi8(empty) & 0x3333) != 0;  // in the lower halves of words
   }
 
  private:
-  __m128i sum_ = _mm_setzero_si128();  // in the upper words; a row has less than 2^16 packets
-  __m128i least_ = _mm_set1_epi16(-1);
-};
-
-// The same of four packets at once.
-class FourLengths {
- public:
-  void add(__m128i first, __m128i second) noexcept {
-    // The upper words of the handles: a length below what says where the data begin.
-    const __m128i upper = _mm_castps_si128(
-        _mm_shuffle_ps(_mm_castsi128_ps(first), _mm_castsi128_ps(second), _MM_SHUFFLE(3, 1, 3, 1)));
-    sum_ = _mm_add_epi32(sum_, _mm_and_si128(upper, _mm_set1_epi32(0xffff)));
-    least_ = _mm_min_epu16(least_, upper);
+  static __m128i length_bits() noexcept { return _mm_set1_epi32(0xffff); }
+  // Those of two handles, each twice.
+  static __m128i upper_words(__m128i two) noexcept {
+    return _mm_shuffle_epi32(two, _MM_SHUFFLE(3, 3, 1, 1));
   }
-  [[nodiscard]] Lengths of_pairs() const noexcept {
-    const __m128i sums = _mm_add_epi32(sum_, _mm_srli_si128(sum_, 8));
-    const __m128i least = _mm_min_epu16(least_, _mm_shuffle_epi32(least_, _MM_SHUFFLE(3, 2, 3, 2)));
-    return {_mm_unpacklo_epi32(_mm_setzero_si128(), sums), _mm_unpacklo_epi32(least, least)};
-  }
-
- private:
   __m128i sum_ = _mm_setzero_si128();
   __m128i least_ = _mm_set1_epi16(-1);
 };
@@ -106,17 +107,27 @@ struct RowShape {
   uint8_t flags;
 };
 
-// Puts the data segments of two packets into a row, and copies their handles, which it returns.
+// Puts the data segments of four packets into a row, and copies their handles, whose upper words it
+// returns.
 template <typename Row>
-[[gnu::always_inline]] inline __m128i put_two(Row& row, const Segments& segments,
-                                              const pool::Handle* from,
-                                              pool::Handle* sent) noexcept {
-  const __m128i two = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
-  const __m128i heads = segments.heads(two), addresses = segments.addresses(two);
+[[gnu::always_inline]] inline __m128i put_four(Row& row, const Segments& segments,
+                                               const pool::Handle* from,
+                                               pool::Handle* sent) noexcept {
+  const auto* handles = reinterpret_cast<const __m128i*>(from);
+  const __m128i first = _mm_loadu_si128(handles), others = _mm_loadu_si128(handles + 1);
+  auto* kept = reinterpret_cast<__m128i*>(sent);
+  _mm_storeu_si128(kept, first);
+  _mm_storeu_si128(kept + 1, others);
+  const __m128i upper = _mm_castps_si128(
+      _mm_shuffle_ps(_mm_castsi128_ps(first), _mm_castsi128_ps(others), _MM_SHUFFLE(3, 1, 3, 1)));
+  __m128i heads = segments.first_heads(upper), addresses = segments.addresses(first);
   row.put(_mm_unpacklo_epi64(heads, addresses));
   row.put(_mm_unpackhi_epi64(heads, addresses));
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(sent), two);
-  return two;
+  heads = segments.other_heads(upper);
+  addresses = segments.addresses(others);
+  row.put(_mm_unpacklo_epi64(heads, addresses));
+  row.put(_mm_unpackhi_epi64(heads, addresses));
+  return upper;
 }
 
 // Puts the data segments of `in` into a row, two at a time, and copies the handles to `sent`.
@@ -125,7 +136,14 @@ template <typename Row>
                                              std::span<const pool::Handle> in, pool::Handle* sent,
                                              Lengths& lengths) noexcept {
   std::size_t i = 0;
-  for (; i + 2 <= in.size(); i += 2) lengths.add(put_two(row, segments, &in[i], sent + i));
+  for (; i + 2 <= in.size(); i += 2) {
+    const __m128i two = _mm_loadu_si128(reinterpret_cast<const __m128i*>(&in[i]));
+    const __m128i heads = segments.heads(two), addresses = segments.addresses(two);
+    row.put(_mm_unpacklo_epi64(heads, addresses));
+    row.put(_mm_unpackhi_epi64(heads, addresses));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(sent + i), two);
+    lengths.add(two);
+  }
   if (i != in.size()) {
     const __m128i one = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(&in[i]));
     const __m128i twice = _mm_unpacklo_epi64(one, one);
@@ -136,25 +154,22 @@ template <typename Row>
 }
 
 // Writes WQEs for all of `in`, at least one, at the cursor's place, where they have room in a row,
-// and copies the handles to `sent`. Returns the bytes of all; 0: one of them is empty, and nothing
-// has been appended. Row is queue::EthRow or queue::MpwRow.
+// copies the handles to `sent` and adds the packets' lengths to `bytes`. False: one of them is
+// empty, and nothing has been appended. Row is queue::EthRow or queue::MpwRow.
 template <typename Row>
-[[gnu::always_inline]] inline uint64_t append_row(queue::WqeCursor& c, const RowShape& shape,
-                                                  std::span<const pool::Handle> in,
-                                                  pool::Handle* sent) noexcept {
+[[gnu::always_inline]] inline bool append_row(queue::WqeCursor& c, const RowShape& shape,
+                                              std::span<const pool::Handle> in, pool::Handle* sent,
+                                              uint64_t& bytes) noexcept {
   Row row(c, shape.offload, shape.flags);
-  FourLengths fours;
+  Lengths lengths;
   const Segments segments(*shape.arena, shape.key);
   std::size_t i = 0;
-  for (; i + 4 <= in.size(); i += 4) {
-    const __m128i first = put_two(row, segments, &in[i], sent + i);
-    fours.add(first, put_two(row, segments, &in[i + 2], sent + i + 2));
-  }
-  Lengths lengths = fours.of_pairs();
+  for (; i + 4 <= in.size(); i += 4) lengths.add_four(put_four(row, segments, &in[i], sent + i));
   if (i != in.size()) put_pairs(row, segments, in.subspan(i), sent + i, lengths);
-  if (lengths.any_empty()) return 0;
+  if (lengths.any_empty()) return false;
   row.close(c, static_cast<uint32_t>(in.size()));
-  return lengths.bytes();
+  bytes += lengths.bytes();
+  return true;
 }
 
 }  // namespace kilim::burst::detail

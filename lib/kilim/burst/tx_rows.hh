@@ -38,13 +38,12 @@ template <typename Row, Simd S>
   n = in.size() < n ? in.size() : n;
   if (n < Row::least) return 0;
   const RowShape shape{&q.arena, q.key, offload, unsignalled.flags};
-  uint64_t more;
+  bool all;
   if constexpr (S == Simd::avx2)
-    more = append_row_avx2<Row>(c, shape, in.first(n), sent.data());
+    all = append_row_avx2<Row>(c, shape, in.first(n), sent.data(), bytes);
   else
-    more = append_row<Row>(c, shape, in.first(n), sent.data());
-  if (more == 0) return 0;
-  bytes += more;
+    all = append_row<Row>(c, shape, in.first(n), sent.data(), bytes);
+  if (!all) return 0;
   q.sent.pushed(static_cast<uint32_t>(n));
   return static_cast<uint32_t>(n);
 }
@@ -67,9 +66,7 @@ struct RowOf {
   n = in.size() < n ? in.size() : n;
   if (n == 0) return 0;
   const RowShape shape{&q.arena, q.key, q.offload, unsignalled.flags};
-  const uint64_t more = append_asking_row(c, shape, words, in.first(n), sent.data());
-  if (more == 0) return 0;
-  bytes += more;
+  if (!append_asking_row(c, shape, words, in.first(n), sent.data(), bytes)) return 0;
   q.sent.pushed(static_cast<uint32_t>(n));
   return static_cast<uint32_t>(n);
 }
@@ -103,21 +100,43 @@ template <TxConfig C, Simd S>
 }
 #endif
 
+#if defined(__SSE4_1__)
+// The rows behind a burst's first: where that ended with the ring, or with the longest WQE.
+template <typename Row, Simd S>
+[[gnu::noinline]] uint32_t append_more_rows(TxQueue& q, queue::WqeCursor& c,
+                                            std::span<const pool::Handle> in,
+                                            uint64_t& bytes) noexcept {
+  uint32_t taken = 0;
+  for (uint32_t n; taken < in.size(); taken += n) {
+    n = append_one_row<Row, S>(q, c, in.subspan(taken), q.offload, bytes);
+    if (n == 0) break;
+  }
+  return taken;
+}
+#endif
+
 // Appends packets of one buffer each from the front of `in`, in rows, and returns how many: all
 // that there is room for, up to the first empty one at most.
 template <TxConfig C, Simd S>
 [[gnu::always_inline]] inline uint32_t append_rows(
     [[maybe_unused]] TxQueue& q, [[maybe_unused]] queue::WqeCursor& c,
     [[maybe_unused]] std::span<const pool::Handle> in, [[maybe_unused]] uint64_t& bytes) noexcept {
-  uint32_t taken = 0;
+  uint32_t n = 0;
 #if defined(__SSE4_1__)
-  if (C.multi_seg || C.gathered || c.has_pending_fence()) return 0;
-  for (uint32_t n; taken < in.size(); taken += n) {
-    n = append_one_row<typename RowOf<C, S>::Type, S>(q, c, in.subspan(taken), q.offload, bytes);
-    if (n == 0) break;
+  if (C.multi_seg || C.gathered || c.has_pending_fence() || in.empty()) return 0;
+  using Row = typename RowOf<C, S>::Type;
+  n = append_one_row<Row, S>(q, c, in, q.offload, bytes);
+  if (n == in.size()) [[likely]]
+    return n;
+  if (n != 0) {
+    queue::WqeCursor aside = c.aside();
+    uint64_t more = 0;  // `bytes` stays in a register
+    n += append_more_rows<Row, S>(q, aside, in.subspan(n), more);
+    bytes += more;
+    c.resume(aside);
   }
 #endif
-  return taken;
+  return n;
 }
 
 // Appends packets of several pieces from the front of `in`, as far as they are plain; returns the

@@ -166,7 +166,7 @@ uint32_t PacketGather::gather(std::span<const pool::Handle> packets) noexcept {
 void PacketGather::announce(queue::WqeCursor& c, uint32_t packets, uint32_t keys) noexcept {
   if (packets == 0) return;
   if (keys != 0) queue_->binder().commit(c);
-  gathering_.end_burst(packets);
+  gathering_.end_burst(packets, queue_->sq().posted());
   under_way_ += packets;
   burst_ends_[burst_head_++ & (config_.keys - 1)] = queue_->sq().posted();
 }

@@ -4,6 +4,7 @@
 // Owner: one worker. Never allocates, blocks or logs.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -72,7 +73,7 @@ class Cq {
     return {next_.cqe, ring_.bytes, ring_.mask + 1 - (ci_ & ring_.mask), next_.owner};
   }
   // Returns the entries of `n` CQEs, which peek() has returned, to the device.
-  void consume(uint32_t n) noexcept { consume_to(ring_.place(ci_ + n), n); }
+  void consume(uint32_t n) noexcept { consume_to(ring_.behind(next_, n), n); }
 
   // Returns the entries of a compressed block of `n` completions whose title peek(0) has returned.
   // The device does not write all of them: they are marked, as the next pass over the ring would
@@ -130,24 +131,22 @@ class Cq {
   // order: the last WQE counter covers the others.
   Drained drain(uint32_t limit) noexcept {
     owner_.check();
-    Drained d;
-    const prm::Cqe* last = nullptr;
+    KILIM_ASSERT(limit != 0);
     Place at = next_;
-    for (; d.cqes < limit; d.cqes++) {
-      const uint8_t op = load_op(at);
-      if (!is_written(op)) break;
+    const std::byte* last = at.cqe;
+    Drained d;
+    uint8_t op = load_op(at);
+    while (is_good(op)) {
       after_owner_bit();
-      if (is_error(op)) [[unlikely]] {
-        d.error = true;
-        break;
-      }
-      last = reinterpret_cast<const prm::Cqe*>(at.cqe);
+      last = at.cqe;
       ring_.step(at);
+      if (++d.cqes == limit) break;
+      op = load_op(at);
     }
-    if (last != nullptr) {
-      d.wqe_counter = last->wqe_counter.host();
-      consume_to(at, d.cqes);
-    }
+    d.error = d.cqes != limit && is_written(op);
+    if (d.cqes == 0) return d;
+    d.wqe_counter = reinterpret_cast<const prm::Cqe*>(last)->wqe_counter.host();
+    consume_to(at, d.cqes);
     return d;
   }
 
@@ -176,6 +175,13 @@ class Cq {
     [[nodiscard]] Place place(uint32_t ci) const noexcept {
       return {cqes + std::size_t{ci & mask} * bytes, (ci & (mask + 1)) != 0};
     }
+    // The place `n` entries behind another, at most once over the ring's end.
+    [[nodiscard]] Place behind(Place p, uint32_t n) const noexcept {
+      p.cqe += std::size_t{n} * bytes;
+      if (p.cqe < end) return p;
+      return {p.cqe - std::size_t{mask + 1} * bytes,
+              static_cast<uint8_t>(p.owner ^ prm::cqe::owner_bit)};
+    }
     void step(Place& p) const noexcept {
       p.cqe += bytes;
       if (p.cqe < end) return;
@@ -195,6 +201,8 @@ class Cq {
   static bool is_written(uint8_t op) noexcept {
     return (op & prm::cqe::owner_bit) == 0 && op < prm::cqe::invalid_op_own;
   }
+  // The same, and no error: the owner bit in front, one comparison says both.
+  static bool is_good(uint8_t op) noexcept { return std::rotr(op, 1) < (first_error_op_own >> 1); }
   // Frees `n` entries, behind which `next` lies.
   void consume_to(Place next, uint32_t n) noexcept {
     const uint32_t ci = ci_ + n;  // not reloaded after a store of bytes

@@ -57,7 +57,7 @@ class MpwRow {
     const Octowords ds{heads + packets};
     detail::store_eth(c.line() + octoword_bytes, offload_);
     c.control_before_commit(prm::Opcode::enhanced_mpsw, ds, flags_);
-    c.advance(wqebbs_for(ds).value(), 0);
+    c.advance(wqebbs_for(ds).value());
   }
 
  private:

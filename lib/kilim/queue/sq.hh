@@ -28,7 +28,6 @@ class Sq {
       : geometry_(geometry),
         at_(geometry.buf),
         end_(geometry.buf + std::size_t{geometry.wqebb_count} * wqebb_bytes),
-        wr_id_(wr_ids.data()),
         qpn_(be32{geometry.qpn.value() << 8}),
         limit_(geometry.wqebb_count),
         plain_bytes_(geometry.max_message < prm::max_segment_bytes ? geometry.max_message
@@ -81,6 +80,14 @@ class Sq {
     return wr_ids_[slot];
   }
 
+  // The same up to a position, where a WQE ended that is known to be complete.
+  void retire_to(uint32_t position) noexcept {
+    owner_.check();
+    limit_ = position + geometry_.wqebb_count;
+    KILIM_ASSERT(credits().value() <= geometry_.wqebb_count);
+    watch_.ended(position);
+  }
+
   // For a dead device, from which no completion comes: retires every WQE and calls lost(wr_id,
   // whether it asked for a completion).
   template <typename Lost>
@@ -101,7 +108,6 @@ class Sq {
     owner_.check();
     watch_.ended(pi_);
     at_ = geometry_.buf;
-    wr_id_ = wr_ids_;
     fence_ = be64{0};
     pi_ = 0;
     limit_ = geometry_.wqebb_count;
@@ -119,7 +125,6 @@ class Sq {
   // What a cursor copies.
   std::byte* at_;         // next block to write
   const std::byte* end_;  // of the ring
-  uint64_t* wr_id_;       // of that block
   be64 fence_{0};         // that the next WQE must carry, as it lies in a control segment
   be32 qpn_;              // as it lies in a control segment
   uint32_t pi_ = 0;       // number of the next block; the low 16 bits go to the device

@@ -39,7 +39,7 @@ class WqeCursor {
       : sq_(sq),
         at_(sq.at_),
         end_(sq.end_),
-        wr_id_(sq.wr_id_),
+        wr_id_(&sq.wr_ids_[sq.pi_ & sq.mask_]),
         fence_(sq.fence_),
         qpn_(sq.qpn_),
         pi_(sq.pi_),
@@ -112,6 +112,10 @@ class WqeCursor {
   // Ends the WQE: stores its wr id and moves behind it.
   void advance(uint32_t wqebbs, uint64_t wr_id) noexcept {
     *wr_id_ = wr_id;
+    advance(wqebbs);
+  }
+  // The same for a WQE whose wr id nobody asks for.
+  void advance(uint32_t wqebbs) noexcept {
     wr_id_ += wqebbs;
     at_ += std::size_t{wqebbs} * wqebb_bytes;
     pi_ += wqebbs;
@@ -161,15 +165,14 @@ class WqeCursor {
   void leave() noexcept {
     sq_.watch_.ring(sq_.geometry_, sq_.pi_, pi_);
     sq_.at_ = at_;
-    sq_.wr_id_ = wr_id_;
     sq_.fence_ = fence_;
     sq_.pi_ = pi_;
   }
   void reload() noexcept {
     at_ = sq_.at_;
-    wr_id_ = sq_.wr_id_;
     fence_ = sq_.fence_;
     pi_ = sq_.pi_;
+    wr_id_ = &sq_.wr_ids_[pi_ & sq_.mask_];
   }
 
   // The same without the queue: a second cursor at this one's place, for a function that is called
@@ -180,9 +183,9 @@ class WqeCursor {
   [[gnu::always_inline]] void resume(const WqeCursor& aside) noexcept {
     at_ = aside.at_;
     last_ = aside.last_;
-    wr_id_ = aside.wr_id_;
     fence_ = aside.fence_;
     pi_ = aside.pi_;
+    wr_id_ = &sq_.wr_ids_[pi_ & sq_.mask_];
   }
 
   // Hands everything appended since the last commit to the device: doorbell record, then doorbell
@@ -205,7 +208,7 @@ class WqeCursor {
         at_(c.at_),
         end_(c.end_),
         last_(c.last_),
-        wr_id_(c.wr_id_),
+        wr_id_(&c.sq_.wr_ids_[c.pi_ & c.sq_.mask_]),
         fence_(c.fence_),
         qpn_(c.qpn_),
         pi_(c.pi_),

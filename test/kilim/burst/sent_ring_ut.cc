@@ -22,7 +22,7 @@ struct Bench {
 
   void send(uint32_t n) {
     for (uint32_t i = 0; i < n; i++) ring.push(kilim::pool::make_handle(sent++, 64));
-    ring.end_burst(n);
+    ring.end_burst(n, 2 * sent);
   }
   // Whether these are the oldest, each once.
   bool oldest(const SentRing::Done& done, uint32_t n) {
@@ -42,6 +42,7 @@ void bursts_come_back_in_order() {
     const SentRing::Done done = b.ring.pop_bursts(2);
     CU_ASSERT(b.oldest(done, 5));
     EQUAL(done.packets, 5);
+    EQUAL(done.posted, 2 * b.sent);
     EQUAL(b.ring.held(), 0);
   }
 }
@@ -63,7 +64,9 @@ void there_is_no_room_for_more_bursts_than_places() {
     b.send(1);
   }
   EQUAL(b.ring.room(), 0);
-  CU_ASSERT(b.oldest(b.ring.pop_bursts(1), 1));
+  const SentRing::Done done = b.ring.pop_bursts(1);
+  CU_ASSERT(b.oldest(done, 1));
+  EQUAL(done.posted, 2);
   EQUAL(b.ring.room(), places - 3);
 }
 

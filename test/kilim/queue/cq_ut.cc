@@ -132,6 +132,29 @@ void drain_counts() {
   EQUAL(c[0].wqe_counter, 15);
 }
 
+// Up to all entries at once, by drain() and by consume().
+template <uint32_t Bytes>
+void drained_round_and_round() {
+  CqRing<4, Bytes> ring;
+  Cq cq{ring.geometry()};
+  for (uint32_t round = 0; round < 1000; round++) {
+    const uint32_t n = round % 5;
+    for (uint32_t i = 0; i < n; i++)
+      ring.write(CqeOpcode::req, static_cast<uint16_t>(ring.written));
+    if (round % 2 == 0) {
+      const Cq::Drained d = cq.drain(64);
+      EQUAL_FATAL(d.cqes, n);
+      if (n != 0) EQUAL_FATAL(d.wqe_counter, static_cast<uint16_t>(ring.written - 1));
+    } else {
+      CU_ASSERT_TRUE_FATAL((n == 0) == (cq.peek(0) == nullptr));
+      cq.consume(n);
+    }
+    CU_ASSERT_FALSE(cq.drain(64).error);
+    CU_ASSERT_PTR_NULL_FATAL(cq.peek(0));
+    EQUAL_FATAL(ring.record.host(), ring.written & 0xffffff);
+  }
+}
+
 void peek_and_consume() {
   CqRing<4> ring;
   Cq cq{ring.geometry()};
@@ -261,6 +284,8 @@ const kilim::test::Case cases[] = {
     {"errors come with syndrome and opcode", errors_are_values},
     {"a poll with the send queue gives wr ids and room back", poll_with_the_send_queue},
     {"drain counts and stops before an error", drain_counts},
+    {"drained round and round", drained_round_and_round<64>},
+    {"drained round and round, of 128 bytes", drained_round_and_round<128>},
     {"peek shows CQEs, consume gives them back", peek_and_consume},
     {"data in an entry of 64 bytes is seen where it lies", views_of_entries<64>},
     {"data in an entry of 128 bytes lies in its first half", views_of_entries<128>},

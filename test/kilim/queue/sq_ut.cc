@@ -91,6 +91,42 @@ void retire_counts_blocks_of_long_wqes() {
   CU_ASSERT_TRUE(sq.idle());
 }
 
+void retire_to_a_position() {
+  SqRing<8> ring;
+  Sq sq{ring.geometry(), ring.wr_ids};
+  const Sge many[7] = {piece, piece, piece, piece, piece, piece, piece};
+  for (uint32_t end = 0; end < 40; end += 4) {
+    WqeCursor c{sq};
+    CU_ASSERT_TRUE(rdma_write(c, to, std::span{many}, {.id = 1}));  // 3 blocks
+    CU_ASSERT_TRUE(send(c, piece, {.id = 2}));
+    c.commit();
+    EQUAL(sq.posted(), end + 4);
+    sq.retire_to(end + 3);
+    EQUAL(sq.credits().value(), 7);
+    sq.retire_to(end + 4);
+    CU_ASSERT_TRUE(sq.idle());
+  }
+}
+
+// Numbers go with their WQEs, those without one included, from one cursor to the next.
+void wr_ids_follow_the_blocks() {
+  SqRing<8> ring;
+  Sq sq{ring.geometry(), ring.wr_ids};
+  for (uint32_t end = 0; end < 60; end += 4) {
+    WqeCursor c{sq};
+    c.control(prm::Opcode::nop, Octowords{8}, 0, 0);
+    c.advance(2);
+    WqeCursor aside = c.aside();
+    CU_ASSERT_TRUE(send(aside, piece, {.id = 1000 + end}));
+    c.resume(aside);
+    CU_ASSERT_TRUE(send(c, piece, {.id = 2000 + end}));
+    c.commit();
+    EQUAL(sq.retire(static_cast<uint16_t>(end + 2)), 1000 + end);
+    EQUAL(sq.retire(static_cast<uint16_t>(end + 3)), 2000 + end);
+    CU_ASSERT_TRUE(sq.idle());
+  }
+}
+
 void counters_wrap() {
   SqRing<8> ring;
   Sq sq{ring.geometry(), ring.wr_ids};
@@ -206,6 +242,8 @@ const kilim::test::Case cases[] = {
     {"a full queue takes a short count and then nothing", full_queue},
     {"retiring a WQE frees it and all before it", retire_gives_credits},
     {"retiring a long WQE frees all its blocks", retire_counts_blocks_of_long_wqes},
+    {"retire to a position", retire_to_a_position},
+    {"wr ids follow the blocks", wr_ids_follow_the_blocks},
     {"producer and completion counters wrap at 16 bits", counters_wrap},
     {"a WQE may begin at the ring's end and go on at its start", wqe_wraps_over_the_end},
     {"a commit is one record and one doorbell with the last WQE's head", one_doorbell},
