@@ -150,14 +150,15 @@ class SameShape {
  public:
   // `shape` is that of `frame`; forgets the one before.
   void remember(std::span<const std::byte> frame, const FrameShape& shape) noexcept {
+    shape_ = shape;
     size_ = 0;
     if (shape.covered == 0 || shape.has_sum != 0) return;  // no UDP
     size_ = frame.size();
-    shape_ = shape;
     for (std::size_t i = 0; i < 2; i++) parts_[i] = part(frame.data(), i);
     udp_length_ = udp_length(frame.data());
   }
   void forget() noexcept { size_ = 0; }
+  // Of the frame that was to be remembered last.
   [[nodiscard]] const FrameShape& shape() const noexcept { return shape_; }
   [[nodiscard, gnu::always_inline]] bool is_that_of(
       std::span<const std::byte> frame) const noexcept {

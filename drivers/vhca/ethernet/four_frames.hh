@@ -38,7 +38,9 @@ struct CoveredWords {
   return w;
 }
 
-// Of one UDP frame of that shape; a sum that was not made is right.
+// Of one UDP frame of that shape; a sum that was not made is right. `OneSixteen`: there is one
+// group of 16.
+template <bool OneSixteen = false>
 [[gnu::always_inline]] inline bool sums_are_right(const std::byte* f,
                                                   const CoveredWords& w) noexcept {
   using namespace ipv4_frame;
@@ -54,32 +56,44 @@ struct CoveredWords {
       : [sum] "+&r"(header)
       : [word] "m"(*reinterpret_cast<const MayAlias*>(f + ip_at)), [addresses] "r"(addresses)
       : "cc");
-  // The carry goes through the loop: lea and dec leave it.
-  asm("addq %[pseudo], %[sum]\n\t"
-      "adcq %[front], %[sum]\n\t"
-      "adcq %[tail], %[sum]\n"
-      "1:\n\t"
-      "adcq (%[at]), %[sum]\n\t"
-      "adcq 8(%[at]), %[sum]\n\t"
-      "leaq 16(%[at]), %[at]\n\t"
-      "decq %[left]\n\t"
-      "jnz 1b\n\t"
-      "adcq $0, %[sum]"
-      : [sum] "+&r"(sum), [at] "+&r"(at), [left] "+&r"(left)
-      : [pseudo] "r"(w.pseudo), [front] "r"(front), [tail] "r"(tail)
-      : "cc", "memory");
+  if constexpr (OneSixteen) {
+    asm("addq %[pseudo], %[sum]\n\t"
+        "adcq %[front], %[sum]\n\t"
+        "adcq %[tail], %[sum]\n\t"
+        "adcq (%[at]), %[sum]\n\t"
+        "adcq 8(%[at]), %[sum]\n\t"
+        "adcq $0, %[sum]"
+        : [sum] "+&r"(sum)
+        : [at] "r"(at), [pseudo] "rm"(w.pseudo), [front] "r"(front), [tail] "r"(tail)
+        : "cc", "memory");
+  } else {
+    // The carry goes through the loop: lea and dec leave it.
+    asm("addq %[pseudo], %[sum]\n\t"
+        "adcq %[front], %[sum]\n\t"
+        "adcq %[tail], %[sum]\n"
+        "1:\n\t"
+        "adcq (%[at]), %[sum]\n\t"
+        "adcq 8(%[at]), %[sum]\n\t"
+        "leaq 16(%[at]), %[at]\n\t"
+        "decq %[left]\n\t"
+        "jnz 1b\n\t"
+        "adcq $0, %[sum]"
+        : [sum] "+&r"(sum), [at] "+&r"(at), [left] "+&r"(left)
+        : [pseudo] "r"(w.pseudo), [front] "r"(front), [tail] "r"(tail)
+        : "cc", "memory");
+  }
   if (!all_ones(header)) [[unlikely]]
     return false;
   return all_ones(sum) || load<uint16_t>(f + udp_sum_at) == 0;
 }
 
-// Of four, each `step` bytes behind the other. A call, as what is known of the shape fills the
-// registers.
-[[gnu::noinline]] inline bool sums_of_four_are_right(const std::byte* f, std::size_t step,
-                                                     const CoveredWords& covered) noexcept {
-  const CoveredWords w = covered;
-  for (const std::byte* const end = f + 4 * step; f != end; f += step)
-    if (!sums_are_right(f, w)) return false;
+// Of four, each `step` bytes behind the other.
+template <bool OneSixteen = false>
+[[gnu::always_inline]] inline bool sums_of_four_are_right(const std::byte* f, std::size_t step,
+                                                          const CoveredWords& w) noexcept {
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; i++, f += step)
+    if (!sums_are_right<OneSixteen>(f, w)) return false;
   return true;
 }
 

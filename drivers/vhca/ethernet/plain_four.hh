@@ -28,11 +28,8 @@ struct FourFrames {
 // Where the next four receive WQEs want a frame each; false: they differ, or are not plain.
 [[gnu::always_inline]] inline bool find_four_places(const Taking& t, std::size_t bytes,
                                                     std::array<uint64_t, 4>& to) noexcept {
-  constexpr uint32_t last_byte = 0xff;  // of an index: four behind one another differ there alone
-  const uint32_t index = uint32_t{t.ci} & t.mask;
-  if ((t.ci & last_byte) > last_byte - 3) return false;
-  if (static_cast<uint16_t>(t.end - t.ci) < 4 || index + 4 > uint32_t{t.mask} + 1) return false;
-  const dma::FourSegments s = dma::read_four_segments(t.wqes + uint64_t{index} * 16);
+  if (t.left_of_run() < 4) return false;
+  const dma::FourSegments s = dma::read_four_segments(t.wqe);
   const uint64_t length_and_key = be64::from_raw(s.length_and_key).host();
   const auto room = static_cast<uint32_t>(length_and_key >> 32);
   const bool fits = (room & prm::inline_flag) == 0 && room >= bytes && bytes <= t.len;
@@ -64,23 +61,20 @@ struct FourFrames {
 // How many entries were written: less than four where their memory is gone.
 [[gnu::always_inline]] inline unsigned put_four_entries(Taking& t, std::size_t bytes,
                                                         FrameWords words) noexcept {
-  constexpr unsigned counter_at =
-      8 * (offsetof(prm::Cqe, wqe_counter) - offsetof(prm::Cqe, sop_drop_qpn));
-  constexpr uint64_t next = uint64_t{be16{1}.raw()} << counter_at;  // no carry, see above
   t.entry.hds_ip_ext = words.ok;
   t.entry.l4_hdr_type_etc = words.type;
   t.entry.byte_cnt = be32{static_cast<uint32_t>(bytes)};
   const auto* words_of_entry = reinterpret_cast<const __m128i*>(&t.entry);
   const dma::Entry entry{_mm_load_si128(words_of_entry), _mm_load_si128(words_of_entry + 1),
                          _mm_load_si128(words_of_entry + 2), t.entry.timestamp.raw()};
-  uint64_t last = t.last | uint64_t{be16{t.ci}.raw()} << counter_at;
-  const uint64_t slot = t.slot;
+  const uint64_t slot = t.slot, last = t.last;
   unsigned i = 0;
 #pragma GCC unroll 4
-  for (; i < 4; i++, last += next)
-    if (!dma::give_entry(slot + i * sizeof(prm::Cqe), entry, last)) break;
+  for (; i < 4; i++)
+    if (!dma::give_entry(slot + i * sizeof(prm::Cqe), entry, last + i * Taking::next_last)) break;
   t.slot += i * sizeof(prm::Cqe);
-  t.ci = static_cast<uint16_t>(t.ci + i);
+  t.wqe += i * Taking::wqe_bytes;
+  t.last += i * Taking::next_last;
   return i;
 }
 

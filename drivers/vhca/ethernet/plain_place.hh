@@ -6,7 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
+#include <cstring>
 
 #include "kilim/base/be.hh"
 #include "kilim/prm/data_seg.hh"
@@ -19,7 +19,7 @@
 namespace kilim::vhca {
 
 [[gnu::always_inline]] inline dma::SegmentWords next_segment(const Taking& t) noexcept {
-  return dma::read_segment(t.wqes + uint64_t{uint32_t{t.ci} & t.mask} * 16);
+  return dma::read_segment(t.wqe);
 }
 
 // A key that the WQE before did not have, or a range that it does not allow; 0: it is not plain.
@@ -60,17 +60,20 @@ namespace kilim::vhca {
   uint64_t to;
   if (!find_place(context, t, d, bytes, to)) return 0;
   const auto key = static_cast<uint32_t>(be64::from_raw(d.length_and_key).host());
-  if (key == t.key && bytes <= t.len) t.alike = {d.length_and_key, bytes, t.len - bytes};
+  if (key != t.key || bytes > t.len) return to;
+  t.alike = {d.length_and_key, t.len - bytes + 1};
+  prm::Cqe like = t.entry;
+  like.byte_cnt = be32{static_cast<uint32_t>(bytes)};
+  std::memcpy(&t.third, &like.srqn_uidx, sizeof t.third);
   return to;
 }
 
-// Where the next WQE wants a frame, in the fewest instructions; 0: it is not alike.
-[[gnu::always_inline]] inline uint64_t find_alike_place(const Taking& t,
-                                                        std::size_t bytes) noexcept {
+// Where the next WQE wants a frame of Row::alike_bytes bytes, in the fewest instructions; 0: it is
+// not alike.
+[[gnu::always_inline]] inline uint64_t find_alike_place(const Taking& t) noexcept {
   const dma::SegmentWords d = next_segment(t);
   const uint64_t offset = be64::from_raw(d.address).host() - t.start;
-  const bool alike = d.length_and_key == t.alike.length_and_key && bytes == t.alike.bytes &&
-                     offset <= t.alike.last_offset;
+  const bool alike = d.length_and_key == t.alike.length_and_key && offset < t.alike.limit;
   return alike ? t.va + offset : 0;
 }
 

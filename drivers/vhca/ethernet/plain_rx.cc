@@ -4,10 +4,6 @@
 // Records, keys and counters are looked at once for all. It asks what the general way (rx.cc) asks;
 // what is not plain, and whatever goes wrong, stays on the wire for that. Adapter's lock held.
 // Never allocates. Frames are untrusted.
-#include <algorithm>
-#include <array>
-#include <cstring>
-
 #include "kilim/base/be.hh"
 #include "kilim/prm/data_seg.hh"
 #include "kilim/prm/doorbell.hh"
@@ -15,6 +11,7 @@
 #include "vhca/core/journal.hh"
 #include "vhca/ethernet/describe.hh"
 #include "vhca/ethernet/four_frames.hh"
+#include "vhca/ethernet/plain_flow.hh"
 #include "vhca/ethernet/plain_four.hh"
 #include "vhca/ethernet/plain_place.hh"
 #include "vhca/ethernet/plain_spread.hh"
@@ -33,117 +30,6 @@ namespace kilim::vhca {
 
 namespace {
 
-constexpr uint16_t type_tag = 0x8100, type_two_tags = 0x88a8, type_six = 0x86dd, type_four = 0x0800;
-constexpr uint8_t protocol_tcp = 6, protocol_of_udp = 17;
-constexpr uint16_t roce_port = 4791;
-
-uint16_t type_of(std::span<const std::byte> frame) noexcept {
-  return get_be<uint16_t>(frame, 12);
-}
-
-// Whether RoCE may want to see it first: parse_roce() (transport/roce_frame.cc) takes UDP on IPv6.
-// What is not read here, tags and other headers, may be that.
-bool perhaps_roce(std::span<const std::byte> frame, uint16_t type) noexcept {
-  constexpr std::size_t next_header_at = 20, ports_at = 54;
-  if (type == type_four) [[likely]]
-    return false;
-  if (type != type_six) return type == type_tag || type == type_two_tags;
-  if (frame.size() < ports_at + 4) return true;
-  const auto next = std::to_integer<uint8_t>(frame[next_header_at]);
-  if (next == protocol_tcp) return false;
-  return next != protocol_of_udp || get_be<uint16_t>(frame, ports_at + 2) == roce_port;
-}
-
-bool takes_plainly(const Qp& qp) noexcept {
-  const bool receives =
-      qp.rq.wqes > 0 && qp.state != QpState::reset && qp.state != QpState::err && !qp.broken;
-  const Cq& cq = *qp.recv_cq;
-  return receives && qp.rq.shift == 4 && !qp.rq.striding() && qp.srq == nullptr &&
-         !qp.spec.rq_signature && !qp.spec.tunnels && !qp.spec.scatter_fcs && !cq.error &&
-         !cq.armed && cq.spec.cqe_bytes == sizeof(prm::Cqe) && !cq.spec.time_of_day;
-}
-
-// The only queue, or TIR, that gets a frame, and where that is remembered. Null: another number of
-// them, or they want more than the frame; nothing is remembered.
-struct Flow {
-  Qp* to = nullptr;
-  const FlowMemo* memo = nullptr;
-};
-
-[[gnu::noinline]] Flow find_flow(EthPort& port, std::span<const std::byte> frame) noexcept {
-  const Reach reach = port.steering.reach();
-  const uint16_t type = type_of(frame);
-  uint32_t kind = type == type_tag || type == type_two_tags ? 0 : FlowMemo::no_kind;
-  if (reach == Reach::kind) kind = frame_kind(frame);
-  FlowMemo& m = port.flows.at(frame, kind);
-  const uint64_t version = port.steering.version();
-  if (m.version == version && m.kind == kind && kind != 0 && m.begins(frame)) return {m.qp, &m};
-  const std::span<const FlowTarget> targets = port.steering.match(frame);
-  if (targets.size() != 1 || targets[0].tag != 0 || port.steering.counted()) return {};
-  if (targets[0].qp->table != nullptr) return {};
-  if (reach == Reach::all || kind == 0) return {targets[0].qp, nullptr};
-  std::memcpy(m.header.data(), frame.data(), m.header.size());
-  m.kind = kind;
-  m.version = version;
-  m.qp = targets[0].qp;
-  return {m.qp, &m};
-}
-
-// False: it does not take plainly.
-[[gnu::noinline]] bool begin(Row& row, Taking& t, Qp& qp) noexcept {
-  // Another queue with the same completion queue counts its room from now on; the one that was in
-  // this place is done.
-  for (std::size_t i = 0; i < Row::places; i++) {
-    Qp*& other = row.queues[i];
-    if (other == nullptr || (other->recv_cq != qp.recv_cq && &row.takings[i] != &t)) continue;
-    settle(row.takings[i]);
-    other = nullptr;
-  }
-  uint32_t raw = 0;
-  if (!takes_plainly(qp) || !dma::load(Va{qp.spec.record.value() + 4 * prm::record_receive}, raw))
-    return false;
-  const uint32_t wqes = static_cast<uint16_t>(be32::from_raw(raw).host() - qp.rq.ci);
-  t.qp = &qp;
-  t.ci = qp.rq.ci;
-  t.end = static_cast<uint16_t>(t.ci + std::min(wqes, straight_room(*qp.recv_cq)));
-  t.mask = static_cast<uint16_t>(qp.rq.wqes - 1);
-  t.wqes = qp.rq.base;
-  KeyMemos& m = qp.memos;
-  if (m.generation != row.context.keys->generation()) {
-    m = {};
-    m.generation = row.context.keys->generation();
-  }
-  recall_key(t, m.remote);
-  begin_entries(row.context, t, qp);
-  return true;
-}
-
-// Null: the queue does not take plainly.
-[[gnu::always_inline]] inline Taking* taking_of(Row& row, Qp& qp) noexcept {
-  const std::size_t place = qp.qpn.value() & (Row::places - 1);
-  Taking* t = &row.takings[place];
-  asm("" : "+r"(t));  // a product that is not to be made again for each member
-  if (row.queues[place] != &qp) [[unlikely]] {
-    if (!begin(row, *t, qp)) return nullptr;
-    row.queues[place] = &qp;
-  }
-  if (t == nullptr) __builtin_unreachable();  // as the compiler no longer knows
-  return t;
-}
-
-// What a completion says of one frame. `common`: that is describe_ipv4()'s.
-[[gnu::always_inline]] inline FrameWords describe(std::span<const std::byte> frame,
-                                                  SameShape& before, bool& common) noexcept {
-  const FrameShape shape = shape_of_ipv4(frame);
-  before.remember(frame, shape);
-  common = shape.covered != 0;
-  if (common) [[likely]]
-    return {sums_of_ipv4(frame.data(), shape), shape.type};
-  prm::Cqe said{};
-  describe_frame(frame, false, said);
-  return {said.hds_ip_ext, said.l4_hdr_type_etc};
-}
-
 // The queue of a table that gets the frame, and why.
 [[gnu::noinline]] HashedFrame hashed_queue(const Tir& tir, std::span<const std::byte> frame,
                                            FrameWords words, bool common) noexcept {
@@ -157,10 +43,11 @@ struct Flow {
                                   std::span<const std::byte> frame) noexcept {
   Cq& cq = *t.qp->recv_cq;
   prm::Cqe cqe = t.entry;
-  cqe.wqe_counter = be16{t.ci};
+  const uint16_t index = t.index();
+  cqe.wqe_counter = be16{index};
   cqe.op_own = 0;
   if (says_checksum(cq)) cqe.checksum = packet_checksum(frame);
-  return write_or_hold(context, cq, cqe, static_cast<uint16_t>(t.ci + 1));
+  return write_or_hold(context, cq, cqe, static_cast<uint16_t>(index + 1));
 }
 
 [[gnu::always_inline]] inline bool put_entry(EngineContext& context, Taking& t,
@@ -172,10 +59,7 @@ struct Flow {
   cqe.byte_cnt = be32{static_cast<uint32_t>(frame.size())};
   if (t.holds) [[unlikely]]
     return hold_entry(context, t, frame);
-  constexpr unsigned counter_at =
-      8 * (offsetof(prm::Cqe, wqe_counter) - offsetof(prm::Cqe, sop_drop_qpn));
-  if (!dma::store_entry(t.slot, &cqe, t.last | uint64_t{be16{t.ci}.raw()} << counter_at))
-    return false;
+  if (!dma::store_entry(t.slot, &cqe, t.last)) return false;
   t.slot += sizeof(cqe);
   return true;
 }
@@ -184,12 +68,12 @@ struct Flow {
 [[gnu::always_inline]] inline bool take(EngineContext& context, Taking& t,
                                         std::span<const std::byte> frame,
                                         FrameWords words) noexcept {
-  if (t.ci == t.end) return false;
+  if (!has_wqe(t)) return false;
   uint64_t to;
   if (!find_place(context, t, next_segment(t), frame.size(), to) ||
       !copy_to_client(to, frame.data(), frame.size()) || !put_entry(context, t, frame, words))
     return false;
-  t.ci++;
+  t.step();
   return true;
 }
 
@@ -221,27 +105,9 @@ struct Before {
   Flow flow{};
   SameShape shape{};
   Taking* t = nullptr;
-  CoveredWords covered{};   // of that shape
-  uint64_t fours_from = 2;  // as many frames of the row go one by one
+  CoveredWords covered{};              // of that shape
+  uint64_t fours_from = ~uint64_t{0};  // as many frames of the row go one by one
 };
-
-// What a TIR asks of its frames that the straight way does not do.
-bool wants_more(const Qp& to) noexcept {
-  return to.tir != nullptr && (to.tir->spec.tunnels || to.tir->spec.lro_versions != 0);
-}
-
-// A frame that is not like the one before. False: it is not plain.
-[[gnu::always_inline]] inline bool learn(EthPort& port, std::span<const std::byte> frame,
-                                         Before& b) noexcept {
-  // Rules do not change in between.
-  const bool same = b.flow.memo != nullptr && b.flow.memo->begins(frame) &&
-                    (!b.by_kind || frame_kind(frame) == b.flow.memo->kind);
-  if (!same) [[unlikely]] {
-    b.flow = find_flow(port, frame);
-    if (b.flow.to == nullptr || wants_more(*b.flow.to)) return false;
-  }
-  return !perhaps_roce(frame, type_of(frame));
-}
 
 // What its completion says of a hash included. Null: that queue does not take plainly.
 [[gnu::always_inline]] inline Taking* taking_for(Row& row, const Before& b,
@@ -266,65 +132,76 @@ bool wants_more(const Qp& to) noexcept {
   return taking_for(row, b, to);
 }
 
-// Four frames of one shape whose sums are right, each to the queue of a table that its hash picks.
-// How many were taken: less than four where one is not plain. `last`: the queue of the last one; a
-// queue with the same completion queue counts its room anew then.
-[[gnu::noinline]] unsigned take_four_spread(Row& row, const Tir& tir, const FourFrames& f,
-                                            FrameWords words, Taking*& last) noexcept {
-  FourHashes hashes;
-  if (!hash_four_plain_udp(tir, f.first, f.step, hashes)) return 0;
-  const SpreadWords all = words_of_spread(words, hashes.type, f.bytes);
-  Qp* const* const queues = tir.table->queues.data();
-  const std::size_t mask = tir.table->queues.size() - 1, bytes = f.bytes, step = f.step;
-  const std::byte* frame = f.first;
-  unsigned taken = 0;
-#pragma GCC unroll 4
-  for (; taken < 4; taken++, frame += step) {
-    Taking* t = taking_of(row, *queues[hashes.value[taken] & mask]);
-    if (t == nullptr || !take_spread(row.context, *t, {frame, bytes}, all, hashes.raw[taken]))
-      break;
-    last = t;
-  }
-  return taken;
-}
-
-// The next four frames, where they are of the shape of the one before and both sums of each are
-// right. How many were taken; 0: they go one by one.
-[[gnu::always_inline]] inline unsigned take_four_of_shape(FrameRing::Reader& in, Row& row,
-                                                          Before& b) noexcept {
+// Frames of the shape of the one before that go to one queue, four at a time, where both sums of
+// each are right. How many were taken.
+[[gnu::always_inline]] inline std::size_t take_fours(FrameRing::Reader& in, Row& row, Before& b,
+                                                     std::size_t budget) noexcept {
+  Qp& qp = *b.flow.to;
+  if (b.t == nullptr || b.t->qp != &qp) b.t = taking_of(row, qp);
+  if (b.t == nullptr || b.t->hashed) return 0;
   FourFrames f{};
   f.bytes = b.shape.frame_bytes();
   f.step = FrameRing::Reader::step_of(f.bytes);
-  f.first = in.four(static_cast<uint32_t>(f.bytes), f.step);
-  if (f.first == nullptr || !b.shape.is_that_of_four(f.first, f.step)) return 0;
-  if (!sums_of_four_are_right(f.first, f.step, b.covered)) return 0;
   const FrameWords words{all_sums_ok, b.shape.shape().type};
-  unsigned taken = 0;
-  if (b.flow.to->tir == nullptr) {
-    taken = b.t->qp == b.flow.to && !b.t->hashed ? take_four(*b.t, f, words) : 0;
-  } else {
-    taken = take_four_spread(row, *b.flow.to->tir, f, words, b.t);
+  std::size_t taken = 0;
+  while (budget - taken >= 4) {
+    f.first = in.four(static_cast<uint32_t>(f.bytes), f.step);
+    if (f.first == nullptr || !b.shape.is_that_of_four(f.first, f.step) ||
+        !sums_of_four_are_right(f.first, f.step, b.covered))
+      break;
+    const unsigned n = take_four(*b.t, f, words);
+    in.pop_rows(n, f.step);
+    taken += n;
+    if (n != 4) break;
   }
-  in.pop_rows(taken, f.step);
   return taken;
 }
 
-// Behind the second frame of a shape; where four did not go, the next four are not tried.
-[[gnu::always_inline]] inline unsigned try_four(FrameRing::Reader& in, Row& row, Before& b,
-                                                Taken& all, std::size_t budget) noexcept {
-  if (all.frames < b.fours_from || budget - all.frames < 4) return 0;
+// Frames of the shape of the one before, four at a time. Where four did not go, the next four are
+// not tried.
+[[gnu::always_inline]] inline bool try_fours(FrameRing::Reader& in, Row& row, Before& b, Taken& all,
+                                             std::size_t budget) noexcept {
+  if (all.frames < b.fours_from || budget - all.frames < 4) return false;
   if (b.covered.sixteens == 0) {
     b.covered = words_of(b.shape.shape());
     if (b.covered.sixteens == 0 || b.shape.frame_bytes() == 0) {
       b.fours_from = ~uint64_t{0};
-      return 0;
+      return false;
     }
   }
-  const unsigned taken = take_four_of_shape(in, row, b);
+  const std::size_t left = budget - all.frames;
+  const Tir* tir = b.flow.to->tir;
+  const std::size_t taken = tir == nullptr ? take_fours(in, row, b, left)
+                                           : take_spread(in, row, {b.shape, b.covered, *tir}, left);
   all.frames += taken;
   all.bytes += taken * b.shape.frame_bytes();
-  if (taken < 4) b.fours_from = all.frames + 4;
-  return taken;
+  b.fours_from = all.frames + 4;
+  return taken != 0;
+}
+
+// A frame that is not like the one before, with its shape. A row's first ones are tried four at a
+// time at once, others behind the second of their shape. False: it is not plain.
+[[gnu::always_inline]] inline bool learn(EthPort& port, std::span<const std::byte> frame, Before& b,
+                                         uint64_t taken) noexcept {
+  if (!learn_flow(port, frame, b.by_kind, b.flow)) return false;
+  const FrameShape shape = shape_of_ipv4(frame);
+  b.shape.remember(frame, shape);
+  if (b.flow.memo == nullptr) b.shape.forget();
+  b.common = shape.covered != 0;
+  b.covered.sixteens = 0;
+  b.fours_from = taken == 0 ? 0 : taken + 2;
+  return true;
+}
+
+// What a completion says of the frame that was learned last, or is like it.
+[[gnu::always_inline]] inline FrameWords describe(std::span<const std::byte> frame,
+                                                  const Before& b) noexcept {
+  const FrameShape& shape = b.shape.shape();
+  if (b.common) [[likely]]
+    return {sums_of_ipv4(frame.data(), shape), shape.type};
+  prm::Cqe said{};
+  describe_frame(frame, false, said);
+  return {said.hds_ip_ext, said.l4_hdr_type_etc};
 }
 
 // Frames go on coming from the front of the ring until one is not plain.
@@ -332,19 +209,14 @@ Taken take_row(EthPort& port, FrameRing::Reader& in, Row& row, std::size_t budge
   Before b{.by_kind = port.steering.reach() == Reach::kind};
   Taken all;
   while (all.frames < budget) {
-    if (try_four(in, row, b, all, budget) != 0) continue;
+    if (try_fours(in, row, b, all, budget)) continue;
     const std::span<const std::byte> frame = in.front();
     if (frame.size() < ether_header_bytes) break;
-    FrameWords words;
-    if (b.shape.is_that_of(frame)) [[likely]] {
-      words = {sums_of_ipv4(frame.data(), b.shape.shape()), b.shape.shape().type};
-    } else {
-      if (!learn(port, frame, b)) break;
-      words = describe(frame, b.shape, b.common);
-      if (b.flow.memo == nullptr) b.shape.forget();
-      b.covered.sixteens = 0;
-      b.fours_from = all.frames + 2;
+    if (!b.shape.is_that_of(frame)) [[unlikely]] {
+      if (!learn(port, frame, b, all.frames)) break;
+      if (try_fours(in, row, b, all, budget)) continue;
     }
+    const FrameWords words = describe(frame, b);
     b.t = queue_for(row, b, frame, words);
     if (b.t == nullptr || !take(row.context, *b.t, frame, words)) break;
     all.frames++;

@@ -97,12 +97,8 @@ RxHash hash_plain_ipv4(const Tir& tir, std::span<const std::byte> frame, bool is
   return {hash_all(tir.toeplitz, frame.data(), type), type};
 }
 
-bool hash_four_plain_udp(const Tir& tir, const std::byte* frame, std::size_t step,
-                         FourHashes& out) noexcept {
-  if (!hashes_all(tir.spec, false, out.type)) return false;
-  const bool ports = out.type != prm::cqe::hash_ipv4;
-  tir.toeplitz.hash_four({frame + ipv4_frame::addresses_at, step, ports}, out.value, out.raw);
-  return true;
+bool hashes_all_udp(const Tir& tir, uint8_t& type) noexcept {
+  return hashes_all(tir.spec, false, type);
 }
 
 Qp& pick_queue(const Tir& tir, std::span<const std::byte> frame, RxHash& hash) noexcept {

@@ -49,15 +49,9 @@ struct HashedFrame {
   Qp* qp;
   RxHash hash;
 };
-// The hashes of four frames, which are of one kind: as numbers, and as they lie in a completion.
-struct FourHashes {
-  alignas(16) std::array<uint32_t, 4> value, raw;
-  uint8_t type;
-};
-// Of four UDP frames, each `step` bytes behind the other. False: they are hashed by other than all
-// of their addresses and ports, one by one.
-bool hash_four_plain_udp(const Tir&, const std::byte* frame, std::size_t step,
-                         FourHashes&) noexcept;
+// Whether UDP frames on IPv4 are hashed by both addresses and, where `type` says so then, both
+// ports, as Toeplitz::hash_four() does. Else one by one.
+bool hashes_all_udp(const Tir&, uint8_t& type) noexcept;
 
 // The queue that gets this frame.
 Qp& pick_queue(const Tir&, std::span<const std::byte> frame, RxHash& hash) noexcept;

@@ -135,12 +135,12 @@ gone:
   return false;
 }
 
-// The same of a frame that was hashed: `second` and `third` lie in bytes 16 to 47, where `bytes`
-// takes the last four; the hash lies behind twelve zeros in front of them.
+// The same of a frame that was hashed: `second` and `third` lie in bytes 16 to 47, the hash behind
+// twelve zeros in front of them.
 struct HashedEntry {
   __m128i second, third;
   uint64_t seventh;
-  uint32_t hash, bytes;  // as they lie there
+  uint32_t hash;  // as it lies there
 };
 [[gnu::always_inline]] inline bool give_hashed_entry(uint64_t to, const HashedEntry& e,
                                                      uint64_t last) noexcept {
@@ -150,12 +150,11 @@ struct HashedEntry {
       "movl %[hash], 12(%[to])\n\t"
       "movdqu %[second], 16(%[to])\n\t"
       "movdqu %[third], 32(%[to])\n\t"
-      "movl %[bytes], 44(%[to])\n\t"
       "movq %[seventh], 48(%[to])\n\t"
       "movq %[last], 56(%[to])\n\t" KILIM_DMA_CLOSE("%l[gone]")
       :
       : [to] "r"(to), [zeros] "x"(_mm_setzero_si128()), [hash] "r"(e.hash), [second] "x"(e.second),
-        [third] "x"(e.third), [bytes] "r"(e.bytes), [seventh] "r"(e.seventh), [last] "r"(last)
+        [third] "x"(e.third), [seventh] "r"(e.seventh), [last] "r"(last)
       : "memory"
       : gone);
   return true;

@@ -79,6 +79,7 @@ struct QCounter {
 
 struct Qp;
 struct FlowTable;
+struct Taking;   // ethernet/plain_taking.hh
 struct Tir;      // ethernet/tir.hh
 struct Watched;  // wq/observer.hh
 
@@ -141,6 +142,8 @@ struct Qp {
   const FlowTable* table = nullptr;  // or for this flow table
 
   QCounter* counter = nullptr;  // of such a queue; null: none
+
+  Taking* taking = nullptr;  // where it stands in the row of frames that goes on; null: in none
 
   uint32_t page_place = 0;  // among the queues of its UAR page
 
