@@ -55,10 +55,10 @@ struct [[gnu::may_alias, gnu::packed]] MayAlias {
 // Whether a sum, in which some word was not 0, is that of right words: all ones when it is folded
 // to 16 bits, which is to say a multiple of 2^16 - 1. Multiplied by the inverse of that, the
 // multiples are the smallest numbers.
+inline constexpr uint64_t all_ones_most = 0x0001000100010001, all_ones_inverse = 0 - all_ones_most;
+static_assert(all_ones_most == ~uint64_t{0} / 0xffff && all_ones_inverse * 0xffff == 1);
 [[gnu::always_inline]] inline bool all_ones(uint64_t sum) noexcept {
-  constexpr uint64_t most = 0x0001000100010001, inverse = 0 - most;
-  static_assert(most == ~uint64_t{0} / 0xffff && inverse * 0xffff == 1);
-  return sum * inverse <= most;
+  return sum * all_ones_inverse <= all_ones_most;
 }
 
 // Of at least 8 bytes, of which those behind the last whole eight are taken from the last eight.
@@ -156,6 +156,11 @@ class SameShape {
     size_ = frame.size();
     for (std::size_t i = 0; i < 2; i++) parts_[i] = part(frame.data(), i);
     udp_length_ = udp_length(frame.data());
+    alignas(16) std::byte record[records_judged] = {};
+    const auto length = static_cast<uint32_t>(size_);
+    std::memcpy(record, &length, sizeof length);
+    std::memcpy(record + length_ahead, frame.data(), sizeof record - length_ahead);
+    for (std::size_t i = 0; i < 3; i++) in_record_[i] = part(record, i);
   }
   void forget() noexcept { size_ = 0; }
   // Of the frame that was to be remembered last.
@@ -166,19 +171,23 @@ class SameShape {
     return alike(differing(frame.data(), 0), differing(frame.data(), 1)) &&
            udp_length(frame.data()) == udp_length_;
   }
-  // Whether four frames of the remembered length, each `step` bytes behind the other, are.
+  // Whether four frames are, which lie `step` bytes behind each other, each behind eight bytes that
+  // begin with its length.
   [[nodiscard, gnu::always_inline]] bool is_that_of_four(const std::byte* f,
                                                          std::size_t step) const noexcept {
-    __m128i first = differing(f, 0), second = differing(f, 1);
-    if (udp_length(f) != udp_length_) return false;
+    const __m128i counts[] = {
+        _mm_setr_epi8(-1, -1, -1, -1, 0, 0, 0, 0, -1, -1, -1, -1, -1, -1, -1, -1),
+        _mm_setr_epi8(-1, -1, -1, -1, -1, -1, -1, 0, -1, -1, 0, 0, -1, -1, 0, -1),
+        _mm_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, -1, -1)};
+    __m128i bits[3] = {};
+#pragma GCC unroll 4
+    for (std::size_t i = 0; i < 4; i++, f += step)
 #pragma GCC unroll 3
-    for (std::size_t i = 1; i < 4; i++) {
-      f += step;
-      first = _mm_or_si128(first, differing(f, 0));
-      second = _mm_or_si128(second, differing(f, 1));
-      if (udp_length(f) != udp_length_) return false;
-    }
-    return alike(first, second);
+      for (std::size_t k = 0; k < 3; k++)
+        bits[k] = _mm_or_si128(bits[k], _mm_xor_si128(part(f - length_ahead, k), in_record_[k]));
+    return none(_mm_or_si128(
+        _mm_or_si128(_mm_and_si128(bits[0], counts[0]), _mm_and_si128(bits[1], counts[1])),
+        _mm_and_si128(bits[2], counts[2])));
   }
   [[nodiscard]] std::size_t frame_bytes() const noexcept {
     return size_;
@@ -186,6 +195,8 @@ class SameShape {
 
  private:
   static constexpr std::size_t part_bytes = 16, udp_length_at = 38;
+  // As in a wire's ring (wire/frame_ring.hh), up to the length of UDP.
+  static constexpr std::size_t length_ahead = 8, records_judged = 48;
   [[gnu::always_inline]] static __m128i part(const std::byte* f, std::size_t i) noexcept {
     return _mm_loadu_si128(reinterpret_cast<const __m128i*>(f + i * part_bytes));
   }
@@ -202,13 +213,17 @@ class SameShape {
         _mm_setr_epi8(-1, -1, 0, 0, -1, -1, 0, -1, 0, 0, 0, 0, 0, 0, 0, 0)};
     const __m128i bits =
         _mm_or_si128(_mm_and_si128(first, counts[0]), _mm_and_si128(second, counts[1]));
+    return none(bits);
+  }
+  [[gnu::always_inline]] static bool none(__m128i bits) noexcept {
     return _mm_movemask_epi8(_mm_cmpeq_epi8(bits, _mm_setzero_si128())) == 0xffff;
   }
 
   std::size_t size_ = 0;  // 0: nothing is remembered
   FrameShape shape_;
   uint16_t udp_length_ = 0;
-  __m128i parts_[2]{};
+  __m128i parts_[2]{};      // of the frame
+  __m128i in_record_[3]{};  // of its record in a ring
 };
 
 }  // namespace kilim::vhca

@@ -51,14 +51,14 @@ namespace kilim::vhca {
   return to != 0;
 }
 
-// The same of the next WQE, 0: it is not plain, or its completion is compressed. One like it, for a
-// frame as long, is alike from now on.
-[[gnu::noinline]] inline uint64_t learn_place(const EngineContext& context, Taking& t,
+// The same of the next WQE; 0: there is none, it is not plain, or its completion is compressed. One
+// like it, for a frame as long, is alike from now on.
+[[gnu::noinline]] inline uint64_t learn_place(const Row& row, Taking& t,
                                               std::size_t bytes) noexcept {
-  if (t.holds) return 0;
+  if (t.holds || !has_wqe(t)) return 0;
   const dma::SegmentWords d = next_segment(t);
   uint64_t to;
-  if (!find_place(context, t, d, bytes, to)) return 0;
+  if (!find_place(row.context, t, d, bytes, to)) return 0;
   const auto key = static_cast<uint32_t>(be64::from_raw(d.length_and_key).host());
   if (key != t.key || bytes > t.len) return to;
   t.alike = {d.length_and_key, t.len - bytes + 1};
@@ -68,13 +68,13 @@ namespace kilim::vhca {
   return to;
 }
 
-// Where the next WQE wants a frame of Row::alike_bytes bytes, in the fewest instructions; 0: it is
-// not alike.
-[[gnu::always_inline]] inline uint64_t find_alike_place(const Taking& t) noexcept {
+// Where the next WQE, which is there, wants a frame of Row::alike_bytes bytes, in the fewest
+// instructions. False: it is not alike.
+[[gnu::always_inline]] inline bool find_alike_place(const Taking& t, uint64_t& to) noexcept {
   const dma::SegmentWords d = next_segment(t);
   const uint64_t offset = be64::from_raw(d.address).host() - t.start;
-  const bool alike = d.length_and_key == t.alike.length_and_key && offset < t.alike.limit;
-  return alike ? t.va + offset : 0;
+  to = t.va + offset;
+  return d.length_and_key == t.alike.length_and_key && offset < t.alike.limit;
 }
 
 [[gnu::always_inline]] inline bool copy_to_client(uint64_t to, const std::byte* frame,

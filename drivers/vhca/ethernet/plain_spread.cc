@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Adapter's lock held. Never allocates. Frames and WQEs are untrusted. One loop with everything in
-// line, as what is known of the row fills the registers; it is there for small frames and for all.
+// line; it is there for the shortest frames and for all, and without products.
 #include "vhca/ethernet/plain_spread.hh"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
 #include "vhca/ethernet/plain_place.hh"
+#include "vhca/ethernet/toeplitz_products.hh"
 #include "vhca/memory/dma_fours.hh"
 
 namespace kilim::vhca {
@@ -22,66 +24,100 @@ __m128i words_of_spread(uint8_t type, uint8_t hash_type) noexcept {
   return _mm_load_si128(reinterpret_cast<const __m128i*>(&like) + 1);
 }
 
-// Of 32 to 64 bytes, and one group of 16 whose sum is looked at (CoveredWords).
-constexpr bool small(std::size_t bytes, const CoveredWords& covered) noexcept {
-  return bytes - 32 <= 32 && covered.sixteens == 1;
-}
+// Frames whose bytes and sums are looked at in the fewest instructions, and all others.
+struct ShortFrames {
+  using Covered = ShortCovered;
+  static Covered covered_by(const SpreadFrames& s) noexcept {
+    return short_words_of(s.shape.shape());
+  }
+  [[gnu::always_inline]] static bool copy(uint64_t to, const std::byte* frame,
+                                          std::size_t bytes) noexcept {
+    return dma::move_32_to_64(to, reinterpret_cast<uint64_t>(frame), bytes);
+  }
+};
+struct AnyFrames {
+  using Covered = CoveredWords;
+  static Covered covered_by(const SpreadFrames& s) noexcept { return s.covered; }
+  [[gnu::always_inline]] static bool copy(uint64_t to, const std::byte* frame,
+                                          std::size_t bytes) noexcept {
+    return copy_to_client(to, frame, bytes);
+  }
+};
 
-template <bool Small>
-[[gnu::always_inline]] inline bool copy_one(uint64_t to, const std::byte* frame,
-                                            std::size_t bytes) noexcept {
-  if constexpr (Small) return dma::move_32_to_64(to, reinterpret_cast<uint64_t>(frame), bytes);
-  return copy_to_client(to, frame, bytes);
-}
+struct FourHashes {
+  alignas(16) std::array<uint32_t, 4> value, raw;  // numbers, and as they lie in a completion
+};
+
+// How they are hashed: both addresses, and both ports if those count too.
+struct ByTables {
+  const Toeplitz& toeplitz;
+  bool ports;
+  void hash(const std::byte* frame, std::size_t step, FourHashes& h) const noexcept {
+    toeplitz.hash_four({frame + ipv4_frame::addresses_at, step, ports}, h.value, h.raw);
+  }
+};
+struct ByProducts {
+  ToeplitzWindows windows;
+  [[gnu::target("pclmul,ssse3")]] void hash(const std::byte* frame, std::size_t step,
+                                            FourHashes& h) const noexcept {
+    multiply_four(windows, frame + ipv4_frame::addresses_at, step, h.value.data(), h.raw.data());
+  }
+};
 
 // One frame into the next receive WQE of its queue. `hash`: as it lies in a completion. False: it
 // is not plain, and nothing but bytes behind an unused WQE has changed.
-template <bool Small>
-[[gnu::always_inline]] inline bool take_one(const EngineContext& context, Taking& t,
-                                            const std::byte* frame, std::size_t bytes,
-                                            __m128i second, uint32_t hash) noexcept {
-  if (t.wqe == t.wqes_end) [[unlikely]] {
-    if (!next_run(t)) return false;
-  }
-  uint64_t to = find_alike_place(t);
-  if (to == 0) [[unlikely]] {
-    to = learn_place(context, t, bytes);
+template <typename Frames>
+[[gnu::always_inline]] inline bool take_one(Row& row, Taking& t, const std::byte* frame,
+                                            std::size_t bytes, __m128i second,
+                                            uint32_t hash) noexcept {
+  uint64_t to;
+  if (t.wqe == t.wqes_end || !find_alike_place(t, to)) [[unlikely]] {
+    to = learn_place(row, t, bytes);
     if (to == 0) return false;
   }
-  if (!copy_one<Small>(to, frame, bytes)) return false;
+  if (!Frames::copy(to, frame, bytes)) return false;
   if (!dma::give_hashed_entry(t.slot, {second, t.third, t.stamp, hash}, t.last)) return false;
   t.slot += sizeof(prm::Cqe);
   t.step();
   return true;
 }
 
-template <bool Small>
-std::size_t take_fours(FrameRing::Reader& in, Row& row, const SpreadFrames& s, std::size_t budget,
-                       uint8_t hash_type) noexcept {
+template <typename Frames, typename Hasher>
+[[gnu::always_inline]] inline std::size_t take_fours(FrameRing::Reader& in, Row& row,
+                                                     const SpreadFrames& s, std::size_t budget,
+                                                     __m128i second,
+                                                     const Hasher& hasher) noexcept {
+  const SameShape shape = s.shape;
+  const typename Frames::Covered covered = Frames::covered_by(s);
   Qp* const* const queues = s.tir.table->queues.data();
-  const std::size_t mask = s.tir.table->queues.size() - 1, bytes = s.shape.frame_bytes();
+  const std::size_t mask = s.tir.table->queues.size() - 1, bytes = shape.frame_bytes();
   const std::size_t step = FrameRing::Reader::step_of(bytes);
-  const bool ports = hash_type != prm::cqe::hash_ipv4;
-  const __m128i second = words_of_spread(s.shape.shape().type, hash_type);
-  alignas(16) std::array<uint32_t, 4> hashes, raw;  // numbers, and as they lie in a completion
-  std::size_t taken = 0;
-  while (budget - taken >= 4) {
-    const std::byte* frame = in.four(static_cast<uint32_t>(bytes), step);
-    if (frame == nullptr || !s.shape.is_that_of_four(frame, step) ||
-        !sums_of_four_are_right<Small>(frame, step, s.covered))
-      break;
-    s.tir.toeplitz.hash_four({frame + ipv4_frame::addresses_at, step, ports}, hashes, raw);
-    unsigned n = 0;
+  const std::span<const std::byte> piece = in.piece();
+  const std::size_t most = std::min(std::min(budget, FrameRing::bytes) * step, piece.size());
+  std::size_t at = 0;
+  for (bool all = true; all && most - at >= 4 * step;) {
+    const std::byte* frame = piece.data() + at + FrameRing::Reader::length_ahead;
+    if (!shape.is_that_of_four(frame, step) || !sums_of_four_are_right(frame, step, covered)) break;
+    FourHashes hashes;
+    hasher.hash(frame, step, hashes);
 #pragma GCC unroll 4
-    for (; n < 4; n++, frame += step) {
-      Taking* t = taking_of(row, *queues[hashes[n] & mask]);
-      if (t == nullptr || !take_one<Small>(row.context, *t, frame, bytes, second, raw[n])) break;
+    for (unsigned i = 0; i < 4; i++, frame += step, at += step) {
+      Taking* t = taking_of(row, *queues[hashes.value[i] & mask]);
+      all = t != nullptr && take_one<Frames>(row, *t, frame, bytes, second, hashes.raw[i]);
+      if (!all) break;
     }
-    in.pop_rows(n, step);
-    taken += n;
-    if (n != 4) break;
   }
+  const std::size_t taken = at / step;
+  in.pop_rows(taken, step);
   return taken;
+}
+
+template <typename Frames>
+[[gnu::target("pclmul,ssse3"), gnu::flatten]] std::size_t take_by_products(
+    FrameRing::Reader& in, Row& row, const SpreadFrames& s, std::size_t budget, __m128i second,
+    bool ports) noexcept {
+  const ByProducts products{windows_of(s.tir.toeplitz.products(), ports)};
+  return take_fours<Frames>(in, row, s, budget, second, products);
 }
 
 }  // namespace
@@ -90,12 +126,18 @@ std::size_t take_spread(FrameRing::Reader& in, Row& row, const SpreadFrames& s,
                         std::size_t budget) noexcept {
   uint8_t type;
   if (!hashes_all_udp(s.tir, type)) return 0;
-  if (row.alike_bytes != s.shape.frame_bytes()) {
-    row.alike_bytes = s.shape.frame_bytes();
+  const std::size_t bytes = s.shape.frame_bytes();
+  if (row.alike_bytes != bytes) {
+    row.alike_bytes = bytes;
     for (Taking& t : row.taken()) t.alike.limit = 0;
   }
-  return small(row.alike_bytes, s.covered) ? take_fours<true>(in, row, s, budget, type)
-                                           : take_fours<false>(in, row, s, budget, type);
+  const bool ports = type != prm::cqe::hash_ipv4;
+  const __m128i second = words_of_spread(s.shape.shape().type, type);
+  if (s.tir.toeplitz.products() == nullptr) [[unlikely]]
+    return take_fours<AnyFrames>(in, row, s, budget, second, ByTables{s.tir.toeplitz, ports});
+  return bytes - 32 <= 32 && covers_few(s.shape.shape())
+             ? take_by_products<ShortFrames>(in, row, s, budget, second, ports)
+             : take_by_products<AnyFrames>(in, row, s, budget, second, ports);
 }
 
 }  // namespace kilim::vhca

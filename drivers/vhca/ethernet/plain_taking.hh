@@ -28,14 +28,14 @@ struct alignas(64) Taking {
   static constexpr uint64_t wqe_bytes = 16;
   uint64_t wqe;       // client address of the next WQE
   uint64_t wqes_end;  // none of this run is left there
-  uint64_t slot;      // of the next entry
-  uint64_t last;      // of that entry, its last eight bytes
+  uint64_t last;      // of the next entry, its last eight bytes
   // A receive WQE that took a frame of Row::alike_bytes bytes by that key: so does one with the
   // same words whose address lies less than `limit` from `start`. 0: none is known.
   struct Alike {
     uint64_t length_and_key, limit;
   } alike;
   uint64_t start, va;   // of the key
+  uint64_t slot;        // of the next entry
   uint64_t stamp;       // of entries
   __m128i third;        // bytes 32 to 47 of an entry of a frame of so many bytes
   uint64_t key;         // of the receive WQEs before, where it lies; no_key: none is known

@@ -52,14 +52,18 @@ class Toeplitz {
   // `value`: numbers; `raw`: the same, big-endian.
   void hash_four(const Inputs&, std::array<uint32_t, 4>& value,
                  std::array<uint32_t, 4>& raw) const noexcept;
+  // For each 32 bits of a short input, the 63 bits of the key that its bits meet, the first one
+  // lowest, and one higher than that; then 0 (toeplitz_products.hh). Null: the processor does not
+  // multiply so.
+  [[nodiscard]] const uint64_t* products() const noexcept {
+    return multiplies_ ? products_.data() : nullptr;
+  }
 
  private:
   static constexpr std::size_t address_input = 8, short_input = 12;
   static constexpr std::size_t word_bits = 32;
   std::array<std::array<uint32_t, 16>, 2 * longest_input> parts_{};
   std::array<std::array<uint32_t, 256>, short_input> bytes_{};
-  // For each 32 bits of a short input, the 63 bits of the key that its bits meet, the first one
-  // lowest, and one higher than that. The last one is none's.
   alignas(16) std::array<uint64_t, short_input / 4 + 1> products_{};
   bool multiplies_ = false;
 };

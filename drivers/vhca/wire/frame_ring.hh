@@ -4,6 +4,7 @@
 // with one store of its index for all. Never allocates but when it is made.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -139,6 +140,13 @@ class FrameRing::Reader {
     }
     return mem_ + at + length_bytes;
   }
+  // What lies there in one piece, records of a frame behind `length_ahead` bytes, of which the
+  // first four are its length. As many bytes as there are; a wrap mark may be the first length.
+  [[nodiscard]] std::span<const std::byte> piece() const noexcept {
+    const std::size_t at = head_ % bytes;
+    return {mem_ + at, std::min<std::size_t>(tail_ - head_, bytes - at)};
+  }
+  static constexpr std::size_t length_ahead = length_bytes;
   // How far a frame of that length is from the next one.
   [[nodiscard]] static std::size_t step_of(std::size_t frame) noexcept {
     return record_bytes(frame);
@@ -147,7 +155,7 @@ class FrameRing::Reader {
   void pop(std::size_t frame) noexcept {
     head_ += record_bytes(frame);
   }
-  // Of frames that four() showed.
+  // Of frames that four() or piece() showed.
   void pop_rows(std::size_t frames, std::size_t step) noexcept {
     head_ += frames * step;
   }
