@@ -59,8 +59,9 @@ struct FourFrameWqes {
   uint32_t last_flags;  // signature, stream, fm_ce_se of the fourth
   FourSegments data;
 };
-// `heads`: the control segment of the first; `next`: what that of the next one has more.
-[[gnu::always_inline]] inline FourFrameWqes read_four_frame_wqes(uint64_t from, __m128i heads,
+// `heads`: the control segment of the first, and then of the one behind the four; `next`: what that
+// of the next one has more.
+[[gnu::always_inline]] inline FourFrameWqes read_four_frame_wqes(uint64_t from, __m128i& heads,
                                                                  __m128i next) noexcept {
   __m128i first_three, last, ethernet, word;
   uint64_t first, differs, other, a, b, c, d;
@@ -109,7 +110,9 @@ struct FourFrameWqes {
                : [from] "r"(from), [next] "x"(next)
                : "cc", "memory");
   const auto flags = static_cast<uint32_t>(_mm_cvtsi128_si32(_mm_srli_si128(last, 8)));
-  return {first_three, _mm_xor_si128(last, heads), ethernet, flags, {first, differs, {a, b, c, d}}};
+  last = _mm_xor_si128(last, heads);
+  heads = _mm_add_epi32(heads, next);
+  return {first_three, last, ethernet, flags, {first, differs, {a, b, c, d}}};
 }
 
 // Adapter to client: an entry of 64 bytes that lies in registers, `last` with one store after all

@@ -60,10 +60,9 @@ bool FrameRing::Writer::go_round(std::size_t& at, std::size_t need) noexcept {
   return true;
 }
 
-bool FrameRing::Writer::look_ahead() noexcept {
+void FrameRing::Writer::look_ahead() noexcept {
   const uint64_t full = ring_.head_.load(std::memory_order_acquire) + bytes;
   limit_ = std::min(full, tail_ - tail_ % bytes + bytes);
-  return next_ <= limit_;
 }
 
 std::span<const std::byte> FrameRing::front() noexcept {

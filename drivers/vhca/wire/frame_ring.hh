@@ -70,20 +70,19 @@ class FrameRing::Writer {
   }
   // The frame is there.
   void keep() noexcept { tail_ = next_; }
-  // Where the next four frames of one length go, each `step` bytes behind the other; they are there
-  // after keep(). False: there is no room in one piece.
-  [[nodiscard, gnu::always_inline]] bool room_for_four(uint32_t frame, std::byte*& to,
-                                                       std::size_t& step) noexcept {
-    step = record_bytes(frame);
-    const std::size_t at = tail_ % bytes;
-    next_ = tail_ + 4 * step;
-    if (next_ > limit_) [[unlikely]] {
-      if (!look_ahead()) return false;
-    }
-    std::byte* const record = mem_ + at;
-    for (std::size_t i = 0; i < 4; i++) std::memcpy(record + i * step, &frame, sizeof(frame));
-    to = record + length_bytes;
-    return true;
+  // Where the next records go in one piece, as many bytes as there are and as are known of: more
+  // than `wanted` need not be. Each is a frame `length_ahead` bytes behind its length, of four
+  // bytes.
+  [[nodiscard]] std::span<std::byte> piece(std::size_t wanted) noexcept {
+    if (tail_ + wanted > limit_) look_ahead();
+    return {mem_ + tail_ % bytes, limit_ - tail_};
+  }
+  // So many bytes of records are there.
+  void keep_rows(std::size_t n) noexcept { tail_ += n; }
+  static constexpr std::size_t length_ahead = length_bytes;
+  // How far a frame of that length is from the next one.
+  [[nodiscard]] static constexpr std::size_t step_of(std::size_t frame) noexcept {
+    return record_bytes(frame);
   }
   // Where the writer stands, and back to there: what was kept since, and not shown, is gone.
   [[nodiscard]] uint64_t mark() const noexcept { return tail_; }
@@ -96,8 +95,8 @@ class FrameRing::Writer {
  private:
   // At the end of the ring, where it seems full, or nobody knows. True: there is room at `at`.
   bool go_round(std::size_t& at, std::size_t need) noexcept;
-  // Where nobody knows. True: next_ can be reached in one piece.
-  bool look_ahead() noexcept;
+  // How far the tail may go in one piece.
+  void look_ahead() noexcept;
 
   FrameRing& ring_;
   std::byte* const mem_;

@@ -193,18 +193,24 @@ void a_ring_keeps_rows_of_four() {
   while (taken < 6000) {
     FrameRing::Writer in(ring);
     for (unsigned i = below(random, 6); i > 0; i--) {
-      std::byte* to = nullptr;
-      std::size_t step = 0;
+      const uint32_t length = length_of(put);
+      const std::size_t step = FrameRing::Writer::step_of(length);
       const bool row = put % 64 <= 60 && below(random, 4) != 0;
-      const bool fits =
-          row ? in.room_for_four(length_of(put), to, step) : in.room(length_of(put), to);
+      const std::span<std::byte> piece = row ? in.piece(4 * step) : std::span<std::byte>();
+      std::byte* to = piece.data() + FrameRing::Writer::length_ahead;
+      const bool fits = row ? piece.size() >= 4 * step : in.room(length, to);
       full += fits ? 0 : 1;
       if (!fits && row) continue;
       if (!fits) break;
-      for (unsigned k = 0; k < (row ? 4u : 1u); k++)
-        std::memset(to + k * step, static_cast<int>((put + k) & 0xff), length_of(put));
+      for (unsigned k = 0; k < (row ? 4u : 1u); k++) {
+        std::memset(to + k * step, static_cast<int>((put + k) & 0xff), length);
+        std::memcpy(to + k * step - FrameRing::Writer::length_ahead, &length, sizeof length);
+      }
       if (below(random, 4) == 0) continue;  // is not kept
-      in.keep();
+      if (row)
+        in.keep_rows(4 * step);
+      else
+        in.keep();
       put += row ? 4 : 1;
     }
     in.show();
