@@ -255,6 +255,47 @@ Trace run_full(bool straight, bool shared) {
   return t;
 }
 
+// Fours that are alike, behind fours of another length or key.
+Trace run_in_fours(bool straight, bool shared) {
+  Rig::straight = straight;
+  Rig r;
+  Rig::straight = true;
+  RawQueue q = r.queue(0);
+  Trace t;
+  const auto other_key =
+      reg_mr(*r.hca, {r.pd, va(r.memory), memory_bytes, Iova{va(r.memory).value()}, 0})->lkey;
+  const auto keys = {r.key, other_key};
+  for (unsigned turn = 0; turn < 8; turn++) {
+    Bytes segments;
+    for (unsigned i = 0; i < 12; i++) {
+      const unsigned four = turn * 3 + i / 4;
+      const Bytes f = make_frame({.tcp = false, .payload = four % 3 == 0 ? 26u : 30u});
+      r.key = keys.begin()[four / 2 % 2];
+      const Bytes d = r.pointer(r.load(i, f), f.size());
+      segments.insert(segments.end(), d.begin(), d.end());
+      if (shared) continue;
+      const std::size_t block = q.sq_pi % ring_wqes;
+      r.put(q, 0x0a, {}, d);
+      if (i != 11) q.sq()[block * 64 + flags_at] = std::byte{0};
+    }
+    if (shared) r.put(q, 0x29, {}, segments);
+    r.ring(q);
+    r.run();
+    for (Bytes b = r.arrived(); !b.empty(); b = r.arrived()) t.frames.push_back(b);
+    note_entries(q, t);
+  }
+  note_counts(r, t);
+  return t;
+}
+
+void fours_behind_others_are_told_apart() {
+  for (const bool shared : {false, true}) {
+    const Trace a = run_in_fours(true, shared);
+    CU_ASSERT(a == run_in_fours(false, shared));
+    EQUAL(a.frames.size(), 96);
+  }
+}
+
 void rows_end_where_the_wire_is_full() {
   for (const bool shared : {false, true}) {
     const Trace a = run_full(true, shared), b = run_full(false, shared);
@@ -324,6 +365,7 @@ constexpr Case fours[] = {
     {"rows end before what is refused", rows_end_before_what_is_refused},
     {"sums of a shape are those of the frame", sums_of_a_shape_are_those_of_the_frame},
     {"four records are judged as their frames", four_records_are_judged_as_their_frames},
+    {"fours behind others are told apart", fours_behind_others_are_told_apart},
     {"rows end where the wire is full", rows_end_where_the_wire_is_full},
     {"a ring keeps rows of four", a_ring_keeps_rows_of_four},
 };
