@@ -95,18 +95,29 @@ template <typename Frames, typename Hasher>
   const std::span<const std::byte> piece = in.piece();
   const std::size_t most = std::min(std::min(budget, FrameRing::bytes) * step, piece.size());
   std::size_t at = 0;
-  for (bool all = true; all && most - at >= 4 * step;) {
-    const std::byte* frame = piece.data() + at + FrameRing::Reader::length_ahead;
-    if (!shape.is_that_of_four(frame, step) || !sums_of_four_are_right(frame, step, covered)) break;
+  // Four frames that begin `behind` bytes in front of the next one, of which the first `taken` were
+  // taken before. False: they are not of the shape, or one is not plain.
+  const auto take_four = [&](std::size_t behind, unsigned taken) noexcept [[gnu::always_inline]] {
+    const std::byte* frame = piece.data() + at - behind + FrameRing::Reader::length_ahead;
+    if (!shape.is_that_of_four(frame, step) || !sums_of_four_are_right(frame, step, covered))
+      return false;
     FourHashes hashes;
     hasher.hash(frame, step, hashes);
+    frame += behind;
 #pragma GCC unroll 4
-    for (unsigned i = 0; i < 4; i++, frame += step, at += step) {
+    for (unsigned i = taken; i < 4; i++, frame += step, at += step) {
       Taking* t = taking_of(row, *queues[hashes.value[i] & mask]);
-      all = t != nullptr && take_one<Frames>(row, *t, frame, bytes, second, hashes.raw[i]);
-      if (!all) break;
+      if (t == nullptr || !take_one<Frames>(row, *t, frame, bytes, second, hashes.raw[i]))
+        return false;
     }
-  }
+    return true;
+  };
+  while (most - at >= 4 * step)
+    if (!take_four(0, 0)) break;
+  // The last one to three, with those in front of them, which still lie there.
+  const std::size_t left = (most - at) / step;
+  if (left > 0 && left < 4 && at >= (4 - left) * step)
+    (void)take_four((4 - left) * step, static_cast<unsigned>(4 - left));
   const std::size_t taken = at / step;
   in.pop_rows(taken, step);
   return taken;
