@@ -14,6 +14,7 @@ namespace {
 constexpr uint16_t roce_mlid = 0xc000;  // cma_iboe_join_multicast(): no switch looks at it
 constexpr uint32_t all_of_a_group = 0xffffff;
 constexpr uint32_t most_groups = 0x10000;
+constexpr int not_supported = 524;  // ENOTSUPP of the kernel, include/linux/errno.h
 
 Event event_of(Id& id, Multicast& group) {
   Event event;
@@ -37,7 +38,8 @@ Event event_of(Id& id, Multicast& group) {
 int join(State& s, Id& id, const sockaddr_storage& address, uint64_t uid, uint32_t& number) {
   if (id.stage != Stage::addr_bound && id.stage != Stage::addr_resolved) return -EINVAL;
   if (!id.is_datagram() || is_zero(address)) return -EINVAL;
-  if (address.ss_family == af_ib) return -EINVAL;
+  // Of RoCE v2 groups of IPv4 alone: cma_iboe_join_multicast().
+  if (address.ss_family != AF_INET) return -not_supported;
   number = 0;
   for (const auto& group : s.groups) {
     if (group.first != number) break;

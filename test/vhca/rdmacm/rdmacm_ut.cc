@@ -212,6 +212,8 @@ void a_group_is_joined_and_told() {
   EQUAL(join(c, id, ip("239.1.2.3"), group), -EINVAL);  // bound to no adapter
   EQUAL(c.bind(id, ip("127.0.0.1")), 0);
   EQUAL(join(c, id, ip("0.0.0.0"), group), -EINVAL);
+  EQUAL(join(c, id, ip("::"), group), -EINVAL);
+  EQUAL(join(c, id, ip("ff0e::1:2"), group), -524);  // ENOTSUPP, which errno.h lacks
   EQUAL(join(c, id, ip("239.1.2.3"), group), 0);
   EQUAL(c.next(e), number(EventType::multicast_join));
   EQUAL(e.uid, 99);
