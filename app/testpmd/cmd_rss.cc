@@ -32,12 +32,18 @@ int set_native(Session& s, uint32_t n, const flow::Rss& rss) {
   return done ? 0 : done.error().code;
 }
 
+// What a port can be asked for.
+uint64_t offered(Session& s, uint32_t n) {
+  if (s.port(n).native != nullptr) return s.forwarder().native_rss_of(n);
+  rte_eth_dev_info info{};
+  (void)rte_eth_dev_info_get(s.port(n).ethdev, &info);
+  return info.flow_type_rss_offloads;
+}
+
 // Returns an errno.
 int set_types(Session& s, uint32_t n, uint64_t asked, bool as_can) {
   const PortRef& p = s.port(n);
-  rte_eth_dev_info info{};
-  if (p.native == nullptr) (void)rte_eth_dev_info_get(p.ethdev, &info);
-  const uint64_t can = p.native != nullptr ? native_rss(~uint64_t{0}) : info.flow_type_rss_offloads;
+  const uint64_t can = offered(s, n);
   const uint64_t now = as_can ? can : asked & can;
   if (!as_can && now != asked)
     std::printf("Port %u modified RSS hash function based on hardware support,requested:%#" PRIx64
@@ -52,7 +58,9 @@ int set_types(Session& s, uint32_t n, uint64_t asked, bool as_can) {
 
 void config_rss(Session& s, const Line& line) {
   const bool as_can = line.word(4) == "default";
-  const uint64_t asked = as_can ? 0 : rss_of(line.word(4)).value_or(0);
+  const uint64_t asked = as_can ? 0
+                                : rss_level_of(line.word(4), rss_asked(s.options()))
+                                      .value_or(rss_of(line.word(4)).value_or(0));
   bool all = true;
   for (uint32_t n = 0; n < s.ports(); n++) {
     const int error = set_types(s, n, asked, as_can);
@@ -214,6 +222,8 @@ constexpr CommandRow rss_rows[] = {
     {"show port <port> rss reta", show_reta, "The table from hash to queue."},
     {"show port <port> rss reta <n> <text>", show_part_of_reta,
      "Of its first N entries those whose bits are in MASK[,MASK...], 64 each."},
+    {"port config all rss level-default|level-outer|level-inner", config_rss,
+     "By which of a tunnel's headers frames are spread; inner: in VXLAN and GRE by those inside."},
     {"port config all rss all|default|none|ip|tcp|udp|sctp|ipv4|ipv4-frag|ipv4-tcp|ipv4-udp|"
      "ipv4-sctp|ipv4-other|ipv6|ipv6-frag|ipv6-tcp|ipv6-udp|ipv6-sctp|ipv6-other|ipv6-ex|"
      "ipv6-tcp-ex|ipv6-udp-ex|l2-payload",

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "flow_fields.hh"
+#include "spread.hh"
 #include "words.hh"
 
 namespace kilim::testpmd {
@@ -173,12 +174,32 @@ void fill_table(flow::Rss& rss) {
     rss.table[i] = queues[i % queues.size()];
 }
 
+// rte_flow_action_rss::level: 0 is the device's own, the outermost here as in DPDK's mlx5 driver.
+void read_level(Reader& r, flow::Rss& rss) {
+  constexpr uint32_t innermost = 2;
+  rss.inner = r.number("a level", innermost) == innermost;
+}
+
+void read_key(Reader& r, flow::Rss& rss) {
+  const std::string text = r.word({});
+  if (r.failed()) return;
+  if (std::string why = parse_rss_key(text, rss.key); !why.empty()) r.fail(std::move(why));
+}
+
+void read_key_length(Reader& r) {
+  const uint32_t n = r.number("a key's length", UINT16_MAX);
+  if (!r.failed() && n != flow::hash_key_bytes) r.fail("a key has 40 bytes");
+}
+
 void read_rss(Reader& r, flow::Action& action) {
   action.fate = flow::Action::Fate::rss;
   while (!r.failed()) {
-    const std::string w = r.word({"/", "types", "queues", "func"});
+    const std::string w = r.word({"/", "func", "level", "types", "key", "key_len", "queues"});
     if (w == "/") break;
+    if (w == "level") read_level(r, action.rss);
     if (w == "types") read_types(r, action.rss);
+    if (w == "key") read_key(r, action.rss);
+    if (w == "key_len") read_key_length(r);
     if (w == "queues") read_queues(r, action.rss);
     if (w == "func") r.word({"default", "toeplitz"});
   }

@@ -83,6 +83,8 @@ class Forwarder {
   // Counts of streams and lanes begin anew from here; safe while lanes run.
   void clear_counts() noexcept;
 
+  // Of RTE_ETH_RSS_*, what a Kilim port can do here; levels where its bursts may see into tunnels.
+  [[nodiscard]] uint64_t native_rss_of(uint32_t port) const noexcept;
   // What further starts of an ethdev ask for; ports are as they are.
   void note_spread(uint64_t rss_hf) noexcept { options_.rss_hf = rss_hf; }
 

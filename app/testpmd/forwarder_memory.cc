@@ -12,6 +12,7 @@
 
 #include "csum_bits.hh"
 #include "forwarder.hh"
+#include "spread.hh"
 
 namespace kilim::testpmd {
 
@@ -66,6 +67,7 @@ bool Forwarder::side_records() const noexcept {
   if (has_ethdevs()) return false;
   if (reads_rules()) return true;
   if (options_.rx_cksum || options_.rx_timestamp || options_.latency) return true;
+  if (hashes_inside(rss_asked(options_))) return true;
   for (uint32_t p = 0; p < ports_.size(); p++)
     if (tx_words(p).any() || strips_vlan(options_, p)) return true;
   return false;

@@ -2,7 +2,10 @@
 // The forwarder's ports: which there are, which forward and to whom, their queues.
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <string>
+
+#include <rte_ethdev.h>
 
 #include "forwarder.hh"
 #include "spread.hh"
@@ -110,7 +113,8 @@ port::RxSetup Forwarder::rx_setup(pool::BufferCache* cache, uint32_t port) const
                .vlan = side_records() && strips_vlan(options_, port),
                .timestamp = options_.rx_timestamp || options_.latency,
                .mark = reads_rules(),
-               .tunnel = reads_rules() && ports_[port].native->device().caps().tx.tunnels};
+               .tunnel = (reads_rules() || hashes_inside(rss_asked(options_))) &&
+                         (native_rss_of(port) & RTE_ETH_RSS_LEVEL_MASK) != 0};
   rx.strip_vlan = strips_vlan(options_, port);
   if (options_.compression == "hash") rx.compression = device::Compression::hash;
   if (options_.compression == "checksum") rx.compression = device::Compression::checksum;
@@ -150,6 +154,12 @@ Status Forwarder::set_up(port::Port& port, const Stream& s) {
                                   .headers = s.headers});
 }
 
+// Bursts that see into tunnels write side records, which are not there beside mbufs.
+uint64_t Forwarder::native_rss_of(uint32_t port) const noexcept {
+  const bool sees = !has_ethdevs() && ports_[port].native->device().caps().tx.tunnels;
+  return native_rss(~uint64_t{0}) | (sees ? RTE_ETH_RSS_LEVEL_MASK : 0);
+}
+
 // Of ports with several queues; a key and a table that were given at the prompt stay. One queue may
 // follow several.
 std::optional<Exit> Forwarder::set_spreads() {
@@ -157,7 +167,11 @@ std::optional<Exit> Forwarder::set_spreads() {
     port::Port* p = ports_[n].native;
     const uint32_t queues = sizes_of(n).rxq;
     if (p == nullptr || (queues == 1 && p->rss().table.empty())) continue;
-    const uint64_t asked = queues == 1 ? 0 : rss_asked(options_);
+    uint64_t asked = queues == 1 ? 0 : rss_asked(options_);
+    if (hashes_inside(asked) && !hashes_inside(asked & native_rss_of(n)))
+      std::fprintf(stderr, "%s: frames are spread by their outer headers\n",
+                   name_of(ports_[n]).c_str());
+    asked &= native_rss_of(n);
     if (Status s = p->set_rss(spread_of(asked, p->rss(), queues)); !s)
       return failed(name_of(ports_[n]), s.error());
   }

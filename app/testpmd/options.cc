@@ -10,6 +10,8 @@
 #include <system_error>
 #include <vector>
 
+#include <rte_ethdev.h>
+
 #include "forward.hh"
 #include "kilim/base/nearest.hh"
 #include "net/kilim/rte_pmd_kilim.h"
@@ -111,12 +113,23 @@ std::string parse_multi_flow(Options& o, const char*) {
   return "";
 }
 
-std::string parse_rss_ip(Options& o, const char*) {
-  o.rss_hf = rss_of("ip");
+// Kinds of frames and levels are apart, in any order.
+std::string parse_rss(Options& o, const char* kinds) {
+  o.rss_hf = *rss_of(kinds) | (o.rss_hf.value_or(0) & RTE_ETH_RSS_LEVEL_MASK);
   return "";
 }
+std::string parse_rss_ip(Options& o, const char*) {
+  return parse_rss(o, "ip");
+}
 std::string parse_rss_udp(Options& o, const char*) {
-  o.rss_hf = rss_of("udp");
+  return parse_rss(o, "udp");
+}
+std::string parse_level_outer(Options& o, const char*) {
+  o.rss_hf = rss_level_of("level-outer", o.rss_hf.value_or(*rss_of("ip")));
+  return "";
+}
+std::string parse_level_inner(Options& o, const char*) {
+  o.rss_hf = rss_level_of("level-inner", o.rss_hf.value_or(*rss_of("ip")));
   return "";
 }
 
@@ -151,6 +164,8 @@ constexpr cli::Row<Options> rows[] = {
     {0, "txq", "N", &Options::txq, "transmit queues a port: 1 to 64; default the devarg's, and one for each receive queue", {1, 64}},
     {0, "rss-ip", nullptr, parse_rss_ip, "several receive queues: spread IP packets by their addresses; the default"},
     {0, "rss-udp", nullptr, parse_rss_udp, "spread UDP packets, by addresses and ports; others go to the first queue"},
+    {0, "rss-level-outer", nullptr, parse_level_outer, "frames in tunnels are spread by their outer headers; the default"},
+    {0, "rss-level-inner", nullptr, parse_level_inner, "frames in VXLAN and GRE are spread by the headers inside"},
     {0, "rxd", "N", &Options::rxd, "places of a receive ring: 64 to 8192, a power of two; default the devarg's", {64, 8192, true}},
     {0, "txd", "N", &Options::txd, "places of a transmit ring: 64 to 8192, a power of two; default the devarg's", {64, 8192, true}},
     {0, "nb-cores", "N", &Options::nb_cores, "forwarding lcores: 1 to 128, the main lcore not counted; default 1", {1, 128}},

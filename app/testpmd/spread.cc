@@ -63,6 +63,18 @@ std::optional<uint64_t> rss_of(std::string_view word) {
   return std::nullopt;
 }
 
+std::optional<uint64_t> rss_level_of(std::string_view word, uint64_t before) {
+  const uint64_t kinds = before & ~RTE_ETH_RSS_LEVEL_MASK;
+  if (word == "level-default") return kinds | RTE_ETH_RSS_LEVEL_PMD_DEFAULT;
+  if (word == "level-outer") return kinds | RTE_ETH_RSS_LEVEL_OUTERMOST;
+  if (word == "level-inner") return kinds | RTE_ETH_RSS_LEVEL_INNERMOST;
+  return std::nullopt;
+}
+
+bool hashes_inside(uint64_t rss_hf) noexcept {
+  return (rss_hf & RTE_ETH_RSS_LEVEL_MASK) == RTE_ETH_RSS_LEVEL_INNERMOST;
+}
+
 uint64_t rss_asked(const Options& o) noexcept {
   return o.disable_rss ? 0 : o.rss_hf.value_or(RTE_ETH_RSS_IP);
 }
@@ -83,6 +95,7 @@ flow::Rss spread_of(uint64_t rss_hf, const flow::Rss& before, uint32_t queues) {
     rss.table = {0};
     return rss;
   }
+  rss.inner = hashes_inside(rss_hf);
   const bool fits = rss.table.size() > 1 && std::all_of(rss.table.begin(), rss.table.end(),
                                                         [=](uint16_t q) { return q < queues; });
   if (!fits) rss.table.clear();

@@ -110,6 +110,28 @@ void rules_are_read() {
   EQUAL(spread.rule.action.rss.table.size(), flow::default_table);
   EQUAL(spread.rule.action.rss.table[4], 2);
   EQUAL(spread.rule.action.rss.types, flow::HashTypes::ipv6 | flow::HashTypes::udp6);
+  CU_ASSERT(!spread.rule.action.rss.inner);
+}
+
+void a_rules_spread_has_level_and_key() {
+  const std::string front = "pattern eth / ipv4 / udp / vxlan / end actions rss ";
+  const std::string key = std::string(78, '0') + "a7";
+  const FlowWords f = parse_flow(split_words(front + "func toeplitz level 2 key " + key +
+                                             " key_len 40 types udp end queues 0 1 end / end"));
+  CU_ASSERT_FATAL(f.complete);
+  CU_ASSERT(f.rule.action.rss.inner);
+  EQUAL(f.rule.action.rss.key[39], 0xa7);
+  EQUAL(f.rule.action.rss.table.size(), 2u);
+  for (const char* outer : {"level 0 / end", "level 1 / end", "/ end"}) {
+    const FlowWords o = parse_flow(split_words(front + outer));
+    CU_ASSERT(o.complete && !o.rule.action.rss.inner && o.rule.action.rss.key == flow::default_key);
+  }
+  for (const auto& [bad, part] : {std::pair("level 3 / end", "a level '3' is not 0 to 2"),
+                                  {"key 6d5a / end", "80 hexa-decimal"},
+                                  {"key_len 39 / end", "a key has 40 bytes"}}) {
+    const FlowWords b = parse_flow(split_words(front + bad));
+    CU_ASSERT(!b.complete && b.why.find(part) != std::string::npos);
+  }
 }
 
 void bad_rules_are_named() {
@@ -139,7 +161,8 @@ void any_words_are_answered() {
   const Words grammar = split_words(
       "group priority ingress pattern eth vlan ipv4 ipv6 tcp udp vxlan gre gre_key void / end "
       "actions queue "
-      "index rss types queues drop mark id count src dst type vid is spec mask prefix 0 1 5 0xffff "
+      "index rss level key key_len types queues drop mark id count src dst type vid is spec mask "
+      "prefix 0 1 5 0xffff "
       "99999999999 "
       "1.2.3.4 ::1 02:00:00:00:00:01 ip udp show port set fwd flow create start tx_first all on "
       "off");
@@ -252,6 +275,28 @@ void frames_are_spread_by_words() {
             std::string::npos);
 }
 
+// Kinds and levels are apart; `port config all rss ip` takes the level back, as testpmd's.
+void levels_choose_the_headers() {
+  const auto asked = [](std::vector<const char*> words) {
+    words.insert(words.begin(), "kilim-testpmd");
+    auto parsed = parse_options(static_cast<int>(words.size()), const_cast<char**>(words.data()));
+    CU_ASSERT_FATAL(std::holds_alternative<Options>(parsed));
+    return rss_asked(std::get<Options>(parsed));
+  };
+  const uint64_t inner = *rss_level_of("level-inner", 0), outer = *rss_level_of("level-outer", 0);
+  EQUAL(asked({"--rss-level-inner"}), *rss_of("ip") | inner);
+  EQUAL(asked({"--rss-level-inner", "--rss-udp"}), *rss_of("udp") | inner);
+  EQUAL(asked({"--rss-udp", "--rss-level-outer"}), *rss_of("udp") | outer);
+  EQUAL(asked({"--rss-level-inner", "--disable-rss"}), 0u);
+  EQUAL(*rss_level_of("level-outer", *rss_of("tcp") | inner), *rss_of("tcp") | outer);
+  EQUAL(*rss_level_of("level-default", *rss_of("tcp") | inner), *rss_of("tcp"));
+  CU_ASSERT(!rss_level_of("level", 0).has_value());
+  CU_ASSERT(spread_of(*rss_of("udp") | inner, {}, 4).inner);
+  CU_ASSERT(!spread_of(*rss_of("udp") | outer, {.inner = true}, 4).inner);
+  CU_ASSERT(!spread_of(*rss_of("udp") | outer | inner, {}, 4).inner);
+  CU_ASSERT(!spread_of(inner, {}, 4).inner);  // nothing is spread
+}
+
 // Whatever the numbers, a terminal of 80x24 shows them.
 void screen_fits() {
   std::mt19937_64 rng(80);
@@ -296,12 +341,14 @@ const test::Case cases[] = {
     {"words are completed", words_are_completed},
     {"no command hides another", rows_are_apart},
     {"flow rules are read", rules_are_read},
+    {"a rule's spread has a level and a key", a_rules_spread_has_level_and_key},
     {"wrong flow rules are named", bad_rules_are_named},
     {"any words are answered", any_words_are_answered},
     {"values of options", option_values},
     {"lists of ports are read", lists_of_ports},
     {"ports get other numbers", ports_get_other_numbers},
     {"frames are spread by words", frames_are_spread_by_words},
+    {"levels choose the headers inside tunnels or outside", levels_choose_the_headers},
     {"the screen fits", screen_fits},
     {"classes of latency", latency_classes},
 };

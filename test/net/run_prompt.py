@@ -4,6 +4,7 @@
 
 Usage: run_prompt.py KILIM_TESTPMD SOURCE_ROOT KILIM_VHCA CASE     CASE is a function below"""
 
+import json
 import os
 import random
 import re
@@ -88,6 +89,41 @@ def flows(b):
     shown = re.findall(r" - FDIR matched ID=(\S+) - hw ptype: (.*?) *- Receive queue=0x0", out)
     assert shown == [("0x1f", "L2_ETHER L3_IPV4_EXT_UNKNOWN INNER_L3_IPV4_EXT_UNKNOWN INNER_L4_UDP")], out
     assert out.count(" - Receive queue=0x0") == 6 and " - hw ptype: L2_ETHER L3_IPV4_EXT_UNKNOWN L4_UDP" in out, out
+
+
+def levels(b):
+    """Frames of one tunnel are spread by their outer headers, or by those inside: by word, by rule and by option."""
+    def tunnelled(i):
+        udp = dpkt.udp.UDP(sport=1000 + i, dport=9, data=bytes(18))
+        udp.ulen = len(udp)
+        outer = dpkt.udp.UDP(sport=5, dport=4789, data=struct.pack(">II", 0x08000000, 7 << 8)
+                             + ether(0x800, bytes(ipv4(17, udp))))
+        outer.ulen = len(outer)
+        return ether(0x800, bytes(ipv4(17, outer)))
+
+    write(b.path("in.pcap"), [tunnelled(i) for i in range(64)])
+    cable = f"cable:prompt{os.getpid()}levels"  # from the file by port 1 to port 2
+    vdevs = [vdev(0, "pcap:in.pcap:out.pcap"), vdev(1, cable), vdev(2, cable)]
+
+    def came(script, *own):
+        out = say(b, b.program, vdevs, [*script, "start", None, "stop", "quit"], "--rxq=4", "--rss-udp", *own, wait=0.4)
+        found = re.findall(r"RX Port= 2/Queue= (\d) .*\n  RX-packets: (\d+)", out)
+        assert sum(int(n) for _, n in found) == 64, (found, out)
+        return len(found), out
+
+    rule = "flow create 2 pattern eth / ipv4 / udp dst is 4789 / vxlan / end actions rss level 2 types udp end / end"
+    for script, own, queues_used in (
+            ([], [], 1), (["port config all rss level-inner"], [], 4), ([rule], [], 4),
+            (["port config all rss level-outer"], ["--rss-level-inner"], 1)):
+        used, out = came(script, *own)
+        assert used == queues_used, (script, own, used, out)
+        assert ("rss_hf 0x" in out) == (len(script) == 1 and "level-" in script[0]), out
+    line = [w for w in words(b.program, vdevs, "--rxq=4", "--rss-udp", "--rss-level-inner", "--duration=1", "--json=s.json")
+            if w != "-i"]
+    subprocess.run(line, cwd=b.folder, check=True, timeout=SECONDS, stdout=subprocess.DEVNULL)
+    with open(b.path("s.json"), encoding="utf-8") as f:
+        rx = json.load(f)["ports"][2]["rx_queues"]
+    assert len(rx) == 4 and all(q["packets"] > 0 for q in rx), rx
 
 
 def queues(b):
@@ -298,4 +334,4 @@ def numbers(b):
 
 
 if __name__ == "__main__":
-    main((commands, flows, queues, hostile, terminal, attached, renumbered, options, modes_of_options, numbers), *sys.argv[1:])
+    main((commands, flows, levels, queues, hostile, terminal, attached, renumbered, options, modes_of_options, numbers), *sys.argv[1:])

@@ -182,6 +182,10 @@ port config all rss tcp
 show port 0 rss-hash
 port config all rss ipv6-udp
 show port 1 rss-hash
+port config all rss level-inner
+show port 0 rss-hash
+port config all rss level-outer
+port config all rss level-default
 port config all rss default
 show port 0 rss-hash
 port config 0 rss-hash-key ipv4 00
