@@ -55,11 +55,11 @@ struct Mkey {
   uint32_t span_count = 0;             // (set with compiled)
   uint32_t last_span = 0;              // where the list was looked into last
   uint32_t repeat_count = 0;           // (set with compiled)
-  uint64_t repeat_bytes = 0;           // of one repetition (set with compiled)
   // Where the last range on the straight way ended, and the next one most often begins: an entry,
   // and the offset of its first byte.
   uint32_t resume_entry = 0;
   uint64_t resume_at = 0;
+  uint64_t repeat_bytes = 0;  // of one repetition (set with compiled)
   std::unique_ptr<prm::Klm[]> list;
   std::unique_ptr<ListSpan[]> spans;
   std::unique_ptr<Signature> signature;  // of a key made to be signed; null: none

@@ -77,6 +77,18 @@ DmObject* Context::find_dm(uint16_t page) const noexcept {
   return nullptr;
 }
 
+Object::~Object() {
+  if (used_count_ > 1) delete[] many_;
+}
+
+void Object::use(std::initializer_list<Object*> others) {
+  const auto is_one = [](const Object* o) { return o != nullptr; };
+  used_count_ = static_cast<uint8_t>(std::count_if(others.begin(), others.end(), is_one));
+  if (used_count_ > 1) many_ = new Object*[used_count_];
+  std::copy_if(others.begin(), others.end(), uses().begin(), is_one);
+  for (Object* u : uses()) u->users++;
+}
+
 void Context::add(std::unique_ptr<Object> object, std::initializer_list<Object*> used) {
   if (unused_.empty()) {
     unused_.push_back(static_cast<uint32_t>(objects_.size()));
@@ -84,17 +96,12 @@ void Context::add(std::unique_ptr<Object> object, std::initializer_list<Object*>
   }
   object->handle = unused_.back();
   unused_.pop_back();
-  std::size_t n = 0;
-  for (Object* u : used) {
-    if (u == nullptr) continue;
-    object->uses[n++] = u;
-    u->users++;
-  }
+  object->use(used);
   objects_[object->handle] = std::move(object);
 }
 
 void Context::use_instead(Object& object, Object& before, Object& now) noexcept {
-  for (Object*& u : object.uses) {
+  for (Object*& u : object.uses()) {
     if (u != &before) continue;
     u = &now;
     before.users--;
@@ -107,9 +114,7 @@ int Context::destroy(Object& object) {
   if (object.users != 0) return -EBUSY;
   if (int err = object.release(*this); err != 0) return err;
   forget_subscriptions(object);
-  for (Object* u : object.uses) {
-    if (u != nullptr) u->users--;
-  }
+  for (Object* u : object.uses()) u->users--;
   uint32_t handle = object.handle;
   objects_[handle].reset();
   unused_.push_back(handle);

@@ -143,7 +143,6 @@ int reg_mr(Context& context, Bundle& b) {
   made->length = length;
   made->iova = (icm ? dm->icm.address : dm->block.device_address()) + offset;
   made->access = access;
-  made->of_device = true;
   MrObject& mr = *made;
   context.add(std::move(made), {pd, dm});
   int err = b.put(UVERBS_ATTR_REG_DM_MR_RESP_LKEY, keys->lkey.value());

@@ -129,8 +129,8 @@ int cmd_rereg_mr(Context& context, const Request& r) {
   if (cmd.flags == 0 || (cmd.flags & ~(change_translation | change_pd | change_access)) != 0)
     return -EINVAL;
   auto* mr = context.find<MrObject>(cmd.mr_handle);
-  if (mr == nullptr || mr->of_device) return -EINVAL;
-  auto* old_pd = static_cast<PdObject*>(mr->uses[0]);
+  if (mr == nullptr || mr->of_device()) return -EINVAL;
+  auto* old_pd = static_cast<PdObject*>(mr->uses()[0]);
   auto* pd = (cmd.flags & change_pd) != 0 ? context.find<PdObject>(cmd.pd_handle) : old_pd;
   if (pd == nullptr) return -EINVAL;
   ib_uverbs_reg_mr all = merged(*mr, cmd);

@@ -3,9 +3,10 @@
 // them: an object in use cannot be destroyed. Owner: the context; adapter's lock held.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <span>
 #include <vector>
 
 #include <rdma/ib_user_ioctl_verbs.h>
@@ -43,18 +44,34 @@ enum class Kind : uint8_t {
   pd
 };
 
+// There are as many as a client likes, regions above all, so an object is small: only who uses
+// several others has a list of them.
 struct Object {
   explicit Object(Kind k) noexcept : kind(k) {}
-  virtual ~Object() = default;
+  virtual ~Object();
   Object(const Object&) = delete;
   Object& operator=(const Object&) = delete;
   // Gives back what the adapter holds for it. 0, or a negative errno and the object stays.
   virtual int release(Context&) = 0;
 
+  // The objects that this one uses, and says so once, when it is made; nulls are passed over.
+  [[nodiscard]] std::span<Object*> uses() noexcept {
+    return used_count_ > 1 ? std::span(many_, used_count_) : std::span(&one_, used_count_);
+  }
+  [[nodiscard]] std::size_t used() const noexcept { return used_count_; }
+  void use(std::initializer_list<Object*> others);
+
+ private:
+  union {
+    Object* one_ = nullptr;
+    Object** many_;
+  };
+  uint8_t used_count_ = 0;
+
+ public:
   Kind kind;
-  uint32_t handle = 0;            // the client's name for it: its place in the context's table
-  uint32_t users = 0;             // objects that use this one
-  std::array<Object*, 5> uses{};  // null behind the last
+  uint32_t handle = 0;  // the client's name for it: its place in the context's table
+  uint32_t users = 0;   // objects that use this one
 };
 
 struct PdObject final : Object {
@@ -68,14 +85,16 @@ struct MrObject final : Object {
   static constexpr Kind kind_of = Kind::mr;
   MrObject() noexcept : Object(kind_of) {}
   int release(Context&) override;
+  // Its memory is the adapter's, which it uses besides its protection domain.
+  [[nodiscard]] bool of_device() const noexcept { return used() > 1; }
+  uint32_t access = 0;  // IB_UVERBS_ACCESS_*
   MrKeys keys;
-  uint64_t start = 0;      // in the client's memory; 0 of device memory
-  uint64_t length = 0;     // in bytes
-  uint64_t iova = 0;       // the address by which requests name the first byte
-  uint32_t access = 0;     // IB_UVERBS_ACCESS_*
-  bool of_device = false;  // its memory is the adapter's
-  Pin pin;                 // none of memory on demand
+  uint64_t start = 0;   // in the client's memory; 0 of device memory
+  uint64_t length = 0;  // in bytes
+  uint64_t iova = 0;    // the address by which requests name the first byte
+  Pin pin;              // none of memory on demand
 };
+static_assert(sizeof(MrObject) <= 72, "a heap's block of 80 bytes");
 
 struct DmObject final : Object {
   static constexpr Kind kind_of = Kind::dm;
