@@ -6,6 +6,7 @@
 #include <string>
 
 #include <arpa/inet.h>
+#include <netinet/in.h>
 
 #include "options.hh"
 #include "words.hh"
@@ -80,6 +81,16 @@ bool add(Pattern& m) {
   return true;
 }
 
+// Its type and code are not matched: the item is the protocol's number.
+template <auto ip, uint8_t number>
+bool add_icmp(Pattern& m) {
+  if (!(m.*ip) || m.tcp || m.udp || m.tunnel) return false;
+  auto& protocol = (m.*ip)->protocol;
+  if (protocol.value != (number & protocol.mask)) return false;
+  protocol = flow::exactly(number);
+  return true;
+}
+
 struct Item {
   const char* name;
   bool (*join)(Pattern& m);
@@ -91,6 +102,8 @@ constexpr Item items[] = {
     {"ipv6", add<&Pattern::ipv6>},
     {"tcp", add<&Pattern::tcp>},
     {"udp", add<&Pattern::udp>},
+    {"icmp", add_icmp<&Pattern::ipv4, IPPROTO_ICMP>},
+    {"icmp6", add_icmp<&Pattern::ipv6, IPPROTO_ICMPV6>},
     {"vxlan", [](Pattern& m) { return add_tunnel(m, flow::Tunnel::Kind::vxlan); }},
     {"gre", [](Pattern& m) { return add_tunnel(m, flow::Tunnel::Kind::gre); }},
     // Behind `gre`, whose key it is.

@@ -77,7 +77,7 @@ class Reader {
 };
 
 Choices item_words() {
-  Choices c{"end", "void", "gre"};
+  Choices c{"end", "void", "icmp", "icmp6", "gre"};
   for (const FlowField& f : flow_fields())
     if (std::find(c.begin(), c.end(), f.item) == c.end()) c.emplace_back(f.item);
   return c;

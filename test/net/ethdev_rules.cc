@@ -20,6 +20,7 @@ rte_flow_item item(rte_flow_item_type type, const void* spec = nullptr, const vo
 const rte_flow_item eth = item(RTE_FLOW_ITEM_TYPE_ETH), vlan = item(RTE_FLOW_ITEM_TYPE_VLAN),
                     ipv4 = item(RTE_FLOW_ITEM_TYPE_IPV4), ipv6 = item(RTE_FLOW_ITEM_TYPE_IPV6),
                     tcp = item(RTE_FLOW_ITEM_TYPE_TCP), udp = item(RTE_FLOW_ITEM_TYPE_UDP),
+                    icmp = item(RTE_FLOW_ITEM_TYPE_ICMP), icmp6 = item(RTE_FLOW_ITEM_TYPE_ICMP6),
                     vxlan = item(RTE_FLOW_ITEM_TYPE_VXLAN), nothing = item(RTE_FLOW_ITEM_TYPE_VOID);
 
 const rte_flow_action_queue to_0{0}, to_1{1}, to_9{9};
@@ -115,6 +116,13 @@ void patterns_are_refused(EthPair& p) {
   refused(p, "field of GRE", {{eth, ipv4, item(RTE_FLOW_ITEM_TYPE_GRE, &fields)}, {drop}}, ENOTSUP,
           RTE_FLOW_ERROR_TYPE_ITEM_MASK, place(2));
   refused(p, "no IP", {{eth, udp}, {drop}}, EINVAL, of_item, place(1));
+  refused(p, "ICMP of no IP", {{eth, icmp}, {drop}}, EINVAL, of_item, place(1));
+  refused(p, "ICMP of IPv6", {{eth, ipv6, icmp}, {drop}}, EINVAL, of_item, place(2));
+  refused(p, "ICMPv6 of IPv4", {{eth, ipv4, icmp6}, {drop}}, EINVAL, of_item, place(2));
+  refused(p, "ICMP and UDP", {{eth, ipv4, icmp, udp}, {drop}}, ENOTSUP, of_item, place(3));
+  const rte_flow_item_icmp echo{};
+  refused(p, "type of ICMP", {{eth, ipv4, item(icmp.type, &echo)}, {drop}}, ENOTSUP,
+          RTE_FLOW_ERROR_TYPE_ITEM_MASK, place(2));
 
   rte_flow_item_ipv4 ip{}, ttl{}, protocol{};
   ttl.hdr.time_to_live = 0xff;
@@ -126,6 +134,8 @@ void patterns_are_refused(EthPair& p) {
           place(1));
   ip.hdr.next_proto_id = 6;
   protocol.hdr.next_proto_id = 0xff;
+  refused(p, "ICMP in TCP", {{eth, item(ipv4.type, &ip, &protocol), icmp}, {drop}}, EINVAL, of_item,
+          place(2));
   refused(p, "UDP in TCP", {{eth, item(ipv4.type, &ip, &protocol), udp}, {drop}}, EINVAL, of_item,
           place(2));
   rte_flow_item_eth untagged{}, tag{};
@@ -270,8 +280,24 @@ void rules_lead_drop_and_count_frames() {
   (void)queues_of(p, both, 2);
 }
 
+void icmp_is_a_protocol() {
+  EthPair p;
+  EQUAL_FATAL(p.start({.queues = 2}), 0);
+  constexpr std::size_t protocol = 14 + 9;
+  Bytes ping = make_frame(udp4);
+  ping[protocol] = std::byte{1};
+  rte_flow* const pings = make(p, {{eth, ipv4, icmp}, {queue_1, count}});
+  (void)queues_of(p, {make_frame(udp4), ping, make_frame(tcp4)}, 3);
+  EQUAL(hits_of(p, pings), 1);
+  rte_flow* const of_ipv6 = make(p, {{eth, ipv6, icmp6}, {drop, count}});
+  (void)queues_of(p, {ping, make_frame(tcp6)}, 2);
+  EQUAL(hits_of(p, pings), 2);
+  EQUAL(hits_of(p, of_ipv6), 0);
+}
+
 const Case of_rules[] = {
     {"rules are refused with type and cause", rules_are_refused_with_type_and_cause},
+    {"ICMP is a protocol's number", icmp_is_a_protocol},
     {"rules lead, drop and count frames", rules_lead_drop_and_count_frames},
 };
 

@@ -113,6 +113,19 @@ void rules_are_read() {
   CU_ASSERT(!spread.rule.action.rss.inner);
 }
 
+void icmp_is_a_protocol() {
+  const auto rule = [](const char* pattern) {
+    return parse_flow(split_words(std::string("pattern ") + pattern + " / end actions drop / end"));
+  };
+  EQUAL(rule("eth / ipv4 / icmp").rule.match.ipv4->protocol.value, 1);
+  EQUAL(rule("ipv6 / icmp6").rule.match.ipv6->protocol.value, 58);
+  EQUAL(rule("ipv6 / icmp6").rule.match.ipv6->protocol.mask, 0xff);
+  CU_ASSERT(rule("ipv4 proto is 1 / icmp").complete);
+  for (const char* bad : {"eth / icmp", "ipv4 / icmp6", "ipv6 / icmp", "ipv4 proto is 17 / icmp",
+                          "ipv4 / udp / icmp", "ipv4 / icmp type is 8"})
+    CU_ASSERT(!rule(bad).complete && !rule(bad).why.empty());
+}
+
 void a_rules_spread_has_level_and_key() {
   const std::string front = "pattern eth / ipv4 / udp / vxlan / end actions rss ";
   const std::string key = std::string(78, '0') + "a7";
@@ -159,7 +172,8 @@ void bad_rules_are_named() {
 void any_words_are_answered() {
   std::mt19937 rng(16);
   const Words grammar = split_words(
-      "group priority ingress pattern eth vlan ipv4 ipv6 tcp udp vxlan gre gre_key void / end "
+      "group priority ingress pattern eth vlan ipv4 ipv6 tcp udp icmp icmp6 vxlan gre gre_key void "
+      "/ end "
       "actions queue "
       "index rss level key key_len types queues drop mark id count src dst type vid is spec mask "
       "prefix 0 1 5 0xffff "
@@ -341,6 +355,7 @@ const test::Case cases[] = {
     {"words are completed", words_are_completed},
     {"no command hides another", rows_are_apart},
     {"flow rules are read", rules_are_read},
+    {"ICMP is a protocol's number", icmp_is_a_protocol},
     {"a rule's spread has a level and a key", a_rules_spread_has_level_and_key},
     {"wrong flow rules are named", bad_rules_are_named},
     {"any words are answered", any_words_are_answered},

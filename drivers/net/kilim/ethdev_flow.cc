@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include <netinet/in.h>
+
 #include "kilim/base/be.hh"
 #include "net/kilim/ethdev.hh"
 
@@ -150,6 +152,23 @@ FlowRefusal read_ports(const rte_flow_item& item, std::optional<flow::Ports>& po
   return all_read(item, w.mask);
 }
 
+// A rule looks at the protocol's number alone: verbs have no words for type and code. Without
+// `protocol` there is no such IP header.
+template <typename T>
+FlowRefusal read_icmp(const rte_flow_item& item, flow::Masked<uint8_t>* protocol, uint8_t number) {
+  constexpr std::size_t type_and_code = 2;  // the first bytes of both items
+  T usual{};
+  std::memset(static_cast<void*>(&usual), 0xff, type_and_code);
+  Words<T> w;
+  if (FlowRefusal r = words_of(item, usual, w); r.code != 0) return r;
+  if (protocol == nullptr)
+    return {EINVAL, RTE_FLOW_ERROR_TYPE_ITEM, &item, "icmp is behind ipv4, icmp6 behind ipv6"};
+  if (protocol->value != (number & protocol->mask))
+    return {EINVAL, RTE_FLOW_ERROR_TYPE_ITEM, &item, "the IP header names another protocol"};
+  *protocol = flow::exactly(number);
+  return all_read(item, w.mask);
+}
+
 FlowRefusal read_vxlan(const rte_flow_item& item, flow::Match& match) {
   rte_flow_item_vxlan usual{};
   std::memset(usual.vni, 0xff, sizeof usual.vni);
@@ -186,6 +205,8 @@ uint32_t layer_of(rte_flow_item_type type) noexcept {
       return 3;
     case RTE_FLOW_ITEM_TYPE_TCP:
     case RTE_FLOW_ITEM_TYPE_UDP:
+    case RTE_FLOW_ITEM_TYPE_ICMP:
+    case RTE_FLOW_ITEM_TYPE_ICMP6:
       return 4;
     default:
       return 0;
@@ -208,13 +229,19 @@ FlowRefusal read_item(const rte_flow_item& item, flow::Match& match) {
       return read_ports<rte_flow_item_tcp>(item, match.tcp);
     case RTE_FLOW_ITEM_TYPE_UDP:
       return read_ports<rte_flow_item_udp>(item, match.udp);
+    case RTE_FLOW_ITEM_TYPE_ICMP:
+      return read_icmp<rte_flow_item_icmp>(item, match.ipv4 ? &match.ipv4->protocol : nullptr,
+                                           IPPROTO_ICMP);
+    case RTE_FLOW_ITEM_TYPE_ICMP6:
+      return read_icmp<rte_flow_item_icmp6>(item, match.ipv6 ? &match.ipv6->protocol : nullptr,
+                                            IPPROTO_ICMPV6);
     case RTE_FLOW_ITEM_TYPE_VXLAN:
       return read_vxlan(item, match);
     case RTE_FLOW_ITEM_TYPE_GRE:
       return read_gre(item, match);
     default:
       return refuse_item(item, RTE_FLOW_ERROR_TYPE_ITEM,
-                         "items are eth, vlan, ipv4, ipv6, tcp, udp, vxlan and gre");
+                         "items are eth, vlan, ipv4, ipv6, tcp, udp, icmp, icmp6, vxlan and gre");
   }
 }
 
