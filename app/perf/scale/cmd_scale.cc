@@ -18,6 +18,10 @@ constexpr Case queues[] = {{"1", 1},       {"16", 16},     {"256", 256},
                            {"1024", 1024}, {"4096", 4096}, {"8192", 8192}};
 constexpr Case cqs[] = {{"1", 1}, {"256", 256}, {"4096", 4096}, {"16384", 16384}};
 constexpr Case keys[] = {{"10", 10}, {"1000", 1000}, {"10000", 10000}, {"100000", 100000}};
+constexpr Case most_keys[] = {{"1000000", 1'000'000}};
+// The small one comes last and stays: each region registered reads all mappings.
+constexpr Case sizes[] = {{"1073741824", 1u << 30}, {"65536", 1u << 16}};
+constexpr Case depths[] = {{"1", 1}, {"2", 2}, {"4", 4}};
 constexpr Case entries[] = {{"52", 52}, {"256", 256}, {"4096", 4096}, {"65532", 65532}};
 constexpr Case one[] = {{"1", 1}};
 constexpr Case frames[] = {{"8", 8}, {"1", 1}};
@@ -26,11 +30,14 @@ struct Row {
   const Line& line;
   std::span<const Case> cases;
 };
-const Row rows[] = {{scale_write_line, queues}, {scale_arm_line, cqs},      {scale_key_line, keys},
-                    {scale_make_line, keys},    {scale_turn_line, one},     {scale_idle_line, one},
-                    {scale_list_line, entries}, {scale_copy_line, entries}, {scale_send_line, one},
-                    {scale_atomic_line, one},   {wire_unix_line, frames},   {wire_udp_line, frames},
-                    {wire_shm_line, frames}};
+// A million keys take a GiB: with KILIM_CHECK=long, at the end.
+const Row long_rows[] = {{scale_key_line, most_keys}, {scale_make_line, most_keys}};
+const Row rows[] = {
+    {scale_write_line, queues}, {scale_arm_line, cqs},    {scale_key_line, keys},
+    {scale_make_line, keys},    {scale_size_line, sizes}, {scale_depth_line, depths},
+    {scale_turn_line, one},     {scale_idle_line, one},   {scale_list_line, entries},
+    {scale_copy_line, entries}, {scale_send_line, one},   {scale_atomic_line, one},
+    {wire_unix_line, frames},   {wire_udp_line, frames},  {wire_shm_line, frames}};
 
 void print(const Options& o, const char* metric, const char* count, const LineResult& l) {
   if (o.json)
@@ -64,6 +71,23 @@ bool print_memory(const Options& o, const MemoryRow& row) {
   return true;
 }
 
+// False: a request failed, which was said.
+bool print_rows(Rig& rig, const Options& o, std::span<const Row> of) {
+  for (const Row& row : of) {
+    for (const Case& c : row.cases) {
+      Line own = row.line;
+      own.cases = {&c, 1};
+      const auto result = measure_line(rig, own, o.samples);
+      if (!result) {
+        std::fprintf(stderr, "kilim-perf: %s, %s: a request failed\n", own.metric, c.name);
+        return false;
+      }
+      print(o, own.metric, c.name, *result);
+    }
+  }
+  return true;
+}
+
 int run_scale(const Options& o) {
   auto rig = std::make_unique<Rig>();
   if (const std::string why = rig->open(o.device); !why.empty()) {
@@ -73,18 +97,7 @@ int run_scale(const Options& o) {
   if (!o.json)
     std::printf("%-44s %6s %12s %12s %7s\n", "what / beside which", "count", "it", "beside",
                 "ratio");
-  for (const Row& row : rows) {
-    for (const Case& c : row.cases) {
-      Line own = row.line;
-      own.cases = {&c, 1};
-      const auto result = measure_line(*rig, own, o.samples);
-      if (!result) {
-        std::fprintf(stderr, "kilim-perf: %s, %s: a request failed\n", own.metric, c.name);
-        return 1;
-      }
-      print(o, own.metric, c.name, *result);
-    }
-  }
+  if (!print_rows(*rig, o, rows) || (long_check() && !print_rows(*rig, o, long_rows))) return 1;
   for (const MemoryRow& row : memory_rows()) {
     if (print_memory(o, row)) continue;
     std::fprintf(stderr, "kilim-perf: %s: one was refused\n", row.what);

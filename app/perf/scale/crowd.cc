@@ -97,6 +97,15 @@ bool Crowd::add_queue() {
   return true;
 }
 
+void Crowd::expect_idle(Idle what, std::size_t count) {
+  if (what == Idle::queue_pair)
+    idle_qps_.reserve(count);
+  else if (what == Idle::completion_queue)
+    idle_cqs_.reserve(count);
+  else
+    idle_regions_.reserve(count);
+}
+
 bool Crowd::add_idle(Idle what, std::size_t count) {
   ibv_qp_init_attr attr{};
   attr.send_cq = attr.recv_cq = cq_.get();
@@ -166,24 +175,23 @@ bool Crowd::make_room() {
   return room_region_ && list_;
 }
 
-bool Crowd::fill_list(uint32_t first, uint32_t count) {
-  const uint32_t octowords = (count + 3) / 4 * 4;  // whole granules
+bool Crowd::fill_key(const mlx5dv_mkey& key, uint32_t first, std::span<const ibv_sge> entries,
+                     uint64_t bytes) {
+  const auto octowords = static_cast<uint32_t>((entries.size() + 3) / 4 * 4);  // whole granules
   ListWqe w{};
   w.ctrl.opmod_idx_opcode = htobe32(MLX5_OPCODE_UMR);
   w.ctrl.qpn_ds = htobe32(lists_.qp()->qp_num << 8 | (8 + octowords));
   w.ctrl.fm_ce_se = MLX5_WQE_CTRL_CQ_UPDATE;
-  w.ctrl.imm = htobe32(list_->lkey);
+  w.ctrl.imm = htobe32(key.lkey);
   w.umr.flags = MLX5_WQE_UMR_CTRL_FLAG_INLINE | MLX5_WQE_UMR_CTRL_FLAG_TRNSLATION_OFFSET;
   w.umr.klm_octowords = htobe16(static_cast<uint16_t>(octowords));
   w.umr.translation_offset = htobe16(static_cast<uint16_t>(first));
   w.umr.mkey_mask = htobe64(list_mask);
   w.context.access_flags = prm::mkey::local_read | prm::mkey::local_write;
-  w.context.qpn_mkey = be32{0xffffff00u | (list_->lkey & 0xff)};
-  w.context.len = be64{uint64_t{entries_} * entry_bytes};
-  for (uint32_t i = 0; i < count; i++) {
-    const uint64_t piece = at(place_of(first + i));
-    w.entries[i] = {htobe32(entry_bytes), htobe32(room_region_->lkey), htobe64(piece)};
-  }
+  w.context.qpn_mkey = be32{0xffffff00u | (key.lkey & 0xff)};
+  w.context.len = be64{bytes};
+  for (std::size_t i = 0; i < entries.size(); i++)
+    w.entries[i] = {htobe32(entries[i].length), htobe32(entries[i].lkey), htobe64(entries[i].addr)};
   ibv_wr_start(lists_.ex);
   mlx5dv_wr_raw_wqe(lists_.dv, &w);
   if (ibv_wr_complete(lists_.ex) != 0) return false;
@@ -192,12 +200,59 @@ bool Crowd::fill_list(uint32_t first, uint32_t count) {
   return ibv_poll_cq(lists_.cq, 1, &wc) == 1 && wc.status == IBV_WC_SUCCESS;
 }
 
+bool Crowd::fill_list(uint32_t first, uint32_t count) {
+  ibv_sge pieces[entries_of_a_request];
+  for (uint32_t i = 0; i < count; i++)
+    pieces[i] = {at(place_of(first + i)), entry_bytes, room_region_->lkey};
+  return fill_key(*list_, first, std::span(pieces).first(count), uint64_t{entries_} * entry_bytes);
+}
+
 bool Crowd::make_list(uint32_t entries) {
   if (!make_room()) return false;
   entries_ = entries;
   for (uint32_t first = 0; first < entries; first += entries_of_a_request)
     if (!fill_list(first, std::min(entries_of_a_request, entries - first))) return false;
   return true;
+}
+
+bool Crowd::make_region(std::size_t bytes) {
+  if (large_.bytes() == bytes) return true;
+  large_region_.reset();
+  if (!large_.map(bytes)) return false;
+  large_region_.reset(ibv_reg_mr(device_.pd.get(), large_.data(), bytes, all_access));
+  return large_region_ != nullptr;
+}
+
+bool Crowd::make_tower(uint32_t keys) {
+  tower_.clear();
+  ibv_sge below{reinterpret_cast<uint64_t>(memory_.get()), entry_bytes, region_->lkey};
+  for (uint32_t i = 0; i < keys; i++) {
+    tower_.emplace_back(make_key());
+    if (!tower_.back() || !fill_key(*tower_.back(), 0, {&below, 1}, entry_bytes)) return false;
+    below = {0, entry_bytes, tower_.back()->lkey};
+  }
+  return true;
+}
+
+bool Crowd::write_from(const ibv_sge& source, uint32_t n) {
+  ibv_sge from = source;
+  ibv_send_wr wr{}, *bad = nullptr;
+  wr.sg_list = &from;
+  wr.num_sge = 1;
+  wr.opcode = IBV_WR_RDMA_WRITE;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  wr.wr.rdma = {reinterpret_cast<uint64_t>(memory_.get()) + 8192, region_->rkey};
+  for (uint32_t i = 0; i < n; i++)
+    if (ibv_post_send(qps_[0].get(), &wr, &bad) != 0) return false;
+  due_ += n;
+  return true;
+}
+bool Crowd::post_from_region(uint32_t n) {
+  const auto end = reinterpret_cast<uint64_t>(large_.data()) + large_.bytes();
+  return write_from({end - entry_bytes, entry_bytes, large_region_->lkey}, n);
+}
+bool Crowd::post_from_tower(uint32_t n) {
+  return write_from({0, entry_bytes, tower_.back()->lkey}, n);
 }
 
 bool Crowd::post_write(ibv_qp* qp, uint32_t n) {

@@ -7,10 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "perf/compare/rig.hh"
+#include "perf/scale/repeated_pages.hh"
 
 namespace kilim::perf {
 
@@ -20,6 +22,8 @@ class Crowd {
   // queue of 64 entries, a region of 4 KiB.
   enum class Idle : uint8_t { queue_pair, completion_queue, region };
   bool add_idle(Idle what, std::size_t count);
+  // So many will come: the list of them grows no more, and is not measured.
+  void expect_idle(Idle what, std::size_t count);
 
   // The most entries of a list, and bytes of each.
   static constexpr uint32_t most_entries = 65532, entry_bytes = 64;
@@ -34,11 +38,18 @@ class Crowd {
   bool remake_key();
   // A key over `entries` pieces of 64 bytes, in no order of their own.
   bool make_list(uint32_t entries);
+  // A region of so many bytes, whose pages come again and again.
+  bool make_region(std::size_t bytes);
+  // So many keys, each over the one before, the first over memory.
+  bool make_tower(uint32_t keys);
   // Memory for lists, and for what they are written to.
   bool make_room();
 
   // Posts `n` requests of 64 bytes on a queue; of SENDs with their receives.
   bool post_write(ibv_qp* qp, uint32_t n);
+  // From the end of the region, and by the top of the tower.
+  bool post_from_region(uint32_t n);
+  bool post_from_tower(uint32_t n);
   bool post_send(uint32_t n);
   bool post_atomic(uint32_t n);
   // All pieces of the key by one WRITE.
@@ -61,6 +72,10 @@ class Crowd {
   ibv_cq* make_cq(uint32_t entries);
   mlx5dv_mkey* make_key();
   bool fill_list(uint32_t first, uint32_t count);
+  // By a UMR on the queue for lists; false: it failed.
+  bool fill_key(const mlx5dv_mkey& key, uint32_t first, std::span<const ibv_sge> entries,
+                uint64_t bytes);
+  bool write_from(const ibv_sge& from, uint32_t n);
   [[nodiscard]] uint64_t at(std::size_t offset) const noexcept {
     return reinterpret_cast<uint64_t>(room_.get()) + offset;
   }
@@ -79,7 +94,9 @@ class Crowd {
   std::vector<mlx5::VerbsQp> idle_qps_;
   std::vector<mlx5::VerbsQp> qps_;
   std::vector<mlx5::VerbsCq> cqs_;
-  std::vector<std::unique_ptr<mlx5dv_mkey, RigDestroy>> keys_;
+  std::vector<std::unique_ptr<mlx5dv_mkey, RigDestroy>> keys_, tower_;
+  RepeatedPages large_;
+  mlx5::VerbsMr large_region_;
   uint32_t due_ = 0;
   uint32_t entries_ = 0;
 };

@@ -70,6 +70,25 @@ uint32_t write_alone(Rig& r, const Case&) {
 uint32_t write_among_keys(Rig& r, const Case&) {
   return write_each(made(r).keyed, 0);
 }
+// From a region of so many bytes, and through so many keys, each over the one before.
+uint32_t size_region(Rig& r, const Case& c) {
+  Both* b = both(r);
+  return b != nullptr && b->alone.make_region(c.pieces) ? 1 : 0;
+}
+uint32_t build_tower(Rig& r, const Case& c) {
+  Both* b = both(r);
+  return b != nullptr && b->alone.make_tower(c.pieces) ? 1 : 0;
+}
+template <bool (Crowd::*Post)(uint32_t)>
+uint32_t write_each_by(Rig& r, const Case&) {
+  Crowd& c = made(r).alone;
+  for (uint32_t i = 0; i < round_requests; i++) {
+    if (!(c.*Post)(1)) return 0;
+    c.poll();
+    if (!c.drain()) return 0;
+  }
+  return round_requests;
+}
 // Commands: what libmlx5 and the device's half of the kernel take.
 uint32_t remake(Crowd& c) {
   for (uint32_t i = 0; i < round_requests; i++)
@@ -166,6 +185,8 @@ uint32_t execute(Rig& r, const Case&) {
 
 constexpr Case of_queues[] = {{"of 512", 512}};
 constexpr Case of_keys[] = {{"of 2000", 2000}};
+constexpr Case of_size[] = {{"1 GiB", 1u << 30}};
+constexpr Case of_depth[] = {{"4 keys", 4}};
 constexpr Case of_entries[] = {{"4096 entries", 4096}};
 constexpr Case of_bytes[] = {{"64 bytes", 1}};
 constexpr Case of_words[] = {{"8 bytes", 1}};
@@ -201,6 +222,20 @@ const Line scale_key_line = {"WRITE beside many keys / beside one",
 const Line scale_make_line = {
     "key made and destroyed beside many / beside one", 0,          1.05, of_keys,
     {"beside many", make_among_keys, grow_keys},       alone_keys, true};
+const Line scale_size_line = {"WRITE from a large region / from one of 64 KiB",
+                              0,
+                              1.05,
+                              of_size,
+                              {"large", write_each_by<&Crowd::post_from_region>, size_region},
+                              alone_writes,
+                              true};
+const Line scale_depth_line = {"WRITE through keys of keys / through none",
+                               0,
+                               2.85,
+                               of_depth,
+                               {"keys", write_each_by<&Crowd::post_from_tower>, build_tower},
+                               alone_writes,
+                               true};
 const Line scale_turn_line = {"WRITE in a turn of its own / 32 in one",   0,        3.55, of_bytes,
                               {"a turn each", write_in_turns, grow_none}, one_turn, true, 1740};
 const Line scale_idle_line = {"a turn that finds nothing / an empty poll", 0,     2,    of_bytes,

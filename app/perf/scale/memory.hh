@@ -18,6 +18,8 @@ struct MemoryRow {
   double most_bytes;              // of one: the goal
 };
 std::span<const MemoryRow> memory_rows() noexcept;
+// KILIM_CHECK=long is in the environment.
+bool long_check() noexcept;
 // Objects of a row that are made.
 std::size_t count_of(const MemoryRow&) noexcept;
 // Bytes that one takes, by an adapter of its own; nothing: one was refused.
