@@ -104,7 +104,7 @@ bool Ends::specs(Kind kind, std::string& one, std::string& other) {
   return first && second;
 }
 
-// As in a turn of the device that sends, and in one of the device that receives.
+// As in a turn of the device that sends, and in as many of the device that receives as it takes.
 bool cross(vhca::Wire& from, vhca::Wire& to, const Frame& frame, uint32_t n) {
   from.cork(true);
   for (uint32_t i = 0; i < n; i++)
@@ -112,9 +112,11 @@ bool cross(vhca::Wire& from, vhca::Wire& to, const Frame& frame, uint32_t n) {
   from.cork(false);
   if (!from.flush()) return false;
   uint32_t came = 0;
-  to.cork(true);
-  for (; !to.peek().empty(); to.drop()) came++;
-  to.cork(false);
+  for (uint32_t turn = 0; turn < n && came < n; turn++) {
+    to.cork(true);
+    for (; !to.peek().empty(); to.drop()) came++;
+    to.cork(false);
+  }
   return came == n;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Rows out and in: sendmmsg(2), recvmmsg(2). And waiting for room: poll(2), epoll(7).
+// Rows out and in: sendmmsg(2), recvmmsg(2), and for one frame send(2), recvmsg(2). And waiting for
+// room: poll(2), epoll(7).
 #include "vhca/wire/row_wire.hh"
 
 #include <algorithm>
@@ -39,7 +40,13 @@ RowWire::RowWire(Fd socket, uint32_t mtu, Inlet inlet)
       in_(inlet.count),
       messages_(inlet.count),
       written_(inlet.count),
-      arrivals_(inlet.count) {}
+      arrivals_(inlet.count) {
+  for (std::size_t i = 0; i < inlet.count; i++) {
+    In& in = in_[i];
+    in.piece = {in_memory_.get() + i * inlet.bytes, inlet.bytes};
+    messages_[i].msg_hdr = {&in.name, 0, &in.piece, 1, in.control, 0, 0};
+  }
+}
 
 bool RowWire::is_full() noexcept {
   if (full_ >= 0 && may_write(full_)) full_ = -1;
@@ -87,6 +94,12 @@ Wire::Sent RowWire::send(Frame frame) noexcept {
 
 int RowWire::send_row(int socket, std::span<const Frame> frames, const sockaddr_un* to,
                       socklen_t to_bytes) noexcept {
+  constexpr int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
+  if (frames.size() == 1) {
+    const Frame& f = frames[0];
+    const auto* address = reinterpret_cast<const sockaddr*>(to);
+    return ::sendto(socket, f.data(), f.size(), flags, address, to_bytes) < 0 ? -1 : 1;
+  }
   std::array<mmsghdr, row> messages;
   std::array<iovec, row> pieces;
   const std::size_t count = std::min(frames.size(), row);
@@ -98,31 +111,38 @@ int RowWire::send_row(int socket, std::span<const Frame> frames, const sockaddr_
     messages[i].msg_hdr.msg_iov = &pieces[i];
     messages[i].msg_hdr.msg_iovlen = 1;
   }
-  return ::sendmmsg(socket, messages.data(), static_cast<unsigned>(count),
-                    MSG_DONTWAIT | MSG_NOSIGNAL);
+  return ::sendmmsg(socket, messages.data(), static_cast<unsigned>(count), flags);
 }
 
-// Fetches what the kernel has, up to a row. False: nothing. Who got less than he asked for has
-// emptied the socket and asks no second time in this turn: an answer need not wait for that call.
-bool RowWire::receive() noexcept {
+// As recvmmsg(2). The first try may only fetch the news that an earlier frame found nobody
+// (udp(7)).
+[[gnu::always_inline]] inline int RowWire::fetch() noexcept {
+  constexpr int flags = MSG_DONTWAIT | MSG_CMSG_CLOEXEC;
+  ssize_t n = -1;
+  for (int i = 0; i < 2 && n < 0 && (i == 0 || errno == ECONNREFUSED); i++) {
+    n = looks_.by_row() ? ::recvmmsg(socket_.get(), messages_.data(),
+                                     static_cast<unsigned>(inlet_.count), flags, nullptr)
+                        : ::recvmsg(socket_.get(), &messages_[0].msg_hdr, flags);
+  }
+  if (n < 0 || looks_.by_row()) return static_cast<int>(n);
+  messages_[0].msg_len = static_cast<unsigned>(n);
+  return 1;
+}
+
+// Fetches what the kernel has, up to a row. False: nothing. Who asked for one frame, or got fewer
+// than he asked for, asks no second time in this turn: an answer need not wait for that call.
+[[gnu::always_inline]] inline bool RowWire::receive() noexcept {
   if (empty_) return false;
   for (std::size_t i = 0; i < written_; i++) {
-    In& in = in_[i];
-    in.piece = {in_memory_.get() + i * inlet_.bytes, inlet_.bytes};
-    messages_[i] = {{&in.name, sizeof(in.name), &in.piece, 1, in.control, sizeof(in.control), 0},
-                    0};
+    messages_[i].msg_hdr.msg_namelen = sizeof(In::name);
+    messages_[i].msg_hdr.msg_controllen = sizeof(In::control);
   }
   next_ = arrived_ = 0;
-  int n = -1;
-  // The first try may only fetch the news that an earlier frame found nobody (udp(7)).
-  for (int i = 0; i < 2 && n < 0; i++) {
-    n = ::recvmmsg(socket_.get(), messages_.data(), static_cast<unsigned>(inlet_.count),
-                   MSG_DONTWAIT | MSG_CMSG_CLOEXEC, nullptr);
-    if (n < 0 && errno != ECONNREFUSED) break;
-  }
+  const int n = fetch();
   const std::size_t came = n > 0 ? static_cast<std::size_t>(n) : 0;
   written_ = std::max<std::size_t>(came, 1);
-  empty_ = corked_ && came < inlet_.count;
+  empty_ = corked_ && came < (looks_.by_row() ? inlet_.count : 2);
+  looks_.found(came);
   for (std::size_t at = 0; at < came; at++) {
     Arrival a{in_memory_.get() + at * inlet_.bytes, messages_[at].msg_len, 0};
     if (admit(messages_[at].msg_hdr, a))
@@ -133,7 +153,7 @@ bool RowWire::receive() noexcept {
   return came != 0;
 }
 
-bool RowWire::show_next() noexcept {
+[[gnu::always_inline]] inline bool RowWire::show_next() noexcept {
   while (rest_.bytes > 0 || next_ < arrived_) {
     if (rest_.bytes == 0) {
       rest_ = arrivals_[next_++];
@@ -156,13 +176,14 @@ bool RowWire::show_next() noexcept {
 }
 
 std::span<const std::byte> RowWire::peek() noexcept {
-  for (int i = 0; shown_.empty() && !show_next() && i < bad_rows_at_once && receive(); i++) {
+  if (!shown_.empty()) return shown_;
+  for (int i = 0; !show_next() && i < bad_rows_at_once && receive(); i++) {
   }
   return shown_;
 }
 
 void RowWire::drop() noexcept {
-  if (peek().empty()) return;
+  if (shown_.empty() && peek().empty()) return;
   counters_.rx_frames++;
   counters_.rx_bytes += shown_.size();
   shown_ = {};

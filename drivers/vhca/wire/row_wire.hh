@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What wires over datagram sockets have in common: one system call for a row of frames each way. A
 // sender whose socket is full asks no second time before there is room, and fd() tells of that too;
-// a receiver that has emptied his socket asks no second time in the same turn (while corked).
+// a receiver that has emptied his socket, or asked for one frame alone (looks.hh), asks no second
+// time in the same turn (while corked).
 // Owner: the wire that derives from it.
 #pragma once
 
@@ -15,6 +16,7 @@
 #include <sys/un.h>
 
 #include "kilim/base/fd.hh"
+#include "vhca/wire/looks.hh"
 #include "vhca/wire/wire.hh"
 
 namespace kilim::vhca {
@@ -63,9 +65,14 @@ class RowWire : public Wire {
   // Whether a datagram is a neighbour's.
   virtual bool admit(msghdr&, Arrival&) noexcept = 0;
 
-  // One system call: as sendmmsg(2), to `to` or to whom the socket is connected.
+  // One system call, send(2) for one frame: as sendmmsg(2), to `to` or to whom the socket is
+  // connected.
   static int send_row(int socket, std::span<const Frame>, const sockaddr_un* to = nullptr,
                       socklen_t to_bytes = 0) noexcept;
+  // One frame, to whom the socket is connected; false: errno says why.
+  static bool send_one(int socket, Frame f) noexcept {
+    return ::send(socket, f.data(), f.size(), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+  }
   // A socket has no room now; it is asked again when poll(2) says that it has.
   void refused(int socket) noexcept { full_ = socket; }
   // A socket is about to be closed.
@@ -84,14 +91,16 @@ class RowWire : public Wire {
   };
   bool is_full() noexcept;
   bool push_out() noexcept;
+  int fetch() noexcept;
   bool receive() noexcept;
   bool show_next() noexcept;
   int both() const noexcept;
 
   uint32_t mtu_;
   bool corked_ = false;
-  bool empty_ = false;  // while corked: the socket gave less than it was asked for
-  int full_ = -1;       // the socket that said EAGAIN
+  bool empty_ = false;  // while corked: this turn looks no more
+  Looks looks_;
+  int full_ = -1;  // the socket that said EAGAIN
   // Frames that wait: out_[first_] up to out_[end_].
   std::size_t first_ = 0, end_ = 0;
   std::array<Frame, row> out_;

@@ -107,6 +107,16 @@ std::size_t UnixWire::put(std::span<const Frame> frames) noexcept {
   const uint32_t to = slots_.way_of(frames[0]);
   std::size_t gone = 1;
   if (to == slots_.own()) return gone;
+  if (frames.size() == 1 && to != Slots::all) {
+    const Neighbour& n = neighbours_[to % neighbours_.size()];
+    if (n.slot == to) {
+      if (send_one(n.socket.get(), frames[0])) return gone;
+      if (says_busy(errno)) {
+        refused(n.socket.get());
+        return 0;
+      }
+    }
+  }
   Put p = Put::done;
   if (to == Slots::all) {
     p = put_to_all(frames[0]);

@@ -13,6 +13,7 @@
 #include "case_tables.hh"
 #include "folder_fixture.hh"
 #include "frames_fixture.hh"
+#include "vhca/wire/looks.hh"
 #include "vhca/wire/make.hh"
 #include "vhca/wire/unix.hh"
 
@@ -248,10 +249,12 @@ void corked_frames_leave_with_the_flush() {
 void frames_that_were_fetched_are_news() {
   Folder f;
   auto a = f.open(), b = f.open();
-  for (char n : {'1', '2'}) a->send(frame_to(*b->mac(), *a->mac(), static_cast<uint8_t>(n)));
+  for (char n : {'1', '2', '3', '4'})
+    a->send(frame_to(*b->mac(), *a->mac(), static_cast<uint8_t>(n)));
+  for (int i = 0; i < 2; i++) b->drop();  // one a look; the next one is a row
   CU_ASSERT(!b->peek().empty());
   CU_ASSERT(readable(*b));
-  EQUAL(taken(*b), "12");
+  EQUAL(taken(*b), "34");
   CU_ASSERT(!readable(*b));
 }
 
@@ -266,6 +269,60 @@ void an_emptied_socket_is_asked_once_a_turn() {
   CU_ASSERT(taken(*b).empty());
   b->cork(false);
   EQUAL(taken(*b), "2");
+}
+
+// What a turn of the device takes.
+std::string taken_in_a_turn(Wire& w) {
+  w.cork(true);
+  std::string all = taken(w);
+  w.cork(false);
+  return all;
+}
+
+// One by one at first; those of which two came look after look, by rows.
+void frames_that_wait_together_come_together() {
+  Folder f;
+  auto a = f.open(), b = f.open();
+  auto send = [&](std::string_view marks) {
+    for (char m : marks) a->send(frame_to(*b->mac(), *a->mac(), static_cast<uint8_t>(m)));
+  };
+  send("1234");
+  EQUAL(taken_in_a_turn(*b), "1");
+  EQUAL(taken_in_a_turn(*b), "2");
+  EQUAL(taken_in_a_turn(*b), "34");
+  EQUAL(taken_in_a_turn(*b), "");
+  send("567");
+  EQUAL(taken_in_a_turn(*b), "567");
+  send("8");  // a row of one: one by one again
+  EQUAL(taken_in_a_turn(*b), "8");
+  send("90");
+  EQUAL(taken_in_a_turn(*b), "9");
+  EQUAL(taken(*b), "0");
+}
+
+// How many frames come one a look before a row is asked for.
+uint32_t alone_before_a_row(Looks& looks) {
+  uint32_t n = 0;
+  for (; !looks.by_row(); n++) looks.found(1);
+  return n;
+}
+
+void rows_of_one_frame_are_asked_for_less_and_less() {
+  Looks looks;
+  for (uint32_t alone : {2, 4, 8, 16, 32, 64, 64}) {
+    EQUAL(alone_before_a_row(looks), alone);
+    looks.found(1);
+  }
+  looks.found(1);
+  looks.found(0);  // between one frame and the next: two in a row are news again
+  EQUAL(alone_before_a_row(looks), 2);
+  looks.found(1);
+  EQUAL(alone_before_a_row(looks), 4);
+  looks.found(2);
+  looks.found(0);
+  CU_ASSERT(looks.by_row());  // an empty look says nothing about rows
+  looks.found(1);
+  EQUAL(alone_before_a_row(looks), 4);
 }
 
 void a_port_that_goes_takes_socket_and_table_along() {
@@ -300,6 +357,9 @@ constexpr Case cases[] = {
     {"corked frames leave with the flush", corked_frames_leave_with_the_flush},
     {"frames that were fetched are news", frames_that_were_fetched_are_news},
     {"an emptied socket is asked once a turn", an_emptied_socket_is_asked_once_a_turn},
+    {"frames that wait together come together", frames_that_wait_together_come_together},
+    {"rows of one frame are asked for less and less",
+     rows_of_one_frame_are_asked_for_less_and_less},
     {"a port that goes takes its socket and its table along",
      a_port_that_goes_takes_socket_and_table_along},
 };
