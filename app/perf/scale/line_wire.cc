@@ -232,7 +232,7 @@ const Line wire_unix_line = {"frame over a unix wire / bare datagram",
                              {"unix:", by_wire<Kind::unix_socket>, open_ends<Kind::unix_socket>},
                              unix_peers,
                              true,
-                             880};
+                             775};
 const Line wire_udp_line = {"frame over a udp wire / bare datagram",
                             0,
                             0,
@@ -240,7 +240,7 @@ const Line wire_udp_line = {"frame over a udp wire / bare datagram",
                             {"udp:", by_wire<Kind::udp>, open_ends<Kind::udp>},
                             udp_peers,
                             true,
-                            730};
+                            705};
 const Line wire_shm_line = {"frame over a shm wire / memcpy, twice",
                             0,
                             0,
