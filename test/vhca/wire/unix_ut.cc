@@ -303,7 +303,7 @@ void frames_that_wait_together_come_together() {
 // How many frames come one a look before a row is asked for.
 uint32_t alone_before_a_row(Looks& looks) {
   uint32_t n = 0;
-  for (; !looks.by_row(); n++) looks.found(1);
+  for (; !looks.by_row() && n < 100; n++) looks.found(1);
   return n;
 }
 
