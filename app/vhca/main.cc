@@ -126,6 +126,16 @@ Result<vhca::SysfsTree> make_tree(vhca::LaunchConfig& launch) {
   ::_exit(complain(options.command[0], std::strerror(errno), exit_refused));
 }
 
+// Stops as the command did, for a shell's job control, and the command goes on as we do. A SIGCONT that came before would
+// be discarded by the stop (POSIX, "Signal Generation and Delivery").
+void stop_like(pid_t child) {
+  sigset_t pending;
+  sigemptyset(&pending);
+  ::sigpending(&pending);
+  if (sigismember(&pending, SIGCONT) != 1) ::kill(::getpid(), SIGSTOP);
+  ::kill(child, SIGCONT);
+}
+
 // Signals that a terminal sends have reached the command already; those sent to us alone have not.
 int wait_for(pid_t child, const sigset_t& all) {
   for (;;) {
@@ -139,7 +149,7 @@ int wait_for(pid_t child, const sigset_t& all) {
     int status = 0;
     if (::waitpid(child, &status, WNOHANG | WUNTRACED) != child) continue;
     if (WIFEXITED(status) || WIFSIGNALED(status)) return status;
-    if (WIFSTOPPED(status)) ::kill(::getpid(), SIGSTOP);  // for a shell's job control
+    if (WIFSTOPPED(status)) stop_like(child);
   }
 }
 

@@ -16,6 +16,10 @@ import tempfile
 import time
 import unittest
 
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import processes
+
 LAUNCHER, CLIENT, ASAN_CLIENT = (a if a == "-" else os.path.abspath(a) for a in sys.argv[1:4])
 
 
@@ -30,6 +34,25 @@ def compiled(folder, name, *flags):
     subprocess.run(["cc", "-x", "c", "-", "-o", path, *flags], input="int main(void){return 0;}",
                    text=True, check=True)
     return path
+
+
+def program_of(pid):
+    with open(f"/proc/{pid}/comm", encoding="utf-8") as f:
+        return f.read().strip()
+
+
+def state_of(pid):
+    """`T` of a process that is stopped (proc(5))."""
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as f:
+        return f.read().rsplit(")", 1)[1].split()[0]
+
+
+def wait_until(true):
+    end = time.monotonic() + 30
+    while not true():
+        if time.monotonic() > end:
+            raise AssertionError("not within 30 s")
+        time.sleep(0.01)
 
 
 class Launcher(unittest.TestCase):
@@ -174,6 +197,23 @@ class Launcher(unittest.TestCase):
         time.sleep(0.3)
         p.send_signal(signal.SIGUSR1)
         self.assertEqual(p.wait(10), 9)
+
+    def test_stops(self):
+        """a command that is stopped stops the launcher, and goes on with it, whoever was halted first"""
+        p = subprocess.Popen([LAUNCHER, "--", "cat"], stdin=subprocess.PIPE)
+        self.addCleanup(p.stdin.close)
+        wait_until(lambda: len(processes.family(p.pid)) == 2)
+        command = processes.family(p.pid)[1]
+        wait_until(lambda: program_of(command) == "cat")
+        for halted in ([command], [p.pid, command]):
+            for one in halted:
+                os.kill(one, signal.SIGSTOP)
+            for one in (command, p.pid):
+                wait_until(lambda one=one: state_of(one) == "T")
+            os.kill(p.pid, signal.SIGCONT)
+            wait_until(lambda: "T" not in (state_of(p.pid), state_of(command)))
+        p.stdin.close()
+        self.assertEqual(p.wait(60), 0)
 
     def test_preload_is_kept(self):
         """an LD_PRELOAD that was there stays, and ours is the last"""

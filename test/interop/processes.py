@@ -29,5 +29,5 @@ def halted(pid):
     try:
         yield
     finally:
-        for one in reversed(found):  # a launcher that sees its command stopped stops itself
+        for one in reversed(found):
             os.kill(one, signal.SIGCONT)
