@@ -30,21 +30,56 @@ exec < /dev/null
 cd "$ROOT" || exit 1
 report=$ROOT/usertools/check_report.py
 stages=$(mktemp -d)
-trap 'return_hugepages; rm -rf "$stages"' EXIT
+lane=
+trap '[ -z "$lane" ] || kill -- "-$lane" 2> /dev/null; return_hugepages; rm -rf "$stages"' EXIT
 trap 'exit 130' INT TERM HUP
 export KILIM_CHECK=$mode
 # Without CAP_IPC_LOCK everything would be held to `ulimit -l`; tests of that limit take this back.
 export KILIM_VHCA_MEMLOCK=ignore
 
+# Sets `ticks` to the processor's time of all that this shell has waited for (proc(5): cutime, cstime).
+count_ticks() {
+  local field
+  read -ra field < "/proc/$BASHPID/stat"
+  ticks=$((field[15] + field[16]))
+}
+
 # stage NAME COMMAND...: runs it, keeps its output and its seconds; a failure is the report's.
-number=10
+number=10 where=alone
 stage() {
-  local name=$1 file start=$EPOCHREALTIME
+  local name=$1 file start=$EPOCHREALTIME code before
   number=$((number + 1)) file=$stages/$number-$name
   shift
+  count_ticks
+  before=$ticks
   "$@" > "$file.out" 2>&1
-  echo "$? $start $EPOCHREALTIME" > "$file.ended"
+  code=$?
+  count_ticks
+  echo "$code $start $EPOCHREALTIME $((ticks - before)) $where" > "$file.part"
+  mv "$file.part" "$file.ended"
   /usr/bin/python3 "$report" one "$file"
+}
+
+# beside COMMAND...: stages that run in a process group of their own and only where the others leave a core
+# idle (sched(7), SCHED_IDLE), since many of these wait or are one process (ADR 0077).
+beside() {
+  set -m
+  (
+    exec 7> /dev/null
+    chrt --idle --pid 0 "$BASHPID" || renice -n 19 "$BASHPID"
+    number=50 where=beside
+    "$@"
+  ) &
+  lane=$!
+  set +m
+}
+
+# went_well NAME: waits for the end of a stage of those, and says how it ended.
+went_well() {
+  local code=
+  until ls "$stages"/*-"$1".ended || ! kill -0 "$lane"; do sleep 0.2; done > /dev/null 2>&1
+  read -r code _ < <(cat "$stages"/*-"$1".ended 2> /dev/null)
+  [ "$code" = 0 ]
 }
 
 # suites_of FOLDER: what Meson knows; long ones only with --long.
@@ -86,7 +121,7 @@ build_asan() {
   configure build-asan "${joined[@]}" -Dbuildtype=debugoptimized -Doptimization=0 -Ddebug=false -Dwerror=true \
     -Db_sanitize=address,undefined -Db_lundef=false "${in_one[@]}" "-Dcpp_args=-fno-sanitize=vptr -g1 -Wno-shadow" || return 1
   # shellcheck disable=SC2046
-  build build-asan $(targets build-asan unit golden vhca)
+  build build-asan -j "$(nproc)" $(targets build-asan unit golden vhca)
 }
 # The tests in which threads meet (test/threads.txt). rte_ring orders by volatile and compiler
 # barriers unless told to use C11 atomics, the only ones that the sanitizer understands.
@@ -94,7 +129,7 @@ build_tsan() {
   configure build-tsan -Dbuildtype=debugoptimized -Doptimization=1 -Ddebug=false -Dwerror=true \
     -Db_sanitize=thread -Db_lundef=false "${in_one[@]}" "-Dcpp_args=-DRTE_USE_C11_MEM_MODEL -Wno-tsan -g1 -Wno-shadow" || return 1
   # shellcheck disable=SC2046
-  build build-tsan $(targets build-tsan $threads)
+  build build-tsan -j "$(nproc)" $(targets build-tsan $threads)
 }
 run_asan() {
   ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:abort_on_error=0 \
@@ -111,6 +146,14 @@ run_memcheck() {
   run build memcheck -t 30 --suite unit --wrapper "valgrind -q --error-exitcode=99 \
 --fair-sched=yes --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite \
 --suppressions=$ROOT/test/support/memcheck.supp"
+}
+# It may be beside others for most of a check.
+run_tidy() { run build tidy -t 3 --suite tidy; }
+# What needs no test's result, the sooner wanted first.
+others() {
+  stage build-asan build_asan
+  [ -z "$threads" ] || stage build-tsan build_tsan
+  stage tidy run_tidy
 }
 # What stands in a send queue is late wherever no fence holds it (doc/vhca.md, "Order").
 run_weak() { KILIM_VHCA_ORDER=weak:2 run build weak -t 3 --suite vhca --suite golden --suite e2e --suite pyverbs; }
@@ -130,17 +173,24 @@ say "$mode check on $(nproc) cores"
 
 folder=build build=build_release quicker=()
 [ "$mode" = quick ] && folder=build-quick build=build_quick quicker=(--no-suite slow)
-if stage build "$build"; then
+stage build "$build"
+built=$?
+if [ "$mode" != quick ] && [ -f build/build.ninja ]; then
+  threads=$(known_threads build)
+  beside others
+fi
+if [ "$built" = 0 ]; then
   for suite in $(suites_of "$folder"); do
-    stage "$suite" run "$folder" "$suite" --suite "$suite" "${quicker[@]}"
+    [ "$suite" = tidy ] || stage "$suite" run "$folder" "$suite" --suite "$suite" "${quicker[@]}"
   done
   stage seeds usertools/check-seeds.sh "$folder"
 fi
-if [ "$mode" != quick ] && [ -f build/build.ninja ]; then
-  stage build-asan build_asan && stage asan run_asan
+if [ -n "$lane" ]; then
   stage memcheck run_memcheck
-  threads=$(known_threads build)
-  [ -n "$threads" ] && stage build-tsan build_tsan && stage tsan run_tsan
+  went_well build-asan && stage asan run_asan
+  [ -n "$threads" ] && went_well build-tsan && stage tsan run_tsan
+  wait "$lane"
+  lane=
 fi
 
 if [ "$mode" = long ] && [ -f build/build.ninja ]; then

@@ -76,8 +76,12 @@ class Stage:
     def __init__(self, path):
         self.name = os.path.basename(path).split("-", 1)[1]
         with open(path + ".ended", encoding="utf-8") as f:
-            code, start, end = f.read().split()
-        self.code, self.seconds = int(code), float(end) - float(start)
+            code, start, end, ticks, where = f.read().split()
+        self.code, self.start, self.end = int(code), float(start), float(end)
+        self.processor = int(ticks) / os.sysconf("SC_CLK_TCK")
+        # One that others went before has the minutes that it would have taken alone.
+        self.beside = where == "beside"
+        self.seconds = self.processor / os.cpu_count() if self.beside else self.end - self.start
         with open(path + ".out", encoding="utf-8", errors="replace") as f:
             self.output = f.read()
         self.tests = []
@@ -140,16 +144,19 @@ def everything(folder):
     for stage in stages:
         counts = stage.count()
         total = [a + b for a, b in zip(total, counts)]
-    print("\npart                           minutes  budget")
+    print("\npart                           minutes  budget  processor")
     for part, names, budget in BUDGETS:
-        spent = sum(s.seconds for s in stages if s.name in names) / 60
-        if any(s.name in names for s in stages):
-            print(f"{part:30} {spent:7.1f} {budget:7}{'  over budget' if spent > budget else ''}")
-    spent = sum(s.seconds for s in stages) / 60
+        of_part = [s for s in stages if s.name in names]
+        spent, processor = (sum(x) / 60 for x in ([s.seconds for s in of_part], [s.processor for s in of_part]))
+        beside = "  beside others" if any(s.beside for s in of_part) else ""
+        if of_part:
+            print(f"{part:30} {spent:7.1f} {budget:7} {processor:10.1f}{beside}{'  over budget' if spent > budget else ''}")
+    spent = (max(s.end for s in stages) - min(s.start for s in stages)) / 60
     budget, limit = WHOLE.get(os.environ.get("KILIM_CHECK"), ("", ""))
     late = limit != "" and spent > limit
     over = "" if budget == "" or spent <= budget else "  over budget"
-    print(f"{'all':30} {spent:7.1f} {budget:>7}{over}{', counted as failed' if late else ''}")
+    processor = sum(s.processor for s in stages) / 60
+    print(f"{'all':30} {spent:7.1f} {budget:>7} {processor:10.1f}{over}{', counted as failed' if late else ''}")
     print(f"{cases} cases in {sum(total)} tests")
     failed = total[1] + late
     print(f"{total[0]} passed, {failed} failed, {total[2]} skipped")

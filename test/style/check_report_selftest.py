@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 # (what, stage, exit code, seconds, results of its tests, expected last line, expected exit code); a
-# stage "quick x" is stage x of a quick check.
+# stage "quick x" is stage x of a quick check, "beside x" stage x while another runs.
 CASES = (
     ("all well", "unit", 0, 9, ("OK", "OK"), "2 passed, 0 failed, 0 skipped", 0),
     ("a stage without tests", "build", 0, 9, (), "1 passed, 0 failed, 0 skipped", 0),
@@ -26,6 +26,7 @@ CASES = (
     ("a whole check over budget, which is told", "else", 0, 45 * 60 + 1, (), "1 passed, 0 failed, 0 skipped", 0),
     ("a whole check over its limit", "else", 0, 75 * 60 + 1, (), "1 passed, 1 failed, 0 skipped", 1),
     ("a whole check within it", "else", 0, 45 * 60 - 1, (), "1 passed, 0 failed, 0 skipped", 0),
+    ("two stages at a time, which take it once", "beside else", 0, 45 * 60, (), "2 passed, 0 failed, 0 skipped", 0),
     ("a quick one over it", "quick else", 0, 601, (), "1 passed, 1 failed, 0 skipped", 1),
     ("a long one, which has none", "long else", 0, 9999, (), "1 passed, 0 failed, 0 skipped", 0),
 )
@@ -37,8 +38,12 @@ def main(root):
         with tempfile.TemporaryDirectory() as folder:
             mode = stage.split()[0] if " " in stage else "normal"
             base = os.path.join(folder, "11-" + stage.split()[-1])
-            for ending, text in ((".ended", f"{code} 0 {seconds}"), (".out", "said\n")):
-                with open(base + ending, "w", encoding="utf-8") as f:
+            files = {base + ".ended": f"{code} 0 {seconds} 100 alone", base + ".out": "said\n"}
+            if mode == "beside":
+                other = os.path.join(folder, "51-tidy")
+                files |= {other + ".ended": f"0 0 {seconds} {seconds * 100 * os.cpu_count()} beside", other + ".out": ""}
+            for path, text in files.items():
+                with open(path, "w", encoding="utf-8") as f:
                     f.write(text)
             if results:
                 with open(base + ".json", "w", encoding="utf-8") as f:
@@ -47,7 +52,7 @@ def main(root):
                                             "stdout": "", "stderr": ""}) + "\n")
             done = subprocess.run([sys.executable, os.path.join(root, "usertools/check_report.py"),
                                    "all", folder], capture_output=True, text=True, check=False,
-                                  env=os.environ | {"KILIM_CHECK": mode})
+                                  env=os.environ | {"KILIM_CHECK": "normal" if mode == "beside" else mode})
         said = done.stdout.splitlines()[-1]
         if said != line or done.returncode != expected:
             print(f"{what}: `{said}` and {done.returncode}, expected `{line}` and {expected}")

@@ -4,12 +4,13 @@
 put one behind the other (the analyzer follows paths of a main file only, so including them would not
 do): most of the work is the headers, which they share. A name that two of them define for themselves
 gets a number; where that does not help, each half of them is tried. Sources that were clean are not
-read again until one of them, a header of the project or .clang-tidy changes: stamps lie in BUILD/tidy.
+until one of them, a header of the project or .clang-tidy changes: stamps lie in BUILD/tidy.
 NODES is how far paths are followed in each function, a small part of clang's own measure, which --long
 keeps: with that, five sixths of the work is in a few functions.
 
 Usage: check_tidy.py ROOT BUILD [PART...]    PART: only sources whose path contains it"""
 
+import collections
 import concurrent.futures
 import hashlib
 import json
@@ -29,6 +30,11 @@ FOLLOW = [f"--extra-arg={word}" for word in ("-Xclang", "-analyzer-config", "-Xc
 DOUBLED = re.compile(r"^/(.*?):\d+:\d+: error: (?:redefinition of|call to|reference to) "
                      r"'([A-Za-z_]\w*)'", re.MULTILINE)
 INCLUDE = re.compile(r'#include [<"]')
+# What begins a line of the outermost level: a type, or the name before what ends or begins its value or parameters.
+TYPE = re.compile(r"(?:struct|class|enum class|enum|union) (\w+)|using (\w+) =")
+OTHER = re.compile(r"(?!using |namespace |template|static_assert|friend |return )[A-Za-z_][^=({;\[]*?[ *&](\w+)(?=[\[(={;]| [={])")
+FURTHER = re.compile(r", (\w+) = ")
+BROKEN = "[clang-diagnostic-error]"
 
 
 def hash_of(root, paths):
@@ -77,8 +83,51 @@ def groups_of(found):
     for path in sorted(found):
         alone = path if path.startswith("examples/") else ""
         alike.setdefault((found[path], alone), []).append(path)
-    return [paths[i:i + MOST_TOGETHER] for paths in alike.values()
-            for i in range(0, len(paths), MOST_TOGETHER)]
+    groups = []
+    for paths in alike.values():
+        groups.append([])
+        for path in paths:
+            moved = groups[-1] and os.path.dirname(groups[-1][-1]) != os.path.dirname(path)
+            if len(groups[-1]) >= (MOST_TOGETHER // 2 if moved else MOST_TOGETHER):
+                groups.append([])
+            groups[-1].append(path)
+    return groups
+
+
+def own_names(text):
+    """Names that lines of a source define for it alone."""
+    names, inside = set(), False
+    for line in text:
+        inside = line == "namespace {" or (inside and not line.startswith("}  // namespace"))
+        if inside or line.startswith(("static ", "const ", "constexpr ")):
+            match = TYPE.match(line) or OTHER.match(line)
+            names.update(filter(None, match.groups() if match else ()), FURTHER.findall(line))
+    return names
+
+
+def same_names(root, paths):
+    """{(path, name)} of names that two sources define, each for itself. One that has a member of that name keeps it."""
+    texts = {path: source.read(root, path) for path in paths}
+    owners = collections.defaultdict(list)
+    for path, text in texts.items():
+        for name in own_names(text.splitlines()):
+            owners[name].append(path)
+    found = set()
+    for name, those in owners.items():
+        keeps = next((path for path in those if re.search(rf"(?:\.|->){name}\b", texts[path])), None)
+        found |= {(path, name) for path in those if len(those) > 1 and path != keeps}
+    return found
+
+
+def renamed(text, names, number):
+    """Lines with another name for each of these, but where it is a member's."""
+    if not names:
+        return text
+    pattern = re.compile(r"(?<![\w.>:])(" + "|".join(sorted(names)) + r")\b")
+
+    def other(match):   # a type's name stays one
+        return f"{match[1]}{'' if match[1][0].isupper() else '_'}{number}"
+    return [line if INCLUDE.match(line) else pattern.sub(other, line) for line in text]
 
 
 def write_together(root, out, paths, doubled):
@@ -89,11 +138,8 @@ def write_together(root, out, paths, doubled):
     lines = [line for text in texts for line in text if INCLUDE.match(line)]
     begins = [(0, paths[0])]
     for number, (path, text) in enumerate(zip(paths, texts)):
-        names = sorted(name for where, name in doubled if where == path)
-        lines += [f"#define {name} {name}_{number}" for name in names]
         begins.append((len(lines), path))
-        lines += text
-        lines += [f"#undef {name}" for name in names]
+        lines += renamed(text, {name for where, name in doubled if where == path}, number)
     with open(out, "w", encoding="utf-8") as f:
         f.write("\n".join(lines) + "\n")
     return begins
@@ -128,9 +174,8 @@ def what_clang_says(build, out, command):
     return "" if done.returncode == 0 else done.stderr
 
 
-def put_together(root, build, out, paths, command):
-    """Where each source begins in `out`, or None: they do not go together."""
-    doubled = set()
+def put_together(root, build, out, paths, command, doubled):
+    """Where each source begins in `out`, or None: they do not go together. More names may be doubled than these."""
     for _ in range(MOST_TRIES):
         begins = write_together(root, out, paths, doubled)
         text = what_clang_says(build, out, command)
@@ -139,6 +184,12 @@ def put_together(root, build, out, paths, command):
             return None if text else begins
         doubled |= names
     return None
+
+
+def middle(paths):
+    """Where to part them: headers of two folders may say one name, so at the border next to the half."""
+    borders = [i for i in range(1, len(paths)) if os.path.dirname(paths[i - 1]) != os.path.dirname(paths[i])]
+    return min(borders or [len(paths) // 2], key=lambda i: abs(2 * i - len(paths)))
 
 
 def read_group(root, build, paths, command):
@@ -151,15 +202,19 @@ def read_group(root, build, paths, command):
     if os.path.exists(os.path.join(folder, stamp)):
         return ""
     out = os.path.join(folder, f"{stamp}.cc")
-    own = command + "".join(f" -iquote {os.path.join(root, d)}" for d in sorted({os.path.dirname(p) for p in paths}))
-    begins = put_together(root, build, out, paths, own)
-    if begins is None and len(paths) > 1:
-        half = len(paths) // 2
-        return "\n".join(filter(None, (read_group(root, build, p, command) for p in (paths[:half], paths[half:]))))
-    if begins is None:
+    if len(paths) == 1:
         passed, text = tidy(build, f"{out}.d", os.path.join(root, paths[0]), command)
     else:
+        own = command + "".join(f" -iquote {os.path.join(root, d)}" for d in sorted({os.path.dirname(p) for p in paths}))
+        doubled = same_names(root, paths)
+        begins = write_together(root, out, paths, doubled)
         passed, text = tidy(build, f"{out}.d", out, own)
+        if BROKEN in text:
+            begins = put_together(root, build, out, paths, own, doubled)
+            if begins is None:
+                half = middle(paths)
+                return "\n".join(filter(None, (read_group(root, build, p, command) for p in (paths[:half], paths[half:]))))
+            passed, text = tidy(build, f"{out}.d", out, own)
         text = name_sources(text, out, begins)
     if passed:
         with open(os.path.join(folder, stamp), "w", encoding="utf-8"):

@@ -36,7 +36,7 @@ Result<IcmBlock> IcmArea::alloc(uint64_t wanted) {
   return IcmBlock{start_ + at, reinterpret_cast<uintptr_t>(memory_) + at, bytes};
 }
 
-void IcmArea::free(const IcmBlock& block) noexcept {
+void IcmArea::dealloc(const IcmBlock& block) noexcept {
   const uint64_t at = block.address - start_;
   if (taken_.erase(at) != 0) ::madvise(memory_ + at, block.bytes, MADV_DONTNEED);
 }

@@ -33,7 +33,7 @@ class IcmArea {
   // there is; ENOMEM. Linux drivers/infiniband/hw/mlx5/dm.c, handle_alloc_dm_sw_icm(), rounds up
   // alike.
   Result<IcmBlock> alloc(uint64_t bytes);
-  void free(const IcmBlock&) noexcept;
+  void dealloc(const IcmBlock&) noexcept;
 
   // The `bytes` bytes at that address of the adapter's; empty: some of them are nobody's.
   [[nodiscard]] std::span<const std::byte> at(uint64_t address, std::size_t bytes) const noexcept;

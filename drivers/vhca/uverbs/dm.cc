@@ -206,7 +206,7 @@ int DmObject::release(Context& context) {
   if (inherited) return -EIO;
   if (icm.address != 0) {
     Icm& all = context.hca.eth.soft->icm;
-    (rewrites ? all.rewrite : all.steering).free(icm);
+    (rewrites ? all.rewrite : all.steering).dealloc(icm);
     return 0;
   }
   context.hca.dm.free(block, context.dm_open);

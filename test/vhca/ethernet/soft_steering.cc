@@ -359,7 +359,7 @@ void memory_is_given_out_in_aligned_blocks() {
   EQUAL(area.alloc(32768).error().code, ENOMEM);
   const uint64_t last = blocks[1].address + blocks[1].bytes;
   CU_ASSERT(area.at(last - 64, 64).size() == 64 && area.at(last - 63, 64).empty());
-  area.free(blocks[1]);
+  area.dealloc(blocks[1]);
   CU_ASSERT(area.at(last - 64, 64).empty() && area.alloc(16384).ok());
 }
 
