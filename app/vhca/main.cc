@@ -126,8 +126,8 @@ Result<vhca::SysfsTree> make_tree(vhca::LaunchConfig& launch) {
   ::_exit(complain(options.command[0], std::strerror(errno), exit_refused));
 }
 
-// Stops as the command did, for a shell's job control, and the command goes on as we do. A SIGCONT that came before would
-// be discarded by the stop (POSIX, "Signal Generation and Delivery").
+// Stops as the command did, for a shell's job control, and the command goes on as we do. A SIGCONT
+// that came before would be discarded by the stop (POSIX, "Signal Generation and Delivery").
 void stop_like(pid_t child) {
   sigset_t pending;
   sigemptyset(&pending);
