@@ -113,31 +113,33 @@ int SrqObject::release(Context& context) {
   return 0;
 }
 
+namespace {
+
+// What both commands ask for.
+template <typename Command>
+SrqRequest plain_request(Context& context, const Command& cmd) {
+  return {context.find<PdObject>(cmd.pd_handle),
+          nullptr,
+          nullptr,
+          cmd.user_handle,
+          cmd.max_wr,
+          cmd.max_sge,
+          cmd.srq_limit,
+          0};
+}
+
+}  // namespace
+
 int cmd_create_srq(Context& context, const Request& r) {
   ib_uverbs_create_srq cmd;
   if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
-  SrqRequest q{context.find<PdObject>(cmd.pd_handle),
-               nullptr,
-               nullptr,
-               cmd.user_handle,
-               cmd.max_wr,
-               cmd.max_sge,
-               cmd.srq_limit,
-               0};
-  return answer(context, create(context, q, r), r);
+  return answer(context, create(context, plain_request(context, cmd), r), r);
 }
 
 int cmd_create_xsrq(Context& context, const Request& r) {
   ib_uverbs_create_xsrq cmd;
   if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
-  SrqRequest q{context.find<PdObject>(cmd.pd_handle),
-               nullptr,
-               nullptr,
-               cmd.user_handle,
-               cmd.max_wr,
-               cmd.max_sge,
-               cmd.srq_limit,
-               0};
+  SrqRequest q = plain_request(context, cmd);
   switch (cmd.srq_type) {
     case IB_UVERBS_SRQT_BASIC:
       break;
