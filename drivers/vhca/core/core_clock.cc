@@ -9,18 +9,42 @@
 #include <time.h>
 #include <unistd.h>
 
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
+
 #include "kilim/base/be.hh"
+#include "vhca/core/tsc_clock.hh"
 
 namespace kilim::vhca {
 
 namespace {
 constexpr std::size_t clock_page_bytes = 4096;
+
+struct System {
+  static uint64_t ns() noexcept {
+    timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
+  }
+#if defined(__x86_64__)
+  static uint64_t ticks() noexcept {
+    return __rdtsc();
+  }
+#endif
+};
+
+#if defined(__x86_64__)
+TscClock<System> carried;
+const bool steady = has_steady_counter();
+#endif
 }  // namespace
 
 uint64_t clock_ns() noexcept {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
+#if defined(__x86_64__)
+  if (steady) return carried.ns();
+#endif
+  return System::ns();
 }
 
 CoreClock::~CoreClock() {

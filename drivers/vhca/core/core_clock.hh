@@ -11,7 +11,7 @@
 
 namespace kilim::vhca {
 
-// Nanoseconds of CLOCK_MONOTONIC. Any thread.
+// Nanoseconds of CLOCK_MONOTONIC, give or take some 10 (core/tsc_clock.hh). Any thread.
 uint64_t clock_ns() noexcept;
 
 class CoreClock {
