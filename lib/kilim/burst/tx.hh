@@ -91,42 +91,39 @@ struct Appended {
 
 // Appends packets of any form from the front of `in`, each by itself or in rows of chains.
 template <TxConfig C>
-[[gnu::always_inline]] inline void append_each(TxQueue& q, queue::WqeCursor& c,
-                                               std::span<const pool::Handle> in,
-                                               Appended& a) noexcept {
-  while (a.handles < in.size()) {
+[[gnu::always_inline]] inline Appended append_each(TxQueue& q, queue::WqeCursor& c,
+                                                   std::span<const pool::Handle> in) noexcept {
+  uint64_t bytes = 0;
+  uint32_t taken = 0, packets = 0;
+  while (taken < in.size()) {
     if constexpr (C.multi_seg) {
-      a.handles += append_plain_chains<C>(q, c, in.subspan(a.handles), a.bytes, a.packets);
-      if (a.handles == in.size()) break;
+      taken += append_plain_chains<C>(q, c, in.subspan(taken), bytes, packets);
+      if (taken == in.size()) break;
     }
     uint32_t pieces = 1;
-    if constexpr (C.multi_seg || C.gathered) pieces = chain_length(in.subspan(a.handles));
+    if constexpr (C.multi_seg || C.gathered) pieces = chain_length(in.subspan(taken));
     if (pieces == 0 || q.sent.room() < pieces) break;
-    const std::span<const pool::Handle> packet = in.subspan(a.handles, pieces);
+    const std::span<const pool::Handle> packet = in.subspan(taken, pieces);
     if (!append_aside<C>(q, c, packet)) break;
     for (const pool::Handle h : packet) q.sent.push(h);
-    a.bytes += bytes_of<C>(packet);
-    a.handles += pieces;
-    a.packets++;
+    bytes += bytes_of<C>(packet);
+    taken += pieces;
+    packets++;
   }
+  return {taken, packets, bytes};
 }
 // The same of what no row took, by a cursor of its own, so that the burst's has no address.
 template <TxConfig C>
 [[gnu::noinline, gnu::cold]] Appended append_rest(TxQueue& q, queue::WqeCursor& c,
                                                   std::span<const pool::Handle> in) noexcept {
-  Appended a;
-  append_each<C>(q, c, in, a);
-  return a;
+  return append_each<C>(q, c, in);
 }
 
 template <TxConfig C, Simd S>
 [[gnu::always_inline]] inline Appended append_burst(TxQueue& q, queue::WqeCursor& c,
                                                     std::span<const pool::Handle> in) noexcept {
+  if constexpr (C.multi_seg || C.gathered) return append_each<C>(q, c, in);
   Appended a;
-  if constexpr (C.multi_seg || C.gathered) {
-    append_each<C>(q, c, in, a);
-    return a;
-  }
   if constexpr (C.offloads)
     a.handles = append_mixed<C, S>(q, c, in, a.bytes);
   else
