@@ -124,12 +124,12 @@ inline uint32_t alone(const Words& words, std::span<const pool::Handle> in) noex
   return n;
 }
 
-// As append_row(), a WQE a packet, each with what its word asks for. False also where a word asks
-// for what needs another form.
-[[gnu::always_inline]] inline bool append_asking_row(queue::WqeCursor& c, const RowShape& shape,
-                                                     const Words& words,
-                                                     std::span<const pool::Handle> in,
-                                                     pool::Handle* sent, uint64_t& bytes) noexcept {
+// As append_row(), a WQE a packet, each with what its word asks for. Returns the bytes of all; 0:
+// one of them is empty or asks for what needs another form, and nothing has been appended.
+[[gnu::always_inline]] inline uint64_t append_asking_row(queue::WqeCursor& c, const RowShape& shape,
+                                                         const Words& words,
+                                                         std::span<const pool::Handle> in,
+                                                         pool::Handle* sent) noexcept {
   const Segments segments(*shape.arena, shape.key);
   queue::EthRow row(c, shape.offload, shape.flags);
   Lengths lengths;
@@ -155,10 +155,9 @@ inline uint32_t alone(const Words& words, std::span<const pool::Handle> in) noex
     sent[i] = in[i];
     lengths.add(one, twice);
   }
-  if (others != 0 || lengths.any_empty()) return false;
+  if (others != 0 || lengths.any_empty()) return 0;
   row.close(c, static_cast<uint32_t>(in.size()));
-  bytes += lengths.bytes();
-  return true;
+  return lengths.bytes();
 }
 
 }  // namespace kilim::burst::detail

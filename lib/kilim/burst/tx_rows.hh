@@ -66,7 +66,9 @@ struct RowOf {
   n = in.size() < n ? in.size() : n;
   if (n == 0) return 0;
   const RowShape shape{&q.arena, q.key, q.offload, unsignalled.flags};
-  if (!append_asking_row(c, shape, words, in.first(n), sent.data(), bytes)) return 0;
+  const uint64_t more = append_asking_row(c, shape, words, in.first(n), sent.data());
+  if (more == 0) return 0;
+  bytes += more;
   q.sent.pushed(static_cast<uint32_t>(n));
   return static_cast<uint32_t>(n);
 }

@@ -183,6 +183,7 @@ uint32_t poll_sent(Cq& q, std::span<Completion> out, Sq& s) noexcept {
 uint32_t drain(Cq& q, Sq& s) noexcept {
   const Cq::Drained d = q.drain(64);
   if (d.cqes != 0) s.retire(d.wqe_counter);
+  if (d.error) s.retire_to(s.posted());
   return d.cqes;
 }
 
