@@ -85,7 +85,7 @@ def flows(b):
     cable = f"cable:prompt{os.getpid()}marks"  # frames from a file go by port 1 to port 2, whose rules come first
     out = say(b, b.program, [vdev(0, "pcap:in.pcap:out.pcap"), vdev(1, cable), vdev(2, cable)], [
         "flow create 2 pattern eth / ipv4 / udp dst is 4789 / vxlan vni is 7 / end actions mark id 31 / queue index 0 / end",
-        "set verbose 1", "start", None, "stop", "quit"], wait=0.4)
+        "set verbose 1", "start", None, "stop", "quit"], wait=1.2)
     shown = re.findall(r" - FDIR matched ID=(\S+) - hw ptype: (.*?) *- Receive queue=0x0", out)
     assert shown == [("0x1f", "L2_ETHER L3_IPV4_EXT_UNKNOWN INNER_L3_IPV4_EXT_UNKNOWN INNER_L4_UDP")], out
     assert out.count(" - Receive queue=0x0") == 6 and " - hw ptype: L2_ETHER L3_IPV4_EXT_UNKNOWN L4_UDP" in out, out
@@ -273,7 +273,7 @@ def options(b):
     write(b.path("in.pcap"), frames())
     out = say(b, b.program, [vdev(0, "pcap:in.pcap:out.pcap")],
               ["set verbose 1", "start", None, "stop", "show port info 0", "quit"], "--enable-rx-cksum",
-              "--enable-hw-vlan-strip", "--enable-rx-timestamp", "--enable-scatter", "--disable-rss", "--fwd=csum", wait=0.4)
+              "--enable-hw-vlan-strip", "--enable-rx-timestamp", "--enable-scatter", "--disable-rss", "--fwd=csum", wait=1.2)
     flags = re.findall(r"ol_flags: (.*)", out)
     # Headers that are right: IPv4 of tagged frames and echoes, all of IPv6; as a card of mlx5 it calls none wrong.
     good = sum("RTE_MBUF_F_RX_IP_CKSUM_GOOD" in f for f in flags)

@@ -303,7 +303,7 @@ def rings(b):
                            "--num-packets=1000", "--json=s.json"], cwd=b.folder, text=True,
                           capture_output=True, timeout=SECONDS)
     assert done.returncode == 0 and "forwarded      1000," in done.stdout, done
-    out = say(b, b.program, vdevs, ["set verbose 1", "start", None, "stop", "quit"], "--no-flush-rx", wait=0.5)
+    out = say(b, b.program, vdevs, ["set verbose 1", "start", None, "stop", "quit"], "--no-flush-rx", wait=1.2)
     assert "port 1/queue 0: received" in out and "dst=02:00:00:00:00:01 - type=0x86dd - length=" in out, out
     assert "needs ports of Kilim" in say(b, b.program, ["net_null0"], ["set fwd umr", "start", "quit"])
     done = subprocess.run([b.program, *EAL, "-l", "0", "--vdev", "net_null0", "--", "--rxq=64", "--fwd=rxonly", "--duration=1"],
