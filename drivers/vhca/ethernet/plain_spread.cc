@@ -64,36 +64,53 @@ struct ByProducts {
   }
 };
 
-// One frame into the next receive WQE of its queue. `hash`: as it lies in a completion. False: it
-// is not plain, and nothing but bytes behind an unused WQE has changed.
+struct OneFrame {
+  const std::byte* at;
+  std::size_t bytes;
+  uint32_t hash;  // as it lies in a completion
+};
+
+// One frame into the next receive WQE of its queue. False: it is not plain, and nothing but bytes
+// behind an unused WQE has changed.
 template <typename Frames>
-[[gnu::always_inline]] inline bool take_one(Row& row, Taking& t, const std::byte* frame,
-                                            std::size_t bytes, __m128i second,
-                                            uint32_t hash) noexcept {
+[[gnu::always_inline]] inline bool take_one(Row& row, Taking& t, OneFrame frame,
+                                            __m128i second) noexcept {
   uint64_t to;
   if (t.wqe == t.wqes_end || !find_alike_place(t, to)) [[unlikely]] {
-    to = learn_place(row, t, bytes);
+    to = learn_place(row, t, frame.bytes);
     if (to == 0) return false;
   }
-  if (!Frames::copy(to, frame, bytes)) return false;
-  if (!dma::give_hashed_entry(t.slot, {second, t.third, t.stamp, hash}, t.last)) return false;
+  if (!Frames::copy(to, frame.at, frame.bytes)) return false;
+  if (!dma::give_hashed_entry(t.slot, {second, t.third, t.stamp, frame.hash}, t.last)) return false;
   t.slot += sizeof(prm::Cqe);
   t.step();
   return true;
 }
 
+// What is taken, and what the completions of all have in common.
+struct Round {
+  FrameRing::Reader& in;
+  Row& row;
+  const SpreadFrames& frames;
+  std::size_t budget;
+  __m128i second;  // words of a completion
+  bool ports;      // are hashed too
+};
+
 template <typename Frames, typename Hasher>
-[[gnu::always_inline]] inline std::size_t take_fours(FrameRing::Reader& in, Row& row,
-                                                     const SpreadFrames& s, std::size_t budget,
-                                                     __m128i second,
+[[gnu::always_inline]] inline std::size_t take_fours(const Round& round,
                                                      const Hasher& hasher) noexcept {
+  FrameRing::Reader& in = round.in;
+  Row& row = round.row;
+  const SpreadFrames& s = round.frames;
+  const __m128i second = round.second;
   const SameShape shape = s.shape;
   const typename Frames::Covered covered = Frames::covered_by(s);
   Qp* const* const queues = s.tir.table->queues.data();
   const std::size_t mask = s.tir.table->queues.size() - 1, bytes = shape.frame_bytes();
   const std::size_t step = FrameRing::Reader::step_of(bytes);
   const std::span<const std::byte> piece = in.piece();
-  const std::size_t most = std::min(std::min(budget, FrameRing::bytes) * step, piece.size());
+  const std::size_t most = std::min(std::min(round.budget, FrameRing::bytes) * step, piece.size());
   std::size_t at = 0;
   // Four frames that begin `behind` bytes in front of the next one, of which the first `taken` were
   // taken before. False: they are not of the shape, or one is not plain.
@@ -107,13 +124,13 @@ template <typename Frames, typename Hasher>
 #pragma GCC unroll 4
     for (unsigned i = taken; i < 4; i++, frame += step, at += step) {
       Taking* t = taking_of(row, *queues[hashes.value[i] & mask]);
-      if (t == nullptr || !take_one<Frames>(row, *t, frame, bytes, second, hashes.raw[i]))
+      if (t == nullptr || !take_one<Frames>(row, *t, {frame, bytes, hashes.raw[i]}, second))
         return false;
     }
     return true;
   };
-  while (most - at >= 4 * step)
-    if (!take_four(0, 0)) break;
+  while (most - at >= 4 * step && take_four(0, 0)) {
+  }
   // The last one to three, with those in front of them, which still lie there.
   const std::size_t left = (most - at) / step;
   if (left > 0 && left < 4 && at >= (4 - left) * step)
@@ -125,10 +142,9 @@ template <typename Frames, typename Hasher>
 
 template <typename Frames>
 [[gnu::target("pclmul,ssse3"), gnu::flatten]] std::size_t take_by_products(
-    FrameRing::Reader& in, Row& row, const SpreadFrames& s, std::size_t budget, __m128i second,
-    bool ports) noexcept {
-  const ByProducts products{windows_of(s.tir.toeplitz.products(), ports)};
-  return take_fours<Frames>(in, row, s, budget, second, products);
+    const Round& round) noexcept {
+  const ByProducts products{windows_of(round.frames.tir.toeplitz.products(), round.ports)};
+  return take_fours<Frames>(round, products);
 }
 
 }  // namespace
@@ -142,13 +158,18 @@ std::size_t take_spread(FrameRing::Reader& in, Row& row, const SpreadFrames& s,
     row.alike_bytes = bytes;
     for (Taking& t : row.taken()) t.alike.limit = 0;
   }
-  const bool ports = type != prm::cqe::hash_ipv4;
-  const __m128i second = words_of_spread(s.shape.shape().type, type);
+  const Round round{
+      .in = in,
+      .row = row,
+      .frames = s,
+      .budget = budget,
+      .second = words_of_spread(s.shape.shape().type, type),
+      .ports = type != prm::cqe::hash_ipv4,
+  };
   if (s.tir.toeplitz.products() == nullptr) [[unlikely]]
-    return take_fours<AnyFrames>(in, row, s, budget, second, ByTables{s.tir.toeplitz, ports});
-  return bytes - 32 <= 32 && covers_few(s.shape.shape())
-             ? take_by_products<ShortFrames>(in, row, s, budget, second, ports)
-             : take_by_products<AnyFrames>(in, row, s, budget, second, ports);
+    return take_fours<AnyFrames>(round, ByTables{s.tir.toeplitz, round.ports});
+  return bytes - 32 <= 32 && covers_few(s.shape.shape()) ? take_by_products<ShortFrames>(round)
+                                                         : take_by_products<AnyFrames>(round);
 }
 
 }  // namespace kilim::vhca
