@@ -74,7 +74,7 @@ void TscClock<Source>::anchor(uint64_t ticks, uint64_t ns) noexcept {
     const uint64_t carried = ns_.load(std::memory_order_relaxed) +
                              (gone * rate_.load(std::memory_order_relaxed) >> rate_shift);
     if (carried > ns && carried - ns < jump_ns) {
-      rate -= ((carried - ns) << rate_shift) / most_ticks;
+      if (rate != 0) rate -= ((carried - ns) << rate_shift) / most_ticks;
       ns = carried;
     }
   }

@@ -121,6 +121,22 @@ void another_rate_is_followed() {
   }
 }
 
+// By more than a rate may change: it is measured anew, and the clock does not jump meanwhile.
+void a_rate_that_is_none_carries_nothing() {
+  Turned::reset(0.4);
+  Clock clock;
+  learn(clock);
+  Turned::ns_of_tick = 0.4 * 0.997;
+  uint64_t last = clock.ns();
+  for (uint32_t i = 0; i < 300'000; i++) {
+    Turned::pass(500);
+    const uint64_t n = clock.ns(), now = Turned::present();
+    CU_ASSERT_TRUE_FATAL(n >= last);
+    CU_ASSERT_TRUE_FATAL(n <= now + 1'000 && now <= n + 1'000);
+    last = n;
+  }
+}
+
 // A look that was interrupted says nothing of the counter.
 void an_interrupted_look_is_repeated() {
   Turned::reset(0.4);
@@ -148,6 +164,7 @@ constexpr Case cases[] = {
     {"the clock is seldom looked at", the_clock_is_seldom_looked_at},
     {"a clock that stood is followed", a_clock_that_stood_is_followed},
     {"another rate is followed", another_rate_is_followed},
+    {"a rate that is none carries nothing", a_rate_that_is_none_carries_nothing},
     {"an interrupted look is repeated", an_interrupted_look_is_repeated},
     {"the system's is monotonic", the_systems_is_monotonic},
 };
