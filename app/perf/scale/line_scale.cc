@@ -50,15 +50,18 @@ uint32_t grow_none(Rig& r, const Case&) {
   return both(r) != nullptr ? 1 : 0;
 }
 
-// Each with its doorbell, its turn and its completion.
-uint32_t write_each(Crowd& c, std::size_t member) {
-  ibv_qp* qp = c.member(member);
+// Each that `post` posts with its doorbell, its turn and its completion.
+template <typename Post>
+uint32_t post_each(Crowd& c, Post post) {
   for (uint32_t i = 0; i < round_requests; i++) {
-    if (!c.post_write(qp, 1)) return 0;
+    if (!post(c)) return 0;
     c.poll();
     if (!c.drain()) return 0;
   }
   return round_requests;
+}
+uint32_t write_each(Crowd& c, std::size_t member) {
+  return post_each(c, [qp = c.member(member)](Crowd& of) { return of.post_write(qp, 1); });
 }
 uint32_t write_in_crowd(Rig& r, const Case& c) {
   return write_each(made(r).crowd, c.pieces / 2);
@@ -81,13 +84,7 @@ uint32_t build_tower(Rig& r, const Case& c) {
 }
 template <bool (Crowd::*Post)(uint32_t)>
 uint32_t write_each_by(Rig& r, const Case&) {
-  Crowd& c = made(r).alone;
-  for (uint32_t i = 0; i < round_requests; i++) {
-    if (!(c.*Post)(1)) return 0;
-    c.poll();
-    if (!c.drain()) return 0;
-  }
-  return round_requests;
+  return post_each(made(r).alone, [](Crowd& c) { return (c.*Post)(1); });
 }
 // Commands: what libmlx5 and the device's half of the kernel take.
 uint32_t remake(Crowd& c) {

@@ -55,7 +55,7 @@ uint32_t restart(RxQueue& q, const RxPlace& place) noexcept {
   return last;
 }
 uint32_t abandon(TxQueue& q) noexcept {
-  return static_cast<uint32_t>(q.sent.pop_all().first.size()) + q.sent.held();
+  return static_cast<uint32_t>(q.sent.pop_all().first.size()) + q.sent.held() + q.sent.ended_at(0);
 }
 
 }  // namespace kilim::burst::hot

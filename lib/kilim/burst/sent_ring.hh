@@ -58,6 +58,15 @@ class SentRing {
     bursts_[burst_head_++ & burst_mask_] = {head_, sent_packets_, posted};
   }
 
+  // How many bursts, the oldest first, ended at `position` of the send queue or before it.
+  [[nodiscard]] uint32_t ended_at(uint32_t position) const noexcept {
+    uint32_t n = 0;
+    while (burst_tail_ + n != burst_head_ &&
+           static_cast<int32_t>(bursts_[(burst_tail_ + n) & burst_mask_].posted - position) <= 0)
+      n++;
+    return n;
+  }
+
   // Handles that leave the ring, in the order sent: `first`, then `second`.
   struct Done {
     std::span<const pool::Handle> first;

@@ -100,9 +100,7 @@ template <TxConfig C, Simd S>
   }
   return taken;
 }
-#endif
 
-#if defined(__SSE4_1__)
 // The rows behind a burst's first: where that ended with the ring, or with the longest WQE.
 template <typename Row, Simd S>
 [[gnu::noinline]] uint32_t append_more_rows(TxQueue& q, queue::WqeCursor& c,

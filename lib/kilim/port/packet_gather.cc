@@ -99,7 +99,6 @@ Status PacketGather::claim_mkeys() {
   slots_ = {lkeys_.data(), free_slots_.data(), config_.keys, config_.headers};
   handles_.resize(std::bit_ceil(std::size_t{config_.keys} * config_.handles_a_key()));
   bursts_.resize(config_.keys);
-  burst_ends_.resize(config_.keys);
   gathering_ = burst::SentRing(handles_, bursts_);
   return Done{};
 }
@@ -168,7 +167,6 @@ void PacketGather::announce(queue::WqeCursor& c, uint32_t packets, uint32_t keys
   if (keys != 0) queue_->binder().commit(c);
   gathering_.end_burst(packets, queue_->sq().posted());
   under_way_ += packets;
-  burst_ends_[burst_head_++ & (config_.keys - 1)] = queue_->sq().posted();
 }
 
 bool PacketGather::gather_chain(queue::WqeCursor& c, std::span<const pool::Handle> chain) noexcept {
@@ -207,10 +205,7 @@ uint32_t PacketGather::collect(std::span<pool::Handle> out) noexcept {
     queue_->sq().retire(d.wqe_counter);
     queue_->binder().complete_retired();
   }
-  uint32_t bursts = 0;
-  for (; burst_tail_ != burst_head_; burst_tail_++, bursts++)
-    if (umr::distance(burst_ends_[burst_tail_ & (config_.keys - 1)], queue_->sq().retired()) > 0)
-      break;
+  const uint32_t bursts = gathering_.ended_at(queue_->sq().retired());
   if (d.error) [[unlikely]]
     fail();
   if (bursts == 0) {
@@ -279,7 +274,6 @@ void PacketGather::abandon(std::span<const pool::Handle> chains, pool::BufferCac
 }
 
 void PacketGather::abandon_all(pool::BufferCache& cache, pool::BufferCache& headers) noexcept {
-  burst_tail_ = burst_head_;
   under_way_ = 0;
   const burst::SentRing::Done left = gathering_.pop_all();
   abandon(left.first, cache, headers);

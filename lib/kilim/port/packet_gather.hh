@@ -128,8 +128,6 @@ class PacketGather {
   std::vector<uint32_t> free_slots_;
   std::vector<pool::Handle> handles_;
   std::vector<burst::SentRing::Burst> bursts_;
-  std::vector<uint32_t> burst_ends_;  // a ring: the send queue's position behind each burst
-  uint32_t burst_head_ = 0, burst_tail_ = 0;
   burst::MkeySlots slots_;
   burst::SentRing gathering_;
   uint32_t under_way_ = 0;  // packets in it

@@ -39,7 +39,12 @@ void bursts_come_back_in_order() {
     b.send(3);
     b.send(2);
     EQUAL(b.ring.room(), places - 5);
+    EQUAL(b.ring.ended_at(2 * b.sent), 2);
+    EQUAL(b.ring.ended_at(2 * b.sent - 1), 1);
+    EQUAL(b.ring.ended_at(2 * (b.sent - 2)), 1);
+    EQUAL(b.ring.ended_at(2 * (b.sent - 2) - 1), 0);
     const SentRing::Done done = b.ring.pop_bursts(2);
+    EQUAL(b.ring.ended_at(2 * b.sent), 0);
     CU_ASSERT(b.oldest(done, 5));
     EQUAL(done.packets, 5);
     EQUAL(done.posted, 2 * b.sent);
